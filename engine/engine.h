@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/engine.h: the protocol, as a pure library.
+ *
+ * An engine is one endpoint's side of every conversation it has. Frames that arrived go in by
+ * hk_engine_input(), packets to send get their number and header from hk_engine_send(), and
+ * hk_engine_poll() says what else must go out now: acks, resends, probes. That is all: the engine
+ * never reads a clock, never does I/O, never allocates, never calls back. The caller passes `now`
+ * (nanoseconds of any monotonic clock) and owns the buffers; the engine knows a buffer only by a
+ * 64-bit token.
+ *
+ * What it promises (docs/protocol.md says how):
+ *  - exactly once: a packet that hk_engine_send() took is delivered once, or the peer gets a
+ *    verdict; order between messages is not kept (Open MPI's ob1 orders by itself);
+ *  - nothing hangs: whatever waits for a peer has a timer, and a peer that stays silent for
+ *    `peer_timeout` while we wait for it is reported dead;
+ *  - the receiver is never flooded: at most `window` packets beyond its cumulative ack are sent;
+ *  - bounded memory: hk_engine_size() bytes, known before the first frame.
+ *
+ * State: everything lies in one arena given at hk_engine_init(), with indices instead of pointers
+ * and no function pointers, so that the arena may be shared memory and another process may drive
+ * the same engine (the polling daemon). Threads: none; one caller at a time.
+ *
+ * Sources: selective ack RFC 2018, timers RFC 6298, time-based loss detection and tail probes
+ * RFC 8985, timestamps RFC 7323, delay-based window after Swift (SIGCOMM 2020).
+ */
+#ifndef HK_ENGINE_H
+#define HK_ENGINE_H
+
+#include "wire/wire.h"
+
+struct hk_engine;
+typedef uint32_t hk_peer; /* index of a peer in its engine */
+
+#define HK_PEER_NONE UINT32_MAX
+
+/* Memory of a peer with nothing in flight; asserted in tests/unit/test_engine.c. */
+#define HK_ENGINE_PEER_BYTES 256
+
+struct hk_engine_config {
+	uint32_t key;	   /* of the job */
+	uint32_t endpoint; /* of this end, unique in the job */
+	uint32_t epoch;	   /* incarnation of this end; not 0; differs after a restart */
+	uint32_t max_peers;
+	uint32_t tx_blocks; /* how many peers may have packets in flight at once */
+	uint32_t rx_blocks; /* how many peers may have half-received messages at once */
+	uint32_t rx_budget; /* received frames the caller can hold, over all peers */
+	uint16_t window;    /* packets in flight to a peer; power of two, 8 … HK_WIRE_WINDOW */
+	uint16_t resend_cap; /* resends emitted by one hk_engine_poll() at the most */
+	uint16_t ack_every;  /* an ack at the latest after this many packets */
+	bool crc;	     /* seal every frame, refuse unsealed ones (the caller calls
+				hk_wire_seal() where hk_engine_crc() says so) */
+	/* times, in nanoseconds */
+	uint64_t ack_delay;    /* how long an ack may wait for a frame to ride on */
+	uint64_t min_rto;      /* floor of the resend timer */
+	uint64_t max_rto;      /* ceiling of its back-off */
+	uint64_t initial_rto;  /* before the first RTT sample */
+	uint64_t peer_timeout; /* silence after which a peer we wait for is dead */
+	uint64_t keepalive;    /* probe a silent peer that has talked before; 0: never */
+	uint64_t target_delay; /* queueing delay the congestion window aims at */
+};
+
+/* Fills in defaults for everything but key, endpoint and epoch. */
+void hk_engine_config_default(struct hk_engine_config *cfg);
+
+/* Bytes of arena that @cfg needs, or 0 if a field is out of range. */
+size_t hk_engine_size(const struct hk_engine_config *cfg);
+
+/* Makes an engine in @arena (64-byte aligned, at least hk_engine_size() bytes); NULL if @cfg is
+ * out of range or the arena too small. There is no destructor: the arena is all there is. */
+struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engine_config *cfg);
+
+/* ---- peers --------------------------------------------------------------------------------- */
+
+enum hk_peer_state {
+	HK_PEER_FREE = 0,
+	HK_PEER_HEARD,	/* made by a frame of its own; its epoch is believed until peer_add */
+	HK_PEER_ACTIVE, /* added by the caller */
+	HK_PEER_LEFT,	/* said BYE */
+	HK_PEER_DEAD,	/* silent too long, or restarted; see hk_engine_verdict() */
+};
+
+enum hk_verdict {
+	HK_VERDICT_NONE = 0,
+	HK_VERDICT_SILENT,    /* nothing heard for peer_timeout while we waited for it */
+	HK_VERDICT_RESTARTED, /* it answers, but with another epoch: its memory of us is gone */
+	HK_VERDICT_LEFT,      /* it said BYE while packets to it were still unacknowledged */
+};
+
+/* Adds the peer @endpoint in incarnation @epoch, or finds it. A peer that is known under another
+ * epoch starts anew if it was only heard of, dead or gone, and is refused otherwise.
+ * Returns HK_PEER_NONE if the table is full or the epoch is refused. */
+hk_peer hk_engine_peer_add(struct hk_engine *e, uint32_t endpoint, uint32_t epoch, uint64_t now);
+
+hk_peer hk_engine_peer_find(const struct hk_engine *e, uint32_t endpoint);
+enum hk_peer_state hk_engine_peer_state(const struct hk_engine *e, hk_peer p);
+uint32_t hk_engine_peer_endpoint(const struct hk_engine *e, hk_peer p);
+
+/* The next peer that got a verdict since the last call, or HK_PEER_NONE. Tokens of its unsent and
+ * unacknowledged packets come out of hk_engine_reap() as ever; fragments of half-received
+ * messages come out of hk_engine_reap_rx(). */
+hk_peer hk_engine_verdict(struct hk_engine *e, enum hk_verdict *why);
+
+/* ---- sending ------------------------------------------------------------------------------- */
+
+/* How many packets hk_engine_send() takes for @p now: limited by the peer's credit, the congestion
+ * window and free blocks. 0 also for a peer that is dead or gone: ask for its state. */
+unsigned hk_engine_room(const struct hk_engine *e, hk_peer p);
+
+struct hk_packet {
+	uint64_t token; /* of the buffer; returned by hk_engine_reap() once acknowledged */
+	uint16_t len;	/* extension + payload */
+	uint8_t type;	/* HK_WIRE_DATA or HK_WIRE_PUT */
+	uint8_t am, frag, frags; /* DATA: fragments of one message are sent back to back */
+};
+
+/* Takes one packet and writes its base header to @hdr (HK_WIRE_HLEN bytes). Returns false, and
+ * takes nothing, when hk_engine_room() is 0. The caller sends the frame now, and keeps the buffer
+ * intact until its token is reaped. */
+bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt, uint64_t now,
+		    void *hdr);
+
+/* Tokens of packets that need no keeping any more (acknowledged, or their peer is gone); each
+ * comes out once. Returns how many of @max were written. */
+unsigned hk_engine_reap(struct hk_engine *e, uint64_t *tokens, unsigned max);
+
+/* Packets of @p (of all peers: HK_PEER_NONE) that are sent and not acknowledged. */
+unsigned hk_engine_unacked(const struct hk_engine *e, hk_peer p);
+
+/* ---- receiving ----------------------------------------------------------------------------- */
+
+enum hk_rx_verdict {
+	HK_RX_DROP,    /* keep nothing: duplicate, stray, malformed; counted inside */
+	HK_RX_CONTROL, /* an ack or the like, consumed; keep nothing */
+	HK_RX_DELIVER, /* hand over `count` buffers, in order: `tokens`. The last is this frame */
+	HK_RX_HOLD,    /* a fragment of a message still incomplete: keep this buffer; its token
+			  comes back by a later DELIVER, or by hk_engine_reap_rx() */
+	HK_RX_PUT,     /* a piece of a one-sided write, first time seen: place it, then done */
+};
+
+struct hk_rx {
+	enum hk_rx_verdict verdict;
+	hk_peer peer;	  /* DELIVER, HOLD, PUT */
+	bool new_peer;	  /* this frame made the peer: the caller notes the source MAC */
+	uint8_t am;	  /* DELIVER */
+	uint8_t count;	  /* DELIVER: buffers of this message, 1 … HK_WIRE_MAX_FRAGS */
+	struct hk_frame f; /* this frame; valid unless it did not parse */
+	uint64_t tokens[HK_WIRE_MAX_FRAGS]; /* DELIVER with count > 1 */
+};
+
+/* Takes one frame of @len bytes that arrived. @token names its buffer. */
+void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_t token,
+		     uint64_t now, struct hk_rx *rx);
+
+/* The caller keeps delivered buffers of @p for later (the application is busy): @delta more, or
+ * fewer when negative. Credit advertised to the peer shrinks and grows with it. */
+void hk_engine_rx_held(struct hk_engine *e, hk_peer p, int delta);
+
+/* Tokens of held fragments whose message will never be whole (the peer died). */
+unsigned hk_engine_reap_rx(struct hk_engine *e, uint64_t *tokens, unsigned max);
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+enum hk_out_kind {
+	HK_OUT_CONTROL, /* send `bytes` (base header and extension, `len` bytes) after a framing */
+	HK_OUT_RESEND,	/* write `bytes` (base header) over that of buffer `token`, and send it.
+			   If the device still holds the buffer, skip it: it is on its way */
+};
+
+struct hk_out {
+	enum hk_out_kind kind;
+	hk_peer peer; /* HK_PEER_NONE: answer to the source of the frame just input */
+	uint64_t token;
+	uint16_t len;
+	uint8_t bytes[HK_WIRE_HLEN + HK_WIRE_SACK_LEN];
+};
+
+/* What must go out now. Call after every burst of input and whenever hk_engine_deadline() has
+ * passed; until it returns less than @max. Cheap when there is nothing to do. */
+unsigned hk_engine_poll(struct hk_engine *e, uint64_t now, struct hk_out *out, unsigned max);
+
+/* When hk_engine_poll() next has something to do, if no frame comes before: UINT64_MAX if never. */
+uint64_t hk_engine_deadline(const struct hk_engine *e);
+
+/* Orderly leave: the next polls emit a BYE to every peer that is known. */
+void hk_engine_bye(struct hk_engine *e);
+
+/* ---- seeing it ----------------------------------------------------------------------------- */
+
+struct hk_engine_counters {
+	uint64_t tx_packets, tx_bytes; /* first transmissions; bytes of extension + payload */
+	uint64_t tx_acks, tx_probes, tx_resends;
+	uint64_t rx_packets, rx_bytes; /* first arrivals */
+	uint64_t rx_acks, rx_duplicates;
+	uint64_t loss_time; /* packets called lost by time (RFC 8985) */
+	uint64_t loss_rto;  /* … by the resend timer */
+	uint64_t no_credit, no_cwnd, no_block; /* sends refused, by reason */
+	uint64_t drop_wire[HK_WIRE_STATUS_MAX]; /* by parse status */
+	uint64_t drop_key, drop_endpoint, drop_epoch, drop_window, drop_peers, drop_fragment;
+	uint64_t resets, dead_peers;
+};
+
+const struct hk_engine_counters *hk_engine_counters(const struct hk_engine *e);
+
+struct hk_peer_info {
+	enum hk_peer_state state;
+	uint32_t endpoint, epoch;
+	uint32_t srtt, rttvar, min_rtt; /* ns; 0: no sample yet */
+	uint32_t cwnd;			/* packets */
+	uint32_t credit;		/* packets the peer takes beyond those in flight */
+	uint32_t in_flight;
+	uint64_t last_heard;
+};
+
+void hk_engine_peer_info(const struct hk_engine *e, hk_peer p, struct hk_peer_info *info);
+
+/* Puts the next packet number to @p, and the one expected from it, to @psn: tests start near the
+ * wrap with it. Only before the first packet. */
+void hk_engine_test_set_psn(struct hk_engine *e, hk_peer p, uint32_t tx, uint32_t rx);
+
+#endif
