@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire/wire.c: the frame codec. The rules it enforces are the tables of docs/wire.md.
+ *
+ * Parsing is on the way of every received frame. A good frame meets one branch for each group of
+ * rules; which rule a bad one broke is found out afterwards, off the hot path. The structs have
+ * the layout of the wire, so that on little-endian machines decoding is a memcpy.
+ */
+#include "wire/wire.h"
+#include "wire/crc32c.h"
+
+/* ---- byte order ---------------------------------------------------------------------------- */
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define SWAP16(x) (x)
+#define SWAP32(x) (x)
+#define SWAP64(x) (x)
+#elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define SWAP16(x) __builtin_bswap16(x)
+#define SWAP32(x) __builtin_bswap32(x)
+#define SWAP64(x) __builtin_bswap64(x)
+#else
+#error "neither little-endian nor big-endian"
+#endif
+
+/* Each direction is its own inverse. */
+static inline struct hk_wire_hdr swap_hdr(struct hk_wire_hdr h)
+{
+	h.flags = SWAP16(h.flags);
+	h.len = SWAP16(h.len);
+	h.window = SWAP16(h.window);
+	h.key = SWAP32(h.key);
+	h.src = SWAP32(h.src);
+	h.dst = SWAP32(h.dst);
+	h.src_epoch = SWAP32(h.src_epoch);
+	h.dst_epoch = SWAP32(h.dst_epoch);
+	h.psn = SWAP32(h.psn);
+	h.ack = SWAP32(h.ack);
+	h.tsval = SWAP32(h.tsval);
+	h.tsecr = SWAP32(h.tsecr);
+	return h;
+}
+
+static inline struct hk_wire_put swap_put(struct hk_wire_put p)
+{
+	p.region = SWAP32(p.region);
+	p.xfer = SWAP32(p.xfer);
+	p.offset = SWAP64(p.offset);
+	return p;
+}
+
+static inline struct hk_wire_sack swap_sack(struct hk_wire_sack s)
+{
+	for (size_t i = 0; i < HK_ARRAY_LEN(s.bits); i++)
+		s.bits[i] = SWAP64(s.bits[i]);
+	return s;
+}
+
+static inline uint16_t load_le16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static inline uint32_t load_le32(const uint8_t *p)
+{
+	return load_le16(p) | (uint32_t)load_le16(p + 2) << 16;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+void hk_wire_put_hdr(void *dst, const struct hk_wire_hdr *h)
+{
+	struct hk_wire_hdr w = swap_hdr(*h);
+	memcpy(dst, &w, sizeof(w));
+}
+
+void hk_wire_put_ext(void *dst, const struct hk_wire_put *p)
+{
+	struct hk_wire_put w = swap_put(*p);
+	memcpy(dst, &w, sizeof(w));
+}
+
+void hk_wire_put_sack(void *dst, const struct hk_wire_sack *s)
+{
+	struct hk_wire_sack w = swap_sack(*s);
+	memcpy(dst, &w, sizeof(w));
+}
+
+void hk_wire_put_eth(void *dst, const uint8_t dst_mac[6], const uint8_t src_mac[6])
+{
+	uint8_t *d = dst;
+	memcpy(d, dst_mac, 6);
+	memcpy(d + 6, src_mac, 6);
+	d[12] = HK_WIRE_ETHERTYPE >> 8; /* the one big-endian field: it is Ethernet's */
+	d[13] = HK_WIRE_ETHERTYPE & 0xff;
+}
+
+size_t hk_wire_seal(void *base)
+{
+	uint8_t *b = base;
+	size_t covered = HK_WIRE_HLEN + load_le16(b + offsetof(struct hk_wire_hdr, len));
+	uint8_t *crc_at = b + covered;
+
+	/* The flag is under the checksum: a frame that is sealed says so. */
+	b[offsetof(struct hk_wire_hdr, flags)] |= HK_WIRE_F_CRC;
+	uint32_t crc = SWAP32(hk_crc32c(b, covered));
+	memcpy(crc_at, &crc, sizeof(crc));
+	return HK_WIRE_CRC_LEN;
+}
+
+/* ---- checking ------------------------------------------------------------------------------ */
+
+/* Rules that every type obeys. `|` and `&` instead of `||` and `&&`: no branches. */
+static inline bool common_fields_ok(const struct hk_wire_hdr *h)
+{
+	return ((h->flags & ~HK_WIRE_F_ALL) == 0) & (h->zero == 0) & (h->src_epoch != 0) &
+	       (h->dst_epoch != 0);
+}
+
+/* am, frag and frags have a meaning in DATA only. */
+static inline bool no_fragment(const struct hk_wire_hdr *h)
+{
+	return (h->am | h->frag | h->frags) == 0;
+}
+
+static inline bool data_fields_ok(const struct hk_wire_hdr *h)
+{
+	/* frag < frags says that frags is not 0 */
+	return (h->frags <= HK_WIRE_MAX_FRAGS) & (h->frag < h->frags);
+}
+
+/* Says which rule a frame of at least base-header length broke. */
+static enum hk_wire_status classify(const struct hk_wire_hdr *h, size_t room)
+{
+	if (h->version != HK_WIRE_VERSION)
+		return HK_WIRE_E_VERSION;
+	if (h->len + (h->flags & HK_WIRE_F_CRC ? HK_WIRE_CRC_LEN : 0u) > room)
+		return HK_WIRE_E_SHORT;
+	if (h->type < HK_WIRE_DATA || h->type > HK_WIRE_BYE)
+		return HK_WIRE_E_TYPE;
+	return HK_WIRE_E_FIELD;
+}
+
+static bool crc_matches(const uint8_t *base, size_t len)
+{
+	size_t covered = HK_WIRE_HLEN + len;
+	return hk_crc32c(base, covered) == load_le32(base + covered);
+}
+
+enum hk_wire_status hk_wire_parse(const void *frame, size_t len, bool need_crc,
+				  struct hk_frame *out)
+{
+	const uint8_t *f = frame, *base = f + HK_ETH_HLEN, *ext = base + HK_WIRE_HLEN;
+
+	if (HK_UNLIKELY(len < HK_ETH_HLEN))
+		return HK_WIRE_E_SHORT;
+	if (HK_UNLIKELY(f[12] != HK_WIRE_ETHERTYPE >> 8 || f[13] != (HK_WIRE_ETHERTYPE & 0xff)))
+		return HK_WIRE_E_ETHERTYPE;
+	if (HK_UNLIKELY(len < HK_ETH_HLEN + HK_WIRE_HLEN))
+		return HK_WIRE_E_SHORT;
+
+	size_t room = len - HK_ETH_HLEN - HK_WIRE_HLEN;
+	memcpy(&out->h, base, sizeof(out->h));
+	out->h = swap_hdr(out->h);
+	const struct hk_wire_hdr *h = &out->h;
+	bool has_crc = h->flags & HK_WIRE_F_CRC;
+
+	if (HK_UNLIKELY((h->version != HK_WIRE_VERSION) |
+			(h->len + (has_crc ? HK_WIRE_CRC_LEN : 0u) > room) | !common_fields_ok(h)))
+		return classify(h, room);
+
+	size_t ext_len = 0;
+	switch (h->type) {
+	case HK_WIRE_DATA:
+		if (HK_UNLIKELY(!data_fields_ok(h)))
+			return HK_WIRE_E_FIELD;
+		break;
+	case HK_WIRE_PUT:
+		if (HK_UNLIKELY(!no_fragment(h) | (h->len < HK_WIRE_PUT_LEN)))
+			return HK_WIRE_E_FIELD;
+		memcpy(&out->put, ext, sizeof(out->put));
+		out->put = swap_put(out->put);
+		ext_len = HK_WIRE_PUT_LEN;
+		break;
+	case HK_WIRE_ACK:
+		if (HK_UNLIKELY(!no_fragment(h) | (h->len != HK_WIRE_SACK_LEN)))
+			return HK_WIRE_E_FIELD;
+		memcpy(&out->sack, ext, sizeof(out->sack));
+		out->sack = swap_sack(out->sack);
+		if (HK_UNLIKELY(out->sack.bits[0] & 1))
+			return HK_WIRE_E_FIELD;
+		ext_len = HK_WIRE_SACK_LEN;
+		break;
+	case HK_WIRE_RESET:
+	case HK_WIRE_BYE:
+		if (HK_UNLIKELY(!no_fragment(h) | (h->len != 0)))
+			return HK_WIRE_E_FIELD;
+		break;
+	default:
+		return HK_WIRE_E_TYPE;
+	}
+
+	if (has_crc) {
+		if (HK_UNLIKELY(!crc_matches(base, h->len)))
+			return HK_WIRE_E_CRC;
+	} else if (HK_UNLIKELY(need_crc)) {
+		return HK_WIRE_E_CRC;
+	}
+
+	out->payload = ext + ext_len;
+	out->payload_len = (uint16_t)(h->len - ext_len);
+	out->src_mac = f + 6;
+	return HK_WIRE_OK;
+}
+
+const char *hk_wire_status_name(enum hk_wire_status s)
+{
+	static const char *const names[HK_WIRE_STATUS_MAX] = {
+		[HK_WIRE_OK] = "ok",         [HK_WIRE_E_ETHERTYPE] = "ethertype",
+		[HK_WIRE_E_SHORT] = "short", [HK_WIRE_E_VERSION] = "version",
+		[HK_WIRE_E_TYPE] = "type",   [HK_WIRE_E_FIELD] = "field",
+		[HK_WIRE_E_CRC] = "crc",
+	};
+	return (unsigned)s < HK_WIRE_STATUS_MAX ? names[s] : "unknown";
+}
