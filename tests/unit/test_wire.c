@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/test_wire.c: the codec against written-down bytes, and against each thing that can
+ * be wrong with a frame. The rules are those of docs/wire.md.
+ */
+#include "tests/unit/hk_test.h"
+#include "tests/unit/specimens.h"
+
+#define BASE HK_ETH_HLEN
+#define EXT  (HK_ETH_HLEN + HK_WIRE_HLEN)
+
+/* offset of a base-header field in the frame */
+#define AT(field) (BASE + offsetof(struct hk_wire_hdr, field))
+
+static const struct hk_specimen *specimen(const char *name)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		if (strcmp(hk_specimens[i].name, name) == 0)
+			return &hk_specimens[i];
+	}
+	FAIL("no specimen %s", name);
+}
+
+/* A parse in memory of exactly the frame's size, so that AddressSanitizer sees each byte read
+ * beyond it. */
+static enum hk_wire_status parse_exact(const uint8_t *frame, size_t len, bool need_crc)
+{
+	struct hk_frame f;
+	uint8_t *copy = malloc(len ? len : 1);
+
+	CHECK(copy != NULL);
+	memcpy(copy, frame, len);
+	enum hk_wire_status s = hk_wire_parse(copy, len, need_crc, &f);
+	free(copy);
+	return s;
+}
+
+static void check_same(const struct hk_specimen *s, const struct hk_frame *f, const uint8_t *frame)
+{
+	size_t n = strlen(s->payload);
+
+	CHECK(memcmp(&f->h, &s->h, sizeof(s->h)) == 0);
+	if (s->h.type == HK_WIRE_PUT)
+		CHECK(memcmp(&f->put, &s->put, sizeof(s->put)) == 0);
+	if (s->h.type == HK_WIRE_ACK)
+		CHECK(memcmp(&f->sack, &s->sack, sizeof(s->sack)) == 0);
+	CHECK_EQ(f->payload_len, n);
+	CHECK(memcmp(f->payload, s->payload, n) == 0);
+	CHECK(f->src_mac == frame + 6);
+}
+
+static void golden_bytes(void)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		const struct hk_specimen *s = &hk_specimens[i];
+		uint8_t ours[HK_SPECIMEN_MAX], gold[HK_SPECIMEN_MAX];
+		size_t n = hk_specimen_encode(s, ours), m = hk_specimen_bytes(s, gold);
+		struct hk_frame f;
+
+		CHECK_MSG(n == m, "%s: %zu bytes encoded, %zu written down", s->name, n, m);
+		for (size_t b = 0; b < n; b++)
+			CHECK_MSG(ours[b] == gold[b], "%s: byte %zu is %02x, should be %02x",
+				  s->name, b, ours[b], gold[b]);
+		CHECK_EQ(hk_wire_parse(gold, m, s->h.flags & HK_WIRE_F_CRC, &f), HK_WIRE_OK);
+		check_same(s, &f, gold);
+	}
+}
+
+/* Ethernet pads short frames; whatever stands behind the frame is nobody's business. */
+static void padding_is_ignored(void)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		uint8_t frame[HK_SPECIMEN_MAX + 64];
+		struct hk_frame f;
+		memset(frame, 0xee, sizeof(frame));
+		hk_specimen_encode(&hk_specimens[i], frame);
+		CHECK_EQ(hk_wire_parse(frame, sizeof(frame), false, &f), HK_WIRE_OK);
+		check_same(&hk_specimens[i], &f, frame);
+	}
+}
+
+static void every_truncation(void)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		uint8_t frame[HK_SPECIMEN_MAX];
+		size_t n = hk_specimen_encode(&hk_specimens[i], frame);
+		for (size_t len = 0; len < n; len++)
+			CHECK_EQ(parse_exact(frame, len, false), HK_WIRE_E_SHORT);
+		CHECK_EQ(parse_exact(frame, n, false), HK_WIRE_OK);
+	}
+}
+
+/* One byte written over a good frame, and what must come of it. Sealed anew where the frame has a
+ * checksum, so that the field itself is judged. */
+struct spoil {
+	const char *frame;
+	size_t at;
+	uint8_t value;
+	enum hk_wire_status want;
+};
+
+static void every_rule(void)
+{
+	static const struct spoil table[] = {
+		{"data", 12, 0x08, HK_WIRE_E_ETHERTYPE},
+		{"data", 13, 0xb6, HK_WIRE_E_ETHERTYPE},
+		{"data", AT(version), 0, HK_WIRE_E_VERSION},
+		{"data", AT(version), 2, HK_WIRE_E_VERSION},
+		{"data", AT(version), 255, HK_WIRE_E_VERSION},
+		{"data", AT(type), 0, HK_WIRE_E_TYPE},
+		{"data", AT(type), 6, HK_WIRE_E_TYPE},
+		{"data", AT(type), 255, HK_WIRE_E_TYPE},
+		{"data", AT(flags), 0x08, HK_WIRE_E_FIELD},
+		{"data", AT(flags), 0x80, HK_WIRE_E_FIELD},
+		{"data", AT(flags) + 1, 0x01, HK_WIRE_E_FIELD},
+		{"data", AT(flags) + 1, 0x80, HK_WIRE_E_FIELD},
+		{"data", AT(flags), HK_WIRE_F_ACK_NOW | HK_WIRE_F_RESENT, HK_WIRE_OK},
+		{"data", AT(flags), HK_WIRE_F_CRC, HK_WIRE_E_SHORT},
+		{"data", AT(len), 9, HK_WIRE_E_SHORT},
+		{"data", AT(len) + 1, 0xff, HK_WIRE_E_SHORT},
+		{"data", AT(len), 7, HK_WIRE_OK}, /* one byte of padding, as far as we know */
+		{"data", AT(len), 0, HK_WIRE_OK},
+		{"data", AT(window) + 1, 0xff, HK_WIRE_OK},
+		{"data", AT(key), 0, HK_WIRE_OK}, /* whose job it is, the engine asks */
+		{"data", AT(am), 0, HK_WIRE_OK},
+		{"data", AT(frag), 1, HK_WIRE_E_FIELD},
+		{"data", AT(frag), 255, HK_WIRE_E_FIELD},
+		{"data", AT(frags), 0, HK_WIRE_E_FIELD},
+		{"data", AT(frags), HK_WIRE_MAX_FRAGS, HK_WIRE_OK},
+		{"data", AT(frags), HK_WIRE_MAX_FRAGS + 1, HK_WIRE_E_FIELD},
+		{"data", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"data", AT(zero), 0x80, HK_WIRE_E_FIELD},
+		{"data-fragment-crc", AT(frag), 2, HK_WIRE_OK},
+		{"data-fragment-crc", AT(frag), 3, HK_WIRE_E_FIELD},
+		{"data-fragment-crc", AT(frags), 2, HK_WIRE_OK},
+		{"data-fragment-crc", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"put", AT(am), 1, HK_WIRE_E_FIELD},
+		{"put", AT(frag), 1, HK_WIRE_E_FIELD},
+		{"put", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"put", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"put", AT(len), 15, HK_WIRE_E_FIELD},
+		{"put", AT(len), 0, HK_WIRE_E_FIELD},
+		{"put", AT(len), 16, HK_WIRE_OK},
+		{"ack", AT(am), 1, HK_WIRE_E_FIELD},
+		{"ack", AT(frag), 1, HK_WIRE_E_FIELD},
+		{"ack", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"ack", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"ack", AT(len), 31, HK_WIRE_E_FIELD},
+		{"ack", AT(len), 0, HK_WIRE_E_FIELD},
+		{"ack", EXT, 0x07, HK_WIRE_E_FIELD}, /* bit 0: it would be below `ack` */
+		{"ack", EXT, 0xfe, HK_WIRE_OK},
+		{"reset", AT(len), 1, HK_WIRE_E_SHORT},
+		{"reset", AT(am), 1, HK_WIRE_E_FIELD},
+		{"reset", AT(frag), 1, HK_WIRE_E_FIELD},
+		{"reset", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"bye", AT(am), 1, HK_WIRE_E_FIELD},
+		{"bye", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"bye", AT(zero), 1, HK_WIRE_E_FIELD},
+	};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(table); i++) {
+		const struct spoil *t = &table[i];
+		uint8_t frame[HK_SPECIMEN_MAX];
+		size_t n = hk_specimen_encode(specimen(t->frame), frame);
+
+		frame[t->at] = t->value;
+		if (specimen(t->frame)->h.flags & HK_WIRE_F_CRC)
+			hk_wire_seal(frame + BASE);
+		enum hk_wire_status got = parse_exact(frame, n, false);
+		CHECK_MSG(got == t->want, "row %zu, %s with byte %zu = %02x: %s, should be %s", i,
+			  t->frame, t->at, t->value, hk_wire_status_name(got),
+			  hk_wire_status_name(t->want));
+	}
+}
+
+static void epochs_are_not_zero(void)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		uint8_t frame[HK_SPECIMEN_MAX];
+		struct hk_specimen s = hk_specimens[i];
+
+		s.h.src_epoch = 0;
+		CHECK_EQ(parse_exact(frame, hk_specimen_encode(&s, frame), false), HK_WIRE_E_FIELD);
+		s.h.src_epoch = 0x80000000;
+		CHECK_EQ(parse_exact(frame, hk_specimen_encode(&s, frame), false), HK_WIRE_OK);
+		s.h.dst_epoch = 0;
+		CHECK_EQ(parse_exact(frame, hk_specimen_encode(&s, frame), false), HK_WIRE_E_FIELD);
+	}
+}
+
+/* RESET and BYE carry nothing; ACK carries a bitmap and nothing more. With room for the bytes, so
+ * that it is the field that is refused. */
+static void control_carries_nothing(void)
+{
+	static const char *const names[] = {"ack", "reset", "bye"};
+	for (size_t i = 0; i < HK_ARRAY_LEN(names); i++) {
+		uint8_t frame[HK_SPECIMEN_MAX] = {0};
+		size_t n = hk_specimen_encode(specimen(names[i]), frame);
+		frame[AT(len)]++;
+		CHECK_EQ(parse_exact(frame, n + 1, false), HK_WIRE_E_FIELD);
+	}
+}
+
+static void a_checksum_may_be_required(void)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		struct hk_specimen s = hk_specimens[i];
+		uint8_t frame[HK_SPECIMEN_MAX];
+
+		s.h.flags &= (uint16_t)~HK_WIRE_F_CRC;
+		size_t n = hk_specimen_encode(&s, frame);
+		CHECK_EQ(parse_exact(frame, n, true), HK_WIRE_E_CRC);
+		CHECK_EQ(hk_wire_seal(frame + BASE), HK_WIRE_CRC_LEN);
+		CHECK_EQ(parse_exact(frame, n, true), HK_WIRE_E_SHORT);
+		CHECK_EQ(parse_exact(frame, n + HK_WIRE_CRC_LEN, true), HK_WIRE_OK);
+		CHECK_EQ(parse_exact(frame, n + HK_WIRE_CRC_LEN, false), HK_WIRE_OK);
+	}
+}
+
+/* Every single flipped bit behind the Ethernet header of a sealed frame gets it refused. */
+static void every_bit_under_the_checksum(void)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		struct hk_specimen s = hk_specimens[i];
+		uint8_t frame[HK_SPECIMEN_MAX];
+
+		s.h.flags |= HK_WIRE_F_CRC;
+		size_t n = hk_specimen_encode(&s, frame);
+		for (size_t bit = BASE * 8; bit < n * 8; bit++) {
+			frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			CHECK_MSG(parse_exact(frame, n, true) != HK_WIRE_OK,
+				  "%s: flipped bit %zu passed", s.name, bit);
+			frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		}
+		CHECK_EQ(parse_exact(frame, n, true), HK_WIRE_OK);
+	}
+}
+
+/* Random good frames, at any alignment, come out as they went in; with random bytes changed they
+ * are refused or are what the rules allow, but never read out of bounds. */
+static void random_round_trips(void)
+{
+	static const uint8_t mac[6] = {2, 3, 4, 5, 6, 7};
+	struct hk_rng *r = &hk_test_rng;
+
+	for (int round = 0; round < 50000; round++) {
+		uint8_t memory[400], payload[200];
+		uint8_t *frame = memory + hk_rng_below(r, 8), *p = frame + BASE;
+		struct hk_specimen s = {.payload = ""};
+		struct hk_wire_hdr *h = &s.h;
+		bool crc = hk_rng_below(r, 2);
+		size_t ext_len = 0, payload_len = hk_rng_below(r, sizeof(payload));
+
+		for (size_t i = 0; i < sizeof(*h); i++)
+			((uint8_t *)h)[i] = (uint8_t)hk_rng_next(r);
+		for (size_t i = 0; i < payload_len; i++)
+			payload[i] = (uint8_t)hk_rng_next(r);
+		h->version = HK_WIRE_VERSION;
+		h->type = (uint8_t)hk_rng_range(r, HK_WIRE_DATA, HK_WIRE_BYE);
+		h->flags = (uint16_t)(hk_rng_below(r, 4) << 1) | (crc ? HK_WIRE_F_CRC : 0);
+		h->src_epoch |= 1;
+		h->dst_epoch |= 1;
+		h->zero = 0;
+		if (h->type == HK_WIRE_DATA) {
+			h->frags = (uint8_t)hk_rng_range(r, 1, HK_WIRE_MAX_FRAGS);
+			h->frag = (uint8_t)hk_rng_below(r, h->frags);
+		} else {
+			h->am = h->frag = h->frags = 0;
+		}
+		if (h->type == HK_WIRE_PUT) {
+			ext_len = HK_WIRE_PUT_LEN;
+			s.put = (struct hk_wire_put){.region = (uint32_t)hk_rng_next(r),
+						     .xfer = (uint32_t)hk_rng_next(r),
+						     .offset = hk_rng_next(r)};
+		} else if (h->type == HK_WIRE_ACK) {
+			ext_len = HK_WIRE_SACK_LEN;
+			for (size_t i = 0; i < HK_ARRAY_LEN(s.sack.bits); i++)
+				s.sack.bits[i] = hk_rng_next(r);
+			s.sack.bits[0] &= ~UINT64_C(1);
+		}
+		if (h->type > HK_WIRE_PUT)
+			payload_len = 0;
+		h->len = (uint16_t)(ext_len + payload_len);
+
+		hk_wire_put_eth(frame, mac, mac);
+		hk_wire_put_hdr(p, h);
+		if (h->type == HK_WIRE_PUT)
+			hk_wire_put_ext(p + HK_WIRE_HLEN, &s.put);
+		if (h->type == HK_WIRE_ACK)
+			hk_wire_put_sack(p + HK_WIRE_HLEN, &s.sack);
+		memcpy(p + HK_WIRE_HLEN + ext_len, payload, payload_len);
+		size_t n = EXT + h->len;
+		if (crc)
+			n += hk_wire_seal(p);
+
+		struct hk_frame f;
+		CHECK_EQ(hk_wire_parse(frame, n, crc, &f), HK_WIRE_OK);
+		CHECK(memcmp(&f.h, h, sizeof(*h)) == 0);
+		CHECK(h->type != HK_WIRE_PUT || memcmp(&f.put, &s.put, sizeof(s.put)) == 0);
+		CHECK(h->type != HK_WIRE_ACK || memcmp(&f.sack, &s.sack, sizeof(s.sack)) == 0);
+		CHECK_EQ(f.payload_len, payload_len);
+		CHECK(f.payload == p + HK_WIRE_HLEN + ext_len);
+		CHECK(memcmp(f.payload, payload, payload_len) == 0);
+
+		for (unsigned i = 0; i < 3; i++)
+			frame[hk_rng_below(r, n)] = (uint8_t)hk_rng_next(r);
+		parse_exact(frame, hk_rng_range(r, 0, n), hk_rng_below(r, 2));
+	}
+}
+
+static void packet_numbers_wrap(void)
+{
+	CHECK(hk_psn_before(0, 1));
+	CHECK(!hk_psn_before(1, 0));
+	CHECK(!hk_psn_before(7, 7));
+	CHECK(hk_psn_before(UINT32_MAX, 0));
+	CHECK(!hk_psn_before(0, UINT32_MAX));
+	CHECK(hk_psn_before(UINT32_MAX - 100, 100));
+	CHECK(hk_psn_before(0x7fffffff, 0x80000000));
+}
+
+static void statuses_have_names(void)
+{
+	for (int s = 0; s < HK_WIRE_STATUS_MAX; s++) {
+		CHECK(strcmp(hk_wire_status_name(s), "unknown") != 0);
+		for (int t = 0; t < s; t++)
+			CHECK(strcmp(hk_wire_status_name(s), hk_wire_status_name(t)) != 0);
+	}
+	CHECK(strcmp(hk_wire_status_name(HK_WIRE_STATUS_MAX), "unknown") == 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"golden_bytes", golden_bytes},
+		{"padding_is_ignored", padding_is_ignored},
+		{"every_truncation", every_truncation},
+		{"every_rule", every_rule},
+		{"epochs_are_not_zero", epochs_are_not_zero},
+		{"control_carries_nothing", control_carries_nothing},
+		{"a_checksum_may_be_required", a_checksum_may_be_required},
+		{"every_bit_under_the_checksum", every_bit_under_the_checksum},
+		{"random_round_trips", random_round_trips},
+		{"packet_numbers_wrap", packet_numbers_wrap},
+		{"statuses_have_names", statuses_have_names},
+	};
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
