@@ -21,7 +21,7 @@ struct hk_error {
 /* Formats the sentence into @e (which may be NULL) and returns @rc, so that a failing function
  * can `return hk_error_set(e, -ENODEV, "…")`. */
 __attribute__((format(printf, 3, 4))) static inline int hk_error_set(struct hk_error *e, int rc,
-								      const char *fmt, ...)
+								     const char *fmt, ...)
 {
 	if (e) {
 		va_list ap;

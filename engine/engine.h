@@ -38,17 +38,17 @@ typedef uint32_t hk_peer; /* index of a peer in its engine */
 #define HK_ENGINE_PEER_BYTES 256
 
 struct hk_engine_config {
-	uint32_t key;	   /* of the job */
+	uint32_t key;      /* of the job */
 	uint32_t endpoint; /* of this end, unique in the job */
-	uint32_t epoch;	   /* incarnation of this end; not 0; differs after a restart */
+	uint32_t epoch;    /* incarnation of this end; not 0; differs after a restart */
 	uint32_t max_peers;
-	uint32_t tx_blocks; /* how many peers may have packets in flight at once */
-	uint32_t rx_blocks; /* how many peers may have half-received messages at once */
-	uint32_t rx_budget; /* received frames the caller can hold, over all peers */
-	uint16_t window;    /* packets in flight to a peer; power of two, 8 … HK_WIRE_WINDOW */
+	uint32_t tx_blocks;  /* how many peers may have packets in flight at once */
+	uint32_t rx_blocks;  /* how many peers may have half-received messages at once */
+	uint32_t rx_budget;  /* received frames the caller can hold, over all peers */
+	uint16_t window;     /* packets in flight to a peer; power of two, 8 … HK_WIRE_WINDOW */
 	uint16_t resend_cap; /* resends emitted by one hk_engine_poll() at the most */
 	uint16_t ack_every;  /* an ack at the latest after this many packets */
-	bool crc;	     /* seal every frame, refuse unsealed ones (the caller calls
+	bool crc;            /* seal every frame, refuse unsealed ones (the caller calls
 				hk_wire_seal() where hk_engine_crc() says so) */
 	/* times, in nanoseconds */
 	uint64_t ack_delay;    /* how long an ack may wait for a frame to ride on */
@@ -74,10 +74,10 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 
 enum hk_peer_state {
 	HK_PEER_FREE = 0,
-	HK_PEER_HEARD,	/* made by a frame of its own; its epoch is believed until peer_add */
+	HK_PEER_HEARD,  /* made by a frame of its own; its epoch is believed until peer_add */
 	HK_PEER_ACTIVE, /* added by the caller */
-	HK_PEER_LEFT,	/* said BYE */
-	HK_PEER_DEAD,	/* silent too long, or restarted; see hk_engine_verdict() */
+	HK_PEER_LEFT,   /* said BYE */
+	HK_PEER_DEAD,   /* silent too long, or restarted; see hk_engine_verdict() */
 };
 
 enum hk_verdict {
@@ -85,6 +85,7 @@ enum hk_verdict {
 	HK_VERDICT_SILENT,    /* nothing heard for peer_timeout while we waited for it */
 	HK_VERDICT_RESTARTED, /* it answers, but with another epoch: its memory of us is gone */
 	HK_VERDICT_LEFT,      /* it said BYE while packets to it were still unacknowledged */
+	HK_VERDICT_STUCK,     /* it answers, yet one packet never arrives: an MTU on the way? */
 };
 
 /* Adds the peer @endpoint in incarnation @epoch, or finds it. A peer that is known under another
@@ -108,9 +109,9 @@ hk_peer hk_engine_verdict(struct hk_engine *e, enum hk_verdict *why);
 unsigned hk_engine_room(const struct hk_engine *e, hk_peer p);
 
 struct hk_packet {
-	uint64_t token; /* of the buffer; returned by hk_engine_reap() once acknowledged */
-	uint16_t len;	/* extension + payload */
-	uint8_t type;	/* HK_WIRE_DATA or HK_WIRE_PUT */
+	uint64_t token;          /* of the buffer; returned by hk_engine_reap() once acknowledged */
+	uint16_t len;            /* extension + payload */
+	uint8_t type;            /* HK_WIRE_DATA or HK_WIRE_PUT */
 	uint8_t am, frag, frags; /* DATA: fragments of one message are sent back to back */
 };
 
@@ -140,10 +141,10 @@ enum hk_rx_verdict {
 
 struct hk_rx {
 	enum hk_rx_verdict verdict;
-	hk_peer peer;	  /* DELIVER, HOLD, PUT */
-	bool new_peer;	  /* this frame made the peer: the caller notes the source MAC */
-	uint8_t am;	  /* DELIVER */
-	uint8_t count;	  /* DELIVER: buffers of this message, 1 … HK_WIRE_MAX_FRAGS */
+	hk_peer peer;      /* DELIVER, HOLD, PUT */
+	bool new_peer;     /* this frame made the peer: the caller notes the source MAC */
+	uint8_t am;        /* DELIVER */
+	uint8_t count;     /* DELIVER: buffers of this message, 1 … HK_WIRE_MAX_FRAGS */
 	struct hk_frame f; /* this frame; valid unless it did not parse */
 	uint64_t tokens[HK_WIRE_MAX_FRAGS]; /* DELIVER with count > 1 */
 };
@@ -163,7 +164,7 @@ unsigned hk_engine_reap_rx(struct hk_engine *e, uint64_t *tokens, unsigned max);
 
 enum hk_out_kind {
 	HK_OUT_CONTROL, /* send `bytes` (base header and extension, `len` bytes) after a framing */
-	HK_OUT_RESEND,	/* write `bytes` (base header) over that of buffer `token`, and send it.
+	HK_OUT_RESEND,  /* write `bytes` (base header) over that of buffer `token`, and send it.
 			   If the device still holds the buffer, skip it: it is on its way */
 };
 
@@ -192,9 +193,9 @@ struct hk_engine_counters {
 	uint64_t tx_acks, tx_probes, tx_resends;
 	uint64_t rx_packets, rx_bytes; /* first arrivals */
 	uint64_t rx_acks, rx_duplicates;
-	uint64_t loss_time; /* packets called lost by time (RFC 8985) */
-	uint64_t loss_rto;  /* … by the resend timer */
-	uint64_t no_credit, no_cwnd, no_block; /* sends refused, by reason */
+	uint64_t loss_time;                     /* packets called lost by time (RFC 8985) */
+	uint64_t loss_rto;                      /* … by the resend timer */
+	uint64_t no_credit, no_cwnd, no_block;  /* sends refused, by reason */
 	uint64_t drop_wire[HK_WIRE_STATUS_MAX]; /* by parse status */
 	uint64_t drop_key, drop_endpoint, drop_epoch, drop_window, drop_peers, drop_fragment;
 	uint64_t resets, dead_peers;
@@ -206,8 +207,8 @@ struct hk_peer_info {
 	enum hk_peer_state state;
 	uint32_t endpoint, epoch;
 	uint32_t srtt, rttvar, min_rtt; /* ns; 0: no sample yet */
-	uint32_t cwnd;			/* packets */
-	uint32_t credit;		/* packets the peer takes beyond those in flight */
+	uint32_t cwnd;                  /* packets */
+	uint32_t credit;                /* packets the peer takes beyond those in flight */
 	uint32_t in_flight;
 	uint64_t last_heard;
 };

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/input.c: frames in. Who is it from, is it for this incarnation, is it new, is it whole.
+ */
+#include "engine/internal.h"
+
+/* ---- the receive window -------------------------------------------------------------------- */
+
+static bool rx_bit(const struct hk_engine *e, const struct hk_peer_rec *r, uint32_t psn)
+{
+	uint32_t bit = psn & (e->cfg.window - 1u);
+
+	return r->rx_map[bit / 64] >> (bit % 64) & 1;
+}
+
+/* Notes that @psn, inside the window and new, has arrived. True if it was out of order. */
+static bool rx_mark(const struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn)
+{
+	uint32_t bit = psn & (e->cfg.window - 1u);
+
+	if (psn != r->rx_next) {
+		r->rx_map[bit / 64] |= UINT64_C(1) << (bit % 64);
+		r->rx_gaps++;
+		return true;
+	}
+	r->rx_next++;
+	if (HK_LIKELY(r->rx_gaps == 0))
+		return false;
+	while (r->rx_gaps && rx_bit(e, r, r->rx_next)) {
+		bit = r->rx_next & (e->cfg.window - 1u);
+		r->rx_map[bit / 64] &= ~(UINT64_C(1) << (bit % 64));
+		r->rx_gaps--;
+		r->rx_next++;
+	}
+	return true;
+}
+
+/* ---- fragments ----------------------------------------------------------------------------- */
+
+static void rx_block_release(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	hk_rx_block(e, r->rx_block)->token = e->rx_free;
+	e->rx_free = r->rx_block;
+	r->rx_block = HK_NIL;
+}
+
+static bool rx_block_take(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	uint32_t b = e->rx_free;
+
+	if (b == HK_NIL)
+		return false;
+	struct hk_rx_slot *slots = hk_rx_block(e, b);
+
+	e->rx_free = (uint32_t)slots->token;
+	r->rx_block = b;
+	memset(slots, 0, sizeof(*slots) * e->cfg.window * 2u);
+	return true;
+}
+
+/* Puts one fragment to its siblings. Returns false if it must be refused (no block free, or it
+ * contradicts them), which leaves it unacknowledged. */
+static bool hold_fragment(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
+			  uint64_t token, struct hk_rx *rx)
+{
+	uint32_t first = f->h.psn - f->h.frag;
+	unsigned here = 0;
+
+	if (r->rx_block == HK_NIL && !rx_block_take(e, r))
+		return false;
+	for (uint8_t i = 0; i < f->h.frags; i++) {
+		const struct hk_rx_slot *s = hk_rx_slot(e, r, first + i);
+
+		if (i == f->h.frag || !s->present || s->psn != first + i) {
+			/* a sibling that arrived must be here: else it was another message's */
+			if (i != f->h.frag && hk_psn_before(first + i, r->rx_next))
+				return false;
+			continue;
+		}
+		if (s->frags != f->h.frags || s->frag != i || s->am != f->h.am)
+			return false;
+		here++;
+	}
+	struct hk_rx_slot *mine = hk_rx_slot(e, r, f->h.psn);
+
+	if (mine->present) /* only contradictions leave one behind: its message ended elsewhere */
+		return false;
+	*mine = (struct hk_rx_slot){token, f->h.psn, f->h.am, f->h.frag, f->h.frags, 1};
+	r->rx_frags++;
+	e->rx_held++;
+	rx->verdict = HK_RX_HOLD;
+	if (here + 1 < f->h.frags)
+		return true;
+
+	rx->verdict = HK_RX_DELIVER;
+	rx->am = f->h.am;
+	rx->count = f->h.frags;
+	for (uint8_t i = 0; i < f->h.frags; i++) {
+		struct hk_rx_slot *s = hk_rx_slot(e, r, first + i);
+
+		rx->tokens[i] = s->token;
+		s->present = 0;
+	}
+	r->rx_frags -= f->h.frags;
+	e->rx_held -= f->h.frags;
+	if (r->rx_frags == 0)
+		rx_block_release(e, r);
+	return true;
+}
+
+/* ---- the frame types ----------------------------------------------------------------------- */
+
+static void drop(struct hk_rx *rx, uint64_t *counter)
+{
+	(*counter)++;
+	rx->verdict = HK_RX_DROP;
+}
+
+/* DATA and PUT: numbered packets. */
+static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_rx *rx,
+			 uint64_t token, uint64_t now)
+{
+	const struct hk_wire_hdr *h = &rx->f.h;
+	uint32_t ahead = h->psn - r->rx_next;
+
+	if (HK_UNLIKELY(ahead >= e->cfg.window)) {
+		if (hk_psn_before(h->psn, r->rx_next)) {
+			hk_ack_schedule(e, r, now, true); /* our ack was lost, or is late */
+			drop(rx, &e->n.rx_duplicates);
+		} else {
+			drop(rx, &e->n.drop_window);
+		}
+		return;
+	}
+	if (HK_UNLIKELY(r->rx_gaps && rx_bit(e, r, h->psn))) {
+		hk_ack_schedule(e, r, now, true);
+		drop(rx, &e->n.rx_duplicates);
+		return;
+	}
+	if (h->type == HK_WIRE_PUT) {
+		rx->verdict = HK_RX_PUT;
+	} else if (HK_LIKELY(h->frags == 1)) {
+		rx->verdict = HK_RX_DELIVER;
+		rx->am = h->am;
+		rx->count = 1;
+		rx->tokens[0] = token;
+	} else if (!hold_fragment(e, r, &rx->f, token, rx)) {
+		drop(rx, &e->n.drop_fragment);
+		return;
+	}
+	bool disorder = rx_mark(e, r, h->psn);
+
+	e->n.rx_packets++;
+	e->n.rx_bytes += h->len;
+	r->ts_recent = h->tsval;
+	r->ts_at = now;
+	r->ack_pending++;
+	hk_ack_schedule(e, r, now,
+			disorder || (h->flags & HK_WIRE_F_ACK_NOW) ||
+				r->ack_pending >= e->cfg.ack_every);
+}
+
+static void input_reset(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f)
+{
+	/* it quotes the incarnation that was refused; only a refusal of the present one counts */
+	if (f->h.tsecr != r->epoch && f->h.tsecr != e->cfg.epoch) {
+		e->n.drop_epoch++;
+		return;
+	}
+	e->n.resets++;
+	hk_peer_end(e, r, HK_PEER_DEAD, HK_VERDICT_RESTARTED);
+}
+
+static void input_bye(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
+		      uint64_t now)
+{
+	hk_loss_ack(e, r, f, now);
+	hk_peer_end(e, r, HK_PEER_LEFT,
+		    r->tx_una == r->tx_next ? HK_VERDICT_NONE : HK_VERDICT_LEFT);
+}
+
+/* Asks the next poll for a RESET to the sender of this frame. */
+static void refuse_epoch(struct hk_engine *e, const struct hk_frame *f)
+{
+	e->n.drop_epoch++;
+	if (f->h.type == HK_WIRE_RESET || f->h.type == HK_WIRE_BYE) /* never answer an answer */
+		return;
+	e->reset_wanted = true;
+	e->reset_dst = f->h.src;
+	e->reset_dst_epoch = f->h.src_epoch;
+	e->reset_refused = f->h.dst_epoch;
+}
+
+void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_t token,
+		     uint64_t now, struct hk_rx *rx)
+{
+	const struct hk_wire_hdr *h = &rx->f.h;
+	enum hk_wire_status st = hk_wire_parse(frame, len, e->cfg.crc, &rx->f);
+
+	rx->verdict = HK_RX_DROP;
+	rx->peer = HK_PEER_NONE;
+	rx->new_peer = false;
+	if (HK_UNLIKELY(st != HK_WIRE_OK)) {
+		e->n.drop_wire[st]++;
+		return;
+	}
+	if (HK_UNLIKELY(h->key != e->cfg.key)) {
+		e->n.drop_key++;
+		return;
+	}
+	if (HK_UNLIKELY(h->dst != e->cfg.endpoint || h->src == e->cfg.endpoint)) {
+		e->n.drop_endpoint++;
+		return;
+	}
+	struct hk_peer_rec *r = hk_peer_lookup(e, h->src);
+
+	if (h->type == HK_WIRE_RESET && h->dst_epoch == e->cfg.epoch) {
+		rx->verdict = HK_RX_CONTROL;
+		if (r && hk_talks(r))
+			input_reset(e, r, &rx->f);
+		return;
+	}
+	if (HK_UNLIKELY(h->dst_epoch != e->cfg.epoch || (r && h->src_epoch != r->epoch))) {
+		refuse_epoch(e, &rx->f);
+		return;
+	}
+	if (HK_UNLIKELY(!r)) {
+		if (h->type != HK_WIRE_DATA && h->type != HK_WIRE_PUT) {
+			e->n.drop_peers++;
+			return;
+		}
+		r = hk_peer_create(e, h->src, h->src_epoch, HK_PEER_HEARD, now);
+		if (!r) {
+			e->n.drop_peers++;
+			return;
+		}
+		rx->new_peer = true;
+	}
+	if (HK_UNLIKELY(!hk_talks(r))) {
+		e->n.drop_peers++;
+		return;
+	}
+	rx->peer = hk_index(e, r);
+	r->last_heard = now;
+	r->silent = 0;
+	if (HK_UNLIKELY(!r->talked)) {
+		r->talked = 1;
+		e->talking++;
+		if (r->timer == HK_TIMER_NONE)
+			hk_timer_rearm(e, r, now);
+	}
+	if (HK_UNLIKELY(h->type == HK_WIRE_BYE)) {
+		rx->verdict = HK_RX_CONTROL;
+		input_bye(e, r, &rx->f, now);
+		return;
+	}
+	hk_loss_ack(e, r, &rx->f, now);
+	if (h->type == HK_WIRE_ACK) {
+		rx->verdict = HK_RX_CONTROL;
+		e->n.rx_acks++;
+		if (h->flags & HK_WIRE_F_ACK_NOW)
+			hk_ack_schedule(e, r, now, true);
+		return;
+	}
+	input_packet(e, r, rx, token, now);
+}

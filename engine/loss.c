@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/loss.c: what an acknowledgement tells: what to release, how long the way is, what is lost.
+ *
+ * Loss is found by time, as RACK does (RFC 8985): a packet is lost once one that was sent after
+ * it has arrived and the reordering window has passed as well. Packets carry their own number of
+ * transmission time, so resends are judged like first sends, and a lost resend is found too.
+ * When nothing comes back at all, a tail probe resends the last packet after about two round
+ * trips; its acknowledgement shows what is missing. Only when that stays silent the resend timer
+ * fires: it resends the first packet alone, with back-off, and leaves the rest to RACK.
+ */
+#include "engine/internal.h"
+
+/* A reordering window of a quarter round trip (RFC 8985, 7.2 step 4), and never so short that
+ * the clock's grain decides. */
+#define HK_MIN_REORDER (2 * HK_USEC)
+
+static uint64_t reorder_window(const struct hk_peer_rec *r)
+{
+	return HK_MAX((uint64_t)r->srtt / 4, HK_MIN_REORDER);
+}
+
+uint64_t hk_rto(const struct hk_engine *e, const struct hk_peer_rec *r)
+{
+	uint64_t rto = e->cfg.initial_rto;
+
+	if (r->srtt)
+		rto = HK_MAX(r->srtt + 4 * (uint64_t)r->rttvar + 2 * e->cfg.ack_delay,
+			     e->cfg.min_rto);
+	rto <<= HK_MIN(r->backoff, 16);
+	return HK_MIN(rto, e->cfg.max_rto);
+}
+
+static uint64_t probe_timeout(const struct hk_engine *e, const struct hk_peer_rec *r)
+{
+	if (!r->srtt)
+		return HK_MIN(e->cfg.initial_rto, e->cfg.max_rto);
+	return HK_MAX(2 * (uint64_t)r->srtt + 2 * e->cfg.ack_delay, e->cfg.min_rto / 8);
+}
+
+/* ---- timers -------------------------------------------------------------------------------- */
+
+void hk_timer_arm(struct hk_engine *e, struct hk_peer_rec *r, enum hk_timer kind, uint64_t now,
+		  uint64_t after)
+{
+	r->timer = (uint8_t)kind;
+	r->timer_armed = now;
+	r->timer_at = now + after;
+	e->timer_min = HK_MIN(e->timer_min, r->timer_at);
+	if (r->in_active_list)
+		return;
+	uint32_t p = hk_index(e, r);
+
+	r->in_active_list = 1;
+	r->active_prev = HK_NIL;
+	r->active_next = e->active_head;
+	if (e->active_head != HK_NIL)
+		hk_rec(e, e->active_head)->active_prev = p;
+	e->active_head = p;
+}
+
+void hk_timer_off(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	r->timer = HK_TIMER_NONE;
+	if (!r->in_active_list)
+		return;
+	r->in_active_list = 0;
+	if (r->active_prev == HK_NIL)
+		e->active_head = r->active_next;
+	else
+		hk_rec(e, r->active_prev)->active_next = r->active_next;
+	if (r->active_next != HK_NIL)
+		hk_rec(e, r->active_next)->active_prev = r->active_prev;
+}
+
+/* Arms the timer that fits what we wait for now. */
+void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+{
+	if (r->tx_next != r->tx_una) {
+		if (r->backoff == 0)
+			hk_timer_arm(e, r, HK_TIMER_PROBE, now, probe_timeout(e, r));
+		else
+			hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
+	} else if (r->tx_edge == r->tx_next) {
+		hk_timer_arm(e, r, HK_TIMER_CREDIT, now, hk_rto(e, r));
+	} else if (e->cfg.keepalive && r->talked) {
+		hk_timer_arm(e, r, HK_TIMER_KEEPALIVE, now, e->cfg.keepalive);
+	} else {
+		hk_timer_off(e, r);
+	}
+}
+
+/* ---- loss ---------------------------------------------------------------------------------- */
+
+/* Puts @r to those whose losses the next poll resends. */
+static void enlist_lost(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	if (r->in_lost_list)
+		return;
+	r->in_lost_list = 1;
+	r->lost_next = e->lost_head;
+	e->lost_head = hk_index(e, r);
+}
+
+void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot *s)
+{
+	s->state = HK_SLOT_LOST;
+	r->in_flight--;
+	r->lost++;
+	enlist_lost(e, r);
+}
+
+/* Was @s sent before the packet that is known to have arrived? */
+static bool sent_before_rack(const struct hk_peer_rec *r, const struct hk_tx_slot *s, uint32_t psn)
+{
+	return s->sent_at < r->rack_sent ||
+	       (s->sent_at == r->rack_sent && !s->resent && hk_psn_before(psn, r->rack_psn));
+}
+
+void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+{
+	uint64_t patience = r->rack_rtt + reorder_window(r), soonest = UINT64_MAX;
+	bool any = false;
+
+	for (uint32_t psn = r->tx_una; psn != r->tx_next; psn++) {
+		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+
+		if (s->state != HK_SLOT_FLYING || !sent_before_rack(r, s, psn))
+			continue;
+		if (s->sent_at + patience <= now) {
+			hk_loss_mark(e, r, s);
+			e->n.loss_time++;
+			any = true;
+		} else {
+			soonest = HK_MIN(soonest, s->sent_at + patience - now);
+		}
+	}
+	if (any)
+		hk_cc_lost(e, r, now);
+	if (soonest != UINT64_MAX)
+		hk_timer_arm(e, r, HK_TIMER_REORDER, now, soonest);
+}
+
+/* ---- acknowledgements ---------------------------------------------------------------------- */
+
+static void rtt_sample(struct hk_peer_rec *r, uint32_t tsecr, uint64_t now)
+{
+	uint32_t ticks = (uint32_t)(now >> HK_WIRE_TS_SHIFT) - tsecr;
+
+	if (tsecr == 0 || ticks > UINT32_C(1) << 26) /* over a second: not a round trip */
+		return;
+	uint32_t rtt = HK_MAX(ticks, 1u) << HK_WIRE_TS_SHIFT;
+
+	r->last_rtt = rtt;
+	if (!r->srtt) {
+		r->srtt = r->min_rtt = rtt;
+		r->rttvar = rtt / 2;
+		return;
+	}
+	uint32_t diff = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
+
+	r->rttvar += (diff >> 2) - (r->rttvar >> 2); /* RFC 6298: beta 1/4, alpha 1/8 */
+	r->srtt += (rtt >> 3) - (r->srtt >> 3);
+	if (r->srtt == 0)
+		r->srtt = 1;
+	/* the minimum forgets slowly, since routes change */
+	if (rtt < r->min_rtt)
+		r->min_rtt = rtt;
+	else
+		r->min_rtt += (rtt - r->min_rtt) >> 12;
+}
+
+/* One packet is known to have arrived: its buffer is free, and it may be RACK's latest. */
+static void slot_acked(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot *s,
+		       uint32_t psn, uint64_t now)
+{
+	if (s->state == HK_SLOT_FLYING)
+		r->in_flight--;
+	else
+		r->lost--;
+	s->state = HK_SLOT_ACKED;
+	hk_done_push(e, s->token);
+	/* the ack of a resend that comes sooner than any round trip was for the original */
+	if (s->resent && now - s->sent_at < r->min_rtt)
+		return;
+	if (s->sent_at > r->rack_sent ||
+	    (s->sent_at == r->rack_sent && hk_psn_before(r->rack_psn, psn))) {
+		r->rack_sent = s->sent_at;
+		r->rack_psn = psn;
+		r->rack_rtt = (uint32_t)HK_MIN(now - s->sent_at, UINT64_C(1) << 30);
+	}
+}
+
+static unsigned release_cumulative(struct hk_engine *e, struct hk_peer_rec *r, uint32_t ack,
+				   uint64_t now)
+{
+	unsigned newly = 0;
+
+	e->unacked -= ack - r->tx_una;
+	for (uint32_t psn = r->tx_una; psn != ack; psn++) {
+		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+
+		if (s->state == HK_SLOT_ACKED) {
+			r->sacked--;
+			continue;
+		}
+		slot_acked(e, r, s, psn, now);
+		newly++;
+	}
+	if (r->tx_una != ack)
+		r->progress_at = now;
+	r->tx_una = ack;
+	return newly;
+}
+
+static unsigned release_selective(struct hk_engine *e, struct hk_peer_rec *r,
+				  const struct hk_wire_sack *sack, uint64_t now)
+{
+	uint32_t flying = r->tx_next - r->tx_una;
+	unsigned newly = 0;
+
+	for (unsigned w = 0; w < HK_ARRAY_LEN(sack->bits); w++) {
+		uint64_t bits = sack->bits[w];
+
+		for (; bits; bits &= bits - 1) {
+			uint32_t i = w * 64u + (uint32_t)__builtin_ctzll(bits);
+
+			if (i >= flying) /* a number never sent: hostile or damaged */
+				return newly;
+			struct hk_tx_slot *s = hk_tx_slot(e, r, r->tx_una + i);
+
+			if (s->state == HK_SLOT_ACKED)
+				continue;
+			slot_acked(e, r, s, r->tx_una + i, now);
+			r->sacked++;
+			newly++;
+		}
+	}
+	return newly;
+}
+
+void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f, uint64_t now)
+{
+	uint32_t ack = f->h.ack;
+
+	if (ack - r->tx_una > r->tx_next - r->tx_una) {
+		/* before una: it was overtaken by a newer one. Otherwise it is for a packet that
+		 * we never sent. */
+		if (!hk_psn_before(ack, r->tx_una))
+			e->n.drop_window++;
+		return;
+	}
+	uint32_t edge = ack + HK_MIN(f->h.window, e->cfg.window);
+	bool opened = false;
+
+	if (hk_psn_before(r->tx_edge, edge)) {
+		opened = r->tx_edge == r->tx_next;
+		r->tx_edge = edge;
+	}
+	if (r->tx_next == r->tx_una) { /* nothing was in flight */
+		if (opened || (r->backoff && r->timer == HK_TIMER_KEEPALIVE)) {
+			r->backoff = 0;
+			hk_timer_rearm(e, r, now);
+		}
+		return;
+	}
+	unsigned newly = release_cumulative(e, r, ack, now);
+
+	if (f->h.type == HK_WIRE_ACK)
+		newly += release_selective(e, r, &f->sack, now);
+	if (newly) {
+		rtt_sample(r, f->h.tsecr, now);
+		hk_cc_acked(e, r, newly, now);
+		r->backoff = 0;
+	}
+	if (r->tx_una == r->tx_next) {
+		hk_tx_block_release(e, r);
+		hk_timer_rearm(e, r, now);
+		return;
+	}
+	if (!newly && !opened)
+		return;
+	if (r->lost) /* resends that a full window stopped */
+		enlist_lost(e, r);
+	hk_timer_rearm(e, r, now);
+	if (r->sacked || hk_tx_slot(e, r, r->tx_una)->sent_at < r->rack_sent)
+		hk_loss_detect(e, r, now);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/poll.c: what must go out now because time has passed or something was found lost.
+ *
+ * Every poll first looks at four words (is anything urgent, is any deadline due) and mostly
+ * returns; the rest is for the few polls that have work.
+ */
+#include "engine/internal.h"
+
+/* A verdict needs as many unanswered questions as time: a process that was stopped for a minute
+ * must not call everybody dead the moment it wakes. */
+#define HK_STUCK_MIN_BACKOFF 10
+
+static bool urgent(const struct hk_engine *e)
+{
+	return e->lost_head != HK_NIL || e->reset_wanted || e->bye_next < e->peers;
+}
+
+uint64_t hk_engine_deadline(const struct hk_engine *e)
+{
+	if (urgent(e))
+		return 0;
+	uint64_t ack = e->ack_head == HK_NIL ? UINT64_MAX : hk_rec(e, e->ack_head)->ack_due;
+
+	return HK_MIN(ack, e->timer_min);
+}
+
+/* ---- resends ------------------------------------------------------------------------------- */
+
+static void emit_resend(struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn, uint64_t now,
+			struct hk_out *o)
+{
+	struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+	struct hk_wire_hdr h;
+
+	hk_fill_hdr(e, r, now, &h);
+	h.type = s->type;
+	h.flags |= HK_WIRE_F_RESENT | HK_WIRE_F_ACK_NOW;
+	h.len = s->len;
+	h.psn = psn;
+	h.am = s->am;
+	h.frag = s->frag;
+	h.frags = s->frags;
+	s->sent_at = now;
+	s->resent = 1;
+	o->kind = HK_OUT_RESEND;
+	o->peer = hk_index(e, r);
+	o->token = s->token;
+	o->len = HK_WIRE_HLEN;
+	hk_wire_put_hdr(o->bytes, &h);
+	e->n.tx_resends++;
+}
+
+/* Resends what is lost, peer by peer, within each peer's window. The first packet goes in any
+ * case, since nothing moves without it. */
+static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out, unsigned max)
+{
+	uint32_t *link = &e->lost_head;
+	unsigned n = 0;
+
+	while (*link != HK_NIL && n < max) {
+		struct hk_peer_rec *r = hk_rec(e, *link);
+		bool full = false;
+
+		for (uint32_t psn = r->tx_una; psn != r->tx_next && r->lost && n < max; psn++) {
+			struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+
+			if (s->state != HK_SLOT_LOST)
+				continue;
+			full = r->in_flight >= r->cwnd >> 8 && psn != r->tx_una;
+			if (full)
+				break;
+			s->state = HK_SLOT_FLYING;
+			r->lost--;
+			r->in_flight++;
+			emit_resend(e, r, psn, now, &out[n++]);
+		}
+		/* with a full window the rest waits for an ack, which puts the peer back: see
+		 * hk_loss_ack() */
+		if (r->lost == 0 || full) {
+			r->in_lost_list = 0;
+			*link = r->lost_next;
+		} else {
+			link = &r->lost_next;
+		}
+		if (r->timer == HK_TIMER_NONE)
+			hk_timer_rearm(e, r, now);
+	}
+	return n;
+}
+
+/* ---- timers -------------------------------------------------------------------------------- */
+
+/* Adds the time just waited in vain, and tells whether it was too much. A wait counts at most
+ * twice as long as it was meant to be: if we slept, that is no silence of theirs. */
+static enum hk_verdict judge(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+{
+	uint64_t meant = r->timer_at - r->timer_armed;
+
+	r->silent += HK_MIN(now - r->timer_armed, 2 * meant);
+	if (r->silent >= e->cfg.peer_timeout)
+		return HK_VERDICT_SILENT;
+	if (r->tx_next != r->tx_una && r->backoff >= HK_STUCK_MIN_BACKOFF &&
+	    now - r->progress_at > 2 * e->cfg.peer_timeout)
+		return HK_VERDICT_STUCK;
+	return HK_VERDICT_NONE;
+}
+
+static void back_off(struct hk_peer_rec *r)
+{
+	if (r->backoff < UINT8_MAX)
+		r->backoff++;
+}
+
+static unsigned fire_probe(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
+			   struct hk_out *o)
+{
+	uint32_t psn = r->tx_next;
+
+	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
+	while (psn-- != r->tx_una) {
+		if (hk_tx_slot(e, r, psn)->state == HK_SLOT_FLYING) {
+			emit_resend(e, r, psn, now, o);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+static void fire_resend(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+{
+	struct hk_tx_slot *s = hk_tx_slot(e, r, r->tx_una);
+
+	if (s->state == HK_SLOT_FLYING) {
+		hk_loss_mark(e, r, s);
+		e->n.loss_rto++;
+		hk_cc_timeout(e, r, now);
+	}
+	back_off(r);
+	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
+}
+
+static unsigned fire_question(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
+			      struct hk_out *o)
+{
+	enum hk_timer kind = r->timer;
+
+	/* it was heard meanwhile: alive, ask later */
+	if (kind == HK_TIMER_KEEPALIVE && r->last_heard + e->cfg.keepalive > now) {
+		r->backoff = 0;
+		hk_timer_arm(e, r, kind, now, r->last_heard + e->cfg.keepalive - now);
+		return 0;
+	}
+	hk_ack_emit(e, r, now, HK_WIRE_F_ACK_NOW, o);
+	back_off(r);
+	hk_timer_arm(e, r, kind, now, hk_rto(e, r));
+	return 1;
+}
+
+static unsigned fire(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, struct hk_out *o)
+{
+	enum hk_timer kind = r->timer;
+	bool asked = kind == HK_TIMER_RESEND || (kind >= HK_TIMER_CREDIT && r->backoff);
+	enum hk_verdict v = asked ? judge(e, r, now) : HK_VERDICT_NONE;
+
+	if (v != HK_VERDICT_NONE) {
+		hk_peer_end(e, r, HK_PEER_DEAD, v);
+		return 0;
+	}
+	switch (kind) {
+	case HK_TIMER_PROBE:
+		return fire_probe(e, r, now, o);
+	case HK_TIMER_RESEND:
+		fire_resend(e, r, now);
+		return 0;
+	case HK_TIMER_REORDER:
+		hk_timer_rearm(e, r, now);
+		hk_loss_detect(e, r, now);
+		return 0;
+	case HK_TIMER_CREDIT:
+	case HK_TIMER_KEEPALIVE:
+		return fire_question(e, r, now, o);
+	case HK_TIMER_NONE:
+		break;
+	}
+	return 0;
+}
+
+static unsigned poll_timers(struct hk_engine *e, uint64_t now, struct hk_out *out, unsigned max)
+{
+	uint64_t min = UINT64_MAX;
+	unsigned n = 0;
+
+	/* armed anew while we walk, timers lower timer_min again */
+	e->timer_min = UINT64_MAX;
+	for (uint32_t p = e->active_head; p != HK_NIL;) {
+		struct hk_peer_rec *r = hk_rec(e, p);
+
+		p = r->active_next;
+		if (r->timer_at <= now && n < max)
+			n += fire(e, r, now, &out[n]);
+		if (r->in_active_list)
+			min = HK_MIN(min, r->timer_at);
+	}
+	e->timer_min = HK_MIN(e->timer_min, min);
+	return n;
+}
+
+/* ---- goodbyes and refusals ----------------------------------------------------------------- */
+
+void hk_engine_bye(struct hk_engine *e)
+{
+	e->bye_next = 0;
+}
+
+static void emit_bare(struct hk_engine *e, struct hk_wire_hdr *h, uint8_t type, hk_peer p,
+		      struct hk_out *o)
+{
+	h->version = HK_WIRE_VERSION;
+	h->type = type;
+	h->flags = e->cfg.crc ? HK_WIRE_F_CRC : 0;
+	h->key = e->cfg.key;
+	h->src = e->cfg.endpoint;
+	h->src_epoch = e->cfg.epoch;
+	o->kind = HK_OUT_CONTROL;
+	o->peer = p;
+	o->token = 0;
+	o->len = HK_WIRE_HLEN;
+	hk_wire_put_hdr(o->bytes, h);
+}
+
+static unsigned poll_bye(struct hk_engine *e, uint64_t now, struct hk_out *out, unsigned max)
+{
+	unsigned n = 0;
+
+	while (e->bye_next < e->peers && n < max) {
+		hk_peer p = e->bye_next++;
+		struct hk_peer_rec *r = hk_rec(e, p);
+		struct hk_wire_hdr h;
+
+		if (!hk_talks(r) || !(r->talked || r->tx_next != r->tx_una))
+			continue;
+		hk_fill_hdr(e, r, now, &h);
+		emit_bare(e, &h, HK_WIRE_BYE, p, &out[n++]);
+	}
+	return n;
+}
+
+static unsigned poll_reset(struct hk_engine *e, struct hk_out *o)
+{
+	struct hk_wire_hdr h = {
+		.dst = e->reset_dst,
+		.dst_epoch = e->reset_dst_epoch,
+		.tsecr = e->reset_refused,
+	};
+
+	e->reset_wanted = false;
+	emit_bare(e, &h, HK_WIRE_RESET, HK_PEER_NONE, o);
+	return 1;
+}
+
+unsigned hk_engine_poll(struct hk_engine *e, uint64_t now, struct hk_out *out, unsigned max)
+{
+	unsigned n = 0;
+
+	if (HK_LIKELY(hk_engine_deadline(e) > now) || max == 0)
+		return 0;
+	if (e->reset_wanted)
+		n += poll_reset(e, &out[n]);
+	if (e->bye_next < e->peers)
+		n += poll_bye(e, now, &out[n], max - n);
+	if (e->timer_min <= now)
+		n += poll_timers(e, now, &out[n], max - n);
+	if (e->lost_head != HK_NIL)
+		n += poll_lost(e, now, &out[n], HK_MIN(max - n, (unsigned)e->cfg.resend_cap));
+	while (n < max && e->ack_head != HK_NIL && hk_rec(e, e->ack_head)->ack_due <= now)
+		hk_ack_emit(e, hk_rec(e, e->ack_head), now, 0, &out[n++]);
+	return n;
+}
