@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lab: a cluster on one machine.
+
+    with Lab.up(nodes=2, wire="memif", ranks_per_node=1, name="mine") as lab:
+        result = lab.mpirun(2, ["./hello"], tcp=True, timeout=60)
+
+Network namespaces are the nodes; topology.py draws them, network.py makes them, run.py runs
+mpirun inside. A lab has a name and a private directory, and an id that its namespaces and
+processes carry, so that whatever is left of it is found even if the directory is lost.
+"""
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .. import process
+from ..checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
+from ..errors import HikyakuError
+from . import network, run, topology
+from .run import RunResult
+from .topology import MAX_NODES, WIRES, Topology
+
+__all__ = ["MAX_NODES", "WIRES", "Lab", "RunResult", "all_names"]
+
+_SCRIPTS = Path(__file__).parent
+MIN_MTU, MAX_MTU = 576, 9000
+
+
+def lab_id(name: str) -> str:
+    return CHECKOUT_ID + digest(name, 3)
+
+
+def _directory(name: str) -> Path:
+    return STATE_DIR / "labs" / name
+
+
+def all_names() -> list[str]:
+    """Labs of this checkout that have a directory, up or left over."""
+    base = STATE_DIR / "labs"
+    return sorted(p.name for p in base.iterdir() if p.is_dir()) if base.is_dir() else []
+
+
+@contextmanager
+def _locked(timeout: float = 60) -> Iterator[None]:
+    """One `up` or `down` in this checkout at a time. The lock is the state directory itself, and
+    goes with it when the last lab is down: so whoever got the lock of a directory that is no
+    longer there tries again."""
+    held: list[int] = []
+
+    def take() -> bool:
+        private_dir(STATE_DIR)
+        fd = os.open(STATE_DIR, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(fd).st_ino == STATE_DIR.stat().st_ino:
+                held.append(fd)
+                return True
+        except (BlockingIOError, FileNotFoundError):
+            pass
+        os.close(fd)
+        return False
+
+    process.wait_until("another 'hikyaku lab up' or 'down' to end", take, timeout)
+    try:
+        yield
+    finally:
+        for empty in (STATE_DIR / "labs", STATE_DIR):
+            with suppress(OSError):  # not empty: other labs are up
+                empty.rmdir()
+        os.close(held[0])
+
+
+class Lab:
+    """A lab that is up. Make one by up(), or find one by find()."""
+
+    def __init__(self, name: str, layout: Topology):
+        self.name = name
+        self.topology = layout
+        self.directory = _directory(name)
+
+    # ---- life ---------------------------------------------------------------------------------
+
+    @classmethod
+    def up(
+        cls,
+        nodes: int = 2,
+        wire: str = "memif",
+        ranks_per_node: int = 1,
+        mtu: int = 1500,
+        name: str = "default",
+    ) -> "Lab":
+        network.require_root()
+        check(nodes, wire, ranks_per_node, mtu, name)
+        with _locked():
+            if (_directory(name) / "lab.json").exists() or network.namespaces(lab_id(name) + "-"):
+                raise HikyakuError(
+                    f"lab '{name}' is up already, or something is left of it",
+                    f"hikyaku lab down --lab {name}",
+                )
+            lab = cls(name, topology.plan(lab_id(name), nodes, wire, ranks_per_node, mtu))
+            try:
+                lab._write_directory()
+                network.create(lab.topology)
+            except BaseException:
+                _remove(name)
+                raise
+        return lab
+
+    @classmethod
+    def find(cls, name: str = "default") -> "Lab":
+        """The lab @name that is up, or an error that says how to bring it up."""
+        state = _directory(name) / "lab.json"
+        try:
+            data = json.loads(state.read_text())
+            lab = cls(name, Topology.from_json(data["topology"]))
+        except FileNotFoundError:
+            raise HikyakuError(
+                f"lab '{name}' is not up", "hikyaku lab up --nodes 2 --wire memif"
+            ) from None
+        except (ValueError, KeyError, TypeError) as bad:
+            raise HikyakuError(
+                f"{state} is damaged: {bad}", f"hikyaku lab down --lab {name}"
+            ) from None
+        missing = sorted(set(lab.topology.netns) - set(network.namespaces(lab.topology.lab_id)))
+        if missing:
+            raise HikyakuError(
+                f"lab '{name}' has lost its namespaces {', '.join(missing)}",
+                f"hikyaku lab down --lab {name}, then up again",
+            )
+        return lab
+
+    def down(self) -> None:
+        down(self.name)
+
+    def __enter__(self) -> "Lab":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.down()
+
+    def _write_directory(self) -> None:
+        private_dir(self.directory)
+        (self.directory / "nodes").mkdir()
+        (self.directory / "runs").mkdir(mode=0o700)
+        for script in ("enter.sh", "agent.sh"):
+            shutil.copy(_SCRIPTS / script, self.directory / script)
+        hosts = ["127.0.0.1 localhost"]
+        for node in self.topology.nodes:
+            (self.directory / "nodes" / node.name).write_text(node.netns)
+            hosts += [f"{node.ctl_ip} {node.name}", f"{node.tcp_ip} {node.name}-tcp"]
+        (self.directory / "hosts").write_text("\n".join(hosts) + "\n")
+        state = {
+            "schema": 1,
+            "name": self.name,
+            "created": int(time.time()),
+            "topology": self.topology.to_json(),
+        }
+        (self.directory / "lab.json").write_text(json.dumps(state, indent=1) + "\n")
+
+    # ---- use ----------------------------------------------------------------------------------
+
+    def exec_argv(self, node: str, argv: list[str]) -> list[str]:
+        """The command line that runs @argv as a process of @node."""
+        if self.topology.node(node) is None:
+            names = ", ".join(n.name for n in self.topology.nodes)
+            raise HikyakuError(f"lab '{self.name}' has no node '{node}'; it has: {names}")
+        cores = ",".join(map(str, self.topology.cpus(one_core=False)[node]))
+        tagged = ["env", f"HIKYAKU_LAB_ID={self.topology.lab_id}"]
+        return [*tagged, str(self.directory / "enter.sh"), node, cores, *argv]
+
+    def mpirun(
+        self,
+        np: int,
+        argv: list[str],
+        *,
+        tcp: bool = False,
+        mca: dict[str, str] | None = None,
+        env: dict[str, str] | None = None,
+        options: list[str] | None = None,
+        one_core: bool = False,
+        timeout: float = 120,
+    ) -> RunResult:
+        """Runs @argv as @np ranks over the lab's wire (or TCP) and returns what it printed. Does
+        not judge the exit status. @mca and @options are mpirun's and win over the lab's own;
+        @env is seen by every rank; @one_core gives each node one core only. After @timeout seconds
+        everything is ended and HikyakuError raised."""
+        arguments = ["-np", str(np), *(options or [])]
+        for key, value in (mca or {}).items():
+            arguments += ["--mca", key, str(value)]
+        for key in env or {}:
+            arguments += ["-x", key]
+        return self.mpirun_arguments(
+            arguments + argv, tcp=tcp, env=env, one_core=one_core, timeout=timeout
+        )
+
+    def mpirun_arguments(
+        self,
+        arguments: list[str],
+        *,
+        tcp: bool = False,
+        env: dict[str, str] | None = None,
+        one_core: bool = False,
+        capture: bool = True,
+        timeout: float | None = None,
+    ) -> RunResult:
+        """The same from mpirun's own arguments, as the command line has them."""
+        self.clean_stale()
+        try:
+            return run.launch(
+                self.topology,
+                self.directory / "runs",
+                arguments,
+                tcp=tcp,
+                env=env,
+                one_core=one_core,
+                capture=capture,
+                timeout=timeout,
+            )
+        finally:
+            self.clean_stale()
+
+    # ---- what is left of killed runs -----------------------------------------------------------
+
+    def running(self) -> bool:
+        """Is any run alive in this lab?"""
+        runs = self.directory / "runs"
+        everything = set(runs.iterdir()) if runs.is_dir() else set()
+        return bool(everything - set(run.stale_runs(runs)))
+
+    def clean_stale(self) -> list[str]:
+        """Removes what killed runs left: processes, directories, XDP programs. Returns a line for
+        each thing removed. XDP programs only while no run is alive, since it may own them."""
+        gone = []
+        for path in run.stale_runs(self.directory / "runs"):
+            tag = f"{self.topology.lab_id}-{path.name}"
+            count = process.end_all(lambda tag=tag: run.run_processes(tag))
+            shutil.rmtree(path, ignore_errors=True)
+            gone.append(f"run {path.name} and {count} processes of it")
+        if self.topology.wire == "veth" and not self.running():
+            for node in self.topology.nodes:
+                gone += [f"XDP program on {node.name}:{i}" for i in network.remove_xdp(node.netns)]
+        return gone
+
+    def status(self) -> dict:
+        """Everything about the lab, for people and programs (`lab status --json`)."""
+        cpus = self.topology.cpus(one_core=False)
+        inodes = {network.namespace_inode(n.netns): n.name for n in self.topology.nodes}
+        processes = [
+            {
+                "pid": pid,
+                "node": inodes.get(process.net_namespace(pid)),
+                "command": process.command_line(pid),
+            }
+            for pid in _processes(self.name)
+        ]
+        stale = [f"run {p.name}" for p in run.stale_runs(self.directory / "runs")]
+        nodes = []
+        for n in self.topology.nodes:
+            links = network.links(n.netns)
+            if not self.running():
+                stale += [
+                    f"XDP program {link['xdp_program']} on {n.name}:{link['name']}"
+                    for link in links
+                    if link["xdp_program"] is not None
+                ]
+            nodes.append({"name": n.name, "netns": n.netns, "cpus": cpus[n.name], "links": links})
+        return {
+            "name": self.name,
+            "wire": self.topology.wire,
+            "ranks_per_node": self.topology.ranks_per_node,
+            "mtu": self.topology.mtu,
+            "directory": str(self.directory),
+            "nodes": nodes,
+            "processes": processes,
+            "stale": stale,
+        }
+
+
+def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str) -> None:
+    """Refuses what cannot be built, before anything is."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", name):
+        raise HikyakuError(
+            f"'{name}' is no name for a lab", "use up to 32 letters, digits, '-' and '_'"
+        )
+    if wire not in WIRES:
+        raise HikyakuError(f"there is no wire '{wire}'", f"use one of: {', '.join(WIRES)}")
+    if not 2 <= nodes <= MAX_NODES:
+        raise HikyakuError(f"{nodes} nodes: a lab has from 2 to {MAX_NODES}")
+    if not 1 <= ranks_per_node <= 64:
+        raise HikyakuError(f"{ranks_per_node} ranks per node: a node takes from 1 to 64")
+    if not MIN_MTU <= mtu <= MAX_MTU:
+        raise HikyakuError(f"MTU {mtu}: veth wires take from {MIN_MTU} to {MAX_MTU} here")
+
+
+def _processes(name: str) -> list[int]:
+    ident = lab_id(name)
+    inodes = [network.namespace_inode(n) for n in network.namespaces(ident + "-")]
+    return process.find(
+        tag=f"HIKYAKU_LAB_ID={ident}", namespaces=[i for i in inodes if i is not None]
+    )
+
+
+def _remove(name: str) -> list[str]:
+    gone = []
+    if count := process.end_all(lambda: _processes(name)):
+        gone.append(f"{count} processes")
+    gone += [f"namespace {n}" for n in network.remove(lab_id(name) + "-")]
+    directory = _directory(name)
+    if directory.exists():
+        shutil.rmtree(directory)
+        gone.append(f"directory {directory}")
+    return gone
+
+
+def down(name: str = "default") -> list[str]:
+    """Removes the lab @name or whatever is left of it, by name; returns what was removed. Safe to
+    repeat."""
+    network.require_root()
+    with _locked():
+        return _remove(name)
+
+
+def down_all() -> list[str]:
+    """Removes every lab of this checkout, and namespaces of ours that no lab's directory names."""
+    network.require_root()
+    gone = []
+    for name in all_names():
+        gone += down(name)
+    return gone + [f"namespace {n}" for n in _remove_strays()]
+
+
+def _remove_strays() -> list[str]:
+    strays = network.namespaces(CHECKOUT_ID)
+    inodes = [i for n in strays if (i := network.namespace_inode(n)) is not None]
+    process.end_all(lambda: process.find(namespaces=inodes))
+    return network.remove(CHECKOUT_ID)

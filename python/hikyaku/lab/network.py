@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Makes and removes a topology's namespaces, bridges and links; looks at what is there.
+
+Everything is done by iproute2. Removing a namespace removes its links, so namespaces are all
+there is to take down, and their names alone say whose they are.
+"""
+
+import json
+import os
+from pathlib import Path
+
+from ..errors import HikyakuError
+from ..process import run
+from .topology import Topology
+
+NETNS_DIR = Path("/run/netns")
+
+
+def require_root() -> None:
+    if os.geteuid() != 0:
+        raise HikyakuError(
+            "a lab is made of network namespaces, and only root may make them",
+            "run the same command with sudo",
+        )
+
+
+def namespaces(prefix: str) -> list[str]:
+    """Names of the machine's namespaces that belong to the lab or checkout @prefix."""
+    if not NETNS_DIR.is_dir():
+        return []
+    return sorted(p.name for p in NETNS_DIR.iterdir() if p.name.startswith(prefix))
+
+
+def namespace_inode(name: str) -> int | None:
+    try:
+        return (NETNS_DIR / name).stat().st_ino
+    except OSError:
+        return None
+
+
+def _batch(netns: str, lines: list[str]) -> None:
+    if lines:
+        run(["ip", "-n", netns, "-batch", "-"], text_in="\n".join(lines) + "\n")
+
+
+def _no_ipv6(netns: str) -> None:
+    """Links made in @netns from now on send no router solicitations or the like: on a measured
+    wire they would be noise."""
+    script = "f=/proc/sys/net/ipv6/conf/default/disable_ipv6; [ ! -e $f ] || echo 1 >$f"
+    run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-c", script])
+
+
+def _bridge(name: str, mtu: int) -> list[str]:
+    return [
+        f"link add {name} type bridge forward_delay 0 mcast_snooping 0",
+        f"link set {name} mtu {mtu} up",
+    ]
+
+
+def _plug(node_netns: str, link: str, mtu: int, switch: str, bridge: str, port: str) -> None:
+    """A veth from a node's @link to a port of a bridge."""
+    _batch(switch, [f"link add {port} type veth peer name {link} netns {node_netns}"])
+    _batch(switch, [f"link set {port} mtu {mtu} master {bridge} up"])
+    _batch(node_netns, [f"link set {link} mtu {mtu} up"])
+
+
+def _direct(a: str, b: str, link: str, mtu: int) -> None:
+    """A veth that is called @link at both ends."""
+    _batch(a, [f"link add {link} type veth peer name {link} netns {b}"])
+    for netns in (a, b):
+        _batch(netns, [f"link set {link} mtu {mtu} up"])
+
+
+def create(topology: Topology) -> None:
+    t = topology
+    for netns in t.netns:
+        run(["ip", "netns", "add", netns])
+        _no_ipv6(netns)
+        _batch(netns, ["link set lo up"])
+
+    _batch(t.ctl_netns, _bridge("ctl", 1500))
+    for n in t.nodes:
+        _plug(n.netns, "ctl0", 1500, t.ctl_netns, "ctl", f"n{n.index}")
+        _batch(n.netns, [f"address add {n.ctl_ip}/16 dev ctl0"])
+
+    pair = len(t.nodes) == 2
+    if pair:
+        _direct(t.nodes[0].netns, t.nodes[1].netns, "tcp0", t.mtu)
+    else:
+        _batch(t.switch_netns, _bridge("tcp", t.mtu))
+        for n in t.nodes:
+            _plug(n.netns, "tcp0", t.mtu, t.switch_netns, "tcp", f"tcp{n.index}")
+    for n in t.nodes:
+        _batch(n.netns, [f"address add {n.tcp_ip}/16 dev tcp0"])
+
+    if pair and t.data_ports == 1:
+        _direct(t.nodes[0].netns, t.nodes[1].netns, "hk0", t.mtu)
+    elif t.data_ports:
+        _batch(t.switch_netns, _bridge("data", t.mtu))
+        for n in t.nodes:
+            for k in range(t.data_ports):
+                _plug(n.netns, f"hk{k}", t.mtu, t.switch_netns, "data", f"hk{n.index}-{k}")
+
+
+def remove(prefix: str) -> list[str]:
+    """Removes every namespace of @prefix; returns their names."""
+    gone = namespaces(prefix)
+    for name in gone:
+        run(["ip", "netns", "delete", name])
+    return gone
+
+
+def links(netns: str) -> list[dict]:
+    """The links of a namespace: name, state, MTU, and the XDP program that hangs on it, if any."""
+    found = []
+    for link in json.loads(run(["ip", "-n", netns, "-json", "-details", "link", "show"])):
+        if link["ifname"] == "lo":
+            continue
+        xdp = link.get("xdp")
+        found.append(
+            {
+                "name": link["ifname"],
+                "up": "UP" in link["flags"],
+                "mtu": link["mtu"],
+                "mac": link["address"],
+                "xdp_program": xdp["prog"]["id"] if xdp else None,
+            }
+        )
+    return found
+
+
+def remove_xdp(netns: str) -> list[str]:
+    """Takes down XDP programs that a killed process left on links of @netns; returns the links."""
+    dirty = [link["name"] for link in links(netns) if link["xdp_program"] is not None]
+    for name in dirty:
+        for kind in ("xdp", "xdpgeneric"):
+            run(["ip", "-n", netns, "link", "set", name, kind, "off"])
+    return dirty

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One mpirun inside a lab, from its settings to the last process gone.
+
+mpirun runs as a process of node0 and starts its daemons on the other nodes by agent.sh in place of
+ssh. Those daemons detach, so a run is known by a tag in the environment: whatever happens to
+mpirun (it ends, it is interrupted, a limit passes), every process with the tag is ended after it.
+If this process itself is killed, the kernel sends mpirun SIGTERM (setpriv --pdeathsig), and mpirun
+ends its daemons.
+"""
+
+import fcntl
+import os
+import shutil
+import subprocess
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import process
+from ..errors import HikyakuError
+from . import openmpi
+from .topology import Topology
+
+TAG = "HIKYAKU_RUN"
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a captured run printed and how it ended."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+    seconds: float
+
+
+@contextmanager
+def run_directory(runs: Path) -> Iterator[Path]:
+    """A directory for one run: Open MPI's session files, memif sockets. Locked while the run
+    lives, so that one that is left over can be told from one in use."""
+    path = runs / uuid.uuid4().hex[:8]
+    path.mkdir(mode=0o700, parents=True)
+    with (path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def stale_runs(runs: Path) -> list[Path]:
+    """Directories of runs whose process was killed before it could clean up."""
+    found = []
+    for path in sorted(runs.iterdir()) if runs.is_dir() else []:
+        try:
+            with (path / "lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            continue
+        except OSError:
+            pass  # killed between mkdir and open, or gone meanwhile
+        found.append(path)
+    return found
+
+
+def slots_per_node(topology: Topology, ranks: int | None, tcp: bool) -> int:
+    """How many ranks a node takes. A veth wire has a port for each, and no more."""
+    nodes = len(topology.nodes)
+    wanted = -(-ranks // nodes) if ranks else topology.ranks_per_node
+    if not tcp and topology.wire == "veth" and wanted > topology.ranks_per_node:
+        raise HikyakuError(
+            f"{ranks} ranks on {nodes} nodes need {wanted} ports a node, and this lab has "
+            f"{topology.ranks_per_node}",
+            f"hikyaku lab down && hikyaku lab up --nodes {nodes} --wire veth "
+            f"--ranks-per-node {wanted}",
+        )
+    return max(wanted, topology.ranks_per_node)
+
+
+def port_spec(topology: Topology, run_dir: Path) -> str:
+    if topology.wire == "memif":
+        return f"memif:dir={run_dir / 'memif'}"
+    return "af_xdp:iface=hk{local_rank}"
+
+
+def settings(
+    topology: Topology, run_dir: Path, *, ranks: int | None, tcp: bool, one_core: bool
+) -> dict[str, str]:
+    """The environment of mpirun. Writes the hostfile it names."""
+    slots = slots_per_node(topology, ranks, tcp)
+    hostfile = run_dir / "hostfile"
+    hostfile.write_text("".join(f"{n.name} slots={slots}\n" for n in topology.nodes))
+    (run_dir / "tmp").mkdir(mode=0o700)
+    (run_dir / "memif").mkdir(mode=0o700)
+
+    cpus = topology.cpus(one_core=one_core)
+    used = [core for cores in cpus.values() for core in cores]
+    shared = len(used) != len(set(used)) or any(slots > len(cores) for cores in cpus.values())
+
+    env = {
+        TAG: f"{topology.lab_id}-{run_dir.name}",
+        "HIKYAKU_LAB_ID": topology.lab_id,
+        "HIKYAKU_LAB_CPUS": " ".join(
+            f"{name}={','.join(map(str, cores))}" for name, cores in cpus.items()
+        ),
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_plm": "rsh",
+        "OMPI_MCA_plm_rsh_agent": str(run_dir.parent.parent / "agent.sh"),
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        "OMPI_MCA_oob_tcp_if_include": "ctl0",
+        "OMPI_MCA_orte_tmpdir_base": str(run_dir / "tmp"),
+        "OMPI_MCA_orte_default_hostfile": str(hostfile),
+        # Consecutive ranks on different nodes: the wire is what a lab is for.
+        "OMPI_MCA_rmaps_base_mapping_policy": "node",
+        # Each node's daemon would bind its first rank to core 0; taskset has pinned the node.
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+        "OMPI_MCA_mpi_yield_when_idle": "1" if shared else "0",
+    }
+    if tcp:
+        env |= openmpi.tcp_settings("tcp0")
+    else:
+        env |= openmpi.fabric_settings()
+        env["OMPI_MCA_btl_hikyaku_port"] = port_spec(topology, run_dir)
+    return env
+
+
+def run_processes(tag: str) -> list[int]:
+    return process.find(tag=f"{TAG}={tag}")
+
+
+def launch(
+    topology: Topology,
+    runs: Path,
+    arguments: list[str],
+    *,
+    tcp: bool = False,
+    env: dict[str, str] | None = None,
+    one_core: bool = False,
+    capture: bool = True,
+    timeout: float | None = None,
+) -> RunResult:
+    """Runs `mpirun @arguments` in the lab. Not captured, it has this process's stdin and output.
+    @timeout in seconds: then everything is ended and HikyakuError says so."""
+    options, program = openmpi.split_command(arguments)
+    if not program:
+        raise HikyakuError("no program to run", "hikyaku lab mpirun -np 2 PROGRAM [ARGUMENT...]")
+    ranks = openmpi.rank_count(options)
+    first = topology.nodes[0].name
+    with run_directory(runs) as run_dir:
+        ours = settings(topology, run_dir, ranks=ranks, tcp=tcp, one_core=one_core)
+        cores = topology.cpus(one_core=one_core)[first]
+        argv = ["setpriv", "--pdeathsig", "TERM", str(runs.parent / "enter.sh"), first]
+        argv += [",".join(map(str, cores)), "mpirun", *arguments]
+        start = time.monotonic()
+        pipe = subprocess.PIPE if capture else None
+        mpirun = subprocess.Popen(
+            argv,
+            env={**os.environ, **(env or {}), **ours},
+            stdin=subprocess.DEVNULL if capture else None,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            errors="replace",
+        )
+        out = err = ""
+        late = False
+        try:
+            out, err = mpirun.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            late = True
+        except KeyboardInterrupt:
+            # The terminal sent SIGINT to mpirun as well: a moment to end the job by itself.
+            with suppress(subprocess.TimeoutExpired):
+                mpirun.wait(timeout=1)
+            raise
+        finally:
+            process.end_all(lambda: run_processes(ours[TAG]))
+            if late:
+                out, err = mpirun.communicate(timeout=10)
+            else:
+                mpirun.wait(timeout=10)
+        if late:
+            text = "\n".join(part.strip()[-2000:] for part in (out, err) if part)
+            raise HikyakuError(
+                f"'mpirun {' '.join(arguments)}' did not end within {timeout:g} s and was "
+                f"ended; it had printed:\n{text or '(nothing)'}"
+            )
+        return RunResult(mpirun.returncode, out or "", err or "", time.monotonic() - start)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a lab looks like: its nodes, their addresses and cores. No side effects here.
+
+    n0, n1, …    a namespace for each node, with
+                   ctl0      control network: mpirun's daemons talk over it
+                   tcp0      the wire that TCP is measured on; never carries an XDP program
+                   hk0 …     (veth wire) the data wires, one for each local rank
+    ctl          a namespace with the bridge of the control network
+    sw           a namespace with the bridges of tcp0 and hk*, unless two ends meet directly
+
+Links exist inside namespaces only, so the machine's own network never sees one.
+"""
+
+import os
+from dataclasses import asdict, dataclass
+
+WIRES = ("memif", "veth")
+MAX_NODES = 64
+
+
+@dataclass(frozen=True)
+class Node:
+    index: int
+    name: str
+    netns: str
+    ctl_ip: str
+    tcp_ip: str
+
+
+@dataclass(frozen=True)
+class Topology:
+    lab_id: str
+    wire: str
+    ranks_per_node: int
+    mtu: int
+    nodes: tuple[Node, ...]
+
+    @property
+    def ctl_netns(self) -> str:
+        return f"{self.lab_id}-ctl"
+
+    @property
+    def switch_netns(self) -> str:
+        return f"{self.lab_id}-sw"
+
+    @property
+    def data_ports(self) -> int:
+        """Data interfaces of each node."""
+        return self.ranks_per_node if self.wire == "veth" else 0
+
+    @property
+    def netns(self) -> list[str]:
+        return [self.ctl_netns, self.switch_netns, *(n.netns for n in self.nodes)]
+
+    def node(self, name: str) -> Node | None:
+        return next((n for n in self.nodes if n.name == name), None)
+
+    def cpus(self, *, one_core: bool) -> dict[str, list[int]]:
+        """The cores of each node: the machine's cores dealt out in turn, or one core each.
+        Where there are fewer cores than nodes, nodes share them."""
+        have = sorted(os.sched_getaffinity(0))
+        count = len(self.nodes)
+        dealt = {}
+        for node in self.nodes:
+            mine = have[node.index :: count] if count <= len(have) else []
+            mine = mine or [have[node.index % len(have)]]
+            dealt[node.name] = mine[:1] if one_core else mine
+        return dealt
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+    @staticmethod
+    def from_json(data: dict) -> "Topology":
+        nodes = tuple(Node(**n) for n in data["nodes"])
+        return Topology(**{**data, "nodes": nodes})
+
+
+def plan(lab_id: str, nodes: int, wire: str, ranks_per_node: int, mtu: int) -> Topology:
+    made = tuple(
+        Node(
+            index=i,
+            name=f"node{i}",
+            netns=f"{lab_id}-n{i}",
+            ctl_ip=f"10.77.0.{i + 1}",
+            tcp_ip=f"10.78.0.{i + 1}",
+        )
+        for i in range(nodes)
+    )
+    return Topology(lab_id, wire, ranks_per_node, mtu, made)
