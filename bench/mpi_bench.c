@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/mpi_bench.c: latency and bandwidth between two ranks, in plain MPI.
+ *
+ * It knows nothing of Hikyaku: the same binary runs over any transport, and the driver
+ * (`hikyaku bench mpi`) alternates them. Rank 0 prints one JSON object a line:
+ *
+ *     {"metric":"init_ms","value":41.3}
+ *     {"metric":"latency_us","size":8,"value":0.41,"iterations":70000}
+ *
+ * Metrics:
+ *     latency_us         half of a round trip, microseconds
+ *     bandwidth_MBps     windows of 64 messages one way, an answer of 4 bytes after each window;
+ *                        payload bytes / time, 1 MB = 10^6 bytes
+ *     bibandwidth_MBps   the same both ways at once; the sum of both directions
+ *     messages_per_s     the loop of bandwidth_MBps, counted in messages
+ *
+ * How long: each metric and size is warmed up and calibrated (the number of rounds grows until it
+ * fills a good part of --sample-ms), then timed once with rounds for the whole of it. A sample is
+ * one such timing; the driver takes the median of many.
+ *
+ * All messages of a window share one buffer at each end, as the well-known benchmarks have it.
+ * Content is checked once a metric and size, outside of the timing.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WINDOW     64
+#define MAX_SIZES  64
+#define MAX_SIZE   (1ul << 30)
+#define MAX_ROUNDS (1l << 30)
+
+enum tag { TAG_DATA = 1, TAG_ANSWER, TAG_ROUNDS };
+
+static int rank;
+static unsigned char *out, *in;
+static MPI_Request requests[2 * WINDOW];
+
+static void fail(const char *what, const char *detail)
+{
+	fprintf(stderr, "mpi_bench: %s%s\n", what, detail);
+	MPI_Abort(MPI_COMM_WORLD, 2);
+	exit(2);
+}
+
+/* ---- the loops: each returns the seconds that @rounds took, as rank 0 saw it ---------------- */
+
+static double ping_pong(int size, long rounds)
+{
+	double start = MPI_Wtime();
+
+	for (long i = 0; i < rounds; i++) {
+		if (rank == 0) {
+			MPI_Send(out, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD);
+			MPI_Recv(in, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD,
+				 MPI_STATUS_IGNORE);
+		} else {
+			MPI_Recv(in, size, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD,
+				 MPI_STATUS_IGNORE);
+			MPI_Send(out, size, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD);
+		}
+	}
+	return MPI_Wtime() - start;
+}
+
+static double one_way(int size, long rounds)
+{
+	int answer = 0;
+	double start = MPI_Wtime();
+
+	for (long i = 0; i < rounds; i++) {
+		if (rank == 0) {
+			for (int w = 0; w < WINDOW; w++)
+				MPI_Isend(out, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD,
+					  &requests[w]);
+			MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+			MPI_Recv(&answer, 1, MPI_INT, 1, TAG_ANSWER, MPI_COMM_WORLD,
+				 MPI_STATUS_IGNORE);
+		} else {
+			for (int w = 0; w < WINDOW; w++)
+				MPI_Irecv(in, size, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD,
+					  &requests[w]);
+			MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+			MPI_Send(&answer, 1, MPI_INT, 0, TAG_ANSWER, MPI_COMM_WORLD);
+		}
+	}
+	return MPI_Wtime() - start;
+}
+
+static double both_ways(int size, long rounds)
+{
+	int peer = 1 - rank, answer = 0, theirs;
+	double start = MPI_Wtime();
+
+	for (long i = 0; i < rounds; i++) {
+		for (int w = 0; w < WINDOW; w++)
+			MPI_Irecv(in, size, MPI_BYTE, peer, TAG_DATA, MPI_COMM_WORLD, &requests[w]);
+		for (int w = 0; w < WINDOW; w++)
+			MPI_Isend(out, size, MPI_BYTE, peer, TAG_DATA, MPI_COMM_WORLD,
+				  &requests[WINDOW + w]);
+		MPI_Waitall(2 * WINDOW, requests, MPI_STATUSES_IGNORE);
+		MPI_Sendrecv(&answer, 1, MPI_INT, peer, TAG_ANSWER, &theirs, 1, MPI_INT, peer,
+			     TAG_ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+	return MPI_Wtime() - start;
+}
+
+/* Metrics that read the same loop share one timing. */
+enum { PING_PONG, ONE_WAY, BOTH_WAYS, LOOPS };
+
+static const struct {
+	double (*run)(int size, long rounds);
+	long warm_up; /* rounds: connections, credits and caches have settled */
+} loops[LOOPS] = {
+	[PING_PONG] = {ping_pong, 16},
+	[ONE_WAY] = {one_way, 2},
+	[BOTH_WAYS] = {both_ways, 2},
+};
+
+static double half_us(int size, double s)
+{
+	(void)size;
+	return s * 1e6 / 2;
+}
+
+static double window_MBps(int size, double s)
+{
+	return (double)size * WINDOW / s / 1e6;
+}
+
+static double both_windows_MBps(int size, double s)
+{
+	return 2 * window_MBps(size, s);
+}
+
+static double window_rate(int size, double s)
+{
+	(void)size;
+	return WINDOW / s;
+}
+
+static const struct {
+	const char *name;
+	int loop;
+	double (*value)(int size, double seconds_per_round);
+} metrics[] = {
+	{"latency_us", PING_PONG, half_us},
+	{"bandwidth_MBps", ONE_WAY, window_MBps},
+	{"messages_per_s", ONE_WAY, window_rate},
+	{"bibandwidth_MBps", BOTH_WAYS, both_windows_MBps},
+};
+
+#define METRICS ((int)(sizeof(metrics) / sizeof(metrics[0])))
+
+/* ---- one sample ----------------------------------------------------------------------------- */
+
+static double timed(int loop, int size, long rounds)
+{
+	MPI_Barrier(MPI_COMM_WORLD);
+	return loops[loop].run(size, rounds);
+}
+
+/* What rank 0 says, both do. */
+static long agree(long rounds)
+{
+	MPI_Bcast(&rounds, 1, MPI_LONG, 0, MPI_COMM_WORLD);
+	return rounds;
+}
+
+/* Rounds that fill @target seconds, found by growing; warms everything up on the way. */
+static long calibrate(int loop, int size, double target)
+{
+	long rounds = loops[loop].warm_up;
+
+	for (;;) {
+		double took = timed(loop, size, rounds);
+		bool enough = took >= target / 4 || rounds >= MAX_ROUNDS;
+		long next = enough ? (long)((double)rounds * target / took) : rounds * 4;
+		bool done = agree(enough);
+
+		rounds = agree(next < 1 ? 1 : next > MAX_ROUNDS ? MAX_ROUNDS : next);
+		if (done)
+			return rounds;
+	}
+}
+
+/* A different pattern for each rank and size, so that stale bytes do not pass. */
+static unsigned char pattern(int who, int size, int i)
+{
+	return (unsigned char)(who * 101 + size * 7 + i * 13 + (i >> 8));
+}
+
+static void check_content(int size)
+{
+	for (int i = 0; i < size; i++) {
+		out[i] = pattern(rank, size, i);
+		in[i] = 0;
+	}
+	MPI_Sendrecv(out, size, MPI_BYTE, 1 - rank, TAG_DATA, in, size, MPI_BYTE, 1 - rank,
+		     TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	for (int i = 0; i < size; i++)
+		if (in[i] != pattern(1 - rank, size, i))
+			fail("the transport delivered wrong bytes", "");
+}
+
+static bool chosen[METRICS];
+
+static void sample(int loop, int size, double target)
+{
+	check_content(size);
+	long rounds = calibrate(loop, size, target);
+	double took = timed(loop, size, rounds) / (double)rounds;
+
+	for (int i = 0; rank == 0 && i < METRICS; i++) {
+		if (chosen[i] && metrics[i].loop == loop)
+			printf("{\"metric\":\"%s\",\"size\":%d,\"value\":%.6g,\"iterations\":%ld}"
+			       "\n",
+			       metrics[i].name, size, metrics[i].value(size, took), rounds);
+	}
+	fflush(stdout);
+}
+
+/* ---- options -------------------------------------------------------------------------------- */
+
+static long number(const char *text, char **end, long max)
+{
+	errno = 0;
+	long n = strtol(text, end, 10);
+
+	if (*end == text || errno || n < 0 || n > max)
+		fail("not a number in range: ", text);
+	return n;
+}
+
+static int parse_sizes(const char *text, int *sizes)
+{
+	int n = 0;
+	char *end;
+
+	for (const char *p = text;; p = end + 1) {
+		if (n == MAX_SIZES)
+			fail("too many sizes: ", text);
+		sizes[n++] = (int)number(p, &end, MAX_SIZE);
+		if (!*end)
+			return n;
+		if (*end != ',')
+			fail("sizes are numbers with commas between them: ", text);
+	}
+}
+
+static void parse_metrics(char *text)
+{
+	for (char *save, *word = strtok_r(text, ",", &save); word;
+	     word = strtok_r(NULL, ",", &save)) {
+		int i = 0;
+
+		while (i < METRICS && strcmp(metrics[i].name, word) != 0)
+			i++;
+		if (i == METRICS)
+			fail("no such metric: ", word);
+		chosen[i] = true;
+	}
+}
+
+static const char usage[] =
+	"usage: mpirun -np 2 mpi_bench [--sizes N,...] [--metrics NAME,...] [--sample-ms N]\n"
+	"  --sizes      message sizes in bytes [8,1024,65536]\n"
+	"  --metrics    latency_us, bandwidth_MBps, bibandwidth_MBps, messages_per_s [latency_us]\n"
+	"  --sample-ms  how long each timing lasts [30]\n";
+
+static double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"sizes", required_argument, NULL, 's'},
+		{"metrics", required_argument, NULL, 'm'},
+		{"sample-ms", required_argument, NULL, 't'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	int sizes[MAX_SIZES] = {8, 1024, 65536}, count = 3, ranks, largest = 1;
+	bool any = false, needed[LOOPS] = {false};
+	long sample_ms = 30;
+	char *end;
+	double before = now();
+
+	MPI_Init(&argc, &argv);
+	double init_ms = (now() - before) * 1e3;
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+
+	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+		switch (c) {
+		case 's':
+			count = parse_sizes(optarg, sizes);
+			break;
+		case 'm':
+			parse_metrics(optarg);
+			any = true;
+			break;
+		case 't':
+			sample_ms = number(optarg, &end, 60000);
+			break;
+		case 'h':
+			if (rank == 0)
+				fputs(usage, stdout);
+			MPI_Finalize();
+			return 0;
+		default:
+			fail("bad option\n", usage);
+		}
+	}
+	if (optind < argc)
+		fail("unexpected argument: ", argv[optind]);
+	if (ranks != 2)
+		fail("it takes two ranks: mpirun -np 2", "");
+	if (!any)
+		chosen[0] = true;
+
+	for (int i = 0; i < count; i++)
+		largest = sizes[i] > largest ? sizes[i] : largest;
+	/* whole pages, touched, so that no page fault is timed */
+	size_t bytes = ((size_t)largest + 4095) & ~(size_t)4095;
+	out = aligned_alloc(4096, bytes);
+	in = aligned_alloc(4096, bytes);
+	if (!out || !in)
+		fail("no memory for the buffers", "");
+	memset(out, 1, bytes);
+	memset(in, 2, bytes);
+
+	if (rank == 0)
+		printf("{\"metric\":\"init_ms\",\"value\":%.3f}\n", init_ms);
+	for (int i = 0; i < METRICS; i++)
+		needed[metrics[i].loop] |= chosen[i];
+	for (int loop = 0; loop < LOOPS; loop++)
+		for (int i = 0; needed[loop] && i < count; i++)
+			sample(loop, sizes[i], (double)sample_ms / 1e3);
+
+	free(out);
+	free(in);
+	MPI_Finalize();
+	return 0;
+}
