@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/mpi/common.h: what every MPI test program shares.
+ *
+ * The programs are plain MPI: they know nothing of Hikyaku, and run over any transport. Each one
+ * checks the content of every byte that it receives against what the sender must have written,
+ * prints `PASS name (N checks)` from rank 0, and otherwise names rank, peer, size, offset,
+ * expected and found value, and ends the job with a non-zero status.
+ *
+ *     options   --seed N     seed of everything random (default 1; printed on failure)
+ *               --rounds N   how much of it, in units of the program (0: its default)
+ *               --timeout S  watchdog: after S seconds every rank says where it waits (default 120)
+ *               --mode TEXT  variant, where a program has several
+ *
+ * Payload: the byte at offset i of a message is a function of (key, i), where the key comes from
+ * the seed and whatever identifies the message (source, destination, tag, sequence number, …). So
+ * a byte that lands in the wrong message, or at a wrong offset, is a mismatch.
+ *
+ * Threads: all calls but hkt_init() and hkt_finish() may be made by several threads at once.
+ */
+#ifndef HKT_COMMON_H
+#define HKT_COMMON_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hkt_options {
+	uint64_t seed;
+	int rounds;
+	int timeout;
+	const char *mode; /* NULL: not given */
+};
+
+extern struct hkt_options hkt_opt;
+extern int hkt_rank, hkt_size; /* in MPI_COMM_WORLD */
+
+/* Starts MPI with @thread_level and the watchdog. Returns the level that MPI provides. */
+int hkt_init(int *argc, char ***argv, const char *name, int thread_level);
+
+/* Adds up the checks of all ranks, prints PASS and finalizes. Returns the exit status. */
+int hkt_finish(void);
+
+/* Like hkt_finish(), for a program that cannot run here: prints `SKIP name: why`, status 77. */
+int hkt_skip(const char *why);
+
+/* Says what this thread does next, for the watchdog's report. Cheap enough for every message. */
+__attribute__((format(printf, 1, 2))) void hkt_at(const char *fmt, ...);
+
+/* Prints the failure with this rank's place and ends the job. */
+__attribute__((format(printf, 1, 2), noreturn)) void hkt_fail(const char *fmt, ...);
+
+/* Counts one check; fails with the text if @ok is false. */
+#define HKT_CHECK(ok, ...)                                                                         \
+	do {                                                                                       \
+		hkt_count(1);                                                                      \
+		if (!(ok))                                                                         \
+			hkt_fail(__VA_ARGS__);                                                     \
+	} while (0)
+
+void hkt_count(unsigned n);
+
+/* malloc that fails the test instead of returning NULL; 0 bytes give a valid pointer too. */
+void *hkt_alloc(size_t bytes);
+
+/* ---- seeded numbers ------------------------------------------------------------------------ */
+
+struct hkt_rng {
+	uint64_t state;
+};
+
+uint64_t hkt_mix(uint64_t x); /* splitmix64's finalizer: one word to one word */
+uint64_t hkt_next(struct hkt_rng *r);
+uint64_t hkt_below(struct hkt_rng *r, uint64_t n); /* 0 … n - 1 */
+
+/* A key from the seed and four numbers that identify a message. */
+uint64_t hkt_key(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
+
+/* ---- payload ------------------------------------------------------------------------------- */
+
+uint8_t hkt_byte(uint64_t key, size_t i);
+void hkt_fill(void *buf, size_t len, uint64_t key);
+
+/* Fails unless @buf holds the payload of @key; @peer and @what go into the text. */
+void hkt_verify(const void *buf, size_t len, uint64_t key, int peer, const char *what);
+
+/* Fails unless all @len bytes are @value: room that nobody may have written. */
+void hkt_verify_value(const void *buf, size_t len, uint8_t value, int peer, const char *what);
+
+/* ---- sizes --------------------------------------------------------------------------------- */
+
+/* Sizes around every border of the protocols in bytes: short ones, odd ones around one frame of
+ * 1500 and of 8192 bytes, eager limits, powers of two. Sorted, no doubles. */
+extern const size_t *hkt_sizes;
+extern int hkt_nsizes;
+
+/* A shorter list with the same borders (some dozens), for programs that multiply it. */
+extern const size_t *hkt_few_sizes;
+extern int hkt_nfew;
+
+#define HKT_MAX_SIZE ((size_t)4 * 1024 * 1024 + 3)
+
+/* ---- digest -------------------------------------------------------------------------------- */
+
+/* Order-dependent hash of data, to compare whole runs. */
+struct hkt_digest {
+	uint64_t h;
+};
+
+void hkt_digest_add(struct hkt_digest *d, const void *buf, size_t len);
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+/* Uses the CPU for @ms milliseconds without calling MPI, as an application that computes. */
+void hkt_compute(unsigned ms);
+
+#endif
