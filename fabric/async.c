@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/async.c: the helper thread. Keeps acks and timers alive while the application computes.
+ *
+ * It sleeps, and looks from time to time whether the application's progress counter has moved. If
+ * it has not, the application is computing, and the helper polls in its stead: what arrives is
+ * acknowledged and kept, up to the credit that was given. It never runs a handler, because Open
+ * MPI is not entered from foreign threads.
+ */
+#include "fabric/internal.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+static void sleep_us(unsigned us)
+{
+	struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000};
+
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+}
+
+/* Polls until the ports are empty, so that one wake-up takes all that came meanwhile. */
+static void poll_for_app(struct hk_fabric *f)
+{
+	uint64_t before;
+
+	do {
+		before = hk_engine_counters(f->engine)->rx_packets;
+		f->in_progress = true;
+		/* the timers are looked at every few empty polls: pretend it is time */
+		f->idle |= 7;
+		hk_rx_poll(f, true);
+		f->in_progress = false;
+		hk_tx_flush(f);
+	} while (hk_engine_counters(f->engine)->rx_packets != before);
+	f->n.async_polls++;
+}
+
+static void *helper_main(void *arg)
+{
+	struct hk_fabric *f = arg;
+	uint32_t seen = atomic_load(&f->app_ticks);
+	bool away = false;
+
+	while (!atomic_load_explicit(&f->helper_stop, memory_order_relaxed)) {
+		sleep_us(away ? f->helper_period_us : f->helper_idle_us);
+		uint32_t ticks = atomic_load_explicit(&f->app_ticks, memory_order_relaxed);
+
+		away = ticks == seen;
+		seen = ticks;
+		if (!away || !hk_biased_try_helper(&f->lock))
+			continue;
+		poll_for_app(f);
+		hk_biased_leave_helper(&f->lock);
+	}
+	return NULL;
+}
+
+int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period_us,
+			  struct hk_error *err)
+{
+	sigset_t all, old;
+
+	if (hk_biased_register() != 0)
+		return hk_error_set(
+			err, -ENOSYS,
+			"the helper thread needs membarrier(2): %s; fix: run without it "
+			"(btl_hikyaku_async 0)",
+			strerror(errno));
+	f->helper_idle_us = idle_us;
+	f->helper_period_us = period_us;
+	atomic_store(&f->helper_stop, false);
+
+	/* the application's signals are the application's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = pthread_create(&f->helper, NULL, helper_main, f);
+
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return hk_error_set(err, -rc,
+				    "cannot start the helper thread: %s; fix: raise "
+				    "`ulimit -u`",
+				    strerror(rc));
+	pthread_setname_np(f->helper, "hk-helper");
+	f->helper_runs = true;
+	return 0;
+}
+
+void hk_async_stop(struct hk_fabric *f)
+{
+	if (!f->helper_runs)
+		return;
+	atomic_store(&f->helper_stop, true);
+	pthread_join(f->helper, NULL);
+	f->helper_runs = false;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/fabric.c: opening and closing, ports, peers, and what becomes of lost ones.
+ */
+#include "fabric/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_cycles.h>
+#include <rte_mempool.h>
+
+void hk_fabric_config_default(struct hk_fabric_config *cfg)
+{
+	memset(cfg, 0, sizeof(*cfg));
+	hk_engine_config_default(&cfg->engine);
+	cfg->tx_buffers = 2048;
+	cfg->rx_keep = 2048;
+}
+
+int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
+		   struct hk_error *err)
+{
+	struct hk_fabric *f = calloc(1, sizeof(*f));
+	struct hk_engine_config ec = cfg->engine;
+
+	*fabric = NULL;
+	if (!f)
+		return hk_error_set(err, -ENOMEM, "no memory for the fabric");
+	ec.rx_budget = cfg->rx_keep;
+	size_t bytes = hk_engine_size(&ec);
+
+	if (bytes == 0) {
+		free(f);
+		return hk_error_set(err, -EINVAL,
+				    "engine configuration out of range (window %u, max_peers %u); "
+				    "fix: window must be a power of two from 8 to %u",
+				    ec.window, ec.max_peers, HK_WIRE_WINDOW);
+	}
+	f->arena = aligned_alloc(64, bytes);
+	f->peer = calloc(ec.max_peers, sizeof(*f->peer));
+	f->kept = calloc(cfg->rx_keep, sizeof(*f->kept));
+	if (f->arena)
+		f->engine = hk_engine_init(f->arena, bytes, &ec);
+	if (!f->engine || !f->peer || !f->kept) {
+		free(f->arena);
+		free(f->peer);
+		free(f->kept);
+		free(f);
+		return hk_error_set(err, -ENOMEM,
+				    "no memory for %u peers (%zu bytes); fix: lower max_peers",
+				    ec.max_peers, bytes);
+	}
+	f->cfg = *cfg;
+	f->cfg.engine = ec;
+	f->backlog = HK_PEER_NONE;
+	f->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / rte_get_tsc_hz());
+	*fabric = f;
+	return 0;
+}
+
+int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_error *err)
+{
+	unsigned frame = port->info.frame_max;
+
+	if (f->cfg.frame_max)
+		frame = HK_MIN(frame, f->cfg.frame_max);
+	if (f->lanes == HK_MAX_PORTS)
+		return hk_error_set(err, -ENOSPC,
+				    "more than %u ports; fix: use a switched wire instead of one "
+				    "wire for each pair of ranks",
+				    HK_MAX_PORTS);
+	if (frame < HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN + 256)
+		return hk_error_set(err, -EMSGSIZE,
+				    "port %s carries frames of %u bytes only; fix: raise its MTU",
+				    port->info.spec, frame);
+	if (f->lanes == 0) {
+		f->frame_payload = frame - HK_WIRE_PUT_OVERHEAD - HK_WIRE_CRC_LEN;
+		unsigned room = HK_BUF_PAYLOAD_AT + HK_WIRE_PUT_LEN + (unsigned)f->frame_payload +
+				HK_WIRE_CRC_LEN;
+		char name[RTE_MEMPOOL_NAMESIZE];
+
+		snprintf(name, sizeof(name), "hk_tx_%x", f->cfg.engine.endpoint);
+		/* acks and the like are taken from the same pool: hence some more */
+		f->tx_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers + 512, 256,
+						     RTE_ALIGN(sizeof(struct hk_buf_note), 64),
+						     (uint16_t)RTE_ALIGN(room, 64), SOCKET_ID_ANY);
+		if (!f->tx_pool)
+			return hk_error_set(err, -ENOMEM,
+					    "no memory for %u transmit buffers of %u bytes; fix: "
+					    "lower btl_hikyaku_tx_buffers or raise "
+					    "btl_hikyaku_memory",
+					    f->cfg.tx_buffers, room);
+	} else if (frame - HK_WIRE_PUT_OVERHEAD - HK_WIRE_CRC_LEN < f->frame_payload) {
+		return hk_error_set(err, -EMSGSIZE,
+				    "port %s carries frames of %u bytes, less than the first port; "
+				    "fix: give all ports the same MTU",
+				    port->info.spec, frame);
+	}
+	struct hk_lane *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return hk_error_set(err, -ENOMEM, "no memory for port %s", port->info.spec);
+	l->port = port;
+	f->lane[f->lanes] = l;
+	return (int)f->lanes++;
+}
+
+size_t hk_fabric_frame_payload(const struct hk_fabric *f)
+{
+	return f->frame_payload;
+}
+
+/* ---- peers --------------------------------------------------------------------------------- */
+
+void hk_peer_learn(struct hk_fabric *f, hk_peer p, const uint8_t mac[6], uint16_t lane)
+{
+	struct hk_peer_tx *t = &f->peer[p];
+
+	hk_wire_put_eth(t->eth, mac, f->lane[lane]->port->info.mac);
+	t->lane = lane;
+	t->known = true;
+}
+
+int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_peer *peer,
+		       struct hk_error *err)
+{
+	if (a->port >= f->lanes)
+		return hk_error_set(err, -EINVAL, "%s: no port %u here", a->name, a->port);
+	unsigned ours = (unsigned)f->frame_payload + HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN;
+
+	if (a->frame_max < ours)
+		return hk_error_set(
+			err, -EMSGSIZE,
+			"MTU mismatch: %s takes frames of %u bytes, this end (%s) sends "
+			"%u; fix: give both interfaces the same MTU, or set "
+			"btl_hikyaku_frame_max to %u on all ranks",
+			a->name, a->frame_max, f->lane[a->port]->port->info.spec, ours,
+			a->frame_max);
+	hk_biased_enter(&f->lock);
+	*peer = hk_engine_peer_add(f->engine, a->endpoint, a->epoch, hk_now(f));
+	if (*peer != HK_PEER_NONE) {
+		hk_peer_learn(f, *peer, a->mac, a->port);
+		free(f->peer[*peer].name);
+		f->peer[*peer].name = strdup(a->name);
+	}
+	hk_biased_leave(&f->lock);
+	if (*peer == HK_PEER_NONE)
+		return hk_error_set(err, -ENOSPC,
+				    "cannot add %s: the table of %u peers is full, or its endpoint "
+				    "%#x is taken; fix: raise btl_hikyaku_max_peers",
+				    a->name, f->cfg.engine.max_peers, a->endpoint);
+	return 0;
+}
+
+const char *hk_fabric_peer_name(const struct hk_fabric *f, hk_peer p)
+{
+	return f->peer[p].name ? f->peer[p].name : "a peer not yet added";
+}
+
+static void describe(const struct hk_fabric *f, hk_peer p, enum hk_verdict why, char *text,
+		     size_t len)
+{
+	const char *who = hk_fabric_peer_name(f, p);
+	double timeout = (double)f->cfg.engine.peer_timeout / (double)HK_SEC;
+
+	switch (why) {
+	case HK_VERDICT_SILENT:
+		snprintf(text, len, "%s has not answered for %.3g s", who, timeout);
+		break;
+	case HK_VERDICT_RESTARTED:
+		snprintf(text, len, "%s was restarted, and knows nothing of this job's traffic",
+			 who);
+		break;
+	case HK_VERDICT_LEFT:
+		snprintf(text, len, "%s has left while messages to it were under way", who);
+		break;
+	case HK_VERDICT_STUCK:
+		snprintf(text, len,
+			 "%s answers, but a frame to it never arrives: is the MTU on the way "
+			 "smaller "
+			 "than %zu bytes?",
+			 who, f->frame_payload + HK_WIRE_PUT_OVERHEAD);
+		break;
+	case HK_VERDICT_NONE:
+		snprintf(text, len, "%s", who);
+		break;
+	}
+}
+
+static void free_held_fragments(struct hk_fabric *f)
+{
+	uint64_t tokens[64];
+	unsigned n;
+
+	while ((n = hk_engine_reap_rx(f->engine, tokens, HK_ARRAY_LEN(tokens))) > 0)
+		for (unsigned i = 0; i < n; i++)
+			rte_pktmbuf_free_seg((struct rte_mbuf *)(uintptr_t)tokens[i]);
+}
+
+void hk_fabric_verdicts(struct hk_fabric *f)
+{
+	enum hk_verdict why;
+	char text[256];
+
+	/* verdicts are for the application's thread, as handlers are */
+	if (atomic_load_explicit(&f->lock.owner_in, memory_order_relaxed) == 0)
+		return;
+	for (hk_peer p; (p = hk_engine_verdict(f->engine, &why)) != HK_PEER_NONE;) {
+		hk_tx_backlog_drop(f, p);
+		hk_tx_reap(f);
+		free_held_fragments(f);
+		describe(f, p, why, text, sizeof(text));
+		if (f->cfg.lost)
+			f->cfg.lost(f->cfg.lost_arg, p, why, text);
+	}
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static void drain(struct hk_fabric *f, unsigned linger_ms)
+{
+	uint64_t end = hk_now(f) + linger_ms * HK_MSEC;
+
+	while ((hk_engine_unacked(f->engine, HK_PEER_NONE) || f->backlog != HK_PEER_NONE) &&
+	       hk_now(f) < end)
+		hk_fabric_progress(f);
+}
+
+unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
+{
+	if (!f)
+		return 0;
+	hk_async_stop(f);
+	memset(f->am, 0, sizeof(f->am)); /* nobody listens any more */
+	f->cfg.lost = NULL;
+	if (f->lanes)
+		drain(f, linger_ms);
+	unsigned left = hk_engine_unacked(f->engine, HK_PEER_NONE);
+
+	if (f->lanes) {
+		hk_engine_bye(f->engine);
+		hk_tx_poll(f, hk_now(f), NULL, 0);
+		hk_tx_flush(f);
+	}
+	while (f->kept_count) {
+		struct hk_kept *k = &f->kept[f->kept_head];
+
+		for (unsigned i = 0; i < k->count; i++)
+			rte_pktmbuf_free_seg(k->bufs[i]);
+		f->kept_head = (f->kept_head + 1) % f->cfg.rx_keep;
+		f->kept_count--;
+	}
+	for (unsigned i = 0; i < f->lanes; i++) {
+		hk_port_close(f->lane[i]->port);
+		free(f->lane[i]);
+	}
+	rte_mempool_free(f->tx_pool);
+	for (unsigned i = 0; i < f->cfg.engine.max_peers; i++)
+		free(f->peer[i].name);
+	free(f->peer);
+	free(f->kept);
+	free(f->arena);
+	free(f);
+	return left;
+}
+
+void hk_fabric_set_am(struct hk_fabric *f, uint8_t am, hk_am_fn fn, void *arg)
+{
+	f->am[am].fn = fn;
+	f->am[am].arg = arg;
+}
+
+const struct hk_fabric_counters *hk_fabric_counters(const struct hk_fabric *f)
+{
+	return &f->n;
+}
+
+const struct hk_engine *hk_fabric_engine(const struct hk_fabric *f)
+{
+	return f->engine;
+}

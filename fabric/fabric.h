@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/fabric.h: an endpoint on the network, for whoever moves messages (the MPI BTL first).
+ *
+ * A fabric joins one engine (the protocol) to one or more ports (where frames come and go). Users
+ * add peers, fill transmit buffers and send them as active messages: small ids that say which
+ * handler runs at the other end. A message is one to HK_WIRE_MAX_FRAGS buffers; it arrives
+ * exactly once, whole, in no particular order.
+ *
+ *   hk_fabric_open → hk_fabric_add_port → hk_fabric_peer_add
+ *   hk_fabric_alloc → fill → hk_fabric_send        (any number of times)
+ *   hk_fabric_progress                             (as often as can be: it is the receive path)
+ *   hk_fabric_close
+ *
+ * Buffers. hk_fabric_alloc() gives room for one frame's payload, in memory the port sends from;
+ * hk_fabric_send() takes it over, whatever happens next. So a message is copied once on the way
+ * in (by the caller) and once on the way out (by the handler, which must not keep what it is
+ * shown).
+ *
+ * Threads. One application thread at a time may be inside (callers that are several lock around
+ * it). The helper thread of hk_fabric_async_start() is the fabric's own affair: it acknowledges
+ * and keeps what arrives while the application is elsewhere, and never calls a handler.
+ *
+ * Handlers run inside hk_fabric_progress(), on the caller's thread, and may send.
+ */
+#ifndef HK_FABRIC_H
+#define HK_FABRIC_H
+
+#include "base/common.h"
+#include "base/error.h"
+#include "engine/engine.h"
+
+#include <rte_mbuf.h>
+
+struct hk_fabric;
+struct hk_port;
+
+/* One transmit buffer: room for hk_fabric_frame_payload() bytes at hk_buf_data(). */
+typedef struct rte_mbuf hk_buf;
+
+/* In a transmit buffer the payload starts on a cache line; the headers stand right before it. */
+#define HK_BUF_PAYLOAD_AT 128
+
+static inline void *hk_buf_data(hk_buf *b)
+{
+	return (char *)b->buf_addr + HK_BUF_PAYLOAD_AT;
+}
+
+struct hk_iov {
+	const void *base;
+	size_t len;
+};
+
+/* A message came from @peer. @iov lies in receive buffers and is valid until the return. */
+typedef void (*hk_am_fn)(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov,
+			 unsigned count);
+
+/* @peer is lost. @text is one sentence: who (by the name given at peer_add), and why. */
+typedef void (*hk_lost_fn)(void *arg, hk_peer peer, enum hk_verdict why, const char *text);
+
+struct hk_fabric_config {
+	struct hk_engine_config engine; /* rx_budget is set from `rx_keep` */
+	unsigned tx_buffers;            /* frames that may wait to be sent or acknowledged */
+	unsigned rx_keep;               /* frames kept while the application is elsewhere */
+	unsigned frame_max;             /* largest frame to use; 0: whatever all ports carry */
+	hk_lost_fn lost;
+	void *lost_arg;
+};
+
+void hk_fabric_config_default(struct hk_fabric_config *cfg);
+
+/* Needs hk_eal_init() before. */
+int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
+		   struct hk_error *err);
+
+/* Waits up to @linger_ms until everything sent is acknowledged, says goodbye to all peers and
+ * frees everything, the ports too. Returns how many packets were left unacknowledged. */
+unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms);
+
+/* Gives @port to the fabric, which owns it from here on. Returns its index or a negative errno. */
+int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_error *err);
+
+/* Payload bytes of one frame that every port carries. Fixed by the first port. */
+size_t hk_fabric_frame_payload(const struct hk_fabric *f);
+
+/* ---- peers --------------------------------------------------------------------------------- */
+
+struct hk_peer_addr {
+	uint32_t endpoint, epoch; /* see engine.h */
+	uint8_t mac[6];
+	uint16_t port;      /* index of our port that reaches it */
+	uint16_t frame_max; /* of the peer's port; checked against ours */
+	const char *name;   /* "rank 3 on node1", for messages; copied */
+};
+
+int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *addr, hk_peer *peer,
+		       struct hk_error *err);
+const char *hk_fabric_peer_name(const struct hk_fabric *f, hk_peer peer);
+
+/* ---- sending ------------------------------------------------------------------------------- */
+
+/* A buffer, or NULL while all of them wait for acknowledgements: progress, then try again. */
+hk_buf *hk_fabric_alloc(struct hk_fabric *f);
+void hk_fabric_free(struct hk_fabric *f, hk_buf *b);
+
+/* Sends the message that lies in @count buffers (1 to HK_WIRE_MAX_FRAGS), @len[i] bytes in each.
+ * Sent now if the peer's window has room, otherwise in order when it has. Returns 0, or -ENOTCONN
+ * if the peer is dead or gone (the buffers are freed all the same). */
+int hk_fabric_sendv(struct hk_fabric *f, hk_peer peer, uint8_t am, hk_buf *const *bufs,
+		    const size_t *len, unsigned count);
+
+static inline int hk_fabric_send(struct hk_fabric *f, hk_peer peer, uint8_t am, hk_buf *b,
+				 size_t len)
+{
+	return hk_fabric_sendv(f, peer, am, &b, &len, 1);
+}
+
+/* True when few buffers are left: a good moment to stop taking new work. */
+bool hk_fabric_low(const struct hk_fabric *f);
+
+/* ---- receiving ----------------------------------------------------------------------------- */
+
+void hk_fabric_set_am(struct hk_fabric *f, uint8_t am, hk_am_fn fn, void *arg);
+
+/* Receives, delivers, acknowledges, resends. Returns how many messages were delivered. */
+unsigned hk_fabric_progress(struct hk_fabric *f);
+
+/* Starts the helper thread: whenever nobody has called hk_fabric_progress() for @idle_us, it
+ * polls the ports in the application's stead, every @period_us. */
+int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period_us,
+			  struct hk_error *err);
+
+/* ---- seeing it ----------------------------------------------------------------------------- */
+
+struct hk_fabric_counters {
+	uint64_t am_sent, am_delivered, queued; /* queued: had to wait for the window */
+	uint64_t unknown_am;                    /* messages for which no handler was set */
+	uint64_t tx_dropped;              /* frames the port did not take; the engine resends */
+	uint64_t no_buffer;               /* hk_fabric_alloc() returned NULL */
+	uint64_t async_polls, async_kept; /* by the helper thread */
+};
+
+const struct hk_fabric_counters *hk_fabric_counters(const struct hk_fabric *f);
+const struct hk_engine *hk_fabric_engine(const struct hk_fabric *f);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/internal.h: the fabric's data structures, and which file does what.
+ *
+ *   fabric.c   open and close, ports, peers, verdicts
+ *   tx.c       buffers out: headers, the port's transmit queue, the backlog
+ *   rx.c       progress: frames in, handlers, acks and resends out
+ *   async.c    the helper thread
+ */
+#ifndef HK_FABRIC_INTERNAL_H
+#define HK_FABRIC_INTERNAL_H
+
+#include "fabric/fabric.h"
+#include "fabric/lock.h"
+#include "port/port.h"
+
+#include <pthread.h>
+
+#define HK_MAX_PORTS 256 /* wires of a full mesh count each */
+#define HK_TX_QUEUE  256 /* frames gathered or waiting for a port's ring */
+#define HK_RX_BURST  32
+#define HK_OUT_BURST 16
+
+/* What a transmit buffer remembers while it waits; lies in the mbuf's private area. */
+struct hk_buf_note {
+	hk_buf *next; /* in the peer's backlog */
+	uint32_t peer;
+	uint16_t len;
+	uint8_t am, frag, frags;
+};
+
+static inline struct hk_buf_note *hk_note(hk_buf *b)
+{
+	return rte_mbuf_to_priv(b);
+}
+
+struct hk_lane { /* a port and what waits for it */
+	struct hk_port *port;
+	uint16_t waiting;
+	struct rte_mbuf *queue[HK_TX_QUEUE];
+};
+
+struct hk_peer_tx {
+	uint8_t eth[HK_ETH_HLEN]; /* framing of every frame to this peer */
+	uint16_t lane;
+	bool known; /* the framing is right: added, or heard */
+	hk_buf *backlog_head, *backlog_tail;
+	uint32_t backlog_next; /* list of peers with a backlog */
+	bool in_backlog;
+	char *name;
+};
+
+/* A message kept by the helper thread until the application comes back. */
+struct hk_kept {
+	uint32_t peer;
+	uint8_t am, count;
+	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
+};
+
+struct hk_fabric {
+	struct hk_engine *engine;
+	struct hk_fabric_config cfg;
+	struct hk_biased_lock lock;
+	uint64_t ns_mult; /* now_ns = tsc * ns_mult >> 32 … */
+	uint64_t last_now;
+	unsigned lanes;
+	unsigned idle; /* polls since a frame came */
+	bool in_progress;
+	size_t frame_payload;
+	struct rte_mempool *tx_pool;
+	unsigned tx_out;  /* buffers given out */
+	uint32_t backlog; /* first peer with a backlog */
+	struct hk_lane *lane[HK_MAX_PORTS];
+	struct hk_peer_tx *peer; /* by hk_peer */
+	struct {
+		hk_am_fn fn;
+		void *arg;
+	} am[256];
+	struct hk_fabric_counters n;
+	/* the helper thread and what it kept */
+	_Atomic uint32_t app_ticks; /* progress calls; the helper watches it stand still */
+	uint32_t kept_head, kept_count, kept_frames;
+	struct hk_kept *kept; /* ring of cfg.rx_keep */
+	pthread_t helper;
+	bool helper_runs;
+	_Atomic bool helper_stop;
+	unsigned helper_idle_us, helper_period_us;
+	void *arena;
+};
+
+/* Nanoseconds of the TSC. */
+static inline uint64_t hk_now(const struct hk_fabric *f)
+{
+	return (uint64_t)(((unsigned __int128)rte_rdtsc() * f->ns_mult) >> 32);
+}
+
+/* ---- tx.c */
+void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m);
+void hk_tx_flush(struct hk_fabric *f);
+void hk_tx_backlog(struct hk_fabric *f, uint64_t now);
+void hk_tx_backlog_drop(struct hk_fabric *f, hk_peer p);
+void hk_tx_reap(struct hk_fabric *f);
+void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *answer,
+		uint16_t answer_lane);
+
+/* ---- rx.c */
+unsigned hk_rx_poll(struct hk_fabric *f, bool keep);
+
+/* ---- fabric.c */
+void hk_fabric_verdicts(struct hk_fabric *f);
+void hk_peer_learn(struct hk_fabric *f, hk_peer p, const uint8_t mac[6], uint16_t lane);
+
+/* ---- async.c */
+void hk_async_stop(struct hk_fabric *f);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/lock.h: a lock biased to one side.
+ *
+ * The application's thread enters the fabric millions of times a second; the helper thread a
+ * thousand times at the most. An ordinary lock would cost the application an atomic instruction
+ * each time. Here it pays two plain stores and a load: the helper pays for both, by
+ * membarrier(2), which makes every thread of the process pass a memory barrier. It is Dekker's
+ * algorithm with the owner's barrier moved to the helper:
+ *
+ *   owner:  owner_in = 1; (compiler barrier)       helper: helper_wants = 1; membarrier();
+ *           if (helper_wants) wait;                        if (owner_in) back off; else inside
+ *
+ * After membarrier() returns, either the owner had stored owner_in before it (the helper sees it
+ * and backs off), or the owner's later load sees helper_wants. The helper never waits for the
+ * owner: it tries, and comes again.
+ */
+#ifndef HK_FABRIC_LOCK_H
+#define HK_FABRIC_LOCK_H
+
+#include "base/common.h"
+
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct hk_biased_lock {
+	_Atomic int owner_in;
+	int depth; /* the owner re-enters: a handler sends */
+	_Atomic int helper_wants;
+};
+
+/* Once, before the helper exists. Returns 0, or -1 if the kernel lacks membarrier. */
+static inline int hk_biased_register(void)
+{
+	return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+}
+
+static inline void hk_biased_enter(struct hk_biased_lock *l)
+{
+	if (l->depth++)
+		return;
+	atomic_store_explicit(&l->owner_in, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	while (HK_UNLIKELY(atomic_load_explicit(&l->helper_wants, memory_order_acquire))) {
+		/* it is inside, or about to find that we are; both end soon */
+		atomic_store_explicit(&l->owner_in, 0, memory_order_release);
+		while (atomic_load_explicit(&l->helper_wants, memory_order_acquire))
+			sched_yield();
+		atomic_store_explicit(&l->owner_in, 1, memory_order_relaxed);
+		atomic_signal_fence(memory_order_seq_cst);
+	}
+}
+
+static inline void hk_biased_leave(struct hk_biased_lock *l)
+{
+	if (--l->depth == 0)
+		atomic_store_explicit(&l->owner_in, 0, memory_order_release);
+}
+
+static inline bool hk_biased_try_helper(struct hk_biased_lock *l)
+{
+	atomic_store_explicit(&l->helper_wants, 1, memory_order_relaxed);
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+	    !atomic_load_explicit(&l->owner_in, memory_order_acquire))
+		return true;
+	atomic_store_explicit(&l->helper_wants, 0, memory_order_release);
+	return false;
+}
+
+static inline void hk_biased_leave_helper(struct hk_biased_lock *l)
+{
+	atomic_store_explicit(&l->helper_wants, 0, memory_order_release);
+}
+
+#endif

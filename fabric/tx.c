@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/tx.c: buffers out.
+ *
+ * A buffer's life: hk_fabric_alloc → filled by the caller → hk_fabric_sendv numbers it and writes
+ * its headers → transmitted with one more reference than the driver's → kept until the engine
+ * hands its token back (acknowledged) → freed. A resend transmits the same buffer again, and only
+ * if the driver has let go of it: its headers are rewritten in place.
+ *
+ * Frames sent by the application leave at once, since it may not come back for long. Frames sent
+ * by handlers inside progress are gathered and leave in one burst at its end.
+ */
+#include "fabric/internal.h"
+
+#include <errno.h>
+#include <rte_cycles.h>
+
+/* Below this many free buffers hk_fabric_low() says so. */
+#define HK_LOW_DIVISOR 8
+
+hk_buf *hk_fabric_alloc(struct hk_fabric *f)
+{
+	if (HK_UNLIKELY(f->tx_out >= f->cfg.tx_buffers)) {
+		f->n.no_buffer++;
+		return NULL;
+	}
+	hk_biased_enter(&f->lock);
+	hk_buf *b = rte_pktmbuf_alloc(f->tx_pool);
+
+	if (HK_LIKELY(b != NULL))
+		f->tx_out++;
+	else
+		f->n.no_buffer++;
+	hk_biased_leave(&f->lock);
+	return b;
+}
+
+static void buf_free(struct hk_fabric *f, hk_buf *b)
+{
+	f->tx_out--;
+	rte_pktmbuf_free_seg(b);
+}
+
+void hk_fabric_free(struct hk_fabric *f, hk_buf *b)
+{
+	hk_biased_enter(&f->lock);
+	buf_free(f, b);
+	hk_biased_leave(&f->lock);
+}
+
+bool hk_fabric_low(const struct hk_fabric *f)
+{
+	return f->tx_out + f->cfg.tx_buffers / HK_LOW_DIVISOR >= f->cfg.tx_buffers;
+}
+
+/* ---- the port's transmit queue ------------------------------------------------------------- */
+
+static void lane_flush(struct hk_lane *l)
+{
+	uint16_t sent = hk_port_tx(l->port, 0, l->queue, l->waiting);
+
+	l->waiting -= sent;
+	if (HK_UNLIKELY(l->waiting))
+		memmove(l->queue, l->queue + sent, l->waiting * sizeof(l->queue[0]));
+}
+
+void hk_tx_flush(struct hk_fabric *f)
+{
+	for (unsigned i = 0; i < f->lanes; i++)
+		if (f->lane[i]->waiting)
+			lane_flush(f->lane[i]);
+}
+
+/* Takes one reference of @m. */
+void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m)
+{
+	struct hk_lane *l = f->lane[lane];
+
+	if (HK_UNLIKELY(l->waiting == HK_TX_QUEUE)) {
+		lane_flush(l);
+		if (l->waiting == HK_TX_QUEUE) { /* the ring is stuck: it is lost, and resent */
+			f->n.tx_dropped++;
+			rte_pktmbuf_free_seg(m);
+			return;
+		}
+	}
+	l->queue[l->waiting++] = m;
+	if (!f->in_progress || l->waiting >= HK_RX_BURST)
+		lane_flush(l);
+}
+
+static bool lane_stuck(const struct hk_fabric *f, uint16_t lane)
+{
+	return f->lane[lane]->waiting >= HK_TX_QUEUE / 2;
+}
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+/* Numbers and transmits one buffer; false if the window has no room. */
+static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
+{
+	const struct hk_buf_note *note = hk_note(b);
+	struct hk_peer_tx *t = &f->peer[p];
+	struct hk_packet pkt = {
+		.token = (uintptr_t)b,
+		.len = note->len,
+		.type = HK_WIRE_DATA,
+		.am = note->am,
+		.frag = note->frag,
+		.frags = note->frags,
+	};
+	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+	size_t len = HK_WIRE_DATA_OVERHEAD + note->len;
+
+	if (HK_UNLIKELY(lane_stuck(f, t->lane)) ||
+	    !hk_engine_send(f->engine, p, &pkt, now, frame + HK_ETH_HLEN))
+		return false;
+	memcpy(frame, t->eth, HK_ETH_HLEN);
+	if (HK_UNLIKELY(f->cfg.engine.crc))
+		len += hk_wire_seal(frame + HK_ETH_HLEN);
+	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+	b->data_len = (uint16_t)len;
+	b->pkt_len = (uint32_t)len;
+	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
+	hk_tx_frame(f, t->lane, b);
+	return true;
+}
+
+static void backlog_add(struct hk_fabric *f, hk_peer p, hk_buf *b)
+{
+	struct hk_peer_tx *t = &f->peer[p];
+
+	hk_note(b)->next = NULL;
+	if (t->backlog_head)
+		hk_note(t->backlog_tail)->next = b;
+	else
+		t->backlog_head = b;
+	t->backlog_tail = b;
+	f->n.queued++;
+	if (!t->in_backlog) {
+		t->in_backlog = true;
+		t->backlog_next = f->backlog;
+		f->backlog = p;
+	}
+}
+
+/* Sends what the windows have room for now. */
+void hk_tx_backlog(struct hk_fabric *f, uint64_t now)
+{
+	uint32_t *link = &f->backlog;
+
+	while (*link != HK_PEER_NONE) {
+		hk_peer p = *link;
+		struct hk_peer_tx *t = &f->peer[p];
+
+		while (t->backlog_head) {
+			hk_buf *b = t->backlog_head, *next = hk_note(b)->next;
+
+			if (!send_now(f, p, b, now))
+				break;
+			t->backlog_head = next;
+		}
+		if (t->backlog_head) {
+			link = &t->backlog_next;
+		} else {
+			t->in_backlog = false;
+			*link = t->backlog_next;
+		}
+	}
+}
+
+/* The peer is gone: so is what waited for it. */
+void hk_tx_backlog_drop(struct hk_fabric *f, hk_peer p)
+{
+	struct hk_peer_tx *t = &f->peer[p];
+
+	while (t->backlog_head) {
+		hk_buf *b = t->backlog_head;
+
+		t->backlog_head = hk_note(b)->next;
+		buf_free(f, b);
+	}
+}
+
+static int refuse(struct hk_fabric *f, hk_buf *const *bufs, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		buf_free(f, bufs[i]);
+	return -ENOTCONN;
+}
+
+int hk_fabric_sendv(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *bufs,
+		    const size_t *len, unsigned count)
+{
+	int rc = 0;
+
+	hk_biased_enter(&f->lock);
+	struct hk_peer_tx *t = &f->peer[p];
+
+	for (unsigned i = 0; i < count; i++) {
+		*hk_note(bufs[i]) = (struct hk_buf_note){
+			.peer = p,
+			.len = (uint16_t)len[i],
+			.am = am,
+			.frag = (uint8_t)i,
+			.frags = (uint8_t)count,
+		};
+	}
+	enum hk_peer_state state = hk_engine_peer_state(f->engine, p);
+
+	if (HK_UNLIKELY(state != HK_PEER_ACTIVE && state != HK_PEER_HEARD)) {
+		rc = refuse(f, bufs, count);
+	} else {
+		uint64_t now = hk_now(f);
+		unsigned i = 0;
+
+		if (HK_LIKELY(!t->backlog_head))
+			while (i < count && send_now(f, p, bufs[i], now))
+				i++;
+		for (; i < count; i++)
+			backlog_add(f, p, bufs[i]);
+		f->n.am_sent++;
+	}
+	hk_biased_leave(&f->lock);
+	return rc;
+}
+
+/* ---- what the engine wants out ------------------------------------------------------------- */
+
+void hk_tx_reap(struct hk_fabric *f)
+{
+	uint64_t tokens[64];
+	unsigned n;
+
+	while ((n = hk_engine_reap(f->engine, tokens, HK_ARRAY_LEN(tokens))) > 0) {
+		for (unsigned i = 0; i < n; i++)
+			buf_free(f, (hk_buf *)(uintptr_t)tokens[i]);
+		if (n < HK_ARRAY_LEN(tokens))
+			break;
+	}
+}
+
+static void resend(struct hk_fabric *f, const struct hk_out *o)
+{
+	hk_buf *b = (hk_buf *)(uintptr_t)o->token;
+	char *hdr = rte_pktmbuf_mtod(b, char *) + HK_ETH_HLEN;
+
+	if (rte_mbuf_refcnt_read(b) > 1) /* the driver still has it */
+		return;
+	memcpy(hdr, o->bytes, HK_WIRE_HLEN);
+	if (f->cfg.engine.crc)
+		hk_wire_seal(hdr);
+	rte_mbuf_refcnt_set(b, 2);
+	hk_tx_frame(f, f->peer[o->peer].lane, b);
+}
+
+static void control(struct hk_fabric *f, const struct hk_out *o, const uint8_t *eth, uint16_t lane)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(f->tx_pool);
+
+	if (!m) /* as good as lost on the wire; timers send another */
+		return;
+	m->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+	char *frame = rte_pktmbuf_mtod(m, char *);
+	size_t len = HK_ETH_HLEN + o->len;
+
+	memcpy(frame, eth, HK_ETH_HLEN);
+	memcpy(frame + HK_ETH_HLEN, o->bytes, o->len);
+	if (f->cfg.engine.crc)
+		len += hk_wire_seal(frame + HK_ETH_HLEN);
+	m->data_len = (uint16_t)len;
+	m->pkt_len = (uint32_t)len;
+	hk_tx_frame(f, lane, m);
+}
+
+/* Runs the engine's timers. @answer is the framing of the frame that was just received, for the
+ * answers that go to no known peer. */
+void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *answer,
+		uint16_t answer_lane)
+{
+	struct hk_out out[HK_OUT_BURST];
+	unsigned n;
+
+	do {
+		n = hk_engine_poll(f->engine, now, out, HK_OUT_BURST);
+		for (unsigned i = 0; i < n; i++) {
+			const struct hk_out *o = &out[i];
+			uint8_t eth[HK_ETH_HLEN];
+
+			if (o->kind == HK_OUT_RESEND) {
+				resend(f, o);
+			} else if (o->peer != HK_PEER_NONE) {
+				control(f, o, f->peer[o->peer].eth, f->peer[o->peer].lane);
+			} else if (answer) {
+				hk_wire_put_eth(eth, answer->src_addr.addr_bytes,
+						f->lane[answer_lane]->port->info.mac);
+				control(f, o, eth, answer_lane);
+			}
+		}
+	} while (n == HK_OUT_BURST);
+}
