@@ -15,8 +15,8 @@
 
 struct hk_faults_config {
 	double drop, dup, reorder, corrupt, delay; /* probabilities, 0 to 1 */
-	uint32_t delay_us;			   /* how long a delayed frame waits; 200 */
-	uint64_t seed;				   /* 0 is a seed like any other */
+	uint32_t delay_us;                         /* how long a delayed frame waits; 200 */
+	uint64_t seed;                             /* 0 is a seed like any other */
 };
 
 /* Parses "drop=0.01,dup=0.001,…,delay_us=100,seed=7". */
@@ -31,5 +31,8 @@ int hk_faults_attach(struct hk_port *port, const struct hk_faults_config *cfg,
 		     struct hk_error *err);
 void hk_faults_detach(struct hk_port *port); /* frees what it still holds */
 const struct hk_faults_counters *hk_faults_counters(const struct hk_port *port);
+
+/* Frames accepted and not yet given to the driver: what waits for its time, its turn or room. */
+unsigned hk_faults_held(const struct hk_port *port);
 
 #endif

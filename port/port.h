@@ -32,10 +32,11 @@
 /* ---- DPDK itself --------------------------------------------------------------------------- */
 
 struct hk_eal_config {
-	unsigned memory_mb;	/* for buffers; 0: 256 */
-	bool hugepages;		/* false: ordinary memory (no set-up by an administrator needed) */
+	unsigned memory_mb;     /* for buffers; 0: 256 */
+	bool hugepages;         /* false: ordinary memory (no set-up by an administrator needed) */
+	char pci_allow[208];	/* PCI devices to probe, separated by spaces; "": no PCI */
 	const char *extra_args; /* appended, split at spaces; may be NULL */
-	bool verbose;		/* let DPDK log to stderr */
+	bool verbose;           /* let DPDK log to stderr */
 };
 
 /* Starts DPDK in this process, once; later calls return 0 and change nothing. The calling
@@ -43,20 +44,24 @@ struct hk_eal_config {
  * system. Returns 0 or a negative errno with a sentence in @err. */
 int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err);
 
+/* Puts into @cfg what the port @spec needs of DPDK: its PCI address and huge pages for pci:…,
+ * nothing for the others. -EINVAL with a sentence if the spec does not parse. */
+int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_error *err);
+
 /* ---- ports --------------------------------------------------------------------------------- */
 
 struct hk_faults; /* port/faults.h */
 
 struct hk_port_info {
-	char spec[256];	    /* as it was opened */
-	char driver[32];    /* DPDK's name of the driver: net_memif, net_af_xdp, net_ixgbe, … */
+	char spec[256];  /* as it was opened */
+	char driver[32]; /* DPDK's name of the driver: net_memif, net_af_xdp, net_ixgbe, … */
 	uint8_t mac[6];
-	uint16_t frame_max; /* bytes of the largest frame, Ethernet header included, no FCS */
-	uint16_t queues;    /* pairs */
-	uint16_t rx_ring;   /* descriptors a queue: frames that wait while nobody polls */
-	uint32_t link_mbps; /* 0: unknown */
-	int numa;	    /* -1: unknown */
-	bool tx_multi_seg;  /* offloads in use */
+	uint16_t frame_max;  /* bytes of the largest frame, Ethernet header included, no FCS */
+	uint16_t queues;     /* pairs */
+	uint16_t rx_ring;    /* descriptors a queue: frames that wait while nobody polls */
+	uint32_t link_mbps;  /* 0: unknown */
+	int numa;            /* -1: unknown */
+	bool tx_multi_seg;   /* offloads in use */
 	bool point_to_point; /* a wire with one peer: what is sent arrives there whatever its MAC */
 };
 
@@ -82,8 +87,13 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
  * pool is freed if the port made it. NULL is allowed. */
 void hk_port_close(struct hk_port *port);
 
-/* Is the link up (a memif: is the peer connected)? */
+/* Is the link up (a memif: is the peer connected)? Slow path: it may make a system call. */
 bool hk_port_link(const struct hk_port *port);
+
+/* Waits at most @timeout_ms for the link. hk_port_open() has done so itself, except for the server
+ * end of a memif, whose peer may come later (open all servers, then all clients, then wait):
+ * that end must be waited for before its first rx or tx. */
+int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err);
 
 /* The faulty halves of rx and tx, out of line (port/faults.c). */
 uint16_t hk_faults_rx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
@@ -94,7 +104,7 @@ static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct r
 				  uint16_t n)
 {
 	uint16_t got = HK_UNLIKELY(port->faults != NULL) ? hk_faults_rx(port, queue, m, n)
-							  : rte_eth_rx_burst(port->id, queue, m, n);
+							 : rte_eth_rx_burst(port->id, queue, m, n);
 	port->rx_frames += got;
 	return got;
 }
@@ -103,9 +113,8 @@ static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct r
 static inline uint16_t hk_port_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 				  uint16_t n)
 {
-	uint16_t sent = HK_UNLIKELY(port->faults != NULL)
-				? hk_faults_tx(port, queue, m, n)
-				: rte_eth_tx_burst(port->id, queue, m, n);
+	uint16_t sent = HK_UNLIKELY(port->faults != NULL) ? hk_faults_tx(port, queue, m, n)
+							  : rte_eth_tx_burst(port->id, queue, m, n);
 	port->tx_frames += sent;
 	return sent;
 }

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/raw_pingpong.c: the floor. Two processes throw one Ethernet frame to and fro over a port,
+ * with nothing above DPDK, and say how long half a round trip takes; then one side sends frames as
+ * fast as the port takes them, and the other counts.
+ *
+ *   taskset -c 0 raw_pingpong --spec memif:socket=/tmp/a.sock,role=server --role pong &
+ *   taskset -c 1 raw_pingpong --spec memif:socket=/tmp/a.sock,role=client --role ping \
+ *                --sizes 64,1500 --iters 20000 --json
+ *
+ * The side that pings decides sizes and counts, and prints; the other needs only its port. Frames
+ * carry a 12-byte command after the Ethernet header, so the sides need no other channel:
+ * ECHO (send it back), FLOOD (count it), REPORT (answer with the count), QUIT.
+ *
+ * The received buffer is sent back as it is, so one frame is one receive and one send, no copy of
+ * ours and no allocation. Every wait ends: a side that hears nothing for --timeout seconds says so
+ * and exits with 1.
+ */
+#define _GNU_SOURCE
+#include "port/port.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_byteorder.h>
+#include <rte_cycles.h>
+
+#define ETHERTYPE       0x88B6 /* IEEE 802 local experimental 2: not the fabric's own */
+#define ETH_HLEN_NO_FCS 14
+#define MIN_SIZE        60
+#define MAX_SIZES       32
+#define BURST           32
+#define BUFFERS         2048
+#define SPINS_A_CHECK   (1u << 20) /* empty polls between two looks at clock and link */
+#define FLOOD_BYTES     (UINT64_C(64) << 20)
+#define FLOOD_MAX       UINT64_C(200000)
+#define SAMPLES_MAX     1000000u
+
+enum command { ECHO = 1, FLOOD, REPORT, QUIT };
+
+struct head { /* after the Ethernet header */
+	uint32_t command;
+	uint32_t seq; /* ECHO: echoed; REPORT's answer: frames counted */
+	uint32_t size;
+};
+
+static struct {
+	const char *spec;
+	bool ping, json, verbose;
+	unsigned sizes[MAX_SIZES], num_sizes;
+	unsigned iters, warmup, timeout;
+} opt = {.iters = 20000, .warmup = 2000, .timeout = 10, .sizes = {64, 1500}, .num_sizes = 2};
+
+static struct hk_port *port;
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+	stop = sig;
+}
+
+/* ---- frames ---------------------------------------------------------------------------------- */
+
+static struct head *head_of(struct rte_mbuf *m)
+{
+	return rte_pktmbuf_mtod_offset(m, struct head *, ETH_HLEN_NO_FCS);
+}
+
+static bool is_ours(struct rte_mbuf *m)
+{
+	const uint8_t *b = rte_pktmbuf_mtod(m, const uint8_t *);
+	return m->data_len >= ETH_HLEN_NO_FCS + sizeof(struct head) && b[12] == ETHERTYPE >> 8 &&
+	       b[13] == (ETHERTYPE & 0xff);
+}
+
+static struct rte_mbuf *make(enum command command, uint32_t seq, unsigned size)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
+	if (!m)
+		return NULL;
+	uint8_t *b = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)size);
+	if (!b) {
+		rte_pktmbuf_free(m);
+		return NULL;
+	}
+	memset(b, 0xff, 6); /* two sides of one wire: broadcast needs no address exchange */
+	memcpy(b + 6, port->info.mac, 6);
+	b[12] = ETHERTYPE >> 8;
+	b[13] = ETHERTYPE & 0xff;
+	*head_of(m) = (struct head){command, seq, size};
+	return m;
+}
+
+/* Did the wait that began at @since_ms end without a frame? Says so. */
+static bool gave_up(uint64_t since, const char *what)
+{
+	if (stop)
+		return true;
+	if (!hk_port_link(port)) {
+		fprintf(stderr, "raw_pingpong: the other side has gone while waiting for %s\n",
+			what);
+		return true;
+	}
+	if (rte_get_timer_cycles() - since < opt.timeout * rte_get_timer_hz())
+		return false;
+	fprintf(stderr, "raw_pingpong: nothing heard for %u s while waiting for %s\n", opt.timeout,
+		what);
+	return true;
+}
+
+/* Receives one frame of ours; NULL when the wait has ended. */
+static inline struct rte_mbuf *receive(const char *what)
+{
+	uint64_t since = 0;
+	for (;;) {
+		struct rte_mbuf *m;
+		for (unsigned i = 0; i < SPINS_A_CHECK; i++) {
+			if (HK_LIKELY(hk_port_rx(port, 0, &m, 1) == 0))
+				continue;
+			if (HK_LIKELY(is_ours(m)))
+				return m;
+			rte_pktmbuf_free(m);
+		}
+		if (!since)
+			since = rte_get_timer_cycles();
+		if (gave_up(since, what))
+			return NULL;
+	}
+}
+
+static inline bool transmit(struct rte_mbuf **m, unsigned n, const char *what)
+{
+	uint64_t since = 0;
+	for (unsigned i = 0; n; i++) {
+		unsigned sent = hk_port_tx(port, 0, m, (uint16_t)n);
+		m += sent;
+		n -= sent;
+		if (HK_LIKELY(sent) || i % SPINS_A_CHECK)
+			continue;
+		if (!since)
+			since = rte_get_timer_cycles();
+		if (i && gave_up(since, what)) {
+			rte_pktmbuf_free_bulk(m, n);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* ---- the side that answers ------------------------------------------------------------------- */
+
+static int pong(void)
+{
+	uint32_t counted = 0;
+	for (;;) {
+		struct rte_mbuf *m[BURST];
+		m[0] = receive("a ping");
+		if (!m[0])
+			return 1;
+		struct head *h = head_of(m[0]);
+		switch (h->command) {
+		case ECHO:
+			if (!transmit(m, 1, "room for the answer"))
+				return 1;
+			continue;
+		case FLOOD: {
+			/* take what else has come: the flood is counted, not timed, here */
+			uint16_t n = (uint16_t)(1 + hk_port_rx(port, 0, m + 1, BURST - 1));
+			for (uint16_t i = 0; i < n; i++) {
+				struct head *each = is_ours(m[i]) ? head_of(m[i]) : NULL;
+				if (each && each->command == FLOOD) {
+					counted++;
+				} else if (each && each->command == REPORT) {
+					each->seq = counted;
+					counted = 0;
+					if (!transmit(&m[i], 1, "room for the report"))
+						return 1;
+					m[i] = NULL;
+				}
+				rte_pktmbuf_free(m[i]);
+			}
+			continue;
+		}
+		case REPORT:
+			h->seq = counted;
+			counted = 0;
+			if (!transmit(m, 1, "room for the report"))
+				return 1;
+			continue;
+		default:
+			rte_pktmbuf_free(m[0]);
+			return h->command == QUIT ? 0 : 1;
+		}
+	}
+}
+
+/* ---- the side that measures ------------------------------------------------------------------ */
+
+static int by_value(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+struct result {
+	double median, min, max; /* half a round trip, microseconds */
+	double frames_per_s, megabytes_per_s;
+	double lost; /* of the flood, fraction */
+};
+
+static bool measure_latency(unsigned size, uint32_t *samples, struct result *r)
+{
+	struct rte_mbuf *m = make(ECHO, 0, size);
+	uint64_t total = (uint64_t)opt.warmup + opt.iters, t = 0;
+	for (uint64_t i = 0; i < total && m; i++) {
+		t = rte_rdtsc_precise();
+		head_of(m)->seq = (uint32_t)i;
+		if (!transmit(&m, 1, "room for a ping"))
+			return false;
+		do { /* answers of an earlier size may still be on the way */
+			m = receive("an answer");
+			if (m && head_of(m)->command == ECHO && head_of(m)->seq == (uint32_t)i)
+				break;
+			rte_pktmbuf_free(m);
+		} while (m);
+		t = rte_rdtsc_precise() - t;
+		if (i >= opt.warmup)
+			samples[i - opt.warmup] = (uint32_t)HK_MIN(t, UINT64_C(0xffffffff));
+	}
+	if (!m)
+		return false;
+	rte_pktmbuf_free(m);
+	qsort(samples, opt.iters, sizeof(*samples), by_value);
+	double us = 5e5 / (double)rte_get_tsc_hz(); /* half a round trip */
+	r->median = samples[opt.iters / 2] * us;
+	r->min = samples[0] * us;
+	r->max = samples[opt.iters - 1] * us;
+	return true;
+}
+
+static bool measure_flood(unsigned size, struct result *r)
+{
+	uint64_t frames = HK_MIN(FLOOD_BYTES / size, FLOOD_MAX), sent = 0;
+	uint64_t t = rte_rdtsc_precise();
+	while (sent < frames) {
+		struct rte_mbuf *m[BURST];
+		unsigned n = 0;
+		while (n < BURST && sent + n < frames && (m[n] = make(FLOOD, 0, size)))
+			n++;
+		if (!transmit(m, n, "room for the flood"))
+			return false;
+		sent += n;
+		if (stop)
+			return false;
+	}
+	struct rte_mbuf *ask = make(REPORT, 0, MIN_SIZE);
+	if (!ask || !transmit(&ask, 1, "room for a question"))
+		return false;
+	struct rte_mbuf *answer = receive("the count of a flood");
+	while (answer && head_of(answer)->command != REPORT) {
+		rte_pktmbuf_free(answer);
+		answer = receive("the count of a flood");
+	}
+	if (!answer)
+		return false;
+	double seconds = (double)(rte_rdtsc_precise() - t) / (double)rte_get_tsc_hz();
+	uint32_t counted = head_of(answer)->seq;
+	rte_pktmbuf_free(answer);
+	r->frames_per_s = counted / seconds;
+	r->megabytes_per_s = r->frames_per_s * size / 1e6;
+	r->lost = 1 - (double)counted / (double)frames;
+	return true;
+}
+
+static void print(unsigned size, const struct result *r, bool first, bool last)
+{
+	if (!opt.json) {
+		if (first)
+			printf("# %s (%s), frames up to %u bytes\n"
+			       "# size  half round trip us: median min max  one way: MB/s "
+			       "Mframes/s lost\n",
+			       port->info.spec, port->info.driver, port->info.frame_max);
+		printf("%6u  %7.3f %7.3f %9.3f  %9.1f %7.3f  %.4f\n", size, r->median, r->min,
+		       r->max, r->megabytes_per_s, r->frames_per_s / 1e6, r->lost);
+	} else {
+		if (first)
+			printf("{\"spec\":\"%s\",\"driver\":\"%s\",\"frame_max\":%u,\"rows\":[",
+			       port->info.spec, port->info.driver, port->info.frame_max);
+		printf("%s{\"size\":%u,\"latency_us\":{\"median\":%.4f,\"min\":%.4f,\"max\":%.4f},"
+		       "\"bandwidth_MBps\":%.1f,\"frames_per_s\":%.0f,\"lost\":%.6f}%s",
+		       first ? "" : ",", size, r->median, r->min, r->max, r->megabytes_per_s,
+		       r->frames_per_s, r->lost, last ? "]}\n" : "");
+	}
+	fflush(stdout);
+}
+
+static int ping(void)
+{
+	uint32_t *samples = calloc(opt.iters, sizeof(*samples));
+	bool ok = samples != NULL;
+	for (unsigned i = 0; ok && i < opt.num_sizes; i++) {
+		struct result r;
+		unsigned size = opt.sizes[i];
+		ok = measure_latency(size, samples, &r) && measure_flood(size, &r);
+		if (ok)
+			print(size, &r, i == 0, i + 1 == opt.num_sizes);
+	}
+	free(samples);
+	struct rte_mbuf *m = make(QUIT, 0, MIN_SIZE);
+	if (m)
+		(void)transmit(&m, 1, "room for the farewell");
+	return ok ? 0 : 1;
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+static const char usage[] =
+	"usage: raw_pingpong --spec SPEC --role ping|pong [--sizes 64,1500,…] [--iters N]\n"
+	"                    [--warmup N] [--timeout SECONDS] [--json] [--verbose]\n"
+	"Raw DPDK ping-pong over one port (docs/ports.md lists the specs). Pin each side to a\n"
+	"core of its own with taskset. Sizes are those of Ethernet frames without the FCS.\n";
+
+static unsigned number(const char *name, const char *text, unsigned min, unsigned max)
+{
+	char *end;
+	errno = 0;
+	unsigned long v = strtoul(text, &end, 10);
+	if (errno || end == text || *end || v < min || v > max) {
+		fprintf(stderr, "raw_pingpong: %s %s is not a number from %u to %u\n", name, text,
+			min, max);
+		exit(2);
+	}
+	return (unsigned)v;
+}
+
+static void parse_sizes(char *text)
+{
+	char *save = NULL;
+	opt.num_sizes = 0;
+	for (char *t = strtok_r(text, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
+		if (opt.num_sizes == MAX_SIZES) {
+			fprintf(stderr, "raw_pingpong: more than %d sizes\n", MAX_SIZES);
+			exit(2);
+		}
+		opt.sizes[opt.num_sizes++] = number("--sizes", t, MIN_SIZE, 65000);
+	}
+}
+
+static void parse_args(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"spec", required_argument, NULL, 's'},   {"role", required_argument, NULL, 'r'},
+		{"sizes", required_argument, NULL, 'z'},  {"iters", required_argument, NULL, 'i'},
+		{"warmup", required_argument, NULL, 'w'}, {"timeout", required_argument, NULL, 't'},
+		{"json", no_argument, NULL, 'j'},         {"verbose", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},         {0}};
+	const char *role = NULL;
+	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+		switch (c) {
+		case 's':
+			opt.spec = optarg;
+			break;
+		case 'r':
+			role = optarg;
+			break;
+		case 'z':
+			parse_sizes(optarg);
+			break;
+		case 'i':
+			opt.iters = number("--iters", optarg, 1, SAMPLES_MAX);
+			break;
+		case 'w':
+			opt.warmup = number("--warmup", optarg, 0, SAMPLES_MAX);
+			break;
+		case 't':
+			opt.timeout = number("--timeout", optarg, 1, 3600);
+			break;
+		case 'j':
+			opt.json = true;
+			break;
+		case 'v':
+			opt.verbose = true;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			exit(0);
+		default:
+			fputs(usage, stderr);
+			exit(2);
+		}
+	}
+	if (optind < argc || !opt.spec || !role ||
+	    (strcmp(role, "ping") != 0 && strcmp(role, "pong") != 0) || !opt.num_sizes) {
+		fputs(usage, stderr);
+		exit(2);
+	}
+	opt.ping = strcmp(role, "ping") == 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct hk_error err;
+	parse_args(argc, argv);
+
+	struct hk_eal_config eal = {.verbose = opt.verbose};
+	int rc = hk_port_spec_eal(opt.spec, &eal, &err);
+	if (rc == 0)
+		rc = hk_eal_init(&eal, &err);
+	if (rc == 0)
+		rc = hk_port_open(opt.spec, BUFFERS, NULL, (int)opt.timeout * 1000, &port, &err);
+	if (rc == 0)
+		rc = hk_port_wait_link(port, (int)opt.timeout * 1000, &err);
+	if (rc) {
+		fprintf(stderr, "raw_pingpong: %s\n", err.text);
+		hk_port_close(port);
+		return 1;
+	}
+	struct sigaction sa = {.sa_handler = on_signal};
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+
+	for (unsigned i = 0; opt.ping && i < opt.num_sizes; i++) {
+		if (opt.sizes[i] <= port->info.frame_max)
+			continue;
+		fprintf(stderr, "raw_pingpong: port %s carries frames of up to %u bytes, not %u\n",
+			port->info.spec, port->info.frame_max, opt.sizes[i]);
+		hk_port_close(port);
+		return 2;
+	}
+	rc = opt.ping ? ping() : pong();
+	hk_port_close(port);
+	return stop ? 128 + stop : rc;
+}

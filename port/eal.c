@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/eal.c: DPDK's environment (EAL) inside a process that has its own life, such as an MPI
+ * rank.
+ *
+ * EAL was made for programs that it owns: it pins the calling thread, logs to stderr, keeps files
+ * under /var/run, opens a telemetry socket, and wants huge pages. A rank must notice none of
+ * that, so:
+ *  - ordinary memory by default, no file shared with anybody (--no-huge --no-shconf);
+ *  - one logical core that floats over exactly the CPUs which the thread may use now;
+ *  - the PCI bus is scanned only for devices that are named (a scan unbinds nothing, but probing
+ *    would take every NIC bound to a user-space driver);
+ *  - logs go to a small buffer, from where errors quote the last line (hk_dpdk_said());
+ *  - EAL's threads block every signal, so that the application's handlers run where they did;
+ *  - this library and EAL are never unloaded: EAL's interrupt thread outlives a dlclose().
+ */
+#define _GNU_SOURCE
+#include "port/internal.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_log.h>
+#include <rte_memory.h>
+#include <rte_version.h>
+
+#define HK_EAL_MAX_ARGS     64
+#define HK_EAL_DEFAULT_MB   256
+#define HK_EAL_MAX_MB       65536
+#define HK_EAL_CPU_LIST_LEN 4096
+
+static bool eal_started;
+static char dpdk_said[200];
+static pthread_mutex_t dpdk_said_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int64_t hk_now_ms(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+void hk_pause_1ms(void)
+{
+	const struct timespec ts = {.tv_nsec = 1000000};
+	nanosleep(&ts, NULL);
+}
+
+/* ---- logs ------------------------------------------------------------------------------------ */
+
+static ssize_t keep_log(void *cookie, const char *buf, size_t len)
+{
+	(void)cookie;
+	/* "EAL: text" and "func(): text" lose their prefix: users do not know the functions. */
+	const char *p = buf, *end = buf + len;
+	const char *colon = memchr(p, ':', HK_MIN(len, (size_t)48));
+	if (colon && colon > p && colon[-1] == ')')
+		p = colon + 1;
+	while (p < end && isspace((unsigned char)*p))
+		p++;
+	while (end > p && isspace((unsigned char)end[-1]))
+		end--;
+	if (p == end)
+		return (ssize_t)len;
+	pthread_mutex_lock(&dpdk_said_lock);
+	size_t n = HK_MIN((size_t)(end - p), sizeof(dpdk_said) - 1);
+	memcpy(dpdk_said, p, n);
+	dpdk_said[n] = '\0';
+	pthread_mutex_unlock(&dpdk_said_lock);
+	return (ssize_t)len;
+}
+
+const char *hk_dpdk_said(void)
+{
+	static _Thread_local char copy[sizeof(dpdk_said)];
+	pthread_mutex_lock(&dpdk_said_lock);
+	memcpy(copy, dpdk_said, sizeof(copy));
+	pthread_mutex_unlock(&dpdk_said_lock);
+	return copy;
+}
+
+void hk_dpdk_said_clear(void)
+{
+	pthread_mutex_lock(&dpdk_said_lock);
+	dpdk_said[0] = '\0';
+	pthread_mutex_unlock(&dpdk_said_lock);
+}
+
+static int quiet_logs(struct hk_error *err)
+{
+	const cookie_io_functions_t io = {.write = keep_log};
+	FILE *f = fopencookie(NULL, "w", io);
+	if (!f)
+		return hk_error_set(err, -ENOMEM, "no memory for DPDK's log");
+	setvbuf(f, NULL, _IOLBF, 512);
+	rte_openlog_stream(f);
+	rte_log_set_global_level(RTE_LOG_ERR);
+	return 0;
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+struct args {
+	char *v[HK_EAL_MAX_ARGS + 1];
+	int n;
+	bool full;
+};
+
+static void arg(struct args *a, const char *text)
+{
+	char *copy = a->n < HK_EAL_MAX_ARGS ? strdup(text) : NULL;
+	if (!copy)
+		a->full = true;
+	else
+		a->v[a->n++] = copy;
+}
+
+/* Adds each word of @text, with @before in front of each if it is not NULL. */
+static void args_split(struct args *a, const char *before, const char *text)
+{
+	char *copy = strdup(text), *save = NULL;
+	if (!copy) {
+		a->full = true;
+		return;
+	}
+	for (char *t = strtok_r(copy, " ", &save); t; t = strtok_r(NULL, " ", &save)) {
+		if (before)
+			arg(a, before);
+		arg(a, t);
+	}
+	free(copy);
+}
+
+/* "0@(0-3,8)": one logical core that may run on each CPU of @set. */
+static void lcore_over(const cpu_set_t *set, char *out, size_t len)
+{
+	size_t n = (size_t)snprintf(out, len, "0@(");
+	for (int i = 0; i < CPU_SETSIZE && n < len; i++) {
+		if (!CPU_ISSET(i, set))
+			continue;
+		int first = i;
+		while (i + 1 < CPU_SETSIZE && CPU_ISSET(i + 1, set))
+			i++;
+		const char *comma = out[n - 1] == '(' ? "" : ",";
+		n += first == i ? (size_t)snprintf(out + n, len - n, "%s%d", comma, i)
+				: (size_t)snprintf(out + n, len - n, "%s%d-%d", comma, first, i);
+	}
+	if (n < len)
+		snprintf(out + n, len - n, ")");
+}
+
+static void build_args(struct args *a, const struct hk_eal_config *cfg, const cpu_set_t *cpus)
+{
+	char text[HK_EAL_CPU_LIST_LEN];
+	unsigned mb = cfg->memory_mb ? cfg->memory_mb : HK_EAL_DEFAULT_MB;
+
+	arg(a, "hikyaku");
+	arg(a, "--lcores");
+	lcore_over(cpus, text, sizeof(text));
+	arg(a, text);
+	arg(a, "--no-telemetry");
+	arg(a, "--iova-mode=va");
+	snprintf(text, sizeof(text), "--file-prefix=hk-%d", (int)getpid());
+	arg(a, text);
+	if (cfg->hugepages) {
+		arg(a, "--in-memory");
+	} else {
+		arg(a, "--no-huge");
+		arg(a, "--no-shconf"); /* --in-memory is refused with --no-huge */
+	}
+	arg(a, "-m");
+	snprintf(text, sizeof(text), "%u", mb);
+	arg(a, text);
+	if (cfg->pci_allow[0])
+		args_split(a, "-a", cfg->pci_allow);
+	else
+		arg(a, "--no-pci");
+	if (cfg->extra_args)
+		args_split(a, NULL, cfg->extra_args);
+}
+
+/* ---- start ----------------------------------------------------------------------------------- */
+
+/* Keeps the object that holds @symbol loaded for good. */
+static void pin_object(void *symbol)
+{
+	Dl_info info;
+	if (dladdr(symbol, &info) && info.dli_fname)
+		(void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, struct hk_error *err)
+{
+	struct args a = {.n = 0};
+	build_args(&a, cfg, cpus);
+	/* rte_eal_init() reorders its array of pointers: free what we made, not what it left. */
+	char *mine[HK_EAL_MAX_ARGS + 1], *v[HK_EAL_MAX_ARGS + 1];
+	memcpy(mine, a.v, sizeof(mine));
+	memcpy(v, a.v, sizeof(v));
+	v[a.n] = NULL;
+
+	int rc = -1;
+	if (!a.full)
+		rc = rte_eal_init(a.n, v);
+	int code = rte_errno;
+	for (int i = 0; i < a.n; i++)
+		free(mine[i]);
+	if (a.full)
+		return hk_error_set(err, -E2BIG,
+				    "too many arguments for DPDK (at most %d, %d are ours)\n"
+				    "fix: shorten extra_args",
+				    HK_EAL_MAX_ARGS, a.n);
+	if (rc >= 0)
+		return 0;
+	if (code == EALREADY)
+		return hk_error_set(err, -EALREADY,
+				    "another part of this process has started DPDK already, or a "
+				    "former start failed: it starts only once in a process\n"
+				    "fix: let one user of DPDK run in a process");
+	const char *said = hk_dpdk_said();
+	return hk_error_set(err, code ? -code : -EINVAL, "DPDK did not start: %s%s%s\nfix: %s",
+			    rte_strerror(code), *said ? ": " : "", said,
+			    cfg->hugepages ? "reserve huge pages (./hikyaku doctor says how), or "
+					     "run without them"
+					   : "lower the memory for buffers, or raise `ulimit -v`");
+}
+
+int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
+{
+	if (eal_started)
+		return 0;
+	if (cfg->memory_mb > HK_EAL_MAX_MB)
+		return hk_error_set(err, -EINVAL,
+				    "%u MB for packet buffers is out of range\nfix: give 1 to %d",
+				    cfg->memory_mb, HK_EAL_MAX_MB);
+	cpu_set_t cpus;
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
+		return hk_error_set(err, -errno,
+				    "cannot read the CPU affinity of this thread: %s\n"
+				    "fix: machines with more than %d CPUs are not supported",
+				    strerror(errno), CPU_SETSIZE);
+	int rc = cfg->verbose ? 0 : quiet_logs(err);
+	if (rc)
+		return rc;
+
+	sigset_t all, before;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	rc = start(cfg, &cpus, err);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	(void)sched_setaffinity(0, sizeof(cpus), &cpus);
+	if (rc)
+		return rc;
+
+	rmdir(rte_eal_get_runtime_dir()); /* made, but nothing lies there */
+	pin_object((void *)(uintptr_t)rte_eal_init);
+	pin_object((void *)(uintptr_t)hk_eal_init);
+	eal_started = true;
+	return 0;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/memif_guard.c: a memif whose peer dies must not take us with it.
+ *
+ * The problem. DPDK's memif driver watches the control socket in EAL's interrupt thread. When the
+ * peer goes (orderly or killed) that thread unmaps the rings at once, without asking whether
+ * another thread is inside rx or tx. A rank polls all the time, so the unmapping hits it in the
+ * middle of a burst sooner or later, above all when both threads share a core: SIGSEGV, because
+ * somebody else ended.
+ *
+ * What was looked at: the driver has no lock or callback that a user could hold, and its private
+ * structures are not public.
+ *
+ * The answer. Once the wire is up, nothing that must be understood arrives on the control socket
+ * any more; only its end matters. So the guard keeps the real socket under another number, and
+ * puts under the old number one end of a quiet socket pair, of which it holds the other end. The
+ * driver and its interrupt thread hear nothing from then on; the rings stay mapped until
+ * hk_port_close(). A dead peer shows as a ring that nobody empties (tx takes no more) and in
+ * hk_memif_guard_alive(), which looks at the real socket.
+ *
+ * The exchange is made inside the interrupt thread, by a callback of our own, so that it cannot
+ * fall in the middle of the driver's handshake. epoll knows open files, not numbers, so EAL must
+ * build its set anew: it does so whenever a callback is registered, and a second callback that
+ * fires proves that it has.
+ */
+#define _GNU_SOURCE
+/* rte_intr_instance_alloc() and its like: experimental in 22.11, unchanged and stable since. */
+#define ALLOW_EXPERIMENTAL_API
+#include "port/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <rte_interrupts.h>
+
+#define CALLBACK_WAIT_MS 5000 /* the interrupt thread answers in microseconds unless it hangs */
+
+struct hk_memif_guard {
+	int real;  /* the control socket */
+	int quiet; /* our end of the pair that stands in for it */
+	char path[108];
+	bool server;
+	int error; /* errno of the exchange */
+	int done;  /* set by the interrupt thread; atomic */
+};
+
+/* ---- running a function in the interrupt thread ---------------------------------------------- */
+
+struct call {
+	struct hk_memif_guard *guard;
+	void (*fn)(struct hk_memif_guard *);
+	int fd;
+};
+
+static void on_event(void *arg)
+{
+	struct call *c = arg;
+	uint64_t n;
+	if (read(c->fd, &n, sizeof(n)) != sizeof(n))
+		return; /* has run */
+	if (c->fn)
+		c->fn(c->guard);
+	__atomic_store_n(&c->guard->done, 1, __ATOMIC_RELEASE);
+}
+
+/* Has the interrupt thread rebuild its set of descriptors and then run @fn (which may be NULL). */
+static int in_interrupt_thread(struct hk_memif_guard *g, void (*fn)(struct hk_memif_guard *))
+{
+	struct call c = {g, fn, eventfd(1, EFD_NONBLOCK | EFD_CLOEXEC)};
+	struct rte_intr_handle *ih = rte_intr_instance_alloc(RTE_INTR_INSTANCE_F_PRIVATE);
+	int64_t deadline = hk_now_ms() + CALLBACK_WAIT_MS;
+	int rc = -ENOMEM;
+
+	if (c.fd < 0 || !ih)
+		goto out;
+	__atomic_store_n(&g->done, 0, __ATOMIC_RELEASE);
+	rte_intr_fd_set(ih, c.fd);
+	rte_intr_type_set(ih, RTE_INTR_HANDLE_EXT);
+	rc = rte_intr_callback_register(ih, on_event, &c);
+	if (rc < 0)
+		goto out;
+	rc = 0;
+	while (!__atomic_load_n(&g->done, __ATOMIC_ACQUIRE)) {
+		if (hk_now_ms() >= deadline) {
+			rc = -ETIMEDOUT;
+			break;
+		}
+		sched_yield();
+	}
+	/* -EAGAIN: the callback is just returning */
+	while (rte_intr_callback_unregister(ih, on_event, &c) == -EAGAIN)
+		sched_yield();
+out:
+	if (c.fd >= 0)
+		close(c.fd);
+	rte_intr_instance_free(ih);
+	return rc;
+}
+
+/* ---- the exchange ---------------------------------------------------------------------------- */
+
+/* Is @fd a connected socket of the wire at @path: ours by name (server) or by its peer's? */
+static bool is_control(int fd, const char *path, bool server)
+{
+	struct sockaddr_un un;
+	socklen_t len = sizeof(un);
+	int listening = 0;
+	socklen_t optlen = sizeof(listening);
+
+	memset(&un, 0, sizeof(un));
+	int rc = server ? getsockname(fd, (struct sockaddr *)&un, &len)
+			: getpeername(fd, (struct sockaddr *)&un, &len);
+	size_t n = strlen(path);
+	if (rc != 0 || un.sun_family != AF_UNIX || strncmp(un.sun_path, path, n) != 0)
+		return false;
+	/* our own servers bind to another name and rename it */
+	if (un.sun_path[n] && strcmp(un.sun_path + n, HK_MEMIF_NEW) != 0)
+		return false;
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &optlen) == 0 && !listening;
+}
+
+static int find_control(const char *path, bool server)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int found = -1;
+	for (struct dirent *e; d && found < 0 && (e = readdir(d));) {
+		char *end;
+		long fd = strtol(e->d_name, &end, 10);
+		if (!*end && is_control((int)fd, path, server))
+			found = (int)fd;
+	}
+	if (d)
+		closedir(d);
+	return found;
+}
+
+static void exchange(struct hk_memif_guard *g)
+{
+	int pair[2], fd = find_control(g->path, g->server);
+	g->error = ENOTCONN;
+	if (fd < 0)
+		return;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
+		g->error = errno;
+		return;
+	}
+	g->real = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	g->error = g->real < 0 || dup3(pair[1], fd, O_CLOEXEC) < 0 ? errno : 0;
+	close(pair[1]);
+	g->quiet = pair[0];
+}
+
+struct hk_memif_guard *hk_memif_guard_arm(const char *path, bool server, struct hk_error *err)
+{
+	struct hk_memif_guard *g = calloc(1, sizeof(*g));
+	if (!g) {
+		hk_error_set(err, -ENOMEM, "no memory for the guard of %s", path);
+		return NULL;
+	}
+	g->real = g->quiet = -1;
+	g->server = server;
+	snprintf(g->path, sizeof(g->path), "%s", path);
+
+	int rc = in_interrupt_thread(g, exchange);
+	if (rc == 0)
+		rc = -g->error;
+	if (rc == 0)
+		rc = in_interrupt_thread(g, NULL); /* the set has been built anew */
+	if (rc == 0)
+		return g;
+	hk_error_set(err, rc,
+		     "memif %s: cannot take over its control socket: %s\nfix: see whether the "
+		     "other end has just ended (ENOTCONN), or raise `ulimit -n`",
+		     path, strerror(-rc));
+	hk_memif_guard_free(g);
+	return NULL;
+}
+
+bool hk_memif_guard_alive(const struct hk_memif_guard *g)
+{
+	struct pollfd p = {.fd = g->real, .events = POLLIN};
+	/* Whatever can be read after the handshake is a farewell. */
+	return poll(&p, 1, 0) == 0;
+}
+
+void hk_memif_guard_free(struct hk_memif_guard *g)
+{
+	if (!g)
+		return;
+	if (g->real >= 0)
+		close(g->real);
+	if (g->quiet >= 0)
+		close(g->quiet);
+	free(g);
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/netdev.c: what the kernel says about its network interfaces, and XDP programs on them.
+ */
+#define _GNU_SOURCE
+#include "port/internal.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+
+static void list_netdevs(char *out, size_t len)
+{
+	struct if_nameindex *all = if_nameindex();
+	size_t n = 0;
+	*out = '\0';
+	for (struct if_nameindex *i = all; i && i->if_index && n < len; i++)
+		n += (size_t)snprintf(out + n, len - n, "%s%s", n ? ", " : "", i->if_name);
+	if (all)
+		if_freenameindex(all);
+}
+
+int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, struct hk_error *err)
+{
+	struct ifreq ifr;
+	char names[160];
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
+	if (fd < 0)
+		return hk_error_set(err, -errno, "port %s: cannot ask for interfaces: %s", spec,
+				    strerror(errno));
+	memset(&ifr, 0, sizeof(ifr));
+	strncpy(ifr.ifr_name, name, sizeof(ifr.ifr_name) - 1);
+
+	dev->ifindex = if_nametoindex(name);
+	if (dev->ifindex && ioctl(fd, SIOCGIFMTU, &ifr) == 0)
+		dev->mtu = (unsigned)ifr.ifr_mtu;
+	else
+		rc = -ENODEV;
+	if (rc == 0 && ioctl(fd, SIOCGIFFLAGS, &ifr) == 0)
+		dev->up = ifr.ifr_flags & IFF_UP;
+	close(fd);
+	if (rc == 0)
+		return 0;
+	list_netdevs(names, sizeof(names));
+	return hk_error_set(err, rc,
+			    "port %s: there is no interface %s here\nfix: use one of %s (this "
+			    "network namespace has no other)",
+			    spec, name, names);
+}
+
+int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
+{
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+	if (fd >= 0) {
+		close(fd);
+		return 0;
+	}
+	return hk_error_set(err, -errno,
+			    "port %s: no permission to open a packet socket: %s\nfix: run as root, "
+			    "or give the program the capabilities (setcap cap_net_raw,cap_net_admin"
+			    "%s+ep PROGRAM)",
+			    spec, strerror(errno), admin ? ",cap_bpf,cap_ipc_lock" : "");
+}
+
+int hk_netdev_xdp_clean(const char *spec, const char *name, unsigned queue, struct hk_error *err)
+{
+	(void)spec, (void)name, (void)queue, (void)err;
+	return 0;
+}

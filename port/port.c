@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/port.c: opening and closing ports.
+ *
+ * Every kind of port goes through the same steps: check what the system offers (so that errors
+ * speak of interfaces and sockets, not of drivers), let DPDK make the device, learn from it how
+ * large a frame may be, make buffers for it, configure, start. What differs is in the three
+ * `prepare_…` functions.
+ *
+ * A received frame lies in one mbuf: buffers are made as large as the largest frame.
+ *
+ * RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE is never asked for: callers keep references to what they sent.
+ */
+#define _GNU_SOURCE
+#include "port/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <rte_bus_vdev.h>
+#include <rte_dev.h>
+#include <rte_errno.h>
+
+#define FRAME_LIMIT     9216 /* larger frames gain nothing, and buffers are made this large */
+#define MEMIF_FRAME     9216
+#define MEMIF_RING      256
+#define AF_PACKET_RING  512
+#define NIC_RING        1024
+#define POOL_CACHE      256
+#define ETH_HLEN_NO_FCS 14
+/* AF_XDP keeps a buffer, its mbuf and its pool header in one page of the umem: what is left for the
+ * frame once the kernel has taken its 256 bytes of headroom */
+#define AF_XDP_ROOM    (4096 - 64 - (unsigned)sizeof(struct rte_mbuf))
+#define AF_XDP_FRAME   (AF_XDP_ROOM - RTE_PKTMBUF_HEADROOM - 256)
+#define AF_XDP_IN_RING 8192 /* fill, rx, tx and completion ring of 2048 each can hold buffers */
+
+/* ---- memif ----------------------------------------------------------------------------------- */
+
+static unsigned log2_of(unsigned n)
+{
+	unsigned l = 0;
+	while ((2u << l) <= n)
+		l++;
+	return l;
+}
+
+/* Is somebody listening at @path? 0: no file; 1: a file nobody listens at; 2: yes. */
+static int socket_state(const char *path)
+{
+	struct stat st;
+	if (stat(path, &st) != 0)
+		return 0;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
+	int rc = fd < 0 ? -1 : connect(fd, (struct sockaddr *)&un, sizeof(un));
+	if (fd >= 0)
+		close(fd);
+	return rc == 0 ? 2 : 1;
+}
+
+static int check_socket_dir(const struct hk_spec *s, struct hk_error *err)
+{
+	char dir[sizeof(s->socket)];
+	strcpy(dir, s->socket);
+	char *slash = strrchr(dir, '/');
+	if (!slash)
+		return hk_error_set(err, -EINVAL,
+				    "port %s: %s has no directory\nfix: give the whole path of "
+				    "the socket",
+				    s->text, s->socket);
+	*slash = '\0';
+	const char *d = *dir ? dir : "/";
+	if (access(d, F_OK) != 0)
+		return hk_error_set(err, -ENOENT,
+				    "port %s: the directory %s does not exist\nfix: mkdir -p %s",
+				    s->text, d, d);
+	if (access(d, R_OK | W_OK | X_OK) != 0)
+		return hk_error_set(err, -EACCES,
+				    "port %s: no permission to make a socket in %s\nfix: choose a "
+				    "directory of yours, such as one below /tmp",
+				    s->text, d);
+	return 0;
+}
+
+/* The driver listens as soon as the device exists, but turns clients away until it is started (and
+ * those do not try again). So the socket is made under another name, and gets its own when the
+ * device has started. */
+static int publish_socket(const struct hk_spec *s, struct hk_error *err)
+{
+	char made[sizeof(s->socket) + sizeof(HK_MEMIF_NEW)];
+	snprintf(made, sizeof(made), "%s%s", s->socket, HK_MEMIF_NEW);
+	if (rename(made, s->socket) == 0)
+		return 0;
+	return hk_error_set(err, -errno,
+			    "port %s: cannot rename %s: %s\nfix: keep others out of that directory",
+			    s->text, made, strerror(errno));
+}
+
+static int prepare_memif(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err)
+{
+	const struct hk_spec *s = &p->spec;
+	unsigned frame = s->frame ? s->frame : MEMIF_FRAME, ring = s->ring ? s->ring : MEMIF_RING;
+
+	int rc = check_socket_dir(s, err);
+	if (rc)
+		return rc;
+	if (strlen(s->socket) + strlen(HK_MEMIF_NEW) >= sizeof(s->socket))
+		return hk_error_set(err, -ENAMETOOLONG,
+				    "port %s: the path of the socket is longer than %zu "
+				    "characters\nfix: use a directory with a shorter name",
+				    s->text, sizeof(s->socket) - 1 - strlen(HK_MEMIF_NEW));
+	if (s->server) {
+		int state = socket_state(s->socket);
+		if (state == 2)
+			return hk_error_set(err, -EADDRINUSE,
+					    "port %s: another process serves %s already\nfix: end "
+					    "it, or choose another socket",
+					    s->text, s->socket);
+		char made[sizeof(s->socket) + sizeof(HK_MEMIF_NEW)];
+		snprintf(made, sizeof(made), "%s%s", s->socket, HK_MEMIF_NEW);
+		(void)unlink(made); /* of a process that was killed while it opened its port */
+		if (state == 1 && unlink(s->socket) != 0)
+			return hk_error_set(err, -errno,
+					    "port %s: %s is in the way and cannot be removed: %s\n"
+					    "fix: remove it, or choose another socket",
+					    s->text, s->socket, strerror(errno));
+	}
+	snprintf(args, len, "role=%s,id=%u,socket=%s%s,socket-abstract=no,bsize=%u,rsize=%u",
+		 s->server ? "server" : "client", s->id, s->socket, s->server ? HK_MEMIF_NEW : "",
+		 frame, log2_of(ring));
+	p->port.info.frame_max = (uint16_t)frame;
+	p->port.info.rx_ring = (uint16_t)(1u << log2_of(ring));
+	p->port.info.point_to_point = true;
+	return 0;
+}
+
+/* ---- kernel interfaces ----------------------------------------------------------------------- */
+
+static int check_netdev(struct hk_port_impl *p, bool admin, unsigned limit, struct hk_error *err)
+{
+	const struct hk_spec *s = &p->spec;
+	struct hk_netdev dev;
+	int rc = hk_netdev_may_open(s->text, admin, err);
+	if (rc == 0)
+		rc = hk_netdev_get(s->text, s->iface, &dev, err);
+	if (rc)
+		return rc;
+	if (!dev.up)
+		return hk_error_set(err, -ENETDOWN,
+				    "port %s: the interface %s is down\nfix: ip link set %s up",
+				    s->text, s->iface, s->iface);
+	p->port.info.frame_max = (uint16_t)HK_MIN(dev.mtu + ETH_HLEN_NO_FCS, limit);
+	return 0;
+}
+
+static int prepare_af_packet(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err)
+{
+	const struct hk_spec *s = &p->spec;
+	int rc = check_netdev(p, false, FRAME_LIMIT, err);
+	if (rc)
+		return rc;
+	/* the slot holds the kernel's header (at most 128 bytes) too; blocks hold whole slots */
+	unsigned slot = 2048, ring = 1u << log2_of(s->ring ? s->ring : AF_PACKET_RING);
+	while (slot < p->port.info.frame_max + 128u)
+		slot *= 2;
+	unsigned block = HK_MAX(slot, 4096u);
+	p->port.info.rx_ring = (uint16_t)ring;
+	snprintf(args, len, "iface=%s,qpairs=1,framesz=%u,blocksz=%u,framecnt=%u", s->iface, slot,
+		 block, ring);
+	return 0;
+}
+
+static int prepare_af_xdp(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err)
+{
+	const struct hk_spec *s = &p->spec;
+	int rc = check_netdev(p, true, AF_XDP_FRAME, err);
+	if (rc == 0)
+		rc = hk_netdev_xdp_clean(s->text, s->iface, s->queue, err);
+	if (rc)
+		return rc;
+	p->port.info.rx_ring = 2048;
+	snprintf(args, len, "iface=%s,start_queue=%u,queue_count=1,force_copy=%d,busy_budget=%u",
+		 s->iface, s->queue, s->mode == HK_SPEC_MODE_COPY, s->busy);
+	return 0;
+}
+
+/* ---- any device ------------------------------------------------------------------------------ */
+
+static int probe(struct hk_port_impl *p, struct hk_error *err)
+{
+	static const char *const drivers[] = {[HK_SPEC_MEMIF] = "net_memif",
+					      [HK_SPEC_AF_XDP] = "net_af_xdp",
+					      [HK_SPEC_AF_PACKET] = "net_af_packet"};
+	static unsigned serial; /* ports are opened by one thread */
+	const struct hk_spec *s = &p->spec;
+	char args[512] = "";
+	int rc = 0;
+
+	p->is_vdev = s->kind != HK_SPEC_PCI;
+	switch (s->kind) {
+	case HK_SPEC_MEMIF:
+		rc = prepare_memif(p, args, sizeof(args), err);
+		break;
+	case HK_SPEC_AF_PACKET:
+		rc = prepare_af_packet(p, args, sizeof(args), err);
+		break;
+	case HK_SPEC_AF_XDP:
+		rc = prepare_af_xdp(p, args, sizeof(args), err);
+		break;
+	case HK_SPEC_MEMIF_SET:
+		return hk_error_set(err, -EINVAL,
+				    "port %s: this names a place for wires, not one port\n"
+				    "fix: name one wire, memif:socket=PATH,role=server|client",
+				    s->text);
+	default:
+		break;
+	}
+	if (rc)
+		return rc;
+
+	if (s->kind == HK_SPEC_PCI || s->kind == HK_SPEC_VDEV) {
+		const char *comma = strchr(s->device, ',');
+		size_t n = comma ? (size_t)(comma - s->device) : strlen(s->device);
+		if (n >= sizeof(p->dev_name))
+			return hk_error_set(err, -EINVAL,
+					    "port %s: the device name is longer "
+					    "than %zu characters\nfix: shorten it",
+					    s->text, sizeof(p->dev_name) - 1);
+		memcpy(p->dev_name, s->device, n);
+		if (comma)
+			snprintf(args, sizeof(args), "%s", comma + 1);
+	} else {
+		snprintf(p->dev_name, sizeof(p->dev_name), "%s_hk%u", drivers[s->kind], serial++);
+	}
+
+	if (p->is_vdev && rte_eth_dev_get_port_by_name(p->dev_name, &p->port.id) == 0) {
+		p->dev_name[0] = '\0'; /* not ours to remove */
+		return hk_error_set(err, -EBUSY,
+				    "port %s: this process has a device of that name already\n"
+				    "fix: give each port another name",
+				    s->text);
+	}
+	hk_dpdk_said_clear();
+	if (p->is_vdev) {
+		rc = rte_eal_hotplug_add("vdev", p->dev_name, args);
+	} else if (rte_eth_dev_get_port_by_name(p->dev_name, &p->port.id) != 0) {
+		/* probed by hk_eal_init() if it was allowed, present, and has a driver */
+		p->dev_name[0] = '\0';
+		return hk_error_set(
+			err, -ENODEV,
+			"port %s: no DPDK driver has taken this device\nfix: check the address "
+			"(lspci -D), bind it (dpdk-devbind.py -b vfio-pci %s), and give it to "
+			"hk_eal_init()",
+			s->text, s->device);
+	}
+	if (rc == 0)
+		rc = rte_eth_dev_get_port_by_name(p->dev_name, &p->port.id);
+	if (rc == 0)
+		return 0;
+	p->dev_name[0] = '\0';
+	return hk_error_set(err, -ENODEV, "port %s: DPDK cannot make the device%s%s\nfix: %s",
+			    s->text, *hk_dpdk_said() ? ": " : "", hk_dpdk_said(),
+			    s->kind == HK_SPEC_VDEV
+				    ? "check the driver's name and its arguments (DPDK's guide "
+				      "to NICs lists them)"
+				    : "check that no other process uses it, and that DPDK's "
+				      "drivers are installed (dpdk-dev)");
+}
+
+static int learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk_error *err)
+{
+	struct hk_port_info *info = &p->port.info;
+	int rc = rte_eth_dev_info_get(p->port.id, dev);
+	if (rc)
+		return hk_error_set(err, rc,
+				    "port %s: the driver does not describe its device: "
+				    "%s\nfix: use another driver",
+				    info->spec, rte_strerror(-rc));
+	snprintf(info->driver, sizeof(info->driver), "%s", dev->driver_name);
+	info->queues = 1;
+	info->numa = rte_eth_dev_socket_id(p->port.id);
+	info->tx_multi_seg = dev->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	if (!info->frame_max) { /* a NIC: what the driver says, without the FCS */
+		uint32_t len = dev->max_rx_pktlen ? dev->max_rx_pktlen : RTE_ETHER_MAX_LEN;
+		if (dev->max_mtu && dev->max_mtu != UINT16_MAX)
+			len = HK_MIN(len, dev->max_mtu + (uint32_t)ETH_HLEN_NO_FCS + 4);
+		info->frame_max = (uint16_t)HK_MIN(len - 4, (uint32_t)FRAME_LIMIT);
+	}
+	return 0;
+}
+
+static int make_pool(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
+		     struct hk_error *err)
+{
+	struct hk_port_info *info = &p->port.info;
+	bool xdp = p->spec.kind == HK_SPEC_AF_XDP;
+	unsigned room = RTE_PKTMBUF_HEADROOM + ((info->frame_max + 63u) & ~63u);
+
+	if (p->spec.kind == HK_SPEC_AF_PACKET) {
+		unsigned slot = 2048; /* the driver wants room for a whole slot */
+		while (slot < info->frame_max + 128u)
+			slot *= 2;
+		room = RTE_PKTMBUF_HEADROOM + slot;
+	} else if (xdp) {
+		room = AF_XDP_ROOM;
+	}
+	if (given) {
+		if (rte_pktmbuf_data_room_size(given) < room)
+			return hk_error_set(err, -EMSGSIZE,
+					    "port %s: the given buffers hold %u bytes, and %u are "
+					    "needed\nfix: open the port with the largest frames "
+					    "first, or lower its frame size",
+					    info->spec, rte_pktmbuf_data_room_size(given), room);
+		if (xdp)
+			return hk_error_set(err, -EINVAL,
+					    "port %s: AF_XDP needs buffers of its own\nfix: let "
+					    "the port make its pool",
+					    info->spec);
+		p->port.pool = given;
+		return 0;
+	}
+	buffers += xdp ? AF_XDP_IN_RING : 2u * info->rx_ring;
+	char name[RTE_MEMPOOL_NAMESIZE];
+	snprintf(name, sizeof(name), "hk_pool_%u", p->port.id);
+	p->port.pool = rte_pktmbuf_pool_create(name, buffers, POOL_CACHE, 0, (uint16_t)room,
+					       SOCKET_ID_ANY);
+	if (!p->port.pool)
+		return hk_error_set(err, -ENOMEM,
+				    "port %s: no memory for %u buffers of %u bytes (%u MB)\n"
+				    "fix: give DPDK more memory, or take fewer buffers",
+				    info->spec, buffers, room,
+				    (unsigned)(((uint64_t)buffers * (room + 256)) >> 20));
+	p->own_pool = true;
+	return 0;
+}
+
+static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+		     struct hk_error *err)
+{
+	struct hk_port_info *info = &p->port.info;
+	struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_NONE},
+				    .txmode = {.mq_mode = RTE_ETH_MQ_TX_NONE}};
+	uint16_t rx = info->rx_ring ? info->rx_ring : NIC_RING, tx = rx;
+	bool nic = p->spec.kind == HK_SPEC_PCI;
+	const char *step = "configure";
+
+	if (nic)
+		conf.rxmode.mtu = info->frame_max - ETH_HLEN_NO_FCS;
+	if (info->tx_multi_seg)
+		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+
+	hk_dpdk_said_clear();
+	int rc = rte_eth_dev_configure(p->port.id, 1, 1, &conf);
+	p->configured = rc == 0;
+	if (rc == 0) {
+		step = "size the rings of";
+		rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->port.id, &rx, &tx);
+	}
+	if (rc == 0) {
+		struct rte_eth_rxconf rxq = dev->default_rxconf;
+		rxq.offloads = conf.rxmode.offloads;
+		info->rx_ring = rx;
+		step = "set up the receive queue of";
+		rc = rte_eth_rx_queue_setup(p->port.id, 0, rx, SOCKET_ID_ANY, &rxq, p->port.pool);
+	}
+	if (rc == 0) {
+		struct rte_eth_txconf txq = dev->default_txconf;
+		txq.offloads = conf.txmode.offloads;
+		step = "set up the send queue of";
+		rc = rte_eth_tx_queue_setup(p->port.id, 0, tx, SOCKET_ID_ANY, &txq);
+	}
+	if (rc == 0)
+		return 0;
+	return hk_error_set(err, rc, "port %s: cannot %s the device: %s%s%s\nfix: %s", info->spec,
+			    step, rte_strerror(-rc), *hk_dpdk_said() ? ": " : "", hk_dpdk_said(),
+			    p->spec.kind == HK_SPEC_AF_XDP
+				    ? "check that no other process uses this queue (ip link show "
+				      "tells of XDP programs), and that the MTU is at most 3498"
+				    : "see what the driver says above");
+}
+
+static int start(struct hk_port_impl *p, int64_t deadline, struct hk_error *err)
+{
+	const struct hk_spec *s = &p->spec;
+	bool client = s->kind == HK_SPEC_MEMIF && !s->server;
+	int rc;
+
+	while (client && access(s->socket, F_OK) != 0) {
+		if (hk_now_ms() >= deadline)
+			return hk_error_set(err, -ETIMEDOUT,
+					    "port %s: the server end of this wire has not come "
+					    "(no socket %s)\nfix: start the other process, or see "
+					    "why it failed",
+					    s->text, s->socket);
+		hk_pause_1ms();
+	}
+	hk_dpdk_said_clear();
+	while ((rc = rte_eth_dev_start(p->port.id)) != 0 && client && hk_now_ms() < deadline)
+		hk_pause_1ms(); /* bound, but not listening yet */
+	if (rc)
+		return hk_error_set(err, client ? -ECONNREFUSED : rc,
+				    "port %s: cannot start the device: %s%s%s\nfix: %s", s->text,
+				    rte_strerror(-rc), *hk_dpdk_said() ? ": " : "", hk_dpdk_said(),
+				    client ? "remove the socket if the process that made it has "
+					     "gone, and start that again"
+					   : "see what the driver says above");
+	p->started = true;
+	return s->kind == HK_SPEC_MEMIF && s->server ? publish_socket(s, err) : 0;
+}
+
+static void describe(struct hk_port_impl *p)
+{
+	struct hk_port_info *info = &p->port.info;
+	struct rte_eth_link link;
+	struct rte_ether_addr mac;
+	if (rte_eth_macaddr_get(p->port.id, &mac) == 0)
+		memcpy(info->mac, mac.addr_bytes, sizeof(info->mac));
+	/* the speeds of virtual devices are made up */
+	if (!p->is_vdev && rte_eth_link_get_nowait(p->port.id, &link) == 0 &&
+	    link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
+		info->link_mbps = link.link_speed;
+}
+
+int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_error *err)
+{
+	struct hk_spec s;
+	int rc = hk_spec_parse(spec, &s, err);
+	if (rc || s.kind != HK_SPEC_PCI)
+		return rc;
+	cfg->hugepages = true;
+	size_t n = strlen(cfg->pci_allow);
+	if (n + strlen(s.device) + 2 > sizeof(cfg->pci_allow))
+		return hk_error_set(err, -EINVAL,
+				    "port %s: too many PCI devices\nfix: open fewer "
+				    "in one process",
+				    s.text);
+	snprintf(cfg->pci_allow + n, sizeof(cfg->pci_allow) - n, "%s%s", n ? " " : "", s.device);
+	return 0;
+}
+
+int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
+		 struct hk_port **port, struct hk_error *err)
+{
+	int64_t deadline = hk_now_ms() + timeout_ms;
+	struct rte_eth_dev_info dev;
+	struct hk_port_impl *p = calloc(1, sizeof(*p));
+	*port = NULL;
+	if (!p)
+		return hk_error_set(err, -ENOMEM, "no memory for port %s", spec);
+
+	int rc = hk_spec_parse(spec, &p->spec, err);
+	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
+	if (rc == 0)
+		rc = probe(p, err);
+	if (rc == 0)
+		rc = learn(p, &dev, err);
+	if (rc == 0)
+		rc = make_pool(p, buffers, pool, err);
+	if (rc == 0)
+		rc = configure(p, &dev, err);
+	if (rc == 0)
+		rc = start(p, deadline, err);
+	if (rc == 0 && p->spec.faulty)
+		rc = hk_faults_attach(&p->port, &p->spec.faults, err);
+	if (rc == 0 && !(p->spec.kind == HK_SPEC_MEMIF && p->spec.server))
+		rc = hk_port_wait_link(&p->port, (int)HK_MAX(0, deadline - hk_now_ms()), err);
+	if (rc) {
+		hk_port_close(&p->port);
+		return rc;
+	}
+	describe(p);
+	*port = &p->port;
+	return 0;
+}
+
+void hk_port_close(struct hk_port *port)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)port;
+	if (!p)
+		return;
+	hk_faults_detach(port);
+	if (p->started)
+		(void)rte_eth_dev_stop(port->id);
+	if (p->dev_name[0]) {
+		(void)rte_eth_dev_close(port->id);
+		if (p->is_vdev)
+			(void)rte_eal_hotplug_remove("vdev", p->dev_name);
+	}
+	if (p->started && p->spec.kind == HK_SPEC_MEMIF && p->spec.server)
+		(void)unlink(p->spec.socket);
+	hk_memif_guard_free(p->guard);
+	if (p->own_pool)
+		rte_mempool_free(port->pool);
+	free(p);
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+bool hk_port_link(const struct hk_port *port)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)(uintptr_t)port;
+	struct rte_eth_link link;
+	if (p->guard)
+		return hk_memif_guard_alive(p->guard);
+	return rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status;
+}
+
+int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)port;
+	int64_t deadline = hk_now_ms() + timeout_ms;
+	bool memif = p->spec.kind == HK_SPEC_MEMIF;
+
+	while (!hk_port_link(port)) {
+		if (hk_now_ms() >= deadline)
+			return hk_error_set(err, -ETIMEDOUT, "port %s: %s within %d ms\nfix: %s",
+					    port->info.spec,
+					    memif ? "the other end of the wire has not connected"
+						  : "the link has not come up",
+					    timeout_ms,
+					    memif ? "start the other process, or see why it failed"
+						  : "check the cable and the switch, or the peer");
+		hk_pause_1ms();
+	}
+	if (!memif || p->guard)
+		return 0;
+	p->guard = hk_memif_guard_arm(p->spec.socket, p->spec.server, err);
+	return p->guard ? 0 : -EIO;
+}
+
+/* ---- sets of wires --------------------------------------------------------------------------- */
+
+bool hk_port_spec_is_wire_set(const char *spec)
+{
+	struct hk_spec s;
+	return hk_spec_parse(spec, &s, NULL) == 0 && s.kind == HK_SPEC_MEMIF_SET;
+}
+
+int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_t peer, char *out,
+		      size_t out_len, bool *is_server, struct hk_error *err)
+{
+	struct hk_spec s;
+	int rc = hk_spec_parse(set_spec, &s, err);
+	if (rc)
+		return rc;
+	if (s.kind != HK_SPEC_MEMIF_SET || self == peer)
+		return hk_error_set(err, -EINVAL,
+				    "port %s: there is no wire between endpoints %u "
+				    "and %u here\nfix: give memif:dir=DIRECTORY",
+				    set_spec, self, peer);
+	uint32_t low = HK_MIN(self, peer), high = HK_MAX(self, peer);
+	*is_server = self == low;
+
+	char path[256], options[64] = "";
+	snprintf(path, sizeof(path), "%s/%08x-%u-%u.sock", s.dir, key, low, high);
+	if (strlen(path) >= sizeof(s.socket))
+		return hk_error_set(err, -ENAMETOOLONG,
+				    "port %s: the path of a socket may have %zu characters, and "
+				    "%s has more\nfix: use a directory with a shorter name",
+				    set_spec, sizeof(s.socket) - 1, path);
+	if (s.frame)
+		snprintf(options, sizeof(options), ",frame=%u", s.frame);
+	if (s.ring)
+		snprintf(options + strlen(options), sizeof(options) - strlen(options), ",ring=%u",
+			 s.ring);
+	const char *faults = strchr(s.text, ';');
+	int n = snprintf(out, out_len, "memif:socket=%s,role=%s%s%s", path,
+			 *is_server ? "server" : "client", options, faults ? faults : "");
+	if (n < 0 || (size_t)n >= out_len)
+		return hk_error_set(err, -ENAMETOOLONG,
+				    "port %s: the spec of a wire does not fit in %zu characters\n"
+				    "fix: use a directory with a shorter name",
+				    set_spec, out_len - 1);
+	return 0;
+}
