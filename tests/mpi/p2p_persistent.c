@@ -93,7 +93,7 @@ static void one_round(int round)
 	for (int c = 0; c < CHANNELS; c++) {
 		if (active(c, round))
 			hkt_verify(in[c], channel_size(c), key(from, hkt_rank, c, round), from,
-				   "persistent");
+				   mode_name[c % MODES]);
 	}
 	int again = round % CHANNELS;
 	MPI_Request_free(&req[again]);
