@@ -15,7 +15,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -221,6 +221,22 @@ class Lab:
                 one_core=one_core,
                 capture=capture,
                 timeout=timeout,
+            )
+        finally:
+            self.clean_stale()
+
+    def run_each(
+        self,
+        commands: Callable[[Path], list[tuple[str, list[str]]]],
+        *,
+        timeout: float = 60,
+    ) -> list[RunResult]:
+        """Runs one command on each of some nodes at the same time, without MPI: see
+        run.launch_each()."""
+        self.clean_stale()
+        try:
+            return run.launch_each(
+                self.topology, self.directory / "runs", commands, timeout=timeout
             )
         finally:
             self.clean_stale()

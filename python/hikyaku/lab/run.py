@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,8 +101,7 @@ def settings(
     shared = len(used) != len(set(used)) or any(slots > len(cores) for cores in cpus.values())
 
     env = {
-        TAG: f"{topology.lab_id}-{run_dir.name}",
-        "HIKYAKU_LAB_ID": topology.lab_id,
+        **tagged(topology, run_dir),
         "HIKYAKU_LAB_CPUS": " ".join(
             f"{name}={','.join(map(str, cores))}" for name, cores in cpus.items()
         ),
@@ -126,6 +125,19 @@ def settings(
         env |= openmpi.fabric_settings()
         env["OMPI_MCA_btl_hikyaku_port"] = port_spec(topology, run_dir)
     return env
+
+
+def tagged(topology: Topology, run_dir: Path) -> dict[str, str]:
+    return {
+        TAG: f"{topology.lab_id}-{run_dir.name}",
+        "HIKYAKU_LAB_ID": topology.lab_id,
+    }
+
+
+def enter(directory: Path, node: str, cores: list[int], argv: list[str]) -> list[str]:
+    """The command line that runs @argv on @node and ends it if this process dies."""
+    start = ["setpriv", "--pdeathsig", "TERM", str(directory / "enter.sh"), node]
+    return [*start, ",".join(map(str, cores)), *argv]
 
 
 def run_processes(tag: str) -> list[int]:
@@ -153,8 +165,7 @@ def launch(
     with run_directory(runs) as run_dir:
         ours = settings(topology, run_dir, ranks=ranks, tcp=tcp, one_core=one_core)
         cores = topology.cpus(one_core=one_core)[first]
-        argv = ["setpriv", "--pdeathsig", "TERM", str(runs.parent / "enter.sh"), first]
-        argv += [",".join(map(str, cores)), "mpirun", *arguments]
+        argv = enter(runs.parent, first, cores, ["mpirun", *arguments])
         start = time.monotonic()
         pipe = subprocess.PIPE if capture else None
         mpirun = subprocess.Popen(
@@ -190,3 +201,54 @@ def launch(
                 f"ended; it had printed:\n{text or '(nothing)'}"
             )
         return RunResult(mpirun.returncode, out or "", err or "", time.monotonic() - start)
+
+
+def launch_each(
+    topology: Topology,
+    runs: Path,
+    commands: Callable[[Path], list[tuple[str, list[str]]]],
+    *,
+    timeout: float,
+) -> list[RunResult]:
+    """Runs a command on each of some nodes at the same time, one core each, without MPI.
+    @commands is given the run's directory and returns (node, argv) pairs. Ends when all have
+    ended; after @timeout seconds everything is ended and HikyakuError says so."""
+    cpus = topology.cpus(one_core=True)
+    with run_directory(runs) as run_dir:
+        tags = tagged(topology, run_dir)
+        start = time.monotonic()
+        started: list[tuple[subprocess.Popen, Path, Path]] = []
+        pairs = commands(run_dir)
+        try:
+            for i, (node, argv) in enumerate(pairs):
+                out, err = run_dir / f"{i}.out", run_dir / f"{i}.err"
+                with out.open("w") as to, err.open("w") as to_err:
+                    child = subprocess.Popen(
+                        enter(runs.parent, node, cpus[node], argv),
+                        env={**os.environ, **tags},
+                        stdin=subprocess.DEVNULL,
+                        stdout=to,
+                        stderr=to_err,
+                    )
+                started.append((child, out, err))
+            late = False
+            for child, _, _ in started:
+                try:
+                    child.wait(timeout=max(0.0, start + timeout - time.monotonic()))
+                except subprocess.TimeoutExpired:
+                    late = True
+        finally:
+            process.end_all(lambda: run_processes(tags[TAG]))
+            for child, _, _ in started:
+                child.wait(timeout=10)
+        seconds = time.monotonic() - start
+        results = [
+            RunResult(c.returncode, o.read_text(), e.read_text(), seconds) for c, o, e in started
+        ]
+        if late:
+            said = "; ".join(r.stderr.strip()[-500:] for r in results if r.stderr)
+            raise HikyakuError(
+                f"'{' '.join(pairs[0][1])}' did not end within {timeout:g} s and was ended: "
+                f"{said or '(it said nothing)'}"
+            )
+        return results

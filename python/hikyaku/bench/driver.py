@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which runs, in which order, and what becomes of their values.
+
+The result is the JSON document that docs/man/hikyaku.1 describes: schema 1, one row for each wire,
+metric and size.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from statistics import median
+
+from ..errors import HikyakuError
+from ..lab import WIRES, Lab
+from . import machine
+from .sample import METRICS, RUNS, TRANSPORTS, Plan
+
+MAX_SIZE = 1 << 30
+DEFAULT_SIZES = "1..4M"
+
+
+def _bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d+)([kKmM]?)", text.strip())
+    if not match:
+        raise HikyakuError(
+            f"'{text}' is no message size", "write bytes, as in 8,2048,64K,4M, or a range 1..4M"
+        )
+    size = int(match[1]) * {"": 1, "k": 1 << 10, "m": 1 << 20}[match[2].lower()]
+    if size > MAX_SIZE:
+        raise HikyakuError(f"message size {text} is larger than 1 GiB")
+    return size
+
+
+def parse_sizes(text: str) -> list[int]:
+    """Sizes from '8,2048,64K' or '1..4M' (powers of two), sorted, each once."""
+    sizes = set()
+    for part in text.split(","):
+        low, dots, high = part.partition("..")
+        if dots:
+            size, end = max(1, _bytes(low)), _bytes(high)
+            while size <= end:
+                sizes.add(size)
+                size *= 2
+        else:
+            sizes.add(_bytes(part))
+    if not sizes:
+        raise HikyakuError(f"no sizes in '{text}'")
+    return sorted(sizes)
+
+
+def parse_names(text: str, known: tuple[str, ...], what: str) -> list[str]:
+    """Names with commas between them, each one of @known, in the order of @known."""
+    names = [n.strip() for n in text.split(",") if n.strip()]
+    for name in names:
+        if name not in known:
+            raise HikyakuError(f"there is no {what} '{name}'", f"use some of: {', '.join(known)}")
+    if not names:
+        raise HikyakuError(f"no {what} given", f"use some of: {', '.join(known)}")
+    return [k for k in known if k in names]
+
+
+def _summary(values: list[float]) -> dict | None:
+    if not values:
+        return None
+    return {"median": median(values), "min": min(values), "max": max(values)}
+
+
+def run(
+    wires: list[str],
+    plan: Plan,
+    repeats: int,
+    transports: list[str],
+    progress: Callable[[str, int, int], None],
+) -> dict:
+    """Measures and returns the document. @progress is told what runs now, and how much is done."""
+    about = machine.describe()
+    samples: dict[tuple[str, str, int], dict[str, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    init: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    total = len(wires) * repeats * len(transports)
+    done = 0
+    for wire in wires:
+        with Lab.up(2, wire, name=f"bench-{wire}") as lab:
+            for repeat in range(repeats):
+                turn = repeat % len(transports)
+                for transport in transports[turn:] + transports[:turn]:
+                    progress(f"{wire}: {transport}, repeat {repeat + 1} of {repeats}", done, total)
+                    for (metric, size), value in RUNS[transport](lab, plan).items():
+                        if metric == "init_ms":
+                            init[wire][transport].append(value)
+                        else:
+                            samples[wire, metric, size][transport].append(value)
+                    done += 1
+    progress("done", total, total)
+    rows = [
+        {
+            "wire": wire,
+            "metric": metric,
+            "size": size,
+            **{t: _summary(samples[wire, metric, size][t]) for t in TRANSPORTS},
+        }
+        for wire in wires
+        for metric in plan.metrics
+        for size in plan.sizes
+    ]
+    about |= {"repeats": repeats, "sample_ms": plan.sample_ms, "mtu": 1500}
+    about["init_ms"] = {
+        wire: {t: _summary(values) for t, values in by.items()} for wire, by in init.items()
+    }
+    return {"schema": 1, "machine": about, "rows": rows}
+
+
+__all__ = [
+    "DEFAULT_SIZES",
+    "METRICS",
+    "TRANSPORTS",
+    "WIRES",
+    "Plan",
+    "parse_names",
+    "parse_sizes",
+    "run",
+]
