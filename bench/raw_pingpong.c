@@ -10,7 +10,8 @@
  *
  * The side that pings decides sizes and counts, and prints; the other needs only its port. Frames
  * carry a 12-byte command after the Ethernet header, so the sides need no other channel:
- * ECHO (send it back), FLOOD (count it), REPORT (answer with the count), QUIT.
+ * ECHO (send it back), FLOOD (count it), REPORT (answer with the count), QUIT. A question that stays
+ * without answer is asked again, for wires that lose frames; such samples are left out and counted.
  *
  * The received buffer is sent back as it is, so one frame is one receive and one send, no copy of
  * ours and no allocation. Every wait ends: a side that hears nothing for --timeout seconds says so
@@ -35,7 +36,8 @@
 #define MAX_SIZES       32
 #define BURST           32
 #define BUFFERS         2048
-#define SPINS_A_CHECK   (1u << 20) /* empty polls between two looks at clock and link */
+#define SPINS_A_CHECK   (1u << 13) /* empty polls between two looks at clock and link */
+#define RETRY_MS        100
 #define FLOOD_BYTES     (UINT64_C(64) << 20)
 #define FLOOD_MAX       UINT64_C(200000)
 #define SAMPLES_MAX     1000000u
@@ -44,8 +46,8 @@ enum command { ECHO = 1, FLOOD, REPORT, QUIT };
 
 struct head { /* after the Ethernet header */
 	uint32_t command;
-	uint32_t seq; /* ECHO: echoed; REPORT's answer: frames counted */
-	uint32_t size;
+	uint32_t seq;  /* ECHO: of the question; FLOOD and REPORT: of the flood */
+	uint32_t size; /* of the frame; in the answer to REPORT: how many were counted */
 };
 
 static struct {
@@ -57,6 +59,7 @@ static struct {
 
 static struct hk_port *port;
 static volatile sig_atomic_t stop;
+static bool over; /* a wait has ended for good */
 
 static void on_signal(int sig)
 {
@@ -95,25 +98,23 @@ static struct rte_mbuf *make(enum command command, uint32_t seq, unsigned size)
 	return m;
 }
 
-/* Did the wait that began at @since_ms end without a frame? Says so. */
+/* Has the wait that began at @since come to its end for good? Says why. */
 static bool gave_up(uint64_t since, const char *what)
 {
-	if (stop)
+	if (over)
 		return true;
-	if (!hk_port_link(port)) {
-		fprintf(stderr, "raw_pingpong: the other side has gone while waiting for %s\n",
+	over = stop || !hk_port_link(port) ||
+	       rte_get_tsc_cycles() - since >= opt.timeout * rte_get_tsc_hz();
+	if (over && !stop)
+		fprintf(stderr, "raw_pingpong: %s while waiting for %s\n",
+			hk_port_link(port) ? "nothing heard for the time of --timeout"
+					   : "the other side has gone",
 			what);
-		return true;
-	}
-	if (rte_get_timer_cycles() - since < opt.timeout * rte_get_timer_hz())
-		return false;
-	fprintf(stderr, "raw_pingpong: nothing heard for %u s while waiting for %s\n", opt.timeout,
-		what);
-	return true;
+	return over;
 }
 
-/* Receives one frame of ours; NULL when the wait has ended. */
-static inline struct rte_mbuf *receive(const char *what)
+/* Receives one frame of ours. NULL if none comes within @patience cycles (0: --timeout). */
+static inline struct rte_mbuf *receive(const char *what, uint64_t patience)
 {
 	uint64_t since = 0;
 	for (;;) {
@@ -126,8 +127,8 @@ static inline struct rte_mbuf *receive(const char *what)
 			rte_pktmbuf_free(m);
 		}
 		if (!since)
-			since = rte_get_timer_cycles();
-		if (gave_up(since, what))
+			since = rte_get_tsc_cycles();
+		if (gave_up(since, what) || (patience && rte_get_tsc_cycles() - since >= patience))
 			return NULL;
 	}
 }
@@ -135,15 +136,15 @@ static inline struct rte_mbuf *receive(const char *what)
 static inline bool transmit(struct rte_mbuf **m, unsigned n, const char *what)
 {
 	uint64_t since = 0;
-	for (unsigned i = 0; n; i++) {
+	for (unsigned i = 1; n; i++) {
 		unsigned sent = hk_port_tx(port, 0, m, (uint16_t)n);
 		m += sent;
 		n -= sent;
 		if (HK_LIKELY(sent) || i % SPINS_A_CHECK)
 			continue;
 		if (!since)
-			since = rte_get_timer_cycles();
-		if (i && gave_up(since, what)) {
+			since = rte_get_tsc_cycles();
+		if (gave_up(since, what)) {
 			rte_pktmbuf_free_bulk(m, n);
 			return false;
 		}
@@ -155,44 +156,27 @@ static inline bool transmit(struct rte_mbuf **m, unsigned n, const char *what)
 
 static int pong(void)
 {
-	uint32_t counted = 0;
+	uint32_t flood = 0, counted = 0;
 	for (;;) {
-		struct rte_mbuf *m[BURST];
-		m[0] = receive("a ping");
-		if (!m[0])
+		struct rte_mbuf *m = receive("a ping", 0);
+		if (!m)
 			return 1;
-		struct head *h = head_of(m[0]);
+		struct head *h = head_of(m);
 		switch (h->command) {
-		case ECHO:
-			if (!transmit(m, 1, "room for the answer"))
-				return 1;
-			continue;
-		case FLOOD: {
-			/* take what else has come: the flood is counted, not timed, here */
-			uint16_t n = (uint16_t)(1 + hk_port_rx(port, 0, m + 1, BURST - 1));
-			for (uint16_t i = 0; i < n; i++) {
-				struct head *each = is_ours(m[i]) ? head_of(m[i]) : NULL;
-				if (each && each->command == FLOOD) {
-					counted++;
-				} else if (each && each->command == REPORT) {
-					each->seq = counted;
-					counted = 0;
-					if (!transmit(&m[i], 1, "room for the report"))
-						return 1;
-					m[i] = NULL;
-				}
-				rte_pktmbuf_free(m[i]);
-			}
-			continue;
-		}
 		case REPORT:
-			h->seq = counted;
-			counted = 0;
-			if (!transmit(m, 1, "room for the report"))
+			h->size = h->seq == flood ? counted : 0;
+			/* fall through */
+		case ECHO:
+			if (!transmit(&m, 1, "room for the answer"))
 				return 1;
-			continue;
+			break;
+		case FLOOD:
+			counted = h->seq == flood ? counted + 1 : 1;
+			flood = h->seq;
+			rte_pktmbuf_free(m);
+			break;
 		default:
-			rte_pktmbuf_free(m[0]);
+			rte_pktmbuf_free(m);
 			return h->command == QUIT ? 0 : 1;
 		}
 	}
@@ -209,66 +193,85 @@ static int by_value(const void *a, const void *b)
 struct result {
 	double median, min, max; /* half a round trip, microseconds */
 	double frames_per_s, megabytes_per_s;
-	double lost; /* of the flood, fraction */
+	double lost;      /* of the flood, fraction */
+	unsigned retries; /* pings that had to be sent again; not among the samples */
 };
+
+/* Sends @command until it is answered, for wires that lose frames and sides that start later. Takes
+ * @m if it is not NULL; returns the answer. */
+static struct rte_mbuf *ask(struct rte_mbuf *m, enum command command, uint32_t seq, unsigned size,
+			    const char *what, unsigned *asked)
+{
+	uint64_t start = rte_get_tsc_cycles();
+	for (*asked = 0; !over; (*asked)++) {
+		if (!m)
+			m = make(command, seq, size);
+		if (!m || !transmit(&m, 1, what))
+			return NULL;
+		while ((m = receive(what, RETRY_MS * rte_get_tsc_hz() / 1000))) {
+			if (head_of(m)->command == command && head_of(m)->seq == seq)
+				return m;
+			rte_pktmbuf_free(m); /* the answer to an earlier question */
+		}
+		(void)gave_up(start, what);
+	}
+	return NULL;
+}
 
 static bool measure_latency(unsigned size, uint32_t *samples, struct result *r)
 {
-	struct rte_mbuf *m = make(ECHO, 0, size);
-	uint64_t total = (uint64_t)opt.warmup + opt.iters, t = 0;
-	for (uint64_t i = 0; i < total && m; i++) {
-		t = rte_rdtsc_precise();
-		head_of(m)->seq = (uint32_t)i;
-		if (!transmit(&m, 1, "room for a ping"))
+	static uint32_t seq;
+	unsigned n = 0, asked;
+	struct rte_mbuf *m = NULL;
+	for (uint64_t i = 0; n < opt.iters; i++) {
+		uint64_t t = rte_rdtsc_precise();
+		if (m)
+			head_of(m)->seq = ++seq;
+		else
+			seq++;
+		m = ask(m, ECHO, seq, size, "an answer", &asked);
+		if (!m)
 			return false;
-		do { /* answers of an earlier size may still be on the way */
-			m = receive("an answer");
-			if (m && head_of(m)->command == ECHO && head_of(m)->seq == (uint32_t)i)
-				break;
-			rte_pktmbuf_free(m);
-		} while (m);
 		t = rte_rdtsc_precise() - t;
-		if (i >= opt.warmup)
-			samples[i - opt.warmup] = (uint32_t)HK_MIN(t, UINT64_C(0xffffffff));
+		r->retries += i >= opt.warmup ? asked : 0;
+		if (i >= opt.warmup && !asked)
+			samples[n++] = (uint32_t)HK_MIN(t, UINT64_C(0xffffffff));
 	}
-	if (!m)
-		return false;
 	rte_pktmbuf_free(m);
-	qsort(samples, opt.iters, sizeof(*samples), by_value);
+	qsort(samples, n, sizeof(*samples), by_value);
 	double us = 5e5 / (double)rte_get_tsc_hz(); /* half a round trip */
-	r->median = samples[opt.iters / 2] * us;
+	r->median = samples[n / 2] * us;
 	r->min = samples[0] * us;
-	r->max = samples[opt.iters - 1] * us;
+	r->max = samples[n - 1] * us;
 	return true;
 }
 
 static bool measure_flood(unsigned size, struct result *r)
 {
+	static uint32_t flood;
 	uint64_t frames = HK_MIN(FLOOD_BYTES / size, FLOOD_MAX), sent = 0;
+	flood++;
 	uint64_t t = rte_rdtsc_precise();
-	while (sent < frames) {
+	while (sent < frames && !over) {
 		struct rte_mbuf *m[BURST];
 		unsigned n = 0;
-		while (n < BURST && sent + n < frames && (m[n] = make(FLOOD, 0, size)))
+		while (n < BURST && sent + n < frames && (m[n] = make(FLOOD, flood, size)))
 			n++;
 		if (!transmit(m, n, "room for the flood"))
 			return false;
 		sent += n;
-		if (stop)
+		if (!n && gave_up(t, "buffers that the driver gives back"))
 			return false;
 	}
-	struct rte_mbuf *ask = make(REPORT, 0, MIN_SIZE);
-	if (!ask || !transmit(&ask, 1, "room for a question"))
-		return false;
-	struct rte_mbuf *answer = receive("the count of a flood");
-	while (answer && head_of(answer)->command != REPORT) {
-		rte_pktmbuf_free(answer);
-		answer = receive("the count of a flood");
-	}
+	unsigned asked;
+	struct rte_mbuf *answer = ask(NULL, REPORT, flood, MIN_SIZE, "the count of a flood",
+				      &asked);
 	if (!answer)
 		return false;
-	double seconds = (double)(rte_rdtsc_precise() - t) / (double)rte_get_tsc_hz();
-	uint32_t counted = head_of(answer)->seq;
+	/* what was waited in vain for lost questions is not the flood's */
+	double seconds = (double)(rte_rdtsc_precise() - t) / (double)rte_get_tsc_hz() -
+			 asked * RETRY_MS / 1000.0;
+	uint32_t counted = head_of(answer)->size;
 	rte_pktmbuf_free(answer);
 	r->frames_per_s = counted / seconds;
 	r->megabytes_per_s = r->frames_per_s * size / 1e6;
@@ -291,9 +294,10 @@ static void print(unsigned size, const struct result *r, bool first, bool last)
 			printf("{\"spec\":\"%s\",\"driver\":\"%s\",\"frame_max\":%u,\"rows\":[",
 			       port->info.spec, port->info.driver, port->info.frame_max);
 		printf("%s{\"size\":%u,\"latency_us\":{\"median\":%.4f,\"min\":%.4f,\"max\":%.4f},"
-		       "\"bandwidth_MBps\":%.1f,\"frames_per_s\":%.0f,\"lost\":%.6f}%s",
-		       first ? "" : ",", size, r->median, r->min, r->max, r->megabytes_per_s,
-		       r->frames_per_s, r->lost, last ? "]}\n" : "");
+		       "\"retries\":%u,\"bandwidth_MBps\":%.1f,\"frames_per_s\":%.0f,"
+		       "\"lost\":%.6f}%s",
+		       first ? "" : ",", size, r->median, r->min, r->max, r->retries,
+		       r->megabytes_per_s, r->frames_per_s, r->lost, last ? "]}\n" : "");
 	}
 	fflush(stdout);
 }
@@ -303,7 +307,7 @@ static int ping(void)
 	uint32_t *samples = calloc(opt.iters, sizeof(*samples));
 	bool ok = samples != NULL;
 	for (unsigned i = 0; ok && i < opt.num_sizes; i++) {
-		struct result r;
+		struct result r = {0};
 		unsigned size = opt.sizes[i];
 		ok = measure_latency(size, samples, &r) && measure_flood(size, &r);
 		if (ok)

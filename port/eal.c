@@ -10,7 +10,7 @@
  *  - one logical core that floats over exactly the CPUs which the thread may use now;
  *  - the PCI bus is scanned only for devices that are named (a scan unbinds nothing, but probing
  *    would take every NIC bound to a user-space driver);
- *  - logs go to a small buffer, from where errors quote the last line (hk_dpdk_said());
+ *  - logs go to a small buffer, from where errors quote the first line (hk_dpdk_said());
  *  - EAL's threads block every signal, so that the application's handlers run where they did;
  *  - this library and EAL are never unloaded: EAL's interrupt thread outlives a dlclose().
  */
@@ -74,9 +74,11 @@ static ssize_t keep_log(void *cookie, const char *buf, size_t len)
 	if (p == end)
 		return (ssize_t)len;
 	pthread_mutex_lock(&dpdk_said_lock);
-	size_t n = HK_MIN((size_t)(end - p), sizeof(dpdk_said) - 1);
-	memcpy(dpdk_said, p, n);
-	dpdk_said[n] = '\0';
+	if (!dpdk_said[0]) {
+		size_t n = HK_MIN((size_t)(end - p), sizeof(dpdk_said) - 1);
+		memcpy(dpdk_said, p, n);
+		dpdk_said[n] = '\0';
+	}
 	pthread_mutex_unlock(&dpdk_said_lock);
 	return (ssize_t)len;
 }

@@ -8,7 +8,7 @@
 #include "port/port.h"
 #include "port/spec.h"
 
-/* The latest error that DPDK logged since hk_dpdk_said_clear(), without its prefix and newline;
+/* The first error that DPDK logged since hk_dpdk_said_clear(), without its prefix and newline;
  * "" if there was none or if DPDK logs to stderr by itself. Errors quote it, since the reason is
  * often known only to the driver. */
 const char *hk_dpdk_said(void);

@@ -33,9 +33,10 @@
 #define NIC_RING        1024
 #define POOL_CACHE      256
 #define ETH_HLEN_NO_FCS 14
-/* AF_XDP keeps a buffer, its mbuf and its pool header in one page of the umem: what is left for the
- * frame once the kernel has taken its 256 bytes of headroom */
-#define AF_XDP_ROOM    (4096 - 64 - (unsigned)sizeof(struct rte_mbuf))
+/* AF_XDP wants a buffer, its mbuf and its pool header (64 bytes, and a cache line that the pool adds
+ * where the object's size is an even number of lines) in one page of the umem */
+#define AF_XDP_ROOM (4096 - 64 - 64 - (unsigned)sizeof(struct rte_mbuf))
+/* … and the kernel takes 256 bytes of headroom beside ours */
 #define AF_XDP_FRAME   (AF_XDP_ROOM - RTE_PKTMBUF_HEADROOM - 256)
 #define AF_XDP_IN_RING 8192 /* fill, rx, tx and completion ring of 2048 each can hold buffers */
 
@@ -381,7 +382,7 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 			    step, rte_strerror(-rc), *hk_dpdk_said() ? ": " : "", hk_dpdk_said(),
 			    p->spec.kind == HK_SPEC_AF_XDP
 				    ? "check that no other process uses this queue (ip link show "
-				      "tells of XDP programs), and that the MTU is at most 3498"
+				      "tells of XDP programs), and that the MTU is at most 3442"
 				    : "see what the driver says above");
 }
 
