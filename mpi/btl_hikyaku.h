@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi/btl_hikyaku.h: the Open MPI byte-transfer layer (BTL) over the fabric.
+ *
+ * ob1, Open MPI's point-to-point layer, matches messages and calls a BTL to move bytes. This one
+ * offers send (no put or get yet): eager messages are one to sixteen frames, and long messages
+ * come as fragments of one frame each, which ob1 unpacks from the receive buffer straight to
+ * their place in the user's buffer.
+ *
+ *   component.c   open, init, modex out, progress, close
+ *   params.c      MCA parameters and performance variables
+ *   module.c      modex in, endpoints, lost peers, finalize
+ *   send.c        descriptors and the four ways to send
+ *   recv.c        from the fabric to ob1's callbacks
+ *
+ * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1; where this file is silent, that
+ * one speaks.
+ *
+ * Threads: with MPI_THREAD_MULTIPLE every entry takes one recursive lock (handlers re-enter);
+ * without, none. A progress call that finds the lock taken returns at once.
+ */
+#ifndef HK_BTL_HIKYAKU_H
+#define HK_BTL_HIKYAKU_H
+
+#include "opal_config.h"
+#include "opal/class/opal_free_list.h"
+#include "opal/class/opal_list.h"
+#include "opal/mca/btl/btl.h"
+#include "opal/mca/btl/base/base.h"
+#include "opal/util/proc.h"
+
+#include "fabric/fabric.h"
+#include "port/port.h"
+
+#include <pthread.h>
+
+/* What a rank tells all others (the modex). Little-endian hosts only, like the wire's fast path;
+ * the version comes first so that another build can be told apart. */
+struct hk_modex {
+	uint32_t magic; /* HK_MODEX_MAGIC */
+	uint16_t version;
+	uint16_t frame_max; /* bytes of the largest frame its port takes */
+	uint32_t key;       /* of the job, as this rank has it */
+	uint32_t endpoint, epoch;
+	uint8_t mac[6];
+	uint8_t wire_set; /* its port is a set of point-to-point wires */
+	uint8_t crc;
+	char host[64];
+};
+
+#define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
+#define HK_MODEX_VERSION 1
+
+struct mca_btl_base_endpoint_t {
+	opal_list_item_t super;
+	opal_proc_t *proc;
+	hk_peer peer;
+};
+typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
+typedef mca_btl_base_endpoint_t hk_endpoint;
+OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
+
+struct hk_btl_params {
+	char *port;         /* port spec */
+	char *eal_args;     /* more arguments for DPDK */
+	unsigned memory_mb; /* for buffers */
+	bool hugepages;
+	unsigned frame_max;    /* 0: what the port carries */
+	unsigned eager_frames; /* frames of the longest eager message */
+	unsigned tx_buffers, rx_buffers, rx_keep;
+	unsigned max_peers;
+	unsigned window;
+	unsigned key; /* 0: made from the job's id */
+	bool crc;
+	unsigned peer_timeout_ms, keepalive_ms;
+	unsigned min_rto_us, max_rto_us, ack_delay_us, ack_every, target_delay_us;
+	unsigned connect_timeout_ms, linger_ms;
+	bool async;
+	unsigned async_idle_us, async_period_us;
+	bool same_node; /* also serve ranks of this node */
+	int verbose;
+};
+
+struct hk_btl_component {
+	mca_btl_base_component_3_0_0_t super;
+	struct hk_btl_params param;
+	int output; /* opal_output stream */
+};
+
+struct hk_btl_module {
+	mca_btl_base_module_t super;
+	struct hk_fabric *fabric;
+	bool threads; /* MPI_THREAD_MULTIPLE: lock */
+	pthread_mutex_t lock;
+	bool wire_set;
+	uint32_t key, endpoint, epoch;
+	size_t payload; /* bytes of one frame */
+	opal_free_list_t frags, long_frags;
+	opal_list_t endpoints;
+	hk_endpoint **by_peer; /* [max_peers] */
+	opal_list_t owed;      /* descriptors sent whose callback waits: see send.c */
+	mca_btl_base_module_error_cb_fn_t error_cb;
+};
+
+extern struct hk_btl_component mca_btl_hikyaku_component;
+extern struct hk_btl_module hk_btl;
+
+static inline void hk_btl_lock(void)
+{
+	if (hk_btl.threads)
+		pthread_mutex_lock(&hk_btl.lock);
+}
+
+static inline void hk_btl_unlock(void)
+{
+	if (hk_btl.threads)
+		pthread_mutex_unlock(&hk_btl.lock);
+}
+
+/* An error a user must see: "hikyaku: rank 3 on node1: …". */
+void hk_btl_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- component.c */
+int hk_btl_publish(const struct hk_port *port);
+
+/* ---- params.c */
+int hk_btl_register(void);
+
+/* ---- module.c */
+int hk_btl_module_init(struct hk_error *err);
+void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text);
+
+/* ---- send.c */
+void hk_btl_send_init(void);
+void hk_btl_send_fini(void);
+void hk_btl_pay_owed(void);
+mca_btl_base_descriptor_t *hk_btl_alloc(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
+					uint8_t order, size_t size, uint32_t flags);
+int hk_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des);
+mca_btl_base_descriptor_t *hk_btl_prepare_src(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
+					      struct opal_convertor_t *convertor, uint8_t order,
+					      size_t reserve, size_t *size, uint32_t flags);
+int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base_descriptor_t *des,
+		mca_btl_base_tag_t tag);
+int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
+		 struct opal_convertor_t *convertor, void *header, size_t header_size,
+		 size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+		 mca_btl_base_descriptor_t **descriptor);
+
+/* ---- recv.c */
+void hk_btl_recv_init(struct hk_fabric *f);
+
+#endif

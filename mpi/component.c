@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi/component.c: what Open MPI loads. Starts DPDK, the port and the fabric, tells the other
+ * ranks where we are, and polls.
+ */
+#include "mpi/btl_hikyaku.h"
+
+#include "opal/mca/base/mca_base_var.h"
+#include "opal/mca/pmix/pmix.h"
+#include "opal/util/output.h"
+#include "opal/util/show_help.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+static int component_open(void)
+{
+	mca_btl_hikyaku_component.output = opal_output_open(NULL);
+	opal_output_set_verbosity(mca_btl_hikyaku_component.output,
+				  mca_btl_hikyaku_component.param.verbose);
+	return OPAL_SUCCESS;
+}
+
+static int component_close(void)
+{
+	opal_output_close(mca_btl_hikyaku_component.output);
+	return OPAL_SUCCESS;
+}
+
+void hk_btl_say(const char *fmt, ...)
+{
+	char text[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	opal_output(0, "hikyaku: %s: %s", opal_process_info.nodename, text);
+}
+
+/* Was this BTL named by the user (--mca btl hikyaku,…), rather than found among others? */
+static bool asked_for(void)
+{
+	const char *const *list = NULL;
+	int index = mca_base_var_find("opal", "btl", NULL, NULL);
+
+	if (index < 0 || mca_base_var_get_value(index, &list, NULL, NULL) != OPAL_SUCCESS ||
+	    !list || !*list)
+		return false;
+	return **list != '^' && strstr(*list, "hikyaku") != NULL;
+}
+
+int hk_btl_publish(const struct hk_port *port)
+{
+	struct hk_modex m = {
+		.magic = HK_MODEX_MAGIC,
+		.version = HK_MODEX_VERSION,
+		.key = hk_btl.key,
+		.endpoint = hk_btl.endpoint,
+		.epoch = hk_btl.epoch,
+		.wire_set = hk_btl.wire_set,
+		.crc = mca_btl_hikyaku_component.param.crc,
+		.frame_max = HK_WIRE_SET_FRAME_MAX,
+	};
+	int rc;
+
+	if (port) {
+		memcpy(m.mac, port->info.mac, 6);
+		m.frame_max = port->info.frame_max;
+	}
+	snprintf(m.host, sizeof(m.host), "%s", opal_process_info.nodename);
+	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_hikyaku_component.super.btl_version, &m,
+			sizeof(m));
+	return rc;
+}
+
+static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progress_threads,
+					      bool enable_mpi_threads)
+{
+	const struct hk_btl_params *p = &mca_btl_hikyaku_component.param;
+	struct hk_error err = {""};
+	mca_btl_base_module_t **list;
+
+	(void)enable_progress_threads;
+	*num_btls = 0;
+	if (!p->port || !*p->port) {
+		if (asked_for())
+			hk_btl_say("no port is configured; fix: --mca btl_hikyaku_port "
+				   "af_xdp:iface=NAME (or memif:…, af_packet:…, pci:…), or ask "
+				   "`hikyaku doctor` which ports this machine has");
+		return NULL;
+	}
+	hk_btl.threads = enable_mpi_threads;
+	if (hk_btl_module_init(&err) != 0) {
+		hk_btl_say("%s", err.text);
+		return NULL;
+	}
+	list = malloc(sizeof(*list));
+	if (!list || hk_btl.fabric == NULL) {
+		free(list);
+		return NULL;
+	}
+	list[0] = &hk_btl.super;
+	*num_btls = 1;
+	return list;
+}
+
+static int component_progress(void)
+{
+	int done;
+
+	if (hk_btl.threads && pthread_mutex_trylock(&hk_btl.lock) != 0)
+		return 0;
+	done = (int)hk_fabric_progress(hk_btl.fabric);
+	if (HK_UNLIKELY(!opal_list_is_empty(&hk_btl.owed)) && !hk_fabric_low(hk_btl.fabric))
+		hk_btl_pay_owed();
+	hk_btl_unlock();
+	return done;
+}
+
+struct hk_btl_component mca_btl_hikyaku_component __attribute__((visibility("default"))) = {
+	.super =
+		{
+			.btl_version =
+				{
+					MCA_BTL_DEFAULT_VERSION("hikyaku"),
+					.mca_open_component = component_open,
+					.mca_close_component = component_close,
+					.mca_register_component_params = hk_btl_register,
+				},
+			.btl_data = {MCA_BASE_METADATA_PARAM_NONE},
+			.btl_init = component_init,
+			.btl_progress = component_progress,
+		},
+};

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi/module.c: the one module of this BTL: start-up, endpoints, lost peers, the end.
+ *
+ * With a switched port every rank publishes its address at start and endpoints are made when
+ * first needed. With a set of point-to-point wires (memif) both ends must open theirs, and the
+ * server end first: so all peers are added at once (MCA_BTL_FLAGS_SINGLE_ADD_PROCS), servers
+ * before clients, and nobody waits for somebody who waits for him.
+ */
+#include "mpi/btl_hikyaku.h"
+
+#include "opal/mca/pmix/pmix.h"
+#include "opal/util/output.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, NULL, NULL);
+
+#define PARAMS (&mca_btl_hikyaku_component.param)
+
+/* ---- start --------------------------------------------------------------------------------- */
+
+static uint32_t mix32(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= UINT64_C(0xff51afd7ed558ccd);
+	x ^= x >> 33;
+	return (uint32_t)(x ^ (x >> 32));
+}
+
+/* The endpoint of a process: its job within the mpirun (spawned ones count up) and its rank. */
+static uint32_t endpoint_of(opal_process_name_t name)
+{
+	return ((name.jobid & 0xfff) << 20) | (name.vpid & 0xfffff);
+}
+
+static void identify(void)
+{
+	opal_process_name_t me = opal_proc_local_get()->proc_name;
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	/* all jobs of one mpirun share the upper half of the job id, and so the key */
+	hk_btl.key = PARAMS->key ? PARAMS->key : mix32((me.jobid >> 16) + UINT64_C(0x48696b79));
+	hk_btl.endpoint = endpoint_of(me);
+	hk_btl.epoch = mix32(((uint64_t)t.tv_sec << 30) ^ (uint64_t)t.tv_nsec ^
+			     ((uint64_t)getpid() << 40)) |
+		       1;
+}
+
+static void engine_config(struct hk_engine_config *c)
+{
+	const struct hk_btl_params *p = PARAMS;
+
+	c->key = hk_btl.key;
+	c->endpoint = hk_btl.endpoint;
+	c->epoch = hk_btl.epoch;
+	c->max_peers = p->max_peers;
+	c->window = (uint16_t)p->window;
+	c->crc = p->crc;
+	c->ack_every = (uint16_t)HK_MIN(p->ack_every, 0xffffu);
+	c->ack_delay = p->ack_delay_us * HK_USEC;
+	c->min_rto = p->min_rto_us * HK_USEC;
+	c->max_rto = p->max_rto_us * HK_USEC;
+	c->initial_rto = HK_MAX(c->min_rto, 20 * HK_MSEC);
+	c->peer_timeout = p->peer_timeout_ms * HK_MSEC;
+	c->keepalive = p->keepalive_ms * HK_MSEC;
+	c->target_delay = p->target_delay_us * HK_USEC;
+}
+
+static void set_limits(void)
+{
+	mca_btl_base_module_t *m = &hk_btl.super;
+	size_t one = hk_fabric_frame_payload(hk_btl.fabric);
+	size_t eager = one * HK_MAX(1u, HK_MIN(PARAMS->eager_frames, (unsigned)HK_WIRE_MAX_FRAGS));
+
+	hk_btl.payload = one;
+	/* what the user set counts, as far as frames allow */
+	m->btl_max_send_size = m->btl_max_send_size ? HK_MIN(m->btl_max_send_size, one) : one;
+	m->btl_eager_limit = m->btl_eager_limit
+				     ? HK_MIN(m->btl_eager_limit, one * HK_WIRE_MAX_FRAGS)
+				     : eager;
+	m->btl_rndv_eager_limit = m->btl_rndv_eager_limit
+					  ? HK_MIN(m->btl_rndv_eager_limit, m->btl_eager_limit)
+					  : HK_MIN(one, m->btl_eager_limit);
+}
+
+int hk_btl_module_init(struct hk_error *err)
+{
+	const struct hk_btl_params *p = PARAMS;
+	struct hk_eal_config eal = {
+		.memory_mb = p->memory_mb,
+		.hugepages = p->hugepages,
+		.extra_args = p->eal_args,
+		.verbose = p->verbose > 10,
+	};
+	struct hk_fabric_config cfg;
+	struct hk_port *port = NULL;
+	int rc = hk_eal_init(&eal, err);
+
+	if (rc)
+		return rc;
+	identify();
+	hk_fabric_config_default(&cfg);
+	engine_config(&cfg.engine);
+	cfg.tx_buffers = p->tx_buffers;
+	cfg.rx_keep = p->rx_keep;
+	cfg.frame_max = p->frame_max;
+	cfg.lost = hk_btl_lost;
+
+	hk_btl.wire_set = hk_port_spec_is_wire_set(p->port);
+	if (hk_btl.wire_set) {
+		if (!cfg.frame_max || cfg.frame_max > HK_WIRE_SET_FRAME_MAX)
+			cfg.frame_max = HK_WIRE_SET_FRAME_MAX;
+		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
+	} else {
+		rc = hk_port_open(p->port, p->rx_buffers, NULL, (int)p->connect_timeout_ms, &port,
+				  err);
+		if (rc)
+			return rc;
+		if (!cfg.frame_max || cfg.frame_max > port->info.frame_max)
+			cfg.frame_max = port->info.frame_max;
+	}
+	rc = hk_fabric_open(&cfg, &hk_btl.fabric, err);
+	if (rc == 0 && port)
+		rc = hk_fabric_add_port(hk_btl.fabric, port, err);
+	if (rc < 0) {
+		hk_port_close(port);
+		hk_fabric_close(hk_btl.fabric, 0);
+		hk_btl.fabric = NULL;
+		return rc;
+	}
+	hk_btl.by_peer = calloc(p->max_peers, sizeof(*hk_btl.by_peer));
+	if (!hk_btl.by_peer)
+		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", p->max_peers);
+	OBJ_CONSTRUCT(&hk_btl.endpoints, opal_list_t);
+	OBJ_CONSTRUCT(&hk_btl.owed, opal_list_t);
+	set_limits();
+	hk_btl_send_init();
+	hk_btl_recv_init(hk_btl.fabric);
+	if (hk_btl.threads) {
+		pthread_mutexattr_t attr;
+
+		pthread_mutexattr_init(&attr);
+		pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+		pthread_mutex_init(&hk_btl.lock, &attr);
+		pthread_mutexattr_destroy(&attr);
+	}
+	if (p->async) {
+		rc = hk_fabric_async_start(hk_btl.fabric, p->async_idle_us, p->async_period_us,
+					   err);
+		if (rc)
+			return rc;
+	}
+	if (port)
+		opal_output_verbose(1, mca_btl_hikyaku_component.output,
+				    "hikyaku: port %s, driver %s, frames of %u bytes",
+				    port->info.spec, port->info.driver, port->info.frame_max);
+	return hk_btl_publish(port) == OPAL_SUCCESS
+		       ? 0
+		       : hk_error_set(err, -EIO, "cannot publish this rank's address");
+}
+
+/* ---- endpoints ----------------------------------------------------------------------------- */
+
+/* Reads what @proc published. False if it published nothing, or nothing we can use. */
+static bool read_modex(opal_proc_t *proc, struct hk_modex *m)
+{
+	struct hk_modex *data = NULL;
+	size_t size = 0;
+	int rc;
+
+	OPAL_MODEX_RECV(rc, &mca_btl_hikyaku_component.super.btl_version, &proc->proc_name,
+			(void **)&data, &size);
+	if (rc != OPAL_SUCCESS || !data)
+		return false;
+	bool ok = size >= 8 && data->magic == HK_MODEX_MAGIC;
+
+	if (ok && (data->version != HK_MODEX_VERSION || size != sizeof(*m))) {
+		hk_btl_say(
+			"rank %u runs another version of hikyaku (%u, here %u) and is reached by "
+			"other means; fix: install the same build on all nodes",
+			proc->proc_name.vpid, data->version, HK_MODEX_VERSION);
+		ok = false;
+	} else if (ok) {
+		*m = *data;
+		m->host[sizeof(m->host) - 1] = '\0';
+	}
+	free(data);
+	if (!ok)
+		return false;
+	if (m->key != hk_btl.key || m->crc != PARAMS->crc || m->wire_set != hk_btl.wire_set) {
+		hk_btl_say("rank %u on %s has another %s; fix: give all ranks the same "
+			   "btl_hikyaku parameters",
+			   proc->proc_name.vpid, m->host,
+			   m->key != hk_btl.key    ? "job key"
+			   : m->crc != PARAMS->crc ? "setting of btl_hikyaku_crc"
+						   : "kind of port");
+		return false;
+	}
+	return true;
+}
+
+/* Opens our end of the wire to @m. Returns the port's index or a negative errno. */
+static int open_wire(const struct hk_modex *m, struct hk_error *err)
+{
+	struct hk_port *port;
+	char spec[256];
+	bool server;
+	int rc = hk_port_wire_spec(PARAMS->port, hk_btl.key, hk_btl.endpoint, m->endpoint, spec,
+				   sizeof(spec), &server, err);
+
+	if (rc == 0)
+		rc = hk_port_open(spec, PARAMS->rx_buffers, NULL, (int)PARAMS->connect_timeout_ms,
+				  &port, err);
+	if (rc)
+		return rc;
+	rc = hk_fabric_add_port(hk_btl.fabric, port, err);
+	if (rc < 0)
+		hk_port_close(port);
+	return rc;
+}
+
+static hk_endpoint *make_endpoint(opal_proc_t *proc, const struct hk_modex *m)
+{
+	struct hk_error err = {""};
+	char name[128];
+	hk_peer peer;
+	int port = 0;
+
+	if (hk_btl.wire_set) {
+		port = open_wire(m, &err);
+		if (port < 0) {
+			hk_btl_say("%s", err.text);
+			return NULL;
+		}
+	}
+	snprintf(name, sizeof(name), "rank %u on %s", proc->proc_name.vpid, m->host);
+	struct hk_peer_addr addr = {
+		.endpoint = m->endpoint,
+		.epoch = m->epoch,
+		.port = (uint16_t)port,
+		.frame_max = m->frame_max,
+		.name = name,
+	};
+
+	memcpy(addr.mac, m->mac, sizeof(addr.mac));
+	if (hk_fabric_peer_add(hk_btl.fabric, &addr, &peer, &err) != 0) {
+		hk_btl_say("%s", err.text);
+		return NULL;
+	}
+	hk_endpoint *ep = OBJ_NEW(mca_btl_base_endpoint_t);
+
+	ep->proc = proc;
+	ep->peer = peer;
+	hk_btl.by_peer[peer] = ep;
+	opal_list_append(&hk_btl.endpoints, &ep->super);
+	return ep;
+}
+
+static hk_endpoint *find_endpoint(const opal_proc_t *proc)
+{
+	hk_peer p = hk_engine_peer_find(hk_fabric_engine(hk_btl.fabric),
+					endpoint_of(proc->proc_name));
+
+	return p == HK_PEER_NONE ? NULL : hk_btl.by_peer[p];
+}
+
+static bool wanted(const opal_proc_t *proc)
+{
+	return proc != opal_proc_local_get() &&
+	       (PARAMS->same_node || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags));
+}
+
+static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+		     hk_endpoint **endpoints, opal_bitmap_t *reachable)
+{
+	(void)btl;
+	hk_btl_lock();
+	/* servers in the first round, clients in the second */
+	for (int round = 0; round < 2; round++) {
+		for (size_t i = 0; i < nprocs; i++) {
+			struct hk_modex m;
+			hk_endpoint *ep;
+
+			if (!wanted(procs[i]))
+				continue;
+			ep = find_endpoint(procs[i]);
+			if (!ep) {
+				if (!read_modex(procs[i], &m) ||
+				    (m.endpoint < hk_btl.endpoint) != (round == 1))
+					continue;
+				ep = make_endpoint(procs[i], &m);
+			}
+			if (!ep)
+				continue;
+			endpoints[i] = ep;
+			if (reachable)
+				opal_bitmap_set_bit(reachable, (int)i);
+		}
+	}
+	hk_btl_unlock();
+	return OPAL_SUCCESS;
+}
+
+/* The fabric keeps the peer: late frames of it must still be answered. Only ob1 forgets it. */
+static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+		     hk_endpoint **endpoints)
+{
+	(void)btl;
+	(void)procs;
+	hk_btl_lock();
+	for (size_t i = 0; i < nprocs; i++) {
+		hk_endpoint *ep = endpoints[i];
+
+		if (!ep || hk_btl.by_peer[ep->peer] != ep)
+			continue;
+		hk_btl.by_peer[ep->peer] = NULL;
+		opal_list_remove_item(&hk_btl.endpoints, &ep->super);
+		OBJ_RELEASE(ep);
+	}
+	hk_btl_unlock();
+	return OPAL_SUCCESS;
+}
+
+void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
+{
+	hk_endpoint *ep = hk_btl.by_peer[peer];
+
+	(void)arg;
+	(void)why;
+	if (!ep) /* ob1 does not know it any more */
+		return;
+	hk_btl_say("%s", text);
+	if (hk_btl.error_cb)
+		hk_btl.error_cb(&hk_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, ep->proc, (char *)text);
+}
+
+static int register_error(struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cb)
+{
+	(void)btl;
+	hk_btl.error_cb = cb;
+	return OPAL_SUCCESS;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static int finalize(struct mca_btl_base_module_t *btl)
+{
+	unsigned left;
+
+	(void)btl;
+	hk_btl_pay_owed();
+	left = hk_fabric_close(hk_btl.fabric, PARAMS->linger_ms);
+	hk_btl.fabric = NULL;
+	if (left)
+		opal_output_verbose(1, mca_btl_hikyaku_component.output,
+				    "hikyaku: left with %u packets unacknowledged", left);
+	for (opal_list_item_t *i; (i = opal_list_remove_first(&hk_btl.endpoints));)
+		OBJ_RELEASE(i);
+	OBJ_DESTRUCT(&hk_btl.endpoints);
+	OBJ_DESTRUCT(&hk_btl.owed);
+	hk_btl_send_fini();
+	free(hk_btl.by_peer);
+	return OPAL_SUCCESS;
+}
+
+struct hk_btl_module hk_btl = {
+	.super =
+		{
+			.btl_component = &mca_btl_hikyaku_component.super,
+			.btl_add_procs = add_procs,
+			.btl_del_procs = del_procs,
+			.btl_finalize = finalize,
+			.btl_alloc = hk_btl_alloc,
+			.btl_free = hk_btl_free,
+			.btl_prepare_src = hk_btl_prepare_src,
+			.btl_send = hk_btl_send,
+			.btl_sendi = hk_btl_sendi,
+			.btl_dump = mca_btl_base_dump,
+			.btl_register_error = register_error,
+		},
+};

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi/send.c: descriptors, and the ways ob1 sends.
+ *
+ *   sendi        small and eager messages in one call: header and data are packed into the
+ *                transmit buffers directly. The latency path.
+ *   alloc, send  ob1 fills a descriptor itself (control messages, and eager ones after sendi
+ *                was refused).
+ *   prepare_src, send   the fragments of a rendezvous: we pack, ob1 adds its header.
+ *
+ * A descriptor of up to one frame is a transmit buffer: nothing is copied at send. A longer one
+ * (an eager message of several frames) lies in ordinary memory and is cut up at send.
+ *
+ * Completion. The fabric takes the bytes over at once, so a send is complete when it returns
+ * (return value 1). With one exception: ob1 retries what it could not send only when a callback
+ * of an earlier send runs. So when buffers become few, descriptors are kept ("owed") and their
+ * callbacks run once buffers are back: whenever alloc fails, callbacks are owed that will make
+ * ob1 try again.
+ */
+#include "mpi/btl_hikyaku.h"
+
+#include "opal/datatype/opal_convertor.h"
+
+typedef struct hk_frag {
+	mca_btl_base_descriptor_t base;
+	mca_btl_base_segment_t seg;
+	hk_endpoint *ep; /* while the callback is owed */
+	hk_buf *buf;     /* one frame, or … */
+	char *bytes;     /* … several: follows this struct; else NULL */
+} hk_frag;
+
+static void frag_construct(hk_frag *frag)
+{
+	frag->base.des_segments = &frag->seg;
+	frag->base.des_segment_count = 1;
+	frag->buf = NULL;
+	frag->bytes = NULL;
+}
+
+OBJ_CLASS_DECLARATION(hk_frag);
+OBJ_CLASS_INSTANCE(hk_frag, mca_btl_base_descriptor_t, frag_construct, NULL);
+
+void hk_btl_send_init(void)
+{
+	size_t eager = hk_btl.super.btl_eager_limit;
+
+	OBJ_CONSTRUCT(&hk_btl.frags, opal_free_list_t);
+	OBJ_CONSTRUCT(&hk_btl.long_frags, opal_free_list_t);
+	opal_free_list_init(&hk_btl.frags, sizeof(hk_frag), 64, OBJ_CLASS(hk_frag), 0, 64, 64, -1,
+			    64, NULL, 0, NULL, NULL, NULL);
+	opal_free_list_init(&hk_btl.long_frags, sizeof(hk_frag) + eager, 64, OBJ_CLASS(hk_frag), 0,
+			    64, 0, 256, 16, NULL, 0, NULL, NULL, NULL);
+}
+
+void hk_btl_send_fini(void)
+{
+	OBJ_DESTRUCT(&hk_btl.frags);
+	OBJ_DESTRUCT(&hk_btl.long_frags);
+}
+
+/* ---- descriptors --------------------------------------------------------------------------- */
+
+static hk_frag *frag_get(size_t size)
+{
+	opal_free_list_item_t *item;
+	hk_frag *frag;
+
+	if (size <= hk_btl.payload) {
+		hk_buf *buf = hk_fabric_alloc(hk_btl.fabric);
+
+		if (HK_UNLIKELY(!buf))
+			return NULL;
+		item = opal_free_list_get(&hk_btl.frags);
+		frag = (hk_frag *)item;
+		if (HK_UNLIKELY(!frag)) {
+			hk_fabric_free(hk_btl.fabric, buf);
+			return NULL;
+		}
+		frag->buf = buf;
+		frag->bytes = NULL;
+		frag->seg.seg_addr.pval = hk_buf_data(buf);
+	} else if (size <= hk_btl.super.btl_eager_limit) {
+		/* its pieces need buffers at send, which cannot fail: so not when they are few */
+		if (hk_fabric_low(hk_btl.fabric))
+			return NULL;
+		item = opal_free_list_get(&hk_btl.long_frags);
+		frag = (hk_frag *)item;
+		if (HK_UNLIKELY(!frag))
+			return NULL;
+		frag->buf = NULL;
+		frag->bytes = (char *)(frag + 1);
+		frag->seg.seg_addr.pval = frag->bytes;
+	} else {
+		return NULL;
+	}
+	frag->base.des_segments = &frag->seg;
+	frag->base.des_segment_count = 1;
+	frag->base.order = MCA_BTL_NO_ORDER;
+	frag->seg.seg_len = size;
+	return frag;
+}
+
+static void frag_put(hk_frag *frag)
+{
+	if (frag->buf) {
+		hk_fabric_free(hk_btl.fabric, frag->buf);
+		frag->buf = NULL;
+	}
+	opal_free_list_return(frag->bytes ? &hk_btl.long_frags : &hk_btl.frags,
+			      (opal_free_list_item_t *)frag);
+}
+
+mca_btl_base_descriptor_t *hk_btl_alloc(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
+					uint8_t order, size_t size, uint32_t flags)
+{
+	(void)btl;
+	(void)ep;
+	(void)order;
+	hk_btl_lock();
+	hk_frag *frag = frag_get(size);
+
+	hk_btl_unlock();
+	if (HK_UNLIKELY(!frag))
+		return NULL;
+	frag->base.des_flags = flags;
+	return &frag->base;
+}
+
+int hk_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des)
+{
+	(void)btl;
+	hk_btl_lock();
+	frag_put((hk_frag *)des);
+	hk_btl_unlock();
+	return OPAL_SUCCESS;
+}
+
+/* Packs up to @size bytes from the convertor to @dst; returns how many, or -1. */
+static ssize_t pack(struct opal_convertor_t *convertor, void *dst, size_t size)
+{
+	struct iovec iov = {.iov_base = dst, .iov_len = size};
+	uint32_t count = 1;
+
+	if (size == 0)
+		return 0;
+	if (opal_convertor_pack(convertor, &iov, &count, &size) < 0)
+		return -1;
+	return (ssize_t)size;
+}
+
+mca_btl_base_descriptor_t *hk_btl_prepare_src(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
+					      struct opal_convertor_t *convertor, uint8_t order,
+					      size_t reserve, size_t *size, uint32_t flags)
+{
+	size_t want = HK_MIN(*size + reserve, HK_MAX(btl->btl_max_send_size, hk_btl.payload));
+	mca_btl_base_descriptor_t *des;
+
+	if (*size + reserve > hk_btl.payload && *size + reserve <= btl->btl_eager_limit)
+		want = *size + reserve;
+	des = hk_btl_alloc(btl, ep, order, want, flags);
+	if (HK_UNLIKELY(!des))
+		return NULL;
+	ssize_t packed = pack(convertor, (char *)des->des_segments->seg_addr.pval + reserve,
+			      want - reserve);
+
+	if (HK_UNLIKELY(packed < 0)) {
+		hk_btl_free(btl, des);
+		return NULL;
+	}
+	des->des_segments->seg_len = reserve + (size_t)packed;
+	*size = (size_t)packed;
+	return des;
+}
+
+/* ---- sending ------------------------------------------------------------------------------- */
+
+/* Cuts a long descriptor into frames. The buffers are there: see frag_get(). */
+static int send_long(hk_endpoint *ep, const hk_frag *frag, mca_btl_base_tag_t tag)
+{
+	hk_buf *bufs[HK_WIRE_MAX_FRAGS];
+	size_t len[HK_WIRE_MAX_FRAGS], left = frag->seg.seg_len;
+	const char *from = frag->bytes;
+	unsigned n = 0;
+
+	while (left) {
+		size_t part = HK_MIN(left, hk_btl.payload);
+
+		bufs[n] = hk_fabric_alloc(hk_btl.fabric);
+		if (HK_UNLIKELY(!bufs[n])) {
+			while (n--)
+				hk_fabric_free(hk_btl.fabric, bufs[n]);
+			return OPAL_ERR_OUT_OF_RESOURCE;
+		}
+		memcpy(hk_buf_data(bufs[n]), from, part);
+		len[n++] = part;
+		from += part;
+		left -= part;
+	}
+	return hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, bufs, len, n) ? OPAL_ERR_UNREACH
+									   : OPAL_SUCCESS;
+}
+
+static void complete(hk_frag *frag, hk_endpoint *ep, int status)
+{
+	bool own = frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
+
+	if (frag->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)
+		frag->base.des_cbfunc(&hk_btl.super, ep, &frag->base, status);
+	if (own)
+		frag_put(frag);
+}
+
+int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base_descriptor_t *des,
+		mca_btl_base_tag_t tag)
+{
+	hk_frag *frag = (hk_frag *)des;
+	int rc = 1;
+
+	(void)btl;
+	hk_btl_lock();
+	if (HK_LIKELY(frag->buf != NULL)) {
+		hk_buf *buf = frag->buf;
+
+		frag->buf = NULL; /* the fabric's from here on */
+		if (HK_UNLIKELY(hk_fabric_send(hk_btl.fabric, ep->peer, tag, buf,
+					       frag->seg.seg_len) != 0))
+			rc = OPAL_ERR_UNREACH;
+	} else {
+		int err = send_long(ep, frag, tag);
+
+		rc = err == OPAL_SUCCESS ? 1 : err;
+	}
+	if (HK_UNLIKELY(rc == 1 && hk_fabric_low(hk_btl.fabric))) {
+		frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+		frag->ep = ep;
+		opal_list_append(&hk_btl.owed, (opal_list_item_t *)frag);
+		rc = OPAL_SUCCESS;
+	} else if (HK_LIKELY(rc == 1)) {
+		complete(frag, ep, OPAL_SUCCESS);
+	}
+	hk_btl_unlock();
+	return rc;
+}
+
+/* Runs the callbacks that are owed; ob1 then retries what it could not send. */
+void hk_btl_pay_owed(void)
+{
+	for (size_t n = opal_list_get_size(&hk_btl.owed); n; n--) {
+		hk_frag *frag = (hk_frag *)opal_list_remove_first(&hk_btl.owed);
+
+		complete(frag, frag->ep, OPAL_SUCCESS);
+	}
+}
+
+int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
+		 struct opal_convertor_t *convertor, void *header, size_t header_size,
+		 size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+		 mca_btl_base_descriptor_t **descriptor)
+{
+	size_t total = header_size + payload_size, left = payload_size, at = header_size;
+	hk_buf *bufs[HK_WIRE_MAX_FRAGS];
+	size_t len[HK_WIRE_MAX_FRAGS];
+	unsigned n = 0;
+
+	hk_btl_lock();
+	if (HK_UNLIKELY(total > btl->btl_eager_limit || hk_fabric_low(hk_btl.fabric)))
+		goto refused;
+	do {
+		size_t part = HK_MIN(left, hk_btl.payload - at);
+
+		bufs[n] = hk_fabric_alloc(hk_btl.fabric);
+		if (HK_UNLIKELY(!bufs[n]))
+			goto undo;
+		char *to = hk_buf_data(bufs[n]);
+
+		if (n == 0)
+			memcpy(to, header, header_size);
+		if (part && HK_UNLIKELY(pack(convertor, to + at, part) != (ssize_t)part)) {
+			n++;
+			goto undo;
+		}
+		len[n++] = at + part;
+		left -= part;
+		at = 0;
+	} while (left);
+
+	int rc = hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, bufs, len, n);
+
+	hk_btl_unlock();
+	if (HK_UNLIKELY(rc && descriptor))
+		*descriptor = NULL;
+	return rc ? OPAL_ERR_UNREACH : OPAL_SUCCESS;
+
+undo:
+	while (n--)
+		hk_fabric_free(hk_btl.fabric, bufs[n]);
+refused:
+	hk_btl_unlock();
+	if (descriptor)
+		*descriptor = hk_btl_alloc(btl, ep, order, total, flags);
+	return OPAL_ERR_OUT_OF_RESOURCE;
+}
