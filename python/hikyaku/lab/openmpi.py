@@ -106,7 +106,7 @@ def default_component_path() -> str:
     for line in run(argv).splitlines():
         head, _, value = line.partition(":mca_base_component_path:value:")
         if head != line and value:
-            return value
+            return value.strip('"')  # quoted, since it holds colons
     raise HikyakuError(
         "ompi_info does not say where Open MPI's components are", "run scripts/install-deps"
     )
