@@ -17,7 +17,6 @@
  * ours and no allocation. Every wait ends: a side that hears nothing for --timeout seconds says so
  * and exits with 1.
  */
-#define _GNU_SOURCE
 #include "port/port.h"
 
 #include <errno.h>

@@ -14,7 +14,6 @@
  *  - EAL's threads block every signal, so that the application's handlers run where they did;
  *  - this library and EAL are never unloaded: EAL's interrupt thread outlives a dlclose().
  */
-#define _GNU_SOURCE
 #include "port/internal.h"
 
 #include <ctype.h>
@@ -40,7 +39,7 @@
 #define HK_EAL_MAX_MB       65536
 #define HK_EAL_CPU_LIST_LEN 4096
 
-static bool eal_started;
+static bool eal_started, eal_verbose;
 static char dpdk_said[200];
 static pthread_mutex_t dpdk_said_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -269,5 +268,11 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 	pin_object((void *)(uintptr_t)rte_eal_init);
 	pin_object((void *)(uintptr_t)hk_eal_init);
 	eal_started = true;
+	eal_verbose = cfg->verbose;
 	return 0;
+}
+
+bool hk_eal_verbose(void)
+{
+	return eal_verbose;
 }

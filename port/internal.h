@@ -35,9 +35,23 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
  * load XDP programs). */
 int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err);
 
-/* Takes off @name the XDP program that a killed AF_XDP process left there. Returns 0 if the
- * interface is clean now, -EBUSY if another program holds it, with a sentence. */
-int hk_netdev_xdp_clean(const char *spec, const char *name, unsigned queue, struct hk_error *err);
+/* ---- AF_XDP beside the driver (port/xdp.c) ---------------------------------------------------- */
+
+/* Makes @name ready for an AF_XDP socket: takes off the XDP program that a killed process left there.
+ * Fails with a sentence if a living process uses the interface, or if somebody else's program is on
+ * it. */
+int hk_xdp_prepare(const char *spec, const char *name, struct hk_error *err);
+
+/* Takes our own program off again, if the driver has left it. */
+void hk_xdp_cleanup(const char *name);
+
+/* Call before and after the driver makes its socket: stills the messages that libbpf and libxdp
+ * print, and has libxdp load its program without pinning files in bpffs. */
+void hk_xdp_driver_enter(bool verbose);
+void hk_xdp_driver_leave(void);
+
+/* Does DPDK log to stderr (hk_eal_config.verbose)? */
+bool hk_eal_verbose(void);
 
 /* ---- the memif control channel (port/memif_guard.c) ----------------------------------------- */
 

@@ -23,7 +23,6 @@
  * build its set anew: it does so whenever a callback is registered, and a second callback that
  * fires proves that it has.
  */
-#define _GNU_SOURCE
 /* rte_intr_instance_alloc() and its like: experimental in 22.11, unchanged and stable since. */
 #define ALLOW_EXPERIMENTAL_API
 #include "port/internal.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port/netdev.c: what the kernel says about its network interfaces, and XDP programs on them.
+ * port/netdev.c: what the kernel says about its network interfaces.
  */
-#define _GNU_SOURCE
 #include "port/internal.h"
 
 #include <errno.h>
@@ -66,10 +65,4 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
 			    "or give the program the capabilities (setcap cap_net_raw,cap_net_admin"
 			    "%s+ep PROGRAM)",
 			    spec, strerror(errno), admin ? ",cap_bpf,cap_ipc_lock" : "");
-}
-
-int hk_netdev_xdp_clean(const char *spec, const char *name, unsigned queue, struct hk_error *err)
-{
-	(void)spec, (void)name, (void)queue, (void)err;
-	return 0;
 }

@@ -11,7 +11,6 @@
  *
  * RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE is never asked for: callers keep references to what they sent.
  */
-#define _GNU_SOURCE
 #include "port/internal.h"
 
 #include <errno.h>
@@ -182,7 +181,7 @@ static int prepare_af_xdp(struct hk_port_impl *p, char *args, size_t len, struct
 	const struct hk_spec *s = &p->spec;
 	int rc = check_netdev(p, true, AF_XDP_FRAME, err);
 	if (rc == 0)
-		rc = hk_netdev_xdp_clean(s->text, s->iface, s->queue, err);
+		rc = hk_xdp_prepare(s->text, s->iface, err);
 	if (rc)
 		return rc;
 	p->port.info.rx_ring = 2048;
@@ -463,8 +462,12 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
 		rc = learn(p, &dev, err);
 	if (rc == 0)
 		rc = make_pool(p, buffers, pool, err);
+	if (p->spec.kind == HK_SPEC_AF_XDP)
+		hk_xdp_driver_enter(hk_eal_verbose());
 	if (rc == 0)
 		rc = configure(p, &dev, err);
+	if (p->spec.kind == HK_SPEC_AF_XDP)
+		hk_xdp_driver_leave();
 	if (rc == 0)
 		rc = start(p, deadline, err);
 	if (rc == 0 && p->spec.faulty)
@@ -492,6 +495,8 @@ void hk_port_close(struct hk_port *port)
 		(void)rte_eth_dev_close(port->id);
 		if (p->is_vdev)
 			(void)rte_eal_hotplug_remove("vdev", p->dev_name);
+		if (p->spec.kind == HK_SPEC_AF_XDP)
+			hk_xdp_cleanup(p->spec.iface);
 	}
 	if (p->started && p->spec.kind == HK_SPEC_MEMIF && p->spec.server)
 		(void)unlink(p->spec.socket);

@@ -121,6 +121,8 @@ static inline uint16_t hk_port_tx(struct hk_port *port, uint16_t queue, struct r
 
 /* ---- sets of point-to-point wires ---------------------------------------------------------- */
 
+#define HK_WIRE_SET_FRAME_MAX 9216 /* frame_max of each of its wires */
+
 /* `memif:dir=…` names not a port but a place where wires between pairs of endpoints meet. */
 bool hk_port_spec_is_wire_set(const char *spec);
 
