@@ -30,51 +30,50 @@ def _draw(document: dict, path: Path) -> None:
     import matplotlib.pyplot as plt
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    wires = list(dict.fromkeys(r["wire"] for r in document["rows"]))
-    metrics = list(dict.fromkeys(r["metric"] for r in document["rows"]))
-    figure, panels = plt.subplots(
-        len(wires),
-        len(metrics),
-        figsize=(6.4 * len(metrics), 4.6 * len(wires)),
+    pairs = list(dict.fromkeys((r["wire"], r["metric"]) for r in document["rows"]))
+    columns = min(2, len(pairs))
+    lines = -(-len(pairs) // columns)
+    figure, grid = plt.subplots(
+        lines,
+        columns,
+        figsize=(6.4 * columns, 4.6 * lines),
         squeeze=False,
         constrained_layout=True,
     )
-    for line, wire in enumerate(wires):
-        for column, metric in enumerate(metrics):
-            axes = panels[line][column]
-            rows = [r for r in document["rows"] if (r["wire"], r["metric"]) == (wire, metric)]
-            for key, (label, colour, style) in _STYLE.items():
-                # a logarithmic axis has no room for 0
-                points = [(r["size"], r[key]) for r in rows if r[key] and r[key]["min"] > 0]
-                points = [p for p in points if p[0] > 0]
-                if not points:
-                    continue
-                x = [size for size, _ in points]
-                axes.plot(
-                    x, [c["median"] for _, c in points], style, color=colour, label=label, ms=4
-                )
-                axes.fill_between(
-                    x,
-                    [c["min"] for _, c in points],
-                    [c["max"] for _, c in points],
-                    color=colour,
-                    alpha=0.15,
-                    linewidth=0,
-                )
-            axes.set_xscale("log", base=2)
-            axes.set_yscale("log")
-            sizes = sorted({r["size"] for r in rows if r["size"] > 0})
-            axes.set_xticks(sizes[:: max(1, len(sizes) // 8)])
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: size_text(round(v))))
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-            axes.tick_params(axis="x", rotation=30)
-            axes.grid(True, which="major", alpha=0.3)
-            axes.set_title(f"{wire} wire (virtual)")
-            axes.set_xlabel("message size")
-            axes.set_ylabel(UNITS[metric], fontsize=9)
-            if axes.get_legend_handles_labels()[0]:
-                axes.legend(fontsize=8)
+    for axes in grid.flat[len(pairs) :]:
+        axes.set_visible(False)
+    for axes, (wire, metric) in zip(grid.flat, pairs, strict=False):
+        rows = [r for r in document["rows"] if (r["wire"], r["metric"]) == (wire, metric)]
+        for key, (label, colour, style) in _STYLE.items():
+            # a logarithmic axis has no room for 0
+            points = [(r["size"], r[key]) for r in rows if r[key] and r[key]["min"] > 0]
+            points = [p for p in points if p[0] > 0]
+            if not points:
+                continue
+            x = [size for size, _ in points]
+            axes.plot(x, [c["median"] for _, c in points], style, color=colour, label=label, ms=4)
+            axes.fill_between(
+                x,
+                [c["min"] for _, c in points],
+                [c["max"] for _, c in points],
+                color=colour,
+                alpha=0.15,
+                linewidth=0,
+            )
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        sizes = sorted({r["size"] for r in rows if r["size"] > 0})
+        axes.set_xticks(sizes[:: max(1, len(sizes) // 8)])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: size_text(round(v))))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        axes.tick_params(axis="x", rotation=30)
+        axes.grid(True, which="major", alpha=0.3)
+        axes.set_title(f"{wire} wire (virtual)")
+        axes.set_xlabel("message size")
+        axes.set_ylabel(UNITS[metric], fontsize=9)
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(fontsize=8)
     about = document["machine"]
     figure.suptitle(
         f"Open MPI {about['open_mpi']}, two ranks, one core each: {about['cpu']}; median and range "

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The table of a benchmark's document."""
 
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -21,11 +22,13 @@ def size_text(size: int) -> str:
 
 
 def number(value: float | None) -> str:
+    """Three digits are all that a sample deserves; k and M keep columns narrow."""
     if value is None:
         return "–"
-    if value >= 1000:
-        return f"{value:,.0f}".replace(",", " ")
-    return f"{value:.3g}" if value >= 100 else f"{value:.2f}"
+    for unit, name in ((1e6, "M"), (1e4, "k")):
+        if value >= unit:
+            return f"{value / (1e6 if name == 'M' else 1e3):.3g}{name}"
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def median_of(cell: dict | None) -> float | None:
@@ -33,7 +36,7 @@ def median_of(cell: dict | None) -> float | None:
 
 
 def spread(cell: dict | None) -> str:
-    return f"{number(cell['min'])} … {number(cell['max'])}" if cell else "–"
+    return f"{number(cell['min'])}–{number(cell['max'])}" if cell else "–"
 
 
 def ratio(row: dict) -> float | None:
@@ -50,7 +53,7 @@ def _verdict(row: dict) -> str:
         return "–"
     text = f"{times:.1f}×"
     if row["metric"] in LOWER_IS_BETTER:
-        text += f" ({(1 - 1 / times) * 100:+.0f} % saved)"
+        text += f" {(1 / times - 1) * 100:+.0f}%".replace("-", "−")
     return f"[green]{text}[/]" if times >= 1 else f"[red]{text}[/]"
 
 
@@ -64,14 +67,13 @@ def _groups(document: dict) -> dict[tuple[str, str], list[dict]]:
 def show(document: dict, console: Console) -> None:
     about = document["machine"]
     for (wire, metric), rows in _groups(document).items():
-        table = Table(title=f"{wire} wire: {UNITS[metric]}", title_justify="left")
-        table.add_column("size", justify="right")
-        for name in ("TCP", "min … max", "Hikyaku", "min … max", "Hikyaku : TCP"):
-            table.add_column(name, justify="right")
         has_raw = any(r["raw"] for r in rows)
-        if has_raw:
-            table.add_column("raw DPDK", justify="right")
-        table.add_column("shared memory", justify="right")
+        columns = ["size", "TCP", "range", "Hikyaku", "range", "better"]
+        columns += ["raw", "shm"] if has_raw else ["shm"]
+        title = f"{wire} wire: {UNITS[metric]}"
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in columns:
+            table.add_column(name, justify="right", no_wrap=True)
         for r in rows:
             cells = [size_text(r["size"])]
             for transport in ("tcp", "hikyaku"):
@@ -86,6 +88,7 @@ def show(document: dict, console: Console) -> None:
         each = ", ".join(f"{t} {number(median_of(c))} ms" for t, c in by.items())
         console.print(f"{wire} wire: MPI_Init {each}")
     console.print(
+        "raw: DPDK ping-pong of the same frame, no MPI; shm: Open MPI's shared memory, one node.\n"
         f"Medians of {about['repeats']} repeats; {about['cpu']}, {about['cores']} cores, one core "
         f"a rank; virtual wires, MTU {about['mtu']}; load at start {about['load_at_start']}; "
         f"Open MPI {about['open_mpi']}, DPDK {about['dpdk']}.",
