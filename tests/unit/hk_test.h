@@ -30,12 +30,13 @@ struct hk_test {
 };
 
 /* What to print when a check fails: how to repeat it. Test programs with options of their own
- * (test_sim) set `replay` to a complete command. */
-HK_TEST_UNUSED static struct {
+ * (test_sim) set `replay` to a complete command. Weak: one for all files of a program. */
+struct hk_test_state {
 	const char *program, *test;
 	uint64_t seed;
 	char replay[512];
-} hk_test_now;
+};
+__attribute__((weak)) struct hk_test_state hk_test_now;
 
 /* ---- randomness: splitmix64 ---------------------------------------------------------------- */
 
@@ -69,7 +70,7 @@ HK_TEST_UNUSED static inline bool hk_rng_chance(struct hk_rng *r, uint32_t ppm)
 	return ppm != 0 && hk_rng_below(r, 1000000) < ppm;
 }
 
-HK_TEST_UNUSED static struct hk_rng hk_test_rng;
+__attribute__((weak)) struct hk_rng hk_test_rng;
 
 /* ---- checks -------------------------------------------------------------------------------- */
 
