@@ -20,6 +20,50 @@ void hk_fabric_config_default(struct hk_fabric_config *cfg)
 	cfg->rx_keep = 2048;
 }
 
+/* Bytes of the largest frame we send. */
+static size_t frame_used(const struct hk_fabric *f)
+{
+	return f->frame_payload + HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN;
+}
+
+#define HK_WINDOW_BYTES (512u << 10)
+#define HK_WINDOW_MIN   32u
+
+uint16_t hk_fabric_window_for(unsigned frame_max)
+{
+	unsigned w = HK_WIRE_WINDOW;
+
+	while (w > HK_WINDOW_MIN && w * frame_max > HK_WINDOW_BYTES)
+		w /= 2;
+	return (uint16_t)w;
+}
+
+/* Fixes the frame size and makes the transmit buffers, which depend on it. */
+static int set_frame(struct hk_fabric *f, unsigned frame, struct hk_error *err)
+{
+	char name[RTE_MEMPOOL_NAMESIZE];
+
+	if (frame < HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN + 256)
+		return hk_error_set(err, -EMSGSIZE,
+				    "frames of %u bytes are too small to use; fix: raise the MTU",
+				    frame);
+	f->frame_payload = frame - HK_WIRE_PUT_OVERHEAD - HK_WIRE_CRC_LEN;
+	unsigned room = HK_BUF_PAYLOAD_AT + HK_WIRE_PUT_LEN + (unsigned)f->frame_payload +
+			HK_WIRE_CRC_LEN;
+
+	snprintf(name, sizeof(name), "hk_tx_%x", f->cfg.engine.endpoint);
+	/* acks and the like are taken from the same pool: hence some more */
+	f->tx_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers + 512, 256,
+					     RTE_ALIGN(sizeof(struct hk_buf_note), 64),
+					     (uint16_t)RTE_ALIGN(room, 64), SOCKET_ID_ANY);
+	if (!f->tx_pool)
+		return hk_error_set(err, -ENOMEM,
+				    "no memory for %u transmit buffers of %u bytes; fix: lower "
+				    "btl_hikyaku_tx_buffers or raise btl_hikyaku_memory",
+				    f->cfg.tx_buffers, room);
+	return 0;
+}
+
 int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
 		   struct hk_error *err)
 {
@@ -57,50 +101,32 @@ int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric
 	f->cfg.engine = ec;
 	f->backlog = HK_PEER_NONE;
 	f->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / rte_get_tsc_hz());
+	int rc = set_frame(f, cfg->frame_max, err);
+
+	if (rc) {
+		hk_fabric_close(f, 0);
+		return rc;
+	}
 	*fabric = f;
 	return 0;
 }
 
 int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_error *err)
 {
-	unsigned frame = port->info.frame_max;
+	struct hk_lane *l;
 
-	if (f->cfg.frame_max)
-		frame = HK_MIN(frame, f->cfg.frame_max);
 	if (f->lanes == HK_MAX_PORTS)
 		return hk_error_set(err, -ENOSPC,
 				    "more than %u ports; fix: use a switched wire instead of one "
 				    "wire for each pair of ranks",
 				    HK_MAX_PORTS);
-	if (frame < HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN + 256)
-		return hk_error_set(err, -EMSGSIZE,
-				    "port %s carries frames of %u bytes only; fix: raise its MTU",
-				    port->info.spec, frame);
-	if (f->lanes == 0) {
-		f->frame_payload = frame - HK_WIRE_PUT_OVERHEAD - HK_WIRE_CRC_LEN;
-		unsigned room = HK_BUF_PAYLOAD_AT + HK_WIRE_PUT_LEN + (unsigned)f->frame_payload +
-				HK_WIRE_CRC_LEN;
-		char name[RTE_MEMPOOL_NAMESIZE];
-
-		snprintf(name, sizeof(name), "hk_tx_%x", f->cfg.engine.endpoint);
-		/* acks and the like are taken from the same pool: hence some more */
-		f->tx_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers + 512, 256,
-						     RTE_ALIGN(sizeof(struct hk_buf_note), 64),
-						     (uint16_t)RTE_ALIGN(room, 64), SOCKET_ID_ANY);
-		if (!f->tx_pool)
-			return hk_error_set(err, -ENOMEM,
-					    "no memory for %u transmit buffers of %u bytes; fix: "
-					    "lower btl_hikyaku_tx_buffers or raise "
-					    "btl_hikyaku_memory",
-					    f->cfg.tx_buffers, room);
-	} else if (frame - HK_WIRE_PUT_OVERHEAD - HK_WIRE_CRC_LEN < f->frame_payload) {
-		return hk_error_set(err, -EMSGSIZE,
-				    "port %s carries frames of %u bytes, less than the first port; "
-				    "fix: give all ports the same MTU",
-				    port->info.spec, frame);
-	}
-	struct hk_lane *l = calloc(1, sizeof(*l));
-
+	if (port->info.frame_max < frame_used(f))
+		return hk_error_set(
+			err, -EMSGSIZE,
+			"port %s carries frames of %u bytes, but frames of %zu are used; "
+			"fix: give all ports the same MTU",
+			port->info.spec, port->info.frame_max, frame_used(f));
+	l = calloc(1, sizeof(*l));
 	if (!l)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", port->info.spec);
 	l->port = port;
@@ -129,7 +155,7 @@ int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_pee
 {
 	if (a->port >= f->lanes)
 		return hk_error_set(err, -EINVAL, "%s: no port %u here", a->name, a->port);
-	unsigned ours = (unsigned)f->frame_payload + HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN;
+	unsigned ours = (unsigned)frame_used(f);
 
 	if (a->frame_max < ours)
 		return hk_error_set(
@@ -182,7 +208,7 @@ static void describe(const struct hk_fabric *f, hk_peer p, enum hk_verdict why, 
 			 "%s answers, but a frame to it never arrives: is the MTU on the way "
 			 "smaller "
 			 "than %zu bytes?",
-			 who, f->frame_payload + HK_WIRE_PUT_OVERHEAD);
+			 who, frame_used(f));
 		break;
 	case HK_VERDICT_NONE:
 		snprintf(text, len, "%s", who);

@@ -60,14 +60,19 @@ typedef void (*hk_lost_fn)(void *arg, hk_peer peer, enum hk_verdict why, const c
 
 struct hk_fabric_config {
 	struct hk_engine_config engine; /* rx_budget is set from `rx_keep` */
-	unsigned tx_buffers;            /* frames that may wait to be sent or acknowledged */
-	unsigned rx_keep;               /* frames kept while the application is elsewhere */
-	unsigned frame_max;             /* largest frame to use; 0: whatever all ports carry */
+
+	unsigned tx_buffers; /* frames that may wait to be sent or acknowledged */
+	unsigned rx_keep;    /* frames kept while the application is elsewhere */
+	unsigned frame_max;  /* bytes of the largest frame to use; every port must carry it */
 	hk_lost_fn lost;
 	void *lost_arg;
 };
 
 void hk_fabric_config_default(struct hk_fabric_config *cfg);
+
+/* The window (packets) that suits frames of @frame_max bytes: enough bytes in flight for a fast
+ * network, few enough that the buffers in flight stay in a core's cache. */
+uint16_t hk_fabric_window_for(unsigned frame_max);
 
 /* Needs hk_eal_init() before. */
 int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
@@ -80,7 +85,7 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms);
 /* Gives @port to the fabric, which owns it from here on. Returns its index or a negative errno. */
 int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_error *err);
 
-/* Payload bytes of one frame that every port carries. Fixed by the first port. */
+/* Payload bytes of one frame of frame_max. */
 size_t hk_fabric_frame_payload(const struct hk_fabric *f);
 
 /* ---- peers --------------------------------------------------------------------------------- */
@@ -104,8 +109,9 @@ hk_buf *hk_fabric_alloc(struct hk_fabric *f);
 void hk_fabric_free(struct hk_fabric *f, hk_buf *b);
 
 /* Sends the message that lies in @count buffers (1 to HK_WIRE_MAX_FRAGS), @len[i] bytes in each.
- * Sent now if the peer's window has room, otherwise in order when it has. Returns 0, or -ENOTCONN
- * if the peer is dead or gone (the buffers are freed all the same). */
+ * Sent now if the peer's window has room (returns 0), otherwise in order when it has (returns 1: a
+ * good moment to prepare no more for this peer, see hk_fabric_backlogged()). -ENOTCONN if the
+ * peer is dead or gone; the buffers are freed all the same. */
 int hk_fabric_sendv(struct hk_fabric *f, hk_peer peer, uint8_t am, hk_buf *const *bufs,
 		    const size_t *len, unsigned count);
 
@@ -114,6 +120,9 @@ static inline int hk_fabric_send(struct hk_fabric *f, hk_peer peer, uint8_t am, 
 {
 	return hk_fabric_sendv(f, peer, am, &b, &len, 1);
 }
+
+/* True while messages to @peer wait for room in its window. */
+bool hk_fabric_backlogged(const struct hk_fabric *f, hk_peer peer);
 
 /* True when few buffers are left: a good moment to stop taking new work. */
 bool hk_fabric_low(const struct hk_fabric *f);

@@ -53,6 +53,11 @@ bool hk_fabric_low(const struct hk_fabric *f)
 	return f->tx_out + f->cfg.tx_buffers / HK_LOW_DIVISOR >= f->cfg.tx_buffers;
 }
 
+bool hk_fabric_backlogged(const struct hk_fabric *f, hk_peer p)
+{
+	return f->peer[p].backlog_head != NULL;
+}
+
 /* ---- the port's transmit queue ------------------------------------------------------------- */
 
 static void lane_flush(struct hk_lane *l)
@@ -217,6 +222,7 @@ int hk_fabric_sendv(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *b
 		if (HK_LIKELY(!t->backlog_head))
 			while (i < count && send_now(f, p, bufs[i], now))
 				i++;
+		rc = i < count;
 		for (; i < count; i++)
 			backlog_add(f, p, bufs[i]);
 		f->n.am_sent++;

@@ -51,13 +51,18 @@ struct hk_modex {
 #define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
 #define HK_MODEX_VERSION 1
 
+struct mca_btl_base_endpoint_t;
+typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
+typedef mca_btl_base_endpoint_t hk_endpoint;
+
 struct mca_btl_base_endpoint_t {
 	opal_list_item_t super;
 	opal_proc_t *proc;
 	hk_peer peer;
+	opal_list_t owed; /* descriptors sent whose callback waits: see send.c */
+	bool owing;       /* in the module's list of endpoints with such */
+	hk_endpoint *next_owing;
 };
-typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
-typedef mca_btl_base_endpoint_t hk_endpoint;
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
 
 struct hk_btl_params {
@@ -98,7 +103,7 @@ struct hk_btl_module {
 	opal_free_list_t frags, long_frags;
 	opal_list_t endpoints;
 	hk_endpoint **by_peer; /* [max_peers] */
-	opal_list_t owed;      /* descriptors sent whose callback waits: see send.c */
+	hk_endpoint *owing;    /* endpoints that owe callbacks */
 	mca_btl_base_module_error_cb_fn_t error_cb;
 };
 
@@ -133,7 +138,7 @@ void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
 /* ---- send.c */
 void hk_btl_send_init(void);
 void hk_btl_send_fini(void);
-void hk_btl_pay_owed(void);
+void hk_btl_pay_owed(bool all);
 mca_btl_base_descriptor_t *hk_btl_alloc(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 					uint8_t order, size_t size, uint32_t flags);
 int hk_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des);

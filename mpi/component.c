@@ -114,8 +114,8 @@ static int component_progress(void)
 	if (hk_btl.threads && pthread_mutex_trylock(&hk_btl.lock) != 0)
 		return 0;
 	done = (int)hk_fabric_progress(hk_btl.fabric);
-	if (HK_UNLIKELY(!opal_list_is_empty(&hk_btl.owed)) && !hk_fabric_low(hk_btl.fabric))
-		hk_btl_pay_owed();
+	if (HK_UNLIKELY(hk_btl.owing != NULL))
+		hk_btl_pay_owed(false);
 	hk_btl_unlock();
 	return done;
 }

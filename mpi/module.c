@@ -16,7 +16,19 @@
 #include <time.h>
 #include <unistd.h>
 
-OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, NULL, NULL);
+static void endpoint_construct(hk_endpoint *ep)
+{
+	OBJ_CONSTRUCT(&ep->owed, opal_list_t);
+	ep->owing = false;
+}
+
+static void endpoint_destruct(hk_endpoint *ep)
+{
+	OBJ_DESTRUCT(&ep->owed);
+}
+
+OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, endpoint_construct,
+		   endpoint_destruct);
 
 #define PARAMS (&mca_btl_hikyaku_component.param)
 
@@ -58,7 +70,7 @@ static void engine_config(struct hk_engine_config *c)
 	c->endpoint = hk_btl.endpoint;
 	c->epoch = hk_btl.epoch;
 	c->max_peers = p->max_peers;
-	c->window = (uint16_t)p->window;
+
 	c->crc = p->crc;
 	c->ack_every = (uint16_t)HK_MIN(p->ack_every, 0xffffu);
 	c->ack_delay = p->ack_delay_us * HK_USEC;
@@ -105,6 +117,7 @@ int hk_btl_module_init(struct hk_error *err)
 	identify();
 	hk_fabric_config_default(&cfg);
 	engine_config(&cfg.engine);
+
 	cfg.tx_buffers = p->tx_buffers;
 	cfg.rx_keep = p->rx_keep;
 	cfg.frame_max = p->frame_max;
@@ -123,6 +136,7 @@ int hk_btl_module_init(struct hk_error *err)
 		if (!cfg.frame_max || cfg.frame_max > port->info.frame_max)
 			cfg.frame_max = port->info.frame_max;
 	}
+	cfg.engine.window = p->window ? (uint16_t)p->window : hk_fabric_window_for(cfg.frame_max);
 	rc = hk_fabric_open(&cfg, &hk_btl.fabric, err);
 	if (rc == 0 && port)
 		rc = hk_fabric_add_port(hk_btl.fabric, port, err);
@@ -136,7 +150,6 @@ int hk_btl_module_init(struct hk_error *err)
 	if (!hk_btl.by_peer)
 		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", p->max_peers);
 	OBJ_CONSTRUCT(&hk_btl.endpoints, opal_list_t);
-	OBJ_CONSTRUCT(&hk_btl.owed, opal_list_t);
 	set_limits();
 	hk_btl_send_init();
 	hk_btl_recv_init(hk_btl.fabric);
@@ -317,6 +330,7 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 
 		if (!ep || hk_btl.by_peer[ep->peer] != ep)
 			continue;
+		hk_btl_pay_owed(true);
 		hk_btl.by_peer[ep->peer] = NULL;
 		opal_list_remove_item(&hk_btl.endpoints, &ep->super);
 		OBJ_RELEASE(ep);
@@ -352,7 +366,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	unsigned left;
 
 	(void)btl;
-	hk_btl_pay_owed();
+	hk_btl_pay_owed(true);
 	left = hk_fabric_close(hk_btl.fabric, PARAMS->linger_ms);
 	hk_btl.fabric = NULL;
 	if (left)
@@ -361,7 +375,6 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	for (opal_list_item_t *i; (i = opal_list_remove_first(&hk_btl.endpoints));)
 		OBJ_RELEASE(i);
 	OBJ_DESTRUCT(&hk_btl.endpoints);
-	OBJ_DESTRUCT(&hk_btl.owed);
 	hk_btl_send_fini();
 	free(hk_btl.by_peer);
 	return OPAL_SUCCESS;

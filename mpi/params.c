@@ -142,8 +142,9 @@ static void reg_protocol(void)
 		 OPAL_INFO_LVL_3, false, &p->crc);
 	reg_uint("eager_frames", "Frames of the longest message that is sent without asking (1-16)",
 		 OPAL_INFO_LVL_5, 1, &p->eager_frames);
-	reg_uint("window", "Packets in flight to a peer at the most (power of two, 8-256)",
-		 OPAL_INFO_LVL_5, HK_WIRE_WINDOW, &p->window);
+	reg_uint("window",
+		 "Packets in flight to a peer at the most (power of two, 8-256); 0: by frame size",
+		 OPAL_INFO_LVL_5, 0, &p->window);
 	reg_uint("max_peers", "Peers a rank can talk to", OPAL_INFO_LVL_5, 4096, &p->max_peers);
 	reg_uint("key", "Job key carried by every frame; 0: made from the job's id",
 		 OPAL_INFO_LVL_6, 0, &p->key);

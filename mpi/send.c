@@ -12,21 +12,24 @@
  * (an eager message of several frames) lies in ordinary memory and is cut up at send.
  *
  * Completion. The fabric takes the bytes over at once, so a send is complete when it returns
- * (return value 1). With one exception: ob1 retries what it could not send only when a callback
- * of an earlier send runs. So when buffers become few, descriptors are kept ("owed") and their
- * callbacks run once buffers are back: whenever alloc fails, callbacks are owed that will make
- * ob1 try again.
+ * (return value 1). With two exceptions, in which the descriptor is kept and its callback is owed
+ * until later:
+ *  - the peer's window was full. ob1 then pauses after a few fragments instead of copying a whole
+ *    message into buffers that would leave the cache before they can be sent;
+ *  - buffers are few. ob1 retries what it could not send only when a callback of an earlier send
+ *    runs: so whenever alloc fails, callbacks are owed that will make it try again.
  */
 #include "mpi/btl_hikyaku.h"
 
 #include "opal/datatype/opal_convertor.h"
 
+#include <errno.h>
+
 typedef struct hk_frag {
 	mca_btl_base_descriptor_t base;
 	mca_btl_base_segment_t seg;
-	hk_endpoint *ep; /* while the callback is owed */
-	hk_buf *buf;     /* one frame, or … */
-	char *bytes;     /* … several: follows this struct; else NULL */
+	hk_buf *buf; /* one frame, or … */
+	char *bytes; /* … several: follows this struct; else NULL */
 } hk_frag;
 
 static void frag_construct(hk_frag *frag)
@@ -189,15 +192,14 @@ static int send_long(hk_endpoint *ep, const hk_frag *frag, mca_btl_base_tag_t ta
 		if (HK_UNLIKELY(!bufs[n])) {
 			while (n--)
 				hk_fabric_free(hk_btl.fabric, bufs[n]);
-			return OPAL_ERR_OUT_OF_RESOURCE;
+			return -ENOBUFS;
 		}
 		memcpy(hk_buf_data(bufs[n]), from, part);
 		len[n++] = part;
 		from += part;
 		left -= part;
 	}
-	return hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, bufs, len, n) ? OPAL_ERR_UNREACH
-									   : OPAL_SUCCESS;
+	return hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, bufs, len, n);
 }
 
 static void complete(hk_frag *frag, hk_endpoint *ep, int status)
@@ -210,11 +212,23 @@ static void complete(hk_frag *frag, hk_endpoint *ep, int status)
 		frag_put(frag);
 }
 
+/* Keeps @frag until hk_btl_pay_owed() runs its callback. */
+static void owe(hk_frag *frag, hk_endpoint *ep)
+{
+	frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
+	opal_list_append(&ep->owed, (opal_list_item_t *)frag);
+	if (ep->owing)
+		return;
+	ep->owing = true;
+	ep->next_owing = hk_btl.owing;
+	hk_btl.owing = ep;
+}
+
 int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base_descriptor_t *des,
 		mca_btl_base_tag_t tag)
 {
 	hk_frag *frag = (hk_frag *)des;
-	int rc = 1;
+	int rc;
 
 	(void)btl;
 	hk_btl_lock();
@@ -222,33 +236,44 @@ int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base
 		hk_buf *buf = frag->buf;
 
 		frag->buf = NULL; /* the fabric's from here on */
-		if (HK_UNLIKELY(hk_fabric_send(hk_btl.fabric, ep->peer, tag, buf,
-					       frag->seg.seg_len) != 0))
-			rc = OPAL_ERR_UNREACH;
+		rc = hk_fabric_send(hk_btl.fabric, ep->peer, tag, buf, frag->seg.seg_len);
 	} else {
-		int err = send_long(ep, frag, tag);
-
-		rc = err == OPAL_SUCCESS ? 1 : err;
+		rc = send_long(ep, frag, tag);
 	}
-	if (HK_UNLIKELY(rc == 1 && hk_fabric_low(hk_btl.fabric))) {
-		frag->base.des_flags |= MCA_BTL_DES_SEND_ALWAYS_CALLBACK;
-		frag->ep = ep;
-		opal_list_append(&hk_btl.owed, (opal_list_item_t *)frag);
+	if (HK_UNLIKELY(rc < 0)) {
+		rc = OPAL_ERR_UNREACH;
+	} else if (HK_UNLIKELY(rc == 1 || hk_fabric_low(hk_btl.fabric))) {
+		owe(frag, ep);
 		rc = OPAL_SUCCESS;
-	} else if (HK_LIKELY(rc == 1)) {
+	} else {
 		complete(frag, ep, OPAL_SUCCESS);
+		rc = 1;
 	}
 	hk_btl_unlock();
 	return rc;
 }
 
-/* Runs the callbacks that are owed; ob1 then retries what it could not send. */
-void hk_btl_pay_owed(void)
+/* Runs the callbacks that are owed and due (with @all: all of them); ob1 then sends what waits. */
+void hk_btl_pay_owed(bool all)
 {
-	for (size_t n = opal_list_get_size(&hk_btl.owed); n; n--) {
-		hk_frag *frag = (hk_frag *)opal_list_remove_first(&hk_btl.owed);
+	hk_endpoint *ep = hk_btl.owing, *next;
 
-		complete(frag, frag->ep, OPAL_SUCCESS);
+	if (!all && hk_fabric_low(hk_btl.fabric))
+		return;
+	/* callbacks send, and may owe anew: so the list is taken off first */
+	hk_btl.owing = NULL;
+	for (; ep; ep = next) {
+		next = ep->next_owing;
+		size_t n = opal_list_get_size(&ep->owed);
+
+		if (!all && hk_fabric_backlogged(hk_btl.fabric, ep->peer)) {
+			ep->next_owing = hk_btl.owing;
+			hk_btl.owing = ep;
+			continue;
+		}
+		ep->owing = false;
+		while (n--)
+			complete((hk_frag *)opal_list_remove_first(&ep->owed), ep, OPAL_SUCCESS);
 	}
 }
 
@@ -287,9 +312,9 @@ int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 	int rc = hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, bufs, len, n);
 
 	hk_btl_unlock();
-	if (HK_UNLIKELY(rc && descriptor))
+	if (HK_UNLIKELY(rc < 0 && descriptor))
 		*descriptor = NULL;
-	return rc ? OPAL_ERR_UNREACH : OPAL_SUCCESS;
+	return rc < 0 ? OPAL_ERR_UNREACH : OPAL_SUCCESS;
 
 undo:
 	while (n--)
