@@ -76,6 +76,9 @@ static uint32_t credit_edge(const struct hk_engine *e, const struct hk_peer_rec 
 			share = 1;
 		grant = HK_MIN(grant, share);
 	}
+	/* whoever began a message can finish it, or half messages would fill the budget for ever */
+	if (HK_UNLIKELY(r->rx_frags && grant < HK_WIRE_MAX_FRAGS))
+		grant = HK_MIN(w, HK_WIRE_MAX_FRAGS);
 	uint32_t edge = r->rx_next + grant;
 
 	return hk_psn_before(r->rx_edge, edge) ? edge : r->rx_edge;
@@ -124,10 +127,11 @@ void hk_engine_rx_held(struct hk_engine *e, hk_peer p, int delta)
 		return;
 	struct hk_peer_rec *r = hk_rec(e, p);
 
-	if (!hk_talks(r)) /* its account was closed with it */
-		return;
+	delta = HK_MAX(delta, -(int)r->held); /* no caller can let go of more than it holds */
 	r->held = (uint16_t)(r->held + delta);
 	e->rx_held = (uint32_t)((int64_t)e->rx_held + delta);
+	if (!hk_talks(r))
+		return;
 
 	/* tell a peer that is stopped, or nearly, that it can go on: a quarter window at a time */
 	uint32_t told = r->rx_edge - r->rx_next, quarter = e->cfg.window / 4u;

@@ -40,13 +40,14 @@ typedef uint32_t hk_peer; /* index of a peer in its engine */
 struct hk_engine_config {
 	uint32_t key;      /* of the job */
 	uint32_t endpoint; /* of this end, unique in the job */
-	uint32_t epoch;    /* incarnation of this end; not 0; differs after a restart */
+	uint32_t epoch;    /* incarnation of this end: not 0, and later after a restart (serial
+				number arithmetic, RFC 1982): a clock in steps of some ms will do */
 	uint32_t max_peers;
 	uint32_t tx_blocks;  /* how many peers may have packets in flight at once */
 	uint32_t rx_blocks;  /* how many peers may have half-received messages at once */
 	uint32_t rx_budget;  /* received frames the caller can hold, over all peers */
 	uint16_t window;     /* packets in flight to a peer; power of two, 8 … HK_WIRE_WINDOW */
-	uint16_t resend_cap; /* resends emitted by one hk_engine_poll() at the most */
+	uint16_t resend_cap; /* resends (probes too) of one hk_engine_poll() at the most */
 	uint16_t ack_every;  /* an ack at the latest after this many packets */
 	bool crc;            /* seal every frame, refuse unsealed ones (the caller calls
 				hk_wire_seal() where hk_engine_crc() says so) */
@@ -83,7 +84,7 @@ enum hk_peer_state {
 enum hk_verdict {
 	HK_VERDICT_NONE = 0,
 	HK_VERDICT_SILENT,    /* nothing heard for peer_timeout while we waited for it */
-	HK_VERDICT_RESTARTED, /* it answers, but with another epoch: its memory of us is gone */
+	HK_VERDICT_RESTARTED, /* a later incarnation answers: its memory of us is gone */
 	HK_VERDICT_LEFT,      /* it said BYE while packets to it were still unacknowledged */
 	HK_VERDICT_STUCK,     /* it answers, yet one packet never arrives: an MTU on the way? */
 };

@@ -145,6 +145,7 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 		rx->count = 1;
 		rx->tokens[0] = token;
 	} else if (!hold_fragment(e, r, &rx->f, token, rx)) {
+		hk_ack_schedule(e, r, now, true); /* refused, but we live */
 		drop(rx, &e->n.drop_fragment);
 		return;
 	}
@@ -163,7 +164,7 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 static void input_reset(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f)
 {
 	/* it quotes the incarnation that was refused; only a refusal of the present one counts */
-	if (f->h.tsecr != r->epoch && f->h.tsecr != e->cfg.epoch) {
+	if (f->h.tsecr != r->epoch) {
 		e->n.drop_epoch++;
 		return;
 	}
@@ -177,6 +178,29 @@ static void input_bye(struct hk_engine *e, struct hk_peer_rec *r, const struct h
 	hk_loss_ack(e, r, f, now);
 	hk_peer_end(e, r, HK_PEER_LEFT,
 		    r->tx_una == r->tx_next ? HK_VERDICT_NONE : HK_VERDICT_LEFT);
+}
+
+/* A frame of another incarnation of @r than the one we know, sent to this one of ours. An earlier
+ * one is a stray. A later one proves that the peer restarted: a peer that we only heard of, or
+ * that is gone, simply begins anew. Returns whether the frame counts. */
+static bool other_incarnation(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
+			      uint64_t now)
+{
+	bool packet = f->h.type == HK_WIRE_DATA || f->h.type == HK_WIRE_PUT;
+
+	if (hk_psn_before(f->h.src_epoch, r->epoch) || !packet || hk_verdict_unread(e, r)) {
+		e->n.drop_epoch++;
+		return false;
+	}
+	if (r->state == HK_PEER_ACTIVE) {
+		e->n.drop_epoch++;
+		hk_peer_end(e, r, HK_PEER_DEAD, HK_VERDICT_RESTARTED);
+		return false;
+	}
+	if (hk_talks(r))
+		hk_peer_end(e, r, HK_PEER_LEFT, HK_VERDICT_NONE);
+	hk_peer_start(e, r, f->h.src, f->h.src_epoch, HK_PEER_HEARD, now);
+	return true;
 }
 
 /* Asks the next poll for a RESET to the sender of this frame. */
@@ -220,9 +244,14 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 			input_reset(e, r, &rx->f);
 		return;
 	}
-	if (HK_UNLIKELY(h->dst_epoch != e->cfg.epoch || (r && h->src_epoch != r->epoch))) {
+	if (HK_UNLIKELY(h->dst_epoch != e->cfg.epoch)) {
 		refuse_epoch(e, &rx->f);
 		return;
+	}
+	if (HK_UNLIKELY(r && h->src_epoch != r->epoch)) {
+		if (!other_incarnation(e, r, &rx->f, now))
+			return;
+		rx->new_peer = true;
 	}
 	if (HK_UNLIKELY(!r)) {
 		if (h->type != HK_WIRE_DATA && h->type != HK_WIRE_PUT) {

@@ -87,6 +87,7 @@ struct hk_peer_rec {
 	uint16_t ack_pending; /* packets that arrived since we last acknowledged */
 	uint32_t rx_block, rx_frags;
 	uint32_t ts_recent;
+	uint8_t tx_mid; /* the message sent last lacks fragments */
 	uint8_t talked; /* something was exchanged: worth a keepalive */
 	uint8_t in_ack_list, in_active_list, in_lost_list;
 	uint64_t ts_at;   /* when ts_recent arrived */
@@ -165,6 +166,9 @@ static inline bool hk_talks(const struct hk_peer_rec *r)
 struct hk_peer_rec *hk_peer_lookup(struct hk_engine *e, uint32_t endpoint);
 struct hk_peer_rec *hk_peer_create(struct hk_engine *e, uint32_t endpoint, uint32_t epoch,
 				   enum hk_peer_state state, uint64_t now);
+void hk_peer_start(struct hk_engine *e, struct hk_peer_rec *r, uint32_t endpoint, uint32_t epoch,
+		   enum hk_peer_state state, uint64_t now);
+bool hk_verdict_unread(const struct hk_engine *e, const struct hk_peer_rec *r);
 void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state state,
 		 enum hk_verdict why);
 

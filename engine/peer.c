@@ -48,10 +48,11 @@ struct hk_peer_rec *hk_peer_lookup(struct hk_engine *e, uint32_t endpoint)
 }
 
 /* Starts a record anew; what an earlier incarnation left must have been ended before. */
-static void peer_start(struct hk_engine *e, struct hk_peer_rec *r, uint32_t endpoint,
-		       uint32_t epoch, enum hk_peer_state state, uint64_t now)
+void hk_peer_start(struct hk_engine *e, struct hk_peer_rec *r, uint32_t endpoint, uint32_t epoch,
+		   enum hk_peer_state state, uint64_t now)
 {
 	uint32_t credit = HK_MIN((uint32_t)e->cfg.window, HK_INITIAL_CREDIT);
+	uint16_t held = r->held; /* the caller has those buffers whoever the peer is now */
 
 	*r = (struct hk_peer_rec){
 		.endpoint = endpoint,
@@ -61,6 +62,7 @@ static void peer_start(struct hk_engine *e, struct hk_peer_rec *r, uint32_t endp
 		.rx_edge = credit,
 		.tx_block = HK_NIL,
 		.rx_block = HK_NIL,
+		.held = held,
 		.last_heard = now,
 	};
 	hk_cc_start(e, r);
@@ -75,12 +77,12 @@ struct hk_peer_rec *hk_peer_create(struct hk_engine *e, uint32_t endpoint, uint3
 	struct hk_peer_rec *r = hk_rec(e, e->peers);
 
 	*slot = e->peers++;
-	peer_start(e, r, endpoint, epoch, state, now);
+	hk_peer_start(e, r, endpoint, epoch, state, now);
 	return r;
 }
 
 /* Is the record still linked in a list of verdicts to be read? Then it must not start anew. */
-static bool verdict_unread(const struct hk_engine *e, const struct hk_peer_rec *r)
+bool hk_verdict_unread(const struct hk_engine *e, const struct hk_peer_rec *r)
 {
 	uint32_t p = hk_index(e, r);
 
@@ -104,11 +106,11 @@ hk_peer hk_engine_peer_add(struct hk_engine *e, uint32_t endpoint, uint32_t epoc
 		r->state = HK_PEER_ACTIVE;
 		return hk_index(e, r);
 	}
-	if (r->state == HK_PEER_ACTIVE || verdict_unread(e, r))
+	if (r->state == HK_PEER_ACTIVE || hk_verdict_unread(e, r))
 		return HK_PEER_NONE;
 	if (r->state == HK_PEER_HEARD) /* it was another incarnation that we heard of */
 		hk_peer_end(e, r, HK_PEER_LEFT, HK_VERDICT_NONE);
-	peer_start(e, r, endpoint, epoch, HK_PEER_ACTIVE, now);
+	hk_peer_start(e, r, endpoint, epoch, HK_PEER_ACTIVE, now);
 	return hk_index(e, r);
 }
 
@@ -142,6 +144,7 @@ void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state 
 	}
 	r->tx_una = r->tx_next;
 	r->in_flight = r->lost = r->sacked = 0;
+	r->tx_mid = 0;
 	hk_tx_block_release(e, r);
 	hk_timer_off(e, r);
 	hk_ack_cancel(e, r);
@@ -167,8 +170,7 @@ void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state 
 	if (r->talked)
 		e->talking--;
 	r->talked = 0;
-	e->rx_held -= r->held;
-	r->held = 0;
+
 	r->state = (uint8_t)state;
 	if (why == HK_VERDICT_NONE)
 		return;

@@ -261,7 +261,7 @@ static unsigned poll_reset(struct hk_engine *e, struct hk_out *o)
 
 unsigned hk_engine_poll(struct hk_engine *e, uint64_t now, struct hk_out *out, unsigned max)
 {
-	unsigned n = 0;
+	unsigned n = 0, probes = 0;
 
 	if (HK_LIKELY(hk_engine_deadline(e) > now) || max == 0)
 		return 0;
@@ -269,10 +269,17 @@ unsigned hk_engine_poll(struct hk_engine *e, uint64_t now, struct hk_out *out, u
 		n += poll_reset(e, &out[n]);
 	if (e->bye_next < e->peers)
 		n += poll_bye(e, now, &out[n], max - n);
-	if (e->timer_min <= now)
+	if (e->timer_min <= now) {
+		unsigned before = n;
+
 		n += poll_timers(e, now, &out[n], max - n);
-	if (e->lost_head != HK_NIL)
-		n += poll_lost(e, now, &out[n], HK_MIN(max - n, (unsigned)e->cfg.resend_cap));
+		probes = n - before;
+	}
+	if (e->lost_head != HK_NIL) {
+		unsigned cap = e->cfg.resend_cap - HK_MIN(probes, e->cfg.resend_cap);
+
+		n += poll_lost(e, now, &out[n], HK_MIN(max - n, cap));
+	}
 	while (n < max && e->ack_head != HK_NIL && hk_rec(e, e->ack_head)->ack_due <= now)
 		hk_ack_emit(e, hk_rec(e, e->ack_head), now, 0, &out[n++]);
 	return n;

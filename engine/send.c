@@ -27,9 +27,11 @@ unsigned hk_engine_reap(struct hk_engine *e, uint64_t *tokens, unsigned max)
 	return n;
 }
 
+/* Not while the message sent last lacks fragments: its receiver holds an rx block for it, and
+ * peers that wait for each other's blocks would wait for ever. */
 void hk_tx_block_release(struct hk_engine *e, struct hk_peer_rec *r)
 {
-	if (r->tx_block == HK_NIL)
+	if (r->tx_block == HK_NIL || r->tx_mid)
 		return;
 	hk_tx_block(e, r->tx_block)->token = e->tx_free;
 	e->tx_free = r->tx_block;
@@ -144,6 +146,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	if (r->tx_next == r->tx_una)
 		r->progress_at = now;
 	r->tx_next++;
+	r->tx_mid = pkt->frag + 1 < pkt->frags;
 	r->in_flight++;
 	e->unacked++;
 	e->n.tx_packets++;

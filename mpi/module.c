@@ -57,9 +57,9 @@ static void identify(void)
 	/* all jobs of one mpirun share the upper half of the job id, and so the key */
 	hk_btl.key = PARAMS->key ? PARAMS->key : mix32((me.jobid >> 16) + UINT64_C(0x48696b79));
 	hk_btl.endpoint = endpoint_of(me);
-	hk_btl.epoch = mix32(((uint64_t)t.tv_sec << 30) ^ (uint64_t)t.tv_nsec ^
-			     ((uint64_t)getpid() << 40)) |
-		       1;
+	/* later after every restart: steps of 8 ms, wrapping after a year */
+	hk_btl.epoch = (uint32_t)(((uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec) >> 23);
+	hk_btl.epoch += hk_btl.epoch == 0;
 }
 
 static void engine_config(struct hk_engine_config *c)
