@@ -62,7 +62,8 @@ struct hk_memif_guard;
 
 /* Takes the connected control socket of the memif at @path away from DPDK's interrupt thread (see
  * the page on top of the file for why). Call once, when the link is up. */
-struct hk_memif_guard *hk_memif_guard_arm(const char *path, bool server, struct hk_error *err);
+int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **guard,
+		       struct hk_error *err);
 
 /* Is the process at the other end still there? */
 bool hk_memif_guard_alive(const struct hk_memif_guard *g);

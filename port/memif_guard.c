@@ -158,13 +158,12 @@ static void exchange(struct hk_memif_guard *g)
 	g->quiet = pair[0];
 }
 
-struct hk_memif_guard *hk_memif_guard_arm(const char *path, bool server, struct hk_error *err)
+int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **guard,
+		       struct hk_error *err)
 {
 	struct hk_memif_guard *g = calloc(1, sizeof(*g));
-	if (!g) {
-		hk_error_set(err, -ENOMEM, "no memory for the guard of %s", path);
-		return NULL;
-	}
+	if (!g)
+		return hk_error_set(err, -ENOMEM, "no memory for the guard of %s", path);
 	g->real = g->quiet = -1;
 	g->server = server;
 	snprintf(g->path, sizeof(g->path), "%s", path);
@@ -174,14 +173,15 @@ struct hk_memif_guard *hk_memif_guard_arm(const char *path, bool server, struct 
 		rc = -g->error;
 	if (rc == 0)
 		rc = in_interrupt_thread(g, NULL); /* the set has been built anew */
-	if (rc == 0)
-		return g;
-	hk_error_set(err, rc,
-		     "memif %s: cannot take over its control socket: %s\nfix: see whether the "
-		     "other end has just ended (ENOTCONN), or raise `ulimit -n`",
-		     path, strerror(-rc));
+	if (rc == 0) {
+		*guard = g;
+		return 0;
+	}
 	hk_memif_guard_free(g);
-	return NULL;
+	return hk_error_set(err, rc,
+			    "memif %s: cannot take over its control socket: %s\nfix: see whether "
+			    "the other end has just ended (ENOTCONN), or raise `ulimit -n`",
+			    path, strerror(-rc));
 }
 
 bool hk_memif_guard_alive(const struct hk_memif_guard *g)

@@ -286,6 +286,8 @@ static int learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk
 	info->queues = 1;
 	info->numa = rte_eth_dev_socket_id(p->port.id);
 	info->tx_multi_seg = dev->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	if (!info->rx_ring)
+		info->rx_ring = NIC_RING;
 	if (!info->frame_max) { /* a NIC: what the driver says, without the FCS */
 		uint32_t len = dev->max_rx_pktlen ? dev->max_rx_pktlen : RTE_ETHER_MAX_LEN;
 		if (dev->max_mtu && dev->max_mtu != UINT16_MAX)
@@ -328,7 +330,8 @@ static int make_pool(struct hk_port_impl *p, unsigned buffers, struct rte_mempoo
 	buffers += xdp ? AF_XDP_IN_RING : 2u * info->rx_ring;
 	char name[RTE_MEMPOOL_NAMESIZE];
 	snprintf(name, sizeof(name), "hk_pool_%u", p->port.id);
-	p->port.pool = rte_pktmbuf_pool_create(name, buffers, POOL_CACHE, 0, (uint16_t)room,
+	unsigned cache = HK_MIN((unsigned)POOL_CACHE, buffers / 2); /* DPDK's bound: two thirds */
+	p->port.pool = rte_pktmbuf_pool_create(name, buffers, cache, 0, (uint16_t)room,
 					       SOCKET_ID_ANY);
 	if (!p->port.pool)
 		return hk_error_set(err, -ENOMEM,
@@ -346,7 +349,7 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 	struct hk_port_info *info = &p->port.info;
 	struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_NONE},
 				    .txmode = {.mq_mode = RTE_ETH_MQ_TX_NONE}};
-	uint16_t rx = info->rx_ring ? info->rx_ring : NIC_RING, tx = rx;
+	uint16_t rx = info->rx_ring, tx = rx;
 	bool nic = p->spec.kind == HK_SPEC_PCI;
 	const char *step = "configure";
 
@@ -508,13 +511,26 @@ void hk_port_close(struct hk_port *port)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
-bool hk_port_link(const struct hk_port *port)
+/* Once a memif is up, its guard must be armed before anybody polls it. */
+static int guard_link(struct hk_port_impl *p, struct hk_error *err)
 {
-	struct hk_port_impl *p = (struct hk_port_impl *)(uintptr_t)port;
+	if (p->spec.kind != HK_SPEC_MEMIF || p->guard)
+		return 0;
+	return hk_memif_guard_arm(p->spec.socket, p->spec.server, &p->guard, err);
+}
+
+static bool driver_link(const struct hk_port *port)
+{
 	struct rte_eth_link link;
+	return rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status;
+}
+
+bool hk_port_link(struct hk_port *port)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)port;
 	if (p->guard)
 		return hk_memif_guard_alive(p->guard);
-	return rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status;
+	return driver_link(port) && guard_link(p, NULL) == 0;
 }
 
 int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err)
@@ -523,7 +539,7 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
 	int64_t deadline = hk_now_ms() + timeout_ms;
 	bool memif = p->spec.kind == HK_SPEC_MEMIF;
 
-	while (!hk_port_link(port)) {
+	while (!p->guard && !driver_link(port)) {
 		if (hk_now_ms() >= deadline)
 			return hk_error_set(err, -ETIMEDOUT, "port %s: %s within %d ms\nfix: %s",
 					    port->info.spec,
@@ -534,10 +550,7 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
 						  : "check the cable and the switch, or the peer");
 		hk_pause_1ms();
 	}
-	if (!memif || p->guard)
-		return 0;
-	p->guard = hk_memif_guard_arm(p->spec.socket, p->spec.server, err);
-	return p->guard ? 0 : -EIO;
+	return guard_link(p, err);
 }
 
 /* ---- sets of wires --------------------------------------------------------------------------- */

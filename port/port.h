@@ -34,7 +34,7 @@
 struct hk_eal_config {
 	unsigned memory_mb;     /* for buffers; 0: 256 */
 	bool hugepages;         /* false: ordinary memory (no set-up by an administrator needed) */
-	char pci_allow[208];	/* PCI devices to probe, separated by spaces; "": no PCI */
+	char pci_allow[208];    /* PCI devices to probe, separated by spaces; "": no PCI */
 	const char *extra_args; /* appended, split at spaces; may be NULL */
 	bool verbose;           /* let DPDK log to stderr */
 };
@@ -87,8 +87,9 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
  * pool is freed if the port made it. NULL is allowed. */
 void hk_port_close(struct hk_port *port);
 
-/* Is the link up (a memif: is the peer connected)? Slow path: it may make a system call. */
-bool hk_port_link(const struct hk_port *port);
+/* Is the link up (a memif: is the peer connected)? Slow path: it may make a system call. By the
+ * thread that polls the port. */
+bool hk_port_link(struct hk_port *port);
 
 /* Waits at most @timeout_ms for the link. hk_port_open() has done so itself, except for the server
  * end of a memif, whose peer may come later (open all servers, then all clients, then wait):

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/port/test_spec.c: what port specs mean, and how wrong ones are refused.
+ */
+#include "port/port.h"
+#include "port/spec.h"
+#include "tests/unit/hk_test.h"
+
+#include <errno.h>
+
+static struct hk_spec parse(const char *text)
+{
+	struct hk_error err = {""};
+	struct hk_spec s;
+	CHECK_MSG(hk_spec_parse(text, &s, &err) == 0, "%s is refused: %s", text, err.text);
+	return s;
+}
+
+static void memif(void)
+{
+	struct hk_spec s = parse("memif:socket=/run/a.sock,role=server,id=3,frame=2048,ring=128");
+	CHECK_EQ(s.kind, HK_SPEC_MEMIF);
+	CHECK(strcmp(s.socket, "/run/a.sock") == 0);
+	CHECK(s.server);
+	CHECK_EQ(s.id, 3);
+	CHECK_EQ(s.frame, 2048);
+	CHECK_EQ(s.ring, 128);
+	CHECK(!parse("memif:role=client,socket=/a/b").server);
+}
+
+static void wire_set(void)
+{
+	struct hk_spec s = parse("memif:dir=/run/hk");
+	CHECK_EQ(s.kind, HK_SPEC_MEMIF_SET);
+	CHECK(strcmp(s.dir, "/run/hk") == 0);
+	CHECK_EQ(parse("memif:ring=64,dir=/x").kind, HK_SPEC_MEMIF_SET);
+	CHECK(hk_port_spec_is_wire_set("memif:dir=/run/hk"));
+	CHECK(!hk_port_spec_is_wire_set("memif:socket=/run/dir=,role=server"));
+	CHECK(!hk_port_spec_is_wire_set("af_xdp:iface=dir"));
+	CHECK(!hk_port_spec_is_wire_set("rubbish"));
+}
+
+static void wires_meet(void)
+{
+	char a[256], b[256], c[256];
+	bool a_serves, b_serves;
+	struct hk_error err;
+	const char *set = "memif:dir=/run/hk,ring=64;faults=drop=0.5,seed=3";
+
+	CHECK_EQ(hk_port_wire_spec(set, 7, 2, 9, a, sizeof(a), &a_serves, &err), 0);
+	CHECK_EQ(hk_port_wire_spec(set, 7, 9, 2, b, sizeof(b), &b_serves, &err), 0);
+	CHECK(a_serves && !b_serves);
+	struct hk_spec sa = parse(a), sb = parse(b);
+	CHECK(strcmp(sa.socket, sb.socket) == 0);
+	CHECK(sa.server && !sb.server);
+	CHECK_EQ(sa.ring, 64);
+	CHECK(sa.faulty && sa.faults.seed == 3);
+	/* another pair and another job have other sockets */
+	CHECK_EQ(hk_port_wire_spec(set, 7, 2, 8, c, sizeof(c), &a_serves, &err), 0);
+	CHECK(strcmp(parse(c).socket, sa.socket) != 0);
+	CHECK_EQ(hk_port_wire_spec(set, 8, 2, 9, c, sizeof(c), &a_serves, &err), 0);
+	CHECK(strcmp(parse(c).socket, sa.socket) != 0);
+
+	CHECK(hk_port_wire_spec(set, 7, 2, 2, a, sizeof(a), &a_serves, &err) < 0);
+	CHECK(hk_port_wire_spec(set, 7, 2, 3, a, 20, &a_serves, &err) < 0);
+	CHECK(hk_port_wire_spec("af_xdp:iface=a", 7, 2, 3, a, sizeof(a), &a_serves, &err) < 0);
+	char deep[160] = "memif:dir=/";
+	memset(deep + 11, 'd', 96);
+	deep[107] = '\0';
+	CHECK_EQ(hk_port_wire_spec(deep, 7, 2, 3, a, sizeof(a), &a_serves, &err), -ENAMETOOLONG);
+}
+
+static void kernel_interfaces(void)
+{
+	struct hk_spec s = parse("af_xdp:iface=eth0,queue=5,mode=copy,busy=64");
+	CHECK_EQ(s.kind, HK_SPEC_AF_XDP);
+	CHECK_EQ(s.queue, 5);
+	CHECK_EQ(s.busy, 64);
+	CHECK_EQ(s.mode, HK_SPEC_MODE_COPY);
+	s = parse("af_packet:iface=eth0");
+	CHECK_EQ(s.kind, HK_SPEC_AF_PACKET);
+	CHECK(strcmp(s.iface, "eth0") == 0);
+}
+
+static void devices(void)
+{
+	struct hk_spec s = parse("pci:0000:3b:02.1");
+	CHECK_EQ(s.kind, HK_SPEC_PCI);
+	CHECK(strcmp(s.device, "0000:3b:02.1") == 0);
+	s = parse("vdev:net_ring0,nodeaction=a:0:CREATE");
+	CHECK_EQ(s.kind, HK_SPEC_VDEV);
+	CHECK(strcmp(s.device, "net_ring0,nodeaction=a:0:CREATE") == 0);
+}
+
+static void ranks(void)
+{
+	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3", 1);
+	setenv("OMPI_COMM_WORLD_RANK", "17", 1);
+	struct hk_spec s = parse("af_xdp:iface=hk{local_rank}x{rank}");
+	CHECK(strcmp(s.iface, "hk3x17") == 0);
+	CHECK(strcmp(s.text, "af_xdp:iface=hk3x17") == 0);
+	unsetenv("OMPI_COMM_WORLD_RANK");
+	struct hk_error err;
+	CHECK_EQ(hk_spec_parse("af_xdp:iface=hk{rank}", &s, &err), -EINVAL);
+	CHECK(strstr(err.text, "OMPI_COMM_WORLD_RANK"));
+}
+
+static void faults(void)
+{
+	struct hk_spec s = parse("af_packet:iface=a;faults=drop=0.01,dup=1,reorder=0,corrupt=0.5,"
+				 "delay=1e-3,delay_us=100,seed=0x10");
+	CHECK(s.faulty);
+	CHECK(s.faults.drop == 0.01 && s.faults.dup == 1 && s.faults.reorder == 0);
+	CHECK(s.faults.corrupt == 0.5 && s.faults.delay == 1e-3);
+	CHECK_EQ(s.faults.delay_us, 100);
+	CHECK_EQ(s.faults.seed, 16);
+	CHECK_EQ(parse("af_packet:iface=a;faults=drop=0").faults.delay_us, 200);
+	CHECK(!parse("af_packet:iface=a").faulty);
+}
+
+static void refused(void)
+{
+	static const struct {
+		const char *spec, *says;
+	} bad[] = {
+		{"", "kind of port"},
+		{"memif", "kind of port"},
+		{"tcp:iface=a", "\"tcp\""},
+		{"memif:", "socket is missing"},
+		{"memif:socket=/a/b", "role is missing"},
+		{"memif:role=server", "socket is missing"},
+		{"memif:socket=/a/b,role=boss", "role=boss"},
+		{"memif:socket=,role=server", "socket is empty"},
+		{"memif:socket=/a/b,role=server,colour=red", "\"colour\" is not a key"},
+		{"memif:socket=/a/b,role=server,colour=red", "socket, role, id, frame, ring"},
+		{"memif:socket=/a/b,role=server,role=client", "role is given twice"},
+		{"memif:socket=/a/b,role=server,id", "\"id\" has no value"},
+		{"memif:socket=/a/b,role=server,id=-1", "id=-1"},
+		{"memif:socket=/a/b,role=server,id=1x", "id=1x"},
+		{"memif:socket=/a/b,role=server,id=", "id="},
+		{"memif:socket=/a/b,role=server,id=65536", "65535"},
+		{"memif:socket=/a/b,role=server,ring=99999999999999999999", "ring="},
+		{"memif:dir=/a,role=server", "\"role\" is not a key"},
+		{"memif:dir=/a,dir=/b", "twice"},
+		{"af_xdp:iface=a-name-of-16-bytes", "longer than 15"},
+		{"af_xdp:queue=1", "iface is missing"},
+		{"af_xdp:iface=a,mode=generic", "mode=auto or mode=copy"},
+		{"af_packet:iface=a,queue=1", "\"queue\" is not a key"},
+		{"pci:", "missing"},
+		{"vdev:", "missing"},
+		{"af_packet:iface={host}", "{local_rank}"},
+		{"af_packet:iface=a;drop=1", "\";drop=1\""},
+		{"af_packet:iface=a;faults=drop=2", "drop=2"},
+		{"af_packet:iface=a;faults=drop=-0.1", "drop=-0.1"},
+		{"af_packet:iface=a;faults=drop=nan", "drop=nan"},
+		{"af_packet:iface=a;faults=drop=0.1x", "drop=0.1x"},
+		{"af_packet:iface=a;faults=drop", "\"drop\""},
+		{"af_packet:iface=a;faults=loss=0.1", "\"loss\""},
+		{"af_packet:iface=a;faults=seed=x", "seed=x"},
+		{"af_packet:iface=a;faults=delay_us=0", "delay_us=0"},
+	};
+	for (size_t i = 0; i < HK_ARRAY_LEN(bad); i++) {
+		struct hk_error err = {""};
+		struct hk_spec s;
+		CHECK_MSG(hk_spec_parse(bad[i].spec, &s, &err) == -EINVAL, "%s is accepted",
+			  bad[i].spec);
+		CHECK_MSG(strstr(err.text, bad[i].says), "%s: \"%s\" does not say \"%s\"",
+			  bad[i].spec, err.text, bad[i].says);
+		CHECK_MSG(strstr(err.text, "fix: "), "%s: \"%s\" names no fix", bad[i].spec,
+			  err.text);
+		CHECK_EQ(hk_spec_parse(bad[i].spec, &s, NULL), -EINVAL);
+	}
+	char longer[400];
+	memset(longer, 'a', sizeof(longer));
+	memcpy(longer, "vdev:", 5);
+	longer[399] = '\0';
+	struct hk_error err;
+	struct hk_spec s;
+	CHECK_EQ(hk_spec_parse(longer, &s, &err), -EINVAL);
+}
+
+/* Any bytes are parsed or refused; the sanitizers see the rest. */
+static void any_bytes(void)
+{
+	static const char *const pieces[] = {
+		"memif:", "af_xdp:", "af_packet:", "pci:", "vdev:",   "socket=", "role=",
+		"server", ",",       "=",          ";",    "faults=", "drop=",   "0.5",
+		"iface=", "{rank}",  "{",          "dir=", "/",       "ring=64"};
+	setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+	for (int i = 0; i < 20000; i++) {
+		char text[400] = "";
+		for (uint64_t k = hk_rng_below(&hk_test_rng, 12); k; k--)
+			strcat(text, pieces[hk_rng_below(&hk_test_rng, HK_ARRAY_LEN(pieces))]);
+		for (uint64_t k = hk_rng_below(&hk_test_rng, 3); k && *text; k--)
+			text[hk_rng_below(&hk_test_rng, strlen(text))] = (char)hk_rng_range(
+				&hk_test_rng, 1, 255);
+		struct hk_error err = {""};
+		struct hk_spec s;
+		int rc = hk_spec_parse(text, &s, &err);
+		CHECK(rc == 0 || (rc == -EINVAL && *err.text));
+	}
+}
+
+static const struct hk_test tests[] = {
+	{"memif", memif},           {"wire_set", wire_set},
+	{"wires_meet", wires_meet}, {"kernel_interfaces", kernel_interfaces},
+	{"devices", devices},       {"ranks", ranks},
+	{"faults", faults},         {"refused", refused},
+	{"any_bytes", any_bytes},
+};
+
+int main(int argc, char **argv)
+{
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
