@@ -52,7 +52,7 @@ struct sim_config {
 	bool lazy;           /* nodes learn of a peer by sending to it, or by its frames */
 	bool random_ids;     /* endpoint numbers and epochs all over the range */
 	bool random_psn;     /* packet numbers start anywhere, often before the wrap */
-	bool silent_allowed; /* HK_VERDICT_SILENT is no failure; that pair is given up */
+	bool silent_allowed; /* SILENT and STUCK are no failure: that pair is given up */
 	bool verbose;
 };
 

@@ -569,7 +569,7 @@ static void read_verdicts(struct sim *s, unsigned node)
 			n->added_epoch[to] = s->nodes[to].epoch;
 			for (unsigned i = 0; i < s->c.nodes; i++)
 				sim_wake(s, i, s->now); /* they may have waited for this */
-		} else if (why == HK_VERDICT_SILENT) {
+		} else if (why == HK_VERDICT_SILENT || why == HK_VERDICT_STUCK) {
 			CHECK_EQ(info.state, HK_PEER_DEAD);
 			CHECK_MSG(s->c.silent_allowed, "node %u gave node %d up", node, to);
 		} else {

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/test_engine_flow.c: how much is sent: credit, the congestion window, the RTT.
+ */
+#include "tests/unit/rig.h"
+#include "tests/unit/sim.h"
+
+static struct hk_peer_info info_of(struct sim *s, unsigned node, unsigned peer)
+{
+	struct hk_peer_info info;
+	hk_engine_peer_info(sim_engine(s, node), sim_peer(s, node, peer), &info);
+	return info;
+}
+
+/* ---- credit -------------------------------------------------------------------------------- */
+
+/* The receiver keeps everything: the sender stops at the window. Lets go: it goes on. */
+static void credit_stops_and_resumes(void)
+{
+	struct sim_config c;
+
+	sim_config_default(&c, 2);
+	c.engine.window = 32;
+	struct sim *s = sim_new(&c, hk_test_now.seed);
+	sim_hold_all(s, 1, true);
+	for (unsigned i = 0; i < 200; i++)
+		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, 0);
+	sim_run_for(s, 50 * HK_MSEC);
+	uint64_t stopped = sim_held(s, 1);
+	CHECK_CMP(stopped, >=, 16);
+	CHECK_CMP(stopped, <=, 64); /* what was credited before the first was kept, and a window */
+	CHECK_EQ(info_of(s, 0, 1).credit, 0);
+	CHECK_EQ(hk_engine_room(sim_engine(s, 0), sim_peer(s, 0, 1)), 0);
+	sim_run_for(s, 50 * HK_MSEC);
+	CHECK_EQ(sim_held(s, 1), stopped);
+	CHECK_CMP(hk_engine_counters(sim_engine(s, 0))->tx_probes, >, 0); /* it asks */
+
+	uint64_t before = sim_now(s);
+	sim_hold_all(s, 1, false);
+	sim_run_done(s, 100 * HK_MSEC);
+	CHECK_CMP(sim_now(s) - before, <, 5 * HK_MSEC);
+	CHECK_EQ(sim_stats(s)->overflow_ring, 0);
+	CHECK_EQ(sim_stats(s)->resends, 0);
+	sim_free(s);
+}
+
+/* The update that says "go on" is lost, and so are its first repeats: a question brings it. */
+static bool lose_updates(struct sim *s, unsigned from, unsigned to, const struct hk_frame *f,
+			 void *ctx)
+{
+	unsigned *left = ctx;
+	(void)s, (void)to, (void)f;
+	if (from == 0 || *left == 0)
+		return true;
+	(*left)--;
+	return false;
+}
+
+static void lost_window_update(void)
+{
+	struct sim_config c;
+	unsigned lose = 4;
+
+	sim_config_default(&c, 2);
+	c.engine.window = 16;
+	struct sim *s = sim_new(&c, hk_test_now.seed);
+	sim_hold_all(s, 1, true);
+	for (unsigned i = 0; i < 60; i++)
+		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, 0);
+	sim_run_for(s, 20 * HK_MSEC);
+	CHECK_EQ(info_of(s, 0, 1).credit, 0);
+	sim_set_filter(s, lose_updates, &lose);
+	sim_hold_all(s, 1, false);
+	sim_run_done(s, 5 * HK_SEC);
+	CHECK_EQ(lose, 0);
+	sim_free(s);
+}
+
+/* A node that holds on to much is not drowned by many: the budget is shared. */
+static void budget_is_shared(void)
+{
+	struct sim_config c;
+	unsigned senders = 15;
+
+	sim_config_default(&c, senders + 1);
+	c.engine.rx_budget = 512;
+	c.rx_ring = 4096;
+	struct sim *s = sim_new(&c, hk_test_now.seed);
+	sim_hold_all(s, 0, true);
+	for (unsigned i = 1; i <= senders; i++) {
+		for (unsigned k = 0; k < 300; k++)
+			sim_send(s, i, 0, HK_WIRE_DATA, 1, 64, k * 10 * HK_USEC);
+	}
+	sim_run_for(s, 100 * HK_MSEC);
+	/* each may send a first burst before it has heard of the budget */
+	CHECK_CMP(sim_held(s, 0), <=, 512 + 64 * senders);
+	CHECK_CMP(sim_held(s, 0), >=, 256);
+	sim_hold_all(s, 0, false);
+	sim_run_done(s, 10 * HK_SEC);
+	CHECK_EQ(sim_stats(s)->delivered, 300 * senders);
+	sim_free(s);
+}
+
+/* ---- round-trip time ----------------------------------------------------------------------- */
+
+static void rtt_is_measured(void)
+{
+	static const uint64_t latencies[] = {500, 5 * HK_USEC, 50 * HK_USEC, 5 * HK_MSEC};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(latencies); i++) {
+		struct sim_config c;
+		sim_config_default(&c, 2);
+		c.latency = latencies[i];
+		c.ps_per_byte = 8;
+		struct sim *s = sim_new(&c, hk_test_now.seed);
+		for (unsigned k = 0; k < 60; k++)
+			sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, k * 10 * latencies[i]);
+		sim_run_for(s, 600 * latencies[i]);
+		sim_run_done(s, HK_SEC);
+		uint64_t rtt = 2 * latencies[i];
+		/* clock grain of 16 ns at four places, a few ns of cable */
+		CHECK_CMP(info_of(s, 0, 1).min_rtt, >=, rtt - 64);
+		CHECK_CMP(info_of(s, 0, 1).min_rtt, <=, rtt + 100);
+		CHECK_CMP(info_of(s, 0, 1).srtt, <=, rtt + rtt / 8 + 100);
+		sim_free(s);
+	}
+}
+
+/* The receiver sits on its acks for fifty round trips: that is not the network's time. */
+static void delayed_acks_do_not_count(void)
+{
+	struct sim_config c;
+
+	sim_config_default(&c, 2);
+	c.latency = 5 * HK_USEC;
+	c.ps_per_byte = 8;
+	c.engine.ack_delay = 500 * HK_USEC;
+	c.engine.ack_every = 1000;
+	struct sim *s = sim_new(&c, hk_test_now.seed);
+	for (unsigned k = 0; k < 40; k++)
+		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, k * HK_MSEC);
+	sim_run_for(s, 45 * HK_MSEC);
+	sim_run_done(s, HK_SEC);
+	CHECK_CMP(info_of(s, 0, 1).srtt, <, 12 * HK_USEC);
+	CHECK_CMP(info_of(s, 0, 1).srtt, >, 9 * HK_USEC);
+	CHECK_EQ(sim_stats(s)->resends, 0); /* and the timers know of the delay */
+	sim_free(s);
+}
+
+/* ---- the congestion window ----------------------------------------------------------------- */
+
+/* Three senders into one slow cable with a deep queue: the queue is kept short of what windows
+ * would fill, nothing is dropped, and the cable is busy all the time. */
+static void delay_shrinks_the_window(void)
+{
+	struct sim_config c;
+	const unsigned each = 1500, len = 1000;
+
+	sim_config_default(&c, 4);
+	c.latency = 5 * HK_USEC;
+	c.ps_per_byte = 8000; /* 1 Gbit/s */
+	c.queue_bytes = 4 << 20;
+	c.engine.target_delay = 100 * HK_USEC;
+	struct sim *s = sim_new(&c, hk_test_now.seed);
+	for (unsigned i = 1; i < 4; i++) {
+		for (unsigned k = 0; k < each; k++)
+			sim_send(s, i, 0, HK_WIRE_DATA, 1, len, 0);
+	}
+	uint64_t start = sim_now(s);
+	sim_run_for(s, 15 * HK_MSEC);
+	/* 3 windows of 256 KB would take 6 ms to drain; the target is 0.1 ms */
+	for (unsigned i = 1; i < 4; i++) {
+		CHECK_CMP(info_of(s, i, 0).cwnd, <, 128);
+		CHECK_CMP(info_of(s, i, 0).srtt, <, 2 * HK_MSEC);
+	}
+	sim_run_done(s, 10 * HK_SEC);
+	uint64_t least = 3ull * each * len * c.ps_per_byte / 1000;
+	CHECK_CMP(sim_now(s) - start, <, least * 13 / 10);
+	CHECK_EQ(sim_stats(s)->overflow_switch, 0);
+	sim_free(s);
+}
+
+/* A free wire: the window opens up, and one connection fills the cable. */
+static void no_delay_opens_the_window(void)
+{
+	struct sim_config c;
+	const unsigned count = 3000, len = 1400;
+
+	sim_config_default(&c, 2);
+	c.latency = 50 * HK_USEC; /* 100 us at 10 Gbit/s: 125 KB, 86 packets in flight */
+	struct sim *s = sim_new(&c, hk_test_now.seed);
+	for (unsigned k = 0; k < count; k++)
+		sim_send(s, 0, 1, HK_WIRE_DATA, 1, len, 0);
+	uint64_t start = sim_now(s);
+	sim_run_for(s, HK_MSEC);
+	CHECK_CMP(info_of(s, 0, 1).cwnd, >, 86);
+	sim_run_done(s, HK_SEC);
+	uint64_t least = (uint64_t)count * len * c.ps_per_byte / 1000;
+	CHECK_CMP(sim_now(s) - start, <, least * 13 / 10);
+	sim_free(s);
+}
+
+/* Sixty-three senders at once into a queue of 100 frames: most of the first burst is lost. All
+ * arrives, in not many times what the cable needs, and nobody is called dead. */
+static void incast(void)
+{
+	struct sim_config c;
+	const unsigned senders = 63, each = 40, len = 1000;
+
+	sim_config_default(&c, senders + 1);
+	c.queue_bytes = 100 * 1100;
+	struct sim *s = sim_new(&c, hk_test_now.seed);
+	for (unsigned i = 1; i <= senders; i++) {
+		for (unsigned k = 0; k < each; k++)
+			sim_send(s, i, 0, HK_WIRE_DATA, 1, len, 0);
+	}
+	uint64_t start = sim_now(s);
+	sim_run_done(s, 10 * HK_SEC);
+	uint64_t least = (uint64_t)senders * each * len * c.ps_per_byte / 1000;
+	CHECK_CMP(sim_stats(s)->overflow_switch, >, 0);
+	CHECK_CMP(sim_now(s) - start, <, 20 * least);
+	CHECK_CMP(sim_stats(s)->resends, <, 4 * senders * each);
+	sim_free(s);
+}
+
+/* ---- counters ------------------------------------------------------------------------------ */
+
+static void counters_add_up(void)
+{
+	struct sim_config c;
+	uint64_t packets[3] = {0}, bytes[3] = {0};
+
+	sim_config_default(&c, 3);
+	c.loss = 30000;
+	c.dup = 30000;
+	c.reorder = 30000;
+	struct sim *s = sim_new(&c, hk_test_now.seed);
+	for (unsigned i = 0; i < 600; i++) {
+		unsigned from = i % 3, frags = 1 + i % 7, len = 20 + i % 400;
+		bool put = i % 4 == 0;
+		sim_send(s, from, (from + 1 + i / 3 % 2) % 3, put ? HK_WIRE_PUT : HK_WIRE_DATA,
+			 frags, len, i * 2 * HK_USEC);
+		packets[from] += frags;
+		bytes[from] += (uint64_t)frags * (len + (put ? HK_WIRE_PUT_LEN : 0));
+	}
+	sim_run_for(s, 2 * HK_MSEC);
+	sim_run_done(s, 10 * HK_SEC);
+	sim_run_for(s, 10 * HK_MSEC);
+
+	struct hk_engine_counters sum = {0};
+	for (unsigned i = 0; i < 3; i++) {
+		const struct hk_engine_counters *n = hk_engine_counters(sim_engine(s, i));
+		CHECK_EQ(n->tx_packets, packets[i]);
+		CHECK_EQ(n->tx_bytes, bytes[i]);
+		CHECK_CMP(n->loss_time + n->loss_rto, <=, n->tx_resends + 1);
+		CHECK_EQ(n->dead_peers + n->resets + n->drop_epoch + n->drop_key, 0);
+		CHECK_EQ(n->drop_window + n->drop_peers + n->drop_endpoint, 0);
+		sum.rx_packets += n->rx_packets;
+		sum.rx_bytes += n->rx_bytes;
+		sum.tx_packets += n->tx_packets;
+		sum.tx_bytes += n->tx_bytes;
+		sum.tx_resends += n->tx_resends;
+		sum.tx_acks += n->tx_acks + n->tx_probes;
+		sum.rx_acks += n->rx_acks;
+		sum.rx_duplicates += n->rx_duplicates;
+	}
+	CHECK_EQ(sum.rx_packets, sum.tx_packets);
+	CHECK_EQ(sum.rx_bytes, sum.tx_bytes);
+	CHECK_EQ(sum.tx_resends, sim_stats(s)->resends + sim_stats(s)->skipped);
+	CHECK_EQ(sum.tx_acks, sim_stats(s)->controls);
+	const struct sim_stats *st = sim_stats(s);
+	/* each frame on the wire was lost, or counted by whoever got it */
+	CHECK_EQ(st->frames + st->doubled - st->lost - st->overflow_ring - st->overflow_switch,
+		 sum.rx_packets + sum.rx_duplicates + sum.rx_acks);
+	sim_free(s);
+}
+
+/* Refusals are counted by their reason. */
+static void refusals_have_reasons(void)
+{
+	struct rig g;
+	struct hk_packet pkt = {.len = 10, .type = HK_WIRE_DATA, .frags = 1};
+	struct hk_wire_hdr h;
+
+	rig_config(&g);
+	g.cfg.tx_blocks = 1;
+	g.cfg.window = 16;
+	rig_start(&g);
+	const struct hk_engine_counters *n = hk_engine_counters(g.e);
+	hk_peer a = rig_add(&g, 2), b = rig_add(&g, 3);
+	unsigned sent = 0;
+	while (hk_engine_room(g.e, a))
+		rig_send(&g, a, sent++);
+	CHECK_EQ(sent, 16);
+	CHECK(!hk_engine_send(g.e, a, &pkt, g.now, &h));
+	CHECK_EQ(n->no_credit + n->no_cwnd, 1);
+	CHECK(!hk_engine_send(g.e, b, &pkt, g.now, &h)); /* the only block is in use */
+	CHECK_EQ(n->no_block, 1);
+	rig_ack(&g, 2, 16, 0); /* all arrived, no more credit */
+	CHECK(!hk_engine_send(g.e, a, &pkt, g.now, &h));
+	CHECK_CMP(n->no_credit, >=, 1);
+	CHECK_CMP(hk_engine_room(g.e, b), >, 0); /* and the block is free for another */
+	rig_end(&g);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"credit_stops_and_resumes", credit_stops_and_resumes},
+		{"lost_window_update", lost_window_update},
+		{"budget_is_shared", budget_is_shared},
+		{"rtt_is_measured", rtt_is_measured},
+		{"delayed_acks_do_not_count", delayed_acks_do_not_count},
+		{"delay_shrinks_the_window", delay_shrinks_the_window},
+		{"no_delay_opens_the_window", no_delay_opens_the_window},
+		{"incast", incast},
+		{"counters_add_up", counters_add_up},
+		{"refusals_have_reasons", refusals_have_reasons},
+	};
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
