@@ -28,11 +28,11 @@ static void poll_for_app(struct hk_fabric *f)
 
 	do {
 		before = hk_engine_counters(f->engine)->rx_packets;
-		f->in_progress = true;
+		f->gather++;
 		/* the timers are looked at every few empty polls: pretend it is time */
 		f->idle |= 7;
 		hk_rx_poll(f, true);
-		f->in_progress = false;
+		f->gather--;
 		hk_tx_flush(f);
 	} while (hk_engine_counters(f->engine)->rx_packets != before);
 	f->n.async_polls++;

@@ -19,6 +19,7 @@
 #define HK_MAX_PORTS 256 /* wires of a full mesh count each */
 #define HK_TX_QUEUE  256 /* frames gathered or waiting for a port's ring */
 #define HK_RX_BURST  32
+#define HK_TX_BURST  32
 #define HK_OUT_BURST 16
 
 /* What a transmit buffer remembers while it waits; lies in the mbuf's private area. */
@@ -64,8 +65,8 @@ struct hk_fabric {
 	uint64_t ns_mult; /* now_ns = tsc * ns_mult >> 32 … */
 	uint64_t last_now;
 	unsigned lanes;
-	unsigned idle; /* polls since a frame came */
-	bool in_progress;
+	unsigned idle;   /* polls since a frame came */
+	unsigned gather; /* above 0: frames wait for hk_tx_flush() instead of leaving one by one */
 	size_t frame_payload;
 	struct rte_mempool *tx_pool;
 	unsigned tx_out;  /* buffers given out */

@@ -163,18 +163,15 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 unsigned hk_fabric_progress(struct hk_fabric *f)
 {
 	unsigned delivered = 0;
-	bool nested = f->in_progress;
 
 	hk_biased_enter(&f->lock);
 	atomic_store_explicit(&f->app_ticks,
 			      atomic_load_explicit(&f->app_ticks, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
-	f->in_progress = true;
-	if (HK_UNLIKELY(f->kept_count && !nested))
+	if (f->gather++ == 0 && HK_UNLIKELY(f->kept_count))
 		delivered += deliver_kept(f);
 	delivered += hk_rx_poll(f, false);
-	f->in_progress = nested;
-	if (!nested)
+	if (--f->gather == 0)
 		hk_tx_flush(f);
 	hk_biased_leave(&f->lock);
 	return delivered;

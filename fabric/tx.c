@@ -7,8 +7,9 @@
  * hands its token back (acknowledged) → freed. A resend transmits the same buffer again, and only
  * if the driver has let go of it: its headers are rewritten in place.
  *
- * Frames sent by the application leave at once, since it may not come back for long. Frames sent
- * by handlers inside progress are gathered and leave in one burst at its end.
+  * Frames sent by the application leave at once, since it may not come back for long; those of one
+ * message leave in one burst. Frames sent by handlers inside progress are gathered and leave in
+ * one burst at its end.
  */
 #include "fabric/internal.h"
 
@@ -90,7 +91,7 @@ void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m)
 		}
 	}
 	l->queue[l->waiting++] = m;
-	if (!f->in_progress || l->waiting >= HK_RX_BURST)
+	if (!f->gather || l->waiting >= HK_TX_BURST)
 		lane_flush(l);
 }
 
@@ -219,9 +220,13 @@ int hk_fabric_sendv(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *b
 		uint64_t now = hk_now(f);
 		unsigned i = 0;
 
+		f->gather += count > 1;
 		if (HK_LIKELY(!t->backlog_head))
 			while (i < count && send_now(f, p, bufs[i], now))
 				i++;
+		f->gather -= count > 1;
+		if (count > 1 && !f->gather)
+			lane_flush(f->lane[t->lane]);
 		rc = i < count;
 		for (; i < count; i++)
 			backlog_add(f, p, bufs[i]);

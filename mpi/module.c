@@ -86,7 +86,11 @@ static void set_limits(void)
 {
 	mca_btl_base_module_t *m = &hk_btl.super;
 	size_t one = hk_fabric_frame_payload(hk_btl.fabric);
-	size_t eager = one * HK_MAX(1u, HK_MIN(PARAMS->eager_frames, (unsigned)HK_WIRE_MAX_FRAGS));
+	size_t frames = PARAMS->eager_frames;
+
+	if (frames == 0) /* 16 KiB and ob1's header */
+		frames = ((16u << 10) + 64 + one - 1) / one;
+	size_t eager = one * HK_MIN(frames, (size_t)HK_WIRE_MAX_FRAGS);
 
 	hk_btl.payload = one;
 	/* what the user set counts, as far as frames allow */

@@ -140,8 +140,10 @@ static void reg_protocol(void)
 
 	reg_bool("crc", "Protect every frame by a CRC32C of its own, and refuse frames without",
 		 OPAL_INFO_LVL_3, false, &p->crc);
-	reg_uint("eager_frames", "Frames of the longest message that is sent without asking (1-16)",
-		 OPAL_INFO_LVL_5, 1, &p->eager_frames);
+	reg_uint("eager_frames",
+		 "Frames of the longest message that is sent without asking (1-16); 0: as many as "
+		 "carry 16 KiB",
+		 OPAL_INFO_LVL_5, 0, &p->eager_frames);
 	reg_uint("window",
 		 "Packets in flight to a peer at the most (power of two, 8-256); 0: by frame size",
 		 OPAL_INFO_LVL_5, 0, &p->window);
