@@ -17,16 +17,9 @@ from .errors import HikyakuError
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP, as an exception, so that every `finally` on the way runs."""
-
-    def __init__(self, signum: int):
-        super().__init__()
-        self.signum = signum
-
-
 def _terminate(signum: int, _frame: object) -> None:
-    raise Terminated(signum)
+    """SIGTERM and SIGHUP end this process by an exception, so that every `finally` runs."""
+    sys.exit(128 + signum)
 
 
 def run() -> None:
@@ -41,8 +34,6 @@ def run() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
-    except Terminated as end:
-        sys.exit(128 + end.signum)
     except (click.Abort, KeyboardInterrupt):
         click.echo("hikyaku: interrupted; everything it started is ended", err=True)
         sys.exit(130)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from statistics import median
 
 from ..errors import HikyakuError
-from ..lab import WIRES, Lab
+from ..lab import WIRES, Lab, down_dead, own_name
 from . import machine
 from .sample import METRICS, RUNS, TRANSPORTS, Plan
 
@@ -80,8 +80,9 @@ def run(
     init: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     total = len(wires) * repeats * len(transports)
     done = 0
+    down_dead("bench")
     for wire in wires:
-        with Lab.up(2, wire, name=f"bench-{wire}") as lab:
+        with Lab.up(2, wire, name=own_name("bench", wire)) as lab:
             for repeat in range(repeats):
                 turn = repeat % len(transports)
                 for transport in transports[turn:] + transports[:turn]:

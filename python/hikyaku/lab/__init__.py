@@ -26,7 +26,18 @@ from . import network, run, topology
 from .run import RunResult
 from .topology import MAX_NODES, WIRES, Topology
 
-__all__ = ["MAX_NODES", "WIRES", "Lab", "RunResult", "all_names"]
+__all__ = [
+    "MAX_NODES",
+    "WIRES",
+    "Lab",
+    "RunResult",
+    "all_names",
+    "down",
+    "down_all",
+    "down_dead",
+    "lab_id",
+    "own_name",
+]
 
 _SCRIPTS = Path(__file__).parent
 MIN_MTU, MAX_MTU = 576, 9000
@@ -115,6 +126,7 @@ class Lab:
     @classmethod
     def find(cls, name: str = "default") -> "Lab":
         """The lab @name that is up, or an error that says how to bring it up."""
+        check_name(name)
         state = _directory(name) / "lab.json"
         try:
             data = json.loads(state.read_text())
@@ -298,12 +310,17 @@ class Lab:
         }
 
 
-def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str) -> None:
-    """Refuses what cannot be built, before anything is."""
+def check_name(name: str) -> None:
+    """The name becomes part of a path."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", name):
         raise HikyakuError(
             f"'{name}' is no name for a lab", "use up to 32 letters, digits, '-' and '_'"
         )
+
+
+def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str) -> None:
+    """Refuses what cannot be built, before anything is."""
+    check_name(name)
     if wire not in WIRES:
         raise HikyakuError(f"there is no wire '{wire}'", f"use one of: {', '.join(WIRES)}")
     if not 2 <= nodes <= MAX_NODES:
@@ -337,6 +354,7 @@ def _remove(name: str) -> list[str]:
 def down(name: str = "default") -> list[str]:
     """Removes the lab @name or whatever is left of it, by name; returns what was removed. Safe to
     repeat."""
+    check_name(name)
     network.require_root()
     with _locked():
         return _remove(name)
@@ -349,6 +367,19 @@ def down_all() -> list[str]:
     for name in all_names():
         gone += down(name)
     return gone + [f"namespace {n}" for n in _remove_strays()]
+
+
+def own_name(prefix: str, what: str) -> str:
+    """A name for a lab that this process makes for itself: no other process has the same."""
+    return f"{prefix}-{os.getpid()}-{what}"
+
+
+def down_dead(prefix: str) -> None:
+    """Removes labs that were made under own_name(@prefix, …) by processes that were killed."""
+    for name in all_names():
+        match = re.fullmatch(rf"{prefix}-(\d+)-.*", name)
+        if match and not process.alive(int(match[1])):
+            down(name)
 
 
 def _remove_strays() -> list[str]:

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the integration tests share: labs, built programs, a look for leftovers.
+
+Labs are named after this process, so that several test runs of one checkout do not meet, and those
+of a run that was killed are taken down by the next.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from hikyaku.checkout import ROOT, build_dir
+from hikyaku.lab import Lab, down, down_dead, own_name
+
+PREFIX = "test"
+
+
+def pytest_configure() -> None:
+    """SIGTERM ends a test run as Ctrl-C does, so that fixtures take their labs down."""
+
+    def stop(_signum: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+@pytest.fixture(scope="session")
+def lab_name() -> Iterator[Callable[[str], str]]:
+    """Gives names for labs; whatever is up under them at the end is taken down."""
+    if os.geteuid() != 0:
+        pytest.fail("labs are network namespaces: run the tests as root")
+    down_dead(PREFIX)
+    given: list[str] = []
+
+    def name(what: str) -> str:
+        given.append(own_name(PREFIX, what))
+        return given[-1]
+
+    try:
+        yield name
+    finally:
+        for each in dict.fromkeys(given):
+            down(each)
+
+
+@pytest.fixture(scope="session")
+def get_lab(lab_name: Callable[[str], str]) -> Callable[..., Lab]:
+    """get_lab(nodes=2, wire="memif", ranks_per_node=1) gives a lab that is up, the same one for
+    the same arguments, until the end of the session."""
+    up: dict[tuple[int, str, int], Lab] = {}
+
+    def get(nodes: int = 2, wire: str = "memif", ranks_per_node: int = 1) -> Lab:
+        key = (nodes, wire, ranks_per_node)
+        if key not in up:
+            name = lab_name(f"{wire}-{nodes}x{ranks_per_node}")
+            up[key] = Lab.up(nodes, wire, ranks_per_node, name=name)
+        return up[key]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[[str], str]:
+    """program("tests/mpi/mpi_ring") is the path of a built program."""
+
+    def find(relative: str) -> str:
+        path = build_dir() / relative
+        if not path.exists():
+            pytest.fail(f"{path} is not built: run 'make' (or set HIKYAKU_BUILD)")
+        return str(path)
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def hikyaku() -> list[str]:
+    """The start of a command line that runs ./hikyaku."""
+    return [str(ROOT / "hikyaku")]
+
+
+@pytest.fixture(scope="session")
+def python_script() -> Callable[[Path, str], list[str]]:
+    """Writes a script that uses the package, and gives the command line that runs it."""
+
+    def make(path: Path, text: str) -> list[str]:
+        path.write_text(f"import sys\nsys.path.insert(0, {str(ROOT / 'python')!r})\n{text}")
+        return [sys.executable, str(path)]
+
+    return make

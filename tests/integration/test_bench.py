@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench mpi`: the document it writes has the promised form, and nothing is left.
+
+No figure is judged here: speed is the benchmark's business, not a test's.
+"""
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from hikyaku import process
+from hikyaku.bench import driver, report
+from hikyaku.bench.sample import Plan, Values
+from hikyaku.errors import HikyakuError
+from hikyaku.lab import all_names, lab_id
+
+
+def is_summary(cell: dict) -> bool:
+    return (
+        set(cell) == {"median", "min", "max"} and 0 < cell["min"] <= cell["median"] <= cell["max"]
+    )
+
+
+def run_bench(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*hikyaku, "bench", "mpi", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def bench_labs(pid: int) -> list[str]:
+    """Labs of the benchmark that is, or was, process @pid."""
+    return [n for n in all_names() if n.startswith(f"bench-{pid}-")]
+
+
+@pytest.fixture
+def root(lab_name):
+    """The lab's guard: root, and no labs of killed test runs."""
+
+
+@pytest.mark.parametrize("wire", ["memif", "veth"])
+def test_document_of_a_tiny_run(root, hikyaku, tmp_path, wire):
+    file, plot = tmp_path / "sub" / "b.json", tmp_path / "b.png"
+    done = run_bench(
+        hikyaku,
+        *("--wire", wire, "--sizes", "8,70000", "--repeats", "2", "--sample-ms", "2"),
+        *("--json", str(file), "--plot", str(plot)),
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    assert document["schema"] == 1
+    machine = document["machine"]
+    assert {"cpu", "cores", "kernel", "open_mpi", "dpdk", "repeats"} <= set(machine)
+    assert machine["repeats"] == 2
+    assert is_summary(machine["init_ms"][wire]["hikyaku"])
+
+    rows = {(r["wire"], r["metric"], r["size"]): r for r in document["rows"]}
+    assert set(rows) == {(wire, m, s) for m in driver.METRICS for s in (8, 70000)}
+    for (_, metric, size), row in rows.items():
+        assert set(row) == {"wire", "metric", "size", "tcp", "hikyaku", "raw", "shm"}
+        assert all(is_summary(row[t]) for t in ("tcp", "hikyaku", "shm"))
+        # one frame carries 8 bytes and not 70000; only latency has a floor
+        if metric == "latency_us" and size == 8:
+            assert is_summary(row["raw"])
+        else:
+            assert row["raw"] is None
+    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert f"{wire} wire: latency" in done.stdout
+
+
+def test_failing_transport_is_named_and_the_lab_removed(root, hikyaku, monkeypatch, tmp_path):
+    """The program over TCP ends with a status and a message."""
+    program = tmp_path / "bench" / "mpi_bench"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho no wings >&2\nexit 7\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("HIKYAKU_BUILD", str(tmp_path))
+    tool = subprocess.Popen(
+        [*hikyaku, "bench", "mpi", "--sizes", "8", "--repeats", "1", "--transports", "tcp"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _, said = tool.communicate(timeout=120)
+    assert tool.returncode == 1
+    assert "the benchmark over TCP failed (status 7)" in said
+    assert "no wings" in said
+    assert bench_labs(tool.pid) == []
+
+
+def test_what_is_not_built_is_named(hikyaku, monkeypatch):
+    monkeypatch.setenv("HIKYAKU_BUILD", "/nonexistent")
+    done = run_bench(hikyaku)
+    assert done.returncode == 1
+    assert "/nonexistent/bench/mpi_bench is not there" in done.stderr
+    assert "run 'make'" in done.stderr
+
+
+def test_interrupted_benchmark_leaves_nothing(root, hikyaku):
+    tool = subprocess.Popen(
+        [*hikyaku, "bench", "mpi", "--repeats", "100"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "memif: tcp, repeat 1 of 100" in tool.stderr.readline()
+    (name,) = bench_labs(tool.pid)
+    process.wait_until(
+        "the first run", lambda: bool(process.find(tag=f"HIKYAKU_LAB_ID={lab_id(name)}")), 30
+    )
+    tool.send_signal(signal.SIGINT)
+    tool.communicate(timeout=60)
+    assert tool.returncode == 130
+    assert bench_labs(tool.pid) == []
+    assert process.find(tag=f"HIKYAKU_LAB_ID={lab_id(name)}") == []
+
+
+# ---- the driver alone ----------------------------------------------------------------------------
+
+
+def test_transports_alternate_and_medians_are_taken(monkeypatch):
+    """The order turns with each repeat; each transport runs once a repeat."""
+    order: list[str] = []
+
+    class FakeLab:
+        @staticmethod
+        def up(*_args: object, **_named: object) -> "FakeLab":
+            return FakeLab()
+
+        def __enter__(self) -> "FakeLab":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            order.append("down")
+
+    def fake(name: str, values: list[float]):
+        def sample(_lab: FakeLab, _plan: Plan) -> Values:
+            order.append(name)
+            return {("latency_us", 8): values[order.count(name) - 1]}
+
+        return sample
+
+    monkeypatch.setattr(driver, "Lab", FakeLab)
+    runs = {"tcp": fake("tcp", [9.0, 5.0, 6.0]), "hikyaku": fake("hikyaku", [0.5, 0.4, 2.0])}
+    monkeypatch.setattr(driver, "RUNS", runs)
+    told: list[int] = []
+    document = driver.run(
+        ["memif"],
+        Plan(["latency_us"], [8], 1),
+        3,
+        ["tcp", "hikyaku"],
+        lambda _text, done, _total: told.append(done),
+    )
+    assert order == ["tcp", "hikyaku", "hikyaku", "tcp", "tcp", "hikyaku", "down"]
+    assert told == [0, 1, 2, 3, 4, 5, 6]
+    (row,) = document["rows"]
+    assert row["tcp"] == {"median": 6.0, "min": 5.0, "max": 9.0}
+    assert row["hikyaku"] == {"median": 0.5, "min": 0.4, "max": 2.0}
+    assert row["raw"] is None
+    assert report.ratio(row) == pytest.approx(12)
+
+
+def test_ratio_says_how_much_better():
+    cell = {"min": 1, "max": 1}
+    row = {"tcp": {"median": 2.0, **cell}, "hikyaku": {"median": 8.0, **cell}}
+    assert report.ratio({"metric": "bandwidth_MBps", **row}) == 4
+    assert report.ratio({"metric": "latency_us", **row}) == 0.25
+    assert report.ratio({"metric": "latency_us", "tcp": row["tcp"], "hikyaku": None}) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [
+        ("8", [8]),
+        ("2048,8,8", [8, 2048]),
+        ("1..16", [1, 2, 4, 8, 16]),
+        ("0,1K,1M", [0, 1024, 1 << 20]),
+        ("1K..3K,5", [5, 1024, 2048]),
+    ],
+)
+def test_sizes(text, sizes):
+    assert driver.parse_sizes(text) == sizes
+
+
+@pytest.mark.parametrize("text", ["", "8,", "-1", "1.5", "8..", "4..2", "2G", "1025M"])
+def test_bad_sizes(text):
+    with pytest.raises(HikyakuError):
+        driver.parse_sizes(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0.1234, "0.123"), (5.6, "5.6"), (1541.2, "1541"), (15410, "15.4k"), (3e6, "3M")],
+)
+def test_numbers_are_short(value, text):
+    assert report.number(value) == text

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The command line without a lab: help that teaches, and bad input that is named."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from hikyaku.errors import HikyakuError
+from hikyaku.lab import openmpi
+
+
+def call(command: list[str], *arguments: str, **more: object) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=60, check=False, **more
+    )
+
+
+COMMANDS = [
+    [],
+    ["doctor"],
+    ["env"],
+    ["demo"],
+    ["bench"],
+    ["bench", "mpi"],
+    ["lab"],
+    ["lab", "up"],
+    ["lab", "down"],
+    ["lab", "status"],
+    ["lab", "exec"],
+    ["lab", "mpirun"],
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda c: "-".join(c) or "top")
+def test_help_teaches(hikyaku, command):
+    done = call(hikyaku, *command, "--help")
+    assert done.returncode == 0
+    assert "Usage: hikyaku" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("command", [["lab"], ["lab", "up"], ["lab", "mpirun"], ["bench", "mpi"]])
+def test_help_has_examples(hikyaku, command):
+    done = call(hikyaku, *command, "--help")
+    assert "Example" in done.stdout
+    assert "  hikyaku " + " ".join(command) in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        (["lab", "up", "--nodes", "1"], "from 2 to"),
+        (["lab", "up", "--nodes", "many"], "many"),
+        (["lab", "up", "--wire", "string"], "string"),
+        (["lab", "up", "--ranks-per-node", "0"], "0 ranks per node"),
+        (["lab", "up", "--mtu", "20"], "MTU 20"),
+        (["lab", "up", "--lab", "../evil"], "'../evil' is no name for a lab"),
+        (["lab", "status", "--lab", "absent"], "lab 'absent' is not up"),
+        (["lab", "down", "--lab", "../evil"], "'../evil' is no name for a lab"),
+        (["lab", "exec", "--lab", "absent", "node0", "true"], "hikyaku lab up"),
+        (["lab", "mpirun", "--lab"], "--lab"),
+        (["lab", "mpirun", "--lab", "absent", "-np", "2", "true"], "lab 'absent' is not up"),
+        (["bench", "mpi", "--sizes", "8,large"], "'large' is no message size"),
+        (["bench", "mpi", "--sizes", "2G"], "2G"),
+        (["bench", "mpi", "--wire", "copper"], "there is no wire 'copper'"),
+        (["bench", "mpi", "--metrics", "speed"], "there is no metric 'speed'"),
+        (["bench", "mpi", "--transports", "pigeon"], "there is no transport 'pigeon'"),
+        (["bench", "mpi", "--repeats", "0"], "0"),
+        (["no-such-command"], "no-such-command"),
+    ],
+    ids=lambda v: "-".join(v) if isinstance(v, list) else "",
+)
+def test_bad_input_is_named(hikyaku, arguments, names):
+    done = call(hikyaku, *arguments)
+    assert done.returncode != 0
+    assert names in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_launcher_without_environment_says_make(hikyaku, tmp_path):
+    """A fresh clone, before `make`."""
+    copy = tmp_path / "hikyaku"
+    shutil.copy(hikyaku[0], copy)
+    done = call([str(copy)])
+    assert done.returncode == 1
+    assert f"run 'make' in {tmp_path}" in done.stderr
+
+
+def test_launcher_by_symbolic_link(hikyaku, tmp_path):
+    link = tmp_path / "hk"
+    link.symlink_to(hikyaku[0])
+    assert call([str(link)], "--version", cwd=tmp_path).returncode == 0
+
+
+# ---- mpirun's arguments --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "tcp", "lab", "rest"),
+    [
+        ("-np 2 ring", False, None, "-np 2 ring"),
+        ("--tcp -np 2 ring", True, None, "-np 2 ring"),
+        ("-np 2 --tcp ring", True, None, "-np 2 ring"),
+        ("-np 2 ring --tcp --lab x", False, None, "-np 2 ring --tcp --lab x"),
+        ("--lab a -n 3 ring", False, "a", "-n 3 ring"),
+        ("--mca btl --tcp --lab=b ring", False, "b", "--mca btl --tcp ring"),
+        ("--map-by slot --tcp -x A=1 ring -h", True, None, "--map-by slot -x A=1 ring -h"),
+        ("--host node0:2,node1 --tag-output ring", False, None, None),
+    ],
+)
+def test_lab_options_are_taken_before_the_program_only(text, tcp, lab, rest):
+    flags, left = openmpi.take_lab_options(text.split())
+    assert (flags.tcp, flags.lab, flags.help) == (tcp, lab, False)
+    assert " ".join(left) == (text if rest is None else rest)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "ranks"),
+    [
+        ("-np 2 ring -np 7", 2, 2),
+        ("ring", 0, None),
+        ("--mca a b -c 4 ring", 5, 4),
+        ("-x NP=3 -n 3 ./ring", 4, 3),
+        ("--display-map -np 1 a : -np 3 b", 3, 1),
+    ],
+)
+def test_program_is_found_behind_mpiruns_options(text, options, ranks):
+    head, program = openmpi.split_command(text.split())
+    assert len(head) == options
+    assert program == text.split()[options:]
+    assert openmpi.rank_count(head) == ranks
+
+
+@pytest.mark.parametrize("text", ["-np", "-np 2 --mca btl", "--map-by"])
+def test_option_without_value_is_refused(text):
+    with pytest.raises(HikyakuError, match="lacks its value"):
+        openmpi.split_command(text.split())
+
+
+def test_rank_count_must_be_a_number():
+    with pytest.raises(HikyakuError, match="positive number"):
+        openmpi.rank_count(["-np", "two"])
+
+
+def test_component_path_keeps_open_mpis_own():
+    """Without the default directory every other component would vanish."""
+    path = openmpi.default_component_path()
+    assert "openmpi" in path
+    assert "hikyaku" not in path
