@@ -98,7 +98,6 @@ struct sim {
 	struct sim_stats stats;
 	struct hk_rng rng;
 	uint64_t now, order;
-	uint32_t epochs; /* incarnations so far */
 	struct sim_event *heap;
 	size_t heap_len, heap_cap;
 	struct sim_node *nodes;

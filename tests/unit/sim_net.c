@@ -308,11 +308,16 @@ void sim_run_for(struct sim *s, uint64_t ns)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* A number that no incarnation had before. */
-static uint32_t new_epoch(struct sim *s)
+/* An incarnation is later than the one before it, in serial number arithmetic; 0 is none. */
+static uint32_t next_epoch(struct sim *s, uint32_t before)
 {
-	uint32_t low = ++s->epochs; /* keeps them apart whatever the rest is */
-	return s->c.random_ids ? (uint32_t)hk_rng_next(&s->rng) << 8 | low : low;
+	uint32_t epoch;
+
+	if (before == 0)
+		epoch = s->c.random_ids ? (uint32_t)hk_rng_next(&s->rng) : 1;
+	else
+		epoch = before + (uint32_t)hk_rng_range(&s->rng, 1, s->c.random_ids ? 1 << 30 : 2);
+	return epoch + (epoch == 0);
 }
 
 /* The number at which packets from one node to another start. */
@@ -335,7 +340,7 @@ struct sim *sim_new(const struct sim_config *c, uint64_t seed)
 	s->cut = calloc((size_t)n * n, sizeof(*s->cut));
 	CHECK(s->nodes && s->cut);
 	for (unsigned i = 0; i < n; i++) {
-		s->nodes[i].epoch = new_epoch(s);
+		s->nodes[i].epoch = next_epoch(s, 0);
 		s->nodes[i].endpoint = c->random_ids ? (uint32_t)hk_rng_next(&s->rng) * n + i : i;
 	}
 	for (unsigned i = 0; i < n; i++)
@@ -381,7 +386,7 @@ void sim_restart(struct sim *s, unsigned node)
 		sim_drop_queue(s, node, i, false); /* what it was in the middle of sending */
 		sim_give_up(s, i, node, 0, epoch);
 	}
-	n->epoch = new_epoch(s);
+	n->epoch = next_epoch(s, epoch);
 	sim_node_start(s, node);
 	for (unsigned i = 0; i < s->c.nodes; i++) {
 		if (i != node)

@@ -248,25 +248,13 @@ static void buf_free(struct sim *s, unsigned node, uint64_t token)
 	s->nodes[node].live--;
 }
 
-/* May @node write to @to, in the present incarnations of both? In a job the launcher would know;
- * here it is looked up in the other's engine. */
-static bool synced(struct sim *s, unsigned node, unsigned to)
+/* Can @node write to @to in its present incarnation? In a job the launcher tells which that is.
+ * Not while the engine takes @to for an earlier one and has not yet given its verdict. Whether
+ * @to knows of @node's incarnation is for the engines to find out. */
+static bool ready(struct sim *s, unsigned node, unsigned to)
 {
 	struct sim_node *n = &s->nodes[node], *o = &s->nodes[to];
-	hk_peer back = hk_engine_peer_find(o->engine, n->endpoint);
-	struct hk_peer_info info;
 
-	if (back != HK_PEER_NONE) {
-		hk_engine_peer_info(o->engine, back, &info);
-		if (info.epoch != n->epoch) {
-			if (info.state != HK_PEER_HEARD)
-				return false; /* its verdict is still to come */
-			CHECK(hk_engine_peer_add(o->engine, n->endpoint, n->epoch, s->now) !=
-			      HK_PEER_NONE);
-			o->added[node] = back;
-			o->added_epoch[node] = n->epoch;
-		}
-	}
 	if (n->added[to] != HK_PEER_NONE && n->added_epoch[to] == o->epoch)
 		return true;
 	hk_peer p = hk_engine_peer_add(n->engine, o->endpoint, o->epoch, s->now);
@@ -317,7 +305,7 @@ static void pump(struct sim *s, unsigned node, unsigned to)
 		struct sim_msg *m = &s->msgs[id];
 
 		if (m->dst_epoch == 0) {
-			if (!synced(s, node, to))
+			if (!ready(s, node, to))
 				return;
 			m->src_epoch = n->epoch;
 			m->dst_epoch = s->nodes[to].epoch;
@@ -375,8 +363,7 @@ static unsigned poll_engine(struct sim *s, unsigned node)
 			b->wire_until = transmit(s, node, b->frame, b->len);
 			s->stats.resends++;
 		}
-		/* and a tail probe for each peer */
-		CHECK_CMP(resends, <, s->c.engine.resend_cap + s->c.nodes);
+		CHECK_CMP(resends, <=, HK_MAX(s->c.engine.resend_cap, s->c.nodes - 1));
 		total += got;
 	} while (got == max);
 	return total;

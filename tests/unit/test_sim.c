@@ -26,8 +26,8 @@ static void random_engine(struct hk_rng *r, struct hk_engine_config *e, unsigned
 	e->window = (uint16_t)PICK(r, 8, 16, 64, 256);
 	e->max_peers = nodes - 1 + (uint32_t)hk_rng_below(r, 3);
 	e->tx_blocks = (uint32_t)hk_rng_range(r, 1, nodes);
-	e->rx_blocks = nodes;
-	e->rx_budget = (uint32_t)PICK(r, 256, 4096);
+	e->rx_blocks = (uint32_t)hk_rng_range(r, 1, nodes);
+	e->rx_budget = (uint32_t)PICK(r, 32, 256, 4096);
 	e->resend_cap = (uint16_t)PICK(r, 1, 4, 32);
 	e->ack_every = (uint16_t)PICK(r, 1, 2, 8, 64);
 	e->ack_delay = PICK(r, 0, 5 * HK_USEC, 30 * HK_USEC, 500 * HK_USEC);
@@ -126,6 +126,7 @@ static void one_run(uint64_t seed, bool verbose)
 {
 	struct hk_rng r = {seed * 2 + 1};
 	struct blow blows[4];
+	bool restarted = false;
 	struct sim_config c;
 
 	hk_test_now.seed = seed;
@@ -143,8 +144,8 @@ static void one_run(uint64_t seed, bool verbose)
 		blows[i].b = (blows[i].a + 1) % c.nodes;
 		switch (hk_rng_below(&r, 4)) {
 		case 0:
-			if (!c.lazy && !c.hold)
-				sim_at(s, when, restart, &blows[i]);
+			sim_at(s, when, restart, &blows[i]);
+			restarted = true;
 			break;
 		case 1:
 			sim_at(s, when, cut, &blows[i]);
@@ -166,7 +167,9 @@ static void one_run(uint64_t seed, bool verbose)
 		sim_run_for(s, 200 * HK_MSEC);
 		CHECK(sim_done(s));
 	}
-	for (unsigned i = 0; i < c.nodes; i++)
+	/* Nothing is held, but for half a message of somebody who died when nobody talked to it:
+	 * only a keepalive would find that out. */
+	for (unsigned i = 0; i < c.nodes && !(c.lazy && restarted); i++)
 		CHECK_EQ(sim_held(s, i), 0);
 	if (hk_rng_below(&r, 2)) {
 		/* everybody leaves, in any order, and nobody complains */
