@@ -279,7 +279,7 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 		f->kept_head = (f->kept_head + 1) % f->cfg.rx_keep;
 		f->kept_count--;
 	}
-	for (unsigned i = 0; i < f->lanes; i++) {
+	for (unsigned i = f->lanes; i-- > 0;) { /* the first may own the others' buffers */
 		hk_port_close(f->lane[i]->port);
 		free(f->lane[i]);
 	}

@@ -98,6 +98,8 @@ struct hk_btl_module {
 	bool threads; /* MPI_THREAD_MULTIPLE: lock */
 	pthread_mutex_t lock;
 	bool wire_set;
+	struct rte_mempool *rx_pool; /* of a wire set; the first wire's */
+	struct hk_port *pool_owner;  /* … if that wire failed and is in no fabric */
 	uint32_t key, endpoint, epoch;
 	size_t payload; /* bytes of one frame */
 	opal_free_list_t frags, long_frags;

@@ -220,57 +220,80 @@ static bool read_modex(opal_proc_t *proc, struct hk_modex *m)
 	return true;
 }
 
-/* Opens our end of the wire to @m. Returns the port's index or a negative errno. */
-static int open_wire(const struct hk_modex *m, struct hk_error *err)
+/* One process being added: what it published, and our end of the wire to it. */
+struct candidate {
+	opal_proc_t *proc;
+	size_t index; /* in the caller's arrays */
+	struct hk_modex m;
+	struct hk_port *wire;
+};
+
+static int open_wire(struct candidate *c, struct hk_error *err)
 {
-	struct hk_port *port;
 	char spec[256];
 	bool server;
-	int rc = hk_port_wire_spec(PARAMS->port, hk_btl.key, hk_btl.endpoint, m->endpoint, spec,
+	int rc = hk_port_wire_spec(PARAMS->port, hk_btl.key, hk_btl.endpoint, c->m.endpoint, spec,
 				   sizeof(spec), &server, err);
 
+	/* all wires receive into the buffers of the first */
 	if (rc == 0)
-		rc = hk_port_open(spec, PARAMS->rx_buffers, NULL, (int)PARAMS->connect_timeout_ms,
-				  &port, err);
-	if (rc)
-		return rc;
-	rc = hk_fabric_add_port(hk_btl.fabric, port, err);
-	if (rc < 0)
-		hk_port_close(port);
+		rc = hk_port_open(spec, PARAMS->rx_buffers, hk_btl.rx_pool,
+				  (int)PARAMS->connect_timeout_ms, &c->wire, err);
+	if (rc == 0)
+		hk_btl.rx_pool = c->wire->pool;
 	return rc;
 }
 
-static hk_endpoint *make_endpoint(opal_proc_t *proc, const struct hk_modex *m)
+/* Opens the wires of all candidates: servers first, then clients, then waits until both ends are
+ * there. A candidate whose wire fails keeps none, and the user is told. */
+static void open_wires(struct candidate *list, size_t n)
+{
+	struct hk_error err;
+
+	for (int clients = 0; clients < 2; clients++)
+		for (size_t i = 0; i < n; i++)
+			if ((list[i].m.endpoint < hk_btl.endpoint) == clients &&
+			    open_wire(&list[i], &err) != 0)
+				hk_btl_say("%s", err.text);
+	for (size_t i = 0; i < n; i++) {
+		if (!list[i].wire ||
+		    hk_port_wait_link(list[i].wire, (int)PARAMS->connect_timeout_ms, &err) == 0)
+			continue;
+		hk_btl_say("no wire to rank %u on %s: %s", list[i].proc->proc_name.vpid,
+			   list[i].m.host, err.text);
+		/* the one that owns the buffers of the others stays to the end */
+		if (list[i].wire->pool == hk_btl.rx_pool && !hk_btl.pool_owner)
+			hk_btl.pool_owner = list[i].wire;
+		else
+			hk_port_close(list[i].wire);
+		list[i].wire = NULL;
+	}
+}
+
+static hk_endpoint *make_endpoint(const struct candidate *c)
 {
 	struct hk_error err = {""};
 	char name[128];
 	hk_peer peer;
-	int port = 0;
+	int port = c->wire ? hk_fabric_add_port(hk_btl.fabric, c->wire, &err) : 0;
 
-	if (hk_btl.wire_set) {
-		port = open_wire(m, &err);
-		if (port < 0) {
-			hk_btl_say("%s", err.text);
-			return NULL;
-		}
-	}
-	snprintf(name, sizeof(name), "rank %u on %s", proc->proc_name.vpid, m->host);
+	snprintf(name, sizeof(name), "rank %u on %s", c->proc->proc_name.vpid, c->m.host);
 	struct hk_peer_addr addr = {
-		.endpoint = m->endpoint,
-		.epoch = m->epoch,
+		.endpoint = c->m.endpoint,
+		.epoch = c->m.epoch,
 		.port = (uint16_t)port,
-		.frame_max = m->frame_max,
+		.frame_max = c->m.frame_max,
 		.name = name,
 	};
 
-	memcpy(addr.mac, m->mac, sizeof(addr.mac));
-	if (hk_fabric_peer_add(hk_btl.fabric, &addr, &peer, &err) != 0) {
+	memcpy(addr.mac, c->m.mac, sizeof(addr.mac));
+	if (port < 0 || hk_fabric_peer_add(hk_btl.fabric, &addr, &peer, &err) != 0) {
 		hk_btl_say("%s", err.text);
 		return NULL;
 	}
 	hk_endpoint *ep = OBJ_NEW(mca_btl_base_endpoint_t);
 
-	ep->proc = proc;
+	ep->proc = c->proc;
 	ep->peer = peer;
 	hk_btl.by_peer[peer] = ep;
 	opal_list_append(&hk_btl.endpoints, &ep->super);
@@ -294,31 +317,38 @@ static bool wanted(const opal_proc_t *proc)
 static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
 		     hk_endpoint **endpoints, opal_bitmap_t *reachable)
 {
-	(void)btl;
-	hk_btl_lock();
-	/* servers in the first round, clients in the second */
-	for (int round = 0; round < 2; round++) {
-		for (size_t i = 0; i < nprocs; i++) {
-			struct hk_modex m;
-			hk_endpoint *ep;
+	struct candidate *list = calloc(nprocs ? nprocs : 1, sizeof(*list));
+	size_t n = 0;
 
-			if (!wanted(procs[i]))
-				continue;
-			ep = find_endpoint(procs[i]);
-			if (!ep) {
-				if (!read_modex(procs[i], &m) ||
-				    (m.endpoint < hk_btl.endpoint) != (round == 1))
-					continue;
-				ep = make_endpoint(procs[i], &m);
-			}
-			if (!ep)
-				continue;
-			endpoints[i] = ep;
+	(void)btl;
+	if (!list)
+		return OPAL_ERR_OUT_OF_RESOURCE;
+	hk_btl_lock();
+	for (size_t i = 0; i < nprocs; i++) {
+		if (!wanted(procs[i]))
+			continue;
+		endpoints[i] = find_endpoint(procs[i]);
+		list[n] = (struct candidate){.proc = procs[i], .index = i};
+		if (endpoints[i]) {
 			if (reachable)
 				opal_bitmap_set_bit(reachable, (int)i);
+		} else if (read_modex(procs[i], &list[n].m)) {
+			n++;
 		}
 	}
+	if (hk_btl.wire_set)
+		open_wires(list, n);
+	for (size_t i = 0; i < n; i++) {
+		hk_endpoint *ep = NULL;
+
+		if (!hk_btl.wire_set || list[i].wire)
+			ep = make_endpoint(&list[i]);
+		endpoints[list[i].index] = ep;
+		if (ep && reachable)
+			opal_bitmap_set_bit(reachable, (int)list[i].index);
+	}
 	hk_btl_unlock();
+	free(list);
 	return OPAL_SUCCESS;
 }
 
@@ -373,6 +403,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	hk_btl_pay_owed(true);
 	left = hk_fabric_close(hk_btl.fabric, PARAMS->linger_ms);
 	hk_btl.fabric = NULL;
+	hk_port_close(hk_btl.pool_owner);
 	if (left)
 		opal_output_verbose(1, mca_btl_hikyaku_component.output,
 				    "hikyaku: left with %u packets unacknowledged", left);
