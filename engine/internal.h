@@ -32,8 +32,8 @@ struct hk_tx_slot {
 	uint64_t sent_at;
 	uint16_t len;
 	uint8_t type, am, frag, frags;
-	uint8_t state; /* HK_SLOT_* */
-	uint8_t resent;
+	uint8_t state;  /* HK_SLOT_* */
+	uint8_t resent; /* how often; saturates */
 };
 
 enum { HK_SLOT_FLYING = 0, HK_SLOT_ACKED, HK_SLOT_LOST };

@@ -7,9 +7,9 @@
  */
 #include "engine/internal.h"
 
-/* A verdict needs as many unanswered questions as time: a process that was stopped for a minute
- * must not call everybody dead the moment it wakes. */
-#define HK_STUCK_MIN_BACKOFF 10
+/* A verdict needs vain attempts as well as time: a process that was stopped for a minute must not
+ * call everybody dead the moment it wakes. */
+#define HK_STUCK_RESENDS 10
 
 static bool urgent(const struct hk_engine *e)
 {
@@ -42,13 +42,20 @@ static void emit_resend(struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn
 	h.frag = s->frag;
 	h.frags = s->frags;
 	s->sent_at = now;
-	s->resent = 1;
+	s->resent += s->resent < UINT8_MAX;
 	o->kind = HK_OUT_RESEND;
 	o->peer = hk_index(e, r);
 	o->token = s->token;
 	o->len = HK_WIRE_HLEN;
 	hk_wire_put_hdr(o->bytes, &h);
 	e->n.tx_resends++;
+}
+
+/* The peer answers, yet its first packet never arrives, however often it is resent. */
+static bool stuck(const struct hk_engine *e, const struct hk_peer_rec *r, uint64_t now)
+{
+	return now - r->progress_at > 2 * e->cfg.peer_timeout &&
+	       hk_tx_slot(e, r, r->tx_una)->resent >= HK_STUCK_RESENDS;
 }
 
 /* Resends what is lost, peer by peer, within each peer's window. The first packet goes in any
@@ -61,6 +68,11 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
 	while (*link != HK_NIL && n < max) {
 		struct hk_peer_rec *r = hk_rec(e, *link);
 		bool full = false;
+
+		if (HK_UNLIKELY(stuck(e, r, now))) {
+			hk_peer_end(e, r, HK_PEER_DEAD, HK_VERDICT_STUCK); /* unlinks it */
+			continue;
+		}
 
 		for (uint32_t psn = r->tx_una; psn != r->tx_next && r->lost && n < max; psn++) {
 			struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
@@ -98,12 +110,7 @@ static enum hk_verdict judge(struct hk_engine *e, struct hk_peer_rec *r, uint64_
 	uint64_t meant = r->timer_at - r->timer_armed;
 
 	r->silent += HK_MIN(now - r->timer_armed, 2 * meant);
-	if (r->silent >= e->cfg.peer_timeout)
-		return HK_VERDICT_SILENT;
-	if (r->tx_next != r->tx_una && r->backoff >= HK_STUCK_MIN_BACKOFF &&
-	    now - r->progress_at > 2 * e->cfg.peer_timeout)
-		return HK_VERDICT_STUCK;
-	return HK_VERDICT_NONE;
+	return r->silent >= e->cfg.peer_timeout ? HK_VERDICT_SILENT : HK_VERDICT_NONE;
 }
 
 static void back_off(struct hk_peer_rec *r)
@@ -272,7 +279,7 @@ unsigned hk_engine_poll(struct hk_engine *e, uint64_t now, struct hk_out *out, u
 	if (e->timer_min <= now) {
 		unsigned before = n;
 
-		n += poll_timers(e, now, &out[n], max - n);
+		n += poll_timers(e, now, &out[n], HK_MIN(max - n, (unsigned)e->cfg.resend_cap));
 		probes = n - before;
 	}
 	if (e->lost_head != HK_NIL) {

@@ -376,14 +376,17 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
 {
 	hk_endpoint *ep = hk_btl.by_peer[peer];
+	char line[512];
 
 	(void)arg;
 	(void)why;
 	if (!ep) /* ob1 does not know it any more */
 		return;
-	hk_btl_say("%s", text);
-	if (hk_btl.error_cb)
-		hk_btl.error_cb(&hk_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, ep->proc, (char *)text);
+	snprintf(line, sizeof(line), "hikyaku: %s", text);
+	if (hk_btl.error_cb) /* ob1 prints it and ends the job */
+		hk_btl.error_cb(&hk_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, ep->proc, line);
+	else
+		hk_btl_say("%s", text);
 }
 
 static int register_error(struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cb)
