@@ -352,6 +352,30 @@ def test_killed_tool_takes_its_job_along(get_lab, hikyaku):
     assert list((lab.directory / "runs").iterdir()) == []
 
 
+def test_xdp_program_of_killed_ranks_is_removed(get_lab, hikyaku, program):
+    """Everything is killed at once, so nothing takes down the XDP programs of its ports, which
+    would slow the kernel's traffic on these links for ever."""
+    lab = get_lab(2, "veth", 1)
+    bench = [program("bench/mpi_bench"), "--sample-ms", "60000"]
+    tool = start([*hikyaku, "lab", "mpirun", "--lab", lab.name, "-np", "2", *bench])
+
+    def programs() -> int:
+        links = [link for node in lab.status()["nodes"] for link in node["links"]]
+        return sum(link["xdp_program"] is not None for link in links)
+
+    process.wait_until("both ports to be open", lambda: programs() == 2, 30)
+    tool.send_signal(signal.SIGKILL)
+    for proc in lab.status()["processes"]:
+        process.send_signal(proc["pid"], signal.SIGKILL)
+    tool.communicate(timeout=40)
+    process.wait_until("the job to end", lambda: lab.status()["processes"] == [], 30)
+    if programs():
+        assert any("XDP program" in line for line in lab.status()["stale"])
+    assert lab.mpirun(2, ["true"], tcp=True, timeout=60).returncode == 0
+    assert programs() == 0
+    assert lab.status()["stale"] == []
+
+
 def test_two_runs_do_not_end_each_other(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     long_one = start(

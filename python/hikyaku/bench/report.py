@@ -71,7 +71,7 @@ def show(document: dict, console: Console) -> None:
         columns = ["size", "TCP", "range", "Hikyaku", "range", "better"]
         columns += ["raw", "shm"] if has_raw else ["shm"]
         title = f"{wire} wire: {UNITS[metric]}"
-        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for name in columns:
             table.add_column(name, justify="right", no_wrap=True)
         for r in rows:

@@ -9,7 +9,6 @@ mpirun inside. A lab has a name and a private directory, and an id that its name
 processes carry, so that whatever is left of it is found even if the directory is lost.
 """
 
-import fcntl
 import json
 import os
 import re
@@ -23,6 +22,7 @@ from .. import process
 from ..checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
 from ..errors import HikyakuError
 from . import network, run, topology
+from .lock import locked_directory
 from .run import RunResult
 from .topology import MAX_NODES, WIRES, Topology
 
@@ -58,33 +58,17 @@ def all_names() -> list[str]:
 
 
 @contextmanager
-def _locked(timeout: float = 60) -> Iterator[None]:
+def _locked() -> Iterator[None]:
     """One `up` or `down` in this checkout at a time. The lock is the state directory itself, and
-    goes with it when the last lab is down: so whoever got the lock of a directory that is no
-    longer there tries again."""
-    held: list[int] = []
-
-    def take() -> bool:
-        private_dir(STATE_DIR)
-        fd = os.open(STATE_DIR, os.O_RDONLY | os.O_DIRECTORY)
+    goes with it when the last lab is down."""
+    what = "another 'hikyaku lab up' or 'down' to end"
+    with locked_directory(STATE_DIR, what, private_dir):
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(fd).st_ino == STATE_DIR.stat().st_ino:
-                held.append(fd)
-                return True
-        except (BlockingIOError, FileNotFoundError):
-            pass
-        os.close(fd)
-        return False
-
-    process.wait_until("another 'hikyaku lab up' or 'down' to end", take, timeout)
-    try:
-        yield
-    finally:
-        for empty in (STATE_DIR / "labs", STATE_DIR):
-            with suppress(OSError):  # not empty: other labs are up
-                empty.rmdir()
-        os.close(held[0])
+            yield
+        finally:
+            for empty in (STATE_DIR / "labs", STATE_DIR):
+                with suppress(OSError):  # not empty: other labs are up
+                    empty.rmdir()
 
 
 class Lab:
@@ -265,14 +249,15 @@ class Lab:
         """Removes what killed runs left: processes, directories, XDP programs. Returns a line for
         each thing removed. XDP programs only while no run is alive, since it may own them."""
         gone = []
-        for path in run.stale_runs(self.directory / "runs"):
-            tag = f"{self.topology.lab_id}-{path.name}"
-            count = process.end_all(lambda tag=tag: run.run_processes(tag))
-            shutil.rmtree(path, ignore_errors=True)
-            gone.append(f"run {path.name} and {count} processes of it")
-        if self.topology.wire == "veth" and not self.running():
-            for node in self.topology.nodes:
-                gone += [f"XDP program on {node.name}:{i}" for i in network.remove_xdp(node.netns)]
+        with run.runs_locked(self.directory / "runs"):
+            for path in run.stale_runs(self.directory / "runs"):
+                tag = f"{self.topology.lab_id}-{path.name}"
+                count = process.end_all(lambda tag=tag: run.run_processes(tag))
+                shutil.rmtree(path)
+                gone.append(f"run {path.name} and {count} processes of it")
+            if self.topology.wire == "veth" and not self.running():
+                for n in self.topology.nodes:
+                    gone += [f"XDP program on {n.name}:{i}" for i in network.remove_xdp(n.netns)]
         return gone
 
     def status(self) -> dict:

@@ -15,13 +15,14 @@ import subprocess
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from .. import process
 from ..errors import HikyakuError
 from . import openmpi
+from .lock import locked_directory, try_lock
 from .topology import Topology
 
 TAG = "HIKYAKU_RUN"
@@ -37,32 +38,41 @@ class RunResult:
     seconds: float
 
 
+def runs_locked(runs: Path) -> AbstractContextManager[None]:
+    """Nobody else starts a run, ends one or looks for stale ones meanwhile."""
+    return locked_directory(runs, f"the lock of {runs}: another run starts or is cleaned up")
+
+
 @contextmanager
 def run_directory(runs: Path) -> Iterator[Path]:
     """A directory for one run: Open MPI's session files, memif sockets. Locked while the run
     lives, so that one that is left over can be told from one in use."""
     path = runs / uuid.uuid4().hex[:8]
-    path.mkdir(mode=0o700, parents=True)
-    with (path / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with ExitStack() as stack:
+        with runs_locked(runs):
+            path.mkdir(mode=0o700)
+            lock = stack.enter_context((path / "lock").open("w"))
+            fcntl.flock(lock, fcntl.LOCK_EX)
         try:
             yield path
         finally:
-            shutil.rmtree(path, ignore_errors=True)
+            with runs_locked(runs):
+                shutil.rmtree(path)
 
 
 def stale_runs(runs: Path) -> list[Path]:
-    """Directories of runs whose process was killed before it could clean up."""
+    """Directories of runs whose process was killed before it could clean up. Only what is done
+    with them under runs_locked() is sure not to meet a run that starts."""
     found = []
     for path in sorted(runs.iterdir()) if runs.is_dir() else []:
-        try:
-            with (path / "lock").open() as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            continue
-        except OSError:
-            pass  # killed between mkdir and open, or gone meanwhile
-        found.append(path)
+        with suppress(FileNotFoundError):  # it has just ended
+            lock = path / "lock"
+            if not lock.exists():
+                found.append(path)  # killed between the two steps of its start
+                continue
+            with lock.open() as open_lock:
+                if try_lock(open_lock.fileno()):
+                    found.append(path)
     return found
 
 
