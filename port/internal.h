@@ -70,6 +70,9 @@ bool hk_memif_guard_alive(const struct hk_memif_guard *g);
 
 void hk_memif_guard_free(struct hk_memif_guard *g);
 
+/* Ends the listening socket of the server at @path, which the driver leaves open at close. */
+void hk_memif_unlisten(const char *path);
+
 /* ---- a port with its private part ----------------------------------------------------------- */
 
 struct hk_port_impl {

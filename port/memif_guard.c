@@ -107,8 +107,10 @@ out:
 
 /* ---- the exchange ---------------------------------------------------------------------------- */
 
-/* Is @fd a connected socket of the wire at @path: ours by name (server) or by its peer's? */
-static bool is_control(int fd, const char *path, bool server)
+enum end { CONNECTED_CLIENT, CONNECTED_SERVER, LISTENER };
+
+/* Is @fd that end of the wire at @path, by its own name (server) or by its peer's? */
+static bool is_end(int fd, const char *path, enum end end)
 {
 	struct sockaddr_un un;
 	socklen_t len = sizeof(un);
@@ -116,25 +118,26 @@ static bool is_control(int fd, const char *path, bool server)
 	socklen_t optlen = sizeof(listening);
 
 	memset(&un, 0, sizeof(un));
-	int rc = server ? getsockname(fd, (struct sockaddr *)&un, &len)
-			: getpeername(fd, (struct sockaddr *)&un, &len);
+	int rc = end == CONNECTED_CLIENT ? getpeername(fd, (struct sockaddr *)&un, &len)
+					 : getsockname(fd, (struct sockaddr *)&un, &len);
 	size_t n = strlen(path);
 	if (rc != 0 || un.sun_family != AF_UNIX || strncmp(un.sun_path, path, n) != 0)
 		return false;
 	/* our own servers bind to another name and rename it */
 	if (un.sun_path[n] && strcmp(un.sun_path + n, HK_MEMIF_NEW) != 0)
 		return false;
-	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &optlen) == 0 && !listening;
+	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &optlen) == 0 &&
+	       (end == LISTENER) == (listening != 0);
 }
 
-static int find_control(const char *path, bool server)
+static int find_end(const char *path, enum end end)
 {
 	DIR *d = opendir("/proc/self/fd");
 	int found = -1;
 	for (struct dirent *e; d && found < 0 && (e = readdir(d));) {
-		char *end;
-		long fd = strtol(e->d_name, &end, 10);
-		if (!*end && is_control((int)fd, path, server))
+		char *last;
+		long fd = strtol(e->d_name, &last, 10);
+		if (!*last && is_end((int)fd, path, end))
 			found = (int)fd;
 	}
 	if (d)
@@ -142,9 +145,22 @@ static int find_control(const char *path, bool server)
 	return found;
 }
 
+/* The driver forgets its listening socket at close: it stays open, and among EAL's interrupts with
+ * a pointer to freed memory. An event that never comes takes its number. */
+void hk_memif_unlisten(const char *path)
+{
+	int fd = find_end(path, LISTENER);
+	int never = fd >= 0 ? eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC) : -1;
+	if (never >= 0) {
+		(void)dup3(never, fd, O_CLOEXEC);
+		close(never);
+	}
+}
+
 static void exchange(struct hk_memif_guard *g)
 {
-	int pair[2], fd = find_control(g->path, g->server);
+	int pair[2];
+	int fd = find_end(g->path, g->server ? CONNECTED_SERVER : CONNECTED_CLIENT);
 	g->error = ENOTCONN;
 	if (fd < 0)
 		return;

@@ -49,19 +49,25 @@ static unsigned log2_of(unsigned n)
 	return l;
 }
 
-/* Is somebody listening at @path? 0: no file; 1: a file nobody listens at; 2: yes. */
-static int socket_state(const char *path)
+enum socket_state { SOCKET_NONE, SOCKET_STALE, SOCKET_SERVED };
+
+/* Does somebody listen at @path? A memif server must never be tried with a connection that ends at
+ * once: when its greeting fails, the driver closes the connection but leaves it among EAL's
+ * interrupts, and EAL ends the process (rte_panic) as soon as it meets it. A socket of another
+ * type is refused by the kernel, and why tells what we want to know. */
+static enum socket_state socket_state(const char *path)
 {
 	struct stat st;
 	if (stat(path, &st) != 0)
-		return 0;
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+		return SOCKET_NONE;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
-	int rc = fd < 0 ? -1 : connect(fd, (struct sockaddr *)&un, sizeof(un));
+	bool served = fd >= 0 &&
+		      (connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0 || errno == EPROTOTYPE);
 	if (fd >= 0)
 		close(fd);
-	return rc == 0 ? 2 : 1;
+	return served ? SOCKET_SERVED : SOCKET_STALE;
 }
 
 static int check_socket_dir(const struct hk_spec *s, struct hk_error *err)
@@ -116,8 +122,8 @@ static int prepare_memif(struct hk_port_impl *p, char *args, size_t len, struct 
 				    "characters\nfix: use a directory with a shorter name",
 				    s->text, sizeof(s->socket) - 1 - strlen(HK_MEMIF_NEW));
 	if (s->server) {
-		int state = socket_state(s->socket);
-		if (state == 2)
+		enum socket_state state = socket_state(s->socket);
+		if (state == SOCKET_SERVED)
 			return hk_error_set(err, -EADDRINUSE,
 					    "port %s: another process serves %s already\nfix: end "
 					    "it, or choose another socket",
@@ -125,7 +131,7 @@ static int prepare_memif(struct hk_port_impl *p, char *args, size_t len, struct 
 		char made[sizeof(s->socket) + sizeof(HK_MEMIF_NEW)];
 		snprintf(made, sizeof(made), "%s%s", s->socket, HK_MEMIF_NEW);
 		(void)unlink(made); /* of a process that was killed while it opened its port */
-		if (state == 1 && unlink(s->socket) != 0)
+		if (state == SOCKET_STALE && unlink(s->socket) != 0)
 			return hk_error_set(err, -errno,
 					    "port %s: %s is in the way and cannot be removed: %s\n"
 					    "fix: remove it, or choose another socket",
@@ -491,7 +497,10 @@ void hk_port_close(struct hk_port *port)
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
 	if (!p)
 		return;
+	bool memif_server = p->spec.kind == HK_SPEC_MEMIF && p->spec.server;
 	hk_faults_detach(port);
+	if (memif_server && p->dev_name[0])
+		hk_memif_unlisten(p->spec.socket);
 	if (p->started)
 		(void)rte_eth_dev_stop(port->id);
 	if (p->dev_name[0]) {
@@ -501,7 +510,7 @@ void hk_port_close(struct hk_port *port)
 		if (p->spec.kind == HK_SPEC_AF_XDP)
 			hk_xdp_cleanup(p->spec.iface);
 	}
-	if (p->started && p->spec.kind == HK_SPEC_MEMIF && p->spec.server)
+	if (p->started && memif_server)
 		(void)unlink(p->spec.socket);
 	hk_memif_guard_free(p->guard);
 	if (p->own_pool)

@@ -144,6 +144,25 @@ static void shared_pool(void)
 	hk_port_close(large);
 }
 
+/* A server that is opened and closed again and again keeps nothing: no socket that listens. */
+static void memif_stops_listening(void)
+{
+	struct hk_error err = {""};
+	for (int i = 0; i < 20; i++) {
+		struct hk_port *port;
+		CHECK_MSG(hk_port_open(wire("/again.sock,role=server"), 64, NULL, 0, &port, &err) ==
+				  0,
+			  "%s", err.text);
+		hk_port_close(port);
+	}
+	char line[256];
+	FILE *f = fopen("/proc/net/unix", "r");
+	CHECK(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		CHECK_MSG(!strstr(line, dir), "still open: %s", line);
+	fclose(f);
+}
+
 /* hk_eal_init() leaves the thread where it was, and no file. */
 static void eal_leaves_no_trace(void)
 {
@@ -160,6 +179,7 @@ static const struct hk_test tests[] = {
 	{"memif_directories", memif_directories},
 	{"memif_without_server", memif_without_server},
 	{"memif_stale_socket", memif_stale_socket},
+	{"memif_stops_listening", memif_stops_listening},
 	{"devices", devices},
 	{"too_many_buffers", too_many_buffers},
 	{"shared_pool", shared_pool},
