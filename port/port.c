@@ -26,7 +26,7 @@
 #include <rte_errno.h>
 
 #define FRAME_LIMIT     9216 /* larger frames gain nothing, and buffers are made this large */
-#define MEMIF_FRAME     9216
+#define MEMIF_FRAME     HK_WIRE_SET_FRAME_MAX
 #define MEMIF_RING      256
 #define AF_PACKET_RING  512
 #define NIC_RING        1024
@@ -568,6 +568,14 @@ bool hk_port_spec_is_wire_set(const char *spec)
 {
 	struct hk_spec s;
 	return hk_spec_parse(spec, &s, NULL) == 0 && s.kind == HK_SPEC_MEMIF_SET;
+}
+
+uint16_t hk_port_wire_frame_max(const char *set_spec)
+{
+	struct hk_spec s;
+	if (hk_spec_parse(set_spec, &s, NULL) || s.kind != HK_SPEC_MEMIF_SET)
+		return 0;
+	return (uint16_t)(s.frame ? s.frame : HK_WIRE_SET_FRAME_MAX);
 }
 
 int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_t peer, char *out,

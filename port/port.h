@@ -6,10 +6,10 @@
  * text, the *port spec*, which is what users write in `--mca btl_hikyaku_port` and what
  * docs/ports.md lists:
  *
- *   memif:dir=/run/hk            user-space wires, one for each pair of peers (hk_wire_set below)
- *   memif:socket=/run/a.sock,role=server,id=0     one such wire
- *   af_xdp:iface=hk0[,queue=0][,mode=auto|copy|generic]
- *   af_packet:iface=hk0
+ *   memif:dir=/run/hk[,frame=N][,ring=N]    user-space wires, one for each pair of peers
+ *   memif:socket=/run/a.sock,role=server|client[,id=N][,frame=N][,ring=N]     one such wire
+ *   af_xdp:iface=hk0[,queue=N][,mode=auto|copy][,busy=N]
+ *   af_packet:iface=hk0[,ring=N]
  *   pci:0000:3b:02.1             any NIC or VF that DPDK drives
  *   vdev:net_xyz0,key=value      any other DPDK virtual device, as it is
  *
@@ -17,8 +17,13 @@
  * corrupt=0.001,delay=0.01,seed=7` (port/faults.h).
  *
  * Memory: received mbufs are the caller's until freed; transmitted mbufs are the driver's, as
- * rte_eth_tx_burst() has it. Threads: a queue belongs to one thread at a time; opening and
- * closing are for one thread. After open, nothing here allocates or locks.
+ * rte_eth_tx_burst() has it. A sender that keeps a reference of its own (to send again) may read
+ * the bytes at any time, and may change them once its reference is the only one
+ * (rte_mbuf_refcnt_read() == 1); until then the device may still read them, and a NIC gives back
+ * what it has sent only when it needs room. docs/ports.md says what each driver does.
+ *
+ * Threads: a queue belongs to one thread at a time; opening and closing are for one thread. After
+ * open, nothing here allocates or locks. Faults copy frames, from the port's own pool.
  */
 #ifndef HK_PORT_H
 #define HK_PORT_H
@@ -70,12 +75,13 @@ struct hk_port {
 	struct rte_mempool *pool;
 	struct hk_faults *faults; /* NULL on a healthy port */
 	struct hk_port_info info;
-	/* counted here, since not every driver counts */
-	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes, tx_full;
+	/* counted here, since not every driver counts; tx_full: frames refused for want of room */
+	uint64_t rx_frames, tx_frames, tx_full;
 };
 
-/* Opens, configures and starts the port that @spec names, with @buffers packet buffers in a new
- * pool if @pool is NULL. `{local_rank}` and `{rank}` in the spec stand for the environment's
+/* Opens, configures and starts the port that @spec names. @buffers packet buffers are for the
+ * caller, on top of what the driver's rings hold, in a new pool if @pool is NULL; the pool of
+ * another port may be given instead, whose frames are as large (not for af_xdp). `{local_rank}` and `{rank}` in the spec stand for the environment's
  * OMPI_COMM_WORLD_LOCAL_RANK and OMPI_COMM_WORLD_RANK. Waits at most @timeout_ms for what must
  * appear (the server end of a memif, the link). The error names the spec, what is wrong with it
  * (no such interface, in use by another process, no permission, driver absent, syntax) and the
@@ -117,12 +123,16 @@ static inline uint16_t hk_port_tx(struct hk_port *port, uint16_t queue, struct r
 	uint16_t sent = HK_UNLIKELY(port->faults != NULL) ? hk_faults_tx(port, queue, m, n)
 							  : rte_eth_tx_burst(port->id, queue, m, n);
 	port->tx_frames += sent;
+	port->tx_full += (uint64_t)n - sent;
 	return sent;
 }
 
 /* ---- sets of point-to-point wires ---------------------------------------------------------- */
 
-#define HK_WIRE_SET_FRAME_MAX 9216 /* frame_max of each of its wires */
+#define HK_WIRE_SET_FRAME_MAX 9216 /* frame_max of each of its wires, if the set names none */
+
+/* frame_max of the wires of @set_spec; 0 if that is not a wire set. */
+uint16_t hk_port_wire_frame_max(const char *set_spec);
 
 /* `memif:dir=…` names not a port but a place where wires between pairs of endpoints meet. */
 bool hk_port_spec_is_wire_set(const char *spec);

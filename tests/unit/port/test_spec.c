@@ -38,6 +38,9 @@ static void wire_set(void)
 	CHECK(!hk_port_spec_is_wire_set("memif:socket=/run/dir=,role=server"));
 	CHECK(!hk_port_spec_is_wire_set("af_xdp:iface=dir"));
 	CHECK(!hk_port_spec_is_wire_set("rubbish"));
+	CHECK_EQ(hk_port_wire_frame_max("memif:dir=/x"), HK_WIRE_SET_FRAME_MAX);
+	CHECK_EQ(hk_port_wire_frame_max("memif:dir=/x,frame=2048"), 2048);
+	CHECK_EQ(hk_port_wire_frame_max("af_xdp:iface=a"), 0);
 }
 
 static void wires_meet(void)
