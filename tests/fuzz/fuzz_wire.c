@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/fuzz/fuzz_wire.c: any bytes at all as a received frame.
+ *
+ * The first byte of the input chooses: bit 0, a checksum is required; bit 1, the frame is given a
+ * right checksum first, so that the fuzzer gets past it. The rest is the frame. It lies in memory
+ * of its own size, so that a sanitizer sees each byte read beyond it.
+ */
+#include "tests/unit/hk_test.h"
+#include "wire/wire.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* What docs/wire.md promises of a frame that was accepted. */
+static void check_accepted(const struct hk_frame *f, const uint8_t *frame, size_t len, bool crc)
+{
+	const struct hk_wire_hdr *h = &f->h;
+	uint8_t base[HK_WIRE_HLEN];
+	size_t ext = h->type == HK_WIRE_PUT   ? HK_WIRE_PUT_LEN
+		     : h->type == HK_WIRE_ACK ? HK_WIRE_SACK_LEN
+					      : 0;
+
+	CHECK(h->version == HK_WIRE_VERSION && h->zero == 0);
+	CHECK(h->type >= HK_WIRE_DATA && h->type <= HK_WIRE_BYE);
+	CHECK((h->flags & ~HK_WIRE_F_ALL) == 0);
+	CHECK(!crc || (h->flags & HK_WIRE_F_CRC));
+	CHECK(h->src_epoch != 0 && h->dst_epoch != 0);
+	if (h->type == HK_WIRE_DATA)
+		CHECK(h->frags >= 1 && h->frags <= HK_WIRE_MAX_FRAGS && h->frag < h->frags);
+	else
+		CHECK(h->am == 0 && h->frag == 0 && h->frags == 0);
+	CHECK(h->type <= HK_WIRE_PUT || h->len == ext);
+	CHECK(h->type != HK_WIRE_ACK || !(f->sack.bits[0] & 1));
+	CHECK(f->payload == frame + HK_ETH_HLEN + HK_WIRE_HLEN + ext);
+	CHECK(f->payload_len + ext == h->len);
+	CHECK(f->payload + f->payload_len + (h->flags & HK_WIRE_F_CRC ? HK_WIRE_CRC_LEN : 0) <=
+	      frame + len);
+	/* and writing it again gives the same bytes */
+	hk_wire_put_hdr(base, h);
+	CHECK(memcmp(base, frame + HK_ETH_HLEN, sizeof(base)) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct hk_frame f;
+
+	if (size < 1)
+		return 0;
+	bool crc = data[0] & 1, seal = data[0] & 2;
+	size_t len = size - 1;
+	uint8_t *frame = malloc(len ? len : 1);
+	CHECK(frame != NULL);
+	memcpy(frame, data + 1, len);
+	if (seal && len >= HK_ETH_HLEN + HK_WIRE_HLEN) {
+		const uint8_t *at = frame + HK_ETH_HLEN + offsetof(struct hk_wire_hdr, len);
+		size_t inner = (size_t)(at[0] | at[1] << 8);
+		if (HK_ETH_HLEN + HK_WIRE_HLEN + inner + HK_WIRE_CRC_LEN <= len)
+			hk_wire_seal(frame + HK_ETH_HLEN);
+	}
+	if (hk_wire_parse(frame, len, crc, &f) == HK_WIRE_OK)
+		check_accepted(&f, frame, len, crc);
+	free(frame);
+	return 0;
+}
