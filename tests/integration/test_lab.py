@@ -14,6 +14,7 @@ from hikyaku import process
 from hikyaku.checkout import STATE_DIR
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, down, lab_id, network
+from hikyaku.lab.run import Output
 
 
 def root_links() -> set[str]:
@@ -289,6 +290,31 @@ def test_run_leaves_nothing(get_lab):
     lab.mpirun(2, ["true"], tcp=True, timeout=60)
     assert list((lab.directory / "runs").iterdir()) == []
     assert lab.status()["processes"] == []
+
+
+def test_captured_stderr_lacks_one_harmless_warning(tmp_path):
+    """Open MPI prints it when an agent starts faster than its parent is scheduled."""
+    with Output(tmp_path / "x", capture=True) as output:
+        output.err.write(
+            b"one\n"
+            b"[node0:7] plm:rsh: Warning: setpgid(9,9) failed in parent with errno=EACCES(13)\n"
+            b"[node0:7] another warning\n"
+        )
+        assert output.read() == ("", "one\n[node0:7] another warning\n")
+
+
+def test_stderr_of_ranks_arrives(get_lab, hikyaku):
+    lab = get_lab(2, "memif", 1)
+    command = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "-np", "2"]
+    done = subprocess.run(
+        [*command, "sh", "-c", "hostname >&2"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert sorted(done.stderr.split()) == ["node0", "node1"]
+    assert lab.mpirun(1, ["sh", "-c", "hostname >&2"], tcp=True).stderr.strip() == "node0"
 
 
 def test_timeout_ends_everything_and_says_so(get_lab):

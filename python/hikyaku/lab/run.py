@@ -10,6 +10,7 @@ ends its daemons.
 
 import fcntl
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -150,6 +151,46 @@ def enter(directory: Path, node: str, cores: list[int], argv: list[str]) -> list
     return [*start, ",".join(map(str, cores)), *argv]
 
 
+# When mpirun starts its daemons, parent and child both put the child into a process group of its
+# own. If the child was quicker and runs the agent already, the parent's attempt fails, and Open MPI
+# 4.1 warns of it, although all is well. mpirun shares its core with the agents here, so that it
+# happens now and then; whoever compares a captured stderr shall not see it.
+_SETPGID_WARNING = re.compile(r"\[\S*\] plm:rsh: Warning: setpgid\(\d+,\d+\) failed in parent.*\n")
+
+
+class Output:
+    """Where a command's output goes: files, if it is captured, since a pipe would break if this
+    process were killed, and mpirun would die of it before it has ended its ranks."""
+
+    def __init__(self, path: Path, capture: bool):
+        self.out = path.with_suffix(".out").open("w+b") if capture else None
+        self.err = path.with_suffix(".err").open("w+b") if capture else None
+
+    def __enter__(self) -> "Output":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for file in (self.out, self.err):
+            if file:
+                file.close()
+
+    def read(self) -> tuple[str, str]:
+        texts = []
+        for file in (self.out, self.err):
+            if file:
+                file.seek(0)
+            texts.append(file.read().decode(errors="replace") if file else "")
+        return texts[0], _SETPGID_WARNING.sub("", texts[1])
+
+
+def too_late(argv: list[str], timeout: float | None, *said: str) -> HikyakuError:
+    text = "\n".join(part.strip()[-2000:] for part in said if part.strip())
+    return HikyakuError(
+        f"'{' '.join(argv)}' did not end within {timeout:g} s and was ended; it had printed:\n"
+        f"{text or '(nothing)'}"
+    )
+
+
 def run_processes(tag: str) -> list[int]:
     return process.find(tag=f"{TAG}={tag}")
 
@@ -177,40 +218,31 @@ def launch(
         cores = topology.cpus(one_core=one_core)[first]
         argv = enter(runs.parent, first, cores, ["mpirun", *arguments])
         start = time.monotonic()
-        pipe = subprocess.PIPE if capture else None
-        mpirun = subprocess.Popen(
-            argv,
-            env={**os.environ, **(env or {}), **ours},
-            stdin=subprocess.DEVNULL if capture else None,
-            stdout=pipe,
-            stderr=pipe,
-            text=True,
-            errors="replace",
-        )
-        out = err = ""
         late = False
-        try:
-            out, err = mpirun.communicate(timeout=timeout)
-        except subprocess.TimeoutExpired:
-            late = True
-        except KeyboardInterrupt:
-            # The terminal sent SIGINT to mpirun as well: a moment to end the job by itself.
-            with suppress(subprocess.TimeoutExpired):
-                mpirun.wait(timeout=1)
-            raise
-        finally:
-            process.end_all(lambda: run_processes(ours[TAG]))
-            if late:
-                out, err = mpirun.communicate(timeout=10)
-            else:
-                mpirun.wait(timeout=10)
-        if late:
-            text = "\n".join(part.strip()[-2000:] for part in (out, err) if part)
-            raise HikyakuError(
-                f"'mpirun {' '.join(arguments)}' did not end within {timeout:g} s and was "
-                f"ended; it had printed:\n{text or '(nothing)'}"
+        with Output(run_dir / "mpirun", capture) as output:
+            mpirun = subprocess.Popen(
+                argv,
+                env={**os.environ, **(env or {}), **ours},
+                stdin=subprocess.DEVNULL if capture else None,
+                stdout=output.out,
+                stderr=output.err,
             )
-        return RunResult(mpirun.returncode, out or "", err or "", time.monotonic() - start)
+            try:
+                mpirun.wait(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                late = True
+            except KeyboardInterrupt:
+                # The terminal sent SIGINT to mpirun as well: a moment to end the job by itself.
+                with suppress(subprocess.TimeoutExpired):
+                    mpirun.wait(timeout=1)
+                raise
+            finally:
+                process.end_all(lambda: run_processes(ours[TAG]))
+                mpirun.wait(timeout=10)
+            out, err = output.read()
+        if late:
+            raise too_late(["mpirun", *arguments], timeout, out, err)
+        return RunResult(mpirun.returncode, out, err, time.monotonic() - start)
 
 
 def launch_each(
@@ -227,38 +259,34 @@ def launch_each(
     with run_directory(runs) as run_dir:
         tags = tagged(topology, run_dir)
         start = time.monotonic()
-        started: list[tuple[subprocess.Popen, Path, Path]] = []
+        started: list[tuple[subprocess.Popen, Output]] = []
         pairs = commands(run_dir)
-        try:
-            for i, (node, argv) in enumerate(pairs):
-                out, err = run_dir / f"{i}.out", run_dir / f"{i}.err"
-                with out.open("w") as to, err.open("w") as to_err:
+        late = False
+        with ExitStack() as stack:
+            try:
+                for i, (node, argv) in enumerate(pairs):
+                    output = stack.enter_context(Output(run_dir / str(i), True))
                     child = subprocess.Popen(
                         enter(runs.parent, node, cpus[node], argv),
                         env={**os.environ, **tags},
                         stdin=subprocess.DEVNULL,
-                        stdout=to,
-                        stderr=to_err,
+                        stdout=output.out,
+                        stderr=output.err,
                     )
-                started.append((child, out, err))
-            late = False
-            for child, _, _ in started:
-                try:
+                    started.append((child, output))
+                for child, _ in started:
                     child.wait(timeout=max(0.0, start + timeout - time.monotonic()))
-                except subprocess.TimeoutExpired:
-                    late = True
-        finally:
-            process.end_all(lambda: run_processes(tags[TAG]))
-            for child, _, _ in started:
-                child.wait(timeout=10)
-        seconds = time.monotonic() - start
-        results = [
-            RunResult(c.returncode, o.read_text(), e.read_text(), seconds) for c, o, e in started
-        ]
+            except subprocess.TimeoutExpired:
+                late = True
+            finally:
+                process.end_all(lambda: run_processes(tags[TAG]))
+                for child, _ in started:
+                    child.wait(timeout=10)
+            results = [
+                RunResult(child.returncode, *output.read(), time.monotonic() - start)
+                for child, output in started
+            ]
         if late:
-            said = "; ".join(r.stderr.strip()[-500:] for r in results if r.stderr)
-            raise HikyakuError(
-                f"'{' '.join(pairs[0][1])}' did not end within {timeout:g} s and was ended: "
-                f"{said or '(it said nothing)'}"
-            )
+            said = [r.stderr for r in results] + [r.stdout for r in results]
+            raise too_late(pairs[0][1], timeout, *said)
         return results
