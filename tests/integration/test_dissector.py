@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The Wireshark dissector, by tshark, on a capture that our own codec wrote.
+
+`specimen_tool pcap` writes each specimen frame, then one frame for each way to be wrong.
+"""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hikyaku.checkout import ROOT
+
+LUA = ROOT / "tools/wireshark/hikyaku.lua"
+
+
+@pytest.fixture(scope="module")
+def frames(program, tmp_path_factory) -> list[dict]:
+    """The capture as tshark sees it: for each frame, its fields; those of hikyaku by short name."""
+    capture = tmp_path_factory.mktemp("dissector") / "frames.pcap"
+    subprocess.run([program("tests/unit/specimen_tool"), "pcap", str(capture)], check=True)
+    return dissect(capture)
+
+
+def dissect(capture: Path) -> list[dict]:
+    done = subprocess.run(
+        [
+            "tshark",
+            "-X",
+            f"lua_script:{LUA}",
+            "-r",
+            str(capture),
+            "-T",
+            "json",
+            "--no-duplicate-keys",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "error" not in done.stderr.lower(), done.stderr
+    return [packet["_source"]["layers"] for packet in json.loads(done.stdout)]
+
+
+def flat(value: object, into: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Every leaf below @value by its field name: {"hikyaku.psn": ["7"], …}."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            for each in inner if isinstance(inner, list) else [inner]:
+                if isinstance(each, dict):
+                    flat(each, into)
+                else:
+                    into.setdefault(key, []).append(str(each))
+    return into
+
+
+def fields(frame: dict) -> dict[str, list[str]]:
+    assert "hikyaku" in frame, f"not dissected: {list(frame)}"
+    return flat(frame["hikyaku"], {})
+
+
+def one(frame: dict, name: str) -> str:
+    values = fields(frame).get(f"hikyaku.{name}", [])
+    assert len(values) == 1, f"hikyaku.{name} is {values}"
+    return values[0]
+
+
+def complaints(frame: dict) -> set[str]:
+    return {
+        name.removeprefix("hikyaku.")
+        for name in fields(frame)
+        if name.startswith("hikyaku.malformed.") or name == "hikyaku.crc.bad"
+    }
+
+
+GOOD = [
+    (
+        "data",
+        {"version": 1, "type": 1, "len": 8, "window": 256, "src": 1, "dst": 2, "psn": 7, "ack": 3}
+        | {"tsval": 0x01020304, "tsecr": 0x05060708, "am": 0x41, "frag": 0, "frags": 1}
+        | {"key": 0x4B454B48, "src_epoch": 0x1111, "dst_epoch": 0x2222, "first_psn": 7, "zero": 0},
+    ),
+    (
+        "data-fragment-crc",
+        {"type": 1, "flags": 3, "psn": 0xFFFFFFFF, "ack": 0xFFFFFFF0, "am": 0xFF, "window": 64}
+        | {"frag": 1, "frags": 3, "first_psn": 0xFFFFFFFE, "crc": 0xC4DC51A2},
+    ),
+    (
+        "put",
+        {"type": 2, "flags": 4, "len": 32, "psn": 8, "put.region": 0x00030001}
+        | {"put.xfer": 0x00050002, "put.offset": 0x100002000},
+    ),
+    ("ack", {"type": 3, "len": 32, "window": 200, "psn": 9, "ack": 5}),
+    ("reset", {"type": 4, "len": 0, "src_epoch": 0x3333, "refused_epoch": 0x1111}),
+    ("bye", {"type": 5, "flags": 2, "len": 0, "psn": 10, "ack": 12}),
+]
+
+
+@pytest.mark.parametrize(("number", "name"), list(enumerate(name for name, _ in GOOD)))
+def test_good_frame(frames, number, name):
+    frame = frames[number]
+    assert complaints(frame) == set()
+    for field, want in GOOD[number][1].items():
+        assert int(one(frame, field), 0) == want, f"{name}: {field}"
+
+
+def test_payload(frames):
+    assert bytes.fromhex(one(frames[0], "payload").replace(":", "")) == b"hikyaku!"
+    assert bytes.fromhex(one(frames[2], "payload").replace(":", "")) == b"written in place"
+
+
+def test_bitmap_is_decoded(frames):
+    assert fields(frames[3])["hikyaku.sack.psn"] == ["6", "7", "260"]
+
+
+def test_flags_are_decoded(frames):
+    assert one(frames[1], "flags.crc") in ("1", "True")
+    assert one(frames[1], "flags.resent") in ("0", "False")
+    assert one(frames[2], "flags.resent") in ("1", "True")
+    assert one(frames[5], "flags.ack_now") in ("1", "True")
+
+
+# in the order in which specimen_tool writes them, after the good ones
+BAD = [
+    ("version 9", "malformed.version"),
+    ("type 77", "malformed.type"),
+    ("unknown flag", "malformed.field"),
+    ("len beyond the frame", "malformed.short"),
+    ("17 fragments", "malformed.field"),
+    ("fragment 3 of 1", "malformed.field"),
+    ("last byte not 0", "malformed.field"),
+    ("PUT with fragments", "malformed.field"),
+    ("PUT without room for its extension", "malformed.field"),
+    ("ACK with bit 0", "malformed.field"),
+    ("payload changed under the checksum", "crc.bad"),
+]
+
+
+@pytest.mark.parametrize(("number", "what", "complaint"), [(i, *b) for i, b in enumerate(BAD)])
+def test_bad_frame(frames, number, what, complaint):
+    assert complaints(frames[len(GOOD) + number]) == {complaint}, what
+
+
+def test_nothing_is_left_over(frames):
+    assert len(frames) == len(GOOD) + len(BAD)

@@ -1,0 +1,284 @@
+-- SPDX-License-Identifier: BSD-3-Clause
+--
+-- Wireshark dissector for Hikyaku frames (EtherType 0x88B5). The layout is docs/wire.md; every rule
+-- there that a frame breaks becomes an expert info, and the checksum is verified.
+--
+--   wireshark -X lua_script:tools/wireshark/hikyaku.lua capture.pcap
+--   tshark    -X lua_script:tools/wireshark/hikyaku.lua -r capture.pcap -Y hikyaku -V
+--
+-- or copy it to the "Personal Lua Plugins" folder that Help > About Wireshark > Folders names.
+-- Try the filters hikyaku.type == "ACK", hikyaku.flags.resent, hikyaku.malformed, hikyaku.crc.bad.
+
+local VERSION = 1
+local HEADER_LEN, PUT_LEN, SACK_LEN, CRC_LEN = 48, 16, 32, 4
+local MAX_FRAGS = 16
+local DATA, PUT, ACK, RESET, BYE = 1, 2, 3, 4, 5
+local FLAG_CRC, FLAG_ACK_NOW, FLAG_RESENT, FLAG_UNKNOWN = 0x0001, 0x0002, 0x0004, 0xfff8
+
+local type_names = { [DATA] = "DATA", [PUT] = "PUT", [ACK] = "ACK", [RESET] = "RESET", [BYE] = "BYE" }
+
+local hikyaku = Proto("hikyaku", "Hikyaku fabric")
+
+local f = {
+	version = ProtoField.uint8("hikyaku.version", "Version"),
+	type = ProtoField.uint8("hikyaku.type", "Type", base.DEC, type_names),
+	flags = ProtoField.uint16("hikyaku.flags", "Flags", base.HEX),
+	flag_crc = ProtoField.bool("hikyaku.flags.crc", "Checksum follows", 16, nil, FLAG_CRC),
+	flag_now = ProtoField.bool("hikyaku.flags.ack_now", "Acknowledge now", 16, nil, FLAG_ACK_NOW),
+	flag_resent = ProtoField.bool("hikyaku.flags.resent", "Sent before", 16, nil, FLAG_RESENT),
+	flag_unknown = ProtoField.uint16("hikyaku.flags.unknown", "Unknown flags", base.HEX, nil, FLAG_UNKNOWN),
+	len = ProtoField.uint16("hikyaku.len", "Length of extension and payload"),
+	window = ProtoField.uint16("hikyaku.window", "Window (packets)"),
+	key = ProtoField.uint32("hikyaku.key", "Job key", base.HEX),
+	src = ProtoField.uint32("hikyaku.src", "Source endpoint"),
+	dst = ProtoField.uint32("hikyaku.dst", "Destination endpoint"),
+	src_epoch = ProtoField.uint32("hikyaku.src_epoch", "Source epoch", base.HEX),
+	dst_epoch = ProtoField.uint32("hikyaku.dst_epoch", "Destination epoch", base.HEX),
+	psn = ProtoField.uint32("hikyaku.psn", "Packet number"),
+	ack = ProtoField.uint32("hikyaku.ack", "Cumulative ack"),
+	tsval = ProtoField.uint32("hikyaku.tsval", "Timestamp value (16 ns)"),
+	tsecr = ProtoField.uint32("hikyaku.tsecr", "Timestamp echo (16 ns)"),
+	refused = ProtoField.uint32("hikyaku.refused_epoch", "Refused epoch", base.HEX),
+	am = ProtoField.uint8("hikyaku.am", "Active-message id", base.HEX),
+	frag = ProtoField.uint8("hikyaku.frag", "Fragment"),
+	frags = ProtoField.uint8("hikyaku.frags", "Fragments of the message"),
+	first = ProtoField.uint32("hikyaku.first_psn", "First packet of the message"),
+	zero = ProtoField.uint8("hikyaku.zero", "Must be zero", base.HEX),
+	region = ProtoField.uint32("hikyaku.put.region", "Region", base.HEX),
+	xfer = ProtoField.uint32("hikyaku.put.xfer", "Transfer", base.HEX),
+	offset = ProtoField.uint64("hikyaku.put.offset", "Offset", base.HEX),
+	bitmap = ProtoField.bytes("hikyaku.sack.bitmap", "Selective-ack bitmap"),
+	sack = ProtoField.uint32("hikyaku.sack.psn", "Has arrived"),
+	payload = ProtoField.bytes("hikyaku.payload", "Payload"),
+	crc = ProtoField.uint32("hikyaku.crc", "CRC32C", base.HEX),
+	padding = ProtoField.bytes("hikyaku.padding", "Padding"),
+}
+hikyaku.fields = f
+
+local e = {
+	short = ProtoExpert.new("hikyaku.malformed.short", "Shorter than its headers or its length field say",
+		expert.group.MALFORMED, expert.severity.ERROR),
+	version = ProtoExpert.new("hikyaku.malformed.version", "Version not known to this dissector",
+		expert.group.UNDECODED, expert.severity.WARN),
+	type = ProtoExpert.new("hikyaku.malformed.type", "Unknown type", expert.group.MALFORMED, expert.severity.ERROR),
+	field = ProtoExpert.new("hikyaku.malformed.field", "Field outside its range",
+		expert.group.MALFORMED, expert.severity.ERROR),
+	crc = ProtoExpert.new("hikyaku.crc.bad", "Checksum is wrong", expert.group.CHECKSUM, expert.severity.ERROR),
+	resent = ProtoExpert.new("hikyaku.resent", "Not the first transmission of this packet",
+		expert.group.SEQUENCE, expert.severity.NOTE),
+	gaps = ProtoExpert.new("hikyaku.gaps", "Packets are missing or out of order at the receiver",
+		expert.group.SEQUENCE, expert.severity.NOTE),
+	reset = ProtoExpert.new("hikyaku.refused", "The incarnation written to is gone",
+		expert.group.SEQUENCE, expert.severity.WARN),
+}
+hikyaku.experts = { e.short, e.version, e.type, e.field, e.crc, e.resent, e.gaps, e.reset }
+
+-- Wireshark's Lua (5.1 to 5.4, depending on the version) has no bit operators of its own everywhere;
+-- its `bit` module does, on 32 bits.
+local band, bxor, rshift, tobit = bit.band, bit.bxor, bit.rshift, bit.tobit
+
+local crc_table = {}
+for i = 0, 255 do
+	local c = i
+	for _ = 1, 8 do
+		c = band(c, 1) == 1 and bxor(rshift(c, 1), 0x82f63b78) or rshift(c, 1)
+	end
+	crc_table[i] = c
+end
+
+local function crc32c(range)
+	local bytes = range:bytes()
+	local c = tobit(0xffffffff)
+	for i = 0, bytes:len() - 1 do
+		c = bxor(rshift(c, 8), crc_table[band(bxor(c, bytes:get_index(i)), 0xff)])
+	end
+	return bxor(c, 0xffffffff) % 0x100000000 -- as an unsigned number
+end
+
+-- Says that a rule is broken; `what` names it in the tree.
+local function malformed(tree, item, what)
+	tree:add_proto_expert_info(item or e.field, what)
+end
+
+local function add_put(tree, tvb, at, len)
+	if len < PUT_LEN then
+		malformed(tree, e.field, "PUT: len is below " .. PUT_LEN)
+		return nil
+	end
+	tree:add_le(f.region, tvb(at, 4))
+	tree:add_le(f.xfer, tvb(at + 4, 4))
+	tree:add_le(f.offset, tvb(at + 8, 8))
+	return PUT_LEN
+end
+
+local function add_sack(tree, tvb, at, len, ack)
+	if len ~= SACK_LEN then
+		malformed(tree, e.field, "ACK: len is not " .. SACK_LEN)
+		return nil
+	end
+	local item = tree:add(f.bitmap, tvb(at, SACK_LEN))
+	local count = 0
+	for i = 0, SACK_LEN * 8 - 1 do
+		local byte = tvb(at + math.floor(i / 8), 1)
+		if band(rshift(byte:uint(), i % 8), 1) == 1 then
+			count = count + 1
+			item:add(f.sack, byte, (ack + i) % 0x100000000)
+			if i == 0 then
+				malformed(item, e.field, "ACK: bit 0 is set, but that packet is the missing one")
+			end
+		end
+	end
+	item:append_text(" (" .. count .. " beyond the first that is missing)")
+	if count > 0 then
+		item:add_proto_expert_info(e.gaps)
+	end
+	return SACK_LEN
+end
+
+-- The base header; returns what the rest needs, or nil if it cannot be trusted.
+local function add_header(tree, tvb)
+	local h = {
+		type = tvb(1, 1):uint(), flags = tvb(2, 2):le_uint(), len = tvb(4, 2):le_uint(),
+		src = tvb(12, 4):le_uint(), dst = tvb(16, 4):le_uint(), psn = tvb(28, 4):le_uint(),
+		ack = tvb(32, 4):le_uint(), am = tvb(44, 1):uint(), frag = tvb(45, 1):uint(), frags = tvb(46, 1):uint(),
+	}
+	tree:add(f.version, tvb(0, 1))
+	if tvb(0, 1):uint() ~= VERSION then
+		tree:add_proto_expert_info(e.version)
+		return nil
+	end
+	local type_item = tree:add(f.type, tvb(1, 1))
+	local flags = tree:add_le(f.flags, tvb(2, 2))
+	flags:add_le(f.flag_crc, tvb(2, 2))
+	flags:add_le(f.flag_now, tvb(2, 2))
+	local resent = flags:add_le(f.flag_resent, tvb(2, 2))
+	if band(h.flags, FLAG_RESENT) ~= 0 then
+		resent:add_proto_expert_info(e.resent)
+	end
+	if band(h.flags, FLAG_UNKNOWN) ~= 0 then
+		malformed(flags:add_le(f.flag_unknown, tvb(2, 2)), e.field, "unknown flags")
+	end
+	tree:add_le(f.len, tvb(4, 2))
+	tree:add_le(f.window, tvb(6, 2))
+	tree:add_le(f.key, tvb(8, 4))
+	tree:add_le(f.src, tvb(12, 4))
+	tree:add_le(f.dst, tvb(16, 4))
+	for _, epoch in ipairs({ { "src_epoch", 20 }, { "dst_epoch", 24 } }) do
+		local name, at = epoch[1], epoch[2]
+		local item = tree:add_le(f[name], tvb(at, 4))
+		if tvb(at, 4):le_uint() == 0 then
+			malformed(item, e.field, name .. " is 0")
+		end
+	end
+	tree:add_le(f.psn, tvb(28, 4))
+	tree:add_le(f.ack, tvb(32, 4))
+	tree:add_le(f.tsval, tvb(36, 4))
+	tree:add_le(h.type == RESET and f.refused or f.tsecr, tvb(40, 4))
+	tree:add(f.am, tvb(44, 1))
+	local frag = tree:add(f.frag, tvb(45, 1))
+	local frags = tree:add(f.frags, tvb(46, 1))
+	if h.type == DATA then
+		if h.frags < 1 or h.frags > MAX_FRAGS then
+			malformed(frags, e.field, "DATA: frags is not 1 to " .. MAX_FRAGS)
+		elseif h.frag >= h.frags then
+			malformed(frag, e.field, "DATA: frag is not below frags")
+		else
+			tree:add(f.first, tvb(28, 4), (h.psn - h.frag) % 0x100000000):set_generated()
+		end
+	elseif type_names[h.type] and (h.am ~= 0 or h.frag ~= 0 or h.frags ~= 0) then
+		malformed(frags, e.field, "am, frag and frags are for DATA only")
+	end
+	local zero = tree:add(f.zero, tvb(47, 1))
+	if tvb(47, 1):uint() ~= 0 then
+		malformed(zero, e.field, "the last byte is not 0")
+	end
+	if not type_names[h.type] then
+		type_item:add_proto_expert_info(e.type)
+		return nil
+	end
+	return h
+end
+
+local function add_checksum(tree, tvb, at)
+	local item = tree:add_le(f.crc, tvb(at, CRC_LEN))
+	local want = crc32c(tvb(0, at))
+	if tvb(at, CRC_LEN):le_uint() == want then
+		item:append_text(" [correct]")
+	else
+		item:append_text(string.format(" [wrong, should be 0x%08x]", want))
+		item:add_proto_expert_info(e.crc)
+	end
+end
+
+local function describe(h, payload)
+	local text = string.format("%s %u → %u  psn %u  ack %u", type_names[h.type], h.src, h.dst, h.psn, h.ack)
+	if h.type == DATA then
+		text = text .. string.format("  am 0x%02x", h.am)
+		if h.frags > 1 then
+			text = text .. string.format("  fragment %u of %u", h.frag + 1, h.frags)
+		end
+	end
+	if h.type == DATA or h.type == PUT then
+		text = text .. string.format("  %u bytes", payload)
+	end
+	if band(h.flags, FLAG_RESENT) ~= 0 then
+		text = text .. "  [resent]"
+	end
+	return text
+end
+
+function hikyaku.dissector(tvb, pinfo, root)
+	pinfo.cols.protocol = "Hikyaku"
+	local tree = root:add(hikyaku, tvb())
+
+	if tvb:reported_len() < HEADER_LEN then
+		tree:add_proto_expert_info(e.short)
+		pinfo.cols.info = "Hikyaku, too short for a header"
+		return tvb:len()
+	end
+	local h = add_header(tree, tvb)
+	if not h then
+		pinfo.cols.info = "Hikyaku, version or type unknown"
+		return tvb:len()
+	end
+	local has_crc = band(h.flags, FLAG_CRC) ~= 0
+	local finish = HEADER_LEN + h.len
+	if finish + (has_crc and CRC_LEN or 0) > tvb:reported_len() then
+		malformed(tree, e.short, "len says more than the frame has")
+		pinfo.cols.info = "Hikyaku, shorter than it says"
+		return tvb:len()
+	end
+	if tvb:len() < finish + (has_crc and CRC_LEN or 0) then
+		pinfo.cols.info = describe(h, h.len) .. "  [cut short by the capture]"
+		return tvb:len()
+	end
+
+	local ext = 0
+	if h.type == PUT then
+		ext = add_put(tree, tvb, HEADER_LEN, h.len)
+	elseif h.type == ACK then
+		ext = add_sack(tree, tvb, HEADER_LEN, h.len, h.ack)
+	elseif h.type == RESET then
+		tree:add_proto_expert_info(e.reset)
+	end
+	if (h.type == RESET or h.type == BYE) and h.len ~= 0 then
+		malformed(tree, e.field, type_names[h.type] .. ": len is not 0")
+		ext = nil
+	end
+	if ext and h.len > ext then
+		tree:add(f.payload, tvb(HEADER_LEN + ext, h.len - ext))
+	end
+	if has_crc then
+		add_checksum(tree, tvb, finish)
+		finish = finish + CRC_LEN
+	end
+	if tvb:len() > finish then
+		tree:add(f.padding, tvb(finish))
+	end
+	local text = describe(h, h.len - (ext or 0))
+	pinfo.cols.info = text
+	tree:append_text(", " .. text)
+	return tvb:len()
+end
+
+DissectorTable.get("ethertype"):add(0x88b5, hikyaku)
