@@ -14,13 +14,17 @@
 #include "port/internal.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <rte_mbuf_pool_ops.h>
 #include <rte_bus_vdev.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
@@ -32,9 +36,9 @@
 #define NIC_RING        1024
 #define POOL_CACHE      256
 #define ETH_HLEN_NO_FCS 14
-/* AF_XDP wants a buffer, its mbuf and its pool header (64 bytes, and a cache line that the pool adds
- * where the object's size is an even number of lines) in one page of the umem */
-#define AF_XDP_ROOM (4096 - 64 - 64 - (unsigned)sizeof(struct rte_mbuf))
+/* AF_XDP wants a buffer, its mbuf and its pool header (64 bytes) in one page of the umem, and fill
+ * the page exactly: see page_pool() */
+#define AF_XDP_ROOM (4096 - 64 - (unsigned)sizeof(struct rte_mbuf))
 /* … and the kernel takes 256 bytes of headroom beside ours */
 #define AF_XDP_FRAME   (AF_XDP_ROOM - RTE_PKTMBUF_HEADROOM - 256)
 #define AF_XDP_IN_RING 8192 /* fill, rx, tx and completion ring of 2048 each can hold buffers */
@@ -303,6 +307,30 @@ static int learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk
 	return 0;
 }
 
+/* A pool whose objects are exactly a page each, in one piece. The driver gives the kernel a umem of
+ * (number of objects) x (size of one) bytes, while the pool keeps small pages' objects from crossing
+ * page borders: were an object smaller than its page, the last of them would lie outside the umem,
+ * and whatever is sent from them is silently refused. */
+static struct rte_mempool *page_pool(const char *name, unsigned n, unsigned cache)
+{
+	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = AF_XDP_ROOM};
+	struct rte_mempool *mp = rte_mempool_create_empty(
+		name, n, sizeof(struct rte_mbuf) + AF_XDP_ROOM, cache, sizeof(priv), SOCKET_ID_ANY,
+		RTE_MEMPOOL_F_NO_SPREAD);
+	if (!mp)
+		return NULL;
+	if (rte_mempool_set_ops_byname(mp, rte_mbuf_best_mempool_ops(), NULL) == 0) {
+		rte_pktmbuf_pool_init(mp, &priv);
+		if (rte_mempool_populate_default(mp) == (int)n && mp->nb_mem_chunks == 1 &&
+		    mp->header_size + mp->elt_size + mp->trailer_size == 4096) {
+			rte_mempool_obj_iter(mp, rte_pktmbuf_init, NULL);
+			return mp;
+		}
+	}
+	rte_mempool_free(mp);
+	return NULL;
+}
+
 static int make_pool(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
 		     struct hk_error *err)
 {
@@ -337,8 +365,9 @@ static int make_pool(struct hk_port_impl *p, unsigned buffers, struct rte_mempoo
 	char name[RTE_MEMPOOL_NAMESIZE];
 	snprintf(name, sizeof(name), "hk_pool_%u", p->port.id);
 	unsigned cache = HK_MIN((unsigned)POOL_CACHE, buffers / 2); /* DPDK's bound: two thirds */
-	p->port.pool = rte_pktmbuf_pool_create(name, buffers, cache, 0, (uint16_t)room,
-					       SOCKET_ID_ANY);
+	p->port.pool = xdp ? page_pool(name, buffers, cache)
+			   : rte_pktmbuf_pool_create(name, buffers, cache, 0, (uint16_t)room,
+						     SOCKET_ID_ANY);
 	if (!p->port.pool)
 		return hk_error_set(err, -ENOMEM,
 				    "port %s: no memory for %u buffers of %u bytes (%u MB)\n"
@@ -390,7 +419,7 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 			    step, rte_strerror(-rc), *hk_dpdk_said() ? ": " : "", hk_dpdk_said(),
 			    p->spec.kind == HK_SPEC_AF_XDP
 				    ? "check that no other process uses this queue (ip link show "
-				      "tells of XDP programs), and that the MTU is at most 3442"
+				      "tells of XDP programs), and that the MTU is at most 3506"
 				    : "see what the driver says above");
 }
 
@@ -492,6 +521,26 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
 	return 0;
 }
 
+/* Stops and removes the device. The memif driver says goodbye on a socket whose other end may have
+ * gone: no SIGPIPE may come of that. */
+static void remove_device(struct hk_port_impl *p)
+{
+	const struct timespec at_once = {0};
+	sigset_t pipe_signal, before, pending;
+	sigemptyset(&pipe_signal);
+	sigaddset(&pipe_signal, SIGPIPE);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
+	if (p->started)
+		(void)rte_eth_dev_stop(p->port.id);
+	(void)rte_eth_dev_close(p->port.id);
+	if (p->is_vdev)
+		(void)rte_eal_hotplug_remove("vdev", p->dev_name);
+	if (!sigismember(&pending, SIGPIPE))
+		(void)sigtimedwait(&pipe_signal, NULL, &at_once);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 void hk_port_close(struct hk_port *port)
 {
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
@@ -501,15 +550,10 @@ void hk_port_close(struct hk_port *port)
 	hk_faults_detach(port);
 	if (memif_server && p->dev_name[0])
 		hk_memif_unlisten(p->spec.socket);
-	if (p->started)
-		(void)rte_eth_dev_stop(port->id);
-	if (p->dev_name[0]) {
-		(void)rte_eth_dev_close(port->id);
-		if (p->is_vdev)
-			(void)rte_eal_hotplug_remove("vdev", p->dev_name);
-		if (p->spec.kind == HK_SPEC_AF_XDP)
-			hk_xdp_cleanup(p->spec.iface);
-	}
+	if (p->dev_name[0])
+		remove_device(p);
+	if (p->dev_name[0] && p->spec.kind == HK_SPEC_AF_XDP)
+		hk_xdp_cleanup(p->spec.iface);
 	if (p->started && memif_server)
 		(void)unlink(p->spec.socket);
 	hk_memif_guard_free(p->guard);
