@@ -90,7 +90,8 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
 		 struct hk_port **port, struct hk_error *err);
 
 /* Stops and frees the port, its faults, and what it left in the system (XDP program, socket). The
- * pool is freed if the port made it. NULL is allowed. */
+ * pool is freed if the port made it: free its buffers, and close the ports that share it, first.
+ * NULL is allowed. */
 void hk_port_close(struct hk_port *port);
 
 /* Is the link up (a memif: is the peer connected)? Slow path: it may make a system call. By the

@@ -203,7 +203,7 @@ static void ask_from_every_buffer(struct hk_port *port)
 	unsigned n = 0;
 	while (n < HK_ARRAY_LEN(all) && (all[n] = rte_pktmbuf_alloc(port->pool)))
 		n++;
-	CHECK_CMP(n, >, 1024);
+	CHECK_CMP(n, >, 512);
 	qsort(all, n, sizeof(all[0]), by_address);
 	rte_pktmbuf_free_bulk(all, 512);
 	while (n > 512)
