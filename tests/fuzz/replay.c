@@ -49,11 +49,13 @@ static int load(const char *path)
 	}
 	FILE *f = fopen(path, "rb");
 	struct input in = {.bytes = malloc(INPUT_MAX_LEN)};
-	inputs = realloc(inputs, (inputs_len + 1) * sizeof(*inputs));
-	if (!f || !in.bytes || !inputs) {
+	struct input *more = realloc(inputs, (inputs_len + 1) * sizeof(*inputs));
+	if (!f || !in.bytes || !more) {
 		fprintf(stderr, "%s cannot be read\n", path);
+		free(in.bytes);
 		return -1;
 	}
+	inputs = more;
 	in.len = fread(in.bytes, 1, INPUT_MAX_LEN, f);
 	fclose(f);
 	inputs[inputs_len++] = in;

@@ -167,7 +167,7 @@ uint64_t sim_transmit(struct sim *s, unsigned from, const uint8_t *base, size_t 
 		s->stats.cut++;
 	} else if (hk_rng_chance(&s->rng, s->c.loss) ||
 		   (s->filter && !s->filter(s, from, (unsigned)to, &f, s->filter_ctx))) {
-		SIM_LOG(s, "     %u->%u lost", from, to);
+		SIM_LOG(s, "     %u->%u lost", from, (unsigned)to);
 		s->stats.lost++;
 	} else {
 		uint64_t late = 0;
