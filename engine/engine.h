@@ -146,6 +146,8 @@ struct hk_rx {
 	bool new_peer;     /* this frame made the peer: the caller notes the source MAC */
 	uint8_t am;        /* DELIVER */
 	uint8_t count;     /* DELIVER: buffers of this message, 1 … HK_WIRE_MAX_FRAGS */
+	uint32_t last;     /* DELIVER: packet number of its last buffer */
+	uint32_t next;     /* DELIVER, HOLD, PUT: every packet of this peer before it has arrived */
 	struct hk_frame f; /* this frame; valid unless it did not parse */
 	uint64_t tokens[HK_WIRE_MAX_FRAGS]; /* DELIVER with count > 1 */
 };

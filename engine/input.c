@@ -151,6 +151,9 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 	}
 	bool disorder = rx_mark(e, r, h->psn);
 
+	rx->next = r->rx_next;
+	rx->last = h->psn - h->frag + h->frags - 1u;
+
 	e->n.rx_packets++;
 	e->n.rx_bytes += h->len;
 	r->ts_recent = h->tsval;

@@ -85,13 +85,11 @@ int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric
 	}
 	f->arena = aligned_alloc(64, bytes);
 	f->peer = calloc(ec.max_peers, sizeof(*f->peer));
-	f->kept = calloc(cfg->rx_keep, sizeof(*f->kept));
 	if (f->arena)
 		f->engine = hk_engine_init(f->arena, bytes, &ec);
-	if (!f->engine || !f->peer || !f->kept) {
+	if (!f->engine || !f->peer) {
 		free(f->arena);
 		free(f->peer);
-		free(f->kept);
 		free(f);
 		return hk_error_set(err, -ENOMEM,
 				    "no memory for %u peers (%zu bytes); fix: lower max_peers",
@@ -236,6 +234,7 @@ void hk_fabric_verdicts(struct hk_fabric *f)
 		return;
 	for (hk_peer p; (p = hk_engine_verdict(f->engine, &why)) != HK_PEER_NONE;) {
 		hk_tx_backlog_drop(f, p);
+		hk_rx_forget(f, p);
 		hk_tx_reap(f);
 		free_held_fragments(f);
 		describe(f, p, why, text, sizeof(text));
@@ -271,14 +270,9 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 		hk_tx_poll(f, hk_now(f), NULL, 0);
 		hk_tx_flush(f);
 	}
-	while (f->kept_count) {
-		struct hk_kept *k = &f->kept[f->kept_head];
-
-		for (unsigned i = 0; i < k->count; i++)
-			rte_pktmbuf_free_seg(k->bufs[i]);
-		f->kept_head = (f->kept_head + 1) % f->cfg.rx_keep;
-		f->kept_count--;
-	}
+	hk_rx_drop_kept(f);
+	for (unsigned p = 0; p < f->cfg.engine.max_peers; p++)
+		hk_rx_forget(f, p);
 	for (unsigned i = f->lanes; i-- > 0;) { /* the first may own the others' buffers */
 		hk_port_close(f->lane[i]->port);
 		free(f->lane[i]);
@@ -287,7 +281,6 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 	for (unsigned i = 0; i < f->cfg.engine.max_peers; i++)
 		free(f->peer[i].name);
 	free(f->peer);
-	free(f->kept);
 	free(f->arena);
 	free(f);
 	return left;

@@ -5,7 +5,9 @@
  * A fabric joins one engine (the protocol) to one or more ports (where frames come and go). Users
  * add peers, fill transmit buffers and send them as active messages: small ids that say which
  * handler runs at the other end. A message is one to HK_WIRE_MAX_FRAGS buffers; it arrives
- * exactly once, whole, in no particular order.
+ * exactly once, whole, and in the order in which its sender sent. (The engine delivers out of
+ * order, and ob1 can reorder; but Open MPI's unpacking of derived types goes wrong when the
+ * fragments of a long message come out of order and split an element. So order is kept here.)
  *
  *   hk_fabric_open → hk_fabric_add_port → hk_fabric_peer_add
  *   hk_fabric_alloc → fill → hk_fabric_send        (any number of times)
@@ -143,7 +145,8 @@ int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period
 
 struct hk_fabric_counters {
 	uint64_t am_sent, am_delivered, queued; /* queued: had to wait for the window */
-	uint64_t unknown_am;                    /* messages for which no handler was set */
+	uint64_t early;                   /* messages that came before their time, and waited */
+	uint64_t unknown_am;              /* messages for which no handler was set */
 	uint64_t tx_dropped;              /* frames the port did not take; the engine resends */
 	uint64_t no_buffer;               /* hk_fabric_alloc() returned NULL */
 	uint64_t async_polls, async_kept; /* by the helper thread */

@@ -48,15 +48,25 @@ struct hk_peer_tx {
 	hk_buf *backlog_head, *backlog_tail;
 	uint32_t backlog_next; /* list of peers with a backlog */
 	bool in_backlog;
+	struct rte_mbuf *early; /* messages that came before their time, by packet number */
 	char *name;
 };
 
-/* A message kept by the helper thread until the application comes back. */
-struct hk_kept {
+/* A message that must wait, for those before it or for the application, is a list of its receive
+ * buffers; the links lie in the buffers' headroom, so that waiting needs no memory. */
+struct hk_rx_note {
+	struct rte_mbuf *frag_next; /* of this message */
+	struct rte_mbuf *msg_next;  /* below: of the first buffer of a message */
 	uint32_t peer;
+	uint32_t last; /* packet number of its last buffer */
 	uint8_t am, count;
-	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
 };
+_Static_assert(sizeof(struct hk_rx_note) <= RTE_PKTMBUF_HEADROOM, "it lies in the headroom");
+
+static inline struct hk_rx_note *hk_rx_note(struct rte_mbuf *m)
+{
+	return m->buf_addr;
+}
 
 struct hk_fabric {
 	struct hk_engine *engine;
@@ -80,8 +90,8 @@ struct hk_fabric {
 	struct hk_fabric_counters n;
 	/* the helper thread and what it kept */
 	_Atomic uint32_t app_ticks; /* progress calls; the helper watches it stand still */
-	uint32_t kept_head, kept_count, kept_frames;
-	struct hk_kept *kept; /* ring of cfg.rx_keep */
+	struct rte_mbuf *kept_head, *kept_tail;
+	unsigned kept_frames;
 	pthread_t helper;
 	bool helper_runs;
 	_Atomic bool helper_stop;
@@ -106,6 +116,8 @@ void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *a
 
 /* ---- rx.c */
 unsigned hk_rx_poll(struct hk_fabric *f, bool keep);
+void hk_rx_forget(struct hk_fabric *f, hk_peer p);
+void hk_rx_drop_kept(struct hk_fabric *f);
 
 /* ---- fabric.c */
 void hk_fabric_verdicts(struct hk_fabric *f);

@@ -9,21 +9,18 @@
 /* How many empty polls go by before the timers are looked at. */
 #define HK_IDLE_CLOCK 8
 
-static void free_rx(struct rte_mbuf **bufs, unsigned n)
+static void free_rx(struct rte_mbuf *const *bufs, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		rte_pktmbuf_free_seg(bufs[i]);
 }
 
-static void call_handler(struct hk_fabric *f, hk_peer p, uint8_t am, struct rte_mbuf **bufs,
-			 unsigned n)
+/* Hands a message to its handler and frees its buffers. */
+static void deliver(struct hk_fabric *f, hk_peer p, uint8_t am, struct rte_mbuf *const *bufs,
+		    unsigned n)
 {
 	struct hk_iov iov[HK_WIRE_MAX_FRAGS];
 
-	if (HK_UNLIKELY(!f->am[am].fn)) {
-		f->n.unknown_am++;
-		return;
-	}
 	for (unsigned i = 0; i < n; i++) {
 		/* parsed before: `len` lies within the frame */
 		const char *hdr = rte_pktmbuf_mtod(bufs[i], const char *) + HK_ETH_HLEN;
@@ -32,46 +29,157 @@ static void call_handler(struct hk_fabric *f, hk_peer p, uint8_t am, struct rte_
 		memcpy(&len, hdr + offsetof(struct hk_wire_hdr, len), sizeof(len));
 		iov[i] = (struct hk_iov){hdr + HK_WIRE_HLEN, rte_le_to_cpu_16(len)};
 	}
-	f->n.am_delivered++;
-	f->am[am].fn(f->am[am].arg, p, am, iov, n);
+	if (HK_LIKELY(f->am[am].fn != NULL)) {
+		f->n.am_delivered++;
+		f->am[am].fn(f->am[am].arg, p, am, iov, n);
+	} else {
+		f->n.unknown_am++;
+	}
+	free_rx(bufs, n);
 }
 
-/* ---- what the helper thread kept ----------------------------------------------------------- */
+/* ---- messages that wait ---------------------------------------------------------------------- */
 
-static void keep(struct hk_fabric *f, const struct hk_rx *rx)
+/* Makes the buffers of a message a list. Returns its first buffer. */
+static struct rte_mbuf *message_pack(const struct hk_rx *rx)
 {
-	struct hk_kept *k = &f->kept[(f->kept_head + f->kept_count) % f->cfg.rx_keep];
+	struct rte_mbuf *first = (struct rte_mbuf *)(uintptr_t)rx->tokens[0];
 
-	k->peer = rx->peer;
-	k->am = rx->am;
-	k->count = rx->count;
 	for (unsigned i = 0; i < rx->count; i++)
-		k->bufs[i] = (struct rte_mbuf *)(uintptr_t)rx->tokens[i];
-	f->kept_count++;
-	f->kept_frames += rx->count;
+		*hk_rx_note((struct rte_mbuf *)(uintptr_t)rx->tokens[i]) = (struct hk_rx_note){
+			.frag_next = i + 1u < rx->count
+					     ? (struct rte_mbuf *)(uintptr_t)rx->tokens[i + 1]
+					     : NULL,
+			.peer = rx->peer,
+			.last = rx->last,
+			.am = rx->am,
+			.count = rx->count,
+		};
+	return first;
+}
+
+static unsigned message_unpack(struct rte_mbuf *m, struct rte_mbuf **bufs)
+{
+	unsigned n = 0;
+
+	for (; m; m = hk_rx_note(m)->frag_next)
+		bufs[n++] = m;
+	return n;
+}
+
+static void message_free(struct rte_mbuf *m)
+{
+	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
+
+	free_rx(bufs, message_unpack(m, bufs));
+}
+
+/* A message whose turn it is: to its handler, or kept for the application. */
+static unsigned message_out(struct hk_fabric *f, struct rte_mbuf *m, bool keep_it)
+{
+	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
+	struct hk_rx_note note = *hk_rx_note(m);
+
+	if (!keep_it) {
+		deliver(f, note.peer, note.am, bufs, message_unpack(m, bufs));
+		return 1;
+	}
+	hk_rx_note(m)->msg_next = NULL;
+	if (f->kept_head)
+		hk_rx_note(f->kept_tail)->msg_next = m;
+	else
+		f->kept_head = m;
+	f->kept_tail = m;
+	f->kept_frames += note.count;
 	f->n.async_kept++;
-	hk_engine_rx_held(f->engine, rx->peer, rx->count);
+	hk_engine_rx_held(f->engine, note.peer, note.count);
+	return 0;
 }
 
 static unsigned deliver_kept(struct hk_fabric *f)
 {
 	unsigned delivered = 0;
 
-	while (f->kept_count) {
-		struct hk_kept k = f->kept[f->kept_head];
+	while (f->kept_head) {
+		struct rte_mbuf *m = f->kept_head;
+		const struct hk_rx_note *note = hk_rx_note(m);
 
-		f->kept_head = (f->kept_head + 1) % f->cfg.rx_keep;
-		f->kept_count--;
-		f->kept_frames -= k.count;
-		hk_engine_rx_held(f->engine, k.peer, -(int)k.count);
-		call_handler(f, k.peer, k.am, k.bufs, k.count);
-		free_rx(k.bufs, k.count);
-		delivered++;
+		f->kept_head = note->msg_next;
+		f->kept_frames -= note->count;
+		hk_engine_rx_held(f->engine, note->peer, -(int)note->count);
+		delivered += message_out(f, m, false);
 	}
 	return delivered;
 }
 
-/* ---- one frame ----------------------------------------------------------------------------- */
+void hk_rx_drop_kept(struct hk_fabric *f)
+{
+	while (f->kept_head) {
+		struct rte_mbuf *m = f->kept_head;
+
+		f->kept_head = hk_rx_note(m)->msg_next;
+		message_free(m);
+	}
+}
+
+/* Puts a message that overtook others where it belongs among those that did too. */
+static void early_add(struct hk_fabric *f, const struct hk_rx *rx)
+{
+	struct rte_mbuf **link = &f->peer[rx->peer].early, *m = message_pack(rx);
+
+	while (*link && hk_psn_before(hk_rx_note(*link)->last, rx->last))
+		link = &hk_rx_note(*link)->msg_next;
+	hk_rx_note(m)->msg_next = *link;
+	*link = m;
+	f->n.early++;
+}
+
+/* Everything before @next has arrived: lets those go that waited for it. */
+static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool keep_it)
+{
+	unsigned delivered = 0;
+
+	while (f->peer[p].early && hk_psn_before(hk_rx_note(f->peer[p].early)->last, next)) {
+		struct rte_mbuf *m = f->peer[p].early;
+
+		f->peer[p].early = hk_rx_note(m)->msg_next;
+		delivered += message_out(f, m, keep_it);
+	}
+	return delivered;
+}
+
+/* The peer is gone: so is what waited for its earlier messages. */
+void hk_rx_forget(struct hk_fabric *f, hk_peer p)
+{
+	while (f->peer[p].early) {
+		struct rte_mbuf *m = f->peer[p].early;
+
+		f->peer[p].early = hk_rx_note(m)->msg_next;
+		message_free(m);
+	}
+}
+
+/* ---- one frame ------------------------------------------------------------------------------- */
+
+/* A whole message. In order, and with nobody waiting, it goes straight to its handler. */
+static unsigned message_in(struct hk_fabric *f, const struct hk_rx *rx, bool keep_it)
+{
+	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
+
+	if (HK_UNLIKELY(!hk_psn_before(rx->last, rx->next))) {
+		early_add(f, rx);
+		return 0;
+	}
+	if (HK_UNLIKELY(keep_it || f->peer[rx->peer].early)) {
+		/* one that waits may come before this one: the list knows the order */
+		early_add(f, rx);
+		return early_out(f, rx->peer, rx->next, keep_it);
+	}
+	for (unsigned i = 0; i < rx->count; i++)
+		bufs[i] = (struct rte_mbuf *)(uintptr_t)rx->tokens[i];
+	deliver(f, rx->peer, rx->am, bufs, rx->count);
+	return 1;
+}
 
 static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m, uint64_t now,
 			 bool keep_it)
@@ -80,38 +188,28 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 
 	hk_engine_input(f->engine, rte_pktmbuf_mtod(m, void *), m->data_len, (uintptr_t)m, now,
 			&rx);
-	if (HK_UNLIKELY(rx.new_peer))
+	if (HK_UNLIKELY(rx.new_peer)) {
+		hk_rx_forget(f, rx.peer); /* of an earlier incarnation */
 		hk_peer_learn(f, rx.peer, rx.f.src_mac, lane);
-	switch (rx.verdict) {
-	case HK_RX_DELIVER: {
-		struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
-
-		if (HK_UNLIKELY(keep_it)) {
-			keep(f, &rx);
-			return 0;
-		}
-		for (unsigned i = 0; i < rx.count; i++)
-			bufs[i] = (struct rte_mbuf *)(uintptr_t)rx.tokens[i];
-		call_handler(f, rx.peer, rx.am, bufs, rx.count);
-		free_rx(bufs, rx.count);
-		return 1;
 	}
+	switch (rx.verdict) {
+	case HK_RX_DELIVER:
+		return message_in(f, &rx, keep_it);
 	case HK_RX_HOLD:
-		return 0;
+		return early_out(f, rx.peer, rx.next, keep_it);
+	case HK_RX_PUT: /* nobody can have asked for one: no region was given out */
 	case HK_RX_DROP:
 	case HK_RX_CONTROL:
-	case HK_RX_PUT:
-		rte_pktmbuf_free_seg(m);
-		return 0;
+		break;
 	}
+	rte_pktmbuf_free_seg(m);
 	return 0;
 }
 
 /* Room left to keep messages of a whole burst? */
 static bool can_keep(const struct hk_fabric *f)
 {
-	return f->kept_count + HK_RX_BURST <= f->cfg.rx_keep &&
-	       f->kept_frames + HK_RX_BURST <= f->cfg.rx_keep;
+	return f->kept_frames + HK_RX_BURST <= f->cfg.rx_keep;
 }
 
 /* One round over all ports. With @keep_it messages are kept for later instead of delivered. */
@@ -168,7 +266,7 @@ unsigned hk_fabric_progress(struct hk_fabric *f)
 	atomic_store_explicit(&f->app_ticks,
 			      atomic_load_explicit(&f->app_ticks, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
-	if (f->gather++ == 0 && HK_UNLIKELY(f->kept_count))
+	if (f->gather++ == 0 && HK_UNLIKELY(f->kept_head != NULL))
 		delivered += deliver_kept(f);
 	delivered += hk_rx_poll(f, false);
 	if (--f->gather == 0)

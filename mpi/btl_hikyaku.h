@@ -132,6 +132,7 @@ int hk_btl_publish(const struct hk_port *port);
 
 /* ---- params.c */
 int hk_btl_register(void);
+void hk_btl_print_counters(void);
 
 /* ---- module.c */
 int hk_btl_module_init(struct hk_error *err);

@@ -404,6 +404,8 @@ static int finalize(struct mca_btl_base_module_t *btl)
 
 	(void)btl;
 	hk_btl_pay_owed(true);
+	if (PARAMS->verbose >= 5)
+		hk_btl_print_counters();
 	left = hk_fabric_close(hk_btl.fabric, PARAMS->linger_ms);
 	hk_btl.fabric = NULL;
 	hk_port_close(hk_btl.pool_owner);

@@ -7,6 +7,7 @@
 
 #include "opal/mca/base/mca_base_pvar.h"
 #include "opal/mca/base/mca_base_var.h"
+#include "opal/util/output.h"
 
 #include <mpi.h>
 
@@ -67,6 +68,7 @@ static const struct pvar pvars[] = {
 	{"drop_epoch", "Frames of other incarnations dropped", ENGINE(drop_epoch)},
 	{"queued", "Frames that waited for room in a window", FABRIC(queued)},
 	{"tx_dropped", "Frames the port did not take", FABRIC(tx_dropped)},
+	{"early", "Messages that overtook others, and waited for them", FABRIC(early)},
 	{"no_buffer", "Times all transmit buffers were in use", FABRIC(no_buffer)},
 	{"async_kept", "Messages the helper thread took in", FABRIC(async_kept)},
 	{"async_polls", "Rounds of the helper thread", FABRIC(async_polls)},
@@ -89,6 +91,19 @@ static int read_pvar(const struct mca_base_pvar_t *pvar, void *value, void *obje
 	}
 	memcpy(value, &n, sizeof(n));
 	return OPAL_SUCCESS;
+}
+
+void hk_btl_print_counters(void)
+{
+	for (size_t i = 0; i < HK_ARRAY_LEN(pvars); i++) {
+		unsigned long long n;
+		struct mca_base_pvar_t pvar = {.ctx = (void *)(uintptr_t)&pvars[i]};
+
+		read_pvar(&pvar, &n, NULL);
+		if (n)
+			opal_output(mca_btl_hikyaku_component.output, "hikyaku: %s %llu",
+				    pvars[i].name, n);
+	}
 }
 
 static void reg_pvars(void)
@@ -180,10 +195,12 @@ int hk_btl_register(void)
 	reg_port();
 	reg_protocol();
 	PARAMS->verbose = 0;
-	(void)mca_base_component_var_register(&mca_btl_hikyaku_component.super.btl_version,
-					      "verbose", "Verbosity of this component (0-100)",
-					      MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_5,
-					      MCA_BASE_VAR_SCOPE_LOCAL, &PARAMS->verbose);
+	(void)mca_base_component_var_register(
+		&mca_btl_hikyaku_component.super.btl_version, "verbose",
+		"Verbosity of this component: 1 says which port, 5 prints "
+		"counters at the end, 20 lets DPDK speak",
+		MCA_BASE_VAR_TYPE_INT, NULL, 0, 0, OPAL_INFO_LVL_5, MCA_BASE_VAR_SCOPE_LOCAL,
+		&PARAMS->verbose);
 	reg_pvars();
 
 	/* above tcp, so that it is preferred where both reach a peer */
