@@ -10,7 +10,7 @@
 #include "engine/internal.h"
 
 #define HK_CWND_START (32u << 8)
-#define HK_CWND_MIN   (2u << 8)
+#define HK_CWND_MIN   (4u << 8)
 #define HK_CWND_GROW  2u /* packets a round trip, once past the first cut */
 
 void hk_cc_start(const struct hk_engine *e, struct hk_peer_rec *r)
@@ -38,6 +38,7 @@ void hk_cc_acked(const struct hk_engine *e, struct hk_peer_rec *r, unsigned pack
 	uint64_t target = e->cfg.target_delay;
 
 	if (HK_LIKELY(delay <= target)) {
+		r->cwnd_before = 0;
 		if (HK_LIKELY(r->cwnd == max))
 			return;
 		uint32_t grow = packets << 8;
@@ -67,5 +68,15 @@ void hk_cc_lost(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 void hk_cc_timeout(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
 	(void)e;
+	if (!r->cwnd_before)
+		r->cwnd_before = r->cwnd;
 	cut(r, r->cwnd / 2, now);
+}
+
+/* What the resend timer called lost had arrived: the peer was merely slow to answer, as one that
+ * computes is. (The idea of RFC 3522.) */
+void hk_cc_spurious(struct hk_peer_rec *r)
+{
+	r->cwnd = HK_MAX(r->cwnd, r->cwnd_before);
+	r->cwnd_before = 0;
 }

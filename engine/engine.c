@@ -12,6 +12,7 @@ void hk_engine_config_default(struct hk_engine_config *cfg)
 		.rx_blocks = 64,
 		.rx_budget = 1024,
 		.window = HK_WIRE_WINDOW,
+		.window_bytes = 512 << 10,
 		.resend_cap = 32,
 		.ack_every = 32,
 		.crc = false,
@@ -32,9 +33,9 @@ static bool config_ok(const struct hk_engine_config *c)
 	return pow2 && c->window >= 8 && c->window <= HK_WIRE_WINDOW && c->epoch != 0 &&
 	       c->max_peers >= 1 && c->max_peers <= (1u << 24) && c->tx_blocks >= 1 &&
 	       c->tx_blocks <= (1u << 20) && c->rx_blocks >= 1 && c->rx_blocks <= (1u << 20) &&
-	       c->rx_budget >= 1 && c->resend_cap >= 1 && c->ack_every >= 1 && c->min_rto >= 1 &&
-	       c->max_rto >= c->min_rto && c->initial_rto >= 1 && c->peer_timeout >= 1 &&
-	       c->target_delay >= 1;
+	       c->rx_budget >= 1 && c->window_bytes >= 1 && c->resend_cap >= 1 &&
+	       c->ack_every >= 1 && c->min_rto >= 1 && c->max_rto >= c->min_rto &&
+	       c->initial_rto >= 1 && c->peer_timeout >= 1 && c->target_delay >= 1;
 }
 
 static uint64_t align64(uint64_t n)

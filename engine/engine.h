@@ -43,13 +43,15 @@ struct hk_engine_config {
 	uint32_t epoch;    /* incarnation of this end: not 0, and later after a restart (serial
 				number arithmetic, RFC 1982): a clock in steps of some ms will do */
 	uint32_t max_peers;
-	uint32_t tx_blocks;  /* how many peers may have packets in flight at once */
-	uint32_t rx_blocks;  /* how many peers may have half-received messages at once */
-	uint32_t rx_budget;  /* received frames the caller can hold, over all peers */
-	uint16_t window;     /* packets in flight to a peer; power of two, 8 … HK_WIRE_WINDOW */
-	uint16_t resend_cap; /* resends (probes too) of one hk_engine_poll() at the most */
-	uint16_t ack_every;  /* an ack at the latest after this many packets */
-	bool crc;            /* seal every frame, refuse unsealed ones (the caller calls
+	uint32_t tx_blocks;    /* how many peers may have packets in flight at once */
+	uint32_t rx_blocks;    /* how many peers may have half-received messages at once */
+	uint32_t rx_budget;    /* received frames the caller can hold, over all peers */
+	uint16_t window;       /* packets in flight to a peer; power of two, 8 … HK_WIRE_WINDOW */
+	uint32_t window_bytes; /* … and bytes: keeps what waits for acks in a core's cache */
+	uint16_t resend_cap;   /* resends (probes too) of one hk_engine_poll() at the most */
+	uint16_t
+		ack_every; /* an ack at the latest after this many small packets; 4 KiB count one more */
+	bool crc;          /* seal every frame, refuse unsealed ones (the caller calls
 				hk_wire_seal() where hk_engine_crc() says so) */
 	/* times, in nanoseconds */
 	uint64_t ack_delay;    /* how long an ack may wait for a frame to ride on */

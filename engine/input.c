@@ -158,7 +158,7 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 	e->n.rx_bytes += h->len;
 	r->ts_recent = h->tsval;
 	r->ts_at = now;
-	r->ack_pending++;
+	r->ack_pending += 1 + h->len / 4096;
 	hk_ack_schedule(e, r, now,
 			disorder || (h->flags & HK_WIRE_F_ACK_NOW) ||
 				r->ack_pending >= e->cfg.ack_every);

@@ -65,7 +65,9 @@ struct hk_peer_rec {
 	/* sending: una <= psn < next are in flight; next may grow to edge (credit) */
 	uint32_t tx_next, tx_una, tx_edge;
 	uint32_t tx_block;
+	uint32_t tx_bytes;              /* of the packets in flight */
 	uint32_t cwnd, ssthresh;        /* packets, 8 bits of fraction */
+	uint32_t cwnd_before;           /* the resend timer cut it; 0: or that was right */
 	uint16_t in_flight;             /* FLYING slots */
 	uint16_t lost;                  /* LOST slots: to be resent */
 	uint16_t sacked;                /* ACKED slots at or after una */
@@ -199,6 +201,7 @@ void hk_timer_off(struct hk_engine *e, struct hk_peer_rec *r);
 void hk_cc_start(const struct hk_engine *e, struct hk_peer_rec *r);
 void hk_cc_acked(const struct hk_engine *e, struct hk_peer_rec *r, unsigned packets, uint64_t now);
 void hk_cc_lost(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
+void hk_cc_spurious(struct hk_peer_rec *r);
 void hk_cc_timeout(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
 
 #endif

@@ -179,10 +179,13 @@ static void slot_acked(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_
 	else
 		r->lost--;
 	s->state = HK_SLOT_ACKED;
+	r->tx_bytes -= s->len;
 	hk_done_push(e, s->token);
 	/* the ack of a resend that comes sooner than any round trip was for the original */
-	if (s->resent && now - s->sent_at < r->min_rtt)
+	if (s->resent && now - s->sent_at < r->min_rtt) {
+		hk_cc_spurious(r);
 		return;
+	}
 	if (s->sent_at > r->rack_sent ||
 	    (s->sent_at == r->rack_sent && hk_psn_before(r->rack_psn, psn))) {
 		r->rack_sent = s->sent_at;

@@ -144,6 +144,7 @@ void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state 
 	}
 	r->tx_una = r->tx_next;
 	r->in_flight = r->lost = r->sacked = 0;
+	r->tx_bytes = 0;
 	r->tx_mid = 0;
 	hk_tx_block_release(e, r);
 	hk_timer_off(e, r);

@@ -76,7 +76,7 @@ static unsigned room(const struct hk_engine *e, const struct hk_peer_rec *r)
 	uint32_t cwnd = r->cwnd >> 8;
 	uint32_t load = (uint32_t)r->in_flight + r->lost;
 
-	if (HK_UNLIKELY(!hk_talks(r)) || cwnd <= load)
+	if (HK_UNLIKELY(!hk_talks(r)) || cwnd <= load || r->tx_bytes >= e->cfg.window_bytes)
 		return 0;
 	if (r->tx_block == HK_NIL && e->tx_free == HK_NIL)
 		return 0;
@@ -96,7 +96,8 @@ static void count_refusal(struct hk_engine *e, const struct hk_peer_rec *r)
 {
 	if (r->tx_edge == r->tx_next)
 		e->n.no_credit++;
-	else if ((r->cwnd >> 8) <= (uint32_t)r->in_flight + r->lost)
+	else if ((r->cwnd >> 8) <= (uint32_t)r->in_flight + r->lost ||
+		 r->tx_bytes >= e->cfg.window_bytes)
 		e->n.no_cwnd++;
 	else
 		e->n.no_block++;
@@ -127,7 +128,8 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	h.am = pkt->am;
 	h.frag = pkt->frag;
 	h.frags = pkt->frags;
-	if (HK_UNLIKELY(left == 1)) /* we shall wait for the answer to this one */
+	/* we shall wait for the answer to this one */
+	if (HK_UNLIKELY(left == 1 || r->tx_bytes + pkt->len >= e->cfg.window_bytes))
 		h.flags |= HK_WIRE_F_ACK_NOW;
 	hk_wire_put_hdr(hdr, &h);
 
@@ -148,6 +150,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	r->tx_next++;
 	r->tx_mid = pkt->frag + 1 < pkt->frags;
 	r->in_flight++;
+	r->tx_bytes += pkt->len;
 	e->unacked++;
 	e->n.tx_packets++;
 	e->n.tx_bytes += pkt->len;

@@ -26,18 +26,6 @@ static size_t frame_used(const struct hk_fabric *f)
 	return f->frame_payload + HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN;
 }
 
-#define HK_WINDOW_BYTES (512u << 10)
-#define HK_WINDOW_MIN   32u
-
-uint16_t hk_fabric_window_for(unsigned frame_max)
-{
-	unsigned w = HK_WIRE_WINDOW;
-
-	while (w > HK_WINDOW_MIN && w * frame_max > HK_WINDOW_BYTES)
-		w /= 2;
-	return (uint16_t)w;
-}
-
 /* Fixes the frame size and makes the transmit buffers, which depend on it. */
 static int set_frame(struct hk_fabric *f, unsigned frame, struct hk_error *err)
 {

@@ -72,10 +72,6 @@ struct hk_fabric_config {
 
 void hk_fabric_config_default(struct hk_fabric_config *cfg);
 
-/* The window (packets) that suits frames of @frame_max bytes: enough bytes in flight for a fast
- * network, few enough that the buffers in flight stay in a core's cache. */
-uint16_t hk_fabric_window_for(unsigned frame_max);
-
 /* Needs hk_eal_init() before. */
 int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
 		   struct hk_error *err);

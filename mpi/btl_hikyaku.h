@@ -74,7 +74,7 @@ struct hk_btl_params {
 	unsigned eager_frames; /* frames of the longest eager message */
 	unsigned tx_buffers, rx_buffers, rx_keep;
 	unsigned max_peers;
-	unsigned window;
+	unsigned window, window_bytes;
 	unsigned key; /* 0: made from the job's id */
 	bool crc;
 	unsigned peer_timeout_ms, keepalive_ms;

@@ -71,6 +71,8 @@ static void engine_config(struct hk_engine_config *c)
 	c->epoch = hk_btl.epoch;
 	c->max_peers = p->max_peers;
 
+	c->window = (uint16_t)p->window;
+	c->window_bytes = p->window_bytes;
 	c->crc = p->crc;
 	c->ack_every = (uint16_t)HK_MIN(p->ack_every, 0xffffu);
 	c->ack_delay = p->ack_delay_us * HK_USEC;
@@ -132,6 +134,8 @@ int hk_btl_module_init(struct hk_error *err)
 		if (!cfg.frame_max || cfg.frame_max > HK_WIRE_SET_FRAME_MAX)
 			cfg.frame_max = HK_WIRE_SET_FRAME_MAX;
 		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
+		/* a wire with two ends has no queue that others share: credit is enough */
+		cfg.engine.target_delay = HK_SEC;
 	} else {
 		rc = hk_port_open(p->port, p->rx_buffers, NULL, (int)p->connect_timeout_ms, &port,
 				  err);
@@ -140,7 +144,7 @@ int hk_btl_module_init(struct hk_error *err)
 		if (!cfg.frame_max || cfg.frame_max > port->info.frame_max)
 			cfg.frame_max = port->info.frame_max;
 	}
-	cfg.engine.window = p->window ? (uint16_t)p->window : hk_fabric_window_for(cfg.frame_max);
+
 	rc = hk_fabric_open(&cfg, &hk_btl.fabric, err);
 	if (rc == 0 && port)
 		rc = hk_fabric_add_port(hk_btl.fabric, port, err);
