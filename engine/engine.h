@@ -158,6 +158,11 @@ struct hk_rx {
 void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_t token,
 		     uint64_t now, struct hk_rx *rx);
 
+/* The caller was away (its application computed), and frames may have waited for it in the port's
+ * queue: until it says otherwise, what it hands in is acknowledged with HK_WIRE_F_AWAY, so that
+ * no sender takes that wait for congestion. */
+void hk_engine_away(struct hk_engine *e, bool away);
+
 /* The caller keeps delivered buffers of @p for later (the application is busy): @delta more, or
  * fewer when negative. Credit advertised to the peer shrinks and grows with it. */
 void hk_engine_rx_held(struct hk_engine *e, hk_peer p, int delta);

@@ -158,6 +158,7 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 	e->n.rx_bytes += h->len;
 	r->ts_recent = h->tsval;
 	r->ts_at = now;
+	r->ts_away = e->away;
 	r->ack_pending += 1 + h->len / 4096;
 	hk_ack_schedule(e, r, now,
 			disorder || (h->flags & HK_WIRE_F_ACK_NOW) ||
@@ -216,6 +217,11 @@ static void refuse_epoch(struct hk_engine *e, const struct hk_frame *f)
 	e->reset_dst = f->h.src;
 	e->reset_dst_epoch = f->h.src_epoch;
 	e->reset_refused = f->h.dst_epoch;
+}
+
+void hk_engine_away(struct hk_engine *e, bool away)
+{
+	e->away = away;
 }
 
 void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_t token,

@@ -89,8 +89,9 @@ struct hk_peer_rec {
 	uint16_t ack_pending; /* packets that arrived since we last acknowledged */
 	uint32_t rx_block, rx_frags;
 	uint32_t ts_recent;
-	uint8_t tx_mid; /* the message sent last lacks fragments */
-	uint8_t talked; /* something was exchanged: worth a keepalive */
+	uint8_t tx_mid;  /* the message sent last lacks fragments */
+	uint8_t ts_away; /* ts_recent had waited for us: it tells nothing of the network */
+	uint8_t talked;  /* something was exchanged: worth a keepalive */
 	uint8_t in_ack_list, in_active_list, in_lost_list;
 	uint64_t ts_at;   /* when ts_recent arrived */
 	uint64_t ack_due; /* while in the ack list */
@@ -107,6 +108,7 @@ struct hk_engine {
 	uint32_t talking;   /* peers that sent us something: they share the rx budget */
 	uint32_t rx_held;   /* buffers kept by the caller or waiting for their message */
 	uint32_t unacked;   /* over all peers */
+	bool away;          /* what comes in had waited for the caller: see hk_engine_away() */
 	/* lists of peers, by index */
 	uint32_t ack_head, ack_tail; /* ordered by ack_due */
 	uint32_t active_head;        /* peers whose timer runs */

@@ -273,7 +273,8 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 		newly += release_selective(e, r, &f->sack, now);
 	if (newly) {
 		rtt_sample(r, f->h.tsecr, now);
-		hk_cc_acked(e, r, newly, now);
+		if (!(f->h.flags & HK_WIRE_F_AWAY))
+			hk_cc_acked(e, r, newly, now);
 		r->backoff = 0;
 	}
 	if (r->tx_una == r->tx_next) {

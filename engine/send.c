@@ -54,7 +54,8 @@ void hk_fill_hdr(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, struc
 
 	*h = (struct hk_wire_hdr){
 		.version = HK_WIRE_VERSION,
-		.flags = e->cfg.crc ? HK_WIRE_F_CRC : 0,
+		.flags = (uint16_t)((e->cfg.crc ? HK_WIRE_F_CRC : 0) |
+				    (r->ts_away ? HK_WIRE_F_AWAY : 0)),
 		.window = hk_credit(e, r),
 		.key = e->cfg.key,
 		.src = e->cfg.endpoint,

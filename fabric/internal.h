@@ -73,7 +73,8 @@ struct hk_fabric {
 	struct hk_fabric_config cfg;
 	struct hk_biased_lock lock;
 	uint64_t ns_mult; /* now_ns = tsc * ns_mult >> 32 … */
-	uint64_t last_now;
+	uint64_t here_at; /* when the ports were looked at last, as far as noted */
+	bool away;        /* we come back after a while; until the ports are empty */
 	unsigned lanes;
 	unsigned idle;   /* polls since a frame came */
 	unsigned gather; /* above 0: frames wait for hk_tx_flush() instead of leaving one by one */

@@ -9,6 +9,9 @@
 /* How many empty polls go by before the timers are looked at. */
 #define HK_IDLE_CLOCK 8
 
+/* Whoever polls comes back sooner; whoever does not had something else to do. */
+#define HK_AWAY (50 * HK_USEC)
+
 static void free_rx(struct rte_mbuf *const *bufs, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -227,6 +230,11 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 			continue;
 		uint64_t now = hk_now(f);
 
+		if (HK_UNLIKELY(now - f->here_at > HK_AWAY) && !f->away) {
+			f->away = true;
+			hk_engine_away(f->engine, true);
+		}
+		f->here_at = now;
 		frames += n;
 		for (uint16_t i = 0; i < n; i++) {
 			if (i + 1 < n)
@@ -248,6 +256,12 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 		hk_tx_poll(f, now, NULL, 0);
 	} else if (++f->idle % HK_IDLE_CLOCK == 0) {
 		uint64_t now = hk_now(f);
+
+		f->here_at = now;
+		if (HK_UNLIKELY(f->away)) {
+			f->away = false;
+			hk_engine_away(f->engine, false);
+		}
 
 		hk_tx_poll(f, now, NULL, 0);
 		hk_tx_reap(f);

@@ -20,8 +20,8 @@
 #include <string.h>
 
 #define HK_WIRE_ETHERTYPE 0x88B5 /* IEEE 802 local experimental 1 */
-#define HK_WIRE_VERSION	  1
-#define HK_ETH_HLEN	  14
+#define HK_WIRE_VERSION   1
+#define HK_ETH_HLEN       14
 #define HK_ETH_MIN_FRAME  60 /* without FCS: what hardware pads to */
 
 enum hk_wire_type {
@@ -33,10 +33,11 @@ enum hk_wire_type {
 };
 
 /* flags of the base header; every other bit must be zero */
-#define HK_WIRE_F_CRC	  0x0001u /* four bytes of CRC32C follow the payload */
+#define HK_WIRE_F_CRC     0x0001u /* four bytes of CRC32C follow the payload */
 #define HK_WIRE_F_ACK_NOW 0x0002u /* do not delay the answer (probe, or the window runs low) */
 #define HK_WIRE_F_RESENT  0x0004u /* not the first transmission of this packet number */
-#define HK_WIRE_F_ALL	  0x0007u
+#define HK_WIRE_F_AWAY	  0x0008u /* what tsecr echoes had waited for a receiver that did not poll */
+#define HK_WIRE_F_ALL	  0x000fu
 
 /*
  *   0       1       2       3       4       5       6       7
@@ -56,30 +57,30 @@ enum hk_wire_type {
  */
 struct hk_wire_hdr {
 	uint8_t version;    /* HK_WIRE_VERSION */
-	uint8_t type;	    /* enum hk_wire_type */
-	uint16_t flags;	    /* HK_WIRE_F_* */
-	uint16_t len;	    /* bytes of extension + payload; Ethernet pads, so it is explicit */
+	uint8_t type;       /* enum hk_wire_type */
+	uint16_t flags;     /* HK_WIRE_F_* */
+	uint16_t len;       /* bytes of extension + payload; Ethernet pads, so it is explicit */
 	uint16_t window;    /* credit: packet numbers [ack, ack + window) may be in flight to me */
-	uint32_t key;	    /* of the job; frames of other jobs are dropped and counted */
-	uint32_t src;	    /* endpoint that sent this */
-	uint32_t dst;	    /* endpoint that shall receive it */
+	uint32_t key;       /* of the job; frames of other jobs are dropped and counted */
+	uint32_t src;       /* endpoint that sent this */
+	uint32_t dst;       /* endpoint that shall receive it */
 	uint32_t src_epoch; /* incarnation of the sender; never 0 */
 	uint32_t dst_epoch; /* incarnation of the receiver the sender believes in; never 0 */
-	uint32_t psn;	    /* DATA, PUT: number of this packet. Others: next number to be sent */
-	uint32_t ack;	    /* every number before this one has arrived here */
-	uint32_t tsval;	    /* sender's clock, in units of 2^HK_WIRE_TS_SHIFT ns */
-	uint32_t tsecr;	    /* latest tsval heard, plus how long it was held; 0: none yet */
-	uint8_t am;	    /* DATA: active-message id (an MPI BTL tag) */
-	uint8_t frag;	    /* DATA: which fragment of the message this is … */
-	uint8_t frags;	    /* … of how many (1 to HK_WIRE_MAX_FRAGS); 0 for other types */
-	uint8_t zero;	    /* must be 0 */
+	uint32_t psn;       /* DATA, PUT: number of this packet. Others: next number to be sent */
+	uint32_t ack;       /* every number before this one has arrived here */
+	uint32_t tsval;     /* sender's clock, in units of 2^HK_WIRE_TS_SHIFT ns */
+	uint32_t tsecr;     /* latest tsval heard, plus how long it was held; 0: none yet */
+	uint8_t am;         /* DATA: active-message id (an MPI BTL tag) */
+	uint8_t frag;       /* DATA: which fragment of the message this is … */
+	uint8_t frags;      /* … of how many (1 to HK_WIRE_MAX_FRAGS); 0 for other types */
+	uint8_t zero;       /* must be 0 */
 };
 
-#define HK_WIRE_HLEN	  48
+#define HK_WIRE_HLEN      48
 #define HK_WIRE_TS_SHIFT  4   /* 16 ns units: wraps after 68 s */
 #define HK_WIRE_MAX_FRAGS 16  /* Open MPI takes at most 16 segments a descriptor */
-#define HK_WIRE_WINDOW	  256 /* packets in flight to a peer at the most: bits of the bitmap */
-#define HK_WIRE_CRC_LEN	  4
+#define HK_WIRE_WINDOW    256 /* packets in flight to a peer at the most: bits of the bitmap */
+#define HK_WIRE_CRC_LEN   4
 _Static_assert(sizeof(struct hk_wire_hdr) == HK_WIRE_HLEN, "base header is 48 bytes on the wire");
 
 /*
@@ -88,7 +89,7 @@ _Static_assert(sizeof(struct hk_wire_hdr) == HK_WIRE_HLEN, "base header is 48 by
  */
 struct hk_wire_put {
 	uint32_t region; /* id that the receiver gave out: slot and generation */
-	uint32_t xfer;	 /* id of the transfer at the receiver; 0: none, nobody is told */
+	uint32_t xfer;   /* id of the transfer at the receiver; 0: none, nobody is told */
 	uint64_t offset; /* bytes from the start of the region; checked against its length */
 };
 
@@ -115,9 +116,9 @@ enum hk_wire_status {
 	HK_WIRE_E_ETHERTYPE, /* not ours: a stray */
 	HK_WIRE_E_SHORT,     /* shorter than its headers, or than `len` says */
 	HK_WIRE_E_VERSION,   /* ours, of a version this build does not speak */
-	HK_WIRE_E_TYPE,	     /* unknown type */
+	HK_WIRE_E_TYPE,      /* unknown type */
 	HK_WIRE_E_FIELD,     /* a field outside its range (flags, frag, frags, epoch, len, zero) */
-	HK_WIRE_E_CRC,	     /* checksum present and wrong, or absent although required */
+	HK_WIRE_E_CRC,       /* checksum present and wrong, or absent although required */
 	HK_WIRE_STATUS_MAX,
 };
 
@@ -127,8 +128,8 @@ struct hk_frame {
 	struct hk_wire_hdr h;
 	const uint8_t *payload; /* after the extension; payload_len bytes */
 	uint16_t payload_len;
-	const uint8_t *src_mac;	 /* six bytes */
-	struct hk_wire_put put;	 /* type PUT only */
+	const uint8_t *src_mac;   /* six bytes */
+	struct hk_wire_put put;   /* type PUT only */
 	struct hk_wire_sack sack; /* type ACK only */
 };
 
