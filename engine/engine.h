@@ -174,8 +174,8 @@ unsigned hk_engine_reap_rx(struct hk_engine *e, uint64_t *tokens, unsigned max);
 
 enum hk_out_kind {
 	HK_OUT_CONTROL, /* send `bytes` (base header and extension, `len` bytes) after a framing */
-	HK_OUT_RESEND,  /* write `bytes` (base header) over that of buffer `token`, and send it.
-			   If the device still holds the buffer, skip it: it is on its way */
+	HK_OUT_RESEND, /* write `bytes` (base header) over that of buffer `token`, and send it. If the
+			   device still holds the buffer, do so with a copy */
 };
 
 struct hk_out {

@@ -4,8 +4,8 @@
  *
  * A buffer's life: hk_fabric_alloc → filled by the caller → hk_fabric_sendv numbers it and writes
  * its headers → transmitted with one more reference than the driver's → kept until the engine
- * hands its token back (acknowledged) → freed. A resend transmits the same buffer again, and only
- * if the driver has let go of it: its headers are rewritten in place.
+ * hands its token back (acknowledged) → freed. A resend transmits the same buffer again, with its
+ * headers rewritten in place; a copy of it if the driver has not let go of it yet.
  *
   * Frames sent by the application leave at once, since it may not come back for long; those of one
  * message leave in one burst. Frames sent by handlers inside progress are gathered and leave in
@@ -251,17 +251,37 @@ void hk_tx_reap(struct hk_fabric *f)
 	}
 }
 
+/* A private copy of @b as it was sent: NICs give buffers back lazily, and a packet may have to be
+ * sent again before. Slow path. */
+static hk_buf *copy_of(struct hk_fabric *f, const hk_buf *b)
+{
+	hk_buf *c = rte_pktmbuf_alloc(f->tx_pool);
+
+	if (!c)
+		return NULL;
+	c->data_off = b->data_off;
+	c->data_len = b->data_len;
+	c->pkt_len = b->pkt_len;
+	memcpy(rte_pktmbuf_mtod(c, char *), rte_pktmbuf_mtod(b, const char *), b->data_len);
+	return c;
+}
+
 static void resend(struct hk_fabric *f, const struct hk_out *o)
 {
 	hk_buf *b = (hk_buf *)(uintptr_t)o->token;
+
+	if (HK_LIKELY(rte_mbuf_refcnt_read(b) == 1)) {
+		rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
+	} else {
+		b = copy_of(f, b);
+		if (!b) /* as good as lost once more */
+			return;
+	}
 	char *hdr = rte_pktmbuf_mtod(b, char *) + HK_ETH_HLEN;
 
-	if (rte_mbuf_refcnt_read(b) > 1) /* the driver still has it */
-		return;
 	memcpy(hdr, o->bytes, HK_WIRE_HLEN);
 	if (f->cfg.engine.crc)
 		hk_wire_seal(hdr);
-	rte_mbuf_refcnt_set(b, 2);
 	hk_tx_frame(f, f->peer[o->peer].lane, b);
 }
 

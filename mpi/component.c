@@ -62,7 +62,7 @@ int hk_btl_publish(const struct hk_port *port)
 		.epoch = hk_btl.epoch,
 		.wire_set = hk_btl.wire_set,
 		.crc = mca_btl_hikyaku_component.param.crc,
-		.frame_max = HK_WIRE_SET_FRAME_MAX,
+		.frame_max = hk_port_wire_frame_max(mca_btl_hikyaku_component.param.port),
 	};
 	int rc;
 
@@ -98,10 +98,8 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 		return NULL;
 	}
 	list = malloc(sizeof(*list));
-	if (!list || hk_btl.fabric == NULL) {
-		free(list);
+	if (!list)
 		return NULL;
-	}
 	list[0] = &hk_btl.super;
 	*num_btls = 1;
 	return list;

@@ -12,6 +12,7 @@
 #include "opal/mca/pmix/pmix.h"
 #include "opal/util/output.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
@@ -105,83 +106,115 @@ static void set_limits(void)
 					  : HK_MIN(one, m->btl_eager_limit);
 }
 
-int hk_btl_module_init(struct hk_error *err)
+static int start_dpdk(struct hk_error *err)
 {
 	const struct hk_btl_params *p = PARAMS;
 	struct hk_eal_config eal = {
 		.memory_mb = p->memory_mb,
 		.hugepages = p->hugepages,
 		.extra_args = p->eal_args,
-		.verbose = p->verbose > 10,
+		.verbose = p->verbose >= 20,
 	};
-	struct hk_fabric_config cfg;
-	struct hk_port *port = NULL;
-	int rc = hk_eal_init(&eal, err);
+	int rc = hk_port_spec_eal(p->port, &eal, err);
 
-	if (rc)
-		return rc;
-	identify();
-	hk_fabric_config_default(&cfg);
-	engine_config(&cfg.engine);
+	return rc ? rc : hk_eal_init(&eal, err);
+}
 
-	cfg.tx_buffers = p->tx_buffers;
-	cfg.rx_keep = p->rx_keep;
-	cfg.frame_max = p->frame_max;
-	cfg.lost = hk_btl_lost;
+/* Opens the port, unless it is a set of wires: these are opened peer by peer, in add_procs. */
+static int open_port(struct hk_fabric_config *cfg, struct hk_port **port, struct hk_error *err)
+{
+	unsigned carries = hk_port_wire_frame_max(PARAMS->port);
+	bool point_to_point = true;
 
-	hk_btl.wire_set = hk_port_spec_is_wire_set(p->port);
+	*port = NULL;
+	hk_btl.wire_set = hk_port_spec_is_wire_set(PARAMS->port);
 	if (hk_btl.wire_set) {
-		if (!cfg.frame_max || cfg.frame_max > HK_WIRE_SET_FRAME_MAX)
-			cfg.frame_max = HK_WIRE_SET_FRAME_MAX;
 		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
-		/* a wire with two ends has no queue that others share: credit is enough */
-		cfg.engine.target_delay = HK_SEC;
 	} else {
-		rc = hk_port_open(p->port, p->rx_buffers, NULL, (int)p->connect_timeout_ms, &port,
-				  err);
+		int rc = hk_port_open(PARAMS->port, PARAMS->rx_buffers, NULL,
+				      (int)PARAMS->connect_timeout_ms, port, err);
+
 		if (rc)
 			return rc;
-		if (!cfg.frame_max || cfg.frame_max > port->info.frame_max)
-			cfg.frame_max = port->info.frame_max;
+		carries = (*port)->info.frame_max;
+		point_to_point = (*port)->info.point_to_point;
+		opal_output_verbose(1, mca_btl_hikyaku_component.output,
+				    "hikyaku: port %s, driver %s, frames of %u bytes",
+				    (*port)->info.spec, (*port)->info.driver, carries);
 	}
+	/* a wire with two ends has no queue that others share: credit is enough */
+	if (point_to_point)
+		cfg->engine.target_delay = HK_SEC;
+	if (!cfg->frame_max || cfg->frame_max > carries)
+		cfg->frame_max = carries;
+	return 0;
+}
 
+static int open_fabric(struct hk_port **port, struct hk_error *err)
+{
+	struct hk_fabric_config cfg;
+	int rc;
+
+	hk_fabric_config_default(&cfg);
+	engine_config(&cfg.engine);
+	cfg.tx_buffers = PARAMS->tx_buffers;
+	cfg.rx_keep = PARAMS->rx_keep;
+	cfg.frame_max = PARAMS->frame_max;
+	cfg.lost = hk_btl_lost;
+	rc = open_port(&cfg, port, err);
+	if (rc)
+		return rc;
 	rc = hk_fabric_open(&cfg, &hk_btl.fabric, err);
-	if (rc == 0 && port)
-		rc = hk_fabric_add_port(hk_btl.fabric, port, err);
+	if (rc == 0 && *port)
+		rc = hk_fabric_add_port(hk_btl.fabric, *port, err);
 	if (rc < 0) {
-		hk_port_close(port);
+		hk_port_close(*port);
 		hk_fabric_close(hk_btl.fabric, 0);
 		hk_btl.fabric = NULL;
 		return rc;
 	}
-	hk_btl.by_peer = calloc(p->max_peers, sizeof(*hk_btl.by_peer));
+	return 0;
+}
+
+static void init_lock(void)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&hk_btl.lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+int hk_btl_module_init(struct hk_error *err)
+{
+	struct hk_port *port;
+	int rc;
+
+	hk_btl.by_peer = calloc(PARAMS->max_peers, sizeof(*hk_btl.by_peer));
 	if (!hk_btl.by_peer)
-		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", p->max_peers);
+		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", PARAMS->max_peers);
+	identify();
+	rc = start_dpdk(err);
+	if (rc == 0)
+		rc = open_fabric(&port, err);
+	if (rc)
+		return rc;
 	OBJ_CONSTRUCT(&hk_btl.endpoints, opal_list_t);
+	init_lock();
 	set_limits();
 	hk_btl_send_init();
 	hk_btl_recv_init(hk_btl.fabric);
-	if (hk_btl.threads) {
-		pthread_mutexattr_t attr;
-
-		pthread_mutexattr_init(&attr);
-		pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
-		pthread_mutex_init(&hk_btl.lock, &attr);
-		pthread_mutexattr_destroy(&attr);
+	if (PARAMS->async)
+		rc = hk_fabric_async_start(hk_btl.fabric, PARAMS->async_idle_us,
+					   PARAMS->async_period_us, err);
+	if (rc == 0 && hk_btl_publish(port) != OPAL_SUCCESS)
+		rc = hk_error_set(err, -EIO, "cannot publish this rank's address");
+	if (rc) {
+		hk_fabric_close(hk_btl.fabric, 0);
+		hk_btl.fabric = NULL;
 	}
-	if (p->async) {
-		rc = hk_fabric_async_start(hk_btl.fabric, p->async_idle_us, p->async_period_us,
-					   err);
-		if (rc)
-			return rc;
-	}
-	if (port)
-		opal_output_verbose(1, mca_btl_hikyaku_component.output,
-				    "hikyaku: port %s, driver %s, frames of %u bytes",
-				    port->info.spec, port->info.driver, port->info.frame_max);
-	return hk_btl_publish(port) == OPAL_SUCCESS
-		       ? 0
-		       : hk_error_set(err, -EIO, "cannot publish this rank's address");
+	return rc;
 }
 
 /* ---- endpoints ----------------------------------------------------------------------------- */
