@@ -19,8 +19,22 @@ from hikyaku.lab import Lab, down, down_dead, own_name
 PREFIX = "test"
 
 
-def pytest_configure() -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Slow tests are deselected, not skipped: a skip is for what cannot run here."""
+    if config.getoption("--slow"):
+        return
+    slow = [item for item in items if item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=slow)
+    items[:] = [item for item in items if item not in slow]
+
+
+def pytest_configure(config: pytest.Config) -> None:
     """SIGTERM ends a test run as Ctrl-C does, so that fixtures take their labs down."""
+    config.addinivalue_line("markers", "slow: takes long; only with --slow")
 
     def stop(_signum: int, _frame: object) -> None:
         raise KeyboardInterrupt

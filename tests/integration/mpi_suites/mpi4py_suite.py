@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""mpi4py's own test suite: getting it, running it in a lab, comparing outcomes.
+
+The source distribution (requirements.txt pins version and hash) is built against the Open MPI of
+the machine, without optimisation, into `$HIKYAKU_BUILD/mpi4py`, once.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from hikyaku.checkout import build_dir
+from hikyaku.lab import Lab
+
+HERE = Path(__file__).parent
+REQUIREMENTS = HERE / "requirements.txt"
+BUILD_LIMIT_S = 900
+
+# Modules that do not belong here, and why.
+EXCLUDED = {
+    "test_rma": "one-sided: comes with the halo exchange",
+    "test_rma_nb": "one-sided",
+    "test_win": "one-sided",
+    "test_spawn": "new processes, which have no port of their own in a lab",
+    "test_dynproc": "new processes",
+    "test_util_pool": "new processes",
+    "test_file": "files, no messages",
+    "test_io": "files, no messages",
+    "test_doc": "no messages",
+    "test_ulfm": "needs a library with fault tolerance",
+}
+
+# The part for every `make check`: what moves data most.
+SHORT = [
+    "test_cco_buf",
+    "test_cco_nb_buf",
+    "test_cco_vec",
+    "test_cco_nb_vec",
+    "test_cco_ngh_buf",
+    "test_cco_obj",
+    "test_cco_buf_inter",
+    "test_comm_topo",
+    "test_msgspec",
+    "test_msgzero",
+    "test_p2p_buf",
+    "test_p2p_buf_matched",
+    "test_p2p_obj",
+    "test_p2p_obj_matched",
+    "test_pack",
+    "test_request",
+    "test_status",
+    "test_threads",
+    "test_util_pkl5",
+    "test_util_sync",
+]
+
+
+def prepare() -> Path:
+    """The directory with `site` (mpi4py, built) and `test` (its suite); made if it is not there."""
+    place = build_dir() / "mpi4py"
+    stamp = place / "requirements.txt"  # written last: what is there was built from this
+    if stamp.exists() and stamp.read_text() == REQUIREMENTS.read_text():
+        return place
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    with tempfile.TemporaryDirectory(dir=place) as scratch:
+        fetch = ["download", "--require-hashes", "--no-deps", "--no-binary", "mpi4py", "--dest"]
+        _run([*pip, *fetch, scratch, "-r", str(REQUIREMENTS)])
+        (archive,) = Path(scratch).glob("mpi4py-*.tar.gz")
+        with tarfile.open(archive) as tar:
+            tar.extractall(scratch, filter="data")
+        (source,) = (p for p in Path(scratch).glob("mpi4py-*") if p.is_dir())
+        (source / "test").rename(place / "test")
+        install = ["install", "--no-deps", "--target", str(place / "site"), str(source)]
+        _run(["env", "CFLAGS=-O0 -g0", *pip, *install])
+    stamp.write_text(REQUIREMENTS.read_text())
+    return place
+
+
+def _run(argv: list[str]) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=BUILD_LIMIT_S, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(
+            f"'{' '.join(argv)}' failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        )
+
+
+def all_modules(place: Path) -> list[str]:
+    return sorted({p.stem for p in (place / "test").glob("test_*.py")} - set(EXCLUDED))
+
+
+def run(
+    lab: Lab, ranks: int, modules: list[str], *, tcp: bool, results: Path, timeout: float
+) -> dict[tuple[int, str], str]:
+    """The outcome of each (rank, test). Results of a run that died are those it wrote before."""
+    place = prepare()
+    results.mkdir()
+    argv = [sys.executable, str(HERE / "rank.py"), str(place / "test"), str(results), *modules]
+    env = {"PYTHONPATH": str(place / "site")}
+    done = lab.mpirun(ranks, argv, tcp=tcp, env=env, timeout=timeout)
+    outcomes = {}
+    for rank in range(ranks):
+        path = results / f"{rank}.jsonl"
+        assert path.exists(), f"rank {rank} did not start\n{done.stderr}"
+        for line in path.read_text().splitlines():
+            test, outcome = json.loads(line)
+            outcomes[rank, test] = outcome
+    outcomes[-1, "exit status"] = "0" if done.returncode == 0 else done.stderr[-2000:]
+    return outcomes
+
+
+def summary(outcomes: dict[tuple[int, str], str]) -> str:
+    counts = Counter(o.partition(":")[0] for (rank, _), o in outcomes.items() if rank == 0)
+    return ", ".join(f"{n} {what}" for what, n in sorted(counts.items()))
+
+
+def differences(tcp: dict[tuple[int, str], str], fabric: dict[tuple[int, str], str]) -> list[str]:
+    return [
+        f"rank {rank}: {test}: over TCP {tcp.get((rank, test), 'not run')}, "
+        f"over the fabric {fabric.get((rank, test), 'not run')}"
+        for rank, test in sorted(tcp.keys() | fabric.keys())
+        if tcp.get((rank, test)) != fabric.get((rank, test))
+    ]

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The programs of tests/mpi over the fabric: every lab, every program, with and without faults.
+
+Each program checks all content by itself and prints `PASS name (N checks)`. Here it is decided
+where they run: wires, nodes, ranks a node. Options of a program that make it long are for --slow.
+"""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from hikyaku.lab import Lab, RunResult
+
+# What each program takes over shared loopback TCP is one or two seconds; the limit is for a hang.
+# The programs' own watchdogs come before it, and say which rank waits for what.
+WATCHDOG_S = 100
+LIMIT_S = 130
+
+PROGRAMS = [
+    "p2p_modes",
+    "p2p_match",
+    "p2p_outstanding",
+    "p2p_persistent",
+    "p2p_random",
+    "datatypes",
+    "coll_move",
+    "coll_reduce",
+    "coll_neighbor",
+    "coll_inter",
+    "comm_manage",
+    "threads",
+    "compute_gap",
+    "dynamic --mode connect",
+    "dynamic --mode spawn",
+]
+
+# wire, nodes, ranks per node
+LABS = [
+    ("memif", 2, 1),
+    ("memif", 4, 1),
+    ("veth", 2, 1),
+    ("memif", 2, 2),
+    ("veth", 2, 2),
+    ("veth", 4, 1),
+]
+
+# Programs that say most about a lab; the others run in the first labs only, unless --slow.
+TELLING = {"p2p_random", "coll_move", "comm_manage"}
+THOROUGH_LABS = LABS[:3]
+
+FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
+FAULTY_PROGRAMS = ["p2p_match", "p2p_random", "coll_reduce", "threads"]
+
+Run = Callable[..., RunResult]
+
+
+def lab_id(value: tuple[str, int, int]) -> str:
+    wire, nodes, ranks = value
+    return f"{wire}-{nodes}x{ranks}"
+
+
+def matrix() -> list:
+    cases = []
+    for lab in LABS:
+        for command in PROGRAMS:
+            short = lab in THOROUGH_LABS or command.split()[0] in TELLING
+            marks = [] if short else [pytest.mark.slow]
+            name = command.replace(" --mode ", "-")
+            cases.append(pytest.param(lab, command, marks=marks, id=f"{lab_id(lab)}-{name}"))
+    return cases
+
+
+@pytest.fixture
+def run(get_lab, program) -> Run:
+    """run(lab, "p2p_modes --rounds 3") runs that program with as many ranks as the lab has."""
+
+    def go(
+        where: tuple[str, int, int],
+        command: str,
+        *,
+        tcp: bool = False,
+        faults: str = "",
+        mca: dict[str, str] | None = None,
+        limit: float = LIMIT_S,
+        watchdog: float = WATCHDOG_S,
+    ) -> RunResult:
+        wire, nodes, ranks = where
+        lab: Lab = get_lab(nodes=nodes, wire=wire, ranks_per_node=ranks)
+        name, *options = command.split()
+        argv = [program(f"tests/mpi/mpi_{name}"), *options, "--timeout", str(watchdog)]
+        if faults:
+            argv = with_faults(faults, argv)
+        return lab.mpirun(
+            nodes * ranks,
+            argv,
+            tcp=tcp,
+            mca=mca,
+            # spawned children find no free slot otherwise
+            options=["--oversubscribe"],
+            timeout=limit,
+        )
+
+    return go
+
+
+def with_faults(faults: str, argv: list[str]) -> list[str]:
+    """Wraps the program: the port spec that the lab gave gets faults, with a seed for each rank."""
+    variable = "OMPI_MCA_btl_hikyaku_port"
+    spec = f"${variable};faults={faults},seed=$((1000 + OMPI_COMM_WORLD_RANK))"
+    return ["sh", "-c", f'export {variable}="{spec}"; exec "$@"', "sh", *argv]
+
+
+def assert_passed(result: RunResult, command: str) -> None:
+    name = command.split(maxsplit=1)[0]
+    assert result.returncode == 0, f"{command}: status {result.returncode}\n{result.stderr}"
+    assert re.search(rf"^PASS {name} \(\d+ checks\)$", result.stdout, re.M), (
+        f"{command}: no PASS line\n{result.stdout}\n{result.stderr}"
+    )
+
+
+def digest_of(result: RunResult) -> str:
+    assert_passed(result, "digest")
+    match = re.search(r"^DIGEST ([0-9a-f]{16})$", result.stdout, re.M)
+    assert match, result.stdout
+    return match[1]
+
+
+@pytest.mark.parametrize(("lab", "command"), matrix())
+def test_program_over_the_fabric(run, lab, command):
+    assert_passed(run(lab, command), command)
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lab_id)
+def test_results_equal_those_over_tcp(run, lab):
+    """The digest of a mixed workload, and that it depends on the seed at all."""
+    over_tcp = digest_of(run(lab, "digest", tcp=True))
+    assert digest_of(run(lab, "digest")) == over_tcp
+    assert digest_of(run(lab, "digest --seed 2")) != over_tcp
+
+
+@pytest.mark.parametrize("lab", LABS[:3], ids=lab_id)
+def test_results_equal_those_over_tcp_under_faults(run, lab):
+    over_tcp = digest_of(run(lab, "digest --rounds 8", tcp=True))
+    crc = {"btl_hikyaku_crc": "1"}
+    assert digest_of(run(lab, "digest --rounds 8", faults=FAULTS, mca=crc)) == over_tcp
+
+
+@pytest.mark.parametrize("command", FAULTY_PROGRAMS)
+@pytest.mark.parametrize("lab", LABS[:1], ids=lab_id)
+def test_program_under_faults(run, lab, command):
+    assert_passed(run(lab, command, faults=FAULTS, mca={"btl_hikyaku_crc": "1"}), command)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", PROGRAMS[:-2])
+@pytest.mark.parametrize("lab", LABS[1:3], ids=lab_id)
+def test_program_under_heavy_faults(run, lab, command):
+    heavy = "drop=0.05,dup=0.05,reorder=0.05,corrupt=0.05"
+    assert_passed(run(lab, command, faults=heavy, mca={"btl_hikyaku_crc": "1"}), command)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_random_traffic_with_other_seeds(run, seed):
+    command = f"p2p_random --seed {seed} --rounds 15"
+    assert_passed(run(("memif", 4, 1), command), command)
+
+
+@pytest.mark.parametrize("lab", [LABS[0], LABS[2]], ids=lab_id)
+def test_long_computing_is_not_taken_for_death(run, lab):
+    """Away from MPI for longer than the time after which a silent peer is declared dead."""
+    command = "compute_gap --mode 2500 --rounds 1"
+    assert_passed(run(lab, command, mca={"btl_hikyaku_peer_timeout_ms": "1000"}), command)
+
+
+# ---- ranks that go away --------------------------------------------------------------------------
+
+
+def assert_noticed(result: RunResult, mode: str) -> None:
+    assert "LEAVING rank" in result.stderr, result.stderr
+    assert result.returncode != 0, f"{mode}: the job counts as a success"
+    # The watchdog's line, not its status: mpirun reports the first status that it sees.
+    assert "WATCHDOG" not in result.stderr, f"{mode}: nobody noticed\n{result.stderr}"
+
+
+@pytest.mark.parametrize("mode", ["kill", "exit"])
+@pytest.mark.parametrize("lab", LABS[:3], ids=lab_id)
+def test_job_ends_when_a_rank_is_gone(run, lab, mode):
+    assert_noticed(run(lab, f"peer_loss --mode {mode}", limit=60, watchdog=40), mode)
+
+
+@pytest.mark.parametrize("lab", LABS[:3], ids=lab_id)
+def test_silent_rank_is_named_with_its_host(run, lab):
+    """A stopped process: the launcher sees nothing wrong, the fabric alone can tell."""
+    _, nodes, ranks = lab
+    victim = nodes * ranks - 1
+    timeout = {"btl_hikyaku_peer_timeout_ms": "3000"}
+    result = run(lab, "peer_loss --mode stop", mca=timeout, limit=60, watchdog=40)
+    assert_noticed(result, "stop")
+    assert re.search(rf"rank {victim} on node{nodes - 1}\b", result.stderr), result.stderr
+
+
+# ---- can these tests fail? -----------------------------------------------------------------------
+
+
+def test_corruption_without_checksums_is_found_by_the_programs(run):
+    """With bit errors and no CRC, wrong bytes must reach the programs and be reported by place."""
+    try_rounds = "digest --rounds 20"
+    result = run(LABS[0], try_rounds, faults="corrupt=0.2", limit=60, watchdog=40)
+    assert result.returncode != 0
+    assert re.search(
+        r"FAIL digest: rank \d+ of 2: .* peer \d+, size \d+, offset \d+: expected "
+        r"0x[0-9a-f]{2}, found 0x[0-9a-f]{2}",
+        result.stderr,
+    ), result.stderr

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""mpi4py's own test suite over the fabric: the same outcome as over TCP, test by test.
+
+Tests that fail over TCP as well are the library's affair: equal outcomes are what is asserted.
+"""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+_path = Path(__file__).parent / "mpi_suites/mpi4py_suite.py"
+_spec = importlib.util.spec_from_file_location("mpi4py_suite", _path)
+suite = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(suite)
+
+LIMIT_S = 240
+LIMIT_WHOLE_S = 900
+
+
+def compare(lab, ranks, modules, results, timeout) -> None:
+    tcp = suite.run(lab, ranks, modules, tcp=True, results=results / "tcp", timeout=timeout)
+    fabric = suite.run(lab, ranks, modules, tcp=False, results=results / "hikyaku", timeout=timeout)
+    print(f"over TCP: {suite.summary(tcp)}\nover the fabric: {suite.summary(fabric)}")
+    passed = sum(outcome == "passed" for outcome in tcp.values())
+    assert passed > ranks * 100, f"hardly anything ran: {suite.summary(tcp)}"
+    differing = suite.differences(tcp, fabric)
+    assert not differing, "\n".join([f"{len(differing)} outcomes differ:", *differing[:50]])
+
+
+@pytest.mark.parametrize("wire", ["memif"])
+def test_mpi4py_short(get_lab, tmp_path, wire):
+    compare(get_lab(nodes=2, wire=wire), 2, suite.SHORT, tmp_path, LIMIT_S)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("wire", ["memif", "veth"])
+def test_mpi4py_whole(get_lab, tmp_path, wire, ranks):
+    lab = get_lab(nodes=ranks, wire=wire)
+    compare(lab, ranks, suite.all_modules(suite.prepare()), tmp_path, LIMIT_WHOLE_S)
