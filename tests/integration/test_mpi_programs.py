@@ -32,7 +32,6 @@ PROGRAMS = [
     "threads",
     "compute_gap",
     "dynamic --mode connect",
-    "dynamic --mode spawn",
 ]
 
 # wire, nodes, ranks per node
@@ -96,8 +95,6 @@ def run(get_lab, program) -> Run:
             argv,
             tcp=tcp,
             mca=mca,
-            # spawned children find no free slot otherwise
-            options=["--oversubscribe"],
             timeout=limit,
         )
 
@@ -153,7 +150,7 @@ def test_program_under_faults(run, lab, command):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", PROGRAMS[:-2])
+@pytest.mark.parametrize("command", PROGRAMS[:-1])
 @pytest.mark.parametrize("lab", LABS[1:3], ids=lab_id)
 def test_program_under_heavy_faults(run, lab, command):
     heavy = "drop=0.05,dup=0.05,reorder=0.05,corrupt=0.05"

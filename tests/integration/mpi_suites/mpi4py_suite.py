@@ -9,7 +9,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -29,6 +28,7 @@ EXCLUDED = {
     "test_spawn": "new processes, which have no port of their own in a lab",
     "test_dynproc": "new processes",
     "test_util_pool": "new processes",
+    "test_util_sync": "one-sided underneath",
     "test_file": "files, no messages",
     "test_io": "files, no messages",
     "test_doc": "no messages",
@@ -56,7 +56,6 @@ SHORT = [
     "test_status",
     "test_threads",
     "test_util_pkl5",
-    "test_util_sync",
 ]
 
 
@@ -73,8 +72,9 @@ def prepare() -> Path:
         fetch = ["download", "--require-hashes", "--no-deps", "--no-binary", "mpi4py", "--dest"]
         _run([*pip, *fetch, scratch, "-r", str(REQUIREMENTS)])
         (archive,) = Path(scratch).glob("mpi4py-*.tar.gz")
-        with tarfile.open(archive) as tar:
-            tar.extractall(scratch, filter="data")
+        _run(
+            ["tar", "--extract", "--no-same-owner", "--directory", scratch, "--file", str(archive)]
+        )
         (source,) = (p for p in Path(scratch).glob("mpi4py-*") if p.is_dir())
         (source / "test").rename(place / "test")
         install = ["install", "--no-deps", "--target", str(place / "site"), str(source)]
