@@ -11,7 +11,7 @@
 #include "common.h"
 
 #define STORM       1000
-#define FLOOD_BYTES ((size_t)24 * 1024 * 1024) /* unexpected data a rank may have to keep */
+#define FLOOD_BYTES ((size_t)8 * 1024 * 1024) /* unexpected data a rank may have to keep */
 #define FLOOD_MAX   20000
 #define ORDER       400
 
