@@ -17,7 +17,7 @@ from pathlib import Path
 from .bench.machine import first_line, open_mpi_version
 from .checkout import CHECKOUT_ID, build_dir
 from .errors import HikyakuError
-from .lab import all_names, lab_id, network, openmpi
+from .lab import Lab, all_names, lab_id, network, openmpi
 from .process import run
 
 OK, WARN, MISSING = "ok", "warn", "missing"
@@ -330,7 +330,13 @@ def xdp_leftovers() -> Findings:
 def labs() -> Findings:
     known = all_names()
     for name in known:
-        yield Finding("lab", OK, f"lab '{name}' has state here", f"hikyaku lab down --lab {name}")
+        try:
+            lab = Lab.find(name)
+        except HikyakuError as broken:
+            yield Finding("lab", WARN, broken.what, f"hikyaku lab down --lab {name}")
+        else:
+            nodes = len(lab.topology.nodes)
+            yield Finding("lab", OK, f"lab '{name}' is up: {nodes} nodes, {lab.topology.wire}")
     mine = tuple(lab_id(n) + "-" for n in known)
     strays = [n for n in network.namespaces(CHECKOUT_ID) if not n.startswith(mine)]
     if strays:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from hikyaku import doctor
+from hikyaku import doctor, process
 from hikyaku.checkout import build_dir
+from hikyaku.lab import Lab
 
 STATES = {"ok", "warn", "missing"}
 
@@ -123,6 +124,21 @@ def test_missing_open_mpi(monkeypatch):
 def test_btl_that_is_not_built(monkeypatch):
     monkeypatch.setenv("HIKYAKU_BUILD", "/nonexistent")
     assert [(f.state, f.fix) for f in doctor.open_mpi()][-1] == ("missing", "make")
+
+
+def test_labs_up_and_broken_are_told_apart(lab_name):
+    whole, broken = lab_name("whole"), lab_name("broken")
+    with Lab.up(name=whole), Lab.up(name=broken) as lab:
+        process.run(["ip", "netns", "delete", lab.topology.nodes[0].netns])
+        by_lab = {
+            name: finding
+            for finding in doctor.labs()
+            for name in (whole, broken)
+            if f"'{name}'" in finding.text
+        }
+    assert by_lab[whole].state == "ok"
+    assert by_lab[broken].state == "warn"
+    assert by_lab[broken].fix == f"hikyaku lab down --lab {broken}"
 
 
 def test_env_is_all_that_a_shell_needs(hikyaku):
