@@ -62,6 +62,26 @@ uint32_t sim_arrived(struct sim *s, unsigned node, const struct hk_rx *rx, uint8
 	return id;
 }
 
+/* The engine says that every packet before rx->next has arrived: so we were handed all of them. */
+void sim_check_next(struct sim *s, unsigned node, const struct hk_rx *rx)
+{
+	const struct hk_wire_hdr *h = &rx->f.h;
+	int from = sim_node_by_endpoint(s, h->src);
+	struct sim_dir *d = &s->nodes[from].dir[node];
+	const unsigned slots = HK_ARRAY_LEN(d->arrived);
+
+	if (h->src_epoch != s->nodes[from].epoch)
+		return; /* the record is of a later incarnation */
+	d->arrived[h->psn % slots] = UINT64_C(1) + h->psn;
+	for (uint32_t psn = rx->next - 1; psn != d->handed - 1; psn--)
+		CHECK_MSG(d->arrived[psn % slots] == UINT64_C(1) + psn,
+			  "node %u: said to have all of node %d before %u, but not %u", node, from,
+			  rx->next, psn);
+	d->handed = rx->next;
+	if (rx->verdict == HK_RX_DELIVER)
+		CHECK_EQ(rx->last, h->psn - h->frag + rx->count - 1u);
+}
+
 void sim_part_done(struct sim *s, unsigned node, uint32_t msg, uint8_t part)
 {
 	struct sim_msg *m = &s->msgs[msg];
@@ -114,7 +134,7 @@ static void check_packet(struct sim *s, unsigned from, unsigned to, struct sim_d
 
 	if (!d->began) {
 		d->began = true;
-		d->next = h->psn;
+		d->next = d->handed = h->psn;
 		/* before it heard anything, a peer may send a window at most */
 		uint32_t start = h->psn + s->c.engine.window;
 		if (!d->told || hk_psn_before(d->limit, start))

@@ -63,7 +63,9 @@ struct sim_dir {
 	uint32_t next;      /* first number not sent yet */
 	uint32_t ack, edge; /* the newest that the receiver has told, as sent */
 	uint32_t limit;     /* no number from here on may be sent */
+	uint32_t handed;    /* every packet before was handed to the application */
 	bool began, told;
+	uint64_t arrived[2 * HK_WIRE_WINDOW]; /* number, plus one, of the packet handed over */
 	struct {
 		uint32_t psn;
 		uint16_t len;
@@ -137,6 +139,7 @@ int sim_node_by_endpoint(const struct sim *s, uint32_t endpoint);
 /* sim_check.c */
 void sim_fill(uint8_t *payload, uint32_t msg, uint8_t part, uint16_t len);
 uint32_t sim_arrived(struct sim *s, unsigned node, const struct hk_rx *rx, uint8_t *part);
+void sim_check_next(struct sim *s, unsigned node, const struct hk_rx *rx);
 void sim_part_done(struct sim *s, unsigned node, uint32_t msg, uint8_t part);
 void sim_give_up(struct sim *s, unsigned from, unsigned to, uint32_t src_epoch, uint32_t dst_epoch);
 void sim_monitor(struct sim *s, unsigned from, unsigned to, const struct hk_frame *f);

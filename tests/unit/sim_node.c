@@ -466,6 +466,7 @@ static void take_frame(struct sim *s, unsigned node, const struct sim_frame *fra
 		CHECK_EQ(hk_engine_peer_endpoint(n->engine, rx.peer), rx.f.h.src);
 		CHECK(rx.new_peer == (bool)0 || rx.new_peer == (bool)1);
 		uint32_t msg = sim_arrived(s, node, &rx, &part);
+		sim_check_next(s, node, &rx);
 		SIM_LOG(s, "       %u takes message %u part %u of %u: %s", node, msg, part,
 			s->msgs[msg].frags,
 			rx.verdict == HK_RX_HOLD      ? "held"

@@ -169,6 +169,131 @@ static void echo_counts_the_hold(void)
 	rig_end(&g);
 }
 
+/* An echo of 0 would mean that nothing was heard: it is never computed to that. */
+static void echo_is_never_zero(void)
+{
+	struct rig g;
+
+	rig_config(&g);
+	rig_start(&g);
+	hk_peer p = rig_add(&g, 2);
+	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
+	h.tsval = (uint32_t) - (int32_t)(16 * HK_USEC >> HK_WIRE_TS_SHIFT);
+	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DELIVER);
+	g.now += 16 * HK_USEC;
+	CHECK_EQ(rig_send(&g, p, 1).tsecr, 1);
+	rig_end(&g);
+}
+
+/* The first sample is the RTT, half of it its variation (RFC 6298, 2.2). */
+static void first_rtt_sample(void)
+{
+	struct rig g;
+	struct hk_peer_info info;
+
+	rig_config(&g);
+	rig_start(&g);
+	hk_peer p = rig_add(&g, 2);
+	uint32_t tsval = rig_send(&g, p, 1).tsval;
+	g.now += 32 * HK_USEC;
+	struct hk_wire_sack none = {{0}};
+	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_ACK);
+	h.ack = 1;
+	h.tsecr = tsval;
+	rig_input(&g, &h, &none, 0);
+	hk_engine_peer_info(g.e, p, &info);
+	CHECK_EQ(info.srtt, 32 * HK_USEC);
+	CHECK_EQ(info.rttvar, 16 * HK_USEC);
+	CHECK_EQ(info.min_rtt, 32 * HK_USEC);
+	rig_end(&g);
+}
+
+/* ---- when an ack goes out ------------------------------------------------------------------ */
+
+static void acks_wait_or_hurry(void)
+{
+	struct rig g;
+
+	rig_config(&g);
+	g.cfg.ack_delay = 40 * HK_USEC;
+	g.cfg.ack_every = 4;
+	rig_start(&g);
+	rig_add(&g, 2);
+	/* one packet: the ack may wait, and comes in time */
+	CHECK_EQ(rig_data(&g, 2, 0), HK_RX_DELIVER);
+	CHECK_EQ(rig_poll(&g), 0);
+	CHECK_EQ(hk_engine_deadline(g.e), g.now + 40 * HK_USEC);
+	CHECK_EQ(rig_next(&g), 1);
+	CHECK_EQ(rig_out(&g, 0).type, HK_WIRE_ACK);
+	CHECK_EQ(rig_out(&g, 0).ack, 1);
+	/* the fourth one: at once */
+	for (uint32_t psn = 1; psn < 4; psn++) {
+		CHECK_EQ(rig_data(&g, 2, psn), HK_RX_DELIVER);
+		CHECK_EQ(rig_poll(&g), 0);
+	}
+	CHECK_EQ(rig_data(&g, 2, 4), HK_RX_DELIVER);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_EQ(rig_out(&g, 0).ack, 5);
+	/* a gap: at once; what fills it: at once */
+	CHECK_EQ(rig_data(&g, 2, 6), HK_RX_DELIVER);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_EQ(rig_out(&g, 0).ack, 5);
+	CHECK_EQ(g.out[0].bytes[HK_WIRE_HLEN], 1 << 1);
+	CHECK_EQ(rig_data(&g, 2, 5), HK_RX_DELIVER);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_EQ(rig_out(&g, 0).ack, 7);
+	/* twice: at once, since the sender missed our ack; and when it asks */
+	CHECK_EQ(rig_data(&g, 2, 3), HK_RX_DROP);
+	CHECK_EQ(rig_poll(&g), 1);
+	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
+	h.psn = 7;
+	h.flags = HK_WIRE_F_ACK_NOW;
+	CHECK_EQ(rig_input(&g, &h, NULL, 7), HK_RX_DELIVER);
+	CHECK_EQ(rig_poll(&g), 1);
+	/* a packet of ours takes the ack with it */
+	CHECK_EQ(rig_data(&g, 2, 8), HK_RX_DELIVER);
+	CHECK_EQ(rig_send(&g, hk_engine_peer_find(g.e, 2), 1).ack, 9);
+	CHECK_EQ(rig_poll(&g), 0);
+	rig_end(&g);
+}
+
+/* Letting go of buffers one by one tells the peer nothing that it needs; once it was stopped, the
+ * first free buffer does, at once. */
+static void window_updates_are_rare(void)
+{
+	struct rig g;
+
+	rig_config(&g);
+	g.cfg.window = 16;
+	g.cfg.rx_budget = 1024;
+	rig_start(&g);
+	hk_peer p = rig_add(&g, 2);
+	uint32_t psn = 0;
+	for (; psn < 4; psn++) {
+		CHECK_EQ(rig_data(&g, 2, psn), HK_RX_DELIVER);
+		hk_engine_rx_held(g.e, p, 1);
+	}
+	rig_next(&g);
+	CHECK_EQ(rig_out(&g, 0).window, 12);
+	for (unsigned i = 0; i < 4; i++) {
+		hk_engine_rx_held(g.e, p, -1);
+		CHECK_EQ(rig_poll(&g), 0);
+	}
+	for (; psn < 20; psn++) {
+		if (rig_data(&g, 2, psn) == HK_RX_DELIVER)
+			hk_engine_rx_held(g.e, p, 1);
+	}
+	while (hk_engine_deadline(g.e) != UINT64_MAX && rig_next(&g))
+		;
+	struct hk_wire_hdr last = rig_send(&g, p, 1);
+	CHECK_EQ(last.window, 0);
+	CHECK_EQ(rig_poll(&g), 0);
+	hk_engine_rx_held(g.e, p, -1);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_CMP(rig_out(&g, 0).window, >, 0);
+	rig_end(&g);
+}
+
 /* ---- who is heard -------------------------------------------------------------------------- */
 
 static void strangers_are_counted(void)
@@ -263,6 +388,99 @@ static void stale_reset_is_ignored(void)
 	rig_input(&g, &h, NULL, 0);
 	CHECK_EQ(hk_engine_peer_find(g.e, 9), HK_PEER_NONE);
 	CHECK_EQ(hk_engine_verdict(g.e, &why), HK_PEER_NONE);
+	rig_end(&g);
+}
+
+/* An earlier incarnation's frame is a stray. A later one's is the proof of a restart, also for
+ * somebody who only listens; it is delivered once the caller has added the new one. */
+static void incarnations_are_ordered(void)
+{
+	struct rig g;
+	enum hk_verdict why;
+
+	rig_config(&g);
+	rig_start(&g);
+	hk_peer p = rig_add(&g, 2);
+	CHECK_EQ(rig_data(&g, 2, 0), HK_RX_DELIVER);
+	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
+	h.psn = 1;
+	h.src_epoch = RIG_EPOCH(2) - 1;
+	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DROP);
+	CHECK_EQ(hk_engine_counters(g.e)->drop_epoch, 1);
+	CHECK_EQ(hk_engine_peer_state(g.e, p), HK_PEER_ACTIVE);
+	CHECK_EQ(hk_engine_verdict(g.e, &why), HK_PEER_NONE);
+
+	h.psn = 0;
+	h.src_epoch = RIG_EPOCH(2) + 7;
+	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DROP);
+	CHECK_EQ(hk_engine_counters(g.e)->drop_epoch, 2);
+	CHECK_EQ(hk_engine_verdict(g.e, &why), p);
+	CHECK_EQ(why, HK_VERDICT_RESTARTED);
+	CHECK_EQ(hk_engine_peer_add(g.e, 2, RIG_EPOCH(2) + 7, g.now), p);
+	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DELIVER);
+
+	/* somebody only heard of begins anew by himself */
+	CHECK_EQ(rig_data(&g, 3, 0), HK_RX_DELIVER);
+	h = rig_hdr(&g, 3, HK_WIRE_PUT);
+	h.src_epoch = RIG_EPOCH(3) + 1;
+	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_PUT);
+	CHECK(g.rx.new_peer);
+	CHECK_EQ(hk_engine_verdict(g.e, &why), HK_PEER_NONE);
+	/* but not for an ack, which cannot be meant for us */
+	h = rig_hdr(&g, 3, HK_WIRE_ACK);
+	h.src_epoch = RIG_EPOCH(3) + 2;
+	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DROP);
+	CHECK_EQ(hk_engine_counters(g.e)->drop_epoch, 3);
+	rig_end(&g);
+}
+
+/* The caller lets go of a dead peer's buffers late, or of more than it has: no harm. */
+static void late_release_is_harmless(void)
+{
+	struct rig g;
+	enum hk_verdict why;
+
+	rig_config(&g);
+	rig_start(&g);
+	hk_peer p = rig_add(&g, 2);
+	CHECK_EQ(rig_data(&g, 2, 0), HK_RX_DELIVER);
+	hk_engine_rx_held(g.e, p, 1);
+	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
+	h.src_epoch = RIG_EPOCH(2) + 1;
+	rig_input(&g, &h, NULL, 0);
+	CHECK_EQ(hk_engine_verdict(g.e, &why), p);
+	CHECK_EQ(hk_engine_peer_add(g.e, 2, RIG_EPOCH(2) + 1, g.now), p);
+	hk_engine_rx_held(g.e, p, -1);
+	hk_engine_rx_held(g.e, p, -5);
+	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DELIVER);
+	CHECK_EQ(rig_send(&g, p, 1).window, g.cfg.window);
+	rig_end(&g);
+}
+
+/* A caller that never reaps is stopped, before the ring of tokens runs over. */
+static void who_never_reaps_is_stopped(void)
+{
+	struct rig g;
+	uint64_t token;
+	uint32_t sent = 0;
+
+	rig_config(&g);
+	g.cfg.tx_blocks = 1;
+	g.cfg.window = 16;
+	rig_start(&g);
+	hk_peer p = rig_add(&g, 2);
+	for (unsigned i = 0; i < 1000 && hk_engine_room(g.e, p); i++) {
+		rig_send(&g, p, sent++);
+		rig_ack(&g, 2, sent, 16);
+	}
+	CHECK_CMP(sent, <, 1000);
+	CHECK_CMP(sent, >=, 16);
+	for (uint32_t i = 0; i < sent; i++) {
+		CHECK_EQ(hk_engine_reap(g.e, &token, 1), 1);
+		CHECK_EQ(token, i);
+	}
+	CHECK_EQ(hk_engine_reap(g.e, &token, 1), 0);
+	CHECK_CMP(hk_engine_room(g.e, p), >, 0);
 	rig_end(&g);
 }
 
@@ -471,9 +689,16 @@ int main(int argc, char **argv)
 		{"headers_say_what_they_should", headers_say_what_they_should},
 		{"timestamps_are_never_zero", timestamps_are_never_zero},
 		{"echo_counts_the_hold", echo_counts_the_hold},
+		{"echo_is_never_zero", echo_is_never_zero},
+		{"first_rtt_sample", first_rtt_sample},
+		{"acks_wait_or_hurry", acks_wait_or_hurry},
+		{"window_updates_are_rare", window_updates_are_rare},
 		{"strangers_are_counted", strangers_are_counted},
 		{"wrong_epoch_is_refused", wrong_epoch_is_refused},
 		{"stale_reset_is_ignored", stale_reset_is_ignored},
+		{"incarnations_are_ordered", incarnations_are_ordered},
+		{"late_release_is_harmless", late_release_is_harmless},
+		{"who_never_reaps_is_stopped", who_never_reaps_is_stopped},
 		{"table_of_peers_is_bounded", table_of_peers_is_bounded},
 		{"peers_are_added_once", peers_are_added_once},
 		{"ack_of_what_was_never_sent", ack_of_what_was_never_sent},

@@ -242,6 +242,8 @@ static void back_off_doubles_to_its_ceiling(void)
 		doubled |= gap[i] == 2 * gap[i - 1];
 	}
 	CHECK(doubled);
+	CHECK_CMP(hk_engine_counters(g.e)->loss_rto, >=, 1);
+	CHECK_CMP(hk_engine_counters(g.e)->loss_rto, <=, n);
 	CHECK_EQ(gap[n - 1], g.cfg.max_rto);
 	rig_end(&g);
 }
@@ -278,6 +280,8 @@ static void resend_cap(void)
 	g.now += HK_MSEC;
 	for (unsigned i = 0; i < 24; i++)
 		rig_send(&g, p, i);
+	struct hk_peer_info before, after;
+	hk_engine_peer_info(g.e, p, &before);
 	/* time passes, one more is sent, and only that one arrives */
 	g.now += 50 * HK_USEC;
 	rig_send(&g, p, 24);
@@ -294,6 +298,29 @@ static void resend_cap(void)
 		total += g.outs;
 	}
 	CHECK_CMP(total, >, 4);
+	hk_engine_peer_info(g.e, p, &after);
+	CHECK_CMP(after.cwnd, <, before.cwnd);
+	CHECK_EQ(hk_engine_counters(g.e)->loss_time, 24);
+	rig_end(&g);
+}
+
+/* Many peers fall silent at once: one poll probes no more of them than the cap, either. */
+static void resend_cap_over_peers(void)
+{
+	struct rig g;
+	unsigned probed = 0;
+
+	rig_config(&g);
+	g.cfg.resend_cap = 3;
+	rig_start(&g);
+	for (uint32_t i = 2; i < 10; i++)
+		rig_send(&g, rig_add(&g, i), i);
+	for (unsigned polls = 0; polls < 20 && probed < 8; polls++) {
+		rig_next(&g);
+		CHECK_CMP(g.outs, <=, 3);
+		probed += g.outs;
+	}
+	CHECK_EQ(probed, 8);
 	rig_end(&g);
 }
 
@@ -330,6 +357,7 @@ int main(int argc, char **argv)
 		{"back_off_doubles_to_its_ceiling", back_off_doubles_to_its_ceiling},
 		{"progress_ends_back_off", progress_ends_back_off},
 		{"resend_cap", resend_cap},
+		{"resend_cap_over_peers", resend_cap_over_peers},
 		{"duplicates_are_taken_once", duplicates_are_taken_once},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));

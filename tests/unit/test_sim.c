@@ -67,6 +67,10 @@ static void random_world(struct hk_rng *r, struct sim_config *c)
 	c->compute = (uint32_t)PICK(r, 0, 0, 20000, 100000);
 	c->compute_time = PICK(r, 10000, 1000000);
 	c->lazy = hk_rng_below(r, 3) == 0;
+	/* Half a message of somebody who died keeps a block that others may need, and somebody that
+	 * nobody writes to is only found dead by a keepalive. */
+	if (c->lazy && c->engine.rx_blocks < nodes - 1)
+		c->engine.keepalive = 50 * HK_MSEC;
 	c->random_ids = hk_rng_below(r, 2);
 	c->random_psn = hk_rng_below(r, 2);
 }

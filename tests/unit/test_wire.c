@@ -110,11 +110,11 @@ static void every_rule(void)
 		{"data", AT(type), 0, HK_WIRE_E_TYPE},
 		{"data", AT(type), 6, HK_WIRE_E_TYPE},
 		{"data", AT(type), 255, HK_WIRE_E_TYPE},
-		{"data", AT(flags), 0x08, HK_WIRE_E_FIELD},
+		{"data", AT(flags), HK_WIRE_F_ALL + 1, HK_WIRE_E_FIELD},
 		{"data", AT(flags), 0x80, HK_WIRE_E_FIELD},
 		{"data", AT(flags) + 1, 0x01, HK_WIRE_E_FIELD},
 		{"data", AT(flags) + 1, 0x80, HK_WIRE_E_FIELD},
-		{"data", AT(flags), HK_WIRE_F_ACK_NOW | HK_WIRE_F_RESENT, HK_WIRE_OK},
+		{"data", AT(flags), HK_WIRE_F_ALL & ~HK_WIRE_F_CRC, HK_WIRE_OK},
 		{"data", AT(flags), HK_WIRE_F_CRC, HK_WIRE_E_SHORT},
 		{"data", AT(len), 9, HK_WIRE_E_SHORT},
 		{"data", AT(len) + 1, 0xff, HK_WIRE_E_SHORT},
@@ -257,7 +257,8 @@ static void random_round_trips(void)
 			payload[i] = (uint8_t)hk_rng_next(r);
 		h->version = HK_WIRE_VERSION;
 		h->type = (uint8_t)hk_rng_range(r, HK_WIRE_DATA, HK_WIRE_BYE);
-		h->flags = (uint16_t)(hk_rng_below(r, 4) << 1) | (crc ? HK_WIRE_F_CRC : 0);
+		h->flags = (uint16_t)(hk_rng_below(r, HK_WIRE_F_ALL + 1) & ~HK_WIRE_F_CRC) |
+			   (crc ? HK_WIRE_F_CRC : 0);
 		h->src_epoch |= 1;
 		h->dst_epoch |= 1;
 		h->zero = 0;
