@@ -39,6 +39,7 @@ def measure(
     transports: str,
     repeats: int,
     sample_ms: int,
+    mtu: int,
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
@@ -54,7 +55,7 @@ def measure(
     transport_names = driver.parse_names(transports, driver.TRANSPORTS, "transport")
     built("bench/mpi_bench")
     with progress_bar() as progress:
-        document = driver.run(wire_names, plan, repeats, transport_names, progress)
+        document = driver.run(wire_names, plan, repeats, transport_names, mtu, progress)
     report.show(document, Console())
     if json_file:
         json_file.parent.mkdir(parents=True, exist_ok=True)
@@ -105,6 +106,9 @@ def bench() -> None:
     type=click.IntRange(1, 10000),
     help="How long each single timing lasts.",
 )
+@click.option(
+    "--mtu", default=1500, show_default=True, help="MTU of the kernel's wires, TCP's and Hikyaku's."
+)
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
 @click.option("--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path))
 def bench_mpi(
@@ -114,6 +118,7 @@ def bench_mpi(
     metrics: str,
     transports: str,
     sample_ms: int,
+    mtu: int,
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
@@ -129,7 +134,7 @@ def bench_mpi(
       hikyaku bench mpi --sizes 8,2048 --metrics latency_us --repeats 9
       hikyaku bench mpi --wire memif,veth --json out/bench.json --plot out/bench.png
     """
-    measure(wire, sizes, metrics, transports, repeats, sample_ms, json_file, plot_file)
+    measure(wire, sizes, metrics, transports, repeats, sample_ms, mtu, json_file, plot_file)
 
 
 @click.command()
@@ -145,6 +150,7 @@ def demo() -> None:
         "tcp,hikyaku,raw,shm",
         3,
         30,
+        1500,
         ROOT / "out" / "demo.json",
         ROOT / "out" / "demo.png",
     )

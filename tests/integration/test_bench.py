@@ -153,6 +153,7 @@ def test_transports_alternate_and_medians_are_taken(monkeypatch):
         Plan(["latency_us"], [8], 1),
         3,
         ["tcp", "hikyaku"],
+        1500,
         lambda _text, done, _total: told.append(done),
     )
     assert order == ["tcp", "hikyaku", "hikyaku", "tcp", "tcp", "hikyaku", "down"]

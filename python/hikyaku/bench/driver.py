@@ -70,6 +70,7 @@ def run(
     plan: Plan,
     repeats: int,
     transports: list[str],
+    mtu: int,
     progress: Callable[[str, int, int], None],
 ) -> dict:
     """Measures and returns the document. @progress is told what runs now, and how much is done."""
@@ -82,7 +83,7 @@ def run(
     done = 0
     down_dead("bench")
     for wire in wires:
-        with Lab.up(2, wire, name=own_name("bench", wire)) as lab:
+        with Lab.up(2, wire, mtu=mtu, name=own_name("bench", wire)) as lab:
             for repeat in range(repeats):
                 turn = repeat % len(transports)
                 for transport in transports[turn:] + transports[:turn]:
@@ -105,7 +106,7 @@ def run(
         for metric in plan.metrics
         for size in plan.sizes
     ]
-    about |= {"repeats": repeats, "sample_ms": plan.sample_ms, "mtu": 1500}
+    about |= {"repeats": repeats, "sample_ms": plan.sample_ms, "mtu": mtu}
     about["init_ms"] = {
         wire: {t: _summary(values) for t, values in by.items()} for wire, by in init.items()
     }
