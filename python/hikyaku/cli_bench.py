@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .checkout import ROOT, built
+from .errors import HikyakuError
 
 
 @contextmanager
@@ -30,6 +31,18 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         yield lambda text, done, total: bar.update(
             task, description=text, completed=done, total=total
         )
+
+
+PICTURES = (".png", ".svg", ".pdf")
+
+
+def check_output(path: Path) -> None:
+    """Finds out before the measurement, not after it, that its result cannot be saved."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("ab").close()
+    except OSError as error:
+        raise HikyakuError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def measure(
@@ -54,11 +67,14 @@ def measure(
     wire_names = driver.parse_names(wires, driver.WIRES, "wire")
     transport_names = driver.parse_names(transports, driver.TRANSPORTS, "transport")
     built("bench/mpi_bench")
+    if plot_file and plot_file.suffix not in PICTURES:
+        raise HikyakuError(f"{plot_file} is no picture", f"end it in {', '.join(PICTURES)}")
+    for path in filter(None, (json_file, plot_file)):
+        check_output(path)
     with progress_bar() as progress:
         document = driver.run(wire_names, plan, repeats, transport_names, mtu, progress)
     report.show(document, Console())
     if json_file:
-        json_file.parent.mkdir(parents=True, exist_ok=True)
         json_file.write_text(json.dumps(document, indent=1) + "\n")
         click.echo(f"saved {json_file}")
     if plot_file:
@@ -87,11 +103,18 @@ def bench() -> None:
     show_default=True,
     help="Bytes, as in 8,2048,64K, or a range of powers of two.",
 )
-@click.option("--repeats", default=5, show_default=True, type=click.IntRange(1, 1000))
+@click.option(
+    "--repeats",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="How often each transport runs; the median is shown.",
+)
 @click.option(
     "--metrics",
     default="latency_us,bandwidth_MBps,bibandwidth_MBps,messages_per_s",
     show_default=True,
+    help="What to measure; the man page defines each.",
 )
 @click.option(
     "--transports",
@@ -109,8 +132,18 @@ def bench() -> None:
 @click.option(
     "--mtu", default=1500, show_default=True, help="MTU of the kernel's wires, TCP's and Hikyaku's."
 )
-@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--plot", "plot_file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Save every figure; the form is stable.",
+)
+@click.option(
+    "--plot",
+    "plot_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Save a picture (.png, .svg or .pdf).",
+)
 def bench_mpi(
     wire: str,
     sizes: str,

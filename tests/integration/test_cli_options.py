@@ -67,6 +67,8 @@ def test_help_has_examples(hikyaku, command):
         (["bench", "mpi", "--metrics", "speed"], "there is no metric 'speed'"),
         (["bench", "mpi", "--transports", "pigeon"], "there is no transport 'pigeon'"),
         (["bench", "mpi", "--repeats", "0"], "0"),
+        (["bench", "mpi", "--plot", "/tmp/plot.txt"], "/tmp/plot.txt is no picture"),
+        (["bench", "mpi", "--json", "/proc/none/b.json"], "/proc/none/b.json cannot be written"),
         (["no-such-command"], "no-such-command"),
     ],
     ids=lambda v: "-".join(v) if isinstance(v, list) else "",

@@ -80,6 +80,5 @@ def _draw(document: dict, path: Path) -> None:
         f"of {about['repeats']} repeats",
         fontsize=10,
     )
-    path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
     plt.close(figure)
