@@ -66,11 +66,11 @@ def measure(
     )
     wire_names = driver.parse_names(wires, driver.WIRES, "wire")
     transport_names = driver.parse_names(transports, driver.TRANSPORTS, "transport")
-    built("bench/mpi_bench")
     if plot_file and plot_file.suffix not in PICTURES:
         raise HikyakuError(f"{plot_file} is no picture", f"end it in {', '.join(PICTURES)}")
     for path in filter(None, (json_file, plot_file)):
         check_output(path)
+    built("bench/mpi_bench")
     with progress_bar() as progress:
         document = driver.run(wire_names, plan, repeats, transport_names, mtu, progress)
     report.show(document, Console())
