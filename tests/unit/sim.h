@@ -109,7 +109,7 @@ bool sim_quiet(const struct sim *s);
 
 struct sim_stats {
 	uint64_t frames, lost, doubled, reordered, corrupted, overflow_switch, overflow_ring, cut;
-	uint64_t resends, controls, skipped; /* skipped: resends of what the device still had */
+	uint64_t resends, controls;
 	uint64_t delivered, delivered_bytes, verdicts;
 	uint64_t held_max; /* frames held by any one node at once */
 };

@@ -92,7 +92,7 @@ struct sim_node {
 	uint64_t tx_free_at, rx_free_at; /* when its cables are next idle */
 	uint32_t live;                   /* tokens out */
 	uint32_t idle_polls;             /* in a row, although the deadline had passed */
-	bool hold_all, left;
+	bool hold_all, left, was_busy;
 };
 
 struct sim {

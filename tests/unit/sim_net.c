@@ -405,6 +405,7 @@ void sim_compute(struct sim *s, unsigned node, uint64_t ns)
 	struct sim_node *n = &s->nodes[node];
 
 	n->busy_until = HK_MAX(n->busy_until, s->now + ns);
+	n->was_busy = true;
 	n->wake_at = UINT64_MAX;
 	sim_wake(s, node, n->busy_until);
 }

@@ -24,6 +24,7 @@ static void random_engine(struct hk_rng *r, struct hk_engine_config *e, unsigned
 {
 	e->key = (uint32_t)hk_rng_next(r);
 	e->window = (uint16_t)PICK(r, 8, 16, 64, 256);
+	e->window_bytes = (uint32_t)PICK(r, 1000, 20000, 1 << 20);
 	e->max_peers = nodes - 1 + (uint32_t)hk_rng_below(r, 3);
 	e->tx_blocks = (uint32_t)hk_rng_range(r, 1, nodes);
 	e->rx_blocks = (uint32_t)hk_rng_range(r, 1, nodes);

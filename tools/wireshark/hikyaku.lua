@@ -13,7 +13,7 @@ local VERSION = 1
 local HEADER_LEN, PUT_LEN, SACK_LEN, CRC_LEN = 48, 16, 32, 4
 local MAX_FRAGS = 16
 local DATA, PUT, ACK, RESET, BYE = 1, 2, 3, 4, 5
-local FLAG_CRC, FLAG_ACK_NOW, FLAG_RESENT, FLAG_UNKNOWN = 0x0001, 0x0002, 0x0004, 0xfff8
+local FLAG_CRC, FLAG_ACK_NOW, FLAG_RESENT, FLAG_AWAY, FLAG_UNKNOWN = 0x0001, 0x0002, 0x0004, 0x0008, 0xfff0
 
 local type_names = { [DATA] = "DATA", [PUT] = "PUT", [ACK] = "ACK", [RESET] = "RESET", [BYE] = "BYE" }
 
@@ -26,6 +26,7 @@ local f = {
 	flag_crc = ProtoField.bool("hikyaku.flags.crc", "Checksum follows", 16, nil, FLAG_CRC),
 	flag_now = ProtoField.bool("hikyaku.flags.ack_now", "Acknowledge now", 16, nil, FLAG_ACK_NOW),
 	flag_resent = ProtoField.bool("hikyaku.flags.resent", "Sent before", 16, nil, FLAG_RESENT),
+	flag_away = ProtoField.bool("hikyaku.flags.away", "Receiver did not poll", 16, nil, FLAG_AWAY),
 	flag_unknown = ProtoField.uint16("hikyaku.flags.unknown", "Unknown flags", base.HEX, nil, FLAG_UNKNOWN),
 	len = ProtoField.uint16("hikyaku.len", "Length of extension and payload"),
 	window = ProtoField.uint16("hikyaku.window", "Window (packets)"),
@@ -151,6 +152,7 @@ local function add_header(tree, tvb)
 	local flags = tree:add_le(f.flags, tvb(2, 2))
 	flags:add_le(f.flag_crc, tvb(2, 2))
 	flags:add_le(f.flag_now, tvb(2, 2))
+	flags:add_le(f.flag_away, tvb(2, 2))
 	local resent = flags:add_le(f.flag_resent, tvb(2, 2))
 	if band(h.flags, FLAG_RESENT) ~= 0 then
 		resent:add_proto_expert_info(e.resent)
