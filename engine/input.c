@@ -42,6 +42,9 @@ static void rx_block_release(struct hk_engine *e, struct hk_peer_rec *r)
 	hk_rx_block(e, r->rx_block)->token = e->rx_free;
 	e->rx_free = r->rx_block;
 	r->rx_block = HK_NIL;
+	/* nothing more is awaited: see hk_timer_rearm() */
+	if (r->timer == HK_TIMER_KEEPALIVE && !e->cfg.keepalive)
+		hk_timer_off(e, r);
 }
 
 static bool rx_block_take(struct hk_engine *e, struct hk_peer_rec *r)
@@ -61,7 +64,7 @@ static bool rx_block_take(struct hk_engine *e, struct hk_peer_rec *r)
 /* Puts one fragment to its siblings. Returns false if it must be refused (no block free, or it
  * contradicts them), which leaves it unacknowledged. */
 static bool hold_fragment(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
-			  uint64_t token, struct hk_rx *rx)
+			  uint64_t token, uint64_t now, struct hk_rx *rx)
 {
 	uint32_t first = f->h.psn - f->h.frag;
 	unsigned here = 0;
@@ -88,6 +91,8 @@ static bool hold_fragment(struct hk_engine *e, struct hk_peer_rec *r, const stru
 	*mine = (struct hk_rx_slot){token, f->h.psn, f->h.am, f->h.frag, f->h.frags, 1};
 	r->rx_frags++;
 	e->rx_held++;
+	if (r->timer == HK_TIMER_NONE)
+		hk_timer_rearm(e, r, now);
 	rx->verdict = HK_RX_HOLD;
 	if (here + 1 < f->h.frags)
 		return true;
@@ -144,7 +149,7 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 		rx->am = h->am;
 		rx->count = 1;
 		rx->tokens[0] = token;
-	} else if (!hold_fragment(e, r, &rx->f, token, rx)) {
+	} else if (!hold_fragment(e, r, &rx->f, token, now, rx)) {
 		hk_ack_schedule(e, r, now, true); /* refused, but we live */
 		drop(rx, &e->n.drop_fragment);
 		return;

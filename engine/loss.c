@@ -83,6 +83,9 @@ void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 			hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
 	} else if (r->tx_edge == r->tx_next) {
 		hk_timer_arm(e, r, HK_TIMER_CREDIT, now, hk_rto(e, r));
+	} else if (r->rx_frags && !e->cfg.keepalive) {
+		/* the rest of a message is awaited, and what came of it takes up a block */
+		hk_timer_arm(e, r, HK_TIMER_KEEPALIVE, now, e->cfg.peer_timeout / 4);
 	} else if (e->cfg.keepalive && r->talked) {
 		hk_timer_arm(e, r, HK_TIMER_KEEPALIVE, now, e->cfg.keepalive);
 	} else {

@@ -69,7 +69,7 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
 		struct hk_peer_rec *r = hk_rec(e, *link);
 		bool full = false;
 
-		if (HK_UNLIKELY(stuck(e, r, now))) {
+		if (HK_UNLIKELY(r->lost && stuck(e, r, now))) {
 			hk_peer_end(e, r, HK_PEER_DEAD, HK_VERDICT_STUCK); /* unlinks it */
 			continue;
 		}
@@ -153,9 +153,14 @@ static unsigned fire_question(struct hk_engine *e, struct hk_peer_rec *r, uint64
 	enum hk_timer kind = r->timer;
 
 	/* it was heard meanwhile: alive, ask later */
-	if (kind == HK_TIMER_KEEPALIVE && r->last_heard + e->cfg.keepalive > now) {
+	uint64_t quiet = e->cfg.keepalive ? e->cfg.keepalive : e->cfg.peer_timeout / 4;
+
+	if (kind == HK_TIMER_KEEPALIVE && r->last_heard + quiet > now) {
 		r->backoff = 0;
-		hk_timer_arm(e, r, kind, now, r->last_heard + e->cfg.keepalive - now);
+		if (e->cfg.keepalive || r->rx_frags)
+			hk_timer_arm(e, r, kind, now, r->last_heard + quiet - now);
+		else
+			hk_timer_off(e, r);
 		return 0;
 	}
 	hk_ack_emit(e, r, now, HK_WIRE_F_ACK_NOW, o);

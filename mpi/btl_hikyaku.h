@@ -101,8 +101,9 @@ struct hk_btl_module {
 	struct rte_mempool *rx_pool; /* of a wire set; the first wire's */
 	struct hk_port *pool_owner;  /* … if that wire failed and is in no fabric */
 	uint32_t key, endpoint, epoch;
-	size_t payload; /* bytes of one frame */
-	opal_free_list_t frags, long_frags;
+	size_t payload;                     /* bytes of one frame */
+	opal_free_list_t frags, long_frags; /* descriptors: see send.c */
+	opal_free_list_t pieces;            /* for messages of several frames: see recv.c */
 	opal_list_t endpoints;
 	hk_endpoint **by_peer; /* [max_peers] */
 	hk_endpoint *owing;    /* endpoints that owe callbacks */
@@ -157,5 +158,6 @@ int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 
 /* ---- recv.c */
 void hk_btl_recv_init(struct hk_fabric *f);
+void hk_btl_recv_fini(void);
 
 #endif

@@ -453,6 +453,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 		OBJ_RELEASE(i);
 	OBJ_DESTRUCT(&hk_btl.endpoints);
 	hk_btl_send_fini();
+	hk_btl_recv_fini();
 	free(hk_btl.by_peer);
 	return OPAL_SUCCESS;
 }
