@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Public MPI programs of the distribution over the fabric, each with a check of its own results:
+NetPIPE's integrity mode, and the HPC Challenge suite (Linpack, matrix transposition, random
+access, FFT) on small problems.
+"""
+
+import re
+import shutil
+
+import pytest
+
+LIMIT_S = 120
+
+# HPL.dat's format: the meaning of a line is its position, the text behind the value is free.
+HPCC_INPUT = """\
+HPC Challenge input
+on a small problem
+none     output file of Linpack alone
+8        where its output goes: the file of the suite
+1        number of problem sizes
+{size}   N
+1        number of block sizes
+{block}  NB
+0        row-major process grid
+1        number of process grids
+{rows}   P
+{columns} Q
+16.0     residual that still passes
+1        panel factorisations
+2        right-looking
+1        stopping criteria
+4        NBMIN
+1        panels in recursion
+2        NDIV
+1        recursive factorisations
+1        Crout
+1        broadcasts
+1        modified ring
+1        look-ahead depths
+1        depth
+2        swap: mix
+64       swapping threshold
+0        L1 transposed
+0        U transposed
+1        equilibration
+8        alignment in doubles
+separator
+0        additional sizes for the transposition
+400
+0        additional block sizes for the transposition
+32
+"""
+
+
+def installed(name: str, package: str) -> str:
+    path = shutil.which(name)
+    assert path, f"{name} is not installed: apt-get install {package}"
+    return path
+
+
+@pytest.mark.parametrize("wire", ["memif", "veth"])
+def test_netpipe_integrity(get_lab, tmp_path, wire):
+    """Sizes from 1 byte up, each with neighbours at ±3 bytes; the receiver checks the content."""
+    netpipe = installed("NPopenmpi", "netpipe-openmpi")
+    argv = [netpipe, "-i", "-u", "262144", "-o", str(tmp_path / "np.out")]
+    result = get_lab(nodes=2, wire=wire).mpirun(2, argv, timeout=LIMIT_S)
+    output = result.stdout + result.stderr
+    assert result.returncode == 0, output
+    assert "failed" not in output.lower(), output
+    sizes = re.findall(r"^\s*\d+:\s+(\d+) bytes .*Integrity check passed$", output, re.M)
+    assert len(sizes) > 20, output
+    assert max(map(int, sizes)) > 190000, output
+
+
+@pytest.mark.parametrize(
+    ("wire", "size", "block", "rows", "columns"),
+    [
+        pytest.param("memif", 397, 29, 2, 2, id="memif-4x1"),
+        pytest.param("veth", 397, 29, 2, 2, id="veth-4x1", marks=pytest.mark.slow),
+        pytest.param("memif", 1201, 61, 1, 4, id="memif-4x1-wide", marks=pytest.mark.slow),
+    ],
+)
+def test_hpc_challenge(get_lab, tmp_path, wire, size, block, rows, columns):
+    hpcc = installed("hpcc", "hpcc")
+    text = HPCC_INPUT.format(size=size, block=block, rows=rows, columns=columns)
+    (tmp_path / "hpccinf.txt").write_text(text)
+    ranks = rows * columns
+    lab = get_lab(nodes=ranks, wire=wire)
+    result = lab.mpirun(ranks, [hpcc], options=["-wdir", str(tmp_path)], timeout=LIMIT_S)
+    assert result.returncode == 0, result.stdout + result.stderr
+    report = (tmp_path / "hpccoutf.txt").read_text()
+    values = dict(re.findall(r"^(\w+)=(.*)$", report, re.M))
+    assert values.get("Success") == "1", report[-3000:]
+    assert values["CommWorldProcs"] == str(ranks)
+    assert values["HPL_N"] == str(size), "the suite did not read our input"
+    for errors in ("MPIRandomAccess_Errors", "MPIRandomAccess_LCG_Errors", "PTRANS_residual"):
+        assert float(values[errors]) == 0, f"{errors}={values[errors]}"
+    assert float(values["MPIFFT_maxErr"]) < 1e-10
+    verdicts = re.findall(r"(\d+) tests completed and failed residual checks", report)
+    assert verdicts, "no residual was checked"
+    assert set(verdicts) == {"0"}, report[-3000:]
