@@ -313,6 +313,8 @@ static void step(struct world *w)
 			hk_engine_bye(w->e);
 		else if (op >> 3 == 30)
 			read_verdicts(w);
+		else if (op >> 3 == 29)
+			hk_engine_away(w->e, byte(w) & 1);
 		else
 			add(w, byte(w));
 		break;
