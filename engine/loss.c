@@ -146,14 +146,23 @@ void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 
 /* ---- acknowledgements ---------------------------------------------------------------------- */
 
-static void rtt_sample(struct hk_peer_rec *r, uint32_t tsecr, uint64_t now)
+/* How long ago, in ns, the packet was sent that made the peer send this acknowledgement; without the
+ * time it was held there. 0: it does not say. */
+static uint64_t echo_age(uint32_t tsecr, uint64_t now)
 {
 	uint32_t ticks = (uint32_t)(now >> HK_WIRE_TS_SHIFT) - tsecr;
 
 	if (tsecr == 0 || ticks > UINT32_C(1) << 26) /* over a second: not a round trip */
-		return;
-	uint32_t rtt = HK_MAX(ticks, 1u) << HK_WIRE_TS_SHIFT;
+		return 0;
+	return (uint64_t)HK_MAX(ticks, 1u) << HK_WIRE_TS_SHIFT;
+}
 
+static void rtt_sample(struct hk_peer_rec *r, uint64_t age)
+{
+	uint32_t rtt = (uint32_t)age;
+
+	if (rtt == 0)
+		return;
 	r->last_rtt = rtt;
 	if (!r->srtt) {
 		r->srtt = r->min_rtt = rtt;
@@ -175,7 +184,7 @@ static void rtt_sample(struct hk_peer_rec *r, uint32_t tsecr, uint64_t now)
 
 /* One packet is known to have arrived: its buffer is free, and it may be RACK's latest. */
 static void slot_acked(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot *s,
-		       uint32_t psn, uint64_t now)
+		       uint32_t psn, uint64_t now, uint64_t age)
 {
 	if (s->state == HK_SLOT_FLYING)
 		r->in_flight--;
@@ -184,8 +193,8 @@ static void slot_acked(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_
 	s->state = HK_SLOT_ACKED;
 	r->tx_bytes -= s->len;
 	hk_done_push(e, s->token);
-	/* the ack of a resend that comes sooner than any round trip was for the original */
-	if (s->resent && now - s->sent_at < r->min_rtt) {
+	/* what was acknowledged had been sent before the resend: it was the original, merely late */
+	if (s->resent && age > now - s->sent_at) {
 		hk_cc_spurious(r);
 		return;
 	}
@@ -198,7 +207,7 @@ static void slot_acked(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_
 }
 
 static unsigned release_cumulative(struct hk_engine *e, struct hk_peer_rec *r, uint32_t ack,
-				   uint64_t now)
+				   uint64_t now, uint64_t age)
 {
 	unsigned newly = 0;
 
@@ -210,7 +219,7 @@ static unsigned release_cumulative(struct hk_engine *e, struct hk_peer_rec *r, u
 			r->sacked--;
 			continue;
 		}
-		slot_acked(e, r, s, psn, now);
+		slot_acked(e, r, s, psn, now, age);
 		newly++;
 	}
 	if (r->tx_una != ack)
@@ -220,7 +229,7 @@ static unsigned release_cumulative(struct hk_engine *e, struct hk_peer_rec *r, u
 }
 
 static unsigned release_selective(struct hk_engine *e, struct hk_peer_rec *r,
-				  const struct hk_wire_sack *sack, uint64_t now)
+				  const struct hk_wire_sack *sack, uint64_t now, uint64_t age)
 {
 	uint32_t flying = r->tx_next - r->tx_una;
 	unsigned newly = 0;
@@ -237,7 +246,7 @@ static unsigned release_selective(struct hk_engine *e, struct hk_peer_rec *r,
 
 			if (s->state == HK_SLOT_ACKED)
 				continue;
-			slot_acked(e, r, s, r->tx_una + i, now);
+			slot_acked(e, r, s, r->tx_una + i, now, age);
 			r->sacked++;
 			newly++;
 		}
@@ -270,12 +279,13 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 		}
 		return;
 	}
-	unsigned newly = release_cumulative(e, r, ack, now);
+	uint64_t age = echo_age(f->h.tsecr, now);
+	unsigned newly = release_cumulative(e, r, ack, now, age);
 
 	if (f->h.type == HK_WIRE_ACK)
-		newly += release_selective(e, r, &f->sack, now);
+		newly += release_selective(e, r, &f->sack, now, age);
 	if (newly) {
-		rtt_sample(r, f->h.tsecr, now);
+		rtt_sample(r, age);
 		if (!(f->h.flags & HK_WIRE_F_AWAY))
 			hk_cc_acked(e, r, newly, now);
 		r->backoff = 0;
