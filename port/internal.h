@@ -73,6 +73,15 @@ void hk_memif_guard_free(struct hk_memif_guard *g);
 /* Ends the listening socket of the server at @path, which the driver leaves open at close. */
 void hk_memif_unlisten(const char *path);
 
+/* Of the largest power of two not above @n. */
+static inline unsigned hk_log2(unsigned n)
+{
+	unsigned l = 0;
+	while ((2u << l) <= n)
+		l++;
+	return l;
+}
+
 /* ---- a port with its private part ----------------------------------------------------------- */
 
 struct hk_port_impl {
@@ -82,5 +91,23 @@ struct hk_port_impl {
 	bool own_pool, configured, started, is_vdev;
 	struct hk_memif_guard *guard;
 };
+
+/* ---- steps of hk_port_open() ----------------------------------------------------------------- */
+
+/* Checks the socket's place and writes the device's arguments (port/memif.c). */
+int hk_memif_prepare(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err);
+
+/* Gives a started server's socket the name that clients look for. */
+int hk_memif_publish(const struct hk_spec *s, struct hk_error *err);
+
+/* AF_XDP wants a buffer, its mbuf and its pool header (64 bytes) in one page of the umem, and fill
+ * the page exactly: see page_pool() in port/pool.c. The kernel takes 256 bytes of headroom beside
+ * ours. */
+#define HK_AF_XDP_ROOM  (4096 - 64 - (unsigned)sizeof(struct rte_mbuf))
+#define HK_AF_XDP_FRAME (HK_AF_XDP_ROOM - RTE_PKTMBUF_HEADROOM - 256)
+
+/* Makes the port's buffers, or takes @given (port/pool.c). */
+int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
+		 struct hk_error *err);
 
 #endif

@@ -4,8 +4,8 @@
  *
  * Every kind of port goes through the same steps: check what the system offers (so that errors
  * speak of interfaces and sockets, not of drivers), let DPDK make the device, learn from it how
- * large a frame may be, make buffers for it, configure, start. What differs is in the three
- * `prepare_…` functions.
+ * large a frame may be, make buffers for it (pool.c), configure, start. What differs is in the
+ * `prepare` functions, here and in memif.c.
  *
  * A received frame lies in one mbuf: buffers are made as large as the largest frame.
  *
@@ -18,137 +18,17 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <rte_mbuf_pool_ops.h>
 #include <rte_bus_vdev.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
 
 #define FRAME_LIMIT     9216 /* larger frames gain nothing, and buffers are made this large */
-#define MEMIF_FRAME     HK_WIRE_SET_FRAME_MAX
-#define MEMIF_RING      256
 #define AF_PACKET_RING  512
 #define NIC_RING        1024
-#define POOL_CACHE      256
 #define ETH_HLEN_NO_FCS 14
-/* AF_XDP wants a buffer, its mbuf and its pool header (64 bytes) in one page of the umem, and fill
- * the page exactly: see page_pool() */
-#define AF_XDP_ROOM (4096 - 64 - (unsigned)sizeof(struct rte_mbuf))
-/* … and the kernel takes 256 bytes of headroom beside ours */
-#define AF_XDP_FRAME   (AF_XDP_ROOM - RTE_PKTMBUF_HEADROOM - 256)
-#define AF_XDP_IN_RING 8192 /* fill, rx, tx and completion ring of 2048 each can hold buffers */
-
-/* ---- memif ----------------------------------------------------------------------------------- */
-
-static unsigned log2_of(unsigned n)
-{
-	unsigned l = 0;
-	while ((2u << l) <= n)
-		l++;
-	return l;
-}
-
-enum socket_state { SOCKET_NONE, SOCKET_STALE, SOCKET_SERVED };
-
-/* Does somebody listen at @path? A memif server must never be tried with a connection that ends at
- * once: when its greeting fails, the driver closes the connection but leaves it among EAL's
- * interrupts, and EAL ends the process (rte_panic) as soon as it meets it. A socket of another
- * type is refused by the kernel, and why tells what we want to know. */
-static enum socket_state socket_state(const char *path)
-{
-	struct stat st;
-	if (stat(path, &st) != 0)
-		return SOCKET_NONE;
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	snprintf(un.sun_path, sizeof(un.sun_path), "%s", path);
-	bool served = fd >= 0 &&
-		      (connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0 || errno == EPROTOTYPE);
-	if (fd >= 0)
-		close(fd);
-	return served ? SOCKET_SERVED : SOCKET_STALE;
-}
-
-static int check_socket_dir(const struct hk_spec *s, struct hk_error *err)
-{
-	char dir[sizeof(s->socket)];
-	strcpy(dir, s->socket);
-	char *slash = strrchr(dir, '/');
-	if (!slash)
-		return hk_error_set(err, -EINVAL,
-				    "port %s: %s has no directory\nfix: give the whole path of "
-				    "the socket",
-				    s->text, s->socket);
-	*slash = '\0';
-	const char *d = *dir ? dir : "/";
-	if (access(d, F_OK) != 0)
-		return hk_error_set(err, -ENOENT,
-				    "port %s: the directory %s does not exist\nfix: mkdir -p %s",
-				    s->text, d, d);
-	if (access(d, R_OK | W_OK | X_OK) != 0)
-		return hk_error_set(err, -EACCES,
-				    "port %s: no permission to make a socket in %s\nfix: choose a "
-				    "directory of yours, such as one below /tmp",
-				    s->text, d);
-	return 0;
-}
-
-/* The driver listens as soon as the device exists, but turns clients away until it is started (and
- * those do not try again). So the socket is made under another name, and gets its own when the
- * device has started. */
-static int publish_socket(const struct hk_spec *s, struct hk_error *err)
-{
-	char made[sizeof(s->socket) + sizeof(HK_MEMIF_NEW)];
-	snprintf(made, sizeof(made), "%s%s", s->socket, HK_MEMIF_NEW);
-	if (rename(made, s->socket) == 0)
-		return 0;
-	return hk_error_set(err, -errno,
-			    "port %s: cannot rename %s: %s\nfix: keep others out of that directory",
-			    s->text, made, strerror(errno));
-}
-
-static int prepare_memif(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err)
-{
-	const struct hk_spec *s = &p->spec;
-	unsigned frame = s->frame ? s->frame : MEMIF_FRAME, ring = s->ring ? s->ring : MEMIF_RING;
-
-	int rc = check_socket_dir(s, err);
-	if (rc)
-		return rc;
-	if (strlen(s->socket) + strlen(HK_MEMIF_NEW) >= sizeof(s->socket))
-		return hk_error_set(err, -ENAMETOOLONG,
-				    "port %s: the path of the socket is longer than %zu "
-				    "characters\nfix: use a directory with a shorter name",
-				    s->text, sizeof(s->socket) - 1 - strlen(HK_MEMIF_NEW));
-	if (s->server) {
-		enum socket_state state = socket_state(s->socket);
-		if (state == SOCKET_SERVED)
-			return hk_error_set(err, -EADDRINUSE,
-					    "port %s: another process serves %s already\nfix: end "
-					    "it, or choose another socket",
-					    s->text, s->socket);
-		char made[sizeof(s->socket) + sizeof(HK_MEMIF_NEW)];
-		snprintf(made, sizeof(made), "%s%s", s->socket, HK_MEMIF_NEW);
-		(void)unlink(made); /* of a process that was killed while it opened its port */
-		if (state == SOCKET_STALE && unlink(s->socket) != 0)
-			return hk_error_set(err, -errno,
-					    "port %s: %s is in the way and cannot be removed: %s\n"
-					    "fix: remove it, or choose another socket",
-					    s->text, s->socket, strerror(errno));
-	}
-	snprintf(args, len, "role=%s,id=%u,socket=%s%s,socket-abstract=no,bsize=%u,rsize=%u",
-		 s->server ? "server" : "client", s->id, s->socket, s->server ? HK_MEMIF_NEW : "",
-		 frame, log2_of(ring));
-	p->port.info.frame_max = (uint16_t)frame;
-	p->port.info.rx_ring = (uint16_t)(1u << log2_of(ring));
-	p->port.info.point_to_point = true;
-	return 0;
-}
 
 /* ---- kernel interfaces ----------------------------------------------------------------------- */
 
@@ -176,7 +56,7 @@ static int prepare_af_packet(struct hk_port_impl *p, char *args, size_t len, str
 	if (rc)
 		return rc;
 	/* the slot holds the kernel's header (at most 128 bytes) too; blocks hold whole slots */
-	unsigned slot = 2048, ring = 1u << log2_of(s->ring ? s->ring : AF_PACKET_RING);
+	unsigned slot = 2048, ring = 1u << hk_log2(s->ring ? s->ring : AF_PACKET_RING);
 	while (slot < p->port.info.frame_max + 128u)
 		slot *= 2;
 	unsigned block = HK_MAX(slot, 4096u);
@@ -189,7 +69,7 @@ static int prepare_af_packet(struct hk_port_impl *p, char *args, size_t len, str
 static int prepare_af_xdp(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err)
 {
 	const struct hk_spec *s = &p->spec;
-	int rc = check_netdev(p, true, AF_XDP_FRAME, err);
+	int rc = check_netdev(p, true, HK_AF_XDP_FRAME, err);
 	if (rc == 0)
 		rc = hk_xdp_prepare(s->text, s->iface, err);
 	if (rc)
@@ -215,7 +95,7 @@ static int probe(struct hk_port_impl *p, struct hk_error *err)
 	p->is_vdev = s->kind != HK_SPEC_PCI;
 	switch (s->kind) {
 	case HK_SPEC_MEMIF:
-		rc = prepare_memif(p, args, sizeof(args), err);
+		rc = hk_memif_prepare(p, args, sizeof(args), err);
 		break;
 	case HK_SPEC_AF_PACKET:
 		rc = prepare_af_packet(p, args, sizeof(args), err);
@@ -306,78 +186,6 @@ static int learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk
 	}
 	return 0;
 }
-
-/* A pool whose objects are exactly a page each, in one piece. The driver gives the kernel a umem of
- * (number of objects) x (size of one) bytes, while the pool keeps small pages' objects from crossing
- * page borders: were an object smaller than its page, the last of them would lie outside the umem,
- * and whatever is sent from them is silently refused. */
-static struct rte_mempool *page_pool(const char *name, unsigned n, unsigned cache)
-{
-	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = AF_XDP_ROOM};
-	struct rte_mempool *mp = rte_mempool_create_empty(
-		name, n, sizeof(struct rte_mbuf) + AF_XDP_ROOM, cache, sizeof(priv), SOCKET_ID_ANY,
-		RTE_MEMPOOL_F_NO_SPREAD);
-	if (!mp)
-		return NULL;
-	if (rte_mempool_set_ops_byname(mp, rte_mbuf_best_mempool_ops(), NULL) == 0) {
-		rte_pktmbuf_pool_init(mp, &priv);
-		if (rte_mempool_populate_default(mp) == (int)n && mp->nb_mem_chunks == 1 &&
-		    mp->header_size + mp->elt_size + mp->trailer_size == 4096) {
-			rte_mempool_obj_iter(mp, rte_pktmbuf_init, NULL);
-			return mp;
-		}
-	}
-	rte_mempool_free(mp);
-	return NULL;
-}
-
-static int make_pool(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
-		     struct hk_error *err)
-{
-	struct hk_port_info *info = &p->port.info;
-	bool xdp = p->spec.kind == HK_SPEC_AF_XDP;
-	unsigned room = RTE_PKTMBUF_HEADROOM + ((info->frame_max + 63u) & ~63u);
-
-	if (p->spec.kind == HK_SPEC_AF_PACKET) {
-		unsigned slot = 2048; /* the driver wants room for a whole slot */
-		while (slot < info->frame_max + 128u)
-			slot *= 2;
-		room = RTE_PKTMBUF_HEADROOM + slot;
-	} else if (xdp) {
-		room = AF_XDP_ROOM;
-	}
-	if (given) {
-		if (rte_pktmbuf_data_room_size(given) < room)
-			return hk_error_set(err, -EMSGSIZE,
-					    "port %s: the given buffers hold %u bytes, and %u are "
-					    "needed\nfix: open the port with the largest frames "
-					    "first, or lower its frame size",
-					    info->spec, rte_pktmbuf_data_room_size(given), room);
-		if (xdp)
-			return hk_error_set(err, -EINVAL,
-					    "port %s: AF_XDP needs buffers of its own\nfix: let "
-					    "the port make its pool",
-					    info->spec);
-		p->port.pool = given;
-		return 0;
-	}
-	buffers += xdp ? AF_XDP_IN_RING : 2u * info->rx_ring;
-	char name[RTE_MEMPOOL_NAMESIZE];
-	snprintf(name, sizeof(name), "hk_pool_%u", p->port.id);
-	unsigned cache = HK_MIN((unsigned)POOL_CACHE, buffers / 2); /* DPDK's bound: two thirds */
-	p->port.pool = xdp ? page_pool(name, buffers, cache)
-			   : rte_pktmbuf_pool_create(name, buffers, cache, 0, (uint16_t)room,
-						     SOCKET_ID_ANY);
-	if (!p->port.pool)
-		return hk_error_set(err, -ENOMEM,
-				    "port %s: no memory for %u buffers of %u bytes (%u MB)\n"
-				    "fix: give DPDK more memory, or take fewer buffers",
-				    info->spec, buffers, room,
-				    (unsigned)(((uint64_t)buffers * (room + 256)) >> 20));
-	p->own_pool = true;
-	return 0;
-}
-
 static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 		     struct hk_error *err)
 {
@@ -449,7 +257,7 @@ static int start(struct hk_port_impl *p, int64_t deadline, struct hk_error *err)
 					     "gone, and start that again"
 					   : "see what the driver says above");
 	p->started = true;
-	return s->kind == HK_SPEC_MEMIF && s->server ? publish_socket(s, err) : 0;
+	return s->kind == HK_SPEC_MEMIF && s->server ? hk_memif_publish(s, err) : 0;
 }
 
 static void describe(struct hk_port_impl *p)
@@ -499,7 +307,7 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
 	if (rc == 0)
 		rc = learn(p, &dev, err);
 	if (rc == 0)
-		rc = make_pool(p, buffers, pool, err);
+		rc = hk_pool_make(p, buffers, pool, err);
 	if (p->spec.kind == HK_SPEC_AF_XDP)
 		hk_xdp_driver_enter(hk_eal_verbose());
 	if (rc == 0)
@@ -604,58 +412,4 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
 		hk_pause_1ms();
 	}
 	return guard_link(p, err);
-}
-
-/* ---- sets of wires --------------------------------------------------------------------------- */
-
-bool hk_port_spec_is_wire_set(const char *spec)
-{
-	struct hk_spec s;
-	return hk_spec_parse(spec, &s, NULL) == 0 && s.kind == HK_SPEC_MEMIF_SET;
-}
-
-uint16_t hk_port_wire_frame_max(const char *set_spec)
-{
-	struct hk_spec s;
-	if (hk_spec_parse(set_spec, &s, NULL) || s.kind != HK_SPEC_MEMIF_SET)
-		return 0;
-	return (uint16_t)(s.frame ? s.frame : HK_WIRE_SET_FRAME_MAX);
-}
-
-int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_t peer, char *out,
-		      size_t out_len, bool *is_server, struct hk_error *err)
-{
-	struct hk_spec s;
-	int rc = hk_spec_parse(set_spec, &s, err);
-	if (rc)
-		return rc;
-	if (s.kind != HK_SPEC_MEMIF_SET || self == peer)
-		return hk_error_set(err, -EINVAL,
-				    "port %s: there is no wire between endpoints %u "
-				    "and %u here\nfix: give memif:dir=DIRECTORY",
-				    set_spec, self, peer);
-	uint32_t low = HK_MIN(self, peer), high = HK_MAX(self, peer);
-	*is_server = self == low;
-
-	char path[256], options[64] = "";
-	snprintf(path, sizeof(path), "%s/%08x-%u-%u.sock", s.dir, key, low, high);
-	if (strlen(path) >= sizeof(s.socket))
-		return hk_error_set(err, -ENAMETOOLONG,
-				    "port %s: the path of a socket may have %zu characters, and "
-				    "%s has more\nfix: use a directory with a shorter name",
-				    set_spec, sizeof(s.socket) - 1, path);
-	if (s.frame)
-		snprintf(options, sizeof(options), ",frame=%u", s.frame);
-	if (s.ring)
-		snprintf(options + strlen(options), sizeof(options) - strlen(options), ",ring=%u",
-			 s.ring);
-	const char *faults = strchr(s.text, ';');
-	int n = snprintf(out, out_len, "memif:socket=%s,role=%s%s%s", path,
-			 *is_server ? "server" : "client", options, faults ? faults : "");
-	if (n < 0 || (size_t)n >= out_len)
-		return hk_error_set(err, -ENAMETOOLONG,
-				    "port %s: the spec of a wire does not fit in %zu characters\n"
-				    "fix: use a directory with a shorter name",
-				    set_spec, out_len - 1);
-	return 0;
 }
