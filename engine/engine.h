@@ -51,8 +51,7 @@ struct hk_engine_config {
 	uint16_t resend_cap;   /* resends (probes too) of one hk_engine_poll() at the most */
 	uint16_t
 		ack_every; /* an ack at the latest after this many small packets; 4 KiB count one more */
-	bool crc;          /* seal every frame, refuse unsealed ones (the caller calls
-				hk_wire_seal() where hk_engine_crc() says so) */
+	bool crc; /* refuse unsealed frames; the caller seals what it sends (hk_wire_seal) */
 	/* times, in nanoseconds */
 	uint64_t ack_delay;    /* how long an ack may wait for a frame to ride on */
 	uint64_t min_rto;      /* floor of the resend timer */
@@ -107,7 +106,8 @@ hk_peer hk_engine_verdict(struct hk_engine *e, enum hk_verdict *why);
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-/* How many packets hk_engine_send() takes for @p now: limited by the peer's credit, the congestion
+/* How many packets hk_engine_send() takes for @p now at the most (bytes in flight count too, so ask
+ * again after each): limited by the peer's credit, the congestion
  * window and free blocks. 0 also for a peer that is dead or gone: ask for its state. */
 unsigned hk_engine_room(const struct hk_engine *e, hk_peer p);
 
@@ -180,7 +180,8 @@ enum hk_out_kind {
 
 struct hk_out {
 	enum hk_out_kind kind;
-	hk_peer peer; /* HK_PEER_NONE: answer to the source of the frame just input */
+	hk_peer peer; /* HK_PEER_NONE: answer to the source of the frame just input: poll
+			   right after an input that makes hk_engine_deadline() 0 */
 	uint64_t token;
 	uint16_t len;
 	uint8_t bytes[HK_WIRE_HLEN + HK_WIRE_SACK_LEN];

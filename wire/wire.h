@@ -36,8 +36,8 @@ enum hk_wire_type {
 #define HK_WIRE_F_CRC     0x0001u /* four bytes of CRC32C follow the payload */
 #define HK_WIRE_F_ACK_NOW 0x0002u /* do not delay the answer (probe, or the window runs low) */
 #define HK_WIRE_F_RESENT  0x0004u /* not the first transmission of this packet number */
-#define HK_WIRE_F_AWAY	  0x0008u /* what tsecr echoes had waited for a receiver that did not poll */
-#define HK_WIRE_F_ALL	  0x000fu
+#define HK_WIRE_F_AWAY    0x0008u /* what tsecr echoes had waited for a receiver that did not poll */
+#define HK_WIRE_F_ALL     0x000fu
 
 /*
  *   0       1       2       3       4       5       6       7
@@ -69,7 +69,8 @@ struct hk_wire_hdr {
 	uint32_t psn;       /* DATA, PUT: number of this packet. Others: next number to be sent */
 	uint32_t ack;       /* every number before this one has arrived here */
 	uint32_t tsval;     /* sender's clock, in units of 2^HK_WIRE_TS_SHIFT ns */
-	uint32_t tsecr;     /* latest tsval heard, plus how long it was held; 0: none yet */
+	uint32_t tsecr;     /* latest tsval heard, plus how long it was held; 0: none yet.
+				RESET: the epoch that was refused */
 	uint8_t am;         /* DATA: active-message id (an MPI BTL tag) */
 	uint8_t frag;       /* DATA: which fragment of the message this is … */
 	uint8_t frags;      /* … of how many (1 to HK_WIRE_MAX_FRAGS); 0 for other types */
@@ -148,7 +149,7 @@ void hk_wire_put_sack(void *dst, const struct hk_wire_sack *s);
 /* Writes the Ethernet header: HK_ETH_HLEN bytes at @dst. */
 void hk_wire_put_eth(void *dst, const uint8_t dst_mac[6], const uint8_t src_mac[6]);
 
-/* Computes the checksum of base header, extension and payload (@base points at the base header,
+/* Sets HK_WIRE_F_CRC, computes the checksum of base header, extension and payload (@base points at the base header,
  * whose `len` is already written) and appends it. Returns HK_WIRE_CRC_LEN. */
 size_t hk_wire_seal(void *base);
 

@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from .checkout import ROOT, built
 from .errors import HikyakuError
+from .lab.topology import DEFAULT_MTU
 
 
 @contextmanager
@@ -130,7 +131,10 @@ def bench() -> None:
     help="How long each single timing lasts.",
 )
 @click.option(
-    "--mtu", default=1500, show_default=True, help="MTU of the kernel's wires, TCP's and Hikyaku's."
+    "--mtu",
+    default=DEFAULT_MTU,
+    show_default=True,
+    help="MTU of the kernel's wires, TCP's and Hikyaku's.",
 )
 @click.option(
     "--json",
@@ -183,7 +187,7 @@ def demo() -> None:
         "tcp,hikyaku,raw,shm",
         3,
         30,
-        1500,
+        DEFAULT_MTU,
         ROOT / "out" / "demo.json",
         ROOT / "out" / "demo.png",
     )

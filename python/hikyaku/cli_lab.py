@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .lab.topology import DEFAULT_MTU
+
 lab_option = click.option(
     "--lab",
     "name",
@@ -48,7 +50,7 @@ def lab() -> None:
 @click.option(
     "--ranks-per-node", default=1, show_default=True, help="Data ports of each node (veth)."
 )
-@click.option("--mtu", default=1500, show_default=True, help="MTU of the kernel's wires.")
+@click.option("--mtu", default=DEFAULT_MTU, show_default=True, help="MTU of the kernel's wires.")
 @lab_option
 def lab_up(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str) -> None:
     """Bring a lab up.

@@ -24,7 +24,7 @@ from ..errors import HikyakuError
 from . import network, run, topology
 from .lock import locked_directory
 from .run import RunResult
-from .topology import MAX_NODES, WIRES, Topology
+from .topology import DEFAULT_MTU, MAX_NODES, WIRES, Topology
 
 __all__ = [
     "MAX_NODES",
@@ -87,7 +87,7 @@ class Lab:
         nodes: int = 2,
         wire: str = "memif",
         ranks_per_node: int = 1,
-        mtu: int = 1500,
+        mtu: int = DEFAULT_MTU,
         name: str = "default",
     ) -> "Lab":
         network.require_root()

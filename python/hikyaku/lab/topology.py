@@ -76,6 +76,11 @@ class Topology:
         return Topology(**{**data, "nodes": nodes})
 
 
+# The largest MTU at which veth takes an XDP program and a frame with its headroom fits a page.
+# TCP's wire has the same.
+DEFAULT_MTU = 3506
+
+
 def plan(lab_id: str, nodes: int, wire: str, ranks_per_node: int, mtu: int) -> Topology:
     made = tuple(
         Node(
