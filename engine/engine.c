@@ -12,7 +12,7 @@ void hk_engine_config_default(struct hk_engine_config *cfg)
 		.rx_blocks = 64,
 		.rx_budget = 1024,
 		.window = HK_WIRE_WINDOW,
-		.window_bytes = 512 << 10,
+		.window_bytes = 1 << 20,
 		.resend_cap = 32,
 		.ack_every = 32,
 		.crc = false,

@@ -162,7 +162,7 @@ static void reg_protocol(void)
 	reg_uint("window", "Packets in flight to a peer at the most (power of two, 8-256)",
 		 OPAL_INFO_LVL_5, HK_WIRE_WINDOW, &p->window);
 	reg_uint("window_bytes", "… and bytes: what waits for acks should stay in a core's cache",
-		 OPAL_INFO_LVL_5, 512 << 10, &p->window_bytes);
+		 OPAL_INFO_LVL_5, 1 << 20, &p->window_bytes);
 	reg_uint("max_peers", "Peers a rank can talk to", OPAL_INFO_LVL_5, 4096, &p->max_peers);
 	reg_uint("key", "Job key carried by every frame; 0: made from the job's id",
 		 OPAL_INFO_LVL_6, 0, &p->key);
