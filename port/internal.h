@@ -39,8 +39,8 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err);
 
 /* Makes @name ready for an AF_XDP socket: takes off the XDP program that a killed process left there.
  * Fails with a sentence if a living process uses the interface, or if somebody else's program is on
- * it. */
-int hk_xdp_prepare(const char *spec, const char *name, struct hk_error *err);
+ * it. With *@tested the queues are taken to be free; it is set when they were found so. */
+int hk_xdp_prepare(const char *spec, const char *name, bool *tested, struct hk_error *err);
 
 /* Takes our own program off again, if the driver has left it. */
 void hk_xdp_cleanup(const char *name);
@@ -89,6 +89,7 @@ struct hk_port_impl {
 	struct hk_spec spec;
 	char dev_name[64]; /* DPDK's name, for removal */
 	bool own_pool, configured, started, is_vdev;
+	bool queues_tested; /* AF_XDP: nobody else has a socket on them */
 	struct hk_memif_guard *guard;
 };
 

@@ -71,7 +71,7 @@ static int prepare_af_xdp(struct hk_port_impl *p, char *args, size_t len, struct
 	const struct hk_spec *s = &p->spec;
 	int rc = check_netdev(p, true, HK_AF_XDP_FRAME, err);
 	if (rc == 0)
-		rc = hk_xdp_prepare(s->text, s->iface, err);
+		rc = hk_xdp_prepare(s->text, s->iface, &p->queues_tested, err);
 	if (rc)
 		return rc;
 	p->port.info.rx_ring = 2048;
@@ -290,20 +290,24 @@ int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_erro
 	return 0;
 }
 
-int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
-		 struct hk_port **port, struct hk_error *err)
+/* One try. @unbound: it failed because an AF_XDP queue is taken, or cannot be bound yet. @tested: the
+ * queues were found free; another test would only be in our own way. */
+static int open_once(const char *spec, unsigned buffers, struct rte_mempool *pool, int64_t deadline,
+		     struct hk_port **port, bool *tested, bool *unbound, struct hk_error *err)
 {
-	int64_t deadline = hk_now_ms() + timeout_ms;
 	struct rte_eth_dev_info dev;
 	struct hk_port_impl *p = calloc(1, sizeof(*p));
 	*port = NULL;
 	if (!p)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", spec);
 
+	p->queues_tested = *tested;
 	int rc = hk_spec_parse(spec, &p->spec, err);
 	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
 	if (rc == 0)
 		rc = probe(p, err);
+	*unbound = rc == -EBUSY && p->spec.kind == HK_SPEC_AF_XDP;
+	*tested = p->queues_tested;
 	if (rc == 0)
 		rc = learn(p, &dev, err);
 	if (rc == 0)
@@ -312,8 +316,10 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
 		hk_xdp_driver_enter(hk_eal_verbose());
 	if (rc == 0)
 		rc = configure(p, &dev, err);
-	if (p->spec.kind == HK_SPEC_AF_XDP)
+	if (p->spec.kind == HK_SPEC_AF_XDP) {
 		hk_xdp_driver_leave();
+		*unbound |= rc != 0 && p->configured;
+	}
 	if (rc == 0)
 		rc = start(p, deadline, err);
 	if (rc == 0 && p->spec.faulty)
@@ -327,6 +333,25 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
 	describe(p);
 	*port = &p->port;
 	return 0;
+}
+
+/* The kernel takes an AF_XDP socket down a moment after it was closed, be it by the end of another
+ * process or by our own test of the queue, and does not bind the queue anew before. */
+#define UNBIND_WAIT_MS 3000
+
+int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
+		 struct hk_port **port, struct hk_error *err)
+{
+	int64_t now = hk_now_ms(), deadline = now + timeout_ms;
+	int64_t unbind_by = now + HK_MIN(timeout_ms, UNBIND_WAIT_MS);
+
+	for (bool tested = false;;) {
+		bool unbound = false;
+		int rc = open_once(spec, buffers, pool, deadline, port, &tested, &unbound, err);
+		if (rc == 0 || !unbound || hk_now_ms() >= unbind_by)
+			return rc;
+		hk_pause_1ms();
+	}
 }
 
 /* Stops and removes the device. The memif driver says goodbye on a socket whose other end may have

@@ -192,7 +192,7 @@ static bool is_libxdp_prog(const char *name)
 
 /* ---- what port.c calls ----------------------------------------------------------------------- */
 
-int hk_xdp_prepare(const char *spec, const char *name, struct hk_error *err)
+int hk_xdp_prepare(const char *spec, const char *name, bool *tested, struct hk_error *err)
 {
 	unsigned ifindex = if_nametoindex(name);
 	struct link_state st;
@@ -200,7 +200,8 @@ int hk_xdp_prepare(const char *spec, const char *name, struct hk_error *err)
 	if (rc)
 		return hk_error_set(err, rc, "port %s: cannot ask the kernel about %s: %s", spec,
 				    name, strerror(-rc));
-	for (unsigned q = 0; q < HK_MIN(st.queues, (unsigned)MAX_QUEUES_TRIED); q++) {
+	unsigned queues = *tested ? 0 : HK_MIN(st.queues, (unsigned)MAX_QUEUES_TRIED);
+	for (unsigned q = 0; q < queues; q++) {
 		rc = try_queue(ifindex, q);
 		if (rc == -EBUSY)
 			return hk_error_set(err, rc,
@@ -220,6 +221,7 @@ int hk_xdp_prepare(const char *spec, const char *name, struct hk_error *err)
 					    "cap_bpf and cap_ipc_lock",
 					    spec, strerror(-rc));
 	}
+	*tested = true;
 	if (!st.prog)
 		return 0;
 
