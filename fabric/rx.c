@@ -215,59 +215,91 @@ static bool can_keep(const struct hk_fabric *f)
 	return f->kept_frames + HK_RX_BURST <= f->cfg.rx_keep;
 }
 
-/* One round over all ports. With @keep_it messages are kept for later instead of delivered. */
-unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
+/* We come back to the ports after a while: what waits there waited for us. */
+static void note_presence(struct hk_fabric *f, uint64_t now)
+{
+	if (HK_UNLIKELY(now - f->here_at > HK_AWAY) && !f->away) {
+		f->away = true;
+		hk_engine_away(f->engine, true);
+	}
+	f->here_at = now;
+}
+
+/* One burst of one port. Returns how many frames it was. */
+static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsigned *delivered)
 {
 	struct rte_mbuf *m[HK_RX_BURST];
+	uint16_t n = hk_port_rx(f->lane[lane]->port, 0, m, HK_RX_BURST);
+
+	if (n == 0)
+		return 0;
+	uint64_t now = hk_now(f);
+
+	note_presence(f, now);
+	for (uint16_t i = 0; i < n; i++) {
+		if (i + 1 < n)
+			rte_prefetch0(rte_pktmbuf_mtod(m[i + 1], void *));
+		/* an answer to a stray needs its addresses, so it leaves before the next */
+		struct rte_ether_hdr eth = *rte_pktmbuf_mtod(m[i], struct rte_ether_hdr *);
+
+		*delivered += frame_in(f, lane, m[i], now, keep_it);
+		if (HK_UNLIKELY(hk_engine_deadline(f->engine) == 0))
+			hk_tx_poll(f, now, &eth, lane);
+	}
+	return n;
+}
+
+/* After frames came: buffers that were acknowledged, room that was made, acks that are due. */
+static void answer(struct hk_fabric *f)
+{
+	uint64_t now = hk_now(f);
+
+	hk_tx_reap(f);
+	hk_tx_backlog(f, now);
+	hk_tx_poll(f, now, NULL, 0);
+}
+
+static void idle(struct hk_fabric *f)
+{
+	uint64_t now = hk_now(f);
+
+	f->here_at = now;
+	if (HK_UNLIKELY(f->away)) {
+		f->away = false;
+		hk_engine_away(f->engine, false);
+	}
+	hk_tx_poll(f, now, NULL, 0);
+	hk_tx_reap(f);
+	if (f->backlog != HK_PEER_NONE)
+		hk_tx_backlog(f, now);
+	hk_fabric_verdicts(f);
+}
+
+/* One round over all ports. With @keep_it messages are kept for later instead of delivered. Bursts
+ * are short, and answered one by one: an ack that waits for a long burst stops its sender, and
+ * frames that wait for their turn leave the cache. */
+unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
+{
 	unsigned delivered = 0, frames = 0;
 
 	for (uint16_t l = 0; l < f->lanes; l++) {
-		if (HK_UNLIKELY(keep_it && !can_keep(f)))
-			break;
-		uint16_t n = hk_port_rx(f->lane[l]->port, 0, m, HK_RX_BURST);
+		for (unsigned round = 0; round < HK_RX_ROUNDS; round++) {
+			if (HK_UNLIKELY(keep_it && !can_keep(f)))
+				break;
+			unsigned n = burst_in(f, l, keep_it, &delivered);
 
-		if (n == 0)
-			continue;
-		uint64_t now = hk_now(f);
-
-		if (HK_UNLIKELY(now - f->here_at > HK_AWAY) && !f->away) {
-			f->away = true;
-			hk_engine_away(f->engine, true);
-		}
-		f->here_at = now;
-		frames += n;
-		for (uint16_t i = 0; i < n; i++) {
-			if (i + 1 < n)
-				rte_prefetch0(rte_pktmbuf_mtod(m[i + 1], void *));
-			/* an answer to a stray needs its addresses, so it leaves before the next */
-			struct rte_ether_hdr eth = *rte_pktmbuf_mtod(m[i], struct rte_ether_hdr *);
-
-			delivered += frame_in(f, l, m[i], now, keep_it);
-			if (HK_UNLIKELY(hk_engine_deadline(f->engine) == 0))
-				hk_tx_poll(f, now, &eth, l);
+			frames += n;
+			if (n < HK_RX_BURST)
+				break;
+			answer(f);
+			hk_tx_flush(f);
 		}
 	}
 	if (frames) {
-		uint64_t now = hk_now(f);
-
 		f->idle = 0;
-		hk_tx_reap(f);
-		hk_tx_backlog(f, now);
-		hk_tx_poll(f, now, NULL, 0);
+		answer(f);
 	} else if (++f->idle % HK_IDLE_CLOCK == 0) {
-		uint64_t now = hk_now(f);
-
-		f->here_at = now;
-		if (HK_UNLIKELY(f->away)) {
-			f->away = false;
-			hk_engine_away(f->engine, false);
-		}
-
-		hk_tx_poll(f, now, NULL, 0);
-		hk_tx_reap(f);
-		if (f->backlog != HK_PEER_NONE)
-			hk_tx_backlog(f, now);
-		hk_fabric_verdicts(f);
+		idle(f);
 	}
 	return delivered;
 }

@@ -97,7 +97,9 @@ static void set_limits(void)
 
 	hk_btl.payload = one;
 	/* what the user set counts, as far as frames allow */
-	m->btl_max_send_size = m->btl_max_send_size ? HK_MIN(m->btl_max_send_size, one) : one;
+	m->btl_max_send_size = m->btl_max_send_size
+				       ? HK_MIN(m->btl_max_send_size, one * HK_WIRE_MAX_FRAGS)
+				       : one * 4;
 	m->btl_eager_limit = m->btl_eager_limit
 				     ? HK_MIN(m->btl_eager_limit, one * HK_WIRE_MAX_FRAGS)
 				     : eager;

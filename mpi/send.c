@@ -8,8 +8,9 @@
  *                was refused).
  *   prepare_src, send   the fragments of a rendezvous: we pack, ob1 adds its header.
  *
- * A descriptor of up to one frame is a transmit buffer: nothing is copied at send. A longer one
- * (an eager message of several frames) lies in ordinary memory and is cut up at send.
+ * A descriptor that we pack is a row of transmit buffers, with a segment for each: nothing is copied
+ * at send. One that ob1 fills itself must be in one piece: a transmit buffer if it fits, or else (an
+ * eager message of several frames) ordinary memory that is cut up at send.
  *
  * Completion. The fabric takes the bytes over at once, so a send is complete when it returns
  * (return value 1). With two exceptions, in which the descriptor is kept and its callback is owed
@@ -27,16 +28,17 @@
 
 typedef struct hk_frag {
 	mca_btl_base_descriptor_t base;
-	mca_btl_base_segment_t seg;
-	hk_buf *buf; /* one frame, or … */
-	char *bytes; /* … several: follows this struct; else NULL */
+	mca_btl_base_segment_t seg[HK_WIRE_MAX_FRAGS];
+	hk_buf *buf[HK_WIRE_MAX_FRAGS];
+	unsigned count; /* of buffers held; 0: sent, or … */
+	char *bytes;    /* … in one piece: follows this struct; else NULL */
 } hk_frag;
 
 static void frag_construct(hk_frag *frag)
 {
-	frag->base.des_segments = &frag->seg;
-	frag->base.des_segment_count = 1;
-	frag->buf = NULL;
+	frag->base.des_segments = frag->seg;
+	frag->base.order = MCA_BTL_NO_ORDER;
+	frag->count = 0;
 	frag->bytes = NULL;
 }
 
@@ -63,54 +65,57 @@ void hk_btl_send_fini(void)
 
 /* ---- descriptors --------------------------------------------------------------------------- */
 
-static hk_frag *frag_get(size_t size)
+static void frag_put(hk_frag *frag)
 {
-	opal_free_list_item_t *item;
-	hk_frag *frag;
+	while (frag->count)
+		hk_fabric_free(hk_btl.fabric, frag->buf[--frag->count]);
+	opal_free_list_return(frag->bytes ? &hk_btl.long_frags : &hk_btl.frags,
+			      (opal_free_list_item_t *)frag);
+}
 
-	if (size <= hk_btl.payload) {
+/* A descriptor of transmit buffers for @size bytes, or for as many as there are buffers. */
+static hk_frag *frag_of_buffers(size_t size)
+{
+	hk_frag *frag = (hk_frag *)opal_free_list_get(&hk_btl.frags);
+
+	if (HK_UNLIKELY(!frag))
+		return NULL;
+	frag->count = 0;
+	do {
 		hk_buf *buf = hk_fabric_alloc(hk_btl.fabric);
+		size_t part = HK_MIN(size, hk_btl.payload);
 
 		if (HK_UNLIKELY(!buf))
-			return NULL;
-		item = opal_free_list_get(&hk_btl.frags);
-		frag = (hk_frag *)item;
-		if (HK_UNLIKELY(!frag)) {
-			hk_fabric_free(hk_btl.fabric, buf);
-			return NULL;
-		}
-		frag->buf = buf;
-		frag->bytes = NULL;
-		frag->seg.seg_addr.pval = hk_buf_data(buf);
-	} else if (size <= hk_btl.super.btl_eager_limit) {
-		/* its pieces need buffers at send, which cannot fail: so not when they are few */
-		if (hk_fabric_low(hk_btl.fabric))
-			return NULL;
-		item = opal_free_list_get(&hk_btl.long_frags);
-		frag = (hk_frag *)item;
-		if (HK_UNLIKELY(!frag))
-			return NULL;
-		frag->buf = NULL;
-		frag->bytes = (char *)(frag + 1);
-		frag->seg.seg_addr.pval = frag->bytes;
-	} else {
+			break;
+		frag->buf[frag->count] = buf;
+		frag->seg[frag->count].seg_addr.pval = hk_buf_data(buf);
+		frag->seg[frag->count++].seg_len = part;
+		size -= part;
+	} while (size && frag->count < HK_WIRE_MAX_FRAGS);
+	if (HK_UNLIKELY(frag->count == 0)) {
+		frag_put(frag);
 		return NULL;
 	}
-	frag->base.des_segments = &frag->seg;
-	frag->base.des_segment_count = 1;
-	frag->base.order = MCA_BTL_NO_ORDER;
-	frag->seg.seg_len = size;
+	frag->base.des_segment_count = frag->count;
 	return frag;
 }
 
-static void frag_put(hk_frag *frag)
+/* A descriptor in one piece that is longer than a frame. Its pieces need buffers at send, which
+ * cannot fail: so not when they are few. */
+static hk_frag *frag_of_bytes(size_t size)
 {
-	if (frag->buf) {
-		hk_fabric_free(hk_btl.fabric, frag->buf);
-		frag->buf = NULL;
-	}
-	opal_free_list_return(frag->bytes ? &hk_btl.long_frags : &hk_btl.frags,
-			      (opal_free_list_item_t *)frag);
+	hk_frag *frag;
+
+	if (size > hk_btl.super.btl_eager_limit || hk_fabric_low(hk_btl.fabric))
+		return NULL;
+	frag = (hk_frag *)opal_free_list_get(&hk_btl.long_frags);
+	if (HK_UNLIKELY(!frag))
+		return NULL;
+	frag->bytes = (char *)(frag + 1);
+	frag->seg[0].seg_addr.pval = frag->bytes;
+	frag->seg[0].seg_len = size;
+	frag->base.des_segment_count = 1;
+	return frag;
 }
 
 mca_btl_base_descriptor_t *hk_btl_alloc(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
@@ -120,7 +125,8 @@ mca_btl_base_descriptor_t *hk_btl_alloc(struct mca_btl_base_module_t *btl, hk_en
 	(void)ep;
 	(void)order;
 	hk_btl_lock();
-	hk_frag *frag = frag_get(size);
+	hk_frag *frag = HK_LIKELY(size <= hk_btl.payload) ? frag_of_buffers(size)
+							  : frag_of_bytes(size);
 
 	hk_btl_unlock();
 	if (HK_UNLIKELY(!frag))
@@ -155,24 +161,31 @@ mca_btl_base_descriptor_t *hk_btl_prepare_src(struct mca_btl_base_module_t *btl,
 					      struct opal_convertor_t *convertor, uint8_t order,
 					      size_t reserve, size_t *size, uint32_t flags)
 {
-	size_t want = HK_MIN(*size + reserve, HK_MAX(btl->btl_max_send_size, hk_btl.payload));
-	mca_btl_base_descriptor_t *des;
+	size_t packed = 0, skip = reserve;
+	hk_frag *frag;
 
-	if (*size + reserve > hk_btl.payload && *size + reserve <= btl->btl_eager_limit)
-		want = *size + reserve;
-	des = hk_btl_alloc(btl, ep, order, want, flags);
-	if (HK_UNLIKELY(!des))
+	(void)ep;
+	(void)order;
+	hk_btl_lock();
+	frag = frag_of_buffers(HK_MIN(*size + reserve, btl->btl_max_send_size));
+	hk_btl_unlock();
+	if (HK_UNLIKELY(!frag))
 		return NULL;
-	ssize_t packed = pack(convertor, (char *)des->des_segments->seg_addr.pval + reserve,
-			      want - reserve);
+	for (unsigned i = 0; i < frag->count; i++) {
+		mca_btl_base_segment_t *seg = &frag->seg[i];
+		ssize_t n = pack(convertor, (char *)seg->seg_addr.pval + skip, seg->seg_len - skip);
 
-	if (HK_UNLIKELY(packed < 0)) {
-		hk_btl_free(btl, des);
-		return NULL;
+		if (HK_UNLIKELY(n < 0)) {
+			hk_btl_free(btl, &frag->base);
+			return NULL;
+		}
+		seg->seg_len = skip + (size_t)n;
+		packed += (size_t)n;
+		skip = 0;
 	}
-	des->des_segments->seg_len = reserve + (size_t)packed;
-	*size = (size_t)packed;
-	return des;
+	frag->base.des_flags = flags;
+	*size = packed;
+	return &frag->base;
 }
 
 /* ---- sending ------------------------------------------------------------------------------- */
@@ -181,7 +194,7 @@ mca_btl_base_descriptor_t *hk_btl_prepare_src(struct mca_btl_base_module_t *btl,
 static int send_long(hk_endpoint *ep, const hk_frag *frag, mca_btl_base_tag_t tag)
 {
 	hk_buf *bufs[HK_WIRE_MAX_FRAGS];
-	size_t len[HK_WIRE_MAX_FRAGS], left = frag->seg.seg_len;
+	size_t len[HK_WIRE_MAX_FRAGS], left = frag->seg[0].seg_len;
 	const char *from = frag->bytes;
 	unsigned n = 0;
 
@@ -232,11 +245,13 @@ int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base
 
 	(void)btl;
 	hk_btl_lock();
-	if (HK_LIKELY(frag->buf != NULL)) {
-		hk_buf *buf = frag->buf;
+	if (HK_LIKELY(frag->count)) {
+		size_t len[HK_WIRE_MAX_FRAGS];
 
-		frag->buf = NULL; /* the fabric's from here on */
-		rc = hk_fabric_send(hk_btl.fabric, ep->peer, tag, buf, frag->seg.seg_len);
+		for (unsigned i = 0; i < frag->count; i++)
+			len[i] = frag->seg[i].seg_len;
+		rc = hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, frag->buf, len, frag->count);
+		frag->count = 0; /* the fabric's from here on */
 	} else {
 		rc = send_long(ep, frag, tag);
 	}
