@@ -53,11 +53,9 @@ static bool rx_block_take(struct hk_engine *e, struct hk_peer_rec *r)
 
 	if (b == HK_NIL)
 		return false;
-	struct hk_rx_slot *slots = hk_rx_block(e, b);
-
-	e->rx_free = (uint32_t)slots->token;
+	/* whoever had it before has taken every fragment out: nothing is present */
+	e->rx_free = (uint32_t)hk_rx_block(e, b)->token;
 	r->rx_block = b;
-	memset(slots, 0, sizeof(*slots) * e->cfg.window * 2u);
 	return true;
 }
 

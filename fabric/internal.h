@@ -18,7 +18,7 @@
 
 #define HK_MAX_PORTS 256 /* wires of a full mesh count each */
 #define HK_TX_QUEUE  256 /* frames gathered or waiting for a port's ring */
-#define HK_RX_BURST  8
+#define HK_RX_BURST  16
 #define HK_RX_ROUNDS 4 /* bursts of one port before the next has its turn */
 #define HK_TX_BURST  32
 #define HK_OUT_BURST 16

@@ -97,9 +97,10 @@ static void set_limits(void)
 
 	hk_btl.payload = one;
 	/* what the user set counts, as far as frames allow */
+	/* fragments of one frame: larger ones (up to 16 frames) were slower, see docs/perf-notes.md */
 	m->btl_max_send_size = m->btl_max_send_size
 				       ? HK_MIN(m->btl_max_send_size, one * HK_WIRE_MAX_FRAGS)
-				       : one * 4;
+				       : one;
 	m->btl_eager_limit = m->btl_eager_limit
 				     ? HK_MIN(m->btl_eager_limit, one * HK_WIRE_MAX_FRAGS)
 				     : eager;
