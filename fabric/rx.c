@@ -296,8 +296,14 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 		}
 	}
 	if (frames) {
-		f->idle = 0;
-		answer(f);
+		/* The application waits for what was delivered: unless something is urgent, the rest
+		 * is done at the next empty poll. */
+		bool urgent = f->backlog != HK_PEER_NONE ||
+			      hk_engine_deadline(f->engine) <= f->here_at;
+
+		f->idle = HK_IDLE_CLOCK - 1;
+		if (!delivered || urgent)
+			answer(f);
 	} else if (++f->idle % HK_IDLE_CLOCK == 0) {
 		idle(f);
 	}
