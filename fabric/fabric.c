@@ -116,6 +116,7 @@ int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_erro
 	if (!l)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", port->info.spec);
 	l->port = port;
+	l->burst = port->info.point_to_point ? HK_TX_BURST_NEAR : HK_TX_BURST;
 	f->lane[f->lanes] = l;
 	return (int)f->lanes++;
 }

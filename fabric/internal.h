@@ -16,12 +16,13 @@
 
 #include <pthread.h>
 
-#define HK_MAX_PORTS 256 /* wires of a full mesh count each */
-#define HK_TX_QUEUE  256 /* frames gathered or waiting for a port's ring */
-#define HK_RX_BURST  16
-#define HK_RX_ROUNDS 4 /* bursts of one port before the next has its turn */
-#define HK_TX_BURST  32
-#define HK_OUT_BURST 16
+#define HK_MAX_PORTS     256 /* wires of a full mesh count each */
+#define HK_TX_QUEUE      256 /* frames gathered or waiting for a port's ring */
+#define HK_RX_BURST      16
+#define HK_RX_ROUNDS     4  /* bursts of one port before the next has its turn */
+#define HK_TX_BURST      32 /* frames gathered for one call of the driver … */
+#define HK_TX_BURST_NEAR 4  /* … that copies them in user space: while they are in the cache */
+#define HK_OUT_BURST     16
 
 /* What a transmit buffer remembers while it waits; lies in the mbuf's private area. */
 struct hk_buf_note {
@@ -38,7 +39,7 @@ static inline struct hk_buf_note *hk_note(hk_buf *b)
 
 struct hk_lane { /* a port and what waits for it */
 	struct hk_port *port;
-	uint16_t waiting;
+	uint16_t waiting, burst;
 	struct rte_mbuf *queue[HK_TX_QUEUE];
 };
 

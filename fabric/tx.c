@@ -91,7 +91,7 @@ void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m)
 		}
 	}
 	l->queue[l->waiting++] = m;
-	if (!f->gather || l->waiting >= HK_TX_BURST)
+	if (!f->gather || l->waiting >= l->burst)
 		lane_flush(l);
 }
 
