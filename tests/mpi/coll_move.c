@@ -7,25 +7,13 @@
  * each rank (some zero) and leave a gap of one element between blocks, which must stay untouched.
  * Blocks are named by (what, source, destination), so the content says where it belongs.
  */
+#include "coll.h"
 #include "common.h"
 
 #define GAP 0x77
 
 static MPI_Comm comm;
 static int me, np;
-static bool nonblocking;
-
-#define COLL(blocking_name, nonblocking_name, ...)                                                 \
-	do {                                                                                       \
-		hkt_at("%s", nonblocking ? #nonblocking_name : #blocking_name);                    \
-		if (nonblocking) {                                                                 \
-			MPI_Request r_;                                                            \
-			nonblocking_name(__VA_ARGS__, &r_);                                        \
-			MPI_Wait(&r_, MPI_STATUS_IGNORE);                                          \
-		} else {                                                                           \
-			blocking_name(__VA_ARGS__);                                                \
-		}                                                                                  \
-	} while (0)
 
 static uint64_t key(int what, int src, int dst, int count)
 {

@@ -6,6 +6,7 @@
  * sends to r + 1, r + 2 and r + 3 (modulo the size, so small jobs have multiple edges and edges
  * to themselves). Blocks are named by (source, destination, place in the destination's list).
  */
+#include "coll.h"
 #include "common.h"
 
 #define GAP      0x77
@@ -15,19 +16,6 @@ static MPI_Comm comm;
 static int me;
 static int n_in, n_out, in_rank[MAX_EDGE], out_rank[MAX_EDGE];
 static int twin[MAX_EDGE]; /* which of the sender's edges incoming edge i is */
-static bool nonblocking;
-
-#define COLL(blocking_name, nonblocking_name, ...)                                                 \
-	do {                                                                                       \
-		hkt_at("%s", nonblocking ? #nonblocking_name : #blocking_name);                    \
-		if (nonblocking) {                                                                 \
-			MPI_Request r_;                                                            \
-			nonblocking_name(__VA_ARGS__, &r_);                                        \
-			MPI_Wait(&r_, MPI_STATUS_IGNORE);                                          \
-		} else {                                                                           \
-			blocking_name(__VA_ARGS__);                                                \
-		}                                                                                  \
-	} while (0)
 
 static int *block(int ints)
 {

@@ -7,23 +7,11 @@
  * associative but not commutative, so that ranks combined in a wrong order are found. What each
  * rank must get is computed locally from all ranks' inputs, with exact arithmetic.
  */
+#include "coll.h"
 #include "common.h"
 
 static MPI_Comm comm;
 static int me, np;
-static bool nonblocking;
-
-#define COLL(blocking_name, nonblocking_name, ...)                                                 \
-	do {                                                                                       \
-		hkt_at("%s", nonblocking ? #nonblocking_name : #blocking_name);                    \
-		if (nonblocking) {                                                                 \
-			MPI_Request r_;                                                            \
-			nonblocking_name(__VA_ARGS__, &r_);                                        \
-			MPI_Wait(&r_, MPI_STATUS_IGNORE);                                          \
-		} else {                                                                           \
-			blocking_name(__VA_ARGS__);                                                \
-		}                                                                                  \
-	} while (0)
 
 /* One element for all operations: 64 bits; to COMPOSE they are a map (a, b) modulo 2^32. */
 typedef uint64_t el;
