@@ -21,13 +21,13 @@
 
 hk_buf *hk_fabric_alloc(struct hk_fabric *f)
 {
-	if (HK_UNLIKELY(f->tx_out >= f->cfg.tx_buffers)) {
-		f->n.no_buffer++;
-		return NULL;
-	}
-	hk_biased_enter(&f->lock);
-	hk_buf *b = rte_pktmbuf_alloc(f->tx_pool);
+	hk_buf *b = NULL;
 
+	hk_biased_enter(&f->lock);
+	if (HK_UNLIKELY(f->tx_out >= f->cfg.tx_buffers))
+		hk_tx_reap(f); /* acknowledged ones may not have been taken back yet */
+	if (HK_LIKELY(f->tx_out < f->cfg.tx_buffers))
+		b = rte_pktmbuf_alloc(f->tx_pool);
 	if (HK_LIKELY(b != NULL))
 		f->tx_out++;
 	else
