@@ -296,13 +296,11 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 		}
 	}
 	if (frames) {
-		/* The application waits for what was delivered: unless something is urgent, the rest
-		 * is done at the next empty poll. */
-		bool urgent = f->backlog != HK_PEER_NONE ||
-			      hk_engine_deadline(f->engine) <= f->here_at;
-
-		f->idle = HK_IDLE_CLOCK - 1;
-		if (!delivered || urgent)
+		f->idle = 0;
+		/* What was acknowledged is free before the application sends again: it takes the same
+		 * buffers, while they are in the cache. */
+		hk_tx_reap(f);
+		if (f->backlog != HK_PEER_NONE || hk_engine_deadline(f->engine) <= f->here_at)
 			answer(f);
 	} else if (++f->idle % HK_IDLE_CLOCK == 0) {
 		idle(f);
