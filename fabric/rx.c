@@ -257,6 +257,7 @@ static void answer(struct hk_fabric *f)
 	hk_tx_reap(f);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
+	hk_fabric_verdicts(f); /* a port that is never empty must not hide that a peer is lost */
 }
 
 static void idle(struct hk_fabric *f)
