@@ -91,7 +91,8 @@ enum hk_verdict {
 };
 
 /* Adds the peer @endpoint in incarnation @epoch, or finds it. A peer that is known under another
- * epoch starts anew if it was only heard of, dead or gone, and is refused otherwise.
+ * epoch starts anew if it was only heard of, dead or gone; otherwise, and also if it is dead or gone
+ * under this very epoch, it is refused.
  * Returns HK_PEER_NONE if the table is full or the epoch is refused. */
 hk_peer hk_engine_peer_add(struct hk_engine *e, uint32_t endpoint, uint32_t epoch, uint64_t now);
 
@@ -163,6 +164,10 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
  * no sender takes that wait for congestion. */
 void hk_engine_away(struct hk_engine *e, bool away);
 
+/* While @refuse is set no packet is taken: the caller has no room to keep more. Everything else of a
+ * frame counts as ever, and peers are told that we live and that our application is away. */
+void hk_engine_refuse(struct hk_engine *e, bool refuse);
+
 /* The caller keeps delivered buffers of @p for later (the application is busy): @delta more, or
  * fewer when negative. Credit advertised to the peer shrinks and grows with it. */
 void hk_engine_rx_held(struct hk_engine *e, hk_peer p, int delta);
@@ -208,6 +213,7 @@ struct hk_engine_counters {
 	uint64_t loss_rto;                      /* … by the resend timer */
 	uint64_t no_credit, no_cwnd, no_block;  /* sends refused, by reason */
 	uint64_t drop_wire[HK_WIRE_STATUS_MAX]; /* by parse status */
+	uint64_t refused; /* packets that came while hk_engine_refuse() was in force */
 	uint64_t drop_key, drop_endpoint, drop_epoch, drop_window, drop_peers, drop_fragment;
 	uint64_t resets, dead_peers;
 };

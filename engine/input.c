@@ -140,6 +140,12 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 		drop(rx, &e->n.rx_duplicates);
 		return;
 	}
+	if (HK_UNLIKELY(e->refusing)) {
+		r->ts_away = 1;
+		hk_ack_schedule(e, r, now, true);
+		drop(rx, &e->n.refused);
+		return;
+	}
 	if (h->type == HK_WIRE_PUT) {
 		rx->verdict = HK_RX_PUT;
 	} else if (HK_LIKELY(h->frags == 1)) {
@@ -148,6 +154,8 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 		rx->count = 1;
 		rx->tokens[0] = token;
 	} else if (!hold_fragment(e, r, &rx->f, token, now, rx)) {
+		if (r->rx_block != HK_NIL && r->rx_frags == 0)
+			rx_block_release(e, r);
 		hk_ack_schedule(e, r, now, true); /* refused, but we live */
 		drop(rx, &e->n.drop_fragment);
 		return;
@@ -220,6 +228,11 @@ static void refuse_epoch(struct hk_engine *e, const struct hk_frame *f)
 	e->reset_dst = f->h.src;
 	e->reset_dst_epoch = f->h.src_epoch;
 	e->reset_refused = f->h.dst_epoch;
+}
+
+void hk_engine_refuse(struct hk_engine *e, bool refuse)
+{
+	e->refusing = refuse;
 }
 
 void hk_engine_away(struct hk_engine *e, bool away)

@@ -119,6 +119,7 @@ struct hk_engine {
 	/* ring of tokens to be reaped */
 	uint32_t done_head, done_count, done_cap;
 	uint32_t bye_next; /* index of the next peer that is told BYE; HK_NIL: not leaving */
+	bool refusing;     /* hk_engine_refuse() */
 	bool reset_wanted; /* a RESET answers the frame just input */
 	uint32_t reset_dst, reset_dst_epoch, reset_refused;
 	uint64_t peers_off, hash_off, tx_off, rx_off, done_off; /* from the arena's start */

@@ -265,6 +265,8 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 			e->n.drop_window++;
 		return;
 	}
+	if (HK_UNLIKELY(f->h.flags & HK_WIRE_F_AWAY)) /* not stuck: its application is away */
+		r->progress_at = now;
 	uint32_t edge = ack + HK_MIN(f->h.window, e->cfg.window);
 	bool opened = false;
 

@@ -106,7 +106,7 @@ hk_peer hk_engine_peer_add(struct hk_engine *e, uint32_t endpoint, uint32_t epoc
 		r->state = HK_PEER_ACTIVE;
 		return hk_index(e, r);
 	}
-	if (r->state == HK_PEER_ACTIVE || hk_verdict_unread(e, r))
+	if (r->state == HK_PEER_ACTIVE || r->epoch == epoch || hk_verdict_unread(e, r))
 		return HK_PEER_NONE;
 	if (r->state == HK_PEER_HEARD) /* it was another incarnation that we heard of */
 		hk_peer_end(e, r, HK_PEER_LEFT, HK_VERDICT_NONE);

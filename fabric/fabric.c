@@ -26,6 +26,10 @@ static size_t frame_used(const struct hk_fabric *f)
 	return f->frame_payload + HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN;
 }
 
+/* Buffers of the pool that hk_fabric_alloc() does not give out: acks and the like, the queue before a
+ * port, and what a NIC's ring has sent and not yet given back. */
+#define HK_TX_SLACK 2048
+
 /* Fixes the frame size and makes the transmit buffers, which depend on it. */
 static int set_frame(struct hk_fabric *f, unsigned frame, struct hk_error *err)
 {
@@ -40,8 +44,7 @@ static int set_frame(struct hk_fabric *f, unsigned frame, struct hk_error *err)
 			HK_WIRE_CRC_LEN;
 
 	snprintf(name, sizeof(name), "hk_tx_%x", f->cfg.engine.endpoint);
-	/* acks and the like are taken from the same pool: hence some more */
-	f->tx_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers + 512, 256,
+	f->tx_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers + HK_TX_SLACK, 256,
 					     RTE_ALIGN(sizeof(struct hk_buf_note), 64),
 					     (uint16_t)RTE_ALIGN(room, 64), SOCKET_ID_ANY);
 	if (!f->tx_pool)
@@ -213,22 +216,52 @@ static void free_held_fragments(struct hk_fabric *f)
 			rte_pktmbuf_free_seg((struct rte_mbuf *)(uintptr_t)tokens[i]);
 }
 
+/* Gives back what is kept for a peer that is lost or gone. */
+static void forget(struct hk_fabric *f, hk_peer p)
+{
+	hk_tx_backlog_drop(f, p);
+	hk_rx_forget(f, p);
+	hk_tx_reap(f);
+	free_held_fragments(f);
+}
+
+static void tell(struct hk_fabric *f, hk_peer p, enum hk_verdict why)
+{
+	char text[256];
+
+	describe(f, p, why, text, sizeof(text));
+	if (f->cfg.lost)
+		f->cfg.lost(f->cfg.lost_arg, p, why, text);
+}
+
+/* The peer said BYE. The engine gives a verdict if packets were in flight; we, if messages waited. */
+void hk_peer_departs(struct hk_fabric *f, hk_peer p)
+{
+	if (f->peer[p].backlog_head) {
+		f->peer[p].departed = true;
+		f->any_departed = true;
+	}
+	forget(f, p);
+}
+
+/* For the application's thread only, as handlers are. */
 void hk_fabric_verdicts(struct hk_fabric *f)
 {
 	enum hk_verdict why;
-	char text[256];
 
-	/* verdicts are for the application's thread, as handlers are */
-	if (atomic_load_explicit(&f->lock.owner_in, memory_order_relaxed) == 0)
-		return;
 	for (hk_peer p; (p = hk_engine_verdict(f->engine, &why)) != HK_PEER_NONE;) {
-		hk_tx_backlog_drop(f, p);
-		hk_rx_forget(f, p);
-		hk_tx_reap(f);
-		free_held_fragments(f);
-		describe(f, p, why, text, sizeof(text));
-		if (f->cfg.lost)
-			f->cfg.lost(f->cfg.lost_arg, p, why, text);
+		f->peer[p].departed = false;
+		forget(f, p);
+		tell(f, p, why);
+	}
+	if (HK_LIKELY(!f->any_departed))
+		return;
+	f->any_departed = false;
+	for (hk_peer p = 0; p < f->cfg.engine.max_peers; p++) {
+		if (f->peer[p].departed) {
+			f->peer[p].departed = false;
+			tell(f, p, HK_VERDICT_LEFT);
+		}
 	}
 }
 
@@ -243,6 +276,24 @@ static void drain(struct hk_fabric *f, unsigned linger_ms)
 		hk_fabric_progress(f);
 }
 
+/* A BYE is not acknowledged, and a peer that misses it takes us for dead: so it is said thrice, far
+ * enough apart that one burst of loss does not take them all. */
+#define HK_BYES    3
+#define HK_BYE_GAP (300 * HK_USEC)
+
+static void say_bye(struct hk_fabric *f)
+{
+	for (int i = 0; i < HK_BYES; i++) {
+		uint64_t next = hk_now(f) + HK_BYE_GAP;
+
+		hk_engine_bye(f->engine);
+		hk_tx_poll(f, hk_now(f), NULL, 0);
+		do
+			hk_tx_flush(f);
+		while (i + 1 < HK_BYES && hk_now(f) < next);
+	}
+}
+
 unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 {
 	if (!f)
@@ -254,11 +305,8 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 		drain(f, linger_ms);
 	unsigned left = hk_engine_unacked(f->engine, HK_PEER_NONE);
 
-	if (f->lanes) {
-		hk_engine_bye(f->engine);
-		hk_tx_poll(f, hk_now(f), NULL, 0);
-		hk_tx_flush(f);
-	}
+	if (f->lanes)
+		say_bye(f);
 	hk_rx_drop_kept(f);
 	for (unsigned p = 0; p < f->cfg.engine.max_peers; p++)
 		hk_rx_forget(f, p);

@@ -122,7 +122,14 @@ static inline int hk_fabric_send(struct hk_fabric *f, hk_peer peer, uint8_t am, 
 /* True while messages to @peer wait for room in its window. */
 bool hk_fabric_backlogged(const struct hk_fabric *f, hk_peer peer);
 
-/* True when few buffers are left: a good moment to stop taking new work. */
+/* How many buffers' worth of messages to @peer wait. */
+unsigned hk_fabric_backlog(const struct hk_fabric *f, hk_peer peer);
+
+/* Buffers left. */
+unsigned hk_fabric_room(const struct hk_fabric *f);
+
+/* True when few buffers are left: a good moment to stop taking new work. Never less than a whole
+ * message's. */
 bool hk_fabric_low(const struct hk_fabric *f);
 
 /* ---- receiving ----------------------------------------------------------------------------- */

@@ -48,6 +48,8 @@ struct hk_peer_tx {
 	uint16_t lane;
 	bool known; /* the framing is right: added, or heard */
 	hk_buf *backlog_head, *backlog_tail;
+	unsigned backlog_len;
+	bool departed;         /* said BYE while messages to it waited here: to be told */
 	uint32_t backlog_next; /* list of peers with a backlog */
 	bool in_backlog;
 	struct rte_mbuf *early; /* messages that came before their time, by packet number */
@@ -82,7 +84,8 @@ struct hk_fabric {
 	unsigned gather; /* above 0: frames wait for hk_tx_flush() instead of leaving one by one */
 	size_t frame_payload;
 	struct rte_mempool *tx_pool;
-	unsigned tx_out;  /* buffers given out */
+	unsigned tx_out; /* buffers given out */
+	bool any_departed;
 	uint32_t backlog; /* first peer with a backlog */
 	struct hk_lane *lane[HK_MAX_PORTS];
 	struct hk_peer_tx *peer; /* by hk_peer */
@@ -124,6 +127,7 @@ void hk_rx_drop_kept(struct hk_fabric *f);
 
 /* ---- fabric.c */
 void hk_fabric_verdicts(struct hk_fabric *f);
+void hk_peer_departs(struct hk_fabric *f, hk_peer p);
 void hk_peer_learn(struct hk_fabric *f, hk_peer p, const uint8_t mac[6], uint16_t lane);
 
 /* ---- async.c */

@@ -200,9 +200,12 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 		return message_in(f, &rx, keep_it);
 	case HK_RX_HOLD:
 		return early_out(f, rx.peer, rx.next, keep_it);
+	case HK_RX_CONTROL:
+		if (HK_UNLIKELY(rx.f.h.type == HK_WIRE_BYE && rx.peer != HK_PEER_NONE))
+			hk_peer_departs(f, rx.peer);
+		break;
 	case HK_RX_PUT: /* nobody can have asked for one: no region was given out */
 	case HK_RX_DROP:
-	case HK_RX_CONTROL:
 		break;
 	}
 	rte_pktmbuf_free_seg(m);
@@ -250,17 +253,18 @@ static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsig
 }
 
 /* After frames came: buffers that were acknowledged, room that was made, acks that are due. */
-static void answer(struct hk_fabric *f)
+static void answer(struct hk_fabric *f, bool keep_it)
 {
 	uint64_t now = hk_now(f);
 
 	hk_tx_reap(f);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
-	hk_fabric_verdicts(f); /* a port that is never empty must not hide that a peer is lost */
+	if (!keep_it) /* a port that is never empty must not hide that a peer is lost */
+		hk_fabric_verdicts(f);
 }
 
-static void idle(struct hk_fabric *f)
+static void idle(struct hk_fabric *f, bool keep_it)
 {
 	uint64_t now = hk_now(f);
 
@@ -273,7 +277,8 @@ static void idle(struct hk_fabric *f)
 	hk_tx_reap(f);
 	if (f->backlog != HK_PEER_NONE)
 		hk_tx_backlog(f, now);
-	hk_fabric_verdicts(f);
+	if (!keep_it)
+		hk_fabric_verdicts(f);
 }
 
 /* One round over all ports. With @keep_it messages are kept for later instead of delivered. Bursts
@@ -285,14 +290,14 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 
 	for (uint16_t l = 0; l < f->lanes; l++) {
 		for (unsigned round = 0; round < HK_RX_ROUNDS; round++) {
-			if (HK_UNLIKELY(keep_it && !can_keep(f)))
-				break;
+			/* with no room left, go on listening: to acks, and to signs of life */
+			hk_engine_refuse(f->engine, keep_it && !can_keep(f));
 			unsigned n = burst_in(f, l, keep_it, &delivered);
 
 			frames += n;
 			if (n < HK_RX_BURST)
 				break;
-			answer(f);
+			answer(f, keep_it);
 			hk_tx_flush(f);
 		}
 	}
@@ -302,9 +307,9 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 		 * buffers, while they are in the cache. */
 		hk_tx_reap(f);
 		if (f->backlog != HK_PEER_NONE || hk_engine_deadline(f->engine) <= f->here_at)
-			answer(f);
+			answer(f, keep_it);
 	} else if (++f->idle % HK_IDLE_CLOCK == 0) {
-		idle(f);
+		idle(f, keep_it);
 	}
 	return delivered;
 }

@@ -51,7 +51,17 @@ void hk_fabric_free(struct hk_fabric *f, hk_buf *b)
 
 bool hk_fabric_low(const struct hk_fabric *f)
 {
-	return f->tx_out + f->cfg.tx_buffers / HK_LOW_DIVISOR >= f->cfg.tx_buffers;
+	return hk_fabric_room(f) <= HK_MAX(f->cfg.tx_buffers / HK_LOW_DIVISOR, HK_WIRE_MAX_FRAGS);
+}
+
+unsigned hk_fabric_room(const struct hk_fabric *f)
+{
+	return f->cfg.tx_buffers - HK_MIN(f->tx_out, f->cfg.tx_buffers);
+}
+
+unsigned hk_fabric_backlog(const struct hk_fabric *f, hk_peer p)
+{
+	return f->peer[p].backlog_len;
 }
 
 bool hk_fabric_backlogged(const struct hk_fabric *f, hk_peer p)
@@ -142,6 +152,7 @@ static void backlog_add(struct hk_fabric *f, hk_peer p, hk_buf *b)
 	else
 		t->backlog_head = b;
 	t->backlog_tail = b;
+	t->backlog_len++;
 	f->n.queued++;
 	if (!t->in_backlog) {
 		t->in_backlog = true;
@@ -165,6 +176,7 @@ void hk_tx_backlog(struct hk_fabric *f, uint64_t now)
 			if (!send_now(f, p, b, now))
 				break;
 			t->backlog_head = next;
+			t->backlog_len--;
 		}
 		if (t->backlog_head) {
 			link = &t->backlog_next;
@@ -186,6 +198,7 @@ void hk_tx_backlog_drop(struct hk_fabric *f, hk_peer p)
 		t->backlog_head = hk_note(b)->next;
 		buf_free(f, b);
 	}
+	t->backlog_len = 0;
 }
 
 static int refuse(struct hk_fabric *f, hk_buf *const *bufs, unsigned count)

@@ -99,6 +99,7 @@ struct hk_btl_module {
 	pthread_mutex_t lock;
 	bool wire_set;
 	struct rte_mempool *rx_pool; /* of a wire set; the first wire's */
+	struct hk_port *rx_owner;    /* that wire */
 	struct hk_port *pool_owner;  /* … if that wire failed and is in no fabric */
 	uint32_t key, endpoint, epoch;
 	size_t payload;                     /* bytes of one frame */
@@ -143,6 +144,7 @@ void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
 void hk_btl_send_init(void);
 void hk_btl_send_fini(void);
 void hk_btl_pay_owed(bool all);
+void hk_btl_disown(hk_endpoint *ep);
 mca_btl_base_descriptor_t *hk_btl_alloc(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 					uint8_t order, size_t size, uint32_t flags);
 int hk_btl_free(struct mca_btl_base_module_t *btl, mca_btl_base_descriptor_t *des);

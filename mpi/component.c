@@ -93,6 +93,10 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 		return NULL;
 	}
 	hk_btl.threads = enable_mpi_threads;
+	/* Endpoints made late would take our lock under ob1's, and handlers take them the other way
+	 * round: so with threads all are made at start. */
+	if (enable_mpi_threads)
+		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
 	if (hk_btl_module_init(&err) != 0) {
 		hk_btl_say("%s", err.text);
 		return NULL;

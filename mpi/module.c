@@ -260,6 +260,9 @@ static bool read_modex(opal_proc_t *proc, struct hk_modex *m)
 	return true;
 }
 
+/* In by_peer: ob1 has deleted it, and does not want to hear of it any more. */
+#define HK_DELETED ((hk_endpoint *)-1)
+
 /* One process being added: what it published, and our end of the wire to it. */
 struct candidate {
 	opal_proc_t *proc;
@@ -279,9 +282,20 @@ static int open_wire(struct candidate *c, struct hk_error *err)
 	if (rc == 0)
 		rc = hk_port_open(spec, PARAMS->rx_buffers, hk_btl.rx_pool,
 				  (int)PARAMS->connect_timeout_ms, &c->wire, err);
-	if (rc == 0)
+	if (rc == 0 && !hk_btl.rx_pool) {
+		hk_btl.rx_owner = c->wire;
 		hk_btl.rx_pool = c->wire->pool;
+	}
 	return rc;
+}
+
+/* Closes a wire that failed; the one that owns the buffers of the others stays to the end. */
+static void drop_wire(struct hk_port *wire)
+{
+	if (wire == hk_btl.rx_owner)
+		hk_btl.pool_owner = wire;
+	else
+		hk_port_close(wire);
 }
 
 /* Opens the wires of all candidates: servers first, then clients, then waits until both ends are
@@ -301,11 +315,7 @@ static void open_wires(struct candidate *list, size_t n)
 			continue;
 		hk_btl_say("no wire to rank %u on %s: %s", list[i].proc->proc_name.vpid,
 			   list[i].m.host, err.text);
-		/* the one that owns the buffers of the others stays to the end */
-		if (list[i].wire->pool == hk_btl.rx_pool && !hk_btl.pool_owner)
-			hk_btl.pool_owner = list[i].wire;
-		else
-			hk_port_close(list[i].wire);
+		drop_wire(list[i].wire);
 		list[i].wire = NULL;
 	}
 }
@@ -327,7 +337,12 @@ static hk_endpoint *make_endpoint(const struct candidate *c)
 	};
 
 	memcpy(addr.mac, c->m.mac, sizeof(addr.mac));
-	if (port < 0 || hk_fabric_peer_add(hk_btl.fabric, &addr, &peer, &err) != 0) {
+	if (port < 0) {
+		hk_btl_say("%s", err.text);
+		drop_wire(c->wire);
+		return NULL;
+	}
+	if (hk_fabric_peer_add(hk_btl.fabric, &addr, &peer, &err) != 0) {
 		hk_btl_say("%s", err.text);
 		return NULL;
 	}
@@ -345,7 +360,7 @@ static hk_endpoint *find_endpoint(const opal_proc_t *proc)
 	hk_peer p = hk_engine_peer_find(hk_fabric_engine(hk_btl.fabric),
 					endpoint_of(proc->proc_name));
 
-	return p == HK_PEER_NONE ? NULL : hk_btl.by_peer[p];
+	return p == HK_PEER_NONE || hk_btl.by_peer[p] == HK_DELETED ? NULL : hk_btl.by_peer[p];
 }
 
 static bool wanted(const opal_proc_t *proc)
@@ -405,7 +420,8 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 		if (!ep || hk_btl.by_peer[ep->peer] != ep)
 			continue;
 		hk_btl_pay_owed(true);
-		hk_btl.by_peer[ep->peer] = NULL;
+		hk_btl_disown(ep);
+		hk_btl.by_peer[ep->peer] = HK_DELETED;
 		opal_list_remove_item(&hk_btl.endpoints, &ep->super);
 		OBJ_RELEASE(ep);
 	}
@@ -420,11 +436,12 @@ void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
 
 	(void)arg;
 	(void)why;
-	if (!ep) /* ob1 does not know it any more */
+	if (ep == HK_DELETED)
 		return;
 	snprintf(line, sizeof(line), "hikyaku: %s", text);
 	if (hk_btl.error_cb) /* ob1 prints it and ends the job */
-		hk_btl.error_cb(&hk_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, ep->proc, line);
+		hk_btl.error_cb(&hk_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, ep ? ep->proc : NULL,
+				line); /* NULL: only heard of so far */
 	else
 		hk_btl_say("%s", text);
 }

@@ -256,7 +256,7 @@ int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base
 		rc = send_long(ep, frag, tag);
 	}
 	if (HK_UNLIKELY(rc < 0)) {
-		rc = OPAL_ERR_UNREACH;
+		rc = rc == -ENOBUFS ? OPAL_ERR_OUT_OF_RESOURCE : OPAL_ERR_UNREACH;
 	} else if (HK_UNLIKELY(rc == 1 || hk_fabric_low(hk_btl.fabric))) {
 		owe(frag, ep);
 		rc = OPAL_SUCCESS;
@@ -273,7 +273,7 @@ void hk_btl_pay_owed(bool all)
 {
 	hk_endpoint *ep = hk_btl.owing, *next;
 
-	if (!all && hk_fabric_low(hk_btl.fabric))
+	if (!all && hk_fabric_room(hk_btl.fabric) < HK_WIRE_MAX_FRAGS)
 		return;
 	/* callbacks send, and may owe anew: so the list is taken off first */
 	hk_btl.owing = NULL;
@@ -292,6 +292,20 @@ void hk_btl_pay_owed(bool all)
 	}
 }
 
+/* @ep is about to go: takes it off the list, and what is still owed to it back. */
+void hk_btl_disown(hk_endpoint *ep)
+{
+	hk_endpoint **link = &hk_btl.owing;
+
+	while (*link && *link != ep)
+		link = &(*link)->next_owing;
+	if (*link)
+		*link = ep->next_owing;
+	ep->owing = false;
+	for (hk_frag *frag; (frag = (hk_frag *)opal_list_remove_first(&ep->owed));)
+		frag_put(frag);
+}
+
 int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 		 struct opal_convertor_t *convertor, void *header, size_t header_size,
 		 size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
@@ -303,7 +317,10 @@ int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 	unsigned n = 0;
 
 	hk_btl_lock();
-	if (HK_UNLIKELY(total > btl->btl_eager_limit || hk_fabric_low(hk_btl.fabric)))
+	/* one peer's backlog must not take all buffers: beyond its share, senders wait for it */
+	if (HK_UNLIKELY(total > btl->btl_eager_limit || hk_fabric_low(hk_btl.fabric) ||
+			hk_fabric_backlog(hk_btl.fabric, ep->peer) >
+				mca_btl_hikyaku_component.param.tx_buffers / 4))
 		goto refused;
 	do {
 		size_t part = HK_MIN(left, hk_btl.payload - at);
@@ -326,10 +343,12 @@ int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 
 	int rc = hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, bufs, len, n);
 
-	hk_btl_unlock();
-	if (HK_UNLIKELY(rc < 0 && descriptor))
-		*descriptor = NULL;
-	return rc < 0 ? OPAL_ERR_UNREACH : OPAL_SUCCESS;
+	if (HK_LIKELY(rc >= 0)) {
+		hk_btl_unlock();
+		return OPAL_SUCCESS;
+	}
+	/* the peer is gone: ob1 learns so from hk_btl_send(), without a descriptor it would retry */
+	goto refused;
 
 undo:
 	while (n--)
