@@ -31,6 +31,8 @@ struct end {
 };
 
 static const char *dir;
+static unsigned rx_keep = 512;
+static uint64_t peer_timeout; /* 0: the default */
 
 /* Message @i: its number, then bytes that follow from it. Its length draws on the same numbers at
  * both ends: empty, one frame, or up to four. */
@@ -150,7 +152,11 @@ static void open_end(struct end *e, unsigned self, const char *faults, bool crc)
 	cfg.engine.max_peers = 4;
 	cfg.engine.crc = crc;
 	cfg.tx_buffers = 1024;
-	cfg.rx_keep = 512;
+	cfg.rx_keep = rx_keep;
+	if (peer_timeout) {
+		cfg.engine.peer_timeout = peer_timeout;
+		cfg.engine.keepalive = peer_timeout / 4;
+	}
 	cfg.frame_max = 9216;
 	cfg.lost = on_lost;
 	CHECK_MSG(hk_fabric_open(&cfg, &e->f, &err) == 0, "%s", err.text);
@@ -307,12 +313,56 @@ static void helper_acknowledges_and_keeps(void)
 	in_two_processes(computes, sends_to_it);
 }
 
+/* ---- a full keep ------------------------------------------------------------------------------ */
+
+#define TIMEOUT (300 * HK_MSEC)
+#define FLOOD   600 /* messages: far more than the helper may keep */
+
+static void computes_for_long(struct end *e)
+{
+	struct hk_error err = {""};
+
+	rx_keep = 40; /* less than the first credit, so that some is refused */
+	peer_timeout = TIMEOUT;
+	open_end(e, 1, "", false);
+	CHECK_MSG(hk_fabric_async_start(e->f, 1000, 200, &err) == 0, "%s", err.text);
+	say(e, 'c');
+	poll(NULL, 0, 5 * TIMEOUT / HK_MSEC); /* the computation */
+	CHECK(hk_engine_counters(hk_fabric_engine(e->f))->refused > 0);
+	while (e->got < FLOOD)
+		hk_fabric_progress(e->f); /* on_lost() fails the test */
+	close_end(e);
+}
+
+static void floods_it(struct end *e)
+{
+	uint32_t sent = 0;
+
+	rx_keep = 40; /* less than the first credit, so that some is refused */
+	peer_timeout = TIMEOUT;
+	open_end(e, 2, "", false);
+	hear(e, 'c');
+	while (sent < FLOOD || hk_engine_unacked(hk_fabric_engine(e->f), HK_PEER_NONE) ||
+	       hk_fabric_backlogged(e->f, e->peer)) {
+		if (sent < FLOOD && send_data(e, sent))
+			sent++;
+		hk_fabric_progress(e->f);
+	}
+	close_end(e);
+}
+
+static void nobody_dies_of_a_full_keep(void)
+{
+	in_two_processes(computes_for_long, floods_it);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"in_order_on_a_clean_wire", in_order_on_a_clean_wire},
 		{"in_order_and_intact_under_loss", in_order_and_intact_under_loss},
 		{"helper_acknowledges_and_keeps", helper_acknowledges_and_keeps},
+		{"nobody_dies_of_a_full_keep", nobody_dies_of_a_full_keep},
 	};
 
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
