@@ -65,9 +65,8 @@ void hk_cc_lost(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 	cut(r, r->cwnd - (queue ? r->cwnd / 2 : r->cwnd / 8), now);
 }
 
-void hk_cc_timeout(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+void hk_cc_timeout(struct hk_peer_rec *r, uint64_t now)
 {
-	(void)e;
 	if (!r->cwnd_before)
 		r->cwnd_before = r->cwnd;
 	cut(r, r->cwnd / 2, now);

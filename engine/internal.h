@@ -205,6 +205,6 @@ void hk_cc_start(const struct hk_engine *e, struct hk_peer_rec *r);
 void hk_cc_acked(const struct hk_engine *e, struct hk_peer_rec *r, unsigned packets, uint64_t now);
 void hk_cc_lost(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
 void hk_cc_spurious(struct hk_peer_rec *r);
-void hk_cc_timeout(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
+void hk_cc_timeout(struct hk_peer_rec *r, uint64_t now);
 
 #endif

@@ -103,14 +103,14 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
 
 /* ---- timers -------------------------------------------------------------------------------- */
 
-/* Adds the time just waited in vain, and tells whether it was too much. A wait counts at most
- * twice as long as it was meant to be: if we slept, that is no silence of theirs. */
-static enum hk_verdict judge(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+/* Adds the time just waited in vain, and tells whether it is too much. A wait counts at most twice as
+ * long as it was meant to be: if we slept, that is no silence of theirs. */
+static bool silent_too_long(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
 	uint64_t meant = r->timer_at - r->timer_armed;
 
 	r->silent += HK_MIN(now - r->timer_armed, 2 * meant);
-	return r->silent >= e->cfg.peer_timeout ? HK_VERDICT_SILENT : HK_VERDICT_NONE;
+	return r->silent >= e->cfg.peer_timeout;
 }
 
 static void back_off(struct hk_peer_rec *r)
@@ -141,7 +141,7 @@ static void fire_resend(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now
 	if (s->state == HK_SLOT_FLYING) {
 		hk_loss_mark(e, r, s);
 		e->n.loss_rto++;
-		hk_cc_timeout(e, r, now);
+		hk_cc_timeout(r, now);
 	}
 	back_off(r);
 	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
@@ -173,10 +173,9 @@ static unsigned fire(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, s
 {
 	enum hk_timer kind = r->timer;
 	bool asked = kind == HK_TIMER_RESEND || (kind >= HK_TIMER_CREDIT && r->backoff);
-	enum hk_verdict v = asked ? judge(e, r, now) : HK_VERDICT_NONE;
 
-	if (v != HK_VERDICT_NONE) {
-		hk_peer_end(e, r, HK_PEER_DEAD, v);
+	if (asked && silent_too_long(e, r, now)) {
+		hk_peer_end(e, r, HK_PEER_DEAD, HK_VERDICT_SILENT);
 		return 0;
 	}
 	switch (kind) {

@@ -137,7 +137,6 @@ void hk_peer_learn(struct hk_fabric *f, hk_peer p, const uint8_t mac[6], uint16_
 
 	hk_wire_put_eth(t->eth, mac, f->lane[lane]->port->info.mac);
 	t->lane = lane;
-	t->known = true;
 }
 
 int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_peer *peer,
@@ -196,8 +195,7 @@ static void describe(const struct hk_fabric *f, hk_peer p, enum hk_verdict why, 
 	case HK_VERDICT_STUCK:
 		snprintf(text, len,
 			 "%s answers, but a frame to it never arrives: is the MTU on the way "
-			 "smaller "
-			 "than %zu bytes?",
+			 "smaller than %zu bytes?",
 			 who, frame_used(f));
 		break;
 	case HK_VERDICT_NONE:
@@ -213,7 +211,7 @@ static void free_held_fragments(struct hk_fabric *f)
 
 	while ((n = hk_engine_reap_rx(f->engine, tokens, HK_ARRAY_LEN(tokens))) > 0)
 		for (unsigned i = 0; i < n; i++)
-			rte_pktmbuf_free_seg((struct rte_mbuf *)(uintptr_t)tokens[i]);
+			rte_pktmbuf_free_seg(hk_mbuf_of(tokens[i]));
 }
 
 /* Gives back what is kept for a peer that is lost or gone. */
@@ -308,15 +306,15 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 	if (f->lanes)
 		say_bye(f);
 	hk_rx_drop_kept(f);
-	for (unsigned p = 0; p < f->cfg.engine.max_peers; p++)
+	for (unsigned p = 0; p < f->cfg.engine.max_peers; p++) {
 		hk_rx_forget(f, p);
+		free(f->peer[p].name);
+	}
 	for (unsigned i = f->lanes; i-- > 0;) { /* the first may own the others' buffers */
 		hk_port_close(f->lane[i]->port);
 		free(f->lane[i]);
 	}
 	rte_mempool_free(f->tx_pool);
-	for (unsigned i = 0; i < f->cfg.engine.max_peers; i++)
-		free(f->peer[i].name);
 	free(f->peer);
 	free(f->arena);
 	free(f);

@@ -108,7 +108,7 @@ void hk_fabric_free(struct hk_fabric *f, hk_buf *b);
 
 /* Sends the message that lies in @count buffers (1 to HK_WIRE_MAX_FRAGS), @len[i] bytes in each.
  * Sent now if the peer's window has room (returns 0), otherwise in order when it has (returns 1: a
- * good moment to prepare no more for this peer, see hk_fabric_backlogged()). -ENOTCONN if the
+ * good moment to prepare no more for this peer, see hk_fabric_backlog()). -ENOTCONN if the
  * peer is dead or gone; the buffers are freed all the same. */
 int hk_fabric_sendv(struct hk_fabric *f, hk_peer peer, uint8_t am, hk_buf *const *bufs,
 		    const size_t *len, unsigned count);
@@ -119,10 +119,7 @@ static inline int hk_fabric_send(struct hk_fabric *f, hk_peer peer, uint8_t am, 
 	return hk_fabric_sendv(f, peer, am, &b, &len, 1);
 }
 
-/* True while messages to @peer wait for room in its window. */
-bool hk_fabric_backlogged(const struct hk_fabric *f, hk_peer peer);
-
-/* How many buffers' worth of messages to @peer wait. */
+/* How many buffers of messages to @peer wait for room in its window. */
 unsigned hk_fabric_backlog(const struct hk_fabric *f, hk_peer peer);
 
 /* Buffers left. */

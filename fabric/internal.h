@@ -32,6 +32,12 @@ struct hk_buf_note {
 	uint8_t am, frag, frags;
 };
 
+/* The engine knows a buffer by a token, which is its address: it never comes from outside. */
+static inline struct rte_mbuf *hk_mbuf_of(uint64_t token)
+{
+	return (struct rte_mbuf *)(uintptr_t)token;
+}
+
 static inline struct hk_buf_note *hk_note(hk_buf *b)
 {
 	return rte_mbuf_to_priv(b);
@@ -46,7 +52,6 @@ struct hk_lane { /* a port and what waits for it */
 struct hk_peer_tx {
 	uint8_t eth[HK_ETH_HLEN]; /* framing of every frame to this peer */
 	uint16_t lane;
-	bool known; /* the framing is right: added, or heard */
 	hk_buf *backlog_head, *backlog_tail;
 	unsigned backlog_len;
 	bool departed;         /* said BYE while messages to it waited here: to be told */

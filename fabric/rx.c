@@ -46,13 +46,11 @@ static void deliver(struct hk_fabric *f, hk_peer p, uint8_t am, struct rte_mbuf 
 /* Makes the buffers of a message a list. Returns its first buffer. */
 static struct rte_mbuf *message_pack(const struct hk_rx *rx)
 {
-	struct rte_mbuf *first = (struct rte_mbuf *)(uintptr_t)rx->tokens[0];
+	struct rte_mbuf *first = hk_mbuf_of(rx->tokens[0]);
 
 	for (unsigned i = 0; i < rx->count; i++)
-		*hk_rx_note((struct rte_mbuf *)(uintptr_t)rx->tokens[i]) = (struct hk_rx_note){
-			.frag_next = i + 1u < rx->count
-					     ? (struct rte_mbuf *)(uintptr_t)rx->tokens[i + 1]
-					     : NULL,
+		*hk_rx_note(hk_mbuf_of(rx->tokens[i])) = (struct hk_rx_note){
+			.frag_next = i + 1u < rx->count ? hk_mbuf_of(rx->tokens[i + 1]) : NULL,
 			.peer = rx->peer,
 			.last = rx->last,
 			.am = rx->am,
@@ -125,7 +123,7 @@ void hk_rx_drop_kept(struct hk_fabric *f)
 	}
 }
 
-/* Puts a message that overtook others where it belongs among those that did too. */
+/* Puts a message among those of its peer that wait for their turn, where it belongs. */
 static void early_add(struct hk_fabric *f, const struct hk_rx *rx)
 {
 	struct rte_mbuf **link = &f->peer[rx->peer].early, *m = message_pack(rx);
@@ -134,7 +132,6 @@ static void early_add(struct hk_fabric *f, const struct hk_rx *rx)
 		link = &hk_rx_note(*link)->msg_next;
 	hk_rx_note(m)->msg_next = *link;
 	*link = m;
-	f->n.early++;
 }
 
 /* Everything before @next has arrived: lets those go that waited for it. */
@@ -170,6 +167,7 @@ static unsigned message_in(struct hk_fabric *f, const struct hk_rx *rx, bool kee
 	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
 
 	if (HK_UNLIKELY(!hk_psn_before(rx->last, rx->next))) {
+		f->n.early++;
 		early_add(f, rx);
 		return 0;
 	}
@@ -179,7 +177,7 @@ static unsigned message_in(struct hk_fabric *f, const struct hk_rx *rx, bool kee
 		return early_out(f, rx->peer, rx->next, keep_it);
 	}
 	for (unsigned i = 0; i < rx->count; i++)
-		bufs[i] = (struct rte_mbuf *)(uintptr_t)rx->tokens[i];
+		bufs[i] = hk_mbuf_of(rx->tokens[i]);
 	deliver(f, rx->peer, rx->am, bufs, rx->count);
 	return 1;
 }
@@ -252,18 +250,18 @@ static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsig
 	return n;
 }
 
-/* After frames came: buffers that were acknowledged, room that was made, acks that are due. */
-static void answer(struct hk_fabric *f, bool keep_it)
+/* Buffers that were acknowledged, room that was made, timers and acks that are due, peers that are
+ * lost: these are for the application's thread alone. */
+static void housekeep(struct hk_fabric *f, uint64_t now, bool keep_it)
 {
-	uint64_t now = hk_now(f);
-
 	hk_tx_reap(f);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
-	if (!keep_it) /* a port that is never empty must not hide that a peer is lost */
+	if (!keep_it)
 		hk_fabric_verdicts(f);
 }
 
+/* The ports are empty: nothing waits for us any more. */
 static void idle(struct hk_fabric *f, bool keep_it)
 {
 	uint64_t now = hk_now(f);
@@ -273,12 +271,7 @@ static void idle(struct hk_fabric *f, bool keep_it)
 		f->away = false;
 		hk_engine_away(f->engine, false);
 	}
-	hk_tx_poll(f, now, NULL, 0);
-	hk_tx_reap(f);
-	if (f->backlog != HK_PEER_NONE)
-		hk_tx_backlog(f, now);
-	if (!keep_it)
-		hk_fabric_verdicts(f);
+	housekeep(f, now, keep_it);
 }
 
 /* One round over all ports. With @keep_it messages are kept for later instead of delivered. Bursts
@@ -297,7 +290,7 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 			frames += n;
 			if (n < HK_RX_BURST)
 				break;
-			answer(f, keep_it);
+			housekeep(f, hk_now(f), keep_it);
 			hk_tx_flush(f);
 		}
 	}
@@ -307,7 +300,7 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 		 * buffers, while they are in the cache. */
 		hk_tx_reap(f);
 		if (f->backlog != HK_PEER_NONE || hk_engine_deadline(f->engine) <= f->here_at)
-			answer(f, keep_it);
+			housekeep(f, hk_now(f), keep_it);
 	} else if (++f->idle % HK_IDLE_CLOCK == 0) {
 		idle(f, keep_it);
 	}

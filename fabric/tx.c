@@ -64,11 +64,6 @@ unsigned hk_fabric_backlog(const struct hk_fabric *f, hk_peer p)
 	return f->peer[p].backlog_len;
 }
 
-bool hk_fabric_backlogged(const struct hk_fabric *f, hk_peer p)
-{
-	return f->peer[p].backlog_head != NULL;
-}
-
 /* ---- the port's transmit queue ------------------------------------------------------------- */
 
 static void lane_flush(struct hk_lane *l)
@@ -258,7 +253,7 @@ void hk_tx_reap(struct hk_fabric *f)
 
 	while ((n = hk_engine_reap(f->engine, tokens, HK_ARRAY_LEN(tokens))) > 0) {
 		for (unsigned i = 0; i < n; i++)
-			buf_free(f, (hk_buf *)(uintptr_t)tokens[i]);
+			buf_free(f, hk_mbuf_of(tokens[i]));
 		if (n < HK_ARRAY_LEN(tokens))
 			break;
 	}
@@ -281,7 +276,7 @@ static hk_buf *copy_of(struct hk_fabric *f, const hk_buf *b)
 
 static void resend(struct hk_fabric *f, const struct hk_out *o)
 {
-	hk_buf *b = (hk_buf *)(uintptr_t)o->token;
+	hk_buf *b = hk_mbuf_of(o->token);
 
 	if (HK_LIKELY(rte_mbuf_refcnt_read(b) == 1)) {
 		rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */

@@ -71,7 +71,6 @@ static void engine_config(struct hk_engine_config *c)
 	c->endpoint = hk_btl.endpoint;
 	c->epoch = hk_btl.epoch;
 	c->max_peers = p->max_peers;
-
 	c->window = (uint16_t)p->window;
 	c->window_bytes = p->window_bytes;
 	c->crc = p->crc;
@@ -96,8 +95,8 @@ static void set_limits(void)
 	size_t eager = one * HK_MIN(frames, (size_t)HK_WIRE_MAX_FRAGS);
 
 	hk_btl.payload = one;
-	/* what the user set counts, as far as frames allow */
-	/* fragments of one frame: larger ones (up to 16 frames) were slower, see docs/perf-notes.md */
+	/* What the user set counts, as far as frames allow. Fragments are of one frame: larger ones, up
+	 * to 16 frames, were slower (docs/perf-notes.md). */
 	m->btl_max_send_size = m->btl_max_send_size
 				       ? HK_MIN(m->btl_max_send_size, one * HK_WIRE_MAX_FRAGS)
 				       : one;

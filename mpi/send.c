@@ -190,7 +190,7 @@ mca_btl_base_descriptor_t *hk_btl_prepare_src(struct mca_btl_base_module_t *btl,
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-/* Cuts a long descriptor into frames. The buffers are there: see frag_get(). */
+/* Cuts a long descriptor into frames. The buffers are there: see frag_of_bytes(). */
 static int send_long(hk_endpoint *ep, const hk_frag *frag, mca_btl_base_tag_t tag)
 {
 	hk_buf *bufs[HK_WIRE_MAX_FRAGS];
@@ -281,7 +281,7 @@ void hk_btl_pay_owed(bool all)
 		next = ep->next_owing;
 		size_t n = opal_list_get_size(&ep->owed);
 
-		if (!all && hk_fabric_backlogged(hk_btl.fabric, ep->peer)) {
+		if (!all && hk_fabric_backlog(hk_btl.fabric, ep->peer)) {
 			ep->next_owing = hk_btl.owing;
 			hk_btl.owing = ep;
 			continue;

@@ -296,7 +296,7 @@ static void sends_to_it(struct end *e)
 	open_end(e, 2, "", false);
 	hear(e, 'c');
 	while (sent < KEPT || hk_engine_unacked(hk_fabric_engine(e->f), HK_PEER_NONE) ||
-	       hk_fabric_backlogged(e->f, e->peer)) {
+	       hk_fabric_backlog(e->f, e->peer)) {
 		if (sent < KEPT && send_data(e, sent))
 			sent++;
 		hk_fabric_progress(e->f);
@@ -343,7 +343,7 @@ static void floods_it(struct end *e)
 	open_end(e, 2, "", false);
 	hear(e, 'c');
 	while (sent < FLOOD || hk_engine_unacked(hk_fabric_engine(e->f), HK_PEER_NONE) ||
-	       hk_fabric_backlogged(e->f, e->peer)) {
+	       hk_fabric_backlog(e->f, e->peer)) {
 		if (sent < FLOOD && send_data(e, sent))
 			sent++;
 		hk_fabric_progress(e->f);
