@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/fabric/test_by_hand.c: one fabric, and its peer's frames made by hand.
+ *
+ * For what two honest fabrics cannot be brought to do at will: a driver that keeps what it has
+ * sent, a peer that leaves at a given moment. The wire is a net_ring that leads back to its own
+ * port, without a copy: what the fabric sends the test takes out of the ring, as the very buffer,
+ * before the fabric looks; what the test puts in comes to the fabric.
+ */
+#include "fabric/fabric.h"
+#include "port/port.h"
+#include "tests/unit/hk_test.h"
+
+#include <errno.h>
+#include <time.h>
+
+#define WAIT_MS 30000 /* no test takes a hundredth of it */
+#define KEY     0x48414e44u
+#define SELF    1u
+#define OTHER   2u
+#define EPOCH   100u
+#define AM      7
+#define BUFFERS 256
+#define LEN     200
+
+struct scene {
+	struct hk_port *port;
+	struct hk_fabric *f;
+	hk_peer peer;
+	bool crc;
+	unsigned lost; /* verdicts */
+	enum hk_verdict why;
+	char text[256]; /* of the last */
+};
+
+static void on_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
+{
+	struct scene *s = arg;
+
+	CHECK_EQ(peer, s->peer);
+	s->lost++;
+	s->why = why;
+	snprintf(s->text, sizeof(s->text), "%s", text);
+}
+
+static void scene_open(struct scene *s, bool crc)
+{
+	static unsigned rings;
+	struct hk_eal_config eal = {.memory_mb = 128};
+	struct hk_fabric_config cfg;
+	struct hk_peer_addr addr = {
+		.endpoint = OTHER, .epoch = EPOCH, .frame_max = 2048, .name = "rank 1 on node1"};
+	struct hk_error err = {""};
+	char spec[64];
+
+	memset(s, 0, sizeof(*s));
+	s->crc = crc;
+	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
+	snprintf(spec, sizeof(spec), "vdev:net_ring%u", rings++);
+	CHECK_MSG(hk_port_open(spec, 64, NULL, WAIT_MS, &s->port, &err) == 0, "%s", err.text);
+	hk_fabric_config_default(&cfg);
+	cfg.engine.key = KEY;
+	cfg.engine.endpoint = SELF;
+	cfg.engine.epoch = EPOCH;
+	cfg.engine.max_peers = 4;
+	cfg.engine.crc = crc;
+	cfg.engine.min_rto = cfg.engine.initial_rto = HK_MSEC;
+	cfg.engine.peer_timeout = 10ull * WAIT_MS * HK_MSEC;
+	cfg.engine.keepalive = 0;
+	cfg.tx_buffers = BUFFERS;
+	cfg.frame_max = 2048;
+	cfg.lost = on_lost;
+	cfg.lost_arg = s;
+	CHECK_MSG(hk_fabric_open(&cfg, &s->f, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_fabric_add_port(s->f, s->port, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_fabric_peer_add(s->f, &addr, &s->peer, &err) == 0, "%s", err.text);
+}
+
+/* ---- the other end --------------------------------------------------------------------------- */
+
+/* What the fabric sent last, if anything: the buffer is the test's, as if it were the driver. */
+static struct rte_mbuf *take(struct scene *s, struct hk_frame *f)
+{
+	struct rte_mbuf *m;
+
+	if (hk_port_rx(s->port, 0, &m, 1) == 0)
+		return NULL;
+	enum hk_wire_status st = hk_wire_parse(rte_pktmbuf_mtod(m, void *), m->data_len, s->crc, f);
+
+	CHECK_MSG(st == HK_WIRE_OK, "the fabric sent a frame that does not parse: %s",
+		  hk_wire_status_name(st));
+	return m;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* Waits for the next data frame; acks and the like are let go. */
+static struct rte_mbuf *take_data(struct scene *s, struct hk_frame *f)
+{
+	uint64_t end = now_ms() + WAIT_MS;
+
+	while (now_ms() < end) {
+		struct rte_mbuf *m = take(s, f);
+
+		if (m && f->h.type == HK_WIRE_DATA)
+			return m;
+		if (m)
+			rte_pktmbuf_free_seg(m);
+		else
+			hk_fabric_progress(s->f);
+	}
+	FAIL("waited %d ms for a data frame in vain", WAIT_MS);
+}
+
+/* A frame of the other end, into the ring, and the fabric takes it. */
+static void put(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t ack,
+		uint16_t window)
+{
+	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 2};
+	struct hk_wire_hdr h = {
+		.version = HK_WIRE_VERSION,
+		.type = (uint8_t)type,
+		.len = type == HK_WIRE_ACK ? HK_WIRE_SACK_LEN : 0,
+		.window = window,
+		.key = KEY,
+		.src = OTHER,
+		.dst = SELF,
+		.src_epoch = EPOCH,
+		.dst_epoch = EPOCH,
+		.psn = psn,
+		.ack = ack,
+		.tsval = 1,
+	};
+	struct hk_wire_sack sack = {{0}};
+	struct rte_mbuf *m = rte_pktmbuf_alloc(s->port->pool), *own;
+	struct hk_frame f;
+
+	CHECK(m != NULL);
+	char *at = rte_pktmbuf_append(m, HK_ETH_HLEN + HK_WIRE_HLEN + h.len);
+
+	hk_wire_put_eth(at, s->port->info.mac, mac);
+	hk_wire_put_hdr(at + HK_ETH_HLEN, &h);
+	if (h.len)
+		hk_wire_put_sack(at + HK_ETH_HLEN + HK_WIRE_HLEN, &sack);
+	if (s->crc) {
+		rte_pktmbuf_append(m, HK_WIRE_CRC_LEN);
+		hk_wire_seal(at + HK_ETH_HLEN);
+	}
+	while ((own = take(s, &f))) /* it must not find its own frames */
+		rte_pktmbuf_free_seg(own);
+	CHECK_EQ(hk_port_tx(s->port, 0, &m, 1), 1);
+	hk_fabric_progress(s->f);
+}
+
+static int send_one(struct scene *s, uint8_t first)
+{
+	hk_buf *b = hk_fabric_alloc(s->f);
+
+	CHECK(b != NULL);
+	for (unsigned i = 0; i < LEN; i++)
+		((uint8_t *)hk_buf_data(b))[i] = (uint8_t)(first + i);
+	return hk_fabric_send(s->f, s->peer, AM, b, LEN);
+}
+
+static void is_message(const struct hk_frame *f, uint8_t first)
+{
+	CHECK_EQ(f->payload_len, LEN);
+	for (unsigned i = 0; i < LEN; i++)
+		CHECK_EQ(f->payload[i], (uint8_t)(first + i));
+}
+
+/* All buffers are back. */
+static void nothing_is_left(struct scene *s)
+{
+	struct hk_frame f;
+	struct rte_mbuf *m;
+
+	hk_fabric_progress(s->f);
+	while ((m = take(s, &f)))
+		rte_pktmbuf_free_seg(m);
+	CHECK_EQ(hk_fabric_room(s->f), BUFFERS);
+	CHECK_EQ(hk_fabric_backlog(s->f, s->peer), 0);
+	CHECK_EQ(hk_fabric_close(s->f, 0), 0);
+}
+
+/* ---- resends while the driver holds the buffer --------------------------------------------------- */
+
+/* NICs give buffers back lazily. What such a driver still reads must not change under it, and what
+ * is sent again must be a whole, sealed frame all the same. */
+static void held_buffer_is_copied(bool crc)
+{
+	struct scene s;
+	struct hk_frame f;
+	char before[HK_ETH_HLEN + HK_WIRE_HLEN + LEN + HK_WIRE_CRC_LEN];
+
+	scene_open(&s, crc);
+	CHECK_EQ(send_one(&s, 3), 0);
+	struct rte_mbuf *held = take_data(&s, &f);
+	struct rte_mempool *pool = held->pool;
+	uint32_t psn = f.h.psn;
+
+	CHECK(!(f.h.flags & HK_WIRE_F_RESENT));
+	CHECK_EQ(rte_mbuf_refcnt_read(held), 2);
+	CHECK_CMP(held->data_len, <=, sizeof(before));
+	memcpy(before, rte_pktmbuf_mtod(held, void *), held->data_len);
+	for (int i = 0; i < 2; i++) { /* nobody answers */
+		struct rte_mbuf *again = take_data(&s, &f);
+
+		CHECK_MSG(again != held, "a resend rewrites a buffer that the driver still reads");
+		CHECK(f.h.flags & HK_WIRE_F_RESENT);
+		CHECK_EQ(f.h.psn, psn);
+		is_message(&f, 3);
+		CHECK_EQ(again->data_len, held->data_len);
+		CHECK_EQ(again->pkt_len, held->data_len);
+		CHECK_EQ(rte_mbuf_refcnt_read(again), 1); /* the driver's alone */
+		CHECK(memcmp(before, rte_pktmbuf_mtod(held, void *), held->data_len) == 0);
+		rte_pktmbuf_free_seg(again);
+	}
+	rte_pktmbuf_free_seg(held); /* the driver lets go: from now on no copy is needed */
+	CHECK_MSG(take_data(&s, &f) == held, "a resend copies a buffer that nobody else holds");
+	CHECK(f.h.flags & HK_WIRE_F_RESENT);
+	is_message(&f, 3);
+	/* acknowledged before the driver lets go */
+	put(&s, HK_WIRE_ACK, 0, psn + 1, 64);
+	CHECK_EQ(hk_engine_unacked(hk_fabric_engine(s.f), HK_PEER_NONE), 0);
+	CHECK_EQ(rte_mbuf_refcnt_read(held), 1);
+	CHECK_EQ(rte_mempool_in_use_count(pool), 1);
+	rte_pktmbuf_free_seg(held);
+	CHECK_EQ(rte_mempool_in_use_count(pool), 0);
+	nothing_is_left(&s);
+}
+
+static void held_buffers_are_copied(void)
+{
+	held_buffer_is_copied(false);
+	held_buffer_is_copied(true);
+}
+
+/* ---- a peer that leaves -------------------------------------------------------------------------- */
+
+/* Sends until messages wait here. Returns how many packets were numbered; all are answered, and the
+ * credit is used up, if @answered. */
+static uint32_t fill(struct scene *s, bool answered)
+{
+	struct hk_frame f;
+	struct rte_mbuf *m;
+	uint32_t next = 0;
+
+	for (unsigned i = 0; i < BUFFERS; i++) {
+		int rc = send_one(s, (uint8_t)i);
+
+		CHECK(rc >= 0);
+		while ((m = take(s, &f))) {
+			next = f.h.psn + 1;
+			rte_pktmbuf_free_seg(m);
+		}
+		if (rc == 0)
+			continue;
+		if (!answered)
+			break;
+		put(s, HK_WIRE_ACK, 0, next, 0); /* its edge stands where it stood */
+		while ((m = take(s, &f))) {
+			next = f.h.psn + 1;
+			rte_pktmbuf_free_seg(m);
+		}
+		if (hk_fabric_backlog(s->f, s->peer) &&
+		    hk_engine_unacked(hk_fabric_engine(s->f), s->peer) == 0)
+			break;
+	}
+	CHECK(hk_fabric_backlog(s->f, s->peer) > 0);
+	CHECK_EQ(s->lost, 0);
+	return next;
+}
+
+static void it_left(struct scene *s, uint32_t ack)
+{
+	put(s, HK_WIRE_BYE, 0, ack, 0);
+	for (uint64_t end = now_ms() + WAIT_MS; s->lost == 0 && now_ms() < end;)
+		hk_fabric_progress(s->f);
+	CHECK_MSG(s->lost == 1, "messages waited for a peer that left, and nobody was told");
+	CHECK_EQ(s->why, HK_VERDICT_LEFT);
+	CHECK_MSG(strstr(s->text, "rank 1 on node1 has left"), "the verdict says '%s'", s->text);
+	CHECK_EQ(hk_fabric_backlog(s->f, s->peer), 0);
+	CHECK_EQ(send_one(s, 0), -ENOTCONN);
+	for (int i = 0; i < 100; i++)
+		hk_fabric_progress(s->f);
+	CHECK_MSG(s->lost == 1, "the verdict came %u times", s->lost);
+	nothing_is_left(s);
+}
+
+/* Everything in flight was acknowledged, so the engine has nothing to complain of. */
+static void bye_while_messages_wait(void)
+{
+	struct scene s;
+
+	scene_open(&s, false);
+	uint32_t next = fill(&s, true);
+
+	CHECK_EQ(hk_engine_unacked(hk_fabric_engine(s.f), s.peer), 0);
+	it_left(&s, next);
+}
+
+/* Both complain, and one is heard. */
+static void bye_with_packets_in_flight_too(void)
+{
+	struct scene s;
+
+	scene_open(&s, false);
+	fill(&s, false);
+	CHECK(hk_engine_unacked(hk_fabric_engine(s.f), s.peer) > 0);
+	it_left(&s, 0);
+}
+
+static void bye_that_nobody_regrets(void)
+{
+	struct scene s;
+
+	scene_open(&s, false);
+	put(&s, HK_WIRE_BYE, 0, 0, 0);
+	for (int i = 0; i < 100; i++)
+		hk_fabric_progress(s.f);
+	CHECK_EQ(hk_engine_peer_state(hk_fabric_engine(s.f), s.peer), HK_PEER_LEFT);
+	CHECK_EQ(s.lost, 0);
+	nothing_is_left(&s);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"held_buffers_are_copied", held_buffers_are_copied},
+		{"bye_while_messages_wait", bye_while_messages_wait},
+		{"bye_with_packets_in_flight_too", bye_with_packets_in_flight_too},
+		{"bye_that_nobody_regrets", bye_that_nobody_regrets},
+	};
+
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
