@@ -170,6 +170,13 @@ def test_long_computing_is_not_taken_for_death(run, lab):
     assert_passed(run(lab, command, mca={"btl_hikyaku_peer_timeout_ms": "1000"}), command)
 
 
+@pytest.mark.parametrize("lab", [("veth", 4, 4), ("memif", 4, 1)], ids=lab_id)
+def test_first_contact_in_many_threads(run, lab):
+    """Sixteen ranks, so that with endpoints made in the wrong place some rank locks up each time;
+    with eight it was one run of three."""
+    assert_passed(run(lab, "first_contact", limit=60, watchdog=40), "first_contact")
+
+
 # ---- ranks that go away --------------------------------------------------------------------------
 
 

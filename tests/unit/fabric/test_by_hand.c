@@ -283,7 +283,7 @@ static void it_left(struct scene *s, uint32_t ack)
 	put(s, HK_WIRE_BYE, 0, ack, 0);
 	for (uint64_t end = now_ms() + WAIT_MS; s->lost == 0 && now_ms() < end;)
 		hk_fabric_progress(s->f);
-	CHECK_MSG(s->lost == 1, "messages waited for a peer that left, and nobody was told");
+	CHECK_MSG(s->lost > 0, "messages waited for a peer that left, and nobody was told");
 	CHECK_EQ(s->why, HK_VERDICT_LEFT);
 	CHECK_MSG(strstr(s->text, "rank 1 on node1 has left"), "the verdict says '%s'", s->text);
 	CHECK_EQ(hk_fabric_backlog(s->f, s->peer), 0);
