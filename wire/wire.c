@@ -49,6 +49,18 @@ static inline struct hk_wire_put swap_put(struct hk_wire_put p)
 	return p;
 }
 
+static inline struct hk_wire_get swap_get(struct hk_wire_get g)
+{
+	g.status = SWAP32(g.status);
+	g.region = SWAP32(g.region);
+	g.offset = SWAP64(g.offset);
+	g.len = SWAP64(g.len);
+	g.to_offset = SWAP64(g.to_offset);
+	g.to_region = SWAP32(g.to_region);
+	g.zero = SWAP32(g.zero);
+	return g;
+}
+
 static inline struct hk_wire_sack swap_sack(struct hk_wire_sack s)
 {
 	for (size_t i = 0; i < HK_ARRAY_LEN(s.bits); i++)
@@ -84,6 +96,22 @@ void hk_wire_put_sack(void *dst, const struct hk_wire_sack *s)
 {
 	struct hk_wire_sack w = swap_sack(*s);
 	memcpy(dst, &w, sizeof(w));
+}
+
+void hk_wire_put_get(void *dst, const struct hk_wire_get *g)
+{
+	struct hk_wire_get w = swap_get(*g);
+	memcpy(dst, &w, sizeof(w));
+}
+
+bool hk_wire_parse_get(const void *payload, size_t len, struct hk_wire_get *out)
+{
+	if (len != HK_WIRE_GET_LEN)
+		return false;
+	memcpy(out, payload, sizeof(*out));
+	*out = swap_get(*out);
+	return out->len != 0 && out->to_region != 0 && out->zero == 0 &&
+	       out->status <= HK_WIRE_GET_DENIED;
 }
 
 void hk_wire_put_eth(void *dst, const uint8_t dst_mac[6], const uint8_t src_mac[6])

@@ -98,6 +98,30 @@ struct hk_wire_put {
 _Static_assert(sizeof(struct hk_wire_put) == HK_WIRE_PUT_LEN, "put extension is 16 bytes");
 
 /*
+ * GET and its refusal: the payload of a DATA message with am HK_WIRE_AM_GET, in one frame. Who gets it
+ * writes the asked bytes back by PUT, or answers with the same message and `status` set.
+ */
+struct hk_wire_get {
+	uint32_t status;    /* enum hk_wire_get_status: a request, or the refusal of one */
+	uint32_t region;    /* of the one asked: read from … */
+	uint64_t offset;    /* … here … */
+	uint64_t len;       /* … so many bytes; not 0 */
+	uint64_t to_offset; /* and write them here … */
+	uint32_t to_region; /* … in this region of the one who asks; also names the request */
+	uint32_t zero;      /* must be 0 */
+};
+
+enum hk_wire_get_status {
+	HK_WIRE_GET_REQUEST = 0,
+	HK_WIRE_GET_BUSY = 1,   /* too many at once: ask again */
+	HK_WIRE_GET_DENIED = 2, /* no such region, not for you, not so long */
+};
+
+#define HK_WIRE_AM_GET  255
+#define HK_WIRE_GET_LEN 40
+_Static_assert(sizeof(struct hk_wire_get) == HK_WIRE_GET_LEN, "get message is 40 bytes");
+
+/*
  * ACK: extension of 32 bytes. Bit i of the bitmap (byte i / 8, bit i % 8) says that packet
  * number ack + i has arrived; bit 0 is therefore always clear.
  */
@@ -145,6 +169,10 @@ void hk_wire_put_hdr(void *dst, const struct hk_wire_hdr *h);
 /* The same for the extensions. */
 void hk_wire_put_ext(void *dst, const struct hk_wire_put *p);
 void hk_wire_put_sack(void *dst, const struct hk_wire_sack *s);
+void hk_wire_put_get(void *dst, const struct hk_wire_get *g);
+
+/* Checks and decodes the payload of a HK_WIRE_AM_GET message. */
+bool hk_wire_parse_get(const void *payload, size_t len, struct hk_wire_get *out);
 
 /* Writes the Ethernet header: HK_ETH_HLEN bytes at @dst. */
 void hk_wire_put_eth(void *dst, const uint8_t dst_mac[6], const uint8_t src_mac[6]);
