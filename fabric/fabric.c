@@ -18,6 +18,7 @@ void hk_fabric_config_default(struct hk_fabric_config *cfg)
 	hk_engine_config_default(&cfg->engine);
 	cfg->tx_buffers = 2048;
 	cfg->rx_keep = 2048;
+	cfg->regions = 4096;
 }
 
 /* Bytes of the largest frame we send. */
@@ -92,6 +93,12 @@ int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric
 	f->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / rte_get_tsc_hz());
 	int rc = set_frame(f, cfg->frame_max, err);
 
+	if (rc == 0 && hk_regions_open(f) != 0)
+		rc = hk_error_set(
+			err, -ENOMEM,
+			"no memory for %u regions; fix: lower the number of regions (1 to "
+			"65536) or raise btl_hikyaku_memory",
+			cfg->regions);
 	if (rc) {
 		hk_fabric_close(f, 0);
 		return rc;
@@ -119,6 +126,7 @@ int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_erro
 	if (!l)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", port->info.spec);
 	l->port = port;
+	l->lend = !f->cfg.engine.crc && hk_port_copies_at_tx(port);
 	l->burst = port->info.point_to_point ? HK_TX_BURST_NEAR : HK_TX_BURST;
 	f->lane[f->lanes] = l;
 	return (int)f->lanes++;
@@ -220,6 +228,7 @@ static void forget(struct hk_fabric *f, hk_peer p)
 	hk_tx_backlog_drop(f, p);
 	hk_rx_forget(f, p);
 	hk_tx_reap(f);
+	hk_rma_forget(f, p);
 	free_held_fragments(f);
 }
 
@@ -314,6 +323,7 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 		hk_port_close(f->lane[i]->port);
 		free(f->lane[i]);
 	}
+	hk_regions_close(f);
 	rte_mempool_free(f->tx_pool);
 	free(f->peer);
 	free(f->arena);

@@ -65,6 +65,7 @@ struct hk_fabric_config {
 
 	unsigned tx_buffers; /* frames that may wait to be sent or acknowledged */
 	unsigned rx_keep;    /* frames kept while the application is elsewhere */
+	unsigned regions;    /* of memory that peers reach (rma.h): 1 … 65536 */
 	unsigned frame_max;  /* bytes of the largest frame to use; every port must carry it */
 	hk_lost_fn lost;
 	void *lost_arg;
@@ -131,6 +132,7 @@ bool hk_fabric_low(const struct hk_fabric *f);
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
+/* Every @am but HK_WIRE_AM_GET, which is the fabric's own. */
 void hk_fabric_set_am(struct hk_fabric *f, uint8_t am, hk_am_fn fn, void *arg);
 
 /* Receives, delivers, acknowledges, resends. Returns how many messages were delivered. */
@@ -150,6 +152,10 @@ struct hk_fabric_counters {
 	uint64_t tx_dropped;              /* frames the port did not take; the engine resends */
 	uint64_t no_buffer;               /* hk_fabric_alloc() returned NULL */
 	uint64_t async_polls, async_kept; /* by the helper thread */
+	uint64_t puts, gets, gets_served; /* one-sided operations: rma.h */
+	uint64_t put_bytes, put_bytes_in; /* … sent for the first time; placed here */
+	uint64_t put_refused;             /* frames that failed a check of their region */
+	uint64_t get_refused;             /* requests that did */
 };
 
 const struct hk_fabric_counters *hk_fabric_counters(const struct hk_fabric *f);

@@ -5,6 +5,8 @@
  *   fabric.c   open and close, ports, peers, verdicts
  *   tx.c       buffers out: headers, the port's transmit queue, the backlog
  *   rx.c       progress: frames in, handlers, acks and resends out
+ *   region.c   one-sided: regions, and what peers do to them
+ *   rma.c      one-sided: our own puts and gets
  *   async.c    the helper thread
  */
 #ifndef HK_FABRIC_INTERNAL_H
@@ -12,6 +14,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/lock.h"
+#include "fabric/rma.h"
 #include "port/port.h"
 
 #include <pthread.h>
@@ -24,12 +27,19 @@
 #define HK_TX_BURST_NEAR 4  /* … that copies them in user space: while they are in the cache */
 #define HK_OUT_BURST     16
 
+#define HK_GETS_MAX 64   /* our gets of one peer under way at once */
+#define HK_SERVES   1024 /* gets of others that we serve at once */
+#define HK_LEND_MIN 512  /* puts below this are copied: cheaper than a second mbuf */
+
+enum { HK_ITEM_BUF = 0, HK_ITEM_PUT };
+
 /* What a transmit buffer remembers while it waits; lies in the mbuf's private area. */
 struct hk_buf_note {
-	hk_buf *next; /* in the peer's backlog */
-	uint32_t peer;
-	uint16_t len;
+	struct hk_item item; /* in the peer's backlog */
 	uint8_t am, frag, frags;
+	uint16_t len;
+	uint32_t peer;
+	struct hk_op *op; /* the put of which this is a frame */
 };
 
 /* The engine knows a buffer by a token, which is its address: it never comes from outside. */
@@ -43,8 +53,14 @@ static inline struct hk_buf_note *hk_note(hk_buf *b)
 	return rte_mbuf_to_priv(b);
 }
 
+static inline hk_buf *hk_buf_of(struct hk_item *item)
+{
+	return (hk_buf *)((char *)item - sizeof(struct rte_mbuf));
+}
+
 struct hk_lane { /* a port and what waits for it */
 	struct hk_port *port;
+	bool lend; /* it copies at transmit: frames may point to what is not ours for long */
 	uint16_t waiting, burst;
 	struct rte_mbuf *queue[HK_TX_QUEUE];
 };
@@ -52,8 +68,11 @@ struct hk_lane { /* a port and what waits for it */
 struct hk_peer_tx {
 	uint8_t eth[HK_ETH_HLEN]; /* framing of every frame to this peer */
 	uint16_t lane;
-	hk_buf *backlog_head, *backlog_tail;
+	struct hk_item *backlog_head, *backlog_tail;
 	unsigned backlog_len;
+	struct hk_item *gets_head,
+		*gets_tail; /* gets that wait: HK_GETS_MAX are under way, or no buffer */
+	unsigned gets_out;
 	bool departed;         /* said BYE while messages to it waited here: to be told */
 	uint32_t backlog_next; /* list of peers with a backlog */
 	bool in_backlog;
@@ -77,6 +96,17 @@ static inline struct hk_rx_note *hk_rx_note(struct rte_mbuf *m)
 	return m->buf_addr;
 }
 
+struct hk_region_slot {
+	char *base;
+	uint64_t len, arrived;
+	hk_peer peer; /* whose it is to use, or HK_PEER_NONE */
+	uint16_t generation;
+	uint8_t access;    /* 0: free */
+	uint32_t serving;  /* gets of it under way */
+	struct hk_op *get; /* our get, whose destination it is */
+	uint32_t next_free;
+};
+
 struct hk_fabric {
 	struct hk_engine *engine;
 	struct hk_fabric_config cfg;
@@ -99,6 +129,14 @@ struct hk_fabric {
 		void *arg;
 	} am[256];
 	struct hk_fabric_counters n;
+	/* one-sided */
+	struct rte_mempool *lend_pool; /* mbufs without room, that point to what is lent */
+	struct hk_region_slot *region; /* [cfg.regions] */
+	uint32_t region_free;
+	struct hk_op *serve; /* [HK_SERVES] */
+	struct hk_item *serve_free;
+	struct hk_item *done_head, *done_tail; /* operations to tell of */
+	bool gets_wait;                        /* some peer's */
 	/* the helper thread and what it kept */
 	_Atomic uint32_t app_ticks; /* progress calls; the helper watches it stand still */
 	struct rte_mbuf *kept_head, *kept_tail;
@@ -122,6 +160,14 @@ void hk_tx_flush(struct hk_fabric *f);
 void hk_tx_backlog(struct hk_fabric *f, uint64_t now);
 void hk_tx_backlog_drop(struct hk_fabric *f, hk_peer p);
 void hk_tx_reap(struct hk_fabric *f);
+hk_buf *hk_tx_take(struct hk_fabric *f);
+hk_buf *hk_tx_take_reserved(struct hk_fabric *f);
+bool hk_port_copies_at_tx(const struct hk_port *port);
+void hk_tx_give(struct hk_fabric *f, hk_buf *b);
+int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *bufs,
+		  const size_t *len, unsigned count);
+bool hk_tx_stuck(const struct hk_fabric *f, uint16_t lane);
+void hk_tx_wait(struct hk_fabric *f, hk_peer p, struct hk_item *item);
 void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *answer,
 		uint16_t answer_lane);
 
@@ -129,6 +175,28 @@ void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *a
 unsigned hk_rx_poll(struct hk_fabric *f, bool keep);
 void hk_rx_forget(struct hk_fabric *f, hk_peer p);
 void hk_rx_drop_kept(struct hk_fabric *f);
+
+/* ---- region.c */
+int hk_regions_open(struct hk_fabric *f);
+void hk_regions_close(struct hk_fabric *f);
+struct hk_region_slot *hk_region_find(const struct hk_fabric *f, hk_region r);
+hk_region hk_region_new(struct hk_fabric *f, void *base, size_t len, unsigned access, hk_peer peer,
+			struct hk_op *get);
+void hk_region_end(struct hk_fabric *f, hk_region r);
+void hk_put_in(struct hk_fabric *f, const struct hk_rx *rx);
+void hk_serve_end(struct hk_fabric *f, struct hk_op *op);
+
+/* ---- rma.c */
+bool hk_put_go(struct hk_fabric *f, struct hk_op *op, uint64_t now);
+void hk_put_start(struct hk_fabric *f, struct hk_op *op);
+void hk_put_unqueued(struct hk_fabric *f, struct hk_op *op);
+void hk_put_unlend(struct hk_fabric *f, const struct hk_op *op);
+void hk_put_frame_free(struct hk_fabric *f, hk_buf *b);
+void hk_get_end(struct hk_fabric *f, struct hk_op *op, int status);
+void hk_get_again(struct hk_fabric *f, struct hk_op *op);
+void hk_gets_go(struct hk_fabric *f);
+void hk_rma_forget(struct hk_fabric *f, hk_peer p);
+void hk_rma_tell(struct hk_fabric *f);
 
 /* ---- fabric.c */
 void hk_fabric_verdicts(struct hk_fabric *f);

@@ -81,7 +81,7 @@ static unsigned message_out(struct hk_fabric *f, struct rte_mbuf *m, bool keep_i
 	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
 	struct hk_rx_note note = *hk_rx_note(m);
 
-	if (!keep_it) {
+	if (!keep_it || note.am == HK_WIRE_AM_GET) { /* which the application does not hear of */
 		deliver(f, note.peer, note.am, bufs, message_unpack(m, bufs));
 		return 1;
 	}
@@ -202,7 +202,12 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 		if (HK_UNLIKELY(rx.f.h.type == HK_WIRE_BYE && rx.peer != HK_PEER_NONE))
 			hk_peer_departs(f, rx.peer);
 		break;
-	case HK_RX_PUT: /* nobody can have asked for one: no region was given out */
+	case HK_RX_PUT:
+		hk_put_in(f, &rx);
+		rte_pktmbuf_free_seg(m);
+		return HK_UNLIKELY(f->peer[rx.peer].early != NULL)
+			       ? early_out(f, rx.peer, rx.next, keep_it)
+			       : 0;
 	case HK_RX_DROP:
 		break;
 	}
@@ -255,6 +260,8 @@ static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsig
 static void housekeep(struct hk_fabric *f, uint64_t now, bool keep_it)
 {
 	hk_tx_reap(f);
+	if (HK_UNLIKELY(f->gets_wait))
+		hk_gets_go(f);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
 	if (!keep_it)
@@ -318,6 +325,8 @@ unsigned hk_fabric_progress(struct hk_fabric *f)
 	if (f->gather++ == 0 && HK_UNLIKELY(f->kept_head != NULL))
 		delivered += deliver_kept(f);
 	delivered += hk_rx_poll(f, false);
+	if (HK_UNLIKELY(f->done_head != NULL))
+		hk_rma_tell(f);
 	if (--f->gather == 0)
 		hk_tx_flush(f);
 	hk_biased_leave(&f->lock);

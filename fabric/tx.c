@@ -19,11 +19,10 @@
 /* Below this many free buffers hk_fabric_low() says so. */
 #define HK_LOW_DIVISOR 8
 
-hk_buf *hk_fabric_alloc(struct hk_fabric *f)
+hk_buf *hk_tx_take(struct hk_fabric *f)
 {
 	hk_buf *b = NULL;
 
-	hk_biased_enter(&f->lock);
 	if (HK_UNLIKELY(f->tx_out >= f->cfg.tx_buffers))
 		hk_tx_reap(f); /* acknowledged ones may not have been taken back yet */
 	if (HK_LIKELY(f->tx_out < f->cfg.tx_buffers))
@@ -32,20 +31,38 @@ hk_buf *hk_fabric_alloc(struct hk_fabric *f)
 		f->tx_out++;
 	else
 		f->n.no_buffer++;
-	hk_biased_leave(&f->lock);
 	return b;
 }
 
-static void buf_free(struct hk_fabric *f, hk_buf *b)
+/* Beyond the limit, for the few that must not fail. */
+hk_buf *hk_tx_take_reserved(struct hk_fabric *f)
+{
+	hk_buf *b = rte_pktmbuf_alloc(f->tx_pool);
+
+	if (b)
+		f->tx_out++;
+	return b;
+}
+
+void hk_tx_give(struct hk_fabric *f, hk_buf *b)
 {
 	f->tx_out--;
 	rte_pktmbuf_free_seg(b);
 }
 
+hk_buf *hk_fabric_alloc(struct hk_fabric *f)
+{
+	hk_biased_enter(&f->lock);
+	hk_buf *b = hk_tx_take(f);
+
+	hk_biased_leave(&f->lock);
+	return b;
+}
+
 void hk_fabric_free(struct hk_fabric *f, hk_buf *b)
 {
 	hk_biased_enter(&f->lock);
-	buf_free(f, b);
+	hk_tx_give(f, b);
 	hk_biased_leave(&f->lock);
 }
 
@@ -91,7 +108,7 @@ void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m)
 		lane_flush(l);
 		if (l->waiting == HK_TX_QUEUE) { /* the ring is stuck: it is lost, and resent */
 			f->n.tx_dropped++;
-			rte_pktmbuf_free_seg(m);
+			rte_pktmbuf_free(m);
 			return;
 		}
 	}
@@ -100,7 +117,7 @@ void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m)
 		lane_flush(l);
 }
 
-static bool lane_stuck(const struct hk_fabric *f, uint16_t lane)
+bool hk_tx_stuck(const struct hk_fabric *f, uint16_t lane)
 {
 	return f->lane[lane]->waiting >= HK_TX_QUEUE / 2;
 }
@@ -123,7 +140,7 @@ static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	size_t len = HK_WIRE_DATA_OVERHEAD + note->len;
 
-	if (HK_UNLIKELY(lane_stuck(f, t->lane)) ||
+	if (HK_UNLIKELY(hk_tx_stuck(f, t->lane)) ||
 	    !hk_engine_send(f->engine, p, &pkt, now, frame + HK_ETH_HLEN))
 		return false;
 	memcpy(frame, t->eth, HK_ETH_HLEN);
@@ -137,16 +154,17 @@ static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 	return true;
 }
 
-static void backlog_add(struct hk_fabric *f, hk_peer p, hk_buf *b)
+/* Puts a buffer or an operation to what waits for room in the peer's window. */
+void hk_tx_wait(struct hk_fabric *f, hk_peer p, struct hk_item *item)
 {
 	struct hk_peer_tx *t = &f->peer[p];
 
-	hk_note(b)->next = NULL;
+	item->next = NULL;
 	if (t->backlog_head)
-		hk_note(t->backlog_tail)->next = b;
+		t->backlog_tail->next = item;
 	else
-		t->backlog_head = b;
-	t->backlog_tail = b;
+		t->backlog_head = item;
+	t->backlog_tail = item;
 	t->backlog_len++;
 	f->n.queued++;
 	if (!t->in_backlog) {
@@ -154,6 +172,13 @@ static void backlog_add(struct hk_fabric *f, hk_peer p, hk_buf *b)
 		t->backlog_next = f->backlog;
 		f->backlog = p;
 	}
+}
+
+static bool item_go(struct hk_fabric *f, hk_peer p, struct hk_item *item, uint64_t now)
+{
+	if (item->kind == HK_ITEM_PUT)
+		return hk_put_go(f, (struct hk_op *)item, now);
+	return send_now(f, p, hk_buf_of(item), now);
 }
 
 /* Sends what the windows have room for now. */
@@ -166,12 +191,14 @@ void hk_tx_backlog(struct hk_fabric *f, uint64_t now)
 		struct hk_peer_tx *t = &f->peer[p];
 
 		while (t->backlog_head) {
-			hk_buf *b = t->backlog_head, *next = hk_note(b)->next;
+			struct hk_item *item = t->backlog_head, *next = item->next;
 
-			if (!send_now(f, p, b, now))
+			if (!item_go(f, p, item, now))
 				break;
 			t->backlog_head = next;
 			t->backlog_len--;
+			if (item->kind == HK_ITEM_PUT)
+				hk_put_unqueued(f, (struct hk_op *)item);
 		}
 		if (t->backlog_head) {
 			link = &t->backlog_next;
@@ -188,10 +215,13 @@ void hk_tx_backlog_drop(struct hk_fabric *f, hk_peer p)
 	struct hk_peer_tx *t = &f->peer[p];
 
 	while (t->backlog_head) {
-		hk_buf *b = t->backlog_head;
+		struct hk_item *item = t->backlog_head;
 
-		t->backlog_head = hk_note(b)->next;
-		buf_free(f, b);
+		t->backlog_head = item->next;
+		if (item->kind == HK_ITEM_PUT)
+			hk_put_unqueued(f, (struct hk_op *)item);
+		else
+			hk_tx_give(f, hk_buf_of(item));
 	}
 	t->backlog_len = 0;
 }
@@ -199,16 +229,15 @@ void hk_tx_backlog_drop(struct hk_fabric *f, hk_peer p)
 static int refuse(struct hk_fabric *f, hk_buf *const *bufs, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++)
-		buf_free(f, bufs[i]);
+		hk_tx_give(f, bufs[i]);
 	return -ENOTCONN;
 }
 
-int hk_fabric_sendv(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *bufs,
-		    const size_t *len, unsigned count)
+/* hk_fabric_sendv() for who holds the lock. */
+int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *bufs,
+		  const size_t *len, unsigned count)
 {
 	int rc = 0;
-
-	hk_biased_enter(&f->lock);
 	struct hk_peer_tx *t = &f->peer[p];
 
 	for (unsigned i = 0; i < count; i++) {
@@ -237,9 +266,18 @@ int hk_fabric_sendv(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *b
 			lane_flush(f->lane[t->lane]);
 		rc = i < count;
 		for (; i < count; i++)
-			backlog_add(f, p, bufs[i]);
+			hk_tx_wait(f, p, &hk_note(bufs[i])->item);
 		f->n.am_sent++;
 	}
+	return rc;
+}
+
+int hk_fabric_sendv(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *bufs,
+		    const size_t *len, unsigned count)
+{
+	hk_biased_enter(&f->lock);
+	int rc = hk_tx_message(f, p, am, bufs, len, count);
+
 	hk_biased_leave(&f->lock);
 	return rc;
 }
@@ -252,8 +290,14 @@ void hk_tx_reap(struct hk_fabric *f)
 	unsigned n;
 
 	while ((n = hk_engine_reap(f->engine, tokens, HK_ARRAY_LEN(tokens))) > 0) {
-		for (unsigned i = 0; i < n; i++)
-			buf_free(f, hk_mbuf_of(tokens[i]));
+		for (unsigned i = 0; i < n; i++) {
+			hk_buf *b = hk_mbuf_of(tokens[i]);
+
+			if (HK_UNLIKELY(hk_note(b)->op != NULL))
+				hk_put_frame_free(f, b);
+			else
+				hk_tx_give(f, b);
+		}
 		if (n < HK_ARRAY_LEN(tokens))
 			break;
 	}
@@ -279,7 +323,10 @@ static void resend(struct hk_fabric *f, const struct hk_out *o)
 	hk_buf *b = hk_mbuf_of(o->token);
 
 	if (HK_LIKELY(rte_mbuf_refcnt_read(b) == 1)) {
-		rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
+		for (hk_buf *s = b; s; s = s->next)
+			rte_mbuf_refcnt_set(s, 2); /* the driver's and ours */
+	} else if (b->nb_segs > 1) {
+		return; /* lent: the port copies at once, so it waits in our own queue still */
 	} else {
 		b = copy_of(f, b);
 		if (!b) /* as good as lost once more */

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/rma.c: our own one-sided operations.
+ *
+ * A put is an item in its peer's backlog that makes frames as the window has room: nothing is copied
+ * or allocated ahead. On a port that copies at transmit, a frame is two mbufs: one of ours with the
+ * headers, and one without room that points into the source. Both stay until the frame is
+ * acknowledged, since it may have to be sent again; so the source is the fabric's until then.
+ *
+ * A get is a message to the owner, who answers by a put into a region made for the destination. It is
+ * done when all bytes have arrived.
+ */
+#include "fabric/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- frames of a put ------------------------------------------------------------------------- */
+
+/* Does the driver read what it is given before the call returns, and not after? Wrapped in faults a port
+ * delays frames. */
+bool hk_port_copies_at_tx(const struct hk_port *port)
+{
+	return port->info.tx_multi_seg && !port->faults &&
+	       (strcmp(port->info.driver, "net_memif") == 0 ||
+		strcmp(port->info.driver, "net_af_packet") == 0);
+}
+
+static bool talks(const struct hk_fabric *f, hk_peer p)
+{
+	enum hk_peer_state state = hk_engine_peer_state(f->engine, p);
+
+	return state == HK_PEER_ACTIVE || state == HK_PEER_HEARD;
+}
+
+/* Hangs @len bytes at @from to the headers in @b. */
+static bool lend(struct hk_fabric *f, hk_buf *b, char *from, uint16_t len)
+{
+	struct rte_mbuf *data = rte_mbuf_raw_alloc(f->lend_pool);
+
+	if (HK_UNLIKELY(!data))
+		return false;
+	data->buf_addr = from;
+	data->buf_len = len;
+	data->data_off = 0;
+	data->data_len = len;
+	data->pkt_len = len;
+	rte_mbuf_refcnt_set(data, 2);
+	b->next = data;
+	b->nb_segs = 2;
+	return true;
+}
+
+/* Makes and sends the next frame of @op. False if there is no room. */
+static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
+{
+	const struct hk_peer_tx *t = &f->peer[op->peer];
+	uint16_t len = (uint16_t)HK_MIN(op->len - op->sent, f->frame_payload);
+	struct hk_packet pkt = {.len = HK_WIRE_PUT_LEN + len, .type = HK_WIRE_PUT};
+	size_t bytes = HK_WIRE_PUT_OVERHEAD;
+
+	/* messages need buffers too */
+	if (hk_tx_stuck(f, t->lane) || !hk_engine_room(f->engine, op->peer) || hk_fabric_low(f))
+		return false;
+	hk_buf *b = hk_tx_take(f);
+
+	if (HK_UNLIKELY(!b))
+		return false;
+	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+	char *from = op->base + op->sent;
+
+	pkt.token = (uintptr_t)b;
+	if (HK_UNLIKELY(!hk_engine_send(f->engine, op->peer, &pkt, now, frame + HK_ETH_HLEN))) {
+		hk_tx_give(f, b);
+		return false;
+	}
+	*hk_note(b) = (struct hk_buf_note){.peer = op->peer, .len = len, .op = op};
+	memcpy(frame, t->eth, HK_ETH_HLEN);
+	hk_wire_put_ext(
+		frame + HK_WIRE_DATA_OVERHEAD,
+		&(struct hk_wire_put){.region = op->remote, .offset = op->offset + op->sent});
+	if (!f->lane[t->lane]->lend || len < HK_LEND_MIN || !lend(f, b, from, len)) {
+		memcpy(frame + bytes, from, len);
+		bytes += len;
+		if (HK_UNLIKELY(f->cfg.engine.crc))
+			bytes += hk_wire_seal(frame + HK_ETH_HLEN);
+		b->pkt_len = (uint32_t)bytes;
+	} else {
+		b->pkt_len = (uint32_t)(bytes + len);
+	}
+	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+	b->data_len = (uint16_t)bytes;
+	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
+	op->sent += len;
+	op->flying++;
+	f->n.put_bytes += len;
+	hk_tx_frame(f, t->lane, b);
+	return true;
+}
+
+/* Copies what @b points to into its own room, which is large enough. */
+static void unlend(hk_buf *b)
+{
+	struct rte_mbuf *data = b->next;
+
+	if (!data)
+		return;
+	memcpy(rte_pktmbuf_mtod_offset(b, char *, b->data_len), data->buf_addr, data->data_len);
+	b->data_len = (uint16_t)(b->data_len + data->data_len);
+	b->next = NULL;
+	b->nb_segs = 1;
+	rte_mbuf_refcnt_set(data, 1);
+	rte_pktmbuf_free_seg(data);
+}
+
+static void unlend_if(struct rte_mempool *mp, void *op, void *obj, unsigned i)
+{
+	hk_buf *b = obj;
+
+	(void)mp;
+	(void)i;
+	if (rte_mbuf_refcnt_read(b) > 0 && b->nb_segs > 1 && hk_note(b)->op == op)
+		unlend(b);
+}
+
+/* Makes what is under way of @op independent of its source. Walks all buffers: for rare cases. */
+void hk_put_unlend(struct hk_fabric *f, const struct hk_op *op)
+{
+	rte_mempool_obj_iter(f->tx_pool, unlend_if, (void *)(uintptr_t)op);
+}
+
+/* ---- the end of an operation ------------------------------------------------------------------- */
+
+static void done(struct hk_fabric *f, struct hk_op *op)
+{
+	op->item.next = NULL;
+	if (f->done_head)
+		f->done_tail->next = &op->item;
+	else
+		f->done_head = &op->item;
+	f->done_tail = &op->item;
+}
+
+static void put_end_if_done(struct hk_fabric *f, struct hk_op *op)
+{
+	if (op->flying || op->queued)
+		return;
+	if (op->serves)
+		hk_serve_end(f, op);
+	else
+		done(f, op);
+}
+
+/* A frame of a put is acknowledged, or its peer is gone. */
+void hk_put_frame_free(struct hk_fabric *f, hk_buf *b)
+{
+	struct hk_op *op = hk_note(b)->op;
+
+	if (HK_UNLIKELY(rte_mbuf_refcnt_read(b) > 1))
+		unlend(b); /* a resend of it waits in our queue still: it must not read the source */
+	hk_note(b)->op = NULL;
+	f->tx_out--;
+	rte_pktmbuf_free(b);
+	op->flying--;
+	if (HK_UNLIKELY(!talks(f, op->peer)))
+		op->status = -ENOTCONN;
+	put_end_if_done(f, op);
+}
+
+/* It has left the backlog: all of it is sent, or its peer is gone. */
+void hk_put_unqueued(struct hk_fabric *f, struct hk_op *op)
+{
+	op->queued = false;
+	if (op->sent < op->len)
+		op->status = -ENOTCONN;
+	put_end_if_done(f, op);
+}
+
+/* Calls the application back. Its callbacks issue operations, and these may end at once. */
+void hk_rma_tell(struct hk_fabric *f)
+{
+	while (f->done_head) {
+		struct hk_op *op = (struct hk_op *)f->done_head;
+
+		f->done_head = op->item.next;
+		op->done(op->arg, op->status);
+	}
+}
+
+/* ---- put ----------------------------------------------------------------------------------------- */
+
+/* Sends what there is room for; true if that is all of it. */
+bool hk_put_go(struct hk_fabric *f, struct hk_op *op, uint64_t now)
+{
+	while (op->sent < op->len)
+		if (!put_frame(f, op, now))
+			return false;
+	return true;
+}
+
+void hk_put_start(struct hk_fabric *f, struct hk_op *op)
+{
+	struct hk_peer_tx *t = &f->peer[op->peer];
+
+	op->item.kind = HK_ITEM_PUT;
+	f->gather++;
+	if (t->backlog_head || !hk_put_go(f, op, hk_now(f))) {
+		op->queued = true;
+		hk_tx_wait(f, op->peer, &op->item);
+	}
+	if (--f->gather == 0)
+		hk_tx_flush(f);
+}
+
+int hk_fabric_put(struct hk_fabric *f, hk_peer p, struct hk_op *op, const void *src, size_t len,
+		  hk_region remote, uint64_t offset, hk_done_fn done_fn, void *arg)
+{
+	int rc = -ENOTCONN;
+
+	*op = (struct hk_op){
+		.peer = p,
+		.remote = remote,
+		.base = (char *)(uintptr_t)src,
+		.len = len,
+		.offset = offset,
+		.done = done_fn,
+		.arg = arg,
+	};
+	hk_biased_enter(&f->lock);
+	if (HK_LIKELY(talks(f, p))) {
+		f->n.puts++;
+		hk_put_start(f, op);
+		rc = 0;
+	}
+	hk_biased_leave(&f->lock);
+	return rc;
+}
+
+/* ---- get ----------------------------------------------------------------------------------------- */
+
+static void get_wait(struct hk_fabric *f, struct hk_op *op)
+{
+	struct hk_peer_tx *t = &f->peer[op->peer];
+
+	op->item.next = NULL;
+	if (t->gets_head)
+		t->gets_tail->next = &op->item;
+	else
+		t->gets_head = &op->item;
+	t->gets_tail = &op->item;
+}
+
+static bool get_ask(struct hk_fabric *f, struct hk_op *op)
+{
+	struct hk_peer_tx *t = &f->peer[op->peer];
+	size_t len = HK_WIRE_GET_LEN;
+	hk_buf *b;
+
+	if (t->gets_out >= HK_GETS_MAX)
+		return false;
+	b = hk_tx_take(f);
+	if (!b)
+		return false;
+	hk_wire_put_get(hk_buf_data(b), &(struct hk_wire_get){
+						.region = op->remote,
+						.offset = op->offset,
+						.len = op->len,
+						.to_region = op->local,
+					});
+	/* if the peer has just gone, its verdict ends this operation: see hk_rma_forget() */
+	(void)hk_tx_message(f, op->peer, HK_WIRE_AM_GET, &b, &len, 1);
+	t->gets_out++;
+	return true;
+}
+
+static void peer_gets_go(struct hk_fabric *f, hk_peer p)
+{
+	struct hk_peer_tx *t = &f->peer[p];
+
+	while (t->gets_head) {
+		struct hk_item *item = t->gets_head, *next = item->next;
+
+		if (!get_ask(f, (struct hk_op *)item))
+			break;
+		t->gets_head = next;
+	}
+	f->gets_wait |= t->gets_head != NULL;
+}
+
+/* Asks for what waited. */
+void hk_gets_go(struct hk_fabric *f)
+{
+	f->gets_wait = false;
+	for (hk_peer p = 0; p < f->cfg.engine.max_peers; p++)
+		if (f->peer[p].gets_head)
+			peer_gets_go(f, p);
+}
+
+void hk_get_end(struct hk_fabric *f, struct hk_op *op, int status)
+{
+	struct hk_peer_tx *t = &f->peer[op->peer];
+
+	hk_region_end(f, op->local);
+	op->status = status;
+	t->gets_out--;
+	done(f, op);
+	if (HK_UNLIKELY(t->gets_head != NULL))
+		peer_gets_go(f, op->peer);
+}
+
+/* The owner was busy: later. */
+void hk_get_again(struct hk_fabric *f, struct hk_op *op)
+{
+	f->peer[op->peer].gets_out--;
+	get_wait(f, op);
+	f->gets_wait = true;
+}
+
+int hk_fabric_get(struct hk_fabric *f, hk_peer p, struct hk_op *op, void *dst, size_t len,
+		  hk_region remote, uint64_t offset, hk_done_fn done_fn, void *arg)
+{
+	int rc = -ENOTCONN;
+
+	*op = (struct hk_op){
+		.peer = p,
+		.remote = remote,
+		.base = dst,
+		.len = len,
+		.offset = offset,
+		.done = done_fn,
+		.arg = arg,
+	};
+	hk_biased_enter(&f->lock);
+	if (HK_LIKELY(talks(f, p))) {
+		op->local = hk_region_new(f, dst, len, HK_REGION_WRITE, p, op);
+		rc = op->local == HK_REGION_NONE ? -ENOSPC : 0;
+	}
+	if (rc == 0) {
+		f->n.gets++;
+		if (f->peer[p].gets_head || !get_ask(f, op)) {
+			get_wait(f, op);
+			f->gets_wait = true;
+		}
+	}
+	hk_biased_leave(&f->lock);
+	return rc;
+}
+
+/* The peer is lost or gone: so are our gets of it. (Puts end with their frames and their place in the
+ * backlog.) */
+void hk_rma_forget(struct hk_fabric *f, hk_peer p)
+{
+	struct hk_peer_tx *t = &f->peer[p];
+
+	t->gets_head = NULL; /* they are found by their regions, like those under way */
+	for (unsigned i = 0; i < f->cfg.regions; i++) {
+		struct hk_op *op = f->region[i].access ? f->region[i].get : NULL;
+
+		if (!op || op->peer != p)
+			continue;
+		hk_region_end(f, op->local);
+		op->status = -ENOTCONN;
+		done(f, op);
+	}
+	t->gets_out = 0;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/fabric/test_rma.c: puts and gets between two fabrics of one process, over a real memif.
+ *
+ * One thread drives both ends in turn, so everything happens in an order the test decides. Each test
+ * runs with source memory lent to the driver, with copies (CRC), and with copies over a lossy wire.
+ */
+#include "fabric/rma.h"
+#include "port/port.h"
+#include "tests/unit/hk_test.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define ROUNDS 50000000 /* of progress: no wait takes a thousandth */
+#define AM     7
+#define A      0
+#define B      1
+#define MEMORY (4u << 20)
+
+struct end {
+	struct hk_fabric *f;
+	hk_peer peer;
+	unsigned messages, lost;
+};
+
+static struct end end[2];
+static char dir[64];
+static const char *faults;
+static bool crc;
+static uint64_t peer_timeout;
+
+static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned n)
+{
+	(void)peer;
+	(void)am;
+	(void)iov;
+	(void)n;
+	((struct end *)arg)->messages++;
+}
+
+static void on_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
+{
+	(void)peer;
+	(void)why;
+	(void)text;
+	((struct end *)arg)->lost++;
+}
+
+static struct hk_port *open_port(uint32_t self)
+{
+	struct hk_error err = {""};
+	struct hk_port *port;
+	char set[128], spec[600];
+	bool server;
+
+	snprintf(set, sizeof(set), "memif:dir=%s", dir);
+	CHECK(hk_port_wire_spec(set, 1, self, 3 - self, spec, sizeof(spec), &server, &err) == 0);
+	strncat(spec, faults, sizeof(spec) - strlen(spec) - 1);
+	CHECK_MSG(hk_port_open(spec, 1024, NULL, 30000, &port, &err) == 0, "%s", err.text);
+	return port;
+}
+
+static void open_fabric(int which, struct hk_port *port)
+{
+	uint32_t self = (uint32_t)which + 1;
+	struct hk_peer_addr addr = {
+		.endpoint = 3 - self, .epoch = 100, .frame_max = 9216, .name = "the other end"};
+	struct hk_fabric_config cfg;
+	struct hk_error err = {""};
+	struct end *e = &end[which];
+
+	CHECK_MSG(hk_port_wait_link(port, 30000, &err) == 0, "%s", err.text);
+	hk_fabric_config_default(&cfg);
+	cfg.engine.key = 1;
+	cfg.engine.endpoint = self;
+	cfg.engine.epoch = 100;
+	cfg.engine.max_peers = 4;
+	cfg.engine.crc = crc;
+	if (peer_timeout)
+		cfg.engine.peer_timeout = peer_timeout;
+	cfg.tx_buffers = 1024;
+	cfg.rx_keep = 512;
+	cfg.regions = 1024;
+	cfg.frame_max = 9216;
+	cfg.lost = on_lost;
+	cfg.lost_arg = e;
+	*e = (struct end){0};
+	CHECK_MSG(hk_fabric_open(&cfg, &e->f, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_fabric_add_port(e->f, port, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_fabric_peer_add(e->f, &addr, &e->peer, &err) == 0, "%s", err.text);
+	hk_fabric_set_am(e->f, AM, on_message, e);
+}
+
+static void open_both(void)
+{
+	struct hk_eal_config eal = {.memory_mb = 256};
+	struct hk_error err = {""};
+
+	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
+	snprintf(dir, sizeof(dir), "/tmp/hk-test-rma-XXXXXX");
+	CHECK(mkdtemp(dir) != NULL);
+	struct hk_port *a = open_port(1), *b = open_port(2);
+
+	open_fabric(A, a);
+	open_fabric(B, b);
+}
+
+static void close_both(void)
+{
+	hk_fabric_close(end[A].f, 0);
+	hk_fabric_close(end[B].f, 0);
+	CHECK(rmdir(dir) == 0);
+}
+
+static void progress(void)
+{
+	hk_fabric_progress(end[A].f);
+	hk_fabric_progress(end[B].f);
+}
+
+/* Drives both ends until @cond. */
+#define UNTIL(cond)                                                                                \
+	do {                                                                                       \
+		int rounds_ = 0;                                                                   \
+		while (!(cond)) {                                                                  \
+			progress();                                                                \
+			CHECK_MSG(rounds_++ < ROUNDS, "waited in vain for: " #cond);               \
+		}                                                                                  \
+	} while (0)
+
+static void done(void *arg, int status)
+{
+	*(int *)arg = status ? status : 1;
+}
+
+static char *memory(uint64_t seed)
+{
+	char *m = mmap(NULL, MEMORY, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct hk_rng r = {seed};
+
+	CHECK(m != MAP_FAILED);
+	for (size_t i = 0; i < MEMORY; i += 8) {
+		uint64_t v = hk_rng_next(&r);
+
+		memcpy(m + i, &v, 8);
+	}
+	return m;
+}
+
+static void message(int from)
+{
+	hk_buf *b = hk_fabric_alloc(end[from].f);
+
+	CHECK(b != NULL);
+	CHECK(hk_fabric_send(end[from].f, end[from].peer, AM, b, 0) >= 0);
+}
+
+static const size_t sizes[] = {1, 7, 511, 512, 9000, 9121, 9122, 9123, 9216, 100000, 3000001};
+
+/* ---- tests --------------------------------------------------------------------------------------- */
+
+static void put_arrives_before_the_message_that_follows(void)
+{
+	char *from = memory(1), *to = memory(2);
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(sizes); i++) {
+		size_t len = sizes[i], at = hk_rng_below(&hk_test_rng, MEMORY - len);
+		hk_region r = hk_fabric_region_add(end[B].f, to, MEMORY, HK_REGION_WRITE,
+						   end[B].peer);
+		unsigned before = end[B].messages;
+		struct hk_op op;
+		int status = 0;
+		char left = at ? to[at - 1] : 0, right = at + len < MEMORY ? to[at + len] : 0;
+
+		CHECK(r != HK_REGION_NONE);
+		CHECK_EQ(hk_fabric_put(end[A].f, end[A].peer, &op, from + at, len, r, at, done,
+				       &status),
+			 0);
+		message(A);
+		UNTIL(end[B].messages > before);
+		CHECK_MSG(memcmp(to + at, from + at, len) == 0, "%zu bytes at %zu", len, at);
+		CHECK(at == 0 || to[at - 1] == left);
+		CHECK(at + len == MEMORY || to[at + len] == right);
+		CHECK_EQ(hk_fabric_region_arrived(end[B].f, r), len);
+		UNTIL(status);
+		CHECK_EQ(status, 1);
+		hk_fabric_region_del(end[B].f, r);
+	}
+	munmap(from, MEMORY);
+	munmap(to, MEMORY);
+}
+
+static void get_brings_what_lies_there(void)
+{
+	char *from = memory(3), *to = memory(4);
+	hk_region r = hk_fabric_region_add(end[B].f, from, MEMORY, HK_REGION_READ, HK_PEER_NONE);
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(sizes); i++) {
+		size_t len = sizes[i], at = hk_rng_below(&hk_test_rng, MEMORY - len);
+		struct hk_op op;
+		int status = 0;
+
+		CHECK_EQ(hk_fabric_get(end[A].f, end[A].peer, &op, to + at, len, r, at, done,
+				       &status),
+			 0);
+		UNTIL(status);
+		CHECK_EQ(status, 1);
+		CHECK_MSG(memcmp(to + at, from + at, len) == 0, "%zu bytes at %zu", len, at);
+	}
+	hk_fabric_region_del(end[B].f, r);
+	munmap(from, MEMORY);
+	munmap(to, MEMORY);
+}
+
+/* More gets than may be under way, puts and messages, both ways at once. */
+static void many_at_once(void)
+{
+	enum { N = 300 };
+	static struct hk_op op[2][N];
+	static int status[2][N];
+	static hk_region r[2];
+	char *mine[2] = {memory(5), memory(6)}, *to[2] = {memory(7), memory(8)};
+	size_t piece = MEMORY / N;
+	unsigned sent[2] = {0};
+
+	memset(status, 0, sizeof(status));
+	for (int e = 0; e < 2; e++)
+		r[e] = hk_fabric_region_add(end[e].f, mine[e], MEMORY, HK_REGION_READ, end[e].peer);
+	for (unsigned i = 0; i < N; i++)
+		for (int e = 0; e < 2; e++) {
+			size_t len = hk_rng_range(&hk_test_rng, 1, piece);
+
+			CHECK_EQ(hk_fabric_get(end[e].f, end[e].peer, &op[e][i], to[e] + i * piece,
+					       len, r[!e], i * piece, done, &status[e][i]),
+				 0);
+			if (i % 3 == 0 && !hk_fabric_low(end[e].f)) {
+				message(e);
+				sent[e]++;
+			}
+			if (i % 16 == 0)
+				progress();
+		}
+	for (unsigned i = 0; i < N; i++)
+		for (int e = 0; e < 2; e++) {
+			UNTIL(status[e][i]);
+			CHECK_EQ(status[e][i], 1);
+			CHECK(memcmp(to[e] + i * piece, mine[!e] + i * piece, op[e][i].len) == 0);
+		}
+	UNTIL(end[A].messages == sent[B] && end[B].messages == sent[A]);
+	for (int e = 0; e < 2; e++) {
+		CHECK_EQ(hk_fabric_counters(end[e].f)->gets_served, N);
+		hk_fabric_region_del(end[e].f, r[e]);
+		munmap(mine[e], MEMORY);
+		munmap(to[e], MEMORY);
+	}
+}
+
+static int get_status(hk_region r, uint64_t offset, size_t len, char *to)
+{
+	struct hk_op op;
+	int status = 0;
+
+	CHECK_EQ(hk_fabric_get(end[A].f, end[A].peer, &op, to, len, r, offset, done, &status), 0);
+	UNTIL(status);
+	return status;
+}
+
+static void refused(hk_region r, uint64_t offset, size_t len, char *from)
+{
+	uint64_t before = hk_fabric_counters(end[B].f)->put_refused;
+	struct hk_op op;
+	int status = 0;
+
+	CHECK_EQ(hk_fabric_put(end[A].f, end[A].peer, &op, from, len, r, offset, done, &status), 0);
+	UNTIL(status);
+	CHECK(hk_fabric_counters(end[B].f)->put_refused > before);
+}
+
+static void what_is_not_allowed_is_refused(void)
+{
+	char *m = memory(9), *mine = memory(10), *copy = memory(9);
+	struct hk_fabric *f = end[B].f;
+	hk_region w = hk_fabric_region_add(f, m, 1000, HK_REGION_WRITE, end[B].peer),
+		  r = hk_fabric_region_add(f, m, 1000, HK_REGION_READ, end[B].peer),
+		  other = hk_fabric_region_add(f, m, 1000, HK_REGION_READ | HK_REGION_WRITE,
+					       end[B].peer + 1),
+		  gone = hk_fabric_region_add(f, m, 1000, HK_REGION_READ | HK_REGION_WRITE,
+					      end[B].peer);
+
+	hk_fabric_region_del(f, gone);
+	hk_fabric_region_del(f, gone); /* a second time: nothing */
+	CHECK_EQ(get_status(w, 0, 10, mine), -EACCES);
+	CHECK_EQ(get_status(r, 991, 10, mine), -EACCES);
+	CHECK_EQ(get_status(r, UINT64_MAX - 4, 10, mine), -EACCES);
+	CHECK_EQ(get_status(other, 0, 10, mine), -EACCES);
+	CHECK_EQ(get_status(gone, 0, 10, mine), -EACCES);
+	CHECK_EQ(get_status(0, 0, 10, mine), -EACCES);
+	CHECK_EQ(get_status(UINT32_MAX, 0, 10, mine), -EACCES);
+	CHECK_EQ(get_status(r, 0, 1000, mine), 1);
+	refused(r, 0, 10, mine);
+	refused(w, 991, 10, mine);
+	refused(w, UINT64_MAX - 4, 10, mine);
+	refused(w, 0, 20000, mine);
+	refused(other, 0, 10, mine);
+	refused(gone, 0, 10, mine);
+	CHECK_EQ(hk_fabric_region_arrived(f, gone), 0);
+	/* of the put that was too long the frames that fit have come: nothing behind them has */
+	CHECK(memcmp(m + 1000, copy + 1000, MEMORY - 1000) == 0);
+	hk_fabric_region_del(f, w);
+	hk_fabric_region_del(f, r);
+	hk_fabric_region_del(f, other);
+	munmap(m, MEMORY);
+	munmap(mine, MEMORY);
+	munmap(copy, MEMORY);
+}
+
+/* The owner takes its memory away while it is read: the reader is told, and nothing touches it. */
+static void memory_is_taken_away_under_a_get(void)
+{
+	char *to = memory(11), *copy = memory(12);
+
+	for (int rounds = 0; rounds < 40; rounds++) {
+		char *from = memory(12);
+		hk_region r = hk_fabric_region_add(end[B].f, from, MEMORY, HK_REGION_READ,
+						   HK_PEER_NONE);
+		struct hk_op op;
+		int status = 0;
+
+		CHECK_EQ(hk_fabric_get(end[A].f, end[A].peer, &op, to, MEMORY, r, 0, done, &status),
+			 0);
+		for (uint64_t i = hk_rng_below(&hk_test_rng, 30); i > 0 && !status; i--)
+			progress();
+		hk_fabric_region_del(end[B].f, r);
+		munmap(from, MEMORY);
+		UNTIL(status);
+		CHECK_MSG(status == -EACCES || (status == 1 && memcmp(to, copy, MEMORY) == 0),
+			  "status %d", status);
+		UNTIL(hk_engine_unacked(hk_fabric_engine(end[B].f), HK_PEER_NONE) == 0);
+	}
+	munmap(copy, MEMORY);
+	munmap(to, MEMORY);
+}
+
+/* The table of regions is full: said at once, and good again when one is gone. */
+static void regions_run_out(void)
+{
+	static hk_region r[1025];
+	char byte = 1, to;
+	struct hk_op op;
+	int status = 0;
+	unsigned n = 0;
+
+	while ((r[n] = hk_fabric_region_add(end[B].f, &byte, 1, HK_REGION_READ, HK_PEER_NONE)))
+		n++;
+	CHECK_EQ(n, 1024);
+	CHECK_EQ(hk_fabric_get(end[B].f, end[B].peer, &op, &to, 1, 1, 0, done, &status), -ENOSPC);
+	while (n)
+		hk_fabric_region_del(end[B].f, r[--n]);
+	CHECK(hk_fabric_region_add(end[B].f, &byte, 1, HK_REGION_READ, HK_PEER_NONE));
+}
+
+static void with_a_peer_that_is_lost_operations_end(void)
+{
+	enum { N = 100 };
+	static struct hk_op op[2 * N];
+	static int status[2 * N];
+	char *m = memory(13);
+
+	memset(status, 0, sizeof(status));
+	for (unsigned i = 0; i < N; i++) {
+		CHECK_EQ(hk_fabric_get(end[A].f, end[A].peer, &op[i], m, 1000, 1 << 16, 0, done,
+				       &status[i]),
+			 0);
+		CHECK_EQ(hk_fabric_put(end[A].f, end[A].peer, &op[N + i], m, MEMORY, 1 << 16, 0,
+				       done, &status[N + i]),
+			 0);
+	}
+	for (unsigned i = 0; !end[A].lost; i++) {
+		hk_fabric_progress(end[A].f); /* B is not driven any more */
+		CHECK(i < UINT32_MAX);
+	}
+	for (unsigned i = 0; i < 2 * N; i++) {
+		for (unsigned k = 0; !status[i]; k++) {
+			hk_fabric_progress(end[A].f);
+			CHECK(k < ROUNDS);
+		}
+		CHECK_EQ(status[i], -ENOTCONN);
+	}
+	CHECK_EQ(hk_fabric_put(end[A].f, end[A].peer, &op[0], m, 1, 1, 0, done, &status[0]),
+		 -ENOTCONN);
+	CHECK_EQ(hk_fabric_get(end[A].f, end[A].peer, &op[0], m, 1, 1, 0, done, &status[0]),
+		 -ENOTCONN);
+	munmap(m, MEMORY);
+}
+
+/* ---- the ways of sending ------------------------------------------------------------------------- */
+
+static void each_way(void (*test)(void))
+{
+	static const struct {
+		const char *faults;
+		bool crc;
+	} way[] = {{"", false},
+		   {"", true},
+		   {";faults=drop=0.02,dup=0.02,reorder=0.02,corrupt=0.01,seed=3", true}};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(way); i++) {
+		faults = way[i].faults;
+		crc = way[i].crc;
+		open_both();
+		test();
+		close_both();
+	}
+}
+
+static void test_put(void)
+{
+	each_way(put_arrives_before_the_message_that_follows);
+}
+
+static void test_get(void)
+{
+	each_way(get_brings_what_lies_there);
+}
+
+static void test_many(void)
+{
+	each_way(many_at_once);
+}
+
+static void test_refused(void)
+{
+	each_way(what_is_not_allowed_is_refused);
+}
+
+static void test_taken_away(void)
+{
+	each_way(memory_is_taken_away_under_a_get);
+}
+
+static void test_full(void)
+{
+	each_way(regions_run_out);
+}
+
+static void test_lost(void)
+{
+	peer_timeout = 300 * HK_MSEC;
+	each_way(with_a_peer_that_is_lost_operations_end);
+	peer_timeout = 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"put", test_put},
+		{"get", test_get},
+		{"many", test_many},
+		{"refused", test_refused},
+		{"taken_away", test_taken_away},
+		{"full", test_full},
+		{"lost", test_lost},
+	};
+
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
