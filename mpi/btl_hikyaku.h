@@ -29,7 +29,7 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/util/proc.h"
 
-#include "fabric/fabric.h"
+#include "fabric/rma.h"
 #include "port/port.h"
 
 #include <pthread.h>
@@ -102,9 +102,10 @@ struct hk_btl_module {
 	struct hk_port *rx_owner;    /* that wire */
 	struct hk_port *pool_owner;  /* … if that wire failed and is in no fabric */
 	uint32_t key, endpoint, epoch;
-	size_t payload;                     /* bytes of one frame */
-	opal_free_list_t frags, long_frags; /* descriptors: see send.c */
-	opal_free_list_t pieces;            /* for messages of several frames: see recv.c */
+	size_t payload;                       /* bytes of one frame */
+	opal_free_list_t frags, long_frags;   /* descriptors: see send.c */
+	opal_free_list_t pieces;              /* for messages of several frames: see recv.c */
+	opal_free_list_t registrations, gets; /* see rma.c */
 	opal_list_t endpoints;
 	hk_endpoint **by_peer; /* [max_peers] */
 	hk_endpoint *owing;    /* endpoints that owe callbacks */
@@ -157,6 +158,19 @@ int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 		 struct opal_convertor_t *convertor, void *header, size_t header_size,
 		 size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
 		 mca_btl_base_descriptor_t **descriptor);
+
+/* ---- rma.c */
+void hk_btl_rma_init(void);
+void hk_btl_rma_fini(void);
+struct mca_btl_base_registration_handle_t *hk_btl_register_mem(struct mca_btl_base_module_t *btl,
+							       hk_endpoint *ep, void *base,
+							       size_t size, uint32_t flags);
+int hk_btl_deregister_mem(struct mca_btl_base_module_t *btl,
+			  struct mca_btl_base_registration_handle_t *handle);
+int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uint64_t from,
+	       struct mca_btl_base_registration_handle_t *local,
+	       struct mca_btl_base_registration_handle_t *remote, size_t size, int flags, int order,
+	       mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
 
 /* ---- recv.c */
 void hk_btl_recv_init(struct hk_fabric *f);

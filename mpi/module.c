@@ -207,6 +207,7 @@ int hk_btl_module_init(struct hk_error *err)
 	set_limits();
 	hk_btl_send_init();
 	hk_btl_recv_init(hk_btl.fabric);
+	hk_btl_rma_init();
 	if (PARAMS->async)
 		rc = hk_fabric_async_start(hk_btl.fabric, PARAMS->async_idle_us,
 					   PARAMS->async_period_us, err);
@@ -473,6 +474,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	OBJ_DESTRUCT(&hk_btl.endpoints);
 	hk_btl_send_fini();
 	hk_btl_recv_fini();
+	hk_btl_rma_fini();
 	free(hk_btl.by_peer);
 	return OPAL_SUCCESS;
 }
@@ -489,6 +491,9 @@ struct hk_btl_module hk_btl = {
 			.btl_prepare_src = hk_btl_prepare_src,
 			.btl_send = hk_btl_send,
 			.btl_sendi = hk_btl_sendi,
+			.btl_get = hk_btl_get,
+			.btl_register_mem = hk_btl_register_mem,
+			.btl_deregister_mem = hk_btl_deregister_mem,
 			.btl_dump = mca_btl_base_dump,
 			.btl_register_error = register_error,
 		},

@@ -70,6 +70,11 @@ static const struct pvar pvars[] = {
 	{"tx_dropped", "Frames the port did not take", FABRIC(tx_dropped)},
 	{"early", "Messages that overtook others, and waited for them", FABRIC(early)},
 	{"no_buffer", "Times all transmit buffers were in use", FABRIC(no_buffer)},
+	{"gets", "Long messages that were got from the sender's memory", FABRIC(gets)},
+	{"gets_served", "Long messages that the receiver got from here", FABRIC(gets_served)},
+	{"put_bytes", "Bytes sent for them", FABRIC(put_bytes)},
+	{"put_refused", "Frames of writes to memory not open to them", FABRIC(put_refused)},
+	{"get_refused", "Requests to read memory not open to them", FABRIC(get_refused)},
 	{"async_kept", "Messages the helper thread took in", FABRIC(async_kept)},
 	{"async_polls", "Rounds of the helper thread", FABRIC(async_polls)},
 };
@@ -206,7 +211,7 @@ int hk_btl_register(void)
 
 	/* above tcp, so that it is preferred where both reach a peer */
 	m->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
-	m->btl_flags = MCA_BTL_FLAGS_SEND;
+	m->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_GET;
 	m->btl_bandwidth = 10000;
 	m->btl_latency = 1;
 	/* 0: made from the frame size when the port is known (module.c) */
