@@ -13,6 +13,7 @@
  *  - logs go to a small buffer, from where errors quote the first line (hk_dpdk_said());
  *  - EAL's threads block every signal, so that the application's handlers run where they did;
  *  - this library and EAL are never unloaded: EAL's interrupt thread outlives a dlclose().
+ * What differs for processes that share memory is in eal_shared.c.
  */
 #include "port/internal.h"
 
@@ -38,8 +39,11 @@
 #define HK_EAL_DEFAULT_MB   256
 #define HK_EAL_MAX_MB       65536
 #define HK_EAL_CPU_LIST_LEN 4096
+#define HK_EAL_SOCKETS      8 /* NUMA nodes whose memory is limited */
 
 static bool eal_started, eal_verbose;
+static enum hk_eal_role eal_role;
+static char eal_shared[64], eal_huge_dir[256]; /* of a primary or secondary, once started */
 static char dpdk_said[200];
 static pthread_mutex_t dpdk_said_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -143,10 +147,15 @@ static void args_split(struct args *a, const char *before, const char *text)
 	free(copy);
 }
 
-/* "0@(0-3,8)": one logical core that may run on each CPU of @set. */
-static void lcore_over(const cpu_set_t *set, char *out, size_t len)
+static unsigned memory_mb(const struct hk_eal_config *cfg)
 {
-	size_t n = (size_t)snprintf(out, len, "0@(");
+	return cfg->memory_mb ? cfg->memory_mb : HK_EAL_DEFAULT_MB;
+}
+
+/* "0@(0-3,8)": logical core 0, which may run on each CPU of @set. */
+static void lcore_over(unsigned lcore, const cpu_set_t *set, char *out, size_t len)
+{
+	size_t n = (size_t)snprintf(out, len, "%u@(", lcore);
 	for (int i = 0; i < CPU_SETSIZE && n < len; i++) {
 		if (!CPU_ISSET(i, set))
 			continue;
@@ -161,17 +170,9 @@ static void lcore_over(const cpu_set_t *set, char *out, size_t len)
 		snprintf(out + n, len - n, ")");
 }
 
-static void build_args(struct args *a, const struct hk_eal_config *cfg, const cpu_set_t *cpus)
+static void args_alone(struct args *a, const struct hk_eal_config *cfg)
 {
-	char text[HK_EAL_CPU_LIST_LEN];
-	unsigned mb = cfg->memory_mb ? cfg->memory_mb : HK_EAL_DEFAULT_MB;
-
-	arg(a, "hikyaku");
-	arg(a, "--lcores");
-	lcore_over(cpus, text, sizeof(text));
-	arg(a, text);
-	arg(a, "--no-telemetry");
-	arg(a, "--iova-mode=va");
+	char text[32];
 	snprintf(text, sizeof(text), "--file-prefix=hk-%d", (int)getpid());
 	arg(a, text);
 	if (cfg->hugepages) {
@@ -180,9 +181,51 @@ static void build_args(struct args *a, const struct hk_eal_config *cfg, const cp
 		arg(a, "--no-huge");
 		arg(a, "--no-shconf"); /* --in-memory is refused with --no-huge */
 	}
-	arg(a, "-m");
-	snprintf(text, sizeof(text), "%u", mb);
+}
+
+/* The memory does not grow once it is there: to grow, DPDK asks every secondary and waits 5 s for one
+ * that is stopped. One file a page size instead of one a page spares descriptors. */
+static void args_shared(struct args *a, const struct hk_eal_config *cfg, unsigned mb,
+			const char *huge_dir)
+{
+	char text[HK_EAL_CPU_LIST_LEN];
+	snprintf(text, sizeof(text), "--file-prefix=%s", cfg->shared);
 	arg(a, text);
+	if (cfg->role == HK_EAL_SECONDARY) {
+		arg(a, "--proc-type=secondary");
+		return;
+	}
+	arg(a, "--proc-type=primary");
+	arg(a, "--single-file-segments");
+	snprintf(text, sizeof(text), "--huge-dir=%s", huge_dir);
+	arg(a, text);
+	size_t n = (size_t)snprintf(text, sizeof(text), "--socket-limit=%u", mb);
+	for (int i = 1; i < HK_EAL_SOCKETS; i++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, ",%u", mb);
+	arg(a, text);
+}
+
+static void build_args(struct args *a, const struct hk_eal_config *cfg, const cpu_set_t *cpus,
+		       const char *huge_dir)
+{
+	char text[HK_EAL_CPU_LIST_LEN];
+	unsigned mb = memory_mb(cfg);
+
+	arg(a, "hikyaku");
+	arg(a, "--lcores");
+	lcore_over(cfg->role == HK_EAL_ALONE ? 0 : cfg->lcore, cpus, text, sizeof(text));
+	arg(a, text);
+	arg(a, "--no-telemetry");
+	arg(a, "--iova-mode=va");
+	if (cfg->role == HK_EAL_ALONE)
+		args_alone(a, cfg);
+	else
+		args_shared(a, cfg, mb, huge_dir);
+	if (cfg->role != HK_EAL_SECONDARY) {
+		arg(a, "-m");
+		snprintf(text, sizeof(text), "%u", mb);
+		arg(a, text);
+	}
 	if (cfg->pci_allow[0])
 		args_split(a, "-a", cfg->pci_allow);
 	else
@@ -201,10 +244,21 @@ static void pin_object(void *symbol)
 		(void)dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, struct hk_error *err)
+static const char *start_fix(const struct hk_eal_config *cfg)
+{
+	if (cfg->role == HK_EAL_SECONDARY)
+		return "run the same program and libraries in all processes of one memory; if an "
+		       "address is taken here, start this process again";
+	if (cfg->role == HK_EAL_PRIMARY || cfg->hugepages)
+		return "reserve huge pages (./hikyaku doctor says how), or run without them";
+	return "lower the memory for buffers, or raise `ulimit -v`";
+}
+
+static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, const char *huge_dir,
+		 struct hk_error *err)
 {
 	struct args a = {.n = 0};
-	build_args(&a, cfg, cpus);
+	build_args(&a, cfg, cpus, huge_dir);
 	/* rte_eal_init() reorders its array of pointers: free what we made, not what it left. */
 	char *mine[HK_EAL_MAX_ARGS + 1], *v[HK_EAL_MAX_ARGS + 1];
 	memcpy(mine, a.v, sizeof(mine));
@@ -231,10 +285,22 @@ static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, struct 
 				    "fix: let one user of DPDK run in a process");
 	const char *said = hk_dpdk_said();
 	return hk_error_set(err, code ? -code : -EINVAL, "DPDK did not start: %s%s%s\nfix: %s",
-			    rte_strerror(code), *said ? ": " : "", said,
-			    cfg->hugepages ? "reserve huge pages (./hikyaku doctor says how), or "
-					     "run without them"
-					   : "lower the memory for buffers, or raise `ulimit -v`");
+			    rte_strerror(code), *said ? ": " : "", said, start_fix(cfg));
+}
+
+static int prepare(const struct hk_eal_config *cfg, char *huge_dir, size_t len,
+		   struct hk_error *err)
+{
+	if (cfg->role == HK_EAL_ALONE)
+		return 0;
+	if (cfg->lcore >= RTE_MAX_LCORE)
+		return hk_error_set(err, -EINVAL,
+				    "logical core %u is out of range: DPDK has 0 to %d\n"
+				    "fix: let fewer processes share one memory",
+				    cfg->lcore, RTE_MAX_LCORE - 1);
+	return cfg->role == HK_EAL_PRIMARY
+		       ? hk_eal_prepare_primary(cfg, memory_mb(cfg), huge_dir, len, err)
+		       : hk_eal_prepare_secondary(cfg, err);
 }
 
 int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
@@ -251,20 +317,30 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 				    "cannot read the CPU affinity of this thread: %s\n"
 				    "fix: machines with more than %d CPUs are not supported",
 				    strerror(errno), CPU_SETSIZE);
-	int rc = cfg->verbose ? 0 : quiet_logs(err);
+	int rc = prepare(cfg, eal_huge_dir, sizeof(eal_huge_dir), err);
+	if (rc == 0)
+		rc = cfg->verbose ? 0 : quiet_logs(err);
 	if (rc)
 		return rc;
 
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = start(cfg, &cpus, err);
+	rc = start(cfg, &cpus, eal_huge_dir, err);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	(void)sched_setaffinity(0, sizeof(cpus), &cpus);
+	if (rc == 0 && cfg->role == HK_EAL_PRIMARY)
+		rc = hk_eal_hide_devices(err);
+	if (rc && cfg->role != HK_EAL_ALONE)
+		hk_eal_remove_own(cfg->shared, eal_huge_dir, cfg->role == HK_EAL_PRIMARY);
 	if (rc)
 		return rc;
 
-	rmdir(rte_eal_get_runtime_dir()); /* made, but nothing lies there */
+	if (cfg->role == HK_EAL_ALONE)
+		rmdir(rte_eal_get_runtime_dir()); /* made, but nothing lies there */
+	else
+		snprintf(eal_shared, sizeof(eal_shared), "%s", cfg->shared);
+	eal_role = cfg->role;
 	pin_object((void *)(uintptr_t)rte_eal_init);
 	pin_object((void *)(uintptr_t)hk_eal_init);
 	eal_started = true;
@@ -275,4 +351,20 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 bool hk_eal_verbose(void)
 {
 	return eal_verbose;
+}
+
+enum hk_eal_role hk_eal_role(void)
+{
+	return eal_role;
+}
+
+bool hk_eal_primary_alive(void)
+{
+	return eal_role != HK_EAL_SECONDARY || hk_eal_locked(eal_shared);
+}
+
+void hk_eal_end(void)
+{
+	if (eal_started && eal_role != HK_EAL_ALONE)
+		hk_eal_remove_own(eal_shared, eal_huge_dir, eal_role == HK_EAL_PRIMARY);
 }

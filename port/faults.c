@@ -87,7 +87,7 @@ static uint64_t now_ns(void)
 
 static struct rte_mbuf *private_copy(struct hk_port *port, struct rte_mbuf *m)
 {
-	return rte_pktmbuf_copy(m, port->pool, 0, UINT32_MAX);
+	return rte_pktmbuf_copy(m, port->pool ? port->pool : m->pool, 0, UINT32_MAX);
 }
 
 static void out_push(struct lane *l, struct rte_mbuf *m)

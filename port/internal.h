@@ -8,6 +8,8 @@
 #include "port/port.h"
 #include "port/spec.h"
 
+#include <sys/types.h>
+
 /* The first error that DPDK logged since hk_dpdk_said_clear(), without its prefix and newline;
  * "" if there was none or if DPDK logs to stderr by itself. Errors quote it, since the reason is
  * often known only to the driver. */
@@ -19,6 +21,27 @@ int64_t hk_now_ms(void);
 
 /* Lets other threads run for about a millisecond, between two looks at a condition. */
 void hk_pause_1ms(void);
+
+/* ---- memory that processes share (port/eal_shared.c) --------------------------------------------- */
+
+enum hk_eal_role hk_eal_role(void);
+
+/* Before rte_eal_init() of a primary: the name, the huge pages and what is left of earlier ones.
+ * Writes the directory for DPDK's files in the hugetlbfs to @huge_dir. */
+int hk_eal_prepare_primary(const struct hk_eal_config *cfg, unsigned memory_mb, char *huge_dir,
+			   size_t len, struct hk_error *err);
+
+/* Before rte_eal_init() of a secondary: the primary lives, is ready and of our version. */
+int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *err);
+
+/* In a secondary: does the primary that it found then still live? */
+bool hk_eal_locked(const char *shared);
+
+/* After it, in a primary. */
+int hk_eal_hide_devices(struct hk_error *err);
+
+/* Removes this process's files; @memory: those of the whole memory. */
+void hk_eal_remove_own(const char *shared, const char *huge_dir, bool memory);
 
 /* ---- kernel interfaces (port/netdev.c) ------------------------------------------------------ */
 
@@ -70,6 +93,22 @@ bool hk_memif_guard_alive(const struct hk_memif_guard *g);
 
 void hk_memif_guard_free(struct hk_memif_guard *g);
 
+/* In a secondary, before its driver uses the memif @device: fetches the rings' memory from the primary
+ * and makes sure that polling never touches a descriptor number of the primary's (see the page on
+ * top of port/memif_shared.c). @ino identifies the memory for the next two. */
+struct hk_memif_memory {
+	dev_t dev;
+	ino_t ino;
+};
+int hk_memif_shared_prepare(const char *spec, const char *device, unsigned queues, int64_t deadline,
+			    struct hk_memif_memory *mem, struct hk_error *err);
+
+/* Has the driver mapped it? */
+bool hk_memif_shared_mapped(const struct hk_memif_memory *mem);
+
+/* Unmaps it: the driver does not. */
+void hk_memif_shared_unmap(const struct hk_memif_memory *mem);
+
 /* Ends the listening socket of the server at @path, which the driver leaves open at close. */
 void hk_memif_unlisten(const char *path);
 
@@ -84,6 +123,16 @@ static inline unsigned hk_log2(unsigned n)
 
 /* ---- a port with its private part ----------------------------------------------------------- */
 
+/* What the primary tells of a port, in shared memory: a memzone for each id, made once, never freed. */
+enum hk_share_state { HK_SHARE_CLOSED, HK_SHARE_UP, HK_SHARE_DOWN };
+
+struct hk_port_share {
+	uint32_t state;      /* enum hk_share_state; atomic */
+	uint32_t generation; /* which port of that id; atomic */
+	char dev_name[64];
+	struct hk_port_info info;
+};
+
 struct hk_port_impl {
 	struct hk_port port; /* first: the handle that callers hold */
 	struct hk_spec spec;
@@ -91,12 +140,24 @@ struct hk_port_impl {
 	bool own_pool, configured, started, is_vdev;
 	bool queues_tested; /* AF_XDP: nobody else has a socket on them */
 	struct hk_memif_guard *guard;
+	struct hk_port_share *share; /* NULL: not shared */
+	bool attached;               /* of a secondary */
+	uint32_t generation;
+	struct hk_memif_memory memory;
 };
+
+/* Tells secondaries of the port, or of a change of its link (port/shared.c). */
+int hk_share_publish(struct hk_port_impl *p, struct hk_error *err);
+void hk_share_state(struct hk_port_impl *p, enum hk_share_state state);
+bool hk_share_link(const struct hk_port_impl *p);
 
 /* ---- steps of hk_port_open() ----------------------------------------------------------------- */
 
 /* Checks the socket's place and writes the device's arguments (port/memif.c). */
 int hk_memif_prepare(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err);
+
+/* Are so many queues safe with these rings and frames? */
+int hk_memif_check_queues(const struct hk_port_impl *p, unsigned queues, struct hk_error *err);
 
 /* Gives a started server's socket the name that clients look for. */
 int hk_memif_publish(const struct hk_spec *s, struct hk_error *err);
@@ -110,5 +171,8 @@ int hk_memif_publish(const struct hk_spec *s, struct hk_error *err);
 /* Makes the port's buffers, or takes @given (port/pool.c). */
 int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
 		 struct hk_error *err);
+
+/* Can the port receive into buffers of @given? */
+int hk_pool_suits(const struct hk_port_impl *p, struct rte_mempool *given, struct hk_error *err);
 
 #endif

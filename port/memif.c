@@ -115,6 +115,24 @@ int hk_memif_prepare(struct hk_port_impl *p, char *args, size_t len, struct hk_e
 	return 0;
 }
 
+/* The driver numbers its buffers with 16 bits, and counts their bytes with 31: beyond either, buffers of
+ * several rings would be the same memory, without a word. */
+int hk_memif_check_queues(const struct hk_port_impl *p, unsigned queues, struct hk_error *err)
+{
+	unsigned ring = p->port.info.rx_ring, frame = p->port.info.frame_max;
+	unsigned by_number = 65536 / (2 * ring);
+	unsigned by_bytes = (unsigned)((1ull << 31) / (2ull * (128 + ring * (16ull + frame))));
+	unsigned most = HK_MIN(by_number, by_bytes);
+	if (queues <= most)
+		return 0;
+	return hk_error_set(
+		err, -ERANGE,
+		"port %s: %u queues are asked for, and net_memif has at most %u with rings "
+		"of %u frames of %u bytes\nfix: let fewer processes share the wire, or "
+		"give it shorter rings (ring=%u) or smaller frames",
+		p->spec.text, queues, most, ring, frame, HK_MAX(ring / 2, 1u));
+}
+
 /* ---- sets of wires --------------------------------------------------------------------------- */
 
 bool hk_port_spec_is_wire_set(const char *spec)

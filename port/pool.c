@@ -35,35 +35,48 @@ static struct rte_mempool *page_pool(const char *name, unsigned n, unsigned cach
 	return NULL;
 }
 
+/* Bytes of a buffer, headroom included. */
+static unsigned buffer_room(const struct hk_port_impl *p)
+{
+	unsigned frame = p->port.info.frame_max;
+	if (p->spec.kind == HK_SPEC_AF_PACKET) {
+		unsigned slot = 2048; /* the driver wants room for a whole slot */
+		while (slot < frame + 128u)
+			slot *= 2;
+		return RTE_PKTMBUF_HEADROOM + slot;
+	}
+	return p->spec.kind == HK_SPEC_AF_XDP ? HK_AF_XDP_ROOM
+					      : RTE_PKTMBUF_HEADROOM + ((frame + 63u) & ~63u);
+}
+
+int hk_pool_suits(const struct hk_port_impl *p, struct rte_mempool *given, struct hk_error *err)
+{
+	const struct hk_port_info *info = &p->port.info;
+	unsigned room = buffer_room(p);
+	if (rte_pktmbuf_data_room_size(given) < room)
+		return hk_error_set(err, -EMSGSIZE,
+				    "port %s: the given buffers hold %u bytes, and %u are "
+				    "needed\nfix: open the port with the largest frames "
+				    "first, or lower its frame size",
+				    info->spec, rte_pktmbuf_data_room_size(given), room);
+	if (p->spec.kind == HK_SPEC_AF_XDP)
+		return hk_error_set(err, -EINVAL,
+				    "port %s: AF_XDP needs buffers of its own\nfix: let "
+				    "the port make its pool",
+				    info->spec);
+	return 0;
+}
+
 int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
 		 struct hk_error *err)
 {
 	struct hk_port_info *info = &p->port.info;
 	bool xdp = p->spec.kind == HK_SPEC_AF_XDP;
-	unsigned room = RTE_PKTMBUF_HEADROOM + ((info->frame_max + 63u) & ~63u);
+	unsigned room = buffer_room(p);
 
-	if (p->spec.kind == HK_SPEC_AF_PACKET) {
-		unsigned slot = 2048; /* the driver wants room for a whole slot */
-		while (slot < info->frame_max + 128u)
-			slot *= 2;
-		room = RTE_PKTMBUF_HEADROOM + slot;
-	} else if (xdp) {
-		room = HK_AF_XDP_ROOM;
-	}
 	if (given) {
-		if (rte_pktmbuf_data_room_size(given) < room)
-			return hk_error_set(err, -EMSGSIZE,
-					    "port %s: the given buffers hold %u bytes, and %u are "
-					    "needed\nfix: open the port with the largest frames "
-					    "first, or lower its frame size",
-					    info->spec, rte_pktmbuf_data_room_size(given), room);
-		if (xdp)
-			return hk_error_set(err, -EINVAL,
-					    "port %s: AF_XDP needs buffers of its own\nfix: let "
-					    "the port make its pool",
-					    info->spec);
 		p->port.pool = given;
-		return 0;
+		return hk_pool_suits(p, given, err);
 	}
 	buffers += xdp ? AF_XDP_IN_RING : 2u * info->rx_ring;
 	char name[RTE_MEMPOOL_NAMESIZE];

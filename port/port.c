@@ -137,7 +137,9 @@ static int probe(struct hk_port_impl *p, struct hk_error *err)
 				    s->text);
 	}
 	hk_dpdk_said_clear();
-	if (p->is_vdev) {
+	if (p->is_vdev && hk_eal_role() == HK_EAL_PRIMARY) {
+		rc = rte_vdev_init(p->dev_name, args); /* for this process alone: port/shared.c */
+	} else if (p->is_vdev) {
 		rc = rte_eal_hotplug_add("vdev", p->dev_name, args);
 	} else if (rte_eth_dev_get_port_by_name(p->dev_name, &p->port.id) != 0) {
 		/* probed by hk_eal_init() if it was allowed, present, and has a driver */
@@ -186,13 +188,32 @@ static int learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk
 	}
 	return 0;
 }
+
+static int check_queues(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+			const struct hk_port_queues *q, struct hk_error *err)
+{
+	struct hk_port_info *info = &p->port.info;
+	unsigned most = HK_MIN(dev->max_rx_queues, dev->max_tx_queues);
+	if (q->count == 0 || q->count > most)
+		return hk_error_set(err, -ERANGE,
+				    "port %s: %u queues are asked for, and %s has 1 to %u\nfix: "
+				    "let fewer processes share the port",
+				    info->spec, q->count, info->driver, most);
+	int rc = p->spec.kind == HK_SPEC_MEMIF ? hk_memif_check_queues(p, q->count, err) : 0;
+	for (unsigned i = 0; rc == 0 && i < q->count; i++)
+		rc = hk_pool_suits(p, q->pool[i], err);
+	info->queues = (uint16_t)q->count;
+	return rc;
+}
+
+/* @q: NULL: one queue, with the port's pool. */
 static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
-		     struct hk_error *err)
+		     const struct hk_port_queues *q, struct hk_error *err)
 {
 	struct hk_port_info *info = &p->port.info;
 	struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_NONE},
 				    .txmode = {.mq_mode = RTE_ETH_MQ_TX_NONE}};
-	uint16_t rx = info->rx_ring, tx = rx;
+	uint16_t rx = info->rx_ring, tx = rx, n = info->queues;
 	bool nic = p->spec.kind == HK_SPEC_PCI;
 	const char *step = "configure";
 
@@ -202,24 +223,25 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 
 	hk_dpdk_said_clear();
-	int rc = rte_eth_dev_configure(p->port.id, 1, 1, &conf);
+	int rc = rte_eth_dev_configure(p->port.id, n, n, &conf);
 	p->configured = rc == 0;
 	if (rc == 0) {
 		step = "size the rings of";
 		rc = rte_eth_dev_adjust_nb_rx_tx_desc(p->port.id, &rx, &tx);
 	}
-	if (rc == 0) {
+	for (uint16_t i = 0; rc == 0 && i < n; i++) {
 		struct rte_eth_rxconf rxq = dev->default_rxconf;
 		rxq.offloads = conf.rxmode.offloads;
 		info->rx_ring = rx;
 		step = "set up the receive queue of";
-		rc = rte_eth_rx_queue_setup(p->port.id, 0, rx, SOCKET_ID_ANY, &rxq, p->port.pool);
+		rc = rte_eth_rx_queue_setup(p->port.id, i, rx, SOCKET_ID_ANY, &rxq,
+					    q ? q->pool[i] : p->port.pool);
 	}
-	if (rc == 0) {
+	for (uint16_t i = 0; rc == 0 && i < n; i++) {
 		struct rte_eth_txconf txq = dev->default_txconf;
 		txq.offloads = conf.txmode.offloads;
 		step = "set up the send queue of";
-		rc = rte_eth_tx_queue_setup(p->port.id, 0, tx, SOCKET_ID_ANY, &txq);
+		rc = rte_eth_tx_queue_setup(p->port.id, i, tx, SOCKET_ID_ANY, &txq);
 	}
 	if (rc == 0)
 		return 0;
@@ -290,19 +312,27 @@ int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_erro
 	return 0;
 }
 
+/* What a caller asks for: one queue with @buffers or @pool, or @queues. */
+struct wanted {
+	const char *spec;
+	unsigned buffers;
+	struct rte_mempool *pool;
+	const struct hk_port_queues *queues;
+};
+
 /* One try. @unbound: it failed because an AF_XDP queue is taken, or cannot be bound yet. @tested: the
  * queues were found free; another test would only be in our own way. */
-static int open_once(const char *spec, unsigned buffers, struct rte_mempool *pool, int64_t deadline,
-		     struct hk_port **port, bool *tested, bool *unbound, struct hk_error *err)
+static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **port, bool *tested,
+		     bool *unbound, struct hk_error *err)
 {
 	struct rte_eth_dev_info dev;
 	struct hk_port_impl *p = calloc(1, sizeof(*p));
 	*port = NULL;
 	if (!p)
-		return hk_error_set(err, -ENOMEM, "no memory for port %s", spec);
+		return hk_error_set(err, -ENOMEM, "no memory for port %s", w->spec);
 
 	p->queues_tested = *tested;
-	int rc = hk_spec_parse(spec, &p->spec, err);
+	int rc = hk_spec_parse(w->spec, &p->spec, err);
 	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
 	if (rc == 0)
 		rc = probe(p, err);
@@ -311,11 +341,12 @@ static int open_once(const char *spec, unsigned buffers, struct rte_mempool *poo
 	if (rc == 0)
 		rc = learn(p, &dev, err);
 	if (rc == 0)
-		rc = hk_pool_make(p, buffers, pool, err);
+		rc = w->queues ? check_queues(p, &dev, w->queues, err)
+			       : hk_pool_make(p, w->buffers, w->pool, err);
 	if (p->spec.kind == HK_SPEC_AF_XDP)
 		hk_xdp_driver_enter(hk_eal_verbose());
 	if (rc == 0)
-		rc = configure(p, &dev, err);
+		rc = configure(p, &dev, w->queues, err);
 	if (p->spec.kind == HK_SPEC_AF_XDP) {
 		hk_xdp_driver_leave();
 		*unbound |= rc != 0 && p->configured;
@@ -331,6 +362,12 @@ static int open_once(const char *spec, unsigned buffers, struct rte_mempool *poo
 		return rc;
 	}
 	describe(p);
+	if (w->queues && hk_share_publish(p, err) != 0) {
+		hk_port_close(&p->port);
+		return -ENOMEM;
+	}
+	if (!(p->spec.kind == HK_SPEC_MEMIF && p->spec.server))
+		hk_share_state(p, HK_SHARE_UP);
 	*port = &p->port;
 	return 0;
 }
@@ -339,19 +376,40 @@ static int open_once(const char *spec, unsigned buffers, struct rte_mempool *poo
  * process or by our own test of the queue, and does not bind the queue anew before. */
 #define UNBIND_WAIT_MS 3000
 
-int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
-		 struct hk_port **port, struct hk_error *err)
+static int open_port(const struct wanted *w, int timeout_ms, struct hk_port **port,
+		     struct hk_error *err)
 {
 	int64_t now = hk_now_ms(), deadline = now + timeout_ms;
 	int64_t unbind_by = now + HK_MIN(timeout_ms, UNBIND_WAIT_MS);
 
+	*port = NULL;
+	if (hk_eal_role() == HK_EAL_SECONDARY)
+		return hk_error_set(
+			err, -EPERM,
+			"port %s: a secondary process does not open ports\nfix: open it "
+			"in the primary process, and attach to it here",
+			w->spec);
 	for (bool tested = false;;) {
 		bool unbound = false;
-		int rc = open_once(spec, buffers, pool, deadline, port, &tested, &unbound, err);
+		int rc = open_once(w, deadline, port, &tested, &unbound, err);
 		if (rc == 0 || !unbound || hk_now_ms() >= unbind_by)
 			return rc;
 		hk_pause_1ms();
 	}
+}
+
+int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
+		 struct hk_port **port, struct hk_error *err)
+{
+	const struct wanted w = {.spec = spec, .buffers = buffers, .pool = pool};
+	return open_port(&w, timeout_ms, port, err);
+}
+
+int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int timeout_ms,
+			struct hk_port **port, struct hk_error *err)
+{
+	const struct wanted w = {.spec = spec, .queues = q};
+	return open_port(&w, timeout_ms, port, err);
 }
 
 /* Stops and removes the device. The memif driver says goodbye on a socket whose other end may have
@@ -367,7 +425,9 @@ static void remove_device(struct hk_port_impl *p)
 	if (p->started)
 		(void)rte_eth_dev_stop(p->port.id);
 	(void)rte_eth_dev_close(p->port.id);
-	if (p->is_vdev)
+	if (p->is_vdev && hk_eal_role() == HK_EAL_PRIMARY)
+		(void)rte_vdev_uninit(p->dev_name);
+	else if (p->is_vdev)
 		(void)rte_eal_hotplug_remove("vdev", p->dev_name);
 	if (!sigismember(&pending, SIGPIPE))
 		(void)sigtimedwait(&pipe_signal, NULL, &at_once);
@@ -379,6 +439,7 @@ void hk_port_close(struct hk_port *port)
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
 	if (!p)
 		return;
+	hk_share_state(p, HK_SHARE_CLOSED);
 	bool memif_server = p->spec.kind == HK_SPEC_MEMIF && p->spec.server;
 	hk_faults_detach(port);
 	if (memif_server && p->dev_name[0])
@@ -414,9 +475,12 @@ static bool driver_link(const struct hk_port *port)
 bool hk_port_link(struct hk_port *port)
 {
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
-	if (p->guard)
-		return hk_memif_guard_alive(p->guard);
-	return driver_link(port) && guard_link(p, NULL) == 0;
+	if (p->attached)
+		return hk_share_link(p);
+	bool up = p->guard ? hk_memif_guard_alive(p->guard)
+			   : driver_link(port) && guard_link(p, NULL) == 0;
+	hk_share_state(p, up ? HK_SHARE_UP : HK_SHARE_DOWN);
+	return up;
 }
 
 int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err)
@@ -425,7 +489,7 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
 	int64_t deadline = hk_now_ms() + timeout_ms;
 	bool memif = p->spec.kind == HK_SPEC_MEMIF;
 
-	while (!p->guard && !driver_link(port)) {
+	while (p->attached ? !hk_share_link(p) : !p->guard && !driver_link(port)) {
 		if (hk_now_ms() >= deadline)
 			return hk_error_set(err, -ETIMEDOUT, "port %s: %s within %d ms\nfix: %s",
 					    port->info.spec,
@@ -436,5 +500,10 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
 						  : "check the cable and the switch, or the peer");
 		hk_pause_1ms();
 	}
-	return guard_link(p, err);
+	if (p->attached)
+		return 0;
+	int rc = guard_link(p, err);
+	if (rc == 0)
+		hk_share_state(p, HK_SHARE_UP);
+	return rc;
 }

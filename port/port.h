@@ -23,7 +23,14 @@
  * what it has sent only when it needs room. docs/ports.md says what each driver does.
  *
  * Threads: a queue belongs to one thread at a time; opening and closing are for one thread. After
- * open, nothing here allocates or locks. Faults copy frames, from the port's own pool.
+ * open, nothing here allocates or locks. Faults copy frames, from the port's own pool or, on a port
+ * with a pool for each queue, from the frame's.
+ *
+ * Processes: a port can be shared. One process, DPDK's *primary*, opens it with many queues
+ * (hk_port_open_queues()); others, the *secondaries*, attach to it (hk_port_attach()) and use queues
+ * that the primary leaves to them. All of one memory trust each other: it is mapped by all of them,
+ * and DPDK's own structures and locks lie in it. What each may rely on when another dies stands at
+ * the functions.
  */
 #ifndef HK_PORT_H
 #define HK_PORT_H
@@ -36,18 +43,55 @@
 
 /* ---- DPDK itself --------------------------------------------------------------------------- */
 
+enum hk_eal_role {
+	HK_EAL_ALONE,    /* nothing shared, nothing left in the file system */
+	HK_EAL_PRIMARY,  /* makes memory, in huge pages, that others may share; owns the ports */
+	HK_EAL_SECONDARY /* uses a primary's memory, and queues of its ports */
+};
+
 struct hk_eal_config {
-	unsigned memory_mb;     /* for buffers; 0: 256 */
-	bool hugepages;         /* false: ordinary memory (no set-up by an administrator needed) */
-	char pci_allow[208];    /* PCI devices to probe, separated by spaces; "": no PCI */
+	enum hk_eal_role role;
+	const char *shared;   /* of both who share: the memory's name, [A-Za-z0-9_.-], at most 63 */
+	const char *huge_dir; /* primary: a directory in a hugetlbfs; NULL: find one */
+	unsigned lcore;       /* DPDK's logical core, one for each process of a memory: below
+				 * RTE_MAX_LCORE (128). Pools keep a cache for each. */
+	unsigned memory_mb;   /* for buffers, rings and pools; 0: 256. Of a primary: all there is */
+	bool hugepages;       /* alone: false: ordinary memory (no set-up by an administrator) */
+	char pci_allow[208];  /* PCI devices to probe, separated by spaces; "": no PCI */
 	const char *extra_args; /* appended, split at spaces; may be NULL */
 	bool verbose;           /* let DPDK log to stderr */
 };
 
 /* Starts DPDK in this process, once; later calls return 0 and change nothing. The calling
- * thread's CPU affinity, which rte_eal_init() changes, is restored. Nothing is left in the file
- * system. Returns 0 or a negative errno with a sentence in @err. */
+ * thread's CPU affinity, which rte_eal_init() changes, is restored. Alone, nothing is left in the file
+ * system. Returns 0 or a negative errno with a sentence in @err.
+ *
+ * A primary first removes what a dead one of its name left (hk_eal_remove_stale()); what it makes
+ * itself lies in DPDK's runtime directory and in the hugetlbfs until hk_eal_end(). Codes: -EADDRINUSE
+ * another primary of that name lives; -ENODEV no hugetlbfs; -EACCES no permission there; -ENOMEM
+ * too few free huge pages. Let one process start at a time under one name.
+ *
+ * A secondary waits at most 5 s for a primary that is just starting. Codes: -ENOENT no primary lives;
+ * -EACCES another user's; -EPROTONOSUPPORT one of another DPDK version; -ETIMEDOUT one that does
+ * not finish its start. It must not be killed meanwhile if that can be avoided: DPDK takes
+ * locks in the shared memory, and one that dies with its holder stops all processes that want it. */
 int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err);
+
+/* Before the end of a primary or secondary, after its ports are closed or detached: removes this
+ * process's files (a primary's are all files of the memory; living secondaries keep what they have
+ * mapped). No call of this header but hk_port_link() may follow. Does nothing in a process that is alone
+ * or has not started DPDK. */
+void hk_eal_end(void);
+
+/* Removes what a dead primary named @shared, and its secondaries, left in DPDK's runtime directory
+ * and in the hugetlbfs at @huge_dir (NULL: in each that is mounted). Secondaries that still live are
+ * not harmed: files vanish, memory stays until they end. Needs no hk_eal_init(). Returns 0, also if
+ * there is nothing; -EBUSY if the primary lives; else a negative errno, with the file in @err. */
+int hk_eal_remove_stale(const char *shared, const char *huge_dir, struct hk_error *err);
+
+/* Does the primary of this process's memory live? True in the primary and in a process that is
+ * alone. Makes system calls. */
+bool hk_eal_primary_alive(void);
 
 /* Puts into @cfg what the port @spec needs of DPDK: its PCI address and huge pages for pci:…,
  * nothing for the others. -EINVAL with a sentence if the spec does not parse. */
@@ -71,8 +115,8 @@ struct hk_port_info {
 };
 
 struct hk_port {
-	uint16_t id; /* DPDK's */
-	struct rte_mempool *pool;
+	uint16_t id;              /* DPDK's */
+	struct rte_mempool *pool; /* NULL where each queue has its own */
 	struct hk_faults *faults; /* NULL on a healthy port */
 	struct hk_port_info info;
 	/* counted here, since not every driver counts; tx_full: frames refused for want of room */
@@ -95,13 +139,78 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
 void hk_port_close(struct hk_port *port);
 
 /* Is the link up (a memif: is the peer connected)? Slow path: it may make a system call. By the
- * thread that polls the port. */
+ * thread that polls the port. Of an attached port: what the primary saw when it last asked (so a primary
+ * asks now and then), and false once the primary is dead or has closed the port. */
 bool hk_port_link(struct hk_port *port);
 
 /* Waits at most @timeout_ms for the link. hk_port_open() has done so itself, except for the server
  * end of a memif, whose peer may come later (open all servers, then all clients, then wait):
  * that end must be waited for before its first rx or tx. */
 int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err);
+
+/* ---- ports that processes share ------------------------------------------------------------- */
+
+struct hk_port_queues {
+	unsigned count;            /* pairs */
+	struct rte_mempool **pool; /* [count]: from where each receive queue takes its buffers */
+};
+
+/* Opens the port as hk_port_open() does, with several queue pairs. The pools stay the caller's, and
+ * may serve several queues. Rings are as long as the spec says, or as the kind's default. More
+ * queues than the driver has is -ERANGE, and the error names the limit; of memif, that is 255, and less
+ * with long rings or large frames. In a primary the port can be attached to from the time when its
+ * link is up: when this returns, or for the server end of a memif when hk_port_wait_link() does.
+ * On a memif, what is sent on queue i arrives on queue i of the other end.
+ *
+ * Before hk_port_close(), each secondary must have detached or be dead: the driver frees queues that
+ * they poll. That secondaries live does not slow opening and closing, nor do they need to answer. */
+int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int timeout_ms,
+			struct hk_port **port, struct hk_error *err);
+
+/* Do the queues of this port's driver work in secondaries? *@why, a text for people that lasts, says
+ * on what the answer rests. Known by driver, not tried: trying can crash. */
+bool hk_port_shares_queues(const struct hk_port *port, const char **why);
+
+/* In a secondary: uses the port that the primary opened as DPDK's @id. Waits at most @timeout_ms until
+ * its link is up and its queues can be used here. If the spec has faults, frames sent here meet them:
+ * each process wraps what it sends, with the queue's own generator, and hk_faults_attach() and _detach()
+ * on an attached port concern this process alone. Codes: -ENOTSUP the driver's queues do not work in
+ * secondaries (the reason is in the text); -ETIMEDOUT no such port, or it is not up; -EPIPE the
+ * primary has died; -EPERM this process is no secondary.
+ *
+ * The caller may rely on this, on a memif:
+ *  - Everything that polling needs is mapped and checked when this returns; rx and tx make no system
+ *    call and talk to nobody.
+ *  - The peer leaves, the primary dies: nothing is unmapped in this process, rx brings no more, tx
+ *    soon takes no more, hk_port_link() turns false. (Two secondaries whose primaries are both
+ *    dead can still exchange frames.)
+ *  - This process is killed: its queues can be used by another that attaches later. Frames that were
+ *    being sent are lost; of those that were being received the next user may see a burst again,
+ *    or torn: it should discard what is there when it starts.
+ * After the primary's death only rx, tx, hk_port_link() and hk_port_detach() are allowed. */
+int hk_port_attach(uint16_t id, int timeout_ms, struct hk_port **port, struct hk_error *err);
+
+/* Gives the queues back: polls nothing any more, and forgets the port. NULL is allowed. */
+void hk_port_detach(struct hk_port *port);
+
+/* ---- pools that processes share ------------------------------------------------------------- */
+
+/* Makes a pool of @count buffers for frames of at most @frame_max bytes, whose name (at most 20
+ * characters) is unique in the memory; its maker alone may reset and free it. Beside the buffers it
+ * takes about 1 MB for the caches of all logical cores. */
+int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct rte_mempool **pool,
+		   struct hk_error *err);
+
+/* In a secondary: the pool that the primary made under @name. */
+int hk_pool_find(const char *name, struct rte_mempool **pool, struct hk_error *err);
+
+/* By its maker: every buffer is free again and as new, whoever had it, and the caches of all
+ * logical cores are empty. For pools whose user has died: nobody may use the pool meanwhile, nor a
+ * buffer of it afterwards, and no device may hold one (memif holds none; a NIC's rings do). What
+ * the dead user wrote over the pool's own structures is mended: the truth lies in this process. */
+int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err);
+
+void hk_pool_free(struct rte_mempool *pool); /* NULL is allowed */
 
 /* The faulty halves of rx and tx, out of line (port/faults.c). */
 uint16_t hk_faults_rx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/pool_shared.c: pools of buffers by name, used by several processes and survived by their maker.
+ *
+ * A pool lies in shared memory: its description, a ring of free buffers, and for each logical core a
+ * cache of some. When a user dies, the buffers that it held are lost, its cache keeps others, and
+ * if it died inside the ring, everybody who comes next waits for it without end. So the maker keeps, in
+ * memory of its own, where each buffer lies and what description and ring looked like; a reset
+ * writes all of that anew and needs nothing that the dead could have spoilt.
+ */
+#include "port/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include <rte_errno.h>
+#include <rte_mempool.h>
+#include <rte_ring.h>
+
+#define POOL_CACHE    256
+#define POOL_NAME_MAX 20
+#define POOL_OPS      "ring_mp_mc" /* what hk_pool_reset() knows how to make anew */
+#define PUT_BURST     64u
+
+/* What the maker remembers of a pool. */
+struct own_pool {
+	struct own_pool *next;
+	struct rte_mempool *mp;
+	struct rte_mempool description;
+	struct rte_pktmbuf_pool_private private;
+	struct rte_ring ring;
+	uint32_t cache_size, cache_flush;
+	unsigned count;
+	void *buffer[];
+};
+
+static struct own_pool *own_pools; /* pools are made by one thread */
+
+static int bad_name(const char *name, struct hk_error *err)
+{
+	if (name && *name && strlen(name) <= POOL_NAME_MAX)
+		return 0;
+	return hk_error_set(err, -EINVAL,
+			    "'%.40s' is no name for a pool\nfix: give 1 to %d characters",
+			    name ? name : "", POOL_NAME_MAX);
+}
+
+/* rte_mempool_obj_iter()'s callback. */
+static void note_buffer(struct rte_mempool *mp, void *arg, void *buffer, unsigned i)
+{
+	struct own_pool *own = arg;
+	(void)mp;
+	own->buffer[i] = buffer;
+}
+
+int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct rte_mempool **pool,
+		   struct hk_error *err)
+{
+	unsigned room = RTE_PKTMBUF_HEADROOM + ((frame_max + 63u) & ~63u);
+	struct own_pool *own;
+	*pool = NULL;
+	int rc = bad_name(name, err);
+	if (rc)
+		return rc;
+	if (room > UINT16_MAX || count < 2 || count > UINT32_MAX / 1024)
+		return hk_error_set(err, -EINVAL,
+				    "pool %s: %u buffers for frames of %u bytes are out of range\n"
+				    "fix: take at least 2, of at most 65000 bytes",
+				    name, count, frame_max);
+	size_t bytes = sizeof(*own) + count * sizeof(own->buffer[0]);
+	void *at = NULL; /* as aligned as DPDK's structures */
+	own = posix_memalign(&at, RTE_CACHE_LINE_SIZE, bytes) ? NULL : at;
+	struct rte_mempool *mp = own ? rte_pktmbuf_pool_create_by_ops(
+					       name, count, HK_MIN((unsigned)POOL_CACHE, count / 2),
+					       0, (uint16_t)room, SOCKET_ID_ANY, POOL_OPS)
+				     : NULL;
+	if (!mp) {
+		rc = own && rte_errno == EEXIST ? -EEXIST : -ENOMEM;
+		free(own);
+		if (rc == -EEXIST)
+			return hk_error_set(err, rc,
+					    "there is a pool %s already\nfix: use another "
+					    "name",
+					    name);
+		return hk_error_set(err, rc,
+				    "no memory for the pool %s of %u buffers of %u bytes (%u MB)\n"
+				    "fix: give DPDK more memory, or take fewer buffers",
+				    name, count, room,
+				    (unsigned)(((uint64_t)count * (room + 256)) >> 20) + 1);
+	}
+	own->mp = mp;
+	own->count = rte_mempool_obj_iter(mp, note_buffer, own);
+	own->description = *mp;
+	memcpy(&own->private, rte_mempool_get_priv(mp), sizeof(own->private));
+	own->ring = *(struct rte_ring *)mp->pool_data;
+	own->cache_size = mp->local_cache[0].size;
+	own->cache_flush = mp->local_cache[0].flushthresh;
+	own->next = own_pools;
+	own_pools = own;
+	*pool = mp;
+	return 0;
+}
+
+static struct own_pool **find_own(const struct rte_mempool *mp)
+{
+	struct own_pool **at = &own_pools;
+	while (*at && (*at)->mp != mp)
+		at = &(*at)->next;
+	return at;
+}
+
+int hk_pool_find(const char *name, struct rte_mempool **pool, struct hk_error *err)
+{
+	*pool = NULL;
+	int rc = bad_name(name, err);
+	if (rc)
+		return rc;
+	struct rte_mempool *mp = rte_mempool_lookup(name);
+	if (!mp)
+		return hk_error_set(err, -ENOENT,
+				    "the shared memory has no pool %s\nfix: make it in the primary "
+				    "process first",
+				    name);
+	/* The pool names its functions by their number in a table that each process fills itself. */
+	if (mp->ops_index < 0 || (unsigned)mp->ops_index >= rte_mempool_ops_table.num_ops ||
+	    strcmp(rte_mempool_get_ops(mp->ops_index)->name, POOL_OPS) != 0)
+		return hk_error_set(
+			err, -EPROTO,
+			"the pool %s does not work in this process: DPDK's drivers were "
+			"loaded in another order\nfix: use the same DPDK in all processes",
+			name);
+	*pool = mp;
+	return 0;
+}
+
+int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err)
+{
+	struct own_pool *own = *find_own(pool);
+	if (!own)
+		return hk_error_set(err, -EPERM,
+				    "a pool that another process made cannot be reset here\n"
+				    "fix: reset it where hk_pool_create() was called");
+	struct rte_mempool *mp = own->mp;
+	*mp = own->description;
+	memcpy(rte_mempool_get_priv(mp), &own->private, sizeof(own->private));
+	memcpy(mp->pool_data, &own->ring, sizeof(own->ring));
+	rte_ring_reset(mp->pool_data);
+	for (unsigned i = 0; i < RTE_MAX_LCORE; i++) {
+		mp->local_cache[i].size = own->cache_size;
+		mp->local_cache[i].flushthresh = own->cache_flush;
+		mp->local_cache[i].len = 0;
+	}
+
+	for (unsigned i = 0; i < own->count; i++) {
+		struct rte_mempool_objhdr *hdr =
+			(struct rte_mempool_objhdr *)((uint8_t *)own->buffer[i] - sizeof(*hdr));
+		hdr->mp = mp;
+		STAILQ_NEXT(hdr, next) =
+			i + 1 < own->count
+				? (struct rte_mempool_objhdr *)((uint8_t *)own->buffer[i + 1] -
+								sizeof(*hdr))
+				: NULL;
+		rte_pktmbuf_init(mp, NULL, own->buffer[i], i);
+	}
+	for (unsigned i = 0; i < own->count; i += PUT_BURST) {
+		unsigned n = HK_MIN(PUT_BURST, own->count - i);
+		if (rte_mempool_ops_enqueue_bulk(mp, &own->buffer[i], n) != 0)
+			return hk_error_set(err, -EPROTO,
+					    "the pool %s takes only %u of its %u buffers back\n"
+					    "fix: somebody still uses it; make another",
+					    mp->name, i, own->count);
+	}
+	return 0;
+}
+
+void hk_pool_free(struct rte_mempool *pool)
+{
+	struct own_pool **at = find_own(pool), *own = *at;
+	if (!pool || !own)
+		return;
+	*at = own->next;
+	rte_mempool_free(pool);
+	free(own);
+}
