@@ -41,7 +41,7 @@
 struct region_msg {
 	char port_name[64];
 	uint16_t idx;
-	uint32_t size;
+	uint64_t size;
 };
 
 /* A ring, as the memif protocol defines it. */
@@ -54,7 +54,7 @@ struct ring_head {
 	uint16_t flags;
 };
 
-static int fetch(const char *device, int64_t deadline, int *fd, uint32_t *size)
+static int fetch(const char *device, int64_t deadline, int *fd, uint64_t *size)
 {
 	struct rte_mp_msg msg;
 	struct rte_mp_reply replies = {0};
@@ -114,7 +114,7 @@ int hk_memif_shared_prepare(const char *spec, const char *device, unsigned queue
 			    struct hk_memif_memory *mem, struct hk_error *err)
 {
 	struct stat st;
-	uint32_t size = 0;
+	uint64_t size = 0;
 	int fd, rc = fetch(device, deadline, &fd, &size);
 	if (rc == 0 && (fstat(fd, &st) != 0 || (uint64_t)st.st_size < size))
 		rc = -EPROTO;
