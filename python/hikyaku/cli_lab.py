@@ -4,6 +4,7 @@
 import json
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -11,6 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from .lab.topology import DEFAULT_MTU
+
+if TYPE_CHECKING:
+    from .lab.kill import Killed
 
 lab_option = click.option(
     "--lab",
@@ -48,25 +52,40 @@ def lab() -> None:
     "veth: a kernel wire, used through AF_XDP.",
 )
 @click.option(
-    "--ranks-per-node", default=1, show_default=True, help="Data ports of each node (veth)."
+    "--ranks-per-node",
+    default=1,
+    show_default=True,
+    help="Ranks that a node takes; on veth each has a port of its own.",
 )
 @click.option("--mtu", default=DEFAULT_MTU, show_default=True, help="MTU of the kernel's wires.")
+@click.option(
+    "--huge",
+    default=0,
+    show_default=True,
+    metavar="MB",
+    help="Huge pages (of 2 MB) for each node, in MB; 0: none.",
+)
 @lab_option
-def lab_up(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str) -> None:
+def lab_up(nodes: int, wire: str, ranks_per_node: int, mtu: int, huge: int, name: str) -> None:
     """Bring a lab up.
 
     Each node is a network namespace with its own host name and cores. TCP gets a wire of its own
     (tcp0) of the same kind and MTU in every lab, so that both can be measured without a trace of
     the other.
 
+    Ranks that share a port, by a daemon on each node, need huge pages. --huge adds them to what the
+    machine has reserved, and 'lab down' takes exactly these away again. Programs on a node find
+    them by HIKYAKU_HUGE_DIR, and its daemons by HIKYAKU_RUNDIR.
+
     \b
     Examples:
       hikyaku lab up --nodes 2 --wire memif
       hikyaku lab up --nodes 4 --wire veth --ranks-per-node 2
+      hikyaku lab up --nodes 2 --ranks-per-node 4 --huge 512
     """
     from .lab import Lab
 
-    made = Lab.up(nodes, wire, ranks_per_node, mtu, name)
+    made = Lab.up(nodes, wire, ranks_per_node, mtu, name, huge)
     names = ", ".join(n.name for n in made.topology.nodes)
     click.echo(f"lab '{name}' is up: {names}; wire {wire}")
     click.echo("try: hikyaku lab mpirun -np 2 hostname")
@@ -98,7 +117,8 @@ def lab_status(name: str, as_json: bool) -> None:
         click.echo(json.dumps(status, indent=1))
         return
     console = Console()
-    table = Table(title=f"lab '{name}': wire {status['wire']}, MTU {status['mtu']}")
+    huge = f", {status['huge_mb']} MB of huge pages a node" if status["huge_mb"] else ""
+    table = Table(title=f"lab '{name}': wire {status['wire']}, MTU {status['mtu']}{huge}")
     for column in ("node", "cores", "link", "state", "MAC", "XDP program"):
         table.add_column(column)
     for node in status["nodes"]:
@@ -169,7 +189,7 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
       hikyaku lab mpirun -np 4 --map-by slot -x OMP_NUM_THREADS=1 ./solver input.txt
       hikyaku lab mpirun -np 2 --mca btl_base_verbose 100 ./ring
     """
-    from .lab import Lab
+    from .lab import Job, Lab
     from .lab.openmpi import take_lab_options
 
     flags, rest = take_lab_options(list(arguments))
@@ -177,6 +197,108 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
         click.echo(ctx.get_help())
         return
     name = flags.lab or os.environ.get("HIKYAKU_LAB") or "default"
-    result = Lab.find(name).mpirun_arguments(rest, tcp=flags.tcp, capture=False)
+    result = Lab.find(name).launch(Job(rest, tcp=flags.tcp, capture=False))
     code = result.returncode
     sys.exit(code if code >= 0 else 128 - code)
+
+
+# ---- faults on purpose ---------------------------------------------------------------------------
+
+
+@lab.group("kill")
+def lab_kill() -> None:
+    """Break something in a lab, to see what the others make of it.
+
+    Only what lives in the lab's own namespaces is ever killed.
+
+    \b
+    Examples:
+      hikyaku lab kill rank 1                 SIGKILL to rank 1 of the running job
+      hikyaku lab kill daemon node0           SIGKILL to hikyakud on node0
+      hikyaku lab kill wire node1 --seconds 2     unplug node1 for two seconds
+    """
+
+
+def _tell(killed: "Killed") -> None:
+    click.echo(f"killed process {killed.pid} on {killed.node}: {killed.what}")
+
+
+@lab_kill.command("rank")
+@click.argument("number", type=click.IntRange(min=0))
+@click.option("--run", metavar="ID", help="Of which run, if several are under way.")
+@lab_option
+def lab_kill_rank(number: int, run: str | None, name: str) -> None:
+    """SIGKILL rank NUMBER of the job that runs in the lab.
+
+    The rank is the process that Open MPI's daemon started, with what it started itself; a daemon
+    that a rank has started is not part of it. Of programs that spawn others, it is a rank of
+    the first one.
+
+    \b
+    Example, in two terminals:
+      hikyaku lab mpirun -np 4 ./solver
+      hikyaku lab kill rank 3
+    """
+    from .lab import Lab, kill
+
+    _tell(kill.kill_rank(Lab.find(name).topology, number, run))
+
+
+@lab_kill.command("daemon")
+@click.argument("node")
+@click.option("--name", "daemon", metavar="NAME", help="Which, if several run on the node.")
+@lab_option
+def lab_kill_daemon(node: str, daemon: str | None, name: str) -> None:
+    """SIGKILL hikyakud on NODE.
+
+    It is found by the lock that it holds in the node's run directory (HIKYAKU_RUNDIR). A job's
+    daemon is called job-KEY-NODE there, an administrator's 'default'.
+
+    \b
+    Examples:
+      hikyaku lab kill daemon node0
+      hikyaku lab kill daemon node0 --name default
+    """
+    from .lab import Lab, kill
+
+    found = Lab.find(name)
+    _tell(kill.kill_daemon(found.node(node), found.node_directory(node) / "run", daemon))
+
+
+@lab_kill.command("wire")
+@click.argument("node")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0),
+    help="For how long; waits, then brings the wire back. Without it, the wire stays down.",
+)
+@click.option("--link", metavar="LINK", help="This link alone, as tcp0.  [default: all hk* links]")
+@lab_option
+def lab_kill_wire(node: str, seconds: float | None, link: str | None, name: str) -> None:
+    """Unplug NODE: take its data links down (veth).
+
+    Frames to and from the node are lost meanwhile, and nobody is told. Ctrl-C brings the wire back
+    early. A memif wire is memory that two processes share and has no link; --link tcp0 unplugs
+    TCP in labs of both kinds.
+
+    \b
+    Examples:
+      hikyaku lab kill wire node1 --seconds 2
+      hikyaku lab kill wire node1
+      hikyaku lab exec node1 ip link set hk0 up
+    """
+    from .lab import Lab, kill
+
+    found = Lab.find(name)
+    place = found.node(node)
+    links = kill.wire_links(found.topology, place, link)
+    what = ", ".join(links)
+    if seconds is None:
+        kill.set_links(place, links, up=False)
+        click.echo(f"{node}: {what} down; to bring it back:")
+        for each in links:
+            click.echo(f"  hikyaku lab exec --lab {name} {node} ip link set {each} up")
+        return
+    click.echo(f"{node}: {what} down for {seconds:g} s")
+    kill.cut_wire(place, links, seconds)
+    click.echo(f"{node}: {what} up")

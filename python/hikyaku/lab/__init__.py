@@ -21,14 +21,15 @@ from pathlib import Path
 from .. import process
 from ..checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
 from ..errors import HikyakuError
-from . import network, run, topology
+from . import huge, network, run, topology
 from .lock import locked_directory
-from .run import RunResult
-from .topology import DEFAULT_MTU, MAX_NODES, WIRES, Topology
+from .run import Job, RunResult
+from .topology import DEFAULT_MTU, MAX_NODES, WIRES, Node, Topology
 
 __all__ = [
     "MAX_NODES",
     "WIRES",
+    "Job",
     "Lab",
     "RunResult",
     "all_names",
@@ -51,6 +52,12 @@ def _directory(name: str) -> Path:
     return STATE_DIR / "labs" / name
 
 
+def _node_directory(netns: str) -> Path:
+    """What is a node's own: its run directory, DPDK's, its huge pages. Outside of the lab's
+    directory, since paths of sockets in it must be short."""
+    return STATE_DIR / "n" / netns.removeprefix(CHECKOUT_ID)
+
+
 def all_names() -> list[str]:
     """Labs of this checkout that have a directory, up or left over."""
     base = STATE_DIR / "labs"
@@ -66,7 +73,7 @@ def _locked() -> Iterator[None]:
         try:
             yield
         finally:
-            for empty in (STATE_DIR / "labs", STATE_DIR):
+            for empty in (STATE_DIR / "n", STATE_DIR / "labs", STATE_DIR):
                 with suppress(OSError):  # not empty: other labs are up
                     empty.rmdir()
 
@@ -89,18 +96,22 @@ class Lab:
         ranks_per_node: int = 1,
         mtu: int = DEFAULT_MTU,
         name: str = "default",
+        huge_mb: int = 0,
     ) -> "Lab":
+        """@huge_mb: for each node."""
         network.require_root()
         check(nodes, wire, ranks_per_node, mtu, name)
+        huge.check(huge_mb)
         with _locked():
-            if (_directory(name) / "lab.json").exists() or network.namespaces(lab_id(name) + "-"):
+            if _directory(name).exists() or network.namespaces(lab_id(name) + "-"):
                 raise HikyakuError(
                     f"lab '{name}' is up already, or something is left of it",
                     f"hikyaku lab down --lab {name}",
                 )
-            lab = cls(name, topology.plan(lab_id(name), nodes, wire, ranks_per_node, mtu))
+            lab = cls(name, topology.plan(lab_id(name), nodes, wire, ranks_per_node, mtu, huge_mb))
             try:
                 lab._write_directory()
+                lab._make_huge_pages()
                 network.create(lab.topology)
             except BaseException:
                 _remove(name)
@@ -148,7 +159,10 @@ class Lab:
             shutil.copy(_SCRIPTS / script, self.directory / script)
         hosts = ["127.0.0.1 localhost"]
         for node in self.topology.nodes:
-            (self.directory / "nodes" / node.name).write_text(node.netns)
+            own = self.node_directory(node.name)
+            private_dir(own)
+            private_dir(own / "run")
+            (self.directory / "nodes" / node.name).write_text(f"{node.netns}\n{own}\n")
             hosts += [f"{node.ctl_ip} {node.name}", f"{node.tcp_ip} {node.name}-tcp"]
         (self.directory / "hosts").write_text("\n".join(hosts) + "\n")
         state = {
@@ -159,13 +173,29 @@ class Lab:
         }
         (self.directory / "lab.json").write_text(json.dumps(state, indent=1) + "\n")
 
+    def _make_huge_pages(self) -> None:
+        mb = self.topology.huge_mb
+        if mb:
+            huge.take(self.directory, len(self.topology.nodes) * mb // huge.PAGE_MB)
+            for node in self.topology.nodes:
+                huge.mount(self.node_directory(node.name) / "huge", mb)
+
+    def node_directory(self, node: str) -> Path:
+        """Holds `run`, `huge` (if the lab has huge pages) and DPDK's files of node @node."""
+        return _node_directory(self.node(node).netns)
+
+    def node(self, name: str) -> Node:
+        node = self.topology.node(name)
+        if node is None:
+            names = ", ".join(n.name for n in self.topology.nodes)
+            raise HikyakuError(f"lab '{self.name}' has no node '{name}'; it has: {names}")
+        return node
+
     # ---- use ----------------------------------------------------------------------------------
 
     def exec_argv(self, node: str, argv: list[str]) -> list[str]:
         """The command line that runs @argv as a process of @node."""
-        if self.topology.node(node) is None:
-            names = ", ".join(n.name for n in self.topology.nodes)
-            raise HikyakuError(f"lab '{self.name}' has no node '{node}'; it has: {names}")
+        self.node(node)
         cores = ",".join(map(str, self.topology.cpus(one_core=False)[node]))
         tagged = ["env", f"HIKYAKU_LAB_ID={self.topology.lab_id}"]
         return [*tagged, str(self.directory / "enter.sh"), node, cores, *argv]
@@ -191,33 +221,13 @@ class Lab:
             arguments += ["--mca", key, str(value)]
         for key in env or {}:
             arguments += ["-x", key]
-        return self.mpirun_arguments(
-            arguments + argv, tcp=tcp, env=env, one_core=one_core, timeout=timeout
-        )
+        return self.launch(Job(arguments + argv, tcp, env or {}, one_core, timeout=timeout))
 
-    def mpirun_arguments(
-        self,
-        arguments: list[str],
-        *,
-        tcp: bool = False,
-        env: dict[str, str] | None = None,
-        one_core: bool = False,
-        capture: bool = True,
-        timeout: float | None = None,
-    ) -> RunResult:
-        """The same from mpirun's own arguments, as the command line has them."""
+    def launch(self, job: Job) -> RunResult:
+        """The same from mpirun's own arguments."""
         self.clean_stale()
         try:
-            return run.launch(
-                self.topology,
-                self.directory / "runs",
-                arguments,
-                tcp=tcp,
-                env=env,
-                one_core=one_core,
-                capture=capture,
-                timeout=timeout,
-            )
+            return run.launch(self.topology, self.directory / "runs", job)
         finally:
             self.clean_stale()
 
@@ -288,6 +298,7 @@ class Lab:
             "wire": self.topology.wire,
             "ranks_per_node": self.topology.ranks_per_node,
             "mtu": self.topology.mtu,
+            "huge_mb": self.topology.huge_mb,
             "directory": str(self.directory),
             "nodes": nodes,
             "processes": processes,
@@ -329,11 +340,20 @@ def _remove(name: str) -> list[str]:
     if count := process.end_all(lambda: _processes(name)):
         gone.append(f"{count} processes")
     gone += [f"namespace {n}" for n in network.remove(lab_id(name) + "-")]
+    _remove_node_directories(lab_id(name) + "-")
     directory = _directory(name)
+    if pages := huge.give_back(directory):
+        gone.append(f"{pages} huge pages")
     if directory.exists():
         shutil.rmtree(directory)
         gone.append(f"directory {directory}")
     return gone
+
+
+def _remove_node_directories(prefix: str) -> None:
+    for own in (STATE_DIR / "n").glob(prefix.removeprefix(CHECKOUT_ID) + "*"):
+        huge.unmount(own / "huge")
+        shutil.rmtree(own)
 
 
 def down(name: str = "default") -> list[str]:
@@ -371,4 +391,7 @@ def _remove_strays() -> list[str]:
     strays = network.namespaces(CHECKOUT_ID)
     inodes = [i for n in strays if (i := network.namespace_inode(n)) is not None]
     process.end_all(lambda: process.find(namespaces=inodes))
-    return network.remove(CHECKOUT_ID)
+    gone = network.remove(CHECKOUT_ID)
+    with _locked():
+        _remove_node_directories(CHECKOUT_ID)
+    return gone

@@ -5,7 +5,9 @@
 # A node is a network namespace, a host name and a list of cores. Entered by nsenter and not by
 # `ip netns exec`, which would remount /sys and so hide pinned eBPF programs. The host name, the
 # hosts file and /dev/shm are private to each command that is started: nodes of a real cluster
-# share no memory either, and nothing of it is left when the command ends.
+# share no memory either, and nothing of it is left when the command ends. What lasts as long as the
+# node is told by the environment: HIKYAKU_RUNDIR, where daemons are found; HIKYAKU_HUGE_DIR, its
+# hugetlbfs, if it has huge pages; RUNTIME_DIRECTORY, where DPDK keeps its own files.
 #
 # `hikyaku lab up` copies this file into the lab's directory, where it finds `nodes/NODE`.
 set -eu
@@ -18,10 +20,19 @@ if [ ! -f "$dir/nodes/$node" ]; then
 	echo "hikyaku lab: no node '$node' here; nodes are: $(cd "$dir/nodes" && echo *)" >&2
 	exit 127
 fi
-netns=$(cat "$dir/nodes/$node")
+{
+	read -r netns
+	read -r own
+} <"$dir/nodes/$node"
 if [ ! -e "/run/netns/$netns" ]; then
 	echo "hikyaku lab: namespace $netns of $node is gone; run 'hikyaku lab down', then 'up'" >&2
 	exit 127
+fi
+
+export HIKYAKU_RUNDIR="$own/run" RUNTIME_DIRECTORY="$own"
+unset HIKYAKU_HUGE_DIR # of the machine, if it was set
+if [ -d "$own/huge" ]; then
+	export HIKYAKU_HUGE_DIR="$own/huge"
 fi
 
 # shellcheck disable=SC2016 # expanded by the inner shell

@@ -17,7 +17,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .. import process
@@ -27,6 +27,18 @@ from .lock import locked_directory, try_lock
 from .topology import Topology
 
 TAG = "HIKYAKU_RUN"
+
+
+@dataclass(frozen=True)
+class Job:
+    """One mpirun: its own arguments, as the command line has them, and how it is to run."""
+
+    arguments: list[str]  # options of mpirun, the program, the program's arguments
+    tcp: bool = False  # over TCP, not over the fabric
+    env: dict[str, str] = field(default_factory=dict)  # seen by mpirun
+    one_core: bool = False  # each node has one core only
+    capture: bool = True  # else it has this process's stdin and output
+    timeout: float | None = None  # seconds: then everything is ended, with an error
 
 
 @dataclass(frozen=True)
@@ -195,40 +207,29 @@ def run_processes(tag: str) -> list[int]:
     return process.find(tag=f"{TAG}={tag}")
 
 
-def launch(
-    topology: Topology,
-    runs: Path,
-    arguments: list[str],
-    *,
-    tcp: bool = False,
-    env: dict[str, str] | None = None,
-    one_core: bool = False,
-    capture: bool = True,
-    timeout: float | None = None,
-) -> RunResult:
-    """Runs `mpirun @arguments` in the lab. Not captured, it has this process's stdin and output.
-    @timeout in seconds: then everything is ended and HikyakuError says so."""
-    options, program = openmpi.split_command(arguments)
+def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
+    """Runs @job in the lab."""
+    options, program = openmpi.split_command(job.arguments)
     if not program:
         raise HikyakuError("no program to run", "hikyaku lab mpirun -np 2 PROGRAM [ARGUMENT...]")
     ranks = openmpi.rank_count(options)
     first = topology.nodes[0].name
     with run_directory(runs) as run_dir:
-        ours = settings(topology, run_dir, ranks=ranks, tcp=tcp, one_core=one_core)
-        cores = topology.cpus(one_core=one_core)[first]
-        argv = enter(runs.parent, first, cores, ["mpirun", *arguments])
+        ours = settings(topology, run_dir, ranks=ranks, tcp=job.tcp, one_core=job.one_core)
+        cores = topology.cpus(one_core=job.one_core)[first]
+        argv = enter(runs.parent, first, cores, ["mpirun", *job.arguments])
         start = time.monotonic()
         late = False
-        with Output(run_dir / "mpirun", capture) as output:
+        with Output(run_dir / "mpirun", job.capture) as output:
             mpirun = subprocess.Popen(
                 argv,
-                env={**os.environ, **(env or {}), **ours},
-                stdin=subprocess.DEVNULL if capture else None,
+                env={**os.environ, **job.env, **ours},
+                stdin=subprocess.DEVNULL if job.capture else None,
                 stdout=output.out,
                 stderr=output.err,
             )
             try:
-                mpirun.wait(timeout=timeout)
+                mpirun.wait(timeout=job.timeout)
             except subprocess.TimeoutExpired:
                 late = True
             except KeyboardInterrupt:
@@ -241,7 +242,7 @@ def launch(
                 mpirun.wait(timeout=10)
             out, err = output.read()
         if late:
-            raise too_late(["mpirun", *arguments], timeout, out, err)
+            raise too_late(["mpirun", *job.arguments], job.timeout, out, err)
         return RunResult(mpirun.returncode, out, err, time.monotonic() - start)
 
 

@@ -34,6 +34,7 @@ class Topology:
     ranks_per_node: int
     mtu: int
     nodes: tuple[Node, ...]
+    huge_mb: int = 0  # huge pages of each node
 
     @property
     def ctl_netns(self) -> str:
@@ -81,7 +82,9 @@ class Topology:
 DEFAULT_MTU = 3506
 
 
-def plan(lab_id: str, nodes: int, wire: str, ranks_per_node: int, mtu: int) -> Topology:
+def plan(
+    lab_id: str, nodes: int, wire: str, ranks_per_node: int, mtu: int, huge_mb: int = 0
+) -> Topology:
     made = tuple(
         Node(
             index=i,
@@ -92,4 +95,4 @@ def plan(lab_id: str, nodes: int, wire: str, ranks_per_node: int, mtu: int) -> T
         )
         for i in range(nodes)
     )
-    return Topology(lab_id, wire, ranks_per_node, mtu, made)
+    return Topology(lab_id, wire, ranks_per_node, mtu, made, huge_mb)

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Faults on purpose: a rank killed, a daemon killed, a wire taken down.
+
+Whom to kill is found inside of the lab only: by the network namespace that it lives in, and by what
+Open MPI wrote into its environment or by the lock that it holds; never by the name of a program.
+"""
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import process
+from ..errors import HikyakuError
+from . import network
+from .topology import Node, Topology
+
+
+@dataclass(frozen=True)
+class Killed:
+    pid: int
+    node: str
+    what: str  # its command line, or the daemon's name
+
+
+def _node_processes(node: Node) -> list[int]:
+    inode = network.namespace_inode(node.netns)
+    return process.find(namespaces=[inode]) if inode is not None else []
+
+
+def _environment(pid: int) -> dict[str, str]:
+    try:
+        raw = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (item.partition("=") for item in raw.decode(errors="replace").split("\0"))
+    return {name: value for name, _, value in pairs}
+
+
+def _stat(pid: int) -> tuple[int, int]:
+    """Parent and session; (0, 0) if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0, 0
+    return int(fields[1]), int(fields[3])
+
+
+def _kill(pid: int, is_it: Callable[[], bool]) -> bool:
+    """SIGKILL to @pid if it still is what was looked for, and not another with the same number."""
+    with suppress(ProcessLookupError):
+        handle = os.pidfd_open(pid)
+        try:
+            if is_it():
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                return True
+        finally:
+            os.close(handle)
+    return False
+
+
+# ---- ranks ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A rank's first process: the one that Open MPI's daemon started."""
+
+    pid: int
+    node: str
+    number: int
+    run: str
+    job: int  # 1: mpirun's own; others were spawned by it
+    command: str
+
+
+def ranks(topology: Topology) -> list[Rank]:
+    """The ranks that run in the lab. What they started themselves has their environment, so only
+    those count whose parent is no rank: Open MPI's daemon, which lives in the node as well."""
+    found = []
+    for node in topology.nodes:
+        here = {pid: _environment(pid) for pid in _node_processes(node)}
+        for pid, env in here.items():
+            parent = here.get(_stat(pid)[0])
+            if parent is None or "OMPI_COMM_WORLD_RANK" in parent:
+                continue
+            number, job = (
+                env.get("OMPI_COMM_WORLD_RANK", ""),
+                env.get("OMPI_MCA_ess_base_jobid", ""),
+            )
+            if number.isdigit():
+                run = env.get("HIKYAKU_RUN", "?").rpartition("-")[2]
+                found.append(
+                    Rank(
+                        pid,
+                        node.name,
+                        int(number),
+                        run,
+                        int(job) & 0xFFFF if job.isdigit() else 0,
+                        process.command_line(pid),
+                    )
+                )
+    return found
+
+
+def _family(rank: Rank, node: Node) -> list[int]:
+    """The rank and what it started, children last. A daemon has a session of its own, and stays."""
+    session = _stat(rank.pid)[1]
+    here = {pid: _stat(pid) for pid in _node_processes(node)}
+    family = [rank.pid]
+    for parent in family:
+        family += [p for p, (up, s) in here.items() if up == parent and s == session]
+    return family
+
+
+def kill_rank(topology: Topology, number: int, run: str | None = None) -> Killed:
+    running = ranks(topology)
+    if not running:
+        raise HikyakuError(
+            "no MPI program runs in this lab", "start one: hikyaku lab mpirun -np 2 PROGRAM"
+        )
+    names = {r.run for r in running}
+    if run is None and len(names) > 1:
+        raise HikyakuError(
+            f"{len(names)} runs are under way in this lab: {', '.join(sorted(names))}",
+            "say which by --run",
+        )
+    job = [r for r in running if run in (None, r.run)]
+    if not job:
+        raise HikyakuError(f"there is no run '{run}'; there are: {', '.join(sorted(names))}")
+    job = [r for r in job if r.job == min(r.job for r in job)]
+    chosen = next((r for r in job if r.number == number), None)
+    if chosen is None:
+        there = ", ".join(str(n) for n in sorted(r.number for r in job))
+        raise HikyakuError(f"no rank {number} runs in this lab; there are: {there}")
+    node = topology.node(chosen.node)
+    inode = network.namespace_inode(node.netns)
+    for pid in _family(chosen, node):
+        done = _kill(pid, lambda pid=pid: process.net_namespace(pid) == inode)
+        if pid == chosen.pid and not done:
+            raise HikyakuError(f"rank {number} (process {pid}) has just ended by itself")
+    return Killed(chosen.pid, chosen.node, chosen.command)
+
+
+# ---- daemons -------------------------------------------------------------------------------------
+
+
+def _holder(lock: Path, node: Node) -> int | None:
+    """The process of @node that holds the flock on @lock, by what the kernel says of its open
+    files. A number that a dead daemon left in some file is not asked."""
+    try:
+        inode = lock.stat().st_ino
+    except OSError:
+        return None
+    for pid in _node_processes(node):
+        with suppress(OSError):
+            for fd in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):
+                    if fd.stat().st_ino != inode or not fd.samefile(lock):
+                        continue
+                    held = Path(f"/proc/{pid}/fdinfo/{fd.name}").read_text()
+                    # children inherit the file, but the lock is of the one that took it
+                    if re.search(rf"^lock:.*FLOCK.* {pid} ", held, re.MULTILINE):
+                        return pid
+    return None
+
+
+def daemons(node: Node, run_dir: Path) -> dict[str, int]:
+    """The living daemons of @node by name: each holds the lock of its directory in @run_dir."""
+    found = {}
+    for lock in sorted(run_dir.glob("*/lock")):
+        pid = _holder(lock, node)
+        if pid is not None:
+            found[lock.parent.name] = pid
+    return found
+
+
+def kill_daemon(node: Node, run_dir: Path, name: str | None = None) -> Killed:
+    living = daemons(node, run_dir)
+    if not living:
+        raise HikyakuError(
+            f"no hikyakud runs on {node.name}: nobody holds a lock in {run_dir}/*/",
+            "start a job whose ranks use a daemon, or a daemon by itself",
+        )
+    if name is None and len(living) > 1:
+        raise HikyakuError(
+            f"{len(living)} daemons run on {node.name}: {', '.join(living)}", "say which by --name"
+        )
+    name = name or next(iter(living))
+    if name not in living:
+        raise HikyakuError(f"no daemon '{name}' runs on {node.name}; running: {', '.join(living)}")
+    pid = living[name]
+    if not _kill(pid, lambda: _holder(run_dir / name / "lock", node) == pid):
+        raise HikyakuError(f"daemon '{name}' (process {pid}) has just ended by itself")
+    return Killed(pid, node.name, name)
+
+
+# ---- wires ---------------------------------------------------------------------------------------
+
+
+def wire_links(topology: Topology, node: Node, link: str | None = None) -> list[str]:
+    """The links of @node that are its wire, or @link alone."""
+    there = [found["name"] for found in network.links(node.netns)]
+    if link is not None:
+        if link not in there:
+            raise HikyakuError(f"{node.name} has no link '{link}'; it has: {', '.join(there)}")
+        return [link]
+    if topology.wire == "memif":
+        raise HikyakuError(
+            "the wires of a memif lab are memory that two processes share: there is no link to "
+            "take down",
+            "use a lab of wire veth; or kill the daemon or a rank at one end; or let frames be "
+            "lost, by ';faults=drop=1' behind the port; or name a kernel link by --link tcp0",
+        )
+    return [name for name in there if name.startswith("hk")]
+
+
+def set_links(node: Node, links: list[str], *, up: bool) -> None:
+    for link in links:
+        process.run(["ip", "-n", node.netns, "link", "set", link, "up" if up else "down"])
+
+
+def cut_wire(node: Node, links: list[str], seconds: float) -> None:
+    """Takes @links down for so long, and brings them back however this ends."""
+    try:
+        set_links(node, links, up=False)
+        time.sleep(seconds)
+    finally:
+        set_links(node, links, up=True)
