@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host/client.c: requests of a rank and their answers; the watcher.
+ */
+#include "host/client.h"
+#include "host/rundir.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define DEFAULT_TIMEOUT_MS 10000
+
+struct hk_host {
+	int fd;
+	uint32_t seq;
+	struct hk_ctl_welcome lease;
+	char name[HK_RUNDIR_NAME_MAX + 1];
+	/* watcher */
+	pthread_t watcher;
+	bool watches;
+	int stop_fd;
+	_Atomic bool lost;
+	char lost_text[512];
+};
+
+const struct hk_ctl_welcome *hk_host_lease(const struct hk_host *h)
+{
+	return &h->lease;
+}
+
+int hk_host_fd(const struct hk_host *h)
+{
+	return h->fd;
+}
+
+/* ---- request and answer -------------------------------------------------------------------- */
+
+static void keep_lost_text(struct hk_host *h, const char *text)
+{
+	if (!h->lost_text[0])
+		snprintf(h->lost_text, sizeof(h->lost_text), "%s", text);
+}
+
+/* Sends @m and waits for its answer of type @want, which replaces @m. -ECONNRESET if the daemon
+ * closed the connection. */
+static int ask(struct hk_host *h, union hk_ctl_msg *m, enum hk_ctl_type want, int64_t deadline,
+	       struct hk_error *err)
+{
+	const char *request = hk_ctl_type_name(m->hdr.type);
+	uint32_t seq = m->hdr.seq;
+	int rc = hk_ctl_send(h->fd, m, deadline);
+
+	if (rc && rc != -EPIPE) /* if it has gone, its last words may be waiting */
+		return hk_error_set(err, rc, "cannot send %s to hikyakud '%s': %s", request,
+				    h->name, strerror(-rc));
+	for (;;) {
+		rc = hk_ctl_recv(h->fd, m, deadline, err);
+		if (rc == -ETIMEDOUT)
+			return hk_error_set(err, rc,
+					    "hikyakud '%s' did not answer %s in time; fix: look at "
+					    "`hikyaku daemon status --name %s`",
+					    h->name, request, h->name);
+		if (rc < 0)
+			return rc;
+		if (rc == 0)
+			return hk_error_set(err, -ECONNRESET,
+					    "hikyakud '%s' closed the connection while %s waited "
+					    "for an answer; fix: look into its log",
+					    h->name, request);
+		if (rc == HK_CTL_ERROR && (m->hdr.seq == seq || m->hdr.seq == 0)) {
+			if (m->hdr.seq == 0)
+				keep_lost_text(h, m->error.text);
+			return hk_error_set(err, m->error.code, "%s", m->error.text);
+		}
+		if (rc == (int)want && m->hdr.seq == seq)
+			return rc;
+		/* an answer to a request that was given up: the next one is ours */
+		if (m->hdr.seq == 0 || m->hdr.seq >= seq)
+			return hk_error_set(err, -EPROTO,
+					    "hikyakud '%s' answered %s with %s; fix: use hikyakud "
+					    "and ranks of the same release of Hikyaku",
+					    h->name, request, hk_ctl_type_name((unsigned)rc));
+	}
+}
+
+/* ---- connecting ---------------------------------------------------------------------------- */
+
+/* Connects to the daemon in @rd and asks for a slot. -ENOENT or -ECONNREFUSED if there is none. */
+static int join(struct hk_host *h, const struct hk_rundir *rd, const struct hk_host_request *req,
+		int64_t deadline, struct hk_error *err)
+{
+	char path[128];
+	union hk_ctl_msg m;
+	uid_t uid;
+	pid_t pid;
+
+	int rc = hk_rundir_check_base(rd, err);
+	if (rc)
+		return rc;
+	hk_rundir_path(rd, "control", path);
+	int fd = hk_ctl_connect(path, deadline, err);
+	if (fd < 0)
+		return fd;
+	rc = hk_ctl_peer(fd, &uid, &pid);
+	if (rc == 0 && uid != geteuid())
+		rc = hk_error_set(
+			err, -EPERM,
+			"hikyakud '%s' belongs to user %u, and this rank to user %u; fix: "
+			"set HIKYAKU_RUNDIR to a directory of your own",
+			rd->name, uid, geteuid());
+	if (rc) {
+		close(fd);
+		return rc;
+	}
+	h->fd = fd;
+	snprintf(h->name, sizeof(h->name), "%s", rd->name);
+
+	hk_ctl_init(&m, HK_CTL_HELLO, ++h->seq, 0);
+	m.hello.job_key = req->job_key;
+	m.hello.endpoint = req->endpoint;
+	m.hello.local_rank = req->local_rank;
+	m.hello.local_ranks = req->local_ranks;
+	m.hello.pid = (uint32_t)getpid();
+	hk_ctl_put_text(m.hello.release, sizeof(m.hello.release), HK_RELEASE);
+	hk_rundir_host(m.hello.host, sizeof(m.hello.host));
+	rc = ask(h, &m, HK_CTL_WELCOME, deadline, err);
+	if (rc < 0) {
+		close(fd);
+		h->fd = -1;
+		return rc;
+	}
+	h->lease = m.welcome;
+	return 0;
+}
+
+/* The job's own daemon: joined, or started and joined. One that is just ending closes the
+ * connection or refuses it; the next one is started then. */
+static int join_or_start(struct hk_host *h, const struct hk_host_request *req, int64_t deadline,
+			 struct hk_error *err)
+{
+	char name[HK_RUNDIR_NAME_MAX + 1];
+	struct hk_rundir rd;
+
+	hk_rundir_job_name(req->job_key, name);
+	int rc = hk_rundir_find(name, &rd, err);
+	while (rc == 0) {
+		rc = join(h, &rd, req, deadline, err);
+		if (rc != -ENOENT && rc != -ECONNREFUSED && rc != -ECONNRESET)
+			return rc;
+		if (hk_ctl_now_ms() >= deadline)
+			return hk_error_set(
+				err, -ETIMEDOUT,
+				"hikyakud '%s' cannot be reached: it ends as soon as it "
+				"is started; fix: look why with `hikyakud --name %s`",
+				rd.name, rd.name);
+		rc = hk_host_start(&rd, req, deadline, err);
+	}
+	return rc;
+}
+
+int hk_host_connect(const struct hk_host_request *req, struct hk_host **out, struct hk_error *err)
+{
+	int64_t deadline = hk_ctl_now_ms() +
+			   (req->timeout_ms ? req->timeout_ms : DEFAULT_TIMEOUT_MS);
+	const char *name = req->name ? req->name : HK_RUNDIR_DEFAULT;
+	struct hk_rundir rd;
+
+	*out = NULL;
+	struct hk_host *h = calloc(1, sizeof(*h));
+	if (!h)
+		return hk_error_set(err, -ENOMEM, "no memory for the connection to hikyakud");
+	h->fd = h->stop_fd = -1;
+	int rc = hk_rundir_find(name, &rd, err);
+	if (rc == 0) {
+		rc = join(h, &rd, req, deadline, err);
+		bool none = rc == -ENOENT || rc == -ECONNREFUSED;
+		if (req->name && none)
+			hk_error_set(
+				err, rc,
+				"no hikyakud '%s' of user %u runs here; fix: start it: hikyaku "
+				"daemon start --name %s",
+				req->name, geteuid(), req->name);
+		/* -EXDEV: it serves another node that shares our file system */
+		if (!req->name && (none || rc == -EXDEV))
+			rc = join_or_start(h, req, deadline, err);
+	}
+	if (rc) {
+		free(h);
+		return rc;
+	}
+	*out = h;
+	return 0;
+}
+
+/* ---- what a rank asks for ------------------------------------------------------------------ */
+
+int hk_host_wires(struct hk_host *h, const struct hk_ctl_node *node, unsigned count,
+		  struct hk_ctl_wire *wire, unsigned timeout_ms, struct hk_error *err)
+{
+	union hk_ctl_msg m;
+
+	if (count > HK_CTL_MAX_NODES)
+		return hk_error_set(err, -E2BIG,
+				    "%u other nodes are more than the %u that one daemon can have "
+				    "wires to; fix: use a port with a switch",
+				    count, HK_CTL_MAX_NODES);
+	hk_ctl_init(&m, HK_CTL_WIRES, ++h->seq, count);
+	m.wires.timeout_ms = HK_MAX(timeout_ms, 1);
+	for (unsigned i = 0; i < count; i++)
+		m.wires.node[i] = (struct hk_ctl_node){node[i].node_id, node[i].slots, 0};
+	/* the daemon watches the time; a second more, so that its sentence comes */
+	int rc = ask(h, &m, HK_CTL_WIRES_READY, hk_ctl_now_ms() + timeout_ms + 1000, err);
+	if (rc < 0)
+		return rc;
+	bool same = m.wires_ready.count == count;
+	for (unsigned i = 0; same && i < count; i++)
+		same = m.wires_ready.wire[i].node_id == node[i].node_id;
+	if (!same)
+		return hk_error_set(err, -EPROTO, "hikyakud '%s' answered with other wires",
+				    h->name);
+	memcpy(wire, m.wires_ready.wire, count * sizeof(*wire));
+	return 0;
+}
+
+int hk_host_ready(struct hk_host *h, const void *fabric, unsigned timeout_ms, struct hk_error *err)
+{
+	union hk_ctl_msg m;
+
+	hk_ctl_init(&m, HK_CTL_READY, ++h->seq, 0);
+	m.ready.fabric = (uintptr_t)fabric;
+	int rc = ask(h, &m, HK_CTL_SERVED, hk_ctl_now_ms() + timeout_ms, err);
+	return rc < 0 ? rc : 0;
+}
+
+int hk_host_goodbye(struct hk_host *h, unsigned timeout_ms, struct hk_error *err)
+{
+	union hk_ctl_msg m;
+
+	hk_ctl_init(&m, HK_CTL_GOODBYE, ++h->seq, 0);
+	int rc = ask(h, &m, HK_CTL_BYE, hk_ctl_now_ms() + timeout_ms, err);
+	return rc < 0 ? rc : 0;
+}
+
+void hk_host_close(struct hk_host *h)
+{
+	if (!h)
+		return;
+	if (h->watches) {
+		eventfd_write(h->stop_fd, 1);
+		pthread_join(h->watcher, NULL);
+		close(h->stop_fd);
+	}
+	close(h->fd);
+	free(h);
+}
+
+/* ---- watching ------------------------------------------------------------------------------ */
+
+static void *watcher_main(void *arg)
+{
+	struct hk_host *h = arg;
+	/* POLLIN is not asked for: answers are the requests' affair */
+	struct pollfd p[2] = {{.fd = h->fd, .events = POLLRDHUP},
+			      {.fd = h->stop_fd, .events = POLLIN}};
+
+	while (poll(p, 2, -1) < 0 && errno == EINTR)
+		;
+	if (p[0].revents)
+		atomic_store(&h->lost, true);
+	return NULL;
+}
+
+int hk_host_watch(struct hk_host *h, struct hk_error *err)
+{
+	sigset_t all, old;
+
+	h->stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (h->stop_fd < 0)
+		return hk_error_set(err, -errno,
+				    "cannot watch hikyakud: %s; fix: raise `ulimit -n`",
+				    strerror(errno));
+	/* the application's signals are the application's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = pthread_create(&h->watcher, NULL, watcher_main, h);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc) {
+		close(h->stop_fd);
+		h->stop_fd = -1;
+		return hk_error_set(err, -rc,
+				    "cannot start the thread that watches hikyakud: %s; fix: raise "
+				    "`ulimit -u`",
+				    strerror(rc));
+	}
+	pthread_setname_np(h->watcher, "hk-watch");
+	h->watches = true;
+	return 0;
+}
+
+bool hk_host_lost(const struct hk_host *h)
+{
+	return atomic_load_explicit(&h->lost, memory_order_relaxed);
+}
+
+const char *hk_host_lost_text(struct hk_host *h)
+{
+	char text[512];
+	union hk_ctl_msg m;
+	int rc;
+
+	snprintf(text, sizeof(text),
+		 "hikyakud '%s' of this node has died; fix: look into its log, or ask the "
+		 "administrator who ended it",
+		 h->name);
+	while (!h->lost_text[0] && (rc = hk_ctl_recv(h->fd, &m, 0, NULL)) > 0)
+		if (rc == HK_CTL_ERROR && m.hdr.seq == 0)
+			keep_lost_text(h, m.error.text);
+	keep_lost_text(h, text);
+	return h->lost_text;
+}

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host/daemon_slots.c: who owns which slot.
+ *
+ * A slot is a rank's as long as its connection lives. It comes back when nobody is in its memory any
+ * more: its owner has said goodbye or its process has ended (pidfd), and the poller has let go. Then
+ * its buffers go back to the pools, and its next owner gets the next generation.
+ */
+#include "host/daemon.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+const char *hk_slot_state_name(enum hk_slot_state s)
+{
+	static const char *const name[] = {"free", "held", "served", "leaving", "left", "gone"};
+
+	return name[s];
+}
+
+unsigned hk_slots_used(const struct hk_daemon *d)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < d->o.slots; i++)
+		n += d->slot[i].state != HK_SLOT_FREE;
+	return n;
+}
+
+/* ---- taking -------------------------------------------------------------------------------- */
+
+/* A descriptor of the peer's process, which cannot become another one's. */
+static int peer_pidfd(int fd, pid_t pid)
+{
+	int pidfd;
+	socklen_t len = sizeof(pidfd);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == 0)
+		return pidfd;
+	return (int)syscall(SYS_pidfd_open, pid, 0); /* before Linux 6.5 */
+}
+
+static int refuse(const struct hk_daemon *d, const struct hk_ctl_hello *h, struct hk_error *err)
+{
+	if (d->o.job && h->job_key != d->o.job)
+		return hk_error_set(err, -EACCES,
+				    "hikyakud '%s' serves the job of key %08x, and this rank's is "
+				    "%08x; fix: give all ranks of a job the same btl_hikyaku_key, "
+				    "and different jobs different ones",
+				    d->rd.name, d->o.job, h->job_key);
+	for (unsigned i = 0; i < d->o.slots; i++) {
+		const struct hk_slot *s = &d->slot[i];
+		if (s->state != HK_SLOT_FREE && s->state != HK_SLOT_GONE &&
+		    s->job_key == h->job_key && s->endpoint == h->endpoint)
+			return hk_error_set(
+				err, -EEXIST,
+				"endpoint %u of job %08x is attached already, by process "
+				"%d; fix: give each job a btl_hikyaku_key of its own",
+				h->endpoint, h->job_key, s->pid);
+	}
+	if (h->local_ranks > d->o.slots && d->o.job)
+		return hk_error_set(
+			err, -EUSERS,
+			"the job has %u ranks on this node, and hikyakud '%s' was "
+			"started for %u; fix: start all ranks by one mpirun, or less of "
+			"them a node",
+			h->local_ranks, d->rd.name, d->o.slots);
+	return 0;
+}
+
+int hk_slot_take(struct hk_daemon *d, unsigned conn, const struct hk_ctl_hello *hello,
+		 struct hk_error *err)
+{
+	unsigned i = 0, gone = 0;
+
+	int rc = refuse(d, hello, err);
+	if (rc)
+		return rc;
+	while (i < d->o.slots && d->slot[i].state != HK_SLOT_FREE)
+		gone += d->slot[i++].state == HK_SLOT_GONE;
+	if (i == d->o.slots)
+		return hk_error_set(err, -EUSERS,
+				    "all %u slots of hikyakud '%s' are taken%s; fix: start less "
+				    "ranks on this node, or hikyakud with more --slots",
+				    d->o.slots, d->rd.name,
+				    gone ? " (some by processes that still run but have closed "
+					   "their connection)"
+					 : "");
+	struct hk_slot *s = &d->slot[i];
+	int pidfd = peer_pidfd(d->conn[conn].fd, d->conn[conn].pid);
+	if (pidfd < 0)
+		return hk_error_set(err, -errno,
+				    "hikyakud cannot watch the rank's process %d; fix: run both in "
+				    "the same PID namespace",
+				    d->conn[conn].pid);
+	rc = hk_res_slot_give(d->res, i, s->generation + 1, err);
+	if (rc == 0 && (rc = hk_daemon_watch(d, pidfd, HK_EV_OWNER, i)) != 0)
+		hk_error_set(err, rc, "hikyakud cannot watch the rank's process: %s",
+			     "out of kernel memory");
+	if (rc) {
+		close(pidfd);
+		return rc;
+	}
+	*s = (struct hk_slot){.state = HK_SLOT_HELD,
+			      .generation = s->generation + 1,
+			      .conn = (int)conn,
+			      .pid = d->conn[conn].pid,
+			      .pidfd = pidfd,
+			      .job_key = hello->job_key,
+			      .endpoint = hello->endpoint,
+			      .local_rank = hello->local_rank,
+			      .since = hk_ctl_now_ms()};
+	d->conn[conn].slot = (int)i;
+	d->ranks_seen++;
+	d->ranks_expected = HK_MAX(d->ranks_expected, hello->local_ranks);
+	atomic_store(&d->shared->slot[i].generation, s->generation);
+	hk_daemon_log(d, "slot %u: process %d, endpoint %u of job %08x, generation %u", i, s->pid,
+		      s->endpoint, s->job_key, s->generation);
+	return (int)i;
+}
+
+/* ---- the poller's turn --------------------------------------------------------------------- */
+
+int hk_slot_serve(struct hk_daemon *d, unsigned slot, uint64_t fabric, struct hk_error *err)
+{
+	struct hk_slot *s = &d->slot[slot];
+
+	if (s->state != HK_SLOT_HELD)
+		return hk_error_set(err, -EPROTO, "READY came from a slot that is %s",
+				    hk_slot_state_name(s->state));
+	/* a page at least: what lies there is the rank's affair, but not that something does */
+	if (!hk_res_contains(d->res, fabric, 4096))
+		return hk_error_set(err, -EFAULT,
+				    "READY names the address %#llx, which is not in the shared "
+				    "memory; fix: use hikyakud and ranks of the same build",
+				    (unsigned long long)fabric);
+	s->fabric = fabric;
+	s->state = HK_SLOT_SERVED;
+	atomic_store(&d->shared->slot[slot].fabric, fabric);
+	atomic_store(&d->shared->slot[slot].looks, 0);
+	atomic_store(&d->shared->slot[slot].away, 0);
+	atomic_store(&d->shared->slot[slot].state, HK_SHARED_SERVE);
+	hk_poller_wake(d);
+	return 0;
+}
+
+static void stop_serving(struct hk_daemon *d, unsigned slot)
+{
+	if (d->slot[slot].state != HK_SLOT_SERVED)
+		return;
+	atomic_store(&d->shared->slot[slot].state, HK_SHARED_OFF);
+	d->slot[slot].letting_go = true;
+}
+
+/* ---- coming back --------------------------------------------------------------------------- */
+
+static void advance(struct hk_daemon *d, unsigned slot)
+{
+	struct hk_slot *s = &d->slot[slot];
+
+	if (s->letting_go)
+		return;
+	if (s->state == HK_SLOT_LEAVING) {
+		union hk_ctl_msg m;
+		uint32_t seq = d->conn[s->conn].bye_seq;
+
+		s->state = HK_SLOT_LEFT;
+		s->orderly = true;
+		d->conn[s->conn].bye_seq = 0;
+		hk_ctl_init(&m, HK_CTL_BYE, seq, 0);
+		hk_conn_send(d, (unsigned)s->conn, &m);
+		return; /* sending may have closed it, and come back here */
+	}
+	if (s->state != HK_SLOT_GONE || !(s->orderly || s->dead))
+		return;
+	hk_res_slot_reclaim(d->res, slot, s->generation);
+	hk_wires_drop_user(d, slot);
+	if (s->pidfd >= 0)
+		close(s->pidfd);
+	s->pidfd = -1;
+	s->state = HK_SLOT_FREE;
+	hk_daemon_log(d, "slot %u: free (process %d %s)", slot, s->pid,
+		      s->orderly ? "has left" : "has ended without a goodbye");
+	if (hk_slots_used(d) == 0)
+		d->empty_since = hk_ctl_now_ms();
+}
+
+void hk_slot_goodbye(struct hk_daemon *d, unsigned slot)
+{
+	stop_serving(d, slot);
+	d->slot[slot].state = HK_SLOT_LEAVING;
+	hk_slots_tick(d);
+}
+
+void hk_slot_lose(struct hk_daemon *d, unsigned slot)
+{
+	struct hk_slot *s = &d->slot[slot];
+
+	stop_serving(d, slot);
+	s->state = HK_SLOT_GONE;
+	s->conn = -1;
+	hk_slots_tick(d);
+}
+
+void hk_slot_owner_died(struct hk_daemon *d, unsigned slot)
+{
+	struct hk_slot *s = &d->slot[slot];
+
+	/* the event may be that of the slot's last owner */
+	struct pollfd p = {.fd = s->pidfd, .events = POLLIN};
+	if (s->state == HK_SLOT_FREE || poll(&p, 1, 0) != 1)
+		return;
+	s->dead = true;
+	/* a pidfd stays readable */
+	close(s->pidfd);
+	s->pidfd = -1;
+	/* a child of it may have inherited the connection, and keep it open */
+	if (s->conn >= 0)
+		hk_conn_close(d, (unsigned)s->conn);
+	else
+		hk_slots_tick(d);
+}
+
+void hk_slot_cut(struct hk_daemon *d, unsigned slot, const char *why)
+{
+	struct hk_slot *s = &d->slot[slot];
+
+	hk_daemon_log(d, "slot %u: process %d is cut off: %s", slot, s->pid, why);
+	if (s->conn >= 0)
+		hk_conn_error(d, (unsigned)s->conn, 0, -EFAULT, why);
+	if (s->conn >= 0)
+		hk_conn_close(d, (unsigned)s->conn);
+}
+
+bool hk_slots_wait(const struct hk_daemon *d)
+{
+	for (unsigned i = 0; i < d->o.slots; i++)
+		if (d->slot[i].letting_go)
+			return true;
+	return false;
+}
+
+void hk_slots_tick(struct hk_daemon *d)
+{
+	for (unsigned i = 0; i < d->o.slots; i++) {
+		struct hk_slot *s = &d->slot[i];
+
+		/* a copy of what the poller says: compared, nothing else */
+		if (s->letting_go &&
+		    (d->poller.pid == 0 || atomic_load(&d->shared->serving) != i + 1))
+			s->letting_go = false;
+		if (s->state == HK_SLOT_LEAVING || s->state == HK_SLOT_GONE)
+			advance(d, i);
+	}
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host/daemon_status.c: what `hikyaku daemon status` shows, as JSON. All texts in it have passed
+ * hk_ctl_put_text() or is_text(), so nothing needs to be escaped.
+ */
+#include "host/daemon.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static void slots(struct hk_daemon *d, FILE *f, int64_t now)
+{
+	const char *comma = "";
+
+	fprintf(f, "\"slots\": [");
+	for (unsigned i = 0; i < d->o.slots; i++) {
+		const struct hk_slot *s = &d->slot[i];
+		if (s->state == HK_SLOT_FREE) {
+			fprintf(f, "%s\n  {\"slot\": %u, \"state\": \"free\", \"generation\": %u}",
+				comma, i, s->generation);
+		} else {
+			fprintf(f,
+				"%s\n  {\"slot\": %u, \"state\": \"%s\", \"generation\": %u, "
+				"\"pid\": %d, \"job_key\": \"%08x\", \"endpoint\": %u, "
+				"\"local_rank\": %u, \"seconds\": %" PRId64 ", \"looks\": %" PRIu64
+				", \"away\": %" PRIu64 "}",
+				comma, i, hk_slot_state_name(s->state), s->generation, s->pid,
+				s->job_key, s->endpoint, s->local_rank, (now - s->since) / 1000,
+				atomic_load(&d->shared->slot[i].looks),
+				atomic_load(&d->shared->slot[i].away));
+		}
+		comma = ",";
+	}
+	fprintf(f, "],\n");
+}
+
+static void wires(struct hk_daemon *d, FILE *f, bool stats)
+{
+	static const char *const state[] = {"none", "closed", "open", "up"};
+	const char *comma = "";
+
+	fprintf(f, "\"wires\": [");
+	for (unsigned i = 0; i < HK_MAX_WIRES; i++) {
+		const struct hk_wire *w = &d->wire[i];
+		if (w->state == HK_WIRE_NONE)
+			continue;
+		fprintf(f,
+			"%s\n  {\"node_id\": \"%016" PRIx64 "\", \"state\": \"%s\", \"slots\": %u, "
+			"\"end\": \"%s\"",
+			comma, w->w.node_id, state[w->state], w->w.slots,
+			w->w.server ? "server" : "client");
+		if (w->state >= HK_WIRE_OPEN) {
+			fprintf(f, ", \"port_id\": %u, \"queues\": %u", w->w.port_id, w->w.queues);
+			if (stats) {
+				fprintf(f, ", ");
+				hk_res_wire_stats(d->res, &w->w, f);
+			}
+		}
+		fprintf(f, "}");
+		comma = ",";
+	}
+	fprintf(f, "]");
+}
+
+static char *finish(FILE *f, char **text)
+{
+	bool ok = f && !ferror(f);
+
+	if (f && fclose(f) != 0)
+		ok = false;
+	if (!ok) {
+		free(*text);
+		return NULL;
+	}
+	return *text;
+}
+
+char *hk_daemon_status(struct hk_daemon *d, size_t *len)
+{
+	const struct hk_poller *p = &d->poller;
+	char *text = NULL;
+	FILE *f = open_memstream(&text, len);
+	int64_t now = hk_ctl_now_ms();
+
+	if (!f)
+		return NULL;
+	fprintf(f, "{\"schema\": 1, \"name\": \"%s\", \"release\": \"%s\", \"pid\": %d,\n",
+		d->rd.name, HK_RELEASE, getpid());
+	fprintf(f, "\"user\": %u, \"host\": \"%s\", \"node_id\": \"%016" PRIx64 "\",\n", geteuid(),
+		d->host, d->node_id);
+	fprintf(f, "\"job_key\": ");
+	fprintf(f, d->o.job ? "\"%08x\"" : "null", d->o.job);
+	fprintf(f, ", \"seconds\": %" PRId64 ", \"port\": \"%s\", \"shared\": \"%s\",\n",
+		(now - d->started) / 1000, d->o.port, d->rd.shared);
+	fprintf(f, "\"rx_buffers\": %u, \"tx_buffers\": %u, \"ranks_seen\": %u,\n", d->o.rx_buffers,
+		d->o.tx_buffers, d->ranks_seen);
+	fprintf(f,
+		"\"poller\": {\"state\": \"%s\", \"pid\": %d, \"starts\": %u, \"rounds\": %" PRIu64
+		"},\n",
+		!d->o.poller ? "off"
+		: p->failed  ? "failed"
+		: p->ready   ? "on"
+			     : "starting",
+		p->pid, p->starts, atomic_load(&d->shared->rounds));
+	slots(d, f, now);
+	wires(d, f, false);
+	fprintf(f, "}\n");
+	return finish(f, &text);
+}
+
+char *hk_daemon_stats(struct hk_daemon *d, size_t *len)
+{
+	char *text = NULL;
+	FILE *f = open_memstream(&text, len);
+
+	if (!f)
+		return NULL;
+	fprintf(f, "{\"schema\": 1, \"name\": \"%s\", \"host\": \"%s\",\n", d->rd.name, d->host);
+	wires(d, f, true);
+	fprintf(f, "}\n");
+	return finish(f, &text);
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host/poller.c: serves the slots of absent ranks, and sleeps between.
+ */
+#include "host/poller.h"
+#include "host/resources.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+bool hk_poller_round(struct hk_host_shared *s, hk_serve_fn serve, bool *any)
+{
+	bool away = false, some = false;
+
+	for (uint32_t i = 0; i < s->slots; i++) {
+		struct hk_shared_slot *slot = &s->slot[i];
+
+		if (atomic_load_explicit(&slot->state, memory_order_relaxed) != HK_SHARED_SERVE)
+			continue;
+		some = true;
+		/* first "I am inside", then "may I?": see shared.h */
+		atomic_store(&s->serving, i + 1);
+		if (atomic_load(&slot->state) == HK_SHARED_SERVE) {
+			uint64_t fabric = atomic_load(&slot->fabric);
+			bool gone = serve((void *)(uintptr_t)fabric);
+
+			away |= gone;
+			atomic_fetch_add_explicit(&slot->looks, 1, memory_order_relaxed);
+			if (gone)
+				atomic_fetch_add_explicit(&slot->away, 1, memory_order_relaxed);
+		}
+		atomic_store_explicit(&s->serving, 0, memory_order_release);
+	}
+	atomic_fetch_add_explicit(&s->rounds, 1, memory_order_relaxed);
+	if (any)
+		*any = some;
+	return away;
+}
+
+int hk_poller_loop(struct hk_host_shared *s, int channel, hk_serve_fn serve)
+{
+	unsigned keen = 0;
+
+	for (;;) {
+		bool any;
+		bool away = hk_poller_round(s, serve, &any);
+
+		keen = !away ? HK_POLLER_KEEN : keen ? keen - 1 : 0;
+		struct timespec t = {.tv_nsec = away && keen ? HK_POLLER_SERVE_NS
+							     : HK_POLLER_WATCH_NS};
+		struct pollfd p = {.fd = channel, .events = POLLIN};
+		int n = ppoll(&p, 1, any ? &t : NULL, NULL);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n <= 0)
+			continue;
+		char buf[64];
+		ssize_t got = recv(channel, buf, sizeof(buf), MSG_DONTWAIT);
+		if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+			return 0; /* the daemon has gone, or wants us to */
+	}
+}
+
+static int fail(const struct hk_error *err)
+{
+	send(HK_POLLER_FD_CHANNEL, err->text, strlen(err->text), MSG_NOSIGNAL);
+	fprintf(stderr, "hikyakud poller: %s\n", err->text);
+	return 1;
+}
+
+int hk_poller_main(int argc, char **argv)
+{
+	struct hk_error err = {""};
+
+	/* started by the daemon alone: SHARED HUGE-DIR DAEMON-PID */
+	if (argc != 4) {
+		fprintf(stderr, "hikyakud: the poller is started by hikyakud itself; fix: run "
+				"hikyakud without 'poller'\n");
+		return 2;
+	}
+	/* a daemon that is killed takes us along, even out of an endless loop in a rank's memory */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", getppid());
+	if (strcmp(pid, argv[3]) != 0)
+		return 1; /* it has died already */
+	prctl(PR_SET_NAME, "hk-poller");
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+	signal(SIGINT, SIG_IGN); /* Ctrl-C is the daemon's affair */
+	signal(SIGHUP, SIG_IGN);
+
+	struct hk_host_shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED,
+					HK_POLLER_FD_SHARED, 0);
+	if (s == MAP_FAILED || s->magic != HK_SHARED_MAGIC || s->version != HK_SHARED_VERSION ||
+	    s->slots < 1 || s->slots > HK_CTL_MAX_SLOTS) {
+		hk_error_set(&err, -EPROTO, "the poller was given no memory of hikyakud's");
+		return fail(&err);
+	}
+	if (hk_res_join(argv[1], argv[2][0] ? argv[2] : NULL, &err) != 0)
+		return fail(&err);
+	atomic_store(&s->ready, 1);
+	/* one byte: look */
+	if (send(HK_POLLER_FD_CHANNEL, "", 1, MSG_NOSIGNAL) != 1) {
+		hk_res_leave();
+		return 1;
+	}
+	int rc = hk_poller_loop(s, HK_POLLER_FD_CHANNEL, hk_res_serve);
+	hk_res_leave();
+	return rc ? 1 : 0;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host/resources.h: all that the daemon and its poller need of port and fabric, and nothing else of
+ * DPDK: memory, packet pools, wires. host/resources.c is the real thing; tests have another
+ * (tests/unit/host/fake_resources.c), so that the daemon's life is tested without huge pages.
+ *
+ * Threads: the daemon's main thread only. None of these calls waits long: what takes time
+ * (hk_res_wire_open, hk_res_wire_up) is asked again.
+ */
+#ifndef HK_HOST_RESOURCES_H
+#define HK_HOST_RESOURCES_H
+
+#include "base/common.h"
+#include "base/error.h"
+#include "host/control.h"
+#include "host/rundir.h"
+
+#define HK_LCORE_DAEMON     0
+#define HK_LCORE_POLLER     1
+#define HK_LCORE_SLOT(slot) (2 + (slot))
+
+struct hk_res_config {
+	const struct hk_rundir *rundir; /* for the names, and for hk_rundir_note() */
+	const char *port;               /* the spec */
+	const char *huge_dir;           /* NULL: DPDK finds it */
+	uint32_t job_key;               /* 0: an administrator's daemon */
+	uint64_t node_id;
+	unsigned slots, rx_buffers, tx_buffers; /* buffers: of each slot */
+	unsigned memory_mb;                     /* 0: what the buffers need */
+};
+
+/* What a rank is told (a part of WELCOME). */
+struct hk_res_info {
+	enum hk_ctl_port port_kind;
+	uint16_t frame_max;
+	uint8_t mac[6];
+	char huge_dir[128];
+};
+
+/* A wire to the daemon of another node. */
+struct hk_res_wire {
+	uint64_t node_id;
+	unsigned slots; /* of that daemon */
+	bool server;    /* this end listens */
+	uint16_t port_id;
+	unsigned queues;
+	void *port; /* NULL: not open yet */
+};
+
+struct hk_res; /* one a process */
+
+/* ---- daemon --------------------------------------------------------------------------------- */
+
+/* Starts DPDK as primary and makes the pools of all slots. The error names the cause (no huge
+ * pages, no permission, …) and the fix. */
+int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_error *err);
+
+/* Closes everything; nothing of it is left in the system. */
+void hk_res_close(struct hk_res *res);
+
+const struct hk_res_info *hk_res_info(const struct hk_res *res);
+
+void hk_res_pool_names(const struct hk_res *res, unsigned slot, char rx[32], char tx[32]);
+
+/* Does the shared memory contain @len bytes at @address? */
+bool hk_res_contains(const struct hk_res *res, uint64_t address, size_t len);
+
+/* A rank takes @slot: whatever its predecessor left there is gone already. */
+int hk_res_slot_give(struct hk_res *res, unsigned slot, uint32_t generation, struct hk_error *err);
+
+/* The owner of @slot has left or died and neither it nor the poller touches it any more: its
+ * buffers go back to its pools and its memory is freed. */
+void hk_res_slot_reclaim(struct hk_res *res, unsigned slot, uint32_t generation);
+
+/* Fills @w (node_id and slots are given) with what is known before it is opened. */
+int hk_res_wire_plan(struct hk_res *res, struct hk_res_wire *w, struct hk_error *err);
+
+/* Opens this end. 0; -EAGAIN if the other end does not listen yet; another negative errno. */
+int hk_res_wire_open(struct hk_res *res, struct hk_res_wire *w, struct hk_error *err);
+
+/* Is the link of an open wire up? */
+bool hk_res_wire_up(struct hk_res *res, struct hk_res_wire *w);
+
+void hk_res_wire_close(struct hk_res *res, struct hk_res_wire *w);
+
+/* Appends the wire's counters as the members of a JSON object: `"rx_frames": 1, …`. */
+void hk_res_wire_stats(struct hk_res *res, const struct hk_res_wire *w, FILE *out);
+
+/* ---- poller --------------------------------------------------------------------------------- */
+
+/* Joins the memory of the daemon as DPDK secondary. */
+int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err);
+
+/* Leaves it, before the process ends. */
+void hk_res_leave(void);
+
+/* hk_fabric_serve() on the fabric at @fabric: takes in, acknowledges and keeps what came if its
+ * owner is away; returns whether it was. */
+bool hk_res_serve(void *fabric);
+
+/* Can the fabric of this build be served? */
+bool hk_res_can_serve(void);
+
+#endif

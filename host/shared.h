@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host/shared.h: what hikyakud and its poller tell each other, in a memory that only the two have.
+ *
+ * The daemon writes which slots are to be served; the poller writes what it does. It is a memfd
+ * that the poller inherits: ranks cannot reach it. The poller itself may go wrong, since it works in
+ * the memory of ranks; so the daemon never acts on what it reads here but by a copy whose range it
+ * has checked, and what matters (who owns a slot) it keeps elsewhere.
+ *
+ * The hand-shake is Dekker's, per slot:
+ *
+ *   poller:  serving = slot + 1; (fence)      daemon:  state = OFF; (fence)
+ *            if (state != SERVE) leave;                if (serving != slot + 1) it has let go,
+ *            serve; serving = 0                        and will not come again
+ */
+#ifndef HK_HOST_SHARED_H
+#define HK_HOST_SHARED_H
+
+#include "base/common.h"
+#include "host/control.h"
+
+#include <stdatomic.h>
+
+#define HK_SHARED_MAGIC   UINT32_C(0x53544b48)
+#define HK_SHARED_VERSION 1
+
+enum hk_shared_state { HK_SHARED_OFF, HK_SHARED_SERVE };
+
+struct hk_shared_slot {
+	_Atomic uint32_t generation; /* daemon's: of the owner that the rest is for */
+	_Atomic uint32_t state;      /* daemon's: enum hk_shared_state */
+	_Atomic uint64_t fabric;     /* daemon's: its address; what lies there is the rank's */
+	_Atomic uint64_t looks;      /* poller's: how often it has looked at this slot */
+	_Atomic uint64_t away;       /* poller's: how often its owner was away */
+	char pad[32];                /* a cache line each */
+};
+_Static_assert(sizeof(struct hk_shared_slot) == 64, "a cache line each");
+
+struct hk_host_shared {
+	uint32_t magic, version;
+	uint32_t slots;
+	uint32_t zero;
+	_Atomic uint32_t ready; /* poller's: 1 when it polls */
+	_Atomic uint32_t
+		serving;         /* poller's: slot + 1 while it is in that slot's memory; 0: none */
+	_Atomic uint64_t rounds; /* poller's heartbeat: rounds over all slots */
+	char pad[32];
+	struct hk_shared_slot slot[HK_CTL_MAX_SLOTS];
+};
+
+/* Descriptors that the poller inherits. */
+#define HK_POLLER_FD_SHARED  3
+#define HK_POLLER_FD_CHANNEL 4 /* a byte wakes it; the end of it ends it; it writes errors there */
+
+#endif

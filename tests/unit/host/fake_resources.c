@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/host/fake_resources.c: host/resources.h without DPDK. See fake_resources.h.
+ */
+#include "tests/unit/host/fake_resources.h"
+#include "host/resources.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct hk_res {
+	struct hk_res_config cfg;
+	struct hk_res_info info;
+	struct fake_memory *mem;
+	char dir[128];
+};
+
+struct wire {     /* hk_res_wire.port */
+	int fd;   /* listening, or connected */
+	int peer; /* -1, or accepted */
+	char path[128];
+};
+
+int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_error *err)
+{
+	struct hk_res *r = calloc(1, sizeof(*r));
+
+	*res = NULL;
+	if (!r)
+		return hk_error_set(err, -ENOMEM, "no memory");
+	r->cfg = *cfg;
+	int rc = 0;
+	if (strncmp(cfg->port, "fake:", 5) != 0 || strcmp(cfg->port, "fake:broken") == 0) {
+		rc = hk_error_set(err, -ENOENT,
+				  "there are no huge pages for port %s; fix: echo 512 > "
+				  "/proc/sys/vm/nr_hugepages",
+				  cfg->port);
+	} else if (!(r->mem = fake_map(cfg->rundir->shared, true))) {
+		rc = hk_error_set(err, -EIO, "cannot make the fake memory: %s", strerror(errno));
+	}
+	if (rc) {
+		free(r);
+		return rc;
+	}
+	snprintf(r->dir, sizeof(r->dir), "%s", cfg->port + 5);
+	r->info = (struct hk_res_info){.port_kind = HK_CTL_PORT_WIRES,
+				       .frame_max = 9216,
+				       .mac = {2, 0, 0, 0, 0, 1},
+				       .huge_dir = "/dev/hugepages"};
+	*res = r;
+	return 0;
+}
+
+void hk_res_close(struct hk_res *r)
+{
+	char path[300];
+
+	fake_path(r->cfg.rundir->shared, "/fake_memory", path);
+	unlink(path);
+	fake_path(r->cfg.rundir->shared, "", path);
+	rmdir(path);
+	munmap(r->mem, sizeof(*r->mem));
+	free(r);
+}
+
+const struct hk_res_info *hk_res_info(const struct hk_res *r)
+{
+	return &r->info;
+}
+
+void hk_res_pool_names(const struct hk_res *r, unsigned slot, char rx[32], char tx[32])
+{
+	(void)r;
+	snprintf(rx, 32, "rx%u", slot);
+	snprintf(tx, 32, "tx%u", slot);
+}
+
+bool hk_res_contains(const struct hk_res *r, uint64_t address, size_t len)
+{
+	uint64_t start = (uintptr_t)r->mem;
+
+	return address >= start && len <= sizeof(*r->mem) &&
+	       address - start <= sizeof(*r->mem) - len;
+}
+
+/* The daemon must not give what is taken, nor take back what is not. */
+int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, struct hk_error *err)
+{
+	(void)err;
+	if (atomic_load(&r->mem->given[slot]) != 0)
+		abort();
+	atomic_store(&r->mem->given[slot], generation);
+	memset(&r->mem->fabric[slot], 0, sizeof(r->mem->fabric[slot]));
+	return 0;
+}
+
+void hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation)
+{
+	/* and nobody may be inside */
+	if (atomic_load(&r->mem->given[slot]) != generation ||
+	    (atomic_load(&r->mem->fabric[slot].inside) &&
+	     atomic_load(&r->mem->fabric[slot].mode) == FAKE_OK))
+		abort();
+	atomic_store(&r->mem->given[slot], 0);
+	atomic_fetch_add(&r->mem->reclaimed[slot], 1);
+}
+
+/* ---- wires --------------------------------------------------------------------------------- */
+
+int hk_res_wire_plan(struct hk_res *r, struct hk_res_wire *w, struct hk_error *err)
+{
+	(void)err;
+	w->server = r->cfg.node_id < w->node_id;
+	w->queues = r->cfg.slots * w->slots;
+	return 0;
+}
+
+int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *err)
+{
+	static uint16_t next_port;
+	struct wire *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return hk_error_set(err, -ENOMEM, "no memory");
+	x->peer = -1;
+	snprintf(x->path, sizeof(x->path), "%.60s/w-%016" PRIx64 "-%016" PRIx64, r->dir,
+		 HK_MIN(r->cfg.node_id, w->node_id), HK_MAX(r->cfg.node_id, w->node_id));
+	if (w->server) {
+		int rc = hk_rundir_note(r->cfg.rundir, x->path, err);
+		x->fd = rc ? rc : hk_ctl_listen(x->path, err);
+	} else {
+		x->fd = hk_ctl_connect(x->path, hk_ctl_now_ms(), err);
+		if (x->fd == -ENOENT || x->fd == -ECONNREFUSED)
+			x->fd = -EAGAIN;
+	}
+	if (x->fd < 0) {
+		int rc = x->fd;
+		free(x);
+		return rc;
+	}
+	w->port_id = next_port++;
+	w->port = x;
+	return 0;
+}
+
+bool hk_res_wire_up(struct hk_res *r, struct hk_res_wire *w)
+{
+	struct wire *x = w->port;
+	char c;
+	(void)r;
+
+	if (w->server && x->peer < 0)
+		x->peer = accept4(x->fd, NULL, NULL, SOCK_CLOEXEC);
+	int fd = w->server ? x->peer : x->fd;
+	return fd >= 0 && recv(fd, &c, 1, MSG_DONTWAIT) != 0;
+}
+
+void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
+{
+	struct wire *x = w->port;
+	(void)r;
+
+	close(x->fd);
+	if (x->peer >= 0)
+		close(x->peer);
+	if (w->server)
+		unlink(x->path);
+	free(x);
+	w->port = NULL;
+}
+
+void hk_res_wire_stats(struct hk_res *r, const struct hk_res_wire *w, FILE *out)
+{
+	(void)r;
+	fprintf(out, "\"rx_frames\": %u", w->queues);
+}
+
+/* ---- poller -------------------------------------------------------------------------------- */
+
+int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err)
+{
+	if (getenv("FAKE_JOIN_FAILS"))
+		return hk_error_set(err, -EPERM, "the fake secondary may not start; fix: let it");
+	return huge_dir && fake_map(shared, false)
+		       ? 0
+		       : hk_error_set(err, -ENOENT, "the poller finds no memory %s", shared);
+}
+
+void hk_res_leave(void)
+{
+	munmap((void *)(uintptr_t)FAKE_ADDRESS, sizeof(struct fake_memory));
+}
+
+bool hk_res_serve(void *fabric)
+{
+	struct fake_fabric *f = fabric;
+
+	atomic_store(&f->inside, 1);
+	while (atomic_load(&f->hold))
+		;
+	switch (atomic_load(&f->mode)) {
+	case FAKE_CRASH:
+		raise(SIGSEGV);
+		break;
+	case FAKE_SPIN:
+		for (;;)
+			;
+	}
+	uint32_t ticks = atomic_load(&f->ticks);
+	bool away = ticks == atomic_exchange(&f->seen, ticks);
+	if (away)
+		atomic_fetch_add(&f->served, 1);
+	atomic_store(&f->inside, 0);
+	return away;
+}
+
+bool hk_res_can_serve(void)
+{
+	return true;
+}
