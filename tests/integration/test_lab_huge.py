@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Huge pages of labs. What is added and taken away, and how far a killed tool came, is counted on a
+pool of plain files, since the machine's may change at any time for reasons of its own; that the
+real one serves is tried in real labs."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hikyaku import process
+from hikyaku.errors import HikyakuError
+from hikyaku.lab import Lab, down, huge
+
+FIRST = 5  # pages of somebody else
+
+
+# ---- the books -----------------------------------------------------------------------------------
+
+
+class Pool:
+    """A pool, and labs of two checkouts that draw on it."""
+
+    def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch):
+        self.number = base / "pool" / "nr_hugepages"
+        self.surplus = base / "pool" / "surplus_hugepages"
+        self.number.parent.mkdir()
+        self.number.write_text(f"{FIRST}\n")
+        self.surplus.write_text("0\n")
+        self.labs = [base / f"hikyaku-{os.getuid()}-{c}" / "labs" / "x" for c in "ab"]
+        for lab in self.labs:
+            lab.mkdir(parents=True)
+        monkeypatch.setattr(huge, "POOL", self.number.parent)
+        monkeypatch.setattr(huge, "STATE_DIR", self.labs[0].parents[1])
+
+    @property
+    def pages(self) -> int:
+        return int(self.number.read_text())
+
+    def died(self, lab: Path, pages: int, step: tuple[int, int], pool: int) -> None:
+        """A tool was killed in a change of the pool, which had come to @pool by then."""
+        (lab / huge.BOOK).write_text(json.dumps({"pages": pages, "step": step}))
+        self.number.write_text(str(pool))
+
+
+@pytest.fixture
+def pool(tmp_path, monkeypatch) -> Pool:
+    return Pool(tmp_path, monkeypatch)
+
+
+def test_labs_add_up_and_take_back_their_own(pool):
+    a, b = pool.labs
+    huge.take(a, 8)
+    huge.take(b, 3)
+    assert pool.pages == FIRST + 11
+    pool.number.write_text(str(pool.pages + 2))  # the administrator takes some as well
+    assert huge.give_back(a) == 8
+    assert pool.pages == FIRST + 3 + 2
+    assert huge.give_back(b) == 3
+    assert pool.pages == FIRST + 2
+    assert huge.give_back(b) == 0
+    assert pool.pages == FIRST + 2
+    assert [*a.iterdir(), *b.iterdir()] == []
+
+
+@pytest.mark.parametrize("came_to", [0, 3, 8], ids=lambda n: f"after-{n}")
+def test_killed_while_taking(pool, came_to):
+    pool.died(pool.labs[0], 0, (FIRST, FIRST + 8), FIRST + came_to)
+    assert huge.give_back(pool.labs[0]) == came_to
+    assert pool.pages == FIRST
+
+
+@pytest.mark.parametrize("came_to", [0, 3, 8], ids=lambda n: f"after-{n}")
+def test_killed_while_giving_back(pool, came_to):
+    pool.died(pool.labs[0], 8, (FIRST + 8, FIRST), FIRST + 8 - came_to)
+    assert huge.give_back(pool.labs[0]) == 8 - came_to
+    assert pool.pages == FIRST
+
+
+def test_the_next_lab_settles_the_book_of_a_killed_one(pool):
+    """Later nobody could tell the one's pages from the other's."""
+    a, b = pool.labs
+    pool.died(a, 0, (FIRST, FIRST + 8), FIRST + 3)
+    huge.take(b, 4)
+    assert huge.give_back(a) == 3
+    assert huge.give_back(b) == 4
+    assert pool.pages == FIRST
+
+
+def test_surplus_pages_are_nobodys(pool):
+    """Pages beyond the number that programs still hold: they go when these end."""
+    pool.number.write_text(str(FIRST + 2))
+    pool.surplus.write_text("2")
+    assert huge.pool_pages() == FIRST
+
+
+def test_a_machine_with_too_little_memory_is_left_as_it_was(pool, monkeypatch):
+    real = huge.pool_pages
+    monkeypatch.setattr(huge, "pool_pages", lambda: min(real(), FIRST + 6))
+    with pytest.raises(HikyakuError, match="only 12 MB to make huge pages of, not 16"):
+        huge.take(pool.labs[0], 8)
+    assert pool.pages == FIRST
+    assert list(pool.labs[0].iterdir()) == []
+
+
+def test_damaged_book_is_named(pool):
+    (pool.labs[0] / huge.BOOK).write_text("{")
+    with pytest.raises(HikyakuError, match=r"huge\.json is damaged"):
+        huge.give_back(pool.labs[0])
+
+
+@pytest.mark.parametrize("mb", [-2, 3])
+def test_sizes_that_cannot_be(lab_name, mb):
+    with pytest.raises(HikyakuError, match="multiple"):
+        Lab.up(name=lab_name("odd"), huge_mb=mb)
+
+
+# ---- real ones -----------------------------------------------------------------------------------
+
+# Fills a page of the node's hugetlbfs, then says which node it is.
+TOUCH = """
+import mmap, os, socket
+path = os.environ["HIKYAKU_HUGE_DIR"] + "/" + (os.environ.get("OMPI_COMM_WORLD_RANK") or "x")
+with open(path, "w+b") as file:
+    os.truncate(path, 2 << 20)
+    with mmap.mmap(file.fileno(), 2 << 20) as page:
+        page[:] = b"7" * (2 << 20)
+print(socket.gethostname(), os.environ["HIKYAKU_HUGE_DIR"], os.environ["HIKYAKU_RUNDIR"])
+"""
+
+
+def mounts() -> list[str]:
+    return [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+
+
+def test_several_ranks_of_a_node_share_its_huge_pages(lab_name):
+    name = lab_name("huge")
+    lab = Lab.up(2, "memif", 2, name=name, huge_mb=4)
+    homes = [lab.node_directory(n.name) for n in lab.topology.nodes]
+    try:
+        assert huge.pool_pages() >= 4
+        python = ["/usr/bin/python3", "-c", TOUCH]
+        result = lab.mpirun(4, python, tcp=True, timeout=60)
+        assert result.returncode == 0, result.stderr
+        expected = [f"node{i} {home}/huge {home}/run" for i, home in enumerate(homes)]
+        assert sorted(result.stdout.splitlines()) == sorted(expected * 2)
+        # each node's own: consecutive ranks are on different nodes
+        assert sorted(p.name for p in (homes[0] / "huge").iterdir()) == ["0", "2"]
+        assert sorted(p.name for p in (homes[1] / "huge").iterdir()) == ["1", "3"]
+        # two pages a node: a third is not to be had
+        third = subprocess.run(
+            lab.exec_argv("node0", python), capture_output=True, timeout=30, check=False
+        )
+        assert third.returncode != 0
+        assert all(str(home / "huge") in mounts() for home in homes)
+        assert (homes[0] / "run").stat().st_mode & 0o777 == 0o700
+    finally:
+        removed = down(name)
+    assert "4 huge pages" in removed
+    assert not any(home.exists() or str(home / "huge") in mounts() for home in homes)
+
+
+def test_a_lab_without_huge_pages_names_none(get_lab):
+    lab = get_lab(2, "memif", 1)
+    script = 'echo "${HIKYAKU_HUGE_DIR-none}"; test -d "$HIKYAKU_RUNDIR" && echo there'
+    outer = {**os.environ, "HIKYAKU_HUGE_DIR": "/of/the/machine"}
+    done = subprocess.run(
+        lab.exec_argv("node1", ["sh", "-c", script]),
+        env=outer,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout.split() == ["none", "there"]
+
+
+def test_killed_tool_leaves_pages_that_down_finds(lab_name, tmp_path, python_script):
+    """Killed with a process that still has a page of it mapped."""
+    name = lab_name("hugekill")
+    script = python_script(
+        tmp_path / "up.py",
+        "import subprocess, sys, time\n"
+        "from hikyaku.lab import Lab\n"
+        f"lab = Lab.up(2, 'memif', name={name!r}, huge_mb=4)\n"
+        f"hold = {TOUCH!r} + 'import sys, time; sys.stdout.flush(); time.sleep(300)'\n"
+        "subprocess.Popen(lab.exec_argv('node1', ['/usr/bin/python3', '-c', hold]),\n"
+        "                 start_new_session=True)\n"
+        "time.sleep(300)\n",
+    )
+    tool = subprocess.Popen(script, stdout=subprocess.PIPE, text=True)
+    home = Path(tool.stdout.readline().split()[2]).parent
+    tool.send_signal(signal.SIGKILL)
+    tool.wait(timeout=20)
+    tool.stdout.close()
+    removed = down(name)
+    assert "4 huge pages" in removed
+    assert not home.exists()
+    assert str(home / "huge") not in mounts()
+    assert process.find(tag=f"HIKYAKU_RUNDIR={home}/run") == []
+
+
+def test_up_that_fails_gives_its_pages_back(lab_name, monkeypatch):
+    name = lab_name("hugefail")
+    taken = []
+    real = huge.give_back
+
+    def fail(path: Path, mb: int) -> None:
+        raise HikyakuError("no more mounts")
+
+    monkeypatch.setattr(huge, "mount", fail)
+    monkeypatch.setattr(huge, "give_back", lambda d: taken.append(real(d)) or taken[-1])
+    with pytest.raises(HikyakuError, match="no more mounts"):
+        Lab.up(name=name, huge_mb=4)
+    assert taken == [4]
+    assert down(name) == []

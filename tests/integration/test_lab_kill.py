@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku lab kill`: the right process or link, and no other, inside the lab and outside of it."""
+
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from hikyaku import process
+from hikyaku.errors import HikyakuError
+from hikyaku.lab import Lab, kill, network
+
+
+def ask(hikyaku: list[str], *argv: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*hikyaku, "lab", "kill", *argv], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+@contextmanager
+def job(hikyaku: list[str], lab: Lab, ranks: int, script: str) -> Iterator[subprocess.Popen]:
+    """`mpirun sh -c @script` in @lab, until the block ends."""
+    command = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "-np", str(ranks)]
+    tool = subprocess.Popen(
+        [*command, "sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield tool
+    finally:
+        tool.send_signal(signal.SIGTERM)
+        tool.communicate(timeout=40)
+
+
+def wait_for_ranks(lab: Lab, count: int) -> list[kill.Rank]:
+    """Ranks that have become the program that they are to run."""
+
+    def there() -> list[kill.Rank]:
+        return [r for r in kill.ranks(lab.topology) if r.command.startswith("sleep")]
+
+    process.wait_until(f"{count} ranks to run", lambda: len(there()) == count, 30)
+    return sorted(there(), key=lambda r: (r.run, r.number))
+
+
+# ---- ranks ---------------------------------------------------------------------------------------
+
+
+def test_kill_rank(get_lab, hikyaku):
+    """Rank 2 of four, on node0 with rank 0. mpirun tells whom it lost, and by which signal."""
+    lab = get_lab(2, "memif", 1)
+    with job(hikyaku, lab, 4, "exec sleep 300") as tool:
+        ranks = wait_for_ranks(lab, 4)
+        assert [(r.number, r.node) for r in ranks] == [
+            (0, "node0"),
+            (1, "node1"),
+            (2, "node0"),
+            (3, "node1"),
+        ]
+        done = ask(hikyaku, "rank", "2", "--lab", lab.name)
+        assert done.stdout == f"killed process {ranks[2].pid} on node0: sleep 300\n", done.stderr
+        _, stderr = tool.communicate(timeout=40)
+        assert tool.returncode != 0
+        assert re.search(r"rank 2 .* on node node0 exited on signal 9", stderr), stderr
+
+
+def test_a_rank_is_what_open_mpi_started(get_lab, hikyaku):
+    """Its child goes with it. A daemon that it started has its environment too, and stays."""
+    lab = get_lab(2, "memif", 1)
+    script = "sleep 301 & setsid sleep 302 & exec sleep 300"
+
+    def sleeper(seconds: int) -> set[int]:
+        return {p["pid"] for p in lab.status()["processes"] if p["command"] == f"sleep {seconds}"}
+
+    with job(hikyaku, lab, 1, script):
+        (rank,) = wait_for_ranks(lab, 1)
+        process.wait_until("both others", lambda: bool(sleeper(301) and sleeper(302)), 30)
+        assert {rank.pid} == sleeper(300)
+        family = kill._family(rank, lab.topology.nodes[0])
+        assert set(family) == sleeper(300) | sleeper(301)
+
+
+def test_ranks_outside_of_the_lab_are_not_seen(get_lab):
+    """Another lab's, or an mpirun of the machine's own."""
+    lab = get_lab(2, "memif", 1)
+    env = {**os.environ, "OMPI_COMM_WORLD_RANK": "1", "HIKYAKU_LAB_ID": lab.topology.lab_id}
+    outside = subprocess.Popen(["sleep", "300"], env=env)
+    try:
+        assert kill.ranks(lab.topology) == []
+        with pytest.raises(HikyakuError, match="no MPI program runs"):
+            kill.kill_rank(lab.topology, 1)
+        assert outside.poll() is None
+    finally:
+        outside.kill()
+        outside.wait()
+
+
+def test_rank_that_is_not_there(get_lab, hikyaku):
+    lab = get_lab(2, "memif", 1)
+    with job(hikyaku, lab, 2, "exec sleep 300") as tool:
+        wait_for_ranks(lab, 2)
+        done = ask(hikyaku, "rank", "7", "--lab", lab.name)
+        assert done.returncode == 1
+        assert "no rank 7 runs in this lab; there are: 0, 1" in done.stderr
+        assert tool.poll() is None
+
+
+def test_two_runs_must_be_told_apart(get_lab, hikyaku):
+    lab = get_lab(2, "memif", 1)
+    with job(hikyaku, lab, 2, "exec sleep 300") as one, job(hikyaku, lab, 2, "exec sleep 300"):
+        ranks = wait_for_ranks(lab, 4)
+        assert [r.number for r in ranks] == [0, 1, 0, 1]
+        done = ask(hikyaku, "rank", "1", "--lab", lab.name)
+        assert "say which by --run" in done.stderr
+        assert all(process.alive(r.pid) for r in ranks)
+        chosen = ranks[3]
+        done = ask(hikyaku, "rank", "1", "--lab", lab.name, "--run", chosen.run)
+        assert f"killed process {chosen.pid} on node1" in done.stdout
+        process.wait_until("that run to end", lambda: len(kill.ranks(lab.topology)) == 2, 40)
+        assert {r.run for r in kill.ranks(lab.topology)} == {ranks[0].run}
+        assert one.pid
+
+
+def test_killed_number_that_now_is_another_process(get_lab):
+    """Between the look and the signal it may have ended, and its number gone to somebody else."""
+    other = subprocess.Popen(["sleep", "300"])
+    try:
+        assert not kill._kill(other.pid, lambda: False)
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+    assert not kill._kill(other.pid, lambda: True)
+
+
+# ---- daemons -------------------------------------------------------------------------------------
+
+# What hikyakud does with its directory: holds its lock for life. A child inherits the open file.
+STAND_IN = """
+import fcntl, os, subprocess, sys, time
+home = os.environ["HIKYAKU_RUNDIR"] + "/" + sys.argv[1]
+os.makedirs(home, 0o700, exist_ok=True)
+lock = open(home + "/lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+child = subprocess.Popen(["sleep", "300"], pass_fds=[lock.fileno()])
+print(os.getpid(), child.pid, file=lock, flush=True)
+print("ready", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.fixture
+def stand_in(get_lab) -> Iterator[Callable[[str, str], subprocess.Popen]]:
+    lab = get_lab(2, "memif", 1)
+    started = []
+
+    def start(node: str, name: str) -> subprocess.Popen:
+        argv = lab.exec_argv(node, ["/usr/bin/python3", "-c", STAND_IN, name])
+        started.append(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
+        assert started[-1].stdout.readline() == "ready\n"
+        return started[-1]
+
+    yield start
+    for node in lab.topology.nodes:
+        inode = network.namespace_inode(node.netns)
+        process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
+        for old in (lab.node_directory(node.name) / "run").glob("*/lock"):
+            old.unlink()
+            old.parent.rmdir()
+    for each in started:
+        each.communicate(timeout=20)
+
+
+def test_kill_daemon(get_lab, hikyaku, stand_in):
+    lab = get_lab(2, "memif", 1)
+    here, there = stand_in("node0", "job-0000beef-node0"), stand_in("node1", "job-0000beef-node1")
+    done = ask(hikyaku, "daemon", "node0", "--lab", lab.name)
+    assert done.stdout == f"killed process {here.pid} on node0: job-0000beef-node0\n", done.stderr
+    assert here.wait(timeout=20) == -signal.SIGKILL
+    assert there.poll() is None
+    # its child still has the lock's file open, and its directory is there: it is dead all the same
+    again = ask(hikyaku, "daemon", "node0", "--lab", lab.name)
+    assert again.returncode == 1
+    assert "no hikyakud runs on node0" in again.stderr
+
+
+def test_number_in_a_stale_directory_is_not_killed(get_lab, hikyaku, stand_in):
+    """A dead daemon's directory names a process that is somebody else's by now."""
+    lab = get_lab(2, "memif", 1)
+    alive = stand_in("node0", "default")
+    stale = lab.node_directory("node0") / "run" / "job-1-node0"
+    stale.mkdir()
+    bystander = subprocess.Popen(lab.exec_argv("node0", ["sleep", "300"]))
+    (stale / "lock").write_text(f"{bystander.pid}\n")
+    assert kill.daemons(lab.node("node0"), stale.parent) == {"default": alive.pid}
+    done = ask(hikyaku, "daemon", "node0", "--lab", lab.name, "--name", "job-1-node0")
+    assert "no daemon 'job-1-node0' runs on node0; running: default" in done.stderr
+    assert bystander.poll() is None
+    bystander.kill()
+    bystander.wait()
+
+
+def test_several_daemons_must_be_told_apart(get_lab, hikyaku, stand_in):
+    lab = get_lab(2, "memif", 1)
+    one, two = stand_in("node1", "default"), stand_in("node1", "job-2-node1")
+    done = ask(hikyaku, "daemon", "node1", "--lab", lab.name)
+    assert "2 daemons run on node1: default, job-2-node1" in done.stderr
+    assert "--name" in done.stderr
+    done = ask(hikyaku, "daemon", "node1", "--lab", lab.name, "--name", "default")
+    assert "default" in done.stdout
+    assert one.wait(timeout=20) == -signal.SIGKILL
+    assert two.poll() is None
+
+
+# ---- wires ---------------------------------------------------------------------------------------
+
+
+def up_links(lab: Lab, node: str) -> set[str]:
+    return {link["name"] for link in network.links(lab.node(node).netns) if link["up"]}
+
+
+ALL = {"ctl0", "tcp0", "hk0", "hk1"}
+
+
+def test_wire_comes_back_by_itself(get_lab, hikyaku):
+    lab = get_lab(2, "veth", 2)
+    tool = subprocess.Popen(
+        [*hikyaku, "lab", "kill", "wire", "node1", "--seconds", "2", "--lab", lab.name],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    process.wait_until("the wire to go", lambda: up_links(lab, "node1") == {"ctl0", "tcp0"}, 20)
+    assert up_links(lab, "node0") == ALL
+    out, _ = tool.communicate(timeout=40)
+    assert out == "node1: hk0, hk1 down for 2 s\nnode1: hk0, hk1 up\n"
+    assert tool.returncode == 0
+    assert up_links(lab, "node1") == ALL
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_wire_comes_back_when_interrupted(get_lab, hikyaku, signum):
+    lab = get_lab(2, "veth", 2)
+    tool = subprocess.Popen(
+        [*hikyaku, "lab", "kill", "wire", "node1", "--seconds", "300", "--lab", lab.name],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    process.wait_until("the wire to go", lambda: up_links(lab, "node1") == {"ctl0", "tcp0"}, 20)
+    tool.send_signal(signum)
+    tool.communicate(timeout=40)
+    assert up_links(lab, "node1") == ALL
+
+
+def test_wire_that_stays_down_comes_back_as_told(get_lab, hikyaku):
+    lab = get_lab(2, "veth", 2)
+    done = ask(hikyaku, "wire", "node0", "--link", "hk1", "--lab", lab.name)
+    assert up_links(lab, "node0") == ALL - {"hk1"}
+    (told,) = re.findall(r"^  hikyaku (lab exec .*)$", done.stdout, re.MULTILINE)
+    subprocess.run([*hikyaku, *told.split()], check=True, timeout=30)
+    assert up_links(lab, "node0") == ALL
+
+
+def test_a_memif_wire_has_no_switch(get_lab, hikyaku):
+    lab = get_lab(2, "memif", 1)
+    done = ask(hikyaku, "wire", "node0", "--lab", lab.name)
+    assert done.returncode == 1
+    assert "memory that two processes share" in done.stderr
+    assert "fix: use a lab of wire veth" in done.stderr
+    assert (
+        "no link 'hk0'" in ask(hikyaku, "wire", "node0", "--link", "hk0", "--lab", lab.name).stderr
+    )
+    done = ask(hikyaku, "wire", "node0", "--link", "tcp0", "--seconds", "0", "--lab", lab.name)
+    assert done.stdout.splitlines()[-1] == "node0: tcp0 up"
+
+
+def test_a_job_outlives_a_cut_of_its_wire(get_lab, program):
+    """The fabric sends again what was lost; peers are given up much later."""
+    lab = get_lab(2, "veth", 1)
+    node = lab.node("node1")
+    argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "60", "--timeout", "100"]
+    results = []
+    runner = threading.Thread(target=lambda: results.append(lab.mpirun(2, argv, timeout=130)))
+    runner.start()
+
+    def open_ports() -> int:
+        every = [link for n in lab.topology.nodes for link in network.links(n.netns)]
+        return sum(link["xdp_program"] is not None for link in every)
+
+    try:
+        process.wait_until("both ports to be open", lambda: open_ports() == 2, 60)
+        kill.cut_wire(node, kill.wire_links(lab.topology, node), 0.3)
+        assert results == [], "the job ended before its wire was back: it says nothing"
+    finally:
+        runner.join(timeout=150)
+    assert results[0].returncode == 0, results[0].stderr
+    assert "PASS p2p_random" in results[0].stdout
