@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric/async.c: the helper thread. Keeps acks and timers alive while the application computes.
+ * fabric/async.c: the helper thread, and what the polling process does in its place. Keeps acks and
+ * timers alive while the application computes.
  *
  * It sleeps, and looks from time to time whether the application's progress counter has moved. If
  * it has not, the application is computing, and the helper polls in its stead: what arrives is
@@ -21,7 +22,8 @@ static void sleep_us(unsigned us)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
-/* Polls until the ports are empty, so that one wake-up takes all that came meanwhile. */
+/* Polls until the ports are empty, so that one wake-up takes all that came meanwhile; or until the
+ * application comes back. */
 static void poll_for_app(struct hk_fabric *f)
 {
 	const struct hk_engine_counters *n = hk_engine_counters(f->engine);
@@ -35,7 +37,8 @@ static void poll_for_app(struct hk_fabric *f)
 		hk_rx_poll(f, true);
 		f->gather--;
 		hk_tx_flush(f);
-	} while (n->rx_packets + n->rx_acks != before);
+	} while (n->rx_packets + n->rx_acks != before &&
+		 !atomic_load_explicit(&f->lock.owner_waits, memory_order_relaxed));
 	f->n.async_polls++;
 }
 
@@ -64,7 +67,7 @@ int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period
 {
 	sigset_t all, old;
 
-	if (hk_biased_register() != 0)
+	if (hk_biased_register(&f->lock, false) != 0)
 		return hk_error_set(
 			err, -ENOSYS,
 			"the helper thread needs membarrier(2): %s; fix: run without it "
@@ -97,4 +100,50 @@ void hk_async_stop(struct hk_fabric *f)
 	atomic_store(&f->helper_stop, true);
 	pthread_join(f->helper, NULL);
 	f->helper_runs = false;
+}
+
+/* ---- the polling process --------------------------------------------------------------------- */
+
+int hk_fabric_share(struct hk_fabric *f, struct hk_error *err)
+{
+	if (hk_biased_register(&f->lock, true) == 0)
+		return 0;
+	return hk_error_set(
+		err, -ENOSYS,
+		"sharing with a polling process needs membarrier(2): %s; fix: let the rank "
+		"poll alone (btl_hikyaku_host inline)",
+		strerror(errno));
+}
+
+int hk_fabric_serve_init(void)
+{
+	struct hk_biased_lock unused;
+
+	return hk_biased_register(&unused, true);
+}
+
+/* An application that polls looks at the ports far more often. */
+#define HK_ABSENT (50 * HK_USEC)
+
+enum hk_serve hk_fabric_serve(struct hk_fabric *f)
+{
+	uint64_t app_at = atomic_load_explicit(&f->app_at, memory_order_relaxed), now = hk_now(f);
+	const struct hk_engine_counters *n = hk_engine_counters(f->engine);
+
+	if ((int64_t)(now - app_at) < (int64_t)HK_ABSENT || !hk_biased_try_helper(&f->lock))
+		return HK_SERVE_PRESENT;
+	uint64_t before = n->rx_packets + n->rx_acks;
+
+	f->stand_in = true;
+	poll_for_app(f);
+	f->stand_in = false;
+	bool busy = n->rx_packets + n->rx_acks != before;
+
+	hk_biased_leave_helper(&f->lock);
+	return busy ? HK_SERVE_BUSY : HK_SERVE_IDLE;
+}
+
+void hk_fabric_break(struct hk_fabric *f)
+{
+	atomic_store_explicit(&f->lock.broken, 1, memory_order_relaxed);
 }

@@ -27,10 +27,6 @@ static size_t frame_used(const struct hk_fabric *f)
 	return f->frame_payload + HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN;
 }
 
-/* Buffers of the pool that hk_fabric_alloc() does not give out: acks and the like, the queue before a
- * port, and what a NIC's ring has sent and not yet given back. */
-#define HK_TX_SLACK 2048
-
 /* Fixes the frame size and makes the transmit buffers, which depend on it. */
 static int set_frame(struct hk_fabric *f, unsigned frame, struct hk_error *err)
 {
@@ -41,64 +37,57 @@ static int set_frame(struct hk_fabric *f, unsigned frame, struct hk_error *err)
 				    "frames of %u bytes are too small to use; fix: raise the MTU",
 				    frame);
 	f->frame_payload = frame - HK_WIRE_PUT_OVERHEAD - HK_WIRE_CRC_LEN;
-	unsigned room = HK_BUF_PAYLOAD_AT + HK_WIRE_PUT_LEN + (unsigned)f->frame_payload +
-			HK_WIRE_CRC_LEN;
-
+	f->tx_pool = f->cfg.tx_pool;
+	if (f->tx_pool)
+		return 0;
 	snprintf(name, sizeof(name), "hk_tx_%x", f->cfg.engine.endpoint);
-	f->tx_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers + HK_TX_SLACK, 256,
-					     RTE_ALIGN(sizeof(struct hk_buf_note), 64),
-					     (uint16_t)RTE_ALIGN(room, 64), SOCKET_ID_ANY);
-	if (!f->tx_pool)
-		return hk_error_set(err, -ENOMEM,
-				    "no memory for %u transmit buffers of %u bytes; fix: lower "
-				    "btl_hikyaku_tx_buffers or raise btl_hikyaku_memory",
-				    f->cfg.tx_buffers, room);
-	return 0;
+	f->tx_pool = hk_fabric_tx_pool(name, f->cfg.tx_buffers, frame, err);
+	return f->tx_pool ? 0 : -ENOMEM;
 }
 
 int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
 		   struct hk_error *err)
 {
-	struct hk_fabric *f = calloc(1, sizeof(*f));
-	struct hk_engine_config ec = cfg->engine;
+	struct hk_fabric_config c = *cfg;
 
 	*fabric = NULL;
-	if (!f)
-		return hk_error_set(err, -ENOMEM, "no memory for the fabric");
-	ec.rx_budget = cfg->rx_keep;
-	size_t bytes = hk_engine_size(&ec);
+	c.engine.rx_budget = cfg->rx_keep;
+	size_t bytes = hk_engine_size(&c.engine);
 
-	if (bytes == 0) {
-		free(f);
+	if (bytes == 0)
 		return hk_error_set(err, -EINVAL,
 				    "engine configuration out of range (window %u, max_peers %u); "
 				    "fix: window must be a power of two from 8 to %u",
-				    ec.window, ec.max_peers, HK_WIRE_WINDOW);
-	}
-	f->arena = aligned_alloc(64, bytes);
-	f->peer = calloc(ec.max_peers, sizeof(*f->peer));
-	if (f->arena)
-		f->engine = hk_engine_init(f->arena, bytes, &ec);
-	if (!f->engine || !f->peer) {
-		free(f->arena);
-		free(f->peer);
-		free(f);
+				    c.engine.window, c.engine.max_peers, HK_WIRE_WINDOW);
+	struct hk_fabric *f = hk_mem_fabric(&c);
+	void *arena = f ? hk_mem_take(f, bytes) : NULL;
+
+	if (f)
+		f->peer = hk_mem_take(f, c.engine.max_peers * sizeof(*f->peer));
+	if (arena)
+		f->engine = hk_engine_init(arena, bytes, &c.engine);
+	if (!f || !f->engine || !f->peer) {
+		if (f) {
+			hk_mem_give(f, arena);
+			hk_mem_give(f, f->peer);
+			hk_mem_give(f, f);
+		}
 		return hk_error_set(err, -ENOMEM,
-				    "no memory for %u peers (%zu bytes); fix: lower max_peers",
-				    ec.max_peers, bytes);
+				    "no memory for %u peers (%zu bytes); fix: lower "
+				    "btl_hikyaku_max_peers%s",
+				    c.engine.max_peers, hk_fabric_size(&c, 0),
+				    c.memory ? ", or raise the daemon's memory of a slot" : "");
 	}
-	f->cfg = *cfg;
-	f->cfg.engine = ec;
 	f->backlog = HK_PEER_NONE;
 	f->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / rte_get_tsc_hz());
-	int rc = set_frame(f, cfg->frame_max, err);
+	int rc = set_frame(f, c.frame_max, err);
 
 	if (rc == 0 && hk_regions_open(f) != 0)
 		rc = hk_error_set(
 			err, -ENOMEM,
 			"no memory for %u regions; fix: lower the number of regions (1 to "
 			"65536) or raise btl_hikyaku_memory",
-			cfg->regions);
+			c.regions);
 	if (rc) {
 		hk_fabric_close(f, 0);
 		return rc;
@@ -107,29 +96,66 @@ int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric
 	return 0;
 }
 
-int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_error *err)
+static struct hk_lane *add_lane(struct hk_fabric *f, const struct hk_port *port,
+				struct hk_error *err, int *rc)
 {
-	struct hk_lane *l;
+	struct hk_lane *l = NULL;
 
 	if (f->lanes == HK_MAX_PORTS)
-		return hk_error_set(err, -ENOSPC,
-				    "more than %u ports; fix: use a switched wire instead of one "
-				    "wire for each pair of ranks",
-				    HK_MAX_PORTS);
-	if (port->info.frame_max < frame_used(f))
-		return hk_error_set(
-			err, -EMSGSIZE,
-			"port %s carries frames of %u bytes, but frames of %zu are used; "
-			"fix: give all ports the same MTU",
-			port->info.spec, port->info.frame_max, frame_used(f));
-	l = calloc(1, sizeof(*l));
+		*rc = hk_error_set(err, -ENOSPC,
+				   "more than %u ports; fix: use a switched wire instead of one "
+				   "wire for each pair of ranks",
+				   HK_MAX_PORTS);
+	else if (port->info.frame_max < frame_used(f))
+		*rc = hk_error_set(err, -EMSGSIZE,
+				   "port %s carries frames of %u bytes, but frames of %zu are "
+				   "used; fix: give all ports the same MTU",
+				   port->info.spec, port->info.frame_max, frame_used(f));
+	else if (!(l = hk_mem_take(f, sizeof(*l))))
+		*rc = hk_error_set(err, -ENOMEM, "no memory for port %s%s", port->info.spec,
+				   f->cfg.memory ? "; fix: raise the daemon's memory of a slot"
+						 : "");
 	if (!l)
-		return hk_error_set(err, -ENOMEM, "no memory for port %s", port->info.spec);
-	l->port = port;
-	l->lend = !f->cfg.engine.crc && hk_port_copies_at_tx(port);
+		return NULL;
 	l->burst = port->info.point_to_point ? HK_TX_BURST_NEAR : HK_TX_BURST;
-	f->lane[f->lanes] = l;
-	return (int)f->lanes++;
+	/* a polling process must be able to send again what lies in our memory only */
+	l->lend = !f->cfg.engine.crc && !f->cfg.memory && hk_port_copies_at_tx(port);
+	*rc = (int)f->lanes;
+	f->lane[f->lanes++] = l;
+	return l;
+}
+
+int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_error *err)
+{
+	int rc;
+	struct hk_lane *l = add_lane(f, port, err, &rc);
+
+	if (l) {
+		l->port = port;
+		l->owned = true;
+	}
+	return rc;
+}
+
+int hk_fabric_add_queue(struct hk_fabric *f, const struct hk_port *port, uint16_t pair,
+			struct hk_error *err)
+{
+	int rc;
+
+	if (pair >= port->info.queues || port->faults)
+		return hk_error_set(err, -EINVAL, "port %s: %s", port->info.spec,
+				    port->faults ? "one with faults cannot be shared"
+						 : "it has not so many queues");
+	hk_biased_enter(&f->lock); /* the polling process may be about */
+	struct hk_lane *l = add_lane(f, port, err, &rc);
+
+	if (l) {
+		l->copy = *port;
+		l->port = &l->copy;
+		l->pair = pair;
+	}
+	hk_biased_leave(&f->lock);
+	return rc;
 }
 
 size_t hk_fabric_frame_payload(const struct hk_fabric *f)
@@ -244,6 +270,11 @@ static void tell(struct hk_fabric *f, hk_peer p, enum hk_verdict why)
 /* The peer said BYE. The engine gives a verdict if packets were in flight; we, if messages waited. */
 void hk_peer_departs(struct hk_fabric *f, hk_peer p)
 {
+	if (f->stand_in) { /* who cannot forget what lies in our memory */
+		f->peer[p].gone = true;
+		f->any_departed = true;
+		return;
+	}
 	if (f->peer[p].backlog_head) {
 		f->peer[p].departed = true;
 		f->any_departed = true;
@@ -265,6 +296,10 @@ void hk_fabric_verdicts(struct hk_fabric *f)
 		return;
 	f->any_departed = false;
 	for (hk_peer p = 0; p < f->cfg.engine.max_peers; p++) {
+		if (f->peer[p].gone) {
+			f->peer[p].gone = false;
+			hk_peer_departs(f, p);
+		}
 		if (f->peer[p].departed) {
 			f->peer[p].departed = false;
 			tell(f, p, HK_VERDICT_LEFT);
@@ -308,11 +343,13 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 	hk_async_stop(f);
 	memset(f->am, 0, sizeof(f->am)); /* nobody listens any more */
 	f->cfg.lost = NULL;
-	if (f->lanes)
+	bool works = f->lanes && !f->told_broken;
+
+	if (works)
 		drain(f, linger_ms);
 	unsigned left = hk_engine_unacked(f->engine, HK_PEER_NONE);
 
-	if (f->lanes)
+	if (works)
 		say_bye(f);
 	hk_rx_drop_kept(f);
 	for (unsigned p = 0; p < f->cfg.engine.max_peers; p++) {
@@ -320,14 +357,16 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 		free(f->peer[p].name);
 	}
 	for (unsigned i = f->lanes; i-- > 0;) { /* the first may own the others' buffers */
-		hk_port_close(f->lane[i]->port);
-		free(f->lane[i]);
+		if (f->lane[i]->owned)
+			hk_port_close(f->lane[i]->port);
+		hk_mem_give(f, f->lane[i]);
 	}
 	hk_regions_close(f);
-	rte_mempool_free(f->tx_pool);
-	free(f->peer);
-	free(f->arena);
-	free(f);
+	if (!f->cfg.tx_pool)
+		rte_mempool_free(f->tx_pool);
+	hk_mem_give(f, f->peer);
+	hk_mem_give(f, f->engine);
+	hk_mem_give(f, f);
 	return left;
 }
 

@@ -57,7 +57,7 @@ struct hk_iov {
 typedef void (*hk_am_fn)(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov,
 			 unsigned count);
 
-/* @peer is lost. @text is one sentence: who (by the name given at peer_add), and why. */
+/* @peer is lost (HK_PEER_NONE: all are, see hk_fabric_break()). @text is one sentence: who (by the name given at peer_add), and why. */
 typedef void (*hk_lost_fn)(void *arg, hk_peer peer, enum hk_verdict why, const char *text);
 
 struct hk_fabric_config {
@@ -69,9 +69,22 @@ struct hk_fabric_config {
 	unsigned frame_max;  /* bytes of the largest frame to use; every port must carry it */
 	hk_lost_fn lost;
 	void *lost_arg;
+
+	/* To be driven by a polling process too (host/): memory that it maps at the same address, zeroed,
+	 * hk_fabric_size() bytes at least, and a pool of hk_fabric_tx_pool(). NULL: private ones. */
+	void *memory;
+	size_t memory_len;
+	struct rte_mempool *tx_pool;
 };
 
 void hk_fabric_config_default(struct hk_fabric_config *cfg);
+
+/* Bytes of memory that a fabric with @lanes ports or queues takes; 0 if @cfg is out of range. */
+size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes);
+
+/* The pool of @tx_buffers transmit buffers for frames of @frame_max bytes, by this name. */
+struct rte_mempool *hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
+				      struct hk_error *err);
 
 /* Needs hk_eal_init() before. */
 int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
@@ -83,6 +96,11 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms);
 
 /* Gives @port to the fabric, which owns it from here on. Returns its index or a negative errno. */
 int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_error *err);
+
+/* The same with one queue pair of a port that stays the caller's, and open until the fabric is closed. Both
+ * directions of @pair belong to this fabric alone. The port must be without faults. */
+int hk_fabric_add_queue(struct hk_fabric *f, const struct hk_port *port, uint16_t pair,
+			struct hk_error *err);
 
 /* Payload bytes of one frame of frame_max. */
 size_t hk_fabric_frame_payload(const struct hk_fabric *f);
@@ -142,6 +160,28 @@ unsigned hk_fabric_progress(struct hk_fabric *f);
  * polls the ports in the application's stead, every @period_us. */
 int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period_us,
 			  struct hk_error *err);
+
+/* ---- the polling process --------------------------------------------------------------------- */
+
+/* By the owner of a fabric in shared memory, before the polling process hears of it. */
+int hk_fabric_share(struct hk_fabric *f, struct hk_error *err);
+
+enum hk_serve {
+	HK_SERVE_PRESENT, /* the application polls: nothing to do */
+	HK_SERVE_IDLE,    /* it is away, and nothing came */
+	HK_SERVE_BUSY,    /* it is away, and frames came */
+};
+
+/* By the polling process: if the application has not polled for a moment, polls in its stead: takes in,
+ * acknowledges and keeps what came, resends what is lost. Never waits. */
+enum hk_serve hk_fabric_serve(struct hk_fabric *f);
+
+/* Once in the polling process: lets it serve. -1 if the kernel lacks membarrier(2). */
+int hk_fabric_serve_init(void);
+
+/* The polling process died, maybe inside, or we were cut off: from now on nothing works, and the next
+ * progress tells so by the lost callback (HK_PEER_NONE, @why is HK_VERDICT_NONE). Any thread. */
+void hk_fabric_break(struct hk_fabric *f);
 
 /* ---- seeing it ----------------------------------------------------------------------------- */
 

@@ -7,7 +7,8 @@
  *   rx.c       progress: frames in, handlers, acks and resends out
  *   region.c   one-sided: regions, and what peers do to them
  *   rma.c      one-sided: our own puts and gets
- *   async.c    the helper thread
+ *   async.c    the helper thread, and the polling process as a helper
+ *   memory.c   where all this lies: private memory, or shared with the polling process
  */
 #ifndef HK_FABRIC_INTERNAL_H
 #define HK_FABRIC_INTERNAL_H
@@ -60,6 +61,9 @@ static inline hk_buf *hk_buf_of(struct hk_item *item)
 
 struct hk_lane { /* a port and what waits for it */
 	struct hk_port *port;
+	struct hk_port copy; /* what `port` points to, if the polling process uses it too */
+	uint16_t pair;       /* queue pair of the port */
+	bool owned;          /* to be closed with the fabric */
 	bool lend; /* it copies at transmit: frames may point to what is not ours for long */
 	uint16_t waiting, burst;
 	struct rte_mbuf *queue[HK_TX_QUEUE];
@@ -73,6 +77,7 @@ struct hk_peer_tx {
 	struct hk_item *gets_head,
 		*gets_tail; /* gets that wait: HK_GETS_MAX are under way, or no buffer */
 	unsigned gets_out;
+	bool gone;             /* said BYE to a stand-in: to be forgotten */
 	bool departed;         /* said BYE while messages to it waited here: to be told */
 	uint32_t backlog_next; /* list of peers with a backlog */
 	bool in_backlog;
@@ -88,6 +93,7 @@ struct hk_rx_note {
 	uint32_t peer;
 	uint32_t last; /* packet number of its last buffer */
 	uint8_t am, count;
+	bool put; /* one frame of a put, not a message */
 };
 _Static_assert(sizeof(struct hk_rx_note) <= RTE_PKTMBUF_HEADROOM, "it lies in the headroom");
 
@@ -112,8 +118,10 @@ struct hk_fabric {
 	struct hk_fabric_config cfg;
 	struct hk_biased_lock lock;
 	uint64_t ns_mult; /* now_ns = tsc * ns_mult >> 32 … */
-	uint64_t here_at; /* when the ports were looked at last, as far as noted */
-	bool away;        /* we come back after a while; until the ports are empty */
+	bool stand_in; /* driven by another process just now: what lies in ours is out of reach */
+	_Atomic uint64_t app_at; /* when the application's thread looked at the ports last */
+	uint64_t here_at;        /* when the ports were looked at last, as far as noted */
+	bool away;               /* we come back after a while; until the ports are empty */
 	unsigned lanes;
 	unsigned idle;   /* polls since a frame came */
 	unsigned gather; /* above 0: frames wait for hk_tx_flush() instead of leaving one by one */
@@ -135,6 +143,7 @@ struct hk_fabric {
 	uint32_t region_free;
 	struct hk_op *serve; /* [HK_SERVES] */
 	struct hk_item *serve_free;
+	hk_buf *put_acked; /* frames of puts that a stand-in took back: their operations are ours */
 	struct hk_item *done_head, *done_tail; /* operations to tell of */
 	bool gets_wait;                        /* some peer's */
 	/* the helper thread and what it kept */
@@ -145,7 +154,8 @@ struct hk_fabric {
 	bool helper_runs;
 	_Atomic bool helper_stop;
 	unsigned helper_idle_us, helper_period_us;
-	void *arena;
+	char *mem_next, *mem_end; /* free part of cfg.memory */
+	bool told_broken;
 };
 
 /* Nanoseconds of the TSC. */
@@ -176,6 +186,11 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep);
 void hk_rx_forget(struct hk_fabric *f, hk_peer p);
 void hk_rx_drop_kept(struct hk_fabric *f);
 
+/* ---- memory.c */
+struct hk_fabric *hk_mem_fabric(const struct hk_fabric_config *cfg);
+void *hk_mem_take(struct hk_fabric *f, size_t bytes);
+void hk_mem_give(const struct hk_fabric *f, void *p);
+
 /* ---- region.c */
 int hk_regions_open(struct hk_fabric *f);
 void hk_regions_close(struct hk_fabric *f);
@@ -183,7 +198,7 @@ struct hk_region_slot *hk_region_find(const struct hk_fabric *f, hk_region r);
 hk_region hk_region_new(struct hk_fabric *f, void *base, size_t len, unsigned access, hk_peer peer,
 			struct hk_op *get);
 void hk_region_end(struct hk_fabric *f, hk_region r);
-void hk_put_in(struct hk_fabric *f, const struct hk_rx *rx);
+void hk_put_in(struct hk_fabric *f, hk_peer p, const struct hk_frame *frame);
 void hk_serve_end(struct hk_fabric *f, struct hk_op *op);
 
 /* ---- rma.c */
@@ -191,6 +206,7 @@ bool hk_put_go(struct hk_fabric *f, struct hk_op *op, uint64_t now);
 void hk_put_start(struct hk_fabric *f, struct hk_op *op);
 void hk_put_unqueued(struct hk_fabric *f, struct hk_op *op);
 void hk_put_unlend(struct hk_fabric *f, const struct hk_op *op);
+void hk_puts_acked(struct hk_fabric *f);
 void hk_put_frame_free(struct hk_fabric *f, hk_buf *b);
 void hk_get_end(struct hk_fabric *f, struct hk_op *op, int status);
 void hk_get_again(struct hk_fabric *f, struct hk_op *op);

@@ -14,6 +14,10 @@
  * After membarrier() returns, either the owner had stored owner_in before it (the helper sees it
  * and backs off), or the owner's later load sees helper_wants. The helper never waits for the
  * owner: it tries, and comes again.
+ *
+ * The helper may be a process of its own (the polling process), when the lock lies in shared memory:
+ * then both register for barriers across processes. Should it die inside, whoever notices declares
+ * the lock broken, and the owner gets in, to find out that what the lock guarded is lost.
  */
 #ifndef HK_FABRIC_LOCK_H
 #define HK_FABRIC_LOCK_H
@@ -30,12 +34,20 @@ struct hk_biased_lock {
 	_Atomic int owner_in;
 	int depth; /* the owner re-enters: a handler sends */
 	_Atomic int helper_wants;
+	_Atomic int owner_waits; /* the helper is inside, and shall come out soon */
+	_Atomic int broken;
+	bool processes; /* owner and helper are two */
 };
 
-/* Once, before the helper exists. Returns 0, or -1 if the kernel lacks membarrier. */
-static inline int hk_biased_register(void)
+/* By the owner, before the helper exists; with @processes by each of the two. Returns 0, or -1 if the
+ * kernel lacks membarrier. */
+static inline int hk_biased_register(struct hk_biased_lock *l, bool processes)
 {
-	return (int)syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	l->processes = processes;
+	return (int)syscall(SYS_membarrier,
+			    processes ? MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED
+				      : MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED,
+			    0, 0);
 }
 
 static inline void hk_biased_enter(struct hk_biased_lock *l)
@@ -47,10 +59,15 @@ static inline void hk_biased_enter(struct hk_biased_lock *l)
 	while (HK_UNLIKELY(atomic_load_explicit(&l->helper_wants, memory_order_acquire))) {
 		/* it is inside, or about to find that we are; both end soon */
 		atomic_store_explicit(&l->owner_in, 0, memory_order_release);
-		while (atomic_load_explicit(&l->helper_wants, memory_order_acquire))
+		atomic_store_explicit(&l->owner_waits, 1, memory_order_relaxed);
+		while (atomic_load_explicit(&l->helper_wants, memory_order_acquire) &&
+		       !atomic_load_explicit(&l->broken, memory_order_relaxed))
 			sched_yield();
+		atomic_store_explicit(&l->owner_waits, 0, memory_order_relaxed);
 		atomic_store_explicit(&l->owner_in, 1, memory_order_relaxed);
 		atomic_signal_fence(memory_order_seq_cst);
+		if (atomic_load_explicit(&l->broken, memory_order_relaxed))
+			return;
 	}
 }
 
@@ -63,7 +80,10 @@ static inline void hk_biased_leave(struct hk_biased_lock *l)
 static inline bool hk_biased_try_helper(struct hk_biased_lock *l)
 {
 	atomic_store_explicit(&l->helper_wants, 1, memory_order_relaxed);
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0 &&
+	if (syscall(SYS_membarrier,
+		    l->processes ? MEMBARRIER_CMD_GLOBAL_EXPEDITED
+				 : MEMBARRIER_CMD_PRIVATE_EXPEDITED,
+		    0, 0) == 0 &&
 	    !atomic_load_explicit(&l->owner_in, memory_order_acquire))
 		return true;
 	atomic_store_explicit(&l->helper_wants, 0, memory_order_release);

@@ -25,8 +25,11 @@ int hk_regions_open(struct hk_fabric *f)
 	snprintf(name, sizeof(name), "hk_lend_%x", f->cfg.engine.endpoint);
 	f->region = calloc(n, sizeof(*f->region));
 	f->serve = calloc(HK_SERVES, sizeof(*f->serve));
-	f->lend_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers, 256, 0, 0, SOCKET_ID_ANY);
-	if (!f->region || !f->serve || !f->lend_pool)
+	if (!f->cfg.memory)
+		f->lend_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers,
+						       HK_MIN(256u, f->cfg.tx_buffers / 2), 0, 0,
+						       SOCKET_ID_ANY);
+	if (!f->region || !f->serve || !(f->lend_pool || f->cfg.memory))
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++)
 		f->region[i].next_free = i + 1 < n ? i + 1 : SLOT_NONE;
@@ -166,17 +169,17 @@ static bool allowed(const struct hk_region_slot *s, hk_peer p, unsigned access, 
 
 /* ---- what peers do --------------------------------------------------------------------------- */
 
-void hk_put_in(struct hk_fabric *f, const struct hk_rx *rx)
+void hk_put_in(struct hk_fabric *f, hk_peer p, const struct hk_frame *frame)
 {
-	const struct hk_wire_put *put = &rx->f.put;
+	const struct hk_wire_put *put = &frame->put;
 	struct hk_region_slot *s = hk_region_find(f, put->region);
-	uint16_t len = rx->f.payload_len;
+	uint16_t len = frame->payload_len;
 
-	if (HK_UNLIKELY(!allowed(s, rx->peer, HK_REGION_WRITE, put->offset, len))) {
+	if (HK_UNLIKELY(!allowed(s, p, HK_REGION_WRITE, put->offset, len))) {
 		f->n.put_refused++;
 		return;
 	}
-	memcpy(s->base + put->offset, rx->f.payload, len);
+	memcpy(s->base + put->offset, frame->payload, len);
 	s->arrived += len;
 	f->n.put_bytes_in += len;
 	if (s->get && s->arrived >= s->len)

@@ -167,6 +167,18 @@ void hk_put_frame_free(struct hk_fabric *f, hk_buf *b)
 	put_end_if_done(f, op);
 }
 
+/* What a stand-in took back for us. */
+void hk_puts_acked(struct hk_fabric *f)
+{
+	while (f->put_acked) {
+		hk_buf *b = f->put_acked;
+		struct hk_item *next = hk_note(b)->item.next;
+
+		f->put_acked = next ? hk_buf_of(next) : NULL;
+		hk_put_frame_free(f, b);
+	}
+}
+
 /* It has left the backlog: all of it is sent, or its peer is gone. */
 void hk_put_unqueued(struct hk_fabric *f, struct hk_op *op)
 {

@@ -75,16 +75,11 @@ static void message_free(struct rte_mbuf *m)
 	free_rx(bufs, message_unpack(m, bufs));
 }
 
-/* A message whose turn it is: to its handler, or kept for the application. */
-static unsigned message_out(struct hk_fabric *f, struct rte_mbuf *m, bool keep_it)
+/* Keeps a message, or a frame of a put, for the application. */
+static void keep(struct hk_fabric *f, struct rte_mbuf *m)
 {
-	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
 	struct hk_rx_note note = *hk_rx_note(m);
 
-	if (!keep_it || note.am == HK_WIRE_AM_GET) { /* which the application does not hear of */
-		deliver(f, note.peer, note.am, bufs, message_unpack(m, bufs));
-		return 1;
-	}
 	hk_rx_note(m)->msg_next = NULL;
 	if (f->kept_head)
 		hk_rx_note(f->kept_tail)->msg_next = m;
@@ -94,7 +89,39 @@ static unsigned message_out(struct hk_fabric *f, struct rte_mbuf *m, bool keep_i
 	f->kept_frames += note.count;
 	f->n.async_kept++;
 	hk_engine_rx_held(f->engine, note.peer, note.count);
-	return 0;
+}
+
+/* A message whose turn it is: to its handler, or kept for the application. Requests for gets the
+ * application does not hear of, but its memory must be within reach. */
+static unsigned message_out(struct hk_fabric *f, struct rte_mbuf *m, bool keep_it)
+{
+	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
+	struct hk_rx_note note = *hk_rx_note(m);
+
+	if (keep_it && (note.am != HK_WIRE_AM_GET || f->stand_in)) {
+		keep(f, m);
+		return 0;
+	}
+	deliver(f, note.peer, note.am, bufs, message_unpack(m, bufs));
+	return 1;
+}
+
+/* A frame of a put came while a stand-in polled, who cannot reach the region. */
+static void keep_put(struct hk_fabric *f, hk_peer p, struct rte_mbuf *m)
+{
+	*hk_rx_note(m) = (struct hk_rx_note){.peer = p, .count = 1, .put = true};
+	keep(f, m);
+}
+
+static void place_kept_put(struct hk_fabric *f, hk_peer p, struct rte_mbuf *m)
+{
+	struct hk_frame frame;
+
+	if (hk_wire_parse(rte_pktmbuf_mtod(m, void *), m->data_len, f->cfg.engine.crc, &frame) ==
+		    HK_WIRE_OK &&
+	    frame.h.type == HK_WIRE_PUT) /* as before it was kept */
+		hk_put_in(f, p, &frame);
+	rte_pktmbuf_free_seg(m);
 }
 
 static unsigned deliver_kept(struct hk_fabric *f)
@@ -108,7 +135,10 @@ static unsigned deliver_kept(struct hk_fabric *f)
 		f->kept_head = note->msg_next;
 		f->kept_frames -= note->count;
 		hk_engine_rx_held(f->engine, note->peer, -(int)note->count);
-		delivered += message_out(f, m, false);
+		if (note->put)
+			place_kept_put(f, note->peer, m);
+		else
+			delivered += message_out(f, m, false);
 	}
 	return delivered;
 }
@@ -203,8 +233,12 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 			hk_peer_departs(f, rx.peer);
 		break;
 	case HK_RX_PUT:
-		hk_put_in(f, &rx);
-		rte_pktmbuf_free_seg(m);
+		if (HK_UNLIKELY(f->stand_in)) {
+			keep_put(f, rx.peer, m);
+		} else {
+			hk_put_in(f, rx.peer, &rx.f);
+			rte_pktmbuf_free_seg(m);
+		}
 		return HK_UNLIKELY(f->peer[rx.peer].early != NULL)
 			       ? early_out(f, rx.peer, rx.next, keep_it)
 			       : 0;
@@ -222,8 +256,10 @@ static bool can_keep(const struct hk_fabric *f)
 }
 
 /* We come back to the ports after a while: what waits there waited for us. */
-static void note_presence(struct hk_fabric *f, uint64_t now)
+static void note_presence(struct hk_fabric *f, uint64_t now, bool app)
 {
+	if (app)
+		atomic_store_explicit(&f->app_at, now, memory_order_relaxed);
 	if (HK_UNLIKELY(now - f->here_at > HK_AWAY) && !f->away) {
 		f->away = true;
 		hk_engine_away(f->engine, true);
@@ -235,13 +271,13 @@ static void note_presence(struct hk_fabric *f, uint64_t now)
 static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsigned *delivered)
 {
 	struct rte_mbuf *m[HK_RX_BURST];
-	uint16_t n = hk_port_rx(f->lane[lane]->port, 0, m, HK_RX_BURST);
+	uint16_t n = hk_port_rx(f->lane[lane]->port, f->lane[lane]->pair, m, HK_RX_BURST);
 
 	if (n == 0)
 		return 0;
 	uint64_t now = hk_now(f);
 
-	note_presence(f, now);
+	note_presence(f, now, !keep_it);
 	for (uint16_t i = 0; i < n; i++) {
 		if (i + 1 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(m[i + 1], void *));
@@ -260,7 +296,7 @@ static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsig
 static void housekeep(struct hk_fabric *f, uint64_t now, bool keep_it)
 {
 	hk_tx_reap(f);
-	if (HK_UNLIKELY(f->gets_wait))
+	if (HK_UNLIKELY(f->gets_wait) && !f->stand_in)
 		hk_gets_go(f);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
@@ -274,6 +310,8 @@ static void idle(struct hk_fabric *f, bool keep_it)
 	uint64_t now = hk_now(f);
 
 	f->here_at = now;
+	if (!keep_it)
+		atomic_store_explicit(&f->app_at, now, memory_order_relaxed);
 	if (HK_UNLIKELY(f->away)) {
 		f->away = false;
 		hk_engine_away(f->engine, false);
@@ -314,6 +352,19 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 	return delivered;
 }
 
+/* The polling process is lost: says so once, and touches nothing. */
+static bool hk_broken(struct hk_fabric *f)
+{
+	if (HK_LIKELY(!atomic_load_explicit(&f->lock.broken, memory_order_relaxed)))
+		return false;
+	if (!f->told_broken && f->cfg.lost) {
+		f->told_broken = true;
+		f->cfg.lost(f->cfg.lost_arg, HK_PEER_NONE, HK_VERDICT_NONE,
+			    "the polling process of this node (hikyakud) is gone");
+	}
+	return true;
+}
+
 unsigned hk_fabric_progress(struct hk_fabric *f)
 {
 	unsigned delivered = 0;
@@ -322,8 +373,14 @@ unsigned hk_fabric_progress(struct hk_fabric *f)
 	atomic_store_explicit(&f->app_ticks,
 			      atomic_load_explicit(&f->app_ticks, memory_order_relaxed) + 1,
 			      memory_order_relaxed);
+	if (HK_UNLIKELY(hk_broken(f))) {
+		hk_biased_leave(&f->lock);
+		return 0;
+	}
 	if (f->gather++ == 0 && HK_UNLIKELY(f->kept_head != NULL))
 		delivered += deliver_kept(f);
+	if (HK_UNLIKELY(f->put_acked != NULL))
+		hk_puts_acked(f);
 	delivered += hk_rx_poll(f, false);
 	if (HK_UNLIKELY(f->done_head != NULL))
 		hk_rma_tell(f);

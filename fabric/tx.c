@@ -85,7 +85,7 @@ unsigned hk_fabric_backlog(const struct hk_fabric *f, hk_peer p)
 
 static void lane_flush(struct hk_lane *l)
 {
-	uint16_t sent = hk_port_tx(l->port, 0, l->queue, l->waiting);
+	uint16_t sent = hk_port_tx(l->port, l->pair, l->queue, l->waiting);
 
 	l->waiting -= sent;
 	if (HK_UNLIKELY(l->waiting))
@@ -177,7 +177,7 @@ void hk_tx_wait(struct hk_fabric *f, hk_peer p, struct hk_item *item)
 static bool item_go(struct hk_fabric *f, hk_peer p, struct hk_item *item, uint64_t now)
 {
 	if (item->kind == HK_ITEM_PUT)
-		return hk_put_go(f, (struct hk_op *)item, now);
+		return !f->stand_in && hk_put_go(f, (struct hk_op *)item, now);
 	return send_now(f, p, hk_buf_of(item), now);
 }
 
@@ -251,7 +251,8 @@ int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *buf
 	}
 	enum hk_peer_state state = hk_engine_peer_state(f->engine, p);
 
-	if (HK_UNLIKELY(state != HK_PEER_ACTIVE && state != HK_PEER_HEARD)) {
+	if (HK_UNLIKELY((state != HK_PEER_ACTIVE && state != HK_PEER_HEARD) ||
+			atomic_load_explicit(&f->lock.broken, memory_order_relaxed))) {
 		rc = refuse(f, bufs, count);
 	} else {
 		uint64_t now = hk_now(f);
@@ -293,10 +294,15 @@ void hk_tx_reap(struct hk_fabric *f)
 		for (unsigned i = 0; i < n; i++) {
 			hk_buf *b = hk_mbuf_of(tokens[i]);
 
-			if (HK_UNLIKELY(hk_note(b)->op != NULL))
-				hk_put_frame_free(f, b);
-			else
+			if (HK_LIKELY(hk_note(b)->op == NULL)) {
 				hk_tx_give(f, b);
+			} else if (!f->stand_in) {
+				hk_put_frame_free(f, b);
+			} else {
+				hk_note(b)->item.next = f->put_acked ? &hk_note(f->put_acked)->item
+								     : NULL;
+				f->put_acked = b;
+			}
 		}
 		if (n < HK_ARRAY_LEN(tokens))
 			break;

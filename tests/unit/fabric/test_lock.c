@@ -1,71 +1,148 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/fabric/test_lock.c: the biased lock excludes. Two threads change an ordinary variable
- * under it; each change checks that nobody else is inside. (ThreadSanitizer cannot follow
- * membarrier, so the property itself is watched.)
+ * tests/unit/fabric/test_lock.c: the biased lock excludes. Two threads, then two processes, change an
+ * ordinary variable under it; each change checks that nobody else is inside. (ThreadSanitizer cannot
+ * follow membarrier, so the property itself is watched.)
  */
 #include "fabric/lock.h"
 #include "tests/unit/hk_test.h"
 
 #include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #define OWNER_ROUNDS 3000000
 #define HELPER_TURNS 20000
 
-static struct hk_biased_lock lock;
-static volatile int inside; /* who: 0 nobody, 1 owner, 2 helper */
-static volatile uint64_t changes;
-static _Atomic bool owner_done;
-static uint64_t helper_turns;
+struct shared {
+	struct hk_biased_lock lock;
+	volatile int inside; /* who: 0 nobody, 1 owner, 2 helper */
+	volatile uint64_t changes;
+	_Atomic bool owner_done;
+	uint64_t helper_turns;
+};
 
-static void change(int who)
+static void change(struct shared *s, int who)
 {
-	CHECK(inside == 0);
-	inside = who;
-	changes = changes + 1;
-	CHECK(inside == who);
-	inside = 0;
+	CHECK(s->inside == 0);
+	s->inside = who;
+	s->changes = s->changes + 1;
+	CHECK(s->inside == who);
+	s->inside = 0;
 }
 
 static void *helper(void *arg)
 {
-	(void)arg;
-	while (!atomic_load(&owner_done) && helper_turns < HELPER_TURNS) {
-		if (!hk_biased_try_helper(&lock))
+	struct shared *s = arg;
+
+	while (!atomic_load(&s->owner_done) && s->helper_turns < HELPER_TURNS) {
+		if (!hk_biased_try_helper(&s->lock))
 			continue;
-		change(2);
-		helper_turns++;
-		hk_biased_leave_helper(&lock);
+		change(s, 2);
+		s->helper_turns++;
+		hk_biased_leave_helper(&s->lock);
 	}
 	return NULL;
 }
 
+static uint64_t owner(struct shared *s)
+{
+	uint64_t n = 0;
+
+	for (; n < OWNER_ROUNDS; n++) {
+		hk_biased_enter(&s->lock);
+		change(s, 1);
+		if (n % 7 == 0) { /* handlers send: the owner enters again */
+			hk_biased_enter(&s->lock);
+			hk_biased_leave(&s->lock);
+			CHECK(s->inside == 0);
+		}
+		hk_biased_leave(&s->lock);
+	}
+	atomic_store(&s->owner_done, true);
+	return n;
+}
+
+static void all_counted(const struct shared *s, uint64_t owner_turns)
+{
+	CHECK_EQ(s->changes, owner_turns + s->helper_turns);
+	CHECK(s->lock.depth == 0 && s->lock.owner_in == 0 && s->lock.helper_wants == 0);
+}
+
 static void two_threads_exclude_each_other(void)
 {
+	static struct shared s;
 	pthread_t t;
-	uint64_t owner = 0;
 
-	CHECK(hk_biased_register() == 0);
-	CHECK(pthread_create(&t, NULL, helper, NULL) == 0);
-	for (; owner < OWNER_ROUNDS; owner++) {
-		hk_biased_enter(&lock);
-		change(1);
-		if (owner % 7 == 0) { /* handlers send: the owner enters again */
-			hk_biased_enter(&lock);
-			hk_biased_leave(&lock);
-			CHECK(inside == 0);
-		}
-		hk_biased_leave(&lock);
-	}
-	atomic_store(&owner_done, true);
+	memset(&s, 0, sizeof(s));
+	CHECK(hk_biased_register(&s.lock, false) == 0);
+	CHECK(pthread_create(&t, NULL, helper, &s) == 0);
+	uint64_t n = owner(&s);
+
 	pthread_join(t, NULL);
-	CHECK_EQ(changes, owner + helper_turns);
-	CHECK(lock.depth == 0 && lock.owner_in == 0 && lock.helper_wants == 0);
+	all_counted(&s, n);
+}
+
+static struct shared *shared_memory(void)
+{
+	struct shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE,
+				MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(s != MAP_FAILED);
+	return s;
+}
+
+static void two_processes_exclude_each_other(void)
+{
+	struct shared *s = shared_memory();
+	int status;
+
+	CHECK(hk_biased_register(&s->lock, true) == 0);
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		CHECK(hk_biased_register(&s->lock, true) == 0);
+		helper(s);
+		_exit(0);
+	}
+	uint64_t n = owner(s);
+
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	all_counted(s, n);
+	munmap(s, sizeof(*s));
+}
+
+/* The helper is killed inside: the owner waits until somebody says that it is dead. */
+static void a_broken_lock_lets_the_owner_in(void)
+{
+	struct shared *s = shared_memory();
+	int status;
+	pid_t pid;
+
+	CHECK(hk_biased_register(&s->lock, true) == 0);
+	CHECK(hk_biased_try_helper(&s->lock));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (pid == 0) { /* who notices: after the owner has begun to wait, or before */
+		atomic_store(&s->lock.broken, 1);
+		_exit(0);
+	}
+	hk_biased_enter(&s->lock);
+	CHECK(atomic_load(&s->lock.broken));
+	hk_biased_leave(&s->lock);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	munmap(s, sizeof(*s));
 }
 
 static void helper_stays_out_while_the_owner_is_in(void)
 {
-	CHECK(hk_biased_register() == 0);
+	struct hk_biased_lock lock = {0};
+
+	CHECK(hk_biased_register(&lock, false) == 0);
 	hk_biased_enter(&lock);
 	CHECK(!hk_biased_try_helper(&lock));
 	hk_biased_leave(&lock);
@@ -78,6 +155,8 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"helper_stays_out_while_the_owner_is_in", helper_stays_out_while_the_owner_is_in},
 		{"two_threads_exclude_each_other", two_threads_exclude_each_other},
+		{"two_processes_exclude_each_other", two_processes_exclude_each_other},
+		{"a_broken_lock_lets_the_owner_in", a_broken_lock_lets_the_owner_in},
 	};
 
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));

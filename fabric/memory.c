@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/memory.c: where a fabric lies. Alone, it takes ordinary memory. With a polling process, all that
+ * both drive lies in one piece of memory that both map at the same address, so that pointers into it
+ * hold in both; nothing is ever given back of it, for it goes with its owner.
+ */
+#include "fabric/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_mempool.h>
+
+#define ALIGN 64
+
+/* Buffers of the pool that hk_fabric_alloc() does not give out: acks and the like, the queue before a
+ * port, and what a NIC's ring has sent and not yet given back. */
+#define HK_TX_SLACK 2048
+
+static size_t aligned(size_t bytes)
+{
+	return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
+}
+
+/* Zeroed; NULL if there is not so much. */
+void *hk_mem_take(struct hk_fabric *f, size_t bytes)
+{
+	void *p;
+
+	bytes = aligned(bytes);
+	if (!f->cfg.memory) {
+		p = aligned_alloc(ALIGN, bytes);
+	} else {
+		p = bytes <= (size_t)(f->mem_end - f->mem_next) ? f->mem_next : NULL;
+		f->mem_next += p ? bytes : 0;
+	}
+	return p ? memset(p, 0, bytes) : NULL;
+}
+
+void hk_mem_give(const struct hk_fabric *f, void *p)
+{
+	if (!f->cfg.memory)
+		free(p);
+}
+
+struct hk_fabric *hk_mem_fabric(const struct hk_fabric_config *cfg)
+{
+	struct hk_fabric *f;
+
+	if (!cfg->memory) {
+		f = calloc(1, sizeof(*f));
+	} else {
+		if (cfg->memory_len < sizeof(*f))
+			return NULL;
+		f = memset(cfg->memory, 0, sizeof(*f));
+		f->mem_next = (char *)f + aligned(sizeof(*f));
+		f->mem_end = (char *)f + cfg->memory_len;
+	}
+	if (f)
+		f->cfg = *cfg;
+	return f;
+}
+
+size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes)
+{
+	size_t engine = hk_engine_size(&cfg->engine);
+
+	if (engine == 0)
+		return 0;
+	return aligned(sizeof(struct hk_fabric)) + aligned(engine) +
+	       aligned(cfg->engine.max_peers * sizeof(struct hk_peer_tx)) +
+	       lanes * aligned(sizeof(struct hk_lane));
+}
+
+struct rte_mempool *hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
+				      struct hk_error *err)
+{
+	/* the headers and the largest payload, where hk_buf_data() has it */
+	unsigned room = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD + frame_max;
+	struct rte_mempool *pool = rte_pktmbuf_pool_create(
+		name, tx_buffers + HK_TX_SLACK, 256, RTE_ALIGN(sizeof(struct hk_buf_note), 64),
+		(uint16_t)RTE_ALIGN(room, 64), SOCKET_ID_ANY);
+
+	if (!pool)
+		(void)hk_error_set(err, 0,
+				   "no memory for %u transmit buffers of %u bytes; fix: lower "
+				   "btl_hikyaku_tx_buffers or raise btl_hikyaku_memory",
+				   tx_buffers, room);
+	return pool;
+}
