@@ -13,8 +13,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <rte_eal.h>
+#include <rte_ring.h>
 #include <rte_version.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -119,19 +121,21 @@ static void stream(uint32_t epoch, uint32_t end)
 	role_tell("done %u", taken);
 }
 
-/* The wrapper in this process alone: it swallows all, and what it swallows comes back to the pool. */
+/* The wrapper in this process alone: it sends twins, and what it copies comes back to the pool. The peer
+ * does not poll now, and discards this epoch later. */
 static void faults(void)
 {
-	const struct hk_faults_config all = {.drop = 1, .seed = 3};
+	const struct hk_faults_config all = {.dup = 1, .seed = 3};
 	struct hk_error err = {""};
 	CHECK_MSG(hk_faults_attach(port, &all, &err) == 0, "%s", err.text);
 	unsigned before = rte_mempool_avail_count(tx_pool);
-	for (uint32_t seq = 0; seq < 300;)
-		seq = send_some(99, seq, 300);
-	CHECK_EQ(hk_faults_counters(port)->dropped, 300);
+	for (uint32_t seq = 0; seq < 100;)
+		seq = send_some(99, seq, 100);
+	CHECK_EQ(hk_faults_counters(port)->duplicated, 100);
+	CHECK_EQ(hk_faults_held(port), 0);
 	CHECK_EQ(rte_mempool_avail_count(tx_pool), before);
 	hk_faults_detach(port);
-	role_tell("dropped");
+	role_tell("doubled");
 }
 
 static int64_t now_ms(void)
@@ -171,7 +175,9 @@ static void secondary(char **arg)
 		unsigned id, ms, epoch, n;
 		if (sscanf(line, "attach %u %u", &id, &ms) == 2) {
 			int64_t from = now_ms();
-			int rc = hk_port_attach((uint16_t)id, (int)ms, &port, &err);
+			struct hk_port *got;
+			int rc = hk_port_attach((uint16_t)id, (int)ms, &got, &err);
+			port = rc ? port : got;
 			role_tell(rc ? "attached %d %s" : "attached %d%.0s %d", rc, err.text,
 				  (int)(now_ms() - from));
 		} else if (sscanf(line, "exchange %u %u", &epoch, &n) == 2) {
@@ -227,6 +233,7 @@ static void primary(char **arg)
 				    .huge_dir = arg[1],
 				    .memory_mb = MEMORY_MB};
 	struct rte_mempool *rx[QUEUES], *tx[QUEUES];
+	struct hk_port *ring_port = NULL;
 	char line[64], name[32];
 	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
 	for (unsigned q = 0; q < QUEUES; q++) {
@@ -237,6 +244,10 @@ static void primary(char **arg)
 	}
 	CHECK_EQ(hk_pool_create("tx0", BUFFERS, FRAME, &(struct rte_mempool *){NULL}, &err),
 		 -EEXIST);
+	/* the memory does not grow, or secondaries would have to answer */
+	CHECK_EQ(hk_pool_create("huge", 1000000, FRAME, &(struct rte_mempool *){NULL}, &err),
+		 -ENOMEM);
+	CHECK_EQ(hk_pool_create("", BUFFERS, FRAME, &(struct rte_mempool *){NULL}, &err), -EINVAL);
 	limits(arg[2], rx[0]);
 	role_tell("ready");
 	while (role_asked(line, sizeof(line), RIG_WAIT_MS)) {
@@ -261,6 +272,9 @@ static void primary(char **arg)
 			memset(rte_mempool_get_priv(tx[q]), 0xa5,
 			       sizeof(struct rte_pktmbuf_pool_private));
 			tx[q]->local_cache[1 + q].len = 1u << 30;
+			struct rte_ring *ring = tx[q]->pool_data; /* inside an enqueue */
+			ring->prod.head += 3;
+			ring->mask = 1;
 			CHECK_MSG(hk_pool_reset(rx[q], &err) == 0, "%s", err.text);
 			CHECK_MSG(hk_pool_reset(tx[q], &err) == 0, "%s", err.text);
 			CHECK_EQ(rte_mempool_avail_count(rx[q]), BUFFERS);
@@ -268,13 +282,18 @@ static void primary(char **arg)
 			CHECK(rte_pktmbuf_data_room_size(tx[q]) >= FRAME);
 			rte_mempool_audit(tx[q]);
 			role_tell("reset");
-		} else if (strcmp(line, "close") == 0) {
-			hk_port_close(port);
-			port = NULL;
-			role_tell("closed");
+		} else if (strcmp(line, "ring") == 0) { /* a driver of which nothing is known */
+			struct rte_mempool *big;
+			struct hk_port_queues queues = {1, &big};
+			CHECK_MSG(hk_pool_create("big", 64, 9216, &big, &err) == 0, "%s", err.text);
+			CHECK_MSG(hk_port_open_queues("vdev:net_ring0", &queues, 0, &ring_port,
+						      &err) == 0,
+				  "%s", err.text);
+			role_tell("ring %u", ring_port->id);
 		} else {
 			CHECK_MSG(strcmp(line, "end") == 0, "%s", line);
 			hk_port_close(port);
+			hk_port_close(ring_port);
 			for (q = 0; q < QUEUES; q++) {
 				hk_pool_free(rx[q]);
 				hk_pool_free(tx[q]);
@@ -349,6 +368,8 @@ static void start_nodes(void)
 		start_second(&a, q);
 	rig_say(&a.secondary[0], "attach 0 20");
 	CHECK(strstr(rig_hear(&a.secondary[0], "attached -110 "), "has not opened it"));
+	/* one that is stopped holds up nobody */
+	CHECK_EQ(kill(a.secondary[1].pid, SIGSTOP), 0);
 	rig_say(&a.primary, "open");
 	a.port = (unsigned)atoi(rig_hear(&a.primary, "open "));
 	snprintf(text, sizeof(text), "attach %u 20", a.port); /* open, but no link yet */
@@ -358,6 +379,7 @@ static void start_nodes(void)
 	b.port = (unsigned)atoi(rig_hear(&b.primary, "open "));
 	rig_say(&a.primary, "wait");
 	rig_hear(&a.primary, "up");
+	CHECK_EQ(kill(a.secondary[1].pid, SIGCONT), 0);
 	for (unsigned q = 0; q < QUEUES; q++) {
 		start_second(&b, q);
 		attach(&a, q);
@@ -388,11 +410,16 @@ static void end_node(struct node *n)
 
 static void each_its_own_queue(void)
 {
+	char text[64];
 	start_nodes();
 	say_all("exchange 1 5000");
 	hear_all("done 5000");
 	rig_say(&a.secondary[1], "faults");
-	rig_hear(&a.secondary[1], "dropped");
+	rig_hear(&a.secondary[1], "doubled");
+	rig_say(&a.primary, "ring");
+	snprintf(text, sizeof(text), "attach %.8s 0", rig_hear(&a.primary, "ring "));
+	rig_say(&a.secondary[0], text);
+	CHECK(strstr(rig_hear(&a.secondary[0], "attached -95 "), "nobody has tried"));
 	rig_say(&a.secondary[1], "open"); /* a secondary opens nothing */
 	CHECK_EQ(atoi(rig_hear(&a.secondary[1], "open ")), -EPERM);
 	rig_say(&a.secondary[1], "detach");
@@ -520,7 +547,7 @@ static void try_init(char **arg)
 
 static void expect(const char *role, int code, const char *says)
 {
-	struct rig_proc p;
+	struct rig_proc p = {0};
 	char text[256];
 	int rc;
 	snprintf(text, sizeof(text), "try %s", role);
