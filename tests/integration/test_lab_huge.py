@@ -150,7 +150,9 @@ def test_several_ranks_of_a_node_share_its_huge_pages(lab_name):
         # each node's own: consecutive ranks are on different nodes
         assert sorted(p.name for p in (homes[0] / "huge").iterdir()) == ["0", "2"]
         assert sorted(p.name for p in (homes[1] / "huge").iterdir()) == ["1", "3"]
-        # two pages a node: a third is not to be had
+        # two pages a node, and a third is not to be had
+        sizes = [os.statvfs(home / "huge") for home in homes]
+        assert [s.f_blocks * s.f_frsize for s in sizes] == [4 << 20] * 2
         third = subprocess.run(
             lab.exec_argv("node0", python), capture_output=True, timeout=30, check=False
         )

@@ -86,16 +86,18 @@ def test_a_rank_is_what_open_mpi_started(get_lab, hikyaku):
 def test_ranks_outside_of_the_lab_are_not_seen(get_lab):
     """Another lab's, or an mpirun of the machine's own."""
     lab = get_lab(2, "memif", 1)
-    env = {**os.environ, "OMPI_COMM_WORLD_RANK": "1", "HIKYAKU_LAB_ID": lab.topology.lab_id}
-    outside = subprocess.Popen(["sleep", "300"], env=env)
+    env = {**os.environ, "HIKYAKU_LAB_ID": lab.topology.lab_id}
+    script = "OMPI_COMM_WORLD_RANK=1 sleep 300 & echo $!; wait"
+    outside = subprocess.Popen(["sh", "-c", script], env=env, stdout=subprocess.PIPE, text=True)
+    rank = int(outside.stdout.readline())
     try:
         assert kill.ranks(lab.topology) == []
         with pytest.raises(HikyakuError, match="no MPI program runs"):
             kill.kill_rank(lab.topology, 1)
-        assert outside.poll() is None
+        assert process.alive(rank)
     finally:
-        outside.kill()
-        outside.wait()
+        os.kill(rank, signal.SIGKILL)
+        outside.communicate(timeout=20)
 
 
 def test_rank_that_is_not_there(get_lab, hikyaku):
