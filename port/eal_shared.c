@@ -239,6 +239,12 @@ int hk_eal_remove_stale(const char *shared, const char *huge_dir, struct hk_erro
 		rc = unlink_maps(shared, huge_dir, path, sizeof(path));
 	if (rc == 0)
 		return 0;
+	if (rc == EACCES && strcmp(path, dir) == 0) /* the first user makes .../dpdk for itself */
+		return hk_error_set(err, -EACCES,
+				    "no permission for DPDK's runtime directory %.200s\nfix: set "
+				    "XDG_RUNTIME_DIR to a directory of yours, the same for all "
+				    "processes",
+				    path);
 	return hk_error_set(
 		err, -rc,
 		"cannot remove %.200s, which a former primary process of '%s' left: %s\n"

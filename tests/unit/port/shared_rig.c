@@ -18,6 +18,8 @@
 #define ROLE_FD    3
 
 char rig_dir[64], rig_huge[80], rig_run[80];
+static pid_t keeper;
+static int keeper_fd; /* open as long as this process lives */
 
 /* ---- huge pages and directories --------------------------------------------------------------- */
 
@@ -72,13 +74,14 @@ void rig_up(unsigned pages)
 	snprintf(rig_huge, sizeof(rig_huge), "%s/huge", rig_dir);
 	snprintf(rig_run, sizeof(rig_run), "%s/run", rig_dir);
 	CHECK_EQ(pipe2(until, O_CLOEXEC), 0);
-	pid_t keeper = fork();
+	keeper = fork();
 	CHECK(keeper >= 0);
 	if (keeper == 0) {
 		close(until[1]);
 		keep(until[0], pages);
 	}
-	close(until[0]); /* the other end closes with this process */
+	close(until[0]);
+	keeper_fd = until[1];
 	CHECK_MSG(add_pages(pages), "cannot reserve %u huge pages (this test needs root)", pages);
 	CHECK_EQ(unshare(CLONE_NEWNS), 0);
 	CHECK_EQ(mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
@@ -88,6 +91,13 @@ void rig_up(unsigned pages)
 	CHECK_MSG(mount("none", rig_huge, "hugetlbfs", 0, text) == 0, "hugetlbfs: %s",
 		  strerror(errno));
 	CHECK_EQ(setenv("RUNTIME_DIRECTORY", rig_run, 1), 0);
+}
+
+void rig_down(void)
+{
+	int status;
+	close(keeper_fd);
+	CHECK(waitpid(keeper, &status, 0) == keeper && status == 0);
 }
 
 unsigned rig_files(const char *dir, const char *name)

@@ -22,6 +22,9 @@ extern char rig_dir[64], rig_huge[80], rig_run[80];
 /* Makes the namespace, the directories and @pages huge pages of 2 MB. */
 void rig_up(unsigned pages);
 
+/* At the end: waits until the keeper has given all back. */
+void rig_down(void);
+
 /* A process in another role: this program with `--role` and the words of @role. */
 struct rig_proc {
 	pid_t pid;

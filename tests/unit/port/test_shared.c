@@ -542,6 +542,8 @@ static void try_init(char **arg)
 	if (atoi(arg[4]))
 		CHECK_EQ(setreuid((uid_t)atoi(arg[4]), (uid_t)atoi(arg[4])), 0);
 	int rc = hk_eal_init(&eal, &err);
+	if (rc == 0)
+		hk_eal_end();
 	role_tell("init %d %s", rc, err.text);
 }
 
@@ -609,6 +611,33 @@ static void refused(void)
 	CHECK_MSG(strstr(err.text, "hkt-s"), "%s", err.text);
 }
 
+/* No root, a directory in the hugetlbfs that an administrator has made. */
+static void ordinary_user(void)
+{
+	struct rig_proc p = {0};
+	char path[128], text[256];
+	snprintf(path, sizeof(path), "%s/user", rig_huge);
+	CHECK(mkdir(path, 0700) == 0 && chown(path, 65534, 65534) == 0);
+	snprintf(text, sizeof(text), "%s/dpdk", rig_run); /* root's */
+	CHECK(mkdir(text, 0700) == 0 || errno == EEXIST);
+	CHECK(chmod(rig_dir, 0755) == 0 && chmod(rig_huge, 0755) == 0 && chmod(rig_run, 0755) == 0);
+	snprintf(text, sizeof(text), "primary hkt-u %s 32 65534", path);
+	expect(text, -EACCES, "XDG_RUNTIME_DIR");
+
+	char run[128];
+	snprintf(run, sizeof(run), "%s/user-run", rig_dir);
+	CHECK(mkdir(run, 0700) == 0 && chown(run, 65534, 65534) == 0);
+	CHECK_EQ(setenv("RUNTIME_DIRECTORY", run, 1), 0);
+	snprintf(text, sizeof(text), "try primary hkt-u %s 32 65534", path);
+	rig_spawn(&p, "user", text);
+	rig_hear(&p, "init 0");
+	rig_gone(&p);
+	CHECK_EQ(rig_files(path, ""), 0);
+	strcat(run, "/dpdk");
+	CHECK_EQ(rig_files(run, ""), 0);
+	CHECK_EQ(setenv("RUNTIME_DIRECTORY", rig_run, 1), 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -617,6 +646,7 @@ int main(int argc, char **argv)
 		{"primary_is_killed", primary_is_killed},
 		{"name_is_used_again", name_is_used_again},
 		{"peer_leaves", peer_leaves},
+		{"ordinary_user", ordinary_user},
 		{"refused", refused},
 	};
 	if (argc > 3 && strcmp(argv[1], "--role") == 0) {
@@ -630,5 +660,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	rig_up(PAGES);
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+	int rc = hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+	rig_down();
+	return rc;
 }
