@@ -14,9 +14,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-bool hk_poller_round(struct hk_host_shared *s, hk_serve_fn serve, bool *any)
+enum hk_served hk_poller_round(struct hk_host_shared *s, hk_serve_fn serve, bool *any)
 {
-	bool away = false, some = false;
+	enum hk_served most = HK_SERVED_PRESENT;
+	bool some = false;
 
 	for (uint32_t i = 0; i < s->slots; i++) {
 		struct hk_shared_slot *slot = &s->slot[i];
@@ -28,11 +29,11 @@ bool hk_poller_round(struct hk_host_shared *s, hk_serve_fn serve, bool *any)
 		atomic_store(&s->serving, i + 1);
 		if (atomic_load(&slot->state) == HK_SHARED_SERVE) {
 			uint64_t fabric = atomic_load(&slot->fabric);
-			bool gone = serve((void *)(uintptr_t)fabric);
+			enum hk_served found = serve((void *)(uintptr_t)fabric);
 
-			away |= gone;
+			most = HK_MAX(most, found);
 			atomic_fetch_add_explicit(&slot->looks, 1, memory_order_relaxed);
-			if (gone)
+			if (found != HK_SERVED_PRESENT)
 				atomic_fetch_add_explicit(&slot->away, 1, memory_order_relaxed);
 		}
 		atomic_store_explicit(&s->serving, 0, memory_order_release);
@@ -40,7 +41,7 @@ bool hk_poller_round(struct hk_host_shared *s, hk_serve_fn serve, bool *any)
 	atomic_fetch_add_explicit(&s->rounds, 1, memory_order_relaxed);
 	if (any)
 		*any = some;
-	return away;
+	return most;
 }
 
 int hk_poller_loop(struct hk_host_shared *s, int channel, hk_serve_fn serve)
@@ -49,11 +50,10 @@ int hk_poller_loop(struct hk_host_shared *s, int channel, hk_serve_fn serve)
 
 	for (;;) {
 		bool any;
-		bool away = hk_poller_round(s, serve, &any);
+		enum hk_served found = hk_poller_round(s, serve, &any);
 
-		keen = !away ? HK_POLLER_KEEN : keen ? keen - 1 : 0;
-		struct timespec t = {.tv_nsec = away && keen ? HK_POLLER_SERVE_NS
-							     : HK_POLLER_WATCH_NS};
+		keen = found == HK_SERVED_BUSY ? HK_POLLER_KEEN : keen ? keen - 1 : 0;
+		struct timespec t = {.tv_nsec = keen ? HK_POLLER_BUSY_NS : HK_POLLER_WATCH_NS};
 		struct pollfd p = {.fd = channel, .events = POLLIN};
 		int n = ppoll(&p, 1, any ? &t : NULL, NULL);
 		if (n < 0 && errno != EINTR)

@@ -13,6 +13,7 @@
 #include "base/common.h"
 #include "base/error.h"
 #include "host/control.h"
+#include "host/poller.h"
 #include "host/rundir.h"
 
 #define HK_LCORE_DAEMON     0
@@ -95,8 +96,8 @@ int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err);
 void hk_res_leave(void);
 
 /* hk_fabric_serve() on the fabric at @fabric: takes in, acknowledges and keeps what came if its
- * owner is away; returns whether it was. */
-bool hk_res_serve(void *fabric);
+ * owner is away. */
+enum hk_served hk_res_serve(void *fabric);
 
 /* Can the fabric of this build be served? */
 bool hk_res_can_serve(void);

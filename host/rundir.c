@@ -206,12 +206,13 @@ static void remove_dpdk(const char *shared)
 			continue;
 		int n = snprintf(path, sizeof(path), "%s/dpdk/%s", base[i], shared);
 		struct stat st;
-		if (n >= (int)sizeof(path) || lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) ||
-		    st.st_uid != geteuid())
+		if (n >= (int)sizeof(path))
 			continue;
-		remove_files(path, "");
-		rmdir(path);
-		/* the parent too, if no other program of this user uses it */
+		if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid()) {
+			remove_files(path, "");
+			rmdir(path);
+		}
+		/* the parent too, if no other program uses it */
 		path[n - (int)strlen(shared) - 1] = '\0';
 		rmdir(path);
 	}

@@ -197,7 +197,7 @@ void hk_res_leave(void)
 	munmap((void *)(uintptr_t)FAKE_ADDRESS, sizeof(struct fake_memory));
 }
 
-bool hk_res_serve(void *fabric)
+enum hk_served hk_res_serve(void *fabric)
 {
 	struct fake_fabric *f = fabric;
 
@@ -217,7 +217,7 @@ bool hk_res_serve(void *fabric)
 	if (away)
 		atomic_fetch_add(&f->served, 1);
 	atomic_store(&f->inside, 0);
-	return away;
+	return away ? HK_SERVED_BUSY : HK_SERVED_PRESENT;
 }
 
 bool hk_res_can_serve(void)

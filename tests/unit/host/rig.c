@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/host/rig.c: see rig.h.
+ */
+#include "tests/unit/host/rig.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <grp.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+char rig_dir[64], rig_port[80];
+
+/* ---- directories --------------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *f)
+{
+	(void)st, (void)flag, (void)f;
+	return remove(path);
+}
+
+static void keeper(int fd)
+{
+	char byte, path[128];
+
+	setsid();
+	while (read(fd, &byte, 1) < 0 && errno == EINTR)
+		;
+	snprintf(path, sizeof(path), "%s/run", rig_dir);
+	DIR *d = opendir(path);
+	struct dirent *e;
+	while (d && (e = readdir(d)) != NULL) {
+		pid_t pid = e->d_name[0] == '.' ? 0 : rig_daemon_pid(e->d_name);
+		if (pid > 0) {
+			kill(pid, SIGTERM);
+			int64_t end = hk_ctl_now_ms() + 3000;
+			while (kill(pid, 0) == 0 && hk_ctl_now_ms() < end)
+				rig_pause();
+			kill(pid, SIGKILL);
+		}
+	}
+	nftw(rig_dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	_exit(0);
+}
+
+static pid_t keeper_pid;
+
+void rig_up(void)
+{
+	char run[80];
+	int p[2];
+
+	if (rig_dir[0])
+		return;
+	snprintf(rig_dir, sizeof(rig_dir), "/tmp/hk-host-XXXXXX");
+	CHECK(mkdtemp(rig_dir) != NULL);
+	snprintf(run, sizeof(run), "%s/run", rig_dir);
+	snprintf(rig_port, sizeof(rig_port), "fake:%s", rig_dir);
+	setenv("HIKYAKU_RUNDIR", run, 1);
+	setenv("XDG_RUNTIME_DIR", rig_dir, 1);
+	setenv("HIKYAKU_DAEMON", FAKE_DAEMON, 1);
+	unsetenv("RUNTIME_DIRECTORY");
+	CHECK(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+	CHECK(pipe2(p, O_CLOEXEC) == 0);
+	keeper_pid = fork();
+	CHECK(keeper_pid >= 0);
+	if (keeper_pid == 0) {
+		close(p[1]);
+		prctl(PR_SET_CHILD_SUBREAPER, 0);
+		keeper(p[0]);
+	}
+	close(p[0]); /* p[1] stays open until we end */
+}
+
+void rig_reap(pid_t pid)
+{
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+}
+
+void rig_pause(void)
+{
+	struct timespec t = {.tv_nsec = 2000000};
+
+	nanosleep(&t, NULL);
+}
+
+/* Reaps; true when only the keeper is left. */
+static bool no_child(void)
+{
+	char path[64], line[256] = "";
+
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	FILE *f = fopen(path, "r");
+	CHECK(f != NULL);
+	bool got = fgets(line, sizeof(line), f) != NULL;
+	fclose(f);
+	return got && strtol(line, NULL, 10) == keeper_pid && strchr(line, ' ')[1] == '\0';
+}
+
+static unsigned files_in(const char *name)
+{
+	char path[128];
+	unsigned n = 0;
+	struct dirent *e;
+
+	snprintf(path, sizeof(path), "%s%s%s", rig_dir, name[0] ? "/" : "", name);
+	DIR *d = opendir(path);
+	while (d && (e = readdir(d)) != NULL)
+		n += e->d_name[0] != '.';
+	if (d)
+		closedir(d);
+	return n;
+}
+
+void rig_all_gone(void)
+{
+	RIG_WAIT(no_child());
+	CHECK_MSG(files_in("run") == 0, "the run directory holds %u files", files_in("run"));
+	CHECK_MSG(files_in("dpdk") == 0, "DPDK's directory holds %u files", files_in("dpdk"));
+	CHECK_MSG(files_in("") == 1, "%s holds %u files besides run", rig_dir, files_in("") - 1);
+}
+
+/* ---- daemons ------------------------------------------------------------------------------- */
+
+const char *rig_job(uint32_t key)
+{
+	static char name[HK_RUNDIR_NAME_MAX + 1];
+
+	hk_rundir_job_name(key, name);
+	return name;
+}
+
+bool rig_daemon(const char *name, const char **said, ...)
+{
+	static char text[1024];
+	const char *argv[32] = {FAKE_DAEMON, "--background", "--name", name};
+	va_list ap;
+	int n = 4, p[2], status;
+
+	va_start(ap, said);
+	while ((argv[n] = va_arg(ap, const char *)) != NULL)
+		n++;
+	va_end(ap);
+	CHECK(pipe2(p, O_CLOEXEC) == 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		dup2(p[1], 1);
+		dup2(p[1], 2);
+		execv(FAKE_DAEMON, (char **)(uintptr_t)argv);
+		_exit(127);
+	}
+	close(p[1]);
+	size_t len = 0;
+	ssize_t got;
+	while ((got = read(p[0], text + len, sizeof(text) - 1 - len)) > 0)
+		len += (size_t)got;
+	text[len] = '\0';
+	close(p[0]);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (said)
+		*said = text;
+	bool ready = strcmp(text, "ready\n") == 0;
+	CHECK_EQ(ready, status == 0);
+	return ready;
+}
+
+int rig_connect(const char *name)
+{
+	struct hk_rundir rd;
+	char path[128];
+
+	if (hk_rundir_find(name, &rd, NULL) != 0)
+		return -EINVAL;
+	hk_rundir_path(&rd, "control", path);
+	return hk_ctl_connect(path, hk_ctl_now_ms() + RIG_WAIT_MS, NULL);
+}
+
+pid_t rig_daemon_pid(const char *name)
+{
+	uid_t uid;
+	pid_t pid = 0;
+	int fd = rig_connect(name);
+
+	if (fd < 0)
+		return fd;
+	if (hk_ctl_peer(fd, &uid, &pid) != 0)
+		pid = -1;
+	close(fd);
+	return pid;
+}
+
+int rig_ask(int fd, union hk_ctl_msg *m)
+{
+	struct hk_error err = {""};
+	int64_t deadline = hk_ctl_now_ms() + RIG_WAIT_MS;
+
+	if (hk_ctl_send(fd, m, deadline) != 0)
+		return 0;
+	int rc = hk_ctl_recv(fd, m, deadline, &err);
+	CHECK_MSG(rc >= 0, "%d: %s", rc, err.text);
+	return rc;
+}
+
+void rig_stop(const char *name)
+{
+	union hk_ctl_msg m;
+	int fd = rig_connect(name);
+
+	CHECK_MSG(fd >= 0, "no daemon '%s'", name);
+	hk_ctl_init(&m, HK_CTL_STOP, 1, 0);
+	CHECK_EQ(rig_ask(fd, &m), HK_CTL_STOPPED);
+	CHECK_EQ(hk_ctl_recv(fd, &m, hk_ctl_now_ms() + RIG_WAIT_MS, NULL), 0);
+	close(fd);
+}
+
+const char *rig_status(const char *name)
+{
+	static char text[65536];
+	size_t n = 0;
+	union hk_ctl_msg m;
+	int fd = rig_connect(name);
+
+	if (fd < 0)
+		return NULL;
+	hk_ctl_init(&m, HK_CTL_STATUS, 1, 0);
+	int rc = rig_ask(fd, &m);
+	while (rc == HK_CTL_TEXT) {
+		CHECK(n + m.text.bytes < sizeof(text));
+		memcpy(text + n, m.text.data, m.text.bytes);
+		n += m.text.bytes;
+		if (!m.text.more)
+			break;
+		rc = hk_ctl_recv(fd, &m, hk_ctl_now_ms() + RIG_WAIT_MS, NULL);
+	}
+	close(fd);
+	text[n] = '\0';
+	return rc == HK_CTL_TEXT ? text : NULL;
+}
+
+void rig_status_has(const char *name, const char *text)
+{
+	const char *s = NULL;
+	int64_t end = hk_ctl_now_ms() + RIG_WAIT_MS;
+
+	while (!(s = rig_status(name)) || !strstr(s, text)) {
+		CHECK_MSG(hk_ctl_now_ms() < end, "'%s' does not come in the status: %s", text,
+			  s ? s : "(none)");
+		rig_pause();
+	}
+}
+
+/* ---- ranks --------------------------------------------------------------------------------- */
+
+struct hk_host_request rig_request(uint32_t key, uint32_t rank, uint32_t ranks)
+{
+	return (struct hk_host_request){.job_key = key,
+					.endpoint = rank,
+					.local_rank = rank,
+					.local_ranks = ranks,
+					.port = rig_port,
+					.timeout_ms = RIG_WAIT_MS};
+}
+
+struct hk_host *rig_attach(uint32_t key, uint32_t rank, uint32_t ranks)
+{
+	struct hk_host_request req = rig_request(key, rank, ranks);
+	struct hk_error err = {""};
+	struct hk_host *h;
+
+	CHECK_MSG(hk_host_connect(&req, &h, &err) == 0, "%s", err.text);
+	return h;
+}
+
+void rig_hello(union hk_ctl_msg *m, uint32_t key)
+{
+	hk_ctl_init(m, HK_CTL_HELLO, 1, 0);
+	m->hello.job_key = key;
+	m->hello.local_ranks = 1;
+	m->hello.pid = (uint32_t)getpid();
+	hk_ctl_put_text(m->hello.release, sizeof(m->hello.release), HK_RELEASE);
+	hk_rundir_host(m->hello.host, sizeof(m->hello.host));
+}
+
+struct report {
+	int rc;
+	char text[512];
+	struct hk_ctl_welcome lease;
+};
+
+__attribute__((noreturn)) static void rank_main(int fd, const struct hk_host_request *req)
+{
+	struct report r = {0};
+	struct hk_error err = {""};
+	struct hk_host *h;
+	char byte;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	CHECK(read(fd, &byte, 1) == 1); /* all start together */
+	r.rc = hk_host_connect(req, &h, &err);
+	if (r.rc == 0) {
+		r.lease = *hk_host_lease(h);
+		CHECK(fake_map(r.lease.shared, false) != NULL);
+		struct fake_memory *mem = (void *)(uintptr_t)FAKE_ADDRESS;
+		CHECK_MSG(hk_host_ready(h, &mem->fabric[r.lease.slot], RIG_WAIT_MS, &err) == 0,
+			  "%s", err.text);
+		CHECK(hk_host_watch(h, &err) == 0);
+	}
+	snprintf(r.text, sizeof(r.text), "%s", err.text);
+	CHECK(write(fd, &r, sizeof(r)) == sizeof(r));
+	if (r.rc || read(fd, &byte, 1) != 1)
+		_exit(0);
+	if (byte == 'l') {
+		CHECK_MSG(hk_host_goodbye(h, RIG_WAIT_MS, &err) == 0, "%s", err.text);
+		hk_host_close(h);
+		_exit(0);
+	}
+	RIG_WAIT(hk_host_lost(h));
+	snprintf(r.text, sizeof(r.text), "%s", hk_host_lost_text(h));
+	CHECK(write(fd, &r, sizeof(r)) == sizeof(r));
+	pause();
+	_exit(0);
+}
+
+static void hear(struct rig_rank *r)
+{
+	struct report rep;
+	struct pollfd p = {.fd = r->fd, .events = POLLIN};
+
+	CHECK_MSG(poll(&p, 1, RIG_WAIT_MS + 5000) == 1, "rank %d says nothing", r->pid);
+	CHECK_MSG(read(r->fd, &rep, sizeof(rep)) == sizeof(rep), "rank %d has died", r->pid);
+	r->rc = rep.rc;
+	r->lease = rep.lease;
+	memcpy(r->text, rep.text, sizeof(r->text));
+}
+
+void rig_ranks(struct rig_rank *r, unsigned count, const struct hk_host_request *req)
+{
+	int sv[2];
+
+	for (unsigned i = 0; i < count; i++) {
+		CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sv) == 0);
+		r[i] = (struct rig_rank){.pid = fork(), .fd = sv[0]};
+		CHECK(r[i].pid >= 0);
+		if (r[i].pid == 0) {
+			close(sv[0]);
+			rank_main(sv[1], &req[i]);
+		}
+		close(sv[1]);
+	}
+	for (unsigned i = 0; i < count; i++)
+		CHECK(write(r[i].fd, "g", 1) == 1);
+	for (unsigned i = 0; i < count; i++)
+		hear(&r[i]);
+}
+
+void rig_rank(struct rig_rank *r, const struct hk_host_request *req)
+{
+	rig_ranks(r, 1, req);
+}
+
+void rig_rank_kill(struct rig_rank *r)
+{
+	kill(r->pid, SIGKILL);
+	rig_reap(r->pid);
+	close(r->fd);
+}
+
+void rig_rank_leave(struct rig_rank *r)
+{
+	int status = -1;
+
+	CHECK(write(r->fd, "l", 1) == 1);
+	while (waitpid(r->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	CHECK_MSG(status == 0, "the rank left with %#x", (unsigned)status);
+	close(r->fd);
+}
+
+const char *rig_rank_lost(struct rig_rank *r)
+{
+	CHECK(write(r->fd, "w", 1) == 1);
+	hear(r);
+	return r->text;
+}
+
+void rig_as_user(uid_t uid, void (*fn)(void))
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_CHILD_SUBREAPER, 1);
+		CHECK(setgroups(0, NULL) == 0 && setgid(uid) == 0 && setuid(uid) == 0);
+		fn();
+		_exit(0);
+	}
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	CHECK_MSG(status == 0, "as user %u: %#x", uid, (unsigned)status);
+}

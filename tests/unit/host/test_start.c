@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/host/test_start.c: ranks find or start the daemon; who is refused, and why.
+ */
+#include "tests/unit/host/rig.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RACERS 16
+
+/* Of many ranks that start at once exactly one starts the daemon; each gets a slot of its own. */
+static void many_start_one(void)
+{
+	struct hk_host_request req[RACERS];
+	struct rig_rank r[RACERS];
+
+	rig_up();
+	for (unsigned round = 0; round < 3; round++) {
+		uint64_t slots = 0;
+		for (unsigned i = 0; i < RACERS; i++)
+			req[i] = rig_request(0x100 + round, i, RACERS);
+		rig_ranks(r, RACERS, req);
+		for (unsigned i = 0; i < RACERS; i++) {
+			CHECK_MSG(r[i].rc == 0, "%s", r[i].text);
+			/* random in each daemon: the same one served them all */
+			CHECK(r[i].lease.node_id == r[0].lease.node_id);
+			CHECK_EQ(r[i].lease.slots, RACERS);
+			CHECK_EQ(r[i].lease.generation, 1);
+			CHECK_EQ(r[i].lease.lcore, 2 + r[i].lease.slot);
+			slots |= UINT64_C(1) << r[i].lease.slot;
+		}
+		CHECK_EQ(slots, (UINT64_C(1) << RACERS) - 1);
+		for (unsigned i = 0; i < RACERS; i++)
+			rig_rank_leave(&r[i]);
+		rig_all_gone(); /* the daemon has ended with its last rank */
+	}
+}
+
+static void refused(struct hk_host_request req, int code, const char *says)
+{
+	struct hk_error err = {""};
+	struct hk_host *h;
+
+	int rc = hk_host_connect(&req, &h, &err);
+	CHECK_MSG(rc == code, "%d instead of %d: %s", rc, code, err.text);
+	CHECK_MSG(strstr(err.text, says), "'%s' does not say '%s'", err.text, says);
+	CHECK_MSG(strstr(err.text, "fix: "), "'%s' names no fix", err.text);
+	CHECK(h == NULL);
+}
+
+/* What keeps the daemon from starting comes to the rank in the daemon's own words. */
+static void failures_are_told(void)
+{
+	rig_up();
+	struct hk_host_request req = rig_request(0x200, 0, 1);
+	req.port = "fake:broken";
+	refused(req, -ECHILD, "there are no huge pages");
+	req.port = NULL;
+	refused(req, -ECHILD, "no port is given");
+	req = rig_request(0x200, 0, 1);
+	req.program = "/no/such/hikyakud";
+	refused(req, -ENOENT, "/no/such/hikyakud");
+	req.program = "/bin/true";
+	refused(req, -ECHILD, "said nothing");
+	req.program = NULL;
+	req.cpus = "1000-2000";
+	refused(req, -ECHILD, "--cpus");
+	req = rig_request(0x200, 0, 65);
+	refused(req, -ECHILD, "--slots");
+	setenv("FAKE_JOIN_FAILS", "1", 1);
+	refused(rig_request(0x200, 0, 1), -ECHILD, "the fake secondary may not start");
+	unsetenv("FAKE_JOIN_FAILS");
+	req = rig_request(0x200, 0, 1);
+	req.name = "absent";
+	refused(req, -ENOENT, "hikyaku daemon start --name absent");
+	req.name = "../evil";
+	refused(req, -EINVAL, "no name for a daemon");
+	rig_all_gone();
+	/* and the next one works */
+	hk_host_close(rig_attach(0x200, 0, 1));
+	struct hk_host *h = rig_attach(0x201, 0, 1);
+	struct hk_error err = {""};
+	CHECK_EQ(hk_host_goodbye(h, RIG_WAIT_MS, &err), 0);
+	hk_host_close(h);
+	/* the first one left without a goodbye: its slot stays until we end, so the daemon does */
+	rig_stop(rig_job(0x200));
+	rig_all_gone();
+}
+
+static void too_many_and_wrong(void)
+{
+	struct hk_host_request req;
+
+	rig_up();
+	struct hk_host *a = rig_attach(0x300, 0, 2), *b = rig_attach(0x300, 1, 2);
+	req = rig_request(0x300, 2, 3);
+	refused(req, -EUSERS, "has 3 ranks on this node");
+	req = rig_request(0x300, 1, 2);
+	refused(req, -EEXIST, "endpoint 1");
+	req.endpoint = 7;
+	refused(req, -EUSERS, "all 2 slots");
+	req.name = rig_job(0x300);
+	req.job_key = 0x301;
+	refused(req, -EACCES, "00000301");
+	rig_stop(rig_job(0x300));
+	hk_host_close(a);
+	hk_host_close(b);
+	rig_all_gone();
+}
+
+/* By hand, since our own client says none of this. */
+static void versions_and_nodes(void)
+{
+	union hk_ctl_msg m;
+	static const struct {
+		int code;
+		const char *says;
+	} want[] = {{-EPROTONOSUPPORT, "version 2"},
+		    {-EPROTONOSUPPORT, "Hikyaku 9.9"},
+		    {-EXDEV, "elsewhere"},
+		    {-EPERM, "PID namespace"},
+		    {-EPROTO, "WIRES"},
+		    {-EPROTO, "before HELLO"},
+		    {-EPROTO, "is no request"}};
+
+	rig_up();
+	CHECK(rig_daemon("hand", NULL, "--port", rig_port, NULL));
+	for (unsigned i = 0; i < HK_ARRAY_LEN(want); i++) {
+		int fd = rig_connect("hand");
+		CHECK(fd >= 0);
+		rig_hello(&m, 0x400);
+		if (i == 0)
+			m.hdr.version = 2;
+		if (i == 1)
+			hk_ctl_put_text(m.hello.release, sizeof(m.hello.release), "9.9");
+		if (i == 2)
+			hk_ctl_put_text(m.hello.host, sizeof(m.hello.host), "elsewhere");
+		if (i == 3)
+			m.hello.pid++;
+		if (i == 4)
+			hk_ctl_init(&m, HK_CTL_WIRES, 1, 1);
+		if (i == 5)
+			hk_ctl_init(&m, HK_CTL_GOODBYE, 1, 0);
+		if (i == 6)
+			hk_ctl_init(&m, HK_CTL_BYE, 1, 0);
+		CHECK_EQ(rig_ask(fd, &m), HK_CTL_ERROR);
+		CHECK_EQ(m.error.code, want[i].code);
+		CHECK_MSG(strstr(m.error.text, want[i].says), "%u: %s", i, m.error.text);
+		CHECK_EQ(hk_ctl_recv(fd, &m, hk_ctl_now_ms() + RIG_WAIT_MS, NULL), 0);
+		close(fd);
+	}
+	rig_stop("hand");
+	rig_all_gone();
+}
+
+/* The administrator's daemon takes ranks of any job of the user; jobs do not start their own then. */
+static void administrators_first(void)
+{
+	const char *said;
+
+	rig_up();
+	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "2", NULL));
+	CHECK(!rig_daemon("default", &said, "--port", rig_port, NULL));
+	CHECK_MSG(strstr(said, "another hikyakud 'default' runs"), "%s", said);
+	struct hk_host *a = rig_attach(0x500, 0, 1), *b = rig_attach(0x501, 0, 4);
+	CHECK(hk_host_lease(a)->node_id == hk_host_lease(b)->node_id);
+	CHECK_EQ(rig_connect(rig_job(0x500)), -ENOENT);
+	hk_host_close(a);
+	hk_host_close(b);
+	CHECK(rig_status("default") != NULL); /* it stays without ranks */
+	rig_stop("default");
+	rig_all_gone();
+}
+
+static void touch(const char *dir, const char *name)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s/%s", rig_dir, dir, name);
+	int fd = open(path, O_CREAT | O_WRONLY | O_EXCL, 0600);
+	CHECK_MSG(fd >= 0, "%s: %s", path, strerror(errno));
+	close(fd);
+}
+
+static void make(const char *dir, const char *name)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "%s/%s/%s", rig_dir, dir, name);
+	CHECK_MSG(mkdir(path, 0700) == 0 || errno == EEXIST, "%s: %s", path, strerror(errno));
+}
+
+/* What a daemon and its janitor that were both killed have left: under our name, and under others. */
+static void stale_things(void)
+{
+	char shared[64], other[80];
+
+	rig_up();
+	make("run", "");
+	make("dpdk", "");
+	for (int i = 0; i < 2; i++) {
+		const char *name = i ? "job-00000bad-elsewhere" : rig_job(0x600);
+		snprintf(other, sizeof(other), "%s/lock", name);
+		make("run", name);
+		touch("run", other);
+		snprintf(other, sizeof(other), "%s/control", name);
+		touch("run", other);
+		snprintf(other, sizeof(other), "%s.start", name);
+		touch("run", other);
+		snprintf(shared, sizeof(shared), "hk%u-%s", geteuid(), name);
+		make("dpdk", shared);
+		snprintf(other, sizeof(other), "%s/fake_memory", shared);
+		touch("dpdk", other);
+	}
+	struct hk_host *h = rig_attach(0x600, 0, 1);
+	rig_stop(rig_job(0x600));
+	hk_host_close(h);
+	rig_all_gone();
+}
+
+static void as_stranger(void)
+{
+	union hk_ctl_msg m;
+	struct hk_error err = {""};
+	struct hk_host *h;
+	struct hk_host_request req = rig_request(0x700, 0, 1);
+
+	/* the directory keeps others out */
+	CHECK(hk_host_connect(&req, &h, &err) == -EPERM);
+	CHECK_MSG(strstr(err.text, "belongs to user 0"), "%s", err.text);
+	/* and so does the daemon, if it is open */
+	int fd = rig_connect("mine");
+	CHECK(fd >= 0);
+	rig_hello(&m, 0x700);
+	CHECK_EQ(rig_ask(fd, &m), HK_CTL_ERROR);
+	CHECK_EQ(m.error.code, -EPERM);
+	CHECK_MSG(strstr(m.error.text, "is for ranks of user 0"), "%s", m.error.text);
+	close(fd);
+	static const enum hk_ctl_type ask[] = {HK_CTL_STATUS, HK_CTL_STATS, HK_CTL_STOP};
+	for (unsigned i = 0; i < HK_ARRAY_LEN(ask); i++) {
+		fd = rig_connect("mine");
+		hk_ctl_init(&m, ask[i], 1, 0);
+		CHECK_EQ(rig_ask(fd, &m), HK_CTL_ERROR);
+		CHECK_EQ(m.error.code, -EPERM);
+		close(fd);
+	}
+}
+
+/* Another user has a daemon of its own; root may look at it and stop it, but not attach. */
+static char other_run[96];
+static void own_daemon(void)
+{
+	setenv("HIKYAKU_RUNDIR", other_run, 1);
+	CHECK(rig_daemon("theirs", NULL, "--port", rig_port, NULL));
+	struct hk_host_request req = rig_request(0x701, 0, 1);
+	struct hk_error err = {""};
+	struct hk_host *h;
+	req.name = "theirs";
+	CHECK_MSG(hk_host_connect(&req, &h, &err) == 0, "%s", err.text);
+}
+
+static void two_users(void)
+{
+	union hk_ctl_msg m;
+	char path[128];
+
+	CHECK_MSG(geteuid() == 0, "this test needs root");
+	rig_up();
+	CHECK(rig_daemon("mine", NULL, "--port", rig_port, NULL));
+	CHECK(chmod(rig_dir, 0777) == 0);
+	static const char *const open_up[] = {"", "/mine", "/mine/control"};
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/run%s", rig_dir, open_up[i]);
+		CHECK(chmod(path, i == 2 ? 0777 : 0755) == 0);
+	}
+	rig_as_user(65534, as_stranger);
+	rig_stop("mine");
+
+	snprintf(other_run, sizeof(other_run), "%s/other", rig_dir);
+	rig_as_user(65534, own_daemon);
+	struct hk_host_request req = rig_request(0x702, 0, 1);
+	req.name = "theirs";
+	char run[96];
+	snprintf(run, sizeof(run), "%s", getenv("HIKYAKU_RUNDIR"));
+	setenv("HIKYAKU_RUNDIR", other_run, 1);
+	refused(req, -EPERM, "belongs to user 65534");
+	CHECK(rig_status("theirs") != NULL);
+	int fd = rig_connect("theirs");
+	rig_hello(&m, 0x702);
+	CHECK_EQ(rig_ask(fd, &m), HK_CTL_ERROR);
+	CHECK_EQ(m.error.code, -EPERM);
+	close(fd);
+	rig_stop("theirs");
+	setenv("HIKYAKU_RUNDIR", run, 1);
+	CHECK(rmdir(other_run) == 0);
+	CHECK(chmod(rig_dir, 0700) == 0);
+	/* a run directory in which others may write is not trusted */
+	snprintf(path, sizeof(path), "%s/run", rig_dir);
+	CHECK(chmod(path, 0777) == 0);
+	refused(rig_request(0x703, 0, 1), -EPERM, "others may write");
+	CHECK(chmod(path, 0700) == 0);
+	rig_all_gone();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"many_start_one", many_start_one},
+		{"failures_are_told", failures_are_told},
+		{"too_many_and_wrong", too_many_and_wrong},
+		{"versions_and_nodes", versions_and_nodes},
+		{"administrators_first", administrators_first},
+		{"stale_things", stale_things},
+		{"two_users", two_users},
+	};
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
