@@ -79,8 +79,8 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err);
 
 /* Before the end of a primary or secondary, after its ports are closed or detached: removes this
  * process's files (a primary's are all files of the memory; living secondaries keep what they have
- * mapped). No call of this header but hk_port_link() may follow. Does nothing in a process that is alone
- * or has not started DPDK. */
+ * mapped). No other call of this header may follow. Does nothing in a process that is alone or has not
+ * started DPDK. */
 void hk_eal_end(void);
 
 /* Removes what a dead primary named @shared, and its secondaries, left in DPDK's runtime directory
