@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hikyaku import process
-from hikyaku.checkout import STATE_DIR
+from hikyaku.checkout import CHECKOUT_ID, STATE_DIR
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, down, lab_id, network
 from hikyaku.lab.run import Output
@@ -26,6 +26,8 @@ def leftovers(name: str) -> list[str]:
     ident = lab_id(name)
     found = [f"namespace {n}" for n in network.namespaces(ident + "-")]
     found += [f"process {pid}" for pid in process.find(tag=f"HIKYAKU_LAB_ID={ident}")]
+    homes = (STATE_DIR / "n").glob(ident.removeprefix(CHECKOUT_ID) + "-*")
+    found += [f"node directory {home}" for home in homes]
     if (STATE_DIR / "labs" / name).exists():
         found.append(f"directory of {name}")
     return found
@@ -75,6 +77,23 @@ def test_up_twice_says_how_to_go_on(lab_name):
         Lab.up(name=name)
     assert lab.topology.lab_id == lab_id(name)
     assert leftovers(name) == []
+
+
+def test_up_over_what_a_kill_left_says_how_to_go_on(lab_name):
+    """Killed before there was anything but a directory."""
+    name = lab_name("early")
+    (STATE_DIR / "labs" / name).mkdir(parents=True, mode=0o700)
+    STATE_DIR.chmod(0o700)
+    with pytest.raises(HikyakuError, match="something is left of it"):
+        Lab.up(name=name)
+    assert down(name)
+    assert leftovers(name) == []
+
+
+def test_sockets_fit_into_the_run_directory(lab_name):
+    """sun_path takes 108 bytes; hikyakud's run directory may take 63 of them."""
+    with Lab.up(2, name=lab_name("a-name-that-is-long")) as lab:
+        assert len(str(lab.node_directory("node1") / "run")) < 48
 
 
 def test_up_that_fails_half_way_takes_all_down(lab_name, monkeypatch):
