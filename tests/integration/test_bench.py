@@ -4,14 +4,16 @@
 No figure is judged here: speed is the benchmark's business, not a test's.
 """
 
+import itertools
 import json
+import math
 import signal
 import subprocess
 
 import pytest
 
 from hikyaku import process
-from hikyaku.bench import driver, report
+from hikyaku.bench import driver, plot, report
 from hikyaku.bench.sample import Plan, Values
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import all_names, lab_id
@@ -45,11 +47,11 @@ def root(lab_name):
 
 @pytest.mark.parametrize("wire", ["memif", "veth"])
 def test_document_of_a_tiny_run(root, hikyaku, tmp_path, wire):
-    file, plot = tmp_path / "sub" / "b.json", tmp_path / "b.png"
+    file, picture = tmp_path / "sub" / "b.json", tmp_path / "b.png"
     done = run_bench(
         hikyaku,
         *("--wire", wire, "--sizes", "8,70000", "--repeats", "2", "--sample-ms", "2"),
-        *("--json", str(file), "--plot", str(plot)),
+        *("--json", str(file), "--plot", str(picture)),
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(file.read_text())
@@ -69,7 +71,7 @@ def test_document_of_a_tiny_run(root, hikyaku, tmp_path, wire):
             assert is_summary(row["raw"])
         else:
             assert row["raw"] is None
-    assert plot.read_bytes().startswith(b"\x89PNG")
+    assert picture.read_bytes().startswith(b"\x89PNG")
     assert f"{wire} wire: latency" in done.stdout
 
 
@@ -199,3 +201,23 @@ def test_bad_sizes(text):
 )
 def test_numbers_are_short(value, text):
     assert report.number(value) == text
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [8],
+        [8, 2048],
+        [1 << i for i in range(23)],
+        [8, 64, 512, 1024, 2048, 4096, 8192, 16384, 65536, 1 << 20, 1 << 22],
+        [1, 1 << 21, 1 << 22],
+    ],
+    ids=len,
+)
+def test_labels_of_the_plot_stand_clear(sizes):
+    """Sizes close to each other among far ones were printed one over the other."""
+    labelled = plot.label_sizes(sizes)
+    assert {sizes[0], sizes[-1]} <= set(labelled) <= set(sizes)
+    span = math.log(sizes[-1] / sizes[0])
+    for left, right in itertools.pairwise(labelled):
+        assert len(sizes) < 3 or math.log(right / left) / span > 0.08

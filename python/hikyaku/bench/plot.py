@@ -23,6 +23,23 @@ def draw(document: dict, path: Path) -> None:
         _draw(document, path)
 
 
+# A label takes less than this part of the axis.
+_LABEL_ROOM = 1 / 12
+
+
+def label_sizes(sizes: list[int]) -> list[int]:
+    """Those of the sorted @sizes that get a label: the ends, and between them as many as stand
+    clear of each other on a logarithmic axis."""
+    if len(sizes) < 3:
+        return sizes
+    clear = (sizes[-1] / sizes[0]) ** _LABEL_ROOM
+    labelled = sizes[:1]
+    for size in sizes[1:-1]:
+        if size >= labelled[-1] * clear and sizes[-1] >= size * clear:
+            labelled.append(size)
+    return [*labelled, sizes[-1]]
+
+
 def _draw(document: dict, path: Path) -> None:
     import matplotlib as mpl
 
@@ -63,7 +80,7 @@ def _draw(document: dict, path: Path) -> None:
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         sizes = sorted({r["size"] for r in rows if r["size"] > 0})
-        axes.set_xticks(sizes[:: max(1, len(sizes) // 8)])
+        axes.set_xticks(label_sizes(sizes))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: size_text(round(v))))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
