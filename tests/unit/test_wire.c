@@ -309,6 +309,48 @@ static void random_round_trips(void)
 	}
 }
 
+static void get_messages(void)
+{
+	static const uint8_t golden[HK_WIRE_GET_LEN] = {
+		0,    0,    0,    0,    0x01, 0x00, 0x03, 0x00, /* a request of region 0x00030001 */
+		0x00, 0x20, 0,    0,    1,    0,    0,    0,    /* from 0x100002000 */
+		0x40, 0x42, 0x0f, 0,    0,    0,    0,    0,    /* a million bytes */
+		0x10, 0,    0,    0,    0,    0,    0,    0,    /* to offset 16 */
+		0x02, 0x00, 0x05, 0x00, 0,    0,    0,    0,    /* of region 0x00050002 */
+	};
+	const struct hk_wire_get g = {
+		.region = 0x00030001,
+		.offset = UINT64_C(0x100002000),
+		.len = 1000000,
+		.to_offset = 16,
+		.to_region = 0x00050002,
+	};
+	struct hk_wire_get back;
+	uint8_t bytes[HK_WIRE_GET_LEN], bad[HK_WIRE_GET_LEN];
+
+	hk_wire_put_get(bytes, &g);
+	CHECK(memcmp(bytes, golden, sizeof(golden)) == 0);
+	CHECK(hk_wire_parse_get(bytes, sizeof(bytes), &back));
+	CHECK(memcmp(&g, &back, sizeof(g)) == 0);
+	CHECK(!hk_wire_parse_get(bytes, sizeof(bytes) - 1, &back));
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} wrong[] = {{0, 3}, {3, 1}, {36, 1}, {39, 1}};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(wrong); i++) {
+		memcpy(bad, bytes, sizeof(bad));
+		bad[wrong[i].at] = wrong[i].value;
+		CHECK_MSG(!hk_wire_parse_get(bad, sizeof(bad), &back), "byte %zu", wrong[i].at);
+	}
+	memcpy(bad, bytes, sizeof(bad));
+	memset(bad + 16, 0, 8); /* nothing wanted */
+	CHECK(!hk_wire_parse_get(bad, sizeof(bad), &back));
+	memcpy(bad, bytes, sizeof(bad));
+	memset(bad + 32, 0, 4); /* nowhere to go */
+	CHECK(!hk_wire_parse_get(bad, sizeof(bad), &back));
+}
+
 static void packet_numbers_wrap(void)
 {
 	CHECK(hk_psn_before(0, 1));
@@ -342,6 +384,7 @@ int main(int argc, char **argv)
 		{"a_checksum_may_be_required", a_checksum_may_be_required},
 		{"every_bit_under_the_checksum", every_bit_under_the_checksum},
 		{"random_round_trips", random_round_trips},
+		{"get_messages", get_messages},
 		{"packet_numbers_wrap", packet_numbers_wrap},
 		{"statuses_have_names", statuses_have_names},
 	};

@@ -11,6 +11,7 @@
 
 local VERSION = 1
 local HEADER_LEN, PUT_LEN, SACK_LEN, CRC_LEN = 48, 16, 32, 4
+local AM_GET, GET_LEN = 255, 40
 local MAX_FRAGS = 16
 local DATA, PUT, ACK, RESET, BYE = 1, 2, 3, 4, 5
 local FLAG_CRC, FLAG_ACK_NOW, FLAG_RESENT, FLAG_AWAY, FLAG_UNKNOWN = 0x0001, 0x0002, 0x0004, 0x0008, 0xfff0
@@ -48,6 +49,13 @@ local f = {
 	region = ProtoField.uint32("hikyaku.put.region", "Region", base.HEX),
 	xfer = ProtoField.uint32("hikyaku.put.xfer", "Transfer", base.HEX),
 	offset = ProtoField.uint64("hikyaku.put.offset", "Offset", base.HEX),
+	get_status = ProtoField.uint32("hikyaku.get.status", "Get", base.DEC,
+		{ [0] = "request", [1] = "refused: busy", [2] = "refused: denied" }),
+	get_region = ProtoField.uint32("hikyaku.get.region", "From region", base.HEX),
+	get_offset = ProtoField.uint64("hikyaku.get.offset", "From offset", base.HEX),
+	get_len = ProtoField.uint64("hikyaku.get.len", "Length", base.DEC),
+	get_to_offset = ProtoField.uint64("hikyaku.get.to_offset", "To offset", base.HEX),
+	get_to_region = ProtoField.uint32("hikyaku.get.to_region", "To region", base.HEX),
 	bitmap = ProtoField.bytes("hikyaku.sack.bitmap", "Selective-ack bitmap"),
 	sack = ProtoField.uint32("hikyaku.sack.psn", "Has arrived"),
 	payload = ProtoField.bytes("hikyaku.payload", "Payload"),
@@ -212,6 +220,15 @@ local function add_checksum(tree, tvb, at)
 	end
 end
 
+local function add_get(tree, tvb, at)
+	tree:add_le(f.get_status, tvb(at, 4))
+	tree:add_le(f.get_region, tvb(at + 4, 4))
+	tree:add_le(f.get_offset, tvb(at + 8, 8))
+	tree:add_le(f.get_len, tvb(at + 16, 8))
+	tree:add_le(f.get_to_offset, tvb(at + 24, 8))
+	tree:add_le(f.get_to_region, tvb(at + 32, 4))
+end
+
 local function describe(h, payload)
 	local text = string.format("%s %u → %u  psn %u  ack %u", type_names[h.type], h.src, h.dst, h.psn, h.ack)
 	if h.type == DATA then
@@ -266,6 +283,9 @@ function hikyaku.dissector(tvb, pinfo, root)
 	if (h.type == RESET or h.type == BYE) and h.len ~= 0 then
 		malformed(tree, e.field, type_names[h.type] .. ": len is not 0")
 		ext = nil
+	end
+	if h.type == DATA and h.am == AM_GET and h.len == GET_LEN then
+		add_get(tree, tvb, HEADER_LEN)
 	end
 	if ext and h.len > ext then
 		tree:add(f.payload, tvb(HEADER_LEN + ext, h.len - ext))
