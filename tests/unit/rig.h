@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "tests/unit/hk_test.h"
+#include "tests/unit/sim.h"
 
 #define RIG_KEY             0x52494721u
 #define RIG_SELF            1u
@@ -59,6 +60,14 @@ HK_TEST_UNUSED static hk_peer rig_add(struct rig *g, uint32_t endpoint)
 	hk_peer p = hk_engine_peer_add(g->e, endpoint, RIG_EPOCH(endpoint), g->now);
 	CHECK(p != HK_PEER_NONE);
 	return p;
+}
+
+/* The scene of most tests: the engine, and one peer, endpoint 2. After rig_config() and what the test
+ * changes of it. */
+HK_TEST_UNUSED static hk_peer rig_pair(struct rig *g)
+{
+	rig_start(g);
+	return rig_add(g, 2);
 }
 
 /* A good header from @endpoint to us; the test changes what it wants. */
@@ -160,6 +169,13 @@ HK_TEST_UNUSED static unsigned rig_next(struct rig *g)
 	CHECK_MSG(at != UINT64_MAX, "the engine waits for nothing");
 	g->now = HK_MAX(g->now, at);
 	return rig_poll(g);
+}
+
+/* The same scene in the simulator: node 0 sends @count small messages to node 1, one @every ns. */
+HK_TEST_UNUSED static void sim_pair_stream(struct sim *s, unsigned count, uint64_t every)
+{
+	for (unsigned i = 0; i < count; i++)
+		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, i * every);
 }
 
 #endif

@@ -81,8 +81,7 @@ static void arena_may_move(void)
 	uint64_t token;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	rig_send(&g, p, 77);
 	CHECK_EQ(rig_data(&g, 2, 0), HK_RX_DELIVER);
 
@@ -109,8 +108,7 @@ static void headers_say_what_they_should(void)
 
 	rig_config(&g);
 	g.cfg.crc = true;
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	struct hk_packet pkt = {
 		.token = 5, .len = 100, .type = HK_WIRE_DATA, .am = 200, .frag = 0, .frags = 2};
 	struct hk_wire_hdr h;
@@ -159,8 +157,7 @@ static void echo_counts_the_hold(void)
 	struct rig g;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
 	h.tsval = 1000;
 	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DELIVER);
@@ -175,8 +172,7 @@ static void echo_is_never_zero(void)
 	struct rig g;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
 	h.tsval = (uint32_t) - (int32_t)(16 * HK_USEC >> HK_WIRE_TS_SHIFT);
 	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DELIVER);
@@ -192,8 +188,7 @@ static void first_rtt_sample(void)
 	struct hk_peer_info info;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	uint32_t tsval = rig_send(&g, p, 1).tsval;
 	g.now += 32 * HK_USEC;
 	struct hk_wire_sack none = {{0}};
@@ -217,8 +212,7 @@ static void acks_wait_or_hurry(void)
 	rig_config(&g);
 	g.cfg.ack_delay = 40 * HK_USEC;
 	g.cfg.ack_every = 4;
-	rig_start(&g);
-	rig_add(&g, 2);
+	rig_pair(&g);
 	/* one packet: the ack may wait, and comes in time */
 	CHECK_EQ(rig_data(&g, 2, 0), HK_RX_DELIVER);
 	CHECK_EQ(rig_poll(&g), 0);
@@ -266,8 +260,7 @@ static void window_updates_are_rare(void)
 	rig_config(&g);
 	g.cfg.window = 16;
 	g.cfg.rx_budget = 1024;
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	uint32_t psn = 0;
 	for (; psn < 4; psn++) {
 		CHECK_EQ(rig_data(&g, 2, psn), HK_RX_DELIVER);

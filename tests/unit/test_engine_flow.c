@@ -23,8 +23,7 @@ static void credit_stops_and_resumes(void)
 	c.engine.window = 32;
 	struct sim *s = sim_new(&c, hk_test_now.seed);
 	sim_hold_all(s, 1, true);
-	for (unsigned i = 0; i < 200; i++)
-		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, 0);
+	sim_pair_stream(s, 200, 0);
 	sim_run_for(s, 50 * HK_MSEC);
 	uint64_t stopped = sim_held(s, 1);
 	CHECK_CMP(stopped, >=, 16);
@@ -65,8 +64,7 @@ static void lost_window_update(void)
 	c.engine.window = 16;
 	struct sim *s = sim_new(&c, hk_test_now.seed);
 	sim_hold_all(s, 1, true);
-	for (unsigned i = 0; i < 60; i++)
-		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, 0);
+	sim_pair_stream(s, 60, 0);
 	sim_run_for(s, 20 * HK_MSEC);
 	CHECK_EQ(info_of(s, 0, 1).credit, 0);
 	sim_set_filter(s, lose_updates, &lose);
@@ -113,8 +111,7 @@ static void rtt_is_measured(void)
 		c.latency = latencies[i];
 		c.ps_per_byte = 8;
 		struct sim *s = sim_new(&c, hk_test_now.seed);
-		for (unsigned k = 0; k < 60; k++)
-			sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, k * 10 * latencies[i]);
+		sim_pair_stream(s, 60, 10 * latencies[i]);
 		sim_run_for(s, 600 * latencies[i]);
 		sim_run_done(s, HK_SEC);
 		uint64_t rtt = 2 * latencies[i];
@@ -137,8 +134,7 @@ static void delayed_acks_do_not_count(void)
 	c.engine.ack_delay = 500 * HK_USEC;
 	c.engine.ack_every = 1000;
 	struct sim *s = sim_new(&c, hk_test_now.seed);
-	for (unsigned k = 0; k < 40; k++)
-		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, k * HK_MSEC);
+	sim_pair_stream(s, 40, HK_MSEC);
 	sim_run_for(s, 45 * HK_MSEC);
 	sim_run_done(s, HK_SEC);
 	CHECK_CMP(info_of(s, 0, 1).srtt, <, 12 * HK_USEC);
@@ -233,8 +229,7 @@ static void window_in_bytes(void)
 
 	rig_config(&g);
 	g.cfg.window_bytes = 5000;
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	unsigned sent = 0;
 	while (hk_engine_send(g.e, p, &pkt, g.now, &h))
 		sent++;
@@ -257,8 +252,7 @@ static void away_is_said(void)
 
 	rig_config(&g);
 	g.cfg.ack_every = 1;
-	rig_start(&g);
-	rig_add(&g, 2);
+	rig_pair(&g);
 	for (unsigned i = 0; i < 4; i++) {
 		bool away = i & 1;
 		hk_engine_away(g.e, away);
@@ -282,8 +276,7 @@ static void away_is_no_congestion(void)
 
 		rig_config(&g);
 		g.cfg.target_delay = 50 * HK_USEC;
-		rig_start(&g);
-		hk_peer p = rig_add(&g, 2);
+		hk_peer p = rig_pair(&g);
 		for (unsigned i = 0; i < 20; i++) {
 			uint32_t tsval = rig_send(&g, p, i).tsval;
 			g.now += i < 5 ? 10 * HK_USEC : HK_MSEC; /* then each takes much longer */

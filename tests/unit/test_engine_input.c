@@ -13,8 +13,7 @@ static void strangers_are_counted(void)
 	struct hk_wire_hdr h;
 
 	rig_config(&g);
-	rig_start(&g);
-	rig_add(&g, 2);
+	rig_pair(&g);
 	const struct hk_engine_counters *n = hk_engine_counters(g.e);
 
 	h = rig_hdr(&g, 2, HK_WIRE_DATA);
@@ -53,8 +52,7 @@ static void wrong_epoch_is_refused(void)
 	struct rig g;
 
 	rig_config(&g);
-	rig_start(&g);
-	rig_add(&g, 2);
+	rig_pair(&g);
 	const struct hk_engine_counters *n = hk_engine_counters(g.e);
 	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
 	h.dst_epoch = 55;
@@ -84,8 +82,7 @@ static void stale_reset_is_ignored(void)
 	enum hk_verdict why;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	rig_send(&g, p, 1);
 	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_RESET);
 	h.dst_epoch = 55; /* not to us */
@@ -110,8 +107,7 @@ static void incarnations_are_ordered(void)
 	enum hk_verdict why;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	CHECK_EQ(rig_data(&g, 2, 0), HK_RX_DELIVER);
 	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
 	h.psn = 1;
@@ -152,8 +148,7 @@ static void late_release_is_harmless(void)
 	enum hk_verdict why;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	CHECK_EQ(rig_data(&g, 2, 0), HK_RX_DELIVER);
 	hk_engine_rx_held(g.e, p, 1);
 	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
@@ -178,8 +173,7 @@ static void who_never_reaps_is_stopped(void)
 	rig_config(&g);
 	g.cfg.tx_blocks = 1;
 	g.cfg.window = 16;
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	for (unsigned i = 0; i < 1000 && hk_engine_room(g.e, p); i++) {
 		rig_send(&g, p, sent++);
 		rig_ack(&g, 2, sent, 16);
@@ -229,8 +223,7 @@ static void peers_are_added_once(void)
 	struct rig g;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	CHECK_EQ(rig_add(&g, 2), p);
 	CHECK_EQ(hk_engine_peer_add(g.e, 2, RIG_EPOCH(2) + 1, g.now), HK_PEER_NONE);
 	CHECK_EQ(hk_engine_peer_add(g.e, 3, 0, g.now), HK_PEER_NONE);
@@ -250,8 +243,7 @@ static void ack_of_what_was_never_sent(void)
 	struct hk_wire_sack all;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	rig_send(&g, p, 1);
 	rig_send(&g, p, 2);
 	rig_ack(&g, 2, 3, 64); /* only 0 and 1 were sent */
@@ -284,8 +276,7 @@ static void credit_that_lies(void)
 
 	rig_config(&g);
 	g.cfg.window = 64;
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	rig_ack(&g, 2, 0, UINT16_MAX);
 	hk_engine_peer_info(g.e, p, &info);
 	CHECK_CMP(info.credit, <=, 64);
@@ -319,8 +310,7 @@ static void fragments_in_any_order(void)
 	struct rig g;
 
 	rig_config(&g);
-	rig_start(&g);
-	rig_add(&g, 2);
+	rig_pair(&g);
 	CHECK_EQ(fragment(&g, 2, 2, 3, 9), HK_RX_HOLD);
 	CHECK_EQ(fragment(&g, 2, 2, 3, 9), HK_RX_DROP); /* once is enough */
 	CHECK_EQ(fragment(&g, 0, 0, 3, 9), HK_RX_HOLD);
@@ -345,8 +335,7 @@ static void fragments_that_contradict(void)
 	struct rig g;
 
 	rig_config(&g);
-	rig_start(&g);
-	rig_add(&g, 2);
+	rig_pair(&g);
 	CHECK_EQ(fragment(&g, 0, 0, 3, 9), HK_RX_HOLD);
 	CHECK_EQ(fragment(&g, 1, 1, 3, 10), HK_RX_DROP); /* another id */
 	CHECK_EQ(fragment(&g, 1, 1, 4, 9), HK_RX_DROP);  /* another count */
@@ -367,8 +356,7 @@ static void half_a_message_comes_back(void)
 	enum hk_verdict why;
 
 	rig_config(&g);
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	rig_send(&g, p, 500);
 	CHECK_EQ(fragment(&g, 0, 0, 3, 9), HK_RX_HOLD);
 	CHECK_EQ(fragment(&g, 2, 2, 3, 9), HK_RX_HOLD);

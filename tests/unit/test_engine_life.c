@@ -290,8 +290,7 @@ static void late_polls_are_no_silence(void)
 
 	rig_config(&g);
 	g.cfg.peer_timeout = 10 * HK_SEC;
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	rig_send(&g, p, 1);
 	for (unsigned i = 0; i < 4; i++) {
 		g.now += 3600 * HK_SEC;

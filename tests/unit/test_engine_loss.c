@@ -51,8 +51,7 @@ static struct sim *warm_pair(struct sim_config *c)
 	c->engine.ack_delay = 5 * HK_USEC;
 	c->engine.min_rto = 5 * HK_MSEC; /* far from any round trip: who waits for it is seen */
 	struct sim *s = sim_new(c, hk_test_now.seed);
-	for (unsigned i = 0; i < 20; i++)
-		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, i * 50 * HK_USEC);
+	sim_pair_stream(s, 20, 50 * HK_USEC);
 	sim_run_for(s, 2 * HK_MSEC);
 	sim_run_done(s, 100 * HK_MSEC);
 	return s;
@@ -113,8 +112,7 @@ static void a_lost_resend(void)
 
 	sim_set_filter(s, steal, &t);
 	uint64_t start = sim_now(s);
-	for (unsigned i = 0; i < 60; i++)
-		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, i * 2 * HK_USEC);
+	sim_pair_stream(s, 60, 2 * HK_USEC);
 	sim_run_for(s, 200 * HK_USEC);
 	sim_run_done(s, 100 * HK_MSEC);
 	CHECK_EQ(t.taken, 2);
@@ -132,8 +130,7 @@ static void tail_loss(void)
 
 	sim_set_filter(s, steal, &t);
 	uint64_t start = sim_now(s);
-	for (unsigned i = 0; i < 4; i++)
-		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, 0);
+	sim_pair_stream(s, 4, 0);
 	sim_run_done(s, 100 * HK_MSEC);
 	CHECK_EQ(t.taken, 1);
 	CHECK_EQ(sender(s)->loss_rto, 0);
@@ -151,8 +148,7 @@ static void longer_tail_loss(void)
 
 	sim_set_filter(s, steal, &t);
 	uint64_t start = sim_now(s);
-	for (unsigned i = 0; i < 8; i++)
-		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, 0);
+	sim_pair_stream(s, 8, 0);
 	sim_run_done(s, 100 * HK_MSEC);
 	CHECK_EQ(t.taken, 3);
 	CHECK_EQ(sender(s)->loss_rto, 0);
@@ -176,8 +172,7 @@ static void lost_acks(void)
 	unsigned acks = 0;
 
 	sim_set_filter(s, first_acks_only, &acks);
-	for (unsigned i = 0; i < 200; i++)
-		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, i * HK_USEC);
+	sim_pair_stream(s, 200, HK_USEC);
 	sim_run_for(s, 300 * HK_USEC);
 	sim_run_done(s, 100 * HK_MSEC);
 	CHECK_CMP(acks, >, 2);
@@ -197,8 +192,7 @@ static void reordering_is_no_loss(void)
 	c.jitter = 10 * HK_USEC; /* a twentieth of the round trip */
 	c.ps_per_byte = 80;
 	struct sim *s = sim_new(&c, hk_test_now.seed);
-	for (unsigned i = 0; i < 500; i++)
-		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, i * 2 * HK_USEC);
+	sim_pair_stream(s, 500, 2 * HK_USEC);
 	sim_run_for(s, 2 * HK_MSEC);
 	sim_run_done(s, 100 * HK_MSEC);
 	CHECK_EQ(sender(s)->tx_resends, 0);
@@ -255,8 +249,7 @@ static void progress_ends_back_off(void)
 
 	rig_config(&g);
 	g.cfg.initial_rto = 10 * HK_MSEC;
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	rig_send(&g, p, 1);
 	rig_send(&g, p, 2);
 	for (unsigned i = 0; i < 5; i++)
@@ -275,8 +268,7 @@ static void resend_cap(void)
 
 	rig_config(&g);
 	g.cfg.resend_cap = 4;
-	rig_start(&g);
-	hk_peer p = rig_add(&g, 2);
+	hk_peer p = rig_pair(&g);
 	g.now += HK_MSEC;
 	for (unsigned i = 0; i < 24; i++)
 		rig_send(&g, p, i);
