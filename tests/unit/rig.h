@@ -171,7 +171,7 @@ HK_TEST_UNUSED static unsigned rig_next(struct rig *g)
 	return rig_poll(g);
 }
 
-/* The same scene in the simulator: node 0 sends @count small messages to node 1, one @every ns. */
+/* The scene of rig_pair() in the simulator: node 0 sends @count small messages to node 1, one @every ns. */
 HK_TEST_UNUSED static void sim_pair_stream(struct sim *s, unsigned count, uint64_t every)
 {
 	for (unsigned i = 0; i < count; i++)
