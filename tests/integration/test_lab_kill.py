@@ -126,6 +126,25 @@ def test_two_runs_must_be_told_apart(get_lab, hikyaku):
         assert one.pid
 
 
+def test_spawned_ranks_come_after_mpiruns_own(get_lab):
+    """MPI_Comm_spawn makes another rank 1 in a run. Stand-ins, since real ones end together."""
+    lab = get_lab(2, "memif", 1)
+    rank = (
+        "OMPI_COMM_WORLD_RANK=1 HIKYAKU_RUN=lab-run OMPI_MCA_ess_base_jobid={} sleep 300 & echo $!;"
+    )
+    script = rank.format(7 << 16 | 2) + rank.format(7 << 16 | 1) + "wait"
+    parent = subprocess.Popen(
+        lab.exec_argv("node1", ["sh", "-c", script]), stdout=subprocess.PIPE, text=True
+    )
+    spawned, own = (int(parent.stdout.readline()) for _ in range(2))
+    process.wait_until("both to run", lambda: len(kill.ranks(lab.topology)) == 2, 20)
+    assert kill.kill_rank(lab.topology, 1).pid == own
+    process.wait_until("it to end", lambda: not process.alive(own), 20)
+    assert process.alive(spawned)
+    assert kill.kill_rank(lab.topology, 1).pid == spawned
+    parent.communicate(timeout=20)
+
+
 def test_killed_number_that_now_is_another_process(get_lab):
     """Between the look and the signal it may have ended, and its number gone to somebody else."""
     other = subprocess.Popen(["sleep", "300"])
