@@ -27,6 +27,8 @@ struct hk_host {
 	bool watches;
 	int stop_fd;
 	_Atomic bool lost;
+	void (*lost_fn)(void *arg);
+	void *lost_arg;
 	char lost_text[512];
 };
 
@@ -272,15 +274,20 @@ static void *watcher_main(void *arg)
 
 	while (poll(p, 2, -1) < 0 && errno == EINTR)
 		;
-	if (p[0].revents)
+	if (p[0].revents) {
 		atomic_store(&h->lost, true);
+		if (h->lost_fn)
+			h->lost_fn(h->lost_arg);
+	}
 	return NULL;
 }
 
-int hk_host_watch(struct hk_host *h, struct hk_error *err)
+int hk_host_watch(struct hk_host *h, void (*lost)(void *arg), void *arg, struct hk_error *err)
 {
 	sigset_t all, old;
 
+	h->lost_fn = lost;
+	h->lost_arg = arg;
 	h->stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (h->stop_fd < 0)
 		return hk_error_set(err, -errno,

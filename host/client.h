@@ -67,8 +67,10 @@ void hk_host_close(struct hk_host *h);
  * loop of their own. */
 int hk_host_fd(const struct hk_host *h);
 
-/* Starts a thread that sleeps until the daemon closes the connection. */
-int hk_host_watch(struct hk_host *h, struct hk_error *err);
+/* Starts a thread that sleeps until the daemon closes the connection. Then hk_host_lost() turns true, and
+ * after that @lost(@arg) is called once, by that thread, if it is not NULL; it must not call anything
+ * here but hk_host_lost(). hk_host_close() waits for it. */
+int hk_host_watch(struct hk_host *h, void (*lost)(void *arg), void *arg, struct hk_error *err);
 
 /* Has the watcher seen the daemon go? One load. */
 bool hk_host_lost(const struct hk_host *h);

@@ -133,6 +133,8 @@ static const char *check_welcome(const struct hk_ctl_welcome *w)
 	EXPECT(TEXT(w->huge_dir, 0), "huge_dir");
 	EXPECT(TEXT(w->rx_pool, 1), "rx_pool");
 	EXPECT(TEXT(w->tx_pool, 1), "tx_pool");
+	EXPECT(w->memory != 0 && w->memory % 64 == 0, "memory");
+	EXPECT(w->memory_len != 0 && w->memory_len <= UINT64_MAX - w->memory, "memory_len");
 	EXPECT(TEXT(w->host, 1), "host");
 	return NULL;
 }

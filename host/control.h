@@ -90,6 +90,7 @@ struct hk_ctl_welcome {
 	char shared[64];               /* name of the shared memory: DPDK's file prefix */
 	char huge_dir[128];            /* where hugetlbfs is mounted; "": DPDK finds it */
 	char rx_pool[32], tx_pool[32]; /* names of this slot's packet pools */
+	uint64_t memory, memory_len;   /* of this slot, in the shared memory: for its fabric */
 	char host[64];
 };
 
@@ -145,7 +146,7 @@ struct hk_ctl_text {
 
 _Static_assert(sizeof(struct hk_ctl_hdr) == 16, "the header never changes");
 _Static_assert(sizeof(struct hk_ctl_hello) == 136, "part of the protocol");
-_Static_assert(sizeof(struct hk_ctl_welcome) == 376, "part of the protocol");
+_Static_assert(sizeof(struct hk_ctl_welcome) == 392, "part of the protocol");
 _Static_assert(sizeof(struct hk_ctl_error) == 536, "ERROR never changes");
 _Static_assert(sizeof(struct hk_ctl_node) == 16, "part of the protocol");
 _Static_assert(sizeof(struct hk_ctl_wire) == 16, "part of the protocol");

@@ -29,6 +29,7 @@
 #define HK_MAX_WIRES         HK_CTL_MAX_NODES
 #define HK_HELLO_MS          5000  /* a connection that says nothing for so long is closed */
 #define HK_WIRE_PERIOD_MS    5     /* how often a wire that is not up yet is looked at */
+#define HK_WIRE_LOOK_MS      500   /* how often one that is up is */
 #define HK_LET_GO_PERIOD_MS  1     /* how often it is asked whether the poller has let go */
 #define HK_POLLER_PERIOD_MS  250   /* how often it is asked whether the poller moves */
 #define HK_POLLER_STALL_CPU  1000  /* ms of CPU in one round: it is stuck */
@@ -71,12 +72,13 @@ struct hk_slot {
 	bool orderly;    /* said goodbye: its process may live on */
 	bool dead;       /* its process has ended */
 	bool letting_go; /* the poller may still be in its memory */
+	bool broken;     /* could not be reclaimed: not given away again */
 	uint32_t job_key, endpoint, local_rank;
 	uint64_t fabric;
 	int64_t since;
 };
 
-enum hk_wire_state { HK_WIRE_NONE, HK_WIRE_CLOSED, HK_WIRE_OPEN, HK_WIRE_UP };
+enum hk_wire_state { HK_WIRE_NONE, HK_WIRE_CLOSED, HK_WIRE_OPEN, HK_WIRE_UP, HK_WIRE_CLOSING };
 
 struct hk_wire {
 	enum hk_wire_state state;
@@ -110,6 +112,7 @@ struct hk_daemon {
 	struct hk_conn conn[HK_MAX_CONNS];
 	struct hk_slot slot[HK_CTL_MAX_SLOTS];
 	struct hk_wire wire[HK_MAX_WIRES];
+	int64_t wires_look;
 	struct hk_poller poller;
 	struct hk_host_shared *shared;
 	int shared_fd;
@@ -164,6 +167,8 @@ int hk_wires_want(struct hk_daemon *d, unsigned conn, const struct hk_ctl_wires 
 		  struct hk_error *err);
 void hk_wires_tick(struct hk_daemon *d, int64_t now);
 bool hk_wires_wait(const struct hk_daemon *d);
+void hk_wires_look(struct hk_daemon *d, int64_t now);
+bool hk_wires_any(const struct hk_daemon *d);
 void hk_wires_drop_user(struct hk_daemon *d, unsigned slot);
 void hk_wires_close(struct hk_daemon *d);
 
@@ -171,6 +176,7 @@ void hk_wires_close(struct hk_daemon *d);
 int hk_poller_start(struct hk_daemon *d, struct hk_error *err);
 void hk_poller_wake(struct hk_daemon *d);
 void hk_poller_channel(struct hk_daemon *d);
+void hk_poller_event(struct hk_daemon *d);
 void hk_poller_died(struct hk_daemon *d);
 void hk_poller_tick(struct hk_daemon *d, int64_t now);
 void hk_poller_end(struct hk_daemon *d);

@@ -120,6 +120,7 @@ static int open_resources(struct hk_daemon *d, struct hk_error *err)
 		.slots = d->o.slots,
 		.rx_buffers = d->o.rx_buffers,
 		.tx_buffers = d->o.tx_buffers,
+		.slot_memory_mb = d->o.slot_memory_mb,
 		.memory_mb = d->o.memory_mb,
 	};
 
@@ -222,7 +223,7 @@ static void event(struct hk_daemon *d, uint64_t data)
 		hk_slot_owner_died(d, index);
 		break;
 	case HK_EV_POLLER:
-		hk_poller_died(d);
+		hk_poller_event(d);
 		break;
 	case HK_EV_CHANNEL:
 		hk_poller_channel(d);
@@ -255,6 +256,10 @@ static int64_t tick(struct hk_daemon *d, int64_t now)
 	if (hk_wires_wait(d)) {
 		hk_wires_tick(d, now);
 		next = HK_MIN(next, now + HK_WIRE_PERIOD_MS);
+	}
+	if (hk_wires_any(d)) {
+		hk_wires_look(d, now);
+		next = HK_MIN(next, now + HK_WIRE_LOOK_MS);
 	}
 	if (hk_slots_wait(d)) {
 		hk_slots_tick(d);

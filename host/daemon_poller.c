@@ -156,6 +156,15 @@ void hk_poller_channel(struct hk_daemon *d)
 		hk_poller_died(d);
 }
 
+void hk_poller_event(struct hk_daemon *d)
+{
+	struct pollfd f = {.fd = d->poller.pidfd, .events = POLLIN};
+
+	/* the event may be that of the poller before: its channel told it first */
+	if (d->poller.pid > 0 && poll(&f, 1, 0) == 1)
+		hk_poller_died(d);
+}
+
 /* The slot in whose memory it was; -1: none. The poller may have written anything. */
 static int blamed(const struct hk_daemon *d)
 {
@@ -261,11 +270,4 @@ void hk_poller_end(struct hk_daemon *d)
 			;
 		hk_poller_died(d);
 	}
-	if (d->shared) {
-		munmap(d->shared, sizeof(*d->shared));
-		d->shared = NULL;
-	}
-	if (d->shared_fd >= 0)
-		close(d->shared_fd);
-	d->shared_fd = -1;
 }

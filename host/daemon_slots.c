@@ -131,16 +131,18 @@ int hk_slot_take(struct hk_daemon *d, unsigned conn, const struct hk_ctl_hello *
 int hk_slot_serve(struct hk_daemon *d, unsigned slot, uint64_t fabric, struct hk_error *err)
 {
 	struct hk_slot *s = &d->slot[slot];
+	uint64_t memory, len;
 
 	if (s->state != HK_SLOT_HELD)
 		return hk_error_set(err, -EPROTO, "READY came from a slot that is %s",
 				    hk_slot_state_name(s->state));
-	/* a page at least: what lies there is the rank's affair, but not that something does */
-	if (!hk_res_contains(d->res, fabric, 4096))
+	/* in the slot's own memory: what it is, is the rank's affair, but not whose */
+	hk_res_memory(d->res, slot, &memory, &len);
+	if (fabric < memory || fabric - memory >= len)
 		return hk_error_set(err, -EFAULT,
-				    "READY names the address %#llx, which is not in the shared "
-				    "memory; fix: use hikyakud and ranks of the same build",
-				    (unsigned long long)fabric);
+				    "READY names the address %#llx, which is not in the memory of "
+				    "slot %u; fix: use hikyakud and ranks of the same build",
+				    (unsigned long long)fabric, slot);
 	s->fabric = fabric;
 	s->state = HK_SLOT_SERVED;
 	atomic_store(&d->shared->slot[slot].fabric, fabric);
@@ -178,9 +180,14 @@ static void advance(struct hk_daemon *d, unsigned slot)
 		hk_conn_send(d, (unsigned)s->conn, &m);
 		return; /* sending may have closed it, and come back here */
 	}
-	if (s->state != HK_SLOT_GONE || !(s->orderly || s->dead))
+	if (s->state != HK_SLOT_GONE || !(s->orderly || s->dead) || s->broken)
 		return;
-	hk_res_slot_reclaim(d->res, slot, s->generation);
+	struct hk_error err = {""};
+	s->broken = hk_res_slot_reclaim(d->res, slot, s->generation, &err) != 0;
+	if (s->broken) {
+		hk_daemon_log(d, "slot %u: cannot be used any more: %s", slot, err.text);
+		return;
+	}
 	hk_wires_drop_user(d, slot);
 	if (s->pidfd >= 0)
 		close(s->pidfd);

@@ -37,7 +37,7 @@ static void slots(struct hk_daemon *d, FILE *f, int64_t now)
 
 static void wires(struct hk_daemon *d, FILE *f, bool stats)
 {
-	static const char *const state[] = {"none", "closed", "open", "up"};
+	static const char *const state[] = {"none", "closed", "open", "up", "closing"};
 	const char *comma = "";
 
 	fprintf(f, "\"wires\": [");

@@ -15,13 +15,41 @@
 static struct hk_wire *find(struct hk_daemon *d, uint64_t node_id)
 {
 	for (unsigned i = 0; i < HK_MAX_WIRES; i++)
-		if (d->wire[i].state != HK_WIRE_NONE && d->wire[i].w.node_id == node_id)
+		if (d->wire[i].state != HK_WIRE_NONE && d->wire[i].state != HK_WIRE_CLOSING &&
+		    d->wire[i].w.node_id == node_id)
 			return &d->wire[i];
 	return NULL;
 }
 
+static struct hk_shared_wire *at_poller(struct hk_daemon *d, const struct hk_wire *w)
+{
+	return &d->shared->wire[w - d->wire];
+}
+
+static void tell_poller(struct hk_daemon *d, const struct hk_wire *w, uint32_t want)
+{
+	atomic_store(&at_poller(d, w)->want, want);
+	atomic_fetch_add(&d->shared->changes, 1);
+	hk_poller_wake(d);
+}
+
+/* Has the poller, if there is one, done what was told? */
+static bool poller_agrees(struct hk_daemon *d, const struct hk_wire *w)
+{
+	const struct hk_shared_wire *s = at_poller(d, w);
+
+	return d->poller.pid == 0 || atomic_load(&s->have) == atomic_load(&s->want);
+}
+
+/* In two steps: the poller lets go of it, then it is closed. */
 static void forget(struct hk_daemon *d, struct hk_wire *w)
 {
+	if (w->state == HK_WIRE_UP) {
+		tell_poller(d, w, 0);
+		w->state = HK_WIRE_CLOSING;
+	}
+	if (w->state == HK_WIRE_CLOSING && !poller_agrees(d, w))
+		return;
 	if (w->state != HK_WIRE_CLOSED)
 		hk_res_wire_close(d->res, &w->w);
 	*w = (struct hk_wire){.state = HK_WIRE_NONE};
@@ -136,6 +164,7 @@ static void step(struct hk_daemon *d, bool servers)
 		}
 		if (w->state == HK_WIRE_OPEN && hk_res_wire_up(d->res, &w->w)) {
 			w->state = HK_WIRE_UP;
+			tell_poller(d, w, w->w.port_id + 1u);
 			hk_daemon_log(d, "wire to node %016" PRIx64 " is up: port %u, %u queues",
 				      w->w.node_id, w->w.port_id, w->w.queues);
 		}
@@ -147,7 +176,7 @@ static const struct hk_wire *missing(struct hk_daemon *d, const struct hk_conn *
 {
 	for (unsigned i = 0; i < c->wires; i++) {
 		const struct hk_wire *w = find(d, c->wire[i]);
-		if (w && w->state != HK_WIRE_UP)
+		if (w && (w->state != HK_WIRE_UP || !poller_agrees(d, w)))
 			return w;
 	}
 	return NULL;
@@ -191,8 +220,9 @@ void hk_wires_tick(struct hk_daemon *d, int64_t now)
 				"on that node, and whether both use the same directory: port "
 				"%.100s",
 				d->host, w->w.node_id,
-				w->state == HK_WIRE_OPEN ? "is open"
-							 : "waits for the other to listen",
+				w->state == HK_WIRE_UP     ? "waits for the poller"
+				: w->state == HK_WIRE_OPEN ? "is open"
+							   : "waits for the other to listen",
 				d->o.port);
 			c->wires_seq = 0;
 			hk_conn_error(d, i, seq, -ETIMEDOUT, text);
@@ -214,8 +244,32 @@ void hk_wires_drop_user(struct hk_daemon *d, unsigned slot)
 		d->wire[i].users &= ~(UINT64_C(1) << slot);
 }
 
+/* Ranks see the links as they were seen here. */
+void hk_wires_look(struct hk_daemon *d, int64_t now)
+{
+	if (now < d->wires_look)
+		return;
+	d->wires_look = now + HK_WIRE_LOOK_MS;
+	for (unsigned i = 0; i < HK_MAX_WIRES; i++)
+		if (d->wire[i].state == HK_WIRE_UP)
+			(void)hk_res_wire_up(d->res, &d->wire[i].w);
+	forget_dead(d);
+}
+
+bool hk_wires_any(const struct hk_daemon *d)
+{
+	for (unsigned i = 0; i < HK_MAX_WIRES; i++)
+		if (d->wire[i].state >= HK_WIRE_UP)
+			return true;
+	return false;
+}
+
+/* After the poller's end. */
 void hk_wires_close(struct hk_daemon *d)
 {
+	/* a rank that polls must not lose its queues under its hands: they go with this process */
+	if (hk_slots_used(d) > 0)
+		return;
 	for (unsigned i = 0; i < HK_MAX_WIRES; i++)
 		if (d->wire[i].state != HK_WIRE_NONE)
 			forget(d, &d->wire[i]);

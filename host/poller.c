@@ -44,12 +44,44 @@ enum hk_served hk_poller_round(struct hk_host_shared *s, hk_serve_fn serve, bool
 	return most;
 }
 
-int hk_poller_loop(struct hk_host_shared *s, int channel, hk_serve_fn serve)
+int hk_poller_wires(struct hk_host_shared *s, void *port[HK_CTL_MAX_NODES], struct hk_error *err)
 {
+	for (unsigned i = 0; i < HK_CTL_MAX_NODES; i++) {
+		struct hk_shared_wire *w = &s->wire[i];
+		uint32_t want = atomic_load(&w->want), have = atomic_load(&w->have);
+
+		if (want == have)
+			continue;
+		if (have) {
+			hk_res_detach(port[i]);
+			port[i] = NULL;
+			atomic_store(&w->have, 0);
+		}
+		if (want) {
+			int rc = hk_res_attach((uint16_t)(want - 1), &port[i], err);
+			if (rc)
+				return rc;
+			atomic_store(&w->have, want);
+		}
+	}
+	return 0;
+}
+
+int hk_poller_loop(struct hk_host_shared *s, int channel, hk_serve_fn serve, struct hk_error *err)
+{
+	static void *port[HK_CTL_MAX_NODES];
+	uint32_t changes = 0;
 	unsigned keen = 0;
 
 	for (;;) {
 		bool any;
+		uint32_t now = atomic_load(&s->changes);
+		if (now != changes) {
+			int rc = hk_poller_wires(s, port, err);
+			if (rc)
+				return rc;
+			changes = now;
+		}
 		enum hk_served found = hk_poller_round(s, serve, &any);
 
 		keen = found == HK_SERVED_BUSY ? HK_POLLER_KEEN : keen ? keen - 1 : 0;
@@ -57,7 +89,8 @@ int hk_poller_loop(struct hk_host_shared *s, int channel, hk_serve_fn serve)
 		struct pollfd p = {.fd = channel, .events = POLLIN};
 		int n = ppoll(&p, 1, any ? &t : NULL, NULL);
 		if (n < 0 && errno != EINTR)
-			return -errno;
+			return hk_error_set(err, -errno, "the poller cannot sleep: %s",
+					    strerror(errno));
 		if (n <= 0)
 			continue;
 		char buf[64];
@@ -104,13 +137,18 @@ int hk_poller_main(int argc, char **argv)
 	}
 	if (hk_res_join(argv[1], argv[2][0] ? argv[2] : NULL, &err) != 0)
 		return fail(&err);
+	for (unsigned i = 0; i < HK_CTL_MAX_NODES; i++)
+		atomic_store(&s->wire[i].have, 0); /* those of a poller before us */
+	atomic_fetch_add(&s->changes, 1);          /* all of them before the first round */
 	atomic_store(&s->ready, 1);
 	/* one byte: look */
 	if (send(HK_POLLER_FD_CHANNEL, "", 1, MSG_NOSIGNAL) != 1) {
 		hk_res_leave();
 		return 1;
 	}
-	int rc = hk_poller_loop(s, HK_POLLER_FD_CHANNEL, hk_res_serve);
+	int rc = hk_poller_loop(s, HK_POLLER_FD_CHANNEL, hk_res_serve, &err);
+	if (rc)
+		fail(&err);
 	hk_res_leave();
 	return rc ? 1 : 0;
 }

@@ -27,7 +27,8 @@ struct hk_res_config {
 	uint32_t job_key;               /* 0: an administrator's daemon */
 	uint64_t node_id;
 	unsigned slots, rx_buffers, tx_buffers; /* buffers: of each slot */
-	unsigned memory_mb;                     /* 0: what the buffers need */
+	unsigned slot_memory_mb;                /* of each slot: for its fabric */
+	unsigned memory_mb;                     /* 0: what all that needs */
 };
 
 /* What a rank is told (a part of WELCOME). */
@@ -45,7 +46,7 @@ struct hk_res_wire {
 	bool server;    /* this end listens */
 	uint16_t port_id;
 	unsigned queues;
-	void *port; /* NULL: not open yet */
+	void *port; /* NULL: not open */
 };
 
 struct hk_res; /* one a process */
@@ -56,22 +57,25 @@ struct hk_res; /* one a process */
  * pages, no permission, …) and the fix. */
 int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_error *err);
 
-/* Closes everything; nothing of it is left in the system. */
+/* Closes everything; nothing of it is left in the system. If ranks still poll, their memory stays
+ * theirs until they end. */
 void hk_res_close(struct hk_res *res);
 
 const struct hk_res_info *hk_res_info(const struct hk_res *res);
 
 void hk_res_pool_names(const struct hk_res *res, unsigned slot, char rx[32], char tx[32]);
 
-/* Does the shared memory contain @len bytes at @address? */
-bool hk_res_contains(const struct hk_res *res, uint64_t address, size_t len);
+/* The piece of the shared memory that is @slot's, for its fabric: no rank allocates there itself, since one
+ * that is killed while it does would leave the allocator locked. */
+void hk_res_memory(const struct hk_res *res, unsigned slot, uint64_t *address, uint64_t *len);
 
 /* A rank takes @slot: whatever its predecessor left there is gone already. */
 int hk_res_slot_give(struct hk_res *res, unsigned slot, uint32_t generation, struct hk_error *err);
 
 /* The owner of @slot has left or died and neither it nor the poller touches it any more: its
- * buffers go back to its pools and its memory is freed. */
-void hk_res_slot_reclaim(struct hk_res *res, unsigned slot, uint32_t generation);
+ * buffers go back to its pools. An error means that the slot cannot be used again. */
+int hk_res_slot_reclaim(struct hk_res *res, unsigned slot, uint32_t generation,
+			struct hk_error *err);
 
 /* Fills @w (node_id and slots are given) with what is known before it is opened. */
 int hk_res_wire_plan(struct hk_res *res, struct hk_res_wire *w, struct hk_error *err);
@@ -79,9 +83,11 @@ int hk_res_wire_plan(struct hk_res *res, struct hk_res_wire *w, struct hk_error 
 /* Opens this end. 0; -EAGAIN if the other end does not listen yet; another negative errno. */
 int hk_res_wire_open(struct hk_res *res, struct hk_res_wire *w, struct hk_error *err);
 
-/* Is the link of an open wire up? */
+/* Is the link of an open wire up? To be asked now and then of those that are, too: ranks see what was
+ * seen here. */
 bool hk_res_wire_up(struct hk_res *res, struct hk_res_wire *w);
 
+/* No rank may use it any more, nor the poller. */
 void hk_res_wire_close(struct hk_res *res, struct hk_res_wire *w);
 
 /* Appends the wire's counters as the members of a JSON object: `"rx_frames": 1, …`. */
@@ -91,6 +97,11 @@ void hk_res_wire_stats(struct hk_res *res, const struct hk_res_wire *w, FILE *ou
 
 /* Joins the memory of the daemon as DPDK secondary. */
 int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err);
+
+/* Uses the daemon's port @id, so that fabrics which use it can be served; waits at most a few
+ * seconds. hk_res_detach() gives it back. */
+int hk_res_attach(uint16_t id, void **port, struct hk_error *err);
+void hk_res_detach(void *port);
 
 /* Leaves it, before the process ends. */
 void hk_res_leave(void);

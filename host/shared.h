@@ -36,16 +36,24 @@ struct hk_shared_slot {
 };
 _Static_assert(sizeof(struct hk_shared_slot) == 64, "a cache line each");
 
+/* The poller must attach a wire's port before it may meet a fabric that uses it, and detach before the
+ * daemon closes it: the daemon says what it wants, the poller what it has. */
+struct hk_shared_wire {
+	_Atomic uint32_t want; /* daemon's: DPDK's port id + 1; 0: none */
+	_Atomic uint32_t have; /* poller's: the same when it is attached */
+};
+
 struct hk_host_shared {
 	uint32_t magic, version;
 	uint32_t slots;
 	uint32_t zero;
-	_Atomic uint32_t ready; /* poller's: 1 when it polls */
-	_Atomic uint32_t
-		serving;         /* poller's: slot + 1 while it is in that slot's memory; 0: none */
-	_Atomic uint64_t rounds; /* poller's heartbeat: rounds over all slots */
-	char pad[32];
+	_Atomic uint32_t ready;   /* poller's: 1 when it polls */
+	_Atomic uint32_t serving; /* poller's: 0, or slot + 1 while it is in its memory */
+	_Atomic uint64_t rounds;  /* poller's heartbeat: rounds over all slots */
+	_Atomic uint32_t changes; /* daemon's: grows when a `want` has changed */
+	char pad[28];
 	struct hk_shared_slot slot[HK_CTL_MAX_SLOTS];
+	struct hk_shared_wire wire[HK_CTL_MAX_NODES];
 };
 
 /* Descriptors that the poller inherits. */

@@ -81,12 +81,10 @@ void hk_res_pool_names(const struct hk_res *r, unsigned slot, char rx[32], char 
 	snprintf(tx, 32, "tx%u", slot);
 }
 
-bool hk_res_contains(const struct hk_res *r, uint64_t address, size_t len)
+void hk_res_memory(const struct hk_res *r, unsigned slot, uint64_t *address, uint64_t *len)
 {
-	uint64_t start = (uintptr_t)r->mem;
-
-	return address >= start && len <= sizeof(*r->mem) &&
-	       address - start <= sizeof(*r->mem) - len;
+	*address = (uint64_t)(uintptr_t)&r->mem->fabric[slot];
+	*len = sizeof(r->mem->fabric[slot]);
 }
 
 /* The daemon must not give what is taken, nor take back what is not. */
@@ -100,8 +98,9 @@ int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, struc
 	return 0;
 }
 
-void hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation)
+int hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation, struct hk_error *err)
 {
+	(void)err;
 	/* and nobody may be inside */
 	if (atomic_load(&r->mem->given[slot]) != generation ||
 	    (atomic_load(&r->mem->fabric[slot].inside) &&
@@ -109,6 +108,7 @@ void hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation)
 		abort();
 	atomic_store(&r->mem->given[slot], 0);
 	atomic_fetch_add(&r->mem->reclaimed[slot], 1);
+	return 0;
 }
 
 /* ---- wires --------------------------------------------------------------------------------- */
@@ -164,8 +164,9 @@ bool hk_res_wire_up(struct hk_res *r, struct hk_res_wire *w)
 void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
 {
 	struct wire *x = w->port;
-	(void)r;
 
+	if (atomic_load(&r->mem->attached[w->port_id]) != 0)
+		abort(); /* a real driver would free what the poller polls */
 	close(x->fd);
 	if (x->peer >= 0)
 		close(x->peer);
@@ -190,6 +191,22 @@ int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err)
 	return huge_dir && fake_map(shared, false)
 		       ? 0
 		       : hk_error_set(err, -ENOENT, "the poller finds no memory %s", shared);
+}
+
+/* The memory notes which ports the poller has. */
+int hk_res_attach(uint16_t id, void **port, struct hk_error *err)
+{
+	struct fake_memory *m = (void *)(uintptr_t)FAKE_ADDRESS;
+	(void)err;
+
+	*port = &m->attached[id];
+	atomic_fetch_add(&m->attached[id], 1);
+	return 0;
+}
+
+void hk_res_detach(void *port)
+{
+	atomic_fetch_sub((_Atomic uint32_t *)port, 1);
 }
 
 void hk_res_leave(void)

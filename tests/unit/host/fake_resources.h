@@ -33,6 +33,7 @@ struct fake_fabric { /* of one slot */
 struct fake_memory {
 	_Atomic uint32_t given[HK_CTL_MAX_SLOTS]; /* generation of the owner; 0: none */
 	_Atomic uint32_t reclaimed[HK_CTL_MAX_SLOTS];
+	_Atomic uint32_t attached[HK_CTL_MAX_NODES]; /* by port: how often the poller has it */
 	_Alignas(4096) struct fake_fabric fabric[HK_CTL_MAX_SLOTS];
 };
 

@@ -300,6 +300,12 @@ struct report {
 	struct hk_ctl_welcome lease;
 };
 
+static _Atomic int lost_calls;
+static void count_lost(void *arg)
+{
+	atomic_fetch_add((_Atomic int *)arg, 1);
+}
+
 __attribute__((noreturn)) static void rank_main(int fd, const struct hk_host_request *req)
 {
 	struct report r = {0};
@@ -316,7 +322,7 @@ __attribute__((noreturn)) static void rank_main(int fd, const struct hk_host_req
 		struct fake_memory *mem = (void *)(uintptr_t)FAKE_ADDRESS;
 		CHECK_MSG(hk_host_ready(h, &mem->fabric[r.lease.slot], RIG_WAIT_MS, &err) == 0,
 			  "%s", err.text);
-		CHECK(hk_host_watch(h, &err) == 0);
+		CHECK(hk_host_watch(h, count_lost, &lost_calls, &err) == 0);
 	}
 	snprintf(r.text, sizeof(r.text), "%s", err.text);
 	CHECK(write(fd, &r, sizeof(r)) == sizeof(r));
@@ -327,7 +333,7 @@ __attribute__((noreturn)) static void rank_main(int fd, const struct hk_host_req
 		hk_host_close(h);
 		_exit(0);
 	}
-	RIG_WAIT(hk_host_lost(h));
+	RIG_WAIT(hk_host_lost(h) && atomic_load(&lost_calls) == 1);
 	snprintf(r.text, sizeof(r.text), "%s", hk_host_lost_text(h));
 	CHECK(write(fd, &r, sizeof(r)) == sizeof(r));
 	pause();

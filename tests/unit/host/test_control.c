@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/host/test_control.c: each message in good order passes, and each rule broken once is
+ * named; random changes are left to tests/fuzz/fuzz_control.c, which runs here with seeds too.
+ */
+#include "host/control.h"
+#include "tests/unit/hk_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void specimen(enum hk_ctl_type type, union hk_ctl_msg *m)
+{
+	hk_ctl_init(m, type, 7, type == HK_CTL_WIRES || type == HK_CTL_WIRES_READY ? 2 : 0);
+	switch (type) {
+	case HK_CTL_HELLO:
+		m->hello.job_key = 5;
+		m->hello.local_ranks = 2;
+		m->hello.pid = 100;
+		hk_ctl_put_text(m->hello.release, sizeof(m->hello.release), "1.2.3");
+		hk_ctl_put_text(m->hello.host, sizeof(m->hello.host), "node0");
+		break;
+	case HK_CTL_WELCOME:
+		m->welcome.node_id = 9;
+		m->welcome.slots = 4;
+		m->welcome.slot = 3;
+		m->welcome.generation = 1;
+		m->welcome.frame_max = 1518;
+		m->welcome.memory = 1 << 21;
+		m->welcome.memory_len = 1 << 20;
+		m->welcome.port_kind = HK_CTL_PORT_WIRES;
+		hk_ctl_put_text(m->welcome.shared, sizeof(m->welcome.shared), "hk0-x");
+		hk_ctl_put_text(m->welcome.rx_pool, sizeof(m->welcome.rx_pool), "rx3");
+		hk_ctl_put_text(m->welcome.tx_pool, sizeof(m->welcome.tx_pool), "tx3");
+		hk_ctl_put_text(m->welcome.host, sizeof(m->welcome.host), "node0");
+		break;
+	case HK_CTL_ERROR:
+		hk_ctl_init_error(m, 7, -ENOENT, "there is none; fix: make one");
+		break;
+	case HK_CTL_WIRES:
+		m->wires.timeout_ms = 100;
+		m->wires.node[0] = (struct hk_ctl_node){.node_id = 1, .slots = 1};
+		m->wires.node[1] = (struct hk_ctl_node){.node_id = 2, .slots = 64};
+		break;
+	case HK_CTL_WIRES_READY:
+		m->wires_ready.wire[0] = (struct hk_ctl_wire){.node_id = 1, .queues = 1};
+		m->wires_ready.wire[1] = (struct hk_ctl_wire){.node_id = 2, .queues = 4096};
+		break;
+	case HK_CTL_READY:
+		m->ready.fabric = 1 << 20;
+		break;
+	case HK_CTL_TEXT:
+		m->text.bytes = HK_CTL_TEXT_MAX;
+		break;
+	default:
+		break;
+	}
+}
+
+static void good_ones(void)
+{
+	union hk_ctl_msg m, out;
+	struct hk_error err = {""};
+
+	for (unsigned t = HK_CTL_HELLO; t < HK_CTL_TYPES; t++) {
+		specimen(t, &m);
+		CHECK_MSG(hk_ctl_check(&m, m.hdr.len, &out, &err) == (int)t, "%s: %s",
+			  hk_ctl_type_name(t), err.text);
+		CHECK(memcmp(&m, &out, sizeof(m)) == 0);
+	}
+}
+
+static void wrong(const union hk_ctl_msg *m, size_t len, int code, const char *says)
+{
+	union hk_ctl_msg out;
+	struct hk_error err = {""};
+
+	int rc = hk_ctl_check(m, len, &out, &err);
+	CHECK_MSG(rc == code, "%s %s: %d", hk_ctl_type_name(m->hdr.type), says, rc);
+	CHECK_MSG(strstr(err.text, says), "'%s' does not say '%s'", err.text, says);
+}
+
+#define BREAK(type, field, value, says)                                                            \
+	do {                                                                                       \
+		union hk_ctl_msg m_;                                                               \
+		specimen(type, &m_);                                                               \
+		m_.field = value;                                                                  \
+		wrong(&m_, m_.hdr.len, -EPROTO, says);                                             \
+	} while (0)
+
+static void every_rule(void)
+{
+	BREAK(HK_CTL_HELLO, hello.job_key, 0, "job_key");
+	BREAK(HK_CTL_HELLO, hello.local_ranks, 0, "local_ranks");
+	BREAK(HK_CTL_HELLO, hello.local_rank, 2, "local_rank");
+	BREAK(HK_CTL_HELLO, hello.pid, 0, "pid");
+	BREAK(HK_CTL_HELLO, hello.pid, UINT32_MAX, "pid");
+	BREAK(HK_CTL_HELLO, hello.zero, 1, "zero");
+	BREAK(HK_CTL_HELLO, hello.release[0], '\0', "release");
+	BREAK(HK_CTL_HELLO, hello.release[1], '"', "release");
+	BREAK(HK_CTL_HELLO, hello.release[31], 'x', "release");
+	BREAK(HK_CTL_HELLO, hello.host[2], '\n', "host");
+	BREAK(HK_CTL_WELCOME, welcome.node_id, 0, "node_id");
+	BREAK(HK_CTL_WELCOME, welcome.slots, 65, "slots");
+	BREAK(HK_CTL_WELCOME, welcome.slot, 4, "slot");
+	BREAK(HK_CTL_WELCOME, welcome.generation, 0, "generation");
+	BREAK(HK_CTL_WELCOME, welcome.frame_max, 63, "frame_max");
+	BREAK(HK_CTL_WELCOME, welcome.frame_max, 65536, "frame_max");
+	BREAK(HK_CTL_WELCOME, welcome.port_kind, 0, "port_kind");
+	BREAK(HK_CTL_WELCOME, welcome.poller, 2, "poller");
+	BREAK(HK_CTL_WELCOME, welcome.zero, 1, "zero");
+	BREAK(HK_CTL_WELCOME, welcome.shared[0], '\0', "shared");
+	BREAK(HK_CTL_WELCOME, welcome.huge_dir[0], '\\', "huge_dir");
+	BREAK(HK_CTL_WELCOME, welcome.rx_pool[0], '\0', "rx_pool");
+	BREAK(HK_CTL_WELCOME, welcome.tx_pool[31], 'x', "tx_pool");
+	BREAK(HK_CTL_WELCOME, welcome.memory, 0, "memory");
+	BREAK(HK_CTL_WELCOME, welcome.memory, 1, "memory");
+	BREAK(HK_CTL_WELCOME, welcome.memory_len, 0, "memory_len");
+	BREAK(HK_CTL_WELCOME, welcome.memory_len, UINT64_MAX, "memory_len");
+	BREAK(HK_CTL_ERROR, error.code, 0, "code");
+	BREAK(HK_CTL_ERROR, error.code, -4096, "code");
+	BREAK(HK_CTL_ERROR, error.text[0], '\0', "text");
+	BREAK(HK_CTL_ERROR, error.zero, 1, "zero");
+	BREAK(HK_CTL_WIRES, wires.count, 256, "count");
+	BREAK(HK_CTL_WIRES, wires.count, 1, "bytes");
+	BREAK(HK_CTL_WIRES, wires.timeout_ms, 0, "timeout_ms");
+	BREAK(HK_CTL_WIRES, wires.node[1].node_id, 0, "node_id");
+	BREAK(HK_CTL_WIRES, wires.node[1].node_id, 1, "node_id (twice)");
+	BREAK(HK_CTL_WIRES, wires.node[0].slots, 65, "slots");
+	BREAK(HK_CTL_WIRES, wires.node[0].zero, 1, "zero");
+	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].node_id, 0, "node_id");
+	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].queues, 0, "queues");
+	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].queues, 4097, "queues");
+	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[0].zero, 1, "zero");
+	BREAK(HK_CTL_READY, ready.fabric, 0, "fabric");
+	BREAK(HK_CTL_READY, ready.fabric, 65, "fabric");
+	BREAK(HK_CTL_TEXT, text.bytes, HK_CTL_TEXT_MAX + 1, "bytes");
+	BREAK(HK_CTL_TEXT, text.more, 2, "more");
+	for (unsigned t = HK_CTL_HELLO; t < HK_CTL_TYPES; t++) {
+		union hk_ctl_msg m;
+		specimen(t, &m);
+		wrong(&m, m.hdr.len - 1, -EPROTO, "bytes");
+		wrong(&m, m.hdr.len + 1, -EPROTO, "bytes");
+		m.hdr.len++;
+		wrong(&m, m.hdr.len, -EPROTO, "bytes");
+		BREAK(t, hdr.magic, 1, "not Hikyaku's");
+		specimen(t, &m);
+		m.hdr.version++;
+		if (t != HK_CTL_ERROR) /* which every version understands */
+			wrong(&m, m.hdr.len, -EPROTONOSUPPORT, "version 2");
+	}
+	BREAK(HK_CTL_STOP, hdr.type, 0, "unknown type");
+	BREAK(HK_CTL_STOP, hdr.type, HK_CTL_TYPES, "unknown type");
+}
+
+/* Specimens with a few bytes changed, cut or lengthened, and pure noise. */
+static void fuzz(void)
+{
+	static uint8_t in[1 + sizeof(union hk_ctl_msg) + 64];
+
+	for (unsigned i = 0; i < 300000; i++) {
+		union hk_ctl_msg m;
+		struct hk_rng *r = &hk_test_rng;
+		unsigned t = (unsigned)hk_rng_range(r, HK_CTL_HELLO, HK_CTL_TYPES - 1);
+		specimen(t, &m);
+		size_t len = m.hdr.len;
+		memset(in, 0, sizeof(in));
+		memcpy(in + 1, &m, len);
+		if (hk_rng_chance(r, 300000))
+			len = hk_rng_below(r, sizeof(in) - 1);
+		for (uint64_t n = hk_rng_below(r, 6); n; n--)
+			in[1 + hk_rng_below(r, len + 1)] = (uint8_t)(hk_rng_chance(r, 500000)
+									     ? hk_rng_below(r, 3)
+									     : hk_rng_next(r));
+		in[0] = (uint8_t)(hk_rng_chance(r, 500000) ? 1 | t << 1 : 0);
+		LLVMFuzzerTestOneInput(in, 1 + len);
+	}
+}
+
+static void sockets(void)
+{
+	union hk_ctl_msg m;
+	struct hk_error err = {""};
+	int sv[2];
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sv) == 0);
+	CHECK_EQ(hk_ctl_recv(sv[0], &m, hk_ctl_now_ms() + 5, &err), -ETIMEDOUT);
+	specimen(HK_CTL_WIRES, &m);
+	CHECK_EQ(hk_ctl_send(sv[1], &m, 0), 0);
+	CHECK_EQ(hk_ctl_recv(sv[0], &m, 0, &err), HK_CTL_WIRES);
+	CHECK_EQ(m.wires.node[1].slots, 64);
+	/* longer than any message */
+	char big[8192] = "";
+	CHECK(send(sv[1], big, sizeof(big), 0) == sizeof(big));
+	CHECK_EQ(hk_ctl_recv(sv[0], &m, 0, &err), -EPROTO);
+	/* a descriptor that comes along does not stay */
+	struct msghdr h = {0};
+	struct iovec v = {&m, sizeof(struct hk_ctl_hdr)};
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+	hk_ctl_init(&m, HK_CTL_STATUS, 1, 0);
+	h.msg_iov = &v;
+	h.msg_iovlen = 1;
+	h.msg_control = control;
+	h.msg_controllen = sizeof(control);
+	struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &sv[0], sizeof(int));
+	int free_fd = dup(0);
+	close(free_fd);
+	CHECK(sendmsg(sv[1], &h, 0) > 0);
+	CHECK_EQ(hk_ctl_recv(sv[0], &m, 0, &err), HK_CTL_STATUS);
+	CHECK_EQ(fcntl(free_fd, F_GETFD), -1);
+	/* a reader that does not read */
+	specimen(HK_CTL_TEXT, &m);
+	int rc, n = 0;
+	while ((rc = hk_ctl_send(sv[1], &m, hk_ctl_now_ms() + 5)) == 0)
+		CHECK(++n < 10000);
+	CHECK_EQ(rc, -ETIMEDOUT);
+	close(sv[0]);
+	CHECK_EQ(hk_ctl_send(sv[1], &m, 0), -EPIPE);
+	CHECK_EQ(hk_ctl_recv(sv[1], &m, 0, &err), 0);
+	close(sv[1]);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"good_ones", good_ones},
+		{"every_rule", every_rule},
+		{"fuzz", fuzz},
+		{"sockets", sockets},
+	};
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}

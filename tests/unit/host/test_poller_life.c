@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/host/test_poller_life.c: the poller meets garbage, and is killed. The rank that did it is
+ * cut off, the others are served on.
+ */
+#include "tests/unit/host/rig.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+static struct rig_rank r[3];
+static struct fake_memory *mem;
+
+static void up(uint32_t key)
+{
+	struct hk_host_request req[3];
+
+	rig_up();
+	for (unsigned i = 0; i < 3; i++)
+		req[i] = rig_request(key, i, 3);
+	rig_ranks(r, 3, req);
+	for (unsigned i = 0; i < 3; i++)
+		CHECK_MSG(r[i].rc == 0, "%s", r[i].text);
+	mem = fake_map(r[0].lease.shared, false);
+	CHECK(mem != NULL);
+}
+
+static struct fake_fabric *fabric(unsigned i)
+{
+	return &mem->fabric[r[i].lease.slot];
+}
+
+static void is_served(unsigned i)
+{
+	uint64_t before = atomic_load(&fabric(i)->served);
+
+	RIG_WAIT(atomic_load(&fabric(i)->served) > before);
+}
+
+static void garbage(uint32_t key, enum fake_mode mode)
+{
+	up(key);
+	for (unsigned i = 0; i < 3; i++)
+		is_served(i);
+	atomic_store(&fabric(1)->mode, mode);
+	const char *text = rig_rank_lost(&r[1]);
+	CHECK_MSG(strstr(text, "the poller died in this rank's memory"), "%s", text);
+	is_served(0);
+	is_served(2);
+	rig_status_has(rig_job(key), "\"starts\": 2");
+	/* its slot is free when its process is */
+	CHECK_EQ(atomic_load(&mem->reclaimed[r[1].lease.slot]), 0);
+	rig_rank_kill(&r[1]);
+	RIG_WAIT(atomic_load(&mem->reclaimed[r[1].lease.slot]) == 1);
+	rig_rank_leave(&r[0]);
+	rig_rank_leave(&r[2]);
+	rig_all_gone();
+}
+
+static void crashes(void)
+{
+	garbage(0x10, FAKE_CRASH);
+}
+
+static void spins(void)
+{
+	garbage(0x11, FAKE_SPIN);
+}
+
+static pid_t poller_pid(uint32_t key, pid_t not )
+{
+	const char *at = NULL;
+	pid_t pid = not ;
+
+	RIG_WAIT((at = rig_status(rig_job(key))) &&
+		 (at = strstr(at, "\"state\": \"on\", \"pid\": ")) &&
+		 (pid = (pid_t)strtol(at + 22, NULL, 10)) != not &&pid > 0);
+	return pid;
+}
+
+/* Killed from outside while every rank keeps it from serving: nobody is to blame. */
+static void killed(void)
+{
+	pid_t pid = 0;
+
+	up(0x12);
+	for (unsigned round = 0; round < 8; round++) {
+		pid = poller_pid(0x12, pid);
+		/* between two looks, not inside one: a rank would be blamed */
+		kill(pid, SIGSTOP);
+		bool inside = false;
+		for (unsigned i = 0; i < 3; i++)
+			inside |= atomic_load(&fabric(i)->inside);
+		kill(pid, inside ? SIGCONT : SIGKILL);
+		if (inside) {
+			round--;
+			pid = 0;
+		}
+	}
+	poller_pid(0x12, pid);
+	for (unsigned i = 0; i < 3; i++)
+		is_served(i);
+	for (unsigned i = 0; i < 3; i++)
+		rig_rank_leave(&r[i]);
+	rig_all_gone();
+}
+
+static void off(void)
+{
+	rig_up();
+	struct hk_host_request req = rig_request(0x14, 0, 1);
+	req.no_poller = true;
+	rig_rank(&r[0], &req);
+	CHECK_MSG(r[0].rc == 0, "%s", r[0].text);
+	CHECK_EQ(r[0].lease.poller, 0);
+	rig_status_has(rig_job(0x14), "\"state\": \"off\"");
+	rig_rank_leave(&r[0]);
+	rig_all_gone();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"crashes", crashes},
+		{"spins", spins},
+		{"killed", killed},
+		{"off", off},
+	};
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
