@@ -41,8 +41,7 @@ static int set_frame(struct hk_fabric *f, unsigned frame, struct hk_error *err)
 	if (f->tx_pool)
 		return 0;
 	snprintf(name, sizeof(name), "hk_tx_%x", f->cfg.engine.endpoint);
-	f->tx_pool = hk_fabric_tx_pool(name, f->cfg.tx_buffers, frame, err);
-	return f->tx_pool ? 0 : -ENOMEM;
+	return hk_fabric_tx_pool(name, f->cfg.tx_buffers, frame, &f->tx_pool, err);
 }
 
 int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
@@ -137,6 +136,19 @@ int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_erro
 	return rc;
 }
 
+static void discard(const struct hk_port *port, uint16_t pair)
+{
+	struct rte_mbuf *m[HK_RX_BURST];
+	unsigned left = 2u * port->info.rx_ring;
+	uint16_t n;
+
+	while (left > 0 && (n = rte_eth_rx_burst(port->id, pair, m, HK_RX_BURST)) > 0) {
+		for (uint16_t i = 0; i < n; i++)
+			rte_pktmbuf_free_seg(m[i]);
+		left -= HK_MIN(left, n);
+	}
+}
+
 int hk_fabric_add_queue(struct hk_fabric *f, const struct hk_port *port, uint16_t pair,
 			struct hk_error *err)
 {
@@ -146,6 +158,7 @@ int hk_fabric_add_queue(struct hk_fabric *f, const struct hk_port *port, uint16_
 		return hk_error_set(err, -EINVAL, "port %s: %s", port->info.spec,
 				    port->faults ? "one with faults cannot be shared"
 						 : "it has not so many queues");
+	discard(port, pair);
 	hk_biased_enter(&f->lock); /* the polling process may be about */
 	struct hk_lane *l = add_lane(f, port, err, &rc);
 
@@ -363,7 +376,7 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 	}
 	hk_regions_close(f);
 	if (!f->cfg.tx_pool)
-		rte_mempool_free(f->tx_pool);
+		hk_pool_free(f->tx_pool);
 	hk_mem_give(f, f->peer);
 	hk_mem_give(f, f->engine);
 	hk_mem_give(f, f);

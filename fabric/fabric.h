@@ -82,9 +82,10 @@ void hk_fabric_config_default(struct hk_fabric_config *cfg);
 /* Bytes of memory that a fabric with @lanes ports or queues takes; 0 if @cfg is out of range. */
 size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes);
 
-/* The pool of @tx_buffers transmit buffers for frames of @frame_max bytes, by this name. */
-struct rte_mempool *hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
-				      struct hk_error *err);
+/* Makes a pool of @tx_buffers transmit buffers for frames of @frame_max bytes (hk_pool_create() in port.h
+ * speaks of names and resets). */
+int hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
+		      struct rte_mempool **pool, struct hk_error *err);
 
 /* Needs hk_eal_init() before. */
 int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
@@ -98,7 +99,8 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms);
 int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_error *err);
 
 /* The same with one queue pair of a port that stays the caller's, and open until the fabric is closed. Both
- * directions of @pair belong to this fabric alone. The port must be without faults. */
+ * directions of @pair belong to this fabric alone. What waits in the queue is discarded: a
+ * predecessor that was killed may have left it half taken. The port must be without faults. */
 int hk_fabric_add_queue(struct hk_fabric *f, const struct hk_port *port, uint16_t pair,
 			struct hk_error *err);
 
@@ -172,16 +174,22 @@ enum hk_serve {
 	HK_SERVE_BUSY,    /* it is away, and frames came */
 };
 
+/* By the polling process: DPDK's numbers of the ports whose queues the fabric uses, at most @max, to be
+ * attached before it serves. Returns how many queues that are. */
+unsigned hk_fabric_ports(const struct hk_fabric *f, uint16_t *ids, unsigned max);
+
 /* By the polling process: if the application has not polled for a moment, polls in its stead: takes in,
- * acknowledges and keeps what came, resends what is lost. Never waits. */
-enum hk_serve hk_fabric_serve(struct hk_fabric *f);
+ * acknowledges and keeps what came, resends what is lost. Never waits. Does nothing if the fabric has
+ * other than @queues queues by now. */
+enum hk_serve hk_fabric_serve(struct hk_fabric *f, unsigned queues);
 
 /* Once in the polling process: lets it serve. -1 if the kernel lacks membarrier(2). */
 int hk_fabric_serve_init(void);
 
 /* The polling process died, maybe inside, or we were cut off: from now on nothing works, and the next
- * progress tells so by the lost callback (HK_PEER_NONE, @why is HK_VERDICT_NONE). Any thread. */
-void hk_fabric_break(struct hk_fabric *f);
+ * progress tells so by the lost callback (HK_PEER_NONE, @why is HK_VERDICT_NONE) in the words of
+ * @text, which must last. Any thread. */
+void hk_fabric_break(struct hk_fabric *f, const char *text);
 
 /* ---- seeing it ----------------------------------------------------------------------------- */
 

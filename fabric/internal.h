@@ -155,6 +155,7 @@ struct hk_fabric {
 	_Atomic bool helper_stop;
 	unsigned helper_idle_us, helper_period_us;
 	char *mem_next, *mem_end; /* free part of cfg.memory */
+	const char *why_broken;
 	bool told_broken;
 };
 

@@ -72,19 +72,13 @@ size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes)
 	       lanes * aligned(sizeof(struct hk_lane));
 }
 
-struct rte_mempool *hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
-				      struct hk_error *err)
+int hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
+		      struct rte_mempool **pool, struct hk_error *err)
 {
 	/* the headers and the largest payload, where hk_buf_data() has it */
 	unsigned room = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD + frame_max;
-	struct rte_mempool *pool = rte_pktmbuf_pool_create(
-		name, tx_buffers + HK_TX_SLACK, 256, RTE_ALIGN(sizeof(struct hk_buf_note), 64),
-		(uint16_t)RTE_ALIGN(room, 64), SOCKET_ID_ANY);
 
-	if (!pool)
-		(void)hk_error_set(err, 0,
-				   "no memory for %u transmit buffers of %u bytes; fix: lower "
-				   "btl_hikyaku_tx_buffers or raise btl_hikyaku_memory",
-				   tx_buffers, room);
-	return pool;
+	return hk_pool_create_room(name, tx_buffers + HK_TX_SLACK,
+				   RTE_ALIGN(sizeof(struct hk_buf_note), 64), RTE_ALIGN(room, 64),
+				   pool, err);
 }

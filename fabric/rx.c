@@ -355,12 +355,12 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 /* The polling process is lost: says so once, and touches nothing. */
 static bool hk_broken(struct hk_fabric *f)
 {
-	if (HK_LIKELY(!atomic_load_explicit(&f->lock.broken, memory_order_relaxed)))
+	if (HK_LIKELY(!atomic_load_explicit(&f->lock.broken, memory_order_acquire)))
 		return false;
 	if (!f->told_broken && f->cfg.lost) {
 		f->told_broken = true;
 		f->cfg.lost(f->cfg.lost_arg, HK_PEER_NONE, HK_VERDICT_NONE,
-			    "the polling process of this node (hikyakud) is gone");
+			    f->why_broken);
 	}
 	return true;
 }

@@ -58,7 +58,13 @@ static void note_buffer(struct rte_mempool *mp, void *arg, void *buffer, unsigne
 int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct rte_mempool **pool,
 		   struct hk_error *err)
 {
-	unsigned room = RTE_PKTMBUF_HEADROOM + ((frame_max + 63u) & ~63u);
+	return hk_pool_create_room(name, count, 0,
+				   RTE_PKTMBUF_HEADROOM + ((frame_max + 63u) & ~63u), pool, err);
+}
+
+int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsigned room,
+			struct rte_mempool **pool, struct hk_error *err)
+{
 	struct own_pool *own;
 	*pool = NULL;
 	int rc = bad_name(name, err);
@@ -66,15 +72,16 @@ int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct 
 		return rc;
 	if (room > UINT16_MAX || count < 2 || count > UINT32_MAX / 1024)
 		return hk_error_set(err, -EINVAL,
-				    "pool %s: %u buffers for frames of %u bytes are out of range\n"
-				    "fix: take at least 2, of at most 65000 bytes",
-				    name, count, frame_max);
+				    "pool %s: %u buffers of %u bytes are out of range\n"
+				    "fix: take at least 2, of at most 65535 bytes",
+				    name, count, room);
 	size_t bytes = sizeof(*own) + count * sizeof(own->buffer[0]);
 	void *at = NULL; /* as aligned as DPDK's structures */
 	own = posix_memalign(&at, RTE_CACHE_LINE_SIZE, bytes) ? NULL : at;
 	struct rte_mempool *mp = own ? rte_pktmbuf_pool_create_by_ops(
 					       name, count, HK_MIN((unsigned)POOL_CACHE, count / 2),
-					       0, (uint16_t)room, SOCKET_ID_ANY, POOL_OPS)
+					       (uint16_t) private, (uint16_t)room, SOCKET_ID_ANY,
+					       POOL_OPS)
 				     : NULL;
 	if (!mp) {
 		rc = own && rte_errno == EEXIST ? -EEXIST : -ENOMEM;

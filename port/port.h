@@ -201,6 +201,10 @@ void hk_port_detach(struct hk_port *port);
 int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct rte_mempool **pool,
 		   struct hk_error *err);
 
+/* The same with the buffers' own room given, headroom included, and @private bytes beside each. */
+int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsigned room,
+			struct rte_mempool **pool, struct hk_error *err);
+
 /* In a secondary: the pool that the primary made under @name. */
 int hk_pool_find(const char *name, struct rte_mempool **pool, struct hk_error *err);
 
