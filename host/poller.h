@@ -31,7 +31,7 @@ typedef enum hk_served (*hk_serve_fn)(void *fabric);
  * slot is to be served at all. */
 enum hk_served hk_poller_round(struct hk_host_shared *s, hk_serve_fn serve, bool *any);
 
-/* Attaches and detaches ports as the daemon wants. *@port is what lies behind each wire. */
+/* Attaches and detaches ports as the daemon wants; @port is what lies behind each wire. */
 int hk_poller_wires(struct hk_host_shared *s, void *port[HK_CTL_MAX_NODES], struct hk_error *err);
 
 /* Serves until @channel ends; then 0, or a negative errno with a sentence. */

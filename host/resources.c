@@ -19,11 +19,9 @@
 
 #include <rte_memzone.h>
 
-/* For 4096 peers as the BTL has them, and as many lanes as a fabric can have. */
-#define FABRIC_MB 12
 /* What DPDK itself and the caches of two pools (1 MB each) take. */
 #define BASE_MB      24
-#define SLOT_MB      (FABRIC_MB + 3)
+#define POOLS_MB     3
 #define MBUF_BYTES   384u /* of each buffer beside its frame: mbuf, note, headroom */
 #define TX_SLACK     2048u
 #define WIRE_OPEN_MS 2000
@@ -50,8 +48,8 @@ static unsigned memory_needed(const struct hk_res_config *cfg, unsigned frame_ma
 {
 	uint64_t buffers = (uint64_t)cfg->rx_buffers + cfg->tx_buffers + TX_SLACK;
 
-	return BASE_MB +
-	       cfg->slots * (SLOT_MB + (unsigned)((buffers * (frame_max + MBUF_BYTES)) >> 20));
+	return BASE_MB + cfg->slots * (cfg->slot_memory_mb + POOLS_MB +
+				       (unsigned)((buffers * (frame_max + MBUF_BYTES)) >> 20));
 }
 
 static int start_dpdk(const struct hk_res_config *cfg, unsigned frame_max, struct hk_error *err)
@@ -82,13 +80,13 @@ static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned
 	if (rc)
 		return rc;
 	snprintf(name, sizeof(name), "hk_fabric_%u", i);
-	s->fabric = rte_memzone_reserve_aligned(name, (size_t)FABRIC_MB << 20, SOCKET_ID_ANY, 0,
-						RTE_CACHE_LINE_SIZE);
+	s->fabric = rte_memzone_reserve_aligned(name, (size_t)cfg->slot_memory_mb << 20,
+						SOCKET_ID_ANY, 0, RTE_CACHE_LINE_SIZE);
 	if (!s->fabric)
 		return hk_error_set(err, -ENOMEM,
-				    "no memory for the fabric of slot %u (%d MB)\nfix: raise "
+				    "no memory for the fabric of slot %u (%u MB)\nfix: raise "
 				    "hikyakud's memory, or lower its slots",
-				    i, FABRIC_MB);
+				    i, cfg->slot_memory_mb);
 	return 0;
 }
 
@@ -143,10 +141,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 
 void hk_res_close(struct hk_res *r)
 {
-	for (unsigned i = 0; i < r->slots; i++) {
-		hk_pool_free(r->slot[i].rx);
-		hk_pool_free(r->slot[i].tx);
-	}
+	/* Pools are not freed: ranks may still use them. What is left is this process's memory. */
 	hk_eal_end();
 	free(r);
 }
@@ -180,14 +175,12 @@ int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, struc
 	return 0; /* made at start, mended when the last owner left */
 }
 
-void hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation)
+int hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation, struct hk_error *err)
 {
-	struct hk_error err;
-
 	(void)generation;
-	if (hk_pool_reset(r->slot[slot].rx, &err) != 0 ||
-	    hk_pool_reset(r->slot[slot].tx, &err) != 0)
-		fprintf(stderr, "hikyakud: %s\n", err.text);
+	int rc = hk_pool_reset(r->slot[slot].rx, err);
+
+	return rc ? rc : hk_pool_reset(r->slot[slot].tx, err);
 }
 
 /* ---- wires ---------------------------------------------------------------------------------- */
@@ -253,8 +246,8 @@ int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 
 	rc = hk_port_open_queues(spec, &q, WIRE_OPEN_MS, &port, err);
 	free(pool);
-	if (rc)
-		return rc;
+	if (rc) /* the other daemon may have just died: asked again until the rank's time is over */
+		return rc == -ETIMEDOUT ? -EAGAIN : rc;
 	w->port = port;
 	w->port_id = port->id;
 	return 0;
@@ -262,8 +255,13 @@ int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 
 bool hk_res_wire_up(struct hk_res *r, struct hk_res_wire *w)
 {
+	struct hk_error err;
+
 	(void)r;
-	return hk_port_link(w->port);
+	/* the first time it also lets secondaries in */
+	if (!w->up)
+		w->up = hk_port_wait_link(w->port, 0, &err) == 0;
+	return w->up && hk_port_link(w->port);
 }
 
 void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
@@ -312,28 +310,27 @@ void hk_res_leave(void)
 	hk_eal_end();
 }
 
-/* Ports are attached when a fabric that uses them is first served; they stay. */
-static bool attached(uint16_t id)
-{
-	static struct hk_port *port[RTE_MAX_ETHPORTS];
-	struct hk_error err;
+static struct hk_port *ports[RTE_MAX_ETHPORTS]; /* attached by the poller */
 
+int hk_res_attach(uint16_t id, struct hk_error *err)
+{
 	if (id >= RTE_MAX_ETHPORTS)
-		return false;
-	if (!port[id] && hk_port_attach(id, ATTACH_MS, &port[id], &err) != 0)
-		fprintf(stderr, "hikyakud poller: %s\n", err.text);
-	return port[id] != NULL;
+		return hk_error_set(err, -EINVAL, "there is no port %u", id);
+	return ports[id] ? 0 : hk_port_attach(id, ATTACH_MS, &ports[id], err);
 }
 
+void hk_res_detach(uint16_t id)
+{
+	if (id >= RTE_MAX_ETHPORTS)
+		return;
+	hk_port_detach(ports[id]);
+	ports[id] = NULL;
+}
+
+/* The ports that it uses are attached: its owner hears of a wire only then. */
 enum hk_served hk_res_serve(void *fabric)
 {
-	uint16_t ids[256];
-	unsigned n = hk_fabric_ports(fabric, ids, HK_ARRAY_LEN(ids));
-
-	for (unsigned i = 0; i < n; i++)
-		if (!attached(ids[i]))
-			return HK_SERVED_PRESENT;
-	switch (hk_fabric_serve(fabric, n)) {
+	switch (hk_fabric_serve(fabric)) {
 	case HK_SERVE_BUSY:
 		return HK_SERVED_BUSY;
 	case HK_SERVE_IDLE:

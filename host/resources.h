@@ -47,6 +47,7 @@ struct hk_res_wire {
 	uint16_t port_id;
 	unsigned queues;
 	void *port; /* NULL: not open */
+	bool up;    /* hk_res_wire_up()'s note: it has been */
 };
 
 struct hk_res; /* one a process */
