@@ -125,26 +125,13 @@ int hk_fabric_serve_init(void)
 /* An application that polls looks at the ports far more often. */
 #define HK_ABSENT (50 * HK_USEC)
 
-unsigned hk_fabric_ports(const struct hk_fabric *f, uint16_t *ids, unsigned max)
-{
-	unsigned n = HK_MIN(f->lanes, max);
-
-	for (unsigned i = 0; i < n; i++)
-		ids[i] = f->lane[i]->port->id;
-	return n;
-}
-
-enum hk_serve hk_fabric_serve(struct hk_fabric *f, unsigned queues)
+enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 {
 	uint64_t app_at = atomic_load_explicit(&f->app_at, memory_order_relaxed), now = hk_now(f);
 	const struct hk_engine_counters *n = hk_engine_counters(f->engine);
 
 	if ((int64_t)(now - app_at) < (int64_t)HK_ABSENT || !hk_biased_try_helper(&f->lock))
 		return HK_SERVE_PRESENT;
-	if (f->lanes != queues) {
-		hk_biased_leave_helper(&f->lock);
-		return HK_SERVE_PRESENT;
-	}
 	uint64_t before = n->rx_packets + n->rx_acks;
 
 	f->stand_in = true;

@@ -174,14 +174,10 @@ enum hk_serve {
 	HK_SERVE_BUSY,    /* it is away, and frames came */
 };
 
-/* By the polling process: DPDK's numbers of the ports whose queues the fabric uses, at most @max, to be
- * attached before it serves. Returns how many queues that are. */
-unsigned hk_fabric_ports(const struct hk_fabric *f, uint16_t *ids, unsigned max);
-
-/* By the polling process: if the application has not polled for a moment, polls in its stead: takes in,
- * acknowledges and keeps what came, resends what is lost. Never waits. Does nothing if the fabric has
- * other than @queues queues by now. */
-enum hk_serve hk_fabric_serve(struct hk_fabric *f, unsigned queues);
+/* By the polling process, which has attached the ports that @f uses: if the application has not polled for
+ * a moment, polls in its stead: takes in, acknowledges and keeps what came, resends what is lost.
+ * Never waits. */
+enum hk_serve hk_fabric_serve(struct hk_fabric *f);
 
 /* Once in the polling process: lets it serve. -1 if the kernel lacks membarrier(2). */
 int hk_fabric_serve_init(void);

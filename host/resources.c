@@ -310,21 +310,18 @@ void hk_res_leave(void)
 	hk_eal_end();
 }
 
-static struct hk_port *ports[RTE_MAX_ETHPORTS]; /* attached by the poller */
-
-int hk_res_attach(uint16_t id, struct hk_error *err)
+int hk_res_attach(uint16_t id, void **port, struct hk_error *err)
 {
-	if (id >= RTE_MAX_ETHPORTS)
-		return hk_error_set(err, -EINVAL, "there is no port %u", id);
-	return ports[id] ? 0 : hk_port_attach(id, ATTACH_MS, &ports[id], err);
+	struct hk_port *p = NULL;
+	int rc = hk_port_attach(id, ATTACH_MS, &p, err);
+
+	*port = p;
+	return rc;
 }
 
-void hk_res_detach(uint16_t id)
+void hk_res_detach(void *port)
 {
-	if (id >= RTE_MAX_ETHPORTS)
-		return;
-	hk_port_detach(ports[id]);
-	ports[id] = NULL;
+	hk_port_detach(port);
 }
 
 /* The ports that it uses are attached: its owner hears of a wire only then. */

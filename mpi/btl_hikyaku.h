@@ -3,15 +3,18 @@
  * mpi/btl_hikyaku.h: the Open MPI byte-transfer layer (BTL) over the fabric.
  *
  * ob1, Open MPI's point-to-point layer, matches messages and calls a BTL to move bytes. This one
- * offers send (no put or get yet): eager messages are one to sixteen frames, and long messages
- * come as fragments of one frame each, which ob1 unpacks from the receive buffer straight to
- * their place in the user's buffer.
+ * offers send and get: eager messages are one to sixteen frames; long contiguous messages the
+ * receiver gets from the sender's buffer; other long messages come as fragments of one frame each,
+ * which ob1 unpacks from the receive buffer to their place in the user's buffer.
  *
  *   component.c   open, init, modex out, progress, close
  *   params.c      MCA parameters and performance variables
  *   module.c      modex in, endpoints, lost peers, finalize
+ *   wires.c       through which port of ours each peer is reached
+ *   host.c        the polling process, where one is used
  *   send.c        descriptors and the four ways to send
  *   recv.c        from the fabric to ob1's callbacks
+ *   rma.c         registration and get
  *
  * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1; where this file is silent, that
  * one speaks.
@@ -30,6 +33,7 @@
 #include "opal/util/proc.h"
 
 #include "fabric/rma.h"
+#include "host/client.h"
 #include "port/port.h"
 
 #include <pthread.h>
@@ -45,11 +49,13 @@ struct hk_modex {
 	uint8_t mac[6];
 	uint8_t wire_set; /* its port is a set of point-to-point wires */
 	uint8_t crc;
+	uint64_t node_id;     /* of its node's polling process; 0: it has none */
+	uint32_t slot, slots; /* which of how many there */
 	char host[64];
 };
 
 #define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
-#define HK_MODEX_VERSION 1
+#define HK_MODEX_VERSION 2
 
 struct mca_btl_base_endpoint_t;
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
@@ -65,8 +71,21 @@ struct mca_btl_base_endpoint_t {
 };
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
 
+/* One process being added: what it published, and by which of the fabric's ports it is reached. */
+struct hk_candidate {
+	opal_proc_t *proc;
+	size_t index; /* in the caller's arrays */
+	struct hk_modex m;
+	struct hk_port *wire;
+	int lane; /* -1: by none */
+};
+
 struct hk_btl_params {
-	char *port;         /* port spec */
+	char *port;   /* port spec */
+	char *host;   /* who polls: inline, hybrid, auto */
+	char *daemon; /* name of the administrator's hikyakud to use */
+	char *daemon_program;
+	char *huge_dir;
 	char *eal_args;     /* more arguments for DPDK */
 	unsigned memory_mb; /* for buffers */
 	bool hugepages;
@@ -97,6 +116,7 @@ struct hk_btl_module {
 	struct hk_fabric *fabric;
 	bool threads; /* MPI_THREAD_MULTIPLE: lock */
 	pthread_mutex_t lock;
+	struct hk_host *host; /* the polling process of this node; NULL: the rank polls alone */
 	bool wire_set;
 	struct rte_mempool *rx_pool; /* of a wire set; the first wire's */
 	struct hk_port *rx_owner;    /* that wire */
@@ -140,6 +160,18 @@ void hk_btl_print_counters(void);
 /* ---- module.c */
 int hk_btl_module_init(struct hk_error *err);
 void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text);
+
+/* ---- wires.c */
+void hk_btl_open_lanes(struct hk_candidate *list, size_t n);
+
+/* ---- host.c */
+int hk_btl_host_choose(struct hk_error *err);
+int hk_btl_host_join(struct hk_error *err);
+int hk_btl_host_memory(struct hk_fabric_config *cfg, struct hk_error *err);
+int hk_btl_host_share(struct hk_error *err);
+void hk_btl_host_lanes(struct hk_candidate *list, size_t n);
+void hk_btl_host_unshare(void);
+void hk_btl_host_leave(void);
 
 /* ---- send.c */
 void hk_btl_send_init(void);

@@ -66,6 +66,15 @@ int hk_btl_publish(const struct hk_port *port)
 	};
 	int rc;
 
+	if (hk_btl.host) {
+		const struct hk_ctl_welcome *lease = hk_host_lease(hk_btl.host);
+
+		memcpy(m.mac, lease->mac, 6);
+		m.frame_max = (uint16_t)lease->frame_max;
+		m.node_id = lease->node_id;
+		m.slot = lease->slot;
+		m.slots = lease->slots;
+	}
 	if (port) {
 		memcpy(m.mac, port->info.mac, 6);
 		m.frame_max = port->info.frame_max;

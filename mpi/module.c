@@ -110,6 +110,8 @@ static void set_limits(void)
 
 static int start_dpdk(struct hk_error *err)
 {
+	if (hk_btl.host)
+		return hk_btl_host_join(err);
 	const struct hk_btl_params *p = PARAMS;
 	struct hk_eal_config eal = {
 		.memory_mb = p->memory_mb,
@@ -125,7 +127,8 @@ static int start_dpdk(struct hk_error *err)
 /* Opens the port, unless it is a set of wires: these are opened peer by peer, in add_procs. */
 static int open_port(struct hk_fabric_config *cfg, struct hk_port **port, struct hk_error *err)
 {
-	unsigned carries = hk_port_wire_frame_max(PARAMS->port);
+	unsigned carries = hk_btl.host ? hk_host_lease(hk_btl.host)->frame_max
+				       : hk_port_wire_frame_max(PARAMS->port);
 	bool point_to_point = true;
 
 	*port = NULL;
@@ -164,6 +167,8 @@ static int open_fabric(struct hk_port **port, struct hk_error *err)
 	cfg.frame_max = PARAMS->frame_max;
 	cfg.lost = hk_btl_lost;
 	rc = open_port(&cfg, port, err);
+	if (rc == 0 && hk_btl.host)
+		rc = hk_btl_host_memory(&cfg, err);
 	if (rc)
 		return rc;
 	rc = hk_fabric_open(&cfg, &hk_btl.fabric, err);
@@ -197,18 +202,24 @@ int hk_btl_module_init(struct hk_error *err)
 	if (!hk_btl.by_peer)
 		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", PARAMS->max_peers);
 	identify();
-	rc = start_dpdk(err);
+	rc = hk_btl_host_choose(err);
+	if (rc == 0)
+		rc = start_dpdk(err);
 	if (rc == 0)
 		rc = open_fabric(&port, err);
-	if (rc)
+	if (rc) {
+		hk_btl_host_leave();
 		return rc;
+	}
 	OBJ_CONSTRUCT(&hk_btl.endpoints, opal_list_t);
 	init_lock();
 	set_limits();
 	hk_btl_send_init();
 	hk_btl_recv_init(hk_btl.fabric);
 	hk_btl_rma_init();
-	if (PARAMS->async)
+	if (hk_btl.host)
+		rc = hk_btl_host_share(err);
+	else if (PARAMS->async)
 		rc = hk_fabric_async_start(hk_btl.fabric, PARAMS->async_idle_us,
 					   PARAMS->async_period_us, err);
 	if (rc == 0 && hk_btl_publish(port) != OPAL_SUCCESS)
@@ -216,6 +227,7 @@ int hk_btl_module_init(struct hk_error *err)
 	if (rc) {
 		hk_fabric_close(hk_btl.fabric, 0);
 		hk_btl.fabric = NULL;
+		hk_btl_host_leave();
 	}
 	return rc;
 }
@@ -248,13 +260,15 @@ static bool read_modex(opal_proc_t *proc, struct hk_modex *m)
 	free(data);
 	if (!ok)
 		return false;
-	if (m->key != hk_btl.key || m->crc != PARAMS->crc || m->wire_set != hk_btl.wire_set) {
+	if (m->key != hk_btl.key || m->crc != PARAMS->crc || m->wire_set != hk_btl.wire_set ||
+	    !m->node_id != !hk_btl.host) {
 		hk_btl_say("rank %u on %s has another %s; fix: give all ranks the same "
 			   "btl_hikyaku parameters",
 			   proc->proc_name.vpid, m->host,
-			   m->key != hk_btl.key    ? "job key"
-			   : m->crc != PARAMS->crc ? "setting of btl_hikyaku_crc"
-						   : "kind of port");
+			   m->key != hk_btl.key             ? "job key"
+			   : m->crc != PARAMS->crc          ? "setting of btl_hikyaku_crc"
+			   : m->wire_set != hk_btl.wire_set ? "kind of port"
+							    : "host mode (btl_hikyaku_host)");
 		return false;
 	}
 	return true;
@@ -263,85 +277,22 @@ static bool read_modex(opal_proc_t *proc, struct hk_modex *m)
 /* In by_peer: ob1 has deleted it, and does not want to hear of it any more. */
 #define HK_DELETED ((hk_endpoint *)-1)
 
-/* One process being added: what it published, and our end of the wire to it. */
-struct candidate {
-	opal_proc_t *proc;
-	size_t index; /* in the caller's arrays */
-	struct hk_modex m;
-	struct hk_port *wire;
-};
-
-static int open_wire(struct candidate *c, struct hk_error *err)
-{
-	char spec[256];
-	bool server;
-	int rc = hk_port_wire_spec(PARAMS->port, hk_btl.key, hk_btl.endpoint, c->m.endpoint, spec,
-				   sizeof(spec), &server, err);
-
-	/* all wires receive into the buffers of the first */
-	if (rc == 0)
-		rc = hk_port_open(spec, PARAMS->rx_buffers, hk_btl.rx_pool,
-				  (int)PARAMS->connect_timeout_ms, &c->wire, err);
-	if (rc == 0 && !hk_btl.rx_pool) {
-		hk_btl.rx_owner = c->wire;
-		hk_btl.rx_pool = c->wire->pool;
-	}
-	return rc;
-}
-
-/* Closes a wire that failed; the one that owns the buffers of the others stays to the end. */
-static void drop_wire(struct hk_port *wire)
-{
-	if (wire == hk_btl.rx_owner)
-		hk_btl.pool_owner = wire;
-	else
-		hk_port_close(wire);
-}
-
-/* Opens the wires of all candidates: servers first, then clients, then waits until both ends are
- * there. A candidate whose wire fails keeps none, and the user is told. */
-static void open_wires(struct candidate *list, size_t n)
-{
-	struct hk_error err;
-
-	for (int clients = 0; clients < 2; clients++)
-		for (size_t i = 0; i < n; i++)
-			if ((list[i].m.endpoint < hk_btl.endpoint) == clients &&
-			    open_wire(&list[i], &err) != 0)
-				hk_btl_say("%s", err.text);
-	for (size_t i = 0; i < n; i++) {
-		if (!list[i].wire ||
-		    hk_port_wait_link(list[i].wire, (int)PARAMS->connect_timeout_ms, &err) == 0)
-			continue;
-		hk_btl_say("no wire to rank %u on %s: %s", list[i].proc->proc_name.vpid,
-			   list[i].m.host, err.text);
-		drop_wire(list[i].wire);
-		list[i].wire = NULL;
-	}
-}
-
-static hk_endpoint *make_endpoint(const struct candidate *c)
+static hk_endpoint *make_endpoint(const struct hk_candidate *c)
 {
 	struct hk_error err = {""};
 	char name[128];
 	hk_peer peer;
-	int port = c->wire ? hk_fabric_add_port(hk_btl.fabric, c->wire, &err) : 0;
 
 	snprintf(name, sizeof(name), "rank %u on %s", c->proc->proc_name.vpid, c->m.host);
 	struct hk_peer_addr addr = {
 		.endpoint = c->m.endpoint,
 		.epoch = c->m.epoch,
-		.port = (uint16_t)port,
+		.port = (uint16_t)c->lane,
 		.frame_max = c->m.frame_max,
 		.name = name,
 	};
 
 	memcpy(addr.mac, c->m.mac, sizeof(addr.mac));
-	if (port < 0) {
-		hk_btl_say("%s", err.text);
-		drop_wire(c->wire);
-		return NULL;
-	}
 	if (hk_fabric_peer_add(hk_btl.fabric, &addr, &peer, &err) != 0) {
 		hk_btl_say("%s", err.text);
 		return NULL;
@@ -372,7 +323,7 @@ static bool wanted(const opal_proc_t *proc)
 static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
 		     hk_endpoint **endpoints, opal_bitmap_t *reachable)
 {
-	struct candidate *list = calloc(nprocs ? nprocs : 1, sizeof(*list));
+	struct hk_candidate *list = calloc(nprocs ? nprocs : 1, sizeof(*list));
 	size_t n = 0;
 
 	(void)btl;
@@ -383,7 +334,7 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 		if (!wanted(procs[i]))
 			continue;
 		endpoints[i] = find_endpoint(procs[i]);
-		list[n] = (struct candidate){.proc = procs[i], .index = i};
+		list[n] = (struct hk_candidate){.proc = procs[i], .index = i, .lane = -1};
 		if (endpoints[i]) {
 			if (reachable)
 				opal_bitmap_set_bit(reachable, (int)i);
@@ -391,13 +342,10 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 			n++;
 		}
 	}
-	if (hk_btl.wire_set)
-		open_wires(list, n);
+	hk_btl_open_lanes(list, n);
 	for (size_t i = 0; i < n; i++) {
-		hk_endpoint *ep = NULL;
+		hk_endpoint *ep = list[i].lane < 0 ? NULL : make_endpoint(&list[i]);
 
-		if (!hk_btl.wire_set || list[i].wire)
-			ep = make_endpoint(&list[i]);
 		endpoints[list[i].index] = ep;
 		if (ep && reachable)
 			opal_bitmap_set_bit(reachable, (int)list[i].index);
@@ -431,7 +379,7 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 
 void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
 {
-	hk_endpoint *ep = hk_btl.by_peer[peer];
+	hk_endpoint *ep = peer == HK_PEER_NONE ? NULL : hk_btl.by_peer[peer];
 	char line[512];
 
 	(void)arg;
@@ -463,8 +411,10 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	hk_btl_pay_owed(true);
 	if (PARAMS->verbose >= 5)
 		hk_btl_print_counters();
+	hk_btl_host_unshare();
 	left = hk_fabric_close(hk_btl.fabric, PARAMS->linger_ms);
 	hk_btl.fabric = NULL;
+	hk_btl_host_leave();
 	hk_port_close(hk_btl.pool_owner);
 	if (left)
 		opal_output_verbose(1, mca_btl_hikyaku_component.output,

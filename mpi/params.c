@@ -133,6 +133,22 @@ static void reg_port(void)
 		"Where frames come and go: af_xdp:iface=NAME, af_packet:iface=NAME, pci:ADDRESS, "
 		"memif:dir=DIR; {local_rank} and {rank} are replaced. See docs/ports.md",
 		OPAL_INFO_LVL_1, &p->port);
+	reg_string(
+		"host",
+		"Who polls. inline: the rank itself, and its helper thread (the default); hybrid: "
+		"the rank, and in its absence the polling process of the node (hikyakud), which "
+		"owns the port, so that all ranks of a node share it; auto: hybrid if the node "
+		"can, "
+		"else inline",
+		OPAL_INFO_LVL_2, &p->host);
+	reg_string("daemon",
+		   "Name of the administrator's polling process to use; unset: the default "
+		   "one if it runs, else one of the job's own is started",
+		   OPAL_INFO_LVL_5, &p->daemon);
+	reg_string("daemon_program", "Path of hikyakud; unset: $HIKYAKU_DAEMON, or in PATH",
+		   OPAL_INFO_LVL_6, &p->daemon_program);
+	reg_string("huge_dir", "Where hugetlbfs is mounted for it; unset: found", OPAL_INFO_LVL_6,
+		   &p->huge_dir);
 	reg_string("eal_args", "More arguments for DPDK's start-up", OPAL_INFO_LVL_6, &p->eal_args);
 	reg_uint("memory", "MiB of memory for packet buffers", OPAL_INFO_LVL_5, 256, &p->memory_mb);
 	reg_bool("hugepages", "Take that memory from huge pages (set up by an administrator)",

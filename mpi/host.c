@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi/host.c: the polling process (hikyakud), where one is used. The rank attaches to it, puts its fabric
+ * into the memory that it is lent, and polls its own queues of ports that the daemon owns; while it
+ * computes, the daemon's poller takes its place.
+ */
+#include "mpi/btl_hikyaku.h"
+
+#include "opal/util/output.h"
+#include "opal/util/proc.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PARAMS (&mca_btl_hikyaku_component.param)
+
+/* Wires that are attached, by the other node. */
+struct node_wire {
+	uint64_t node_id;
+	struct hk_port *port;
+};
+
+static struct node_wire wires[HK_CTL_MAX_NODES];
+static unsigned wire_count;
+
+/* ---- start --------------------------------------------------------------------------------- */
+
+static int connect_daemon(struct hk_error *err)
+{
+	struct hk_host_request req = {
+		.job_key = hk_btl.key,
+		.endpoint = hk_btl.endpoint,
+		.local_rank = opal_process_info.my_local_rank,
+		.local_ranks = opal_process_info.num_local_peers + 1u,
+		.name = PARAMS->daemon,
+		.program = PARAMS->daemon_program,
+		.port = PARAMS->port,
+		.huge_dir = PARAMS->huge_dir ? PARAMS->huge_dir : getenv("HIKYAKU_HUGE_DIR"),
+		.rx_buffers = PARAMS->rx_buffers,
+		.tx_buffers = PARAMS->tx_buffers,
+		.timeout_ms = PARAMS->connect_timeout_ms,
+	};
+
+	return hk_host_connect(&req, &hk_btl.host, err);
+}
+
+/* Attaches to the polling process if the user wants one. With "auto" the rank polls alone if there can be
+ * none, and says why. */
+int hk_btl_host_choose(struct hk_error *err)
+{
+	const char *mode = PARAMS->host;
+	bool automatic;
+	int rc;
+
+	if (!mode || strcmp(mode, "inline") == 0)
+		return 0;
+	automatic = strcmp(mode, "auto") == 0;
+	if (!automatic && strcmp(mode, "hybrid") != 0)
+		return hk_error_set(
+			err, -EINVAL,
+			"btl_hikyaku_host: there is no mode \"%s\"; fix: inline, hybrid "
+			"or auto",
+			mode);
+	rc = connect_daemon(err);
+	if (rc == 0) {
+		const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
+
+		opal_output_verbose(1, mca_btl_hikyaku_component.output,
+				    "hikyaku: host hybrid: slot %u of %u of %s, %s", l->slot,
+				    l->slots, l->shared,
+				    l->poller ? "a poller serves absent ranks" : "no poller");
+		return 0;
+	}
+	if (!automatic)
+		return rc;
+	opal_output_verbose(1, mca_btl_hikyaku_component.output, "hikyaku: host inline, for: %s",
+			    err->text);
+	return 0;
+}
+
+int hk_btl_host_join(struct hk_error *err)
+{
+	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
+	struct hk_eal_config eal = {
+		.role = HK_EAL_SECONDARY,
+		.shared = l->shared,
+		.huge_dir = l->huge_dir[0] ? l->huge_dir : NULL,
+		.lcore = l->lcore,
+		.extra_args = PARAMS->eal_args,
+		.verbose = PARAMS->verbose >= 20,
+	};
+
+	return hk_eal_init(&eal, err);
+}
+
+/* Where the fabric is to lie. */
+int hk_btl_host_memory(struct hk_fabric_config *cfg, struct hk_error *err)
+{
+	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
+
+	cfg->memory = (void *)(uintptr_t)l->memory;
+	cfg->memory_len = l->memory_len;
+	return hk_pool_find(l->tx_pool, &cfg->tx_pool, err);
+}
+
+static void daemon_lost(void *arg)
+{
+	(void)arg;
+	hk_fabric_break(hk_btl.fabric, hk_host_lost_text(hk_btl.host));
+}
+
+/* Lets the poller in. */
+int hk_btl_host_share(struct hk_error *err)
+{
+	int rc = hk_fabric_share(hk_btl.fabric, err);
+
+	if (rc == 0)
+		rc = hk_host_ready(hk_btl.host, hk_btl.fabric, PARAMS->connect_timeout_ms, err);
+	if (rc == 0)
+		rc = hk_host_watch(hk_btl.host, daemon_lost, NULL, err);
+	return rc;
+}
+
+/* ---- wires --------------------------------------------------------------------------------- */
+
+static struct hk_port *wire_to(uint64_t node_id)
+{
+	for (unsigned i = 0; i < wire_count; i++)
+		if (wires[i].node_id == node_id)
+			return wires[i].port;
+	return NULL;
+}
+
+/* The nodes of @list to which there is no wire yet. */
+static unsigned new_nodes(const struct hk_candidate *list, size_t n, struct hk_ctl_node *node)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < n && wire_count + count < HK_CTL_MAX_NODES; i++) {
+		unsigned k = 0;
+
+		while (k < count && node[k].node_id != list[i].m.node_id)
+			k++;
+		if (k < count || wire_to(list[i].m.node_id) ||
+		    list[i].m.node_id == hk_host_lease(hk_btl.host)->node_id)
+			continue;
+		node[count++] = (struct hk_ctl_node){.node_id = list[i].m.node_id,
+						     .slots = list[i].m.slots};
+	}
+	return count;
+}
+
+static int attach_wires(const struct hk_candidate *list, size_t n, struct hk_error *err)
+{
+	struct hk_ctl_node *node = calloc(HK_CTL_MAX_NODES, sizeof(*node));
+	struct hk_ctl_wire *wire = calloc(HK_CTL_MAX_NODES, sizeof(*wire));
+	int rc = node && wire ? 0 : -ENOMEM;
+	unsigned count = rc ? 0 : new_nodes(list, n, node);
+
+	if (count)
+		rc = hk_host_wires(hk_btl.host, node, count, wire, PARAMS->connect_timeout_ms, err);
+	for (unsigned i = 0; rc == 0 && i < count; i++) {
+		struct node_wire *w = &wires[wire_count];
+
+		rc = hk_port_attach(wire[i].port_id, (int)PARAMS->connect_timeout_ms, &w->port,
+				    err);
+		if (rc)
+			break;
+		w->node_id = wire[i].node_id;
+		wire_count++;
+	}
+	free(node);
+	free(wire);
+	return rc;
+}
+
+/* Rank in slot i of the node with the lower id and rank in slot j of the other use queue pair i * slots
+ * of the higher + j of the wire between their nodes: each queue has one user at each end. */
+static uint16_t pair_to(const struct hk_modex *m)
+{
+	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
+
+	return (uint16_t)(l->node_id < m->node_id ? l->slot * m->slots + m->slot
+						  : m->slot * l->slots + l->slot);
+}
+
+void hk_btl_host_lanes(struct hk_candidate *list, size_t n)
+{
+	struct hk_error err = {"no memory"};
+
+	if (n && attach_wires(list, n, &err) != 0)
+		hk_btl_say("%s", err.text);
+	for (size_t i = 0; i < n; i++) {
+		struct hk_port *port = wire_to(list[i].m.node_id);
+
+		if (!port) /* of this node, or said above */
+			continue;
+		list[i].lane = hk_fabric_add_queue(hk_btl.fabric, port, pair_to(&list[i].m), &err);
+		if (list[i].lane < 0)
+			hk_btl_say("rank %u on %s: %s", list[i].proc->proc_name.vpid,
+				   list[i].m.host, err.text);
+	}
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+/* Takes the fabric back from the poller. */
+void hk_btl_host_unshare(void)
+{
+	struct hk_error err;
+
+	if (hk_btl.host && hk_host_goodbye(hk_btl.host, PARAMS->connect_timeout_ms, &err) != 0)
+		hk_btl_say("%s", err.text);
+}
+
+void hk_btl_host_leave(void)
+{
+	if (!hk_btl.host)
+		return;
+	while (wire_count)
+		hk_port_detach(wires[--wire_count].port);
+	hk_eal_end();
+	hk_host_close(hk_btl.host);
+	hk_btl.host = NULL;
+}
