@@ -10,6 +10,7 @@ import click
 
 from . import __version__
 from .cli_bench import bench, demo
+from .cli_daemon import daemon
 from .cli_doctor import doctor
 from .cli_lab import lab
 from .errors import HikyakuError
@@ -79,5 +80,5 @@ def env() -> None:
         click.echo(f"export {key}={shlex.quote(value)}")
 
 
-for command in (doctor, lab, bench, demo):
+for command in (doctor, lab, bench, demo, daemon):
     main.add_command(command)
