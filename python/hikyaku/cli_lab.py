@@ -179,6 +179,8 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     \b
     Options of the lab itself, before the program:
       --tcp           over TCP, on the lab's TCP wire
+      --host MODE     who polls: inline, the rank itself; hybrid, the rank, and while it
+                      computes a polling process of its node (needs 'lab up --huge'); auto
       --lab NAME      in which lab  [default: $HIKYAKU_LAB or 'default']
       --help          this text; 'mpirun --help' has the others
 
@@ -186,6 +188,7 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     Examples:
       hikyaku lab mpirun -np 2 ./ring
       hikyaku lab mpirun --tcp -np 2 ./ring
+      hikyaku lab mpirun --host hybrid -np 2 ./ring
       hikyaku lab mpirun -np 4 --map-by slot -x OMP_NUM_THREADS=1 ./solver input.txt
       hikyaku lab mpirun -np 2 --mca btl_base_verbose 100 ./ring
     """
@@ -197,7 +200,7 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
         click.echo(ctx.get_help())
         return
     name = flags.lab or os.environ.get("HIKYAKU_LAB") or "default"
-    result = Lab.find(name).launch(Job(rest, tcp=flags.tcp, capture=False))
+    result = Lab.find(name).launch(Job(rest, tcp=flags.tcp, host=flags.host, capture=False))
     code = result.returncode
     sys.exit(code if code >= 0 else 128 - code)
 

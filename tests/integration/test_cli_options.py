@@ -118,6 +118,23 @@ def test_lab_options_are_taken_before_the_program_only(text, tcp, lab, rest):
 
 
 @pytest.mark.parametrize(
+    ("text", "host", "rest"),
+    [
+        ("-np 2 ring", None, "-np 2 ring"),
+        ("--host hybrid -np 2 ring", "hybrid", "-np 2 ring"),
+        ("-np 2 --host inline ring", "inline", "-np 2 ring"),
+        ("--host node1 --host auto ring", "auto", "--host node1 ring"),
+        ("-host hybrid ring", None, "-host hybrid ring"),
+        ("ring --host hybrid", None, "ring --host hybrid"),
+    ],
+)
+def test_host_mode_is_told_from_a_list_of_hosts(text, host, rest):
+    flags, left = openmpi.take_lab_options(text.split())
+    assert flags.host == host
+    assert " ".join(left) == rest
+
+
+@pytest.mark.parametrize(
     ("text", "options", "ranks"),
     [
         ("-np 2 ring -np 7", 2, 2),

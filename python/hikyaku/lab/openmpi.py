@@ -68,12 +68,18 @@ class LabOptions:
 
     tcp: bool = False
     lab: str | None = None
+    host: str | None = None
     help: bool = False
+
+
+# Who polls (btl_hikyaku_host).
+HOST_MODES = ("inline", "hybrid", "auto")
 
 
 def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
     """Takes the lab's own options out of mpirun's arguments. After the program's name everything
-    is the program's, even if it looks like ours."""
+    is the program's, even if it looks like ours. mpirun has an option --host too, with a list of
+    hosts; nodes of a lab are called node0, node1, …, so a mode is told from a host by its value."""
     flags = LabOptions()
     rest = []
     i = 0
@@ -84,6 +90,8 @@ def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
             flags.tcp = True
         elif word in ("--help", "-h"):
             flags.help = True
+        elif word == "--host" and arguments[i + 1 : i + 2] and arguments[i + 1] in HOST_MODES:
+            flags.host = arguments[i + 1]
         elif word == "--lab" or word.startswith("--lab="):
             value = word.partition("=")[2] or "".join(arguments[i + 1 : i + 2])
             if not value:
@@ -117,9 +125,16 @@ def component_path(component: Path | None = None) -> str:
     return f"{component.parent}:{default_component_path()}"
 
 
-def fabric_settings() -> dict[str, str]:
-    """The settings that make any mpirun use the built BTL, wherever it runs."""
-    return {
+def fabric_settings(host: str | None = None) -> dict[str, str]:
+    """The settings that make any mpirun use the built BTL, wherever it runs. @host: who polls."""
+    polling = {}
+    if host:
+        polling["OMPI_MCA_btl_hikyaku_host"] = host
+    if host not in (None, "inline"):
+        # mpirun hands no other variables on to ranks of other nodes
+        daemon = os.environ.get("HIKYAKU_DAEMON") or str(built("host/daemon/hikyakud"))
+        polling["OMPI_MCA_btl_hikyaku_daemon_program"] = daemon
+    return polling | {
         "OMPI_MCA_mca_base_component_path": component_path(),
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "hikyaku,vader,self",

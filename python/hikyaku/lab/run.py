@@ -35,6 +35,7 @@ class Job:
 
     arguments: list[str]  # options of mpirun, the program, the program's arguments
     tcp: bool = False  # over TCP, not over the fabric
+    host: str | None = None  # who polls, of openmpi.HOST_MODES; None: the component's default
     env: dict[str, str] = field(default_factory=dict)  # seen by mpirun
     one_core: bool = False  # each node has one core only
     capture: bool = True  # else it has this process's stdin and output
@@ -110,7 +111,13 @@ def port_spec(topology: Topology, run_dir: Path) -> str:
 
 
 def settings(
-    topology: Topology, run_dir: Path, *, ranks: int | None, tcp: bool, one_core: bool
+    topology: Topology,
+    run_dir: Path,
+    *,
+    ranks: int | None,
+    tcp: bool,
+    one_core: bool,
+    host: str | None = None,
 ) -> dict[str, str]:
     """The environment of mpirun. Writes the hostfile it names."""
     slots = slots_per_node(topology, ranks, tcp)
@@ -145,9 +152,26 @@ def settings(
     if tcp:
         env |= openmpi.tcp_settings("tcp0")
     else:
-        env |= openmpi.fabric_settings()
+        env |= openmpi.fabric_settings(host)
         env["OMPI_MCA_btl_hikyaku_port"] = port_spec(topology, run_dir)
     return env
+
+
+def check_host(topology: Topology, job: Job) -> None:
+    """Refuses a host mode that cannot work here, before anything is started."""
+    if job.host is None:
+        return
+    if job.tcp:
+        raise HikyakuError(
+            f"--host {job.host} says who polls the fabric, and --tcp that it is not used",
+            "leave one of them away",
+        )
+    if job.host == "hybrid" and not topology.huge_mb:
+        raise HikyakuError(
+            "this lab has no huge pages, and a polling process shares its memory with ranks "
+            "in huge pages only",
+            "hikyaku lab down, then hikyaku lab up … --huge 512; or --host inline",
+        )
 
 
 def tagged(topology: Topology, run_dir: Path) -> dict[str, str]:
@@ -213,9 +237,17 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     if not program:
         raise HikyakuError("no program to run", "hikyaku lab mpirun -np 2 PROGRAM [ARGUMENT...]")
     ranks = openmpi.rank_count(options)
+    check_host(topology, job)
     first = topology.nodes[0].name
     with run_directory(runs) as run_dir:
-        ours = settings(topology, run_dir, ranks=ranks, tcp=job.tcp, one_core=job.one_core)
+        ours = settings(
+            topology,
+            run_dir,
+            ranks=ranks,
+            tcp=job.tcp,
+            one_core=job.one_core,
+            host=job.host,
+        )
         cores = topology.cpus(one_core=job.one_core)[first]
         argv = enter(runs.parent, first, cores, ["mpirun", *job.arguments])
         start = time.monotonic()
