@@ -2,18 +2,18 @@
 /*
  * host/poller.h: the loop of the process that serves absent ranks.
  *
- * It sleeps between looks, by the clock. How long, so that an idle poller costs under 3 % of a core
- * and a frame for a rank that has just left MPI waits under 200 µs: HK_POLLER_WATCH_NS (two looks
- * find out that an owner has gone, one that something came for it), and HK_POLLER_BUSY_NS while
- * frames come, and for HK_POLLER_KEEN looks after them. With no slot to serve it sleeps until the
- * daemon wakes it.
+ * It sleeps between looks, by the clock: HK_POLLER_BUSY_NS while frames come and for HK_POLLER_KEEN
+ * looks after them, else HK_POLLER_WATCH_NS. An owner counts as away 50 µs after its last poll
+ * (fabric/async.c), so a frame for one that has just left MPI waits 50 µs and one such sleep at the
+ * most: under 200 µs with what waking up takes. With no slot to serve it sleeps until the daemon
+ * wakes it.
  */
 #ifndef HK_HOST_POLLER_H
 #define HK_HOST_POLLER_H
 
 #include "host/shared.h"
 
-#define HK_POLLER_WATCH_NS 90000
+#define HK_POLLER_WATCH_NS 120000
 #define HK_POLLER_BUSY_NS  30000
 #define HK_POLLER_KEEN     50
 

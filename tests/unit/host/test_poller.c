@@ -90,6 +90,8 @@ static void let_go(void)
 	on(0);
 	on(2);
 	CHECK(pthread_create(&t, NULL, poll_all, NULL) == 0);
+	while (!atomic_load(&spot[0].served) || !atomic_load(&spot[2].served))
+		sched_yield();
 	for (unsigned i = 0; i < 200000; i++) {
 		unsigned slot = i % 2 * 2;
 		atomic_store(&s.slot[slot].state, HK_SHARED_OFF);
@@ -104,7 +106,6 @@ static void let_go(void)
 	}
 	atomic_store(&stop, true);
 	pthread_join(t, NULL);
-	CHECK(spot[0].served > 0 && spot[2].served > 0);
 	printf("   it was inside %u times of 200000\n", while_inside);
 }
 
