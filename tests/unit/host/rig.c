@@ -142,17 +142,14 @@ const char *rig_job(uint32_t key)
 	return name;
 }
 
-bool rig_daemon(const char *name, const char **said, ...)
+bool rig_daemon_with(const char *name, const char **said, const char *const *options)
 {
 	static char text[1024];
 	const char *argv[32] = {FAKE_DAEMON, "--background", "--name", name};
-	va_list ap;
 	int n = 4, p[2], status;
 
-	va_start(ap, said);
-	while ((argv[n] = va_arg(ap, const char *)) != NULL)
+	while (n < 31 && (argv[n] = *options++) != NULL)
 		n++;
-	va_end(ap);
 	CHECK(pipe2(p, O_CLOEXEC) == 0);
 	pid_t pid = fork();
 	if (pid == 0) {

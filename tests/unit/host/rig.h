@@ -29,9 +29,11 @@ void rig_all_gone(void);
 /* Waits for the child's end. */
 void rig_reap(pid_t pid);
 
-/* Starts the daemon @name with more options, which end with NULL. True if it got ready; what it said
- * is in *@said if that is not NULL. */
-bool rig_daemon(const char *name, const char **said, ...) __attribute__((sentinel));
+/* Starts the daemon @name with more options. True if it got ready; what it said is in *@said if that is
+ * not NULL. */
+#define rig_daemon(name, said, ...)                                                                \
+	rig_daemon_with(name, said, (const char *const[]){__VA_ARGS__, NULL})
+bool rig_daemon_with(const char *name, const char **said, const char *const *options);
 
 /* A connection to the daemon @name, or a negative errno. */
 int rig_connect(const char *name);

@@ -49,7 +49,7 @@ static void talks_nonsense(void)
 	struct hk_error err = {""};
 
 	rig_up();
-	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "3", NULL));
+	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "3"));
 	struct hk_host *good = rig_attach(0x99, 0, 1);
 	struct fake_memory *mem = fake_map(hk_host_lease(good)->shared, false);
 	struct fake_fabric *f = &mem->fabric[hk_host_lease(good)->slot];
@@ -99,7 +99,7 @@ static void says_nothing(void)
 	union hk_ctl_msg m;
 
 	rig_up();
-	CHECK(rig_daemon("default", NULL, "--port", rig_port, NULL));
+	CHECK(rig_daemon("default", NULL, "--port", rig_port));
 	for (; n < 400; n++) {
 		fd[n] = rig_connect("default");
 		CHECK(fd[n] >= 0);

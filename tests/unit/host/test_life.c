@@ -52,7 +52,7 @@ static void closed_and_left(void)
 	struct hk_error err = {""};
 
 	rig_up();
-	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "1", NULL));
+	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "1"));
 	for (uint32_t g = 1; g < 4; g++) {
 		struct hk_host *h = rig_attach(0x20, 0, 1);
 		CHECK_EQ(hk_host_lease(h)->generation, g);
@@ -82,7 +82,7 @@ static void closed_and_left(void)
 static void inherited_connection(void)
 {
 	rig_up();
-	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "1", NULL));
+	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "1"));
 	pid_t pid = fork();
 	if (pid == 0) {
 		rig_attach(0x30, 0, 1);
@@ -155,7 +155,7 @@ static void wrong_addresses(void)
 					   UINT64_MAX - 63};
 
 	rig_up();
-	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "8", NULL));
+	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "8"));
 	for (unsigned i = 0; i < HK_ARRAY_LEN(address); i++) {
 		struct hk_host *h = rig_attach(0x50, i, 8);
 		const void *at = (void *)(uintptr_t)address[i];
@@ -240,7 +240,7 @@ static void lingers(void)
 {
 	rig_up();
 	CHECK(rig_daemon("job-of-nobody", NULL, "--port", rig_port, "--job", "0x80", "--linger",
-			 "50", NULL));
+			 "50"));
 	rig_all_gone();
 }
 

@@ -67,14 +67,14 @@ static void spins(void)
 	garbage(0x11, FAKE_SPIN);
 }
 
-static pid_t poller_pid(uint32_t key, pid_t not )
+static pid_t poller_pid(uint32_t key, pid_t before)
 {
 	const char *at = NULL;
-	pid_t pid = not ;
+	pid_t pid = before;
 
 	RIG_WAIT((at = rig_status(rig_job(key))) &&
 		 (at = strstr(at, "\"state\": \"on\", \"pid\": ")) &&
-		 (pid = (pid_t)strtol(at + 22, NULL, 10)) != not &&pid > 0);
+		 (pid = (pid_t)strtol(at + 22, NULL, 10)) != before && pid > 0);
 	return pid;
 }
 

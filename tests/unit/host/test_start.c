@@ -127,7 +127,7 @@ static void versions_and_nodes(void)
 		    {-EPROTO, "is no request"}};
 
 	rig_up();
-	CHECK(rig_daemon("hand", NULL, "--port", rig_port, NULL));
+	CHECK(rig_daemon("hand", NULL, "--port", rig_port));
 	for (unsigned i = 0; i < HK_ARRAY_LEN(want); i++) {
 		int fd = rig_connect("hand");
 		CHECK(fd >= 0);
@@ -162,8 +162,8 @@ static void administrators_first(void)
 	const char *said;
 
 	rig_up();
-	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "2", NULL));
-	CHECK(!rig_daemon("default", &said, "--port", rig_port, NULL));
+	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "2"));
+	CHECK(!rig_daemon("default", &said, "--port", rig_port));
 	CHECK_MSG(strstr(said, "another hikyakud 'default' runs"), "%s", said);
 	struct hk_host *a = rig_attach(0x500, 0, 1), *b = rig_attach(0x501, 0, 4);
 	CHECK(hk_host_lease(a)->node_id == hk_host_lease(b)->node_id);
@@ -254,7 +254,7 @@ static char other_run[96];
 static void own_daemon(void)
 {
 	setenv("HIKYAKU_RUNDIR", other_run, 1);
-	CHECK(rig_daemon("theirs", NULL, "--port", rig_port, NULL));
+	CHECK(rig_daemon("theirs", NULL, "--port", rig_port));
 	struct hk_host_request req = rig_request(0x701, 0, 1);
 	struct hk_error err = {""};
 	struct hk_host *h;
@@ -269,7 +269,7 @@ static void two_users(void)
 
 	CHECK_MSG(geteuid() == 0, "this test needs root");
 	rig_up();
-	CHECK(rig_daemon("mine", NULL, "--port", rig_port, NULL));
+	CHECK(rig_daemon("mine", NULL, "--port", rig_port));
 	CHECK(chmod(rig_dir, 0777) == 0);
 	static const char *const open_up[] = {"", "/mine", "/mine/control"};
 	for (unsigned i = 0; i < 3; i++) {

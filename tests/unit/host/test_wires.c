@@ -46,9 +46,9 @@ static void *ask(void *arg)
 static void up(void)
 {
 	rig_up();
-	CHECK(rig_daemon("a", NULL, "--port", rig_port, "--slots", "2", NULL));
-	CHECK(rig_daemon("b", NULL, "--port", rig_port, "--slots", "3", NULL));
-	CHECK(rig_daemon("c", NULL, "--port", rig_port, "--slots", "1", NULL));
+	CHECK(rig_daemon("a", NULL, "--port", rig_port, "--slots", "2"));
+	CHECK(rig_daemon("b", NULL, "--port", rig_port, "--slots", "3"));
+	CHECK(rig_daemon("c", NULL, "--port", rig_port, "--slots", "1"));
 }
 
 static void down(void)
@@ -113,7 +113,7 @@ static void what_cannot_be(void)
 	/* nobody listens, and nobody connects: both name the node */
 	refused(attach("c", 0), &nowhere, 1, 30, -ETIMEDOUT, "ffffffffffffffff is not up in time");
 	rig_stop("c");
-	CHECK(rig_daemon("c", NULL, "--port", rig_port, "--slots", "16", NULL));
+	CHECK(rig_daemon("c", NULL, "--port", rig_port, "--slots", "16"));
 	nowhere.node_id = 1;
 	refused(attach("c", 1), &nowhere, 1, 30, -ETIMEDOUT, "waits for the other to listen");
 	struct hk_host *h = attach("c", 2);
