@@ -29,6 +29,7 @@ struct hk_host {
 	_Atomic bool lost;
 	void (*lost_fn)(void *arg);
 	void *lost_arg;
+	pthread_mutex_t text_lock;
 	char lost_text[512];
 };
 
@@ -46,8 +47,10 @@ int hk_host_fd(const struct hk_host *h)
 
 static void keep_lost_text(struct hk_host *h, const char *text)
 {
+	pthread_mutex_lock(&h->text_lock);
 	if (!h->lost_text[0])
 		snprintf(h->lost_text, sizeof(h->lost_text), "%s", text);
+	pthread_mutex_unlock(&h->text_lock);
 }
 
 /* Sends @m and waits for its answer of type @want, which replaces @m. -ECONNRESET if the daemon
@@ -179,6 +182,7 @@ int hk_host_connect(const struct hk_host_request *req, struct hk_host **out, str
 	if (!h)
 		return hk_error_set(err, -ENOMEM, "no memory for the connection to hikyakud");
 	h->fd = h->stop_fd = -1;
+	pthread_mutex_init(&h->text_lock, NULL);
 	int rc = hk_rundir_find(name, &rd, err);
 	if (rc == 0) {
 		rc = join(h, &rd, req, deadline, err);
@@ -326,7 +330,8 @@ const char *hk_host_lost_text(struct hk_host *h)
 		 "hikyakud '%s' of this node has died; fix: look into its log, or ask the "
 		 "administrator who ended it",
 		 h->name);
-	while (!h->lost_text[0] && (rc = hk_ctl_recv(h->fd, &m, 0, NULL)) > 0)
+	/* its last words may wait, unless a request of another thread has taken them already */
+	while ((rc = hk_ctl_recv(h->fd, &m, 0, NULL)) > 0)
 		if (rc == HK_CTL_ERROR && m.hdr.seq == 0)
 			keep_lost_text(h, m.error.text);
 	keep_lost_text(h, text);

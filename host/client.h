@@ -13,7 +13,7 @@
  *
  * Each call waits at most as long as it is told, and its error says for whom it waited.
  *
- * Threads: one at a time, but hk_host_lost() may be called by any. After fork() the child must not
+ * Threads: one at a time, but hk_host_lost() and hk_host_lost_text() may be called by any. After fork() the child must not
  * use it; the daemon knows the parent by its process, so an inherited descriptor does no harm.
  */
 #ifndef HK_HOST_CLIENT_H
@@ -69,7 +69,7 @@ int hk_host_fd(const struct hk_host *h);
 
 /* Starts a thread that sleeps until the daemon closes the connection. Then hk_host_lost() turns true, and
  * after that @lost(@arg) is called once, by that thread, if it is not NULL; it must not call anything
- * here but hk_host_lost(). hk_host_close() waits for it. */
+ * here but hk_host_lost() and hk_host_lost_text(). hk_host_close() waits for it. */
 int hk_host_watch(struct hk_host *h, void (*lost)(void *arg), void *arg, struct hk_error *err);
 
 /* Has the watcher seen the daemon go? One load. */
