@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/fabric/test_lock_model.c: every interleaving of the biased lock, on a machine with store
+ * buffers.
+ *
+ * A model of fabric/lock.h, step by step (what is changed there has to be changed here): what the real lock can do on a processor in a
+ * million years, the model does here, since all states that can be reached are visited once. The machine
+ * is x86's (TSO; Sewell et al., "x86-TSO", CACM 2010): a store goes into the buffer of its side, in order,
+ * and reaches memory at any later time; a load sees the newest store of its own side that is still in
+ * the buffer, else memory. membarrier(2) waits until the other side's buffer was empty at some moment
+ * during the call, which the model does as one step that is possible only then, with the caller's own
+ * buffer empty as well (a system call is a barrier).
+ *
+ * Watched in every state: never are both inside, unless the owner knows that the lock is broken, and
+ * touches nothing. And from every state: can each side still come to its end? If there is a state from
+ * which no path leads there, somebody is stuck for ever. (That a path is taken soon is the scheduler's
+ * affair, and not shown here.)
+ *
+ * That the model can find anything is shown by locks with one thing left out.
+ */
+#include "tests/unit/hk_test.h"
+
+/* ---- the machine ----------------------------------------------------------------------------- */
+
+enum var { OWNER_IN, HELPER_WANTS, OWNER_WAITS, BROKEN, VARS };
+enum side { OWNER, HELPER, SIDES };
+
+#define BUFFER 6 /* stores that can wait; more would only be more of the same */
+
+struct machine {
+	uint8_t memory[VARS];
+	struct {
+		uint8_t n;
+		uint8_t store[BUFFER]; /* var << 1 | value, the oldest first */
+	} buffer[SIDES];
+	uint8_t pc[SIDES];
+	uint8_t depth;        /* the owner's */
+	uint8_t knows;        /* the owner is in because the lock is broken, and touches nothing */
+	uint8_t turns[SIDES]; /* left to do */
+	uint8_t dead;         /* the helper was killed */
+};
+
+static bool store(struct machine *m, enum side s, enum var v, unsigned value)
+{
+	if (m->buffer[s].n == BUFFER)
+		return false; /* waits until there is room */
+	m->buffer[s].store[m->buffer[s].n++] = (uint8_t)(v << 1 | value);
+	return true;
+}
+
+static unsigned load(const struct machine *m, enum side s, enum var v)
+{
+	for (unsigned i = m->buffer[s].n; i-- > 0;)
+		if (m->buffer[s].store[i] >> 1 == v)
+			return m->buffer[s].store[i] & 1;
+	return m->memory[v];
+}
+
+/* The oldest store of @s reaches memory. */
+static bool drain(struct machine *m, enum side s)
+{
+	if (m->buffer[s].n == 0)
+		return false;
+	m->memory[m->buffer[s].store[0] >> 1] = m->buffer[s].store[0] & 1;
+	m->buffer[s].n--;
+	memmove(m->buffer[s].store, m->buffer[s].store + 1, m->buffer[s].n);
+	m->buffer[s].store[m->buffer[s].n] = 0; /* equal states shall look equal */
+	return true;
+}
+
+/* ---- the lock, and what may be left out ------------------------------------------------------ */
+
+struct variant {
+	bool no_membarrier;   /* the helper only looks */
+	bool no_first_check;  /* the owner does not look whether the helper wants */
+	bool no_second_check; /* … not again, after it has waited */
+	bool helper_stays;   /* the helper does not take back its wish when it finds the owner in */
+	bool ignores_broken; /* the owner waits for a helper that is dead */
+	bool may_die;        /* the helper can be killed at any step; then the lock is broken */
+	bool may_be_cut; /* the lock is declared broken at any time, of a helper that lives on */
+	unsigned owner_turns, helper_turns;
+};
+
+/* Where each side is. The owner's side of hk_biased_enter(), hk_biased_leave() with one re-entry. */
+enum owner_pc {
+	O_OUT,
+	O_ENTER,       /* owner_in = 1 */
+	O_CHECK,       /* helper_wants? */
+	O_BACK,        /* owner_in = 0 */
+	O_SAY_WAITS,   /* owner_waits = 1 */
+	O_WAIT,        /* helper_wants && !broken? */
+	O_WAIT_BROKEN, /* … */
+	O_WAITED,      /* owner_waits = 0 */
+	O_AGAIN,       /* owner_in = 1 */
+	O_LOOK_BROKEN, /* broken? then in, else O_CHECK */
+	O_IN,
+	O_IN_AGAIN, /* inside a handler that sends: depth 2 */
+	O_LEAVE,
+	O_END,
+};
+
+enum helper_pc {
+	H_OUT,
+	H_BARRIER, /* membarrier() */
+	H_LOOK,    /* owner_in? */
+	H_BACK,    /* helper_wants = 0 */
+	H_IN,
+	H_LEAVE,
+	H_DEAD,
+	H_END,
+};
+
+static bool owner_inside(const struct machine *m)
+{
+	return m->pc[OWNER] == O_IN || m->pc[OWNER] == O_IN_AGAIN || m->pc[OWNER] == O_LEAVE;
+}
+
+static bool helper_inside(const struct machine *m)
+{
+	return m->pc[HELPER] == H_IN || m->pc[HELPER] == H_LEAVE;
+}
+
+/* One step; false if it cannot be done now. */
+static bool owner_step(struct machine *m, const struct variant *v)
+{
+	uint8_t *pc = &m->pc[OWNER];
+
+	switch ((enum owner_pc) * pc) {
+	case O_OUT:
+		*pc = m->turns[OWNER] ? O_ENTER : O_END;
+		return true;
+	case O_ENTER:
+		if (!store(m, OWNER, OWNER_IN, 1))
+			return false;
+		m->depth++;
+		*pc = v->no_first_check ? O_IN : O_CHECK;
+		return true;
+	case O_CHECK:
+		*pc = load(m, OWNER, HELPER_WANTS) ? O_BACK : O_IN;
+		return true;
+	case O_BACK:
+		if (!store(m, OWNER, OWNER_IN, 0))
+			return false;
+		*pc = O_SAY_WAITS;
+		return true;
+	case O_SAY_WAITS:
+		if (!store(m, OWNER, OWNER_WAITS, 1))
+			return false;
+		*pc = O_WAIT;
+		return true;
+	case O_WAIT:
+		*pc = load(m, OWNER, HELPER_WANTS) ? O_WAIT_BROKEN : O_WAITED;
+		return true;
+	case O_WAIT_BROKEN:
+		*pc = !v->ignores_broken && load(m, OWNER, BROKEN) ? O_WAITED : O_WAIT;
+		return true;
+	case O_WAITED:
+		if (!store(m, OWNER, OWNER_WAITS, 0))
+			return false;
+		*pc = O_AGAIN;
+		return true;
+	case O_AGAIN:
+		if (!store(m, OWNER, OWNER_IN, 1))
+			return false;
+		*pc = O_LOOK_BROKEN;
+		return true;
+	case O_LOOK_BROKEN:
+		m->knows = (uint8_t)load(m, OWNER, BROKEN);
+		*pc = m->knows || v->no_second_check ? O_IN : O_CHECK;
+		return true;
+	case O_IN:
+		m->depth++;
+		*pc = O_IN_AGAIN;
+		return true;
+	case O_IN_AGAIN:
+		m->depth--;
+		*pc = O_LEAVE;
+		return true;
+	case O_LEAVE:
+		if (!store(m, OWNER, OWNER_IN, 0))
+			return false;
+		m->depth--;
+		m->knows = 0;
+		m->turns[OWNER]--;
+		*pc = O_OUT;
+		return true;
+	case O_END:
+		return false;
+	}
+	return false;
+}
+
+static bool helper_step(struct machine *m, const struct variant *v)
+{
+	uint8_t *pc = &m->pc[HELPER];
+
+	switch ((enum helper_pc) * pc) {
+	case H_OUT:
+		if (!m->turns[HELPER]) {
+			*pc = H_END;
+			return true;
+		}
+		if (!store(m, HELPER, HELPER_WANTS, 1))
+			return false;
+		*pc = v->no_membarrier ? H_LOOK : H_BARRIER;
+		return true;
+	case H_BARRIER:
+		if (m->buffer[OWNER].n || m->buffer[HELPER].n)
+			return false;
+		*pc = H_LOOK;
+		return true;
+	case H_LOOK:
+		*pc = load(m, HELPER, OWNER_IN) ? H_BACK : H_IN;
+		return true;
+	case H_BACK:
+		if (!v->helper_stays && !store(m, HELPER, HELPER_WANTS, 0))
+			return false;
+		/* an attempt in vain counts: else it could try for ever */
+		m->turns[HELPER]--;
+		*pc = H_OUT;
+		return true;
+	case H_IN:
+		*pc = H_LEAVE;
+		return true;
+	case H_LEAVE:
+		if (!store(m, HELPER, HELPER_WANTS, 0))
+			return false;
+		m->turns[HELPER]--;
+		*pc = H_OUT;
+		return true;
+	case H_DEAD:
+	case H_END:
+		return false;
+	}
+	return false;
+}
+
+/* The helper is killed, wherever it is; what it has stored reaches memory. */
+static bool helper_dies(struct machine *m, const struct variant *v)
+{
+	if (!v->may_die || m->dead || m->pc[HELPER] == H_END)
+		return false;
+	m->dead = 1;
+	m->pc[HELPER] = H_DEAD;
+	return true;
+}
+
+/* Whoever noticed declares the lock broken: in memory at once, since it is another thread. */
+static bool declared_broken(struct machine *m, const struct variant *v)
+{
+	if (!(m->dead || v->may_be_cut) || m->memory[BROKEN])
+		return false;
+	m->memory[BROKEN] = 1;
+	return true;
+}
+
+/* ---- all states ------------------------------------------------------------------------------ */
+
+enum move { MOVE_OWNER, MOVE_HELPER, DRAIN_OWNER, DRAIN_HELPER, DIE, DECLARE, MOVES };
+
+static bool move(struct machine *m, const struct variant *v, enum move how)
+{
+	switch (how) {
+	case MOVE_OWNER:
+		return owner_step(m, v);
+	case MOVE_HELPER:
+		return helper_step(m, v);
+	case DRAIN_OWNER:
+		return drain(m, OWNER);
+	case DRAIN_HELPER:
+		return drain(m, HELPER);
+	case DIE:
+		return helper_dies(m, v);
+	case DECLARE:
+		return declared_broken(m, v);
+	default:
+		return false;
+	}
+}
+
+#define TABLE (1u << 21)
+
+struct node {
+	struct machine m;
+	uint32_t next[MOVES]; /* states, plus one; 0: cannot be done */
+	bool ends;            /* the end can be reached from here */
+};
+
+static struct node *nodes;
+static uint32_t *table, count;
+
+static uint32_t hash(const struct machine *m)
+{
+	const uint8_t *p = (const uint8_t *)m;
+	uint64_t h = UINT64_C(0xcbf29ce484222325);
+
+	for (size_t i = 0; i < sizeof(*m); i++)
+		h = (h ^ p[i]) * UINT64_C(0x100000001b3);
+	return (uint32_t)(h ^ h >> 32) % TABLE;
+}
+
+/* The number of @m among the states, a new one if it was not seen before. */
+static uint32_t state_of(const struct machine *m)
+{
+	uint32_t at = hash(m);
+
+	for (; table[at]; at = (at + 1) % TABLE)
+		if (memcmp(&nodes[table[at] - 1].m, m, sizeof(*m)) == 0)
+			return table[at] - 1;
+	CHECK(count < TABLE / 2);
+	nodes[count] = (struct node){.m = *m};
+	table[at] = ++count;
+	return count - 1;
+}
+
+static bool at_end(const struct machine *m)
+{
+	return m->pc[OWNER] == O_END && (m->pc[HELPER] == H_END || m->pc[HELPER] == H_DEAD);
+}
+
+struct result {
+	uint32_t states, both_inside, stuck;
+	uint32_t owner_in, helper_in,
+		waited; /* states in which each was inside; in which one waited */
+};
+
+/* Marks every state from which the end can be reached. Rounds until nothing changes. */
+static void find_ends(void)
+{
+	for (bool changed = true; changed;) {
+		changed = false;
+		for (uint32_t i = count; i-- > 0;) {
+			if (nodes[i].ends)
+				continue;
+			bool ends = at_end(&nodes[i].m);
+
+			for (int k = 0; k < MOVES && !ends; k++)
+				ends = nodes[i].next[k] && nodes[nodes[i].next[k] - 1].ends;
+			nodes[i].ends = ends;
+			changed |= ends;
+		}
+	}
+}
+
+static struct result explore(const struct variant *v)
+{
+	struct result r = {0};
+	struct machine start = {.turns = {(uint8_t)v->owner_turns, (uint8_t)v->helper_turns}};
+
+	nodes = malloc(TABLE / 2 * sizeof(*nodes));
+	table = calloc(TABLE, sizeof(*table));
+	CHECK(nodes && table);
+	count = 0;
+	state_of(&start);
+	for (uint32_t i = 0; i < count; i++) {
+		for (int k = 0; k < MOVES; k++) {
+			struct machine m = nodes[i].m;
+
+			if (move(&m, v, (enum move)k))
+				nodes[i].next[k] = state_of(&m) + 1;
+		}
+		const struct machine *m = &nodes[i].m;
+
+		r.owner_in += owner_inside(m);
+		r.helper_in += helper_inside(m);
+		r.waited += m->pc[OWNER] == O_WAIT;
+		r.both_inside += owner_inside(m) && !m->knows && helper_inside(m);
+		CHECK(m->depth <= 2 && (m->pc[OWNER] != O_END || m->depth == 0));
+	}
+	find_ends();
+	for (uint32_t i = 0; i < count; i++)
+		r.stuck += !nodes[i].ends;
+	r.states = count;
+	free(nodes);
+	free(table);
+	return r;
+}
+
+/* ---- the properties -------------------------------------------------------------------------- */
+
+static void holds(const struct variant *v)
+{
+	struct result r = explore(v);
+
+	CHECK_CMP(r.both_inside, ==, 0);
+	CHECK_CMP(r.stuck, ==, 0);
+	/* and it was no empty proof */
+	CHECK_CMP(r.owner_in, >, 0);
+	CHECK_CMP(r.helper_in, >, 0);
+	CHECK_CMP(r.waited, >, 0);
+	CHECK_CMP(r.states, >, 100);
+}
+
+static void never_both_and_nobody_stuck(void)
+{
+	for (unsigned o = 1; o <= 3; o++)
+		for (unsigned h = 1; h <= 3; h++)
+			holds(&(struct variant){.owner_turns = o, .helper_turns = h});
+}
+
+static void holds_though_the_helper_may_die_at_any_step(void)
+{
+	for (unsigned turns = 1; turns <= 2; turns++)
+		holds(&(struct variant){.owner_turns = 2, .helper_turns = turns, .may_die = true});
+}
+
+/* A rank that is cut off must not wait for a poller that may be busy with it for ever. */
+static void holds_though_the_owner_is_cut_off_at_any_step(void)
+{
+	for (unsigned turns = 1; turns <= 2; turns++)
+		holds(&(struct variant){
+			.owner_turns = 2, .helper_turns = turns, .may_be_cut = true});
+}
+
+/* ---- can the model fail? --------------------------------------------------------------------- */
+
+static void without_membarrier_both_get_in(void)
+{
+	struct result r = explore(
+		&(struct variant){.no_membarrier = true, .owner_turns = 1, .helper_turns = 1});
+
+	CHECK_CMP(r.both_inside, >, 0);
+}
+
+static void without_the_owners_look_both_get_in(void)
+{
+	struct result r = explore(
+		&(struct variant){.no_first_check = true, .owner_turns = 1, .helper_turns = 1});
+
+	CHECK_CMP(r.both_inside, >, 0);
+}
+
+static void without_the_second_look_both_get_in(void)
+{
+	struct result r = explore(
+		&(struct variant){.no_second_check = true, .owner_turns = 1, .helper_turns = 2});
+
+	CHECK_CMP(r.both_inside, >, 0);
+}
+
+static void a_helper_that_keeps_its_wish_leaves_the_owner_stuck(void)
+{
+	struct result r = explore(
+		&(struct variant){.helper_stays = true, .owner_turns = 2, .helper_turns = 1});
+
+	CHECK_CMP(r.stuck, >, 0);
+}
+
+static void an_owner_that_ignores_broken_is_stuck_behind_a_dead_helper(void)
+{
+	struct result r = explore(&(struct variant){
+		.ignores_broken = true, .may_die = true, .owner_turns = 1, .helper_turns = 1});
+
+	CHECK_CMP(r.stuck, >, 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"never_both_and_nobody_stuck", never_both_and_nobody_stuck},
+		{"holds_though_the_helper_may_die_at_any_step",
+		 holds_though_the_helper_may_die_at_any_step},
+		{"holds_though_the_owner_is_cut_off_at_any_step",
+		 holds_though_the_owner_is_cut_off_at_any_step},
+		{"without_membarrier_both_get_in", without_membarrier_both_get_in},
+		{"without_the_owners_look_both_get_in", without_the_owners_look_both_get_in},
+		{"without_the_second_look_both_get_in", without_the_second_look_both_get_in},
+		{"a_helper_that_keeps_its_wish_leaves_the_owner_stuck",
+		 a_helper_that_keeps_its_wish_leaves_the_owner_stuck},
+		{"an_owner_that_ignores_broken_is_stuck_behind_a_dead_helper",
+		 an_owner_that_ignores_broken_is_stuck_behind_a_dead_helper},
+	};
+
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
