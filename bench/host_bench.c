@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/host_bench.c: what becomes of messages for a rank that is busy elsewhere, in plain MPI.
+ *
+ * `hikyaku bench host` runs one scene at a time, in each host mode. Rank 0 prints one JSON object a
+ * line, as mpi_bench does:
+ *
+ *     {"metric":"busy_done_ms","size":256,"value":14.2}
+ *
+ * Scenes:
+ *     busy    (2 ranks) rank 1 says "go" and computes; rank 0 sends it --messages meanwhile.
+ *               busy_sent_ms   when the last MPI_Send returned, from the start of the computation
+ *               busy_done_ms   when the last message left for the first time, so that all but one
+ *                              window are acknowledged
+ *               busy_early_ms  how long before the end of the computation that was; negative: after
+ *               busy_resends   packets that the sender sent again
+ *     pickup  (2 ranks) rank 1 says "I leave" and computes. Rank 0 fills the window at once and
+ *             posts one message more.
+ *               pickup_us      until somebody has taken a frame in for rank 1: rank 1 watches the
+ *                              counter async_kept, and never enters MPI
+ *               ack_us         until the message more leaves rank 0: then a frame is acknowledged
+ *             Each with its 99th percentile (…_p99_us). Rank 0 has
+ *             a window of 8 packets and rank 1 the usual one: else credit would be what stops it.
+ *               pickup_missed  rounds in which nobody came within 100 ms
+ *     flood   (4 ranks, the odd ones on the other node) 0 and 1 play ping-pong, first alone, then
+ *             while 2 floods 3, which sleeps a millisecond between every 64 messages that it takes.
+ *               flood_quiet_us, flood_us   median of half a round trip, each round trip timed
+ *               flood_ratio                of the two
+ *               flood_messages, flood_lost the flood's messages, and how many of them did not come
+ *               flood_waits    sends that waited for credit: without, it was no flood
+ *               flood_resends  packets sent again, of flood and ping-pong
+ *     idle    (any) all ranks poll MPI, or sleep, for --seconds; somebody else looks at the CPU
+ *             meanwhile. FLAG.RANK is there exactly as long.
+ *
+ * Ranks compare clocks (CLOCK_MONOTONIC), so that all must run on one machine. Counters are the
+ * BTL's performance variables.
+ */
+#include "host_bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+int rank, ranks;
+static MPI_T_pvar_session session; /* NULL: MPI has not started */
+char buf[MAX_SIZE];
+
+struct options opt = {
+	.messages = 20000,
+	.size = 256,
+	.compute_ms = 200,
+	.rounds = 200,
+	.sample_ms = 500,
+	.seconds = 10,
+};
+
+void fail(const char *what, const char *detail)
+{
+	fprintf(stderr, "host_bench: rank %d: %s%s\n", rank, what, detail);
+	if (session)
+		MPI_Abort(MPI_COMM_WORLD, 2);
+	exit(2);
+}
+
+double now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* One write a line: mpirun mixes what it is given in pieces. */
+void result(const char *metric, long size, double value)
+{
+	char line[160];
+	int n = snprintf(line, sizeof(line), "{\"metric\":\"%s\",\"size\":%ld,\"value\":%.6g}\n",
+			 metric, size, value);
+
+	if (write(STDOUT_FILENO, line, (size_t)n) != n)
+		fail("cannot write a result: ", strerror(errno));
+}
+
+/* ---- counters of the BTL ---------------------------------------------------------------------- */
+
+MPI_T_pvar_handle counter(const char *name)
+{
+	MPI_T_pvar_handle handle;
+	int index, count;
+
+	if (MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index) != MPI_SUCCESS ||
+	    MPI_T_pvar_handle_alloc(session, index, NULL, &handle, &count) != MPI_SUCCESS ||
+	    count != 1)
+		fail("this MPI has no performance variable ", name);
+	return handle;
+}
+
+uint64_t count_of(MPI_T_pvar_handle handle)
+{
+	unsigned long long value;
+
+	if (MPI_T_pvar_read(session, handle, &value) != MPI_SUCCESS)
+		fail("cannot read a performance variable", "");
+	return value;
+}
+
+/* ---- messages --------------------------------------------------------------------------------- */
+
+void send_number(int to, int tag, uint64_t number)
+{
+	MPI_Send(&number, 1, MPI_UINT64_T, to, tag, MPI_COMM_WORLD);
+}
+
+uint64_t receive_number(int from, int tag)
+{
+	uint64_t number;
+
+	MPI_Recv(&number, 1, MPI_UINT64_T, from, tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	return number;
+}
+
+void send_numbered(int to, uint64_t number)
+{
+	memcpy(buf, &number, sizeof(number));
+	MPI_Send(buf, (int)opt.size, MPI_BYTE, to, TAG_DATA, MPI_COMM_WORLD);
+}
+
+/* The next message of @from must carry @number, and have the length that was sent. */
+void receive_numbered(int from, uint64_t number)
+{
+	uint64_t got;
+	MPI_Status status;
+	int len;
+
+	MPI_Recv(buf, MAX_SIZE, MPI_BYTE, from, TAG_DATA, MPI_COMM_WORLD, &status);
+	MPI_Get_count(&status, MPI_BYTE, &len);
+	memcpy(&got, buf, sizeof(got));
+	if (got != number || len != opt.size)
+		fail("a message was lost, came twice or came late", "");
+}
+
+void look(void)
+{
+	int flag;
+
+	MPI_Iprobe(MPI_ANY_SOURCE, TAG_LAST, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double quantile(double *v, long n, double q)
+{
+	qsort(v, (size_t)n, sizeof(*v), by_value);
+	return v[(long)(q * (double)(n - 1) + 0.5)];
+}
+
+double *samples(void)
+{
+	double *v = calloc(MAX_ROUNDS, sizeof(*v));
+
+	if (!v)
+		fail("no memory for the samples", "");
+	return v;
+}
+
+void warm_up(int peer)
+{
+	for (uint64_t i = 0; i < 500; i++) {
+		if (rank < peer)
+			send_numbered(peer, i);
+		receive_numbered(peer, i);
+		if (rank > peer)
+			send_numbered(peer, i);
+	}
+}
+
+/* ---- idle ------------------------------------------------------------------------------------- */
+
+static void idle(void)
+{
+	struct timespec t = {.tv_sec = opt.seconds};
+	char path[4096];
+
+	if (!opt.flag)
+		fail("idle needs --flag", "");
+	snprintf(path, sizeof(path), "%s.%d", opt.flag, rank);
+	warm_up(rank ^ 1);
+	MPI_Barrier(MPI_COMM_WORLD);
+	int fd = open(path, O_CREAT | O_EXCL | O_WRONLY, 0600);
+
+	if (fd < 0)
+		fail("cannot make the flag: ", strerror(errno));
+	close(fd);
+	if (opt.asleep) {
+		while (nanosleep(&t, &t) != 0 && errno == EINTR)
+			;
+	} else {
+		for (double end = now() + (double)opt.seconds; now() < end;)
+			look();
+	}
+	unlink(path);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+/* ---- options ---------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+	int ranks; /* 0: an even number */
+} scenes[] = {{"busy", busy, 2}, {"pickup", pickup, 2}, {"flood", flood, 4}, {"idle", idle, 0}};
+
+static const char usage[] =
+	"usage: mpirun -np N host_bench --scene NAME [OPTION ...]\n"
+	"  --scene NAME     busy, pickup (2 ranks), flood (4), idle (an even number)\n"
+	"  --messages N     busy: how many [20000]\n"
+	"  --size N         bytes of a message, 8 to 4096 [256]\n"
+	"  --compute-ms N   busy: how long the receiver computes [200]\n"
+	"  --rounds N       pickup: how often [200]\n"
+	"  --sample-ms N    flood: how long each ping-pong lasts [500]\n"
+	"  --seconds N      idle: how long [10]\n"
+	"  --flag PATH      idle: PATH.RANK is there meanwhile\n"
+	"  --asleep         idle: sleep, and do not poll\n";
+
+static void parse(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		long *value, min, max;
+	} numbers[] = {
+		{"messages", &opt.messages, 1, 100000000}, {"size", &opt.size, 8, MAX_SIZE},
+		{"compute-ms", &opt.compute_ms, 0, 60000}, {"rounds", &opt.rounds, 1, MAX_ROUNDS},
+		{"sample-ms", &opt.sample_ms, 1, 60000},   {"seconds", &opt.seconds, 0, 3600},
+	};
+	struct option options[] = {
+		{"messages", required_argument, NULL, 0},   {"size", required_argument, NULL, 1},
+		{"compute-ms", required_argument, NULL, 2}, {"rounds", required_argument, NULL, 3},
+		{"sample-ms", required_argument, NULL, 4},  {"seconds", required_argument, NULL, 5},
+		{"scene", required_argument, NULL, 's'},    {"flag", required_argument, NULL, 'f'},
+		{"asleep", no_argument, NULL, 'a'},         {0},
+	};
+
+	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+		char *end;
+
+		if (c == 's') {
+			opt.scene = optarg;
+		} else if (c == 'f') {
+			opt.flag = optarg;
+		} else if (c == 'a') {
+			opt.asleep = true;
+		} else if (c == '?') {
+			fail("bad option\n", usage);
+		} else {
+			errno = 0;
+			*numbers[c].value = strtol(optarg, &end, 10);
+			if (end == optarg || *end || errno || *numbers[c].value < numbers[c].min ||
+			    *numbers[c].value > numbers[c].max)
+				fail("not a number in range: ", optarg);
+		}
+	}
+	if (optind < argc)
+		fail("unexpected argument: ", argv[optind]);
+}
+
+/* Rank 0 learns from its own window that a packet is acknowledged. */
+static void narrow_window(void)
+{
+	const char *mine = getenv("OMPI_COMM_WORLD_RANK");
+	char text[16];
+
+	snprintf(text, sizeof(text), "%d", PICKUP_WINDOW);
+	if (mine && strcmp(mine, "0") == 0)
+		setenv("OMPI_MCA_btl_hikyaku_window", text, 1);
+}
+
+int main(int argc, char **argv)
+{
+	size_t i = 0, count = sizeof(scenes) / sizeof(scenes[0]);
+	int provided;
+
+	if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+		fputs(usage, stdout);
+		return 0;
+	}
+	parse(argc, argv);
+	if (opt.scene && strcmp(opt.scene, "pickup") == 0)
+		narrow_window();
+	MPI_Init(&argc, &argv);
+	MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+	MPI_T_pvar_session_create(&session);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	while (i < count && (!opt.scene || strcmp(scenes[i].name, opt.scene) != 0))
+		i++;
+	if (i == count)
+		fail("no such scene\n", usage);
+	if (scenes[i].ranks ? ranks != scenes[i].ranks : ranks % 2)
+		fail("it takes another number of ranks\n", usage);
+	scenes[i].run();
+	MPI_T_pvar_session_free(&session);
+	MPI_T_finalize();
+	MPI_Finalize();
+	return 0;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/host_bench.h: what the scenes of host_bench share.
+ *
+ *   host_bench.c   options, messages, counters; the scene idle
+ *   host_absent.c  the scenes busy and pickup: a rank that computes
+ *   host_flood.c   the scene flood: a rank that gets more than it takes
+ */
+#ifndef HK_HOST_BENCH_H
+#define HK_HOST_BENCH_H
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MAX_SIZE   4096
+#define MAX_ROUNDS 1000000
+
+/* Rank 0's btl_hikyaku_window in the scene pickup; main() sets it. */
+#define PICKUP_WINDOW 8
+
+enum tag { TAG_DATA = 1, TAG_GO, TAG_RESULT, TAG_LAST };
+
+struct options {
+	const char *scene, *flag;
+	long messages, size, compute_ms, rounds, sample_ms, seconds;
+	bool asleep;
+};
+
+extern struct options opt;
+extern int rank, ranks;
+extern char buf[MAX_SIZE];
+
+void fail(const char *what, const char *detail) __attribute__((noreturn));
+
+/* Seconds of CLOCK_MONOTONIC. */
+double now(void);
+
+/* A line of JSON. */
+void result(const char *metric, long size, double value);
+
+/* The BTL's performance variable @name, and its growth since then. */
+MPI_T_pvar_handle counter(const char *name);
+uint64_t count_of(MPI_T_pvar_handle handle);
+
+void send_number(int to, int tag, uint64_t number);
+uint64_t receive_number(int from, int tag);
+
+/* Messages of --size bytes that carry a number; the one that comes must be @number. */
+void send_numbered(int to, uint64_t number);
+void receive_numbered(int from, uint64_t number);
+
+/* Connections, credits and round-trip times have settled. */
+void warm_up(int peer);
+
+/* Enters MPI and lets it make progress. */
+void look(void);
+
+/* Room for MAX_ROUNDS; for free(). */
+double *samples(void);
+
+/* Sorts. */
+double quantile(double *v, long n, double q);
+
+void busy(void);
+void pickup(void);
+void flood(void);
+
+#endif

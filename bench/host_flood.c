@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/host_flood.c: the scene flood of host_bench: 0 and 1 play ping-pong, 2 floods 3.
+ */
+#include "host_bench.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define BATCH 64 /* messages that the flooded rank takes between two naps */
+#define END   UINT64_MAX
+
+/* Median of half a round trip, in seconds. */
+static double ping(double *v)
+{
+	double start = now(), before = start, after = start;
+	long n = 0;
+
+	while (n < MAX_ROUNDS && (after - start < (double)opt.sample_ms / 1e3 || n < 10)) {
+		before = now();
+		send_number(1, TAG_DATA, (uint64_t)n);
+		if (receive_number(1, TAG_DATA) != (uint64_t)n)
+			fail("ping-pong was answered by another number", "");
+		after = now();
+		v[n++] = (after - before) / 2;
+	}
+	return quantile(v, n, 0.5);
+}
+
+static void ping_side(MPI_T_pvar_handle resends)
+{
+	double *v = samples(), quiet, flooded;
+	uint64_t before = count_of(resends), sent, waits, resent, came;
+
+	ping(v); /* warm */
+	quiet = ping(v);
+	send_number(2, TAG_GO, 0);
+	receive_number(2, TAG_GO); /* it is under way */
+	flooded = ping(v);
+	send_number(2, TAG_LAST, 0);
+	send_number(1, TAG_DATA, END);
+	sent = receive_number(2, TAG_RESULT);
+	waits = receive_number(2, TAG_RESULT);
+	resent = receive_number(2, TAG_RESULT) + count_of(resends) - before;
+	resent += receive_number(1, TAG_RESULT);
+	came = receive_number(3, TAG_RESULT);
+	result("flood_quiet_us", 8, quiet * 1e6);
+	result("flood_us", 8, flooded * 1e6);
+	result("flood_ratio", 8, flooded / quiet);
+	result("flood_messages", opt.size, (double)sent);
+	result("flood_lost", opt.size, (double)sent - (double)came);
+	result("flood_waits", opt.size, (double)waits);
+	result("flood_resends", opt.size, (double)resent);
+	free(v);
+}
+
+static void pong_side(MPI_T_pvar_handle resends)
+{
+	uint64_t before = count_of(resends), number;
+
+	while ((number = receive_number(0, TAG_DATA)) != END)
+		send_number(0, TAG_DATA, number);
+	send_number(0, TAG_RESULT, count_of(resends) - before);
+}
+
+static void flooder(MPI_T_pvar_handle resends)
+{
+	MPI_T_pvar_handle waits = counter("btl_hikyaku_no_credit");
+	uint64_t resent_before = count_of(resends), waits_before, n = 0;
+	double start;
+	int stop = 0;
+
+	receive_number(0, TAG_GO);
+	waits_before = count_of(waits);
+	start = now();
+	do {
+		send_numbered(3, n++);
+		/* the neighbour starts when the flood has met its bound */
+		if (start > 0 && (count_of(waits) != waits_before || now() > start + 1)) {
+			send_number(0, TAG_GO, 0);
+			start = 0;
+		}
+		MPI_Iprobe(0, TAG_LAST, MPI_COMM_WORLD, &stop, MPI_STATUS_IGNORE);
+	} while (!stop);
+	receive_number(0, TAG_LAST);
+	send_number(3, TAG_LAST, n);
+	send_number(0, TAG_RESULT, n);
+	send_number(0, TAG_RESULT, count_of(waits) - waits_before);
+	send_number(0, TAG_RESULT, count_of(resends) - resent_before);
+}
+
+static void flooded_rank(void)
+{
+	const struct timespec nap = {.tv_nsec = 1000000};
+	uint64_t n = 0, of = END;
+
+	/* waits without a nap until the flood begins, as it will once it is over */
+	MPI_Probe(2, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	while (n < of) {
+		int more = 1, last = 0;
+
+		for (int i = 0; i < BATCH && more && n < of; i++) {
+			MPI_Iprobe(2, TAG_DATA, MPI_COMM_WORLD, &more, MPI_STATUS_IGNORE);
+			if (more)
+				receive_numbered(2, n++);
+		}
+		/* a sender's messages do not overtake each other: all came before the last */
+		if (of != END && !more)
+			break;
+		if (of != END)
+			continue;
+		MPI_Iprobe(2, TAG_LAST, MPI_COMM_WORLD, &last, MPI_STATUS_IGNORE);
+		if (last)
+			of = receive_number(2, TAG_LAST);
+		else
+			nanosleep(&nap, NULL);
+	}
+	send_number(0, TAG_RESULT, n);
+}
+
+/* Ranks 0 and 2 on one node, 1 and 3 on another. */
+static void check_places(void)
+{
+	char mine[MPI_MAX_PROCESSOR_NAME] = "", all[4][MPI_MAX_PROCESSOR_NAME];
+	int len;
+
+	MPI_Get_processor_name(mine, &len);
+	MPI_Allgather(mine, sizeof(mine), MPI_BYTE, all, sizeof(mine), MPI_BYTE, MPI_COMM_WORLD);
+	for (int i = 0; i < 4; i++)
+		if ((strcmp(all[i], all[0]) == 0) != (i % 2 == 0) ||
+		    strcmp(all[i], all[i % 2]) != 0)
+			fail("the even ranks must be on one node and the odd ones on another", "");
+}
+
+void flood(void)
+{
+	MPI_T_pvar_handle resends = counter("btl_hikyaku_tx_resends");
+
+	check_places();
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == 0)
+		ping_side(resends);
+	else if (rank == 1)
+		pong_side(resends);
+	else if (rank == 2)
+		flooder(resends);
+	else
+		flooded_rank();
+}
