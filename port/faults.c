@@ -328,6 +328,7 @@ int hk_faults_attach(struct hk_port *port, const struct hk_faults_config *cfg, s
 	f->delay = threshold(cfg->delay);
 	hk_faults_detach(port);
 	port->faults = f;
+	port->detour = true;
 	return 0;
 }
 
@@ -351,5 +352,6 @@ void hk_faults_detach(struct hk_port *port)
 		rte_pktmbuf_free(l->swap);
 	}
 	port->faults = NULL;
+	port->detour = false;
 	free(f);
 }

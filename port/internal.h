@@ -112,6 +112,24 @@ void hk_memif_shared_unmap(const struct hk_memif_memory *mem);
 /* Ends the listening socket of the server at @path, which the driver leaves open at close. */
 void hk_memif_unlisten(const char *path);
 
+/* The buffers of a pool that this process made, by their numbers: @room bytes at @room_at of each. */
+struct hk_pool_table {
+	void *const *buffer;
+	unsigned count, room_at, room;
+};
+bool hk_pool_table(const struct rte_mempool *pool, struct hk_pool_table *table);
+
+/* Where a buffer of such a pool has its number: behind the private bytes. */
+#define HK_POOL_NUMBER 8u
+static inline uint32_t *hk_pool_number(struct rte_mbuf *m)
+{
+	return (uint32_t *)((char *)(m + 1) + m->priv_size - HK_POOL_NUMBER);
+}
+
+/* The faulty halves of rx and tx (port/faults.c). */
+uint16_t hk_faults_rx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
+uint16_t hk_faults_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
+
 /* Of the largest power of two not above @n. */
 static inline unsigned hk_log2(unsigned n)
 {

@@ -53,6 +53,7 @@ static void note_buffer(struct rte_mempool *mp, void *arg, void *buffer, unsigne
 	struct own_pool *own = arg;
 	(void)mp;
 	own->buffer[i] = buffer;
+	*hk_pool_number(buffer) = i;
 }
 
 int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct rte_mempool **pool,
@@ -80,8 +81,9 @@ int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsi
 	own = posix_memalign(&at, RTE_CACHE_LINE_SIZE, bytes) ? NULL : at;
 	struct rte_mempool *mp = own ? rte_pktmbuf_pool_create_by_ops(
 					       name, count, HK_MIN((unsigned)POOL_CACHE, count / 2),
-					       (uint16_t) private, (uint16_t)room, SOCKET_ID_ANY,
-					       POOL_OPS)
+					       (uint16_t)RTE_ALIGN(private + HK_POOL_NUMBER,
+								   RTE_MBUF_PRIV_ALIGN),
+					       (uint16_t)room, SOCKET_ID_ANY, POOL_OPS)
 				     : NULL;
 	if (!mp) {
 		rc = own && rte_errno == EEXIST ? -EEXIST : -ENOMEM;
@@ -170,6 +172,7 @@ int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err)
 								sizeof(*hdr))
 				: NULL;
 		rte_pktmbuf_init(mp, NULL, own->buffer[i], i);
+		*hk_pool_number(own->buffer[i]) = i;
 	}
 	for (unsigned i = 0; i < own->count; i += PUT_BURST) {
 		unsigned n = HK_MIN(PUT_BURST, own->count - i);
@@ -180,6 +183,21 @@ int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err)
 					    mp->name, i, own->count);
 	}
 	return 0;
+}
+
+bool hk_pool_table(const struct rte_mempool *pool, struct hk_pool_table *table)
+{
+	const struct own_pool *own = *find_own(pool);
+
+	if (!own)
+		return false;
+	*table = (struct hk_pool_table){
+		.buffer = own->buffer,
+		.count = own->count,
+		.room_at = (unsigned)sizeof(struct rte_mbuf) + own->private.mbuf_priv_size,
+		.room = own->private.mbuf_data_room_size,
+	};
+	return true;
 }
 
 void hk_pool_free(struct rte_mempool *pool)

@@ -12,6 +12,7 @@
  * RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE is never asked for: callers keep references to what they sent.
  */
 #include "port/internal.h"
+#include "port/pipe.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -506,4 +507,16 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
 	if (rc == 0)
 		hk_share_state(p, HK_SHARE_UP);
 	return rc;
+}
+
+/* ---- detours --------------------------------------------------------------------------------- */
+
+uint16_t hk_port_rx_detour(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
+{
+	return port->pipe ? hk_pipe_rx(port, m, n) : hk_faults_rx(port, queue, m, n);
+}
+
+uint16_t hk_port_tx_detour(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
+{
+	return port->pipe ? hk_pipe_tx(port, m, n) : hk_faults_tx(port, queue, m, n);
 }

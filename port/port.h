@@ -118,6 +118,8 @@ struct hk_port {
 	uint16_t id;              /* DPDK's */
 	struct rte_mempool *pool; /* NULL where each queue has its own */
 	struct hk_faults *faults; /* NULL on a healthy port */
+	struct hk_pipe *pipe;     /* NULL but where another process polls the port: port/pipe.h */
+	bool detour;              /* one of the two is there */
 	struct hk_port_info info;
 	/* counted here, since not every driver counts; tx_full: frames refused for want of room */
 	uint64_t rx_frames, tx_frames, tx_full;
@@ -201,7 +203,8 @@ void hk_port_detach(struct hk_port *port);
 int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct rte_mempool **pool,
 		   struct hk_error *err);
 
-/* The same with the buffers' own room given, headroom included, and @private bytes beside each. */
+/* The same with the buffers' own room given, headroom included, and @private bytes beside each, after which
+ * each has its number in the pool. */
 int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsigned room,
 			struct rte_mempool **pool, struct hk_error *err);
 
@@ -216,16 +219,16 @@ int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err);
 
 void hk_pool_free(struct rte_mempool *pool); /* NULL is allowed */
 
-/* The faulty halves of rx and tx, out of line (port/faults.c). */
-uint16_t hk_faults_rx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
-uint16_t hk_faults_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
+/* What rx and tx do on ports that are not plain, out of line. */
+uint16_t hk_port_rx_detour(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
+uint16_t hk_port_tx_detour(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 
 /* Receives at most @n frames; they are single-segment mbufs. */
 static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 				  uint16_t n)
 {
-	uint16_t got = HK_UNLIKELY(port->faults != NULL) ? hk_faults_rx(port, queue, m, n)
-							 : rte_eth_rx_burst(port->id, queue, m, n);
+	uint16_t got = HK_UNLIKELY(port->detour) ? hk_port_rx_detour(port, queue, m, n)
+						 : rte_eth_rx_burst(port->id, queue, m, n);
 	port->rx_frames += got;
 	return got;
 }
@@ -234,8 +237,8 @@ static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct r
 static inline uint16_t hk_port_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 				  uint16_t n)
 {
-	uint16_t sent = HK_UNLIKELY(port->faults != NULL) ? hk_faults_tx(port, queue, m, n)
-							  : rte_eth_tx_burst(port->id, queue, m, n);
+	uint16_t sent = HK_UNLIKELY(port->detour) ? hk_port_tx_detour(port, queue, m, n)
+						  : rte_eth_tx_burst(port->id, queue, m, n);
 	port->tx_frames += sent;
 	port->tx_full += (uint64_t)n - sent;
 	return sent;

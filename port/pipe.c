@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/pipe.c: queue pairs in software; the contract and what is trusted stand in pipe.h.
+ */
+#include "port/pipe.h"
+#include "port/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MASK (HK_PIPE_RING - 1u)
+_Static_assert((HK_PIPE_RING & MASK) == 0, "indices are masked");
+
+/* ---- user's side --------------------------------------------------------------------------- */
+
+void hk_pipe_port(struct hk_pipe *pipe, const struct hk_port_info *info, struct hk_port *port)
+{
+	*port = (struct hk_port){.id = UINT16_MAX, .pipe = pipe, .detour = true, .info = *info};
+	port->info.queues = 1;
+	port->info.rx_ring = HK_PIPE_RING;
+	port->info.tx_multi_seg = false; /* what is sent must lie in the pool */
+}
+
+/* Frees what is sent; returns up to where that is. */
+static uint32_t free_sent(struct hk_pipe *p)
+{
+	uint32_t tail = atomic_load_explicit(&p->tx_tail, memory_order_acquire);
+
+	for (; p->tx_freed != tail; p->tx_freed++)
+		rte_pktmbuf_free_seg(p->sending[p->tx_freed & MASK]);
+	return tail;
+}
+
+uint16_t hk_pipe_rx(struct hk_port *port, struct rte_mbuf **m, uint16_t n)
+{
+	struct hk_pipe *p = port->pipe;
+	uint32_t tail = atomic_load_explicit(&p->rx_tail, memory_order_relaxed);
+	uint32_t there = atomic_load_explicit(&p->rx_head, memory_order_acquire) - tail;
+
+	n = (uint16_t)HK_MIN(there, n);
+	if (n == 0)
+		(void)free_sent(p); /* who sends no more shall have its buffers all the same */
+	for (uint16_t i = 0; i < n; i++)
+		m[i] = p->rx[(tail + i) & MASK];
+	atomic_store_explicit(&p->rx_tail, tail + n, memory_order_release);
+	return n;
+}
+
+uint16_t hk_pipe_tx(struct hk_port *port, struct rte_mbuf **m, uint16_t n)
+{
+	struct hk_pipe *p = port->pipe;
+	uint32_t head = atomic_load_explicit(&p->tx_head, memory_order_relaxed);
+	uint32_t tail = free_sent(p);
+
+	n = (uint16_t)HK_MIN(HK_PIPE_RING - (head - tail), n);
+	for (uint16_t i = 0; i < n; i++) {
+		p->sending[(head + i) & MASK] = m[i];
+		p->tx[(head + i) & MASK] = *hk_pool_number(m[i]);
+	}
+	atomic_store_explicit(&p->tx_head, head + n, memory_order_release);
+	return n;
+}
+
+/* ---- switch's side -------------------------------------------------------------------------- */
+
+struct hk_pipe_end {
+	struct hk_pipe *pipe;
+	struct hk_pool_table pool; /* of the user's transmit pool */
+	uint32_t rx_head, tx_tail; /* ours, as we know them */
+	struct hk_pipe_counters n;
+	/* received buffers that the user has: a ring of its share */
+	unsigned share, first;
+	struct rte_mbuf *had[];
+};
+
+int hk_pipe_open(struct hk_pipe *pipe, struct rte_mempool *tx_pool, unsigned share,
+		 struct hk_pipe_end **end, struct hk_error *err)
+{
+	struct hk_pool_table pool;
+	struct hk_pipe_end *e = calloc(1, sizeof(*e) + share * sizeof(e->had[0]));
+
+	*end = NULL;
+	if (!hk_pool_table(tx_pool, &pool) || !e || share == 0) {
+		free(e);
+		return hk_error_set(err, -EINVAL,
+				    "a pipe needs a transmit pool of this process and a share of "
+				    "receive buffers\nfix: make the pool with "
+				    "hk_pool_create_room()");
+	}
+	memset(pipe, 0, sizeof(*pipe));
+	e->pipe = pipe;
+	e->pool = pool;
+	e->share = share;
+	*end = e;
+	return 0;
+}
+
+/* Ours is the last reference of the oldest one, or of one of the next few: messages that are kept must not
+ * hide those behind them for ever, so a held one goes to the end of the row. */
+void hk_pipe_settle(struct hk_pipe_end *e)
+{
+	for (unsigned left = HK_MIN(e->n.held, 64u); left > 0; left--) {
+		struct rte_mbuf *m = e->had[e->first];
+
+		e->first = e->first + 1 == e->share ? 0 : e->first + 1;
+		e->n.held--;
+		if (rte_mbuf_refcnt_read(m) <= 1) {
+			rte_mbuf_refcnt_set(m, 1);
+			rte_pktmbuf_free_seg(m);
+		} else {
+			e->had[(e->first + e->n.held++) % e->share] = m;
+		}
+	}
+}
+
+void hk_pipe_close(struct hk_pipe_end *e)
+{
+	if (!e)
+		return;
+	for (; e->n.held > 0; e->n.held--) {
+		struct rte_mbuf *m = e->had[e->first];
+
+		e->first = e->first + 1 == e->share ? 0 : e->first + 1;
+		rte_mbuf_refcnt_set(m, 1);
+		rte_pktmbuf_free_seg(m);
+	}
+	free(e);
+}
+
+static void drop(struct rte_mbuf *const *m, unsigned n, uint64_t *counter)
+{
+	for (unsigned i = 0; i < n; i++)
+		rte_pktmbuf_free_seg(m[i]);
+	*counter += n;
+}
+
+int hk_pipe_give(struct hk_pipe_end *e, struct rte_mbuf *const *m, unsigned n)
+{
+	struct hk_pipe *p = e->pipe;
+	uint32_t used = e->rx_head - atomic_load_explicit(&p->rx_tail, memory_order_acquire);
+
+	if (HK_UNLIKELY(used > HK_PIPE_RING)) {
+		drop(m, n, &e->n.rx_full);
+		return -EPROTO;
+	}
+	if (HK_UNLIKELY(e->n.held + n > e->share))
+		hk_pipe_settle(e);
+	unsigned fit = HK_MIN(n, HK_PIPE_RING - used);
+	unsigned mine = HK_MIN(fit, e->share - e->n.held);
+
+	drop(m + fit, n - fit, &e->n.rx_full);
+	drop(m + mine, fit - mine, &e->n.rx_share);
+	for (unsigned i = 0; i < mine; i++) {
+		rte_mbuf_refcnt_set(m[i], 2); /* the user's and ours */
+		p->rx[(e->rx_head + i) & MASK] = m[i];
+		e->had[(e->first + e->n.held++) % e->share] = m[i];
+	}
+	e->rx_head += mine;
+	atomic_store_explicit(&p->rx_head, e->rx_head, memory_order_release);
+	e->n.given += mine;
+	return 0;
+}
+
+int hk_pipe_take(struct hk_pipe_end *e, struct hk_pipe_frame *frames, unsigned n)
+{
+	struct hk_pipe *p = e->pipe;
+	uint32_t there = atomic_load_explicit(&p->tx_head, memory_order_acquire) - e->tx_tail;
+
+	if (HK_UNLIKELY(there > HK_PIPE_RING))
+		return -EPROTO;
+	n = HK_MIN(n, there);
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t number = *(volatile uint32_t *)&p->tx[(e->tx_tail + i) & MASK];
+
+		if (HK_UNLIKELY(number >= e->pool.count))
+			return -EPROTO;
+		char *buffer = e->pool.buffer[number];
+		volatile struct rte_mbuf *m = (void *)buffer;
+		uint16_t off = m->data_off, len = m->data_len;
+
+		if (HK_UNLIKELY(off > e->pool.room || len > e->pool.room - off || len == 0))
+			return -EPROTO;
+		frames[i] = (struct hk_pipe_frame){buffer + e->pool.room_at + off, len};
+	}
+	return (int)n;
+}
+
+void hk_pipe_sent(struct hk_pipe_end *e, unsigned n)
+{
+	e->tx_tail += n;
+	e->n.taken += n;
+	atomic_store_explicit(&e->pipe->tx_tail, e->tx_tail, memory_order_release);
+}
+
+const struct hk_pipe_counters *hk_pipe_counters(const struct hk_pipe_end *e)
+{
+	return &e->n;
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/port/test_pipe.c: queue pairs in software: frames both ways, buffers that come back, shares,
+ * and users that write garbage. One process plays both sides; one test has them in two threads.
+ */
+#include "port/pipe.h"
+#include "tests/unit/hk_test.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <rte_mempool.h>
+
+#define FRAMES 200000
+#define SHARE  300
+#define ROOM   1024
+
+static struct rte_mempool *rx_pool, *tx_pool;
+static struct hk_pipe *pipe_;
+static struct hk_pipe_end *end;
+static struct hk_port port;
+
+static void open_pipe(void)
+{
+	static unsigned made;
+	struct hk_eal_config eal = {.memory_mb = 64};
+	struct hk_port_info info = {.frame_max = 1000, .point_to_point = true};
+	struct hk_error err = {""};
+	char rx[20], tx[20];
+
+	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
+	snprintf(rx, sizeof(rx), "rx%u", made);
+	snprintf(tx, sizeof(tx), "tx%u", made++);
+	CHECK_MSG(hk_pool_create(rx, 1024, 1000, &rx_pool, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_pool_create_room(tx, 700, 40, ROOM, &tx_pool, &err) == 0, "%s", err.text);
+	pipe_ = aligned_alloc(64, sizeof(*pipe_));
+	CHECK(pipe_ != NULL);
+	CHECK_MSG(hk_pipe_open(pipe_, tx_pool, SHARE, &end, &err) == 0, "%s", err.text);
+	hk_pipe_port(pipe_, &info, &port);
+}
+
+/* Everything is back where it belongs. */
+static void close_pipe(void)
+{
+	hk_pipe_close(end);
+	CHECK_EQ(rte_mempool_avail_count(rx_pool), 1024);
+	hk_pool_free(rx_pool);
+	hk_pool_free(tx_pool);
+	free(pipe_);
+}
+
+static struct rte_mbuf *frame(struct rte_mempool *pool, uint32_t i)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(pool);
+
+	if (!m)
+		return NULL;
+	m->data_len = (uint16_t)(4 + i % 500);
+	m->pkt_len = m->data_len;
+	memcpy(rte_pktmbuf_mtod(m, char *), &i, 4);
+	return m;
+}
+
+static uint32_t number_in(const void *bytes, uint16_t len)
+{
+	uint32_t i;
+
+	memcpy(&i, bytes, 4);
+	CHECK_EQ(len, 4 + i % 500);
+	return i;
+}
+
+/* The user's side: receives in order, sends, frees; holds some for long, as kept messages are. */
+struct user {
+	uint32_t got, sent;
+	struct rte_mbuf *held[64], *mine[64];
+	unsigned helds, mines;
+};
+
+static void user_turn(struct user *u, uint32_t frames)
+{
+	struct rte_mbuf *m[32];
+	uint16_t n = hk_port_rx(&port, 0, m, 32);
+
+	for (uint16_t i = 0; i < n; i++) {
+		CHECK_EQ(number_in(rte_pktmbuf_mtod(m[i], void *), m[i]->data_len), u->got);
+		u->got++;
+		if (u->got % 100 == 0 && u->helds < 64)
+			u->held[u->helds++] = m[i];
+		else
+			rte_pktmbuf_free_seg(m[i]);
+	}
+	if (u->helds == 64 || n == 0)
+		while (u->helds)
+			rte_pktmbuf_free_seg(u->held[--u->helds]);
+	struct rte_mbuf *s = u->sent < frames ? frame(tx_pool, u->sent) : NULL;
+
+	if (!s)
+		return;
+	/* every other one is kept by the sender until it is acknowledged, say */
+	bool keep = u->sent % 2 && u->mines < 64;
+
+	if (keep)
+		rte_mbuf_refcnt_set(s, 2);
+	if (hk_port_tx(&port, 0, &s, 1) == 0) {
+		rte_mbuf_refcnt_set(s, 1);
+		rte_pktmbuf_free_seg(s);
+		return;
+	}
+	u->sent++;
+	if (keep)
+		u->mine[u->mines++] = s;
+	if (u->mines == 64)
+		while (u->mines)
+			rte_pktmbuf_free_seg(u->mine[--u->mines]);
+}
+
+struct other {
+	uint32_t given, taken;
+};
+
+static void switch_turn(struct other *o, uint32_t frames)
+{
+	struct hk_pipe_frame f[32];
+	struct rte_mbuf *m[8];
+	unsigned n = 0;
+
+	/* within the share and the ring, so that nothing is dropped */
+	while (n < 8 && o->given + n < frames && hk_pipe_counters(end)->held + n < SHARE &&
+	       (m[n] = frame(rx_pool, o->given + n)))
+		n++;
+	CHECK_EQ(hk_pipe_give(end, m, n), 0);
+	o->given += n;
+	hk_pipe_settle(end);
+	int k = hk_pipe_take(end, f, 32);
+
+	CHECK(k >= 0);
+	for (int i = 0; i < k; i++)
+		CHECK_EQ(number_in(f[i].bytes, f[i].len), o->taken++);
+	hk_pipe_sent(end, (unsigned)k);
+}
+
+static void user_ends(struct user *u)
+{
+	struct rte_mbuf *none[1];
+
+	while (u->mines)
+		rte_pktmbuf_free_seg(u->mine[--u->mines]);
+	CHECK_EQ(hk_port_tx(&port, 0, none, 0), 0); /* frees what was sent */
+	CHECK_EQ(rte_mempool_avail_count(tx_pool), 700);
+}
+
+static void both_ways(void)
+{
+	struct user u = {0};
+	struct other o = {0};
+
+	open_pipe();
+	while (u.got < FRAMES || o.taken < FRAMES) {
+		user_turn(&u, FRAMES);
+		switch_turn(&o, FRAMES);
+	}
+	user_ends(&u);
+	CHECK(hk_pipe_counters(end)->rx_full == 0 && hk_pipe_counters(end)->rx_share == 0);
+	close_pipe();
+}
+
+static struct other other;
+static _Atomic bool stop;
+
+static void *switch_thread(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&stop)) {
+		switch_turn(&other, FRAMES);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void in_two_threads(void)
+{
+	struct user u = {0};
+	pthread_t t;
+
+	open_pipe();
+	other = (struct other){0};
+	atomic_store(&stop, false);
+	CHECK(pthread_create(&t, NULL, switch_thread, NULL) == 0);
+	while (u.got < FRAMES || u.sent < FRAMES ||
+	       atomic_load(&pipe_->tx_tail) != (uint32_t)FRAMES) {
+		user_turn(&u, FRAMES);
+		if (u.got % 64 == 0)
+			sched_yield();
+	}
+	atomic_store(&stop, true);
+	pthread_join(t, NULL);
+	CHECK_EQ(other.taken, FRAMES);
+	user_ends(&u);
+	close_pipe();
+}
+
+/* A user that does not poll, or keeps everything, loses its own frames only. */
+static void a_share_is_not_exceeded(void)
+{
+	open_pipe();
+	for (unsigned i = 0; i < 2 * HK_PIPE_RING; i++) {
+		struct rte_mbuf *m = frame(rx_pool, i), *got[8];
+
+		CHECK(m != NULL);
+		CHECK_EQ(hk_pipe_give(end, &m, 1), 0);
+		(void)hk_port_rx(&port, 0, got, 8); /* takes, and never frees */
+		CHECK(hk_pipe_counters(end)->held <= SHARE);
+	}
+	CHECK_EQ(hk_pipe_counters(end)->rx_share, 2 * HK_PIPE_RING - SHARE);
+	CHECK_EQ(rte_mempool_avail_count(rx_pool), 1024 - SHARE);
+	close_pipe();
+}
+
+/* Whatever the user writes, the switch reads within the pool, or says that it is garbage. */
+static void garbage_is_noticed(void)
+{
+	for (unsigned round = 0; round < 2000; round++) {
+		struct hk_pipe_frame f[32];
+		struct rte_mbuf *m;
+		unsigned words = sizeof(*pipe_) / 4;
+
+		if (round % 50 == 0)
+			open_pipe();
+		for (unsigned i = 0; i < 8; i++) {
+			uint32_t v = (uint32_t)hk_rng_next(&hk_test_rng) >>
+				     hk_rng_below(&hk_test_rng, 32);
+
+			((uint32_t *)pipe_)[hk_rng_below(&hk_test_rng, i < 4 ? 80 : words)] = v;
+		}
+		m = frame(tx_pool, round);
+		if (m) {
+			m->data_off = (uint16_t)hk_rng_next(&hk_test_rng);
+			m->data_len = (uint16_t)hk_rng_next(&hk_test_rng);
+		}
+		int n = hk_pipe_take(end, f, 32);
+
+		CHECK(n == -EPROTO || (n >= 0 && n <= 32));
+		for (int i = 0; i < n; i++)
+			for (uint16_t b = 0; b < f[i].len; b++)
+				f[i].bytes[b] ^= 1; /* a fault would end the test */
+		if (n > 0)
+			hk_pipe_sent(end, (unsigned)n);
+		struct rte_mbuf *g = frame(rx_pool, round);
+		int rc = g ? hk_pipe_give(end, &g, 1) : 0;
+
+		CHECK(rc == 0 || rc == -EPROTO);
+		if (round % 50 == 49)
+			close_pipe();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"both_ways", both_ways},
+		{"in_two_threads", in_two_threads},
+		{"a_share_is_not_exceeded", a_share_is_not_exceeded},
+		{"garbage_is_noticed", garbage_is_noticed},
+	};
+
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
