@@ -52,12 +52,6 @@ def _directory(name: str) -> Path:
     return STATE_DIR / "labs" / name
 
 
-def _node_directory(netns: str) -> Path:
-    """What is a node's own: its run directory, DPDK's, its huge pages. Outside of the lab's
-    directory, since paths of sockets in it must be short."""
-    return STATE_DIR / "n" / netns.removeprefix(CHECKOUT_ID)
-
-
 def all_names() -> list[str]:
     """Labs of this checkout that have a directory, up or left over."""
     base = STATE_DIR / "labs"
@@ -182,7 +176,7 @@ class Lab:
 
     def node_directory(self, node: str) -> Path:
         """Holds `run`, `huge` (if the lab has huge pages) and DPDK's files of node @node."""
-        return _node_directory(self.node(node).netns)
+        return topology.node_directory(self.node(node).netns)
 
     def node(self, name: str) -> Node:
         node = self.topology.node(name)
@@ -266,6 +260,7 @@ class Lab:
             for path in run.stale_runs(self.directory / "runs"):
                 tag = f"{self.topology.lab_id}-{path.name}"
                 count = process.end_all(lambda tag=tag: run.run_processes(tag))
+                run.remove_wires(self.topology, path)
                 shutil.rmtree(path)
                 gone.append(f"run {path.name} and {count} processes of it")
             if self.topology.wire == "veth" and not self.running():

@@ -24,7 +24,7 @@ from .. import process
 from ..errors import HikyakuError
 from . import openmpi
 from .lock import locked_directory, try_lock
-from .topology import Topology
+from .topology import Topology, node_directory
 
 TAG = "HIKYAKU_RUN"
 
@@ -104,9 +104,20 @@ def slots_per_node(topology: Topology, ranks: int | None, tcp: bool) -> int:
     return max(wanted, topology.ranks_per_node)
 
 
+def wires(topology: Topology, run_dir: Path) -> Path:
+    """Where the run's memif sockets are. Their paths may have 107 characters, and the names of
+    those between polling processes are long, so not below the lab's name."""
+    return node_directory(topology.nodes[0].netns) / "wires" / run_dir.name
+
+
+def remove_wires(topology: Topology, run_dir: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(wires(topology, run_dir))
+
+
 def port_spec(topology: Topology, run_dir: Path) -> str:
     if topology.wire == "memif":
-        return f"memif:dir={run_dir / 'memif'}"
+        return f"memif:dir={wires(topology, run_dir)}"
     return "af_xdp:iface=hk{local_rank}"
 
 
@@ -124,7 +135,7 @@ def settings(
     hostfile = run_dir / "hostfile"
     hostfile.write_text("".join(f"{n.name} slots={slots}\n" for n in topology.nodes))
     (run_dir / "tmp").mkdir(mode=0o700)
-    (run_dir / "memif").mkdir(mode=0o700)
+    wires(topology, run_dir).mkdir(mode=0o700, parents=True)
 
     cpus = topology.cpus(one_core=one_core)
     used = [core for cores in cpus.values() for core in cores]
@@ -272,6 +283,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             finally:
                 process.end_all(lambda: run_processes(ours[TAG]))
                 mpirun.wait(timeout=10)
+                remove_wires(topology, run_dir)
             out, err = output.read()
         if late:
             raise too_late(["mpirun", *job.arguments], job.timeout, out, err)

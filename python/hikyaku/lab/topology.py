@@ -13,6 +13,9 @@ Links exist inside namespaces only, so the machine's own network never sees one.
 
 import os
 from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..checkout import CHECKOUT_ID, STATE_DIR
 
 WIRES = ("memif", "veth")
 MAX_NODES = 64
@@ -75,6 +78,12 @@ class Topology:
     def from_json(data: dict) -> "Topology":
         nodes = tuple(Node(**n) for n in data["nodes"])
         return Topology(**{**data, "nodes": nodes})
+
+
+def node_directory(netns: str) -> Path:
+    """What is a node's own: its run directory, DPDK's, its huge pages. Outside of the lab's
+    directory, since paths of sockets in it must be short."""
+    return STATE_DIR / "n" / netns.removeprefix(CHECKOUT_ID)
 
 
 # The largest MTU at which veth takes an XDP program and a frame with its headroom fits a page.
