@@ -64,14 +64,15 @@ def lab_name() -> Iterator[Callable[[str], str]]:
 @pytest.fixture(scope="session")
 def get_lab(lab_name: Callable[[str], str]) -> Callable[..., Lab]:
     """get_lab(nodes=2, wire="memif", ranks_per_node=1) gives a lab that is up, the same one for
-    the same arguments, until the end of the session."""
-    up: dict[tuple[int, str, int], Lab] = {}
+    the same arguments, until the end of the session. @huge_mb: of huge pages for each node."""
+    up: dict[tuple[int, str, int, int], Lab] = {}
 
-    def get(nodes: int = 2, wire: str = "memif", ranks_per_node: int = 1) -> Lab:
-        key = (nodes, wire, ranks_per_node)
+    def get(nodes: int = 2, wire: str = "memif", ranks_per_node: int = 1, huge_mb: int = 0) -> Lab:
+        key = (nodes, wire, ranks_per_node, huge_mb)
         if key not in up:
-            name = lab_name(f"{wire}-{nodes}x{ranks_per_node}")
-            up[key] = Lab.up(nodes, wire, ranks_per_node, name=name)
+            huge = f"-h{huge_mb}" if huge_mb else ""
+            name = lab_name(f"{wire}-{nodes}x{ranks_per_node}{huge}")
+            up[key] = Lab.up(nodes, wire, ranks_per_node, name=name, huge_mb=huge_mb)
         return up[key]
 
     return get

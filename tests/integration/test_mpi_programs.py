@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, RunResult
 
 # What each program takes over shared loopback TCP is one or two seconds; the limit is for a hang.
@@ -32,6 +33,7 @@ PROGRAMS = [
     "threads",
     "compute_gap",
     "dynamic --mode connect",
+    "hand_over --rounds 10",
 ]
 
 # wire, nodes, ranks per node
@@ -48,6 +50,11 @@ LABS = [
 TELLING = {"p2p_random", "coll_move", "comm_manage"}
 THOROUGH_LABS = LABS[:3]
 
+# Ranks that share hikyakud's memory, and are served by its poller while they compute.
+HYBRID_LABS = [("memif", 2, 1), ("memif", 2, 2), ("memif", 3, 1)]
+HYBRID_TELLING = {"p2p_random", "coll_move", "threads", "compute_gap"}
+HUGE_MB = 192  # for each rank of a node
+
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
 FAULTY_PROGRAMS = ["p2p_match", "p2p_random", "coll_reduce", "threads"]
 
@@ -59,13 +66,13 @@ def lab_id(value: tuple[str, int, int]) -> str:
     return f"{wire}-{nodes}x{ranks}"
 
 
-def matrix() -> list:
+def matrix(labs: list, thorough: list, telling: set[str]) -> list:
     cases = []
-    for lab in LABS:
+    for lab in labs:
         for command in PROGRAMS:
-            short = lab in THOROUGH_LABS or command.split()[0] in TELLING
+            short = lab in thorough or command.split()[0] in telling
             marks = [] if short else [pytest.mark.slow]
-            name = command.replace(" --mode ", "-")
+            name = command.replace(" --mode ", "-").replace(" --rounds ", "-")
             cases.append(pytest.param(lab, command, marks=marks, id=f"{lab_id(lab)}-{name}"))
     return cases
 
@@ -79,13 +86,15 @@ def run(get_lab, program) -> Run:
         command: str,
         *,
         tcp: bool = False,
+        host: str | None = None,
         faults: str = "",
         mca: dict[str, str] | None = None,
         limit: float = LIMIT_S,
         watchdog: float = WATCHDOG_S,
     ) -> RunResult:
         wire, nodes, ranks = where
-        lab: Lab = get_lab(nodes=nodes, wire=wire, ranks_per_node=ranks)
+        huge_mb = ranks * HUGE_MB if host == "hybrid" else 0
+        lab: Lab = get_lab(nodes=nodes, wire=wire, ranks_per_node=ranks, huge_mb=huge_mb)
         name, *options = command.split()
         argv = [program(f"tests/mpi/mpi_{name}"), *options, "--timeout", str(watchdog)]
         if faults:
@@ -94,6 +103,7 @@ def run(get_lab, program) -> Run:
             nodes * ranks,
             argv,
             tcp=tcp,
+            host=host,
             mca=mca,
             timeout=limit,
         )
@@ -123,7 +133,7 @@ def digest_of(result: RunResult) -> str:
     return match[1]
 
 
-@pytest.mark.parametrize(("lab", "command"), matrix())
+@pytest.mark.parametrize(("lab", "command"), matrix(LABS, THOROUGH_LABS, TELLING))
 def test_program_over_the_fabric(run, lab, command):
     assert_passed(run(lab, command), command)
 
@@ -177,6 +187,66 @@ def test_first_contact_in_many_threads(run, lab):
     # Hundreds of threads: on a loaded machine some rank may not be heard of for half a minute.
     patient = {"btl_hikyaku_peer_timeout_ms": "120000"}
     assert_passed(run(lab, "first_contact", mca=patient), "first_contact")
+
+
+# ---- hybrid: the polling process takes the place of ranks that compute --------------------------
+
+
+@pytest.mark.parametrize(("lab", "command"), matrix(HYBRID_LABS, HYBRID_LABS[:1], HYBRID_TELLING))
+def test_program_in_hybrid(run, lab, command):
+    assert_passed(run(lab, command, host="hybrid"), command)
+
+
+@pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
+def test_results_in_hybrid_equal_those_over_tcp(run, lab):
+    assert digest_of(run(lab, "digest", host="hybrid")) == digest_of(run(lab, "digest", tcp=True))
+
+
+COUNTS = {"btl_hikyaku_verbose": "5"}
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_hand_over_between_rank_and_poller(run, seed):
+    """Two hundred thousand messages, and thousands of times the poller really took over."""
+    command = f"hand_over --rounds 100 --seed {seed}"
+    result = run(HYBRID_LABS[0], command, host="hybrid", mca=COUNTS)
+    assert_passed(result, command)
+    said = re.findall(r"hikyaku: async_(polls|kept) (\d+)", result.stderr)
+    polls = [int(n) for what, n in said if what == "polls"]
+    kept = [int(n) for what, n in said if what == "kept"]
+    assert len(polls) == len(kept) == 2, result.stderr
+    assert min(polls) > 100
+    assert min(kept) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
+def test_hand_over_of_millions(run, lab):
+    _, nodes, ranks = lab
+    count = nodes * ranks
+    command = f"hand_over --rounds {2_000_000 // (1000 * count * (count - 1))}"
+    result = run(lab, command, host="hybrid", watchdog=900, limit=960)
+    assert_passed(result, command)
+
+
+def test_long_computing_in_hybrid_is_not_taken_for_death(run):
+    command = "compute_gap --mode 2500 --rounds 1"
+    timeout = {"btl_hikyaku_peer_timeout_ms": "1000"}
+    assert_passed(run(HYBRID_LABS[0], command, host="hybrid", mca=timeout), command)
+
+
+def test_faults_are_refused_on_shared_queues(run):
+    result = run(HYBRID_LABS[0], "digest", host="hybrid", faults="drop=0.1", limit=60)
+    assert result.returncode != 0
+    assert re.search(r"port memif:\S*faults=drop=0.1\S*: \S.* cannot be shared", result.stderr)
+
+
+def test_hybrid_needs_huge_pages(get_lab):
+    lab = get_lab()
+    with pytest.raises(HikyakuError, match="this lab has no huge pages"):
+        lab.mpirun(2, ["true"], host="hybrid")
+    with pytest.raises(HikyakuError, match="--tcp that it is not used"):
+        lab.mpirun(2, ["true"], host="hybrid", tcp=True)
 
 
 # ---- ranks that go away --------------------------------------------------------------------------
