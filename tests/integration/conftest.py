@@ -21,6 +21,12 @@ PREFIX = "test"
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
+    parser.addoption(
+        "--life-seconds",
+        type=float,
+        default=8,
+        help="how long each test that kills at random moments goes on [8]",
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
