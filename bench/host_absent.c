@@ -57,13 +57,13 @@ void busy(void)
 	compute_until(times[0] + (double)opt.compute_ms / 1e3);
 	times[1] = now();
 	for (long i = 0; i < opt.messages; i++)
-		receive_numbered(0, (uint64_t)i);
+		expect_numbered(0, (uint64_t)i);
 	MPI_Send(times, 2, MPI_DOUBLE, 0, TAG_RESULT, MPI_COMM_WORLD);
 }
 
 /* ---- pickup ----------------------------------------------------------------------------------- */
 
-/* One round of rank 0: seconds until a frame was acknowledged; negative: not within the limit. */
+/* One round of rank 0: seconds until a frame was acknowledged; negative: that cannot be told. */
 static double until_acknowledged(MPI_T_pvar_handle left)
 {
 	MPI_Request requests[PICKUP_WINDOW + 1];
@@ -76,14 +76,15 @@ static double until_acknowledged(MPI_T_pvar_handle left)
 		MPI_Isend(buf, (int)opt.size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD, &requests[i]);
 	uint64_t first = count_of(left);
 
-	if (first != before + PICKUP_WINDOW)
-		fail("this BTL does not keep to btl_hikyaku_window", "");
+	/* else we were away so long that acknowledgements came, or the window was smaller for a loss */
+	bool full = first == before + PICKUP_WINDOW;
+
 	do {
 		look();
 		end = now();
-	} while (count_of(left) == first && end < start + NOT_PICKED);
+	} while (full && count_of(left) == first && end < start + NOT_PICKED);
 	MPI_Waitall(PICKUP_WINDOW + 1, requests, MPI_STATUSES_IGNORE);
-	return end < start + NOT_PICKED ? end - start : -1;
+	return full && end < start + NOT_PICKED ? end - start : -1;
 }
 
 /* One round of rank 1: the same until a frame was taken in for it. */
@@ -129,9 +130,13 @@ void pickup(void)
 		taken[n] = other;
 		n += acked[n] >= 0 && other >= 0;
 	}
+	if (rank == 0 && n == 0)
+		fail("no round could be timed: this BTL does not keep to btl_hikyaku_window, or "
+		     "nobody took frames in within 100 ms",
+		     "");
 	if (rank == 0)
 		result("pickup_missed", opt.size, (double)(opt.rounds - n));
-	if (rank == 0 && n > 0) {
+	if (rank == 0) {
 		result("pickup_us", opt.size, quantile(taken, n, 0.5) * 1e6);
 		result("pickup_p99_us", opt.size, quantile(taken, n, 0.99) * 1e6);
 		result("ack_us", opt.size, quantile(acked, n, 0.5) * 1e6);

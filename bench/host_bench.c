@@ -21,9 +21,10 @@
  *               ack_us         until the message more leaves rank 0: then a frame is acknowledged
  *             Each with its 99th percentile (…_p99_us). Rank 0 has
  *             a window of 8 packets and rank 1 the usual one: else credit would be what stops it.
- *               pickup_missed  rounds in which nobody came within 100 ms
+ *               pickup_missed  rounds that count for nothing: nobody came within 100 ms, or rank 0 was
+ *                              away too long itself
  *     flood   (4 ranks, the odd ones on the other node) 0 and 1 play ping-pong, first alone, then
- *             while 2 floods 3, which sleeps a millisecond between every 64 messages that it takes.
+ *             while 2 floods 3, which sleeps a millisecond between every 16 messages that it takes.
  *               flood_quiet_us, flood_us   median of half a round trip, each round trip timed
  *               flood_ratio                of the two
  *               flood_messages, flood_lost the flood's messages, and how many of them did not come
@@ -130,17 +131,23 @@ void send_numbered(int to, uint64_t number)
 	MPI_Send(buf, (int)opt.size, MPI_BYTE, to, TAG_DATA, MPI_COMM_WORLD);
 }
 
-/* The next message of @from must carry @number, and have the length that was sent. */
-void receive_numbered(int from, uint64_t number)
+uint64_t receive_numbered(int from)
 {
-	uint64_t got;
+	uint64_t number;
 	MPI_Status status;
 	int len;
 
 	MPI_Recv(buf, MAX_SIZE, MPI_BYTE, from, TAG_DATA, MPI_COMM_WORLD, &status);
 	MPI_Get_count(&status, MPI_BYTE, &len);
-	memcpy(&got, buf, sizeof(got));
-	if (got != number || len != opt.size)
+	if (len != opt.size)
+		fail("a message has another length than it was sent with", "");
+	memcpy(&number, buf, sizeof(number));
+	return number;
+}
+
+void expect_numbered(int from, uint64_t number)
+{
+	if (receive_numbered(from) != number)
 		fail("a message was lost, came twice or came late", "");
 }
 
@@ -178,7 +185,7 @@ void warm_up(int peer)
 	for (uint64_t i = 0; i < 500; i++) {
 		if (rank < peer)
 			send_numbered(peer, i);
-		receive_numbered(peer, i);
+		expect_numbered(peer, i);
 		if (rank > peer)
 			send_numbered(peer, i);
 	}

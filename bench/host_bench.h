@@ -46,9 +46,10 @@ uint64_t count_of(MPI_T_pvar_handle handle);
 void send_number(int to, int tag, uint64_t number);
 uint64_t receive_number(int from, int tag);
 
-/* Messages of --size bytes that carry a number; the one that comes must be @number. */
+/* Messages of --size bytes that carry a number. The next one must be @number. */
 void send_numbered(int to, uint64_t number);
-void receive_numbered(int from, uint64_t number);
+uint64_t receive_numbered(int from);
+void expect_numbered(int from, uint64_t number);
 
 /* Connections, credits and round-trip times have settled. */
 void warm_up(int peer);
