@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku bench mpi`: the document it writes has the promised form, and nothing is left.
+"""`hikyaku bench`: the documents it writes have the promised form, and nothing is left.
 
 No figure is judged here: speed is the benchmark's business, not a test's.
 """
@@ -13,10 +13,10 @@ import subprocess
 import pytest
 
 from hikyaku import process
-from hikyaku.bench import driver, plot, report
+from hikyaku.bench import driver, hikyakud, host, host_report, plot, report
 from hikyaku.bench.sample import Plan, Values
 from hikyaku.errors import HikyakuError
-from hikyaku.lab import all_names, lab_id
+from hikyaku.lab import RunResult, all_names, lab_id
 
 
 def is_summary(cell: dict) -> bool:
@@ -25,9 +25,11 @@ def is_summary(cell: dict) -> bool:
     )
 
 
-def run_bench(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess:
+def run_bench(
+    hikyaku: list[str], *arguments: str, what: str = "mpi"
+) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [*hikyaku, "bench", "mpi", *arguments],
+        [*hikyaku, "bench", what, *arguments],
         capture_output=True,
         text=True,
         timeout=300,
@@ -221,3 +223,159 @@ def test_labels_of_the_plot_stand_clear(sizes):
     span = math.log(sizes[-1] / sizes[0])
     for left, right in itertools.pairwise(labelled):
         assert len(sizes) < 3 or math.log(right / left) / span > 0.08
+
+
+# ---- bench host ----------------------------------------------------------------------------------
+
+
+def test_host_document_of_a_tiny_run(root, hikyaku, tmp_path):
+    """Every scene in every mode that has it. Bandwidth is the same program as latency."""
+    file = tmp_path / "host.json"
+    metrics = [m for m in host.METRICS if m != "bandwidth"]
+    done = run_bench(
+        hikyaku,
+        *("--repeats", "1", "--metrics", ",".join(metrics), "--messages", "300"),
+        *("--compute-ms", "20", "--idle-seconds", "1", "--json", str(file)),
+        what="host",
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    assert document["schema"] == 1
+    assert document["machine"]["hosts"] == ["inline", "hybrid"]
+    by_host: dict[str, dict[str, dict]] = {"inline": {}, "hybrid": {}}
+    for row in document["rows"]:
+        assert set(row) == {"wire", "host", "metric", "size", "hikyaku", "to_inline"}
+        assert set(row["hikyaku"]) == {"median", "min", "max"}
+        by_host[row["host"]][row["metric"]] = row
+    assert set(by_host["hybrid"]) == set(host_report.LABELS) - {"bandwidth_MBps"}
+    shared = {m for m in by_host["hybrid"] if not m.startswith(("flood_", "idle_", "attach_"))}
+    assert set(by_host["inline"]) == shared
+    assert all(row["to_inline"] is None for m, row in by_host["hybrid"].items() if m not in shared)
+    assert by_host["hybrid"]["latency_us"]["to_inline"] > 0
+    assert by_host["hybrid"]["flood_lost"]["hikyaku"]["max"] == 0
+    assert by_host["hybrid"]["flood_messages"]["hikyaku"]["min"] > 0
+    # what the sender did before and after the computation's end lies on the same clock
+    busy = by_host["hybrid"]
+    sum_ms = busy["busy_done_ms"]["hikyaku"]["median"] + busy["busy_early_ms"]["hikyaku"]["median"]
+    assert sum_ms >= 20
+    assert all(g["host"] == "hybrid" for g in document["goals"])
+    assert "hybrid" in done.stdout
+    assert "mpi_yield_when_idle 1" in done.stdout
+
+
+def test_host_mode_that_the_build_lacks(root, hikyaku):
+    """The error is the BTL's own, with its fix."""
+    tool = subprocess.Popen(
+        [
+            *(*hikyaku, "bench", "host", "--hosts", "inline", "--metrics", "latency"),
+            *("--mca", "btl_hikyaku_host", "sideways"),
+        ],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    _, said = tool.communicate(timeout=120)
+    assert tool.returncode == 1
+    assert 'host mode inline: btl_hikyaku_host: there is no mode "sideways"' in said
+    assert "fix: inline, hybrid" in said
+    assert bench_labs(tool.pid) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--hosts", "sideways"], "there is no host mode 'sideways'"),
+        (["--metrics", "colour"], "there is no metric 'colour'"),
+        (["--hosts", "inline", "--metrics", "flood,idle"], "cannot be measured in mode inline"),
+        (["--json", "/proc/none/host.json"], "cannot be written"),
+    ],
+)
+def test_host_refuses(hikyaku, arguments, text):
+    done = run_bench(hikyaku, *arguments, what="host")
+    assert done.returncode == 1
+    assert text in done.stderr
+
+
+def test_host_modes_alternate_within_each_repeat():
+    plan = host.Plan(metrics=["latency", "idle"], modes=["inline", "split", "hybrid"], repeats=2)
+    assert plan.steps() == [
+        ("latency", "inline", 0),
+        ("latency", "split", 0),
+        ("latency", "hybrid", 0),
+        ("idle", "split", 0),
+        ("idle", "hybrid", 0),
+        ("latency", "split", 1),
+        ("latency", "hybrid", 1),
+        ("latency", "inline", 1),
+        ("idle", "split", 1),
+        ("idle", "hybrid", 1),
+    ]
+
+
+def host_rows(**medians: dict[str, list[float]]) -> list[dict]:
+    return host.rows({(m, 8): by for m, by in medians.items()}, ["inline", "split", "hybrid"])
+
+
+def test_host_rows_are_medians_and_ratios_to_inline():
+    rows = host_rows(
+        latency_us={"inline": [2.0, 4.0, 9.0], "hybrid": [5.0, 3.0]}, idle={"hybrid": [1.0]}
+    )
+    assert [(r["metric"], r["host"], r["to_inline"]) for r in rows] == [
+        ("latency_us", "inline", 1),
+        ("latency_us", "hybrid", 1),
+        ("idle", "hybrid", None),
+    ]
+    assert rows[0]["hikyaku"] == {"median": 4.0, "min": 2.0, "max": 9.0}
+    assert rows[1] == {
+        "wire": "memif",
+        "host": "hybrid",
+        "metric": "latency_us",
+        "size": 8,
+        "hikyaku": {"median": 4.0, "min": 3.0, "max": 5.0},
+        "to_inline": 1.0,
+    }
+    # nothing was sent again inline: no ratio
+    (_, hybrid) = host_rows(busy_resends={"inline": [0.0], "hybrid": [3.0]})
+    assert hybrid["to_inline"] is None
+
+
+@pytest.mark.parametrize(
+    ("metric", "host_mode", "inline", "value", "met"),
+    [
+        ("latency_us", "hybrid", 1.0, 1.25, True),
+        ("latency_us", "hybrid", 1.0, 1.26, False),
+        ("bandwidth_MBps", "split", 10.0, 9.0, True),
+        ("bandwidth_MBps", "split", 10.0, 8.9, False),
+        ("busy_early_ms", "hybrid", -9.0, 0.1, True),
+        ("busy_early_ms", "split", -9.0, 0.0, False),
+        ("busy_resends", "hybrid", 0.0, 1.0, False),
+        ("flood_ratio", "hybrid", None, 2.0, True),
+        ("flood_lost", "hybrid", None, 1.0, False),
+        ("idle_polling_percent", "hybrid", None, 3.0, False),
+        ("idle_alone_percent", "hybrid", None, 2.9, True),
+        ("pickup_us", "hybrid", 2000.0, 201.0, False),
+        ("attach_ms", "hybrid", None, 299.0, True),
+    ],
+)
+def test_host_goals(metric, host_mode, inline, value, met):
+    by_mode = {host_mode: [value]} | ({} if inline is None else {"inline": [inline]})
+    (goal,) = host_report.goals(host_rows(**{metric: by_mode}))
+    assert (goal["host"], goal["metric"], goal["met"]) == (host_mode, metric, met)
+
+
+def test_host_has_no_goal_for_what_is_only_shown():
+    by_mode = {"inline": [10.0], "hybrid": [1.0]}
+    assert host_report.goals(host_rows(bandwidth_MBps=by_mode, idle_asleep_percent=by_mode)) == []
+    # no ratio without inline
+    assert host_report.goals(host_rows(latency_us={"hybrid": [1.0]})) == []
+
+
+def test_host_failure_that_the_btl_does_not_explain():
+    with pytest.raises(HikyakuError, match=r"busy in host mode hybrid failed \(status 7\)") as e:
+        host.parse(RunResult(7, "", "no wings\n", 1.0), "hybrid", "busy")
+    assert "no wings" in str(e.value)
+
+
+def test_cpu_of_a_process_and_of_its_dead_children():
+    tick = 1 / 100
+    stat = "7 (a) b) S 1 7 7 0 -1 4194304 9 9 0 0 100 20 3 4 20 0 1 0 8 9 9"
+    assert hikyakud.cpu_seconds(stat) == pytest.approx(127 * tick)

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The polling processes of a lab's nodes, as a benchmark sees them: one that it starts as an
+administrator would, and how much CPU they and their pollers use."""
+
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .. import process
+from ..checkout import built
+from ..errors import HikyakuError
+from ..lab import Lab
+
+_START_S = 30.0
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+
+def program() -> Path:
+    return built("host/daemon/hikyakud")
+
+
+# ---- which processes -----------------------------------------------------------------------------
+
+
+def _is_hikyakud(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/exe").readlink().name.startswith("hikyakud")
+    except OSError:  # it has just ended
+        return False
+
+
+def processes(lab: Lab) -> dict[str, list[int]]:
+    """Daemons and pollers that run in @lab, by node."""
+    found: dict[str, list[int]] = defaultdict(list)
+    nodes = {Path(f"/run/netns/{n.netns}").stat().st_ino: n.name for n in lab.topology.nodes}
+    for pid in process.find(namespaces=nodes):
+        if _is_hikyakud(pid) and (node := nodes.get(process.net_namespace(pid) or 0)):
+            found[node].append(pid)
+    return found
+
+
+def _daemons(lab: Lab, node: str) -> list[int]:
+    """The daemons of @node without their pollers, which end with them."""
+    ours = processes(lab).get(node, [])
+    return [p for p in ours if "poller" not in process.command_line(p).split()[1:2]]
+
+
+@contextmanager
+def administrators(lab: Lab, node: str, slots: int) -> Iterator[None]:
+    """hikyakud runs on @node, for any job, until the end of the block."""
+    own = lab.node_directory(node)
+    wires = own / "wires"
+    wires.mkdir(mode=0o700)
+    argv = [str(program()), "--background", "--port", f"memif:dir={wires}"]
+    argv += ["--slots", str(slots), "--huge-dir", str(own / "huge")]
+    try:
+        try:
+            done = subprocess.run(
+                lab.exec_argv(node, argv),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=_START_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise HikyakuError(f"hikyakud was not ready within {_START_S:g} s") from None
+        if done.returncode != 0:
+            text = (done.stderr or done.stdout).strip().removeprefix("hikyakud: ")
+            what, _, fix = text.partition("; fix: ")
+            raise HikyakuError(f"hikyakud does not start: {what}", fix or None)
+        yield
+    finally:
+        process.end_all(lambda: _daemons(lab, node), grace=10)
+        shutil.rmtree(wires)
+
+
+# ---- their CPU -----------------------------------------------------------------------------------
+
+
+def cpu_seconds(stat: str) -> float:
+    """User and system time of a process and of its children that have ended, from the text of
+    /proc/PID/stat. The name in it may hold anything, even brackets."""
+    fields = stat.rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) * _TICK_S
+
+
+def _cpu_of(pids: list[int]) -> float:
+    return sum(cpu_seconds(Path(f"/proc/{pid}/stat").read_text()) for pid in pids)
+
+
+def cpu_percent(lab: Lab, seconds: float, stop: threading.Event) -> list[float]:
+    """CPU of daemon and poller together over the next @seconds, in per cent of a core, for each
+    node that has them."""
+    before = processes(lab)
+    start = {node: (_cpu_of(pids), time.monotonic()) for node, pids in before.items()}
+    stop.wait(seconds)
+    percents = []
+    for node, pids in before.items():
+        cpu, at = start[node]
+        percents.append((_cpu_of(pids) - cpu) / (time.monotonic() - at) * 100)
+    if not stop.is_set() and processes(lab) != before:
+        raise HikyakuError("hikyakud or its poller was started again while its CPU was looked at")
+    return percents
+
+
+class CpuWatch:
+    """Looks at the CPU of a lab's daemons for @seconds from when all @flags are there, in a thread
+    of its own, while the caller runs what makes the flags."""
+
+    def __init__(self, lab: Lab, flags: list[Path], seconds: float, limit: float):
+        self._stop = threading.Event()
+        self._percents: list[float] = []
+        self._error: Exception | None = None
+        self._flags = flags
+        self._thread = threading.Thread(target=self._main, args=(lab, seconds, limit))
+
+    def _all_there(self) -> bool:
+        return all(flag.exists() for flag in self._flags)
+
+    def _main(self, lab: Lab, seconds: float, limit: float) -> None:
+        try:
+            process.wait_until(
+                "the ranks to begin", lambda: self._stop.is_set() or self._all_there(), limit
+            )
+            percents = cpu_percent(lab, seconds, self._stop)
+            if not self._all_there():
+                raise HikyakuError("the ranks ended before their daemons' CPU was seen")
+            self._percents = percents
+        except (HikyakuError, OSError) as error:
+            self._error = error
+
+    def during(self, run: Callable[[], object]) -> list[float]:
+        """Calls @run and returns the per cents."""
+        self._thread.start()
+        try:
+            run()
+        finally:
+            self._stop.set()
+            self._thread.join()
+            for flag in self._flags:
+                with suppress(FileNotFoundError):
+                    flag.unlink()
+        if self._error:
+            raise HikyakuError(f"the daemons' CPU could not be read: {self._error}")
+        return self._percents

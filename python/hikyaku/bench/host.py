@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench host`: who polls, and what that does to a rank that is busy elsewhere.
+
+Host modes are what `bench mpi` has transports for: the modes alternate, metric by metric, within
+each repeat. bench/host_bench.c says how each scene is measured, host_report.py what is asked of
+it.
+"""
+
+import json
+import re
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+from ..checkout import built
+from ..errors import HikyakuError
+from ..lab import Lab, RunResult, down_dead, own_name
+from . import hikyakud, machine
+from .sample import Values
+
+MODES = ("inline", "daemon", "split", "hybrid")
+METRICS = ("latency", "bandwidth", "busy", "pickup", "flood", "idle", "attach")
+# What inline cannot do (its ranks share no port), or has not (a daemon).
+WITH_DAEMON = {"flood", "idle", "attach"}
+WIRE = "memif"
+
+LATENCY_SIZE = 8
+BANDWIDTH_SIZE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and how long each single thing lasts."""
+
+    metrics: list[str]
+    modes: list[str]
+    repeats: int
+    sample_ms: int = 100
+    flood_ms: int = 500
+    pickup_rounds: int = 200
+    messages: int = 20000
+    message_size: int = 256
+    compute_ms: int = 200
+    idle_seconds: int = 10
+    huge_mb: int = 512
+    mca: dict[str, str] = field(default_factory=dict)
+
+    def steps(self) -> list[tuple[str, str, int]]:
+        """(metric, mode, repeat) in the order of the runs."""
+        order = []
+        for repeat in range(self.repeats):
+            turn = repeat % len(self.modes)
+            for metric in self.metrics:
+                for mode in self.modes[turn:] + self.modes[:turn]:
+                    if mode != "inline" or metric not in WITH_DAEMON:
+                        order.append((metric, mode, repeat))
+        return order
+
+
+# ---- one run -------------------------------------------------------------------------------------
+
+# "[node1:4711] hikyaku: node1: no such thing; fix: another"
+_SAID = re.compile(r"^\[[^]]*\] hikyaku: \S+: (.*?)(?:; fix: (.*))?$", re.MULTILINE)
+
+
+def parse(result: RunResult, mode: str, what: str) -> Values:
+    """What the run printed. If it failed because the BTL refused the host mode, or could not do
+    what that needs, the error is the BTL's own sentence."""
+    if result.returncode != 0:
+        if said := _SAID.search(result.stdout + result.stderr):
+            raise HikyakuError(f"host mode {mode}: {said[1]}", said[2])
+        raise HikyakuError(
+            f"{what} in host mode {mode} failed (status {result.returncode}):\n"
+            f"{(result.stderr or result.stdout).strip()[-3000:]}"
+        )
+    values: Values = {}
+    for line in result.stdout.splitlines():
+        if line.startswith("{"):
+            row = json.loads(line)
+            values[row["metric"], row.get("size", 0)] = row["value"]
+    return values
+
+
+def _mpi(lab: Lab, plan: Plan, mode: str, np: int, argv: list[str], limit: float = 90) -> Values:
+    mca = {"btl_hikyaku_host": mode, "btl_hikyaku_daemon_program": str(hikyakud.program())}
+    result = lab.mpirun(np, argv, mca=mca | plan.mca, one_core=True, timeout=limit)
+    return parse(result, mode, Path(argv[0]).name)
+
+
+def _mpi_bench(lab: Lab, plan: Plan, mode: str, metric: str, size: int) -> Values:
+    argv = [str(built("bench/mpi_bench")), "--sizes", str(size), "--metrics", metric]
+    values = _mpi(lab, plan, mode, 2, [*argv, "--sample-ms", str(plan.sample_ms)])
+    return {key: value for key, value in values.items() if key[0] in (metric, "init_ms")}
+
+
+def _scene(name: str, *more: str) -> list[str]:
+    return [str(built("bench/host_bench")), "--scene", name, *more]
+
+
+def latency(lab: Lab, plan: Plan, mode: str) -> list[Values]:
+    return [_mpi_bench(lab, plan, mode, "latency_us", LATENCY_SIZE)]
+
+
+def bandwidth(lab: Lab, plan: Plan, mode: str) -> list[Values]:
+    return [_mpi_bench(lab, plan, mode, "bandwidth_MBps", BANDWIDTH_SIZE)]
+
+
+def busy(lab: Lab, plan: Plan, mode: str) -> list[Values]:
+    more = ["--messages", plan.messages, "--size", plan.message_size]
+    more += ["--compute-ms", plan.compute_ms]
+    return [_mpi(lab, plan, mode, 2, _scene("busy", *map(str, more)))]
+
+
+def pickup(lab: Lab, plan: Plan, mode: str) -> list[Values]:
+    return [_mpi(lab, plan, mode, 2, _scene("pickup", "--rounds", str(plan.pickup_rounds)))]
+
+
+def flood(lab: Lab, plan: Plan, mode: str) -> list[Values]:
+    return [_mpi(lab, plan, mode, 4, _scene("flood", "--sample-ms", str(plan.flood_ms)))]
+
+
+def _idle_with_ranks(lab: Lab, plan: Plan, mode: str, metric: str, *more: str) -> list[Values]:
+    flag = lab.directory / "idle"
+    flags = [flag.with_name(f"idle.{rank}") for rank in range(2)]
+    # two seconds more than is looked at, so that the look lies within
+    seconds = plan.idle_seconds + 2
+    argv = _scene("idle", "--flag", str(flag), "--seconds", str(seconds), *more)
+    watch = hikyakud.CpuWatch(lab, flags, plan.idle_seconds, 60)
+    percents = watch.during(lambda: _mpi(lab, plan, mode, 2, argv, 90 + seconds))
+    return [{(metric, 0): percent} for percent in percents]
+
+
+def idle(lab: Lab, plan: Plan, mode: str) -> list[Values]:
+    """Two values of each kind, one for each node, and one without ranks."""
+    values = _idle_with_ranks(lab, plan, mode, "idle_polling_percent")
+    values += _idle_with_ranks(lab, plan, mode, "idle_asleep_percent", "--asleep")
+    with hikyakud.administrators(lab, lab.topology.nodes[0].name, 2):
+        percents = hikyakud.cpu_percent(lab, plan.idle_seconds, threading.Event())
+    return values + [{("idle_alone_percent", 0): percent} for percent in percents]
+
+
+def attach(lab: Lab, plan: Plan, mode: str) -> list[Values]:
+    """To a daemon that runs, and to one that must be started."""
+    node = lab.topology.nodes[0].name
+    argv = [str(built("bench/attach_bench"))]
+
+    def commands(run_dir: Path) -> list[tuple[str, list[str]]]:
+        return [(node, [*argv, f"memif:dir={run_dir}", str(hikyakud.program())])]
+
+    with hikyakud.administrators(lab, node, 2):
+        running = parse(lab.run_each(commands)[0], mode, "attach_bench")
+    first = parse(lab.run_each(commands)[0], mode, "attach_bench")
+    return [running, {("attach_start_ms", 0): first["attach_ms", 0]}]
+
+
+RUNS: dict[str, Callable[[Lab, Plan, str], list[Values]]] = {
+    "latency": latency,
+    "bandwidth": bandwidth,
+    "busy": busy,
+    "pickup": pickup,
+    "flood": flood,
+    "idle": idle,
+    "attach": attach,
+}
+
+
+# ---- all of them ---------------------------------------------------------------------------------
+
+Samples = dict[tuple[str, int], dict[str, list[float]]]
+
+
+def summary(values: list[float]) -> dict:
+    return {"median": median(values), "min": min(values), "max": max(values)}
+
+
+def rows(samples: Samples, modes: list[str]) -> list[dict]:
+    """A row for each metric, size and mode that has values."""
+    made = []
+    for (metric, size), by_mode in samples.items():
+        inline = median(by_mode["inline"]) if by_mode.get("inline") else None
+        for mode in modes:
+            if not by_mode.get(mode):
+                continue
+            cell = summary(by_mode[mode])
+            made.append(
+                {
+                    "wire": WIRE,
+                    "host": mode,
+                    "metric": metric,
+                    "size": size,
+                    "hikyaku": cell,
+                    "to_inline": cell["median"] / inline if inline else None,
+                }
+            )
+    return made
+
+
+def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
+    """Measures and returns the document, without the goals. @progress is told what runs now, and
+    how much is done."""
+    about = machine.describe()
+    samples: Samples = defaultdict(lambda: defaultdict(list))
+    steps = plan.steps()
+    down_dead("bench")
+    with Lab.up(2, WIRE, name=own_name("bench", "host"), huge_mb=plan.huge_mb) as lab:
+        for done, (metric, mode, repeat) in enumerate(steps):
+            text = f"{mode}: {metric}, repeat {repeat + 1} of {plan.repeats}"
+            progress(text, done, len(steps))
+            for values in RUNS[metric](lab, plan, mode):
+                for key, value in values.items():
+                    samples[key][mode].append(value)
+    progress("done", len(steps), len(steps))
+    about |= {
+        "repeats": plan.repeats,
+        "hosts": plan.modes,
+        "mca": plan.mca,
+        "busy_messages": plan.messages,
+        "busy_compute_ms": plan.compute_ms,
+        "idle_seconds": plan.idle_seconds,
+    }
+    return {"schema": 1, "machine": about, "rows": rows(samples, plan.modes)}
