@@ -32,7 +32,27 @@
 #define HK_SERVES   1024 /* gets of others that we serve at once */
 #define HK_LEND_MIN 512  /* puts below this are copied: cheaper than a second mbuf */
 
-enum { HK_ITEM_BUF = 0, HK_ITEM_PUT };
+/* What waits for room in a peer's window is a buffer or a put. Which of them, its link says by its lowest bit:
+ * a put lies in the memory of the application, where a stand-in must not even look. */
+static inline struct hk_item *hk_put_link(struct hk_op *op)
+{
+	return (struct hk_item *)((uintptr_t)&op->item | 1);
+}
+
+static inline bool hk_link_is_put(const struct hk_item *link)
+{
+	return (uintptr_t)link & 1;
+}
+
+static inline struct hk_op *hk_put_of(struct hk_item *link)
+{
+	return (struct hk_op *)((uintptr_t)link & ~(uintptr_t)1);
+}
+
+static inline struct hk_item *hk_item_of(struct hk_item *link)
+{
+	return (struct hk_item *)((uintptr_t)link & ~(uintptr_t)1);
+}
 
 /* What a transmit buffer remembers while it waits; lies in the mbuf's private area. */
 struct hk_buf_note {
@@ -173,7 +193,6 @@ void hk_tx_backlog_drop(struct hk_fabric *f, hk_peer p);
 void hk_tx_reap(struct hk_fabric *f);
 hk_buf *hk_tx_take(struct hk_fabric *f);
 hk_buf *hk_tx_take_reserved(struct hk_fabric *f);
-bool hk_port_copies_at_tx(const struct hk_port *port);
 void hk_tx_give(struct hk_fabric *f, hk_buf *b);
 int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *bufs,
 		  const size_t *len, unsigned count);

@@ -17,15 +17,6 @@
 
 /* ---- frames of a put ------------------------------------------------------------------------- */
 
-/* Does the driver read what it is given before the call returns, and not after? Wrapped in faults a port
- * delays frames. */
-bool hk_port_copies_at_tx(const struct hk_port *port)
-{
-	return port->info.tx_multi_seg && !port->faults &&
-	       (strcmp(port->info.driver, "net_memif") == 0 ||
-		strcmp(port->info.driver, "net_af_packet") == 0);
-}
-
 static bool talks(const struct hk_fabric *f, hk_peer p)
 {
 	enum hk_peer_state state = hk_engine_peer_state(f->engine, p);
@@ -214,11 +205,10 @@ void hk_put_start(struct hk_fabric *f, struct hk_op *op)
 {
 	struct hk_peer_tx *t = &f->peer[op->peer];
 
-	op->item.kind = HK_ITEM_PUT;
 	f->gather++;
 	if (t->backlog_head || !hk_put_go(f, op, hk_now(f))) {
 		op->queued = true;
-		hk_tx_wait(f, op->peer, &op->item);
+		hk_tx_wait(f, op->peer, hk_put_link(op));
 	}
 	if (--f->gather == 0)
 		hk_tx_flush(f);

@@ -40,10 +40,9 @@ typedef uint32_t hk_region; /* never 0 */
 
 typedef void (*hk_done_fn)(void *arg, int status);
 
-/* What waits for room in a peer's window: a buffer or an operation. The fabric's own. */
+/* A link of the fabric's lists. */
 struct hk_item {
 	struct hk_item *next;
-	uint8_t kind;
 };
 
 /* One operation under way. Made by the caller, unread by it. */

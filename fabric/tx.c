@@ -159,9 +159,9 @@ void hk_tx_wait(struct hk_fabric *f, hk_peer p, struct hk_item *item)
 {
 	struct hk_peer_tx *t = &f->peer[p];
 
-	item->next = NULL;
+	hk_item_of(item)->next = NULL;
 	if (t->backlog_head)
-		t->backlog_tail->next = item;
+		hk_item_of(t->backlog_tail)->next = item;
 	else
 		t->backlog_head = item;
 	t->backlog_tail = item;
@@ -176,9 +176,21 @@ void hk_tx_wait(struct hk_fabric *f, hk_peer p, struct hk_item *item)
 
 static bool item_go(struct hk_fabric *f, hk_peer p, struct hk_item *item, uint64_t now)
 {
-	if (item->kind == HK_ITEM_PUT)
-		return !f->stand_in && hk_put_go(f, (struct hk_op *)item, now);
+	if (hk_link_is_put(item))
+		return !f->stand_in && hk_put_go(f, hk_put_of(item), now);
 	return send_now(f, p, hk_buf_of(item), now);
+}
+
+/* Takes the first off the backlog, which has sent it or must drop it. */
+static void backlog_pop(struct hk_fabric *f, hk_peer p)
+{
+	struct hk_peer_tx *t = &f->peer[p];
+	struct hk_item *item = t->backlog_head;
+
+	t->backlog_head = hk_item_of(item)->next;
+	t->backlog_len--;
+	if (hk_link_is_put(item))
+		hk_put_unqueued(f, hk_put_of(item));
 }
 
 /* Sends what the windows have room for now. */
@@ -191,14 +203,11 @@ void hk_tx_backlog(struct hk_fabric *f, uint64_t now)
 		struct hk_peer_tx *t = &f->peer[p];
 
 		while (t->backlog_head) {
-			struct hk_item *item = t->backlog_head, *next = item->next;
+			struct hk_item *item = t->backlog_head;
 
 			if (!item_go(f, p, item, now))
 				break;
-			t->backlog_head = next;
-			t->backlog_len--;
-			if (item->kind == HK_ITEM_PUT)
-				hk_put_unqueued(f, (struct hk_op *)item);
+			backlog_pop(f, p);
 		}
 		if (t->backlog_head) {
 			link = &t->backlog_next;
@@ -217,13 +226,10 @@ void hk_tx_backlog_drop(struct hk_fabric *f, hk_peer p)
 	while (t->backlog_head) {
 		struct hk_item *item = t->backlog_head;
 
-		t->backlog_head = item->next;
-		if (item->kind == HK_ITEM_PUT)
-			hk_put_unqueued(f, (struct hk_op *)item);
-		else
+		backlog_pop(f, p);
+		if (!hk_link_is_put(item))
 			hk_tx_give(f, hk_buf_of(item));
 	}
-	t->backlog_len = 0;
 }
 
 static int refuse(struct hk_fabric *f, hk_buf *const *bufs, unsigned count)
