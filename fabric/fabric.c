@@ -118,7 +118,8 @@ static struct hk_lane *add_lane(struct hk_fabric *f, const struct hk_port *port,
 		return NULL;
 	l->burst = port->info.point_to_point ? HK_TX_BURST_NEAR : HK_TX_BURST;
 	/* a polling process must be able to send again what lies in our memory only */
-	l->lend = !f->cfg.engine.crc && !f->cfg.memory && hk_port_copies_at_tx(port);
+	l->lend = !f->cfg.engine.crc && !f->cfg.memory && !port->faults &&
+		  port->info.copies_at_tx && port->info.tx_multi_seg;
 	*rc = (int)f->lanes;
 	f->lane[f->lanes++] = l;
 	return l;
@@ -142,7 +143,9 @@ static void discard(const struct hk_port *port, uint16_t pair)
 	unsigned left = 2u * port->info.rx_ring;
 	uint16_t n;
 
-	while (left > 0 && (n = rte_eth_rx_burst(port->id, pair, m, HK_RX_BURST)) > 0) {
+	struct hk_port p = *port; /* its counters do not count this */
+
+	while (left > 0 && (n = hk_port_rx(&p, pair, m, HK_RX_BURST)) > 0) {
 		for (uint16_t i = 0; i < n; i++)
 			rte_pktmbuf_free_seg(m[i]);
 		left -= HK_MIN(left, n);

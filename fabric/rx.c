@@ -359,8 +359,7 @@ static bool hk_broken(struct hk_fabric *f)
 		return false;
 	if (!f->told_broken && f->cfg.lost) {
 		f->told_broken = true;
-		f->cfg.lost(f->cfg.lost_arg, HK_PEER_NONE, HK_VERDICT_NONE,
-			    f->why_broken);
+		f->cfg.lost(f->cfg.lost_arg, HK_PEER_NONE, HK_VERDICT_NONE, f->why_broken);
 	}
 	return true;
 }

@@ -135,6 +135,8 @@ static const char *check_welcome(const struct hk_ctl_welcome *w)
 	EXPECT(TEXT(w->tx_pool, 1), "tx_pool");
 	EXPECT(w->memory != 0 && w->memory % 64 == 0, "memory");
 	EXPECT(w->memory_len != 0 && w->memory_len <= UINT64_MAX - w->memory, "memory_len");
+	EXPECT(w->pipes % 64 == 0, "pipes");
+	EXPECT(w->pipes || w->port_kind == HK_CTL_PORT_WIRES, "pipes");
 	EXPECT(TEXT(w->host, 1), "host");
 	return NULL;
 }

@@ -91,6 +91,7 @@ struct hk_ctl_welcome {
 	char huge_dir[128];            /* where hugetlbfs is mounted; "": DPDK finds it */
 	char rx_pool[32], tx_pool[32]; /* names of this slot's packet pools */
 	uint64_t memory, memory_len;   /* of this slot, in the shared memory: for its fabric */
+	uint64_t pipes; /* of this slot (host/switch.h), by wire; 0: ranks poll ports */
 	char host[64];
 };
 
@@ -116,8 +117,8 @@ struct hk_ctl_wires {
 
 struct hk_ctl_wire {
 	uint64_t node_id;
-	uint32_t queues;  /* pairs: slots of the one node times slots of the other */
-	uint16_t port_id; /* DPDK's */
+	uint32_t queues;  /* pairs: slots of the one node times slots of the other; 1 with pipes */
+	uint16_t port_id; /* DPDK's; with pipes, which of them */
 	uint16_t zero;
 };
 
@@ -146,7 +147,7 @@ struct hk_ctl_text {
 
 _Static_assert(sizeof(struct hk_ctl_hdr) == 16, "the header never changes");
 _Static_assert(sizeof(struct hk_ctl_hello) == 136, "part of the protocol");
-_Static_assert(sizeof(struct hk_ctl_welcome) == 392, "part of the protocol");
+_Static_assert(sizeof(struct hk_ctl_welcome) == 400, "part of the protocol");
 _Static_assert(sizeof(struct hk_ctl_error) == 536, "ERROR never changes");
 _Static_assert(sizeof(struct hk_ctl_node) == 16, "part of the protocol");
 _Static_assert(sizeof(struct hk_ctl_wire) == 16, "part of the protocol");

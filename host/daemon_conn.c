@@ -130,6 +130,7 @@ static void hello(struct hk_daemon *d, unsigned c, const struct hk_ctl_hello *h)
 	hk_ctl_put_text(w->host, sizeof(w->host), d->host);
 	hk_res_pool_names(d->res, slot, w->rx_pool, w->tx_pool);
 	hk_res_memory(d->res, slot, &w->memory, &w->memory_len);
+	w->pipes = hk_res_pipes(d->res, slot);
 	hk_conn_send(d, c, &m);
 }
 

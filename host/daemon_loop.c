@@ -121,6 +121,7 @@ static int open_resources(struct hk_daemon *d, struct hk_error *err)
 		.rx_buffers = d->o.rx_buffers,
 		.tx_buffers = d->o.tx_buffers,
 		.slot_memory_mb = d->o.slot_memory_mb,
+		.pipes = d->o.pipes,
 		.memory_mb = d->o.memory_mb,
 	};
 

@@ -100,7 +100,7 @@ int hk_slot_take(struct hk_daemon *d, unsigned conn, const struct hk_ctl_hello *
 				    "hikyakud cannot watch the rank's process %d; fix: run both in "
 				    "the same PID namespace",
 				    d->conn[conn].pid);
-	rc = hk_res_slot_give(d->res, i, s->generation + 1, err);
+	rc = hk_res_slot_give(d->res, i, s->generation + 1, hello->job_key, hello->endpoint, err);
 	if (rc == 0 && (rc = hk_daemon_watch(d, pidfd, HK_EV_OWNER, i)) != 0)
 		hk_error_set(err, rc, "hikyakud cannot watch the rank's process: %s",
 			     "out of kernel memory");
@@ -263,6 +263,11 @@ void hk_slots_tick(struct hk_daemon *d)
 		if (s->letting_go &&
 		    (d->poller.pid == 0 || atomic_load(&d->shared->serving) != i + 1))
 			s->letting_go = false;
+		if ((s->state == HK_SLOT_HELD || s->state == HK_SLOT_SERVED) &&
+		    hk_res_slot_bad(d->res, i))
+			hk_slot_cut(d, i,
+				    "it wrote garbage into its rings, by which it sends and "
+				    "receives");
 		if (s->state == HK_SLOT_LEAVING || s->state == HK_SLOT_GONE)
 			advance(d, i);
 	}

@@ -28,6 +28,8 @@ static struct hk_shared_wire *at_poller(struct hk_daemon *d, const struct hk_wir
 
 static void tell_poller(struct hk_daemon *d, const struct hk_wire *w, uint32_t want)
 {
+	if (d->o.pipes) /* fabrics have pipes, which need no port */
+		return;
 	atomic_store(&at_poller(d, w)->want, want);
 	atomic_fetch_add(&d->shared->changes, 1);
 	hk_poller_wake(d);

@@ -42,6 +42,10 @@ static const struct option {
 	 "where hugetlbfs is mounted [DPDK looks for it]"},
 	{"poller", "on|off", ON_OFF, BOTH, AT(poller), 0, 0,
 	 "run a process that acknowledges and keeps what comes for ranks that compute [on]"},
+	{"pipes", "on|off", ON_OFF, BOTH, AT(pipes), 0, 0,
+	 "hikyakud alone polls ports and hands frames on (host mode daemon); off: ranks poll "
+	 "queues "
+	 "of their own (hybrid) [off]"},
 	{"cpus", "LIST", TEXT, BOTH, AT(cpus), 0, 0,
 	 "CPUs for daemon and poller, such as 0-3,8 [those it was started on]"},
 	{"user", "NAME", TEXT, BOTH, AT(user), 0, 0,

@@ -21,7 +21,7 @@ struct hk_options {
 	unsigned slot_memory_mb;                /* of each slot: for its fabric */
 	unsigned memory_mb;                     /* 0: what all that needs */
 	unsigned linger_ms;
-	bool poller, background, help, version;
+	bool poller, pipes, background, help, version;
 	/* limits */
 	unsigned max_slots, max_buffers, max_memory_mb;
 	char config[256]; /* the file that was read; "": none */

@@ -5,10 +5,14 @@
  * Each slot has a receive pool, a transmit pool and a piece of memory for its fabric, all made at start:
  * ranks that come and go allocate nothing. A wire is a memif with a queue pair for each pair of slots
  * of the two nodes; a queue takes its buffers from the pool of the slot that it leads to.
+ *
+ * With pipes (host mode daemon) ports have one queue, one pool serves all, and the switch stands between
+ * ports and slots. Then the port may be any.
  */
 #include "host/resources.h"
 #include "fabric/fabric.h"
 #include "host/poller.h"
+#include "host/switch.h"
 #include "port/port.h"
 
 #include <errno.h>
@@ -26,10 +30,12 @@
 #define TX_SLACK     2048u
 #define WIRE_OPEN_MS 2000
 #define ATTACH_MS    1000
+#define PORT_OPEN_MS 5000
+#define FRAME_GUESS  4096u /* before a port is open, to reckon its memory; AF_XDP's most */
 
 struct slot {
 	struct rte_mempool *rx, *tx;
-	const struct rte_memzone *fabric;
+	const struct rte_memzone *fabric, *pipes;
 };
 
 struct hk_res {
@@ -38,8 +44,13 @@ struct hk_res {
 	char port[256];
 	uint32_t key;
 	uint64_t node_id;
-	unsigned slots;
+	unsigned slots, rx_buffers;
 	struct slot slot[HK_CTL_MAX_SLOTS];
+	/* with pipes */
+	struct hk_switch *sw;
+	struct rte_mempool *rx; /* of all wires */
+	struct hk_port *one;    /* the port, if it is one */
+	bool wire_used[HK_SWITCH_WIRES];
 };
 
 /* ---- memory --------------------------------------------------------------------------------- */
@@ -60,10 +71,12 @@ static int start_dpdk(const struct hk_res_config *cfg, unsigned frame_max, struc
 		.shared = cfg->rundir->shared,
 		.huge_dir = cfg->huge_dir,
 		.lcore = HK_LCORE_DAEMON,
-		.memory_mb = cfg->memory_mb ? cfg->memory_mb : need,
+		.worker = cfg->pipes ? HK_LCORE_SWITCH : 0,
 	};
+	int rc = hk_port_spec_eal(cfg->port, &eal, err);
 
-	return hk_eal_init(&eal, err);
+	eal.memory_mb = cfg->memory_mb ? cfg->memory_mb : need;
+	return rc ? rc : hk_eal_init(&eal, err);
 }
 
 static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned i,
@@ -73,7 +86,8 @@ static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned
 	char name[32], rx[32], tx[32];
 
 	hk_res_pool_names(r, i, rx, tx);
-	int rc = hk_pool_create(rx, cfg->rx_buffers, r->info.frame_max, &s->rx, err);
+	int rc = cfg->pipes ? 0
+			    : hk_pool_create(rx, cfg->rx_buffers, r->info.frame_max, &s->rx, err);
 
 	if (rc == 0)
 		rc = hk_fabric_tx_pool(tx, cfg->tx_buffers, r->info.frame_max, &s->tx, err);
@@ -87,7 +101,43 @@ static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned
 				    "no memory for the fabric of slot %u (%u MB)\nfix: raise "
 				    "hikyakud's memory, or lower its slots",
 				    i, cfg->slot_memory_mb);
-	return 0;
+	if (!cfg->pipes)
+		return 0;
+	snprintf(name, sizeof(name), "hk_pipes_%u", i);
+	s->pipes = rte_memzone_reserve_aligned(name, HK_SWITCH_WIRES * sizeof(struct hk_pipe),
+					       SOCKET_ID_ANY, 0, RTE_CACHE_LINE_SIZE);
+	return s->pipes ? 0
+			: hk_error_set(err, -ENOMEM,
+				       "no memory for the pipes of slot %u\nfix: raise hikyakud's "
+				       "memory, or lower its slots",
+				       i);
+}
+
+/* One port that reaches all nodes: opened at once, wire 0 of the switch. */
+static int open_one(struct hk_res *r, const struct hk_res_config *cfg, struct hk_error *err)
+{
+	int rc = hk_port_open(cfg->port, cfg->slots * cfg->rx_buffers, NULL, PORT_OPEN_MS, &r->one,
+			      err);
+
+	if (rc)
+		return rc;
+	r->info.port_kind = HK_CTL_PORT_ONE;
+	r->info.frame_max = r->one->info.frame_max;
+	memcpy(r->info.mac, r->one->info.mac, sizeof(r->info.mac));
+	r->wire_used[0] = true;
+	return hk_switch_wire(r->sw, 0, r->one, err);
+}
+
+static int open_pipes(struct hk_res *r, const struct hk_res_config *cfg, struct hk_error *err)
+{
+	int rc = hk_switch_start(HK_LCORE_SWITCH, &r->sw, err);
+
+	if (rc)
+		return rc;
+	if (!hk_port_spec_is_wire_set(cfg->port))
+		return open_one(r, cfg, err);
+	return hk_pool_create("hk_rx", cfg->slots * cfg->rx_buffers, r->info.frame_max, &r->rx,
+			      err);
 }
 
 /* A MAC address of this node's own: locally administered, from its id. */
@@ -103,12 +153,14 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	unsigned frame_max = hk_port_wire_frame_max(cfg->port);
 
 	*res = NULL;
-	if (!frame_max)
+	if (!frame_max && !cfg->pipes)
 		return hk_error_set(err, -EOPNOTSUPP,
-				    "port %s is no set of wires, and only these can be shared by "
-				    "several ranks so far\nfix: give memif:dir=DIRECTORY, or let "
-				    "each rank poll a port of its own (btl_hikyaku_host inline)",
+				    "port %s has no queues that several ranks could poll\nfix: let "
+				    "hikyakud poll it (btl_hikyaku_host daemon; its option pipes), "
+				    "or each rank a port of its own (btl_hikyaku_host inline)",
 				    cfg->port);
+	if (!frame_max)
+		frame_max = FRAME_GUESS;
 	int rc = start_dpdk(cfg, frame_max, err);
 
 	if (rc)
@@ -129,6 +181,9 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	r->key = cfg->job_key;
 	r->node_id = cfg->node_id;
 	r->slots = cfg->slots;
+	r->rx_buffers = cfg->rx_buffers;
+	if (cfg->pipes)
+		rc = open_pipes(r, cfg, err);
 	for (unsigned i = 0; rc == 0 && i < cfg->slots; i++)
 		rc = make_slot(r, cfg, i, err);
 	if (rc) {
@@ -166,19 +221,40 @@ void hk_res_memory(const struct hk_res *r, unsigned slot, uint64_t *address, uin
 	*len = r->slot[slot].fabric->len;
 }
 
-int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, struct hk_error *err)
+uint64_t hk_res_pipes(const struct hk_res *r, unsigned slot)
 {
-	(void)r;
-	(void)slot;
+	return r->slot[slot].pipes ? r->slot[slot].pipes->addr_64 : 0;
+}
+
+/* All was made at start, and mended when the last owner left; only the switch must know whose frames are
+ * whose. */
+int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, uint32_t job_key,
+		     uint32_t endpoint, struct hk_error *err)
+{
+	struct hk_switch_slot s = {
+		.job_key = job_key,
+		.endpoint = endpoint,
+		.tx_pool = r->slot[slot].tx,
+		.share = r->rx_buffers,
+	};
+
 	(void)generation;
-	(void)err;
-	return 0; /* made at start, mended when the last owner left */
+	if (!r->sw)
+		return 0;
+	s.pipes = r->slot[slot].pipes->addr;
+	return hk_switch_slot_add(r->sw, slot, &s, err);
+}
+
+bool hk_res_slot_bad(const struct hk_res *r, unsigned slot)
+{
+	return r->sw && hk_switch_bad(r->sw, slot);
 }
 
 int hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation, struct hk_error *err)
 {
 	(void)generation;
-	int rc = hk_pool_reset(r->slot[slot].rx, err);
+	int rc = r->sw ? hk_switch_slot_remove(r->sw, slot, err)
+		       : hk_pool_reset(r->slot[slot].rx, err);
 
 	return rc ? rc : hk_pool_reset(r->slot[slot].tx, err);
 }
@@ -211,7 +287,7 @@ int hk_res_wire_plan(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 {
 	char spec[512];
 
-	w->queues = r->slots * w->slots;
+	w->queues = r->sw ? 1 : r->slots * w->slots;
 	return wire_spec(r, w, spec, &w->server, err);
 }
 
@@ -221,8 +297,47 @@ static unsigned slot_of(const struct hk_res *r, const struct hk_res_wire *w, uns
 	return r->node_id < w->node_id ? k / w->slots : k % r->slots;
 }
 
+static int open_queues(struct hk_res *r, const struct hk_res_wire *w, const char *spec,
+		       struct hk_port **port, struct hk_error *err)
+{
+	struct rte_mempool **pool = calloc(w->queues, sizeof(*pool));
+	struct hk_port_queues q = {.count = w->queues, .pool = pool};
+
+	if (!pool)
+		return hk_error_set(err, -ENOMEM, "no memory for a wire");
+	for (unsigned k = 0; k < w->queues; k++)
+		pool[k] = r->slot[slot_of(r, w, k)].rx;
+	int rc = hk_port_open_queues(spec, &q, WIRE_OPEN_MS, port, err);
+
+	free(pool);
+	return rc;
+}
+
+/* For the switch; port_id is its number there. */
+static int open_for_switch(struct hk_res *r, struct hk_res_wire *w, const char *spec,
+			   struct hk_port **port, struct hk_error *err)
+{
+	unsigned i = 0;
+
+	while (i < HK_SWITCH_WIRES && r->wire_used[i])
+		i++;
+	if (i == HK_SWITCH_WIRES)
+		return hk_error_set(err, -ENOSPC,
+				    "hikyakud hands frames on for %d other nodes at most\nfix: use "
+				    "host mode hybrid, or a port with a switch",
+				    HK_SWITCH_WIRES);
+	int rc = hk_port_open(spec, 0, r->rx, WIRE_OPEN_MS, port, err);
+
+	if (rc == 0) {
+		r->wire_used[i] = true;
+		w->port_id = (uint16_t)i;
+	}
+	return rc;
+}
+
 int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *err)
 {
+	struct hk_port *port;
 	char spec[512], path[128];
 	int rc = wire_spec(r, w, spec, &w->server, err);
 
@@ -233,23 +348,14 @@ int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 		rc = hk_rundir_note(&r->rundir, path, err);
 	else if (access(path, F_OK) != 0)
 		return -EAGAIN;
-	struct rte_mempool **pool = calloc(w->queues, sizeof(*pool));
-
-	if (rc || !pool) {
-		free(pool);
-		return rc ? rc : hk_error_set(err, -ENOMEM, "no memory for a wire");
-	}
-	for (unsigned k = 0; k < w->queues; k++)
-		pool[k] = r->slot[slot_of(r, w, k)].rx;
-	struct hk_port_queues q = {.count = w->queues, .pool = pool};
-	struct hk_port *port;
-
-	rc = hk_port_open_queues(spec, &q, WIRE_OPEN_MS, &port, err);
-	free(pool);
+	if (rc == 0)
+		rc = r->sw ? open_for_switch(r, w, spec, &port, err)
+			   : open_queues(r, w, spec, &port, err);
 	if (rc) /* the other daemon may have just died: asked again until the rank's time is over */
 		return rc == -ETIMEDOUT ? -EAGAIN : rc;
 	w->port = port;
-	w->port_id = port->id;
+	if (!r->sw)
+		w->port_id = port->id;
 	return 0;
 }
 
@@ -257,16 +363,23 @@ bool hk_res_wire_up(struct hk_res *r, struct hk_res_wire *w)
 {
 	struct hk_error err;
 
-	(void)r;
-	/* the first time it also lets secondaries in */
-	if (!w->up)
+	/* the first time it also lets secondaries in, or the switch */
+	if (!w->up) {
 		w->up = hk_port_wait_link(w->port, 0, &err) == 0;
+		if (w->up && r->sw && hk_switch_wire(r->sw, w->port_id, w->port, &err) != 0)
+			w->up = false;
+	}
 	return w->up && hk_port_link(w->port);
 }
 
 void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
 {
-	(void)r;
+	struct hk_error err;
+
+	if (r->sw) {
+		(void)hk_switch_wire(r->sw, w->port_id, NULL, &err);
+		r->wire_used[w->port_id] = false;
+	}
 	hk_port_close(w->port);
 	w->port = NULL;
 }

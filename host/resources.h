@@ -18,6 +18,7 @@
 
 #define HK_LCORE_DAEMON     0
 #define HK_LCORE_POLLER     1
+#define HK_LCORE_SWITCH     (2 + HK_CTL_MAX_SLOTS)
 #define HK_LCORE_SLOT(slot) (2 + (slot))
 
 struct hk_res_config {
@@ -27,8 +28,9 @@ struct hk_res_config {
 	uint32_t job_key;               /* 0: an administrator's daemon */
 	uint64_t node_id;
 	unsigned slots, rx_buffers, tx_buffers; /* buffers: of each slot */
-	unsigned slot_memory_mb;                /* of each slot: for its fabric */
-	unsigned memory_mb;                     /* 0: what all that needs */
+	bool pipes; /* ports are polled by the switch alone (switch.h), ranks have pipes */
+	unsigned slot_memory_mb; /* of each slot: for its fabric */
+	unsigned memory_mb;      /* 0: what all that needs */
 };
 
 /* What a rank is told (a part of WELCOME). */
@@ -70,8 +72,15 @@ void hk_res_pool_names(const struct hk_res *res, unsigned slot, char rx[32], cha
  * that is killed while it does would leave the allocator locked. */
 void hk_res_memory(const struct hk_res *res, unsigned slot, uint64_t *address, uint64_t *len);
 
+/* Address of the slot's pipes; 0 if there are none. */
+uint64_t hk_res_pipes(const struct hk_res *res, unsigned slot);
+
 /* A rank takes @slot: whatever its predecessor left there is gone already. */
-int hk_res_slot_give(struct hk_res *res, unsigned slot, uint32_t generation, struct hk_error *err);
+int hk_res_slot_give(struct hk_res *res, unsigned slot, uint32_t generation, uint32_t job_key,
+		     uint32_t endpoint, struct hk_error *err);
+
+/* Has the rank written garbage where it may write? Then it must be cut off. */
+bool hk_res_slot_bad(const struct hk_res *res, unsigned slot);
 
 /* The owner of @slot has left or died and neither it nor the poller touches it any more: its
  * buffers go back to its pools. An error means that the slot cannot be used again. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mpi/host.c: the polling process (hikyakud), where one is used. The rank attaches to it, puts its fabric
- * into the memory that it is lent, and polls its own queues of ports that the daemon owns; while it
- * computes, the daemon's poller takes its place.
+ * into the memory that it is lent, and polls: its own queues of ports that the daemon owns (hybrid), or
+ * pipes that lead to the daemon, which polls the ports (daemon). While it computes, the daemon's
+ * poller takes its place.
  */
 #include "mpi/btl_hikyaku.h"
+#include "port/pipe.h"
 
 #include "opal/util/output.h"
 #include "opal/util/proc.h"
@@ -18,7 +20,8 @@
 /* Wires that are attached, by the other node. */
 struct node_wire {
 	uint64_t node_id;
-	struct hk_port *port;
+	struct hk_port *port; /* attached, or … */
+	struct hk_port pipe;  /* … the pipe to it */
 };
 
 static struct node_wire wires[HK_CTL_MAX_NODES];
@@ -26,7 +29,7 @@ static unsigned wire_count;
 
 /* ---- start --------------------------------------------------------------------------------- */
 
-static int connect_daemon(struct hk_error *err)
+static int connect_daemon(bool pipes, struct hk_error *err)
 {
 	struct hk_host_request req = {
 		.job_key = hk_btl.key,
@@ -39,6 +42,7 @@ static int connect_daemon(struct hk_error *err)
 		.huge_dir = PARAMS->huge_dir ? PARAMS->huge_dir : getenv("HIKYAKU_HUGE_DIR"),
 		.rx_buffers = PARAMS->rx_buffers,
 		.tx_buffers = PARAMS->tx_buffers,
+		.pipes = pipes,
 		.timeout_ms = PARAMS->connect_timeout_ms,
 	};
 
@@ -50,27 +54,35 @@ static int connect_daemon(struct hk_error *err)
 int hk_btl_host_choose(struct hk_error *err)
 {
 	const char *mode = PARAMS->host;
-	bool automatic;
+	bool automatic, pipes;
 	int rc;
 
 	if (!mode || strcmp(mode, "inline") == 0)
 		return 0;
 	automatic = strcmp(mode, "auto") == 0;
-	if (!automatic && strcmp(mode, "hybrid") != 0)
-		return hk_error_set(
-			err, -EINVAL,
-			"btl_hikyaku_host: there is no mode \"%s\"; fix: inline, hybrid "
-			"or auto",
-			mode);
-	rc = connect_daemon(err);
+	pipes = strcmp(mode, "daemon") == 0;
+	if (!automatic && !pipes && strcmp(mode, "hybrid") != 0)
+		return hk_error_set(err, -EINVAL,
+				    "btl_hikyaku_host: there is no mode \"%s\"; fix: inline, "
+				    "hybrid, daemon or auto",
+				    mode);
+	if (automatic) /* whose queues several ranks can poll: so far, sets of memif wires */
+		pipes = !hk_port_spec_is_wire_set(PARAMS->port);
+	rc = connect_daemon(pipes, err);
 	if (rc == 0) {
 		const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
+		const char *is = l->pipes ? "daemon" : "hybrid";
 
 		opal_output_verbose(1, mca_btl_hikyaku_component.output,
-				    "hikyaku: host hybrid: slot %u of %u of %s, %s", l->slot,
+				    "hikyaku: host %s: slot %u of %u of %s, %s", is, l->slot,
 				    l->slots, l->shared,
 				    l->poller ? "a poller serves absent ranks" : "no poller");
-		return 0;
+		if (automatic || pipes == (l->pipes != 0))
+			return 0;
+		return hk_error_set(err, -EINVAL,
+				    "hikyakud (%s) is in host mode %s, and %s was asked for; fix: "
+				    "start it with pipes = %s, or set btl_hikyaku_host to %s",
+				    l->shared, is, mode, pipes ? "on" : "off", is);
 	}
 	if (!automatic)
 		return rc;
@@ -124,12 +136,38 @@ int hk_btl_host_share(struct hk_error *err)
 
 /* ---- wires --------------------------------------------------------------------------------- */
 
-static struct hk_port *wire_to(uint64_t node_id)
+static const struct hk_port *wire_to(uint64_t node_id)
 {
 	for (unsigned i = 0; i < wire_count; i++)
 		if (wires[i].node_id == node_id)
-			return wires[i].port;
+			return wires[i].port ? wires[i].port : &wires[i].pipe;
 	return NULL;
+}
+
+/* Our end of the pipe to wire @index of hikyakud's switch. */
+static void pipe_to(unsigned index, struct hk_port *port)
+{
+	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
+	struct hk_port_info info = {
+		.driver = "pipe",
+		.frame_max = (uint16_t)l->frame_max,
+		.numa = -1,
+		.point_to_point = l->port_kind == HK_CTL_PORT_WIRES,
+	};
+
+	snprintf(info.spec, sizeof(info.spec), "pipe %u of %s", index, l->shared);
+	memcpy(info.mac, l->mac, sizeof(info.mac));
+	hk_pipe_port((struct hk_pipe *)(uintptr_t)l->pipes + index, &info, port);
+}
+
+static int attach(struct node_wire *w, const struct hk_ctl_wire *wire, struct hk_error *err)
+{
+	w->port = NULL;
+	if (!hk_host_lease(hk_btl.host)->pipes)
+		return hk_port_attach(wire->port_id, (int)PARAMS->connect_timeout_ms, &w->port,
+				      err);
+	pipe_to(wire->port_id, &w->pipe);
+	return 0;
 }
 
 /* The nodes of @list to which there is no wire yet. */
@@ -163,8 +201,7 @@ static int attach_wires(const struct hk_candidate *list, size_t n, struct hk_err
 	for (unsigned i = 0; rc == 0 && i < count; i++) {
 		struct node_wire *w = &wires[wire_count];
 
-		rc = hk_port_attach(wire[i].port_id, (int)PARAMS->connect_timeout_ms, &w->port,
-				    err);
+		rc = attach(w, &wire[i], err);
 		if (rc)
 			break;
 		w->node_id = wire[i].node_id;
@@ -181,18 +218,43 @@ static uint16_t pair_to(const struct hk_modex *m)
 {
 	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
 
+	if (l->pipes)
+		return 0;
 	return (uint16_t)(l->node_id < m->node_id ? l->slot * m->slots + m->slot
 						  : m->slot * l->slots + l->slot);
+}
+
+/* The one port, by which all others are reached. */
+static void lane_to_all(struct hk_candidate *list, size_t n)
+{
+	static int lane = -1;
+	struct hk_error err;
+	struct hk_port port;
+
+	if (lane < 0 && n) {
+		pipe_to(0, &port);
+		lane = hk_fabric_add_queue(hk_btl.fabric, &port, 0, &err);
+		if (lane < 0)
+			hk_btl_say("%s", err.text);
+	}
+	for (size_t i = 0; i < n; i++)
+		if (list[i].m.node_id != hk_host_lease(hk_btl.host)->node_id)
+			list[i].lane = lane;
 }
 
 void hk_btl_host_lanes(struct hk_candidate *list, size_t n)
 {
 	struct hk_error err = {"no memory"};
 
+	if (hk_host_lease(hk_btl.host)->port_kind == HK_CTL_PORT_ONE) {
+		lane_to_all(list, n);
+		return;
+	}
+
 	if (n && attach_wires(list, n, &err) != 0)
 		hk_btl_say("%s", err.text);
 	for (size_t i = 0; i < n; i++) {
-		struct hk_port *port = wire_to(list[i].m.node_id);
+		const struct hk_port *port = wire_to(list[i].m.node_id);
 
 		if (!port) /* of this node, or said above */
 			continue;

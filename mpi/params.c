@@ -135,11 +135,10 @@ static void reg_port(void)
 		OPAL_INFO_LVL_1, &p->port);
 	reg_string(
 		"host",
-		"Who polls. inline: the rank itself, and its helper thread (the default); hybrid: "
-		"the rank, and in its absence the polling process of the node (hikyakud), which "
-		"owns the port, so that all ranks of a node share it; auto: hybrid if the node "
-		"can, "
-		"else inline",
+		"Who polls. inline: the rank a port of its own, with its helper thread (the default). "
+		"hybrid: the rank queues of a port that all ranks of the node share, and in its "
+		"absence the node's polling process (hikyakud). daemon: hikyakud alone, for every "
+		"kind of port. auto: the best of these that works, and says which",
 		OPAL_INFO_LVL_2, &p->host);
 	reg_string("daemon",
 		   "Name of the administrator's polling process to use; unset: the default "

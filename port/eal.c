@@ -214,6 +214,12 @@ static void build_args(struct args *a, const struct hk_eal_config *cfg, const cp
 	arg(a, "hikyaku");
 	arg(a, "--lcores");
 	lcore_over(cfg->role == HK_EAL_ALONE ? 0 : cfg->lcore, cpus, text, sizeof(text));
+	if (cfg->worker) {
+		size_t n = strlen(text);
+
+		text[n] = ',';
+		lcore_over(cfg->worker, cpus, text + n + 1, sizeof(text) - n - 1);
+	}
 	arg(a, text);
 	arg(a, "--no-telemetry");
 	arg(a, "--iova-mode=va");

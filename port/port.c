@@ -178,6 +178,9 @@ static int learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk
 	snprintf(info->driver, sizeof(info->driver), "%s", dev->driver_name);
 	info->queues = 1;
 	info->numa = rte_eth_dev_socket_id(p->port.id);
+	/* AF_XDP's driver copies what lies in other pools than its own, which is what is asked here */
+	info->copies_at_tx = p->spec.kind == HK_SPEC_MEMIF || p->spec.kind == HK_SPEC_AF_PACKET ||
+			     p->spec.kind == HK_SPEC_AF_XDP;
 	info->tx_multi_seg = dev->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	if (!info->rx_ring)
 		info->rx_ring = NIC_RING;

@@ -55,6 +55,7 @@ struct hk_eal_config {
 	const char *huge_dir; /* primary: a directory in a hugetlbfs; NULL: find one */
 	unsigned lcore;       /* DPDK's logical core, one for each process of a memory: below
 				 * RTE_MAX_LCORE (128). Pools keep a cache for each. */
+	unsigned worker;      /* primary: another of these, for rte_eal_remote_launch(); 0: none */
 	unsigned memory_mb;   /* for buffers, rings and pools; 0: 256. Of a primary: all there is */
 	bool hugepages;       /* alone: false: ordinary memory (no set-up by an administrator) */
 	char pci_allow[208];  /* PCI devices to probe, separated by spaces; "": no PCI */
@@ -111,6 +112,7 @@ struct hk_port_info {
 	uint32_t link_mbps;  /* 0: unknown */
 	int numa;            /* -1: unknown */
 	bool tx_multi_seg;   /* offloads in use */
+	bool copies_at_tx;   /* what is given to tx has been read when the call returns */
 	bool point_to_point; /* a wire with one peer: what is sent arrives there whatever its MAC */
 };
 

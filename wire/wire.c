@@ -241,6 +241,18 @@ enum hk_wire_status hk_wire_parse(const void *frame, size_t len, bool need_crc,
 	return HK_WIRE_OK;
 }
 
+bool hk_wire_address(const void *frame, size_t len, uint32_t *key, uint32_t *endpoint)
+{
+	const uint8_t *f = frame, *base = f + HK_ETH_HLEN;
+
+	if (len < HK_ETH_HLEN + HK_WIRE_HLEN || f[12] != HK_WIRE_ETHERTYPE >> 8 ||
+	    f[13] != (HK_WIRE_ETHERTYPE & 0xff) || base[0] != HK_WIRE_VERSION)
+		return false;
+	*key = load_le32(base + offsetof(struct hk_wire_hdr, key));
+	*endpoint = load_le32(base + offsetof(struct hk_wire_hdr, dst));
+	return true;
+}
+
 const char *hk_wire_status_name(enum hk_wire_status s)
 {
 	static const char *const names[HK_WIRE_STATUS_MAX] = {

@@ -163,6 +163,10 @@ struct hk_frame {
 enum hk_wire_status hk_wire_parse(const void *frame, size_t len, bool need_crc,
 				  struct hk_frame *out);
 
+/* Whose is this frame? Only looks where it says so: for those who pass frames on, not for receivers. False
+ * if it is not ours or too short. */
+bool hk_wire_address(const void *frame, size_t len, uint32_t *key, uint32_t *endpoint);
+
 /* Writes @h in wire order to @dst (HK_WIRE_HLEN bytes, any alignment). */
 void hk_wire_put_hdr(void *dst, const struct hk_wire_hdr *h);
 

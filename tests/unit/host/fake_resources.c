@@ -88,8 +88,25 @@ void hk_res_memory(const struct hk_res *r, unsigned slot, uint64_t *address, uin
 }
 
 /* The daemon must not give what is taken, nor take back what is not. */
-int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, struct hk_error *err)
+uint64_t hk_res_pipes(const struct hk_res *r, unsigned slot)
 {
+	(void)r;
+	(void)slot;
+	return 0;
+}
+
+bool hk_res_slot_bad(const struct hk_res *r, unsigned slot)
+{
+	(void)r;
+	(void)slot;
+	return false;
+}
+
+int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, uint32_t job_key,
+		     uint32_t endpoint, struct hk_error *err)
+{
+	(void)job_key;
+	(void)endpoint;
 	(void)err;
 	if (atomic_load(&r->mem->given[slot]) != 0)
 		abort();

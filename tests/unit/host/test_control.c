@@ -121,6 +121,8 @@ static void every_rule(void)
 	BREAK(HK_CTL_WELCOME, welcome.memory, 1, "memory");
 	BREAK(HK_CTL_WELCOME, welcome.memory_len, 0, "memory_len");
 	BREAK(HK_CTL_WELCOME, welcome.memory_len, UINT64_MAX, "memory_len");
+	BREAK(HK_CTL_WELCOME, welcome.pipes, 32, "pipes");
+	BREAK(HK_CTL_WELCOME, welcome.port_kind, HK_CTL_PORT_ONE, "pipes");
 	BREAK(HK_CTL_ERROR, error.code, 0, "code");
 	BREAK(HK_CTL_ERROR, error.code, -4096, "code");
 	BREAK(HK_CTL_ERROR, error.text[0], '\0', "text");

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host/switch.c: the loop between ports and pipes. What it is for, and whom it trusts, stands in switch.h.
+ */
+#include "host/switch.h"
+#include "wire/wire.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <rte_cycles.h>
+#include <rte_launch.h>
+
+#define BURST     32
+#define SHADOWS   1024 /* mbufs that stand for ranks' frames while a driver copies them */
+#define SPIN_US   100  /* after the last frame; then it sleeps */
+#define SLEEP_NS  50000
+#define LOOK_EACH 64 /* rounds between looks at commands and freed buffers */
+
+enum command_kind { CMD_WIRE, CMD_SLOT_ADD, CMD_SLOT_REMOVE, CMD_STOP };
+
+struct command {
+	enum command_kind kind;
+	unsigned index;
+	struct hk_port *port;
+	const struct hk_switch_slot *slot;
+	struct hk_error *err;
+	int rc;
+	sem_t done;
+};
+
+struct slot {
+	bool used;
+	struct hk_switch_slot s;
+	struct hk_pipe_end *end[HK_SWITCH_WIRES];
+};
+
+struct hk_switch {
+	unsigned lcore;
+	struct hk_port *wire[HK_SWITCH_WIRES];
+	unsigned wires; /* above the last one */
+	struct slot slot[HK_CTL_MAX_SLOTS];
+	unsigned slots; /* above the last one */
+	unsigned last;  /* whose the last frame was: mostly the next one's too */
+	struct rte_mempool *shadows;
+	_Atomic(struct command *) command;
+	_Atomic bool bad[HK_CTL_MAX_SLOTS];
+	bool stop;
+	/* written by the thread, read by others */
+	_Atomic uint64_t rx_frames, tx_frames, stray, tx_lost, rx_lost, sleeps;
+};
+
+static void count(_Atomic uint64_t *n, uint64_t more)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + more,
+			      memory_order_relaxed);
+}
+
+/* ---- from the ports -------------------------------------------------------------------------- */
+
+/* The slot that the frame is for, or HK_CTL_MAX_SLOTS. Nothing but the address is looked at: the rest is
+ * the rank's to check. */
+static unsigned slot_of(struct hk_switch *sw, const struct rte_mbuf *m)
+{
+	uint32_t key, endpoint;
+
+	if (!hk_wire_address(rte_pktmbuf_mtod(m, const void *), m->data_len, &key, &endpoint))
+		return HK_CTL_MAX_SLOTS;
+	for (unsigned i = 0, s = sw->last; i < sw->slots; i++, s = s + 1 < sw->slots ? s + 1 : 0) {
+		const struct slot *slot = &sw->slot[s];
+
+		if (slot->used && slot->s.endpoint == endpoint && slot->s.job_key == key) {
+			sw->last = s;
+			return s;
+		}
+	}
+	return HK_CTL_MAX_SLOTS;
+}
+
+static void give(struct hk_switch *sw, unsigned slot, unsigned wire, struct rte_mbuf **m,
+		 unsigned n)
+{
+	struct hk_pipe_end *end = slot < HK_CTL_MAX_SLOTS ? sw->slot[slot].end[wire] : NULL;
+
+	if (!end || atomic_load_explicit(&sw->bad[slot], memory_order_relaxed)) {
+		for (unsigned i = 0; i < n; i++)
+			rte_pktmbuf_free_seg(m[i]);
+		count(&sw->stray, n);
+		return;
+	}
+	const struct hk_pipe_counters *c = hk_pipe_counters(end);
+	uint64_t lost = c->rx_full + c->rx_share;
+
+	if (hk_pipe_give(end, m, n) != 0)
+		atomic_store_explicit(&sw->bad[slot], true, memory_order_relaxed);
+	count(&sw->rx_lost, c->rx_full + c->rx_share - lost);
+}
+
+static unsigned from_port(struct hk_switch *sw, unsigned wire)
+{
+	struct rte_mbuf *m[BURST];
+	unsigned n = hk_port_rx(sw->wire[wire], 0, m, BURST), first = 0, of = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		unsigned slot = slot_of(sw, m[i]);
+
+		if (i > first && slot != of) {
+			give(sw, of, wire, m + first, i - first);
+			first = i;
+		}
+		of = slot;
+	}
+	if (n) {
+		give(sw, of, wire, m + first, n - first);
+		count(&sw->rx_frames, n);
+	}
+	return n;
+}
+
+/* ---- to the ports ---------------------------------------------------------------------------- */
+
+/* An mbuf of ours for a rank's frame: it points to the frame if the driver copies at once, and holds a copy
+ * otherwise. The rank's own mbuf no driver ever sees. */
+static struct rte_mbuf *shadow(struct hk_switch *sw, const struct hk_port *port,
+			       const struct hk_pipe_frame *f)
+{
+	struct rte_mbuf *m;
+
+	if (port->info.copies_at_tx && !port->faults) {
+		m = rte_mbuf_raw_alloc(sw->shadows);
+		if (m) {
+			m->buf_addr = f->bytes;
+			m->buf_len = f->len;
+			m->data_off = 0;
+		}
+	} else {
+		m = rte_pktmbuf_alloc(port->pool);
+		if (m && f->len > rte_pktmbuf_tailroom(m)) {
+			rte_pktmbuf_free_seg(m);
+			m = NULL;
+		}
+		if (m)
+			memcpy(rte_pktmbuf_mtod(m, char *), f->bytes, f->len);
+	}
+	if (m)
+		m->data_len = m->pkt_len = f->len;
+	return m;
+}
+
+static unsigned from_slot(struct hk_switch *sw, unsigned slot, unsigned wire)
+{
+	struct hk_pipe_end *end = sw->slot[slot].end[wire];
+	struct hk_pipe_frame f[BURST];
+	struct rte_mbuf *m[BURST];
+	int n = hk_pipe_take(end, f, BURST);
+	unsigned k = 0;
+
+	if (n == 0)
+		return 0;
+	if (n < 0) {
+		atomic_store_explicit(&sw->bad[slot], true, memory_order_relaxed);
+		return 0;
+	}
+	for (int i = 0; i < n; i++)
+		if ((m[k] = shadow(sw, sw->wire[wire], &f[i])))
+			k++;
+	unsigned sent = hk_port_tx(sw->wire[wire], 0, m, (uint16_t)k);
+
+	/* what it does not take is lost; whoever sent it sends it again */
+	for (unsigned i = sent; i < k; i++)
+		rte_pktmbuf_free_seg(m[i]);
+	hk_pipe_sent(end, (unsigned)n);
+	count(&sw->tx_frames, sent);
+	count(&sw->tx_lost, (unsigned)n - sent);
+	return (unsigned)n;
+}
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static int pipe_open(struct hk_switch *sw, unsigned slot, unsigned wire, struct hk_error *err)
+{
+	struct slot *s = &sw->slot[slot];
+
+	return hk_pipe_open(&s->s.pipes[wire], s->s.tx_pool, s->s.share, &s->end[wire], err);
+}
+
+static void slot_remove(struct hk_switch *sw, unsigned slot)
+{
+	struct slot *s = &sw->slot[slot];
+
+	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++)
+		hk_pipe_close(s->end[w]);
+	*s = (struct slot){.used = false};
+	while (sw->slots && !sw->slot[sw->slots - 1].used)
+		sw->slots--;
+	sw->last = 0;
+}
+
+static int slot_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_slot *what,
+		    struct hk_error *err)
+{
+	int rc = 0;
+
+	sw->slot[slot] = (struct slot){.used = true, .s = *what};
+	atomic_store_explicit(&sw->bad[slot], false, memory_order_relaxed);
+	sw->slots = HK_MAX(sw->slots, slot + 1);
+	for (unsigned w = 0; rc == 0 && w < sw->wires; w++)
+		if (sw->wire[w])
+			rc = pipe_open(sw, slot, w, err);
+	if (rc)
+		slot_remove(sw, slot);
+	return rc;
+}
+
+static int wire_set(struct hk_switch *sw, unsigned index, struct hk_port *port,
+		    struct hk_error *err)
+{
+	int rc = 0;
+
+	sw->wire[index] = port;
+	for (unsigned s = 0; rc == 0 && s < sw->slots; s++) {
+		struct slot *slot = &sw->slot[s];
+
+		hk_pipe_close(slot->end[index]);
+		slot->end[index] = NULL;
+		if (port && slot->used)
+			rc = pipe_open(sw, s, index, err);
+	}
+	sw->wires = HK_MAX(sw->wires, index + 1);
+	while (sw->wires && !sw->wire[sw->wires - 1])
+		sw->wires--;
+	return rc;
+}
+
+static void obey(struct hk_switch *sw, struct command *c)
+{
+	switch (c->kind) {
+	case CMD_WIRE:
+		c->rc = wire_set(sw, c->index, c->port, c->err);
+		break;
+	case CMD_SLOT_ADD:
+		c->rc = slot_add(sw, c->index, c->slot, c->err);
+		break;
+	case CMD_SLOT_REMOVE:
+		slot_remove(sw, c->index);
+		break;
+	case CMD_STOP:
+		sw->stop = true;
+		break;
+	}
+	atomic_store_explicit(&sw->command, NULL, memory_order_release);
+	sem_post(&c->done);
+}
+
+static int command(struct hk_switch *sw, struct command *c, struct hk_error *err)
+{
+	struct timespec end;
+
+	c->err = err;
+	c->rc = 0;
+	if (sem_init(&c->done, 0, 0) != 0)
+		return hk_error_set(err, -errno, "no semaphore: %s", strerror(errno));
+	atomic_store_explicit(&sw->command, c, memory_order_release);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += HK_SWITCH_WAIT_MS / 1000;
+	while (sem_timedwait(&c->done, &end) != 0)
+		if (errno != EINTR) /* it may come to it yet, so nothing of it can be taken back */
+			abort();
+	sem_destroy(&c->done);
+	return c->rc;
+}
+
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static unsigned round_(struct hk_switch *sw)
+{
+	unsigned frames = 0;
+
+	for (unsigned w = 0; w < sw->wires; w++) {
+		if (!sw->wire[w])
+			continue;
+		frames += from_port(sw, w);
+		for (unsigned s = 0; s < sw->slots; s++)
+			if (sw->slot[s].end[w] &&
+			    !atomic_load_explicit(&sw->bad[s], memory_order_relaxed))
+				frames += from_slot(sw, s, w);
+	}
+	return frames;
+}
+
+static void settle(struct hk_switch *sw)
+{
+	for (unsigned s = 0; s < sw->slots; s++)
+		for (unsigned w = 0; w < sw->wires; w++)
+			if (sw->slot[s].end[w])
+				hk_pipe_settle(sw->slot[s].end[w]);
+}
+
+static int loop(void *arg)
+{
+	struct hk_switch *sw = arg;
+	const struct timespec nap = {.tv_nsec = SLEEP_NS};
+	uint64_t spin = rte_get_tsc_hz() / 1000000 * SPIN_US, last = rte_rdtsc();
+
+	prctl(PR_SET_NAME, "hk-switch");
+	prctl(PR_SET_TIMERSLACK, 1000UL);
+	for (unsigned i = 0; !sw->stop; i++) {
+		unsigned frames = round_(sw);
+
+		if (i % LOOK_EACH == 0 || !frames) {
+			struct command *c = atomic_load_explicit(&sw->command,
+								 memory_order_acquire);
+
+			if (c)
+				obey(sw, c);
+			settle(sw);
+		}
+		if (frames) {
+			last = rte_rdtsc();
+		} else if (rte_rdtsc() - last < spin) {
+			sched_yield();
+		} else {
+			count(&sw->sleeps, 1);
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+		}
+	}
+	return 0;
+}
+
+/* ---- the main thread's side ------------------------------------------------------------------- */
+
+int hk_switch_start(unsigned lcore, struct hk_switch **out, struct hk_error *err)
+{
+	struct hk_switch *sw = calloc(1, sizeof(*sw));
+
+	*out = NULL;
+	if (!sw)
+		return hk_error_set(err, -ENOMEM, "no memory for the switch");
+	sw->lcore = lcore;
+	sw->shadows = rte_pktmbuf_pool_create("hk_shadows", SHADOWS, 128, 0, 0, SOCKET_ID_ANY);
+	int rc = sw->shadows ? rte_eal_remote_launch(loop, sw, lcore) : -ENOMEM;
+
+	if (rc) {
+		rte_mempool_free(sw->shadows);
+		free(sw);
+		return hk_error_set(err, rc, "the switch does not start: %s", strerror(-rc));
+	}
+	*out = sw;
+	return 0;
+}
+
+void hk_switch_stop(struct hk_switch *sw)
+{
+	struct command c = {.kind = CMD_STOP};
+	struct hk_error err;
+
+	if (!sw)
+		return;
+	(void)command(sw, &c, &err);
+	rte_eal_wait_lcore(sw->lcore);
+	rte_mempool_free(sw->shadows);
+	free(sw);
+}
+
+int hk_switch_wire(struct hk_switch *sw, unsigned index, struct hk_port *port, struct hk_error *err)
+{
+	struct command c = {.kind = CMD_WIRE, .index = index, .port = port};
+
+	return command(sw, &c, err);
+}
+
+int hk_switch_slot_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_slot *s,
+		       struct hk_error *err)
+{
+	struct command c = {.kind = CMD_SLOT_ADD, .index = slot, .slot = s};
+
+	return command(sw, &c, err);
+}
+
+int hk_switch_slot_remove(struct hk_switch *sw, unsigned slot, struct hk_error *err)
+{
+	struct command c = {.kind = CMD_SLOT_REMOVE, .index = slot};
+
+	return command(sw, &c, err);
+}
+
+bool hk_switch_bad(const struct hk_switch *sw, unsigned slot)
+{
+	return atomic_load_explicit(&sw->bad[slot], memory_order_relaxed);
+}
+
+void hk_switch_counters(const struct hk_switch *sw, struct hk_switch_counters *n)
+{
+	*n = (struct hk_switch_counters){
+		.rx_frames = sw->rx_frames,
+		.tx_frames = sw->tx_frames,
+		.stray = sw->stray,
+		.tx_lost = sw->tx_lost,
+		.rx_lost = sw->rx_lost,
+		.sleeps = sw->sleeps,
+	};
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host/switch.h: the software switch of host mode *daemon*: between the ports, which only hikyakud polls,
+ * and the pipes of ranks (port/pipe.h). The last rung of steering, which works with every driver.
+ *
+ * It is one thread, on a logical core of DPDK's that is its own. Received frames go to the slot whose
+ * rank they name; what ranks send goes to the port of its pipe. It believes nothing that ranks write:
+ * one that writes garbage is served no more, and hk_switch_bad() tells.
+ *
+ * It spins while there is traffic, lets others run when there is none, and sleeps when there has been none for
+ * a moment.
+ *
+ * Threads: all calls by one thread, hikyakud's main one. Each waits until the switch has done it (a round of
+ * its loop), at most HK_SWITCH_WAIT_MS.
+ */
+#ifndef HK_HOST_SWITCH_H
+#define HK_HOST_SWITCH_H
+
+#include "base/error.h"
+#include "host/control.h"
+#include "port/pipe.h"
+
+#define HK_SWITCH_WIRES   32 /* ports, and so pipes of each slot */
+#define HK_SWITCH_WAIT_MS 2000
+
+struct hk_switch;
+
+/* @lcore: a worker of this primary, which has nothing else to do. */
+int hk_switch_start(unsigned lcore, struct hk_switch **sw, struct hk_error *err);
+
+/* Ends the thread. Slots and wires must be gone. NULL is allowed. */
+void hk_switch_stop(struct hk_switch *sw);
+
+/* Polls @port as wire @index from now on; with NULL, polls it no more. The port stays the caller's. */
+int hk_switch_wire(struct hk_switch *sw, unsigned index, struct hk_port *port,
+		   struct hk_error *err);
+
+/* A rank as the switch sees it. */
+struct hk_switch_slot {
+	uint32_t job_key, endpoint;
+	struct hk_pipe *pipes; /* [HK_SWITCH_WIRES], in shared memory; by wire */
+	struct rte_mempool *tx_pool;
+	unsigned share; /* received frames of each wire that it may have at once */
+};
+
+int hk_switch_slot_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_slot *s,
+		       struct hk_error *err);
+
+/* Takes back what the slot's rank has. Nothing of it is touched afterwards. */
+int hk_switch_slot_remove(struct hk_switch *sw, unsigned slot, struct hk_error *err);
+
+/* Has the rank in @slot written garbage? */
+bool hk_switch_bad(const struct hk_switch *sw, unsigned slot);
+
+struct hk_switch_counters {
+	uint64_t rx_frames, tx_frames;
+	uint64_t stray;   /* for no rank of this node */
+	uint64_t tx_lost; /* the port did not take them */
+	uint64_t rx_lost; /* the rank did not: pipe full, or share exceeded */
+	uint64_t sleeps;
+};
+
+/* As they were a moment ago. */
+void hk_switch_counters(const struct hk_switch *sw, struct hk_switch_counters *n);
+
+#endif
