@@ -24,7 +24,7 @@
  *               pickup_missed  rounds that count for nothing: nobody came within 100 ms, or rank 0 was
  *                              away too long itself
  *     flood   (4 ranks, the odd ones on the other node) 0 and 1 play ping-pong, first alone, then
- *             while 2 floods 3, which sleeps a millisecond between every 16 messages that it takes.
+ *             while 2 floods 3, which sleeps a millisecond after every 16 messages that it takes.
  *               flood_quiet_us, flood_us   median of half a round trip, each round trip timed
  *               flood_ratio                of the two
  *               flood_messages, flood_lost the flood's messages, and how many of them did not come

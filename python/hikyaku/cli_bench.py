@@ -263,7 +263,7 @@ def bench_host(
                messages that were kept for it grow. Acknowledged: when the sender, whose window is
                of eight packets, sees a ninth one leave.
     flood      Two ranks a node: one pair plays ping-pong, first alone, then while one of the other
-               pair floods its partner, which sleeps 1 ms between every 16 messages. The flood is
+               pair floods its partner, which sleeps 1 ms after every 16 messages. The flood is
                numbered and checked. All ranks yield, since they share cores. Not for inline.
     idle       CPU of hikyakud and its poller together, from /proc, in per cent of a core: all
                ranks poll; all ranks sleep; a daemon without ranks. Not for inline.

@@ -42,7 +42,7 @@ def processes(lab: Lab) -> dict[str, list[int]]:
     for pid in process.find(namespaces=nodes):
         if _is_hikyakud(pid) and (node := nodes.get(process.net_namespace(pid) or 0)):
             found[node].append(pid)
-    return found
+    return {node: sorted(pids) for node, pids in found.items()}
 
 
 def _daemons(lab: Lab, node: str) -> list[int]:
@@ -92,13 +92,18 @@ def cpu_seconds(stat: str) -> float:
 
 
 def _cpu_of(pids: list[int]) -> float:
-    return sum(cpu_seconds(Path(f"/proc/{pid}/stat").read_text()) for pid in pids)
+    try:
+        return sum(cpu_seconds(Path(f"/proc/{pid}/stat").read_text()) for pid in pids)
+    except OSError:
+        raise HikyakuError("hikyakud or its poller ended while its CPU was looked at") from None
 
 
 def cpu_percent(lab: Lab, seconds: float, stop: threading.Event) -> list[float]:
     """CPU of daemon and poller together over the next @seconds, in per cent of a core, for each
     node that has them."""
     before = processes(lab)
+    if not before:
+        raise HikyakuError(f"no hikyakud runs in lab '{lab.name}', so its CPU cannot be seen")
     start = {node: (_cpu_of(pids), time.monotonic()) for node, pids in before.items()}
     stop.wait(seconds)
     percents = []
@@ -117,7 +122,7 @@ class CpuWatch:
     def __init__(self, lab: Lab, flags: list[Path], seconds: float, limit: float):
         self._stop = threading.Event()
         self._percents: list[float] = []
-        self._error: Exception | None = None
+        self._error: HikyakuError | None = None
         self._flags = flags
         self._thread = threading.Thread(target=self._main, args=(lab, seconds, limit))
 
@@ -129,11 +134,11 @@ class CpuWatch:
             process.wait_until(
                 "the ranks to begin", lambda: self._stop.is_set() or self._all_there(), limit
             )
-            percents = cpu_percent(lab, seconds, self._stop)
+            percents = [] if self._stop.is_set() else cpu_percent(lab, seconds, self._stop)
             if not self._all_there():
                 raise HikyakuError("the ranks ended before their daemons' CPU was seen")
             self._percents = percents
-        except (HikyakuError, OSError) as error:
+        except HikyakuError as error:
             self._error = error
 
     def during(self, run: Callable[[], object]) -> list[float]:
