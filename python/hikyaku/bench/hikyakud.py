@@ -55,7 +55,7 @@ def _daemons(lab: Lab, node: str) -> list[int]:
 def administrators(lab: Lab, node: str, slots: int) -> Iterator[None]:
     """hikyakud runs on @node, for any job, until the end of the block."""
     own = lab.node_directory(node)
-    wires = own / "wires"
+    wires = own / "bench"
     wires.mkdir(mode=0o700)
     argv = [str(program()), "--background", "--port", f"memif:dir={wires}"]
     argv += ["--slots", str(slots), "--huge-dir", str(own / "huge")]
