@@ -11,6 +11,7 @@ import random
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,7 +22,7 @@ import pytest
 from hikyaku import process
 from hikyaku.checkout import built
 from hikyaku.errors import HikyakuError
-from hikyaku.lab import Lab, kill, network
+from hikyaku.lab import Lab, RunResult, kill, network
 
 SOON = 30  # seconds, on a machine that does much else
 HUGE_MB = 384  # of each node: two jobs at once
@@ -277,6 +278,56 @@ def test_one_of_two_daemons_is_killed(lab, start):
     assert f"hikyakud '{name}' of this node has died" in said
     status, said = other.end()
     assert status == 0, said
+    nothing_is_left(lab)
+
+
+# ---- a rank gone mad -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def administrators_daemons(lab, tmp_path) -> None:
+    """One on each node, for two ranks of any job; named mad-NODE."""
+    for node in lab.topology.nodes:
+        argv = [str(built("host/daemon/hikyakud")), "--name", f"mad-{node.name}", "--background"]
+        argv += ["--slots", "2", "--port", f"memif:dir={tmp_path}"]
+        argv += ["--huge-dir", str(lab.node_directory(node.name) / "huge")]
+        subprocess.run(lab.exec_argv(node.name, argv), check=True, timeout=60)
+
+
+@pytest.mark.usefixtures("administrators_daemons")
+def test_rank_that_scribbles_over_its_memory_is_cut_off_and_no_other(lab, program):
+    """The poller dies in the garbage, or is lost in it, again and again; a job that shares daemon
+    and poller with the scribbler goes on, and so does the daemon."""
+    hand_over = [program("tests/mpi/mpi_hand_over"), "--rounds", "300", "--timeout", "100"]
+    victim = ["sh", "-c", 'OMPI_MCA_btl_hikyaku_daemon=mad-$(hostname) exec "$@"', "sh", *hand_over]
+    results: list[RunResult] = []
+    runner = threading.Thread(
+        target=lambda: results.append(lab.mpirun(2, victim, host="hybrid", timeout=120))
+    )
+    runner.start()
+    try:
+        process.wait_until("the wire to be up", lambda: attached(lab, "node0"), SOON)
+        cut = []
+        while runner.is_alive() or len(cut) < 3:
+            seed = len(cut) + 1
+            mad = [program("tests/integration/scribbler"), "mad-node0", str(seed), "20"]
+            done = subprocess.run(
+                lab.exec_argv("node0", mad), capture_output=True, text=True, timeout=60, check=False
+            )
+            assert done.returncode == 0, f"seed {seed}: {done.stdout}{done.stderr}"
+            assert "READY\nCUT OFF: the poller died in this rank's memory" in done.stdout
+            cut.append(seed)
+    finally:
+        runner.join()
+    (result,) = results
+    assert result.returncode == 0, result.stderr
+    assert "PASS hand_over" in result.stdout
+    log = (lab.node_directory("node0") / "run" / "mad-node0" / "log").read_text()
+    assert log.count("is cut off") == len(cut), log
+    assert set(living(lab, "node0")) == {"mad-node0"}
+    for node in lab.topology.nodes:  # no job's end is theirs
+        for pid in living(lab, node.name).values():
+            process.send_signal(pid, signal.SIGTERM)
     nothing_is_left(lab)
 
 
