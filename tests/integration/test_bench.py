@@ -11,6 +11,7 @@ import signal
 import subprocess
 
 import pytest
+from rich.console import Console
 
 from hikyaku import process
 from hikyaku.bench import driver, hikyakud, host, host_report, plot, report
@@ -229,12 +230,11 @@ def test_labels_of_the_plot_stand_clear(sizes):
 
 
 def test_host_document_of_a_tiny_run(root, hikyaku, tmp_path):
-    """Every scene in every mode that has it. Bandwidth is the same program as latency."""
+    """Every scene in every mode that has it."""
     file = tmp_path / "host.json"
-    metrics = [m for m in host.METRICS if m != "bandwidth"]
     done = run_bench(
         hikyaku,
-        *("--repeats", "1", "--metrics", ",".join(metrics), "--messages", "300"),
+        *("--repeats", "1", "--messages", "300"),
         *("--compute-ms", "20", "--idle-seconds", "1", "--json", str(file)),
         what="host",
     )
@@ -247,7 +247,7 @@ def test_host_document_of_a_tiny_run(root, hikyaku, tmp_path):
         assert set(row) == {"wire", "host", "metric", "size", "hikyaku", "to_inline"}
         assert set(row["hikyaku"]) == {"median", "min", "max"}
         by_host[row["host"]][row["metric"]] = row
-    assert set(by_host["hybrid"]) == set(host_report.LABELS) - {"bandwidth_MBps"}
+    assert set(by_host["hybrid"]) == set(host_report.LABELS)
     shared = {m for m in by_host["hybrid"] if not m.startswith(("flood_", "idle_", "attach_"))}
     assert set(by_host["inline"]) == shared
     assert all(row["to_inline"] is None for m, row in by_host["hybrid"].items() if m not in shared)
@@ -373,6 +373,30 @@ def test_host_failure_that_the_btl_does_not_explain():
     with pytest.raises(HikyakuError, match=r"busy in host mode hybrid failed \(status 7\)") as e:
         host.parse(RunResult(7, "", "no wings\n", 1.0), "hybrid", "busy")
     assert "no wings" in str(e.value)
+
+
+@pytest.mark.parametrize(
+    ("modes", "width", "ranges"),
+    [
+        (["inline", "hybrid"], 80, True),
+        (["inline", "daemon", "hybrid"], 80, False),
+        (["inline", "daemon", "hybrid"], 120, True),
+        (["hybrid"], 80, True),
+    ],
+)
+def test_host_table_fits(capsys, modes, width, ranges):
+    """No cell is cut; the ranges go before the medians do."""
+    cells = {mode: [-12345.0, -1.25, 1e6] for mode in modes}
+    rows = host.rows({(m, 1 << 20): cells for m in host_report.LABELS}, modes)
+    about = {"hosts": modes, "load_at_start": 0, "cores": 2, "repeats": 3, "cpu": "a", "mca": {}}
+    about |= {"open_mpi": "4", "dpdk": "22", "busy_messages": 1, "busy_compute_ms": 1}
+    about |= {"idle_seconds": 1}
+    document = {"machine": about, "rows": rows, "goals": host_report.goals(rows)}
+    host_report.show(document, Console(width=width))
+    out = capsys.readouterr().out
+    assert "−12.3k" in out if ranges else "−12.3k" not in out
+    assert all(label in out for label in host_report.LABELS.values())
+    assert "−1.25" in out
 
 
 def test_cpu_of_a_process_and_of_its_dead_children():

@@ -73,7 +73,7 @@ def administrators(lab: Lab, node: str, slots: int) -> Iterator[None]:
             raise HikyakuError(f"hikyakud was not ready within {_START_S:g} s") from None
         if done.returncode != 0:
             text = (done.stderr or done.stdout).strip().removeprefix("hikyakud: ")
-            what, _, fix = text.partition("; fix: ")
+            what, _, fix = text.replace("\nfix: ", "; fix: ").partition("; fix: ")
             raise HikyakuError(f"hikyakud does not start: {what}", fix or None)
         yield
     finally:

@@ -138,14 +138,20 @@ def _spread(cell: dict) -> str:
 
 
 def _row(
-    metric: str, size: int, by_mode: dict[str, dict], modes: list[str], others: list[str]
+    metric: str,
+    size: int,
+    by_mode: dict[str, dict],
+    modes: list[str],
+    others: list[str],
+    ranges: bool,
 ) -> list[str]:
     about = f"{size_text(size)} " if metric in GROUPS["as bench mpi"] and size else ""
     cells = [f"  {about}{LABELS[metric]}"]
     for mode in modes:
         cell = by_mode[mode]["hikyaku"] if mode in by_mode else None
         cells.append(_value_text(cell["median"]) if cell else "–")
-        cells.append(f"[dim]{_spread(cell)}[/]" if cell else "")
+        if ranges:
+            cells.append(f"[dim]{_spread(cell)}[/]" if cell else "")
     for mode in others:
         ratio = by_mode[mode]["to_inline"] if mode in by_mode else None
         # of counts and differences a ratio says nothing
@@ -154,11 +160,19 @@ def _row(
     return cells
 
 
-def _measured(document: dict) -> Table:
+# Columns of a label, of a median with its range, of a ratio.
+_LABEL_WIDTH, _MODE_WIDTH, _RATIO_WIDTH = 27, 21, 10
+
+
+def _measured(document: dict, width: int) -> Table:
+    """Leaves the ranges out if they do not fit @width."""
     modes = document["machine"]["hosts"]
     others = [m for m in modes if m != "inline"] if "inline" in modes else []
+    needed = _LABEL_WIDTH + len(modes) * _MODE_WIDTH + len(others) * _RATIO_WIDTH
+    ranges = width >= needed
     table = Table(
-        title="Host modes, memif wire",
+        title="Host modes, memif wire"
+        + ("" if ranges else "; medians (ranges by --json); ×: times inline"),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
@@ -166,9 +180,11 @@ def _measured(document: dict) -> Table:
     table.add_column("", no_wrap=True)
     for mode in modes:
         table.add_column(mode, justify="right", no_wrap=True)
-        table.add_column("range", justify="right", no_wrap=True)
-    for _ in others:
-        table.add_column("to inline", justify="right", no_wrap=True)
+        if ranges:
+            table.add_column("range", justify="right", no_wrap=True)
+    for mode in others:
+        name = "to inline" if ranges else f"{mode} ×"
+        table.add_column(name, justify="right", no_wrap=True)
     by: dict[tuple[str, int], dict[str, dict]] = {}
     for row in document["rows"]:
         by.setdefault((row["metric"], row["size"]), {})[row["host"]] = row
@@ -177,7 +193,7 @@ def _measured(document: dict) -> Table:
         if keys:
             table.add_row(f"[bold]{group}[/]")
         for metric, size in keys:
-            table.add_row(*_row(metric, size, by[metric, size], modes, others))
+            table.add_row(*_row(metric, size, by[metric, size], modes, others, ranges))
     return table
 
 
@@ -199,7 +215,7 @@ def _judged(document: dict) -> Table:
 
 def show(document: dict, console: Console) -> None:
     about = document["machine"]
-    console.print(_measured(document))
+    console.print(_measured(document, console.width))
     if document["goals"]:
         console.print(_judged(document))
     if about["load_at_start"] > about["cores"] / 2:
