@@ -180,7 +180,8 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     Options of the lab itself, before the program:
       --tcp           over TCP, on the lab's TCP wire
       --host MODE     who polls: inline, the rank itself; hybrid, the rank, and while it
-                      computes a polling process of its node (needs 'lab up --huge'); auto
+                      computes a polling process of its node; daemon, that alone (both
+                      need 'lab up --huge'); auto
       --lab NAME      in which lab  [default: $HIKYAKU_LAB or 'default']
       --help          this text; 'mpirun --help' has the others
 

@@ -124,6 +124,7 @@ def test_lab_options_are_taken_before_the_program_only(text, tcp, lab, rest):
         ("--host hybrid -np 2 ring", "hybrid", "-np 2 ring"),
         ("-np 2 --host inline ring", "inline", "-np 2 ring"),
         ("--host node1 --host auto ring", "auto", "--host node1 ring"),
+        ("--host daemon ring", "daemon", "ring"),
         ("-host hybrid ring", None, "-host hybrid ring"),
         ("ring --host hybrid", None, "ring --host hybrid"),
     ],

@@ -93,7 +93,7 @@ def run(get_lab, program) -> Run:
         watchdog: float = WATCHDOG_S,
     ) -> RunResult:
         wire, nodes, ranks = where
-        huge_mb = ranks * HUGE_MB if host == "hybrid" else 0
+        huge_mb = ranks * HUGE_MB if host in ("hybrid", "daemon") else 0
         lab: Lab = get_lab(nodes=nodes, wire=wire, ranks_per_node=ranks, huge_mb=huge_mb)
         name, *options = command.split()
         argv = [program(f"tests/mpi/mpi_{name}"), *options, "--timeout", str(watchdog)]
@@ -197,6 +197,12 @@ def test_program_in_hybrid(run, lab, command):
     assert_passed(run(lab, command, host="hybrid"), command)
 
 
+@pytest.mark.parametrize(("lab", "command"), matrix(HYBRID_LABS, [], {"p2p_random", "threads"}))
+def test_program_in_daemon_mode(run, lab, command):
+    """hikyakud alone polls, and hands frames on."""
+    assert_passed(run(lab, command, host="daemon"), command)
+
+
 @pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
 def test_results_in_hybrid_equal_those_over_tcp(run, lab):
     assert digest_of(run(lab, "digest", host="hybrid")) == digest_of(run(lab, "digest", tcp=True))
@@ -243,8 +249,9 @@ def test_faults_are_refused_on_shared_queues(run):
 
 def test_hybrid_needs_huge_pages(get_lab):
     lab = get_lab()
-    with pytest.raises(HikyakuError, match="this lab has no huge pages"):
-        lab.mpirun(2, ["true"], host="hybrid")
+    for host in ("hybrid", "daemon"):
+        with pytest.raises(HikyakuError, match="this lab has no huge pages"):
+            lab.mpirun(2, ["true"], host=host)
     with pytest.raises(HikyakuError, match="--tcp that it is not used"):
         lab.mpirun(2, ["true"], host="hybrid", tcp=True)
 
