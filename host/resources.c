@@ -24,13 +24,14 @@
 #include <rte_memzone.h>
 
 /* What DPDK itself and the caches of two pools (1 MB each) take. */
-#define BASE_MB      24
+#define BASE_MB      40
 #define POOLS_MB     3
 #define MBUF_BYTES   384u /* of each buffer beside its frame: mbuf, note, headroom */
 #define TX_SLACK     2048u
 #define WIRE_OPEN_MS 2000
 #define ATTACH_MS    1000
 #define PORT_OPEN_MS 5000
+#define PORT_RINGS   8192u /* buffers in the rings of AF_XDP, the most of all drivers */
 #define FRAME_GUESS  4096u /* before a port is open, to reckon its memory; AF_XDP's most */
 
 struct slot {
@@ -58,9 +59,11 @@ struct hk_res {
 static unsigned memory_needed(const struct hk_res_config *cfg, unsigned frame_max)
 {
 	uint64_t buffers = (uint64_t)cfg->rx_buffers + cfg->tx_buffers + TX_SLACK;
+	uint64_t rings = cfg->pipes ? PORT_RINGS : 0;
 
-	return BASE_MB + cfg->slots * (cfg->slot_memory_mb + POOLS_MB +
-				       (unsigned)((buffers * (frame_max + MBUF_BYTES)) >> 20));
+	return BASE_MB + (unsigned)((rings * (frame_max + MBUF_BYTES)) >> 20) +
+	       cfg->slots * (cfg->slot_memory_mb + POOLS_MB +
+			     (unsigned)((buffers * (frame_max + MBUF_BYTES)) >> 20));
 }
 
 static int start_dpdk(const struct hk_res_config *cfg, unsigned frame_max, struct hk_error *err)
@@ -194,8 +197,24 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	return 0;
 }
 
+static void close_pipes(struct hk_res *r)
+{
+	struct hk_error err;
+
+	for (unsigned i = 0; i < r->slots; i++)
+		(void)hk_switch_slot_remove(r->sw, i, &err);
+	for (unsigned i = 0; i < HK_SWITCH_WIRES; i++)
+		if (r->wire_used[i])
+			(void)hk_switch_wire(r->sw, i, NULL, &err);
+	hk_switch_stop(r->sw);
+	/* what a port leaves in the kernel (an XDP program) must go; no rank has ever touched it */
+	hk_port_close(r->one);
+}
+
 void hk_res_close(struct hk_res *r)
 {
+	if (r->sw)
+		close_pipes(r);
 	/* Pools are not freed: ranks may still use them. What is left is this process's memory. */
 	hk_eal_end();
 	free(r);

@@ -116,10 +116,35 @@ int hk_btl_host_memory(struct hk_fabric_config *cfg, struct hk_error *err)
 	return hk_pool_find(l->tx_pool, &cfg->tx_pool, err);
 }
 
+/* Our end of the pipe to wire @index of hikyakud's switch. */
+static void pipe_to(unsigned index, struct hk_port *port)
+{
+	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
+	struct hk_port_info info = {
+		.driver = "pipe",
+		.frame_max = (uint16_t)l->frame_max,
+		.numa = -1,
+		.point_to_point = l->port_kind == HK_CTL_PORT_WIRES,
+	};
+
+	snprintf(info.spec, sizeof(info.spec), "pipe %u of %s", index, l->shared);
+	memcpy(info.mac, l->mac, sizeof(info.mac));
+	hk_pipe_port((struct hk_pipe *)(uintptr_t)l->pipes + index, &info, port);
+}
+
 static void daemon_lost(void *arg)
 {
 	(void)arg;
 	hk_fabric_break(hk_btl.fabric, hk_host_lost_text(hk_btl.host));
+}
+
+/* One port that reaches all others is polled from the start: a peer may send before we know it. */
+static int add_one_port(struct hk_error *err)
+{
+	struct hk_port port;
+
+	pipe_to(0, &port);
+	return HK_MIN(hk_fabric_add_queue(hk_btl.fabric, &port, 0, err), 0);
 }
 
 /* Lets the poller in. */
@@ -127,6 +152,8 @@ int hk_btl_host_share(struct hk_error *err)
 {
 	int rc = hk_fabric_share(hk_btl.fabric, err);
 
+	if (rc == 0 && hk_host_lease(hk_btl.host)->port_kind == HK_CTL_PORT_ONE)
+		rc = add_one_port(err);
 	if (rc == 0)
 		rc = hk_host_ready(hk_btl.host, hk_btl.fabric, PARAMS->connect_timeout_ms, err);
 	if (rc == 0)
@@ -142,22 +169,6 @@ static const struct hk_port *wire_to(uint64_t node_id)
 		if (wires[i].node_id == node_id)
 			return wires[i].port ? wires[i].port : &wires[i].pipe;
 	return NULL;
-}
-
-/* Our end of the pipe to wire @index of hikyakud's switch. */
-static void pipe_to(unsigned index, struct hk_port *port)
-{
-	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
-	struct hk_port_info info = {
-		.driver = "pipe",
-		.frame_max = (uint16_t)l->frame_max,
-		.numa = -1,
-		.point_to_point = l->port_kind == HK_CTL_PORT_WIRES,
-	};
-
-	snprintf(info.spec, sizeof(info.spec), "pipe %u of %s", index, l->shared);
-	memcpy(info.mac, l->mac, sizeof(info.mac));
-	hk_pipe_port((struct hk_pipe *)(uintptr_t)l->pipes + index, &info, port);
 }
 
 static int attach(struct node_wire *w, const struct hk_ctl_wire *wire, struct hk_error *err)
@@ -224,30 +235,16 @@ static uint16_t pair_to(const struct hk_modex *m)
 						  : m->slot * l->slots + l->slot);
 }
 
-/* The one port, by which all others are reached. */
-static void lane_to_all(struct hk_candidate *list, size_t n)
-{
-	static int lane = -1;
-	struct hk_error err;
-	struct hk_port port;
-
-	if (lane < 0 && n) {
-		pipe_to(0, &port);
-		lane = hk_fabric_add_queue(hk_btl.fabric, &port, 0, &err);
-		if (lane < 0)
-			hk_btl_say("%s", err.text);
-	}
-	for (size_t i = 0; i < n; i++)
-		if (list[i].m.node_id != hk_host_lease(hk_btl.host)->node_id)
-			list[i].lane = lane;
-}
-
 void hk_btl_host_lanes(struct hk_candidate *list, size_t n)
 {
 	struct hk_error err = {"no memory"};
 
-	if (hk_host_lease(hk_btl.host)->port_kind == HK_CTL_PORT_ONE) {
-		lane_to_all(list, n);
+	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
+
+	if (l->port_kind == HK_CTL_PORT_ONE) {
+		for (size_t i = 0; i < n; i++)
+			if (list[i].m.node_id != l->node_id)
+				list[i].lane = 0;
 		return;
 	}
 

@@ -124,7 +124,8 @@ static int start_dpdk(struct hk_error *err)
 	return rc ? rc : hk_eal_init(&eal, err);
 }
 
-/* Opens the port, unless it is a set of wires: these are opened peer by peer, in add_procs. */
+/* Opens the port, unless it is the polling process's, or a set of wires: these are opened peer by peer, in
+ * add_procs. */
 static int open_port(struct hk_fabric_config *cfg, struct hk_port **port, struct hk_error *err)
 {
 	unsigned carries = hk_btl.host ? hk_host_lease(hk_btl.host)->frame_max
@@ -135,6 +136,8 @@ static int open_port(struct hk_fabric_config *cfg, struct hk_port **port, struct
 	hk_btl.wire_set = hk_port_spec_is_wire_set(PARAMS->port);
 	if (hk_btl.wire_set) {
 		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
+	} else if (hk_btl.host) {
+		point_to_point = false;
 	} else {
 		int rc = hk_port_open(PARAMS->port, PARAMS->rx_buffers, NULL,
 				      (int)PARAMS->connect_timeout_ms, port, err);
