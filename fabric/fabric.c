@@ -18,6 +18,7 @@ void hk_fabric_config_default(struct hk_fabric_config *cfg)
 	hk_engine_config_default(&cfg->engine);
 	cfg->tx_buffers = 2048;
 	cfg->rx_keep = 2048;
+	cfg->keep_bytes = 8u << 20;
 	cfg->regions = 4096;
 }
 
@@ -80,6 +81,13 @@ int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric
 	f->backlog = HK_PEER_NONE;
 	f->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / rte_get_tsc_hz());
 	int rc = set_frame(f, c.frame_max, err);
+
+	if (rc == 0 && hk_keep_open(f) != 0)
+		rc = hk_error_set(err, -ENOMEM,
+				  "no memory to keep messages in (%zu bytes); fix: lower "
+				  "btl_hikyaku_keep_kb%s",
+				  c.keep_bytes,
+				  c.memory ? ", or raise the daemon's memory of a slot" : "");
 
 	if (rc == 0 && hk_regions_open(f) != 0)
 		rc = hk_error_set(
@@ -380,6 +388,7 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 	hk_regions_close(f);
 	if (!f->cfg.tx_pool)
 		hk_pool_free(f->tx_pool);
+	hk_mem_give(f, f->keep.bytes);
 	hk_mem_give(f, f->peer);
 	hk_mem_give(f, f->engine);
 	hk_mem_give(f, f);

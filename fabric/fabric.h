@@ -64,7 +64,8 @@ struct hk_fabric_config {
 	struct hk_engine_config engine; /* rx_budget is set from `rx_keep` */
 
 	unsigned tx_buffers; /* frames that may wait to be sent or acknowledged */
-	unsigned rx_keep;    /* frames kept while the application is elsewhere */
+	unsigned rx_keep;    /* frames kept while the application is elsewhere … */
+	size_t keep_bytes;   /* … and bytes of small messages, which are kept without theirs */
 	unsigned regions;    /* of memory that peers reach (rma.h): 1 … 65536 */
 	unsigned frame_max;  /* bytes of the largest frame to use; every port must carry it */
 	hk_lost_fn lost;

@@ -7,6 +7,7 @@
  *   rx.c       progress: frames in, handlers, acks and resends out
  *   region.c   one-sided: regions, and what peers do to them
  *   rma.c      one-sided: our own puts and gets
+ *   keep.c     what is kept for an application that is elsewhere
  *   async.c    the helper thread, and the polling process as a helper
  *   memory.c   where all this lies: private memory, or shared with the polling process
  */
@@ -109,7 +110,7 @@ struct hk_peer_tx {
  * buffers; the links lie in the buffers' headroom, so that waiting needs no memory. */
 struct hk_rx_note {
 	struct rte_mbuf *frag_next; /* of this message */
-	struct rte_mbuf *msg_next;  /* below: of the first buffer of a message */
+	struct rte_mbuf *msg_next;  /* of the first buffer of a message that came early */
 	uint32_t peer;
 	uint32_t last; /* packet number of its last buffer */
 	uint8_t am, count;
@@ -121,6 +122,15 @@ static inline struct hk_rx_note *hk_rx_note(struct rte_mbuf *m)
 {
 	return m->buf_addr;
 }
+
+/* Messages copied together, and those kept in their buffers: keep.c. */
+struct hk_keep {
+	char *bytes;
+	size_t size;
+	uint64_t head, tail; /* bytes ever put in and taken out */
+};
+
+#define HK_KEEP_COPY_MAX 2048 /* longer messages stay in their buffers */
 
 struct hk_region_slot {
 	char *base;
@@ -168,7 +178,7 @@ struct hk_fabric {
 	bool gets_wait;                        /* some peer's */
 	/* the helper thread and what it kept */
 	_Atomic uint32_t app_ticks; /* progress calls; the helper watches it stand still */
-	struct rte_mbuf *kept_head, *kept_tail;
+	struct hk_keep keep;
 	unsigned kept_frames;
 	pthread_t helper;
 	bool helper_runs;
@@ -206,8 +216,24 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep);
 void hk_rx_forget(struct hk_fabric *f, hk_peer p);
 void hk_rx_drop_kept(struct hk_fabric *f);
 
+bool hk_broken(struct hk_fabric *f);
+
+/* ---- keep.c */
+int hk_keep_open(struct hk_fabric *f);
+bool hk_can_keep(const struct hk_fabric *f);
+bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned n);
+void hk_keep_buffers(struct hk_fabric *f, struct rte_mbuf *m);
+bool hk_keep_next(struct hk_fabric *f, hk_peer *p, uint8_t *am, struct hk_iov *iov,
+		  struct rte_mbuf **m);
+
+static inline bool hk_keeps(const struct hk_fabric *f)
+{
+	return f->keep.head != f->keep.tail;
+}
+
 /* ---- memory.c */
 struct hk_fabric *hk_mem_fabric(const struct hk_fabric_config *cfg);
+void *hk_mem_take_dirty(struct hk_fabric *f, size_t bytes);
 void *hk_mem_take(struct hk_fabric *f, size_t bytes);
 void hk_mem_give(const struct hk_fabric *f, void *p);
 

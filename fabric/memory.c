@@ -22,18 +22,23 @@ static size_t aligned(size_t bytes)
 	return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
 }
 
-/* Zeroed; NULL if there is not so much. */
-void *hk_mem_take(struct hk_fabric *f, size_t bytes)
+/* NULL if there is not so much. */
+void *hk_mem_take_dirty(struct hk_fabric *f, size_t bytes)
 {
 	void *p;
 
 	bytes = aligned(bytes);
-	if (!f->cfg.memory) {
-		p = aligned_alloc(ALIGN, bytes);
-	} else {
-		p = bytes <= (size_t)(f->mem_end - f->mem_next) ? f->mem_next : NULL;
-		f->mem_next += p ? bytes : 0;
-	}
+	if (!f->cfg.memory)
+		return aligned_alloc(ALIGN, bytes);
+	p = bytes <= (size_t)(f->mem_end - f->mem_next) ? f->mem_next : NULL;
+	f->mem_next += p ? bytes : 0;
+	return p;
+}
+
+void *hk_mem_take(struct hk_fabric *f, size_t bytes)
+{
+	void *p = hk_mem_take_dirty(f, bytes);
+
 	return p ? memset(p, 0, bytes) : NULL;
 }
 
@@ -67,7 +72,7 @@ size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes)
 
 	if (engine == 0)
 		return 0;
-	return aligned(sizeof(struct hk_fabric)) + aligned(engine) +
+	return aligned(sizeof(struct hk_fabric)) + aligned(engine) + aligned(cfg->keep_bytes) +
 	       aligned(cfg->engine.max_peers * sizeof(struct hk_peer_tx)) +
 	       lanes * aligned(sizeof(struct hk_lane));
 }

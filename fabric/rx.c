@@ -18,26 +18,36 @@ static void free_rx(struct rte_mbuf *const *bufs, unsigned n)
 		rte_pktmbuf_free_seg(bufs[i]);
 }
 
-/* Hands a message to its handler and frees its buffers. */
-static void deliver(struct hk_fabric *f, hk_peer p, uint8_t am, struct rte_mbuf *const *bufs,
-		    unsigned n)
+/* Where the message lies. Parsed before: every `len` lies within its frame. */
+static void message_iov(struct rte_mbuf *const *bufs, unsigned n, struct hk_iov *iov)
 {
-	struct hk_iov iov[HK_WIRE_MAX_FRAGS];
-
 	for (unsigned i = 0; i < n; i++) {
-		/* parsed before: `len` lies within the frame */
 		const char *hdr = rte_pktmbuf_mtod(bufs[i], const char *) + HK_ETH_HLEN;
 		uint16_t len;
 
 		memcpy(&len, hdr + offsetof(struct hk_wire_hdr, len), sizeof(len));
 		iov[i] = (struct hk_iov){hdr + HK_WIRE_HLEN, rte_le_to_cpu_16(len)};
 	}
+}
+
+static void handle(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned n)
+{
 	if (HK_LIKELY(f->am[am].fn != NULL)) {
 		f->n.am_delivered++;
 		f->am[am].fn(f->am[am].arg, p, am, iov, n);
 	} else {
 		f->n.unknown_am++;
 	}
+}
+
+/* Hands a message to its handler and frees its buffers. */
+static void deliver(struct hk_fabric *f, hk_peer p, uint8_t am, struct rte_mbuf *const *bufs,
+		    unsigned n)
+{
+	struct hk_iov iov[HK_WIRE_MAX_FRAGS];
+
+	message_iov(bufs, n, iov);
+	handle(f, p, am, iov, n);
 	free_rx(bufs, n);
 }
 
@@ -75,20 +85,19 @@ static void message_free(struct rte_mbuf *m)
 	free_rx(bufs, message_unpack(m, bufs));
 }
 
-/* Keeps a message, or a frame of a put, for the application. */
+/* Keeps a message for the application. */
 static void keep(struct hk_fabric *f, struct rte_mbuf *m)
 {
-	struct hk_rx_note note = *hk_rx_note(m);
+	const struct hk_rx_note *note = hk_rx_note(m);
+	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
+	struct hk_iov iov[HK_WIRE_MAX_FRAGS];
+	unsigned n = message_unpack(m, bufs);
 
-	hk_rx_note(m)->msg_next = NULL;
-	if (f->kept_head)
-		hk_rx_note(f->kept_tail)->msg_next = m;
+	message_iov(bufs, n, iov);
+	if (hk_keep_copy(f, note->peer, note->am, iov, n))
+		free_rx(bufs, n);
 	else
-		f->kept_head = m;
-	f->kept_tail = m;
-	f->kept_frames += note.count;
-	f->n.async_kept++;
-	hk_engine_rx_held(f->engine, note.peer, note.count);
+		hk_keep_buffers(f, m);
 }
 
 /* A message whose turn it is: to its handler, or kept for the application. Requests for gets the
@@ -110,7 +119,7 @@ static unsigned message_out(struct hk_fabric *f, struct rte_mbuf *m, bool keep_i
 static void keep_put(struct hk_fabric *f, hk_peer p, struct rte_mbuf *m)
 {
 	*hk_rx_note(m) = (struct hk_rx_note){.peer = p, .count = 1, .put = true};
-	keep(f, m);
+	hk_keep_buffers(f, m);
 }
 
 static void place_kept_put(struct hk_fabric *f, hk_peer p, struct rte_mbuf *m)
@@ -127,30 +136,34 @@ static void place_kept_put(struct hk_fabric *f, hk_peer p, struct rte_mbuf *m)
 static unsigned deliver_kept(struct hk_fabric *f)
 {
 	unsigned delivered = 0;
+	struct rte_mbuf *m;
+	struct hk_iov iov;
+	hk_peer p;
+	uint8_t am;
 
-	while (f->kept_head) {
-		struct rte_mbuf *m = f->kept_head;
-		const struct hk_rx_note *note = hk_rx_note(m);
-
-		f->kept_head = note->msg_next;
-		f->kept_frames -= note->count;
-		hk_engine_rx_held(f->engine, note->peer, -(int)note->count);
-		if (note->put)
-			place_kept_put(f, note->peer, m);
-		else
+	while (hk_keep_next(f, &p, &am, &iov, &m)) {
+		if (!m) {
+			handle(f, p, am, &iov, 1);
+			delivered++;
+		} else if (hk_rx_note(m)->put) {
+			place_kept_put(f, p, m);
+		} else {
 			delivered += message_out(f, m, false);
+		}
 	}
 	return delivered;
 }
 
 void hk_rx_drop_kept(struct hk_fabric *f)
 {
-	while (f->kept_head) {
-		struct rte_mbuf *m = f->kept_head;
+	struct rte_mbuf *m;
+	struct hk_iov iov;
+	hk_peer p;
+	uint8_t am;
 
-		f->kept_head = hk_rx_note(m)->msg_next;
-		message_free(m);
-	}
+	while (hk_keep_next(f, &p, &am, &iov, &m))
+		if (m)
+			message_free(m);
 }
 
 /* Puts a message among those of its peer that wait for their turn, where it belongs. */
@@ -249,12 +262,6 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 	return 0;
 }
 
-/* Room left to keep messages of a whole burst? */
-static bool can_keep(const struct hk_fabric *f)
-{
-	return f->kept_frames + HK_RX_BURST <= f->cfg.rx_keep;
-}
-
 /* We come back to the ports after a while: what waits there waited for us. */
 static void note_presence(struct hk_fabric *f, uint64_t now, bool app)
 {
@@ -329,7 +336,7 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 	for (uint16_t l = 0; l < f->lanes; l++) {
 		for (unsigned round = 0; round < HK_RX_ROUNDS; round++) {
 			/* with no room left, go on listening: to acks, and to signs of life */
-			hk_engine_refuse(f->engine, keep_it && !can_keep(f));
+			hk_engine_refuse(f->engine, keep_it && !hk_can_keep(f));
 			unsigned n = burst_in(f, l, keep_it, &delivered);
 
 			frames += n;
@@ -352,8 +359,8 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 	return delivered;
 }
 
-/* The polling process is lost: says so once, and touches nothing. */
-static bool hk_broken(struct hk_fabric *f)
+/* Is the polling process lost? Says so once. Nothing may be touched then. */
+bool hk_broken(struct hk_fabric *f)
 {
 	if (HK_LIKELY(!atomic_load_explicit(&f->lock.broken, memory_order_acquire)))
 		return false;
@@ -376,7 +383,7 @@ unsigned hk_fabric_progress(struct hk_fabric *f)
 		hk_biased_leave(&f->lock);
 		return 0;
 	}
-	if (f->gather++ == 0 && HK_UNLIKELY(f->kept_head != NULL))
+	if (f->gather++ == 0 && HK_UNLIKELY(hk_keeps(f)))
 		delivered += deliver_kept(f);
 	if (HK_UNLIKELY(f->put_acked != NULL))
 		hk_puts_acked(f);

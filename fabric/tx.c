@@ -258,7 +258,8 @@ int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *buf
 	enum hk_peer_state state = hk_engine_peer_state(f->engine, p);
 
 	if (HK_UNLIKELY((state != HK_PEER_ACTIVE && state != HK_PEER_HEARD) ||
-			atomic_load_explicit(&f->lock.broken, memory_order_relaxed))) {
+			(atomic_load_explicit(&f->lock.broken, memory_order_relaxed) &&
+			 hk_broken(f)))) {
 		rc = refuse(f, bufs, count);
 	} else {
 		uint64_t now = hk_now(f);

@@ -36,16 +36,23 @@ void hk_rundir_host(char *out, size_t len)
 			*c = '_';
 }
 
+static uint32_t hash(const char *text)
+{
+	uint32_t h = 2166136261; /* FNV-1a */
+
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 16777619;
+	return h;
+}
+
 void hk_rundir_job_name(uint32_t job_key, char name[HK_RUNDIR_NAME_MAX + 1])
 {
 	char host[256];
 
 	hk_rundir_host(host, sizeof(host));
 	if (strlen(host) > HOST_MAX) {
-		uint32_t hash = 2166136261; /* FNV-1a */
-		for (const char *c = host; *c; c++)
-			hash = (hash ^ (unsigned char)*c) * 16777619;
-		snprintf(host + HOST_MAX - 9, 10, "-%08x", hash);
+		uint32_t h = hash(host);
+		snprintf(host + HOST_MAX - 9, 10, "-%08x", h);
 	}
 	snprintf(name, HK_RUNDIR_NAME_MAX + 1, "job-%08x-%.24s", job_key, host);
 }
@@ -87,7 +94,8 @@ int hk_rundir_find(const char *name, struct hk_rundir *rd, struct hk_error *err)
 				    given, sizeof(rd->base) - 1);
 	snprintf(rd->name, sizeof(rd->name), "%s", name);
 	snprintf(rd->dir, sizeof(rd->dir), "%s/%s", rd->base, rd->name);
-	snprintf(rd->shared, sizeof(rd->shared), "hk%u-%s", uid, rd->name);
+	/* by the base too: daemons of one name and two bases are two, and clean up after themselves */
+	snprintf(rd->shared, sizeof(rd->shared), "hk%u-%s-%08x", uid, rd->name, hash(rd->base));
 	return 0;
 }
 
@@ -276,6 +284,19 @@ static void clear(const struct hk_rundir *rd)
 	}
 }
 
+/* A rank that was killed while it started a daemon has left its lock. */
+static void remove_start(const char *base, const char *name)
+{
+	char path[400];
+
+	snprintf(path, sizeof(path), "%s/%s", base, name);
+	int fd = hk_rundir_lock(path, 0, NULL);
+	if (fd < 0)
+		return;
+	unlink(path);
+	close(fd);
+}
+
 void hk_rundir_remove(const struct hk_rundir *rd)
 {
 	char path[128];
@@ -284,6 +305,8 @@ void hk_rundir_remove(const struct hk_rundir *rd)
 	hk_rundir_path(rd, "lock", path);
 	unlink(path);
 	rmdir(rd->dir);
+	snprintf(path, sizeof(path), "%s.start", rd->name);
+	remove_start(rd->base, path);
 	if (!rd->base_given)
 		rmdir(rd->base); /* the last one */
 }
@@ -321,19 +344,6 @@ int hk_rundir_claim(const struct hk_rundir *rd, int64_t deadline, struct hk_erro
 			clear(rd);
 		return fd;
 	}
-}
-
-/* A rank that was killed while it started a daemon has left its lock. */
-static void remove_start(const char *base, const char *name)
-{
-	char path[400];
-
-	snprintf(path, sizeof(path), "%s/%s", base, name);
-	int fd = hk_rundir_lock(path, 0, NULL);
-	if (fd < 0)
-		return;
-	unlink(path);
-	close(fd);
 }
 
 unsigned hk_rundir_sweep(void)

@@ -91,7 +91,7 @@ struct hk_btl_params {
 	bool hugepages;
 	unsigned frame_max;    /* 0: what the port carries */
 	unsigned eager_frames; /* frames of the longest eager message */
-	unsigned tx_buffers, rx_buffers, rx_keep;
+	unsigned tx_buffers, rx_buffers, rx_keep, keep_kb;
 	unsigned max_peers;
 	unsigned window, window_bytes;
 	unsigned key; /* 0: made from the job's id */

@@ -12,6 +12,7 @@
 #include "opal/util/proc.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,16 @@ int hk_btl_host_choose(struct hk_error *err)
 	return 0;
 }
 
+/* What failed may have failed because the daemon has died: then that is what to say. */
+static int blame_daemon(int rc, struct hk_error *err)
+{
+	struct pollfd p = {.fd = hk_host_fd(hk_btl.host), .events = POLLIN | POLLRDHUP};
+
+	if (rc && poll(&p, 1, 0) == 1)
+		return hk_error_set(err, -EPIPE, "%s", hk_host_lost_text(hk_btl.host));
+	return rc;
+}
+
 int hk_btl_host_join(struct hk_error *err)
 {
 	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
@@ -103,7 +114,7 @@ int hk_btl_host_join(struct hk_error *err)
 		.verbose = PARAMS->verbose >= 20,
 	};
 
-	return hk_eal_init(&eal, err);
+	return blame_daemon(hk_eal_init(&eal, err), err);
 }
 
 /* Where the fabric is to lie. */
@@ -113,7 +124,7 @@ int hk_btl_host_memory(struct hk_fabric_config *cfg, struct hk_error *err)
 
 	cfg->memory = (void *)(uintptr_t)l->memory;
 	cfg->memory_len = l->memory_len;
-	return hk_pool_find(l->tx_pool, &cfg->tx_pool, err);
+	return blame_daemon(hk_pool_find(l->tx_pool, &cfg->tx_pool, err), err);
 }
 
 /* Our end of the pipe to wire @index of hikyakud's switch. */
@@ -220,7 +231,7 @@ static int attach_wires(const struct hk_candidate *list, size_t n, struct hk_err
 	}
 	free(node);
 	free(wire);
-	return rc;
+	return blame_daemon(rc, err);
 }
 
 /* Rank in slot i of the node with the lower id and rank in slot j of the other use queue pair i * slots

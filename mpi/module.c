@@ -167,6 +167,7 @@ static int open_fabric(struct hk_port **port, struct hk_error *err)
 	engine_config(&cfg.engine);
 	cfg.tx_buffers = PARAMS->tx_buffers;
 	cfg.rx_keep = PARAMS->rx_keep;
+	cfg.keep_bytes = (size_t)PARAMS->keep_kb << 10;
 	cfg.frame_max = PARAMS->frame_max;
 	cfg.lost = hk_btl_lost;
 	rc = open_port(&cfg, port, err);

@@ -135,7 +135,8 @@ static void reg_port(void)
 		OPAL_INFO_LVL_1, &p->port);
 	reg_string(
 		"host",
-		"Who polls. inline: the rank a port of its own, with its helper thread (the default). "
+		"Who polls. inline: the rank a port of its own, with its helper thread (the "
+		"default). "
 		"hybrid: the rank queues of a port that all ranks of the node share, and in its "
 		"absence the node's polling process (hikyakud). daemon: hikyakud alone, for every "
 		"kind of port. auto: the best of these that works, and says which",
@@ -162,6 +163,11 @@ static void reg_port(void)
 		 &p->rx_buffers);
 	reg_uint("rx_keep", "Frames the helper thread keeps for a rank that computes",
 		 OPAL_INFO_LVL_5, 2048, &p->rx_keep);
+	reg_uint("keep_kb",
+		 "KiB for small messages that are kept, for which no frames are: a sender of these "
+		 "is "
+		 "not stopped before they are full",
+		 OPAL_INFO_LVL_5, 8192, &p->keep_kb);
 	reg_uint("connect_timeout_ms",
 		 "How long to wait for a port, or for the other end of a wire, to come up",
 		 OPAL_INFO_LVL_4, 10000, &p->connect_timeout_ms);

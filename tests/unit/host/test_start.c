@@ -2,6 +2,7 @@
 /*
  * tests/unit/host/test_start.c: ranks find or start the daemon; who is refused, and why.
  */
+#include "host/rundir.h"
 #include "tests/unit/host/rig.h"
 
 #include <errno.h>
@@ -196,7 +197,8 @@ static void make(const char *dir, const char *name)
 /* What a daemon and its janitor that were both killed have left: under our name, and under others. */
 static void stale_things(void)
 {
-	char shared[64], other[80];
+	struct hk_rundir rd;
+	char other[80];
 
 	rig_up();
 	make("run", "");
@@ -210,9 +212,9 @@ static void stale_things(void)
 		touch("run", other);
 		snprintf(other, sizeof(other), "%s.start", name);
 		touch("run", other);
-		snprintf(shared, sizeof(shared), "hk%u-%s", geteuid(), name);
-		make("dpdk", shared);
-		snprintf(other, sizeof(other), "%s/fake_memory", shared);
+		CHECK(hk_rundir_find(name, &rd, NULL) == 0);
+		make("dpdk", rd.shared);
+		snprintf(other, sizeof(other), "%s/fake_memory", rd.shared);
 		touch("dpdk", other);
 	}
 	struct hk_host *h = rig_attach(0x600, 0, 1);

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/keep.c: what is kept for an application that is elsewhere, in the order in which it came.
+ *
+ * Small messages are copied together into one piece of memory and their receive buffers freed: so
+ * tens of thousands fit, and their sender's credit does not shrink. What is larger, or finds no room
+ * there, stays in its buffers, which count against the credit; and when these are as many as may be
+ * kept, nothing more is taken. It all lies in a ring of entries, which may be shared memory.
+ */
+#include "fabric/internal.h"
+
+#include <string.h>
+
+#define ALIGN 16u
+
+enum entry_kind { ENTRY_WRAP, ENTRY_COPY, ENTRY_BUFFERS };
+
+struct entry {
+	uint32_t size; /* of the whole entry */
+	uint32_t len;  /* COPY: of the message, which follows */
+	hk_peer peer;
+	uint8_t kind, am;
+	uint16_t zero;
+};
+_Static_assert(sizeof(struct entry) == ALIGN, "messages start aligned");
+
+/* Room that copies leave for entries of a burst in buffers. */
+#define RESERVE (2 * HK_RX_BURST * (sizeof(struct entry) + ALIGN))
+
+static uint32_t entry_size(size_t len)
+{
+	return (uint32_t)((sizeof(struct entry) + len + ALIGN - 1) & ~(size_t)(ALIGN - 1));
+}
+
+int hk_keep_open(struct hk_fabric *f)
+{
+	size_t size = HK_MAX((f->cfg.keep_bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), 4 * RESERVE);
+
+	f->keep.bytes = hk_mem_take_dirty(f, size); /* untouched until it is needed */
+	f->keep.size = size;
+	return f->keep.bytes ? 0 : -1;
+}
+
+static size_t room(const struct hk_keep *k)
+{
+	return k->size - (size_t)(k->head - k->tail);
+}
+
+/* A new entry of @size bytes in one piece; NULL if that leaves less than @spare. */
+static struct entry *entry_new(struct hk_keep *k, uint32_t size, size_t spare)
+{
+	size_t at = k->head % k->size, to_end = k->size - at;
+	size_t need = size <= to_end ? size : to_end + size;
+
+	if (room(k) < need + spare)
+		return NULL;
+	if (size > to_end) {
+		*(struct entry *)(k->bytes + at) = (struct entry){.size = (uint32_t)to_end,
+								  .kind = ENTRY_WRAP};
+		k->head += to_end;
+		at = 0;
+	}
+	k->head += size;
+	return (struct entry *)(k->bytes + at);
+}
+
+bool hk_can_keep(const struct hk_fabric *f)
+{
+	return f->kept_frames + HK_RX_BURST <= f->cfg.rx_keep && room(&f->keep) >= RESERVE;
+}
+
+/* Keeps the message of @n buffers in @iov. True if it was copied: then the buffers are the caller's. */
+bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned n)
+{
+	size_t len = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		len += iov[i].len;
+	if (len > HK_KEEP_COPY_MAX)
+		return false;
+	uint32_t size = entry_size(len);
+	struct entry *e = entry_new(&f->keep, size, RESERVE);
+
+	if (!e)
+		return false;
+	*e = (struct entry){size, (uint32_t)len, p, ENTRY_COPY, am, 0};
+	char *to = (char *)(e + 1);
+
+	for (unsigned i = 0; i < n; i++) {
+		memcpy(to, iov[i].base, iov[i].len);
+		to += iov[i].len;
+	}
+	f->n.async_kept++;
+	return true;
+}
+
+/* Keeps a message, or a frame of a put, in its buffers. There is room: hk_can_keep(). */
+void hk_keep_buffers(struct hk_fabric *f, struct rte_mbuf *m)
+{
+	const struct hk_rx_note *note = hk_rx_note(m);
+	uint32_t size = entry_size(sizeof(m));
+	struct entry *e = entry_new(&f->keep, size, 0);
+
+	*e = (struct entry){.size = size, .peer = note->peer, .kind = ENTRY_BUFFERS};
+	memcpy(e + 1, &m, sizeof(m));
+	f->kept_frames += note->count;
+	f->n.async_kept++;
+	hk_engine_rx_held(f->engine, note->peer, note->count);
+}
+
+static struct entry *first(struct hk_keep *k)
+{
+	struct entry *e = (struct entry *)(k->bytes + k->tail % k->size);
+
+	if (k->head != k->tail && e->kind == ENTRY_WRAP) {
+		k->tail += e->size;
+		e = (struct entry *)(k->bytes + k->tail % k->size);
+	}
+	return k->head == k->tail ? NULL : e;
+}
+
+/* Takes the oldest out: a copied message (*@m is NULL; @iov is valid until the next call), or buffers. False
+ * if nothing is kept. */
+bool hk_keep_next(struct hk_fabric *f, hk_peer *p, uint8_t *am, struct hk_iov *iov,
+		  struct rte_mbuf **m)
+{
+	const struct entry *e = first(&f->keep);
+
+	if (!e)
+		return false;
+	f->keep.tail += e->size; /* nobody writes there before the application has left again */
+	*p = e->peer;
+	*am = e->am;
+	*iov = (struct hk_iov){e + 1, e->len};
+	*m = NULL;
+	if (e->kind == ENTRY_BUFFERS) {
+		memcpy(m, e + 1, sizeof(*m));
+		f->kept_frames -= hk_rx_note(*m)->count;
+		hk_engine_rx_held(f->engine, *p, -(int)hk_rx_note(*m)->count);
+	}
+	return true;
+}
