@@ -35,7 +35,7 @@ static void slots(struct hk_daemon *d, FILE *f, int64_t now)
 	fprintf(f, "],\n");
 }
 
-static void wires(struct hk_daemon *d, FILE *f, bool stats)
+static void wires(struct hk_daemon *d, FILE *f)
 {
 	static const char *const state[] = {"none", "closed", "open", "up", "closing"};
 	const char *comma = "";
@@ -50,13 +50,8 @@ static void wires(struct hk_daemon *d, FILE *f, bool stats)
 			"\"end\": \"%s\"",
 			comma, w->w.node_id, state[w->state], w->w.slots,
 			w->w.server ? "server" : "client");
-		if (w->state >= HK_WIRE_OPEN) {
+		if (w->state >= HK_WIRE_OPEN)
 			fprintf(f, ", \"port_id\": %u, \"queues\": %u", w->w.port_id, w->w.queues);
-			if (stats) {
-				fprintf(f, ", ");
-				hk_res_wire_stats(d->res, &w->w, f);
-			}
-		}
 		fprintf(f, "}");
 		comma = ",";
 	}
@@ -104,20 +99,7 @@ char *hk_daemon_status(struct hk_daemon *d, size_t *len)
 			     : "starting",
 		p->pid, p->starts, atomic_load(&d->shared->rounds));
 	slots(d, f, now);
-	wires(d, f, false);
-	fprintf(f, "}\n");
-	return finish(f, &text);
-}
-
-char *hk_daemon_stats(struct hk_daemon *d, size_t *len)
-{
-	char *text = NULL;
-	FILE *f = open_memstream(&text, len);
-
-	if (!f)
-		return NULL;
-	fprintf(f, "{\"schema\": 1, \"name\": \"%s\", \"host\": \"%s\",\n", d->rd.name, d->host);
-	wires(d, f, true);
+	wires(d, f);
 	fprintf(f, "}\n");
 	return finish(f, &text);
 }

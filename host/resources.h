@@ -103,6 +103,45 @@ void hk_res_wire_close(struct hk_res *res, struct hk_res_wire *w);
 /* Appends the wire's counters as the members of a JSON object: `"rx_frames": 1, …`. */
 void hk_res_wire_stats(struct hk_res *res, const struct hk_res_wire *w, FILE *out);
 
+/* ---- counters: of the daemon's main thread too, and nothing waits -------------------------------- */
+
+/* What a rank counts. It lies in memory that the rank writes: its word, good for display alone. */
+struct hk_res_rank {
+	uint64_t tx_packets, tx_bytes, rx_packets, rx_bytes;
+	uint64_t tx_acks, rx_acks, resends, duplicates;
+	uint64_t loss_time, loss_rto; /* packets called lost by time, by the resend timer */
+	uint64_t no_credit, no_cwnd, no_block; /* sends that had to wait, by reason */
+	uint64_t refused, dead_peers;          /* packets for which there was no room; peers lost */
+	uint64_t messages_sent, messages_delivered, queued, early;
+	uint64_t tx_dropped, no_buffer;       /* frames the port did not take; out of buffers */
+	uint64_t async_polls, kept, kept_now; /* by whoever took the rank's place */
+	uint64_t puts, gets, gets_served, put_bytes, put_bytes_in;
+	uint64_t unpolled_ns; /* since the rank looked at its ports last */
+};
+
+#define HK_RES_ABSENT_NS                                                                           \
+	50000 /* unpolled for so long, a rank is away: hk_fabric_serve()'s measure */
+
+/* Copies what the fabric at @fabric counts, which a rank has named, if everything that is read lies in
+ * the @len bytes at @memory (hk_res_memory()); whatever the rank writes there meanwhile. -EFAULT: not so. */
+int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct hk_res_rank *n);
+
+/* What the switch counts (switch.h). */
+struct hk_res_switch {
+	uint64_t rx_frames, tx_frames, stray, tx_lost, rx_lost, sleeps;
+};
+
+/* False without a switch. */
+bool hk_res_switch_counters(const struct hk_res *res, struct hk_res_switch *n);
+
+/* A rank's pipes together: frames that wait just now. A rank can write there, too. */
+struct hk_res_pipe {
+	uint64_t to_rank, from_rank;
+};
+
+/* False without pipes. */
+bool hk_res_pipe_levels(const struct hk_res *res, unsigned slot, struct hk_res_pipe *n);
+
 /* ---- poller --------------------------------------------------------------------------------- */
 
 /* Joins the memory of the daemon as DPDK secondary. */

