@@ -13,20 +13,23 @@ _COLOUR = {"ok": "green", "warn": "yellow", "missing": "red"}
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-def doctor(as_json: bool) -> None:
+@click.option("--port", metavar="SPEC", help="Say also how ranks of a node can share this port.")
+def doctor(as_json: bool, port: str | None) -> None:
     """Look at this machine: what is fine, what is missing, the command that mends it.
 
     Network cards and how each can be used, DPDK and its drivers, Open MPI and the BTL, huge pages,
-    permissions, leftovers. Changes nothing. The exit status is 1 if something needed is missing.
+    memory for ports that ranks share, permissions, leftovers of labs and dead daemons. Changes
+    nothing. The exit status is 1 if something needed is missing.
 
     \b
     Examples:
       hikyaku doctor
       hikyaku doctor --json
+      hikyaku doctor --port af_xdp:iface=eth1
     """
     from .doctor import MISSING, examine
 
-    findings = examine()
+    findings = examine(port)
     if as_json:
         click.echo(json.dumps({"schema": 1, "findings": [f.to_json() for f in findings]}, indent=1))
     else:

@@ -5,17 +5,24 @@ Each finding is one line: `ok`, `warn` (works, but not as well as it could, or n
 `missing` (does not work without it). Nothing here changes anything.
 """
 
+import errno
+import fcntl
 import json
 import os
 import platform
+import re
 import resource
+import shlex
 import shutil
+import struct
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from .bench.machine import first_line, open_mpi_version
-from .checkout import CHECKOUT_ID, build_dir
+from .checkout import CHECKOUT_ID, STATE_DIR, build_dir
+from .cli_daemon import run_base
 from .errors import HikyakuError
 from .lab import Lab, all_names, lab_id, network, openmpi
 from .process import run
@@ -169,7 +176,7 @@ def memory(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Findings:
         yield Finding(
             "memory",
             WARN,
-            "no huge pages: only NICs that DPDK drives itself (pci:…) need them",
+            "no huge pages: NICs that DPDK drives itself (pci:…) and shared ports need them",
             "echo 512 > /proc/sys/vm/nr_hugepages",
         )
     thp = sys / "kernel/mm/transparent_hugepage/enabled"
@@ -347,6 +354,264 @@ def labs() -> Findings:
         yield Finding("lab", OK, "no lab is up, and nothing is left of one")
 
 
+# ---- ports that ranks share (hikyakud) -----------------------------------------------------------
+
+# What hikyakud takes for a job: so much, and so much for each rank (host/resources.c, with the
+# buffers that ranks ask for by default and a memif's frames).
+_DAEMON_MB = 40
+_RANK_MB = 90
+# Whose queues secondary processes can poll: port/shared.c.
+_QUEUES = "memif:dir="
+_PIPES = ("memif:socket=", "af_xdp:", "af_packet:", "pci:", "vdev:")
+
+
+@dataclass(frozen=True)
+class HugeMount:
+    directory: Path
+    page_kb: int
+    room: int | None  # pages that its size limit leaves; None: it has none
+    usable: bool
+
+
+def huge_mounts(mounts: Path = Path("/proc/self/mounts")) -> list[HugeMount]:
+    """Every hugetlbfs, and whether this user may make files in it."""
+    found = []
+    for line in mounts.read_text().splitlines():
+        _, where, kind, *_ = line.split()
+        if kind == "hugetlbfs":
+            directory = Path(where.replace("\\040", " "))
+            try:
+                fs = os.statvfs(directory)
+            except OSError:
+                continue  # another user's, or gone
+            room = fs.f_bavail if fs.f_blocks else None
+            usable = os.access(directory, os.R_OK | os.W_OK | os.X_OK)
+            found.append(HugeMount(directory, fs.f_bsize // 1024, room, usable))
+    return found
+
+
+def _of_a_lab(mount: HugeMount) -> bool:
+    return str(mount.directory).startswith(f"{STATE_DIR.parent}/hikyaku-{os.getuid()}-")
+
+
+def _mount_command() -> str:
+    user = f"uid={os.geteuid()},mode=0700," if os.geteuid() else ""
+    where = f"/mnt/huge-{os.geteuid()}" if os.geteuid() else "/dev/hugepages"
+    return (
+        f"mkdir -p {where} && mount -t hugetlbfs -o {user}pagesize=2M none {where}"
+        f"{'   (as root)' if user else ''}"
+    )
+
+
+def _pages(sys: Path, page_kb: int) -> tuple[int, int, Path]:
+    """Free pages of this size that nobody has reserved, all pages, where their number is set."""
+    pool = sys / f"kernel/mm/hugepages/hugepages-{page_kb}kB"
+    free, reserved, total = (
+        int(_text(pool / f"{what}_hugepages") or 0) for what in ("free", "resv", "nr")
+    )
+    return max(0, free - reserved), total, pool / "nr_hugepages"
+
+
+def _memory_of_daemons(mount: HugeMount, sys: Path) -> Finding:
+    free, total, number = _pages(sys, mount.page_kb)
+    need = -(-(_DAEMON_MB + _RANK_MB) * 1024 // mount.page_kb)
+    here = free if mount.room is None else min(free, mount.room)
+    text = (
+        f"{mount.directory}: a hugetlbfs, {here * mount.page_kb // 1024} MB in pages of "
+        f"{mount.page_kb} kB are free; a daemon takes {_DAEMON_MB} MB, and about {_RANK_MB} MB "
+        "for each rank"
+    )
+    if here >= need:
+        return Finding("shared ports", OK, text)
+    if free >= need:
+        fix = f"mount -o remount,size=2G {mount.directory}"
+    else:
+        fix = f"echo {total - free + need} > {number}"
+    return Finding("shared ports", WARN, text, fix)
+
+
+def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sys")) -> Findings:
+    every = huge_mounts(mounts)
+    given = os.environ.get("HIKYAKU_HUGE_DIR")
+    every = [m for m in every if (str(m.directory) == given if given else not _of_a_lab(m))]
+    usable = sorted((m for m in every if m.usable), key=lambda m: m.page_kb)
+    if not usable:
+        text = "no hugetlbfs is mounted"
+        if every:
+            text = f"no hugetlbfs lets this user in ({', '.join(str(m.directory) for m in every)})"
+        yield Finding(
+            "shared ports",
+            WARN,
+            f"{text}: no hikyakud, so each rank needs a port of its own (btl_hikyaku_host inline)",
+            _mount_command(),
+        )
+        return
+    yield _memory_of_daemons(usable[0], sys)
+    yield Finding(
+        "shared ports",
+        OK,
+        f"{_QUEUES}… can be polled by each rank (btl_hikyaku_host hybrid); "
+        f"{', '.join(p + '…' for p in _PIPES[1:])} by hikyakud for all (daemon)",
+    )
+
+
+def steering(spec: str) -> Findings:
+    """How ranks of a node can share the port @spec. As the spec's kind says; nothing is opened."""
+    fix = None
+    if "{local_rank}" in spec or "{rank}" in spec:
+        state, text = OK, "a port for each rank, nothing to share: btl_hikyaku_host inline"
+    elif spec.startswith(_QUEUES):
+        state, text = (
+            OK,
+            "each rank polls queues of its own (btl_hikyaku_host hybrid, or daemon); "
+            "slots of two nodes multiplied: at most 128",
+        )
+    elif spec.startswith(_PIPES):
+        state, text = OK, "only its owner can poll it: hikyakud does (btl_hikyaku_host daemon)"
+    else:
+        state, text = MISSING, "no such kind of port"
+        fix = f"use one of {_QUEUES}…, {', '.join(p + '…' for p in _PIPES)} (docs/ports.md)"
+    yield Finding("shared ports", state, f"port {spec}: {text}", fix)
+
+
+# ---- what dead daemons leave ---------------------------------------------------------------------
+
+_YOUNG_S = 10  # who is just starting has files, but no lock yet
+_OURS = re.compile(r"hk\d+-")  # names of shared memories: host/rundir.c
+_MAP = re.compile(r"hk\d+-.*map_\d+")
+
+
+def _old(path: Path) -> bool:
+    try:
+        return time.time() - path.lstat().st_mtime > _YOUNG_S
+    except OSError:
+        return False
+
+
+def _held(lock: Path) -> bool:
+    """Does a process hold this flock? Asks for it for a moment, shared."""
+    try:
+        fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno == errno.EWOULDBLOCK
+    finally:
+        os.close(fd)
+    return False
+
+
+def _locked(config: Path) -> bool:
+    """Does a process hold a POSIX lock on it, as a DPDK primary does? Only looks."""
+    layout = struct.Struct("@hhqqi4x")
+    try:
+        fd = os.open(config, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        answer = fcntl.fcntl(fd, fcntl.F_GETLK, layout.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    finally:
+        os.close(fd)
+    return layout.unpack(answer)[0] != fcntl.F_UNLCK
+
+
+def _mapped(files: list[Path], proc: Path = Path("/proc")) -> set[Path]:
+    """Those of @files that a process has in its memory."""
+    wanted = {}
+    for file in files:
+        stat = file.stat()
+        device = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}"
+        wanted[device, str(stat.st_ino)] = file
+    found = set()
+    for maps in proc.glob("[0-9]*/maps") if wanted else []:
+        try:
+            lines = maps.read_text().splitlines()
+        except OSError:  # another user's, or it has ended
+            continue
+        for line in lines:
+            if file := wanted.get(tuple(line.split()[3:5])):
+                found.add(file)
+    return found
+
+
+def _remove(*paths: Path) -> str:
+    return "rm -r " + " ".join(shlex.quote(str(p)) for p in paths)
+
+
+def _run_directories(base: Path) -> Findings:
+    for lock in sorted(base.glob("*/lock")):
+        where = lock.parent
+        if _held(lock):
+            yield Finding("hikyakud", OK, f"'{where.name}' runs ({where})")
+        elif _old(where):
+            noted = [Path(line) for line in (_text(where / "leftovers") or "").splitlines()]
+            yield Finding(
+                "hikyakud",
+                WARN,
+                f"'{where.name}' has died and left {where}; the next hikyakud of this user "
+                "removes it",
+                _remove(where, *(p for p in noted if p.is_socket())),
+            )
+    for lock in sorted(base.glob("*.start")):
+        if lock.is_file() and not _held(lock) and _old(lock):
+            yield Finding(
+                "hikyakud", WARN, f"{lock}: a rank was killed while it started one", _remove(lock)
+            )
+
+
+def _dpdk_bases() -> list[Path]:
+    given = (os.environ.get(name) for name in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"))
+    return [Path(p) for p in (*given, "/var/run", "/tmp") if p]
+
+
+def _dpdk_files(bases: list[Path], mounts: Path) -> Findings:
+    mine = os.geteuid()
+    for base in bases:
+        for where in sorted((base / "dpdk").glob("hk*")):
+            if (
+                _OURS.match(where.name)
+                and where.is_dir()
+                and where.stat().st_uid == mine
+                and not _locked(where / "config")
+                and _old(where)
+            ):
+                yield Finding(
+                    "hikyakud", WARN, f"{where}: DPDK's files of one that has died", _remove(where)
+                )
+    maps = [
+        file
+        for mount in huge_mounts(mounts)
+        if mount.usable
+        for file in sorted(mount.directory.glob("hk*map_*"))
+        if _MAP.fullmatch(file.name) and file.stat().st_uid == mine and _old(file)
+    ]
+    unused = [file for file in maps if file not in _mapped(maps)]
+    if unused:
+        yield Finding(
+            "hikyakud",
+            WARN,
+            f"huge pages of one that has died: {', '.join(map(str, unused))}",
+            _remove(*unused),
+        )
+
+
+def daemons(
+    base: Path | None = None,
+    dpdk_bases: list[Path] | None = None,
+    mounts: Path = Path("/proc/self/mounts"),
+) -> Findings:
+    """Daemons of this user that run, and what those that were killed have left."""
+    found = [
+        *_run_directories(run_base() if base is None else base),
+        *_dpdk_files(_dpdk_bases() if dpdk_bases is None else dpdk_bases, mounts),
+    ]
+    yield from found
+    if not found:
+        yield Finding("hikyakud", OK, "none of this user runs, and nothing is left of one")
+
+
 CHECKS: tuple[Callable[[], Findings], ...] = (
     programs,
     dpdk,
@@ -356,9 +621,13 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
     permissions,
     interfaces,
     xdp_leftovers,
+    shared_ports,
+    daemons,
     labs,
 )
 
 
-def examine() -> list[Finding]:
-    return [finding for check in CHECKS for finding in check()]
+def examine(port: str | None = None) -> list[Finding]:
+    """All findings; with @port, also how ranks can share it."""
+    asked = list(steering(port)) if port else []
+    return [finding for check in CHECKS for finding in check()] + asked

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`hikyaku doctor` and `hikyaku env`, on this machine and on made-up ones."""
 
+import fcntl
 import json
+import mmap
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from hikyaku import doctor, process
-from hikyaku.checkout import build_dir
-from hikyaku.lab import Lab
+from hikyaku.checkout import build_dir, built
+from hikyaku.lab import Lab, kill, network
 
 STATES = {"ok", "warn", "missing"}
 
@@ -26,6 +29,7 @@ def test_json(hikyaku):
     assert {f["state"] for f in findings} <= STATES
     areas = {f["area"] for f in findings}
     assert {"DPDK", "Open MPI", "CPU", "memory", "permissions", "interfaces", "lab"} <= areas
+    assert {"shared ports", "hikyakud"} <= areas
     # what is missing has a fix, and decides the exit status
     missing = [f for f in findings if f["state"] == "missing"]
     assert done.returncode == (1 if missing else 0)
@@ -151,3 +155,222 @@ def test_env_is_all_that_a_shell_needs(hikyaku):
     assert done.returncode == 0, done.stderr
     assert "btl_hikyaku_port" in done.stdout
     assert str(build_dir()) not in done.stderr
+
+
+# ---- ports that ranks share ----------------------------------------------------------------------
+
+
+def pool(sys: Path, page_kb: int, free: int, reserved: int = 0, total: int = 512) -> None:
+    path = sys / f"kernel/mm/hugepages/hugepages-{page_kb}kB"
+    path.mkdir(parents=True)
+    for name, value in {"free": free, "resv": reserved, "nr": total}.items():
+        (path / f"{name}_hugepages").write_text(f"{value}\n")
+
+
+@pytest.fixture
+def hugetlbfs(tmp_path, monkeypatch) -> Path:
+    """A table of mounts that calls a directory a hugetlbfs; its pages are of statvfs."""
+    monkeypatch.delenv("HIKYAKU_HUGE_DIR", raising=False)
+    where = tmp_path / "huge"
+    where.mkdir()
+    table = tmp_path / "mounts"
+    table.write_text(f"proc /proc proc rw 0 0\nnone {where} hugetlbfs rw,pagesize=2M 0 0\n")
+    return table
+
+
+def test_no_hugetlbfs(tmp_path, monkeypatch):
+    monkeypatch.delenv("HIKYAKU_HUGE_DIR", raising=False)
+    (tmp_path / "mounts").write_text("tmpfs /run tmpfs rw 0 0\n")
+    (finding,) = doctor.shared_ports(tmp_path / "mounts", tmp_path)
+    assert finding.state == "warn"
+    assert "no hugetlbfs is mounted" in finding.text
+    assert "mount -t hugetlbfs" in finding.fix
+
+
+def test_hugetlbfs_of_somebody_else(hugetlbfs, tmp_path, monkeypatch):
+    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
+    monkeypatch.setattr(doctor.os, "geteuid", lambda: 1234)
+    (finding,) = doctor.shared_ports(hugetlbfs, tmp_path)
+    assert "lets this user in" in finding.text
+    assert "uid=1234,mode=0700,pagesize=2M none /mnt/huge-1234" in finding.fix
+
+
+@pytest.mark.parametrize(
+    ("free", "reserved", "room", "fix"),
+    [
+        (65, 0, None, None),
+        (64, 0, None, "echo 513 > "),  # of 512 pages one too few is free
+        (80, 20, None, "echo 517 > "),
+        (65, 0, 64, "mount -o remount,size="),
+    ],
+    ids=["enough", "too few", "reserved by others", "limited by the mount"],
+)
+def test_pages_for_a_daemon(hugetlbfs, tmp_path, monkeypatch, free, reserved, room, fix):
+    pool(tmp_path, 2048, free, reserved)
+    mount = doctor.HugeMount(tmp_path / "huge", 2048, room, True)
+    monkeypatch.setattr(doctor, "huge_mounts", lambda _: [mount])
+    memory, kinds = doctor.shared_ports(hugetlbfs, tmp_path)
+    assert memory.state == ("warn" if fix else "ok")
+    assert fix is None or memory.fix.startswith(fix)
+    assert kinds.state == "ok"
+
+
+@pytest.mark.parametrize(
+    ("spec", "state", "mode"),
+    [
+        ("memif:dir=/run/wires", "ok", "hybrid"),
+        ("memif:socket=/run/a.sock,role=server", "ok", "host daemon"),
+        ("af_xdp:iface=eth1", "ok", "host daemon"),
+        ("af_packet:iface=eth1", "ok", "host daemon"),
+        ("pci:0000:3b:02.1", "ok", "host daemon"),
+        ("pci:0000:3b:02.{local_rank}", "ok", "inline"),
+        ("token-ring:0", "missing", "no such kind"),
+    ],
+)
+def test_steering(spec, state, mode):
+    (finding,) = doctor.steering(spec)
+    assert finding.state == state
+    assert mode in finding.text
+    assert (finding.fix is not None) == (state == "missing")
+
+
+def test_steering_is_what_the_command_says(hikyaku):
+    done = subprocess.run(
+        [*hikyaku, "doctor", "--port", "af_xdp:iface=eth1"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "port af_xdp:iface=eth1: only its owner can poll it" in done.stdout
+
+
+# ---- what dead daemons leave ---------------------------------------------------------------------
+
+
+def old(path: Path) -> Path:
+    os.utime(path, (1, 1))
+    return path
+
+
+def run_directory(base: Path, name: str) -> Path:
+    where = base / "run" / name
+    where.mkdir(parents=True)
+    (where / "lock").touch()
+    return old(where)
+
+
+def test_lock_tells_who_runs(tmp_path, hugetlbfs):
+    living, dead = (run_directory(tmp_path, name) for name in ("living", "dead"))
+    with (living / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        first, second = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+    assert (first.state, first.fix) == ("warn", f"rm -r {dead}")
+    assert second.state == "ok"
+    assert "'living' runs" in second.text
+
+
+def test_one_that_is_just_starting_is_let_be(tmp_path, hugetlbfs):
+    os.utime(run_directory(tmp_path, "new"))
+    (finding,) = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+    assert finding.state == "ok"
+
+
+def test_start_lock_of_a_killed_rank(tmp_path, hugetlbfs):
+    (tmp_path / "run").mkdir()
+    lock = tmp_path / "run" / "job-1-a.start"
+    lock.touch()
+    (finding,) = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+    assert finding.state == "ok"
+    old(lock)
+    (finding,) = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+    assert finding.fix == f"rm -r {lock}"
+
+
+def test_runtime_directory_of_a_dead_primary(tmp_path, hugetlbfs):
+    """A primary holds a POSIX lock on `config`; these are seen by other processes alone."""
+    where = tmp_path / "dpdk" / f"hk{os.geteuid()}-a b"
+    where.mkdir(parents=True)
+    (tmp_path / "dpdk" / "rte").mkdir()  # of another program
+    (where / "config").touch()
+    old(where)
+    hold = (
+        "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.lockf(f, fcntl.LOCK_EX); "
+        "print(flush=True); sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", hold, str(where / "config")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        holder.stdout.readline()
+        (finding,) = doctor.daemons(tmp_path / "run", [tmp_path], hugetlbfs)
+        assert finding.state == "ok"
+    finally:
+        holder.communicate(timeout=10)
+    (finding,) = doctor.daemons(tmp_path / "run", [tmp_path], hugetlbfs)
+    assert finding.state == "warn"
+    subprocess.run(["sh", "-c", finding.fix], check=True)
+    assert [p.name for p in (tmp_path / "dpdk").iterdir()] == ["rte"]
+
+
+def test_huge_pages_that_nobody_maps(tmp_path, hugetlbfs):
+    used, unused = (tmp_path / "huge" / f"hk0-{name}map_0" for name in ("used", "unused"))
+    for file in (used, unused, tmp_path / "huge" / "rtemap_0"):
+        file.write_bytes(bytes(mmap.PAGESIZE))
+        old(file)
+    with used.open("r+b") as f, mmap.mmap(f.fileno(), 0):
+        (finding,) = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+    assert finding.fix == f"rm -r {unused}"
+
+
+def findings_in(lab: Lab, node: str, hikyaku: list[str]) -> list[dict]:
+    done = subprocess.run(
+        lab.exec_argv(node, [*hikyaku, "doctor", "--json"]),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    own = str(lab.node_directory(node))  # there may be other daemons of this user
+    return [
+        f
+        for f in json.loads(done.stdout)["findings"]
+        if f["area"] == "hikyakud" and own in f["text"]
+    ]
+
+
+def test_what_a_killed_daemon_leaves_goes_by_the_commands_given(get_lab, hikyaku):
+    lab = get_lab(2, "memif", 1, huge_mb=384)
+    node, place = lab.node("node0"), lab.node_directory("node0")
+    daemon = [str(built("host/daemon/hikyakud")), "--background", "--slots", "1"]
+    port = ["--port", f"memif:dir={place}/wires", "--huge-dir", str(place / "huge")]
+    subprocess.run(
+        lab.exec_argv("node0", [*daemon, *port]), check=True, timeout=60, capture_output=True
+    )
+    try:
+        (finding,) = findings_in(lab, "node0", hikyaku)
+        assert finding["state"] == "ok"
+        assert "'default' runs" in finding["text"]
+    finally:
+        # first those who would clean up
+        for pid in process.find(namespaces=[network.namespace_inode(node.netns)]):
+            if Path(f"/proc/{pid}/comm").read_text() == "hk-janitor\n":
+                os.kill(pid, 9)
+        kill.kill_daemon(node, place / "run")
+    left = [
+        place / "run/default",
+        *(place / "dpdk").glob("hk*"),
+        *(place / "huge").glob("hk*map_*"),
+    ]
+    process.wait_until("the poller's end", lambda: not doctor._mapped(left[2:]), 10)
+    assert len(left) >= 3
+    for path in left:
+        old(path)
+    found = findings_in(lab, "node0", hikyaku)
+    assert [f["state"] for f in found] == ["warn"] * 3
+    for finding in found:
+        subprocess.run(["sh", "-c", finding["fix"]], check=True)
+    assert not [path for path in left if path.exists()]
+    assert findings_in(lab, "node0", hikyaku) == []
