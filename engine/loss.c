@@ -20,13 +20,22 @@ static uint64_t reorder_window(const struct hk_peer_rec *r)
 	return HK_MAX((uint64_t)r->srtt / 4, HK_MIN_REORDER);
 }
 
+/* How much longer we wait for a peer whose application is away. Whoever answers for it wakes up now and then,
+ * and may share its core with that application: a slice of a scheduler's is some milliseconds. */
+#define HK_AWAY_PATIENCE 4
+
+static uint64_t rto_floor(const struct hk_engine *e, const struct hk_peer_rec *r)
+{
+	return HK_UNLIKELY(r->away) ? e->cfg.min_rto * HK_AWAY_PATIENCE : e->cfg.min_rto;
+}
+
 uint64_t hk_rto(const struct hk_engine *e, const struct hk_peer_rec *r)
 {
 	uint64_t rto = e->cfg.initial_rto;
 
 	if (r->srtt)
 		rto = HK_MAX(r->srtt + 4 * (uint64_t)r->rttvar + 2 * e->cfg.ack_delay,
-			     e->cfg.min_rto);
+			     rto_floor(e, r));
 	rto <<= HK_MIN(r->backoff, 16);
 	return HK_MIN(rto, e->cfg.max_rto);
 }
@@ -35,6 +44,8 @@ static uint64_t probe_timeout(const struct hk_engine *e, const struct hk_peer_re
 {
 	if (!r->srtt)
 		return HK_MIN(e->cfg.initial_rto, e->cfg.max_rto);
+	if (HK_UNLIKELY(r->away))
+		return hk_rto(e, r);
 	return HK_MAX(2 * (uint64_t)r->srtt + 2 * e->cfg.ack_delay, e->cfg.min_rto / 8);
 }
 
@@ -265,7 +276,8 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 			e->n.drop_window++;
 		return;
 	}
-	if (HK_UNLIKELY(f->h.flags & HK_WIRE_F_AWAY)) /* not stuck: its application is away */
+	r->away = (f->h.flags & HK_WIRE_F_AWAY) != 0;
+	if (HK_UNLIKELY(r->away)) /* not stuck: its application is away */
 		r->progress_at = now;
 	uint32_t edge = ack + HK_MIN(f->h.window, e->cfg.window);
 	bool opened = false;
