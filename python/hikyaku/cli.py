@@ -13,6 +13,7 @@ from .cli_bench import bench, demo
 from .cli_daemon import daemon
 from .cli_doctor import doctor
 from .cli_lab import lab
+from .cli_stats import stats, top
 from .errors import HikyakuError
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -80,5 +81,5 @@ def env() -> None:
         click.echo(f"export {key}={shlex.quote(value)}")
 
 
-for command in (doctor, lab, bench, demo, daemon):
+for command in (doctor, lab, bench, demo, daemon, stats, top):
     main.add_command(command)

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku stats` and `hikyaku top`: forms for programs, the terminal, and ranks of a real job."""
+
+import copy
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import tempfile
+import termios
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from hikyaku import cli_stats, process
+from hikyaku.lab import Lab, kill, network
+
+SOON = 30
+
+# ---- a small parser of Prometheus' text format ---------------------------------------------------
+
+_SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)\{((?:[a-z_]+="(?:[^"\\]|\\.)*",?)*)\} (\S+)')
+_LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
+
+
+def parse(text: str) -> dict[str, dict[frozenset, float]]:
+    """Samples by family and labels. Fails where a scraper would, or would complain."""
+    assert text.endswith("\n")
+    types: dict[str, str] = {}
+    helps: set[str] = set()
+    samples: dict[str, dict[frozenset, float]] = {}
+    last = None
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            name = line.split(" ", 3)[2]
+            assert name not in helps
+            helps.add(name)
+        elif line.startswith("# TYPE "):
+            _, _, name, kind = line.split(" ")
+            assert name in helps
+            assert name not in types
+            assert kind in ("counter", "gauge")
+            assert name.endswith("_total") == (kind == "counter")
+            types[name] = kind
+            last = name
+        else:
+            found = _SAMPLE.fullmatch(line)
+            assert found, line
+            assert found[1] == last, f"a sample away from its family: {line}"
+            labels = frozenset(
+                (key, re.sub(r"\\.", lambda m: _ESCAPED[m[0]], value))
+                for key, value in _LABEL.findall(found[2])
+            )
+            family = samples.setdefault(found[1], {})
+            assert labels not in family, f"twice: {line}"
+            family[labels] = float(found[3])
+    assert set(types) == set(samples)
+    return samples
+
+
+def labels(**given: object) -> frozenset:
+    return frozenset((key, str(value)) for key, value in given.items())
+
+
+# ---- forms ---------------------------------------------------------------------------------------
+
+
+def rank(slot: int, **counters: int) -> dict:
+    zero = dict.fromkeys([*cli_stats._RANK, "queued", "early", "unpolled_ns"], 0)
+    return {
+        "slot": slot,
+        "state": "served",
+        "generation": 1,
+        "pid": 70 + slot,
+        "job": "00c0ffee",
+        "endpoint": slot + 4,
+        "local_rank": slot,
+        "seconds": 3,
+        "looks": 10,
+        "away": 5,
+        "counters": {**zero, **counters},
+        "polls": "rank",
+        "pipe": None,
+    }
+
+
+@pytest.fixture
+def answer() -> dict:
+    """What a daemon with two ranks and a free slot says."""
+    return {
+        "schema": 1,
+        "name": "default",
+        "host": "here",
+        "release": "0.1.0",
+        "pid": 17,
+        "node_id": "0123456789abcdef",
+        "ranks_seen": 2,
+        "clock_ms": 5000,
+        "seconds": 5,
+        "cpu_seconds": 0.25,
+        "poller": {"state": "on", "pid": 18, "starts": 1, "rounds": 9, "cpu_seconds": 1.5},
+        "switch": None,
+        "slots": [
+            rank(0, tx_packets=1000, resends=2),
+            {"slot": 1, "state": "free", "generation": 0},
+            rank(2, tx_packets=7),
+        ],
+        "wires": [],
+    }
+
+
+def test_prometheus_is_parsed(answer):
+    answer["switch"] = dict.fromkeys(cli_stats._SWITCH, 3)
+    answer["slots"][0]["pipe"] = {"to_rank": 8, "from_rank": 0}
+    answer["wires"] = [{"node_id": "aa", "rx_frames": 1, "tx_frames": 2}]
+    other = copy.deepcopy(answer)
+    other["name"] = 'a "b"\\c'
+    other["poller"]["cpu_seconds"] = None
+    other["slots"][2]["counters"] = None
+    families = parse(cli_stats.prometheus(cli_stats.Sample([answer, other])))
+    sent = families["hikyaku_rank_tx_packets_total"]
+    who = {"job": "00c0ffee", "daemon": "default"}
+    assert sent[labels(**who, endpoint=4)] == 1000
+    assert sent[labels(**who, endpoint=6)] == 7
+    assert sent[labels(job="00c0ffee", daemon='a "b"\\c', endpoint=4)] == 1000
+    assert len(sent) == 3  # one has no counters
+    assert len(families["hikyaku_rank_poller_away_total"]) == 4
+    assert families["hikyaku_rank_pipe_to_rank_frames"][labels(**who, endpoint=4)] == 8
+    assert families["hikyaku_switch_stray_frames_total"][labels(daemon="default")] == 3
+    assert families["hikyaku_wire_tx_frames_total"][labels(daemon="default", node="aa")] == 2
+    assert len(families["hikyaku_poller_cpu_seconds_total"]) == 1
+
+
+def shown(what: object) -> str:
+    console = Console(width=150, record=True, file=Path(os.devnull).open("w"))  # noqa: SIM115
+    console.print(what)
+    return console.export_text()
+
+
+def row(text: str, endpoint: int) -> str:
+    """That rank's line, with single spaces."""
+    lines = (x.split() for x in text.splitlines())
+    (found,) = (words for words in lines if words[:1] == [str(endpoint)])
+    return " ".join(found)
+
+
+def test_table_of_totals(answer):
+    text = shown(cli_stats.totals(answer))
+    assert "hikyakud 'default' on here: process 17, poller on, CPU 0.25 s" in text
+    assert row(text, 4) == "4 4 00c0ffee 70 rank 50% 1.00k 0 0 0 2 0 0 0 0 0"
+
+
+def test_rates(answer):
+    """By the daemon's clock. What has gone back is not shown, nor what was another's."""
+    now = copy.deepcopy(answer)
+    now["clock_ms"] += 2000
+    now["cpu_seconds"] += 0.5
+    now["poller"]["cpu_seconds"] += 1.0
+    now["slots"][0]["counters"].update(tx_packets=31000, resends=0, no_credit=5, kept_now=12)
+    now["slots"][0].update(looks=20, away=12)
+    now["slots"][2]["generation"] = 2
+    text = shown(cli_stats.rates(now, answer))
+    assert "CPU 25%, of the poller 50%" in text
+    assert row(text, 4) == "4 4 00c0ffee 70 rank 70% 15.0k 0 0 0 - 2.50 0 12 -"
+    assert row(text, 6) == "6 6 00c0ffee 72 rank - - - - - - - - 0 -"
+    now["poller"]["pid"] = 19  # another poller: its CPU time is another clock
+    assert "CPU 25%, of the poller -" in shown(cli_stats.rates(now, answer))
+
+
+# ---- the commands, with a daemon that needs no huge pages ----------------------------------------
+
+
+@pytest.fixture
+def place() -> Iterator[str]:
+    """A short path: sockets lie there."""
+    with tempfile.TemporaryDirectory(prefix="hk-stats-") as path:
+        yield path
+
+
+@pytest.fixture
+def call(hikyaku, program, place) -> Iterator[Callable[..., subprocess.CompletedProcess]]:
+    env = {
+        **os.environ,
+        "HIKYAKU_DAEMON": program("tests/unit/host/hikyakud_fake"),
+        "HIKYAKU_RUNDIR": f"{place}/run",
+        "XDG_RUNTIME_DIR": place,
+        "TERM": "xterm",
+    }
+
+    def run(*arguments: str) -> subprocess.CompletedProcess:
+        argv = [*hikyaku, *arguments]
+        return subprocess.run(
+            argv, env=env, capture_output=True, text=True, timeout=60, check=False
+        )
+
+    run.env = env
+    run.start = lambda: run("daemon", "start", "--port", f"fake:{place}", "--slots", "2")
+    yield run
+    run("daemon", "stop", "--all")
+
+
+def test_without_a_daemon(call):
+    for options in ([], ["--json"], ["--prometheus"]):
+        done = call("stats", *options)
+        assert done.returncode == 1
+        assert "no hikyakud runs here" in done.stderr
+    assert json.loads(call("stats", "--json").stdout) == {"schema": 1, "daemons": []}
+    assert "no hikyakud 'absent' runs here" in call("stats", "--name", "absent").stderr
+    done = call("top", "--once")
+    assert done.returncode == 1
+    assert "no hikyakud runs here" in done.stderr
+    assert "exclude each other" in call("stats", "--json", "--prometheus").stderr
+
+
+def test_with_a_daemon(call):
+    assert call.start().returncode == 0
+    (daemon,) = json.loads(call("stats", "--json").stdout)["daemons"]
+    assert daemon["cpu_seconds"] > 0
+    assert [slot["state"] for slot in daemon["slots"]] == ["free", "free"]
+    families = parse(call("stats", "--prometheus").stdout)
+    assert labels(daemon="default") in families["hikyaku_daemon_cpu_seconds_total"]
+    assert "no ranks" in call("stats").stdout
+    done = call("top", "--once", "--interval", "0.1")
+    assert done.returncode == 0
+    assert "hikyakud 'default' on" in done.stdout
+    assert "standard output is no terminal" in call("top").stderr
+
+
+class Terminal:
+    """`hikyaku top` on a terminal of its own."""
+
+    def __init__(self, argv: list[str], env: dict[str, str]):
+        self.ours, theirs = pty.openpty()
+        self.before = termios.tcgetattr(theirs)
+        self.theirs = theirs
+        self.seen = b""
+        # Ctrl-C is for whoever has the terminal: a session of its own
+        self.tool = subprocess.Popen(
+            ["setsid", "--ctty", *argv], env=env, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        os.set_blocking(self.ours, False)
+
+    def shows(self, text: bytes) -> bool:
+        with suppress(BlockingIOError):
+            self.seen += os.read(self.ours, 65536)
+        return text in self.seen
+
+    def key(self, byte: bytes) -> None:
+        os.write(self.ours, byte)
+
+    def end(self) -> int:
+        """Its status; it has left the terminal as it was."""
+        process.wait_until(
+            "its end", lambda: self.shows(b"") and self.tool.poll() is not None, SOON
+        )
+        self.shows(b"")
+        assert termios.tcgetattr(self.theirs) == self.before
+        return self.tool.returncode
+
+    def close(self) -> None:
+        self.tool.kill()
+        self.tool.wait()
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+@pytest.fixture
+def top(call, hikyaku) -> Iterator[Terminal]:
+    assert call.start().returncode == 0
+    terminal = Terminal([*hikyaku, "top", "--interval", "0.1"], call.env)
+    process.wait_until("a picture", lambda: terminal.shows(b"hikyakud 'default'"), SOON)
+    yield terminal
+    terminal.close()
+
+
+@pytest.mark.parametrize("key", [b"q", b"\x03"], ids=["q", "ctrl-c"])
+def test_top_ends_with_a_key(top, key):
+    process.wait_until("a second one", lambda: top.shows(b"%, of the poller"), SOON)
+    top.key(key)
+    assert top.end() == 0
+    assert b"Traceback" not in top.seen
+
+
+def test_top_ends_with_its_daemon(top, call):
+    assert call("daemon", "stop").returncode == 0
+    assert top.end() == 0
+    assert b"has ended" in top.seen
+    assert b"Traceback" not in top.seen
+
+
+def test_top_is_terminated(top):
+    process.wait_until("a second one", lambda: top.shows(b"%, of the poller"), SOON)
+    top.tool.send_signal(signal.SIGTERM)
+    assert top.end() == 128 + signal.SIGTERM
+
+
+# ---- a real job ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lab(get_lab) -> Iterator[Lab]:
+    lab = get_lab(2, "memif", 1, huge_mb=384)
+    yield lab
+    for node in lab.topology.nodes:
+        inode = network.namespace_inode(node.netns)
+        process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
+
+
+@pytest.fixture(params=["hybrid", "daemon"])
+def mode(request, lab, hikyaku, program) -> Iterator[str]:
+    """Two ranks that go in and out of MPI until the test is over."""
+    argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--host", request.param, "-np", "2"]
+    argv += [program("tests/mpi/mpi_hand_over"), "--rounds", "100000", "--timeout", "100"]
+    tool = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    yield request.param
+    tool.send_signal(signal.SIGTERM)
+    tool.wait(timeout=40)
+
+
+def test_ranks_of_a_job(lab, hikyaku, mode):
+    def ask(*arguments: str) -> str:
+        argv = lab.exec_argv("node1", [*hikyaku, *arguments])
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        return done.stdout
+
+    seen = {}
+
+    def moves() -> bool:
+        for daemon in json.loads(ask("stats", "--json"))["daemons"]:
+            for slot in daemon["slots"]:
+                counters = slot.get("counters")
+                if counters and counters["kept"] and counters["rx_packets"] and slot["away"]:
+                    seen.update(daemon=daemon, slot=slot, counters=counters)
+        return bool(seen)
+
+    process.wait_until("a rank that was away", moves, SOON)
+    daemon, slot, counters = seen["daemon"], seen["slot"], seen["counters"]
+    assert set(cli_stats._RANK) <= set(counters)
+    assert slot["pid"] in [rank.pid for rank in kill.ranks(lab.topology)]
+    assert slot["polls"] in ("rank", "poller")
+    assert slot["away"] <= slot["looks"]
+    assert counters["tx_packets"] > 0
+    assert counters["tx_bytes"] > counters["tx_packets"]
+    assert daemon["poller"]["cpu_seconds"] > 0
+    assert (daemon["switch"] is not None) == (mode == "daemon")
+    assert (slot["pipe"] is not None) == (mode == "daemon")
+    if mode == "daemon":
+        assert daemon["switch"]["rx_frames"] > 0
+        assert daemon["switch"]["tx_frames"] > 0
+
+    families = parse(ask("stats", "--prometheus"))
+    who = labels(job=slot["job"], endpoint=slot["endpoint"], daemon=daemon["name"])
+    assert families["hikyaku_rank_tx_packets_total"][who] >= counters["tx_packets"]
+    start = f"{slot['endpoint']} 1 {slot['job']} {slot['pid']} "
+    assert row(ask("stats"), slot["endpoint"]).startswith(start)
+    once = row(ask("top", "--once", "--interval", "0.5"), slot["endpoint"])
+    assert once.startswith(start)
+    assert once.split()[6] not in ("-", "0"), once  # it sends all the time
