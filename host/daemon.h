@@ -73,6 +73,7 @@ struct hk_slot {
 	bool dead;       /* its process has ended */
 	bool letting_go; /* the poller may still be in its memory */
 	bool broken;     /* could not be reclaimed: not given away again */
+	bool stopped;    /* its process is stopped, and nobody answers for it */
 	uint32_t job_key, endpoint, local_rank;
 	uint64_t fabric;
 	int64_t since;
@@ -155,6 +156,10 @@ void hk_slot_lose(struct hk_daemon *d, unsigned slot);
 /* Its process has ended. */
 void hk_slot_owner_died(struct hk_daemon *d, unsigned slot);
 /* The rank has to go: told why, then closed. */
+/* Looks at the ranks' processes: to be called every HK_SLOT_LOOK_MS while there are any. */
+#define HK_SLOT_LOOK_MS 500
+void hk_slots_look(struct hk_daemon *d);
+
 void hk_slot_cut(struct hk_daemon *d, unsigned slot, const char *why);
 /* Looks whether the poller has let go of those that wait for it. */
 void hk_slots_tick(struct hk_daemon *d);

@@ -262,6 +262,10 @@ static int64_t tick(struct hk_daemon *d, int64_t now)
 		hk_wires_look(d, now);
 		next = HK_MIN(next, now + HK_WIRE_LOOK_MS);
 	}
+	if (hk_slots_used(d) > 0) {
+		hk_slots_look(d);
+		next = HK_MIN(next, now + HK_SLOT_LOOK_MS);
+	}
 	if (hk_slots_wait(d)) {
 		hk_slots_tick(d);
 		next = HK_MIN(next, now + HK_LET_GO_PERIOD_MS);

@@ -9,6 +9,7 @@
 #include "host/daemon.h"
 
 #include <errno.h>
+#include <string.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -246,6 +247,55 @@ void hk_slot_cut(struct hk_daemon *d, unsigned slot, const char *why)
 		hk_conn_close(d, (unsigned)s->conn);
 }
 
+/* Is the process stopped, by a signal or a debugger? */
+static bool is_stopped(pid_t pid)
+{
+	char path[40], line[512];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	const char *end = fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+
+	fclose(f);
+	return end && (end[2] == 'T' || end[2] == 't'); /* proc(5) */
+}
+
+/* A rank that computes and one that hangs look the same, and the poller answers for both. But who answers
+ * for a stopped one hides from its peers that it will not go on. */
+static void look_at_process(struct hk_daemon *d, unsigned slot)
+{
+	struct hk_slot *s = &d->slot[slot];
+	bool stopped = is_stopped(s->pid);
+
+	if (stopped == s->stopped)
+		return;
+	s->stopped = stopped;
+	atomic_store(&d->shared->slot[slot].state, stopped ? HK_SHARED_OFF : HK_SHARED_SERVE);
+	hk_daemon_log(d, "slot %u: process %d %s", slot, s->pid,
+		      stopped ? "is stopped: nobody answers for it now" : "runs again");
+	if (!stopped)
+		hk_poller_wake(d);
+}
+
+void hk_slots_look(struct hk_daemon *d)
+{
+	for (unsigned i = 0; i < d->o.slots; i++) {
+		struct hk_slot *s = &d->slot[i];
+
+		if (s->state != HK_SLOT_HELD && s->state != HK_SLOT_SERVED)
+			continue;
+		if (hk_res_slot_bad(d->res, i))
+			hk_slot_cut(d, i,
+				    "it wrote garbage into its rings, by which it sends and "
+				    "receives");
+		else if (s->state == HK_SLOT_SERVED)
+			look_at_process(d, i);
+	}
+}
+
 bool hk_slots_wait(const struct hk_daemon *d)
 {
 	for (unsigned i = 0; i < d->o.slots; i++)
@@ -263,11 +313,6 @@ void hk_slots_tick(struct hk_daemon *d)
 		if (s->letting_go &&
 		    (d->poller.pid == 0 || atomic_load(&d->shared->serving) != i + 1))
 			s->letting_go = false;
-		if ((s->state == HK_SLOT_HELD || s->state == HK_SLOT_SERVED) &&
-		    hk_res_slot_bad(d->res, i))
-			hk_slot_cut(d, i,
-				    "it wrote garbage into its rings, by which it sends and "
-				    "receives");
 		if (s->state == HK_SLOT_LEAVING || s->state == HK_SLOT_GONE)
 			advance(d, i);
 	}

@@ -168,6 +168,16 @@ def test_rank_killed_at_any_moment(lab, start, seconds):
             nothing_is_left(lab)
 
 
+def test_stopped_rank_is_not_answered_for(lab, start, monkeypatch):
+    """A rank that computes is answered for by the poller. A stopped one will not go on: its peers
+    must hear nothing, as if it polled alone."""
+    monkeypatch.setenv("OMPI_MCA_btl_hikyaku_peer_timeout_ms", "3000")
+    job = start("peer_loss", "--mode", "stop", "--timeout", "40")
+    status, said = job.end()
+    assert status != 0
+    assert re.search(r"rank 1 on node1 has not answered for 3 s", said), said
+
+
 # ---- hikyakud ------------------------------------------------------------------------------------
 
 
