@@ -91,8 +91,8 @@ struct hk_peer_rec {
 	uint32_t ts_recent;
 	uint8_t tx_mid;  /* the message sent last lacks fragments */
 	uint8_t ts_away; /* ts_recent had waited for us: it tells nothing of the network */
-	uint8_t away;    /* its latest frame said so: whoever answers for it comes by now and then */
-	uint8_t talked;  /* something was exchanged: worth a keepalive */
+	uint8_t away;   /* its latest frame said so: whoever answers for it comes by now and then */
+	uint8_t talked; /* something was exchanged: worth a keepalive */
 	uint8_t in_ack_list, in_active_list, in_lost_list;
 	uint64_t ts_at;   /* when ts_recent arrived */
 	uint64_t ack_due; /* while in the ack list */
