@@ -356,10 +356,10 @@ def labs() -> Findings:
 
 # ---- ports that ranks share (hikyakud) -----------------------------------------------------------
 
-# What hikyakud takes for a job: so much, and so much for each rank (host/resources.c, with the
-# buffers that ranks ask for by default and a memif's frames).
+# What a job's hikyakud takes, and for each rank: memory_needed() in host/resources.c, with the
+# buffers that ranks ask for by default and a memif's frames.
 _DAEMON_MB = 40
-_RANK_MB = 90
+_RANK_MB = 105
 # Whose queues secondary processes can poll: port/shared.c.
 _QUEUES = "memif:dir="
 _PIPES = ("memif:socket=", "af_xdp:", "af_packet:", "pci:", "vdev:")

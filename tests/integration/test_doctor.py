@@ -198,10 +198,10 @@ def test_hugetlbfs_of_somebody_else(hugetlbfs, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("free", "reserved", "room", "fix"),
     [
-        (65, 0, None, None),
-        (64, 0, None, "echo 513 > "),  # of 512 pages one too few is free
-        (80, 20, None, "echo 517 > "),
-        (65, 0, 64, "mount -o remount,size="),
+        (73, 0, None, None),
+        (72, 0, None, "echo 513 > "),  # of 512 pages one too few is free
+        (80, 20, None, "echo 525 > "),
+        (73, 0, 72, "mount -o remount,size="),
     ],
     ids=["enough", "too few", "reserved by others", "limited by the mount"],
 )
