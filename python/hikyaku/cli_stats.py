@@ -186,9 +186,11 @@ def _percent(part: float | None) -> str:
 
 
 def _grid(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
+    """As narrow as can be: `top` fits into 80 columns."""
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0)
     for name in columns:
-        table.add_column(name, justify="left" if name in ("job", "polls") else "right")
+        justify = "left" if name in ("job", "polls") else "right"
+        table.add_column(name, justify=justify, overflow="fold")
     return table
 
 
@@ -204,13 +206,13 @@ def _cpu(of: dict) -> str:
 
 _TOTALS = {
     "tx": ("tx_packets",),
-    "tx bytes": ("tx_bytes",),
+    "tx\nbytes": ("tx_bytes",),
     "rx": ("rx_packets",),
-    "rx bytes": ("rx_bytes",),
-    "resent": ("resends",),
+    "rx\nbytes": ("rx_bytes",),
+    "again": ("resends",),
     "lost": ("loss_time", "loss_rto"),
     "dups": ("duplicates",),
-    "stalls": ("no_credit",),
+    "stall": ("no_credit",),
     "kept": ("kept",),
     "dead": ("dead_peers",),
 }
@@ -218,13 +220,12 @@ _TOTALS = {
 
 def totals(daemon: dict) -> Group:
     """Everything since the rank or the daemon has started."""
-    table = _grid("endpoint", "rank", "job", "pid", "polls", "away", *_TOTALS)
+    table = _grid("rank", "job", "pid", "polls", "away", *_TOTALS)
     for slot in _ranks(daemon):
         counters = slot["counters"]
         sums = [sum(counters[k] for k in keys) if counters else None for keys in _TOTALS.values()]
         away = slot["away"] / slot["looks"] if slot["looks"] else None
         table.add_row(
-            str(slot["endpoint"]),
             str(slot["endpoint"] & _RANK_BITS),
             slot["job"],
             str(slot["pid"]),
@@ -239,7 +240,7 @@ def totals(daemon: dict) -> Group:
     for wire in daemon["wires"]:
         frames = f"rx {_short(wire['rx_frames'])}, tx {_short(wire['tx_frames'])} frames"
         lines.append(Text(f"  wire    to node {wire['node_id']}: {frames}"))
-    return Group(*lines, table if table.row_count else Text("  no ranks\n"))
+    return Group(*lines, table if table.row_count else Text("  no ranks"), Text())
 
 
 def _rate(now: dict | None, before: dict | None, key: str, seconds: float) -> float | None:
@@ -251,13 +252,13 @@ def _rate(now: dict | None, before: dict | None, key: str, seconds: float) -> fl
 
 
 _RATES = {
-    "tx/s": "tx_packets",
-    "tx B/s": "tx_bytes",
-    "rx/s": "rx_packets",
-    "rx B/s": "rx_bytes",
-    "resent/s": "resends",
-    "stalls/s": "no_credit",
-    "kept/s": "kept",
+    "tx\n/s": "tx_packets",
+    "tx\nB/s": "tx_bytes",
+    "rx\n/s": "rx_packets",
+    "rx\nB/s": "rx_bytes",
+    "again\n/s": "resends",
+    "stall\n/s": "no_credit",
+    "kept\n/s": "kept",
 }
 
 
@@ -265,9 +266,9 @@ def rates(now: dict, before: dict | None) -> Group:
     """What happened between two answers of a daemon; @before is None if there was none."""
     seconds = (now["clock_ms"] - before["clock_ms"]) / 1000 if before else 0
     old = {(s["slot"], s["generation"]): s for s in _ranks(before)} if before else {}
-    table = _grid(
-        "endpoint", "rank", "job", "pid", "polls", "away", *_RATES, "kept", "waits in pipe"
-    )
+    pipes = any(slot["pipe"] for slot in _ranks(now))
+    ends = ("pipe\nin", "out") if pipes else ()
+    table = _grid("rank", "job", "pid", "polls", "away", *_RATES, "kept\nnow", *ends)
     for slot in _ranks(now):
         last = old.get((slot["slot"], slot["generation"]))
         counters, was = slot["counters"], last and last["counters"]
@@ -275,7 +276,6 @@ def rates(now: dict, before: dict | None) -> Group:
         away = _rate(slot, last, "away", seconds)
         pipe = slot["pipe"]
         table.add_row(
-            str(slot["endpoint"]),
             str(slot["endpoint"] & _RANK_BITS),
             slot["job"],
             str(slot["pid"]),
@@ -283,7 +283,7 @@ def rates(now: dict, before: dict | None) -> Group:
             _percent(away / looks if looks and away is not None else None),
             *(_short(_rate(counters, was, key, seconds)) for key in _RATES.values()),
             _short(counters["kept_now"] if counters else None),
-            f"{pipe['to_rank']} in, {pipe['from_rank']} out" if pipe else "-",
+            *(_short(pipe[end]) for end in ("to_rank", "from_rank") if pipe),
         )
     used = _percent(_rate(now, before, "cpu_seconds", seconds))
     poller, poller_was = now["poller"], before and before["poller"]
@@ -294,7 +294,7 @@ def rates(now: dict, before: dict | None) -> Group:
         was = before and before["switch"]
         text = (f"{key} {_short(_rate(switch, was, key, seconds))}" for key in switch)
         lines.append(Text("  switch, each second  " + ", ".join(text)))
-    return Group(*lines, table if table.row_count else Text("  no ranks\n"))
+    return Group(*lines, table if table.row_count else Text("  no ranks"), Text())
 
 
 def picture(now: Sample, before: Sample) -> Group:
