@@ -197,7 +197,10 @@ def test_program_in_hybrid(run, lab, command):
     assert_passed(run(lab, command, host="hybrid"), command)
 
 
-@pytest.mark.parametrize(("lab", "command"), matrix(HYBRID_LABS, [], {"p2p_random", "threads"}))
+DAEMON_LABS = [*HYBRID_LABS, ("veth", 2, 2)]
+
+
+@pytest.mark.parametrize(("lab", "command"), matrix(DAEMON_LABS, [], {"p2p_random", "threads"}))
 def test_program_in_daemon_mode(run, lab, command):
     """hikyakud alone polls, and hands frames on."""
     assert_passed(run(lab, command, host="daemon"), command)

@@ -115,10 +115,11 @@ def remove_wires(topology: Topology, run_dir: Path) -> None:
         shutil.rmtree(wires(topology, run_dir))
 
 
-def port_spec(topology: Topology, run_dir: Path) -> str:
+def port_spec(topology: Topology, run_dir: Path, host: str | None) -> str:
     if topology.wire == "memif":
         return f"memif:dir={wires(topology, run_dir)}"
-    return "af_xdp:iface=hk{local_rank}"
+    # where hikyakud polls, all ranks of a node share its first port
+    return "af_xdp:iface=hk0" if host in ("daemon", "auto") else "af_xdp:iface=hk{local_rank}"
 
 
 def settings(
@@ -164,7 +165,7 @@ def settings(
         env |= openmpi.tcp_settings("tcp0")
     else:
         env |= openmpi.fabric_settings(host)
-        env["OMPI_MCA_btl_hikyaku_port"] = port_spec(topology, run_dir)
+        env["OMPI_MCA_btl_hikyaku_port"] = port_spec(topology, run_dir, host)
     return env
 
 
