@@ -373,31 +373,38 @@ def test_ranks_of_a_job(lab, hikyaku, mode):
 # ---- a rank gone mad -----------------------------------------------------------------------------
 
 
-def test_rank_that_scribbles_over_its_memory_is_only_shown(lab, program):
-    """Without a poller nobody else enters its memory; the daemon, asked all the while, reads only
-    what lies in it."""
+@pytest.fixture
+def unpolled(lab, program) -> Iterator[Path]:
+    """The run directory of a daemon without a poller, on node0, for one rank."""
     home = lab.node_directory("node0")
     argv = [program("host/daemon/hikyakud"), "--name", "stats", "--background", "--poller", "off"]
     argv += ["--slots", "1", "--port", f"memif:dir={home}", "--huge-dir", str(home / "huge")]
     subprocess.run(lab.exec_argv("node0", argv), check=True, timeout=60)
-    mad = [program("tests/integration/scribbler"), "stats", "1", "4"]
-    tool = subprocess.Popen(lab.exec_argv("node0", mad), stdout=subprocess.PIPE, text=True)
-    try:
-        assert tool.stdout.readline() == "READY\n"
-        nonsense = sense = 0
-        while tool.poll() is None:
-            (daemon,) = cli_stats.take(home / "run", "stats").daemons
-            (slot,) = daemon["slots"]
-            if slot["state"] == "served":
-                sense += slot["counters"] is not None
-                nonsense += slot["counters"] is None
-            parse(cli_stats.prometheus(cli_stats.Sample([daemon])))
-            shown(cli_stats.rates(daemon, daemon))
-    finally:
-        tool.kill()
-        tool.wait()
-    assert tool.returncode == 3  # never cut off
-    assert sense
-    assert nonsense
+    yield home / "run"
     with Daemon.connect(home / "run", "stats") as it:
         it.stop()
+
+
+def test_rank_that_scribbles_over_its_memory_is_only_shown(lab, program, unpolled):
+    """Without a poller nobody else enters its memory; the daemon, asked all the while, reads only
+    what lies in it."""
+    nonsense = sense = 0
+    for seed in range(1, 5):
+        mad = [program("tests/integration/scribbler"), "stats", str(seed), "2"]
+        tool = subprocess.Popen(lab.exec_argv("node0", mad), stdout=subprocess.PIPE, text=True)
+        try:
+            assert tool.stdout.readline() == "READY\n"
+            while tool.poll() is None:
+                (daemon,) = cli_stats.take(unpolled, "stats").daemons
+                (slot,) = daemon["slots"]
+                if slot["state"] == "served":
+                    sense += slot["counters"] is not None
+                    nonsense += slot["counters"] is None
+                parse(cli_stats.prometheus(cli_stats.Sample([daemon])))
+                shown(cli_stats.rates(daemon, daemon))
+        finally:
+            tool.kill()
+            tool.wait()
+        assert tool.returncode == 3  # never cut off
+    assert sense
+    assert nonsense
