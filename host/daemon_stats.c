@@ -116,12 +116,16 @@ static void slot(struct hk_daemon *d, FILE *f, unsigned i, int64_t now)
 		fprintf(f, "}");
 		return;
 	}
+	/* in this order, so that it has never been away more often than looked at */
+	uint64_t away = atomic_load(&d->shared->slot[i].away);
+	uint64_t looks = atomic_load(&d->shared->slot[i].looks);
+
 	fprintf(f,
 		", \"pid\": %d, \"job\": \"%08x\", \"endpoint\": %u, \"local_rank\": %u, "
 		"\"seconds\": %" PRId64 ",\n   \"looks\": %" PRIu64 ", \"away\": %" PRIu64
 		", \"counters\": ",
-		s->pid, s->job_key, s->endpoint, s->local_rank, (now - s->since) / 1000,
-		atomic_load(&d->shared->slot[i].looks), atomic_load(&d->shared->slot[i].away));
+		s->pid, s->job_key, s->endpoint, s->local_rank, (now - s->since) / 1000, looks,
+		away);
 	/* before READY there is no fabric; one that left has taken it along */
 	hk_res_memory(d->res, i, &memory, &len);
 	if (s->state == HK_SLOT_SERVED &&

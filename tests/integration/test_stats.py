@@ -365,9 +365,13 @@ def test_ranks_of_a_job(lab, hikyaku, mode):
     assert families["hikyaku_rank_tx_packets_total"][who] >= counters["tx_packets"]
     start = f"1 {slot['job']} {slot['pid']} "
     assert row(ask("stats"), 1).startswith(start)
-    once = row(ask("top", "--once", "--interval", "0.5"), 1)
-    assert once.startswith(start)
-    assert once.split()[5] not in ("-", "0"), once  # it sends all the time
+
+    def sends() -> bool:
+        once = row(ask("top", "--once", "--interval", "0.5"), 1)
+        assert once.startswith(start)
+        return once.split()[5] not in ("-", "0")
+
+    process.wait_until("an interval in which it sends", sends, SOON)
 
 
 # ---- a rank gone mad -----------------------------------------------------------------------------
