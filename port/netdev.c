@@ -64,5 +64,5 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
 			    "port %s: no permission to open a packet socket: %s\nfix: run as root, "
 			    "or give the program the capabilities (setcap cap_net_raw,cap_net_admin"
 			    "%s+ep PROGRAM)",
-			    spec, strerror(errno), admin ? ",cap_bpf,cap_ipc_lock" : "");
+			    spec, strerror(errno), admin ? ",cap_sys_admin,cap_ipc_lock" : "");
 }

@@ -218,7 +218,7 @@ int hk_xdp_prepare(const char *spec, const char *name, bool *tested, struct hk_e
 			return hk_error_set(err, rc,
 					    "port %s: no permission for AF_XDP: %s\nfix: run as "
 					    "root, or give the program cap_net_raw, cap_net_admin, "
-					    "cap_bpf and cap_ipc_lock",
+					    "cap_sys_admin and cap_ipc_lock",
 					    spec, strerror(-rc));
 	}
 	*tested = true;

@@ -98,7 +98,7 @@ static void no_permission(void)
 	CHECK_EQ(chmod(dir, 0700), 0);
 	CHECK_EQ(seteuid(65534), 0);
 	expect("af_packet:iface=lo", 0, -EPERM, "run as root");
-	expect("af_xdp:iface=lo", 0, -EPERM, "cap_bpf");
+	expect("af_xdp:iface=lo", 0, -EPERM, "cap_sys_admin");
 	CHECK_EQ(seteuid(0), 0);
 }
 
