@@ -22,12 +22,16 @@ static void sleep_us(unsigned us)
 	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
 }
 
+/* Others wait to be served, and the application may come back. */
+#define SERVE_ROUNDS 64
+
 /* Polls until the ports are empty, so that one wake-up takes all that came meanwhile; or until the
  * application comes back. */
 static void poll_for_app(struct hk_fabric *f)
 {
 	const struct hk_engine_counters *n = hk_engine_counters(f->engine);
 	uint64_t before;
+	unsigned rounds = 0;
 
 	do {
 		before = n->rx_packets + n->rx_acks; /* acks: gets that are served go on */
@@ -37,7 +41,7 @@ static void poll_for_app(struct hk_fabric *f)
 		hk_rx_poll(f, true);
 		f->gather--;
 		hk_tx_flush(f);
-	} while (n->rx_packets + n->rx_acks != before &&
+	} while (n->rx_packets + n->rx_acks != before && ++rounds < SERVE_ROUNDS &&
 		 !atomic_load_explicit(&f->lock.owner_waits, memory_order_relaxed));
 	f->n.async_polls++;
 }

@@ -155,7 +155,7 @@ static void discard(const struct hk_port *port, uint16_t pair)
 
 	while (left > 0 && (n = hk_port_rx(&p, pair, m, HK_RX_BURST)) > 0) {
 		for (uint16_t i = 0; i < n; i++)
-			rte_pktmbuf_free_seg(m[i]);
+			rte_pktmbuf_free(m[i]);
 		left -= HK_MIN(left, n);
 	}
 }
@@ -169,8 +169,8 @@ int hk_fabric_add_queue(struct hk_fabric *f, const struct hk_port *port, uint16_
 		return hk_error_set(err, -EINVAL, "port %s: %s", port->info.spec,
 				    port->faults ? "one with faults cannot be shared"
 						 : "it has not so many queues");
-	discard(port, pair);
 	hk_biased_enter(&f->lock); /* the polling process may be about */
+	discard(port, pair);
 	struct hk_lane *l = add_lane(f, port, err, &rc);
 
 	if (l) {
@@ -299,7 +299,9 @@ void hk_peer_departs(struct hk_fabric *f, hk_peer p)
 		f->any_departed = true;
 		return;
 	}
-	if (f->peer[p].backlog_head) {
+	const struct hk_peer_tx *t = &f->peer[p];
+
+	if (t->backlog_head || t->gets_head || t->gets_out) {
 		f->peer[p].departed = true;
 		f->any_departed = true;
 	}

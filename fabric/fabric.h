@@ -194,6 +194,7 @@ struct hk_fabric_counters {
 	uint64_t am_sent, am_delivered, queued; /* queued: had to wait for the window */
 	uint64_t early;                   /* messages that came before their time, and waited */
 	uint64_t unknown_am;              /* messages for which no handler was set */
+	uint64_t rx_too_long;             /* frames in more than one buffer, dropped */
 	uint64_t tx_dropped;              /* frames the port did not take; the engine resends */
 	uint64_t no_buffer;               /* hk_fabric_alloc() returned NULL */
 	uint64_t async_polls, async_kept; /* by the helper thread */

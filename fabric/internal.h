@@ -29,9 +29,10 @@
 #define HK_TX_BURST_NEAR 4  /* … that copies them in user space: while they are in the cache */
 #define HK_OUT_BURST     16
 
-#define HK_GETS_MAX 64   /* our gets of one peer under way at once */
-#define HK_SERVES   1024 /* gets of others that we serve at once */
-#define HK_LEND_MIN 512  /* puts below this are copied: cheaper than a second mbuf */
+#define HK_GETS_MAX      64   /* our gets of one peer under way at once */
+#define HK_PUTS_WHEN_LOW 8    /* frames of puts to a peer that go although buffers are low */
+#define HK_SERVES        1024 /* gets of others that we serve at once */
+#define HK_LEND_MIN      512  /* puts below this are copied: cheaper than a second mbuf */
 
 /* What waits for room in a peer's window is a buffer or a put. Which of them, its link says by its lowest bit:
  * a put lies in the memory of the application, where a stand-in must not even look. */
@@ -102,6 +103,7 @@ struct hk_peer_tx {
 	bool departed;         /* said BYE while messages to it waited here: to be told */
 	uint32_t backlog_next; /* list of peers with a backlog */
 	bool in_backlog;
+	uint32_t early_next;    /* everything before it has arrived, as far as known */
 	struct rte_mbuf *early; /* messages that came before their time, by packet number */
 	char *name;
 };
@@ -180,6 +182,7 @@ struct hk_fabric {
 	_Atomic uint32_t app_ticks; /* progress calls; the helper watches it stand still */
 	struct hk_keep keep;
 	unsigned kept_frames;
+	bool early_left; /* some that came early could go, and found no room to be kept */
 	pthread_t helper;
 	bool helper_runs;
 	_Atomic bool helper_stop;
@@ -221,6 +224,7 @@ bool hk_broken(struct hk_fabric *f);
 /* ---- keep.c */
 int hk_keep_open(struct hk_fabric *f);
 bool hk_can_keep(const struct hk_fabric *f);
+bool hk_can_keep_early(const struct hk_fabric *f);
 bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned n);
 void hk_keep_buffers(struct hk_fabric *f, struct rte_mbuf *m);
 bool hk_keep_next(struct hk_fabric *f, hk_peer *p, uint8_t *am, struct hk_iov *iov,

@@ -94,7 +94,14 @@ bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_io
 	return true;
 }
 
-/* Keeps a message, or a frame of a put, in its buffers. There is room: hk_can_keep(). */
+/* Is there room for one more message in its buffers, beside what a burst brings? What waited for an earlier
+ * one is let go only so far. */
+bool hk_can_keep_early(const struct hk_fabric *f)
+{
+	return room(&f->keep) >= RESERVE + 2 * (sizeof(struct entry) + ALIGN);
+}
+
+/* Keeps a message, or a frame of a put, in its buffers. There is room: hk_can_keep() and hk_can_keep_early(). */
 void hk_keep_buffers(struct hk_fabric *f, struct rte_mbuf *m)
 {
 	const struct hk_rx_note *note = hk_rx_note(m);
@@ -110,9 +117,11 @@ void hk_keep_buffers(struct hk_fabric *f, struct rte_mbuf *m)
 
 static struct entry *first(struct hk_keep *k)
 {
+	if (k->head == k->tail)
+		return NULL;
 	struct entry *e = (struct entry *)(k->bytes + k->tail % k->size);
 
-	if (k->head != k->tail && e->kind == ENTRY_WRAP) {
+	if (e->kind == ENTRY_WRAP) {
 		k->tail += e->size;
 		e = (struct entry *)(k->bytes + k->tail % k->size);
 	}

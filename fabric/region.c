@@ -66,7 +66,7 @@ hk_region hk_region_new(struct hk_fabric *f, void *base, size_t len, unsigned ac
 {
 	uint32_t i = f->region_free;
 
-	if (HK_UNLIKELY(i == SLOT_NONE))
+	if (HK_UNLIKELY(i == SLOT_NONE || !access)) /* access 0 marks a free slot */
 		return HK_REGION_NONE;
 	struct hk_region_slot *s = &f->region[i];
 	uint16_t generation = (uint16_t)(s->generation + 1);
@@ -175,7 +175,8 @@ void hk_put_in(struct hk_fabric *f, hk_peer p, const struct hk_frame *frame)
 	struct hk_region_slot *s = hk_region_find(f, put->region);
 	uint16_t len = frame->payload_len;
 
-	if (HK_UNLIKELY(!allowed(s, p, HK_REGION_WRITE, put->offset, len))) {
+	if (HK_UNLIKELY(!allowed(s, p, HK_REGION_WRITE, put->offset, len) ||
+			(s->get && !s->get->asked))) {
 		f->n.put_refused++;
 		return;
 	}
@@ -228,11 +229,13 @@ static void refused(struct hk_fabric *f, hk_peer p, const struct hk_wire_get *g)
 {
 	struct hk_region_slot *s = hk_region_find(f, g->to_region);
 
-	if (!s || !s->get || s->peer != p)
+	/* one that was not asked, or answered already, waits for nothing */
+	if (!s || !s->get || !s->get->asked || s->peer != p)
 		return;
-	if (g->status == HK_WIRE_GET_BUSY)
+	if (g->status == HK_WIRE_GET_BUSY) {
+		s->arrived = 0;
 		hk_get_again(f, s->get);
-	else
+	} else
 		hk_get_end(f, s->get, -EACCES);
 }
 

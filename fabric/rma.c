@@ -21,6 +21,8 @@ static bool talks(const struct hk_fabric *f, hk_peer p)
 {
 	enum hk_peer_state state = hk_engine_peer_state(f->engine, p);
 
+	if (HK_UNLIKELY(atomic_load_explicit(&f->lock.broken, memory_order_relaxed)))
+		return false;
 	return state == HK_PEER_ACTIVE || state == HK_PEER_HEARD;
 }
 
@@ -50,10 +52,14 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 	struct hk_packet pkt = {.len = HK_WIRE_PUT_LEN + len, .type = HK_WIRE_PUT};
 	size_t bytes = HK_WIRE_PUT_OVERHEAD;
 
-	/* messages need buffers too */
-	if (hk_tx_stuck(f, t->lane) || !hk_engine_room(f->engine, op->peer) || hk_fabric_low(f))
+	/* Messages need buffers too. But those that wait behind this put hold theirs until it has gone: so a
+	 * few frames of each peer go in any case. */
+	bool low = hk_fabric_low(f);
+
+	if (hk_tx_stuck(f, t->lane) || !hk_engine_room(f->engine, op->peer) ||
+	    (low && hk_engine_unacked(f->engine, op->peer) >= HK_PUTS_WHEN_LOW))
 		return false;
-	hk_buf *b = hk_tx_take(f);
+	hk_buf *b = low ? hk_tx_take_reserved(f) : hk_tx_take(f);
 
 	if (HK_UNLIKELY(!b))
 		return false;
@@ -272,6 +278,7 @@ static bool get_ask(struct hk_fabric *f, struct hk_op *op)
 	/* if the peer has just gone, its verdict ends this operation: see hk_rma_forget() */
 	(void)hk_tx_message(f, op->peer, HK_WIRE_AM_GET, &b, &len, 1);
 	t->gets_out++;
+	op->asked = true;
 	return true;
 }
 
@@ -313,6 +320,7 @@ void hk_get_end(struct hk_fabric *f, struct hk_op *op, int status)
 /* The owner was busy: later. */
 void hk_get_again(struct hk_fabric *f, struct hk_op *op)
 {
+	op->asked = false;
 	f->peer[op->peer].gets_out--;
 	get_wait(f, op);
 	f->gets_wait = true;

@@ -53,6 +53,7 @@ struct hk_op {
 	int status;
 	uint32_t flying; /* frames sent and not acknowledged */
 	bool queued;     /* waits for room */
+	bool asked;      /* a get: the owner has been asked, and not said that it is busy */
 	bool serves;     /* the peer's get: nobody to tell */
 	char *base;      /* source, or destination */
 	uint64_t len, sent, offset;

@@ -133,27 +133,6 @@ static void place_kept_put(struct hk_fabric *f, hk_peer p, struct rte_mbuf *m)
 	rte_pktmbuf_free_seg(m);
 }
 
-static unsigned deliver_kept(struct hk_fabric *f)
-{
-	unsigned delivered = 0;
-	struct rte_mbuf *m;
-	struct hk_iov iov;
-	hk_peer p;
-	uint8_t am;
-
-	while (hk_keep_next(f, &p, &am, &iov, &m)) {
-		if (!m) {
-			handle(f, p, am, &iov, 1);
-			delivered++;
-		} else if (hk_rx_note(m)->put) {
-			place_kept_put(f, p, m);
-		} else {
-			delivered += message_out(f, m, false);
-		}
-	}
-	return delivered;
-}
-
 void hk_rx_drop_kept(struct hk_fabric *f)
 {
 	struct rte_mbuf *m;
@@ -182,11 +161,45 @@ static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool ke
 {
 	unsigned delivered = 0;
 
+	f->peer[p].early_next = next;
 	while (f->peer[p].early && hk_psn_before(hk_rx_note(f->peer[p].early)->last, next)) {
 		struct rte_mbuf *m = f->peer[p].early;
 
+		if (HK_UNLIKELY(keep_it && !hk_can_keep_early(f))) {
+			f->early_left = true; /* for deliver_kept(), or the next frame */
+			break;
+		}
+
 		f->peer[p].early = hk_rx_note(m)->msg_next;
 		delivered += message_out(f, m, keep_it);
+	}
+	return delivered;
+}
+
+/* What was kept, and what could not be for want of room, goes to its handlers. */
+static unsigned deliver_kept(struct hk_fabric *f)
+{
+	unsigned delivered = 0;
+	struct rte_mbuf *m;
+	struct hk_iov iov;
+	hk_peer p;
+	uint8_t am;
+
+	while (hk_keep_next(f, &p, &am, &iov, &m)) {
+		if (!m) {
+			handle(f, p, am, &iov, 1);
+			delivered++;
+		} else if (hk_rx_note(m)->put) {
+			place_kept_put(f, p, m);
+		} else {
+			delivered += message_out(f, m, false);
+		}
+	}
+	if (HK_UNLIKELY(f->early_left)) {
+		f->early_left = false;
+		for (p = 0; p < f->cfg.engine.max_peers; p++)
+			if (f->peer[p].early)
+				delivered += early_out(f, p, f->peer[p].early_next, false);
 	}
 	return delivered;
 }
@@ -288,6 +301,11 @@ static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsig
 	for (uint16_t i = 0; i < n; i++) {
 		if (i + 1 < n)
 			rte_prefetch0(rte_pktmbuf_mtod(m[i + 1], void *));
+		if (HK_UNLIKELY(m[i]->nb_segs != 1)) { /* longer than any frame of ours */
+			rte_pktmbuf_free(m[i]);
+			f->n.rx_too_long++;
+			continue;
+		}
 		/* an answer to a stray needs its addresses, so it leaves before the next */
 		struct rte_ether_hdr eth = *rte_pktmbuf_mtod(m[i], struct rte_ether_hdr *);
 

@@ -59,7 +59,7 @@ struct hk_res {
 static unsigned memory_needed(const struct hk_res_config *cfg, unsigned frame_max)
 {
 	uint64_t buffers = (uint64_t)cfg->rx_buffers + cfg->tx_buffers + TX_SLACK;
-	uint64_t rings = cfg->pipes ? PORT_RINGS : 0;
+	uint64_t rings = hk_port_spec_is_wire_set(cfg->port) ? 0 : PORT_RINGS;
 
 	return BASE_MB + (unsigned)((rings * (frame_max + MBUF_BYTES)) >> 20) +
 	       cfg->slots * (cfg->slot_memory_mb + POOLS_MB +

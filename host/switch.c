@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -105,8 +106,16 @@ static void give(struct hk_switch *sw, unsigned slot, unsigned wire, struct rte_
 static unsigned from_port(struct hk_switch *sw, unsigned wire)
 {
 	struct rte_mbuf *m[BURST];
-	unsigned n = hk_port_rx(sw->wire[wire], 0, m, BURST), first = 0, of = 0;
+	unsigned got = hk_port_rx(sw->wire[wire], 0, m, BURST), n = 0, first = 0, of = 0;
 
+	for (unsigned i = 0; i < got; i++) {
+		if (m[i]->nb_segs == 1) {
+			m[n++] = m[i];
+		} else { /* longer than any frame of ours */
+			rte_pktmbuf_free(m[i]);
+			count(&sw->stray, 1);
+		}
+	}
 	for (unsigned i = 0; i < n; i++) {
 		unsigned slot = slot_of(sw, m[i]);
 
@@ -120,7 +129,7 @@ static unsigned from_port(struct hk_switch *sw, unsigned wire)
 		give(sw, of, wire, m + first, n - first);
 		count(&sw->rx_frames, n);
 	}
-	return n;
+	return got;
 }
 
 /* ---- to the ports ---------------------------------------------------------------------------- */
@@ -167,9 +176,14 @@ static unsigned from_slot(struct hk_switch *sw, unsigned slot, unsigned wire)
 		atomic_store_explicit(&sw->bad[slot], true, memory_order_relaxed);
 		return 0;
 	}
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n; i++) {
+		if (f[i].len < HK_ETH_HLEN || f[i].len > sw->wire[wire]->info.frame_max) {
+			atomic_store_explicit(&sw->bad[slot], true, memory_order_relaxed);
+			continue;
+		}
 		if ((m[k] = shadow(sw, sw->wire[wire], &f[i])))
 			k++;
+	}
 	unsigned sent = hk_port_tx(sw->wire[wire], 0, m, (uint16_t)k);
 
 	/* what it does not take is lost; whoever sent it sends it again */
@@ -267,11 +281,17 @@ static int command(struct hk_switch *sw, struct command *c, struct hk_error *err
 	if (sem_init(&c->done, 0, 0) != 0)
 		return hk_error_set(err, -errno, "no semaphore: %s", strerror(errno));
 	atomic_store_explicit(&sw->command, c, memory_order_release);
-	clock_gettime(CLOCK_REALTIME, &end);
+	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += HK_SWITCH_WAIT_MS / 1000;
-	while (sem_timedwait(&c->done, &end) != 0)
-		if (errno != EINTR) /* it may come to it yet, so nothing of it can be taken back */
-			abort();
+	while (sem_clockwait(&c->done, CLOCK_MONOTONIC, &end) != 0) {
+		if (errno == EINTR)
+			continue;
+		/* it may come to it yet, so nothing of it can be taken back */
+		fprintf(stderr,
+			"hikyakud: its switch has not moved for %d ms; fix: give it a core\n",
+			HK_SWITCH_WAIT_MS);
+		abort();
+	}
 	sem_destroy(&c->done);
 	return c->rc;
 }

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,7 +23,8 @@
 struct node_wire {
 	uint64_t node_id;
 	struct hk_port *port; /* attached, or … */
-	struct hk_port pipe;  /* … the pipe to it */
+	struct hk_port pipe;  /* … the pipe to it, which all peers there share: */
+	int lane;
 };
 
 static struct node_wire wires[HK_CTL_MAX_NODES];
@@ -143,10 +145,17 @@ static void pipe_to(unsigned index, struct hk_port *port)
 	hk_pipe_port((struct hk_pipe *)(uintptr_t)l->pipes + index, &info, port);
 }
 
+/* What the watcher breaks when the daemon dies; NULL once we leave by ourselves. It lies in the daemon's
+ * memory, which stays mapped. */
+static _Atomic(struct hk_fabric *) watched;
+
 static void daemon_lost(void *arg)
 {
+	struct hk_fabric *f = atomic_load(&watched);
+
 	(void)arg;
-	hk_fabric_break(hk_btl.fabric, hk_host_lost_text(hk_btl.host));
+	if (f)
+		hk_fabric_break(f, hk_host_lost_text(hk_btl.host));
 }
 
 /* One port that reaches all others is polled from the start: a peer may send before we know it. */
@@ -167,6 +176,7 @@ int hk_btl_host_share(struct hk_error *err)
 		rc = add_one_port(err);
 	if (rc == 0)
 		rc = hk_host_ready(hk_btl.host, hk_btl.fabric, PARAMS->connect_timeout_ms, err);
+	atomic_store(&watched, hk_btl.fabric);
 	if (rc == 0)
 		rc = hk_host_watch(hk_btl.host, daemon_lost, NULL, err);
 	return rc;
@@ -174,11 +184,11 @@ int hk_btl_host_share(struct hk_error *err)
 
 /* ---- wires --------------------------------------------------------------------------------- */
 
-static const struct hk_port *wire_to(uint64_t node_id)
+static const struct node_wire *wire_to(uint64_t node_id)
 {
 	for (unsigned i = 0; i < wire_count; i++)
 		if (wires[i].node_id == node_id)
-			return wires[i].port ? wires[i].port : &wires[i].pipe;
+			return &wires[i];
 	return NULL;
 }
 
@@ -189,7 +199,8 @@ static int attach(struct node_wire *w, const struct hk_ctl_wire *wire, struct hk
 		return hk_port_attach(wire->port_id, (int)PARAMS->connect_timeout_ms, &w->port,
 				      err);
 	pipe_to(wire->port_id, &w->pipe);
-	return 0;
+	w->lane = hk_fabric_add_queue(hk_btl.fabric, &w->pipe, 0, err);
+	return HK_MIN(w->lane, 0);
 }
 
 /* The nodes of @list to which there is no wire yet. */
@@ -240,8 +251,6 @@ static uint16_t pair_to(const struct hk_modex *m)
 {
 	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
 
-	if (l->pipes)
-		return 0;
 	return (uint16_t)(l->node_id < m->node_id ? l->slot * m->slots + m->slot
 						  : m->slot * l->slots + l->slot);
 }
@@ -262,11 +271,13 @@ void hk_btl_host_lanes(struct hk_candidate *list, size_t n)
 	if (n && attach_wires(list, n, &err) != 0)
 		hk_btl_say("%s", err.text);
 	for (size_t i = 0; i < n; i++) {
-		const struct hk_port *port = wire_to(list[i].m.node_id);
+		const struct node_wire *w = wire_to(list[i].m.node_id);
 
-		if (!port) /* of this node, or said above */
+		if (!w) /* of this node, or said above */
 			continue;
-		list[i].lane = hk_fabric_add_queue(hk_btl.fabric, port, pair_to(&list[i].m), &err);
+		list[i].lane = w->port ? hk_fabric_add_queue(hk_btl.fabric, w->port,
+							     pair_to(&list[i].m), &err)
+				       : w->lane;
 		if (list[i].lane < 0)
 			hk_btl_say("rank %u on %s: %s", list[i].proc->proc_name.vpid,
 				   list[i].m.host, err.text);

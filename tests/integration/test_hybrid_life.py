@@ -347,7 +347,7 @@ def test_rank_that_scribbles_over_its_memory_is_cut_off_and_no_other(lab, progra
 def test_lab_down_ends_daemons(lab_name):
     """Also one that has lost its job and does not know."""
     name = lab_name("orphan")
-    lab = Lab.up(2, "memif", 1, name=name, huge_mb=64)
+    lab = Lab.up(2, "memif", 1, name=name, huge_mb=128)
     home = lab.node_directory("node0")
     argv = [str(built("host/daemon/hikyakud")), "--name", "left", "--port", f"memif:dir={home}"]
     argv += ["--slots", "1", "--rx-buffers", "256", "--tx-buffers", "256", "--background"]

@@ -395,6 +395,80 @@ static void with_a_peer_that_is_lost_operations_end(void)
 	munmap(m, MEMORY);
 }
 
+/* Messages that wait behind a put hold all buffers: it must go all the same, or nothing ever does. */
+static void put_goes_although_buffers_are_low(void)
+{
+	char *from = memory(14), *to = memory(15);
+	hk_region r = hk_fabric_region_add(end[B].f, to, MEMORY, HK_REGION_WRITE, end[B].peer);
+	struct hk_op op;
+	int status = 0;
+	unsigned n = 0;
+
+	CHECK_EQ(hk_fabric_put(end[A].f, end[A].peer, &op, from, 3000001, r, 0, done, &status), 0);
+	for (hk_buf *b; (b = hk_fabric_alloc(end[A].f)); n++)
+		CHECK(hk_fabric_send(end[A].f, end[A].peer, AM, b, 0) >= 0);
+	UNTIL(status && end[B].messages == n);
+	CHECK_EQ(status, 1);
+	CHECK(memcmp(from, to, 3000001) == 0);
+	munmap(from, MEMORY);
+	munmap(to, MEMORY);
+}
+
+static void refuse_as_busy(hk_region region)
+{
+	hk_buf *b = hk_fabric_alloc(end[B].f);
+
+	CHECK(b != NULL);
+	hk_wire_put_get(hk_buf_data(b), &(struct hk_wire_get){.status = HK_WIRE_GET_BUSY,
+							      .len = 4096,
+							      .to_region = region});
+	CHECK(hk_fabric_send(end[B].f, end[B].peer, HK_WIRE_AM_GET, b, HK_WIRE_GET_LEN) >= 0);
+}
+
+/* An owner that says it is busy, twice, and writes all the same: the get is asked again, and its
+ * operation is told once and not used afterwards. */
+static void owner_that_contradicts_itself(void)
+{
+	static char from[4096], to[4096];
+	hk_region r = hk_fabric_region_add(end[B].f, from, 4096, HK_REGION_READ, HK_PEER_NONE);
+	struct hk_op op, put, clean = {.status = 77};
+	int status = 0, put_status = 0, second = 0;
+
+	memset(from, 1, sizeof(from));
+	CHECK_EQ(hk_fabric_get(end[A].f, end[A].peer, &op, to, 4096, r, 0, done, &status), 0);
+	hk_region local = op.local;
+
+	refuse_as_busy(local);
+	refuse_as_busy(local);
+	CHECK_EQ(
+		hk_fabric_put(end[B].f, end[B].peer, &put, from, 4096, local, 0, done, &put_status),
+		0);
+	UNTIL(status && put_status);
+	CHECK_EQ(status, 1);
+	op = clean; /* the application's again */
+	CHECK_EQ(hk_fabric_get(end[A].f, end[A].peer, &put, to, 4096, r, 0, done, &second), 0);
+	UNTIL(second);
+	CHECK_EQ(second, 1);
+	CHECK(memcmp(&op, &clean, sizeof(op)) == 0 && memcmp(to, from, sizeof(to)) == 0);
+	hk_fabric_region_del(end[B].f, r);
+}
+
+/* The owner acknowledges the question and leaves in good order: somebody must say so. */
+static void owner_that_leaves_is_a_verdict(void)
+{
+	static char to[64];
+	struct hk_op op;
+	int status = 0;
+
+	hk_fabric_set_am(end[B].f, HK_WIRE_AM_GET, NULL, NULL); /* never answers */
+	CHECK_EQ(hk_fabric_get(end[A].f, end[A].peer, &op, to, 64, 1 << 16, 0, done, &status), 0);
+	UNTIL(hk_engine_unacked(hk_fabric_engine(end[A].f), HK_PEER_NONE) == 0);
+	hk_engine_bye((struct hk_engine *)(uintptr_t)hk_fabric_engine(end[B].f));
+	UNTIL(status && end[A].lost);
+	CHECK_EQ(status, -ENOTCONN);
+	CHECK_EQ(end[A].lost, 1);
+}
+
 /* ---- the ways of sending ------------------------------------------------------------------------- */
 
 static void each_way(void (*test)(void))
@@ -445,6 +519,21 @@ static void test_full(void)
 	each_way(regions_run_out);
 }
 
+static void test_low(void)
+{
+	each_way(put_goes_although_buffers_are_low);
+}
+
+static void test_busy(void)
+{
+	each_way(owner_that_contradicts_itself);
+}
+
+static void test_leaves(void)
+{
+	each_way(owner_that_leaves_is_a_verdict);
+}
+
 static void test_lost(void)
 {
 	peer_timeout = 300 * HK_MSEC;
@@ -461,6 +550,9 @@ int main(int argc, char **argv)
 		{"refused", test_refused},
 		{"taken_away", test_taken_away},
 		{"full", test_full},
+		{"low", test_low},
+		{"busy", test_busy},
+		{"leaves", test_leaves},
 		{"lost", test_lost},
 	};
 
