@@ -128,14 +128,19 @@ void hk_put_unlend(struct hk_fabric *f, const struct hk_op *op)
 
 /* ---- the end of an operation ------------------------------------------------------------------- */
 
+static void append(struct hk_item **head, struct hk_item **tail, struct hk_item *item)
+{
+	item->next = NULL;
+	if (*head)
+		(*tail)->next = item;
+	else
+		*head = item;
+	*tail = item;
+}
+
 static void done(struct hk_fabric *f, struct hk_op *op)
 {
-	op->item.next = NULL;
-	if (f->done_head)
-		f->done_tail->next = &op->item;
-	else
-		f->done_head = &op->item;
-	f->done_tail = &op->item;
+	append(&f->done_head, &f->done_tail, &op->item);
 }
 
 static void put_end_if_done(struct hk_fabric *f, struct hk_op *op)
@@ -250,12 +255,7 @@ static void get_wait(struct hk_fabric *f, struct hk_op *op)
 {
 	struct hk_peer_tx *t = &f->peer[op->peer];
 
-	op->item.next = NULL;
-	if (t->gets_head)
-		t->gets_tail->next = &op->item;
-	else
-		t->gets_head = &op->item;
-	t->gets_tail = &op->item;
+	append(&t->gets_head, &t->gets_tail, &op->item);
 }
 
 static bool get_ask(struct hk_fabric *f, struct hk_op *op)

@@ -6,7 +6,6 @@ each repeat. bench/host_bench.c says how each scene is measured, host_report.py 
 it.
 """
 
-import json
 import re
 import threading
 from collections import defaultdict
@@ -18,7 +17,7 @@ from statistics import median
 from ..checkout import built
 from ..errors import HikyakuError
 from ..lab import Lab, RunResult, down_dead, own_name
-from . import hikyakud, machine
+from . import hikyakud, machine, sample
 from .sample import Values
 
 MODES = ("inline", "daemon", "split", "hybrid")
@@ -69,19 +68,9 @@ _SAID = re.compile(r"^\[[^]]*\] hikyaku: \S+: (.*?)(?:; fix: (.*))?$", re.MULTIL
 def parse(result: RunResult, mode: str, what: str) -> Values:
     """What the run printed. If it failed because the BTL refused the host mode, or could not do
     what that needs, the error is the BTL's own sentence."""
-    if result.returncode != 0:
-        if said := _SAID.search(result.stdout + result.stderr):
-            raise HikyakuError(f"host mode {mode}: {said[1]}", said[2])
-        raise HikyakuError(
-            f"{what} in host mode {mode} failed (status {result.returncode}):\n"
-            f"{(result.stderr or result.stdout).strip()[-3000:]}"
-        )
-    values: Values = {}
-    for line in result.stdout.splitlines():
-        if line.startswith("{"):
-            row = json.loads(line)
-            values[row["metric"], row.get("size", 0)] = row["value"]
-    return values
+    if result.returncode != 0 and (said := _SAID.search(result.stdout + result.stderr)):
+        raise HikyakuError(f"host mode {mode}: {said[1]}", said[2])
+    return sample.parse(result, f"{what} in host mode {mode}")
 
 
 def _mpi(lab: Lab, plan: Plan, mode: str, np: int, argv: list[str], limit: float = 90) -> Values:

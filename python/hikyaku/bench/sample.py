@@ -43,7 +43,8 @@ class Plan:
         ]
 
 
-def _parse(result: RunResult, what: str) -> Values:
+def parse(result: RunResult, what: str) -> Values:
+    """The rows that a program of bench/ printed; @what ran, for the error if it failed."""
     if result.returncode != 0:
         raise HikyakuError(
             f"the benchmark over {what} failed (status {result.returncode}):\n"
@@ -59,12 +60,12 @@ def _parse(result: RunResult, what: str) -> Values:
 
 def tcp(lab: Lab, plan: Plan) -> Values:
     argv = [str(built("bench/mpi_bench")), *plan.arguments()]
-    return _parse(lab.mpirun(2, argv, tcp=True, one_core=True, timeout=plan.limit), "TCP")
+    return parse(lab.mpirun(2, argv, tcp=True, one_core=True, timeout=plan.limit), "TCP")
 
 
 def hikyaku(lab: Lab, plan: Plan) -> Values:
     argv = [str(built("bench/mpi_bench")), *plan.arguments()]
-    return _parse(lab.mpirun(2, argv, one_core=True, timeout=plan.limit), "Hikyaku")
+    return parse(lab.mpirun(2, argv, one_core=True, timeout=plan.limit), "Hikyaku")
 
 
 def shm(lab: Lab, plan: Plan) -> Values:
@@ -82,7 +83,7 @@ def shm(lab: Lab, plan: Plan) -> Values:
         options=place,
         timeout=plan.limit,
     )
-    return _parse(result, "shared memory")
+    return parse(result, "shared memory")
 
 
 def _raw_run(lab: Lab, frames: list[int], iterations: int) -> dict:

@@ -118,15 +118,14 @@ static struct rte_mbuf *take_data(struct scene *s, struct hk_frame *f)
 	FAIL("waited %d ms for a data frame in vain", WAIT_MS);
 }
 
-/* A frame of the other end, into the ring, and the fabric takes it. */
-static void put(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t ack,
-		uint16_t window)
+static const uint8_t other_mac[6] = {2, 0, 0, 0, 0, 2};
+
+/* What every header of the other end has. */
+static struct hk_wire_hdr other_header(enum hk_wire_type type, uint32_t psn, uint16_t window)
 {
-	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 2};
-	struct hk_wire_hdr h = {
+	return (struct hk_wire_hdr){
 		.version = HK_WIRE_VERSION,
 		.type = (uint8_t)type,
-		.len = type == HK_WIRE_ACK ? HK_WIRE_SACK_LEN : 0,
 		.window = window,
 		.key = KEY,
 		.src = OTHER,
@@ -134,17 +133,25 @@ static void put(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t 
 		.src_epoch = EPOCH,
 		.dst_epoch = EPOCH,
 		.psn = psn,
-		.ack = ack,
 		.tsval = 1,
 	};
+}
+
+/* A frame of the other end, into the ring, and the fabric takes it. */
+static void put(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t ack,
+		uint16_t window)
+{
+	struct hk_wire_hdr h = other_header(type, psn, window);
 	struct hk_wire_sack sack = {{0}};
 	struct rte_mbuf *m = rte_pktmbuf_alloc(s->port->pool), *own;
 	struct hk_frame f;
 
+	h.len = type == HK_WIRE_ACK ? HK_WIRE_SACK_LEN : 0;
+	h.ack = ack;
 	CHECK(m != NULL);
 	char *at = rte_pktmbuf_append(m, HK_ETH_HLEN + HK_WIRE_HLEN + h.len);
 
-	hk_wire_put_eth(at, s->port->info.mac, mac);
+	hk_wire_put_eth(at, s->port->info.mac, other_mac);
 	hk_wire_put_hdr(at + HK_ETH_HLEN, &h);
 	if (h.len)
 		hk_wire_put_sack(at + HK_ETH_HLEN + HK_WIRE_HLEN, &sack);
@@ -335,31 +342,19 @@ static void bye_that_nobody_regrets(void)
 /* One message of the other end, taken in by a stand-in while the application is away. */
 static void kept(struct scene *s, uint32_t psn, uint16_t len)
 {
-	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 2};
-	struct hk_wire_hdr h = {
-		.version = HK_WIRE_VERSION,
-		.type = HK_WIRE_DATA,
-		.len = len,
-		.window = 256,
-		.key = KEY,
-		.src = OTHER,
-		.dst = SELF,
-		.src_epoch = EPOCH,
-		.dst_epoch = EPOCH,
-		.psn = psn,
-		.tsval = 1,
-		.am = AM,
-		.frags = 1,
-	};
+	struct hk_wire_hdr h = other_header(HK_WIRE_DATA, psn, 256);
 	uint64_t before = hk_engine_counters(hk_fabric_engine(s->f))->rx_packets;
 	struct rte_mbuf *m = rte_pktmbuf_alloc(s->port->pool), *own;
 	struct hk_frame f;
 
+	h.len = len;
+	h.am = AM;
+	h.frags = 1;
 	CHECK_MSG(m != NULL, "no receive buffer for message %u", psn);
 	char *at = rte_pktmbuf_append(m, (uint16_t)(HK_ETH_HLEN + HK_WIRE_HLEN + len));
 
 	CHECK(at != NULL);
-	hk_wire_put_eth(at, s->port->info.mac, mac);
+	hk_wire_put_eth(at, s->port->info.mac, other_mac);
 	hk_wire_put_hdr(at + HK_ETH_HLEN, &h);
 	memset(at + HK_ETH_HLEN + HK_WIRE_HLEN, 0, len);
 	memcpy(at + HK_ETH_HLEN + HK_WIRE_HLEN, &psn, sizeof(psn));
