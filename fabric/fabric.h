@@ -83,6 +83,10 @@ void hk_fabric_config_default(struct hk_fabric_config *cfg);
 /* Bytes of memory that a fabric with @lanes ports or queues takes; 0 if @cfg is out of range. */
 size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes);
 
+/* Buffers of the pool that hk_fabric_alloc() does not give out: acks and the like, the queue before a
+ * port, and what a NIC's ring has sent and not yet given back. */
+#define HK_FABRIC_TX_SLACK 2048u
+
 /* Makes a pool of @tx_buffers transmit buffers for frames of @frame_max bytes (hk_pool_create() in port.h
  * speaks of names and resets). */
 int hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,

@@ -13,10 +13,6 @@
 
 #define ALIGN 64
 
-/* Buffers of the pool that hk_fabric_alloc() does not give out: acks and the like, the queue before a
- * port, and what a NIC's ring has sent and not yet given back. */
-#define HK_TX_SLACK 2048
-
 static size_t aligned(size_t bytes)
 {
 	return (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1);
@@ -83,7 +79,7 @@ int hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
 	/* the headers and the largest payload, where hk_buf_data() has it */
 	unsigned room = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD + frame_max;
 
-	return hk_pool_create_room(name, tx_buffers + HK_TX_SLACK,
+	return hk_pool_create_room(name, tx_buffers + HK_FABRIC_TX_SLACK,
 				   RTE_ALIGN(sizeof(struct hk_buf_note), 64), RTE_ALIGN(room, 64),
 				   pool, err);
 }

@@ -256,6 +256,7 @@ static void get_wait(struct hk_fabric *f, struct hk_op *op)
 	struct hk_peer_tx *t = &f->peer[op->peer];
 
 	append(&t->gets_head, &t->gets_tail, &op->item);
+	f->gets_wait = true;
 }
 
 static bool get_ask(struct hk_fabric *f, struct hk_op *op)
@@ -323,7 +324,6 @@ void hk_get_again(struct hk_fabric *f, struct hk_op *op)
 	op->asked = false;
 	f->peer[op->peer].gets_out--;
 	get_wait(f, op);
-	f->gets_wait = true;
 }
 
 int hk_fabric_get(struct hk_fabric *f, hk_peer p, struct hk_op *op, void *dst, size_t len,
@@ -347,10 +347,8 @@ int hk_fabric_get(struct hk_fabric *f, hk_peer p, struct hk_op *op, void *dst, s
 	}
 	if (rc == 0) {
 		f->n.gets++;
-		if (f->peer[p].gets_head || !get_ask(f, op)) {
+		if (f->peer[p].gets_head || !get_ask(f, op))
 			get_wait(f, op);
-			f->gets_wait = true;
-		}
 	}
 	hk_biased_leave(&f->lock);
 	return rc;

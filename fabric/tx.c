@@ -19,6 +19,16 @@
 /* Below this many free buffers hk_fabric_low() says so. */
 #define HK_LOW_DIVISOR 8
 
+/* Beyond the limit, for the few that must not fail. */
+hk_buf *hk_tx_take_reserved(struct hk_fabric *f)
+{
+	hk_buf *b = rte_pktmbuf_alloc(f->tx_pool);
+
+	if (HK_LIKELY(b != NULL))
+		f->tx_out++;
+	return b;
+}
+
 hk_buf *hk_tx_take(struct hk_fabric *f)
 {
 	hk_buf *b = NULL;
@@ -26,21 +36,9 @@ hk_buf *hk_tx_take(struct hk_fabric *f)
 	if (HK_UNLIKELY(f->tx_out >= f->cfg.tx_buffers))
 		hk_tx_reap(f); /* acknowledged ones may not have been taken back yet */
 	if (HK_LIKELY(f->tx_out < f->cfg.tx_buffers))
-		b = rte_pktmbuf_alloc(f->tx_pool);
-	if (HK_LIKELY(b != NULL))
-		f->tx_out++;
-	else
+		b = hk_tx_take_reserved(f);
+	if (HK_UNLIKELY(!b))
 		f->n.no_buffer++;
-	return b;
-}
-
-/* Beyond the limit, for the few that must not fail. */
-hk_buf *hk_tx_take_reserved(struct hk_fabric *f)
-{
-	hk_buf *b = rte_pktmbuf_alloc(f->tx_pool);
-
-	if (b)
-		f->tx_out++;
 	return b;
 }
 

@@ -87,10 +87,6 @@ int hk_poller_start(struct hk_daemon *d, struct hk_error *err)
 	}
 	if (!d->o.poller)
 		return 0;
-	if (!hk_res_can_serve())
-		return hk_error_set(err, -ENOSYS,
-				    "this build's fabric cannot be served by a poller; fix: say "
-				    "'poller = off'");
 	atomic_store(&d->shared->serving, 0);
 	atomic_store(&d->shared->ready, 0);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)

@@ -27,7 +27,6 @@
 #define BASE_MB      40
 #define POOLS_MB     3
 #define MBUF_BYTES   384u /* of each buffer beside its frame: mbuf, note, headroom */
-#define TX_SLACK     2048u
 #define WIRE_OPEN_MS 2000
 #define ATTACH_MS    1000
 #define PORT_OPEN_MS 5000
@@ -58,7 +57,7 @@ struct hk_res {
 
 static unsigned memory_needed(const struct hk_res_config *cfg, unsigned frame_max)
 {
-	uint64_t buffers = (uint64_t)cfg->rx_buffers + cfg->tx_buffers + TX_SLACK;
+	uint64_t buffers = (uint64_t)cfg->rx_buffers + cfg->tx_buffers + HK_FABRIC_TX_SLACK;
 	uint64_t rings = hk_port_spec_is_wire_set(cfg->port) ? 0 : PORT_RINGS;
 
 	return BASE_MB + (unsigned)((rings * (frame_max + MBUF_BYTES)) >> 20) +
@@ -577,9 +576,4 @@ enum hk_served hk_res_serve(void *fabric)
 	default:
 		return HK_SERVED_PRESENT;
 	}
-}
-
-bool hk_res_can_serve(void)
-{
-	return true;
 }

@@ -159,7 +159,4 @@ void hk_res_leave(void);
  * owner is away. */
 enum hk_served hk_res_serve(void *fabric);
 
-/* Can the fabric of this build be served? */
-bool hk_res_can_serve(void);
-
 #endif

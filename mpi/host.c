@@ -258,7 +258,6 @@ static uint16_t pair_to(const struct hk_modex *m)
 void hk_btl_host_lanes(struct hk_candidate *list, size_t n)
 {
 	struct hk_error err = {"no memory"};
-
 	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
 
 	if (l->port_kind == HK_CTL_PORT_ONE) {
@@ -291,6 +290,7 @@ void hk_btl_host_unshare(void)
 {
 	struct hk_error err;
 
+	atomic_store(&watched, NULL);
 	if (hk_btl.host && hk_host_goodbye(hk_btl.host, PARAMS->connect_timeout_ms, &err) != 0)
 		hk_btl_say("%s", err.text);
 }

@@ -280,8 +280,3 @@ enum hk_served hk_res_serve(void *fabric)
 	atomic_store(&f->inside, 0);
 	return away ? HK_SERVED_BUSY : HK_SERVED_PRESENT;
 }
-
-bool hk_res_can_serve(void)
-{
-	return true;
-}
