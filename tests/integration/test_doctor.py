@@ -75,7 +75,7 @@ def test_card_with_virtual_functions(tmp_path):
         sriov_totalvfs="64",
         sriov_numvfs="0",
     )
-    (finding,) = doctor.interfaces(tmp_path)
+    (finding,) = doctor.network.interfaces(tmp_path)
     assert finding.state == "ok"
     assert "ens1: driver ice, MTU 1500, up, 25 Gbit/s" in finding.text
     assert "0 of 64 virtual functions" in finding.text
@@ -85,7 +85,7 @@ def test_card_with_virtual_functions(tmp_path):
 
 def test_card_of_an_unknown_driver_that_is_down(tmp_path):
     nic(tmp_path, "eth9", pci="0000:00:09.0", driver="oldnic", operstate="down")
-    (finding,) = doctor.interfaces(tmp_path)
+    (finding,) = doctor.network.interfaces(tmp_path)
     assert finding.state == "warn"
     assert "af_xdp:iface=eth9 (generic, slow); af_packet:iface=eth9" in finding.text
     assert finding.fix == "ip link set eth9 up"
@@ -93,14 +93,14 @@ def test_card_of_an_unknown_driver_that_is_down(tmp_path):
 
 def test_card_that_shares_with_the_kernel(tmp_path):
     nic(tmp_path, "mlx0", pci="0000:81:00.0", driver="mlx5_core", speed="100000")
-    (finding,) = doctor.interfaces(tmp_path)
+    (finding,) = doctor.network.interfaces(tmp_path)
     assert "pci:0000:81:00.0 beside the kernel" in finding.text
 
 
 def test_card_that_dpdk_owns(tmp_path):
     nic(tmp_path, "lo")
     (tmp_path / "bus/pci/drivers/vfio-pci/0000:3b:02.1").mkdir(parents=True)
-    first, second = doctor.interfaces(tmp_path)
+    first, second = doctor.network.interfaces(tmp_path)
     assert "no network card" in first.text
     assert "port pci:0000:3b:02.1" in second.text
 
@@ -113,21 +113,21 @@ def test_huge_pages(tmp_path, total, state):
     thp = tmp_path / "kernel/mm/transparent_hugepage"
     thp.mkdir(parents=True)
     (thp / "enabled").write_text("always madvise [never]\n")
-    pages, transparent, _ = doctor.memory(tmp_path, tmp_path)
+    pages, transparent, _ = doctor.machine.memory(tmp_path, tmp_path)
     assert pages.state == state
     assert transparent.state == "warn"
     assert "madvise" in transparent.fix
 
 
 def test_missing_open_mpi(monkeypatch):
-    monkeypatch.setattr(doctor, "open_mpi_version", lambda: None)
-    (finding,) = doctor.open_mpi()
+    monkeypatch.setattr(doctor.software, "open_mpi_version", lambda: None)
+    (finding,) = doctor.software.open_mpi()
     assert (finding.state, finding.fix is None) == ("missing", False)
 
 
 def test_btl_that_is_not_built(monkeypatch):
     monkeypatch.setenv("HIKYAKU_BUILD", "/nonexistent")
-    assert [(f.state, f.fix) for f in doctor.open_mpi()][-1] == ("missing", "make")
+    assert [(f.state, f.fix) for f in doctor.software.open_mpi()][-1] == ("missing", "make")
 
 
 def test_labs_up_and_broken_are_told_apart(lab_name):
@@ -136,7 +136,7 @@ def test_labs_up_and_broken_are_told_apart(lab_name):
         process.run(["ip", "netns", "delete", lab.topology.nodes[0].netns])
         by_lab = {
             name: finding
-            for finding in doctor.labs()
+            for finding in doctor.network.labs()
             for name in (whole, broken)
             if f"'{name}'" in finding.text
         }
@@ -181,16 +181,16 @@ def hugetlbfs(tmp_path, monkeypatch) -> Path:
 def test_no_hugetlbfs(tmp_path, monkeypatch):
     monkeypatch.delenv("HIKYAKU_HUGE_DIR", raising=False)
     (tmp_path / "mounts").write_text("tmpfs /run tmpfs rw 0 0\n")
-    (finding,) = doctor.shared_ports(tmp_path / "mounts", tmp_path)
+    (finding,) = doctor.sharing.shared_ports(tmp_path / "mounts", tmp_path)
     assert finding.state == "warn"
     assert "no hugetlbfs is mounted" in finding.text
     assert "mount -t hugetlbfs" in finding.fix
 
 
 def test_hugetlbfs_of_somebody_else(hugetlbfs, tmp_path, monkeypatch):
-    monkeypatch.setattr(doctor.os, "access", lambda *_: False)
-    monkeypatch.setattr(doctor.os, "geteuid", lambda: 1234)
-    (finding,) = doctor.shared_ports(hugetlbfs, tmp_path)
+    monkeypatch.setattr(doctor.sharing.os, "access", lambda *_: False)
+    monkeypatch.setattr(doctor.sharing.os, "geteuid", lambda: 1234)
+    (finding,) = doctor.sharing.shared_ports(hugetlbfs, tmp_path)
     assert "lets this user in" in finding.text
     assert "uid=1234,mode=0700,pagesize=2M none /mnt/huge-1234" in finding.fix
 
@@ -207,9 +207,9 @@ def test_hugetlbfs_of_somebody_else(hugetlbfs, tmp_path, monkeypatch):
 )
 def test_pages_for_a_daemon(hugetlbfs, tmp_path, monkeypatch, free, reserved, room, fix):
     pool(tmp_path, 2048, free, reserved)
-    mount = doctor.HugeMount(tmp_path / "huge", 2048, room, True)
-    monkeypatch.setattr(doctor, "huge_mounts", lambda _: [mount])
-    memory, kinds = doctor.shared_ports(hugetlbfs, tmp_path)
+    mount = doctor.sharing.HugeMount(tmp_path / "huge", 2048, room, True)
+    monkeypatch.setattr(doctor.sharing, "huge_mounts", lambda _: [mount])
+    memory, kinds = doctor.sharing.shared_ports(hugetlbfs, tmp_path)
     assert memory.state == ("warn" if fix else "ok")
     assert fix is None or memory.fix.startswith(fix)
     assert kinds.state == "ok"
@@ -228,7 +228,7 @@ def test_pages_for_a_daemon(hugetlbfs, tmp_path, monkeypatch, free, reserved, ro
     ],
 )
 def test_steering(spec, state, mode):
-    (finding,) = doctor.steering(spec)
+    (finding,) = doctor.sharing.steering(spec)
     assert finding.state == state
     assert mode in finding.text
     assert (finding.fix is not None) == (state == "missing")
@@ -264,7 +264,7 @@ def test_lock_tells_who_runs(tmp_path, hugetlbfs):
     living, dead = (run_directory(tmp_path, name) for name in ("living", "dead"))
     with (living / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        first, second = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+        first, second = doctor.leftovers.daemons(tmp_path / "run", [], hugetlbfs)
     assert (first.state, first.fix) == ("warn", f"rm -r {dead}")
     assert second.state == "ok"
     assert "'living' runs" in second.text
@@ -272,7 +272,7 @@ def test_lock_tells_who_runs(tmp_path, hugetlbfs):
 
 def test_one_that_is_just_starting_is_let_be(tmp_path, hugetlbfs):
     os.utime(run_directory(tmp_path, "new"))
-    (finding,) = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+    (finding,) = doctor.leftovers.daemons(tmp_path / "run", [], hugetlbfs)
     assert finding.state == "ok"
 
 
@@ -280,10 +280,10 @@ def test_start_lock_of_a_killed_rank(tmp_path, hugetlbfs):
     (tmp_path / "run").mkdir()
     lock = tmp_path / "run" / "job-1-a.start"
     lock.touch()
-    (finding,) = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+    (finding,) = doctor.leftovers.daemons(tmp_path / "run", [], hugetlbfs)
     assert finding.state == "ok"
     old(lock)
-    (finding,) = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+    (finding,) = doctor.leftovers.daemons(tmp_path / "run", [], hugetlbfs)
     assert finding.fix == f"rm -r {lock}"
 
 
@@ -305,11 +305,11 @@ def test_runtime_directory_of_a_dead_primary(tmp_path, hugetlbfs):
     )
     try:
         holder.stdout.readline()
-        (finding,) = doctor.daemons(tmp_path / "run", [tmp_path], hugetlbfs)
+        (finding,) = doctor.leftovers.daemons(tmp_path / "run", [tmp_path], hugetlbfs)
         assert finding.state == "ok"
     finally:
         holder.communicate(timeout=10)
-    (finding,) = doctor.daemons(tmp_path / "run", [tmp_path], hugetlbfs)
+    (finding,) = doctor.leftovers.daemons(tmp_path / "run", [tmp_path], hugetlbfs)
     assert finding.state == "warn"
     subprocess.run(["sh", "-c", finding.fix], check=True)
     assert [p.name for p in (tmp_path / "dpdk").iterdir()] == ["rte"]
@@ -321,7 +321,7 @@ def test_huge_pages_that_nobody_maps(tmp_path, hugetlbfs):
         file.write_bytes(bytes(mmap.PAGESIZE))
         old(file)
     with used.open("r+b") as f, mmap.mmap(f.fileno(), 0):
-        (finding,) = doctor.daemons(tmp_path / "run", [], hugetlbfs)
+        (finding,) = doctor.leftovers.daemons(tmp_path / "run", [], hugetlbfs)
     assert finding.fix == f"rm -r {unused}"
 
 
@@ -364,7 +364,7 @@ def test_what_a_killed_daemon_leaves_goes_by_the_commands_given(get_lab, hikyaku
         *(place / "dpdk").glob("hk*"),
         *(place / "huge").glob("hk*map_*"),
     ]
-    process.wait_until("the poller's end", lambda: not doctor._mapped(left[2:]), 10)
+    process.wait_until("the poller's end", lambda: not doctor.leftovers._mapped(left[2:]), 10)
     assert len(left) >= 3
     for path in left:
         old(path)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What this machine has for Hikyaku, what it lacks, and the command that mends it.
+
+Each finding is one line: `ok`, `warn` (works, but not as well as it could, or not for everyone) or
+`missing` (does not work without it). Nothing here changes anything.
+
+  software.py    programs, DPDK, Open MPI
+  machine.py     cores, memory, permissions
+  network.py     network interfaces, labs
+  sharing.py     ports that ranks of a node share
+  leftovers.py   daemons, and what dead ones have left
+"""
+
+from collections.abc import Callable
+
+from .finding import MISSING, OK, WARN, Finding, Findings
+from .leftovers import daemons
+from .machine import cpu, memory, permissions
+from .network import interfaces, labs, xdp_leftovers
+from .sharing import shared_ports, steering
+from .software import dpdk, open_mpi, programs
+
+__all__ = ["MISSING", "OK", "WARN", "Finding", "examine"]
+
+
+CHECKS: tuple[Callable[[], Findings], ...] = (
+    programs,
+    dpdk,
+    open_mpi,
+    cpu,
+    memory,
+    permissions,
+    interfaces,
+    xdp_leftovers,
+    shared_ports,
+    daemons,
+    labs,
+)
+
+
+def examine(port: str | None = None) -> list[Finding]:
+    """All findings; with @port, also how ranks can share it."""
+    asked = list(steering(port)) if port else []
+    return [finding for check in CHECKS for finding in check()] + asked

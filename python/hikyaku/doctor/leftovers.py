@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Daemons of this user that run, and what those that were killed have left."""
+
+import errno
+import fcntl
+import os
+import re
+import shlex
+import struct
+import time
+from pathlib import Path
+
+from ..cli_daemon import run_base
+from .finding import OK, WARN, Finding, Findings, text_of
+from .sharing import huge_mounts
+
+_YOUNG_S = 10  # who is just starting has files, but no lock yet
+_OURS = re.compile(r"hk\d+-")  # names of shared memories: host/rundir.c
+_MAP = re.compile(r"hk\d+-.*map_\d+")
+
+
+def _old(path: Path) -> bool:
+    try:
+        return time.time() - path.lstat().st_mtime > _YOUNG_S
+    except OSError:
+        return False
+
+
+def _held(lock: Path) -> bool:
+    """Does a process hold this flock? Asks for it for a moment, shared."""
+    try:
+        fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno == errno.EWOULDBLOCK
+    finally:
+        os.close(fd)
+    return False
+
+
+def _locked(config: Path) -> bool:
+    """Does a process hold a POSIX lock on it, as a DPDK primary does? Only looks."""
+    layout = struct.Struct("@hhqqi4x")
+    try:
+        fd = os.open(config, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        answer = fcntl.fcntl(fd, fcntl.F_GETLK, layout.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    finally:
+        os.close(fd)
+    return layout.unpack(answer)[0] != fcntl.F_UNLCK
+
+
+def _mapped(files: list[Path], proc: Path = Path("/proc")) -> set[Path]:
+    """Those of @files that a process has in its memory."""
+    wanted = {}
+    for file in files:
+        stat = file.stat()
+        device = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}"
+        wanted[device, str(stat.st_ino)] = file
+    found = set()
+    for maps in proc.glob("[0-9]*/maps") if wanted else []:
+        try:
+            lines = maps.read_text().splitlines()
+        except OSError:  # another user's, or it has ended
+            continue
+        for line in lines:
+            if file := wanted.get(tuple(line.split()[3:5])):
+                found.add(file)
+    return found
+
+
+def _remove(*paths: Path) -> str:
+    return "rm -r " + " ".join(shlex.quote(str(p)) for p in paths)
+
+
+def _run_directories(base: Path) -> Findings:
+    for lock in sorted(base.glob("*/lock")):
+        where = lock.parent
+        if _held(lock):
+            yield Finding("hikyakud", OK, f"'{where.name}' runs ({where})")
+        elif _old(where):
+            noted = [Path(line) for line in (text_of(where / "leftovers") or "").splitlines()]
+            yield Finding(
+                "hikyakud",
+                WARN,
+                f"'{where.name}' has died and left {where}; the next hikyakud of this user "
+                "removes it",
+                _remove(where, *(p for p in noted if p.is_socket())),
+            )
+    for lock in sorted(base.glob("*.start")):
+        if lock.is_file() and not _held(lock) and _old(lock):
+            yield Finding(
+                "hikyakud", WARN, f"{lock}: a rank was killed while it started one", _remove(lock)
+            )
+
+
+def _dpdk_bases() -> list[Path]:
+    given = (os.environ.get(name) for name in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"))
+    return [Path(p) for p in (*given, "/var/run", "/tmp") if p]
+
+
+def _dpdk_files(bases: list[Path], mounts: Path) -> Findings:
+    mine = os.geteuid()
+    for base in bases:
+        for where in sorted((base / "dpdk").glob("hk*")):
+            if (
+                _OURS.match(where.name)
+                and where.is_dir()
+                and where.stat().st_uid == mine
+                and not _locked(where / "config")
+                and _old(where)
+            ):
+                yield Finding(
+                    "hikyakud", WARN, f"{where}: DPDK's files of one that has died", _remove(where)
+                )
+    maps = [
+        file
+        for mount in huge_mounts(mounts)
+        if mount.usable
+        for file in sorted(mount.directory.glob("hk*map_*"))
+        if _MAP.fullmatch(file.name) and file.stat().st_uid == mine and _old(file)
+    ]
+    unused = [file for file in maps if file not in _mapped(maps)]
+    if unused:
+        yield Finding(
+            "hikyakud",
+            WARN,
+            f"huge pages of one that has died: {', '.join(map(str, unused))}",
+            _remove(*unused),
+        )
+
+
+def daemons(
+    base: Path | None = None,
+    dpdk_bases: list[Path] | None = None,
+    mounts: Path = Path("/proc/self/mounts"),
+) -> Findings:
+    """Daemons of this user that run, and what those that were killed have left."""
+    found = [
+        *_run_directories(run_base() if base is None else base),
+        *_dpdk_files(_dpdk_bases() if dpdk_bases is None else dpdk_bases, mounts),
+    ]
+    yield from found
+    if not found:
+        yield Finding("hikyakud", OK, "none of this user runs, and nothing is left of one")

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Network interfaces and how each can be used, programs left on them, labs."""
+
+import json
+import shutil
+from pathlib import Path
+
+from ..checkout import CHECKOUT_ID
+from ..errors import HikyakuError
+from ..lab import Lab, all_names, lab_id, network
+from ..process import run
+from .finding import OK, WARN, Finding, Findings, text_of
+
+_ZERO_COPY = {"i40e", "ice", "ixgbe", "igc", "igb", "mlx5_core", "stmmac", "nfp"}
+_NATIVE = {
+    "ena",
+    "veth",
+    "virtio_net",
+    "bnxt_en",
+    "gve",
+    "hv_netvsc",
+    "ixgbevf",
+    "qede",
+    "sfc",
+    "thunder_nic",
+    "tun",
+    "mlx4_en",
+    "mvneta",
+    "mvpp2",
+    "dpaa2-eth",
+    "enetc",
+}
+# Drivers beside which DPDK works without taking the NIC from the kernel.
+_BIFURCATED = {"mlx5_core", "mlx4_core", "mlx4_en", "mana"}
+
+
+def _interface(nic: Path) -> Finding:
+    """How one kernel interface can be used, best way first."""
+    name = nic.name
+    device = nic / "device"
+    driver = (device / "driver").resolve().name if (device / "driver").exists() else None
+    ways = []
+    pci = device.resolve().name if (device / "vendor").exists() else None
+    if pci and (device / "physfn").exists():
+        ways.append(f"virtual function: pci:{pci} once bound to vfio-pci")
+    elif pci and driver in _BIFURCATED:
+        ways.append(f"pci:{pci} beside the kernel")
+    fix = None
+    vfs = text_of(device / "sriov_totalvfs")
+    if vfs and int(vfs) > 0:
+        used = text_of(device / "sriov_numvfs") or "0"
+        ways.append(f"SR-IOV: {used} of {vfs} virtual functions made, each a port pci:…")
+        if used == "0":
+            fix = f"echo 1 > {device}/sriov_numvfs   (then: dpdk-devbind.py -b vfio-pci ADDRESS)"
+    if driver in _ZERO_COPY:
+        ways.append(f"af_xdp:iface={name} (zero copy)")
+    elif driver in _NATIVE:
+        ways.append(f"af_xdp:iface={name} (native)")
+    else:
+        ways.append(f"af_xdp:iface={name} (generic, slow)")
+    ways.append(f"af_packet:iface={name}")
+    state = text_of(nic / "operstate") or "unknown"
+    speed = text_of(nic / "speed")
+    about = f"{name}: driver {driver or 'none'}, MTU {text_of(nic / 'mtu')}, {state}"
+    if speed and speed not in ("-1", "0"):
+        about += f", {int(speed) // 1000} Gbit/s" if int(speed) >= 1000 else f", {speed} Mbit/s"
+    up = state in ("up", "unknown")
+    return Finding(
+        "interfaces",
+        OK if up else WARN,
+        f"{about}; usable as " + "; ".join(ways),
+        fix if up else f"ip link set {name} up",
+    )
+
+
+def interfaces(sys: Path = Path("/sys")) -> Findings:
+    nics = [p for p in sorted((sys / "class/net").iterdir()) if (p / "mtu").exists()]
+    real = [p for p in nics if (p / "device").exists()]
+    for nic in real:
+        yield _interface(nic)
+    if not real:
+        yield Finding(
+            "interfaces", WARN, "no network card: only labs and memif ports", "hikyaku lab up"
+        )
+    vfio = sys / "bus/pci/drivers/vfio-pci"
+    for device in sorted(vfio.glob("*:*:*.*")) if vfio.is_dir() else []:
+        yield Finding("interfaces", OK, f"{device.name}: bound to vfio-pci; port pci:{device.name}")
+
+
+def xdp_leftovers() -> Findings:
+    dirty = []
+    if shutil.which("ip"):
+        for link in json.loads(run(["ip", "-json", "-details", "link", "show"])):
+            if link.get("xdp"):
+                dirty.append(link["ifname"])
+    for name in dirty:
+        yield Finding(
+            "interfaces",
+            WARN,
+            f"{name} carries an XDP program: of a running process, or left by one that was killed; "
+            "it slows the kernel's traffic",
+            f"ip link set {name} xdp off && ip link set {name} xdpgeneric off",
+        )
+    if not dirty:
+        yield Finding("interfaces", OK, "no XDP program is attached to any interface")
+
+
+def labs() -> Findings:
+    known = all_names()
+    for name in known:
+        try:
+            lab = Lab.find(name)
+        except HikyakuError as broken:
+            yield Finding("lab", WARN, broken.what, f"hikyaku lab down --lab {name}")
+        else:
+            nodes = len(lab.topology.nodes)
+            yield Finding("lab", OK, f"lab '{name}' is up: {nodes} nodes, {lab.topology.wire}")
+    mine = tuple(lab_id(n) + "-" for n in known)
+    strays = [n for n in network.namespaces(CHECKOUT_ID) if not n.startswith(mine)]
+    if strays:
+        yield Finding(
+            "lab", WARN, f"namespaces of no lab: {', '.join(strays)}", "hikyaku lab down --all"
+        )
+    elif not known:
+        yield Finding("lab", OK, "no lab is up, and nothing is left of one")

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ports that ranks of a node share: memory for hikyakud, and what a port allows."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..checkout import STATE_DIR
+from .finding import MISSING, OK, WARN, Finding, Findings, text_of
+
+# What a job's hikyakud takes, and for each rank: memory_needed() in host/resources.c, with the
+# buffers that ranks ask for by default and a memif's frames.
+_DAEMON_MB = 40
+_RANK_MB = 105
+# Whose queues secondary processes can poll: port/shared.c.
+_QUEUES = "memif:dir="
+_PIPES = ("memif:socket=", "af_xdp:", "af_packet:", "pci:", "vdev:")
+
+
+@dataclass(frozen=True)
+class HugeMount:
+    directory: Path
+    page_kb: int
+    room: int | None  # pages that its size limit leaves; None: it has none
+    usable: bool
+
+
+def huge_mounts(mounts: Path = Path("/proc/self/mounts")) -> list[HugeMount]:
+    """Every hugetlbfs, and whether this user may make files in it."""
+    found = []
+    for line in mounts.read_text().splitlines():
+        _, where, kind, *_ = line.split()
+        if kind == "hugetlbfs":
+            directory = Path(where.replace("\\040", " "))
+            try:
+                fs = os.statvfs(directory)
+            except OSError:
+                continue  # another user's, or gone
+            room = fs.f_bavail if fs.f_blocks else None
+            usable = os.access(directory, os.R_OK | os.W_OK | os.X_OK)
+            found.append(HugeMount(directory, fs.f_bsize // 1024, room, usable))
+    return found
+
+
+def _of_a_lab(mount: HugeMount) -> bool:
+    return str(mount.directory).startswith(f"{STATE_DIR.parent}/hikyaku-{os.getuid()}-")
+
+
+def _mount_command() -> str:
+    user = f"uid={os.geteuid()},mode=0700," if os.geteuid() else ""
+    where = f"/mnt/huge-{os.geteuid()}" if os.geteuid() else "/dev/hugepages"
+    return (
+        f"mkdir -p {where} && mount -t hugetlbfs -o {user}pagesize=2M none {where}"
+        f"{'   (as root)' if user else ''}"
+    )
+
+
+def _pages(sys: Path, page_kb: int) -> tuple[int, int, Path]:
+    """Free pages of this size that nobody has reserved, all pages, where their number is set."""
+    pool = sys / f"kernel/mm/hugepages/hugepages-{page_kb}kB"
+    free, reserved, total = (
+        int(text_of(pool / f"{what}_hugepages") or 0) for what in ("free", "resv", "nr")
+    )
+    return max(0, free - reserved), total, pool / "nr_hugepages"
+
+
+def _memory_of_daemons(mount: HugeMount, sys: Path) -> Finding:
+    free, total, number = _pages(sys, mount.page_kb)
+    need = -(-(_DAEMON_MB + _RANK_MB) * 1024 // mount.page_kb)
+    here = free if mount.room is None else min(free, mount.room)
+    text = (
+        f"{mount.directory}: a hugetlbfs, {here * mount.page_kb // 1024} MB in pages of "
+        f"{mount.page_kb} kB are free; a daemon takes {_DAEMON_MB} MB, and about {_RANK_MB} MB "
+        "for each rank"
+    )
+    if here >= need:
+        return Finding("shared ports", OK, text)
+    if free >= need:
+        fix = f"mount -o remount,size=2G {mount.directory}"
+    else:
+        fix = f"echo {total - free + need} > {number}"
+    return Finding("shared ports", WARN, text, fix)
+
+
+def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sys")) -> Findings:
+    every = huge_mounts(mounts)
+    given = os.environ.get("HIKYAKU_HUGE_DIR")
+    every = [m for m in every if (str(m.directory) == given if given else not _of_a_lab(m))]
+    usable = sorted((m for m in every if m.usable), key=lambda m: m.page_kb)
+    if not usable:
+        text = "no hugetlbfs is mounted"
+        if every:
+            text = f"no hugetlbfs lets this user in ({', '.join(str(m.directory) for m in every)})"
+        yield Finding(
+            "shared ports",
+            WARN,
+            f"{text}: no hikyakud, so each rank needs a port of its own (btl_hikyaku_host inline)",
+            _mount_command(),
+        )
+        return
+    yield _memory_of_daemons(usable[0], sys)
+    yield Finding(
+        "shared ports",
+        OK,
+        f"{_QUEUES}… can be polled by each rank (btl_hikyaku_host hybrid); "
+        f"{', '.join(p + '…' for p in _PIPES[1:])} by hikyakud for all (daemon)",
+    )
+
+
+def steering(spec: str) -> Findings:
+    """How ranks of a node can share the port @spec. As the spec's kind says; nothing is opened."""
+    fix = None
+    if "{local_rank}" in spec or "{rank}" in spec:
+        state, text = OK, "a port for each rank, nothing to share: btl_hikyaku_host inline"
+    elif spec.startswith(_QUEUES):
+        state, text = (
+            OK,
+            "each rank polls queues of its own (btl_hikyaku_host hybrid, or daemon); "
+            "slots of two nodes multiplied: at most 128",
+        )
+    elif spec.startswith(_PIPES):
+        state, text = OK, "only its owner can poll it: hikyakud does (btl_hikyaku_host daemon)"
+    else:
+        state, text = MISSING, "no such kind of port"
+        fix = f"use one of {_QUEUES}…, {', '.join(p + '…' for p in _PIPES)} (docs/ports.md)"
+    yield Finding("shared ports", state, f"port {spec}: {text}", fix)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Programs, DPDK with its drivers, Open MPI and the BTL."""
+
+import shutil
+from pathlib import Path
+
+from ..bench.machine import first_line, open_mpi_version
+from ..checkout import build_dir
+from ..errors import HikyakuError
+from ..lab import openmpi
+from ..process import run
+from .finding import MISSING, OK, WARN, Finding, Findings
+
+PROGRAMS = {
+    "ip": "iproute2",
+    "nsenter": "util-linux",
+    "taskset": "util-linux",
+    "ethtool": "ethtool",
+    "meson": "meson",
+    "ninja": "ninja-build",
+    "cc": "gcc",
+    "pkg-config": "pkgconf",
+}
+# What a port spec needs of DPDK: its drivers, as files in DPDK's plug-in directory.
+PMDS = {"memif": "memif:…", "af_xdp": "af_xdp:…", "af_packet": "af_packet:…"}
+
+
+def _install(packages: str) -> str:
+    return f"apt-get install {packages}   (or scripts/install-deps for all)"
+
+
+def programs() -> Findings:
+    absent = {p: pkg for p, pkg in PROGRAMS.items() if shutil.which(p) is None}
+    for program, package in absent.items():
+        yield Finding("programs", MISSING, f"{program} is not installed", _install(package))
+    if not absent:
+        yield Finding("programs", OK, f"all there: {', '.join(PROGRAMS)}")
+
+
+def dpdk() -> Findings:
+    version = first_line(["pkg-config", "--modversion", "libdpdk"])
+    if version is None:
+        yield Finding("DPDK", MISSING, "libdpdk is not installed", _install("dpdk-dev"))
+        return
+    if tuple(int(n) for n in version.split(".")[:2]) < (22, 11):
+        yield Finding("DPDK", MISSING, f"DPDK {version} is older than 22.11", _install("dpdk-dev"))
+    else:
+        yield Finding("DPDK", OK, f"DPDK {version}")
+    libdir = first_line(["pkg-config", "--variable=libdir", "libdpdk"]) or "/usr/lib"
+    found = {
+        p.name.removeprefix("librte_net_").partition(".so")[0]
+        for p in Path(libdir).glob("dpdk/pmds-*/librte_net_*.so*")
+    }
+    for pmd, spec in PMDS.items():
+        if pmd in found:
+            yield Finding("DPDK", OK, f"driver net_{pmd} is there, for ports {spec}")
+        else:
+            yield Finding(
+                "DPDK",
+                MISSING if pmd == "memif" else WARN,
+                f"driver net_{pmd} is not in {libdir}/dpdk, so no ports {spec}",
+                _install(f"librte-net-{pmd.replace('_', '-')}23"),
+            )
+
+
+def open_mpi() -> Findings:
+    version = open_mpi_version()
+    if version is None:
+        yield Finding(
+            "Open MPI", MISSING, "mpirun is not installed", _install("openmpi-bin libopenmpi-dev")
+        )
+        return
+    if not version.startswith("4.1."):
+        yield Finding(
+            "Open MPI", MISSING, f"Open MPI {version}: the BTL is made for 4.1", "use Debian 12's"
+        )
+    else:
+        yield Finding("Open MPI", OK, f"Open MPI {version}")
+    headers = first_line(["pkg-config", "--modversion", "ompi-c"])
+    if headers is None:
+        yield Finding(
+            "Open MPI", MISSING, "the headers to build with are missing", _install("libopenmpi-dev")
+        )
+    elif headers != version:
+        yield Finding(
+            "Open MPI",
+            WARN,
+            f"headers are of {headers}, mpirun is of {version}: what is built may not load",
+            "let PATH and PKG_CONFIG_PATH name the same Open MPI",
+        )
+    component = build_dir() / "mpi" / "mca_btl_hikyaku.so"
+    if not component.exists():
+        yield Finding("Open MPI", MISSING, f"the BTL is not built: no {component}", "make")
+        return
+    try:
+        path = openmpi.component_path(component)
+        listing = run(["env", f"OMPI_MCA_mca_base_component_path={path}", "ompi_info"])
+    except HikyakuError as error:
+        yield Finding("Open MPI", MISSING, f"ompi_info does not run: {error.what}")
+        return
+    line = next((x.strip() for x in listing.splitlines() if "MCA btl: hikyaku" in x), None)
+    if line:
+        yield Finding("Open MPI", OK, f"loads the BTL: {line}")
+    else:
+        yield Finding(
+            "Open MPI",
+            MISSING,
+            f"does not load {component}",
+            f"make clean && make; to see why: OMPI_MCA_mca_base_component_path={path} "
+            "ompi_info --mca mca_base_component_show_load_errors 1",
+        )
