@@ -39,8 +39,8 @@ struct hk_host_request {
 	unsigned rx_buffers, tx_buffers; /* of each rank; 0: the daemon's default */
 	unsigned memory_mb;              /* 0: what the buffers need */
 	bool no_poller;
-	bool pipes;          /* hikyakud polls the ports, and ranks have pipes (port/pipe.h) */
-	unsigned timeout_ms; /* for everything together; 0: 10 s */
+	enum hk_ctl_mode mode; /* 0: the daemon's default */
+	unsigned timeout_ms;   /* for everything together; 0: 10 s */
 };
 
 /* What the daemon has given; valid until hk_host_close(). */

@@ -39,6 +39,24 @@ const char *hk_ctl_type_name(unsigned type)
 	return type < HK_CTL_TYPES && layout[type].name ? layout[type].name : "?";
 }
 
+static const char *const modes[HK_CTL_MODES] = {
+	[HK_CTL_HYBRID] = "hybrid",
+	[HK_CTL_DAEMON] = "daemon",
+};
+
+const char *hk_ctl_mode_name(enum hk_ctl_mode mode)
+{
+	return modes[mode];
+}
+
+enum hk_ctl_mode hk_ctl_mode_of(const char *name)
+{
+	for (unsigned i = 1; i < HK_CTL_MODES; i++)
+		if (strcmp(name, modes[i]) == 0)
+			return (enum hk_ctl_mode)i;
+	return 0;
+}
+
 /* ---- messages ------------------------------------------------------------------------------ */
 
 void hk_ctl_init(union hk_ctl_msg *m, enum hk_ctl_type type, uint32_t seq, unsigned count)
@@ -128,7 +146,7 @@ static const char *check_welcome(const struct hk_ctl_welcome *w)
 	EXPECT(w->frame_max >= 64 && w->frame_max <= UINT16_MAX, "frame_max");
 	EXPECT(w->port_kind == HK_CTL_PORT_WIRES || w->port_kind == HK_CTL_PORT_ONE, "port_kind");
 	EXPECT(w->poller <= 1, "poller");
-	EXPECT(w->zero == 0, "zero");
+	EXPECT(w->mode >= 1 && w->mode < HK_CTL_MODES, "mode");
 	EXPECT(TEXT(w->shared, 1), "shared");
 	EXPECT(TEXT(w->huge_dir, 0), "huge_dir");
 	EXPECT(TEXT(w->rx_pool, 1), "rx_pool");
@@ -136,7 +154,8 @@ static const char *check_welcome(const struct hk_ctl_welcome *w)
 	EXPECT(w->memory != 0 && w->memory % 64 == 0, "memory");
 	EXPECT(w->memory_len != 0 && w->memory_len <= UINT64_MAX - w->memory, "memory_len");
 	EXPECT(w->pipes % 64 == 0, "pipes");
-	EXPECT(w->pipes || w->port_kind == HK_CTL_PORT_WIRES, "pipes");
+	EXPECT((w->pipes != 0) == hk_ctl_mode_pipes((enum hk_ctl_mode)w->mode), "pipes");
+	EXPECT(w->pipes || w->port_kind == HK_CTL_PORT_WIRES, "port_kind");
 	EXPECT(TEXT(w->host, 1), "host");
 	return NULL;
 }

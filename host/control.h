@@ -76,6 +76,13 @@ struct hk_ctl_hello {
 
 enum hk_ctl_port { HK_CTL_PORT_WIRES = 1, HK_CTL_PORT_ONE };
 
+/* Who polls, as docs/host.md has it: the modes with a daemon. */
+enum hk_ctl_mode {
+	HK_CTL_HYBRID = 1, /* ranks poll queues of their own */
+	HK_CTL_DAEMON,     /* hikyakud polls for all, and ranks have pipes (port/pipe.h) */
+	HK_CTL_MODES
+};
+
 struct hk_ctl_welcome {
 	struct hk_ctl_hdr hdr;
 	uint64_t node_id; /* of this daemon: random, never 0, another after each start */
@@ -84,14 +91,14 @@ struct hk_ctl_welcome {
 	uint32_t lcore;      /* logical core of DPDK that is this slot's alone */
 	uint32_t frame_max;  /* bytes, Ethernet header included */
 	uint8_t mac[6];
-	uint8_t port_kind; /* enum hk_ctl_port: a wire for each other node, or one port */
-	uint8_t poller;    /* 1: a poller serves absent ranks */
-	uint32_t zero;
-	char shared[64];               /* name of the shared memory: DPDK's file prefix */
-	char huge_dir[128];            /* where hugetlbfs is mounted; "": DPDK finds it */
+	uint8_t port_kind;  /* enum hk_ctl_port: a wire for each other node, or one port */
+	uint8_t poller;     /* 1: a poller serves absent ranks */
+	uint32_t mode;      /* enum hk_ctl_mode */
+	char shared[64];    /* name of the shared memory: DPDK's file prefix */
+	char huge_dir[128]; /* where hugetlbfs is mounted; "": DPDK finds it */
 	char rx_pool[32], tx_pool[32]; /* names of this slot's packet pools */
 	uint64_t memory, memory_len;   /* of this slot, in the shared memory: for its fabric */
-	uint64_t pipes; /* of this slot (host/switch.h), by wire; 0: ranks poll ports */
+	uint64_t pipes; /* of this slot (host/switch.h), by wire; 0: the mode has none */
 	char host[64];
 };
 
@@ -180,6 +187,16 @@ void hk_ctl_init_error(union hk_ctl_msg *m, uint32_t seq, int code, const char *
 int hk_ctl_check(const void *bytes, size_t len, union hk_ctl_msg *m, struct hk_error *err);
 
 const char *hk_ctl_type_name(unsigned type);
+
+/* A mode's name, and the mode of that name; 0: there is none. */
+const char *hk_ctl_mode_name(enum hk_ctl_mode mode);
+enum hk_ctl_mode hk_ctl_mode_of(const char *name);
+
+/* Do ranks have pipes in this mode? */
+static inline bool hk_ctl_mode_pipes(enum hk_ctl_mode mode)
+{
+	return mode != HK_CTL_HYBRID;
+}
 
 /* Copies @text to a field of @size bytes; false if it is too long or not printable ASCII without
  * quotes and backslashes, which is what the fields of messages may hold. */

@@ -121,7 +121,7 @@ static int open_resources(struct hk_daemon *d, struct hk_error *err)
 		.rx_buffers = d->o.rx_buffers,
 		.tx_buffers = d->o.tx_buffers,
 		.slot_memory_mb = d->o.slot_memory_mb,
-		.pipes = d->o.pipes,
+		.mode = d->o.mode,
 		.memory_mb = d->o.memory_mb,
 	};
 
@@ -195,8 +195,9 @@ int hk_daemon_open(struct hk_daemon *d, struct hk_error *err)
 	if (rc == 0)
 		rc = wait_for_poller(d, err);
 	if (rc == 0)
-		hk_daemon_log(d, "hikyakud %s '%s' serves up to %u ranks on port %s", HK_RELEASE,
-			      d->rd.name, d->o.slots, d->o.port);
+		hk_daemon_log(d, "hikyakud %s '%s' serves up to %u ranks on port %s, mode %s",
+			      HK_RELEASE, d->rd.name, d->o.slots, d->o.port,
+			      hk_ctl_mode_name(d->o.mode));
 	else
 		hk_daemon_log(d, "does not start: %s", err->text);
 	return rc;

@@ -177,8 +177,10 @@ static void write_all(struct hk_daemon *d, FILE *f)
 	struct hk_res_switch sw;
 	const char *comma = "";
 
-	fprintf(f, "{\"schema\": 1, \"name\": \"%s\", \"host\": \"%s\", \"release\": \"%s\",\n",
-		d->rd.name, d->host, HK_RELEASE);
+	fprintf(f,
+		"{\"schema\": 1, \"name\": \"%s\", \"host\": \"%s\", \"release\": \"%s\", "
+		"\"mode\": \"%s\",\n",
+		d->rd.name, d->host, HK_RELEASE, hk_ctl_mode_name(d->o.mode));
 	fprintf(f, "\"pid\": %d, \"node_id\": \"%016" PRIx64 "\", \"ranks_seen\": %u,\n", getpid(),
 		d->node_id, d->ranks_seen);
 	fprintf(f, "\"clock_ms\": %" PRId64 ", \"seconds\": %" PRId64 ", ", now,

@@ -86,8 +86,9 @@ char *hk_daemon_status(struct hk_daemon *d, size_t *len)
 		d->host, d->node_id);
 	fprintf(f, "\"job_key\": ");
 	fprintf(f, d->o.job ? "\"%08x\"" : "null", d->o.job);
-	fprintf(f, ", \"seconds\": %" PRId64 ", \"port\": \"%s\", \"shared\": \"%s\",\n",
-		(now - d->started) / 1000, d->o.port, d->rd.shared);
+	fprintf(f, ", \"seconds\": %" PRId64 ", \"port\": \"%s\", \"mode\": \"%s\",\n",
+		(now - d->started) / 1000, d->o.port, hk_ctl_mode_name(d->o.mode));
+	fprintf(f, "\"shared\": \"%s\",\n", d->rd.shared);
 	fprintf(f, "\"rx_buffers\": %u, \"tx_buffers\": %u, \"ranks_seen\": %u,\n", d->o.rx_buffers,
 		d->o.tx_buffers, d->ranks_seen);
 	fprintf(f,

@@ -28,7 +28,7 @@ static struct hk_shared_wire *at_poller(struct hk_daemon *d, const struct hk_wir
 
 static void tell_poller(struct hk_daemon *d, const struct hk_wire *w, uint32_t want)
 {
-	if (d->o.pipes) /* fabrics have pipes, which need no port */
+	if (d->o.mode == HK_CTL_DAEMON) /* fabrics have pipes, which need no port */
 		return;
 	atomic_store(&at_poller(d, w)->want, want);
 	atomic_fetch_add(&d->shared->changes, 1);

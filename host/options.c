@@ -3,7 +3,6 @@
  * host/options.c: the table of options, and the two ways to set them.
  */
 #include "host/options.h"
-#include "host/control.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -12,7 +11,7 @@
 #include <unistd.h>
 
 enum where { BOTH, FILE_ONLY, LINE_ONLY };
-enum kind { TEXT, NUMBER, ON_OFF, FLAG };
+enum kind { TEXT, NUMBER, ON_OFF, MODE, FLAG };
 
 #define AT(field) offsetof(struct hk_options, field), sizeof(((struct hk_options *)0)->field)
 
@@ -42,10 +41,9 @@ static const struct option {
 	 "where hugetlbfs is mounted [DPDK looks for it]"},
 	{"poller", "on|off", ON_OFF, BOTH, AT(poller), 0, 0,
 	 "run a process that acknowledges and keeps what comes for ranks that compute [on]"},
-	{"pipes", "on|off", ON_OFF, BOTH, AT(pipes), 0, 0,
-	 "hikyakud alone polls ports and hands frames on (host mode daemon); off: ranks poll "
-	 "queues "
-	 "of their own (hybrid) [off]"},
+	{"mode", "MODE", MODE, BOTH, AT(mode), 0, 0,
+	 "who polls. hybrid: ranks, queues of their own; daemon: hikyakud, which hands frames on "
+	 "[hybrid]"},
 	{"cpus", "LIST", TEXT, BOTH, AT(cpus), 0, 0,
 	 "CPUs for daemon and poller, such as 0-3,8 [those it was started on]"},
 	{"user", "NAME", TEXT, BOTH, AT(user), 0, 0,
@@ -122,6 +120,13 @@ static int set(struct hk_options *out, const struct option *o, const char *value
 			return hk_error_set(err, -EINVAL, "%s: '%.60s'; fix: say 'on' or 'off'",
 					    from, value);
 		*(bool *)field = strcmp(value, "on") == 0;
+		return 0;
+	case MODE:
+		*(enum hk_ctl_mode *)field = hk_ctl_mode_of(value);
+		if (!hk_ctl_mode_of(value))
+			return hk_error_set(err, -EINVAL,
+					    "%s: '%.60s'; fix: say 'hybrid' or 'daemon'", from,
+					    value);
 		return 0;
 	case FLAG:
 		*(bool *)field = true;
@@ -269,6 +274,7 @@ int hk_options_read(int argc, char **argv, struct hk_options *o, struct hk_error
 		.tx_buffers = 4096,
 		.slot_memory_mb = 24,
 		.poller = true,
+		.mode = HK_CTL_HYBRID,
 		.linger_ms = 10000,
 		.max_slots = HK_CTL_MAX_SLOTS,
 		.max_buffers = 1048576,

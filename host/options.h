@@ -11,6 +11,7 @@
 
 #include "base/common.h"
 #include "base/error.h"
+#include "host/control.h"
 
 #define HK_OPTIONS_FILE "/etc/hikyaku/hikyakud.conf"
 
@@ -21,7 +22,8 @@ struct hk_options {
 	unsigned slot_memory_mb;                /* of each slot: for its fabric */
 	unsigned memory_mb;                     /* 0: what all that needs */
 	unsigned linger_ms;
-	bool poller, pipes, background, help, version;
+	enum hk_ctl_mode mode;
+	bool poller, background, help, version;
 	/* limits */
 	unsigned max_slots, max_buffers, max_memory_mb;
 	char config[256]; /* the file that was read; "": none */

@@ -73,7 +73,7 @@ static int start_dpdk(const struct hk_res_config *cfg, unsigned frame_max, struc
 		.shared = cfg->rundir->shared,
 		.huge_dir = cfg->huge_dir,
 		.lcore = HK_LCORE_DAEMON,
-		.worker = cfg->pipes ? HK_LCORE_SWITCH : 0,
+		.worker = hk_ctl_mode_pipes(cfg->mode) ? HK_LCORE_SWITCH : 0,
 	};
 	int rc = hk_port_spec_eal(cfg->port, &eal, err);
 
@@ -88,8 +88,9 @@ static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned
 	char name[32], rx[32], tx[32];
 
 	hk_res_pool_names(r, i, rx, tx);
-	int rc = cfg->pipes ? 0
-			    : hk_pool_create(rx, cfg->rx_buffers, r->info.frame_max, &s->rx, err);
+	int rc = hk_ctl_mode_pipes(cfg->mode)
+			 ? 0
+			 : hk_pool_create(rx, cfg->rx_buffers, r->info.frame_max, &s->rx, err);
 
 	if (rc == 0)
 		rc = hk_fabric_tx_pool(tx, cfg->tx_buffers, r->info.frame_max, &s->tx, err);
@@ -103,7 +104,7 @@ static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned
 				    "no memory for the fabric of slot %u (%u MB)\nfix: raise "
 				    "hikyakud's memory, or lower its slots",
 				    i, cfg->slot_memory_mb);
-	if (!cfg->pipes)
+	if (!hk_ctl_mode_pipes(cfg->mode))
 		return 0;
 	snprintf(name, sizeof(name), "hk_pipes_%u", i);
 	s->pipes = rte_memzone_reserve_aligned(name, HK_SWITCH_WIRES * sizeof(struct hk_pipe),
@@ -155,12 +156,13 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	unsigned frame_max = hk_port_wire_frame_max(cfg->port);
 
 	*res = NULL;
-	if (!frame_max && !cfg->pipes)
-		return hk_error_set(err, -EOPNOTSUPP,
-				    "port %s has no queues that several ranks could poll\nfix: let "
-				    "hikyakud poll it (btl_hikyaku_host daemon; its option pipes), "
-				    "or each rank a port of its own (btl_hikyaku_host inline)",
-				    cfg->port);
+	if (!frame_max && cfg->mode != HK_CTL_DAEMON)
+		return hk_error_set(
+			err, -EOPNOTSUPP,
+			"port %s has no queues that several ranks could poll\nfix: let "
+			"hikyakud poll it (btl_hikyaku_host daemon; hikyakud's --mode daemon), "
+			"or each rank a port of its own (btl_hikyaku_host inline)",
+			cfg->port);
 	if (!frame_max)
 		frame_max = FRAME_GUESS;
 	int rc = start_dpdk(cfg, frame_max, err);
@@ -184,7 +186,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	r->node_id = cfg->node_id;
 	r->slots = cfg->slots;
 	r->rx_buffers = cfg->rx_buffers;
-	if (cfg->pipes)
+	if (hk_ctl_mode_pipes(cfg->mode))
 		rc = open_pipes(r, cfg, err);
 	for (unsigned i = 0; rc == 0 && i < cfg->slots; i++)
 		rc = make_slot(r, cfg, i, err);

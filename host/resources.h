@@ -28,7 +28,8 @@ struct hk_res_config {
 	uint32_t job_key;               /* 0: an administrator's daemon */
 	uint64_t node_id;
 	unsigned slots, rx_buffers, tx_buffers; /* buffers: of each slot */
-	bool pipes; /* ports are polled by the switch alone (switch.h), ranks have pipes */
+	enum hk_ctl_mode
+		mode; /* with daemon, the switch (switch.h) polls ports, and ranks have pipes */
 	unsigned slot_memory_mb; /* of each slot: for its fabric */
 	unsigned memory_mb;      /* 0: what all that needs */
 };

@@ -72,8 +72,8 @@ static void arguments(struct args *a, const struct hk_rundir *rd, const struct h
 	arg_number(a, "--rx-buffers", req->rx_buffers);
 	arg_number(a, "--tx-buffers", req->tx_buffers);
 	arg_number(a, "--memory", req->memory_mb);
-	if (req->pipes)
-		arg(a, "--pipes", "on");
+	if (req->mode)
+		arg(a, "--mode", hk_ctl_mode_name(req->mode));
 	if (req->no_poller)
 		arg(a, "--poller", "off");
 }

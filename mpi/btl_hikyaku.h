@@ -50,12 +50,13 @@ struct hk_modex {
 	uint8_t wire_set; /* its port is a set of point-to-point wires */
 	uint8_t crc;
 	uint64_t node_id;     /* of its node's polling process; 0: it has none */
+	uint32_t mode;        /* enum hk_ctl_mode; 0: inline */
 	uint32_t slot, slots; /* which of how many there */
 	char host[64];
 };
 
 #define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
-#define HK_MODEX_VERSION 2
+#define HK_MODEX_VERSION 3
 
 struct mca_btl_base_endpoint_t;
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
@@ -166,6 +167,7 @@ void hk_btl_open_lanes(struct hk_candidate *list, size_t n);
 
 /* ---- host.c */
 int hk_btl_host_choose(struct hk_error *err);
+uint32_t hk_btl_host_mode(void); /* enum hk_ctl_mode; 0: inline */
 int hk_btl_host_join(struct hk_error *err);
 int hk_btl_host_memory(struct hk_fabric_config *cfg, struct hk_error *err);
 int hk_btl_host_share(struct hk_error *err);

@@ -72,6 +72,7 @@ int hk_btl_publish(const struct hk_port *port)
 		memcpy(m.mac, lease->mac, 6);
 		m.frame_max = (uint16_t)lease->frame_max;
 		m.node_id = lease->node_id;
+		m.mode = lease->mode;
 		m.slot = lease->slot;
 		m.slots = lease->slots;
 	}

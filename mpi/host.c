@@ -32,7 +32,7 @@ static unsigned wire_count;
 
 /* ---- start --------------------------------------------------------------------------------- */
 
-static int connect_daemon(bool pipes, struct hk_error *err)
+static int connect_daemon(enum hk_ctl_mode mode, struct hk_error *err)
 {
 	struct hk_host_request req = {
 		.job_key = hk_btl.key,
@@ -45,47 +45,66 @@ static int connect_daemon(bool pipes, struct hk_error *err)
 		.huge_dir = PARAMS->huge_dir ? PARAMS->huge_dir : getenv("HIKYAKU_HUGE_DIR"),
 		.rx_buffers = PARAMS->rx_buffers,
 		.tx_buffers = PARAMS->tx_buffers,
-		.pipes = pipes,
+		.mode = mode,
 		.timeout_ms = PARAMS->connect_timeout_ms,
 	};
 
 	return hk_host_connect(&req, &hk_btl.host, err);
 }
 
+static enum hk_ctl_mode lease_mode(void)
+{
+	return (enum hk_ctl_mode)hk_host_lease(hk_btl.host)->mode;
+}
+
+uint32_t hk_btl_host_mode(void)
+{
+	return hk_btl.host ? lease_mode() : 0;
+}
+
+/* A daemon that ran already may be of another mode than @mode, which was asked for. */
+static int check_mode(enum hk_ctl_mode mode, struct hk_error *err)
+{
+	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
+	const char *is = hk_ctl_mode_name(lease_mode()), *asked = hk_ctl_mode_name(mode);
+
+	if (lease_mode() == mode)
+		return 0;
+	return hk_error_set(err, -EINVAL,
+			    "hikyakud (%s) is in host mode %s, and %s was asked for; fix: start "
+			    "it with --mode %s, or set btl_hikyaku_host to %s",
+			    l->shared, is, asked, asked, is);
+}
+
 /* Attaches to the polling process if the user wants one. With "auto" the rank polls alone if there can be
  * none, and says why. */
 int hk_btl_host_choose(struct hk_error *err)
 {
-	const char *mode = PARAMS->host;
-	bool automatic, pipes;
+	const char *wanted = PARAMS->host;
+	enum hk_ctl_mode mode;
+	bool automatic;
 	int rc;
 
-	if (!mode || strcmp(mode, "inline") == 0)
+	if (!wanted || strcmp(wanted, "inline") == 0)
 		return 0;
-	automatic = strcmp(mode, "auto") == 0;
-	pipes = strcmp(mode, "daemon") == 0;
-	if (!automatic && !pipes && strcmp(mode, "hybrid") != 0)
+	automatic = strcmp(wanted, "auto") == 0;
+	mode = hk_ctl_mode_of(wanted);
+	if (automatic) /* whose queues several ranks can poll: so far, sets of memif wires */
+		mode = hk_port_spec_is_wire_set(PARAMS->port) ? HK_CTL_HYBRID : HK_CTL_DAEMON;
+	if (!mode)
 		return hk_error_set(err, -EINVAL,
 				    "btl_hikyaku_host: there is no mode \"%s\"; fix: inline, "
 				    "hybrid, daemon or auto",
-				    mode);
-	if (automatic) /* whose queues several ranks can poll: so far, sets of memif wires */
-		pipes = !hk_port_spec_is_wire_set(PARAMS->port);
-	rc = connect_daemon(pipes, err);
+				    wanted);
+	rc = connect_daemon(mode, err);
 	if (rc == 0) {
 		const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
-		const char *is = l->pipes ? "daemon" : "hybrid";
 
 		opal_output_verbose(1, mca_btl_hikyaku_component.output,
-				    "hikyaku: host %s: slot %u of %u of %s, %s", is, l->slot,
-				    l->slots, l->shared,
+				    "hikyaku: host %s: slot %u of %u of %s, %s",
+				    hk_ctl_mode_name(lease_mode()), l->slot, l->slots, l->shared,
 				    l->poller ? "a poller serves absent ranks" : "no poller");
-		if (automatic || pipes == (l->pipes != 0))
-			return 0;
-		return hk_error_set(err, -EINVAL,
-				    "hikyakud (%s) is in host mode %s, and %s was asked for; fix: "
-				    "start it with pipes = %s, or set btl_hikyaku_host to %s",
-				    l->shared, is, mode, pipes ? "on" : "off", is);
+		return automatic ? 0 : check_mode(mode, err);
 	}
 	if (!automatic)
 		return rc;

@@ -266,7 +266,7 @@ static bool read_modex(opal_proc_t *proc, struct hk_modex *m)
 	if (!ok)
 		return false;
 	if (m->key != hk_btl.key || m->crc != PARAMS->crc || m->wire_set != hk_btl.wire_set ||
-	    !m->node_id != !hk_btl.host) {
+	    m->mode != hk_btl_host_mode()) {
 		hk_btl_say("rank %u on %s has another %s; fix: give all ranks the same "
 			   "btl_hikyaku parameters",
 			   proc->proc_name.vpid, m->host,

@@ -249,6 +249,7 @@ def _show(state: dict) -> None:
         f"{state['pid']}, user {state['user']}, {job}, up {state['seconds']} s"
     )
     click.echo(f"  port    {state['port']}")
+    click.echo(f"  mode    {state['mode']}")
     click.echo(f"  poller  {poller['state']}, started {poller['starts']} times")
     for wire in state["wires"]:
         click.echo(f"  wire    to node {wire['node_id']}: {wire['state']}")

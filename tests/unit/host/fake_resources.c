@@ -217,13 +217,13 @@ int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct 
 bool hk_res_switch_counters(const struct hk_res *r, struct hk_res_switch *n)
 {
 	*n = (struct hk_res_switch){.rx_frames = 7};
-	return r->cfg.pipes;
+	return hk_ctl_mode_pipes(r->cfg.mode);
 }
 
 bool hk_res_pipe_levels(const struct hk_res *r, unsigned slot, struct hk_res_pipe *n)
 {
 	*n = (struct hk_res_pipe){.to_rank = slot};
-	return r->cfg.pipes;
+	return hk_ctl_mode_pipes(r->cfg.mode);
 }
 
 /* ---- poller -------------------------------------------------------------------------------- */

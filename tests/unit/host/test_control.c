@@ -33,6 +33,7 @@ static void specimen(enum hk_ctl_type type, union hk_ctl_msg *m)
 		m->welcome.memory = 1 << 21;
 		m->welcome.memory_len = 1 << 20;
 		m->welcome.port_kind = HK_CTL_PORT_WIRES;
+		m->welcome.mode = HK_CTL_HYBRID;
 		hk_ctl_put_text(m->welcome.shared, sizeof(m->welcome.shared), "hk0-x");
 		hk_ctl_put_text(m->welcome.rx_pool, sizeof(m->welcome.rx_pool), "rx3");
 		hk_ctl_put_text(m->welcome.tx_pool, sizeof(m->welcome.tx_pool), "tx3");
@@ -112,7 +113,9 @@ static void every_rule(void)
 	BREAK(HK_CTL_WELCOME, welcome.frame_max, 65536, "frame_max");
 	BREAK(HK_CTL_WELCOME, welcome.port_kind, 0, "port_kind");
 	BREAK(HK_CTL_WELCOME, welcome.poller, 2, "poller");
-	BREAK(HK_CTL_WELCOME, welcome.zero, 1, "zero");
+	BREAK(HK_CTL_WELCOME, welcome.mode, 0, "mode");
+	BREAK(HK_CTL_WELCOME, welcome.mode, HK_CTL_MODES, "mode");
+	BREAK(HK_CTL_WELCOME, welcome.mode, HK_CTL_DAEMON, "pipes");
 	BREAK(HK_CTL_WELCOME, welcome.shared[0], '\0', "shared");
 	BREAK(HK_CTL_WELCOME, welcome.huge_dir[0], '\\', "huge_dir");
 	BREAK(HK_CTL_WELCOME, welcome.rx_pool[0], '\0', "rx_pool");
@@ -122,7 +125,8 @@ static void every_rule(void)
 	BREAK(HK_CTL_WELCOME, welcome.memory_len, 0, "memory_len");
 	BREAK(HK_CTL_WELCOME, welcome.memory_len, UINT64_MAX, "memory_len");
 	BREAK(HK_CTL_WELCOME, welcome.pipes, 32, "pipes");
-	BREAK(HK_CTL_WELCOME, welcome.port_kind, HK_CTL_PORT_ONE, "pipes");
+	BREAK(HK_CTL_WELCOME, welcome.pipes, 64, "pipes");
+	BREAK(HK_CTL_WELCOME, welcome.port_kind, HK_CTL_PORT_ONE, "port_kind");
 	BREAK(HK_CTL_ERROR, error.code, 0, "code");
 	BREAK(HK_CTL_ERROR, error.code, -4096, "code");
 	BREAK(HK_CTL_ERROR, error.text[0], '\0', "text");

@@ -37,16 +37,18 @@ static void both_ways(void)
 	struct hk_error err = {""};
 
 	int rc = with_file("# a comment\n\n  port = memif:dir=/x  \nslots=7\npoller = off\n"
-			   "rx-buffers = 0x100",
+			   "rx-buffers = 0x100\nmode = daemon",
 			   "--slots=9", &o, &err);
 	CHECK_MSG(rc == 0, "%s", err.text);
 	CHECK(strcmp(o.port, "memif:dir=/x") == 0 && strcmp(o.config, path) == 0);
 	CHECK_EQ(o.slots, 9); /* the command line wins */
+	CHECK_EQ(o.mode, HK_CTL_DAEMON);
 	CHECK(!o.poller && o.rx_buffers == 256 && o.tx_buffers == 4096);
 
 	const char *argv[] = {"hikyakud", "--name", "n", "--job", "0xdeadbeef", "--background"};
 	CHECK_EQ(hk_options_read(6, (char **)(uintptr_t)argv, &o, &err), 0);
 	CHECK(strcmp(o.name, "n") == 0 && o.job == 0xdeadbeef && o.background);
+	CHECK_EQ(o.mode, HK_CTL_HYBRID);
 }
 
 static void wrong_lines(void)
@@ -63,6 +65,7 @@ static void wrong_lines(void)
 		{"slots = -1\n", NULL, "from 1 to 64", -EINVAL},
 		{"slots = 99999999999999999999\n", NULL, "from 1 to 64", -EINVAL},
 		{"poller = maybe\n", NULL, "say 'on' or 'off'", -EINVAL},
+		{"mode = telepathy\n", NULL, ":1: mode: 'telepathy'; fix: say 'hybrid'", -EINVAL},
 		{"port = a\"b\n", NULL, "unusual characters", -EINVAL},
 		{"name = "
 		 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n",
