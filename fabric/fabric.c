@@ -78,7 +78,8 @@ int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric
 				    c.engine.max_peers, hk_fabric_size(&c, 0),
 				    c.memory ? ", or raise the daemon's memory of a slot" : "");
 	}
-	f->backlog = HK_PEER_NONE;
+	for (unsigned l = 0; l < HK_LISTS; l++)
+		f->list[l] = HK_PEER_NONE;
 	f->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / rte_get_tsc_hz());
 	int rc = set_frame(f, c.frame_max, err);
 
@@ -296,14 +297,14 @@ void hk_peer_departs(struct hk_fabric *f, hk_peer p)
 {
 	if (f->stand_in) { /* who cannot forget what lies in our memory */
 		f->peer[p].gone = true;
-		f->any_departed = true;
+		hk_list_add(f, HK_LIST_ENDED, p);
 		return;
 	}
 	const struct hk_peer_tx *t = &f->peer[p];
 
 	if (t->backlog_head || t->gets_head || t->gets_out) {
 		f->peer[p].departed = true;
-		f->any_departed = true;
+		hk_list_add(f, HK_LIST_ENDED, p);
 	}
 	forget(f, p);
 }
@@ -318,10 +319,7 @@ void hk_fabric_verdicts(struct hk_fabric *f)
 		forget(f, p);
 		tell(f, p, why);
 	}
-	if (HK_LIKELY(!f->any_departed))
-		return;
-	f->any_departed = false;
-	for (hk_peer p = 0; p < f->cfg.engine.max_peers; p++) {
+	for (hk_peer p; HK_UNLIKELY((p = hk_list_pop(f, HK_LIST_ENDED)) != HK_PEER_NONE);) {
 		if (f->peer[p].gone) {
 			f->peer[p].gone = false;
 			hk_peer_departs(f, p);
@@ -339,7 +337,7 @@ static void drain(struct hk_fabric *f, unsigned linger_ms)
 {
 	uint64_t end = hk_now(f) + linger_ms * HK_MSEC;
 
-	while ((hk_engine_unacked(f->engine, HK_PEER_NONE) || f->backlog != HK_PEER_NONE) &&
+	while ((hk_engine_unacked(f->engine, HK_PEER_NONE) || hk_listed(f, HK_LIST_BACKLOG)) &&
 	       hk_now(f) < end)
 		hk_fabric_progress(f);
 }

@@ -91,6 +91,16 @@ struct hk_lane { /* a port and what waits for it */
 	struct rte_mbuf *queue[HK_TX_QUEUE];
 };
 
+/* Lists of the peers of which something waits, so that nobody walks all peers for the few. A peer stays in one
+ * until whoever walks it finds that nothing waits any more. */
+enum hk_list {
+	HK_LIST_BACKLOG, /* what waits for room in its window */
+	HK_LIST_GETS,    /* gets that wait to be asked */
+	HK_LIST_EARLY, /* what came early and could go, and found no room to be kept */
+	HK_LIST_ENDED, /* `gone` or `departed` */
+	HK_LISTS,
+};
+
 struct hk_peer_tx {
 	uint8_t eth[HK_ETH_HLEN]; /* framing of every frame to this peer */
 	uint16_t lane;
@@ -99,11 +109,11 @@ struct hk_peer_tx {
 	struct hk_item *gets_head,
 		*gets_tail; /* gets that wait: HK_GETS_MAX are under way, or no buffer */
 	unsigned gets_out;
-	bool gone;             /* said BYE to a stand-in: to be forgotten */
-	bool departed;         /* said BYE while messages to it waited here: to be told */
-	uint32_t backlog_next; /* list of peers with a backlog */
-	bool in_backlog;
-	uint32_t early_next;    /* everything before it has arrived, as far as known */
+	bool gone;               /* said BYE to a stand-in: to be forgotten */
+	bool departed;           /* said BYE while messages to it waited here: to be told */
+	uint8_t listed;          /* a bit for each list it is in … */
+	uint32_t next[HK_LISTS]; /* … and the peer after it */
+	uint32_t early_next;     /* everything before it has arrived, as far as known */
 	struct rte_mbuf *early; /* messages that came before their time, by packet number */
 	char *name;
 };
@@ -160,8 +170,7 @@ struct hk_fabric {
 	size_t frame_payload;
 	struct rte_mempool *tx_pool;
 	unsigned tx_out; /* buffers given out */
-	bool any_departed;
-	uint32_t backlog; /* first peer with a backlog */
+	uint32_t list[HK_LISTS]; /* the first peer of each, or HK_PEER_NONE */
 	struct hk_lane *lane[HK_MAX_PORTS];
 	struct hk_peer_tx *peer; /* by hk_peer */
 	struct {
@@ -177,12 +186,10 @@ struct hk_fabric {
 	struct hk_item *serve_free;
 	hk_buf *put_acked; /* frames of puts that a stand-in took back: their operations are ours */
 	struct hk_item *done_head, *done_tail; /* operations to tell of */
-	bool gets_wait;                        /* some peer's */
 	/* the helper thread and what it kept */
 	_Atomic uint32_t app_ticks; /* progress calls; the helper watches it stand still */
 	struct hk_keep keep;
 	unsigned kept_frames;
-	bool early_left; /* some that came early could go, and found no room to be kept */
 	pthread_t helper;
 	bool helper_runs;
 	_Atomic bool helper_stop;
@@ -196,6 +203,45 @@ struct hk_fabric {
 static inline uint64_t hk_now(const struct hk_fabric *f)
 {
 	return (uint64_t)(((unsigned __int128)rte_rdtsc() * f->ns_mult) >> 32);
+}
+
+static inline bool hk_listed(const struct hk_fabric *f, enum hk_list l)
+{
+	return f->list[l] != HK_PEER_NONE;
+}
+
+static inline void hk_list_add(struct hk_fabric *f, enum hk_list l, hk_peer p)
+{
+	struct hk_peer_tx *t = &f->peer[p];
+
+	if (t->listed & 1u << l)
+		return;
+	t->listed |= (uint8_t)(1u << l);
+	t->next[l] = f->list[l];
+	f->list[l] = p;
+}
+
+/* One step of a walk: *@link is the peer just looked at, which leaves the list unless it @stays. */
+static inline uint32_t *hk_list_step(struct hk_fabric *f, enum hk_list l, uint32_t *link,
+				     bool stays)
+{
+	struct hk_peer_tx *t = &f->peer[*link];
+
+	if (stays)
+		return &t->next[l];
+	t->listed &= (uint8_t) ~(1u << l);
+	*link = t->next[l];
+	return link;
+}
+
+/* Takes the first off; HK_PEER_NONE if there is none. */
+static inline hk_peer hk_list_pop(struct hk_fabric *f, enum hk_list l)
+{
+	hk_peer p = f->list[l];
+
+	if (p != HK_PEER_NONE)
+		hk_list_step(f, l, &f->list[l], false);
+	return p;
 }
 
 /* ---- tx.c */

@@ -201,6 +201,20 @@ void hk_rma_tell(struct hk_fabric *f)
 	}
 }
 
+static void op_init(struct hk_op *op, hk_peer p, void *base, size_t len, hk_region remote,
+		    uint64_t offset, hk_done_fn done_fn, void *arg)
+{
+	*op = (struct hk_op){
+		.peer = p,
+		.remote = remote,
+		.base = base,
+		.len = len,
+		.offset = offset,
+		.done = done_fn,
+		.arg = arg,
+	};
+}
+
 /* ---- put ----------------------------------------------------------------------------------------- */
 
 /* Sends what there is room for; true if that is all of it. */
@@ -230,15 +244,7 @@ int hk_fabric_put(struct hk_fabric *f, hk_peer p, struct hk_op *op, const void *
 {
 	int rc = -ENOTCONN;
 
-	*op = (struct hk_op){
-		.peer = p,
-		.remote = remote,
-		.base = (char *)(uintptr_t)src,
-		.len = len,
-		.offset = offset,
-		.done = done_fn,
-		.arg = arg,
-	};
+	op_init(op, p, (void *)(uintptr_t)src, len, remote, offset, done_fn, arg);
 	hk_biased_enter(&f->lock);
 	if (HK_LIKELY(talks(f, p))) {
 		f->n.puts++;
@@ -256,7 +262,7 @@ static void get_wait(struct hk_fabric *f, struct hk_op *op)
 	struct hk_peer_tx *t = &f->peer[op->peer];
 
 	append(&t->gets_head, &t->gets_tail, &op->item);
-	f->gets_wait = true;
+	hk_list_add(f, HK_LIST_GETS, op->peer);
 }
 
 static bool get_ask(struct hk_fabric *f, struct hk_op *op)
@@ -294,16 +300,17 @@ static void peer_gets_go(struct hk_fabric *f, hk_peer p)
 			break;
 		t->gets_head = next;
 	}
-	f->gets_wait |= t->gets_head != NULL;
 }
 
 /* Asks for what waited. */
 void hk_gets_go(struct hk_fabric *f)
 {
-	f->gets_wait = false;
-	for (hk_peer p = 0; p < f->cfg.engine.max_peers; p++)
-		if (f->peer[p].gets_head)
-			peer_gets_go(f, p);
+	for (uint32_t *link = &f->list[HK_LIST_GETS]; *link != HK_PEER_NONE;) {
+		hk_peer p = *link;
+
+		peer_gets_go(f, p);
+		link = hk_list_step(f, HK_LIST_GETS, link, f->peer[p].gets_head != NULL);
+	}
 }
 
 void hk_get_end(struct hk_fabric *f, struct hk_op *op, int status)
@@ -331,15 +338,7 @@ int hk_fabric_get(struct hk_fabric *f, hk_peer p, struct hk_op *op, void *dst, s
 {
 	int rc = -ENOTCONN;
 
-	*op = (struct hk_op){
-		.peer = p,
-		.remote = remote,
-		.base = dst,
-		.len = len,
-		.offset = offset,
-		.done = done_fn,
-		.arg = arg,
-	};
+	op_init(op, p, dst, len, remote, offset, done_fn, arg);
 	hk_biased_enter(&f->lock);
 	if (HK_LIKELY(talks(f, p))) {
 		op->local = hk_region_new(f, dst, len, HK_REGION_WRITE, p, op);

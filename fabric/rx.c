@@ -166,7 +166,7 @@ static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool ke
 		struct rte_mbuf *m = f->peer[p].early;
 
 		if (HK_UNLIKELY(keep_it && !hk_can_keep_early(f))) {
-			f->early_left = true; /* for deliver_kept(), or the next frame */
+			hk_list_add(f, HK_LIST_EARLY, p); /* for deliver_kept(), or the next frame */
 			break;
 		}
 
@@ -195,12 +195,8 @@ static unsigned deliver_kept(struct hk_fabric *f)
 			delivered += message_out(f, m, false);
 		}
 	}
-	if (HK_UNLIKELY(f->early_left)) {
-		f->early_left = false;
-		for (p = 0; p < f->cfg.engine.max_peers; p++)
-			if (f->peer[p].early)
-				delivered += early_out(f, p, f->peer[p].early_next, false);
-	}
+	while (HK_UNLIKELY((p = hk_list_pop(f, HK_LIST_EARLY)) != HK_PEER_NONE))
+		delivered += early_out(f, p, f->peer[p].early_next, false);
 	return delivered;
 }
 
@@ -321,7 +317,7 @@ static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsig
 static void housekeep(struct hk_fabric *f, uint64_t now, bool keep_it)
 {
 	hk_tx_reap(f);
-	if (HK_UNLIKELY(f->gets_wait) && !f->stand_in)
+	if (HK_UNLIKELY(hk_listed(f, HK_LIST_GETS)) && !f->stand_in)
 		hk_gets_go(f);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
@@ -369,7 +365,7 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 		/* What was acknowledged is free before the application sends again: it takes the same
 		 * buffers, while they are in the cache. */
 		hk_tx_reap(f);
-		if (f->backlog != HK_PEER_NONE || hk_engine_deadline(f->engine) <= f->here_at)
+		if (hk_listed(f, HK_LIST_BACKLOG) || hk_engine_deadline(f->engine) <= f->here_at)
 			housekeep(f, hk_now(f), keep_it);
 	} else if (++f->idle % HK_IDLE_CLOCK == 0) {
 		idle(f, keep_it);

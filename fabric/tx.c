@@ -165,11 +165,7 @@ void hk_tx_wait(struct hk_fabric *f, hk_peer p, struct hk_item *item)
 	t->backlog_tail = item;
 	t->backlog_len++;
 	f->n.queued++;
-	if (!t->in_backlog) {
-		t->in_backlog = true;
-		t->backlog_next = f->backlog;
-		f->backlog = p;
-	}
+	hk_list_add(f, HK_LIST_BACKLOG, p);
 }
 
 static bool item_go(struct hk_fabric *f, hk_peer p, struct hk_item *item, uint64_t now)
@@ -194,9 +190,7 @@ static void backlog_pop(struct hk_fabric *f, hk_peer p)
 /* Sends what the windows have room for now. */
 void hk_tx_backlog(struct hk_fabric *f, uint64_t now)
 {
-	uint32_t *link = &f->backlog;
-
-	while (*link != HK_PEER_NONE) {
+	for (uint32_t *link = &f->list[HK_LIST_BACKLOG]; *link != HK_PEER_NONE;) {
 		hk_peer p = *link;
 		struct hk_peer_tx *t = &f->peer[p];
 
@@ -207,12 +201,7 @@ void hk_tx_backlog(struct hk_fabric *f, uint64_t now)
 				break;
 			backlog_pop(f, p);
 		}
-		if (t->backlog_head) {
-			link = &t->backlog_next;
-		} else {
-			t->in_backlog = false;
-			*link = t->backlog_next;
-		}
+		link = hk_list_step(f, HK_LIST_BACKLOG, link, t->backlog_head != NULL);
 	}
 }
 
