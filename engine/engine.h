@@ -113,7 +113,7 @@ hk_peer hk_engine_verdict(struct hk_engine *e, enum hk_verdict *why);
 unsigned hk_engine_room(const struct hk_engine *e, hk_peer p);
 
 struct hk_packet {
-	uint64_t token;          /* of the buffer; returned by hk_engine_reap() once acknowledged */
+	uint64_t token; /* of the buffer, below HK_TOKEN_LOST; see hk_engine_reap() */
 	uint16_t len;            /* extension + payload */
 	uint8_t type;            /* HK_WIRE_DATA or HK_WIRE_PUT */
 	uint8_t am, frag, frags; /* DATA: fragments of one message are sent back to back */
@@ -125,8 +125,9 @@ struct hk_packet {
 bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt, uint64_t now,
 		    void *hdr);
 
-/* Tokens of packets that need no keeping any more (acknowledged, or their peer is gone); each
- * comes out once. Returns how many of @max were written. */
+/* Tokens of packets that need no keeping any more; each comes out once, with HK_TOKEN_LOST if it was not
+ * acknowledged when its peer's verdict came, or when it left. Returns how many of @max were written. */
+#define HK_TOKEN_LOST (UINT64_C(1) << 63)
 unsigned hk_engine_reap(struct hk_engine *e, uint64_t *tokens, unsigned max);
 
 /* Packets of @p (of all peers: HK_PEER_NONE) that are sent and not acknowledged. */

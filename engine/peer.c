@@ -139,7 +139,7 @@ void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state 
 		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
 
 		if (s->state != HK_SLOT_ACKED)
-			hk_done_push(e, s->token);
+			hk_done_push(e, s->token | HK_TOKEN_LOST);
 		e->unacked--;
 	}
 	r->tx_una = r->tx_next;

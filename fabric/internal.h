@@ -60,6 +60,7 @@ static inline struct hk_item *hk_item_of(struct hk_item *link)
 struct hk_buf_note {
 	struct hk_item item; /* in the peer's backlog */
 	uint8_t am, frag, frags;
+	bool lost; /* not acknowledged, and its peer is gone */
 	uint16_t len;
 	uint32_t peer;
 	struct hk_op *op; /* the put of which this is a frame */
@@ -303,7 +304,7 @@ void hk_put_start(struct hk_fabric *f, struct hk_op *op);
 void hk_put_unqueued(struct hk_fabric *f, struct hk_op *op);
 void hk_put_unlend(struct hk_fabric *f, const struct hk_op *op);
 void hk_puts_acked(struct hk_fabric *f);
-void hk_put_frame_free(struct hk_fabric *f, hk_buf *b);
+void hk_put_frame_free(struct hk_fabric *f, hk_buf *b, bool lost);
 void hk_get_end(struct hk_fabric *f, struct hk_op *op, int status);
 void hk_get_again(struct hk_fabric *f, struct hk_op *op);
 void hk_gets_go(struct hk_fabric *f);

@@ -153,8 +153,8 @@ static void put_end_if_done(struct hk_fabric *f, struct hk_op *op)
 		done(f, op);
 }
 
-/* A frame of a put is acknowledged, or its peer is gone. */
-void hk_put_frame_free(struct hk_fabric *f, hk_buf *b)
+/* A frame of a put is acknowledged, or @lost with its peer. */
+void hk_put_frame_free(struct hk_fabric *f, hk_buf *b, bool lost)
 {
 	struct hk_op *op = hk_note(b)->op;
 
@@ -164,7 +164,7 @@ void hk_put_frame_free(struct hk_fabric *f, hk_buf *b)
 	f->tx_out--;
 	rte_pktmbuf_free(b);
 	op->flying--;
-	if (HK_UNLIKELY(!talks(f, op->peer)))
+	if (HK_UNLIKELY(lost))
 		op->status = -ENOTCONN;
 	put_end_if_done(f, op);
 }
@@ -177,7 +177,7 @@ void hk_puts_acked(struct hk_fabric *f)
 		struct hk_item *next = hk_note(b)->item.next;
 
 		f->put_acked = next ? hk_buf_of(next) : NULL;
-		hk_put_frame_free(f, b);
+		hk_put_frame_free(f, b, hk_note(b)->lost);
 	}
 }
 

@@ -286,13 +286,15 @@ void hk_tx_reap(struct hk_fabric *f)
 
 	while ((n = hk_engine_reap(f->engine, tokens, HK_ARRAY_LEN(tokens))) > 0) {
 		for (unsigned i = 0; i < n; i++) {
-			hk_buf *b = hk_mbuf_of(tokens[i]);
+			bool lost = tokens[i] & HK_TOKEN_LOST;
+			hk_buf *b = hk_mbuf_of(tokens[i] & ~HK_TOKEN_LOST);
 
 			if (HK_LIKELY(hk_note(b)->op == NULL)) {
 				hk_tx_give(f, b);
 			} else if (!f->stand_in) {
-				hk_put_frame_free(f, b);
+				hk_put_frame_free(f, b, lost);
 			} else {
+				hk_note(b)->lost = lost;
 				hk_note(b)->item.next = f->put_acked ? &hk_note(f->put_acked)->item
 								     : NULL;
 				f->put_acked = b;

@@ -74,7 +74,7 @@ static void reap(struct world *w, unsigned max)
 
 	CHECK(n <= max);
 	for (unsigned i = 0; i < n; i++)
-		tx_token_back(w, tokens[i]);
+		tx_token_back(w, tokens[i] & ~HK_TOKEN_LOST);
 	n = hk_engine_reap_rx(w->e, tokens, max);
 	CHECK(n <= max);
 	for (unsigned i = 0; i < n; i++)

@@ -584,7 +584,7 @@ static void reap(struct sim *s, unsigned node)
 	while ((got = hk_engine_reap(n->engine, tokens, max)) != 0) {
 		CHECK_CMP(got, <=, max);
 		for (unsigned i = 0; i < got; i++)
-			buf_free(s, node, tokens[i]);
+			buf_free(s, node, tokens[i] & ~HK_TOKEN_LOST);
 	}
 	while ((got = hk_engine_reap_rx(n->engine, tokens, max)) != 0) {
 		CHECK_CMP(got, <=, max);

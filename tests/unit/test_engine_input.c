@@ -368,7 +368,7 @@ static void half_a_message_comes_back(void)
 	CHECK_EQ(why, HK_VERDICT_RESTARTED);
 	CHECK_EQ(hk_engine_verdict(g.e, &why), HK_PEER_NONE);
 	CHECK_EQ(hk_engine_reap(g.e, tokens, 8), 1);
-	CHECK_EQ(tokens[0], 500);
+	CHECK_EQ(tokens[0], 500 | HK_TOKEN_LOST);
 	CHECK_EQ(hk_engine_reap_rx(g.e, tokens, 1), 1);
 	uint64_t first = tokens[0];
 	CHECK_EQ(hk_engine_reap_rx(g.e, tokens, 8), 1);

@@ -7,7 +7,7 @@
  * port, without a copy: what the fabric sends the test takes out of the ring, as the very buffer,
  * before the fabric looks; what the test puts in comes to the fabric.
  */
-#include "fabric/fabric.h"
+#include "fabric/rma.h"
 #include "port/port.h"
 #include "tests/unit/hk_test.h"
 
@@ -137,9 +137,9 @@ static struct hk_wire_hdr other_header(enum hk_wire_type type, uint32_t psn, uin
 	};
 }
 
-/* A frame of the other end, into the ring, and the fabric takes it. */
-static void put(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t ack,
-		uint16_t window)
+/* A frame of the other end, into the ring. */
+static void into_ring(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t ack,
+		      uint16_t window)
 {
 	struct hk_wire_hdr h = other_header(type, psn, window);
 	struct hk_wire_sack sack = {{0}};
@@ -162,6 +162,13 @@ static void put(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t 
 	while ((own = take(s, &f))) /* it must not find its own frames */
 		rte_pktmbuf_free_seg(own);
 	CHECK_EQ(hk_port_tx(s->port, 0, &m, 1), 1);
+}
+
+/* … and the fabric takes it. */
+static void put(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t ack,
+		uint16_t window)
+{
+	into_ring(s, type, psn, ack, window);
 	hk_fabric_progress(s->f);
 }
 
@@ -337,6 +344,65 @@ static void bye_that_nobody_regrets(void)
 	nothing_is_left(&s);
 }
 
+/* ---- puts to a peer that leaves ------------------------------------------------------------------- */
+
+static void done(void *arg, int status)
+{
+	*(int *)arg = status ? status : 1;
+}
+
+/* A put of two frames, the first @acked of them acknowledged by the BYE itself. Its status. */
+static int put_before_bye(uint32_t acked, bool stand_in, unsigned *lost)
+{
+	static char from[3000];
+	struct hk_error err = {""};
+	struct rte_mbuf *m;
+	struct hk_frame f;
+	struct hk_op op;
+	struct scene s;
+	int status = 0;
+
+	scene_open(&s, false);
+	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+	CHECK_EQ(hk_fabric_put(s.f, s.peer, &op, from, sizeof(from), 1 << 16, 0, done, &status), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		m = take(&s, &f);
+		CHECK(m && f.h.type == HK_WIRE_PUT && f.h.psn == i);
+		rte_pktmbuf_free_seg(m);
+	}
+	if (stand_in)
+		into_ring(&s, HK_WIRE_BYE, 0, acked, 0);
+	else
+		put(&s, HK_WIRE_BYE, 0, acked, 0);
+	for (uint64_t end = now_ms() + WAIT_MS;
+	     stand_in && hk_engine_peer_state(hk_fabric_engine(s.f), s.peer) != HK_PEER_LEFT;) {
+		(void)hk_fabric_serve(s.f);
+		CHECK_MSG(now_ms() < end, "the stand-in did not take the BYE");
+	}
+	for (uint64_t end = now_ms() + WAIT_MS; !status;) {
+		hk_fabric_progress(s.f);
+		CHECK_MSG(now_ms() < end, "the put never ended");
+	}
+	for (unsigned i = 0; i < 100; i++)
+		hk_fabric_progress(s.f);
+	*lost = s.lost;
+	nothing_is_left(&s);
+	return status;
+}
+
+/* What the peer acknowledged before it left is done; what it did not is lost. */
+static void puts_before_bye(void)
+{
+	unsigned lost;
+
+	for (int stand_in = 0; stand_in < 2; stand_in++) {
+		CHECK_EQ(put_before_bye(2, stand_in, &lost), 1);
+		CHECK_EQ(lost, 0);
+		CHECK_EQ(put_before_bye(1, stand_in, &lost), -ENOTCONN);
+		CHECK_EQ(lost, 1);
+	}
+}
+
 /* ---- keeping --------------------------------------------------------------------------------- */
 
 /* One message of the other end, taken in by a stand-in while the application is away. */
@@ -410,6 +476,7 @@ int main(int argc, char **argv)
 		{"bye_while_messages_wait", bye_while_messages_wait},
 		{"bye_with_packets_in_flight_too", bye_with_packets_in_flight_too},
 		{"bye_that_nobody_regrets", bye_that_nobody_regrets},
+		{"puts_before_bye", puts_before_bye},
 		{"many_come_free_when_little_can_be_kept", many_come_free_when_little_can_be_kept},
 	};
 
