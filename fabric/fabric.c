@@ -198,6 +198,17 @@ void hk_peer_learn(struct hk_fabric *f, hk_peer p, const uint8_t mac[6], uint16_
 	t->lane = lane;
 }
 
+/* 0: it is not known. */
+static uint32_t known_epoch(const struct hk_fabric *f, uint32_t endpoint)
+{
+	hk_peer p = hk_engine_peer_find(f->engine, endpoint);
+	struct hk_peer_info info = {0};
+
+	if (p != HK_PEER_NONE)
+		hk_engine_peer_info(f->engine, p, &info);
+	return info.epoch;
+}
+
 int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_peer *peer,
 		       struct hk_error *err)
 {
@@ -214,8 +225,12 @@ int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_pee
 			a->name, a->frame_max, f->lane[a->port]->port->info.spec, ours,
 			a->frame_max);
 	hk_biased_enter(&f->lock);
+	uint32_t epoch = known_epoch(f, a->endpoint);
+
 	*peer = hk_engine_peer_add(f->engine, a->endpoint, a->epoch, hk_now(f));
 	if (*peer != HK_PEER_NONE) {
+		if (epoch != a->epoch)
+			hk_peer_anew(f, *peer);
 		hk_peer_learn(f, *peer, a->mac, a->port);
 		free(f->peer[*peer].name);
 		f->peer[*peer].name = strdup(a->name);
@@ -273,9 +288,10 @@ static void free_held_fragments(struct hk_fabric *f)
 			rte_pktmbuf_free_seg(hk_mbuf_of(tokens[i]));
 }
 
-/* Gives back what is kept for a peer that is lost or gone. */
-static void forget(struct hk_fabric *f, hk_peer p)
+/* Gives back what is kept for a peer that is lost or gone, or was of an earlier incarnation of it. */
+void hk_peer_forget(struct hk_fabric *f, hk_peer p)
 {
+	f->peer[p].gone = false;
 	hk_tx_backlog_drop(f, p);
 	hk_rx_forget(f, p);
 	hk_tx_reap(f);
@@ -292,21 +308,47 @@ static void tell(struct hk_fabric *f, hk_peer p, enum hk_verdict why)
 		f->cfg.lost(f->cfg.lost_arg, p, why, text);
 }
 
+/* This incarnation of @p has ended. */
+void hk_peer_ends(struct hk_fabric *f, hk_peer p)
+{
+	if (!f->stand_in) {
+		hk_peer_forget(f, p);
+		return;
+	}
+	/* who cannot forget what lies in the application's memory, but its receive buffers */
+	hk_rx_forget(f, p);
+	f->peer[p].gone = true;
+	hk_list_add(f, HK_LIST_ENDED, p);
+}
+
+/* Another incarnation of @p than the one before, if there was one. */
+void hk_peer_anew(struct hk_fabric *f, hk_peer p)
+{
+	f->peer[p].life++;
+	hk_peer_ends(f, p);
+}
+
 /* The peer said BYE. The engine gives a verdict if packets were in flight; we, if messages waited. */
 void hk_peer_departs(struct hk_fabric *f, hk_peer p)
 {
-	if (f->stand_in) { /* who cannot forget what lies in our memory */
-		f->peer[p].gone = true;
-		hk_list_add(f, HK_LIST_ENDED, p);
-		return;
-	}
-	const struct hk_peer_tx *t = &f->peer[p];
+	struct hk_peer_tx *t = &f->peer[p];
 
-	if (t->backlog_head || t->gets_head || t->gets_out) {
-		f->peer[p].departed = true;
+	if (!t->gone && (t->backlog_head || t->gets_head || t->gets_out)) {
+		t->departed = true;
 		hk_list_add(f, HK_LIST_ENDED, p);
 	}
-	forget(f, p);
+	hk_peer_ends(f, p);
+}
+
+/* The application is back: forgets what a stand-in could not. */
+void hk_peers_settle(struct hk_fabric *f)
+{
+	for (uint32_t *link = &f->list[HK_LIST_ENDED]; *link != HK_PEER_NONE;) {
+		hk_peer p = *link;
+
+		hk_peer_settle(f, p);
+		link = hk_list_step(f, HK_LIST_ENDED, link, f->peer[p].departed);
+	}
 }
 
 /* For the application's thread only, as handlers are. */
@@ -316,14 +358,10 @@ void hk_fabric_verdicts(struct hk_fabric *f)
 
 	for (hk_peer p; (p = hk_engine_verdict(f->engine, &why)) != HK_PEER_NONE;) {
 		f->peer[p].departed = false;
-		forget(f, p);
+		hk_peer_forget(f, p);
 		tell(f, p, why);
 	}
 	for (hk_peer p; HK_UNLIKELY((p = hk_list_pop(f, HK_LIST_ENDED)) != HK_PEER_NONE);) {
-		if (f->peer[p].gone) {
-			f->peer[p].gone = false;
-			hk_peer_departs(f, p);
-		}
 		if (f->peer[p].departed) {
 			f->peer[p].departed = false;
 			tell(f, p, HK_VERDICT_LEFT);

@@ -97,8 +97,8 @@ struct hk_lane { /* a port and what waits for it */
 enum hk_list {
 	HK_LIST_BACKLOG, /* what waits for room in its window */
 	HK_LIST_GETS,    /* gets that wait to be asked */
-	HK_LIST_EARLY, /* what came early and could go, and found no room to be kept */
-	HK_LIST_ENDED, /* `gone` or `departed` */
+	HK_LIST_EARLY,   /* what came early and could go, and found no room to be kept */
+	HK_LIST_ENDED,   /* `gone` or `departed` */
 	HK_LISTS,
 };
 
@@ -110,12 +110,13 @@ struct hk_peer_tx {
 	struct hk_item *gets_head,
 		*gets_tail; /* gets that wait: HK_GETS_MAX are under way, or no buffer */
 	unsigned gets_out;
-	bool gone;               /* said BYE to a stand-in: to be forgotten */
+	uint16_t life; /* how often it has begun anew */
+	bool gone; /* a stand-in saw its end: what waits here is void, and nothing of it is sent */
 	bool departed;           /* said BYE while messages to it waited here: to be told */
 	uint8_t listed;          /* a bit for each list it is in … */
 	uint32_t next[HK_LISTS]; /* … and the peer after it */
 	uint32_t early_next;     /* everything before it has arrived, as far as known */
-	struct rte_mbuf *early; /* messages that came before their time, by packet number */
+	struct rte_mbuf *early;  /* messages that came before their time, by packet number */
 	char *name;
 };
 
@@ -145,6 +146,14 @@ struct hk_keep {
 
 #define HK_KEEP_COPY_MAX 2048 /* longer messages stay in their buffers */
 
+struct hk_kept {
+	hk_peer peer;
+	uint8_t am;
+	bool earlier;       /* of an incarnation before the present one */
+	struct hk_iov iov;  /* copied: valid until the next is taken … */
+	struct rte_mbuf *m; /* … or its buffers, or a frame of a put */
+};
+
 struct hk_region_slot {
 	char *base;
 	uint64_t len, arrived;
@@ -170,7 +179,7 @@ struct hk_fabric {
 	unsigned gather; /* above 0: frames wait for hk_tx_flush() instead of leaving one by one */
 	size_t frame_payload;
 	struct rte_mempool *tx_pool;
-	unsigned tx_out; /* buffers given out */
+	unsigned tx_out;         /* buffers given out */
 	uint32_t list[HK_LISTS]; /* the first peer of each, or HK_PEER_NONE */
 	struct hk_lane *lane[HK_MAX_PORTS];
 	struct hk_peer_tx *peer; /* by hk_peer */
@@ -274,8 +283,7 @@ bool hk_can_keep(const struct hk_fabric *f);
 bool hk_can_keep_early(const struct hk_fabric *f);
 bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned n);
 void hk_keep_buffers(struct hk_fabric *f, struct rte_mbuf *m);
-bool hk_keep_next(struct hk_fabric *f, hk_peer *p, uint8_t *am, struct hk_iov *iov,
-		  struct rte_mbuf **m);
+bool hk_keep_next(struct hk_fabric *f, struct hk_kept *kept);
 
 static inline bool hk_keeps(const struct hk_fabric *f)
 {
@@ -314,7 +322,18 @@ void hk_rma_tell(struct hk_fabric *f);
 /* ---- fabric.c */
 void hk_fabric_verdicts(struct hk_fabric *f);
 void hk_peer_departs(struct hk_fabric *f, hk_peer p);
+void hk_peer_ends(struct hk_fabric *f, hk_peer p);
+void hk_peer_anew(struct hk_fabric *f, hk_peer p);
+void hk_peers_settle(struct hk_fabric *f);
+void hk_peer_forget(struct hk_fabric *f, hk_peer p);
 void hk_peer_learn(struct hk_fabric *f, hk_peer p, const uint8_t mac[6], uint16_t lane);
+
+/* Before the application does something with @p: what a stand-in saw the end of must not mix with it. */
+static inline void hk_peer_settle(struct hk_fabric *f, hk_peer p)
+{
+	if (HK_UNLIKELY(f->peer[p].gone))
+		hk_peer_forget(f, p);
+}
 
 /* ---- async.c */
 void hk_async_stop(struct hk_fabric *f);

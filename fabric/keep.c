@@ -20,7 +20,7 @@ struct entry {
 	uint32_t len;  /* COPY: of the message, which follows */
 	hk_peer peer;
 	uint8_t kind, am;
-	uint16_t zero;
+	uint16_t life; /* of the peer */
 };
 _Static_assert(sizeof(struct entry) == ALIGN, "messages start aligned");
 
@@ -83,7 +83,7 @@ bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_io
 
 	if (!e)
 		return false;
-	*e = (struct entry){size, (uint32_t)len, p, ENTRY_COPY, am, 0};
+	*e = (struct entry){size, (uint32_t)len, p, ENTRY_COPY, am, f->peer[p].life};
 	char *to = (char *)(e + 1);
 
 	for (unsigned i = 0; i < n; i++) {
@@ -108,7 +108,11 @@ void hk_keep_buffers(struct hk_fabric *f, struct rte_mbuf *m)
 	uint32_t size = entry_size(sizeof(m));
 	struct entry *e = entry_new(&f->keep, size, 0);
 
-	*e = (struct entry){.size = size, .peer = note->peer, .kind = ENTRY_BUFFERS};
+	*e = (struct entry){.size = size,
+			    .peer = note->peer,
+			    .kind = ENTRY_BUFFERS,
+			    .am = note->am,
+			    .life = f->peer[note->peer].life};
 	memcpy(e + 1, &m, sizeof(m));
 	f->kept_frames += note->count;
 	f->n.async_kept++;
@@ -128,24 +132,24 @@ static struct entry *first(struct hk_keep *k)
 	return k->head == k->tail ? NULL : e;
 }
 
-/* Takes the oldest out: a copied message (*@m is NULL; @iov is valid until the next call), or buffers. False
- * if nothing is kept. */
-bool hk_keep_next(struct hk_fabric *f, hk_peer *p, uint8_t *am, struct hk_iov *iov,
-		  struct rte_mbuf **m)
+/* Takes the oldest out. False if nothing is kept. */
+bool hk_keep_next(struct hk_fabric *f, struct hk_kept *k)
 {
 	const struct entry *e = first(&f->keep);
 
 	if (!e)
 		return false;
 	f->keep.tail += e->size; /* nobody writes there before the application has left again */
-	*p = e->peer;
-	*am = e->am;
-	*iov = (struct hk_iov){e + 1, e->len};
-	*m = NULL;
+	*k = (struct hk_kept){
+		.peer = e->peer,
+		.am = e->am,
+		.earlier = e->life != f->peer[e->peer].life,
+		.iov = {e + 1, e->len},
+	};
 	if (e->kind == ENTRY_BUFFERS) {
-		memcpy(m, e + 1, sizeof(*m));
-		f->kept_frames -= hk_rx_note(*m)->count;
-		hk_engine_rx_held(f->engine, *p, -(int)hk_rx_note(*m)->count);
+		memcpy(&k->m, e + 1, sizeof(k->m));
+		f->kept_frames -= hk_rx_note(k->m)->count;
+		hk_engine_rx_held(f->engine, k->peer, -(int)hk_rx_note(k->m)->count);
 	}
 	return true;
 }

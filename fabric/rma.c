@@ -247,6 +247,7 @@ int hk_fabric_put(struct hk_fabric *f, hk_peer p, struct hk_op *op, const void *
 	op_init(op, p, (void *)(uintptr_t)src, len, remote, offset, done_fn, arg);
 	hk_biased_enter(&f->lock);
 	if (HK_LIKELY(talks(f, p))) {
+		hk_peer_settle(f, p);
 		f->n.puts++;
 		hk_put_start(f, op);
 		rc = 0;
@@ -341,6 +342,7 @@ int hk_fabric_get(struct hk_fabric *f, hk_peer p, struct hk_op *op, void *dst, s
 	op_init(op, p, dst, len, remote, offset, done_fn, arg);
 	hk_biased_enter(&f->lock);
 	if (HK_LIKELY(talks(f, p))) {
+		hk_peer_settle(f, p);
 		op->local = hk_region_new(f, dst, len, HK_REGION_WRITE, p, op);
 		rc = op->local == HK_REGION_NONE ? -ENOSPC : 0;
 	}

@@ -135,14 +135,11 @@ static void place_kept_put(struct hk_fabric *f, hk_peer p, struct rte_mbuf *m)
 
 void hk_rx_drop_kept(struct hk_fabric *f)
 {
-	struct rte_mbuf *m;
-	struct hk_iov iov;
-	hk_peer p;
-	uint8_t am;
+	struct hk_kept k;
 
-	while (hk_keep_next(f, &p, &am, &iov, &m))
-		if (m)
-			message_free(m);
+	while (hk_keep_next(f, &k))
+		if (k.m)
+			message_free(k.m);
 }
 
 /* Puts a message among those of its peer that wait for their turn, where it belongs. */
@@ -166,7 +163,8 @@ static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool ke
 		struct rte_mbuf *m = f->peer[p].early;
 
 		if (HK_UNLIKELY(keep_it && !hk_can_keep_early(f))) {
-			hk_list_add(f, HK_LIST_EARLY, p); /* for deliver_kept(), or the next frame */
+			hk_list_add(f, HK_LIST_EARLY,
+				    p); /* for deliver_kept(), or the next frame */
 			break;
 		}
 
@@ -180,19 +178,23 @@ static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool ke
 static unsigned deliver_kept(struct hk_fabric *f)
 {
 	unsigned delivered = 0;
-	struct rte_mbuf *m;
-	struct hk_iov iov;
+	struct hk_kept k;
 	hk_peer p;
-	uint8_t am;
 
-	while (hk_keep_next(f, &p, &am, &iov, &m)) {
-		if (!m) {
-			handle(f, p, am, &iov, 1);
-			delivered++;
-		} else if (hk_rx_note(m)->put) {
-			place_kept_put(f, p, m);
+	while (hk_keep_next(f, &k)) {
+		/* what an earlier incarnation asked for is not to be put into this one's memory */
+		bool stale = k.earlier && k.am == HK_WIRE_AM_GET;
+
+		if (k.m && hk_rx_note(k.m)->put) {
+			place_kept_put(f, k.peer, k.m);
+		} else if (HK_UNLIKELY(stale)) {
+			if (k.m)
+				message_free(k.m);
+		} else if (k.m) {
+			delivered += message_out(f, k.m, false);
 		} else {
-			delivered += message_out(f, m, false);
+			handle(f, k.peer, k.am, &k.iov, 1);
+			delivered++;
 		}
 	}
 	while (HK_UNLIKELY((p = hk_list_pop(f, HK_LIST_EARLY)) != HK_PEER_NONE))
@@ -209,6 +211,7 @@ void hk_rx_forget(struct hk_fabric *f, hk_peer p)
 		f->peer[p].early = hk_rx_note(m)->msg_next;
 		message_free(m);
 	}
+	f->peer[p].early_next = 0;
 }
 
 /* ---- one frame ------------------------------------------------------------------------------- */
@@ -242,7 +245,7 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 	hk_engine_input(f->engine, rte_pktmbuf_mtod(m, void *), m->data_len, (uintptr_t)m, now,
 			&rx);
 	if (HK_UNLIKELY(rx.new_peer)) {
-		hk_rx_forget(f, rx.peer); /* of an earlier incarnation */
+		hk_peer_anew(f, rx.peer);
 		hk_peer_learn(f, rx.peer, rx.f.src_mac, lane);
 	}
 	switch (rx.verdict) {
@@ -397,6 +400,8 @@ unsigned hk_fabric_progress(struct hk_fabric *f)
 		hk_biased_leave(&f->lock);
 		return 0;
 	}
+	if (HK_UNLIKELY(hk_listed(f, HK_LIST_ENDED)))
+		hk_peers_settle(f);
 	if (f->gather++ == 0 && HK_UNLIKELY(hk_keeps(f)))
 		delivered += deliver_kept(f);
 	if (HK_UNLIKELY(f->put_acked != NULL))

@@ -194,7 +194,7 @@ void hk_tx_backlog(struct hk_fabric *f, uint64_t now)
 		hk_peer p = *link;
 		struct hk_peer_tx *t = &f->peer[p];
 
-		while (t->backlog_head) {
+		while (t->backlog_head && !t->gone) {
 			struct hk_item *item = t->backlog_head;
 
 			if (!item_go(f, p, item, now))
@@ -252,6 +252,7 @@ int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *buf
 		uint64_t now = hk_now(f);
 		unsigned i = 0;
 
+		hk_peer_settle(f, p);
 		f->gather += count > 1;
 		if (HK_LIKELY(!t->backlog_head))
 			while (i < count && send_now(f, p, bufs[i], now))

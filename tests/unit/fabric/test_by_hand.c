@@ -137,24 +137,22 @@ static struct hk_wire_hdr other_header(enum hk_wire_type type, uint32_t psn, uin
 	};
 }
 
-/* A frame of the other end, into the ring. */
-static void into_ring(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t ack,
-		      uint16_t window)
+/* A frame into the ring, with h->len bytes of @payload (NULL: zeros). */
+static void frame_into_ring(struct scene *s, const struct hk_wire_hdr *h, const void *payload)
 {
-	struct hk_wire_hdr h = other_header(type, psn, window);
-	struct hk_wire_sack sack = {{0}};
 	struct rte_mbuf *m = rte_pktmbuf_alloc(s->port->pool), *own;
 	struct hk_frame f;
 
-	h.len = type == HK_WIRE_ACK ? HK_WIRE_SACK_LEN : 0;
-	h.ack = ack;
-	CHECK(m != NULL);
-	char *at = rte_pktmbuf_append(m, HK_ETH_HLEN + HK_WIRE_HLEN + h.len);
+	CHECK_MSG(m != NULL, "no receive buffer for packet %u", h->psn);
+	char *at = rte_pktmbuf_append(m, (uint16_t)(HK_ETH_HLEN + HK_WIRE_HLEN + h->len));
 
+	CHECK(at != NULL);
 	hk_wire_put_eth(at, s->port->info.mac, other_mac);
-	hk_wire_put_hdr(at + HK_ETH_HLEN, &h);
-	if (h.len)
-		hk_wire_put_sack(at + HK_ETH_HLEN + HK_WIRE_HLEN, &sack);
+	hk_wire_put_hdr(at + HK_ETH_HLEN, h);
+	if (payload)
+		memcpy(at + HK_ETH_HLEN + HK_WIRE_HLEN, payload, h->len);
+	else
+		memset(at + HK_ETH_HLEN + HK_WIRE_HLEN, 0, h->len);
 	if (s->crc) {
 		rte_pktmbuf_append(m, HK_WIRE_CRC_LEN);
 		hk_wire_seal(at + HK_ETH_HLEN);
@@ -162,6 +160,17 @@ static void into_ring(struct scene *s, enum hk_wire_type type, uint32_t psn, uin
 	while ((own = take(s, &f))) /* it must not find its own frames */
 		rte_pktmbuf_free_seg(own);
 	CHECK_EQ(hk_port_tx(s->port, 0, &m, 1), 1);
+}
+
+/* A frame of the other end that carries nothing, into the ring. */
+static void into_ring(struct scene *s, enum hk_wire_type type, uint32_t psn, uint32_t ack,
+		      uint16_t window)
+{
+	struct hk_wire_hdr h = other_header(type, psn, window);
+
+	h.len = type == HK_WIRE_ACK ? HK_WIRE_SACK_LEN : 0;
+	h.ack = ack;
+	frame_into_ring(s, &h, NULL);
 }
 
 /* … and the fabric takes it. */
@@ -344,6 +353,20 @@ static void bye_that_nobody_regrets(void)
 	nothing_is_left(&s);
 }
 
+/* ---- the stand-in -------------------------------------------------------------------------------- */
+
+/* A stand-in takes in the packet that lies in the ring, while the application is away. */
+static void served(struct scene *s)
+{
+	uint64_t before = hk_engine_counters(hk_fabric_engine(s->f))->rx_packets;
+
+	for (uint64_t end = now_ms() + WAIT_MS;
+	     hk_engine_counters(hk_fabric_engine(s->f))->rx_packets == before;) {
+		(void)hk_fabric_serve(s->f);
+		CHECK_MSG(now_ms() < end, "a stand-in did not take in a packet");
+	}
+}
+
 /* ---- puts to a peer that leaves ------------------------------------------------------------------- */
 
 static void done(void *arg, int status)
@@ -403,35 +426,176 @@ static void puts_before_bye(void)
 	}
 }
 
+/* ---- a peer that begins anew ---------------------------------------------------------------------- */
+
+#define THIRD 3u /* nobody has added it */
+
+struct third {
+	hk_peer peer;
+	unsigned messages;
+};
+
+static void on_third(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned count)
+{
+	struct third *t = arg;
+
+	(void)am;
+	(void)iov;
+	(void)count;
+	t->peer = peer;
+	t->messages++;
+}
+
+/* The first message of its incarnation @epoch. */
+static void third_talks(struct scene *s, uint32_t epoch, uint8_t am, const void *payload,
+			uint16_t len)
+{
+	struct hk_wire_hdr h = other_header(HK_WIRE_DATA, 0, 64);
+
+	h.src = THIRD;
+	h.src_epoch = epoch;
+	h.frags = 1;
+	h.am = am;
+	h.len = len;
+	frame_into_ring(s, &h, payload);
+}
+
+/* What an incarnation that has ended left here: a window of packets, messages that wait, a put and a get. */
+static void leave_things(struct scene *s, struct third *t, struct hk_op op[2], int status[2])
+{
+	static char memory[4096];
+	int rc = 0;
+
+	third_talks(s, EPOCH, AM, NULL, 0);
+	hk_fabric_progress(s->f);
+	CHECK_EQ(t->messages, 1);
+	for (unsigned i = 0; i < BUFFERS / 2; i++) {
+		hk_buf *b = hk_fabric_alloc(s->f);
+
+		CHECK(b != NULL);
+		rc = hk_fabric_send(s->f, t->peer, AM, b, 8);
+		CHECK(rc >= 0);
+	}
+	CHECK_EQ(rc, 1);
+	CHECK_EQ(hk_fabric_put(s->f, t->peer, &op[0], memory, sizeof(memory), 1 << 16, 0, done,
+			       &status[0]),
+		 0);
+	CHECK_EQ(hk_fabric_get(s->f, t->peer, &op[1], memory, sizeof(memory), 1 << 16, 0, done,
+			       &status[1]),
+		 0);
+}
+
+/* Of all that it left nothing goes to the next incarnation, and what we send to that one does. */
+static void third_is_new(struct scene *s, struct third *t, const int status[2])
+{
+	struct rte_mbuf *m;
+	struct hk_frame f;
+	hk_buf *b = hk_fabric_alloc(s->f);
+	unsigned to_new = 0;
+
+	CHECK(b != NULL);
+	CHECK_MSG(hk_fabric_send(s->f, t->peer, AM, b, 77) == 0,
+		  "messages to the earlier incarnation still wait");
+	for (uint64_t end = now_ms() + WAIT_MS; !to_new || !status[0] || !status[1];) {
+		while ((m = take(s, &f))) {
+			bool packet = f.h.type == HK_WIRE_DATA || f.h.type == HK_WIRE_PUT;
+
+			if (packet && f.h.dst_epoch == EPOCH + 1) {
+				CHECK_MSG(f.h.len == 77, "it got %u bytes of its predecessor",
+					  f.h.len);
+				to_new++;
+			}
+			rte_pktmbuf_free_seg(m);
+		}
+		hk_fabric_progress(s->f);
+		CHECK_MSG(now_ms() < end, "waited in vain for the end of what was left");
+	}
+	CHECK_EQ(status[0], -ENOTCONN);
+	CHECK_EQ(status[1], -ENOTCONN);
+	CHECK_EQ(hk_fabric_backlog(s->f, t->peer), 0);
+	CHECK_EQ(s->lost, 0);
+}
+
+/* The next incarnation is heard by the application, by a stand-in, or the application adds it. */
+enum newcomer { HEARD, HEARD_BY_STAND_IN, ADDED };
+
+static void begins_anew(enum newcomer how)
+{
+	struct hk_peer_addr addr = {
+		.endpoint = THIRD, .epoch = EPOCH + 1, .frame_max = 2048, .name = "rank 2"};
+	struct hk_error err = {""};
+	struct third t = {0};
+	int status[2] = {0};
+	struct hk_op op[2];
+	struct scene s;
+	hk_peer again;
+
+	scene_open(&s, false);
+	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+	hk_fabric_set_am(s.f, AM, on_third, &t);
+	leave_things(&s, &t, op, status);
+	if (how == ADDED) {
+		CHECK_MSG(hk_fabric_peer_add(s.f, &addr, &again, &err) == 0, "%s", err.text);
+		CHECK_EQ(again, t.peer);
+	} else {
+		third_talks(&s, EPOCH + 1, AM, NULL, 0);
+		if (how == HEARD)
+			hk_fabric_progress(s.f);
+		else
+			served(&s);
+	}
+	third_is_new(&s, &t, status);
+	hk_fabric_close(s.f, 0);
+}
+
+static void another_incarnation_gets_nothing_of_the_first(void)
+{
+	begins_anew(HEARD);
+	begins_anew(HEARD_BY_STAND_IN);
+	begins_anew(ADDED);
+}
+
+/* What an incarnation asked for is not put into the memory of the next. */
+static void request_of_an_earlier_incarnation(void)
+{
+	struct hk_wire_get g = {.len = 64, .to_region = 1 << 16};
+	char memory[64] = {0}, request[HK_WIRE_GET_LEN];
+	struct hk_error err = {""};
+	struct third t = {0};
+	struct scene s;
+
+	scene_open(&s, false);
+	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+	hk_fabric_set_am(s.f, AM, on_third, &t);
+	g.region = hk_fabric_region_add(s.f, memory, sizeof(memory), HK_REGION_READ, HK_PEER_NONE);
+	hk_wire_put_get(request, &g);
+	third_talks(&s, EPOCH, HK_WIRE_AM_GET, request, sizeof(request));
+	served(&s);
+	third_talks(&s, EPOCH + 1, AM, NULL, 0);
+	served(&s);
+	for (uint64_t end = now_ms() + WAIT_MS; t.messages == 0;) {
+		hk_fabric_progress(s.f);
+		CHECK_MSG(now_ms() < end, "what was kept never came");
+	}
+	CHECK_EQ(hk_fabric_counters(s.f)->gets_served, 0);
+	hk_fabric_close(s.f, 0);
+}
+
 /* ---- keeping --------------------------------------------------------------------------------- */
 
 /* One message of the other end, taken in by a stand-in while the application is away. */
 static void kept(struct scene *s, uint32_t psn, uint16_t len)
 {
 	struct hk_wire_hdr h = other_header(HK_WIRE_DATA, psn, 256);
-	uint64_t before = hk_engine_counters(hk_fabric_engine(s->f))->rx_packets;
-	struct rte_mbuf *m = rte_pktmbuf_alloc(s->port->pool), *own;
-	struct hk_frame f;
+	char payload[2048] = {0};
 
+	CHECK_CMP(len, <=, sizeof(payload));
 	h.len = len;
 	h.am = AM;
 	h.frags = 1;
-	CHECK_MSG(m != NULL, "no receive buffer for message %u", psn);
-	char *at = rte_pktmbuf_append(m, (uint16_t)(HK_ETH_HLEN + HK_WIRE_HLEN + len));
-
-	CHECK(at != NULL);
-	hk_wire_put_eth(at, s->port->info.mac, other_mac);
-	hk_wire_put_hdr(at + HK_ETH_HLEN, &h);
-	memset(at + HK_ETH_HLEN + HK_WIRE_HLEN, 0, len);
-	memcpy(at + HK_ETH_HLEN + HK_WIRE_HLEN, &psn, sizeof(psn));
-	while ((own = take(s, &f))) /* what the fabric itself has sent */
-		rte_pktmbuf_free_seg(own);
-	CHECK_EQ(hk_port_tx(s->port, 0, &m, 1), 1);
-	for (uint64_t end = now_ms() + WAIT_MS;
-	     hk_engine_counters(hk_fabric_engine(s->f))->rx_packets == before;) {
-		(void)hk_fabric_serve(s->f);
-		CHECK_MSG(now_ms() < end, "message %u was not taken in", psn);
-	}
+	memcpy(payload, &psn, sizeof(psn));
+	frame_into_ring(s, &h, payload);
+	served(s);
 }
 
 static void on_kept(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned count)
@@ -477,6 +641,9 @@ int main(int argc, char **argv)
 		{"bye_with_packets_in_flight_too", bye_with_packets_in_flight_too},
 		{"bye_that_nobody_regrets", bye_that_nobody_regrets},
 		{"puts_before_bye", puts_before_bye},
+		{"another_incarnation_gets_nothing_of_the_first",
+		 another_incarnation_gets_nothing_of_the_first},
+		{"request_of_an_earlier_incarnation", request_of_an_earlier_incarnation},
 		{"many_come_free_when_little_can_be_kept", many_come_free_when_little_can_be_kept},
 	};
 
