@@ -206,6 +206,7 @@ struct hk_fabric_counters {
 	uint64_t put_bytes, put_bytes_in; /* … sent for the first time; placed here */
 	uint64_t put_refused;             /* frames that failed a check of their region */
 	uint64_t get_refused;             /* requests that did */
+	uint64_t get_excess; /* more requests than a peer may have under way, dropped */
 };
 
 const struct hk_fabric_counters *hk_fabric_counters(const struct hk_fabric *f);

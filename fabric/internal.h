@@ -31,8 +31,9 @@
 
 #define HK_GETS_MAX      64   /* our gets of one peer under way at once */
 #define HK_PUTS_WHEN_LOW 8    /* frames of puts to a peer that go although buffers are low */
-#define HK_SERVES        1024 /* gets of others that we serve at once */
-#define HK_LEND_MIN      512  /* puts below this are copied: cheaper than a second mbuf */
+#define HK_SERVES        1024 /* gets of others that we serve at once, beside one of each peer */
+#define HK_GET_AGAIN     (100 * HK_USEC) /* an owner that is busy is asked again after this */
+#define HK_LEND_MIN      512 /* puts below this are copied: cheaper than a second mbuf */
 
 /* What waits for room in a peer's window is a buffer or a put. Which of them, its link says by its lowest bit:
  * a put lies in the memory of the application, where a stand-in must not even look. */
@@ -60,7 +61,8 @@ static inline struct hk_item *hk_item_of(struct hk_item *link)
 struct hk_buf_note {
 	struct hk_item item; /* in the peer's backlog */
 	uint8_t am, frag, frags;
-	bool lost; /* not acknowledged, and its peer is gone */
+	bool refusal; /* of a get, and waits */
+	bool lost;    /* not acknowledged, and its peer is gone */
 	uint16_t len;
 	uint32_t peer;
 	struct hk_op *op; /* the put of which this is a frame */
@@ -110,6 +112,12 @@ struct hk_peer_tx {
 	struct hk_item *gets_head,
 		*gets_tail; /* gets that wait: HK_GETS_MAX are under way, or no buffer */
 	unsigned gets_out;
+	uint64_t gets_at; /* not before: its owner was busy */
+	/* its gets of us: those served, whose bytes may not all be acknowledged, … */
+	uint16_t serves;
+	/* … those of which bytes have yet to be sent, and refusals that wait for room in its window. It has at
+	 * most HK_GETS_MAX under way, so neither is ever more. */
+	uint16_t serves_wait, refusals_wait;
 	uint16_t life; /* how often it has begun anew */
 	bool gone; /* a stand-in saw its end: what waits here is void, and nothing of it is sent */
 	bool departed;           /* said BYE while messages to it waited here: to be told */
@@ -194,6 +202,7 @@ struct hk_fabric {
 	uint32_t region_free;
 	struct hk_op *serve; /* [HK_SERVES] */
 	struct hk_item *serve_free;
+	unsigned serves_left; /* of HK_SERVES */
 	hk_buf *put_acked; /* frames of puts that a stand-in took back: their operations are ours */
 	struct hk_item *done_head, *done_tail; /* operations to tell of */
 	/* the helper thread and what it kept */
@@ -304,6 +313,7 @@ hk_region hk_region_new(struct hk_fabric *f, void *base, size_t len, unsigned ac
 			struct hk_op *get);
 void hk_region_end(struct hk_fabric *f, hk_region r);
 void hk_put_in(struct hk_fabric *f, hk_peer p, const struct hk_frame *frame);
+void hk_serve_sent(struct hk_fabric *f, const struct hk_op *op);
 void hk_serve_end(struct hk_fabric *f, struct hk_op *op);
 
 /* ---- rma.c */
@@ -315,7 +325,7 @@ void hk_puts_acked(struct hk_fabric *f);
 void hk_put_frame_free(struct hk_fabric *f, hk_buf *b, bool lost);
 void hk_get_end(struct hk_fabric *f, struct hk_op *op, int status);
 void hk_get_again(struct hk_fabric *f, struct hk_op *op);
-void hk_gets_go(struct hk_fabric *f);
+void hk_gets_go(struct hk_fabric *f, uint64_t now);
 void hk_rma_forget(struct hk_fabric *f, hk_peer p);
 void hk_rma_tell(struct hk_fabric *f);
 

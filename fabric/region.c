@@ -15,6 +15,11 @@
 
 static void on_get(void *arg, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned count);
 
+static unsigned serves(const struct hk_fabric *f)
+{
+	return HK_SERVES + f->cfg.engine.max_peers;
+}
+
 int hk_regions_open(struct hk_fabric *f)
 {
 	unsigned n = f->cfg.regions;
@@ -24,7 +29,7 @@ int hk_regions_open(struct hk_fabric *f)
 		return -EINVAL;
 	snprintf(name, sizeof(name), "hk_lend_%x", f->cfg.engine.endpoint);
 	f->region = calloc(n, sizeof(*f->region));
-	f->serve = calloc(HK_SERVES, sizeof(*f->serve));
+	f->serve = calloc(serves(f), sizeof(*f->serve));
 	if (!f->cfg.memory)
 		f->lend_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers,
 						       HK_MIN(256u, f->cfg.tx_buffers / 2), 0, 0,
@@ -33,10 +38,11 @@ int hk_regions_open(struct hk_fabric *f)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++)
 		f->region[i].next_free = i + 1 < n ? i + 1 : SLOT_NONE;
-	for (unsigned i = HK_SERVES; i-- > 0;) {
+	for (unsigned i = serves(f); i-- > 0;) {
 		f->serve[i].item.next = f->serve_free;
 		f->serve_free = &f->serve[i].item;
 	}
+	f->serves_left = HK_SERVES;
 	f->am[HK_WIRE_AM_GET].fn = on_get;
 	f->am[HK_WIRE_AM_GET].arg = f;
 	return 0;
@@ -94,27 +100,36 @@ hk_region hk_fabric_region_add(struct hk_fabric *f, void *base, size_t len, unsi
 	return r;
 }
 
-/* Refuses a get. From the reserve, for whoever asked waits for it: the asking is limited to HK_GETS_MAX
- * a peer, and so is the reserve's use. */
+/* Refuses a get. From the reserve, for whoever asked waits for it. What waits of them is limited, as is what an
+ * honest peer asks; and those on their way are, by its window. */
 static void refuse(struct hk_fabric *f, hk_peer p, struct hk_wire_get g,
 		   enum hk_wire_get_status status)
 {
-	hk_buf *b = hk_tx_take_reserved(f);
+	struct hk_peer_tx *t = &f->peer[p];
 	size_t len = HK_WIRE_GET_LEN;
+
+	if (HK_UNLIKELY(t->refusals_wait == HK_GETS_MAX)) {
+		f->n.get_excess++;
+		return;
+	}
+	hk_buf *b = hk_tx_take_reserved(f);
 
 	f->n.get_refused++;
 	if (!b)
 		return;
 	g.status = status;
 	hk_wire_put_get(hk_buf_data(b), &g);
-	(void)hk_tx_message(f, p, HK_WIRE_AM_GET, &b, &len, 1);
+	if (hk_tx_message(f, p, HK_WIRE_AM_GET, &b, &len, 1) == 1) {
+		hk_note(b)->refusal = true;
+		t->refusals_wait++;
+	}
 }
 
 /* The memory of @r is about to be taken away: what peers were getting from it ends here. Rare, since
  * who takes back memory knows by then that it was read. */
 static void serves_cancel(struct hk_fabric *f, hk_region r)
 {
-	for (unsigned i = 0; i < HK_SERVES; i++) {
+	for (unsigned i = 0; i < serves(f); i++) {
 		struct hk_op *op = &f->serve[i];
 
 		if (!op->serves || op->local != r)
@@ -187,17 +202,21 @@ void hk_put_in(struct hk_fabric *f, hk_peer p, const struct hk_frame *frame)
 		hk_get_end(f, s->get, 0);
 }
 
-/* Returns a refusal, or 0. */
+/* Returns a refusal, or 0. Each peer has one place of its own, and of the common ones as many as are left: so
+ * those who have many wait first ("dynamic thresholds", Choudhury and Hahne 1998). */
 static enum hk_wire_get_status serve(struct hk_fabric *f, hk_peer p, const struct hk_wire_get *g)
 {
 	struct hk_region_slot *s = hk_region_find(f, g->region);
-	struct hk_op *op = (struct hk_op *)f->serve_free;
+	struct hk_op *op = (struct hk_op *)f->serve_free; /* there is one for all who may */
+	struct hk_peer_tx *t = &f->peer[p];
 
 	if (!allowed(s, p, HK_REGION_READ, g->offset, g->len))
 		return HK_WIRE_GET_DENIED;
-	if (!op)
+	if (t->serves && t->serves > f->serves_left)
 		return HK_WIRE_GET_BUSY;
 	f->serve_free = op->item.next;
+	f->serves_left -= t->serves++ > 0;
+	t->serves_wait++;
 	s->serving++;
 	f->n.gets_served++;
 	*op = (struct hk_op){
@@ -213,6 +232,12 @@ static enum hk_wire_get_status serve(struct hk_fabric *f, hk_peer p, const struc
 	return 0;
 }
 
+/* All of it is sent, or its peer is gone. */
+void hk_serve_sent(struct hk_fabric *f, const struct hk_op *op)
+{
+	f->peer[op->peer].serves_wait--;
+}
+
 void hk_serve_end(struct hk_fabric *f, struct hk_op *op)
 {
 	struct hk_region_slot *s = hk_region_find(f, op->local);
@@ -220,6 +245,7 @@ void hk_serve_end(struct hk_fabric *f, struct hk_op *op)
 	if (s)
 		s->serving--;
 	op->serves = false;
+	f->serves_left += --f->peer[op->peer].serves > 0;
 	op->item.next = f->serve_free;
 	f->serve_free = &op->item;
 }
@@ -251,6 +277,10 @@ static void on_get(void *arg, hk_peer p, uint8_t am, const struct hk_iov *iov, u
 	}
 	if (g.status != HK_WIRE_GET_REQUEST) {
 		refused(f, p, &g);
+		return;
+	}
+	if (HK_UNLIKELY(f->peer[p].serves_wait == HK_GETS_MAX)) {
+		f->n.get_excess++; /* nobody honest asks for so much */
 		return;
 	}
 	enum hk_wire_get_status no = serve(f, p, &g);

@@ -185,6 +185,8 @@ void hk_puts_acked(struct hk_fabric *f)
 void hk_put_unqueued(struct hk_fabric *f, struct hk_op *op)
 {
 	op->queued = false;
+	if (op->serves)
+		hk_serve_sent(f, op);
 	if (op->sent < op->len)
 		op->status = -ENOTCONN;
 	put_end_if_done(f, op);
@@ -234,6 +236,8 @@ void hk_put_start(struct hk_fabric *f, struct hk_op *op)
 	if (t->backlog_head || !hk_put_go(f, op, hk_now(f))) {
 		op->queued = true;
 		hk_tx_wait(f, op->peer, hk_put_link(op));
+	} else if (op->serves) {
+		hk_serve_sent(f, op);
 	}
 	if (--f->gather == 0)
 		hk_tx_flush(f);
@@ -290,11 +294,11 @@ static bool get_ask(struct hk_fabric *f, struct hk_op *op)
 	return true;
 }
 
-static void peer_gets_go(struct hk_fabric *f, hk_peer p)
+static void peer_gets_go(struct hk_fabric *f, hk_peer p, uint64_t now)
 {
 	struct hk_peer_tx *t = &f->peer[p];
 
-	while (t->gets_head) {
+	while (t->gets_head && now >= t->gets_at) {
 		struct hk_item *item = t->gets_head, *next = item->next;
 
 		if (!get_ask(f, (struct hk_op *)item))
@@ -304,12 +308,12 @@ static void peer_gets_go(struct hk_fabric *f, hk_peer p)
 }
 
 /* Asks for what waited. */
-void hk_gets_go(struct hk_fabric *f)
+void hk_gets_go(struct hk_fabric *f, uint64_t now)
 {
 	for (uint32_t *link = &f->list[HK_LIST_GETS]; *link != HK_PEER_NONE;) {
 		hk_peer p = *link;
 
-		peer_gets_go(f, p);
+		peer_gets_go(f, p, now);
 		link = hk_list_step(f, HK_LIST_GETS, link, f->peer[p].gets_head != NULL);
 	}
 }
@@ -323,14 +327,17 @@ void hk_get_end(struct hk_fabric *f, struct hk_op *op, int status)
 	t->gets_out--;
 	done(f, op);
 	if (HK_UNLIKELY(t->gets_head != NULL))
-		peer_gets_go(f, op->peer);
+		peer_gets_go(f, op->peer, hk_now(f));
 }
 
 /* The owner was busy: later. */
 void hk_get_again(struct hk_fabric *f, struct hk_op *op)
 {
+	struct hk_peer_tx *t = &f->peer[op->peer];
+
 	op->asked = false;
-	f->peer[op->peer].gets_out--;
+	t->gets_out--;
+	t->gets_at = hk_now(f) + HK_GET_AGAIN;
 	get_wait(f, op);
 }
 

@@ -321,7 +321,7 @@ static void housekeep(struct hk_fabric *f, uint64_t now, bool keep_it)
 {
 	hk_tx_reap(f);
 	if (HK_UNLIKELY(hk_listed(f, HK_LIST_GETS)) && !f->stand_in)
-		hk_gets_go(f);
+		hk_gets_go(f, now);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
 	if (!keep_it)

@@ -185,6 +185,8 @@ static void backlog_pop(struct hk_fabric *f, hk_peer p)
 	t->backlog_len--;
 	if (hk_link_is_put(item))
 		hk_put_unqueued(f, hk_put_of(item));
+	else if (hk_note(hk_buf_of(item))->refusal)
+		t->refusals_wait--;
 }
 
 /* Sends what the windows have room for now. */

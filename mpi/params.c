@@ -75,6 +75,7 @@ static const struct pvar pvars[] = {
 	{"put_bytes", "Bytes sent for them", FABRIC(put_bytes)},
 	{"put_refused", "Frames of writes to memory not open to them", FABRIC(put_refused)},
 	{"get_refused", "Requests to read memory not open to them", FABRIC(get_refused)},
+	{"get_excess", "Requests to read beyond what a peer may ask", FABRIC(get_excess)},
 	{"async_kept", "Messages the helper thread took in", FABRIC(async_kept)},
 	{"async_polls", "Rounds of the helper thread", FABRIC(async_polls)},
 };

@@ -62,7 +62,7 @@ static void scene_open(struct scene *s, bool crc)
 	cfg.engine.key = KEY;
 	cfg.engine.endpoint = SELF;
 	cfg.engine.epoch = EPOCH;
-	cfg.engine.max_peers = 4;
+	cfg.engine.max_peers = 32;
 	cfg.engine.crc = crc;
 	cfg.engine.min_rto = cfg.engine.initial_rto = HK_MSEC;
 	cfg.engine.peer_timeout = 10ull * WAIT_MS * HK_MSEC;
@@ -581,6 +581,81 @@ static void request_of_an_earlier_incarnation(void)
 	hk_fabric_close(s.f, 0);
 }
 
+/* ---- gets without measure ------------------------------------------------------------------------ */
+
+#define MEASURE 64 /* gets that a peer may have under way: HK_GETS_MAX */
+#define GREEDY  10 /* endpoints from here on */
+
+/* Request @psn of @endpoint, that acknowledges nothing, and the fabric takes it. */
+static void asks(struct scene *s, uint32_t endpoint, uint32_t psn, uint32_t region)
+{
+	struct hk_wire_get g = {.region = region, .len = 64, .to_region = 1 << 16};
+	struct hk_wire_hdr h = other_header(HK_WIRE_DATA, psn, 64);
+	char request[HK_WIRE_GET_LEN];
+
+	h.src = endpoint;
+	h.frags = 1;
+	h.am = HK_WIRE_AM_GET;
+	h.len = sizeof(request);
+	hk_wire_put_get(request, &g);
+	frame_into_ring(s, &h, request);
+	hk_fabric_progress(s->f);
+}
+
+static void excess_is_dropped(bool refused)
+{
+	const struct hk_fabric_counters *n;
+	char memory[64] = {0};
+	struct scene s;
+
+	scene_open(&s, false);
+	n = hk_fabric_counters(s.f);
+	hk_region r = hk_fabric_region_add(s.f, memory, 64, HK_REGION_READ, HK_PEER_NONE);
+
+	for (uint32_t i = 0; i < 1000; i++)
+		asks(&s, OTHER, i, refused ? r + 1 : r);
+	CHECK_CMP(hk_fabric_backlog(s.f, s.peer), <=, MEASURE);
+	CHECK_CMP(n->get_excess, >=, 1000 - 2 * MEASURE);
+	CHECK_EQ(n->get_excess + (refused ? n->get_refused : n->gets_served), 1000);
+	put(&s, HK_WIRE_BYE, 1000, 0, 0);
+	/* it is counted anew, and what was taken has come back */
+	CHECK_EQ(hk_fabric_backlog(s.f, s.peer), 0);
+	CHECK_EQ(hk_fabric_room(s.f), BUFFERS);
+	hk_fabric_close(s.f, 0);
+}
+
+static void gets_beyond_measure_are_dropped(void)
+{
+	excess_is_dropped(false);
+	excess_is_dropped(true);
+}
+
+/* Many peers ask for all they may and acknowledge nothing; one more asks for little, and gets it. */
+static void who_asks_for_little_is_served(void)
+{
+	uint32_t little = GREEDY + 25;
+	char memory[64] = {0};
+	struct rte_mbuf *m;
+	struct hk_frame f;
+	struct scene s;
+	bool served_it = false;
+
+	scene_open(&s, false);
+	hk_region r = hk_fabric_region_add(s.f, memory, 64, HK_REGION_READ, HK_PEER_NONE);
+
+	for (uint32_t endpoint = GREEDY; endpoint < little; endpoint++)
+		for (uint32_t i = 0; i < 2 * MEASURE; i++)
+			asks(&s, endpoint, i, r);
+	asks(&s, little, 0, r);
+	while ((m = take(&s, &f))) {
+		served_it |= f.h.dst == little && f.h.type == HK_WIRE_PUT;
+		rte_pktmbuf_free_seg(m);
+	}
+	CHECK_MSG(served_it, "others took all places: %lu gets are served",
+		  hk_fabric_counters(s.f)->gets_served);
+	hk_fabric_close(s.f, 0);
+}
+
 /* ---- keeping --------------------------------------------------------------------------------- */
 
 /* One message of the other end, taken in by a stand-in while the application is away. */
@@ -644,6 +719,8 @@ int main(int argc, char **argv)
 		{"another_incarnation_gets_nothing_of_the_first",
 		 another_incarnation_gets_nothing_of_the_first},
 		{"request_of_an_earlier_incarnation", request_of_an_earlier_incarnation},
+		{"gets_beyond_measure_are_dropped", gets_beyond_measure_are_dropped},
+		{"who_asks_for_little_is_served", who_asks_for_little_is_served},
 		{"many_come_free_when_little_can_be_kept", many_come_free_when_little_can_be_kept},
 	};
 
