@@ -113,7 +113,7 @@ hk_peer hk_engine_verdict(struct hk_engine *e, enum hk_verdict *why);
 unsigned hk_engine_room(const struct hk_engine *e, hk_peer p);
 
 struct hk_packet {
-	uint64_t token; /* of the buffer, below HK_TOKEN_LOST; see hk_engine_reap() */
+	uint64_t token;          /* of the buffer, below HK_TOKEN_LOST; see hk_engine_reap() */
 	uint16_t len;            /* extension + payload */
 	uint8_t type;            /* HK_WIRE_DATA or HK_WIRE_PUT */
 	uint8_t am, frag, frags; /* DATA: fragments of one message are sent back to back */
