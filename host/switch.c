@@ -39,6 +39,7 @@ struct command {
 struct slot {
 	bool used;
 	struct hk_switch_slot s;
+	struct hk_pipe_share *share;
 	struct hk_pipe_end *end[HK_SWITCH_WIRES];
 };
 
@@ -201,7 +202,7 @@ static int pipe_open(struct hk_switch *sw, unsigned slot, unsigned wire, struct 
 {
 	struct slot *s = &sw->slot[slot];
 
-	return hk_pipe_open(&s->s.pipes[wire], s->s.tx_pool, s->s.share, &s->end[wire], err);
+	return hk_pipe_open(&s->s.pipes[wire], s->s.tx_pool, s->share, &s->end[wire], err);
 }
 
 static void slot_remove(struct hk_switch *sw, unsigned slot)
@@ -210,6 +211,7 @@ static void slot_remove(struct hk_switch *sw, unsigned slot)
 
 	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++)
 		hk_pipe_close(s->end[w]);
+	hk_pipe_share_free(s->share);
 	*s = (struct slot){.used = false};
 	while (sw->slots && !sw->slot[sw->slots - 1].used)
 		sw->slots--;
@@ -221,7 +223,8 @@ static int slot_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_
 {
 	int rc = 0;
 
-	sw->slot[slot] = (struct slot){.used = true, .s = *what};
+	sw->slot[slot] = (struct slot){
+		.used = true, .s = *what, .share = hk_pipe_share_new(what->share)};
 	atomic_store_explicit(&sw->bad[slot], false, memory_order_relaxed);
 	sw->slots = HK_MAX(sw->slots, slot + 1);
 	for (unsigned w = 0; rc == 0 && w < sw->wires; w++)
@@ -317,9 +320,8 @@ static unsigned round_(struct hk_switch *sw)
 static void settle(struct hk_switch *sw)
 {
 	for (unsigned s = 0; s < sw->slots; s++)
-		for (unsigned w = 0; w < sw->wires; w++)
-			if (sw->slot[s].end[w])
-				hk_pipe_settle(sw->slot[s].end[w]);
+		if (sw->slot[s].share)
+			hk_pipe_settle(sw->slot[s].share);
 }
 
 static int loop(void *arg)

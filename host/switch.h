@@ -40,7 +40,7 @@ struct hk_switch_slot {
 	uint32_t job_key, endpoint;
 	struct hk_pipe *pipes; /* [HK_SWITCH_WIRES], in shared memory; by wire */
 	struct rte_mempool *tx_pool;
-	unsigned share; /* received frames of each wire that it may have at once */
+	unsigned share; /* received frames that it may have at once */
 };
 
 int hk_switch_slot_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_slot *s,

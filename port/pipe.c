@@ -64,24 +64,83 @@ uint16_t hk_pipe_tx(struct hk_port *port, struct rte_mbuf **m, uint16_t n)
 
 /* ---- switch's side -------------------------------------------------------------------------- */
 
+/* A ring of what the user has. */
+struct hk_pipe_share {
+	unsigned buffers, first, held;
+	struct rte_mbuf *had[];
+};
+
+struct hk_pipe_share *hk_pipe_share_new(unsigned buffers)
+{
+	struct hk_pipe_share *s = calloc(1, sizeof(*s) + buffers * sizeof(s->had[0]));
+
+	if (s)
+		s->buffers = buffers;
+	return s;
+}
+
+unsigned hk_pipe_share_held(const struct hk_pipe_share *s)
+{
+	return s->held;
+}
+
+static void share_add(struct hk_pipe_share *s, struct rte_mbuf *m)
+{
+	s->had[(s->first + s->held++) % s->buffers] = m;
+}
+
+static struct rte_mbuf *share_first(struct hk_pipe_share *s)
+{
+	struct rte_mbuf *m = s->had[s->first];
+
+	s->first = s->first + 1 == s->buffers ? 0 : s->first + 1;
+	s->held--;
+	return m;
+}
+
+static void take_back(struct rte_mbuf *m)
+{
+	rte_mbuf_refcnt_set(m, 1);
+	rte_pktmbuf_free_seg(m);
+}
+
+/* Ours is the last reference of the oldest one, or of one of the next few: messages that are kept must not
+ * hide those behind them for ever, so a held one goes to the end of the row. */
+void hk_pipe_settle(struct hk_pipe_share *s)
+{
+	for (unsigned left = HK_MIN(s->held, 64u); left > 0; left--) {
+		struct rte_mbuf *m = share_first(s);
+
+		if (rte_mbuf_refcnt_read(m) <= 1)
+			take_back(m);
+		else
+			share_add(s, m);
+	}
+}
+
+void hk_pipe_share_free(struct hk_pipe_share *s)
+{
+	while (s && s->held)
+		take_back(share_first(s));
+	free(s);
+}
+
 struct hk_pipe_end {
 	struct hk_pipe *pipe;
 	struct hk_pool_table pool; /* of the user's transmit pool */
 	uint32_t rx_head, tx_tail; /* ours, as we know them */
 	struct hk_pipe_counters n;
-	/* received buffers that the user has: a ring of its share */
-	unsigned share, first;
-	struct rte_mbuf *had[];
+	struct hk_pipe_share *share;
 };
 
-int hk_pipe_open(struct hk_pipe *pipe, struct rte_mempool *tx_pool, unsigned share,
+int hk_pipe_open(struct hk_pipe *pipe, struct rte_mempool *tx_pool, struct hk_pipe_share *share,
 		 struct hk_pipe_end **end, struct hk_error *err)
 {
 	struct hk_pool_table pool;
-	struct hk_pipe_end *e = calloc(1, sizeof(*e) + share * sizeof(e->had[0]));
+	struct hk_pipe_end *e = calloc(1, sizeof(*e));
 
 	*end = NULL;
-	if (!hk_pool_table(tx_pool, &pool) || !e || share == 0) {
+	if (!hk_pool_table(tx_pool, &pool) || !e || !share || share->buffers == 0) {
 		free(e);
 		return hk_error_set(err, -EINVAL,
 				    "a pipe needs a transmit pool of this process and a share of "
@@ -96,35 +155,8 @@ int hk_pipe_open(struct hk_pipe *pipe, struct rte_mempool *tx_pool, unsigned sha
 	return 0;
 }
 
-/* Ours is the last reference of the oldest one, or of one of the next few: messages that are kept must not
- * hide those behind them for ever, so a held one goes to the end of the row. */
-void hk_pipe_settle(struct hk_pipe_end *e)
-{
-	for (unsigned left = HK_MIN(e->n.held, 64u); left > 0; left--) {
-		struct rte_mbuf *m = e->had[e->first];
-
-		e->first = e->first + 1 == e->share ? 0 : e->first + 1;
-		e->n.held--;
-		if (rte_mbuf_refcnt_read(m) <= 1) {
-			rte_mbuf_refcnt_set(m, 1);
-			rte_pktmbuf_free_seg(m);
-		} else {
-			e->had[(e->first + e->n.held++) % e->share] = m;
-		}
-	}
-}
-
 void hk_pipe_close(struct hk_pipe_end *e)
 {
-	if (!e)
-		return;
-	for (; e->n.held > 0; e->n.held--) {
-		struct rte_mbuf *m = e->had[e->first];
-
-		e->first = e->first + 1 == e->share ? 0 : e->first + 1;
-		rte_mbuf_refcnt_set(m, 1);
-		rte_pktmbuf_free_seg(m);
-	}
 	free(e);
 }
 
@@ -144,17 +176,19 @@ int hk_pipe_give(struct hk_pipe_end *e, struct rte_mbuf *const *m, unsigned n)
 		drop(m, n, &e->n.rx_full);
 		return -EPROTO;
 	}
-	if (HK_UNLIKELY(e->n.held + n > e->share))
-		hk_pipe_settle(e);
+	struct hk_pipe_share *share = e->share;
+
+	if (HK_UNLIKELY(share->held + n > share->buffers))
+		hk_pipe_settle(share);
 	unsigned fit = HK_MIN(n, HK_PIPE_RING - used);
-	unsigned mine = HK_MIN(fit, e->share - e->n.held);
+	unsigned mine = HK_MIN(fit, share->buffers - share->held);
 
 	drop(m + fit, n - fit, &e->n.rx_full);
 	drop(m + mine, fit - mine, &e->n.rx_share);
 	for (unsigned i = 0; i < mine; i++) {
 		rte_mbuf_refcnt_set(m[i], 2); /* the user's and ours */
 		p->rx[(e->rx_head + i) & MASK] = m[i];
-		e->had[(e->first + e->n.held++) % e->share] = m[i];
+		share_add(share, m[i]);
 	}
 	e->rx_head += mine;
 	atomic_store_explicit(&p->rx_head, e->rx_head, memory_order_release);

@@ -51,14 +51,29 @@ uint16_t hk_pipe_tx(struct hk_port *port, struct rte_mbuf **m, uint16_t n);
 
 /* ---- switch's side -------------------------------------------------------------------------- */
 
+/* What a user has of received buffers, by all its pipes; private memory of the switch. */
+struct hk_pipe_share;
+
+/* @buffers: so many it may have at once. NULL: no memory. */
+struct hk_pipe_share *hk_pipe_share_new(unsigned buffers);
+
+/* The user has gone, and its pipes are closed: takes back what it had. NULL is allowed. */
+void hk_pipe_share_free(struct hk_pipe_share *share);
+
+/* Received buffers that the user has just now. */
+unsigned hk_pipe_share_held(const struct hk_pipe_share *share);
+
+/* Takes back some received buffers that the user has freed: to be called now and then. */
+void hk_pipe_settle(struct hk_pipe_share *share);
+
 struct hk_pipe_end; /* private memory of the switch */
 
-/* @tx_pool: of the user, made by this process. @share: received buffers that the user may have at once. */
-int hk_pipe_open(struct hk_pipe *pipe, struct rte_mempool *tx_pool, unsigned share,
+/* @tx_pool: of the user, made by this process. @share stays the caller's, and outlives the end. */
+int hk_pipe_open(struct hk_pipe *pipe, struct rte_mempool *tx_pool, struct hk_pipe_share *share,
 		 struct hk_pipe_end **end, struct hk_error *err);
 
-/* The user has gone: takes back what it had, and forgets the pipe. Frames that a driver still sends from its
- * buffers must have left before. */
+/* Forgets the pipe. What its user has received stays in the user's share until it frees it, or has gone. Frames
+ * that a driver still sends from its buffers must have left before. NULL is allowed. */
 void hk_pipe_close(struct hk_pipe_end *end);
 
 /* Hands over received frames of one segment each; takes them all. Those for which there is no room, or that
@@ -77,12 +92,8 @@ int hk_pipe_take(struct hk_pipe_end *end, struct hk_pipe_frame *frames, unsigned
 /* The @n frames taken last are sent (or lost), and not read any more. Before the next hk_pipe_take(). */
 void hk_pipe_sent(struct hk_pipe_end *end, unsigned n);
 
-/* Takes back some received buffers that the user has freed: to be called now and then. */
-void hk_pipe_settle(struct hk_pipe_end *end);
-
 struct hk_pipe_counters {
 	uint64_t given, taken, rx_full, rx_share; /* the last two: frames dropped */
-	unsigned held;                            /* received buffers the user has just now */
 };
 
 const struct hk_pipe_counters *hk_pipe_counters(const struct hk_pipe_end *end);

@@ -18,6 +18,7 @@
 
 static struct rte_mempool *rx_pool, *tx_pool;
 static struct hk_pipe *pipe_;
+static struct hk_pipe_share *share;
 static struct hk_pipe_end *end;
 static struct hk_port port;
 
@@ -36,7 +37,9 @@ static void open_pipe(void)
 	CHECK_MSG(hk_pool_create_room(tx, 700, 40, ROOM, &tx_pool, &err) == 0, "%s", err.text);
 	pipe_ = aligned_alloc(64, sizeof(*pipe_));
 	CHECK(pipe_ != NULL);
-	CHECK_MSG(hk_pipe_open(pipe_, tx_pool, SHARE, &end, &err) == 0, "%s", err.text);
+	share = hk_pipe_share_new(SHARE);
+	CHECK(share != NULL);
+	CHECK_MSG(hk_pipe_open(pipe_, tx_pool, share, &end, &err) == 0, "%s", err.text);
 	hk_pipe_port(pipe_, &info, &port);
 }
 
@@ -44,6 +47,7 @@ static void open_pipe(void)
 static void close_pipe(void)
 {
 	hk_pipe_close(end);
+	hk_pipe_share_free(share);
 	CHECK_EQ(rte_mempool_avail_count(rx_pool), 1024);
 	hk_pool_free(rx_pool);
 	hk_pool_free(tx_pool);
@@ -127,12 +131,12 @@ static void switch_turn(struct other *o, uint32_t frames)
 	unsigned n = 0;
 
 	/* within the share and the ring, so that nothing is dropped */
-	while (n < 8 && o->given + n < frames && hk_pipe_counters(end)->held + n < SHARE &&
+	while (n < 8 && o->given + n < frames && hk_pipe_share_held(share) + n < SHARE &&
 	       (m[n] = frame(rx_pool, o->given + n)))
 		n++;
 	CHECK_EQ(hk_pipe_give(end, m, n), 0);
 	o->given += n;
-	hk_pipe_settle(end);
+	hk_pipe_settle(share);
 	int k = hk_pipe_take(end, f, 32);
 
 	CHECK(k >= 0);
@@ -211,11 +215,48 @@ static void a_share_is_not_exceeded(void)
 		CHECK(m != NULL);
 		CHECK_EQ(hk_pipe_give(end, &m, 1), 0);
 		(void)hk_port_rx(&port, 0, got, 8); /* takes, and never frees */
-		CHECK(hk_pipe_counters(end)->held <= SHARE);
+		CHECK(hk_pipe_share_held(share) <= SHARE);
 	}
 	CHECK_EQ(hk_pipe_counters(end)->rx_share, 2 * HK_PIPE_RING - SHARE);
 	CHECK_EQ(rte_mempool_avail_count(rx_pool), 1024 - SHARE);
 	close_pipe();
+}
+
+/* It is one share for all pipes of a user; and what came by one that is closed stays in it until it is freed. */
+static void pipes_share(void)
+{
+	struct hk_pipe *second = aligned_alloc(64, sizeof(*second));
+	struct rte_mbuf *got[2 * HK_PIPE_RING];
+	struct hk_error err = {""};
+	struct hk_pipe_end *both[2];
+	struct hk_port ports[2];
+	unsigned n = 0;
+
+	CHECK(second != NULL);
+	open_pipe();
+	CHECK_MSG(hk_pipe_open(second, tx_pool, share, &both[1], &err) == 0, "%s", err.text);
+	hk_pipe_port(second, &port.info, &ports[1]);
+	both[0] = end;
+	ports[0] = port;
+	for (unsigned i = 0; i < 2 * HK_PIPE_RING; i++) {
+		struct rte_mbuf *m = frame(rx_pool, i);
+
+		CHECK(m != NULL);
+		CHECK_EQ(hk_pipe_give(both[i % 2], &m, 1), 0);
+		n += hk_port_rx(&ports[i % 2], 0, got + n, 8);
+	}
+	CHECK_EQ(n, SHARE);
+	CHECK_EQ(hk_pipe_counters(both[0])->rx_share + hk_pipe_counters(both[1])->rx_share,
+		 2 * HK_PIPE_RING - SHARE);
+	hk_pipe_close(both[1]);
+	hk_pipe_settle(share);
+	CHECK_EQ(hk_pipe_share_held(share), SHARE);
+	while (n)
+		rte_pktmbuf_free_seg(got[--n]);
+	while (hk_pipe_share_held(share))
+		hk_pipe_settle(share);
+	close_pipe();
+	free(second);
 }
 
 /* Whatever the user writes, the switch reads within the pool, or says that it is garbage. */
@@ -262,6 +303,7 @@ int main(int argc, char **argv)
 		{"both_ways", both_ways},
 		{"in_two_threads", in_two_threads},
 		{"a_share_is_not_exceeded", a_share_is_not_exceeded},
+		{"pipes_share", pipes_share},
 		{"garbage_is_noticed", garbage_is_noticed},
 	};
 
