@@ -64,10 +64,19 @@ uint16_t hk_pipe_tx(struct hk_port *port, struct rte_mbuf **m, uint16_t n)
 
 /* ---- switch's side -------------------------------------------------------------------------- */
 
+/* A received buffer that the user has, and what its header said when it was given. */
+struct had {
+	struct rte_mbuf *m;
+	struct rte_mempool *pool;
+	void *bytes;
+	rte_iova_t iova;
+	uint16_t len, priv_size;
+};
+
 /* A ring of what the user has. */
 struct hk_pipe_share {
 	unsigned buffers, first, held;
-	struct rte_mbuf *had[];
+	struct had had[];
 };
 
 struct hk_pipe_share *hk_pipe_share_new(unsigned buffers)
@@ -84,24 +93,48 @@ unsigned hk_pipe_share_held(const struct hk_pipe_share *s)
 	return s->held;
 }
 
-static void share_add(struct hk_pipe_share *s, struct rte_mbuf *m)
+static struct had *share_place(struct hk_pipe_share *s)
 {
-	s->had[(s->first + s->held++) % s->buffers] = m;
+	return &s->had[(s->first + s->held++) % s->buffers];
 }
 
-static struct rte_mbuf *share_first(struct hk_pipe_share *s)
+static void share_add(struct hk_pipe_share *s, struct rte_mbuf *m)
 {
-	struct rte_mbuf *m = s->had[s->first];
+	*share_place(s) = (struct had){
+		.m = m,
+		.pool = m->pool,
+		.bytes = m->buf_addr,
+		.iova = rte_mbuf_iova_get(m),
+		.len = m->buf_len,
+		.priv_size = m->priv_size,
+	};
+}
+
+static struct had share_first(struct hk_pipe_share *s)
+{
+	struct had h = s->had[s->first];
 
 	s->first = s->first + 1 == s->buffers ? 0 : s->first + 1;
 	s->held--;
-	return m;
+	return h;
 }
 
-static void take_back(struct rte_mbuf *m)
+/* Nothing that the user could write is read. */
+static void take_back(const struct had *h)
 {
+	struct rte_mbuf *m = h->m;
+
+	m->pool = h->pool;
+	m->buf_addr = h->bytes;
+	rte_mbuf_iova_set(m, h->iova);
+	m->buf_len = h->len;
+	m->priv_size = h->priv_size;
+	m->ol_flags = 0;
+	m->next = NULL;
+	m->nb_segs = 1;
 	rte_mbuf_refcnt_set(m, 1);
-	rte_pktmbuf_free_seg(m);
+	rte_pktmbuf_reset(m);
+	rte_mempool_put(h->pool, m);
 }
 
 /* Ours is the last reference of the oldest one, or of one of the next few: messages that are kept must not
@@ -109,19 +142,22 @@ static void take_back(struct rte_mbuf *m)
 void hk_pipe_settle(struct hk_pipe_share *s)
 {
 	for (unsigned left = HK_MIN(s->held, 64u); left > 0; left--) {
-		struct rte_mbuf *m = share_first(s);
+		struct had h = share_first(s);
 
-		if (rte_mbuf_refcnt_read(m) <= 1)
-			take_back(m);
+		if (rte_mbuf_refcnt_read(h.m) <= 1)
+			take_back(&h);
 		else
-			share_add(s, m);
+			*share_place(s) = h;
 	}
 }
 
 void hk_pipe_share_free(struct hk_pipe_share *s)
 {
-	while (s && s->held)
-		take_back(share_first(s));
+	while (s && s->held) {
+		struct had h = share_first(s);
+
+		take_back(&h);
+	}
 	free(s);
 }
 

@@ -12,7 +12,8 @@
  *
  * Trust. The user believes the switch. The switch believes nothing: it keeps its own places in both
  * rings, the user's are checked for their distance, numbers are checked and looked up in a table of
- * its own, offset and length are read once and checked. What is wrong makes a call return -EPROTO;
+ * its own, offset and length are read once and checked. The header of a received buffer, which the user can
+ * write, it makes anew from a copy when it takes the buffer back. What is wrong makes a call return -EPROTO;
  * the user can then harm nobody but itself.
  *
  * Threads: one on each side at a time.
