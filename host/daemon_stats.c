@@ -70,6 +70,15 @@ static const struct field switch_fields[] = {
 #undef FIELD
 };
 
+static const struct field pipe_fields[] = {
+#define FIELD(name)                                                                                \
+	{                                                                                          \
+#name, offsetof(struct hk_res_pipe, name)                                          \
+	}
+	FIELD(to_rank), FIELD(from_rank), FIELD(rx_full), FIELD(rx_share), FIELD(tx_lost),
+#undef FIELD
+};
+
 static void object(FILE *f, const void *values, const struct field *fields, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -140,8 +149,7 @@ static void slot(struct hk_daemon *d, FILE *f, unsigned i, int64_t now)
 	}
 	fprintf(f, ", \"pipe\": ");
 	if (hk_res_pipe_levels(d->res, i, &pipe))
-		fprintf(f, "{\"to_rank\": %" PRIu64 ", \"from_rank\": %" PRIu64 "}", pipe.to_rank,
-			pipe.from_rank);
+		OBJECT(f, &pipe, pipe_fields);
 	else
 		fprintf(f, "null");
 	fprintf(f, "}");

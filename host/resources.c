@@ -333,7 +333,7 @@ static int open_queues(struct hk_res *r, const struct hk_res_wire *w, const char
 	return rc;
 }
 
-/* For the switch; port_id is its number there. */
+/* For the switch; the id is its number there. */
 static int open_for_switch(struct hk_res *r, struct hk_res_wire *w, const char *spec,
 			   struct hk_port **port, struct hk_error *err)
 {
@@ -350,7 +350,7 @@ static int open_for_switch(struct hk_res *r, struct hk_res_wire *w, const char *
 
 	if (rc == 0) {
 		r->wire_used[i] = true;
-		w->port_id = (uint16_t)i;
+		w->id = (uint16_t)i;
 	}
 	return rc;
 }
@@ -374,8 +374,9 @@ int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 	if (rc) /* the other daemon may have just died: asked again until the rank's time is over */
 		return rc == -ETIMEDOUT ? -EAGAIN : rc;
 	w->port = port;
+	w->port_id = port->id;
 	if (!r->sw)
-		w->port_id = port->id;
+		w->id = port->id;
 	return 0;
 }
 
@@ -386,7 +387,7 @@ bool hk_res_wire_up(struct hk_res *r, struct hk_res_wire *w)
 	/* the first time it also lets secondaries in, or the switch */
 	if (!w->up) {
 		w->up = hk_port_wait_link(w->port, 0, &err) == 0;
-		if (w->up && r->sw && hk_switch_wire(r->sw, w->port_id, w->port, &err) != 0)
+		if (w->up && r->sw && hk_switch_wire(r->sw, w->id, w->port, &err) != 0)
 			w->up = false;
 	}
 	return w->up && hk_port_link(w->port);
@@ -397,8 +398,8 @@ void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
 	struct hk_error err;
 
 	if (r->sw) {
-		(void)hk_switch_wire(r->sw, w->port_id, NULL, &err);
-		r->wire_used[w->port_id] = false;
+		(void)hk_switch_wire(r->sw, w->id, NULL, &err);
+		r->wire_used[w->id] = false;
 	}
 	hk_port_close(w->port);
 	w->port = NULL;
@@ -516,11 +517,17 @@ static uint32_t waiting(const _Atomic uint32_t *head, const _Atomic uint32_t *ta
 
 bool hk_res_pipe_levels(const struct hk_res *r, unsigned slot, struct hk_res_pipe *n)
 {
+	struct hk_switch_drops drops;
+
 	*n = (struct hk_res_pipe){0};
 	if (!r->slot[slot].pipes)
 		return false;
 	const struct hk_pipe *p = r->slot[slot].pipes->addr;
 
+	hk_switch_drops(r->sw, slot, &drops);
+	n->rx_full = drops.rx_full;
+	n->rx_share = drops.rx_share;
+	n->tx_lost = drops.tx_lost;
 	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++) {
 		n->to_rank += waiting(&p[w].rx_head, &p[w].rx_tail);
 		n->from_rank += waiting(&p[w].tx_head, &p[w].tx_tail);

@@ -45,9 +45,10 @@ struct hk_res_info {
 /* A wire to the daemon of another node. */
 struct hk_res_wire {
 	uint64_t node_id;
-	unsigned slots; /* of that daemon */
-	bool server;    /* this end listens */
-	uint16_t port_id;
+	unsigned slots;   /* of that daemon */
+	bool server;      /* this end listens */
+	uint16_t id;      /* by which ranks name it: port_id, or which of their pipes it is */
+	uint16_t port_id; /* DPDK's number of the port */
 	unsigned queues;
 	void *port; /* NULL: not open */
 	bool up;    /* hk_res_wire_up()'s note: it has been */
@@ -135,9 +136,11 @@ struct hk_res_switch {
 /* False without a switch. */
 bool hk_res_switch_counters(const struct hk_res *res, struct hk_res_switch *n);
 
-/* A rank's pipes together: frames that wait just now. A rank can write there, too. */
+/* A rank's pipes together: frames that wait just now (a rank can write there, too), and those that were dropped:
+ * its pipe was full, its share of buffers exceeded, the port did not take what it sent. */
 struct hk_res_pipe {
 	uint64_t to_rank, from_rank;
+	uint64_t rx_full, rx_share, tx_lost;
 };
 
 /* False without pipes. */

@@ -56,6 +56,9 @@ struct hk_switch {
 	bool stop;
 	/* written by the thread, read by others */
 	_Atomic uint64_t rx_frames, tx_frames, stray, tx_lost, rx_lost, sleeps;
+	struct {
+		_Atomic uint64_t rx_full, rx_share, tx_lost;
+	} drops[HK_CTL_MAX_SLOTS];
 };
 
 static void count(_Atomic uint64_t *n, uint64_t more)
@@ -97,11 +100,17 @@ static void give(struct hk_switch *sw, unsigned slot, unsigned wire, struct rte_
 		return;
 	}
 	const struct hk_pipe_counters *c = hk_pipe_counters(end);
-	uint64_t lost = c->rx_full + c->rx_share;
+	uint64_t full = c->rx_full, share = c->rx_share;
 
 	if (hk_pipe_give(end, m, n) != 0)
 		atomic_store_explicit(&sw->bad[slot], true, memory_order_relaxed);
-	count(&sw->rx_lost, c->rx_full + c->rx_share - lost);
+	full = c->rx_full - full;
+	share = c->rx_share - share;
+	if (HK_UNLIKELY(full + share)) {
+		count(&sw->drops[slot].rx_full, full);
+		count(&sw->drops[slot].rx_share, share);
+		count(&sw->rx_lost, full + share);
+	}
 }
 
 static unsigned from_port(struct hk_switch *sw, unsigned wire)
@@ -192,7 +201,10 @@ static unsigned from_slot(struct hk_switch *sw, unsigned slot, unsigned wire)
 		rte_pktmbuf_free_seg(m[i]);
 	hk_pipe_sent(end, (unsigned)n);
 	count(&sw->tx_frames, sent);
-	count(&sw->tx_lost, (unsigned)n - sent);
+	if (HK_UNLIKELY(sent < (unsigned)n)) {
+		count(&sw->drops[slot].tx_lost, (unsigned)n - sent);
+		count(&sw->tx_lost, (unsigned)n - sent);
+	}
 	return (unsigned)n;
 }
 
@@ -223,6 +235,9 @@ static int slot_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_
 {
 	int rc = 0;
 
+	atomic_store_explicit(&sw->drops[slot].rx_full, 0, memory_order_relaxed);
+	atomic_store_explicit(&sw->drops[slot].rx_share, 0, memory_order_relaxed);
+	atomic_store_explicit(&sw->drops[slot].tx_lost, 0, memory_order_relaxed);
 	sw->slot[slot] = (struct slot){
 		.used = true, .s = *what, .share = hk_pipe_share_new(what->share)};
 	atomic_store_explicit(&sw->bad[slot], false, memory_order_relaxed);
@@ -426,5 +441,14 @@ void hk_switch_counters(const struct hk_switch *sw, struct hk_switch_counters *n
 		.tx_lost = sw->tx_lost,
 		.rx_lost = sw->rx_lost,
 		.sleeps = sw->sleeps,
+	};
+}
+
+void hk_switch_drops(const struct hk_switch *sw, unsigned slot, struct hk_switch_drops *n)
+{
+	*n = (struct hk_switch_drops){
+		.rx_full = sw->drops[slot].rx_full,
+		.rx_share = sw->drops[slot].rx_share,
+		.tx_lost = sw->drops[slot].tx_lost,
 	};
 }

@@ -63,4 +63,12 @@ struct hk_switch_counters {
 /* As they were a moment ago. */
 void hk_switch_counters(const struct hk_switch *sw, struct hk_switch_counters *n);
 
+/* Frames of a slot's present rank that were dropped: its pipe was full, its share exceeded; the port did not take
+ * what it sent. */
+struct hk_switch_drops {
+	uint64_t rx_full, rx_share, tx_lost;
+};
+
+void hk_switch_drops(const struct hk_switch *sw, unsigned slot, struct hk_switch_drops *n);
+
 #endif

@@ -97,6 +97,9 @@ _SLOT = {
 _PIPE = {
     "to_rank": ("gauge", "pipe_to_rank_frames", "Frames that wait in the pipes to the rank."),
     "from_rank": ("gauge", "pipe_from_rank_frames", "Frames that wait in the rank's pipes."),
+    "rx_full": ("counter", "pipe_full_frames_total", "Frames dropped: the rank's pipe was full."),
+    "rx_share": ("counter", "pipe_share_frames_total", "Frames dropped: it had its share."),
+    "tx_lost": ("counter", "pipe_lost_frames_total", "Frames of the rank the port did not take."),
 }
 _SWITCH = {
     "rx_frames": ("counter", "rx_frames_total", "Frames received by the switch."),
@@ -218,13 +221,26 @@ _TOTALS = {
 }
 
 
+_DROPS = ("rx_full", "rx_share", "tx_lost")
+
+
+def _drops(slot: dict, drops: dict | None, when: str) -> list[Text]:
+    """What hikyakud dropped of a rank's frames: a line, if there is anything to say."""
+    if not drops or not any(drops.values()):
+        return []
+    text = ", ".join(f"{key} {_short(n)}" for key, n in drops.items())
+    return [Text(f"  rank {slot['endpoint'] & _RANK_BITS}: frames dropped{when}: {text}")]
+
+
 def totals(daemon: dict) -> Group:
     """Everything since the rank or the daemon has started."""
     table = _grid("rank", "job", "pid", "polls", "away", *_TOTALS)
+    drops = []
     for slot in _ranks(daemon):
         counters = slot["counters"]
         sums = [sum(counters[k] for k in keys) if counters else None for keys in _TOTALS.values()]
         away = slot["away"] / slot["looks"] if slot["looks"] else None
+        drops += _drops(slot, slot["pipe"] and {key: slot["pipe"][key] for key in _DROPS}, "")
         table.add_row(
             str(slot["endpoint"] & _RANK_BITS),
             slot["job"],
@@ -240,7 +256,7 @@ def totals(daemon: dict) -> Group:
     for wire in daemon["wires"]:
         frames = f"rx {_short(wire['rx_frames'])}, tx {_short(wire['tx_frames'])} frames"
         lines.append(Text(f"  wire    to node {wire['node_id']}: {frames}"))
-    return Group(*lines, table if table.row_count else Text("  no ranks"), Text())
+    return Group(*lines, table if table.row_count else Text("  no ranks"), *drops, Text())
 
 
 def _rate(now: dict | None, before: dict | None, key: str, seconds: float) -> float | None:
@@ -269,12 +285,16 @@ def rates(now: dict, before: dict | None) -> Group:
     pipes = any(slot["pipe"] for slot in _ranks(now))
     ends = ("pipe\nin", "out") if pipes else ()
     table = _grid("rank", "job", "pid", "polls", "away", *_RATES, "kept\nnow", *ends)
+    drops = []
     for slot in _ranks(now):
         last = old.get((slot["slot"], slot["generation"]))
         counters, was = slot["counters"], last and last["counters"]
         looks = _rate(slot, last, "looks", seconds)
         away = _rate(slot, last, "away", seconds)
         pipe = slot["pipe"]
+        was_pipe = last and last["pipe"]
+        lost = {key: _rate(pipe, was_pipe, key, seconds) for key in _DROPS}
+        drops += _drops(slot, lost, " each second")
         table.add_row(
             str(slot["endpoint"] & _RANK_BITS),
             slot["job"],
@@ -283,7 +303,7 @@ def rates(now: dict, before: dict | None) -> Group:
             _percent(away / looks if looks and away is not None else None),
             *(_short(_rate(counters, was, key, seconds)) for key in _RATES.values()),
             _short(counters["kept_now"] if counters else None),
-            *(_short(pipe[end]) for end in ("to_rank", "from_rank") if pipe),
+            *(_short(pipe and pipe[end]) for end in ("to_rank", "from_rank") if pipes),
         )
     used = _percent(_rate(now, before, "cpu_seconds", seconds))
     poller, poller_was = now["poller"], before and before["poller"]
@@ -294,7 +314,7 @@ def rates(now: dict, before: dict | None) -> Group:
         was = before and before["switch"]
         text = (f"{key} {_short(_rate(switch, was, key, seconds))}" for key in switch)
         lines.append(Text("  switch, each second  " + ", ".join(text)))
-    return Group(*lines, table if table.row_count else Text("  no ranks"), Text())
+    return Group(*lines, table if table.row_count else Text("  no ranks"), *drops, Text())
 
 
 def picture(now: Sample, before: Sample) -> Group:

@@ -118,7 +118,7 @@ def answer() -> dict:
 
 def test_prometheus_is_parsed(answer):
     answer["switch"] = dict.fromkeys(cli_stats._SWITCH, 3)
-    answer["slots"][0]["pipe"] = {"to_rank": 8, "from_rank": 0}
+    answer["slots"][0]["pipe"] = {**dict.fromkeys(cli_stats._PIPE, 0), "to_rank": 8, "rx_full": 5}
     answer["wires"] = [{"node_id": "aa", "rx_frames": 1, "tx_frames": 2}]
     other = copy.deepcopy(answer)
     other["name"] = 'a "b"\\c'
@@ -133,6 +133,7 @@ def test_prometheus_is_parsed(answer):
     assert len(sent) == 3  # one has no counters
     assert len(families["hikyaku_rank_poller_away_total"]) == 4
     assert families["hikyaku_rank_pipe_to_rank_frames"][labels(**who, endpoint=4)] == 8
+    assert families["hikyaku_rank_pipe_full_frames_total"][labels(**who, endpoint=4)] == 5
     assert families["hikyaku_switch_stray_frames_total"][labels(daemon="default")] == 3
     assert families["hikyaku_wire_tx_frames_total"][labels(daemon="default", node="aa")] == 2
     assert len(families["hikyaku_poller_cpu_seconds_total"]) == 1
@@ -173,8 +174,15 @@ def test_rates(answer):
     now["slots"][0]["pid"] = 4194304
     wide = row(text, 4).replace(" 70 ", " 4194304 ")
     assert row(shown(cli_stats.rates(now, answer), 80), 4) == wide  # no figure is cut
-    now["slots"][0]["pipe"] = {"to_rank": 8, "from_rank": 9}
+    pipe = {"to_rank": 8, "from_rank": 9, "rx_full": 10, "rx_share": 20, "tx_lost": 30}
+    now["slots"][0]["pipe"] = pipe
     assert row(shown(cli_stats.rates(now, answer)), 4).endswith(" 12 8 9")
+    answer["slots"][0]["pipe"] = {**pipe, "rx_full": 6, "rx_share": 12, "tx_lost": 0}
+    text = shown(cli_stats.rates(now, answer), 80)
+    assert "rank 4: frames dropped each second: rx_full 2, rx_share 4, tx_lost 15" in text
+    text = shown(cli_stats.totals(now))
+    assert "rank 4: frames dropped: rx_full 10, rx_share 20, tx_lost 30" in text
+    assert "rank 6: frames dropped" not in text
     now["poller"]["pid"] = 19  # another poller: its CPU time is another clock
     assert "CPU 25%, of the poller -" in shown(cli_stats.rates(now, answer))
 

@@ -161,7 +161,8 @@ int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 		free(x);
 		return rc;
 	}
-	w->port_id = next_port++;
+	w->id = next_port++;
+	w->port_id = (uint16_t)(1000 + w->id); /* no reader may take one for the other */
 	w->port = x;
 	return 0;
 }
@@ -182,7 +183,7 @@ void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
 {
 	struct wire *x = w->port;
 
-	if (atomic_load(&r->mem->attached[w->port_id]) != 0)
+	if (atomic_load(&r->mem->attached[w->id]) != 0)
 		abort(); /* a real driver would free what the poller polls */
 	close(x->fd);
 	if (x->peer >= 0)
