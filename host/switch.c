@@ -37,7 +37,7 @@ struct command {
 };
 
 struct slot {
-	bool used;
+	bool used, old; /* old: its rank is gone, and another has its address */
 	struct hk_switch_slot s;
 	struct hk_pipe_share *share;
 	struct hk_pipe_end *end[HK_SWITCH_WIRES];
@@ -80,7 +80,8 @@ static unsigned slot_of(struct hk_switch *sw, const struct rte_mbuf *m)
 	for (unsigned i = 0, s = sw->last; i < sw->slots; i++, s = s + 1 < sw->slots ? s + 1 : 0) {
 		const struct slot *slot = &sw->slot[s];
 
-		if (slot->used && slot->s.endpoint == endpoint && slot->s.job_key == key) {
+		if (slot->used && !slot->old && slot->s.endpoint == endpoint &&
+		    slot->s.job_key == key) {
 			sw->last = s;
 			return s;
 		}
@@ -235,6 +236,11 @@ static int slot_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_
 {
 	int rc = 0;
 
+	/* a rank that was started anew while the slot of its predecessor has yet to come back */
+	for (unsigned s = 0; s < sw->slots; s++)
+		if (sw->slot[s].s.endpoint == what->endpoint &&
+		    sw->slot[s].s.job_key == what->job_key)
+			sw->slot[s].old = true;
 	atomic_store_explicit(&sw->drops[slot].rx_full, 0, memory_order_relaxed);
 	atomic_store_explicit(&sw->drops[slot].rx_share, 0, memory_order_relaxed);
 	atomic_store_explicit(&sw->drops[slot].tx_lost, 0, memory_order_relaxed);

@@ -134,6 +134,33 @@ static unsigned receive(struct rank *r)
 	return all;
 }
 
+/* A rank has died and its slot has not come back yet when its successor attaches, in a slot behind it or before. */
+static void the_living_gets_the_frames(void)
+{
+	for (unsigned before = 0; before < 2; before++) {
+		struct rank dead, living, other;
+
+		start();
+		rank_add(&dead, 1, 7);
+		rank_add(&other, 3, 8);
+		send_to(&other, 7, 1); /* the switch remembers whose the last frame was */
+		passed(1);
+		CHECK_EQ(receive(&dead), 1);
+		rank_add(&living, before ? 0 : 2, 7);
+		send_to(&other, 7, 5);
+		passed(6);
+		CHECK_EQ(receive(&dead), 0);
+		CHECK_EQ(receive(&living), 5);
+		rank_remove(&dead);
+		send_to(&other, 7, 5);
+		passed(11);
+		CHECK_EQ(receive(&living), 5);
+		rank_remove(&living);
+		rank_remove(&other);
+		stop();
+	}
+}
+
 /* What is dropped is counted for the slot, and anew for its next rank. */
 static void drops_are_counted_for_each_slot(void)
 {
@@ -163,6 +190,7 @@ static void drops_are_counted_for_each_slot(void)
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
+		{"the_living_gets_the_frames", the_living_gets_the_frames},
 		{"drops_are_counted_for_each_slot", drops_are_counted_for_each_slot},
 	};
 
