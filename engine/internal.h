@@ -179,7 +179,7 @@ void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state 
 		 enum hk_verdict why);
 
 /* ---- send.c */
-void hk_fill_hdr(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, struct hk_wire_hdr *h);
+void hk_fill_hdr(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, hk_wire_hdr_in_frame *h);
 void hk_tx_block_release(struct hk_engine *e, struct hk_peer_rec *r);
 void hk_done_push(struct hk_engine *e, uint64_t token);
 

@@ -38,9 +38,10 @@ void hk_tx_block_release(struct hk_engine *e, struct hk_peer_rec *r)
 	r->tx_block = HK_NIL;
 }
 
-/* Everything of a header but type, flags, len, am and fragment. Says all we know of what the peer
- * sent: so any frame is an acknowledgement, and takes the place of a pure one. */
-void hk_fill_hdr(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, struct hk_wire_hdr *h)
+/* All of a header but type, len and fragment, which are 0. Says all we know of what the
+ * peer sent: so any frame is an acknowledgement, and takes the place of a pure one. Written field by
+ * field where it leaves from: a copy of what was just stored piecemeal waits for those stores. */
+void hk_fill_hdr(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, hk_wire_hdr_in_frame *h)
 {
 	/* the peer measures the network, not how long we sat on its packet: RFC 7323 echoes the
 	 * timestamp as it was, we move it by the time it was held */
@@ -52,21 +53,21 @@ void hk_fill_hdr(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, struc
 	}
 	uint32_t tsval = (uint32_t)(now >> HK_WIRE_TS_SHIFT);
 
-	*h = (struct hk_wire_hdr){
-		.version = HK_WIRE_VERSION,
-		.flags = (uint16_t)((e->cfg.crc ? HK_WIRE_F_CRC : 0) |
-				    (r->ts_away ? HK_WIRE_F_AWAY : 0)),
-		.window = hk_credit(e, r),
-		.key = e->cfg.key,
-		.src = e->cfg.endpoint,
-		.dst = r->endpoint,
-		.src_epoch = e->cfg.epoch,
-		.dst_epoch = r->epoch,
-		.psn = r->tx_next,
-		.ack = r->rx_next,
-		.tsval = tsval + (tsval == 0),
-		.tsecr = echo,
-	};
+	h->version = HK_WIRE_VERSION;
+	h->type = 0;
+	h->len = 0;
+	h->flags = (uint16_t)((e->cfg.crc ? HK_WIRE_F_CRC : 0) | (r->ts_away ? HK_WIRE_F_AWAY : 0));
+	h->window = hk_credit(e, r);
+	h->key = e->cfg.key;
+	h->src = e->cfg.endpoint;
+	h->dst = r->endpoint;
+	h->src_epoch = e->cfg.epoch;
+	h->dst_epoch = r->epoch;
+	h->psn = r->tx_next;
+	h->ack = r->rx_next;
+	h->tsval = tsval + (tsval == 0);
+	h->tsecr = echo;
+	h->am = h->frag = h->frags = h->zero = 0;
 }
 
 static unsigned room(const struct hk_engine *e, const struct hk_peer_rec *r)
@@ -121,31 +122,30 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 		e->tx_free = (uint32_t)hk_tx_block(e, r->tx_block)->token;
 	}
 
-	struct hk_wire_hdr h;
+	hk_wire_hdr_in_frame *h = hdr;
 
-	hk_fill_hdr(e, r, now, &h);
-	h.type = pkt->type;
-	h.len = pkt->len;
-	h.am = pkt->am;
-	h.frag = pkt->frag;
-	h.frags = pkt->frags;
+	hk_fill_hdr(e, r, now, h);
+	h->type = pkt->type;
+	h->len = pkt->len;
+	h->am = pkt->am;
+	h->frag = pkt->frag;
+	h->frags = pkt->frags;
 	/* we shall wait for the answer to this one */
 	if (HK_UNLIKELY(left == 1 || r->tx_bytes + pkt->len >= e->cfg.window_bytes))
-		h.flags |= HK_WIRE_F_ACK_NOW;
-	hk_wire_put_hdr(hdr, &h);
+		h->flags |= HK_WIRE_F_ACK_NOW;
+	hk_wire_order(h);
 
 	struct hk_tx_slot *s = hk_tx_slot(e, r, r->tx_next);
 
-	*s = (struct hk_tx_slot){
-		.token = pkt->token,
-		.sent_at = now,
-		.len = pkt->len,
-		.type = pkt->type,
-		.am = pkt->am,
-		.frag = pkt->frag,
-		.frags = pkt->frags,
-		.state = HK_SLOT_FLYING,
-	};
+	s->token = pkt->token;
+	s->sent_at = now;
+	s->len = pkt->len;
+	s->type = pkt->type;
+	s->am = pkt->am;
+	s->frag = pkt->frag;
+	s->frags = pkt->frags;
+	s->state = HK_SLOT_FLYING;
+	s->resent = 0;
 	if (r->tx_next == r->tx_una)
 		r->progress_at = now;
 	r->tx_next++;

@@ -12,60 +12,67 @@
 /* ---- byte order ---------------------------------------------------------------------------- */
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define SWAP16(x) (x)
-#define SWAP32(x) (x)
-#define SWAP64(x) (x)
+#define SWAPS 0
 #elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-#define SWAP16(x) __builtin_bswap16(x)
-#define SWAP32(x) __builtin_bswap32(x)
-#define SWAP64(x) __builtin_bswap64(x)
+#define SWAPS 1
 #else
 #error "neither little-endian nor big-endian"
 #endif
 
+static inline void swap16(uint16_t *v)
+{
+	*v = SWAPS ? __builtin_bswap16(*v) : *v;
+}
+
+static inline void swap32(uint32_t *v)
+{
+	*v = SWAPS ? __builtin_bswap32(*v) : *v;
+}
+
+static inline void swap64(uint64_t *v)
+{
+	*v = SWAPS ? __builtin_bswap64(*v) : *v;
+}
+
 /* Each direction is its own inverse. */
-static inline struct hk_wire_hdr swap_hdr(struct hk_wire_hdr h)
+static inline void swap_hdr(struct hk_wire_hdr *h)
 {
-	h.flags = SWAP16(h.flags);
-	h.len = SWAP16(h.len);
-	h.window = SWAP16(h.window);
-	h.key = SWAP32(h.key);
-	h.src = SWAP32(h.src);
-	h.dst = SWAP32(h.dst);
-	h.src_epoch = SWAP32(h.src_epoch);
-	h.dst_epoch = SWAP32(h.dst_epoch);
-	h.psn = SWAP32(h.psn);
-	h.ack = SWAP32(h.ack);
-	h.tsval = SWAP32(h.tsval);
-	h.tsecr = SWAP32(h.tsecr);
-	return h;
+	swap16(&h->flags);
+	swap16(&h->len);
+	swap16(&h->window);
+	swap32(&h->key);
+	swap32(&h->src);
+	swap32(&h->dst);
+	swap32(&h->src_epoch);
+	swap32(&h->dst_epoch);
+	swap32(&h->psn);
+	swap32(&h->ack);
+	swap32(&h->tsval);
+	swap32(&h->tsecr);
 }
 
-static inline struct hk_wire_put swap_put(struct hk_wire_put p)
+static inline void swap_put(struct hk_wire_put *p)
 {
-	p.region = SWAP32(p.region);
-	p.xfer = SWAP32(p.xfer);
-	p.offset = SWAP64(p.offset);
-	return p;
+	swap32(&p->region);
+	swap32(&p->xfer);
+	swap64(&p->offset);
 }
 
-static inline struct hk_wire_get swap_get(struct hk_wire_get g)
+static inline void swap_get(struct hk_wire_get *g)
 {
-	g.status = SWAP32(g.status);
-	g.region = SWAP32(g.region);
-	g.offset = SWAP64(g.offset);
-	g.len = SWAP64(g.len);
-	g.to_offset = SWAP64(g.to_offset);
-	g.to_region = SWAP32(g.to_region);
-	g.zero = SWAP32(g.zero);
-	return g;
+	swap32(&g->status);
+	swap32(&g->region);
+	swap64(&g->offset);
+	swap64(&g->len);
+	swap64(&g->to_offset);
+	swap32(&g->to_region);
+	swap32(&g->zero);
 }
 
-static inline struct hk_wire_sack swap_sack(struct hk_wire_sack s)
+static inline void swap_sack(struct hk_wire_sack *s)
 {
-	for (size_t i = 0; i < HK_ARRAY_LEN(s.bits); i++)
-		s.bits[i] = SWAP64(s.bits[i]);
-	return s;
+	for (size_t i = 0; i < HK_ARRAY_LEN(s->bits); i++)
+		swap64(&s->bits[i]);
 }
 
 static inline uint16_t load_le16(const uint8_t *p)
@@ -82,25 +89,29 @@ static inline uint32_t load_le32(const uint8_t *p)
 
 void hk_wire_put_hdr(void *dst, const struct hk_wire_hdr *h)
 {
-	struct hk_wire_hdr w = swap_hdr(*h);
+	struct hk_wire_hdr w = *h;
+	swap_hdr(&w);
 	memcpy(dst, &w, sizeof(w));
 }
 
 void hk_wire_put_ext(void *dst, const struct hk_wire_put *p)
 {
-	struct hk_wire_put w = swap_put(*p);
+	struct hk_wire_put w = *p;
+	swap_put(&w);
 	memcpy(dst, &w, sizeof(w));
 }
 
 void hk_wire_put_sack(void *dst, const struct hk_wire_sack *s)
 {
-	struct hk_wire_sack w = swap_sack(*s);
+	struct hk_wire_sack w = *s;
+	swap_sack(&w);
 	memcpy(dst, &w, sizeof(w));
 }
 
 void hk_wire_put_get(void *dst, const struct hk_wire_get *g)
 {
-	struct hk_wire_get w = swap_get(*g);
+	struct hk_wire_get w = *g;
+	swap_get(&w);
 	memcpy(dst, &w, sizeof(w));
 }
 
@@ -109,7 +120,7 @@ bool hk_wire_parse_get(const void *payload, size_t len, struct hk_wire_get *out)
 	if (len != HK_WIRE_GET_LEN)
 		return false;
 	memcpy(out, payload, sizeof(*out));
-	*out = swap_get(*out);
+	swap_get(out);
 	return out->len != 0 && out->to_region != 0 && out->zero == 0 &&
 	       out->status <= HK_WIRE_GET_DENIED;
 }
@@ -131,7 +142,8 @@ size_t hk_wire_seal(void *base)
 
 	/* The flag is under the checksum: a frame that is sealed says so. */
 	b[offsetof(struct hk_wire_hdr, flags)] |= HK_WIRE_F_CRC;
-	uint32_t crc = SWAP32(hk_crc32c(b, covered));
+	uint32_t crc = hk_crc32c(b, covered);
+	swap32(&crc);
 	memcpy(crc_at, &crc, sizeof(crc));
 	return HK_WIRE_CRC_LEN;
 }
@@ -189,7 +201,7 @@ enum hk_wire_status hk_wire_parse(const void *frame, size_t len, bool need_crc,
 
 	size_t room = len - HK_ETH_HLEN - HK_WIRE_HLEN;
 	memcpy(&out->h, base, sizeof(out->h));
-	out->h = swap_hdr(out->h);
+	swap_hdr(&out->h);
 	const struct hk_wire_hdr *h = &out->h;
 	bool has_crc = h->flags & HK_WIRE_F_CRC;
 
@@ -207,14 +219,14 @@ enum hk_wire_status hk_wire_parse(const void *frame, size_t len, bool need_crc,
 		if (HK_UNLIKELY(!no_fragment(h) | (h->len < HK_WIRE_PUT_LEN)))
 			return HK_WIRE_E_FIELD;
 		memcpy(&out->put, ext, sizeof(out->put));
-		out->put = swap_put(out->put);
+		swap_put(&out->put);
 		ext_len = HK_WIRE_PUT_LEN;
 		break;
 	case HK_WIRE_ACK:
 		if (HK_UNLIKELY(!no_fragment(h) | (h->len != HK_WIRE_SACK_LEN)))
 			return HK_WIRE_E_FIELD;
 		memcpy(&out->sack, ext, sizeof(out->sack));
-		out->sack = swap_sack(out->sack);
+		swap_sack(&out->sack);
 		if (HK_UNLIKELY(out->sack.bits[0] & 1))
 			return HK_WIRE_E_FIELD;
 		ext_len = HK_WIRE_SACK_LEN;

@@ -55,10 +55,10 @@ enum hk_wire_type {
  *  |       timestamp echo          |  am   | frag  | frags |   0   |
  *  +-------------------------------+-------+-------+-------+-------+
  */
-struct hk_wire_hdr {
-	uint8_t version;    /* HK_WIRE_VERSION */
-	uint8_t type;       /* enum hk_wire_type */
-	uint16_t flags;     /* HK_WIRE_F_* */
+struct __attribute__((may_alias)) hk_wire_hdr { /* laid over bytes of frames */
+	uint8_t version;                        /* HK_WIRE_VERSION */
+	uint8_t type;                           /* enum hk_wire_type */
+	uint16_t flags;                         /* HK_WIRE_F_* */
 	uint16_t len;       /* bytes of extension + payload; Ethernet pads, so it is explicit */
 	uint16_t window;    /* credit: packet numbers [ack, ack + window) may be in flight to me */
 	uint32_t key;       /* of the job; frames of other jobs are dropped and counted */
@@ -76,6 +76,9 @@ struct hk_wire_hdr {
 	uint8_t frags;      /* … of how many (1 to HK_WIRE_MAX_FRAGS); 0 for other types */
 	uint8_t zero;       /* must be 0 */
 };
+
+/* A header where it lies in a frame, at any address. */
+typedef struct hk_wire_hdr hk_wire_hdr_in_frame __attribute__((aligned(1)));
 
 #define HK_WIRE_HLEN      48
 #define HK_WIRE_TS_SHIFT  4   /* 16 ns units: wraps after 68 s */
@@ -169,6 +172,17 @@ bool hk_wire_address(const void *frame, size_t len, uint32_t *key, uint32_t *end
 
 /* Writes @h in wire order to @dst (HK_WIRE_HLEN bytes, any alignment). */
 void hk_wire_put_hdr(void *dst, const struct hk_wire_hdr *h);
+
+/* The same for a header that was written in its place, field by field. */
+static inline void hk_wire_order(hk_wire_hdr_in_frame *h)
+{
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	struct hk_wire_hdr native = *h;
+	hk_wire_put_hdr(h, &native);
+#else
+	(void)h;
+#endif
+}
 
 /* The same for the extensions. */
 void hk_wire_put_ext(void *dst, const struct hk_wire_put *p);
