@@ -11,6 +11,7 @@
 
 #define HK_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HK_NOINLINE    __attribute__((noinline))
 
 #define HK_MIN(a, b)    ((a) < (b) ? (a) : (b))
 #define HK_MAX(a, b)    ((a) > (b) ? (a) : (b))

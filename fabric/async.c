@@ -37,12 +37,13 @@ static void poll_for_app(struct hk_fabric *f)
 		before = n->rx_packets + n->rx_acks; /* acks: gets that are served go on */
 		f->gather++;
 		/* the timers are looked at every few empty polls: pretend it is time */
-		f->idle |= 7;
+		f->idle |= HK_IDLE_CLOCK - 1;
 		hk_rx_poll(f, true);
 		f->gather--;
 		hk_tx_flush(f);
 	} while (n->rx_packets + n->rx_acks != before && ++rounds < SERVE_ROUNDS &&
 		 !atomic_load_explicit(&f->lock.owner_waits, memory_order_relaxed));
+	hk_engine_refuse(f->engine, false); /* the application has room */
 	f->n.async_polls++;
 }
 

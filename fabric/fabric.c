@@ -131,6 +131,7 @@ static struct hk_lane *add_lane(struct hk_fabric *f, const struct hk_port *port,
 		  port->info.copies_at_tx && port->info.tx_multi_seg;
 	*rc = (int)f->lanes;
 	f->lane[f->lanes++] = l;
+	f->looks = f->lanes == 1 && port->info.point_to_point ? HK_LOOKS_NEAR : 1;
 	return l;
 }
 
@@ -424,6 +425,8 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 		hk_mem_give(f, f->lane[i]);
 	}
 	hk_regions_close(f);
+	while (f->spares)
+		rte_pktmbuf_free_seg(f->spare[--f->spares]);
 	if (!f->cfg.tx_pool)
 		hk_pool_free(f->tx_pool);
 	hk_mem_give(f, f->keep.bytes);

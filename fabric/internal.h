@@ -21,13 +21,18 @@
 
 #include <pthread.h>
 
-#define HK_MAX_PORTS     256 /* wires of a full mesh count each */
-#define HK_TX_QUEUE      256 /* frames gathered or waiting for a port's ring */
-#define HK_RX_BURST      16
-#define HK_RX_ROUNDS     4  /* bursts of one port before the next has its turn */
+#define HK_MAX_PORTS 256 /* wires of a full mesh count each */
+#define HK_TX_QUEUE  256 /* frames gathered or waiting for a port's ring */
+#define HK_RX_BURST  16
+#define HK_RX_ROUNDS 4 /* bursts of one port before the next has its turn */
+#define HK_LOOKS_NEAR                                                                              \
+	4                   /* looks a call at a port that costs next to nothing to look at: what is
+			     * around us, Open MPI's progress loop, takes longer than one of them */
 #define HK_TX_BURST      32 /* frames gathered for one call of the driver … */
 #define HK_TX_BURST_NEAR 4  /* … that copies them in user space: while they are in the cache */
 #define HK_OUT_BURST     16
+#define HK_IDLE_CLOCK    8  /* empty polls before the timers are looked at; a power of two */
+#define HK_SPARES        64 /* free transmit buffers at hand */
 
 #define HK_GETS_MAX      64   /* our gets of one peer under way at once */
 #define HK_PUTS_WHEN_LOW 8    /* frames of puts to a peer that go although buffers are low */
@@ -187,7 +192,11 @@ struct hk_fabric {
 	unsigned gather; /* above 0: frames wait for hk_tx_flush() instead of leaving one by one */
 	size_t frame_payload;
 	struct rte_mempool *tx_pool;
-	unsigned tx_out;         /* buffers given out */
+	unsigned tx_out;          /* buffers given out */
+	hk_buf *spare[HK_SPARES]; /* free ones, latest last: it is in the cache */
+	unsigned spares;
+	bool unsent;             /* some lane has frames waiting */
+	unsigned looks;          /* at the ports in one call of progress, while they are empty */
 	uint32_t list[HK_LISTS]; /* the first peer of each, or HK_PEER_NONE */
 	struct hk_lane *lane[HK_MAX_PORTS];
 	struct hk_peer_tx *peer; /* by hk_peer */

@@ -6,9 +6,6 @@
 
 #include <rte_cycles.h>
 
-/* How many empty polls go by before the timers are looked at. */
-#define HK_IDLE_CLOCK 8
-
 /* Whoever polls comes back sooner; whoever does not had something else to do. */
 #define HK_AWAY (50 * HK_USEC)
 
@@ -286,14 +283,11 @@ static void note_presence(struct hk_fabric *f, uint64_t now, bool app)
 	f->here_at = now;
 }
 
-/* One burst of one port. Returns how many frames it was. */
-static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsigned *delivered)
+/* One burst of one port. Returns how many messages were delivered. */
+static HK_NOINLINE unsigned burst_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *const *m,
+				     uint16_t n, bool keep_it)
 {
-	struct rte_mbuf *m[HK_RX_BURST];
-	uint16_t n = hk_port_rx(f->lane[lane]->port, f->lane[lane]->pair, m, HK_RX_BURST);
-
-	if (n == 0)
-		return 0;
+	unsigned delivered = 0;
 	uint64_t now = hk_now(f);
 
 	note_presence(f, now, !keep_it);
@@ -308,11 +302,11 @@ static unsigned burst_in(struct hk_fabric *f, uint16_t lane, bool keep_it, unsig
 		/* an answer to a stray needs its addresses, so it leaves before the next */
 		struct rte_ether_hdr eth = *rte_pktmbuf_mtod(m[i], struct rte_ether_hdr *);
 
-		*delivered += frame_in(f, lane, m[i], now, keep_it);
+		delivered += frame_in(f, lane, m[i], now, keep_it);
 		if (HK_UNLIKELY(hk_engine_deadline(f->engine) == 0))
 			hk_tx_poll(f, now, &eth, lane);
 	}
-	return n;
+	return delivered;
 }
 
 /* Buffers that were acknowledged, room that was made, timers and acks that are due, peers that are
@@ -343,26 +337,41 @@ static void idle(struct hk_fabric *f, bool keep_it)
 	housekeep(f, now, keep_it);
 }
 
-/* One round over all ports. With @keep_it messages are kept for later instead of delivered. Bursts
- * are short, and answered one by one: an ack that waits for a long burst stops its sender, and
- * frames that wait for their turn leave the cache. */
+/* Takes in what has come to one port. Returns how many frames it was. Bursts are short, and answered
+ * one by one: an ack that waits for a long burst stops its sender, and frames that wait for their turn
+ * leave the cache. */
+static inline unsigned lane_in(struct hk_fabric *f, uint16_t lane, bool keep_it,
+			       unsigned *delivered)
+{
+	struct rte_mbuf *m[HK_RX_BURST];
+	unsigned frames = 0;
+
+	for (unsigned round = 0; round < HK_RX_ROUNDS; round++) {
+		uint16_t n = hk_port_rx(f->lane[lane]->port, f->lane[lane]->pair, m, HK_RX_BURST);
+
+		if (n == 0)
+			break;
+		/* with no room left, go on listening: to acks, and to signs of life */
+		if (HK_UNLIKELY(keep_it))
+			hk_engine_refuse(f->engine, !hk_can_keep(f));
+		*delivered += burst_in(f, lane, m, n, keep_it);
+		frames += n;
+		if (n < HK_RX_BURST)
+			break;
+		housekeep(f, hk_now(f), keep_it);
+		hk_tx_flush(f);
+	}
+	return frames;
+}
+
+/* One round over all ports. With @keep_it messages are kept for later instead of delivered. */
 unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 {
 	unsigned delivered = 0, frames = 0;
 
-	for (uint16_t l = 0; l < f->lanes; l++) {
-		for (unsigned round = 0; round < HK_RX_ROUNDS; round++) {
-			/* with no room left, go on listening: to acks, and to signs of life */
-			hk_engine_refuse(f->engine, keep_it && !hk_can_keep(f));
-			unsigned n = burst_in(f, l, keep_it, &delivered);
-
-			frames += n;
-			if (n < HK_RX_BURST)
-				break;
-			housekeep(f, hk_now(f), keep_it);
-			hk_tx_flush(f);
-		}
-	}
+	for (unsigned look = 0; look < f->looks && !frames; look++)
+		for (uint16_t l = 0; l < f->lanes; l++)
+			frames += lane_in(f, l, keep_it, &delivered);
 	if (frames) {
 		f->idle = 0;
 		/* What was acknowledged is free before the application sends again: it takes the same
@@ -409,7 +418,7 @@ unsigned hk_fabric_progress(struct hk_fabric *f)
 	delivered += hk_rx_poll(f, false);
 	if (HK_UNLIKELY(f->done_head != NULL))
 		hk_rma_tell(f);
-	if (--f->gather == 0)
+	if (--f->gather == 0 && f->unsent)
 		hk_tx_flush(f);
 	hk_biased_leave(&f->lock);
 	return delivered;

@@ -22,7 +22,7 @@
 /* Beyond the limit, for the few that must not fail. */
 hk_buf *hk_tx_take_reserved(struct hk_fabric *f)
 {
-	hk_buf *b = rte_pktmbuf_alloc(f->tx_pool);
+	hk_buf *b = HK_LIKELY(f->spares) ? f->spare[--f->spares] : rte_pktmbuf_alloc(f->tx_pool);
 
 	if (HK_LIKELY(b != NULL))
 		f->tx_out++;
@@ -45,7 +45,11 @@ hk_buf *hk_tx_take(struct hk_fabric *f)
 void hk_tx_give(struct hk_fabric *f, hk_buf *b)
 {
 	f->tx_out--;
-	rte_pktmbuf_free_seg(b);
+	/* ours alone again, as it came from the pool: its other fields are set when it is sent */
+	if (HK_LIKELY(f->spares < HK_SPARES && rte_mbuf_refcnt_read(b) == 1 && !b->next))
+		f->spare[f->spares++] = b;
+	else
+		rte_pktmbuf_free_seg(b);
 }
 
 hk_buf *hk_fabric_alloc(struct hk_fabric *f)
@@ -92,9 +96,12 @@ static void lane_flush(struct hk_lane *l)
 
 void hk_tx_flush(struct hk_fabric *f)
 {
-	for (unsigned i = 0; i < f->lanes; i++)
+	f->unsent = false;
+	for (unsigned i = 0; i < f->lanes; i++) {
 		if (f->lane[i]->waiting)
 			lane_flush(f->lane[i]);
+		f->unsent |= f->lane[i]->waiting > 0;
+	}
 }
 
 /* Takes one reference of @m. */
@@ -113,6 +120,8 @@ void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m)
 	l->queue[l->waiting++] = m;
 	if (!f->gather || l->waiting >= l->burst)
 		lane_flush(l);
+	if (HK_UNLIKELY(l->waiting))
+		f->unsent = true;
 }
 
 bool hk_tx_stuck(const struct hk_fabric *f, uint16_t lane)
