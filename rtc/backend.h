@@ -58,7 +58,9 @@ struct hk_rtc_backend_ops {
 	void (*tx)(struct hk_rtc_backend *b, struct hk_rtc_buf **m, unsigned n);
 	/* The same, but the buffers stay the caller's: what may have to be sent again. */
 	void (*tx_copy)(struct hk_rtc_backend *b, struct hk_rtc_buf **m, unsigned n);
-	struct hk_rtc_buf *(*alloc)(struct hk_rtc_backend *b); /* NULL: none free */
+	/* Takes up to @n free buffers, `hdr` set; fewer when there are no more (counted: no_buffer). The
+	 * core keeps some of them at hand, so this is called once for many messages. */
+	unsigned (*alloc)(struct hk_rtc_backend *b, struct hk_rtc_buf **m, unsigned n);
 	void (*free)(struct hk_rtc_backend *b, struct hk_rtc_buf **m, unsigned n);
 };
 

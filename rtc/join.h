@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rtc/join.h: who else is in the job, as the launcher (mpirun, srun) tells it. Internal to rtc/.
+ *
+ * hk_rtc_open() calls, in this order: hk_rtc_join_begin(), the backend's open(), hk_rtc_join_exchange(),
+ * the backend's peer() for each other node, hk_rtc_join_end(). With a `peers_file` none of it.
+ */
+#ifndef HK_RTC_JOIN_H
+#define HK_RTC_JOIN_H
+
+#include "rtc/backend.h"
+
+struct hk_rtc_join;
+
+/* Asks the launcher who we are: fills in node, nodes and key of @cfg (a key that is not 0 stays).
+ * -ENOENT: there is no launcher. */
+int hk_rtc_join_begin(struct hk_rtc_config *cfg, struct hk_rtc_join **join, struct hk_error *err);
+
+/* Tells all nodes @own, the backend's address, and learns theirs: @address has room for cfg->nodes.
+ * Waits for the nodes of the job until @deadline_ms of CLOCK_MONOTONIC. */
+int hk_rtc_join_exchange(struct hk_rtc_join *join, const char *own,
+			 char (*address)[HK_RTC_ADDRESS_MAX], int64_t deadline_ms,
+			 struct hk_error *err);
+
+/* Frees @join; NULL is allowed. What the launcher wants at the end of the process is done here too. */
+void hk_rtc_join_end(struct hk_rtc_join *join);
+
+#endif
