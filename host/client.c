@@ -220,7 +220,7 @@ int hk_host_wires(struct hk_host *h, const struct hk_ctl_node *node, unsigned co
 	hk_ctl_init(&m, HK_CTL_WIRES, ++h->seq, count);
 	m.wires.timeout_ms = HK_MAX(timeout_ms, 1);
 	for (unsigned i = 0; i < count; i++)
-		m.wires.node[i] = (struct hk_ctl_node){node[i].node_id, node[i].slots, 0};
+		m.wires.node[i] = node[i];
 	/* the daemon watches the time; a second more, so that its sentence comes */
 	int rc = ask(h, &m, HK_CTL_WIRES_READY, hk_ctl_now_ms() + timeout_ms + 1000, err);
 	if (rc < 0)

@@ -40,6 +40,7 @@ struct hk_host_request {
 	unsigned memory_mb;              /* 0: what the buffers need */
 	bool no_poller;
 	enum hk_ctl_mode mode; /* 0: the daemon's default */
+	unsigned eager_queues; /* 0: the daemon's default */
 	unsigned timeout_ms;   /* for everything together; 0: 10 s */
 };
 

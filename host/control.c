@@ -147,6 +147,8 @@ static const char *check_welcome(const struct hk_ctl_welcome *w)
 	EXPECT(w->port_kind == HK_CTL_PORT_WIRES || w->port_kind == HK_CTL_PORT_ONE, "port_kind");
 	EXPECT(w->poller <= 1, "poller");
 	EXPECT(w->mode >= 1 && w->mode < HK_CTL_MODES, "mode");
+	EXPECT(w->eager <= HK_CTL_MAX_EAGER, "eager");
+	EXPECT((w->eager != 0) == hk_ctl_mode_pipes((enum hk_ctl_mode)w->mode), "eager");
 	EXPECT(TEXT(w->shared, 1), "shared");
 	EXPECT(TEXT(w->huge_dir, 0), "huge_dir");
 	EXPECT(TEXT(w->rx_pool, 1), "rx_pool");
@@ -174,7 +176,7 @@ static const char *check_wires(const struct hk_ctl_wires *w)
 	for (uint32_t i = 0; i < w->count; i++) {
 		EXPECT(w->node[i].node_id != 0, "node_id");
 		EXPECT(w->node[i].slots >= 1 && w->node[i].slots <= HK_CTL_MAX_SLOTS, "slots");
-		EXPECT(w->node[i].zero == 0, "zero");
+		EXPECT(w->node[i].eager <= HK_CTL_MAX_EAGER, "eager");
 		for (uint32_t j = 0; j < i; j++)
 			EXPECT(w->node[i].node_id != w->node[j].node_id, "node_id (twice)");
 	}
@@ -187,7 +189,8 @@ static const char *check_wires_ready(const struct hk_ctl_wires_ready *w)
 	for (uint32_t i = 0; i < w->count; i++) {
 		EXPECT(w->wire[i].node_id != 0, "node_id");
 		EXPECT(w->wire[i].queues >= 1 &&
-			       w->wire[i].queues <= HK_CTL_MAX_SLOTS * HK_CTL_MAX_SLOTS,
+			       w->wire[i].queues <=
+				       HK_CTL_MAX_SLOTS * HK_CTL_MAX_SLOTS + HK_CTL_MAX_EAGER,
 		       "queues");
 		EXPECT(w->wire[i].zero == 0, "zero");
 	}

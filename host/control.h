@@ -36,6 +36,7 @@
 #define HK_CTL_VERSION   1
 #define HK_CTL_MAX_SLOTS 64  /* ranks of one daemon */
 #define HK_CTL_MAX_NODES 255 /* other nodes of one request */
+#define HK_CTL_MAX_EAGER 64  /* queue pairs of a wire that hikyakud polls */
 #define HK_CTL_TEXT_MAX  4072
 
 enum hk_ctl_type {
@@ -93,7 +94,8 @@ struct hk_ctl_welcome {
 	uint8_t mac[6];
 	uint8_t port_kind;  /* enum hk_ctl_port: a wire for each other node, or one port */
 	uint8_t poller;     /* 1: a poller serves absent ranks */
-	uint32_t mode;      /* enum hk_ctl_mode */
+	uint16_t mode;      /* enum hk_ctl_mode */
+	uint16_t eager;     /* queue pairs of each wire that hikyakud polls: the first */
 	char shared[64];    /* name of the shared memory: DPDK's file prefix */
 	char huge_dir[128]; /* where hugetlbfs is mounted; "": DPDK finds it */
 	char rx_pool[32], tx_pool[32]; /* names of this slot's packet pools */
@@ -111,8 +113,7 @@ struct hk_ctl_error {
 
 struct hk_ctl_node {
 	uint64_t node_id;
-	uint32_t slots; /* of that node's daemon */
-	uint32_t zero;
+	uint32_t slots, eager; /* of that node's daemon */
 };
 
 struct hk_ctl_wires {
@@ -124,7 +125,8 @@ struct hk_ctl_wires {
 
 struct hk_ctl_wire {
 	uint64_t node_id;
-	uint32_t queues;  /* pairs: slots of the one node times slots of the other; 1 with pipes */
+	uint32_t queues;  /* pairs: those of hikyakud, then slots of the one node times slots of
+			   * the other where ranks have their own */
 	uint16_t port_id; /* DPDK's; with pipes, which of them */
 	uint16_t zero;
 };

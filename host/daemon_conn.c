@@ -124,7 +124,8 @@ static void hello(struct hk_daemon *d, unsigned c, const struct hk_ctl_hello *h)
 	w->frame_max = info->frame_max;
 	memcpy(w->mac, info->mac, sizeof(w->mac));
 	w->port_kind = (uint8_t)info->port_kind;
-	w->mode = d->o.mode;
+	w->mode = (uint16_t)d->o.mode;
+	w->eager = info->eager;
 	w->poller = d->o.poller && !d->poller.failed;
 	hk_ctl_put_text(w->shared, sizeof(w->shared), d->rd.shared);
 	hk_ctl_put_text(w->huge_dir, sizeof(w->huge_dir), info->huge_dir);

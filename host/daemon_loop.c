@@ -122,6 +122,7 @@ static int open_resources(struct hk_daemon *d, struct hk_error *err)
 		.tx_buffers = d->o.tx_buffers,
 		.slot_memory_mb = d->o.slot_memory_mb,
 		.mode = d->o.mode,
+		.eager_queues = d->o.eager_queues,
 		.memory_mb = d->o.memory_mb,
 	};
 

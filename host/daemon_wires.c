@@ -116,6 +116,13 @@ int hk_wires_want(struct hk_daemon *d, unsigned conn, const struct hk_ctl_wires 
 					  " has %u slots for one rank and %u for "
 					  "another",
 					  node->node_id, w->w.slots, node->slots);
+		if (rc == 0 && node->eager != hk_res_info(d->res)->eager)
+			rc = hk_error_set(err, -EINVAL,
+					  "node %016" PRIx64
+					  " has %u eager queues, and hikyakud '%s' here %u; fix: "
+					  "give both the same eager-queues",
+					  node->node_id, node->eager, d->rd.name,
+					  hk_res_info(d->res)->eager);
 		if (rc)
 			return rc;
 		w->users |= bit;

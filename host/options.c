@@ -44,6 +44,8 @@ static const struct option {
 	{"mode", "MODE", MODE, BOTH, AT(mode), 0, 0,
 	 "who polls. hybrid: ranks, queues of their own; daemon: hikyakud, which hands frames on "
 	 "[hybrid]"},
+	{"eager-queues", "N", NUMBER, BOTH, AT(eager_queues), 0, HK_CTL_MAX_EAGER,
+	 "mode daemon: queue pairs of each memif wire, over which ranks are spread; 0: 4 [0]"},
 	{"cpus", "LIST", TEXT, BOTH, AT(cpus), 0, 0,
 	 "CPUs for daemon and poller, such as 0-3,8 [those it was started on]"},
 	{"user", "NAME", TEXT, BOTH, AT(user), 0, 0,

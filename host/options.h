@@ -19,6 +19,7 @@ struct hk_options {
 	char name[64], port[256], huge_dir[128], cpus[256], user[64], log[256];
 	unsigned job;                           /* key; 0: an administrator's daemon */
 	unsigned slots, rx_buffers, tx_buffers; /* buffers: of each slot */
+	unsigned eager_queues;                  /* 0: the default */
 	unsigned slot_memory_mb;                /* of each slot: for its fabric */
 	unsigned memory_mb;                     /* 0: what all that needs */
 	unsigned linger_ms;

@@ -124,11 +124,14 @@ static int open_one(struct hk_res *r, const struct hk_res_config *cfg, struct hk
 
 	if (rc)
 		return rc;
+	r->info.eager = 1;
 	r->info.port_kind = HK_CTL_PORT_ONE;
 	r->info.frame_max = r->one->info.frame_max;
 	memcpy(r->info.mac, r->one->info.mac, sizeof(r->info.mac));
 	r->wire_used[0] = true;
-	return hk_switch_wire(r->sw, 0, r->one, err);
+	return hk_switch_wire(
+		r->sw, 0,
+		&(struct hk_switch_wire){.port = r->one, .queues = 1, .copies = r->one->pool}, err);
 }
 
 static int open_pipes(struct hk_res *r, const struct hk_res_config *cfg, struct hk_error *err)
@@ -156,6 +159,11 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	unsigned frame_max = hk_port_wire_frame_max(cfg->port);
 
 	*res = NULL;
+	if (!frame_max && cfg->eager_queues > 1)
+		return hk_error_set(err, -EOPNOTSUPP,
+				    "port %s has one queue pair, and %u eager queues are asked "
+				    "for\nfix: leave eager-queues (btl_hikyaku_eager_queues) away",
+				    cfg->port, cfg->eager_queues);
 	if (!frame_max && cfg->mode != HK_CTL_DAEMON)
 		return hk_error_set(
 			err, -EOPNOTSUPP,
@@ -186,8 +194,10 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	r->node_id = cfg->node_id;
 	r->slots = cfg->slots;
 	r->rx_buffers = cfg->rx_buffers;
-	if (hk_ctl_mode_pipes(cfg->mode))
+	if (hk_ctl_mode_pipes(cfg->mode)) {
+		r->info.eager = (uint16_t)(cfg->eager_queues ? cfg->eager_queues : HK_EAGER_QUEUES);
 		rc = open_pipes(r, cfg, err);
+	}
 	for (unsigned i = 0; rc == 0 && i < cfg->slots; i++)
 		rc = make_slot(r, cfg, i, err);
 	if (rc) {
@@ -307,14 +317,19 @@ int hk_res_wire_plan(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 {
 	char spec[512];
 
-	w->queues = r->sw ? 1 : r->slots * w->slots;
+	w->eager = r->info.eager;
+	w->queues = w->eager + (r->sw ? 0 : r->slots * w->slots);
 	return wire_spec(r, w, spec, &w->server, err);
 }
 
-/* The slot here that queue @k of the wire leads to: see mpi/host.c. */
-static unsigned slot_of(const struct hk_res *r, const struct hk_res_wire *w, unsigned k)
+/* Where queue @k of the wire takes its buffers from: one of the switch's, or that of the slot here that it
+ * leads to, see mpi/host.c. */
+static struct rte_mempool *pool_of(const struct hk_res *r, const struct hk_res_wire *w, unsigned k)
 {
-	return r->node_id < w->node_id ? k / w->slots : k % r->slots;
+	if (k < w->eager)
+		return r->rx;
+	k -= w->eager;
+	return r->slot[r->node_id < w->node_id ? k / w->slots : k % r->slots].rx;
 }
 
 static int open_queues(struct hk_res *r, const struct hk_res_wire *w, const char *spec,
@@ -326,7 +341,7 @@ static int open_queues(struct hk_res *r, const struct hk_res_wire *w, const char
 	if (!pool)
 		return hk_error_set(err, -ENOMEM, "no memory for a wire");
 	for (unsigned k = 0; k < w->queues; k++)
-		pool[k] = r->slot[slot_of(r, w, k)].rx;
+		pool[k] = pool_of(r, w, k);
 	int rc = hk_port_open_queues(spec, &q, WIRE_OPEN_MS, port, err);
 
 	free(pool);
@@ -346,7 +361,7 @@ static int open_for_switch(struct hk_res *r, struct hk_res_wire *w, const char *
 				    "hikyakud hands frames on for %d other nodes at most\nfix: use "
 				    "host mode hybrid, or a port with a switch",
 				    HK_SWITCH_WIRES);
-	int rc = hk_port_open(spec, 0, r->rx, WIRE_OPEN_MS, port, err);
+	int rc = open_queues(r, w, spec, port, err);
 
 	if (rc == 0) {
 		r->wire_used[i] = true;
@@ -380,6 +395,14 @@ int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 	return 0;
 }
 
+static int switch_wire(struct hk_res *r, const struct hk_res_wire *w)
+{
+	const struct hk_switch_wire wire = {.port = w->port, .queues = w->eager, .copies = r->rx};
+	struct hk_error err;
+
+	return hk_switch_wire(r->sw, w->id, &wire, &err);
+}
+
 bool hk_res_wire_up(struct hk_res *r, struct hk_res_wire *w)
 {
 	struct hk_error err;
@@ -387,8 +410,8 @@ bool hk_res_wire_up(struct hk_res *r, struct hk_res_wire *w)
 	/* the first time it also lets secondaries in, or the switch */
 	if (!w->up) {
 		w->up = hk_port_wait_link(w->port, 0, &err) == 0;
-		if (w->up && r->sw && hk_switch_wire(r->sw, w->id, w->port, &err) != 0)
-			w->up = false;
+		if (w->up && r->sw)
+			w->up = switch_wire(r, w) == 0;
 	}
 	return w->up && hk_port_link(w->port);
 }

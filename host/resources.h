@@ -16,6 +16,9 @@
 #include "host/poller.h"
 #include "host/rundir.h"
 
+/* Queue pairs of a wire, if nobody says how many, that the switch polls. */
+#define HK_EAGER_QUEUES 4
+
 #define HK_LCORE_DAEMON     0
 #define HK_LCORE_POLLER     1
 #define HK_LCORE_SWITCH     (2 + HK_CTL_MAX_SLOTS)
@@ -28,6 +31,7 @@ struct hk_res_config {
 	uint32_t job_key;               /* 0: an administrator's daemon */
 	uint64_t node_id;
 	unsigned slots, rx_buffers, tx_buffers; /* buffers: of each slot */
+	unsigned eager_queues;                  /* of the switch on each wire; 0: HK_EAGER_QUEUES */
 	enum hk_ctl_mode
 		mode; /* with daemon, the switch (switch.h) polls ports, and ranks have pipes */
 	unsigned slot_memory_mb; /* of each slot: for its fabric */
@@ -39,19 +43,20 @@ struct hk_res_info {
 	enum hk_ctl_port port_kind;
 	uint16_t frame_max;
 	uint8_t mac[6];
+	uint16_t eager; /* queue pairs of each wire that are the switch's: the first */
 	char huge_dir[128];
 };
 
 /* A wire to the daemon of another node. */
 struct hk_res_wire {
 	uint64_t node_id;
-	unsigned slots;   /* of that daemon */
-	bool server;      /* this end listens */
-	uint16_t id;      /* by which ranks name it: port_id, or which of their pipes it is */
-	uint16_t port_id; /* DPDK's number of the port */
-	unsigned queues;
-	void *port; /* NULL: not open */
-	bool up;    /* hk_res_wire_up()'s note: it has been */
+	unsigned slots;         /* of that daemon */
+	bool server;            /* this end listens */
+	uint16_t id;            /* by which ranks name it: port_id, or which of their pipes it is */
+	uint16_t port_id;       /* DPDK's number of the port */
+	unsigned queues, eager; /* pairs, and how many of them are the switch's */
+	void *port;             /* NULL: not open */
+	bool up;                /* hk_res_wire_up()'s note: it has been */
 };
 
 struct hk_res; /* one a process */

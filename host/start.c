@@ -74,6 +74,7 @@ static void arguments(struct args *a, const struct hk_rundir *rd, const struct h
 	arg_number(a, "--memory", req->memory_mb);
 	if (req->mode)
 		arg(a, "--mode", hk_ctl_mode_name(req->mode));
+	arg_number(a, "--eager-queues", req->eager_queues);
 	if (req->no_poller)
 		arg(a, "--poller", "off");
 }

@@ -29,7 +29,7 @@ enum command_kind { CMD_WIRE, CMD_SLOT_ADD, CMD_SLOT_REMOVE, CMD_STOP };
 struct command {
 	enum command_kind kind;
 	unsigned index;
-	struct hk_port *port;
+	const struct hk_switch_wire *wire;
 	const struct hk_switch_slot *slot;
 	struct hk_error *err;
 	int rc;
@@ -45,8 +45,8 @@ struct slot {
 
 struct hk_switch {
 	unsigned lcore;
-	struct hk_port *wire[HK_SWITCH_WIRES];
-	unsigned wires; /* above the last one */
+	struct hk_switch_wire wire[HK_SWITCH_WIRES]; /* port NULL: none */
+	unsigned wires;                              /* above the last one */
 	struct slot slot[HK_CTL_MAX_SLOTS];
 	unsigned slots; /* above the last one */
 	unsigned last;  /* whose the last frame was: mostly the next one's too */
@@ -114,10 +114,10 @@ static void give(struct hk_switch *sw, unsigned slot, unsigned wire, struct rte_
 	}
 }
 
-static unsigned from_port(struct hk_switch *sw, unsigned wire)
+static unsigned from_port(struct hk_switch *sw, unsigned wire, uint16_t queue)
 {
 	struct rte_mbuf *m[BURST];
-	unsigned got = hk_port_rx(sw->wire[wire], 0, m, BURST), n = 0, first = 0, of = 0;
+	unsigned got = hk_port_rx(sw->wire[wire].port, queue, m, BURST), n = 0, first = 0, of = 0;
 
 	for (unsigned i = 0; i < got; i++) {
 		if (m[i]->nb_segs == 1) {
@@ -147,12 +147,12 @@ static unsigned from_port(struct hk_switch *sw, unsigned wire)
 
 /* An mbuf of ours for a rank's frame: it points to the frame if the driver copies at once, and holds a copy
  * otherwise. The rank's own mbuf no driver ever sees. */
-static struct rte_mbuf *shadow(struct hk_switch *sw, const struct hk_port *port,
+static struct rte_mbuf *shadow(struct hk_switch *sw, const struct hk_switch_wire *wire,
 			       const struct hk_pipe_frame *f)
 {
 	struct rte_mbuf *m;
 
-	if (port->info.copies_at_tx && !port->faults) {
+	if (wire->port->info.copies_at_tx && !wire->port->faults) {
 		m = rte_mbuf_raw_alloc(sw->shadows);
 		if (m) {
 			m->buf_addr = f->bytes;
@@ -160,7 +160,7 @@ static struct rte_mbuf *shadow(struct hk_switch *sw, const struct hk_port *port,
 			m->data_off = 0;
 		}
 	} else {
-		m = rte_pktmbuf_alloc(port->pool);
+		m = rte_pktmbuf_alloc(wire->copies);
 		if (m && f->len > rte_pktmbuf_tailroom(m)) {
 			rte_pktmbuf_free_seg(m);
 			m = NULL;
@@ -176,6 +176,7 @@ static struct rte_mbuf *shadow(struct hk_switch *sw, const struct hk_port *port,
 static unsigned from_slot(struct hk_switch *sw, unsigned slot, unsigned wire)
 {
 	struct hk_pipe_end *end = sw->slot[slot].end[wire];
+	const struct hk_switch_wire *w = &sw->wire[wire];
 	struct hk_pipe_frame f[BURST];
 	struct rte_mbuf *m[BURST];
 	int n = hk_pipe_take(end, f, BURST);
@@ -188,14 +189,14 @@ static unsigned from_slot(struct hk_switch *sw, unsigned slot, unsigned wire)
 		return 0;
 	}
 	for (int i = 0; i < n; i++) {
-		if (f[i].len < HK_ETH_HLEN || f[i].len > sw->wire[wire]->info.frame_max) {
+		if (f[i].len < HK_ETH_HLEN || f[i].len > w->port->info.frame_max) {
 			atomic_store_explicit(&sw->bad[slot], true, memory_order_relaxed);
 			continue;
 		}
-		if ((m[k] = shadow(sw, sw->wire[wire], &f[i])))
+		if ((m[k] = shadow(sw, w, &f[i])))
 			k++;
 	}
-	unsigned sent = hk_port_tx(sw->wire[wire], 0, m, (uint16_t)k);
+	unsigned sent = hk_port_tx(w->port, (uint16_t)(slot % w->queues), m, (uint16_t)k);
 
 	/* what it does not take is lost; whoever sent it sends it again */
 	for (unsigned i = sent; i < k; i++)
@@ -249,29 +250,29 @@ static int slot_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_
 	atomic_store_explicit(&sw->bad[slot], false, memory_order_relaxed);
 	sw->slots = HK_MAX(sw->slots, slot + 1);
 	for (unsigned w = 0; rc == 0 && w < sw->wires; w++)
-		if (sw->wire[w])
+		if (sw->wire[w].port)
 			rc = pipe_open(sw, slot, w, err);
 	if (rc)
 		slot_remove(sw, slot);
 	return rc;
 }
 
-static int wire_set(struct hk_switch *sw, unsigned index, struct hk_port *port,
+static int wire_set(struct hk_switch *sw, unsigned index, const struct hk_switch_wire *wire,
 		    struct hk_error *err)
 {
 	int rc = 0;
 
-	sw->wire[index] = port;
+	sw->wire[index] = wire ? *wire : (struct hk_switch_wire){0};
 	for (unsigned s = 0; rc == 0 && s < sw->slots; s++) {
 		struct slot *slot = &sw->slot[s];
 
 		hk_pipe_close(slot->end[index]);
 		slot->end[index] = NULL;
-		if (port && slot->used)
+		if (wire && slot->used)
 			rc = pipe_open(sw, s, index, err);
 	}
 	sw->wires = HK_MAX(sw->wires, index + 1);
-	while (sw->wires && !sw->wire[sw->wires - 1])
+	while (sw->wires && !sw->wire[sw->wires - 1].port)
 		sw->wires--;
 	return rc;
 }
@@ -280,7 +281,7 @@ static void obey(struct hk_switch *sw, struct command *c)
 {
 	switch (c->kind) {
 	case CMD_WIRE:
-		c->rc = wire_set(sw, c->index, c->port, c->err);
+		c->rc = wire_set(sw, c->index, c->wire, c->err);
 		break;
 	case CMD_SLOT_ADD:
 		c->rc = slot_add(sw, c->index, c->slot, c->err);
@@ -327,9 +328,10 @@ static unsigned round_(struct hk_switch *sw)
 	unsigned frames = 0;
 
 	for (unsigned w = 0; w < sw->wires; w++) {
-		if (!sw->wire[w])
+		if (!sw->wire[w].port)
 			continue;
-		frames += from_port(sw, w);
+		for (unsigned q = 0; q < sw->wire[w].queues; q++)
+			frames += from_port(sw, w, (uint16_t)q);
 		for (unsigned s = 0; s < sw->slots; s++)
 			if (sw->slot[s].end[w] &&
 			    !atomic_load_explicit(&sw->bad[s], memory_order_relaxed))
@@ -411,9 +413,10 @@ void hk_switch_stop(struct hk_switch *sw)
 	free(sw);
 }
 
-int hk_switch_wire(struct hk_switch *sw, unsigned index, struct hk_port *port, struct hk_error *err)
+int hk_switch_wire(struct hk_switch *sw, unsigned index, const struct hk_switch_wire *wire,
+		   struct hk_error *err)
 {
-	struct command c = {.kind = CMD_WIRE, .index = index, .port = port};
+	struct command c = {.kind = CMD_WIRE, .index = index, .wire = wire};
 
 	return command(sw, &c, err);
 }

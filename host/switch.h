@@ -31,8 +31,16 @@ int hk_switch_start(unsigned lcore, struct hk_switch **sw, struct hk_error *err)
 /* Ends the thread. Slots and wires must be gone. NULL is allowed. */
 void hk_switch_stop(struct hk_switch *sw);
 
-/* Polls @port as wire @index from now on; with NULL, polls it no more. The port stays the caller's. */
-int hk_switch_wire(struct hk_switch *sw, unsigned index, struct hk_port *port,
+/* A port, or its first few queue pairs: the *eager pool*. A rank's frames all go by one of them, its slot's
+ * number tells which, so that they stay in order and a rank that floods one fills no other. */
+struct hk_switch_wire {
+	struct hk_port *port;
+	unsigned queues;            /* pairs 0 to queues - 1 are the switch's */
+	struct rte_mempool *copies; /* buffers for frames that are sent by a copy */
+};
+
+/* Polls @wire as wire @index from now on; with NULL, polls it no more. The port stays the caller's. */
+int hk_switch_wire(struct hk_switch *sw, unsigned index, const struct hk_switch_wire *wire,
 		   struct hk_error *err);
 
 /* A rank as the switch sees it. */

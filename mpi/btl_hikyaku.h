@@ -52,6 +52,7 @@ struct hk_modex {
 	uint64_t node_id;     /* of its node's polling process; 0: it has none */
 	uint32_t mode;        /* enum hk_ctl_mode; 0: inline */
 	uint32_t slot, slots; /* which of how many there */
+	uint32_t eager;       /* queue pairs of each wire that it polls */
 	char host[64];
 };
 
@@ -93,6 +94,7 @@ struct hk_btl_params {
 	unsigned frame_max;    /* 0: what the port carries */
 	unsigned eager_frames; /* frames of the longest eager message */
 	unsigned tx_buffers, rx_buffers, rx_keep, keep_kb;
+	unsigned eager_queues;
 	unsigned max_peers;
 	unsigned window, window_bytes;
 	unsigned key; /* 0: made from the job's id */

@@ -75,6 +75,7 @@ int hk_btl_publish(const struct hk_port *port)
 		m.mode = lease->mode;
 		m.slot = lease->slot;
 		m.slots = lease->slots;
+		m.eager = lease->eager;
 	}
 	if (port) {
 		memcpy(m.mac, port->info.mac, 6);

@@ -46,6 +46,7 @@ static int connect_daemon(enum hk_ctl_mode mode, struct hk_error *err)
 		.rx_buffers = PARAMS->rx_buffers,
 		.tx_buffers = PARAMS->tx_buffers,
 		.mode = mode,
+		.eager_queues = hk_ctl_mode_pipes(mode) ? PARAMS->eager_queues : 0,
 		.timeout_ms = PARAMS->connect_timeout_ms,
 	};
 
@@ -236,7 +237,8 @@ static unsigned new_nodes(const struct hk_candidate *list, size_t n, struct hk_c
 		    list[i].m.node_id == hk_host_lease(hk_btl.host)->node_id)
 			continue;
 		node[count++] = (struct hk_ctl_node){.node_id = list[i].m.node_id,
-						     .slots = list[i].m.slots};
+						     .slots = list[i].m.slots,
+						     .eager = list[i].m.eager};
 	}
 	return count;
 }

@@ -162,6 +162,10 @@ static void reg_port(void)
 		 2048, &p->tx_buffers);
 	reg_uint("rx_buffers", "Receive buffers of each port", OPAL_INFO_LVL_5, 4096,
 		 &p->rx_buffers);
+	reg_uint("eager_queues",
+		 "Queue pairs of each memif wire that hikyakud polls, over which ranks are spread, "
+		 "in host mode daemon; 0: as hikyakud is set",
+		 OPAL_INFO_LVL_6, 0, &p->eager_queues);
 	reg_uint("rx_keep", "Frames the helper thread keeps for a rank that computes",
 		 OPAL_INFO_LVL_5, 2048, &p->rx_keep);
 	reg_uint("keep_kb",

@@ -53,6 +53,8 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 				       .frame_max = 9216,
 				       .mac = {2, 0, 0, 0, 0, 1},
 				       .huge_dir = "/dev/hugepages"};
+	if (hk_ctl_mode_pipes(cfg->mode))
+		r->info.eager = (uint16_t)(cfg->eager_queues ? cfg->eager_queues : HK_EAGER_QUEUES);
 	*res = r;
 	return 0;
 }
@@ -90,9 +92,7 @@ void hk_res_memory(const struct hk_res *r, unsigned slot, uint64_t *address, uin
 /* The daemon must not give what is taken, nor take back what is not. */
 uint64_t hk_res_pipes(const struct hk_res *r, unsigned slot)
 {
-	(void)r;
-	(void)slot;
-	return 0;
+	return hk_ctl_mode_pipes(r->cfg.mode) ? (uint64_t)(uintptr_t)&r->mem->fabric[slot] : 0;
 }
 
 bool hk_res_slot_bad(const struct hk_res *r, unsigned slot)
@@ -134,7 +134,8 @@ int hk_res_wire_plan(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 {
 	(void)err;
 	w->server = r->cfg.node_id < w->node_id;
-	w->queues = r->cfg.slots * w->slots;
+	w->eager = r->info.eager;
+	w->queues = w->eager + (r->cfg.mode == HK_CTL_DAEMON ? 0 : r->cfg.slots * w->slots);
 	return 0;
 }
 

@@ -115,7 +115,9 @@ static void every_rule(void)
 	BREAK(HK_CTL_WELCOME, welcome.poller, 2, "poller");
 	BREAK(HK_CTL_WELCOME, welcome.mode, 0, "mode");
 	BREAK(HK_CTL_WELCOME, welcome.mode, HK_CTL_MODES, "mode");
-	BREAK(HK_CTL_WELCOME, welcome.mode, HK_CTL_DAEMON, "pipes");
+	BREAK(HK_CTL_WELCOME, welcome.mode, HK_CTL_DAEMON, "eager");
+	BREAK(HK_CTL_WELCOME, welcome.eager, 1, "eager");
+	BREAK(HK_CTL_WELCOME, welcome.eager, 65, "eager");
 	BREAK(HK_CTL_WELCOME, welcome.shared[0], '\0', "shared");
 	BREAK(HK_CTL_WELCOME, welcome.huge_dir[0], '\\', "huge_dir");
 	BREAK(HK_CTL_WELCOME, welcome.rx_pool[0], '\0', "rx_pool");
@@ -137,10 +139,10 @@ static void every_rule(void)
 	BREAK(HK_CTL_WIRES, wires.node[1].node_id, 0, "node_id");
 	BREAK(HK_CTL_WIRES, wires.node[1].node_id, 1, "node_id (twice)");
 	BREAK(HK_CTL_WIRES, wires.node[0].slots, 65, "slots");
-	BREAK(HK_CTL_WIRES, wires.node[0].zero, 1, "zero");
+	BREAK(HK_CTL_WIRES, wires.node[0].eager, 65, "eager");
 	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].node_id, 0, "node_id");
 	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].queues, 0, "queues");
-	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].queues, 4097, "queues");
+	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].queues, 4161, "queues");
 	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[0].zero, 1, "zero");
 	BREAK(HK_CTL_READY, ready.fabric, 0, "fabric");
 	BREAK(HK_CTL_READY, ready.fabric, 65, "fabric");

@@ -19,6 +19,7 @@
 
 static struct hk_port *port;
 static struct hk_switch *sw;
+static struct rte_mempool *rx_pool;
 
 struct rank {
 	unsigned slot;
@@ -27,7 +28,8 @@ struct rank {
 	struct hk_port port;
 };
 
-static void start(void)
+/* A port of @all queue pairs, of which the switch has @eager. */
+static void start_with(unsigned all, unsigned eager)
 {
 	struct hk_eal_config eal = {.memory_mb = 128, .worker = WORKER};
 	struct hk_error err = {""};
@@ -36,9 +38,22 @@ static void start(void)
 
 	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
 	snprintf(spec, sizeof(spec), "vdev:net_ring%u", rings++);
-	CHECK_MSG(hk_port_open(spec, BUFFERS, NULL, WAIT_MS, &port, &err) == 0, "%s", err.text);
+	struct rte_mempool *pool[8];
+	struct hk_port_queues q = {.count = all, .pool = pool};
+
+	CHECK_MSG(hk_pool_create(spec + 5, BUFFERS, 9216, &rx_pool, &err) == 0, "%s", err.text);
+	for (unsigned i = 0; i < all; i++)
+		pool[i] = rx_pool;
+	CHECK_MSG(hk_port_open_queues(spec, &q, WAIT_MS, &port, &err) == 0, "%s", err.text);
 	CHECK_MSG(hk_switch_start(WORKER, &sw, &err) == 0, "%s", err.text);
-	CHECK_MSG(hk_switch_wire(sw, 0, port, &err) == 0, "%s", err.text);
+	struct hk_switch_wire wire = {.port = port, .queues = eager, .copies = rx_pool};
+
+	CHECK_MSG(hk_switch_wire(sw, 0, &wire, &err) == 0, "%s", err.text);
+}
+
+static void start(void)
+{
+	start_with(1, 1);
 }
 
 static void stop(void)
@@ -48,6 +63,7 @@ static void stop(void)
 	CHECK_EQ(hk_switch_wire(sw, 0, NULL, &err), 0);
 	hk_switch_stop(sw);
 	hk_port_close(port);
+	hk_pool_free(rx_pool);
 }
 
 static void rank_add(struct rank *r, unsigned slot, uint32_t endpoint)
@@ -187,10 +203,46 @@ static void drops_are_counted_for_each_slot(void)
 	stop();
 }
 
+/* Ranks are spread over the eager pool by their slots; what lies behind it is not the switch's. */
+static void eager_pool(void)
+{
+	struct rank r[3];
+	struct rte_eth_stats s;
+	struct rte_mbuf *m, *none[1];
+
+	start_with(3, 2);
+	for (unsigned i = 0; i < 3; i++)
+		rank_add(&r[i], i, 7 + i);
+	for (unsigned i = 0; i < 3; i++)
+		send_to(&r[i], 7, 1 + i);
+	passed(6);
+	CHECK_EQ(receive(&r[0]), 6);
+	CHECK_EQ(rte_eth_stats_get(port->id, &s), 0);
+	CHECK_EQ(s.q_ipackets[0], 1 + 3); /* slots 0 and 2 */
+	CHECK_EQ(s.q_ipackets[1], 2);     /* slot 1 */
+	CHECK_EQ(s.q_ipackets[2], 0);
+
+	/* a rank polls the third pair: the switch leaves what comes there alone */
+	m = rte_pktmbuf_alloc(rx_pool);
+	CHECK(m != NULL);
+	m->data_len = 100;
+	m->pkt_len = 100;
+	CHECK_EQ(hk_port_tx(port, 2, &m, 1), 1);
+	send_to(&r[0], 8, 4);
+	passed(10);
+	CHECK_EQ(receive(&r[1]), 4);
+	CHECK_EQ(hk_port_rx(port, 2, none, 1), 1);
+	rte_pktmbuf_free(none[0]);
+	for (unsigned i = 0; i < 3; i++)
+		rank_remove(&r[i]);
+	stop();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"the_living_gets_the_frames", the_living_gets_the_frames},
+		{"eager_pool", eager_pool},
 		{"drops_are_counted_for_each_slot", drops_are_counted_for_each_slot},
 	};
 

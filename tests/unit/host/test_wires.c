@@ -23,7 +23,8 @@ static struct hk_host *attach(const char *name, uint32_t rank)
 static struct hk_ctl_node node_of(struct hk_host *h)
 {
 	return (struct hk_ctl_node){.node_id = hk_host_lease(h)->node_id,
-				    .slots = hk_host_lease(h)->slots};
+				    .slots = hk_host_lease(h)->slots,
+				    .eager = hk_host_lease(h)->eager};
 }
 
 struct ask {
@@ -147,6 +148,47 @@ static void what_cannot_be(void)
 	rig_all_gone();
 }
 
+/* Each mode has its queue pairs: those of hikyakud, those of each pair of slots. */
+static void queues_of_each_mode(void)
+{
+	static const struct {
+		const char *mode, *eager;
+		unsigned queues;
+	} way[] = {{"hybrid", "0", 6}, {"daemon", "0", 4}, {"daemon", "3", 3}};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(way); i++) {
+		const char *mode = way[i].mode, *eager = way[i].eager;
+
+		rig_up();
+		CHECK(rig_daemon("a", NULL, "--port", rig_port, "--slots", "2", "--mode", mode,
+				 "--eager-queues", eager));
+		CHECK(rig_daemon("b", NULL, "--port", rig_port, "--slots", "3", "--mode", mode,
+				 "--eager-queues", eager));
+		struct hk_host *a = attach("a", 0), *b = attach("b", 1);
+		struct ask q[2] = {{.h = a, .node = {node_of(b)}, .count = 1},
+				   {.h = b, .node = {node_of(a)}, .count = 1}};
+		pthread_t t;
+
+		CHECK(pthread_create(&t, NULL, ask, &q[0]) == 0);
+		ask(&q[1]);
+		pthread_join(t, NULL);
+		CHECK_MSG(q[0].rc == 0 && q[1].rc == 0, "%s%s", q[0].err.text, q[1].err.text);
+		CHECK_EQ(q[0].wire[0].queues, way[i].queues);
+		CHECK_EQ(q[1].wire[0].queues, way[i].queues);
+		/* a node that has another number of them would wait for frames that never come */
+		struct hk_host *other = attach("a", 2);
+		struct hk_ctl_node wrong = node_of(b);
+
+		wrong.eager++;
+		refused(other, &wrong, 1, 100, -EINVAL, "give both the same eager-queues");
+		hk_host_close(a);
+		hk_host_close(b);
+		rig_stop("a");
+		rig_stop("b");
+		rig_all_gone();
+	}
+}
+
 /* A server end's socket goes with its daemon, however that ends. */
 static void sockets_go(void)
 {
@@ -172,6 +214,7 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"everyone_at_once", everyone_at_once},
 		{"what_cannot_be", what_cannot_be},
+		{"queues_of_each_mode", queues_of_each_mode},
 		{"sockets_go", sockets_go},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
