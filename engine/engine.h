@@ -138,6 +138,7 @@ unsigned hk_engine_unacked(const struct hk_engine *e, hk_peer p);
 enum hk_rx_verdict {
 	HK_RX_DROP,    /* keep nothing: duplicate, stray, malformed; counted inside */
 	HK_RX_CONTROL, /* an ack or the like, consumed; keep nothing */
+	/* a packet of `peer`: */
 	HK_RX_DELIVER, /* hand over `count` buffers, in order: `tokens`. The last is this frame */
 	HK_RX_HOLD,    /* a fragment of a message still incomplete: keep this buffer; its token
 			  comes back by a later DELIVER, or by hk_engine_reap_rx() */

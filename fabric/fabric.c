@@ -196,7 +196,7 @@ void hk_peer_learn(struct hk_fabric *f, hk_peer p, const uint8_t mac[6], uint16_
 	struct hk_peer_tx *t = &f->peer[p];
 
 	hk_wire_put_eth(t->eth, mac, f->lane[lane]->port->info.mac);
-	t->lane = lane;
+	t->lane = t->bulk = t->answer = lane;
 }
 
 /* 0: it is not known. */
@@ -213,8 +213,9 @@ static uint32_t known_epoch(const struct hk_fabric *f, uint32_t endpoint)
 int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_peer *peer,
 		       struct hk_error *err)
 {
-	if (a->port >= f->lanes)
-		return hk_error_set(err, -EINVAL, "%s: no port %u here", a->name, a->port);
+	if (a->port >= f->lanes || a->bulk > f->lanes)
+		return hk_error_set(err, -EINVAL, "%s: no port %u here", a->name,
+				    a->port >= f->lanes ? a->port : a->bulk - 1u);
 	unsigned ours = (unsigned)frame_used(f);
 
 	if (a->frame_max < ours)
@@ -233,6 +234,7 @@ int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_pee
 		if (epoch != a->epoch)
 			hk_peer_anew(f, *peer);
 		hk_peer_learn(f, *peer, a->mac, a->port);
+		f->peer[*peer].bulk = a->bulk ? a->bulk - 1 : a->port;
 		free(f->peer[*peer].name);
 		f->peer[*peer].name = strdup(a->name);
 	}

@@ -19,6 +19,10 @@
  * in (by the caller) and once on the way out (by the handler, which must not keep what it is
  * shown).
  *
+ * Two ways to one peer. A peer may have a second port for *bulk*: the frames of puts, and messages sent by
+ * hk_fabric_sendv_bulk(). Packets of both are of one engine and one row of numbers, so order and exactly-once
+ * hold across them; acknowledgements go the way of what they answer.
+ *
  * Threads. One application thread at a time may be inside (callers that are several lock around
  * it). The helper thread of hk_fabric_async_start() is the fabric's own affair: it acknowledges
  * and keeps what arrives while the application is elsewhere, and never calls a handler.
@@ -118,6 +122,7 @@ struct hk_peer_addr {
 	uint32_t endpoint, epoch; /* see engine.h */
 	uint8_t mac[6];
 	uint16_t port;      /* index of our port that reaches it */
+	uint16_t bulk;      /* of another one for bulk, plus 1; 0: the same */
 	uint16_t frame_max; /* of the peer's port; checked against ours */
 	const char *name;   /* "rank 3 on node1", for messages; copied */
 };
@@ -138,6 +143,10 @@ void hk_fabric_free(struct hk_fabric *f, hk_buf *b);
  * peer is dead or gone; the buffers are freed all the same. */
 int hk_fabric_sendv(struct hk_fabric *f, hk_peer peer, uint8_t am, hk_buf *const *bufs,
 		    const size_t *len, unsigned count);
+
+/* The same by the peer's port for bulk. */
+int hk_fabric_sendv_bulk(struct hk_fabric *f, hk_peer peer, uint8_t am, hk_buf *const *bufs,
+			 const size_t *len, unsigned count);
 
 static inline int hk_fabric_send(struct hk_fabric *f, hk_peer peer, uint8_t am, hk_buf *b,
 				 size_t len)
@@ -200,6 +209,7 @@ struct hk_fabric_counters {
 	uint64_t unknown_am;              /* messages for which no handler was set */
 	uint64_t rx_too_long;             /* frames in more than one buffer, dropped */
 	uint64_t tx_dropped;              /* frames the port did not take; the engine resends */
+	uint64_t tx_bulk;                 /* packets sent by a port that is for bulk alone */
 	uint64_t no_buffer;               /* hk_fabric_alloc() returned NULL */
 	uint64_t async_polls, async_kept; /* by the helper thread */
 	uint64_t puts, gets, gets_served; /* one-sided operations: rma.h */

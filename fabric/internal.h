@@ -68,6 +68,7 @@ struct hk_buf_note {
 	uint8_t am, frag, frags;
 	bool refusal; /* of a get, and waits */
 	bool lost;    /* not acknowledged, and its peer is gone */
+	bool bulk;    /* goes by the peer's port for bulk */
 	uint16_t len;
 	uint32_t peer;
 	struct hk_op *op; /* the put of which this is a frame */
@@ -111,7 +112,8 @@ enum hk_list {
 
 struct hk_peer_tx {
 	uint8_t eth[HK_ETH_HLEN]; /* framing of every frame to this peer */
-	uint16_t lane;
+	uint16_t lane, bulk;      /* its ports, for all and for bulk: mostly the same */
+	uint16_t answer;          /* by which of them its newest packet came: acks go there */
 	struct hk_item *backlog_head, *backlog_tail;
 	unsigned backlog_len;
 	struct hk_item *gets_head,
@@ -282,7 +284,7 @@ hk_buf *hk_tx_take(struct hk_fabric *f);
 hk_buf *hk_tx_take_reserved(struct hk_fabric *f);
 void hk_tx_give(struct hk_fabric *f, hk_buf *b);
 int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *bufs,
-		  const size_t *len, unsigned count);
+		  const size_t *len, unsigned count, bool bulk);
 bool hk_tx_stuck(const struct hk_fabric *f, uint16_t lane);
 void hk_tx_wait(struct hk_fabric *f, hk_peer p, struct hk_item *item);
 void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *answer,

@@ -56,7 +56,7 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 	 * few frames of each peer go in any case. */
 	bool low = hk_fabric_low(f);
 
-	if (hk_tx_stuck(f, t->lane) || !hk_engine_room(f->engine, op->peer) ||
+	if (hk_tx_stuck(f, t->bulk) || !hk_engine_room(f->engine, op->peer) ||
 	    (low && hk_engine_unacked(f->engine, op->peer) >= HK_PUTS_WHEN_LOW))
 		return false;
 	hk_buf *b = low ? hk_tx_take_reserved(f) : hk_tx_take(f);
@@ -71,12 +71,12 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 		hk_tx_give(f, b);
 		return false;
 	}
-	*hk_note(b) = (struct hk_buf_note){.peer = op->peer, .len = len, .op = op};
+	*hk_note(b) = (struct hk_buf_note){.peer = op->peer, .len = len, .bulk = true, .op = op};
 	memcpy(frame, t->eth, HK_ETH_HLEN);
 	hk_wire_put_ext(
 		frame + HK_WIRE_DATA_OVERHEAD,
 		&(struct hk_wire_put){.region = op->remote, .offset = op->offset + op->sent});
-	if (!f->lane[t->lane]->lend || len < HK_LEND_MIN || !lend(f, b, from, len)) {
+	if (!f->lane[t->bulk]->lend || len < HK_LEND_MIN || !lend(f, b, from, len)) {
 		memcpy(frame + bytes, from, len);
 		bytes += len;
 		if (HK_UNLIKELY(f->cfg.engine.crc))
@@ -91,7 +91,8 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 	op->sent += len;
 	op->flying++;
 	f->n.put_bytes += len;
-	hk_tx_frame(f, t->lane, b);
+	f->n.tx_bulk += t->bulk != t->lane;
+	hk_tx_frame(f, t->bulk, b);
 	return true;
 }
 
@@ -288,7 +289,7 @@ static bool get_ask(struct hk_fabric *f, struct hk_op *op)
 						.to_region = op->local,
 					});
 	/* if the peer has just gone, its verdict ends this operation: see hk_rma_forget() */
-	(void)hk_tx_message(f, op->peer, HK_WIRE_AM_GET, &b, &len, 1);
+	(void)hk_tx_message(f, op->peer, HK_WIRE_AM_GET, &b, &len, 1, false);
 	t->gets_out++;
 	op->asked = true;
 	return true;

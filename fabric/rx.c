@@ -245,6 +245,8 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 		hk_peer_anew(f, rx.peer);
 		hk_peer_learn(f, rx.peer, rx.f.src_mac, lane);
 	}
+	if (HK_LIKELY(rx.verdict >= HK_RX_DELIVER))
+		f->peer[rx.peer].answer = lane;
 	switch (rx.verdict) {
 	case HK_RX_DELIVER:
 		return message_in(f, &rx, keep_it);

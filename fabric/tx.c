@@ -131,6 +131,11 @@ bool hk_tx_stuck(const struct hk_fabric *f, uint16_t lane)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
+static uint16_t lane_of(const struct hk_fabric *f, hk_peer p, const hk_buf *b)
+{
+	return hk_note((hk_buf *)(uintptr_t)b)->bulk ? f->peer[p].bulk : f->peer[p].lane;
+}
+
 /* Numbers and transmits one buffer; false if the window has no room. */
 static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 {
@@ -146,8 +151,9 @@ static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 	};
 	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	size_t len = HK_WIRE_DATA_OVERHEAD + note->len;
+	uint16_t lane = lane_of(f, p, b);
 
-	if (HK_UNLIKELY(hk_tx_stuck(f, t->lane)) ||
+	if (HK_UNLIKELY(hk_tx_stuck(f, lane)) ||
 	    !hk_engine_send(f->engine, p, &pkt, now, frame + HK_ETH_HLEN))
 		return false;
 	memcpy(frame, t->eth, HK_ETH_HLEN);
@@ -157,7 +163,8 @@ static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 	b->data_len = (uint16_t)len;
 	b->pkt_len = (uint32_t)len;
 	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
-	hk_tx_frame(f, t->lane, b);
+	f->n.tx_bulk += lane != t->lane;
+	hk_tx_frame(f, lane, b);
 	return true;
 }
 
@@ -239,7 +246,7 @@ static int refuse(struct hk_fabric *f, hk_buf *const *bufs, unsigned count)
 
 /* hk_fabric_sendv() for who holds the lock. */
 int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *bufs,
-		  const size_t *len, unsigned count)
+		  const size_t *len, unsigned count, bool bulk)
 {
 	int rc = 0;
 	struct hk_peer_tx *t = &f->peer[p];
@@ -251,6 +258,7 @@ int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *buf
 			.am = am,
 			.frag = (uint8_t)i,
 			.frags = (uint8_t)count,
+			.bulk = bulk,
 		};
 	}
 	enum hk_peer_state state = hk_engine_peer_state(f->engine, p);
@@ -270,7 +278,7 @@ int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *buf
 				i++;
 		f->gather -= count > 1;
 		if (count > 1 && !f->gather)
-			lane_flush(f->lane[t->lane]);
+			lane_flush(f->lane[bulk ? t->bulk : t->lane]);
 		rc = i < count;
 		for (; i < count; i++)
 			hk_tx_wait(f, p, &hk_note(bufs[i])->item);
@@ -283,7 +291,17 @@ int hk_fabric_sendv(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *b
 		    const size_t *len, unsigned count)
 {
 	hk_biased_enter(&f->lock);
-	int rc = hk_tx_message(f, p, am, bufs, len, count);
+	int rc = hk_tx_message(f, p, am, bufs, len, count, false);
+
+	hk_biased_leave(&f->lock);
+	return rc;
+}
+
+int hk_fabric_sendv_bulk(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *bufs,
+			 const size_t *len, unsigned count)
+{
+	hk_biased_enter(&f->lock);
+	int rc = hk_tx_message(f, p, am, bufs, len, count, true);
 
 	hk_biased_leave(&f->lock);
 	return rc;
@@ -335,6 +353,7 @@ static hk_buf *copy_of(struct hk_fabric *f, const hk_buf *b)
 static void resend(struct hk_fabric *f, const struct hk_out *o)
 {
 	hk_buf *b = hk_mbuf_of(o->token);
+	uint16_t lane = lane_of(f, o->peer, b);
 
 	if (HK_LIKELY(rte_mbuf_refcnt_read(b) == 1)) {
 		for (hk_buf *s = b; s; s = s->next)
@@ -351,7 +370,7 @@ static void resend(struct hk_fabric *f, const struct hk_out *o)
 	memcpy(hdr, o->bytes, HK_WIRE_HLEN);
 	if (f->cfg.engine.crc)
 		hk_wire_seal(hdr);
-	hk_tx_frame(f, f->peer[o->peer].lane, b);
+	hk_tx_frame(f, lane, b);
 }
 
 static void control(struct hk_fabric *f, const struct hk_out *o, const uint8_t *eth, uint16_t lane)
@@ -390,7 +409,7 @@ void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *a
 			if (o->kind == HK_OUT_RESEND) {
 				resend(f, o);
 			} else if (o->peer != HK_PEER_NONE) {
-				control(f, o, f->peer[o->peer].eth, f->peer[o->peer].lane);
+				control(f, o, f->peer[o->peer].eth, f->peer[o->peer].answer);
 			} else if (answer) {
 				hk_wire_put_eth(eth, answer->src_addr.addr_bytes,
 						f->lane[answer_lane]->port->info.mac);

@@ -42,6 +42,7 @@ const char *hk_ctl_type_name(unsigned type)
 static const char *const modes[HK_CTL_MODES] = {
 	[HK_CTL_HYBRID] = "hybrid",
 	[HK_CTL_DAEMON] = "daemon",
+	[HK_CTL_SPLIT] = "split",
 };
 
 const char *hk_ctl_mode_name(enum hk_ctl_mode mode)
@@ -192,7 +193,7 @@ static const char *check_wires_ready(const struct hk_ctl_wires_ready *w)
 			       w->wire[i].queues <=
 				       HK_CTL_MAX_SLOTS * HK_CTL_MAX_SLOTS + HK_CTL_MAX_EAGER,
 		       "queues");
-		EXPECT(w->wire[i].zero == 0, "zero");
+		EXPECT(w->wire[i].pipe < HK_CTL_MAX_NODES, "pipe");
 	}
 	return NULL;
 }

@@ -81,6 +81,7 @@ enum hk_ctl_port { HK_CTL_PORT_WIRES = 1, HK_CTL_PORT_ONE };
 enum hk_ctl_mode {
 	HK_CTL_HYBRID = 1, /* ranks poll queues of their own */
 	HK_CTL_DAEMON,     /* hikyakud polls for all, and ranks have pipes (port/pipe.h) */
+	HK_CTL_SPLIT,      /* … but bulk, for which ranks poll queues of their own */
 	HK_CTL_MODES
 };
 
@@ -127,8 +128,8 @@ struct hk_ctl_wire {
 	uint64_t node_id;
 	uint32_t queues;  /* pairs: those of hikyakud, then slots of the one node times slots of
 			   * the other where ranks have their own */
-	uint16_t port_id; /* DPDK's; with pipes, which of them */
-	uint16_t zero;
+	uint16_t port_id; /* DPDK's */
+	uint16_t pipe;    /* which of the slot's pipes leads there, if it has some */
 };
 
 struct hk_ctl_wires_ready {
@@ -198,6 +199,12 @@ enum hk_ctl_mode hk_ctl_mode_of(const char *name);
 static inline bool hk_ctl_mode_pipes(enum hk_ctl_mode mode)
 {
 	return mode != HK_CTL_HYBRID;
+}
+
+/* Do they have queues of their own? */
+static inline bool hk_ctl_mode_queues(enum hk_ctl_mode mode)
+{
+	return mode != HK_CTL_DAEMON;
 }
 
 /* Copies @text to a field of @size bytes; false if it is too long or not printable ASCII without

@@ -28,7 +28,7 @@ static struct hk_shared_wire *at_poller(struct hk_daemon *d, const struct hk_wir
 
 static void tell_poller(struct hk_daemon *d, const struct hk_wire *w, uint32_t want)
 {
-	if (d->o.mode == HK_CTL_DAEMON) /* fabrics have pipes, which need no port */
+	if (!hk_ctl_mode_queues(d->o.mode)) /* fabrics have pipes, which need no port */
 		return;
 	atomic_store(&at_poller(d, w)->want, want);
 	atomic_fetch_add(&d->shared->changes, 1);
@@ -173,7 +173,7 @@ static void step(struct hk_daemon *d, bool servers)
 		}
 		if (w->state == HK_WIRE_OPEN && hk_res_wire_up(d->res, &w->w)) {
 			w->state = HK_WIRE_UP;
-			tell_poller(d, w, w->w.id + 1u);
+			tell_poller(d, w, w->w.port_id + 1u);
 			hk_daemon_log(d, "wire to node %016" PRIx64 " is up: port %u, %u queues",
 				      w->w.node_id, w->w.port_id, w->w.queues);
 		}
@@ -201,7 +201,8 @@ static void answer(struct hk_daemon *d, unsigned conn)
 		const struct hk_wire *w = find(d, c->wire[i]);
 		if (!w)
 			return; /* its failure has been told */
-		m.wires_ready.wire[i] = (struct hk_ctl_wire){w->w.node_id, w->w.queues, w->w.id, 0};
+		m.wires_ready.wire[i] = (struct hk_ctl_wire){w->w.node_id, w->w.queues,
+							     w->w.port_id, w->w.pipe};
 	}
 	c->wires_seq = 0;
 	hk_conn_send(d, conn, &m);

@@ -42,10 +42,11 @@ static const struct option {
 	{"poller", "on|off", ON_OFF, BOTH, AT(poller), 0, 0,
 	 "run a process that acknowledges and keeps what comes for ranks that compute [on]"},
 	{"mode", "MODE", MODE, BOTH, AT(mode), 0, 0,
-	 "who polls. hybrid: ranks, queues of their own; daemon: hikyakud, which hands frames on "
-	 "[hybrid]"},
+	 "who polls. hybrid: ranks, queues of their own; daemon: hikyakud, which hands frames on; "
+	 "split: both, ranks for bulk [hybrid]"},
 	{"eager-queues", "N", NUMBER, BOTH, AT(eager_queues), 0, HK_CTL_MAX_EAGER,
-	 "mode daemon: queue pairs of each memif wire, over which ranks are spread; 0: 4 [0]"},
+	 "modes daemon and split: queue pairs of each memif wire, over which ranks are spread; 0: "
+	 "4 [0]"},
 	{"cpus", "LIST", TEXT, BOTH, AT(cpus), 0, 0,
 	 "CPUs for daemon and poller, such as 0-3,8 [those it was started on]"},
 	{"user", "NAME", TEXT, BOTH, AT(user), 0, 0,
@@ -127,8 +128,8 @@ static int set(struct hk_options *out, const struct option *o, const char *value
 		*(enum hk_ctl_mode *)field = hk_ctl_mode_of(value);
 		if (!hk_ctl_mode_of(value))
 			return hk_error_set(err, -EINVAL,
-					    "%s: '%.60s'; fix: say 'hybrid' or 'daemon'", from,
-					    value);
+					    "%s: '%.60s'; fix: say 'hybrid', 'daemon' or 'split'",
+					    from, value);
 		return 0;
 	case FLAG:
 		*(bool *)field = true;

@@ -6,8 +6,9 @@
  * ranks that come and go allocate nothing. A wire is a memif with a queue pair for each pair of slots
  * of the two nodes; a queue takes its buffers from the pool of the slot that it leads to.
  *
- * With pipes (host mode daemon) ports have one queue, one pool serves all, and the switch stands between
- * ports and slots. Then the port may be any.
+ * With pipes (host mode daemon) a wire has the switch's queue pairs, one pool serves all, and the switch
+ * stands between ports and slots. Then the port may be any. In mode split a wire has both: first the
+ * switch's pairs, then those of the slots.
  */
 #include "host/resources.h"
 #include "fabric/internal.h"
@@ -45,6 +46,7 @@ struct hk_res {
 	uint32_t key;
 	uint64_t node_id;
 	unsigned slots, rx_buffers;
+	enum hk_ctl_mode mode;
 	struct slot slot[HK_CTL_MAX_SLOTS];
 	/* with pipes */
 	struct hk_switch *sw;
@@ -57,7 +59,9 @@ struct hk_res {
 
 static unsigned memory_needed(const struct hk_res_config *cfg, unsigned frame_max)
 {
-	uint64_t buffers = (uint64_t)cfg->rx_buffers + cfg->tx_buffers + HK_FABRIC_TX_SLACK;
+	uint64_t rx = (uint64_t)cfg->rx_buffers *
+		      (hk_ctl_mode_pipes(cfg->mode) + hk_ctl_mode_queues(cfg->mode));
+	uint64_t buffers = rx + cfg->tx_buffers + HK_FABRIC_TX_SLACK;
 	uint64_t rings = hk_port_spec_is_wire_set(cfg->port) ? 0 : PORT_RINGS;
 
 	return BASE_MB + (unsigned)((rings * (frame_max + MBUF_BYTES)) >> 20) +
@@ -88,10 +92,10 @@ static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned
 	char name[32], rx[32], tx[32];
 
 	hk_res_pool_names(r, i, rx, tx);
-	int rc = hk_ctl_mode_pipes(cfg->mode)
-			 ? 0
-			 : hk_pool_create(rx, cfg->rx_buffers, r->info.frame_max, &s->rx, err);
+	int rc = 0;
 
+	if (hk_ctl_mode_queues(cfg->mode))
+		rc = hk_pool_create(rx, cfg->rx_buffers, r->info.frame_max, &s->rx, err);
 	if (rc == 0)
 		rc = hk_fabric_tx_pool(tx, cfg->tx_buffers, r->info.frame_max, &s->tx, err);
 	if (rc)
@@ -142,7 +146,8 @@ static int open_pipes(struct hk_res *r, const struct hk_res_config *cfg, struct 
 		return rc;
 	if (!hk_port_spec_is_wire_set(cfg->port))
 		return open_one(r, cfg, err);
-	return hk_pool_create("hk_rx", cfg->slots * cfg->rx_buffers, r->info.frame_max, &r->rx,
+	/* not "hk_rx": DPDK calls its memory MP_hk_rx_0, as it calls the pool of slot 0 */
+	return hk_pool_create("hk_eager", cfg->slots * cfg->rx_buffers, r->info.frame_max, &r->rx,
 			      err);
 }
 
@@ -193,6 +198,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	r->key = cfg->job_key;
 	r->node_id = cfg->node_id;
 	r->slots = cfg->slots;
+	r->mode = cfg->mode;
 	r->rx_buffers = cfg->rx_buffers;
 	if (hk_ctl_mode_pipes(cfg->mode)) {
 		r->info.eager = (uint16_t)(cfg->eager_queues ? cfg->eager_queues : HK_EAGER_QUEUES);
@@ -283,9 +289,10 @@ bool hk_res_slot_bad(const struct hk_res *r, unsigned slot)
 int hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation, struct hk_error *err)
 {
 	(void)generation;
-	int rc = r->sw ? hk_switch_slot_remove(r->sw, slot, err)
-		       : hk_pool_reset(r->slot[slot].rx, err);
+	int rc = r->sw ? hk_switch_slot_remove(r->sw, slot, err) : 0;
 
+	if (rc == 0 && r->slot[slot].rx)
+		rc = hk_pool_reset(r->slot[slot].rx, err);
 	return rc ? rc : hk_pool_reset(r->slot[slot].tx, err);
 }
 
@@ -318,7 +325,7 @@ int hk_res_wire_plan(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 	char spec[512];
 
 	w->eager = r->info.eager;
-	w->queues = w->eager + (r->sw ? 0 : r->slots * w->slots);
+	w->queues = w->eager + (hk_ctl_mode_queues(r->mode) ? r->slots * w->slots : 0);
 	return wire_spec(r, w, spec, &w->server, err);
 }
 
@@ -348,7 +355,7 @@ static int open_queues(struct hk_res *r, const struct hk_res_wire *w, const char
 	return rc;
 }
 
-/* For the switch; the id is its number there. */
+/* For the switch too. */
 static int open_for_switch(struct hk_res *r, struct hk_res_wire *w, const char *spec,
 			   struct hk_port **port, struct hk_error *err)
 {
@@ -365,7 +372,7 @@ static int open_for_switch(struct hk_res *r, struct hk_res_wire *w, const char *
 
 	if (rc == 0) {
 		r->wire_used[i] = true;
-		w->id = (uint16_t)i;
+		w->pipe = (uint16_t)i;
 	}
 	return rc;
 }
@@ -390,8 +397,6 @@ int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 		return rc == -ETIMEDOUT ? -EAGAIN : rc;
 	w->port = port;
 	w->port_id = port->id;
-	if (!r->sw)
-		w->id = port->id;
 	return 0;
 }
 
@@ -400,7 +405,7 @@ static int switch_wire(struct hk_res *r, const struct hk_res_wire *w)
 	const struct hk_switch_wire wire = {.port = w->port, .queues = w->eager, .copies = r->rx};
 	struct hk_error err;
 
-	return hk_switch_wire(r->sw, w->id, &wire, &err);
+	return hk_switch_wire(r->sw, w->pipe, &wire, &err);
 }
 
 bool hk_res_wire_up(struct hk_res *r, struct hk_res_wire *w)
@@ -421,8 +426,8 @@ void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
 	struct hk_error err;
 
 	if (r->sw) {
-		(void)hk_switch_wire(r->sw, w->id, NULL, &err);
-		r->wire_used[w->id] = false;
+		(void)hk_switch_wire(r->sw, w->pipe, NULL, &err);
+		r->wire_used[w->pipe] = false;
 	}
 	hk_port_close(w->port);
 	w->port = NULL;

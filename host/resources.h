@@ -32,8 +32,7 @@ struct hk_res_config {
 	uint64_t node_id;
 	unsigned slots, rx_buffers, tx_buffers; /* buffers: of each slot */
 	unsigned eager_queues;                  /* of the switch on each wire; 0: HK_EAGER_QUEUES */
-	enum hk_ctl_mode
-		mode; /* with daemon, the switch (switch.h) polls ports, and ranks have pipes */
+	enum hk_ctl_mode mode;   /* who polls: ranks, or the switch (switch.h), or each a part */
 	unsigned slot_memory_mb; /* of each slot: for its fabric */
 	unsigned memory_mb;      /* 0: what all that needs */
 };
@@ -52,8 +51,7 @@ struct hk_res_wire {
 	uint64_t node_id;
 	unsigned slots;         /* of that daemon */
 	bool server;            /* this end listens */
-	uint16_t id;            /* by which ranks name it: port_id, or which of their pipes it is */
-	uint16_t port_id;       /* DPDK's number of the port */
+	uint16_t port_id, pipe; /* DPDK's, and the switch's */
 	unsigned queues, eager; /* pairs, and how many of them are the switch's */
 	void *port;             /* NULL: not open */
 	bool up;                /* hk_res_wire_up()'s note: it has been */

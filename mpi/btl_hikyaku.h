@@ -80,6 +80,7 @@ struct hk_candidate {
 	struct hk_modex m;
 	struct hk_port *wire;
 	int lane; /* -1: by none */
+	int bulk; /* … and the one for bulk; -1: the same */
 };
 
 struct hk_btl_params {

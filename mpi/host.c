@@ -2,8 +2,8 @@
 /*
  * mpi/host.c: the polling process (hikyakud), where one is used. The rank attaches to it, puts its fabric
  * into the memory that it is lent, and polls: its own queues of ports that the daemon owns (hybrid), or
- * pipes that lead to the daemon, which polls the ports (daemon). While it computes, the daemon's
- * poller takes its place.
+ * pipes that lead to the daemon, which polls the ports (daemon), or pipes and for bulk queues (split).
+ * While it computes, the daemon's poller takes its place.
  */
 #include "mpi/btl_hikyaku.h"
 #include "port/pipe.h"
@@ -22,8 +22,8 @@
 /* Wires that are attached, by the other node. */
 struct node_wire {
 	uint64_t node_id;
-	struct hk_port *port; /* attached, or … */
-	struct hk_port pipe;  /* … the pipe to it, which all peers there share: */
+	struct hk_port *port; /* with queues of ours, attached */
+	struct hk_port pipe;  /* with pipes, the one to it, which all peers there share: */
 	int lane;
 };
 
@@ -95,7 +95,7 @@ int hk_btl_host_choose(struct hk_error *err)
 	if (!mode)
 		return hk_error_set(err, -EINVAL,
 				    "btl_hikyaku_host: there is no mode \"%s\"; fix: inline, "
-				    "hybrid, daemon or auto",
+				    "hybrid, split, daemon or auto",
 				    wanted);
 	rc = connect_daemon(mode, err);
 	if (rc == 0) {
@@ -214,13 +214,20 @@ static const struct node_wire *wire_to(uint64_t node_id)
 
 static int attach(struct node_wire *w, const struct hk_ctl_wire *wire, struct hk_error *err)
 {
-	w->port = NULL;
-	if (!hk_host_lease(hk_btl.host)->pipes)
-		return hk_port_attach(wire->port_id, (int)PARAMS->connect_timeout_ms, &w->port,
-				      err);
-	pipe_to(wire->port_id, &w->pipe);
-	w->lane = hk_fabric_add_queue(hk_btl.fabric, &w->pipe, 0, err);
-	return HK_MIN(w->lane, 0);
+	enum hk_ctl_mode mode = lease_mode();
+	int rc = 0;
+
+	*w = (struct node_wire){.node_id = wire->node_id};
+	if (hk_ctl_mode_queues(mode))
+		rc = hk_port_attach(wire->port_id, (int)PARAMS->connect_timeout_ms, &w->port, err);
+	if (rc == 0 && hk_ctl_mode_pipes(mode)) {
+		pipe_to(wire->pipe, &w->pipe);
+		w->lane = hk_fabric_add_queue(hk_btl.fabric, &w->pipe, 0, err);
+		rc = HK_MIN(w->lane, 0);
+	}
+	if (rc)
+		hk_port_detach(w->port);
+	return rc;
 }
 
 /* The nodes of @list to which there is no wire yet. */
@@ -253,13 +260,8 @@ static int attach_wires(const struct hk_candidate *list, size_t n, struct hk_err
 	if (count)
 		rc = hk_host_wires(hk_btl.host, node, count, wire, PARAMS->connect_timeout_ms, err);
 	for (unsigned i = 0; rc == 0 && i < count; i++) {
-		struct node_wire *w = &wires[wire_count];
-
-		rc = attach(w, &wire[i], err);
-		if (rc)
-			break;
-		w->node_id = wire[i].node_id;
-		wire_count++;
+		rc = attach(&wires[wire_count], &wire[i], err);
+		wire_count += rc == 0;
 	}
 	free(node);
 	free(wire);
@@ -267,13 +269,28 @@ static int attach_wires(const struct hk_candidate *list, size_t n, struct hk_err
 }
 
 /* Rank in slot i of the node with the lower id and rank in slot j of the other use queue pair i * slots
- * of the higher + j of the wire between their nodes: each queue has one user at each end. */
+ * of the higher + j of the wire between their nodes, behind those of hikyakud: each queue has one user at
+ * each end. */
 static uint16_t pair_to(const struct hk_modex *m)
 {
 	const struct hk_ctl_welcome *l = hk_host_lease(hk_btl.host);
 
-	return (uint16_t)(l->node_id < m->node_id ? l->slot * m->slots + m->slot
-						  : m->slot * l->slots + l->slot);
+	return (uint16_t)(l->eager + (l->node_id < m->node_id ? l->slot * m->slots + m->slot
+							      : m->slot * l->slots + l->slot));
+}
+
+/* By a queue pair, by the pipe to its node, or by the pipe and for bulk by the pair. */
+static int add_lanes(struct hk_candidate *c, const struct node_wire *w, struct hk_error *err)
+{
+	int lane = w->lane;
+
+	if (w->port)
+		lane = hk_fabric_add_queue(hk_btl.fabric, w->port, pair_to(&c->m), err);
+	if (lane < 0)
+		return lane;
+	c->lane = hk_ctl_mode_pipes(lease_mode()) ? w->lane : lane;
+	c->bulk = lane;
+	return 0;
 }
 
 void hk_btl_host_lanes(struct hk_candidate *list, size_t n)
@@ -295,10 +312,7 @@ void hk_btl_host_lanes(struct hk_candidate *list, size_t n)
 
 		if (!w) /* of this node, or said above */
 			continue;
-		list[i].lane = w->port ? hk_fabric_add_queue(hk_btl.fabric, w->port,
-							     pair_to(&list[i].m), &err)
-				       : w->lane;
-		if (list[i].lane < 0)
+		if (add_lanes(&list[i], w, &err) != 0)
 			hk_btl_say("rank %u on %s: %s", list[i].proc->proc_name.vpid,
 				   list[i].m.host, err.text);
 	}

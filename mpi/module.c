@@ -293,6 +293,7 @@ static hk_endpoint *make_endpoint(const struct hk_candidate *c)
 		.endpoint = c->m.endpoint,
 		.epoch = c->m.epoch,
 		.port = (uint16_t)c->lane,
+		.bulk = (uint16_t)(c->bulk + 1),
 		.frame_max = c->m.frame_max,
 		.name = name,
 	};
@@ -339,7 +340,8 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 		if (!wanted(procs[i]))
 			continue;
 		endpoints[i] = find_endpoint(procs[i]);
-		list[n] = (struct hk_candidate){.proc = procs[i], .index = i, .lane = -1};
+		list[n] = (struct hk_candidate){
+			.proc = procs[i], .index = i, .lane = -1, .bulk = -1};
 		if (endpoints[i]) {
 			if (reachable)
 				opal_bitmap_set_bit(reachable, (int)i);

@@ -68,6 +68,7 @@ static const struct pvar pvars[] = {
 	{"drop_epoch", "Frames of other incarnations dropped", ENGINE(drop_epoch)},
 	{"queued", "Frames that waited for room in a window", FABRIC(queued)},
 	{"tx_dropped", "Frames the port did not take", FABRIC(tx_dropped)},
+	{"tx_bulk", "Packets sent by a queue that is for bulk alone", FABRIC(tx_bulk)},
 	{"early", "Messages that overtook others, and waited for them", FABRIC(early)},
 	{"no_buffer", "Times all transmit buffers were in use", FABRIC(no_buffer)},
 	{"gets", "Long messages that were got from the sender's memory", FABRIC(gets)},

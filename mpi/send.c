@@ -26,6 +26,9 @@
 
 #include <errno.h>
 
+/* What ob1 sends of a long message once its receiver has answered (pml_ob1_hdr.h): bulk. */
+#define OB1_FRAG (MCA_BTL_TAG_PML + 6)
+
 typedef struct hk_frag {
 	mca_btl_base_descriptor_t base;
 	mca_btl_base_segment_t seg[HK_WIRE_MAX_FRAGS];
@@ -250,7 +253,8 @@ int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base
 
 		for (unsigned i = 0; i < frag->count; i++)
 			len[i] = frag->seg[i].seg_len;
-		rc = hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, frag->buf, len, frag->count);
+		rc = (tag == OB1_FRAG ? hk_fabric_sendv_bulk : hk_fabric_sendv)(
+			hk_btl.fabric, ep->peer, tag, frag->buf, len, frag->count);
 		frag->count = 0; /* the fabric's from here on */
 	} else {
 		rc = send_long(ep, frag, tag);

@@ -73,7 +73,7 @@ class LabOptions:
 
 
 # Who polls (btl_hikyaku_host).
-HOST_MODES = ("inline", "hybrid", "daemon", "auto")
+HOST_MODES = ("inline", "hybrid", "split", "daemon", "auto")
 
 
 def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:

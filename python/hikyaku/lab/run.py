@@ -178,7 +178,7 @@ def check_host(topology: Topology, job: Job) -> None:
             f"--host {job.host} says who polls the fabric, and --tcp that it is not used",
             "leave one of them away",
         )
-    if job.host in ("hybrid", "daemon") and not topology.huge_mb:
+    if job.host in ("hybrid", "split", "daemon") and not topology.huge_mb:
         raise HikyakuError(
             "this lab has no huge pages, and a polling process shares its memory with ranks "
             "in huge pages only",

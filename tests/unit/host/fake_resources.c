@@ -135,7 +135,7 @@ int hk_res_wire_plan(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 	(void)err;
 	w->server = r->cfg.node_id < w->node_id;
 	w->eager = r->info.eager;
-	w->queues = w->eager + (r->cfg.mode == HK_CTL_DAEMON ? 0 : r->cfg.slots * w->slots);
+	w->queues = w->eager + (hk_ctl_mode_queues(r->cfg.mode) ? r->cfg.slots * w->slots : 0);
 	return 0;
 }
 
@@ -162,8 +162,8 @@ int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *e
 		free(x);
 		return rc;
 	}
-	w->id = next_port++;
-	w->port_id = (uint16_t)(1000 + w->id); /* no reader may take one for the other */
+	w->port_id = next_port++;
+	w->pipe = (uint16_t)(100 + w->port_id % 100); /* no reader may take one for the other */
 	w->port = x;
 	return 0;
 }
@@ -184,7 +184,7 @@ void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
 {
 	struct wire *x = w->port;
 
-	if (atomic_load(&r->mem->attached[w->id]) != 0)
+	if (atomic_load(&r->mem->attached[w->port_id]) != 0)
 		abort(); /* a real driver would free what the poller polls */
 	close(x->fd);
 	if (x->peer >= 0)

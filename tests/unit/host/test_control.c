@@ -143,7 +143,7 @@ static void every_rule(void)
 	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].node_id, 0, "node_id");
 	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].queues, 0, "queues");
 	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[1].queues, 4161, "queues");
-	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[0].zero, 1, "zero");
+	BREAK(HK_CTL_WIRES_READY, wires_ready.wire[0].pipe, 255, "pipe");
 	BREAK(HK_CTL_READY, ready.fabric, 0, "fabric");
 	BREAK(HK_CTL_READY, ready.fabric, 65, "fabric");
 	BREAK(HK_CTL_TEXT, text.bytes, HK_CTL_TEXT_MAX + 1, "bytes");

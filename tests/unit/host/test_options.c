@@ -65,7 +65,8 @@ static void wrong_lines(void)
 		{"slots = -1\n", NULL, "from 1 to 64", -EINVAL},
 		{"slots = 99999999999999999999\n", NULL, "from 1 to 64", -EINVAL},
 		{"poller = maybe\n", NULL, "say 'on' or 'off'", -EINVAL},
-		{"mode = telepathy\n", NULL, ":1: mode: 'telepathy'; fix: say 'hybrid'", -EINVAL},
+		{"mode = telepathy\n", NULL,
+		 ":1: mode: 'telepathy'; fix: say 'hybrid', 'daemon' or 'split'", -EINVAL},
 		{"port = a\"b\n", NULL, "unusual characters", -EINVAL},
 		{"name = "
 		 "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n",

@@ -154,7 +154,11 @@ static void queues_of_each_mode(void)
 	static const struct {
 		const char *mode, *eager;
 		unsigned queues;
-	} way[] = {{"hybrid", "0", 6}, {"daemon", "0", 4}, {"daemon", "3", 3}};
+	} way[] = {{"hybrid", "0", 6},
+		   {"daemon", "0", 4},
+		   {"daemon", "3", 3},
+		   {"split", "0", 10},
+		   {"split", "2", 8}};
 
 	for (unsigned i = 0; i < HK_ARRAY_LEN(way); i++) {
 		const char *mode = way[i].mode, *eager = way[i].eager;
