@@ -58,7 +58,8 @@ static size_t layout(struct hk_engine *e, const struct hk_engine_config *c)
 	e->hash_off = off;
 	off = align64(off + hash * sizeof(uint32_t));
 	e->tx_off = off;
-	off = align64(off + (uint64_t)c->tx_blocks * c->window * sizeof(struct hk_tx_slot));
+	off = align64(off +
+		      (uint64_t)c->tx_blocks * HK_TX_BLOCK(c->window) * sizeof(struct hk_tx_slot));
 	e->rx_off = off;
 	off = align64(off + (uint64_t)c->rx_blocks * c->window * 2 * sizeof(struct hk_rx_slot));
 	e->done_off = off;

@@ -117,6 +117,8 @@ struct hk_packet {
 	uint16_t len;            /* extension + payload */
 	uint8_t type;            /* HK_WIRE_DATA or HK_WIRE_PUT */
 	uint8_t am, frag, frags; /* DATA: fragments of one message are sent back to back */
+	uint8_t path; /* 0 or 1: by which of two ways the caller sends it, and sends it again. Packets
+		       * of one way overtake each other seldom, those of two as they like */
 };
 
 /* Takes one packet and writes its base header to @hdr (HK_WIRE_HLEN bytes). Returns false, and

@@ -32,9 +32,18 @@ struct hk_tx_slot {
 	uint64_t sent_at;
 	uint16_t len;
 	uint8_t type, am, frag, frags;
-	uint8_t state;  /* HK_SLOT_* */
+	uint8_t state : 7; /* HK_SLOT_* */
+	uint8_t path : 1;
 	uint8_t resent; /* how often; saturates */
 };
+
+/* The packet sent last among those that are known to have arrived, of one path. */
+struct hk_rack {
+	uint64_t sent; /* when; 0: there is none */
+	uint32_t psn;
+	uint32_t rtt; /* its own */
+};
+_Static_assert(sizeof(struct hk_rack) <= sizeof(struct hk_tx_slot), "it takes the place of one");
 
 enum { HK_SLOT_FLYING = 0, HK_SLOT_ACKED, HK_SLOT_LOST };
 
@@ -74,9 +83,7 @@ struct hk_peer_rec {
 	uint16_t held;                  /* delivered buffers that the caller still keeps */
 	uint32_t srtt, rttvar, min_rtt; /* ns */
 	uint32_t last_rtt;              /* the latest sample, ns */
-	uint32_t rack_rtt;              /* RTT of the packet sent last among those acknowledged, */
-	uint32_t rack_psn;              /* … its number, */
-	uint64_t rack_sent;             /* … and when it was sent */
+	struct hk_rack rack;            /* of path 0; that of path 1 lies in the block */
 	uint64_t timer_at, timer_armed; /* when it fires, when it was armed */
 	uint64_t silent;                /* time waited without hearing anything, ns */
 	uint64_t last_heard;
@@ -90,6 +97,7 @@ struct hk_peer_rec {
 	uint32_t rx_block, rx_frags;
 	uint32_t ts_recent;
 	uint8_t tx_mid;  /* the message sent last lacks fragments */
+	uint8_t tx_two;  /* packets of path 1 were sent from this block, too */
 	uint8_t ts_away; /* ts_recent had waited for us: it tells nothing of the network */
 	uint8_t away;   /* its latest frame said so: whoever answers for it comes by now and then */
 	uint8_t talked; /* something was exchanged: worth a keepalive */
@@ -141,15 +149,27 @@ static inline uint32_t hk_index(const struct hk_engine *e, const struct hk_peer_
 	return (uint32_t)(r - (struct hk_peer_rec *)hk_at(e, e->peers_off));
 }
 
+/* A slot for each packet of the window, and behind them a place for struct hk_rack. */
+#define HK_TX_BLOCK(window) ((window) + 1u)
+
 static inline struct hk_tx_slot *hk_tx_block(const struct hk_engine *e, uint32_t b)
 {
-	return (struct hk_tx_slot *)hk_at(e, e->tx_off) + (size_t)b * e->cfg.window;
+	return (struct hk_tx_slot *)hk_at(e, e->tx_off) + (size_t)b * HK_TX_BLOCK(e->cfg.window);
 }
 
 static inline struct hk_tx_slot *hk_tx_slot(const struct hk_engine *e, const struct hk_peer_rec *r,
 					    uint32_t psn)
 {
 	return hk_tx_block(e, r->tx_block) + (psn & (e->cfg.window - 1u));
+}
+
+/* Of path 1 only with `tx_two`. */
+static inline struct hk_rack *hk_rack(const struct hk_engine *e, struct hk_peer_rec *r,
+				      unsigned path)
+{
+	return HK_LIKELY(path == 0)
+		       ? &r->rack
+		       : (struct hk_rack *)(hk_tx_block(e, r->tx_block) + e->cfg.window);
 }
 
 static inline struct hk_rx_slot *hk_rx_block(const struct hk_engine *e, uint32_t b)

@@ -3,7 +3,8 @@
  * engine/loss.c: what an acknowledgement tells: what to release, how long the way is, what is lost.
  *
  * Loss is found by time, as RACK does (RFC 8985): a packet is lost once one that was sent after
- * it has arrived and the reordering window has passed as well. Packets carry their own number of
+ * it has arrived and the reordering window has passed as well. Where the caller sends by two paths,
+ * only packets of the same path tell of each other. Packets carry their own number of
  * transmission time, so resends are judged like first sends, and a lost resend is found too.
  * When nothing comes back at all, a tail probe resends the last packet after about two round
  * trips; its acknowledgement shows what is missing. Only when that stays silent the resend timer
@@ -12,12 +13,15 @@
 #include "engine/internal.h"
 
 /* A reordering window of a quarter round trip (RFC 8985, 7.2 step 4), and never so short that
- * the clock's grain decides. */
+ * the clock's grain decides. Of two paths the round trip is measured together: so at least of that of
+ * the packet which arrived. */
 #define HK_MIN_REORDER (2 * HK_USEC)
 
-static uint64_t reorder_window(const struct hk_peer_rec *r)
+static uint64_t reorder_window(const struct hk_peer_rec *r, const struct hk_rack *rack)
 {
-	return HK_MAX((uint64_t)r->srtt / 4, HK_MIN_REORDER);
+	uint64_t way = HK_UNLIKELY(r->tx_two) ? HK_MAX(r->srtt, rack->rtt) : r->srtt;
+
+	return HK_MAX(way / 4, HK_MIN_REORDER);
 }
 
 /* How much longer we wait for a peer whose application is away. Whoever answers for it wakes up now and then,
@@ -125,28 +129,36 @@ void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot 
 }
 
 /* Was @s sent before the packet that is known to have arrived? */
-static bool sent_before_rack(const struct hk_peer_rec *r, const struct hk_tx_slot *s, uint32_t psn)
+static bool sent_before(const struct hk_rack *rack, const struct hk_tx_slot *s, uint32_t psn)
 {
-	return s->sent_at < r->rack_sent ||
-	       (s->sent_at == r->rack_sent && !s->resent && hk_psn_before(psn, r->rack_psn));
+	return s->sent_at < rack->sent ||
+	       (s->sent_at == rack->sent && !s->resent && hk_psn_before(psn, rack->psn));
 }
 
 void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
-	uint64_t patience = r->rack_rtt + reorder_window(r), soonest = UINT64_MAX;
+	const struct hk_rack *rack[2] = {&r->rack, &r->rack};
+	uint64_t patience[2], soonest = UINT64_MAX;
 	bool any = false;
+
+	if (HK_UNLIKELY(r->tx_two))
+		rack[1] = hk_rack(e, r, 1);
+	for (unsigned path = 0; path < 2; path++)
+		patience[path] = rack[path]->rtt + reorder_window(r, rack[path]);
 
 	for (uint32_t psn = r->tx_una; psn != r->tx_next; psn++) {
 		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
 
-		if (s->state != HK_SLOT_FLYING || !sent_before_rack(r, s, psn))
+		if (s->state != HK_SLOT_FLYING || !sent_before(rack[s->path], s, psn))
 			continue;
-		if (s->sent_at + patience <= now) {
+		uint64_t lost_at = s->sent_at + patience[s->path];
+
+		if (lost_at <= now) {
 			hk_loss_mark(e, r, s);
 			e->n.loss_time++;
 			any = true;
 		} else {
-			soonest = HK_MIN(soonest, s->sent_at + patience - now);
+			soonest = HK_MIN(soonest, lost_at - now);
 		}
 	}
 	if (any)
@@ -209,11 +221,13 @@ static void slot_acked(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_
 		hk_cc_spurious(r);
 		return;
 	}
-	if (s->sent_at > r->rack_sent ||
-	    (s->sent_at == r->rack_sent && hk_psn_before(r->rack_psn, psn))) {
-		r->rack_sent = s->sent_at;
-		r->rack_psn = psn;
-		r->rack_rtt = (uint32_t)HK_MIN(now - s->sent_at, UINT64_C(1) << 30);
+	struct hk_rack *rack = hk_rack(e, r, s->path);
+
+	if (s->sent_at > rack->sent ||
+	    (s->sent_at == rack->sent && hk_psn_before(rack->psn, psn))) {
+		rack->sent = s->sent_at;
+		rack->psn = psn;
+		rack->rtt = (uint32_t)HK_MIN(now - s->sent_at, UINT64_C(1) << 30);
 	}
 }
 
@@ -314,6 +328,8 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 	if (r->lost) /* resends that a full window stopped */
 		enlist_lost(e, r);
 	hk_timer_rearm(e, r, now);
-	if (r->sacked || hk_tx_slot(e, r, r->tx_una)->sent_at < r->rack_sent)
+	const struct hk_tx_slot *first = hk_tx_slot(e, r, r->tx_una);
+
+	if (r->sacked || first->sent_at < hk_rack(e, r, first->path)->sent)
 		hk_loss_detect(e, r, now);
 }

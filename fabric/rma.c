@@ -49,7 +49,8 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 {
 	const struct hk_peer_tx *t = &f->peer[op->peer];
 	uint16_t len = (uint16_t)HK_MIN(op->len - op->sent, f->frame_payload);
-	struct hk_packet pkt = {.len = HK_WIRE_PUT_LEN + len, .type = HK_WIRE_PUT};
+	struct hk_packet pkt = {
+		.len = HK_WIRE_PUT_LEN + len, .type = HK_WIRE_PUT, .path = t->bulk != t->lane};
 	size_t bytes = HK_WIRE_PUT_OVERHEAD;
 
 	/* Messages need buffers too. But those that wait behind this put hold theirs until it has gone: so a

@@ -141,6 +141,7 @@ static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 {
 	const struct hk_buf_note *note = hk_note(b);
 	struct hk_peer_tx *t = &f->peer[p];
+	uint16_t lane = lane_of(f, p, b);
 	struct hk_packet pkt = {
 		.token = (uintptr_t)b,
 		.len = note->len,
@@ -148,10 +149,10 @@ static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 		.am = note->am,
 		.frag = note->frag,
 		.frags = note->frags,
+		.path = lane != t->lane,
 	};
 	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	size_t len = HK_WIRE_DATA_OVERHEAD + note->len;
-	uint16_t lane = lane_of(f, p, b);
 
 	if (HK_UNLIKELY(hk_tx_stuck(f, lane)) ||
 	    !hk_engine_send(f->engine, p, &pkt, now, frame + HK_ETH_HLEN))

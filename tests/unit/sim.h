@@ -38,11 +38,12 @@ struct sim_config {
 	struct hk_engine_config engine; /* endpoint and epoch are filled in for each node */
 	uint64_t start;                 /* the clock when it all begins */
 	uint64_t latency, jitter;       /* one way; jitter is added at random up to its value */
-	uint32_t ps_per_byte;           /* of every cable, each way: 80 is 100 Gbit/s */
-	uint32_t queue_bytes;           /* the switch keeps for each node; then it drops */
-	uint32_t rx_ring;               /* frames that wait for a node to poll; then they drop */
-	uint64_t poll_gap;              /* how long after an arrival the node looks */
-	unsigned poll_max;              /* outputs asked of one hk_engine_poll() */
+	uint64_t detour; /* puts go by a path of their own, and other packets take so much longer */
+	uint32_t ps_per_byte; /* of every cable, each way: 80 is 100 Gbit/s */
+	uint32_t queue_bytes; /* the switch keeps for each node; then it drops */
+	uint32_t rx_ring;     /* frames that wait for a node to poll; then they drop */
+	uint64_t poll_gap;    /* how long after an arrival the node looks */
+	unsigned poll_max;    /* outputs asked of one hk_engine_poll() */
 	/* faults, per million frames */
 	uint32_t loss, dup, reorder, corrupt;
 	uint64_t reorder_delay; /* how long a reordered or doubled frame is late at the most */

@@ -175,6 +175,8 @@ uint64_t sim_transmit(struct sim *s, unsigned from, const uint8_t *base, size_t 
 			late = up_to(s, s->c.reorder_delay);
 			s->stats.reordered++;
 		}
+		if (f.h.type == HK_WIRE_DATA)
+			late += s->c.detour;
 		towards_switch(s, (unsigned)to, n->tx_free_at, late, frame);
 		if (hk_rng_chance(&s->rng, s->c.dup)) {
 			s->stats.doubled++;

@@ -278,6 +278,7 @@ static void send_part(struct sim *s, unsigned node, hk_peer p, uint32_t id)
 		.am = put ? 0 : (uint8_t)id,
 		.frag = put ? 0 : m->next,
 		.frags = put ? 0 : m->frags,
+		.path = put && s->c.detour,
 	};
 	struct sim_buf *b = buf_by_token(s, node, pkt.token);
 

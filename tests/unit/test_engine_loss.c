@@ -200,6 +200,73 @@ static void reordering_is_no_loss(void)
 	sim_free(s);
 }
 
+/* Messages take a path that is twenty times as long as that of puts: each kind is overtaken all the time, and
+ * nothing is lost. */
+static void two_paths(struct sim *s)
+{
+	for (unsigned i = 0; i < 60; i++) {
+		sim_send(s, 0, 1, HK_WIRE_DATA, 1, 64, i * 4 * HK_USEC);
+		sim_send(s, 0, 1, HK_WIRE_PUT, 2, 64, i * 4 * HK_USEC);
+	}
+	sim_run_for(s, HK_MSEC);
+	sim_run_done(s, 100 * HK_MSEC);
+}
+
+static struct sim *pair_of_two_paths(struct sim_config *c)
+{
+	sim_config_default(c, 2);
+	c->latency = LATENCY;
+	c->ps_per_byte = 80;
+	c->detour = 20 * LATENCY;
+	c->engine.ack_delay = 5 * HK_USEC;
+	c->engine.min_rto = 5 * HK_MSEC;
+	return sim_new(c, hk_test_now.seed);
+}
+
+static void paths_do_not_tell_of_each_other(void)
+{
+	struct sim_config c;
+	struct sim *s = pair_of_two_paths(&c);
+
+	two_paths(s);
+	CHECK_EQ(sender(s)->tx_resends, 0);
+	CHECK_EQ(hk_engine_counters(sim_engine(s, 1))->rx_duplicates, 0);
+	sim_free(s);
+}
+
+struct picker {
+	uint8_t type;
+	unsigned which, seen;
+};
+
+static bool take_one(struct sim *s, unsigned from, unsigned to, const struct hk_frame *f, void *ctx)
+{
+	struct picker *p = ctx;
+
+	(void)s;
+	(void)to;
+	return from != 0 || f->h.type != p->type || p->seen++ != p->which;
+}
+
+/* A loss on either path is found by the packets behind it there, not by a timer. */
+static void loss_on_each_of_two_paths(void)
+{
+	static const uint8_t type[] = {HK_WIRE_DATA, HK_WIRE_PUT};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(type); i++) {
+		struct sim_config c;
+		struct sim *s = pair_of_two_paths(&c);
+		struct picker p = {.type = type[i], .which = 10};
+
+		sim_set_filter(s, take_one, &p);
+		two_paths(s);
+		CHECK_EQ(sender(s)->loss_time, 1);
+		CHECK_EQ(sender(s)->loss_rto, 0);
+		CHECK_EQ(sender(s)->tx_resends, 1);
+		sim_free(s);
+	}
+}
+
 /* ---- timers, on the bench ------------------------------------------------------------------ */
 
 /* Nobody answers: each wait twice the one before, up to the ceiling, and never longer. */
@@ -346,6 +413,8 @@ int main(int argc, char **argv)
 		{"longer_tail_loss", longer_tail_loss},
 		{"lost_acks", lost_acks},
 		{"reordering_is_no_loss", reordering_is_no_loss},
+		{"paths_do_not_tell_of_each_other", paths_do_not_tell_of_each_other},
+		{"loss_on_each_of_two_paths", loss_on_each_of_two_paths},
 		{"back_off_doubles_to_its_ceiling", back_off_doubles_to_its_ceiling},
 		{"progress_ends_back_off", progress_ends_back_off},
 		{"resend_cap", resend_cap},
