@@ -22,7 +22,7 @@ from pathlib import Path
 
 from .. import process
 from ..errors import HikyakuError
-from . import openmpi
+from . import openmpi, rtc
 from .lock import locked_directory, try_lock
 from .topology import Topology, node_directory
 
@@ -115,9 +115,13 @@ def remove_wires(topology: Topology, run_dir: Path) -> None:
         shutil.rmtree(wires(topology, run_dir))
 
 
+def memif_spec(topology: Topology, run_dir: Path) -> str:
+    return f"memif:dir={wires(topology, run_dir)}"
+
+
 def port_spec(topology: Topology, run_dir: Path, host: str | None) -> str:
     if topology.wire == "memif":
-        return f"memif:dir={wires(topology, run_dir)}"
+        return memif_spec(topology, run_dir)
     # where hikyakud polls, all ranks of a node share its first port
     return "af_xdp:iface=hk0" if host in ("daemon", "auto") else "af_xdp:iface=hk{local_rank}"
 
@@ -160,6 +164,7 @@ def settings(
         # Each node's daemon would bind its first rank to core 0; taskset has pinned the node.
         "OMPI_MCA_hwloc_base_binding_policy": "none",
         "OMPI_MCA_mpi_yield_when_idle": "1" if shared else "0",
+        **rtc.settings(topology, memif_spec(topology, run_dir), tcp=tcp),
     }
     if tcp:
         env |= openmpi.tcp_settings("tcp0")

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What programs on rtc/rtc.h find in a lab's environment: a backend, and where each backend opens.
+
+Such a program is no MPI program, so it reads no MCA parameters. What the user's own environment
+says wins: `HIKYAKU_RTC_BACKEND=udp hikyaku lab mpirun -np 2 PROGRAM`.
+"""
+
+import os
+
+from .topology import Topology
+
+PREFIX = "HIKYAKU_RTC_"
+
+
+def settings(topology: Topology, memif: str, *, tcp: bool) -> dict[str, str]:
+    """@memif: the port spec of the run's memif wires; @tcp: TCP was asked for."""
+    ours = {
+        f"{PREFIX}ADDRESS_UDP": "tcp0",
+        f"{PREFIX}ADDRESS_TCP": "tcp0",
+    }
+    if topology.wire == "memif":
+        ours[f"{PREFIX}BACKEND"] = "dpdk"
+        ours[f"{PREFIX}ADDRESS_DPDK"] = memif
+        # no other interface is there; the kernel's packet socket leaves nothing on it
+        ours[f"{PREFIX}ADDRESS_RAW"] = "tcp0"
+    else:
+        ours[f"{PREFIX}BACKEND"] = "af_xdp"
+        ours[f"{PREFIX}ADDRESS_DPDK"] = "af_packet:iface=hk{local_rank}"
+        ours[f"{PREFIX}ADDRESS_AF_XDP"] = "hk{local_rank}"
+        ours[f"{PREFIX}ADDRESS_RAW"] = "hk{local_rank}"
+    if tcp:
+        ours[f"{PREFIX}BACKEND"] = "tcp"
+    return {name: os.environ.get(name, value) for name, value in ours.items()}
