@@ -443,6 +443,7 @@ void hk_port_close(struct hk_port *port)
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
 	if (!p)
 		return;
+	hk_tap_forget(port);
 	hk_share_state(p, HK_SHARE_CLOSED);
 	bool memif_server = p->spec.kind == HK_SPEC_MEMIF && p->spec.server;
 	hk_faults_detach(port);

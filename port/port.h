@@ -37,6 +37,7 @@
 
 #include "base/common.h"
 #include "base/error.h"
+#include "port/tap.h"
 
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
@@ -225,12 +226,32 @@ void hk_pool_free(struct rte_mempool *pool); /* NULL is allowed */
 uint16_t hk_port_rx_detour(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 uint16_t hk_port_tx_detour(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 
+/* What rx and tx do where nobody captures. */
+static inline uint16_t hk_port_rx_driver(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
+					 uint16_t n)
+{
+	return HK_UNLIKELY(port->detour) ? hk_port_rx_detour(port, queue, m, n)
+					 : rte_eth_rx_burst(port->id, queue, m, n);
+}
+
+static inline uint16_t hk_port_tx_driver(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
+					 uint16_t n)
+{
+	return HK_UNLIKELY(port->detour) ? hk_port_tx_detour(port, queue, m, n)
+					 : rte_eth_tx_burst(port->id, queue, m, n);
+}
+
+static inline bool hk_port_tapped(void)
+{
+	return HK_UNLIKELY(atomic_load_explicit(&hk_tap_on, memory_order_relaxed));
+}
+
 /* Receives at most @n frames; they are single-segment mbufs. */
 static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 				  uint16_t n)
 {
-	uint16_t got = HK_UNLIKELY(port->detour) ? hk_port_rx_detour(port, queue, m, n)
-						 : rte_eth_rx_burst(port->id, queue, m, n);
+	uint16_t got = hk_port_tapped() ? hk_tap_rx(port, queue, m, n)
+					: hk_port_rx_driver(port, queue, m, n);
 	port->rx_frames += got;
 	return got;
 }
@@ -239,8 +260,8 @@ static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct r
 static inline uint16_t hk_port_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 				  uint16_t n)
 {
-	uint16_t sent = HK_UNLIKELY(port->detour) ? hk_port_tx_detour(port, queue, m, n)
-						  : rte_eth_tx_burst(port->id, queue, m, n);
+	uint16_t sent = hk_port_tapped() ? hk_tap_tx(port, queue, m, n)
+					 : hk_port_tx_driver(port, queue, m, n);
 	port->tx_frames += sent;
 	port->tx_full += (uint64_t)n - sent;
 	return sent;

@@ -235,6 +235,7 @@ void hk_port_detach(struct hk_port *port)
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
 	if (!p)
 		return;
+	hk_tap_forget(port);
 	/* Freeing takes locks in the shared memory, which a dead primary may hold for ever. */
 	if (hk_eal_primary_alive()) {
 		hk_faults_detach(port);

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/tap_server.c: the tap's thread: who may capture, and when a capture ends. The protocol stands in
+ * tap_ring.h.
+ *
+ * The thread sleeps in poll(2) until somebody connects. One capture at a time; who comes second is told
+ * who was first.
+ */
+#include "port/tap.h"
+#include "port/tap_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define START_MS 1000 /* for who has connected to say what it wants */
+#define PAUSE_MS 100  /* after a connection could not be taken */
+
+static struct {
+	bool open;
+	pthread_t thread;
+	int listen_fd, wake_fd;
+	int peer_fd; /* -1: nobody captures */
+	pid_t peer;
+	void *map;
+	size_t mapped;
+	char who[sizeof(((struct hk_tap_msg *)0)->text)];
+} server = {.listen_fd = -1, .wake_fd = -1, .peer_fd = -1};
+
+/* ---- a capture begins and ends ------------------------------------------------------------------ */
+
+static void say(int fd, enum hk_tap_type type, const char *text)
+{
+	struct hk_tap_msg m = {.magic = HK_TAP_MAGIC, .version = HK_TAP_VERSION, .type = type};
+
+	snprintf(m.text, sizeof(m.text), "%s", text);
+	(void)send(fd, &m, sizeof(m), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void stop(void)
+{
+	if (server.peer_fd < 0)
+		return;
+	hk_tap_detach();
+	munmap(server.map, server.mapped);
+	close(server.peer_fd); /* last: the reader sees by it that nothing more comes */
+	server.peer_fd = -1;
+}
+
+/* Maps the ring that came with START; NULL with the reason in @why. */
+static void *map_ring(const struct hk_tap_msg *m, int fd, size_t *bytes, const char **why)
+{
+	struct stat st;
+	int seals = fcntl(fd, F_GET_SEALS);
+	void *map;
+
+	*bytes = sizeof(struct hk_tap_ring) + m->size;
+	*why = "the ring is no memfd that is sealed against shrinking and of the size that was "
+	       "said";
+	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) != 0 ||
+	    (uint64_t)st.st_size != *bytes)
+		return NULL;
+	/* at once: who moves frames shall meet no page fault */
+	map = mmap(NULL, *bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
+	*why = "the ring cannot be mapped";
+	return map == MAP_FAILED ? NULL : map;
+}
+
+static const char *start(int fd, const struct hk_tap_msg *m, int ring_fd)
+{
+	const char *why = "";
+
+	if (m->magic != HK_TAP_MAGIC || m->version != HK_TAP_VERSION)
+		return "it speaks otherwise; fix: use the hikyaku command of the same release";
+	if (m->type != HK_TAP_START || ring_fd < 0 || m->snaplen < 1 ||
+	    m->snaplen > HK_TAP_SNAPLEN_MAX || m->flags & ~HK_TAP_F_PIPES ||
+	    m->size < HK_TAP_SIZE_MIN || m->size > HK_TAP_SIZE_MAX || m->size & (m->size - 1))
+		return "the request makes no sense";
+	server.map = map_ring(m, ring_fd, &server.mapped, &why);
+	if (!server.map)
+		return why;
+	hk_tap_attach(server.map, m->size, m->snaplen, m->flags);
+	server.peer_fd = fd;
+	return NULL;
+}
+
+/* ---- connections ------------------------------------------------------------------------------ */
+
+/* A message and the descriptor that comes with it (-1: none). False: nothing sensible came. */
+static bool receive(int fd, struct hk_tap_msg *m, int *passed)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(4 * sizeof(int))];
+	} control;
+	struct iovec iov = {.iov_base = m, .iov_len = sizeof(*m)};
+	struct msghdr msg = {.msg_iov = &iov,
+			     .msg_iovlen = 1,
+			     .msg_control = &control,
+			     .msg_controllen = sizeof(control)};
+
+	*passed = -1;
+	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	for (struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
+			int got;
+
+			memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+			if (*passed < 0)
+				*passed = got;
+			else
+				close(got);
+		}
+	}
+	return n == (ssize_t)sizeof(*m);
+}
+
+/* Until it has said something, we are told to end, or START_MS have passed. */
+static bool says(int fd)
+{
+	struct pollfd p[2] = {{.fd = fd, .events = POLLIN},
+			      {.fd = server.wake_fd, .events = POLLIN}};
+
+	return poll(p, 2, START_MS) > 0 && p[0].revents && !p[1].revents;
+}
+
+static void connection(int fd)
+{
+	struct ucred peer = {0};
+	socklen_t len = sizeof(peer);
+	struct hk_tap_msg m;
+	char text[96];
+	int ring_fd = -1;
+	const char *why;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0 ||
+	    (peer.uid != geteuid() && peer.uid != 0)) {
+		snprintf(text, sizeof(text),
+			 "it is user %u's; fix: capture as that user, or as root", geteuid());
+		say(fd, HK_TAP_REFUSED, text);
+		close(fd);
+		return;
+	}
+	if (server.peer_fd >= 0) {
+		snprintf(text, sizeof(text), "process %d captures it already; fix: end that one",
+			 server.peer);
+		why = text;
+	} else {
+		why = says(fd) && receive(fd, &m, &ring_fd) ? start(fd, &m, ring_fd)
+							    : "nothing was asked in time";
+	}
+	if (ring_fd >= 0)
+		close(ring_fd);
+	say(fd, why ? HK_TAP_REFUSED : HK_TAP_STARTED, why ? why : server.who);
+	if (why)
+		close(fd);
+	else
+		server.peer = peer.pid;
+}
+
+static void *serve(void *arg)
+{
+	struct pollfd p[3] = {{.events = POLLIN}, {.events = POLLIN}, {.events = POLLIN}};
+	int pause = -1;
+
+	(void)arg;
+	for (;;) {
+		p[0].fd = server.wake_fd;
+		p[1].fd = server.peer_fd; /* none: ignored */
+		p[2].fd = pause < 0 ? server.listen_fd : -1;
+		if (poll(p, 3, pause) < 0 && errno != EINTR)
+			break;
+		pause = -1;
+		if (p[0].revents)
+			break;
+		if (p[1].fd >= 0 && p[1].revents)
+			stop(); /* it has gone, or wants no more: nothing else is said */
+		if (p[2].fd < 0 || !p[2].revents)
+			continue;
+		int fd = accept4(server.listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd >= 0)
+			connection(fd);
+		else
+			pause = PAUSE_MS; /* no descriptor is free, say: it would be told at once again */
+	}
+	if (server.peer_fd >= 0)
+		say(server.peer_fd, HK_TAP_END, "");
+	stop();
+	return NULL;
+}
+
+/* ---- open and close ----------------------------------------------------------------------------- */
+
+static int listen_here(const char *shared)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, HK_TAP_NAME "%d%s%.64s", getpid(),
+			 shared ? "/" : "", shared ? shared : "");
+	socklen_t len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+
+	server.listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	server.wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (server.listen_fd < 0 || server.wake_fd < 0 ||
+	    bind(server.listen_fd, (struct sockaddr *)&a, len) != 0 ||
+	    listen(server.listen_fd, 16) != 0)
+		return -errno;
+	return 0;
+}
+
+static int start_thread(void)
+{
+	sigset_t all, old;
+
+	/* the application's signals are the application's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = pthread_create(&server.thread, NULL, serve, NULL);
+
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc == 0)
+		pthread_setname_np(server.thread, "hk-tap");
+	return -rc;
+}
+
+static void close_fds(void)
+{
+	if (server.listen_fd >= 0)
+		close(server.listen_fd);
+	if (server.wake_fd >= 0)
+		close(server.wake_fd);
+	server.listen_fd = server.wake_fd = -1;
+}
+
+int hk_tap_open(const char *who, const char *shared, struct hk_error *err)
+{
+	if (server.open)
+		return 0;
+	snprintf(server.who, sizeof(server.who), "%s", who);
+	int rc = listen_here(shared);
+
+	if (rc == 0)
+		rc = start_thread();
+	if (rc) {
+		close_fds();
+		return hk_error_set(
+			err, rc, "nobody can capture the frames of process %d: %s; fix: %s",
+			getpid(), strerror(-rc),
+			rc == -EADDRINUSE ? "look with `ss -xlp` who listens under its name"
+					  : "raise `ulimit -n` and `ulimit -u`");
+	}
+	server.open = true;
+	return 0;
+}
+
+void hk_tap_close(void)
+{
+	const uint64_t one = 1;
+
+	if (!server.open)
+		return;
+	while (write(server.wake_fd, &one, sizeof(one)) < 0 && errno == EINTR)
+		;
+	pthread_join(server.thread, NULL);
+	close_fds();
+	server.open = false;
+}
