@@ -1,0 +1,604 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/port/test_tap.c: what a capture sees of the frames that a port moves, and that it never holds
+ * them up. On DPDK's ring device: what is sent there is received again. The test captures itself, by the
+ * code of `hikyaku capture`.
+ */
+#include "capture/source.h"
+#include "port/port.h"
+#include "tests/unit/hk_test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BUFFERS 4096
+#define SIZE    HK_TAP_SIZE_MIN
+#define WAIT_MS 10000
+
+static struct hk_port *port;
+static struct hk_source *source;
+static struct hk_error err;
+
+/* ---- the rig ---------------------------------------------------------------------------------- */
+
+static void wait_for(bool (*condition)(void), const char *what)
+{
+	const struct timespec ms = {.tv_nsec = 1000000};
+
+	for (int i = 0; !condition(); i++) {
+		CHECK_MSG(i < WAIT_MS, "waited %d ms for %s", WAIT_MS, what);
+		nanosleep(&ms, NULL);
+	}
+}
+
+static bool is_off(void)
+{
+	return !atomic_load(&hk_tap_on);
+}
+
+static void find_us(struct hk_source_name *at)
+{
+	struct hk_source_name all[64];
+	unsigned n = hk_source_list(all, HK_ARRAY_LEN(all)), found = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (all[i].pid != getpid())
+			continue;
+		*at = all[i];
+		found++;
+	}
+	CHECK_EQ(found, 1);
+}
+
+static void begin(uint32_t snaplen)
+{
+	const struct hk_source_config cfg = {.size = SIZE, .snaplen = snaplen};
+	struct hk_source_name at;
+
+	CHECK_MSG(hk_tap_open("rank 3", "hk0-x", &err) == 0, "%s", err.text);
+	find_us(&at);
+	CHECK(strcmp(at.shared, "hk0-x") == 0);
+	CHECK_MSG(hk_source_open(&at, &cfg, &source, &err) == 0, "%s", err.text);
+	CHECK(strcmp(source->who, "rank 3") == 0);
+	CHECK(!is_off());
+}
+
+static void finish(void)
+{
+	hk_source_stop(source);
+	hk_source_close(source);
+	wait_for(is_off, "the tap's end");
+	hk_tap_close();
+}
+
+/* Any length, of one or several segments. */
+static struct rte_mbuf *make(uint32_t seq, unsigned segments)
+{
+	struct rte_mbuf *head = NULL, *last = NULL;
+	unsigned at = 0;
+
+	for (unsigned s = 0; s < segments; s++) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
+
+		CHECK(m != NULL);
+		unsigned n = (unsigned)hk_rng_range(&hk_test_rng, 8, 700);
+		uint8_t *b = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)n);
+
+		CHECK(b != NULL);
+		for (unsigned i = 0; i < n; i++, at++)
+			b[i] = at < 4 ? (uint8_t)(seq >> (8 * at)) : (uint8_t)(seq * 31 + at);
+		if (!head) {
+			head = m;
+		} else {
+			last->next = m;
+			head->nb_segs++;
+			head->pkt_len += n;
+		}
+		last = m;
+	}
+	return head;
+}
+
+static uint32_t seq_of(const char *bytes)
+{
+	uint32_t seq;
+
+	memcpy(&seq, bytes, sizeof(seq));
+	return seq;
+}
+
+static void check_bytes(const char *bytes, uint32_t n)
+{
+	uint32_t seq = seq_of(bytes);
+
+	for (uint32_t i = 4; i < n; i++)
+		CHECK_EQ((uint8_t)bytes[i], (uint8_t)(seq * 31 + i));
+}
+
+/* The next frame, or false; ports are looked at on the way. */
+static bool next(struct hk_captured *c)
+{
+	int rc;
+
+	while ((rc = hk_reader_peek(&source->reader, c)) == 1 && c->r.kind == HK_TAP_PORT) {
+		CHECK(strcmp(c->port.name, port->info.spec) == 0);
+		CHECK(strcmp(c->port.driver, port->info.driver) == 0);
+		CHECK_EQ(c->port.frame_max, port->info.frame_max);
+		CHECK(memcmp(c->port.mac, port->info.mac, 6) == 0);
+		hk_reader_take(&source->reader, c);
+	}
+	CHECK(rc >= 0);
+	return rc == 1;
+}
+
+static void free_all(struct rte_mbuf **m, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		rte_pktmbuf_free(m[i]);
+}
+
+static void empty_port(void)
+{
+	struct rte_mbuf *m[64];
+
+	for (uint16_t n; (n = hk_port_rx(port, 0, m, 64)) > 0;)
+		free_all(m, n);
+	CHECK_EQ(rte_mempool_in_use_count(port->pool), 0);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------ */
+
+static void expect(uint32_t seq, enum hk_tap_direction direction, uint32_t len, uint32_t snaplen,
+		   uint64_t *last_ns)
+{
+	struct hk_captured c;
+
+	CHECK(next(&c));
+	CHECK_EQ(c.r.direction, direction);
+	CHECK_EQ(c.r.len, len);
+	CHECK_EQ(c.r.cap, HK_MIN(len, snaplen));
+	CHECK_EQ(c.r.queue, 0);
+	CHECK_EQ(seq_of(c.bytes), seq);
+	check_bytes(c.bytes, c.r.cap);
+	CHECK(c.r.ns >= *last_ns);
+	*last_ns = c.r.ns;
+	hk_reader_take(&source->reader, &c);
+}
+
+static void each_frame_once(uint32_t snaplen)
+{
+	uint64_t seen, dropped, last_ns = 0;
+	uint32_t seq = 0;
+
+	begin(snaplen);
+	for (unsigned round = 0; round < 400; round++) {
+		struct rte_mbuf *m[100];
+		uint32_t len[100];
+		unsigned n = (unsigned)hk_rng_range(&hk_test_rng, 1, 100);
+
+		for (unsigned i = 0; i < n; i++) {
+			m[i] = make(seq + i, (unsigned)hk_rng_range(&hk_test_rng, 1, 3));
+			len[i] = m[i]->pkt_len;
+		}
+		CHECK_EQ(hk_port_tx(port, 0, m, (uint16_t)n), n);
+		for (unsigned i = 0; i < n; i++)
+			expect(seq + i, HK_TAP_OUT, len[i], snaplen, &last_ns);
+		CHECK_EQ(hk_port_rx(port, 0, m, (uint16_t)n), n);
+		for (unsigned i = 0; i < n; i++)
+			expect(seq + i, HK_TAP_IN, len[i], snaplen, &last_ns);
+		free_all(m, n);
+		seq += n;
+	}
+	struct hk_captured c;
+
+	CHECK(!next(&c));
+	hk_reader_counters(&source->reader, 0, &seen, &dropped);
+	CHECK_EQ(seen, 2 * seq);
+	CHECK_EQ(dropped, 0);
+	finish();
+	empty_port();
+}
+
+static void whole_frames(void)
+{
+	each_frame_once(HK_TAP_SNAPLEN_MAX);
+}
+
+static void first_bytes(void)
+{
+	each_frame_once(50);
+}
+
+/* Shown is what the driver took, whatever was offered. */
+static void refused_frames_are_not_shown(void)
+{
+	struct rte_mbuf *m[200];
+	struct hk_captured c;
+	unsigned sent = 0, shown = 0;
+	uint16_t took;
+
+	begin(64);
+	do {
+		for (unsigned i = 0; i < 200; i++)
+			m[i] = make(sent + i, 1);
+		took = hk_port_tx(port, 0, m, 200);
+		free_all(m + took, 200u - took);
+		sent += took;
+		for (; next(&c); shown++) {
+			CHECK_EQ(seq_of(c.bytes), shown);
+			hk_reader_take(&source->reader, &c);
+		}
+		CHECK_EQ(shown, sent);
+	} while (took == 200);
+	uint64_t seen, dropped;
+
+	hk_reader_counters(&source->reader, 0, &seen, &dropped);
+	CHECK_EQ(seen, sent);
+	CHECK_EQ(port->tx_full > 0, true);
+	finish();
+	empty_port();
+}
+
+static unsigned move(unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct rte_mbuf *m = make(i, 1);
+
+		CHECK_EQ(hk_port_tx(port, 0, &m, 1), 1);
+		CHECK_EQ(hk_port_rx(port, 0, &m, 1), 1);
+		rte_pktmbuf_free(m);
+	}
+	return 2 * n;
+}
+
+/* Nobody reads: what there is no room for is counted. Then somebody does, and all is seen again. */
+static void drops_are_counted(void)
+{
+	struct hk_captured c;
+	uint64_t seen, dropped;
+	unsigned shown = 0, moved;
+
+	begin(HK_TAP_SNAPLEN_MAX);
+	for (int round = 0; round < 3; round++) {
+		moved = move(2000);
+		shown = 0;
+		for (; next(&c); shown++) {
+			check_bytes(c.bytes, c.r.cap);
+			hk_reader_take(&source->reader, &c);
+		}
+		hk_reader_counters(&source->reader, 0, &seen, &dropped);
+		CHECK(shown > 100);
+		CHECK(shown < moved);
+		CHECK_EQ(seen, moved * (unsigned)(round + 1));
+	}
+	uint64_t before = dropped;
+
+	CHECK_EQ(dropped, hk_reader_dropped(&source->reader));
+	CHECK_EQ(move(10), 20);
+	for (shown = 0; next(&c); shown++)
+		hk_reader_take(&source->reader, &c);
+	CHECK_EQ(shown, 20);
+	CHECK_EQ(hk_reader_dropped(&source->reader), before);
+	finish();
+	empty_port();
+}
+
+/* Whatever who captures writes into the ring, frames move, and nothing outside of the ring is touched. */
+static void a_mad_reader_harms_nobody(void)
+{
+	begin(2000);
+	struct hk_tap_ring *ring = source->reader.ring;
+
+	for (unsigned i = 0; i < 3000; i++) {
+		uint64_t v = hk_rng_next(&hk_test_rng) >> hk_rng_below(&hk_test_rng, 64);
+
+		atomic_store(&ring->tail, i % 3 ? v : atomic_load(&ring->head) + v % 4096);
+		atomic_store(&ring->head, hk_rng_next(&hk_test_rng));
+		((uint64_t *)(ring + 1))[hk_rng_below(&hk_test_rng, SIZE / 8)] = v;
+		move(1);
+	}
+	finish();
+	empty_port();
+}
+
+/* ---- who may, and until when ------------------------------------------------------------------- */
+
+static void one_at_a_time(void)
+{
+	const struct hk_source_config cfg = {.size = SIZE, .snaplen = 100};
+	struct hk_source *second;
+	struct hk_source_name at;
+	char want[64];
+
+	begin(100);
+	find_us(&at);
+	CHECK_EQ(hk_source_open(&at, &cfg, &second, &err), -EBUSY);
+	snprintf(want, sizeof(want), "process %d captures it already", getpid());
+	CHECK_MSG(strstr(err.text, want) != NULL, "%s", err.text);
+	move(1);
+	struct hk_captured c;
+
+	CHECK(next(&c)); /* the first goes on */
+	finish();
+	begin(100); /* and when it has ended, the next may */
+	finish();
+	empty_port();
+}
+
+/* A capturer that is killed closes its connection, no more. */
+static void the_connection_is_the_lease(void)
+{
+	begin(100);
+	hk_source_close(source);
+	wait_for(is_off, "the end of a capture whose capturer has gone");
+	move(10);
+	hk_tap_close();
+	empty_port();
+}
+
+static void an_orderly_end_is_told(void)
+{
+	struct hk_captured c;
+	unsigned shown = 0;
+
+	begin(100);
+	CHECK(!hk_source_ended(source));
+	move(5);
+	hk_tap_close();
+	CHECK(is_off());
+	move(5);
+	CHECK(hk_source_ended(source));
+	CHECK(source->said_end);
+	for (; next(&c); shown++) /* what it had written can still be read */
+		hk_reader_take(&source->reader, &c);
+	CHECK_EQ(shown, 10);
+	hk_source_close(source);
+	empty_port();
+}
+
+/* Says START with @m and @fd (-1: none), and returns the answer's text; "" if it is STARTED. */
+static const char *ask(const struct hk_tap_msg *m, int fd)
+{
+	static struct hk_tap_msg reply;
+	struct hk_source_name at;
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct iovec iov = {(void *)(uintptr_t)m, sizeof(*m)};
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	find_us(&at);
+	strcpy(a.sun_path + 1, at.name);
+	CHECK(connect(s, (struct sockaddr *)&a,
+		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(at.name))) ==
+	      0);
+	if (fd >= 0) {
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(c), &fd, sizeof(int));
+	}
+	CHECK_EQ(sendmsg(s, &msg, 0), sizeof(*m));
+	CHECK_EQ(recv(s, &reply, sizeof(reply), 0), sizeof(reply));
+	close(s);
+	return reply.type == HK_TAP_STARTED ? "" : reply.text;
+}
+
+static int memory(uint64_t size, int seals)
+{
+	int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	CHECK(fd >= 0 && ftruncate(fd, (off_t)size) == 0 && fcntl(fd, F_ADD_SEALS, seals) == 0);
+	return fd;
+}
+
+static int lowest;
+
+static int lowest_free(void)
+{
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	close(fd);
+	return fd;
+}
+
+/* In us, who are both sides. */
+static bool no_leak(void)
+{
+	return lowest_free() == lowest;
+}
+
+static void wrong_requests_are_refused(void)
+{
+	const struct hk_tap_msg good = {.magic = HK_TAP_MAGIC,
+					.version = HK_TAP_VERSION,
+					.type = HK_TAP_START,
+					.snaplen = 100,
+					.size = SIZE};
+	const uint64_t bytes = sizeof(struct hk_tap_ring) + SIZE;
+	int sealed = memory(bytes, F_SEAL_SHRINK), loose = memory(bytes, 0),
+	    small = memory(bytes - 4096, F_SEAL_SHRINK),
+	    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct hk_tap_msg m;
+
+	CHECK_MSG(hk_tap_open("rank 3", NULL, &err) == 0, "%s", err.text);
+	lowest = lowest_free();
+#define REFUSED(field, value)                                                                      \
+	do {                                                                                       \
+		m = good;                                                                          \
+		m.field = value;                                                                   \
+		CHECK_MSG(*ask(&m, sealed), "%s = %s is taken", #field, #value);                   \
+		CHECK(is_off());                                                                   \
+	} while (0)
+	for (int round = 0; round < 2; round++) {
+		REFUSED(magic, 1);
+		REFUSED(version, HK_TAP_VERSION + 1);
+		REFUSED(type, HK_TAP_STARTED);
+		REFUSED(snaplen, 0);
+		REFUSED(snaplen, HK_TAP_SNAPLEN_MAX + 1);
+		REFUSED(flags, 2);
+		REFUSED(size, SIZE * 2);
+		REFUSED(size, SIZE - 32);
+		REFUSED(size, 4096);
+		REFUSED(size, UINT64_C(1) << 63);
+		CHECK(*ask(&good, -1));
+		CHECK(*ask(&good, loose));
+		CHECK(*ask(&good, small));
+		CHECK(*ask(&good, null));
+	}
+#undef REFUSED
+	CHECK_MSG(!*ask(&good, sealed), "a good one is refused");
+	wait_for(is_off, "the end of it");
+	wait_for(no_leak, "the descriptors of refused captures to be closed");
+	hk_tap_close();
+	close(sealed);
+	close(loose);
+	close(small);
+	close(null);
+}
+
+/* ---- two threads ------------------------------------------------------------------------------- */
+
+static _Atomic bool stop;
+static _Atomic uint64_t counted;
+
+static void *reader(void *arg)
+{
+	struct hk_captured c;
+
+	(void)arg;
+	for (bool last = false; !last;) {
+		last = atomic_load(&stop);
+		for (; next(&c); atomic_fetch_add(&counted, 1)) {
+			check_bytes(c.bytes, c.r.cap);
+			hk_reader_take(&source->reader, &c);
+		}
+	}
+	return NULL;
+}
+
+/* As fast as it goes, with a reader beside: each frame is shown whole, or counted. */
+static void under_load(void)
+{
+	pthread_t t;
+
+	begin(300);
+	atomic_store(&stop, false);
+	atomic_store(&counted, 0);
+	CHECK_EQ(pthread_create(&t, NULL, reader, NULL), 0);
+	unsigned moved = move(50000);
+
+	atomic_store(&stop, true);
+	pthread_join(t, NULL);
+	CHECK_EQ(counted + hk_reader_dropped(&source->reader), moved);
+	finish();
+	empty_port();
+}
+
+/* Captures begin and end while frames move. */
+static void *capture_again_and_again(void *arg)
+{
+	const struct hk_source_config cfg = {.size = SIZE, .snaplen = 200};
+	struct hk_source_name at;
+	struct hk_captured c;
+	struct hk_source *s;
+	struct hk_error e;
+
+	(void)arg;
+	find_us(&at);
+	for (int i = 0; i < 200; i++) {
+		int rc = hk_source_open(&at, &cfg, &s, &e);
+
+		if (rc == -EBUSY) /* the last one's end was not seen yet */
+			continue;
+		CHECK_MSG(rc == 0, "%s", e.text);
+		while ((rc = hk_reader_peek(&s->reader, &c)) == 1) {
+			if (c.r.kind == HK_TAP_FRAME)
+				check_bytes(c.bytes, c.r.cap);
+			hk_reader_take(&s->reader, &c);
+		}
+		CHECK_EQ(rc, 0);
+		if (i % 2)
+			hk_source_stop(s);
+		hk_source_close(s);
+		atomic_fetch_add(&counted, 1);
+	}
+	atomic_store(&stop, true);
+	return NULL;
+}
+
+static void captures_come_and_go(void)
+{
+	pthread_t t;
+
+	CHECK_MSG(hk_tap_open("rank 3", NULL, &err) == 0, "%s", err.text);
+	atomic_store(&stop, false);
+	atomic_store(&counted, 0);
+	CHECK_EQ(pthread_create(&t, NULL, capture_again_and_again, NULL), 0);
+	while (!atomic_load(&stop))
+		move(100);
+	pthread_join(t, NULL);
+	CHECK(counted > 50);
+	hk_tap_close();
+	empty_port();
+}
+
+/* Not of a pipe, unless it is asked for; a port that is closed and another under its number are two. */
+static void ports_have_numbers(void)
+{
+	struct hk_captured c;
+	int ports = 0;
+
+	begin(100);
+	move(1);
+	hk_tap_forget(port);
+	move(1);
+	while (hk_reader_peek(&source->reader, &c) == 1) {
+		CHECK_EQ(c.r.port, c.r.kind == HK_TAP_PORT ? ports : ports - 1);
+		ports += c.r.kind == HK_TAP_PORT;
+		hk_reader_take(&source->reader, &c);
+	}
+	CHECK_EQ(ports, 2);
+	finish();
+	empty_port();
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"whole_frames", whole_frames},
+		{"first_bytes", first_bytes},
+		{"refused_frames_are_not_shown", refused_frames_are_not_shown},
+		{"drops_are_counted", drops_are_counted},
+		{"a_mad_reader_harms_nobody", a_mad_reader_harms_nobody},
+		{"ports_have_numbers", ports_have_numbers},
+		{"one_at_a_time", one_at_a_time},
+		{"the_connection_is_the_lease", the_connection_is_the_lease},
+		{"an_orderly_end_is_told", an_orderly_end_is_told},
+		{"wrong_requests_are_refused", wrong_requests_are_refused},
+		{"under_load", under_load},
+		{"captures_come_and_go", captures_come_and_go},
+	};
+	struct hk_eal_config eal = {.memory_mb = 64};
+
+	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_port_open("vdev:net_ring0", BUFFERS, NULL, 1000, &port, &err) == 0, "%s",
+		  err.text);
+	int rc = hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+
+	hk_port_close(port);
+	return rc;
+}
