@@ -159,6 +159,17 @@ static void make_mac(uint64_t node_id, uint8_t mac[6])
 		mac[i] = (uint8_t)(node_id >> (8 * i));
 }
 
+/* Lets who may capture the frames that this process moves. That nobody can is no reason not to run. */
+static void open_tap(const char *what, const char *shared)
+{
+	struct hk_error err;
+	char who[128];
+
+	snprintf(who, sizeof(who), "%s of %s", what, shared);
+	if (hk_tap_open(who, shared, &err) != 0)
+		fprintf(stderr, "hikyakud: %s\n", err.text);
+}
+
 int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_error *err)
 {
 	unsigned frame_max = hk_port_wire_frame_max(cfg->port);
@@ -210,6 +221,8 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 		hk_res_close(r);
 		return rc;
 	}
+	if (r->sw)
+		open_tap("switch", r->rundir.shared);
 	*res = r;
 	return 0;
 }
@@ -232,6 +245,7 @@ void hk_res_close(struct hk_res *r)
 {
 	if (r->sw)
 		close_pipes(r);
+	hk_tap_close();
 	/* Pools are not freed: ranks may still use them. What is left is this process's memory. */
 	hk_eal_end();
 	free(r);
@@ -580,11 +594,13 @@ int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err)
 	if (hk_fabric_serve_init() != 0)
 		return hk_error_set(err, -ENOSYS,
 				    "this kernel has no membarrier(2)\nfix: run without a poller");
+	open_tap("poller", shared);
 	return 0;
 }
 
 void hk_res_leave(void)
 {
+	hk_tap_close();
 	hk_eal_end();
 }
 

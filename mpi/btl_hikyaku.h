@@ -105,6 +105,7 @@ struct hk_btl_params {
 	unsigned connect_timeout_ms, linger_ms;
 	bool async;
 	unsigned async_idle_us, async_period_us;
+	bool capture;   /* let who may capture the frames */
 	bool same_node; /* also serve ranks of this node */
 	int verbose;
 };

@@ -197,6 +197,20 @@ static void init_lock(void)
 	pthread_mutexattr_destroy(&attr);
 }
 
+/* Lets who may capture this rank's frames. That nobody can is no reason not to run. */
+static void open_tap(void)
+{
+	struct hk_error err;
+	char who[64];
+
+	if (!PARAMS->capture)
+		return;
+	snprintf(who, sizeof(who), "rank %u of job %08x", opal_proc_local_get()->proc_name.vpid,
+		 hk_btl.key);
+	if (hk_tap_open(who, hk_btl.host ? hk_host_lease(hk_btl.host)->shared : NULL, &err) != 0)
+		opal_output_verbose(1, mca_btl_hikyaku_component.output, "hikyaku: %s", err.text);
+}
+
 int hk_btl_module_init(struct hk_error *err)
 {
 	struct hk_port *port;
@@ -215,6 +229,7 @@ int hk_btl_module_init(struct hk_error *err)
 		hk_btl_host_leave();
 		return rc;
 	}
+	open_tap();
 	OBJ_CONSTRUCT(&hk_btl.endpoints, opal_list_t);
 	init_lock();
 	set_limits();
@@ -232,6 +247,7 @@ int hk_btl_module_init(struct hk_error *err)
 		hk_btl_host_unshare();
 		hk_fabric_close(hk_btl.fabric, 0);
 		hk_btl.fabric = NULL;
+		hk_tap_close();
 		hk_btl_host_leave();
 	}
 	return rc;
@@ -421,6 +437,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	hk_btl_host_unshare();
 	left = hk_fabric_close(hk_btl.fabric, PARAMS->linger_ms);
 	hk_btl.fabric = NULL;
+	hk_tap_close();
 	hk_btl_host_leave();
 	hk_port_close(hk_btl.pool_owner);
 	if (left)

@@ -219,6 +219,8 @@ static void reg_protocol(void)
 		 OPAL_INFO_LVL_6, 2000, &p->async_idle_us);
 	reg_uint("async_period_us", "… and polls this often while it does not", OPAL_INFO_LVL_6,
 		 500, &p->async_period_us);
+	reg_bool("capture", "Let this user and root capture the rank's frames (hikyaku capture)",
+		 OPAL_INFO_LVL_5, true, &p->capture);
 }
 
 int hk_btl_register(void)

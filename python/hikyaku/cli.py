@@ -10,6 +10,7 @@ import click
 
 from . import __version__
 from .cli_bench import bench, demo
+from .cli_capture import capture
 from .cli_daemon import daemon
 from .cli_doctor import doctor
 from .cli_lab import lab
@@ -81,5 +82,5 @@ def env() -> None:
         click.echo(f"export {key}={shlex.quote(value)}")
 
 
-for command in (doctor, lab, bench, demo, daemon, stats, top):
+for command in (doctor, lab, bench, demo, daemon, stats, top, capture):
     main.add_command(command)
