@@ -23,21 +23,32 @@ struct end {
 	struct hk_fabric *f;
 	hk_peer peer;
 	unsigned messages, lost;
+	uint64_t last; /* number in the last message that had one */
+	struct hk_port *port, *bulk;
 };
 
 static struct end end[2];
 static char dir[64];
 static const char *faults;
+static bool two_ports; /* one for messages, one for bulk; faults on the latter alone */
 static bool crc;
 static uint64_t peer_timeout;
 
 static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned n)
 {
+	struct end *e = arg;
+
 	(void)peer;
 	(void)am;
-	(void)iov;
 	(void)n;
-	((struct end *)arg)->messages++;
+	e->messages++;
+	if (iov[0].len == sizeof(e->last)) {
+		uint64_t number;
+
+		memcpy(&number, iov[0].base, sizeof(number));
+		CHECK_EQ(number, e->last + 1);
+		e->last = number;
+	}
 }
 
 static void on_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
@@ -48,7 +59,7 @@ static void on_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *te
 	((struct end *)arg)->lost++;
 }
 
-static struct hk_port *open_port(uint32_t self)
+static struct hk_port *open_port(uint32_t self, uint32_t key, const char *with)
 {
 	struct hk_error err = {""};
 	struct hk_port *port;
@@ -56,13 +67,13 @@ static struct hk_port *open_port(uint32_t self)
 	bool server;
 
 	snprintf(set, sizeof(set), "memif:dir=%s", dir);
-	CHECK(hk_port_wire_spec(set, 1, self, 3 - self, spec, sizeof(spec), &server, &err) == 0);
-	strncat(spec, faults, sizeof(spec) - strlen(spec) - 1);
+	CHECK(hk_port_wire_spec(set, key, self, 3 - self, spec, sizeof(spec), &server, &err) == 0);
+	strncat(spec, with, sizeof(spec) - strlen(spec) - 1);
 	CHECK_MSG(hk_port_open(spec, 1024, NULL, 30000, &port, &err) == 0, "%s", err.text);
 	return port;
 }
 
-static void open_fabric(int which, struct hk_port *port)
+static void open_fabric(int which, struct hk_port *port, struct hk_port *bulk)
 {
 	uint32_t self = (uint32_t)which + 1;
 	struct hk_peer_addr addr = {
@@ -72,6 +83,8 @@ static void open_fabric(int which, struct hk_port *port)
 	struct end *e = &end[which];
 
 	CHECK_MSG(hk_port_wait_link(port, 30000, &err) == 0, "%s", err.text);
+	if (bulk)
+		CHECK_MSG(hk_port_wait_link(bulk, 30000, &err) == 0, "%s", err.text);
 	hk_fabric_config_default(&cfg);
 	cfg.engine.key = 1;
 	cfg.engine.endpoint = self;
@@ -86,9 +99,13 @@ static void open_fabric(int which, struct hk_port *port)
 	cfg.frame_max = 9216;
 	cfg.lost = on_lost;
 	cfg.lost_arg = e;
-	*e = (struct end){0};
+	*e = (struct end){.port = port, .bulk = bulk};
 	CHECK_MSG(hk_fabric_open(&cfg, &e->f, &err) == 0, "%s", err.text);
 	CHECK_MSG(hk_fabric_add_port(e->f, port, &err) == 0, "%s", err.text);
+	if (bulk) {
+		CHECK_MSG(hk_fabric_add_port(e->f, bulk, &err) == 1, "%s", err.text);
+		addr.bulk = 1 + 1;
+	}
 	CHECK_MSG(hk_fabric_peer_add(e->f, &addr, &e->peer, &err) == 0, "%s", err.text);
 	hk_fabric_set_am(e->f, AM, on_message, e);
 }
@@ -101,10 +118,16 @@ static void open_both(void)
 	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
 	snprintf(dir, sizeof(dir), "/tmp/hk-test-rma-XXXXXX");
 	CHECK(mkdtemp(dir) != NULL);
-	struct hk_port *a = open_port(1), *b = open_port(2);
+	const char *first = two_ports ? "" : faults;
+	struct hk_port *a = open_port(1, 1, first), *b = open_port(2, 1, first);
+	struct hk_port *c = NULL, *d = NULL;
 
-	open_fabric(A, a);
-	open_fabric(B, b);
+	if (two_ports) {
+		c = open_port(1, 2, faults);
+		d = open_port(2, 2, faults);
+	}
+	open_fabric(A, a, c);
+	open_fabric(B, b, d);
 }
 
 static void close_both(void)
@@ -489,6 +512,13 @@ static void each_way(void (*test)(void))
 	}
 }
 
+static void each_way_by_two_ports(void (*test)(void))
+{
+	two_ports = true;
+	each_way(test);
+	two_ports = false;
+}
+
 static void test_put(void)
 {
 	each_way(put_arrives_before_the_message_that_follows);
@@ -541,6 +571,90 @@ static void test_lost(void)
 	peer_timeout = 0;
 }
 
+/* Frames of puts, their resends and their acks take the port for bulk, and all else the other. */
+static void bulk_has_a_port_of_its_own(void)
+{
+	char *from = memory(16), *to = memory(17);
+	hk_region r = hk_fabric_region_add(end[B].f, to, MEMORY, HK_REGION_WRITE, end[B].peer);
+	unsigned frames = (unsigned)(MEMORY / hk_fabric_frame_payload(end[A].f));
+	struct hk_op op;
+	int status = 0;
+
+	message(A);
+	UNTIL(end[B].messages == 1);
+	CHECK_EQ(end[A].bulk->tx_frames, 0);
+	UNTIL(hk_engine_unacked(hk_fabric_engine(end[A].f), HK_PEER_NONE) == 0);
+	uint64_t sent = end[A].port->tx_frames, answered = end[B].port->tx_frames;
+
+	CHECK_EQ(hk_fabric_put(end[A].f, end[A].peer, &op, from, MEMORY, r, 0, done, &status), 0);
+	UNTIL(status);
+	CHECK_EQ(status, 1);
+	CHECK(memcmp(from, to, MEMORY) == 0);
+	CHECK(end[A].bulk->tx_frames >= frames && end[B].bulk->tx_frames > 0);
+	CHECK_EQ(end[A].port->tx_frames, sent);
+	CHECK_EQ(end[B].port->tx_frames, answered);
+	CHECK(hk_fabric_counters(end[A].f)->tx_bulk >= frames);
+	CHECK_EQ(hk_fabric_counters(end[B].f)->tx_bulk, 0);
+	message(B); /* the newest that B sees from A after this comes by the first port again */
+	message(A);
+	UNTIL(end[B].messages == 2 && end[A].messages == 1);
+	CHECK(end[A].port->tx_frames > sent && end[B].port->tx_frames > answered);
+	hk_fabric_region_del(end[B].f, r);
+	munmap(from, MEMORY);
+	munmap(to, MEMORY);
+}
+
+/* Messages by both ports, and puts between them, as one row. The handler looks at the numbers. */
+static void two_ports_keep_order(void)
+{
+	enum { N = 3000, PUTS = 30 };
+	static struct hk_op op[PUTS];
+	static int status[PUTS];
+	char *from = memory(18), *to = memory(19);
+	hk_region r = hk_fabric_region_add(end[B].f, to, MEMORY, HK_REGION_WRITE, end[B].peer);
+
+	memset(status, 0, sizeof(status));
+	for (uint64_t i = 1; i <= N; i++) {
+		hk_buf *b;
+		size_t len = sizeof(i);
+
+		while (!(b = hk_fabric_alloc(end[A].f)))
+			progress();
+		memcpy(hk_buf_data(b), &i, len);
+		bool bulk = hk_rng_below(&hk_test_rng, 2);
+
+		CHECK((bulk ? hk_fabric_sendv_bulk : hk_fabric_sendv)(end[A].f, end[A].peer, AM, &b,
+								      &len, 1) >= 0);
+		if (i % (N / PUTS) == 0) {
+			unsigned k = (unsigned)(i / (N / PUTS)) - 1;
+
+			CHECK_EQ(hk_fabric_put(end[A].f, end[A].peer, &op[k], from + k * 100000,
+					       100000, r, k * 100000, done, &status[k]),
+				 0);
+		}
+		if (i % 8 == 0)
+			progress();
+	}
+	UNTIL(end[B].last == N);
+	for (unsigned k = 0; k < PUTS; k++)
+		UNTIL(status[k]);
+	CHECK(memcmp(from, to, PUTS * 100000) == 0);
+	CHECK_EQ(end[B].messages, N);
+	hk_fabric_region_del(end[B].f, r);
+	munmap(from, MEMORY);
+	munmap(to, MEMORY);
+}
+
+static void test_two_ports(void)
+{
+	each_way_by_two_ports(bulk_has_a_port_of_its_own);
+}
+
+static void test_two_ports_keep_order(void)
+{
+	each_way_by_two_ports(two_ports_keep_order);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -554,6 +668,8 @@ int main(int argc, char **argv)
 		{"busy", test_busy},
 		{"leaves", test_leaves},
 		{"lost", test_lost},
+		{"two_ports", test_two_ports},
+		{"two_ports_keep_order", test_two_ports_keep_order},
 	};
 
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
