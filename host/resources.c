@@ -173,6 +173,7 @@ static void open_tap(const char *what, const char *shared)
 int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_error *err)
 {
 	unsigned frame_max = hk_port_wire_frame_max(cfg->port);
+	const char *why;
 
 	*res = NULL;
 	if (!frame_max && cfg->eager_queues > 1)
@@ -180,13 +181,13 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 				    "port %s has one queue pair, and %u eager queues are asked "
 				    "for\nfix: leave eager-queues (btl_hikyaku_eager_queues) away",
 				    cfg->port, cfg->eager_queues);
-	if (!frame_max && cfg->mode != HK_CTL_DAEMON)
+	if (hk_ctl_mode_queues(cfg->mode) && !hk_port_spec_shares_queues(cfg->port, &why))
 		return hk_error_set(
 			err, -EOPNOTSUPP,
-			"port %s has no queues that several ranks could poll\nfix: let "
-			"hikyakud poll it (btl_hikyaku_host daemon; hikyakud's --mode daemon), "
-			"or each rank a port of its own (btl_hikyaku_host inline)",
-			cfg->port);
+			"host mode %s: ranks cannot poll queues of port %.100s: %s\nfix: host mode "
+			"daemon, in which hikyakud polls it for all (btl_hikyaku_host daemon; "
+			"hikyakud's --mode daemon), or a port for each rank and inline",
+			hk_ctl_mode_name(cfg->mode), cfg->port, why);
 	if (!frame_max)
 		frame_max = FRAME_GUESS;
 	int rc = start_dpdk(cfg, frame_max, err);

@@ -77,6 +77,19 @@ static int check_mode(enum hk_ctl_mode mode, struct hk_error *err)
 			    l->shared, is, asked, asked, is);
 }
 
+/* For "auto": hybrid where ranks can poll queues of one port. */
+static enum hk_ctl_mode choose_mode(void)
+{
+	const char *why;
+	bool shares = hk_port_spec_shares_queues(PARAMS->port, &why);
+
+	opal_output_verbose(1, mca_btl_hikyaku_component.output,
+			    "hikyaku: host auto asks for %s: ranks %s poll queues of port %s: %s",
+			    shares ? "hybrid" : "daemon", shares ? "can" : "cannot", PARAMS->port,
+			    why);
+	return shares ? HK_CTL_HYBRID : HK_CTL_DAEMON;
+}
+
 /* Attaches to the polling process if the user wants one. With "auto" the rank polls alone if there can be
  * none, and says why. */
 int hk_btl_host_choose(struct hk_error *err)
@@ -90,8 +103,8 @@ int hk_btl_host_choose(struct hk_error *err)
 		return 0;
 	automatic = strcmp(wanted, "auto") == 0;
 	mode = hk_ctl_mode_of(wanted);
-	if (automatic) /* whose queues several ranks can poll: so far, sets of memif wires */
-		mode = hk_port_spec_is_wire_set(PARAMS->port) ? HK_CTL_HYBRID : HK_CTL_DAEMON;
+	if (automatic)
+		mode = choose_mode();
 	if (!mode)
 		return hk_error_set(err, -EINVAL,
 				    "btl_hikyaku_host: there is no mode \"%s\"; fix: inline, "

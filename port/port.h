@@ -176,6 +176,9 @@ int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int ti
  * on what the answer rests. Known by driver, not tried: trying can crash. */
 bool hk_port_shares_queues(const struct hk_port *port, const char **why);
 
+/* The same of a port that is not open yet, or of a set of wires, as far as its spec tells. */
+bool hk_port_spec_shares_queues(const char *spec, const char **why);
+
 /* In a secondary: uses the port that the primary opened as DPDK's @id. Waits at most @timeout_ms until
  * its link is up and its queues can be used here. If the spec has faults, frames sent here meet them:
  * each process wraps what it sends, with the queue's own generator, and hk_faults_attach() and _detach()

@@ -53,6 +53,29 @@ bool hk_port_shares_queues(const struct hk_port *port, const char **why)
 	return driver_shares(port->info.driver, why);
 }
 
+bool hk_port_spec_shares_queues(const char *spec, const char **why)
+{
+	struct hk_spec s;
+
+	if (hk_spec_parse(spec, &s, NULL) != 0) {
+		*why = "its spec does not parse";
+		return false;
+	}
+	switch (s.kind) {
+	case HK_SPEC_MEMIF_SET:
+		return driver_shares("net_memif", why);
+	case HK_SPEC_AF_PACKET:
+		return driver_shares("net_af_packet", why);
+	case HK_SPEC_AF_XDP:
+		return driver_shares("net_af_xdp", why);
+	case HK_SPEC_MEMIF:
+		*why = "it is one wire with one queue; a set of wires (memif:dir=DIR) has more";
+		return false;
+	default:
+		return driver_shares("", why);
+	}
+}
+
 /* ---- the primary's side ----------------------------------------------------------------------- */
 
 static void share_name(uint16_t id, char *out, size_t len)

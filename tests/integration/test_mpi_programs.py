@@ -93,7 +93,7 @@ def run(get_lab, program) -> Run:
         watchdog: float = WATCHDOG_S,
     ) -> RunResult:
         wire, nodes, ranks = where
-        huge_mb = ranks * HUGE_MB if host in ("hybrid", "daemon") else 0
+        huge_mb = ranks * HUGE_MB if host in ("hybrid", "split", "daemon") else 0
         lab: Lab = get_lab(nodes=nodes, wire=wire, ranks_per_node=ranks, huge_mb=huge_mb)
         name, *options = command.split()
         argv = [program(f"tests/mpi/mpi_{name}"), *options, "--timeout", str(watchdog)]
@@ -206,19 +206,48 @@ def test_program_in_daemon_mode(run, lab, command):
     assert_passed(run(lab, command, host="daemon"), command)
 
 
+SPLIT_TELLING = {"p2p_random", "coll_move", "threads", "compute_gap"}
+
+
+@pytest.mark.parametrize(("lab", "command"), matrix(HYBRID_LABS, [], SPLIT_TELLING))
+def test_program_in_split(run, lab, command):
+    """Messages pass hikyakud, bulk goes by queues of the ranks."""
+    assert_passed(run(lab, command, host="split"), command)
+
+
+@pytest.mark.parametrize("host", ["hybrid", "split"])
 @pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
-def test_results_in_hybrid_equal_those_over_tcp(run, lab):
-    assert digest_of(run(lab, "digest", host="hybrid")) == digest_of(run(lab, "digest", tcp=True))
+def test_results_with_hikyakud_equal_those_over_tcp(run, lab, host):
+    assert digest_of(run(lab, "digest", host=host)) == digest_of(run(lab, "digest", tcp=True))
+
+
+@pytest.mark.parametrize(("host", "queues"), [("daemon", "1"), ("split", "1"), ("split", "3")])
+def test_eager_queues(run, host, queues):
+    """As many as ranks, less, more: each rank's frames find their way."""
+    command = "p2p_random"
+    mca = {"btl_hikyaku_eager_queues": queues}
+    assert_passed(run(("memif", 2, 2), command, host=host, mca=mca), command)
+
+
+def test_split_is_refused_where_ranks_cannot_poll_queues(run):
+    result = run(("veth", 2, 2), "digest", host="split", limit=60)
+    assert result.returncode != 0
+    assert re.search(
+        r"host mode split: ranks cannot poll queues of port af_xdp:iface=\S+: its sockets and rings "
+        r"belong to the process that opened it",
+        result.stderr,
+    ), result.stderr
+    assert "fix: host mode daemon" in result.stderr
 
 
 COUNTS = {"btl_hikyaku_verbose": "5"}
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_hand_over_between_rank_and_poller(run, seed):
+@pytest.mark.parametrize(("host", "seed"), [("hybrid", 1), ("hybrid", 2), ("split", 1)])
+def test_hand_over_between_rank_and_poller(run, host, seed):
     """Two hundred thousand messages, and thousands of times the poller really took over."""
     command = f"hand_over --rounds 100 --seed {seed}"
-    result = run(HYBRID_LABS[0], command, host="hybrid", mca=COUNTS)
+    result = run(HYBRID_LABS[0], command, host=host, mca=COUNTS)
     assert_passed(result, command)
     said = re.findall(r"hikyaku: async_(polls|kept) (\d+)", result.stderr)
     polls = [int(n) for what, n in said if what == "polls"]
@@ -226,33 +255,39 @@ def test_hand_over_between_rank_and_poller(run, seed):
     assert len(polls) == len(kept) == 2, result.stderr
     assert min(polls) > 100
     assert min(kept) > 100
+    bulk = [int(n) for n in re.findall(r"hikyaku: tx_bulk (\d+)", result.stderr)]
+    assert len(bulk) == (2 if host == "split" else 0), result.stderr
+    assert all(n > 100 for n in bulk)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("host", ["hybrid", "split"])
 @pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
-def test_hand_over_of_millions(run, lab):
+def test_hand_over_of_millions(run, lab, host):
     _, nodes, ranks = lab
     count = nodes * ranks
     command = f"hand_over --rounds {2_000_000 // (1000 * count * (count - 1))}"
-    result = run(lab, command, host="hybrid", watchdog=900, limit=960)
+    result = run(lab, command, host=host, watchdog=900, limit=960)
     assert_passed(result, command)
 
 
-def test_long_computing_in_hybrid_is_not_taken_for_death(run):
+@pytest.mark.parametrize("host", ["hybrid", "split"])
+def test_long_computing_is_not_taken_for_death(run, host):
     command = "compute_gap --mode 2500 --rounds 1"
     timeout = {"btl_hikyaku_peer_timeout_ms": "1000"}
-    assert_passed(run(HYBRID_LABS[0], command, host="hybrid", mca=timeout), command)
+    assert_passed(run(HYBRID_LABS[0], command, host=host, mca=timeout), command)
 
 
-def test_faults_are_refused_on_shared_queues(run):
-    result = run(HYBRID_LABS[0], "digest", host="hybrid", faults="drop=0.1", limit=60)
+@pytest.mark.parametrize("host", ["hybrid", "split"])
+def test_faults_are_refused_on_shared_queues(run, host):
+    result = run(HYBRID_LABS[0], "digest", host=host, faults="drop=0.1", limit=60)
     assert result.returncode != 0
     assert re.search(r"port memif:\S*faults=drop=0.1\S*: \S.* cannot be shared", result.stderr)
 
 
 def test_hybrid_needs_huge_pages(get_lab):
     lab = get_lab()
-    for host in ("hybrid", "daemon"):
+    for host in ("hybrid", "split", "daemon"):
         with pytest.raises(HikyakuError, match="this lab has no huge pages"):
             lab.mpirun(2, ["true"], host=host)
     with pytest.raises(HikyakuError, match="--tcp that it is not used"):

@@ -102,7 +102,7 @@ def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sy
     yield Finding(
         "shared ports",
         OK,
-        f"{_QUEUES}… can be polled by each rank (btl_hikyaku_host hybrid); "
+        f"{_QUEUES}… can be polled by each rank (btl_hikyaku_host hybrid or split); "
         f"{', '.join(p + '…' for p in _PIPES[1:])} by hikyakud for all (daemon)",
     )
 
@@ -115,8 +115,8 @@ def steering(spec: str) -> Findings:
     elif spec.startswith(_QUEUES):
         state, text = (
             OK,
-            "each rank polls queues of its own (btl_hikyaku_host hybrid, or daemon); "
-            "slots of two nodes multiplied: at most 128",
+            "each rank polls queues of its own (btl_hikyaku_host hybrid; split, for bulk; or "
+            "daemon); slots of two nodes multiplied: at most 128 (split: 124)",
         )
     elif spec.startswith(_PIPES):
         state, text = OK, "only its owner can poll it: hikyakud does (btl_hikyaku_host daemon)"

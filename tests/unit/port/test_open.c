@@ -164,6 +164,30 @@ static void memif_stops_listening(void)
 }
 
 /* hk_eal_init() leaves the thread where it was, and no file. */
+/* Who may poll queues of a port is known before it is opened, with the reason. */
+static void whose_queues_are_shared(void)
+{
+	static const struct {
+		const char *spec;
+		bool shares;
+		const char *says;
+	} port[] = {
+		{"memif:dir=/x", true, "(tried)"},
+		{"memif:socket=/x,role=server", false, "memif:dir=DIR"},
+		{"af_xdp:iface=a", false, "sockets and rings belong to the process"},
+		{"af_packet:iface=a", false, "a secondary crashes"},
+		{"vdev:net_ring0", false, "nobody has tried"},
+		{"nonsense", false, "does not parse"},
+	};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(port); i++) {
+		const char *why = "";
+
+		CHECK_EQ(hk_port_spec_shares_queues(port[i].spec, &why), port[i].shares);
+		CHECK_MSG(strstr(why, port[i].says), "%s: \"%s\"", port[i].spec, why);
+	}
+}
+
 static void eal_leaves_no_trace(void)
 {
 	struct hk_error err;
@@ -183,6 +207,7 @@ static const struct hk_test tests[] = {
 	{"devices", devices},
 	{"too_many_buffers", too_many_buffers},
 	{"shared_pool", shared_pool},
+	{"whose_queues_are_shared", whose_queues_are_shared},
 	{"eal_leaves_no_trace", eal_leaves_no_trace},
 	{"no_permission", no_permission},
 	{"kernel_interfaces", kernel_interfaces},
