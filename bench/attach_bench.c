@@ -100,15 +100,16 @@ int main(int argc, char **argv)
 		.timeout_ms = TIMEOUT_MS,
 	};
 
-	if (argc != 3) {
+	if (argc != 4 || !hk_ctl_mode_of(argv[3])) {
 		fprintf(stderr,
-			"usage: attach_bench PORT-SPEC HIKYAKUD\n"
+			"usage: attach_bench PORT-SPEC HIKYAKUD hybrid|daemon|split\n"
 			"  attaches to the administrator's hikyakud if one runs on this node, else "
-			"starts one\n");
+			"starts one in that mode\n");
 		return 2;
 	}
 	req.port = argv[1];
 	req.program = argv[2];
+	req.mode = hk_ctl_mode_of(argv[3]);
 	if (attach(&req, &err) != 0) {
 		fprintf(stderr, "attach_bench: %s\n", err.text);
 		return 1;

@@ -44,6 +44,7 @@ static const struct field rank_fields[] = {
 	FIELD(queued),
 	FIELD(early),
 	FIELD(tx_dropped),
+	FIELD(tx_bulk),
 	FIELD(no_buffer),
 	FIELD(async_polls),
 	FIELD(kept),
@@ -157,8 +158,10 @@ static void slot(struct hk_daemon *d, FILE *f, unsigned i, int64_t now)
 
 static void wire(struct hk_daemon *d, FILE *f, const struct hk_wire *w)
 {
-	fprintf(f, "{\"node_id\": \"%016" PRIx64 "\", \"port_id\": %u, \"queues\": %u, ",
-		w->w.node_id, w->w.port_id, w->w.queues);
+	fprintf(f,
+		"{\"node_id\": \"%016" PRIx64
+		"\", \"port_id\": %u, \"queues\": %u, \"eager\": %u, ",
+		w->w.node_id, w->w.port_id, w->w.queues, w->w.eager);
 	hk_res_wire_stats(d->res, &w->w, f);
 	fprintf(f, "}");
 }

@@ -517,6 +517,7 @@ int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct 
 		.queued = c->queued,
 		.early = c->early,
 		.tx_dropped = c->tx_dropped,
+		.tx_bulk = c->tx_bulk,
 		.no_buffer = c->no_buffer,
 		.async_polls = c->async_polls,
 		.kept = c->async_kept,

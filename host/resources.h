@@ -118,8 +118,9 @@ struct hk_res_rank {
 	uint64_t no_credit, no_cwnd, no_block; /* sends that had to wait, by reason */
 	uint64_t refused, dead_peers;          /* packets for which there was no room; peers lost */
 	uint64_t messages_sent, messages_delivered, queued, early;
-	uint64_t tx_dropped, no_buffer;       /* frames the port did not take; out of buffers */
-	uint64_t async_polls, kept, kept_now; /* by whoever took the rank's place */
+	uint64_t tx_dropped, tx_bulk, no_buffer; /* frames the port did not take; packets by a
+						  * queue for bulk; out of buffers */
+	uint64_t async_polls, kept, kept_now;    /* by whoever took the rank's place */
 	uint64_t puts, gets, gets_served, put_bytes, put_bytes_in;
 	uint64_t unpolled_ns; /* since the rank looked at its ports last */
 };

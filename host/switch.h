@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host/switch.h: the software switch of host mode *daemon*: between the ports, which only hikyakud polls,
- * and the pipes of ranks (port/pipe.h). The last rung of steering, which works with every driver.
+ * host/switch.h: the software switch of host modes *daemon* and *split*: between the ports, or those of their
+ * queues that only hikyakud polls, and the pipes of ranks (port/pipe.h). The last rung of steering, which
+ * works with every driver.
  *
  * It is one thread, on a logical core of DPDK's that is its own. Received frames go to the slot whose
  * rank they name; what ranks send goes to the port of its pipe. It believes nothing that ranks write:

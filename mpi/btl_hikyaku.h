@@ -85,7 +85,7 @@ struct hk_candidate {
 
 struct hk_btl_params {
 	char *port;   /* port spec */
-	char *host;   /* who polls: inline, hybrid, auto */
+	char *host;   /* who polls: inline, hybrid, split, daemon, auto */
 	char *daemon; /* name of the administrator's hikyakud to use */
 	char *daemon_program;
 	char *huge_dir;

@@ -141,7 +141,9 @@ static void reg_port(void)
 		"default). "
 		"hybrid: the rank queues of a port that all ranks of the node share, and in its "
 		"absence the node's polling process (hikyakud). daemon: hikyakud alone, for every "
-		"kind of port. auto: the best of these that works, and says which",
+		"kind of port. split: hikyakud for messages, the rank queues of its own for bulk. "
+		"auto: "
+		"the best of these that works, and says which",
 		OPAL_INFO_LVL_2, &p->host);
 	reg_string("daemon",
 		   "Name of the administrator's polling process to use; unset: the default "
@@ -165,7 +167,7 @@ static void reg_port(void)
 		 &p->rx_buffers);
 	reg_uint("eager_queues",
 		 "Queue pairs of each memif wire that hikyakud polls, over which ranks are spread, "
-		 "in host mode daemon; 0: as hikyakud is set",
+		 "in host modes daemon and split; 0: as hikyakud is set",
 		 OPAL_INFO_LVL_6, 0, &p->eager_queues);
 	reg_uint("rx_keep", "Frames the helper thread keeps for a rank that computes",
 		 OPAL_INFO_LVL_5, 2048, &p->rx_keep);

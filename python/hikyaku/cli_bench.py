@@ -179,7 +179,7 @@ def bench_mpi(
     "--hosts",
     default="inline,hybrid",
     show_default=True,
-    help="Host modes (btl_hikyaku_host): inline, daemon, split, hybrid, as far as they are built.",
+    help="Host modes (btl_hikyaku_host): inline, hybrid, split, daemon.",
 )
 @click.option(
     "--metrics",

@@ -180,8 +180,9 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     Options of the lab itself, before the program:
       --tcp           over TCP, on the lab's TCP wire
       --host MODE     who polls: inline, the rank itself; hybrid, the rank, and while it
-                      computes a polling process of its node; daemon, that alone (both
-                      need 'lab up --huge'); auto
+                      computes a polling process of its node; daemon, that alone; split,
+                      that for messages and the rank for bulk (all three need
+                      'lab up --huge'); auto
       --lab NAME      in which lab  [default: $HIKYAKU_LAB or 'default']
       --help          this text; 'mpirun --help' has the others
 

@@ -80,6 +80,7 @@ _RANK = {
     "messages_sent": ("counter", "messages_sent_total", "Messages sent."),
     "messages_delivered": ("counter", "messages_delivered_total", "Messages delivered."),
     "tx_dropped": ("counter", "tx_dropped_total", "Frames that the port did not take."),
+    "tx_bulk": ("counter", "tx_bulk_total", "Packets sent by a queue that is for bulk alone."),
     "no_buffer": ("counter", "no_buffer_total", "Times no transmit buffer was free."),
     "async_polls": ("counter", "stand_in_polls_total", "Polls by who took the rank's place."),
     "kept": ("counter", "kept_total", "Frames kept while the rank was away."),
@@ -199,7 +200,8 @@ def _grid(*columns: str) -> Table:
 
 def _title(daemon: dict, *more: str) -> Text:
     poller = daemon["poller"]
-    first = f"hikyakud '{daemon['name']}' on {daemon['host']}: process {daemon['pid']}"
+    first = f"hikyakud '{daemon['name']}' on {daemon['host']}: process {daemon['pid']}, "
+    first += f"mode {daemon['mode']}"
     return Text(", ".join([first, f"poller {poller['state']}", *more]), style="bold")
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hybrid, when something dies: a rank, hikyakud, its poller, at any moment of a job's life.
+"""Host modes hybrid and split, when something dies: a rank, hikyakud, its poller, at any moment of a
+job's life.
 
 Whatever dies, the job ends soon or goes on well, what it prints says why, and nothing is left: no
 process, nothing in the run directory, in DPDK's, or in the hugetlbfs. The moments are drawn from a
@@ -46,7 +47,7 @@ def seconds(request) -> float:
 
 
 class Job:
-    """An mpirun in hybrid, in the background."""
+    """An mpirun in the background."""
 
     def __init__(self, tool: subprocess.Popen, place: Path):
         self.tool = tool
@@ -62,7 +63,16 @@ class Job:
 
 
 @pytest.fixture
-def start(lab, hikyaku, program, tmp_path) -> Iterator[Callable[..., Job]]:
+def mode() -> str:
+    """The host mode; in_modes gives a test several."""
+    return "hybrid"
+
+
+in_modes = pytest.mark.parametrize("mode", ["hybrid", "split"])
+
+
+@pytest.fixture
+def start(lab, hikyaku, program, tmp_path, mode) -> Iterator[Callable[..., Job]]:
     """start("hand_over", "--rounds", "5") starts that program on two ranks."""
     # The lab ends a run's processes by a tag when mpirun has ended. Daemons shall end by
     # themselves, so they go without it.
@@ -74,7 +84,7 @@ def start(lab, hikyaku, program, tmp_path) -> Iterator[Callable[..., Job]]:
     def go(name: str, *options: str) -> Job:
         place = tmp_path / str(len(jobs))
         place.mkdir()
-        argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--host", "hybrid", "-np", "2"]
+        argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--host", mode, "-np", "2"]
         argv += [program(f"tests/mpi/mpi_{name}"), *options]
         with (place / "said").open("wb") as said:
             tool = subprocess.Popen(
@@ -148,6 +158,7 @@ LONG = ("hand_over", "--rounds", "100000", "--timeout", "100")
 # ---- ranks ---------------------------------------------------------------------------------------
 
 
+@in_modes
 def test_nothing_is_left_of_a_job_that_ends_well(lab, start):
     job = start("hand_over", "--rounds", "2")
     status, said = job.end()
@@ -155,6 +166,7 @@ def test_nothing_is_left_of_a_job_that_ends_well(lab, start):
     nothing_is_left(lab)
 
 
+@in_modes
 def test_rank_killed_at_any_moment(lab, start, seconds):
     for seed, at in moments(seconds, 1.5):
         job = start(*LONG)
@@ -168,6 +180,7 @@ def test_rank_killed_at_any_moment(lab, start, seconds):
             nothing_is_left(lab)
 
 
+@in_modes
 def test_stopped_rank_is_not_answered_for(lab, start, monkeypatch):
     """A rank that computes is answered for by the poller. A stopped one will not go on: its peers
     must hear nothing, as if it polled alone."""
@@ -195,6 +208,7 @@ def attached(lab: Lab, node: str) -> bool:
     return any("is up: port" in text for text in said)
 
 
+@in_modes
 def test_daemon_killed_under_way(lab, start, seconds):
     for seed, at in moments(seconds, 1.0):
         node = f"node{seed % 2}"
@@ -232,6 +246,7 @@ def pollers(lab: Lab) -> list[int]:
     return [pid for pid, name in hikyakuds(lab) if name == "hk-poller"]
 
 
+@in_modes
 def test_poller_killed_at_any_moment(lab, start, seconds):
     """Another takes its place; only if it was killed inside of a rank's memory, the rank is lost,
     since nobody knows what it left there half done."""

@@ -233,8 +233,8 @@ def test_split_is_refused_where_ranks_cannot_poll_queues(run):
     result = run(("veth", 2, 2), "digest", host="split", limit=60)
     assert result.returncode != 0
     assert re.search(
-        r"host mode split: ranks cannot poll queues of port af_xdp:iface=\S+: its sockets and rings "
-        r"belong to the process that opened it",
+        r"host mode split: ranks cannot poll queues of port af_xdp:iface=\S+: its sockets and "
+        r"rings belong to the process that opened it",
         result.stderr,
     ), result.stderr
     assert "fix: host mode daemon" in result.stderr
@@ -272,7 +272,7 @@ def test_hand_over_of_millions(run, lab, host):
 
 
 @pytest.mark.parametrize("host", ["hybrid", "split"])
-def test_long_computing_is_not_taken_for_death(run, host):
+def test_long_computing_with_hikyakud_is_not_taken_for_death(run, host):
     command = "compute_gap --mode 2500 --rounds 1"
     timeout = {"btl_hikyaku_peer_timeout_ms": "1000"}
     assert_passed(run(HYBRID_LABS[0], command, host=host, mca=timeout), command)

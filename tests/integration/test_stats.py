@@ -99,6 +99,7 @@ def answer() -> dict:
         "name": "default",
         "host": "here",
         "release": "0.1.0",
+        "mode": "daemon",
         "pid": 17,
         "node_id": "0123456789abcdef",
         "ranks_seen": 2,
@@ -326,7 +327,7 @@ def lab(get_lab) -> Iterator[Lab]:
         process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
 
 
-@pytest.fixture(params=["hybrid", "daemon"])
+@pytest.fixture(params=["hybrid", "daemon", "split"])
 def mode(request, lab, hikyaku, program) -> Iterator[str]:
     """Two ranks that go in and out of MPI until the test is over."""
     argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--host", request.param, "-np", "2"]
@@ -362,9 +363,10 @@ def test_ranks_of_a_job(lab, hikyaku, mode):
     assert counters["tx_packets"] > 0
     assert counters["tx_bytes"] > counters["tx_packets"]
     assert daemon["poller"]["cpu_seconds"] > 0
-    assert (daemon["switch"] is not None) == (mode == "daemon")
-    assert (slot["pipe"] is not None) == (mode == "daemon")
-    if mode == "daemon":
+    assert (daemon["switch"] is not None) == (mode != "hybrid")
+    assert (slot["pipe"] is not None) == (mode != "hybrid")
+    assert daemon["mode"] == mode
+    if mode != "hybrid":
         assert daemon["switch"]["rx_frames"] > 0
         assert daemon["switch"]["tx_frames"] > 0
 

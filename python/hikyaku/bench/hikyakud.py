@@ -52,13 +52,13 @@ def _daemons(lab: Lab, node: str) -> list[int]:
 
 
 @contextmanager
-def administrators(lab: Lab, node: str, slots: int) -> Iterator[None]:
-    """hikyakud runs on @node, for any job, until the end of the block."""
+def administrators(lab: Lab, node: str, slots: int, mode: str) -> Iterator[None]:
+    """hikyakud runs on @node in host mode @mode, for any job, until the end of the block."""
     own = lab.node_directory(node)
     wires = own / "bench"
     wires.mkdir(mode=0o700)
     argv = [str(program()), "--background", "--port", f"memif:dir={wires}"]
-    argv += ["--slots", str(slots), "--huge-dir", str(own / "huge")]
+    argv += ["--mode", mode, "--slots", str(slots), "--huge-dir", str(own / "huge")]
     try:
         try:
             done = subprocess.run(

@@ -126,7 +126,7 @@ def idle(lab: Lab, plan: Plan, mode: str) -> list[Values]:
     """Two values of each kind, one for each node, and one without ranks."""
     values = _idle_with_ranks(lab, plan, mode, "idle_polling_percent")
     values += _idle_with_ranks(lab, plan, mode, "idle_asleep_percent", "--asleep")
-    with hikyakud.administrators(lab, lab.topology.nodes[0].name, 2):
+    with hikyakud.administrators(lab, lab.topology.nodes[0].name, 2, mode):
         percents = hikyakud.cpu_percent(lab, plan.idle_seconds, threading.Event())
     return values + [{("idle_alone_percent", 0): percent} for percent in percents]
 
@@ -137,9 +137,9 @@ def attach(lab: Lab, plan: Plan, mode: str) -> list[Values]:
     argv = [str(built("bench/attach_bench"))]
 
     def commands(run_dir: Path) -> list[tuple[str, list[str]]]:
-        return [(node, [*argv, f"memif:dir={run_dir}", str(hikyakud.program())])]
+        return [(node, [*argv, f"memif:dir={run_dir}", str(hikyakud.program()), mode])]
 
-    with hikyakud.administrators(lab, node, 2):
+    with hikyakud.administrators(lab, node, 2, mode):
         running = parse(lab.run_each(commands)[0], mode, "attach_bench")
     first = parse(lab.run_each(commands)[0], mode, "attach_bench")
     return [running, {("attach_start_ms", 0): first["attach_ms", 0]}]
