@@ -144,5 +144,37 @@ def test_bad_frame(frames, number, what, complaint):
     assert complaints(frames[len(GOOD) + number]) == {complaint}, what
 
 
+MESSAGES = [
+    {"type": 7, "len": 8, "src": 1, "dst": 2, "number": 0x10203, "key": 0x4B454B48, "epoch": 0x1111}
+    | {"version": 1},
+    {"type": 7, "len": 2, "epoch": 0x2222},
+    {"type": 240, "len": 0, "number": 9},
+]
+BAD_MESSAGES = ["version", "version", "short", "field", "field"]
+
+
+def message(frame: dict) -> dict[str, list[str]]:
+    assert "hkmsg" in frame, f"not dissected: {list(frame)}"
+    return flat(frame["hkmsg"], {})
+
+
+def test_messages(frames):
+    for frame, want in zip(frames[len(GOOD) + len(BAD) :], MESSAGES, strict=False):
+        seen = message(frame)
+        assert not [name for name in seen if name.startswith("hkmsg.malformed.")]
+        for field, value in want.items():
+            assert [int(v, 0) for v in seen[f"hkmsg.{field}"]] == [value], field
+    first = message(frames[len(GOOD) + len(BAD)])
+    assert first["hkmsg.flags.asks"][0] in ("1", "True")
+    assert bytes.fromhex(first["hkmsg.payload"][0].replace(":", "")) == b"hikyaku!"
+    assert "hkmsg.again" in message(frames[len(GOOD) + len(BAD) + 1])
+
+
+@pytest.mark.parametrize(("number", "complaint"), list(enumerate(BAD_MESSAGES)))
+def test_bad_message(frames, number, complaint):
+    seen = message(frames[len(GOOD) + len(BAD) + len(MESSAGES) + number])
+    assert {n for n in seen if n.startswith("hkmsg.malformed.")} == {f"hkmsg.malformed.{complaint}"}
+
+
 def test_nothing_is_left_over(frames):
-    assert len(frames) == len(GOOD) + len(BAD)
+    assert len(frames) == len(GOOD) + len(BAD) + len(MESSAGES) + len(BAD_MESSAGES)

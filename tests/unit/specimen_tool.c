@@ -5,7 +5,8 @@
  *   specimen_tool hex                 name and bytes of each, encoded by our codec
  *   specimen_tool pcap FILE           a capture: good frames, then one of each kind of bad one
  *   specimen_tool corpus wire DIR     first inputs of tests/fuzz/fuzz_wire.c
- *   specimen_tool corpus engine DIR   … and of fuzz_engine.c
+ *   specimen_tool corpus engine DIR   … of fuzz_engine.c
+ *   specimen_tool corpus msg DIR      … and of fuzz_msg.c
  */
 #include "tests/unit/specimens.h"
 
@@ -42,16 +43,23 @@ static void finish(FILE *f)
 
 /* ---- hex ----------------------------------------------------------------------------------- */
 
+static void hex_line(const char *name, const uint8_t *frame, size_t n)
+{
+	printf("%s ", name);
+	for (size_t b = 0; b < n; b++)
+		printf("%02x", frame[b]);
+	putchar('\n');
+}
+
 static void hex(void)
 {
-	for (size_t i = 0; i < hk_specimens_len; i++) {
-		uint8_t frame[HK_SPECIMEN_MAX];
-		size_t n = hk_specimen_encode(&hk_specimens[i], frame);
-		printf("%s ", hk_specimens[i].name);
-		for (size_t b = 0; b < n; b++)
-			printf("%02x", frame[b]);
-		putchar('\n');
-	}
+	uint8_t frame[HK_SPECIMEN_MAX];
+
+	for (size_t i = 0; i < hk_specimens_len; i++)
+		hex_line(hk_specimens[i].name, frame, hk_specimen_encode(&hk_specimens[i], frame));
+	for (size_t i = 0; i < hk_msg_specimens_len; i++)
+		hex_line(hk_msg_specimens[i].name, frame,
+			 hk_msg_specimen_encode(&hk_msg_specimens[i], frame));
 }
 
 /* ---- pcap ---------------------------------------------------------------------------------- */
@@ -78,6 +86,32 @@ static void pcap_bad(FILE *f, const char *name, size_t at, uint8_t value)
 			continue;
 		size_t n = hk_specimen_encode(&hk_specimens[i], frame);
 		frame[HK_ETH_HLEN + at] = value;
+		pcap_frame(f, frame, n);
+	}
+}
+
+static void pcap_messages(FILE *f)
+{
+	/* one byte of the first changed, and to what */
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} bad[] = {
+		{offsetof(struct hk_msg_hdr, ver_flags), 0x29},
+		{offsetof(struct hk_msg_hdr, ver_flags), 0xa1},
+		{offsetof(struct hk_msg_hdr, len), 200},
+		{offsetof(struct hk_msg_hdr, dst), 1},
+		{offsetof(struct hk_msg_hdr, epoch), 0},
+	};
+	uint8_t frame[HK_SPECIMEN_MAX];
+
+	for (size_t i = 0; i < hk_msg_specimens_len; i++)
+		pcap_frame(f, frame, hk_msg_specimen_encode(&hk_msg_specimens[i], frame));
+	for (size_t i = 0; i < HK_ARRAY_LEN(bad); i++) {
+		size_t n = hk_msg_specimen_encode(&hk_msg_specimens[0], frame);
+		frame[HK_ETH_HLEN + bad[i].at] = bad[i].value;
+		if (bad[i].at == offsetof(struct hk_msg_hdr, epoch))
+			frame[HK_ETH_HLEN + bad[i].at + 1] = 0;
 		pcap_frame(f, frame, n);
 	}
 }
@@ -110,6 +144,7 @@ static void pcap(const char *path)
 	pcap_bad(f, "ack", HK_WIRE_HLEN, 1);
 	pcap_bad(f, "data-fragment-crc", HK_WIRE_HLEN,
 		 'S'); /* the checksum does not fit any more */
+	pcap_messages(f);
 	finish(f);
 }
 
@@ -171,6 +206,17 @@ static void corpus_engine(const char *dir)
 	}
 }
 
+static void corpus_msg(const char *dir)
+{
+	for (size_t i = 0; i < hk_msg_specimens_len; i++) {
+		uint8_t frame[HK_SPECIMEN_MAX];
+		size_t n = hk_msg_specimen_encode(&hk_msg_specimens[i], frame);
+		FILE *f = create(dir, hk_msg_specimens[i].name);
+		put(f, frame + HK_ETH_HLEN, n - HK_ETH_HLEN);
+		finish(f);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && strcmp(argv[1], "hex") == 0) {
@@ -181,8 +227,11 @@ int main(int argc, char **argv)
 		corpus_wire(argv[3]);
 	} else if (argc == 4 && strcmp(argv[1], "corpus") == 0 && strcmp(argv[2], "engine") == 0) {
 		corpus_engine(argv[3]);
+	} else if (argc == 4 && strcmp(argv[1], "corpus") == 0 && strcmp(argv[2], "msg") == 0) {
+		corpus_msg(argv[3]);
 	} else {
-		fprintf(stderr, "usage: %s hex | pcap FILE | corpus wire|engine DIR\n", argv[0]);
+		fprintf(stderr, "usage: %s hex | pcap FILE | corpus wire|engine|msg DIR\n",
+			argv[0]);
 		return 2;
 	}
 	return 0;

@@ -6,6 +6,8 @@
 
 #include <stdio.h>
 
+static const uint8_t to_mac[6] = {2, 0, 0, 0, 0, 2}, from_mac[6] = {2, 0, 0, 0, 0, 1};
+
 /* What all of them share unless they say otherwise. */
 #define COMMON                                                                                     \
 	.version = HK_WIRE_VERSION, .window = 256, .key = 0x4b454b48, .src = 1, .dst = 2,          \
@@ -110,12 +112,68 @@ const struct hk_specimen hk_specimens[] = {
 };
 const size_t hk_specimens_len = HK_ARRAY_LEN(hk_specimens);
 
+const struct hk_msg_specimen hk_msg_specimens[] = {
+	{
+		.name = "message",
+		.h = {.ver_flags = HK_MSG_VERSION | HK_MSG_F_ASKS,
+		      .type = 7,
+		      .len = 8,
+		      .src = 1,
+		      .dst = 2,
+		      .key = 0x4b454b48,
+		      .number = 0x00010203,
+		      .epoch = 0x1111},
+		.payload = "hikyaku!",
+		.hex = "02000000000202000000000188b6"
+		       "2107080001000200484b454b030201001111"
+		       "68696b79616b7521",
+	},
+	{
+		.name = "answer",
+		.h = {.ver_flags = HK_MSG_VERSION | HK_MSG_F_REPLY | HK_MSG_F_AGAIN,
+		      .type = 7,
+		      .len = 2,
+		      .src = 1,
+		      .dst = 2,
+		      .key = 0x4b454b48,
+		      .number = 0x00010203,
+		      .epoch = 0x2222},
+		.payload = "ok",
+		.hex = "02000000000202000000000188b6"
+		       "5107020001000200484b454b030201002222"
+		       "6f6b",
+	},
+	{
+		.name = "alive",
+		.h = {.ver_flags = HK_MSG_VERSION,
+		      .type = HK_MSG_T_ALIVE,
+		      .src = 1,
+		      .dst = 2,
+		      .key = 0x4b454b48,
+		      .number = 9,
+		      .epoch = 0x1111},
+		.payload = "",
+		.hex = "02000000000202000000000188b6"
+		       "01f0000001000200484b454b090000001111",
+	},
+};
+const size_t hk_msg_specimens_len = HK_ARRAY_LEN(hk_msg_specimens);
+
+size_t hk_msg_specimen_encode(const struct hk_msg_specimen *s, uint8_t *frame)
+{
+	hk_wire_put_eth(frame, to_mac, from_mac);
+	frame[12] = HK_MSG_ETHERTYPE >> 8;
+	frame[13] = HK_MSG_ETHERTYPE & 0xff;
+	hk_msg_put(frame + HK_ETH_HLEN, &s->h);
+	memcpy(frame + HK_ETH_HLEN + HK_MSG_HLEN, s->payload, strlen(s->payload));
+	return HK_ETH_HLEN + HK_MSG_HLEN + strlen(s->payload);
+}
+
 size_t hk_specimen_encode(const struct hk_specimen *s, uint8_t *frame)
 {
-	static const uint8_t to[6] = {2, 0, 0, 0, 0, 2}, from[6] = {2, 0, 0, 0, 0, 1};
 	uint8_t *p = frame + HK_ETH_HLEN;
 
-	hk_wire_put_eth(frame, to, from);
+	hk_wire_put_eth(frame, to_mac, from_mac);
 	hk_wire_put_hdr(p, &s->h);
 	p += HK_WIRE_HLEN;
 	if (s->h.type == HK_WIRE_PUT) {
@@ -132,13 +190,18 @@ size_t hk_specimen_encode(const struct hk_specimen *s, uint8_t *frame)
 	return (size_t)(p - frame);
 }
 
-size_t hk_specimen_bytes(const struct hk_specimen *s, uint8_t *frame)
+size_t hk_specimen_unhex(const char *hex, uint8_t *frame)
 {
-	size_t n = strlen(s->hex) / 2;
+	size_t n = strlen(hex) / 2;
 	for (size_t i = 0; i < n; i++) {
 		unsigned byte = 0;
-		sscanf(s->hex + 2 * i, "%2x", &byte);
+		sscanf(hex + 2 * i, "%2x", &byte);
 		frame[i] = (uint8_t)byte;
 	}
 	return n;
+}
+
+size_t hk_specimen_bytes(const struct hk_specimen *s, uint8_t *frame)
+{
+	return hk_specimen_unhex(s->hex, frame);
 }

@@ -10,6 +10,7 @@
 #ifndef HK_SPECIMENS_H
 #define HK_SPECIMENS_H
 
+#include "wire/msg.h"
 #include "wire/wire.h"
 
 #define HK_SPECIMEN_MAX 256 /* bytes of the longest, generously */
@@ -31,5 +32,21 @@ size_t hk_specimen_encode(const struct hk_specimen *s, uint8_t *frame);
 
 /* Decodes the written-down bytes to @frame; returns the length. */
 size_t hk_specimen_bytes(const struct hk_specimen *s, uint8_t *frame);
+
+/* The same for messages of rtc/. */
+struct hk_msg_specimen {
+	const char *name;
+	struct hk_msg_hdr h;
+	const char *payload;
+	const char *hex;
+};
+
+extern const struct hk_msg_specimen hk_msg_specimens[];
+extern const size_t hk_msg_specimens_len;
+
+size_t hk_msg_specimen_encode(const struct hk_msg_specimen *s, uint8_t *frame);
+
+/* Decodes hex digits to @frame; returns how many bytes. */
+size_t hk_specimen_unhex(const char *hex, uint8_t *frame);
 
 #endif

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
--- Wireshark dissector for Hikyaku frames (EtherType 0x88B5). The layout is docs/wire.md; every rule
+-- Wireshark dissector for Hikyaku frames (EtherType 0x88B5) and for messages of run-to-completion
+-- nodes (0x88B6; over UDP by "Decode As"). The layout is docs/wire.md; every rule
 -- there that a frame breaks becomes an expert info, and the checksum is verified.
 --
 --   wireshark -X lua_script:tools/wireshark/hikyaku.lua capture.pcap
@@ -304,3 +305,108 @@ function hikyaku.dissector(tvb, pinfo, root)
 end
 
 DissectorTable.get("ethertype"):add(0x88b5, hikyaku)
+
+-- ---- messages of run-to-completion nodes: wire/msg.h ------------------------------------------------
+
+local MSG_VERSION, MSG_LEN = 1, 18
+local MSG_REPLY, MSG_ASKS, MSG_AGAIN, MSG_ZERO = 0x10, 0x20, 0x40, 0x80
+local msg_types = { [240] = "alive", [241] = "leave" }
+
+local msg = Proto("hkmsg", "Hikyaku message")
+
+local m = {
+	version = ProtoField.uint8("hkmsg.version", "Version", base.DEC, nil, 0x0f),
+	flags = ProtoField.uint8("hkmsg.flags", "Flags", base.HEX, nil, 0xf0),
+	reply = ProtoField.bool("hkmsg.flags.reply", "An answer", 8, nil, MSG_REPLY),
+	asks = ProtoField.bool("hkmsg.flags.asks", "An answer is awaited", 8, nil, MSG_ASKS),
+	again = ProtoField.bool("hkmsg.flags.again", "Sent before", 8, nil, MSG_AGAIN),
+	type = ProtoField.uint8("hkmsg.type", "Type", base.DEC, msg_types),
+	len = ProtoField.uint16("hkmsg.len", "Length of the payload"),
+	src = ProtoField.uint16("hkmsg.src", "Source node"),
+	dst = ProtoField.uint16("hkmsg.dst", "Destination node"),
+	key = ProtoField.uint32("hkmsg.key", "Job key", base.HEX),
+	number = ProtoField.uint32("hkmsg.number", "Number"),
+	epoch = ProtoField.uint16("hkmsg.epoch", "Incarnation", base.HEX),
+	payload = ProtoField.bytes("hkmsg.payload", "Payload"),
+	padding = ProtoField.bytes("hkmsg.padding", "Padding"),
+}
+msg.fields = m
+
+local me = {
+	short = ProtoExpert.new("hkmsg.malformed.short", "Shorter than its header or its length field say",
+		expert.group.MALFORMED, expert.severity.ERROR),
+	version = ProtoExpert.new("hkmsg.malformed.version", "Version or flag not known to this dissector",
+		expert.group.UNDECODED, expert.severity.WARN),
+	field = ProtoExpert.new("hkmsg.malformed.field", "Field outside its range",
+		expert.group.MALFORMED, expert.severity.ERROR),
+	again = ProtoExpert.new("hkmsg.again", "Has been sent before", expert.group.SEQUENCE, expert.severity.NOTE),
+}
+msg.experts = { me.short, me.version, me.field, me.again }
+
+local function describe_msg(type, flags, src, dst, number, len)
+	local text = string.format("%s %u → %u  number %u  %u bytes", msg_types[type] or "type " .. type, src, dst, number, len)
+	if band(flags, MSG_REPLY) ~= 0 then
+		text = "answer to " .. text
+	end
+	if band(flags, MSG_AGAIN) ~= 0 then
+		text = text .. "  [again]"
+	end
+	return text
+end
+
+function msg.dissector(tvb, pinfo, root)
+	pinfo.cols.protocol = "Hikyaku-msg"
+	local tree = root:add(msg, tvb())
+
+	if tvb:len() < MSG_LEN then
+		tree:add_proto_expert_info(me.short)
+		pinfo.cols.info = "Hikyaku message, too short for a header"
+		return tvb:len()
+	end
+	local first, type, len = tvb(0, 1):uint(), tvb(1, 1):uint(), tvb(2, 2):le_uint()
+	local src, dst, number = tvb(4, 2):le_uint(), tvb(6, 2):le_uint(), tvb(12, 4):le_uint()
+	tree:add(m.version, tvb(0, 1))
+	local flags = tree:add(m.flags, tvb(0, 1))
+	if band(first, 0x0f) ~= MSG_VERSION or band(first, MSG_ZERO) ~= 0 then
+		flags:add_proto_expert_info(me.version)
+		pinfo.cols.info = "Hikyaku message of another version"
+		return tvb:len()
+	end
+	flags:add(m.reply, tvb(0, 1))
+	flags:add(m.asks, tvb(0, 1))
+	local again = flags:add(m.again, tvb(0, 1))
+	if band(first, MSG_AGAIN) ~= 0 then
+		again:add_proto_expert_info(me.again)
+	end
+	tree:add(m.type, tvb(1, 1))
+	local len_item = tree:add_le(m.len, tvb(2, 2))
+	tree:add_le(m.src, tvb(4, 2))
+	local dst_item = tree:add_le(m.dst, tvb(6, 2))
+	tree:add_le(m.key, tvb(8, 4))
+	tree:add_le(m.number, tvb(12, 4))
+	local epoch = tree:add_le(m.epoch, tvb(16, 2))
+	if MSG_LEN + len > tvb:reported_len() then
+		malformed(len_item, me.short, "len says more than there is")
+		pinfo.cols.info = "Hikyaku message, shorter than it says"
+		return tvb:len()
+	end
+	if src == dst then
+		malformed(dst_item, me.field, "source is destination")
+	end
+	if tvb(16, 2):le_uint() == 0 then
+		malformed(epoch, me.field, "incarnation is 0")
+	end
+	if len > 0 and MSG_LEN + len <= tvb:len() then
+		tree:add(m.payload, tvb(MSG_LEN, len))
+	end
+	if tvb:len() > MSG_LEN + len then
+		tree:add(m.padding, tvb(MSG_LEN + len))
+	end
+	local text = describe_msg(type, first, src, dst, number, len)
+	pinfo.cols.info = text
+	tree:append_text(", " .. text)
+	return tvb:len()
+end
+
+DissectorTable.get("ethertype"):add(0x88b6, msg)
+DissectorTable.get("udp.port"):add_for_decode_as(msg)
