@@ -19,12 +19,12 @@
  * Who else is there comes from the launcher (mpirun, srun: PMIx) or from a file of addresses.
  *
  * Threads: all calls are for the thread that opened the node, but hk_rtc_stop(), which any thread
- * and any signal handler may call, and the handlers of deferred messages, which run on worker threads
- * and call nothing here. Handlers may call everything but hk_rtc_close(), hk_rtc_poll() and
- * hk_rtc_run().
+ * and any signal handler may call. Handlers may call everything but hk_rtc_close(), hk_rtc_poll() and
+ * hk_rtc_run(). With workers, on_message of a type that has a budget or says HK_RTC_DEFER also runs on worker
+ * threads, several at once; there it calls nothing of this header, and what it shares is its own to protect.
  *
  * Memory: payloads belong to the library. A handler may read and change them until it returns, and
- * keeps no pointer. After hk_rtc_open() nothing is allocated.
+ * keeps no pointer. After the first hk_rtc_poll() nothing is allocated.
  *
  * Errors: 0 or a negative errno, where an hk_error is given with a sentence that names the thing
  * and the fix. What comes from the network is counted, never an error.
@@ -39,6 +39,9 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The calls of this header, and nothing else, are what libhk_rtc.so shows. */
+#pragma GCC visibility push(default)
 
 struct hk_error; /* base/error.h */
 struct hk_rtc;
@@ -72,7 +75,10 @@ typedef void (*hk_rtc_fn)(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, uns
 enum hk_rtc_class {
 	HK_RTC_BEST_EFFORT, /* may be lost, come twice or late */
 	HK_RTC_LATEST, /* latest wins: older than one that came already from that node: dropped */
-	HK_RTC_RETRY,  /* sent again until answered; handled once, answers are repeated */
+	/* Sent again until answered; handled once, answers are repeated. What a handler drops is answered
+	 * too, with no payload: the sender shall know that it came. Per destination at most 256 numbers and in all 1024
+	 * questions (or a quarter of `buffers`) are open; as many answers are kept. */
+	HK_RTC_RETRY,
 };
 
 struct hk_rtc_type {
@@ -83,7 +89,7 @@ struct hk_rtc_type {
 	/* HK_RTC_RETRY: @dst did not answer @number in all tries, or left; NULL: only counted */
 	void (*on_given_up)(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t number);
 	void *arg;
-	/* What one message may cost, in ns; 0: no limit. It is measured, by burst; a type whose handlers
+	/* What one message may cost, in ns, at most 50 000 000; 0: no limit. It is measured, by burst; a type whose handlers
 	 * cost more is handed to the worker cores until it costs less, so that receiving goes on. Without
 	 * workers it is noted in the statistics, and what comes meanwhile waits in the port. */
 	uint32_t budget_ns;
@@ -102,15 +108,18 @@ enum hk_rtc_topology {
 };
 
 struct hk_rtc_config {
-	const char *backend; /* "dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1" */
+	/* "dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1"; NULL: HIKYAKU_RTC_BACKEND in the environment */
+	const char *backend;
 	/* Where: dpdk a port spec; af_xdp and raw an interface; udp and tcp an IP address or interface,
-	 * with ":PORT" if not any. `{rank}` and `{local_rank}` are filled in. */
+	 * with ":PORT" if not any. `{rank}` and `{local_rank}` are filled in. NULL: udp and tcp take what the peers_file
+	 * says of this node, if there is one; else HIKYAKU_RTC_ADDRESS_DPDK (or _AF_XDP, _RAW, _UDP, _TCP) in
+	 * the environment. */
 	const char *address;
 	/* Who: from the launcher, if `peers_file` is NULL; else a file with a line "NODE ADDRESS" for each
 	 * node, ADDRESS as hk_rtc_address() prints it, and then `node`, `nodes` and `key` count. */
 	const char *peers_file;
-	uint16_t node, nodes;
-	uint32_t key; /* of the job; 0 with a launcher: made from its job id */
+	uint16_t node, nodes; /* nodes 0: as many as the file has */
+	uint32_t key;         /* of the job; 0 with a launcher: made from its job id */
 	enum hk_rtc_topology topology;
 	const char *topology_file;
 	unsigned degree;       /* HK_RTC_RANDOM; 0: 2 */
@@ -119,7 +128,8 @@ struct hk_rtc_config {
 	unsigned payload_max;  /* 0: what fits the backend's frame */
 	unsigned workers;      /* worker threads for deferred messages; 0: none */
 	const int *worker_cpu; /* [workers], or NULL: not pinned */
-	unsigned alive_ms; /* between signs of life; 0: 100. Silent for ten of them: not a member */
+	unsigned
+		alive_ms; /* between signs of life, at most 10000; 0: 100. Silent for ten: not a member */
 	unsigned timeout_ms; /* for peers and links at the start; 0: 10000 */
 	void (*on_member)(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined);
 	void *arg;
@@ -128,8 +138,9 @@ struct hk_rtc_config {
 /* Fills @cfg with what is usual. Always begin with it: fields may be added. */
 void hk_rtc_defaults(struct hk_rtc_config *cfg);
 
-/* Opens backend and address, and finds the others. With a launcher all nodes of the job must call it,
- * and it returns when all have. Waits at most timeout_ms, and names whom it waited for. */
+/* Opens backend and address, and finds the others. With a launcher all nodes of the job must call it;
+ * it returns when all have, and all are members then (of which on_member is not told). With a peers_file they become
+ * members as they come, while hk_rtc_poll() is called. Waits at most timeout_ms, and names whom it waited for. */
 int hk_rtc_open(const struct hk_rtc_config *cfg, struct hk_rtc **rtc, struct hk_error *err);
 
 /* Says goodbye to the members and gives back everything, also what lies in the system (XDP program,
@@ -139,7 +150,8 @@ void hk_rtc_close(struct hk_rtc *rtc);
 /* This node's address, as other nodes' `peers_file` wants it. */
 const char *hk_rtc_address(const struct hk_rtc *rtc);
 
-/* Before the first hk_rtc_poll(). -EINVAL: not a type, no name, a class that does not exist. */
+/* Before the first hk_rtc_poll() (else -EBUSY). -EINVAL: not a type, no name, a class that does not exist, a budget that
+ * cannot be; -EEXIST: registered already; -ENOMEM. */
 int hk_rtc_register(struct hk_rtc *rtc, uint8_t type, const struct hk_rtc_type *t,
 		    struct hk_error *err);
 
@@ -156,7 +168,7 @@ void hk_rtc_stop(struct hk_rtc *rtc);
 /* Sends a copy of @len bytes; they leave at the end of the round, or when a burst is full, or by
  * hk_rtc_flush(). *@number, if not NULL, identifies the message to on_answer and on_given_up.
  * -EAGAIN: no buffer, or too many questions open; -EMSGSIZE: longer than hk_rtc_payload_max();
- * -ENOTCONN: @dst is not a member; -EINVAL: type not registered. */
+ * -ENOTCONN: @dst is not a member; -EINVAL: type not registered, or @dst is this node. */
 int hk_rtc_send(struct hk_rtc *rtc, uint16_t dst, uint8_t type, const void *data, size_t len,
 		uint32_t *number);
 
@@ -201,6 +213,7 @@ struct hk_rtc_type_stats {
 	uint64_t replied, sent, retries, given_up;
 	uint64_t stale, repeated; /* dropped: older than the latest; asked again */
 	uint64_t deferred, bursts_over_budget;
+	uint64_t defer_full; /* dropped: to be deferred, and no room; retried ones come again */
 	uint64_t handler_ns; /* in handlers, on the receiving core */
 	uint64_t worker_ns;  /* in handlers, on worker cores */
 	uint32_t recent_ns;  /* what a message costs, smoothed */
@@ -217,10 +230,13 @@ struct hk_rtc_stats {
 };
 
 void hk_rtc_stats(const struct hk_rtc *rtc, struct hk_rtc_stats *out);
+/* False: the type is not registered. */
 bool hk_rtc_type_stats(const struct hk_rtc *rtc, uint8_t type, struct hk_rtc_type_stats *out);
 
 /* Both as one line of JSON; returns its length, or -ENOSPC if @size is too small for it. */
 int hk_rtc_stats_json(const struct hk_rtc *rtc, char *out, size_t size);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
