@@ -7,8 +7,11 @@
 
 #include "port/port.h"
 #include "port/spec.h"
+#include "port/steer.h"
 
 #include <sys/types.h>
+
+#include <rte_flow.h>
 
 /* The first error that DPDK logged since hk_dpdk_said_clear(), without its prefix and newline;
  * "" if there was none or if DPDK logs to stderr by itself. Errors quote it, since the reason is
@@ -162,12 +165,40 @@ struct hk_port_impl {
 	bool attached;               /* of a secondary */
 	uint32_t generation;
 	struct hk_memif_memory memory;
+	struct hk_steer *steer; /* NULL: no hardware rule was asked for, or none works */
+	struct hk_steer_report steering;
 };
 
 /* Tells secondaries of the port, or of a change of its link (port/shared.c). */
 int hk_share_publish(struct hk_port_impl *p, struct hk_error *err);
 void hk_share_state(struct hk_port_impl *p, enum hk_share_state state);
 bool hk_share_link(const struct hk_port_impl *p);
+
+/* ---- steering (port/steer.c) ------------------------------------------------------------------ */
+
+/* A pattern and all that it points to. */
+struct hk_steer_pattern {
+	struct rte_flow_item item[4]; /* the last one is END */
+	unsigned items, raws;
+	struct rte_flow_item_eth eth_spec, eth_mask;
+	struct rte_flow_item_raw raw_spec[2], raw_mask[2];
+	struct rte_flow_item_udp udp_spec, udp_mask;
+	uint8_t value[HK_STEER_FIELD_MAX], mask[HK_STEER_FIELD_MAX], type[2], type_mask[2];
+};
+
+/* Writes @m as rung @rung wants it (port/steer_pattern.c). False: @m does not have what that takes, or there
+ * is no such form: they count from 0. @p must stay where it is. */
+bool hk_steer_pattern(struct hk_steer_pattern *p, enum hk_steer_rung rung, unsigned form,
+		      const struct hk_steer_match *m);
+
+/* Asks the started port, which has several queues, for its best rung, and fills p->steering. */
+void hk_steer_begin(struct hk_port_impl *p, const struct hk_steer_match *sample);
+
+/* Before the device stops: no rule stays. */
+void hk_steer_end(struct hk_port_impl *p);
+
+/* Notes why all hardware rungs are out of the question. */
+void hk_steer_out(struct hk_port_impl *p, const char *why);
 
 /* ---- steps of hk_port_open() ----------------------------------------------------------------- */
 

@@ -29,6 +29,7 @@
 #define FRAME_LIMIT     9216 /* larger frames gain nothing, and buffers are made this large */
 #define AF_PACKET_RING  512
 #define NIC_RING        1024
+#define STEERED_RINGS   4096 /* descriptors that several receive queues share between them */
 #define ETH_HLEN_NO_FCS 14
 
 /* ---- kernel interfaces ----------------------------------------------------------------------- */
@@ -316,13 +317,58 @@ int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_erro
 	return 0;
 }
 
-/* What a caller asks for: one queue with @buffers or @pool, or @queues. */
+/* What a caller asks for: one queue with @buffers or @pool, or @queues, or up to @steered with @buffers. */
 struct wanted {
 	const char *spec;
 	unsigned buffers;
 	struct rte_mempool *pool;
 	const struct hk_port_queues *queues;
+	unsigned steered;
+	const struct hk_steer_match *sample;
 };
+
+/* Takes as many queues as can be steered to, before buffers are made for their rings. */
+static void take_queues(struct hk_port_impl *p, const struct rte_eth_dev_info *dev, unsigned wanted)
+{
+	struct hk_port_info *info = &p->port.info;
+	unsigned has = HK_MIN(dev->max_rx_queues, dev->max_tx_queues);
+	unsigned n = HK_MIN(HK_MIN(wanted, has), (unsigned)HK_STEER_MAX_QUEUES);
+	char why[80];
+
+	if (p->spec.kind != HK_SPEC_PCI && p->spec.kind != HK_SPEC_VDEV) {
+		snprintf(why, sizeof(why), "not asked: %s is opened with one queue", info->driver);
+		hk_steer_out(p, why);
+	} else if (n < 2) {
+		snprintf(why, sizeof(why), "%s has %u receive queue%s here", info->driver, has,
+			 has == 1 ? "" : "s");
+		hk_steer_out(p, why);
+	} else {
+		info->queues = (uint16_t)n;
+		info->rx_ring = (uint16_t)HK_MIN(HK_MAX(1u << hk_log2(STEERED_RINGS / n), 128u),
+						 (unsigned)NIC_RING);
+	}
+}
+
+/* Asks for rules; without any, all frames shall come by one queue. */
+static int steer(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+		 const struct hk_steer_match *sample, int64_t deadline, struct hk_error *err)
+{
+	hk_steer_begin(p, sample);
+	if (p->steer)
+		return 0;
+	int rc = rte_eth_dev_stop(p->port.id);
+
+	p->started = false;
+	if (rc)
+		return hk_error_set(err, rc,
+				    "port %s: cannot stop the device to use fewer queues: "
+				    "%s\nfix: use another driver",
+				    p->spec.text, rte_strerror(-rc));
+	p->port.info.queues = 1;
+	p->port.info.rx_ring = NIC_RING;
+	rc = configure(p, dev, NULL, err);
+	return rc ? rc : start(p, deadline, err);
+}
 
 /* One try. @unbound: it failed because an AF_XDP queue is taken, or cannot be bound yet. @tested: the
  * queues were found free; another test would only be in our own way. */
@@ -344,6 +390,8 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 	*tested = p->queues_tested;
 	if (rc == 0)
 		rc = learn(p, &dev, err);
+	if (rc == 0 && w->steered)
+		take_queues(p, &dev, w->steered);
 	if (rc == 0)
 		rc = w->queues ? check_queues(p, &dev, w->queues, err)
 			       : hk_pool_make(p, w->buffers, w->pool, err);
@@ -357,6 +405,8 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 	}
 	if (rc == 0)
 		rc = start(p, deadline, err);
+	if (rc == 0 && w->steered && p->port.info.queues > 1)
+		rc = steer(p, &dev, w->sample, deadline, err);
 	if (rc == 0 && p->spec.faulty)
 		rc = hk_faults_attach(&p->port, &p->spec.faults, err);
 	if (rc == 0 && !(p->spec.kind == HK_SPEC_MEMIF && p->spec.server))
@@ -416,6 +466,15 @@ int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int ti
 	return open_port(&w, timeout_ms, port, err);
 }
 
+int hk_port_open_steered(const char *spec, unsigned buffers, unsigned queues,
+			 const struct hk_steer_match *sample, int timeout_ms, struct hk_port **port,
+			 struct hk_error *err)
+{
+	const struct wanted w = {
+		.spec = spec, .buffers = buffers, .steered = HK_MAX(queues, 1u), .sample = sample};
+	return open_port(&w, timeout_ms, port, err);
+}
+
 /* Stops and removes the device. The memif driver says goodbye on a socket whose other end may have
  * gone: no SIGPIPE may come of that. */
 static void remove_device(struct hk_port_impl *p)
@@ -447,6 +506,7 @@ void hk_port_close(struct hk_port *port)
 	hk_share_state(p, HK_SHARE_CLOSED);
 	bool memif_server = p->spec.kind == HK_SPEC_MEMIF && p->spec.server;
 	hk_faults_detach(port);
+	hk_steer_end(p);
 	if (memif_server && p->dev_name[0])
 		hk_memif_unlisten(p->spec.socket);
 	if (p->dev_name[0])
