@@ -189,6 +189,8 @@ void hk_poller_end(struct hk_daemon *d);
 /* ---- daemon_status.c: JSON text, to be freed; NULL without memory */
 char *hk_daemon_status(struct hk_daemon *d, size_t *len);
 char *hk_daemon_stats(struct hk_daemon *d, size_t *len);
+/* A port and how it tells its ranks apart, as an object. */
+void hk_daemon_steering(FILE *f, const char *spec, const struct hk_res_steering *s);
 
 /* ---- daemon_janitor.c */
 int hk_janitor_start(struct hk_daemon *d, struct hk_error *err);

@@ -122,7 +122,7 @@ static void hello(struct hk_daemon *d, unsigned c, const struct hk_ctl_hello *h)
 	w->generation = d->slot[slot].generation;
 	w->lcore = HK_LCORE_SLOT(slot);
 	w->frame_max = info->frame_max;
-	memcpy(w->mac, info->mac, sizeof(w->mac));
+	hk_res_slot_mac(d->res, slot, w->mac);
 	w->port_kind = (uint8_t)info->port_kind;
 	w->mode = (uint16_t)d->o.mode;
 	w->eager = info->eager;

@@ -165,6 +165,16 @@ static int wait_for_poller(struct hk_daemon *d, struct hk_error *err)
 	return 0;
 }
 
+static void log_steering(struct hk_daemon *d)
+{
+	struct hk_res_steering s;
+
+	hk_res_steering(d->res, &s);
+	hk_daemon_log(d, "port %s: ranks are told apart by: %s", d->o.port, s.text);
+	for (unsigned i = 0; i < HK_RES_BETTER && s.better[i].text; i++)
+		hk_daemon_log(d, "  no %s: %s", s.better[i].text, s.better[i].why);
+}
+
 int hk_daemon_open(struct hk_daemon *d, struct hk_error *err)
 {
 	d->lock_fd = d->listen_fd = d->epoll_fd = d->signal_fd = d->shared_fd = -1;
@@ -195,6 +205,8 @@ int hk_daemon_open(struct hk_daemon *d, struct hk_error *err)
 		rc = hk_poller_start(d, err);
 	if (rc == 0)
 		rc = wait_for_poller(d, err);
+	if (rc == 0)
+		log_steering(d);
 	if (rc == 0)
 		hk_daemon_log(d, "hikyakud %s '%s' serves up to %u ranks on port %s, mode %s",
 			      HK_RELEASE, d->rd.name, d->o.slots, d->o.port,

@@ -66,8 +66,8 @@ static const struct field switch_fields[] = {
 	{                                                                                          \
 #name, offsetof(struct hk_res_switch, name)                                        \
 	}
-	FIELD(rx_frames), FIELD(tx_frames), FIELD(stray),
-	FIELD(tx_lost),   FIELD(rx_lost),   FIELD(sleeps),
+	FIELD(rx_frames), FIELD(tx_frames), FIELD(steered), FIELD(misled),
+	FIELD(stray),     FIELD(tx_lost),   FIELD(rx_lost), FIELD(sleeps),
 #undef FIELD
 };
 
@@ -166,6 +166,19 @@ static void wire(struct hk_daemon *d, FILE *f, const struct hk_wire *w)
 	fprintf(f, "}");
 }
 
+void hk_daemon_steering(FILE *f, const char *spec, const struct hk_res_steering *s)
+{
+	fprintf(f,
+		"{\"spec\": \"%s\", \"driver\": \"%s\", \"steering\": {\"rung\": \"%s\", \"text\": "
+		"\"%s\", \"queues\": %u, \"rules\": %u, \"refused\": %u, \"refusal\": \"%s\", "
+		"\"better\": [",
+		spec, s->driver, s->rung, s->text, s->queues, s->rules, s->refused, s->refusal);
+	for (unsigned i = 0; i < HK_RES_BETTER && s->better[i].rung; i++)
+		fprintf(f, "%s\n  {\"rung\": \"%s\", \"text\": \"%s\", \"why\": \"%s\"}",
+			i ? "," : "", s->better[i].rung, s->better[i].text, s->better[i].why);
+	fprintf(f, "]}}");
+}
+
 static void poller(struct hk_daemon *d, FILE *f)
 {
 	const struct hk_poller *p = &d->poller;
@@ -185,6 +198,7 @@ static void poller(struct hk_daemon *d, FILE *f)
 static void write_all(struct hk_daemon *d, FILE *f)
 {
 	int64_t now = hk_ctl_now_ms();
+	struct hk_res_steering steering;
 	struct hk_res_switch sw;
 	const char *comma = "";
 
@@ -204,6 +218,9 @@ static void write_all(struct hk_daemon *d, FILE *f)
 		OBJECT(f, &sw, switch_fields);
 	else
 		fprintf(f, "null");
+	hk_res_steering(d->res, &steering);
+	fprintf(f, ",\n\"port\": ");
+	hk_daemon_steering(f, d->o.port, &steering);
 	fprintf(f, ",\n\"slots\": [");
 	for (unsigned i = 0; i < d->o.slots; i++) {
 		fprintf(f, "%s\n  ", i ? "," : "");

@@ -4,6 +4,7 @@
  *
  *   hikyakud [OPTION …]       docs/man/hikyakud.8.md
  *   hikyakud poller …         started by the daemon itself (host/poller.c)
+ *   hikyakud ask-port SPEC    for `hikyaku doctor`: what the port can, as JSON
  *
  * --background: the first process waits until the daemon, its child, is ready or has failed, says
  * "ready" or the error, and ends. Under systemd (NOTIFY_SOCKET) readiness is told there too.
@@ -160,6 +161,28 @@ static bool tell(int fd, const char *text)
 	return ok;
 }
 
+/* ---- a question ---------------------------------------------------------------------------- */
+
+static int ask_port(const char *spec)
+{
+	struct hk_res_steering s = {0};
+	struct hk_error err = {""};
+	char plain[256];
+	int rc = hk_ctl_put_text(plain, sizeof(plain), spec)
+			 ? hk_res_ask_port(spec, &s, &err)
+			 : hk_error_set(&err, -EINVAL,
+					"the port's name is too long or has unusual characters\n"
+					"fix: use plain ASCII, without quotes");
+
+	if (rc) {
+		fprintf(stderr, "%s\n", err.text);
+		return 1;
+	}
+	hk_daemon_steering(stdout, plain, &s);
+	printf("\n");
+	return 0;
+}
+
 /* ---- main ---------------------------------------------------------------------------------- */
 
 static int run(const struct hk_options *o, int ready)
@@ -198,6 +221,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "poller") == 0)
 		return hk_poller_main(argc - 1, argv + 1);
+	if (argc == 3 && strcmp(argv[1], "ask-port") == 0)
+		return ask_port(argv[2]);
 	int rc = hk_options_read(argc, argv, &o, &err);
 	if (rc == 0 && o.help) {
 		printf("Usage: hikyakud [OPTION ...]\n\n"

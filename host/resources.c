@@ -13,6 +13,7 @@
 #include "host/resources.h"
 #include "fabric/internal.h"
 #include "host/poller.h"
+#include "host/steering.h"
 #include "host/switch.h"
 #include "port/port.h"
 
@@ -37,6 +38,7 @@
 struct slot {
 	struct rte_mempool *rx, *tx;
 	const struct rte_memzone *fabric, *pipes;
+	uint8_t mac[6]; /* of its rank */
 };
 
 struct hk_res {
@@ -123,8 +125,8 @@ static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned
 /* One port that reaches all nodes: opened at once, wire 0 of the switch. */
 static int open_one(struct hk_res *r, const struct hk_res_config *cfg, struct hk_error *err)
 {
-	int rc = hk_port_open(cfg->port, cfg->slots * cfg->rx_buffers, NULL, PORT_OPEN_MS, &r->one,
-			      err);
+	int rc = hk_steering_open(cfg->port, cfg->slots * cfg->rx_buffers, cfg->slots, PORT_OPEN_MS,
+				  &r->one, err);
 
 	if (rc)
 		return rc;
@@ -133,9 +135,11 @@ static int open_one(struct hk_res *r, const struct hk_res_config *cfg, struct hk
 	r->info.frame_max = r->one->info.frame_max;
 	memcpy(r->info.mac, r->one->info.mac, sizeof(r->info.mac));
 	r->wire_used[0] = true;
-	return hk_switch_wire(
-		r->sw, 0,
-		&(struct hk_switch_wire){.port = r->one, .queues = 1, .copies = r->one->pool}, err);
+	return hk_switch_wire(r->sw, 0,
+			      &(struct hk_switch_wire){.port = r->one,
+						       .queues = r->one->info.steered + 1u,
+						       .copies = r->one->pool},
+			      err);
 }
 
 static int open_pipes(struct hk_res *r, const struct hk_res_config *cfg, struct hk_error *err)
@@ -207,10 +211,10 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	snprintf(r->info.huge_dir, sizeof(r->info.huge_dir), "%s",
 		 cfg->huge_dir ? cfg->huge_dir : "");
 	snprintf(r->port, sizeof(r->port), "%s", cfg->port);
+	r->mode = cfg->mode;
 	r->key = cfg->job_key;
 	r->node_id = cfg->node_id;
 	r->slots = cfg->slots;
-	r->mode = cfg->mode;
 	r->rx_buffers = cfg->rx_buffers;
 	if (hk_ctl_mode_pipes(cfg->mode)) {
 		r->info.eager = (uint16_t)(cfg->eager_queues ? cfg->eager_queues : HK_EAGER_QUEUES);
@@ -290,10 +294,20 @@ int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, uint3
 	};
 
 	(void)generation;
+	memcpy(r->slot[slot].mac, r->info.mac, sizeof(r->info.mac));
 	if (!r->sw)
 		return 0;
 	s.pipes = r->slot[slot].pipes->addr;
-	return hk_switch_slot_add(r->sw, slot, &s, err);
+	int rc = hk_switch_slot_add(r->sw, slot, &s, err);
+
+	if (rc == 0 && r->one)
+		hk_steering_give(r->one, slot, endpoint, r->slot[slot].mac);
+	return rc;
+}
+
+void hk_res_slot_mac(const struct hk_res *r, unsigned slot, uint8_t mac[6])
+{
+	memcpy(mac, r->slot[slot].mac, sizeof(r->slot[slot].mac));
 }
 
 bool hk_res_slot_bad(const struct hk_res *r, unsigned slot)
@@ -304,6 +318,8 @@ bool hk_res_slot_bad(const struct hk_res *r, unsigned slot)
 int hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation, struct hk_error *err)
 {
 	(void)generation;
+	if (r->one)
+		hk_steering_take(r->one, slot);
 	int rc = r->sw ? hk_switch_slot_remove(r->sw, slot, err) : 0;
 
 	if (rc == 0 && r->slot[slot].rx)
@@ -448,18 +464,44 @@ void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
 	w->port = NULL;
 }
 
+/* Wires come and go; what they are like is known before. */
+void hk_res_steering(const struct hk_res *r, struct hk_res_steering *out)
+{
+	struct hk_steer_report report = {.rung = HK_STEER_SOFTWARE};
+
+	if (r->one) {
+		hk_port_steering(r->one, &report);
+	} else {
+		bool queues = r->mode != HK_CTL_DAEMON;
+
+		report.rung = queues ? HK_STEER_QUEUE_INDEX : HK_STEER_SOFTWARE;
+		for (unsigned i = 0; i < HK_STEER_QUEUE_INDEX; i++)
+			snprintf(report.why[i], sizeof(report.why[i]), "not asked: %s",
+				 queues ? "the sender's queue is the receiver's"
+					: "a wire that is polled as one queue");
+		snprintf(report.why[HK_STEER_QUEUE_INDEX], sizeof(report.why[0]),
+			 "in this mode a wire has one queue for all");
+	}
+	hk_steering_tell(&report, out);
+	snprintf(out->driver, sizeof(out->driver), "%s",
+		 r->one ? r->one->info.driver : "net_memif");
+}
+
 void hk_res_wire_stats(struct hk_res *r, const struct hk_res_wire *w, FILE *out)
 {
 	const struct hk_port *port = w->port;
+	struct hk_steer_report steering = {.rung = HK_STEER_SOFTWARE};
 	struct rte_eth_stats s;
 
 	(void)r;
+	if (port)
+		hk_port_steering(port, &steering);
 	if (!port || rte_eth_stats_get(port->id, &s) != 0)
 		memset(&s, 0, sizeof(s));
 	fprintf(out,
 		"\"rx_frames\": %" PRIu64 ", \"rx_bytes\": %" PRIu64 ", \"tx_frames\": %" PRIu64
-		", \"tx_bytes\": %" PRIu64,
-		s.ipackets, s.ibytes, s.opackets, s.obytes);
+		", \"tx_bytes\": %" PRIu64 ", \"steering\": \"%s\"",
+		s.ipackets, s.ibytes, s.opackets, s.obytes, hk_steer_rung_name(steering.rung));
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
@@ -542,6 +584,8 @@ bool hk_res_switch_counters(const struct hk_res *r, struct hk_res_switch *n)
 	*n = (struct hk_res_switch){
 		.rx_frames = c.rx_frames,
 		.tx_frames = c.tx_frames,
+		.steered = c.steered,
+		.misled = c.misled,
 		.stray = c.stray,
 		.tx_lost = c.tx_lost,
 		.rx_lost = c.rx_lost,

@@ -37,6 +37,19 @@ struct hk_res_config {
 	unsigned memory_mb;      /* 0: what all that needs */
 };
 
+/* How the port tells its ranks apart, and why not better (port/steer.h). */
+#define HK_RES_BETTER 4
+struct hk_res_steering {
+	char driver[32];
+	const char *rung, *text; /* for programs, for people */
+	unsigned queues, rules, refused;
+	struct {
+		const char *rung, *text; /* NULL: no more */
+		char why[120];
+	} better[HK_RES_BETTER];
+	char refusal[120]; /* of the last rule that was refused */
+};
+
 /* What a rank is told (a part of WELCOME). */
 struct hk_res_info {
 	enum hk_ctl_port port_kind;
@@ -84,6 +97,9 @@ uint64_t hk_res_pipes(const struct hk_res *res, unsigned slot);
 int hk_res_slot_give(struct hk_res *res, unsigned slot, uint32_t generation, uint32_t job_key,
 		     uint32_t endpoint, struct hk_error *err);
 
+/* The MAC address at which the rank in @slot is reached. */
+void hk_res_slot_mac(const struct hk_res *res, unsigned slot, uint8_t mac[6]);
+
 /* Has the rank written garbage where it may write? Then it must be cut off. */
 bool hk_res_slot_bad(const struct hk_res *res, unsigned slot);
 
@@ -104,6 +120,13 @@ bool hk_res_wire_up(struct hk_res *res, struct hk_res_wire *w);
 
 /* No rank may use it any more, nor the poller. */
 void hk_res_wire_close(struct hk_res *res, struct hk_res_wire *w);
+
+/* Of the daemon's port, whether one or a set of wires. */
+void hk_res_steering(const struct hk_res *res, struct hk_res_steering *out);
+
+/* In a process that is nothing else: opens the port @spec for a moment, if what it can is not known
+ * beforehand, and asks it. */
+int hk_res_ask_port(const char *spec, struct hk_res_steering *out, struct hk_error *err);
 
 /* Appends the wire's counters as the members of a JSON object: `"rx_frames": 1, …`. */
 void hk_res_wire_stats(struct hk_res *res, const struct hk_res_wire *w, FILE *out);
@@ -134,7 +157,7 @@ int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct 
 
 /* What the switch counts (switch.h). */
 struct hk_res_switch {
-	uint64_t rx_frames, tx_frames, stray, tx_lost, rx_lost, sleeps;
+	uint64_t rx_frames, tx_frames, steered, misled, stray, tx_lost, rx_lost, sleeps;
 };
 
 /* False without a switch. */

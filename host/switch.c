@@ -55,7 +55,7 @@ struct hk_switch {
 	_Atomic bool bad[HK_CTL_MAX_SLOTS];
 	bool stop;
 	/* written by the thread, read by others */
-	_Atomic uint64_t rx_frames, tx_frames, stray, tx_lost, rx_lost, sleeps;
+	_Atomic uint64_t rx_frames, tx_frames, steered, misled, stray, tx_lost, rx_lost, sleeps;
 	struct {
 		_Atomic uint64_t rx_full, rx_share, tx_lost;
 	} drops[HK_CTL_MAX_SLOTS];
@@ -114,10 +114,18 @@ static void give(struct hk_switch *sw, unsigned slot, unsigned wire, struct rte_
 	}
 }
 
-static unsigned from_port(struct hk_switch *sw, unsigned wire, uint16_t queue)
+/* Rules lead a slot's frames to queue slot + 1 (host/steering.h). But anybody can send what a rule takes: whose a
+ * frame is stands in the frame, and the queue only says where to look first. */
+static unsigned from_port(struct hk_switch *sw, unsigned wire, unsigned queue)
 {
 	struct rte_mbuf *m[BURST];
-	unsigned got = hk_port_rx(sw->wire[wire].port, queue, m, BURST), n = 0, first = 0, of = 0;
+	struct hk_port *port = sw->wire[wire].port;
+	bool steered = queue && port->info.steered;
+	unsigned got = hk_port_rx(port, (uint16_t)queue, m, BURST);
+	unsigned n = 0, first = 0, of = 0, right = 0;
+
+	if (steered && queue <= sw->slots)
+		sw->last = queue - 1;
 
 	for (unsigned i = 0; i < got; i++) {
 		if (m[i]->nb_segs == 1) {
@@ -130,6 +138,7 @@ static unsigned from_port(struct hk_switch *sw, unsigned wire, uint16_t queue)
 	for (unsigned i = 0; i < n; i++) {
 		unsigned slot = slot_of(sw, m[i]);
 
+		right += slot + 1 == queue;
 		if (i > first && slot != of) {
 			give(sw, of, wire, m + first, i - first);
 			first = i;
@@ -139,6 +148,10 @@ static unsigned from_port(struct hk_switch *sw, unsigned wire, uint16_t queue)
 	if (n) {
 		give(sw, of, wire, m + first, n - first);
 		count(&sw->rx_frames, n);
+		if (steered) {
+			count(&sw->steered, right);
+			count(&sw->misled, n - right);
+		}
 	}
 	return got;
 }
@@ -331,7 +344,7 @@ static unsigned round_(struct hk_switch *sw)
 		if (!sw->wire[w].port)
 			continue;
 		for (unsigned q = 0; q < sw->wire[w].queues; q++)
-			frames += from_port(sw, w, (uint16_t)q);
+			frames += from_port(sw, w, q);
 		for (unsigned s = 0; s < sw->slots; s++)
 			if (sw->slot[s].end[w] &&
 			    !atomic_load_explicit(&sw->bad[s], memory_order_relaxed))
@@ -446,6 +459,8 @@ void hk_switch_counters(const struct hk_switch *sw, struct hk_switch_counters *n
 	*n = (struct hk_switch_counters){
 		.rx_frames = sw->rx_frames,
 		.tx_frames = sw->tx_frames,
+		.steered = sw->steered,
+		.misled = sw->misled,
 		.stray = sw->stray,
 		.tx_lost = sw->tx_lost,
 		.rx_lost = sw->rx_lost,

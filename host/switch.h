@@ -63,6 +63,8 @@ bool hk_switch_bad(const struct hk_switch *sw, unsigned slot);
 
 struct hk_switch_counters {
 	uint64_t rx_frames, tx_frames;
+	uint64_t steered; /* came by their slot's own queue (host/steering.h) … */
+	uint64_t misled;  /* … by the queue of a slot that was not theirs */
 	uint64_t stray;   /* for no rank of this node */
 	uint64_t tx_lost; /* the port did not take them */
 	uint64_t rx_lost; /* the rank did not: pipe full, or share exceeded */

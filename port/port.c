@@ -354,8 +354,10 @@ static int steer(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 		 const struct hk_steer_match *sample, int64_t deadline, struct hk_error *err)
 {
 	hk_steer_begin(p, sample);
-	if (p->steer)
+	if (p->steer) {
+		p->port.info.steered = (uint16_t)(p->port.info.queues - 1);
 		return 0;
+	}
 	int rc = rte_eth_dev_stop(p->port.id);
 
 	p->started = false;

@@ -115,6 +115,7 @@ struct hk_port_info {
 	bool tx_multi_seg;   /* offloads in use */
 	bool copies_at_tx;   /* what is given to tx has been read when the call returns */
 	bool point_to_point; /* a wire with one peer: what is sent arrives there whatever its MAC */
+	uint16_t steered;    /* queues 1 to this are there for rules (port/steer.h) */
 };
 
 struct hk_port {

@@ -130,8 +130,8 @@ static int make_rule(struct hk_port_impl *p, enum hk_steer_rung rung, unsigned q
 		r->flow = rte_flow_create(p->port.id, &in, pattern.item, action, &e);
 		if (!r->flow) {
 			rc = rte_errno ? -rte_errno : -EIO;
-			say_driver(why, p->port.info.driver, "validates a rule and does not make it: ",
-				   rc, &e);
+			say_driver(why, p->port.info.driver,
+				   "validates a rule and does not make it: ", rc, &e);
 		}
 	}
 	if (rc)
@@ -213,8 +213,7 @@ void hk_steer_begin(struct hk_port_impl *p, const struct hk_steer_match *sample)
 		hk_steer_out(p, why);
 	} else {
 		report->rung = HK_STEER_ENDPOINT;
-		while (report->rung < HK_STEER_QUEUE_INDEX &&
-		       !try_rung(p, report->rung, sample))
+		while (report->rung < HK_STEER_QUEUE_INDEX && !try_rung(p, report->rung, sample))
 			report->rung++;
 		if (report->rung < HK_STEER_QUEUE_INDEX)
 			return;

@@ -95,6 +95,34 @@ uint64_t hk_res_pipes(const struct hk_res *r, unsigned slot)
 	return hk_ctl_mode_pipes(r->cfg.mode) ? (uint64_t)(uintptr_t)&r->mem->fabric[slot] : 0;
 }
 
+void hk_res_slot_mac(const struct hk_res *r, unsigned slot, uint8_t mac[6])
+{
+	(void)slot;
+	memcpy(mac, r->info.mac, sizeof(r->info.mac));
+}
+
+void hk_res_steering(const struct hk_res *r, struct hk_res_steering *out)
+{
+	(void)r;
+	*out = (struct hk_res_steering){
+		.driver = "fake",
+		.rung = "software",
+		.text = "software",
+		.queues = 1,
+		.better = {{.rung = "mac",
+			    .text = "hardware rule by MAC",
+			    .why = "it is not real"}},
+	};
+}
+
+int hk_res_ask_port(const char *spec, struct hk_res_steering *out, struct hk_error *err)
+{
+	(void)err;
+	(void)spec;
+	hk_res_steering(NULL, out);
+	return 0;
+}
+
 bool hk_res_slot_bad(const struct hk_res *r, unsigned slot)
 {
 	(void)r;

@@ -87,8 +87,8 @@ static unsigned queue_of(uint16_t port, const struct rte_mbuf *m)
 
 		if (f->port != port)
 			continue;
-		while (i < BYTES && (!f->mask[i] || (i < m->data_len &&
-						     (b[i] & f->mask[i]) == f->value[i])))
+		while (i < BYTES &&
+		       (!f->mask[i] || (i < m->data_len && (b[i] & f->mask[i]) == f->value[i])))
 			i++;
 		if (i == BYTES)
 			return f->queue;
@@ -265,7 +265,8 @@ static bool understood(struct rte_flow *f, const struct rte_flow_item *p)
 }
 
 static int check(uint16_t port, const struct rte_flow_attr *attr, const struct rte_flow_item *items,
-		 const struct rte_flow_action *actions, struct rte_flow *f, struct rte_flow_error *e)
+		 const struct rte_flow_action *actions, struct rte_flow *f,
+		 struct rte_flow_error *e)
 {
 	const struct rte_flow_action_queue *to = actions[0].conf;
 

@@ -69,7 +69,8 @@ static struct hk_steer_match match_of(uint8_t user)
 
 static void send_frame(uint8_t mac, uint16_t type, uint8_t field)
 {
-	uint8_t f[LEN] = {2, 0, 0, 0, 0, mac, 2, 0, 0, 0, 1, 1, (uint8_t)(type >> 8), (uint8_t)type};
+	uint8_t f[LEN] = {
+		2, 0, 0, 0, 0, mac, 2, 0, 0, 0, 1, 1, (uint8_t)(type >> 8), (uint8_t)type};
 
 	f[FIELD] = field;
 	f[FIELD + 2] = 0x10;
@@ -256,8 +257,9 @@ static void no_filter_at_all(void)
 
 static void validated_and_not_made(void)
 {
-	software("endpoint,mac,udp,lies", "validates a rule and does not make it: the simulated NIC "
-					  "has lied");
+	software("endpoint,mac,udp,lies",
+		 "validates a rule and does not make it: the simulated NIC "
+		 "has lied");
 }
 
 static void leftovers_that_stay(void)
