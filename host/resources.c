@@ -137,7 +137,7 @@ static int open_one(struct hk_res *r, const struct hk_res_config *cfg, struct hk
 	r->wire_used[0] = true;
 	return hk_switch_wire(r->sw, 0,
 			      &(struct hk_switch_wire){.port = r->one,
-						       .queues = r->one->info.steered + 1u,
+						       .queues = r->one->info.more_queues + 1u,
 						       .copies = r->one->pool},
 			      err);
 }

@@ -48,8 +48,6 @@ void hk_steering_give(struct hk_port *port, unsigned slot, uint32_t endpoint, ui
 	struct hk_error err;
 
 	memcpy(mac, port->info.mac, sizeof(port->info.mac));
-	if (slot >= port->info.steered)
-		return;
 	hk_steering_match(slot, endpoint, mac, &m);
 	if (hk_steer_add(port, slot + 1, &m, &err) != 0)
 		return;

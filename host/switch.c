@@ -126,7 +126,6 @@ static unsigned from_port(struct hk_switch *sw, unsigned wire, unsigned queue)
 
 	if (steered && queue <= sw->slots)
 		sw->last = queue - 1;
-
 	for (unsigned i = 0; i < got; i++) {
 		if (m[i]->nb_segs == 1) {
 			m[n++] = m[i];

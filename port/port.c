@@ -349,15 +349,17 @@ static void take_queues(struct hk_port_impl *p, const struct rte_eth_dev_info *d
 	}
 }
 
-/* Asks for rules; without any, all frames shall come by one queue. */
+/* Asks for rules. Without any, frames of a NIC shall come by one queue; a virtual device may spread them over
+ * all that it has (net_af_packet), and may not survive to be configured anew. */
 static int steer(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 		 const struct hk_steer_match *sample, int64_t deadline, struct hk_error *err)
 {
 	hk_steer_begin(p, sample);
-	if (p->steer) {
-		p->port.info.steered = (uint16_t)(p->port.info.queues - 1);
+	p->port.info.steered = p->steer != NULL;
+	p->port.info.more_queues = (uint16_t)(p->port.info.queues - 1);
+	if (p->steer || p->is_vdev)
 		return 0;
-	}
+	p->port.info.more_queues = 0;
 	int rc = rte_eth_dev_stop(p->port.id);
 
 	p->started = false;

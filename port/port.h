@@ -115,7 +115,9 @@ struct hk_port_info {
 	bool tx_multi_seg;   /* offloads in use */
 	bool copies_at_tx;   /* what is given to tx has been read when the call returns */
 	bool point_to_point; /* a wire with one peer: what is sent arrives there whatever its MAC */
-	uint16_t steered;    /* queues 1 to this are there for rules (port/steer.h) */
+	uint16_t
+		more_queues; /* opened to be steered (port/steer.h): frames come by queues 1 to this, too … */
+	bool steered; /* … as rules say */
 };
 
 struct hk_port {

@@ -74,9 +74,11 @@ struct hk_steer_report {
 };
 
 /* hk_port_open() for a port that is shared: with up to @queues receive queues (at most
- * HK_STEER_MAX_QUEUES) if the device has so many and a hardware rung works, and otherwise with one. All share
- * the port's pool, and its rings are shorter so that together they take little more memory. @sample is
- * one user's match: its rungs are tried, and nothing of it stays. That no rung works is no error. */
+ * HK_STEER_MAX_QUEUES), if the device has so many and a hardware rung works. Otherwise a NIC has one; a
+ * virtual device, which may spread frames by itself, keeps them. All share the port's pool, and rings are
+ * shorter so that together they take little more memory. @sample is one user's match: its rungs are
+ * tried, and nothing of it stays. That no rung works is no error. Frames may come by any of the queues
+ * (info.more_queues): who polls the port polls all of them. */
 int hk_port_open_steered(const char *spec, unsigned buffers, unsigned queues,
 			 const struct hk_steer_match *sample, int timeout_ms, struct hk_port **port,
 			 struct hk_error *err);

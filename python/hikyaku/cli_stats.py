@@ -105,6 +105,8 @@ _PIPE = {
 _SWITCH = {
     "rx_frames": ("counter", "rx_frames_total", "Frames received by the switch."),
     "tx_frames": ("counter", "tx_frames_total", "Frames sent by the switch."),
+    "steered": ("counter", "steered_frames_total", "Frames that came by their rank's own queue."),
+    "misled": ("counter", "misled_frames_total", "Frames that came by another rank's queue."),
     "stray": ("counter", "stray_frames_total", "Frames for no rank of this node."),
     "rx_lost": ("counter", "rx_lost_frames_total", "Frames for which a rank had no room."),
     "tx_lost": ("counter", "tx_lost_frames_total", "Frames that the port did not take."),
@@ -115,6 +117,11 @@ _WIRE = {
     "tx_frames": ("counter", "tx_frames_total", "Frames sent."),
     "rx_bytes": ("counter", "rx_bytes_total", "Bytes received."),
     "tx_bytes": ("counter", "tx_bytes_total", "Bytes sent."),
+}
+_STEERING = {
+    "rules": ("gauge", "steering_rules", "Ranks whose frames a rule of the NIC leads to them."),
+    "refused": ("counter", "steering_rules_refused_total", "Rules that the NIC would not make."),
+    "queues": ("gauge", "receive_queues", "Receive queues in use."),
 }
 _DAEMON = {
     "cpu_seconds": ("counter", "cpu_seconds_total", "CPU time of hikyakud, without its poller."),
@@ -159,6 +166,9 @@ def prometheus(sample: Sample) -> str:
         out.add("daemon", _DAEMON, daemon, **whose)
         out.add("poller", _POLLER, daemon["poller"], **whose)
         out.add("switch", _SWITCH, daemon["switch"], **whose)
+        steering = daemon["port"]["steering"]
+        what = {"port": daemon["port"]["spec"], "rung": steering["rung"]}
+        out.add("port", _STEERING, steering, **whose, **what)
         for wire in daemon["wires"]:
             out.add("wire", _WIRE, wire, **whose, node=wire["node_id"])
         for slot in _ranks(daemon):
@@ -234,6 +244,17 @@ def _drops(slot: dict, drops: dict | None, when: str) -> list[Text]:
     return [Text(f"  rank {slot['endpoint'] & _RANK_BITS}: frames dropped{when}: {text}")]
 
 
+def _steering(daemon: dict) -> str:
+    """How the port tells its ranks apart."""
+    steering = daemon["port"]["steering"]
+    text = f"told apart by {steering['text']}"
+    if steering["rung"] in ("endpoint", "mac", "udp"):
+        text += f": {steering['rules']} of {len(_ranks(daemon))} ranks"
+    if steering["refused"]:
+        text += f", {steering['refused']} refused ({steering['refusal']})"
+    return text
+
+
 def totals(daemon: dict) -> Group:
     """Everything since the rank or the daemon has started."""
     table = _grid("rank", "job", "pid", "polls", "away", *_TOTALS)
@@ -255,6 +276,9 @@ def totals(daemon: dict) -> Group:
     lines = [_title(daemon, cpu)]
     if switch := daemon["switch"]:
         lines.append(Text("  switch  " + ", ".join(f"{k} {_short(v)}" for k, v in switch.items())))
+    lines.append(Text(f"  port    {_steering(daemon)}"))
+    for better in daemon["port"]["steering"]["better"]:
+        lines.append(Text(f"          no {better['text']}: {better['why']}"))
     for wire in daemon["wires"]:
         frames = f"rx {_short(wire['rx_frames'])}, tx {_short(wire['tx_frames'])} frames"
         lines.append(Text(f"  wire    to node {wire['node_id']}: {frames}"))
@@ -316,6 +340,7 @@ def rates(now: dict, before: dict | None) -> Group:
         was = before and before["switch"]
         text = (f"{key} {_short(_rate(switch, was, key, seconds))}" for key in switch)
         lines.append(Text("  switch, each second  " + ", ".join(text)))
+    lines.append(Text(f"  port  {_steering(now)}"))
     return Group(*lines, table if table.row_count else Text("  no ranks"), *drops, Text())
 
 

@@ -108,6 +108,25 @@ def answer() -> dict:
         "cpu_seconds": 0.25,
         "poller": {"state": "on", "pid": 18, "starts": 1, "rounds": 9, "cpu_seconds": 1.5},
         "switch": None,
+        "port": {
+            "spec": "vdev:net_x0",
+            "driver": "net_x",
+            "steering": {
+                "rung": "mac",
+                "text": "hardware rule by MAC",
+                "queues": 4,
+                "rules": 1,
+                "refused": 1,
+                "refusal": "the table is full",
+                "better": [
+                    {
+                        "rung": "endpoint",
+                        "text": "hardware rule by endpoint field",
+                        "why": "net_x: no such item",
+                    }
+                ],
+            },
+        },
         "slots": [
             rank(0, tx_packets=1000, resends=2),
             {"slot": 1, "state": "free", "generation": 0},
@@ -138,6 +157,10 @@ def test_prometheus_is_parsed(answer):
     assert families["hikyaku_switch_stray_frames_total"][labels(daemon="default")] == 3
     assert families["hikyaku_wire_tx_frames_total"][labels(daemon="default", node="aa")] == 2
     assert len(families["hikyaku_poller_cpu_seconds_total"]) == 1
+    port = labels(daemon="default", port="vdev:net_x0", rung="mac")
+    assert families["hikyaku_port_steering_rules"][port] == 1
+    assert families["hikyaku_port_steering_rules_refused_total"][port] == 1
+    assert families["hikyaku_switch_steered_frames_total"][labels(daemon="default")] == 3
 
 
 def shown(what: object, width: int = 150) -> str:
@@ -157,6 +180,17 @@ def test_table_of_totals(answer):
     text = shown(cli_stats.totals(answer))
     assert "hikyakud 'default' on here: process 17, poller on, CPU 0.25 s" in text
     assert row(text, 4) == "4 00c0ffee 70 rank 50% 1.00k 0 0 0 2 0 0 0 0 0"
+
+
+def test_steering_is_shown(answer):
+    by_mac = "told apart by hardware rule by MAC: 1 of 2 ranks, 1 refused (the table is full)"
+    text = shown(cli_stats.totals(answer))
+    assert f"port    {by_mac}" in text
+    assert "no hardware rule by endpoint field: net_x: no such item" in text
+    assert f"port  {by_mac}" in shown(cli_stats.rates(answer, None))
+    answer["port"]["steering"].update(rung="software", text="software", rules=0, refused=0)
+    lines = [line.strip() for line in shown(cli_stats.rates(answer, None)).splitlines()]
+    assert "port  told apart by software" in lines
 
 
 def test_rates(answer):

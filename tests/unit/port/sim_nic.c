@@ -169,14 +169,15 @@ EXPORT int rte_eth_dev_start(uint16_t port)
 	return 0;
 }
 
-/* net_af_packet names no more than 1514 bytes whatever its slots hold, and takes buffers for whole slots alone:
- * so that slots of 2048 bytes (framesz) can be used, it names what they hold. */
+/* net_af_packet names no more than 1514 bytes whatever its slots hold, and takes buffers for whole slots alone.
+ * With slots of 2000 bytes (framesz=2000,blocksz=512000, since slots must fill a block) this fits: a frame has
+ * 1934 of them, the kernel's header the rest. */
 EXPORT int rte_eth_dev_info_get(uint16_t port, struct rte_eth_dev_info *info)
 {
 	int rc = REAL(rte_eth_dev_info_get)(port, info);
 
 	if (rc == 0 && there() && strstr(info->driver_name, "af_packet"))
-		info->max_rx_pktlen = 2000;
+		info->max_rx_pktlen = 1930;
 	return rc;
 }
 

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks that share a port whose NIC steers: jobs over rules, and what hikyakud tells of them.
+
+The NIC is simulated in hikyakud (tests/unit/port/sim_nic.h), on a kernel's wire: rules and frames
+are real. Ranks and wire know nothing of it.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from hikyaku import process
+from hikyaku.checkout import built
+from hikyaku.lab import Lab, network
+
+SOON = 60
+PORT = "vdev:net_af_packet0,iface=hk0,qpairs=3,framesz=2000,blocksz=512000,framecnt=512"
+
+
+@pytest.fixture
+def lab(get_lab) -> Iterator[Lab]:
+    lab = get_lab(2, "veth", 2, huge_mb=384)
+    yield lab
+    for node in lab.topology.nodes:
+        inode = network.namespace_inode(node.netns)
+        process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
+
+
+@pytest.fixture
+def job(lab, hikyaku, program, tmp_path) -> Iterator[Callable[..., subprocess.Popen]]:
+    """job(abilities, rules, "p2p_random") starts that program on four ranks."""
+    tools = []
+
+    def go(abilities: str, rules: int, name: str, *options: str) -> subprocess.Popen:
+        daemon = tmp_path / "hikyakud"
+        daemon.write_text(
+            f"#!/bin/sh\nexport LD_PRELOAD={built('tests/unit/port/hk_sim_nic.so')} "
+            f"HK_SIM_NIC={abilities} HK_SIM_NIC_RULES={rules}\n"
+            f'exec {built("host/daemon/hikyakud")} "$@"\n'
+        )
+        daemon.chmod(0o755)
+        shell = f'export OMPI_MCA_btl_hikyaku_port="{PORT}"; exec "$@"'
+        argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--host", "daemon", "-np", "4"]
+        argv += ["sh", "-c", shell, "sh", program(f"tests/mpi/mpi_{name}"), *options]
+        tools.append(
+            subprocess.Popen(
+                [*argv, "--timeout", "100"],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                env={**os.environ, "HIKYAKU_DAEMON": str(daemon)},
+            )
+        )
+        return tools[-1]
+
+    yield go
+    for tool in tools:
+        tool.send_signal(signal.SIGTERM)
+        tool.communicate(timeout=40)
+
+
+def ask(lab: Lab, hikyaku: list[str], *command: str) -> str:
+    done = subprocess.run(
+        lab.exec_argv("node0", [*hikyaku, *command]),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("abilities", "rules"),
+    [("endpoint", 64), ("endpoint-abs", 64), ("mac", 64), ("mac-type", 1), ("mac,lies", 64)],
+)
+def test_a_job(job, abilities, rules):
+    tool = job(abilities, rules, "p2p_random")
+    said, _ = tool.communicate(timeout=150)
+    assert tool.returncode == 0, said
+    assert re.search(r"^PASS p2p_random \(\d+ checks\)$", said, re.M), said
+
+
+def wait_until_told(lab: Lab, hikyaku: list[str], ready: Callable[[dict], bool]) -> dict:
+    """What node0's daemon says, once both its ranks are served and @ready likes it."""
+    seen = {}
+
+    def told() -> bool:
+        for daemon in json.loads(ask(lab, hikyaku, "stats", "--json") or "{}").get("daemons", ()):
+            seen.update(daemon)
+            served = [s for s in daemon["slots"] if s["state"] == "served"]
+            return len(served) == 2 and ready(daemon)
+        return False
+
+    process.wait_until("frames", told, SOON)
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("abilities", "room", "rung", "rules", "refused"),
+    [
+        ("endpoint,mac", 64, "endpoint", 2, 0),
+        ("mac", 64, "mac", 2, 0),
+        ("mac", 1, "mac", 1, 1),
+        ("mac,lies", 64, "software", 0, 0),
+    ],
+)
+def test_what_is_told(lab, hikyaku, job, abilities, room, rung, rules, refused):
+    job(abilities, room, "hand_over", "--rounds", "100000")
+    counter = "steered" if rules else "rx_frames"
+    seen = wait_until_told(lab, hikyaku, lambda daemon: daemon["switch"][counter] > 100)
+    steering = seen["port"]["steering"]
+    assert (steering["rung"], steering["rules"], steering["refused"]) == (rung, rules, refused)
+    assert steering["queues"] == 3
+    assert seen["switch"]["misled"] == 0
+    if not rules:
+        assert seen["switch"]["steered"] == 0
+    why = {b["rung"]: b["why"] for b in steering["better"]}
+    assert ("endpoint" in why) == (rung != "endpoint")
+    if refused:
+        assert "is full" in steering["refusal"]
+    if "lies" in abilities:
+        assert "has lied" in why["mac"]
+    if rung == "mac":
+        text = ask(lab, hikyaku, "stats")
+        assert f"port    told apart by hardware rule by MAC: {rules} of 2 ranks" in text
+        assert f'rung="mac"}} {rules}' in ask(lab, hikyaku, "stats", "--prometheus")
+
+
+SEND = """
+import socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("hk0", 0))
+s.send(bytes.fromhex(sys.argv[1]))
+"""
+
+
+def test_a_frame_in_the_wrong_queue(lab, hikyaku, job):
+    """Anybody can write any address: a rule takes the frame for one rank, it names the other."""
+    tool = job("mac", 64, "hand_over", "--rounds", "100000")
+    seen = wait_until_told(lab, hikyaku, lambda daemon: daemon["switch"]["steered"] > 100)
+    first, second = seen["slots"]
+    own = bytes.fromhex(
+        json.loads(
+            subprocess.run(
+                lab.exec_argv("node0", ["ip", "-json", "link", "show", "hk0"]),
+                capture_output=True,
+                check=True,
+            ).stdout
+        )[0]["address"].replace(":", "")
+    )
+    queue_of_first = bytes([((own[0] ^ (first["slot"] + 1) << 2) & 0xFC) | 2]) + own[1:]
+    header = bytearray(48)
+    header[0] = 1  # version; nothing else of it makes sense
+    header[8:12] = int(second["job"], 16).to_bytes(4, "little")
+    header[16:20] = second["endpoint"].to_bytes(4, "little")
+    frame = queue_of_first + b"\x02\0\0\0\0\x07" + b"\x88\xb5" + header
+    subprocess.run(
+        lab.exec_argv("node1", [sys.executable, "-c", SEND, frame.hex()]), check=True, timeout=60
+    )
+    before = seen["switch"]
+    seen = wait_until_told(
+        lab,
+        hikyaku,
+        lambda daemon: (
+            daemon["switch"]["misled"] == 1
+            and daemon["switch"]["steered"] > before["steered"] + 100
+        ),
+    )
+    assert seen["switch"]["stray"] == before["stray"]  # it went to the rank that it names
+    assert tool.poll() is None
