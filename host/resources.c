@@ -39,6 +39,7 @@ struct slot {
 	struct rte_mempool *rx, *tx;
 	const struct rte_memzone *fabric, *pipes;
 	uint8_t mac[6]; /* of its rank */
+	uint32_t job_key, endpoint;
 };
 
 struct hk_res {
@@ -281,6 +282,17 @@ uint64_t hk_res_pipes(const struct hk_res *r, unsigned slot)
 	return r->slot[slot].pipes ? r->slot[slot].pipes->addr_64 : 0;
 }
 
+/* The slot of a predecessor that has died may not have come back yet: its frames are the new one's. */
+static void steer_to(struct hk_res *r, unsigned slot, uint32_t job_key, uint32_t endpoint)
+{
+	for (unsigned i = 0; i < r->slots; i++)
+		if (i != slot && r->slot[i].job_key == job_key && r->slot[i].endpoint == endpoint)
+			hk_steering_take(r->one, i);
+	r->slot[slot].job_key = job_key;
+	r->slot[slot].endpoint = endpoint;
+	hk_steering_give(r->one, slot, endpoint, r->slot[slot].mac);
+}
+
 /* All was made at start, and mended when the last owner left; only the switch must know whose frames are
  * whose. */
 int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, uint32_t job_key,
@@ -301,7 +313,7 @@ int hk_res_slot_give(struct hk_res *r, unsigned slot, uint32_t generation, uint3
 	int rc = hk_switch_slot_add(r->sw, slot, &s, err);
 
 	if (rc == 0 && r->one)
-		hk_steering_give(r->one, slot, endpoint, r->slot[slot].mac);
+		steer_to(r, slot, job_key, endpoint);
 	return rc;
 }
 

@@ -81,19 +81,19 @@ void hk_steering_tell(const struct hk_steer_report *report, struct hk_res_steeri
 int hk_res_ask_port(const char *spec, struct hk_res_steering *out, struct hk_error *err)
 {
 	struct hk_eal_config eal = {.memory_mb = ASK_MB};
-	struct hk_steer_report report = {.rung = HK_STEER_QUEUE_INDEX, .queues = 0};
+	struct hk_steer_report report;
 	struct hk_port *port;
+	int rc = hk_steer_known(spec, &report, err);
 
-	if (hk_port_spec_is_wire_set(spec)) {
-		for (int i = 0; i < HK_STEER_QUEUE_INDEX; i++)
-			snprintf(report.why[i], sizeof(report.why[i]),
-				 "not asked: the sender's queue is the receiver's");
+	if (rc < 0)
+		return rc;
+	if (rc > 0) {
 		hk_steering_tell(&report, out);
-		snprintf(out->driver, sizeof(out->driver), "net_memif");
+		snprintf(out->driver, sizeof(out->driver), "net_%.*s", (int)strcspn(spec, ":"),
+			 spec);
 		return 0;
 	}
-	int rc = hk_port_spec_eal(spec, &eal, err);
-
+	rc = hk_port_spec_eal(spec, &eal, err);
 	if (rc == 0)
 		rc = hk_eal_init(&eal, err);
 	if (rc == 0)

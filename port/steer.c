@@ -256,10 +256,27 @@ void hk_port_steering(const struct hk_port *port, struct hk_steer_report *out)
 			say(out->why[i], "not asked: %s",
 			    by_index               ? "the sender's queue is the receiver's"
 			    : info->point_to_point ? "a wire that is polled as one queue"
-						   : "the port was opened with one queue");
+						   : "its kind is opened with one queue");
 	if (!by_index)
 		say(out->why[HK_STEER_QUEUE_INDEX], "%s",
 		    info->point_to_point ? "the wire has one queue for all" : "it is no memif");
+}
+
+int hk_steer_known(const char *spec, struct hk_steer_report *out, struct hk_error *err)
+{
+	struct hk_port_impl p = {.port.info.queues = 1};
+	int rc = hk_spec_parse(spec, &p.spec, err);
+
+	if (rc)
+		return rc;
+	if (p.spec.kind == HK_SPEC_PCI || p.spec.kind == HK_SPEC_VDEV)
+		return 0;
+	p.port.info.point_to_point = p.spec.kind == HK_SPEC_MEMIF ||
+				     p.spec.kind == HK_SPEC_MEMIF_SET;
+	if (p.spec.kind == HK_SPEC_MEMIF_SET)
+		p.port.info.queues = 2; /* or more: there is one for each pair of users */
+	hk_port_steering(&p.port, out);
+	return 1;
 }
 
 /* ---- rules of users -------------------------------------------------------------------------- */

@@ -83,6 +83,10 @@ int hk_port_open_steered(const char *spec, unsigned buffers, unsigned queues,
 			 const struct hk_steer_match *sample, int timeout_ms, struct hk_port **port,
 			 struct hk_error *err);
 
+/* What there is to say of @spec without opening it: 1 if its kind says all, and @out is filled; 0 if it has to be
+ * opened to be asked; -EINVAL with a sentence if it does not parse. */
+int hk_steer_known(const char *spec, struct hk_steer_report *out, struct hk_error *err);
+
 /* How an open port, however it was opened, tells its users apart. */
 void hk_port_steering(const struct hk_port *port, struct hk_steer_report *out);
 

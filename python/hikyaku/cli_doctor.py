@@ -13,13 +13,20 @@ _COLOUR = {"ok": "green", "warn": "yellow", "missing": "red"}
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="For programs.")
-@click.option("--port", metavar="SPEC", help="Say also how ranks of a node can share this port.")
+@click.option(
+    "--port",
+    metavar="SPEC",
+    help="Say also how ranks of a node can share this port. Opens pci: and vdev: for a moment.",
+)
 def doctor(as_json: bool, port: str | None) -> None:
     """Look at this machine: what is fine, what is missing, the command that mends it.
 
     Network cards and how each can be used, DPDK and its drivers, Open MPI and the BTL, huge pages,
     memory for ports that ranks share, permissions, leftovers of labs and dead daemons. Changes
     nothing. The exit status is 1 if something needed is missing.
+
+    With --port also how ranks of a node can share that port, how it tells their frames apart
+    (rules of the NIC, queue index, software), and why not in a better way, in the driver's words.
 
     \b
     Examples:

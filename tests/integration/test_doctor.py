@@ -227,11 +227,51 @@ def test_pages_for_a_daemon(hugetlbfs, tmp_path, monkeypatch, free, reserved, ro
         ("token-ring:0", "missing", "no such kind"),
     ],
 )
-def test_steering(spec, state, mode):
-    (finding,) = doctor.sharing.steering(spec)
+def test_host_modes(spec, state, mode):
+    (finding,) = doctor.sharing.host_modes(spec)
     assert finding.state == state
     assert mode in finding.text
     assert (finding.fix is not None) == (state == "missing")
+
+
+def steering(spec: str) -> list[tuple[str, str]]:
+    return [(f.state, f.text) for f in doctor.sharing.steering(spec)]
+
+
+def test_steering_that_the_kind_says():
+    """Nothing is opened: there are no such interfaces."""
+    first, *better = steering("memif:dir=/run/wires")
+    assert "(net_memif): ranks are told apart by queue index" in first[1]
+    assert len(better) == 3
+    first, *better = steering("af_xdp:iface=absent0")
+    assert "(net_af_xdp): ranks are told apart by software" in first[1]
+    assert ("ok", "no hardware rule by MAC: not asked: its kind is opened with one queue") in better
+    assert steering("pci:0000:3b:02.{local_rank}") == []
+
+
+def test_steering_that_the_driver_says():
+    """Of a driver that has no rules, of one that cannot open, and of a NIC that has (simulated)."""
+    first, *better = steering("vdev:net_null0")
+    assert "(net_null): ranks are told apart by software" in first[1]
+    assert ("ok", "no hardware rule by MAC: net_null has no rte_flow") in better
+    ((state, text),) = steering("vdev:net_absent0")
+    assert state == "warn"
+    assert "cannot be asked: port vdev:net_absent0: DPDK cannot make the device" in text
+
+
+def test_steering_by_rules(monkeypatch):
+    monkeypatch.setenv("LD_PRELOAD", str(built("tests/unit/port/hk_sim_nic.so")))
+    monkeypatch.setenv("HK_SIM_NIC", "mac,one-mac,udp")
+    first, endpoint, mac, *_ = steering(
+        "vdev:net_af_packet0,iface=lo,qpairs=3,framesz=2000,blocksz=512000"
+    )
+    assert "told apart by software" in first[1]
+    assert "the simulated NIC has no ?such? filter" in endpoint[1]
+    assert "takes in no second MAC address" in mac[1]
+    monkeypatch.setenv("HK_SIM_NIC", "mac")
+    first, endpoint = steering("vdev:net_af_packet0,iface=lo,qpairs=3,framesz=2000,blocksz=512000")
+    assert "told apart by hardware rule by MAC" in first[1]
+    assert endpoint[1].startswith("no hardware rule by endpoint field: net_af_packet: ")
 
 
 def test_steering_is_what_the_command_says(hikyaku):
@@ -243,6 +283,7 @@ def test_steering_is_what_the_command_says(hikyaku):
         check=False,
     )
     assert "port af_xdp:iface=eth1: only its owner can poll it" in done.stdout
+    assert "(net_af_xdp): ranks are told apart by software: hikyakud looks" in done.stdout
 
 
 # ---- what dead daemons leave ---------------------------------------------------------------------

@@ -2,7 +2,8 @@
 """What this machine has for Hikyaku, what it lacks, and the command that mends it.
 
 Each finding is one line: `ok`, `warn` (works, but not as well as it could, or not for everyone) or
-`missing` (does not work without it). Nothing here changes anything.
+`missing` (does not work without it). Nothing here changes anything, but that a port whose driver
+must be asked is opened for a moment.
 
   software.py    programs, DPDK, Open MPI
   machine.py     cores, memory, permissions
@@ -17,7 +18,7 @@ from .finding import MISSING, OK, WARN, Finding, Findings
 from .leftovers import daemons
 from .machine import cpu, memory, permissions
 from .network import interfaces, labs, xdp_leftovers
-from .sharing import shared_ports, steering
+from .sharing import host_modes, shared_ports, steering
 from .software import dpdk, open_mpi, programs
 
 __all__ = ["MISSING", "OK", "WARN", "Finding", "examine"]
@@ -39,6 +40,6 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
 
 
 def examine(port: str | None = None) -> list[Finding]:
-    """All findings; with @port, also how ranks can share it."""
-    asked = list(steering(port)) if port else []
+    """All findings; with @port, also how ranks can share it, and how it tells them apart."""
+    asked = [*host_modes(port), *steering(port)] if port else []
     return [finding for check in CHECKS for finding in check()] + asked

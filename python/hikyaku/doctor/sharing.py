@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ports that ranks of a node share: memory for hikyakud, and what a port allows."""
 
+import json
 import os
+import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..checkout import STATE_DIR
+from ..checkout import STATE_DIR, built
+from ..errors import HikyakuError
 from .finding import MISSING, OK, WARN, Finding, Findings, text_of
 
 # What a job's hikyakud takes, and for each rank: memory_needed() in host/resources.c, with the
@@ -14,6 +18,8 @@ _DAEMON_MB = 40
 _RANK_MB = 105
 # Whose queues secondary processes can poll: port/shared.c.
 _QUEUES = "memif:dir="
+_ASK_S = 30
+_PER_RANK = re.compile(r"\{(local_)?rank\}")
 _PIPES = ("memif:socket=", "af_xdp:", "af_packet:", "pci:", "vdev:")
 
 
@@ -107,10 +113,49 @@ def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sy
     )
 
 
+def _ask(spec: str) -> subprocess.CompletedProcess:
+    """hikyakud opens the port for a moment, if its kind leaves anything to ask."""
+    return subprocess.run(
+        [str(built("host/daemon/hikyakud")), "ask-port", spec],
+        capture_output=True,
+        text=True,
+        timeout=_ASK_S,
+        check=False,
+    )
+
+
 def steering(spec: str) -> Findings:
+    """How the port @spec tells apart the ranks that share it, and why not better."""
+    if _PER_RANK.search(spec):
+        return
+    try:
+        done = _ask(spec)
+    except (HikyakuError, OSError, subprocess.TimeoutExpired) as error:
+        yield Finding("steering", WARN, f"port {spec} cannot be asked: {error}", "make")
+        return
+    if done.returncode != 0:
+        text, _, fix = done.stderr.strip().partition("\nfix: ")
+        yield Finding(
+            "steering",
+            WARN,
+            f"cannot be asked: {text}; of a port that a hikyakud has, `hikyaku stats` tells",
+            fix or None,
+        )
+        return
+    answer = json.loads(done.stdout)
+    what = answer["steering"]
+    by = f"port {spec} ({answer['driver']}): ranks are told apart by {what['text']}"
+    if what["rung"] == "software":
+        by += ": hikyakud looks into each frame"
+    yield Finding("steering", OK, by)
+    for better in what["better"]:
+        yield Finding("steering", OK, f"no {better['text']}: {better['why']}")
+
+
+def host_modes(spec: str) -> Findings:
     """How ranks of a node can share the port @spec. As the spec's kind says; nothing is opened."""
     fix = None
-    if "{local_rank}" in spec or "{rank}" in spec:
+    if _PER_RANK.search(spec):
         state, text = OK, "a port for each rank, nothing to share: btl_hikyaku_host inline"
     elif spec.startswith(_QUEUES):
         state, text = (
