@@ -289,6 +289,13 @@ def test_steering_is_what_the_command_says(hikyaku):
 # ---- what dead daemons leave ---------------------------------------------------------------------
 
 
+def test_files_that_go_while_doctor_looks(tmp_path):
+    """Daemons of other labs end meanwhile."""
+    gone = tmp_path / "hk0-job-1-node1map_0"
+    assert doctor.leftovers._mapped([gone]) == set()
+    assert not doctor.leftovers._mine(gone)
+
+
 def old(path: Path) -> Path:
     os.utime(path, (1, 1))
     return path

@@ -26,6 +26,14 @@ def _old(path: Path) -> bool:
         return False
 
 
+def _mine(path: Path) -> bool:
+    """False too for what has gone: others come and go while doctor looks."""
+    try:
+        return path.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
 def _held(lock: Path) -> bool:
     """Does a process hold this flock? Asks for it for a moment, shared."""
     try:
@@ -59,7 +67,10 @@ def _mapped(files: list[Path], proc: Path = Path("/proc")) -> set[Path]:
     """Those of @files that a process has in its memory."""
     wanted = {}
     for file in files:
-        stat = file.stat()
+        try:
+            stat = file.stat()
+        except OSError:  # its owner has just removed it
+            continue
         device = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}"
         wanted[device, str(stat.st_ino)] = file
     found = set()
@@ -105,13 +116,12 @@ def _dpdk_bases() -> list[Path]:
 
 
 def _dpdk_files(bases: list[Path], mounts: Path) -> Findings:
-    mine = os.geteuid()
     for base in bases:
         for where in sorted((base / "dpdk").glob("hk*")):
             if (
                 _OURS.match(where.name)
                 and where.is_dir()
-                and where.stat().st_uid == mine
+                and _mine(where)
                 and not _locked(where / "config")
                 and _old(where)
             ):
@@ -123,9 +133,10 @@ def _dpdk_files(bases: list[Path], mounts: Path) -> Findings:
         for mount in huge_mounts(mounts)
         if mount.usable
         for file in sorted(mount.directory.glob("hk*map_*"))
-        if _MAP.fullmatch(file.name) and file.stat().st_uid == mine and _old(file)
+        if _MAP.fullmatch(file.name) and _mine(file) and _old(file)
     ]
-    unused = [file for file in maps if file not in _mapped(maps)]
+    mapped = _mapped(maps)
+    unused = [file for file in maps if file not in mapped and file.exists()]
     if unused:
         yield Finding(
             "hikyakud",
