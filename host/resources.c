@@ -476,44 +476,45 @@ void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
 	w->port = NULL;
 }
 
+/* A wire between nodes has queue pairs for pairs of ranks, or the switch's, or both (mode split). */
+static enum hk_steer_rung wire_rung(const struct hk_res *r)
+{
+	return hk_ctl_mode_queues(r->mode) ? HK_STEER_QUEUE_INDEX : HK_STEER_SOFTWARE;
+}
+
 /* Wires come and go; what they are like is known before. */
 void hk_res_steering(const struct hk_res *r, struct hk_res_steering *out)
 {
-	struct hk_steer_report report = {.rung = HK_STEER_SOFTWARE};
+	struct hk_steer_report report = {.rung = wire_rung(r)};
 
 	if (r->one) {
 		hk_port_steering(r->one, &report);
-	} else {
-		bool queues = r->mode != HK_CTL_DAEMON;
-
-		report.rung = queues ? HK_STEER_QUEUE_INDEX : HK_STEER_SOFTWARE;
-		for (unsigned i = 0; i < HK_STEER_QUEUE_INDEX; i++)
-			snprintf(report.why[i], sizeof(report.why[i]), "not asked: %s",
-				 queues ? "the sender's queue is the receiver's"
-					: "a wire that is polled as one queue");
-		snprintf(report.why[HK_STEER_QUEUE_INDEX], sizeof(report.why[0]),
-			 "in this mode a wire has one queue for all");
+		hk_steering_tell(&report, out);
+		snprintf(out->driver, sizeof(out->driver), "%s", r->one->info.driver);
+		return;
 	}
+	for (unsigned i = 0; i < HK_STEER_QUEUE_INDEX; i++)
+		snprintf(report.why[i], sizeof(report.why[i]),
+			 "not asked: a memif has no rules");
+	snprintf(report.why[HK_STEER_QUEUE_INDEX], sizeof(report.why[0]),
+		 "in this mode hikyakud polls for all ranks");
 	hk_steering_tell(&report, out);
-	snprintf(out->driver, sizeof(out->driver), "%s",
-		 r->one ? r->one->info.driver : "net_memif");
+	if (hk_ctl_mode_queues(r->mode) && hk_ctl_mode_pipes(r->mode))
+		out->text = "queue index (memif) for bulk, software for the rest";
+	snprintf(out->driver, sizeof(out->driver), "net_memif");
 }
 
 void hk_res_wire_stats(struct hk_res *r, const struct hk_res_wire *w, FILE *out)
 {
 	const struct hk_port *port = w->port;
-	struct hk_steer_report steering = {.rung = HK_STEER_SOFTWARE};
 	struct rte_eth_stats s;
 
-	(void)r;
-	if (port)
-		hk_port_steering(port, &steering);
 	if (!port || rte_eth_stats_get(port->id, &s) != 0)
 		memset(&s, 0, sizeof(s));
 	fprintf(out,
 		"\"rx_frames\": %" PRIu64 ", \"rx_bytes\": %" PRIu64 ", \"tx_frames\": %" PRIu64
 		", \"tx_bytes\": %" PRIu64 ", \"steering\": \"%s\"",
-		s.ipackets, s.ibytes, s.opackets, s.obytes, hk_steer_rung_name(steering.rung));
+		s.ipackets, s.ibytes, s.opackets, s.obytes, hk_steer_rung_name(wire_rung(r)));
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */

@@ -78,8 +78,7 @@ int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *g
 		p->port.pool = given;
 		return hk_pool_suits(p, given, err);
 	}
-	/* all receive rings, and a send ring, may hold them */
-	buffers += xdp ? AF_XDP_IN_RING : (info->queues + 1u) * info->rx_ring;
+	buffers += xdp ? AF_XDP_IN_RING : 2u * info->queues * info->rx_ring;
 	char name[RTE_MEMPOOL_NAMESIZE];
 	snprintf(name, sizeof(name), "hk_pool_%u", p->port.id);
 	unsigned cache = HK_MIN((unsigned)POOL_CACHE, buffers / 2); /* DPDK's bound: two thirds */

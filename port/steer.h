@@ -44,7 +44,7 @@ const char *hk_steer_rung_text(enum hk_steer_rung rung);
 const char *hk_steer_rung_name(enum hk_steer_rung rung);
 
 #define HK_STEER_FIELD_MAX  16
-#define HK_STEER_MAX_QUEUES 33 /* one for whatever has no rule, and those that rules lead to */
+#define HK_STEER_MAX_QUEUES 32 /* one for whatever has no rule, and those that rules lead to */
 
 /* The frames of one user, once for each hardware rung; which one is used is the port's to say. */
 struct hk_steer_match {
