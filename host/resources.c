@@ -494,8 +494,7 @@ void hk_res_steering(const struct hk_res *r, struct hk_res_steering *out)
 		return;
 	}
 	for (unsigned i = 0; i < HK_STEER_QUEUE_INDEX; i++)
-		snprintf(report.why[i], sizeof(report.why[i]),
-			 "not asked: a memif has no rules");
+		snprintf(report.why[i], sizeof(report.why[i]), "not asked: a memif has no rules");
 	snprintf(report.why[HK_STEER_QUEUE_INDEX], sizeof(report.why[0]),
 		 "in this mode hikyakud polls for all ranks");
 	hk_steering_tell(&report, out);
