@@ -168,7 +168,7 @@ static int forget_all(struct hk_port_impl *p, char why[WHY])
 static bool try_rung(struct hk_port_impl *p, enum hk_steer_rung rung,
 		     const struct hk_steer_match *sample)
 {
-	char *why = p->steering.why[rung], later[WHY];
+	char *why = p->steering.why[rung], later[WHY] = "";
 	struct hk_steer_pattern pattern;
 
 	for (unsigned form = 0; form < FORMS; form++) {
