@@ -35,12 +35,13 @@ struct hk_rtc_backend {
 	unsigned buffers;
 	unsigned payload_max;
 	uint64_t tx_full, no_buffer;
+	uint64_t stray;                   /* frames that are no messages of ours at all */
 	char address[HK_RTC_ADDRESS_MAX]; /* of this node: lasting, printable, no spaces */
 };
 
 struct hk_rtc_backend_ops {
 	const char *name;
-	/* Opens @address (see rtc/rtc.h) with @option, the text after ':' of the backend's name or "". Must not
+	/* Opens @cfg->address (see rtc/rtc.h) with @option, the text after ':' of the backend's name or "". Must not
 	 * wait for peers. Allocates *@b, whose first member is struct hk_rtc_backend. */
 	int (*open)(const struct hk_rtc_config *cfg, const char *option, struct hk_rtc_backend **b,
 		    struct hk_error *err);

@@ -15,6 +15,8 @@
 #include <string.h>
 
 static const struct hk_rtc_backend_ops *const backends[] = {
+	&hk_rtc_dpdk,
+	&hk_rtc_af_xdp,
 	&hk_rtc_udp,
 };
 
