@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * examples/gossip.c: nodes agree on the average of their numbers, each talking to its neighbours alone (Boyd, Ghosh, Prabhakar,
+ * Shah: Randomized gossip algorithms, 2006).
+ *
+ *   hikyaku lab mpirun -np 4 build/examples/gossip --rounds 200
+ *
+ * From time to time a node sends its number to a neighbour. Both move to the mean of the two: what the one gains the other
+ * loses, so the sum of all stays. That holds on a network that loses frames, since a question is handled once however often it
+ * comes (HK_RTC_RETRY); each answer says by how much the asker moves.
+ */
+#include "examples/example.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MEET 1 /* the message type */
+
+static double value;
+static uint64_t rounds = 200, topology = HK_RTC_RING, asked, answered, given_up;
+static uint64_t until = UINT64_MAX;
+
+static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)rtc;
+	(void)arg;
+	for (unsigned i = 0; i < n; i++) {
+		double theirs, half;
+		if (msg[i].len != sizeof(theirs))
+			continue;
+		memcpy(&theirs, msg[i].data, sizeof(theirs));
+		half = (theirs - value) / 2;
+		if (!isfinite(half))
+			continue; /* answered with nothing: nobody moves */
+		value += half;
+		memcpy(msg[i].data, &half, sizeof(half));
+		msg[i].verdict = HK_RTC_REPLY;
+	}
+}
+
+static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)rtc;
+	(void)arg;
+	answered += n;
+	for (unsigned i = 0; i < n; i++) {
+		double half;
+		if (msg[i].len != sizeof(half))
+			continue;
+		memcpy(&half, msg[i].data, sizeof(half));
+		value -= half;
+	}
+}
+
+static void on_given_up(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t number)
+{
+	(void)rtc;
+	(void)arg;
+	(void)dst;
+	(void)number;
+	answered++;
+	given_up++;
+}
+
+static void on_tick(struct hk_rtc *rtc, void *arg)
+{
+	int neighbour = hk_rtc_pick(rtc);
+
+	(void)arg;
+	/* one question at a time: what it says is true until it is answered */
+	if (asked < rounds && asked == answered && neighbour >= 0 &&
+	    hk_rtc_send(rtc, (uint16_t)neighbour, MEET, &value, sizeof(value), NULL) == 0)
+		asked++;
+	/* at the end it stays a moment, for those who still ask */
+	if (until == UINT64_MAX && asked == rounds && asked == answered)
+		until = hk_rtc_now(rtc) + 1000 * 1000000;
+	if (hk_rtc_now(rtc) > until)
+		hk_rtc_stop(rtc);
+}
+
+int main(int argc, char **argv)
+{
+	const struct example_option own[] = {
+		{"rounds", &rounds, "how often each node asks"},
+		{"topology", &topology, "0 all, 1 ring, 2 random, 3 exponential"},
+	};
+	const struct hk_rtc_type type = {.name = "meet",
+					 .class = HK_RTC_RETRY,
+					 .on_message = on_message,
+					 .on_answer = on_answer,
+					 .on_given_up = on_given_up};
+	struct hk_rtc_config cfg;
+
+	example_options(argc, argv, "the average of all nodes' numbers, by gossip", own, 2, &cfg);
+	cfg.topology = (enum hk_rtc_topology)topology;
+	struct hk_rtc *rtc = example_open(&cfg);
+	value = 100.0 * hk_rtc_node(rtc);
+	example_register(rtc, MEET, &type);
+	/* nobody begins before all are there: who is not cannot be averaged */
+	while (hk_rtc_members(rtc) < hk_rtc_nodes(rtc))
+		hk_rtc_poll(rtc);
+	hk_rtc_timer(rtc, 0, 2 * 1000000, on_tick, NULL);
+	hk_rtc_run(rtc);
+	example_print_stats(rtc);
+	printf("{\"node\": %u, \"value\": %.9f, \"asked\": %llu, \"given_up\": %llu}\n",
+	       hk_rtc_node(rtc), value, (unsigned long long)asked, (unsigned long long)given_up);
+	hk_rtc_close(rtc);
+	return given_up ? 1 : 0;
+}

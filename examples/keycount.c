@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * examples/keycount.c: all nodes count keys together. Each key belongs to one node, by its hash; whoever meets a key tells its
+ * owner. Counting is exact on a network that loses frames: such messages are sent until they are
+ * answered, and handled once (HK_RTC_RETRY).
+ *
+ *   hikyaku lab mpirun -np 2 build/examples/keycount --keys 1000000
+ *
+ * Keys travel by the dozen, one message for many. A node that is through tells all others; who has heard that of all, and
+ * has all its answers, knows that its counts are final.
+ */
+#include "examples/example.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define KEYS      1 /* message types */
+#define DONE      2
+#define DISTINCT  4096 /* different keys */
+#define A_MESSAGE 32   /* keys in one */
+
+static uint64_t keys = 100000;
+static uint64_t met, told, answered, given_up, done_heard, total;
+static uint64_t count[DISTINCT];
+static uint16_t waiting[HK_RTC_MAX_NODES]
+		       [A_MESSAGE]; /* for each owner: keys that are not sent yet */
+static unsigned waiting_n[HK_RTC_MAX_NODES];
+static bool done_told[HK_RTC_MAX_NODES];
+static uint64_t rng;
+
+static unsigned owner_of(uint16_t key, unsigned nodes)
+{
+	return (key * 40503u >> 4) % nodes;
+}
+
+static void on_keys(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)rtc;
+	(void)arg;
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned k = 0; k < msg[i].len / 2u; k++) {
+			uint16_t key;
+			memcpy(&key, (char *)msg[i].data + 2 * k, sizeof(key));
+			count[key % DISTINCT]++;
+			total++;
+		}
+	/* nothing to say: the library tells the sender that it came */
+}
+
+static void on_done(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)rtc;
+	(void)arg;
+	(void)msg;
+	done_heard += n;
+}
+
+static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)rtc;
+	(void)arg;
+	(void)msg;
+	answered += n;
+}
+
+static void on_given_up(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t number)
+{
+	(void)rtc;
+	(void)arg;
+	(void)dst;
+	(void)number;
+	answered++;
+	given_up++;
+}
+
+/* False: not now (too many questions are open, or the owner is not there yet). */
+static bool tell(struct hk_rtc *rtc, unsigned owner)
+{
+	if (hk_rtc_send(rtc, (uint16_t)owner, KEYS, waiting[owner], 2 * waiting_n[owner], NULL) !=
+	    0)
+		return false;
+	told++;
+	waiting_n[owner] = 0;
+	return true;
+}
+
+/* The next of a seeded stream; small keys are more frequent. */
+static uint16_t next_key(void)
+{
+	rng = rng * 6364136223846793005u + 1442695040888963407u;
+	uint32_t r = (uint32_t)(rng >> 33);
+	return (uint16_t)((r % DISTINCT) * ((r >> 12) % DISTINCT) / DISTINCT);
+}
+
+/* Some keys in each round, so that messages of others are handled between them. */
+static void work(struct hk_rtc *rtc)
+{
+	unsigned nodes = hk_rtc_nodes(rtc), self = hk_rtc_node(rtc);
+
+	for (unsigned i = 0; i < 256 && met < keys; i++) {
+		uint64_t before = rng;
+		uint16_t key = next_key();
+		unsigned owner = owner_of(key, nodes);
+		if (owner == self) {
+			count[key]++;
+			total++;
+		} else {
+			if (waiting_n[owner] == A_MESSAGE && !tell(rtc, owner)) {
+				rng = before; /* the same key again, in the next round */
+				return;
+			}
+			waiting[owner][waiting_n[owner]++] = key;
+		}
+		met++;
+	}
+	for (unsigned i = 0; met == keys && i < nodes; i++) {
+		if (i == self || (waiting_n[i] && !tell(rtc, i)) || done_told[i])
+			continue;
+		done_told[i] = hk_rtc_send(rtc, (uint16_t)i, DONE, NULL, 0, NULL) == 0;
+		told += done_told[i];
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const struct example_option own[] = {{"keys", &keys, "keys that each node meets"}};
+	struct hk_rtc_type type = {.name = "keys",
+				   .class = HK_RTC_RETRY,
+				   .on_message = on_keys,
+				   .on_answer = on_answer,
+				   .on_given_up = on_given_up};
+	struct hk_rtc_config cfg;
+	uint64_t until = UINT64_MAX, distinct = 0;
+
+	example_options(argc, argv, "counts keys on all nodes together", own, 1, &cfg);
+	struct hk_rtc *rtc = example_open(&cfg);
+	example_register(rtc, KEYS, &type);
+	type.name = "done";
+	type.on_message = on_done;
+	example_register(rtc, DONE, &type);
+	rng = hk_rtc_node(rtc) + 1u;
+	unsigned others = hk_rtc_nodes(rtc) - 1u;
+	/* at the end it stays a moment, for those whose answer was lost */
+	while (hk_rtc_now(rtc) < until) {
+		hk_rtc_poll(rtc);
+		work(rtc);
+		if (until == UINT64_MAX && met == keys && told == answered && done_heard >= others)
+			until = hk_rtc_now(rtc) + 300 * 1000000;
+	}
+	for (unsigned i = 0; i < DISTINCT; i++)
+		distinct += count[i] != 0;
+	example_print_stats(rtc);
+	printf("{\"node\": %u, \"met\": %llu, \"counted\": %llu, \"distinct\": %llu, "
+	       "\"given_up\": %llu}\n",
+	       hk_rtc_node(rtc), (unsigned long long)met, (unsigned long long)total,
+	       (unsigned long long)distinct, (unsigned long long)given_up);
+	hk_rtc_close(rtc);
+	return given_up ? 1 : 0;
+}

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * examples/sum.c: node 0 adds up 32 numbers of 16 bits a message and returns the sum; the others ask (the second experiment
+ * of Yamamoto, Kawashima and Matsuo, 2022).
+ *
+ *   hikyaku lab mpirun -np 2 build/examples/sum --messages 10000000 --repeat 10
+ *
+ * Each client keeps a window of questions open and checks each answer. Node 0 ends when all clients have left.
+ */
+#include "examples/example.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define VALUES 32
+#define SUM    1 /* the message type */
+
+static uint64_t repeat = 1, messages = 1000000, window = 64;
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+typedef uint32_t lanes __attribute__((vector_size(32)));
+
+/* Sixteen numbers at once, as eight pairs. For processors with AVX2 and for others: the program's start chooses. */
+__attribute__((target_clones("avx2", "default"))) static void
+on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)rtc;
+	(void)arg;
+	for (unsigned i = 0; i < n; i++) {
+		lanes sum = {0}, a, b;
+		uint32_t total = 0;
+		if (msg[i].len != VALUES * sizeof(uint16_t))
+			continue; /* dropped */
+		for (uint64_t t = 0; t < repeat; t++) {
+			/* for all that the compiler knows, the data are others now: it must add again */
+			__asm__ volatile("" : : : "memory");
+			memcpy(&a, msg[i].data, sizeof(a));
+			memcpy(&b, (char *)msg[i].data + sizeof(a), sizeof(b));
+			sum += (a & 0xffff) + (a >> 16) + (b & 0xffff) + (b >> 16);
+		}
+		for (unsigned k = 0; k < sizeof(sum) / sizeof(uint32_t); k++)
+			total += sum[k];
+		memcpy(msg[i].data, &total, sizeof(total));
+		msg[i].len = sizeof(total);
+		msg[i].verdict = HK_RTC_REPLY;
+	}
+}
+
+static unsigned clients;
+
+static void on_member(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined)
+{
+	(void)arg;
+	(void)node;
+	(void)joined;
+	clients = hk_rtc_members(rtc) - 1;
+	if (clients == 0 && hk_rtc_node(rtc) == 0)
+		hk_rtc_stop(rtc);
+}
+
+/* ---- a client -------------------------------------------------------------------------------- */
+
+#define WINDOW_MAX 2048
+
+static uint64_t asked, answered, wrong, lost, open_questions, seen_at_tick;
+static uint32_t expected[2 * WINDOW_MAX]; /* by the question's number */
+
+static bool ask(struct hk_rtc *rtc)
+{
+	uint16_t *v = hk_rtc_begin(rtc), first = (uint16_t)(asked % 60000);
+	uint32_t number;
+
+	if (!v)
+		return false;
+	for (unsigned i = 0; i < VALUES; i++)
+		v[i] = (uint16_t)(first + i);
+	if (hk_rtc_end(rtc, 0, SUM, VALUES * sizeof(*v), &number) != 0)
+		return false;
+	expected[number % (2 * WINDOW_MAX)] = (uint32_t)repeat *
+					      (VALUES * first + VALUES * (VALUES - 1) / 2);
+	asked++;
+	open_questions++;
+	return true;
+}
+
+static void ask_more(struct hk_rtc *rtc)
+{
+	while (open_questions < window && asked < messages && ask(rtc))
+		;
+	if (asked == messages && open_questions == 0)
+		hk_rtc_stop(rtc);
+}
+
+static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)arg;
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t sum;
+		memcpy(&sum, msg[i].data, sizeof(sum));
+		wrong += msg[i].len != sizeof(sum) ||
+			 sum != expected[msg[i].number % (2 * WINDOW_MAX)];
+	}
+	answered += n;
+	open_questions -= n < open_questions ? n : open_questions;
+	ask_more(rtc);
+}
+
+/* Nothing has come for a while: what is open is lost. */
+static void on_tick(struct hk_rtc *rtc, void *arg)
+{
+	(void)arg;
+	if (asked && answered == seen_at_tick) {
+		if (!hk_rtc_is_member(rtc, 0)) {
+			fprintf(stderr, "node 0 has gone; %llu of %llu questions are answered\n",
+				(unsigned long long)answered, (unsigned long long)messages);
+			hk_rtc_stop(rtc);
+		}
+		lost += open_questions;
+		open_questions = 0;
+	}
+	seen_at_tick = answered;
+	ask_more(rtc);
+}
+
+int main(int argc, char **argv)
+{
+	const struct example_option own[] = {
+		{"repeat", &repeat, "how often the numbers are added, the same on all nodes"},
+		{"messages", &messages, "questions of each client"},
+		{"window", &window, "questions that a client keeps open"},
+	};
+	const struct hk_rtc_type server = {.name = "sum", .on_message = on_message};
+	const struct hk_rtc_type client = {.name = "sum", .on_answer = on_answer};
+	struct hk_rtc_config cfg;
+
+	example_options(argc, argv, "sums of 32 numbers, by node 0 for the others", own, 3, &cfg);
+	if (window < 1 || window > WINDOW_MAX) {
+		fprintf(stderr, "--window %llu is out of range\nfix: take 1 to %d\n",
+			(unsigned long long)window, WINDOW_MAX);
+		return 2;
+	}
+	cfg.on_member = on_member;
+	struct hk_rtc *rtc = example_open(&cfg);
+	bool serves = hk_rtc_node(rtc) == 0;
+	example_register(rtc, SUM, serves ? &server : &client);
+	if (!serves)
+		hk_rtc_timer(rtc, 0, 100 * 1000000, on_tick, NULL);
+	uint64_t since = hk_rtc_now(rtc);
+	hk_rtc_run(rtc);
+	double seconds = (double)(hk_rtc_now(rtc) - since) / 1e9;
+	example_print_stats(rtc);
+	if (!serves)
+		printf("{\"node\": %u, \"answered\": %llu, \"wrong\": %llu, \"lost\": %llu, "
+		       "\"seconds\": %.6f, \"million_per_second\": %.4f}\n",
+		       hk_rtc_node(rtc), (unsigned long long)answered, (unsigned long long)wrong,
+		       (unsigned long long)lost, seconds, (double)answered / seconds / 1e6);
+	hk_rtc_close(rtc);
+	return serves || (answered + lost >= messages && wrong == 0) ? 0 : 1;
+}

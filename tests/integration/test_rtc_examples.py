@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The examples of run to completion, in the lab: over memif, AF_XDP on veth, and what the kernel carries."""
+
+import json
+
+import pytest
+
+# wire of the lab, backend
+WIRES = [("memif", "dpdk"), ("veth", "af_xdp"), ("veth", "dpdk"), ("veth", "udp")]
+
+
+@pytest.fixture
+def run(get_lab, program, monkeypatch):
+    """run(wire, backend, nodes, example, options …): the last line of each node, and its statistics."""
+
+    def each(wire, backend, nodes, name, *options):
+        monkeypatch.setenv("HIKYAKU_RTC_BACKEND", backend)
+        lab = get_lab(nodes, wire, 1)
+        result = lab.mpirun(nodes, [program(f"examples/{name}"), *options], timeout=100)
+        assert result.returncode == 0, result.stderr + result.stdout
+        lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+        stats = {line["node"]: line for line in lines if "backend" in line}
+        assert sorted(stats) == list(range(nodes))
+        assert {line["backend"] for line in stats.values()} == {backend}
+        assert all(line["bad"] == 0 and line["other_job"] == 0 for line in stats.values())
+        return {line["node"]: line for line in lines if "backend" not in line}, stats
+
+    return each
+
+
+@pytest.mark.parametrize(("wire", "backend"), WIRES)
+@pytest.mark.parametrize("repeat", [1, 10])
+def test_sum(run, wire, backend, repeat):
+    said, stats = run(
+        wire, backend, 2, "sum", "--messages", "20000", "--repeat", str(repeat), "--window", "32"
+    )
+    # each answer was right; what is lost is for a window that found no room
+    assert said[1]["wrong"] == 0
+    assert said[1]["answered"] + said[1]["lost"] >= 20000
+    assert said[1]["answered"] > 10000
+    assert stats[0]["types"]["sum"]["messages"] >= said[1]["answered"]
+
+
+@pytest.mark.parametrize(("wire", "backend"), WIRES)
+def test_keycount(run, wire, backend):
+    said, _ = run(wire, backend, 2, "keycount", "--keys", "20000")
+    assert sum(line["counted"] for line in said.values()) == 40000
+    assert all(line["met"] == 20000 and line["given_up"] == 0 for line in said.values())
+
+
+@pytest.mark.parametrize(("wire", "backend"), [*WIRES, ("four", "dpdk")])
+def test_gossip(run, wire, backend):
+    """The mean of 0, 100, … is kept exactly, and all come close to it."""
+    nodes, wire = (4, "memif") if wire == "four" else (2, wire)
+    said, _ = run(wire, backend, nodes, "gossip", "--rounds", "100")
+    values = [said[node]["value"] for node in range(nodes)]
+    mean = 50.0 * (nodes - 1)
+    assert abs(sum(values) / nodes - mean) < 1e-6
+    assert max(abs(v - mean) for v in values) < 0.01
+
+
+def test_keycount_on_a_bad_wire(run, monkeypatch, tmp_path):
+    """With a tenth of the frames lost, doubled or late, each key is still counted once."""
+    faults = "faults=drop=0.1,dup=0.1,reorder=0.1,delay=0.1,seed=7"
+    monkeypatch.setenv("HIKYAKU_RTC_ADDRESS_DPDK", f"memif:dir={tmp_path};{faults}")
+    said, stats = run("memif", "dpdk", 2, "keycount", "--keys", "20000")
+    assert sum(line["counted"] for line in said.values()) == 40000
+    assert all(line["given_up"] == 0 for line in said.values())
+    keys = [line["types"]["keys"] for line in stats.values()]
+    assert all(k["retries"] > 0 and k["repeated"] > 0 for k in keys), "the wire was not bad"
