@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples of run to completion, in the lab: over memif, AF_XDP on veth, and what the kernel carries."""
+"""The examples of run to completion, in the lab: memif, AF_XDP on veth, what the kernel carries."""
 
 import json
 
@@ -11,7 +11,7 @@ WIRES = [("memif", "dpdk"), ("veth", "af_xdp"), ("veth", "dpdk"), ("veth", "udp"
 
 @pytest.fixture
 def run(get_lab, program, monkeypatch):
-    """run(wire, backend, nodes, example, options …): the last line of each node, and its statistics."""
+    """run(wire, backend, nodes, example, options …): each node's last line, and its statistics."""
 
     def each(wire, backend, nodes, name, *options):
         monkeypatch.setenv("HIKYAKU_RTC_BACKEND", backend)
@@ -68,3 +68,12 @@ def test_keycount_on_a_bad_wire(run, monkeypatch, tmp_path):
     assert all(line["given_up"] == 0 for line in said.values())
     keys = [line["types"]["keys"] for line in stats.values()]
     assert all(k["retries"] > 0 and k["repeated"] > 0 for k in keys), "the wire was not bad"
+
+
+def test_double(get_lab, program):
+    """The program that docs/rtc.md walks through."""
+    result = get_lab(2, "memif", 1).mpirun(2, [program("examples/double")], timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.split("\n")) == sorted(
+        ["", "node 0 says 40", "node 0 says 42", "node 0 says 44"]
+    )

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * examples/double.c: the handler that docs/rtc.md writes, whole. Node 0 doubles numbers, the others ask.
+ *
+ *   hikyaku lab mpirun -np 2 build/examples/double
+ */
+#include "base/error.h"
+#include "rtc/rtc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define DOUBLE 7 /* a message type of ours, 0 to 239 */
+
+static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)rtc;
+	(void)arg;
+	for (unsigned i = 0; i < n; i++) {
+		uint32_t v;
+		if (msg[i].len != sizeof(v))
+			continue;
+		memcpy(&v, msg[i].data, sizeof(v));
+		v *= 2;
+		memcpy(msg[i].data, &v, sizeof(v));
+		msg[i].verdict = HK_RTC_REPLY;
+	}
+}
+
+static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+{
+	uint32_t v, *left = arg;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (msg[i].len == sizeof(v)) {
+			memcpy(&v, msg[i].data, sizeof(v));
+			printf("node %u says %u\n", msg[i].src, v);
+		}
+	}
+	*left -= n;
+	if (*left == 0)
+		hk_rtc_stop(rtc);
+}
+
+static void on_given_up(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t number)
+{
+	(void)arg;
+	fprintf(stderr, "node %u did not answer question %u\n", dst, number);
+	hk_rtc_stop(rtc);
+}
+
+/* Node 0 ends with the last that asks. */
+static void on_member(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined)
+{
+	(void)arg;
+	(void)node;
+	(void)joined;
+	if (hk_rtc_node(rtc) == 0 && hk_rtc_members(rtc) == 1)
+		hk_rtc_stop(rtc);
+}
+
+int main(void)
+{
+	uint32_t left = 3;
+	struct hk_rtc_type type = {
+		.name = "double",
+		.class = HK_RTC_RETRY,
+		.on_message = on_message,
+		.on_answer = on_answer,
+		.on_given_up = on_given_up,
+		.arg = &left,
+	};
+	struct hk_rtc_config cfg;
+	struct hk_error err;
+	struct hk_rtc *rtc;
+
+	hk_rtc_defaults(&cfg);
+	cfg.on_member = on_member;
+	if (hk_rtc_open(&cfg, &rtc, &err) != 0 || hk_rtc_register(rtc, DOUBLE, &type, &err) != 0) {
+		fprintf(stderr, "%s\n", err.text);
+		return 1;
+	}
+	if (hk_rtc_node(rtc) != 0)
+		for (uint32_t v = 20; v < 23; v++)
+			hk_rtc_send(rtc, 0, DOUBLE, &v, sizeof(v), NULL);
+	hk_rtc_run(rtc);
+	hk_rtc_close(rtc);
+	return left == 0 || left == 3 ? 0 : 1;
+}
