@@ -208,11 +208,12 @@ def _grid(*columns: str) -> Table:
     return table
 
 
-def _title(daemon: dict, *more: str) -> Text:
+def _title(daemon: dict, cpu: str) -> Text:
+    """Two lines: one would be folded at 80 columns."""
     poller = daemon["poller"]
     first = f"hikyakud '{daemon['name']}' on {daemon['host']}: process {daemon['pid']}, "
-    first += f"mode {daemon['mode']}"
-    return Text(", ".join([first, f"poller {poller['state']}", *more]), style="bold")
+    first += f"mode {daemon['mode']}, poller {poller['state']}"
+    return Text(f"{first}\n  {cpu}", style="bold")
 
 
 def _cpu(of: dict) -> str:

@@ -178,7 +178,8 @@ def row(text: str, first: int) -> str:
 
 def test_table_of_totals(answer):
     text = shown(cli_stats.totals(answer))
-    assert "hikyakud 'default' on here: process 17, poller on, CPU 0.25 s" in text
+    assert "hikyakud 'default' on here: process 17, mode daemon, poller on" in text
+    assert "  CPU 0.25 s, of the poller 1.50 s" in text
     assert row(text, 4) == "4 00c0ffee 70 rank 50% 1.00k 0 0 0 2 0 0 0 0 0"
 
 
