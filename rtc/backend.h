@@ -35,7 +35,8 @@ struct hk_rtc_backend {
 	unsigned buffers;
 	unsigned payload_max;
 	uint64_t tx_full, no_buffer;
-	uint64_t stray;                   /* frames that are no messages of ours at all */
+	uint64_t stray;   /* frames that are no messages of ours at all */
+	uint64_t cut_off; /* connections ended: strangers, and who broke the rules */
 	char address[HK_RTC_ADDRESS_MAX]; /* of this node: lasting, printable, no spaces */
 };
 
