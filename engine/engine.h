@@ -135,6 +135,18 @@ unsigned hk_engine_reap(struct hk_engine *e, uint64_t *tokens, unsigned max);
 /* Packets of @p (of all peers: HK_PEER_NONE) that are sent and not acknowledged. */
 unsigned hk_engine_unacked(const struct hk_engine *e, hk_peer p);
 
+/* A peer that says nothing, although packets to it are unacknowledged. */
+struct hk_unheard {
+	hk_peer peer;
+	uint64_t since; /* when it took something last, or we began to send */
+};
+
+/* Those from whom nothing has come for @after, and who have acknowledged nothing for as long: writes at most
+ * @max, and returns how many. It is no loss yet, and no cause for a resend. Walks over the peers whose
+ * timers run, so call it now and then. */
+unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t after,
+			   struct hk_unheard *out, unsigned max);
+
 /* ---- receiving ----------------------------------------------------------------------------- */
 
 enum hk_rx_verdict {

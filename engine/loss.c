@@ -108,6 +108,24 @@ void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 	}
 }
 
+unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t after,
+			   struct hk_unheard *out, unsigned max)
+{
+	unsigned n = 0;
+
+	if (e->unacked == 0)
+		return 0;
+	for (uint32_t p = e->active_head; p != HK_NIL && n < max;) {
+		const struct hk_peer_rec *r = hk_rec(e, p);
+		uint64_t last = HK_MAX(r->progress_at, r->last_heard);
+
+		if (r->tx_next != r->tx_una && now > last && now - last >= after)
+			out[n++] = (struct hk_unheard){p, r->progress_at};
+		p = r->active_next;
+	}
+	return n;
+}
+
 /* ---- loss ---------------------------------------------------------------------------------- */
 
 /* Puts @r to those whose losses the next poll resends. */

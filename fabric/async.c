@@ -111,8 +111,10 @@ void hk_async_stop(struct hk_fabric *f)
 
 int hk_fabric_share(struct hk_fabric *f, struct hk_error *err)
 {
-	if (hk_biased_register(&f->lock, true) == 0)
+	if (hk_biased_register(&f->lock, true) == 0) {
+		f->ring_at = f->cfg.ring_after ? 0 : UINT64_MAX;
 		return 0;
+	}
 	return hk_error_set(
 		err, -ENOSYS,
 		"sharing with a polling process needs membarrier(2): %s; fix: let the rank "
@@ -143,9 +145,10 @@ enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 	poll_for_app(f);
 	f->stand_in = false;
 	bool busy = n->rx_packets + n->rx_acks != before;
+	bool owed = hk_engine_unacked(f->engine, HK_PEER_NONE) || hk_listed(f, HK_LIST_BACKLOG);
 
 	hk_biased_leave_helper(&f->lock);
-	return busy ? HK_SERVE_BUSY : HK_SERVE_IDLE;
+	return busy ? HK_SERVE_BUSY : owed ? HK_SERVE_OWED : HK_SERVE_IDLE;
 }
 
 void hk_fabric_break(struct hk_fabric *f, const char *text)

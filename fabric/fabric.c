@@ -20,6 +20,7 @@ void hk_fabric_config_default(struct hk_fabric_config *cfg)
 	cfg->rx_keep = 2048;
 	cfg->keep_bytes = 8u << 20;
 	cfg->regions = 4096;
+	cfg->ring_after = 50 * HK_USEC;
 }
 
 /* Bytes of the largest frame we send. */
@@ -80,6 +81,7 @@ int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric
 	}
 	for (unsigned l = 0; l < HK_LISTS; l++)
 		f->list[l] = HK_PEER_NONE;
+	f->ring_at = UINT64_MAX; /* until it is shared */
 	f->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / rte_get_tsc_hz());
 	int rc = set_frame(f, c.frame_max, err);
 

@@ -80,6 +80,10 @@ struct hk_fabric_config {
 	void *memory;
 	size_t memory_len;
 	struct rte_mempool *tx_pool;
+
+	/* A peer that has been silent for so long while packets to it are unacknowledged is rung for (port/bell.h):
+	 * nanoseconds, 0: never. Only of a fabric that is shared (hk_fabric_share()), on ports with bells. */
+	uint64_t ring_after;
 };
 
 void hk_fabric_config_default(struct hk_fabric_config *cfg);
@@ -185,6 +189,7 @@ int hk_fabric_share(struct hk_fabric *f, struct hk_error *err);
 enum hk_serve {
 	HK_SERVE_PRESENT, /* the application polls: nothing to do */
 	HK_SERVE_IDLE,    /* it is away, and nothing came */
+	HK_SERVE_OWED,    /* it is away, nothing came, but what it sent is not acknowledged */
 	HK_SERVE_BUSY,    /* it is away, and frames came */
 };
 
@@ -212,6 +217,7 @@ struct hk_fabric_counters {
 	uint64_t tx_bulk;                 /* packets sent by a port that is for bulk alone */
 	uint64_t no_buffer;               /* hk_fabric_alloc() returned NULL */
 	uint64_t async_polls, async_kept; /* by the helper thread */
+	uint64_t rings;                   /* peers' polling processes woken */
 	uint64_t puts, gets, gets_served; /* one-sided operations: rma.h */
 	uint64_t put_bytes, put_bytes_in; /* … sent for the first time; placed here */
 	uint64_t put_refused;             /* frames that failed a check of their region */

@@ -8,6 +8,7 @@
  *   region.c   one-sided: regions, and what peers do to them
  *   rma.c      one-sided: our own puts and gets
  *   keep.c     what is kept for an application that is elsewhere
+ *   ring.c     peers that sleep are woken
  *   async.c    the helper thread, and the polling process as a helper
  *   memory.c   where all this lies: private memory, or shared with the polling process
  */
@@ -188,6 +189,8 @@ struct hk_fabric {
 	bool stand_in; /* driven by another process just now: what lies in ours is out of reach */
 	_Atomic uint64_t app_at; /* when the application's thread looked at the ports last */
 	uint64_t here_at;        /* when the ports were looked at last, as far as noted */
+	uint64_t ring_at;        /* when to look next for peers that must be woken */
+	uint64_t left_work_at;   /* when our polling process was woken last */
 	bool away;               /* we come back after a while; until the ports are empty */
 	unsigned lanes;
 	unsigned idle;   /* polls since a frame came */
@@ -339,6 +342,10 @@ void hk_get_again(struct hk_fabric *f, struct hk_op *op);
 void hk_gets_go(struct hk_fabric *f, uint64_t now);
 void hk_rma_forget(struct hk_fabric *f, hk_peer p);
 void hk_rma_tell(struct hk_fabric *f);
+
+/* ---- ring.c */
+void hk_rings_look(struct hk_fabric *f, uint64_t now);
+void hk_ring_own(struct hk_fabric *f);
 
 /* ---- fabric.c */
 void hk_fabric_verdicts(struct hk_fabric *f);

@@ -320,6 +320,8 @@ static void housekeep(struct hk_fabric *f, uint64_t now, bool keep_it)
 		hk_gets_go(f, now);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
+	if (HK_UNLIKELY(now >= f->ring_at))
+		hk_rings_look(f, now);
 	if (!keep_it)
 		hk_fabric_verdicts(f);
 }

@@ -182,7 +182,11 @@ void hk_tx_wait(struct hk_fabric *f, hk_peer p, struct hk_item *item)
 	t->backlog_tail = item;
 	t->backlog_len++;
 	f->n.queued++;
+	bool first = !hk_listed(f, HK_LIST_BACKLOG);
+
 	hk_list_add(f, HK_LIST_BACKLOG, p);
+	if (first && !hk_link_is_put(item)) /* which no stand-in can send */
+		hk_ring_own(f);
 }
 
 static bool item_go(struct hk_fabric *f, hk_peer p, struct hk_item *item, uint64_t now)

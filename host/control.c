@@ -158,8 +158,7 @@ static const char *check_welcome(const struct hk_ctl_welcome *w)
 	EXPECT(w->memory_len != 0 && w->memory_len <= UINT64_MAX - w->memory, "memory_len");
 	EXPECT(w->pipes % 64 == 0, "pipes");
 	EXPECT((w->pipes != 0) == hk_ctl_mode_pipes((enum hk_ctl_mode)w->mode), "pipes");
-	EXPECT(!hk_ctl_mode_queues((enum hk_ctl_mode)w->mode) ||
-		       w->port_kind == HK_CTL_PORT_WIRES,
+	EXPECT(!hk_ctl_mode_queues((enum hk_ctl_mode)w->mode) || w->port_kind == HK_CTL_PORT_WIRES,
 	       "port_kind");
 	EXPECT(TEXT(w->host, 1), "host");
 	return NULL;

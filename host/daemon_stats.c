@@ -49,6 +49,7 @@ static const struct field rank_fields[] = {
 	FIELD(async_polls),
 	FIELD(kept),
 	FIELD(kept_now),
+	FIELD(rings),
 	FIELD(puts),
 	FIELD(gets),
 	FIELD(gets_served),
@@ -66,8 +67,8 @@ static const struct field switch_fields[] = {
 	{                                                                                          \
 #name, offsetof(struct hk_res_switch, name)                                        \
 	}
-	FIELD(rx_frames), FIELD(tx_frames), FIELD(steered), FIELD(misled),
-	FIELD(stray),     FIELD(tx_lost),   FIELD(rx_lost), FIELD(sleeps),
+	FIELD(rx_frames), FIELD(tx_frames), FIELD(steered), FIELD(misled), FIELD(stray),
+	FIELD(tx_lost),   FIELD(rx_lost),   FIELD(sleeps),  FIELD(rung),   FIELD(rings),
 #undef FIELD
 };
 
@@ -185,12 +186,13 @@ static void poller(struct hk_daemon *d, FILE *f)
 
 	fprintf(f,
 		"\"poller\": {\"state\": \"%s\", \"pid\": %d, \"starts\": %u, \"rounds\": %" PRIu64
-		", ",
+		", \"sleeps\": %" PRIu64 ", \"rung\": %" PRIu64 ", \"rung_in_vain\": %" PRIu64 ", ",
 		!d->o.poller ? "off"
 		: p->failed  ? "failed"
 		: p->ready   ? "on"
 			     : "starting",
-		p->pid, p->starts, atomic_load(&d->shared->rounds));
+		p->pid, p->starts, atomic_load(&d->shared->rounds), atomic_load(&d->shared->sleeps),
+		atomic_load(&d->shared->rung), atomic_load(&d->shared->in_vain));
 	cpu(f, p->pid);
 	fprintf(f, "},\n");
 }

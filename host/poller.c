@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host/poller.c: serves the slots of absent ranks, and sleeps between.
+ * host/poller.c: serves the slots of absent ranks, and sleeps between until it is rung for.
  */
 #include "host/poller.h"
 #include "host/resources.h"
@@ -67,11 +67,115 @@ int hk_poller_wires(struct hk_host_shared *s, void *port[HK_CTL_MAX_NODES], stru
 	return 0;
 }
 
-int hk_poller_loop(struct hk_host_shared *s, int channel, hk_serve_fn serve, struct hk_error *err)
+/* Twice the beat is what a frame waits for an absent rank if nobody rings. */
+const struct hk_poller_pace hk_poller_pace = {
+	.beat_ns = 2000000,
+	.watch_ns = 120000,
+	.busy_ns = 30000,
+	.keen = 50,
+	.rest = 4,
+	.owed = 80,
+	.vain = 4,
+};
+
+/* How many looks it stays awake. */
+struct wake {
+	unsigned keen, rest, owed;
+	unsigned vain; /* rings since one that led to something */
+	bool lies;     /* it is rung for */
+};
+
+/* Who was rung for looks soon, since the ring may have come before the owner counts as away. */
+#define SOON 3u
+
+static void after_look(struct wake *w, const struct hk_poller_pace *pace, enum hk_served found)
+{
+	switch (found) {
+	case HK_SERVED_BUSY:
+		*w = (struct wake){pace->keen, pace->rest, pace->owed, 0, w->lies};
+		break;
+	case HK_SERVED_OWED:
+		if (w->owed && !w->keen && !w->rest) {
+			w->owed--;
+			w->rest = 1;
+		}
+		break;
+	case HK_SERVED_PRESENT: /* all are back: each look now would cost them */
+		w->keen = HK_MIN(w->keen, SOON);
+		w->rest = HK_MIN(w->rest, 1u);
+		w->owed = pace->owed;
+		break;
+	case HK_SERVED_IDLE:
+		w->owed = pace->owed;
+		break;
+	}
+}
+
+static void rung(struct wake *w, const struct hk_poller_pace *pace, struct hk_host_shared *s)
+{
+	w->keen = HK_MIN(pace->keen, SOON);
+	w->rest = pace->rest;
+	atomic_fetch_add_explicit(&s->rung, 1, memory_order_relaxed);
+	if (w->vain++)
+		atomic_fetch_add_explicit(&s->in_vain, 1, memory_order_relaxed);
+}
+
+/* Waits for the daemon, for @ns (0: without end), and with @bell for a ring. */
+static int wait_for(struct pollfd p[2], uint32_t ns, bool bell, struct hk_error *err)
+{
+	struct timespec t = {.tv_nsec = ns};
+
+	p[0].revents = p[1].revents = 0;
+	if (ppoll(p, bell ? 2 : 1, ns ? &t : NULL, NULL) < 0 && errno != EINTR)
+		return hk_error_set(err, -errno, "the poller cannot sleep: %s", strerror(errno));
+	return 0;
+}
+
+/* Naps, sleeps, or says that it is about to; then it comes back for one more look. */
+static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool any,
+			struct hk_host_shared *s, struct pollfd p[2], struct hk_error *err)
+{
+	bool awake = w->keen || w->rest, deaf = w->vain > pace->vain;
+	int rc = 0;
+
+	if ((awake || !any) && w->lies) {
+		w->lies = false;
+		hk_res_get_up();
+	}
+	if (!any)
+		return wait_for(p, 0, false, err);
+	if (awake) {
+		rc = wait_for(p, w->keen ? pace->busy_ns : pace->watch_ns, false, err);
+		if (w->keen)
+			w->keen--;
+		else
+			w->rest--;
+	} else if (!w->lies) {
+		hk_res_lie_down();
+		w->lies = true;
+		atomic_fetch_add_explicit(&s->sleeps, 1, memory_order_relaxed);
+	} else if (deaf) {
+		w->vain = pace->vain;
+		rc = wait_for(p, pace->beat_ns, false, err);
+	} else {
+		rc = wait_for(p, pace->beat_ns, true, err);
+		/* the second is what a ringer leaves that was killed before it rang */
+		if (p[1].revents || !hk_res_lies()) {
+			w->lies = false;
+			if (hk_res_get_up())
+				rung(w, pace, s);
+		}
+	}
+	return rc;
+}
+
+int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn serve,
+		   const struct hk_poller_pace *pace, struct hk_error *err)
 {
 	static void *port[HK_CTL_MAX_NODES];
+	struct pollfd p[2] = {{.fd = channel, .events = POLLIN}, {.fd = bell, .events = POLLIN}};
+	struct wake w = {.owed = pace->owed};
 	uint32_t changes = 0;
-	unsigned keen = 0;
 
 	for (;;) {
 		bool any;
@@ -82,16 +186,12 @@ int hk_poller_loop(struct hk_host_shared *s, int channel, hk_serve_fn serve, str
 				return rc;
 			changes = now;
 		}
-		enum hk_served found = hk_poller_round(s, serve, &any);
-
-		keen = found == HK_SERVED_BUSY ? HK_POLLER_KEEN : keen ? keen - 1 : 0;
-		struct timespec t = {.tv_nsec = keen ? HK_POLLER_BUSY_NS : HK_POLLER_WATCH_NS};
-		struct pollfd p = {.fd = channel, .events = POLLIN};
-		int n = ppoll(&p, 1, any ? &t : NULL, NULL);
-		if (n < 0 && errno != EINTR)
-			return hk_error_set(err, -errno, "the poller cannot sleep: %s",
-					    strerror(errno));
-		if (n <= 0)
+		after_look(&w, pace, hk_poller_round(s, serve, &any));
+		p[0].revents = 0;
+		int rc = sleep_or_nap(&w, pace, any, s, p, err);
+		if (rc)
+			return rc;
+		if (!p[0].revents)
 			continue;
 		char buf[64];
 		ssize_t got = recv(channel, buf, sizeof(buf), MSG_DONTWAIT);
@@ -135,7 +235,8 @@ int hk_poller_main(int argc, char **argv)
 		hk_error_set(&err, -EPROTO, "the poller was given no memory of hikyakud's");
 		return fail(&err);
 	}
-	if (hk_res_join(argv[1], argv[2][0] ? argv[2] : NULL, &err) != 0)
+	int bell;
+	if (hk_res_join(argv[1], argv[2][0] ? argv[2] : NULL, &bell, &err) != 0)
 		return fail(&err);
 	for (unsigned i = 0; i < HK_CTL_MAX_NODES; i++)
 		atomic_store(&s->wire[i].have, 0); /* those of a poller before us */
@@ -146,7 +247,7 @@ int hk_poller_main(int argc, char **argv)
 		hk_res_leave();
 		return 1;
 	}
-	int rc = hk_poller_loop(s, HK_POLLER_FD_CHANNEL, hk_res_serve, &err);
+	int rc = hk_poller_loop(s, HK_POLLER_FD_CHANNEL, bell, hk_res_serve, &hk_poller_pace, &err);
 	if (rc)
 		fail(&err);
 	hk_res_leave();

@@ -2,25 +2,27 @@
 /*
  * host/poller.h: the loop of the process that serves absent ranks.
  *
- * It sleeps between looks, by the clock: HK_POLLER_BUSY_NS while frames come and for HK_POLLER_KEEN
- * looks after them, else HK_POLLER_WATCH_NS. An owner counts as away 50 µs after its last poll
- * (fabric/async.c), so a frame for one that has just left MPI waits 50 µs and one such sleep at the
- * most: under 200 µs with what waking up takes. With no slot to serve it sleeps until the daemon
- * wakes it.
+ * It sleeps until it is rung for (port/bell.h): by a peer of an absent rank that waits for an
+ * acknowledgement in vain, by hikyakud's switch whose frames a rank does not take, by a rank that leaves
+ * messages to be sent later. It wakes by the clock as well, each `beat_ns`: for the timers of absent
+ * ranks, and in case that nobody rings.
+ *
+ * Awake it looks at the ranks by the clock: each `busy_ns` while frames come and for `keen` looks
+ * after them, and each `watch_ns` while something is outstanding; after `rest` looks without either, or
+ * when all owners are back, it sleeps again. An owner counts as away 50 µs after its last poll (fabric/async.c), and who waits
+ * for it rings after 50 µs: so a frame for one that has just left MPI waits for about that long, what
+ * waking up takes, and one short nap at the most.
  */
 #ifndef HK_HOST_POLLER_H
 #define HK_HOST_POLLER_H
 
 #include "host/shared.h"
 
-#define HK_POLLER_WATCH_NS 120000
-#define HK_POLLER_BUSY_NS  30000
-#define HK_POLLER_KEEN     50
-
-/* What a look at a fabric found. */
+/* What a look at a fabric found; the more there is to do, the greater. */
 enum hk_served {
 	HK_SERVED_PRESENT, /* its owner polls */
 	HK_SERVED_IDLE,    /* its owner is away, and nothing came */
+	HK_SERVED_OWED,    /* … and its packets are not acknowledged */
 	HK_SERVED_BUSY     /* its owner is away, and frames came */
 };
 
@@ -34,8 +36,20 @@ enum hk_served hk_poller_round(struct hk_host_shared *s, hk_serve_fn serve, bool
 /* Attaches and detaches ports as the daemon wants; @port is what lies behind each wire. */
 int hk_poller_wires(struct hk_host_shared *s, void *port[HK_CTL_MAX_NODES], struct hk_error *err);
 
-/* Serves until @channel ends; then 0, or a negative errno with a sentence. */
-int hk_poller_loop(struct hk_host_shared *s, int channel, hk_serve_fn serve, struct hk_error *err);
+struct hk_poller_pace {
+	uint32_t beat_ns, watch_ns, busy_ns;
+	unsigned keen; /* looks after the last frame */
+	unsigned rest; /* looks without any, before it sleeps */
+	unsigned owed; /* the same while something is outstanding */
+	unsigned
+		vain; /* rings in a row that led to nothing; then a beat is slept without listening */
+};
+
+extern const struct hk_poller_pace hk_poller_pace;
+
+/* Serves until @channel ends; then 0, or a negative errno with a sentence. @bell: hk_res_bell()'s. */
+int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn serve,
+		   const struct hk_poller_pace *pace, struct hk_error *err);
 
 /* `hikyakud poller …`: joins the shared memory, tells the daemon over its channel and serves. The
  * exit status. */

@@ -15,6 +15,7 @@
 #include "host/poller.h"
 #include "host/steering.h"
 #include "host/switch.h"
+#include "port/bell.h"
 #include "port/port.h"
 
 #include <errno.h>
@@ -574,6 +575,7 @@ int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct 
 		.tx_bulk = c->tx_bulk,
 		.no_buffer = c->no_buffer,
 		.async_polls = c->async_polls,
+		.rings = c->rings,
 		.kept = c->async_kept,
 		.kept_now = f.kept_frames,
 		.puts = c->puts,
@@ -602,6 +604,8 @@ bool hk_res_switch_counters(const struct hk_res *r, struct hk_res_switch *n)
 		.tx_lost = c.tx_lost,
 		.rx_lost = c.rx_lost,
 		.sleeps = c.sleeps,
+		.rung = c.rung,
+		.rings = c.rings,
 	};
 	return true;
 }
@@ -637,7 +641,7 @@ bool hk_res_pipe_levels(const struct hk_res *r, unsigned slot, struct hk_res_pip
 
 /* ---- poller --------------------------------------------------------------------------------- */
 
-int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err)
+int hk_res_join(const char *shared, const char *huge_dir, int *bell, struct hk_error *err)
 {
 	struct hk_eal_config eal = {
 		.role = HK_EAL_SECONDARY,
@@ -653,7 +657,22 @@ int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err)
 		return hk_error_set(err, -ENOSYS,
 				    "this kernel has no membarrier(2)\nfix: run without a poller");
 	open_tap("poller", shared);
-	return 0;
+	return hk_bell_listen(HK_BELL_POLLER, bell, err);
+}
+
+void hk_res_lie_down(void)
+{
+	hk_bell_lie_down(HK_BELL_POLLER);
+}
+
+bool hk_res_lies(void)
+{
+	return hk_bell_lies(HK_BELL_POLLER);
+}
+
+bool hk_res_get_up(void)
+{
+	return hk_bell_get_up(HK_BELL_POLLER);
 }
 
 void hk_res_leave(void)
@@ -667,6 +686,8 @@ int hk_res_attach(uint16_t id, void **port, struct hk_error *err)
 	struct hk_port *p = NULL;
 	int rc = hk_port_attach(id, ATTACH_MS, &p, err);
 
+	if (rc == 0) /* one without a bell is looked at by the clock */
+		(void)hk_bell_listen_wire(p);
 	*port = p;
 	return rc;
 }
@@ -684,6 +705,8 @@ enum hk_served hk_res_serve(void *fabric)
 		return HK_SERVED_BUSY;
 	case HK_SERVE_IDLE:
 		return HK_SERVED_IDLE;
+	case HK_SERVE_OWED:
+		return HK_SERVED_OWED;
 	default:
 		return HK_SERVED_PRESENT;
 	}

@@ -144,6 +144,7 @@ struct hk_res_rank {
 	uint64_t tx_dropped, tx_bulk, no_buffer; /* frames the port did not take; packets by a
 						  * queue for bulk; out of buffers */
 	uint64_t async_polls, kept, kept_now;    /* by whoever took the rank's place */
+	uint64_t rings;                          /* peers' pollers woken */
 	uint64_t puts, gets, gets_served, put_bytes, put_bytes_in;
 	uint64_t unpolled_ns; /* since the rank looked at its ports last */
 };
@@ -157,7 +158,8 @@ int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct 
 
 /* What the switch counts (switch.h). */
 struct hk_res_switch {
-	uint64_t rx_frames, tx_frames, steered, misled, stray, tx_lost, rx_lost, sleeps;
+	uint64_t rx_frames, tx_frames, steered, misled, stray, tx_lost, rx_lost, sleeps, rung,
+		rings;
 };
 
 /* False without a switch. */
@@ -175,8 +177,15 @@ bool hk_res_pipe_levels(const struct hk_res *res, unsigned slot, struct hk_res_p
 
 /* ---- poller --------------------------------------------------------------------------------- */
 
-/* Joins the memory of the daemon as DPDK secondary. */
-int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err);
+/* Joins the memory of the daemon as DPDK secondary. @bell, a descriptor, is readable when somebody rings
+ * for the poller: here, or at the other end of a port that is attached. */
+int hk_res_join(const char *shared, const char *huge_dir, int *bell, struct hk_error *err);
+
+/* port/bell.h's for the poller: it is to be rung for from now on (look once more, then sleep); still is; is
+ * not to be any more, and whether it was. */
+void hk_res_lie_down(void);
+bool hk_res_lies(void);
+bool hk_res_get_up(void);
 
 /* Uses the daemon's port @id, so that fabrics which use it can be served; waits at most a few
  * seconds. hk_res_detach() gives it back. */

@@ -22,7 +22,7 @@
 #include <stdatomic.h>
 
 #define HK_SHARED_MAGIC   UINT32_C(0x53544b48)
-#define HK_SHARED_VERSION 1
+#define HK_SHARED_VERSION 2
 
 enum hk_shared_state { HK_SHARED_OFF, HK_SHARED_SERVE };
 
@@ -51,7 +51,9 @@ struct hk_host_shared {
 	_Atomic uint32_t serving; /* poller's: 0, or slot + 1 while it is in its memory */
 	_Atomic uint64_t rounds;  /* poller's heartbeat: rounds over all slots */
 	_Atomic uint32_t changes; /* daemon's: grows when a `want` has changed */
-	char pad[28];
+	char pad[4];
+	_Atomic uint64_t sleeps, rung, in_vain; /* poller's: how often it lay down, was rung for, …
+						 * and again before there was anything to do */
 	struct hk_shared_slot slot[HK_CTL_MAX_SLOTS];
 	struct hk_shared_wire wire[HK_CTL_MAX_NODES];
 };

@@ -3,9 +3,11 @@
  * host/switch.c: the loop between ports and pipes. What it is for, and whom it trusts, stands in switch.h.
  */
 #include "host/switch.h"
+#include "port/bell.h"
 #include "wire/wire.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -19,9 +21,13 @@
 #include <rte_launch.h>
 
 #define BURST     32
-#define SHADOWS   1024 /* mbufs that stand for ranks' frames while a driver copies them */
-#define SPIN_US   100  /* after the last frame; then it sleeps */
-#define SLEEP_NS  50000
+#define SHADOWS   1024    /* mbufs that stand for ranks' frames while a driver copies them */
+#define SPIN_US   100     /* after the last frame; then it sleeps */
+#define SLEEP_NS  50000   /* … if some port cannot wake it; else until it is rung for, or for */
+#define BEAT_NS   5000000 /* … so long, should nobody have rung */
+#define VAIN      4  /* times in a row that it is woken for nothing; then it is slower to wake */
+#define FRESH_US  50 /* after a frame to a wire, its other end is not asleep: less than SPIN_US */
+#define WATCH_US  40 /* a rank that takes nothing for so long, or twice that, has left MPI */
 #define LOOK_EACH 64 /* rounds between looks at commands and freed buffers */
 
 enum command_kind { CMD_WIRE, CMD_SLOT_ADD, CMD_SLOT_REMOVE, CMD_STOP };
@@ -54,12 +60,25 @@ struct hk_switch {
 	_Atomic(struct command *) command;
 	_Atomic bool bad[HK_CTL_MAX_SLOTS];
 	bool stop;
+	/* sleeping: times are the TSC's */
+	uint64_t now, tx_at[HK_SWITCH_WIRES];
+	uint64_t spin, fresh, watch;
+	int wait_fd[HK_SWITCH_WIRES]; /* of ports that are sockets */
+	bool wakes
+		[HK_SWITCH_WIRES]; /* what comes on this wire wakes us, by a ring or by the kernel */
+	int bell;
+	bool lies; /* it is rung for */
+	unsigned vain;
+	/* a bit for each slot that was given frames: since watched_at, and in the period before */
+	uint64_t given, given_before, watched_at;
 	/* written by the thread, read by others */
-	_Atomic uint64_t rx_frames, tx_frames, steered, misled, stray, tx_lost, rx_lost, sleeps;
+	_Atomic uint64_t rx_frames, tx_frames, steered, misled, stray, tx_lost, rx_lost, sleeps,
+		rung, rings;
 	struct {
 		_Atomic uint64_t rx_full, rx_share, tx_lost;
 	} drops[HK_CTL_MAX_SLOTS];
 };
+_Static_assert(HK_CTL_MAX_SLOTS <= 64, "a bit for each slot");
 
 static void count(_Atomic uint64_t *n, uint64_t more)
 {
@@ -103,6 +122,7 @@ static void give(struct hk_switch *sw, unsigned slot, unsigned wire, struct rte_
 	const struct hk_pipe_counters *c = hk_pipe_counters(end);
 	uint64_t full = c->rx_full, share = c->rx_share;
 
+	sw->given |= UINT64_C(1) << slot;
 	if (hk_pipe_give(end, m, n) != 0)
 		atomic_store_explicit(&sw->bad[slot], true, memory_order_relaxed);
 	full = c->rx_full - full;
@@ -214,6 +234,9 @@ static unsigned from_slot(struct hk_switch *sw, unsigned slot, unsigned wire)
 	for (unsigned i = sent; i < k; i++)
 		rte_pktmbuf_free_seg(m[i]);
 	hk_pipe_sent(end, (unsigned)n);
+	if (sw->now - sw->tx_at[wire] > sw->fresh)
+		(void)hk_bell_ring_wire(w->port->id, HK_BELL_SWITCH); /* it may sleep as we do */
+	sw->tx_at[wire] = sw->now;
 	count(&sw->tx_frames, sent);
 	if (HK_UNLIKELY(sent < (unsigned)n)) {
 		count(&sw->drops[slot].tx_lost, (unsigned)n - sent);
@@ -274,6 +297,13 @@ static int wire_set(struct hk_switch *sw, unsigned index, const struct hk_switch
 {
 	int rc = 0;
 
+	struct hk_port *port = wire ? wire->port : NULL;
+
+	hk_bell_unlisten_fd(sw->wait_fd[index]);
+	sw->wait_fd[index] = port ? hk_port_wait_fd(port) : -1;
+	sw->wakes[index] = port && !port->faults && /* they hold frames back until the next look */
+			   (hk_bell_listen_fd(sw->wait_fd[index]) || hk_bell_listen_wire(port));
+	sw->tx_at[index] = 0;
 	sw->wire[index] = wire ? *wire : (struct hk_switch_wire){0};
 	for (unsigned s = 0; rc == 0 && s < sw->slots; s++) {
 		struct slot *slot = &sw->slot[s];
@@ -318,6 +348,7 @@ static int command(struct hk_switch *sw, struct command *c, struct hk_error *err
 	if (sem_init(&c->done, 0, 0) != 0)
 		return hk_error_set(err, -errno, "no semaphore: %s", strerror(errno));
 	atomic_store_explicit(&sw->command, c, memory_order_release);
+	(void)hk_bell_wake(HK_BELL_SWITCH);
 	clock_gettime(CLOCK_MONOTONIC, &end);
 	end.tv_sec += HK_SWITCH_WAIT_MS / 1000;
 	while (sem_clockwait(&c->done, CLOCK_MONOTONIC, &end) != 0) {
@@ -359,17 +390,76 @@ static void settle(struct hk_switch *sw)
 			hk_pipe_settle(sw->slot[s].share);
 }
 
+/* ---- sleeping -------------------------------------------------------------------------------- */
+
+/* Who has left MPI does not take what it is given: the poller is to do so. */
+static void watch(struct hk_switch *sw)
+{
+	bool wait = false;
+
+	for (unsigned s = 0; s < sw->slots; s++) {
+		if (!((sw->given | sw->given_before) >> s & 1))
+			continue;
+		for (unsigned w = 0; w < sw->wires; w++)
+			wait |= sw->slot[s].end[w] && hk_pipe_waits(sw->slot[s].end[w]);
+	}
+	sw->given_before = sw->given;
+	sw->given = 0;
+	sw->watched_at = sw->now;
+	if (wait && hk_bell_ring(HK_BELL_POLLER))
+		count(&sw->rings, 1);
+}
+
+static bool all_wake(const struct hk_switch *sw)
+{
+	for (unsigned w = 0; w < sw->wires; w++)
+		if (sw->wire[w].port && !sw->wakes[w])
+			return false;
+	return true;
+}
+
+static void get_up(struct hk_switch *sw)
+{
+	if (sw->lies && hk_bell_get_up(HK_BELL_SWITCH))
+		count(&sw->rung, 1);
+	sw->lies = false;
+}
+
+/* The first time it says that it is about to sleep, and comes back for one more round: ranks that put
+ * something into a pipe before it said so rang for nobody. As long as it is still rung for, it need not
+ * say so again. */
+static void sleep_(struct hk_switch *sw)
+{
+	const struct timespec nap = {.tv_nsec = SLEEP_NS}, beat = {.tv_nsec = BEAT_NS};
+	struct pollfd p = {.fd = sw->bell, .events = POLLIN};
+
+	if (!sw->lies && all_wake(sw)) {
+		if (sw->vain >= VAIN)
+			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+		hk_bell_lie_down(HK_BELL_SWITCH);
+		sw->lies = true;
+		return;
+	}
+	count(&sw->sleeps, 1);
+	if (!sw->lies) {
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	} else if (ppoll(&p, 1, &beat, NULL) > 0 || !hk_bell_lies(HK_BELL_SWITCH)) {
+		get_up(sw);
+		sw->vain++;
+	}
+}
+
 static int loop(void *arg)
 {
 	struct hk_switch *sw = arg;
-	const struct timespec nap = {.tv_nsec = SLEEP_NS};
-	uint64_t spin = rte_get_tsc_hz() / 1000000 * SPIN_US, last = rte_rdtsc();
+	uint64_t last = rte_rdtsc();
 
 	prctl(PR_SET_NAME, "hk-switch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	for (unsigned i = 0; !sw->stop; i++) {
 		unsigned frames = round_(sw);
 
+		sw->now = rte_rdtsc();
 		if (i % LOOK_EACH == 0 || !frames) {
 			struct command *c = atomic_load_explicit(&sw->command,
 								 memory_order_acquire);
@@ -379,13 +469,18 @@ static int loop(void *arg)
 			settle(sw);
 		}
 		if (frames) {
-			last = rte_rdtsc();
-		} else if (rte_rdtsc() - last < spin) {
-			sched_yield();
-		} else {
-			count(&sw->sleeps, 1);
-			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+			get_up(sw);
+			sw->vain = 0;
+			last = sw->now;
 		}
+		if (sw->now - sw->watched_at > sw->watch)
+			watch(sw);
+		if (frames)
+			continue;
+		if (sw->now - last < sw->spin || sw->given || sw->given_before)
+			sched_yield();
+		else
+			sleep_(sw);
 	}
 	return 0;
 }
@@ -400,9 +495,21 @@ int hk_switch_start(unsigned lcore, struct hk_switch **out, struct hk_error *err
 	if (!sw)
 		return hk_error_set(err, -ENOMEM, "no memory for the switch");
 	sw->lcore = lcore;
-	sw->shadows = rte_pktmbuf_pool_create("hk_shadows", SHADOWS, 128, 0, 0, SOCKET_ID_ANY);
-	int rc = sw->shadows ? rte_eal_remote_launch(loop, sw, lcore) : -ENOMEM;
+	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++)
+		sw->wait_fd[w] = -1;
+	uint64_t us = rte_get_tsc_hz() / 1000000;
 
+	sw->spin = us * SPIN_US;
+	sw->fresh = us * FRESH_US;
+	sw->watch = us * WATCH_US;
+	int rc = hk_bell_listen(HK_BELL_SWITCH, &sw->bell, err);
+
+	if (rc) {
+		free(sw);
+		return rc;
+	}
+	sw->shadows = rte_pktmbuf_pool_create("hk_shadows", SHADOWS, 128, 0, 0, SOCKET_ID_ANY);
+	rc = sw->shadows ? rte_eal_remote_launch(loop, sw, lcore) : -ENOMEM;
 	if (rc) {
 		rte_mempool_free(sw->shadows);
 		free(sw);
@@ -464,6 +571,8 @@ void hk_switch_counters(const struct hk_switch *sw, struct hk_switch_counters *n
 		.tx_lost = sw->tx_lost,
 		.rx_lost = sw->rx_lost,
 		.sleeps = sw->sleeps,
+		.rung = sw->rung,
+		.rings = sw->rings,
 	};
 }
 

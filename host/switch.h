@@ -9,7 +9,9 @@
  * one that writes garbage is served no more, and hk_switch_bad() tells.
  *
  * It spins while there is traffic, lets others run when there is none, and sleeps when there has been none for
- * a moment.
+ * a moment: until it is rung for (port/bell.h), by a rank that sends or by the switch at the other end of a
+ * memif, or a socket of the kernel's has received. If some port can do neither, it naps. It wakes the
+ * poller in turn, when a rank does not take what came for it.
  *
  * Threads: all calls by one thread, hikyakud's main one. Each waits until the switch has done it (a round of
  * its loop), at most HK_SWITCH_WAIT_MS.
@@ -63,12 +65,13 @@ bool hk_switch_bad(const struct hk_switch *sw, unsigned slot);
 
 struct hk_switch_counters {
 	uint64_t rx_frames, tx_frames;
-	uint64_t steered; /* came by their slot's own queue (host/steering.h) … */
-	uint64_t misled;  /* … by the queue of a slot that was not theirs */
-	uint64_t stray;   /* for no rank of this node */
-	uint64_t tx_lost; /* the port did not take them */
-	uint64_t rx_lost; /* the rank did not: pipe full, or share exceeded */
-	uint64_t sleeps;
+	uint64_t steered;      /* came by their slot's own queue (host/steering.h) … */
+	uint64_t misled;       /* … by the queue of a slot that was not theirs */
+	uint64_t stray;        /* for no rank of this node */
+	uint64_t tx_lost;      /* the port did not take them */
+	uint64_t rx_lost;      /* the rank did not: pipe full, or share exceeded */
+	uint64_t sleeps, rung; /* … and how often a sleep was ended by a ring, or by a socket */
+	uint64_t rings;        /* times that it woke the poller */
 };
 
 /* As they were a moment ago. */

@@ -101,7 +101,7 @@ struct hk_btl_params {
 	unsigned key; /* 0: made from the job's id */
 	bool crc;
 	unsigned peer_timeout_ms, keepalive_ms;
-	unsigned min_rto_us, max_rto_us, ack_delay_us, ack_every, target_delay_us;
+	unsigned min_rto_us, max_rto_us, ack_delay_us, ack_every, target_delay_us, ring_after_us;
 	unsigned connect_timeout_ms, linger_ms;
 	bool async;
 	unsigned async_idle_us, async_period_us;

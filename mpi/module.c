@@ -169,6 +169,7 @@ static int open_fabric(struct hk_port **port, struct hk_error *err)
 	cfg.rx_keep = PARAMS->rx_keep;
 	cfg.keep_bytes = (size_t)PARAMS->keep_kb << 10;
 	cfg.frame_max = PARAMS->frame_max;
+	cfg.ring_after = PARAMS->ring_after_us * HK_USEC;
 	cfg.lost = hk_btl_lost;
 	rc = open_port(&cfg, port, err);
 	if (rc == 0 && hk_btl.host)

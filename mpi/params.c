@@ -79,6 +79,7 @@ static const struct pvar pvars[] = {
 	{"get_excess", "Requests to read beyond what a peer may ask", FABRIC(get_excess)},
 	{"async_kept", "Messages the helper thread took in", FABRIC(async_kept)},
 	{"async_polls", "Rounds of the helper thread", FABRIC(async_polls)},
+	{"rings", "Times that a silent peer's polling process was woken", FABRIC(rings)},
 };
 
 static int read_pvar(const struct mca_base_pvar_t *pvar, void *value, void *object)
@@ -209,6 +210,10 @@ static void reg_protocol(void)
 	reg_uint("max_rto_us", "Longest resend timer", OPAL_INFO_LVL_6, 200000, &p->max_rto_us);
 	reg_uint("ack_delay_us", "How long an ack may wait for a frame to ride on", OPAL_INFO_LVL_6,
 		 30, &p->ack_delay_us);
+	reg_uint("ring_after_us",
+		 "A silent peer that owes an acknowledgement for so long has its polling process "
+		 "woken; 0: never (hikyakud)",
+		 OPAL_INFO_LVL_6, 50, &p->ring_after_us);
 	reg_uint("ack_every", "An ack at the latest after this many packets", OPAL_INFO_LVL_6, 32,
 		 &p->ack_every);
 	reg_uint("target_delay_us", "Queueing delay the congestion window aims at", OPAL_INFO_LVL_6,

@@ -337,6 +337,10 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 	(void)sched_setaffinity(0, sizeof(cpus), &cpus);
 	if (rc == 0 && cfg->role == HK_EAL_PRIMARY)
 		rc = hk_eal_hide_devices(err);
+	if (rc == 0 && cfg->role == HK_EAL_PRIMARY)
+		rc = hk_bells_make(err);
+	if (rc == 0 && cfg->role == HK_EAL_SECONDARY)
+		rc = hk_bells_find(err);
 	if (rc && cfg->role != HK_EAL_ALONE)
 		hk_eal_remove_own(cfg->shared, eal_huge_dir, cfg->role == HK_EAL_PRIMARY);
 	if (rc)

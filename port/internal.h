@@ -61,6 +61,10 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
  * load XDP programs). */
 int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err);
 
+/* This process's socket of family @family (AF_PACKET: bound to @ifindex), which the driver keeps to itself. -1:
+ * none, or several that cannot be told apart. */
+int hk_netdev_socket(int family, unsigned ifindex);
+
 /* ---- AF_XDP beside the driver (port/xdp.c) ---------------------------------------------------- */
 
 /* Makes @name ready for an AF_XDP socket: takes off the XDP program that a killed process left there.
@@ -79,6 +83,19 @@ void hk_xdp_driver_leave(void);
 /* Does DPDK log to stderr (hk_eal_config.verbose)? */
 bool hk_eal_verbose(void);
 
+/* ---- bells (port/bell.c) --------------------------------------------------------------------- */
+
+/* After rte_eal_init() of a primary, and of a secondary. */
+int hk_bells_make(struct hk_error *err);
+int hk_bells_find(struct hk_error *err);
+
+/* The bell of the wire that is port @id: @fd stays the caller's until it is taken again (-1: there was
+ * none). A secondary fetches it from the primary, and closes what it takes. */
+void hk_bell_set_wire(uint16_t id, int fd);
+int hk_bell_take_wire(uint16_t id);
+int hk_bell_fetch_wire(uint16_t id, int64_t deadline, struct hk_error *err);
+void hk_bell_unlisten_wire(const struct hk_port *port);
+
 /* ---- the memif control channel (port/memif_guard.c) ----------------------------------------- */
 
 struct hk_memif_guard;
@@ -93,6 +110,9 @@ int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **gu
 
 /* Is the process at the other end still there? */
 bool hk_memif_guard_alive(const struct hk_memif_guard *g);
+
+/* The control socket. Nothing that comes there is understood: a byte is a ring (bell.h). */
+int hk_memif_guard_socket(const struct hk_memif_guard *g);
 
 void hk_memif_guard_free(struct hk_memif_guard *g);
 
@@ -163,6 +183,7 @@ struct hk_port_impl {
 	struct hk_memif_guard *guard;
 	struct hk_port_share *share; /* NULL: not shared */
 	bool attached;               /* of a secondary */
+	bool bell;                   /* … which has the wire's (bell.h) */
 	uint32_t generation;
 	struct hk_memif_memory memory;
 	struct hk_steer *steer; /* NULL: no hardware rule was asked for, or none works */

@@ -18,6 +18,10 @@
  * hk_port_close(). A dead peer shows as a ring that nobody empties (tx takes no more) and in
  * hk_memif_guard_alive(), which looks at the real socket.
  *
+ * That socket, idle otherwise, is the wire's doorbell (bell.h): a byte wakes who sleeps at the other
+ * end. So secondaries have it too, and it does not end with the process at the other end while they
+ * live: the guard of a primary looks at that process as well, by its pidfd.
+ *
  * The exchange is made inside the interrupt thread, by a callback of our own, so that it cannot
  * fall in the middle of the driver's handshake. epoll knows open files, not numbers, so EAL must
  * build its set anew: it does so whenever a callback is registered, and a second callback that
@@ -36,16 +40,22 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <rte_interrupts.h>
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
 
 #define CALLBACK_WAIT_MS 5000 /* the interrupt thread answers in microseconds unless it hangs */
 
 struct hk_memif_guard {
 	int real;  /* the control socket */
 	int quiet; /* our end of the pair that stands in for it */
+	int pidfd; /* of the process at the other end; -1: not known */
 	char path[108];
 	bool server;
 	int error; /* errno of the exchange */
@@ -174,13 +184,29 @@ static void exchange(struct hk_memif_guard *g)
 	g->quiet = pair[0];
 }
 
+/* A process of another PID namespace has none: then its socket alone tells of its end, when its
+ * secondaries have ended too. */
+static int peer_pidfd(int fd)
+{
+	struct ucred c = {0};
+	int pidfd;
+	socklen_t len = sizeof(pidfd);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) == 0)
+		return pidfd;
+	len = sizeof(c); /* before Linux 6.5 */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len) != 0 || c.pid <= 0)
+		return -1;
+	return (int)syscall(SYS_pidfd_open, c.pid, 0);
+}
+
 int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **guard,
 		       struct hk_error *err)
 {
 	struct hk_memif_guard *g = calloc(1, sizeof(*g));
 	if (!g)
 		return hk_error_set(err, -ENOMEM, "no memory for the guard of %s", path);
-	g->real = g->quiet = -1;
+	g->real = g->quiet = g->pidfd = -1;
 	g->server = server;
 	snprintf(g->path, sizeof(g->path), "%s", path);
 
@@ -190,6 +216,8 @@ int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **gu
 	if (rc == 0)
 		rc = in_interrupt_thread(g, NULL); /* the set has been built anew */
 	if (rc == 0) {
+		if (hk_eal_role() == HK_EAL_PRIMARY)
+			g->pidfd = peer_pidfd(g->real);
 		*guard = g;
 		return 0;
 	}
@@ -202,18 +230,28 @@ int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **gu
 
 bool hk_memif_guard_alive(const struct hk_memif_guard *g)
 {
-	struct pollfd p = {.fd = g->real, .events = POLLIN};
-	/* Whatever can be read after the handshake is a farewell. */
-	return poll(&p, 1, 0) == 0;
+	struct pollfd p[] = {{.fd = g->real, .events = POLLRDHUP},
+			     {.fd = g->pidfd, .events = POLLIN}}; /* -1 is passed over */
+
+	return poll(p, HK_ARRAY_LEN(p), 0) == 0;
+}
+
+int hk_memif_guard_socket(const struct hk_memif_guard *g)
+{
+	return g->real;
 }
 
 void hk_memif_guard_free(struct hk_memif_guard *g)
 {
 	if (!g)
 		return;
-	if (g->real >= 0)
+	if (g->real >= 0) {
+		(void)shutdown(g->real, SHUT_RDWR); /* secondaries may have it still */
 		close(g->real);
+	}
 	if (g->quiet >= 0)
 		close(g->quiet);
+	if (g->pidfd >= 0)
+		close(g->pidfd);
 	free(g);
 }

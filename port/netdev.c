@@ -4,8 +4,10 @@
  */
 #include "port/internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <net/if.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -13,6 +15,7 @@
 
 #include <arpa/inet.h>
 #include <linux/if_ether.h>
+#include <linux/if_packet.h>
 
 static void list_netdevs(char *out, size_t len)
 {
@@ -65,4 +68,38 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
 			    "or give the program the capabilities (setcap cap_net_raw,cap_net_admin"
 			    "%s+ep PROGRAM)",
 			    spec, strerror(errno), admin ? ",cap_sys_admin,cap_ipc_lock" : "");
+}
+
+static bool is_socket(int fd, int family, unsigned ifindex)
+{
+	struct sockaddr_ll ll = {0};
+	socklen_t len = sizeof(int), ll_len = sizeof(ll);
+	int domain = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 || domain != family)
+		return false;
+	return family != AF_PACKET || (getsockname(fd, (struct sockaddr *)&ll, &ll_len) == 0 &&
+				       (unsigned)ll.sll_ifindex == ifindex);
+}
+
+int hk_netdev_socket(int family, unsigned ifindex)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int found = -1;
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		char *last;
+		int fd = (int)strtol(e->d_name, &last, 10);
+
+		if (*last || !is_socket(fd, family, ifindex))
+			continue;
+		if (found >= 0) {
+			found = -1;
+			break;
+		}
+		found = fd;
+	}
+	if (d)
+		closedir(d);
+	return found;
 }

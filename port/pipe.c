@@ -3,6 +3,7 @@
  * port/pipe.c: queue pairs in software; the contract and what is trusted stand in pipe.h.
  */
 #include "port/pipe.h"
+#include "port/bell.h"
 #include "port/internal.h"
 
 #include <errno.h>
@@ -59,6 +60,7 @@ uint16_t hk_pipe_tx(struct hk_port *port, struct rte_mbuf **m, uint16_t n)
 		p->tx[(head + i) & MASK] = *hk_pool_number(m[i]);
 	}
 	atomic_store_explicit(&p->tx_head, head + n, memory_order_release);
+	(void)hk_bell_ring(HK_BELL_SWITCH);
 	return n;
 }
 
@@ -165,6 +167,7 @@ struct hk_pipe_end {
 	struct hk_pipe *pipe;
 	struct hk_pool_table pool; /* of the user's transmit pool */
 	uint32_t rx_head, tx_tail; /* ours, as we know them */
+	uint32_t noted;            /* rx_head at the last hk_pipe_waits() */
 	struct hk_pipe_counters n;
 	struct hk_pipe_share *share;
 };
@@ -230,6 +233,15 @@ int hk_pipe_give(struct hk_pipe_end *e, struct rte_mbuf *const *m, unsigned n)
 	atomic_store_explicit(&p->rx_head, e->rx_head, memory_order_release);
 	e->n.given += mine;
 	return 0;
+}
+
+bool hk_pipe_waits(struct hk_pipe_end *e)
+{
+	uint32_t tail = atomic_load_explicit(&e->pipe->rx_tail, memory_order_relaxed);
+	bool waits = (int32_t)(e->noted - tail) > 0;
+
+	e->noted = e->rx_head;
+	return waits;
 }
 
 int hk_pipe_take(struct hk_pipe_end *e, struct hk_pipe_frame *frames, unsigned n)

@@ -46,7 +46,7 @@ struct hk_pipe {
 /* Makes @port a port of one queue pair that sends and receives by @pipe, with the rest of @info. */
 void hk_pipe_port(struct hk_pipe *pipe, const struct hk_port_info *info, struct hk_port *port);
 
-/* As hk_port_rx() and hk_port_tx() do, which call them. */
+/* As hk_port_rx() and hk_port_tx() do, which call them. Sending wakes a switch that sleeps (bell.h). */
 uint16_t hk_pipe_rx(struct hk_port *port, struct rte_mbuf **m, uint16_t n);
 uint16_t hk_pipe_tx(struct hk_port *port, struct rte_mbuf **m, uint16_t n);
 
@@ -80,6 +80,10 @@ void hk_pipe_close(struct hk_pipe_end *end);
 /* Hands over received frames of one segment each; takes them all. Those for which there is no room, or that
  * exceed the user's share, are freed and counted. -EPROTO: the user's index is garbage (all freed). */
 int hk_pipe_give(struct hk_pipe_end *end, struct rte_mbuf *const *m, unsigned n);
+
+/* Is anything that was handed over before the last call of this still not taken? Its user's index is not
+ * checked: garbage gives a wrong answer. */
+bool hk_pipe_waits(struct hk_pipe_end *end);
 
 /* A frame that the user sends: its bytes may change under the reader, its bounds do not. */
 struct hk_pipe_frame {

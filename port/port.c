@@ -11,14 +11,17 @@
  *
  * RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE is never asked for: callers keep references to what they sent.
  */
+#include "port/bell.h"
 #include "port/internal.h"
 #include "port/pipe.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -519,6 +522,10 @@ void hk_port_close(struct hk_port *port)
 		hk_xdp_cleanup(p->spec.iface);
 	if (p->started && memif_server)
 		(void)unlink(p->spec.socket);
+	if (p->guard && hk_eal_role() == HK_EAL_PRIMARY) {
+		hk_bell_unlisten_wire(port);
+		(void)hk_bell_take_wire(port->id);
+	}
 	hk_memif_guard_free(p->guard);
 	if (p->own_pool)
 		rte_mempool_free(port->pool);
@@ -532,7 +539,11 @@ static int guard_link(struct hk_port_impl *p, struct hk_error *err)
 {
 	if (p->spec.kind != HK_SPEC_MEMIF || p->guard)
 		return 0;
-	return hk_memif_guard_arm(p->spec.socket, p->spec.server, &p->guard, err);
+	int rc = hk_memif_guard_arm(p->spec.socket, p->spec.server, &p->guard, err);
+
+	if (rc == 0 && hk_eal_role() == HK_EAL_PRIMARY)
+		hk_bell_set_wire(p->port.id, hk_memif_guard_socket(p->guard));
+	return rc;
 }
 
 static bool driver_link(const struct hk_port *port)
@@ -575,6 +586,20 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
 	if (rc == 0)
 		hk_share_state(p, HK_SHARE_UP);
 	return rc;
+}
+
+int hk_port_wait_fd(const struct hk_port *port)
+{
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
+
+	switch (p->spec.kind) {
+	case HK_SPEC_AF_PACKET:
+		return hk_netdev_socket(AF_PACKET, if_nametoindex(p->spec.iface));
+	case HK_SPEC_AF_XDP:
+		return hk_netdev_socket(AF_XDP, 0);
+	default:
+		return -1;
+	}
 }
 
 /* ---- detours --------------------------------------------------------------------------------- */

@@ -156,6 +156,10 @@ bool hk_port_link(struct hk_port *port);
  * that end must be waited for before its first rx or tx. */
 int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err);
 
+/* A descriptor that is readable when frames have come, for who sleeps instead of polling: of ports that are
+ * sockets of the kernel's. It stays the port's. -1: there is none. */
+int hk_port_wait_fd(const struct hk_port *port);
+
 /* ---- ports that processes share ------------------------------------------------------------- */
 
 struct hk_port_queues {

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_bus_vdev.h>
 #include <rte_errno.h>
@@ -207,6 +208,14 @@ static int map_rings(struct hk_port_impl *p, struct hk_error *err)
 			    p->spec.text, *hk_dpdk_said() ? ": " : "", hk_dpdk_said());
 }
 
+static int fetch_bell(struct hk_port_impl *p, int64_t deadline, struct hk_error *err)
+{
+	int rc = hk_bell_fetch_wire(p->port.id, deadline, err);
+
+	p->bell = rc == 0;
+	return rc;
+}
+
 int hk_port_attach(uint16_t id, int timeout_ms, struct hk_port **port, struct hk_error *err)
 {
 	int64_t deadline = hk_now_ms() + timeout_ms;
@@ -243,6 +252,8 @@ int hk_port_attach(uint16_t id, int timeout_ms, struct hk_port **port, struct hk
 		rc = probe(p, err);
 	if (rc == 0)
 		rc = map_rings(p, err);
+	if (rc == 0 && p->spec.kind == HK_SPEC_MEMIF)
+		rc = fetch_bell(p, deadline, err);
 	if (rc == 0 && p->spec.faulty)
 		rc = hk_faults_attach(&p->port, &p->spec.faults, err);
 	if (rc) {
@@ -259,6 +270,10 @@ void hk_port_detach(struct hk_port *port)
 	if (!p)
 		return;
 	hk_tap_forget(port);
+	if (p->bell) {
+		hk_bell_unlisten_wire(port);
+		close(hk_bell_take_wire(port->id));
+	}
 	/* Freeing takes locks in the shared memory, which a dead primary may hold for ever. */
 	if (hk_eal_primary_alive()) {
 		hk_faults_detach(port);

@@ -85,6 +85,11 @@ _RANK = {
     "async_polls": ("counter", "stand_in_polls_total", "Polls by who took the rank's place."),
     "kept": ("counter", "kept_total", "Frames kept while the rank was away."),
     "kept_now": ("gauge", "kept", "Frames kept just now."),
+    "rings": (
+        "counter",
+        "rings_total",
+        "Times that a peer's poller was woken.",
+    ),
     "puts": ("counter", "puts_total", "Puts to peers."),
     "gets": ("counter", "gets_total", "Gets from peers."),
     "gets_served": ("counter", "gets_served_total", "Gets of peers that were served."),
@@ -111,6 +116,8 @@ _SWITCH = {
     "rx_lost": ("counter", "rx_lost_frames_total", "Frames for which a rank had no room."),
     "tx_lost": ("counter", "tx_lost_frames_total", "Frames that the port did not take."),
     "sleeps": ("counter", "sleeps_total", "Times the switch slept."),
+    "rung": ("counter", "rung_total", "Times that a ring, or a frame, ended its sleep."),
+    "rings": ("counter", "rings_total", "Times that it woke the poller."),
 }
 _WIRE = {
     "rx_frames": ("counter", "rx_frames_total", "Frames received."),
@@ -131,6 +138,9 @@ _DAEMON = {
 _POLLER = {
     "cpu_seconds": ("counter", "cpu_seconds_total", "CPU time of the poller that runs now."),
     "rounds": ("counter", "rounds_total", "Rounds over all slots."),
+    "sleeps": ("counter", "sleeps_total", "Times that it lay down until it is rung for."),
+    "rung": ("counter", "rung_total", "Times that somebody rang for it."),
+    "rung_in_vain": ("counter", "rung_in_vain_total", "… again, before there was anything to do."),
     "starts": ("counter", "starts_total", "How often a poller was started."),
 }
 
@@ -335,8 +345,12 @@ def rates(now: dict, before: dict | None) -> Group:
     used = _percent(_rate(now, before, "cpu_seconds", seconds))
     poller, poller_was = now["poller"], before and before["poller"]
     same = poller_was and poller["pid"] == poller_was["pid"]
-    polling = _percent(_rate(poller, poller_was if same else None, "cpu_seconds", seconds))
+    since = poller_was if same else None
+    polling = _percent(_rate(poller, since, "cpu_seconds", seconds))
     lines = [_title(now, f"CPU {used}, of the poller {polling}")]
+    woken = {"lay down": "sleeps", "rung for": "rung", "in vain": "rung_in_vain"}
+    text = (f"{t} {_short(_rate(poller, since, k, seconds))}" for t, k in woken.items())
+    lines.append(Text("  poller, each second  " + ", ".join(text)))
     if switch := now["switch"]:
         was = before and before["switch"]
         text = (f"{key} {_short(_rate(switch, was, key, seconds))}" for key in switch)

@@ -106,7 +106,16 @@ def answer() -> dict:
         "clock_ms": 5000,
         "seconds": 5,
         "cpu_seconds": 0.25,
-        "poller": {"state": "on", "pid": 18, "starts": 1, "rounds": 9, "cpu_seconds": 1.5},
+        "poller": {
+            "state": "on",
+            "pid": 18,
+            "starts": 1,
+            "rounds": 9,
+            "sleeps": 4,
+            "rung": 3,
+            "rung_in_vain": 0,
+            "cpu_seconds": 1.5,
+        },
         "switch": None,
         "port": {
             "spec": "vdev:net_x0",
@@ -200,11 +209,13 @@ def test_rates(answer):
     now["clock_ms"] += 2000
     now["cpu_seconds"] += 0.5
     now["poller"]["cpu_seconds"] += 1.0
+    now["poller"]["rung"] += 50
     now["slots"][0]["counters"].update(tx_packets=31000, resends=0, no_credit=5, kept_now=12)
     now["slots"][0].update(looks=20, away=12)
     now["slots"][2]["generation"] = 2
     text = shown(cli_stats.rates(now, answer))
     assert "CPU 25%, of the poller 50%" in text
+    assert "poller, each second  lay down 0, rung for 25, in vain 0" in text
     assert row(text, 4) == "4 00c0ffee 70 rank 70% 15.0k 0 0 0 - 2.50 0 12"
     assert row(text, 6) == "6 00c0ffee 72 rank - - - - - - - - 0"
     now["slots"][0]["pid"] = 4194304

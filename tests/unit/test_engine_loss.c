@@ -403,6 +403,44 @@ static void duplicates_are_taken_once(void)
 	sim_free(s);
 }
 
+/* ---- who is silent, long before anything is lost ------------------------------------------- */
+
+static void silent_peers_are_named(void)
+{
+	const uint64_t after = 50 * HK_USEC;
+	struct hk_unheard u[4];
+	struct rig g;
+
+	rig_config(&g);
+	rig_start(&g);
+	hk_peer a = rig_add(&g, 2), b = rig_add(&g, 3);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, u, 4), 0); /* nothing is awaited */
+	uint64_t start = g.now;
+	rig_send(&g, a, 1);
+	g.now += 10 * HK_USEC;
+	rig_send(&g, b, 2);
+	rig_send(&g, a, 3); /* the first is what counts */
+	g.now = start + after - 1;
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, u, 4), 0);
+	g.now++;
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, u, 4), 1);
+	CHECK(u[0].peer == a && u[0].since == start);
+	g.now += after;
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, u, 4), 2);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, u, 1), 1);
+	/* one that lives, and acknowledges nothing: somebody polls there */
+	rig_ack(&g, 2, 0, 64);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after - 1, after, u, 4), 1);
+	CHECK(u[0].peer == b);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, u, 4), 2);
+	rig_ack(&g, 3, 1, 64);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, u, 4), 1);
+	CHECK(u[0].peer == a);
+	rig_ack(&g, 2, 2, 64);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, u, 4), 0);
+	rig_end(&g);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -420,6 +458,7 @@ int main(int argc, char **argv)
 		{"resend_cap", resend_cap},
 		{"resend_cap_over_peers", resend_cap_over_peers},
 		{"duplicates_are_taken_once", duplicates_are_taken_once},
+		{"silent_peers_are_named", silent_peers_are_named},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

@@ -8,11 +8,14 @@
  * before the fabric looks; what the test puts in comes to the fabric.
  */
 #include "fabric/rma.h"
-#include "port/port.h"
+#include "port/bell.h"
+#include "port/internal.h"
 #include "tests/unit/hk_test.h"
 
 #include <errno.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define WAIT_MS 30000 /* no test takes a hundredth of it */
 #define KEY     0x48414e44u
@@ -708,6 +711,76 @@ static void many_come_free_when_little_can_be_kept(void)
 	nothing_is_left(&s);
 }
 
+/* ---- peers that sleep ----------------------------------------------------------------------------- */
+
+static bool rung(int end)
+{
+	char c;
+
+	return recv(end, &c, 1, MSG_DONTWAIT) == 1;
+}
+
+/* The packet leaves, and nobody answers. With @stand_in the application does not wait itself. */
+static uint32_t until_rung(struct scene *s, int end, bool stand_in)
+{
+	struct hk_frame f;
+
+	CHECK_EQ(send_one(s, 1), 0);
+	rte_pktmbuf_free_seg(take_data(s, &f));
+	for (uint64_t until = now_ms() + WAIT_MS; !rung(end);) {
+		if (stand_in)
+			CHECK_CMP(hk_fabric_serve(s->f), !=,
+				  HK_SERVE_IDLE); /* it is owed an answer */
+		else
+			hk_fabric_progress(s->f);
+		CHECK_MSG(now_ms() < until, "nobody rang for a peer that is silent");
+	}
+	return f.h.psn;
+}
+
+/* Who waits for a silent peer rings, be it the application or its stand-in; not for long, if that does not
+ * help; and not at all for one that has acknowledged everything. */
+static void silent_peers_are_rung_for(void)
+{
+	struct hk_error err = {""};
+	struct scene s;
+	int sv[2];
+
+	scene_open(&s, false);
+	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sv) == 0);
+	hk_bell_set_wire(s.port->id, sv[0]);
+	const struct hk_fabric_counters *n = hk_fabric_counters(s.f);
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t before = n->rings;
+		uint32_t psn = until_rung(&s, sv[1], i == 1);
+
+		CHECK_EQ(n->rings, before + 1);
+		put(&s, HK_WIRE_ACK, 0, psn + 1, 64);
+		CHECK_EQ(hk_engine_unacked(hk_fabric_engine(s.f), HK_PEER_NONE), 0);
+		before = n->rings;
+		for (unsigned k = 0; k < 1000; k++)
+			hk_fabric_progress(s.f);
+		CHECK_EQ(n->rings, before);
+	}
+	uint64_t from = now_ms(), before = n->rings;
+	uint32_t psn = until_rung(&s, sv[1], false);
+
+	while (now_ms() < from + 50)
+		hk_fabric_progress(s.f);
+	/* pauses of 0.5, 1, 2, 4, 8, 8, … ms */
+	CHECK_CMP(n->rings - before, >, 1);
+	CHECK_CMP(n->rings - before, <=, 6 + (now_ms() - from) / 8);
+	put(&s, HK_WIRE_ACK, 0, psn + 1, 64);
+	while (rung(sv[1]))
+		;
+	CHECK_EQ(hk_bell_take_wire(s.port->id), sv[0]);
+	nothing_is_left(&s);
+	close(sv[0]);
+	close(sv[1]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -722,6 +795,7 @@ int main(int argc, char **argv)
 		{"gets_beyond_measure_are_dropped", gets_beyond_measure_are_dropped},
 		{"who_asks_for_little_is_served", who_asks_for_little_is_served},
 		{"many_come_free_when_little_can_be_kept", many_come_free_when_little_can_be_kept},
+		{"silent_peers_are_rung_for", silent_peers_are_rung_for},
 	};
 
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));

@@ -3,70 +3,28 @@
  * tests/unit/fabric/test_lock_model.c: every interleaving of the biased lock, on a machine with store
  * buffers.
  *
- * A model of fabric/lock.h, step by step (what is changed there has to be changed here): what the real lock can do on a processor in a
- * million years, the model does here, since all states that can be reached are visited once. The machine
- * is x86's (TSO; Sewell et al., "x86-TSO", CACM 2010): a store goes into the buffer of its side, in order,
- * and reaches memory at any later time; a load sees the newest store of its own side that is still in
- * the buffer, else memory. membarrier(2) waits until the other side's buffer was empty at some moment
- * during the call, which the model does as one step that is possible only then, with the caller's own
- * buffer empty as well (a system call is a barrier).
+ * A model of fabric/lock.h, step by step (what is changed there has to be changed here); the machine stands in
+ * tests/unit/model.h.
  *
  * Watched in every state: never are both inside, unless the owner knows that the lock is broken, and
  * touches nothing. And from every state: can each side still come to its end? If there is a state from
- * which no path leads there, somebody is stuck for ever. (That a path is taken soon is the scheduler's
- * affair, and not shown here.)
+ * which no path leads there, somebody is stuck for ever.
  *
  * That the model can find anything is shown by locks with one thing left out.
  */
-#include "tests/unit/hk_test.h"
-
-/* ---- the machine ----------------------------------------------------------------------------- */
-
 enum var { OWNER_IN, HELPER_WANTS, OWNER_WAITS, BROKEN, VARS };
 enum side { OWNER, HELPER, SIDES };
+enum move { MOVE_OWNER, MOVE_HELPER, DRAIN_OWNER, DRAIN_HELPER, DIE, DECLARE, MOVES };
 
-#define BUFFER 6 /* stores that can wait; more would only be more of the same */
+#define MODEL_VARS  VARS
+#define MODEL_SIDES SIDES
+#define MODEL_MOVES MOVES
+#define MODEL_STATE                                                                                \
+	uint8_t depth; /* the owner's */                                                           \
+	uint8_t knows; /* the owner is in because the lock is broken, and touches nothing */       \
+	uint8_t dead;  /* the helper was killed */
 
-struct machine {
-	uint8_t memory[VARS];
-	struct {
-		uint8_t n;
-		uint8_t store[BUFFER]; /* var << 1 | value, the oldest first */
-	} buffer[SIDES];
-	uint8_t pc[SIDES];
-	uint8_t depth;        /* the owner's */
-	uint8_t knows;        /* the owner is in because the lock is broken, and touches nothing */
-	uint8_t turns[SIDES]; /* left to do */
-	uint8_t dead;         /* the helper was killed */
-};
-
-static bool store(struct machine *m, enum side s, enum var v, unsigned value)
-{
-	if (m->buffer[s].n == BUFFER)
-		return false; /* waits until there is room */
-	m->buffer[s].store[m->buffer[s].n++] = (uint8_t)(v << 1 | value);
-	return true;
-}
-
-static unsigned load(const struct machine *m, enum side s, enum var v)
-{
-	for (unsigned i = m->buffer[s].n; i-- > 0;)
-		if (m->buffer[s].store[i] >> 1 == v)
-			return m->buffer[s].store[i] & 1;
-	return m->memory[v];
-}
-
-/* The oldest store of @s reaches memory. */
-static bool drain(struct machine *m, enum side s)
-{
-	if (m->buffer[s].n == 0)
-		return false;
-	m->memory[m->buffer[s].store[0] >> 1] = m->buffer[s].store[0] & 1;
-	m->buffer[s].n--;
-	memmove(m->buffer[s].store, m->buffer[s].store + 1, m->buffer[s].n);
-	m->buffer[s].store[m->buffer[s].n] = 0; /* equal states shall look equal */
-	return true;
-}
+#include "tests/unit/model.h"
 
 /* ---- the lock, and what may be left out ------------------------------------------------------ */
 
@@ -205,7 +163,7 @@ static bool helper_step(struct machine *m, const struct variant *v)
 		*pc = v->no_membarrier ? H_LOOK : H_BARRIER;
 		return true;
 	case H_BARRIER:
-		if (m->buffer[OWNER].n || m->buffer[HELPER].n)
+		if (!all_drained(m))
 			return false;
 		*pc = H_LOOK;
 		return true;
@@ -256,11 +214,9 @@ static bool declared_broken(struct machine *m, const struct variant *v)
 
 /* ---- all states ------------------------------------------------------------------------------ */
 
-enum move { MOVE_OWNER, MOVE_HELPER, DRAIN_OWNER, DRAIN_HELPER, DIE, DECLARE, MOVES };
-
-static bool move(struct machine *m, const struct variant *v, enum move how)
+static bool model_move(struct machine *m, const struct variant *v, unsigned how)
 {
-	switch (how) {
+	switch ((enum move)how) {
 	case MOVE_OWNER:
 		return owner_step(m, v);
 	case MOVE_HELPER:
@@ -278,102 +234,36 @@ static bool move(struct machine *m, const struct variant *v, enum move how)
 	}
 }
 
-#define TABLE (1u << 21)
-
-struct node {
-	struct machine m;
-	uint32_t next[MOVES]; /* states, plus one; 0: cannot be done */
-	bool ends;            /* the end can be reached from here */
-};
-
-static struct node *nodes;
-static uint32_t *table, count;
-
-static uint32_t hash(const struct machine *m)
-{
-	const uint8_t *p = (const uint8_t *)m;
-	uint64_t h = UINT64_C(0xcbf29ce484222325);
-
-	for (size_t i = 0; i < sizeof(*m); i++)
-		h = (h ^ p[i]) * UINT64_C(0x100000001b3);
-	return (uint32_t)(h ^ h >> 32) % TABLE;
-}
-
-/* The number of @m among the states, a new one if it was not seen before. */
-static uint32_t state_of(const struct machine *m)
-{
-	uint32_t at = hash(m);
-
-	for (; table[at]; at = (at + 1) % TABLE)
-		if (memcmp(&nodes[table[at] - 1].m, m, sizeof(*m)) == 0)
-			return table[at] - 1;
-	CHECK(count < TABLE / 2);
-	nodes[count] = (struct node){.m = *m};
-	table[at] = ++count;
-	return count - 1;
-}
-
-static bool at_end(const struct machine *m)
+static bool model_at_end(const struct machine *m)
 {
 	return m->pc[OWNER] == O_END && (m->pc[HELPER] == H_END || m->pc[HELPER] == H_DEAD);
 }
 
-struct result {
+static struct result {
 	uint32_t states, both_inside, stuck;
 	uint32_t owner_in, helper_in,
 		waited; /* states in which each was inside; in which one waited */
-};
+} seen;
 
-/* Marks every state from which the end can be reached. Rounds until nothing changes. */
-static void find_ends(void)
+static void model_visit(const struct machine *m)
 {
-	for (bool changed = true; changed;) {
-		changed = false;
-		for (uint32_t i = count; i-- > 0;) {
-			if (nodes[i].ends)
-				continue;
-			bool ends = at_end(&nodes[i].m);
-
-			for (int k = 0; k < MOVES && !ends; k++)
-				ends = nodes[i].next[k] && nodes[nodes[i].next[k] - 1].ends;
-			nodes[i].ends = ends;
-			changed |= ends;
-		}
-	}
+	seen.owner_in += owner_inside(m);
+	seen.helper_in += helper_inside(m);
+	seen.waited += m->pc[OWNER] == O_WAIT;
+	seen.both_inside += owner_inside(m) && !m->knows && helper_inside(m);
+	CHECK(m->depth <= 2 && (m->pc[OWNER] != O_END || m->depth == 0));
 }
 
 static struct result explore(const struct variant *v)
 {
-	struct result r = {0};
 	struct machine start = {.turns = {(uint8_t)v->owner_turns, (uint8_t)v->helper_turns}};
 
-	nodes = malloc(TABLE / 2 * sizeof(*nodes));
-	table = calloc(TABLE, sizeof(*table));
-	CHECK(nodes && table);
-	count = 0;
-	state_of(&start);
-	for (uint32_t i = 0; i < count; i++) {
-		for (int k = 0; k < MOVES; k++) {
-			struct machine m = nodes[i].m;
+	seen = (struct result){0};
+	struct model_size size = model_explore(&start, v);
 
-			if (move(&m, v, (enum move)k))
-				nodes[i].next[k] = state_of(&m) + 1;
-		}
-		const struct machine *m = &nodes[i].m;
-
-		r.owner_in += owner_inside(m);
-		r.helper_in += helper_inside(m);
-		r.waited += m->pc[OWNER] == O_WAIT;
-		r.both_inside += owner_inside(m) && !m->knows && helper_inside(m);
-		CHECK(m->depth <= 2 && (m->pc[OWNER] != O_END || m->depth == 0));
-	}
-	find_ends();
-	for (uint32_t i = 0; i < count; i++)
-		r.stuck += !nodes[i].ends;
-	r.states = count;
-	free(nodes);
-	free(table);
-	return r;
+	seen.states = size.states;
+	seen.stuck = size.stuck;
+	return seen;
 }
 
 /* ---- the properties -------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -258,10 +259,31 @@ bool hk_res_pipe_levels(const struct hk_res *r, unsigned slot, struct hk_res_pip
 
 /* ---- poller -------------------------------------------------------------------------------- */
 
-int hk_res_join(const char *shared, const char *huge_dir, struct hk_error *err)
+struct fake_bell fake_bell = {.fd = -1};
+
+void hk_res_lie_down(void)
+{
+	atomic_store(&fake_bell.lies, 1);
+}
+
+bool hk_res_lies(void)
+{
+	return atomic_load(&fake_bell.lies);
+}
+
+bool hk_res_get_up(void)
+{
+	eventfd_t n;
+
+	atomic_store(&fake_bell.lies, 0);
+	return eventfd_read(fake_bell.fd, &n) == 0;
+}
+
+int hk_res_join(const char *shared, const char *huge_dir, int *bell, struct hk_error *err)
 {
 	if (getenv("FAKE_JOIN_FAILS"))
 		return hk_error_set(err, -EPERM, "the fake secondary may not start; fix: let it");
+	*bell = fake_bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC); /* nobody rings it */
 	return huge_dir && fake_map(shared, false)
 		       ? 0
 		       : hk_error_set(err, -ENOENT, "the poller finds no memory %s", shared);

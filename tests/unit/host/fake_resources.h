@@ -37,6 +37,13 @@ struct fake_memory {
 	_Alignas(4096) struct fake_fabric fabric[HK_CTL_MAX_SLOTS];
 };
 
+/* The poller's bell: of the process, rung by a test that runs the poller's loop itself. */
+struct fake_bell {
+	int fd; /* eventfd */
+	_Atomic uint32_t lies;
+};
+extern struct fake_bell fake_bell;
+
 /* Maps what the daemon with this shared memory has made. */
 struct fake_memory *fake_map(const char *shared, bool create);
 

@@ -3,11 +3,14 @@
  * tests/unit/host/test_poller.c: the poller's rounds alone, against the other side of host/shared.h.
  */
 #include "host/poller.h"
+#include "host/resources.h"
 #include "tests/unit/hk_test.h"
+#include "tests/unit/host/fake_resources.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -111,34 +114,145 @@ static void let_go(void)
 	pthread_join(t, NULL);
 }
 
+/* ---- the loop -------------------------------------------------------------------------------- */
+
+static struct {
+	pthread_t thread;
+	int channel[2];
+	struct hk_poller_pace pace;
+} l;
+
 static void *loop(void *arg)
 {
 	struct hk_error err = {""};
-	int rc = hk_poller_loop(&s, *(int *)arg, serve, &err);
+	int rc = hk_poller_loop(&s, l.channel[1], fake_bell.fd, serve, &l.pace, &err);
 
+	(void)arg;
 	return rc == 0 ? NULL : (void *)1;
 }
+
+static void loop_start(void)
+{
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, l.channel) == 0);
+	fake_bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	atomic_store(&fake_bell.lies, 0);
+	CHECK(fake_bell.fd >= 0);
+	CHECK(pthread_create(&l.thread, NULL, loop, NULL) == 0);
+}
+
+/* The end of the channel ends it. */
+static void loop_end(void)
+{
+	void *failed;
+
+	close(l.channel[0]);
+	pthread_join(l.thread, &failed);
+	CHECK(failed == NULL);
+	close(l.channel[1]);
+	close(fake_bell.fd);
+}
+
+#define UNTIL(cond)                                                                                \
+	while (!(cond))                                                                            \
+	sched_yield()
 
 /* With nothing to serve it sleeps until it is woken; the end of the channel ends it. */
 static void wakes_and_ends(void)
 {
-	int sv[2];
-	pthread_t t;
-	void *failed;
-
 	up();
-	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sv) == 0);
-	CHECK(pthread_create(&t, NULL, loop, &sv[1]) == 0);
-	while (atomic_load(&s.rounds) == 0)
-		sched_yield();
+	l.pace = hk_poller_pace;
+	loop_start();
+	UNTIL(atomic_load(&s.rounds) > 0);
 	on(2);
-	CHECK(send(sv[0], "", 1, 0) == 1);
-	while (atomic_load(&spot[2].served) < 100)
-		sched_yield();
-	close(sv[0]);
-	pthread_join(t, &failed);
-	CHECK(failed == NULL);
-	close(sv[1]);
+	CHECK(send(l.channel[0], "", 1, 0) == 1);
+	UNTIL(atomic_load(&spot[2].served) >= 20);
+	loop_end();
+}
+
+/* A beat that never comes in the time of a test: what wakes it is what is rung. */
+static void asleep_without_a_beat(void)
+{
+	up();
+	on(1);
+	spot[1].says = HK_SERVED_IDLE;
+	l.pace = hk_poller_pace;
+	l.pace.beat_ns = 999999999;
+	loop_start();
+	UNTIL(hk_res_lies() && atomic_load(&s.sleeps) == 1);
+}
+
+static void is_rung(void)
+{
+	CHECK(eventfd_write(fake_bell.fd, 1) == 0);
+}
+
+static void sleeps_until_it_is_rung(void)
+{
+	asleep_without_a_beat();
+	for (unsigned i = 2; i < 2 + l.pace.vain; i++) {
+		uint64_t served = atomic_load(&spot[1].served);
+
+		is_rung();
+		UNTIL(atomic_load(&s.sleeps) == i);
+		/* it has looked for a while, and once more after it lay down */
+		CHECK_CMP(atomic_load(&spot[1].served), >=, served + l.pace.rest);
+		CHECK_EQ(atomic_load(&s.rung), i - 1);
+		CHECK_EQ(atomic_load(&s.in_vain), i - 2);
+	}
+	loop_end();
+}
+
+/* A ringer may be killed between taking the sign away and ringing: then the beat finds that nobody rings
+ * any more, and it lies down anew. */
+static void hears_again_after_a_ringer_was_killed(void)
+{
+	up();
+	on(1);
+	l.pace = hk_poller_pace;
+	loop_start();
+	UNTIL(hk_res_lies());
+	atomic_store(&fake_bell.lies, 0);
+	UNTIL(hk_res_lies());
+	loop_end();
+}
+
+/* Who rings in a loop, and there is nothing to do, is not listened to for a beat at a time. */
+static void does_not_hear_who_rings_in_vain(void)
+{
+	asleep_without_a_beat();
+	l.pace.beat_ns =
+		1000; /* read when it sleeps again: so that the test need not wait for it */
+	for (uint64_t i = 0; i < 200; i++) {
+		uint64_t before = atomic_load(&s.rounds);
+
+		is_rung();
+		UNTIL(atomic_load(&s.rounds) > before);
+	}
+	uint64_t rung = atomic_load(&s.rung);
+
+	/* each ring keeps it awake for some looks; without deafness all its sleeps would end by one */
+	CHECK_CMP(atomic_load(&s.in_vain), >, 0);
+	CHECK_CMP(rung, <=, atomic_load(&s.sleeps));
+	/* but what leads to something is heard at once, and it hears well again */
+	spot[1].says = HK_SERVED_BUSY;
+	UNTIL(atomic_load(&s.slot[1].looks) > atomic_load(&s.rounds) / 2);
+	loop_end();
+}
+
+/* Packets of an absent rank that nobody acknowledges keep it awake, but not for ever. */
+static void what_is_owed_keeps_it_awake_for_a_while(void)
+{
+	up();
+	on(3);
+	spot[3].says = HK_SERVED_OWED;
+	l.pace = hk_poller_pace;
+	l.pace.beat_ns = 999999999;
+	l.pace.watch_ns = 1000;
+	loop_start();
+	UNTIL(atomic_load(&s.sleeps) == 1);
+	CHECK_CMP(atomic_load(&spot[3].served), >=, l.pace.owed);
+	CHECK_CMP(atomic_load(&spot[3].served), <=, l.pace.owed + 3);
+	loop_end();
 }
 
 int main(int argc, char **argv)
@@ -147,6 +261,11 @@ int main(int argc, char **argv)
 		{"rounds", rounds},
 		{"let_go", let_go},
 		{"wakes_and_ends", wakes_and_ends},
+		{"sleeps_until_it_is_rung", sleeps_until_it_is_rung},
+		{"hears_again_after_a_ringer_was_killed", hears_again_after_a_ringer_was_killed},
+		{"does_not_hear_who_rings_in_vain", does_not_hear_who_rings_in_vain},
+		{"what_is_owed_keeps_it_awake_for_a_while",
+		 what_is_owed_keeps_it_awake_for_a_while},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

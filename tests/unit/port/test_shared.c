@@ -7,16 +7,19 @@
  * neither loses nor reorders, so a receiver wants exactly the next number, on its own queue.
  */
 #include "port/faults.h"
-#include "port/port.h"
+#include "port/bell.h"
+#include "port/internal.h"
 #include "tests/unit/port/shared_rig.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <rte_eal.h>
 #include <rte_ring.h>
 #include <rte_version.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -138,6 +141,52 @@ static void faults(void)
 	role_tell("doubled");
 }
 
+/* ---- bells ------------------------------------------------------------------------------------ */
+
+/* Sleeps as the polling process does, without a clock to help. */
+static void sleep_until_rung(void)
+{
+	static int bell = -1;
+	struct hk_error err = {""};
+
+	if (bell < 0)
+		CHECK_MSG(hk_bell_listen(HK_BELL_POLLER, &bell, &err) == 0, "%s", err.text);
+	(void)hk_bell_listen_wire(port); /* more than once does no harm */
+	while (hk_bell_get_up(HK_BELL_POLLER))
+		; /* junk of before */
+	hk_bell_lie_down(HK_BELL_POLLER);
+	role_tell("asleep");
+	struct pollfd p = {.fd = bell, .events = POLLIN};
+	CHECK_MSG(poll(&p, 1, RIG_WAIT_MS) == 1, "nobody rang");
+	bool lay = hk_bell_lies(HK_BELL_POLLER);
+	CHECK(hk_bell_get_up(HK_BELL_POLLER));
+	CHECK(!hk_bell_lies(HK_BELL_POLLER));
+	role_tell(lay ? "rung on a wire" : "rung here");
+}
+
+/* What no ringer of ours sends: more than one byte, nothing, descriptors. As much as is taken. */
+static void ring_badly(void)
+{
+	static char big[4096];
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec v = {big, sizeof(big)};
+	struct msghdr h = {.msg_iov = &v,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&h);
+	int fd = hk_bell_take_wire(port->id), own = STDERR_FILENO, sent = 0;
+
+	*c = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
+	memcpy(CMSG_DATA(c), &own, sizeof(own));
+	while (sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		sent++;
+	CHECK(sent > 0 && errno == EAGAIN);
+	hk_bell_set_wire(port->id, fd);
+	CHECK(!hk_bell_ring_wire(port->id, HK_BELL_POLLER)); /* full, and nobody waits */
+	role_tell("rang badly");
+}
+
 static int64_t now_ms(void)
 {
 	struct timespec ts;
@@ -192,6 +241,14 @@ static void secondary(char **arg)
 			struct hk_port *none;
 			role_tell("open %d",
 				  hk_port_open("vdev:net_ring0", 64, NULL, 0, &none, &err));
+		} else if (strcmp(line, "sleep") == 0) {
+			sleep_until_rung();
+		} else if (strcmp(line, "ring wire") == 0) {
+			CHECK(hk_bell_ring_wire(port->id, HK_BELL_POLLER));
+		} else if (strcmp(line, "ring here") == 0) {
+			hk_bell_ring(HK_BELL_POLLER);
+		} else if (strcmp(line, "ring badly") == 0) {
+			ring_badly();
 		} else if (strcmp(line, "detach") == 0) {
 			hk_port_detach(port);
 			port = NULL;
@@ -489,6 +546,45 @@ static void primary_is_killed(void)
 	end_node(&b);
 }
 
+static void wake(struct rig_proc *sleeper, const struct rig_proc *ringer, const char *ring,
+		 const char *hears)
+{
+	rig_say(sleeper, "sleep");
+	rig_hear(sleeper, "asleep");
+	rig_say(ringer, ring);
+	rig_hear(sleeper, hears);
+}
+
+/* Who sleeps is woken, from its own node and from the other; whatever comes on a wire's bell says nothing
+ * else, and a bell is neither a sign of life nor of death. */
+static void bells_wake(void)
+{
+	start_nodes();
+	wake(&b.secondary[0], &b.secondary[1], "ring here", "rung here");
+	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung on a wire");
+	wake(&b.secondary[0], &a.secondary[0], "ring wire", "rung on a wire");
+	wake(&a.secondary[1], &b.secondary[1], "ring wire", "rung on a wire");
+	rig_say(&a.secondary[0], "ring badly");
+	rig_hear(&a.secondary[0], "rang badly");
+	rig_say(&b.primary, "link");
+	rig_hear(&b.primary, "link 1");
+	wake(&b.secondary[0], &b.secondary[1], "ring here", "rung here");
+	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung on a wire");
+	/* who attaches anew has it again */
+	rig_say(&b.secondary[0], "detach");
+	rig_hear(&b.secondary[0], "detached");
+	attach(&b, 0);
+	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung on a wire");
+	say_all("exchange 1 2000");
+	hear_all("done 2000");
+	end_node(&a);
+	rig_say(&b.primary, "link");
+	rig_hear(&b.primary, "link 0");
+	/* the end of a wire does not keep anybody awake */
+	wake(&b.secondary[0], &b.secondary[1], "ring here", "rung here");
+	end_node(&b);
+}
+
 /* Killed all, and started anew under the same name without a clean-up between. */
 static void name_is_used_again(void)
 {
@@ -644,6 +740,7 @@ int main(int argc, char **argv)
 		{"each_its_own_queue", each_its_own_queue},
 		{"secondary_is_killed", secondary_is_killed},
 		{"primary_is_killed", primary_is_killed},
+		{"bells_wake", bells_wake},
 		{"name_is_used_again", name_is_used_again},
 		{"peer_leaves", peer_leaves},
 		{"ordinary_user", ordinary_user},

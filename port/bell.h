@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/bell.h: waking those who sleep instead of polling.
+ *
+ * A memory that processes share has two *bells*, eventfds, each with one sleeper: the polling process and
+ * hikyakud's switch. Who has put something where the sleeper will look rings. A wire between two
+ * memories (memif) has a bell as well, its control socket, on which nothing else is said once the
+ * link is up (port/memif_guard.c): a byte there is heard by whoever listens at the other end.
+ *
+ * Ringing costs who works nothing but a load while the sleeper is awake:
+ *
+ *   sleeper:  sleeps = 1; membarrier();          ringer:  there is work; (compiler barrier)
+ *             look for work once more;                    if (sleeps) wake
+ *             wait for the bell
+ *
+ * It is Dekker's algorithm with both barriers paid for by the sleeper, as in fabric/lock.h: after
+ * membarrier() either the ringer's work was in memory before it, so that the last look finds it, or the
+ * ringer's load comes after it and sees that somebody sleeps. Of several ringers one wakes: who sets
+ * `sleeps` back. Should that one be killed between the two, nobody rings any more: so whoever
+ * sleeps also wakes by the clock, and finds `sleeps` changed (tests/unit/port/test_bell_model.c).
+ *
+ * A bell says that there may be something to do, and for whom. What is read from a wire's is compared with
+ * that and thrown away, a bounded amount at a time; who rings in a loop costs CPU. The words that the memory holds
+ * are written by all its processes: garbage there makes bells go unheard, and the sleeper late.
+ *
+ * Threads: ringing by any; each sleeper is one thread, and a process has one at the most.
+ */
+#ifndef HK_BELL_H
+#define HK_BELL_H
+
+#include "base/common.h"
+#include "base/error.h"
+
+#include <stdatomic.h>
+
+struct hk_port;
+
+enum hk_bell { HK_BELL_POLLER, HK_BELL_SWITCH, HK_BELLS };
+
+struct hk_bell_word {
+	_Alignas(64) _Atomic uint32_t sleeps; /* the sleeper's 1, a ringer's 0 */
+};
+
+/* In the shared memory; NULL in a process that shares none. */
+extern struct hk_bell_word *hk_bell_words;
+
+/* ---- ringing --------------------------------------------------------------------------------- */
+
+/* Wakes the sleeper, if it sleeps and nobody else does. Whether it did. */
+bool hk_bell_wake(enum hk_bell b);
+
+/* After something was written that the sleeper is to find. Does nothing while it is awake. */
+static inline bool hk_bell_ring(enum hk_bell b)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	return hk_bell_words &&
+	       HK_UNLIKELY(atomic_load_explicit(&hk_bell_words[b].sleeps, memory_order_relaxed)) &&
+	       hk_bell_wake(b);
+}
+
+/* Rings for the @b at the other end of the wire that is DPDK's port @id here. One system call, which never waits.
+ * False: there is no such bell, or its listener has not taken what was rung before. */
+bool hk_bell_ring_wire(uint16_t id, enum hk_bell b);
+
+/* ---- sleeping -------------------------------------------------------------------------------- */
+
+/* This process's sleeper is @b's. @fd is readable when it is rung, here or on a wire of
+ * hk_bell_listen_wire(). */
+int hk_bell_listen(enum hk_bell b, int *fd, struct hk_error *err);
+
+/* Hears what is rung on @port's wire as well; false if it has no bell. Closing or detaching the port ends
+ * it. */
+bool hk_bell_listen_wire(const struct hk_port *port);
+
+/* The same with a descriptor that is readable while there is something to do, such as a socket that
+ * receives frames. It is not read here. */
+bool hk_bell_listen_fd(int fd);
+void hk_bell_unlisten_fd(int fd);
+
+/* Says that it is about to sleep: from now on it is rung for. Look for work once more, then wait. */
+void hk_bell_lie_down(enum hk_bell b);
+
+/* Is it still rung for? False once somebody has set out to ring. */
+bool hk_bell_lies(enum hk_bell b);
+
+/* It is awake: not to be rung for. Takes in what was rung, as much as it takes at a time, and returns whether
+ * anything was. Poller and switch may listen to the same wire (host mode split): who hears a ring for the
+ * other hands it on. */
+bool hk_bell_get_up(enum hk_bell b);
+
+#endif
