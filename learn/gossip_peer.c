@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * learn/gossip_peer.c: what a node remembers of another (learn/gossip_peer.h), made at first contact so
+ * that a job of a thousand nodes with ten neighbours each keeps ten.
+ */
+#include "learn/gossip_peer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct hk_push *new_sums(const struct hk_gossip *g, double *values)
+{
+	struct hk_push *sums = calloc(g->slices, sizeof(*sums));
+
+	for (unsigned i = 0; sums && i < g->slices; i++)
+		sums[i].values = values + g->slice[i].first;
+	return sums;
+}
+
+static bool make_rest(const struct hk_gossip *g, struct hk_gossip_peer *p)
+{
+	if (g->set->merge == HK_LEARN_PUSH_SUM) {
+		p->sums = calloc(2 * g->parameters, sizeof(double));
+		if (!p->sums)
+			return false;
+		p->given = new_sums(g, p->sums);
+		p->taken = new_sums(g, p->sums + g->parameters);
+		return p->given && p->taken;
+	}
+	if (g->set->merge == HK_LEARN_TRIMMED) {
+		p->latest = calloc(g->parameters, sizeof(double));
+		p->age = calloc(g->slices, sizeof(uint64_t));
+		p->fresh = calloc(g->slices, sizeof(bool));
+		return p->latest && p->age && p->fresh;
+	}
+	return true;
+}
+
+struct hk_gossip_peer *hk_gossip_peer(struct hk_gossip *g, uint16_t node)
+{
+	struct hk_gossip_peer *p;
+
+	if (node >= g->nodes || node == g->node)
+		return NULL;
+	if (g->peer[node])
+		return g->peer[node];
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	p->number = calloc(g->slices, sizeof(uint64_t));
+	p->off = calloc(g->slices, sizeof(double));
+	if (!p->number || !p->off || !make_rest(g, p)) {
+		hk_gossip_peer_free(p);
+		return NULL;
+	}
+	g->peer[node] = p;
+	return p;
+}
+
+void hk_gossip_peer_free(struct hk_gossip_peer *p)
+{
+	if (!p)
+		return;
+	free(p->number);
+	free(p->off);
+	free(p->fresh);
+	free(p->age);
+	free(p->latest);
+	free(p->given);
+	free(p->taken);
+	free(p->sums);
+	free(p);
+}
+
+bool hk_gossip_peer_run(struct hk_gossip *g, struct hk_gossip_peer *p, uint32_t run)
+{
+	if (p->run == run)
+		return true;
+	if (p->run != 0 && !hk_run_later(run, p->run))
+		return false;
+	if (p->run != 0)
+		g->stats.resets++;
+	p->run = run;
+	p->far = false;
+	memset(p->number, 0, g->slices * sizeof(*p->number));
+	if (p->fresh)
+		memset(p->fresh, 0, g->slices * sizeof(*p->fresh));
+	/* Between two other lives there is nothing under way. */
+	for (unsigned i = 0; p->given && i < g->slices; i++)
+		p->given[i].weight = p->taken[i].weight = 0;
+	if (p->sums)
+		memset(p->sums, 0, 2 * g->parameters * sizeof(*p->sums));
+	return true;
+}
+
+double hk_gossip_given(const struct hk_gossip *g, uint16_t node, unsigned i)
+{
+	return g->peer[node] && g->peer[node]->given ? g->peer[node]->given[i].weight : 0;
+}
+
+double hk_gossip_taken(const struct hk_gossip *g, uint16_t node, unsigned i)
+{
+	return g->peer[node] && g->peer[node]->taken ? g->peer[node]->taken[i].weight : 0;
+}
