@@ -268,7 +268,9 @@ static void decide(struct hk_gossip *g)
 	double all = loss_of_all(g, &finished);
 
 	g->stats.loss_all = all;
-	if (all <= g->set->target_loss)
+	/* Twice in a row: a large step makes losses jump, and once may be chance. */
+	g->on_target = all <= g->set->target_loss ? g->on_target + 1 : 0;
+	if (g->on_target >= 2)
 		hk_agree_stop(&g->agree, HK_LEARN_STOP_TARGET, all);
 	else if (finished && hk_learn_train_converged(&g->train))
 		hk_agree_stop(&g->agree, HK_LEARN_STOP_CONVERGED, all);
@@ -337,7 +339,8 @@ static void train(struct hk_gossip *g)
 		g->stats.rows += rows;
 		for (unsigned i = 0; i < g->slices; i++)
 			g->slice[i].age += rows;
-		if (g->stats.batches - g->looked >= g->look_every)
+		if (g->stats.batches - g->looked >= g->look_every ||
+		    g->train.epochs >= g->set->max_epochs)
 			look_back(g);
 	}
 }

@@ -79,7 +79,8 @@ struct hk_gossip {
 	double fault_scale;
 	struct hk_random random; /* of faults */
 	uint64_t round;
-	uint32_t settled; /* rounds since SETTLING */
+	uint32_t settled;   /* rounds since SETTLING */
+	uint32_t on_target; /* looks in a row at which the loss of all was low enough */
 
 	size_t parameters, per_slice;
 	unsigned slices;

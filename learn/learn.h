@@ -134,9 +134,9 @@ struct hk_learn_settings {
 	uint32_t halvings;     /* after so many, training has converged */
 	uint32_t gossip_every; /* batches between two messages to a neighbour; 0: never gossip */
 	double trim;           /* HK_LEARN_TRIMMED: share dropped at either end, rounded up */
-	double norm_limit;  /* how many times the usual distance a neighbour may be off; 0: any */
-	double target_loss; /* stop when the loss of all is this or less; NaN: when converged */
-	uint32_t settle;    /* messages with which nodes still meet after training has stopped */
+	double norm_limit; /* how many times the usual distance a neighbour may be off; 0: any */
+	double target_loss; /* stop when the loss of all is no more, twice in a row; NaN: when converged */
+	uint32_t settle; /* messages with which nodes still meet after training has stopped */
 };
 
 /* What is usual. Always begin with it. */

@@ -411,7 +411,8 @@ int hk_learn_local(const struct hk_learn_model *m, const struct hk_learn_setting
 	l.mean = calloc(hk_learn_parameters(m), sizeof(double));
 	l.scratch = calloc(hk_learn_scratch(m), sizeof(double));
 	l.epoch = calloc(how->nodes, sizeof(*l.epoch));
-	rc = l.place && l.mean && l.scratch && l.epoch ? 0 : hk_error_set(err, -ENOMEM, "no memory");
+	rc = l.place && l.mean && l.scratch && l.epoch ? 0
+						       : hk_error_set(err, -ENOMEM, "no memory");
 	for (uint16_t i = 0; rc == 0 && i < how->nodes; i++) {
 		struct place *p = &l.place[i];
 		*p = (struct place){.all = &l, .id = i, .last = &p->first};
