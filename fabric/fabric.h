@@ -19,7 +19,7 @@
  * in (by the caller) and once on the way out (by the handler, which must not keep what it is
  * shown).
  *
- * Two ways to one peer. A peer may have a second port for *bulk*: the frames of puts, and messages sent by
+ * Two ways to one peer. A peer may have a second port for *bulk*: puts, gets, and messages sent by
  * hk_fabric_sendv_bulk(). Packets of both are of one engine and one row of numbers, so order and exactly-once
  * hold across them; acknowledgements go the way of what they answer.
  *

@@ -119,7 +119,7 @@ static void refuse(struct hk_fabric *f, hk_peer p, struct hk_wire_get g,
 		return;
 	g.status = status;
 	hk_wire_put_get(hk_buf_data(b), &g);
-	if (hk_tx_message(f, p, HK_WIRE_AM_GET, &b, &len, 1, false) == 1) {
+	if (hk_tx_message(f, p, HK_WIRE_AM_GET, &b, &len, 1, true) == 1) {
 		hk_note(b)->refusal = true;
 		t->refusals_wait++;
 	}

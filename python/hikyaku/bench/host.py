@@ -17,6 +17,7 @@ from statistics import median
 from ..checkout import built
 from ..errors import HikyakuError
 from ..lab import Lab, RunResult, down_dead, own_name
+from ..lab.openmpi import SWITCH_MODES
 from . import hikyakud, machine, sample
 from .sample import Values
 
@@ -75,6 +76,8 @@ def parse(result: RunResult, mode: str, what: str) -> Values:
 
 def _mpi(lab: Lab, plan: Plan, mode: str, np: int, argv: list[str], limit: float = 90) -> Values:
     mca = {"btl_hikyaku_host": mode, "btl_hikyaku_daemon_program": str(hikyakud.program())}
+    if mode in SWITCH_MODES:  # its switch and the rank share the node's core
+        mca["mpi_yield_when_idle"] = "1"
     result = lab.mpirun(np, argv, mca=mca | plan.mca, one_core=True, timeout=limit)
     return parse(result, mode, Path(argv[0]).name)
 

@@ -9,6 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from ..lab.openmpi import SWITCH_MODES
 from .report import number, size_text, spread
 
 # ---- goals ---------------------------------------------------------------------------------------
@@ -239,6 +240,11 @@ def show(document: dict, console: Console) -> None:
         notes.append(
             "Flooded neighbour: two ranks a node share its core, so all ranks yield "
             "(mpi_yield_when_idle 1), with and without the flood; each round trip is timed."
+        )
+    if switched := [mode for mode in about["hosts"] if mode in SWITCH_MODES]:
+        notes.append(
+            f"In {' and '.join(switched)} hikyakud's switch shares the rank's core, so ranks yield "
+            "(mpi_yield_when_idle 1)."
         )
     if "idle_polling_percent" in metrics:
         notes.append(f"CPU: hikyakud and its poller together, over {about['idle_seconds']} s.")

@@ -74,6 +74,7 @@ class LabOptions:
 
 # Who polls (btl_hikyaku_host).
 HOST_MODES = ("inline", "hybrid", "split", "daemon", "auto")
+SWITCH_MODES = ("split", "daemon")  # hikyakud polls, and hands frames on
 
 
 def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:

@@ -119,6 +119,11 @@ def memif_spec(topology: Topology, run_dir: Path) -> str:
     return f"memif:dir={wires(topology, run_dir)}"
 
 
+def switch_polls(topology: Topology, host: str | None) -> bool:
+    """Does hikyakud's switch poll? Then it needs a core as a rank does."""
+    return host in openmpi.SWITCH_MODES or (host == "auto" and topology.wire == "veth")
+
+
 def port_spec(topology: Topology, run_dir: Path, host: str | None) -> str:
     if topology.wire == "memif":
         return memif_spec(topology, run_dir)
@@ -144,7 +149,8 @@ def settings(
 
     cpus = topology.cpus(one_core=one_core)
     used = [core for cores in cpus.values() for core in cores]
-    shared = len(used) != len(set(used)) or any(slots > len(cores) for cores in cpus.values())
+    polling = slots + switch_polls(topology, host)
+    shared = len(used) != len(set(used)) or any(polling > len(c) for c in cpus.values())
 
     env = {
         **tagged(topology, run_dir),

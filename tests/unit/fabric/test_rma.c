@@ -571,7 +571,7 @@ static void test_lost(void)
 	peer_timeout = 0;
 }
 
-/* Frames of puts, their resends and their acks take the port for bulk, and all else the other. */
+/* Gets and puts, their resends and their acks take the port for bulk, and all else the other. */
 static void bulk_has_a_port_of_its_own(void)
 {
 	char *from = memory(16), *to = memory(17);
@@ -595,6 +595,15 @@ static void bulk_has_a_port_of_its_own(void)
 	CHECK_EQ(end[B].port->tx_frames, answered);
 	CHECK(hk_fabric_counters(end[A].f)->tx_bulk >= frames);
 	CHECK_EQ(hk_fabric_counters(end[B].f)->tx_bulk, 0);
+	hk_fabric_region_del(end[B].f, r);
+	r = hk_fabric_region_add(end[B].f, to, MEMORY, HK_REGION_READ, end[B].peer);
+	memset(from, 0, MEMORY);
+	CHECK_EQ(get_status(r, 0, MEMORY, from), 1);
+	CHECK(memcmp(from, to, MEMORY) == 0);
+	CHECK_EQ(get_status(r, 1, MEMORY, from), -EACCES); /* one byte too far */
+	UNTIL(hk_engine_unacked(hk_fabric_engine(end[B].f), HK_PEER_NONE) == 0);
+	CHECK_EQ(end[A].port->tx_frames, sent);
+	CHECK_EQ(end[B].port->tx_frames, answered);
 	message(B); /* the newest that B sees from A after this comes by the first port again */
 	message(A);
 	UNTIL(end[B].messages == 2 && end[A].messages == 1);
