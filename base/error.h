@@ -15,7 +15,7 @@
 #include <stdio.h>
 
 struct hk_error {
-	char text[512]; /* what happened, then "fix: …"; always terminated */
+	char text[512]; /* "what happened; fix: what to do", in one line; always terminated */
 };
 
 /* Formats the sentence into @e (which may be NULL) and returns @rc, so that a failing function

@@ -109,7 +109,7 @@ static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned
 						SOCKET_ID_ANY, 0, RTE_CACHE_LINE_SIZE);
 	if (!s->fabric)
 		return hk_error_set(err, -ENOMEM,
-				    "no memory for the fabric of slot %u (%u MB)\nfix: raise "
+				    "no memory for the fabric of slot %u (%u MB); fix: raise "
 				    "hikyakud's memory, or lower its slots",
 				    i, cfg->slot_memory_mb);
 	if (!hk_ctl_mode_pipes(cfg->mode))
@@ -119,7 +119,7 @@ static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned
 					       SOCKET_ID_ANY, 0, RTE_CACHE_LINE_SIZE);
 	return s->pipes ? 0
 			: hk_error_set(err, -ENOMEM,
-				       "no memory for the pipes of slot %u\nfix: raise hikyakud's "
+				       "no memory for the pipes of slot %u; fix: raise hikyakud's "
 				       "memory, or lower its slots",
 				       i);
 }
@@ -190,7 +190,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	if (hk_ctl_mode_queues(cfg->mode) && !hk_port_spec_shares_queues(cfg->port, &why))
 		return hk_error_set(
 			err, -EOPNOTSUPP,
-			"host mode %s: ranks cannot poll queues of port %.100s: %s\nfix: host mode "
+			"host mode %s: ranks cannot poll queues of port %.100s: %s; fix: host mode "
 			"daemon, in which hikyakud polls it for all (btl_hikyaku_host daemon; "
 			"hikyakud's --mode daemon), or a port for each rank and inline",
 			hk_ctl_mode_name(cfg->mode), cfg->port, why);
@@ -409,7 +409,7 @@ static int open_for_switch(struct hk_res *r, struct hk_res_wire *w, const char *
 		i++;
 	if (i == HK_SWITCH_WIRES)
 		return hk_error_set(err, -ENOSPC,
-				    "hikyakud hands frames on for %d other nodes at most\nfix: use "
+				    "hikyakud hands frames on for %d other nodes at most; fix: use "
 				    "host mode hybrid, or a port with a switch",
 				    HK_SWITCH_WIRES);
 	int rc = open_queues(r, w, spec, port, err);
@@ -655,7 +655,7 @@ int hk_res_join(const char *shared, const char *huge_dir, int *bell, struct hk_e
 		return rc;
 	if (hk_fabric_serve_init() != 0)
 		return hk_error_set(err, -ENOSYS,
-				    "this kernel has no membarrier(2)\nfix: run without a poller");
+				    "this kernel has no membarrier(2); fix: run without a poller");
 	open_tap("poller", shared);
 	return hk_bell_listen(HK_BELL_POLLER, bell, err);
 }

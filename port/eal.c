@@ -279,7 +279,7 @@ static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, const c
 		free(mine[i]);
 	if (a.full)
 		return hk_error_set(err, -E2BIG,
-				    "too many arguments for DPDK (at most %d, %d are ours)\n"
+				    "too many arguments for DPDK (at most %d, %d are ours); "
 				    "fix: shorten extra_args",
 				    HK_EAL_MAX_ARGS, a.n);
 	if (rc >= 0)
@@ -287,10 +287,10 @@ static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, const c
 	if (code == EALREADY)
 		return hk_error_set(err, -EALREADY,
 				    "another part of this process has started DPDK already, or a "
-				    "former start failed: it starts only once in a process\n"
+				    "former start failed: it starts only once in a process; "
 				    "fix: let one user of DPDK run in a process");
 	const char *said = hk_dpdk_said();
-	return hk_error_set(err, code ? -code : -EINVAL, "DPDK did not start: %s%s%s\nfix: %s",
+	return hk_error_set(err, code ? -code : -EINVAL, "DPDK did not start: %s%s%s; fix: %s",
 			    rte_strerror(code), *said ? ": " : "", said, start_fix(cfg));
 }
 
@@ -301,7 +301,7 @@ static int prepare(const struct hk_eal_config *cfg, char *huge_dir, size_t len,
 		return 0;
 	if (cfg->lcore >= RTE_MAX_LCORE)
 		return hk_error_set(err, -EINVAL,
-				    "logical core %u is out of range: DPDK has 0 to %d\n"
+				    "logical core %u is out of range: DPDK has 0 to %d; "
 				    "fix: let fewer processes share one memory",
 				    cfg->lcore, RTE_MAX_LCORE - 1);
 	return cfg->role == HK_EAL_PRIMARY
@@ -315,12 +315,12 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 		return 0;
 	if (cfg->memory_mb > HK_EAL_MAX_MB)
 		return hk_error_set(err, -EINVAL,
-				    "%u MB for packet buffers is out of range\nfix: give 1 to %d",
+				    "%u MB for packet buffers is out of range; fix: give 1 to %d",
 				    cfg->memory_mb, HK_EAL_MAX_MB);
 	cpu_set_t cpus;
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
 		return hk_error_set(err, -errno,
-				    "cannot read the CPU affinity of this thread: %s\n"
+				    "cannot read the CPU affinity of this thread: %s; "
 				    "fix: machines with more than %d CPUs are not supported",
 				    strerror(errno), CPU_SETSIZE);
 	int rc = prepare(cfg, eal_huge_dir, sizeof(eal_huge_dir), err);

@@ -43,7 +43,7 @@ static int check_name(const char *shared, struct hk_error *err)
 	if (ok)
 		return 0;
 	return hk_error_set(err, -EINVAL,
-			    "'%.80s' is no name for shared memory\nfix: give 1 to %d of the "
+			    "'%.80s' is no name for shared memory; fix: give 1 to %d of the "
 			    "characters A-Z a-z 0-9 _ . -, and no dot first",
 			    shared ? shared : "", NAME_MAX_LEN);
 }
@@ -95,7 +95,7 @@ int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *e
 		int fd = open_config(cfg->shared, &alive);
 		if (fd < 0 && errno == EACCES)
 			return hk_error_set(err, -EACCES,
-					    "the shared memory '%s' belongs to another user\n"
+					    "the shared memory '%s' belongs to another user; "
 					    "fix: run as the user who runs its primary process",
 					    cfg->shared);
 		struct stat st;
@@ -106,13 +106,13 @@ int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *e
 			close(fd);
 		if (!alive)
 			return hk_error_set(err, -ENOENT,
-					    "no primary process serves the shared memory '%s'\n"
+					    "no primary process serves the shared memory '%s'; "
 					    "fix: start it first, or see why it ended",
 					    cfg->shared);
 		if (head.magic == RTE_MAGIC && head.version != RTE_VERSION)
 			return hk_error_set(err, -EPROTONOSUPPORT,
 					    "the primary process of '%s' runs DPDK %u.%02u.%u, and "
-					    "this one %u.%02u.%u\nfix: use the same DPDK in both, "
+					    "this one %u.%02u.%u; fix: use the same DPDK in both, "
 					    "and start the primary anew after an update",
 					    cfg->shared, head.version >> 24,
 					    head.version >> 16 & 0xff, head.version >> 8 & 0xff,
@@ -125,7 +125,7 @@ int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *e
 		if (hk_now_ms() >= deadline)
 			rc = hk_error_set(err, -ETIMEDOUT,
 					  "the primary process of '%s' has not finished its start "
-					  "within %d ms\nfix: see what it is doing, or end it",
+					  "within %d ms; fix: see what it is doing, or end it",
 					  cfg->shared, PRIMARY_WAIT_MS);
 		else
 			hk_pause_1ms();
@@ -226,7 +226,7 @@ int hk_eal_remove_stale(const char *shared, const char *huge_dir, struct hk_erro
 		close(fd);
 	if (alive)
 		return hk_error_set(err, -EBUSY,
-				    "the primary process of '%s' lives: its files stay\n"
+				    "the primary process of '%s' lives: its files stay; "
 				    "fix: end it first",
 				    shared);
 	runtime_dir(shared, dir, sizeof(dir));
@@ -241,13 +241,13 @@ int hk_eal_remove_stale(const char *shared, const char *huge_dir, struct hk_erro
 		return 0;
 	if (rc == EACCES && strcmp(path, dir) == 0) /* the first user makes .../dpdk for itself */
 		return hk_error_set(err, -EACCES,
-				    "no permission for DPDK's runtime directory %.200s\nfix: set "
+				    "no permission for DPDK's runtime directory %.200s; fix: set "
 				    "XDG_RUNTIME_DIR to a directory of yours, the same for all "
 				    "processes",
 				    path);
 	return hk_error_set(
 		err, -rc,
-		"cannot remove %.200s, which a former primary process of '%s' left: %s\n"
+		"cannot remove %.200s, which a former primary process of '%s' left: %s; "
 		"fix: remove it as the user whom it belongs to, or use another name",
 		path, shared, strerror(rc));
 }
@@ -324,12 +324,12 @@ static int find_huge_dir(const char *given, char *out, size_t len, unsigned long
 	if (rc == EACCES || rc == EROFS)
 		return hk_error_set(
 			err, -EACCES,
-			"no permission to make files in the hugetlbfs%s%.200s: %s\n"
+			"no permission to make files in the hugetlbfs%s%.200s: %s; "
 			"fix: an administrator mounts one for you: mount -t hugetlbfs -o "
 			"uid=%u,mode=0700,pagesize=2M none DIRECTORY",
 			given ? " " : "", given ? given : "", strerror(rc), (unsigned)getuid());
 	return hk_error_set(err, given ? -rc : -ENODEV,
-			    "%.200s%s\nfix: as root: mkdir -p /dev/hugepages && mount -t hugetlbfs "
+			    "%.200s%s; fix: as root: mkdir -p /dev/hugepages && mount -t hugetlbfs "
 			    "-o pagesize=2M none /dev/hugepages",
 			    given ? given : "no hugetlbfs is mounted",
 			    !given         ? ""
@@ -350,14 +350,14 @@ static int check_free_pages(unsigned long page, unsigned memory_mb, struct hk_er
 	long all = read_number(path);
 	if (nfree < 0 || reserved < 0 || all < 0)
 		return hk_error_set(err, -ENOSYS,
-				    "this kernel does not tell of huge pages of %lu kB (%s)\nfix: "
+				    "this kernel does not tell of huge pages of %lu kB (%s); fix: "
 				    "mount a hugetlbfs with another pagesize",
 				    kb, path);
 	nfree = HK_MAX(0, nfree - reserved);
 	if ((unsigned long)nfree >= need)
 		return 0;
 	return hk_error_set(err, -ENOMEM,
-			    "%s of %lu kB: %lu are needed for %u MB, and %ld are free\n"
+			    "%s of %lu kB: %lu are needed for %u MB, and %ld are free; "
 			    "fix: as root: echo %lu > %s",
 			    all ? "too few huge pages" : "no huge pages are reserved", kb, need,
 			    memory_mb, nfree, (unsigned long)all + need - (unsigned long)nfree,
@@ -375,7 +375,7 @@ int hk_eal_prepare_primary(const struct hk_eal_config *cfg, unsigned memory_mb, 
 		rc = hk_eal_remove_stale(cfg->shared, huge_dir, err);
 	if (rc == -EBUSY)
 		return hk_error_set(err, -EADDRINUSE,
-				    "another primary process serves the shared memory '%s'\n"
+				    "another primary process serves the shared memory '%s'; "
 				    "fix: end it, or use another name",
 				    cfg->shared);
 	return rc ? rc : check_free_pages(page, memory_mb, err);
@@ -403,6 +403,6 @@ int hk_eal_hide_devices(struct hk_error *err)
 	if (rte_mp_action_register(action, no_devices) == 0)
 		return 0;
 	return hk_error_set(err, -ENOMEM,
-			    "DPDK cannot answer to secondary processes\n"
+			    "DPDK cannot answer to secondary processes; "
 			    "fix: free some memory");
 }

@@ -255,7 +255,7 @@ static int parse_probability(const char *key, const char *value, double *out, st
 	double p = strtod(value, &end);
 	if (end == value || *end || !isfinite(p) || p < 0 || p > 1)
 		return hk_error_set(err, -EINVAL,
-				    "faults: %s=%s is not a probability\nfix: give a number from "
+				    "faults: %s=%s is not a probability; fix: give a number from "
 				    "0 to 1",
 				    key, value);
 	*out = p;
@@ -268,7 +268,7 @@ int hk_faults_parse(const char *text, struct hk_faults_config *cfg, struct hk_er
 	*cfg = (struct hk_faults_config){.delay_us = 200};
 	if (strlen(text) >= sizeof(copy))
 		return hk_error_set(err, -EINVAL,
-				    "faults: longer than %zu characters\nfix: "
+				    "faults: longer than %zu characters; fix: "
 				    "shorten it",
 				    sizeof(copy) - 1);
 	strcpy(copy, text);
@@ -300,7 +300,7 @@ int hk_faults_parse(const char *text, struct hk_faults_config *cfg, struct hk_er
 			rc = hk_spec_number("seed", value, 0, UINT64_MAX, &cfg->seed, err);
 		} else {
 			hk_error_set(err, -EINVAL,
-				     "faults: \"%s\" is not understood\nfix: use drop=, dup=, "
+				     "faults: \"%s\" is not understood; fix: use drop=, dup=, "
 				     "reorder=, corrupt=, delay= (0 to 1 each), delay_us=, seed=",
 				     pair);
 		}

@@ -46,18 +46,18 @@ static int check_socket_dir(const struct hk_spec *s, struct hk_error *err)
 	char *slash = strrchr(dir, '/');
 	if (!slash)
 		return hk_error_set(err, -EINVAL,
-				    "port %s: %s has no directory\nfix: give the whole path of "
+				    "port %s: %s has no directory; fix: give the whole path of "
 				    "the socket",
 				    s->text, s->socket);
 	*slash = '\0';
 	const char *d = *dir ? dir : "/";
 	if (access(d, F_OK) != 0)
 		return hk_error_set(err, -ENOENT,
-				    "port %s: the directory %s does not exist\nfix: mkdir -p %s",
+				    "port %s: the directory %s does not exist; fix: mkdir -p %s",
 				    s->text, d, d);
 	if (access(d, R_OK | W_OK | X_OK) != 0)
 		return hk_error_set(err, -EACCES,
-				    "port %s: no permission to make a socket in %s\nfix: choose a "
+				    "port %s: no permission to make a socket in %s; fix: choose a "
 				    "directory of yours, such as one below /tmp",
 				    s->text, d);
 	return 0;
@@ -73,7 +73,7 @@ int hk_memif_publish(const struct hk_spec *s, struct hk_error *err)
 	if (rename(made, s->socket) == 0)
 		return 0;
 	return hk_error_set(err, -errno,
-			    "port %s: cannot rename %s: %s\nfix: keep others out of that directory",
+			    "port %s: cannot rename %s: %s; fix: keep others out of that directory",
 			    s->text, made, strerror(errno));
 }
 
@@ -88,13 +88,13 @@ int hk_memif_prepare(struct hk_port_impl *p, char *args, size_t len, struct hk_e
 	if (strlen(s->socket) + strlen(HK_MEMIF_NEW) >= sizeof(s->socket))
 		return hk_error_set(err, -ENAMETOOLONG,
 				    "port %s: the path of the socket is longer than %zu "
-				    "characters\nfix: use a directory with a shorter name",
+				    "characters; fix: use a directory with a shorter name",
 				    s->text, sizeof(s->socket) - 1 - strlen(HK_MEMIF_NEW));
 	if (s->server) {
 		enum socket_state state = socket_state(s->socket);
 		if (state == SOCKET_SERVED)
 			return hk_error_set(err, -EADDRINUSE,
-					    "port %s: another process serves %s already\nfix: end "
+					    "port %s: another process serves %s already; fix: end "
 					    "it, or choose another socket",
 					    s->text, s->socket);
 		char made[sizeof(s->socket) + sizeof(HK_MEMIF_NEW)];
@@ -102,7 +102,7 @@ int hk_memif_prepare(struct hk_port_impl *p, char *args, size_t len, struct hk_e
 		(void)unlink(made); /* of a process that was killed while it opened its port */
 		if (state == SOCKET_STALE && unlink(s->socket) != 0)
 			return hk_error_set(err, -errno,
-					    "port %s: %s is in the way and cannot be removed: %s\n"
+					    "port %s: %s is in the way and cannot be removed: %s; "
 					    "fix: remove it, or choose another socket",
 					    s->text, s->socket, strerror(errno));
 	}
@@ -128,7 +128,7 @@ int hk_memif_check_queues(const struct hk_port_impl *p, unsigned queues, struct 
 	return hk_error_set(
 		err, -ERANGE,
 		"port %s: %u queues are asked for, and net_memif has at most %u with rings "
-		"of %u frames of %u bytes\nfix: let fewer processes share the wire, or "
+		"of %u frames of %u bytes; fix: let fewer processes share the wire, or "
 		"give it shorter rings (ring=%u) or smaller frames",
 		p->spec.text, queues, most, ring, frame, HK_MAX(ring / 2, 1u));
 }
@@ -159,7 +159,7 @@ int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_
 	if (s.kind != HK_SPEC_MEMIF_SET || self == peer)
 		return hk_error_set(err, -EINVAL,
 				    "port %s: there is no wire between endpoints %u "
-				    "and %u here\nfix: give memif:dir=DIRECTORY",
+				    "and %u here; fix: give memif:dir=DIRECTORY",
 				    set_spec, self, peer);
 	uint32_t low = HK_MIN(self, peer), high = HK_MAX(self, peer);
 	*is_server = self == low;
@@ -169,7 +169,7 @@ int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_
 	if (strlen(path) >= sizeof(s.socket))
 		return hk_error_set(err, -ENAMETOOLONG,
 				    "port %s: the path of a socket may have %zu characters, and "
-				    "%s has more\nfix: use a directory with a shorter name",
+				    "%s has more; fix: use a directory with a shorter name",
 				    set_spec, sizeof(s.socket) - 1, path);
 	if (s.frame)
 		snprintf(options, sizeof(options), ",frame=%u", s.frame);
@@ -181,7 +181,7 @@ int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_
 			 *is_server ? "server" : "client", options, faults ? faults : "");
 	if (n < 0 || (size_t)n >= out_len)
 		return hk_error_set(err, -ENAMETOOLONG,
-				    "port %s: the spec of a wire does not fit in %zu characters\n"
+				    "port %s: the spec of a wire does not fit in %zu characters; "
 				    "fix: use a directory with a shorter name",
 				    set_spec, out_len - 1);
 	return 0;

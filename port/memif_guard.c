@@ -223,7 +223,7 @@ int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **gu
 	}
 	hk_memif_guard_free(g);
 	return hk_error_set(err, rc,
-			    "memif %s: cannot take over its control socket: %s\nfix: see whether "
+			    "memif %s: cannot take over its control socket: %s; fix: see whether "
 			    "the other end has just ended (ENOTCONN), or raise `ulimit -n`",
 			    path, strerror(-rc));
 }

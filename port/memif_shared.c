@@ -130,7 +130,7 @@ int hk_memif_shared_prepare(const char *spec, const char *device, unsigned queue
 		close(fd);
 	if (rc == 0)
 		return 0;
-	return hk_error_set(err, rc, "port %s: cannot use its rings in this process: %s\nfix: %s",
+	return hk_error_set(err, rc, "port %s: cannot use its rings in this process: %s; fix: %s",
 			    spec,
 			    rc == -EPIPE       ? "the primary process has ended"
 			    : rc == -ETIMEDOUT ? "the primary process does not answer"

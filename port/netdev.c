@@ -51,7 +51,7 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
 		return 0;
 	list_netdevs(names, sizeof(names));
 	return hk_error_set(err, rc,
-			    "port %s: there is no interface %s here\nfix: use one of %s (this "
+			    "port %s: there is no interface %s here; fix: use one of %s (this "
 			    "network namespace has no other)",
 			    spec, name, names);
 }
@@ -64,7 +64,7 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
 		return 0;
 	}
 	return hk_error_set(err, -errno,
-			    "port %s: no permission to open a packet socket: %s\nfix: run as root, "
+			    "port %s: no permission to open a packet socket: %s; fix: run as root, "
 			    "or give the program the capabilities (setcap cap_net_raw,cap_net_admin"
 			    "%s+ep PROGRAM)",
 			    spec, strerror(errno), admin ? ",cap_sys_admin,cap_ipc_lock" : "");

@@ -183,7 +183,7 @@ int hk_pipe_open(struct hk_pipe *pipe, struct rte_mempool *tx_pool, struct hk_pi
 		free(e);
 		return hk_error_set(err, -EINVAL,
 				    "a pipe needs a transmit pool of this process and a share of "
-				    "receive buffers\nfix: make the pool with "
+				    "receive buffers; fix: make the pool with "
 				    "hk_pool_create_room()");
 	}
 	memset(pipe, 0, sizeof(*pipe));

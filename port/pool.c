@@ -56,12 +56,12 @@ int hk_pool_suits(const struct hk_port_impl *p, struct rte_mempool *given, struc
 	if (rte_pktmbuf_data_room_size(given) < room)
 		return hk_error_set(err, -EMSGSIZE,
 				    "port %s: the given buffers hold %u bytes, and %u are "
-				    "needed\nfix: open the port with the largest frames "
+				    "needed; fix: open the port with the largest frames "
 				    "first, or lower its frame size",
 				    info->spec, rte_pktmbuf_data_room_size(given), room);
 	if (p->spec.kind == HK_SPEC_AF_XDP)
 		return hk_error_set(err, -EINVAL,
-				    "port %s: AF_XDP needs buffers of its own\nfix: let "
+				    "port %s: AF_XDP needs buffers of its own; fix: let "
 				    "the port make its pool",
 				    info->spec);
 	return 0;
@@ -87,7 +87,7 @@ int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *g
 						     SOCKET_ID_ANY);
 	if (!p->port.pool)
 		return hk_error_set(err, -ENOMEM,
-				    "port %s: no memory for %u buffers of %u bytes (%u MB)\n"
+				    "port %s: no memory for %u buffers of %u bytes (%u MB); "
 				    "fix: give DPDK more memory, or take fewer buffers",
 				    info->spec, buffers, room,
 				    (unsigned)(((uint64_t)buffers * (room + 256)) >> 20));

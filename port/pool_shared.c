@@ -43,7 +43,7 @@ static int bad_name(const char *name, struct hk_error *err)
 	if (name && *name && strlen(name) <= POOL_NAME_MAX)
 		return 0;
 	return hk_error_set(err, -EINVAL,
-			    "'%.40s' is no name for a pool\nfix: give 1 to %d characters",
+			    "'%.40s' is no name for a pool; fix: give 1 to %d characters",
 			    name ? name : "", POOL_NAME_MAX);
 }
 
@@ -73,7 +73,7 @@ int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsi
 		return rc;
 	if (room > UINT16_MAX || count < 2 || count > UINT32_MAX / 1024)
 		return hk_error_set(err, -EINVAL,
-				    "pool %s: %u buffers of %u bytes are out of range\n"
+				    "pool %s: %u buffers of %u bytes are out of range; "
 				    "fix: take at least 2, of at most 65535 bytes",
 				    name, count, room);
 	size_t bytes = sizeof(*own) + count * sizeof(own->buffer[0]);
@@ -90,11 +90,11 @@ int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsi
 		free(own);
 		if (rc == -EEXIST)
 			return hk_error_set(err, rc,
-					    "there is a pool %s already\nfix: use another "
+					    "there is a pool %s already; fix: use another "
 					    "name",
 					    name);
 		return hk_error_set(err, rc,
-				    "no memory for the pool %s of %u buffers of %u bytes (%u MB)\n"
+				    "no memory for the pool %s of %u buffers of %u bytes (%u MB); "
 				    "fix: give DPDK more memory, or take fewer buffers",
 				    name, count, room,
 				    (unsigned)(((uint64_t)count * (room + 256)) >> 20) + 1);
@@ -129,7 +129,7 @@ int hk_pool_find(const char *name, struct rte_mempool **pool, struct hk_error *e
 	struct rte_mempool *mp = rte_mempool_lookup(name);
 	if (!mp)
 		return hk_error_set(err, -ENOENT,
-				    "the shared memory has no pool %s\nfix: make it in the primary "
+				    "the shared memory has no pool %s; fix: make it in the primary "
 				    "process first",
 				    name);
 	/* The pool names its functions by their number in a table that each process fills itself. */
@@ -138,7 +138,7 @@ int hk_pool_find(const char *name, struct rte_mempool **pool, struct hk_error *e
 		return hk_error_set(
 			err, -EPROTO,
 			"the pool %s does not work in this process: DPDK's drivers were "
-			"loaded in another order\nfix: use the same DPDK in all processes",
+			"loaded in another order; fix: use the same DPDK in all processes",
 			name);
 	*pool = mp;
 	return 0;
@@ -149,7 +149,7 @@ int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err)
 	struct own_pool *own = *find_own(pool);
 	if (!own)
 		return hk_error_set(err, -EPERM,
-				    "a pool that another process made cannot be reset here\n"
+				    "a pool that another process made cannot be reset here; "
 				    "fix: reset it where hk_pool_create() was called");
 	struct rte_mempool *mp = own->mp;
 	*mp = own->description;
@@ -178,7 +178,7 @@ int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err)
 		unsigned n = HK_MIN(PUT_BURST, own->count - i);
 		if (rte_mempool_ops_enqueue_bulk(mp, &own->buffer[i], n) != 0)
 			return hk_error_set(err, -EPROTO,
-					    "the pool %s takes only %u of its %u buffers back\n"
+					    "the pool %s takes only %u of its %u buffers back; "
 					    "fix: somebody still uses it; make another",
 					    mp->name, i, own->count);
 	}

@@ -48,7 +48,7 @@ static int check_netdev(struct hk_port_impl *p, bool admin, unsigned limit, stru
 		return rc;
 	if (!dev.up)
 		return hk_error_set(err, -ENETDOWN,
-				    "port %s: the interface %s is down\nfix: ip link set %s up",
+				    "port %s: the interface %s is down; fix: ip link set %s up",
 				    s->text, s->iface, s->iface);
 	p->port.info.frame_max = (uint16_t)HK_MIN(dev.mtu + ETH_HLEN_NO_FCS, limit);
 	return 0;
@@ -110,7 +110,7 @@ static int probe(struct hk_port_impl *p, struct hk_error *err)
 		break;
 	case HK_SPEC_MEMIF_SET:
 		return hk_error_set(err, -EINVAL,
-				    "port %s: this names a place for wires, not one port\n"
+				    "port %s: this names a place for wires, not one port; "
 				    "fix: name one wire, memif:socket=PATH,role=server|client",
 				    s->text);
 	default:
@@ -125,7 +125,7 @@ static int probe(struct hk_port_impl *p, struct hk_error *err)
 		if (n >= sizeof(p->dev_name))
 			return hk_error_set(err, -EINVAL,
 					    "port %s: the device name is longer "
-					    "than %zu characters\nfix: shorten it",
+					    "than %zu characters; fix: shorten it",
 					    s->text, sizeof(p->dev_name) - 1);
 		memcpy(p->dev_name, s->device, n);
 		if (comma)
@@ -137,7 +137,7 @@ static int probe(struct hk_port_impl *p, struct hk_error *err)
 	if (p->is_vdev && rte_eth_dev_get_port_by_name(p->dev_name, &p->port.id) == 0) {
 		p->dev_name[0] = '\0'; /* not ours to remove */
 		return hk_error_set(err, -EBUSY,
-				    "port %s: this process has a device of that name already\n"
+				    "port %s: this process has a device of that name already; "
 				    "fix: give each port another name",
 				    s->text);
 	}
@@ -151,7 +151,7 @@ static int probe(struct hk_port_impl *p, struct hk_error *err)
 		p->dev_name[0] = '\0';
 		return hk_error_set(
 			err, -ENODEV,
-			"port %s: no DPDK driver has taken this device\nfix: check the address "
+			"port %s: no DPDK driver has taken this device; fix: check the address "
 			"(lspci -D), bind it (dpdk-devbind.py -b vfio-pci %s), and give it to "
 			"hk_eal_init()",
 			s->text, s->device);
@@ -161,7 +161,7 @@ static int probe(struct hk_port_impl *p, struct hk_error *err)
 	if (rc == 0)
 		return 0;
 	p->dev_name[0] = '\0';
-	return hk_error_set(err, -ENODEV, "port %s: DPDK cannot make the device%s%s\nfix: %s",
+	return hk_error_set(err, -ENODEV, "port %s: DPDK cannot make the device%s%s; fix: %s",
 			    s->text, *hk_dpdk_said() ? ": " : "", hk_dpdk_said(),
 			    s->kind == HK_SPEC_VDEV
 				    ? "check the driver's name and its arguments (DPDK's guide "
@@ -177,7 +177,7 @@ static int learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk
 	if (rc)
 		return hk_error_set(err, rc,
 				    "port %s: the driver does not describe its device: "
-				    "%s\nfix: use another driver",
+				    "%s; fix: use another driver",
 				    info->spec, rte_strerror(-rc));
 	snprintf(info->driver, sizeof(info->driver), "%s", dev->driver_name);
 	info->queues = 1;
@@ -204,7 +204,7 @@ static int check_queues(struct hk_port_impl *p, const struct rte_eth_dev_info *d
 	unsigned most = HK_MIN(dev->max_rx_queues, dev->max_tx_queues);
 	if (q->count == 0 || q->count > most)
 		return hk_error_set(err, -ERANGE,
-				    "port %s: %u queues are asked for, and %s has 1 to %u\nfix: "
+				    "port %s: %u queues are asked for, and %s has 1 to %u; fix: "
 				    "let fewer processes share the port",
 				    info->spec, q->count, info->driver, most);
 	int rc = p->spec.kind == HK_SPEC_MEMIF ? hk_memif_check_queues(p, q->count, err) : 0;
@@ -253,7 +253,7 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 	}
 	if (rc == 0)
 		return 0;
-	return hk_error_set(err, rc, "port %s: cannot %s the device: %s%s%s\nfix: %s", info->spec,
+	return hk_error_set(err, rc, "port %s: cannot %s the device: %s%s%s; fix: %s", info->spec,
 			    step, rte_strerror(-rc), *hk_dpdk_said() ? ": " : "", hk_dpdk_said(),
 			    p->spec.kind == HK_SPEC_AF_XDP
 				    ? "check that no other process uses this queue (ip link show "
@@ -271,7 +271,7 @@ static int start(struct hk_port_impl *p, int64_t deadline, struct hk_error *err)
 		if (hk_now_ms() >= deadline)
 			return hk_error_set(err, -ETIMEDOUT,
 					    "port %s: the server end of this wire has not come "
-					    "(no socket %s)\nfix: start the other process, or see "
+					    "(no socket %s); fix: start the other process, or see "
 					    "why it failed",
 					    s->text, s->socket);
 		hk_pause_1ms();
@@ -281,7 +281,7 @@ static int start(struct hk_port_impl *p, int64_t deadline, struct hk_error *err)
 		hk_pause_1ms(); /* bound, but not listening yet */
 	if (rc)
 		return hk_error_set(err, client ? -ECONNREFUSED : rc,
-				    "port %s: cannot start the device: %s%s%s\nfix: %s", s->text,
+				    "port %s: cannot start the device: %s%s%s; fix: %s", s->text,
 				    rte_strerror(-rc), *hk_dpdk_said() ? ": " : "", hk_dpdk_said(),
 				    client ? "remove the socket if the process that made it has "
 					     "gone, and start that again"
@@ -313,7 +313,7 @@ int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_erro
 	size_t n = strlen(cfg->pci_allow);
 	if (n + strlen(s.device) + 2 > sizeof(cfg->pci_allow))
 		return hk_error_set(err, -EINVAL,
-				    "port %s: too many PCI devices\nfix: open fewer "
+				    "port %s: too many PCI devices; fix: open fewer "
 				    "in one process",
 				    s.text);
 	snprintf(cfg->pci_allow + n, sizeof(cfg->pci_allow) - n, "%s%s", n ? " " : "", s.device);
@@ -447,7 +447,7 @@ static int open_port(const struct wanted *w, int timeout_ms, struct hk_port **po
 	if (hk_eal_role() == HK_EAL_SECONDARY)
 		return hk_error_set(
 			err, -EPERM,
-			"port %s: a secondary process does not open ports\nfix: open it "
+			"port %s: a secondary process does not open ports; fix: open it "
 			"in the primary process, and attach to it here",
 			w->spec);
 	for (bool tested = false;;) {
@@ -571,7 +571,7 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
 
 	while (p->attached ? !hk_share_link(p) : !p->guard && !driver_link(port)) {
 		if (hk_now_ms() >= deadline)
-			return hk_error_set(err, -ETIMEDOUT, "port %s: %s within %d ms\nfix: %s",
+			return hk_error_set(err, -ETIMEDOUT, "port %s: %s within %d ms; fix: %s",
 					    port->info.spec,
 					    memif ? "the other end of the wire has not connected"
 						  : "the link has not come up",

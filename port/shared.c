@@ -98,7 +98,7 @@ int hk_share_publish(struct hk_port_impl *p, struct hk_error *err)
 	}
 	if (!mz)
 		return hk_error_set(err, -ENOMEM,
-				    "port %s: no shared memory for its description\n"
+				    "port %s: no shared memory for its description; "
 				    "fix: give DPDK more memory",
 				    p->spec.text);
 	p->share = mz->addr;
@@ -136,11 +136,11 @@ static int wait_share(struct hk_port_impl *p, int64_t deadline, int timeout_ms,
 			return 0;
 		if (!hk_eal_primary_alive())
 			return hk_error_set(err, -EPIPE,
-					    "port %u: the primary process has ended\n"
+					    "port %u: the primary process has ended; "
 					    "fix: start it and this process anew",
 					    p->port.id);
 		if (hk_now_ms() >= deadline)
-			return hk_error_set(err, -ETIMEDOUT, "port %u: %s within %d ms\nfix: %s",
+			return hk_error_set(err, -ETIMEDOUT, "port %u: %s within %d ms; fix: %s",
 					    p->port.id,
 					    p->share ? "its link has not come up"
 						     : "the primary process has not opened it",
@@ -164,7 +164,7 @@ static int read_share(struct hk_port_impl *p, struct hk_error *err)
 		  info->queues <= RTE_MAX_QUEUES_PER_PORT;
 	if (!ok)
 		return hk_error_set(err, -EPROTO,
-				    "port %u: its description in the shared memory makes no sense\n"
+				    "port %u: its description in the shared memory makes no sense; "
 				    "fix: use the same version of Hikyaku in all processes",
 				    p->port.id);
 	return hk_spec_parse(info->spec, &p->spec, err);
@@ -186,7 +186,7 @@ static int probe(struct hk_port_impl *p, struct hk_error *err)
 	if (rc == 0 && id == p->port.id)
 		return 0;
 	return hk_error_set(err, rc == -EEXIST ? -EEXIST : -ENODEV,
-			    "port %u (%.120s): %s%s%s\nfix: %s", p->port.id, p->port.info.spec,
+			    "port %u (%.120s): %s%s%s; fix: %s", p->port.id, p->port.info.spec,
 			    rc == -EEXIST ? "this process is attached to it already"
 					  : "DPDK cannot use the primary's device here",
 			    *hk_dpdk_said() ? ": " : "", hk_dpdk_said(),
@@ -203,7 +203,7 @@ static int map_rings(struct hk_port_impl *p, struct hk_error *err)
 	if (rc == 0 && hk_memif_shared_mapped(&p->memory))
 		return 0;
 	return hk_error_set(err, -EPIPE,
-			    "port %s: the driver has not mapped its rings%s%s\n"
+			    "port %s: the driver has not mapped its rings%s%s; "
 			    "fix: see what the primary process is doing",
 			    p->spec.text, *hk_dpdk_said() ? ": " : "", hk_dpdk_said());
 }
@@ -222,12 +222,12 @@ int hk_port_attach(uint16_t id, int timeout_ms, struct hk_port **port, struct hk
 	*port = NULL;
 	if (hk_eal_role() != HK_EAL_SECONDARY)
 		return hk_error_set(err, -EPERM,
-				    "port %u: only a secondary process attaches to a port\n"
+				    "port %u: only a secondary process attaches to a port; "
 				    "fix: open it, or start DPDK with HK_EAL_SECONDARY",
 				    id);
 	if (id >= RTE_MAX_ETHPORTS)
 		return hk_error_set(err, -EINVAL,
-				    "port %u: DPDK has ports 0 to %d\nfix: ask the "
+				    "port %u: DPDK has ports 0 to %d; fix: ask the "
 				    "primary process for the number",
 				    id, RTE_MAX_ETHPORTS - 1);
 	struct hk_port_impl *p = calloc(1, sizeof(*p));
@@ -242,7 +242,7 @@ int hk_port_attach(uint16_t id, int timeout_ms, struct hk_port **port, struct hk
 		rc = read_share(p, err);
 	if (rc == 0 && !driver_shares(p->port.info.driver, &why))
 		rc = hk_error_set(err, -ENOTSUP,
-				  "port %.120s: queues of %s cannot be used in this process: %s\n"
+				  "port %.120s: queues of %s cannot be used in this process: %s; "
 				  "fix: let the primary process poll it",
 				  p->port.info.spec, p->port.info.driver, why);
 	if (rc == 0 && p->spec.kind == HK_SPEC_MEMIF)

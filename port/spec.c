@@ -89,7 +89,7 @@ int hk_spec_number(const char *what, const char *text, uint64_t min, uint64_t ma
 	uint64_t v = strtoull(text, &end, 0);
 	if (*text < '0' || *text > '9' || *end || errno || v < min || v > max)
 		return hk_error_set(err, -EINVAL,
-				    "%s=%s is not a number from %llu to %llu\nfix: give one in "
+				    "%s=%s is not a number from %llu to %llu; fix: give one in "
 				    "that range",
 				    what, text, (unsigned long long)min, (unsigned long long)max);
 	*out = v;
@@ -102,7 +102,7 @@ static int choice(const char *spec, const char *key, const char *value, const ch
 	*is_second = strcmp(value, second) == 0;
 	if (*is_second || strcmp(value, first) == 0)
 		return 0;
-	return hk_error_set(err, -EINVAL, "port %s: %s=%s is unknown\nfix: give %s=%s or %s=%s",
+	return hk_error_set(err, -EINVAL, "port %s: %s=%s is unknown; fix: give %s=%s or %s=%s",
 			    spec, key, value, key, first, key, second);
 }
 
@@ -118,12 +118,12 @@ static int set_key(struct hk_spec *spec, const struct key *k, const char *value,
 	case KEY_TEXT:
 		if (!*value)
 			return hk_error_set(err, -EINVAL,
-					    "port %s: %s is empty\nfix: give it a "
+					    "port %s: %s is empty; fix: give it a "
 					    "value",
 					    spec->text, k->name);
 		if (strlen(value) >= k->size)
 			return hk_error_set(err, -EINVAL,
-					    "port %s: %s is longer than %zu characters\nfix: "
+					    "port %s: %s is longer than %zu characters; fix: "
 					    "choose a shorter one",
 					    spec->text, k->name, k->size - 1);
 		strcpy(field, value);
@@ -164,7 +164,7 @@ static int parse_keys(struct hk_spec *spec, const struct form *f, char *text, st
 		char *value = strchr(pair, '=');
 		if (!value)
 			return hk_error_set(err, -EINVAL,
-					    "port %s: \"%s\" has no value\nfix: write %s=VALUE",
+					    "port %s: \"%s\" has no value; fix: write %s=VALUE",
 					    spec->text, pair, pair);
 		*value++ = '\0';
 		size_t i = 0;
@@ -173,13 +173,13 @@ static int parse_keys(struct hk_spec *spec, const struct form *f, char *text, st
 		if (i == f->num_keys) {
 			list_keys(f, false, names, sizeof(names));
 			return hk_error_set(err, -EINVAL,
-					    "port %s: \"%s\" is not a key of %s\nfix: use one of "
+					    "port %s: \"%s\" is not a key of %s; fix: use one of "
 					    "%s",
 					    spec->text, pair, f->prefix, names);
 		}
 		if (seen & (1u << i))
 			return hk_error_set(err, -EINVAL,
-					    "port %s: %s is given twice\nfix: give it once",
+					    "port %s: %s is given twice; fix: give it once",
 					    spec->text, pair);
 		seen |= 1u << i;
 		if (set_key(spec, &f->keys[i], value, err))
@@ -189,7 +189,7 @@ static int parse_keys(struct hk_spec *spec, const struct form *f, char *text, st
 		if (f->keys[i].required && !(seen & (1u << i))) {
 			list_keys(f, true, names, sizeof(names));
 			return hk_error_set(err, -EINVAL,
-					    "port %s: %s is missing\nfix: %s needs %s", spec->text,
+					    "port %s: %s is missing; fix: %s needs %s", spec->text,
 					    f->keys[i].name, f->prefix, names);
 		}
 	}
@@ -216,7 +216,7 @@ static int substitute(const char *text, char *out, size_t len, struct hk_error *
 			if (!with)
 				return hk_error_set(err, -EINVAL,
 						    "port %s: %s needs %s, which is not in the "
-						    "environment\nfix: start by mpirun, or name "
+						    "environment; fix: start by mpirun, or name "
 						    "the port itself",
 						    text, vars[i].name, vars[i].env);
 			skip = strlen(vars[i].name);
@@ -224,12 +224,12 @@ static int substitute(const char *text, char *out, size_t len, struct hk_error *
 		if (*p == '{' && !with)
 			return hk_error_set(err, -EINVAL,
 					    "port %s: only {local_rank} and {rank} may stand in "
-					    "braces\nfix: use one of them",
+					    "braces; fix: use one of them",
 					    text);
 		size_t add = with ? strlen(with) : 1;
 		if (n + add >= len)
 			return hk_error_set(err, -EINVAL,
-					    "port %.60s…: longer than %zu characters\nfix: "
+					    "port %.60s…: longer than %zu characters; fix: "
 					    "shorten it",
 					    text, len - 1);
 		memcpy(out + n, with ? with : p, add);
@@ -267,7 +267,7 @@ int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err)
 		*tail++ = '\0';
 		if (strncmp(tail, "faults=", 7) != 0)
 			return hk_error_set(err, -EINVAL,
-					    "port %s: \";%s\" is not understood\nfix: only "
+					    "port %s: \";%s\" is not understood; fix: only "
 					    ";faults=… may follow a port",
 					    spec->text, tail);
 		struct hk_error why;
@@ -282,7 +282,7 @@ int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err)
 	const struct form *f = rest ? find_form(copy, rest) : NULL;
 	if (!f)
 		return hk_error_set(err, -EINVAL,
-				    "port %s: \"%s\" is not a kind of port\nfix: use memif:…, "
+				    "port %s: \"%s\" is not a kind of port; fix: use memif:…, "
 				    "af_xdp:…, af_packet:…, pci:… or vdev:… (docs/ports.md)",
 				    spec->text, copy);
 	spec->kind = f->kind;
@@ -290,7 +290,7 @@ int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err)
 		return parse_keys(spec, f, rest, err);
 
 	if (!*rest || strlen(rest) >= sizeof(spec->device))
-		return hk_error_set(err, -EINVAL, "port %s: the device is %s\nfix: %s", spec->text,
+		return hk_error_set(err, -EINVAL, "port %s: the device is %s; fix: %s", spec->text,
 				    *rest ? "too long" : "missing",
 				    f->kind == HK_SPEC_PCI ? "write pci:0000:3b:02.1"
 							   : "write vdev:net_xyz0,key=value");

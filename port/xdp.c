@@ -206,17 +206,17 @@ int hk_xdp_prepare(const char *spec, const char *name, bool *tested, struct hk_e
 		if (rc == -EBUSY)
 			return hk_error_set(err, rc,
 					    "port %s: another process has an AF_XDP socket on "
-					    "queue %u of %s\nfix: end it, or give each process an "
+					    "queue %u of %s; fix: end it, or give each process an "
 					    "interface of its own",
 					    spec, q, name);
 		if (rc == -EAFNOSUPPORT)
 			return hk_error_set(err, rc,
-					    "port %s: this kernel has no AF_XDP\nfix: use "
+					    "port %s: this kernel has no AF_XDP; fix: use "
 					    "af_packet:iface=%s",
 					    spec, name);
 		if (rc == -EPERM || rc == -EACCES)
 			return hk_error_set(err, rc,
-					    "port %s: no permission for AF_XDP: %s\nfix: run as "
+					    "port %s: no permission for AF_XDP: %s; fix: run as "
 					    "root, or give the program cap_net_raw, cap_net_admin, "
 					    "cap_sys_admin and cap_ipc_lock",
 					    spec, strerror(-rc));
@@ -231,7 +231,7 @@ int hk_xdp_prepare(const char *spec, const char *name, bool *tested, struct hk_e
 		rc = detach(ifindex);
 	if (!is_libxdp_prog(prog) || rc)
 		return hk_error_set(err, -EBUSY,
-				    "port %s: the XDP program \"%s\" (id %u) is on %s%s%s\nfix: if "
+				    "port %s: the XDP program \"%s\" (id %u) is on %s%s%s; fix: if "
 				    "nobody needs it, ip link set %s xdp off",
 				    spec, prog, st.prog, name, rc ? " and cannot be removed: " : "",
 				    rc ? strerror(-rc) : "", name);

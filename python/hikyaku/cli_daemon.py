@@ -106,8 +106,7 @@ class Daemon:
         body = message[_HEADER.size :]
         if kind == _ERROR:
             text = body[8:].split(b"\0")[0].decode(errors="replace")
-            what, _, fix = text.partition("; fix: ")
-            raise HikyakuError(what, fix or None)
+            raise HikyakuError.said(text)
         if kind != want:
             raise HikyakuError(
                 f"hikyakud '{self.name}' speaks otherwise (message {kind} instead of {want})",
@@ -215,8 +214,7 @@ def start(
         ) from None
     if done.returncode != 0:
         text = (done.stderr or done.stdout).strip().removeprefix("hikyakud: ")
-        what, _, fix = text.replace("\nfix: ", "; fix: ").partition("; fix: ")
-        raise HikyakuError(what or "hikyakud ended and said nothing", fix or None)
+        raise HikyakuError.said(text or "hikyakud ended and said nothing")
     with Daemon.connect(run_base(), name) as it:
         click.echo(f"hikyakud '{name}' is ready (process {it.pid()})")
 

@@ -73,8 +73,7 @@ def administrators(lab: Lab, node: str, slots: int, mode: str) -> Iterator[None]
             raise HikyakuError(f"hikyakud was not ready within {_START_S:g} s") from None
         if done.returncode != 0:
             text = (done.stderr or done.stdout).strip().removeprefix("hikyakud: ")
-            what, _, fix = text.replace("\nfix: ", "; fix: ").partition("; fix: ")
-            raise HikyakuError(f"hikyakud does not start: {what}", fix or None)
+            raise HikyakuError.said(text, "hikyakud does not start: ")
         yield
     finally:
         process.end_all(lambda: _daemons(lab, node), grace=10)

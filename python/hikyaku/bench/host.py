@@ -63,14 +63,14 @@ class Plan:
 # ---- one run -------------------------------------------------------------------------------------
 
 # "[node1:4711] hikyaku: node1: no such thing; fix: another"
-_SAID = re.compile(r"^\[[^]]*\] hikyaku: \S+: (.*?)(?:; fix: (.*))?$", re.MULTILINE)
+_SAID = re.compile(r"^\[[^]]*\] hikyaku: \S+: (.*)$", re.MULTILINE)
 
 
 def parse(result: RunResult, mode: str, what: str) -> Values:
     """What the run printed. If it failed because the BTL refused the host mode, or could not do
     what that needs, the error is the BTL's own sentence."""
     if result.returncode != 0 and (said := _SAID.search(result.stdout + result.stderr)):
-        raise HikyakuError(f"host mode {mode}: {said[1]}", said[2])
+        raise HikyakuError.said(said[1], f"host mode {mode}: ")
     return sample.parse(result, f"{what} in host mode {mode}")
 
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors look the same wherever they come from: "what happened; fix: what to do", in one line."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from hikyaku.errors import HikyakuError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_texts_in_c_have_one_form():
+    """Each piece of text that names a fix, with the pieces of a literal put together."""
+    texts = []
+    for part in ("base", "wire", "engine", "port", "fabric", "host", "mpi", "bench"):
+        for path in sorted((ROOT / part).glob("*.[ch]")):
+            source = re.sub(r'"\s*\n\s*"', "", path.read_text())
+            texts += [(path.name, line) for line in source.splitlines() if "fix: " in line]
+    assert len(texts) > 100
+    odd = [(name, line) for name, line in texts if line.count("fix: ") != line.count("; fix: ")]
+    assert not odd
+
+
+def test_python_has_the_same():
+    error = HikyakuError("no wire", "add one")
+    assert str(error) == "no wire; fix: add one"
+    again = HikyakuError.said(str(error), "lab: ")
+    assert (again.what, again.fix) == ("lab: no wire", "add one")
+    assert HikyakuError.said("no wire").fix is None
+    with pytest.raises(HikyakuError, match=r"no wire$"):
+        raise HikyakuError.said("no wire")
