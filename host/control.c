@@ -152,6 +152,7 @@ static const char *check_welcome(const struct hk_ctl_welcome *w)
 	EXPECT((w->eager != 0) == hk_ctl_mode_pipes((enum hk_ctl_mode)w->mode), "eager");
 	EXPECT(TEXT(w->shared, 1), "shared");
 	EXPECT(TEXT(w->huge_dir, 0), "huge_dir");
+	EXPECT(TEXT(w->runtime_dir, 1), "runtime_dir");
 	EXPECT(TEXT(w->rx_pool, 1), "rx_pool");
 	EXPECT(TEXT(w->tx_pool, 1), "tx_pool");
 	EXPECT(w->memory != 0 && w->memory % 64 == 0, "memory");

@@ -99,6 +99,7 @@ struct hk_ctl_welcome {
 	uint16_t eager;     /* queue pairs of each wire that hikyakud polls: the first */
 	char shared[64];    /* name of the shared memory: DPDK's file prefix */
 	char huge_dir[128]; /* where hugetlbfs is mounted; "": DPDK finds it */
+	char runtime_dir[128]; /* where DPDK keeps its files: hk_eal_runtime_dir() */
 	char rx_pool[32], tx_pool[32]; /* names of this slot's packet pools */
 	uint64_t memory, memory_len;   /* of this slot, in the shared memory: for its fabric */
 	uint64_t pipes; /* of this slot (host/switch.h), by wire; 0: the mode has none */
@@ -157,7 +158,7 @@ struct hk_ctl_text {
 
 _Static_assert(sizeof(struct hk_ctl_hdr) == 16, "the header never changes");
 _Static_assert(sizeof(struct hk_ctl_hello) == 136, "part of the protocol");
-_Static_assert(sizeof(struct hk_ctl_welcome) == 400, "part of the protocol");
+_Static_assert(sizeof(struct hk_ctl_welcome) == 528, "part of the protocol");
 _Static_assert(sizeof(struct hk_ctl_error) == 536, "ERROR never changes");
 _Static_assert(sizeof(struct hk_ctl_node) == 16, "part of the protocol");
 _Static_assert(sizeof(struct hk_ctl_wire) == 16, "part of the protocol");

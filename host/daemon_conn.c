@@ -129,6 +129,7 @@ static void hello(struct hk_daemon *d, unsigned c, const struct hk_ctl_hello *h)
 	w->poller = d->o.poller && !d->poller.failed;
 	hk_ctl_put_text(w->shared, sizeof(w->shared), d->rd.shared);
 	hk_ctl_put_text(w->huge_dir, sizeof(w->huge_dir), info->huge_dir);
+	hk_ctl_put_text(w->runtime_dir, sizeof(w->runtime_dir), info->runtime_dir);
 	hk_ctl_put_text(w->host, sizeof(w->host), d->host);
 	hk_res_pool_names(d->res, slot, w->rx_pool, w->tx_pool);
 	hk_res_memory(d->res, slot, &w->memory, &w->memory_len);

@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -176,6 +177,20 @@ static void open_tap(const char *what, const char *shared)
 		fprintf(stderr, "hikyakud: %s\n", err.text);
 }
 
+/* For ranks, whose environment may say another, or which are in another working directory. */
+static int note_runtime_dir(struct hk_res *r, struct hk_error *err)
+{
+	char path[PATH_MAX];
+
+	if (realpath(hk_eal_runtime_dir(), path) &&
+	    hk_ctl_put_text(r->info.runtime_dir, sizeof(r->info.runtime_dir), path))
+		return 0;
+	return hk_error_set(err, -ENAMETOOLONG,
+			    "DPDK's runtime directory %.200s cannot be told to ranks; fix: set "
+			    "RUNTIME_DIRECTORY to one of at most %zu plain characters",
+			    hk_eal_runtime_dir(), sizeof(r->info.runtime_dir) - 1);
+}
+
 int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_error *err)
 {
 	unsigned frame_max = hk_port_wire_frame_max(cfg->port);
@@ -210,6 +225,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	r->info.port_kind = HK_CTL_PORT_WIRES;
 	r->info.frame_max = (uint16_t)frame_max;
 	make_mac(cfg->node_id, r->info.mac);
+	rc = note_runtime_dir(r, err);
 	snprintf(r->info.huge_dir, sizeof(r->info.huge_dir), "%s",
 		 cfg->huge_dir ? cfg->huge_dir : "");
 	snprintf(r->port, sizeof(r->port), "%s", cfg->port);
@@ -218,7 +234,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	r->node_id = cfg->node_id;
 	r->slots = cfg->slots;
 	r->rx_buffers = cfg->rx_buffers;
-	if (hk_ctl_mode_pipes(cfg->mode)) {
+	if (rc == 0 && hk_ctl_mode_pipes(cfg->mode)) {
 		r->info.eager = (uint16_t)(cfg->eager_queues ? cfg->eager_queues : HK_EAGER_QUEUES);
 		rc = open_pipes(r, cfg, err);
 	}

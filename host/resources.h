@@ -57,6 +57,7 @@ struct hk_res_info {
 	uint8_t mac[6];
 	uint16_t eager; /* queue pairs of each wire that are the switch's: the first */
 	char huge_dir[128];
+	char runtime_dir[128];
 };
 
 /* A wire to the daemon of another node. */

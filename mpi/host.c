@@ -144,6 +144,7 @@ int hk_btl_host_join(struct hk_error *err)
 		.role = HK_EAL_SECONDARY,
 		.shared = l->shared,
 		.huge_dir = l->huge_dir[0] ? l->huge_dir : NULL,
+		.runtime_dir = l->runtime_dir, /* whatever this rank's environment says */
 		.lcore = l->lcore,
 		.extra_args = PARAMS->eal_args,
 		.verbose = PARAMS->verbose >= 20,

@@ -323,17 +323,25 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 				    "cannot read the CPU affinity of this thread: %s; "
 				    "fix: machines with more than %d CPUs are not supported",
 				    strerror(errno), CPU_SETSIZE);
-	int rc = prepare(cfg, eal_huge_dir, sizeof(eal_huge_dir), err);
-	if (rc == 0)
-		rc = cfg->verbose ? 0 : quiet_logs(err);
+	struct hk_env env;
+	int rc = hk_eal_enter_dir(cfg->role == HK_EAL_SECONDARY ? cfg->runtime_dir : NULL, &env,
+				  err);
 	if (rc)
 		return rc;
+	rc = prepare(cfg, eal_huge_dir, sizeof(eal_huge_dir), err);
+	if (rc == 0)
+		rc = cfg->verbose ? 0 : quiet_logs(err);
+	if (rc) {
+		hk_eal_leave_dir(&env);
+		return rc;
+	}
 
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	rc = start(cfg, &cpus, eal_huge_dir, err);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	hk_eal_leave_dir(&env);
 	(void)sched_setaffinity(0, sizeof(cpus), &cpus);
 	if (rc == 0 && cfg->role == HK_EAL_PRIMARY)
 		rc = hk_eal_hide_devices(err);

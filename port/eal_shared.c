@@ -48,15 +48,53 @@ static int check_name(const char *shared, struct hk_error *err)
 			    shared ? shared : "", NAME_MAX_LEN);
 }
 
+#define RUNTIME_ENV "RUNTIME_DIRECTORY" /* systemd's */
+
+static char given_dir[256]; /* by the primary */
+
 /* As EAL chooses it, which tells only after it has started. */
-static void runtime_dir(const char *shared, char *out, size_t len)
+const char *hk_eal_runtime_dir(void)
 {
-	const char *dir = getenv("RUNTIME_DIRECTORY"); /* systemd */
+	const char *dir = given_dir[0] ? given_dir : getenv(RUNTIME_ENV);
 	if (!dir && getuid() == 0)
 		dir = "/var/run";
 	if (!dir)
 		dir = getenv("XDG_RUNTIME_DIR");
-	snprintf(out, len, "%s/dpdk/%s", dir ? dir : "/tmp", shared);
+	return dir ? dir : "/tmp";
+}
+
+static void runtime_dir(const char *shared, char *out, size_t len)
+{
+	snprintf(out, len, "%s/dpdk/%s", hk_eal_runtime_dir(), shared);
+}
+
+int hk_eal_enter_dir(const char *dir, struct hk_env *before, struct hk_error *err)
+{
+	const char *old = getenv(RUNTIME_ENV);
+	*before = (struct hk_env){.set = dir != NULL};
+	if (!dir)
+		return 0;
+	if (strlen(dir) >= sizeof(given_dir))
+		return hk_error_set(err, -ENAMETOOLONG,
+				    "the primary's runtime directory has too long a name: "
+				    "%.100s…; fix: start it with a shorter RUNTIME_DIRECTORY",
+				    dir);
+	before->old = old ? strdup(old) : NULL;
+	if ((old && !before->old) || setenv(RUNTIME_ENV, dir, 1) != 0) {
+		free(before->old);
+		return hk_error_set(err, -ENOMEM, "no memory for DPDK's environment");
+	}
+	snprintf(given_dir, sizeof(given_dir), "%s", dir);
+	return 0;
+}
+
+void hk_eal_leave_dir(struct hk_env *before)
+{
+	if (before->set && before->old)
+		(void)setenv(RUNTIME_ENV, before->old, 1);
+	else if (before->set)
+		(void)unsetenv(RUNTIME_ENV);
+	free(before->old);
 }
 
 /* ---- the primary ------------------------------------------------------------------------------ */

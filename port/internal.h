@@ -37,6 +37,16 @@ int hk_eal_prepare_primary(const struct hk_eal_config *cfg, unsigned memory_mb, 
 /* Before rte_eal_init() of a secondary: the primary lives, is ready and of our version. */
 int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *err);
 
+/* A variable of the environment before hk_eal_enter_dir(). */
+struct hk_env {
+	bool set; /* it was changed */
+	char *old;
+};
+
+/* EAL learns its runtime directory from the environment alone: says @dir (NULL: nothing) until hk_eal_leave_dir(). */
+int hk_eal_enter_dir(const char *dir, struct hk_env *before, struct hk_error *err);
+void hk_eal_leave_dir(struct hk_env *before);
+
 /* In a secondary: does the primary that it found then still live? */
 bool hk_eal_locked(const char *shared);
 

@@ -54,15 +54,21 @@ struct hk_eal_config {
 	enum hk_eal_role role;
 	const char *shared;   /* of both who share: the memory's name, [A-Za-z0-9_.-], at most 63 */
 	const char *huge_dir; /* primary: a directory in a hugetlbfs; NULL: find one */
-	unsigned lcore;       /* DPDK's logical core, one for each process of a memory: below
+	/* secondary: the primary's hk_eal_runtime_dir(); NULL: the environment says where it is */
+	const char *runtime_dir;
+	unsigned lcore;      /* DPDK's logical core, one for each process of a memory: below
 				 * RTE_MAX_LCORE (128). Pools keep a cache for each. */
-	unsigned worker;      /* primary: another of these, for rte_eal_remote_launch(); 0: none */
-	unsigned memory_mb;   /* for buffers, rings and pools; 0: 256. Of a primary: all there is */
-	bool hugepages;       /* alone: false: ordinary memory (no set-up by an administrator) */
-	char pci_allow[208];  /* PCI devices to probe, separated by spaces; "": no PCI */
+	unsigned worker;     /* primary: another of these, for rte_eal_remote_launch(); 0: none */
+	unsigned memory_mb;  /* for buffers, rings and pools; 0: 256. Of a primary: all there is */
+	bool hugepages;      /* alone: false: ordinary memory (no set-up by an administrator) */
+	char pci_allow[208]; /* PCI devices to probe, separated by spaces; "": no PCI */
 	const char *extra_args; /* appended, split at spaces; may be NULL */
 	bool verbose;           /* let DPDK log to stderr */
 };
+
+/* Where DPDK keeps its files, in dpdk/NAME: $RUNTIME_DIRECTORY, else $XDG_RUNTIME_DIR, else /tmp (root: /var/run);
+ * of a secondary that was given another, that. */
+const char *hk_eal_runtime_dir(void);
 
 /* Starts DPDK in this process, once; later calls return 0 and change nothing. The calling
  * thread's CPU affinity, which rte_eal_init() changes, is restored. Alone, nothing is left in the file

@@ -53,7 +53,8 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	r->info = (struct hk_res_info){.port_kind = HK_CTL_PORT_WIRES,
 				       .frame_max = 9216,
 				       .mac = {2, 0, 0, 0, 0, 1},
-				       .huge_dir = "/dev/hugepages"};
+				       .huge_dir = "/dev/hugepages",
+				       .runtime_dir = "/run"};
 	if (hk_ctl_mode_pipes(cfg->mode))
 		r->info.eager = (uint16_t)(cfg->eager_queues ? cfg->eager_queues : HK_EAGER_QUEUES);
 	*res = r;

@@ -35,6 +35,7 @@ static void specimen(enum hk_ctl_type type, union hk_ctl_msg *m)
 		m->welcome.port_kind = HK_CTL_PORT_WIRES;
 		m->welcome.mode = HK_CTL_HYBRID;
 		hk_ctl_put_text(m->welcome.shared, sizeof(m->welcome.shared), "hk0-x");
+		hk_ctl_put_text(m->welcome.runtime_dir, sizeof(m->welcome.runtime_dir), "/run");
 		hk_ctl_put_text(m->welcome.rx_pool, sizeof(m->welcome.rx_pool), "rx3");
 		hk_ctl_put_text(m->welcome.tx_pool, sizeof(m->welcome.tx_pool), "tx3");
 		hk_ctl_put_text(m->welcome.host, sizeof(m->welcome.host), "node0");
@@ -120,6 +121,7 @@ static void every_rule(void)
 	BREAK(HK_CTL_WELCOME, welcome.eager, 65, "eager");
 	BREAK(HK_CTL_WELCOME, welcome.shared[0], '\0', "shared");
 	BREAK(HK_CTL_WELCOME, welcome.huge_dir[0], '\\', "huge_dir");
+	BREAK(HK_CTL_WELCOME, welcome.runtime_dir[0], '\0', "runtime_dir");
 	BREAK(HK_CTL_WELCOME, welcome.rx_pool[0], '\0', "rx_pool");
 	BREAK(HK_CTL_WELCOME, welcome.tx_pool[31], 'x', "tx_pool");
 	BREAK(HK_CTL_WELCOME, welcome.memory, 0, "memory");

@@ -78,8 +78,12 @@ static void rank(char **argv)
 	struct hk_eal_config eal = {.role = HK_EAL_SECONDARY,
 				    .shared = l->shared,
 				    .huge_dir = l->huge_dir,
+				    .runtime_dir = l->runtime_dir,
 				    .lcore = l->lcore};
+	/* the daemon's counts, not what this process was told */
+	CHECK_EQ(setenv("RUNTIME_DIRECTORY", "/nowhere", 1), 0);
 	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
+	CHECK(strcmp(getenv("RUNTIME_DIRECTORY"), "/nowhere") == 0); /* it is the program's */
 	CHECK_MSG(hk_pool_find(l->rx_pool, &rx_pool, &err) == 0, "%s", err.text);
 	CHECK_MSG(hk_pool_find(l->tx_pool, &tx_pool, &err) == 0, "%s", err.text);
 	memset((void *)(uintptr_t)l->memory, 0xa5, l->memory_len); /* all of it is ours */
