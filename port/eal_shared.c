@@ -366,14 +366,20 @@ static int find_huge_dir(const char *given, char *out, size_t len, unsigned long
 			"fix: an administrator mounts one for you: mount -t hugetlbfs -o "
 			"uid=%u,mode=0700,pagesize=2M none DIRECTORY",
 			given ? " " : "", given ? given : "", strerror(rc), (unsigned)getuid());
-	return hk_error_set(err, given ? -rc : -ENODEV,
-			    "%.200s%s; fix: as root: mkdir -p /dev/hugepages && mount -t hugetlbfs "
-			    "-o pagesize=2M none /dev/hugepages",
-			    given ? given : "no hugetlbfs is mounted",
-			    !given         ? ""
-			    : rc == ENODEV ? " is not in a hugetlbfs"
-			    : rc == ENOENT ? " does not exist"
-					   : " cannot be used");
+	if (!given)
+		return hk_error_set(err, -ENODEV,
+				    "no hugetlbfs is mounted; fix: as root: mkdir -p "
+				    "/dev/hugepages && mount -t hugetlbfs -o pagesize=2M none "
+				    "/dev/hugepages");
+	return hk_error_set(err, -rc,
+			    "the directory for huge pages, %.150s, %s%s; fix: name one in a "
+			    "hugetlbfs (findmnt -t hugetlbfs shows them), or none, so that it is "
+			    "found (btl_hikyaku_huge_dir, HIKYAKU_HUGE_DIR, hikyakud's --huge-dir)",
+			    given,
+			    rc == ENODEV   ? "is not in a hugetlbfs"
+			    : rc == ENOENT ? "does not exist"
+					   : "cannot be used: ",
+			    rc == ENODEV || rc == ENOENT ? "" : strerror(rc));
 }
 
 static int check_free_pages(unsigned long page, unsigned memory_mb, struct hk_error *err)

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #define PAGES_FILE "/proc/sys/vm/nr_hugepages"
+#define LOCK_FILE  "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 #define ROLE_FD    3
 
 char rig_dir[64], rig_huge[80], rig_run[80];
@@ -34,15 +36,31 @@ static long read_pages(void)
 	return n;
 }
 
+int rig_pool_lock(int wait_ms)
+{
+	int fd = open(LOCK_FILE, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		if (wait_ms <= 0) {
+			close(fd);
+			return -1;
+		}
+		(void)poll(NULL, 0, 10); /* whoever has it sends no word */
+		wait_ms -= 10;
+	}
+	return fd;
+}
+
 /* Adds to what is there: others reserve pages too. */
 static bool add_pages(long more)
 {
-	long before = read_pages();
+	int lock = rig_pool_lock(3 * RIG_WAIT_MS);
+	long before = lock < 0 ? -1 : read_pages();
 	FILE *f = before < 0 ? NULL : fopen(PAGES_FILE, "we");
-	if (!f)
-		return false;
-	fprintf(f, "%ld", HK_MAX(0, before + more));
-	return fclose(f) == 0 && read_pages() == before + more;
+	if (f)
+		fprintf(f, "%ld", HK_MAX(0, before + more));
+	bool ok = f && fclose(f) == 0 && read_pages() == before + more;
+	close(lock);
+	return ok;
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

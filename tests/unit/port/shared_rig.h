@@ -22,6 +22,10 @@ extern char rig_dir[64], rig_huge[80], rig_run[80];
 /* Makes the namespace, the directories and @pages huge pages of 2 MB. */
 void rig_up(unsigned pages);
 
+/* Takes the lock of the machine's huge pages, as labs do (python/hikyaku/lab/huge.py): a descriptor to close, or -1
+ * if another has it for @wait_ms. */
+int rig_pool_lock(int wait_ms);
+
 /* At the end: waits until the keeper has given all back. */
 void rig_down(void);
 

@@ -681,7 +681,8 @@ static void refused(void)
 	snprintf(text, sizeof(text), "primary ../x %s 32 0", rig_huge);
 	expect(text, -EINVAL, "no name");
 	snprintf(text, sizeof(text), "primary hkt-a %s 32 0", rig_run);
-	expect(text, -ENODEV, "not in a hugetlbfs");
+	expect(text, -ENODEV, "not in a hugetlbfs; fix: name one in a hugetlbfs");
+	expect("primary hkt-a /nowhere 32 0", -ENOENT, "/nowhere, does not exist; fix: name one");
 	snprintf(text, sizeof(text), "primary hkt-a %s 60000 0", rig_huge);
 	expect(text, -ENOMEM, "huge pages");
 	CHECK_EQ(chmod(rig_dir, 0755), 0);
@@ -734,6 +735,18 @@ static void ordinary_user(void)
 	CHECK_EQ(setenv("RUNTIME_DIRECTORY", rig_run, 1), 0);
 }
 
+/* Tests and labs that reserve huge pages at once would lose some without it. */
+static void pool_of_pages_is_locked(void)
+{
+	int lock = rig_pool_lock(3 * RIG_WAIT_MS);
+	CHECK(lock >= 0);
+	CHECK_EQ(rig_pool_lock(0), -1);
+	close(lock);
+	lock = rig_pool_lock(3 * RIG_WAIT_MS);
+	CHECK(lock >= 0);
+	close(lock);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -745,6 +758,7 @@ int main(int argc, char **argv)
 		{"peer_leaves", peer_leaves},
 		{"ordinary_user", ordinary_user},
 		{"refused", refused},
+		{"pool_of_pages_is_locked", pool_of_pages_is_locked},
 	};
 	if (argc > 3 && strcmp(argv[1], "--role") == 0) {
 		hk_test_now.test = argv[2];
