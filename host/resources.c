@@ -200,7 +200,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	if (!frame_max && cfg->eager_queues > 1)
 		return hk_error_set(err, -EOPNOTSUPP,
 				    "port %s has one queue pair, and %u eager queues are asked "
-				    "for\nfix: leave eager-queues (btl_hikyaku_eager_queues) away",
+				    "for; fix: leave eager-queues (btl_hikyaku_eager_queues) away",
 				    cfg->port, cfg->eager_queues);
 	if (hk_ctl_mode_queues(cfg->mode) && !hk_port_spec_shares_queues(cfg->port, &why))
 		return hk_error_set(
