@@ -100,6 +100,9 @@ size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes);
 int hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
 		      struct rte_mempool **pool, struct hk_error *err);
 
+/* Bytes of memory that such a pool takes at the most. */
+size_t hk_fabric_tx_pool_bytes(unsigned tx_buffers, unsigned frame_max);
+
 /* Needs hk_eal_init() before. */
 int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
 		   struct hk_error *err);

@@ -73,13 +73,22 @@ size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes)
 	       lanes * aligned(sizeof(struct hk_lane));
 }
 
+#define TX_PRIVATE RTE_ALIGN(sizeof(struct hk_buf_note), 64)
+
+/* The headers and the largest payload, where hk_buf_data() has it. */
+static unsigned tx_room(unsigned frame_max)
+{
+	return RTE_ALIGN(HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD + frame_max, 64);
+}
+
+size_t hk_fabric_tx_pool_bytes(unsigned tx_buffers, unsigned frame_max)
+{
+	return hk_pool_room_bytes(tx_buffers + HK_FABRIC_TX_SLACK, TX_PRIVATE, tx_room(frame_max));
+}
+
 int hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
 		      struct rte_mempool **pool, struct hk_error *err)
 {
-	/* the headers and the largest payload, where hk_buf_data() has it */
-	unsigned room = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD + frame_max;
-
-	return hk_pool_create_room(name, tx_buffers + HK_FABRIC_TX_SLACK,
-				   RTE_ALIGN(sizeof(struct hk_buf_note), 64), RTE_ALIGN(room, 64),
-				   pool, err);
+	return hk_pool_create_room(name, tx_buffers + HK_FABRIC_TX_SLACK, TX_PRIVATE,
+				   tx_room(frame_max), pool, err);
 }

@@ -93,12 +93,12 @@ struct hk_ctl_welcome {
 	uint32_t lcore;      /* logical core of DPDK that is this slot's alone */
 	uint32_t frame_max;  /* bytes, Ethernet header included */
 	uint8_t mac[6];
-	uint8_t port_kind;  /* enum hk_ctl_port: a wire for each other node, or one port */
-	uint8_t poller;     /* 1: a poller serves absent ranks */
-	uint16_t mode;      /* enum hk_ctl_mode */
-	uint16_t eager;     /* queue pairs of each wire that hikyakud polls: the first */
-	char shared[64];    /* name of the shared memory: DPDK's file prefix */
-	char huge_dir[128]; /* where hugetlbfs is mounted; "": DPDK finds it */
+	uint8_t port_kind;     /* enum hk_ctl_port: a wire for each other node, or one port */
+	uint8_t poller;        /* 1: a poller serves absent ranks */
+	uint16_t mode;         /* enum hk_ctl_mode */
+	uint16_t eager;        /* queue pairs of each wire that hikyakud polls: the first */
+	char shared[64];       /* name of the shared memory: DPDK's file prefix */
+	char huge_dir[128];    /* where hugetlbfs is mounted; "": DPDK finds it */
 	char runtime_dir[128]; /* where DPDK keeps its files: hk_eal_runtime_dir() */
 	char rx_pool[32], tx_pool[32]; /* names of this slot's packet pools */
 	uint64_t memory, memory_len;   /* of this slot, in the shared memory: for its fabric */

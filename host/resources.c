@@ -27,10 +27,7 @@
 
 #include <rte_memzone.h>
 
-/* What DPDK itself and the caches of two pools (1 MB each) take. */
-#define BASE_MB      40
-#define POOLS_MB     3
-#define MBUF_BYTES   384u /* of each buffer beside its frame: mbuf, note, headroom */
+#define BASE_MB      40 /* what DPDK itself takes */
 #define WIRE_OPEN_MS 2000
 #define ATTACH_MS    1000
 #define PORT_OPEN_MS 5000
@@ -64,14 +61,18 @@ struct hk_res {
 
 static unsigned memory_needed(const struct hk_res_config *cfg, unsigned frame_max)
 {
-	uint64_t rx = (uint64_t)cfg->rx_buffers *
-		      (hk_ctl_mode_pipes(cfg->mode) + hk_ctl_mode_queues(cfg->mode));
-	uint64_t buffers = rx + cfg->tx_buffers + HK_FABRIC_TX_SLACK;
-	uint64_t rings = hk_port_spec_is_wire_set(cfg->port) ? 0 : PORT_RINGS;
+	bool pipes = hk_ctl_mode_pipes(cfg->mode), own_port = !hk_port_spec_is_wire_set(cfg->port);
+	size_t slot = hk_fabric_tx_pool_bytes(cfg->tx_buffers, frame_max), common = 0;
 
-	return BASE_MB + (unsigned)((rings * (frame_max + MBUF_BYTES)) >> 20) +
-	       cfg->slots * (cfg->slot_memory_mb + POOLS_MB +
-			     (unsigned)((buffers * (frame_max + MBUF_BYTES)) >> 20));
+	if (hk_ctl_mode_queues(cfg->mode))
+		slot += hk_pool_bytes(cfg->rx_buffers, frame_max);
+	if (pipes) {
+		slot += HK_SWITCH_WIRES * sizeof(struct hk_pipe);
+		common = hk_pool_bytes(cfg->slots * cfg->rx_buffers + own_port * PORT_RINGS,
+				       frame_max);
+	}
+	return BASE_MB + (unsigned)(common >> 20) +
+	       cfg->slots * (cfg->slot_memory_mb + 1 + (unsigned)(slot >> 20));
 }
 
 static int start_dpdk(const struct hk_res_config *cfg, unsigned frame_max, struct hk_error *err)

@@ -56,11 +56,40 @@ static void note_buffer(struct rte_mempool *mp, void *arg, void *buffer, unsigne
 	*hk_pool_number(buffer) = i;
 }
 
+static unsigned frame_room(unsigned frame_max)
+{
+	return RTE_PKTMBUF_HEADROOM + ((frame_max + 63u) & ~63u);
+}
+
+static uint16_t private_size(unsigned private)
+{
+	return (uint16_t)RTE_ALIGN(private + HK_POOL_NUMBER, RTE_MBUF_PRIV_ALIGN);
+}
+
+size_t hk_pool_room_bytes(unsigned count, unsigned private, unsigned room)
+{
+	struct rte_mempool_objsz sz;
+	unsigned element = (unsigned)sizeof(struct rte_mbuf) + private_size(private) + room;
+	size_t buffers = (size_t)count * rte_mempool_calc_obj_size(element, 0, &sz);
+	ssize_t ring = rte_ring_get_memsize(rte_align32pow2(count + 1));
+	size_t caches = RTE_MAX_LCORE * sizeof(struct rte_mempool_cache);
+
+	/* none lies across two pages, and a page's rest is lost */
+	size_t pages = buffers / RTE_PGSIZE_2M + 2;
+
+	return buffers + pages * sz.total_size + (size_t)HK_MAX(ring, 0) + caches +
+	       RTE_PGSIZE_2M / 4;
+}
+
+size_t hk_pool_bytes(unsigned count, unsigned frame_max)
+{
+	return hk_pool_room_bytes(count, 0, frame_room(frame_max));
+}
+
 int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct rte_mempool **pool,
 		   struct hk_error *err)
 {
-	return hk_pool_create_room(name, count, 0,
-				   RTE_PKTMBUF_HEADROOM + ((frame_max + 63u) & ~63u), pool, err);
+	return hk_pool_create_room(name, count, 0, frame_room(frame_max), pool, err);
 }
 
 int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsigned room,
@@ -81,9 +110,8 @@ int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsi
 	own = posix_memalign(&at, RTE_CACHE_LINE_SIZE, bytes) ? NULL : at;
 	struct rte_mempool *mp = own ? rte_pktmbuf_pool_create_by_ops(
 					       name, count, HK_MIN((unsigned)POOL_CACHE, count / 2),
-					       (uint16_t)RTE_ALIGN(private + HK_POOL_NUMBER,
-								   RTE_MBUF_PRIV_ALIGN),
-					       (uint16_t)room, SOCKET_ID_ANY, POOL_OPS)
+					       private_size(private), (uint16_t)room, SOCKET_ID_ANY,
+					       POOL_OPS)
 				     : NULL;
 	if (!mp) {
 		rc = own && rte_errno == EEXIST ? -EEXIST : -ENOMEM;
@@ -97,7 +125,7 @@ int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsi
 				    "no memory for the pool %s of %u buffers of %u bytes (%u MB); "
 				    "fix: give DPDK more memory, or take fewer buffers",
 				    name, count, room,
-				    (unsigned)(((uint64_t)count * (room + 256)) >> 20) + 1);
+				    (unsigned)(hk_pool_room_bytes(count, private, room) >> 20) + 1);
 	}
 	own->mp = mp;
 	own->count = rte_mempool_obj_iter(mp, note_buffer, own);

@@ -227,6 +227,10 @@ int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct 
 int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsigned room,
 			struct rte_mempool **pool, struct hk_error *err);
 
+/* Bytes of memory that a pool of hk_pool_create_room(), or of hk_pool_create(), takes at the most. Needs no EAL. */
+size_t hk_pool_room_bytes(unsigned count, unsigned private, unsigned room);
+size_t hk_pool_bytes(unsigned count, unsigned frame_max);
+
 /* In a secondary: the pool that the primary made under @name. */
 int hk_pool_find(const char *name, struct rte_mempool **pool, struct hk_error *err);
 

@@ -282,6 +282,33 @@ static void limits(const char *spec, struct rte_mempool *pool)
 	CHECK_EQ(rte_eth_dev_count_avail(), 0);
 }
 
+static void add_chunk(struct rte_mempool *mp, void *sum, struct rte_mempool_memhdr *chunk,
+		      unsigned i)
+{
+	(void)mp;
+	(void)i;
+	*(size_t *)sum += chunk->len;
+}
+
+/* Who plans memory by what pools are said to take has enough, and not much too much. */
+static void pools_take_what_is_reckoned(void)
+{
+	static const unsigned sizes[][3] = {{64, 0, 256}, {1000, 64, 2048}, {1000, 0, 9472}};
+	for (unsigned i = 0; i < HK_ARRAY_LEN(sizes); i++) {
+		const unsigned *s = sizes[i];
+		struct rte_mempool *mp;
+		struct hk_error err = {""};
+		size_t real = 0, reckoned = hk_pool_room_bytes(s[0], s[1], s[2]);
+		CHECK_MSG(hk_pool_create_room("reckoned", s[0], s[1], s[2], &mp, &err) == 0, "%s",
+			  err.text);
+		rte_mempool_mem_iter(mp, add_chunk, &real);
+		real += sizeof(*mp) + RTE_MAX_LCORE * sizeof(struct rte_mempool_cache);
+		CHECK_CMP(real, <=, reckoned);
+		CHECK_CMP(reckoned, <=, real + real / 16 + (1u << 20));
+		hk_pool_free(mp);
+	}
+}
+
 static void primary(char **arg)
 {
 	struct hk_error err = {""};
@@ -306,6 +333,7 @@ static void primary(char **arg)
 		 -ENOMEM);
 	CHECK_EQ(hk_pool_create("", BUFFERS, FRAME, &(struct rte_mempool *){NULL}, &err), -EINVAL);
 	limits(arg[2], rx[0]);
+	pools_take_what_is_reckoned();
 	role_tell("ready");
 	while (role_asked(line, sizeof(line), RIG_WAIT_MS)) {
 		unsigned q;
