@@ -49,7 +49,7 @@ static int one_line(char *text, const char *path, const char *what, unsigned lin
 	int node = hk_lines_node(text, nodes);
 	if (node < 0)
 		return hk_error_set(err, -EINVAL,
-				    "%s %s, line %u: '%.40s' is not the number of a node\n"
+				    "%s %s, line %u: '%.40s' is not the number of a node; "
 				    "fix: begin each line with a number from 0 to %u",
 				    what, path, line, text, nodes - 1u);
 	return fn(arg, path, line, (uint16_t)node, words ? words : text + strlen(text), err);
@@ -63,7 +63,7 @@ int hk_lines_read(const char *path, const char *what, uint16_t nodes, hk_line_fn
 	int rc = 0;
 
 	if (!f || !text) {
-		rc = hk_error_set(err, f ? -ENOMEM : -errno, "%s %s: %s\nfix: %s", what, path,
+		rc = hk_error_set(err, f ? -ENOMEM : -errno, "%s %s: %s; fix: %s", what, path,
 				  f ? "no memory" : strerror(errno),
 				  "give the path of a file that can be read");
 		goto out;
@@ -71,14 +71,14 @@ int hk_lines_read(const char *path, const char *what, uint16_t nodes, hk_line_fn
 	for (unsigned line = 1; rc == 0 && fgets(text, HK_LINE_MAX, f); line++) {
 		if (strlen(text) == HK_LINE_MAX - 1)
 			rc = hk_error_set(err, -EINVAL,
-					  "%s %s, line %u: longer than %d characters\nfix: is "
+					  "%s %s, line %u: longer than %d characters; fix: is "
 					  "this the right file?",
 					  what, path, line, HK_LINE_MAX - 2);
 		else if (tidy(text))
 			rc = one_line(text, path, what, line, nodes, fn, arg, err);
 	}
 	if (rc == 0 && ferror(f))
-		rc = hk_error_set(err, -EIO, "%s %s: %s\nfix: give a file that can be read", what,
+		rc = hk_error_set(err, -EIO, "%s %s: %s; fix: give a file that can be read", what,
 				  path, strerror(errno));
 out:
 	free(text);

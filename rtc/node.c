@@ -22,25 +22,25 @@ void hk_rtc_defaults(struct hk_rtc_config *cfg)
 int hk_rtc_check(struct hk_rtc_config *c, struct hk_error *err)
 {
 	if (c->nodes < 1 || c->nodes > HK_RTC_MAX_NODES)
-		return hk_error_set(err, -EINVAL, "%u nodes are asked for\nfix: a job has 1 to %d",
+		return hk_error_set(err, -EINVAL, "%u nodes are asked for; fix: a job has 1 to %d",
 				    c->nodes, HK_RTC_MAX_NODES);
 	if (c->node >= c->nodes)
 		return hk_error_set(err, -EINVAL,
-				    "node %u does not exist: the job has %u nodes\nfix: give a "
+				    "node %u does not exist: the job has %u nodes; fix: give a "
 				    "number from 0 to %u",
 				    c->node, c->nodes, c->nodes - 1u);
 	c->buffers = c->buffers ? c->buffers : 4096;
 	if (c->buffers < BUFFERS_MIN || c->buffers > BUFFERS_MAX)
-		return hk_error_set(err, -EINVAL, "%u buffers are asked for\nfix: take %d to %u",
+		return hk_error_set(err, -EINVAL, "%u buffers are asked for; fix: take %d to %u",
 				    c->buffers, BUFFERS_MIN, BUFFERS_MAX);
 	c->alive_ms = c->alive_ms ? c->alive_ms : 100;
 	if (c->alive_ms > ALIVE_MAX)
 		return hk_error_set(err, -EINVAL,
-				    "%u ms between signs of life is too long\nfix: take at most "
+				    "%u ms between signs of life is too long; fix: take at most "
 				    "%d",
 				    c->alive_ms, ALIVE_MAX);
 	if (c->workers > 64)
-		return hk_error_set(err, -EINVAL, "%u workers are asked for\nfix: take at most 64",
+		return hk_error_set(err, -EINVAL, "%u workers are asked for; fix: take at most 64",
 				    c->workers);
 	c->timeout_ms = c->timeout_ms ? c->timeout_ms : HK_RTC_TIMEOUT_MS;
 	return 0;
@@ -201,32 +201,32 @@ int hk_rtc_register(struct hk_rtc *r, uint8_t type, const struct hk_rtc_type *t,
 {
 	if (type >= HK_RTC_MAX_TYPES)
 		return hk_error_set(err, -EINVAL,
-				    "message type %u is the library's\nfix: take one from 0 to %d",
+				    "message type %u is the library's; fix: take one from 0 to %d",
 				    type, HK_RTC_MAX_TYPES - 1);
 	struct hk_rtc_type_state *s = &r->type[type];
 	if (!t->name || !*t->name || strlen(t->name) >= sizeof(s->name))
 		return hk_error_set(err, -EINVAL,
-				    "message type %u has no name\nfix: give it one of 1 to %zu "
+				    "message type %u has no name; fix: give it one of 1 to %zu "
 				    "characters",
 				    type, sizeof(s->name) - 1);
 	if (t->class > HK_RTC_RETRY)
 		return hk_error_set(err, -EINVAL,
-				    "message type %u (%s): there is no delivery class %d\nfix: "
+				    "message type %u (%s): there is no delivery class %d; fix: "
 				    "take one of enum hk_rtc_class",
 				    type, t->name, (int)t->class);
 	if (t->budget_ns > BUDGET_MAX)
 		return hk_error_set(err, -EINVAL,
-				    "message type %u (%s): a budget of %u ns is too long\nfix: "
+				    "message type %u (%s): a budget of %u ns is too long; fix: "
 				    "take at most %d, or 0 for no limit",
 				    type, t->name, t->budget_ns, BUDGET_MAX);
 	if (s->registered)
 		return hk_error_set(err, -EEXIST,
-				    "message type %u is registered already, as %s\nfix: take "
+				    "message type %u is registered already, as %s; fix: take "
 				    "another number for %s",
 				    type, s->name, t->name);
 	if (r->polled)
 		return hk_error_set(err, -EBUSY,
-				    "message type %u (%s): the node runs already\nfix: register "
+				    "message type %u (%s): the node runs already; fix: register "
 				    "before the first hk_rtc_poll()",
 				    type, t->name);
 	s->on_message = t->on_message;

@@ -31,7 +31,7 @@ static const struct hk_rtc_backend_ops *find_backend(const char *name, struct hk
 		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
 			 i ? ", " : "", backends[i]->name);
 	}
-	hk_error_set(err, -EINVAL, "no backend is called '%.40s'\nfix: take one of %s", name,
+	hk_error_set(err, -EINVAL, "no backend is called '%.40s'; fix: take one of %s", name,
 		     names);
 	return NULL;
 }
@@ -71,7 +71,7 @@ static int exchange(struct opening *o, struct hk_error *err)
 	int n = snprintf(own, sizeof(own), "%u@%s", o->parts.epoch, o->parts.backend->address);
 	if ((size_t)n >= sizeof(own))
 		return hk_error_set(err, -ENAMETOOLONG,
-				    "the address %s has more than %zu characters\nfix: use a "
+				    "the address %s has more than %zu characters; fix: use a "
 				    "shorter path or name",
 				    o->parts.backend->address, sizeof(own) - 7);
 	int rc = hk_rtc_join_exchange(o->join, own, o->peers.address, o->deadline_ms, err);
@@ -80,7 +80,7 @@ static int exchange(struct opening *o, struct hk_error *err)
 		unsigned long epoch = strtoul(a, &end, 10);
 		if (*end != '@' || epoch == 0 || epoch > UINT16_MAX)
 			return hk_error_set(err, -EPROTO,
-					    "node %u says that it is at '%s', which is no address\n"
+					    "node %u says that it is at '%s', which is no address; "
 					    "fix: let all nodes run the same version",
 					    i, a);
 		o->epoch[i] = (uint16_t)epoch;
@@ -96,7 +96,7 @@ static int check_own_address(const struct opening *o, struct hk_error *err)
 	if (strcmp(listed, own) == 0)
 		return 0;
 	return hk_error_set(err, -EADDRNOTAVAIL,
-			    "%s says that node %u is at %s, and this one is at %s\nfix: correct "
+			    "%s says that node %u is at %s, and this one is at %s; fix: correct "
 			    "the line, or start this node with its own number",
 			    o->c.peers_file, o->c.node, listed, own);
 }

@@ -26,7 +26,7 @@ static int on_line(void *arg, const char *path, unsigned line, uint16_t node, ch
 
 	if (ours && r->line)
 		return hk_error_set(err, -EINVAL,
-				    "topology %s, line %u: node %u has a line already, line %u\n"
+				    "topology %s, line %u: node %u has a line already, line %u; "
 				    "fix: give each node one line",
 				    path, line, node, r->line);
 	r->line = ours ? line : r->line;
@@ -36,7 +36,7 @@ static int on_line(void *arg, const char *path, unsigned line, uint16_t node, ch
 		if (n < 0 || n == node)
 			return hk_error_set(
 				err, -EINVAL,
-				"topology %s, line %u: '%.40s' cannot be a neighbour of node %u\n"
+				"topology %s, line %u: '%.40s' cannot be a neighbour of node %u; "
 				"fix: name nodes from 0 to %u, and not the node itself",
 				path, line, w, node, t->nodes - 1u);
 		unsigned i = 0;
@@ -59,11 +59,11 @@ int hk_topology_init(struct hk_topology *t, const struct hk_rtc_config *cfg, str
 				  .seed = cfg->seed};
 	if (t->kind > HK_RTC_FILE)
 		return hk_error_set(err, -EINVAL,
-				    "%d is no topology\nfix: take one of enum hk_rtc_topology",
+				    "%d is no topology; fix: take one of enum hk_rtc_topology",
 				    (int)t->kind);
 	if (t->kind == HK_RTC_FILE && !cfg->topology_file)
 		return hk_error_set(err, -EINVAL,
-				    "the topology is that of a file, and none is given\n"
+				    "the topology is that of a file, and none is given; "
 				    "fix: set topology_file");
 	t->members = calloc(t->nodes, sizeof(*t->members));
 	t->order = calloc(t->nodes, sizeof(*t->order));
@@ -79,7 +79,7 @@ int hk_topology_init(struct hk_topology *t, const struct hk_rtc_config *cfg, str
 	int rc = hk_lines_read(cfg->topology_file, "topology", t->nodes, on_line, &r, err);
 	if (rc == 0 && !r.line)
 		rc = hk_error_set(err, -EINVAL,
-				  "topology %s: there is no line for node %u\nfix: add one; a node "
+				  "topology %s: there is no line for node %u; fix: add one; a node "
 				  "without neighbours has its number alone",
 				  cfg->topology_file, t->self);
 	if (rc)

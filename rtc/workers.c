@@ -118,7 +118,7 @@ static int start_one(struct hk_workers *w, unsigned i, const struct hk_rtc_confi
 	pthread_attr_destroy(&attr);
 	if (rc == 0)
 		return 0;
-	return hk_error_set(err, -rc, "worker %u cannot be started%s: %s\nfix: %s", i,
+	return hk_error_set(err, -rc, "worker %u cannot be started%s: %s; fix: %s", i,
 			    cfg->worker_cpu ? " on its processor" : "", strerror(rc),
 			    cfg->worker_cpu ? "name processors that this process may use"
 					    : "take fewer workers");
@@ -134,7 +134,7 @@ int hk_workers_start(struct hk_rtc *r, const struct hk_rtc_config *cfg, struct h
 	if (cfg->workers == 0)
 		return 0;
 	if (posix_memalign((void **)&w, 64, bytes))
-		return hk_error_set(err, -ENOMEM, "no memory for %u workers\nfix: take fewer",
+		return hk_error_set(err, -ENOMEM, "no memory for %u workers; fix: take fewer",
 				    cfg->workers);
 	memset(w, 0, bytes);
 	w->count = cfg->workers;

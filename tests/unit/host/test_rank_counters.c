@@ -65,7 +65,8 @@ static void honest(void)
 					   .rx_duplicates = 9,
 					   .no_credit = 10,
 					   .dead_peers = 11};
-	f->n = (struct hk_fabric_counters){.async_kept = 12, .am_sent = 13, .put_bytes = 14, .tx_bulk = 16};
+	f->n = (struct hk_fabric_counters){
+		.async_kept = 12, .am_sent = 13, .put_bytes = 14, .tx_bulk = 16};
 	f->kept_frames = 15;
 	f->ns_mult = UINT64_C(1) << 32;
 	CHECK_EQ(hk_res_rank_counters(memory, LEN, memory, &n), 0);
