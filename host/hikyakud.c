@@ -171,7 +171,7 @@ static int ask_port(const char *spec)
 	int rc = hk_ctl_put_text(plain, sizeof(plain), spec)
 			 ? hk_res_ask_port(spec, &s, &err)
 			 : hk_error_set(&err, -EINVAL,
-					"the port's name is too long or has unusual characters\n"
+					"the port's name is too long or has unusual characters; "
 					"fix: use plain ASCII, without quotes");
 
 	if (rc) {

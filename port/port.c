@@ -369,7 +369,7 @@ static int steer(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 	if (rc)
 		return hk_error_set(err, rc,
 				    "port %s: cannot stop the device to use fewer queues: "
-				    "%s\nfix: use another driver",
+				    "%s; fix: use another driver",
 				    p->spec.text, rte_strerror(-rc));
 	p->port.info.queues = 1;
 	p->port.info.rx_ring = NIC_RING;

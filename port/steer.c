@@ -289,7 +289,7 @@ int hk_steer_add(struct hk_port *port, unsigned queue, const struct hk_steer_mat
 
 	if (!p->steer)
 		return hk_error_set(err, -ENOTSUP,
-				    "port %s: no hardware rule works on it\nfix: tell its frames "
+				    "port %s: no hardware rule works on it; fix: tell its frames "
 				    "apart in software",
 				    p->spec.text);
 	if (queue == 0 || queue >= port->info.queues || p->steer->rule[queue].flow)
@@ -302,7 +302,7 @@ int hk_steer_add(struct hk_port *port, unsigned queue, const struct hk_steer_mat
 	if (rc) {
 		report->refused++;
 		return hk_error_set(err, rc,
-				    "port %s: no rule for queue %u: %s\nfix: none is needed, its "
+				    "port %s: no rule for queue %u: %s; fix: none is needed, its "
 				    "frames are told apart in software; fewer users of the port "
 				    "need fewer rules",
 				    p->spec.text, queue, report->refusal);
