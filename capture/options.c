@@ -131,7 +131,9 @@ static int take(struct hk_capture_options *o, int what, const char *name, const 
 		o->filter.rank = (uint32_t)v;
 		return rc;
 	default:
-		return hk_error_set(err, -EINVAL, "fix: hikyaku-capture --help lists the options");
+		return hk_error_set(err, -EINVAL,
+				    "there is no such option, or it lacks its value; "
+				    "fix: hikyaku-capture --help lists the options");
 	}
 }
 
