@@ -19,7 +19,8 @@ static void usage(const char *program, const char *what, const struct example_op
 		printf("  --%-10s N  %s [%llu]\n", own[i].name, own[i].help,
 		       (unsigned long long)*own[i].value);
 	printf("\nof each node, without a launcher:\n"
-	       "  --backend NAME, --address WHERE, --peers FILE, --node N, --key N, --workers N, --timeout MS\n");
+	       "  --backend NAME, --address WHERE, --peers FILE, --node N, --key N, --workers N, "
+	       "--timeout MS\n");
 }
 
 static uint64_t number(const char *program, const char *option, const char *text)
@@ -27,7 +28,7 @@ static uint64_t number(const char *program, const char *option, const char *text
 	char *end;
 	unsigned long long v = strtoull(text, &end, 0);
 	if (!*text || *end || *text == '-') {
-		fprintf(stderr, "%s: %s '%s' is not a number\nfix: give one, such as 10\n", program,
+		fprintf(stderr, "%s: %s '%s' is not a number; fix: give one, such as 10\n", program,
 			option, text);
 		exit(2);
 	}
@@ -48,7 +49,7 @@ void example_options(int argc, char **argv, const char *what, const struct examp
 		while (k < n && (strncmp(o, "--", 2) != 0 || strcmp(o + 2, own[k].name) != 0))
 			k++;
 		if (!v) {
-			fprintf(stderr, "%s: %s has no value\nfix: see --help\n", argv[0], o);
+			fprintf(stderr, "%s: %s has no value; fix: see --help\n", argv[0], o);
 			exit(2);
 		} else if (k < n) {
 			*own[k].value = number(argv[0], o, v);
@@ -67,7 +68,7 @@ void example_options(int argc, char **argv, const char *what, const struct examp
 		} else if (strcmp(o, "--timeout") == 0) {
 			cfg->timeout_ms = (unsigned)number(argv[0], o, v);
 		} else {
-			fprintf(stderr, "%s: there is no option %s\nfix: see --help\n", argv[0], o);
+			fprintf(stderr, "%s: there is no option %s; fix: see --help\n", argv[0], o);
 			exit(2);
 		}
 	}

@@ -136,7 +136,7 @@ int main(int argc, char **argv)
 
 	example_options(argc, argv, "sums of 32 numbers, by node 0 for the others", own, 3, &cfg);
 	if (window < 1 || window > WINDOW_MAX) {
-		fprintf(stderr, "--window %llu is out of range\nfix: take 1 to %d\n",
+		fprintf(stderr, "--window %llu is out of range; fix: take 1 to %d\n",
 			(unsigned long long)window, WINDOW_MAX);
 		return 2;
 	}

@@ -241,7 +241,7 @@ static int take_pool(struct ethernet *e, struct hk_port *port, struct hk_error *
 	e->b.buffers = e->pool->size;
 	if (e->payload_wanted > most)
 		return hk_error_set(err, -EMSGSIZE,
-				    "payloads of %u bytes are asked for, and %s carries %u\nfix: "
+				    "payloads of %u bytes are asked for, and %s carries %u; fix: "
 				    "ask for less, or for larger frames of the port",
 				    e->payload_wanted, e->spec, most);
 	e->b.payload_max = e->payload_wanted ? e->payload_wanted : most;
@@ -251,7 +251,7 @@ static int take_pool(struct ethernet *e, struct hk_port *port, struct hk_error *
 	if (rte_mempool_obj_iter(e->pool, note_buffer, e) != e->b.buffers ||
 	    rte_pktmbuf_priv_size(e->pool) != 0)
 		return hk_error_set(err, -EPROTO,
-				    "port %s: its buffers are not of the shape that rtc needs\n"
+				    "port %s: its buffers are not of the shape that rtc needs; "
 				    "fix: use another driver",
 				    e->spec);
 	return 0;
@@ -303,14 +303,14 @@ static int name_place(struct ethernet *e, const struct hk_spec *s, struct hk_err
 
 	if (one && e->nodes > 2)
 		return hk_error_set(err, -EINVAL,
-				    "%s is one wire, and %u nodes are to be on it\nfix: give "
+				    "%s is one wire, and %u nodes are to be on it; fix: give "
 				    "memif:dir=DIRECTORY, which has a wire for each two",
 				    e->spec, e->nodes);
 	int n = snprintf(e->b.address, sizeof(e->b.address), "memif:%s=%s", one ? "socket" : "dir",
 			 one ? s->socket : s->dir);
 	if ((size_t)n >= sizeof(e->b.address))
 		return hk_error_set(err, -ENAMETOOLONG,
-				    "port %s: its path is too long for an address\nfix: use a "
+				    "port %s: its path is too long for an address; fix: use a "
 				    "directory with a shorter name",
 				    e->spec);
 	return 0;
@@ -376,7 +376,7 @@ static int no_option(const char *name, const char *option, struct hk_error *err)
 {
 	if (!*option)
 		return 0;
-	return hk_error_set(err, -EINVAL, "backend %s has no option '%.40s'\nfix: leave it out",
+	return hk_error_set(err, -EINVAL, "backend %s has no option '%.40s'; fix: leave it out",
 			    name, option);
 }
 
@@ -397,7 +397,7 @@ static int af_xdp_open(const struct hk_rtc_config *cfg, const char *option,
 		return rc;
 	if ((size_t)snprintf(spec, sizeof(spec), "af_xdp:iface=%s", cfg->address) >= sizeof(spec))
 		return hk_error_set(err, -ENAMETOOLONG,
-				    "'%.40s…' is no interface\nfix: ip link shows them",
+				    "'%.40s…' is no interface; fix: ip link shows them",
 				    cfg->address);
 	return open_spec(cfg, &hk_rtc_af_xdp, spec, b, err);
 }
@@ -434,17 +434,17 @@ static int ethernet_peer(struct hk_rtc_backend *b, uint16_t node, const char *ad
 		return hk_error_set(
 			err, -EINVAL,
 			"node %u is at %s, and this one at %s: a wire has both its ends "
-			"in one place\nfix: give all nodes the same",
+			"in one place; fix: give all nodes the same",
 			node, address, b->address);
 	}
 	if (parse_mac(address, p->head) != 0)
 		return hk_error_set(err, -EINVAL,
-				    "'%.40s' is no address of node %u on %s\nfix: write its MAC "
+				    "'%.40s' is no address of node %u on %s; fix: write its MAC "
 				    "address, such as 02:00:00:00:00:01 (ip link shows it)",
 				    address, node, e->spec);
 	if (strcasecmp(address, b->address) == 0)
 		return hk_error_set(err, -EADDRINUSE,
-				    "node %u has the address of this node, %s\nfix: give each "
+				    "node %u has the address of this node, %s; fix: give each "
 				    "node a port of its own",
 				    node, address);
 	memcpy(p->head + 6, e->port[0]->info.mac, 6);
