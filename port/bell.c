@@ -45,7 +45,7 @@ static int register_membarrier(struct hk_error *err)
 	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0)
 		return 0;
 	return hk_error_set(err, -ENOSYS,
-			    "sharing memory between processes needs membarrier(2): %s\nfix: let "
+			    "sharing memory between processes needs membarrier(2): %s; fix: let "
 			    "each rank poll alone (btl_hikyaku_host inline)",
 			    strerror(errno));
 }
@@ -83,19 +83,19 @@ int hk_bells_make(struct hk_error *err)
 
 	if (!mz)
 		return hk_error_set(err, -ENOMEM,
-				    "no shared memory for the bells\n"
+				    "no shared memory for the bells; "
 				    "fix: give DPDK more memory");
 	memset(mz->addr, 0, mz->len);
 	for (int i = 0; i < HK_BELLS; i++)
 		if ((bell_fd[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0)
 			return hk_error_set(err, -errno,
-					    "cannot make a bell: %s\nfix: raise "
+					    "cannot make a bell: %s; fix: raise "
 					    "`ulimit -n`",
 					    strerror(errno));
 	hk_bell_words = mz->addr;
 	if (rte_mp_action_register(ACTION, answer) != 0)
 		return hk_error_set(err, -ENOMEM,
-				    "DPDK cannot answer to secondary processes\n"
+				    "DPDK cannot answer to secondary processes; "
 				    "fix: free some memory");
 	return register_membarrier(err);
 }
@@ -138,7 +138,7 @@ int hk_bells_find(struct hk_error *err)
 	while (rc == -ETIMEDOUT && hk_now_ms() < deadline);
 	if (rc || !mz || mz->len < HK_BELLS * sizeof(*hk_bell_words))
 		return hk_error_set(err, rc ? rc : -EPROTO,
-				    "the primary process gives no bells: %s\nfix: see what it is "
+				    "the primary process gives no bells: %s; fix: see what it is "
 				    "doing, and use the same release of Hikyaku in all processes",
 				    rc == -EPIPE ? "it has ended" : strerror(rc ? -rc : EPROTO));
 	hk_bell_words = mz->addr;
@@ -151,7 +151,7 @@ int hk_bell_fetch_wire(uint16_t id, int64_t deadline, struct hk_error *err)
 
 	if (rc)
 		return hk_error_set(err, rc,
-				    "port %u: no bell for its wire: %s\nfix: see what the primary "
+				    "port %u: no bell for its wire: %s; fix: see what the primary "
 				    "process is doing",
 				    id,
 				    rc == -EPIPE    ? "the primary process has ended"
@@ -210,7 +210,7 @@ int hk_bell_listen(enum hk_bell b, int *fd, struct hk_error *err)
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0 || !listen_fd(bell_fd[b], OURS))
 		return hk_error_set(err, -errno,
-				    "cannot listen to the bell: %s\nfix: raise "
+				    "cannot listen to the bell: %s; fix: raise "
 				    "`ulimit -n`",
 				    strerror(errno));
 	*fd = epoll_fd;
