@@ -15,10 +15,7 @@
 #include <string.h>
 
 static const struct hk_rtc_backend_ops *const backends[] = {
-	&hk_rtc_dpdk,
-	&hk_rtc_af_xdp,
-	&hk_rtc_udp,
-	&hk_rtc_tcp,
+	&hk_rtc_dpdk, &hk_rtc_af_xdp, &hk_rtc_raw, &hk_rtc_udp, &hk_rtc_tcp,
 };
 
 static const struct hk_rtc_backend_ops *find_backend(const char *name, struct hk_error *err)

@@ -9,6 +9,10 @@
 #include "tests/unit/rtc/veth_rig.h"
 
 #include <errno.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define KEPT HK_RTC_BURST /* buffers that a backend has ready to receive into */
@@ -175,6 +179,51 @@ static void full_queues(void)
 	down();
 }
 
+static bool finished; /* atomically */
+
+static void *send_all(void *arg)
+{
+	uint32_t *sent = arg;
+
+	while (*sent < 50000) {
+		struct hk_rtc_buf *m[HK_RTC_BURST];
+		unsigned n = BACKEND.alloc(rig.b[0], m, HK_RTC_BURST);
+		for (unsigned i = 0; i < n; i++, ++*sent)
+			rig_fill(m[i], 0, 1, *sent, *sent % 1400);
+		BACKEND.tx(rig.b[0], m, n);
+		rig_rx(&rig, 0, NULL);
+	}
+	__atomic_store_n(&finished, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Sender and receiver at full speed on two cores: whatever comes is whole, and in order. */
+static void two_threads(void)
+{
+	uint32_t sent = 0, last = 0, number[HK_RTC_BURST];
+	unsigned come = 0;
+	pthread_t thread;
+	bool done;
+
+	up(2, NULL);
+	finished = false;
+	CHECK(pthread_create(&thread, NULL, send_all, &sent) == 0);
+	do {
+		done = __atomic_load_n(&finished, __ATOMIC_ACQUIRE);
+		unsigned n = rig_rx(&rig, 1, number);
+		for (unsigned i = 0; i < n; i++) {
+			CHECK(come + i == 0 || number[i] > last);
+			last = number[i];
+		}
+		come += n;
+		done &= n == 0;
+	} while (!done);
+	pthread_join(thread, NULL);
+	CHECK_CMP(come, >, 1000);
+	CHECK_CMP(come, <=, sent - rig.b[0]->tx_full);
+	down();
+}
+
 /* All buffers are in other hands: nothing is lost for good, and no_buffer counts. */
 static void no_buffers(void)
 {
@@ -298,6 +347,70 @@ static void options(void)
 	down();
 }
 
+/* In a process that has no rights at all. */
+static int open_without_rights(const struct hk_rtc_config *cfg)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[2] = {0};
+	struct hk_rtc_backend *b;
+	struct hk_error err;
+
+	if (syscall(SYS_capset, &head, none) != 0)
+		return 1;
+	if (BACKEND.open(cfg, "", &b, &err) != -EPERM)
+		return 2;
+	return strstr(err.text, "cap_net_raw+ep") ? 0 : 3;
+}
+
+static void raw_interfaces(void)
+{
+	struct hk_rtc_config cfg = {.nodes = 2, .buffers = 64};
+	struct hk_rtc_backend *b = NULL;
+	struct hk_error err;
+	int status;
+
+	if (!is_raw())
+		return;
+	up(2, NULL);
+	CHECK_EQ(BACKEND.peer(rig.b[0], 1, rig.address[0], &err), -EADDRINUSE);
+	CHECK(strstr(err.text, "same interface") && strstr(err.text, "h0"));
+	const char *const bad[] = {"02:00:00:00:00",    "02:00:00:00:00:0",  "02:00:00:00:00:001",
+				   "03:00:00:00:00:01", "ff:ff:ff:ff:ff:ff", ""};
+	for (unsigned i = 0; i < HK_ARRAY_LEN(bad); i++)
+		CHECK_EQ(BACKEND.peer(rig.b[0], 1, bad[i], &err), -EINVAL);
+	CHECK_EQ(BACKEND.peer(rig.b[0], 1, rig.address[1], &err), 0);
+	rig_meet(&rig, 3);
+	down();
+
+	cfg.address = "lo";
+	CHECK_EQ(BACKEND.open(&cfg, "", &b, &err), -ENETDOWN);
+	CHECK(strstr(err.text, "ip link set lo up") != NULL);
+	veth_rig_ip("link set lo up");
+	CHECK_EQ(BACKEND.open(&cfg, "", &b, &err), -EINVAL);
+	CHECK(strstr(err.text, "no Ethernet") != NULL);
+	cfg.address = "an-interface-with-a-long-name";
+	CHECK_EQ(BACKEND.open(&cfg, "", &b, &err), -EINVAL);
+
+	/* payloads follow the MTU */
+	veth_rig_ip("link set h5 mtu 9000");
+	cfg.address = "h5";
+	CHECK_EQ(BACKEND.open(&cfg, "", &b, &err), 0);
+	CHECK_EQ(b->payload_max, 9000 - HK_MSG_HLEN);
+	BACKEND.close(b);
+	cfg.payload_max = 9000 - HK_MSG_HLEN + 1;
+	CHECK_EQ(BACKEND.open(&cfg, "", &b, &err), -EMSGSIZE);
+	CHECK(strstr(err.text, "8982") != NULL);
+	cfg.payload_max = 0;
+
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0)
+		_exit(open_without_rights(&cfg));
+	CHECK(waitpid(child, &status, 0) == child);
+	CHECK(WIFEXITED(status));
+	CHECK_EQ(WEXITSTATUS(status), 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -305,11 +418,13 @@ int main(int argc, char **argv)
 		{"bursts", bursts},
 		{"copies_stay", copies_stay},
 		{"full_queues", full_queues},
+		{"two_threads", two_threads},
 		{"no_buffers", no_buffers},
 		{"death_and_return", death_and_return},
 		{"nodes_that_do_not_exist", nodes_that_do_not_exist},
 		{"many_nodes", many_nodes},
 		{"options", options},
+		{"raw_interfaces", raw_interfaces},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }
