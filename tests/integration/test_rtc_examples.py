@@ -6,7 +6,16 @@ import json
 import pytest
 
 # wire of the lab, backend
-WIRES = [("memif", "dpdk"), ("veth", "af_xdp"), ("veth", "dpdk"), ("veth", "udp")]
+WIRES = [
+    ("memif", "dpdk"),
+    ("veth", "af_xdp"),
+    ("veth", "dpdk"),
+    ("veth", "raw"),
+    ("veth", "udp"),
+    ("veth", "tcp"),
+    ("veth", "tcp:batch=1"),
+]
+BACKENDS = [backend for wire, backend in WIRES if wire == "veth"]
 
 
 @pytest.fixture
@@ -21,7 +30,7 @@ def run(get_lab, program, monkeypatch):
         lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
         stats = {line["node"]: line for line in lines if "backend" in line}
         assert sorted(stats) == list(range(nodes))
-        assert {line["backend"] for line in stats.values()} == {backend}
+        assert {line["backend"] for line in stats.values()} == {backend.partition(":")[0]}
         assert all(line["bad"] == 0 and line["other_job"] == 0 for line in stats.values())
         return {line["node"]: line for line in lines if "backend" not in line}, stats
 
@@ -57,6 +66,15 @@ def test_gossip(run, wire, backend):
     mean = 50.0 * (nodes - 1)
     assert abs(sum(values) / nodes - mean) < 1e-6
     assert max(abs(v - mean) for v in values) < 0.01
+
+
+@pytest.mark.parametrize("nodes", [4, 8])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_many_nodes(run, backend, nodes):
+    """More nodes than the tcp backend looks through one by one, and than a direct veth has ends."""
+    said, _ = run("veth", backend, nodes, "keycount", "--keys", "2000")
+    assert sum(line["counted"] for line in said.values()) == 2000 * nodes
+    assert all(line["given_up"] == 0 for line in said.values())
 
 
 def test_keycount_on_a_bad_wire(run, monkeypatch, tmp_path):
