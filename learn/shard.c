@@ -24,29 +24,28 @@ struct __attribute__((packed)) head {
 };
 _Static_assert(sizeof(struct head) == HK_SHARD_HLEN, "48 bytes in the file");
 
-#define FIX "fix: write it anew with 'hikyaku learn'"
+#define FIX "; fix: write it anew with 'hikyaku learn'"
 
 static int check_head(const struct head *h, size_t len, const char *path, struct hk_error *err)
 {
 	if (memcmp(h->magic, "HKSHARD1", sizeof(h->magic)) != 0)
-		return hk_error_set(err, -EINVAL, "%s is no shard of version 1; " FIX, path);
+		return hk_error_set(err, -EINVAL, "%s is no shard of version 1" FIX, path);
 	if (h->features == 0 || h->features > HK_LEARN_MAX_FEATURES || h->classes == 1 ||
 	    h->classes > HK_LEARN_MAX_CLASSES)
-		return hk_error_set(err, -EINVAL, "%s says %u features and %u classes; " FIX, path,
+		return hk_error_set(err, -EINVAL, "%s says %u features and %u classes" FIX, path,
 				    h->features, h->classes);
 	if (h->rows == 0 || h->rows > UINT32_MAX || h->rows > h->rows_of_all ||
 	    h->node >= h->nodes || h->nodes > UINT16_MAX)
-		return hk_error_set(err, -EINVAL,
-				    "%s says %llu of %llu rows, of node %u of %u; " FIX, path,
-				    (unsigned long long)h->rows, (unsigned long long)h->rows_of_all,
-				    h->node, h->nodes);
+		return hk_error_set(err, -EINVAL, "%s says %llu of %llu rows, of node %u of %u" FIX,
+				    path, (unsigned long long)h->rows,
+				    (unsigned long long)h->rows_of_all, h->node, h->nodes);
 	/* no overflow: 2^32 rows of 2^16 + 1 words */
 	uint64_t want = HK_SHARD_HLEN + h->rows * (h->features + UINT64_C(1)) * sizeof(double);
 	if (len != want)
-		return hk_error_set(
-			err, -EINVAL,
-			"%s has %zu bytes, and %llu rows of %u features take %llu; " FIX, path, len,
-			(unsigned long long)h->rows, h->features, (unsigned long long)want);
+		return hk_error_set(err, -EINVAL,
+				    "%s has %zu bytes, and %llu rows of %u features take %llu" FIX,
+				    path, len, (unsigned long long)h->rows, h->features,
+				    (unsigned long long)want);
 	return 0;
 }
 
@@ -58,11 +57,11 @@ static int check_rows(const struct hk_shard *s, const char *path, struct hk_erro
 			if (!isfinite(x[j]))
 				return hk_error_set(
 					err, -EINVAL,
-					"%s, row %zu, feature %u: not a finite number; " FIX, path,
-					i, j);
+					"%s, row %zu, feature %u: not a finite number" FIX, path, i,
+					j);
 		if (!isfinite(y) || (s->classes && !(y >= 0 && y < s->classes && y == floor(y))))
-			return hk_error_set(err, -EINVAL, "%s, row %zu: the target is %g; " FIX,
-					    path, i, y);
+			return hk_error_set(err, -EINVAL, "%s, row %zu: the target is %g" FIX, path,
+					    i, y);
 	}
 	return 0;
 }
@@ -76,7 +75,7 @@ int hk_shard_parse(struct hk_shard *s, const void *bytes, size_t len, const char
 
 	*s = (struct hk_shard){0};
 	if (len < sizeof(h))
-		return hk_error_set(err, -EINVAL, "%s has %zu bytes: no shard; " FIX, path, len);
+		return hk_error_set(err, -EINVAL, "%s has %zu bytes: no shard" FIX, path, len);
 	memcpy(&h, bytes, sizeof(h));
 	rc = check_head(&h, len, path, err);
 	if (rc != 0)
@@ -87,7 +86,7 @@ int hk_shard_parse(struct hk_shard *s, const void *bytes, size_t len, const char
 		sum += word;
 	}
 	if (sum != h.sum)
-		return hk_error_set(err, -EINVAL, "%s is damaged: its sum is wrong; " FIX, path);
+		return hk_error_set(err, -EINVAL, "%s is damaged: its sum is wrong" FIX, path);
 	s->features = h.features;
 	s->classes = h.classes;
 	s->node = h.node;

@@ -3,10 +3,12 @@
  * tests/unit/host/test_switch.c: the software switch between a port and the pipes of ranks.
  *
  * The port is a net_ring that leads back to itself: what one rank sends comes back to the rank that the
- * frame names. The test plays all ranks.
+ * frame names. The test plays all ranks. Needs root, for huge pages: the bell that wakes the switch is one of
+ * a memory that processes share.
  */
 #include "host/switch.h"
 #include "tests/unit/hk_test.h"
+#include "tests/unit/port/shared_rig.h"
 #include "wire/wire.h"
 
 #include <time.h>
@@ -14,6 +16,7 @@
 #define WAIT_MS 30000 /* no test takes a hundredth of it */
 #define KEY     0x53574954u
 #define WORKER  2
+#define PAGES   40
 #define SHARE   16
 #define BUFFERS 256
 
@@ -31,7 +34,11 @@ struct rank {
 /* A port of @all queue pairs, of which the switch has @eager. */
 static void start_with(unsigned all, unsigned eager)
 {
-	struct hk_eal_config eal = {.memory_mb = 128, .worker = WORKER};
+	struct hk_eal_config eal = {.role = HK_EAL_PRIMARY,
+				    .shared = "hkt-switch",
+				    .huge_dir = rig_huge,
+				    .memory_mb = 2 * PAGES,
+				    .worker = WORKER};
 	struct hk_error err = {""};
 	static unsigned rings;
 	char spec[64];
@@ -246,5 +253,8 @@ int main(int argc, char **argv)
 		{"drops_are_counted_for_each_slot", drops_are_counted_for_each_slot},
 	};
 
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+	rig_up(PAGES);
+	int rc = hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+	rig_down();
+	return rc;
 }
