@@ -92,6 +92,22 @@ static void ask_more(struct hk_rtc *rtc)
 		hk_rtc_stop(rtc);
 }
 
+/* The best rate over some thousand answers: what can be done, whatever else the machine does. */
+#define BATCH 16384
+static uint64_t batch_from, batch_since;
+static double best;
+
+static void measure(struct hk_rtc *rtc)
+{
+	uint64_t now = hk_rtc_now(rtc);
+	double rate = (double)(answered - batch_from) / (double)(now - batch_since) * 1e3;
+
+	if (batch_since && rate > best)
+		best = rate;
+	batch_from = answered;
+	batch_since = now;
+}
+
 static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 {
 	(void)arg;
@@ -102,6 +118,8 @@ static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigne
 			 sum != expected[msg[i].number % (2 * WINDOW_MAX)];
 	}
 	answered += n;
+	if (answered - batch_from >= BATCH)
+		measure(rtc);
 	open_questions -= n < open_questions ? n : open_questions;
 	ask_more(rtc);
 }
@@ -152,9 +170,9 @@ int main(int argc, char **argv)
 	example_print_stats(rtc);
 	if (!serves)
 		printf("{\"node\": %u, \"answered\": %llu, \"wrong\": %llu, \"lost\": %llu, "
-		       "\"seconds\": %.6f, \"million_per_second\": %.4f}\n",
+		       "\"seconds\": %.6f, \"million_per_second\": %.4f, \"best\": %.4f}\n",
 		       hk_rtc_node(rtc), (unsigned long long)answered, (unsigned long long)wrong,
-		       (unsigned long long)lost, seconds, (double)answered / seconds / 1e6);
+		       (unsigned long long)lost, seconds, (double)answered / seconds / 1e6, best);
 	hk_rtc_close(rtc);
 	return serves || (answered + lost >= messages && wrong == 0) ? 0 : 1;
 }
