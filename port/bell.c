@@ -76,6 +76,28 @@ static int answer(const struct rte_mp_msg *msg, const void *peer)
 	return rc;
 }
 
+static int make_fds(struct hk_error *err)
+{
+	for (int i = 0; i < HK_BELLS; i++)
+		if ((bell_fd[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0)
+			return hk_error_set(err, -errno,
+					    "cannot make a bell: %s; fix: raise "
+					    "`ulimit -n`",
+					    strerror(errno));
+	return 0;
+}
+
+/* A process that shares no memory has bells for itself: a switch sleeps there as well. */
+static int make_own(struct hk_error *err)
+{
+	static struct hk_bell_word own[HK_BELLS];
+	int rc = make_fds(err);
+
+	if (rc == 0)
+		hk_bell_words = own;
+	return rc;
+}
+
 int hk_bells_make(struct hk_error *err)
 {
 	const struct rte_memzone *mz = rte_memzone_reserve(ZONE, HK_BELLS * sizeof(*hk_bell_words),
@@ -86,12 +108,10 @@ int hk_bells_make(struct hk_error *err)
 				    "no shared memory for the bells; "
 				    "fix: give DPDK more memory");
 	memset(mz->addr, 0, mz->len);
-	for (int i = 0; i < HK_BELLS; i++)
-		if ((bell_fd[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) < 0)
-			return hk_error_set(err, -errno,
-					    "cannot make a bell: %s; fix: raise "
-					    "`ulimit -n`",
-					    strerror(errno));
+	int rc = make_fds(err);
+
+	if (rc)
+		return rc;
 	hk_bell_words = mz->addr;
 	if (rte_mp_action_register(ACTION, answer) != 0)
 		return hk_error_set(err, -ENOMEM,
@@ -207,6 +227,10 @@ static bool listen_fd(int fd, enum heard what)
 
 int hk_bell_listen(enum hk_bell b, int *fd, struct hk_error *err)
 {
+	int rc = hk_bell_words ? 0 : make_own(err);
+
+	if (rc)
+		return rc;
 	epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (epoll_fd < 0 || !listen_fd(bell_fd[b], OURS))
 		return hk_error_set(err, -errno,
