@@ -177,6 +177,23 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* Makes questions of what came back; signs of life are dropped. Returns how many. */
+static unsigned turn_round(struct rte_mbuf **m, unsigned n, uint32_t *number)
+{
+	unsigned k = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		uint8_t *f = rte_pktmbuf_mtod(m[i], uint8_t *);
+		if (f[ETH_HLEN + 1] != TYPE) {
+			rte_pktmbuf_free(m[i]);
+			continue;
+		}
+		write_frame(f, (*number)++);
+		m[k++] = m[i];
+	}
+	return k;
+}
+
 static void ask(void)
 {
 	struct hk_port *port = open_wire(1);
@@ -186,17 +203,10 @@ static void ask(void)
 	unsigned done = 0;
 	uint64_t open = 0, got = 0, since = now_ns(), heard = since;
 
-	while (rate && done < opt.batches && !stop) {
-		unsigned n = hk_port_rx(port, 0, m, BURST), k = 0;
-		for (unsigned i = 0; i < n; i++) {
-			uint8_t *f = rte_pktmbuf_mtod(m[i], uint8_t *);
-			if (f[ETH_HLEN + 1] != TYPE) {
-				rte_pktmbuf_free(m[i]); /* a sign of life */
-				continue;
-			}
-			write_frame(f, number++);
-			m[k++] = m[i];
-		}
+	if (!rate)
+		exit(1);
+	while (done < opt.batches && !stop) {
+		unsigned k = turn_round(m, hk_port_rx(port, 0, m, BURST), &number);
 		got += k;
 		if (k)
 			heard = 0;

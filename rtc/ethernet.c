@@ -486,7 +486,7 @@ static int ethernet_connect(struct hk_rtc_backend *b, int64_t deadline_ms, struc
 		return 0;
 	for (int clients = 0; clients < 2; clients++)
 		for (unsigned i = 0; rc == 0 && i < e->nodes; i++)
-			if (e->known[i] && (i < e->node) == clients)
+			if ((i < e->node) == clients && e->known[i])
 				rc = connect_one(e, (uint16_t)i, deadline_ms, err);
 	for (unsigned i = 0; rc == 0 && i < e->nodes; i++)
 		if (e->peer[i].port) {
