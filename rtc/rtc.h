@@ -227,7 +227,8 @@ struct hk_rtc_stats {
 	uint64_t other_job, not_for_us, unknown_type, not_member;
 	uint64_t joined, left, lost; /* members */
 	uint64_t rounds, empty_rounds;
-	uint64_t stray; /* frames that are no messages at all: the kernel's, others' */
+	uint64_t stray;   /* frames that are no messages at all: the kernel's, others' */
+	uint64_t cut_off; /* tcp: connections of strangers, and of nodes that broke the framing */
 };
 
 void hk_rtc_stats(const struct hk_rtc *rtc, struct hk_rtc_stats *out);

@@ -14,6 +14,7 @@ void hk_rtc_stats(const struct hk_rtc *r, struct hk_rtc_stats *out)
 	out->tx_full = r->be->tx_full;
 	out->no_buffer = r->be->no_buffer;
 	out->stray = r->be->stray;
+	out->cut_off = r->be->cut_off;
 }
 
 bool hk_rtc_type_stats(const struct hk_rtc *r, uint8_t type, struct hk_rtc_type_stats *out)
@@ -82,7 +83,7 @@ static const struct field node_fields[] = {
 	NODE(tx_full),     NODE(no_buffer),    NODE(bad),        NODE(other_job),
 	NODE(not_for_us),  NODE(unknown_type), NODE(not_member), NODE(joined),
 	NODE(left),        NODE(lost),         NODE(rounds),     NODE(empty_rounds),
-	NODE(stray),
+	NODE(stray),       NODE(cut_off),
 };
 static const struct field type_fields[] = {
 	TYPE(messages),   TYPE(answers),

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/rtc/test_return.c: nodes that are killed and start again, over what the kernel carries.
+ *
+ * Each node is a process; who they are comes from a file, so each may start when it likes. This process is
+ * node 0 and asks the others, by messages that retry, for the square of a number. Addresses are those of a
+ * network namespace of its own (veth_rig.c), so ports are never in use.
+ */
+#include "base/error.h"
+#include "rtc/rtc.h"
+#include "tests/unit/hk_test.h"
+#include "tests/unit/rtc/veth_rig.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NODES   3
+#define SQUARE  7
+#define WAIT_MS 20000
+
+static char peers[64]; /* a file without a name: nothing is left of it when we fail */
+static pid_t child[NODES];
+static struct hk_rtc *rtc;
+static unsigned answers[NODES], joined[NODES], left[NODES];
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void on_message(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)r, (void)arg;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t v;
+		if (msg[i].len != sizeof(v))
+			continue;
+		memcpy(&v, msg[i].data, sizeof(v));
+		v *= v;
+		memcpy(msg[i].data, &v, sizeof(v));
+		msg[i].verdict = HK_RTC_REPLY;
+	}
+}
+
+static void on_answer(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned n)
+{
+	(void)r, (void)arg;
+	for (unsigned i = 0; i < n; i++) {
+		uint64_t v;
+		CHECK_EQ(msg[i].len, sizeof(v));
+		memcpy(&v, msg[i].data, sizeof(v));
+		CHECK_EQ(v, 12345ull * 12345);
+		answers[msg[i].src]++;
+	}
+}
+
+static void on_member(struct hk_rtc *r, void *arg, uint16_t node, bool here)
+{
+	(void)r, (void)arg;
+	++(here ? joined : left)[node];
+}
+
+static struct hk_rtc *open_node(unsigned node, const char *backend)
+{
+	static const char *const veths[NODES] = {"h0", "h1", "h2"};
+	static const struct hk_rtc_type square = {
+		.name = "square",
+		.class = HK_RTC_RETRY,
+		.on_message = on_message,
+		.on_answer = on_answer,
+	};
+	struct hk_rtc_config cfg;
+	struct hk_rtc *r;
+	struct hk_error err;
+
+	hk_rtc_defaults(&cfg);
+	cfg.backend = backend;
+	cfg.address = strcmp(backend, "raw") == 0 ? veths[node] : NULL; /* else from the file */
+	cfg.peers_file = peers;
+	cfg.node = (uint16_t)node;
+	cfg.nodes = NODES;
+	cfg.key = 77;
+	cfg.alive_ms = 20;
+	cfg.on_member = on_member;
+	CHECK_MSG(hk_rtc_open(&cfg, &r, &err) == 0, "node %u: %s", node, err.text);
+	CHECK_MSG(hk_rtc_register(r, SQUARE, &square, &err) == 0, "%s", err.text);
+	return r;
+}
+
+/* A program of its own, since a fork alone would keep this node's sockets open. */
+static void start(unsigned node, const char *backend)
+{
+	char number[4];
+
+	snprintf(number, sizeof(number), "%u", node);
+	child[node] = fork();
+	CHECK(child[node] >= 0);
+	if (child[node] > 0)
+		return;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	execl("/proc/self/exe", "test_rtc_return", "--be", number, backend, peers, (char *)NULL);
+	_exit(1);
+}
+
+/* What such a program does: "--be NODE BACKEND PEERS". */
+static void be(char **argv)
+{
+	snprintf(peers, sizeof(peers), "%s", argv[4]);
+	struct hk_rtc *r = open_node((unsigned)atoi(argv[2]), argv[3]);
+	for (;;)
+		if (hk_rtc_poll(r) == 0)
+			sched_yield();
+}
+
+static void kill_node(unsigned node)
+{
+	CHECK(kill(child[node], SIGKILL) == 0);
+	CHECK(waitpid(child[node], NULL, 0) == child[node]);
+	child[node] = 0;
+}
+
+/* Polls until @count of @what is more than @before. */
+static void await(const unsigned *count, unsigned before, const char *what, unsigned node)
+{
+	for (int64_t end = now_ms() + WAIT_MS; *count <= before; sched_yield()) {
+		hk_rtc_poll(rtc);
+		CHECK_MSG(now_ms() < end, "node %u: %s", node, what);
+	}
+}
+
+/* Asks @node and waits for the answer. */
+static void ask(unsigned node)
+{
+	const uint64_t v = 12345;
+	unsigned before = answers[node];
+
+	CHECK_EQ(hk_rtc_send(rtc, (uint16_t)node, SQUARE, &v, sizeof(v), NULL), 0);
+	await(&answers[node], before, "no answer", node);
+}
+
+static void write_peers(const char *backend)
+{
+	bool raw = strcmp(backend, "raw") == 0;
+	FILE *f = fopen(peers, "w");
+
+	CHECK(f != NULL);
+	for (unsigned i = 0; i < NODES; i++)
+		fprintf(f, raw ? "%u 02:00:00:00:00:%02x\n" : "%u 127.0.0.1:47%02u\n", i, i);
+	CHECK(fclose(f) == 0);
+}
+
+static void go(const char *backend)
+{
+	memset(joined, 0, sizeof(joined));
+	memset(left, 0, sizeof(left));
+	write_peers(backend);
+	start(1, backend);
+	rtc = open_node(0, backend);
+	await(&joined[1], 0, "is not there", 1);
+	ask(1);
+	start(2, backend); /* it comes late */
+	await(&joined[2], 0, "is not there", 2);
+	for (unsigned turn = 0; turn < 4; turn++) {
+		unsigned node = 1 + turn % 2, other = 3 - node, gone = left[node];
+		unsigned came = joined[node];
+		ask(node);
+		kill_node(node);
+		ask(other);
+		await(&left[node], gone, "is still a member", node);
+		ask(other);
+		start(node, backend);
+		await(&joined[node], came, "does not come back", node);
+		ask(node);
+		ask(other);
+	}
+	/* we ourselves go, with a word, and come back */
+	hk_rtc_close(rtc);
+	memset(joined, 0, sizeof(joined));
+	rtc = open_node(0, backend);
+	for (unsigned node = 1; node < NODES; node++) {
+		await(&joined[node], 0, "does not come", node);
+		ask(node);
+	}
+	hk_rtc_close(rtc);
+	kill_node(1);
+	kill_node(2);
+}
+
+static void udp(void)
+{
+	go("udp");
+}
+
+static void tcp(void)
+{
+	go("tcp");
+}
+
+static void tcp_batch(void)
+{
+	go("tcp:batch=1");
+}
+
+static void raw(void)
+{
+	go("raw");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"udp", udp}, {"tcp", tcp}, {"tcp_batch", tcp_batch}, {"raw", raw}};
+	char line[64];
+
+	if (argc == 5 && strcmp(argv[1], "--be") == 0)
+		be(argv);
+	int fd = memfd_create("peers", MFD_CLOEXEC);
+	CHECK(fd >= 0);
+	snprintf(peers, sizeof(peers), "/proc/%d/fd/%d", getpid(), fd);
+	veth_rig_make();
+	veth_rig_ip("link set lo up");
+	for (unsigned i = 0; i < NODES; i++) {
+		snprintf(line, sizeof(line), "link set h%u address 02:00:00:00:00:%02x", i, i);
+		veth_rig_ip(line);
+	}
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
