@@ -107,7 +107,8 @@ static void transmit(struct loop_backend *l, const struct hk_rtc_buf *b)
 	CHECK(l->out[b->index] && b->dst < LOOP_NODES && b->dst != l->node);
 	CHECK(b->len >= HK_MSG_HLEN && b->len <= HK_MSG_HLEN + LOOP_PAYLOAD);
 	net->sent++;
-	if (net->cut[l->node] || net->cut[b->dst] || hk_rng_chance(&net->rng, net->drop)) {
+	if (net->cut[l->node] || net->mute[l->node] || net->cut[b->dst] ||
+	    hk_rng_chance(&net->rng, net->drop)) {
 		net->lost++;
 		return;
 	}

@@ -25,6 +25,7 @@ struct loop_net {
 	uint32_t drop, dup, late; /* of a million */
 	uint64_t delay;           /* ns; late ones: up to twenty times that */
 	bool cut[LOOP_NODES];     /* nothing to or from it */
+	bool mute[LOOP_NODES];    /* nothing from it */
 	struct loop_packet *to[LOOP_NODES];
 	uint64_t sent, lost;
 };

@@ -720,6 +720,42 @@ static void long_absence(void)
 	close_all(2);
 }
 
+/* A node that was not heard for a while is no new one when it is heard again: what it asked before is not
+ * handled again. */
+static void lost_and_back(void)
+{
+	struct seen asked = {0}, answered = {0};
+	struct hk_rtc_stats s;
+	struct hk_rtc_type server = {
+		.name = "q", .class = HK_RTC_RETRY, .on_message = add_one, .arg = &asked};
+	struct hk_rtc_type client = {.name = "q",
+				     .class = HK_RTC_RETRY,
+				     .on_answer = note,
+				     .arg = &answered,
+				     .timeout_us = 2000000};
+
+	open_all(2);
+	add_type(node[0], 3, &server);
+	add_type(node[1], 3, &client);
+	meet(2);
+	send_value(node[1], 0, 3, 41);
+	net.mute[0] = true; /* the answer is lost */
+	loop_run(&net, node, 2, 5, 5 * HK_USEC);
+	CHECK_EQ(asked.messages, 1);
+	net.mute[0] = false;
+	net.mute[1] = true;
+	loop_run(&net, node, 2, 150, 10 * HK_MSEC);
+	CHECK(!hk_rtc_is_member(node[0], 1) && hk_rtc_is_member(node[1], 0));
+	net.mute[1] = false;
+	loop_run(&net, node, 2, 100, 10 * HK_MSEC);
+	hk_rtc_stats(node[0], &s);
+	CHECK(s.lost == 1 && s.joined == 2 && hk_rtc_is_member(node[0], 1));
+	CHECK_EQ(asked.messages, 1);
+	CHECK_EQ(answered.messages, 1);
+	CHECK_EQ(answered.values[0], 42);
+	close_all(2);
+}
+
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 static void json(void)
@@ -762,6 +798,7 @@ int main(int argc, char **argv)
 		{"timers", timers},
 		{"members_come_and_go", members_come_and_go},
 		{"long_absence", long_absence},
+		{"lost_and_back", lost_and_back},
 		{"json", json},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
