@@ -14,6 +14,7 @@ from .cli_capture import capture
 from .cli_daemon import daemon
 from .cli_doctor import doctor
 from .cli_lab import lab
+from .cli_learn import learn
 from .cli_stats import stats, top
 from .errors import HikyakuError
 
@@ -82,5 +83,5 @@ def env() -> None:
         click.echo(f"export {key}={shlex.quote(value)}")
 
 
-for command in (doctor, lab, bench, demo, daemon, stats, top, capture):
+for command in (doctor, lab, bench, demo, daemon, stats, top, capture, learn):
     main.add_command(command)

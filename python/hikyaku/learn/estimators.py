@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""GossipRegressor and GossipClassifier: gossip learning as scikit-learn's estimators.
+
+They train @n_nodes nodes in this process (learn/local.c), on a network that is a queue: it needs no
+root and no launcher, it is as fast as C, and with @random_state it gives the same bits again. What
+the nodes do is the same code that `hikyaku learn` runs over a wire.
+"""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.preprocessing import LabelEncoder
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from .data import Scaling, split
+from .native import MERGES, TOPOLOGIES, Model, train
+
+_SHARED = {
+    "n_nodes": [Interval(Integral, 1, 1024, closed="both")],
+    "topology": [StrOptions(set(TOPOLOGIES))],
+    "merge": [StrOptions(set(MERGES))],
+    "alpha": [Interval(Real, 0, None, closed="left")],
+    "hidden": [Interval(Integral, 1, 4096, closed="both")],
+    "batch_size": [Interval(Integral, 1, None, closed="left")],
+    "max_epochs": [Interval(Integral, 1, None, closed="left")],
+    "tol": [Interval(Real, 0, 1, closed="left")],
+    "patience": [Interval(Integral, 1, None, closed="left")],
+    "gossip_every": [Interval(Integral, 0, None, closed="left")],
+    "drop": [Interval(Real, 0, 1, closed="left")],
+    "random_state": ["random_state"],
+}
+
+
+class _Gossip(BaseEstimator):
+    """What both have. The parameters, as attributes:
+
+    model         "linear" (regressor), "logistic", "svm" (classifier), or "mlp"
+    n_nodes       how many train; the rows are drawn apart
+    topology      "all", "ring", "random" or "exponential": who is whose neighbour
+    merge         "mean", "age", "trimmed" or "push-sum" (docs/learn.md)
+    alpha         alpha/2 times the sum of squared weights of the standardised features is added to
+                  the mean loss of a row
+    hidden        hidden units of the mlp
+    batch_size, max_epochs, tol, patience   of SGD: rows a step; the end; what counts as progress,
+                  and how many looks without it halve the step
+    gossip_every  batches between two messages; 0: never
+    drop          share of messages that the network loses
+    random_state  int: every fit gives the same bits
+    """
+
+    def __init__(
+        self,
+        model,
+        *,
+        n_nodes=2,
+        topology="all",
+        merge="mean",
+        alpha=1e-4,
+        hidden=16,
+        batch_size=16,
+        max_epochs=10000,
+        tol=1e-4,
+        patience=10,
+        gossip_every=1,
+        drop=0.0,
+        random_state=None,
+    ):
+        self.model = model
+        self.n_nodes = n_nodes
+        self.topology = topology
+        self.merge = merge
+        self.alpha = alpha
+        self.hidden = hidden
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.tol = tol
+        self.patience = patience
+        self.gossip_every = gossip_every
+        self.drop = drop
+        self.random_state = random_state
+
+    def _train(self, x: np.ndarray, y: np.ndarray, classes: int) -> None:
+        """Sets what fit() gives; @x and @y are checked."""
+        if self.n_nodes > len(x):
+            raise ValueError(
+                f"{self.n_nodes} nodes and n_samples={len(x)}: each node needs a row "
+                f"(1 sample at least); set n_nodes to at most {len(x)}"
+            )
+        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        scaling = Scaling.of(x, y, regression=classes == 0)
+        model = Model(
+            self.model, x.shape[1], classes, self.hidden if self.model == "mlp" else 0, self.alpha
+        )
+        xs, ys = scaling.x(x), scaling.y(y)
+        result = train(
+            model,
+            [(xs[rows], ys[rows]) for rows in split(len(x), self.n_nodes, seed)],
+            topology=self.topology,
+            merge=self.merge,
+            drop=self.drop,
+            seed=seed,
+            batch=self.batch_size,
+            max_epochs=self.max_epochs,
+            tolerance=self.tol,
+            patience=self.patience,
+            gossip_every=self.gossip_every,
+        )
+        w = result.w.mean(axis=0)
+        self.n_iter_ = max(1, result.epochs)
+        self.loss_ = model.loss(w, xs, ys)
+        self.stop_ = result.stop
+        self._model, self._scaling, self._w = model, scaling, w
+        if self.model == "mlp":
+            return
+        parts = model.matrices(w)
+        self.coef_ = parts["weight"] / scaling.scale * scaling.y_scale
+        offset = parts["bias"] * scaling.y_scale + scaling.y_mean
+        self.intercept_ = offset - self.coef_ @ scaling.mean
+
+    def _scores(self, x) -> np.ndarray:
+        check_is_fitted(self)
+        x = validate_data(self, x, dtype=np.float64, reset=False)
+        return self._model.scores(self._w, self._scaling.x(x))
+
+
+class GossipRegressor(RegressorMixin, _Gossip):
+    """Predicts a number by nodes that gossip: model "linear" or "mlp"."""
+
+    _parameter_constraints = {**_SHARED, "model": [StrOptions({"linear", "mlp"})]}  # noqa: RUF012
+
+    def __init__(
+        self,
+        model="linear",
+        *,
+        n_nodes=2,
+        topology="all",
+        merge="mean",
+        alpha=1e-4,
+        hidden=16,
+        batch_size=16,
+        max_epochs=10000,
+        tol=1e-4,
+        patience=10,
+        gossip_every=1,
+        drop=0.0,
+        random_state=None,
+    ):
+        super().__init__(
+            model,
+            n_nodes=n_nodes,
+            topology=topology,
+            merge=merge,
+            alpha=alpha,
+            hidden=hidden,
+            batch_size=batch_size,
+            max_epochs=max_epochs,
+            tol=tol,
+            patience=patience,
+            gossip_every=gossip_every,
+            drop=drop,
+            random_state=random_state,
+        )
+
+    def fit(self, X, y):
+        self._validate_params()
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        self._train(X, np.asarray(y, dtype=np.float64), 0)
+        if self.model == "linear":
+            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        return self
+
+    def predict(self, X):
+        scores = self._scores(X)[:, 0]
+        return scores * self._scaling.y_scale + self._scaling.y_mean
+
+
+def _has_probabilities(estimator) -> bool:
+    if estimator.model == "svm":
+        raise AttributeError("an svm has no probabilities; model 'logistic' or 'mlp' has")
+    return True
+
+
+class GossipClassifier(ClassifierMixin, _Gossip):
+    """Tells classes apart by nodes that gossip: model "logistic", "svm" or "mlp"."""
+
+    _parameter_constraints = {  # noqa: RUF012
+        **_SHARED,
+        "model": [StrOptions({"logistic", "svm", "mlp"})],
+    }
+
+    def __init__(
+        self,
+        model="logistic",
+        *,
+        n_nodes=2,
+        topology="all",
+        merge="mean",
+        alpha=1e-4,
+        hidden=16,
+        batch_size=16,
+        max_epochs=10000,
+        tol=1e-4,
+        patience=10,
+        gossip_every=1,
+        drop=0.0,
+        random_state=None,
+    ):
+        super().__init__(
+            model,
+            n_nodes=n_nodes,
+            topology=topology,
+            merge=merge,
+            alpha=alpha,
+            hidden=hidden,
+            batch_size=batch_size,
+            max_epochs=max_epochs,
+            tol=tol,
+            patience=patience,
+            gossip_every=gossip_every,
+            drop=drop,
+            random_state=random_state,
+        )
+
+    def fit(self, X, y):
+        self._validate_params()
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        labels = LabelEncoder().fit(y)
+        self.classes_ = labels.classes_
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"all rows are of one class, {self.classes_[0]!r}; a classifier needs two classes"
+            )
+        self._train(X, labels.transform(y).astype(np.float64), len(self.classes_))
+        return self
+
+    def decision_function(self, X):
+        scores = self._scores(X)
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X):
+        scores = self.decision_function(X)
+        which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[which]
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X):
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            one = 1 / (1 + np.exp(-np.clip(scores[:, 0], -700, 700)))
+            return np.column_stack([1 - one, one])
+        power = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return power / power.sum(axis=1, keepdims=True)

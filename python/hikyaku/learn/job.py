@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A training: shards for the nodes, hk_learn on each of them, what they say, what they end with.
+
+In a lab, or by a launcher command of the user's (mpirun, srun) on a real cluster. All nodes must
+see the directory that the shards lie in; it is removed on every way out.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ..checkout import built
+from ..errors import HikyakuError
+from . import shard
+from .data import Data, Scaling, split
+from .native import Model
+
+BACKENDS = ("dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1")
+TOPOLOGIES = ("all", "ring", "random", "exponential", "file")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train, and how. @options: further words of hk_learn's command line."""
+
+    data: Data
+    kind: str
+    nodes: int
+    seed: int = 1
+    l2: float = 1e-4
+    hidden: int = 0
+    hinge: bool = False
+    options: list[str] = field(default_factory=list)
+    max_seconds: float = 120.0
+
+    @property
+    def model(self) -> Model:
+        classes = 0 if self.data.classes is None else len(self.data.classes)
+        return Model(self.kind, self.data.x.shape[1], classes, self.hidden, self.l2, self.hinge)
+
+
+def check(plan: Plan) -> None:
+    """Refuses what cannot be, before anything is started."""
+    regression = plan.data.classes is None
+    if plan.kind == "linear" and not regression:
+        raise HikyakuError(
+            f"{plan.data.name}: the target has {len(plan.data.classes or [])} classes, and a "
+            "linear model predicts a number",
+            "--model logistic, svm or mlp; or --task regression",
+        )
+    if plan.kind in ("logistic", "svm") and regression:
+        raise HikyakuError(
+            f"{plan.data.name}: the target is a number, and {plan.kind} tells classes apart",
+            "--model linear or mlp; or --task classification",
+        )
+    plan.model.native()
+
+
+class Log:
+    """The lines that nodes have written so far, read as they come."""
+
+    def __init__(self, directory: Path, nodes: int):
+        self._files = [directory / f"log-{i}" for i in range(nodes)]
+        self._at = [0] * nodes
+        self.lines: list[dict] = []
+
+    def read(self) -> list[dict]:
+        """What is new."""
+        new = []
+        for i, path in enumerate(self._files):
+            with suppress(FileNotFoundError), path.open("rb") as text:
+                text.seek(self._at[i])
+                raw = text.read()
+                whole = raw.rfind(b"\n") + 1  # the rest is not finished
+                self._at[i] += whole
+                new += [json.loads(line) for line in raw[:whole].splitlines()]
+        self.lines += new
+        return new
+
+
+@dataclass
+class Outcome:
+    lines: list[dict]  # of all nodes
+    w: np.ndarray  # [nodes][parameters]
+    scaling: Scaling
+    seconds: float
+
+
+@contextmanager
+def _watched(log: Log, on_lines: Callable[[list[dict]], None] | None) -> Iterator[None]:
+    """Reads @log beside what happens in the block, and once more after it."""
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.1):
+            new = log.read()
+            if new and on_lines:
+                on_lines(new)
+
+    thread = threading.Thread(target=watch, name="learn-log", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        new = log.read()
+        if new and on_lines:
+            on_lines(new)
+
+
+def train(
+    plan: Plan,
+    launch: Callable[[list[str], float], "subprocess.CompletedProcess[str]"],
+    directory: Path | None = None,
+    on_lines: Callable[[list[dict]], None] | None = None,
+) -> Outcome:
+    """@launch runs a command as N nodes and returns when all have ended; see in_lab() and
+    by_command(). @directory: below it lie the files while nodes run; nodes must see it."""
+    check(plan)
+    data = plan.data
+    parts = split(data.rows, plan.nodes, plan.seed)
+    scaling = Scaling.of(data.x, data.y, regression=data.classes is None)
+    x, y = scaling.x(data.x), scaling.y(data.y)
+    place = Path(tempfile.mkdtemp(prefix=".learn-", dir=directory))
+    log = Log(place, plan.nodes)
+    try:
+        for i, rows in enumerate(parts):
+            shard.write(
+                place / f"shard-{i}",
+                x[rows],
+                y[rows],
+                classes=plan.model.classes,
+                node=i,
+                nodes=plan.nodes,
+                total=data.rows,
+            )
+        start = time.monotonic()
+        with _watched(log, on_lines):
+            done = launch(_command(plan, place), plan.max_seconds + 60)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).strip()[-1500:]
+            raise HikyakuError(f"training ended with {done.returncode}:\n{said or '(silence)'}")
+        w = np.array(
+            [
+                shard.read_parameters(place / f"end-{i}", plan.model.parameters)[0]
+                for i in range(plan.nodes)
+            ]
+        )
+        return Outcome(log.lines, w, scaling, time.monotonic() - start)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _command(plan: Plan, place: Path) -> list[str]:
+    command = [str(built("learn/hk_learn")), "--shard", f"{place}/shard-{{node}}"]
+    command += ["--output", f"{place}/end-{{node}}", "--log", f"{place}/log-{{node}}"]
+    command += ["--model", plan.kind, "--l2", repr(plan.l2), "--seed", str(plan.seed)]
+    command += ["--max-seconds", repr(plan.max_seconds)]
+    if plan.hidden:
+        command += ["--hidden", str(plan.hidden)]
+    if plan.hinge:
+        command += ["--hinge"]
+    return command + plan.options
+
+
+def in_lab(
+    nodes: int, *, backend: str | None, lab_name: str
+) -> Callable[[list[str], float], "subprocess.CompletedProcess[str]"]:
+    """In the lab @lab_name if it is up, else in one that is brought up for this and taken down."""
+    from ..lab import Job, Lab, all_names, down_dead, own_name
+
+    def launch(command: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
+        env = {} if backend is None else {"HIKYAKU_RTC_BACKEND": backend}
+        cores = os.cpu_count() or 1
+        crowded = ["--yield"] if nodes > cores else []
+        job = Job(["-np", str(nodes), *command, *crowded], env=env, timeout=limit)
+        with _environment(env):
+            if lab_name in all_names():
+                done = Lab.find(lab_name).launch(job)
+            else:
+                down_dead("learn")
+                # more nodes than that share namespaces: it is one machine all the same
+                spaces = min(nodes, 8)
+                wire = "veth" if backend in ("af_xdp", "raw") else "memif"
+                ranks = -(-nodes // spaces)
+                with Lab.up(spaces, wire, ranks, name=own_name("learn", "job")) as lab:
+                    done = lab.launch(job)
+        return subprocess.CompletedProcess(command, done.returncode, done.stdout, done.stderr)
+
+    return launch
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    """The lab hands on what it finds in our environment (lab/rtc.py)."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def by_command(
+    launcher: str, *, backend: str | None, address: str | None
+) -> Callable[[list[str], float], "subprocess.CompletedProcess[str]"]:
+    """By a launcher of the user's, such as "srun -n 4" or "mpirun --host a,b"."""
+
+    def launch(command: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
+        argv = [*shlex.split(launcher), *command]
+        argv += ["--backend", backend] if backend else []
+        argv += ["--address", address] if address else []
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            try:
+                child = subprocess.Popen(argv, stdout=out, stderr=err, start_new_session=True)
+            except OSError as error:
+                raise HikyakuError(f"'{argv[0]}' cannot be run: {error.strerror}") from None
+            try:
+                child.wait(timeout=limit)
+            except subprocess.TimeoutExpired:
+                raise HikyakuError(f"'{launcher}' did not end within {limit:g} s") from None
+            finally:
+                _end_group(child)
+            out.seek(0)
+            err.seek(0)
+            return subprocess.CompletedProcess(argv, child.returncode, out.read(), err.read())
+
+    return launch
+
+
+def _end_group(child: subprocess.Popen) -> None:
+    """The launcher ends its nodes when it is asked; what does not end then is killed."""
+    for signum, wait in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
+        if child.poll() is not None:
+            return
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signum)
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(timeout=wait)
