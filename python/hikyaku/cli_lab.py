@@ -193,6 +193,7 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
       hikyaku lab mpirun --host hybrid -np 2 ./ring
       hikyaku lab mpirun -np 4 --map-by slot -x OMP_NUM_THREADS=1 ./solver input.txt
       hikyaku lab mpirun -np 2 --mca btl_base_verbose 100 ./ring
+      HIKYAKU_RTC_BACKEND=raw hikyaku lab mpirun -np 2 build/examples/sum
     """
     from .lab import Job, Lab
     from .lab.openmpi import take_lab_options
