@@ -18,6 +18,7 @@
 #define ALL 7u
 
 static struct rig rig;
+static const char *call_from = "127.0.0.1";
 
 static void up(void)
 {
@@ -45,12 +46,14 @@ static void poll_all(void)
 /* A plain connection to @node. */
 static int call(unsigned node)
 {
-	struct sockaddr_in at;
+	struct sockaddr_in at,
+		from = {.sin_family = AF_INET, .sin_addr.s_addr = inet_addr(call_from)};
 	struct hk_error err;
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	struct pollfd p = {.fd = fd, .events = POLLOUT};
 
 	CHECK(fd >= 0 && hk_rtc_inet_peer(rig.address[node], &at, &err) == 0);
+	CHECK(bind(fd, (struct sockaddr *)&from, sizeof(from)) == 0);
 	CHECK(connect(fd, (struct sockaddr *)&at, sizeof(at)) == 0 || errno == EINPROGRESS);
 	/* it waits while many others are not taken */
 	for (int64_t end = rig_ms() + RIG_MS; poll(&p, 1, 0) == 0; poll_all())
@@ -134,6 +137,10 @@ static void wrong_hellos(void)
 	h = good_hello(), h.zero2 = 1, refused(&h);
 	h = good_hello(), h.takes = htole32(HK_MSG_HLEN - 1), refused(&h);
 	h = good_hello(), h.incarnation = htole64(1), refused(&h); /* an earlier life */
+	/* from elsewhere than node 0 */
+	call_from = "127.0.0.2";
+	h = good_hello(), refused(&h);
+	call_from = "127.0.0.1";
 	down();
 }
 
