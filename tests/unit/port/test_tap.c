@@ -303,6 +303,13 @@ static void a_mad_reader_harms_nobody(void)
 		((uint64_t *)(ring + 1))[hk_rng_below(&hk_test_rng, SIZE / 8)] = v;
 		move(1);
 	}
+	/* one that has read what is not written yet gets nothing */
+	atomic_store(&ring->tail, atomic_load(&ring->head) + HK_TAP_ALIGN);
+	uint64_t before = hk_reader_dropped(&source->reader);
+
+	unsigned moved = move(1);
+
+	CHECK_EQ(hk_reader_dropped(&source->reader), before + moved);
 	finish();
 	empty_port();
 }
@@ -556,7 +563,7 @@ static void captures_come_and_go(void)
 	empty_port();
 }
 
-/* Not of a pipe, unless it is asked for; a port that is closed and another under its number are two. */
+/* A port that is closed and another under its number are two. */
 static void ports_have_numbers(void)
 {
 	struct hk_captured c;
