@@ -131,6 +131,9 @@ bool hk_gossip_round(struct hk_gossip *g);
 enum hk_learn_reason hk_gossip_message(struct hk_gossip *g, uint16_t src, uint8_t type,
 				       const void *data, size_t len);
 
+/* @node is no neighbour any more: it left, or fell silent. Push-sum's weights then begin anew. */
+void hk_gossip_left(struct hk_gossip *g, uint16_t node);
+
 /* Ends training everywhere. */
 void hk_gossip_stop(struct hk_gossip *g, enum hk_learn_stop why);
 

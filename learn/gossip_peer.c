@@ -72,14 +72,30 @@ void hk_gossip_peer_free(struct hk_gossip_peer *p)
 	free(p);
 }
 
+void hk_gossip_weigh_anew(struct hk_gossip *g)
+{
+	for (unsigned i = 0; i < g->slices; i++)
+		g->slice[i].weight = HK_MAX(g->slice[i].weight, 1.0);
+}
+
+void hk_gossip_left(struct hk_gossip *g, uint16_t node)
+{
+	if (node < g->nodes && g->peer[node]) {
+		g->peer[node]->heard = false;
+		hk_gossip_weigh_anew(g);
+	}
+}
+
 bool hk_gossip_peer_run(struct hk_gossip *g, struct hk_gossip_peer *p, uint32_t run)
 {
 	if (p->run == run)
 		return true;
 	if (p->run != 0 && !hk_run_later(run, p->run))
 		return false;
-	if (p->run != 0)
+	if (p->run != 0) {
 		g->stats.resets++;
+		hk_gossip_weigh_anew(g);
+	}
 	p->run = run;
 	p->far = false;
 	memset(p->number, 0, g->slices * sizeof(*p->number));

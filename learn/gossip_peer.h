@@ -29,6 +29,10 @@ void hk_gossip_peer_free(struct hk_gossip_peer *p);
 /* @p says that its run is @run. False: it is one that has ended. */
 bool hk_gossip_peer_run(struct hk_gossip *g, struct hk_gossip_peer *p, uint32_t run);
 
+/* Somebody died, and weights with it: who has given most of its own away to the dead has too little left
+ * to be heard. Only proportions count, so who has less than 1 has 1 again. */
+void hk_gossip_weigh_anew(struct hk_gossip *g);
+
 /* gossip_take.c: what waits to be merged. */
 void hk_gossip_merge_several(struct hk_gossip *g);
 

@@ -200,6 +200,14 @@ static void crash(struct local *l, uint16_t id)
 	forget(p);
 }
 
+static void die(struct local *l, uint16_t id)
+{
+	crash(l, id);
+	for (uint16_t i = 0; i < l->how->nodes; i++)
+		if (l->place[i].node)
+			hk_gossip_left(l->place[i].node, id);
+}
+
 static int events(struct local *l, struct hk_error *err)
 {
 	const struct hk_learn_local *how = l->how;
@@ -210,7 +218,7 @@ static int events(struct local *l, struct hk_error *err)
 		if (e->up)
 			rc = start(l, e->node, err);
 		else
-			crash(l, e->node);
+			die(l, e->node);
 		if (rc != 0)
 			return rc;
 		find_neighbours(l);

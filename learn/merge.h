@@ -34,8 +34,9 @@ void hk_merge_trimmed(double *own, const double *const *others, size_t count, do
  * ever given to this neighbour; the receiver takes the difference to the sum that it saw last. Then a
  * message that arrives brings what lost ones before it should have brought: exact under loss, doubling
  * and reorder, as long as neither end begins anew (Hadjicostis, Vaidya, Domínguez-García, 2016). When
- * one does, what was under way between the two is lost, or dies with it: the mean that the others find
- * is then one with other weights, but still one of models that were trained.
+ * one does, what was under way between the two is lost, or dies with it, and until the death is noticed
+ * others give to the dead. Then weights begin anew (hk_gossip_left()): the mean that the living find is one
+ * with other weights, but still one of models that were trained.
  */
 struct hk_push {
 	double weight;  /* of z: what the sums below hold of it */

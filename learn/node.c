@@ -93,8 +93,10 @@ static void on_member(struct hk_rtc *rtc, void *arg, uint16_t peer, bool joined)
 	struct node *node = arg;
 
 	(void)rtc;
-	if (!node->report.out)
-		return; /* still opening */
+	if (!node->gossip)
+		return; /* still opening, or closing */
+	if (!joined)
+		hk_gossip_left(node->gossip, peer);
 	hk_report_begin(&node->report, "member");
 	fprintf(node->report.out, ", \"peer\": %u, \"joined\": %s", peer,
 		joined ? "true" : "false");
@@ -329,8 +331,9 @@ static int run(struct node *n, struct hk_error *err)
 		learn(n);
 		rc = write_parameters(n, err);
 	}
-	hk_rtc_close(n->rtc);
 	hk_gossip_close(n->gossip);
+	n->gossip = NULL;
+	hk_rtc_close(n->rtc);
 	hk_shard_free(&n->shard);
 	free(n->told);
 	if (n->report.out && n->report.out != stdout)

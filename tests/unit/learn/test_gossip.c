@@ -201,6 +201,68 @@ static void crash_and_return(void)
 	}
 }
 
+/* A neighbour that is dead and not yet known to be takes all the weight there is; then weights must begin
+ * anew, or nobody has enough to be heard. */
+static unsigned one_neighbour(void *arg, const uint16_t **list)
+{
+	static const uint16_t other[] = {1};
+
+	(void)arg;
+	*list = other;
+	return 1;
+}
+
+static int pick_one(void *arg)
+{
+	(void)arg;
+	return 1;
+}
+
+static bool all_alive(void *arg, uint16_t node)
+{
+	(void)arg;
+	(void)node;
+	return true;
+}
+
+static void sent_nowhere(void *arg, uint16_t dst, uint8_t type, const void *data, size_t len)
+{
+	(void)arg;
+	(void)dst;
+	(void)type;
+	(void)data;
+	(void)len;
+}
+
+static void weight_given_to_the_dead(void)
+{
+	struct job j = prepare(2, HK_LEARN_PUSH_SUM);
+	struct hk_gossip_config cfg = {
+		.model = &linear,
+		.set = &j.set,
+		.data = j.data.shard[0],
+		.nodes = 2,
+		.run = 1,
+		.payload_max = 1400,
+		.net = {NULL, one_neighbour, pick_one, all_alive, sent_nowhere},
+	};
+	struct hk_gossip *g;
+	const struct hk_status_hdr hello = {.version = HK_LEARN_VERSION,
+					    .fingerprint = hk_learn_fingerprint(&linear),
+					    .run = 5,
+					    .loss = NAN};
+
+	CHECK(hk_gossip_open(&cfg, &g, NULL) == 0);
+	CHECK(hk_gossip_message(g, 1, HK_LEARN_T_STATUS, &hello, sizeof(hello)) == HK_LEARN_TAKEN);
+	for (int i = 0; i < 100; i++)
+		hk_gossip_round(g);
+	CHECK(g->slice[0].weight < HK_PUSH_LEAST);
+	hk_gossip_left(g, 1);
+	CHECK(g->slice[0].weight == 1);
+	hk_gossip_close(g);
+	test_data_free(&j.data);
+}
+
 static void target_ends_it(void)
 {
 	struct job j = prepare(4, HK_LEARN_MEAN);
@@ -282,6 +344,7 @@ int main(int argc, char **argv)
 		{"liars_win_without_defence", liars_win_without_defence},
 		{"mass_stays_under_loss", mass_stays_under_loss},
 		{"crash_and_return", crash_and_return},
+		{"weight_given_to_the_dead", weight_given_to_the_dead},
 		{"target_ends_it", target_ends_it},
 		{"repeats", repeats},
 		{"slices", slices},

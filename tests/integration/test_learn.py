@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku learn` in the lab, and nodes that are killed and come back over UDP on this machine."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hikyaku.learn import shard
+from hikyaku.learn.data import Scaling, split
+from hikyaku.learn.native import Model
+from hikyaku.process import wait_until
+
+SECONDS = 60
+
+
+def learn(
+    hikyaku: list[str], lab: str, out: Path, *words: str, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    argv = [*hikyaku, "learn", "--lab", lab, "--out", str(out), *words]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=180, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done
+
+
+def events(out: Path) -> list[dict]:
+    return [json.loads(line) for line in (out / "learn.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "wire", "words"),
+    [
+        (2, "memif", ["--backend", "dpdk"]),
+        (2, "memif", ["--backend", "udp", "--model", "logistic"]),
+        (2, "memif", ["--backend", "tcp", "--model", "svm", "--merge", "push-sum"]),
+        (4, "veth", ["--backend", "af_xdp", "--topology", "ring", "--merge", "age"]),
+        (8, "veth", ["--backend", "udp", "--merge", "trimmed", "--fault", "3:nan,5:outlier=50"]),
+    ],
+)
+def test_learn(
+    hikyaku: list[str],
+    get_lab: Callable,
+    tmp_path: Path,
+    nodes: int,
+    wire: str,
+    words: list[str],
+) -> None:
+    lab = get_lab(nodes, wire)
+    done = learn(hikyaku, lab.name, tmp_path / "out", "--nodes", str(nodes), *words)
+    summary = events(tmp_path / "out")[-1]
+    assert summary["event"] == "summary"
+    assert summary["stop"] == "converged", done.stdout
+    assert summary.get("R²", 0) > 0.9 or summary.get("accuracy", 0) > 0.87
+    assert summary["messages"] > 0
+    assert {e["node"] for e in events(tmp_path / "out") if e["event"] == "end"} == set(range(nodes))
+    if "--fault" in words:
+        assert summary["rejects"] > 0
+        assert "node 3 was refused" in done.stdout
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
+        "learn.jsonl",
+        "learn.png",
+        "model.npz",
+    ]
+    assert (tmp_path / "out/learn.png").read_bytes().startswith(b"\x89PNG")
+    with np.load(tmp_path / "out/model.npz", allow_pickle=False) as model:
+        assert np.isfinite(model["weight"]).all()
+
+
+def test_it_brings_a_lab_up_and_takes_it_down(hikyaku: list[str], tmp_path: Path) -> None:
+    learn(hikyaku, "no-such-lab", tmp_path / "out", "--target-loss", "0.1")
+    assert events(tmp_path / "out")[-1]["stop"] == "target"
+    status = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [*hikyaku, "lab", "status", "--lab", "no-such-lab"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1, status.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        ("p,q\n1,2\n2,\n", [], "row 3, column 2 (q): the value is missing"),
+        ("p,q\n1,2.5\n2,3.5\n", ["--nodes", "3"], "3 nodes, and the data has 2 rows"),
+        ("p,k\n1,a\n2,b\n", [], "--model logistic, svm or mlp"),
+        ("p,q\n1,2.5\n2,3.5\n", ["--topology", "file"], "belong together"),
+        ("p,q\n1,2.5\n2,3.5\n", ["--address", "x"], "--address is for --launch"),
+    ],
+)
+def test_bad_input_leaves_nothing(
+    hikyaku: list[str], tmp_path: Path, text: str, words: list[str], said: str
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(text)
+    done = learn(hikyaku, "unused", tmp_path / "out", "--data", str(path), *words, code=1)
+    assert said in done.stderr
+    assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+
+def test_nodes_that_fail_are_told_and_leave_nothing(
+    hikyaku: list[str], get_lab: Callable, tmp_path: Path
+) -> None:
+    words = ["--fault", "1:lies"]
+    done = learn(hikyaku, get_lab(2).name, tmp_path / "out", *words, code=1)
+    assert "NODE:nan or NODE:outlier=LENGTH" in done.stderr
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_interrupted_it_leaves_nothing(
+    hikyaku: list[str], get_lab: Callable, tmp_path: Path
+) -> None:
+    lab = get_lab(2)
+    argv = [*hikyaku, "learn", "--lab", lab.name, "--out", str(tmp_path / "out"), "--schedule"]
+    argv += ["constant", "--max-epochs", "100000000", "--backend", "udp"]
+    child = subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        wait_until(
+            "nodes train",
+            lambda: any((tmp_path / "out").glob(".learn-*/log-*")) or child.poll() is not None,
+            SECONDS,
+        )
+        os.killpg(child.pid, signal.SIGINT)
+        _, err = child.communicate(timeout=SECONDS)
+    finally:
+        child.kill()
+    assert child.returncode == 130, err
+    assert not list((tmp_path / "out").iterdir())
+    assert not lab.status()["processes"]
+
+
+# ---- killed, and back ----------------------------------------------------------------------------
+
+
+class Nodes:
+    """hk_learn without a launcher, one process a node, on UDP ports of this machine."""
+
+    def __init__(self, directory: Path, program: str, nodes: int):
+        rng = np.random.default_rng(3)
+        x = rng.normal(size=(1200, 5))
+        y = x @ rng.normal(size=5) + rng.normal(size=1200)
+        scaling = Scaling.of(x, y, regression=True)
+        self.x, self.y = scaling.x(x), scaling.y(y)
+        self.model = Model("linear", 5, l2=0.01)
+        self.directory, self.program, self.nodes = directory, program, nodes
+        self.child: dict[int, subprocess.Popen] = {}
+        for i, rows in enumerate(split(1200, nodes, 1)):
+            path = directory / f"shard-{i}"
+            shard.write(
+                path, self.x[rows], self.y[rows], classes=0, node=i, nodes=nodes, total=1200
+            )
+        sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(nodes)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        lines = [f"{i} 127.0.0.1:{s.getsockname()[1]}\n" for i, s in enumerate(sockets)]
+        for each in sockets:
+            each.close()
+        (directory / "peers").write_text("".join(lines))
+
+    def start(self, node: int, *words: str) -> None:
+        d = self.directory
+        argv = [self.program, "--shard", f"{d}/shard-{{node}}", "--log", f"{d}/log-{{node}}"]
+        argv += ["--output", f"{d}/end-{{node}}", "--peers", f"{d}/peers", "--backend", "udp"]
+        argv += ["--node", str(node), "--key", "77", "--l2", "0.01", "--alive-ms", "50", "--yield"]
+        argv += ["--timeout-ms", "20000", "--max-seconds", "100", *words]
+        self.child[node] = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+
+    def lines(self, node: int) -> list[dict]:
+        path = self.directory / f"log-{node}"
+        if not path.exists():
+            return []
+        whole = path.read_text().rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]
+
+    def wait_for(self, what: str, node: int, condition: Callable[[dict], bool], after: int = 0):
+        def there() -> bool:
+            for i, child in self.child.items():
+                if child.poll() not in (None, 0, -signal.SIGKILL):
+                    raise AssertionError(f"node {i}: {child.stderr.read()}")
+            return any(condition(line) for line in self.lines(node)[after:])
+
+        wait_until(what, there, SECONDS)
+
+    def end(self) -> None:
+        for child in self.child.values():
+            child.kill()
+            child.wait(timeout=10)
+
+
+@pytest.fixture
+def nodes(tmp_path: Path, program: Callable[[str], str]) -> Iterator[Nodes]:
+    started = Nodes(tmp_path, program("learn/hk_learn"), 3)
+    try:
+        yield started
+    finally:
+        started.end()
+
+
+def trained(epochs: int) -> Callable[[dict], bool]:
+    return lambda line: line["event"] == "progress" and line["epochs"] > epochs
+
+
+@pytest.mark.parametrize("merge", ["mean", "push-sum"])
+def test_killed_and_back(nodes: Nodes, merge: str) -> None:
+    words = ["--merge", merge, "--schedule", "inverse", "--max-epochs", "100000000"]
+    for i in range(3):
+        nodes.start(i, *words)
+    nodes.wait_for("node 0 trains", 0, trained(20))
+    nodes.wait_for("node 1 trains", 1, trained(20))
+    nodes.child[1].kill()
+    nodes.child[1].wait(timeout=10)
+    nodes.wait_for(
+        "node 0 misses node 1",
+        0,
+        lambda line: line["event"] == "member" and line["peer"] == 1 and not line["joined"],
+    )
+    before = len(nodes.lines(1))
+    nodes.start(1, *words)
+    nodes.wait_for(
+        "node 1 takes over what the others know",
+        1,
+        lambda line: line["event"] == "progress" and line["copied"] > 0,
+        before,
+    )
+    nodes.wait_for("node 1 trains again", 1, trained(20), before)
+    # one is asked to end; the others learn it from each other, and end as well
+    nodes.child[2].terminate()
+    for i, child in nodes.child.items():
+        assert child.wait(timeout=SECONDS) == 0, f"node {i}: {child.stderr.read()}"
+        last = nodes.lines(i)[-1]
+        assert (last["event"], last["stop"], last["decider"]) == ("end", "asked", 2)
+    best = np.linalg.solve(
+        nodes.x.T @ nodes.x / 1200 + 0.01 * np.eye(5), nodes.x.T @ nodes.y / 1200
+    )
+    least = nodes.model.loss(np.append(best, 0.0), nodes.x, nodes.y)
+    for i in range(3):
+        w, _ = shard.read_parameters(nodes.directory / f"end-{i}", 6)
+        assert nodes.model.loss(w, nodes.x, nodes.y) < least * 1.02
+
+
+def test_another_model_is_refused_and_named(nodes: Nodes) -> None:
+    words = ["--schedule", "constant", "--max-epochs", "100000000"]
+    nodes.start(0, *words)
+    nodes.start(1, *words)
+    nodes.start(2, *words, "--l2", "0.5")
+    nodes.wait_for(
+        "node 0 says who trains another model",
+        0,
+        lambda line: (line["event"], line.get("peer"), line.get("why")) == ("refused", 2, "model"),
+    )
+
+
+def test_a_shard_that_is_not_this_nodes(nodes: Nodes) -> None:
+    (nodes.directory / "shard-0").write_bytes((nodes.directory / "shard-1").read_bytes())
+    nodes.start(0)
+    assert nodes.child[0].wait(timeout=SECONDS) == 1
+    assert "shard-0 is for node 1 of 3, and this is node 0 of 3" in nodes.child[0].stderr.read()
+
+
+def test_alone_it_waits_and_goes_on(nodes: Nodes) -> None:
+    nodes.start(0, "--timeout-ms", "50", "--max-epochs", "50")
+    start = time.monotonic()
+    assert nodes.child[0].wait(timeout=SECONDS) == 0
+    assert time.monotonic() - start < SECONDS
+    kinds = {line["event"]: line for line in nodes.lines(0)}
+    assert kinds["absent"]["nodes"] == [1, 2]
+    assert kinds["end"]["stop"] == "epochs"
