@@ -269,6 +269,8 @@ def _learn(o: dict) -> None:
 
         outcome = job.train(plan, launch, out.resolve(), show)
         live.update(board.table(), refresh=True)
+    if not console.is_terminal:
+        console.line()  # which Live adds on a terminal alone
 
     x, y = outcome.scaling.x(plan.data.x), outcome.scaling.y(plan.data.y)
     node, losses = result.best_node(plan.model, outcome.w, x, y)

@@ -182,6 +182,9 @@ def in_lab(
     """In the lab @lab_name if it is up, else in one that is brought up for this and taken down."""
     from ..lab import Job, Lab, all_names, down_dead, own_name
 
+    # one node has nobody to talk to, and a memif nobody at its other end
+    backend = backend or ("udp" if nodes == 1 else None)
+
     def launch(command: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
         env = {} if backend is None else {"HIKYAKU_RTC_BACKEND": backend}
         cores = os.cpu_count() or 1
@@ -193,7 +196,7 @@ def in_lab(
             else:
                 down_dead("learn")
                 # more nodes than that share namespaces: it is one machine all the same
-                spaces = min(nodes, 8)
+                spaces = min(max(nodes, 2), 8)
                 wire = "veth" if backend in ("af_xdp", "raw") else "memif"
                 ranks = -(-nodes // spaces)
                 with Lab.up(spaces, wire, ranks, name=own_name("learn", "job")) as lab:
