@@ -23,7 +23,7 @@
 #define ROUND    4096            /* frames between looks at all else */
 #define LOOK_NS  (20 * HK_MSEC)  /* between looks who has ended */
 #define SCAN_NS  (100 * HK_MSEC) /* … who has come … */
-#define AWAIT_NS (10 * HK_MSEC) /* … while nobody is there: the first frames shall not be missed */
+#define AWAIT_NS (10 * HK_MSEC)  /* … with --wait: first frames shall not be missed */
 #define SHOW_NS  (500 * HK_MSEC)
 #define SKIPPED  64 /* names that were tried in vain */
 
@@ -327,7 +327,7 @@ static int run(void)
 			looked = now;
 			see_ends();
 		}
-		if (!o.pids && now - scanned >= (sources ? SCAN_NS : AWAIT_NS)) {
+		if (!o.pids && now - scanned >= (o.wait ? AWAIT_NS : SCAN_NS)) {
 			scanned = now;
 			scan();
 		}
