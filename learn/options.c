@@ -152,8 +152,10 @@ static int whole(const struct option *t, const char *text, uint64_t most, uint64
 	errno = 0;
 	*out = strtoull(text, &end, 0);
 	if (*text < '0' || *text > '9' || *end || errno || *out > most)
-		return hk_error_set(err, -EINVAL, "%s '%.60s': fix: a whole number, at most %llu",
-				    t->name, text, (unsigned long long)most);
+		return hk_error_set(
+			err, -EINVAL,
+			"%s '%.60s' is no number for it; fix: a whole number, at most %llu",
+			t->name, text, (unsigned long long)most);
 	return 0;
 }
 

@@ -134,12 +134,12 @@ def steering(spec: str) -> Findings:
         yield Finding("steering", WARN, f"port {spec} cannot be asked: {error}", "make")
         return
     if done.returncode != 0:
-        text, _, fix = done.stderr.strip().partition("\nfix: ")
+        said = HikyakuError.said(done.stderr.strip())
         yield Finding(
             "steering",
             WARN,
-            f"cannot be asked: {text}; of a port that a hikyakud has, `hikyaku stats` tells",
-            fix or None,
+            f"cannot be asked: {said.what}; of a port that a hikyakud has, `hikyaku stats` tells",
+            said.fix,
         )
         return
     answer = json.loads(done.stdout)
