@@ -190,7 +190,7 @@ def integration(options: Options) -> Tally:
     report = options.build / "integration.xml"
     report.unlink(missing_ok=True)
     argv = [str(ROOT / ".venv/bin/python"), "-m", "pytest", f"--junitxml={report}"]
-    succeeded = run(argv, limit=1200, env={"HIKYAKU_BUILD": str(options.build)})
+    succeeded = run(argv, limit=2400, env={"HIKYAKU_BUILD": str(options.build)})
     tally = Tally()
     for case in ElementTree.parse(report).iter("testcase") if report.exists() else []:
         name = f"{case.get('classname')}::{case.get('name')}"

@@ -46,8 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
-    # A run in the background of a shell, or under nohup, ignores these two, and so would all that it
-    # starts; tests send them, and expect what a user at a terminal sees.
+    # A run in the background of a shell, or under nohup, ignores these two, and so would all that
+    # it starts; tests send them, and expect what a user at a terminal sees.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
