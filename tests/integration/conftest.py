@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from hikyaku import process
 from hikyaku.checkout import ROOT, build_dir
-from hikyaku.lab import Lab, down, down_dead, own_name
+from hikyaku.lab import Lab, down, down_dead, network, own_name
 
 PREFIX = "test"
 
@@ -118,3 +119,25 @@ def python_script() -> Callable[[Path, str], list[str]]:
         return [sys.executable, str(path)]
 
     return make
+
+
+@pytest.fixture
+def lab_of_jobs(get_lab) -> Iterator[Callable[..., Lab]]:
+    """get_lab() for tests that leave jobs running: what runs on its nodes ends with the test."""
+    taken: list[Lab] = []
+
+    def take(*shape: object, **options: object) -> Lab:
+        taken.append(get_lab(*shape, **options))
+        return taken[-1]
+
+    yield take
+    for lab in taken:
+        for node in lab.topology.nodes:
+            inode = network.namespace_inode(node.netns)
+            process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
+
+
+@pytest.fixture
+def lab(lab_of_jobs) -> Lab:
+    """Two nodes of one rank, with huge pages for two jobs at once."""
+    return lab_of_jobs(2, "memif", 1, huge_mb=384)

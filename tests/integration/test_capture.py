@@ -21,7 +21,7 @@ import pytest
 
 from hikyaku import process
 from hikyaku.checkout import ROOT
-from hikyaku.lab import Lab, kill, network
+from hikyaku.lab import kill, network
 
 LUA = ROOT / "tools/wireshark/hikyaku.lua"
 SOON = 30  # seconds, on a machine that does much else
@@ -150,15 +150,6 @@ def dissect(capture: Path) -> list[dict]:
 
 
 # ---- jobs and captures ---------------------------------------------------------------------------
-
-
-@pytest.fixture
-def lab(get_lab) -> Iterator[Lab]:
-    lab = get_lab(2, "memif", 1, huge_mb=384)
-    yield lab
-    for node in lab.topology.nodes:
-        inode = network.namespace_inode(node.netns)
-        process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
 
 
 class Capture:

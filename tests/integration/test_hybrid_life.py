@@ -26,16 +26,6 @@ from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, RunResult, kill, network
 
 SOON = 30  # seconds, on a machine that does much else
-HUGE_MB = 384  # of each node: two jobs at once
-
-
-@pytest.fixture
-def lab(get_lab) -> Iterator[Lab]:
-    lab = get_lab(2, "memif", 1, huge_mb=HUGE_MB)
-    yield lab
-    for node in lab.topology.nodes:
-        inode = network.namespace_inode(node.netns)
-        process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
 
 
 @pytest.fixture

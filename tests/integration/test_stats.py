@@ -19,7 +19,7 @@ from rich.console import Console
 
 from hikyaku import cli_stats, process
 from hikyaku.cli_daemon import Daemon
-from hikyaku.lab import Lab, kill, network
+from hikyaku.lab import kill
 
 SOON = 30
 
@@ -362,15 +362,6 @@ def test_top_is_terminated(top):
 
 
 # ---- a real job ----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def lab(get_lab) -> Iterator[Lab]:
-    lab = get_lab(2, "memif", 1, huge_mb=384)
-    yield lab
-    for node in lab.topology.nodes:
-        inode = network.namespace_inode(node.netns)
-        process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
 
 
 @pytest.fixture(params=["hybrid", "daemon", "split"])

@@ -17,19 +17,15 @@ import pytest
 
 from hikyaku import process
 from hikyaku.checkout import built
-from hikyaku.lab import Lab, network
+from hikyaku.lab import Lab
 
 SOON = 60
 PORT = "vdev:net_af_packet0,iface=hk0,qpairs=3,framesz=2000,blocksz=512000,framecnt=512"
 
 
 @pytest.fixture
-def lab(get_lab) -> Iterator[Lab]:
-    lab = get_lab(2, "veth", 2, huge_mb=384)
-    yield lab
-    for node in lab.topology.nodes:
-        inode = network.namespace_inode(node.netns)
-        process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
+def lab(lab_of_jobs) -> Lab:
+    return lab_of_jobs(2, "veth", 2, huge_mb=384)
 
 
 @pytest.fixture
