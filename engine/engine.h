@@ -117,6 +117,7 @@ struct hk_packet {
 	uint16_t len;            /* extension + payload */
 	uint8_t type;            /* HK_WIRE_DATA or HK_WIRE_PUT */
 	uint8_t am, frag, frags; /* DATA: fragments of one message are sent back to back */
+	bool ack_now; /* its acknowledgement is waited for: the peer shall not delay it */
 	uint8_t path; /* 0 or 1: by which of two ways the caller sends it, and sends it again. Packets
 		       * of one way overtake each other seldom, those of two as they like */
 };

@@ -137,7 +137,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	h->frag = pkt->frag;
 	h->frags = pkt->frags;
 	/* we shall wait for the answer to this one */
-	if (HK_UNLIKELY(left == 1 || r->tx_bytes + pkt->len >= e->cfg.window_bytes))
+	if (HK_UNLIKELY(left == 1 || pkt->ack_now || r->tx_bytes + pkt->len >= e->cfg.window_bytes))
 		h->flags |= HK_WIRE_F_ACK_NOW;
 	hk_wire_order(h);
 

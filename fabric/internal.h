@@ -7,6 +7,8 @@
  *   rx.c       progress: frames in, handlers, acks and resends out
  *   region.c   one-sided: regions, and what peers do to them
  *   rma.c      one-sided: our own puts and gets
+ *   notify.c   one-sided: inboxes, for puts that come again and again
+ *   layout.c   bytes of a message to and from where they lie
  *   keep.c     what is kept for an application that is elsewhere
  *   ring.c     peers that sleep are woken
  *   async.c    the helper thread, and the polling process as a helper
@@ -17,6 +19,7 @@
 
 #include "fabric/fabric.h"
 #include "fabric/lock.h"
+#include "fabric/notify.h"
 #include "fabric/rma.h"
 #include "port/port.h"
 
@@ -175,9 +178,10 @@ struct hk_region_slot {
 	uint64_t len, arrived;
 	hk_peer peer; /* whose it is to use, or HK_PEER_NONE */
 	uint16_t generation;
-	uint8_t access;    /* 0: free */
-	uint32_t serving;  /* gets of it under way */
-	struct hk_op *get; /* our get, whose destination it is */
+	uint8_t access;         /* 0: free */
+	uint32_t serving;       /* gets of it under way */
+	struct hk_op *get;      /* our get, whose destination it is */
+	struct hk_inbox *inbox; /* it is an inbox, whose bytes are placed by notify.c */
 	uint32_t next_free;
 };
 
@@ -329,6 +333,11 @@ void hk_region_end(struct hk_fabric *f, hk_region r);
 void hk_put_in(struct hk_fabric *f, hk_peer p, const struct hk_frame *frame);
 void hk_serve_sent(struct hk_fabric *f, const struct hk_op *op);
 void hk_serve_end(struct hk_fabric *f, struct hk_op *op);
+
+/* ---- notify.c */
+#define HK_INBOX_MARK (1u << 31) /* numbers of puts wrap below it: on the wire none is 0 */
+bool hk_inbox_in(struct hk_inbox *in, const struct hk_wire_put *put, const void *bytes,
+		 uint16_t len);
 
 /* ---- rma.c */
 bool hk_put_go(struct hk_fabric *f, struct hk_op *op, uint64_t now);

@@ -156,6 +156,7 @@ void hk_region_end(struct hk_fabric *f, hk_region r)
 	}
 	s->access = 0;
 	s->get = NULL;
+	s->inbox = NULL;
 	s->next_free = f->region_free;
 	f->region_free = r & 0xffff;
 }
@@ -191,8 +192,15 @@ void hk_put_in(struct hk_fabric *f, hk_peer p, const struct hk_frame *frame)
 	uint16_t len = frame->payload_len;
 
 	if (HK_UNLIKELY(!allowed(s, p, HK_REGION_WRITE, put->offset, len) ||
-			(s->get && !s->get->asked))) {
+			(s->get && !s->get->asked) || (put->xfer != 0) != (s->inbox != NULL))) {
 		f->n.put_refused++;
+		return;
+	}
+	if (s->inbox) {
+		if (HK_LIKELY(hk_inbox_in(s->inbox, put, frame->payload, len)))
+			f->n.put_bytes_in += len;
+		else
+			f->n.put_refused++;
 		return;
 	}
 	memcpy(s->base + put->offset, frame->payload, len);

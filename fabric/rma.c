@@ -26,6 +26,20 @@ static bool talks(const struct hk_fabric *f, hk_peer p)
 	return state == HK_PEER_ACTIVE || state == HK_PEER_HEARD;
 }
 
+/* Has @op frames to send yet? */
+static bool unsent(const struct hk_op *op)
+{
+	return op->sent < op->len || (op->number && !op->begun);
+}
+
+/* The bytes that @op sends next; NULL if they do not lie in one piece. */
+static char *source(const struct hk_op *op)
+{
+	if (!op->from)
+		return op->base + op->sent;
+	return op->from->count == 1 ? op->from->block[0].base + op->sent : NULL;
+}
+
 /* Hangs @len bytes at @from to the headers in @b. */
 static bool lend(struct hk_fabric *f, hk_buf *b, char *from, uint16_t len)
 {
@@ -42,6 +56,21 @@ static bool lend(struct hk_fabric *f, hk_buf *b, char *from, uint16_t len)
 	b->next = data;
 	b->nb_segs = 2;
 	return true;
+}
+
+/* Copies what @b points to into its own room, which is large enough. */
+static void unlend(hk_buf *b)
+{
+	struct rte_mbuf *data = b->next;
+
+	if (!data)
+		return;
+	memcpy(rte_pktmbuf_mtod_offset(b, char *, b->data_len), data->buf_addr, data->data_len);
+	b->data_len = (uint16_t)(b->data_len + data->data_len);
+	b->next = NULL;
+	b->nb_segs = 1;
+	rte_mbuf_refcnt_set(data, 1);
+	rte_pktmbuf_free_seg(data);
 }
 
 /* Makes and sends the next frame of @op. False if there is no room. */
@@ -65,20 +94,28 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 	if (HK_UNLIKELY(!b))
 		return false;
 	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
-	char *from = op->base + op->sent;
+	char *from = source(op);
+	bool lent = f->lane[t->bulk]->lend && len >= HK_LEND_MIN && from;
 
 	pkt.token = (uintptr_t)b;
+	/* who sends from its own memory waits for the last frame's acknowledgement */
+	pkt.ack_now = lent && op->number && op->sent + len == op->len;
 	if (HK_UNLIKELY(!hk_engine_send(f->engine, op->peer, &pkt, now, frame + HK_ETH_HLEN))) {
 		hk_tx_give(f, b);
 		return false;
 	}
 	*hk_note(b) = (struct hk_buf_note){.peer = op->peer, .len = len, .bulk = true, .op = op};
 	memcpy(frame, t->eth, HK_ETH_HLEN);
-	hk_wire_put_ext(
-		frame + HK_WIRE_DATA_OVERHEAD,
-		&(struct hk_wire_put){.region = op->remote, .offset = op->offset + op->sent});
-	if (!f->lane[t->bulk]->lend || len < HK_LEND_MIN || !lend(f, b, from, len)) {
-		memcpy(frame + bytes, from, len);
+	hk_wire_put_ext(frame + HK_WIRE_DATA_OVERHEAD,
+			&(struct hk_wire_put){.region = op->remote,
+					      .xfer = op->number,
+					      .offset = op->offset + op->sent});
+	lent = lent && lend(f, b, from, len);
+	if (!lent) {
+		if (op->from)
+			hk_layout_gather(op->from, op->sent, len, frame + bytes);
+		else
+			memcpy(frame + bytes, from, len);
 		bytes += len;
 		if (HK_UNLIKELY(f->cfg.engine.crc))
 			bytes += hk_wire_seal(frame + HK_ETH_HLEN);
@@ -90,26 +127,13 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 	b->data_len = (uint16_t)bytes;
 	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
 	op->sent += len;
+	op->begun = true;
 	op->flying++;
+	op->lent += lent;
 	f->n.put_bytes += len;
 	f->n.tx_bulk += t->bulk != t->lane;
 	hk_tx_frame(f, t->bulk, b);
 	return true;
-}
-
-/* Copies what @b points to into its own room, which is large enough. */
-static void unlend(hk_buf *b)
-{
-	struct rte_mbuf *data = b->next;
-
-	if (!data)
-		return;
-	memcpy(rte_pktmbuf_mtod_offset(b, char *, b->data_len), data->buf_addr, data->data_len);
-	b->data_len = (uint16_t)(b->data_len + data->data_len);
-	b->next = NULL;
-	b->nb_segs = 1;
-	rte_mbuf_refcnt_set(data, 1);
-	rte_pktmbuf_free_seg(data);
 }
 
 static void unlend_if(struct rte_mempool *mp, void *op, void *obj, unsigned i)
@@ -118,8 +142,10 @@ static void unlend_if(struct rte_mempool *mp, void *op, void *obj, unsigned i)
 
 	(void)mp;
 	(void)i;
-	if (rte_mbuf_refcnt_read(b) > 0 && b->nb_segs > 1 && hk_note(b)->op == op)
+	if (rte_mbuf_refcnt_read(b) > 0 && b->nb_segs > 1 && hk_note(b)->op == op) {
 		unlend(b);
+		hk_note(b)->op->lent--;
+	}
 }
 
 /* Makes what is under way of @op independent of its source. Walks all buffers: for rare cases. */
@@ -160,6 +186,7 @@ void hk_put_frame_free(struct hk_fabric *f, hk_buf *b, bool lost)
 {
 	struct hk_op *op = hk_note(b)->op;
 
+	op->lent -= b->nb_segs > 1;
 	if (HK_UNLIKELY(rte_mbuf_refcnt_read(b) > 1))
 		unlend(b); /* a resend of it waits in our queue still: it must not read the source */
 	hk_note(b)->op = NULL;
@@ -189,7 +216,7 @@ void hk_put_unqueued(struct hk_fabric *f, struct hk_op *op)
 	op->queued = false;
 	if (op->serves)
 		hk_serve_sent(f, op);
-	if (op->sent < op->len)
+	if (unsent(op))
 		op->status = -ENOTCONN;
 	put_end_if_done(f, op);
 }
@@ -224,7 +251,7 @@ static void op_init(struct hk_op *op, hk_peer p, void *base, size_t len, hk_regi
 /* Sends what there is room for; true if that is all of it. */
 bool hk_put_go(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 {
-	while (op->sent < op->len)
+	while (unsent(op))
 		if (!put_frame(f, op, now))
 			return false;
 	return true;
@@ -251,6 +278,26 @@ int hk_fabric_put(struct hk_fabric *f, hk_peer p, struct hk_op *op, const void *
 	int rc = -ENOTCONN;
 
 	op_init(op, p, (void *)(uintptr_t)src, len, remote, offset, done_fn, arg);
+	hk_biased_enter(&f->lock);
+	if (HK_LIKELY(talks(f, p))) {
+		hk_peer_settle(f, p);
+		f->n.puts++;
+		hk_put_start(f, op);
+		rc = 0;
+	}
+	hk_biased_leave(&f->lock);
+	return rc;
+}
+
+int hk_fabric_put_notify(struct hk_fabric *f, hk_peer p, struct hk_op *op,
+			 const struct hk_layout *from, hk_region remote, uint32_t number,
+			 hk_done_fn done_fn, void *arg)
+{
+	int rc = -ENOTCONN;
+
+	op_init(op, p, NULL, from->len, remote, 0, done_fn, arg);
+	op->from = from;
+	op->number = number | HK_INBOX_MARK;
 	hk_biased_enter(&f->lock);
 	if (HK_LIKELY(talks(f, p))) {
 		hk_peer_settle(f, p);

@@ -31,6 +31,7 @@
 #define HK_FABRIC_RMA_H
 
 #include "fabric/fabric.h"
+#include "fabric/layout.h"
 
 typedef uint32_t hk_region; /* never 0 */
 
@@ -52,10 +53,14 @@ struct hk_op {
 	hk_region remote, local; /* local: of a get, or the one that a peer gets from */
 	int status;
 	uint32_t flying; /* frames sent and not acknowledged */
+	uint32_t lent;   /* … of these, that point into the source */
+	uint32_t number; /* of a put to an inbox (notify.h), marked; 0: it is none */
 	bool queued;     /* waits for room */
+	bool begun;      /* a frame has left: of a put without bytes there is one */
 	bool asked;      /* a get: the owner has been asked, and not said that it is busy */
 	bool serves;     /* the peer's get: nobody to tell */
-	char *base;      /* source, or destination */
+	char *base;      /* source, or destination … */
+	const struct hk_layout *from; /* … or a source in several pieces */
 	uint64_t len, sent, offset;
 	hk_done_fn done;
 	void *arg;

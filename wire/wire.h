@@ -8,7 +8,7 @@
  * A frame is [framing][base header, 48 bytes][extension][payload][CRC32C, optional][padding].
  * The framing is an Ethernet II header today; the base header does not know what stands before
  * it, so that UDP can carry the same bytes. All integers are little-endian. Nothing on the wire
- * is a pointer: `region` and `xfer` are ids that the receiver resolves and checks.
+ * is a pointer: `region` is an id that the receiver resolves and checks, `xfer` a number it expects.
  *
  * Functions here are pure: no state, no clock, no allocation; any thread may call them.
  */
@@ -88,12 +88,13 @@ typedef struct hk_wire_hdr hk_wire_hdr_in_frame __attribute__((aligned(1)));
 _Static_assert(sizeof(struct hk_wire_hdr) == HK_WIRE_HLEN, "base header is 48 bytes on the wire");
 
 /*
- * PUT: extension of 16 bytes. The payload goes to `offset` of `region`; when all bytes of
- * transfer `xfer` have come, the owner of the transfer is told.
+ * PUT: extension of 16 bytes. The payload goes to `offset` of `region`. If that is an inbox, which takes
+ * one put after the other, `xfer` is the put's number there; when all its bytes have come, the owner is
+ * told.
  */
 struct hk_wire_put {
 	uint32_t region; /* id that the receiver gave out: slot and generation */
-	uint32_t xfer;   /* id of the transfer at the receiver; 0: none, nobody is told */
+	uint32_t xfer;   /* number of the put to an inbox, with bit 31 set; 0: no inbox */
 	uint64_t offset; /* bytes from the start of the region; checked against its length */
 };
 

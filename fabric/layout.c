@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fabric/layout.c: bytes of a message to and from where they lie.
+ */
+#include "fabric/layout.h"
+
+#include <string.h>
+
+/* The block that has byte @at, which is within the message. */
+static const struct hk_block *find(const struct hk_layout *l, uint64_t at)
+{
+	size_t low = 0, high = l->count;
+
+	while (high - low > 1) {
+		size_t mid = low + (high - low) / 2;
+
+		if (l->block[mid].at <= at)
+			low = mid;
+		else
+			high = mid;
+	}
+	return &l->block[low];
+}
+
+/* One element at a time is what strided data mostly is. */
+static inline void copy(void *to, const void *from, size_t len)
+{
+	if (len == 8)
+		memcpy(to, from, 8);
+	else if (len == 4)
+		memcpy(to, from, 4);
+	else
+		memcpy(to, from, len);
+}
+
+void hk_layout_gather(const struct hk_layout *l, uint64_t at, size_t len, void *to)
+{
+	char *out = to;
+
+	if (len == 0)
+		return;
+	for (const struct hk_block *b = find(l, at); len > 0; b++) {
+		uint64_t skip = at - b->at;
+		size_t n = (size_t)HK_MIN(b->len - skip, len);
+
+		copy(out, b->base + skip, n);
+		out += n;
+		at += n;
+		len -= n;
+	}
+}
+
+void hk_layout_scatter(const struct hk_layout *l, uint64_t at, size_t len, const void *from)
+{
+	const char *in = from;
+
+	if (len == 0)
+		return;
+	for (const struct hk_block *b = find(l, at); len > 0; b++) {
+		uint64_t skip = at - b->at;
+		size_t n = (size_t)HK_MIN(b->len - skip, len);
+
+		copy(b->base + skip, in, n);
+		in += n;
+		at += n;
+		len -= n;
+	}
+}
