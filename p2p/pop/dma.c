@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/pop/dma.c: devices that reach a pop, and pools of packet buffers in it.
+ *
+ * In VFIO's container a mapping is for all its devices: the second one would be refused (-EEXIST), so
+ * one is made with the first device. A driver with memory regions of its own (mlx5) is told for each device.
+ */
+#include "p2p/pop/pop_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_bus.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_memory.h>
+
+#define POOL_CACHE 256u
+
+/* The largest page that describes the memory whole. */
+static uint64_t describing_page(const struct hk_pop_memory *m)
+{
+	const struct hk_pop_info *i = &m->info;
+	uint64_t bits = (uintptr_t)m->va | i->size;
+
+	if (m->pages)
+		return i->page;
+	if (!i->virtual_iova)
+		bits |= i->physical;
+	return HK_MIN(bits & -bits, UINT64_C(1) << 30);
+}
+
+int hk_pop_dma_init(struct hk_pop *pop, struct hk_error *err)
+{
+	struct hk_pop_memory *m = &pop->memory;
+	uint64_t page = describing_page(m), n = m->info.size / page;
+	rte_iova_t *iova = malloc(n * sizeof(*iova));
+
+	if (!iova)
+		return hk_error_set(err, -ENOMEM, "no memory for the pages of %s", m->info.spec);
+	for (uint64_t i = 0; i < n; i++)
+		iova[i] = hk_memory_bus(m, i * page, page);
+	int rc = rte_extmem_register(m->va, m->info.size, iova, (unsigned)n, page);
+	free(iova);
+	if (rc)
+		return hk_error_set(err, -EIO,
+				    "DPDK does not take the memory of %s: %s; fix: close what "
+				    "overlaps it, or take less",
+				    m->info.spec, rte_strerror(rte_errno));
+	pop->registered = true;
+	return 0;
+}
+
+/* Calls @what for each range that is contiguous for devices. */
+static int each_range(struct hk_pop *pop, struct rte_device *dev,
+		      int (*what)(struct rte_device *, void *, uint64_t, size_t))
+{
+	struct hk_pop_memory *m = &pop->memory;
+	uint64_t at = 0;
+
+	while (at < m->info.size) {
+		uint64_t len = m->info.size - at;
+		if (hk_memory_bus(m, at, len) == HK_POP_NONE)
+			len = m->info.page - at % m->info.page;
+		if (what(dev, m->va + at, hk_memory_bus(m, at, len), len) != 0)
+			return -rte_errno;
+		at += len;
+	}
+	return 0;
+}
+
+void hk_pop_dma_end(struct hk_pop *pop)
+{
+	if (pop->mapped)
+		(void)each_range(pop, pop->mapped, rte_dev_dma_unmap);
+	if (pop->registered)
+		(void)rte_extmem_unregister(pop->memory.va, pop->memory.info.size);
+}
+
+static struct rte_device *find_device(const char *name)
+{
+	struct rte_dev_iterator it;
+	struct rte_device *dev, *found = NULL;
+
+	RTE_DEV_FOREACH(dev, "bus=pci", &it)
+	{
+		if (strcmp(rte_dev_name(dev), name) == 0)
+			found = dev;
+	}
+	return found;
+}
+
+static int map_vfio(struct hk_pop *pop, struct rte_device *dev, struct hk_error *err)
+{
+	const struct hk_pop_info *i = &pop->memory.info;
+
+	if (pop->mapped)
+		return 0;
+	int rc = each_range(pop, dev, rte_dev_dma_map);
+	if (rc == -EEXIST)
+		return 0; /* another mapping of the same range, by DPDK itself */
+	if (rc) {
+		bool narrow = rc == -EINVAL || rc == -EFAULT || rc == -ENOSPC || rc == -E2BIG;
+		return hk_error_set(
+			err, narrow ? -EFBIG : -EIO,
+			"%s cannot be mapped for %s in the IOMMU at 0x%" PRIx64 ": %s; fix: an "
+			"IOMMU with wider addresses (QEMU: intel-iommu,aw-bits=48), or physical "
+			"ones (EAL: --iova-mode=pa)",
+			i->spec, rte_dev_name(dev), hk_memory_bus(&pop->memory, 0, 1),
+			strerror(-rc));
+	}
+	pop->mapped = dev;
+	return 0;
+}
+
+int hk_pop_map_for(struct hk_pop *pop, const char *device, struct hk_error *err)
+{
+	const struct hk_pop_info *i = &pop->memory.info;
+	struct hk_pci pci;
+	int rc = hk_pci_read("/sys", device, &pci, err);
+
+	if (rc)
+		return rc;
+	struct rte_device *dev = find_device(device);
+	if (!dev)
+		return hk_error_set(err, -ENODEV,
+				    "DPDK does not drive PCI device %s; fix: bind it to "
+				    "vfio-pci or uio_pci_generic, and allow it",
+				    device);
+	if (strcmp(pci.driver, "vfio-pci") == 0)
+		return map_vfio(pop, dev, err);
+	if (strcmp(pci.driver, "uio_pci_generic") == 0 || strcmp(pci.driver, "igb_uio") == 0) {
+		if (pci.iommu[0] && strcmp(pci.iommu, "identity") != 0)
+			return hk_error_set(
+				err, -EPERM,
+				"the IOMMU translates for PCI device %s (%s), and its driver %s "
+				"cannot tell it of %s; fix: bind the device to vfio-pci, or boot "
+				"with iommu=pt",
+				device, pci.iommu, pci.driver, i->spec);
+		if (i->virtual_iova)
+			return hk_error_set(
+				err, -EPERM,
+				"PCI device %s uses physical addresses (%s), and DPDK was started "
+				"with virtual ones; fix: EAL's --iova-mode=pa",
+				device, pci.driver);
+		return 0;
+	}
+	/* a driver that shares the device with the kernel registers memory by itself */
+	if (each_range(pop, dev, rte_dev_dma_map) != 0)
+		return hk_error_set(
+			err, rte_errno == ENOTSUP ? -ENOTSUP : -EIO,
+			"the driver of PCI device %s does not take the memory of %s: %s; fix: "
+			"bind it to vfio-pci",
+			device, i->spec, rte_strerror(rte_errno));
+	return 0;
+}
+
+int hk_pop_map_for_port(struct hk_pop *pop, uint16_t port, struct hk_error *err)
+{
+	struct rte_eth_dev_info info;
+
+	if (rte_eth_dev_info_get(port, &info) != 0)
+		return hk_error_set(err, -ENODEV, "there is no DPDK port %u", port);
+	const char *name = rte_dev_name(info.device);
+	if (!hk_pci_is_addr(name))
+		return 0; /* no PCI device: the CPU moves its frames */
+	return hk_pop_map_for(pop, name, err);
+}
+
+/* ---- pools ------------------------------------------------------------------------------------- */
+
+/* Frees the block whose pool is gone, or was not made. */
+static int pool_over(struct hk_pop *pop, uint64_t offset, const struct rte_pktmbuf_extmem *ext,
+		     unsigned pieces, const char *name, unsigned count, unsigned room,
+		     struct rte_mempool **pool, struct hk_error *err)
+{
+	*pool = rte_pktmbuf_pool_create_extbuf(name, count, HK_MIN(POOL_CACHE, count / 2), 0,
+					       (uint16_t)room, SOCKET_ID_ANY, ext, pieces);
+	if (*pool)
+		return 0;
+	(void)hk_pop_free(pop, offset);
+	return hk_error_set(err, -rte_errno,
+			    "no pool '%s' of %u buffers in %s: %s; fix: another name, fewer "
+			    "buffers, or more memory for DPDK",
+			    name, count, pop->memory.info.spec, rte_strerror(rte_errno));
+}
+
+int hk_pop_mempool(struct hk_pop *pop, const char *name, unsigned count, unsigned frame_max,
+		   struct rte_mempool **pool, struct hk_error *err)
+{
+	const struct hk_pop_info *i = &pop->memory.info;
+	unsigned room = RTE_PKTMBUF_HEADROOM + ((frame_max + 63u) & ~63u);
+
+	*pool = NULL;
+	if (count < 2 || frame_max < 64 || frame_max > UINT16_MAX - RTE_PKTMBUF_HEADROOM - 63)
+		return hk_error_set(err, -EINVAL,
+				    "a pool of %u buffers for frames of %u bytes; fix: at least 2, "
+				    "of 64 to 65000",
+				    count, frame_max);
+	bool pieces = hk_memory_bus(&pop->memory, 0, i->size) == HK_POP_NONE;
+	uint64_t each = pieces ? i->page / room : count; /* buffers in a piece */
+	uint64_t n = (count + each - 1) / each;
+	uint64_t bytes = pieces ? n * i->page : (uint64_t)count * room;
+	uint64_t offset = hk_pop_alloc(pop, bytes, pieces ? i->page : 4096);
+	if (offset == HK_POP_NONE) {
+		struct hk_pop_usage u;
+		hk_pop_usage(pop, &u);
+		return hk_error_set(err, -ENOMEM,
+				    "%s has no room for %u buffers of %u bytes (%" PRIu64
+				    "; the largest free "
+				    "piece has %" PRIu64 "); fix: fewer or smaller buffers",
+				    i->spec, count, room, bytes, u.largest_free);
+	}
+	struct rte_pktmbuf_extmem *ext = calloc(n, sizeof(*ext));
+	if (!ext) {
+		(void)hk_pop_free(pop, offset);
+		return hk_error_set(err, -ENOMEM, "no memory for a pool's table");
+	}
+	for (uint64_t p = 0; p < n; p++) {
+		uint64_t at = offset + p * i->page;
+		ext[p] = (struct rte_pktmbuf_extmem){
+			.buf_ptr = pop->memory.va + at,
+			.buf_iova = hk_memory_bus(&pop->memory, at, pieces ? i->page : bytes),
+			.buf_len = pieces ? each * room : bytes,
+			.elt_size = (uint16_t)room,
+		};
+	}
+	int rc = pool_over(pop, offset, ext, (unsigned)n, name, count, room, pool, err);
+	free(ext);
+	return rc;
+}
+
+struct first {
+	const void *lowest;
+};
+
+static void lowest_buffer(struct rte_mempool *pool, void *arg, void *object, unsigned index)
+{
+	struct first *f = arg;
+	const struct rte_mbuf *m = object;
+
+	(void)pool;
+	(void)index;
+	if (!f->lowest || m->buf_addr < f->lowest)
+		f->lowest = m->buf_addr;
+}
+
+void hk_pop_mempool_free(struct hk_pop *pop, struct rte_mempool *pool)
+{
+	struct first f = {0};
+
+	if (!pool)
+		return;
+	rte_mempool_obj_iter(pool, lowest_buffer, &f);
+	rte_mempool_free(pool);
+	(void)hk_pop_free(pop, hk_pop_offset_of(pop, f.lowest, 1));
+}
