@@ -5,15 +5,18 @@ Such a program is no MPI program, so it reads no MCA parameters. What the user's
 says wins: `HIKYAKU_RTC_BACKEND=udp hikyaku lab mpirun -np 2 PROGRAM`.
 """
 
-import os
+from collections.abc import Mapping
 
 from .topology import Topology
 
 PREFIX = "HIKYAKU_RTC_"
 
 
-def settings(topology: Topology, memif: str, *, tcp: bool) -> dict[str, str]:
-    """@memif: the port spec of the run's memif wires; @tcp: TCP was asked for."""
+def settings(
+    topology: Topology, memif: str, *, tcp: bool, given: Mapping[str, str]
+) -> dict[str, str]:
+    """@memif: the port spec of the run's memif wires; @tcp: TCP was asked for; @given: the
+    environment that wins."""
     ours = {
         f"{PREFIX}ADDRESS_UDP": "tcp0",
         f"{PREFIX}ADDRESS_TCP": "tcp0",
@@ -30,4 +33,4 @@ def settings(topology: Topology, memif: str, *, tcp: bool) -> dict[str, str]:
         ours[f"{PREFIX}ADDRESS_RAW"] = "hk{local_rank}"
     if tcp:
         ours[f"{PREFIX}BACKEND"] = "tcp"
-    return {name: os.environ.get(name, value) for name, value in ours.items()}
+    return {name: given.get(name, value) for name, value in ours.items()}

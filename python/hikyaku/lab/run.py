@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -139,8 +139,10 @@ def settings(
     tcp: bool,
     one_core: bool,
     host: str | None = None,
+    given: Mapping[str, str],
 ) -> dict[str, str]:
-    """The environment of mpirun. Writes the hostfile it names."""
+    """What the lab sets in the environment of mpirun, which has @given besides. Writes the hostfile
+    that it names."""
     slots = slots_per_node(topology, ranks, tcp)
     hostfile = run_dir / "hostfile"
     hostfile.write_text("".join(f"{n.name} slots={slots}\n" for n in topology.nodes))
@@ -170,7 +172,7 @@ def settings(
         # Each node's daemon would bind its first rank to core 0; taskset has pinned the node.
         "OMPI_MCA_hwloc_base_binding_policy": "none",
         "OMPI_MCA_mpi_yield_when_idle": "1" if shared else "0",
-        **rtc.settings(topology, memif_spec(topology, run_dir), tcp=tcp),
+        **rtc.settings(topology, memif_spec(topology, run_dir), tcp=tcp, given=given),
     }
     if tcp:
         env |= openmpi.tcp_settings("tcp0")
@@ -262,6 +264,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     ranks = openmpi.rank_count(options)
     check_host(topology, job)
     first = topology.nodes[0].name
+    given = {**os.environ, **job.env}
     with run_directory(runs) as run_dir:
         ours = settings(
             topology,
@@ -270,6 +273,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             tcp=job.tcp,
             one_core=job.one_core,
             host=job.host,
+            given=given,
         )
         cores = topology.cpus(one_core=job.one_core)[first]
         argv = enter(runs.parent, first, cores, ["mpirun", *job.arguments])
@@ -278,7 +282,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
         with Output(run_dir / "mpirun", job.capture) as output:
             mpirun = subprocess.Popen(
                 argv,
-                env={**os.environ, **job.env, **ours},
+                env=given | ours,
                 stdin=subprocess.DEVNULL if job.capture else None,
                 stdout=output.out,
                 stderr=output.err,

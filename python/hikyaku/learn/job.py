@@ -190,35 +190,19 @@ def in_lab(
         cores = os.cpu_count() or 1
         crowded = ["--yield"] if nodes > cores else []
         job = Job(["-np", str(nodes), *command, *crowded], env=env, timeout=limit)
-        with _environment(env):
-            if lab_name in all_names():
-                done = Lab.find(lab_name).launch(job)
-            else:
-                down_dead("learn")
-                # more nodes than that share namespaces: it is one machine all the same
-                spaces = min(max(nodes, 2), 8)
-                wire = "veth" if backend in ("af_xdp", "raw") else "memif"
-                ranks = -(-nodes // spaces)
-                with Lab.up(spaces, wire, ranks, name=own_name("learn", "job")) as lab:
-                    done = lab.launch(job)
+        if lab_name in all_names():
+            done = Lab.find(lab_name).launch(job)
+        else:
+            down_dead("learn")
+            # more nodes than that share namespaces: it is one machine all the same
+            spaces = min(max(nodes, 2), 8)
+            wire = "veth" if backend in ("af_xdp", "raw") else "memif"
+            ranks = -(-nodes // spaces)
+            with Lab.up(spaces, wire, ranks, name=own_name("learn", "job")) as lab:
+                done = lab.launch(job)
         return subprocess.CompletedProcess(command, done.returncode, done.stdout, done.stderr)
 
     return launch
-
-
-@contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    """The lab hands on what it finds in our environment (lab/rtc.py)."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
 
 
 def by_command(
