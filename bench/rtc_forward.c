@@ -6,6 +6,9 @@
  *   taskset -c 0 rtc_forward --dir /tmp/wires --role client &
  *   taskset -c 1 rtc_forward --dir /tmp/wires --role rtc        # or dpdk
  *
+ * With --hold the node keeps each burst for so many nanoseconds a message before it answers: how long a handler may take before
+ * throughput falls (the first experiment of Yamamoto, Kawashima and Matsuo, 2022).
+ *
  * The client is plain DPDK as well: it keeps a window of 64-byte frames on the wire, and turns each that comes back round, so
  * that the other side is what is measured. It prints the rate of the best and of the median batch: on a machine
  * that does other things too, the best is what the code can do.
@@ -16,6 +19,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <rte_cycles.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +35,7 @@
 
 static struct {
 	const char *dir, *role;
-	unsigned window, batches, frame, size;
+	unsigned window, batches, frame, size, hold_ns;
 } opt = {.window = 128, .batches = 2000, .frame = 2048, .size = 64};
 
 static volatile sig_atomic_t stop;
@@ -106,10 +110,21 @@ static void forward(void)
 	hk_port_close(port);
 }
 
+static uint64_t hold_cycles; /* for each message */
+
+/* No pause instruction: a handler that computes makes none either. */
+static void hold(uint64_t until)
+{
+	while (rte_rdtsc() < until)
+		;
+}
+
 static void echo(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
 	(void)r;
 	(void)arg;
+	if (hold_cycles)
+		hold(rte_rdtsc() + n * hold_cycles);
 	for (unsigned i = 0; i < n; i++)
 		m[i].verdict = HK_RTC_REPLY;
 }
@@ -147,6 +162,7 @@ static void serve(void)
 	(void)unlink(peers);
 	if (rc || hk_rtc_register(node, TYPE, &type, &err))
 		die(&err);
+	hold_cycles = opt.hold_ns * rte_get_tsc_hz() / HK_SEC;
 	hk_rtc_run(node);
 	hk_rtc_type_stats(node, TYPE, &s);
 	printf("{\"messages\": %llu, \"handler_ns\": %.2f}\n", (unsigned long long)s.messages,
@@ -248,7 +264,8 @@ int main(int argc, char **argv)
 	static const struct option options[] = {
 		{"dir", required_argument, NULL, 'd'},    {"role", required_argument, NULL, 'r'},
 		{"window", required_argument, NULL, 'w'}, {"batches", required_argument, NULL, 'b'},
-		{"size", required_argument, NULL, 's'},   {NULL, 0, NULL, 0},
+		{"size", required_argument, NULL, 's'},   {"hold", required_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	int o;
 
@@ -264,6 +281,8 @@ int main(int argc, char **argv)
 			opt.batches = v;
 		else if (o == 's')
 			opt.size = v;
+		else if (o == 'h')
+			opt.hold_ns = v;
 		else
 			return 2;
 	}
@@ -271,7 +290,7 @@ int main(int argc, char **argv)
 	    opt.size < 64 || opt.size > opt.frame) {
 		fprintf(stderr,
 			"usage: %s --dir DIR --role client|rtc|dpdk [--window 1..256] "
-			"[--batches N] [--size 64..2048]\n",
+			"[--batches N] [--size 64..2048] [--hold NS]\n",
 			argv[0]);
 		return 2;
 	}

@@ -15,7 +15,7 @@
 #define VALUES 32
 #define SUM    1 /* the message type */
 
-static uint64_t repeat = 1, messages = 1000000, window = 64;
+static uint64_t repeat = 1, messages = 1000000, window = 64, ms;
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
@@ -141,12 +141,21 @@ static void on_tick(struct hk_rtc *rtc, void *arg)
 	ask_more(rtc);
 }
 
+/* --ms have passed: what has been asked is all. */
+static void on_end(struct hk_rtc *rtc, void *arg)
+{
+	(void)arg;
+	messages = asked;
+	ask_more(rtc);
+}
+
 int main(int argc, char **argv)
 {
 	const struct example_option own[] = {
 		{"repeat", &repeat, "how often the numbers are added, the same on all nodes"},
 		{"messages", &messages, "questions of each client"},
 		{"window", &window, "questions that a client keeps open"},
+		{"ms", &ms, "ask no more after so many milliseconds; 0: until --messages are asked"},
 	};
 	const struct hk_rtc_type server = {.name = "sum", .on_message = on_message};
 	const struct hk_rtc_type client = {.name = "sum", .on_answer = on_answer};
@@ -164,6 +173,8 @@ int main(int argc, char **argv)
 	example_register(rtc, SUM, serves ? &server : &client);
 	if (!serves)
 		hk_rtc_timer(rtc, 0, 100 * 1000000, on_tick, NULL);
+	if (!serves && ms)
+		hk_rtc_timer(rtc, ms * 1000000, 0, on_end, NULL);
 	uint64_t since = hk_rtc_now(rtc);
 	hk_rtc_run(rtc);
 	double seconds = (double)(hk_rtc_now(rtc) - since) / 1e9;
