@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 	const struct hk_rtc_type client = {.name = "sum", .on_answer = on_answer};
 	struct hk_rtc_config cfg;
 
-	example_options(argc, argv, "sums of 32 numbers, by node 0 for the others", own, 3, &cfg);
+	example_options(argc, argv, "sums of 32 numbers, by node 0 for the others", own, 4, &cfg);
 	if (window < 1 || window > WINDOW_MAX) {
 		fprintf(stderr, "--window %llu is out of range; fix: take 1 to %d\n",
 			(unsigned long long)window, WINDOW_MAX);

@@ -10,6 +10,7 @@ import click
 
 from . import __version__
 from .cli_bench import bench, demo
+from .cli_bench_rtc import bench_rtc
 from .cli_capture import capture
 from .cli_daemon import daemon
 from .cli_doctor import doctor
@@ -83,5 +84,6 @@ def env() -> None:
         click.echo(f"export {key}={shlex.quote(value)}")
 
 
+bench.add_command(bench_rtc)
 for command in (doctor, lab, bench, demo, daemon, stats, top, capture, learn):
     main.add_command(command)

@@ -46,6 +46,28 @@ def check_output(path: Path) -> None:
         raise HikyakuError(f"{path} cannot be written: {error.strerror}") from None
 
 
+def check_outputs(json_file: Path | None, plot_file: Path | None = None) -> None:
+    if plot_file and plot_file.suffix not in PICTURES:
+        raise HikyakuError(f"{plot_file} is no picture", f"end it in {', '.join(PICTURES)}")
+    for path in filter(None, (json_file, plot_file)):
+        check_output(path)
+
+
+def save(
+    document: dict,
+    json_file: Path | None,
+    plot_file: Path | None = None,
+    draw: Callable[[dict, Path], None] | None = None,
+) -> None:
+    """Saves what is asked for, and says so. @draw makes the picture."""
+    if json_file:
+        json_file.write_text(json.dumps(document, indent=1) + "\n")
+        click.echo(f"saved {json_file}")
+    if plot_file and draw:
+        draw(document, plot_file)
+        click.echo(f"saved {plot_file}")
+
+
 def measure(
     wires: str,
     sizes: str,
@@ -67,22 +89,14 @@ def measure(
     )
     wire_names = driver.parse_names(wires, driver.WIRES, "wire")
     transport_names = driver.parse_names(transports, driver.TRANSPORTS, "transport")
-    if plot_file and plot_file.suffix not in PICTURES:
-        raise HikyakuError(f"{plot_file} is no picture", f"end it in {', '.join(PICTURES)}")
-    for path in filter(None, (json_file, plot_file)):
-        check_output(path)
+    check_outputs(json_file, plot_file)
     built("bench/mpi_bench")
     with progress_bar() as progress:
         document = driver.run(wire_names, plan, repeats, transport_names, mtu, progress)
     report.show(document, Console())
-    if json_file:
-        json_file.write_text(json.dumps(document, indent=1) + "\n")
-        click.echo(f"saved {json_file}")
-    if plot_file:
-        from .bench.plot import draw
+    from .bench.plot import draw
 
-        draw(document, plot_file)
-        click.echo(f"saved {plot_file}")
+    save(document, json_file, plot_file, draw)
 
 
 @click.group()
@@ -293,17 +307,14 @@ def bench_host(
             f"{metrics} cannot be measured in mode {hosts}",
             "add a mode with a daemon: --hosts inline,hybrid",
         )
-    if json_file:
-        check_output(json_file)
+    check_outputs(json_file)
     for program in ("mpi_bench", "host_bench", "attach_bench"):
         built(f"bench/{program}")
     with progress_bar() as progress:
         document = host.run(plan, progress)
     document["goals"] = host_report.goals(document["rows"])
     host_report.show(document, Console())
-    if json_file:
-        json_file.write_text(json.dumps(document, indent=1) + "\n")
-        click.echo(f"saved {json_file}")
+    save(document, json_file)
 
 
 @click.command()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`hikyaku bench mpi`: the same MPI program over TCP and over Hikyaku, side by side; `bench host`:
-Hikyaku's host modes.
+Hikyaku's host modes; `bench rtc`: run to completion.
 
     sample.py    one run of one transport: values by metric and size
     driver.py    which runs, in which order; medians; the rows of the JSON file
@@ -11,6 +11,12 @@ Hikyaku's host modes.
     host.py          bench host: its runs, and the rows
     hikyakud.py      daemons and their CPU
     host_report.py   its tables and goals
+
+    rtc.py           bench rtc: its runs, and the rows
+    rtc_report.py    its tables and goals
+    rtc_plot.py      its picture
+
+    goals.py         what a figure is to be, for all of them
 
 How it is kept fair: all transports run in the same lab, with rank 0 on the first core and rank 1 on
 the second; TCP has a clean wire of its own of the same kind and MTU; each repeat runs every

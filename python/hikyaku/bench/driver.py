@@ -59,9 +59,7 @@ def parse_names(text: str, known: tuple[str, ...], what: str) -> list[str]:
     return [k for k in known if k in names]
 
 
-def _summary(values: list[float]) -> dict | None:
-    if not values:
-        return None
+def summary(values: list[float]) -> dict:
     return {"median": median(values), "min": min(values), "max": max(values)}
 
 
@@ -100,7 +98,9 @@ def run(
             "wire": wire,
             "metric": metric,
             "size": size,
-            **{t: _summary(samples[wire, metric, size][t]) for t in TRANSPORTS},
+            **{
+                t: summary(v) if (v := samples[wire, metric, size][t]) else None for t in TRANSPORTS
+            },
         }
         for wire in wires
         for metric in plan.metrics
@@ -108,7 +108,7 @@ def run(
     ]
     about |= {"repeats": repeats, "sample_ms": plan.sample_ms, "mtu": mtu}
     about["init_ms"] = {
-        wire: {t: _summary(values) for t, values in by.items()} for wire, by in init.items()
+        wire: {t: summary(values) for t, values in by.items()} for wire, by in init.items()
     }
     return {"schema": 1, "machine": about, "rows": rows}
 
@@ -122,4 +122,5 @@ __all__ = [
     "parse_names",
     "parse_sizes",
     "run",
+    "summary",
 ]

@@ -19,6 +19,7 @@ from ..errors import HikyakuError
 from ..lab import Lab, RunResult, down_dead, own_name
 from ..lab.openmpi import SWITCH_MODES
 from . import hikyakud, machine, sample
+from .driver import summary
 from .sample import Values
 
 MODES = ("inline", "daemon", "split", "hybrid")
@@ -162,10 +163,6 @@ RUNS: dict[str, Callable[[Lab, Plan, str], list[Values]]] = {
 # ---- all of them ---------------------------------------------------------------------------------
 
 Samples = dict[tuple[str, int], dict[str, list[float]]]
-
-
-def summary(values: list[float]) -> dict:
-    return {"median": median(values), "min": min(values), "max": max(values)}
 
 
 def rows(samples: Samples, modes: list[str]) -> list[dict]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tables of `bench host`: what was measured, and which goals are met."""
 
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from rich import box
@@ -10,7 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ..lab.openmpi import SWITCH_MODES
-from .report import number, size_text, spread
+from .goals import judged, value_text
+from .goals import table as goal_table
+from .report import size_text, spread
 
 # ---- goals ---------------------------------------------------------------------------------------
 
@@ -31,13 +31,6 @@ class Goal:
     def value(self, row: dict) -> float | None:
         return row["to_inline"] if self.of == "to_inline" else row["hikyaku"]["median"]
 
-
-_RELATIONS: dict[str, Callable[[float, float], bool]] = {
-    "<": operator.lt,
-    "≤": operator.le,
-    ">": operator.gt,
-    "≥": operator.ge,
-}
 
 GOALS = (
     Goal("8 B latency, times inline's", "latency_us", ("hybrid",), "≤", 1.25, "to_inline"),
@@ -67,15 +60,12 @@ def goals(rows: list[dict]) -> list[dict]:
             value = goal.value(row)
             if row["metric"] == goal.metric and row["host"] in goal.hosts and value is not None:
                 found.append(
-                    {
-                        "goal": goal.text,
-                        "host": row["host"],
-                        "metric": goal.metric,
-                        "value": value,
-                        "relation": goal.relation,
-                        "limit": goal.limit,
-                        "met": _RELATIONS[goal.relation](value, goal.limit),
-                    }
+                    judged(
+                        {"goal": goal.text, "host": row["host"], "metric": goal.metric},
+                        value,
+                        goal.relation,
+                        goal.limit,
+                    )
                 )
     return found
 
@@ -128,13 +118,9 @@ GROUPS = {
 LABELS = {metric: label for group in GROUPS.values() for metric, label in group.items()}
 
 
-def _value_text(value: float) -> str:
-    return number(value) if value >= 0 else "−" + number(-value)
-
-
 def _spread(cell: dict) -> str:
     if cell["min"] < 0:
-        return f"{_value_text(cell['min'])}…{_value_text(cell['max'])}"
+        return f"{value_text(cell['min'])}…{value_text(cell['max'])}"
     return spread(cell)
 
 
@@ -150,7 +136,7 @@ def _row(
     cells = [f"  {about}{LABELS[metric]}"]
     for mode in modes:
         cell = by_mode[mode]["hikyaku"] if mode in by_mode else None
-        cells.append(_value_text(cell["median"]) if cell else "–")
+        cells.append(value_text(cell["median"]) if cell else "–")
         if ranges:
             cells.append(f"[dim]{_spread(cell)}[/]" if cell else "")
     for mode in others:
@@ -198,27 +184,11 @@ def _measured(document: dict, width: int) -> Table:
     return table
 
 
-def _judged(document: dict) -> Table:
-    table = Table(title="Goals", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("")
-    for name in ("host", "median", "goal", ""):
-        table.add_column(name, justify="right", no_wrap=True)
-    for goal in document["goals"]:
-        table.add_row(
-            goal["goal"],
-            goal["host"],
-            _value_text(goal["value"]),
-            f"{goal['relation']} {number(goal['limit'])}",
-            "[green]met[/]" if goal["met"] else "[red]not met[/]",
-        )
-    return table
-
-
 def show(document: dict, console: Console) -> None:
     about = document["machine"]
     console.print(_measured(document, console.width))
     if document["goals"]:
-        console.print(_judged(document))
+        console.print(goal_table(document["goals"], "host"))
     if about["load_at_start"] > about["cores"] / 2:
         console.print(
             f"[yellow]The machine was busy with other work (load {about['load_at_start']}): these "

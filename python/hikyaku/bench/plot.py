@@ -4,6 +4,8 @@ median as a line, minimum to maximum as a band."""
 
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .report import UNITS, size_text
@@ -16,11 +18,47 @@ _STYLE = {
 }
 
 
-def draw(document: dict, path: Path) -> None:
+@contextmanager
+def figure_file(path: Path, panels: int, title: str) -> Iterator[list]:
+    """A figure with so many panels, two in a line, as matplotlib's axes; saved at the end."""
     with tempfile.TemporaryDirectory(prefix="hikyaku-plot-") as scratch:
         # matplotlib writes a font cache; the home directory is not ours to write to.
         os.environ.setdefault("MPLCONFIGDIR", scratch)
-        _draw(document, path)
+        import matplotlib as mpl
+
+        mpl.use("Agg")
+        import matplotlib.pyplot as plt
+
+        columns = min(2, panels)
+        lines = -(-panels // columns)
+        figure, grid = plt.subplots(
+            lines,
+            columns,
+            figsize=(6.4 * columns, 4.6 * lines),
+            squeeze=False,
+            constrained_layout=True,
+        )
+        for axes in grid.flat[panels:]:
+            axes.set_visible(False)
+        try:
+            yield list(grid.flat[:panels])
+            figure.suptitle(title, fontsize=10)
+            figure.savefig(path, dpi=130)
+        finally:
+            plt.close(figure)
+
+
+def with_range(axes, x: list, cells: list[dict], label: str, colour: str, style: str) -> None:
+    """Medians as a line, minimum to maximum as a band."""
+    axes.plot(x, [c["median"] for c in cells], style, color=colour, label=label, ms=4)
+    axes.fill_between(
+        x,
+        [c["min"] for c in cells],
+        [c["max"] for c in cells],
+        color=colour,
+        alpha=0.15,
+        linewidth=0,
+    )
 
 
 # A label takes less than this part of the axis.
@@ -40,26 +78,21 @@ def label_sizes(sizes: list[int]) -> list[int]:
     return [*labelled, sizes[-1]]
 
 
-def _draw(document: dict, path: Path) -> None:
-    import matplotlib as mpl
+def draw(document: dict, path: Path) -> None:
+    pairs = list(dict.fromkeys((r["wire"], r["metric"]) for r in document["rows"]))
+    about = document["machine"]
+    title = (
+        f"Open MPI {about['open_mpi']}, two ranks, one core each: {about['cpu']}; median and range "
+        f"of {about['repeats']} repeats"
+    )
+    with figure_file(path, len(pairs), title) as all_axes:
+        _draw(document, list(zip(all_axes, pairs, strict=True)))
 
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
+
+def _draw(document: dict, panels: list) -> None:
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    pairs = list(dict.fromkeys((r["wire"], r["metric"]) for r in document["rows"]))
-    columns = min(2, len(pairs))
-    lines = -(-len(pairs) // columns)
-    figure, grid = plt.subplots(
-        lines,
-        columns,
-        figsize=(6.4 * columns, 4.6 * lines),
-        squeeze=False,
-        constrained_layout=True,
-    )
-    for axes in grid.flat[len(pairs) :]:
-        axes.set_visible(False)
-    for axes, (wire, metric) in zip(grid.flat, pairs, strict=False):
+    for axes, (wire, metric) in panels:
         rows = [r for r in document["rows"] if (r["wire"], r["metric"]) == (wire, metric)]
         for key, (label, colour, style) in _STYLE.items():
             # a logarithmic axis has no room for 0
@@ -67,16 +100,8 @@ def _draw(document: dict, path: Path) -> None:
             points = [p for p in points if p[0] > 0]
             if not points:
                 continue
-            x = [size for size, _ in points]
-            axes.plot(x, [c["median"] for _, c in points], style, color=colour, label=label, ms=4)
-            axes.fill_between(
-                x,
-                [c["min"] for _, c in points],
-                [c["max"] for _, c in points],
-                color=colour,
-                alpha=0.15,
-                linewidth=0,
-            )
+            x, cells = zip(*points, strict=True)
+            with_range(axes, list(x), list(cells), label, colour, style)
         axes.set_xscale("log", base=2)
         axes.set_yscale("log")
         sizes = sorted({r["size"] for r in rows if r["size"] > 0})
@@ -91,11 +116,3 @@ def _draw(document: dict, path: Path) -> None:
         axes.set_ylabel(UNITS[metric], fontsize=9)
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=8)
-    about = document["machine"]
-    figure.suptitle(
-        f"Open MPI {about['open_mpi']}, two ranks, one core each: {about['cpu']}; median and range "
-        f"of {about['repeats']} repeats",
-        fontsize=10,
-    )
-    figure.savefig(path, dpi=130)
-    plt.close(figure)

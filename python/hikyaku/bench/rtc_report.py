@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tables of `bench rtc`, and which goals are met."""
+
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from . import goals
+from .report import number, spread
+from .rtc import ALONE, LEARN_FEATURES, LOOP, WIRES
+
+# ---- goals ---------------------------------------------------------------------------------------
+
+Key = tuple[str, str, int, float]  # experiment, backend, nodes, x
+
+
+@dataclass(frozen=True)
+class Goal:
+    """@over's median divided by @under's, or @over's itself."""
+
+    text: str
+    over: Key
+    under: Key | None
+    relation: str
+    limit: float
+
+
+def _sum(backend: str, x: float) -> Key:
+    return ("sum", backend, 2, x)
+
+
+GOALS = (
+    *(
+        Goal(f"sum, {x}×: dpdk, times {tcp}", _sum("dpdk", x), _sum(tcp, x), "≥", limit)
+        for tcp, limits in (("tcp", (30, 20, 4)), ("tcp:batch=1", (5, 4, 1)))
+        for x, limit in zip((1, 10, 100), limits, strict=True)
+    ),
+    Goal("sum, 1×: af_xdp, times tcp", _sum("af_xdp", 1), _sum("tcp", 1), "≥", 2),
+    Goal("sum, 1×: handler, ns a message", ("sum_handler", "dpdk", 2, 1), None, "≤", 10),
+    Goal(
+        "echo of 64 B: times DPDK's own loop",
+        ("echo", "dpdk", 2, 64),
+        ("echo", LOOP, 2, 64),
+        "≥",
+        0.6,
+    ),
+    Goal(
+        "time to target: 1 node, times 2 by dpdk",
+        ("learn", ALONE, 1, 1.02),
+        ("learn", "dpdk", 2, 1.02),
+        "≥",
+        1.8,
+    ),
+    Goal(
+        "time to target: 2 nodes by tcp, times dpdk",
+        ("learn", "tcp", 2, 1.02),
+        ("learn", "dpdk", 2, 1.02),
+        "≥",
+        1.2,
+    ),
+)
+
+
+def judge(rows: list[dict]) -> list[dict]:
+    """What is asked for and was measured, and whether it is met."""
+    median = {(r["experiment"], r["backend"], r["nodes"], r["x"]): r["median"] for r in rows}
+    found = []
+    for goal in GOALS:
+        if goal.over not in median or (goal.under and not median.get(goal.under)):
+            continue
+        value = median[goal.over] / (median[goal.under] if goal.under else 1)
+        found.append(goals.judged({"goal": goal.text}, value, goal.relation, goal.limit))
+    return found
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+# experiment: title, what x is
+TITLES = {
+    "hold_64B": ("(1) 64-byte frames, each held for a time", "ns held"),
+    "hold_128B": ("(1) 128-byte frames, each held for a time", "ns held"),
+    "sum": ("(2) Sum of 32 numbers a message, once, 10 and 100 times", "×"),
+    "sum_handler": ("… and what its handler takes", "×"),
+    "learn": ("(3) Training until the loss is near the least", "× least"),
+    "echo": ("64-byte frames, sent back", "B"),
+}
+
+
+def _who(row: dict) -> str:
+    nodes = "" if row["nodes"] == 2 and row["experiment"] != "learn" else f"{row['nodes']} nodes"
+    wire = WIRES.get(row["backend"])
+    carried = {ALONE: "", LOOP: LOOP}.get(row["backend"], f"{row['backend']} ({wire})")
+    return ", ".join(filter(None, (nodes, carried))).replace("1 nodes", "1 node")
+
+
+def _table(experiment: str, rows: list[dict]) -> Table:
+    title, x = TITLES[experiment]
+    unit = {"million/s": "million messages/s", "s": "seconds", "ns": "ns"}[rows[0]["unit"]]
+    table = Table(
+        title=f"{title}: {unit}", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
+    table.add_column("", no_wrap=True)
+    who = list(dict.fromkeys(_who(r) for r in rows))
+    columns = list(dict.fromkeys(r["x"] for r in rows))
+    by = {(_who(r), r["x"]): r for r in rows}
+    if len(who) == 1:  # one backend, many x: a line for each x
+        for name in (x, "median", "range"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for r in rows:
+            table.add_row(who[0], f"{r['x']:g}", number(r["median"]), f"[dim]{spread(r)}[/]")
+        return table
+    for at in columns:
+        table.add_column(f"{at:g} {x}", justify="right", no_wrap=True)
+        table.add_column("range", justify="right", no_wrap=True)
+    for name in who:
+        cells = [by.get((name, at)) for at in columns]
+        texts = [(number(c["median"]), f"[dim]{spread(c)}[/]") if c else ("–", "") for c in cells]
+        table.add_row(name, *(text for pair in texts for text in pair))
+    return table
+
+
+def show(document: dict, console: Console) -> None:
+    about = document["machine"]
+    for experiment in TITLES:
+        rows = [r for r in document["rows"] if r["experiment"] == experiment]
+        if rows:
+            console.print(_table(experiment, rows))
+    if document["goals"]:
+        console.print(goals.table(document["goals"]))
+    if about["load_at_start"] > about["cores"] / 2:
+        console.print(
+            f"[yellow]The machine was busy with other work (load {about['load_at_start']}): these "
+            "figures say little.[/]"
+        )
+    console.print(
+        f"Medians of {about['repeats']} repeats; window {about['window']} (hold and echo: 128); "
+        f"training: a plane through {about['learn_rows']} rows of {LEARN_FEATURES}; "
+        f"{about['cpu']}, {about['cores']} cores, one a node, shared where nodes are more; virtual "
+        f"wires; load at start {about['load_at_start']}; DPDK {about['dpdk']}.",
+        highlight=False,
+    )

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench rtc`: its document has the promised form, runs alternate, goals are judged."""
+
+import json
+import subprocess
+from contextlib import ExitStack
+
+import pytest
+
+from hikyaku.bench import rtc, rtc_report
+from hikyaku.bench.rtc import Case, Plan, Value
+from hikyaku.errors import HikyakuError
+from hikyaku.lab import RunResult
+
+
+def run_bench(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*hikyaku, "bench", "rtc", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path, monkeypatch):
+    file, picture = tmp_path / "rtc.json", tmp_path / "rtc.png"
+    monkeypatch.setenv("COLUMNS", "80")
+    done = run_bench(
+        hikyaku,
+        *("--experiments", "sum,learn,echo", "--backends", "tcp,dpdk", "--repeats", "1"),
+        *("--sum-ms", "20", "--batches", "5", "--learn-rows", "2000"),
+        *("--json", str(file), "--plot", str(picture)),
+    )
+    assert done.returncode == 0, done.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    document = json.loads(file.read_text())
+    rows = document["rows"]
+    names = {"experiment", "backend", "nodes", "x", "median", "min", "max", "unit"}
+    assert all(set(row) == names for row in rows)
+    assert all(0 < row["min"] <= row["median"] <= row["max"] for row in rows)
+    assert [(r["experiment"], r["backend"], r["nodes"], r["x"]) for r in rows] == [
+        *(("sum", b, 2, x) for x in (1, 10, 100) for b in ("tcp", "dpdk")),
+        *(("learn", b, n, 1.02) for b, n in (("none", 1), ("tcp", 2), ("dpdk", 2))),
+        *(("learn", b, 4, 1.02) for b in ("tcp", "dpdk")),
+        *(("echo", b, 2, 64) for b in ("dpdk loop", "dpdk")),
+        *(("sum_handler", b, 2, x) for x in (1, 10, 100) for b in ("tcp", "dpdk")),
+    ]
+    assert {goal["met"] for goal in document["goals"]} <= {True, False}
+    # every line of the tables begins with its name, however narrow the terminal
+    assert done.stdout.count("dpdk (memif)") == 5
+
+
+def test_hold_keeps_messages(lab_name):
+    """A message held for long makes fewer of them; without --hold the run is the echo's."""
+    plan = Plan(["hold"], [], 1, batches=3)
+    with ExitStack() as labs:
+        bench = rtc.Bench(plan, labs)
+        (value,) = bench.run(Case("hold_128B", "dpdk", 2, 50_000))
+    # 50 us each: at most 20 000 a second, on whatever machine
+    assert 0 < value.value <= 0.02
+
+
+def test_what_is_compared_alternates():
+    plan = Plan(["sum", "echo"], ["tcp", "udp", "dpdk"], 2)
+    order = [(c.experiment, c.backend, c.x, repeat) for c, repeat in rtc.steps(plan)]
+    assert order[:3] == [("sum", b, 1, 0) for b in ("tcp", "udp", "dpdk")]
+    second = [step for step in order if step[3] == 1]
+    assert second[:3] == [("sum", b, 1, 1) for b in ("udp", "dpdk", "tcp")]
+    assert [step[1] for step in second[-2:]] == ["dpdk", "dpdk loop"]
+    assert len(order) == len(set(order)) == 2 * (3 * 3 + 2)
+
+
+def judged(*values: tuple) -> dict[str, bool]:
+    plan = Plan(list(rtc.EXPERIMENTS), list(rtc.BACKENDS), 1)
+    rows = rtc.rows([Value(*v) for v in values], plan)
+    return {goal["goal"]: goal["met"] for goal in rtc_report.judge(rows)}
+
+
+@pytest.mark.parametrize(
+    ("over", "under", "text", "met"),
+    [
+        (("sum", "dpdk", 2, 1), ("sum", "tcp", 2, 1), "sum, 1×: dpdk, times tcp", 30),
+        (("sum", "dpdk", 2, 10), ("sum", "tcp", 2, 10), "sum, 10×: dpdk, times tcp", 20),
+        (("sum", "af_xdp", 2, 1), ("sum", "tcp", 2, 1), "sum, 1×: af_xdp, times tcp", 2),
+        (
+            ("echo", "dpdk", 2, 64),
+            ("echo", "dpdk loop", 2, 64),
+            "echo of 64 B: times DPDK's own loop",
+            0.6,
+        ),
+        (
+            ("learn", "none", 1, 1.02),
+            ("learn", "dpdk", 2, 1.02),
+            "time to target: 1 node, times 2 by dpdk",
+            1.8,
+        ),
+    ],
+)
+def test_goals(over, under, text, met):
+    for factor, expected in ((1.01, True), (0.99, False)):
+        values = [(*over, "", 10 * met * factor), (*under, "", 10)]
+        assert judged(*values)[text] is expected
+
+
+def test_medians_of_repeats():
+    plan = Plan(["sum"], ["tcp"], 3)
+    values = [Value("sum", "tcp", 2, 10, "million/s", v) for v in (3.0, 1.0, 2.0)]
+    (row,) = rtc.rows(values, plan)
+    assert (row["median"], row["min"], row["max"]) == (2.0, 1.0, 3.0)
+
+
+def test_failure_is_named():
+    good, bad = RunResult(0, '{"a": 1}\nnoise\n', "", 1), RunResult(3, "", "no such wire", 1)
+    assert rtc.said([good], "sum over tcp") == [{"a": 1}]
+    with pytest.raises(HikyakuError, match=r"sum over tcp failed \(status 3\):\nno such wire"):
+        rtc.said([good, bad], "sum over tcp")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--experiments", "colour"], "there is no experiment 'colour'"),
+        (["--backends", "pigeon"], "there is no backend 'pigeon'"),
+        (["--plot", "out/rtc.txt"], "is no picture"),
+    ],
+)
+def test_refuses(hikyaku, arguments, text):
+    done = run_bench(hikyaku, *arguments)
+    assert done.returncode == 1
+    assert text in done.stderr
