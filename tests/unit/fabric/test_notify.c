@@ -277,6 +277,8 @@ static void what_does_not_fit_is_refused(void)
 				     done, &status));
 	REFUSED(hk_fabric_put_notify(end[A].f, end[A].peer, &op, &side[A].from.layout,
 				     side[B].region, 0, done, &status));
+	REFUSED(hk_fabric_put_notify(end[A].f, end[A].peer, &op, &side[A].from.layout,
+				     side[B].region, 3, done, &status)); /* 1 and 2 are next */
 	CHECK(!hk_inbox_whole(&side[B].in));
 	CHECK_EQ(n->put_bytes_in, 0);
 	hk_fabric_inbox_del(end[B].f, &side[B].in);
