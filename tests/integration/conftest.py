@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from mpi_programs import HUGE_MB, LIMIT_S, WATCHDOG_S, with_faults
 
 from hikyaku import process
 from hikyaku.checkout import ROOT, build_dir
-from hikyaku.lab import Lab, down, down_dead, network, own_name
+from hikyaku.lab import Lab, RunResult, down, down_dead, network, own_name
 
 PREFIX = "test"
 
@@ -141,3 +142,38 @@ def lab_of_jobs(get_lab) -> Iterator[Callable[..., Lab]]:
 def lab(lab_of_jobs) -> Lab:
     """Two nodes of one rank, with huge pages for two jobs at once."""
     return lab_of_jobs(2, "memif", 1, huge_mb=384)
+
+
+@pytest.fixture
+def run(get_lab, program) -> Callable[..., RunResult]:
+    """run(lab, "p2p_modes --rounds 3") runs that program with as many ranks as the lab has."""
+
+    def go(
+        where: tuple[str, int, int],
+        command: str,
+        *,
+        tcp: bool = False,
+        host: str | None = None,
+        faults: str = "",
+        seed: int = 1000,
+        mca: dict[str, str] | None = None,
+        limit: float = LIMIT_S,
+        watchdog: float = WATCHDOG_S,
+    ) -> RunResult:
+        wire, nodes, ranks = where
+        huge_mb = ranks * HUGE_MB if host in ("hybrid", "split", "daemon") else 0
+        lab: Lab = get_lab(nodes=nodes, wire=wire, ranks_per_node=ranks, huge_mb=huge_mb)
+        name, *options = command.split()
+        argv = [program(f"tests/mpi/mpi_{name}"), *options, "--timeout", str(watchdog)]
+        if faults:
+            argv = with_faults(faults, seed, argv)
+        return lab.mpirun(
+            nodes * ranks,
+            argv,
+            tcp=tcp,
+            host=host,
+            mca=mca,
+            timeout=limit,
+        )
+
+    return go

@@ -6,17 +6,12 @@ where they run: wires, nodes, ranks a node. Options of a program that make it lo
 """
 
 import re
-from collections.abc import Callable
 
 import pytest
+from mpi_programs import assert_passed, lab_id
 
 from hikyaku.errors import HikyakuError
-from hikyaku.lab import Lab, RunResult
-
-# What each program takes over shared loopback TCP is one or two seconds; the limit is for a hang.
-# The programs' own watchdogs come before it, and say which rank waits for what.
-WATCHDOG_S = 100
-LIMIT_S = 130
+from hikyaku.lab import RunResult
 
 PROGRAMS = [
     "p2p_modes",
@@ -53,17 +48,9 @@ THOROUGH_LABS = LABS[:3]
 # Ranks that share hikyakud's memory, and are served by its poller while they compute.
 HYBRID_LABS = [("memif", 2, 1), ("memif", 2, 2), ("memif", 3, 1)]
 HYBRID_TELLING = {"p2p_random", "coll_move", "threads", "compute_gap"}
-HUGE_MB = 192  # for each rank of a node
 
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
 FAULTY_PROGRAMS = ["p2p_match", "p2p_random", "coll_reduce", "threads"]
-
-Run = Callable[..., RunResult]
-
-
-def lab_id(value: tuple[str, int, int]) -> str:
-    wire, nodes, ranks = value
-    return f"{wire}-{nodes}x{ranks}"
 
 
 def matrix(labs: list, thorough: list, telling: set[str]) -> list:
@@ -75,56 +62,6 @@ def matrix(labs: list, thorough: list, telling: set[str]) -> list:
             name = command.replace(" --mode ", "-").replace(" --rounds ", "-")
             cases.append(pytest.param(lab, command, marks=marks, id=f"{lab_id(lab)}-{name}"))
     return cases
-
-
-@pytest.fixture
-def run(get_lab, program) -> Run:
-    """run(lab, "p2p_modes --rounds 3") runs that program with as many ranks as the lab has."""
-
-    def go(
-        where: tuple[str, int, int],
-        command: str,
-        *,
-        tcp: bool = False,
-        host: str | None = None,
-        faults: str = "",
-        seed: int = 1000,
-        mca: dict[str, str] | None = None,
-        limit: float = LIMIT_S,
-        watchdog: float = WATCHDOG_S,
-    ) -> RunResult:
-        wire, nodes, ranks = where
-        huge_mb = ranks * HUGE_MB if host in ("hybrid", "split", "daemon") else 0
-        lab: Lab = get_lab(nodes=nodes, wire=wire, ranks_per_node=ranks, huge_mb=huge_mb)
-        name, *options = command.split()
-        argv = [program(f"tests/mpi/mpi_{name}"), *options, "--timeout", str(watchdog)]
-        if faults:
-            argv = with_faults(faults, seed, argv)
-        return lab.mpirun(
-            nodes * ranks,
-            argv,
-            tcp=tcp,
-            host=host,
-            mca=mca,
-            timeout=limit,
-        )
-
-    return go
-
-
-def with_faults(faults: str, seed: int, argv: list[str]) -> list[str]:
-    """Wraps the program: the port spec that the lab gave gets faults, with a seed for each rank."""
-    variable = "OMPI_MCA_btl_hikyaku_port"
-    spec = f"${variable};faults={faults},seed=$(({seed} + OMPI_COMM_WORLD_RANK))"
-    return ["sh", "-c", f'export {variable}="{spec}"; exec "$@"', "sh", *argv]
-
-
-def assert_passed(result: RunResult, command: str) -> None:
-    name = command.split(maxsplit=1)[0]
-    assert result.returncode == 0, f"{command}: status {result.returncode}\n{result.stderr}"
-    assert re.search(rf"^PASS {name} \(\d+ checks\)$", result.stdout, re.M), (
-        f"{command}: no PASS line\n{result.stdout}\n{result.stderr}"
-    )
 
 
 def digest_of(result: RunResult) -> str:

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Running the programs of tests/mpi, and judging what they print: fixture `run` runs them."""
+
+import re
+
+from hikyaku.lab import RunResult
+
+# What each program takes over shared loopback TCP is one or two seconds; the limit is for a hang.
+# The programs' own watchdogs come before it, and say which rank waits for what.
+WATCHDOG_S = 100
+LIMIT_S = 130
+
+HUGE_MB = 192  # for each rank of a node
+
+
+def lab_id(value: tuple[str, int, int]) -> str:
+    wire, nodes, ranks = value
+    return f"{wire}-{nodes}x{ranks}"
+
+
+def with_faults(faults: str, seed: int, argv: list[str]) -> list[str]:
+    """Wraps the program: the port spec that the lab gave gets faults, with a seed for each rank."""
+    variable = "OMPI_MCA_btl_hikyaku_port"
+    spec = f"${variable};faults={faults},seed=$(({seed} + OMPI_COMM_WORLD_RANK))"
+    return ["sh", "-c", f'export {variable}="{spec}"; exec "$@"', "sh", *argv]
+
+
+def assert_passed(result: RunResult, command: str) -> None:
+    name = command.split(maxsplit=1)[0]
+    assert result.returncode == 0, f"{command}: status {result.returncode}\n{result.stderr}"
+    assert re.search(rf"^PASS {name} \(\d+ checks\)$", result.stdout, re.M), (
+        f"{command}: no PASS line\n{result.stdout}\n{result.stderr}"
+    )
