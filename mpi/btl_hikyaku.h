@@ -15,6 +15,7 @@
  *   send.c        descriptors and the four ways to send
  *   recv.c        from the fabric to ob1's callbacks
  *   rma.c         registration and get
+ *   service.c     the fabric for others of this process (service.h)
  *
  * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1; where this file is silent, that
  * one speaks.
@@ -115,6 +116,9 @@ struct hk_btl_component {
 	struct hk_btl_params param;
 	int output; /* opal_output stream */
 };
+
+/* In by_peer: ob1 has deleted it, and does not want to hear of it any more. */
+#define HK_DELETED ((hk_endpoint *)-1)
 
 struct hk_btl_module {
 	mca_btl_base_module_t super;

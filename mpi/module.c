@@ -296,9 +296,6 @@ static bool read_modex(opal_proc_t *proc, struct hk_modex *m)
 	return true;
 }
 
-/* In by_peer: ob1 has deleted it, and does not want to hear of it any more. */
-#define HK_DELETED ((hk_endpoint *)-1)
-
 static hk_endpoint *make_endpoint(const struct hk_candidate *c)
 {
 	struct hk_error err = {""};
