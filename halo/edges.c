@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/edges.c: what the user gave: checked, sorted to one message a neighbour and direction, flattened, and
+ * looked at for bytes that two edges would write.
+ */
+#include "halo/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* ---- the user's edges ------------------------------------------------------------------------------ */
+
+static int half_check(const struct hk_halo *h, int edge, const char *what,
+		      const struct hk_half *half)
+{
+	int ni, na, nd, combiner, size;
+	const char *wrong = NULL;
+
+	if (half->count < 0)
+		wrong = "a negative count";
+	else if (half->count > 0 && half->type == MPI_DATATYPE_NULL)
+		wrong = "no type";
+	if (!wrong && half->count > 0) {
+		MPI_Type_get_envelope(half->type, &ni, &na, &nd, &combiner);
+		MPI_Type_size(half->type, &size);
+		if (!half->base && size > 0)
+			wrong = "no address";
+	}
+	return wrong ? hk_halo_fail(
+			       -EINVAL,
+			       "rank %d, edge %d with rank %d, tag %d: it %s with %s; fix: give "
+			       "each half an address, a count and a committed type, or count 0",
+			       h->rank, edge, half->peer, half->tag, what, wrong)
+		     : 0;
+}
+
+static int by_peer_and_tag(const void *a, const void *b)
+{
+	const struct hk_half *x = a, *y = b;
+
+	if (x->peer != y->peer)
+		return x->peer < y->peer ? -1 : 1;
+	if (x->tag != y->tag)
+		return x->tag < y->tag ? -1 : 1;
+	return x->order < y->order ? -1 : x->order > y->order;
+}
+
+static int add_half(const struct hk_halo *h, struct hk_half *list, int *n, struct hk_half half,
+		    const char *what)
+{
+	int rc = half_check(h, half.edge, what, &half), size = 0;
+
+	if (rc)
+		return rc;
+	if (half.count > 0)
+		MPI_Type_size(half.type, &size);
+	half.bytes = (uint64_t)half.count * (uint64_t)size;
+	half.order = *n;
+	if (half.bytes == 0)
+		return 0;
+	MPI_Type_dup(half.type, &half.type); /* the user may free it */
+	list[(*n)++] = half;
+	return 0;
+}
+
+int hk_edges_take(struct hk_halo *h, int n, const struct hk_halo_edge *edges)
+{
+	if (n < 0 || (n > 0 && !edges))
+		return hk_halo_fail(-EINVAL,
+				    "rank %d gives %d edges at %p; fix: 0 or more, with an address",
+				    h->rank, n, (const void *)edges);
+	h->edges = n;
+	h->out = calloc((size_t)n + 1, sizeof(*h->out));
+	h->in = calloc((size_t)n + 1, sizeof(*h->in));
+	h->neighbour_of = malloc(((size_t)n + 1) * sizeof(*h->neighbour_of));
+	h->told = calloc((size_t)n + 1, sizeof(*h->told));
+	if (!h->out || !h->in || !h->neighbour_of || !h->told)
+		return hk_halo_fail(-ENOMEM, "rank %d: no memory for %d edges", h->rank, n);
+	for (int k = 0; k < n; k++) {
+		const struct hk_halo_edge *e = &edges[k];
+		int rc = 0;
+
+		h->neighbour_of[k] = -1;
+		if (e->peer == MPI_PROC_NULL)
+			continue;
+		if (e->peer < 0 || e->peer >= h->size || e->tag < 0)
+			return hk_halo_fail(
+				-EINVAL,
+				"rank %d, edge %d: its peer is rank %d of %d, its tag %d; fix: a "
+				"rank of the communicator and a tag of 0 or more",
+				h->rank, k, e->peer, h->size, e->tag);
+		rc = add_half(h, h->out, &h->outs,
+			      (struct hk_half){k, e->peer, e->tag, 0, (char *)(uintptr_t)e->send,
+					       e->send_count, e->send_type, 0},
+			      "sends");
+		if (rc == 0)
+			rc = add_half(h, h->in, &h->ins,
+				      (struct hk_half){k, e->peer, e->tag, 0, e->recv,
+						       e->recv_count, e->recv_type, 0},
+				      "receives");
+		if (rc)
+			return rc;
+	}
+	qsort(h->out, (size_t)h->outs, sizeof(*h->out), by_peer_and_tag);
+	qsort(h->in, (size_t)h->ins, sizeof(*h->in), by_peer_and_tag);
+	return 0;
+}
+
+/* ---- neighbours ------------------------------------------------------------------------------------ */
+
+static void message_take(struct hk_message *m, struct hk_half *list, int n, int *at, int rank)
+{
+	m->half = &list[*at];
+	while (*at < n && list[*at].peer == rank) {
+		m->bytes += list[(*at)++].bytes;
+		m->halves++;
+	}
+}
+
+static int next_peer(const int *theirs, int size, int r)
+{
+	while (r < size && theirs[r] <= 0)
+		r++;
+	return r;
+}
+
+/* Neighbours are those we name, and those who name us: @theirs[rank] halves. */
+int hk_edges_neighbours(struct hk_halo *h, const int *theirs)
+{
+	size_t most = (size_t)(h->outs + h->ins) + 1;
+
+	for (int r = 0; r < h->size; r++)
+		most += theirs[r] > 0;
+	h->neighbour = calloc(most, sizeof(*h->neighbour));
+	if (!h->neighbour)
+		return hk_halo_fail(-ENOMEM, "rank %d: no memory for neighbours", h->rank);
+	for (int o = 0, i = 0, r = 0;;) {
+		struct hk_neighbour *nb = &h->neighbour[h->neighbours];
+		int out = o < h->outs ? h->out[o].peer : h->size;
+		int in = i < h->ins ? h->in[i].peer : h->size;
+
+		r = next_peer(theirs, h->size, r);
+		nb->rank = HK_MIN(HK_MIN(out, in), r);
+		if (nb->rank == h->size)
+			return 0;
+		r += nb->rank == r;
+		nb->min = 1e9;
+		message_take(&nb->out, h->out, h->outs, &o, nb->rank);
+		message_take(&nb->in, h->in, h->ins, &i, nb->rank);
+		for (int k = 0; k < nb->in.halves; k++)
+			h->neighbour_of[nb->in.half[k].edge] = h->neighbours;
+		h->neighbours++;
+		nb->flat = hk_message_flatten(&nb->out);
+		if (nb->flat == 0)
+			nb->flat = hk_message_flatten(&nb->in);
+		if (nb->flat == -ENOMEM)
+			return hk_halo_fail(-ENOMEM, "rank %d: no memory for layouts of types",
+					    h->rank);
+	}
+}
+
+/* ---- buffers that overlap ---------------------------------------------------------------------------- */
+
+struct span {
+	const char *base, *end;
+	int edge, peer;
+	bool recv;
+};
+
+static int by_base(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	return x->base < y->base ? -1 : x->base > y->base;
+}
+
+/* Blocks of a message with the edges they begin in. */
+static size_t spans_of(const struct hk_message *m, bool recv, struct span *s, bool *sorted,
+		       const char **last)
+{
+	uint64_t end = m->halves ? m->half[0].bytes : 0;
+	int half = 0;
+
+	for (size_t k = 0; k < m->blocks.count; k++) {
+		const struct hk_block *b = &m->blocks.block[k];
+
+		while (b->at >= end && half + 1 < m->halves)
+			end += m->half[++half].bytes;
+		s[k] = (struct span){b->base, b->base + b->len, m->half[half].edge,
+				     m->half[half].peer, recv};
+		*sorted = *sorted && b->base >= *last;
+		*last = b->base;
+	}
+	return m->blocks.count;
+}
+
+static int overlap_error(const struct hk_halo *h, const struct span *a, const struct span *b)
+{
+	const struct span *r = a->recv ? a : b, *o = a->recv ? b : a;
+
+	return hk_halo_fail(
+		-EINVAL,
+		"rank %d: what edge %d receives from rank %d overlaps what edge %d %s rank %d; "
+		"fix: give each byte to one edge",
+		h->rank, r->edge, r->peer, o->edge, o->recv ? "receives from" : "sends to",
+		o->peer);
+}
+
+int hk_edges_overlap(const struct hk_halo *h)
+{
+	const char *last = NULL;
+	bool sorted = true;
+	size_t n = 0, at = 0;
+	int rc = 0;
+
+	for (int k = 0; k < h->neighbours; k++)
+		n += h->neighbour[k].in.blocks.count + h->neighbour[k].out.blocks.count;
+	struct span *s = malloc((n + 1) * sizeof(*s));
+
+	if (!s)
+		return hk_halo_fail(-ENOMEM, "rank %d: no memory to compare buffers", h->rank);
+	for (int k = 0; k < h->neighbours; k++)
+		at += spans_of(&h->neighbour[k].out, false, s + at, &sorted, &last);
+	for (int k = 0; k < h->neighbours; k++)
+		at += spans_of(&h->neighbour[k].in, true, s + at, &sorted, &last);
+	if (!sorted)
+		qsort(s, n, sizeof(*s), by_base);
+	/* far: the span that reaches farthest so far, of each kind; sends may overlap each other */
+	const struct span *far[2] = {NULL, NULL};
+
+	for (size_t k = 0; rc == 0 && k < n; k++) {
+		for (int recv = 0; rc == 0 && recv < 2; recv++)
+			if (far[recv] && (recv || s[k].recv) && far[recv]->end > s[k].base)
+				rc = overlap_error(h, far[recv], &s[k]);
+		if (!far[s[k].recv] || s[k].end > far[s[k].recv]->end)
+			far[s[k].recv] = &s[k];
+	}
+	free(s);
+	return rc;
+}

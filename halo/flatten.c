@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/flatten.c: an MPI type as a list of blocks of memory, in the order in which MPI_Pack takes them.
+ *
+ * The type is taken apart as it was made (MPI-3.1, 4.1.13, "Decoding a Datatype"). Distributed arrays and
+ * pairs with holes (MPI_DOUBLE_INT) are left to MPI.
+ */
+#include "halo/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+int hk_blocks_add(struct hk_blocks *b, char *base, uint64_t len)
+{
+	struct hk_block *last = b->count ? &b->block[b->count - 1] : NULL;
+
+	if (len == 0)
+		return 0;
+	if (last && last->base + last->len == base) {
+		last->len += len;
+		b->len += len;
+		return 0;
+	}
+	if (b->count == b->room) {
+		size_t room = b->room ? 2 * b->room : 4;
+		struct hk_block *more = realloc(b->block, room * sizeof(*more));
+
+		if (!more)
+			return -ENOMEM;
+		b->block = more;
+		b->room = room;
+	}
+	b->block[b->count++] = (struct hk_block){base, b->len, len};
+	b->len += len;
+	return 0;
+}
+
+static MPI_Aint extent_of(MPI_Datatype t)
+{
+	MPI_Aint lb, extent;
+
+	MPI_Type_get_extent(t, &lb, &extent);
+	return extent;
+}
+
+static int basic(struct hk_blocks *b, char *base, int64_t count, MPI_Datatype t)
+{
+	MPI_Aint lb, extent, true_lb, true_extent;
+	int size;
+
+	MPI_Type_size(t, &size);
+	MPI_Type_get_extent(t, &lb, &extent);
+	MPI_Type_get_true_extent(t, &true_lb, &true_extent);
+	if (size == extent && size == true_extent && true_lb == 0)
+		return hk_blocks_add(b, base, (uint64_t)count * (uint64_t)size);
+	return size == 0 ? 0 : -ENOTSUP; /* a pair with a hole */
+}
+
+/* How a type was made. */
+struct contents {
+	int combiner, ni, na, nd;
+	int *i;
+	MPI_Aint *a;
+	MPI_Datatype *d;
+};
+
+static int contents_get(MPI_Datatype t, struct contents *c)
+{
+	MPI_Type_get_envelope(t, &c->ni, &c->na, &c->nd, &c->combiner);
+	if (c->combiner == MPI_COMBINER_NAMED)
+		return 0;
+	c->i = malloc(sizeof(*c->i) * (size_t)(c->ni + 1));
+	c->a = malloc(sizeof(*c->a) * (size_t)(c->na + 1));
+	c->d = malloc(sizeof(*c->d) * (size_t)(c->nd + 1));
+	if (!c->i || !c->a || !c->d) {
+		c->nd = 0;
+		return -ENOMEM;
+	}
+	MPI_Type_get_contents(t, c->ni, c->na, c->nd, c->i, c->a, c->d);
+	return 0;
+}
+
+static void contents_free(struct contents *c)
+{
+	for (int k = 0; k < c->nd; k++) {
+		int ni, na, nd, combiner;
+
+		MPI_Type_get_envelope(c->d[k], &ni, &na, &nd, &combiner);
+		if (combiner != MPI_COMBINER_NAMED)
+			MPI_Type_free(&c->d[k]);
+	}
+	free(c->i);
+	free(c->a);
+	free(c->d);
+}
+
+static int flatten(struct hk_blocks *b, char *base, int64_t count, MPI_Datatype t);
+
+/* MPI_Type_create_subarray: dimension @k of @n, the fastest of them last. */
+static int subarray(struct hk_blocks *b, char *base, const struct contents *c, int k, MPI_Aint row)
+{
+	int n = c->i[0], rc = 0;
+	bool fortran = c->i[1 + 3 * n] == MPI_ORDER_FORTRAN;
+	int dim = fortran ? n - 1 - k : k;
+	int size = c->i[1 + dim], sub = c->i[1 + n + dim], start = c->i[1 + 2 * n + dim];
+	MPI_Aint step = row / size;
+
+	base += start * step;
+	if (k == n - 1)
+		return flatten(b, base, sub, c->d[0]);
+	for (int j = 0; rc == 0 && j < sub; j++)
+		rc = subarray(b, base + j * step, c, k + 1, step);
+	return rc;
+}
+
+/* One element of a type that was made as @c says. */
+static int element(struct hk_blocks *b, char *base, const struct contents *c)
+{
+	const int *i = c->i;
+	const MPI_Aint *a = c->a;
+	MPI_Aint ext = c->nd ? extent_of(c->d[0]) : 0;
+	int rc = 0;
+
+	switch (c->combiner) {
+	case MPI_COMBINER_DUP:
+	case MPI_COMBINER_RESIZED:
+		return flatten(b, base, 1, c->d[0]);
+	case MPI_COMBINER_CONTIGUOUS:
+		return flatten(b, base, i[0], c->d[0]);
+	case MPI_COMBINER_VECTOR:
+	case MPI_COMBINER_HVECTOR: {
+		MPI_Aint stride = c->combiner == MPI_COMBINER_VECTOR ? i[2] * ext : a[0];
+
+		for (int k = 0; rc == 0 && k < i[0]; k++)
+			rc = flatten(b, base + k * stride, i[1], c->d[0]);
+		return rc;
+	}
+	case MPI_COMBINER_INDEXED:
+		for (int k = 0; rc == 0 && k < i[0]; k++)
+			rc = flatten(b, base + i[1 + i[0] + k] * ext, i[1 + k], c->d[0]);
+		return rc;
+	case MPI_COMBINER_HINDEXED:
+		for (int k = 0; rc == 0 && k < i[0]; k++)
+			rc = flatten(b, base + a[k], i[1 + k], c->d[0]);
+		return rc;
+	case MPI_COMBINER_INDEXED_BLOCK:
+		for (int k = 0; rc == 0 && k < i[0]; k++)
+			rc = flatten(b, base + i[2 + k] * ext, i[1], c->d[0]);
+		return rc;
+	case MPI_COMBINER_HINDEXED_BLOCK:
+		for (int k = 0; rc == 0 && k < i[0]; k++)
+			rc = flatten(b, base + a[k], i[1], c->d[0]);
+		return rc;
+	case MPI_COMBINER_STRUCT:
+		for (int k = 0; rc == 0 && k < i[0]; k++)
+			rc = flatten(b, base + a[k], i[1 + k], c->d[k]);
+		return rc;
+	case MPI_COMBINER_SUBARRAY: {
+		MPI_Aint whole = ext;
+
+		for (int k = 0; k < i[0]; k++)
+			whole *= i[1 + k];
+		return subarray(b, base, c, 0, whole);
+	}
+	default:
+		return -ENOTSUP;
+	}
+}
+
+static int flatten(struct hk_blocks *b, char *base, int64_t count, MPI_Datatype t)
+{
+	struct contents c = {0};
+	MPI_Aint extent = extent_of(t);
+	int rc = contents_get(t, &c);
+
+	if (rc == 0 && c.combiner == MPI_COMBINER_NAMED)
+		return basic(b, base, count, t);
+	for (int64_t k = 0; rc == 0 && k < count; k++)
+		rc = element(b, base + k * extent, &c);
+	contents_free(&c);
+	return rc;
+}
+
+int hk_flatten(struct hk_blocks *b, char *base, int count, MPI_Datatype type)
+{
+	return flatten(b, base, count, type);
+}
+
+int hk_message_flatten(struct hk_message *m)
+{
+	int rc = 0;
+
+	if (m->blocks.count || m->bytes == 0)
+		return 0;
+	for (int k = 0; rc == 0 && k < m->halves; k++)
+		rc = flatten(&m->blocks, m->half[k].base, m->half[k].count, m->half[k].type);
+	return rc;
+}

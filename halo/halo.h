@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/halo.h: the neighbour exchange of a solver, done by one-sided writes.
+ *
+ * A solver on a partitioned grid or matrix sends the same pieces of memory to the same neighbours in every
+ * step, and receives the same. MPI matches each of these messages anew, and asks the receiver before it sends a
+ * long one. Here the exchange is described once; from then on the data is written straight to the
+ * neighbours' memory, and a counter tells them that it has come. (Shimada and Hayasaka 2017 have shown what
+ * that is worth on Ethernet.)
+ *
+ *   struct hk_halo_edge edge[] = {{left, 0, &x[1], 1, column, &x[0], 1, column}, …};
+ *   hk_halo_setup(comm, 2, edge, &h);
+ *   for (…) {
+ *           hk_halo_put(h);     was: MPI_Irecv and MPI_Isend for each edge
+ *           compute();          on what is not exchanged
+ *           hk_halo_wait(h);    was: MPI_Waitall
+ *   }
+ *   hk_halo_free(&h);
+ *
+ * Results are those of MPI_Isend and MPI_Irecv with the same arguments, bit by bit, whatever path is taken:
+ *
+ *   fabric     puts through the Ethernet fabric of Hikyaku's BTL, if this process has loaded it and it
+ *              reaches the neighbour
+ *   libfabric  writes with remote completion data, where an RDMA network is reached by libfabric
+ *   mpi        persistent requests: always works
+ *   self       a copy, for a neighbour that is the rank itself
+ *
+ * The environment variable HK_HALO_BACKEND (auto, fabric, libfabric, mpi) says which to try: auto is fabric, then mpi.
+ * HK_HALO_REPORT=1 has each rank print at hk_halo_free() what it exchanged with whom, by which path, why by
+ * this one, and how long it took. HK_HALO_TIMEOUT=SECONDS ends a wait; without it one goes on for as long
+ * as the neighbour lives, and names it to stderr after a minute.
+ *
+ * Errors. Functions return 0 or a negative errno; hk_halo_error() then has the sentence. hk_halo_setup() fails on
+ * all ranks or on none. MPI's own errors go to the communicator's error handler.
+ *
+ * Memory. Edges and types may be freed after set-up. From hk_halo_put() to the return of hk_halo_wait() the
+ * receive buffers may not be touched and the send buffers not be changed; at other times they are the
+ * application's, and are not looked at: a buffer that is freed between two exchanges harms nothing until the next.
+ *
+ * Threads. One thread at a time a handle; different handles at once with MPI_THREAD_MULTIPLE. All ranks of a
+ * communicator put as often as each other, as with matching sends and receives. A wait may last
+ * until each neighbour has put, also if nothing comes from it (as MPI_Send may, too).
+ */
+#ifndef HK_HALO_H
+#define HK_HALO_H
+
+#include <mpi.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HK_HALO_API __attribute__((visibility("default")))
+
+typedef struct hk_halo *hk_halo;
+
+/* What one neighbour is sent, and what comes from it. Either half may be empty: count 0. The n-th half with
+ * bytes that a rank sends to a peer with a tag belongs to the n-th that the peer receives from the rank
+ * with this tag; it must have as many bytes. @peer may be MPI_PROC_NULL (nothing happens) or the rank itself. */
+struct hk_halo_edge {
+	int peer, tag;
+	const void *send;
+	int send_count;
+	MPI_Datatype send_type;
+	void *recv;
+	int recv_count;
+	MPI_Datatype recv_type;
+};
+
+/* Collective over @comm: describes the exchange and connects the neighbours. Several edges to one neighbour
+ * become one message. Refused, with the ranks and the edge named: halves that do not match, receive
+ * buffers that overlap each other or a send buffer, types that are not committed, null addresses. */
+HK_HALO_API int hk_halo_setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, hk_halo *h);
+
+/* Starts an exchange: sends, and lets receive. -EBUSY if one is under way. */
+HK_HALO_API int hk_halo_put(hk_halo h);
+
+/* Ends the exchange: all has come, and send buffers may be changed. -ENOTCONN: a neighbour is lost; -ETIMEDOUT. 0 at
+ * once if none is under way. */
+HK_HALO_API int hk_halo_wait(hk_halo h);
+
+/* Has what edge @i (its index at set-up) receives come? 1 or 0: after 1 it may be read, while others are still on
+ * their way. Never waits, but polls. */
+HK_HALO_API int hk_halo_ready(hk_halo h, int i);
+
+/* Waits until edges have come of which it has not told in this exchange; writes their indices to @which, which has
+ * room for all edges, and returns how many: 0 when all that receive have been told. hk_halo_wait() is needed
+ * after it. */
+HK_HALO_API int hk_halo_wait_some(hk_halo h, int *which);
+
+/* Collective: ends an exchange that is under way, and frees everything. *@h becomes NULL; NULL is nothing. */
+HK_HALO_API int hk_halo_free(hk_halo *h);
+
+/* What went wrong last in this thread, and how to mend it. Valid until the thread's next call. */
+HK_HALO_API const char *hk_halo_error(void);
+
+/* The path to @peer: "fabric", "libfabric", "mpi", "self"; NULL if it is no neighbour. *@why (may be NULL): the reason. */
+HK_HALO_API const char *hk_halo_path(hk_halo h, int peer, const char **why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/path_mpi.c: the path that always works: one persistent request each way; and copies, for a
+ * neighbour that is the rank itself.
+ */
+#include "halo/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define TAG 1 /* of exchanges, on a communicator of our own */
+
+struct state {
+	MPI_Request send, recv; /* MPI_REQUEST_NULL: nothing that way */
+};
+
+/* One type for all halves of a message, from MPI_BOTTOM on. */
+static int fused(const struct hk_message *m, MPI_Datatype *t)
+{
+	size_t n = (size_t)m->halves;
+	int *count = malloc(n * sizeof(*count));
+	MPI_Aint *at = malloc(n * sizeof(*at));
+	MPI_Datatype *type = malloc(n * sizeof(*type));
+
+	if (count && at && type) {
+		for (size_t k = 0; k < n; k++) {
+			count[k] = m->half[k].count;
+			MPI_Get_address(m->half[k].base, &at[k]);
+			type[k] = m->half[k].type;
+		}
+		MPI_Type_create_struct(m->halves, count, at, type, t);
+		MPI_Type_commit(t);
+	}
+	bool ok = count && at && type;
+
+	free(count);
+	free(at);
+	free(type);
+	return ok ? 0 : -ENOMEM;
+}
+
+typedef int init_fn(void *, int, MPI_Datatype, int, int, MPI_Comm, MPI_Request *);
+
+static int send_init(void *buf, int n, MPI_Datatype t, int peer, int tag, MPI_Comm c,
+		     MPI_Request *r)
+{
+	return MPI_Send_init(buf, n, t, peer, tag, c, r);
+}
+
+static int request(struct hk_halo *h, int rank, const struct hk_message *m, init_fn *init,
+		   MPI_Request *r)
+{
+	MPI_Datatype t;
+
+	*r = MPI_REQUEST_NULL;
+	if (m->bytes == 0)
+		return 0;
+	if (m->halves == 1) {
+		init(m->half[0].base, m->half[0].count, m->half[0].type, rank, TAG, h->comm, r);
+		return 0;
+	}
+	int rc = fused(m, &t);
+
+	if (rc == 0) {
+		init(MPI_BOTTOM, 1, t, rank, TAG, h->comm, r);
+		MPI_Type_free(&t);
+	}
+	return rc;
+}
+
+static bool offer(struct hk_halo *h, struct hk_neighbour *nb, char *address)
+{
+	(void)h;
+	(void)nb;
+	(void)address;
+	return true;
+}
+
+static void free_state(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	struct state *s = nb->state;
+
+	(void)h;
+	if (!s)
+		return;
+	if (s->send != MPI_REQUEST_NULL)
+		MPI_Request_free(&s->send);
+	if (s->recv != MPI_REQUEST_NULL)
+		MPI_Request_free(&s->recv);
+	free(s);
+	nb->state = NULL;
+}
+
+static int open(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, char *mine)
+{
+	struct state *s = malloc(sizeof(*s));
+
+	(void)theirs;
+	(void)mine;
+	if (!s)
+		return -ENOMEM;
+	s->send = s->recv = MPI_REQUEST_NULL;
+	nb->state = s;
+	int rc = request(h, nb->rank, &nb->in, MPI_Recv_init, &s->recv);
+
+	if (rc == 0)
+		rc = request(h, nb->rank, &nb->out, send_init, &s->send);
+	if (rc)
+		free_state(h, nb);
+	return rc;
+}
+
+static int connect_nothing(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs)
+{
+	(void)h;
+	(void)nb;
+	(void)theirs;
+	return 0;
+}
+
+static int put(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	struct state *s = nb->state;
+
+	(void)h;
+	if (s->recv != MPI_REQUEST_NULL)
+		MPI_Start(&s->recv);
+	if (s->send != MPI_REQUEST_NULL)
+		MPI_Start(&s->send);
+	return 0;
+}
+
+static int poll(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	struct state *s = nb->state;
+	int done;
+
+	(void)h;
+	if (!nb->arrived) {
+		MPI_Test(&s->recv, &done, MPI_STATUS_IGNORE);
+		nb->arrived = done;
+	}
+	if (!nb->sent) {
+		MPI_Test(&s->send, &done, MPI_STATUS_IGNORE);
+		nb->sent = done;
+	}
+	return 0;
+}
+
+const struct hk_path hk_path_mpi = {
+	.name = "mpi",
+	.offer = offer,
+	.open = open,
+	.connect = connect_nothing,
+	.put = put,
+	.poll = poll,
+	.close = free_state,
+};
+
+/* ---- oneself ------------------------------------------------------------------------------------- */
+
+static int self_open(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, char *mine)
+{
+	(void)h;
+	(void)nb;
+	(void)theirs;
+	(void)mine;
+	return 0;
+}
+
+static int self_put(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	struct hk_layout from = hk_layout_of(&nb->out.blocks), to = hk_layout_of(&nb->in.blocks);
+
+	(void)h;
+	for (size_t k = 0; k < from.count; k++)
+		hk_layout_scatter(&to, from.block[k].at, from.block[k].len, from.block[k].base);
+	return 0;
+}
+
+static int self_poll(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	(void)h;
+	nb->arrived = nb->sent = true;
+	return 0;
+}
+
+static void self_close(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	(void)h;
+	(void)nb;
+}
+
+const struct hk_path hk_path_self = {
+	.name = "self",
+	.offer = offer,
+	.open = self_open,
+	.connect = connect_nothing,
+	.put = self_put,
+	.poll = self_poll,
+	.close = self_close,
+};

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The halo library with the real mpirun: random graphs against plain MPI, bad edges, dead ranks."""
+
+import re
+
+import pytest
+from mpi_programs import assert_passed, lab_id
+
+LOSS = "drop=0.01"
+FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
+
+
+@pytest.mark.parametrize("lab", [("memif", 2, 1), ("memif", 3, 1), ("veth", 2, 1)], ids=lab_id)
+def test_random_graphs_over_the_fabric(run, lab):
+    """One rank a node: every neighbour is reached by puts."""
+    assert_passed(run(lab, "halo_random --mode fabric"), "halo_random")
+
+
+@pytest.mark.parametrize("lab", [("memif", 2, 2), ("memif", 2, 4)], ids=lab_id)
+def test_random_graphs_over_fabric_and_shared_memory(run, lab):
+    """Neighbours of the same node are reached by MPI, the others by puts, in one exchange."""
+    assert_passed(run(lab, "halo_random --rounds 12"), "halo_random")
+
+
+@pytest.mark.parametrize("faults", [LOSS, FAULTS])
+def test_random_graphs_under_faults(run, faults):
+    crc = {"btl_hikyaku_crc": "1"}
+    result = run(("memif", 2, 1), "halo_random --seed 2 --mode fabric", faults=faults, mca=crc)
+    assert_passed(result, "halo_random")
+
+
+@pytest.mark.parametrize("host", ["hybrid", "daemon", "split"])
+def test_random_graphs_with_hikyakud(run, host):
+    command = "halo_random --seed 3 --mode fabric --rounds 12"
+    assert_passed(run(("memif", 2, 1), command, host=host), command)
+
+
+def test_random_graphs_without_hikyaku(run):
+    """Over TCP nothing of Hikyaku is loaded: persistent requests."""
+    command = "halo_random --mode mpi --rounds 12"
+    assert_passed(run(("memif", 2, 1), command, tcp=True), command)
+
+
+def test_the_backend_can_be_chosen(run, get_lab, program):
+    argv = ["env", "HK_HALO_BACKEND=mpi", program("tests/mpi/mpi_halo_random")]
+    result = get_lab().mpirun(2, [*argv, "--mode", "mpi", "--rounds", "5"], timeout=60)
+    assert_passed(result, "halo_random")
+
+
+@pytest.mark.parametrize("lab", [("memif", 2, 1), ("memif", 2, 2)], ids=lab_id)
+def test_bad_edges_are_refused_on_all_ranks(run, lab):
+    assert_passed(run(lab, "halo_errors"), "halo_errors")
+
+
+def test_a_wait_ends_at_its_timeout(run):
+    assert_passed(run(("memif", 2, 1), "halo_errors --mode late"), "halo_errors")
+
+
+def test_a_dead_neighbour_is_named(run):
+    timeout = {"btl_hikyaku_peer_timeout_ms": "2000"}
+    result = run(("memif", 2, 1), "halo_errors --mode stop", mca=timeout, limit=60, watchdog=40)
+    assert "LEAVING rank 1" in result.stderr
+    assert result.returncode != 0
+    assert "WATCHDOG" not in result.stderr, result.stderr
+    assert re.search(r"rank 1 on node1\b", result.stderr), result.stderr

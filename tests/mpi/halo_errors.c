@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/mpi/halo_errors.c: what is wrong with edges is said at set-up, on all ranks, with ranks and edge.
+ *
+ * After each error a good exchange works. --mode stop: the last rank stops in the middle of an
+ * exchange, and the others' wait must end. --mode late: it comes too late for HK_HALO_TIMEOUT.
+ */
+#include "common.h"
+
+#include "halo/halo.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
+
+static double out[64], in[64];
+
+static struct hk_halo_edge edge(int peer, int tag, double *send, int sends, double *recv, int recvs)
+{
+	return (struct hk_halo_edge){peer, tag, send, sends, MPI_DOUBLE, recv, recvs, MPI_DOUBLE};
+}
+
+/* All ranks but the first two have no edges. @said: what the sentence must hold. */
+static void refused(const char *what, int n, const struct hk_halo_edge *e, const char *const *said)
+{
+	hk_halo h = (hk_halo)out;
+
+	hkt_at("%s", what);
+	int rc = hk_halo_setup(MPI_COMM_WORLD, hkt_rank < 2 ? n : 0, e, &h);
+
+	HKT_CHECK(rc == -EINVAL && h == NULL, "%s: status %d", what, rc);
+	for (; *said; said++)
+		HKT_CHECK(strstr(hk_halo_error(), *said), "%s: '%s' lacks '%s'", what,
+			  hk_halo_error(), *said);
+	HKT_CHECK(strstr(hk_halo_error(), "; fix: "), "%s: no fix in '%s'", what, hk_halo_error());
+}
+#define REFUSED(what, n, e, ...) refused(what, n, e, (const char *const[]){__VA_ARGS__, NULL})
+
+static void good(void)
+{
+	int left = (hkt_rank + hkt_size - 1) % hkt_size, right = (hkt_rank + 1) % hkt_size;
+	struct hk_halo_edge e[2] = {edge(left, 1, out, 0, in, 8), edge(right, 1, out, 8, in, 0)};
+	hk_halo h;
+
+	HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, 2, e, &h) == 0, "%s", hk_halo_error());
+	for (int x = 0; x < 3; x++) {
+		for (int k = 0; k < 8; k++)
+			out[k] = 100 * hkt_rank + 10 * x + k;
+		HKT_CHECK(hk_halo_put(h) == 0 && hk_halo_wait(h) == 0, "%s", hk_halo_error());
+		for (int k = 0; k < 8; k++)
+			HKT_CHECK(in[k] == 100 * left + 10 * x + k, "element %d is %g", k, in[k]);
+		HKT_CHECK(hk_halo_wait(h) == 0, "wait after wait");
+		HKT_CHECK(hk_halo_ready(h, 2) == -EINVAL, "edge 2 of 2");
+	}
+	HKT_CHECK(hk_halo_free(&h) == 0 && hk_halo_free(&h) == 0, "%s", hk_halo_error());
+}
+
+static void wrong_edges(void)
+{
+	bool first = hkt_rank == 0;
+	int peer = !hkt_rank;
+	struct hk_halo_edge e[3];
+
+	e[0] = edge(peer, 5, out, 3, in, 3);
+	e[1] = edge(peer, 7, out, first ? 10 : 0, in, first ? 0 : 9);
+	REFUSED("sizes that differ", 2, e, "rank 0, edge 1", "rank 1, edge 1", "80", "72", "tag 7");
+	good();
+	e[1] = edge(peer, 7, out, first ? 4 : 0, in, 0);
+	REFUSED("a send that nobody receives", 2, e, "rank 0, edge 1", "rank 1", "tag 7",
+		"no such edge");
+	e[1] = edge(peer, 7, out, 0, in, first ? 0 : 4);
+	REFUSED("a receive that nobody sends", 2, e, "rank 1, edge 1", "rank 0", "tag 7",
+		"no such edge");
+	REFUSED("one end alone", first ? 2 : 0, e, "rank 0", "rank 1", "no such edge");
+	e[0] = edge(peer, 5, out, 3, in, 3);
+	e[1] = edge(peer, first ? 6 : 7, out, 2, in + 8, 2);
+	REFUSED("tags that differ", 2, e, "rank 0, edge 1", "rank 1", "tag 6", "no such edge");
+	e[1] = edge(peer, 7, out, 3, in + 2, 3);
+	REFUSED("receive buffers that overlap", 2, e, "rank 0", "edge 0", "edge 1", "receives from",
+		"overlaps");
+	e[1] = edge(peer, 7, in + 1, 2, in + 8, 2);
+	REFUSED("a send buffer that is received to", 2, e, "edge 0", "edge 1", "sends to",
+		"overlaps");
+	e[1] = edge(hkt_size, 7, out, 1, in, 1);
+	REFUSED("a rank that is none", 2, e, "edge 1");
+	e[1] = edge(peer, -1, out, 1, in, 1);
+	REFUSED("a tag that is none", 2, e, "edge 1", "-1");
+	e[1] = edge(peer, 1, NULL, 1, in + 8, 1);
+	REFUSED("no address", 2, e, "edge 1", "no address");
+	e[1] = edge(peer, 1, out, 1, in + 8, -1);
+	REFUSED("a negative count", 2, e, "edge 1", "negative");
+	e[1].recv_count = 1;
+	e[1].recv_type = MPI_DATATYPE_NULL;
+	REFUSED("no type", 2, e, "edge 1", "no type");
+	REFUSED("no edges at an address", first ? 1 : 0, NULL, "rank 0");
+	good();
+	setenv("HK_HALO_BACKEND", "telegraph", 1);
+	REFUSED("a backend that is none", 0, NULL, "telegraph", "HK_HALO_BACKEND");
+	unsetenv("HK_HALO_BACKEND");
+}
+
+/* The last rank leaves in the middle; its neighbours' wait must end with its name. */
+static void away(bool stops)
+{
+	int peer = (hkt_rank + 1) % hkt_size, rc;
+	int from = (hkt_rank + hkt_size - 1) % hkt_size;
+	struct hk_halo_edge e[2] = {edge(from, 1, out, 0, in, 8), edge(peer, 1, out, 8, in, 0)};
+	char name[32];
+	hk_halo h;
+
+	if (!stops)
+		setenv("HK_HALO_TIMEOUT", "0.5", 1);
+	HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, 2, e, &h) == 0, "%s", hk_halo_error());
+	HKT_CHECK(hk_halo_put(h) == 0 && hk_halo_wait(h) == 0, "%s", hk_halo_error());
+	if (hkt_rank == hkt_size - 1) {
+		fprintf(stderr, "LEAVING rank %d\n", hkt_rank);
+		if (stops)
+			raise(SIGSTOP);
+		sleep(3);
+	}
+	HKT_CHECK(hk_halo_put(h) == 0, "%s", hk_halo_error());
+	rc = hk_halo_wait(h);
+	if (!stops && hkt_rank < hkt_size - 1) {
+		snprintf(name, sizeof(name), "for rank %d;", hkt_size - 1);
+		HKT_CHECK(rc == -ETIMEDOUT && (hkt_size > 2 || strstr(hk_halo_error(), name)),
+			  "%d: %s", rc, hk_halo_error());
+		rc = hk_halo_wait(h); /* it may wait on */
+		while (rc == -ETIMEDOUT)
+			rc = hk_halo_wait(h);
+	}
+	HKT_CHECK(rc == 0, "%s", hk_halo_error());
+	HKT_CHECK(hk_halo_free(&h) == 0, "%s", hk_halo_error());
+}
+
+int main(int argc, char **argv)
+{
+	hkt_init(&argc, &argv, "halo_errors", MPI_THREAD_SINGLE);
+	if (hkt_opt.mode) {
+		away(strcmp(hkt_opt.mode, "stop") == 0);
+	} else {
+		good();
+		wrong_edges();
+		good();
+	}
+	return hkt_finish();
+}
