@@ -237,7 +237,7 @@ static void remove_dpdk(const char *shared)
 	endmntent(mounts);
 }
 
-/* The sockets that the daemon noted. */
+/* The sockets that the daemon noted, and cgroups that are empty. */
 static void remove_noted(const struct hk_rundir *rd)
 {
 	char path[128], line[512];
@@ -249,9 +249,12 @@ static void remove_noted(const struct hk_rundir *rd)
 		return;
 	while (fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = '\0';
-		if (line[0] == '/' && lstat(line, &st) == 0 && S_ISSOCK(st.st_mode) &&
-		    st.st_uid == geteuid())
+		if (line[0] != '/' || lstat(line, &st) != 0 || st.st_uid != geteuid())
+			continue;
+		if (S_ISSOCK(st.st_mode))
 			unlink(line);
+		else if (S_ISDIR(st.st_mode))
+			rmdir(line);
 	}
 	fclose(f);
 }
@@ -273,7 +276,7 @@ int hk_rundir_note(const struct hk_rundir *rd, const char *path, struct hk_error
 /* All but the lock. */
 static void clear(const struct hk_rundir *rd)
 {
-	static const char *const file[] = {"control", "log", "leftovers"};
+	static const char *const file[] = {"control", "tagger", "log", "leftovers"};
 	char path[128];
 
 	remove_noted(rd);

@@ -6,7 +6,7 @@
  *   BASE/NAME.start  held (flock) by the one rank that starts the daemon; removed by it
  *   BASE/NAME/       one daemon: "default", or "job-KEY-HOST" for the ranks of one job
  *     lock           held (flock) by the daemon as long as it lives
- *     control        its socket
+ *     control        its socket; "tagger" of hk-tagger, which keeps its directories here, too: tag-JOB-HOST
  *     log            what it has to tell
  *     leftovers      paths outside of this directory that must go with it, one a line
  *
@@ -60,7 +60,7 @@ int hk_rundir_lock(const char *path, int64_t deadline, struct hk_error *err);
  * elsewhere. Returns the lock's fd; -EWOULDBLOCK if a living daemon has it. */
 int hk_rundir_claim(const struct hk_rundir *rd, int64_t deadline, struct hk_error *err);
 
-/* Notes that the file @path (a socket) must go when the daemon has died. */
+/* Notes that @path (a socket, or a directory that is empty then) must go when the daemon has died. */
 int hk_rundir_note(const struct hk_rundir *rd, const char *path, struct hk_error *err);
 
 /* Removes the daemon's directory and all that belongs to it. The caller holds its lock. */
