@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tagger/kernel.h: the eBPF programs of one job on one node: loaded, attached, asked.
+ *
+ * Nothing is pinned: programs, maps and attachments live as long as this process, however it ends.
+ * Needs CAP_BPF, CAP_PERFMON (to list connections), CAP_NET_ADMIN, and Linux 6.6 (tcx).
+ * Threads: one at a time.
+ */
+#ifndef HK_TAGGER_KERNEL_H
+#define HK_TAGGER_KERNEL_H
+
+#include "base/common.h"
+#include "base/error.h"
+#include "tagger/shared.h"
+
+struct hk_kernel;
+
+/* Loads the programs for @job. The caller owns *@out, and closes it. */
+int hk_kernel_open(struct hk_kernel **out, unsigned job, struct hk_error *err);
+void hk_kernel_close(struct hk_kernel *k);
+
+/* Sockets that processes of this cgroup make from now on are looked at. */
+int hk_kernel_attach_cgroup(struct hk_kernel *k, int cgroup_fd, struct hk_error *err);
+
+/* Packets that leave by this interface are tagged; with @restore, tagged frames that come in for a rank
+ * of this node get @mac, the interface's own address. */
+int hk_kernel_attach_link(struct hk_kernel *k, unsigned ifindex, const char *name, uint64_t mac,
+			  bool restore, struct hk_error *err);
+
+/* Process @pid is @rank and writes its function to @slot; and it is no longer. */
+int hk_kernel_add(struct hk_kernel *k, uint32_t slot, uint32_t rank, uint32_t pid);
+void hk_kernel_remove(struct hk_kernel *k, uint32_t slot, uint32_t rank, uint32_t pid);
+
+/* The map that ranks map; an array of HK_TAGGER_SLOTS struct hk_tagger_slot. Owned by @k. */
+int hk_kernel_slots_fd(const struct hk_kernel *k);
+
+/* What @slot's rank does, as it says. */
+uint32_t hk_kernel_function(const struct hk_kernel *k, uint32_t slot);
+
+/* Counters since the start, over all CPUs. */
+void hk_kernel_counts(const struct hk_kernel *k, struct hk_tagger_sum sums[HK_TAGGER_COUNTS]);
+
+/* Calls @each for every socket of a rank there is at this moment. Returns 0 or a negative errno. */
+int hk_kernel_connections(const struct hk_kernel *k,
+			  void (*each)(void *arg, const struct hk_tagger_line *line), void *arg);
+
+/* How often the egress program ran and how long it took, in ns: both 0 unless the kernel measures it
+ * (kernel.bpf_stats_enabled). */
+struct hk_kernel_cost {
+	uint64_t runs, ns;
+};
+struct hk_kernel_cost hk_kernel_cost(const struct hk_kernel *k);
+
+#endif

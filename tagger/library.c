@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tagger/library.c: libhk_tag.so, preloaded into the ranks of a tagged job.
+ *
+ * It tells hk-tagger the rank (from the launcher's environment) before MPI makes its first socket, and
+ * from then on which MPI function the rank is in: one store into a page that the kernel's program
+ * reads. It needs no MPI of its own, and processes that are no ranks do not notice it.
+ *
+ * Threads: several threads in MPI at once share one function, the last one's.
+ */
+#include "tagger/ask.h"
+#include "tagger/shared.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define EXPORT  __attribute__((visibility("default")))
+#define WAIT_MS 10000
+
+/* Where this rank's function is. Without hk-tagger, nobody reads it. */
+static uint32_t nowhere;
+static volatile uint32_t *function = &nowhere;
+
+/* ---- joining ------------------------------------------------------------------------------- */
+
+static bool number(const char *name, uint32_t *out)
+{
+	const char *text = getenv(name);
+	char *end;
+
+	if (!text || !*text)
+		return false;
+	*out = (uint32_t)strtoul(text, &end, 10);
+	return *end == '\0';
+}
+
+static void complain(const char *text)
+{
+	fprintf(stderr, "libhk_tag: this rank is not tagged: %s\n", text);
+}
+
+/* The connection stays open: it is the lease. */
+static void join(void)
+{
+	const char *path = getenv(HK_ASK_ENV);
+	struct hk_ask ask = {.magic = HK_ASK_MAGIC, .version = HK_ASK_VERSION, .kind = HK_ASK_JOIN};
+	struct hk_answer answer;
+	struct hk_error err;
+	int sock, fd;
+
+	if (!path || function != &nowhere || !number("OMPI_COMM_WORLD_RANK", &ask.rank) ||
+	    !number("OMPI_COMM_WORLD_SIZE", &ask.ranks))
+		return;
+	sock = hk_ask_connect(path, &err);
+	if (sock < 0) {
+		complain(err.text);
+		return;
+	}
+	if (hk_ask(sock, &ask, WAIT_MS, &answer, &fd, &err) != 0) {
+		complain(err.text);
+		close(sock);
+		return;
+	}
+	void *map = MAP_FAILED;
+	if (fd >= 0 && answer.slot < HK_TAGGER_SLOTS)
+		map = mmap(NULL, HK_TAGGER_SLOTS * sizeof(struct hk_tagger_slot),
+			   PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (map == MAP_FAILED) {
+		complain("the map of functions cannot be mapped");
+		close(sock);
+		return;
+	}
+	function = &((struct hk_tagger_slot *)map)[answer.slot].function;
+}
+
+/* ---- MPI ----------------------------------------------------------------------------------- */
+
+/* The MPI library's own function. Looked up by name, so that this library can be loaded into any
+ * process; whoever calls MPI has it. */
+static void *mpi_function(const char *name)
+{
+	void *found = dlsym(RTLD_NEXT, name);
+
+	if (!found) {
+		void *mpi = dlopen("libmpi.so.40", RTLD_LAZY | RTLD_NOLOAD);
+		found = mpi ? dlsym(mpi, name) : NULL;
+	}
+	if (!found) {
+		fprintf(stderr,
+			"libhk_tag: this program calls MPI, and its MPI library has no %s\n", name);
+		abort();
+	}
+	return found;
+}
+
+#define NEXT(name)                                                                                 \
+	static typeof(MPI_##name) *next;                                                           \
+	if (!next)                                                                                 \
+	next = (typeof(next))mpi_function("PMPI_" #name)
+
+/* Returns to what was before: the collectives of some libraries call others. */
+#define WRAP(what, name, parameters, arguments)                                                    \
+	EXPORT int MPI_##name parameters                                                           \
+	{                                                                                          \
+		NEXT(name);                                                                        \
+		uint32_t before = *function;                                                       \
+		*function = HK_TAG_##what;                                                         \
+		int rc = next arguments;                                                           \
+		*function = before;                                                                \
+		return rc;                                                                         \
+	}
+
+EXPORT int MPI_Init(int *argc, char ***argv)
+{
+	NEXT(Init);
+	join();
+	int rc = next(argc, argv);
+	*function = HK_TAG_P2P;
+	return rc;
+}
+
+EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+	NEXT(Init_thread);
+	join();
+	int rc = next(argc, argv, required, provided);
+	*function = HK_TAG_P2P;
+	return rc;
+}
+
+EXPORT int MPI_Finalize(void)
+{
+	NEXT(Finalize);
+	*function = HK_TAG_OTHER;
+	return next();
+}
+
+/* clang-format off: one line each reads as a table */
+#define T  MPI_Datatype
+#define C  MPI_Comm
+#define R  MPI_Request *request
+#define CB const void *
+WRAP(BARRIER, Barrier, (C comm), (comm))
+WRAP(BARRIER, Ibarrier, (C comm, R), (comm, request))
+WRAP(BCAST, Bcast, (void *b, int n, T t, int root, C comm), (b, n, t, root, comm))
+WRAP(BCAST, Ibcast, (void *b, int n, T t, int root, C comm, R), (b, n, t, root, comm, request))
+WRAP(REDUCE, Reduce, (CB s, void *r, int n, T t, MPI_Op op, int root, C comm),
+     (s, r, n, t, op, root, comm))
+WRAP(REDUCE, Ireduce, (CB s, void *r, int n, T t, MPI_Op op, int root, C comm, R),
+     (s, r, n, t, op, root, comm, request))
+WRAP(ALLREDUCE, Allreduce, (CB s, void *r, int n, T t, MPI_Op op, C comm), (s, r, n, t, op, comm))
+WRAP(ALLREDUCE, Iallreduce, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
+     (s, r, n, t, op, comm, request))
+WRAP(SCAN, Scan, (CB s, void *r, int n, T t, MPI_Op op, C comm), (s, r, n, t, op, comm))
+WRAP(SCAN, Iscan, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
+     (s, r, n, t, op, comm, request))
+WRAP(SCAN, Exscan, (CB s, void *r, int n, T t, MPI_Op op, C comm), (s, r, n, t, op, comm))
+WRAP(SCAN, Iexscan, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
+     (s, r, n, t, op, comm, request))
+WRAP(REDUCE_SCATTER, Reduce_scatter, (CB s, void *r, const int n[], T t, MPI_Op op, C comm),
+     (s, r, n, t, op, comm))
+WRAP(REDUCE_SCATTER, Ireduce_scatter, (CB s, void *r, const int n[], T t, MPI_Op op, C comm, R),
+     (s, r, n, t, op, comm, request))
+WRAP(REDUCE_SCATTER, Reduce_scatter_block, (CB s, void *r, int n, T t, MPI_Op op, C comm),
+     (s, r, n, t, op, comm))
+WRAP(REDUCE_SCATTER, Ireduce_scatter_block, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
+     (s, r, n, t, op, comm, request))
+WRAP(GATHER, Gather, (CB s, int n, T t, void *r, int m, T u, int root, C comm),
+     (s, n, t, r, m, u, root, comm))
+WRAP(GATHER, Igather, (CB s, int n, T t, void *r, int m, T u, int root, C comm, R),
+     (s, n, t, r, m, u, root, comm, request))
+WRAP(GATHER, Gatherv,
+     (CB s, int n, T t, void *r, const int m[], const int d[], T u, int root, C comm),
+     (s, n, t, r, m, d, u, root, comm))
+WRAP(GATHER, Igatherv,
+     (CB s, int n, T t, void *r, const int m[], const int d[], T u, int root, C comm, R),
+     (s, n, t, r, m, d, u, root, comm, request))
+WRAP(SCATTER, Scatter, (CB s, int n, T t, void *r, int m, T u, int root, C comm),
+     (s, n, t, r, m, u, root, comm))
+WRAP(SCATTER, Iscatter, (CB s, int n, T t, void *r, int m, T u, int root, C comm, R),
+     (s, n, t, r, m, u, root, comm, request))
+WRAP(SCATTER, Scatterv,
+     (CB s, const int n[], const int d[], T t, void *r, int m, T u, int root, C comm),
+     (s, n, d, t, r, m, u, root, comm))
+WRAP(SCATTER, Iscatterv,
+     (CB s, const int n[], const int d[], T t, void *r, int m, T u, int root, C comm, R),
+     (s, n, d, t, r, m, u, root, comm, request))
+WRAP(ALLGATHER, Allgather, (CB s, int n, T t, void *r, int m, T u, C comm),
+     (s, n, t, r, m, u, comm))
+WRAP(ALLGATHER, Iallgather, (CB s, int n, T t, void *r, int m, T u, C comm, R),
+     (s, n, t, r, m, u, comm, request))
+WRAP(ALLGATHER, Allgatherv, (CB s, int n, T t, void *r, const int m[], const int d[], T u, C comm),
+     (s, n, t, r, m, d, u, comm))
+WRAP(ALLGATHER, Iallgatherv,
+     (CB s, int n, T t, void *r, const int m[], const int d[], T u, C comm, R),
+     (s, n, t, r, m, d, u, comm, request))
+WRAP(ALLTOALL, Alltoall, (CB s, int n, T t, void *r, int m, T u, C comm), (s, n, t, r, m, u, comm))
+WRAP(ALLTOALL, Ialltoall, (CB s, int n, T t, void *r, int m, T u, C comm, R),
+     (s, n, t, r, m, u, comm, request))
+WRAP(ALLTOALL, Alltoallv,
+     (CB s, const int n[], const int d[], T t, void *r, const int m[], const int e[], T u, C comm),
+     (s, n, d, t, r, m, e, u, comm))
+WRAP(ALLTOALL, Ialltoallv,
+     (CB s, const int n[], const int d[], T t, void *r, const int m[], const int e[], T u, C comm,
+      R),
+     (s, n, d, t, r, m, e, u, comm, request))
+WRAP(ALLTOALL, Alltoallw,
+     (CB s, const int n[], const int d[], const T t[], void *r, const int m[], const int e[],
+      const T u[], C comm),
+     (s, n, d, t, r, m, e, u, comm))
+WRAP(NEIGHBOR, Neighbor_allgather, (CB s, int n, T t, void *r, int m, T u, C comm),
+     (s, n, t, r, m, u, comm))
+WRAP(NEIGHBOR, Neighbor_allgatherv,
+     (CB s, int n, T t, void *r, const int m[], const int d[], T u, C comm),
+     (s, n, t, r, m, d, u, comm))
+WRAP(NEIGHBOR, Neighbor_alltoall, (CB s, int n, T t, void *r, int m, T u, C comm),
+     (s, n, t, r, m, u, comm))
+WRAP(NEIGHBOR, Neighbor_alltoallv,
+     (CB s, const int n[], const int d[], T t, void *r, const int m[], const int e[], T u, C comm),
+     (s, n, d, t, r, m, e, u, comm))
+WRAP(RMA, Win_fence, (int assert, MPI_Win win), (assert, win))
+WRAP(RMA, Win_lock, (int type, int rank, int assert, MPI_Win win), (type, rank, assert, win))
+WRAP(RMA, Win_unlock, (int rank, MPI_Win win), (rank, win))
+WRAP(RMA, Win_lock_all, (int assert, MPI_Win win), (assert, win))
+WRAP(RMA, Win_unlock_all, (MPI_Win win), (win))
+WRAP(RMA, Win_flush, (int rank, MPI_Win win), (rank, win))
+WRAP(RMA, Win_flush_all, (MPI_Win win), (win))
+WRAP(RMA, Win_start, (MPI_Group group, int assert, MPI_Win win), (group, assert, win))
+WRAP(RMA, Win_complete, (MPI_Win win), (win))
+WRAP(RMA, Win_wait, (MPI_Win win), (win))
+WRAP(RMA, Put, (CB s, int n, T t, int rank, MPI_Aint d, int m, T u, MPI_Win win),
+     (s, n, t, rank, d, m, u, win))
+WRAP(RMA, Get, (void *s, int n, T t, int rank, MPI_Aint d, int m, T u, MPI_Win win),
+     (s, n, t, rank, d, m, u, win))
+WRAP(RMA, Accumulate, (CB s, int n, T t, int rank, MPI_Aint d, int m, T u, MPI_Op op, MPI_Win win),
+     (s, n, t, rank, d, m, u, op, win))
+/* clang-format on */
