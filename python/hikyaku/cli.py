@@ -17,6 +17,7 @@ from .cli_doctor import doctor
 from .cli_lab import lab
 from .cli_learn import learn
 from .cli_stats import stats, top
+from .cli_tag import tag
 from .errors import HikyakuError
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -85,5 +86,5 @@ def env() -> None:
 
 
 bench.add_command(bench_rtc)
-for command in (doctor, lab, bench, demo, daemon, stats, top, capture, learn):
+for command in (doctor, lab, bench, demo, daemon, stats, top, capture, learn, tag):
     main.add_command(command)

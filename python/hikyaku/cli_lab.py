@@ -179,6 +179,9 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     \b
     Options of the lab itself, before the program:
       --tcp           over TCP, on the lab's TCP wire
+      --tag           with --tcp: each packet's destination address tells the MPI function and
+                      the ranks it is part of (docs/tagger.md); nodes give tagged frames their
+                      address back, as the last switch would
       --host MODE     who polls: inline, the rank itself; hybrid, the rank, and while it
                       computes a polling process of its node; daemon, that alone; split,
                       that for messages and the rank for bulk (all three need
@@ -203,7 +206,9 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
         click.echo(ctx.get_help())
         return
     name = flags.lab or os.environ.get("HIKYAKU_LAB") or "default"
-    result = Lab.find(name).launch(Job(rest, tcp=flags.tcp, host=flags.host, capture=False))
+    result = Lab.find(name).launch(
+        Job(rest, tcp=flags.tcp, host=flags.host, tag=flags.tag, capture=False)
+    )
     code = result.returncode
     sys.exit(code if code >= 0 else 128 - code)
 

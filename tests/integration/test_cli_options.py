@@ -29,6 +29,10 @@ COMMANDS = [
     ["lab", "status"],
     ["lab", "exec"],
     ["lab", "mpirun"],
+    ["tag"],
+    ["tag", "run"],
+    ["tag", "status"],
+    ["tag", "decode"],
 ]
 
 

@@ -201,6 +201,7 @@ class Lab:
         *,
         tcp: bool = False,
         host: str | None = None,
+        tag: bool = False,
         mca: dict[str, str] | None = None,
         env: dict[str, str] | None = None,
         options: list[str] | None = None,
@@ -208,16 +209,16 @@ class Lab:
         timeout: float = 120,
     ) -> RunResult:
         """Runs @argv as @np ranks over the lab's wire (or TCP) and returns what it printed. Does
-        not judge the exit status. @host is who polls (Job.host). @mca and @options are mpirun's and
-        win over the lab's own; @env is seen by every rank; @one_core gives each node one core only.
-        After @timeout seconds everything is ended and HikyakuError raised."""
+        not judge the exit status. @host is who polls (Job.host), @tag tags TCP. @mca and @options
+        are mpirun's and win over the lab's own; @env is seen by every rank; @one_core gives each
+        node one core only. After @timeout seconds everything is ended and HikyakuError raised."""
         arguments = ["-np", str(np), *(options or [])]
         for key, value in (mca or {}).items():
             arguments += ["--mca", key, str(value)]
         for key in env or {}:
             arguments += ["-x", key]
         return self.launch(
-            Job(arguments + argv, tcp, host, env or {}, one_core=one_core, timeout=timeout)
+            Job(arguments + argv, tcp, host, tag, env or {}, one_core=one_core, timeout=timeout)
         )
 
     def launch(self, job: Job) -> RunResult:

@@ -69,6 +69,7 @@ class LabOptions:
     tcp: bool = False
     lab: str | None = None
     host: str | None = None
+    tag: bool = False
     help: bool = False
 
 
@@ -89,6 +90,8 @@ def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
         count = 1 + _VALUES.get(word.lstrip("-"), 0)
         if word == "--tcp":
             flags.tcp = True
+        elif word == "--tag":
+            flags.tag = True
         elif word in ("--help", "-h"):
             flags.help = True
         elif word == "--host" and arguments[i + 1 : i + 2] and arguments[i + 1] in HOST_MODES:

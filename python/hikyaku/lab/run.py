@@ -22,6 +22,7 @@ from pathlib import Path
 
 from .. import process
 from ..errors import HikyakuError
+from ..sdn.tagger import tag_command
 from . import openmpi, rtc
 from .lock import locked_directory, try_lock
 from .topology import Topology, node_directory
@@ -36,6 +37,7 @@ class Job:
     arguments: list[str]  # options of mpirun, the program, the program's arguments
     tcp: bool = False  # over TCP, not over the fabric
     host: str | None = None  # who polls, of openmpi.HOST_MODES; None: the component's default
+    tag: bool = False  # over TCP: tagged (docs/tagger.md)
     env: dict[str, str] = field(default_factory=dict)  # seen by mpirun
     one_core: bool = False  # each node has one core only
     capture: bool = True  # else it has this process's stdin and output
@@ -182,8 +184,12 @@ def settings(
     return env
 
 
-def check_host(topology: Topology, job: Job) -> None:
-    """Refuses a host mode that cannot work here, before anything is started."""
+def check(topology: Topology, job: Job) -> None:
+    """Refuses what cannot work here, before anything is started."""
+    if job.tag and not job.tcp:
+        raise HikyakuError(
+            "--tag is for TCP, whose packets the kernel makes", "add --tcp, or leave --tag away"
+        )
     if job.host is None:
         return
     if job.tcp:
@@ -262,7 +268,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     if not program:
         raise HikyakuError("no program to run", "hikyaku lab mpirun -np 2 PROGRAM [ARGUMENT...]")
     ranks = openmpi.rank_count(options)
-    check_host(topology, job)
+    check(topology, job)
     first = topology.nodes[0].name
     given = {**os.environ, **job.env}
     with run_directory(runs) as run_dir:
@@ -276,7 +282,8 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             given=given,
         )
         cores = topology.cpus(one_core=job.one_core)[first]
-        argv = enter(runs.parent, first, cores, ["mpirun", *job.arguments])
+        tagger = tag_command(interfaces=["tcp0"], restore=True) if job.tag else []
+        argv = enter(runs.parent, first, cores, [*tagger, "mpirun", *job.arguments])
         start = time.monotonic()
         late = False
         with Output(run_dir / "mpirun", job.capture) as output:

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku tag …`: jobs whose TCP packets carry their communication pattern; parses, prints."""
+
+import json
+import os
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from .cli_daemon import run_base
+from .errors import HikyakuError
+from .sdn.tag import JOBS, NoTag, Tag
+
+
+@click.group()
+def tag() -> None:
+    """Tag the TCP of an unmodified MPI program, for a network that routes by it.
+
+    The destination address of each packet tells job, MPI function and ranks (docs/tag.md). It is
+    written by eBPF programs in the kernel (docs/tagger.md), which go with the job.
+
+    \b
+    Example:
+      hikyaku tag run -- mpirun -np 4 --host a,b ./solver
+      hikyaku tag status
+    """
+
+
+@tag.command("run", context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--job", type=click.IntRange(1, JOBS - 1), help="The job's number in tags.  [a free one]"
+)
+@click.option(
+    "--iface",
+    "interfaces",
+    multiple=True,
+    metavar="NAME",
+    help="Tag what leaves by this interface; may be repeated.  [all Ethernet interfaces]",
+)
+@click.option(
+    "--restore",
+    is_flag=True,
+    help="Nodes give tagged frames that come in their address back: for networks whose switches "
+    "do not.",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def tag_run(
+    job: int | None, interfaces: tuple[str, ...], restore: bool, command: tuple[str, ...]
+) -> None:
+    """Run COMMAND, an mpirun, with its ranks' TCP tagged on every node.
+
+    mpirun's daemons on other nodes are started with the same settings; hikyaku must be at the same
+    path there. Needs the privilege to load eBPF programs; ranks do not get it. When the last
+    process of the job has ended on a node, however it ended, nothing is left there.
+
+    \b
+    Examples:
+      hikyaku tag run -- mpirun -np 4 --host a,b ./solver
+      hikyaku tag run --job 7 --iface eth1 -- mpirun -np 4 --host a,b ./solver
+      hikyaku lab mpirun --tcp --tag -np 2 ./solver
+    """
+    from .sdn.tagger import tag_command
+
+    argv = [*tag_command(job=job, interfaces=interfaces, restore=restore), *command]
+    os.execv(argv[0], argv)
+
+
+@tag.command("status")
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def tag_status(as_json: bool) -> None:
+    """Show the tagged jobs of this node: ranks, connections, packets.
+
+    \b
+    Examples:
+      hikyaku tag status
+      hikyaku lab exec node1 ./hikyaku tag status
+    """
+    from .sdn.tagger import jobs
+
+    found = jobs(run_base())
+    if as_json:
+        click.echo(json.dumps(found, indent=1))
+        return
+    if not found:
+        click.echo("no job is tagged on this node")
+    console = Console()
+    for job in found:
+        _show(console, job)
+
+
+def _show(console: Console, job: dict) -> None:
+    console.print(f"job {job['job']} on {', '.join(job['interfaces'])}; hk-tagger {job['pid']}")
+    ranks = Table("rank", "process", "in")
+    for rank in sorted(job["ranks"], key=lambda r: r["rank"]):
+        ranks.add_row(str(rank["rank"]), str(rank["pid"]), rank["function"])
+    console.print(ranks)
+    table = Table("rank", "peer", "from", "to", "frames", "bytes", title="connections")
+    for c in sorted(job["connections"], key=lambda c: (c["rank"], c["peer"])):
+        ends = [f"{c[end]}:{c[end + '_port']}" for end in ("local", "remote")]
+        table.add_row(str(c["rank"]), str(c["peer"]), *ends, str(c["frames"]), str(c["bytes"]))
+    console.print(table)
+    for function, sums in job["tagged"].items():
+        console.print(f"  {function}: {sums['frames']} frames, {sums['bytes']} bytes")
+    console.print(
+        f"connections tagged since the start: {job['connections_tagged']}; to others than ranks of "
+        f"this job: {job['strangers']}"
+    )
+    if job["restore"]:
+        console.print(f"frames given their address back: {job['restored']}")
+    if job["failed"]:
+        console.print(f"frames that could not be written to, left untagged: {job['failed']}")
+
+
+@tag.command("decode")
+@click.argument("mac")
+def tag_decode(mac: str) -> None:
+    """Say what the tag MAC, as it stands in a capture, means.
+
+    \b
+    Example:
+      hikyaku tag decode 66:48:0d:00:00:05
+    """
+    try:
+        click.echo(str(Tag.parse(mac)))
+    except NoTag as why:
+        raise HikyakuError(f"that is no tag: {why}", "docs/tag.md draws one") from None

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""hk-tagger, which tags the TCP of a job (docs/tagger.md): its command line, what it says."""
+
+import array
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..checkout import built
+from ..errors import HikyakuError
+from .tag import JOBS
+
+# tagger/ask.h
+_ASK = struct.Struct("=IHHII")  # magic, version, kind, rank, ranks
+_ANSWER = struct.Struct("=IiI244s")  # magic, status, slot, text
+_MAGIC, _VERSION, _STATUS = 0x47544B48, 1, 2
+_SOCKET = "tagger"
+_ANSWER_S = 10.0
+
+
+def tag_command(
+    *, job: int | None = None, interfaces: Iterable[str] = (), restore: bool = False
+) -> list[str]:
+    """What stands before `mpirun …` to have it tagged."""
+    if job is not None and not 1 <= job < JOBS:
+        raise HikyakuError(f"job {job}: the numbers of jobs are 1 to {JOBS - 1}")
+    argv = [str(built("tagger/hk-tagger")), "--library", str(built("tagger/libhk_tag.so"))]
+    if job is not None:
+        argv += ["--job", str(job)]
+    for name in interfaces:
+        argv += ["--iface", name]
+    return [*argv, *(["--restore"] if restore else []), "--"]
+
+
+def _ask(path: Path) -> dict | None:
+    """The status of the job whose socket this is; None if it has just ended."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.settimeout(_ANSWER_S)
+        try:
+            sock.connect(str(path))
+            sock.send(_ASK.pack(_MAGIC, _VERSION, _STATUS, 0, 0))
+            message, control, _, _ = sock.recvmsg(_ANSWER.size, socket.CMSG_SPACE(4))
+        except TimeoutError:
+            raise HikyakuError(
+                f"hk-tagger at {path} did not answer within {_ANSWER_S:g} s"
+            ) from None
+        except OSError:
+            return None
+    fds = array.array("i")
+    for level, kind, data in control:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    if not message:
+        return None
+    if len(message) != _ANSWER.size or _ANSWER.unpack(message)[0] != _MAGIC:
+        raise HikyakuError(f"what listens at {path} is not hk-tagger")
+    _, status, _, text = _ANSWER.unpack(message)
+    if status or not fds:
+        raise HikyakuError.said(text.split(b"\0")[0].decode(errors="replace"))
+    with os.fdopen(fds[0], "rb") as file:
+        return json.loads(file.read())
+
+
+def jobs(base: Path) -> list[dict]:
+    """Every job that is tagged on this node; @base is where run directories are (host/rundir.h)."""
+    found = [_ask(path) for path in sorted(base.glob(f"tag-*/{_SOCKET}"))]
+    return sorted((job for job in found if job), key=lambda job: job["job"])

@@ -1,0 +1,445 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tagger: real jobs over TCP in the lab, as a capture on the wire sees them; its life."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hikyaku import process
+from hikyaku.checkout import built
+from hikyaku.lab import Lab
+from hikyaku.sdn import tag
+from hikyaku.sdn.tag import Function, NoTag, Tag
+from hikyaku.sdn.tagger import tag_command
+
+SOON = 30  # seconds, on a machine that does much else
+OUTGOING = 4  # PACKET_OUTGOING
+IPV4, UDP, TCP = b"\x08\x00", 17, 6
+
+# Copies frames to its output, as lines, until its input ends. Its first line says that it listens.
+SNIFFER = """
+import os, select, socket, sys
+sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+sock.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+sock.bind((sys.argv[1], 3))
+print("ready", flush=True)
+while True:
+    ready, _, _ = select.select([sock, 0], [], [])
+    if sock in ready:
+        frame, address = sock.recvfrom(1 << 17)
+        print(address[2], frame[:256].hex())
+    elif 0 in ready:
+        break
+"""
+
+# One thing after the other that is no MPI: a datagram, and a connection with a line each way.
+STRANGER = """
+import socket, sys
+plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for i in range(20):
+    plain.sendto(bytes([i]) * (100 + i), (sys.argv[1], 9009))
+with socket.create_connection((sys.argv[1], int(sys.argv[2]))) as sock:
+    sock.sendall(b"ping")
+    assert sock.recv(4) == b"pong"
+"""
+SERVER = """
+import socket
+server = socket.create_server(("0.0.0.0", 0))
+print(server.getsockname()[1], flush=True)
+while True:
+    sock, _ = server.accept()
+    assert sock.recv(4) == b"ping"
+    sock.sendall(b"pong")
+    sock.close()
+"""
+
+
+@dataclass
+class Frame:
+    """The start of a frame, as it lay on the wire."""
+
+    outgoing: bool
+    raw: bytes
+
+    @property
+    def to(self) -> str:
+        return self.raw[:6].hex(":")
+
+    @property
+    def protocol(self) -> int | None:
+        return self.raw[23] if self.raw[12:14] == IPV4 else None
+
+    @property
+    def ports(self) -> tuple[int, int]:
+        return int.from_bytes(self.raw[34:36], "big"), int.from_bytes(self.raw[36:38], "big")
+
+    @property
+    def tag(self) -> Tag | None:
+        try:
+            return Tag.parse(self.to)
+        except NoTag:
+            return None
+
+    def same_but_for_its_number(self) -> bytes:
+        """Without IP's identification and the checksum that covers it."""
+        return self.raw[:18] + self.raw[20:24] + self.raw[26:]
+
+
+@contextmanager
+def started(lab: Lab, node: str, *argv: str, **options) -> Iterator[subprocess.Popen]:
+    """A process on @node that says a first line when it is ready, and is ended with the block."""
+    child = subprocess.Popen(
+        lab.exec_argv(node, list(argv)), stdin=subprocess.PIPE, text=True, **options
+    )
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.communicate(timeout=SOON)
+
+
+@contextmanager
+def captured(lab: Lab, node: str, frames: list[Frame]) -> Iterator[None]:
+    """Puts what goes over tcp0 of @node into @frames."""
+    argv = [sys.executable, "-c", SNIFFER, "tcp0"]
+    with started(lab, node, *argv, stdout=subprocess.PIPE) as sniffer:
+        assert sniffer.stdout.readline() == "ready\n"
+        yield
+        out, _ = sniffer.communicate(timeout=SOON)
+        for line in out.splitlines():
+            kind, raw = line.split()
+            frames.append(Frame(int(kind) == OUTGOING, bytes.fromhex(raw)))
+
+
+def mac_of(lab: Lab, node: str) -> str:
+    argv = lab.exec_argv(node, ["ip", "-json", "link", "show", "tcp0"])
+    return json.loads(process.run(argv))[0]["address"]
+
+
+def nothing_left() -> bool:
+    """No program of ours in the kernel, no cgroup."""
+    programs = json.loads(
+        process.run([shutil.which("bpftool") or "/usr/sbin/bpftool", "-j", "prog"])
+    )
+    ours = [p["name"] for p in programs if p.get("name", "").startswith("hk_")]
+    return not ours and not list(Path("/sys/fs/cgroup").rglob("hikyaku-tag-*"))
+
+
+@pytest.fixture
+def lab(get_lab) -> Iterator[Lab]:
+    """Two nodes. What hangs on them at the end is a fault."""
+    process.wait_until("others' taggers to end", nothing_left, SOON)
+    yield get_lab(2, "memif", 1)
+    process.wait_until("everything of the tagger to be gone", nothing_left, SOON)
+
+
+def status(lab: Lab, node: str, hikyaku: list[str]) -> list[dict]:
+    out = process.run(lab.exec_argv(node, [*hikyaku, "tag", "status", "--json"]))
+    return json.loads(out)
+
+
+@contextmanager
+def endless_job(lab: Lab, program: Callable[[str], str], hikyaku: list[str]) -> Iterator[None]:
+    """A tagged job of two ranks, ended by Ctrl-C."""
+    argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "--tag", "-np", "2"]
+    argv += [program("tests/mpi/mpi_functions"), "--rounds", "1000000"]
+    job = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        yield
+    finally:
+        job.send_signal(signal.SIGINT)
+        job.wait(timeout=SOON)
+
+
+# ---- the tag, in the kernel ----------------------------------------------------------------------
+
+
+def test_golden_tags_in_ebpf(program) -> None:
+    at = "tests/unit/tagger/"
+    done = process.run([program(at + "tag_vectors"), program(at + "vectors.bpf.o")])
+    assert re.fullmatch(r"ok \d+ tags, \d+ refused\n", done)
+
+
+# ---- real jobs -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("function", ["bcast", "allreduce", "alltoall", "gather", "p2p"])
+def test_the_wire_tells_the_function(lab: Lab, program, function: str) -> None:
+    """An unmodified program over TCP: nearly all that it sends is of the one function that it uses.
+    An acknowledgement may come late, so not quite all."""
+    frames: list[Frame] = []
+    mode = [program("tests/mpi/mpi_functions"), "--mode", function, "--rounds", "20"]
+    with captured(lab, "node0", frames):
+        done = lab.mpirun(2, mode, tcp=True, tag=True)
+    assert done.returncode == 0, done.stderr
+    assert "PASS functions" in done.stdout
+    tags = [f.tag for f in frames if f.outgoing and f.tag]
+    assert {(t.source, t.destination, t.group) for t in tags} == {(0, 1, False)}
+    assert len({t.job for t in tags}) == 1
+    seen = Counter(t.function.name.lower() for t in tags)
+    others = sum(n for name, n in seen.items() if name not in (function, "barrier"))
+    assert seen[function] >= 10, seen
+    assert others <= seen.total() * 0.2, seen
+    assert {f.tag.source for f in frames if not f.outgoing and f.tag} == {1}
+
+
+def test_four_ranks_and_the_same_result(lab: Lab, program) -> None:
+    """Two ranks a node: each pair has its own tags, and results are what they are without."""
+    argv = [program("tests/mpi/mpi_digest"), "--rounds", "1", "--seed", "5"]
+    frames: list[Frame] = []
+    with captured(lab, "node1", frames):
+        tagged = lab.mpirun(4, argv, tcp=True, tag=True)
+    assert tagged.returncode == 0, tagged.stderr
+    plain = lab.mpirun(4, argv, tcp=True)
+    digest = re.compile("DIGEST ([0-9a-f]{16})")
+    assert digest.search(tagged.stdout)[1] == digest.search(plain.stdout)[1]
+    # ranks go round the nodes: 0 and 2 on node0, 1 and 3 on node1
+    pairs = {(t.source, t.destination) for f in frames if f.outgoing and (t := f.tag)}
+    assert pairs == {(1, 0), (1, 2), (3, 0), (3, 2)}
+
+
+def test_what_is_no_mpi_is_not_touched(lab: Lab, program, hikyaku: list[str]) -> None:
+    """Datagrams and a connection of a process of a job's own cgroup, and of one beside it while a
+    job runs: as they are without a tagger, but for the numbers that the kernel draws."""
+    peer = mac_of(lab, "node1")
+
+    def strangers(before: list[str]) -> list[bytes]:
+        frames: list[Frame] = []
+        with started(lab, "node1", sys.executable, "-c", SERVER, stdout=subprocess.PIPE) as server:
+            port = server.stdout.readline().strip()
+            argv = [*before, sys.executable, "-c", STRANGER, "10.78.0.2", port]
+            with captured(lab, "node0", frames):
+                subprocess.run(lab.exec_argv("node0", argv), check=True, timeout=SOON)
+        ours = [f for f in frames if f.outgoing and f.protocol in (UDP, TCP)]
+        tcp = [f for f in ours if f.protocol == TCP and f.ports[1] == int(port)]
+        udp = [f for f in ours if f.protocol == UDP and f.ports[1] == 9009]
+        assert len(tcp) >= 4
+        assert len(udp) == 20
+        assert {f.to for f in tcp + udp} == {peer}
+        assert not any(b"\xfe\x08HK" in f.raw for f in tcp)  # our TCP option
+        # UDP's source port is drawn, too, and so its checksum: bytes 34, 35, 40 and 41
+        cut = [f.same_but_for_its_number() for f in udp]
+        return [raw[:30] + raw[32:36] + raw[38:] for raw in cut]
+
+    without = strangers([])
+    assert strangers(tag_command(interfaces=["tcp0"])) == without
+    with endless_job(lab, program, hikyaku):
+        busy(lab, hikyaku)
+        assert strangers([]) == without
+
+
+def busy(lab: Lab, hikyaku: list[str]) -> dict:
+    """Waits until the job on node0 has been seen in five functions; its status."""
+    seen: list[dict] = []
+
+    def there() -> bool:
+        seen[:] = status(lab, "node0", hikyaku)
+        return len(seen) == 1 and len(seen[0]["tagged"]) >= 5
+
+    process.wait_until("five functions to be seen", there, SOON)
+    return seen[0]
+
+
+def test_status_while_a_job_runs(lab: Lab, program, hikyaku: list[str]) -> None:
+    """Ranks, functions, connections and counts; and nothing of it after Ctrl-C."""
+    assert status(lab, "node0", hikyaku) == []
+    with endless_job(lab, program, hikyaku):
+        found = busy(lab, hikyaku)
+        assert [r["rank"] for r in found["ranks"]] == [0]
+        assert found["ranks"][0]["function"] in {f.name.lower() for f in Function}
+        command = Path(f"/proc/{found['ranks'][0]['pid']}/cmdline").read_bytes()
+        assert b"mpi_functions" in command
+        assert found["interfaces"] == ["tcp0"]
+        live = [c for c in found["connections"] if c["frames"]]
+        assert {(c["rank"], c["peer"]) for c in live} == {(0, 1)}
+        assert {(c["local"], c["remote"]) for c in live} == {("10.78.0.1", "10.78.0.2")}
+        assert found["restored"] > 0
+        assert found["failed"] == 0
+        (other,) = status(lab, "node1", hikyaku)
+        assert (other["job"], [r["rank"] for r in other["ranks"]]) == (found["job"], [1])
+        text = process.run(lab.exec_argv("node0", [*hikyaku, "tag", "status"]))
+        assert "bcast" in text
+        assert "10.78.0.2" in text
+    assert status(lab, "node0", hikyaku) == []
+
+
+def test_two_jobs_have_two_numbers(lab: Lab, hikyaku: list[str]) -> None:
+    sleep = [*tag_command(interfaces=["tcp0"]), "sleep", "infinity"]
+
+    def numbers() -> list[int]:
+        return [job["job"] for job in status(lab, "node0", hikyaku)]
+
+    with started(lab, "node0", *sleep):
+        process.wait_until("the first", lambda: numbers() == [1], SOON)
+        with started(lab, "node0", *sleep):
+            process.wait_until("the second", lambda: numbers() == [1, 2], SOON)
+        process.wait_until("the second to go", lambda: numbers() == [1], SOON)
+        asked = tag_command(job=1, interfaces=["tcp0"])
+        refused = subprocess.run(
+            lab.exec_argv("node0", [*asked, "true"]),
+            capture_output=True,
+            text=True,
+            timeout=SOON,
+            check=False,
+        )
+        assert refused.returncode == 2
+        assert "job 1 is tagged on this node already" in refused.stderr
+    process.wait_until("the first to go", lambda: numbers() == [], SOON)
+
+
+# ---- life ----------------------------------------------------------------------------------------
+
+
+def holder(lab: Lab, hikyaku: list[str]) -> int:
+    def there() -> bool:
+        return len(status(lab, "node0", hikyaku)) == 1
+
+    process.wait_until("the tagger to answer", there, SOON)
+    return status(lab, "node0", hikyaku)[0]["pid"]
+
+
+def test_the_commands_end_is_the_taggers(lab: Lab) -> None:
+    """Its exit status is the command's; the fixture looks that nothing is left."""
+    argv = [*tag_command(interfaces=["tcp0"]), "sh", "-c", "cat /proc/self/cgroup; exit 7"]
+    done = subprocess.run(
+        lab.exec_argv("node0", argv), capture_output=True, text=True, timeout=SOON, check=False
+    )
+    assert done.returncode == 7
+    assert re.search(r"^0::.*/hikyaku-tag-1-\d+$", done.stdout, re.M)
+
+
+def test_the_holder_is_killed(lab: Lab, hikyaku: list[str]) -> None:
+    """Its programs are gone at once, the command goes on, and the next run sweeps up."""
+    with started(lab, "node0", *tag_command(interfaces=["tcp0"]), "sleep", "infinity") as command:
+        os.kill(holder(lab, hikyaku), signal.SIGKILL)
+        process.wait_until("its programs to go", lambda: status(lab, "node0", hikyaku) == [], SOON)
+        assert command.poll() is None
+    again = lab.exec_argv("node0", [*tag_command(interfaces=["tcp0"]), "true"])
+    subprocess.run(again, check=True, timeout=SOON)
+
+
+def test_the_holder_is_ended_before_its_job(lab: Lab, hikyaku: list[str]) -> None:
+    """The command goes on, in the cgroup that it came from."""
+    with started(lab, "node0", *tag_command(interfaces=["tcp0"]), "sleep", "infinity") as command:
+        os.kill(holder(lab, hikyaku), signal.SIGTERM)
+        process.wait_until("everything of the tagger to be gone", nothing_left, SOON)
+        assert command.poll() is None
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+def refused(argv: list[str]) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=SOON, check=False)
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def test_an_address_within_the_prefix(lab: Lab) -> None:
+    """Refused whatever interface has it, even one that is not tagged."""
+    own = mac_of(lab, "node0")
+    bad = "66:48:0d:00:00:05"
+    assert tag.in_prefix(bad)
+
+    def have(address: str) -> None:
+        process.run(
+            lab.exec_argv("node0", ["ip", "link", "set", "dev", "tcp0", "address", address])
+        )
+
+    have(bad)
+    try:
+        text = refused(lab.exec_argv("node0", [*tag_command(interfaces=["ctl0"]), "true"]))
+    finally:
+        have(own)
+    assert bad in text
+    fix = re.search(r"fix: (ip link set dev tcp0 address (\S+))", text)
+    assert not tag.in_prefix(fix[2])
+    have(fix[2])
+    process.run(lab.exec_argv("node0", [*tag_command(interfaces=["tcp0"]), "true"]))
+    have(own)
+
+
+def test_without_the_privilege(lab: Lab) -> None:
+    lacking = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    text = refused(lab.exec_argv("node0", [*lacking, *tag_command(), "true"]))
+    assert "may not load eBPF programs; fix: run as root" in text
+
+
+def test_without_cgroup2(lab: Lab) -> None:
+    script = (
+        'for m in $(awk \'$3 == "cgroup2" {print $2}\' /proc/self/mounts); do umount $m; done; "$@"'
+    )
+    argv = ["sh", "-c", script, "sh", *tag_command(), "true"]
+    text = refused(lab.exec_argv("node0", argv))
+    assert "no cgroup2 file system is mounted" in text
+    assert "fix: mkdir -p /sys/fs/cgroup/unified && mount -t cgroup2" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--job", "64"], "jobs have the numbers 1 to 63"),
+        (["--job", "x"], "jobs have the numbers 1 to 63"),
+        (["--iface", "nope0"], "no Ethernet interface 'nope0'"),
+        (["--iface", "lo"], "no Ethernet interface 'lo'"),
+        (["--library", "/nowhere"], "cannot read /nowhere"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_options(lab: Lab, options: list[str], says: str) -> None:
+    binary = str(built("tagger/hk-tagger"))
+    assert says in refused(lab.exec_argv("node0", [binary, *options, "--", "true"]))
+
+
+def test_who_is_not_of_the_job_cannot_join(lab: Lab, hikyaku: list[str]) -> None:
+    """A process outside of the cgroup names itself a rank; others say what nobody says."""
+    with started(lab, "node0", *tag_command(interfaces=["tcp0"]), "sleep", "infinity"):
+        holder(lab, hikyaku)
+        (path,) = (lab.node_directory("node0") / "run").glob("tag-*/tagger")
+
+        def say(message: bytes) -> bytes:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+                sock.settimeout(SOON)
+                sock.connect(str(path))
+                sock.send(message)
+                return sock.recv(512)
+
+        magic = (0x47544B48).to_bytes(4, sys.byteorder)
+        join = magic + bytes([1, 0, 1, 0]) + bytes(4) + bytes([2, 0, 0, 0])
+        assert b"is not of job 1" in say(join)
+        for bad in (
+            b"x",
+            join[:-1],
+            join + b"x",
+            bytes(16),
+            magic + bytes([9, 0, 1, 0]) + bytes(8),
+        ):
+            assert say(bad) == b"", bad
+        assert status(lab, "node0", hikyaku)[0]["ranks"] == []
+
+
+def test_decode(hikyaku: list[str]) -> None:
+    good = process.run([*hikyaku, "tag", "decode", "66:48:0d:00:00:05"])
+    assert good == "job 3 bcast from rank 0 to rank 5\n"
+    bad = subprocess.run(
+        [*hikyaku, "tag", "decode", "02:00:00:00:00:01"],
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        check=False,
+    )
+    assert bad.returncode == 1
+    assert "outside of the tags' prefix; fix:" in bad.stderr
