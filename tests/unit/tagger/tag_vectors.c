@@ -12,7 +12,8 @@
 
 static void run(int program, struct vector *v)
 {
-	DECLARE_LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = v, .ctx_size_in = sizeof(*v));
+	struct bpf_test_run_opts opts = {
+		.sz = sizeof(opts), .ctx_in = v, .ctx_size_in = sizeof(*v)};
 
 	CHECK_EQ(bpf_prog_test_run_opts(program, &opts), 0);
 }
