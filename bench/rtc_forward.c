@@ -262,9 +262,12 @@ static void ask(void)
 int main(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"dir", required_argument, NULL, 'd'},    {"role", required_argument, NULL, 'r'},
-		{"window", required_argument, NULL, 'w'}, {"batches", required_argument, NULL, 'b'},
-		{"size", required_argument, NULL, 's'},   {"hold", required_argument, NULL, 'h'},
+		{"dir", required_argument, NULL, 'd'},
+		{"role", required_argument, NULL, 'r'},
+		{"window", required_argument, NULL, 'w'},
+		{"batches", required_argument, NULL, 'b'},
+		{"size", required_argument, NULL, 's'},
+		{"hold", required_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
 	};
 	int o;

@@ -155,7 +155,8 @@ int main(int argc, char **argv)
 		{"repeat", &repeat, "how often the numbers are added, the same on all nodes"},
 		{"messages", &messages, "questions of each client"},
 		{"window", &window, "questions that a client keeps open"},
-		{"ms", &ms, "ask no more after so many milliseconds; 0: until --messages are asked"},
+		{"ms", &ms,
+		 "ask no more after so many milliseconds; 0: until --messages are asked"},
 	};
 	const struct hk_rtc_type server = {.name = "sum", .on_message = on_message};
 	const struct hk_rtc_type client = {.name = "sum", .on_answer = on_answer};
