@@ -19,9 +19,10 @@
 #include <unistd.h>
 
 #define LAST_SECONDS 5
-#define PACE         (200 * HK_USEC) /* between rounds in which nothing is trained */
-#define POLLS        4               /* bursts taken between two rounds */
-#define LOOK_ROUNDS  64              /* between looks at the clock */
+#define PACE         (200 * HK_USEC)    /* between rounds in which nothing is trained */
+#define POLLS        4                  /* bursts taken between two rounds */
+#define FULL         (HK_RTC_BURST / 2) /* so many in a burst: there may be more */
+#define LOOK_ROUNDS  64                 /* between looks at the clock */
 
 struct node {
 	struct hk_learn_options o;
@@ -259,7 +260,7 @@ static void learn(struct node *n)
 	n->deadline = n->report.began + (uint64_t)(n->o.max_seconds * (double)HK_SEC);
 	n->last = UINT64_MAX;
 	for (uint64_t round = 0; going; round++) {
-		for (unsigned i = 0; i < POLLS && hk_rtc_poll(n->rtc) == HK_RTC_BURST; i++)
+		for (unsigned i = 0; i < POLLS && hk_rtc_poll(n->rtc) >= FULL; i++)
 			;
 		if (n->gossip->state == HK_GOSSIP_TRAINING) {
 			going = hk_gossip_round(n->gossip);

@@ -34,6 +34,10 @@ struct hk_rtc_backend {
 		*buf; /* [buffers] by number; backends may fill entries when a buffer appears */
 	unsigned buffers;
 	unsigned payload_max;
+	/* How many messages the core takes in at once, at most HK_RTC_BURST; 0: that. Where a look costs a system call,
+	 * many. On a polled wire fewer: a client's window then travels as several bursts, and both ends work at the same
+	 * time instead of in turn (docs/perf-notes.md). */
+	unsigned burst;
 	uint64_t tx_full, no_buffer;
 	uint64_t stray;   /* frames that are no messages of ours at all */
 	uint64_t cut_off; /* connections ended: strangers, and who broke the rules */

@@ -59,7 +59,8 @@ struct hk_rtc {
 	const struct hk_rtc_backend_ops *ops;
 	uint32_t key;
 	uint16_t self, nodes, epoch;
-	uint64_t now; /* when the round began */
+	unsigned burst; /* taken in at once */
+	uint64_t now;   /* when the round began */
 	struct hk_clock clock;
 	struct hk_members members;
 

@@ -99,6 +99,7 @@ int hk_rtc_make(const struct hk_rtc_config *c, const struct hk_rtc_parts *parts,
 	memset(r, 0, sizeof(*r));
 	r->ops = parts->ops;
 	r->be = parts->backend;
+	r->burst = r->be->burst ? HK_MIN(r->be->burst, (unsigned)HK_RTC_BURST) : HK_RTC_BURST;
 	r->clock = parts->clock;
 	r->self = c->node;
 	r->nodes = c->nodes;

@@ -345,7 +345,7 @@ static HK_NOINLINE void due_work(struct hk_rtc *r)
 static inline unsigned one_round(struct hk_rtc *r, bool look)
 {
 	struct hk_rtc_buf *in[HK_RTC_BURST];
-	unsigned n = r->ops->rx(r->be, in, HK_RTC_BURST);
+	unsigned n = r->ops->rx(r->be, in, r->burst);
 
 	if (n)
 		burst(r, in, n);
