@@ -95,15 +95,24 @@ def _who(row: dict) -> str:
     return ", ".join(filter(None, (nodes, carried))).replace("1 nodes", "1 node")
 
 
-def _table(experiment: str, rows: list[dict]) -> Table:
+# Columns of a name, of a median with its range.
+_NAME_WIDTH, _CELL_WIDTH = 21, 24
+
+
+def _table(experiment: str, rows: list[dict], width: int) -> Table:
+    """Leaves the ranges out if they do not fit @width."""
     title, x = TITLES[experiment]
     unit = {"million/s": "million messages/s", "s": "seconds", "ns": "ns"}[rows[0]["unit"]]
-    table = Table(
-        title=f"{title}: {unit}", title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )
-    table.add_column("", no_wrap=True)
     who = list(dict.fromkeys(_who(r) for r in rows))
     columns = list(dict.fromkeys(r["x"] for r in rows))
+    ranges = len(who) == 1 or width >= _NAME_WIDTH + len(columns) * _CELL_WIDTH
+    table = Table(
+        title=f"{title}: {unit}" + ("" if ranges else " (ranges by --json)"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    table.add_column("", no_wrap=True)
     by = {(_who(r), r["x"]): r for r in rows}
     if len(who) == 1:  # one backend, many x: a line for each x
         for name in (x, "median", "range"):
@@ -113,11 +122,16 @@ def _table(experiment: str, rows: list[dict]) -> Table:
         return table
     for at in columns:
         table.add_column(f"{at:g} {x}", justify="right", no_wrap=True)
-        table.add_column("range", justify="right", no_wrap=True)
+        if ranges:
+            table.add_column("range", justify="right", no_wrap=True)
     for name in who:
-        cells = [by.get((name, at)) for at in columns]
-        texts = [(number(c["median"]), f"[dim]{spread(c)}[/]") if c else ("–", "") for c in cells]
-        table.add_row(name, *(text for pair in texts for text in pair))
+        texts = []
+        for at in columns:
+            cell = by.get((name, at))
+            texts.append(number(cell["median"]) if cell else "–")
+            if ranges:
+                texts.append(f"[dim]{spread(cell)}[/]")
+        table.add_row(name, *texts)
     return table
 
 
@@ -126,7 +140,7 @@ def show(document: dict, console: Console) -> None:
     for experiment in TITLES:
         rows = [r for r in document["rows"] if r["experiment"] == experiment]
         if rows:
-            console.print(_table(experiment, rows))
+            console.print(_table(experiment, rows, console.width))
     if document["goals"]:
         console.print(goals.table(document["goals"]))
     if about["load_at_start"] > about["cores"] / 2:
