@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from mpi_programs import HUGE_MB, LIMIT_S, WATCHDOG_S, with_faults
 
 from hikyaku import process
 from hikyaku.checkout import ROOT, build_dir
 from hikyaku.lab import Lab, RunResult, down, down_dead, network, own_name
+from mpi_programs import HUGE_MB, LIMIT_S, WATCHDOG_S, with_faults
 
 PREFIX = "test"
 

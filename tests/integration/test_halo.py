@@ -4,6 +4,7 @@
 import re
 
 import pytest
+
 from mpi_programs import assert_passed, lab_id
 
 LOSS = "drop=0.01"

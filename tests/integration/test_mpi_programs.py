@@ -8,10 +8,10 @@ where they run: wires, nodes, ranks a node. Options of a program that make it lo
 import re
 
 import pytest
-from mpi_programs import assert_passed, lab_id
 
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult
+from mpi_programs import assert_passed, lab_id
 
 PROGRAMS = [
     "p2p_modes",

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/router/forward.c: the data plane.
+ *
+ * A burst goes through three steps: read each header and gather destinations; look all of them up;
+ * rewrite and put in line, in the order of arrival.
+ */
+#include "p2p/router/forward.h"
+
+#include <rte_prefetch.h>
+
+#define ETHERTYPE_IP4 0x0800
+#define ETHERTYPE_ARP 0x0806
+#define ETHERTYPE_IP6 0x86dd
+
+static const char *const modes[] = {
+	[HK_MODE_BOUNCE] = "bounce", [HK_MODE_P2P] = "p2p", [HK_MODE_PKTPIT] = "pktpit"};
+
+const char *hk_mode_name(enum hk_mode m)
+{
+	return modes[m];
+}
+
+int hk_mode_of(const char *name)
+{
+	for (unsigned i = 0; i < HK_ARRAY_LEN(modes); i++)
+		if (strcmp(modes[i], name) == 0)
+			return (int)i;
+	return -1;
+}
+
+/* A burst on its way. */
+struct burst {
+	struct hk_ip ip[HK_FIB_BURST];
+	uint8_t verdict[HK_FIB_BURST];
+	uint8_t header[HK_FIB_BURST][HK_HEADER_MAX]; /* pktpit: the copies */
+	uint32_t dst4[HK_FIB_BURST];
+	uint8_t dst6[HK_FIB_BURST][16];
+	uint64_t hop4[HK_FIB_BURST], hop6[HK_FIB_BURST];
+	unsigned n4, n6;
+};
+
+/* Is the frame for this station? Groups are (their first byte is odd): ARP and neighbour discovery. */
+static inline bool for_us(const struct hk_forward_port *p, const uint8_t *f)
+{
+	uint64_t mac, ours;
+
+	memcpy(&mac, f, 8); /* the frame has 14 bytes */
+	memcpy(&ours, p->mac, 8);
+	return (mac & UINT64_C(0xffffffffffff)) == ours;
+}
+
+static inline __attribute__((always_inline)) enum hk_verdict
+read_header(const struct hk_forward_port *p, const uint8_t *f, unsigned avail, unsigned frame,
+	    struct hk_ip *ip)
+{
+	enum hk_verdict v;
+
+	if (HK_UNLIKELY(avail < HK_ETHER_LEN))
+		return HK_V_SHORT;
+	uint16_t type = hk_be16(f + 12);
+	if (HK_UNLIKELY(!for_us(p, f))) {
+		if (!(f[0] & 1))
+			return HK_V_NOT_OURS;
+		return type == ETHERTYPE_ARP || type == ETHERTYPE_IP4 || type == ETHERTYPE_IP6
+			       ? HK_V_KERNEL
+			       : HK_V_ETHERTYPE;
+	}
+	if (HK_LIKELY(type == ETHERTYPE_IP4))
+		v = hk_ip4_read(f, avail, frame, ip);
+	else if (type == ETHERTYPE_IP6)
+		v = hk_ip6_read(f, avail, frame, ip);
+	else
+		return type == ETHERTYPE_ARP ? HK_V_KERNEL : HK_V_ETHERTYPE;
+	return v == HK_V_SHORT && avail < HK_HEADER_MAX && avail < frame ? HK_V_HEADER_SPLIT : v;
+}
+
+/* The step that a mode has of its own. */
+static inline __attribute__((always_inline)) void read_burst(struct hk_forward *f, unsigned port,
+							     struct rte_mbuf **m, unsigned n,
+							     struct burst *b, enum hk_mode mode)
+{
+	struct hk_forward_port *p = &f->port[port];
+	uint64_t bytes = 0, header_bytes = 0;
+
+	for (unsigned i = 0; mode == HK_MODE_BOUNCE && i < HK_MIN(n, 4u); i++)
+		rte_prefetch0(rte_pktmbuf_mtod(m[i], void *));
+	for (unsigned i = 0; i < n; i++) {
+		if (mode == HK_MODE_BOUNCE && i + 4 < n)
+			rte_prefetch0(rte_pktmbuf_mtod(m[i + 4], void *));
+		const uint8_t *frame = rte_pktmbuf_mtod(m[i], const uint8_t *);
+		unsigned avail = HK_MIN(m[i]->data_len, (unsigned)HK_HEADER_MAX);
+		struct hk_ip *ip = &b->ip[i];
+
+		if (mode == HK_MODE_PKTPIT) {
+			if (HK_LIKELY(avail == HK_HEADER_MAX))
+				memcpy(b->header[i], frame, HK_HEADER_MAX);
+			else
+				memcpy(b->header[i], frame, avail);
+			frame = b->header[i];
+		}
+		bytes += m[i]->pkt_len;
+		header_bytes += avail;
+		ip->family = 0;
+		b->verdict[i] = (uint8_t)read_header(p, frame, avail, m[i]->pkt_len, ip);
+		if (HK_UNLIKELY(b->verdict[i] != HK_V_FORWARD))
+			continue;
+		if (HK_LIKELY(ip->family == 4))
+			b->dst4[b->n4++] = hk_be32(ip->dst);
+		else
+			memcpy(b->dst6[b->n6++], ip->dst, 16);
+	}
+	p->count.in_packets += n;
+	p->count.in_bytes += bytes;
+	p->count.header_bytes += header_bytes;
+}
+
+static const uint8_t verdict_of[HK_HOP_KINDS] = {
+	[HK_HOP_NO_ROUTE] = HK_V_NO_ROUTE,
+	[HK_HOP_FORWARD] = HK_V_FORWARD,
+	[HK_HOP_UNRESOLVED] = HK_V_UNRESOLVED,
+	[HK_HOP_GLEAN] = HK_V_UNRESOLVED,
+	[HK_HOP_LOCAL] = HK_V_KERNEL,
+	[HK_HOP_BLACKHOLE] = HK_V_BLACKHOLE,
+	[HK_HOP_UNREACHABLE] = HK_V_UNREACHABLE,
+	[HK_HOP_BROADCAST] = HK_V_BROADCAST,
+	[HK_HOP_MULTICAST] = HK_V_MULTICAST,
+	[HK_HOP_LINK_LOCAL] = HK_V_KERNEL,
+	[HK_HOP_MARTIAN] = HK_V_DESTINATION,
+};
+
+/* What becomes of a packet whose header is in order and whose next hop is known. */
+static inline enum hk_verdict judge(const struct hk_forward *f, const struct hk_ip *ip,
+				    hk_cell cell)
+{
+	enum hk_verdict v = verdict_of[hk_cell_kind(cell)];
+
+	if (HK_UNLIKELY(v == HK_V_KERNEL || v == HK_V_DESTINATION))
+		return v;
+	if (HK_UNLIKELY(!hk_source_ok(ip->family, ip->src)))
+		return HK_V_SOURCE;
+	if (HK_UNLIKELY(v != HK_V_FORWARD))
+		return v;
+	if (HK_UNLIKELY(ip->ttl <= 1))
+		return HK_V_TTL;
+	unsigned port = hk_cell_port(cell), mtu = f->fib->mtu[port];
+	if (!mtu || mtu + HK_ETHER_LEN > f->port[port].frame_max)
+		mtu = f->port[port].frame_max - HK_ETHER_LEN;
+	return HK_LIKELY(ip->length <= mtu) ? HK_V_FORWARD : HK_V_TOO_BIG;
+}
+
+/* Cuts off what follows the packet in its frame. */
+static HK_NOINLINE void shorten(struct rte_mbuf *m, uint32_t len)
+{
+	struct rte_mbuf *s = m;
+
+	m->pkt_len = len;
+	for (; s->next && len > s->data_len; s = s->next)
+		len -= s->data_len;
+	s->data_len = (uint16_t)len;
+	if (s->next) {
+		rte_pktmbuf_free(s->next);
+		s->next = NULL;
+		m->nb_segs = 1;
+		for (s = m; s->next; s = s->next)
+			m->nb_segs++;
+	}
+}
+
+static inline void send(struct hk_forward *f, struct rte_mbuf *m, const struct hk_ip *ip,
+			hk_cell cell)
+{
+	unsigned port = hk_cell_port(cell);
+	uint8_t l2[16];
+
+	memcpy(l2, &cell, 8);
+	memcpy(l2 + 6, f->port[port].mac, 8);
+	hk_ip_rewrite(rte_pktmbuf_mtod(m, uint8_t *), l2, ip);
+	unsigned want = hk_ip_frame(ip, m->pkt_len);
+	if (HK_UNLIKELY(want < m->pkt_len))
+		shorten(m, want);
+	hk_forward_out(f, port, m);
+}
+
+static HK_NOINLINE enum hk_verdict to_kernel(struct hk_forward *f, unsigned port,
+					     struct rte_mbuf *m)
+{
+	if (!f->kernel) {
+		rte_pktmbuf_free(m);
+		return HK_V_NO_KERNEL;
+	}
+	m->port = (uint16_t)port;
+	if (f->kernel(f->kernel_arg, m))
+		return HK_V_KERNEL;
+	rte_pktmbuf_free(m);
+	return HK_V_KERNEL_FULL;
+}
+
+static HK_NOINLINE void refuse(struct hk_forward *f, unsigned port, struct rte_mbuf *m,
+			       enum hk_verdict v)
+{
+	if (v == HK_V_KERNEL)
+		v = to_kernel(f, port, m);
+	else
+		rte_pktmbuf_free(m);
+	f->port[port].count.verdict[v]++;
+}
+
+void hk_forward_burst(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n)
+{
+	struct burst b;
+	unsigned at4 = 0, at6 = 0, sent = 0;
+
+	b.n4 = b.n6 = 0;
+	if (f->mode == HK_MODE_BOUNCE)
+		read_burst(f, port, m, n, &b, HK_MODE_BOUNCE);
+	else if (f->mode == HK_MODE_P2P)
+		read_burst(f, port, m, n, &b, HK_MODE_P2P);
+	else
+		read_burst(f, port, m, n, &b, HK_MODE_PKTPIT);
+	if (HK_LIKELY(b.n4))
+		hk_fib_lookup4(f->fib, b.dst4, b.hop4, b.n4);
+	if (b.n6)
+		hk_fib_lookup6(f->fib, b.dst6, b.hop6, b.n6);
+	for (unsigned i = 0; i < n; i++) {
+		enum hk_verdict v = b.verdict[i];
+		hk_cell cell = 0;
+		if (HK_LIKELY(v == HK_V_FORWARD)) {
+			bool ip4 = b.ip[i].family == 4;
+			cell = hk_fib_cell(f->fib, ip4 ? b.hop4[at4++] : b.hop6[at6++]);
+			v = judge(f, &b.ip[i], cell);
+		}
+		if (HK_LIKELY(v == HK_V_FORWARD)) {
+			send(f, m[i], &b.ip[i], cell);
+			sent++;
+		} else {
+			refuse(f, port, m[i], v);
+		}
+	}
+	f->port[port].count.verdict[HK_V_FORWARD] += sent;
+}

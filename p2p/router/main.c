@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/router/main.c: hk_router's options. `hikyaku p2p route` runs it; docs/routers.md tells of both.
+ */
+#include "p2p/router/router.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+
+static struct hk_router *router;
+
+static void on_signal(int sig)
+{
+	if (sig == SIGHUP)
+		hk_router_reload(router);
+	else
+		hk_router_stop(router);
+}
+
+static int usage(const char *program)
+{
+	fprintf(stderr,
+		"usage: %s --mode bounce|p2p|pktpit --routes FILE --port SPEC --port SPEC ...\n"
+		"          [--control SOCKET] [--memory MB] [--buffers N] [--wait MS] [--spin]\n"
+		"       %s --check --routes FILE --ports N\n",
+		program, program);
+	return 2;
+}
+
+static bool number(const char *text, unsigned min, unsigned max, unsigned *out)
+{
+	char *end;
+
+	errno = 0;
+	unsigned long v = strtoul(text, &end, 10);
+	*out = (unsigned)v;
+	return text[0] >= '0' && text[0] <= '9' && !*end && !errno && v >= min && v <= max;
+}
+
+static int fail(const struct hk_error *err)
+{
+	fprintf(stderr, "%s\n", err->text);
+	return 1;
+}
+
+static int check(const char *path, unsigned ports)
+{
+	struct hk_error err = {""};
+	struct hk_routes *r;
+
+	if (hk_routes_load(path, ports, &r, &err))
+		return fail(&err);
+	printf("{\"routes\": %zu, \"hops\": %u, \"addresses\": %u}\n", r->routes, r->hops,
+	       r->addresses);
+	hk_routes_free(r);
+	return 0;
+}
+
+static int run(const struct hk_router_options *o)
+{
+	struct hk_error err = {""};
+	struct sigaction act = {.sa_handler = on_signal};
+
+	if (hk_router_open(o, &router, &err))
+		return fail(&err);
+	sigaction(SIGINT, &act, NULL);
+	sigaction(SIGTERM, &act, NULL);
+	sigaction(SIGHUP, &act, NULL);
+	printf("ready\n");
+	fflush(stdout);
+	hk_router_run(router);
+	hk_router_stats(router, stdout);
+	hk_router_close(router);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"mode", required_argument, NULL, 'm'},
+		{"routes", required_argument, NULL, 'r'},
+		{"port", required_argument, NULL, 'p'},
+		{"control", required_argument, NULL, 'c'},
+		{"memory", required_argument, NULL, 'M'},
+		{"buffers", required_argument, NULL, 'b'},
+		{"wait", required_argument, NULL, 'w'},
+		{"spin", no_argument, NULL, 's'},
+		{"check", no_argument, NULL, 'C'},
+		{"ports", required_argument, NULL, 'n'},
+		{NULL, 0, NULL, 0},
+	};
+	struct hk_router_options o = {
+		.mode = HK_MODE_BOUNCE, .memory_mb = 1024, .buffers = 8192, .wait_ms = 10000};
+	bool only_check = false, good = true;
+	unsigned ports = 0;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		if (c == 'm') {
+			int mode = hk_mode_of(optarg);
+			good &= mode >= 0;
+			o.mode = (enum hk_mode)mode;
+		} else if (c == 'r') {
+			o.routes = optarg;
+		} else if (c == 'p') {
+			good &= o.ports < HK_ROUTER_PORTS;
+			if (good)
+				o.port[o.ports++] = optarg;
+		} else if (c == 'c') {
+			o.control = optarg;
+		} else if (c == 'M') {
+			good &= number(optarg, 256, 65536, &o.memory_mb);
+		} else if (c == 'b') {
+			good &= number(optarg, 512, 1u << 20, &o.buffers);
+		} else if (c == 'w') {
+			good &= number(optarg, 1, 3600000, &o.wait_ms);
+		} else if (c == 'n') {
+			good &= number(optarg, 1, HK_ROUTER_PORTS, &ports);
+		} else if (c == 's') {
+			o.spin = true;
+		} else if (c == 'C') {
+			only_check = true;
+		} else {
+			good = false;
+		}
+	}
+	if (!good || !o.routes || optind != argc || (only_check ? !ports : !o.ports))
+		return usage(argv[0]);
+	return only_check ? check(o.routes, ports) : run(&o);
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/router/router.c: opens what the router needs, and runs the data thread.
+ */
+#include "p2p/router/router.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <rte_errno.h>
+#include <rte_malloc.h>
+
+#define READER 0     /* of the FIB: the data thread */
+#define IDLE   50000 /* empty rounds before the data thread naps: about a millisecond */
+#define NAP_NS 50000
+#define OWN    2048 /* packets that the router makes, at once */
+
+/* The MAC address that the file gives a port. A NIC that cannot take it listens to all; a wire carries anything. */
+static int set_mac(struct hk_router *r, unsigned i, const struct hk_routes *routes,
+		   struct hk_error *err)
+{
+	struct rte_ether_addr mac;
+	uint16_t id = r->port[i]->id;
+
+	memcpy(r->forward.port[i].mac, r->port[i]->info.mac, 6);
+	if (!routes->has_mac[i])
+		return 0;
+	memcpy(mac.addr_bytes, routes->mac[i], 6);
+	memcpy(r->forward.port[i].mac, routes->mac[i], 6);
+	if (r->port[i]->info.point_to_point || rte_eth_dev_default_mac_addr_set(id, &mac) == 0 ||
+	    rte_eth_promiscuous_enable(id) == 0)
+		return 0;
+	return hk_error_set(err, -ENOTSUP,
+			    "%s: port %u (%s) takes no other MAC address than its own; fix: remove "
+			    "`mac`",
+			    r->o.routes, i, r->o.port[i]);
+}
+
+static int open_ports(struct hk_router *r, const struct hk_routes *routes, struct hk_error *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
+		rc = hk_port_open(r->o.port[i], r->o.buffers, NULL, (int)r->o.wait_ms, &r->port[i],
+				  err);
+	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
+		rc = hk_port_wait_link(r->port[i], (int)r->o.wait_ms, err);
+	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++) {
+		r->forward.port[i].frame_max = r->port[i]->info.frame_max;
+		rc = set_mac(r, i, routes, err);
+	}
+	return rc;
+}
+
+static int open_rcu(struct hk_router *r, struct hk_error *err)
+{
+	r->rcu = rte_zmalloc("hk_rcu", rte_rcu_qsbr_get_memsize(1), RTE_CACHE_LINE_SIZE);
+	if (!r->rcu || rte_rcu_qsbr_init(r->rcu, 1) || rte_rcu_qsbr_thread_register(r->rcu, READER))
+		return hk_error_set(err, -ENOMEM,
+				    "no memory for the router; fix: give it more "
+				    "(--memory)");
+	rte_rcu_qsbr_thread_online(r->rcu, READER);
+	return 0;
+}
+
+int hk_router_open(const struct hk_router_options *o, struct hk_router **out, struct hk_error *err)
+{
+	struct hk_eal_config eal = {.memory_mb = o->memory_mb,
+				    .extra_args = "--force-max-simd-bitwidth=512"};
+	struct hk_routes *routes = NULL;
+	struct hk_fib *fib = NULL;
+
+	*out = NULL;
+	/* mistakes in the file are told before a port is touched */
+	int rc = hk_routes_load(o->routes, o->ports, &routes, err);
+	for (unsigned i = 0; rc == 0 && i < o->ports; i++)
+		rc = hk_port_spec_eal(o->port[i], &eal, err);
+	struct hk_router *r = rc ? NULL : aligned_alloc(64, (sizeof(*r) + 63) / 64 * 64);
+	if (rc == 0 && !r)
+		rc = hk_error_set(err, -ENOMEM, "no memory for the router");
+	if (r) {
+		memset(r, 0, sizeof(*r));
+		r->o = *o;
+		r->listen = -1;
+		r->o.control = NULL; /* until it is there */
+		r->forward.mode = o->mode;
+		r->forward.ports = o->ports;
+	}
+	if (rc == 0)
+		rc = hk_eal_init(&eal, err);
+	if (rc == 0)
+		rc = hk_fib_make(routes, &fib, err);
+	if (rc == 0) {
+		atomic_store(&r->fib, fib);
+		rc = hk_pool_create("hk_router_own", OWN, 1600, &r->forward.own, err);
+	}
+	if (rc == 0)
+		rc = open_rcu(r, err);
+	if (rc == 0)
+		rc = open_ports(r, routes, err);
+	hk_routes_free(routes);
+	if (rc == 0)
+		rc = hk_control_open(r, o->control, err);
+	if (rc) {
+		hk_router_close(r);
+		return rc;
+	}
+	*out = r;
+	return 0;
+}
+
+void hk_router_close(struct hk_router *r)
+{
+	if (!r)
+		return;
+	hk_control_close(r);
+	for (unsigned i = 0; i < r->o.ports; i++)
+		hk_port_close(r->port[i]);
+	hk_pool_free(r->forward.own);
+	hk_fib_free(atomic_load(&r->fib));
+	rte_free(r->rcu);
+	free(r);
+}
+
+/* ---- the data thread ---------------------------------------------------------------------------- */
+
+static void flush(struct hk_router *r, unsigned port)
+{
+	struct hk_forward_port *p = &r->forward.port[port];
+	unsigned sent = 0, bytes = 0;
+
+	for (unsigned i = 0; i < p->outs; i++)
+		bytes += p->out[i]->pkt_len;
+	while (sent < p->outs) {
+		unsigned n = hk_port_tx(r->port[port], 0, p->out + sent,
+					(uint16_t)(p->outs - sent));
+		if (n == 0)
+			break;
+		sent += n;
+	}
+	if (HK_UNLIKELY(sent < p->outs)) {
+		for (unsigned i = sent; i < p->outs; i++)
+			bytes -= p->out[i]->pkt_len;
+		r->tx_full[port] += p->outs - sent;
+		rte_pktmbuf_free_bulk(p->out + sent, p->outs - sent);
+	}
+	p->count.out_packets += sent;
+	p->count.out_bytes += bytes;
+	p->outs = 0;
+}
+
+static HK_NOINLINE void take_letter(struct hk_router *r)
+{
+	struct hk_letter *l = &r->letter;
+
+	l->result = hk_fib_update(r->forward.fib, l->family, l->prefix, l->depth, l->cell);
+	atomic_store_explicit(&l->posted, false, memory_order_release);
+}
+
+static void nap(void)
+{
+	const struct timespec t = {.tv_nsec = NAP_NS};
+
+	nanosleep(&t, NULL);
+}
+
+void hk_router_run(struct hk_router *r)
+{
+	struct rte_mbuf *m[HK_FIB_BURST];
+	unsigned idle = 0;
+
+	while (!atomic_load_explicit(&r->stop, memory_order_relaxed)) {
+		unsigned got = 0;
+		r->forward.fib = atomic_load_explicit(&r->fib, memory_order_acquire);
+		for (unsigned i = 0; i < r->o.ports; i++) {
+			unsigned n = hk_port_rx(r->port[i], 0, m, HK_FIB_BURST);
+			if (n == 0)
+				continue;
+			got += n;
+			hk_forward_burst(&r->forward, i, m, n);
+			for (unsigned out = 0; out < r->o.ports; out++)
+				if (r->forward.port[out].outs)
+					flush(r, out);
+		}
+		if (HK_UNLIKELY(atomic_load_explicit(&r->letter.posted, memory_order_acquire)))
+			take_letter(r);
+		rte_rcu_qsbr_quiescent(r->rcu, READER);
+		idle = got ? 0 : idle + 1;
+		if (HK_UNLIKELY(idle > IDLE) && !r->o.spin)
+			nap();
+	}
+	rte_rcu_qsbr_thread_offline(r->rcu, READER);
+	hk_control_close(r);
+}
+
+void hk_router_stop(struct hk_router *r)
+{
+	atomic_store(&r->stop, true);
+}
+
+void hk_router_reload(struct hk_router *r)
+{
+	atomic_store(&r->reload, true);
+	hk_control_wake(r);
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/router/stats.c: what the router has counted, as JSON.
+ */
+#include "p2p/router/router.h"
+
+#include <inttypes.h>
+
+/* Each counter is one word with one writer; sums of several may be of slightly different times. */
+static uint64_t now(const uint64_t *counter)
+{
+	return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
+static void port(struct hk_router *r, unsigned i, FILE *out)
+{
+	const struct hk_forward_counters *c = &r->forward.port[i].count;
+	const uint8_t *mac = r->forward.port[i].mac;
+	const char *comma = "";
+
+	fprintf(out,
+		"{\"port\": %u, \"spec\": \"%s\", \"mac\": \"%02x:%02x:%02x:%02x:%02x:%02x\", "
+		"\"in_packets\": %" PRIu64 ", \"in_bytes\": %" PRIu64 ", \"out_packets\": %" PRIu64
+		", \"out_bytes\": %" PRIu64 ", \"tx_full\": %" PRIu64
+		", \"read_header_bytes\": %" PRIu64 ", \"icmp_sent\": %" PRIu64
+		", \"icmp_limited\": %" PRIu64 ", \"verdicts\": {",
+		i, r->port[i]->info.spec, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5],
+		now(&c->in_packets), now(&c->in_bytes), now(&c->out_packets), now(&c->out_bytes),
+		now(&r->tx_full[i]), now(&c->header_bytes), now(&c->icmp_sent),
+		now(&c->icmp_limited));
+	for (unsigned v = 0; v < HK_VERDICTS; v++) {
+		uint64_t n = now(&c->verdict[v]);
+		if (n) {
+			fprintf(out, "%s\"%s\": %" PRIu64, comma, hk_verdict_name(v), n);
+			comma = ", ";
+		}
+	}
+	fprintf(out, "}}");
+}
+
+void hk_router_stats(struct hk_router *r, FILE *out)
+{
+	const struct hk_fib *fib = atomic_load(&r->fib);
+
+	fprintf(out,
+		"{\"mode\": \"%s\", \"routes4\": %zu, \"routes6\": %zu, \"reloads\": %u, "
+		"\"ports\": [",
+		hk_mode_name(r->o.mode), fib->routes[0], fib->routes[1], r->reloads);
+	for (unsigned i = 0; i < r->o.ports; i++) {
+		fprintf(out, "%s", i ? ", " : "");
+		port(r, i, out);
+	}
+	fprintf(out, "]}\n");
+}

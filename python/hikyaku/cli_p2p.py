@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku p2p`: packets that stay on the devices."""
+
+import click
+
+from .cli_route import ask, route
+
+
+@click.group()
+def p2p() -> None:
+    """Packets that go from device to device, and routers for them."""
+
+
+for command in (route, ask):
+    p2p.add_command(command)

@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Packets for the routers' tests: built from nothing, and a router in Python that says what must
+come out. Written from the RFCs, beside the C code and not from it."""
+
+import ipaddress
+import random
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DOCUMENTATION = [
+    "192.0.2.0/24",
+    "198.51.100.0/24",
+    "203.0.113.0/24",
+    "2001:db8::/32",
+    "::ffff:0:0/96",
+]
+IP4, IP6, ARP = 0x0800, 0x86DD, 0x0806
+
+
+def mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def checksum(data: bytes) -> int:
+    """RFC 1071."""
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f">{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def ethernet(dst: str, src: str, kind: int, payload: bytes, pad: int = 60) -> bytes:
+    return (mac(dst) + mac(src) + struct.pack(">H", kind) + payload).ljust(pad, b"\0")
+
+
+def ipv4(
+    src: str,
+    dst: str,
+    payload: bytes,
+    *,
+    ttl: int = 64,
+    protocol: int = 17,
+    options: bytes = b"",
+    flags: int = 0,
+    ident: int = 0,
+    version: int = 4,
+    ihl: int | None = None,
+    length: int | None = None,
+    tos: int = 0,
+    bad_sum: bool = False,
+) -> bytes:
+    words = 5 + len(options) // 4 if ihl is None else ihl
+    total = 20 + len(options) + len(payload) if length is None else length
+    head = struct.pack(
+        ">BBHHHBBH", version << 4 | words, tos, total, ident, flags, ttl, protocol, 0
+    )
+    head += ipaddress.IPv4Address(src).packed + ipaddress.IPv4Address(dst).packed + options
+    value = checksum(head)
+    value = value ^ 0x1111 if bad_sum else value
+    return head[:10] + struct.pack(">H", value) + head[12:] + payload
+
+
+def ipv6(
+    src: str,
+    dst: str,
+    payload: bytes,
+    *,
+    hops: int = 64,
+    following: int = 17,
+    length: int | None = None,
+    version: int = 6,
+    flow: int = 0,
+) -> bytes:
+    size = len(payload) if length is None else length
+    head = struct.pack(">IHBB", version << 28 | flow, size, following, hops)
+    return head + ipaddress.IPv6Address(src).packed + ipaddress.IPv6Address(dst).packed + payload
+
+
+def write_pcap(path: Path, frames: list[bytes]) -> None:
+    with path.open("wb") as out:
+        out.write(struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for frame in frames:
+            out.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
+
+
+def read_pcap(path: Path) -> list[bytes]:
+    data = path.read_bytes()
+    frames, at = [], 24
+    while at < len(data):
+        size = struct.unpack_from("<I", data, at + 8)[0]
+        frames.append(data[at + 16 : at + 16 + size])
+        at += 16 + size
+    return frames
+
+
+@dataclass
+class Out:
+    """Where a packet goes, and what it is then; or why it is dropped."""
+
+    port: int | None
+    frame: bytes = b""
+    why: str = "forwarded"
+
+
+@dataclass
+class Router:
+    """What must come out. @routes: prefix to (port, MAC), or to the name of a verdict."""
+
+    macs: list[str]
+    routes: dict[str, tuple[int, str] | str]
+    mtu: list[int]
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def lookup(self, address: bytes) -> tuple[int, str] | str:
+        best, depth = "no_route", -1
+        wanted = ipaddress.ip_address(address)
+        for prefix, hop in self.routes.items():
+            net = ipaddress.ip_network(prefix)
+            if net.version == wanted.version and net.prefixlen > depth and wanted in net:
+                best, depth = hop, net.prefixlen
+        return best
+
+    def put(self, port: int, frame: bytes) -> Out:
+        out = self._put(port, frame)
+        self.counts[out.why] = self.counts.get(out.why, 0) + 1
+        return out
+
+    def _put(self, port: int, frame: bytes) -> Out:  # noqa: PLR0911, PLR0912 - a list of rules
+        if len(frame) < 14:
+            return Out(None, why="short")
+        kind = struct.unpack_from(">H", frame, 12)[0]
+        if frame[:6] != mac(self.macs[port]):
+            if not frame[0] & 1:
+                return Out(None, why="not_ours")
+            return Out(None, why="no_kernel" if kind in (IP4, IP6, ARP) else "ethertype")
+        if kind == ARP:
+            return Out(None, why="no_kernel")
+        if kind not in (IP4, IP6):
+            return Out(None, why="ethertype")
+        packet = frame[14:]
+        if kind == IP4:
+            why, length = self._check4(packet)
+            src, dst, ttl = packet[12:16], packet[16:20], packet[8:9]
+        else:
+            why, length = self._check6(packet)
+            src, dst, ttl = packet[8:24], packet[24:40], packet[7:8]
+        if why:
+            return Out(None, why=why)
+        hop = self.lookup(dst)
+        if isinstance(hop, str) and hop in ("no_kernel", "martian_destination"):
+            return Out(None, why=hop)
+        source = ipaddress.ip_address(src)
+        if self._martian(source):
+            return Out(None, why="martian_source")
+        if isinstance(hop, str):
+            return Out(None, why=hop)
+        if ttl[0] <= 1:
+            return Out(None, why="ttl")
+        to, station = hop
+        if length > self.mtu[to]:
+            return Out(None, why="too_big")
+        if kind == IP4:
+            header = (packet[0] & 15) * 4
+            head = bytearray(packet[:header])
+            head[8] -= 1
+            head[10:12] = b"\0\0"
+            head[10:12] = struct.pack(">H", checksum(bytes(head)))
+        else:
+            header = 40
+            head = bytearray(packet[:header])
+            head[7] -= 1
+        new = mac(station) + mac(self.macs[to]) + frame[12:14] + bytes(head) + packet[header:length]
+        return Out(to, new + frame[len(new) : min(60, len(frame))])
+
+    @staticmethod
+    def _martian(source: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+        """As a source: RFC 6890's columns Source and Forwardable, in Python's words; it counts
+        100.64/10, 198.18/15 and private addresses as not global, but they are forwardable."""
+        return bool(
+            source.is_multicast
+            or source.is_loopback
+            or source.is_link_local
+            or source.is_unspecified
+            or (source.version == 4 and (source.is_reserved or source.packed[0] == 0))
+            or any(
+                source in ipaddress.ip_network(text)
+                for text in DOCUMENTATION
+                if ipaddress.ip_network(text).version == source.version
+            )
+        )
+
+    @staticmethod
+    def _check4(packet: bytes) -> tuple[str | None, int]:  # noqa: PLR0911 - the same
+        if len(packet) < 20:
+            return "short", 0
+        if packet[0] >> 4 != 4:
+            return "ip_version", 0
+        header = (packet[0] & 15) * 4
+        if header < 20:
+            return "header_length", 0
+        length = struct.unpack_from(">H", packet, 2)[0]
+        if length < header or length > len(packet):
+            return "length", 0
+        if header > 50:
+            return "options_long", 0
+        if checksum(packet[:header]):
+            return "checksum", 0
+        at = 20
+        while at < header and packet[at]:
+            if packet[at] == 1:
+                at += 1
+                continue
+            if at + 1 == header or packet[at + 1] < 2 or at + packet[at + 1] > header:
+                return "options_bad", 0
+            if packet[at] in (131, 137):
+                return "source_route", 0
+            at += packet[at + 1]
+        return None, length
+
+    @staticmethod
+    def _check6(packet: bytes) -> tuple[str | None, int]:
+        if len(packet) < 40:
+            return "short", 0
+        if packet[0] >> 4 != 6:
+            return "ip_version", 0
+        length = 40 + struct.unpack_from(">H", packet, 4)[0]
+        return (None, length) if length <= len(packet) else ("length", 0)
+
+
+def sequence(router: Router, port: int, count: int, seed: int) -> list[bytes]:
+    """@count frames of all kinds for @port; the last goes through, so that who sees it knows
+    that the others have been handled."""
+    draw = random.Random(seed)
+    frames = [_frame(router, port, draw, n) for n in range(count - 1)]
+    return [*frames, _good4(router, port, draw, 64, b"the last")]
+
+
+def _good4(
+    router: Router, port: int, draw: random.Random, ttl: int, payload: bytes, **more
+) -> bytes:
+    dst = f"10.{draw.randrange(4)}.{draw.randrange(256)}.{draw.randrange(256)}"
+    packet = ipv4("198.18.9.9", dst, payload, ttl=ttl, ident=draw.randrange(65536), **more)
+    return ethernet(router.macs[port], "02:00:00:00:99:01", IP4, packet)
+
+
+def _frame(router: Router, port: int, draw: random.Random, n: int) -> bytes:
+    us, them = router.macs[port], "02:00:00:00:99:01"
+    payload = n.to_bytes(4, "big") + draw.randbytes(draw.choice([8, 18, 46, 100, 600, 1400]))
+    ttl = draw.choice([1, 0, 2, 64, 255]) if draw.random() < 0.3 else 64
+    kind = draw.randrange(30)
+    dst6 = f"fd00:{draw.randrange(4):x}::{draw.randrange(65536):x}"
+    if kind < 9:
+        return _good4(router, port, draw, ttl, payload)
+    if kind < 15:
+        return ethernet(us, them, IP6, ipv6("fd00:99::1", dst6, payload, hops=ttl))
+    special = [
+        lambda: _good4(router, port, draw, ttl, payload, bad_sum=True),
+        lambda: _good4(router, port, draw, ttl, payload, version=draw.choice([0, 5, 6])),
+        lambda: _good4(router, port, draw, ttl, payload, ihl=draw.randrange(5)),
+        lambda: _good4(router, port, draw, ttl, payload, length=draw.choice([0, 19, 1700, 65535])),
+        lambda: _good4(router, port, draw, ttl, payload, options=_options(draw)),
+        lambda: ethernet(us, them, IP4, ipv4(_address(draw), _address(draw), payload, ttl=ttl)),
+        lambda: ethernet(us, them, IP6, ipv6(_address6(draw), _address6(draw), payload, hops=ttl)),
+        lambda: ethernet(us, them, IP6, ipv6("fd00:99::1", dst6, payload, version=4)),
+        lambda: ethernet(us, them, IP6, ipv6("fd00:99::1", dst6, payload, length=9000)),
+        lambda: ethernet("02:00:00:00:77:77", them, IP4, payload),
+        lambda: ethernet("ff:ff:ff:ff:ff:ff", them, draw.choice([ARP, IP4, 0x88CC]), payload),
+        lambda: ethernet(us, them, draw.choice([ARP, 0x8100, 0x1234]), payload),
+        # a frame with more than its packet: what is beyond must not travel
+        lambda: _good4(router, port, draw, ttl, payload) + draw.randbytes(draw.randrange(1, 40)),
+        lambda: mac(us) + draw.randbytes(draw.choice([8, 20, 30])),
+        lambda: _good4(router, port, draw, 64, draw.randbytes(1501), flags=0x4000),
+    ]
+    return special[kind - 15]()
+
+
+def _options(draw: random.Random) -> bytes:
+    return draw.choice(
+        [
+            b"\1" * 4,
+            b"\x94\4\0\0",  # router alert
+            b"\x83\7\4" + bytes(4) + b"\0",  # LSRR
+            b"\1\x89\7\4" + bytes(4),  # SSRR
+            b"\x44\1\0\0",  # too short
+            b"\x44\x09\0\0",  # too long
+            b"\7\x1b\4" + bytes(25),  # record route, to the last byte that is read
+            b"\7\x1f\4" + bytes(29),  # beyond
+            b"\0\xff\xff\xff",
+        ]
+    )
+
+
+def _address(draw: random.Random) -> str:
+    return draw.choice(
+        [
+            "0.0.0.0",
+            "0.1.2.3",
+            "127.0.0.1",
+            "169.254.1.1",
+            "192.0.2.1",
+            "198.51.100.7",
+            "203.0.113.9",
+            "224.0.0.5",
+            "239.1.1.1",
+            "240.0.0.1",
+            "255.255.255.255",
+            "192.168.1.1",
+            "100.64.0.1",
+            "198.18.9.9",
+            "198.18.0.1",
+            "198.18.1.0",
+            "198.18.1.255",
+            "198.18.1.77",
+            "10.2.0.1",
+            "10.9.0.1",
+            "10.8.0.1",
+            "192.0.1.1",
+            "8.8.8.8",
+        ]
+    )
+
+
+def _address6(draw: random.Random) -> str:
+    return draw.choice(
+        [
+            "::",
+            "::1",
+            "::ffff:10.0.0.1",
+            "fe80::1",
+            "ff02::1",
+            "ff0e::1",
+            "2001:db8::1",
+            "fd00:1::1",
+            "fd00:9::1",
+            "fd00:ff::1",
+            "fd00:ff::77",
+            "2600::1",
+            "2001:2::1",
+        ]
+    )

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku p2p route` on memif wires: every byte of every packet that comes out, in each mode,
+against a router in Python (packets.py)."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from hikyaku.process import wait_until
+from packets import DOCUMENTATION, IP4, Router, ethernet, ipv4, read_pcap, sequence, write_pcap
+
+MACS = ["02:00:00:00:00:01", "02:00:00:00:01:01"]
+PEERS = ["02:00:00:00:00:99", "02:00:00:00:01:99"]
+
+ROUTES = f"""# the routers' tests
+port 0 mac {MACS[0]}
+port 1 mtu 1500 mac {MACS[1]}
+address 198.18.0.1/24 port 0
+address 198.18.1.1/24 port 1
+address fd00:ff::1/64 port 1
+neighbour 198.18.0.2 port 0 mac {PEERS[0]}
+neighbour 198.18.1.2 port 1 mac {PEERS[1]}
+neighbour fe80::2 port 1 mac {PEERS[1]}
+neighbour fd00:ff::2 port 1 mac {PEERS[1]}
+route 10.0.0.0/8 via 198.18.1.2
+route 10.1.0.0/16 via 198.18.0.2
+route 10.2.0.0/16 via 10.0.0.1
+route 10.3.0.0/17 via 198.18.1.66
+route 10.8.0.0/16 blackhole
+route 10.9.0.0/16 unreachable
+route fd00:0::/32 via fe80::2 port 1
+route fd00:1::/32 via fd00:ff::2
+route fd00:9::/32 unreachable
+"""
+
+
+def model() -> Router:
+    zero, one = (0, PEERS[0]), (1, PEERS[1])
+    martian = [*DOCUMENTATION, "0.0.0.0/8", "127.0.0.0/8", "240.0.0.0/4", "::/128", "::1/128"]
+    return Router(
+        macs=MACS,
+        mtu=[9202, 1500],
+        routes={
+            **dict.fromkeys(martian, "martian_destination"),
+            **dict.fromkeys(["224.0.0.0/4", "ff00::/8"], "multicast"),
+            **dict.fromkeys(["169.254.0.0/16", "fe80::/10"], "no_kernel"),
+            **dict.fromkeys(["198.18.0.1/32", "198.18.1.1/32", "fd00:ff::1/128"], "no_kernel"),
+            **dict.fromkeys(["198.18.0.0/24", "198.18.1.0/24", "fd00:ff::/64"], "unresolved"),
+            **dict.fromkeys(["198.18.0.0/32", "198.18.0.255/32"], "broadcast"),
+            **dict.fromkeys(["198.18.1.0/32", "198.18.1.255/32"], "broadcast"),
+            "198.18.0.2/32": zero,
+            "198.18.1.2/32": one,
+            "fd00:ff::2/128": one,
+            "10.0.0.0/8": one,
+            "10.1.0.0/16": zero,
+            "10.2.0.0/16": one,
+            "10.3.0.0/17": "unresolved",
+            "10.8.0.0/16": "blackhole",
+            "10.9.0.0/16": "unreachable",
+            "fd00:0::/32": one,
+            "fd00:1::/32": one,
+            "fd00:9::/32": "unreachable",
+        },
+    )
+
+
+@contextmanager
+def router(
+    command: list[str], tmp_path: Path, mode: str, routes: str, ports: int = 2
+) -> Iterator[subprocess.Popen]:
+    """A router whose wires' server ends wait in @tmp_path; ended with the block."""
+    (tmp_path / "routes").write_text(routes)
+    argv = [*command, "--mode", mode, "--routes", str(tmp_path / "routes")]
+    for i in range(ports):
+        argv += ["--port", f"memif:socket={tmp_path}/{i}.sock,role=server"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as it:
+        try:
+            yield it
+        finally:
+            it.terminate()
+            try:
+                it.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                it.kill()
+
+
+def play(
+    program: Callable[[str], str], tmp_path: Path, frames: list[list[bytes]], expect: int
+) -> list[list[bytes]]:
+    """Sends each port its frames; what came out of each."""
+    argv = [program("tests/integration/wire_player"), "--expect", str(expect)]
+    for i, each in enumerate(frames):
+        write_pcap(tmp_path / f"{i}-in.pcap", each)
+        argv += ["--port", f"memif:socket={tmp_path}/{i}.sock,role=client"]
+        argv += [str(tmp_path / f"{i}-in.pcap"), str(tmp_path / f"{i}-out.pcap")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return [read_pcap(tmp_path / f"{i}-out.pcap") for i in range(len(frames))]
+
+
+@pytest.mark.parametrize("mode", ["bounce", "p2p", "pktpit"])
+def test_every_byte(mode: str, tmp_path: Path, program) -> None:
+    it = model()
+    frames = [sequence(it, port, 3000, seed=port + 1) for port in (0, 1)]
+    want: list[list[list[bytes]]] = [[[], []], [[], []]]  # by port in and port out
+    for port in (0, 1):
+        for frame in frames[port]:
+            out = it.put(port, frame)
+            if out.port is not None:
+                want[port][out.port].append(out.frame)
+    expect = sum(len(each) for side in want for each in side)
+    with router([program("p2p/router/hk_router")], tmp_path, mode, ROUTES) as process:
+        came = play(program, tmp_path, frames, expect)
+        process.terminate()
+        said, errors = process.communicate(timeout=20)
+    assert process.returncode == 0, errors
+    # what came by one port stays in order; the two interleave as they may
+    for out in (0, 1):
+        assert sorted(came[out]) == sorted(want[0][out] + want[1][out])
+        for port in (0, 1):
+            mine = set(want[port][out]) - set(want[1 - port][out])
+            assert [f for f in came[out] if f in mine] == [f for f in want[port][out] if f in mine]
+    stats = json.loads(said.splitlines()[-1])
+    counted: dict[str, int] = {}
+    for side in stats["ports"]:
+        for name, n in side["verdicts"].items():
+            counted[name] = counted.get(name, 0) + n
+    assert counted == it.counts
+    assert stats["mode"] == mode
+    read = sum(side["read_header_bytes"] for side in stats["ports"])
+    assert read == sum(min(len(f), 64) for each in frames for f in each)
+
+
+def ask(control: Path, hikyaku: list[str], *command: str) -> str:
+    argv = [*hikyaku, "p2p", "ask", "--control", str(control), "--json", *command]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout if done.returncode == 0 else done.stderr
+
+
+def test_updates_and_reload_while_packets_flow(tmp_path: Path, program, hikyaku) -> None:
+    control = tmp_path / "control"
+    command = [program("p2p/router/hk_router"), "--control", str(control)]
+    it = model()
+    frame = ethernet(MACS[0], PEERS[0], IP4, ipv4("198.18.9.9", "10.0.0.1", b"x" * 20))
+    frames = [[frame] * 20000, []]
+    with router(command, tmp_path, "bounce", ROUTES) as process:
+        with ThreadPoolExecutor() as pool:
+            played = pool.submit(play, program, tmp_path, frames, 20000)
+            wait_until("the control socket", control.exists, 20)
+            assert "10.66.0.0/16" not in ask(control, hikyaku, "route", "10.66.0.0/16", "blackhole")
+            (tmp_path / "routes").write_text(ROUTES + "route 10.77.0.0/16 port 7\n")
+            said = ask(control, hikyaku, "reload")
+            assert f"{tmp_path}/routes:{len(ROUTES.splitlines()) + 1}: port 7" in said, said
+            (tmp_path / "routes").write_text(ROUTES + "route 10.77.0.0/16 blackhole\n")
+            assert json.loads(ask(control, hikyaku, "reload"))["done"]
+            came = played.result()
+        stats = json.loads(ask(control, hikyaku, "stats"))
+        assert stats["reloads"] == 1
+        assert "no route" not in ask(control, hikyaku, "unroute", "10.77.0.0/16")
+        said = ask(control, hikyaku, "unroute", "10.66.0.0/16")
+        assert "fix: name a prefix that has a route" in said, "the reload has dropped it"
+        said = ask(control, hikyaku, "route", "10.0.0.0/9", "via", "9.9.9.9")
+        assert "cannot be resolved" in said
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+    assert came[1] == [it.put(0, frame).frame] * 20000
+    assert not control.exists()
