@@ -222,7 +222,9 @@ static void build_args(struct args *a, const struct hk_eal_config *cfg, const cp
 	}
 	arg(a, text);
 	arg(a, "--no-telemetry");
-	arg(a, "--iova-mode=va");
+	/* Of PCI devices DPDK knows what they need: physical addresses, if uio drives them. */
+	if (!cfg->pci_allow[0])
+		arg(a, "--iova-mode=va");
 	if (cfg->role == HK_EAL_ALONE)
 		args_alone(a, cfg);
 	else

@@ -187,12 +187,14 @@ static int learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk
 			     p->spec.kind == HK_SPEC_AF_XDP;
 	info->tx_multi_seg = dev->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	if (!info->rx_ring)
-		info->rx_ring = NIC_RING;
+		info->rx_ring = (uint16_t)(p->spec.ring ? p->spec.ring : NIC_RING);
 	if (!info->frame_max) { /* a NIC: what the driver says, without the FCS */
 		uint32_t len = dev->max_rx_pktlen ? dev->max_rx_pktlen : RTE_ETHER_MAX_LEN;
 		if (dev->max_mtu && dev->max_mtu != UINT16_MAX)
 			len = HK_MIN(len, dev->max_mtu + (uint32_t)ETH_HLEN_NO_FCS + 4);
 		info->frame_max = (uint16_t)HK_MIN(len - 4, (uint32_t)FRAME_LIMIT);
+		if (p->spec.frame)
+			info->frame_max = (uint16_t)HK_MIN(info->frame_max, p->spec.frame);
 	}
 	return 0;
 }
@@ -372,7 +374,7 @@ static int steer(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 				    "%s; fix: use another driver",
 				    p->spec.text, rte_strerror(-rc));
 	p->port.info.queues = 1;
-	p->port.info.rx_ring = NIC_RING;
+	p->port.info.rx_ring = (uint16_t)(p->spec.ring ? p->spec.ring : NIC_RING);
 	rc = configure(p, dev, NULL, err);
 	return rc ? rc : start(p, deadline, err);
 }

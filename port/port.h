@@ -10,7 +10,7 @@
  *   memif:socket=/run/a.sock,role=server|client[,id=N][,frame=N][,ring=N]     one such wire
  *   af_xdp:iface=hk0[,queue=N][,mode=auto|copy][,busy=N]
  *   af_packet:iface=hk0[,ring=N]
- *   pci:0000:3b:02.1             any NIC or VF that DPDK drives
+ *   pci:0000:3b:02.1[,frame=N][,ring=N]    any NIC or VF that DPDK drives
  *   vdev:net_xyz0,key=value      any other DPDK virtual device, as it is
  *
  * A spec may be wrapped for tests: append `;faults=drop=0.001,dup=0.01,reorder=0.01,

@@ -254,6 +254,32 @@ static const struct form *find_form(const char *prefix, const char *rest)
 	return NULL;
 }
 
+/* The address, then keys of ours and of DPDK's driver in any order. */
+static int parse_pci(struct hk_spec *spec, char *rest, struct hk_error *err)
+{
+	static const struct key keys[] = {
+		NUMBER_KEY(frame, FRAME_MIN, FRAME_MAX),
+		NUMBER_KEY(ring, RING_MIN, RING_MAX),
+	};
+	char *save = NULL;
+	size_t n = 0;
+
+	for (char *word = strtok_r(rest, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
+		const struct key *ours = NULL;
+		for (size_t i = 0; i < HK_ARRAY_LEN(keys); i++) {
+			size_t len = strlen(keys[i].name);
+			if (strncmp(word, keys[i].name, len) == 0 && word[len] == '=')
+				ours = &keys[i];
+		}
+		if (!ours)
+			n += (size_t)snprintf(spec->device + n, sizeof(spec->device) - n, "%s%s",
+					      n ? "," : "", word);
+		else if (set_key(spec, ours, strchr(word, '=') + 1, err))
+			return -EINVAL;
+	}
+	return 0;
+}
+
 int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err)
 {
 	memset(spec, 0, sizeof(*spec));
@@ -294,6 +320,8 @@ int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err)
 				    *rest ? "too long" : "missing",
 				    f->kind == HK_SPEC_PCI ? "write pci:0000:3b:02.1"
 							   : "write vdev:net_xyz0,key=value");
+	if (f->kind == HK_SPEC_PCI)
+		return parse_pci(spec, rest, err);
 	strcpy(spec->device, rest);
 	return 0;
 }

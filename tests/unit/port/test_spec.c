@@ -90,6 +90,10 @@ static void devices(void)
 	struct hk_spec s = parse("pci:0000:3b:02.1");
 	CHECK_EQ(s.kind, HK_SPEC_PCI);
 	CHECK(strcmp(s.device, "0000:3b:02.1") == 0);
+	s = parse("pci:0000:3b:02.1,ring=256,rx_vec=1,frame=2048");
+	CHECK(strcmp(s.device, "0000:3b:02.1,rx_vec=1") == 0);
+	CHECK_EQ(s.ring, 256);
+	CHECK_EQ(s.frame, 2048);
 	s = parse("vdev:net_ring0,nodeaction=a:0:CREATE");
 	CHECK_EQ(s.kind, HK_SPEC_VDEV);
 	CHECK(strcmp(s.device, "net_ring0,nodeaction=a:0:CREATE") == 0);
@@ -150,6 +154,7 @@ static void refused(void)
 		{"af_xdp:iface=a,mode=generic", "mode=auto or mode=copy"},
 		{"af_packet:iface=a,queue=1", "\"queue\" is not a key"},
 		{"pci:", "missing"},
+		{"pci:0000:3b:02.1,ring=4", "ring=4"},
 		{"vdev:", "missing"},
 		{"af_packet:iface={host}", "{local_rank}"},
 		{"af_packet:iface=a;drop=1", "\";drop=1\""},
