@@ -200,11 +200,12 @@ int hk_pop_mempool(struct hk_pop *pop, const char *name, unsigned count, unsigne
 				    "a pool of %u buffers for frames of %u bytes; fix: at least 2, "
 				    "of 64 to 65000",
 				    count, frame_max);
-	bool pieces = hk_memory_bus(&pop->memory, 0, i->size) == HK_POP_NONE;
-	uint64_t each = pieces ? i->page / room : count; /* buffers in a piece */
-	uint64_t n = (count + each - 1) / each;
-	uint64_t bytes = pieces ? n * i->page : (uint64_t)count * room;
-	uint64_t offset = hk_pop_alloc(pop, bytes, pieces ? i->page : 4096);
+	/* Buffers do not cross a border of 2 MB: of huge pages the next may lie anywhere, and of other memory a
+	 * device then needs one entry of its IOTLB for a frame. */
+	uint64_t each = HK_POP_ALIGN / room,
+		 n = (count + each - 1) / each; /* buffers in a piece; pieces */
+	uint64_t bytes = (n - 1) * HK_POP_ALIGN + (count - (n - 1) * each) * room;
+	uint64_t offset = hk_pop_alloc(pop, bytes, i->size > HK_POP_ALIGN ? HK_POP_ALIGN : 4096);
 	if (offset == HK_POP_NONE) {
 		struct hk_pop_usage u;
 		hk_pop_usage(pop, &u);
@@ -220,11 +221,12 @@ int hk_pop_mempool(struct hk_pop *pop, const char *name, unsigned count, unsigne
 		return hk_error_set(err, -ENOMEM, "no memory for a pool's table");
 	}
 	for (uint64_t p = 0; p < n; p++) {
-		uint64_t at = offset + p * i->page;
+		uint64_t at = offset + p * HK_POP_ALIGN;
+		uint64_t len = HK_MIN(each, count - p * each) * room;
 		ext[p] = (struct rte_pktmbuf_extmem){
 			.buf_ptr = pop->memory.va + at,
-			.buf_iova = hk_memory_bus(&pop->memory, at, pieces ? i->page : bytes),
-			.buf_len = pieces ? each * room : bytes,
+			.buf_iova = hk_memory_bus(&pop->memory, at, len),
+			.buf_len = len,
 			.elt_size = (uint16_t)room,
 		};
 	}

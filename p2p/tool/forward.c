@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/tool/forward.c: `hk_p2p forward`: what comes in at one NIC goes out of its partner, unchanged,
+ * and lies meanwhile in a pop: the least that shows peer-to-peer DMA. NICs 0 and 1 are partners, 2 and 3.
+ *
+ *   hk_p2p forward --pop SPEC --nics A,B [--count N] [--timeout S] [--check] [--scan HEX] [--unmapped]
+ *
+ *   --pop       none: packets in DPDK's own memory, to compare with
+ *   --count     ends after so many frames  [without end]
+ *   --timeout   ends after so many seconds, as a failure if frames are missing  [60]
+ *   --check     fills the buffers with a pattern first, and reads 8 bytes of the first frame in each: a frame
+ *               that a NIC counts but whose bytes went nowhere is found so. Counters cannot tell.
+ *   --scan      counts occurrences of these bytes in DPDK's main memory at the end
+ *   --unmapped  leaves the IOMMU closed, to see --check find it
+ *
+ * Prints "ready" when it polls, and one line of JSON at the end.
+ */
+#include "p2p/pop/pop.h"
+#include "p2p/tool/tool.h"
+#include "port/port.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_eal.h>
+#include <rte_mbuf.h>
+#include <rte_mempool.h>
+
+#define BURST     32
+#define FRAME_MAX 9216
+#define RING      256
+#define POISON    UINT64_C(0xa5c3e10f5a3c1ef0)
+
+struct options {
+	const char *pop;
+	char *nics[HK_P2P_NICS];
+	unsigned n, buffers;
+	uint64_t count;
+	unsigned timeout;
+	bool check, unmapped;
+	unsigned char marker[64];
+	size_t marker_len;
+};
+
+struct forward {
+	struct options o;
+	struct hk_pop *pop;
+	struct rte_mempool *pool;
+	struct hk_port *port[HK_P2P_NICS];
+	uint64_t frames, bytes, unlanded, checked;
+	struct hk_error err;
+};
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static int usage(const char *why)
+{
+	fprintf(stderr,
+		"hk_p2p forward: %s; fix: hk_p2p forward --pop SPEC --nics A,B [--count N] "
+		"[--buffers N] [--timeout S] [--check] [--scan HEX] [--unmapped]\n",
+		why);
+	return 2;
+}
+
+static bool number(const char *text, uint64_t *out)
+{
+	char *end;
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return *text && !*end && !errno;
+}
+
+static int parse(int argc, char **argv, struct options *o)
+{
+	static const struct option known[] = {{"pop", required_argument, NULL, 'p'},
+					      {"nics", required_argument, NULL, 'n'},
+					      {"count", required_argument, NULL, 'c'},
+					      {"timeout", required_argument, NULL, 't'},
+					      {"check", no_argument, NULL, 'k'},
+					      {"scan", required_argument, NULL, 's'},
+					      {"unmapped", no_argument, NULL, 'u'},
+					      {"buffers", required_argument, NULL, 'b'},
+					      {NULL, 0, NULL, 0}};
+	uint64_t v;
+	char *save = NULL;
+	int c;
+
+	*o = (struct options){.timeout = 60, .count = UINT64_MAX, .buffers = 1024};
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		switch (c) {
+		case 'p':
+			o->pop = optarg;
+			break;
+		case 'n':
+			for (char *t = strtok_r(optarg, ",", &save); t;
+			     t = strtok_r(NULL, ",", &save)) {
+				if (o->n == HK_P2P_NICS)
+					return usage("more than 4 NICs");
+				o->nics[o->n++] = t;
+			}
+			break;
+		case 'c':
+			if (!number(optarg, &o->count))
+				return usage("--count takes a number");
+			break;
+		case 't':
+			if (!number(optarg, &v) || v == 0 || v > 86400)
+				return usage("--timeout takes seconds, 1 to 86400");
+			o->timeout = (unsigned)v;
+			break;
+		case 'b':
+			if (!number(optarg, &v) || v < 64 || v > 1000000)
+				return usage("--buffers takes a number, 64 to 1000000");
+			o->buffers = (unsigned)v;
+			break;
+		case 'k':
+			o->check = true;
+			break;
+		case 'u':
+			o->unmapped = true;
+			break;
+		case 's':
+			o->marker_len = hk_p2p_hex(optarg, o->marker, sizeof(o->marker));
+			if (o->marker_len < 8)
+				return usage("--scan takes 8 to 64 bytes in hexadecimal");
+			break;
+		default:
+			return usage("an option that is not known");
+		}
+	}
+	if (!o->pop || (o->n != 2 && o->n != 4) || optind != argc)
+		return usage("a pop and two or four NICs are needed");
+	return 0;
+}
+
+/* The pattern all over the pop, so that what did not land can be told. */
+static void poison(struct hk_pop *pop)
+{
+	uint64_t block[512], size = hk_pop_info(pop)->size;
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(block); i++)
+		block[i] = POISON;
+	for (uint64_t at = 0; at < size; at += sizeof(block))
+		(void)hk_pop_write(pop, at, block, HK_MIN(sizeof(block), size - at));
+	hk_pop_flush_wait(pop, 0);
+}
+
+static int set_up(struct forward *f)
+{
+	char spec[64];
+	int rc = hk_p2p_eal(f->o.nics, f->o.n, 48, &f->err);
+
+	if (!rc && strcmp(f->o.pop, "none") == 0)
+		rc = hk_pool_create("forward", f->o.buffers, FRAME_MAX, &f->pool, &f->err);
+	else if (!rc)
+		rc = hk_pop_open(f->o.pop, &f->pop, &f->err);
+	if (!rc && f->pop && f->o.check)
+		poison(f->pop);
+	if (!rc && f->pop)
+		rc = hk_pop_mempool(f->pop, "forward", f->o.buffers, FRAME_MAX, &f->pool, &f->err);
+	for (unsigned i = 0; !rc && i < f->o.n; i++) {
+		if (f->pop && !f->o.unmapped)
+			rc = hk_pop_map_for(f->pop, f->o.nics[i], &f->err);
+		snprintf(spec, sizeof(spec), "pci:%s,ring=%u", f->o.nics[i], RING);
+		if (!rc)
+			rc = hk_port_open(spec, 0, f->pool, 5000, &f->port[i], &f->err);
+	}
+	return rc;
+}
+
+static void tear_down(struct forward *f)
+{
+	for (unsigned i = 0; i < f->o.n; i++)
+		hk_port_close(f->port[i]);
+	if (f->pop)
+		hk_pop_mempool_free(f->pop, f->pool);
+	else
+		hk_pool_free(f->pool);
+	hk_pop_close(f->pop);
+}
+
+/* Each buffer's first frame: is the pattern still where the frame should be? */
+static void check(struct forward *f, struct rte_mbuf *const *m, uint16_t n)
+{
+	uint64_t seen;
+
+	for (uint16_t i = 0; i < n && f->checked < f->o.buffers; i++, f->checked++) {
+		uint64_t at = hk_pop_offset_of(f->pop, rte_pktmbuf_mtod(m[i], void *), 8);
+		if (hk_pop_read(f->pop, at, &seen, 8) != 0 || seen == POISON)
+			f->unlanded++;
+	}
+}
+
+static void move(struct forward *f, unsigned from)
+{
+	struct rte_mbuf *m[BURST];
+	uint16_t n = hk_port_rx(f->port[from], 0, m, BURST), sent = 0;
+
+	if (n && f->pop && f->o.check)
+		check(f, m, n);
+	for (uint16_t i = 0; i < n; i++)
+		f->bytes += rte_pktmbuf_pkt_len(m[i]);
+	f->frames += n;
+	while (sent < n && !stop)
+		sent += hk_port_tx(f->port[from ^ 1], 0, m + sent, n - sent);
+	if (sent < n)
+		rte_pktmbuf_free_bulk(m + sent, n - sent);
+}
+
+static int run(struct forward *f)
+{
+	double end = now() + f->o.timeout;
+
+	printf("ready\n");
+	fflush(stdout);
+	/* the last frames must leave the NIC before it is stopped: it has taken them when others come, or
+	 * soon after; the peer checks that all have come */
+	while (!stop && f->frames < f->o.count && now() < end) {
+		for (unsigned i = 0; i < f->o.n; i++)
+			move(f, i);
+	}
+	for (double drain = now() + 0.2; now() < drain;) {
+		for (unsigned i = 0; i < f->o.n; i++)
+			move(f, i);
+	}
+	printf("{\"frames\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"unlanded\": %" PRIu64
+	       ", \"cpu_read\": %" PRIu64 ", \"iova\": \"%s\"",
+	       f->frames, f->bytes, f->unlanded, f->pop ? hk_pop_slow_bytes(f->pop) : 0,
+	       rte_eal_iova_mode() == RTE_IOVA_VA ? "virtual" : "physical");
+	if (f->o.marker_len)
+		printf(", \"in_main_memory\": %" PRIu64, hk_p2p_scan(f->o.marker, f->o.marker_len));
+	printf("}\n");
+	fflush(stdout);
+	if (f->unlanded) {
+		hk_error_set(&f->err, 0,
+			     "%" PRIu64 " of %" PRIu64 " frames that the NICs counted never landed "
+			     "in %s; fix: an IOMMU that lets them (hk_pop_map_for()), or no ACS "
+			     "between the "
+			     "devices (`hikyaku p2p list`)",
+			     f->unlanded, f->checked, f->o.pop);
+		return 3;
+	}
+	if (f->frames < f->o.count && f->o.count != UINT64_MAX) {
+		hk_error_set(&f->err, 0,
+			     "%" PRIu64 " frames of %" PRIu64
+			     " came within %u s; fix: look whether "
+			     "the other end sends",
+			     f->frames, f->o.count, f->o.timeout);
+		return 1;
+	}
+	return 0;
+}
+
+int hk_p2p_forward(int argc, char **argv)
+{
+	struct forward f = {0};
+	int rc = parse(argc, argv, &f.o);
+
+	if (rc)
+		return rc;
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	rc = set_up(&f) ? 1 : run(&f);
+	tear_down(&f);
+	if (rc)
+		fprintf(stderr, "hk_p2p forward: %s\n", f.err.text);
+	return rc;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/tool/main.c: `hk_p2p COMMAND …`.
+ */
+#include "p2p/tool/tool.h"
+
+#include <string.h>
+
+#include "port/port.h"
+
+int hk_p2p_eal(char *const *nics, unsigned n, unsigned mb, struct hk_error *err)
+{
+	struct hk_eal_config cfg = {.role = HK_EAL_ALONE, .memory_mb = mb, .hugepages = true};
+	size_t used = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		used += (size_t)snprintf(cfg.pci_allow + used, sizeof(cfg.pci_allow) - used, "%s%s",
+					 i ? " " : "", nics[i]);
+	return hk_eal_init(&cfg, err);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		int (*run)(int, char **);
+	} commands[] = {{"forward", hk_p2p_forward}, {"pops", hk_p2p_pops}};
+
+	for (size_t i = 0; argc > 1 && i < HK_ARRAY_LEN(commands); i++) {
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
+	}
+	fprintf(stderr, "usage: hk_p2p COMMAND [OPTION...]; commands:");
+	for (size_t i = 0; i < HK_ARRAY_LEN(commands); i++)
+		fprintf(stderr, " %s", commands[i].name);
+	fprintf(stderr, "\n");
+	return 2;
+}

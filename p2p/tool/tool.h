@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/tool/tool.h: hk_p2p, the program that runs beside the devices (in the lab's guest, or on a machine
+ * with real ones): `hk_p2p COMMAND [OPTION…]`.
+ *
+ *   main.c      chooses the command
+ *   forward.c   frames from one NIC to the other by way of a pop, and whether their bytes landed there
+ *   pops.c      says what a pop is, or why it cannot be
+ *   scan.c      looks for bytes in DPDK's main memory
+ */
+#ifndef HK_P2P_TOOL_H
+#define HK_P2P_TOOL_H
+
+#include "base/common.h"
+#include "base/error.h"
+
+#define HK_P2P_NICS 4
+
+/* Starts DPDK with the PCI devices @nics and @mb of huge pages. */
+int hk_p2p_eal(char *const *nics, unsigned n, unsigned mb, struct hk_error *err);
+
+/* How often the @len bytes at @marker occur in DPDK's own memory (pools, rings; no pop). */
+uint64_t hk_p2p_scan(const void *marker, size_t len);
+
+/* Bytes from hexadecimal digits; their number, or 0. */
+size_t hk_p2p_hex(const char *text, unsigned char *out, size_t max);
+
+/* Commands: exit statuses 0, 1 it failed (a sentence on stderr), 2 usage, 3 bytes did not land. */
+int hk_p2p_forward(int argc, char **argv);
+int hk_p2p_pops(int argc, char **argv);
+
+#endif
