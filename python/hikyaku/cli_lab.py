@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from .cli_guest import lab_p2p
 from .lab.topology import DEFAULT_MTU
 
 if TYPE_CHECKING:
@@ -211,6 +212,9 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     )
     code = result.returncode
     sys.exit(code if code >= 0 else 128 - code)
+
+
+lab.add_command(lab_p2p)
 
 
 # ---- faults on purpose ---------------------------------------------------------------------------

@@ -1,0 +1,53 @@
+#!/bin/busybox sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The guest's first process: makes it ready, then runs what comes by the second serial port, one
+# command a line: "ID SECONDS BASE64". The output goes back as it comes, and after it "@ID STATUS".
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/root
+chmod 755 / # DPDK loads no drivers from where everybody may write
+mount -t proc proc /proc
+mount -t sysfs sys /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs tmp /tmp
+mount -t tmpfs run /run
+mount -t hugetlbfs huge /huge
+mkdir -p /dev/net /var/run
+ip link set lo up
+# All but the kernel's own driver of NVMe, which would take the device: insmod /modules/*-nvme.ko.
+for module in /modules/*.ko; do
+	case $module in *-nvme.ko) continue ;; esac
+	insmod "$module" || echo "init: cannot load $module"
+done
+
+# Gives PCI devices to a driver: bind uio_pci_generic 0000:00:03.0 …; bind none … takes it away.
+cat > /bin/bind <<'BIND'
+#!/bin/sh
+driver=$1
+shift
+for d in "$@"; do
+	dev=/sys/bus/pci/devices/$d
+	[ -e "$dev" ] || { echo "bind: no device $d" >&2; exit 1; }
+	[ -e "$dev/driver" ] && echo "$d" > "$dev/driver/unbind"
+	if [ "$driver" = none ]; then
+		echo > "$dev/driver_override"
+		continue
+	fi
+	echo "$driver" > "$dev/driver_override"
+	echo "$d" > /sys/bus/pci/drivers_probe
+	[ "$(basename "$(readlink "$dev/driver")")" = "$driver" ] ||
+		{ echo "bind: $driver does not take $d" >&2; exit 1; }
+done
+BIND
+chmod +x /bin/bind
+
+stty -F /dev/ttyS1 raw -echo
+exec 3<>/dev/ttyS1
+echo "@ready 0" >&3
+cd /root || exit 1
+while read -r id seconds text <&3; do
+	echo "$text" | base64 -d > "/tmp/command.$id"
+	timeout -s KILL "$seconds" sh "/tmp/command.$id" < /dev/null >&3 2>&3
+	printf '\n@%s %d\n' "$id" $? >&3
+	rm -f "/tmp/command.$id"
+done
+poweroff -f

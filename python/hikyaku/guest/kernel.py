@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A kernel for the guest: the distribution's, unpacked from its package and never installed.
+
+The flavour for real machines, since the one for clouds lacks uio and vfio. Downloaded once by apt,
+which checks it against the signed lists, and kept in the build directory; what was unpacked carries
+its digests, and is unpacked anew when they do not fit.
+"""
+
+import hashlib
+import json
+import lzma
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import process
+from ..checkout import build_dir
+from ..errors import HikyakuError
+from ..lab.lock import locked_directory
+
+META = "linux-image-amd64"
+MODULES = ("uio_pci_generic", "vfio-pci", "vfio_iommu_type1", "tun", "nvme")
+# where they and what they need lie
+_PLACES = re.compile(
+    r"/kernel/(drivers/(uio|vfio|nvme/host|nvme/common|net/tun)|virt|lib|block|crypto)\b.*\.ko(\.xz)?$"
+)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    release: str  # 6.1.0-56-amd64
+    image: Path
+    modules: list[Path]  # in an order in which they load
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _package() -> str:
+    """The package that the distribution's meta package stands for."""
+    listing = process.run(["apt-cache", "depends", META])
+    match = re.search(r"Depends: (linux-image-\S+)", listing)
+    if not match:
+        raise HikyakuError(f"apt knows no package {META}", "apt-get update")
+    return match[1]
+
+
+def _download(directory: Path) -> Path:
+    try:
+        package = _package()
+    except HikyakuError:
+        process.run(["apt-get", "update", "-q"], timeout=300)
+        package = _package()
+    done = subprocess.run(
+        ["apt-get", "download", "-q", package],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    found = sorted(directory.glob("linux-image-*.deb"))
+    if done.returncode != 0 or not found:
+        raise HikyakuError(
+            f"the guest's kernel {package} cannot be downloaded: {done.stderr.strip()[-300:]}",
+            "apt-get update, and see that the package mirror is reachable",
+        )
+    return found[0]
+
+
+def _needs(module: bytes) -> list[str]:
+    match = re.search(rb"\0depends=([^\0]*)\0", b"\0" + module)
+    return [name for name in (match[1].decode().split(",") if match else []) if name]
+
+
+def _name(path: str) -> str:
+    return Path(path).name.split(".ko")[0].replace("-", "_")
+
+
+def _unpack(package: Path, into: Path) -> None:
+    """The image, and MODULES with all that they need."""
+    images: list[str] = []
+    found: dict[str, bytes] = {}
+    dpkg = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE)
+    with tarfile.open(fileobj=dpkg.stdout, mode="r|") as tar:
+        for member in tar:
+            keep = _PLACES.search(member.name)
+            image = re.search(r"/boot/vmlinuz-(.+)$", member.name)
+            if not member.isfile() or not (keep or image):
+                continue
+            data = tar.extractfile(member).read()
+            if image:
+                images.append(image[1])
+                (into / "vmlinuz").write_bytes(data)
+            else:
+                plain = lzma.decompress(data) if member.name.endswith(".xz") else data
+                found[_name(member.name)] = plain
+    if dpkg.wait(timeout=60) != 0 or not images:
+        raise HikyakuError(f"{package} holds no kernel", f"rm -r {into.parent}, then again")
+    order: list[str] = []
+
+    def add(name: str) -> None:
+        if name not in order and name in found:
+            for needed in _needs(found[name]):
+                add(needed.replace("-", "_"))
+            order.append(name)
+
+    for name in MODULES:
+        add(name.replace("-", "_"))
+    (into / "modules").mkdir()
+    for name in order:
+        (into / "modules" / f"{name}.ko").write_bytes(found[name])
+    files = [into / "vmlinuz", *(into / "modules" / f"{name}.ko" for name in order)]
+    state = {
+        "release": images[0],
+        "package": package.name,
+        "modules": order,
+        "sha256": {str(f.relative_to(into)): _digest(f) for f in files},
+    }
+    (into / "kernel.json").write_text(json.dumps(state, indent=1) + "\n")
+
+
+def _load(directory: Path) -> Kernel | None:
+    try:
+        state = json.loads((directory / "kernel.json").read_text())
+        if any(_digest(directory / name) != sha for name, sha in state["sha256"].items()):
+            return None
+        modules = [directory / "modules" / f"{name}.ko" for name in state["modules"]]
+        return Kernel(state["release"], directory / "vmlinuz", modules)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def get() -> Kernel:
+    """The kernel, from the build directory, or downloaded."""
+    base = build_dir() / "guest"
+    base.mkdir(parents=True, exist_ok=True)
+    with locked_directory(base, "another process to unpack the guest's kernel", timeout=600):
+        kernel = _load(base / "kernel")
+        if kernel:
+            return kernel
+        shutil.rmtree(base / "kernel", ignore_errors=True)
+        with tempfile.TemporaryDirectory(dir=base) as work:
+            into = Path(work) / "kernel"
+            into.mkdir()
+            _unpack(_download(Path(work)), into)
+            into.rename(base / "kernel")
+        kernel = _load(base / "kernel")
+    if not kernel:
+        raise HikyakuError(f"{base}/kernel is not as it was written", f"rm -r {base}")
+    return kernel

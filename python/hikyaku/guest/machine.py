@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""QEMU's command line: a machine of software alone (TCG), with NICs and devices that have memory.
+
+The addresses are fixed, so that tests and people can name them: NICs are 0000:00:03.0 and on,
+devices with memory 0000:00:08.0 and on. The other end of NIC i is a socket of datagrams, one a
+frame: what is sent to nic<i>.in arrives at the NIC, what it sends goes to nic<i>.out.
+"""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from .kernel import Kernel
+
+FIRST_NIC, FIRST_DEVICE = 3, 8
+DEVICES = ("ivshmem", "nvme")
+NIC_MODELS = ("e1000e", "vmxnet3")
+NICS = (2, 4)
+
+
+@dataclass(frozen=True)
+class Machine:
+    nics: int = 2
+    devices: tuple[str, ...] = ("ivshmem",)
+    iommu: bool = False
+    nic_model: str = "e1000e"
+    device_mb: int = 16  # of memory on each device
+    memory_mb: int = 640
+    huge_mb: int = 160
+
+    def nic(self, i: int) -> str:
+        return f"0000:00:{FIRST_NIC + i:02x}.0"
+
+    def device(self, kind: str) -> str:
+        return f"0000:00:{FIRST_DEVICE + self.devices.index(kind):02x}.0"
+
+    def mac(self, i: int) -> str:
+        return f"52:54:00:68:6b:{i:02x}"
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, data: dict) -> "Machine":
+        return cls(**{**data, "devices": tuple(data["devices"])})
+
+
+def command(machine: Machine, kernel: Kernel, directory: Path) -> list[str]:
+    """Everything it reads and writes lies in @directory, which is short enough for sockets."""
+    append = [
+        "console=ttyS0",
+        "quiet",
+        "panic=-1",
+        "random.trust_cpu=on",
+        "tsc=reliable",
+        f"hugepages={machine.huge_mb // 2}",
+    ]
+    if machine.iommu:
+        # uio drivers need what is not translated, and vfio asks for its own domain anyway
+        append += ["intel_iommu=on", "iommu=pt"]
+    argv = [
+        "qemu-system-x86_64",
+        *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+        *("-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-smp", "2"),
+        *("-m", f"{machine.memory_mb}"),
+        *("-kernel", str(kernel.image), "-initrd", str(directory / "initramfs")),
+        *("-append", " ".join(append)),
+        *("-serial", f"file:{directory}/serial.log"),
+        *("-chardev", f"socket,id=agent,path={directory}/agent,server=on,wait=off"),
+        *("-serial", "chardev:agent"),
+        *("-qmp", f"unix:{directory}/qmp,server=on,wait=off"),
+    ]
+    if machine.iommu:
+        argv += ["-device", "intel-iommu,aw-bits=48,intremap=on"]
+    for i in range(machine.nics):
+        argv += [
+            "-netdev",
+            f"dgram,id=n{i},local.type=unix,local.path={directory}/nic{i}.in,"
+            f"remote.type=unix,remote.path={directory}/nic{i}.out",
+            "-device",
+            f"{machine.nic_model},netdev=n{i},addr={FIRST_NIC + i:#x},mac={machine.mac(i)}",
+        ]
+    for k, kind in enumerate(machine.devices):
+        at = f"addr={FIRST_DEVICE + k:#x}"
+        if kind == "ivshmem":
+            argv += [
+                "-object",
+                f"memory-backend-file,id=pm{k},share=on,mem-path={directory}/ivshmem,"
+                f"size={machine.device_mb}M",
+                *("-device", f"ivshmem-plain,id=dev{k},memdev=pm{k},{at}"),
+            ]
+        else:
+            argv += [
+                *("-drive", f"if=none,id=disk{k},format=raw,file={directory}/disk"),
+                "-device",
+                f"nvme,id=dev{k},serial=hikyaku,drive=disk{k},cmb_size_mb={machine.device_mb},{at}",
+            ]
+    return argv
