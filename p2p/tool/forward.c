@@ -33,7 +33,7 @@
 
 #define BURST     32
 #define FRAME_MAX 9216
-#define RING      256
+#define RING      256u
 #define POISON    UINT64_C(0xa5c3e10f5a3c1ef0)
 
 struct options {

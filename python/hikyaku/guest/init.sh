@@ -1,4 +1,5 @@
 #!/bin/busybox sh
+# shellcheck shell=dash
 # SPDX-License-Identifier: BSD-3-Clause
 # The guest's first process: makes it ready, then runs what comes by the second serial port, one
 # command a line: "ID SECONDS BASE64". The output goes back as it comes, and after it "@ID STATUS".
