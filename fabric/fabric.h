@@ -173,7 +173,7 @@ bool hk_fabric_low(const struct hk_fabric *f);
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-/* Every @am but HK_WIRE_AM_GET, which is the fabric's own. */
+/* Every @am below HK_WIRE_AM_ATOMIC: from there on they are the fabric's own. */
 void hk_fabric_set_am(struct hk_fabric *f, uint8_t am, hk_am_fn fn, void *arg);
 
 /* Receives, delivers, acknowledges, resends. Returns how many messages were delivered. */
@@ -225,6 +225,9 @@ struct hk_fabric_counters {
 	uint64_t put_bytes, put_bytes_in; /* … sent for the first time; placed here */
 	uint64_t put_refused;             /* frames that failed a check of their region */
 	uint64_t get_refused;             /* requests that did */
+	uint64_t atomics, atomics_served; /* atomic operations: atomic.h */
+	uint64_t atomic_refused;          /* requests that failed a check */
+	uint64_t atomic_excess;           /* … beyond what a peer may have under way, dropped */
 	uint64_t get_excess; /* more requests than a peer may have under way, dropped */
 };
 

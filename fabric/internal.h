@@ -7,6 +7,7 @@
  *   rx.c       progress: frames in, handlers, acks and resends out
  *   region.c   one-sided: regions, and what peers do to them
  *   rma.c      one-sided: our own puts and gets
+ *   atomic.c   one-sided: atomic operations, ours and our peers'
  *   notify.c   one-sided: inboxes, for puts that come again and again
  *   layout.c   bytes of a message to and from where they lie
  *   keep.c     what is kept for an application that is elsewhere
@@ -17,6 +18,7 @@
 #ifndef HK_FABRIC_INTERNAL_H
 #define HK_FABRIC_INTERNAL_H
 
+#include "fabric/atomic.h"
 #include "fabric/fabric.h"
 #include "fabric/lock.h"
 #include "fabric/notify.h"
@@ -42,6 +44,8 @@
 #define HK_PUTS_WHEN_LOW 8    /* frames of puts to a peer that go although buffers are low */
 #define HK_SERVES        1024 /* gets of others that we serve at once, beside one of each peer */
 #define HK_GET_AGAIN     (100 * HK_USEC) /* an owner that is busy is asked again after this */
+#define HK_ATOMS_MAX     64   /* our atomic operations on one peer under way at once … */
+#define HK_ATOMS         4096 /* … and on all */
 #define HK_LEND_MIN      512 /* puts below this are copied: cheaper than a second mbuf */
 
 /* What waits for room in a peer's window is a buffer or a put. Which of them, its link says by its lowest bit:
@@ -71,6 +75,7 @@ struct hk_buf_note {
 	struct hk_item item; /* in the peer's backlog */
 	uint8_t am, frag, frags;
 	bool refusal; /* of a get, and waits */
+	bool answer;  /* to an atomic operation, and waits */
 	bool lost;    /* not acknowledged, and its peer is gone */
 	bool bulk;    /* goes by the peer's port for bulk */
 	uint16_t len;
@@ -109,6 +114,7 @@ struct hk_lane { /* a port and what waits for it */
 enum hk_list {
 	HK_LIST_BACKLOG, /* what waits for room in its window */
 	HK_LIST_GETS,    /* gets that wait to be asked */
+	HK_LIST_ATOMS,   /* atomic operations that do */
 	HK_LIST_EARLY,   /* what came early and could go, and found no room to be kept */
 	HK_LIST_ENDED,   /* `gone` or `departed` */
 	HK_LISTS,
@@ -129,6 +135,9 @@ struct hk_peer_tx {
 	/* … those of which bytes have yet to be sent, and refusals that wait for room in its window. It has at
 	 * most HK_GETS_MAX under way, so neither is ever more. */
 	uint16_t serves_wait, refusals_wait;
+	/* atomic operations: ours that wait, those under way, and our answers that wait for room in its window */
+	struct hk_item *atoms_head, *atoms_tail;
+	uint16_t atoms_out, answers_wait;
 	uint16_t life; /* how often it has begun anew */
 	bool gone; /* a stand-in saw its end: what waits here is void, and nothing of it is sent */
 	bool departed;           /* said BYE while messages to it waited here: to be told */
@@ -221,6 +230,8 @@ struct hk_fabric {
 	struct hk_op *serve; /* [HK_SERVES] */
 	struct hk_item *serve_free;
 	unsigned serves_left; /* of HK_SERVES */
+	struct hk_atom_slot *atom; /* [HK_ATOMS] */
+	uint16_t atom_free;
 	hk_buf *put_acked; /* frames of puts that a stand-in took back: their operations are ours */
 	struct hk_item *done_head, *done_tail; /* operations to tell of */
 	/* the helper thread and what it kept */
@@ -235,6 +246,29 @@ struct hk_fabric {
 	const char *why_broken;
 	bool told_broken;
 };
+
+/* The fabric's own messages, of which the application does not hear. */
+static inline bool hk_am_own(uint8_t am)
+{
+	return am >= HK_WIRE_AM_ATOMIC;
+}
+
+static inline void hk_items_append(struct hk_item **head, struct hk_item **tail,
+				   struct hk_item *item)
+{
+	item->next = NULL;
+	if (*head)
+		(*tail)->next = item;
+	else
+		*head = item;
+	*tail = item;
+}
+
+/* An operation of ours has ended: the application is told at the end of its progress. */
+static inline void hk_op_done(struct hk_fabric *f, struct hk_op *op)
+{
+	hk_items_append(&f->done_head, &f->done_tail, &op->item);
+}
 
 /* Nanoseconds of the TSC. */
 static inline uint64_t hk_now(const struct hk_fabric *f)
@@ -327,6 +361,8 @@ void hk_mem_give(const struct hk_fabric *f, void *p);
 int hk_regions_open(struct hk_fabric *f);
 void hk_regions_close(struct hk_fabric *f);
 struct hk_region_slot *hk_region_find(const struct hk_fabric *f, hk_region r);
+char *hk_region_at(const struct hk_fabric *f, hk_peer p, hk_region r, unsigned access,
+		   uint64_t offset, uint64_t len);
 hk_region hk_region_new(struct hk_fabric *f, void *base, size_t len, unsigned access, hk_peer peer,
 			struct hk_op *get);
 void hk_region_end(struct hk_fabric *f, hk_region r);
@@ -340,6 +376,7 @@ bool hk_inbox_in(struct hk_inbox *in, const struct hk_wire_put *put, const void 
 		 uint16_t len);
 
 /* ---- rma.c */
+bool hk_peer_talks(const struct hk_fabric *f, hk_peer p);
 bool hk_put_go(struct hk_fabric *f, struct hk_op *op, uint64_t now);
 void hk_put_start(struct hk_fabric *f, struct hk_op *op);
 void hk_put_unqueued(struct hk_fabric *f, struct hk_op *op);
@@ -351,6 +388,12 @@ void hk_get_again(struct hk_fabric *f, struct hk_op *op);
 void hk_gets_go(struct hk_fabric *f, uint64_t now);
 void hk_rma_forget(struct hk_fabric *f, hk_peer p);
 void hk_rma_tell(struct hk_fabric *f);
+
+/* ---- atomic.c */
+int hk_atoms_open(struct hk_fabric *f);
+void hk_atoms_close(struct hk_fabric *f);
+void hk_atoms_go(struct hk_fabric *f);
+void hk_atoms_forget(struct hk_fabric *f, hk_peer p);
 
 /* ---- ring.c */
 void hk_rings_look(struct hk_fabric *f, uint64_t now);

@@ -42,6 +42,8 @@ int hk_regions_open(struct hk_fabric *f)
 		f->serve[i].item.next = f->serve_free;
 		f->serve_free = &f->serve[i].item;
 	}
+	if (hk_atoms_open(f) != 0)
+		return -ENOMEM;
 	f->serves_left = HK_SERVES;
 	f->am[HK_WIRE_AM_GET].fn = on_get;
 	f->am[HK_WIRE_AM_GET].arg = f;
@@ -50,6 +52,7 @@ int hk_regions_open(struct hk_fabric *f)
 
 void hk_regions_close(struct hk_fabric *f)
 {
+	hk_atoms_close(f);
 	rte_mempool_free(f->lend_pool);
 	free(f->region);
 	free(f->serve);
@@ -179,8 +182,17 @@ uint64_t hk_fabric_region_arrived(const struct hk_fabric *f, hk_region r)
 static bool allowed(const struct hk_region_slot *s, hk_peer p, unsigned access, uint64_t offset,
 		    uint64_t len)
 {
-	return s && (s->access & access) && (s->peer == HK_PEER_NONE || s->peer == p) &&
+	return s && (s->access & access) == access && (s->peer == HK_PEER_NONE || s->peer == p) &&
 	       offset <= s->len && len <= s->len - offset;
+}
+
+/* Where that lies, if @p may touch it in all the ways of @access; else NULL. */
+char *hk_region_at(const struct hk_fabric *f, hk_peer p, hk_region r, unsigned access,
+		   uint64_t offset, uint64_t len)
+{
+	const struct hk_region_slot *s = hk_region_find(f, r);
+
+	return allowed(s, p, access, offset, len) ? s->base + offset : NULL;
 }
 
 /* ---- what peers do --------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
 
 /* ---- frames of a put ------------------------------------------------------------------------- */
 
-static bool talks(const struct hk_fabric *f, hk_peer p)
+bool hk_peer_talks(const struct hk_fabric *f, hk_peer p)
 {
 	enum hk_peer_state state = hk_engine_peer_state(f->engine, p);
 
@@ -156,21 +156,6 @@ void hk_put_unlend(struct hk_fabric *f, const struct hk_op *op)
 
 /* ---- the end of an operation ------------------------------------------------------------------- */
 
-static void append(struct hk_item **head, struct hk_item **tail, struct hk_item *item)
-{
-	item->next = NULL;
-	if (*head)
-		(*tail)->next = item;
-	else
-		*head = item;
-	*tail = item;
-}
-
-static void done(struct hk_fabric *f, struct hk_op *op)
-{
-	append(&f->done_head, &f->done_tail, &op->item);
-}
-
 static void put_end_if_done(struct hk_fabric *f, struct hk_op *op)
 {
 	if (op->flying || op->queued)
@@ -178,7 +163,7 @@ static void put_end_if_done(struct hk_fabric *f, struct hk_op *op)
 	if (op->serves)
 		hk_serve_end(f, op);
 	else
-		done(f, op);
+		hk_op_done(f, op);
 }
 
 /* A frame of a put is acknowledged, or @lost with its peer. */
@@ -279,7 +264,7 @@ int hk_fabric_put(struct hk_fabric *f, hk_peer p, struct hk_op *op, const void *
 
 	op_init(op, p, (void *)(uintptr_t)src, len, remote, offset, done_fn, arg);
 	hk_biased_enter(&f->lock);
-	if (HK_LIKELY(talks(f, p))) {
+	if (HK_LIKELY(hk_peer_talks(f, p))) {
 		hk_peer_settle(f, p);
 		f->n.puts++;
 		hk_put_start(f, op);
@@ -299,7 +284,7 @@ int hk_fabric_put_notify(struct hk_fabric *f, hk_peer p, struct hk_op *op,
 	op->from = from;
 	op->number = number | HK_INBOX_MARK;
 	hk_biased_enter(&f->lock);
-	if (HK_LIKELY(talks(f, p))) {
+	if (HK_LIKELY(hk_peer_talks(f, p))) {
 		hk_peer_settle(f, p);
 		f->n.puts++;
 		hk_put_start(f, op);
@@ -315,7 +300,7 @@ static void get_wait(struct hk_fabric *f, struct hk_op *op)
 {
 	struct hk_peer_tx *t = &f->peer[op->peer];
 
-	append(&t->gets_head, &t->gets_tail, &op->item);
+	hk_items_append(&t->gets_head, &t->gets_tail, &op->item);
 	hk_list_add(f, HK_LIST_GETS, op->peer);
 }
 
@@ -374,7 +359,7 @@ void hk_get_end(struct hk_fabric *f, struct hk_op *op, int status)
 	hk_region_end(f, op->local);
 	op->status = status;
 	t->gets_out--;
-	done(f, op);
+	hk_op_done(f, op);
 	if (HK_UNLIKELY(t->gets_head != NULL))
 		peer_gets_go(f, op->peer, hk_now(f));
 }
@@ -397,7 +382,7 @@ int hk_fabric_get(struct hk_fabric *f, hk_peer p, struct hk_op *op, void *dst, s
 
 	op_init(op, p, dst, len, remote, offset, done_fn, arg);
 	hk_biased_enter(&f->lock);
-	if (HK_LIKELY(talks(f, p))) {
+	if (HK_LIKELY(hk_peer_talks(f, p))) {
 		hk_peer_settle(f, p);
 		op->local = hk_region_new(f, dst, len, HK_REGION_WRITE, p, op);
 		rc = op->local == HK_REGION_NONE ? -ENOSPC : 0;
@@ -425,7 +410,8 @@ void hk_rma_forget(struct hk_fabric *f, hk_peer p)
 			continue;
 		hk_region_end(f, op->local);
 		op->status = -ENOTCONN;
-		done(f, op);
+		hk_op_done(f, op);
 	}
 	t->gets_out = 0;
+	hk_atoms_forget(f, p);
 }

@@ -97,14 +97,14 @@ static void keep(struct hk_fabric *f, struct rte_mbuf *m)
 		hk_keep_buffers(f, m);
 }
 
-/* A message whose turn it is: to its handler, or kept for the application. Requests for gets the
- * application does not hear of, but its memory must be within reach. */
+/* A message whose turn it is: to its handler, or kept for the application. What is the
+ * fabric's own the application does not hear of, but its memory must be within reach. */
 static unsigned message_out(struct hk_fabric *f, struct rte_mbuf *m, bool keep_it)
 {
 	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
 	struct hk_rx_note note = *hk_rx_note(m);
 
-	if (keep_it && (note.am != HK_WIRE_AM_GET || f->stand_in)) {
+	if (keep_it && (!hk_am_own(note.am) || f->stand_in)) {
 		keep(f, m);
 		return 0;
 	}
@@ -180,7 +180,7 @@ static unsigned deliver_kept(struct hk_fabric *f)
 
 	while (hk_keep_next(f, &k)) {
 		/* what an earlier incarnation asked for is not to be put into this one's memory */
-		bool stale = k.earlier && k.am == HK_WIRE_AM_GET;
+		bool stale = k.earlier && hk_am_own(k.am);
 
 		if (k.m && hk_rx_note(k.m)->put) {
 			place_kept_put(f, k.peer, k.m);
@@ -318,6 +318,8 @@ static void housekeep(struct hk_fabric *f, uint64_t now, bool keep_it)
 	hk_tx_reap(f);
 	if (HK_UNLIKELY(hk_listed(f, HK_LIST_GETS)) && !f->stand_in)
 		hk_gets_go(f, now);
+	if (HK_UNLIKELY(hk_listed(f, HK_LIST_ATOMS)) && !f->stand_in)
+		hk_atoms_go(f);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
 	if (HK_UNLIKELY(now >= f->ring_at))

@@ -208,6 +208,8 @@ static void backlog_pop(struct hk_fabric *f, hk_peer p)
 		hk_put_unqueued(f, hk_put_of(item));
 	else if (hk_note(hk_buf_of(item))->refusal)
 		t->refusals_wait--;
+	else if (hk_note(hk_buf_of(item))->answer)
+		t->answers_wait--;
 }
 
 /* Sends what the windows have room for now. */
