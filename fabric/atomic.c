@@ -158,7 +158,8 @@ int hk_fabric_atomic(struct hk_fabric *f, hk_peer p, struct hk_atom *a,
 	w.token = 1;
 	hk_wire_put_atomic(head, &w);
 	if (w.len > hk_fabric_atomic_max(f) ||
-	    !hk_wire_parse_atomic(head, sizeof(head) + (hk_wire_atomic_carries(&w) ? w.len : 0), &w))
+	    !hk_wire_parse_atomic(head, sizeof(head) + (hk_wire_atomic_carries(&w) ? w.len : 0),
+				  &w))
 		return -EINVAL;
 	*a = (struct hk_atom){
 		.op = {.peer = p, .base = data, .done = done, .arg = arg},
@@ -197,8 +198,7 @@ void hk_atoms_forget(struct hk_fabric *f, hk_peer p)
 
 /* ---- our peers' ------------------------------------------------------------------------------ */
 
-/* One operation on the word of type @type at @at; gives what lay there. Signed types, for MIN and MAX; the
- * sums wrap all the same, as atomic ones do. */
+/* One operation on the word of type @type at @at; gives what lay there. */
 #define APPLY(type, at, w, old)                                                                    \
 	do {                                                                                       \
 		type *at_ = (type *)(at);                                                          \
@@ -219,26 +219,30 @@ void hk_atoms_forget(struct hk_fabric *f, hk_peer p)
 		case HK_ATOMIC_SWAP:                                                               \
 			old_ = __atomic_exchange_n(at_, operand_, __ATOMIC_SEQ_CST);               \
 			break;                                                                     \
-		case HK_ATOMIC_CAS:                                                                \
+		default: /* CAS: gives old_ what lies there, if that is another value */           \
 			(void)__atomic_compare_exchange_n(at_, &old_, operand_, false,             \
 							  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);     \
-			break;                                                                     \
-		default: /* MIN, MAX */                                                            \
-			old_ = __atomic_load_n(at_, __ATOMIC_RELAXED);                             \
-			while (((w)->op == HK_ATOMIC_MIN ? operand_ < old_ : operand_ > old_) &&   \
-			       !__atomic_compare_exchange_n(at_, &old_, operand_, false,           \
-							    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))   \
-				;                                                                  \
 		}                                                                                  \
-		(old) = (uint64_t)old_;                                                            \
+		(old) = old_;                                                                      \
 	} while (0)
+
+uint64_t hk_atomic_apply(const struct hk_wire_atomic *w, void *at)
+{
+	uint64_t old;
+
+	if (w->size == 8)
+		APPLY(uint64_t, at, w, old);
+	else
+		APPLY(uint32_t, at, w, old);
+	return old;
+}
 
 /* Does what a peer asks; false if it may not. @data: the bytes of a WRITE; @out: room for those of a READ. */
 static bool apply(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, const void *data,
 		  void *out)
 {
-	static const uint8_t rights[HK_ATOMIC_KINDS] = {[HK_ATOMIC_WRITE] = HK_REGION_WRITE,
-							[HK_ATOMIC_READ] = HK_REGION_READ};
+	static const uint8_t rights[HK_ATOMIC_KINDS] = {
+		[HK_ATOMIC_WRITE] = HK_REGION_WRITE, [HK_ATOMIC_READ] = HK_REGION_READ};
 	unsigned need = rights[w->op] ? rights[w->op] : HK_REGION_READ | HK_REGION_WRITE;
 	char *at;
 
@@ -251,10 +255,8 @@ static bool apply(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, cons
 		memcpy(at, data, w->len);
 	else if (w->op == HK_ATOMIC_READ)
 		memcpy(out, at, w->len);
-	else if (w->size == 8)
-		APPLY(int64_t, at, w, w->operand);
 	else
-		APPLY(int32_t, at, w, w->operand);
+		w->operand = hk_atomic_apply(w, at);
 	return true;
 }
 

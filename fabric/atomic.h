@@ -35,6 +35,10 @@ struct hk_atom {
 /* Bytes that one HK_ATOMIC_WRITE or HK_ATOMIC_READ carries at the most. */
 size_t hk_fabric_atomic_max(const struct hk_fabric *f);
 
+/* Does the operation of @w, one from HK_ATOMIC_ADD to HK_ATOMIC_CAS, on our own memory at @at, a multiple of its size.
+ * Returns what lay there. Any thread. */
+uint64_t hk_atomic_apply(const struct hk_wire_atomic *w, void *at);
+
 /* Starts the operation that @ask says (its token and status are filled in) on @peer. @data: of WRITE the source, of
  * READ the destination, ask->len bytes. Returns 0, -EINVAL if @ask is none, or -ENOTCONN. */
 int hk_fabric_atomic(struct hk_fabric *f, hk_peer peer, struct hk_atom *a,

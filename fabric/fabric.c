@@ -338,8 +338,8 @@ void hk_peer_departs(struct hk_fabric *f, hk_peer p)
 {
 	struct hk_peer_tx *t = &f->peer[p];
 
-	if (!t->gone && (t->backlog_head || t->gets_head || t->gets_out ||
-			 t->atoms_head || t->atoms_out)) {
+	if (!t->gone &&
+	    (t->backlog_head || t->gets_head || t->gets_out || t->atoms_head || t->atoms_out)) {
 		t->departed = true;
 		hk_list_add(f, HK_LIST_ENDED, p);
 	}

@@ -46,7 +46,7 @@
 #define HK_GET_AGAIN     (100 * HK_USEC) /* an owner that is busy is asked again after this */
 #define HK_ATOMS_MAX     64   /* our atomic operations on one peer under way at once … */
 #define HK_ATOMS         4096 /* … and on all */
-#define HK_LEND_MIN      512 /* puts below this are copied: cheaper than a second mbuf */
+#define HK_LEND_MIN      512  /* puts below this are copied: cheaper than a second mbuf */
 
 /* What waits for room in a peer's window is a buffer or a put. Which of them, its link says by its lowest bit:
  * a put lies in the memory of the application, where a stand-in must not even look. */
@@ -229,7 +229,7 @@ struct hk_fabric {
 	uint32_t region_free;
 	struct hk_op *serve; /* [HK_SERVES] */
 	struct hk_item *serve_free;
-	unsigned serves_left; /* of HK_SERVES */
+	unsigned serves_left;      /* of HK_SERVES */
 	struct hk_atom_slot *atom; /* [HK_ATOMS] */
 	uint16_t atom_free;
 	hk_buf *put_acked; /* frames of puts that a stand-in took back: their operations are ours */

@@ -3,7 +3,7 @@
  * mpi/btl_hikyaku.h: the Open MPI byte-transfer layer (BTL) over the fabric.
  *
  * ob1, Open MPI's point-to-point layer, matches messages and calls a BTL to move bytes. This one
- * offers send and get: eager messages are one to sixteen frames; long contiguous messages the
+ * offers send, get, put and atomic operations: eager messages are one to sixteen frames; long contiguous messages the
  * receiver gets from the sender's buffer; other long messages come as fragments of one frame each,
  * which ob1 unpacks from the receive buffer to their place in the user's buffer.
  *
@@ -16,6 +16,7 @@
  *   recv.c        from the fabric to ob1's callbacks
  *   rma.c         registration and get
  *   service.c     the fabric for others of this process (service.h)
+ *   onesided.c    put and atomic operations
  *
  * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1; where this file is silent, that
  * one speaks.
@@ -135,6 +136,7 @@ struct hk_btl_module {
 	opal_free_list_t frags, long_frags;   /* descriptors: see send.c */
 	opal_free_list_t pieces;              /* for messages of several frames: see recv.c */
 	opal_free_list_t registrations, gets; /* see rma.c */
+	opal_free_list_t onesided;            /* see onesided.c */
 	opal_list_t endpoints;
 	hk_endpoint **by_peer; /* [max_peers] */
 	hk_endpoint *owing;    /* endpoints that owe callbacks */
@@ -202,6 +204,16 @@ int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 		 mca_btl_base_descriptor_t **descriptor);
 
 /* ---- rma.c */
+/* What a peer needs to reach registered memory. It travels in the headers of ob1 and osc/rdma. The address in
+ * it only says how far into the region a remote address lies; what counts is the id, which the owner checks. */
+struct mca_btl_base_registration_handle_t {
+	uint64_t base;
+	uint32_t region;
+	uint32_t zero;
+};
+_Static_assert(sizeof(struct mca_btl_base_registration_handle_t) <= MCA_BTL_REG_HANDLE_MAX_SIZE,
+	       "ob1 keeps a copy of this size");
+
 void hk_btl_rma_init(void);
 void hk_btl_rma_fini(void);
 struct mca_btl_base_registration_handle_t *hk_btl_register_mem(struct mca_btl_base_module_t *btl,
@@ -213,6 +225,29 @@ int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uin
 	       struct mca_btl_base_registration_handle_t *local,
 	       struct mca_btl_base_registration_handle_t *remote, size_t size, int flags, int order,
 	       mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
+
+/* ---- onesided.c */
+void hk_btl_onesided_init(void);
+void hk_btl_onesided_fini(void);
+void hk_btl_refused(hk_endpoint *ep, const char *what);
+int hk_btl_put(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *from, uint64_t to,
+	       struct mca_btl_base_registration_handle_t *local,
+	       struct mca_btl_base_registration_handle_t *remote, size_t size, int flags, int order,
+	       mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
+int hk_btl_atomic_op(struct mca_btl_base_module_t *btl, hk_endpoint *ep, uint64_t at,
+		     struct mca_btl_base_registration_handle_t *remote, mca_btl_base_atomic_op_t op,
+		     uint64_t operand, int flags, int order, mca_btl_base_rdma_completion_fn_t done,
+		     void *context, void *data);
+int hk_btl_atomic_fop(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *local, uint64_t at,
+		      struct mca_btl_base_registration_handle_t *handle,
+		      struct mca_btl_base_registration_handle_t *remote,
+		      mca_btl_base_atomic_op_t op, uint64_t operand, int flags, int order,
+		      mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
+int hk_btl_atomic_cswap(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *local,
+			uint64_t at, struct mca_btl_base_registration_handle_t *handle,
+			struct mca_btl_base_registration_handle_t *remote, uint64_t compare,
+			uint64_t value, int flags, int order,
+			mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
 
 /* ---- recv.c */
 void hk_btl_recv_init(struct hk_fabric *f);

@@ -108,6 +108,10 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	 * round: so with threads all are made at start. */
 	if (enable_mpi_threads)
 		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
+	/* osc/rdma of 4.1 looks for these two of btl_atomic_flags here; no flag of this field is in their place */
+	if (hk_btl.super.btl_flags & MCA_BTL_FLAGS_ATOMIC_FOPS)
+		hk_btl.super.btl_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB |
+					  MCA_BTL_ATOMIC_SUPPORTS_32BIT;
 	if (hk_btl_module_init(&err) != 0) {
 		hk_btl_say("%s", err.text);
 		return NULL;

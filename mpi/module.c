@@ -237,6 +237,7 @@ int hk_btl_module_init(struct hk_error *err)
 	hk_btl_send_init();
 	hk_btl_recv_init(hk_btl.fabric);
 	hk_btl_rma_init();
+	hk_btl_onesided_init();
 	if (hk_btl.host)
 		rc = hk_btl_host_share(err);
 	else if (PARAMS->async)
@@ -447,6 +448,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	hk_btl_send_fini();
 	hk_btl_recv_fini();
 	hk_btl_rma_fini();
+	hk_btl_onesided_fini();
 	free(hk_btl.by_peer);
 	return OPAL_SUCCESS;
 }
@@ -463,7 +465,11 @@ struct hk_btl_module hk_btl = {
 			.btl_prepare_src = hk_btl_prepare_src,
 			.btl_send = hk_btl_send,
 			.btl_sendi = hk_btl_sendi,
+			.btl_put = hk_btl_put,
 			.btl_get = hk_btl_get,
+			.btl_atomic_op = hk_btl_atomic_op,
+			.btl_atomic_fop = hk_btl_atomic_fop,
+			.btl_atomic_cswap = hk_btl_atomic_cswap,
 			.btl_register_mem = hk_btl_register_mem,
 			.btl_deregister_mem = hk_btl_deregister_mem,
 			.btl_dump = mca_btl_base_dump,

@@ -74,6 +74,10 @@ static const struct pvar pvars[] = {
 	{"gets", "Long messages that were got from the sender's memory", FABRIC(gets)},
 	{"gets_served", "Long messages that the receiver got from here", FABRIC(gets_served)},
 	{"put_bytes", "Bytes sent for them", FABRIC(put_bytes)},
+	{"atomics", "Atomic operations, fences and short puts on other ranks", FABRIC(atomics)},
+	{"atomics_served", "… of other ranks, done here", FABRIC(atomics_served)},
+	{"atomic_refused", "… refused: of memory not open to them", FABRIC(atomic_refused)},
+	{"atomic_excess", "… dropped: beyond what a peer may ask", FABRIC(atomic_excess)},
 	{"put_refused", "Frames of writes to memory not open to them", FABRIC(put_refused)},
 	{"get_refused", "Requests to read memory not open to them", FABRIC(get_refused)},
 	{"get_excess", "Requests to read beyond what a peer may ask", FABRIC(get_excess)},
@@ -247,9 +251,19 @@ int hk_btl_register(void)
 
 	/* above tcp, so that it is preferred where both reach a peer */
 	m->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
-	m->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_GET;
+	m->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS |
+		       MCA_BTL_FLAGS_ATOMIC_FOPS;
+	m->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
+			      MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
+			      MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |
+			      MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+	/* Memory on this side needs no registration. */
+	m->btl_put_local_registration_threshold = SIZE_MAX;
+	m->btl_get_local_registration_threshold = SIZE_MAX;
+	/* ob1 shall go on getting long messages, though it could put them. */
+	m->btl_min_rdma_pipeline_size = SIZE_MAX;
 	m->btl_bandwidth = 10000;
-	m->btl_latency = 1;
+	m->btl_latency = 2; /* of windows within one node vader is the better carrier */
 	/* 0: made from the frame size when the port is known (module.c) */
 	m->btl_eager_limit = 0;
 	m->btl_rndv_eager_limit = 0;

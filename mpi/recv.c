@@ -4,6 +4,8 @@
  */
 #include "mpi/btl_hikyaku.h"
 
+#include "wire/atomic.h"
+
 /* Copies a message of several frames together. ob1 takes several segments, but its fast path for
  * posted receives counts only the first, and so misses that a message is longer than the receive
  * (MPI_ERR_TRUNCATE). Returns NULL, and leaves the message in pieces, if no buffer is large
@@ -67,7 +69,7 @@ void hk_btl_recv_init(struct hk_fabric *f)
 	opal_free_list_init(
 		&hk_btl.pieces, sizeof(opal_free_list_item_t) + hk_btl.super.btl_eager_limit, 64,
 		OBJ_CLASS(opal_free_list_item_t), 0, 64, 1, 64, 4, NULL, 0, NULL, NULL, NULL);
-	for (unsigned am = 0; am < MCA_BTL_TAG_MAX; am++)
+	for (unsigned am = 0; am < HK_WIRE_AM_ATOMIC; am++)
 		hk_fabric_set_am(f, (uint8_t)am, on_message, NULL);
 }
 

@@ -4,21 +4,10 @@
  * registers its buffer and tells where, the receiver gets it. The data then moves without ob1: from
  * the user's buffer to the wire on one side, from the receive buffer to its place on the other, also
  * while either application computes (the helper thread serves).
- *
- * A handle travels in ob1's headers. The address in it only says how far into the region a
- * remote address lies; what counts is the id, which the owner checks.
  */
 #include "mpi/btl_hikyaku.h"
 
 #include <errno.h>
-
-struct mca_btl_base_registration_handle_t {
-	uint64_t base;
-	uint32_t region;
-	uint32_t zero;
-};
-_Static_assert(sizeof(struct mca_btl_base_registration_handle_t) <= MCA_BTL_REG_HANDLE_MAX_SIZE,
-	       "ob1 keeps a copy of this size");
 
 /* A handle of ours, and a get under way. */
 typedef struct hk_registration {
@@ -67,6 +56,7 @@ struct mca_btl_base_registration_handle_t *hk_btl_register_mem(struct mca_btl_ba
 	(void)btl;
 	access |= flags & MCA_BTL_REG_FLAG_REMOTE_READ ? HK_REGION_READ : 0;
 	access |= flags & MCA_BTL_REG_FLAG_REMOTE_WRITE ? HK_REGION_WRITE : 0;
+	access |= flags & MCA_BTL_REG_FLAG_REMOTE_ATOMIC ? HK_REGION_READ | HK_REGION_WRITE : 0;
 	r = (hk_registration *)opal_free_list_get(&hk_btl.registrations);
 	if (HK_UNLIKELY(!r))
 		return NULL;
@@ -115,12 +105,18 @@ int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uin
 	       struct mca_btl_base_registration_handle_t *remote, size_t size, int flags, int order,
 	       mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
 {
-	hk_get *get = (hk_get *)opal_free_list_get(&hk_btl.gets);
 	int rc;
 
 	(void)btl;
 	(void)flags;
 	(void)order;
+	if (HK_UNLIKELY(!remote || size == 0)) { /* it is mapped here: see onesided.c */
+		memcpy(to, (void *)(uintptr_t)from, size);
+		done(&hk_btl.super, ep, to, local, context, data, OPAL_SUCCESS);
+		return OPAL_SUCCESS;
+	}
+	hk_get *get = (hk_get *)opal_free_list_get(&hk_btl.gets);
+
 	if (HK_UNLIKELY(!get))
 		return OPAL_ERR_OUT_OF_RESOURCE;
 	get->ep = ep;

@@ -38,9 +38,7 @@ enum hk_atomic {
 	HK_ATOMIC_OR,
 	HK_ATOMIC_XOR,
 	HK_ATOMIC_SWAP,
-	HK_ATOMIC_CAS, /* operand goes there if `compare` lies there */
-	HK_ATOMIC_MIN, /* … signed */
-	HK_ATOMIC_MAX,
+	HK_ATOMIC_CAS,   /* operand goes there if `compare` lies there */
 	HK_ATOMIC_WRITE, /* these two: any bytes, atomic to nobody */
 	HK_ATOMIC_READ,
 	HK_ATOMIC_KINDS
@@ -71,9 +69,9 @@ _Static_assert(sizeof(struct hk_wire_atomic) == HK_WIRE_ATOMIC_LEN, "40 bytes on
 /* Do bytes follow this header? */
 static inline bool hk_wire_atomic_carries(const struct hk_wire_atomic *a)
 {
-	return a->status == HK_WIRE_ATOMIC_REQUEST ? a->op == HK_ATOMIC_WRITE
-						   : a->op == HK_ATOMIC_READ &&
-							     a->status == HK_WIRE_ATOMIC_DONE;
+	return a->status == HK_WIRE_ATOMIC_REQUEST
+		       ? a->op == HK_ATOMIC_WRITE
+		       : a->op == HK_ATOMIC_READ && a->status == HK_WIRE_ATOMIC_DONE;
 }
 
 /* Writes @a in wire order to @dst (HK_WIRE_ATOMIC_LEN bytes, any alignment). */

@@ -5,6 +5,7 @@
  */
 #include "tests/unit/hk_test.h"
 #include "tests/unit/specimens.h"
+#include "wire/atomic.h"
 
 #define BASE HK_ETH_HLEN
 #define EXT  (HK_ETH_HLEN + HK_WIRE_HLEN)
@@ -351,6 +352,77 @@ static void get_messages(void)
 	CHECK(!hk_wire_parse_get(bad, sizeof(bad), &back));
 }
 
+static void atomic_messages(void)
+{
+	static const uint8_t golden[HK_WIRE_ATOMIC_LEN] = {
+		6,    8,    0,    0,    0x07, 0x00, 0x02, 0x00, /* compare-and-swap, of 8 bytes */
+		0x01, 0x00, 0x03, 0x00, 0,    0,    0,    0,    /* in region 0x00030001 */
+		0x00, 0x20, 0,    0,    1,    0,    0,    0,    /* at 0x100002000 */
+		0x40, 0x42, 0x0f, 0,    0,    0,    0,    0,    /* becomes a million */
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* if it is -1 */
+	};
+	const struct hk_wire_atomic a = {
+		.op = HK_ATOMIC_CAS,
+		.size = 8,
+		.token = 0x00020007,
+		.region = 0x00030001,
+		.offset = UINT64_C(0x100002000),
+		.operand = 1000000,
+		.compare = UINT64_MAX,
+	};
+	struct hk_wire_atomic back;
+	uint8_t bytes[HK_WIRE_ATOMIC_LEN + 8] = {0}, bad[HK_WIRE_ATOMIC_LEN];
+	const size_t len = HK_WIRE_ATOMIC_LEN;
+
+	hk_wire_put_atomic(bytes, &a);
+	CHECK(memcmp(bytes, golden, sizeof(golden)) == 0);
+	CHECK(hk_wire_parse_atomic(bytes, len, &back));
+	CHECK(memcmp(&a, &back, sizeof(a)) == 0);
+	CHECK(!hk_wire_parse_atomic(bytes, len - 1, &back));
+	CHECK(!hk_wire_parse_atomic(bytes, len + 1, &back)); /* it carries nothing */
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} wrong[] = {{0, HK_ATOMIC_KINDS},
+		     {0, HK_ATOMIC_ADD},
+		     {0, HK_ATOMIC_FENCE},
+		     {1, 0},
+		     {1, 5},
+		     {2, 3},
+		     {3, 1},
+		     {12, 1}};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(wrong); i++) {
+		memcpy(bad, bytes, sizeof(bad));
+		bad[wrong[i].at] = wrong[i].value;
+		CHECK_MSG(!hk_wire_parse_atomic(bad, len, &back), "number %zu", i);
+	}
+	memcpy(bad, bytes, sizeof(bad));
+	memset(bad + 4, 0, 4); /* nobody could be answered */
+	CHECK(!hk_wire_parse_atomic(bad, len, &back));
+
+	/* bytes follow a request to write and what was read, as many as it says */
+	for (uint8_t op = HK_ATOMIC_FENCE; op < HK_ATOMIC_KINDS; op++)
+		for (uint8_t status = 0; status <= HK_WIRE_ATOMIC_DENIED; status++) {
+			bool some = op == HK_ATOMIC_WRITE || op == HK_ATOMIC_READ;
+			bool carries = (op == HK_ATOMIC_WRITE &&
+					status == HK_WIRE_ATOMIC_REQUEST) ||
+				       (op == HK_ATOMIC_READ && status == HK_WIRE_ATOMIC_DONE);
+			struct hk_wire_atomic w = {
+				.op = op,
+				.size = some || op == HK_ATOMIC_FENCE ? 0 : 4,
+				.status = status,
+				.token = 1,
+				.len = some ? 8 : 0,
+			};
+
+			hk_wire_put_atomic(bytes, &w);
+			CHECK_EQ(hk_wire_parse_atomic(bytes, len, &back), !carries);
+			CHECK_EQ(hk_wire_parse_atomic(bytes, len + 8, &back), carries);
+			CHECK(!hk_wire_parse_atomic(bytes, len + 7, &back));
+		}
+}
+
 static void packet_numbers_wrap(void)
 {
 	CHECK(hk_psn_before(0, 1));
@@ -385,6 +457,7 @@ int main(int argc, char **argv)
 		{"every_bit_under_the_checksum", every_bit_under_the_checksum},
 		{"random_round_trips", random_round_trips},
 		{"get_messages", get_messages},
+		{"atomic_messages", atomic_messages},
 		{"packet_numbers_wrap", packet_numbers_wrap},
 		{"statuses_have_names", statuses_have_names},
 	};
