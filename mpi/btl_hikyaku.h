@@ -17,6 +17,7 @@
  *   rma.c         registration and get
  *   service.c     the fabric for others of this process (service.h)
  *   onesided.c    put and atomic operations
+ *   relock.c      a lock that osc/rdma would wait for for ever
  *
  * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1; where this file is silent, that
  * one speaks.
@@ -34,7 +35,7 @@
 #include "opal/mca/btl/base/base.h"
 #include "opal/util/proc.h"
 
-#include "fabric/rma.h"
+#include "fabric/atomic.h"
 #include "host/client.h"
 #include "port/port.h"
 
@@ -72,6 +73,10 @@ struct mca_btl_base_endpoint_t {
 	opal_list_t owed; /* descriptors sent whose callback waits: see send.c */
 	bool owing;       /* in the module's list of endpoints with such */
 	hk_endpoint *next_owing;
+	struct {
+		uint64_t at; /* address there of a lock that we hold; 0: none */
+		bool looked;
+	} relock; /* see relock.c */
 };
 OBJ_CLASS_DECLARATION(mca_btl_base_endpoint_t);
 
@@ -227,6 +232,13 @@ int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uin
 	       mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
 
 /* ---- onesided.c */
+/* Is the address one of ours? For ourselves osc/rdma names no endpoint, for memory shared with us no handle. */
+static inline bool hk_btl_is_here(const hk_endpoint *ep,
+				  const struct mca_btl_base_registration_handle_t *remote)
+{
+	return !ep || !remote;
+}
+
 void hk_btl_onesided_init(void);
 void hk_btl_onesided_fini(void);
 void hk_btl_refused(hk_endpoint *ep, const char *what);
@@ -248,6 +260,11 @@ int hk_btl_atomic_cswap(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void
 			struct mca_btl_base_registration_handle_t *remote, uint64_t compare,
 			uint64_t value, int flags, int order,
 			mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
+
+/* ---- relock.c */
+void hk_btl_relock_got(hk_endpoint *ep, uint64_t at, size_t size);
+uint64_t hk_btl_relock_seen(hk_endpoint *ep, uint64_t at, const struct hk_wire_atomic *w,
+			    uint64_t old);
 
 /* ---- recv.c */
 void hk_btl_recv_init(struct hk_fabric *f);

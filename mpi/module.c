@@ -21,6 +21,8 @@ static void endpoint_construct(hk_endpoint *ep)
 {
 	OBJ_CONSTRUCT(&ep->owed, opal_list_t);
 	ep->owing = false;
+	ep->relock.at = 0;
+	ep->relock.looked = false;
 }
 
 static void endpoint_destruct(hk_endpoint *ep)

@@ -13,8 +13,6 @@
  */
 #include "mpi/btl_hikyaku.h"
 
-#include "fabric/atomic.h"
-
 #include <errno.h>
 
 /* An operation under way. */
@@ -23,6 +21,7 @@ typedef struct hk_onesided {
 	struct hk_atom atom; /* the operation, or the fence behind … */
 	struct hk_op put;    /* … this */
 	hk_endpoint *ep;
+	uint64_t at; /* of an atomic operation: the address there */
 	void *local; /* where the result goes, or the source of a put */
 	struct mca_btl_base_registration_handle_t *handle;
 	mca_btl_base_rdma_completion_fn_t done;
@@ -68,6 +67,8 @@ static void on_done(void *arg, int status)
 		return;
 	hk_onesided end = *o;
 
+	if (end.atom.ask.size)
+		end.atom.old = hk_btl_relock_seen(end.ep, end.at, &end.atom.ask, end.atom.old);
 	memcpy(end.local, &end.atom.old, end.results); /* little-endian hosts, as the modex says */
 	opal_free_list_return(&hk_btl.onesided, &o->super);
 	/* a lost peer ends the job by its verdict, which comes after this: no second error from here */
@@ -144,7 +145,7 @@ int hk_btl_put(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *from, u
 	(void)btl;
 	(void)flags;
 	(void)order;
-	if (!remote || size == 0) {
+	if (hk_btl_is_here(ep, remote) || size == 0) {
 		memcpy((void *)(uintptr_t)to, from, size);
 		if (done)
 			done(&hk_btl.super, ep, from, local, context, data, OPAL_SUCCESS);
@@ -195,7 +196,7 @@ static int atomic(hk_endpoint *ep, void *local, uint64_t at,
 	if (HK_UNLIKELY(!w->op || (flags & MCA_BTL_ATOMIC_FLAG_FLOAT)))
 		return OPAL_ERR_NOT_SUPPORTED;
 	w->size = flags & MCA_BTL_ATOMIC_FLAG_32BIT ? 4 : 8;
-	if (!remote) {
+	if (hk_btl_is_here(ep, remote)) {
 		uint64_t old = hk_atomic_apply(w, (void *)(uintptr_t)at);
 
 		if (local)
@@ -208,6 +209,7 @@ static int atomic(hk_endpoint *ep, void *local, uint64_t at,
 
 	if (HK_UNLIKELY(!o))
 		return OPAL_ERR_OUT_OF_RESOURCE;
+	o->at = at;
 	o->results = local ? w->size : 0;
 	w->region = remote->region;
 	w->offset = at - remote->base;

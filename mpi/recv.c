@@ -4,8 +4,6 @@
  */
 #include "mpi/btl_hikyaku.h"
 
-#include "wire/atomic.h"
-
 /* Copies a message of several frames together. ob1 takes several segments, but its fast path for
  * posted receives counts only the first, and so misses that a message is longer than the receive
  * (MPI_ERR_TRUNCATE). Returns NULL, and leaves the message in pieces, if no buffer is large

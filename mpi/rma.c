@@ -110,11 +110,13 @@ int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uin
 	(void)btl;
 	(void)flags;
 	(void)order;
-	if (HK_UNLIKELY(!remote || size == 0)) { /* it is mapped here: see onesided.c */
+	if (HK_UNLIKELY(hk_btl_is_here(ep, remote) ||
+			size == 0)) { /* it is mapped here: see onesided.c */
 		memcpy(to, (void *)(uintptr_t)from, size);
 		done(&hk_btl.super, ep, to, local, context, data, OPAL_SUCCESS);
 		return OPAL_SUCCESS;
 	}
+	hk_btl_relock_got(ep, from, size);
 	hk_get *get = (hk_get *)opal_free_list_get(&hk_btl.gets);
 
 	if (HK_UNLIKELY(!get))

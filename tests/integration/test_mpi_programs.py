@@ -19,6 +19,7 @@ PROGRAMS = [
     "p2p_outstanding",
     "p2p_persistent",
     "p2p_random",
+    "rma_random --rounds 8",
     "datatypes",
     "coll_move",
     "coll_reduce",
