@@ -21,7 +21,7 @@ BUSYBOX = Path("/bin/busybox")
 INIT = Path(__file__).parent / "init.sh"
 # What runs in the guest; those that are not built are left out.
 PROGRAMS = ("p2p/tool/hk_p2p",)
-OPTIONAL = ("p2p/router/hk_route",)
+OPTIONAL = ("p2p/router/hk_router",)
 DRIVERS = (
     "bus_pci",
     "bus_vdev",
