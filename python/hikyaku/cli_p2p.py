@@ -3,6 +3,7 @@
 
 import click
 
+from .cli_p2p_list import list_
 from .cli_route import ask, route
 
 
@@ -11,5 +12,5 @@ def p2p() -> None:
     """Packets that go from device to device, and routers for them."""
 
 
-for command in (route, ask):
+for command in (list_, route, ask):
     p2p.add_command(command)

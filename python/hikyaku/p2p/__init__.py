@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Peer-to-peer DMA seen from outside: what sysfs tells of PCI devices (pci.py), which way packets
+from one to another would take (paths.py), and measuring it (measure.py)."""
