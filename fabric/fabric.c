@@ -3,6 +3,7 @@
  * fabric/fabric.c: opening and closing, ports, peers, and what becomes of lost ones.
  */
 #include "fabric/internal.h"
+#include "wire/tag.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -199,6 +200,18 @@ void hk_peer_learn(struct hk_fabric *f, hk_peer p, const uint8_t mac[6], uint16_
 
 	hk_wire_put_eth(t->eth, mac, f->lane[lane]->port->info.mac);
 	t->lane = t->bulk = t->answer = lane;
+}
+
+void hk_fabric_peer_tag(struct hk_fabric *f, hk_peer p, uint64_t tag)
+{
+	hk_biased_enter(&f->lock);
+	hk_tag_to_mac(tag, f->peer[p].eth);
+	hk_biased_leave(&f->lock);
+}
+
+void hk_fabric_peer_function(struct hk_fabric *f, hk_peer p, unsigned function)
+{
+	f->peer[p].function = (uint8_t)function;
 }
 
 /* 0: it is not known. */

@@ -136,6 +136,15 @@ struct hk_peer_addr {
 
 int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *addr, hk_peer *peer,
 		       struct hk_error *err);
+
+/* Has the frames to @peer carry @tag (wire/tag.h, of function 0) as destination address, where the network
+ * gives them the real one back or the receiver's port takes every address. By the application's thread. */
+void hk_fabric_peer_tag(struct hk_fabric *f, hk_peer peer, uint64_t tag);
+
+/* For a tagged peer: what is sent to it from now on is part of this MPI function (enum hk_tag_function). A resend
+ * keeps that of its message; frames that only acknowledge have none. */
+void hk_fabric_peer_function(struct hk_fabric *f, hk_peer peer, unsigned function);
+
 const char *hk_fabric_peer_name(const struct hk_fabric *f, hk_peer peer);
 
 /* ---- sending ------------------------------------------------------------------------------- */

@@ -74,10 +74,11 @@ static inline struct hk_item *hk_item_of(struct hk_item *link)
 struct hk_buf_note {
 	struct hk_item item; /* in the peer's backlog */
 	uint8_t am, frag, frags;
-	bool refusal; /* of a get, and waits */
-	bool answer;  /* to an atomic operation, and waits */
-	bool lost;    /* not acknowledged, and its peer is gone */
-	bool bulk;    /* goes by the peer's port for bulk */
+	bool refusal;     /* of a get, and waits */
+	bool answer;      /* to an atomic operation, and waits */
+	bool lost;        /* not acknowledged, and its peer is gone */
+	bool bulk;        /* goes by the peer's port for bulk */
+	uint8_t function; /* of the tag, if its peer has one */
 	uint16_t len;
 	uint32_t peer;
 	struct hk_op *op; /* the put of which this is a frame */
@@ -121,9 +122,11 @@ enum hk_list {
 };
 
 struct hk_peer_tx {
-	uint8_t eth[HK_ETH_HLEN]; /* framing of every frame to this peer */
-	uint16_t lane, bulk;      /* its ports, for all and for bulk: mostly the same */
-	uint16_t answer;          /* by which of them its newest packet came: acks go there */
+	uint8_t eth
+		[HK_ETH_HLEN]; /* framing of every frame to this peer; its address may be a tag … */
+	uint8_t function;      /* … and then this goes into it; else 0 */
+	uint16_t lane, bulk;   /* its ports, for all and for bulk: mostly the same */
+	uint16_t answer;       /* by which of them its newest packet came: acks go there */
 	struct hk_item *backlog_head, *backlog_tail;
 	unsigned backlog_len;
 	struct hk_item *gets_head,
@@ -313,6 +316,15 @@ static inline hk_peer hk_list_pop(struct hk_fabric *f, enum hk_list l)
 	if (p != HK_PEER_NONE)
 		hk_list_step(f, l, &f->list[l], false);
 	return p;
+}
+
+/* Writes the Ethernet header of a frame to @t. */
+static inline void hk_tx_eth(char *frame, const struct hk_peer_tx *t, uint8_t function)
+{
+	memcpy(frame, t->eth, HK_ETH_HLEN);
+	/* bits 25 to 22 of the tag; without one, function is 0 */
+	frame[2] = (char)(frame[2] | function >> 2);
+	frame[3] = (char)(frame[3] | function << 6);
 }
 
 /* ---- tx.c */

@@ -105,7 +105,7 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 		return false;
 	}
 	*hk_note(b) = (struct hk_buf_note){.peer = op->peer, .len = len, .bulk = true, .op = op};
-	memcpy(frame, t->eth, HK_ETH_HLEN);
+	hk_tx_eth(frame, t, t->function);
 	hk_wire_put_ext(frame + HK_WIRE_DATA_OVERHEAD,
 			&(struct hk_wire_put){.region = op->remote,
 					      .xfer = op->number,

@@ -157,7 +157,7 @@ static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 	if (HK_UNLIKELY(hk_tx_stuck(f, lane)) ||
 	    !hk_engine_send(f->engine, p, &pkt, now, frame + HK_ETH_HLEN))
 		return false;
-	memcpy(frame, t->eth, HK_ETH_HLEN);
+	hk_tx_eth(frame, t, note->function);
 	if (HK_UNLIKELY(f->cfg.engine.crc))
 		len += hk_wire_seal(frame + HK_ETH_HLEN);
 	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
@@ -266,6 +266,7 @@ int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *buf
 			.frag = (uint8_t)i,
 			.frags = (uint8_t)count,
 			.bulk = bulk,
+			.function = t->function,
 		};
 	}
 	enum hk_peer_state state = hk_engine_peer_state(f->engine, p);

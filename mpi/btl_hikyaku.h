@@ -15,6 +15,7 @@
  *   send.c        descriptors and the four ways to send
  *   recv.c        from the fabric to ob1's callbacks
  *   rma.c         registration and get
+ *   tag.c         tags: destination addresses that tell what a frame is part of
  *   service.c     the fabric for others of this process (service.h)
  *   onesided.c    put and atomic operations
  *   relock.c      a lock that osc/rdma would wait for for ever
@@ -38,6 +39,7 @@
 #include "fabric/atomic.h"
 #include "host/client.h"
 #include "port/port.h"
+#include "wire/tag.h"
 
 #include <pthread.h>
 
@@ -107,6 +109,7 @@ struct hk_btl_params {
 	unsigned window, window_bytes;
 	unsigned key; /* 0: made from the job's id */
 	bool crc;
+	unsigned tag; /* the job's number in tags; 0: none */
 	unsigned peer_timeout_ms, keepalive_ms;
 	unsigned min_rto_us, max_rto_us, ack_delay_us, ack_every, target_delay_us, ring_after_us;
 	unsigned connect_timeout_ms, linger_ms;
@@ -133,6 +136,7 @@ struct hk_btl_module {
 	pthread_mutex_t lock;
 	struct hk_host *host; /* the polling process of this node; NULL: the rank polls alone */
 	bool wire_set;
+	bool tag;                    /* destination addresses are tags */
 	struct rte_mempool *rx_pool; /* of a wire set; the first wire's */
 	struct hk_port *rx_owner;    /* that wire */
 	struct hk_port *pool_owner;  /* … if that wire failed and is in no fabric */
@@ -189,6 +193,11 @@ int hk_btl_host_share(struct hk_error *err);
 void hk_btl_host_lanes(struct hk_candidate *list, size_t n);
 void hk_btl_host_unshare(void);
 void hk_btl_host_leave(void);
+
+/* ---- tag.c */
+int hk_btl_tag_init(const uint8_t mac[6], struct hk_error *err);
+void hk_btl_tag_peer(const hk_endpoint *ep);
+void hk_btl_tag_note(hk_endpoint *ep, mca_btl_base_tag_t am, const void *header);
 
 /* ---- send.c */
 void hk_btl_send_init(void);

@@ -187,7 +187,12 @@ static int open_fabric(struct hk_port **port, struct hk_error *err)
 		hk_btl.fabric = NULL;
 		return rc;
 	}
-	return 0;
+	rc = hk_btl_tag_init(*port ? (*port)->info.mac : (const uint8_t[6]){0}, err);
+	if (rc) {
+		hk_fabric_close(hk_btl.fabric, 0);
+		hk_btl.fabric = NULL;
+	}
+	return rc;
 }
 
 static void init_lock(void)
@@ -326,6 +331,7 @@ static hk_endpoint *make_endpoint(const struct hk_candidate *c)
 	ep->peer = peer;
 	hk_btl.by_peer[peer] = ep;
 	opal_list_append(&hk_btl.endpoints, &ep->super);
+	hk_btl_tag_peer(ep);
 	return ep;
 }
 

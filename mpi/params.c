@@ -205,6 +205,12 @@ static void reg_protocol(void)
 	reg_uint("max_peers", "Peers a rank can talk to", OPAL_INFO_LVL_5, 4096, &p->max_peers);
 	reg_uint("key", "Job key carried by every frame; 0: made from the job's id",
 		 OPAL_INFO_LVL_6, 0, &p->key);
+	reg_uint("tag",
+		 "The job's number (1-63) in tags: the destination address of each frame tells "
+		 "job, MPI "
+		 "function and ranks, for networks that route by it (docs/tag.md); 0: real "
+		 "addresses",
+		 OPAL_INFO_LVL_4, 0, &p->tag);
 	reg_uint("peer_timeout_ms",
 		 "A peer that is silent this long while we wait for it ends the job",
 		 OPAL_INFO_LVL_3, 30000, &p->peer_timeout_ms);

@@ -248,6 +248,8 @@ int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base
 
 	(void)btl;
 	hk_btl_lock();
+	if (HK_UNLIKELY(hk_btl.tag))
+		hk_btl_tag_note(ep, tag, frag->seg[0].seg_addr.pval);
 	if (HK_LIKELY(frag->count)) {
 		size_t len[HK_WIRE_MAX_FRAGS];
 
@@ -345,6 +347,8 @@ int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 		at = 0;
 	} while (left);
 
+	if (HK_UNLIKELY(hk_btl.tag))
+		hk_btl_tag_note(ep, tag, header);
 	int rc = hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, bufs, len, n);
 
 	if (HK_LIKELY(rc >= 0)) {

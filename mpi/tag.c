@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi/tag.c: native tags (docs/tag.md): the destination address of our own frames tells job, MPI function
+ * and ranks.
+ *
+ * The function is read from ob1's own header, which starts each message: Open MPI's collectives use
+ * negative tags, one for each function. What follows a message's announcement (its fragments, or
+ * bytes that the receiver gets) counts for the same function.
+ */
+#include "mpi/btl_hikyaku.h"
+
+#include "ompi/mca/coll/base/coll_tags.h"
+
+#include <errno.h>
+
+/* ob1's messages that begin with a match header, and where its tag is (pml_ob1_hdr.h, which Open
+ * MPI does not install): type, flags, 16 bits of context, source, tag. */
+#define OB1_MATCH     (MCA_BTL_TAG_PML + 1)
+#define OB1_RGET      (MCA_BTL_TAG_PML + 3)
+#define OB1_MATCH_TAG 8
+
+/* From MCA_COLL_BASE_TAG_ALLGATHER downwards. */
+static const uint8_t collective[] = {
+	HK_TAG_ALLGATHER,      HK_TAG_ALLGATHER,      HK_TAG_ALLREDUCE, HK_TAG_ALLTOALL,
+	HK_TAG_ALLTOALL,       HK_TAG_ALLTOALL,       HK_TAG_BARRIER,   HK_TAG_BCAST,
+	HK_TAG_SCAN,           HK_TAG_GATHER,         HK_TAG_GATHER,    HK_TAG_REDUCE,
+	HK_TAG_REDUCE_SCATTER, HK_TAG_REDUCE_SCATTER, HK_TAG_SCAN,      HK_TAG_SCATTER,
+	HK_TAG_SCATTER,
+};
+_Static_assert(sizeof(collective) == MCA_COLL_BASE_TAG_ALLGATHER - MCA_COLL_BASE_TAG_SCATTERV + 1,
+	       "a function for each of the tags of this Open MPI's blocking collectives");
+
+static unsigned function_of(int32_t tag)
+{
+	if (tag >= 0)
+		return HK_TAG_P2P;
+	if (tag <= MCA_COLL_BASE_TAG_ALLGATHER && tag >= MCA_COLL_BASE_TAG_SCATTERV)
+		return collective[MCA_COLL_BASE_TAG_ALLGATHER - tag];
+	if (tag <= MCA_COLL_BASE_TAG_NEIGHBOR_BASE && tag >= MCA_COLL_BASE_TAG_NEIGHBOR_END)
+		return HK_TAG_NEIGHBOR;
+	return HK_TAG_OTHER; /* nonblocking collectives share one range */
+}
+
+void hk_btl_tag_note(hk_endpoint *ep, mca_btl_base_tag_t am, const void *header)
+{
+	int32_t tag;
+
+	if (am < OB1_MATCH || am > OB1_RGET)
+		return; /* it belongs to a message that was announced before */
+	memcpy(&tag, (const char *)header + OB1_MATCH_TAG, sizeof(tag));
+	hk_fabric_peer_function(hk_btl.fabric, ep->peer, function_of(tag));
+}
+
+int hk_btl_tag_init(const uint8_t mac[6], struct hk_error *err)
+{
+	unsigned job = mca_btl_hikyaku_component.param.tag;
+
+	hk_btl.tag = false;
+	if (job == 0)
+		return 0;
+	if (job >= HK_TAG_JOBS)
+		return hk_error_set(
+			err, -EINVAL,
+			"btl_hikyaku_tag is %u; fix: give the job a number from 1 to %d, or "
+			"0 for no tags",
+			job, HK_TAG_JOBS - 1);
+	if (hk_tag_is(hk_tag_from_mac(mac)))
+		return hk_error_set(
+			err, -EADDRINUSE,
+			"the port has the address %02x:%02x:%02x:%02x:%02x:%02x, which would "
+			"be taken for a tag; fix: give it another first octet",
+			mac[0], mac[1], mac[2], mac[3], mac[4], mac[5]);
+	hk_btl.tag = true;
+	return 0;
+}
+
+void hk_btl_tag_peer(const hk_endpoint *ep)
+{
+	opal_process_name_t me = opal_proc_local_get()->proc_name, it = ep->proc->proc_name;
+
+	/* ranks that were spawned are of another MPI_COMM_WORLD, whose ranks have the same numbers */
+	if (!hk_btl.tag || it.jobid != me.jobid || it.vpid >= HK_TAG_RANKS ||
+	    me.vpid >= HK_TAG_RANKS)
+		return;
+	struct hk_tag tag = {.job = (uint16_t)mca_btl_hikyaku_component.param.tag,
+			     .source = (uint16_t)me.vpid,
+			     .destination = (uint16_t)it.vpid};
+
+	hk_fabric_peer_tag(hk_btl.fabric, ep->peer, hk_tag_pack(&tag));
+}
