@@ -80,6 +80,8 @@ int main(void)
 		fprintf(stderr, "%s\n", err.text);
 		return 1;
 	}
+	if (hk_rtc_nodes(rtc) < 2)
+		hk_rtc_stop(rtc); /* nobody will ask */
 	if (hk_rtc_node(rtc) != 0)
 		for (uint32_t v = 20; v < 23; v++)
 			hk_rtc_send(rtc, 0, DOUBLE, &v, sizeof(v), NULL);

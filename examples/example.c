@@ -80,13 +80,19 @@ static void on_signal(int sig)
 	hk_rtc_stop(running);
 }
 
-struct hk_rtc *example_open(const struct hk_rtc_config *cfg)
+struct hk_rtc *example_open(const struct hk_rtc_config *cfg, unsigned least)
 {
 	struct hk_error err = {""};
 	struct sigaction stop = {.sa_handler = on_signal};
 
 	if (hk_rtc_open(cfg, &running, &err) != 0) {
 		fprintf(stderr, "%s\n", err.text);
+		exit(1);
+	}
+	if (hk_rtc_nodes(running) < least) {
+		fprintf(stderr, "this program is for %u nodes or more; fix: mpirun -np %u …\n",
+			least, least);
+		hk_rtc_close(running);
 		exit(1);
 	}
 	sigaction(SIGINT, &stop, NULL);

@@ -25,8 +25,9 @@ struct example_option {
 void example_options(int argc, char **argv, const char *what, const struct example_option *own,
 		     unsigned n, struct hk_rtc_config *cfg);
 
-/* Opens the node, or ends the program with the error. SIGINT and SIGTERM stop it. */
-struct hk_rtc *example_open(const struct hk_rtc_config *cfg);
+/* Opens the node of a job of at least @least nodes, or ends the program with the error. SIGINT and SIGTERM stop
+ * it. */
+struct hk_rtc *example_open(const struct hk_rtc_config *cfg, unsigned least);
 
 /* Registers the type, or ends the program with the error. */
 void example_register(struct hk_rtc *rtc, uint8_t type, const struct hk_rtc_type *t);

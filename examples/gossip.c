@@ -91,15 +91,19 @@ int main(int argc, char **argv)
 					 .on_answer = on_answer,
 					 .on_given_up = on_given_up};
 	struct hk_rtc_config cfg;
+	struct hk_error err;
 
 	example_options(argc, argv, "the average of all nodes' numbers, by gossip", own, 2, &cfg);
 	cfg.topology = (enum hk_rtc_topology)topology;
-	struct hk_rtc *rtc = example_open(&cfg);
+	struct hk_rtc *rtc = example_open(&cfg, 2);
 	value = 100.0 * hk_rtc_node(rtc);
 	example_register(rtc, MEET, &type);
 	/* nobody begins before all are there: who is not cannot be averaged */
-	while (hk_rtc_members(rtc) < hk_rtc_nodes(rtc))
-		hk_rtc_poll(rtc);
+	if (hk_rtc_wait_all(rtc, &err) != 0) {
+		fprintf(stderr, "%s\n", err.text);
+		hk_rtc_close(rtc);
+		return 1;
+	}
 	hk_rtc_timer(rtc, 0, 2 * 1000000, on_tick, NULL);
 	hk_rtc_run(rtc);
 	example_print_stats(rtc);

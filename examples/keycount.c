@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 	uint64_t until = UINT64_MAX, distinct = 0;
 
 	example_options(argc, argv, "counts keys on all nodes together", own, 1, &cfg);
-	struct hk_rtc *rtc = example_open(&cfg);
+	struct hk_rtc *rtc = example_open(&cfg, 1);
 	example_register(rtc, KEYS, &type);
 	type.name = "done";
 	type.on_message = on_done;

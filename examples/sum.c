@@ -169,7 +169,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	cfg.on_member = on_member;
-	struct hk_rtc *rtc = example_open(&cfg);
+	struct hk_rtc *rtc = example_open(&cfg, 2);
 	bool serves = hk_rtc_node(rtc) == 0;
 	example_register(rtc, SUM, serves ? &server : &client);
 	if (!serves)

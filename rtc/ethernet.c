@@ -303,6 +303,11 @@ static int name_place(struct ethernet *e, const struct hk_spec *s, struct hk_err
 {
 	bool one = s->kind == HK_SPEC_MEMIF;
 
+	if (e->nodes < 2)
+		return hk_error_set(err, -EINVAL,
+				    "%s is a wire, and one node has nobody at its other end; fix: "
+				    "start two nodes, or take backend udp",
+				    e->spec);
 	if (one && e->nodes > 2)
 		return hk_error_set(err, -EINVAL,
 				    "%s is one wire, and %u nodes are to be on it; fix: give "

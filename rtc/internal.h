@@ -7,6 +7,7 @@
  *   round.c       the round: receive, sort, handle, send. The hot path
  *   send.c        sending, buffers at hand, questions asked again
  *   news.c        members that come and go
+ *   wait.c        waiting until all are there
  *   workers.c     worker threads for deferred messages; ring.h between them and the core
  *   stats.c       counters, as structs and as JSON
  *   pure parts    delivery members topology timers budget.h lines clock
@@ -84,6 +85,7 @@ struct hk_rtc {
 	void (*on_member)(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined);
 	void *arg;
 	atomic_bool stop;
+	unsigned timeout_ms;
 	bool polled;
 	struct hk_rtc_type_state type[HK_RTC_MAX_TYPES];
 };
@@ -181,8 +183,9 @@ void hk_rtc_verdicts(struct hk_rtc *r, struct hk_rtc_type_state *t, struct hk_ms
 
 int hk_workers_start(struct hk_rtc *r, const struct hk_rtc_config *cfg, struct hk_error *err);
 
-/* They end when they have handled what they hold. NULL is allowed. */
-void hk_workers_stop(struct hk_workers *w);
+/* They end when they have handled what they hold; at @deadline of hk_clock_monotonic() they are waited for no longer:
+ * false, and nothing is freed. NULL is allowed. */
+bool hk_workers_stop(struct hk_workers *w, uint64_t deadline);
 
 /* Hands over; returns how many had room, from the front. */
 unsigned hk_workers_put(struct hk_workers *w, const struct hk_msg *m, unsigned n);

@@ -99,6 +99,7 @@ int hk_rtc_make(const struct hk_rtc_config *c, const struct hk_rtc_parts *parts,
 	memset(r, 0, sizeof(*r));
 	r->ops = parts->ops;
 	r->be = parts->backend;
+	r->timeout_ms = c->timeout_ms;
 	r->burst = r->be->burst ? HK_MIN(r->be->burst, (unsigned)HK_RTC_BURST) : HK_RTC_BURST;
 	r->clock = parts->clock;
 	r->self = c->node;
@@ -150,25 +151,34 @@ static void give_all_back(struct hk_rtc *r)
 	r->ops->free(r->be, r->spare, r->spare_n);
 }
 
-void hk_rtc_close(struct hk_rtc *r)
+/* They finish what they hold; the answers are not waited for by anybody here. False: a handler does not return. */
+static bool end_workers(struct hk_rtc *r)
+{
+	uint64_t deadline = hk_clock_monotonic() + r->timeout_ms * HK_MSEC;
+
+	while (r->workers && hk_workers_held(r->workers) && hk_clock_monotonic() < deadline)
+		hk_workers_collect(r);
+	return hk_workers_stop(r->workers, deadline);
+}
+
+int hk_rtc_close(struct hk_rtc *r)
 {
 	if (!r)
-		return;
-	if (r->workers) {
-		/* they finish what they hold; the answers are not waited for by anybody here */
-		while (hk_workers_held(r->workers))
-			hk_workers_collect(r);
-		hk_workers_stop(r->workers);
+		return 0;
+	bool ended = end_workers(r);
+	if (ended)
 		r->workers = NULL;
-	}
 	/* one that is lost costs the others a second or so */
 	for (unsigned n = 0; n < r->nodes; n++)
 		if (n != r->self && hk_members_is(&r->members, (uint16_t)n))
 			hk_rtc_send_own(r, (uint16_t)n, HK_MSG_T_LEAVE, 0);
 	hk_rtc_flush(r);
+	if (!ended)
+		return -ETIMEDOUT;
 	give_all_back(r);
 	r->ops->close(r->be);
 	free_node(r);
+	return 0;
 }
 
 const char *hk_rtc_address(const struct hk_rtc *r)

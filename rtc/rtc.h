@@ -130,7 +130,8 @@ struct hk_rtc_config {
 	const int *worker_cpu; /* [workers], or NULL: not pinned */
 	unsigned
 		alive_ms; /* between signs of life, at most 10000; 0: 100. Silent for ten: not a member */
-	unsigned timeout_ms; /* for peers and links at the start; 0: 10000 */
+	unsigned
+		timeout_ms; /* for peers and links at the start, handlers on workers at the end; 0: 10000 */
 	void (*on_member)(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined);
 	void *arg;
 };
@@ -144,8 +145,10 @@ void hk_rtc_defaults(struct hk_rtc_config *cfg);
 int hk_rtc_open(const struct hk_rtc_config *cfg, struct hk_rtc **rtc, struct hk_error *err);
 
 /* Says goodbye to the members and gives back everything, also what lies in the system (XDP program,
- * sockets). NULL is allowed. */
-void hk_rtc_close(struct hk_rtc *rtc);
+ * sockets). Handlers that run on workers are waited for, timeout_ms at most; -ETIMEDOUT: one of them has not
+ * returned, and what it may still touch (this node's memory and port) stays, until another hk_rtc_close() or the
+ * process ends. NULL is allowed. */
+int hk_rtc_close(struct hk_rtc *rtc);
 
 /* This node's address, as other nodes' `peers_file` wants it. */
 const char *hk_rtc_address(const struct hk_rtc *rtc);
@@ -159,9 +162,14 @@ int hk_rtc_register(struct hk_rtc *rtc, uint8_t type, const struct hk_rtc_type *
  * how many messages it was. Never sleeps. */
 unsigned hk_rtc_poll(struct hk_rtc *rtc);
 
-/* Polls until hk_rtc_stop(). */
+/* Polls until hk_rtc_stop(). One stop is for ever: a node that was stopped does not run again, but hk_rtc_poll() still
+ * works, so that last words can be sent. */
 void hk_rtc_run(struct hk_rtc *rtc);
 void hk_rtc_stop(struct hk_rtc *rtc);
+
+/* Polls until all nodes of the job are members, timeout_ms of the configuration at most. -ETIMEDOUT names those that
+ * are not; -ECANCELED: hk_rtc_stop() was called. */
+int hk_rtc_wait_all(struct hk_rtc *rtc, struct hk_error *err);
 
 /* ---- sending -------------------------------------------------------------------------------- */
 

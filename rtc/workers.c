@@ -148,21 +148,29 @@ int hk_workers_start(struct hk_rtc *r, const struct hk_rtc_config *cfg, struct h
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	if (rc) {
-		hk_workers_stop(w);
+		hk_workers_stop(w, UINT64_MAX); /* they have nothing to do */
 		r->workers = NULL;
 	}
 	return rc;
 }
 
-void hk_workers_stop(struct hk_workers *w)
+bool hk_workers_stop(struct hk_workers *w, uint64_t deadline)
 {
+	const struct timespec until = {.tv_sec = (time_t)HK_MIN(deadline / HK_SEC, INT32_MAX),
+				       .tv_nsec = (long)(deadline % HK_SEC)};
+
 	if (!w)
-		return;
+		return true;
 	atomic_store_explicit(&w->stop, true, memory_order_release);
-	for (unsigned i = 0; i < w->count; i++)
-		if (w->w[i].started)
-			pthread_join(w->w[i].thread, NULL);
+	for (unsigned i = 0; i < w->count; i++) {
+		if (!w->w[i].started)
+			continue;
+		if (pthread_clockjoin_np(w->w[i].thread, NULL, CLOCK_MONOTONIC, &until) != 0)
+			return false;
+		w->w[i].started = false;
+	}
 	free(w);
+	return true;
 }
 
 unsigned hk_workers_room(const struct hk_workers *w)

@@ -115,7 +115,7 @@ def _library() -> ctypes.CDLL:
     calls = {
         "defaults": (None, [POINTER(_Config)]),
         "open": (c_int, [POINTER(_Config), POINTER(c_void_p), POINTER(_Error)]),
-        "close": (None, [c_void_p]),
+        "close": (c_int, [c_void_p]),
         "address": (c_char_p, [c_void_p]),
         "register": (c_int, [c_void_p, c_uint8, POINTER(_Type), POINTER(_Error)]),
         "poll": (c_uint, [c_void_p]),
@@ -212,6 +212,7 @@ class Node:
     def close(self) -> None:
         """Says goodbye to the others. Safe to repeat."""
         if self._rtc:
+            # no worker can hang: a node in Python has none
             self._c.hk_rtc_close(self._rtc)
             self._rtc = c_void_p()
 

@@ -113,3 +113,18 @@ def test_two_nodes_with_one_number(program, gossip, tmp_path):
     finally:
         first.kill()
         first.wait()
+
+
+@pytest.mark.parametrize(
+    ("name", "backend", "text"),
+    [
+        ("gossip", "udp", "this program is for 2 nodes or more; fix: mpirun -np 2"),
+        ("gossip", "dpdk", "one node has nobody at its other end; fix: start two nodes"),
+    ],
+)
+def test_one_node_alone(get_lab, program, name, backend, text):
+    result = get_lab(2, "memif", 1).mpirun(
+        1, [program(f"examples/{name}")], env={"HIKYAKU_RTC_BACKEND": backend}, timeout=30
+    )
+    assert result.returncode == 1
+    assert text in result.stderr

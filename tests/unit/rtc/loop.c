@@ -195,8 +195,9 @@ const struct hk_rtc_backend_ops loop_ops = {
 
 static uint64_t loop_clock(void *arg)
 {
+	struct loop_net *net = arg;
 	/* worker threads read it too */
-	return __atomic_load_n(&((struct loop_net *)arg)->now, __ATOMIC_SEQ_CST);
+	return __atomic_add_fetch(&net->now, net->step, __ATOMIC_SEQ_CST);
 }
 
 void loop_init(struct loop_net *net, uint64_t seed)

@@ -20,7 +20,7 @@ struct loop_packet {
 };
 
 struct loop_net {
-	uint64_t now;
+	uint64_t now, step; /* step: what passes with each look at the clock */
 	struct hk_rng rng;
 	uint32_t drop, dup, late; /* of a million */
 	uint64_t delay;           /* ns; late ones: up to twenty times that */

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 
 #define KEY 0x1234u
 
@@ -605,6 +607,63 @@ static void budget(void)
 	close_all(2);
 }
 
+static atomic_int may_return; /* 0: the handler waits; 2: it has */
+
+static void hang(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
+{
+	(void)r;
+	(void)arg;
+	(void)m;
+	(void)n;
+	while (atomic_load(&may_return) == 0)
+		sched_yield();
+	atomic_store(&may_return, 2);
+}
+
+static void defer(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
+{
+	if (pthread_equal(pthread_self(), *(pthread_t *)arg)) {
+		for (unsigned i = 0; i < n; i++)
+			m[i].verdict = HK_RTC_DEFER;
+		return;
+	}
+	hang(r, arg, m, n);
+}
+
+/* A handler that does not return does not keep the program from ending; the other node hears goodbye. */
+static void close_with_a_handler_that_hangs(void)
+{
+	pthread_t core = pthread_self();
+	struct hk_rtc_type server = {.name = "s", .on_message = defer, .arg = &core};
+	struct hk_rtc_type client = {.name = "s"};
+	struct hk_rtc_config c = config(0, 2);
+
+	loop_init(&net, 1);
+	c.workers = 1;
+	c.timeout_ms = 20;
+	node[0] = loop_open(&net, &c, 1);
+	c = config(1, 2);
+	node[1] = loop_open(&net, &c, 1);
+	add_type(node[0], 3, &server);
+	add_type(node[1], 3, &client);
+	loop_run(&net, node, 2, 20, 2 * HK_USEC);
+	send_value(node[1], 0, 3, 7);
+	hk_rtc_flush(node[1]);
+	loop_run(&net, node, 2, 5, 2 * HK_USEC);
+	CHECK_EQ(hk_workers_held(node[0]->workers), 1);
+	CHECK_EQ(hk_rtc_close(node[0]), -ETIMEDOUT);
+	CHECK_EQ(hk_rtc_members(node[0]), 2); /* its memory is still there */
+	loop_run(&net, &node[1], 1, 5, 2 * HK_USEC);
+	CHECK_EQ(hk_rtc_members(node[1]), 1);
+	atomic_store(&may_return, 1);
+	while (atomic_load(&may_return) != 2)
+		sched_yield();
+	CHECK_EQ(hk_rtc_close(node[0]),
+		 0); /* now it can be given back, for the sake of leak checkers */
+	node[0] = NULL;
+	close_all(2);
+}
+
 /* ---- time ------------------------------------------------------------------------------------ */
 
 static unsigned ticks;
@@ -640,6 +699,26 @@ static void timers(void)
 		last = hk_rtc_timer(node[0], HK_SEC, 0, tick, &one);
 	CHECK_EQ(last, -ENOSPC);
 	close_all(1);
+}
+
+/* Waiting for all ends, and names who did not come. */
+static void wait_for_all(void)
+{
+	struct hk_error err = {""};
+
+	loop_init(&net, 1);
+	struct hk_rtc_config c = config(1, 4);
+	c.timeout_ms = 5;
+	node[0] = NULL;
+	node[1] = loop_open(&net, &c, 1);
+	net.step = HK_MSEC; /* each look at the clock */
+	CHECK_EQ(hk_rtc_wait_all(node[1], &err), -ETIMEDOUT);
+	CHECK_MSG(strstr(err.text, "3 of 4 nodes did not come within 5 ms: 0, 2, 3; fix: "), "%s",
+		  err.text);
+	hk_rtc_stop(node[1]);
+	CHECK_EQ(hk_rtc_wait_all(node[1], &err), -ECANCELED);
+	net.step = 0;
+	close_all(2);
 }
 
 /* ---- members --------------------------------------------------------------------------------- */
@@ -795,6 +874,8 @@ int main(int argc, char **argv)
 		{"never_answered", never_answered},
 		{"defer_on_the_core", defer_on_the_core},
 		{"budget", budget},
+		{"close with a handler that hangs", close_with_a_handler_that_hangs},
+		{"wait for all", wait_for_all},
 		{"timers", timers},
 		{"members_come_and_go", members_come_and_go},
 		{"long_absence", long_absence},
