@@ -12,9 +12,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from .cli_guest import lab_p2p
+from .errors import HikyakuError
 from .lab.topology import DEFAULT_MTU
 
 if TYPE_CHECKING:
+    from .lab import Lab
     from .lab.kill import Killed
 
 lab_option = click.option(
@@ -43,14 +45,19 @@ def lab() -> None:
 
 
 @lab.command("up")
-@click.option("--nodes", default=2, show_default=True, help="How many nodes.")
+@click.option("--nodes", type=int, help="How many nodes.  [default: 2, or as the topology says]")
 @click.option(
     "--wire",
-    type=click.Choice(["memif", "veth"]),
+    type=click.Choice(["memif", "veth", "ovs"]),
     default="memif",
     show_default=True,
     help="memif: a user-space wire, shared memory in place of a NIC. "
-    "veth: a kernel wire, used through AF_XDP.",
+    "veth: a kernel wire, used through AF_XDP. ovs: the same to OpenFlow switches.",
+)
+@click.option(
+    "--topology",
+    metavar="SHAPE",
+    help="The switches of wire ovs: leaf-spine:SPINESxLEAVESxNODES, fat-tree:PORTS, or a file.",
 )
 @click.option(
     "--ranks-per-node",
@@ -67,7 +74,15 @@ def lab() -> None:
     help="Huge pages (of 2 MB) for each node, in MB; 0: none.",
 )
 @lab_option
-def lab_up(nodes: int, wire: str, ranks_per_node: int, mtu: int, huge: int, name: str) -> None:
+def lab_up(
+    nodes: int | None,
+    wire: str,
+    topology: str | None,
+    ranks_per_node: int,
+    mtu: int,
+    huge: int,
+    name: str,
+) -> None:
     """Bring a lab up.
 
     Each node is a network namespace with its own host name and cores. TCP gets a wire of its own
@@ -78,17 +93,33 @@ def lab_up(nodes: int, wire: str, ranks_per_node: int, mtu: int, huge: int, name
     machine has reserved, and 'lab down' takes exactly these away again. Programs on a node find
     them by HIKYAKU_HUGE_DIR, and its daemons by HIKYAKU_RUNDIR.
 
+    On wire ovs, all links of all nodes lead to the switches of an Open vSwitch that is the lab's
+    own. They forward nothing until a controller tells them to: 'hikyaku sdn run --lab NAME'.
+    leaf-spine:2x2x4 is two spines, two leaves, and four nodes on each leaf. A file is JSON:
+
+    \b
+      {"switches": ["a", "b"],
+       "links": [{"ends": ["a", "b"], "mbit": 100}],
+       "nodes": [{"switch": "a"}, {"switch": "b", "mbit": 100}]}
+
+    where mbit limits a link in both directions, and may be left away.
+
     \b
     Examples:
       hikyaku lab up --nodes 2 --wire memif
       hikyaku lab up --nodes 4 --wire veth --ranks-per-node 2
       hikyaku lab up --nodes 2 --ranks-per-node 4 --huge 512
+      hikyaku lab up --wire ovs --topology leaf-spine:2x2x4
     """
     from .lab import Lab
 
-    made = Lab.up(nodes, wire, ranks_per_node, mtu, name, huge)
+    if topology and nodes is not None:
+        raise click.UsageError("--topology says how many nodes there are; leave --nodes away")
+    made = Lab.up(nodes or 2, wire, ranks_per_node, mtu, name, huge, topology)
     names = ", ".join(n.name for n in made.topology.nodes)
     click.echo(f"lab '{name}' is up: {names}; wire {wire}")
+    if topology:
+        click.echo(f"its switches wait for a controller: hikyaku sdn run --lab {name}")
     click.echo("try: hikyaku lab mpirun -np 2 hostname")
 
 
@@ -215,6 +246,78 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
 
 
 lab.add_command(lab_p2p)
+
+
+# ---- the links between switches ------------------------------------------------------------------
+
+
+def _switched(name: str) -> "Lab":
+    from .lab import Lab
+
+    found = Lab.find(name)
+    if found.topology.wiring is None:
+        raise HikyakuError(
+            f"lab '{name}' has no switches",
+            "hikyaku lab up --wire ovs --topology leaf-spine:2x2x4; or see 'lab kill wire'",
+        )
+    return found
+
+
+@lab.command("links")
+@lab_option
+@click.option("--json", "as_json", is_flag=True, help="For programs.")
+def lab_links(name: str, as_json: bool) -> None:
+    """Show the links of the switches (wire ovs), and what each has carried.
+
+    A link is called by its two ends. Counters are those of its ports since the lab came up.
+    """
+    from .lab import ovs
+
+    rows = ovs.counters(_switched(name).topology)
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = Table(title=f"links of lab '{name}'")
+    for column in ("link", "state", "frames there", "bytes there", "frames back", "bytes back"):
+        table.add_column(
+            column, no_wrap=column == "link", justify="right" if " " in column else "left"
+        )
+    for row in rows:
+        counts = [
+            str(row[way][what]) for way in ("a_to_b", "b_to_a") for what in ("frames", "bytes")
+        ]
+        table.add_row(row["link"], "up" if row["up"] else "CUT", *counts)
+    Console().print(table)
+
+
+@lab.command("cut")
+@click.argument("link")
+@lab_option
+def lab_cut(link: str, name: str) -> None:
+    """Cut the cable of LINK (wire ovs).
+
+    Both ends see at once that it is down. 'hikyaku lab links' names the links; 'hikyaku lab mend'
+    brings it back. A node's link takes all its interfaces along.
+
+    \b
+    Example:
+      hikyaku lab cut leaf0-spine1
+    """
+    from .lab import ovs
+
+    cut = ovs.set_link(_switched(name).topology, link, up=False)
+    click.echo(f"link {cut.name} is cut; to mend it: hikyaku lab mend --lab {name} {cut.name}")
+
+
+@lab.command("mend")
+@click.argument("link")
+@lab_option
+def lab_mend(link: str, name: str) -> None:
+    """Mend the cable of LINK that 'lab cut' has cut."""
+    from .lab import ovs
+
+    mended = ovs.set_link(_switched(name).topology, link, up=True)
+    click.echo(f"link {mended.name} is up")
 
 
 # ---- faults on purpose ---------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from pathlib import Path
 from .. import process
 from ..checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
 from ..errors import HikyakuError
-from . import huge, network, run, topology
+from . import huge, network, ovs, run, topology, wiring
 from .lock import locked_directory
 from .run import Job, RunResult
 from .topology import DEFAULT_MTU, MAX_NODES, WIRES, Node, Topology
@@ -91,9 +91,20 @@ class Lab:
         mtu: int = DEFAULT_MTU,
         name: str = "default",
         huge_mb: int = 0,
+        switches: str | None = None,
     ) -> "Lab":
-        """@huge_mb: for each node."""
+        """@huge_mb: for each node. @switches: on wire ovs, how they are wired (wiring.py); it says
+        how many nodes there are, too."""
         network.require_root()
+        if (wire == "ovs") != (switches is not None):
+            raise HikyakuError(
+                "wire ovs, and no other, has switches to wire",
+                "hikyaku lab up --wire ovs --topology leaf-spine:2x2x4",
+            )
+        wired = wiring.parse(switches) if switches is not None else None
+        if wired:
+            ovs.require()
+            nodes = wired.nodes
         check(nodes, wire, ranks_per_node, mtu, name)
         huge.check(huge_mb)
         with _locked():
@@ -102,7 +113,8 @@ class Lab:
                     f"lab '{name}' is up already, or something is left of it",
                     f"hikyaku lab down --lab {name}",
                 )
-            lab = cls(name, topology.plan(lab_id(name), nodes, wire, ranks_per_node, mtu, huge_mb))
+            layout = topology.plan(lab_id(name), nodes, wire, ranks_per_node, mtu, huge_mb, wired)
+            lab = cls(name, layout)
             try:
                 lab._write_directory()
                 lab._make_huge_pages()
@@ -158,6 +170,9 @@ class Lab:
             private_dir(own / "run")
             (self.directory / "nodes" / node.name).write_text(f"{node.netns}\n{own}\n")
             hosts += [f"{node.ctl_ip} {node.name}", f"{node.tcp_ip} {node.name}-tcp"]
+        if self.topology.wiring:
+            private_dir(ovs.directory(self.topology))
+            private_dir(ovs.directory(self.topology) / "run")
         (self.directory / "hosts").write_text("\n".join(hosts) + "\n")
         state = {
             "schema": 1,
@@ -264,7 +279,7 @@ class Lab:
                 run.remove_wires(self.topology, path)
                 shutil.rmtree(path)
                 gone.append(f"run {path.name} and {count} processes of it")
-            if self.topology.wire == "veth" and not self.running():
+            if self.topology.data_ports and not self.running():
                 for n in self.topology.nodes:
                     gone += [f"XDP program on {n.name}:{i}" for i in network.remove_xdp(n.netns)]
         return gone
@@ -298,6 +313,7 @@ class Lab:
             "ranks_per_node": self.topology.ranks_per_node,
             "mtu": self.topology.mtu,
             "huge_mb": self.topology.huge_mb,
+            "topology": self.topology.wiring.text if self.topology.wiring else None,
             "directory": str(self.directory),
             "nodes": nodes,
             "processes": processes,

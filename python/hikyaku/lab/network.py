@@ -2,7 +2,7 @@
 """Makes and removes a topology's namespaces, bridges and links; looks at what is there.
 
 Everything is done by iproute2. Removing a namespace removes its links, so namespaces are all
-there is to take down, and their names alone say whose they are.
+there is to take down, and their names alone say whose they are. Wire ovs is made by ovs.py.
 """
 
 import json
@@ -38,7 +38,8 @@ def namespace_inode(name: str) -> int | None:
         return None
 
 
-def _batch(netns: str, lines: list[str]) -> None:
+def batch(netns: str, lines: list[str]) -> None:
+    """Commands of ip in @netns, in one process."""
     if lines:
         run(["ip", "-n", netns, "-batch", "-"], text_in="\n".join(lines) + "\n")
 
@@ -59,44 +60,50 @@ def _bridge(name: str, mtu: int) -> list[str]:
 
 def _plug(node_netns: str, link: str, mtu: int, switch: str, bridge: str, port: str) -> None:
     """A veth from a node's @link to a port of a bridge."""
-    _batch(switch, [f"link add {port} type veth peer name {link} netns {node_netns}"])
-    _batch(switch, [f"link set {port} mtu {mtu} master {bridge} up"])
-    _batch(node_netns, [f"link set {link} mtu {mtu} up"])
+    batch(switch, [f"link add {port} type veth peer name {link} netns {node_netns}"])
+    batch(switch, [f"link set {port} mtu {mtu} master {bridge} up"])
+    batch(node_netns, [f"link set {link} mtu {mtu} up"])
 
 
 def _direct(a: str, b: str, link: str, mtu: int) -> None:
     """A veth that is called @link at both ends."""
-    _batch(a, [f"link add {link} type veth peer name {link} netns {b}"])
+    batch(a, [f"link add {link} type veth peer name {link} netns {b}"])
     for netns in (a, b):
-        _batch(netns, [f"link set {link} mtu {mtu} up"])
+        batch(netns, [f"link set {link} mtu {mtu} up"])
 
 
 def create(topology: Topology) -> None:
+    from . import ovs  # which makes its links with batch()
+
     t = topology
     for netns in t.netns:
         run(["ip", "netns", "add", netns])
         _no_ipv6(netns)
-        _batch(netns, ["link set lo up"])
+        batch(netns, ["link set lo up"])
 
-    _batch(t.ctl_netns, _bridge("ctl", 1500))
+    batch(t.ctl_netns, _bridge("ctl", 1500))
     for n in t.nodes:
         _plug(n.netns, "ctl0", 1500, t.ctl_netns, "ctl", f"n{n.index}")
-        _batch(n.netns, [f"address add {n.ctl_ip}/16 dev ctl0"])
+        batch(n.netns, [f"address add {n.ctl_ip}/16 dev ctl0"])
 
     pair = len(t.nodes) == 2
-    if pair:
+    if t.wiring:
+        ovs.create_links(t)
+    elif pair:
         _direct(t.nodes[0].netns, t.nodes[1].netns, "tcp0", t.mtu)
     else:
-        _batch(t.switch_netns, _bridge("tcp", t.mtu))
+        batch(t.switch_netns, _bridge("tcp", t.mtu))
         for n in t.nodes:
             _plug(n.netns, "tcp0", t.mtu, t.switch_netns, "tcp", f"tcp{n.index}")
     for n in t.nodes:
-        _batch(n.netns, [f"address add {n.tcp_ip}/16 dev tcp0"])
+        batch(n.netns, [f"address add {n.tcp_ip}/16 dev tcp0"])
 
-    if pair and t.data_ports == 1:
+    if t.wiring:
+        ovs.start(t)
+    elif pair and t.data_ports == 1:
         _direct(t.nodes[0].netns, t.nodes[1].netns, "hk0", t.mtu)
     elif t.data_ports:
-        _batch(t.switch_netns, _bridge("data", t.mtu))
+        batch(t.switch_netns, _bridge("data", t.mtu))
         for n in t.nodes:
             for k in range(t.data_ports):
                 _plug(n.netns, f"hk{k}", t.mtu, t.switch_netns, "data", f"hk{n.index}-{k}")

@@ -96,12 +96,11 @@ def slots_per_node(topology: Topology, ranks: int | None, tcp: bool) -> int:
     """How many ranks a node takes. A veth wire has a port for each, and no more."""
     nodes = len(topology.nodes)
     wanted = -(-ranks // nodes) if ranks else topology.ranks_per_node
-    if not tcp and topology.wire == "veth" and wanted > topology.ranks_per_node:
+    if not tcp and topology.data_ports and wanted > topology.ranks_per_node:
         raise HikyakuError(
             f"{ranks} ranks on {nodes} nodes need {wanted} ports a node, and this lab has "
             f"{topology.ranks_per_node}",
-            f"hikyaku lab down && hikyaku lab up --nodes {nodes} --wire veth "
-            f"--ranks-per-node {wanted}",
+            f"hikyaku lab down, then the same lab up with --ranks-per-node {wanted}",
         )
     return max(wanted, topology.ranks_per_node)
 
@@ -123,7 +122,7 @@ def memif_spec(topology: Topology, run_dir: Path) -> str:
 
 def switch_polls(topology: Topology, host: str | None) -> bool:
     """Does hikyakud's switch poll? Then it needs a core as a rank does."""
-    return host in openmpi.SWITCH_MODES or (host == "auto" and topology.wire == "veth")
+    return host in openmpi.SWITCH_MODES or (host == "auto" and topology.wire != "memif")
 
 
 def port_spec(topology: Topology, run_dir: Path, host: str | None) -> str:

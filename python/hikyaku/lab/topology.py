@@ -4,9 +4,10 @@
     n0, n1, …    a namespace for each node, with
                    ctl0      control network: mpirun's daemons talk over it
                    tcp0      the wire that TCP is measured on; never carries an XDP program
-                   hk0 …     (veth wire) the data wires, one for each local rank
+                   hk0 …     (veth, ovs) the data wires, one for each local rank
     ctl          a namespace with the bridge of the control network
-    sw           a namespace with the bridges of tcp0 and hk*, unless two ends meet directly
+    sw           a namespace with the bridges of tcp0 and hk*, unless two ends meet directly; on
+                 wire ovs with its switches (wiring.py, ovs.py)
 
 Links exist inside namespaces only, so the machine's own network never sees one.
 """
@@ -16,8 +17,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..checkout import CHECKOUT_ID, STATE_DIR
+from .wiring import Wiring
 
-WIRES = ("memif", "veth")
+WIRES = ("memif", "veth", "ovs")
 MAX_NODES = 64
 
 
@@ -38,6 +40,7 @@ class Topology:
     mtu: int
     nodes: tuple[Node, ...]
     huge_mb: int = 0  # huge pages of each node
+    wiring: Wiring | None = None  # of the switches, on wire ovs
 
     @property
     def ctl_netns(self) -> str:
@@ -50,7 +53,7 @@ class Topology:
     @property
     def data_ports(self) -> int:
         """Data interfaces of each node."""
-        return self.ranks_per_node if self.wire == "veth" else 0
+        return 0 if self.wire == "memif" else self.ranks_per_node
 
     @property
     def netns(self) -> list[str]:
@@ -77,7 +80,8 @@ class Topology:
     @staticmethod
     def from_json(data: dict) -> "Topology":
         nodes = tuple(Node(**n) for n in data["nodes"])
-        return Topology(**{**data, "nodes": nodes})
+        wiring = Wiring.from_json(data["wiring"]) if data.get("wiring") else None
+        return Topology(**{**data, "nodes": nodes, "wiring": wiring})
 
 
 def node_directory(netns: str) -> Path:
@@ -92,7 +96,13 @@ DEFAULT_MTU = 3506
 
 
 def plan(
-    lab_id: str, nodes: int, wire: str, ranks_per_node: int, mtu: int, huge_mb: int = 0
+    lab_id: str,
+    nodes: int,
+    wire: str,
+    ranks_per_node: int,
+    mtu: int,
+    huge_mb: int = 0,
+    wiring: Wiring | None = None,
 ) -> Topology:
     made = tuple(
         Node(
@@ -104,4 +114,4 @@ def plan(
         )
         for i in range(nodes)
     )
-    return Topology(lab_id, wire, ranks_per_node, mtu, made, huge_mb)
+    return Topology(lab_id, wire, ranks_per_node, mtu, made, huge_mb, wiring)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The switches of a lab on wire ovs: an Open vSwitch of its own, with the user-space datapath.
+
+One ovsdb-server and one ovs-vswitchd live in the namespace `sw`, with a bridge for each switch of
+the wiring; their sockets, logs and database lie in the switch's directory (topology.py). They carry
+the lab's id in their environment, as all its processes do, and go with it. Links between switches
+are veth pairs, so that a cut cable is a port that goes down, at both ends. Bridges forward nothing
+before a controller tells them to (fail-mode secure), and keep forwarding when it goes.
+
+ovs-vswitchd(8), ovs-vswitchd.conf.db(5).
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+from ..errors import HikyakuError
+from ..process import run
+from .network import NETNS_DIR, batch
+from .topology import Topology, node_directory
+from .wiring import Link, Wiring
+
+SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+OPENFLOW_PORT = 6653  # IANA's, on the loopback of the namespace `sw`
+CONTROLLER = f"tcp:127.0.0.1:{OPENFLOW_PORT}"
+BURST_MS = 20  # what a limited link lets through at once, as time at its rate
+
+
+def directory(topology: Topology) -> Path:
+    return node_directory(topology.switch_netns)
+
+
+def require() -> None:
+    """An error that says what to install, if Open vSwitch is not there."""
+    for program in ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ethtool", "tc"):
+        if shutil.which(program) is None:
+            raise HikyakuError(
+                f"wire ovs needs {program}, which is not installed", "run scripts/install-deps"
+            )
+    if not SCHEMA.exists():
+        raise HikyakuError(f"Open vSwitch's {SCHEMA} is missing", "run scripts/install-deps")
+
+
+def inside(topology: Topology, argv: list[str]) -> list[str]:
+    """The command line that runs @argv in the namespace of the switches."""
+    own = directory(topology)
+    env = [
+        f"HIKYAKU_LAB_ID={topology.lab_id}",
+        f"OVS_RUNDIR={own / 'run'}",
+        f"OVS_LOGDIR={own}",
+        f"OVS_DBDIR={own}",
+    ]
+    return ["env", *env, "nsenter", f"--net={NETNS_DIR / topology.switch_netns}", *argv]
+
+
+def _vsctl(topology: Topology, arguments: list[str], seconds: int = 30) -> str:
+    socket = directory(topology) / "run" / "db.sock"
+    # without --timeout it would wait for a dead switch for ever
+    argv = ["ovs-vsctl", f"--timeout={seconds}", f"--db=unix:{socket}", *arguments]
+    return run(inside(topology, argv), timeout=seconds + 5)
+
+
+def start(topology: Topology) -> None:
+    """Starts both daemons, and makes a bridge for each switch with the ports that exist."""
+    own = directory(topology)
+    database, socket = own / "conf.db", own / "run" / "db.sock"
+    run(["ovsdb-tool", "create", str(database), str(SCHEMA)])
+    common = ["--pidfile", "--detach", "--no-chdir", "-vconsole:off", "-vsyslog:off"]
+    run(
+        inside(
+            topology,
+            [
+                "ovsdb-server",
+                str(database),
+                f"--remote=punix:{socket}",
+                f"--log-file={own / 'ovsdb-server.log'}",
+                *common,
+            ],
+        )
+    )
+    run(
+        inside(
+            topology,
+            [
+                "ovs-vswitchd",
+                f"unix:{socket}",
+                "--disable-system",
+                f"--log-file={own / 'ovs-vswitchd.log'}",
+                *common,
+            ],
+        )
+    )
+    wiring = topology.wiring
+    commands = ["set", "Open_vSwitch", ".", "other_config:n-handler-threads=1"]
+    commands += ["other_config:n-revalidator-threads=1"]
+    for i, switch in enumerate(wiring.switches):
+        commands += ["--", "add-br", switch]
+        commands += ["--", "set", "bridge", switch, "datapath_type=netdev", "fail-mode=secure"]
+        commands += ["protocols=OpenFlow13", f"other-config:datapath-id={i + 1:016x}"]
+    for switch, port, interface in ports(topology):
+        commands += ["--", "add-port", switch, interface]
+        commands += ["--", "set", "interface", interface, f"ofport_request={port}"]
+    _vsctl(topology, commands)
+    set_controllers(topology, [CONTROLLER])
+
+
+def set_controllers(topology: Topology, targets: list[str]) -> None:
+    """All switches connect to @targets (ovs-vswitchd.conf.db(5), "Controller"), and soon again when
+    one has gone."""
+    commands = []
+    for switch in topology.wiring.switches:
+        commands += ["--", "set-controller", switch, *targets]
+    _vsctl(topology, commands[1:])
+    records = json.loads(
+        _vsctl(topology, ["--format=json", "--columns=_uuid", "list", "controller"])
+    )
+    commands = []
+    for ((_, uuid),) in records["data"]:
+        commands += ["--", "set", "controller", uuid, "max_backoff=1000", "inactivity_probe=5000"]
+    _vsctl(topology, commands[1:])
+
+
+def set_ssl(topology: Topology, key: Path, certificate: Path, ca: Path) -> None:
+    """What the switches show to controllers at ssl: targets, and whom they believe."""
+    _vsctl(topology, ["set-ssl", str(key), str(certificate), str(ca)])
+
+
+# ---- ports and links -----------------------------------------------------------------------------
+
+
+def node_links(topology: Topology) -> list[str]:
+    """The links of a node that lead to a switch."""
+    return ["tcp0", *(f"hk{k}" for k in range(topology.data_ports))]
+
+
+def ports(topology: Topology) -> list[tuple[str, int, str]]:
+    """(switch, port, interface) of all ports. A node's data links come after its tcp0."""
+    w = topology.wiring
+    found = []
+    for link in w.links:
+        found.append((link.a, link.port_a, w.port_name(link.a, link.port_a)))
+        found.append((link.b, link.port_b, w.port_name(link.b, link.port_b)))
+    for node, link in zip(topology.nodes, w.access, strict=True):
+        for k, _ in enumerate(node_links(topology)):
+            found.append((link.b, _node_port(link, k), node_port_name(w, node.index, k)))
+    return found
+
+
+def _node_port(link: Link, k: int) -> int:
+    """Data links of nodes have ports above those that a wiring numbers."""
+    return link.port_b + 100 * k
+
+
+def node_port_name(wiring: Wiring, index: int, k: int) -> str:
+    link = wiring.access[index]
+    return wiring.port_name(link.b, _node_port(link, k))
+
+
+def create_links(topology: Topology) -> None:
+    """The cables: switch to switch, and each node's tcp0 and hk* to its switch."""
+    w, switch = topology.wiring, topology.switch_netns
+    for link in w.links:
+        a, b = w.port_name(link.a, link.port_a), w.port_name(link.b, link.port_b)
+        batch(
+            switch,
+            [
+                f"link add {a} mtu {topology.mtu} type veth peer name {b} mtu {topology.mtu}",
+                f"link set {a} up",
+                f"link set {b} up",
+            ],
+        )
+        for end in (a, b):
+            _limit(switch, end, link.mbit)
+    for node, link in zip(topology.nodes, w.access, strict=True):
+        for k, name in enumerate(node_links(topology)):
+            port = node_port_name(w, node.index, k)
+            peer = f"peer name {name} mtu {topology.mtu} netns {node.netns}"
+            add = f"link add {port} mtu {topology.mtu} type veth {peer}"
+            batch(switch, [add, f"link set {port} up"])
+            batch(node.netns, [f"link set {name} up"])
+            # The switch hands on what it reads, and a checksum that the kernel left to the NIC
+            # would arrive unfilled.
+            run(["nsenter", f"--net={NETNS_DIR / node.netns}", "ethtool", "-K", name, "tx", "off"])
+            _limit(switch, port, link.mbit)
+            _limit(node.netns, name, link.mbit)
+
+
+def _limit(netns: str, interface: str, mbit: int) -> None:
+    if mbit:
+        burst = max(16 * 1024, mbit * 125 * BURST_MS)
+        rate = ["tbf", "rate", f"{mbit}mbit", "burst", str(burst), "latency", "50ms"]
+        run(["tc", "-n", netns, "qdisc", "add", "dev", interface, "root", *rate])
+
+
+def ends(topology: Topology, link: Link) -> list[str]:
+    """The interfaces among the switches that belong to @link; of a node's, all its links."""
+    w = topology.wiring
+    if link.port_a == 0:
+        index = w.access.index(link)
+        return [node_port_name(w, index, k) for k, _ in enumerate(node_links(topology))]
+    return [w.port_name(link.a, link.port_a), w.port_name(link.b, link.port_b)]
+
+
+def set_link(topology: Topology, name: str, *, up: bool) -> Link:
+    """Cuts the cable of link @name, or mends it. Both ends see it at once."""
+    link = topology.wiring.link(name)
+    state = "up" if up else "down"
+    batch(topology.switch_netns, [f"link set {end} {state}" for end in ends(topology, link)])
+    return link
+
+
+def counters(topology: Topology) -> list[dict]:
+    """What each link has carried, frames and bytes, as its ports count them: from @a to @b, and
+    back. A node's links are counted apart."""
+    shown = run(["ip", "-n", topology.switch_netns, "-json", "-stats", "link", "show"])
+    links = {each["ifname"]: each for each in json.loads(shown)}
+    w = topology.wiring
+    rows = []
+    for link in w.links:
+        port = links[ends(topology, link)[0]]
+        rows.append(_count(link.name, link, port, "tx", "rx"))
+    for link in w.access:
+        for own, end in zip(node_links(topology), ends(topology, link), strict=True):
+            name = link.name if own == "tcp0" else f"{link.a}:{own}-{link.b}"
+            rows.append(_count(name, link, links[end], "rx", "tx"))
+    return rows
+
+
+def _count(name: str, link: Link, port: dict, forth: str, back: str) -> dict:
+    """@forth and @back: what @port's counter of frames from a to b is called, and of the others."""
+
+    def both(direction: str) -> dict:
+        count = port["stats64"][direction]
+        return {"frames": count["packets"], "bytes": count["bytes"]}
+
+    up = "LOWER_UP" in port["flags"]
+    return {"link": name, "a": link.a, "b": link.b, "up": up} | {
+        "a_to_b": both(forth),
+        "b_to_a": both(back),
+    }

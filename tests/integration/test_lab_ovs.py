@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Wire ovs: topologies as asked for, an Open vSwitch that is the lab's own, and its links."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from collections import Counter
+
+import pytest
+
+from hikyaku import process
+from hikyaku.errors import HikyakuError
+from hikyaku.lab import Lab, down, lab_id, network, ovs, wiring
+
+LINE = {"switches": ["a", "b"], "links": [{"ends": ["a", "b"]}], "nodes": [{"switch": "a"}] * 2}
+
+
+# ---- topologies ----------------------------------------------------------------------------------
+
+
+def degrees(made: wiring.Wiring) -> Counter:
+    return Counter(end for link in (*made.links, *made.access) for end in (link.a, link.b))
+
+
+def test_leaf_spine():
+    made = wiring.parse("leaf-spine:2x3x4")
+    assert made.nodes == 12
+    assert degrees(made)["leaf1"] == 6
+    assert degrees(made)["spine0"] == 3
+    assert made.link("spine1-leaf2") == made.link("leaf2-spine1")
+
+
+def test_fat_tree_has_full_bisection():
+    made = wiring.parse("fat-tree:4")
+    assert (len(made.switches), made.nodes, len(made.links)) == (20, 16, 32)
+    ports = degrees(made)
+    assert {ports[switch] for switch in made.switches} == {4}
+    for core in range(4):
+        pods = {re.sub(r"\..*", "", x.a) for x in made.links if x.b == f"core{core}"}
+        assert len(pods) == 4, "each core switch reaches each pod once"
+
+
+def test_ports_are_numbered_once():
+    for text in ("leaf-spine:3x4x5", "fat-tree:6"):
+        made = wiring.parse(text)
+        ends = [(x.a, x.port_a) for x in made.links]
+        ends += [(x.b, x.port_b) for x in (*made.links, *made.access)]
+        assert len(set(ends)) == len(ends)
+        assert all(len(made.port_name(*end)) <= 15 for end in ends)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("leaf-spine:2x2", "is no topology"),
+        ("leaf-spine:0x2x2", "zero"),
+        ("fat-tree:3", "even"),
+        ("fat-tree:12", "switches; a lab takes"),
+        ("leaf-spine:2x2x99", "more than 64 ports"),
+        ("/does/not/exist", "there is no topology"),
+    ],
+)
+def test_topologies_that_cannot_be(text, said):
+    with pytest.raises(HikyakuError, match=said):
+        wiring.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ([], "has to be an object"),
+        ({"nodes": 3}, "nodes has to be a list"),
+        ({"color": 1}, "unknown color"),
+        ({"switches": ["a", "a"]}, "two switches 'a'"),
+        ({"switches": ["a", "node1"]}, "a node's name"),
+        ({"switches": ["a", "b;rm"]}, "no name for a switch"),
+        ({"switches": []}, "has to name two"),
+        ({"links": [{"ends": ["a", "c"]}]}, r"links\[0\].ends has to name"),
+        ({"links": [{"ends": ["a", "a"]}]}, "to itself"),
+        ({"links": [{"ends": ["a", "b"]}, {"ends": ["b", "a"]}]}, "a second time"),
+        ({"links": [{"ends": ["a", "b"], "mbit": -1}]}, "mbit has to be"),
+        ({"links": [{"ends": ["a", "b"], "mbit": True}]}, "mbit has to be"),
+        ({"nodes": [{"switch": "c"}]}, "there is no switch 'c'"),
+        ({"nodes": [{}]}, r"nodes\[0\] lacks switch"),
+    ],
+)
+def test_files_with_errors(tmp_path, change, said):
+    path = tmp_path / "topology.json"
+    path.write_text(json.dumps({**LINE, **change} if isinstance(change, dict) else change))
+    with pytest.raises(HikyakuError, match=said):
+        wiring.parse(str(path))
+
+
+def test_file_that_is_no_json(tmp_path):
+    path = tmp_path / "topology.json"
+    path.write_text("{")
+    with pytest.raises(HikyakuError, match="cannot read"):
+        wiring.parse(str(path))
+
+
+# ---- the switches --------------------------------------------------------------------------------
+
+
+def ofctl(lab: Lab, *arguments: str) -> str:
+    command, switch, *rest = arguments
+    socket = ovs.directory(lab.topology) / "run" / f"{switch}.mgmt"
+    return process.run(["ovs-ofctl", "-O", "OpenFlow13", command, f"unix:{socket}", *rest])
+
+
+def connect(lab: Lab) -> None:
+    """Switches a and b of LINE, with node0 and node1 at both ends, as a wire."""
+    for switch in ("a", "b"):
+        ofctl(lab, "add-flow", switch, "in_port=1,actions=output:2")
+        ofctl(lab, "add-flow", switch, "in_port=2,actions=output:1")
+
+
+@pytest.fixture
+def wire_lab(lab_name, tmp_path):
+    path = tmp_path / "topology.json"
+    nodes = [{"switch": "a", "mbit": 100}, {"switch": "b"}]
+    path.write_text(json.dumps({**LINE, "nodes": nodes}))
+    with Lab.up(wire="ovs", switches=str(path), name=lab_name("wire")) as lab:
+        yield lab
+    assert network.namespaces(lab_id(lab.name)) == []
+    assert process.find(tag=f"HIKYAKU_LAB_ID={lab_id(lab.name)}") == []
+
+
+def test_mpirun_over_switches_and_what_the_links_count(wire_lab):
+    lab = wire_lab
+    before = {row["link"]: row for row in ovs.counters(lab.topology)}
+    assert all(row["a_to_b"]["frames"] == 0 for row in before.values()), "it forwards unasked"
+    connect(lab)
+    assert lab.mpirun(2, ["hostname"], tcp=True, timeout=60).returncode == 0
+    shaped = process.run(["tc", "-n", lab.topology.nodes[0].netns, "qdisc", "show", "dev", "tcp0"])
+    assert "tbf" in shaped
+    assert "100Mbit" in shaped
+
+    frames = 50
+    send = (
+        "import socket; s=socket.socket(socket.AF_PACKET,socket.SOCK_RAW); s.bind(('tcp0',0))\n"
+        f"for i in range({frames}): s.send(bytes(12)+b'\\x88\\xb5'+bytes(986))"
+    )
+    before = {row["link"]: row for row in ovs.counters(lab.topology)}
+    process.run(lab.exec_argv("node0", ["/usr/bin/python3", "-c", send]))
+
+    def carried(link: str, way: str) -> int:
+        now = {row["link"]: row for row in ovs.counters(lab.topology)}
+        return now[link][way]["bytes"] - before[link][way]["bytes"]
+
+    process.wait_until(
+        "all frames to cross", lambda: carried("node1-b", "b_to_a") >= frames * 1000, 20
+    )
+    for link, way in (("node0-a", "a_to_b"), ("a-b", "a_to_b"), ("node1-b", "b_to_a")):
+        assert frames * 1000 <= carried(link, way) < frames * 1100
+
+
+def test_a_cut_cable_is_seen_at_both_ends(wire_lab):
+    lab = wire_lab
+    ovs.set_link(lab.topology, "b-a", up=False)
+    for switch in ("a", "b"):
+        process.wait_until(
+            "the port to be down", lambda s=switch: "LINK_DOWN" in ofctl(lab, "show", s), 20
+        )
+    assert not next(r for r in ovs.counters(lab.topology) if r["link"] == "a-b")["up"]
+    ovs.set_link(lab.topology, "a-b", up=True)
+    assert next(r for r in ovs.counters(lab.topology) if r["link"] == "a-b")["up"]
+    with pytest.raises(HikyakuError, match="use one of: a-b, node0-a"):
+        ovs.set_link(lab.topology, "a-z", up=False)
+
+
+def test_a_killed_up_leaves_nothing_that_down_does_not_find(lab_name, tmp_path, python_script):
+    name = lab_name("ovs-killed")
+    script = python_script(
+        tmp_path / "up.py",
+        "import time\n"
+        "from hikyaku.lab import Lab\n"
+        f"Lab.up(wire='ovs', switches='leaf-spine:1x2x1', name={name!r})\n"
+        "print('up', flush=True)\n"
+        "time.sleep(300)\n",
+    )
+    tool = subprocess.Popen(script, stdout=subprocess.PIPE, text=True)
+    assert tool.stdout.readline() == "up\n"
+    tool.send_signal(signal.SIGKILL)
+    tool.wait(timeout=20)
+    lab = Lab.find(name)
+    home = ovs.directory(lab.topology)
+    daemons = process.find(tag=f"HIKYAKU_LAB_ID={lab_id(name)}")
+    commands = " ".join(process.command_line(pid) for pid in daemons)
+    assert "ovs-vswitchd" in commands
+    assert "ovsdb-server" in commands
+    (lab.directory / "lab.json").unlink()
+    assert down(name)
+    assert not home.exists()
+    assert not any(process.alive(pid) for pid in daemons)
+    assert network.namespaces(lab_id(name)) == []
+
+
+def test_wire_and_topology_belong_together(lab_name):
+    for wrong in ({"wire": "ovs"}, {"wire": "veth", "switches": "leaf-spine:1x1x2"}):
+        with pytest.raises(HikyakuError, match="has switches to wire"):
+            Lab.up(name=lab_name("wrong"), **wrong)
+
+
+def test_without_open_vswitch_it_says_what_to_install(lab_name, monkeypatch):
+    monkeypatch.setenv("PATH", os.devnull)
+    with pytest.raises(HikyakuError, match=r"ovs-vswitchd.*install-deps"):
+        Lab.up(wire="ovs", switches="leaf-spine:1x1x2", name=lab_name("none"))
