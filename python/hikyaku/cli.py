@@ -17,6 +17,7 @@ from .cli_doctor import doctor
 from .cli_lab import lab
 from .cli_learn import learn
 from .cli_p2p import p2p
+from .cli_sdn import sdn
 from .cli_stats import stats, top
 from .cli_tag import tag
 from .errors import HikyakuError
@@ -87,5 +88,5 @@ def env() -> None:
 
 
 bench.add_command(bench_rtc)
-for command in (doctor, lab, bench, demo, daemon, stats, top, capture, learn, tag, p2p):
+for command in (doctor, lab, bench, demo, daemon, stats, top, capture, learn, sdn, tag, p2p):
     main.add_command(command)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rules and groups as OpenFlow 1.3 messages of os-ken, and back.
+
+Pure. A group's number follows from what it does, so that a controller that starts anew finds the
+groups of the one before; where two would get the same, the later one takes the next.
+"""
+
+import zlib
+
+from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+from os_ken.ofproto.ofproto_protocol import ProtocolDesc
+
+from .rules import (
+    ALL_BITS,
+    COOKIE,
+    COOKIE_MASK,
+    Bucket,
+    Does,
+    Goto,
+    Group,
+    Key,
+    Match,
+    Out,
+    SetDst,
+)
+from .tag import from_mac, to_mac
+
+DESC = ProtocolDesc(of.OFP_VERSION)
+WHOLE_FRAME = of.OFPCML_NO_BUFFER
+
+
+# A fast-failover group wants something to watch for each bucket. One that is always taken watches
+# this group, which every switch has, and which is alive since nothing in it can be down.
+ALIVE = 1
+
+
+class NotOurs(ValueError):
+    """A rule or group that no code of ours has written."""
+
+
+# ---- groups --------------------------------------------------------------------------------------
+
+
+class GroupNumbers:
+    """The numbers of the groups of one switch."""
+
+    def __init__(self) -> None:
+        self.of_group: dict[Group, int] = {}
+        self._taken: dict[int, Group] = {}
+
+    def number(self, group: Group) -> int:
+        if group not in self.of_group:
+            number = zlib.crc32(repr(group).encode()) & 0x7FFF_FFFF
+            while number in self._taken or number <= ALIVE:
+                number = (number + 1) & 0x7FFF_FFFF
+            self.take(number, group)
+        return self.of_group[group]
+
+    def take(self, number: int, group: Group) -> None:
+        self.of_group[group] = number
+        self._taken[number] = group
+
+    def forget(self, group: Group) -> None:
+        del self._taken[self.of_group.pop(group)]
+
+    def group(self, number: int) -> Group:
+        if number not in self._taken:
+            raise NotOurs(f"group {number}")
+        return self._taken[number]
+
+
+def _actions(actions: tuple, numbers: GroupNumbers) -> list:
+    made = []
+    for action in actions:
+        if isinstance(action, Out):
+            made.append(parser.OFPActionOutput(action.port, WHOLE_FRAME))
+        elif isinstance(action, SetDst):
+            made.append(parser.OFPActionSetField(eth_dst=to_mac(action.mac)))
+        elif isinstance(action, Group):
+            made.append(parser.OFPActionGroup(numbers.number(action)))
+    return made
+
+
+def _actions_back(actions: list, numbers: GroupNumbers) -> tuple:
+    found = []
+    for action in actions:
+        if isinstance(action, parser.OFPActionOutput):
+            found.append(Out(action.port))
+        elif isinstance(action, parser.OFPActionSetField) and action.key == "eth_dst":
+            found.append(SetDst(from_mac(action.value)))
+        elif isinstance(action, parser.OFPActionGroup):
+            found.append(numbers.group(action.group_id))
+        else:
+            raise NotOurs(f"action {action}")
+    return tuple(found)
+
+
+def group_mod(group: Group, numbers: GroupNumbers, *, add: bool) -> parser.OFPGroupMod:
+    kind = of.OFPGT_FF if group.failover else of.OFPGT_ALL
+    buckets = [
+        parser.OFPBucket(
+            weight=0,
+            watch_port=of.OFPP_ANY if b.watch is None else b.watch,
+            watch_group=ALIVE if group.failover and b.watch is None else of.OFPG_ANY,
+            actions=_actions(b.actions, numbers),
+        )
+        for b in group.buckets
+    ]
+    command = of.OFPGC_ADD if add else of.OFPGC_DELETE
+    return parser.OFPGroupMod(DESC, command, kind, numbers.number(group), buckets if add else [])
+
+
+def alive_mod() -> parser.OFPGroupMod:
+    """Makes the group ALIVE, or writes it anew."""
+    actions = [parser.OFPActionOutput(of.OFPP_IN_PORT, WHOLE_FRAME)]
+    bucket = parser.OFPBucket(0, of.OFPP_ANY, of.OFPG_ANY, actions)
+    return parser.OFPGroupMod(DESC, of.OFPGC_ADD, of.OFPGT_ALL, ALIVE, [bucket])
+
+
+def group_back(stats: parser.OFPGroupDescStats, numbers: GroupNumbers) -> Group:
+    if stats.type not in (of.OFPGT_ALL, of.OFPGT_FF):
+        raise NotOurs(f"group {stats.group_id} of type {stats.type}")
+    failover = stats.type == of.OFPGT_FF
+    return Group(
+        failover,
+        tuple(
+            Bucket(
+                b.watch_port if failover and b.watch_port != of.OFPP_ANY else None,
+                _actions_back(b.actions, numbers),
+            )
+            for b in stats.buckets
+        ),
+    )
+
+
+# ---- rules ---------------------------------------------------------------------------------------
+
+
+def _match(match: Match) -> parser.OFPMatch:
+    fields = {}
+    if match.in_port is not None:
+        fields["in_port"] = match.in_port
+    if match.dst is not None:
+        dst, mask = to_mac(match.dst), to_mac(match.dst_mask)
+        fields["eth_dst"] = dst if match.dst_mask == ALL_BITS else (dst, mask)
+    if match.src is not None:
+        fields["eth_src"] = to_mac(match.src)
+    if match.eth_type is not None:
+        fields["eth_type"] = match.eth_type
+    return parser.OFPMatch(**fields)
+
+
+def _match_back(match: parser.OFPMatch) -> Match:
+    fields = {}
+    for name, value in match.items():
+        if name == "eth_dst":
+            masked = isinstance(value, tuple)
+            fields["dst"] = from_mac(value[0] if masked else value)
+            fields["dst_mask"] = from_mac(value[1]) if masked else ALL_BITS
+        elif name == "eth_src" and isinstance(value, str):
+            fields["src"] = from_mac(value)
+        elif name in ("in_port", "eth_type"):
+            fields[name] = value
+        else:
+            raise NotOurs(f"match on {name}")
+    return Match(**fields)
+
+
+def flow_add(key: Key, does: Does, numbers: GroupNumbers) -> parser.OFPFlowMod:
+    """Replaces what the switch has under the same key."""
+    instructions = []
+    actions = _actions(does.actions, numbers)
+    if actions:
+        instructions.append(parser.OFPInstructionActions(of.OFPIT_APPLY_ACTIONS, actions))
+    for action in does.actions:
+        if isinstance(action, Goto):
+            instructions.append(parser.OFPInstructionGotoTable(action.table))
+    return parser.OFPFlowMod(
+        DESC,
+        cookie=COOKIE | does.job,
+        table_id=key.table,
+        command=of.OFPFC_ADD,
+        priority=key.priority,
+        match=_match(key.match),
+        instructions=instructions,
+    )
+
+
+def flow_delete(key: Key) -> parser.OFPFlowMod:
+    """That of ours alone: others may have written the same key meanwhile."""
+    return parser.OFPFlowMod(
+        DESC,
+        cookie=COOKIE,
+        cookie_mask=COOKIE_MASK,
+        table_id=key.table,
+        command=of.OFPFC_DELETE_STRICT,
+        priority=key.priority,
+        out_port=of.OFPP_ANY,
+        out_group=of.OFPG_ANY,
+        match=_match(key.match),
+    )
+
+
+def flow_back(stats: parser.OFPFlowStats, numbers: GroupNumbers) -> tuple[Key, Does]:
+    actions: tuple = ()
+    goto: tuple = ()
+    for each in stats.instructions:
+        if isinstance(each, parser.OFPInstructionGotoTable):
+            goto = (Goto(each.table_id),)
+        elif getattr(each, "type", None) == of.OFPIT_APPLY_ACTIONS:
+            actions = _actions_back(each.actions, numbers)
+        else:
+            raise NotOurs(f"instruction {each}")
+    key = Key(stats.table_id, stats.priority, _match_back(stats.match))
+    return key, Does((*actions, *goto), stats.cookie & ~COOKIE_MASK)

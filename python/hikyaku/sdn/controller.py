@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The controller: keeps what switches are told equal to what program.py computes.
+
+A thin shell around pure parts. Switches connect and are taken over as they are: what another
+controller of ours has left in them stays until everything is known, and then only differences are
+written. A change is made before the old is broken: new groups and rules first, everywhere; then
+rules whose action changes; then what is not wanted any more goes; a barrier on every switch
+between these.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+
+from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from ..errors import HikyakuError
+from . import codec, rules
+from .discovery import PROBE_EVERY, SETTLE, Discovery
+from .network import Job, Network
+from .openflow import Channel, Gone, describe
+from .program import compute, learned
+from .rules import Does, Group, Key, Match, Out, Program, groups
+from .store import Store
+
+CALM = 0.05  # seconds between two looks
+WAIT_FOR_SWITCHES = 10.0  # seconds for those to come that the controller before had
+STATS_EVERY = 2.0
+LISTEN_BACKLOG = 256
+
+_LLDP_RULE = Key(rules.ADMIT, 100, Match(dst=rules.LLDP_ADDRESS, eth_type=rules.LLDP_TYPE))
+
+
+class Switch:
+    """A connected switch: its channel, its ports, and what is installed in it."""
+
+    def __init__(self, number: int, channel: Channel):
+        self.number = number
+        self.channel = channel
+        self.ports: dict[int, str] = {}  # those that are up, with their names
+        self.numbers = codec.GroupNumbers()
+        self.rules: Program = {}
+        self.groups: set[Group] = set()
+        self.sent: dict[int, Key] = {}  # transactions whose error tells which rule failed
+        self.refused: dict[Key, str] = {}
+        self.counts: dict[int, tuple[int, int, int, int]] = {}  # tx bytes, rx bytes, frames
+        self.counted = 0.0
+
+
+class Controller:
+    def __init__(self, store: Store, say: Callable[[str], None], *, clock=time.time):
+        self.network = Network()
+        self.store = store
+        self.clock = clock
+        self.events: deque[tuple[float, str]] = deque(maxlen=200)
+        self._print = say
+        self.discovery = Discovery(self.network.graph, store.key(), self.say)
+        self.switches: dict[int, Switch] = {}
+        self.refused: dict[str, str] = {}  # switches that lack something, and what
+        self.jobs: dict[int, Job] = {}
+        self.counts: Counter[str] = Counter()
+        self.lost: asyncio.Future | None = None  # why the controller has to end
+        self._news = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._problem: str | None = None
+        self.wanted: dict[int, Program] = {}
+        self._started = clock()
+        self.jobs, self.network.graph.hosts, self._expected = store.load()
+
+    def say(self, text: str) -> None:
+        self.events.append((self.clock(), text))
+        self._print(text)
+
+    # ---- life ---------------------------------------------------------------------------------
+
+    async def run(
+        self, listening: list, tls: ssl.SSLContext | None, ready: Callable[[], None]
+    ) -> None:
+        """@listening: sockets that switches connect to. Until cancelled, or until another
+        controller takes over, which raises."""
+        self.lost = asyncio.get_running_loop().create_future()
+        servers = [
+            await asyncio.start_server(self._connected, sock=s, ssl=tls, backlog=LISTEN_BACKLOG)
+            for s in listening
+        ]
+        tasks = [
+            asyncio.create_task(each())
+            for each in (self._probing, self._updating, self._counting, self._watching_role)
+        ]
+        try:
+            ready()
+            done, _ = await asyncio.wait([*tasks, self.lost], return_when=asyncio.FIRST_COMPLETED)
+            for each in done:
+                each.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            for server in servers:
+                server.close()
+            for switch in list(self.switches.values()):
+                switch.channel.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = Channel(reader, writer, self._told)
+        tasks = []
+        try:
+            await channel.run(lambda: tasks.append(asyncio.create_task(self._admit(channel))))
+        except Gone as gone:
+            switch = self._switch(channel)
+            if switch or not tasks:
+                self.say(str(gone))
+            if switch:
+                del self.switches[switch.number]
+                self.discovery.remove_switch(switch.number)
+                self._changed()
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _switch(self, channel: Channel) -> Switch | None:
+        return next((s for s in self.switches.values() if s.channel is channel), None)
+
+    async def _admit(self, channel: Channel) -> None:
+        """Takes a switch over: asks what it can, becomes its master, reads what is in it."""
+        try:
+            (features,) = await channel.request(parser.OFPFeaturesRequest(codec.DESC))
+            channel.name = f"switch {features.datapath_id}"
+            await self._check(channel, features)
+            await self._become_master(channel)
+            switch = Switch(features.datapath_id, channel)
+            ports = await channel.request(parser.OFPPortDescStatsRequest(codec.DESC, 0))
+            for port in (p for part in ports for p in part.body):
+                self._port(switch, port)
+            await self._read_back(switch)
+            channel.send(codec.flow_add(_LLDP_RULE, Does((Out(rules.CONTROLLER),)), switch.numbers))
+            await channel.barrier()
+        except (Gone, HikyakuError) as bad:
+            self.refused[channel.name] = str(bad)
+            self.say(f"{channel.name} is not used: {bad}")
+            channel.close()
+            return
+        old = self.switches.get(switch.number)
+        if old:
+            old.channel.close()
+        self.refused.pop(channel.name, None)
+        self.switches[switch.number] = switch
+        self.discovery.add_switch(switch.number, list(switch.ports), self.clock())
+        hosts, paths = learned(switch.rules)
+        for mac, port in hosts.items():
+            self.network.graph.hosts.setdefault(mac, (switch.number, port))
+        for mac, port in paths.items():
+            self.network.paths.setdefault((switch.number, mac), port)
+        self.say(f"{channel.name} is connected, {len(switch.ports)} ports are up")
+        self._probe(switch)
+        self._save()
+        self._changed()
+
+    async def _check(self, channel: Channel, features: parser.OFPSwitchFeatures) -> None:
+        """Refuses a switch that lacks what the rules need."""
+        if features.n_tables < 2:
+            raise HikyakuError(
+                f"it has {features.n_tables} flow table, and 2 are needed", "use another switch"
+            )
+        (answer,) = await channel.request(parser.OFPGroupFeaturesStatsRequest(codec.DESC, 0))
+        for name, kind in (("all", of.OFPGT_ALL), ("fast failover", of.OFPGT_FF)):
+            if not answer.body.types & 1 << kind:
+                raise HikyakuError(f"it has no groups of type {name}", "use another switch")
+
+    async def _become_master(self, channel: Channel) -> None:
+        ask = parser.OFPRoleRequest(codec.DESC, of.OFPCR_ROLE_NOCHANGE, 0)
+        (role,) = await channel.request(ask)
+        known = role.generation_id
+        generation = 0 if known == 0xFFFF_FFFF_FFFF_FFFF else known + 1
+        become = parser.OFPRoleRequest(codec.DESC, of.OFPCR_ROLE_MASTER, generation)
+        await channel.request(become)
+
+    async def _watching_role(self) -> None:
+        """Whoever came last is the master of a switch. One that is not any more ends: two that
+        write into the same switches would undo each other's work."""
+        while True:
+            await asyncio.sleep(STATS_EVERY)
+            for switch in list(self.switches.values()):
+                ask = parser.OFPRoleRequest(codec.DESC, of.OFPCR_ROLE_NOCHANGE, 0)
+                with contextlib.suppress(Gone):
+                    (role,) = await switch.channel.request(ask)
+                    if role.role == of.OFPCR_ROLE_SLAVE:
+                        self._displaced(switch)
+
+    def _displaced(self, switch: Switch) -> None:
+        if not self.lost.done():
+            self.lost.set_exception(
+                HikyakuError(
+                    f"another controller is the master of {switch.channel.name} now",
+                    "run one controller at a time; the one that was started last has the network",
+                )
+            )
+
+    async def _read_back(self, switch: Switch) -> None:
+        """What a controller of ours has left in the switch. Of others' rules nothing is touched."""
+        parts = await switch.channel.request(parser.OFPGroupDescStatsRequest(codec.DESC, 0))
+        there = [s for part in parts for s in part.body]
+        if not any(s.group_id == codec.ALIVE for s in there):
+            switch.channel.send(codec.alive_mod())
+        for stats in (s for s in there if s.group_id != codec.ALIVE):
+            with contextlib.suppress(codec.NotOurs):
+                group = codec.group_back(stats, switch.numbers)
+                switch.numbers.take(stats.group_id, group)
+                switch.groups.add(group)
+        ask = parser.OFPFlowStatsRequest(
+            codec.DESC,
+            0,
+            of.OFPTT_ALL,
+            of.OFPP_ANY,
+            of.OFPG_ANY,
+            rules.COOKIE,
+            rules.COOKIE_MASK,
+            parser.OFPMatch(),
+        )
+        for stats in (s for part in await switch.channel.request(ask) for s in part.body):
+            with contextlib.suppress(codec.NotOurs):
+                key, does = codec.flow_back(stats, switch.numbers)
+                switch.rules[key] = does
+
+    # ---- what switches tell -------------------------------------------------------------------
+
+    def _told(self, channel: Channel, message: object) -> None:
+        switch = self._switch(channel)
+        if switch is None:
+            return
+        if isinstance(message, parser.OFPPacketIn):
+            self._frame(switch, message)
+        elif isinstance(message, parser.OFPPortStatus):
+            gone = message.reason == of.OFPPR_DELETE
+            self._port(switch, message.desc, gone=gone, now=self.clock())
+        elif isinstance(message, parser.OFPErrorMsg):
+            self._failed(switch, message)
+
+    def _port(self, switch: Switch, desc: object, *, gone: bool = False, now: float | None = None):
+        """@now: the graph is told, too."""
+        number = desc.port_no
+        if number > of.OFPP_MAX:
+            return
+        down = gone or desc.state & of.OFPPS_LINK_DOWN or desc.config & of.OFPPC_PORT_DOWN
+        was = number in switch.ports
+        name = desc.name.decode(errors="replace").rstrip("\0")
+        if down:
+            switch.ports.pop(number, None)
+        else:
+            switch.ports[number] = name
+        if now is None or was == (not down):
+            return
+        port = (switch.number, number)
+        if down:
+            self.say(f"switch {switch.number} port {number} ({name}) is down")
+            self.discovery.port_down(port)
+        else:
+            self.say(f"switch {switch.number} port {number} ({name}) is up")
+            self.discovery.port_up(port, now)
+            self._probe(switch)
+        self._changed()
+
+    def _frame(self, switch: Switch, message: parser.OFPPacketIn) -> None:
+        self.counts["packet_in"] += 1
+        frame = bytes(message.data)
+        port = (switch.number, message.match.get("in_port", 0))
+        if len(frame) < 14:
+            return
+        if int.from_bytes(frame[12:14], "big") == rules.LLDP_TYPE:
+            changed = self.discovery.heard_probe(port, frame, self.clock())
+        else:
+            changed = self.discovery.heard_host(port, int.from_bytes(frame[6:12], "big"))
+            if changed:
+                self._save()
+        if changed:
+            self._changed()
+
+    def _failed(self, switch: Switch, message: parser.OFPErrorMsg) -> None:
+        what = describe(message)
+        self.counts["errors"] += 1
+        if message.type == of.OFPET_BAD_REQUEST and message.code == of.OFPBRC_IS_SLAVE:
+            self._displaced(switch)
+            return
+        key = switch.sent.get(message.xid)
+        if key is not None:
+            switch.refused[key] = what
+            switch.rules.pop(key, None)
+        if self._problem != what:
+            self._problem = what
+            full = (
+                message.type == of.OFPET_FLOW_MOD_FAILED and message.code == of.OFPFMFC_TABLE_FULL
+            )
+            self.say(
+                f"switch {switch.number} refused a rule: {what}"
+                + (
+                    "; its flow table is full: what found no room is not routed by its tag"
+                    if full
+                    else ""
+                )
+            )
+
+    # ---- regular work -------------------------------------------------------------------------
+
+    async def _probing(self) -> None:
+        last = 0.0
+        while True:
+            now = self.clock()
+            every = PROBE_EVERY if not self.discovery.unsettled() else SETTLE / 3
+            if now - last >= every:
+                last = now
+                for switch in list(self.switches.values()):
+                    self._probe(switch)
+            if self.discovery.tick(now):
+                self._changed()
+            await asyncio.sleep(0.1)
+
+    def _probe(self, switch: Switch) -> None:
+        now = self.clock()
+        ports = self.discovery.probed_ports({switch.number: set(switch.ports)})
+        for port in ports:
+            switch.channel.send(
+                parser.OFPPacketOut(
+                    codec.DESC,
+                    of.OFP_NO_BUFFER,
+                    of.OFPP_CONTROLLER,
+                    [parser.OFPActionOutput(port[1])],
+                    self.discovery.probe(port, now),
+                )
+            )
+
+    async def _counting(self) -> None:
+        """The load of links, from the counters of ports."""
+        while True:
+            for switch in list(self.switches.values()):
+                with contextlib.suppress(Gone):
+                    ask = parser.OFPPortStatsRequest(codec.DESC, 0, of.OFPP_ANY)
+                    parts = await switch.channel.request(ask)
+                    self._counted(switch, [s for part in parts for s in part.body])
+            await asyncio.sleep(STATS_EVERY)
+
+    def _counted(self, switch: Switch, stats: list) -> None:
+        now = self.clock()
+        passed = now - switch.counted
+        for each in stats:
+            if each.port_no > of.OFPP_MAX:
+                continue
+            before = switch.counts.get(each.port_no)
+            switch.counts[each.port_no] = (
+                each.tx_bytes,
+                each.rx_bytes,
+                each.tx_packets,
+                each.rx_packets,
+            )
+            if before and passed > 0:
+                rate = max(0, each.tx_bytes - before[0]) * 8 / passed
+                self.network.load[switch.number, each.port_no] = rate
+        switch.counted = now
+
+    # ---- what they are told -------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        self._news.set()
+        self._idle.clear()
+
+    def _save(self) -> None:
+        self.store.save(self.jobs, self.network.graph.hosts, self.switches)
+
+    async def settled(self, limit: float = 20) -> None:
+        """Returns when all that is known has been written into the switches."""
+        await asyncio.wait_for(self._idle.wait(), limit)
+
+    async def _updating(self) -> None:
+        while True:
+            await self._news.wait()
+            while self._starting():
+                await asyncio.sleep(CALM)
+            self._news.clear()
+            try:
+                await self._update()
+            except Gone as gone:
+                self.say(str(gone))
+                self._news.set()
+                await asyncio.sleep(CALM)
+            if not self._news.is_set():
+                self._idle.set()
+
+    def _starting(self) -> bool:
+        """Nothing has been written yet, and what is there is not all known: ports may turn out to
+        be links, and switches that the controller before this one had may still come."""
+        if self.wanted:
+            return False
+        waited = self.clock() - self._started
+        missing = not self._expected <= self.switches.keys()
+        return bool(self.discovery.unsettled()) or (missing and waited < WAIT_FOR_SWITCHES)
+
+    async def _update(self) -> None:
+        self.wanted = compute(self.network, self.jobs.values())
+        self.counts["updates"] += 1
+        switches = [s for s in self.switches.values() if s.number in self.wanted]
+        for phase in (self._add, self._change, self._remove):
+            busy = [s for s in switches if phase(s, self.wanted[s.number])]
+            results = await asyncio.gather(
+                *(s.channel.barrier() for s in busy), return_exceptions=True
+            )
+            for result in results:
+                if isinstance(result, BaseException) and not isinstance(result, Gone):
+                    raise result
+        for switch in switches:
+            switch.sent.clear()
+
+    def _write(self, switch: Switch, key: Key, does: Does) -> None:
+        xid = switch.channel.send(codec.flow_add(key, does, switch.numbers))
+        switch.sent[xid] = key
+        switch.rules[key] = does
+        switch.refused.pop(key, None)
+
+    def _add(self, switch: Switch, program: Program) -> bool:
+        new_groups = groups(program) - switch.groups
+        for group in sorted(new_groups, key=repr):
+            switch.channel.send(codec.group_mod(group, switch.numbers, add=True))
+        switch.groups |= new_groups
+        new = [k for k in program if k not in switch.rules]
+        for key in new:
+            self._write(switch, key, program[key])
+        return bool(new or new_groups)
+
+    def _change(self, switch: Switch, program: Program) -> bool:
+        changed = [k for k, does in program.items() if switch.rules.get(k, does) != does]
+        for key in changed:
+            self._write(switch, key, program[key])
+        return bool(changed)
+
+    def _remove(self, switch: Switch, program: Program) -> bool:
+        stale = [k for k in switch.rules if k not in program]
+        for key in stale:
+            switch.channel.send(codec.flow_delete(key))
+            del switch.rules[key]
+        old_groups = switch.groups - groups(program)
+        for group in sorted(old_groups, key=repr):
+            switch.channel.send(codec.group_mod(group, switch.numbers, add=False))
+            switch.numbers.forget(group)
+        switch.groups -= old_groups
+        return bool(stale or old_groups)
+
+    # ---- jobs ---------------------------------------------------------------------------------
+
+    def set_job(self, job: Job) -> None:
+        self.jobs[job.number] = job
+        self._save()
+        self._changed()
+
+    def remove_job(self, number: int) -> None:
+        del self.jobs[number]
+        self._save()
+        self._changed()

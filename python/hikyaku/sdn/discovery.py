@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the network looks like, learned from frames: links from LLDP that we send ourselves, hosts
+from what they send.
+
+Pure: time is an argument, frames are bytes. A probe carries who sent it and when, and a keyed hash
+(HMAC-SHA256) over both, so nobody else can make one; an old one counts for nothing; and where
+hosts were heard, none is believed, since a host could hand on what it got. IEEE 802.1AB has the
+format of LLDP.
+"""
+
+import hashlib
+import hmac
+import struct
+from collections import Counter
+from collections.abc import Callable
+
+from .graph import Graph
+from .rules import LLDP_ADDRESS, LLDP_TYPE, MULTICAST
+from .tag import PREFIX, PREFIX_MASK, to_mac
+
+PROBE_EVERY = 1.0  # seconds
+SETTLE = 0.6  # a port that has answered no probe for so long leads to hosts
+LOST_AFTER = 3.5  # a link whose probes do not arrive any more
+FRESH = 3.0  # how old a probe may be
+
+_SOURCE = 0x0268_6B79_0001  # locally administered; any will do
+_OUI = b"\x02hk"  # of the TLV that is our own: locally administered, so nobody's
+_TLV = struct.Struct("!QIQ")  # switch, port, microseconds
+_HASH = 16  # bytes of it
+MAX_HOSTS_PER_PORT = 256
+
+Port = tuple[int, int]
+
+
+def port_name(port: Port) -> str:
+    return f"switch {port[0]} port {port[1]}"
+
+
+class Discovery:
+    """Keeps @graph. @say is told what an operator should know."""
+
+    def __init__(self, graph: Graph, key: bytes, say: Callable[[str], None]):
+        self.graph = graph
+        self.counts: Counter[str] = Counter()  # of what was refused
+        self._key = key
+        self._say = say
+        self._unsettled: dict[Port, float] = {}  # up, and what it leads to is not known yet
+        self._heard: dict[Port, float] = {}  # when the last probe came into this port
+        self._warned: Counter[tuple[str, Port]] = Counter()
+
+    # ---- ports --------------------------------------------------------------------------------
+
+    def add_switch(self, switch: int, ports: list[int], now: float) -> None:
+        self.graph.add_switch(switch, ())
+        for port in ports:
+            self._unsettled[switch, port] = now
+
+    def remove_switch(self, switch: int) -> None:
+        self.graph.remove_switch(switch)
+        self._unsettled = {p: t for p, t in self._unsettled.items() if p[0] != switch}
+
+    def port_up(self, port: Port, now: float) -> None:
+        if port[1] not in self.graph.ports[port[0]]:
+            self._unsettled.setdefault(port, now)
+
+    def port_down(self, port: Port) -> None:
+        self._unsettled.pop(port, None)
+        self.graph.port_down(*port)
+
+    def unsettled(self) -> list[Port]:
+        return sorted(self._unsettled)
+
+    def tick(self, now: float) -> bool:
+        """Lets ports settle and links age; says whether the graph has changed."""
+        changed = False
+        for port, since in list(self._unsettled.items()):
+            if now - since >= SETTLE:
+                del self._unsettled[port]
+                self.graph.port_up(*port)
+                changed = True
+        for end in list(self.graph.links):
+            if end in self.graph.links and now - self._heard.get(end, now) > LOST_AFTER:
+                other = self.graph.links[end]
+                self._say(f"link {port_name(other)} to {port_name(end)} is silent: not used")
+                # what it leads to has to be found out anew, at both ends
+                for each in (end, other):
+                    self.port_down(each)
+                    self.port_up(each, now)
+                changed = True
+        return changed
+
+    # ---- probes -------------------------------------------------------------------------------
+
+    def probed_ports(self, ports: dict[int, set[int]]) -> list[Port]:
+        """Of all @ports those that a probe goes to: not those where hosts were heard."""
+        taken = set(self.graph.hosts.values())
+        return [(s, p) for s, each in ports.items() for p in sorted(each) if (s, p) not in taken]
+
+    def probe(self, port: Port, now: float) -> bytes:
+        body = _TLV.pack(*port, int(now * 1e6))
+        own = _OUI + b"\x01" + body + self._hash(body)
+        name = struct.pack("!QI", *port)
+        tlvs = [(1, b"\x07" + name[:8]), (2, b"\x07" + name[8:]), (3, struct.pack("!H", 4))]
+        tlvs += [(127, own), (0, b"")]
+        packed = b"".join(struct.pack("!H", kind << 9 | len(v)) + v for kind, v in tlvs)
+        head = LLDP_ADDRESS.to_bytes(6, "big") + _SOURCE.to_bytes(6, "big")
+        return head + struct.pack("!H", LLDP_TYPE) + packed
+
+    def _hash(self, body: bytes) -> bytes:
+        return hmac.digest(self._key, body, hashlib.sha256)[:_HASH]
+
+    def _refuse(self, why: str, port: Port, text: str) -> None:
+        self.counts[why] += 1
+        self._warned[why, port] += 1
+        if self._warned[why, port] == 1:
+            self._say(f"LLDP on {port_name(port)} refused: {text}")
+
+    def heard_probe(self, port: Port, frame: bytes, now: float) -> bool:
+        """An LLDP frame came into @port. Says whether the graph has changed."""
+        own = _own_tlv(frame)
+        if own is None:
+            self.counts["foreign_lldp"] += 1  # a host's own LLDP daemon: nothing wrong with that
+            return False
+        other = self._sender(port, own, now)
+        if other is None:
+            return False
+        self._heard[port] = now
+        self._heard.setdefault(other, now)
+        if self.graph.links.get(port) == other:
+            return False
+        for end in (port, other):
+            self._unsettled.pop(end, None)
+            self.graph.port_up(*end)
+        self.graph.add_link(port, other)
+        return True
+
+    def _sender(self, port: Port, own: bytes, now: float) -> Port | None:
+        """Where a probe was sent, if it is to be believed."""
+        body, given = own[: _TLV.size], own[_TLV.size :]
+        if len(own) != _TLV.size + _HASH or not hmac.compare_digest(given, self._hash(body)):
+            return self._refuse(
+                "forged", port, "its hash is not ours; a host pretends to be a link"
+            )
+        switch, number, sent = _TLV.unpack(body)
+        other = (switch, number)
+        if not -1 <= now - sent / 1e6 <= FRESH:
+            return self._refuse("stale", port, f"it is {now - sent / 1e6:.1f} s old; a replay?")
+        if other == port or switch not in self.graph.ports:
+            return self._refuse("impossible", port, f"it says to come from {port_name(other)}")
+        for end in (port, other):
+            if end in self.graph.hosts.values():
+                return self._refuse(
+                    "host_port", port, f"hosts were heard on {port_name(end)}: no link leads there"
+                )
+        return other
+
+    # ---- hosts --------------------------------------------------------------------------------
+
+    def heard_host(self, port: Port, mac: int) -> bool:
+        """A frame from @mac came into @port. Says whether the graph has changed."""
+        graph = self.graph
+        if port in graph.links or port[1] not in graph.ports.get(port[0], ()):
+            return False
+        if mac == 0 or mac & MULTICAST or mac & PREFIX_MASK == PREFIX or mac == _SOURCE:
+            self.counts["bad_source"] += 1
+            return False
+        if graph.hosts.get(mac) == port:
+            return False
+        if sum(at == port for at in graph.hosts.values()) >= MAX_HOSTS_PER_PORT:
+            self.counts["too_many_hosts"] += 1
+            return False
+        if mac in graph.hosts:
+            was = port_name(graph.hosts[mac])
+            self._say(f"host {to_mac(mac)} has moved from {was} to {port_name(port)}")
+        graph.hosts[mac] = port
+        return True
+
+
+def _own_tlv(frame: bytes) -> bytes | None:
+    """The body of our TLV in an LLDP frame; None if there is none, or the frame is broken."""
+    at = 14
+    while at + 2 <= len(frame):
+        (head,) = struct.unpack_from("!H", frame, at)
+        kind, length = head >> 9, head & 0x1FF
+        value = frame[at + 2 : at + 2 + length]
+        if len(value) != length or kind == 0:
+            return None
+        if kind == 127 and value[:4] == _OUI + b"\x01":
+            return value[4:]
+        at += 2 + length
+    return None

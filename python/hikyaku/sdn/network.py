@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What algorithms are given: the network, its loads, the paths of everything else, and a job.
+
+Pure.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from .graph import Graph
+
+Port = tuple[int, int]  # switch, port
+
+
+@dataclass
+class Job:
+    number: int
+    name: str = ""
+    ranks: dict[int, int] = field(default_factory=dict)  # rank in MPI_COMM_WORLD: address
+    groups: dict[int, frozenset[int]] = field(default_factory=dict)  # number: ranks
+
+    def members(self, group: int) -> frozenset[int]:
+        """Group 0 is everybody, unless it was declared."""
+        if group in self.groups:
+            return self.groups[group]
+        return frozenset(self.ranks) if group == 0 else frozenset()
+
+    def group_numbers(self) -> list[int]:
+        return sorted({0, *self.groups})
+
+
+@dataclass
+class Network:
+    """@load: bits a second that were measured to leave by a port. @paths: the port that each switch
+    sends by to a host, where several were equal."""
+
+    graph: Graph = field(default_factory=Graph)
+    load: dict[Port, float] = field(default_factory=dict)
+    paths: dict[tuple[int, int], int] = field(default_factory=dict)  # (switch, address): port
+    trees: Counter[Port] = field(default_factory=Counter)  # how many trees leave by a port
+
+    def located(self, job: Job) -> dict[int, Port]:
+        """Where each rank is; those whose host or switch is not there are left out."""
+        hosts = self.graph.hosts
+        there = {mac: at for mac, at in hosts.items() if at[0] in self.graph.ports}
+        return {r: there[mac] for r, mac in sorted(job.ranks.items()) if mac in there}
+
+    def spares(self, switch: int, target: int, first: int) -> tuple[int, ...]:
+        """@first, and then the other ports to @target, in the order in which they take its place
+        when it is down."""
+        ports = self.graph.next_ports(switch, target)
+        at = ports.index(first)
+        return (*ports[at:], *ports[:at])
+
+
+def choose_paths(network: Network) -> None:
+    """Chooses a port for each switch and host, one of the equal ones, by how much each has to carry
+    already: what was measured, then how many hosts were assigned to it. A choice that still holds
+    is kept, so that nothing moves without a reason."""
+    graph = network.graph
+    assigned: Counter[Port] = Counter()
+    kept = {}
+    for (switch, mac), port in network.paths.items():
+        at = graph.hosts.get(mac)
+        if at and {switch, at[0]} <= graph.ports.keys() and port in graph.next_ports(switch, at[0]):
+            kept[switch, mac] = port
+            assigned[switch, port] += 1
+    load = network.load
+    for mac, (target, _) in sorted(graph.hosts.items()):
+        if target not in graph.ports:
+            continue
+        for switch in graph.distances(target):
+            if switch == target or (switch, mac) in kept:
+                continue
+            ports = graph.next_ports(switch, target)
+            port = (
+                ports[0]
+                if len(ports) == 1
+                else min(
+                    ports,
+                    key=lambda p: (load.get((switch, p), 0) // 1e6, assigned[switch, p], p),
+                )
+            )
+            kept[switch, mac] = port
+            assigned[switch, port] += 1
+    network.paths = kept
+
+
+def tree(network: Network, members: set[int]) -> set[Port]:
+    """Ports, both ends of each link, of a tree that spans the switches @members: one after the
+    other is joined to what there is by a shortest path (Takahashi and Matsuyama 1980), of the
+    equal ones by the ports that fewest trees use and that carry least. Members that cannot be
+    reached are left out."""
+    graph = network.graph
+    if not members:
+        return set()
+    start = min(members)
+    inside, ports = {start}, set()
+    waiting = set(members) - inside
+    while waiting:
+        near = {m: min(graph.distances(m).get(s, 1 << 30) for s in inside) for m in waiting}
+        nearest = min(waiting, key=lambda m: (near[m], m))
+        waiting.discard(nearest)
+        if near[nearest] == 1 << 30:
+            continue
+        distance = graph.distances(nearest)
+        at = min(
+            (s for s in inside if distance.get(s) == near[nearest]),
+            key=lambda s: (_cost(network, s, nearest), s),
+        )
+        while at != nearest:
+            port = _lightest(network, at, nearest)
+            other = graph.links[at, port]
+            ports |= {(at, port), other}
+            at = other[0]
+            inside.add(at)
+    return ports
+
+
+def _weight(network: Network, port: Port) -> tuple[float, float]:
+    other = network.graph.links[port]
+    return (
+        network.trees[port] + network.trees[other],
+        (network.load.get(port, 0) + network.load.get(other, 0)) // 1e6,
+    )
+
+
+def _lightest(network: Network, switch: int, target: int) -> int:
+    ports = network.graph.next_ports(switch, target)
+    return min(ports, key=lambda p: (_weight(network, (switch, p)), p))
+
+
+def _cost(network: Network, switch: int, target: int) -> tuple[float, float]:
+    return _weight(network, (switch, _lightest(network, switch, target)))

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One switch's connection: OpenFlow 1.3 over asyncio, encoded and decoded by os-ken.
+
+Every message is checked in length and version before it is parsed; a request has a limit, and its
+error says which switch did not answer. A switch that stays silent is let go.
+"""
+
+import asyncio
+import itertools
+import struct
+from collections.abc import Callable
+
+from os_ken.ofproto import ofproto_parser
+from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from ..errors import HikyakuError
+from .codec import DESC
+
+_HEADER = struct.Struct("!BBHI")
+ANSWER_LIMIT = 10.0  # seconds
+ECHO_EVERY = 5.0
+SILENT_LIMIT = 15.0
+MAX_WAITING = 64 << 20  # bytes not yet written to a switch that does not read
+
+
+class Gone(HikyakuError):
+    """The switch has closed the connection, or broken the protocol."""
+
+
+class Channel:
+    """Messages to and from a switch. @tell gets those that answer no request."""
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        tell: Callable[["Channel", object], None],
+    ):
+        self._reader, self._writer, self._tell = reader, writer, tell
+        self._xids = itertools.count(1)
+        self._waiting: dict[int, tuple[asyncio.Future, list]] = {}
+        self._last = 0.0
+        peer = writer.get_extra_info("peername")
+        self.name = f"switch at {peer[0]}:{peer[1]}" if peer else "switch"
+
+    def send(self, message: parser.MsgBase) -> int:
+        """Returns the transaction's number."""
+        message.set_xid(next(self._xids) & 0xFFFF_FFFF)
+        message.serialize()
+        self._writer.write(message.buf)
+        if self._writer.transport.get_write_buffer_size() > MAX_WAITING:
+            self.close()
+        return message.xid
+
+    async def request(self, message: parser.MsgBase) -> list:
+        """All parts of the answer. An error message as answer raises."""
+        xid = self.send(message)
+        future = asyncio.get_running_loop().create_future()
+        self._waiting[xid] = (future, [])
+        try:
+            return await asyncio.wait_for(future, ANSWER_LIMIT)
+        except TimeoutError:
+            what = type(message).__name__
+            raise Gone(f"{self.name} did not answer {what} within {ANSWER_LIMIT:g} s") from None
+        finally:
+            self._waiting.pop(xid, None)
+
+    async def barrier(self) -> None:
+        """Returns when the switch has done all that was sent."""
+        await self.request(parser.OFPBarrierRequest(DESC))
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def _read(self) -> object:
+        head = await self._reader.readexactly(_HEADER.size)
+        version, kind, length, xid = _HEADER.unpack(head)
+        if length < _HEADER.size:
+            raise Gone(f"{self.name} sent a message of {length} bytes")
+        body = await self._reader.readexactly(length - _HEADER.size)
+        self._last = asyncio.get_running_loop().time()
+        if version != of.OFP_VERSION:
+            if kind == of.OFPT_HELLO:  # of a later version: what it has in common comes out below
+                return None
+            raise Gone(
+                f"{self.name} speaks OpenFlow version {version:#x}, not 1.3",
+                "ovs-vsctl set bridge NAME protocols=OpenFlow13",
+            )
+        try:
+            return ofproto_parser.msg(DESC, version, kind, length, xid, head + body)
+        except Exception as bad:
+            raise Gone(f"{self.name} sent a message of type {kind} that is broken: {bad}") from None
+
+    async def run(self, opened: Callable[[], None]) -> None:
+        """Reads until the connection ends; calls @opened after the greeting. Raises Gone."""
+        self.send(parser.OFPHello(DESC))
+        echo = asyncio.create_task(self._echo())
+        try:
+            greeting = await asyncio.wait_for(self._read(), ANSWER_LIMIT)
+            if greeting is not None and not isinstance(greeting, parser.OFPHello):
+                raise Gone(f"{self.name} did not greet")
+            opened()
+            while True:
+                self._took(await self._read())
+        except TimeoutError:
+            raise Gone(f"{self.name} did not greet within {ANSWER_LIMIT:g} s") from None
+        except (asyncio.IncompleteReadError, ConnectionError, OSError):
+            raise Gone(f"{self.name} has closed the connection") from None
+        finally:
+            echo.cancel()
+            self.close()
+            for future, _ in self._waiting.values():
+                if not future.done():
+                    future.set_exception(Gone(f"{self.name} has gone"))
+
+    def _took(self, message: object) -> None:
+        if message is None:
+            return
+        if isinstance(message, parser.OFPEchoRequest):
+            reply = parser.OFPEchoReply(DESC, message.data)
+            reply.set_xid(message.xid)
+            reply.serialize()
+            self._writer.write(reply.buf)
+            return
+        waiting = self._waiting.get(message.xid)
+        if waiting is None or waiting[0].done():
+            if not isinstance(message, parser.OFPEchoReply):
+                self._tell(self, message)
+            return
+        future, parts = waiting
+        if isinstance(message, parser.OFPErrorMsg):
+            future.set_exception(Gone(f"{self.name} refused a request: {describe(message)}"))
+            return
+        parts.append(message)
+        if not getattr(message, "flags", 0) & of.OFPMPF_REPLY_MORE:
+            future.set_result(parts)
+
+    async def _echo(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._last = loop.time()
+        while True:
+            await asyncio.sleep(ECHO_EVERY)
+            if loop.time() - self._last > SILENT_LIMIT:
+                self.close()
+                return
+            self.send(parser.OFPEchoRequest(DESC, b""))
+
+
+def describe(error: parser.OFPErrorMsg) -> str:
+    return of.ofp_error_code_to_str(error.type, error.code)

@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Priorities of rules, highest first, in one place."""
+
+# table ADMIT
+LLDP = 100
+RANK = 90
+TRUNK = 85
+SPOOFED = 80
+KNOWN = 70
+UNKNOWN = 10
+
+# table FORWARD
+TAGGED = 60  # to 69, an algorithm's own
+STRAY_TAG = 50
+HOST = 30  # and 31
+FLOOD = 20

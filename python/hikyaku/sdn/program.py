@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""From the network and its jobs to what every switch is told.
+
+Pure: the same network gives the same programs, so that a controller that starts anew finds in the
+switches what it would have written, and changes nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from . import algorithms
+from .cubes import cover, tags
+from .network import Job, Network, choose_paths, tree
+from .priorities import FLOOD, HOST, KNOWN, LLDP, RANK, SPOOFED, STRAY_TAG, TRUNK, UNKNOWN
+from .repair import repaired
+from .rules import (
+    ADMIT,
+    CONTROLLER,
+    FORWARD,
+    LLDP_ADDRESS,
+    LLDP_TYPE,
+    MULTICAST,
+    Bucket,
+    Does,
+    Goto,
+    Group,
+    Key,
+    Match,
+    Out,
+    Program,
+    out,
+)
+from .tag import PREFIX, PREFIX_MASK
+
+# With more hosts than these, their rules send nothing back (repair.py): that takes an entry for
+# each host and port. A port that is down on the switch itself is still passed over at once.
+REPAIRED_HOSTS = 256
+
+
+def compute(network: Network, jobs: Iterable[Job] = ()) -> dict[int, Program]:
+    choose_paths(network)
+    network.trees = Counter()
+    graph = network.graph
+    programs: dict[int, Program] = {switch: {} for switch in graph.ports}
+    jobs = list(jobs)
+    flood = tree(network, set(graph.ports))
+    for switch, program in programs.items():
+        _admit(network, switch, program, jobs)
+        _forward(network, switch, program)
+        ports = [p for p in sorted(graph.ports[switch]) if (switch, p) in flood]
+        _flood(program, ports + graph.host_ports(switch))
+    for job in jobs:
+        for algorithm in algorithms.ALL:
+            for switch, key, does in algorithm.rules(network, job):
+                programs[switch][key] = does
+    return programs
+
+
+def _admit(network: Network, switch: int, program: Program, jobs: list[Job]) -> None:
+    """LLDP to the controller; from other switches all; tags only of the ranks of that port; other
+    frames of known hosts; the first ones of others also to the controller."""
+    graph = network.graph
+    lldp = Match(dst=LLDP_ADDRESS, eth_type=LLDP_TYPE)
+    program[Key(ADMIT, LLDP, lldp)] = Does((Out(CONTROLLER),))
+    host_ports = graph.host_ports(switch)
+    for port in sorted(graph.ports[switch] - set(host_ports)):
+        program[Key(ADMIT, TRUNK, Match(in_port=port))] = Does((Goto(FORWARD),))
+    prefix = Match(dst=PREFIX, dst_mask=PREFIX_MASK)
+    program[Key(ADMIT, SPOOFED, prefix)] = Does(())
+    for mac, port in sorted(graph.hosts_at(switch).items()):
+        program[Key(ADMIT, KNOWN, Match(in_port=port, src=mac))] = Does((Goto(FORWARD),))
+    for port in host_ports:
+        program[Key(ADMIT, UNKNOWN, Match(in_port=port))] = Does((Out(CONTROLLER), Goto(FORWARD)))
+    for job in jobs:
+        at = network.located(job)
+        hosts: dict[tuple[int, int], list[int]] = {}
+        for rank, (where, port) in at.items():
+            if where == switch:
+                hosts.setdefault((port, job.ranks[rank]), []).append(rank)
+        for (port, mac), ranks in hosts.items():
+            for cube in cover(ranks, at):
+                dst, mask = tags(job.number, source=cube)
+                key = Key(ADMIT, RANK, Match(in_port=port, dst=dst, dst_mask=mask, src=mac))
+                program[key] = Does((Goto(FORWARD),), job.number)
+
+
+def _forward(network: Network, switch: int, program: Program) -> None:
+    program[Key(FORWARD, STRAY_TAG, Match(dst=PREFIX, dst_mask=PREFIX_MASK))] = Does(())
+    hosts = network.graph.hosts
+    few = len(hosts) <= REPAIRED_HOSTS
+    for mac, (target, port) in hosts.items():
+        key = Key(FORWARD, HOST, Match(dst=mac))
+        if target == switch:
+            program[key] = Does(out((port,)))
+        elif (first := network.paths.get((switch, mac))) is not None:
+            ports = network.spares(switch, target, first)
+            if few:
+                program.update((k, d) for _, k, d in repaired(network, switch, ports, key))
+            else:
+                program[key] = Does(out(ports))
+
+
+def _flood(program: Program, ports: list[int]) -> None:
+    """Broadcast, multicast, and hosts that nobody has heard of, along a tree of all switches."""
+    actions = (Group(False, tuple(Bucket(None, (Out(p),)) for p in ports)),) if ports else ()
+    multicast = Match(dst=MULTICAST, dst_mask=MULTICAST)
+    program[Key(FORWARD, FLOOD, multicast)] = Does(actions)
+    program[Key(FORWARD, FLOOD - 1, Match())] = Does(actions)
+
+
+def learned(program: Program) -> tuple[dict[int, int], dict[int, int]]:
+    """What the rules of a switch tell a controller that starts anew: its hosts and their ports, and
+    the ports by which it sends to others."""
+    hosts, paths = {}, {}
+    for key, does in program.items():
+        if key.table == ADMIT and key.priority == KNOWN:
+            hosts[key.match.src] = key.match.in_port
+        elif key.table == FORWARD and key.priority == HOST and does.actions:
+            (action,) = does.actions
+            first = action.buckets[0].actions[0] if isinstance(action, Group) else action
+            paths[key.match.dst] = first.port
+    return hosts, paths

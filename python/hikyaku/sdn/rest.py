@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the controller says and takes over HTTP: JSON, Prometheus' text, the page.
+
+docs/sdn.md lists the calls. Pure but for the controller that it is given: a request in, a response
+out; http.py moves them. Everything in a request is checked before it is used, and what is wrong is
+said.
+"""
+
+import hmac
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn
+
+from .controller import Controller
+from .follow import Frame, Tables
+from .network import Job
+from .rules import MULTICAST
+from .store import job_to_json
+from .tag import JOBS, RANKS, Function, NoTag, Tag, from_mac, in_prefix, to_mac
+
+MAX_NAME = 64
+JSON, TEXT = "application/json", "text/plain; version=0.0.4"
+
+
+@dataclass(frozen=True)
+class Request:
+    method: str
+    path: str
+    query: dict[str, str]
+    token: str | None
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Response:
+    status: int
+    content: str
+    kind: str = JSON
+
+
+class Refused(Exception):
+    def __init__(self, status: int, text: str):
+        super().__init__(text)
+        self.status = status
+
+
+def _bad(text: str) -> NoReturn:
+    raise Refused(400, text)
+
+
+def _number(text: object, what: str, low: int, high: int) -> int:
+    good = re.fullmatch(r"[0-9]{1,20}", text) if isinstance(text, str) else type(text) is int
+    if not good or not low <= int(text) <= high:
+        _bad(f"{what} is a whole number from {low} to {high}")
+    return int(text)
+
+
+def _mac(text: object) -> int:
+    try:
+        mac = from_mac(text) if isinstance(text, str) else _bad("an address is a string")
+    except NoTag as bad:
+        _bad(str(bad))
+    if in_prefix(to_mac(mac)) or mac & MULTICAST or mac == 0:
+        _bad(f"{to_mac(mac)} cannot be a rank's own address")
+    return mac
+
+
+def _ranks(data: object) -> dict[int, int]:
+    if not isinstance(data, dict) or len(data) > RANKS:
+        _bad(f"ranks is an object of at most {RANKS} ranks, as {{'0': '02:…'}}")
+    return {_number(r, "a rank", 0, RANKS - 1): _mac(mac) for r, mac in data.items()}
+
+
+def _members(data: object) -> frozenset[int]:
+    if not isinstance(data, list) or len(data) > RANKS:
+        _bad(f"a group is a list of at most {RANKS} ranks")
+    return frozenset(_number(r, "a rank", 0, RANKS - 1) for r in data)
+
+
+class Rest:
+    """@token: whoever changes something has to show it."""
+
+    def __init__(self, controller: Controller, token: str):
+        self.c = controller
+        self._token = token
+        self._routes: list[tuple[str, re.Pattern, Callable]] = [
+            (method, re.compile(pattern), call)
+            for method, pattern, call in (
+                ("GET", r"/metrics", self._metrics),
+                ("GET", r"/v1/status", self._status),
+                ("GET", r"/v1/topology", self._topology),
+                ("GET", r"/v1/jobs", self._jobs),
+                ("GET", r"/v1/jobs/([0-9]{1,5})", self._job),
+                ("GET", r"/v1/jobs/([0-9]{1,5})/path", self._path),
+                ("POST", r"/v1/jobs", self._add_job),
+                ("DELETE", r"/v1/jobs/([0-9]{1,5})", self._remove_job),
+                ("PUT", r"/v1/jobs/([0-9]{1,5})/ranks", self._set_ranks),
+                ("PUT", r"/v1/jobs/([0-9]{1,5})/groups/([0-9]{1,5})", self._set_group),
+            )
+        ]
+
+    async def answer(self, request: Request) -> Response:
+        try:
+            return await self._route(request)
+        except Refused as refused:
+            return _json({"error": str(refused)}, refused.status)
+
+    async def _route(self, request: Request) -> Response:
+        found = False
+        for method, pattern, call in self._routes:
+            match = pattern.fullmatch(request.path)
+            if not match:
+                continue
+            found = True
+            if method != request.method:
+                continue
+            if method != "GET" and not hmac.compare_digest(
+                (request.token or "").encode(), self._token.encode()
+            ):
+                raise Refused(401, "the token is missing or wrong (Authorization: Bearer …)")
+            return await call(request, *match.groups())
+        raise Refused(405 if found else 404, f"no {request.method} {request.path[:100]}")
+
+    # ---- looking ------------------------------------------------------------------------------
+
+    async def _status(self, _: Request) -> Response:
+        c = self.c
+        flows = {
+            str(s.number): {
+                "rules": len(s.rules),
+                "groups": len(s.groups),
+                "refused": len(s.refused),
+            }
+            for s in c.switches.values()
+        }
+        return _json(
+            {
+                "switches": flows,
+                "refused_switches": c.refused,
+                "hosts": len(c.network.graph.hosts),
+                "links": len(c.network.graph.links) // 2,
+                "jobs": len(c.jobs),
+                "counts": dict(c.counts + c.discovery.counts),
+                "events": [{"time": when, "text": text} for when, text in c.events],
+            }
+        )
+
+    async def _topology(self, _: Request) -> Response:
+        c = self.c
+        graph, load = c.network.graph, c.network.load
+        switches = [
+            {
+                "switch": number,
+                "ports": {str(p): name for p, name in sorted(s.ports.items())},
+                "rules": len(s.rules),
+            }
+            for number, s in sorted(c.switches.items())
+        ]
+        links = [
+            {
+                "a": {"switch": a[0], "port": a[1]},
+                "b": {"switch": b[0], "port": b[1]},
+                "bits_a_to_b": load.get(a, 0.0),
+                "bits_b_to_a": load.get(b, 0.0),
+            }
+            for a, b in sorted(graph.links.items())
+            if a < b
+        ]
+        ranks: dict[int, list] = {}
+        for job in c.jobs.values():
+            for rank, mac in job.ranks.items():
+                ranks.setdefault(mac, []).append({"job": job.number, "rank": rank})
+        hosts = [
+            {
+                "address": to_mac(mac),
+                "switch": at[0],
+                "port": at[1],
+                "ranks": ranks.get(mac, []),
+                "bits_to_host": load.get(at, 0.0),
+            }
+            for mac, at in sorted(graph.hosts.items())
+        ]
+        return _json({"switches": switches, "links": links, "hosts": hosts})
+
+    async def _jobs(self, _: Request) -> Response:
+        return _json([job_to_json(job) for _, job in sorted(self.c.jobs.items())])
+
+    def _known(self, number: str) -> Job:
+        job = self.c.jobs.get(int(number))
+        if job is None:
+            raise Refused(404, f"there is no job {int(number)}")
+        return job
+
+    async def _job(self, _: Request, number: str) -> Response:
+        job = self._known(number)
+        entries = {
+            str(s): sum(d.job == job.number for d in p.values()) for s, p in self.c.wanted.items()
+        }
+        located = self.c.network.located(job)
+        missing = sorted(set(job.ranks) - set(located))
+        return _json(job_to_json(job) | {"entries": entries, "not_located": missing})
+
+    async def _path(self, request: Request, number: str) -> Response:
+        """The links that a frame of this tag takes: what the rules say, followed by follow.py."""
+        job = self._known(number)
+        q = request.query
+        name = q.get("function", "p2p").upper()
+        if name not in Function.__members__:
+            _bad(f"function is one of {', '.join(f.lower() for f in Function.__members__)}")
+        source = _number(q.get("source", "0"), "source", 0, RANKS - 1)
+        group = "group" in q
+        to = _number(q.get("group", q.get("destination", "0")), "destination", 0, RANKS - 1)
+        located = self.c.network.located(job)
+        if source not in located:
+            raise Refused(404, f"rank {source} of job {job.number} is at no known host")
+        tag = Tag(job.number, Function[name], source, to, group)
+        tables = Tables(self.c.network.graph, self.c.wanted)
+        journey = tables.send(*located[source], Frame(job.ranks[source], int(tag)))
+        links = self.c.network.graph.links
+        return _json(
+            {
+                "tag": tag.mac,
+                "links": [
+                    {"a": {"switch": s, "port": p}, "b": {"switch": links[s, p][0]}}
+                    for s, p in journey.crossed
+                ],
+                "receivers": [
+                    {"switch": s, "port": p, "address": to_mac(mac)}
+                    for s, p, mac in journey.delivered
+                ],
+            }
+        )
+
+    async def _metrics(self, _: Request) -> Response:
+        c = self.c
+        lines: list[str] = []
+
+        def metric(name: str, kind: str, text: str, values: list[tuple[str, object]]) -> None:
+            lines.append(f"# HELP hikyaku_sdn_{name} {text}")
+            lines.append(f"# TYPE hikyaku_sdn_{name} {kind}")
+            lines.extend(f"hikyaku_sdn_{name}{labels} {value}" for labels, value in values)
+
+        graph = c.network.graph
+        metric("switches", "gauge", "Connected switches.", [("", len(c.switches))])
+        metric("links", "gauge", "Links between switches.", [("", len(graph.links) // 2)])
+        metric("hosts", "gauge", "Known hosts.", [("", len(graph.hosts))])
+        metric("jobs", "gauge", "Registered jobs.", [("", len(c.jobs))])
+        each = sorted(c.switches.items())
+        for name, text, count in (
+            ("rules", "Rules in a switch.", lambda s: len(s.rules)),
+            ("groups", "Groups in a switch.", lambda s: len(s.groups)),
+            ("refused_rules", "Rules that a switch has refused.", lambda s: len(s.refused)),
+        ):
+            metric(name, "gauge", text, [(f'{{switch="{n}"}}', count(s)) for n, s in each])
+        ports = [(f'{{switch="{n}",port="{p}"', c4) for n, s in each for p, c4 in s.counts.items()]
+        for i, what in enumerate(
+            ("sent_bytes", "received_bytes", "sent_frames", "received_frames")
+        ):
+            values = [(f"{labels}}}", c4[i]) for labels, c4 in ports]
+            metric(f"port_{what}_total", "counter", "As the port counts.", values)
+        counts = sorted((c.counts + c.discovery.counts).items())
+        metric(
+            "events_total",
+            "counter",
+            "What has happened, by kind.",
+            [(f'{{kind="{kind}"}}', n) for kind, n in counts],
+        )
+        return Response(200, "\n".join(lines) + "\n", TEXT)
+
+    # ---- changing -----------------------------------------------------------------------------
+
+    def _object(self, request: Request, allowed: set[str]) -> dict:
+        try:
+            data = json.loads(request.body or b"{}")
+        except (ValueError, RecursionError):
+            _bad("the body is no JSON")
+        if not isinstance(data, dict):
+            _bad("the body is no JSON object")
+        if unknown := set(data) - allowed:
+            _bad(
+                f"unknown: {', '.join(sorted(unknown))[:200]}; known: {', '.join(sorted(allowed))}"
+            )
+        return data
+
+    async def _applied(self, job: Job, status: int = 200) -> Response:
+        """When this comes back, the switches know."""
+        try:
+            await self.c.settled()
+        except TimeoutError:
+            raise Refused(503, "the switches do not take it in; see /v1/status") from None
+        return _json(job_to_json(job), status)
+
+    async def _add_job(self, request: Request) -> Response:
+        data = self._object(request, {"job", "name", "ranks", "groups"})
+        name = data.get("name", "")
+        if not isinstance(name, str) or len(name) > MAX_NAME or not name.isprintable():
+            _bad(f"name is a string of at most {MAX_NAME} printable characters")
+        if "job" in data:
+            number = _number(data["job"], "job", 1, JOBS - 1)
+            if number in self.c.jobs:
+                raise Refused(409, f"there is a job {number} already")
+        else:
+            free = set(range(1, JOBS)) - set(self.c.jobs)
+            if not free:
+                raise Refused(409, f"all {JOBS - 1} numbers of jobs are taken")
+            number = min(free)
+        groups = data.get("groups", {})
+        if not isinstance(groups, dict) or len(groups) > RANKS:
+            _bad("groups is an object, as {'1': [0, 2]}")
+        members = {_number(g, "a group", 0, RANKS - 1): _members(m) for g, m in groups.items()}
+        job = Job(number, name, _ranks(data.get("ranks", {})), members)
+        self.c.set_job(job)
+        return await self._applied(job, 201)
+
+    async def _remove_job(self, _: Request, number: str) -> Response:
+        job = self._known(number)
+        self.c.remove_job(job.number)
+        return await self._applied(job)
+
+    async def _set_ranks(self, request: Request, number: str) -> Response:
+        """Adds to the ranks that are known; later ones win."""
+        job = self._known(number)
+        try:
+            job.ranks |= _ranks(json.loads(request.body))
+        except (ValueError, RecursionError):
+            _bad("the body is no JSON")
+        self.c.set_job(job)
+        return await self._applied(job)
+
+    async def _set_group(self, request: Request, number: str, group: str) -> Response:
+        job = self._known(number)
+        try:
+            members = _members(json.loads(request.body))
+        except (ValueError, RecursionError):
+            _bad("the body is no JSON")
+        job.groups[_number(group, "a group", 0, RANKS - 1)] = members
+        self.c.set_job(job)
+        return await self._applied(job)
+
+
+def _json(data: object, status: int = 200) -> Response:
+    return Response(status, json.dumps(data) + "\n")

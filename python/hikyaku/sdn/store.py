@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a controller keeps in a directory of its own, so that the next one can go on: the keys, and
+what cannot be asked of switches.
+
+    token       whoever changes something shows it (REST)
+    lldp.key    what links are proved with
+    state.json  jobs and hosts
+    address     where REST listens, for as long as the controller runs
+"""
+
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+
+from ..checkout import private_dir
+from ..errors import HikyakuError
+from .network import Job
+from .tag import from_mac, to_mac
+
+
+class Store:
+    def __init__(self, directory: Path):
+        self.directory = directory
+        private_dir(directory)
+
+    def _secret(self, name: str) -> str:
+        path = self.directory / name
+        if not path.exists():
+            self._write(name, secrets.token_hex(32))
+        return path.read_text().strip()
+
+    def _write(self, name: str, text: str) -> None:
+        """All of it or nothing, and for nobody else to read."""
+        path = self.directory / (name + ".new")
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(text + "\n")
+        path.rename(self.directory / name)
+
+    def token(self) -> str:
+        return self._secret("token")
+
+    def key(self) -> bytes:
+        return bytes.fromhex(self._secret("lldp.key"))
+
+    def set_address(self, address: str | None) -> None:
+        if address is None:
+            (self.directory / "address").unlink(missing_ok=True)
+        else:
+            self._write("address", address)
+
+    def address(self) -> str | None:
+        try:
+            return (self.directory / "address").read_text().strip()
+        except FileNotFoundError:
+            return None
+
+    def save(
+        self, jobs: dict[int, Job], hosts: dict[int, tuple[int, int]], switches: Iterable[int]
+    ) -> None:
+        state = {
+            "schema": 1,
+            "jobs": [job_to_json(job) for job in jobs.values()],
+            "switches": sorted(switches),
+            "hosts": {to_mac(mac): list(at) for mac, at in sorted(hosts.items())},
+        }
+        self._write("state.json", json.dumps(state, indent=1))
+
+    def load(self) -> tuple[dict[int, Job], dict[int, tuple[int, int]], set[int]]:
+        """Jobs, hosts, and which switches there were."""
+        path = self.directory / "state.json"
+        try:
+            state = json.loads(path.read_text())
+            jobs = [job_from_json(each) for each in state["jobs"]]
+            switches = set(map(int, state["switches"]))
+            hosts = {from_mac(mac): (int(s), int(p)) for mac, (s, p) in state["hosts"].items()}
+        except FileNotFoundError:
+            return {}, {}, set()
+        except (ValueError, KeyError, TypeError, AttributeError) as bad:
+            raise HikyakuError(f"{path} is damaged: {bad}", f"rm {path}") from None
+        return {job.number: job for job in jobs}, hosts, switches
+
+
+def job_to_json(job: Job) -> dict:
+    return {
+        "job": job.number,
+        "name": job.name,
+        "ranks": {str(r): to_mac(mac) for r, mac in sorted(job.ranks.items())},
+        "groups": {str(g): sorted(ranks) for g, ranks in sorted(job.groups.items())},
+    }
+
+
+def job_from_json(data: dict) -> Job:
+    return Job(
+        int(data["job"]),
+        str(data["name"]),
+        {int(r): from_mac(mac) for r, mac in data["ranks"].items()},
+        {int(g): frozenset(map(int, ranks)) for g, ranks in data["groups"].items()},
+    )

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The controller with a real Open vSwitch: discovery, tags, trees, repair, restart."""
+
+import pytest
+
+from hikyaku import process
+from hikyaku.lab import ovs
+from hikyaku.sdn.tag import Function, Tag
+from sdn_lab import address, controlled, ears, numbers, register, send
+
+NODES = [f"node{i}" for i in range(8)]
+
+
+@pytest.fixture(scope="module")
+def network(lab_name):
+    with controlled(lab_name("sdn"), "leaf-spine:2x2x4") as (lab, controller):
+        yield lab, controller
+
+
+@pytest.fixture
+def job(network):
+    lab, controller = network
+    number = register(lab, controller.client, NODES, groups={"3": [0, 2, 5]})
+    yield number
+    controller.client.delete(f"/v1/jobs/{number}")
+
+
+def rules(lab, switch: str) -> str:
+    socket = ovs.directory(lab.topology) / "run" / f"{switch}.mgmt"
+    return process.run(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", f"unix:{socket}"])
+
+
+def test_mpirun_over_tcp_between_the_leaves(network, program):
+    lab, controller = network
+    result = lab.mpirun(
+        2, [program("tests/mpi/mpi_digest")], tcp=True, options=["--host", "node0,node7"]
+    )
+    assert result.returncode == 0, result.stderr
+    hosts = {h["address"] for h in controller.client.get("/v1/topology")["hosts"]}
+    assert {address(lab, "node0"), address(lab, "node7")} <= hosts
+
+
+def test_tags_arrive_at_their_rank_with_its_own_address(network, job, tmp_path):
+    lab, _ = network
+    with ears(lab, tmp_path) as heard:
+        for function in (Function.P2P, Function.ALLREDUCE, Function.BARRIER):
+            send(lab, "node1", Tag(job, function, 1, 6).mac, 10)
+            send(lab, "node1", Tag(job, function, 1, 2).mac, 10)
+        process.wait_until("all frames", lambda: len(heard["node6"].heard()) >= 30, 20)
+        process.wait_until("all frames", lambda: len(heard["node2"].heard()) >= 30, 20)
+        for node in NODES:
+            assert len(heard[node].heard()) == (30 if node in ("node2", "node6") else 0)
+        for node in ("node2", "node6"):
+            assert {mac for mac, _ in heard[node].heard()} == {address(lab, node)}
+
+
+def test_a_bcast_crosses_each_link_once(network, job, tmp_path):
+    lab, _ = network
+    frames = 50
+    with ears(lab, tmp_path) as heard:
+        before = {row["link"]: row for row in ovs.counters(lab.topology)}
+        send(lab, "node2", Tag(job, Function.BCAST, 2, 0, group=True).mac, frames)
+        for node in set(NODES) - {"node2"}:
+            process.wait_until("all frames", lambda n=node: len(heard[n].heard()) >= frames, 20)
+            assert numbers(heard[node]) == dict.fromkeys(range(frames), 1)
+            assert {mac for mac, _ in heard[node].heard()} == {address(lab, node)}
+        assert not heard["node2"].heard()
+        for row in ovs.counters(lab.topology):
+            for way in ("a_to_b", "b_to_a"):
+                carried = row[way]["bytes"] - before[row["link"]][way]["bytes"]
+                assert carried <= 1.1 * frames * 1014, f"{row['link']} {way}"
+
+        send(lab, "node5", Tag(job, Function.BCAST, 5, 3, group=True).mac, 5)
+        for node in ("node0", "node2"):
+            have = frames * (node == "node0") + 5
+            process.wait_until("all", lambda n=node, h=have: len(heard[n].heard()) >= h, 20)
+        assert len(heard["node1"].heard()) == frames
+
+
+def test_spoofed_tags_and_strangers_are_dropped_at_the_edge(network, job, tmp_path):
+    lab, _ = network
+    with ears(lab, tmp_path) as heard:
+        tag = Tag(job, Function.P2P, 1, 6).mac
+        send(lab, "node0", tag, 5)  # a rank, but not this one
+        send(lab, "node0", tag, 5, 0, address(lab, "node1"))
+        send(lab, "node1", Tag(job + 1, Function.P2P, 1, 6).mac, 5)
+        send(lab, "node1", tag, 1)
+        process.wait_until("the right one", lambda: bool(heard["node6"].heard()), 20)
+        assert [len(heard[n].heard()) for n in NODES] == [0, 0, 0, 0, 0, 0, 1, 0]
+
+
+def test_rules_go_with_their_job(network):
+    lab, controller = network
+    number = register(lab, controller.client, NODES)
+    cookie = f"cookie={0x68696B79 << 32 | number:#x}"
+    assert all(cookie in rules(lab, s) for s in lab.topology.wiring.switches)
+    controller.client.delete(f"/v1/jobs/{number}")
+    assert not any(cookie in rules(lab, s) for s in lab.topology.wiring.switches)
+
+
+def test_cut_cables_lose_little_and_come_back(network, job, tmp_path):
+    """Every second frame is on its way when a cable is cut; nothing is lost that is sent after the
+    switches know."""
+    lab, controller = network
+    with ears(lab, tmp_path) as heard:
+        for link in ("leaf0-spine0", "leaf1-spine1"):
+            got = len(heard["node4"].heard())
+            ovs.set_link(lab.topology, link, up=False)
+            process.wait_until(
+                "the controller to see it",
+                lambda: controller.client.get("/v1/status")["links"] == 3,
+                20,
+            )
+            send(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, 20)
+            process.wait_until("all", lambda g=got: len(heard["node4"].heard()) == g + 20, 20)
+            ovs.set_link(lab.topology, link, up=True)
+            controller.wait_ready(4)
+
+
+def test_a_killed_controller_leaves_the_network_as_it_is_and_the_next_one_takes_it(
+    network, job, tmp_path
+):
+    lab, controller = network
+    before = [rules(lab, s) for s in lab.topology.wiring.switches]
+    controller.kill()
+    with ears(lab, tmp_path) as heard:
+        tag = Tag(job, Function.P2P, 0, 4).mac
+        send(lab, "node0", tag, 20)
+        process.wait_until("all", lambda: len(heard["node4"].heard()) == 20, 20)
+        controller.start()
+        controller.wait_ready(4)
+        assert [j["job"] for j in controller.client.get("/v1/jobs")] == [job]
+        send(lab, "node0", tag, 20)
+        process.wait_until("all", lambda: len(heard["node4"].heard()) == 40, 20)
+    after = [rules(lab, s) for s in lab.topology.wiring.switches]
+
+    def entries(text: str) -> list[str]:
+        """Without counters and times."""
+        drop = ("duration", "n_packets", "n_bytes", "idle_age")
+        return sorted(
+            ",".join(w for w in line.replace(" ", "").split(",") if not w.startswith(drop))
+            for line in text.splitlines()
+        )
+
+    assert list(map(entries, after)) == list(map(entries, before)), "it changed what was right"

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Networks for tests: those of the lab, and random ones, each from a seed."""
+
+import random
+
+from hikyaku.lab import wiring
+from hikyaku.sdn.graph import Graph
+from hikyaku.sdn.network import Job, Network
+
+FIRST_HOST = 0x0200_0000_0000
+
+
+def of_wiring(text: str) -> Network:
+    made = wiring.parse(text)
+    number = {name: i + 1 for i, name in enumerate(made.switches)}
+    graph = Graph()
+    ports: dict[int, set[int]] = {each: set() for each in number.values()}
+    for link in made.links:
+        ports[number[link.a]].add(link.port_a)
+    for link in (*made.links, *made.access):
+        ports[number[link.b]].add(link.port_b)
+    for switch, each in ports.items():
+        graph.add_switch(switch, each)
+    for link in made.links:
+        graph.add_link((number[link.a], link.port_a), (number[link.b], link.port_b))
+    for i, link in enumerate(made.access):
+        graph.hosts[FIRST_HOST + i] = (number[link.b], link.port_b)
+    return Network(graph)
+
+
+def at_random(seed: int, switches: int = 8, hosts: int = 12) -> Network:
+    """Connected: a random tree, and as many links more. About half of the switches have hosts."""
+    rng = random.Random(seed)
+    graph = Graph()
+    ends: dict[int, int] = dict.fromkeys(range(1, switches + 1), 0)
+
+    def port(switch: int) -> int:
+        ends[switch] += 1
+        return ends[switch]
+
+    pairs = [(s, rng.randrange(1, s)) for s in range(2, switches + 1)]
+    pairs += [tuple(rng.sample(range(1, switches + 1), 2)) for _ in range(switches)]
+    links = [((a, port(a)), (b, port(b))) for a, b in pairs]
+    some = rng.sample(range(1, switches + 1), max(2, switches // 2))
+    places = [(s, port(s)) for s in (rng.choice(some) for _ in range(hosts))]
+    for switch, count in ends.items():
+        graph.add_switch(switch, range(1, count + 1))
+    for a, b in links:
+        graph.add_link(a, b)
+    for i, place in enumerate(places):
+        graph.hosts[FIRST_HOST + i] = place
+    return Network(graph)
+
+
+def job_on(network: Network, ranks: int, *, number: int = 1, seed: int | None = None) -> Job:
+    """Ranks dealt out to the hosts in turn, or at random."""
+    hosts = sorted(network.graph.hosts)
+    rng = random.Random(seed)
+    place = (lambda r: hosts[r % len(hosts)]) if seed is None else (lambda _: rng.choice(hosts))
+    return Job(number, ranks={r: place(r) for r in range(ranks)})
