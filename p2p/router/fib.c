@@ -10,10 +10,11 @@
 #include <rte_errno.h>
 #include <rte_malloc.h>
 
-#define FIRST    2     /* a route's hop i is cell i + FIRST; before them the two default routes */
-#define SPARE    65536 /* neighbours that come later, and routes that are added */
-#define TBL8_MIN 4096u
-#define TBL8_MAX (1u << 20)
+#define FIRST       2 /* a route's hop i is cell i + FIRST; before them the two default routes */
+#define SPARE       65536 /* neighbours that come later, and routes that are added */
+#define TBL8_SPARE4 4096u /* groups for prefixes that are added later */
+#define TBL8_SPARE6 16384u
+#define TBL8_MAX    (1u << 20)
 
 static uint32_t host_order(const uint8_t *a)
 {
@@ -43,7 +44,8 @@ static void count_groups(const struct hk_routes *r, uint32_t *v4, uint32_t *v6)
 {
 	const uint8_t *last4 = NULL, *last6 = NULL;
 
-	*v4 = *v6 = TBL8_MIN;
+	*v4 = TBL8_SPARE4;
+	*v6 = TBL8_SPARE6;
 	for (size_t i = 0; i < r->routes; i++) {
 		const struct hk_route *t = &r->route[i];
 		if (t->depth <= 24)

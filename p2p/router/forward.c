@@ -7,6 +7,7 @@
  */
 #include "p2p/router/forward.h"
 
+#include <rte_cycles.h>
 #include <rte_prefetch.h>
 
 #define ETHERTYPE_IP4 0x0800
@@ -129,6 +130,13 @@ static const uint8_t verdict_of[HK_HOP_KINDS] = {
 	[HK_HOP_MARTIAN] = HK_V_DESTINATION,
 };
 
+static inline unsigned mtu_of(const struct hk_forward *f, unsigned port)
+{
+	unsigned mtu = f->fib->mtu[port], most = f->port[port].frame_max - HK_ETHER_LEN;
+
+	return mtu && mtu < most ? mtu : most;
+}
+
 /* What becomes of a packet whose header is in order and whose next hop is known. */
 static inline enum hk_verdict judge(const struct hk_forward *f, const struct hk_ip *ip,
 				    hk_cell cell)
@@ -143,10 +151,7 @@ static inline enum hk_verdict judge(const struct hk_forward *f, const struct hk_
 		return v;
 	if (HK_UNLIKELY(ip->ttl <= 1))
 		return HK_V_TTL;
-	unsigned port = hk_cell_port(cell), mtu = f->fib->mtu[port];
-	if (!mtu || mtu + HK_ETHER_LEN > f->port[port].frame_max)
-		mtu = f->port[port].frame_max - HK_ETHER_LEN;
-	return HK_LIKELY(ip->length <= mtu) ? HK_V_FORWARD : HK_V_TOO_BIG;
+	return HK_LIKELY(ip->length <= mtu_of(f, hk_cell_port(cell))) ? HK_V_FORWARD : HK_V_TOO_BIG;
 }
 
 /* Cuts off what follows the packet in its frame. */
@@ -196,9 +201,75 @@ static HK_NOINLINE enum hk_verdict to_kernel(struct hk_forward *f, unsigned port
 	return HK_V_KERNEL_FULL;
 }
 
-static HK_NOINLINE void refuse(struct hk_forward *f, unsigned port, struct rte_mbuf *m,
-			       enum hk_verdict v)
+/* The router's own address on a port, of a packet's family. */
+static const uint8_t *own_address(const struct hk_fib *fib, unsigned family, unsigned port)
 {
+	for (unsigned i = 0; i < fib->addresses; i++)
+		if (fib->address[i].family == family && fib->address[i].port == port)
+			return fib->address[i].address;
+	return NULL;
+}
+
+/* Where a packet to @address goes, if it can be sent. */
+static bool way_to(const struct hk_fib *fib, unsigned family, const uint8_t *address, hk_cell *cell)
+{
+	uint64_t hop;
+
+	if (family == 4) {
+		uint32_t word = hk_be32(address);
+		hk_fib_lookup4(fib, &word, &hop, 1);
+	} else {
+		uint8_t copy[1][16];
+		memcpy(copy[0], address, 16);
+		hk_fib_lookup6(fib, copy, &hop, 1);
+	}
+	*cell = hk_fib_cell(fib, hop);
+	return hk_cell_kind(*cell) == HK_HOP_FORWARD;
+}
+
+/* Tells the sender what became of its packet. @frame: its header, as it was read. */
+static void tell(struct hk_forward *f, unsigned port, const uint8_t *frame, unsigned avail,
+		 const struct hk_ip *ip, enum hk_verdict v, hk_cell cell)
+{
+	struct hk_forward_counters *c = &f->port[port].count;
+	const uint8_t *source = own_address(f->fib, ip->family, port);
+	hk_cell back;
+
+	if (!hk_icmp_may(v, frame, avail, ip))
+		return;
+	if (!f->own || !source || !way_to(f->fib, ip->family, ip->src, &back)) {
+		c->icmp_silent++;
+		return;
+	}
+	struct rte_mbuf *m = hk_icmp_allowed(&f->icmp, rte_rdtsc()) ? rte_pktmbuf_alloc(f->own)
+								    : NULL;
+	if (!m) {
+		c->icmp_limited++;
+		return;
+	}
+	uint8_t *p = (uint8_t *)rte_pktmbuf_append(m, HK_ETHER_LEN + HK_ICMP_MAX);
+	unsigned out = hk_cell_port(back);
+	memcpy(p, &back, 6);
+	memcpy(p + 6, f->port[out].mac, 6);
+	p[12] = ip->family == 4 ? ETHERTYPE_IP4 >> 8 : ETHERTYPE_IP6 >> 8;
+	p[13] = ip->family == 4 ? ETHERTYPE_IP4 & 0xff : ETHERTYPE_IP6 & 0xff;
+	unsigned len = HK_ETHER_LEN +
+		       hk_icmp_write(p + HK_ETHER_LEN, v, frame, avail, ip, source,
+				     v == HK_V_TOO_BIG ? mtu_of(f, hk_cell_port(cell)) : 0);
+	for (; len < HK_FRAME_MIN; len++)
+		p[len] = 0;
+	rte_pktmbuf_trim(m, (uint16_t)(m->pkt_len - len));
+	hk_forward_out(f, out, m);
+	c->icmp_sent++;
+}
+
+static HK_NOINLINE void refuse(struct hk_forward *f, unsigned port, struct rte_mbuf *m,
+			       enum hk_verdict v, const struct burst *b, unsigned i, hk_cell cell)
+{
+	if (v == HK_V_TTL || v == HK_V_NO_ROUTE || v == HK_V_UNREACHABLE || v == HK_V_TOO_BIG)
+		tell(f, port,
+		     f->mode == HK_MODE_PKTPIT ? b->header[i] : rte_pktmbuf_mtod(m, uint8_t *),
+		     HK_MIN(m->data_len, (unsigned)HK_HEADER_MAX), &b->ip[i], v, cell);
 	if (v == HK_V_KERNEL)
 		v = to_kernel(f, port, m);
 	else
@@ -234,7 +305,7 @@ void hk_forward_burst(struct hk_forward *f, unsigned port, struct rte_mbuf **m, 
 			send(f, m[i], &b.ip[i], cell);
 			sent++;
 		} else {
-			refuse(f, port, m[i], v);
+			refuse(f, port, m[i], v, &b, i, cell);
 		}
 	}
 	f->port[port].count.verdict[HK_V_FORWARD] += sent;

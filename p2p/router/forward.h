@@ -21,6 +21,7 @@
 
 #include "p2p/router/fib.h"
 #include "p2p/router/header.h"
+#include "p2p/router/icmp.h"
 
 #include <rte_mbuf.h>
 
@@ -35,7 +36,9 @@ struct hk_forward_counters {
 	uint64_t verdict[HK_VERDICTS]; /* of packets that came in by this port */
 	uint64_t in_packets, in_bytes, out_packets, out_bytes;
 	uint64_t header_bytes; /* read by the CPU */
-	uint64_t icmp_sent, icmp_limited;
+	uint64_t icmp_sent;    /* about packets that came by this port */
+	uint64_t icmp_limited; /* not sent: too many, or no buffer */
+	uint64_t icmp_silent;  /* not sent: no address to send from, or no way back */
 };
 
 struct hk_forward_port {
@@ -53,7 +56,9 @@ struct hk_forward {
 	/* takes a packet for the kernel, whose port is m->port; false: no room. NULL: there is no tap */
 	bool (*kernel)(void *arg, struct rte_mbuf *m);
 	void *kernel_arg;
-	struct rte_mempool *own; /* main memory, for packets that the router makes itself */
+	struct rte_mempool *
+		own; /* main memory, for packets that the router makes itself; NULL: it makes none */
+	struct hk_icmp_limit icmp;
 	struct hk_forward_port port[HK_ROUTER_PORTS];
 };
 

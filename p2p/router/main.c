@@ -2,6 +2,7 @@
 /*
  * p2p/router/main.c: hk_router's options. `hikyaku p2p route` runs it; docs/routers.md tells of both.
  */
+#include "p2p/router/generate.h"
 #include "p2p/router/router.h"
 
 #include <errno.h>
@@ -24,8 +25,10 @@ static int usage(const char *program)
 	fprintf(stderr,
 		"usage: %s --mode bounce|p2p|pktpit --routes FILE --port SPEC --port SPEC ...\n"
 		"          [--control SOCKET] [--memory MB] [--buffers N] [--wait MS] [--spin]\n"
-		"       %s --check --routes FILE --ports N\n",
-		program, program);
+		"          [--pool POP ...] [--frame BYTES] [--icmp-rate N]\n"
+		"       %s --check --routes FILE --ports N\n"
+		"       %s --generate N [--seed N] [--hops N] [--mrt] > TABLE\n",
+		program, program, program);
 	return 2;
 }
 
@@ -58,6 +61,21 @@ static int check(const char *path, unsigned ports)
 	return 0;
 }
 
+static int generate(size_t count, unsigned seed, unsigned hops, bool mrt)
+{
+	struct hk_error err = {""};
+	struct hk_table_prefix *t;
+
+	if (hk_table_make(seed, count, hops, &t, &err))
+		return fail(&err);
+	bool ok = hk_table_write(t, count, mrt, stdout);
+	free(t);
+	if (!ok)
+		fprintf(stderr, "the table cannot be written: %s; fix: see if there is room\n",
+			strerror(errno));
+	return ok ? 0 : 1;
+}
+
 static int run(const struct hk_router_options *o)
 {
 	struct hk_error err = {""};
@@ -87,14 +105,25 @@ int main(int argc, char **argv)
 		{"buffers", required_argument, NULL, 'b'},
 		{"wait", required_argument, NULL, 'w'},
 		{"spin", no_argument, NULL, 's'},
+		{"generate", required_argument, NULL, 'g'},
+		{"seed", required_argument, NULL, 'S'},
+		{"hops", required_argument, NULL, 'h'},
+		{"mrt", no_argument, NULL, 'R'},
 		{"check", no_argument, NULL, 'C'},
 		{"ports", required_argument, NULL, 'n'},
+		{"icmp-rate", required_argument, NULL, 'i'},
+		{"pool", required_argument, NULL, 'P'},
+		{"frame", required_argument, NULL, 'f'},
 		{NULL, 0, NULL, 0},
 	};
-	struct hk_router_options o = {
-		.mode = HK_MODE_BOUNCE, .memory_mb = 1024, .buffers = 8192, .wait_ms = 10000};
-	bool only_check = false, good = true;
-	unsigned ports = 0;
+	struct hk_router_options o = {.mode = HK_MODE_BOUNCE,
+				      .memory_mb = 2048,
+				      .buffers = 8192,
+				      .wait_ms = 10000,
+				      .frame_max = 2048,
+				      .icmp_rate = 1000};
+	bool only_check = false, good = true, mrt = false;
+	unsigned ports = 0, prefixes = 0, seed = 1, hops = 64;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
@@ -108,6 +137,14 @@ int main(int argc, char **argv)
 			good &= o.ports < HK_ROUTER_PORTS;
 			if (good)
 				o.port[o.ports++] = optarg;
+		} else if (c == 'i') {
+			good &= number(optarg, 0, 1000000, &o.icmp_rate);
+		} else if (c == 'P') {
+			good &= o.pools < HK_ROUTER_PORTS;
+			if (good)
+				o.pool[o.pools++] = optarg;
+		} else if (c == 'f') {
+			good &= number(optarg, 1518, 9216, &o.frame_max);
 		} else if (c == 'c') {
 			o.control = optarg;
 		} else if (c == 'M') {
@@ -118,6 +155,14 @@ int main(int argc, char **argv)
 			good &= number(optarg, 1, 3600000, &o.wait_ms);
 		} else if (c == 'n') {
 			good &= number(optarg, 1, HK_ROUTER_PORTS, &ports);
+		} else if (c == 'g') {
+			good &= number(optarg, 1, UINT32_MAX, &prefixes);
+		} else if (c == 'S') {
+			good &= number(optarg, 0, UINT32_MAX, &seed);
+		} else if (c == 'h') {
+			good &= number(optarg, 1, UINT32_MAX, &hops);
+		} else if (c == 'R') {
+			mrt = true;
 		} else if (c == 's') {
 			o.spin = true;
 		} else if (c == 'C') {
@@ -126,7 +171,20 @@ int main(int argc, char **argv)
 			good = false;
 		}
 	}
+	if (good && prefixes && optind == argc)
+		return generate(prefixes, seed, hops, mrt);
 	if (!good || !o.routes || optind != argc || (only_check ? !ports : !o.ports))
 		return usage(argv[0]);
+	if (!only_check && (o.mode == HK_MODE_BOUNCE) != (o.pools == 0)) {
+		fprintf(stderr,
+			o.pools ? "bounce keeps packets in main memory; fix: leave --pool out, or "
+				  "say "
+				  "--mode p2p or pktpit\n"
+				: "--mode %s needs memory on a device; fix: say --pool pop:..., "
+				  "once "
+				  "or for each port (docs/p2p.md lists kinds)\n",
+			hk_mode_name(o.mode));
+		return 2;
+	}
 	return only_check ? check(o.routes, ports) : run(&o);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_malloc.h>
 
@@ -42,8 +43,10 @@ static int open_ports(struct hk_router *r, const struct hk_routes *routes, struc
 	int rc = 0;
 
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
-		rc = hk_port_open(r->o.port[i], r->o.buffers, NULL, (int)r->o.wait_ms, &r->port[i],
-				  err);
+		rc = hk_port_open(r->o.port[i], r->o.buffers, r->pool[i], (int)r->o.wait_ms,
+				  &r->port[i], err);
+	if (rc == 0)
+		rc = hk_pools_map(r, err);
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
 		rc = hk_port_wait_link(r->port[i], (int)r->o.wait_ms, err);
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++) {
@@ -93,10 +96,17 @@ int hk_router_open(const struct hk_router_options *o, struct hk_router **out, st
 		rc = hk_fib_make(routes, &fib, err);
 	if (rc == 0) {
 		atomic_store(&r->fib, fib);
+		r->forward.icmp = (struct hk_icmp_limit){
+			.per_token = rte_get_tsc_hz() / HK_MAX(o->icmp_rate, 1u),
+			.last = rte_rdtsc(),
+			.tokens = (o->icmp_rate + 9) / 10,
+			.burst = (o->icmp_rate + 9) / 10}; /* of a tenth of a second */
 		rc = hk_pool_create("hk_router_own", OWN, 1600, &r->forward.own, err);
 	}
 	if (rc == 0)
 		rc = open_rcu(r, err);
+	if (rc == 0)
+		rc = hk_pools_open(r, err);
 	if (rc == 0)
 		rc = open_ports(r, routes, err);
 	hk_routes_free(routes);
@@ -117,6 +127,7 @@ void hk_router_close(struct hk_router *r)
 	hk_control_close(r);
 	for (unsigned i = 0; i < r->o.ports; i++)
 		hk_port_close(r->port[i]);
+	hk_pools_close(r);
 	hk_pool_free(r->forward.own);
 	hk_fib_free(atomic_load(&r->fib));
 	rte_free(r->rcu);

@@ -4,11 +4,14 @@
  *
  *   main.c         options, signals
  *   router.c       ports, buffers, the loop of the data thread
+ *   pools.c        buffer plans: where packets lie
  *   control.c      the control thread: its socket, reloading, updates
  *   stats.c        what is counted, as JSON
  *   forward.c      the data plane (forward.h); header.c what it reads and writes (header.h)
  *   fib.c          the forwarding table (fib.h)
- *   routes.c, routes_text.c   route files and tables (routes.h); special.c martians
+ *   routes.c, routes_text.c, mrt.c   route files and tables (routes.h); special.c martians
+ *   icmp.c         what is said about packets that are not forwarded (icmp.h)
+ *   generate.c     tables that are made (generate.h)
  *
  * Two threads. The data thread runs to completion and makes no system call while packets come; the
  * control thread does all else. Between them: a pointer to the FIB, swapped (RCU), and a letter box for one
@@ -17,6 +20,7 @@
 #ifndef HK_ROUTER_H
 #define HK_ROUTER_H
 
+#include "p2p/pop/pop.h"
 #include "p2p/router/forward.h"
 #include "port/port.h"
 
@@ -30,9 +34,14 @@ struct hk_router_options {
 	const char *routes;
 	const char *port[HK_ROUTER_PORTS];
 	unsigned ports;
+	/* the memory that port i receives into: pool[i % pools], a pop spec (p2p/pop/pop.h); none: main memory */
+	const char *pool[HK_ROUTER_PORTS];
+	unsigned pools;
 	const char *control; /* path of the control socket; NULL: none */
 	unsigned memory_mb, buffers, wait_ms;
-	bool spin; /* never nap */
+	unsigned frame_max; /* of buffers in pops */
+	unsigned icmp_rate; /* messages a second, at most; 0: none */
+	bool spin;          /* never nap */
 };
 
 /* One update of the FIB, which the data thread makes. */
@@ -46,6 +55,8 @@ struct hk_letter {
 struct hk_router {
 	struct hk_router_options o;
 	struct hk_port *port[HK_ROUTER_PORTS];
+	struct hk_pop *pop[HK_ROUTER_PORTS];       /* [o.pools] */
+	struct rte_mempool *pool[HK_ROUTER_PORTS]; /* of port i, in a pop; NULL: the port's own */
 	struct hk_forward forward;
 	struct hk_fib *_Atomic fib; /* the control thread's to swap */
 	struct rte_rcu_qsbr *rcu;
@@ -66,6 +77,11 @@ void hk_router_run(struct hk_router *r);    /* until hk_router_stop() */
 void hk_router_stop(struct hk_router *r);   /* from any thread or signal handler */
 void hk_router_reload(struct hk_router *r); /* the same */
 void hk_router_close(struct hk_router *r);  /* NULL is allowed */
+
+/* pools.c: opens pops, makes pools in them before ports are opened, and lets ports reach them afterwards. */
+int hk_pools_open(struct hk_router *r, struct hk_error *err);
+int hk_pools_map(struct hk_router *r, struct hk_error *err);
+void hk_pools_close(struct hk_router *r);
 
 /* control.c: starts and ends the thread; wakes it, also from a signal handler. */
 int hk_control_open(struct hk_router *r, const char *path, struct hk_error *err);

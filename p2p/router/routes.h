@@ -3,7 +3,7 @@
  * p2p/router/routes.h: what a route file says, before it becomes a FIB.
  *
  * A route file is text (docs/routers.md has the grammar); it may name *tables*, files with very many
- * prefixes in text. Reading is all or nothing: an error names file and line, or record, and
+ * prefixes in text or MRT. Reading is all or nothing: an error names file and line, or record, and
  * nothing is kept. Pure: files are read, nothing else is touched.
  *
  * Addresses are in network order; an IPv4 address is the first four bytes of its field, the rest
@@ -102,6 +102,14 @@ bool hk_routes_add(struct hk_routes *r, unsigned family, const uint8_t *prefix, 
 
 /* Adds what ports and special addresses imply, sorts, refuses doubles, and finds each hop's port. */
 int hk_routes_finish(struct hk_routes *r, struct hk_error *err);
+
+/* A table in MRT (RFC 6396, TABLE_DUMP_V2): each prefix by its first entry's next hop, or by @hop unless it is
+ * UINT32_MAX. @name is for errors. */
+int hk_routes_mrt(struct hk_routes *r, const uint8_t *data, size_t len, const char *name,
+		  uint32_t hop, struct hk_error *err);
+
+/* Does a file begin as one? */
+bool hk_routes_is_mrt(const uint8_t *data, size_t len);
 
 /* The bytes of a file, at most HK_ROUTE_FILE; the caller frees them. */
 int hk_file_read(const char *path, uint8_t **data, size_t *len, struct hk_error *err);

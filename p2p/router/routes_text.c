@@ -386,7 +386,8 @@ static int read_table(struct parser *p)
 		return wrong(p, "%s", why.text);
 	p->r->reading = (uint8_t)p->r->files++;
 	struct parser table = {.r = p->r, .name = path, .err = p->err, .table_hop = hop};
-	rc = read_lines(&table, (char *)data, len, line_table);
+	rc = hk_routes_is_mrt(data, len) ? hk_routes_mrt(p->r, data, len, path, hop, p->err)
+					 : read_lines(&table, (char *)data, len, line_table);
 	p->r->reading = 0;
 	free(data);
 	return rc;

@@ -35,11 +35,26 @@ from .errors import HikyakuError
     metavar="SPEC",
     help="A port, as in docs/ports.md; repeatable: the first is port 0 of the file.",
 )
+@click.option(
+    "--pool",
+    "pools",
+    multiple=True,
+    metavar="POP",
+    help="p2p, pktpit: the memory that packets land in, pop:…; repeatable, for ports in turn.",
+)
+@click.option(
+    "--frame",
+    type=click.IntRange(1518, 9216),
+    default=2048,
+    show_default=True,
+    metavar="BYTES",
+    help="Of the largest frame that a pool's buffers hold.",
+)
 @click.option("--control", type=click.Path(path_type=Path), metavar="SOCKET", help="For `p2p ask`.")
 @click.option(
     "--memory",
     type=click.IntRange(256, 65536),
-    default=1024,
+    default=2048,
     show_default=True,
     metavar="MB",
     help="For routes and packets.",
@@ -50,6 +65,14 @@ from .errors import HikyakuError
     default=8192,
     show_default=True,
     help="Packets of each port.",
+)
+@click.option(
+    "--icmp-rate",
+    type=click.IntRange(0, 1_000_000),
+    default=1000,
+    show_default=True,
+    metavar="N",
+    help="ICMP messages a second, at most.",
 )
 @click.option(
     "--wait",
@@ -65,9 +88,12 @@ def route(
     mode: str,
     routes: Path,
     ports: tuple[str, ...],
+    pools: tuple[str, ...],
+    frame: int,
     control: Path | None,
     memory: int,
     buffers: int,
+    icmp_rate: int,
     wait: int,
     spin: bool,
     check: bool,
@@ -94,8 +120,9 @@ def route(
         argv += ["--check", "--ports", str(len(ports))]
     else:
         argv += ["--mode", mode, "--memory", str(memory), "--buffers", str(buffers)]
-        argv += ["--wait", str(wait)] + ["--spin"] * spin
+        argv += ["--icmp-rate", str(icmp_rate), "--wait", str(wait)] + ["--spin"] * spin
         argv += [word for spec in ports for word in ("--port", spec)]
+        argv += [word for spec in pools for word in ("--pool", spec)] + ["--frame", str(frame)]
         argv += ["--control", str(control)] if control else []
     os.execv(program, argv)
 
@@ -161,10 +188,8 @@ def _show(stats: dict) -> None:
     table.add_column("")
     for port in stats["ports"]:
         table.add_column(f"port {port['port']}", justify="right")
-    plain = (
-        "in_packets in_bytes out_packets out_bytes tx_full read_header_bytes icmp_sent icmp_limited"
-    )
-    for name in plain.split():
+    plain = [name for name, value in stats["ports"][0].items() if isinstance(value, int)][1:]
+    for name in plain:
         table.add_row(name, *(f"{port[name]:,}" for port in stats["ports"]))
     for name in dict.fromkeys(v for port in stats["ports"] for v in port["verdicts"]):
         table.add_row(name, *(f"{port['verdicts'].get(name, 0):,}" for port in stats["ports"]))

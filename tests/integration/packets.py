@@ -15,6 +15,13 @@ DOCUMENTATION = [
     "2001:db8::/32",
     "::ffff:0:0/96",
 ]
+# type and code by reason and version
+ICMP = {
+    "ttl": {4: (11, 0), 6: (3, 0)},
+    "no_route": {4: (3, 0), 6: (1, 0)},
+    "unreachable": {4: (3, 13), 6: (1, 1)},
+    "too_big": {4: (3, 4), 6: (2, 0)},
+}
 IP4, IP6, ARP = 0x0800, 0x86DD, 0x0806
 
 
@@ -110,6 +117,7 @@ class Router:
     """What must come out. @routes: prefix to (port, MAC), or to the name of a verdict."""
 
     macs: list[str]
+    addresses: list[list[str]]
     routes: dict[str, tuple[int, str] | str]
     mtu: list[int]
     counts: dict[str, int] = field(default_factory=dict)
@@ -126,7 +134,60 @@ class Router:
     def put(self, port: int, frame: bytes) -> Out:
         out = self._put(port, frame)
         self.counts[out.why] = self.counts.get(out.why, 0) + 1
+        if out.why in ICMP:
+            message = self._icmp(port, frame, out.why)
+            return Out(*message, why=out.why) if message else out
         return out
+
+    def _icmp(self, port: int, frame: bytes, why: str) -> tuple[int, bytes] | None:
+        """What the router says about a packet that it drops: RFC 792, 1191, 1812, 4443."""
+        packet = frame[14:]
+        version = packet[0] >> 4
+        own = [a for a in self.addresses[port] if ipaddress.ip_address(a).version == version]
+        source = packet[12:16] if version == 4 else packet[8:24]
+        back = self.lookup(source)
+        if not own or isinstance(back, str) or self._hidden(packet, version):
+            return None
+        to, station = back
+        mtu = 0
+        if why == "too_big":
+            if version == 4 and not packet[6] & 0x40:
+                return None
+            mtu = self.mtu[self.lookup(packet[16:20] if version == 4 else packet[24:40])[0]]
+        length = struct.unpack_from(">H", packet, 2 if version == 4 else 4)[0]
+        quoted = packet[: min(50, length if version == 4 else length + 40)]
+        kind, code = ICMP[why][version]
+        body = struct.pack(">BBHI", kind, code, 0, mtu) + quoted
+        sender = str(ipaddress.ip_address(source))
+        if version == 4:
+            body = body[:2] + struct.pack(">H", checksum(body)) + body[4:]
+            said = ipv4(own[0], sender, body, protocol=1, tos=0xC0)
+        else:
+            pseudo = (
+                ipaddress.ip_address(own[0]).packed + source + struct.pack(">II", len(body), 58)
+            )
+            body = body[:2] + struct.pack(">H", checksum(pseudo + body)) + body[4:]
+            said = ipv6(own[0], sender, body, following=58)
+        return to, ethernet(station, self.macs[to], IP4 if version == 4 else IP6, said)
+
+    @staticmethod
+    def _hidden(packet: bytes, version: int) -> bool:
+        """Is it an ICMP error, a later fragment, or may it be, as far as 50 bytes tell?"""
+        read = packet[:50]
+        if version == 4:
+            if struct.unpack_from(">H", read, 6)[0] & 0x1FFF:
+                return True
+            at = (read[0] & 15) * 4
+            return read[9] == 1 and (at >= len(read) or read[at] in (3, 4, 5, 11, 12))
+        at, following = 40, read[6]
+        while following in (0, 43, 44, 60):
+            if at + 8 > len(read):
+                return True
+            if following == 44 and struct.unpack_from(">H", read, at + 2)[0] >> 3:
+                return True
+            size = 8 if following == 44 else 8 * (read[at + 1] + 1)
+            following, at = read[at], at + size
+        return following == 58 and (at >= len(read) or read[at] < 128)
 
     def _put(self, port: int, frame: bytes) -> Out:  # noqa: PLR0911, PLR0912 - a list of rules
         if len(frame) < 14:
@@ -250,7 +311,7 @@ def _frame(router: Router, port: int, draw: random.Random, n: int) -> bytes:
     us, them = router.macs[port], "02:00:00:00:99:01"
     payload = n.to_bytes(4, "big") + draw.randbytes(draw.choice([8, 18, 46, 100, 600, 1400]))
     ttl = draw.choice([1, 0, 2, 64, 255]) if draw.random() < 0.3 else 64
-    kind = draw.randrange(30)
+    kind = draw.randrange(34)
     dst6 = f"fd00:{draw.randrange(4):x}::{draw.randrange(65536):x}"
     if kind < 9:
         return _good4(router, port, draw, ttl, payload)
@@ -264,6 +325,10 @@ def _frame(router: Router, port: int, draw: random.Random, n: int) -> bytes:
         lambda: _good4(router, port, draw, ttl, payload, options=_options(draw)),
         lambda: ethernet(us, them, IP4, ipv4(_address(draw), _address(draw), payload, ttl=ttl)),
         lambda: ethernet(us, them, IP6, ipv6(_address6(draw), _address6(draw), payload, hops=ttl)),
+        lambda: _good4(router, port, draw, ttl, _fragment(draw), flags=draw.choice([0, 1, 0x2001])),
+        lambda: _good4(router, port, draw, ttl, _fragment(draw), protocol=1),
+        lambda: ethernet(us, them, IP6, _chain(draw, dst6, ttl)),
+        lambda: ethernet(us, them, IP6, ipv6("fd00:99::1", dst6, draw.randbytes(1501))),
         lambda: ethernet(us, them, IP6, ipv6("fd00:99::1", dst6, payload, version=4)),
         lambda: ethernet(us, them, IP6, ipv6("fd00:99::1", dst6, payload, length=9000)),
         lambda: ethernet("02:00:00:00:77:77", them, IP4, payload),
@@ -275,6 +340,24 @@ def _frame(router: Router, port: int, draw: random.Random, n: int) -> bytes:
         lambda: _good4(router, port, draw, 64, draw.randbytes(1501), flags=0x4000),
     ]
     return special[kind - 15]()
+
+
+def _fragment(draw: random.Random) -> bytes:
+    """What may follow: the type of an ICMP message first."""
+    return bytes([draw.choice([0, 3, 4, 5, 8, 11, 12, 13])]) + draw.randbytes(27)
+
+
+def _chain(draw: random.Random, dst: str, hops: int) -> bytes:
+    """Extension headers, in which an ICMPv6 message may be found, or not."""
+    kinds = [draw.choice([0, 43, 44, 60]) for _ in range(draw.randrange(3))]
+    last = draw.choice([17, 58, 58, 59])
+    body = b""
+    for following, kind in zip([*kinds, last][1:], kinds, strict=True):
+        offset = draw.choice([0, 0, 8]) if kind == 44 else 0
+        size = draw.choice([0, 0, 1]) if kind != 44 else 0
+        body += struct.pack(">BBHI", following, size, offset, 0) + bytes(8 * size)
+    body += bytes([draw.choice([1, 2, 3, 4, 128, 129, 135])]) + draw.randbytes(draw.randrange(60))
+    return ipv6("fd00:99::1", dst, body, hops=hops, following=[*kinds, last][0])
 
 
 def _options(draw: random.Random) -> bytes:

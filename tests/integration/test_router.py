@@ -36,6 +36,8 @@ route 10.9.0.0/16 unreachable
 route fd00:0::/32 via fe80::2 port 1
 route fd00:1::/32 via fd00:ff::2
 route fd00:9::/32 unreachable
+route 198.18.8.0/22 via 198.18.0.2
+route fd00:99::/32 via fd00:ff::2
 """
 
 
@@ -44,7 +46,8 @@ def model() -> Router:
     martian = [*DOCUMENTATION, "0.0.0.0/8", "127.0.0.0/8", "240.0.0.0/4", "::/128", "::1/128"]
     return Router(
         macs=MACS,
-        mtu=[9202, 1500],
+        addresses=[["198.18.0.1"], ["198.18.1.1", "fd00:ff::1"]],
+        mtu=[2034, 1500],
         routes={
             **dict.fromkeys(martian, "martian_destination"),
             **dict.fromkeys(["224.0.0.0/4", "ff00::/8"], "multicast"),
@@ -65,6 +68,8 @@ def model() -> Router:
             "fd00:0::/32": one,
             "fd00:1::/32": one,
             "fd00:9::/32": "unreachable",
+            "198.18.8.0/22": zero,
+            "fd00:99::/32": one,
         },
     )
 
@@ -77,7 +82,9 @@ def router(
     (tmp_path / "routes").write_text(routes)
     argv = [*command, "--mode", mode, "--routes", str(tmp_path / "routes")]
     for i in range(ports):
-        argv += ["--port", f"memif:socket={tmp_path}/{i}.sock,role=server"]
+        argv += ["--port", f"memif:socket={tmp_path}/{i}.sock,role=server,frame=2048"]
+    if mode != "bounce":
+        argv += ["--pool", "pop:huge:size=24M", "--buffers", "4000"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as it:
         try:
             yield it
@@ -96,7 +103,7 @@ def play(
     argv = [program("tests/integration/wire_player"), "--expect", str(expect)]
     for i, each in enumerate(frames):
         write_pcap(tmp_path / f"{i}-in.pcap", each)
-        argv += ["--port", f"memif:socket={tmp_path}/{i}.sock,role=client"]
+        argv += ["--port", f"memif:socket={tmp_path}/{i}.sock,role=client,frame=2048"]
         argv += [str(tmp_path / f"{i}-in.pcap"), str(tmp_path / f"{i}-out.pcap")]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr + done.stdout
@@ -104,7 +111,9 @@ def play(
 
 
 @pytest.mark.parametrize("mode", ["bounce", "p2p", "pktpit"])
-def test_every_byte(mode: str, tmp_path: Path, program) -> None:
+def test_every_byte(mode: str, tmp_path: Path, program, get_lab) -> None:
+    if mode != "bounce":
+        get_lab(2, "memif", 1, huge_mb=384)  # the lab's huge pages stand in for a device's memory
     it = model()
     frames = [sequence(it, port, 3000, seed=port + 1) for port in (0, 1)]
     want: list[list[list[bytes]]] = [[[], []], [[], []]]  # by port in and port out
@@ -114,7 +123,8 @@ def test_every_byte(mode: str, tmp_path: Path, program) -> None:
             if out.port is not None:
                 want[port][out.port].append(out.frame)
     expect = sum(len(each) for side in want for each in side)
-    with router([program("p2p/router/hk_router")], tmp_path, mode, ROUTES) as process:
+    command = [program("p2p/router/hk_router"), "--icmp-rate", "1000000"]
+    with router(command, tmp_path, mode, ROUTES) as process:
         came = play(program, tmp_path, frames, expect)
         process.terminate()
         said, errors = process.communicate(timeout=20)

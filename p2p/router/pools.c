@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/router/pools.c: buffer plans: where packets lie.
+ *
+ * bounce has the ports' own pools, in main memory. p2p and pktpit receive each port's packets into a pop: with one
+ * for each port, a packet lands with its receiver's peer as the options say; with one for all, on that
+ * device. Every port must reach every pop, since any port may send what any other has received.
+ */
+#include "p2p/router/router.h"
+
+int hk_pools_open(struct hk_router *r, struct hk_error *err)
+{
+	char name[24];
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < r->o.pools; i++)
+		rc = hk_pop_open(r->o.pool[i], &r->pop[i], err);
+	for (unsigned i = 0; rc == 0 && r->o.pools && i < r->o.ports; i++) {
+		snprintf(name, sizeof(name), "hk_router_%u", i);
+		rc = hk_pop_mempool(r->pop[i % r->o.pools], name, r->o.buffers, r->o.frame_max,
+				    &r->pool[i], err);
+	}
+	return rc;
+}
+
+int hk_pools_map(struct hk_router *r, struct hk_error *err)
+{
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < r->o.pools; i++)
+		for (unsigned port = 0; rc == 0 && port < r->o.ports; port++)
+			rc = hk_pop_map_for_port(r->pop[i], r->port[port]->id, err);
+	return rc;
+}
+
+void hk_pools_close(struct hk_router *r)
+{
+	for (unsigned i = 0; r->o.pools && i < r->o.ports; i++)
+		hk_pop_mempool_free(r->pop[i % r->o.pools], r->pool[i]);
+	for (unsigned i = 0; i < r->o.pools; i++)
+		hk_pop_close(r->pop[i]);
+}
