@@ -97,6 +97,40 @@ HK_HALO_API const char *hk_halo_error(void);
 /* The path to @peer: "fabric", "libfabric", "mpi", "self"; NULL if it is no neighbour. *@why (may be NULL): the reason. */
 HK_HALO_API const char *hk_halo_path(hk_halo h, int peer, const char **why);
 
+/* ---- builders: the edges of grids and matrices ------------------------------------------------------- */
+
+enum hk_halo_stencil {
+	HK_HALO_STAR, /* neighbours across faces: all that a 5- or 7-point stencil reads */
+	HK_HALO_BOX,  /* across edges and corners too: 9 and 27 points */
+};
+
+/* Collective: the exchange of a grid that is cut into boxes, one a rank of @cart (MPI_Cart_create, up to
+ * HK_HALO_DIMS dimensions, periodic or not). In each dimension d a rank has @interior[d] cells of its own and @width[d]
+ * ghosts on either side (0: none are exchanged), so that a field has interior + 2 * width elements; @order is
+ * MPI_ORDER_C (the last dimension is the fastest) or MPI_ORDER_FORTRAN. All @fields travel in one message a neighbour.
+ * A rank has at least @width[d] cells; ranks that are side by side have as many in the other dimensions. */
+#define HK_HALO_DIMS 4
+HK_HALO_API int hk_halo_cart(MPI_Comm cart, const int *interior, const int *width,
+			     enum hk_halo_stencil stencil, int order, int fields,
+			     void *const *field, MPI_Datatype element, hk_halo *h);
+
+/* Who needs which elements of a vector that is distributed as the rows of a sparse matrix. */
+typedef struct hk_halo_csr_plan *hk_halo_csr_plan;
+
+/* Collective: rows are numbered from rank to rank; this one has @rows of them, and entries in @entries columns (global
+ * numbers, as in the column array of CSR). A column that is another rank's row is a *ghost*. @local[k] becomes
+ * where the vector has entry k's element: 0 to rows - 1 are the rank's own, ghosts follow, ordered by global
+ * number. *@ghosts: how many. */
+HK_HALO_API int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *column,
+			    int *local, int *ghosts, hk_halo_csr_plan *plan);
+
+/* Collective: the exchange for @fields vectors, each of rows + ghosts elements: a rank's own are sent to
+ * those who need them, ghosts come. The plan may serve for several. */
+HK_HALO_API int hk_halo_csr_setup(hk_halo_csr_plan plan, int fields, void *const *vector,
+				  MPI_Datatype element, hk_halo *h);
+
+HK_HALO_API void hk_halo_csr_free(hk_halo_csr_plan *plan);
+
 #ifdef __cplusplus
 }
 #endif

@@ -6,6 +6,7 @@
  *   setup.c         both ends of a neighbour compare what they exchange, and choose a path
  *   exchange.c      put, wait, ready, wait_some
  *   flatten.c       MPI types to blocks of memory
+ *   cart.c, csr.c   the edges of grids and of sparse matrices
  *   path_mpi.c      persistent requests, and copies to oneself
  *   path_fabric.c   puts through the fabric of the BTL
  *   report.c        errors and HK_HALO_REPORT
@@ -115,6 +116,11 @@ int hk_edges_overlap(const struct hk_halo *h);
 
 /* ---- path_fabric.c */
 void hk_fabric_poll(bool all);
+
+/* ---- setup.c */
+int hk_halo_verdict(MPI_Comm comm, int rc);
+__attribute__((format(printf, 3, 4))) int hk_halo_refuse(MPI_Comm comm, hk_halo *h, const char *fmt,
+							 ...);
 
 /* ---- report.c */
 extern _Thread_local struct hk_error hk_halo_said;

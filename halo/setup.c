@@ -10,6 +10,7 @@
 #include "halo/internal.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -265,20 +266,23 @@ static int agree(struct hk_halo *h, const char *backend, const int *theirs)
 
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
-/* The first rank that fails tells all; the return is theirs. */
-static int verdict(const struct hk_halo *h, int rc)
+/* Collective: the first rank with a @rc tells all; the return is its, or 0. */
+int hk_halo_verdict(MPI_Comm comm, int rc)
 {
-	int first, me = rc ? h->rank : h->size;
 	struct {
 		int rc;
 		char text[TEXT];
 	} said = {rc, ""};
+	int first, me, rank, size;
 
-	MPI_Allreduce(&me, &first, 1, MPI_INT, MPI_MIN, h->comm);
-	if (first == h->size)
+	MPI_Comm_rank(comm, &rank);
+	MPI_Comm_size(comm, &size);
+	me = rc ? rank : size;
+	MPI_Allreduce(&me, &first, 1, MPI_INT, MPI_MIN, comm);
+	if (first == size)
 		return 0;
 	memcpy(said.text, hk_halo_said.text, TEXT);
-	MPI_Bcast(&said, sizeof(said), MPI_BYTE, first, h->comm);
+	MPI_Bcast(&said, sizeof(said), MPI_BYTE, first, comm);
 	memcpy(hk_halo_said.text, said.text, TEXT);
 	return said.rc;
 }
@@ -314,7 +318,7 @@ static int connect_all(struct hk_halo *h, int rc, const char *backend)
 		rc = rc ? rc : bad;
 	}
 	free(mine);
-	return verdict(h, rc);
+	return hk_halo_verdict(h->comm, rc);
 }
 
 static void release(struct hk_halo *h)
@@ -366,18 +370,23 @@ static double seconds_of(const char *name, int *rc)
 	return s;
 }
 
-int hk_halo_setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, hk_halo *out)
+/* @given: what a builder has to say already. */
+static int setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, int given, hk_halo *out)
 {
 	struct hk_halo *h = calloc(1, sizeof(*h));
 	double start = hk_halo_now();
-	int inter = 0, rc = 0;
+	int inter = 0, rc = given;
 
 	*out = NULL;
 	MPI_Comm_test_inter(comm, &inter);
-	if (inter || !h) {
+	if (inter) {
 		free(h);
-		return h ? hk_halo_fail(-EINVAL, "the communicator has two groups; fix: merge them")
-			 : hk_halo_fail(-ENOMEM, "no memory");
+		return hk_halo_fail(-EINVAL, "the communicator has two groups; fix: merge them");
+	}
+	if (!h) {
+		fprintf(stderr, "hk_halo_setup: no memory\n");
+		MPI_Abort(comm, 1);
+		return -ENOMEM;
 	}
 	MPI_Comm_dup(comm, &h->comm);
 	MPI_Comm_rank(h->comm, &h->rank);
@@ -401,6 +410,22 @@ int hk_halo_setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, hk_hal
 	h->setup_time = hk_halo_now() - start;
 	*out = h;
 	return 0;
+}
+
+int hk_halo_setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, hk_halo *h)
+{
+	return setup(comm, n, edges, 0, h);
+}
+
+/* For a builder whose arguments are wrong on this rank: takes its part in the set-up, which fails on all. */
+int hk_halo_refuse(MPI_Comm comm, hk_halo *h, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(hk_halo_said.text, TEXT, fmt, ap);
+	va_end(ap);
+	return setup(comm, 0, NULL, -EINVAL, h);
 }
 
 int hk_halo_free(hk_halo *out)

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/csr.c: who needs which elements of a vector that is distributed as the rows of a sparse matrix.
+ *
+ * Each rank lists the columns that it has entries in and that are not its rows, sorted and each once, and asks their
+ * owners for them. What an owner is asked for is what it sends. Ghosts are ordered by global number, so those of
+ * one owner lie side by side.
+ */
+#include "halo/internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hk_halo_csr_plan {
+	MPI_Comm comm;
+	int rank, size, rows, ghosts;
+	long long *first; /* [size + 1]: row numbers of each rank begin here */
+	long long *ghost; /* global numbers */
+	int *from, *to;   /* by rank: how many come, how many go */
+	int *send;        /* local indices, those for rank 0 first */
+};
+
+static int by_number(const void *a, const void *b)
+{
+	long long x = *(const long long *)a, y = *(const long long *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static bool mine(const struct hk_halo_csr_plan *p, long long c)
+{
+	return c >= p->first[p->rank] && c < p->first[p->rank + 1];
+}
+
+/* The rank whose row is @c, which is one of somebody's. */
+static int owner(const struct hk_halo_csr_plan *p, long long c)
+{
+	int low = 0, high = p->size;
+
+	while (high - low > 1) {
+		int mid = low + (high - low) / 2;
+
+		if (p->first[mid] <= c)
+			low = mid;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* The ghosts of @column: sorted, each once. Returns 0, or what is wrong. */
+static const char *list_ghosts(struct hk_halo_csr_plan *p, long long entries,
+			       const long long *column)
+{
+	long long n = 0, most = 0;
+
+	for (long long k = 0; k < entries; k++) {
+		if (column[k] < 0 || column[k] >= p->first[p->size])
+			return "has an entry in a column that is no rank's row";
+		most += !mine(p, column[k]);
+	}
+	p->ghost = malloc(((size_t)most + 1) * sizeof(*p->ghost));
+	if (!p->ghost)
+		return "has no memory for ghosts";
+	for (long long k = 0; k < entries; k++)
+		if (!mine(p, column[k]) && (n == 0 || p->ghost[n - 1] != column[k]))
+			p->ghost[n++] = column[k];
+	qsort(p->ghost, (size_t)n, sizeof(*p->ghost), by_number);
+	for (long long k = 0; k < n; k++)
+		if (p->ghosts == 0 || p->ghost[p->ghosts - 1] != p->ghost[k])
+			p->ghost[p->ghosts++] = p->ghost[k];
+	return NULL;
+}
+
+static int place(const struct hk_halo_csr_plan *p, long long c)
+{
+	if (mine(p, c))
+		return (int)(c - p->first[p->rank]);
+	const long long *g = bsearch(&c, p->ghost, (size_t)p->ghosts, sizeof(c), by_number);
+
+	return p->rows + (int)(g - p->ghost);
+}
+
+/* Asks the owners. Collective; what this rank could not list it does not ask for. */
+static bool ask(struct hk_halo_csr_plan *p)
+{
+	int *at = calloc(2 * (size_t)p->size, sizeof(*at)), *to_at = at ? at + p->size : NULL,
+	    total = 0;
+	bool ok = at != NULL;
+	long long *asked = NULL;
+
+	for (int k = 0; ok && k < p->ghosts; k++)
+		p->from[owner(p, p->ghost[k])]++;
+	MPI_Alltoall(p->from, 1, MPI_INT, p->to, 1, MPI_INT, p->comm);
+	for (int r = 0; ok && r < p->size; r++) {
+		at[r] = r ? at[r - 1] + p->from[r - 1] : 0;
+		to_at[r] = total;
+		total += p->to[r];
+	}
+	p->send = malloc(((size_t)total + 1) * sizeof(*p->send));
+	asked = malloc(((size_t)total + 1) * sizeof(*asked));
+	ok = ok && p->send && asked;
+	if (!ok) { /* the others wait for our answer */
+		fprintf(stderr, "hk_halo_csr: rank %d: no memory\n", p->rank);
+		MPI_Abort(p->comm, 1);
+	}
+	MPI_Alltoallv(p->ghost, p->from, at, MPI_LONG_LONG, asked, p->to, to_at, MPI_LONG_LONG,
+		      p->comm);
+	for (int k = 0; k < total; k++) /* checked by who asks: owner() there knows our rows */
+		p->send[k] = (int)(asked[k] - p->first[p->rank]);
+	free(at);
+	free(asked);
+	return ok;
+}
+
+void hk_halo_csr_free(hk_halo_csr_plan *plan)
+{
+	struct hk_halo_csr_plan *p = *plan;
+
+	*plan = NULL;
+	if (!p)
+		return;
+	MPI_Comm_free(&p->comm);
+	free(p->first);
+	free(p->ghost);
+	free(p->from);
+	free(p->to);
+	free(p->send);
+	free(p);
+}
+
+static struct hk_halo_csr_plan *plan_new(MPI_Comm comm)
+{
+	struct hk_halo_csr_plan *p = calloc(1, sizeof(*p));
+	size_t n;
+
+	if (!p)
+		return NULL;
+	MPI_Comm_rank(comm, &p->rank);
+	MPI_Comm_size(comm, &p->size);
+	n = (size_t)p->size;
+	p->first = calloc(n + 1, sizeof(*p->first));
+	p->from = calloc(n, sizeof(*p->from));
+	p->to = calloc(n, sizeof(*p->to));
+	if (p->first && p->from && p->to)
+		return p;
+	free(p->first);
+	free(p->from);
+	free(p->to);
+	free(p);
+	return NULL;
+}
+
+int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *column, int *local,
+		int *ghosts, hk_halo_csr_plan *plan)
+{
+	struct hk_halo_csr_plan *p = plan_new(comm);
+	const char *no = NULL;
+	long long n = rows;
+
+	*plan = NULL;
+	*ghosts = 0;
+	if (!p) {
+		fprintf(stderr, "hk_halo_csr: no memory\n");
+		MPI_Abort(comm, 1);
+		return -ENOMEM;
+	}
+	MPI_Comm_dup(comm, &p->comm);
+	p->rows = rows;
+	if (rows < 0 || entries < 0)
+		no = "has a negative number of rows or entries";
+	n = no ? 0 : n;
+	MPI_Allgather(&n, 1, MPI_LONG_LONG, p->first + 1, 1, MPI_LONG_LONG, p->comm);
+	for (int r = 0; r < p->size; r++)
+		p->first[r + 1] += p->first[r];
+	if (!no)
+		no = list_ghosts(p, entries, column);
+	if (no)
+		p->ghosts = 0;
+	if (!no && (long long)rows + p->ghosts > INT32_MAX)
+		no = "has more elements than an int counts";
+	int rc = hk_halo_verdict(
+		p->comm, no ? hk_halo_fail(-EINVAL,
+					   "rank %d of the matrix %s; fix: number rows and columns "
+					   "from 0, from rank to rank",
+					   p->rank, no)
+			    : 0);
+
+	if (rc) {
+		hk_halo_csr_free(&p);
+		return rc;
+	}
+	ask(p);
+	for (long long k = 0; k < entries; k++)
+		local[k] = place(p, column[k]);
+	*ghosts = p->ghosts;
+	*plan = p;
+	return 0;
+}
+
+int hk_halo_csr_setup(hk_halo_csr_plan p, int fields, void *const *vector, MPI_Datatype element,
+		      hk_halo *h)
+{
+	struct hk_halo_edge *e = calloc(2 * (size_t)p->size * (size_t)HK_MAX(fields, 1),
+					sizeof(*e));
+	int n = 0, sent = 0, come = p->rows, rc;
+	MPI_Aint lb, extent;
+
+	if (!e || fields < 1 || !vector) {
+		free(e);
+		return hk_halo_refuse(p->comm, h, "rank %d gives %d vectors; fix: 1 or more",
+				      p->rank, fields);
+	}
+	MPI_Type_get_extent(element, &lb, &extent);
+	for (int r = 0; r < p->size; r++) {
+		MPI_Datatype t = MPI_DATATYPE_NULL;
+
+		if (p->to[r]) {
+			MPI_Type_create_indexed_block(p->to[r], 1, p->send + sent, element, &t);
+			MPI_Type_commit(&t);
+		}
+		for (int f = 0; f < fields && (p->to[r] || p->from[r]); f++)
+			e[n++] = (struct hk_halo_edge){
+				r,          f,
+				vector[f],  p->to[r] > 0,
+				t,          (char *)vector[f] + come * extent,
+				p->from[r], element};
+		sent += p->to[r];
+		come += p->from[r];
+	}
+	rc = hk_halo_setup(p->comm, n, e, h);
+	for (int k = 0; k < n; k += fields)
+		if (e[k].send_count)
+			MPI_Type_free(&e[k].send_type);
+	free(e);
+	return rc;
+}
