@@ -47,6 +47,9 @@
 #define HK_ATOMS_MAX     64   /* our atomic operations on one peer under way at once … */
 #define HK_ATOMS         4096 /* … and on all */
 #define HK_LEND_MIN      512  /* puts below this are copied: cheaper than a second mbuf */
+/* Of a put to an inbox so many bytes are copied: cheaper than to wait for their acknowledgement, before which the
+ * source is not free. */
+#define HK_INBOX_TAIL 8192
 
 /* What waits for room in a peer's window is a buffer or a put. Which of them, its link says by its lowest bit:
  * a put lies in the memory of the application, where a stand-in must not even look. */

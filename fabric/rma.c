@@ -95,11 +95,13 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 		return false;
 	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	char *from = source(op);
-	bool lent = f->lane[t->bulk]->lend && len >= HK_LEND_MIN && from;
+	uint64_t after = op->len - op->sent - len;
+	bool lent = f->lane[t->bulk]->lend && len >= HK_LEND_MIN && from &&
+		    (!op->number || after >= HK_INBOX_TAIL);
 
 	pkt.token = (uintptr_t)b;
-	/* who sends from its own memory waits for the last frame's acknowledgement */
-	pkt.ack_now = lent && op->number && op->sent + len == op->len;
+	/* who waits until its memory is its own again waits for the last frame that points there */
+	pkt.ack_now = lent && op->number && after < HK_INBOX_TAIL + f->frame_payload;
 	if (HK_UNLIKELY(!hk_engine_send(f->engine, op->peer, &pkt, now, frame + HK_ETH_HLEN))) {
 		hk_tx_give(f, b);
 		return false;

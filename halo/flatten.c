@@ -167,6 +167,14 @@ static int element(struct hk_blocks *b, char *base, const struct contents *c)
 	}
 }
 
+/* Are the last @len bytes that were added those from @base on, in one piece? */
+static bool ends_with(const struct hk_blocks *b, const char *base, uint64_t len)
+{
+	const struct hk_block *last = &b->block[b->count - 1];
+
+	return last->len >= len && last->base + last->len == base + len;
+}
+
 static int flatten(struct hk_blocks *b, char *base, int64_t count, MPI_Datatype t)
 {
 	struct contents c = {0};
@@ -175,8 +183,18 @@ static int flatten(struct hk_blocks *b, char *base, int64_t count, MPI_Datatype 
 
 	if (rc == 0 && c.combiner == MPI_COMBINER_NAMED)
 		return basic(b, base, count, t);
-	for (int64_t k = 0; rc == 0 && k < count; k++)
+	for (int64_t k = 0; rc == 0 && k < count; k++) {
+		uint64_t before = b->len;
+
 		rc = element(b, base + k * extent, &c);
+		if (rc == 0 && extent > 0 && b->len - before == (uint64_t)extent &&
+		    ends_with(b, base + k * extent, (uint64_t)extent)) {
+			/* without gaps, and so are the others */
+			rc = hk_blocks_add(b, base + (k + 1) * extent,
+					   (uint64_t)(count - k - 1) * (uint64_t)extent);
+			break;
+		}
+	}
 	contents_free(&c);
 	return rc;
 }

@@ -29,7 +29,7 @@ struct state {
 	} send[2];
 	int status;
 	unsigned idle; /* polls in vain */
-	char early[];
+	char *early;   /* untouched, and so without memory, where neighbours keep step */
 };
 
 #define LOOK_AT_PEER 1024 /* polls in vain between two looks whether the peer lives */
@@ -81,8 +81,11 @@ static int open(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, 
 			 "port)");
 		return -ENOTCONN;
 	}
-	s = calloc(1, sizeof(*s) + 2 * nb->in.bytes);
-	if (!s) {
+	s = calloc(1, sizeof(*s));
+	if (s)
+		s->early = malloc(2 * nb->in.bytes + 1);
+	if (!s || !s->early) {
+		free(s);
 		snprintf(nb->why, sizeof(nb->why), "no memory for early bytes");
 		return -ENOMEM;
 	}
@@ -94,6 +97,7 @@ static int open(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, 
 
 	if (region == HK_REGION_NONE) {
 		snprintf(nb->why, sizeof(nb->why), "the table of regions is full");
+		free(s->early);
 		free(s);
 		nb->state = NULL;
 		return -ENOSPC;
@@ -172,6 +176,7 @@ static void close_inbox(struct hk_halo *h, struct hk_neighbour *nb)
 			break;
 	}
 	service->inbox_del(&s->in);
+	free(s->early);
 	if (!s->send[0].flying && !s->send[1].flying)
 		free(s); /* otherwise the fabric still has it, in a job that is ending */
 	nb->state = NULL;

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/halo_bench.c: how long a neighbour exchange takes: Isend and Irecv, persistent requests, the halo library.
+ *
+ *     --experiment A   two ranks send each other --doubles of them, from one piece to one piece
+ *     --experiment B   what a product with the 27-point matrix on -n³ needs, blocks of rows
+ *     --experiment C   the same, parts by METIS
+ *
+ * In each of --rounds every method runs for about --sample-ms, one after the other, in an order that turns; a
+ * sample is the time of one exchange (of the slowest rank). `halo-setup` is the time of a set-up. One JSON
+ * object a line from rank 0: experiment, method, bytes (sent by the rank that sends most), value (µs).
+ */
+#include "examples/spmv/problem.h"
+#include "halo/halo.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define METHODS 3
+
+static const struct exchange_kind *const kinds[METHODS] = {&exchange_mpi, &exchange_persistent,
+							   &exchange_halo};
+static int rank, size, rounds = 5, sample_ms = 30, cube = 32;
+static int chosen[METHODS] = {1, 1, 1};
+
+__attribute__((noreturn)) static void fail(const char *what)
+{
+	fprintf(stderr, "halo_bench: %s\n", what);
+	MPI_Abort(MPI_COMM_WORLD, 1);
+	exit(1);
+}
+
+static void *need(size_t bytes)
+{
+	void *p = calloc(1, bytes ? bytes : 1);
+
+	if (!p)
+		fail("no memory");
+	return p;
+}
+
+static void row(const char *experiment, const char *method, long long bytes, double seconds)
+{
+	if (rank == 0)
+		printf("{\"experiment\":\"%s\",\"method\":\"%s\",\"bytes\":%lld,\"value\":%.3f}\n",
+		       experiment, method, bytes, 1e6 * seconds);
+}
+
+/* ---- experiment A: one piece each way -------------------------------------------------------- */
+
+struct pair {
+	int doubles;
+	double *out, *in;
+	MPI_Request request[2];
+	hk_halo halo;
+};
+
+static struct pair *pair_new(int doubles)
+{
+	struct pair *p = need(sizeof(*p));
+
+	p->doubles = doubles;
+	p->out = need(sizeof(double) * (size_t)doubles);
+	p->in = need(sizeof(double) * (size_t)doubles);
+	for (int k = 0; k < doubles; k++)
+		p->out[k] = rank * 1e6 + k;
+	return p;
+}
+
+static void pair_open(struct pair *p, int method)
+{
+	int n = p->doubles;
+	struct hk_halo_edge e = {!rank, 1, p->out, n, MPI_DOUBLE, p->in, n, MPI_DOUBLE};
+
+	if (method == 1) {
+		MPI_Recv_init(p->in, n, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[0]);
+		MPI_Send_init(p->out, n, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[1]);
+	} else if (method == 2 && hk_halo_setup(MPI_COMM_WORLD, 1, &e, &p->halo) != 0) {
+		fail(hk_halo_error());
+	}
+}
+
+static void pair_start(struct pair *p, int method)
+{
+	if (method == 0) {
+		MPI_Irecv(p->in, p->doubles, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[0]);
+		MPI_Isend(p->out, p->doubles, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[1]);
+	} else if (method == 1) {
+		MPI_Startall(2, p->request);
+	} else if (hk_halo_put(p->halo) != 0) {
+		fail(hk_halo_error());
+	}
+}
+
+static void pair_finish(struct pair *p, int method)
+{
+	if (method < 2)
+		MPI_Waitall(2, p->request, MPI_STATUSES_IGNORE);
+	else if (hk_halo_wait(p->halo) != 0)
+		fail(hk_halo_error());
+}
+
+static void pair_close(struct pair *p, int method)
+{
+	for (int k = 0; k < p->doubles; k++)
+		if (p->in[k] != !rank * 1e6 + k)
+			fail("wrong data came");
+	if (method == 1) {
+		MPI_Request_free(&p->request[0]);
+		MPI_Request_free(&p->request[1]);
+	} else if (method == 2) {
+		hk_halo_free(&p->halo);
+	}
+	free(p->out);
+	free(p->in);
+	free(p);
+}
+
+/* ---- experiments B and C ----------------------------------------------------------------------- */
+
+struct spmv {
+	void *e;
+	const struct exchange_kind *kind;
+	double *x;
+	int rows, ghosts, *local;
+	const struct matrix *m;
+};
+
+static struct spmv *spmv_new(const struct matrix *m, int method)
+{
+	struct spmv *s = need(sizeof(*s));
+
+	s->kind = kinds[method];
+	s->m = m;
+	s->rows = m->rows;
+	s->local = need(sizeof(int) * (size_t)m->start[m->rows]);
+	s->e = s->kind->plan(MPI_COMM_WORLD, m->rows, m->start[m->rows], m->column, s->local,
+			     &s->ghosts);
+	s->x = need(sizeof(double) * (size_t)(m->rows + s->ghosts));
+	for (int k = 0; k < m->rows; k++)
+		s->x[k] = (double)(m->first + k);
+	return s;
+}
+
+static void spmv_close(struct spmv *s)
+{
+	for (int k = 0; k < s->m->start[s->rows]; k++)
+		if (s->x[s->local[k]] != (double)s->m->column[k])
+			fail("wrong data came");
+	s->kind->close(s->e);
+	free(s->local);
+	free(s->x);
+	free(s);
+}
+
+/* ---- measuring ----------------------------------------------------------------------------------- */
+
+struct run {
+	void *state[METHODS];
+	int spmv, count[METHODS];
+};
+
+static void once(const struct run *r, int method)
+{
+	if (r->spmv) {
+		struct spmv *s = r->state[method];
+
+		s->kind->start(s->e);
+		s->kind->finish(s->e);
+	} else {
+		pair_start(r->state[method], method);
+		pair_finish(r->state[method], method);
+	}
+}
+
+/* Seconds of one exchange, of the slowest rank. */
+static double sample(const struct run *r, int method, int count)
+{
+	double took, slowest;
+
+	MPI_Barrier(MPI_COMM_WORLD);
+	double start = MPI_Wtime();
+
+	for (int k = 0; k < count; k++)
+		once(r, method);
+	took = (MPI_Wtime() - start) / count;
+	MPI_Allreduce(&took, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	return slowest;
+}
+
+static void measure(struct run *r, const char *experiment, long long bytes)
+{
+	long long most;
+
+	MPI_Allreduce(&bytes, &most, 1, MPI_LONG_LONG, MPI_MAX, MPI_COMM_WORLD);
+	for (int m = 0; m < METHODS; m++) {
+		if (!chosen[m])
+			continue;
+		sample(r, m, 20);
+		double guess = sample(r, m, 20);
+
+		r->count[m] = (int)(1e-3 * sample_ms / guess) + 1;
+	}
+	for (int round = 0; round < rounds; round++)
+		for (int k = 0; k < METHODS; k++) {
+			int m = (round + k) % METHODS;
+
+			if (chosen[m])
+				row(experiment, kinds[m]->name, most, sample(r, m, r->count[m]));
+		}
+}
+
+static double since(double start)
+{
+	double took = MPI_Wtime() - start, slowest;
+
+	MPI_Allreduce(&took, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	return slowest;
+}
+
+static void experiment_a(int doubles)
+{
+	struct run r = {.spmv = 0};
+
+	for (int round = 0; chosen[2] && round < rounds; round++) {
+		struct pair *p = pair_new(doubles);
+
+		MPI_Barrier(MPI_COMM_WORLD);
+		double start = MPI_Wtime();
+
+		pair_open(p, 2);
+		row("A", "halo-setup", 8LL * doubles, since(start));
+		pair_start(p, 2);
+		pair_finish(p, 2);
+		pair_close(p, 2);
+	}
+	for (int m = 0; m < METHODS; m++)
+		if (chosen[m]) {
+			r.state[m] = pair_new(doubles);
+			pair_open(r.state[m], m);
+		}
+	measure(&r, "A", 8LL * doubles);
+	for (int m = 0; m < METHODS; m++)
+		if (chosen[m])
+			pair_close(r.state[m], m);
+}
+
+static void experiment_spmv(int metis)
+{
+	const char *why, *name = metis ? "C" : "B";
+	struct matrix *m = matrix_make(MPI_COMM_WORLD, cube, metis, &why);
+	struct run r = {.spmv = 1};
+	int ghosts = 0;
+
+	if (!m)
+		fail(why);
+	for (int k = 0; k < METHODS; k++) {
+		if (!chosen[k])
+			continue;
+		struct spmv *s = spmv_new(m, k);
+
+		ghosts = s->ghosts;
+		MPI_Barrier(MPI_COMM_WORLD);
+		double start = MPI_Wtime();
+
+		s->kind->connect(s->e, s->x);
+		double took = since(start);
+
+		if (k == 2)
+			row(name, "halo-setup", 8LL * ghosts, took);
+		r.state[k] = s;
+	}
+	measure(&r, name, 8LL * ghosts);
+	for (int k = 0; k < METHODS; k++)
+		if (chosen[k])
+			spmv_close(r.state[k]);
+	matrix_free(m);
+}
+
+static int positive(const char *text)
+{
+	int v = atoi(text);
+
+	if (v < 1)
+		fail("an option needs a number of 1 or more");
+	return v;
+}
+
+int main(int argc, char **argv)
+{
+	const char *experiment = "A";
+	char *doubles = NULL, all[] = "100,1000,10000,100000";
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	for (int i = 1; i + 1 < argc; i += 2) {
+		if (strcmp(argv[i], "--experiment") == 0)
+			experiment = argv[i + 1];
+		else if (strcmp(argv[i], "--doubles") == 0)
+			doubles = argv[i + 1];
+		else if (strcmp(argv[i], "-n") == 0)
+			cube = positive(argv[i + 1]);
+		else if (strcmp(argv[i], "--rounds") == 0)
+			rounds = positive(argv[i + 1]);
+		else if (strcmp(argv[i], "--sample-ms") == 0)
+			sample_ms = positive(argv[i + 1]);
+		else if (strcmp(argv[i], "--methods") == 0)
+			for (int m = 0; m < METHODS; m++)
+				chosen[m] = strstr(argv[i + 1], kinds[m]->name) != NULL;
+		else
+			fail("an option is unknown");
+	}
+	if (strcmp(experiment, "A") == 0) {
+		if (size != 2)
+			fail("experiment A is for two ranks");
+		for (char *d = strtok(doubles ? doubles : all, ","); d; d = strtok(NULL, ","))
+			experiment_a(positive(d));
+	} else if (strcmp(experiment, "B") == 0 || strcmp(experiment, "C") == 0) {
+		experiment_spmv(experiment[0] == 'C');
+	} else {
+		fail("the experiment is none of A, B, C");
+	}
+	MPI_Finalize();
+	return 0;
+}
