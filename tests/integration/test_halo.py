@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from mpi_programs import assert_passed, lab_id
+from mpi_programs import assert_passed, lab_id, with_faults
 
 LOSS = "drop=0.01"
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
@@ -64,3 +64,37 @@ def test_a_dead_neighbour_is_named(run):
     assert result.returncode != 0
     assert "WATCHDOG" not in result.stderr, result.stderr
     assert re.search(r"rank 1 on node1\b", result.stderr), result.stderr
+
+
+@pytest.mark.parametrize("lab", [("memif", 2, 1), ("memif", 2, 4)], ids=lab_id)
+def test_builders_against_brute_force(run, lab):
+    assert_passed(run(lab, "halo_builders --rounds 20"), "halo_builders")
+
+
+@pytest.mark.parametrize("partition", ["rows", "metis"])
+@pytest.mark.parametrize("exchange", ["mpi", "halo"])
+def test_products_equal_those_of_one_process(get_lab, program, partition, exchange):
+    argv = [program("examples/spmv/spmv"), "-n", "16", "--partition", partition]
+    argv += ["--exchange", exchange]
+    result = get_lab(2, "memif", 2).mpirun(4, argv, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("PASS spmv: "), result.stdout
+
+
+def test_products_under_loss_are_the_same(get_lab, program):
+    argv = [program("examples/spmv/spmv"), "-n", "24", "--products", "200"]
+    result = get_lab().mpirun(2, with_faults(LOSS, 1, argv), timeout=100)
+    assert result.returncode == 0, result.stderr
+    assert "0 of 13824 elements differ" in result.stdout
+
+
+def test_the_report_names_neighbours_and_paths(get_lab, program):
+    argv = ["env", "HK_HALO_REPORT=1", program("examples/spmv/spmv"), "-n", "8"]
+    result = get_lab(2, "memif", 2).mpirun(4, argv, timeout=60)
+    assert result.returncode == 0, result.stderr
+    # blocks of rows: 0-1-2-3 in a line, even ranks on one node
+    assert re.search(
+        r"hk_halo: rank 0 with rank 1: 512 bytes out, 512 in, 20 exchanges, from put to arrival "
+        r"\S+ us \(\S+ to \S+\), set-up \d+ us; path fabric: puts to rank 1 on node1",
+        result.stderr,
+    ), result.stderr

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`hikyaku bench mpi`: the same MPI program over TCP and over Hikyaku, side by side; `bench host`:
-Hikyaku's host modes; `bench rtc`: run to completion.
+Hikyaku's host modes; `bench rtc`: run to completion; `bench
+halo`: a solver's neighbour exchange.
 
     sample.py    one run of one transport: values by metric and size
     driver.py    which runs, in which order; medians; the rows of the JSON file
@@ -15,6 +16,9 @@ Hikyaku's host modes; `bench rtc`: run to completion.
     rtc.py           bench rtc: its runs, and the rows
     rtc_report.py    its tables and goals
     rtc_plot.py      its picture
+
+    halo.py          bench halo: its runs, and the rows
+    halo_report.py   its tables, goals and picture
 
     goals.py         what a figure is to be, for all of them
 

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench halo`: a solver's neighbour exchange, by MPI and by the halo library.
+
+bench/halo_bench.c says what the experiments are and how a sample is taken. A run over the BTL
+measures its three methods in turn; runs over TCP and over the BTL alternate.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..checkout import built
+from ..errors import HikyakuError
+from ..lab import Lab, RunResult, down_dead, own_name
+from . import machine
+from .driver import summary
+
+EXPERIMENTS = ("A", "B", "C")
+METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", "halo")
+SETUP = "halo-setup"
+WIRE = "memif"
+PORTS = 1  # of a rank to another: the BTL has no more
+
+# the program's name of what it measures, over either transport
+_OVER_TCP = {"mpi": "mpi-tcp"}
+_OVER_BTL = {
+    "mpi": "mpi-btl",
+    "persistent": "persistent-btl",
+    "halo": "halo",
+    "halo-setup": SETUP,
+}
+
+Samples = dict[tuple[str, int, str], list[float]]  # by experiment, bytes, method
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, and how long each single thing lasts."""
+
+    experiments: list[str]
+    processes: int
+    repeats: int
+    cube: int
+    doubles: list[int]
+    sample_ms: int = 15
+    rounds: int = 5
+
+    def steps(self) -> list[tuple[str, bool, int]]:
+        """(experiment, over TCP, repeat) in the order of the runs."""
+        return [
+            (experiment, tcp, repeat)
+            for repeat in range(self.repeats)
+            for experiment in self.experiments
+            for tcp in ((True, False) if repeat % 2 else (False, True))
+        ]
+
+
+def parse(result: RunResult, what: str, names: dict[str, str]) -> Samples:
+    """What the run printed, under the names of the methods."""
+    if result.returncode != 0:
+        raise HikyakuError(
+            f"{what} failed (status {result.returncode}):\n"
+            f"{(result.stderr or result.stdout).strip()[-3000:]}"
+        )
+    found: Samples = defaultdict(list)
+    for line in result.stdout.splitlines():
+        if line.startswith("{"):
+            row = json.loads(line)
+            if row["method"] in names:
+                key = (row["experiment"], row["bytes"], names[row["method"]])
+                found[key].append(row["value"])
+    return found
+
+
+def _run(lab: Lab, plan: Plan, experiment: str, tcp: bool) -> Samples:
+    argv = [str(built("bench/halo_bench")), "--experiment", experiment, "-n", str(plan.cube)]
+    argv += ["--doubles", ",".join(map(str, plan.doubles)), "--rounds", str(plan.rounds)]
+    argv += ["--sample-ms", str(plan.sample_ms)]
+    if tcp:
+        argv += ["--methods", "mpi"]
+    ranks = 2 if experiment == "A" else plan.processes
+    # with more ranks than cores whoever waits lets others work
+    mca = {"mpi_yield_when_idle": "1"} if ranks > len(lab.topology.nodes) else None
+    result = lab.mpirun(ranks, argv, tcp=tcp, mca=mca, one_core=True, timeout=240)
+    what = f"experiment {experiment} over {'TCP' if tcp else 'Hikyaku'}"
+    return parse(result, what, _OVER_TCP if tcp else _OVER_BTL)
+
+
+def rows(samples: Samples, processes: Callable[[str], int]) -> list[dict]:
+    return [
+        {
+            "experiment": experiment,
+            "processes": processes(experiment),
+            "bytes": size,
+            "method": method,
+            "ports": PORTS,
+            **summary(values),
+            "unit": "us",
+        }
+        for (experiment, size, method), values in sorted(
+            samples.items(), key=lambda s: (s[0][0], s[0][1], (*METHODS, SETUP).index(s[0][2]))
+        )
+    ]
+
+
+def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
+    """Measures and returns the document, without the goals."""
+    about = machine.describe()
+    samples: Samples = defaultdict(list)
+    steps = plan.steps()
+    down_dead("bench")
+    per_node = -(-plan.processes // 2)
+    with Lab.up(2, WIRE, per_node, name=own_name("bench", "halo")) as lab:
+        for done, (experiment, tcp, repeat) in enumerate(steps):
+            over = "TCP" if tcp else "Hikyaku"
+            text = f"{experiment} over {over}, repeat {repeat + 1} of {plan.repeats}"
+            progress(text, done, len(steps))
+            for key, values in _run(lab, plan, experiment, tcp).items():
+                samples[key] += values
+    progress("done", len(steps), len(steps))
+    about |= {"repeats": plan.repeats, "rounds": plan.rounds, "cube": plan.cube}
+    return {
+        "schema": 1,
+        "machine": about,
+        "rows": rows(samples, lambda e: 2 if e == "A" else plan.processes),
+    }

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tables and the picture of `bench halo`, and which goals are met."""
+
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from . import goals
+from .halo import METHODS, SETUP
+from .plot import figure_file, label_sizes, with_range
+from .report import number, size_text
+
+_TITLES = {
+    "A": "two ranks, one piece each way",
+    "B": "27-point matrix, blocks of rows",
+    "C": "27-point matrix, METIS",
+}
+_COLOURS = {
+    "mpi-tcp": "#c0392b",
+    "mpi-btl": "#7f8c8d",
+    "persistent-btl": "#27915b",
+    "halo": "#1f5fa8",
+}
+
+# Up to this size the BTL sends eagerly; longer messages are rendezvous.
+EAGER = 16 << 10
+
+
+def cells(rows: list[dict], experiment: str) -> dict[int, dict[str, dict]]:
+    """By bytes and method."""
+    found: dict[int, dict[str, dict]] = {}
+    for row in rows:
+        if row["experiment"] == experiment:
+            found.setdefault(row["bytes"], {})[row["method"]] = row
+    return found
+
+
+def _ratio(by: dict[str, dict], other: str) -> float | None:
+    if "halo" not in by or other not in by:
+        return None
+    return by["halo"]["median"] / by[other]["median"]
+
+
+def judge(rows: list[dict]) -> list[dict]:
+    """The issue's goals, each by the worst of the sizes that it is about."""
+    wanted = [
+        ("A", "of TCP, 8 kB to 800 kB", "mpi-tcp", 0.20, 8000),
+        ("A", "of persistent requests over the BTL, rendezvous", "persistent-btl", 0.80, EAGER + 1),
+        ("B", "of TCP", "mpi-tcp", 0.25, 0),
+        ("C", "of TCP", "mpi-tcp", 0.25, 0),
+        ("B", "of Isend and Irecv over the BTL", "mpi-btl", 0.80, 0),
+        ("C", "of Isend and Irecv over the BTL", "mpi-btl", 0.80, 0),
+    ]
+    found = []
+    for experiment, text, other, limit, least in wanted:
+        by_size = cells(rows, experiment)
+        ratios = [r for b, by in by_size.items() if b >= least and (r := _ratio(by, other))]
+        if ratios:
+            goal = {"goal": f"{experiment}: {text}"}
+            found.append(goals.judged(goal, max(ratios), "≤", limit))
+    for experiment in _TITLES:
+        pays = [
+            by[SETUP]["median"] / saved
+            for by in cells(rows, experiment).values()
+            if {SETUP, "mpi-tcp", "halo"} <= by.keys()
+            and (saved := by["mpi-tcp"]["median"] - by["halo"]["median"]) > 0
+        ]
+        if pays:
+            goal = {"goal": f"{experiment}: exchanges until set-up has paid, against TCP"}
+            found.append(goals.judged(goal, max(pays), "≤", 10))
+    return found
+
+
+def show(document: dict, console: Console) -> None:
+    for experiment, title in _TITLES.items():
+        by_size = cells(document["rows"], experiment)
+        if not by_size:
+            continue
+        processes = next(iter(next(iter(by_size.values())).values()))["processes"]
+        table = Table(
+            title=f"{experiment}: {title}, {processes} ranks; µs an exchange",
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+        )
+        for name in ("bytes", *METHODS, "of TCP", "of persistent", "set-up"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for size, by in by_size.items():
+            medians = [number(by[m]["median"]) if m in by else "–" for m in (*METHODS, SETUP)]
+            ratios = [_ratio(by, other) for other in ("mpi-tcp", "persistent-btl")]
+            texts = [f"{100 * r:.0f}%" if r else "–" for r in ratios]
+            table.add_row(size_text(size), *medians[:-1], *texts, medians[-1])
+        console.print(table)
+    if document["goals"]:
+        console.print(goals.table(document["goals"]))
+    about = document["machine"]
+    console.print(
+        f"Medians of {about['repeats']} × {about['rounds']} samples; {about['cpu']}, "
+        f"{about['cores']} cores, virtual wires, one port; load at start {about['load_at_start']}.",
+        highlight=False,
+    )
+
+
+def _curves(axes, by_size: dict[int, dict[str, dict]], title: str) -> None:
+    for method in METHODS:
+        own = {b: by[method] for b, by in by_size.items() if method in by}
+        if own:
+            with_range(axes, list(own), list(own.values()), method, _COLOURS[method], "o-")
+    ticks = label_sizes(sorted(by_size))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks(ticks, labels=map(size_text, ticks))
+    axes.minorticks_off()
+    axes.set_title(title)
+    axes.set_ylabel("µs an exchange")
+    axes.legend()
+
+
+def _bars(axes, by_size: dict[int, dict[str, dict]], title: str) -> None:
+    by = {m: cell for sizes in by_size.values() for m, cell in sizes.items() if m in METHODS}
+    low = [c["median"] - c["min"] for c in by.values()]
+    high = [c["max"] - c["median"] for c in by.values()]
+    axes.bar(
+        list(by),
+        [c["median"] for c in by.values()],
+        yerr=[low, high],
+        color=[_COLOURS[m] for m in by],
+        capsize=4,
+    )
+    axes.set_title(title)
+    axes.set_ylabel("µs an exchange")
+
+
+def draw(document: dict, path: Path) -> None:
+    panels = {e: found for e in _TITLES if (found := cells(document["rows"], e))}
+    title = f"Halo exchange: {document['machine']['cpu']}, virtual wires; median and range"
+    with figure_file(path, len(panels), title) as all_axes:
+        for axes, (experiment, by_size) in zip(all_axes, panels.items(), strict=True):
+            sizes = [b for b, by in by_size.items() if by.keys() & set(METHODS)]
+            paint = _curves if len(sizes) > 1 else _bars
+            paint(axes, by_size, f"{experiment}: {_TITLES[experiment]}")
