@@ -21,7 +21,7 @@ struct options {
 	const struct exchange_kind *kind;
 };
 
-static void usage(const char *what)
+__attribute__((noreturn)) static void usage(const char *what)
 {
 	fprintf(stderr,
 		"spmv: %s; fix: spmv [-n N] [--partition rows|metis] [--exchange "
@@ -29,6 +29,7 @@ static void usage(const char *what)
 		"[--products N]\n",
 		what);
 	MPI_Abort(MPI_COMM_WORLD, 2);
+	exit(2);
 }
 
 static int number(const char *text)
