@@ -18,6 +18,7 @@
  *   tag.c         tags: destination addresses that tell what a frame is part of
  *   service.c     the fabric for others of this process (service.h)
  *   onesided.c    put and atomic operations
+ *   near.c        the same between ranks of one node
  *   relock.c      a lock that osc/rdma would wait for for ever
  *
  * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1; where this file is silent, that
@@ -58,11 +59,12 @@ struct hk_modex {
 	uint32_t mode;        /* enum hk_ctl_mode; 0: inline */
 	uint32_t slot, slots; /* which of how many there */
 	uint32_t eager;       /* queue pairs of each wire that it polls */
+	uint32_t near;        /* it serves ranks of its node: see near.c */
 	char host[64];
 };
 
 #define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
-#define HK_MODEX_VERSION 3
+#define HK_MODEX_VERSION 4
 
 struct mca_btl_base_endpoint_t;
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
@@ -72,6 +74,9 @@ struct mca_btl_base_endpoint_t {
 	opal_list_item_t super;
 	opal_proc_t *proc;
 	hk_peer peer;
+	bool near; /* of our node, for one-sided operations alone: no peer of the fabric's */
+	bool self; /* … ourselves: likewise */
+	uint32_t near_endpoint, near_epoch;
 	opal_list_t owed; /* descriptors sent whose callback waits: see send.c */
 	bool owing;       /* in the module's list of endpoints with such */
 	hk_endpoint *next_owing;
@@ -135,6 +140,7 @@ struct hk_btl_module {
 	bool threads; /* MPI_THREAD_MULTIPLE: lock */
 	pthread_mutex_t lock;
 	struct hk_host *host; /* the polling process of this node; NULL: the rank polls alone */
+	bool near;            /* ranks of our node reach our memory: near.c */
 	bool wire_set;
 	bool tag;                    /* destination addresses are tags */
 	struct rte_mempool *rx_pool; /* of a wire set; the first wire's */
@@ -241,16 +247,15 @@ int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uin
 	       mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
 
 /* ---- onesided.c */
-/* Is the address one of ours? For ourselves osc/rdma names no endpoint, for memory shared with us no handle. */
+/* Is the address one of ours? Of ourselves, or of memory that is shared with us: then there is no handle. */
 static inline bool hk_btl_is_here(const hk_endpoint *ep,
 				  const struct mca_btl_base_registration_handle_t *remote)
 {
-	return !ep || !remote;
+	return !ep || !remote || ep->self;
 }
 
 void hk_btl_onesided_init(void);
 void hk_btl_onesided_fini(void);
-void hk_btl_refused(hk_endpoint *ep, const char *what);
 int hk_btl_put(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *from, uint64_t to,
 	       struct mca_btl_base_registration_handle_t *local,
 	       struct mca_btl_base_registration_handle_t *remote, size_t size, int flags, int order,
@@ -269,6 +274,34 @@ int hk_btl_atomic_cswap(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void
 			struct mca_btl_base_registration_handle_t *remote, uint64_t compare,
 			uint64_t value, int flags, int order,
 			mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
+
+int hk_btl_get_near(hk_endpoint *ep, void *to, uint64_t from,
+		    struct mca_btl_base_registration_handle_t *local,
+		    struct mca_btl_base_registration_handle_t *remote, size_t size,
+		    mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
+
+/* ---- near.c */
+/* An operation on a rank of this node. Made by the caller; ours until `done`, which has `old`. */
+struct hk_near_op {
+	struct hk_near_op *next;
+	hk_endpoint *ep;
+	struct hk_wire_atomic ask; /* its token is filled in, and its len where bytes move */
+	char *base;                /* bytes that a WRITE takes, or a READ brings … */
+	uint64_t len;              /* … how many; of others their size */
+	uint64_t sent, old;
+	unsigned pieces;
+	int status; /* 0, -EACCES, -ENOTCONN */
+	hk_done_fn done;
+	void *arg;
+};
+
+bool hk_near_open(void);
+void hk_near_close(void);
+void hk_near_add(uint32_t region, void *base, uint64_t len);
+void hk_near_del(uint32_t region);
+void hk_near_start(struct hk_near_op *op);
+bool hk_near_busy(void);
+int hk_near_progress(void);
 
 /* ---- relock.c */
 void hk_btl_relock_got(hk_endpoint *ep, uint64_t at, size_t size);

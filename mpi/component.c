@@ -62,6 +62,7 @@ int hk_btl_publish(const struct hk_port *port)
 		.epoch = hk_btl.epoch,
 		.wire_set = hk_btl.wire_set,
 		.crc = mca_btl_hikyaku_component.param.crc,
+		.near = hk_btl.near,
 		.frame_max = hk_port_wire_frame_max(mca_btl_hikyaku_component.param.port),
 	};
 	int rc;
@@ -108,7 +109,9 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	 * round: so with threads all are made at start. */
 	if (enable_mpi_threads)
 		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
-	/* osc/rdma of 4.1 looks for these two of btl_atomic_flags here; no flag of this field is in their place */
+	/* osc/rdma of 4.1 looks for these two of btl_atomic_flags here, where nothing else is in their place: our
+	 * atomic operations may be mixed with the processor's, as they are such. In btl_atomic_flags itself
+	 * GLOB would make it count us as reaching one rank more than we do. */
 	if (hk_btl.super.btl_flags & MCA_BTL_FLAGS_ATOMIC_FOPS)
 		hk_btl.super.btl_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB |
 					  MCA_BTL_ATOMIC_SUPPORTS_32BIT;
@@ -131,6 +134,8 @@ static int component_progress(void)
 	if (hk_btl.threads && pthread_mutex_trylock(&hk_btl.lock) != 0)
 		return 0;
 	done = (int)hk_fabric_progress(hk_btl.fabric);
+	if (HK_UNLIKELY(hk_btl.near) && hk_near_busy())
+		done += hk_near_progress();
 	if (HK_UNLIKELY(hk_btl.owing != NULL))
 		hk_btl_pay_owed(false);
 	hk_btl_unlock();

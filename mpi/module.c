@@ -21,6 +21,7 @@ static void endpoint_construct(hk_endpoint *ep)
 {
 	OBJ_CONSTRUCT(&ep->owed, opal_list_t);
 	ep->owing = false;
+	ep->near = ep->self = false;
 	ep->relock.at = 0;
 	ep->relock.looked = false;
 }
@@ -245,6 +246,7 @@ int hk_btl_module_init(struct hk_error *err)
 	hk_btl_recv_init(hk_btl.fabric);
 	hk_btl_rma_init();
 	hk_btl_onesided_init();
+	hk_btl.near = opal_process_info.num_local_peers > 0 && !PARAMS->same_node && hk_near_open();
 	if (hk_btl.host)
 		rc = hk_btl_host_share(err);
 	else if (PARAMS->async)
@@ -349,6 +351,44 @@ static bool wanted(const opal_proc_t *proc)
 	       (PARAMS->same_node || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags));
 }
 
+/* Is another BTL there that goes before us? Then messages of what it reaches do not come to us. */
+static bool goes_before_us(const char *name)
+{
+	mca_btl_base_selected_module_t *m;
+
+	OPAL_LIST_FOREACH(m, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
+	if (strcmp(m->btl_component->btl_version.mca_component_name, name) == 0)
+		return m->btl_module->btl_exclusivity > hk_btl.super.btl_exclusivity;
+	return false;
+}
+
+/* The endpoint of a rank of our node and job, or of ourselves, for one-sided operations alone (near.c). NULL: none. */
+static hk_endpoint *near_endpoint(opal_proc_t *proc)
+{
+	const opal_proc_t *me = opal_proc_local_get();
+	struct hk_modex m = {0};
+	hk_endpoint *ep;
+
+	if (proc->proc_name.jobid != me->proc_name.jobid ||
+	    (proc != me && (!hk_btl.near || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))))
+		return NULL;
+	OPAL_LIST_FOREACH(ep, &hk_btl.endpoints, hk_endpoint)
+	if ((ep->near || ep->self) && ep->proc == proc)
+		return ep;
+	if (!goes_before_us(proc == me ? "self" : "vader") ||
+	    (proc != me && (!read_modex(proc, &m) || !m.near)))
+		return NULL;
+	ep = OBJ_NEW(mca_btl_base_endpoint_t);
+	ep->proc = proc;
+	ep->peer = HK_PEER_NONE;
+	ep->self = proc == me;
+	ep->near = !ep->self;
+	ep->near_endpoint = m.endpoint;
+	ep->near_epoch = m.epoch;
+	opal_list_append(&hk_btl.endpoints, &ep->super);
+	return ep;
+}
+
 static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
 		     hk_endpoint **endpoints, opal_bitmap_t *reachable)
 {
@@ -360,8 +400,12 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 		return OPAL_ERR_OUT_OF_RESOURCE;
 	hk_btl_lock();
 	for (size_t i = 0; i < nprocs; i++) {
-		if (!wanted(procs[i]))
+		if (!wanted(procs[i])) {
+			endpoints[i] = near_endpoint(procs[i]);
+			if (endpoints[i] && reachable)
+				opal_bitmap_set_bit(reachable, (int)i);
 			continue;
+		}
 		endpoints[i] = find_endpoint(procs[i]);
 		list[n] = (struct hk_candidate){
 			.proc = procs[i], .index = i, .lane = -1, .bulk = -1};
@@ -395,8 +439,13 @@ static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 	for (size_t i = 0; i < nprocs; i++) {
 		hk_endpoint *ep = endpoints[i];
 
-		if (!ep || hk_btl.by_peer[ep->peer] != ep)
+		if (!ep || (ep->peer != HK_PEER_NONE && hk_btl.by_peer[ep->peer] != ep))
 			continue;
+		if (ep->peer == HK_PEER_NONE) {
+			opal_list_remove_item(&hk_btl.endpoints, &ep->super);
+			OBJ_RELEASE(ep);
+			continue;
+		}
 		hk_btl_pay_owed(true);
 		hk_btl_disown(ep);
 		hk_btl.by_peer[ep->peer] = HK_DELETED;
@@ -457,6 +506,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	hk_btl_recv_fini();
 	hk_btl_rma_fini();
 	hk_btl_onesided_fini();
+	hk_near_close();
 	free(hk_btl.by_peer);
 	return OPAL_SUCCESS;
 }

@@ -8,7 +8,7 @@
  * operation, a longer put is followed by a fence.
  *
  * Our operations are done by the target's processor, with its atomic instructions. So they may be mixed with
- * such instructions of the target's (MCA_BTL_ATOMIC_SUPPORTS_GLOB), and memory of this process, or shared
+ * such instructions of the target's, and memory of this process, or shared
  * with it, needs no message: osc/rdma gives no handle for it.
  */
 #include "mpi/btl_hikyaku.h"
@@ -20,6 +20,7 @@ typedef struct hk_onesided {
 	opal_free_list_item_t super;
 	struct hk_atom atom; /* the operation, or the fence behind … */
 	struct hk_op put;    /* … this */
+	struct hk_near_op near;
 	hk_endpoint *ep;
 	uint64_t at; /* of an atomic operation: the address there */
 	void *local; /* where the result goes, or the source of a put */
@@ -44,14 +45,12 @@ void hk_btl_onesided_fini(void)
 	OBJ_DESTRUCT(&hk_btl.onesided);
 }
 
-/* The target refused: osc/rdma takes every answer for success, so the job ends here. */
-void hk_btl_refused(hk_endpoint *ep, const char *what)
+/* osc/rdma takes every answer for success, so the job ends here. */
+static void failed(const hk_endpoint *ep, const char *what)
 {
 	char line[256];
 
-	snprintf(line, sizeof(line),
-		 "hikyaku: %s refused a one-sided %s: its window is gone there, or too short",
-		 hk_fabric_peer_name(hk_btl.fabric, ep->peer), what);
+	snprintf(line, sizeof(line), "hikyaku: rank %u %s", ep->proc->proc_name.vpid, what);
 	if (hk_btl.error_cb)
 		hk_btl.error_cb(&hk_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, ep->proc, line);
 	else
@@ -72,10 +71,14 @@ static void on_done(void *arg, int status)
 	memcpy(end.local, &end.atom.old, end.results); /* little-endian hosts, as the modex says */
 	opal_free_list_return(&hk_btl.onesided, &o->super);
 	/* a lost peer ends the job by its verdict, which comes after this: no second error from here */
-	if (HK_UNLIKELY(end.status == -ENOTCONN))
+	if (HK_UNLIKELY(end.status == -ENOTCONN)) {
+		if (end.ep->near)
+			failed(end.ep, "of this node has died");
 		return;
+	}
 	if (HK_UNLIKELY(end.status != 0))
-		hk_btl_refused(end.ep, end.atom.ask.op == HK_ATOMIC_WRITE ? "write" : "operation");
+		failed(end.ep, "refused a one-sided operation: its window is gone there, or is too "
+			       "short");
 	if (end.done)
 		end.done(&hk_btl.super, end.ep, end.local, end.handle, end.context, end.data,
 			 end.status ? OPAL_ERROR : OPAL_SUCCESS);
@@ -101,6 +104,29 @@ static hk_onesided *take(hk_endpoint *ep, void *local,
 	if (HK_UNLIKELY(hk_btl.tag))
 		hk_fabric_peer_function(hk_btl.fabric, ep->peer, HK_TAG_RMA);
 	return o;
+}
+
+static void near_done(void *arg, int status)
+{
+	hk_onesided *o = arg;
+
+	o->atom.ask = o->near.ask;
+	o->atom.old = o->near.old;
+	on_done(o, status);
+}
+
+static int start_near(hk_onesided *o, const struct hk_wire_atomic *w, void *data, size_t len)
+{
+	o->near.ep = o->ep;
+	o->near.ask = *w;
+	o->near.base = data;
+	o->near.len = len;
+	o->near.done = near_done;
+	o->near.arg = o;
+	hk_btl_lock();
+	hk_near_start(&o->near);
+	hk_btl_unlock();
+	return OPAL_SUCCESS;
 }
 
 /* Starts the operation that @w says. */
@@ -157,16 +183,35 @@ int hk_btl_put(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *from, u
 
 	if (HK_UNLIKELY(!o))
 		return OPAL_ERR_OUT_OF_RESOURCE;
+	const struct hk_wire_atomic w = {
+		.op = HK_ATOMIC_WRITE,
+		.region = remote->region,
+		.offset = to - remote->base,
+	};
+
+	if (ep->near)
+		return start_near(o, &w, from, size);
 	if (size > hk_fabric_atomic_max(hk_btl.fabric))
 		return put_long(o, from, size, remote->region, to - remote->base);
-	return start(o,
-		     &(struct hk_wire_atomic){
-			     .op = HK_ATOMIC_WRITE,
-			     .region = remote->region,
-			     .len = (uint32_t)size,
-			     .offset = to - remote->base,
-		     },
-		     from);
+	struct hk_wire_atomic one = w;
+
+	one.len = (uint32_t)size;
+	return start(o, &one, from);
+}
+
+int hk_btl_get_near(hk_endpoint *ep, void *to, uint64_t from,
+		    struct mca_btl_base_registration_handle_t *local,
+		    struct mca_btl_base_registration_handle_t *remote, size_t size,
+		    mca_btl_base_rdma_completion_fn_t done, void *context, void *data)
+{
+	const struct hk_wire_atomic w = {
+		.op = HK_ATOMIC_READ,
+		.region = remote->region,
+		.offset = from - remote->base,
+	};
+	hk_onesided *o = take(ep, to, local, done, context, data);
+
+	return HK_LIKELY(o) ? start_near(o, &w, to, size) : OPAL_ERR_OUT_OF_RESOURCE;
 }
 
 /* ---- atomic operations ----------------------------------------------------------------------- */
@@ -215,7 +260,7 @@ static int atomic(hk_endpoint *ep, void *local, uint64_t at,
 	o->results = local ? w->size : 0;
 	w->region = remote->region;
 	w->offset = at - remote->base;
-	return start(o, w, NULL);
+	return ep->near ? start_near(o, w, NULL, w->size) : start(o, w, NULL);
 }
 
 int hk_btl_atomic_op(struct mca_btl_base_module_t *btl, hk_endpoint *ep, uint64_t at,

@@ -262,7 +262,7 @@ int hk_btl_register(void)
 	m->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
 			      MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
 			      MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |
-			      MCA_BTL_ATOMIC_SUPPORTS_32BIT | MCA_BTL_ATOMIC_SUPPORTS_GLOB;
+			      MCA_BTL_ATOMIC_SUPPORTS_32BIT;
 	/* Memory on this side needs no registration. */
 	m->btl_put_local_registration_threshold = SIZE_MAX;
 	m->btl_get_local_registration_threshold = SIZE_MAX;

@@ -69,6 +69,8 @@ struct mca_btl_base_registration_handle_t *hk_btl_register_mem(struct mca_btl_ba
 		opal_free_list_return(&hk_btl.registrations, &r->super);
 		return NULL;
 	}
+	if (ep == MCA_BTL_ENDPOINT_ANY)
+		hk_near_add(r->handle.region, base, size);
 	r->handle.base = (uintptr_t)base;
 	r->handle.zero = 0;
 	return &r->handle;
@@ -81,6 +83,7 @@ int hk_btl_deregister_mem(struct mca_btl_base_module_t *btl,
 						 offsetof(hk_registration, handle));
 
 	(void)btl;
+	hk_near_del(handle->region);
 	hk_btl_lock();
 	hk_fabric_region_del(hk_btl.fabric, handle->region);
 	hk_btl_unlock();
@@ -117,6 +120,8 @@ int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uin
 		return OPAL_SUCCESS;
 	}
 	hk_btl_relock_got(ep, from, size);
+	if (ep->near)
+		return hk_btl_get_near(ep, to, from, local, remote, size, done, context, data);
 	hk_get *get = (hk_get *)opal_free_list_get(&hk_btl.gets);
 
 	if (HK_UNLIKELY(!get))

@@ -43,12 +43,12 @@ LABS = [
 ]
 
 # Programs that say most about a lab; the others run in the first labs only, unless --slow.
-TELLING = {"p2p_random", "coll_move", "comm_manage"}
+TELLING = {"p2p_random", "coll_move", "comm_manage", "rma_random"}
 THOROUGH_LABS = LABS[:3]
 
 # Ranks that share hikyakud's memory, and are served by its poller while they compute.
 HYBRID_LABS = [("memif", 2, 1), ("memif", 2, 2), ("memif", 3, 1)]
-HYBRID_TELLING = {"p2p_random", "coll_move", "threads", "compute_gap"}
+HYBRID_TELLING = {"p2p_random", "coll_move", "rma_random", "threads", "compute_gap"}
 
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
 FAULTY_PROGRAMS = ["p2p_match", "p2p_random", "coll_reduce", "threads"]

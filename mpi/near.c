@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi/near.c: one-sided operations between ranks of one node.
+ *
+ * Their messages are carried by Open MPI's shared memory; but osc/rdma wants one BTL that reaches all ranks of a
+ * window, and those of the own node are among them. What it asks of us for them is little: locks, and windows
+ * that it allocates itself, lie in memory that the ranks share, which takes no BTL. The rest, memory that a
+ * rank brings itself (MPI_Win_create, MPI_Win_attach), goes by this.
+ *
+ * A rank opens a datagram socket of the kernel's own kind (unix(7)) under a name made of its endpoint, and a
+ * thread sleeps there: it does what the messages of wire/atomic.h ask, and answers, whatever the rank does
+ * meanwhile. Long puts and gets are cut into pieces. Each rank has so few pieces under way that their answers
+ * always have room in its socket, so no server waits for a client. Nothing is lost or repeated there, and
+ * nobody else may write: the kernel says whose process sent a message.
+ *
+ * Registered memory stands in a table of its own here, under a lock that the server holds while it works there.
+ */
+#include "mpi/btl_hikyaku.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PIECE   32768u
+#define PIECES  8u     /* under way of one rank: a socket holds ten by default */
+#define LOOK_AT HK_SEC /* an answer that takes so long: does the other rank live? */
+#define MESSAGE (HK_WIRE_ATOMIC_LEN + PIECE)
+
+struct table_entry {
+	char *base; /* NULL: none */
+	uint64_t len;
+	uint32_t region;
+};
+
+struct piece {
+	struct hk_near_op *op; /* NULL: free */
+	char *to;              /* of a READ */
+	struct hk_wire_atomic ask;
+};
+
+static struct {
+	bool open;
+	_Atomic bool stop;
+	int socket, client;
+	pthread_t server;
+	pthread_mutex_t lock; /* of the table */
+	struct table_entry *table;
+	struct piece piece[PIECES];
+	unsigned under_way;
+	uint16_t life; /* of the tokens: each is used once */
+	struct hk_near_op *head, *tail;
+	uint64_t heard_at;
+	char buffer[MESSAGE];
+} near;
+
+#define TABLE 65536 /* slots that a region's id can name */
+
+static socklen_t address_of(struct sockaddr_un *a, uint32_t key, uint32_t endpoint, uint32_t epoch)
+{
+	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
+	/* the first byte 0: a name of the kernel's, that goes with its socket */
+	int n = snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, "hikyaku-%08x-%08x-%08x", key,
+			 endpoint, epoch);
+
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+/* ---- the server ------------------------------------------------------------------------------ */
+
+void hk_near_add(uint32_t region, void *base, uint64_t len)
+{
+	if (!near.open)
+		return;
+	pthread_mutex_lock(&near.lock);
+	near.table[region & (TABLE - 1)] = (struct table_entry){base, len, region};
+	pthread_mutex_unlock(&near.lock);
+}
+
+void hk_near_del(uint32_t region)
+{
+	if (!near.open)
+		return;
+	pthread_mutex_lock(&near.lock);
+	struct table_entry *e = &near.table[region & (TABLE - 1)];
+
+	if (e->region == region)
+		e->base = NULL;
+	pthread_mutex_unlock(&near.lock);
+}
+
+/* Does what @w asks; data after the header is the message's, and the answer's. The lock is held. */
+static bool apply(struct hk_wire_atomic *w, char *data)
+{
+	const struct table_entry *e = &near.table[w->region & (TABLE - 1)];
+	uint64_t len = w->size ? w->size : w->len;
+
+	if (!e->base || e->region != w->region || w->offset > e->len || len > e->len - w->offset ||
+	    w->len > PIECE || (w->size && (uintptr_t)(e->base + w->offset) % w->size))
+		return false;
+	char *at = e->base + w->offset;
+
+	if (w->op == HK_ATOMIC_WRITE)
+		memcpy(at, data, w->len);
+	else if (w->op == HK_ATOMIC_READ)
+		memcpy(data, at, w->len);
+	else if (w->op != HK_ATOMIC_FENCE)
+		w->operand = hk_atomic_apply(w, at);
+	return true;
+}
+
+/* One message of @got bytes in @buffer. Returns the length of its answer; 0: it gets none. */
+static size_t serve(char *buffer, size_t got)
+{
+	struct hk_wire_atomic w;
+
+	if (!hk_wire_parse_atomic(buffer, got, &w) || w.status != HK_WIRE_ATOMIC_REQUEST)
+		return 0;
+	pthread_mutex_lock(&near.lock);
+	bool done = apply(&w, buffer + HK_WIRE_ATOMIC_LEN);
+
+	pthread_mutex_unlock(&near.lock);
+	w.status = done ? HK_WIRE_ATOMIC_DONE : HK_WIRE_ATOMIC_DENIED;
+	hk_wire_put_atomic(buffer, &w);
+	return HK_WIRE_ATOMIC_LEN + (hk_wire_atomic_carries(&w) ? w.len : 0);
+}
+
+/* Did a process of our user send this? */
+static bool ours(struct msghdr *m)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		struct ucred who;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS)
+			continue;
+		memcpy(&who, CMSG_DATA(c), sizeof(who));
+		return who.uid == geteuid();
+	}
+	return false;
+}
+
+static ssize_t receive(int from, char *buffer, struct sockaddr_un *sender, socklen_t *sender_len,
+		       int flags)
+{
+	char control[CMSG_SPACE(sizeof(struct ucred))];
+	struct iovec iov = {buffer, MESSAGE};
+	struct msghdr m = {
+		.msg_name = sender,
+		.msg_namelen = sizeof(*sender),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t got = recvmsg(from, &m, flags);
+
+	*sender_len = m.msg_namelen;
+	return got > 0 && (!ours(&m) || (m.msg_flags & MSG_TRUNC)) ? 0 : got;
+}
+
+static void *server_main(void *arg)
+{
+	static char buffer[MESSAGE];
+	struct sockaddr_un from;
+	socklen_t from_len;
+
+	(void)arg;
+	while (!near.stop) {
+		ssize_t got = receive(near.socket, buffer, &from, &from_len, 0);
+
+		size_t len = got > 0 ? serve(buffer, (size_t)got) : 0;
+
+		/* there is room, but in the socket of who does not keep to PIECES: that one's loss */
+		if (len && from_len > sizeof(sa_family_t))
+			(void)!sendto(near.socket, buffer, len, MSG_DONTWAIT, (void *)&from,
+				      from_len);
+	}
+	return NULL;
+}
+
+/* ---- the client ------------------------------------------------------------------------------ */
+
+static void op_ended(struct hk_near_op *op)
+{
+	if (op->pieces || (op->sent < op->len && !op->status))
+		return;
+	op->done(op->arg, op->status);
+}
+
+/* Sends the next piece of @op. False: there is no room. */
+static bool send_piece(struct hk_near_op *op)
+{
+	struct sockaddr_un to;
+	uint32_t len = (uint32_t)HK_MIN(op->len - op->sent, (uint64_t)PIECE);
+	unsigned i = 0;
+
+	if (near.under_way == PIECES)
+		return false;
+	while (near.piece[i].op)
+		i++;
+	struct hk_wire_atomic w = op->ask;
+	char head[HK_WIRE_ATOMIC_LEN];
+
+	near.life += near.life == UINT16_MAX ? 2 : 1;
+	w.token = (uint32_t)near.life << 16 | i;
+	w.offset += op->sent;
+	if (!w.size)
+		w.len = len;
+	hk_wire_put_atomic(head, &w);
+	struct iovec iov[2] = {{head, sizeof(head)}, {op->base + op->sent, len}};
+	struct msghdr m = {
+		.msg_name = &to,
+		.msg_namelen = address_of(&to, hk_btl.key, op->ep->near_endpoint,
+					  op->ep->near_epoch),
+		.msg_iov = iov,
+		.msg_iovlen = w.op == HK_ATOMIC_WRITE ? 2 : 1,
+	};
+
+	if (sendmsg(near.client, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
+		if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
+			return false;
+		op->status = -ENOTCONN;
+		return true;
+	}
+	near.piece[i] = (struct piece){op, op->base + op->sent, w};
+	near.under_way++;
+	op->pieces++;
+	op->sent += len;
+	return true;
+}
+
+static void go(void)
+{
+	while (near.head) {
+		struct hk_near_op *op = near.head;
+
+		while (op->sent < op->len && !op->status)
+			if (!send_piece(op))
+				return;
+		near.head = op->next;
+		op_ended(op);
+	}
+}
+
+static void answer(const char *buffer, size_t got)
+{
+	struct hk_wire_atomic w;
+	unsigned i;
+
+	if (!hk_wire_parse_atomic(buffer, got, &w) || w.status == HK_WIRE_ATOMIC_REQUEST)
+		return;
+	i = w.token & 0xffff;
+	if (i >= PIECES || !near.piece[i].op || near.piece[i].ask.token != w.token ||
+	    near.piece[i].ask.op != w.op || near.piece[i].ask.len != w.len)
+		return;
+	struct piece p = near.piece[i];
+	struct hk_near_op *op = p.op;
+
+	near.piece[i].op = NULL;
+	near.under_way--;
+	op->pieces--;
+	op->old = w.operand;
+	if (w.status == HK_WIRE_ATOMIC_DENIED && !op->status)
+		op->status = -EACCES;
+	else if (hk_wire_atomic_carries(&w))
+		memcpy(p.to, buffer + HK_WIRE_ATOMIC_LEN, w.len);
+	op_ended(op);
+}
+
+/* Nobody has answered for long: an empty message tells whether the ranks that should are there. */
+static void look_for_the_dead(void)
+{
+	for (unsigned i = 0; i < PIECES; i++) {
+		struct hk_near_op *op = near.piece[i].op;
+		struct sockaddr_un to;
+
+		if (!op)
+			continue;
+		socklen_t len = address_of(&to, hk_btl.key, op->ep->near_endpoint,
+					   op->ep->near_epoch);
+
+		if (sendto(near.client, "", 0, MSG_DONTWAIT, (void *)&to, len) < 0 &&
+		    errno == ECONNREFUSED) {
+			near.piece[i].op = NULL;
+			near.under_way--;
+			op->pieces--;
+			op->status = -ENOTCONN;
+			op_ended(op);
+		}
+	}
+}
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
+}
+
+/* Takes answers in, and sends what waited. For who has operations under way. */
+int hk_near_progress(void)
+{
+	struct sockaddr_un from;
+	socklen_t from_len;
+	int taken = 0;
+
+	while (near.under_way) {
+		ssize_t got = receive(near.client, near.buffer, &from, &from_len, MSG_DONTWAIT);
+
+		if (got < 0)
+			break;
+		answer(near.buffer, (size_t)got);
+		taken++;
+	}
+	go();
+	uint64_t t = now();
+
+	if (taken) {
+		near.heard_at = t;
+	} else if (near.under_way && t - near.heard_at > LOOK_AT) {
+		near.heard_at = t;
+		look_for_the_dead();
+	}
+	return taken;
+}
+
+bool hk_near_busy(void)
+{
+	return near.under_way || near.head;
+}
+
+void hk_near_start(struct hk_near_op *op)
+{
+	if (!hk_near_busy())
+		near.heard_at = now();
+	op->next = NULL;
+	op->sent = 0;
+	op->pieces = 0;
+	op->status = 0;
+	if (near.head)
+		near.tail->next = op;
+	else
+		near.head = op;
+	near.tail = op;
+	if (near.head == op)
+		go();
+}
+
+/* ---- start and end --------------------------------------------------------------------------- */
+
+static int named_socket(uint32_t endpoint)
+{
+	struct sockaddr_un a;
+	socklen_t len = address_of(&a, hk_btl.key, endpoint, hk_btl.epoch);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1, room = 16 * MESSAGE;
+
+	if (fd < 0)
+		return -1;
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
+	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) == 0 &&
+	    (endpoint ? bind(fd, (void *)&a, len) : bind(fd, (void *)&a, sizeof(sa_family_t))) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+/* Can ranks of this node reach our memory? Only where something else carries their messages, and there are
+ * such ranks. */
+bool hk_near_open(void)
+{
+	sigset_t all, old;
+
+	near.socket = named_socket(hk_btl.endpoint);
+	near.client = named_socket(0); /* a name of the kernel's choice */
+	near.table = calloc(TABLE, sizeof(*near.table));
+	pthread_mutex_init(&near.lock, NULL);
+	sigfillset(&all); /* the application's signals are the application's */
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	near.open = near.socket >= 0 && near.client >= 0 && near.table &&
+		    pthread_create(&near.server, NULL, server_main, NULL) == 0;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (near.open) {
+		pthread_setname_np(near.server, "hk-near");
+		return true;
+	}
+	hk_btl_say("ranks of this node cannot reach each other's windows: %s; fix: raise `ulimit "
+		   "-u` and `ulimit -n`",
+		   strerror(errno));
+	hk_near_close();
+	return false;
+}
+
+void hk_near_close(void)
+{
+	if (near.open) {
+		near.open = false;
+		near.stop = true;
+		shutdown(near.socket, SHUT_RDWR);
+		pthread_join(near.server, NULL);
+	}
+	if (near.socket > 0)
+		close(near.socket);
+	if (near.client > 0)
+		close(near.client);
+	near.socket = near.client = 0;
+	free(near.table);
+	near.table = NULL;
+}
