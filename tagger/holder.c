@@ -147,6 +147,8 @@ static int set_up(struct holder *h, struct hk_error *err)
 	for (int i = 0; i < h->links && rc == 0; i++)
 		rc = hk_kernel_attach_link(h->kernel, h->link[i].ifindex, h->link[i].name,
 					   h->link[i].mac, h->o->restore, err);
+	if (rc == 0 && h->o->measure)
+		rc = hk_kernel_measure(h->kernel, err);
 	return rc ? rc : listen_at(h, err);
 }
 

@@ -19,6 +19,7 @@ struct hk_holder_options {
 	unsigned job; /* 0: the lowest that is free on this node */
 	char *link[HK_HOLDER_LINKS];
 	unsigned links; /* 0: all Ethernet interfaces that are up */
+	bool measure;   /* how long the programs take */
 	bool restore;   /* give tagged frames that come in their address back */
 };
 

@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAX_LINKS 128
+#define MAX_LINKS 129 /* two for each interface, and one to measure */
 
 /* Attach types of Linux 6.6, which older headers do not name. */
 #define TCX_INGRESS 46
@@ -234,12 +234,25 @@ int hk_kernel_connections(const struct hk_kernel *k,
 	return rc;
 }
 
-struct hk_kernel_cost hk_kernel_cost(const struct hk_kernel *k)
+int hk_kernel_measure(struct hk_kernel *k, struct hk_error *err)
 {
+	int fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
+
+	if (fd < 0)
+		return hk_error_set(err, fd, "cannot have the kernel measure programs: %s; %s",
+				    strerror(-fd), PRIVILEGE);
+	k->fd[k->fds++] = fd;
+	return 0;
+}
+
+struct hk_kernel_cost hk_kernel_cost(const struct hk_kernel *k, bool ingress)
+{
+	const struct bpf_program *program = ingress ? k->skel->progs.hk_ingress
+						    : k->skel->progs.hk_egress;
 	struct bpf_prog_info info = {0};
 	uint32_t len = sizeof(info);
 
-	if (bpf_obj_get_info_by_fd(bpf_program__fd(k->skel->progs.hk_egress), &info, &len) != 0)
+	if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &len) != 0)
 		return (struct hk_kernel_cost){0};
 	return (struct hk_kernel_cost){.runs = info.run_cnt, .ns = info.run_time_ns};
 }

@@ -44,11 +44,14 @@ void hk_kernel_counts(const struct hk_kernel *k, struct hk_tagger_sum sums[HK_TA
 int hk_kernel_connections(const struct hk_kernel *k,
 			  void (*each)(void *arg, const struct hk_tagger_line *line), void *arg);
 
-/* How often the egress program ran and how long it took, in ns: both 0 unless the kernel measures it
- * (kernel.bpf_stats_enabled). */
+/* Has the kernel measure how long eBPF programs run, all of this machine's, as long as @k is open. That
+ * itself costs some 50 ns a run. */
+int hk_kernel_measure(struct hk_kernel *k, struct hk_error *err);
+
+/* How often the programs for packets ran and how long they took, in ns: 0 unless it is measured. */
 struct hk_kernel_cost {
 	uint64_t runs, ns;
 };
-struct hk_kernel_cost hk_kernel_cost(const struct hk_kernel *k);
+struct hk_kernel_cost hk_kernel_cost(const struct hk_kernel *k, bool ingress);
 
 #endif

@@ -33,6 +33,7 @@ static const char usage[] =
 	"                    [all Ethernet interfaces that are up]\n"
 	"  --restore         give tagged frames that come in their address back, where no switch "
 	"does\n"
+	"  --measure         have the kernel measure the programs, for 'tag status --json'\n"
 	"  --library FILE    preload FILE into the command; it says in which MPI function a rank "
 	"is\n";
 
@@ -57,9 +58,13 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option known[] = {
-		{"job", required_argument, NULL, 'j'}, {"iface", required_argument, NULL, 'i'},
-		{"restore", no_argument, NULL, 'r'},   {"library", required_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0},
+		{"job", required_argument, NULL, 'j'},
+		{"iface", required_argument, NULL, 'i'},
+		{"measure", no_argument, NULL, 'm'},
+		{"restore", no_argument, NULL, 'r'},
+		{"library", required_argument, NULL, 'l'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	char *end;
 	int c;
@@ -80,6 +85,9 @@ static void parse(int argc, char **argv, struct options *o)
 			break;
 		case 'r':
 			o->holder.restore = true;
+			break;
+		case 'm':
+			o->holder.measure = true;
 			break;
 		case 'l':
 			o->library = optarg;
@@ -164,6 +172,8 @@ static void set_launch_agent(const struct options *o, unsigned job)
 		append(text, sizeof(text), " --iface ");
 		append(text, sizeof(text), o->holder.link[i]);
 	}
+	if (o->holder.measure)
+		append(text, sizeof(text), " --measure");
 	if (o->holder.restore)
 		append(text, sizeof(text), " --restore");
 	if (o->library) {

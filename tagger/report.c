@@ -76,12 +76,17 @@ static void write_counts(FILE *f, const struct hk_report *r)
 		(unsigned long long)sum[HK_TAGGER_FAILED].frames);
 }
 
+static void write_cost(FILE *f, const char *program, struct hk_kernel_cost cost)
+{
+	fprintf(f, " \"%s\": {\"runs\": %llu, \"ns\": %llu},\n", program,
+		(unsigned long long)cost.runs, (unsigned long long)cost.ns);
+}
+
 int hk_report_fd(const struct hk_report *r)
 {
 	int fd = memfd_create("hk-tagger-status", MFD_CLOEXEC);
 	int other = fd < 0 ? -1 : dup(fd);
 	FILE *f = other < 0 ? NULL : fdopen(other, "w");
-	struct hk_kernel_cost cost = hk_kernel_cost(r->kernel);
 	struct list list = {.f = f};
 
 	if (!f) {
@@ -100,8 +105,8 @@ int hk_report_fd(const struct hk_report *r)
 	fputs("],\n", f);
 	write_ranks(f, r);
 	write_counts(f, r);
-	fprintf(f, " \"runs\": %llu,\n \"run_ns\": %llu,\n", (unsigned long long)cost.runs,
-		(unsigned long long)cost.ns);
+	write_cost(f, "egress", hk_kernel_cost(r->kernel, false));
+	write_cost(f, "ingress", hk_kernel_cost(r->kernel, true));
 	fputs(" \"connections\": [", f);
 	int rc = hk_kernel_connections(r->kernel, connection, &list);
 	fputs("]}\n", f);

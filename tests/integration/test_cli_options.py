@@ -23,6 +23,7 @@ COMMANDS = [
     ["demo"],
     ["bench"],
     ["bench", "mpi"],
+    ["bench", "sdn"],
     ["lab"],
     ["lab", "up"],
     ["lab", "down"],

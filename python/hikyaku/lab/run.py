@@ -42,6 +42,7 @@ class Job:
     one_core: bool = False  # each node has one core only
     capture: bool = True  # else it has this process's stdin and output
     timeout: float | None = None  # seconds: then everything is ended, with an error
+    measure: bool = False  # tag: the kernel measures the programs
 
 
 @dataclass(frozen=True)
@@ -281,7 +282,9 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             given=given,
         )
         cores = topology.cpus(one_core=job.one_core)[first]
-        tagger = tag_command(interfaces=["tcp0"], restore=True) if job.tag else []
+        tagger = []
+        if job.tag:
+            tagger = tag_command(interfaces=["tcp0"], restore=True, measure=job.measure)
         argv = enter(runs.parent, first, cores, [*tagger, "mpirun", *job.arguments])
         start = time.monotonic()
         late = False

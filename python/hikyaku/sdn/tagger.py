@@ -22,9 +22,13 @@ _ANSWER_S = 10.0
 
 
 def tag_command(
-    *, job: int | None = None, interfaces: Iterable[str] = (), restore: bool = False
+    *,
+    job: int | None = None,
+    interfaces: Iterable[str] = (),
+    restore: bool = False,
+    measure: bool = False,
 ) -> list[str]:
-    """What stands before `mpirun …` to have it tagged."""
+    """What stands before `mpirun …` to have it tagged. @measure: how long the programs take."""
     if job is not None and not 1 <= job < JOBS:
         raise HikyakuError(f"job {job}: the numbers of jobs are 1 to {JOBS - 1}")
     argv = [str(built("tagger/hk-tagger")), "--library", str(built("tagger/libhk_tag.so"))]
@@ -32,7 +36,9 @@ def tag_command(
         argv += ["--job", str(job)]
     for name in interfaces:
         argv += ["--iface", name]
-    return [*argv, *(["--restore"] if restore else []), "--"]
+    argv += ["--restore"] if restore else []
+    argv += ["--measure"] if measure else []
+    return [*argv, "--"]
 
 
 def _ask(path: Path) -> dict | None:

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench sdn`: what a network that knows the communication pattern gains, and costs.
+
+Each experiment is a module with a function that measures and one that judges, and an entry in
+EXPERIMENTS. The document has rows of one form for all of them:
+
+    experiment, method, ranks, bytes, median, min, max, unit
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from . import machine
+from .driver import summary
+
+Row = dict[str, str | int | float]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all experiments are told. @sizes and @sample_ms: of those that send messages."""
+
+    repeats: int
+    sizes: list[int]
+    sample_ms: int
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """@run gives rows; @goals judges them (goals.judged)."""
+
+    run: Callable[[Plan, Progress], list[Row]]
+    goals: Callable[[list[Row]], list[dict]]
+    about: str  # one line for the table's title
+
+
+def row(experiment: str, method: str, ranks: int, size: int, unit: str, values: list[float]) -> Row:
+    """@values: of each repeat."""
+    return {
+        "experiment": experiment,
+        "method": method,
+        "ranks": ranks,
+        "bytes": size,
+        **summary(values),
+        "unit": unit,
+    }
+
+
+def experiments() -> dict[str, Experiment]:
+    """All there are, by name, in the order in which they run."""
+    from . import sdn_tags
+
+    return {"tags": sdn_tags.EXPERIMENT}
+
+
+def run(names: list[str], plan: Plan, progress: Progress) -> dict:
+    """Measures and returns the document."""
+    about = machine.describe()
+    about |= {"repeats": plan.repeats, "sample_ms": plan.sample_ms}
+    known = experiments()
+    rows: list[Row] = []
+    goals: list[dict] = []
+    for name in names:
+        found = known[name].run(plan, progress)
+        rows += found
+        goals += known[name].goals(found)
+    return {"schema": 1, "machine": about, "rows": rows, "goals": goals}

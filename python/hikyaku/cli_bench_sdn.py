@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench sdn`: parses, measures with a progress bar, shows, saves."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from .cli_bench import check_outputs, progress_bar, save
+
+
+@click.command("sdn")
+@click.option("--experiments", metavar="NAMES", help="What to measure; see below.  [all]")
+@click.option(
+    "--sizes",
+    default="1..2M",
+    show_default=True,
+    help="tags: bytes, as in 8,2048,64K, or a range of powers of two.",
+)
+@click.option(
+    "--repeats",
+    default=5,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="How often each thing runs; the median is shown.",
+)
+@click.option(
+    "--sample-ms",
+    default=30,
+    show_default=True,
+    type=click.IntRange(1, 10000),
+    help="tags: how long each single timing lasts.",
+)
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(0), help="Of what is drawn."
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Save every figure; the form is stable.",
+)
+@click.option(
+    "--plot",
+    "plot_file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Save a picture (.png, .svg or .pdf).",
+)
+def bench_sdn(
+    experiments: str | None,
+    sizes: str,
+    repeats: int,
+    sample_ms: int,
+    seed: int,
+    json_file: Path | None,
+    plot_file: Path | None,
+) -> None:
+    """A network that knows the communication pattern: what it gains, and what it costs.
+
+    \b
+    tags   Latency and bandwidth of MPI over kernel TCP with and without tags, two nodes, the same
+           wire, alternating; and how long the tagger's programs take for a packet.
+
+    \b
+    Examples:
+      hikyaku bench sdn --experiments tags --json out/sdn.json --plot out/sdn.png
+      hikyaku bench sdn --experiments tags --sizes 8,64K --repeats 21
+    """
+    from .bench import driver, sdn, sdn_report
+    from .bench.sdn_plot import draw
+
+    known = tuple(sdn.experiments())
+    names = driver.parse_names(experiments or ",".join(known), known, "experiment")
+    plan = sdn.Plan(repeats, driver.parse_sizes(sizes), sample_ms, seed)
+    check_outputs(json_file, plot_file)
+    with progress_bar() as progress:
+        document = sdn.run(names, plan, progress)
+    sdn_report.show(document, Console())
+    save(document, json_file, plot_file, draw)

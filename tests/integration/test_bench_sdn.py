@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench sdn`: the form of its document, its judgements, and what it refuses. No figure is
+judged here: speed is the benchmark's business, not a test's."""
+
+import json
+import subprocess
+
+import pytest
+from rich.console import Console
+
+from hikyaku.bench import sdn, sdn_report, sdn_tags
+from hikyaku.bench.sdn import Row, row
+
+FIELDS = {"experiment", "method", "ranks", "bytes", "median", "min", "max", "unit"}
+
+
+def call(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*hikyaku, "bench", "sdn", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
+    file, picture = tmp_path / "b.json", tmp_path / "b.png"
+    done = call(
+        hikyaku,
+        *("--experiments", "tags", "--sizes", "8,70000", "--repeats", "1", "--sample-ms", "2"),
+        *("--json", str(file), "--plot", str(picture)),
+    )
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    assert document["schema"] == 1
+    assert all(set(r) == FIELDS for r in document["rows"])
+    assert all(r["median"] > 0 for r in document["rows"])
+    seen = {(r["method"], r["bytes"], r["unit"]) for r in document["rows"]}
+    units, ratios = sdn_tags.UNITS.values(), sdn_tags.RATIOS.values()
+    want = {(m, s, u) for m in ("plain", "tagged") for s in (8, 70000) for u in units}
+    want |= {("tagged / plain", s, u) for s in (8, 70000) for u in ratios}
+    want |= {(program, 0, "ns a packet") for program in ("egress", "ingress")}
+    assert seen == want
+    assert len(document["goals"]) == 5
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert "ns that tagging a packet takes" in done.stdout
+
+
+def tag_rows(latency: list[float], bandwidth: list[float], egress: float) -> list[Row]:
+    rows = []
+    for unit, values in zip(sdn_tags.RATIOS.values(), (latency, bandwidth), strict=True):
+        rows += [row("tags", sdn_tags.RATIO, 2, 1 << i, unit, [v]) for i, v in enumerate(values)]
+    return [*rows, row("tags", "egress", 2, 0, sdn_tags.PROGRAM, [egress])]
+
+
+@pytest.mark.parametrize(
+    ("latency", "bandwidth", "egress", "met"),
+    [
+        ([1.0, 1.02], [0.98, 1.0], 300, [True, True, True, True, True]),
+        ([1.0, 1.0, 1.03], [1.0, 1.0, 0.97], 301, [False, True, False, True, False]),
+        ([1.1, 1.1], [0.9, 0.9], 1, [False, False, False, False, True]),
+    ],
+)
+def test_goals_of_tags(latency, bandwidth, egress, met) -> None:
+    goals = sdn_tags.EXPERIMENT.goals(tag_rows(latency, bandwidth, egress))
+    assert [goal["met"] for goal in goals] == met
+
+
+def test_methods_alternate(monkeypatch) -> None:
+    """Who is first takes turns, and a ratio is of runs beside each other."""
+    order = []
+
+    class NoLab:
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+    def bench(_lab, sample, tag):
+        order.append("tagged" if tag else "plain")
+        value = len(order) * (2 if tag else 1)
+        return {(metric, size): value for metric in sample.metrics for size in sample.sizes}
+
+    monkeypatch.setattr(sdn_tags.Lab, "up", lambda *_a, **_k: NoLab())
+    monkeypatch.setattr(sdn_tags, "_bench", bench)
+    monkeypatch.setattr(sdn_tags, "_cost", lambda _lab: {"egress": 1.0, "ingress": 2.0})
+    document = sdn.run(["tags"], sdn.Plan(2, [8], 1), lambda *_: None)
+    assert order == ["plain", "tagged", "tagged", "plain"]
+    (ratio,) = [r for r in document["rows"] if r["unit"] == "latency ratio"]
+    assert (ratio["min"], ratio["max"]) == (6 / 4, 4 / 1)
+
+
+def test_the_table_has_a_column_a_method(capsys) -> None:
+    rows = [row("tags", m, 2, s, "µs", [s / 8]) for m in ("a", "b") for s in (8, 16)]
+    about = {"load_at_start": 0, "cores": 2, "cpu": "x", "repeats": 1}
+    sdn_report.show({"machine": about, "rows": rows, "goals": []}, Console(width=100))
+    out = capsys.readouterr().out
+    assert [w for w in out.split() if w in ("a", "b")] == ["a", "b"]
+    assert "16 B" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--experiments", "nope"], "there is no experiment 'nope'"),
+        (["--sizes", "x"], "'x' is no message size"),
+        (["--plot", "a.txt"], "a.txt is no picture"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_refusals(hikyaku, arguments, says) -> None:
+    done = call(hikyaku, *arguments)
+    assert done.returncode == 1
+    assert says in done.stderr
