@@ -156,7 +156,7 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
     for each in topology["switches"]:
         own = status["switches"].get(str(each["switch"]), {})
         counts = [str(own.get(k, 0)) for k in ("rules", "groups", "refused")]
-        table.add_row(str(each["switch"]), str(len(each["ports"])), *counts)
+        table.add_row(each["name"], str(len(each["ports"])), *counts)
     console.print(table)
     names = {
         (s["switch"], int(p)): name for s in topology["switches"] for p, name in s["ports"].items()

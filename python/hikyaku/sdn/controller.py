@@ -40,6 +40,7 @@ class Switch:
 
     def __init__(self, number: int, channel: Channel):
         self.number = number
+        self.name = f"switch {number}"
         self.channel = channel
         self.ports: dict[int, str] = {}  # those that are up, with their names
         self.numbers = codec.GroupNumbers()
@@ -243,11 +244,13 @@ class Controller:
     def _port(self, switch: Switch, desc: object, *, gone: bool = False, now: float | None = None):
         """@now: the graph is told, too."""
         number = desc.port_no
+        name = desc.name.decode(errors="replace").rstrip("\0")
+        if number == of.OFPP_LOCAL and name:
+            switch.name = name  # the switch's own port is called as itself
         if number > of.OFPP_MAX:
             return
         down = gone or desc.state & of.OFPPS_LINK_DOWN or desc.config & of.OFPPC_PORT_DOWN
         was = number in switch.ports
-        name = desc.name.decode(errors="replace").rstrip("\0")
         if down:
             switch.ports.pop(number, None)
         else:

@@ -44,6 +44,7 @@ class Discovery:
         self.counts: Counter[str] = Counter()  # of what was refused
         self._key = key
         self._say = say
+        self._known: set[tuple[Port, Port]] = set()  # links that there were, the lower end first
         self._unsettled: dict[Port, float] = {}  # up, and what it leads to is not known yet
         self._heard: dict[Port, float] = {}  # when the last probe came into this port
         self._warned: Counter[tuple[str, Port]] = Counter()
@@ -132,7 +133,14 @@ class Discovery:
             self._unsettled.pop(end, None)
             self.graph.port_up(*end)
         self.graph.add_link(port, other)
+        # what was joined to either of them before has been plugged into another port
+        self._known = {k for k in self._known if not {port, other} & set(k)}
+        self._known.add((min(port, other), max(port, other)))
         return True
+
+    def lost_links(self) -> list[tuple[Port, Port]]:
+        """Those that there were, and whose ends have led nowhere else since."""
+        return sorted(k for k in self._known if k[0] not in self.graph.links)
 
     def _sender(self, port: Port, own: bytes, now: float) -> Port | None:
         """Where a probe was sent, if it is to be believed."""

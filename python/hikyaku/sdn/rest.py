@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import resources
 from typing import NoReturn
 
 from .controller import Controller
@@ -21,7 +22,7 @@ from .store import job_to_json
 from .tag import JOBS, RANKS, Function, NoTag, Tag, from_mac, in_prefix, to_mac
 
 MAX_NAME = 64
-JSON, TEXT = "application/json", "text/plain; version=0.0.4"
+JSON, TEXT, HTML = "application/json", "text/plain; version=0.0.4", "text/html; charset=utf-8"
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Rest:
         self._routes: list[tuple[str, re.Pattern, Callable]] = [
             (method, re.compile(pattern), call)
             for method, pattern, call in (
+                ("GET", r"/", self._page),
                 ("GET", r"/metrics", self._metrics),
                 ("GET", r"/v1/status", self._status),
                 ("GET", r"/v1/topology", self._topology),
@@ -125,6 +127,10 @@ class Rest:
 
     # ---- looking ------------------------------------------------------------------------------
 
+    async def _page(self, _: Request) -> Response:
+        page = resources.files(__package__).joinpath("page.html").read_text()
+        return Response(200, page, HTML)
+
     async def _status(self, _: Request) -> Response:
         c = self.c
         flows = {
@@ -153,6 +159,7 @@ class Rest:
         switches = [
             {
                 "switch": number,
+                "name": s.name,
                 "ports": {str(p): name for p, name in sorted(s.ports.items())},
                 "rules": len(s.rules),
             }
@@ -182,7 +189,11 @@ class Rest:
             }
             for mac, at in sorted(graph.hosts.items())
         ]
-        return _json({"switches": switches, "links": links, "hosts": hosts})
+        lost = [
+            {"a": {"switch": a[0], "port": a[1]}, "b": {"switch": b[0], "port": b[1]}}
+            for a, b in c.discovery.lost_links()
+        ]
+        return _json({"switches": switches, "links": links, "lost_links": lost, "hosts": hosts})
 
     async def _jobs(self, _: Request) -> Response:
         return _json([job_to_json(job) for _, job in sorted(self.c.jobs.items())])

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page in a browser: what it draws is what is there. Leaves a screenshot in out/."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from sdn_lab import controlled, register
+
+from hikyaku import process
+from hikyaku.checkout import ROOT
+from hikyaku.lab import ovs
+
+BROWSER = "chromium-headless-shell"
+SCREENSHOT = ROOT / "out" / "sdn-page.png"
+
+
+@pytest.fixture(scope="module")
+def network(lab_name):
+    with controlled(lab_name("sdn-page"), "leaf-spine:2x2x2") as (lab, controller):
+        yield lab, controller
+
+
+def browse(url: str, home: Path, *options: str) -> str:
+    if shutil.which(BROWSER) is None:
+        pytest.fail(f"{BROWSER} is not installed; run scripts/install-deps")
+    argv = [BROWSER, "--no-sandbox", "--disable-gpu", f"--user-data-dir={home}"]
+    argv += ["--window-size=1280,800", "--virtual-time-budget=6000", *options, url]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=90, check=True).stdout
+
+
+def test_topology_jobs_trees_and_failed_links(network, tmp_path):
+    lab, controller = network
+    job = register(lab, controller.client, [f"node{i}" for i in range(4)], name="<b>solver</b>")
+    ovs.set_link(lab.topology, "leaf0-spine0", up=False)
+    process.wait_until(
+        "the cut to be known",
+        lambda: len(controller.client.get("/v1/topology")["lost_links"]) == 1,
+        20,
+    )
+    show = f"?show=/v1/jobs/{job}/path?source=0%26function=bcast%26group=0"
+    page = browse(controller.client.address + "/" + show, tmp_path, "--dump-dom")
+    assert "4 switches, 3 links, 4 hosts, 1 jobs" in page
+    assert len(re.findall(r'class="switch"', page)) == 4
+    assert len(re.findall(r'class="host tree"', page)) == 3, "receivers of the tree"
+    assert len(re.findall(r'class="link[^"]*tree', page)) == 2, "leaf, the other spine, leaf"
+    assert len(re.findall(r'class="link lost', page)) == 1
+    assert "leaf0" in page
+    assert "<b>solver" not in page, "names are text"
+    SCREENSHOT.parent.mkdir(exist_ok=True)
+    SCREENSHOT.unlink(missing_ok=True)
+    browse(controller.client.address + "/" + show, tmp_path, f"--screenshot={SCREENSHOT}")
+    assert SCREENSHOT.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_asks_nobody_else(network):
+    text = (ROOT / "python/hikyaku/sdn/page.html").read_text()
+    assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
