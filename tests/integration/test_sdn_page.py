@@ -7,11 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from sdn_lab import controlled, register
 
 from hikyaku import process
 from hikyaku.checkout import ROOT
 from hikyaku.lab import ovs
+from sdn_lab import controlled, register
 
 BROWSER = "chromium-headless-shell"
 SCREENSHOT = ROOT / "out" / "sdn-page.png"

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""REST, all of it, with a controller that has no switches: what it takes and refuses, and noise."""
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from hikyaku.errors import HikyakuError
+from hikyaku.sdn import http
+from hikyaku.sdn.controller import Controller
+from hikyaku.sdn.rest import Request, Rest
+from hikyaku.sdn.store import Store
+
+TOKEN = "secret"
+MAC = "02:00:00:00:00:01"
+
+
+@pytest.fixture
+def rest(tmp_path, monkeypatch) -> Rest:
+    controller = Controller(Store(tmp_path / "sdn"), lambda _: None)
+
+    async def settled(_limit: float = 0) -> None:
+        pass
+
+    monkeypatch.setattr(controller, "settled", settled)
+    return Rest(controller, TOKEN)
+
+
+def ask(rest: Rest, method: str, path: str, data=None, token: str | None = TOKEN, **query: str):
+    body = data if isinstance(data, bytes) else b"" if data is None else json.dumps(data).encode()
+    answer = asyncio.run(rest.answer(Request(method, path, query, token, body)))
+    return answer.status, json.loads(answer.content) if answer.kind == "application/json" else ""
+
+
+def test_the_life_of_a_job(rest, tmp_path):
+    assert ask(rest, "POST", "/v1/jobs", {"name": "a", "ranks": {"0": MAC}}) == (
+        201,
+        {"job": 1, "name": "a", "ranks": {"0": MAC}, "groups": {}},
+    )
+    assert ask(rest, "PUT", "/v1/jobs/1/ranks", {"7": "02:00:00:00:00:08"})[0] == 200
+    assert ask(rest, "PUT", "/v1/jobs/1/groups/2", [0, 7])[0] == 200
+    _, job = ask(rest, "GET", "/v1/jobs/1")
+    assert job["groups"] == {"2": [0, 7]}
+    assert job["not_located"] == [0, 7]
+    jobs, _, _ = Store(tmp_path / "sdn").load()
+    assert jobs[1].ranks == {0: 0x0200_0000_0001, 7: 0x0200_0000_0008}, "kept for a restart"
+    assert ask(rest, "POST", "/v1/jobs", {})[1]["job"] == 2, "the lowest number that is free"
+    assert ask(rest, "DELETE", "/v1/jobs/1")[0] == 200
+    assert [j["job"] for j in ask(rest, "GET", "/v1/jobs")[1]] == [2]
+
+
+def test_only_the_token_changes_anything(rest):
+    for token in (None, "", "secret2", "Secret", "sécret"):
+        for method, path in (
+            ("POST", "/v1/jobs"),
+            ("DELETE", "/v1/jobs/1"),
+            ("PUT", "/v1/jobs/1/ranks"),
+            ("PUT", "/v1/jobs/1/groups/0"),
+        ):
+            assert ask(rest, method, path, {}, token)[0] == 401
+    assert ask(rest, "GET", "/v1/jobs", token=None) == (200, [])
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"{", "no JSON"),
+        (b"[" * 100_000, "no JSON"),
+        ([], "no JSON object"),
+        ({"color": 1}, "unknown: color"),
+        ({"name": 3}, "name is a string"),
+        ({"name": "x" * 65}, "name is a string"),
+        ({"name": "a\nb"}, "printable"),
+        ({"job": 0}, "job is a whole number"),
+        ({"job": 64}, "job is a whole number"),
+        ({"job": True}, "job is a whole number"),
+        ({"job": 1.5}, "job is a whole number"),
+        ({"ranks": [MAC]}, "ranks is an object"),
+        ({"ranks": {"2048": MAC}}, "a rank is a whole number"),
+        ({"ranks": {"-1": MAC}}, "a rank is a whole number"),
+        ({"ranks": {"0": "02:00"}}, "no MAC address"),
+        ({"ranks": {"0": 5}}, "an address is a string"),
+        ({"ranks": {"0": "66:48:00:00:00:01"}}, "cannot be a rank's"),
+        ({"ranks": {"0": "ff:ff:ff:ff:ff:ff"}}, "cannot be a rank's"),
+        ({"groups": {"1": [5000]}}, "a rank is a whole number"),
+        ({"groups": {"1": {}}}, "a group is a list"),
+        ({"groups": {"x": []}}, "a group is a whole number"),
+    ],
+)
+def test_what_is_wrong_is_said_and_changes_nothing(rest, data, said):
+    status, answer = ask(rest, "POST", "/v1/jobs", data)
+    assert status == 400
+    assert said in answer["error"]
+    assert rest.c.jobs == {}
+
+
+def test_numbers_of_jobs_are_given_once_and_run_out(rest):
+    for number in range(1, 64):
+        assert ask(rest, "POST", "/v1/jobs", {})[1]["job"] == number
+    assert ask(rest, "POST", "/v1/jobs", {})[0] == 409
+    assert ask(rest, "POST", "/v1/jobs", {"job": 5})[0] == 409
+
+
+def test_paths_that_are_not_there(rest):
+    assert ask(rest, "GET", "/v2")[0] == 404
+    assert ask(rest, "GET", "/v1/jobs/9")[0] == 404
+    assert ask(rest, "POST", "/v1/status")[0] == 405
+    assert ask(rest, "GET", "/../../etc/passwd")[0] == 404
+    ask(rest, "POST", "/v1/jobs", {})
+    assert ask(rest, "GET", "/v1/jobs/1/path", function="dance")[0] == 400
+    assert ask(rest, "GET", "/v1/jobs/1/path", source="-1")[0] == 400
+    assert ask(rest, "GET", "/v1/jobs/1/path")[0] == 404, "rank 0 is nowhere"
+
+
+def test_metrics_are_well_formed(rest):
+    answer = asyncio.run(rest.answer(Request("GET", "/metrics", {}, None, b"")))
+    for line in answer.content.splitlines():
+        assert line.startswith("# ") or len(line.rsplit(" ", 1)) == 2
+    assert "hikyaku_sdn_jobs 0" in answer.content
+
+
+def test_a_damaged_state_is_named(tmp_path):
+    store = Store(tmp_path / "sdn")
+    for text in ("{", "[]", '{"jobs": 3}', '{"jobs": [], "hosts": {"x": [1, 2]}, "switches": []}'):
+        (store.directory / "state.json").write_text(text)
+        with pytest.raises(HikyakuError, match=r"state\.json is damaged"):
+            store.load()
+
+
+def test_secrets_are_for_nobody_else(tmp_path):
+    store = Store(tmp_path / "sdn")
+    assert store.token() == store.token()
+    assert (store.directory / "token").stat().st_mode & 0o077 == 0
+    assert len(store.key()) == 32
+
+
+# ---- HTTP ----------------------------------------------------------------------------------------
+
+
+async def _exchange(rest: Rest, requests: list[bytes], hosts=frozenset({"localhost"})) -> list:
+    said: list[str] = []
+    server = await asyncio.start_server(
+        http.serve(rest.answer, said.append, hosts), "127.0.0.1", 0, limit=http.MAX_HEAD
+    )
+    port = server.sockets[0].getsockname()[1]
+    answers = []
+    for request in requests:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(request)
+        writer.write_eof()
+        try:
+            answers.append(await asyncio.wait_for(reader.read(), 20))
+        except ConnectionError:
+            answers.append(b"")
+        writer.close()
+    server.close()
+    assert said == [], "a request found a bug"
+    return answers
+
+
+GOOD = b"GET /v1/status HTTP/1.1\r\nHost: localhost:80\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("request_", "status"),
+    [
+        (GOOD, b"200"),
+        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"421"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"421"),
+        (b"GET /\r\n\r\n", b"400"),
+        (b"GET http://x/ HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: x\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n", b"413"),
+        (b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"501"),
+        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", b"431"),
+        (b"GET /?" + b"&a=b" * 50 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
+    ],
+)
+def test_http(rest, request_, status):
+    (answer,) = asyncio.run(_exchange(rest, [request_]))
+    assert answer.split(b" ")[1] == status
+
+
+def test_http_and_rest_survive_noise(rest):
+    rng = random.Random(3)
+    parts = [b"/v1/jobs", b"/v1/jobs/1/ranks", b"/v1/jobs/1/path?source=", b"/v1/jobs/1/groups/9"]
+    requests = [rng.randbytes(rng.randrange(1, 300)) for _ in range(100)]
+    for _ in range(400):
+        body = rng.choice(
+            [rng.randbytes(20), b'{"ranks":{"1":"02:00:00:00:00:0%d"}}' % rng.randrange(9)]
+        )
+        method = rng.choice([b"GET", b"POST", b"PUT", b"DELETE", b"HEAD"])
+        head = b"%s %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n" % (
+            method,
+            rng.choice(parts) + rng.choice([b"", b"7", b"%00", b"\xff"]),
+            TOKEN.encode(),
+        )
+        whole = head + b"Content-Length: %d\r\n\r\n" % len(body) + body
+        at = rng.randrange(len(whole))
+        requests.append(rng.choice([whole, whole[:at] + rng.randbytes(3) + whole[at + 3 :]]))
+    answers = asyncio.run(_exchange(rest, [*requests, GOOD]))
+    assert answers[-1].startswith(b"HTTP/1.1 200")
+    assert {a.split(b" ")[1] for a in answers if a} >= {b"200", b"400", b"404"}
