@@ -52,6 +52,19 @@ def at_random(seed: int, switches: int = 8, hosts: int = 12) -> Network:
     return Network(graph)
 
 
+def hundred_switches() -> Network:
+    """10 spines, 90 leaves, 1000 hosts."""
+    graph = Graph()
+    for switch in range(1, 101):
+        graph.add_switch(switch, range(1, 101))
+    for leaf in range(11, 101):
+        for spine in range(1, 11):
+            graph.add_link((leaf, spine), (spine, leaf))
+    for i in range(1000):
+        graph.hosts[FIRST_HOST + i] = (11 + i % 90, 20 + i // 90)
+    return Network(graph)
+
+
 def job_on(network: Network, ranks: int, *, number: int = 1, seed: int | None = None) -> Job:
     """Ranks dealt out to the hosts in turn, or at random."""
     hosts = sorted(network.graph.hosts)

@@ -2,7 +2,6 @@
 """What the rules do, on random networks, followed frame by frame in flow tables of our own."""
 
 import random
-import time
 from collections import Counter
 
 import networks
@@ -15,7 +14,7 @@ from hikyaku.sdn.program import compute
 from hikyaku.sdn.rules import ADMIT, FORWARD, MULTICAST, Key
 from hikyaku.sdn.tag import RANKS, Function, Tag
 
-SEEDS = range(30)
+SEEDS = range(12)
 SHAPES = ["leaf-spine:2x2x4", "leaf-spine:4x3x3", "fat-tree:4"]
 BROADCAST = (1 << 48) - 1
 
@@ -292,11 +291,13 @@ def test_no_rule_is_written_twice_with_different_ends():
 
 
 def test_a_hundred_switches_and_a_thousand_hosts():
-    """The issue's goal is 2 s; counted here is the work, since the clock of a busy machine lies."""
-    network = networks.of_wiring("leaf-spine:10x54x1")
-    places = [(s, 1000 + i) for s in network.graph.ports if s > 10 for i in range(19)]
-    network.graph.hosts = {networks.FIRST_HOST + i: p for i, p in enumerate(places[:1000])}
-    start = time.process_time()
+    """Every switch gets a rule for every host, and the work is counted, since a clock on a busy
+    machine lies; `hikyaku bench sdn` has the time."""
+    network = networks.hundred_switches()
     programs = compute(network)
-    print(f"{time.process_time() - start:.2f} s of CPU time")
-    assert sum(len(p) for p in programs.values()) > 60_000
+    assert len(programs) == 100
+    hosts = set(network.graph.hosts)
+    for program in programs.values():
+        assert hosts <= {k.match.dst for k in program if k.table == FORWARD}
+    used = Counter(port for (switch, _), port in network.paths.items() if switch == 11)
+    assert max(used.values()) - min(used.values()) <= 1

@@ -73,16 +73,13 @@ def choose_paths(network: Network) -> None:
             if switch == target or (switch, mac) in kept:
                 continue
             ports = graph.next_ports(switch, target)
-            port = (
-                ports[0]
-                if len(ports) == 1
-                else min(
-                    ports,
-                    key=lambda p: (load.get((switch, p), 0) // 1e6, assigned[switch, p], p),
-                )
-            )
-            kept[switch, mac] = port
-            assigned[switch, port] += 1
+            if len(ports) == 1:
+                kept[switch, mac] = ports[0]
+                continue
+            ends = [(switch, port) for port in ports]
+            end = min(ends, key=lambda e: (load.get(e, 0) // 1e6, assigned[e], e))
+            kept[switch, mac] = end[1]
+            assigned[end] += 1
     network.paths = kept
 
 

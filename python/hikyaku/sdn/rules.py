@@ -10,6 +10,7 @@ codec's business.
     table 1 FORWARD   where it goes
 """
 
+from functools import lru_cache
 from typing import NamedTuple
 
 ADMIT, FORWARD = 0, 1
@@ -80,8 +81,10 @@ class Does(NamedTuple):
 Program = dict[Key, Does]  # of one switch
 
 
+@lru_cache(maxsize=4096)
 def out(ports: tuple[int, ...]) -> tuple[Action, ...]:
-    """To the first of @ports that is up. The last one may be IN_PORT, which is always taken."""
+    """To the first of @ports that is up. The last one may be IN_PORT, which is always taken. Kept,
+    since many rules do the same."""
     if not ports:
         return ()
     if len(ports) == 1:
