@@ -28,6 +28,7 @@
 #define PATIENCE_S 2
 #define LINE       512
 #define LETTER_MS  1000
+#define TAP_MS     1 /* how long a packet may wait for the kernel, or from it */
 
 static const struct timespec pause_20us = {.tv_nsec = 20000};
 
@@ -37,6 +38,74 @@ static uint64_t now_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
+}
+
+/* ---- neighbours --------------------------------------------------------------------------------- */
+
+static int deliver(struct hk_router *r, unsigned family, const uint8_t *prefix, unsigned depth,
+		   uint32_t cell, struct hk_error *err);
+
+/* Puts a neighbour that the kernel found, or lost, into a generation: its cell, and on a port's subnet its own
+ * route. @live: the data thread looks into this generation. */
+static void learn_into(struct hk_router *r, struct hk_fib *fib, const struct hk_neighbour *n,
+		       bool live)
+{
+	struct hk_route_hop hop = {.kind = HK_HOP_UNRESOLVED, .family = n->family, .port = n->port};
+	unsigned depth = n->family == 4 ? 32 : 128;
+	struct hk_error err;
+	bool subnet = false;
+
+	memcpy(hop.address, n->address, 16);
+	uint32_t cell = hk_fib_cell_for(fib, &hop);
+	if (!cell || fib->hop[cell].has_mac)
+		return; /* no room; or the route file knows better */
+	hk_fib_cell_set(fib, cell,
+			hk_cell_make(n->good ? HK_HOP_FORWARD : HK_HOP_UNRESOLVED, n->port,
+				     n->good ? n->mac : NULL));
+	const struct hk_special *s = hk_special_find(n->family, n->address);
+	for (unsigned i = 0; i < fib->addresses; i++) {
+		const struct hk_route_address *a = &fib->address[i];
+		if (memcmp(a->address, n->address, 16) == 0 && a->family == n->family)
+			return; /* somebody claims to be us */
+		subnet |= a->family == n->family && a->port == n->port &&
+			  hk_prefix_holds(a->address, a->depth, n->address);
+	}
+	if (!n->good || !subnet || (s && !(s->destination && s->forwardable)))
+		return;
+	if (live)
+		(void)deliver(r, n->family, n->address, depth, cell,
+			      &err); /* full: it stays unresolved */
+	else
+		(void)hk_fib_update(fib, n->family, n->address, depth, cell);
+}
+
+static void learn(void *arg, const struct hk_neighbour *n)
+{
+	struct hk_router *r = arg;
+
+	learn_into(r, atomic_load(&r->fib), n, true);
+}
+
+/* Has the kernel look for each next hop of a generation, so that the first packet finds it. */
+static void resolve_all(struct hk_router *r, const struct hk_fib *fib)
+{
+	for (uint32_t i = 2; r->kernel && i < fib->cells; i++)
+		if (fib->hop[i].family && hk_cell_kind(hk_fib_cell(fib, i)) == HK_HOP_UNRESOLVED)
+			hk_kernel_resolve(r->kernel, fib->hop[i].family, fib->hop[i].address,
+					  fib->hop[i].port);
+}
+
+static void kernel_round(struct hk_router *r)
+{
+	struct hk_forward_asks *a = &r->asks;
+	uint32_t at = atomic_load_explicit(&a->read, memory_order_relaxed);
+
+	for (; at != atomic_load_explicit(&a->written, memory_order_acquire); at++) {
+		uint32_t i = at % HK_FORWARD_ASKS;
+		hk_kernel_resolve(r->kernel, a->ask[i].family, a->ask[i].address, a->ask[i].port);
+		atomic_store_explicit(&a->read, at + 1, memory_order_release);
+	}
+	hk_kernel_round(r->kernel, learn, r);
 }
 
 /* ---- reloading ---------------------------------------------------------------------------------- */
@@ -78,8 +147,12 @@ static int reload(struct hk_router *r, struct hk_error *err)
 	hk_routes_free(routes);
 	if (rc)
 		return rc;
+	for (unsigned i = 0; r->kernel && i < r->kernel->neighbours; i++)
+		learn_into(r, fib, &r->kernel->neighbour[i], false);
 	r->reloads++;
-	return swap(r, fib, err);
+	rc = swap(r, fib, err);
+	resolve_all(r, fib);
+	return rc;
 }
 
 /* ---- updates ------------------------------------------------------------------------------------ */
@@ -240,11 +313,14 @@ static void *control(void *arg)
 	struct pollfd p[2] = {{.fd = r->wake[0], .events = POLLIN},
 			      {.fd = r->listen, .events = POLLIN}};
 
+	resolve_all(r, atomic_load(&r->fib));
 	while (!atomic_load(&r->stop)) {
 		struct hk_error err = {""};
 		char bytes[64];
-		if (poll(p, r->listen < 0 ? 1 : 2, -1) < 0 && errno != EINTR)
+		if (poll(p, r->listen < 0 ? 1 : 2, r->kernel ? TAP_MS : -1) < 0 && errno != EINTR)
 			break;
+		if (r->kernel)
+			kernel_round(r);
 		(void)!read(r->wake[0], bytes, sizeof(bytes));
 		if (atomic_exchange(&r->reload, false) && reload(r, &err))
 			fprintf(stderr, "%s; the routes from before stay\n", err.text);

@@ -263,9 +263,30 @@ static void tell(struct hk_forward *f, unsigned port, const uint8_t *frame, unsi
 	c->icmp_sent++;
 }
 
-static HK_NOINLINE void refuse(struct hk_forward *f, unsigned port, struct rte_mbuf *m,
-			       enum hk_verdict v, const struct burst *b, unsigned i, hk_cell cell)
+/* Asks for the neighbour that a packet wants: its next hop, or on a port's subnet its destination. */
+static void ask(struct hk_forward *f, const struct hk_ip *ip, uint64_t hop, hk_cell cell)
 {
+	struct hk_forward_asks *a = f->asks;
+	uint32_t at = a ? atomic_load_explicit(&a->written, memory_order_relaxed) : 0;
+	bool glean = hk_cell_kind(cell) == HK_HOP_GLEAN;
+
+	if (!a || at - atomic_load_explicit(&a->read, memory_order_acquire) == HK_FORWARD_ASKS)
+		return;
+	if (!glean && hop < 2)
+		hop = f->fib->default_of[hop];
+	a->ask[at % HK_FORWARD_ASKS].family = ip->family;
+	a->ask[at % HK_FORWARD_ASKS].port = (uint8_t)hk_cell_port(cell);
+	memcpy(a->ask[at % HK_FORWARD_ASKS].address, glean ? ip->dst : f->fib->hop[hop].address,
+	       ip->family == 4 ? 4 : 16);
+	atomic_store_explicit(&a->written, at + 1, memory_order_release);
+}
+
+static HK_NOINLINE void refuse(struct hk_forward *f, unsigned port, struct rte_mbuf *m,
+			       enum hk_verdict v, const struct burst *b, unsigned i, uint64_t hop,
+			       hk_cell cell)
+{
+	if (v == HK_V_UNRESOLVED)
+		ask(f, &b->ip[i], hop, cell);
 	if (v == HK_V_TTL || v == HK_V_NO_ROUTE || v == HK_V_UNREACHABLE || v == HK_V_TOO_BIG)
 		tell(f, port,
 		     f->mode == HK_MODE_PKTPIT ? b->header[i] : rte_pktmbuf_mtod(m, uint8_t *),
@@ -295,17 +316,18 @@ void hk_forward_burst(struct hk_forward *f, unsigned port, struct rte_mbuf **m, 
 		hk_fib_lookup6(f->fib, b.dst6, b.hop6, b.n6);
 	for (unsigned i = 0; i < n; i++) {
 		enum hk_verdict v = b.verdict[i];
+		uint64_t hop = 0;
 		hk_cell cell = 0;
 		if (HK_LIKELY(v == HK_V_FORWARD)) {
-			bool ip4 = b.ip[i].family == 4;
-			cell = hk_fib_cell(f->fib, ip4 ? b.hop4[at4++] : b.hop6[at6++]);
+			hop = b.ip[i].family == 4 ? b.hop4[at4++] : b.hop6[at6++];
+			cell = hk_fib_cell(f->fib, hop);
 			v = judge(f, &b.ip[i], cell);
 		}
 		if (HK_LIKELY(v == HK_V_FORWARD)) {
 			send(f, m[i], &b.ip[i], cell);
 			sent++;
 		} else {
-			refuse(f, port, m[i], v, &b, i, cell);
+			refuse(f, port, m[i], v, &b, i, hop, cell);
 		}
 	}
 	f->port[port].count.verdict[HK_V_FORWARD] += sent;

@@ -23,6 +23,8 @@
 #include "p2p/router/header.h"
 #include "p2p/router/icmp.h"
 
+#include <stdatomic.h>
+
 #include <rte_mbuf.h>
 
 enum hk_mode { HK_MODE_BOUNCE, HK_MODE_P2P, HK_MODE_PKTPIT };
@@ -49,6 +51,16 @@ struct hk_forward_port {
 	struct hk_forward_counters count;
 };
 
+/* Neighbours that packets wait for: from the data thread to the control thread, one writer and one reader. */
+#define HK_FORWARD_ASKS 64
+
+struct hk_forward_asks {
+	_Atomic uint32_t written, read;
+	struct {
+		uint8_t family, port, address[16];
+	} ask[HK_FORWARD_ASKS];
+};
+
 struct hk_forward {
 	enum hk_mode mode;
 	unsigned ports;
@@ -56,6 +68,7 @@ struct hk_forward {
 	/* takes a packet for the kernel, whose port is m->port; false: no room. NULL: there is no tap */
 	bool (*kernel)(void *arg, struct rte_mbuf *m);
 	void *kernel_arg;
+	struct hk_forward_asks *asks; /* NULL: nobody listens */
 	struct rte_mempool *
 		own; /* main memory, for packets that the router makes itself; NULL: it makes none */
 	struct hk_icmp_limit icmp;

@@ -25,7 +25,7 @@ static int usage(const char *program)
 	fprintf(stderr,
 		"usage: %s --mode bounce|p2p|pktpit --routes FILE --port SPEC --port SPEC ...\n"
 		"          [--control SOCKET] [--memory MB] [--buffers N] [--wait MS] [--spin]\n"
-		"          [--pool POP ...] [--frame BYTES] [--icmp-rate N]\n"
+		"          [--pool POP ...] [--frame BYTES] [--icmp-rate N] [--tap PREFIX]\n"
 		"       %s --check --routes FILE --ports N\n"
 		"       %s --generate N [--seed N] [--hops N] [--mrt] > TABLE\n",
 		program, program, program);
@@ -111,6 +111,7 @@ int main(int argc, char **argv)
 		{"mrt", no_argument, NULL, 'R'},
 		{"check", no_argument, NULL, 'C'},
 		{"ports", required_argument, NULL, 'n'},
+		{"tap", required_argument, NULL, 't'},
 		{"icmp-rate", required_argument, NULL, 'i'},
 		{"pool", required_argument, NULL, 'P'},
 		{"frame", required_argument, NULL, 'f'},
@@ -137,6 +138,9 @@ int main(int argc, char **argv)
 			good &= o.ports < HK_ROUTER_PORTS;
 			if (good)
 				o.port[o.ports++] = optarg;
+		} else if (c == 't') {
+			good &= optarg[0] && strlen(optarg) <= 10 && !strpbrk(optarg, "/ %");
+			o.tap = optarg;
 		} else if (c == 'i') {
 			good &= number(optarg, 0, 1000000, &o.icmp_rate);
 		} else if (c == 'P') {

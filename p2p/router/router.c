@@ -67,6 +67,13 @@ static int open_rcu(struct hk_router *r, struct hk_error *err)
 	return 0;
 }
 
+static bool to_kernel(void *arg, struct rte_mbuf *m)
+{
+	struct hk_router *r = arg;
+
+	return rte_ring_sp_enqueue(r->kernel->to, m) == 0;
+}
+
 int hk_router_open(const struct hk_router_options *o, struct hk_router **out, struct hk_error *err)
 {
 	struct hk_eal_config eal = {.memory_mb = o->memory_mb,
@@ -110,6 +117,12 @@ int hk_router_open(const struct hk_router_options *o, struct hk_router **out, st
 	if (rc == 0)
 		rc = open_ports(r, routes, err);
 	hk_routes_free(routes);
+	if (rc == 0 && o->tap) {
+		rc = hk_kernel_open(o->tap, &r->forward, fib, r->forward.own, &r->kernel, err);
+		r->forward.kernel = to_kernel;
+		r->forward.kernel_arg = r;
+		r->forward.asks = &r->asks;
+	}
 	if (rc == 0)
 		rc = hk_control_open(r, o->control, err);
 	if (rc) {
@@ -125,6 +138,7 @@ void hk_router_close(struct hk_router *r)
 	if (!r)
 		return;
 	hk_control_close(r);
+	hk_kernel_close(r->kernel);
 	for (unsigned i = 0; i < r->o.ports; i++)
 		hk_port_close(r->port[i]);
 	hk_pools_close(r);
@@ -169,6 +183,20 @@ static HK_NOINLINE void take_letter(struct hk_router *r)
 	atomic_store_explicit(&l->posted, false, memory_order_release);
 }
 
+/* What the kernel sends goes out as it is. */
+static unsigned from_kernel(struct hk_router *r)
+{
+	void *m[HK_FIB_BURST];
+	unsigned n = rte_ring_sc_dequeue_burst(r->kernel->from, m, HK_FIB_BURST, NULL);
+
+	for (unsigned i = 0; i < n; i++)
+		hk_forward_out(&r->forward, ((struct rte_mbuf *)m[i])->port, m[i]);
+	for (unsigned port = 0; n && port < r->o.ports; port++)
+		if (r->forward.port[port].outs)
+			flush(r, port);
+	return n;
+}
+
 static void nap(void)
 {
 	const struct timespec t = {.tv_nsec = NAP_NS};
@@ -194,6 +222,8 @@ void hk_router_run(struct hk_router *r)
 				if (r->forward.port[out].outs)
 					flush(r, out);
 		}
+		if (r->kernel && HK_UNLIKELY(!rte_ring_empty(r->kernel->from)))
+			got += from_kernel(r);
 		if (HK_UNLIKELY(atomic_load_explicit(&r->letter.posted, memory_order_acquire)))
 			take_letter(r);
 		rte_rcu_qsbr_quiescent(r->rcu, READER);

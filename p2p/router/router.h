@@ -6,6 +6,7 @@
  *   router.c       ports, buffers, the loop of the data thread
  *   pools.c        buffer plans: where packets lie
  *   control.c      the control thread: its socket, reloading, updates
+ *   kernel.c, neighbour.c   taps, and the kernel's neighbour table (kernel.h)
  *   stats.c        what is counted, as JSON
  *   forward.c      the data plane (forward.h); header.c what it reads and writes (header.h)
  *   fib.c          the forwarding table (fib.h)
@@ -22,6 +23,7 @@
 
 #include "p2p/pop/pop.h"
 #include "p2p/router/forward.h"
+#include "p2p/router/kernel.h"
 #include "port/port.h"
 
 #include <pthread.h>
@@ -37,6 +39,8 @@ struct hk_router_options {
 	/* the memory that port i receives into: pool[i % pools], a pop spec (p2p/pop/pop.h); none: main memory */
 	const char *pool[HK_ROUTER_PORTS];
 	unsigned pools;
+	const char
+		*tap; /* prefix of the taps' names; NULL: none, and the kernel has no part in it */
 	const char *control; /* path of the control socket; NULL: none */
 	unsigned memory_mb, buffers, wait_ms;
 	unsigned frame_max; /* of buffers in pops */
@@ -61,6 +65,8 @@ struct hk_router {
 	struct hk_fib *_Atomic fib; /* the control thread's to swap */
 	struct rte_rcu_qsbr *rcu;
 	struct hk_letter letter;
+	struct hk_kernel *kernel; /* NULL: no taps */
+	struct hk_forward_asks asks;
 	_Atomic bool stop;
 	uint64_t tx_full[HK_ROUTER_PORTS]; /* frames that the port refused */
 	/* of the control thread */

@@ -50,5 +50,12 @@ void hk_router_stats(struct hk_router *r, FILE *out)
 		fprintf(out, "%s", i ? ", " : "");
 		port(r, i, out);
 	}
-	fprintf(out, "]}\n");
+	fprintf(out, "]");
+	if (r->kernel)
+		fprintf(out,
+			", \"kernel\": {\"written\": %" PRIu64 ", \"read\": %" PRIu64
+			", \"lost\": %" PRIu64 ", \"neighbours\": %u}",
+			now(&r->kernel->written), now(&r->kernel->read), now(&r->kernel->lost),
+			r->kernel->neighbours);
+	fprintf(out, "}\n");
 }

@@ -50,6 +50,11 @@ from .errors import HikyakuError
     metavar="BYTES",
     help="Of the largest frame that a pool's buffers hold.",
 )
+@click.option(
+    "--tap",
+    metavar="PREFIX",
+    help="Interfaces PREFIX0, … by which the kernel does ARP and neighbour discovery.",
+)
 @click.option("--control", type=click.Path(path_type=Path), metavar="SOCKET", help="For `p2p ask`.")
 @click.option(
     "--memory",
@@ -90,6 +95,7 @@ def route(
     ports: tuple[str, ...],
     pools: tuple[str, ...],
     frame: int,
+    tap: str | None,
     control: Path | None,
     memory: int,
     buffers: int,
@@ -123,6 +129,7 @@ def route(
         argv += ["--icmp-rate", str(icmp_rate), "--wait", str(wait)] + ["--spin"] * spin
         argv += [word for spec in ports for word in ("--port", spec)]
         argv += [word for spec in pools for word in ("--pool", spec)] + ["--frame", str(frame)]
+        argv += ["--tap", tap] if tap else []
         argv += ["--control", str(control)] if control else []
     os.execv(program, argv)
 

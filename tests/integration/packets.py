@@ -86,11 +86,13 @@ def ipv6(
     return head + ipaddress.IPv6Address(src).packed + ipaddress.IPv6Address(dst).packed + payload
 
 
-def write_pcap(path: Path, frames: list[bytes]) -> None:
+def write_pcap(path: Path, frames: list[bytes], seconds: list[int] | None = None) -> None:
+    """@seconds: each frame's time."""
     with path.open("wb") as out:
         out.write(struct.pack("<IHHIIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-        for frame in frames:
-            out.write(struct.pack("<IIII", 0, 0, len(frame), len(frame)) + frame)
+        for i, frame in enumerate(frames):
+            time = seconds[i] if seconds else 0
+            out.write(struct.pack("<IIII", time, 0, len(frame), len(frame)) + frame)
 
 
 def read_pcap(path: Path) -> list[bytes]:

@@ -4,11 +4,11 @@
  *
  *   wire_player [--window N] [--rounds N] --expect N --port SPEC IN.pcap OUT.pcap [--port …]
  *
- * Of each port it sends the frames of IN in order, and writes what it receives to OUT, with times
- * of 0. At most a window of frames is under way between all ports, as far as what came back
- * tells (others are dropped on their way: after 20 ms without one the window opens again). It
- * ends when N frames have come in; if none has come for 10 s, it fails and says how many did. With
- * --rounds the files are played so often, nothing is recorded, and the rate is printed.
+ * Of each port it sends the frames of IN in order, and writes what it receives to OUT. A frame's time in
+ * IN, in seconds, says how many frames come back for it, by any port; at most a window of frames that will come back are
+ * under way, so none is lost for want of room. It ends when N frames have come in; if none has
+ * come for 10 s, it fails and says how many did. With --rounds the files are played so often, nothing
+ * is recorded, and the rate is printed.
  */
 #include "port/port.h"
 
@@ -21,7 +21,7 @@
 #define BURST 32
 
 struct frame {
-	uint32_t len;
+	uint32_t len, back;
 	const uint8_t *bytes;
 };
 
@@ -62,7 +62,7 @@ static void read_pcap(struct side *s, const char *path)
 		if (!bytes || !more || fread(bytes, 1, record[2], f) != record[2])
 			die("a pcap file that ends early");
 		s->frame = more;
-		s->frame[s->frames++] = (struct frame){record[2], bytes};
+		s->frame[s->frames++] = (struct frame){record[2], record[0], bytes};
 	}
 	fclose(f);
 }
@@ -97,23 +97,26 @@ static unsigned receive(struct side *s)
 	return n;
 }
 
-static unsigned transmit(struct side *s, unsigned long room)
+/* Returns how many frames will come back for what was sent. */
+static unsigned long transmit(struct side *s, unsigned long room)
 {
 	struct rte_mbuf *m[BURST];
+	unsigned long back[BURST + 1] = {0};
 	unsigned n = 0;
 
-	while (n < HK_MIN(room, (unsigned long)BURST) && s->at + n < s->frames * rounds) {
+	while (n < BURST && back[n] < room && s->at + n < s->frames * rounds) {
 		const struct frame *f = &s->frame[(s->at + n) % s->frames];
 		m[n] = rte_pktmbuf_alloc(s->port->pool);
 		if (!m[n])
 			break;
 		memcpy(rte_pktmbuf_append(m[n], (uint16_t)f->len), f->bytes, f->len);
+		back[n + 1] = back[n] + f->back;
 		n++;
 	}
 	unsigned sent = n ? hk_port_tx(s->port, 0, m, (uint16_t)n) : 0;
 	rte_pktmbuf_free_bulk(m + sent, n - sent);
 	s->at += sent;
-	return sent;
+	return back[sent];
 }
 
 static void play(void)
@@ -139,8 +142,6 @@ static void play(void)
 		}
 		uint64_t t = now_ns();
 		heard = heard ? heard : t;
-		if (t - heard > 20 * HK_MSEC)
-			under_way = 0;
 		if (t - heard > 10 * HK_SEC)
 			break;
 	}

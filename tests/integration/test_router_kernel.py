@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A router between two hosts that know nothing of it: ARP, neighbour discovery and its own
+addresses are the kernel's, behind taps. Hosts are network namespaces; ports are af_packet."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from hikyaku.lab import own_name
+from hikyaku.process import run
+
+ROUTES = """port 1 mtu 1300
+address 198.18.0.1/24 port 0
+address fd00:a::1/64 port 0
+address 198.18.1.1/24 port 1
+address fd00:b::1/64 port 1
+route 10.7.0.0/16 via 198.18.1.7
+"""
+
+ECHO = """
+import select, socket
+here = []
+for address in ("198.18.1.7", "10.7.0.1", "fd00:b::7"):
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    here.append(socket.socket(family, socket.SOCK_DGRAM))
+    here[-1].bind((address, 7))
+print("ready", flush=True)
+while True:
+    for s in select.select(here, [], [], 60)[0]:
+        s.sendto(*s.recvfrom(2000))
+"""
+
+ASK = """
+import errno, socket, sys
+IP_MTU_DISCOVER, IP_RECVERR, IPV6_MTU_DISCOVER, IPV6_RECVERR, DO = 10, 11, 23, 25, 2
+def connect(to):
+    s = socket.socket(socket.AF_INET6 if ":" in to else socket.AF_INET, socket.SOCK_DGRAM)
+    if ":" in to:
+        s.setsockopt(socket.IPPROTO_IPV6, IPV6_RECVERR, 1)
+        s.setsockopt(socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, DO)
+    else:
+        s.setsockopt(socket.IPPROTO_IP, IP_RECVERR, 1)
+        s.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, DO)
+    s.connect((to, 7))
+    s.settimeout(0.1)
+    return s
+def ask(s, data):
+    "What comes back: the data, or an error; the first packets may be lost to resolving."
+    for _ in range(100):
+        try:
+            s.send(data)
+            return "echo" if s.recv(2000) == data else "other"
+        except TimeoutError:
+            continue
+        except OSError as error:
+            return errno.errorcode[error.errno]
+    return "nothing"
+for to in sys.argv[1:]:
+    s = connect(to)
+    print(to, ask(s, b"x" * 700))
+    print(to, "large", ask(s, b"y" * 1290))
+    s = connect(to)
+    if ":" in to:
+        s.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_UNICAST_HOPS, 1)
+    else:
+        s.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 1)
+    print(to, "ttl", ask(s, b"z"))
+"""
+
+
+@pytest.fixture
+def hosts() -> Iterator[list[str]]:
+    """Namespaces of host 0, host 1 and the router; the router's interfaces are hk0 and hk1."""
+    names = [own_name("test", what)[:30] for what in ("rh0", "rh1", "rr")]
+    try:
+        for name in names:
+            run(["ip", "netns", "add", name])
+            run(["ip", "-n", name, "link", "set", "lo", "up"])
+        for i in (0, 1):
+            host, router = names[i], names[2]
+            end = ["link", "add", f"hk{i}", "netns", router, "type", "veth"]
+            run(["ip", *end, "peer", "name", "eth0", "netns", host])
+            run(["ip", "netns", "exec", host, "ethtool", "-K", "eth0", "tx", "off"])
+            for address in (f"198.18.{i}.7/24", f"fd00:{'ab'[i]}::7/64"):
+                flags = ["nodad"] if ":" in address else []
+                run(["ip", "-n", host, "address", "add", address, "dev", "eth0", *flags])
+            # the kernel must leave what the router's ports receive to the router
+            for key in (f"ipv6.conf.hk{i}.disable_ipv6=1", f"ipv4.conf.hk{i}.rp_filter=1"):
+                run(["ip", "netns", "exec", router, "sysctl", "-qw", f"net.{key}"])
+            run(["ip", "-n", router, "link", "set", f"hk{i}", "arp", "off", "up"])
+            run(["ip", "-n", host, "link", "set", "eth0", "up"])
+            for version, via in (("-4", f"198.18.{i}.1"), ("-6", f"fd00:{'ab'[i]}::1")):
+                run(["ip", version, "-n", host, "route", "add", "default", "via", via])
+        run(["ip", "-n", names[1], "address", "add", "10.7.0.1/32", "dev", "lo"])
+        yield names
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def test_hosts_that_know_nothing_of_it(hosts, tmp_path: Path, program, hikyaku) -> None:
+    (tmp_path / "routes").write_text(ROUTES)
+    control = tmp_path / "control"
+    argv = ["ip", "netns", "exec", hosts[2], program("p2p/router/hk_router"), "--tap", "hkr"]
+    argv += ["--routes", str(tmp_path / "routes"), "--control", str(control)]
+    argv += ["--port", "af_packet:iface=hk0", "--port", "af_packet:iface=hk1"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    echo = ["ip", "netns", "exec", hosts[1], sys.executable, "-c", ECHO]
+    ask = ["ip", "netns", "exec", hosts[0], sys.executable, "-c", ASK]
+    stats = [*hikyaku, "p2p", "ask", "--control", str(control), "--json"]
+    with (
+        subprocess.Popen(argv, **pipes) as router,
+        subprocess.Popen(echo, **pipes) as server,
+    ):
+        try:
+            assert router.stdout.readline() == "ready\n", router.stderr.read()
+            assert server.stdout.readline() == "ready\n", server.stderr.read()
+            said = run([*ask, "198.18.1.7", "10.7.0.1", "fd00:b::7", "198.18.0.1"], timeout=50)
+            counted = json.loads(run([*stats, "stats"]))
+            # what was learnt outlives a reload
+            assert json.loads(run([*stats, "reload"]))["done"]
+            again = run([*ask, "198.18.1.7"], timeout=30)
+        finally:
+            server.kill()
+            router.terminate()
+            router.wait(timeout=20)
+    assert router.returncode == 0
+    want = []
+    for to in ("198.18.1.7", "10.7.0.1", "fd00:b::7"):
+        want += [f"{to} echo", f"{to} large EMSGSIZE", f"{to} ttl EHOSTUNREACH"]
+    # nobody listens at the router itself: its kernel says so
+    want += ["198.18.0.1 ECONNREFUSED", "198.18.0.1 large ECONNREFUSED"]
+    want += ["198.18.0.1 ttl ECONNREFUSED"]
+    assert said.splitlines() == want
+    assert again.splitlines() == want[:3]
+    assert counted["kernel"]["written"] > 0
+    assert sum(port["icmp_sent"] for port in counted["ports"]) >= 6
+    taps = run(["ip", "-n", hosts[2], "-o", "link"])
+    assert "hkr0" not in taps, "taps go with the router"

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/router/test_forward.c: what the data plane touches of a packet.
+ *
+ * Packets lie in a simulated device's memory, which is mapped twice: as the device sees it, whole; and
+ * as the data plane sees it, where everything beyond the first 64 bytes of a frame is a page
+ * that no instruction may read or write. So that a byte too many ends the test, in every mode, by whatever
+ * code. What comes out is compared between the modes, byte for byte.
+ */
+#include "p2p/router/forward.h"
+#include "port/port.h"
+#include "tests/unit/hk_test.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define PAGE    4096u
+#define FRAMES  64
+#define ROOM    (2 * PAGE) /* of each frame: a page to touch, a page not to */
+#define HEAD    RTE_PKTMBUF_HEADROOM
+#define START   (PAGE - HK_HEADER_MAX) /* of the frame, in its room */
+#define PAYLOAD 1400
+
+static uint8_t *device, *view;
+static struct rte_mempool *headers, *own;
+static struct rte_mbuf_ext_shared_info shared[FRAMES];
+static struct hk_fib *fib;
+static const uint8_t mac[2][8] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 1, 1}};
+
+static void given_back(void *addr, void *arg)
+{
+	(void)addr;
+	(void)arg;
+}
+
+static void start(void)
+{
+	static const char text[] = "port 1 mtu 1200\n"
+				   "address 10.0.0.1/24 port 0\naddress fd00:1::1/64 port 0\n"
+				   "neighbour 10.0.0.2 port 0 mac 02:00:00:00:00:99\n"
+				   "neighbour fd00:1::2 port 0 mac 02:00:00:00:00:99\n"
+				   "neighbour 10.0.1.2 port 1 mac 02:00:00:00:01:99\n"
+				   "neighbour fd00:2::2 port 1 mac 02:00:00:00:01:99\n"
+				   "route 10.1.0.0/16 via 10.0.1.2 port 1\n"
+				   "route fd00:3::/32 via fd00:2::2 port 1\n";
+	struct hk_eal_config eal = {.memory_mb = 512};
+	struct hk_error err = {""};
+	struct hk_routes *r;
+
+	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_routes_parse(text, sizeof(text) - 1, "test", 2, &r, &err) == 0, "%s",
+		  err.text);
+	CHECK_MSG(hk_fib_make(r, &fib, &err) == 0, "%s", err.text);
+	hk_routes_free(r);
+	/* headers of buffers alone: the packets lie elsewhere */
+	headers = rte_pktmbuf_pool_create("test_headers", 1023, 0, 0, 0, SOCKET_ID_ANY);
+	own = rte_pktmbuf_pool_create("test_own", 1023, 0, 0, 2048, SOCKET_ID_ANY);
+	CHECK(headers && own);
+	int fd = memfd_create("device", MFD_CLOEXEC);
+	CHECK(fd >= 0 && ftruncate(fd, FRAMES * ROOM) == 0);
+	device = mmap(NULL, FRAMES * ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	view = mmap(NULL, FRAMES * ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	CHECK(device != MAP_FAILED && view != MAP_FAILED);
+	for (unsigned i = 0; i < FRAMES; i++)
+		CHECK(mprotect(view + i * ROOM + PAGE, PAGE, PROT_NONE) == 0);
+}
+
+static struct rte_mbuf *receive(unsigned i, const uint8_t *frame, unsigned len)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(headers);
+
+	CHECK(m && len <= HK_HEADER_MAX + PAGE);
+	shared[i].free_cb = given_back;
+	rte_mbuf_ext_refcnt_set(&shared[i], 1);
+	rte_pktmbuf_attach_extbuf(m, view + i * ROOM + START - HEAD, 0,
+				  (uint16_t)(HEAD + HK_HEADER_MAX + PAGE), &shared[i]);
+	m->data_off = HEAD;
+	m->data_len = (uint16_t)len;
+	m->pkt_len = len;
+	memcpy(device + i * ROOM + START, frame, len);
+	return m;
+}
+
+/* As the device would send it. */
+static const uint8_t *sent(const struct rte_mbuf *m)
+{
+	const uint8_t *p = rte_pktmbuf_mtod(m, const uint8_t *);
+
+	return p >= view && p < view + FRAMES * ROOM ? device + (p - view) : p;
+}
+
+static unsigned make_frame(uint8_t *f)
+{
+	struct hk_rng *r = &hk_test_rng;
+	bool ip6 = hk_rng_below(r, 3) == 0;
+	unsigned options = ip6 ? 0 : 4 * (unsigned)hk_rng_below(r, 10);
+	unsigned header = ip6 ? 40 : 20 + options;
+	unsigned payload = (unsigned)hk_rng_below(r, PAYLOAD), len = 14 + header + payload;
+
+	for (unsigned i = 0; i < len + 64; i++)
+		f[i] = (uint8_t)hk_rng_next(r);
+	memcpy(f, mac[0], 6);
+	f[12] = ip6 ? 0x86 : 8;
+	f[13] = ip6 ? 0xdd : 0;
+	uint8_t ttl = hk_rng_below(r, 4) ? 64 : 1, *h = f + 14;
+	if (ip6) {
+		static const uint8_t addresses[32] = {0xfd, 0, 0, 1, [15] = 9,
+						      0xfd, 0, 0, 3, [31] = 7};
+		memcpy(h,
+		       (uint8_t[]){0x60, 0, 0, 0, (uint8_t)(payload >> 8), (uint8_t)payload,
+				   (uint8_t[]){17, 0, 43, 58}[hk_rng_below(r, 4)], ttl},
+		       8);
+		memcpy(h + 8, addresses, 32);
+		h[8 + 15] = 2; /* a neighbour: what is said about the packet finds it */
+	} else {
+		unsigned total = header + payload;
+		memcpy(h,
+		       (uint8_t[]){(uint8_t)(0x45 + options / 4),
+				   0,
+				   (uint8_t)(total >> 8),
+				   (uint8_t)total,
+				   1,
+				   2,
+				   (uint8_t)(hk_rng_below(r, 2) ? 0x40 : 0),
+				   0,
+				   ttl,
+				   (uint8_t)(hk_rng_below(r, 2) ? 1 : 17),
+				   0,
+				   0,
+				   10,
+				   0,
+				   0,
+				   2,
+				   10,
+				   1,
+				   2,
+				   3},
+		       20);
+		memset(h + 20, 1, options);
+		uint16_t sum = (uint16_t)~hk_sum(h, header, 0);
+		memcpy(h + 10, &sum, 2);
+	}
+	if (hk_rng_below(r, 8) == 0)
+		f[hk_rng_below(r, HK_MIN(len, 74u))] ^= 0x40;
+	return HK_MAX(len, 60u);
+}
+
+/* A burst through one mode: everything that was sent, in a row. */
+static size_t through(enum hk_mode mode, uint8_t (*frame)[HK_HEADER_MAX + PAGE],
+		      const unsigned *len, uint8_t *out, struct hk_forward_counters *count)
+{
+	struct hk_forward *f = aligned_alloc(64, (sizeof(*f) + 63) / 64 * 64);
+	struct rte_mbuf *m[FRAMES];
+	size_t n = 0;
+
+	CHECK(f != NULL);
+	memset(f, 0, sizeof(*f));
+	f->mode = mode;
+	f->ports = 2;
+	f->fib = fib;
+	f->own = own;
+	f->icmp = (struct hk_icmp_limit){.per_token = UINT64_MAX, .tokens = 1000, .burst = 1000};
+	for (unsigned i = 0; i < 2; i++) {
+		memcpy(f->port[i].mac, mac[i], 8);
+		f->port[i].frame_max = 1514;
+	}
+	for (unsigned i = 0; i < FRAMES; i++)
+		m[i] = receive(i, frame[i], len[i]);
+	hk_forward_burst(f, 0, m, FRAMES);
+	for (unsigned port = 0; port < 2; port++)
+		for (unsigned i = 0; i < f->port[port].outs; i++) {
+			struct rte_mbuf *s = f->port[port].out[i];
+			out[n++] = (uint8_t)port;
+			memcpy(out + n, sent(s), s->data_len);
+			n += s->data_len;
+			CHECK_EQ(s->pkt_len, s->data_len);
+			rte_pktmbuf_free(s);
+		}
+	*count = f->port[0].count;
+	free(f);
+	return n;
+}
+
+static void nothing_beyond_64_bytes(void)
+{
+	static uint8_t frame[FRAMES][HK_HEADER_MAX + PAGE], out[3][FRAMES * 2 * PAGE];
+	static struct hk_forward_counters count[3];
+	uint64_t all[HK_VERDICTS] = {0}, told = 0;
+
+	for (unsigned round = 0; round < 200; round++) {
+		unsigned len[FRAMES];
+		uint64_t want = 0;
+		size_t n[3];
+		for (unsigned i = 0; i < FRAMES; i++) {
+			len[i] = make_frame(frame[i]);
+			want += HK_MIN(len[i], (unsigned)HK_HEADER_MAX);
+		}
+		for (unsigned mode = 0; mode < 3; mode++)
+			n[mode] = through(mode, frame, len, out[mode], &count[mode]);
+		for (unsigned mode = 1; mode < 3; mode++) {
+			CHECK(n[mode] == n[0] && memcmp(out[mode], out[0], n[0]) == 0);
+			CHECK(memcmp(&count[mode], &count[0], sizeof(count[0])) == 0);
+		}
+		CHECK_EQ(count[0].header_bytes, want);
+		told += count[0].icmp_sent;
+		for (unsigned v = 0; v < HK_VERDICTS; v++)
+			all[v] += count[0].verdict[v];
+	}
+	/* the packets were of all kinds */
+	CHECK(all[HK_V_FORWARD] > 3000 && all[HK_V_TTL] > 1000 && all[HK_V_TOO_BIG] > 500 &&
+	      all[HK_V_OPTIONS_LONG] > 500 && all[HK_V_CHECKSUM] > 100 && told > 1000);
+	CHECK_EQ(rte_mempool_avail_count(headers), 1023);
+	CHECK_EQ(rte_mempool_avail_count(own), 1023);
+}
+
+/* The header ends before 54 bytes of it are there: a driver that splits too early. */
+static void split_header(void)
+{
+	static uint8_t frame[1][HK_HEADER_MAX + PAGE];
+	struct hk_forward *f = aligned_alloc(64, (sizeof(*f) + 63) / 64 * 64);
+	unsigned len;
+
+	CHECK(f != NULL);
+	memset(f, 0, sizeof(*f));
+	f->ports = 2;
+	f->fib = fib;
+	memcpy(f->port[0].mac, mac[0], 8);
+	f->port[0].frame_max = f->port[1].frame_max = 1514;
+	do
+		len = make_frame(frame[0]);
+	while (frame[0][12] != 8 || frame[0][14] != 0x45);
+	struct rte_mbuf *m = receive(0, frame[0], 30), *rest = rte_pktmbuf_alloc(own);
+	CHECK(rest && rte_pktmbuf_append(rest, (uint16_t)(len - 30)));
+	m->next = rest;
+	m->nb_segs = 2;
+	m->pkt_len = len;
+	hk_forward_burst(f, 0, &m, 1);
+	CHECK_EQ(f->port[0].count.verdict[HK_V_HEADER_SPLIT], 1);
+	CHECK_EQ(rte_mempool_avail_count(own), 1023);
+	free(f);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"nothing_beyond_64_bytes", nothing_beyond_64_bytes},
+		{"split_header", split_header},
+	};
+
+	start();
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
