@@ -120,6 +120,7 @@ struct hk_packet {
 	bool ack_now; /* its acknowledgement is waited for: the peer shall not delay it */
 	uint8_t path; /* 0 or 1: by which of two ways the caller sends it, and sends it again. Packets
 		       * of one way overtake each other seldom, those of two as they like */
+	bool lent;    /* its bytes lie where a stand-in cannot read: see hk_engine_stand_in() */
 };
 
 /* Takes one packet and writes its base header to @hdr (HK_WIRE_HLEN bytes). Returns false, and
@@ -212,6 +213,11 @@ struct hk_out {
 /* What must go out now. Call after every burst of input and whenever hk_engine_deadline() has
  * passed; until it returns less than @max. Cheap when there is nothing to do. */
 unsigned hk_engine_poll(struct hk_engine *e, uint64_t now, struct hk_out *out, unsigned max);
+
+/* While @on is set the caller stands in for its owner, and cannot read what was sent as `lent`: such a packet
+ * stays lost until the owner is back. Meanwhile its peer is asked for a sign of life instead, so it is
+ * no more silent, and no more stuck, than it is. */
+void hk_engine_stand_in(struct hk_engine *e, bool on);
 
 /* When hk_engine_poll() next has something to do, if no frame comes before: UINT64_MAX if never. */
 uint64_t hk_engine_deadline(const struct hk_engine *e);

@@ -32,9 +32,10 @@ struct hk_tx_slot {
 	uint64_t sent_at;
 	uint16_t len;
 	uint8_t type, am, frag, frags;
-	uint8_t state : 7; /* HK_SLOT_* */
+	uint8_t state : 6; /* HK_SLOT_* */
 	uint8_t path : 1;
-	uint8_t resent; /* how often; saturates */
+	uint8_t lent : 1; /* out of a stand-in's reach */
+	uint8_t resent;   /* how often; saturates */
 };
 
 /* The packet sent last among those that are known to have arrived, of one path. */
@@ -129,6 +130,8 @@ struct hk_engine {
 	uint32_t done_head, done_count, done_cap;
 	uint32_t bye_next; /* index of the next peer that is told BYE; HK_NIL: not leaving */
 	bool refusing;     /* hk_engine_refuse() */
+	bool stand_in;     /* hk_engine_stand_in() */
+	bool lent_lost;    /* … and lost packets wait for the owner */
 	bool reset_wanted; /* a RESET answers the frame just input */
 	uint32_t reset_dst, reset_dst_epoch, reset_refused;
 	uint64_t peers_off, hash_off, tx_off, rx_off, done_off; /* from the arena's start */
@@ -215,6 +218,7 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 		 uint64_t now);
 void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
 void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot *s);
+void hk_lost_enlist(struct hk_engine *e, struct hk_peer_rec *r);
 uint64_t hk_rto(const struct hk_engine *e, const struct hk_peer_rec *r);
 void hk_timer_arm(struct hk_engine *e, struct hk_peer_rec *r, enum hk_timer kind, uint64_t now,
 		  uint64_t after);

@@ -129,7 +129,7 @@ unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t aft
 /* ---- loss ---------------------------------------------------------------------------------- */
 
 /* Puts @r to those whose losses the next poll resends. */
-static void enlist_lost(struct hk_engine *e, struct hk_peer_rec *r)
+void hk_lost_enlist(struct hk_engine *e, struct hk_peer_rec *r)
 {
 	if (r->in_lost_list)
 		return;
@@ -143,7 +143,7 @@ void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot 
 	s->state = HK_SLOT_LOST;
 	r->in_flight--;
 	r->lost++;
-	enlist_lost(e, r);
+	hk_lost_enlist(e, r);
 }
 
 /* Was @s sent before the packet that is known to have arrived? */
@@ -344,7 +344,7 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 	if (!newly && !opened)
 		return;
 	if (r->lost) /* resends that a full window stopped */
-		enlist_lost(e, r);
+		hk_lost_enlist(e, r);
 	hk_timer_rearm(e, r, now);
 	const struct hk_tx_slot *first = hk_tx_slot(e, r, r->tx_una);
 

@@ -51,11 +51,31 @@ static void emit_resend(struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn
 	e->n.tx_resends++;
 }
 
+/* It must wait for the owner of its bytes. */
+static bool out_of_reach(const struct hk_engine *e, const struct hk_tx_slot *s)
+{
+	return HK_UNLIKELY(e->stand_in) && s->lent;
+}
+
+void hk_engine_stand_in(struct hk_engine *e, bool on)
+{
+	e->stand_in = on;
+	if (on || HK_LIKELY(!e->lent_lost))
+		return;
+	e->lent_lost = false;
+	/* a peer with lost packets has a timer that runs */
+	for (uint32_t p = e->active_head; p != HK_NIL; p = hk_rec(e, p)->active_next)
+		if (hk_rec(e, p)->lost)
+			hk_lost_enlist(e, hk_rec(e, p));
+}
+
 /* The peer answers, yet its first packet never arrives, however often it is resent. */
 static bool stuck(const struct hk_engine *e, const struct hk_peer_rec *r, uint64_t now)
 {
+	const struct hk_tx_slot *first = hk_tx_slot(e, r, r->tx_una);
+
 	return now - r->progress_at > 2 * e->cfg.peer_timeout &&
-	       hk_tx_slot(e, r, r->tx_una)->resent >= HK_STUCK_RESENDS;
+	       first->resent >= HK_STUCK_RESENDS && !out_of_reach(e, first);
 }
 
 /* Resends what is lost, peer by peer, within each peer's window. The first packet goes in any
@@ -67,7 +87,7 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
 
 	while (*link != HK_NIL && n < max) {
 		struct hk_peer_rec *r = hk_rec(e, *link);
-		bool full = false;
+		bool full = false, left = false;
 
 		if (HK_UNLIKELY(r->lost && stuck(e, r, now))) {
 			hk_peer_end(e, r, HK_PEER_DEAD, HK_VERDICT_STUCK); /* unlinks it */
@@ -79,6 +99,10 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
 
 			if (s->state != HK_SLOT_LOST)
 				continue;
+			if (out_of_reach(e, s)) {
+				left = true;
+				continue;
+			}
 			full = r->in_flight >= r->cwnd >> 8 && psn != r->tx_una;
 			if (full)
 				break;
@@ -87,9 +111,10 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
 			r->in_flight++;
 			emit_resend(e, r, psn, now, &out[n++]);
 		}
+		e->lent_lost |= left;
 		/* with a full window the rest waits for an ack, which puts the peer back: see
-		 * hk_loss_ack() */
-		if (r->lost == 0 || full) {
+		 * hk_loss_ack(); what is out of reach, for hk_engine_stand_in() */
+		if (r->lost == 0 || full || (left && n < max)) {
 			r->in_lost_list = 0;
 			*link = r->lost_next;
 		} else {
@@ -119,6 +144,13 @@ static void back_off(struct hk_peer_rec *r)
 		r->backoff++;
 }
 
+/* Asks the peer for a sign of life. */
+static unsigned ask(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, struct hk_out *o)
+{
+	hk_ack_emit(e, r, now, HK_WIRE_F_ACK_NOW, o);
+	return 1;
+}
+
 static unsigned fire_probe(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
 			   struct hk_out *o)
 {
@@ -126,15 +158,18 @@ static unsigned fire_probe(struct hk_engine *e, struct hk_peer_rec *r, uint64_t 
 
 	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
 	while (psn-- != r->tx_una) {
-		if (hk_tx_slot(e, r, psn)->state == HK_SLOT_FLYING) {
+		const struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+
+		if (s->state == HK_SLOT_FLYING && !out_of_reach(e, s)) {
 			emit_resend(e, r, psn, now, o);
 			return 1;
 		}
 	}
-	return 0;
+	return HK_UNLIKELY(e->stand_in) ? ask(e, r, now, o) : 0;
 }
 
-static void fire_resend(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+static unsigned fire_resend(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
+			    struct hk_out *o)
 {
 	struct hk_tx_slot *s = hk_tx_slot(e, r, r->tx_una);
 
@@ -145,6 +180,7 @@ static void fire_resend(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now
 	}
 	back_off(r);
 	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
+	return out_of_reach(e, s) ? ask(e, r, now, o) : 0;
 }
 
 static unsigned fire_question(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
@@ -163,10 +199,9 @@ static unsigned fire_question(struct hk_engine *e, struct hk_peer_rec *r, uint64
 			hk_timer_off(e, r);
 		return 0;
 	}
-	hk_ack_emit(e, r, now, HK_WIRE_F_ACK_NOW, o);
 	back_off(r);
 	hk_timer_arm(e, r, kind, now, hk_rto(e, r));
-	return 1;
+	return ask(e, r, now, o);
 }
 
 static unsigned fire(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, struct hk_out *o)
@@ -182,8 +217,7 @@ static unsigned fire(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, s
 	case HK_TIMER_PROBE:
 		return fire_probe(e, r, now, o);
 	case HK_TIMER_RESEND:
-		fire_resend(e, r, now);
-		return 0;
+		return fire_resend(e, r, now, o);
 	case HK_TIMER_REORDER:
 		hk_timer_rearm(e, r, now);
 		hk_loss_detect(e, r, now);

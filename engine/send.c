@@ -152,6 +152,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	s->frags = pkt->frags;
 	s->state = HK_SLOT_FLYING;
 	s->path = pkt->path & 1u;
+	s->lent = pkt->lent;
 	s->resent = 0;
 	if (r->tx_next == r->tx_una)
 		r->progress_at = now;

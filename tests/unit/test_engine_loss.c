@@ -403,6 +403,82 @@ static void duplicates_are_taken_once(void)
 	sim_free(s);
 }
 
+/* ---- what a stand-in cannot read ------------------------------------------------------------- */
+
+/* One that is lent, and one behind it that is not. A stand-in drives the engine. */
+static hk_peer lent_and_not(struct rig *g)
+{
+	struct hk_packet lent = {
+		.token = 1, .len = 900, .type = HK_WIRE_PUT, .path = 1, .lent = true};
+	struct hk_wire_hdr h;
+
+	rig_config(g);
+	g->cfg.peer_timeout = 2 * HK_SEC;
+	hk_peer p = rig_pair(g);
+
+	CHECK(hk_engine_send(g->e, p, &lent, g->now, &h));
+	rig_send(g, p, 2);
+	hk_engine_stand_in(g->e, true);
+	return p;
+}
+
+/* It is never resent before its owner is back, however long that takes; others are. The peer answers when it
+ * is asked, and so gets no verdict. */
+static void lent_packets_wait_for_their_owner(void)
+{
+	enum hk_verdict why;
+	unsigned asked = 0, resent = 0;
+	struct rig g;
+	hk_peer p = lent_and_not(&g);
+	uint64_t end = g.now + 10 * g.cfg.peer_timeout;
+
+	while (g.now < end) {
+		rig_next(&g);
+		for (unsigned i = 0; i < g.outs; i++) {
+			if (g.out[i].kind == HK_OUT_RESEND) {
+				CHECK_MSG(g.out[i].token != 1, "a stand-in resends what it cannot "
+							       "read");
+				resent++;
+			} else {
+				CHECK(rig_out(&g, i).flags & HK_WIRE_F_ACK_NOW);
+				asked++;
+			}
+		}
+		if (g.outs) { /* it has the second, and will not have the first */
+			struct hk_wire_sack second = {{2}};
+			struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_ACK);
+
+			rig_input(&g, &h, resent ? &second : &(struct hk_wire_sack){{0}}, 0);
+		}
+		CHECK_EQ(hk_engine_verdict(g.e, &why), HK_PEER_NONE);
+	}
+	CHECK(resent > 0 && asked > 0);
+	CHECK_EQ(hk_engine_unacked(g.e, p), 2); /* the second is no more than known to be there */
+	CHECK_CMP(hk_engine_deadline(g.e), >, g.now);
+	hk_engine_stand_in(g.e, false);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[0].token == 1);
+	rig_ack(&g, 2, 2, 64);
+	CHECK_EQ(hk_engine_unacked(g.e, p), 0);
+	rig_end(&g);
+}
+
+/* That nothing is resent to it is no reason to believe that a peer lives. */
+static void silence_is_noticed_by_a_stand_in(void)
+{
+	enum hk_verdict why;
+	struct rig g;
+	hk_peer p = lent_and_not(&g);
+	uint64_t end = g.now + 10 * g.cfg.peer_timeout;
+
+	rig_ack(&g, 2, 0, 64);
+	while (g.now < end && hk_engine_peer_state(g.e, p) == HK_PEER_ACTIVE)
+		rig_next(&g);
+	CHECK_EQ(hk_engine_verdict(g.e, &why), p);
+	CHECK_EQ(why, HK_VERDICT_SILENT);
+	rig_end(&g);
+}
+
 /* ---- who is silent, long before anything is lost ------------------------------------------- */
 
 static void silent_peers_are_named(void)
@@ -458,6 +534,8 @@ int main(int argc, char **argv)
 		{"resend_cap", resend_cap},
 		{"resend_cap_over_peers", resend_cap_over_peers},
 		{"duplicates_are_taken_once", duplicates_are_taken_once},
+		{"lent_packets_wait_for_their_owner", lent_packets_wait_for_their_owner},
+		{"silence_is_noticed_by_a_stand_in", silence_is_noticed_by_a_stand_in},
 		{"silent_peers_are_named", silent_peers_are_named},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
