@@ -61,9 +61,10 @@ static unsigned frame_room(unsigned frame_max)
 	return RTE_PKTMBUF_HEADROOM + ((frame_max + 63u) & ~63u);
 }
 
+/* With it the buffer's bytes begin on a cache line. */
 static uint16_t private_size(unsigned private)
 {
-	return (uint16_t)RTE_ALIGN(private + HK_POOL_NUMBER, RTE_MBUF_PRIV_ALIGN);
+	return (uint16_t)RTE_ALIGN(private + HK_POOL_NUMBER, RTE_CACHE_LINE_SIZE);
 }
 
 size_t hk_pool_room_bytes(unsigned count, unsigned private, unsigned room)
