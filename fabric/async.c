@@ -112,6 +112,7 @@ void hk_async_stop(struct hk_fabric *f)
 int hk_fabric_share(struct hk_fabric *f, struct hk_error *err)
 {
 	if (hk_biased_register(&f->lock, true) == 0) {
+		f->shared = true;
 		f->ring_at = f->cfg.ring_after ? 0 : UINT64_MAX;
 		return 0;
 	}
@@ -142,7 +143,9 @@ enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 	uint64_t before = n->rx_packets + n->rx_acks;
 
 	f->stand_in = true;
+	hk_engine_stand_in(f->engine, true);
 	poll_for_app(f);
+	hk_engine_stand_in(f->engine, false);
 	f->stand_in = false;
 	bool busy = n->rx_packets + n->rx_acks != before;
 	bool owed = hk_engine_unacked(f->engine, HK_PEER_NONE) || hk_listed(f, HK_LIST_BACKLOG);

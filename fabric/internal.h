@@ -73,7 +73,7 @@ static inline struct hk_item *hk_item_of(struct hk_item *link)
 	return (struct hk_item *)((uintptr_t)link & ~(uintptr_t)1);
 }
 
-/* What a transmit buffer remembers while it waits; lies in the mbuf's private area. */
+/* What a transmit buffer remembers while it waits. */
 struct hk_buf_note {
 	struct hk_item item; /* in the peer's backlog */
 	uint8_t am, frag, frags;
@@ -93,14 +93,28 @@ static inline struct rte_mbuf *hk_mbuf_of(uint64_t token)
 	return (struct rte_mbuf *)(uintptr_t)token;
 }
 
+/* The private area of a transmit buffer. */
+struct hk_buf_private {
+	struct rte_mbuf
+		lent; /* of a put: the second mbuf of the frame, which points to its source. Never
+			       * of a pool: one reference to it is ours as long as it is in use */
+	struct hk_buf_note note;
+};
+
+static inline struct rte_mbuf *hk_lent(hk_buf *b)
+{
+	return &((struct hk_buf_private *)rte_mbuf_to_priv(b))->lent;
+}
+
 static inline struct hk_buf_note *hk_note(hk_buf *b)
 {
-	return rte_mbuf_to_priv(b);
+	return &((struct hk_buf_private *)rte_mbuf_to_priv(b))->note;
 }
 
 static inline hk_buf *hk_buf_of(struct hk_item *item)
 {
-	return (hk_buf *)((char *)item - sizeof(struct rte_mbuf));
+	return (hk_buf *)((char *)item - offsetof(struct hk_buf_private, note) -
+			  offsetof(struct hk_buf_note, item) - sizeof(struct rte_mbuf));
 }
 
 struct hk_lane { /* a port and what waits for it */
@@ -205,6 +219,7 @@ struct hk_fabric {
 	struct hk_fabric_config cfg;
 	struct hk_biased_lock lock;
 	uint64_t ns_mult; /* now_ns = tsc * ns_mult >> 32 … */
+	bool shared;      /* hk_fabric_share() */
 	bool stand_in; /* driven by another process just now: what lies in ours is out of reach */
 	_Atomic uint64_t app_at; /* when the application's thread looked at the ports last */
 	uint64_t here_at;        /* when the ports were looked at last, as far as noted */
@@ -230,7 +245,6 @@ struct hk_fabric {
 	} am[256];
 	struct hk_fabric_counters n;
 	/* one-sided */
-	struct rte_mempool *lend_pool; /* mbufs without room, that point to what is lent */
 	struct hk_region_slot *region; /* [cfg.regions] */
 	uint32_t region_free;
 	struct hk_op *serve; /* [HK_SERVES] */
@@ -395,6 +409,7 @@ bool hk_peer_talks(const struct hk_fabric *f, hk_peer p);
 bool hk_put_go(struct hk_fabric *f, struct hk_op *op, uint64_t now);
 void hk_put_start(struct hk_fabric *f, struct hk_op *op);
 void hk_put_unqueued(struct hk_fabric *f, struct hk_op *op);
+void hk_buf_unlend(hk_buf *b);
 void hk_put_unlend(struct hk_fabric *f, const struct hk_op *op);
 void hk_puts_acked(struct hk_fabric *f);
 void hk_put_frame_free(struct hk_fabric *f, hk_buf *b, bool lost);

@@ -73,7 +73,7 @@ size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes)
 	       lanes * aligned(sizeof(struct hk_lane));
 }
 
-#define TX_PRIVATE RTE_ALIGN(sizeof(struct hk_buf_note), 64)
+#define TX_PRIVATE ((unsigned)sizeof(struct hk_buf_private))
 
 /* The headers and the largest payload, where hk_buf_data() has it. */
 static unsigned tx_room(unsigned frame_max)

@@ -23,18 +23,12 @@ static unsigned serves(const struct hk_fabric *f)
 int hk_regions_open(struct hk_fabric *f)
 {
 	unsigned n = f->cfg.regions;
-	char name[RTE_MEMPOOL_NAMESIZE];
 
 	if (n == 0 || n > 1u << 16)
 		return -EINVAL;
-	snprintf(name, sizeof(name), "hk_lend_%x", f->cfg.engine.endpoint);
 	f->region = calloc(n, sizeof(*f->region));
 	f->serve = calloc(serves(f), sizeof(*f->serve));
-	if (!f->cfg.memory)
-		f->lend_pool = rte_pktmbuf_pool_create(name, f->cfg.tx_buffers,
-						       HK_MIN(256u, f->cfg.tx_buffers / 2), 0, 0,
-						       SOCKET_ID_ANY);
-	if (!f->region || !f->serve || !(f->lend_pool || f->cfg.memory))
+	if (!f->region || !f->serve)
 		return -ENOMEM;
 	for (unsigned i = 0; i < n; i++)
 		f->region[i].next_free = i + 1 < n ? i + 1 : SLOT_NONE;
@@ -53,7 +47,6 @@ int hk_regions_open(struct hk_fabric *f)
 void hk_regions_close(struct hk_fabric *f)
 {
 	hk_atoms_close(f);
-	rte_mempool_free(f->lend_pool);
 	free(f->region);
 	free(f->serve);
 }

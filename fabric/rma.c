@@ -4,8 +4,13 @@
  *
  * A put is an item in its peer's backlog that makes frames as the window has room: nothing is copied
  * or allocated ahead. On a port that copies at transmit, a frame is two mbufs: one of ours with the
- * headers, and one without room that points into the source. Both stay until the frame is
+ * headers, and in its private area one that points into the source. Both stay until the frame is
  * acknowledged, since it may have to be sent again; so the source is the fabric's until then.
+ *
+ * The source is the application's own memory, which a polling process does not have: it never sends or reads
+ * such a frame. What is lost of them waits in the engine until the application is back
+ * (hk_engine_stand_in()), and in the queue before a port, which a stand-in may empty, none is left
+ * behind (hk_tx_flush()).
  *
  * A get is a message to the owner, who answers by a put into a region made for the destination. It is
  * done when all bytes have arrived.
@@ -41,36 +46,44 @@ static char *source(const struct hk_op *op)
 }
 
 /* Hangs @len bytes at @from to the headers in @b. */
-static bool lend(struct hk_fabric *f, hk_buf *b, char *from, uint16_t len)
+static void lend(hk_buf *b, char *from, uint16_t len)
 {
-	struct rte_mbuf *data = rte_mbuf_raw_alloc(f->lend_pool);
+	struct rte_mbuf *data = hk_lent(b);
 
-	if (HK_UNLIKELY(!data))
-		return false;
+	data->pool = b->pool;
 	data->buf_addr = from;
 	data->buf_len = len;
 	data->data_off = 0;
 	data->data_len = len;
 	data->pkt_len = len;
-	rte_mbuf_refcnt_set(data, 2);
+	data->nb_segs = 1;
+	data->next = NULL;
+	data->ol_flags = 0;
+	rte_mbuf_refcnt_set(data, 2); /* the driver's and ours */
 	b->next = data;
 	b->nb_segs = 2;
-	return true;
 }
 
-/* Copies what @b points to into its own room, which is large enough. */
-static void unlend(hk_buf *b)
+/* It is one mbuf again, without those bytes. */
+static void take_back(hk_buf *b)
 {
-	struct rte_mbuf *data = b->next;
+	if (b->nb_segs == 1)
+		return;
+	b->next = NULL;
+	b->nb_segs = 1;
+	hk_note(b)->op->lent--;
+}
+
+/* Copies what @b points to into its own room, which is large enough. Not for a stand-in. */
+void hk_buf_unlend(hk_buf *b)
+{
+	const struct rte_mbuf *data = b->next;
 
 	if (!data)
 		return;
 	memcpy(rte_pktmbuf_mtod_offset(b, char *, b->data_len), data->buf_addr, data->data_len);
 	b->data_len = (uint16_t)(b->data_len + data->data_len);
-	b->next = NULL;
-	b->nb_segs = 1;
-	rte_mbuf_refcnt_set(data, 1);
-	rte_pktmbuf_free_seg(data);
+	take_back(b);
 }
 
 /* Makes and sends the next frame of @op. False if there is no room. */
@@ -96,12 +109,12 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	char *from = source(op);
 	uint64_t after = op->len - op->sent - len;
-	bool lent = f->lane[t->bulk]->lend && len >= HK_LEND_MIN && from &&
-		    (!op->number || after >= HK_INBOX_TAIL);
 
 	pkt.token = (uintptr_t)b;
+	pkt.lent = f->lane[t->bulk]->lend && len >= HK_LEND_MIN && from &&
+		   (!op->number || after >= HK_INBOX_TAIL);
 	/* who waits until its memory is its own again waits for the last frame that points there */
-	pkt.ack_now = lent && op->number && after < HK_INBOX_TAIL + f->frame_payload;
+	pkt.ack_now = pkt.lent && op->number && after < HK_INBOX_TAIL + f->frame_payload;
 	if (HK_UNLIKELY(!hk_engine_send(f->engine, op->peer, &pkt, now, frame + HK_ETH_HLEN))) {
 		hk_tx_give(f, b);
 		return false;
@@ -112,8 +125,10 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 			&(struct hk_wire_put){.region = op->remote,
 					      .xfer = op->number,
 					      .offset = op->offset + op->sent});
-	lent = lent && lend(f, b, from, len);
-	if (!lent) {
+	if (HK_LIKELY(pkt.lent)) {
+		lend(b, from, len);
+		b->pkt_len = (uint32_t)(bytes + len);
+	} else {
 		if (op->from)
 			hk_layout_gather(op->from, op->sent, len, frame + bytes);
 		else
@@ -122,8 +137,6 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 		if (HK_UNLIKELY(f->cfg.engine.crc))
 			bytes += hk_wire_seal(frame + HK_ETH_HLEN);
 		b->pkt_len = (uint32_t)bytes;
-	} else {
-		b->pkt_len = (uint32_t)(bytes + len);
 	}
 	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	b->data_len = (uint16_t)bytes;
@@ -131,7 +144,7 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 	op->sent += len;
 	op->begun = true;
 	op->flying++;
-	op->lent += lent;
+	op->lent += pkt.lent;
 	f->n.put_bytes += len;
 	f->n.tx_bulk += t->bulk != t->lane;
 	hk_tx_frame(f, t->bulk, b);
@@ -144,10 +157,8 @@ static void unlend_if(struct rte_mempool *mp, void *op, void *obj, unsigned i)
 
 	(void)mp;
 	(void)i;
-	if (rte_mbuf_refcnt_read(b) > 0 && b->nb_segs > 1 && hk_note(b)->op == op) {
-		unlend(b);
-		hk_note(b)->op->lent--;
-	}
+	if (rte_mbuf_refcnt_read(b) > 0 && b->nb_segs > 1 && hk_note(b)->op == op)
+		hk_buf_unlend(b);
 }
 
 /* Makes what is under way of @op independent of its source. Walks all buffers: for rare cases. */
@@ -173,12 +184,12 @@ void hk_put_frame_free(struct hk_fabric *f, hk_buf *b, bool lost)
 {
 	struct hk_op *op = hk_note(b)->op;
 
-	op->lent -= b->nb_segs > 1;
 	if (HK_UNLIKELY(rte_mbuf_refcnt_read(b) > 1))
-		unlend(b); /* a resend of it waits in our queue still: it must not read the source */
+		hk_buf_unlend(b); /* a resend waits in our queue: it must not read the source */
+	else
+		take_back(b);
 	hk_note(b)->op = NULL;
-	f->tx_out--;
-	rte_pktmbuf_free(b);
+	hk_tx_give(f, b);
 	op->flying--;
 	if (HK_UNLIKELY(lost))
 		op->status = -ENOTCONN;

@@ -19,7 +19,8 @@
  *
  * Copies. On ports that copy at transmit (memif, af_packet) a put sends from the source itself;
  * otherwise through a transmit buffer. At the other end the bytes go from the receive buffer to their
- * place.
+ * place. A polling process (hk_fabric_serve()) sends nothing from a source, not even again: that waits
+ * for the application.
  *
  * Memory. The struct hk_op of an operation and its source or destination are the fabric's from the
  * call to `done`. `done` runs in hk_fabric_progress(), on the application's thread, and may issue

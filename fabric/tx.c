@@ -85,13 +85,17 @@ unsigned hk_fabric_backlog(const struct hk_fabric *f, hk_peer p)
 
 /* ---- the port's transmit queue ------------------------------------------------------------- */
 
-static void lane_flush(struct hk_lane *l)
+static void lane_flush(const struct hk_fabric *f, struct hk_lane *l)
 {
 	uint16_t sent = hk_port_tx(l->port, l->pair, l->queue, l->waiting);
 
 	l->waiting -= sent;
-	if (HK_UNLIKELY(l->waiting))
-		memmove(l->queue, l->queue + sent, l->waiting * sizeof(l->queue[0]));
+	if (HK_LIKELY(l->waiting == 0))
+		return;
+	memmove(l->queue, l->queue + sent, l->waiting * sizeof(l->queue[0]));
+	/* a stand-in may be the next who comes by, and it cannot read what is lent */
+	for (uint16_t i = 0; f->shared && l->lend && i < l->waiting; i++)
+		hk_buf_unlend(l->queue[i]);
 }
 
 void hk_tx_flush(struct hk_fabric *f)
@@ -99,7 +103,7 @@ void hk_tx_flush(struct hk_fabric *f)
 	f->unsent = false;
 	for (unsigned i = 0; i < f->lanes; i++) {
 		if (f->lane[i]->waiting)
-			lane_flush(f->lane[i]);
+			lane_flush(f, f->lane[i]);
 		f->unsent |= f->lane[i]->waiting > 0;
 	}
 }
@@ -110,7 +114,7 @@ void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m)
 	struct hk_lane *l = f->lane[lane];
 
 	if (HK_UNLIKELY(l->waiting == HK_TX_QUEUE)) {
-		lane_flush(l);
+		lane_flush(f, l);
 		if (l->waiting == HK_TX_QUEUE) { /* the ring is stuck: it is lost, and resent */
 			f->n.tx_dropped++;
 			rte_pktmbuf_free(m);
@@ -119,7 +123,7 @@ void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m)
 	}
 	l->queue[l->waiting++] = m;
 	if (!f->gather || l->waiting >= l->burst)
-		lane_flush(l);
+		lane_flush(f, l);
 	if (HK_UNLIKELY(l->waiting))
 		f->unsent = true;
 }
@@ -286,7 +290,7 @@ int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *buf
 				i++;
 		f->gather -= count > 1;
 		if (count > 1 && !f->gather)
-			lane_flush(f->lane[bulk ? t->bulk : t->lane]);
+			lane_flush(f, f->lane[bulk ? t->bulk : t->lane]);
 		rc = i < count;
 		for (; i < count; i++)
 			hk_tx_wait(f, p, &hk_note(bufs[i])->item);
@@ -363,6 +367,8 @@ static void resend(struct hk_fabric *f, const struct hk_out *o)
 	hk_buf *b = hk_mbuf_of(o->token);
 	uint16_t lane = lane_of(f, o->peer, b);
 
+	if (HK_UNLIKELY(b->nb_segs > 1 && !f->lane[lane]->lend))
+		hk_buf_unlend(b); /* its peer has moved to another port */
 	if (HK_LIKELY(rte_mbuf_refcnt_read(b) == 1)) {
 		for (hk_buf *s = b; s; s = s->next)
 			rte_mbuf_refcnt_set(s, 2); /* the driver's and ours */

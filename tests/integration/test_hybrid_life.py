@@ -7,6 +7,7 @@ process, nothing in the run directory, in DPDK's, or in the hugetlbfs. The momen
 seed; --life-seconds says how long to go on killing (each kind).
 """
 
+import json
 import os
 import random
 import re
@@ -15,6 +16,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -341,6 +343,52 @@ def test_rank_that_scribbles_over_its_memory_is_cut_off_and_no_other(lab, progra
     log = (lab.node_directory("node0") / "run" / "mad-node0" / "log").read_text()
     assert log.count("is cut off") == len(cut), log
     assert set(living(lab, "node0")) == {"mad-node0"}
+    for node in lab.topology.nodes:  # no job's end is theirs
+        for pid in living(lab, node.name).values():
+            process.send_signal(pid, signal.SIGTERM)
+    nothing_is_left(lab)
+
+
+def slots_of(lab: Lab, hikyaku: list[str], name: str) -> list[str]:
+    """The states of the slots of a daemon of node0, as it says."""
+    argv = [*hikyaku, "daemon", "status", "--name", name, "--json"]
+    done = subprocess.run(
+        lab.exec_argv("node0", argv), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return [slot["state"] for slot in json.loads(done.stdout)["daemons"][0]["slots"]]
+
+
+@pytest.mark.usefixtures("administrators_daemons")
+def test_rank_killed_while_its_memory_is_lent(lab, hikyaku, program):
+    """Frames of long messages point into the rank's own memory. Who polls for it never follows
+    them, also when it is dead and nobody knows yet; and its buffers are good for the next who has
+    the slot."""
+    long = [program("tests/mpi/mpi_hand_over"), "--mode", "1000000", "--timeout", "100"]
+    job = ["sh", "-c", 'OMPI_MCA_btl_hikyaku_daemon=mad-$(hostname) exec "$@"', "sh", *long]
+
+    def run(rounds: int) -> RunResult:
+        return lab.mpirun(2, [*job, "--rounds", str(rounds)], host="hybrid", timeout=120)
+
+    before = hikyakuds(lab)
+    with ThreadPoolExecutor(1) as pool:
+        for _, at in moments(0, 1.0):
+            ended = pool.submit(run, 100000)
+            process.wait_until(
+                "a rank", lambda: "served" in slots_of(lab, hikyaku, "mad-node0"), SOON
+            )
+            time.sleep(at)  # the moment, not a condition
+            kill.kill_rank(lab.topology, 0)
+            assert ended.result(SOON).returncode != 0
+            process.wait_until(
+                "the slots to come back",
+                lambda: set(slots_of(lab, hikyaku, "mad-node0")) == {"free"},
+                SOON,
+            )
+        done = pool.submit(run, 3).result(120)
+    assert done.returncode == 0, done.stderr
+    assert "PASS hand_over" in done.stdout
+    assert hikyakuds(lab) == before, "a poller has died with a rank that it served"
     for node in lab.topology.nodes:  # no job's end is theirs
         for pid in living(lab, node.name).values():
             process.send_signal(pid, signal.SIGTERM)

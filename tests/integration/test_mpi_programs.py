@@ -199,6 +199,17 @@ def test_hand_over_between_rank_and_poller(run, host, seed):
     assert all(n > 100 for n in bulk)
 
 
+@pytest.mark.parametrize("host", ["hybrid", "split"])
+def test_hand_over_of_long_messages(run, host):
+    """Of up to a megabyte: got from the memory of a rank that comes and goes."""
+    command = "hand_over --mode 1000000 --rounds 4"
+    result = run(HYBRID_LABS[0], command, host=host, mca=COUNTS)
+    assert_passed(result, command)
+    served = [int(n) for n in re.findall(r"hikyaku: gets_served (\d+)", result.stderr)]
+    assert len(served) == 2, result.stderr
+    assert min(served) > 10
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("host", ["hybrid", "split"])
 @pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)

@@ -318,6 +318,92 @@ static void owner_that_leaves_is_a_verdict(void)
 	CHECK_EQ(end[A].lost, 1);
 }
 
+/* ---- a stand-in that does not have the source ---------------------------------------------------- */
+
+#define PIECE 100000u
+
+/* Drives A by a stand-in, in whose process the source at @from is not, and B until @cond. */
+#define SERVE_UNTIL(from, cond)                                                                    \
+	do {                                                                                       \
+		int rounds_ = 0;                                                                   \
+		CHECK(mprotect(from, MEMORY, PROT_NONE) == 0);                                     \
+		while (!(cond)) {                                                                  \
+			(void)hk_fabric_serve(end[A].f);                                           \
+			hk_fabric_progress(end[B].f);                                              \
+			CHECK_MSG(rounds_++ < ROUNDS, "waited in vain for: " #cond);               \
+		}                                                                                  \
+		CHECK(mprotect(from, MEMORY, PROT_READ | PROT_WRITE) == 0);                        \
+	} while (0)
+
+static const struct hk_engine_counters *engine_of(int which)
+{
+	return hk_engine_counters(hk_fabric_engine(end[which].f));
+}
+
+/* A puts @len bytes of @from to @to at B; its application stays away from then on. */
+static hk_region put_and_leave(char *from, char *to, size_t len, struct hk_op *op, int *status)
+{
+	struct hk_error err = {""};
+	hk_region r = hk_fabric_region_add(end[B].f, to, MEMORY, HK_REGION_WRITE, end[B].peer);
+
+	message(A); /* the wire has room only when its other end has looked */
+	UNTIL(hk_engine_unacked(hk_fabric_engine(end[A].f), HK_PEER_NONE) == 0);
+	CHECK_MSG(hk_fabric_share(end[A].f, &err) == 0, "%s", err.text);
+	CHECK_EQ(hk_fabric_put(end[A].f, end[A].peer, op, from, len, r, 0, done, status), 0);
+	return r;
+}
+
+/* The ring is full, and frames wait in A's queue before it: a stand-in sends them, from A's own memory. */
+static void stand_in_empties_the_queue(void)
+{
+	char *from = memory(20), *to = memory(21);
+	struct hk_op op;
+	int status = 0;
+	hk_region r = put_and_leave(from, to, PIECE, &op, &status);
+	uint64_t sent = op.sent;
+
+	CHECK_MSG(end[A].port->tx_frames < engine_of(A)->tx_packets,
+		  "no frame waits for the ring: %lu of %lu were sent", end[A].port->tx_frames,
+		  engine_of(A)->tx_packets);
+	SERVE_UNTIL(from, hk_fabric_region_arrived(end[B].f, r) == sent);
+	CHECK_EQ(op.sent, sent); /* the rest of the put is the application's */
+	UNTIL(status);
+	CHECK_EQ(status, 1);
+	CHECK(memcmp(from, to, PIECE) == 0);
+	hk_fabric_region_del(end[B].f, r);
+	munmap(from, MEMORY);
+	munmap(to, MEMORY);
+}
+
+/* All frames are lost: a stand-in lets them be, and asks B for a sign of life. A sends them again when it is
+ * back. */
+static void stand_in_resends_nothing_lent(void)
+{
+	char *from = memory(22), *to = memory(23);
+	unsigned stolen = 0;
+	struct rte_mbuf *m;
+	struct hk_op op;
+	int status = 0;
+	hk_region r = put_and_leave(from, to, PIECE, &op, &status);
+
+	while (hk_port_rx(end[B].port, 0, &m, 1)) {
+		rte_pktmbuf_free(m);
+		stolen++;
+	}
+	CHECK_CMP(stolen, >=, PIECE / 9216);
+	SERVE_UNTIL(from, engine_of(A)->tx_probes >= 5 && engine_of(B)->tx_acks >= 5);
+	CHECK_EQ(engine_of(A)->tx_resends, 0);
+	CHECK_EQ(hk_fabric_region_arrived(end[B].f, r), 0);
+	CHECK(!status && !end[A].lost);
+	UNTIL(status);
+	CHECK_EQ(status, 1);
+	CHECK_CMP(engine_of(A)->tx_resends, >=, stolen);
+	CHECK(memcmp(from, to, PIECE) == 0);
+	hk_fabric_region_del(end[B].f, r);
+	munmap(from, MEMORY);
+	munmap(to, MEMORY);
+}
+
 /* ---- the ways of sending ------------------------------------------------------------------------- */
 
 static void test_put(void)
@@ -363,6 +449,19 @@ static void test_busy(void)
 static void test_leaves(void)
 {
 	each_way(owner_that_leaves_is_a_verdict);
+}
+
+static void test_stand_in(void)
+{
+	faults = ",ring=8";
+	crc = false;
+	open_both();
+	stand_in_empties_the_queue();
+	close_both();
+	faults = "";
+	open_both();
+	stand_in_resends_nothing_lent();
+	close_both();
 }
 
 static void test_lost(void)
@@ -478,6 +577,7 @@ int main(int argc, char **argv)
 		{"busy", test_busy},
 		{"leaves", test_leaves},
 		{"lost", test_lost},
+		{"stand_in", test_stand_in},
 		{"two_ports", test_two_ports},
 		{"two_ports_keep_order", test_two_ports_keep_order},
 	};
