@@ -26,8 +26,12 @@
 
 #include <errno.h>
 
-/* What ob1 sends of a long message once its receiver has answered (pml_ob1_hdr.h): bulk. */
+/* What ob1 sends of a long message after its announcement (pml_ob1_hdr.h): the receiver's answer, fragments,
+ * and that all has come. All of it is bulk: both ends wait for it in MPI, and what says that bulk has
+ * arrived must not wait for somebody else to hand it on. */
+#define OB1_ACK  (MCA_BTL_TAG_PML + 4)
 #define OB1_FRAG (MCA_BTL_TAG_PML + 6)
+#define OB1_FIN  (MCA_BTL_TAG_PML + 9)
 
 typedef struct hk_frag {
 	mca_btl_base_descriptor_t base;
@@ -240,6 +244,11 @@ static void owe(hk_frag *frag, hk_endpoint *ep)
 	hk_btl.owing = ep;
 }
 
+static bool is_bulk(mca_btl_base_tag_t tag)
+{
+	return tag == OB1_FRAG || tag == OB1_FIN || tag == OB1_ACK;
+}
+
 int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base_descriptor_t *des,
 		mca_btl_base_tag_t tag)
 {
@@ -255,7 +264,7 @@ int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base
 
 		for (unsigned i = 0; i < frag->count; i++)
 			len[i] = frag->seg[i].seg_len;
-		rc = (tag == OB1_FRAG ? hk_fabric_sendv_bulk : hk_fabric_sendv)(
+		rc = (is_bulk(tag) ? hk_fabric_sendv_bulk : hk_fabric_sendv)(
 			hk_btl.fabric, ep->peer, tag, frag->buf, len, frag->count);
 		frag->count = 0; /* the fabric's from here on */
 	} else {
