@@ -2,10 +2,13 @@
 """The halo library with the real mpirun: random graphs against plain MPI, bad edges, dead ranks."""
 
 import re
+import sys
 
 import pytest
 
 from mpi_programs import assert_passed, lab_id, with_faults
+
+from hikyaku.checkout import ROOT
 
 LOSS = "drop=0.01"
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
@@ -98,3 +101,19 @@ def test_the_report_names_neighbours_and_paths(get_lab, program):
         r"\S+ us \(\S+ to \S+\), set-up \d+ us; path fabric: puts to rank 1 on node1",
         result.stderr,
     ), result.stderr
+
+
+@pytest.mark.parametrize("name", ["jacobi", "cg"])
+def test_solvers_in_fortran(get_lab, program, name):
+    result = get_lab(2, "memif", 2).mpirun(4, [program(f"examples/halo/halo_{name}")], timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith(f"PASS {name}: 4 ranks"), result.stdout
+
+
+@pytest.mark.parametrize(
+    "script", ["examples/halo/jacobi.py", "examples/halo/cg.py", "tests/mpi/halo_views.py"]
+)
+def test_python(get_lab, script):
+    result = get_lab(2, "memif", 2).mpirun(4, [sys.executable, str(ROOT / script)], timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("PASS "), result.stdout

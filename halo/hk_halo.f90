@@ -1,0 +1,180 @@
+! SPDX-License-Identifier: BSD-3-Clause
+!
+! halo/hk_halo.f90: the halo library for Fortran. halo/halo.h says what each procedure does; here handles of MPI
+! are integers (mpi, or mpif.h; of mpi_f08 their MPI_VAL), columns count from 1, and arrays are in Fortran's order.
+!
+!     use hk_halo
+!     type(hk_halo_t) :: h
+!     call hk_halo_cart(cart, interior, width, HK_HALO_STAR, [c_loc(u)], MPI_DOUBLE_PRECISION, h, ierr)
+!     call hk_halo_put(h, ierr)
+!     call hk_halo_wait(h, ierr)
+!     call hk_halo_free(h, ierr)
+!
+! ierr is 0 or a negative errno; hk_halo_error() has the sentence. What is exchanged must be a target, and
+! asynchronous where the compiler could move accesses across hk_halo_wait().
+module hk_halo
+  use, intrinsic :: iso_c_binding
+  implicit none
+  private
+
+  integer(c_int), parameter, public :: HK_HALO_STAR = 0, HK_HALO_BOX = 1
+
+  type, public :: hk_halo_t
+    private
+    type(c_ptr) :: p = c_null_ptr
+  end type
+
+  type, public :: hk_halo_csr_t
+    private
+    type(c_ptr) :: p = c_null_ptr
+  end type
+
+  ! One neighbour's half or halves; send and recv are c_loc() of the first element.
+  type, bind(c), public :: hk_edge
+    integer(c_int) :: peer, tag
+    type(c_ptr) :: send = c_null_ptr
+    integer(c_int) :: send_count = 0, send_type = 0
+    type(c_ptr) :: recv = c_null_ptr
+    integer(c_int) :: recv_count = 0, recv_type = 0
+  end type
+
+  public :: hk_halo_setup, hk_halo_cart, hk_halo_csr, hk_halo_csr_setup, hk_halo_csr_free
+  public :: hk_halo_put, hk_halo_wait, hk_halo_ready, hk_halo_free, hk_halo_error
+
+  interface
+    integer(c_int) function setup_c(comm, n, edges, h) bind(c, name='hk_halo_setup_f')
+      import
+      integer(c_int), value :: comm, n
+      type(hk_edge), intent(in) :: edges(*)
+      type(c_ptr), intent(out) :: h
+    end function
+    integer(c_int) function cart_c(cart, interior, width, stencil, fields, field, element, h) &
+      bind(c, name='hk_halo_cart_f')
+      import
+      integer(c_int), value :: cart, stencil, fields, element
+      integer(c_int), intent(in) :: interior(*), width(*)
+      type(c_ptr), intent(in) :: field(*)
+      type(c_ptr), intent(out) :: h
+    end function
+    integer(c_int) function csr_c(comm, rows, entries, column, local, ghosts, plan) &
+      bind(c, name='hk_halo_csr_f')
+      import
+      integer(c_int), value :: comm, rows
+      integer(c_long_long), value :: entries
+      integer(c_long_long), intent(in) :: column(*)
+      integer(c_int), intent(out) :: local(*), ghosts
+      type(c_ptr), intent(out) :: plan
+    end function
+    integer(c_int) function csr_setup_c(plan, fields, vector, element, h) &
+      bind(c, name='hk_halo_csr_setup_f')
+      import
+      type(c_ptr), value :: plan
+      integer(c_int), value :: fields, element
+      type(c_ptr), intent(in) :: vector(*)
+      type(c_ptr), intent(out) :: h
+    end function
+    subroutine csr_free_c(plan) bind(c, name='hk_halo_csr_free')
+      import
+      type(c_ptr), intent(inout) :: plan
+    end subroutine
+    integer(c_int) function put_c(h) bind(c, name='hk_halo_put')
+      import
+      type(c_ptr), value :: h
+    end function
+    integer(c_int) function wait_c(h) bind(c, name='hk_halo_wait')
+      import
+      type(c_ptr), value :: h
+    end function
+    integer(c_int) function ready_c(h, edge) bind(c, name='hk_halo_ready')
+      import
+      type(c_ptr), value :: h
+      integer(c_int), value :: edge
+    end function
+    integer(c_int) function free_c(h) bind(c, name='hk_halo_free')
+      import
+      type(c_ptr), intent(inout) :: h
+    end function
+    integer(c_int) function error_c(text, length) bind(c, name='hk_halo_error_f')
+      import
+      character(kind=c_char), intent(out) :: text(*)
+      integer(c_int), value :: length
+    end function
+  end interface
+
+contains
+
+  subroutine hk_halo_setup(comm, edges, h, ierr)
+    integer, intent(in) :: comm
+    type(hk_edge), intent(in) :: edges(:)
+    type(hk_halo_t), intent(out) :: h
+    integer, intent(out) :: ierr
+    ierr = setup_c(comm, size(edges), edges, h%p)
+  end subroutine
+
+  subroutine hk_halo_cart(cart, interior, width, stencil, fields, element, h, ierr)
+    integer, intent(in) :: cart, interior(:), width(:), element
+    integer(c_int), intent(in) :: stencil
+    type(c_ptr), intent(in) :: fields(:)
+    type(hk_halo_t), intent(out) :: h
+    integer, intent(out) :: ierr
+    ierr = cart_c(cart, interior, width, stencil, size(fields), fields, element, h%p)
+  end subroutine
+
+  ! local(k) is where the vector has the element of column(k): 1 to rows are the rank's own.
+  subroutine hk_halo_csr(comm, rows, column, local, ghosts, plan, ierr)
+    integer, intent(in) :: comm, rows
+    integer(c_long_long), intent(in) :: column(:)
+    integer(c_int), intent(out) :: local(:), ghosts
+    type(hk_halo_csr_t), intent(out) :: plan
+    integer, intent(out) :: ierr
+    ierr = csr_c(comm, rows, size(column, kind=c_long_long), column, local, ghosts, plan%p)
+  end subroutine
+
+  subroutine hk_halo_csr_setup(plan, vectors, element, h, ierr)
+    type(hk_halo_csr_t), intent(in) :: plan
+    type(c_ptr), intent(in) :: vectors(:)
+    integer, intent(in) :: element
+    type(hk_halo_t), intent(out) :: h
+    integer, intent(out) :: ierr
+    ierr = csr_setup_c(plan%p, size(vectors), vectors, element, h%p)
+  end subroutine
+
+  subroutine hk_halo_csr_free(plan)
+    type(hk_halo_csr_t), intent(inout) :: plan
+    call csr_free_c(plan%p)
+  end subroutine
+
+  subroutine hk_halo_put(h, ierr)
+    type(hk_halo_t), intent(in) :: h
+    integer, intent(out) :: ierr
+    ierr = put_c(h%p)
+  end subroutine
+
+  subroutine hk_halo_wait(h, ierr)
+    type(hk_halo_t), intent(in) :: h
+    integer, intent(out) :: ierr
+    ierr = wait_c(h%p)
+  end subroutine
+
+  ! Edges count from 1.
+  logical function hk_halo_ready(h, edge)
+    type(hk_halo_t), intent(in) :: h
+    integer, intent(in) :: edge
+    hk_halo_ready = ready_c(h%p, edge - 1) == 1
+  end function
+
+  subroutine hk_halo_free(h, ierr)
+    type(hk_halo_t), intent(inout) :: h
+    integer, intent(out) :: ierr
+    ierr = free_c(h%p)
+  end subroutine
+
+  function hk_halo_error() result(text)
+    character(len=:), allocatable :: text
+    character(kind=c_char, len=512) :: buffer
+    integer :: n
+    n = error_c(buffer, len(buffer))
+    text = buffer(1:n)
+  end function
+
+end module
