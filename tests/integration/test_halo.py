@@ -6,9 +6,8 @@ import sys
 
 import pytest
 
-from mpi_programs import assert_passed, lab_id, with_faults
-
 from hikyaku.checkout import ROOT
+from mpi_programs import assert_passed, lab_id, with_faults
 
 LOSS = "drop=0.01"
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
