@@ -49,6 +49,21 @@ static void write64(volatile void *regs, unsigned at, uint64_t value)
 	p[1] = (uint32_t)(value >> 32);
 }
 
+void hk_cmb_enable(const struct hk_pci *pci, volatile void *regs)
+{
+	uint64_t cap = read32(regs, REG_CAP) | (uint64_t)read32(regs, REG_CAP + 4) << 32;
+	uint64_t offset, size;
+	unsigned bar;
+
+	if (read32(regs, REG_VS) < VERSION_14 || !(cap & CAP_CMBS))
+		return;
+	write64(regs, REG_CMBMSC, CMBMSC_CRE);
+	if (hk_cmb_place(read32(regs, REG_CMBLOC), read32(regs, REG_CMBSZ), &bar, &offset, &size) ==
+	    0)
+		write64(regs, REG_CMBMSC,
+			(pci->bar[bar].start + offset) | CMBMSC_CRE | CMBMSC_CMSE);
+}
+
 int hk_pop_cmb_open(const struct hk_pci *pci, const struct hk_pop_spec *spec,
 		    struct hk_pop_memory *m, struct hk_error *err)
 {
@@ -68,8 +83,7 @@ int hk_pop_cmb_open(const struct hk_pci *pci, const struct hk_pop_spec *spec,
 		return rc;
 	uint64_t cap = read32(regs.va, REG_CAP) | (uint64_t)read32(regs.va, REG_CAP + 4) << 32;
 	bool later = read32(regs.va, REG_VS) >= VERSION_14;
-	if (later && cap & CAP_CMBS)
-		write64(regs.va, REG_CMBMSC, CMBMSC_CRE);
+	hk_cmb_enable(pci, regs.va);
 	uint32_t loc = read32(regs.va, REG_CMBLOC), sz = read32(regs.va, REG_CMBSZ);
 	if ((later && !(cap & CAP_CMBS)) || hk_cmb_place(loc, sz, &bar.bar, &offset, &size) != 0 ||
 	    !(sz & SZ_RDS) || !(sz & SZ_WDS)) {
@@ -102,9 +116,6 @@ int hk_pop_cmb_open(const struct hk_pci *pci, const struct hk_pop_spec *spec,
 	bar.offset = offset + spec->offset;
 	bar.size = spec->size ? spec->size : size - spec->offset;
 	rc = hk_pop_bar_open(pci, &bar, m, err);
-	if (!rc && later)
-		write64(regs.va, REG_CMBMSC,
-			(pci->bar[bar.bar].start + offset) | CMBMSC_CRE | CMBMSC_CMSE);
 	hk_pci_unmap(&regs);
 	return rc;
 }

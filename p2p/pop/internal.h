@@ -7,11 +7,11 @@
  *   pci.c       what sysfs tells of a PCI device; mapping its BARs
  *   memory.c    huge pages, physical memory, and which provider a spec means
  *   cmb.c       an NVMe controller's memory buffer: its registers
- *   vfio.c      a BAR of a device that vfio-pci has (DPDK)
  *   gpu.c       GPU memory, where DPDK's gpudev is there (DPDK)
  *   addr.c      offset to bus and back
  *   pop.c       a pop: open, blocks, the CPU's access (DPDK)
  *   dma.c       devices and pools of packet buffers (DPDK)
+ *   nvme.c      the least of an NVMe driver (DPDK)
  *
  * What is not marked needs libc alone, and is tested on made-up trees in place of /sys.
  */
@@ -88,7 +88,7 @@ int hk_pci_set_master(const struct hk_pci *pci, struct hk_error *err);
 /* Reserves @size bytes of addresses aligned to HK_POP_ALIGN, and maps there; MAP_FAILED with errno. */
 void *hk_pop_mmap(uint64_t size, int prot, int flags, int fd, uint64_t at);
 
-/* ---- memory.c, cmb.c, vfio.c, gpu.c ------------------------------------------------------------ */
+/* ---- memory.c, cmb.c, gpu.c ------------------------------------------------------------ */
 
 /* What a provider has mapped. */
 struct hk_pop_memory {
@@ -112,6 +112,9 @@ int hk_pop_gpu_open(const struct hk_pop_spec *spec, struct hk_pop_memory *m, str
 
 /* Where a CMB lies, from the registers CMBLOC and CMBSZ. -ENOTSUP: none. Pure. */
 int hk_cmb_place(uint32_t loc, uint32_t sz, unsigned *bar, uint64_t *offset, uint64_t *size);
+
+/* Tells the controller with registers @regs at which address its memory buffer lies, if it has one. */
+void hk_cmb_enable(const struct hk_pci *pci, volatile void *regs);
 
 /* ---- addr.c ------------------------------------------------------------------------------------ */
 

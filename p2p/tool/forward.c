@@ -19,11 +19,9 @@
 #include "p2p/tool/tool.h"
 #include "port/port.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -80,14 +78,6 @@ static int usage(const char *why)
 	return 2;
 }
 
-static bool number(const char *text, uint64_t *out)
-{
-	char *end;
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return *text && !*end && !errno;
-}
-
 static int parse(int argc, char **argv, struct options *o)
 {
 	static const struct option known[] = {{"pop", required_argument, NULL, 'p'},
@@ -118,16 +108,16 @@ static int parse(int argc, char **argv, struct options *o)
 			}
 			break;
 		case 'c':
-			if (!number(optarg, &o->count))
+			if (!hk_p2p_number(optarg, &o->count))
 				return usage("--count takes a number");
 			break;
 		case 't':
-			if (!number(optarg, &v) || v == 0 || v > 86400)
+			if (!hk_p2p_number(optarg, &v) || v == 0 || v > 86400)
 				return usage("--timeout takes seconds, 1 to 86400");
 			o->timeout = (unsigned)v;
 			break;
 		case 'b':
-			if (!number(optarg, &v) || v < 64 || v > 1000000)
+			if (!hk_p2p_number(optarg, &v) || v < 64 || v > 1000000)
 				return usage("--buffers takes a number, 64 to 1000000");
 			o->buffers = (unsigned)v;
 			break;

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int, char **);
-	} commands[] = {{"forward", hk_p2p_forward}, {"pops", hk_p2p_pops}};
+	} commands[] = {{"forward", hk_p2p_forward}, {"nvme", hk_p2p_nvme}, {"pops", hk_p2p_pops}};
 
 	for (size_t i = 0; argc > 1 && i < HK_ARRAY_LEN(commands); i++) {
 		if (strcmp(argv[1], commands[i].name) == 0)

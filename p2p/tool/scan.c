@@ -5,6 +5,8 @@
 #include "p2p/tool/tool.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <rte_memory.h>
@@ -55,4 +57,13 @@ size_t hk_p2p_hex(const char *text, unsigned char *out, size_t max)
 		out[n++] = (unsigned char)(high << 4 | low);
 	}
 	return n;
+}
+
+bool hk_p2p_number(const char *text, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return isdigit((unsigned char)*text) && !*end && !errno;
 }

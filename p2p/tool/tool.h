@@ -5,8 +5,9 @@
  *
  *   main.c      chooses the command
  *   forward.c   frames from one NIC to the other by way of a pop, and whether their bytes landed there
+ *   nvme.c      blocks of an SSD to the network, past main memory
  *   pops.c      says what a pop is, or why it cannot be
- *   scan.c      looks for bytes in DPDK's main memory
+ *   scan.c      looks for bytes in DPDK's main memory; numbers from text
  */
 #ifndef HK_P2P_TOOL_H
 #define HK_P2P_TOOL_H
@@ -25,8 +26,12 @@ uint64_t hk_p2p_scan(const void *marker, size_t len);
 /* Bytes from hexadecimal digits; their number, or 0. */
 size_t hk_p2p_hex(const char *text, unsigned char *out, size_t max);
 
+/* A decimal number, the whole of @text. */
+bool hk_p2p_number(const char *text, uint64_t *out);
+
 /* Commands: exit statuses 0, 1 it failed (a sentence on stderr), 2 usage, 3 bytes did not land. */
 int hk_p2p_forward(int argc, char **argv);
+int hk_p2p_nvme(int argc, char **argv);
 int hk_p2p_pops(int argc, char **argv);
 
 #endif

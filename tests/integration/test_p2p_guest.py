@@ -164,3 +164,45 @@ def test_whose_memory_it_is(guest: Guest) -> None:
     assert f"{NVME} is bound to the kernel driver 'nvme'" in bound["error"]
     [free] = pops(guest, spec)
     assert free["size"] == MACHINE.device_mb << 20 and free["slow_read"]
+
+
+@pytest.mark.parametrize(
+    "pop", [f"pop:cmb:{NVME}", f"pop:ivshmem:{IVSHMEM}"], ids=["cmb", "ivshmem"]
+)
+def test_blocks_go_to_the_network(guest: Guest, pop: str) -> None:
+    """An SSD's blocks leave by the NIC from a device's memory; main memory never has them."""
+    n, blocks = 200, 7
+    disk = MARKER + bytes(8) + random.Random(3).randbytes((1 << 20) - 16)
+    with guest.disk().open("r+b") as file:
+        file.write(disk)
+    nic = NICS.split(",")[0]
+    guest.run(f"bind none {NVME}; bind uio_pci_generic {NICS.replace(',', ' ')}")
+    got = []
+    with guest.wire(0) as wire:
+        said = guest.run(
+            f"hk_p2p nvme --pop {pop} --nvme {NVME} --nic {nic} --count {n} --blocks {blocks} "
+            f"--scan {disk[:16].hex()}"
+        )
+        while (frame := wire.receive(0.2)) is not None:
+            if frame[12:14] == b"\x88\xb5":
+                got.append(frame)
+    report = json.loads(said.strip().splitlines()[-1])
+    assert len(got) == report["frames"] == n
+    starts = [int.from_bytes(f[14:22], "little") for f in got]
+    assert sorted(starts) == [i * blocks for i in range(n)]
+    for start, frame in zip(starts, got, strict=True):
+        assert frame[22:] == disk[start * 512 : (start + blocks) * 512]
+    assert report["in_main_memory"] == 0 and report["cpu_read"] == 0
+
+
+def test_device_is_removed(guest: Guest) -> None:
+    """Gone, it is named; and when it is back, it serves."""
+    spec = f"pop:ivshmem:{IVSHMEM}"
+    guest.run(f"echo 1 > /sys/bus/pci/devices/{IVSHMEM}/remove")
+    try:
+        [gone] = pops(guest, spec)
+    finally:
+        guest.run("echo 1 > /sys/bus/pci/rescan")
+    assert f"there is no PCI device {IVSHMEM}" in gone["error"]
+    [back] = pops(guest, spec)
+    assert back["size"] == MACHINE.device_mb << 20
