@@ -141,16 +141,17 @@ static int parse(int argc, char **argv, struct options *o)
 	return 0;
 }
 
-/* The pattern all over the pop, so that what did not land can be told. */
-static void poison(struct hk_pop *pop)
+/* The pattern where a frame's first bytes will be, so that what did not land can be told. */
+static void poison(struct rte_mempool *pool, void *arg, void *object, unsigned index)
 {
-	uint64_t block[512], size = hk_pop_info(pop)->size;
+	const struct rte_mbuf *m = object;
+	struct hk_pop *pop = arg;
+	const uint64_t pattern = POISON;
+	const char *start = (const char *)m->buf_addr + RTE_PKTMBUF_HEADROOM;
 
-	for (size_t i = 0; i < HK_ARRAY_LEN(block); i++)
-		block[i] = POISON;
-	for (uint64_t at = 0; at < size; at += sizeof(block))
-		(void)hk_pop_write(pop, at, block, HK_MIN(sizeof(block), size - at));
-	hk_pop_flush_wait(pop, 0);
+	(void)pool;
+	(void)index;
+	(void)hk_pop_write(pop, hk_pop_offset_of(pop, start, 8), &pattern, 8);
 }
 
 static int set_up(struct forward *f)
@@ -162,10 +163,12 @@ static int set_up(struct forward *f)
 		rc = hk_pool_create("forward", f->o.buffers, FRAME_MAX, &f->pool, &f->err);
 	else if (!rc)
 		rc = hk_pop_open(f->o.pop, &f->pop, &f->err);
-	if (!rc && f->pop && f->o.check)
-		poison(f->pop);
 	if (!rc && f->pop)
 		rc = hk_pop_mempool(f->pop, "forward", f->o.buffers, FRAME_MAX, &f->pool, &f->err);
+	if (!rc && f->pop && f->o.check) {
+		rte_mempool_obj_iter(f->pool, poison, f->pop);
+		hk_pop_flush_wait(f->pop, 0);
+	}
 	for (unsigned i = 0; !rc && i < f->o.n; i++) {
 		if (f->pop && !f->o.unmapped)
 			rc = hk_pop_map_for(f->pop, f->o.nics[i], &f->err);

@@ -16,6 +16,8 @@ int hk_p2p_eal(char *const *nics, unsigned n, unsigned mb, struct hk_error *err)
 	for (unsigned i = 0; i < n; i++)
 		used += (size_t)snprintf(cfg.pci_allow + used, sizeof(cfg.pci_allow) - used, "%s%s",
 					 i ? " " : "", nics[i]);
+	if (n == 0)
+		cfg.extra_args = "--iova-mode=pa"; /* what devices without a NIC's driver use */
 	return hk_eal_init(&cfg, err);
 }
 
@@ -24,7 +26,10 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		int (*run)(int, char **);
-	} commands[] = {{"forward", hk_p2p_forward}, {"nvme", hk_p2p_nvme}, {"pops", hk_p2p_pops}};
+	} commands[] = {{"forward", hk_p2p_forward},
+			{"measure", hk_p2p_measure},
+			{"nvme", hk_p2p_nvme},
+			{"pops", hk_p2p_pops}};
 
 	for (size_t i = 0; argc > 1 && i < HK_ARRAY_LEN(commands); i++) {
 		if (strcmp(argv[1], commands[i].name) == 0)

@@ -5,6 +5,7 @@
  *
  *   main.c      chooses the command
  *   forward.c   frames from one NIC to the other by way of a pop, and whether their bytes landed there
+ *   measure.c   DMA's throughput and latency, beside loads (load.c)
  *   nvme.c      blocks of an SSD to the network, past main memory
  *   pops.c      says what a pop is, or why it cannot be
  *   scan.c      looks for bytes in DPDK's main memory; numbers from text
@@ -31,6 +32,7 @@ bool hk_p2p_number(const char *text, uint64_t *out);
 
 /* Commands: exit statuses 0, 1 it failed (a sentence on stderr), 2 usage, 3 bytes did not land. */
 int hk_p2p_forward(int argc, char **argv);
+int hk_p2p_measure(int argc, char **argv);
 int hk_p2p_nvme(int argc, char **argv);
 int hk_p2p_pops(int argc, char **argv);
 

@@ -4,6 +4,7 @@
 import click
 
 from .cli_p2p_list import list_
+from .cli_p2p_measure import measure
 from .cli_route import ask, route
 
 
@@ -12,5 +13,5 @@ def p2p() -> None:
     """Packets that go from device to device, and routers for them."""
 
 
-for command in (list_, route, ask):
+for command in (list_, measure, route, ask):
     p2p.add_command(command)

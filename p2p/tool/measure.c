@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/tool/measure.c: `hk_p2p measure`: how fast a device writes into memory by DMA, and how soon it is there (paper
+ * P4), while the CPU is busy with something else.
+ *
+ *   hk_p2p measure --pop SPEC|none --nics A,B [--nvme ADDR] [--load WHAT] [--seconds N] [--size N] [--load-mb N]
+ *
+ * NIC A sends from main memory to NIC B, which receives into the pop (none: DPDK's own main memory): a cable, a
+ * switch or a patch lies between. Throughput with many frames under way; latency with one, from its send to the
+ * descriptor of its receive. With --nvme the same of an SSD that reads blocks into the pop: no NIC is needed.
+ * --load: nothing, read, write or train.
+ *
+ * One line of JSON. Rates are of payload in place, counted by the frames that arrived, with their first 8 bytes
+ * compared (a bounded read of slow memory) in each 64th.
+ */
+#include "p2p/pop/nvme.h"
+#include "p2p/pop/pop.h"
+#include "p2p/tool/load.h"
+#include "p2p/tool/tool.h"
+#include "port/port.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <rte_mbuf.h>
+
+#define BURST      16
+#define BUFFERS    1024
+#define ROOM       9216
+#define SAMPLES    4096
+#define WINDOW     64 /* frames under way: fewer than a ring takes, so none is lost */
+#define LOST_NS    (100 * HK_MSEC)
+#define NVME_AHEAD 32
+#define NVME_READ  4096u
+#define MARK       UINT64_C(0x21554b414b494821)
+
+struct measure {
+	const char *pop_spec, *nvme_addr;
+	char *nics[2];
+	unsigned n;
+	enum hk_load load;
+	uint64_t seconds, size, load_mb;
+
+	struct hk_pop *pop, *queues;
+	struct hk_nvme *nvme;
+	struct rte_mempool *to, *from;
+	struct hk_port *a, *b;
+	uint64_t bytes, count, lost, wrong;
+	double took;
+	double sample[SAMPLES];
+	unsigned samples;
+	struct hk_error err;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
+}
+
+static int usage(const char *why)
+{
+	fprintf(stderr,
+		"hk_p2p measure: %s; fix: hk_p2p measure --pop SPEC|none --nics A,B | --nvme ADDR "
+		"[--load nothing|read|write|train] [--seconds N] [--size N] [--load-mb N]\n",
+		why);
+	return 2;
+}
+
+static int parse(int argc, char **argv, struct measure *m)
+{
+	static const struct option known[] = {
+		{"pop", required_argument, NULL, 'p'},     {"nics", required_argument, NULL, 'n'},
+		{"nvme", required_argument, NULL, 'v'},    {"load", required_argument, NULL, 'l'},
+		{"seconds", required_argument, NULL, 's'}, {"size", required_argument, NULL, 'z'},
+		{"load-mb", required_argument, NULL, 'm'}, {NULL, 0, NULL, 0}};
+	char *save = NULL;
+	int c;
+
+	*m = (struct measure){.seconds = 1, .size = 1024, .load_mb = 64};
+	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
+		uint64_t *number = c == 's'   ? &m->seconds
+				   : c == 'z' ? &m->size
+				   : c == 'm' ? &m->load_mb
+					      : NULL;
+		if (number && (!hk_p2p_number(optarg, number) || *number == 0))
+			return usage("--seconds, --size and --load-mb take numbers above 0");
+		if (c == 'p')
+			m->pop_spec = optarg;
+		else if (c == 'v')
+			m->nvme_addr = optarg;
+		else if (c == 'l' && (m->load = hk_load_find(optarg)) == HK_LOADS)
+			return usage("there is no such --load");
+		else if (c == 'n') {
+			for (char *t = strtok_r(optarg, ",", &save); t;
+			     t = strtok_r(NULL, ",", &save)) {
+				if (m->n == 2)
+					return usage("--nics takes two");
+				m->nics[m->n++] = t;
+			}
+		} else if (c == '?')
+			return usage("an option that is not known");
+	}
+	if (!m->pop_spec || (m->nvme_addr ? m->n != 0 : m->n != 2) || optind != argc)
+		return usage("a pop, and two NICs or an NVMe controller are needed");
+	if (m->size < 60 || m->size > 9000 || m->seconds > 3600 || m->load_mb > 65536)
+		return usage(
+			"--size is 60 to 9000, --seconds at most 3600, --load-mb at most 65536");
+	return 0;
+}
+
+/* ---- NICs ------------------------------------------------------------------------------------ */
+
+static int set_up_nics(struct measure *m)
+{
+	char spec[64];
+	int rc = hk_pool_create("from", BUFFERS, ROOM, &m->from, &m->err);
+
+	if (!rc && m->pop)
+		rc = hk_pop_mempool(m->pop, "to", BUFFERS, ROOM, &m->to, &m->err);
+	else if (!rc)
+		rc = hk_pool_create("to", BUFFERS, ROOM, &m->to, &m->err);
+	if (!rc && m->pop)
+		rc = hk_pop_map_for(m->pop, m->nics[1], &m->err);
+	snprintf(spec, sizeof(spec), "pci:%s,ring=256", m->nics[0]);
+	if (!rc)
+		rc = hk_port_open(spec, 0, m->from, 5000, &m->a, &m->err);
+	snprintf(spec, sizeof(spec), "pci:%s,ring=256", m->nics[1]);
+	if (!rc)
+		rc = hk_port_open(spec, 0, m->to, 5000, &m->b, &m->err);
+	if (!rc && m->size > m->b->info.frame_max)
+		rc = hk_error_set(&m->err, -EMSGSIZE,
+				  "NIC %s takes frames of %u bytes; fix: a smaller --size",
+				  m->nics[1], m->b->info.frame_max);
+	return rc;
+}
+
+static bool send_one(struct measure *m, uint64_t number)
+{
+	struct rte_mbuf *f = rte_pktmbuf_alloc(m->from);
+	unsigned char *p = f ? (void *)rte_pktmbuf_append(f, (uint16_t)m->size) : NULL;
+	uint64_t mark = MARK;
+
+	if (!p) {
+		rte_pktmbuf_free(f);
+		return false;
+	}
+	memcpy(p, m->b->info.mac, 6);
+	memcpy(p + 6, m->a->info.mac, 6);
+	p[12] = 0x88;
+	p[13] = 0xb5;
+	memcpy(p + 14, &mark, 8);
+	memcpy(p + 22, &number, 8);
+	if (hk_port_tx(m->a, 0, &f, 1) == 1)
+		return true;
+	rte_pktmbuf_free(f);
+	return false;
+}
+
+static bool is_ours(struct measure *m, struct rte_mbuf *f)
+{
+	uint64_t mark = 0;
+
+	if (rte_pktmbuf_pkt_len(f) != m->size)
+		return false;
+	const unsigned char *p = rte_pktmbuf_mtod_offset(f, const unsigned char *, 14);
+	if (m->pop)
+		(void)hk_pop_read(m->pop, hk_pop_offset_of(m->pop, p, 8), &mark, 8);
+	else
+		memcpy(&mark, p, 8);
+	return mark == MARK;
+}
+
+/* Takes what has come; how many frames of ours. */
+static unsigned receive(struct measure *m)
+{
+	struct rte_mbuf *f[BURST];
+	uint16_t n = hk_port_rx(m->b, 0, f, BURST);
+	unsigned ours = 0;
+
+	for (uint16_t i = 0; i < n; i++) {
+		ours += rte_pktmbuf_pkt_len(f[i]) == m->size;
+		if (m->count % 64 == 0 && rte_pktmbuf_pkt_len(f[i]) == m->size)
+			m->wrong += !is_ours(m, f[i]);
+		m->count++;
+	}
+	if (n)
+		rte_pktmbuf_free_bulk(f, n);
+	return ours;
+}
+
+static void nic_throughput(struct measure *m)
+{
+	uint64_t start = now_ns(), end = start + m->seconds * HK_SEC, moved = start, number = 0, t;
+	unsigned under_way = 0;
+
+	while ((t = now_ns()) < end) {
+		while (under_way < WINDOW && send_one(m, number))
+			number++, under_way++;
+		unsigned n = receive(m);
+		m->bytes += n * m->size;
+		under_way -= HK_MIN(n, under_way);
+		if (n) {
+			moved = t;
+		} else if (t - moved > LOST_NS) {
+			m->lost += under_way;
+			under_way = 0;
+			moved = t;
+		}
+	}
+	m->took = (double)(t - start) / HK_SEC;
+	while (under_way && now_ns() - end < LOST_NS)
+		under_way -= HK_MIN(receive(m), under_way);
+}
+
+static void nic_latency(struct measure *m)
+{
+	uint64_t end = now_ns() + m->seconds * HK_SEC / 2;
+
+	for (uint64_t k = 0; m->samples < SAMPLES && now_ns() < end; k++) {
+		uint64_t start = now_ns(), t = start;
+		unsigned got = 0;
+		if (!send_one(m, k))
+			continue;
+		while (!got && (t = now_ns()) - start < LOST_NS)
+			got = receive(m);
+		if (got)
+			m->sample[m->samples++] = (double)(t - start) / HK_USEC;
+		else
+			m->lost++;
+	}
+}
+
+/* ---- NVMe ------------------------------------------------------------------------------------ */
+
+static uint64_t nvme_at; /* offset of the block in the pop that reads go to */
+
+static int set_up_nvme(struct measure *m)
+{
+	int rc = hk_pop_open("pop:huge:size=2M", &m->queues, &m->err);
+
+	if (rc)
+		return rc;
+	nvme_at = hk_pop_alloc(m->pop, (uint64_t)NVME_AHEAD * NVME_READ, 4096);
+	if (nvme_at == HK_POP_NONE)
+		return hk_error_set(&m->err, -ENOMEM,
+				    "%s has no room for %d reads; fix: a larger one", m->pop_spec,
+				    NVME_AHEAD);
+	return hk_nvme_open(m->nvme_addr, m->queues, &m->nvme, &m->err);
+}
+
+/* @ahead reads under way, for @ns. */
+static int nvme_run(struct measure *m, unsigned ahead, uint64_t ns)
+{
+	const struct hk_nvme_info *info = hk_nvme_info(m->nvme);
+	unsigned each = NVME_READ / info->block_size, tags[NVME_AHEAD], status[NVME_AHEAD], n;
+	uint64_t started[NVME_AHEAD], start = now_ns(), t = start, moved = start, lba = 0;
+	uint64_t under_way = 0; /* bits */
+
+	while ((t = now_ns()) - start < ns || under_way) {
+		for (unsigned i = 0; i < ahead && t - start < ns; i++) {
+			uint64_t bus = hk_pop_bus(m->pop, nvme_at + (uint64_t)i * NVME_READ,
+						  NVME_READ);
+			if (under_way >> i & 1 || hk_nvme_read(m->nvme, i, lba, each, bus) != 0)
+				continue;
+			started[i] = now_ns();
+			under_way |= UINT64_C(1) << i;
+			lba = (lba + each) % (info->blocks - each + 1);
+		}
+		n = hk_nvme_poll(m->nvme, tags, status, NVME_AHEAD);
+		for (unsigned i = 0; i < n; i++) {
+			under_way &= ~(UINT64_C(1) << tags[i]);
+			if (status[i])
+				return hk_error_set(&m->err, -EIO,
+						    "NVMe controller %s failed a read (status "
+						    "%#x); fix: can it write to %s?",
+						    m->nvme_addr, status[i], m->pop_spec);
+			if (ahead == 1 && m->samples < SAMPLES)
+				m->sample[m->samples++] = (double)(now_ns() - started[tags[i]]) /
+							  HK_USEC;
+			if (ahead > 1)
+				m->bytes += NVME_READ;
+			m->count++;
+		}
+		if (n)
+			moved = t;
+		else if (t - moved > 5 * HK_SEC)
+			return hk_error_set(&m->err, -ETIMEDOUT,
+					    "NVMe controller %s has not answered for 5 s; "
+					    "fix: is it still there?",
+					    m->nvme_addr);
+	}
+	if (ahead > 1)
+		m->took = (double)(t - start) / HK_SEC;
+	return 0;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static int set_up(struct measure *m)
+{
+	bool none = strcmp(m->pop_spec, "none") == 0;
+	int rc = hk_p2p_eal(m->nics, m->n, 64, &m->err);
+
+	if (!rc && none && m->nvme_addr)
+		rc = hk_pop_open("pop:huge:size=2M", &m->pop, &m->err);
+	else if (!rc && !none)
+		rc = hk_pop_open(m->pop_spec, &m->pop, &m->err);
+	if (!rc)
+		rc = m->nvme_addr ? set_up_nvme(m) : set_up_nics(m);
+	return rc;
+}
+
+static void tear_down(struct measure *m)
+{
+	hk_port_close(m->a);
+	hk_port_close(m->b);
+	hk_nvme_close(m->nvme);
+	if (m->pop)
+		hk_pop_mempool_free(m->pop, m->to);
+	else
+		hk_pool_free(m->to);
+	hk_pool_free(m->from);
+	hk_pop_close(m->pop);
+	hk_pop_close(m->queues);
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static int run(struct measure *m)
+{
+	struct hk_load_done done;
+	int rc = hk_load_start(m->load, (unsigned)m->load_mb, &m->err);
+
+	if (rc)
+		return rc;
+	if (m->nvme_addr) {
+		rc = nvme_run(m, NVME_AHEAD, m->seconds * HK_SEC);
+		if (!rc)
+			rc = nvme_run(m, 1, m->seconds * HK_SEC / 2);
+	} else {
+		nic_throughput(m);
+		nic_latency(m);
+	}
+	hk_load_stop(&done);
+	if (!rc && (m->samples == 0 || m->bytes == 0))
+		rc = hk_error_set(&m->err, -EIO,
+				  "nothing came from %s to %s; fix: is there a cable or a patch "
+				  "between them?",
+				  m->nvme_addr ? m->nvme_addr : m->nics[0],
+				  m->nvme_addr ? m->pop_spec : m->nics[1]);
+	if (rc)
+		return rc;
+	qsort(m->sample, m->samples, sizeof(m->sample[0]), compare);
+	printf("{\"device\": \"%s\", \"pop\": \"%s\", \"load\": \"%s\", \"size\": %" PRIu64
+	       ", \"gbit_per_s\": %.4f, \"latency_us\": %.2f, \"latency_p99_us\": %.2f, "
+	       "\"samples\": %u, "
+	       "\"lost\": %" PRIu64 ", \"wrong\": %" PRIu64 ", \"load_mb_per_s\": %.1f}\n",
+	       m->nvme_addr ? "nvme" : "nic", m->pop_spec, hk_load_name(m->load),
+	       m->nvme_addr ? NVME_READ : m->size, (double)m->bytes * 8 / 1e9 / m->took,
+	       m->sample[m->samples / 2], m->sample[m->samples * 99 / 100], m->samples, m->lost,
+	       m->wrong, (double)done.bytes / 1e6 / ((double)m->seconds * 1.5));
+	return 0;
+}
+
+int hk_p2p_measure(int argc, char **argv)
+{
+	static struct measure m;
+	int rc = parse(argc, argv, &m);
+
+	if (rc)
+		return rc;
+	rc = set_up(&m);
+	if (!rc)
+		rc = run(&m);
+	tear_down(&m);
+	if (rc)
+		fprintf(stderr, "hk_p2p measure: %s\n", m.err.text);
+	return rc ? 1 : 0;
+}
