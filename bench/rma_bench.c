@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/rma_bench.c: MPI's one-sided operations between two ranks, in plain MPI.
+ *
+ * It knows nothing of Hikyaku: the same binary runs over any transport. Rank 0 works on a window of rank 1, which
+ * waits in MPI, and completes each operation by MPI_Win_flush before the next. It prints one JSON object a line:
+ *
+ *     {"metric":"put_us","size":8,"value":1.6,"iterations":20000}
+ *
+ * Metrics: put_us, get_us (of each size), fetch_add_us, cas_us (of 8 bytes): microseconds for one operation and its
+ * flush, the mean of --sample-ms (default 200). What was put is got and compared once a size, outside of the timing.
+ *
+ *     rma_bench [--sizes 8,65536] [--sample-ms 200]
+ */
+#include <getopt.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_SIZE  (1l << 26)
+#define MAX_SIZES 64
+
+enum metric { PUT, GET, FETCH_ADD, CAS, METRICS };
+static const char *const name[METRICS] = {"put_us", "get_us", "fetch_add_us", "cas_us"};
+
+static MPI_Win win;
+static char *buf;
+
+static void fail(const char *what)
+{
+	fprintf(stderr, "rma_bench: %s\n", what);
+	MPI_Abort(MPI_COMM_WORLD, 2);
+	exit(2);
+}
+
+static void operate(enum metric metric, int size)
+{
+	static long one = 1, zero, old;
+
+	switch (metric) {
+	case PUT:
+		MPI_Put(buf, size, MPI_BYTE, 1, 8, size, MPI_BYTE, win);
+		break;
+	case GET:
+		MPI_Get(buf, size, MPI_BYTE, 1, 8, size, MPI_BYTE, win);
+		break;
+	case FETCH_ADD:
+		MPI_Fetch_and_op(&one, &old, MPI_LONG, 1, 0, MPI_SUM, win);
+		break;
+	default:
+		MPI_Compare_and_swap(&one, &zero, &old, MPI_LONG, 1, 0, win);
+	}
+	MPI_Win_flush(1, win);
+}
+
+/* Seconds for @rounds of them. */
+static double timed(enum metric metric, int size, long rounds)
+{
+	double start = MPI_Wtime();
+
+	for (long i = 0; i < rounds; i++)
+		operate(metric, size);
+	return MPI_Wtime() - start;
+}
+
+static void measure(enum metric metric, int size, double sample)
+{
+	long rounds = 16;
+	double t = timed(metric, size, rounds); /* the first contact, too */
+
+	while ((t = timed(metric, size, rounds)) < sample / 8 && rounds < 1l << 30)
+		rounds *= 2;
+	rounds = (long)((double)rounds * sample / t) + 1;
+	t = timed(metric, size, rounds);
+	printf("{\"metric\":\"%s\",\"size\":%d,\"value\":%.4g,\"iterations\":%ld}\n", name[metric],
+	       size, t / (double)rounds * 1e6, rounds);
+}
+
+static void check(size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		buf[i] = (char)(i * 7 + size);
+	operate(PUT, (int)size);
+	memset(buf, 0, size);
+	operate(GET, (int)size);
+	for (size_t i = 0; i < size; i++)
+		if (buf[i] != (char)(i * 7 + size))
+			fail("what was put is not what was got");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{"sizes", required_argument, NULL, 's'},
+		{"sample-ms", required_argument, NULL, 'm'},
+		{NULL, 0, NULL, 0},
+	};
+	const char *sizes = "8,65536";
+	double sample = 0.2;
+	int rank, ranks, size[MAX_SIZES], n = 0, most = 8;
+	void *mem;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+		if (c == 's')
+			sizes = optarg;
+		else if (c == 'm')
+			sample = atof(optarg) / 1000;
+		else
+			fail("unknown option; fix: --sizes 8,65536 --sample-ms 200");
+	}
+	for (const char *s = sizes; *s && n < MAX_SIZES; n++) {
+		char *end;
+		long v = strtol(s, &end, 10);
+
+		if (v < 1 || v > MAX_SIZE || (*end && *end != ','))
+			fail("a size is not a number from 1 to 67108864; fix: --sizes 8,65536");
+		size[n] = (int)v;
+		most = size[n] > most ? size[n] : most;
+		s = *end ? end + 1 : end;
+	}
+	if (ranks != 2 || !(sample > 0))
+		fail("it takes two ranks, and a sample of some milliseconds; fix: mpirun -np 2");
+	buf = malloc((size_t)most);
+	MPI_Win_allocate(most + 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &mem, &win);
+	if (!buf)
+		fail("no memory for the largest size");
+	memset(mem, 0, (size_t)most + 8);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Win_lock_all(0, win);
+	if (rank == 0) {
+		for (int i = 0; i < n; i++) {
+			check((size_t)size[i]);
+			measure(PUT, size[i], sample);
+			measure(GET, size[i], sample);
+		}
+		measure(FETCH_ADD, 8, sample);
+		measure(CAS, 8, sample);
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Win_unlock_all(win);
+	MPI_Win_free(&win);
+	free(buf);
+	MPI_Finalize();
+	return 0;
+}
