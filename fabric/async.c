@@ -7,10 +7,16 @@
  * it has not, the application is computing, and the helper polls in its stead: what arrives is
  * acknowledged and kept, up to the credit that was given. It never runs a handler, because Open
  * MPI is not entered from foreign threads.
+ *
+ * The polling process does the same for a fabric in shared memory, but cannot reach what lies in the application's.
+ * What asks for that it keeps, and wakes a thread of the application's process, the servant, which takes its place
+ * for as long as there is such work.
  */
 #include "fabric/internal.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -67,11 +73,31 @@ static void *helper_main(void *arg)
 	return NULL;
 }
 
-int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period_us,
-			  struct hk_error *err)
+static int start_thread(struct hk_fabric *f, void *(*run)(void *), const char *name,
+			struct hk_error *err)
 {
 	sigset_t all, old;
 
+	atomic_store(&f->helper_stop, false);
+	/* the application's signals are the application's */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	int rc = pthread_create(&f->helper, NULL, run, f);
+
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (rc)
+		return hk_error_set(err, -rc,
+				    "cannot start the helper thread: %s; fix: raise "
+				    "`ulimit -u`",
+				    strerror(rc));
+	pthread_setname_np(f->helper, name);
+	f->helper_runs = true;
+	return 0;
+}
+
+int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period_us,
+			  struct hk_error *err)
+{
 	if (hk_biased_register(&f->lock, false) != 0)
 		return hk_error_set(
 			err, -ENOSYS,
@@ -80,22 +106,70 @@ int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period
 			strerror(errno));
 	f->helper_idle_us = idle_us;
 	f->helper_period_us = period_us;
-	atomic_store(&f->helper_stop, false);
+	return start_thread(f, helper_main, "hk-helper", err);
+}
 
-	/* the application's signals are the application's */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	int rc = pthread_create(&f->helper, NULL, helper_main, f);
+/* ---- the servant ----------------------------------------------------------------------------- */
 
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc)
-		return hk_error_set(err, -rc,
-				    "cannot start the helper thread: %s; fix: raise "
-				    "`ulimit -u`",
-				    strerror(rc));
-	pthread_setname_np(f->helper, "hk-helper");
-	f->helper_runs = true;
-	return 0;
+/* It looks each so often while it has work, and lies down after so many looks without. */
+#define SERVANT_LOOK_US 50
+#define SERVANT_LOOKS   20
+
+static void servant_sleep(struct hk_fabric *f)
+{
+	while (!atomic_exchange(&f->servant_wake, 0) && !atomic_load(&f->helper_stop))
+		syscall(SYS_futex, &f->servant_wake, FUTEX_WAIT, 0, NULL, NULL, 0);
+}
+
+static void servant_call(struct hk_fabric *f)
+{
+	atomic_store(&f->servant_wake, 1);
+	syscall(SYS_futex, &f->servant_wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+/* One look. True if there was work, and may be more. */
+static bool servant_look(struct hk_fabric *f)
+{
+	const struct hk_engine_counters *n = hk_engine_counters(f->engine);
+
+	if (!hk_biased_try_helper(&f->lock))
+		return atomic_load(&f->kept_own) >
+		       0; /* somebody else is there: the owner serves, too */
+	uint64_t before = n->rx_packets + n->rx_acks;
+	bool kept = f->kept_own > 0;
+
+	hk_rx_serve_kept(f);
+	hk_puts_acked(f);
+	poll_for_app(f);
+	bool more = kept || n->rx_packets + n->rx_acks != before || f->kept_own || f->serves_wait;
+
+	hk_biased_leave_helper(&f->lock);
+	return more;
+}
+
+static void *servant_main(void *arg)
+{
+	struct hk_fabric *f = arg;
+
+	while (!atomic_load(&f->helper_stop) && !atomic_load(&f->lock.broken)) {
+		servant_sleep(f);
+		for (unsigned idle = 0; idle < SERVANT_LOOKS && !atomic_load(&f->helper_stop) &&
+					!atomic_load(&f->lock.broken);
+		     idle++) {
+			if (servant_look(f))
+				idle = 0;
+			sleep_us(SERVANT_LOOK_US);
+		}
+	}
+	return NULL;
+}
+
+int hk_fabric_servant_start(struct hk_fabric *f, struct hk_error *err)
+{
+	int rc = start_thread(f, servant_main, "hk-servant", err);
+
+	f->servant_runs = rc == 0;
+	return rc;
 }
 
 void hk_async_stop(struct hk_fabric *f)
@@ -103,6 +177,7 @@ void hk_async_stop(struct hk_fabric *f)
 	if (!f->helper_runs)
 		return;
 	atomic_store(&f->helper_stop, true);
+	servant_call(f);
 	pthread_join(f->helper, NULL);
 	f->helper_runs = false;
 }
@@ -141,6 +216,7 @@ enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 	if ((int64_t)(now - app_at) < (int64_t)HK_ABSENT || !hk_biased_try_helper(&f->lock))
 		return HK_SERVE_PRESENT;
 	uint64_t before = n->rx_packets + n->rx_acks;
+	unsigned own = f->kept_own;
 
 	f->stand_in = true;
 	hk_engine_stand_in(f->engine, true);
@@ -150,7 +226,11 @@ enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 	bool busy = n->rx_packets + n->rx_acks != before;
 	bool owed = hk_engine_unacked(f->engine, HK_PEER_NONE) || hk_listed(f, HK_LIST_BACKLOG);
 
+	bool call = f->servant_runs && f->kept_own > own;
+
 	hk_biased_leave_helper(&f->lock);
+	if (HK_UNLIKELY(call))
+		servant_call(f);
 	return busy ? HK_SERVE_BUSY : owed ? HK_SERVE_OWED : HK_SERVE_IDLE;
 }
 

@@ -198,6 +198,10 @@ int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period
 /* By the owner of a fabric in shared memory, before the polling process hears of it. */
 int hk_fabric_share(struct hk_fabric *f, struct hk_error *err);
 
+/* By the owner, before the same: starts a thread that the polling process wakes when what came asks for memory of
+ * this process (one-sided operations), while its application is elsewhere. It ends with the fabric. */
+int hk_fabric_servant_start(struct hk_fabric *f, struct hk_error *err);
+
 enum hk_serve {
 	HK_SERVE_PRESENT, /* the application polls: nothing to do */
 	HK_SERVE_IDLE,    /* it is away, and nothing came */

@@ -250,6 +250,7 @@ struct hk_fabric {
 	struct hk_op *serve; /* [HK_SERVES] */
 	struct hk_item *serve_free;
 	unsigned serves_left;      /* of HK_SERVES */
+	unsigned serves_wait;      /* of all peers, of which bytes have yet to be sent */
 	struct hk_atom_slot *atom; /* [HK_ATOMS] */
 	uint16_t atom_free;
 	hk_buf *put_acked; /* frames of puts that a stand-in took back: their operations are ours */
@@ -258,6 +259,10 @@ struct hk_fabric {
 	_Atomic uint32_t app_ticks; /* progress calls; the helper watches it stand still */
 	struct hk_keep keep;
 	unsigned kept_frames;
+	_Atomic unsigned
+		kept_own; /* of what is kept, messages of the fabric's own and frames of puts */
+	_Atomic uint32_t servant_wake; /* a futex: 1 when the polling process wants our helper */
+	bool servant_runs;
 	pthread_t helper;
 	bool helper_runs;
 	_Atomic bool helper_stop;
@@ -364,6 +369,7 @@ void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *a
 unsigned hk_rx_poll(struct hk_fabric *f, bool keep);
 void hk_rx_forget(struct hk_fabric *f, hk_peer p);
 void hk_rx_drop_kept(struct hk_fabric *f);
+void hk_rx_serve_kept(struct hk_fabric *f);
 
 bool hk_broken(struct hk_fabric *f);
 
@@ -374,6 +380,7 @@ bool hk_can_keep_early(const struct hk_fabric *f);
 bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned n);
 void hk_keep_buffers(struct hk_fabric *f, struct rte_mbuf *m);
 bool hk_keep_next(struct hk_fabric *f, struct hk_kept *kept);
+bool hk_keep_next_own(struct hk_fabric *f, uint64_t *at, struct hk_kept *kept);
 
 static inline bool hk_keeps(const struct hk_fabric *f)
 {

@@ -13,7 +13,7 @@
 
 #define ALIGN 16u
 
-enum entry_kind { ENTRY_WRAP, ENTRY_COPY, ENTRY_BUFFERS };
+enum entry_kind { ENTRY_WRAP, ENTRY_COPY, ENTRY_BUFFERS, ENTRY_SERVED };
 
 struct entry {
 	uint32_t size; /* of the whole entry */
@@ -125,21 +125,17 @@ static struct entry *first(struct hk_keep *k)
 		return NULL;
 	struct entry *e = (struct entry *)(k->bytes + k->tail % k->size);
 
-	if (e->kind == ENTRY_WRAP) {
+	while (e->kind == ENTRY_WRAP || e->kind == ENTRY_SERVED) {
 		k->tail += e->size;
+		if (k->head == k->tail)
+			return NULL;
 		e = (struct entry *)(k->bytes + k->tail % k->size);
 	}
-	return k->head == k->tail ? NULL : e;
+	return e;
 }
 
-/* Takes the oldest out. False if nothing is kept. */
-bool hk_keep_next(struct hk_fabric *f, struct hk_kept *k)
+static void read_entry(struct hk_fabric *f, const struct entry *e, struct hk_kept *k)
 {
-	const struct entry *e = first(&f->keep);
-
-	if (!e)
-		return false;
-	f->keep.tail += e->size; /* nobody writes there before the application has left again */
 	*k = (struct hk_kept){
 		.peer = e->peer,
 		.am = e->am,
@@ -151,5 +147,37 @@ bool hk_keep_next(struct hk_fabric *f, struct hk_kept *k)
 		f->kept_frames -= hk_rx_note(k->m)->count;
 		hk_engine_rx_held(f->engine, k->peer, -(int)hk_rx_note(k->m)->count);
 	}
+}
+
+/* Takes the oldest out. False if nothing is kept. */
+bool hk_keep_next(struct hk_fabric *f, struct hk_kept *k)
+{
+	const struct entry *e = first(&f->keep);
+
+	if (!e)
+		return false;
+	f->keep.tail += e->size; /* nobody writes there before the application has left again */
+	read_entry(f, e, k);
 	return true;
+}
+
+/* Takes out the oldest that is the fabric's own from @at on, which moves behind it: what it overtakes is the
+ * application's, and of that nothing depends on it. False if there is none. */
+bool hk_keep_next_own(struct hk_fabric *f, uint64_t *at, struct hk_kept *k)
+{
+	while (*at != f->keep.head) {
+		struct entry *e = (struct entry *)(f->keep.bytes + *at % f->keep.size);
+		struct rte_mbuf *m = NULL;
+
+		*at += e->size;
+		if (e->kind == ENTRY_BUFFERS)
+			memcpy(&m, e + 1, sizeof(m));
+		if ((e->kind != ENTRY_COPY && !m) || f->peer[e->peer].gone ||
+		    (!hk_am_own(e->am) && !(m && hk_rx_note(m)->put)))
+			continue;
+		read_entry(f, e, k);
+		e->kind = ENTRY_SERVED;
+		return true;
+	}
+	return false;
 }

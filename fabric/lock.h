@@ -79,7 +79,9 @@ static inline void hk_biased_leave(struct hk_biased_lock *l)
 
 static inline bool hk_biased_try_helper(struct hk_biased_lock *l)
 {
-	atomic_store_explicit(&l->helper_wants, 1, memory_order_relaxed);
+	/* helpers may be two, the polling process and a thread of ours: one at a time */
+	if (atomic_exchange_explicit(&l->helper_wants, 1, memory_order_acquire))
+		return false;
 	if (syscall(SYS_membarrier,
 		    l->processes ? MEMBARRIER_CMD_GLOBAL_EXPEDITED
 				 : MEMBARRIER_CMD_PRIVATE_EXPEDITED,

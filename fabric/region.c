@@ -230,6 +230,7 @@ static enum hk_wire_get_status serve(struct hk_fabric *f, hk_peer p, const struc
 	f->serve_free = op->item.next;
 	f->serves_left -= t->serves++ > 0;
 	t->serves_wait++;
+	f->serves_wait++;
 	s->serving++;
 	f->n.gets_served++;
 	*op = (struct hk_op){
@@ -249,6 +250,7 @@ static enum hk_wire_get_status serve(struct hk_fabric *f, hk_peer p, const struc
 void hk_serve_sent(struct hk_fabric *f, const struct hk_op *op)
 {
 	f->peer[op->peer].serves_wait--;
+	f->serves_wait--;
 }
 
 void hk_serve_end(struct hk_fabric *f, struct hk_op *op)

@@ -90,6 +90,7 @@ static void keep(struct hk_fabric *f, struct rte_mbuf *m)
 	struct hk_iov iov[HK_WIRE_MAX_FRAGS];
 	unsigned n = message_unpack(m, bufs);
 
+	f->kept_own += hk_am_own(note->am);
 	message_iov(bufs, n, iov);
 	if (hk_keep_copy(f, note->peer, note->am, iov, n))
 		free_rx(bufs, n);
@@ -117,6 +118,7 @@ static void keep_put(struct hk_fabric *f, hk_peer p, struct rte_mbuf *m)
 {
 	*hk_rx_note(m) = (struct hk_rx_note){.peer = p, .count = 1, .put = true};
 	hk_keep_buffers(f, m);
+	f->kept_own++;
 }
 
 static void place_kept_put(struct hk_fabric *f, hk_peer p, struct rte_mbuf *m)
@@ -171,6 +173,37 @@ static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool ke
 	return delivered;
 }
 
+static unsigned deliver_one_kept(struct hk_fabric *f, const struct hk_kept *k)
+{
+	/* what an earlier incarnation asked for is not to be put into this one's memory */
+	bool stale = k->earlier && hk_am_own(k->am);
+
+	if (k->m && hk_rx_note(k->m)->put) {
+		place_kept_put(f, k->peer, k->m);
+		return 0;
+	}
+	if (HK_UNLIKELY(stale)) {
+		if (k->m)
+			message_free(k->m);
+		return 0;
+	}
+	if (k->m)
+		return message_out(f, k->m, false);
+	handle(f, k->peer, k->am, &k->iov, 1);
+	return 1;
+}
+
+/* What a stand-in kept and is the fabric's own, for who reaches the application's memory without being it. */
+void hk_rx_serve_kept(struct hk_fabric *f)
+{
+	uint64_t at = f->keep.tail;
+	struct hk_kept k;
+
+	while (hk_keep_next_own(f, &at, &k))
+		deliver_one_kept(f, &k);
+	f->kept_own = 0;
+}
+
 /* What was kept, and what could not be for want of room, goes to its handlers. */
 static unsigned deliver_kept(struct hk_fabric *f)
 {
@@ -178,22 +211,9 @@ static unsigned deliver_kept(struct hk_fabric *f)
 	struct hk_kept k;
 	hk_peer p;
 
-	while (hk_keep_next(f, &k)) {
-		/* what an earlier incarnation asked for is not to be put into this one's memory */
-		bool stale = k.earlier && hk_am_own(k.am);
-
-		if (k.m && hk_rx_note(k.m)->put) {
-			place_kept_put(f, k.peer, k.m);
-		} else if (HK_UNLIKELY(stale)) {
-			if (k.m)
-				message_free(k.m);
-		} else if (k.m) {
-			delivered += message_out(f, k.m, false);
-		} else {
-			handle(f, k.peer, k.am, &k.iov, 1);
-			delivered++;
-		}
-	}
+	f->kept_own = 0;
+	while (hk_keep_next(f, &k))
+		delivered += deliver_one_kept(f, &k);
 	while (HK_UNLIKELY((p = hk_list_pop(f, HK_LIST_EARLY)) != HK_PEER_NONE))
 		delivered += early_out(f, p, f->peer[p].early_next, false);
 	return delivered;

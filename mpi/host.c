@@ -206,6 +206,8 @@ int hk_btl_host_share(struct hk_error *err)
 {
 	int rc = hk_fabric_share(hk_btl.fabric, err);
 
+	if (rc == 0 && PARAMS->async)
+		rc = hk_fabric_servant_start(hk_btl.fabric, err);
 	if (rc == 0 && hk_host_lease(hk_btl.host)->port_kind == HK_CTL_PORT_ONE)
 		rc = add_one_port(err);
 	if (rc == 0)

@@ -20,6 +20,7 @@ PROGRAMS = [
     "p2p_persistent",
     "p2p_random",
     "rma_random --rounds 8",
+    "rma_passive",
     "datatypes",
     "coll_move",
     "coll_reduce",
@@ -51,7 +52,7 @@ HYBRID_LABS = [("memif", 2, 1), ("memif", 2, 2), ("memif", 3, 1)]
 HYBRID_TELLING = {"p2p_random", "coll_move", "rma_random", "threads", "compute_gap"}
 
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
-FAULTY_PROGRAMS = ["p2p_match", "p2p_random", "coll_reduce", "threads"]
+FAULTY_PROGRAMS = ["p2p_match", "p2p_random", "rma_random", "coll_reduce", "threads"]
 
 
 def matrix(labs: list, thorough: list, telling: set[str]) -> list:
@@ -90,6 +91,13 @@ def test_results_equal_those_over_tcp_under_faults(run, lab):
     over_tcp = digest_of(run(lab, "digest --rounds 8", tcp=True))
     crc = {"btl_hikyaku_crc": "1"}
     assert digest_of(run(lab, "digest --rounds 8", faults=FAULTS, mca=crc)) == over_tcp
+
+
+def test_one_sided_target_that_is_stopped_is_named(run):
+    mca = {"btl_hikyaku_peer_timeout_ms": "1500"}
+    result = run(LABS[0], "rma_passive --mode stop", mca=mca, limit=60, watchdog=40)
+    assert result.returncode != 0
+    assert "rank 1 on node1 has not answered for 1.5 s" in result.stderr, result.stderr
 
 
 @pytest.mark.parametrize("command", FAULTY_PROGRAMS)
@@ -158,6 +166,12 @@ def test_program_in_split(run, lab, command):
 @pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
 def test_results_with_hikyakud_equal_those_over_tcp(run, lab, host):
     assert digest_of(run(lab, "digest", host=host)) == digest_of(run(lab, "digest", tcp=True))
+
+
+@pytest.mark.parametrize("host", ["daemon", "split"])
+def test_one_sided_with_hikyakud(run, host):
+    """A target that computes is served by a thread of its own, which hikyakud wakes."""
+    assert_passed(run(("memif", 2, 1), "rma_passive", host=host), "rma_passive")
 
 
 @pytest.mark.parametrize(("host", "queues"), [("daemon", "1"), ("split", "1"), ("split", "3")])

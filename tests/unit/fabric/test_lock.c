@@ -138,6 +138,23 @@ static void a_broken_lock_lets_the_owner_in(void)
 	munmap(s, sizeof(*s));
 }
 
+/* The polling process and a thread of the application's process. */
+static void helpers_exclude_each_other(void)
+{
+	struct hk_biased_lock l = {0};
+
+	CHECK(hk_biased_register(&l, true) == 0);
+	CHECK(hk_biased_try_helper(&l));
+	CHECK(!hk_biased_try_helper(&l));
+	hk_biased_leave_helper(&l);
+	CHECK(hk_biased_try_helper(&l));
+	hk_biased_leave_helper(&l);
+	hk_biased_enter(&l);
+	CHECK(!hk_biased_try_helper(&l));
+	hk_biased_leave(&l);
+	CHECK(hk_biased_try_helper(&l)); /* one that was refused holds nothing */
+}
+
 static void helper_stays_out_while_the_owner_is_in(void)
 {
 	struct hk_biased_lock lock = {0};
@@ -154,6 +171,7 @@ int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"helper_stays_out_while_the_owner_is_in", helper_stays_out_while_the_owner_is_in},
+		{"helpers_exclude_each_other", helpers_exclude_each_other},
 		{"two_threads_exclude_each_other", two_threads_exclude_each_other},
 		{"two_processes_exclude_each_other", two_processes_exclude_each_other},
 		{"a_broken_lock_lets_the_owner_in", a_broken_lock_lets_the_owner_in},
