@@ -9,6 +9,7 @@
 #include "tagger/ask.h"
 #include "tagger/kernel.h"
 #include "tagger/place.h"
+#include "tagger/registrar.h"
 #include "tagger/registry.h"
 #include "tagger/report.h"
 
@@ -197,6 +198,14 @@ static int join(struct holder *h, struct client *c, const struct hk_ask *ask, st
 	if (rc) {
 		hk_registry_leave(&h->registry, (uint32_t)slot);
 		return hk_error_set(err, rc, "the kernel takes no further rank: %s", strerror(-rc));
+	}
+	/* before it makes its first connection: the network must know it by then */
+	if (h->o->registrar)
+		rc = hk_registrar_tell(h->o->registrar, ask->rank, h->link[0].mac, err);
+	if (rc) {
+		hk_kernel_remove(h->kernel, (uint32_t)slot, ask->rank, (uint32_t)who.pid);
+		hk_registry_leave(&h->registry, (uint32_t)slot);
+		return rc;
 	}
 	c->slot = (uint32_t)slot;
 	return 0;

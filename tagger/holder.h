@@ -18,9 +18,10 @@
 struct hk_holder_options {
 	unsigned job; /* 0: the lowest that is free on this node */
 	char *link[HK_HOLDER_LINKS];
-	unsigned links; /* 0: all Ethernet interfaces that are up */
-	bool measure;   /* how long the programs take */
-	bool restore;   /* give tagged frames that come in their address back */
+	unsigned links;        /* 0: all Ethernet interfaces that are up */
+	const char *registrar; /* who is told of ranks (tagger/registrar.h), or NULL */
+	bool measure;          /* how long the programs take */
+	bool restore;          /* give tagged frames that come in their address back */
 };
 
 /* What the one who starts it needs to know. */

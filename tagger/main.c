@@ -33,6 +33,7 @@ static const char usage[] =
 	"                    [all Ethernet interfaces that are up]\n"
 	"  --restore         give tagged frames that come in their address back, where no switch "
 	"does\n"
+	"  --registrar ADDR  tell it which ranks this node has (hikyaku tag run --sdn)\n"
 	"  --measure         have the kernel measure the programs, for 'tag status --json'\n"
 	"  --library FILE    preload FILE into the command; it says in which MPI function a rank "
 	"is\n";
@@ -58,13 +59,10 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option known[] = {
-		{"job", required_argument, NULL, 'j'},
-		{"iface", required_argument, NULL, 'i'},
-		{"measure", no_argument, NULL, 'm'},
-		{"restore", no_argument, NULL, 'r'},
-		{"library", required_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"job", required_argument, NULL, 'j'}, {"iface", required_argument, NULL, 'i'},
+		{"measure", no_argument, NULL, 'm'},   {"registrar", required_argument, NULL, 'R'},
+		{"restore", no_argument, NULL, 'r'},   {"library", required_argument, NULL, 'l'},
+		{"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0},
 	};
 	char *end;
 	int c;
@@ -85,6 +83,9 @@ static void parse(int argc, char **argv, struct options *o)
 			break;
 		case 'r':
 			o->holder.restore = true;
+			break;
+		case 'R':
+			o->holder.registrar = optarg;
 			break;
 		case 'm':
 			o->holder.measure = true;
@@ -174,6 +175,10 @@ static void set_launch_agent(const struct options *o, unsigned job)
 	}
 	if (o->holder.measure)
 		append(text, sizeof(text), " --measure");
+	if (o->holder.registrar) {
+		append(text, sizeof(text), " --registrar ");
+		append(text, sizeof(text), o->holder.registrar);
+	}
 	if (o->holder.restore)
 		append(text, sizeof(text), " --restore");
 	if (o->library) {

@@ -37,7 +37,7 @@ def sdn() -> None:
     """
 
 
-def _directory(state: Path | None, lab_name: str | None) -> Path:
+def state_directory(state: Path | None, lab_name: str | None) -> Path:
     if state:
         return state
     if lab_name is None:
@@ -124,7 +124,7 @@ def sdn_run(
         lab = _lab(lab_name)
         netns = network.NETNS_DIR / lab.topology.switch_netns
         _carry(lab.topology.lab_id)
-    directory = _directory(state, lab_name)
+    directory = state_directory(state, lab_name)
     run(Options(directory, openflow, rest, netns, certificate, key, ca))
 
 
@@ -144,7 +144,7 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
     wrong."""
     from .sdn.client import Client
 
-    client = Client(_directory(state, lab_name))
+    client = Client(state_directory(state, lab_name))
     status, topology, jobs = (client.get(f"/v1/{p}") for p in ("status", "topology", "jobs"))
     if as_json:
         click.echo(json.dumps({**status, **topology, "jobs": jobs}, indent=1))

@@ -3,6 +3,10 @@
 
 import json
 import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import click
 from rich.console import Console
@@ -44,9 +48,33 @@ def tag() -> None:
     help="Nodes give tagged frames that come in their address back: for networks whose switches "
     "do not.",
 )
+@click.option(
+    "--sdn",
+    is_flag=True,
+    help="Tell the controller on this machine (hikyaku sdn run) of the job and its ranks; it gives "
+    "the number.",
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="With --sdn: the controller's directory.  [default: ~/.local/state/hikyaku/sdn]",
+)
+@click.option(
+    "--reach-as",
+    metavar="NAME",
+    help="With --sdn: a name or address of this machine that the nodes reach it by.  [its host "
+    "name]",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def tag_run(
-    job: int | None, interfaces: tuple[str, ...], restore: bool, command: tuple[str, ...]
+    job: int | None,
+    interfaces: tuple[str, ...],
+    restore: bool,
+    sdn: bool,
+    state: Path | None,
+    reach_as: str | None,
+    command: tuple[str, ...],
 ) -> None:
     """Run COMMAND, an mpirun, with its ranks' TCP tagged on every node.
 
@@ -56,14 +84,48 @@ def tag_run(
 
     \b
     Examples:
-      hikyaku tag run -- mpirun -np 4 --host a,b ./solver
+      hikyaku tag run --sdn -- mpirun -np 4 --host a,b ./solver
       hikyaku tag run --job 7 --iface eth1 -- mpirun -np 4 --host a,b ./solver
       hikyaku lab mpirun --tcp --tag -np 2 ./solver
     """
     from .sdn.tagger import tag_command
 
-    argv = [*tag_command(job=job, interfaces=interfaces, restore=restore), *command]
-    os.execv(argv[0], argv)
+    if not sdn:
+        if state or reach_as:
+            raise HikyakuError("--state and --reach-as are of --sdn", "add --sdn, or leave them")
+        argv = [*tag_command(job=job, interfaces=interfaces, restore=restore), *command]
+        os.execv(argv[0], argv)
+    if job is not None:
+        raise HikyakuError("with --sdn the controller gives the number", "leave --job away")
+    from .cli_sdn import state_directory
+    from .sdn.client import Client
+    from .sdn.registrar import Registrar, job_name
+
+    client = Client(state_directory(state, None))
+    with Registrar(client, job_name(list(command)), reach_as or socket.gethostname()) as registrar:
+        argv = tag_command(
+            job=registrar.job,
+            interfaces=interfaces,
+            restore=restore,
+            registrar=registrar.address,
+        )
+        sys.exit(_run([*argv, *command]))
+
+
+def _run(argv: list[str]) -> int:
+    """Its exit status. A terminal's Ctrl-C reaches it as well: it says when it ends."""
+    child = subprocess.Popen(argv)
+    try:
+        while True:
+            try:
+                code = child.wait()
+                return code if code >= 0 else 128 - code
+            except KeyboardInterrupt:
+                continue
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            child.wait()
 
 
 @tag.command("status")

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The controller with a real Open vSwitch: discovery, tags, trees, repair, restart."""
 
+import threading
+
 import pytest
 
 from hikyaku import process
@@ -23,6 +25,36 @@ def job(network):
     number = register(lab, controller.client, NODES, groups={"3": [0, 2, 5]})
     yield number
     controller.client.delete(f"/v1/jobs/{number}")
+
+
+def test_a_tagged_mpirun_tells_the_controller_its_ranks(network, program):
+    """From the launcher's environment to the switches, without a word by hand: an unmodified
+    program over kernel TCP, whose addresses only the last switch restores. The job goes with it."""
+    lab, controller = network
+    before = controller.client.get("/v1/jobs")
+    seen = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.05):
+            seen.extend(j for j in controller.client.get("/v1/jobs") if j not in before + seen)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        argv = [program("tests/mpi/mpi_functions"), "--rounds", "5"]
+        where = ["--host", "node0,node3,node5,node7"]
+        result = lab.mpirun(4, argv, tcp=True, tag=True, options=where)
+    finally:
+        done.set()
+        watcher.join()
+    assert result.returncode == 0, result.stderr
+    assert "is not tagged" not in result.stderr
+    assert controller.client.get("/v1/jobs") == before
+    last = max(seen, key=lambda j: len(j["ranks"]))
+    nodes = ["node0", "node3", "node5", "node7"]
+    assert last["ranks"] == {str(r): address(lab, node) for r, node in enumerate(nodes)}
+    assert last["name"] == "mpi_functions"
 
 
 def rules(lab, switch: str) -> str:

@@ -491,6 +491,24 @@ def test_who_is_not_of_the_job_cannot_join(lab: Lab, hikyaku: list[str]) -> None
         assert status(lab, "node0", hikyaku)[0]["ranks"] == []
 
 
+def test_a_registrar_that_nobody_is(lab: Lab, program) -> None:
+    """The program runs all the same, untagged, and says why."""
+    mpirun = ["mpirun", "--allow-run-as-root", "-np", "1", program("tests/mpi/mpi_functions")]
+    tagger = tag_command(interfaces=["tcp0"], registrar="secret@/nowhere/socket")
+    done = subprocess.run(
+        lab.exec_argv("node0", [*tagger, *mpirun]),
+        capture_output=True,
+        text=True,
+        timeout=SOON,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "PASS functions" in done.stdout
+    said = "this rank is not tagged: the job's registrar at /nowhere/socket is not reached"
+    assert said in done.stderr
+    assert "; fix: it runs beside mpirun" in done.stderr
+
+
 def test_decode(hikyaku: list[str]) -> None:
     good = process.run([*hikyaku, "tag", "decode", "66:48:0d:00:00:05"])
     assert good == "job 3 bcast from rank 0 to rank 5\n"

@@ -22,6 +22,8 @@ from pathlib import Path
 
 from .. import process
 from ..errors import HikyakuError
+from ..sdn.client import Client
+from ..sdn.registrar import Registrar
 from ..sdn.tagger import tag_command
 from . import openmpi, rtc
 from .lock import locked_directory, try_lock
@@ -262,6 +264,28 @@ def run_processes(tag: str) -> list[int]:
     return process.find(tag=f"{TAG}={tag}")
 
 
+@contextmanager
+def tagging(
+    topology: Topology, directory: Path, run_dir: Path, job: Job, program: list[str]
+) -> Iterator[list[str]]:
+    """What stands before mpirun. On wire ovs the lab's controller is told of the job and its ranks,
+    and the last switch restores addresses; elsewhere the nodes do."""
+    if not job.tag:
+        yield []
+    elif not topology.wiring:
+        yield tag_command(interfaces=["tcp0"], restore=True, measure=job.measure)
+    else:
+        where = node_directory(topology.nodes[0].netns) / f"r{run_dir.name}"
+        client = Client(directory / "sdn")
+        with Registrar(client, Path(program[0]).name[:60], where) as registrar:
+            yield tag_command(
+                job=registrar.job,
+                interfaces=["tcp0"],
+                measure=job.measure,
+                registrar=registrar.address,
+            )
+
+
 def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     """Runs @job in the lab."""
     options, program = openmpi.split_command(job.arguments)
@@ -282,13 +306,13 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             given=given,
         )
         cores = topology.cpus(one_core=job.one_core)[first]
-        tagger = []
-        if job.tag:
-            tagger = tag_command(interfaces=["tcp0"], restore=True, measure=job.measure)
-        argv = enter(runs.parent, first, cores, [*tagger, "mpirun", *job.arguments])
         start = time.monotonic()
         late = False
-        with Output(run_dir / "mpirun", job.capture) as output:
+        with (
+            tagging(topology, runs.parent, run_dir, job, program) as tagger,
+            Output(run_dir / "mpirun", job.capture) as output,
+        ):
+            argv = enter(runs.parent, first, cores, [*tagger, "mpirun", *job.arguments])
             mpirun = subprocess.Popen(
                 argv,
                 env=given | ours,

@@ -27,8 +27,10 @@ def tag_command(
     interfaces: Iterable[str] = (),
     restore: bool = False,
     measure: bool = False,
+    registrar: str | None = None,
 ) -> list[str]:
-    """What stands before `mpirun …` to have it tagged. @measure: how long the programs take."""
+    """What stands before `mpirun …` to have it tagged. @measure: how long the programs take;
+    @registrar: its address."""
     if job is not None and not 1 <= job < JOBS:
         raise HikyakuError(f"job {job}: the numbers of jobs are 1 to {JOBS - 1}")
     argv = [str(built("tagger/hk-tagger")), "--library", str(built("tagger/libhk_tag.so"))]
@@ -38,6 +40,7 @@ def tag_command(
         argv += ["--iface", name]
     argv += ["--restore"] if restore else []
     argv += ["--measure"] if measure else []
+    argv += ["--registrar", registrar] if registrar else []
     return [*argv, "--"]
 
 

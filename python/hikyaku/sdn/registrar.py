@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The registrar of one job: asks the controller for a number, hears from each node which ranks it
+has, and tells the controller, before these ranks send their first packet.
+
+It runs beside mpirun, for as long as the job; the nodes' hk-tagger reaches it (tagger/registrar.h),
+and only it has the controller's token.
+"""
+
+import hmac
+import os
+import secrets
+import socketserver
+import threading
+from pathlib import Path
+
+from ..errors import HikyakuError
+from .client import Client
+from .tag import RANKS, NoTag, from_mac
+
+_LINE = 256
+_WAIT_S = 5.0
+
+
+class _Handler(socketserver.StreamRequestHandler):
+    timeout = _WAIT_S
+
+    def handle(self) -> None:
+        registrar: Registrar = self.server.registrar
+        try:
+            answer = registrar.hear(self.rfile.readline(_LINE).decode(errors="replace"))
+            self.wfile.write(answer.encode()[: _LINE - 1] + b"\n")
+        except OSError:
+            return  # a node that has gone: its ranks stay unknown, and say so
+
+
+class _Unix(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+
+class _Tcp(socketserver.ThreadingTCPServer):
+    daemon_threads = True
+
+
+class Registrar:
+    """with Registrar(client, "my job", path) as r: `hk-tagger --job r.job --registrar r.address`.
+
+    @where: the path of a socket, or a name of this machine by which the nodes reach it.
+    """
+
+    def __init__(self, client: Client, name: str, where: Path | str):
+        self._client = client
+        self._lock = threading.Lock()
+        self._secret = secrets.token_hex(16)
+        self._path = where if isinstance(where, Path) else None
+        if isinstance(where, Path):
+            self._server: socketserver.BaseServer = _Unix(str(where), _Handler)
+            where.chmod(0o600)
+            self.address = f"{self._secret}@{where}"
+        else:
+            self._server = _Tcp(("", 0), _Handler)
+            self.address = f"{self._secret}@{where}:{self._server.server_address[1]}"
+        self._server.registrar = self
+        try:
+            self.job: int = self._client.post("/v1/jobs", {"name": name})["job"]
+        except BaseException:
+            self._close()
+            raise
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
+        self._thread.start()
+
+    def hear(self, line: str) -> str:
+        """What a node says, and what it is answered."""
+        words = line.split()
+        if len(words) != 3 or not hmac.compare_digest(words[0].encode(), self._secret.encode()):
+            return "the registrar did not understand, or is another job's"
+        try:
+            from_mac(words[2])
+            if not words[1].isdecimal() or int(words[1]) >= RANKS:
+                return f"there is no rank {words[1]}"
+            with self._lock:
+                self._client.put(f"/v1/jobs/{self.job}/ranks", {words[1]: words[2]})
+        except NoTag as bad:
+            return str(bad)
+        except HikyakuError as refused:
+            return " ".join(str(refused).split())
+        return "ok"
+
+    def _close(self) -> None:
+        self._server.server_close()
+        if self._path:
+            self._path.unlink(missing_ok=True)
+
+    def __enter__(self) -> "Registrar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._close()
+        self._client.delete(f"/v1/jobs/{self.job}")
+
+
+def job_name(command: list[str]) -> str:
+    """What the controller calls the job: its program, as far as it can be told."""
+    words = [w for w in command if not w.startswith("-") and "/" in w]
+    return Path(words[0]).name[:60] if words else f"process {os.getpid()}"
