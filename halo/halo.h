@@ -21,10 +21,12 @@
  *
  *   fabric     puts through the Ethernet fabric of Hikyaku's BTL, if this process has loaded it and it
  *              reaches the neighbour
+ *   libfabric  writes with remote completion data, on networks that libfabric reaches; if asked for
  *   mpi        persistent requests: always works
  *   self       a copy, for a neighbour that is the rank itself
  *
- * The environment variable HK_HALO_BACKEND (auto, fabric, mpi) says which to try: auto is fabric, then mpi.
+ * The environment variable HK_HALO_BACKEND (auto, fabric, libfabric, mpi) says which to try before mpi; auto is
+ * fabric.
  * HK_HALO_REPORT=1 has each rank print at hk_halo_free() what it exchanged with whom, by which path, why by
  * this one, and how long it took. HK_HALO_TIMEOUT=SECONDS ends a wait; without it one goes on for as long
  * as the neighbour lives, and names it to stderr after a minute.
@@ -93,7 +95,7 @@ HK_HALO_API int hk_halo_free(hk_halo *h);
 /* What went wrong last in this thread, and how to mend it. Valid until the thread's next call. */
 HK_HALO_API const char *hk_halo_error(void);
 
-/* The path to @peer: "fabric", "mpi", "self"; NULL if it is no neighbour. *@why (may be NULL): the reason. */
+/* The path to @peer: "fabric", "libfabric", "mpi", "self"; NULL if it is no neighbour. *@why (may be NULL): the reason. */
 HK_HALO_API const char *hk_halo_path(hk_halo h, int peer, const char **why);
 
 /* ---- builders: the edges of grids and matrices ------------------------------------------------------- */

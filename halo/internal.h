@@ -9,6 +9,7 @@
  *   cart.c, csr.c   the edges of grids and of sparse matrices
  *   path_mpi.c      persistent requests, and copies to oneself
  *   path_fabric.c   puts through the fabric of the BTL
+ *   path_libfabric.c  writes through libfabric
  *   report.c        errors and HK_HALO_REPORT
  *
  * Between two ranks there is one message each way, the edges' halves one after the other. A *path* carries it.
@@ -50,7 +51,7 @@ struct hk_message {
 /* Bytes of what a path tells the other end. */
 #define HK_HALO_ADDRESS 160
 
-enum hk_path_id { HK_PATH_FABRIC, HK_PATH_MPI, HK_PATH_SELF, HK_PATHS };
+enum hk_path_id { HK_PATH_FABRIC, HK_PATH_LIBFABRIC, HK_PATH_MPI, HK_PATH_SELF, HK_PATHS };
 
 struct hk_neighbour {
 	int rank;
@@ -96,7 +97,7 @@ struct hk_path {
 	void (*close)(struct hk_halo *h, struct hk_neighbour *nb);
 };
 
-extern const struct hk_path hk_path_mpi, hk_path_self, hk_path_fabric;
+extern const struct hk_path hk_path_mpi, hk_path_self, hk_path_fabric, hk_path_libfabric;
 
 /* ---- flatten.c */
 /* Adds the blocks of @count elements of @type at @base. -ENOTSUP: of a kind whose layout only MPI knows. */

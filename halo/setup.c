@@ -18,10 +18,11 @@
 #define WRONG     (-1) /* instead of a number of halves: this rank's edges are wrong */
 #define TEXT      sizeof(hk_halo_said.text)
 #define WHY       96
-#define ADDRESSES 1 /* paths with an address come first in hk_path_id */
+#define ADDRESSES 2 /* paths with an address come first in hk_path_id */
 
 static const struct hk_path *const paths[HK_PATHS] = {
 	[HK_PATH_FABRIC] = &hk_path_fabric,
+	[HK_PATH_LIBFABRIC] = &hk_path_libfabric,
 	[HK_PATH_MPI] = &hk_path_mpi,
 	[HK_PATH_SELF] = &hk_path_self,
 };
@@ -98,7 +99,8 @@ static int compare(const struct hk_halo *h, const struct hk_neighbour *nb,
 
 static bool wanted(const char *backend, enum hk_path_id id)
 {
-	return strcmp(backend, "auto") == 0 || strcmp(backend, paths[id]->name) == 0;
+	return strcmp(backend, paths[id]->name) == 0 ||
+	       (strcmp(backend, "auto") == 0 && id != HK_PATH_LIBFABRIC);
 }
 
 /* Fills @o with what paths this end can take to @nb. */
@@ -345,13 +347,17 @@ static void release(struct hk_halo *h)
 
 static const char *backend_wanted(int *rc)
 {
+	static const char *const known[] = {"auto", "fabric", "libfabric", "mpi"};
 	const char *b = getenv("HK_HALO_BACKEND");
 
 	if (!b || !*b)
 		return "auto";
-	if (strcmp(b, "auto") != 0 && strcmp(b, "fabric") != 0 && strcmp(b, "mpi") != 0)
-		*rc = hk_halo_fail(
-			-EINVAL, "HK_HALO_BACKEND is '%s'; fix: set it to auto, fabric or mpi", b);
+	for (size_t k = 0; k < HK_ARRAY_LEN(known); k++)
+		if (strcmp(b, known[k]) == 0)
+			return b;
+	*rc = hk_halo_fail(-EINVAL,
+			   "HK_HALO_BACKEND is '%s'; fix: set it to auto, fabric, libfabric or mpi",
+			   b);
 	return b;
 }
 

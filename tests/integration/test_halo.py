@@ -50,6 +50,17 @@ def test_the_backend_can_be_chosen(run, get_lab, program):
     assert_passed(result, "halo_random")
 
 
+@pytest.mark.parametrize(("lab", "count"), [(("memif", 2, 1), 2), (("memif", 2, 4), 8)])
+@pytest.mark.parametrize("what", ["halo_random --mode libfabric --rounds 8", "halo_errors"])
+def test_libfabric(get_lab, program, lab, count, what):
+    """Its TCP provider, between ranks of one node too; set-up by messages over TCP."""
+    name, *options = what.split()
+    argv = ["env", "HK_HALO_BACKEND=libfabric", program(f"tests/mpi/mpi_{name}"), *options]
+    yields = {"mpi_yield_when_idle": "1"}
+    result = get_lab(*lab[1::-1], lab[2]).mpirun(count, argv, tcp=True, mca=yields, timeout=100)
+    assert_passed(result, name)
+
+
 @pytest.mark.parametrize("lab", [("memif", 2, 1), ("memif", 2, 2)], ids=lab_id)
 def test_bad_edges_are_refused_on_all_ranks(run, lab):
     assert_passed(run(lab, "halo_errors"), "halo_errors")

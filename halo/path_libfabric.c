@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/path_libfabric.c: writes with remote completion data through libfabric (fi_rma(3)): true RDMA where the
+ * network has it.
+ *
+ * One endpoint a process. The NIC of the neighbour writes to memory that we have registered for it, one place for odd
+ * and one for even exchanges, as with the inboxes of path_fabric.c, whose proof holds here too. The 32 bits of data that
+ * come with the completion say which place was written, and by which exchange.
+ */
+#include "halo/internal.h"
+
+#include <errno.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS    65536 /* 16 bits of the data */
+#define LOOK_MPI 64    /* polls until MPI's messages have their turn */
+
+struct sending {
+	struct fi_context2 context; /* first: the provider's, while it is under way */
+	bool flying;
+};
+
+struct state {
+	unsigned slot;
+	fi_addr_t peer;
+	uint64_t remote_base, remote_key;
+	uint32_t remote_slot;
+	char *memory; /* two places to be written, two to send from, each of `place` bytes at least 1 */
+	size_t in_place, out_place;
+	struct fid_mr *mr;
+	struct sending send[2];
+	uint32_t taken; /* exchanges */
+	bool whole[2];
+};
+
+/* What the other end must know to write here. */
+struct target {
+	uint64_t base, key;
+	uint32_t slot, zero;
+};
+
+static struct {
+	struct fi_info *info;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fid_ep *ep;
+	struct state *slot[SLOTS];
+	uint64_t next_key;
+	int failed; /* of a transfer: fi_errno */
+	bool open, tried;
+	char why[128];
+	unsigned polls;
+} net;
+
+static const char *open_endpoint(void)
+{
+	struct fi_info *hints = fi_allocinfo();
+	struct fi_av_attr av = {.type = FI_AV_TABLE};
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_DATA, .size = 4096};
+
+	if (!hints)
+		return "fi_allocinfo";
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->caps = FI_MSG | FI_RMA;
+	hints->mode = FI_CONTEXT | FI_CONTEXT2;
+	hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED |
+				      FI_MR_PROV_KEY;
+	hints->domain_attr->cq_data_size = 4;
+	int rc = fi_getinfo(FI_VERSION(1, 14), NULL, NULL, 0, hints, &net.info);
+
+	fi_freeinfo(hints);
+	if (rc)
+		return "no provider has writes with remote completion data";
+	if (fi_fabric(net.info->fabric_attr, &net.fabric, NULL) ||
+	    fi_domain(net.fabric, net.info, &net.domain, NULL) ||
+	    fi_av_open(net.domain, &av, &net.av, NULL) ||
+	    fi_cq_open(net.domain, &cq, &net.cq, NULL) ||
+	    fi_endpoint(net.domain, net.info, &net.ep, NULL) ||
+	    fi_ep_bind(net.ep, &net.av->fid, 0) ||
+	    fi_ep_bind(net.ep, &net.cq->fid, FI_TRANSMIT | FI_RECV) || fi_enable(net.ep))
+		return "the provider's endpoint cannot be opened";
+	return NULL;
+}
+
+static bool offer(struct hk_halo *h, struct hk_neighbour *nb, char *address)
+{
+	size_t len = HK_HALO_ADDRESS;
+
+	(void)h;
+	if (!net.tried) {
+		const char *no = open_endpoint();
+
+		net.tried = true;
+		net.open = !no;
+		snprintf(net.why, sizeof(net.why), "libfabric: %s",
+			 no ? no : net.info->fabric_attr->prov_name);
+	}
+	if (!net.open || nb->flat || fi_getname(&net.ep->fid, address, &len)) {
+		snprintf(nb->why, sizeof(nb->why), "%s",
+			 !net.open  ? net.why
+			 : nb->flat ? "only MPI knows the layout of a type"
+				    : "libfabric: its address is too long");
+		return false;
+	}
+	return true;
+}
+
+static void close_path(struct hk_halo *h, struct hk_neighbour *nb);
+
+static unsigned free_slot(void)
+{
+	unsigned k = 0;
+
+	while (k < SLOTS && net.slot[k])
+		k++;
+	return k;
+}
+
+static int open_path(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, char *mine)
+{
+	struct state *s = calloc(1, sizeof(*s));
+	struct target t = {0};
+
+	if (!s)
+		return -ENOMEM;
+	nb->state = s;
+	s->slot = free_slot();
+	s->in_place = nb->in.bytes + (nb->in.bytes == 0);
+	s->out_place = nb->out.bytes + (nb->out.bytes == 0);
+	s->memory = calloc(2, s->in_place + s->out_place);
+	if (s->slot == SLOTS || !s->memory ||
+	    fi_mr_reg(net.domain, s->memory, 2 * (s->in_place + s->out_place),
+		      FI_REMOTE_WRITE | FI_WRITE, 0, net.next_key++, 0, &s->mr, NULL) ||
+	    fi_av_insert(net.av, theirs, 1, &s->peer, 0, NULL) != 1) {
+		snprintf(nb->why, sizeof(nb->why),
+			 "libfabric: no memory, or the address is of another network");
+		close_path(h, nb);
+		return -ENOSPC;
+	}
+	net.slot[s->slot] = s;
+	t.base = net.info->domain_attr->mr_mode & FI_MR_VIRT_ADDR ? (uintptr_t)s->memory : 0;
+	t.key = fi_mr_key(s->mr);
+	t.slot = s->slot;
+	memcpy(mine, &t, sizeof(t));
+	return 0;
+}
+
+static int connect_path(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs)
+{
+	struct state *s = nb->state;
+	struct target t;
+
+	(void)h;
+	memcpy(&t, theirs, sizeof(t));
+	s->remote_base = t.base;
+	s->remote_key = t.key;
+	s->remote_slot = t.slot;
+	snprintf(nb->why, sizeof(nb->why), "libfabric's provider %s",
+		 net.info->fabric_attr->prov_name);
+	return 0;
+}
+
+/* A write of somebody has come. What names no place that waits for it is not believed. */
+static void arrived(uint64_t data)
+{
+	struct state *s = net.slot[data >> 16 & 0xffff];
+
+	if (!s)
+		return;
+	for (uint32_t ahead = 1; ahead <= 2; ahead++)
+		if (((s->taken + ahead) & 0xffff) == (data & 0xffff))
+			s->whole[(s->taken + ahead) & 1] = true;
+}
+
+static void look(void)
+{
+	struct fi_cq_data_entry e[16];
+	struct fi_cq_err_entry bad = {0};
+	ssize_t n = fi_cq_read(net.cq, e, HK_ARRAY_LEN(e));
+
+	if (n == -FI_EAVAIL && fi_cq_readerr(net.cq, &bad, 0) > 0) {
+		net.failed = bad.err;
+		return;
+	}
+	for (ssize_t k = 0; k < n; k++) {
+		if (e[k].flags & FI_REMOTE_CQ_DATA)
+			arrived(e[k].data);
+		else if (e[k].op_context)
+			((struct sending *)e[k].op_context)->flying = false;
+	}
+}
+
+static int lost(const struct hk_neighbour *nb)
+{
+	return hk_halo_fail(
+		-ENOTCONN,
+		"a write to or from rank %d or another neighbour failed: %s; fix: look at "
+		"their output",
+		nb->rank, fi_strerror(net.failed));
+}
+
+static int put(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	struct state *s = nb->state;
+	struct hk_layout from = hk_layout_of(&nb->out.blocks);
+	unsigned k = h->number & 1;
+	char *source = s->memory + 2 * s->in_place + k * s->out_place;
+	ssize_t rc = -FI_EAGAIN;
+
+	while (s->send[k].flying && !net.failed)
+		look();
+	hk_layout_gather(&from, 0, from.len, source);
+	s->send[k].flying = true;
+	while (rc == -FI_EAGAIN && !net.failed) {
+		rc = fi_writedata(net.ep, source, s->out_place, fi_mr_desc(s->mr),
+				  (uint64_t)s->remote_slot << 16 | (h->number & 0xffff), s->peer,
+				  s->remote_base + k * s->out_place, s->remote_key, &s->send[k]);
+		if (rc == -FI_EAGAIN)
+			look();
+	}
+	if (rc == 0)
+		return 0;
+	s->send[k].flying = false;
+	net.failed = net.failed ? net.failed : (int)-rc;
+	return lost(nb);
+}
+
+static int poll_path(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	struct state *s = nb->state;
+	unsigned k = (s->taken + 1) & 1;
+	int flag;
+
+	look();
+	if (++net.polls % LOOK_MPI == 0) /* a neighbour may wait for a message of ours */
+		MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, h->comm, &flag, MPI_STATUS_IGNORE);
+	if (!nb->arrived && s->whole[k]) {
+		struct hk_layout to = hk_layout_of(&nb->in.blocks);
+
+		hk_layout_scatter(&to, 0, to.len, s->memory + k * s->in_place);
+		s->whole[k] = false;
+		s->taken++;
+		nb->arrived = true;
+	}
+	nb->sent = true; /* it was copied */
+	return net.failed ? lost(nb) : 0;
+}
+
+static void close_path(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	struct state *s = nb->state;
+
+	(void)h;
+	if (!s)
+		return;
+	while ((s->send[0].flying || s->send[1].flying) && !net.failed)
+		look();
+	if (s->mr)
+		fi_close(&s->mr->fid);
+	if (s->slot < SLOTS && net.slot[s->slot] == s)
+		net.slot[s->slot] = NULL;
+	free(s->memory);
+	free(s);
+	nb->state = NULL;
+}
+
+const struct hk_path hk_path_libfabric = {
+	.name = "libfabric",
+	.offer = offer,
+	.open = open_path,
+	.connect = connect_path,
+	.put = put,
+	.poll = poll_path,
+	.close = close_path,
+};
