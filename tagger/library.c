@@ -106,6 +106,10 @@ static void *mpi_function(const char *name)
 	if (!next)                                                                                 \
 	next = (typeof(next))mpi_function("PMPI_" #name)
 
+/* What C programs call, and what Open MPI's Fortran interface and other profiling libraries do. */
+#define BOTH(name, parameters)                                                                     \
+	EXPORT int PMPI_##name parameters __attribute__((alias("MPI_" #name)))
+
 /* Returns to what was before: the collectives of some libraries call others. */
 #define WRAP(what, name, parameters, arguments)                                                    \
 	EXPORT int MPI_##name parameters                                                           \
@@ -116,7 +120,8 @@ static void *mpi_function(const char *name)
 		int rc = next arguments;                                                           \
 		*function = before;                                                                \
 		return rc;                                                                         \
-	}
+	}                                                                                          \
+	BOTH(name, parameters);
 
 EXPORT int MPI_Init(int *argc, char ***argv)
 {
@@ -126,6 +131,7 @@ EXPORT int MPI_Init(int *argc, char ***argv)
 	*function = HK_TAG_P2P;
 	return rc;
 }
+BOTH(Init, (int *argc, char ***argv));
 
 EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 {
@@ -135,6 +141,7 @@ EXPORT int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
 	*function = HK_TAG_P2P;
 	return rc;
 }
+BOTH(Init_thread, (int *argc, char ***argv, int required, int *provided));
 
 EXPORT int MPI_Finalize(void)
 {
@@ -142,6 +149,7 @@ EXPORT int MPI_Finalize(void)
 	*function = HK_TAG_OTHER;
 	return next();
 }
+BOTH(Finalize, (void));
 
 /* clang-format off: one line each reads as a table */
 #define T  MPI_Datatype

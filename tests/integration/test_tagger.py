@@ -207,6 +207,35 @@ def test_the_wire_tells_the_function(lab: Lab, program, function: str) -> None:
     assert others <= seen.total() * 0.2, seen
 
 
+# What a Fortran compiler makes of a program: calls of libmpi_mpifh, whose handles are numbers.
+FORTRAN = """
+import ctypes
+f = ctypes.CDLL("libmpi_mpifh.so.40", mode=ctypes.RTLD_GLOBAL)
+def ref(n):
+    return ctypes.byref(ctypes.c_int(n))
+error, data = ctypes.c_int(), ctypes.create_string_buffer(5000)
+world, byte, root = ref(0), ref(1), ref(0)
+f.mpi_init_(ctypes.byref(error))
+for i in range(20):
+    f.mpi_bcast_(data, ref(5000), byte, root, world, ctypes.byref(error))
+    assert error.value == 0
+    f.mpi_barrier_(world, ctypes.byref(error))
+f.mpi_finalize_(ctypes.byref(error))
+print("done", error.value)
+"""
+
+
+def test_fortran_calls(lab: Lab) -> None:
+    frames: list[Frame] = []
+    with captured(lab, "node0", frames):
+        done = lab.mpirun(2, [sys.executable, "-c", FORTRAN], tcp=True, tag=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "done 0\n" * 2
+    seen = Counter(f.tag.function for f in frames if f.outgoing and f.tag)
+    assert seen[Function.BCAST] >= 10, seen
+    assert seen[Function.BARRIER] >= 10, seen
+
+
 def test_four_ranks_and_the_same_result(lab: Lab, program) -> None:
     """Two ranks a node: each pair has its own tags, and results are what they are without."""
     argv = [program("tests/mpi/mpi_digest"), "--rounds", "1", "--seed", "5"]
