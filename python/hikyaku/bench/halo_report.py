@@ -10,7 +10,7 @@ from rich.table import Table
 from . import goals
 from .halo import METHODS, SETUP
 from .plot import figure_file, label_sizes, with_range
-from .report import number, size_text
+from .report import number, size_text, warn_if_busy
 
 _TITLES = {
     "A": "two ranks, one piece each way",
@@ -44,7 +44,7 @@ def _ratio(by: dict[str, dict], other: str) -> float | None:
 
 
 def judge(rows: list[dict]) -> list[dict]:
-    """The issue's goals, each by the worst of the sizes that it is about."""
+    """The goals, each by the worst of the sizes that it is about."""
     wanted = [
         ("A", "of TCP, 8 kB to 800 kB", "mpi-tcp", 0.20, 8000),
         ("A", "of persistent requests over the BTL, rendezvous", "persistent-btl", 0.80, EAGER + 1),
@@ -96,6 +96,7 @@ def show(document: dict, console: Console) -> None:
     if document["goals"]:
         console.print(goals.table(document["goals"]))
     about = document["machine"]
+    warn_if_busy(about, console)
     console.print(
         f"Medians of {about['repeats']} × {about['rounds']} samples; {about['cpu']}, "
         f"{about['cores']} cores, virtual wires, one port; load at start {about['load_at_start']}.",

@@ -10,7 +10,7 @@ from rich.table import Table
 from ..lab.openmpi import SWITCH_MODES
 from .goals import judged, value_text
 from .goals import table as goal_table
-from .report import size_text, spread
+from .report import size_text, spread, warn_if_busy
 
 # ---- goals ---------------------------------------------------------------------------------------
 
@@ -189,11 +189,7 @@ def show(document: dict, console: Console) -> None:
     console.print(_measured(document, console.width))
     if document["goals"]:
         console.print(goal_table(document["goals"], "host"))
-    if about["load_at_start"] > about["cores"] / 2:
-        console.print(
-            f"[yellow]The machine was busy with other work (load {about['load_at_start']}): these "
-            "figures say little.[/]"
-        )
+    warn_if_busy(about, console)
     notes = [
         f"Medians of {about['repeats']} repeats, modes in turn; {about['cpu']}, {about['cores']} "
         "cores, one core a node, which daemon, poller and ranks of the node share; virtual wire; "

@@ -64,6 +64,14 @@ def _groups(document: dict) -> dict[tuple[str, str], list[dict]]:
     return groups
 
 
+def warn_if_busy(about: dict, console: Console) -> None:
+    if about["load_at_start"] > about["cores"] / 2:
+        console.print(
+            f"[yellow]The machine was busy with other work (load {about['load_at_start']}): times "
+            "say little, ratios and counts more.[/]"
+        )
+
+
 def show(document: dict, console: Console) -> None:
     about = document["machine"]
     for (wire, metric), rows in _groups(document).items():
@@ -87,11 +95,7 @@ def show(document: dict, console: Console) -> None:
     for wire, by in about["init_ms"].items():
         each = ", ".join(f"{t} {number(median_of(c))} ms" for t, c in by.items())
         console.print(f"{wire} wire: MPI_Init {each}")
-    if about["load_at_start"] > about["cores"] / 2:
-        console.print(
-            f"[yellow]The machine was busy with other work (load {about['load_at_start']}): these "
-            "figures say little.[/]"
-        )
+    warn_if_busy(about, console)
     console.print(
         "raw: DPDK ping-pong of the same frame, no MPI; shm: Open MPI's shared memory, one node.\n"
         f"Medians of {about['repeats']} repeats; {about['cpu']}, {about['cores']} cores, one core "

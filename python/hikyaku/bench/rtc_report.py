@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import goals
-from .report import number, spread
+from .report import number, spread, warn_if_busy
 from .rtc import ALONE, LEARN_FEATURES, LOOP, WIRES
 
 # ---- goals ---------------------------------------------------------------------------------------
@@ -143,11 +143,7 @@ def show(document: dict, console: Console) -> None:
             console.print(_table(experiment, rows, console.width))
     if document["goals"]:
         console.print(goals.table(document["goals"]))
-    if about["load_at_start"] > about["cores"] / 2:
-        console.print(
-            f"[yellow]The machine was busy with other work (load {about['load_at_start']}): these "
-            "figures say little.[/]"
-        )
+    warn_if_busy(about, console)
     console.print(
         f"Medians of {about['repeats']} repeats; window {about['window']} (hold and echo: 128); "
         f"training: a plane through {about['learn_rows']} rows of {LEARN_FEATURES}; "

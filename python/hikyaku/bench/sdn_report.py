@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import goals
-from .report import median_of, number, size_text, spread
+from .report import median_of, number, size_text, spread, warn_if_busy
 from .sdn import Row, experiments
 
 
@@ -34,11 +34,7 @@ def show(document: dict, console: Console) -> None:
         console.print(_table(f"{known[name].about}: {unit}", rows))
     if document["goals"]:
         console.print(goals.table(document["goals"]))
-    if about["load_at_start"] > about["cores"] / 2:
-        console.print(
-            f"[yellow]The machine was busy with other work (load {about['load_at_start']}): times "
-            "say little, ratios and counts more.[/]"
-        )
+    warn_if_busy(about, console)
     console.print(
         f"Medians of {about['repeats']} repeats; {about['cpu']}, {about['cores']} cores; virtual "
         f"wires; load at start {about['load_at_start']}.",
