@@ -99,6 +99,7 @@ struct hk_candidate {
 
 struct hk_btl_params {
 	char *port;   /* port spec */
+	char *pool;   /* pop spec of its receive buffers; NULL: the port's own */
 	char *host;   /* who polls: inline, hybrid, split, daemon, auto */
 	char *daemon; /* name of the administrator's hikyakud to use */
 	char *daemon_program;
@@ -202,6 +203,10 @@ void hk_btl_host_leave(void);
 
 /* ---- tag.c */
 int hk_btl_tag_init(const uint8_t mac[6], struct hk_error *err);
+
+/* pool.c: receive buffers in memory of the user's choice. Opened before the ports, closed after them. */
+int hk_btl_pool_open(struct hk_error *err);
+void hk_btl_pool_close(void);
 void hk_btl_tag_peer(const hk_endpoint *ep);
 void hk_btl_tag_note(hk_endpoint *ep, mca_btl_base_tag_t am, const void *header);
 

@@ -142,7 +142,7 @@ static int open_port(struct hk_fabric_config *cfg, struct hk_port **port, struct
 	} else if (hk_btl.host) {
 		point_to_point = false;
 	} else {
-		int rc = hk_port_open(PARAMS->port, PARAMS->rx_buffers, NULL,
+		int rc = hk_port_open(PARAMS->port, PARAMS->rx_buffers, hk_btl.rx_pool,
 				      (int)PARAMS->connect_timeout_ms, port, err);
 
 		if (rc)
@@ -233,8 +233,11 @@ int hk_btl_module_init(struct hk_error *err)
 	if (rc == 0)
 		rc = start_dpdk(err);
 	if (rc == 0)
+		rc = hk_btl_pool_open(err);
+	if (rc == 0)
 		rc = open_fabric(&port, err);
 	if (rc) {
+		hk_btl_pool_close();
 		hk_btl_host_leave();
 		return rc;
 	}
@@ -260,6 +263,7 @@ int hk_btl_module_init(struct hk_error *err)
 		hk_btl.fabric = NULL;
 		hk_tap_close();
 		hk_btl_host_leave();
+		hk_btl_pool_close();
 	}
 	return rc;
 }
@@ -496,6 +500,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	hk_tap_close();
 	hk_btl_host_leave();
 	hk_port_close(hk_btl.pool_owner);
+	hk_btl_pool_close();
 	if (left)
 		opal_output_verbose(1, mca_btl_hikyaku_component.output,
 				    "hikyaku: left with %u packets unacknowledged", left);

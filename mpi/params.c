@@ -158,6 +158,11 @@ static void reg_port(void)
 		   OPAL_INFO_LVL_6, &p->daemon_program);
 	reg_string("huge_dir", "Where hugetlbfs is mounted for it; unset: found", OPAL_INFO_LVL_6,
 		   &p->huge_dir);
+	reg_string(
+		"pool",
+		"Memory for receive buffers, as pop:huge:size=64M or pop:bar:ADDRESS,bar=N; unset: "
+		"DPDK's own. See docs/p2p.md",
+		OPAL_INFO_LVL_5, &p->pool);
 	reg_string("eal_args", "More arguments for DPDK's start-up", OPAL_INFO_LVL_6, &p->eal_args);
 	reg_uint("memory", "MiB of memory for packet buffers", OPAL_INFO_LVL_5, 256, &p->memory_mb);
 	reg_bool("hugepages", "Take that memory from huge pages (set up by an administrator)",

@@ -170,6 +170,19 @@ int hk_pop_map_for_port(struct hk_pop *pop, uint16_t port, struct hk_error *err)
 	return hk_pop_map_for(pop, name, err);
 }
 
+int hk_pop_map_for_ports(struct hk_pop *pop, struct hk_error *err)
+{
+	uint16_t port;
+	int rc = 0;
+
+	RTE_ETH_FOREACH_DEV(port)
+	{
+		if (!rc)
+			rc = hk_pop_map_for_port(pop, port, err);
+	}
+	return rc;
+}
+
 /* ---- pools ------------------------------------------------------------------------------------- */
 
 /* Frees the block whose pool is gone, or was not made. */

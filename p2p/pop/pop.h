@@ -155,6 +155,9 @@ int hk_pop_map_for(struct hk_pop *pop, const char *device, struct hk_error *err)
 /* The same for DPDK's Ethernet port @port. */
 int hk_pop_map_for_port(struct hk_pop *pop, uint16_t port, struct hk_error *err);
 
+/* The same for each Ethernet port that DPDK has. */
+int hk_pop_map_for_ports(struct hk_pop *pop, struct hk_error *err);
+
 /* Makes a pool of @count packet buffers for frames of at most @frame_max bytes (a NIC that can scatter takes
  * smaller ones); headers of the buffers (struct rte_mbuf) lie in ordinary memory, the packets
  * in the pop. Like any pool it may be given to hk_port_open() and to rte_eth_rx_queue_setup(); its mbufs carry

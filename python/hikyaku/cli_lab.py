@@ -218,6 +218,8 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
                       computes a polling process of its node; daemon, that alone; split,
                       that for messages and the rank for bulk (all three need
                       'lab up --huge'); auto
+      --pool POP      receive buffers in this memory, as pop:huge:size=64M (docs/p2p.md);
+                      not over TCP, and in mode inline alone
       --lab NAME      in which lab  [default: $HIKYAKU_LAB or 'default']
       --help          this text; 'mpirun --help' has the others
 
@@ -231,7 +233,7 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
       HIKYAKU_RTC_BACKEND=raw hikyaku lab mpirun -np 2 build/examples/sum
     """
     from .lab import Job, Lab
-    from .lab.openmpi import take_lab_options
+    from .lab.openmpi import pool_settings, take_lab_options
 
     flags, rest = take_lab_options(list(arguments))
     if flags.help or not rest:
@@ -239,7 +241,14 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
         return
     name = flags.lab or os.environ.get("HIKYAKU_LAB") or "default"
     result = Lab.find(name).launch(
-        Job(rest, tcp=flags.tcp, host=flags.host, tag=flags.tag, capture=False)
+        Job(
+            rest,
+            tcp=flags.tcp,
+            host=flags.host,
+            tag=flags.tag,
+            env=pool_settings(flags),
+            capture=False,
+        )
     )
     code = result.returncode
     sys.exit(code if code >= 0 else 128 - code)

@@ -69,6 +69,7 @@ class LabOptions:
     tcp: bool = False
     lab: str | None = None
     host: str | None = None
+    pool: str | None = None
     tag: bool = False
     help: bool = False
 
@@ -96,6 +97,9 @@ def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
             flags.help = True
         elif word == "--host" and arguments[i + 1 : i + 2] and arguments[i + 1] in HOST_MODES:
             flags.host = arguments[i + 1]
+        elif word == "--pool" and arguments[i + 1 : i + 2]:
+            flags.pool = arguments[i + 1]
+            count = 2
         elif word == "--lab" or word.startswith("--lab="):
             value = word.partition("=")[2] or "".join(arguments[i + 1 : i + 2])
             if not value:
@@ -106,6 +110,17 @@ def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
             rest += arguments[i : i + count]
         i += count
     return flags, rest + arguments[i:]
+
+
+def pool_settings(flags: LabOptions) -> dict[str, str]:
+    if flags.pool is None:
+        return {}
+    if flags.tcp:
+        raise HikyakuError(
+            f"--pool {flags.pool} says where the fabric receives, and --tcp that it is not used",
+            "leave one of them away",
+        )
+    return {"OMPI_MCA_btl_hikyaku_pool": flags.pool}
 
 
 @cache
