@@ -5,8 +5,8 @@
  * A solver on a partitioned grid or matrix sends the same pieces of memory to the same neighbours in every
  * step, and receives the same. MPI matches each of these messages anew, and asks the receiver before it sends a
  * long one. Here the exchange is described once; from then on the data is written straight to the
- * neighbours' memory, and a counter tells them that it has come. (Shimada and Hayasaka 2017 have shown what
- * that is worth on Ethernet.)
+ * neighbours' memory, and a counter tells them that it has come. (After Noguchi, Fujii and Tanaka, "faster
+ * neighbour communication by replacing code with RDMA"; they watched the last word of the data instead.)
  *
  *   struct hk_halo_edge edge[] = {{left, 0, &x[1], 1, column, &x[0], 1, column}, …};
  *   hk_halo_setup(comm, 2, edge, &h);
