@@ -10,6 +10,7 @@ import click
 
 from . import __version__
 from .cli_bench import bench, demo
+from .cli_bench_router import bench_router
 from .cli_bench_rtc import bench_rtc
 from .cli_bench_sdn import bench_sdn
 from .cli_capture import capture
@@ -89,6 +90,7 @@ def env() -> None:
 
 
 bench.add_command(bench_rtc)
+bench.add_command(bench_router)
 bench.add_command(bench_sdn)
 for command in (doctor, lab, bench, demo, daemon, stats, top, capture, learn, sdn, tag, p2p):
     main.add_command(command)

@@ -185,3 +185,27 @@ def test_updates_and_reload_while_packets_flow(tmp_path: Path, program, hikyaku)
         assert process.wait(timeout=20) == 0
     assert came[1] == [it.put(0, frame).frame] * 20000
     assert not control.exists()
+
+
+def test_what_cannot_be(tmp_path: Path, hikyaku) -> None:
+    """Options that do not go together, and what is not there: named, with the fix."""
+    routes = tmp_path / "routes"
+    routes.write_text("route 10.0.0.0/8 via 10.0.0.1 port 5\n")
+    port = ["--port", "vdev:net_null0"]
+    wrong = {
+        f"{routes}:1: port 5": ["p2p", "route", "--routes", str(routes), *port],
+        "No such file": ["p2p", "route", "--check", "--routes", str(tmp_path / "none"), *port],
+        "needs memory on a device; fix: say --pool": [
+            *["p2p", "route", "--mode", "pktpit", "--routes", str(routes), *port]
+        ],
+        "fix: leave --pool out": [
+            *["p2p", "route", "--pool", "pop:huge:size=2M", "--routes", str(routes), *port]
+        ],
+        "no router answers": ["p2p", "ask", "--control", str(tmp_path / "none"), "stats"],
+        "apt-get install dpdk-doc": ["bench", "router", "--l3fwd", str(tmp_path / "none")],
+    }
+    for said, command in wrong.items():
+        done = subprocess.run(
+            [*hikyaku, *command], capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.returncode != 0 and said in done.stderr, (said, done.stderr)
