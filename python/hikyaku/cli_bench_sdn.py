@@ -60,10 +60,20 @@ def bench_sdn(
     \b
     tags   Latency and bandwidth of MPI over kernel TCP with and without tags, two nodes, the same
            wire, alternating; and how long the tagger's programs take for a packet.
+    bcast  1 MiB to 8 nodes on leaf-spine:2x2x4, by the tree of switches and by a binomial tree of
+           unicasts: what the busiest link carries.
+    spread Allreduce on two spines, 20 placements of 8 ranks: flows on the busiest link, against
+           static hashing. Counted on the controller's own tables.
+    failover
+           1000 frames a second, and a cable that is cut: how many are lost.
+    entries
+           Flow entries of a job, against its ranks.
+    scale  Time to compute 100 switches and 1000 hosts.
 
     \b
     Examples:
       hikyaku bench sdn --experiments tags --json out/sdn.json --plot out/sdn.png
+      hikyaku bench sdn --experiments bcast,spread,failover --repeats 3
       hikyaku bench sdn --experiments tags --sizes 8,64K --repeats 21
     """
     from .bench import driver, sdn, sdn_report

@@ -114,3 +114,27 @@ def test_refusals(hikyaku, arguments, says) -> None:
     done = call(hikyaku, *arguments)
     assert done.returncode == 1
     assert says in done.stderr
+
+
+def test_what_is_counted_is_counted(hikyaku, tmp_path):
+    """Experiments without a lab: their figures are exact, so they are judged here."""
+    path = tmp_path / "sdn.json"
+    names = "spread,entries,scale"
+    argv = [*hikyaku, "bench", "sdn", "--experiments", names, "--repeats", "1", "--json", path]
+    subprocess.run(argv, check=True, capture_output=True, timeout=120)
+    document = json.loads(path.read_text())
+    assert {r["experiment"] for r in document["rows"]} == set(names.split(","))
+    goals = {g["goal"]: g["met"] for g in document["goals"]}
+    assert len(goals) == 5
+    assert all(met for goal, met in goals.items() if "CPU time" not in goal), goals
+
+
+@pytest.mark.slow
+def test_real_switches(hikyaku, tmp_path):
+    path = tmp_path / "sdn.json"
+    argv = [*hikyaku, "bench", "sdn", "--experiments", "bcast,failover", "--repeats", "1"]
+    subprocess.run([*argv, "--json", path], check=True, capture_output=True, timeout=200)
+    rows = {(r["experiment"], r["method"]): r for r in json.loads(path.read_text())["rows"]}
+    assert rows["bcast", "switches"]["max"] <= 1.1
+    assert rows["bcast", "binomial"]["min"] > 2
+    assert rows["failover", "next cable"]["max"] < 1000

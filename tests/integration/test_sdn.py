@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The controller with a real Open vSwitch: discovery, tags, trees, repair, restart."""
 
-import threading
+from collections import Counter
 
 import pytest
 
 from hikyaku import process
-from hikyaku.lab import ovs
+from hikyaku.lab import Job, ovs
+from hikyaku.lab.controller import controlled
+from hikyaku.lab.frames import address, ears, register, send
 from hikyaku.sdn.tag import Function, Tag
-from sdn_lab import address, controlled, ears, numbers, register, send
 
 NODES = [f"node{i}" for i in range(8)]
 
@@ -27,36 +28,6 @@ def job(network):
     controller.client.delete(f"/v1/jobs/{number}")
 
 
-def test_a_tagged_mpirun_tells_the_controller_its_ranks(network, program):
-    """From the launcher's environment to the switches, without a word by hand: an unmodified
-    program over kernel TCP, whose addresses only the last switch restores. The job goes with it."""
-    lab, controller = network
-    before = controller.client.get("/v1/jobs")
-    seen = []
-    done = threading.Event()
-
-    def watch() -> None:
-        while not done.wait(0.05):
-            seen.extend(j for j in controller.client.get("/v1/jobs") if j not in before + seen)
-
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        argv = [program("tests/mpi/mpi_functions"), "--rounds", "5"]
-        where = ["--host", "node0,node3,node5,node7"]
-        result = lab.mpirun(4, argv, tcp=True, tag=True, options=where)
-    finally:
-        done.set()
-        watcher.join()
-    assert result.returncode == 0, result.stderr
-    assert "is not tagged" not in result.stderr
-    assert controller.client.get("/v1/jobs") == before
-    last = max(seen, key=lambda j: len(j["ranks"]))
-    nodes = ["node0", "node3", "node5", "node7"]
-    assert last["ranks"] == {str(r): address(lab, node) for r, node in enumerate(nodes)}
-    assert last["name"] == "mpi_functions"
-
-
 def rules(lab, switch: str) -> str:
     socket = ovs.directory(lab.topology) / "run" / f"{switch}.mgmt"
     return process.run(["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", f"unix:{socket}"])
@@ -70,6 +41,26 @@ def test_mpirun_over_tcp_between_the_leaves(network, program):
     assert result.returncode == 0, result.stderr
     hosts = {h["address"] for h in controller.client.get("/v1/topology")["hosts"]}
     assert {address(lab, "node0"), address(lab, "node7")} <= hosts
+
+
+def test_a_tagged_job_is_routed_by_its_tags_and_forgotten_after_it(network, program):
+    """The real mpirun, kernel TCP, nothing restored at the receiver: only switches do that."""
+    lab, controller = network
+    before = controller.client.get("/v1/status")["counts"]["updates"]
+    job = Job(
+        ["-np", "4", "--host", "node0,node1,node5,node7", program("tests/mpi/mpi_digest")],
+        tcp=True,
+        tag=True,
+        timeout=100,
+    )
+    result = lab.launch(job)
+    assert result.returncode == 0, result.stderr
+    assert "PASS" in result.stdout
+    assert controller.client.get("/v1/status")["counts"]["updates"] > before
+    assert controller.client.get("/v1/jobs") == []
+    assert not any(
+        "cookie=0x68696b7900000001" in rules(lab, s) for s in lab.topology.wiring.switches
+    )
 
 
 def test_tags_arrive_at_their_rank_with_its_own_address(network, job, tmp_path):
@@ -94,7 +85,7 @@ def test_a_bcast_crosses_each_link_once(network, job, tmp_path):
         send(lab, "node2", Tag(job, Function.BCAST, 2, 0, group=True).mac, frames)
         for node in set(NODES) - {"node2"}:
             process.wait_until("all frames", lambda n=node: len(heard[n].heard()) >= frames, 20)
-            assert numbers(heard[node]) == dict.fromkeys(range(frames), 1)
+            assert Counter(n for _, n in heard[node].heard()) == dict.fromkeys(range(frames), 1)
             assert {mac for mac, _ in heard[node].heard()} == {address(lab, node)}
         assert not heard["node2"].heard()
         for row in ovs.counters(lab.topology):
@@ -146,7 +137,7 @@ def test_cut_cables_lose_little_and_come_back(network, job, tmp_path):
             send(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, 20)
             process.wait_until("all", lambda g=got: len(heard["node4"].heard()) == g + 20, 20)
             ovs.set_link(lab.topology, link, up=True)
-            controller.wait_ready(4)
+            controller.wait_links(4)
 
 
 def test_a_killed_controller_leaves_the_network_as_it_is_and_the_next_one_takes_it(
@@ -154,13 +145,13 @@ def test_a_killed_controller_leaves_the_network_as_it_is_and_the_next_one_takes_
 ):
     lab, controller = network
     before = [rules(lab, s) for s in lab.topology.wiring.switches]
-    controller.kill()
+    controller.stop(kill=True)
     with ears(lab, tmp_path) as heard:
         tag = Tag(job, Function.P2P, 0, 4).mac
         send(lab, "node0", tag, 20)
         process.wait_until("all", lambda: len(heard["node4"].heard()) == 20, 20)
         controller.start()
-        controller.wait_ready(4)
+        controller.wait_links(4)
         assert [j["job"] for j in controller.client.get("/v1/jobs")] == [job]
         send(lab, "node0", tag, 20)
         process.wait_until("all", lambda: len(heard["node4"].heard()) == 40, 20)

@@ -11,7 +11,8 @@ import pytest
 from hikyaku import process
 from hikyaku.checkout import ROOT
 from hikyaku.lab import ovs
-from sdn_lab import controlled, register
+from hikyaku.lab.controller import controlled
+from hikyaku.lab.frames import register
 
 BROWSER = "chromium-headless-shell"
 SCREENSHOT = ROOT / "out" / "sdn-page.png"

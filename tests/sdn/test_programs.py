@@ -7,6 +7,7 @@ from collections import Counter
 import networks
 import pytest
 
+from hikyaku.bench import sdn_model
 from hikyaku.sdn import cubes
 from hikyaku.sdn.follow import Frame, Journey, Tables
 from hikyaku.sdn.network import Job, Network, tree
@@ -274,6 +275,16 @@ def test_ranks_in_blocks_or_in_turn_are_one_cube_a_node(ranks):
         block = [r for r in everyone if r // (ranks // 8) == node]
         assert len(cubes.cover(in_turn, everyone)) == 1
         assert len(cubes.cover(block, everyone)) == 1
+
+
+def test_allreduce_is_spread_as_well_as_can_be():
+    """On leaf and spine no link has more flows than half of what its leaf sends or gets."""
+    rng = random.Random(11)
+    for _ in range(30):
+        network = networks.of_wiring(sdn_model.SHAPE)
+        hosts = rng.sample(sorted(network.graph.hosts), sdn_model.RANKS)
+        job = Job(1, ranks=dict(enumerate(hosts)))
+        assert sdn_model.spread_load(network, job) == sdn_model.least_load(network, job)
 
 
 def test_no_rule_is_written_twice_with_different_ends():

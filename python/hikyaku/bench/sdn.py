@@ -50,9 +50,16 @@ def row(experiment: str, method: str, ranks: int, size: int, unit: str, values: 
 
 def experiments() -> dict[str, Experiment]:
     """All there are, by name, in the order in which they run."""
-    from . import sdn_tags
+    from . import sdn_fabric, sdn_model, sdn_tags
 
-    return {"tags": sdn_tags.EXPERIMENT}
+    return {
+        "tags": sdn_tags.EXPERIMENT,
+        "bcast": sdn_fabric.BCAST,
+        "spread": sdn_model.SPREAD,
+        "failover": sdn_fabric.FAILOVER,
+        "entries": sdn_model.ENTRIES_USED,
+        "scale": sdn_model.SCALE,
+    }
 
 
 def run(names: list[str], plan: Plan, progress: Progress) -> dict:

@@ -49,6 +49,10 @@ _DESTINATION = (int(Tag(1, Function.P2P, 0, 1)) ^ _ZERO).bit_length() - 1
 ANY: Cube = (0, 0)
 
 
+def exactly(number: int) -> Cube:
+    return number, RANKS - 1
+
+
 def tags(
     job: int,
     *,

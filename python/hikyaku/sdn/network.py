@@ -38,6 +38,7 @@ class Network:
     load: dict[Port, float] = field(default_factory=dict)
     paths: dict[tuple[int, int], int] = field(default_factory=dict)  # (switch, address): port
     trees: Counter[Port] = field(default_factory=Counter)  # how many trees leave by a port
+    kept: dict = field(default_factory=dict)  # what algorithms keep, by (name, job)
 
     def located(self, job: Job) -> dict[int, Port]:
         """Where each rank is; those whose host or switch is not there are left out."""

@@ -12,7 +12,7 @@ do.
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from ..cubes import cover, tags
+from ..cubes import cover, exactly, tags
 from ..network import Job, Network
 from ..priorities import TAGGED
 from ..repair import repaired
@@ -25,13 +25,16 @@ SERVES = "each step's flows spread over the redundant links, by source"
 FUNCTIONS = frozenset({Function.ALLREDUCE})
 GROUPS = False
 
+_MENDED_RANKS = 256  # with more, chance evens out what is left, and it would take long
+_MENDS = 32  # so many exceptions at most
 _PASSES = 3  # over all sources, to mend what an earlier choice could not know
 
 Way = tuple[int, tuple[int, ...]]  # a switch, and the ports among which it has to choose
+Flow = tuple[int, int, int]  # step, switch, port
 
 
 def steps(ranks: list[int]) -> list[dict[int, int]]:
-    """Each step as source: destination."""
+    """Each step as source: destination. The first is the ring's."""
     n = len(ranks)
     ring = [{ranks[i]: ranks[(i + 1) % n] for i in range(n)}]
     doubling = []
@@ -43,78 +46,147 @@ def steps(ranks: list[int]) -> list[dict[int, int]]:
 
 
 class Spread:
-    """The choice of a port for each (switch, ports to choose from, source rank)."""
+    """The choice of a port for each (switch, ports to choose from, source rank), and a few
+    exceptions for single destinations."""
 
     def __init__(self, network: Network, job: Job):
         self.graph = network.graph
         self.at = network.located(job)
-        self.host = job.ranks
         self.steps = steps(sorted(self.at))
         self.choice: dict[tuple[Way, int], int] = {}
+        self.exceptions: dict[tuple[Way, int, int], int] = {}  # the last one is the destination
         self.load: Counter = Counter()  # (step, switch, port): flows
+        self.total: Counter = Counter()  # (switch, port): flows of all steps but the ring's
         for _ in range(_PASSES):
             for source in self.at:
                 self._settle(source)
-
-    def ways(self, source: int) -> list[Way]:
-        """Where flows of @source have a choice, nearest first."""
-        found = []
-        for step in self.steps:
-            target = self.at[step[source]][0] if source in step else None
-            at = self.at[source][0]
-            while target is not None and at != target:
-                ports = self.graph.next_ports(at, target)
-                if not ports:
+        if len(self.at) <= _MENDED_RANKS:
+            for _ in range(_MENDS):
+                if not self._mend():
                     break
-                if len(ports) > 1 and (at, ports) not in found:
-                    found.append((at, ports))
-                at = self.graph.links[at, self._port((at, ports), source)][0]
+
+    def _port(self, way: Way, source: int, target: int) -> int:
+        single = self.exceptions.get((way, source, target))
+        return self.choice.get((way, source), way[1][0]) if single is None else single
+
+    def _hops(self, source: int, target: int) -> list[tuple[Way, int]]:
+        """Where its frames may choose, and which port they take, from switch to switch."""
+        at, end = self.at[source][0], self.at[target][0]
+        found = []
+        while at != end:
+            ports = self.graph.next_ports(at, end)
+            if not ports:
+                break
+            found.append(((at, ports), self._port((at, ports), source, target)))
+            at = self.graph.links[at, found[-1][1]][0]
         return found
 
-    def _port(self, way: Way, source: int) -> int:
-        return self.choice.get((way, source), way[1][0])
+    def _pair(self, source: int, target: int) -> list[Flow]:
+        ends = [(way[0], port) for way, port in self._hops(source, target)]
+        numbers = [n for n, step in enumerate(self.steps) if step.get(source) == target]
+        return [(n, *end) for n in numbers for end in ends]
 
-    def _flows(self, source: int) -> list[tuple[int, int, int]]:
-        """(step, switch, port) that the flows of @source take."""
-        found = []
-        for number, step in enumerate(self.steps):
-            if source not in step:
-                continue
-            at, target = self.at[source][0], self.at[step[source]][0]
-            while at != target:
-                ports = self.graph.next_ports(at, target)
-                if not ports:
-                    break
-                port = self._port((at, ports), source)
-                found.append((number, at, port))
-                at = self.graph.links[at, port][0]
-        return found
+    def _targets(self, source: int) -> set[int]:
+        return {step[source] for step in self.steps if source in step}
+
+    def _flows(self, source: int) -> list[Flow]:
+        return [flow for target in self._targets(source) for flow in self._pair(source, target)]
+
+    def _cost(self, flows: list[Flow]) -> int:
+        """What these flows add to the sum of squares of all loads: those of each step, and those of
+        all recursive doubling together."""
+        mine = Counter(flow[1:] for flow in flows if flow[0])
+        cost = sum(2 * self.load[flow] + 1 for flow in flows)
+        return cost + sum(n * (2 * self.total[end] + n) for end, n in mine.items())
+
+    def _count(self, flows: list[Flow], sign: int) -> None:
+        for flow in flows:
+            self.load[flow] += sign
+            if flow[0]:
+                self.total[flow[1:]] += sign
 
     def _settle(self, source: int) -> None:
         """The choices of @source anew, with all others as they are."""
-        if any((way, source) in self.choice for way in self.ways(source)):
-            self.load.subtract(self._flows(source))
-        known = set()
-        while fresh := [way for way in self.ways(source) if way not in known]:
-            way = fresh[0]
-            known.add(way)
+        if any(s == source for _, s in self.choice):
+            self._count(self._flows(source), -1)
+        known: set[Way] = set()
+
+        def fresh() -> list[Way]:
+            ways = [way for t in self._targets(source) for way, _ in self._hops(source, t)]
+            return [way for way in ways if len(way[1]) > 1 and way not in known]
+
+        while ways := fresh():
+            known.add(ways[0])
             costs = {}
-            for port in way[1]:
-                self.choice[way, source] = port
-                costs[port] = sum(2 * self.load[flow] + 1 for flow in self._flows(source))
-            total = {p: sum(self.load[s, way[0], p] for s in range(len(self.steps))) for p in costs}
-            self.choice[way, source] = min(costs, key=lambda p: (costs[p], total[p], p))
-        self.load.update(self._flows(source))
+            for port in ways[0][1]:
+                self.choice[ways[0], source] = port
+                costs[port] = self._cost(self._flows(source))
+            self.choice[ways[0], source] = min(costs, key=lambda p: (costs[p], p))
+        self._count(self._flows(source), 1)
+
+    def _mend(self) -> bool:
+        """Takes one flow away from the port that has most, if that helps."""
+        if not self.total:
+            return False
+        worst = max(self.total, key=lambda end: (self.total[end], end))
+        best: tuple[int, tuple[Way, int, int], int] | None = None
+        for source in self.at:
+            for target in sorted(self._targets(source)):
+                hops = self._hops(source, target)
+                if worst not in [(way[0], port) for way, port in hops]:
+                    continue
+                self._count(self._pair(source, target), -1)
+                now = self._cost(self._pair(source, target))
+                for way, taken in hops:
+                    key = (way, source, target)
+                    before = self.exceptions.get(key)
+                    for port in way[1]:
+                        self.exceptions[key] = port
+                        gain = now - self._cost(self._pair(source, target))
+                        if port != taken and gain > 0 and (best is None or gain > best[0]):
+                            best = (gain, key, port)
+                    if before is None:
+                        del self.exceptions[key]
+                    else:
+                        self.exceptions[key] = before
+                self._count(self._pair(source, target), 1)
+        if best is None:
+            return False
+        _, key, port = best
+        self._count(self._pair(*key[1:]), -1)
+        self.exceptions[key] = port
+        self._count(self._pair(*key[1:]), 1)
+        return True
+
+
+def spread_of(network: Network, job: Job) -> Spread:
+    """Kept for as long as neither links nor places of ranks change."""
+    what = (tuple(network.located(job).items()), frozenset(network.graph.links.items()))
+    known = network.kept.get((NAME, job.number))
+    if known is None or known[0] != what:
+        known = network.kept[NAME, job.number] = (what, Spread(network, job))
+    return known[1]
 
 
 def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
-    graph, spread = network.graph, Spread(network, job)
+    graph, spread = network.graph, spread_of(network, job)
     at = spread.at
+    for ((switch, _), source, rank), port in sorted(spread.exceptions.items()):
+        dst, mask = tags(
+            job.number,
+            function=Function.ALLREDUCE,
+            source=exactly(source),
+            destination=exactly(rank),
+            group=False,
+        )
+        key = Key(FORWARD, TAGGED + 6, Match(dst=dst, dst_mask=mask))
+        ways = network.spares(switch, at[rank][0], port)
+        yield from repaired(network, switch, ways, key, job.number)
     by_way: dict[Way, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     for (way, source), port in sorted(spread.choice.items()):
         by_way[way][port].append(source)
     for switch in graph.ports:
-        yield from deliver(switch, job, at, TAGGED + 6)
+        yield from deliver(switch, job, at, TAGGED + 8)
         by_ports: dict[tuple[int, ...], list[int]] = defaultdict(list)
         for rank, (target, _) in at.items():
             ports = graph.next_ports(switch, target)

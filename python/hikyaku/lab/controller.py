@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A controller for a lab of wire ovs, as a child process: for measurements and tests."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from .. import process
+from ..checkout import ROOT
+from ..errors import HikyakuError
+from ..sdn.client import Client
+from . import Lab
+
+LIMIT = 30.0  # seconds
+
+
+class LabController:
+    """@options: of `hikyaku sdn run`. What it says is in the file `log`."""
+
+    def __init__(self, lab: Lab, *options: str):
+        self.lab = lab
+        self.options = options
+        self.log = lab.directory / "sdn.log"
+        self._child: subprocess.Popen | None = None
+
+    def start(self) -> None:
+        """Returns when it listens."""
+        (self.lab.directory / "sdn" / "address").unlink(missing_ok=True)  # of one that was killed
+        argv = [str(ROOT / "hikyaku"), "sdn", "run", "--lab", self.lab.name, *self.options]
+        with self.log.open("a") as log:
+            self._child = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
+        process.wait_until("the controller to listen", self._listens, LIMIT)
+
+    def _listens(self) -> bool:
+        if self.ended() is not None:
+            raise HikyakuError(f"the controller has ended: {self.log.read_text().strip()[-500:]}")
+        return (self.lab.directory / "sdn" / "address").exists()
+
+    def ended(self) -> int | None:
+        """Its exit status, if it has ended."""
+        return self._child.poll() if self._child else None
+
+    @property
+    def client(self) -> Client:
+        return Client(self.lab.directory / "sdn")
+
+    def stop(self, *, kill: bool = False) -> None:
+        if self._child:
+            if kill:
+                self._child.kill()
+            else:
+                self._child.terminate()
+            try:
+                self._child.wait(timeout=LIMIT)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                self._child.wait(timeout=LIMIT)
+            self._child = None
+
+    def wait_links(self, count: int) -> None:
+        """All switches are there, @count links between them found, and rules for them written."""
+        switches = len(self.lab.topology.wiring.switches)
+
+        def ready() -> bool:
+            status = self.client.get("/v1/status")
+            found = status["links"] == count and len(status["switches"]) == switches
+            return found and status["counts"].get("updates", 0) > 0
+
+        process.wait_until(f"{count} links to be found and used", ready, LIMIT)
+
+
+@contextmanager
+def controlled(name: str, switches: str, *options: str) -> Iterator[tuple[Lab, LabController]]:
+    """A lab, its controller, and all links found."""
+    with Lab.up(wire="ovs", switches=switches, name=name) as lab:
+        controller = LabController(lab, *options)
+        try:
+            controller.start()
+            controller.wait_links(len(lab.topology.wiring.links))
+            yield lab, controller
+        finally:
+            controller.stop()

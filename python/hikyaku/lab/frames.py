@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Numbered Ethernet frames between the nodes of a lab, sent and heard: to measure, and to test."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .. import process
+from ..sdn.client import Client
+from . import Lab, network
+
+TYPE = 0x88B6  # IEEE 802's second one for experiments; nothing else here sends it
+BYTES = 1014  # of each frame, without its checksum
+
+# Each frame has its own moment, so that a late one makes no others late.
+_SEND = """
+import socket, sys, time
+dst = bytes.fromhex(sys.argv[1].replace(":", ""))
+count, pause = int(sys.argv[2]), float(sys.argv[3])
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+s.bind(("tcp0", 0))
+src = bytes.fromhex(sys.argv[4].replace(":", "")) if sys.argv[4:] else s.getsockname()[4]
+head = dst + src + TYPE.to_bytes(2, "big")
+start = time.monotonic()
+for i in range(count):
+    time.sleep(max(0, start + i * pause - time.monotonic()))
+    s.send(head + i.to_bytes(4, "big") + bytes(BYTES - 18))
+"""
+
+_HEAR = """
+import select, socket, sys
+s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 23)
+s.bind(("tcp0", TYPE))
+print("ready", flush=True)
+while True:
+    ready, _, _ = select.select([s, sys.stdin], [], [])
+    if s in ready:
+        frame = s.recv(65536)
+        print(frame[:6].hex(":"), int.from_bytes(frame[14:18], "big"), flush=True)
+    elif sys.stdin in ready:
+        break
+"""
+
+
+def _python(lab: Lab, node: str, code: str, *arguments: str) -> list[str]:
+    code = code.replace("TYPE", f"({TYPE})").replace("BYTES", str(BYTES))
+    return lab.exec_argv(node, ["/usr/bin/python3", "-c", code, *arguments])
+
+
+def send_argv(lab: Lab, node: str, dst: str, count: int, pause: float = 0, *src: str) -> list[str]:
+    """@pause: seconds from one frame to the next. @src: another source address than its own."""
+    return _python(lab, node, _SEND, dst, str(count), str(pause), *src)
+
+
+def send(lab: Lab, node: str, dst: str, count: int, pause: float = 0, *src: str) -> None:
+    process.run(send_argv(lab, node, dst, count, pause, *src), timeout=60 + count * pause)
+
+
+@contextmanager
+def started(argv: list[str]) -> Iterator[subprocess.Popen]:
+    """A process that has ended when this does."""
+    child = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            child.kill()
+        child.wait(timeout=20)
+
+
+class Ear:
+    """Hears the frames of send() on a node; writes them to @path."""
+
+    def __init__(self, lab: Lab, node: str, path: Path):
+        self.path = path
+        with path.open("w") as file:
+            self._child = subprocess.Popen(
+                _python(lab, node, _HEAR), stdin=subprocess.PIPE, stdout=file
+            )
+        process.wait_until(f"{node} to listen", lambda: bool(path.read_text()), 20)
+
+    def heard(self) -> list[tuple[str, int]]:
+        """(destination, number) of each frame."""
+        lines = self.path.read_text().split("\n")[1:-1]
+        return [(mac, int(number)) for mac, number in (line.split() for line in lines)]
+
+    def close(self) -> None:
+        self._child.stdin.close()
+        try:
+            self._child.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait(timeout=20)
+
+
+@contextmanager
+def ears(lab: Lab, directory: Path) -> Iterator[dict[str, Ear]]:
+    """On every node."""
+    made: dict[str, Ear] = {}
+    try:
+        for node in lab.topology.nodes:
+            made[node.name] = Ear(lab, node.name, directory / node.name)
+        yield made
+    finally:
+        for ear in made.values():
+            ear.close()
+
+
+def address(lab: Lab, node: str) -> str:
+    """Of its tcp0."""
+    links = network.links(lab.node(node).netns)
+    return next(link["mac"] for link in links if link["name"] == "tcp0")
+
+
+def register(lab: Lab, client: Client, nodes: list[str], **more: object) -> int:
+    """A job with one rank on each of @nodes, at its tcp0; its number. They are heard of before."""
+    ranks = {str(i): address(lab, node) for i, node in enumerate(nodes)}
+
+    def known() -> bool:
+        return set(ranks.values()) <= {h["address"] for h in client.get("/v1/topology")["hosts"]}
+
+    for node in nodes:
+        send(lab, node, "ff:ff:ff:ff:ff:ff", 1)
+    process.wait_until("all hosts to be known", known, 20)
+    return client.post("/v1/jobs", {"ranks": ranks, **more})["job"]
