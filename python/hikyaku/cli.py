@@ -10,9 +10,6 @@ import click
 
 from . import __version__
 from .cli_bench import bench, demo
-from .cli_bench_router import bench_router
-from .cli_bench_rtc import bench_rtc
-from .cli_bench_sdn import bench_sdn
 from .cli_capture import capture
 from .cli_daemon import daemon
 from .cli_doctor import doctor
@@ -89,8 +86,5 @@ def env() -> None:
         click.echo(f"export {key}={shlex.quote(value)}")
 
 
-bench.add_command(bench_rtc)
-bench.add_command(bench_router)
-bench.add_command(bench_sdn)
 for command in (doctor, lab, bench, demo, daemon, stats, top, capture, learn, sdn, tag, p2p):
     main.add_command(command)

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from .cli_bench import check_outputs, progress_bar, save
+from .common import check_outputs, json_option, plot_option, progress_bar, repeats_option, save
 
 
 @click.command("sdn")
@@ -17,13 +17,7 @@ from .cli_bench import check_outputs, progress_bar, save
     show_default=True,
     help="tags: bytes, as in 8,2048,64K, or a range of powers of two.",
 )
-@click.option(
-    "--repeats",
-    default=5,
-    show_default=True,
-    type=click.IntRange(1, 1000),
-    help="How often each thing runs; the median is shown.",
-)
+@repeats_option(5, "How often each thing runs; the median is shown.")
 @click.option(
     "--sample-ms",
     default=30,
@@ -34,18 +28,8 @@ from .cli_bench import check_outputs, progress_bar, save
 @click.option(
     "--seed", default=1, show_default=True, type=click.IntRange(0), help="Of what is drawn."
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Save every figure; the form is stable.",
-)
-@click.option(
-    "--plot",
-    "plot_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Save a picture (.png, .svg or .pdf).",
-)
+@json_option
+@plot_option
 def bench_sdn(
     experiments: str | None,
     sizes: str,
@@ -76,8 +60,8 @@ def bench_sdn(
       hikyaku bench sdn --experiments bcast,spread,failover --repeats 3
       hikyaku bench sdn --experiments tags --sizes 8,64K --repeats 21
     """
-    from .bench import driver, sdn, sdn_report
-    from .bench.sdn_plot import draw
+    from ..bench import driver, sdn, sdn_report
+    from ..bench.sdn_plot import draw
 
     known = tuple(sdn.experiments())
     names = driver.parse_names(experiments or ",".join(known), known, "experiment")

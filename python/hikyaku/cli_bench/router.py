@@ -33,7 +33,7 @@ def bench_router(source: Path, repeats: int, batches: int, as_json: bool) -> Non
     of the upper tenth of batches, the median of the repeats. `refused` is the share of frames that
     the router did not take at once: near 0 the load is what was measured, not the router.
     """
-    from .bench.router import measure
+    from ..bench.router import measure
 
     result = measure(source, repeats, batches)
     if as_json:

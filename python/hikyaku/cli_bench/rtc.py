@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from .checkout import built
-from .cli_bench import check_outputs, progress_bar, save
+from ..checkout import built
+from .common import check_outputs, json_option, plot_option, progress_bar, repeats_option, save
 
 
 @click.command("rtc")
@@ -23,13 +23,7 @@ from .cli_bench import check_outputs, progress_bar, save
     show_default=True,
     help="sum: what carries the messages.",
 )
-@click.option(
-    "--repeats",
-    default=5,
-    show_default=True,
-    type=click.IntRange(1, 1000),
-    help="How often each thing runs; the median is shown.",
-)
+@repeats_option(5, "How often each thing runs; the median is shown.")
 @click.option(
     "--window",
     default=32,
@@ -65,18 +59,8 @@ from .cli_bench import check_outputs, progress_bar, save
     type=click.IntRange(0),
     help="learn: of rows and training.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Save every figure; the form is stable.",
-)
-@click.option(
-    "--plot",
-    "plot_file",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Save a picture (.png, .svg or .pdf).",
-)
+@json_option
+@plot_option
 def bench_rtc(
     experiments: str,
     backends: str,
@@ -110,8 +94,8 @@ def bench_rtc(
       hikyaku bench rtc --plot out/rtc.png --json out/rtc.json
       hikyaku bench rtc --experiments sum --backends tcp,dpdk --window 128
     """
-    from .bench import driver, rtc, rtc_report
-    from .bench.rtc_plot import draw
+    from ..bench import driver, rtc, rtc_report
+    from ..bench.rtc_plot import draw
 
     plan = rtc.Plan(
         experiments=driver.parse_names(experiments, rtc.EXPERIMENTS, "experiment"),
