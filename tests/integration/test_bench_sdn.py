@@ -28,7 +28,16 @@ def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
     file, picture = tmp_path / "b.json", tmp_path / "b.png"
     done = call(
         hikyaku,
-        *("--experiments", "tags", "--sizes", "8,70000", "--repeats", "1", "--sample-ms", "2"),
+        *(
+            "--experiments",
+            "tags,tags_direct",
+            "--sizes",
+            "8,70000",
+            "--repeats",
+            "1",
+            "--sample-ms",
+            "2",
+        ),
         *("--json", str(file), "--plot", str(picture)),
     )
     assert done.returncode == 0, done.stderr
@@ -36,11 +45,12 @@ def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
     assert document["schema"] == 1
     assert all(set(r) == FIELDS for r in document["rows"])
     assert all(r["median"] > 0 for r in document["rows"])
-    seen = {(r["method"], r["bytes"], r["unit"]) for r in document["rows"]}
+    seen = {(r["experiment"], r["method"], r["bytes"], r["unit"]) for r in document["rows"]}
     units, ratios = sdn_tags.UNITS.values(), sdn_tags.RATIOS.values()
-    want = {(m, s, u) for m in ("plain", "tagged") for s in (8, 70000) for u in units}
-    want |= {("tagged / plain", s, u) for s in (8, 70000) for u in ratios}
-    want |= {(program, 0, "ns a packet") for program in ("egress", "ingress")}
+    both = {(m, s, u) for m in ("plain", "tagged") for s in (8, 70000) for u in units}
+    both |= {("tagged / plain", s, u) for s in (8, 70000) for u in ratios}
+    want = {(name, *r) for name in ("tags", "tags_direct") for r in both}
+    want |= {("tags_direct", program, 0, "ns a packet") for program in ("egress", "ingress")}
     assert seen == want
     assert len(document["goals"]) == 5
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -51,7 +61,7 @@ def tag_rows(latency: list[float], bandwidth: list[float], egress: float) -> lis
     rows = []
     for unit, values in zip(sdn_tags.RATIOS.values(), (latency, bandwidth), strict=True):
         rows += [row("tags", sdn_tags.RATIO, 2, 1 << i, unit, [v]) for i, v in enumerate(values)]
-    return [*rows, row("tags", "egress", 2, 0, sdn_tags.PROGRAM, [egress])]
+    return [*rows, row("tags_direct", "egress", 2, 0, sdn_tags.PROGRAM, [egress])]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +73,8 @@ def tag_rows(latency: list[float], bandwidth: list[float], egress: float) -> lis
     ],
 )
 def test_goals_of_tags(latency, bandwidth, egress, met) -> None:
-    goals = sdn_tags.EXPERIMENT.goals(tag_rows(latency, bandwidth, egress))
+    rows = tag_rows(latency, bandwidth, egress)
+    goals = sdn_tags.SWITCHED_EXPERIMENT.goals(rows) + sdn_tags.DIRECT_EXPERIMENT.goals(rows)
     assert [goal["met"] for goal in goals] == met
 
 
@@ -86,7 +97,7 @@ def test_methods_alternate(monkeypatch) -> None:
     monkeypatch.setattr(sdn_tags.Lab, "up", lambda *_a, **_k: NoLab())
     monkeypatch.setattr(sdn_tags, "_bench", bench)
     monkeypatch.setattr(sdn_tags, "_cost", lambda _lab: {"egress": 1.0, "ingress": 2.0})
-    document = sdn.run(["tags"], sdn.Plan(2, [8], 1), lambda *_: None)
+    document = sdn.run(["tags_direct"], sdn.Plan(2, [8], 1), lambda *_: None)
     assert order == ["plain", "tagged", "tagged", "plain"]
     (ratio,) = [r for r in document["rows"] if r["unit"] == "latency ratio"]
     assert (ratio["min"], ratio["max"]) == (6 / 4, 4 / 1)

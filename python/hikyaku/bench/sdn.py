@@ -53,7 +53,8 @@ def experiments() -> dict[str, Experiment]:
     from . import sdn_fabric, sdn_model, sdn_tags
 
     return {
-        "tags": sdn_tags.EXPERIMENT,
+        "tags": sdn_tags.SWITCHED_EXPERIMENT,
+        "tags_direct": sdn_tags.DIRECT_EXPERIMENT,
         "bcast": sdn_fabric.BCAST,
         "spread": sdn_model.SPREAD,
         "failover": sdn_fabric.FAILOVER,

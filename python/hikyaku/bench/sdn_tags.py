@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`bench sdn`, experiment tags: what tags cost an unmodified MPI over kernel TCP (paper P2).
+"""`bench sdn`, experiments tags and tags_direct: what tags cost an unmodified MPI over kernel TCP.
 
-Two nodes, one wire (veth), the same program with and without tags, alternating; the ratio is that
-of two runs beside each other. The receiving node restores the address, which in an OpenFlow network
-the last switch does: so the cost of that is in the figures, too. The programs' own time is taken by
-the kernel in a run apart, since measuring them costs.
+The same program with and without tags, alternating; a ratio is that of two runs beside each other.
+
+    tags          Paper P2's figure: through switches, which route by the tag and restore the
+                  address. Both ways are the same but for the tag.
+    tags_direct   Two nodes, one veth, where the receiving node restores the address: what it costs
+                  where the wire itself costs nothing. And the programs' own time, which the kernel
+                  takes in runs apart, since measuring costs.
 """
 
+import itertools
 import threading
 from collections import defaultdict
+from collections.abc import Callable
 
 from ..checkout import built
 from ..errors import HikyakuError
 from ..lab import Job, Lab, down_dead, own_name
+from ..lab.controller import controlled
 from ..sdn import tagger
 from . import goals as verdicts
 from .driver import summary
@@ -20,7 +26,8 @@ from .sample import Plan as Sample
 from .sample import Values, parse
 from .sdn import Experiment, Plan, Progress, Row, row
 
-NAME = "tags"
+SWITCHED, DIRECT = "tags", "tags_direct"
+SHAPE = "leaf-spine:1x2x1"
 METHODS = {"plain": False, "tagged": True}
 UNITS = {"latency_us": "µs, half round trip", "bandwidth_MBps": "MB/s, window 64"}
 RATIO = "tagged / plain"
@@ -64,61 +71,79 @@ def _cost(lab: Lab) -> dict[str, float]:
     return {name: last[0][name]["ns"] / last[0][name]["runs"] for name in ("egress", "ingress")}
 
 
-def _run(plan: Plan, progress: Progress) -> list[Row]:
+def _pairs(lab: Lab, name: str, plan: Plan, step: Callable[[str], None]) -> list[Row]:
+    """Both methods in each repeat; who is first takes turns."""
     sample = Sample(list(UNITS), plan.sizes, plan.sample_ms)
     values: dict[tuple[str, str, int], list[float]] = defaultdict(list)
-    cost: dict[str, list[float]] = defaultdict(list)
-    total = plan.repeats * (len(METHODS) + 1)
-    done = 0
-    down_dead("bench")
-    with Lab.up(2, "memif", mtu=MTU, name=own_name("bench", NAME)) as lab:
-        for repeat in range(plan.repeats):
-            # who is first takes turns
-            for method in list(METHODS)[:: -1 if repeat % 2 else 1]:
-                progress(f"tags: {method}, repeat {repeat + 1} of {plan.repeats}", done, total)
-                for (metric, size), value in _bench(lab, sample, METHODS[method]).items():
-                    values[metric, method, size].append(value)
-                done += 1
-            progress(f"tags: programs, repeat {repeat + 1} of {plan.repeats}", done, total)
-            for name, ns in _cost(lab).items():
-                cost[name].append(ns)
-            done += 1
-    progress("done", total, total)
+    for repeat in range(plan.repeats):
+        for method in list(METHODS)[:: -1 if repeat % 2 else 1]:
+            step(f"{name}: {method}, repeat {repeat + 1} of {plan.repeats}")
+            for (metric, size), value in _bench(lab, sample, METHODS[method]).items():
+                values[metric, method, size].append(value)
     rows = []
     for metric, unit in UNITS.items():
         for size in plan.sizes:
             plain, tagged = (values[metric, method, size] for method in METHODS)
-            rows += [row(NAME, m, 2, size, unit, values[metric, m, size]) for m in METHODS]
+            rows += [row(name, m, 2, size, unit, values[metric, m, size]) for m in METHODS]
             ratios = [t / p for t, p in zip(tagged, plain, strict=True)]
-            rows.append(row(NAME, RATIO, 2, size, RATIOS[metric], ratios))
-    return rows + [row(NAME, name, 2, 0, PROGRAM, ns) for name, ns in cost.items()]
+            rows.append(row(name, RATIO, 2, size, RATIOS[metric], ratios))
+    return rows
 
 
-def _goals(rows: list[Row]) -> list[dict]:
-    def of(unit: str, method: str) -> list[Row]:
-        return [r for r in rows if r["unit"] == unit and r["method"] == method]
+def _run_switched(plan: Plan, progress: Progress) -> list[Row]:
+    step = _counted(progress, plan.repeats * len(METHODS))
+    down_dead("bench")
+    with controlled(own_name("bench", SWITCHED), SHAPE) as (lab, _):
+        rows = _pairs(lab, SWITCHED, plan, step)
+    step("done")
+    return rows
 
-    latency = summary([r["median"] for r in of(RATIOS["latency_us"], RATIO)])
-    bandwidth = summary([r["median"] for r in of(RATIOS["bandwidth_MBps"], RATIO)])
-    (egress,) = of(PROGRAM, "egress")
-    judged = verdicts.judged
+
+def _run_direct(plan: Plan, progress: Progress) -> list[Row]:
+    step = _counted(progress, plan.repeats * (len(METHODS) + 1))
+    cost: dict[str, list[float]] = defaultdict(list)
+    down_dead("bench")
+    with Lab.up(2, "memif", mtu=MTU, name=own_name("bench", DIRECT)) as lab:
+        rows = _pairs(lab, DIRECT, plan, step)
+        for repeat in range(plan.repeats):
+            step(f"{DIRECT}: programs, repeat {repeat + 1} of {plan.repeats}")
+            for name, ns in _cost(lab).items():
+                cost[name].append(ns)
+    step("done")
+    return rows + [row(DIRECT, name, 2, 0, PROGRAM, ns) for name, ns in cost.items()]
+
+
+def _counted(progress: Progress, total: int) -> Callable[[str], None]:
+    done = itertools.count()
+    return lambda text: progress(text, next(done), total)
+
+
+def _of(rows: list[Row], unit: str, method: str) -> list[Row]:
+    return [r for r in rows if r["unit"] == unit and r["method"] == method]
+
+
+def _switched_goals(rows: list[Row]) -> list[dict]:
+    latency = summary([r["median"] for r in _of(rows, RATIOS["latency_us"], RATIO)])
+    bandwidth = summary([r["median"] for r in _of(rows, RATIOS["bandwidth_MBps"], RATIO)])
+    latest, least = 1 + SLOWDOWN, 1 - SLOWDOWN
     return [
-        judged(
-            {"goal": "latency with tags, of that without, worst size"},
-            latency["max"],
-            "≤",
-            1 + SLOWDOWN,
-        ),
-        judged({"goal": "the same, median of all sizes"}, latency["median"], "≤", 1 + SLOWDOWN),
-        judged(
-            {"goal": "bandwidth with tags, of that without, worst size"},
-            bandwidth["min"],
-            "≥",
-            1 - SLOWDOWN,
-        ),
-        judged({"goal": "the same, median of all sizes"}, bandwidth["median"], "≥", 1 - SLOWDOWN),
-        judged({"goal": "ns that tagging a packet takes"}, egress["median"], "≤", PROGRAM_NS),
+        verdicts.judged({"goal": goal}, value, relation, limit)
+        for goal, value, relation, limit in (
+            ("latency with tags, of that without, worst size", latency["max"], "≤", latest),
+            ("the same, median of all sizes", latency["median"], "≤", latest),
+            ("bandwidth with tags, of that without, worst size", bandwidth["min"], "≥", least),
+            ("the same, median of all sizes", bandwidth["median"], "≥", least),
+        )
     ]
 
 
-EXPERIMENT = Experiment(_run, _goals, "tags on kernel TCP, two nodes, one veth")
+def _direct_goals(rows: list[Row]) -> list[dict]:
+    (egress,) = _of(rows, PROGRAM, "egress")
+    goal = {"goal": "ns that tagging a packet takes"}
+    return [verdicts.judged(goal, egress["median"], "≤", PROGRAM_NS)]
+
+
+SWITCHED_EXPERIMENT = Experiment(
+    _run_switched, _switched_goals, "tags on kernel TCP, through three switches"
+)
+DIRECT_EXPERIMENT = Experiment(_run_direct, _direct_goals, "tags on kernel TCP, one veth")

@@ -42,8 +42,11 @@ def bench_sdn(
     """A network that knows the communication pattern: what it gains, and what it costs.
 
     \b
-    tags   Latency and bandwidth of MPI over kernel TCP with and without tags, two nodes, the same
-           wire, alternating; and how long the tagger's programs take for a packet.
+    tags   Latency and bandwidth of MPI over kernel TCP with and without tags, through three
+           switches that restore the address, alternating.
+    tags_direct
+           The same on one wire between two nodes, where the receiving node restores it; and how
+           long the tagger's programs take for a packet.
     bcast  1 MiB to 8 nodes on leaf-spine:2x2x4, by the tree of switches and by a binomial tree of
            unicasts: what the busiest link carries.
     spread Allreduce on two spines, 20 placements of 8 ranks: flows on the busiest link, against

@@ -157,6 +157,7 @@ def settings(
     used = [core for cores in cpus.values() for core in cores]
     polling = slots + switch_polls(topology, host)
     shared = len(used) != len(set(used)) or any(polling > len(c) for c in cpus.values())
+    shared |= topology.wiring is not None  # its switches have no core of their own
 
     env = {
         **tagged(topology, run_dir),
