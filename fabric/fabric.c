@@ -338,9 +338,30 @@ void hk_peer_ends(struct hk_fabric *f, hk_peer p)
 	hk_list_add(f, HK_LIST_ENDED, p);
 }
 
-/* Another incarnation of @p than the one before, if there was one. */
+/* Something for @p is lost here: the application is to be told @why, unless the engine tells it something. */
+void hk_peer_owe(struct hk_fabric *f, hk_peer p, enum hk_verdict why)
+{
+	if (!f->peer[p].owed)
+		f->peer[p].owed = (uint8_t)why;
+	hk_list_add(f, HK_LIST_ENDED, p);
+}
+
+/* It ends while something for it waits here, or is asked of it? */
+static void owe_if_waiting(struct hk_fabric *f, hk_peer p, enum hk_verdict why)
+{
+	const struct hk_peer_tx *t = &f->peer[p];
+
+	if (!t->gone &&
+	    (t->backlog_head || t->gets_head || t->gets_out || t->atoms_head || t->atoms_out))
+		hk_peer_owe(f, p, why);
+}
+
+/* Another incarnation of @p than the one before, if there was one. Of one that was only heard of the engine
+ * gives no verdict: it begins anew. What was sent to the earlier one is lost all the same; of packets
+ * hk_tx_reap() hears. */
 void hk_peer_anew(struct hk_fabric *f, hk_peer p)
 {
+	owe_if_waiting(f, p, HK_VERDICT_RESTARTED);
 	f->peer[p].life++;
 	hk_peer_ends(f, p);
 }
@@ -348,13 +369,7 @@ void hk_peer_anew(struct hk_fabric *f, hk_peer p)
 /* The peer said BYE. The engine gives a verdict if packets were in flight; we, if messages waited. */
 void hk_peer_departs(struct hk_fabric *f, hk_peer p)
 {
-	struct hk_peer_tx *t = &f->peer[p];
-
-	if (!t->gone &&
-	    (t->backlog_head || t->gets_head || t->gets_out || t->atoms_head || t->atoms_out)) {
-		t->departed = true;
-		hk_list_add(f, HK_LIST_ENDED, p);
-	}
+	owe_if_waiting(f, p, HK_VERDICT_LEFT);
 	hk_peer_ends(f, p);
 }
 
@@ -365,7 +380,7 @@ void hk_peers_settle(struct hk_fabric *f)
 		hk_peer p = *link;
 
 		hk_peer_settle(f, p);
-		link = hk_list_step(f, HK_LIST_ENDED, link, f->peer[p].departed);
+		link = hk_list_step(f, HK_LIST_ENDED, link, f->peer[p].owed);
 	}
 }
 
@@ -375,15 +390,15 @@ void hk_fabric_verdicts(struct hk_fabric *f)
 	enum hk_verdict why;
 
 	for (hk_peer p; (p = hk_engine_verdict(f->engine, &why)) != HK_PEER_NONE;) {
-		f->peer[p].departed = false;
 		hk_peer_forget(f, p);
+		f->peer[p].owed = HK_VERDICT_NONE;
 		tell(f, p, why);
 	}
 	for (hk_peer p; HK_UNLIKELY((p = hk_list_pop(f, HK_LIST_ENDED)) != HK_PEER_NONE);) {
-		if (f->peer[p].departed) {
-			f->peer[p].departed = false;
-			tell(f, p, HK_VERDICT_LEFT);
-		}
+		why = f->peer[p].owed;
+		f->peer[p].owed = HK_VERDICT_NONE;
+		if (why)
+			tell(f, p, why);
 	}
 }
 

@@ -134,7 +134,7 @@ enum hk_list {
 	HK_LIST_GETS,    /* gets that wait to be asked */
 	HK_LIST_ATOMS,   /* atomic operations that do */
 	HK_LIST_EARLY,   /* what came early and could go, and found no room to be kept */
-	HK_LIST_ENDED,   /* `gone` or `departed` */
+	HK_LIST_ENDED,   /* `gone`, or a verdict is `owed` */
 	HK_LISTS,
 };
 
@@ -160,7 +160,8 @@ struct hk_peer_tx {
 	uint16_t atoms_out, answers_wait;
 	uint16_t life; /* how often it has begun anew */
 	bool gone; /* a stand-in saw its end: what waits here is void, and nothing of it is sent */
-	bool departed;           /* said BYE while messages to it waited here: to be told */
+	/* the verdict on it that is to be told, if the engine has none: what was sent to it has ended here */
+	uint8_t owed;            /* enum hk_verdict */
 	uint8_t listed;          /* a bit for each list it is in … */
 	uint32_t next[HK_LISTS]; /* … and the peer after it */
 	uint32_t early_next;     /* everything before it has arrived, as far as known */
@@ -438,6 +439,7 @@ void hk_ring_own(struct hk_fabric *f);
 
 /* ---- fabric.c */
 void hk_fabric_verdicts(struct hk_fabric *f);
+void hk_peer_owe(struct hk_fabric *f, hk_peer p, enum hk_verdict why);
 void hk_peer_departs(struct hk_fabric *f, hk_peer p);
 void hk_peer_ends(struct hk_fabric *f, hk_peer p);
 void hk_peer_anew(struct hk_fabric *f, hk_peer p);

@@ -12,6 +12,7 @@
  * one burst at its end.
  */
 #include "fabric/internal.h"
+#include "wire/atomic.h"
 
 #include <errno.h>
 #include <rte_cycles.h>
@@ -332,6 +333,9 @@ void hk_tx_reap(struct hk_fabric *f)
 			hk_buf *b = hk_mbuf_of(tokens[i] & ~HK_TOKEN_LOST);
 
 			if (HK_LIKELY(hk_note(b)->op == NULL)) {
+				/* of an answer nobody is told: who asked is gone */
+				if (HK_UNLIKELY(lost && hk_note(b)->am < HK_WIRE_AM_ATOMIC))
+					hk_peer_owe(f, hk_note(b)->peer, HK_VERDICT_RESTARTED);
 				hk_tx_give(f, b);
 			} else if (!f->stand_in) {
 				hk_put_frame_free(f, b, lost);

@@ -30,6 +30,7 @@ struct scene {
 	struct hk_port *port;
 	struct hk_fabric *f;
 	hk_peer peer;
+	hk_peer about; /* of whom verdicts are expected */
 	bool crc;
 	unsigned lost; /* verdicts */
 	enum hk_verdict why;
@@ -40,7 +41,7 @@ static void on_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *te
 {
 	struct scene *s = arg;
 
-	CHECK_EQ(peer, s->peer);
+	CHECK_EQ(peer, s->about);
 	s->lost++;
 	s->why = why;
 	snprintf(s->text, sizeof(s->text), "%s", text);
@@ -77,6 +78,7 @@ static void scene_open(struct scene *s, bool crc)
 	CHECK_MSG(hk_fabric_open(&cfg, &s->f, &err) == 0, "%s", err.text);
 	CHECK_MSG(hk_fabric_add_port(s->f, s->port, &err) == 0, "%s", err.text);
 	CHECK_MSG(hk_fabric_peer_add(s->f, &addr, &s->peer, &err) == 0, "%s", err.text);
+	s->about = s->peer;
 }
 
 /* ---- the other end --------------------------------------------------------------------------- */
@@ -472,6 +474,7 @@ static void leave_things(struct scene *s, struct third *t, struct hk_op op[2], i
 	third_talks(s, EPOCH, AM, NULL, 0);
 	hk_fabric_progress(s->f);
 	CHECK_EQ(t->messages, 1);
+	s->about = t->peer;
 	for (unsigned i = 0; i < BUFFERS / 2; i++) {
 		hk_buf *b = hk_fabric_alloc(s->f);
 
@@ -486,6 +489,19 @@ static void leave_things(struct scene *s, struct third *t, struct hk_op op[2], i
 	CHECK_EQ(hk_fabric_get(s->f, t->peer, &op[1], memory, sizeof(memory), 1 << 16, 0, done,
 			       &status[1]),
 		 0);
+}
+
+/* What was sent to the first incarnation is lost: a verdict says so, once. */
+static void told_of_the_first(struct scene *s)
+{
+	for (uint64_t end = now_ms() + WAIT_MS; s->lost == 0;) {
+		hk_fabric_progress(s->f);
+		CHECK_MSG(now_ms() < end, "messages to a peer that began anew vanish in silence");
+	}
+	for (int i = 0; i < 100; i++)
+		hk_fabric_progress(s->f);
+	CHECK_EQ(s->lost, 1);
+	CHECK_EQ(s->why, HK_VERDICT_RESTARTED);
 }
 
 /* Of all that it left nothing goes to the next incarnation, and what we send to that one does. */
@@ -516,7 +532,7 @@ static void third_is_new(struct scene *s, struct third *t, const int status[2])
 	CHECK_EQ(status[0], -ENOTCONN);
 	CHECK_EQ(status[1], -ENOTCONN);
 	CHECK_EQ(hk_fabric_backlog(s->f, t->peer), 0);
-	CHECK_EQ(s->lost, 0);
+	told_of_the_first(s);
 }
 
 /* The next incarnation is heard by the application, by a stand-in, or the application adds it. */
@@ -549,6 +565,49 @@ static void begins_anew(enum newcomer how)
 	}
 	third_is_new(&s, &t, status);
 	hk_fabric_close(s.f, 0);
+}
+
+/* No message waits here: one packet is in flight, and the next incarnation knows nothing of it. If it was
+ * acknowledged, nothing is lost. */
+static void packet_to_the_first(bool acknowledged)
+{
+	struct third t = {0};
+	struct scene s;
+
+	scene_open(&s, false);
+	hk_fabric_set_am(s.f, AM, on_third, &t);
+	third_talks(&s, EPOCH, AM, NULL, 0);
+	hk_fabric_progress(s.f);
+	s.about = t.peer;
+	hk_buf *b = hk_fabric_alloc(s.f);
+
+	CHECK(b != NULL);
+	CHECK_EQ(hk_fabric_send(s.f, t.peer, AM, b, 8), 0);
+	if (acknowledged) {
+		struct hk_wire_hdr h = other_header(HK_WIRE_ACK, 0, 64);
+
+		h.src = THIRD;
+		h.ack = 1;
+		h.len = HK_WIRE_SACK_LEN;
+		frame_into_ring(&s, &h, NULL);
+		hk_fabric_progress(s.f);
+		CHECK_EQ(hk_engine_unacked(hk_fabric_engine(s.f), t.peer), 0);
+	}
+	third_talks(&s, EPOCH + 1, AM, NULL, 0);
+	hk_fabric_progress(s.f);
+	CHECK_EQ(t.messages, 2);
+	if (!acknowledged)
+		told_of_the_first(&s);
+	for (int i = 0; i < 100; i++)
+		hk_fabric_progress(s.f);
+	CHECK_EQ(s.lost, !acknowledged);
+	hk_fabric_close(s.f, 0);
+}
+
+static void what_was_sent_to_the_first_is_told(void)
+{
+	packet_to_the_first(false);
+	packet_to_the_first(true);
 }
 
 static void another_incarnation_gets_nothing_of_the_first(void)
@@ -789,6 +848,7 @@ int main(int argc, char **argv)
 		{"bye_with_packets_in_flight_too", bye_with_packets_in_flight_too},
 		{"bye_that_nobody_regrets", bye_that_nobody_regrets},
 		{"puts_before_bye", puts_before_bye},
+		{"what_was_sent_to_the_first_is_told", what_was_sent_to_the_first_is_told},
 		{"another_incarnation_gets_nothing_of_the_first",
 		 another_incarnation_gets_nothing_of_the_first},
 		{"request_of_an_earlier_incarnation", request_of_an_earlier_incarnation},
