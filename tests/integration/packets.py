@@ -15,6 +15,13 @@ DOCUMENTATION = [
     "2001:db8::/32",
     "::ffff:0:0/96",
 ]
+# what a router without a tap does with special destinations, for Router.routes
+SPECIAL = {
+    **dict.fromkeys([*DOCUMENTATION, "0.0.0.0/8", "127.0.0.0/8"], "martian_destination"),
+    **dict.fromkeys(["240.0.0.0/4", "::/128", "::1/128"], "martian_destination"),
+    **dict.fromkeys(["224.0.0.0/4", "ff00::/8"], "multicast"),
+    **dict.fromkeys(["169.254.0.0/16", "fe80::/10"], "no_kernel"),
+}
 # type and code by reason and version
 ICMP = {
     "ttl": {4: (11, 0), 6: (3, 0)},

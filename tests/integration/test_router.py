@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from hikyaku.process import wait_until
-from packets import DOCUMENTATION, IP4, Router, ethernet, ipv4, read_pcap, sequence, write_pcap
+from packets import IP4, SPECIAL, Router, ethernet, ipv4, read_pcap, sequence, write_pcap
 
 MACS = ["02:00:00:00:00:01", "02:00:00:00:01:01"]
 PEERS = ["02:00:00:00:00:99", "02:00:00:00:01:99"]
@@ -43,15 +43,12 @@ route fd00:99::/32 via fd00:ff::2
 
 def model() -> Router:
     zero, one = (0, PEERS[0]), (1, PEERS[1])
-    martian = [*DOCUMENTATION, "0.0.0.0/8", "127.0.0.0/8", "240.0.0.0/4", "::/128", "::1/128"]
     return Router(
         macs=MACS,
         addresses=[["198.18.0.1"], ["198.18.1.1", "fd00:ff::1"]],
         mtu=[2034, 1500],
         routes={
-            **dict.fromkeys(martian, "martian_destination"),
-            **dict.fromkeys(["224.0.0.0/4", "ff00::/8"], "multicast"),
-            **dict.fromkeys(["169.254.0.0/16", "fe80::/10"], "no_kernel"),
+            **SPECIAL,
             **dict.fromkeys(["198.18.0.1/32", "198.18.1.1/32", "fd00:ff::1/128"], "no_kernel"),
             **dict.fromkeys(["198.18.0.0/24", "198.18.1.0/24", "fd00:ff::/64"], "unresolved"),
             **dict.fromkeys(["198.18.0.0/32", "198.18.0.255/32"], "broadcast"),
