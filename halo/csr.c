@@ -199,16 +199,41 @@ int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *col
 	return 0;
 }
 
+/* The elements of these indices, neighbours among them in one piece. @run and @length have room for @n. */
+static MPI_Datatype type_of(const int *index, int n, MPI_Datatype element, int *run, int *length)
+{
+	MPI_Datatype t;
+	int runs = 0;
+
+	for (int k = 0; k < n; k++) {
+		if (runs && run[runs - 1] + length[runs - 1] == index[k]) {
+			length[runs - 1]++;
+		} else {
+			run[runs] = index[k];
+			length[runs++] = 1;
+		}
+	}
+	MPI_Type_indexed(runs, length, run, element, &t);
+	MPI_Type_commit(&t);
+	return t;
+}
+
 int hk_halo_csr_setup(hk_halo_csr_plan p, int fields, void *const *vector, MPI_Datatype element,
 		      hk_halo *h)
 {
 	struct hk_halo_edge *e = calloc(2 * (size_t)p->size * (size_t)HK_MAX(fields, 1),
 					sizeof(*e));
-	int n = 0, sent = 0, come = p->rows, rc;
+	int n = 0, sent = 0, come = p->rows, rc, most = 0;
 	MPI_Aint lb, extent;
 
-	if (!e || fields < 1 || !vector) {
+	for (int r = 0; r < p->size; r++)
+		most = HK_MAX(most, p->to[r]);
+	int *run = malloc(2 * ((size_t)most + 1) * sizeof(*run)),
+	    *length = run ? run + most + 1 : NULL;
+
+	if (!e || !run || fields < 1 || !vector) {
 		free(e);
+		free(run);
 		return hk_halo_refuse(p->comm, h, "rank %d gives %d vectors; fix: 1 or more",
 				      p->rank, fields);
 	}
@@ -216,10 +241,8 @@ int hk_halo_csr_setup(hk_halo_csr_plan p, int fields, void *const *vector, MPI_D
 	for (int r = 0; r < p->size; r++) {
 		MPI_Datatype t = MPI_DATATYPE_NULL;
 
-		if (p->to[r]) {
-			MPI_Type_create_indexed_block(p->to[r], 1, p->send + sent, element, &t);
-			MPI_Type_commit(&t);
-		}
+		if (p->to[r])
+			t = type_of(p->send + sent, p->to[r], element, run, length);
 		for (int f = 0; f < fields && (p->to[r] || p->from[r]); f++)
 			e[n++] = (struct hk_halo_edge){
 				r,          f,
@@ -229,6 +252,7 @@ int hk_halo_csr_setup(hk_halo_csr_plan p, int fields, void *const *vector, MPI_D
 		sent += p->to[r];
 		come += p->from[r];
 	}
+	free(run);
 	rc = hk_halo_setup(p->comm, n, e, h);
 	for (int k = 0; k < n; k += fields)
 		if (e[k].send_count)

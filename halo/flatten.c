@@ -43,22 +43,35 @@ static MPI_Aint extent_of(MPI_Datatype t)
 	return extent;
 }
 
-static int basic(struct hk_blocks *b, char *base, int64_t count, MPI_Datatype t)
+/* Bytes of a basic type without holes; 0: it is another. */
+static int plain_size(MPI_Datatype t)
 {
 	MPI_Aint lb, extent, true_lb, true_extent;
-	int size;
+	int size, ni, na, nd, combiner;
 
+	MPI_Type_get_envelope(t, &ni, &na, &nd, &combiner);
+	if (combiner != MPI_COMBINER_NAMED)
+		return 0;
 	MPI_Type_size(t, &size);
 	MPI_Type_get_extent(t, &lb, &extent);
 	MPI_Type_get_true_extent(t, &true_lb, &true_extent);
-	if (size == extent && size == true_extent && true_lb == 0)
-		return hk_blocks_add(b, base, (uint64_t)count * (uint64_t)size);
+	return size == extent && size == true_extent && true_lb == 0 ? size : 0;
+}
+
+static int basic(struct hk_blocks *b, char *base, int64_t count, MPI_Datatype t)
+{
+	int size, plain = plain_size(t);
+
+	if (plain)
+		return hk_blocks_add(b, base, (uint64_t)count * (uint64_t)plain);
+	MPI_Type_size(t, &size);
 	return size == 0 ? 0 : -ENOTSUP; /* a pair with a hole */
 }
 
 /* How a type was made. */
 struct contents {
 	int combiner, ni, na, nd;
+	int plain; /* bytes of d[0] if it is a basic type without holes, or 0: most are */
 	int *i;
 	MPI_Aint *a;
 	MPI_Datatype *d;
@@ -77,6 +90,7 @@ static int contents_get(MPI_Datatype t, struct contents *c)
 		return -ENOMEM;
 	}
 	MPI_Type_get_contents(t, c->ni, c->na, c->nd, c->i, c->a, c->d);
+	c->plain = c->nd > 0 ? plain_size(c->d[0]) : 0;
 	return 0;
 }
 
@@ -96,6 +110,13 @@ static void contents_free(struct contents *c)
 
 static int flatten(struct hk_blocks *b, char *base, int64_t count, MPI_Datatype t);
 
+/* @count elements of the type that @c is made of. */
+static inline int parts(struct hk_blocks *b, char *base, int64_t count, const struct contents *c)
+{
+	return c->plain ? hk_blocks_add(b, base, (uint64_t)count * (uint64_t)c->plain)
+			: flatten(b, base, count, c->d[0]);
+}
+
 /* MPI_Type_create_subarray: dimension @k of @n, the fastest of them last. */
 static int subarray(struct hk_blocks *b, char *base, const struct contents *c, int k, MPI_Aint row)
 {
@@ -107,7 +128,7 @@ static int subarray(struct hk_blocks *b, char *base, const struct contents *c, i
 
 	base += start * step;
 	if (k == n - 1)
-		return flatten(b, base, sub, c->d[0]);
+		return parts(b, base, sub, c);
 	for (int j = 0; rc == 0 && j < sub; j++)
 		rc = subarray(b, base + j * step, c, k + 1, step);
 	return rc;
@@ -124,32 +145,32 @@ static int element(struct hk_blocks *b, char *base, const struct contents *c)
 	switch (c->combiner) {
 	case MPI_COMBINER_DUP:
 	case MPI_COMBINER_RESIZED:
-		return flatten(b, base, 1, c->d[0]);
+		return parts(b, base, 1, c);
 	case MPI_COMBINER_CONTIGUOUS:
-		return flatten(b, base, i[0], c->d[0]);
+		return parts(b, base, i[0], c);
 	case MPI_COMBINER_VECTOR:
 	case MPI_COMBINER_HVECTOR: {
 		MPI_Aint stride = c->combiner == MPI_COMBINER_VECTOR ? i[2] * ext : a[0];
 
 		for (int k = 0; rc == 0 && k < i[0]; k++)
-			rc = flatten(b, base + k * stride, i[1], c->d[0]);
+			rc = parts(b, base + k * stride, i[1], c);
 		return rc;
 	}
 	case MPI_COMBINER_INDEXED:
 		for (int k = 0; rc == 0 && k < i[0]; k++)
-			rc = flatten(b, base + i[1 + i[0] + k] * ext, i[1 + k], c->d[0]);
+			rc = parts(b, base + i[1 + i[0] + k] * ext, i[1 + k], c);
 		return rc;
 	case MPI_COMBINER_HINDEXED:
 		for (int k = 0; rc == 0 && k < i[0]; k++)
-			rc = flatten(b, base + a[k], i[1 + k], c->d[0]);
+			rc = parts(b, base + a[k], i[1 + k], c);
 		return rc;
 	case MPI_COMBINER_INDEXED_BLOCK:
 		for (int k = 0; rc == 0 && k < i[0]; k++)
-			rc = flatten(b, base + i[2 + k] * ext, i[1], c->d[0]);
+			rc = parts(b, base + i[2 + k] * ext, i[1], c);
 		return rc;
 	case MPI_COMBINER_HINDEXED_BLOCK:
 		for (int k = 0; rc == 0 && k < i[0]; k++)
-			rc = flatten(b, base + a[k], i[1], c->d[0]);
+			rc = parts(b, base + a[k], i[1], c);
 		return rc;
 	case MPI_COMBINER_STRUCT:
 		for (int k = 0; rc == 0 && k < i[0]; k++)
