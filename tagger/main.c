@@ -9,6 +9,7 @@
  */
 #include "tagger/ask.h"
 #include "tagger/holder.h"
+#include "tagger/place.h"
 #include "tagger/shared.h"
 
 #include <errno.h>
@@ -19,8 +20,6 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include "tagger/place.h"
 
 #define START_MS 20000 /* loading takes some 100 ms */
 
