@@ -15,17 +15,19 @@ LIMIT = 30.0  # seconds
 
 
 class LabController:
-    """@options: of `hikyaku sdn run`. What it says is in the file `log`."""
+    """@options: of `hikyaku sdn run`. @state: its directory in the lab's; what it says is in the
+    file beside it, `log`."""
 
-    def __init__(self, lab: Lab, *options: str):
+    def __init__(self, lab: Lab, *options: str, state: str = "sdn"):
         self.lab = lab
-        self.options = options
-        self.log = lab.directory / "sdn.log"
+        self.state = lab.directory / state
+        self.options = ("--state", str(self.state), *options)
+        self.log = lab.directory / f"{state}.log"
         self._child: subprocess.Popen | None = None
 
     def start(self) -> None:
         """Returns when it listens."""
-        (self.lab.directory / "sdn" / "address").unlink(missing_ok=True)  # of one that was killed
+        (self.state / "address").unlink(missing_ok=True)  # of one that was killed
         argv = [str(ROOT / "hikyaku"), "sdn", "run", "--lab", self.lab.name, *self.options]
         with self.log.open("a") as log:
             self._child = subprocess.Popen(
@@ -36,7 +38,7 @@ class LabController:
     def _listens(self) -> bool:
         if self.ended() is not None:
             raise HikyakuError(f"the controller has ended: {self.log.read_text().strip()[-500:]}")
-        return (self.lab.directory / "sdn" / "address").exists()
+        return (self.state / "address").exists()
 
     def ended(self) -> int | None:
         """Its exit status, if it has ended."""
@@ -44,7 +46,7 @@ class LabController:
 
     @property
     def client(self) -> Client:
-        return Client(self.lab.directory / "sdn")
+        return Client(self.state)
 
     def stop(self, *, kill: bool = False) -> None:
         if self._child:

@@ -117,6 +117,7 @@ def set_controllers(topology: Topology, targets: list[str]) -> None:
     commands = []
     for ((_, uuid),) in records["data"]:
         commands += ["--", "set", "controller", uuid, "max_backoff=1000", "inactivity_probe=5000"]
+        commands += ["connection_mode=out-of-band"]
     _vsctl(topology, commands[1:])
 
 

@@ -113,9 +113,13 @@ class Controller:
             await channel.run(lambda: tasks.append(asyncio.create_task(self._admit(channel))))
         except Gone as gone:
             switch = self._switch(channel)
-            if switch or not tasks:
-                self.say(str(gone))
-            if switch:
+            text = channel.failed or str(gone)
+            # one that comes again and again with the same is said once
+            if switch or self.refused.get(channel.name) != text:
+                self.say(text)
+            if not switch:
+                self.refused[channel.name] = text
+            else:
                 del self.switches[switch.number]
                 self.discovery.remove_switch(switch.number)
                 self._changed()
@@ -140,15 +144,14 @@ class Controller:
             await self._read_back(switch)
             channel.send(codec.flow_add(_LLDP_RULE, Does((Out(rules.CONTROLLER),)), switch.numbers))
             await channel.barrier()
-        except (Gone, HikyakuError) as bad:
-            self.refused[channel.name] = str(bad)
-            self.say(f"{channel.name} is not used: {bad}")
+        except HikyakuError as bad:
+            channel.failed = f"{channel.name} is not used: {bad}"
             channel.close()
             return
         old = self.switches.get(switch.number)
         if old:
             old.channel.close()
-        self.refused.pop(channel.name, None)
+        self.refused.clear()  # the others come again, and say it again
         self.switches[switch.number] = switch
         self.discovery.add_switch(switch.number, list(switch.ports), self.clock())
         hosts, paths = learned(switch.rules)

@@ -42,7 +42,8 @@ class Channel:
         self._waiting: dict[int, tuple[asyncio.Future, list]] = {}
         self._last = 0.0
         peer = writer.get_extra_info("peername")
-        self.name = f"switch at {peer[0]}:{peer[1]}" if peer else "switch"
+        self.name = f"switch at {peer[0]}" if peer else "switch"
+        self.failed: str | None = None  # why we have closed it
 
     def send(self, message: parser.MsgBase) -> int:
         """Returns the transaction's number."""
