@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The controller with a real Open vSwitch: discovery, tags, trees, repair, restart."""
 
+import random
+import threading
 from collections import Counter
 
 import pytest
 
 from hikyaku import process
-from hikyaku.lab import Job, ovs
+from hikyaku.lab import Job, RunResult, ovs
 from hikyaku.lab.controller import controlled
 from hikyaku.lab.frames import address, ears, register, send
 from hikyaku.sdn.tag import Function, Tag
@@ -121,19 +123,14 @@ def test_rules_go_with_their_job(network):
     assert not any(cookie in rules(lab, s) for s in lab.topology.wiring.switches)
 
 
-def test_cut_cables_lose_little_and_come_back(network, job, tmp_path):
-    """Every second frame is on its way when a cable is cut; nothing is lost that is sent after the
-    switches know."""
+def test_cut_cables_are_passed_by_and_come_back(network, job, tmp_path):
+    """Nothing is lost of what is sent after the switches know."""
     lab, controller = network
     with ears(lab, tmp_path) as heard:
         for link in ("leaf0-spine0", "leaf1-spine1"):
             got = len(heard["node4"].heard())
             ovs.set_link(lab.topology, link, up=False)
-            process.wait_until(
-                "the controller to see it",
-                lambda: controller.client.get("/v1/status")["links"] == 3,
-                20,
-            )
+            controller.wait_links(3)
             send(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, 20)
             process.wait_until("all", lambda g=got: len(heard["node4"].heard()) == g + 20, 20)
             ovs.set_link(lab.topology, link, up=True)
@@ -166,3 +163,34 @@ def test_a_killed_controller_leaves_the_network_as_it_is_and_the_next_one_takes_
         )
 
     assert list(map(entries, after)) == list(map(entries, before)), "it changed what was right"
+
+
+def test_an_mpi_program_finishes_right_while_cables_are_cut(network, program):
+    """Never both spines at once, so there is always a way."""
+    lab, _ = network
+    rng = random.Random(5)
+    links = [link.name for link in lab.topology.wiring.links]
+    done: list[RunResult] = []
+    job = Job(
+        ["-np", "2", "--host", "node0,node6", program("tests/mpi/mpi_p2p_random")],
+        tcp=True,
+        tag=True,
+        timeout=150,
+    )
+    runner = threading.Thread(target=lambda: done.append(lab.launch(job)))
+    runner.start()
+    cuts = 0
+    try:
+        while runner.is_alive():
+            link = rng.choice(links)
+            ovs.set_link(lab.topology, link, up=False)
+            runner.join(timeout=0.4)
+            ovs.set_link(lab.topology, link, up=True)
+            runner.join(timeout=0.4)
+            cuts += 1
+    finally:
+        runner.join(timeout=160)
+    assert done, "mpirun was ended"
+    assert done[0].returncode == 0, done[0].stderr
+    assert "PASS" in done[0].stdout
+    assert cuts > 1

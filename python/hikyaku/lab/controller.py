@@ -68,7 +68,7 @@ class LabController:
         def ready() -> bool:
             status = self.client.get("/v1/status")
             found = status["links"] == count and len(status["switches"]) == switches
-            return found and status["counts"].get("updates", 0) > 0
+            return found and status["settled"]
 
         process.wait_until(f"{count} links to be found and used", ready, LIMIT)
 

@@ -375,6 +375,9 @@ class Controller:
     def _save(self) -> None:
         self.store.save(self.jobs, self.network.graph.hosts, self.switches)
 
+    def is_settled(self) -> bool:
+        return self._idle.is_set()
+
     async def settled(self, limit: float = 20) -> None:
         """Returns when all that is known has been written into the switches."""
         await asyncio.wait_for(self._idle.wait(), limit)

@@ -144,6 +144,7 @@ class Rest:
         return _json(
             {
                 "switches": flows,
+                "settled": c.is_settled(),
                 "refused_switches": c.refused,
                 "hosts": len(c.network.graph.hosts),
                 "links": len(c.network.graph.links) // 2,
