@@ -21,6 +21,19 @@
 #include <string.h>
 #include <time.h>
 
+/* An application that polls looks at the ports far more often. */
+#define HK_ABSENT (50 * HK_USEC)
+
+/* … and one that was only kept off its core for a moment comes back by itself. */
+#define HK_SERVANT_AFTER HK_MSEC
+
+static bool absent(const struct hk_fabric *f, uint64_t for_ns)
+{
+	uint64_t app_at = atomic_load_explicit(&f->app_at, memory_order_relaxed);
+
+	return (int64_t)(hk_now(f) - app_at) >= (int64_t)for_ns;
+}
+
 static void sleep_us(unsigned us)
 {
 	struct timespec t = {.tv_sec = us / 1000000, .tv_nsec = (long)(us % 1000000) * 1000};
@@ -153,8 +166,11 @@ static void *servant_main(void *arg)
 
 	while (!atomic_load(&f->helper_stop) && !atomic_load(&f->lock.broken)) {
 		servant_sleep(f);
-		for (unsigned idle = 0; idle < SERVANT_LOOKS && !atomic_load(&f->helper_stop) &&
-					!atomic_load(&f->lock.broken);
+		/* Our looks may be all that keeps the application off its core: once it is back we end, or we
+		 * were woken for ever. */
+		for (unsigned idle = 0;
+		     idle < SERVANT_LOOKS && absent(f, HK_ABSENT) &&
+		     !atomic_load(&f->helper_stop) && !atomic_load(&f->lock.broken);
 		     idle++) {
 			if (servant_look(f))
 				idle = 0;
@@ -205,18 +221,13 @@ int hk_fabric_serve_init(void)
 	return hk_biased_register(&unused, true);
 }
 
-/* An application that polls looks at the ports far more often. */
-#define HK_ABSENT (50 * HK_USEC)
-
 enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 {
-	uint64_t app_at = atomic_load_explicit(&f->app_at, memory_order_relaxed), now = hk_now(f);
 	const struct hk_engine_counters *n = hk_engine_counters(f->engine);
 
-	if ((int64_t)(now - app_at) < (int64_t)HK_ABSENT || !hk_biased_try_helper(&f->lock))
+	if (!absent(f, HK_ABSENT) || !hk_biased_try_helper(&f->lock))
 		return HK_SERVE_PRESENT;
 	uint64_t before = n->rx_packets + n->rx_acks;
-	unsigned own = f->kept_own;
 
 	f->stand_in = true;
 	hk_engine_stand_in(f->engine, true);
@@ -226,7 +237,7 @@ enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 	bool busy = n->rx_packets + n->rx_acks != before;
 	bool owed = hk_engine_unacked(f->engine, HK_PEER_NONE) || hk_listed(f, HK_LIST_BACKLOG);
 
-	bool call = f->servant_runs && f->kept_own > own;
+	bool call = f->servant_runs && f->kept_own && absent(f, HK_SERVANT_AFTER);
 
 	hk_biased_leave_helper(&f->lock);
 	if (HK_UNLIKELY(call))

@@ -7,6 +7,7 @@
  * of its own size, so that a sanitizer sees each byte read beyond it.
  */
 #include "tests/unit/hk_test.h"
+#include "wire/atomic.h"
 #include "wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -40,6 +41,21 @@ static void check_accepted(const struct hk_frame *f, const uint8_t *frame, size_
 	CHECK(memcmp(base, frame + HK_ETH_HLEN, sizeof(base)) == 0);
 }
 
+/* Messages of atomic operations: what is accepted is as long as it says, and is written again the same. */
+static void check_atomic(const struct hk_frame *f)
+{
+	struct hk_wire_atomic a;
+	uint8_t head[HK_WIRE_ATOMIC_LEN];
+
+	if (f->h.type != HK_WIRE_DATA || f->h.am != HK_WIRE_AM_ATOMIC ||
+	    !hk_wire_parse_atomic(f->payload, f->payload_len, &a))
+		return;
+	CHECK(a.op < HK_ATOMIC_KINDS && a.token != 0);
+	CHECK(f->payload_len == sizeof(head) + (hk_wire_atomic_carries(&a) ? a.len : 0));
+	hk_wire_put_atomic(head, &a);
+	CHECK(memcmp(head, f->payload, sizeof(head)) == 0);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct hk_frame f;
@@ -57,8 +73,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (HK_ETH_HLEN + HK_WIRE_HLEN + inner + HK_WIRE_CRC_LEN <= len)
 			hk_wire_seal(frame + HK_ETH_HLEN);
 	}
-	if (hk_wire_parse(frame, len, crc, &f) == HK_WIRE_OK)
+	if (hk_wire_parse(frame, len, crc, &f) == HK_WIRE_OK) {
 		check_accepted(&f, frame, len, crc);
+		check_atomic(&f);
+	}
 	free(frame);
 	return 0;
 }

@@ -5,6 +5,7 @@
 """
 
 import json
+import struct
 import subprocess
 from pathlib import Path
 
@@ -105,6 +106,27 @@ def test_good_frame(frames, number, name):
     assert complaints(frame) == set()
     for field, want in GOOD[number][1].items():
         assert int(one(frame, field), 0) == want, f"{name}: {field}"
+
+
+def test_atomic_message(tmp_path):
+    """A compare-and-swap, as wire/atomic.h has it."""
+    ask = struct.pack("<BBBBIIIQQQ", 6, 8, 0, 0, 0x20007, 0x30001, 0, 0x100002000, 5, 2**64 - 1)
+    numbers = (256, 0x4B454B48, 1, 2, 0x1111, 0x2222, 7, 3, 0x01020304, 0x05060708)
+    header = struct.pack("<BBHHHIIIIIIIIIBBBB", 1, 1, 0, len(ask), *numbers, 254, 0, 1, 0)
+    bytes_of_it = bytes.fromhex("02000000000202000000000188b5") + header + ask
+    size = len(bytes_of_it)
+    capture = tmp_path / "atomic.pcap"
+    capture.write_bytes(
+        struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+        + struct.pack("<IIII", 0, 0, size, size)
+        + bytes_of_it
+    )
+    (frame,) = dissect(capture)
+    assert complaints(frame) == set()
+    want = {"op": 6, "size": 8, "status": 0, "token": 0x20007, "region": 0x30001, "len": 0}
+    want |= {"offset": 0x100002000, "operand": 5, "compare": 2**64 - 1}
+    for field, value in want.items():
+        assert int(one(frame, f"atomic.{field}"), 0) == value, field
 
 
 def test_payload(frames):

@@ -13,6 +13,7 @@
 local VERSION = 1
 local HEADER_LEN, PUT_LEN, SACK_LEN, CRC_LEN = 48, 16, 32, 4
 local AM_GET, GET_LEN = 255, 40
+local AM_ATOMIC, ATOMIC_LEN = 254, 40
 local MAX_FRAGS = 16
 local DATA, PUT, ACK, RESET, BYE = 1, 2, 3, 4, 5
 local FLAG_CRC, FLAG_ACK_NOW, FLAG_RESENT, FLAG_AWAY, FLAG_UNKNOWN = 0x0001, 0x0002, 0x0004, 0x0008, 0xfff0
@@ -57,6 +58,18 @@ local f = {
 	get_len = ProtoField.uint64("hikyaku.get.len", "Length", base.DEC),
 	get_to_offset = ProtoField.uint64("hikyaku.get.to_offset", "To offset", base.HEX),
 	get_to_region = ProtoField.uint32("hikyaku.get.to_region", "To region", base.HEX),
+	atomic_op = ProtoField.uint8("hikyaku.atomic.op", "Operation", base.DEC,
+		{ [0] = "fence", [1] = "add", [2] = "and", [3] = "or", [4] = "xor", [5] = "swap",
+		  [6] = "compare-and-swap", [7] = "write", [8] = "read" }),
+	atomic_size = ProtoField.uint8("hikyaku.atomic.size", "Size of operands"),
+	atomic_status = ProtoField.uint8("hikyaku.atomic.status", "Status", base.DEC,
+		{ [0] = "request", [1] = "done", [2] = "denied" }),
+	atomic_token = ProtoField.uint32("hikyaku.atomic.token", "Token", base.HEX),
+	atomic_region = ProtoField.uint32("hikyaku.atomic.region", "Region", base.HEX),
+	atomic_len = ProtoField.uint32("hikyaku.atomic.len", "Length", base.DEC),
+	atomic_offset = ProtoField.uint64("hikyaku.atomic.offset", "Offset", base.HEX),
+	atomic_operand = ProtoField.uint64("hikyaku.atomic.operand", "Operand, or what lay there", base.HEX),
+	atomic_compare = ProtoField.uint64("hikyaku.atomic.compare", "Compare", base.HEX),
 	bitmap = ProtoField.bytes("hikyaku.sack.bitmap", "Selective-ack bitmap"),
 	sack = ProtoField.uint32("hikyaku.sack.psn", "Has arrived"),
 	payload = ProtoField.bytes("hikyaku.payload", "Payload"),
@@ -230,6 +243,18 @@ local function add_get(tree, tvb, at)
 	tree:add_le(f.get_to_region, tvb(at + 32, 4))
 end
 
+local function add_atomic(tree, tvb, at)
+	tree:add(f.atomic_op, tvb(at, 1))
+	tree:add(f.atomic_size, tvb(at + 1, 1))
+	tree:add(f.atomic_status, tvb(at + 2, 1))
+	tree:add_le(f.atomic_token, tvb(at + 4, 4))
+	tree:add_le(f.atomic_region, tvb(at + 8, 4))
+	tree:add_le(f.atomic_len, tvb(at + 12, 4))
+	tree:add_le(f.atomic_offset, tvb(at + 16, 8))
+	tree:add_le(f.atomic_operand, tvb(at + 24, 8))
+	tree:add_le(f.atomic_compare, tvb(at + 32, 8))
+end
+
 local function describe(h, payload)
 	local text = string.format("%s %u → %u  psn %u  ack %u", type_names[h.type], h.src, h.dst, h.psn, h.ack)
 	if h.type == DATA then
@@ -287,6 +312,9 @@ function hikyaku.dissector(tvb, pinfo, root)
 	end
 	if h.type == DATA and h.am == AM_GET and h.len == GET_LEN then
 		add_get(tree, tvb, HEADER_LEN)
+	end
+	if h.type == DATA and h.am == AM_ATOMIC and h.len >= ATOMIC_LEN then
+		add_atomic(tree, tvb, HEADER_LEN)
 	end
 	if ext and h.len > ext then
 		tree:add(f.payload, tvb(HEADER_LEN + ext, h.len - ext))
