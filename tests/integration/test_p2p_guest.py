@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from hikyaku import guest as guests
+from hikyaku.errors import HikyakuError
 from hikyaku.guest import Guest, Machine
 from hikyaku.guest.wire import exchange
 
@@ -230,3 +231,25 @@ def test_measure(guest: Guest, hikyaku: list[str], tmp_path: Path) -> None:
         assert cell["gbit_per_s"]["median"] > 0 and cell["latency_us"]["median"] > 0, cell
         assert cell["wrong"] == 0 and cell["load_mb_per_s"]["median"] > 0, cell
     assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_commands(guest: Guest, hikyaku: list[str]) -> None:
+    """A command's status and output are the guest's; one that hangs is killed there."""
+    argv = [*hikyaku, "lab", "p2p", "exec", "--lab", guest.name]
+    done = subprocess.run(
+        [*argv, "echo hi; exit 3"], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (3, "hi"), done.stderr
+    status, _ = guest.exec("sleep 1000", timeout=1)
+    assert status == 137
+    argv = [*hikyaku, "lab", "p2p", "exec", "--lab", "nowhere", "true"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1 and "hikyaku lab p2p up" in done.stderr
+
+
+def test_without_qemu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    with pytest.raises(HikyakuError, match=r"qemu-system-x86_64 is not installed.*install-deps"):
+        Guest.up(MACHINE, "none")
+    with pytest.raises(HikyakuError, match="a guest has 2 or 4"):
+        Guest.up(Machine(nics=3), "none")

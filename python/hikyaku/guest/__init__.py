@@ -109,10 +109,10 @@ class Guest:
                 guest._write(archive)
                 guest._start(command(machine, boot, guest.directory))
             except BaseException as failure:
-                said = guest.serial_log()[-1500:]
+                said = (guest.qemu_log() + guest.serial_log())[-1500:]
                 _remove(name)
                 if isinstance(failure, HikyakuError) and said.strip():
-                    raise HikyakuError(f"{failure}; its console said:\n{said}") from None
+                    raise HikyakuError(f"{failure}; QEMU and its console said:\n{said}") from None
                 raise
         return guest
 
@@ -166,8 +166,7 @@ class Guest:
 
         def ready() -> bool:
             if qemu.poll() is not None:
-                said = (self.directory / "qemu.log").read_text(errors="replace").strip()
-                raise HikyakuError(f"QEMU ended with status {qemu.returncode}: {said[-600:]}")
+                raise HikyakuError(f"QEMU ended with status {qemu.returncode}")
             return (self.directory / "agent").exists()
 
         process.wait_until("QEMU to open its sockets", ready, 30)
@@ -180,13 +179,15 @@ class Guest:
     @contextmanager
     def _agent(self) -> Iterator[socket.socket]:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as agent:
-            try:
-                agent.connect(str(self.directory / "agent"))
-            except OSError as why:
-                raise HikyakuError(
-                    f"guest '{self.name}' does not listen: {why}",
-                    f"hikyaku lab p2p down --lab {self.name}, then up again",
-                ) from None
+
+            def listens() -> bool:
+                """Its file is there a moment before it listens."""
+                with suppress(ConnectionRefusedError, FileNotFoundError):
+                    agent.connect(str(self.directory / "agent"))
+                    return True
+                return False
+
+            process.wait_until(f"guest '{self.name}' to listen", listens, 10)
             yield agent
 
     def exec(self, text: str, timeout: float = 60) -> tuple[int, str]:
@@ -228,23 +229,10 @@ class Guest:
             return (self.directory / "serial.log").read_text(errors="replace")
         return ""
 
-    def qmp(self, execute: str, **arguments: object) -> dict:
-        """Tells QEMU something (QEMU Machine Protocol), as device_del."""
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as s:
-            s.settimeout(10)
-            s.connect(str(self.directory / "qmp"))
-            lines = s.makefile("rw")
-            lines.readline()  # its greeting
-            answer: dict = {}
-            for word, args in (("qmp_capabilities", {}), (execute, arguments)):
-                lines.write(json.dumps({"execute": word, "arguments": args}) + "\n")
-                lines.flush()
-                answer = json.loads(lines.readline())
-                while "event" in answer:
-                    answer = json.loads(lines.readline())
-                if "error" in answer:
-                    raise HikyakuError(f"QEMU refused {word}: {answer['error'].get('desc')}")
-            return answer
+    def qemu_log(self) -> str:
+        with suppress(OSError):
+            return (self.directory / "qemu.log").read_text(errors="replace")
+        return ""
 
 
 def _read_until(

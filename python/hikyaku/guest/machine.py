@@ -67,7 +67,6 @@ def command(machine: Machine, kernel: Kernel, directory: Path) -> list[str]:
         *("-serial", f"file:{directory}/serial.log"),
         *("-chardev", f"socket,id=agent,path={directory}/agent,server=on,wait=off"),
         *("-serial", "chardev:agent"),
-        *("-qmp", f"unix:{directory}/qmp,server=on,wait=off"),
     ]
     if machine.iommu:
         argv += ["-device", "intel-iommu,aw-bits=48,intremap=on"]
