@@ -115,7 +115,7 @@ def lab_up(
 
     if topology and nodes is not None:
         raise click.UsageError("--topology says how many nodes there are; leave --nodes away")
-    made = Lab.up(nodes or 2, wire, ranks_per_node, mtu, name, huge, topology)
+    made = Lab.up(2 if nodes is None else nodes, wire, ranks_per_node, mtu, name, huge, topology)
     names = ", ".join(n.name for n in made.topology.nodes)
     click.echo(f"lab '{name}' is up: {names}; wire {wire}")
     if topology:
