@@ -230,7 +230,7 @@ def test_fortran_calls(lab: Lab) -> None:
     with captured(lab, "node0", frames):
         done = lab.mpirun(2, [sys.executable, "-c", FORTRAN], tcp=True, tag=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "done 0\n" * 2
+    assert done.stdout.count("done 0") == 2  # whose lines mpirun may mix
     seen = Counter(f.tag.function for f in frames if f.outgoing and f.tag)
     assert seen[Function.BCAST] >= 10, seen
     assert seen[Function.BARRIER] >= 10, seen
