@@ -33,6 +33,17 @@ def test_mpi4py_short(get_lab, tmp_path, wire):
     compare(get_lab(nodes=2, wire=wire), 2, suite.SHORT, tmp_path, LIMIT_S)
 
 
+def test_mpi4py_one_sided(get_lab, tmp_path):
+    lab = get_lab(nodes=2, wire="memif")
+    results = suite.run(
+        lab, 2, suite.ONE_SIDED, tcp=False, results=tmp_path / "one-sided", timeout=LIMIT_S
+    )
+    assert results.pop((-1, "exit status")) == "0", results
+    assert len(results) >= 200, suite.summary(results)
+    bad = {test: outcome for test, outcome in results.items() if outcome != "passed"}
+    assert not bad, bad
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 @pytest.mark.parametrize("wire", ["memif", "veth"])
