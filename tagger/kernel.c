@@ -36,13 +36,13 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 }
 
 #define PRIVILEGE                                                                                  \
-	"fix: run as root, or: setcap cap_bpf,cap_perfmon,cap_net_admin,cap_dac_override+ep "      \
+	"; fix: run as root, or: setcap cap_bpf,cap_perfmon,cap_net_admin,cap_dac_override+ep "    \
 	"hk-tagger"
 
 static int load_error(int rc, struct hk_error *err)
 {
 	if (rc == -EPERM || rc == -EACCES)
-		return hk_error_set(err, rc, "this user may not load eBPF programs; %s", PRIVILEGE);
+		return hk_error_set(err, rc, "this user may not load eBPF programs" PRIVILEGE);
 	return hk_error_set(
 		err, rc,
 		"the kernel refuses the tagger's eBPF programs: %s; fix: use Linux 6.6 or "
@@ -105,17 +105,19 @@ int hk_kernel_attach_cgroup(struct hk_kernel *k, int cgroup_fd, struct hk_error 
 	for (size_t i = 0; i < HK_ARRAY_LEN(programs); i++) {
 		struct bpf_link *link = bpf_program__attach_cgroup(programs[i], cgroup_fd);
 		if (!link)
-			return hk_error_set(err, -errno,
-					    "cannot attach the tagger to the job's cgroup: %s; %s",
-					    strerror(errno), PRIVILEGE);
+			return hk_error_set(
+				err, -errno,
+				"cannot attach the tagger to the job's cgroup: %s" PRIVILEGE,
+				strerror(errno));
 		k->link[k->links++] = link;
 	}
 	opts.link_info = &info;
 	opts.link_info_len = sizeof(info);
 	struct bpf_link *list = bpf_program__attach_iter(k->skel->progs.hk_list, &opts);
 	if (!list)
-		return hk_error_set(err, -errno, "cannot attach the list of connections: %s; %s",
-				    strerror(errno), PRIVILEGE);
+		return hk_error_set(err, -errno,
+				    "cannot attach the list of connections: %s" PRIVILEGE,
+				    strerror(errno));
 	k->link[k->links++] = list;
 	return 0;
 }
@@ -139,8 +141,8 @@ static int attach_tcx(struct hk_kernel *k, const struct bpf_program *program, un
 			"killed)",
 			name, strerror(-fd));
 	if (fd < 0)
-		return hk_error_set(err, fd, "cannot attach the tagger to %s: %s; %s", name,
-				    strerror(-fd), PRIVILEGE);
+		return hk_error_set(err, fd, "cannot attach the tagger to %s: %s" PRIVILEGE, name,
+				    strerror(-fd));
 	k->fd[k->fds++] = fd;
 	return 0;
 }
@@ -239,8 +241,9 @@ int hk_kernel_measure(struct hk_kernel *k, struct hk_error *err)
 	int fd = bpf_enable_stats(BPF_STATS_RUN_TIME);
 
 	if (fd < 0)
-		return hk_error_set(err, fd, "cannot have the kernel measure programs: %s; %s",
-				    strerror(-fd), PRIVILEGE);
+		return hk_error_set(err, fd,
+				    "cannot have the kernel measure programs: %s" PRIVILEGE,
+				    strerror(-fd));
 	k->fd[k->fds++] = fd;
 	return 0;
 }
