@@ -27,6 +27,9 @@
 /* … and one that was only kept off its core for a moment comes back by itself. */
 #define HK_SERVANT_AFTER HK_MSEC
 
+/* The servant has looked so lately: it does what the polling process would, and keeps nothing. */
+#define HK_SERVANT_AT_WORK (300 * HK_USEC)
+
 static bool absent(const struct hk_fabric *f, uint64_t for_ns)
 {
 	uint64_t app_at = atomic_load_explicit(&f->app_at, memory_order_relaxed);
@@ -148,6 +151,7 @@ static bool servant_look(struct hk_fabric *f)
 	if (!hk_biased_try_helper(&f->lock))
 		return atomic_load(&f->kept_own) >
 		       0; /* somebody else is there: the owner serves, too */
+	atomic_store_explicit(&f->servant_at, hk_now(f), memory_order_relaxed);
 	uint64_t before = n->rx_packets + n->rx_acks;
 	bool kept = f->kept_own > 0;
 
@@ -225,7 +229,10 @@ enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 {
 	const struct hk_engine_counters *n = hk_engine_counters(f->engine);
 
-	if (!absent(f, HK_ABSENT) || !hk_biased_try_helper(&f->lock))
+	uint64_t servant_at = atomic_load_explicit(&f->servant_at, memory_order_relaxed);
+	bool at_work = servant_at && hk_now(f) - servant_at < HK_SERVANT_AT_WORK;
+
+	if (!absent(f, HK_ABSENT) || at_work || !hk_biased_try_helper(&f->lock))
 		return HK_SERVE_PRESENT;
 	uint64_t before = n->rx_packets + n->rx_acks;
 

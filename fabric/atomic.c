@@ -69,6 +69,15 @@ static struct hk_atom *slot_find(const struct hk_fabric *f, hk_peer p, uint32_t 
 	return f->atom[i].atom;
 }
 
+/* All peers of an owner may ask it at once, and its answers come from one reserve, which acknowledgements and
+ * resends use, too. As far as we know it has as many peers as we. */
+static unsigned atoms_max(const struct hk_fabric *f)
+{
+	unsigned share = HK_FABRIC_TX_SLACK / 2 / (f->peers_added + 1);
+
+	return HK_MAX(HK_MIN(share, (unsigned)HK_ATOMS_MAX), 1u);
+}
+
 /* Sends the request if there is room for one more; else false. */
 static bool ask(struct hk_fabric *f, struct hk_atom *a)
 {
@@ -76,7 +85,7 @@ static bool ask(struct hk_fabric *f, struct hk_atom *a)
 	size_t len = HK_WIRE_ATOMIC_LEN;
 	hk_buf *b;
 
-	if (t->atoms_out >= HK_ATOMS_MAX || f->atom_free == SLOT_NONE || !(b = hk_tx_take(f)))
+	if (t->atoms_out >= atoms_max(f) || f->atom_free == SLOT_NONE || !(b = hk_tx_take(f)))
 		return false;
 	a->ask.token = slot_take(f, a);
 	hk_wire_put_atomic(hk_buf_data(b), &a->ask);
@@ -94,7 +103,7 @@ static void peer_atoms_go(struct hk_fabric *f, hk_peer p)
 {
 	struct hk_peer_tx *t = &f->peer[p];
 
-	while (t->atoms_head) {
+	while (t->atoms_head && !t->gone) {
 		struct hk_item *item = t->atoms_head, *next = item->next;
 
 		if (!ask(f, (struct hk_atom *)item))

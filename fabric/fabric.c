@@ -249,6 +249,7 @@ int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_pee
 			hk_peer_anew(f, *peer);
 		hk_peer_learn(f, *peer, a->mac, a->port);
 		f->peer[*peer].bulk = a->bulk ? a->bulk - 1 : a->port;
+		f->peers_added += !f->peer[*peer].name;
 		free(f->peer[*peer].name);
 		f->peer[*peer].name = strdup(a->name);
 	}

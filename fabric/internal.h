@@ -240,6 +240,7 @@ struct hk_fabric {
 	uint32_t list[HK_LISTS]; /* the first peer of each, or HK_PEER_NONE */
 	struct hk_lane *lane[HK_MAX_PORTS];
 	struct hk_peer_tx *peer; /* by hk_peer */
+	unsigned peers_added;    /* by the application */
 	struct {
 		hk_am_fn fn;
 		void *arg;
@@ -264,6 +265,7 @@ struct hk_fabric {
 		kept_own; /* of what is kept, messages of the fabric's own and frames of puts */
 	_Atomic uint32_t servant_wake; /* a futex: 1 when the polling process wants our helper */
 	bool servant_runs;
+	_Atomic uint64_t servant_at; /* when the servant looked last; 0: it has not */
 	pthread_t helper;
 	bool helper_runs;
 	_Atomic bool helper_stop;
@@ -382,6 +384,7 @@ bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_io
 void hk_keep_buffers(struct hk_fabric *f, struct rte_mbuf *m);
 bool hk_keep_next(struct hk_fabric *f, struct hk_kept *kept);
 bool hk_keep_next_own(struct hk_fabric *f, uint64_t *at, struct hk_kept *kept);
+void hk_keep_trim(struct hk_fabric *f);
 
 static inline bool hk_keeps(const struct hk_fabric *f)
 {

@@ -161,6 +161,12 @@ bool hk_keep_next(struct hk_fabric *f, struct hk_kept *k)
 	return true;
 }
 
+/* Gives back the room of what was taken out from among others, up to the first that was not. */
+void hk_keep_trim(struct hk_fabric *f)
+{
+	(void)first(&f->keep);
+}
+
 /* Takes out the oldest that is the fabric's own from @at on, which moves behind it: what it overtakes is the
  * application's, and of that nothing depends on it. False if there is none. */
 bool hk_keep_next_own(struct hk_fabric *f, uint64_t *at, struct hk_kept *k)

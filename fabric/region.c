@@ -185,7 +185,8 @@ char *hk_region_at(const struct hk_fabric *f, hk_peer p, hk_region r, unsigned a
 {
 	const struct hk_region_slot *s = hk_region_find(f, r);
 
-	return allowed(s, p, access, offset, len) ? s->base + offset : NULL;
+	/* an inbox has no memory of its own: where its bytes go hk_put_in() alone knows */
+	return allowed(s, p, access, offset, len) && !s->inbox ? s->base + offset : NULL;
 }
 
 /* ---- what peers do --------------------------------------------------------------------------- */

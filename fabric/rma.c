@@ -345,7 +345,7 @@ static void peer_gets_go(struct hk_fabric *f, hk_peer p, uint64_t now)
 {
 	struct hk_peer_tx *t = &f->peer[p];
 
-	while (t->gets_head && now >= t->gets_at) {
+	while (t->gets_head && now >= t->gets_at && !t->gone) {
 		struct hk_item *item = t->gets_head, *next = item->next;
 
 		if (!get_ask(f, (struct hk_op *)item))

@@ -201,6 +201,7 @@ void hk_rx_serve_kept(struct hk_fabric *f)
 
 	while (hk_keep_next_own(f, &at, &k))
 		deliver_one_kept(f, &k);
+	hk_keep_trim(f);
 	f->kept_own = 0;
 }
 

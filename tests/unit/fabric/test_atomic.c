@@ -8,6 +8,8 @@
 #include "tests/unit/fabric/pair.h"
 
 #include "fabric/atomic.h"
+#include "fabric/internal.h"
+#include "fabric/notify.h"
 
 static uint64_t word[1024] __attribute__((aligned(64)));
 
@@ -186,6 +188,12 @@ static void what_is_not_allowed_is_refused(void)
 					       end[B].peer + 1),
 		  gone = hk_fabric_region_add(f, word, 64, HK_REGION_READ | HK_REGION_WRITE,
 					      end[B].peer);
+	/* which has no memory of its own */
+	static char early[2 * 4096];
+	const struct hk_block block = {(char *)word, 0, 4096};
+	const struct hk_layout layout = {&block, 1, 4096};
+	struct hk_inbox in;
+	hk_region inbox = hk_fabric_inbox_add(f, &in, end[B].peer, &layout, early);
 	const struct hk_wire_atomic bad[] = {
 		{.op = HK_ATOMIC_ADD, .size = 8, .region = r},
 		{.op = HK_ATOMIC_ADD, .size = 8, .region = w},
@@ -200,6 +208,7 @@ static void what_is_not_allowed_is_refused(void)
 		{.op = HK_ATOMIC_ADD, .size = 8, .region = both, .offset = UINT64_MAX - 7},
 		{.op = HK_ATOMIC_CAS, .size = 8, .region = both, .offset = 72},
 		{.op = HK_ATOMIC_WRITE, .len = 8, .region = r},
+		{.op = HK_ATOMIC_WRITE, .len = 8, .region = inbox, .offset = 8},
 		{.op = HK_ATOMIC_WRITE, .len = 65, .region = both},
 		{.op = HK_ATOMIC_READ, .len = 8, .region = w},
 		{.op = HK_ATOMIC_READ, .len = 8, .region = both, .offset = 57},
@@ -212,6 +221,7 @@ static void what_is_not_allowed_is_refused(void)
 	memcpy(before, word, sizeof(word));
 	for (size_t i = 0; i < HK_ARRAY_LEN(bad); i++)
 		CHECK_MSG(run(&bad[i], bytes, NULL) == -EACCES, "number %zu", i);
+	hk_fabric_inbox_del(f, &in);
 	CHECK_EQ(hk_fabric_counters(f)->atomic_refused, refused + HK_ARRAY_LEN(bad));
 	CHECK(memcmp(before, word, sizeof(word)) == 0);
 	const struct hk_wire_atomic none[] = {
@@ -299,9 +309,53 @@ static void with_a_peer_that_is_lost_operations_end(void)
 		 -ENOTCONN);
 }
 
+/* B computes, for good: a stand-in takes in what A asks, and B's servant does it. What is done leaves room for what comes:
+ * several times as many bytes pass as can be kept. */
+static void served_without_the_application(void)
+{
+	enum { LEN = 1024, TIMES = 3 };
+	static char bytes[LEN];
+	struct hk_fabric *f = end[B].f;
+	struct hk_error err = {""};
+	hk_region r = hk_fabric_region_add(f, word, sizeof(word), HK_REGION_WRITE, end[B].peer);
+	const struct hk_wire_atomic w = {.op = HK_ATOMIC_WRITE, .len = LEN, .region = r};
+
+	CHECK_MSG(hk_fabric_share(f, &err) == 0, "%s", err.text);
+	for (size_t sent = 0; sent < TIMES * f->cfg.keep_bytes; sent += LEN) {
+		struct hk_atom a;
+		int status = 0, rounds = 0;
+
+		memset(bytes, (int)(sent / LEN), LEN);
+		CHECK_EQ(hk_fabric_atomic(end[A].f, end[A].peer, &a, &w, bytes, done, &status), 0);
+		while (!status) {
+			hk_fabric_progress(end[A].f);
+			(void)hk_fabric_serve(f);
+			if (hk_biased_try_helper(&f->lock)) {
+				hk_rx_serve_kept(f);
+				hk_biased_leave_helper(&f->lock);
+			}
+			CHECK_MSG(rounds++ < ROUNDS, "after %zu bytes nothing is served any more",
+				  sent);
+		}
+		CHECK_EQ(status, 1);
+		CHECK(memcmp(word, bytes, LEN) == 0);
+	}
+	CHECK_EQ(hk_engine_counters(f->engine)->refused, 0);
+	hk_fabric_region_del(f, r);
+}
+
 static void test_operations(void)
 {
 	each_way(every_operation);
+}
+
+static void test_served(void)
+{
+	faults = "";
+	crc = false;
+	open_both();
+	served_without_the_application();
+	close_both();
 }
 
 static void test_once(void)
@@ -345,6 +399,7 @@ int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"operations", test_operations},
+		{"served_without_the_application", test_served},
 		{"once", test_once},
 		{"bytes", test_bytes},
 		{"fence", test_fence},
