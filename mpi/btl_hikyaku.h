@@ -295,7 +295,8 @@ struct hk_near_op {
 	uint64_t len;              /* … how many; of others their size */
 	uint64_t sent, old;
 	unsigned pieces;
-	int status; /* 0, -EACCES, -ENOTCONN */
+	bool queued; /* in the list of what has pieces to send */
+	int status;  /* 0, -EACCES, -ENOTCONN */
 	hk_done_fn done;
 	void *arg;
 };

@@ -258,6 +258,8 @@ int hk_btl_module_init(struct hk_error *err)
 	if (rc == 0 && hk_btl_publish(port) != OPAL_SUCCESS)
 		rc = hk_error_set(err, -EIO, "cannot publish this rank's address");
 	if (rc) {
+		hk_near_close();
+		hk_btl.near = false;
 		hk_btl_host_unshare();
 		hk_fabric_close(hk_btl.fabric, 0);
 		hk_btl.fabric = NULL;

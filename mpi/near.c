@@ -9,15 +9,16 @@
  *
  * A rank opens a datagram socket of the kernel's own kind (unix(7)) under a name made of its endpoint, and a
  * thread sleeps there: it does what the messages of wire/atomic.h ask, and answers, whatever the rank does
- * meanwhile. Long puts and gets are cut into pieces. Each rank has so few pieces under way that their answers
- * always have room in its socket, so no server waits for a client. Nothing is lost or repeated there, and
- * nobody else may write: the kernel says whose process sent a message.
+ * meanwhile. Long puts and gets are cut into pieces, of which each rank has few under way. What clients have not read
+ * yet counts against the server's socket, so an answer may find no room; it waits then, and the server goes on with
+ * others. Nothing is lost or repeated there, and nobody else may ask: the kernel says whose process sent a message.
  *
  * Registered memory stands in a table of its own here, under a lock that the server holds while it works there.
  */
 #include "mpi/btl_hikyaku.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -163,6 +164,68 @@ static ssize_t receive(int from, char *buffer, struct sockaddr_un *sender, sockl
 	return got > 0 && (!ours(&m) || (m.msg_flags & MSG_TRUNC)) ? 0 : got;
 }
 
+/* An answer for which there is no room yet. Of an honest client there are at most PIECES. */
+struct unsent {
+	struct unsent *next;
+	struct sockaddr_un to;
+	socklen_t to_len;
+	size_t len;
+	char bytes[];
+};
+
+#define UNSENT_MAX (64 * PIECES)
+
+static struct { /* the server thread's */
+	struct unsent *first;
+	unsigned count;
+} unsent;
+
+/* False: there is no room now. Whoever is not there any more needs no answer. */
+static bool send_answer(const char *bytes, size_t len, const struct sockaddr_un *to,
+			socklen_t to_len)
+{
+	return sendto(near.socket, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL, (const void *)to,
+		      to_len) >= 0 ||
+	       (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM);
+}
+
+static void answer_later(const char *bytes, size_t len, const struct sockaddr_un *to,
+			 socklen_t to_len)
+{
+	struct unsent *u = unsent.count < UNSENT_MAX ? malloc(sizeof(*u) + len) : NULL;
+
+	if (!u)
+		return;
+	u->next = unsent.first;
+	u->to = *to;
+	u->to_len = to_len;
+	u->len = len;
+	memcpy(u->bytes, bytes, len);
+	unsent.first = u;
+	unsent.count++;
+}
+
+static void unsent_drop(struct unsent **link)
+{
+	struct unsent *u = *link;
+
+	*link = u->next;
+	unsent.count--;
+	free(u);
+}
+
+static void send_unsent(void)
+{
+	for (struct unsent **link = &unsent.first; *link;) {
+		struct unsent *u = *link;
+
+		if (send_answer(u->bytes, u->len, &u->to, u->to_len))
+			unsent_drop(link);
+		else
+			link = &u->next;
+	}
+}
+
 static void *server_main(void *arg)
 {
 	static char buffer[MESSAGE];
@@ -171,15 +234,22 @@ static void *server_main(void *arg)
 
 	(void)arg;
 	while (!near.stop) {
+		struct pollfd request = {.fd = near.socket, .events = POLLIN};
+
+		send_unsent();
+		/* nobody tells when a client has read: look again each millisecond */
+		if (unsent.first && poll(&request, 1, 1) == 0)
+			continue;
 		ssize_t got = receive(near.socket, buffer, &from, &from_len, 0);
 
 		size_t len = got > 0 ? serve(buffer, (size_t)got) : 0;
 
-		/* there is room, but in the socket of who does not keep to PIECES: that one's loss */
-		if (len && from_len > sizeof(sa_family_t))
-			(void)!sendto(near.socket, buffer, len, MSG_DONTWAIT, (void *)&from,
-				      from_len);
+		if (len && from_len > sizeof(sa_family_t) &&
+		    !send_answer(buffer, len, &from, from_len))
+			answer_later(buffer, len, &from, from_len);
 	}
+	while (unsent.first)
+		unsent_drop(&unsent.first);
 	return NULL;
 }
 
@@ -187,7 +257,8 @@ static void *server_main(void *arg)
 
 static void op_ended(struct hk_near_op *op)
 {
-	if (op->pieces || (op->sent < op->len && !op->status))
+	/* what is in the list go() ends, which takes it off first */
+	if (op->pieces || op->queued || (op->sent < op->len && !op->status))
 		return;
 	op->done(op->arg, op->status);
 }
@@ -243,6 +314,7 @@ static void go(void)
 			if (!send_piece(op))
 				return;
 		near.head = op->next;
+		op->queued = false;
 		op_ended(op);
 	}
 }
@@ -343,6 +415,7 @@ void hk_near_start(struct hk_near_op *op)
 	op->sent = 0;
 	op->pieces = 0;
 	op->status = 0;
+	op->queued = true;
 	if (near.head)
 		near.tail->next = op;
 	else

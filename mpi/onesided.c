@@ -101,7 +101,7 @@ static hk_onesided *take(hk_endpoint *ep, void *local,
 	o->waits = 1;
 	o->results = 0;
 	o->status = 0;
-	if (HK_UNLIKELY(hk_btl.tag))
+	if (HK_UNLIKELY(hk_btl.tag) && !ep->near) /* which no frame leaves for */
 		hk_fabric_peer_function(hk_btl.fabric, ep->peer, HK_TAG_RMA);
 	return o;
 }

@@ -305,3 +305,9 @@ def test_corruption_without_checksums_is_found_by_the_programs(run):
         ):
             return
     pytest.fail("\n".join(said))
+
+
+def test_tags_beside_operations_within_a_node(run):
+    """What goes to a rank of the own node leaves in no frame, so nothing of it is tagged."""
+    command = "rma_random --rounds 1"
+    assert_passed(run(("memif", 2, 2), command, mca={"btl_hikyaku_tag": "5"}), command)
