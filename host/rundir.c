@@ -71,7 +71,7 @@ static bool good_name(const char *name)
 
 int hk_rundir_find(const char *name, struct hk_rundir *rd, struct hk_error *err)
 {
-	const char *given = getenv("HIKYAKU_RUNDIR");
+	const char *given = secure_getenv("HIKYAKU_RUNDIR");
 	unsigned uid = geteuid();
 	int n;
 
@@ -205,8 +205,8 @@ static void remove_files(const char *dir, const char *prefix)
 
 static void remove_dpdk(const char *shared)
 {
-	const char *base[] = {getenv("RUNTIME_DIRECTORY"), getenv("XDG_RUNTIME_DIR"), "/var/run",
-			      "/tmp"};
+	const char *base[] = {secure_getenv("RUNTIME_DIRECTORY"), secure_getenv("XDG_RUNTIME_DIR"),
+			      "/var/run", "/tmp"};
 	char path[512];
 
 	for (size_t i = 0; i < HK_ARRAY_LEN(base); i++) {
