@@ -188,7 +188,7 @@ struct hk_port_impl {
 	struct hk_port port; /* first: the handle that callers hold */
 	struct hk_spec spec;
 	char dev_name[64]; /* DPDK's name, for removal */
-	bool own_pool, configured, started, is_vdev;
+	bool own_pool, configured, started, stopped, is_vdev;
 	bool queues_tested; /* AF_XDP: nobody else has a socket on them */
 	struct hk_memif_guard *guard;
 	struct hk_port_share *share; /* NULL: not shared */

@@ -484,26 +484,60 @@ int hk_port_open_steered(const char *spec, unsigned buffers, unsigned queues,
 	return open_port(&w, timeout_ms, port, err);
 }
 
-/* Stops and removes the device. The memif driver says goodbye on a socket whose other end may have
- * gone: no SIGPIPE may come of that. */
-static void remove_device(struct hk_port_impl *p)
+/* The memif driver says goodbye on a socket whose other end may have gone: no SIGPIPE may come of
+ * that. */
+struct no_sigpipe {
+	sigset_t before, pending;
+};
+
+static void no_sigpipe_begin(struct no_sigpipe *n)
 {
-	const struct timespec at_once = {0};
-	sigset_t pipe_signal, before, pending;
+	sigset_t pipe_signal;
+
 	sigemptyset(&pipe_signal);
 	sigaddset(&pipe_signal, SIGPIPE);
-	sigpending(&pending);
-	pthread_sigmask(SIG_BLOCK, &pipe_signal, &before);
-	if (p->started)
-		(void)rte_eth_dev_stop(p->port.id);
+	sigpending(&n->pending);
+	pthread_sigmask(SIG_BLOCK, &pipe_signal, &n->before);
+}
+
+static void no_sigpipe_end(const struct no_sigpipe *n)
+{
+	const struct timespec at_once = {0};
+	sigset_t pipe_signal;
+
+	sigemptyset(&pipe_signal);
+	sigaddset(&pipe_signal, SIGPIPE);
+	if (!sigismember(&n->pending, SIGPIPE))
+		(void)sigtimedwait(&pipe_signal, NULL, &at_once);
+	pthread_sigmask(SIG_SETMASK, &n->before, NULL);
+}
+
+void hk_port_stop(struct hk_port *port)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)port;
+	struct no_sigpipe guard;
+
+	if (!p || !p->started || p->stopped)
+		return;
+	no_sigpipe_begin(&guard);
+	(void)rte_eth_dev_stop(port->id);
+	no_sigpipe_end(&guard);
+	p->stopped = true;
+}
+
+/* Stops and removes the device. */
+static void remove_device(struct hk_port_impl *p)
+{
+	struct no_sigpipe guard;
+
+	hk_port_stop(&p->port);
+	no_sigpipe_begin(&guard);
 	(void)rte_eth_dev_close(p->port.id);
 	if (p->is_vdev && hk_eal_role() == HK_EAL_PRIMARY)
 		(void)rte_vdev_uninit(p->dev_name);
 	else if (p->is_vdev)
 		(void)rte_eal_hotplug_remove("vdev", p->dev_name);
-	if (!sigismember(&pending, SIGPIPE))
-		(void)sigtimedwait(&pipe_signal, NULL, &at_once);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	no_sigpipe_end(&guard);
 }
 
 void hk_port_close(struct hk_port *port)

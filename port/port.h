@@ -152,6 +152,10 @@ int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, i
  * NULL is allowed. */
 void hk_port_close(struct hk_port *port);
 
+/* Stops its traffic, so that what lies in its rings goes back to the pools that it came from: before the first of some
+ * ports is closed that hold each other's buffers. Nobody may poll it any more. NULL is allowed. */
+void hk_port_stop(struct hk_port *port);
+
 /* Is the link up (a memif: is the peer connected)? Slow path: it may make a system call. By the
  * thread that polls the port. Of an attached port: what the primary saw when it last asked (so a primary
  * asks now and then), and false once the primary is dead or has closed the port. */

@@ -45,7 +45,27 @@ static uint64_t now_ns(void)
 static int deliver(struct hk_router *r, unsigned family, const uint8_t *prefix, unsigned depth,
 		   uint32_t cell, struct hk_error *err);
 
-/* Puts a neighbour that the kernel found, or lost, into a generation: its cell, and on a port's subnet its own
+/* Is the address its own next hop on that port, as the table has it now? Only our thread causes updates. */
+static bool gleaned(const struct hk_fib *fib, const struct hk_neighbour *n)
+{
+	uint64_t hop;
+
+	if (n->family == 4) {
+		uint32_t address = hk_be32(n->address);
+
+		hk_fib_lookup4(fib, &address, &hop, 1);
+	} else {
+		uint8_t address[1][16];
+
+		memcpy(address[0], n->address, 16);
+		hk_fib_lookup6(fib, address, &hop, 1);
+	}
+	hk_cell c = hk_fib_cell(fib, (uint32_t)hop);
+
+	return hk_cell_kind(c) == HK_HOP_GLEAN && hk_cell_port(c) == n->port;
+}
+
+/* Puts a neighbour that the kernel found, or lost, into a generation: its cell, and where the table says that destinations are neighbours its own
  * route. @live: the data thread looks into this generation. */
 static void learn_into(struct hk_router *r, struct hk_fib *fib, const struct hk_neighbour *n,
 		       bool live)
@@ -53,7 +73,6 @@ static void learn_into(struct hk_router *r, struct hk_fib *fib, const struct hk_
 	struct hk_route_hop hop = {.kind = HK_HOP_UNRESOLVED, .family = n->family, .port = n->port};
 	unsigned depth = n->family == 4 ? 32 : 128;
 	struct hk_error err;
-	bool subnet = false;
 
 	memcpy(hop.address, n->address, 16);
 	uint32_t cell = hk_fib_cell_for(fib, &hop);
@@ -67,10 +86,8 @@ static void learn_into(struct hk_router *r, struct hk_fib *fib, const struct hk_
 		const struct hk_route_address *a = &fib->address[i];
 		if (memcmp(a->address, n->address, 16) == 0 && a->family == n->family)
 			return; /* somebody claims to be us */
-		subnet |= a->family == n->family && a->port == n->port &&
-			  hk_prefix_holds(a->address, a->depth, n->address);
 	}
-	if (!n->good || !subnet || (s && !(s->destination && s->forwardable)))
+	if (!n->good || !gleaned(fib, n) || (s && !(s->destination && s->forwardable)))
 		return;
 	if (live)
 		(void)deliver(r, n->family, n->address, depth, cell,
@@ -164,6 +181,10 @@ static int deliver(struct hk_router *r, unsigned family, const uint8_t *prefix, 
 	struct hk_letter *l = &r->letter;
 	uint64_t end = now_ns() + LETTER_MS * HK_MSEC;
 
+	if (atomic_load_explicit(&l->posted, memory_order_acquire))
+		return hk_error_set(err, -EBUSY,
+				    "the data thread has not taken the update before this one; "
+				    "fix: see what keeps it from its core");
 	l->family = (uint8_t)family;
 	l->depth = (uint8_t)depth;
 	memcpy(l->prefix, prefix, 16);

@@ -96,20 +96,29 @@ void hk_kernel_resolve(struct hk_kernel *k, unsigned family, const uint8_t *addr
 	(void)!send(k->netlink, &q, q.head.nlmsg_len, 0); /* what is lost is asked for again */
 }
 
-/* The entry of this neighbour, made if there is room. */
+/* The entry of this neighbour; one that was not known is made if there is room, in the place of one that is lost, too.
+ * Addresses at which nobody is, of which anybody may have us ask for thousands, get none. */
 static struct hk_neighbour *entry(struct hk_kernel *k, const struct hk_neighbour *want)
 {
+	struct hk_neighbour *spare = NULL;
+
 	for (unsigned i = 0; i < k->neighbours; i++) {
 		struct hk_neighbour *n = &k->neighbour[i];
 		if (n->family == want->family && n->port == want->port &&
 		    memcmp(n->address, want->address, 16) == 0)
 			return n;
+		if (!n->good)
+			spare = n;
 	}
-	if (k->neighbours == HK_KERNEL_NEIGHBOURS)
+	if (!want->good)
 		return NULL;
-	k->neighbour[k->neighbours] = *want;
-	k->neighbour[k->neighbours].good = false;
-	return &k->neighbour[k->neighbours++];
+	if (!spare && k->neighbours < HK_KERNEL_NEIGHBOURS)
+		spare = &k->neighbour[k->neighbours++];
+	if (!spare)
+		return NULL;
+	*spare = *want;
+	spare->good = false;
+	return spare;
 }
 
 static void take(struct hk_kernel *k, const struct nlmsghdr *h,

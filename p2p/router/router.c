@@ -140,6 +140,8 @@ void hk_router_close(struct hk_router *r)
 	hk_control_close(r);
 	hk_kernel_close(r->kernel);
 	for (unsigned i = 0; i < r->o.ports; i++)
+		hk_port_stop(r->port[i]); /* a port holds what others received, in their pools */
+	for (unsigned i = 0; i < r->o.ports; i++)
 		hk_port_close(r->port[i]);
 	hk_pools_close(r);
 	hk_pool_free(r->forward.own);
