@@ -22,6 +22,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -140,6 +141,15 @@ static int set_up_nics(struct measure *m)
 	return rc;
 }
 
+/* As in nvme.c: what devices write to goes only after they were stopped. */
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
 static bool send_one(struct measure *m, uint64_t number)
 {
 	struct rte_mbuf *f = rte_pktmbuf_alloc(m->from);
@@ -196,10 +206,11 @@ static unsigned receive(struct measure *m)
 
 static void nic_throughput(struct measure *m)
 {
-	uint64_t start = now_ns(), end = start + m->seconds * HK_SEC, moved = start, number = 0, t;
+	uint64_t start = now_ns(), end = start + m->seconds * HK_SEC, moved = start, number = 0;
+	uint64_t t = start;
 	unsigned under_way = 0;
 
-	while ((t = now_ns()) < end) {
+	while (!stop && (t = now_ns()) < end) {
 		while (under_way < WINDOW && send_one(m, number))
 			number++, under_way++;
 		unsigned n = receive(m);
@@ -222,7 +233,7 @@ static void nic_latency(struct measure *m)
 {
 	uint64_t end = now_ns() + m->seconds * HK_SEC / 2;
 
-	for (uint64_t k = 0; m->samples < SAMPLES && now_ns() < end; k++) {
+	for (uint64_t k = 0; !stop && m->samples < SAMPLES && now_ns() < end; k++) {
 		uint64_t start = now_ns(), t = start;
 		unsigned got = 0;
 		if (!send_one(m, k))
@@ -263,6 +274,8 @@ static int nvme_run(struct measure *m, unsigned ahead, uint64_t ns)
 	uint64_t under_way = 0; /* bits */
 
 	while ((t = now_ns()) - start < ns || under_way) {
+		if (stop)
+			return hk_error_set(&m->err, -EINTR, "ended by a signal");
 		for (unsigned i = 0; i < ahead && t - start < ns; i++) {
 			uint64_t bus = hk_pop_bus(m->pop, nvme_at + (uint64_t)i * NVME_READ,
 						  NVME_READ);
@@ -343,6 +356,8 @@ static int run(struct measure *m)
 
 	if (rc)
 		return rc;
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
 	if (m->nvme_addr) {
 		rc = nvme_run(m, NVME_AHEAD, m->seconds * HK_SEC);
 		if (!rc)

@@ -16,6 +16,7 @@
 
 #include <getopt.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -197,6 +198,15 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
+/* The controller must be stopped before its memory goes: it writes there by bus addresses, whoever has it by then. */
+static volatile sig_atomic_t stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
 static int run(struct job *j)
 {
 	unsigned tags[AHEAD], status[AHEAD];
@@ -205,6 +215,9 @@ static int run(struct job *j)
 
 	while (j->sent < j->count) {
 		uint64_t before = j->sent + j->started;
+
+		if (stop)
+			return hk_error_set(&j->err, 1, "ended by a signal");
 		for (unsigned t = 0; t < AHEAD && j->started < j->count; t++) {
 			if (!j->under_way[t])
 				(void)start_read(j, t);
@@ -252,6 +265,8 @@ int hk_p2p_nvme(int argc, char **argv)
 
 	if (rc)
 		return rc;
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
 	rc = set_up(&j) ? 1 : run(&j);
 	tear_down(&j);
 	if (rc)
