@@ -111,6 +111,7 @@ static int catch_signals(struct holder *h, struct hk_error *err)
 {
 	sigset_t set;
 
+	signal(SIGPIPE, SIG_IGN); /* whoever started us may be gone when we say that we are ready */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
