@@ -34,6 +34,18 @@ def test_a_probe_that_arrives_is_a_link(found):
     assert not found.heard_probe(B, found.probe(A, 11.0), 11.1), "it is known already"
 
 
+def test_a_switch_that_comes_again_has_no_links_left(found):
+    """Its new connection may be there, and end, before the old one has."""
+    found.heard_probe(B, found.probe(A, 10.0), 10.1)
+    found.add_switch(1, [1, 2, 3], 20.0)
+    assert found.graph.links == {}
+    found.heard_probe(B, found.probe(A, 20.0), 20.1)
+    found.graph.ports[1].clear()
+    found.remove_switch(1)
+    assert found.graph.links == {}
+    assert found.graph.neighbors(2) == {}
+
+
 def test_every_changed_bit_is_refused(found, said):
     good = found.probe(A, 10.0)
     changed = 0

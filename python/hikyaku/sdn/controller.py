@@ -31,6 +31,7 @@ CALM = 0.05  # seconds between two looks
 WAIT_FOR_SWITCHES = 10.0  # seconds for those to come that the controller before had
 STATS_EVERY = 2.0
 LISTEN_BACKLOG = 256
+EARLY_MAX = 4096  # port changes kept while a switch is taken over
 
 _LLDP_RULE = Key(rules.ADMIT, 100, Match(dst=rules.LLDP_ADDRESS, eth_type=rules.LLDP_TYPE))
 
@@ -154,6 +155,9 @@ class Controller:
         self.refused.clear()  # the others come again, and say it again
         self.switches[switch.number] = switch
         self.discovery.add_switch(switch.number, list(switch.ports), self.clock())
+        for message in channel.early:
+            self._told(channel, message)
+        channel.early.clear()
         hosts, paths = learned(switch.rules)
         for mac, port in hosts.items():
             self.network.graph.hosts.setdefault(mac, (switch.number, port))
@@ -235,6 +239,8 @@ class Controller:
     def _told(self, channel: Channel, message: object) -> None:
         switch = self._switch(channel)
         if switch is None:
+            if isinstance(message, parser.OFPPortStatus) and len(channel.early) < EARLY_MAX:
+                channel.early.append(message)
             return
         if isinstance(message, parser.OFPPacketIn):
             self._frame(switch, message)
@@ -279,11 +285,24 @@ class Controller:
         if int.from_bytes(frame[12:14], "big") == rules.LLDP_TYPE:
             changed = self.discovery.heard_probe(port, frame, self.clock())
         else:
-            changed = self.discovery.heard_host(port, int.from_bytes(frame[6:12], "big"))
+            source = int.from_bytes(frame[6:12], "big")
+            if self._rank_elsewhere(source, port):
+                self.counts["rank_elsewhere"] += 1
+                return
+            changed = self.discovery.heard_host(port, source)
             if changed:
                 self._save()
         if changed:
             self._changed()
+
+    def _rank_elsewhere(self, source: int, port: tuple[int, int]) -> bool:
+        """Does a frame claim to come from a rank that is at another port, which is up? Somebody
+        wants its traffic, or its right to send tags."""
+        graph = self.network.graph
+        at = graph.hosts.get(source)
+        if at in (None, port) or at[1] not in graph.ports.get(at[0], ()):
+            return False
+        return any(source in job.ranks.values() for job in self.jobs.values())
 
     def _failed(self, switch: Switch, message: parser.OFPErrorMsg) -> None:
         what = describe(message)

@@ -52,6 +52,7 @@ class Discovery:
     # ---- ports --------------------------------------------------------------------------------
 
     def add_switch(self, switch: int, ports: list[int], now: float) -> None:
+        self.remove_switch(switch)  # it may come again before its old connection has ended
         self.graph.add_switch(switch, ())
         for port in ports:
             self._unsettled[switch, port] = now

@@ -32,8 +32,8 @@ class Graph:
 
     def remove_switch(self, switch: int) -> None:
         """With its links. Its hosts are kept, for when it comes back."""
-        for port in list(self.ports.get(switch, ())):
-            self.port_down(switch, port)
+        for end in [end for end in self.links if end[0] == switch]:
+            self.remove_link(end)
         self.ports.pop(switch, None)
         self._changed()
 
