@@ -107,7 +107,7 @@ static void make_tree(void)
 
 	snprintf(root, sizeof(root), "/tmp/hk-pop-test-XXXXXX");
 	CHECK(mkdtemp(root));
-	const char *dirs[] = {"bus", "bus/pci", "bus/pci/devices", "bus/pci/devices/" DEVICE};
+	const char *dirs[] = {"bus", "bus/pci", "bus/pci/devices", ("bus/pci/devices/" DEVICE)};
 	for (size_t i = 0; i < HK_ARRAY_LEN(dirs); i++) {
 		snprintf(path, sizeof(path), "%s/%s", root, dirs[i]);
 		CHECK_EQ(mkdir(path, 0700), 0);
