@@ -118,9 +118,12 @@ def end_all(look: Callable[[], list[int]], *, grace: float = 2, limit: float = 1
     first = look()
     for pid in first:
         send_signal(pid, signal.SIGTERM)
+    seen = set(first)
     start = time.monotonic()
     pause = 0.01
-    while remaining := look():
+    # one that is on its way out has no environment any more by which it could be found
+    while remaining := look() or [pid for pid in seen if alive(pid)]:
+        seen.update(remaining)
         passed = time.monotonic() - start
         if passed > limit:
             names = ", ".join(f"{pid} ({command_line(pid)})" for pid in remaining[:4])
