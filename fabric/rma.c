@@ -270,15 +270,14 @@ void hk_put_start(struct hk_fabric *f, struct hk_op *op)
 		hk_tx_flush(f);
 }
 
-int hk_fabric_put(struct hk_fabric *f, hk_peer p, struct hk_op *op, const void *src, size_t len,
-		  hk_region remote, uint64_t offset, hk_done_fn done_fn, void *arg)
+/* Starts the put that @op says; -ENOTCONN: its peer is gone. */
+static int put_begin(struct hk_fabric *f, struct hk_op *op)
 {
 	int rc = -ENOTCONN;
 
-	op_init(op, p, (void *)(uintptr_t)src, len, remote, offset, done_fn, arg);
 	hk_biased_enter(&f->lock);
-	if (HK_LIKELY(hk_peer_talks(f, p))) {
-		hk_peer_settle(f, p);
+	if (HK_LIKELY(hk_peer_talks(f, op->peer))) {
+		hk_peer_settle(f, op->peer);
 		f->n.puts++;
 		hk_put_start(f, op);
 		rc = 0;
@@ -287,24 +286,21 @@ int hk_fabric_put(struct hk_fabric *f, hk_peer p, struct hk_op *op, const void *
 	return rc;
 }
 
+int hk_fabric_put(struct hk_fabric *f, hk_peer p, struct hk_op *op, const void *src, size_t len,
+		  hk_region remote, uint64_t offset, hk_done_fn done_fn, void *arg)
+{
+	op_init(op, p, (void *)(uintptr_t)src, len, remote, offset, done_fn, arg);
+	return put_begin(f, op);
+}
+
 int hk_fabric_put_notify(struct hk_fabric *f, hk_peer p, struct hk_op *op,
 			 const struct hk_layout *from, hk_region remote, uint32_t number,
 			 hk_done_fn done_fn, void *arg)
 {
-	int rc = -ENOTCONN;
-
 	op_init(op, p, NULL, from->len, remote, 0, done_fn, arg);
 	op->from = from;
 	op->number = number | HK_INBOX_MARK;
-	hk_biased_enter(&f->lock);
-	if (HK_LIKELY(hk_peer_talks(f, p))) {
-		hk_peer_settle(f, p);
-		f->n.puts++;
-		hk_put_start(f, op);
-		rc = 0;
-	}
-	hk_biased_leave(&f->lock);
-	return rc;
+	return put_begin(f, op);
 }
 
 /* ---- get ----------------------------------------------------------------------------------------- */
