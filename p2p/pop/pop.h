@@ -161,7 +161,7 @@ int hk_pop_map_for_ports(struct hk_pop *pop, struct hk_error *err);
 /* Makes a pool of @count packet buffers for frames of at most @frame_max bytes (a NIC that can scatter takes
  * smaller ones); headers of the buffers (struct rte_mbuf) lie in ordinary memory, the packets
  * in the pop. Like any pool it may be given to hk_port_open() and to rte_eth_rx_queue_setup(); its mbufs carry
- * RTE_MBUF_F_EXTERNAL and are pinned: attach nothing to them. The name, at most 20 characters, is unique
+ * RTE_MBUF_F_EXTERNAL and are pinned: attach no other bytes to them. Others may be attached to their bytes. The name, at most 20 characters, is unique
  * in the process. Call hk_pop_map_for_port() for each port that receives into it or sends from it. */
 int hk_pop_mempool(struct hk_pop *pop, const char *name, unsigned count, unsigned frame_max,
 		   struct rte_mempool **pool, struct hk_error *err);

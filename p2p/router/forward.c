@@ -6,6 +6,7 @@
  * rewrite and put in line, in the order of arrival.
  */
 #include "p2p/router/forward.h"
+#include "p2p/router/fragment.h"
 
 #include <rte_cycles.h>
 #include <rte_prefetch.h>
@@ -285,15 +286,19 @@ static HK_NOINLINE void refuse(struct hk_forward *f, unsigned port, struct rte_m
 			       enum hk_verdict v, const struct burst *b, unsigned i, uint64_t hop,
 			       hk_cell cell)
 {
+	const uint8_t *frame = f->mode == HK_MODE_PKTPIT ? b->header[i]
+							 : rte_pktmbuf_mtod(m, const uint8_t *);
+	const struct hk_ip *ip = &b->ip[i];
+
 	if (v == HK_V_UNRESOLVED)
-		ask(f, &b->ip[i], hop, cell);
+		ask(f, ip, hop, cell);
+	if (v == HK_V_TOO_BIG && ip->family == 4 && !(ip->fragment & HK_IP4_DONT))
+		v = hk_forward_fragment(f, port, m, frame, ip, cell, mtu_of(f, hk_cell_port(cell)));
 	if (v == HK_V_TTL || v == HK_V_NO_ROUTE || v == HK_V_UNREACHABLE || v == HK_V_TOO_BIG)
-		tell(f, port,
-		     f->mode == HK_MODE_PKTPIT ? b->header[i] : rte_pktmbuf_mtod(m, uint8_t *),
-		     HK_MIN(m->data_len, (unsigned)HK_HEADER_MAX), &b->ip[i], v, cell);
+		tell(f, port, frame, HK_MIN(m->data_len, (unsigned)HK_HEADER_MAX), ip, v, cell);
 	if (v == HK_V_KERNEL)
 		v = to_kernel(f, port, m);
-	else
+	else if (v != HK_V_FORWARD)
 		rte_pktmbuf_free(m);
 	f->port[port].count.verdict[v]++;
 }

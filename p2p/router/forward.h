@@ -32,7 +32,9 @@ enum hk_mode { HK_MODE_BOUNCE, HK_MODE_P2P, HK_MODE_PKTPIT };
 const char *hk_mode_name(enum hk_mode m);
 int hk_mode_of(const char *name); /* -1: there is none */
 
-#define HK_FORWARD_OUT 256 /* packets in line for a port: a burst, and its ICMP messages */
+#define HK_FORWARD_OUT                                                                             \
+	1024 /* packets in line for a port: a burst, with fragments and ICMP messages */
+#define HK_FORWARD_OWN 1600 /* bytes of a frame that the router makes itself */
 
 struct hk_forward_counters {
 	uint64_t verdict[HK_VERDICTS]; /* of packets that came in by this port */
@@ -41,11 +43,14 @@ struct hk_forward_counters {
 	uint64_t icmp_sent;    /* about packets that came by this port */
 	uint64_t icmp_limited; /* not sent: too many, or no buffer */
 	uint64_t icmp_silent;  /* not sent: no address to send from, or no way back */
+	uint64_t fragmented;   /* forwarded in pieces … */
+	uint64_t fragments;    /* … this many */
 };
 
 struct hk_forward_port {
 	uint8_t mac[8];     /* 6, and zeroes */
 	uint16_t frame_max; /* without FCS */
+	bool gathers;       /* sends a frame that lies in several buffers */
 	unsigned outs;
 	struct rte_mbuf *out[HK_FORWARD_OUT];
 	struct hk_forward_counters count;
@@ -71,6 +76,7 @@ struct hk_forward {
 	struct hk_forward_asks *asks; /* NULL: nobody listens */
 	struct rte_mempool *
 		own; /* main memory, for packets that the router makes itself; NULL: it makes none */
+	struct rte_mempool *pieces; /* main memory, for fragments; NULL: packets are not cut up */
 	struct hk_icmp_limit icmp;
 	struct hk_forward_port port[HK_ROUTER_PORTS];
 };
@@ -78,6 +84,13 @@ struct hk_forward {
 /* Handles a burst of at most HK_FIB_BURST packets that came by @port; takes them all. What is to be sent stands
  * in port[].out afterwards, and is the caller's to send and to take out of there. */
 void hk_forward_burst(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n);
+
+/* forward_fragment.c: sends IPv4 packet @m, which came by @from and may be cut up, in fragments for @cell's link,
+ * whose MTU is @mtu. @frame: its first bytes, as they were read. HK_V_FORWARD, and it is taken; or why not, and it
+ * is the caller's still. */
+enum hk_verdict hk_forward_fragment(struct hk_forward *f, unsigned from, struct rte_mbuf *m,
+				    const uint8_t *frame, const struct hk_ip *ip, hk_cell cell,
+				    unsigned mtu);
 
 /* Puts a packet in line for a port, or drops and counts it. */
 static inline void hk_forward_out(struct hk_forward *f, unsigned port, struct rte_mbuf *m)

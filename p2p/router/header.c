@@ -63,6 +63,7 @@ static const struct {
 	[HK_V_NO_KERNEL] = {"no_kernel", "for this host, and there is no tap"},
 	[HK_V_KERNEL_FULL] = {"kernel_full", "for this host, and the tap does not keep up"},
 	[HK_V_TX_FULL] = {"tx_full", "the port takes no more"},
+	[HK_V_NO_BUFFER] = {"no_buffer", "no buffers for its fragments"},
 	[HK_V_HEADER_SPLIT] = {"header_split", "the header is spread over buffers"},
 };
 

@@ -50,6 +50,7 @@ enum hk_verdict {
 	HK_V_NO_KERNEL,    /* for this host, and there is no tap */
 	HK_V_KERNEL_FULL,  /* the tap does not keep up */
 	HK_V_TX_FULL,      /* the port takes no more */
+	HK_V_NO_BUFFER,    /* for its fragments */
 	HK_V_HEADER_SPLIT, /* the first segment ends within the header */
 	HK_VERDICTS
 };

@@ -2,6 +2,7 @@
 /*
  * p2p/router/router.c: opens what the router needs, and runs the data thread.
  */
+#include "p2p/router/fragment.h"
 #include "p2p/router/router.h"
 
 #include <errno.h>
@@ -16,6 +17,7 @@
 #define IDLE   50000 /* empty rounds before the data thread naps: about a millisecond */
 #define NAP_NS 50000
 #define OWN    2048 /* packets that the router makes, at once */
+#define PIECES 8192 /* of fragments, at once: a header and what it refers to are two */
 
 /* The MAC address that the file gives a port. A NIC that cannot take it listens to all; a wire carries anything. */
 static int set_mac(struct hk_router *r, unsigned i, const struct hk_routes *routes,
@@ -51,6 +53,7 @@ static int open_ports(struct hk_router *r, const struct hk_routes *routes, struc
 		rc = hk_port_wait_link(r->port[i], (int)r->o.wait_ms, err);
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++) {
 		r->forward.port[i].frame_max = r->port[i]->info.frame_max;
+		r->forward.port[i].gathers = r->port[i]->info.tx_multi_seg;
 		rc = set_mac(r, i, routes, err);
 	}
 	return rc;
@@ -108,8 +111,12 @@ int hk_router_open(const struct hk_router_options *o, struct hk_router **out, st
 			.last = rte_rdtsc(),
 			.tokens = (o->icmp_rate + 9) / 10,
 			.burst = (o->icmp_rate + 9) / 10}; /* of a tenth of a second */
-		rc = hk_pool_create("hk_router_own", OWN, 1600, &r->forward.own, err);
+		rc = hk_pool_create("hk_router_own", OWN, HK_FORWARD_OWN, &r->forward.own, err);
 	}
+	if (rc == 0)
+		rc = hk_pool_create_room("hk_router_pieces", PIECES, 0,
+					 RTE_PKTMBUF_HEADROOM + HK_ETHER_LEN + HK_IP4_HEADER_MAX,
+					 &r->forward.pieces, err);
 	if (rc == 0)
 		rc = open_rcu(r, err);
 	if (rc == 0)
@@ -145,6 +152,7 @@ void hk_router_close(struct hk_router *r)
 		hk_port_close(r->port[i]);
 	hk_pools_close(r);
 	hk_pool_free(r->forward.own);
+	hk_pool_free(r->forward.pieces);
 	hk_fib_free(atomic_load(&r->fib));
 	rte_free(r->rcu);
 	free(r);

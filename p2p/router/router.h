@@ -11,6 +11,7 @@
  *   forward.c      the data plane (forward.h); header.c what it reads and writes (header.h)
  *   fib.c          the forwarding table (fib.h)
  *   routes.c, routes_text.c, mrt.c   route files and tables (routes.h); special.c martians
+ *   forward_fragment.c, fragment.c   IPv4 packets cut up for a link (fragment.h)
  *   icmp.c         what is said about packets that are not forwarded (icmp.h)
  *   generate.c     tables that are made (generate.h)
  *

@@ -23,11 +23,13 @@ static void port(struct hk_router *r, unsigned i, FILE *out)
 		"\"in_packets\": %" PRIu64 ", \"in_bytes\": %" PRIu64 ", \"out_packets\": %" PRIu64
 		", \"out_bytes\": %" PRIu64 ", \"tx_full\": %" PRIu64
 		", \"read_header_bytes\": %" PRIu64 ", \"icmp_sent\": %" PRIu64
-		", \"icmp_limited\": %" PRIu64 ", \"icmp_silent\": %" PRIu64 ", \"verdicts\": {",
+		", \"icmp_limited\": %" PRIu64 ", \"icmp_silent\": %" PRIu64
+		", \"fragmented\": %" PRIu64 ", \"fragments\": %" PRIu64 ", \"verdicts\": {",
 		i, r->port[i]->info.spec, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5],
 		now(&c->in_packets), now(&c->in_bytes), now(&c->out_packets), now(&c->out_bytes),
 		now(&r->tx_full[i]), now(&c->header_bytes), now(&c->icmp_sent),
-		now(&c->icmp_limited), now(&c->icmp_silent));
+		now(&c->icmp_limited), now(&c->icmp_silent), now(&c->fragmented),
+		now(&c->fragments));
 	for (unsigned v = 0; v < HK_VERDICTS; v++) {
 		uint64_t n = now(&c->verdict[v]);
 		if (n) {

@@ -114,10 +114,10 @@ def read_pcap(path: Path) -> list[bytes]:
 
 @dataclass
 class Out:
-    """Where a packet goes, and what it is then; or why it is dropped."""
+    """Where a packet goes, and what it is then, in order; or why it is dropped."""
 
     port: int | None
-    frame: bytes = b""
+    frames: list[bytes] = field(default_factory=list)
     why: str = "forwarded"
 
 
@@ -145,7 +145,7 @@ class Router:
         self.counts[out.why] = self.counts.get(out.why, 0) + 1
         if out.why in ICMP:
             message = self._icmp(port, frame, out.why)
-            return Out(*message, why=out.why) if message else out
+            return Out(message[0], [message[1]], why=out.why) if message else out
         return out
 
     def _icmp(self, port: int, frame: bytes, why: str) -> tuple[int, bytes] | None:
@@ -231,7 +231,9 @@ class Router:
             return Out(None, why="ttl")
         to, station = hop
         if length > self.mtu[to]:
-            return Out(None, why="too_big")
+            if kind == IP6 or packet[6] & 0x40:
+                return Out(None, why="too_big")
+            return self._fragments(to, station, packet[:length])
         if kind == IP4:
             header = (packet[0] & 15) * 4
             head = bytearray(packet[:header])
@@ -243,7 +245,45 @@ class Router:
             head = bytearray(packet[:header])
             head[7] -= 1
         new = mac(station) + mac(self.macs[to]) + frame[12:14] + bytes(head) + packet[header:length]
-        return Out(to, new + frame[len(new) : min(60, len(frame))])
+        return Out(to, [new + frame[len(new) : min(60, len(frame))]])
+
+    def _fragments(self, to: int, station: str, packet: bytes) -> Out:
+        """RFC 791 3.2, the example fragmentation procedure."""
+        header = (packet[0] & 15) * 4
+        flags = struct.unpack_from(">H", packet, 6)[0]
+        data, offset = packet[header:], flags & 0x1FFF
+        if offset + len(data) // 8 > 0x1FFF:
+            return Out(None, why="length")
+        options, out = packet[20:header], []
+        while data:
+            room = self.mtu[to] - 20 - len(options)
+            last = len(data) <= room
+            size = len(data) if last else room // 8 * 8
+            more = flags & 0x2000 if last else 0x2000
+            head = bytearray(packet[:20] + options)
+            head[0] = 0x40 | len(head) // 4
+            head[2:4] = struct.pack(">H", len(head) + size)
+            head[6:8] = struct.pack(">H", more | offset)
+            head[8] -= 1
+            head[10:12] = b"\0\0"
+            head[10:12] = struct.pack(">H", checksum(bytes(head)))
+            out.append(ethernet(station, self.macs[to], IP4, bytes(head) + data[:size]))
+            data, offset = data[size:], offset + size // 8
+            options = self._copied(packet[20:header])
+        self.counts["fragmented"] = self.counts.get("fragmented", 0) + 1
+        self.counts["fragments"] = self.counts.get("fragments", 0) + len(out)
+        return Out(to, out)
+
+    @staticmethod
+    def _copied(options: bytes) -> bytes:
+        """Those that go with every fragment: RFC 791 3.1."""
+        kept, at = b"", 0
+        while at < len(options) and options[at]:
+            size = 1 if options[at] == 1 else options[at + 1]
+            if options[at] & 0x80:
+                kept += options[at : at + size]
+            at += size
+        return kept + bytes(-len(kept) % 4)
 
     @staticmethod
     def _martian(source: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
@@ -320,7 +360,7 @@ def _frame(router: Router, port: int, draw: random.Random, n: int) -> bytes:
     us, them = router.macs[port], "02:00:00:00:99:01"
     payload = n.to_bytes(4, "big") + draw.randbytes(draw.choice([8, 18, 46, 100, 600, 1400]))
     ttl = draw.choice([1, 0, 2, 64, 255]) if draw.random() < 0.3 else 64
-    kind = draw.randrange(34)
+    kind = draw.randrange(36)
     dst6 = f"fd00:{draw.randrange(4):x}::{draw.randrange(65536):x}"
     if kind < 9:
         return _good4(router, port, draw, ttl, payload)
@@ -347,8 +387,20 @@ def _frame(router: Router, port: int, draw: random.Random, n: int) -> bytes:
         lambda: _good4(router, port, draw, ttl, payload) + draw.randbytes(draw.randrange(1, 40)),
         lambda: mac(us) + draw.randbytes(draw.choice([8, 20, 30])),
         lambda: _good4(router, port, draw, 64, draw.randbytes(1501), flags=0x4000),
+        lambda: _good4(router, port, draw, ttl, _large(draw), options=_options(draw)),
+        lambda: _good4(router, port, draw, 64, _large(draw), flags=_fragment_flags(draw)),
     ]
     return special[kind - 15]()
+
+
+def _large(draw: random.Random) -> bytes:
+    """Too big for a link of 1500 bytes."""
+    return draw.randbytes(draw.choice([1481, 1482, 1488, 1500, draw.randrange(1481, 1900)]))
+
+
+def _fragment_flags(draw: random.Random) -> int:
+    """Of a fragment that is cut again; some reach past the longest packet."""
+    return draw.choice([0, 0x2000, 0x8000]) | draw.choice([0, 1, 185, 4000, 8000, 8191])
 
 
 def _fragment(draw: random.Random) -> bytes:

@@ -82,7 +82,7 @@ def packets(longest: int, n: int) -> tuple[list[bytes], list[list[bytes]]]:
         out = it.put(0, frame)
         if out.port is not None and len(frame) >= 60:
             kept.append(frame)
-            want[out.port].append(out.frame)
+            want[out.port] += out.frames
     return kept, want
 
 

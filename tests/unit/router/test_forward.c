@@ -22,7 +22,7 @@
 #define PAYLOAD 1400
 
 static uint8_t *device, *view;
-static struct rte_mempool *headers, *own;
+static struct rte_mempool *headers, *own, *pieces;
 static struct rte_mbuf_ext_shared_info shared[FRAMES];
 static struct hk_fib *fib;
 static const uint8_t mac[2][8] = {{2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 1, 1}};
@@ -55,7 +55,8 @@ static void start(void)
 	/* headers of buffers alone: the packets lie elsewhere */
 	headers = rte_pktmbuf_pool_create("test_headers", 1023, 0, 0, 0, SOCKET_ID_ANY);
 	own = rte_pktmbuf_pool_create("test_own", 1023, 0, 0, 2048, SOCKET_ID_ANY);
-	CHECK(headers && own);
+	pieces = rte_pktmbuf_pool_create("test_pieces", 1023, 0, 0, HEAD + 80, SOCKET_ID_ANY);
+	CHECK(headers && own && pieces);
 	int fd = memfd_create("device", MFD_CLOEXEC);
 	CHECK(fd >= 0 && ftruncate(fd, FRAMES * ROOM) == 0);
 	device = mmap(NULL, FRAMES * ROOM, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -145,8 +146,23 @@ static unsigned make_frame(uint8_t *f)
 	return HK_MAX(len, 60u);
 }
 
+/* What a NIC makes of a frame's buffers: its length. */
+static unsigned flat(const struct rte_mbuf *m, uint8_t *out)
+{
+	unsigned n = 0, segments = 0;
+
+	for (const struct rte_mbuf *s = m; s; s = s->next) {
+		memcpy(out + n, sent(s), s->data_len);
+		n += s->data_len;
+		segments++;
+	}
+	CHECK_EQ(m->pkt_len, n);
+	CHECK_EQ(m->nb_segs, segments);
+	return n;
+}
+
 /* A burst through one mode: everything that was sent, in a row. */
-static size_t through(enum hk_mode mode, uint8_t (*frame)[HK_HEADER_MAX + PAGE],
+static size_t through(enum hk_mode mode, bool gathers, uint8_t (*frame)[HK_HEADER_MAX + PAGE],
 		      const unsigned *len, uint8_t *out, struct hk_forward_counters *count)
 {
 	struct hk_forward *f = aligned_alloc(64, (sizeof(*f) + 63) / 64 * 64);
@@ -159,10 +175,12 @@ static size_t through(enum hk_mode mode, uint8_t (*frame)[HK_HEADER_MAX + PAGE],
 	f->ports = 2;
 	f->fib = fib;
 	f->own = own;
+	f->pieces = pieces;
 	f->icmp = (struct hk_icmp_limit){.per_token = UINT64_MAX, .tokens = 1000, .burst = 1000};
 	for (unsigned i = 0; i < 2; i++) {
 		memcpy(f->port[i].mac, mac[i], 8);
 		f->port[i].frame_max = 1514;
+		f->port[i].gathers = gathers;
 	}
 	for (unsigned i = 0; i < FRAMES; i++)
 		m[i] = receive(i, frame[i], len[i]);
@@ -171,9 +189,7 @@ static size_t through(enum hk_mode mode, uint8_t (*frame)[HK_HEADER_MAX + PAGE],
 		for (unsigned i = 0; i < f->port[port].outs; i++) {
 			struct rte_mbuf *s = f->port[port].out[i];
 			out[n++] = (uint8_t)port;
-			memcpy(out + n, sent(s), s->data_len);
-			n += s->data_len;
-			CHECK_EQ(s->pkt_len, s->data_len);
+			n += flat(s, out + n);
 			rte_pktmbuf_free(s);
 		}
 	*count = f->port[0].count;
@@ -181,11 +197,20 @@ static size_t through(enum hk_mode mode, uint8_t (*frame)[HK_HEADER_MAX + PAGE],
 	return n;
 }
 
+static void all_back(void)
+{
+	CHECK_EQ(rte_mempool_avail_count(headers), 1023);
+	CHECK_EQ(rte_mempool_avail_count(own), 1023);
+	CHECK_EQ(rte_mempool_avail_count(pieces), 1023);
+	for (unsigned i = 0; i < FRAMES; i++)
+		CHECK_EQ(rte_mbuf_ext_refcnt_read(&shared[i]), 0);
+}
+
 static void nothing_beyond_64_bytes(void)
 {
 	static uint8_t frame[FRAMES][HK_HEADER_MAX + PAGE], out[3][FRAMES * 2 * PAGE];
 	static struct hk_forward_counters count[3];
-	uint64_t all[HK_VERDICTS] = {0}, told = 0;
+	uint64_t all[HK_VERDICTS] = {0}, told = 0, cut = 0;
 
 	for (unsigned round = 0; round < 200; round++) {
 		unsigned len[FRAMES];
@@ -196,21 +221,71 @@ static void nothing_beyond_64_bytes(void)
 			want += HK_MIN(len[i], (unsigned)HK_HEADER_MAX);
 		}
 		for (unsigned mode = 0; mode < 3; mode++)
-			n[mode] = through(mode, frame, len, out[mode], &count[mode]);
+			n[mode] = through(mode, true, frame, len, out[mode], &count[mode]);
 		for (unsigned mode = 1; mode < 3; mode++) {
 			CHECK(n[mode] == n[0] && memcmp(out[mode], out[0], n[0]) == 0);
 			CHECK(memcmp(&count[mode], &count[0], sizeof(count[0])) == 0);
 		}
 		CHECK_EQ(count[0].header_bytes, want);
 		told += count[0].icmp_sent;
+		cut += count[0].fragmented;
 		for (unsigned v = 0; v < HK_VERDICTS; v++)
 			all[v] += count[0].verdict[v];
 	}
 	/* the packets were of all kinds */
 	CHECK(all[HK_V_FORWARD] > 3000 && all[HK_V_TTL] > 1000 && all[HK_V_TOO_BIG] > 500 &&
 	      all[HK_V_OPTIONS_LONG] > 500 && all[HK_V_CHECKSUM] > 100 && told > 1000);
-	CHECK_EQ(rte_mempool_avail_count(headers), 1023);
-	CHECK_EQ(rte_mempool_avail_count(own), 1023);
+	CHECK(cut > 300);
+	all_back();
+}
+
+/* A burst of which packets are cut up, and what comes out of it. */
+static size_t some_cut(uint8_t (*frame)[HK_HEADER_MAX + PAGE], unsigned *len, uint8_t *out,
+		       struct hk_forward_counters *count)
+{
+	size_t n;
+
+	do {
+		for (unsigned i = 0; i < FRAMES; i++)
+			len[i] = make_frame(frame[i]);
+		n = through(HK_MODE_P2P, true, frame, len, out, count);
+	} while (!count->fragmented);
+	return n;
+}
+
+/* A port that sends from one buffer alone: copies, in main memory; packets of a device are dropped. */
+static void no_gathering(void)
+{
+	static uint8_t frame[FRAMES][HK_HEADER_MAX + PAGE], out[2][FRAMES * 2 * PAGE];
+	struct hk_forward_counters a, b;
+	unsigned len[FRAMES];
+
+	CHECK(mprotect(view, FRAMES * ROOM, PROT_READ | PROT_WRITE) == 0); /* bounce reads */
+	size_t n = some_cut(frame, len, out[0], &a);
+	CHECK_EQ(through(HK_MODE_BOUNCE, false, frame, len, out[1], &b), n);
+	CHECK(memcmp(out[0], out[1], n) == 0 && memcmp(&a, &b, sizeof(a)) == 0);
+	through(HK_MODE_P2P, false, frame, len, out[1], &b);
+	CHECK_EQ(b.fragmented, 0);
+	CHECK_EQ(b.verdict[HK_V_TOO_BIG], a.verdict[HK_V_TOO_BIG] + a.fragmented);
+	all_back();
+}
+
+/* No buffers for all of a packet's fragments: none is sent, and nothing is lost. */
+static void no_buffers(void)
+{
+	static uint8_t frame[FRAMES][HK_HEADER_MAX + PAGE], out[FRAMES * 2 * PAGE];
+	struct rte_mbuf *taken[1020];
+	struct hk_forward_counters a, c;
+	unsigned len[FRAMES];
+
+	some_cut(frame, len, out, &a);
+	CHECK(rte_pktmbuf_alloc_bulk(pieces, taken, 1020) == 0); /* 3 are left: a fragment is 2 */
+	through(HK_MODE_P2P, true, frame, len, out, &c);
+	CHECK_EQ(c.fragmented, 0);
+	CHECK_EQ(c.verdict[HK_V_NO_BUFFER], a.fragmented);
+	CHECK_EQ(rte_mempool_avail_count(pieces), 3);
+	rte_pktmbuf_free_bulk(taken, 1020);
+	all_back();
 }
 
 /* The header ends before 54 bytes of it are there: a driver that splits too early. */
@@ -245,6 +320,8 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"nothing_beyond_64_bytes", nothing_beyond_64_bytes},
 		{"split_header", split_header},
+		{"no_buffers", no_buffers},
+		{"no_gathering", no_gathering}, /* the last: it opens the pages */
 	};
 
 	start();

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * p2p/router/forward_fragment.c: cutting up a packet without touching its payload.
+ *
+ * A fragment is a buffer in main memory with both headers, and behind it buffers without bytes of their own that
+ * refer to the packet's, wherever that lies. The packet's buffers go back to their pool when the last fragment that
+ * refers to them has been sent; those of a pop are pinned to their bytes, which DPDK's reference count of external
+ * buffers knows. A port that sends from one buffer alone gets a copy, if packets lie in main memory anyway.
+ *
+ * rte_ip_frag is not used: it reads the header from the packet once more, where the CPU should not.
+ */
+#include "p2p/router/forward.h"
+#include "p2p/router/fragment.h"
+
+/* Puts @len bytes at @at of packet @m behind @head: refers to them. */
+static bool refer(struct hk_forward *f, struct rte_mbuf *head, struct rte_mbuf *m, unsigned at,
+		  unsigned len)
+{
+	struct rte_mbuf *tail = head;
+
+	for (; m && at >= m->data_len; m = m->next)
+		at -= m->data_len;
+	for (; len; m = m->next, at = 0) {
+		struct rte_mbuf *piece = m ? rte_pktmbuf_alloc(f->pieces) : NULL;
+		if (!piece)
+			return false;
+		unsigned n = HK_MIN(len, (unsigned)m->data_len - at);
+		rte_pktmbuf_attach(piece, m);
+		piece->data_off = (uint16_t)(piece->data_off + at);
+		piece->data_len = (uint16_t)n;
+		tail->next = piece;
+		tail = piece;
+		head->nb_segs++;
+		head->pkt_len += n;
+		len -= n;
+	}
+	return true;
+}
+
+/* Ethernet's shortest frame: zeroes behind the packet. */
+static bool pad(struct hk_forward *f, struct rte_mbuf *head)
+{
+	if (head->pkt_len >= HK_FRAME_MIN)
+		return true;
+	struct rte_mbuf *zeroes = rte_pktmbuf_alloc(f->pieces);
+	if (!zeroes)
+		return false;
+	rte_pktmbuf_lastseg(head)->next = zeroes;
+	uint16_t n = (uint16_t)(HK_FRAME_MIN - head->pkt_len);
+	memset(rte_pktmbuf_mtod(zeroes, void *), 0, n); /* a piece has room for a header */
+	zeroes->data_len = n;
+	head->nb_segs++;
+	head->pkt_len += n;
+	return true;
+}
+
+/* The same bytes in the first buffer itself. */
+static bool copy(struct rte_mbuf *head, const struct rte_mbuf *m, unsigned at, unsigned len)
+{
+	unsigned padding = HK_FRAME_MIN - HK_MIN(head->pkt_len + len, (unsigned)HK_FRAME_MIN);
+	char *to = rte_pktmbuf_append(head, (uint16_t)(len + padding));
+	const void *from = to ? rte_pktmbuf_read(m, at, len, to) : NULL;
+
+	if (!from)
+		return false;
+	if (from != to)
+		memcpy(to, from, len);
+	memset(to + len, 0, padding);
+	return true;
+}
+
+enum hk_verdict hk_forward_fragment(struct hk_forward *f, unsigned from, struct rte_mbuf *m,
+				    const uint8_t *frame, const struct hk_ip *ip, hk_cell cell,
+				    unsigned mtu)
+{
+	unsigned port = hk_cell_port(cell), at, len, header, n = 0;
+	struct hk_forward_port *p = &f->port[port];
+	struct hk_forward_counters *c = &f->port[from].count;
+	uint8_t bytes[HK_IP4_HEADER_MAX];
+	struct hk_fragments s;
+	struct rte_mbuf *made[HK_FORWARD_OUT];
+	bool gather = p->gathers, ok = true;
+
+	if (!f->pieces || (!gather && f->mode != HK_MODE_BOUNCE))
+		return HK_V_TOO_BIG;
+	if (!gather)
+		mtu = HK_MIN(mtu, (unsigned)HK_FORWARD_OWN - HK_ETHER_LEN);
+	enum hk_verdict v = hk_fragments_begin(&s, frame + HK_ETHER_LEN, ip, mtu);
+	if (v != HK_V_FORWARD)
+		return v;
+	if (hk_fragments_count(&s) > HK_FORWARD_OUT - p->outs)
+		return HK_V_TX_FULL; /* all of them, or none */
+	while (ok && (header = hk_fragments_next(&s, bytes, &at, &len))) {
+		struct rte_mbuf *head = rte_pktmbuf_alloc(gather ? f->pieces : f->own);
+		if (!head) {
+			ok = false;
+			break;
+		}
+		made[n++] = head;
+		head->data_len = (uint16_t)(HK_ETHER_LEN + header);
+		head->pkt_len = head->data_len;
+		uint8_t *to = rte_pktmbuf_mtod(head, uint8_t *);
+		memcpy(to, &cell, 6);
+		memcpy(to + 6, p->mac, 6);
+		memcpy(to + 12, frame + 12, 2);
+		memcpy(to + HK_ETHER_LEN, bytes, header);
+		if (gather)
+			ok = refer(f, head, m, HK_ETHER_LEN + at, len) && pad(f, head);
+		else
+			ok = copy(head, m, HK_ETHER_LEN + at, len);
+	}
+	if (!ok) {
+		rte_pktmbuf_free_bulk(made, n);
+		return HK_V_NO_BUFFER;
+	}
+	for (unsigned i = 0; i < n; i++)
+		hk_forward_out(f, port, made[i]);
+	rte_pktmbuf_free(m); /* fragments keep what they refer to */
+	c->fragmented++;
+	c->fragments += n;
+	return HK_V_FORWARD;
+}
