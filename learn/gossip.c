@@ -301,6 +301,15 @@ static void measure(struct hk_gossip *g)
 	hk_agree_own(&g->agree, g->stats.loss, g->train.own_step, g->train.halvings, flags);
 }
 
+/* Is there nobody to wait for? */
+static bool alone(const struct hk_gossip *g)
+{
+	for (uint16_t i = 0; g->set->gossip_every && i < g->nodes; i++)
+		if (i != g->node && g->net.alive(g->net.arg, i))
+			return false;
+	return true;
+}
+
 void hk_gossip_follow(struct hk_gossip *g)
 {
 	unsigned halvings;
@@ -318,9 +327,13 @@ static void look_back(struct hk_gossip *g)
 	g->looked = g->stats.batches;
 	measure(g);
 	double all = loss_of_all(g, NULL);
-	/* alone, or the others not heard yet: ours is what we know */
-	hk_learn_train_progress(&g->train,
-				isfinite(g->stats.loss) && isfinite(all) ? all : g->stats.loss);
+	/* Without news of the others the loss of all cannot fall, which is no plateau. */
+	if (alone(g) || g->stats.slices_heard != g->judged_at)
+		/* alone, or the others not heard yet: ours is what we know */
+		hk_learn_train_progress(&g->train, isfinite(g->stats.loss) && isfinite(all) ?
+							   all :
+							   g->stats.loss);
+	g->judged_at = g->stats.slices_heard;
 	over = hk_learn_train_converged(&g->train) || g->train.epochs >= g->set->max_epochs;
 	if (over && g->state == HK_GOSSIP_TRAINING) {
 		g->state = HK_GOSSIP_WAITING;
@@ -384,19 +397,41 @@ static void settle(struct hk_gossip *g)
 	}
 }
 
+/* Bounded staleness: who trained AHEAD looks long and heard nothing of neighbours that live waits for them. It
+ * would only fit its own rows, take a loss that cannot fall for convergence, and use its epochs up; so it is
+ * where nodes share cores, and run by turns. It waits no longer than membership takes to call them dead. */
+#define AHEAD 2
+
+static bool ahead(struct hk_gossip *g)
+{
+	if (g->stats.slices_heard != g->slices_at) {
+		g->slices_at = g->stats.slices_heard;
+		g->heard_at = g->stats.batches;
+	}
+	return g->stats.batches - g->heard_at >= AHEAD * g->look_every && !alone(g);
+}
+
 bool hk_gossip_round(struct hk_gossip *g)
 {
+	bool waits;
+
+
 	if (g->state == HK_GOSSIP_DONE)
 		return false;
 	hk_gossip_merge_several(g);
-	if (g->state == HK_GOSSIP_TRAINING)
+	waits = g->state == HK_GOSSIP_TRAINING && ahead(g);
+	if (waits)
+		g->stats.waited++;
+	else if (g->state == HK_GOSSIP_TRAINING)
 		train(g);
 	else if (g->state == HK_GOSSIP_WAITING)
 		decide(g);
 	look_around(g);
 	if (g->set->gossip_every) {
 		send_news(g);
-		send_parameters(g);
+		/* they are the same as before, but that message may have been lost */
+		if (!waits || g->round % STATUS_EVERY == 0)
+			send_parameters(g);
 	}
 	g->round++;
 	g->stats.rounds++;

@@ -51,6 +51,7 @@ enum hk_gossip_fault {
 
 struct hk_gossip_stats {
 	uint64_t rounds, batches, rows;
+	uint64_t waited; /* rounds without training, for neighbours that were not heard */
 	uint64_t slices_sent, slices_heard, bytes_sent, bytes_heard;
 	uint64_t statuses_sent, statuses_heard;
 	uint64_t merged, copied; /* slices; of a neighbour far ahead */
@@ -90,6 +91,8 @@ struct hk_gossip {
 	double *heard; /* [parameters]: what neighbours sent last and was taken */
 	double *mix;   /* [parameters]: measure() */
 	uint64_t looked, look_every; /* batches at the last look back, and between two */
+	uint64_t heard_at, slices_at; /* batches, and slices heard, when the last one came */
+	uint64_t judged_at;	      /* slices heard at the last look that was judged */
 	double *values, *news;       /* [per_slice] */
 	const double **several;      /* [nodes] */
 	double *sorted;              /* [nodes + 1] */

@@ -30,6 +30,7 @@ struct place {
 	struct hk_gossip *node; /* NULL: down */
 	uint16_t id;
 	bool ran; /* in a life before */
+	bool done;
 	struct letter *first, **last;
 	struct hk_topology topology;
 };
@@ -311,7 +312,14 @@ static uint32_t most_rounds(const struct local *l)
 		most = fmax(most, (double)l->shard[i].rows);
 	double a_round = (double)set->batch * fmax(1, set->gossip_every);
 	double rounds = 4 * (ceil(most / a_round) * set->max_epochs + set->settle) + 1000;
+	if (l->how->turn)
+		rounds *= l->how->nodes;
 	return rounds > UINT32_MAX ? UINT32_MAX : (uint32_t)rounds;
+}
+
+static bool has_turn(const struct local *l, uint16_t node)
+{
+	return !l->how->turn || l->round / l->how->turn % l->how->nodes == node;
 }
 
 static int run(struct local *l, bool (*on_progress)(void *, const struct hk_learn_progress *),
@@ -329,8 +337,11 @@ static int run(struct local *l, bool (*on_progress)(void *, const struct hk_lear
 			struct place *p = &l->place[i];
 			if (!p->node)
 				continue;
-			deliver(l, p);
-			going |= hk_gossip_round(p->node);
+			if (has_turn(l, i)) {
+				deliver(l, p);
+				p->done = !hk_gossip_round(p->node);
+			}
+			going |= !p->done;
 		}
 		if (l->rc != 0)
 			return hk_error_set(err, l->rc, "no memory for messages under way");

@@ -46,6 +46,7 @@ static void network(struct hk_report *r, const struct hk_gossip *g, const struct
 		if (hk_rtc_type_stats(rtc, (uint8_t)t, &type))
 			stale += type.stale;
 	count(r, "members", hk_rtc_members(rtc));
+	count(r, "waited", g->stats.waited); /* rounds, for neighbours that were not heard */
 	count(r, "messages", g->stats.slices_sent + g->stats.statuses_sent);
 	count(r, "heard", g->stats.slices_heard + g->stats.statuses_heard);
 	count(r, "bytes", g->stats.bytes_sent);

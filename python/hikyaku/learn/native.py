@@ -93,6 +93,7 @@ class _Local(Structure):
         ("event", POINTER(_Event)),
         ("events", c_size_t),
         ("progress_every", c_uint32),
+        ("turn", c_uint32),
     )
 
 

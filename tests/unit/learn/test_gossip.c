@@ -110,6 +110,19 @@ static void a_bad_network(void)
 	}
 }
 
+/* Four nodes share a core: whoever runs, trains against what the others were before their pause. */
+static void one_at_a_time(void)
+{
+	for (int merge = 0; merge < HK_LEARN_MERGES; merge++) {
+		struct job j = prepare(4, (enum hk_learn_merge)merge);
+		j.how.turn = 2000;
+		run(&j, NULL, NULL);
+		CHECK_EQ(j.out.stop, HK_LEARN_STOP_CONVERGED);
+		check_close(&j, 4, 0.1);
+		test_data_free(&j.data);
+	}
+}
+
 /* What the project promises: 10 % of frames lost, one node says NaN and one outliers, within 1 %. */
 static void liars(void)
 {
@@ -340,6 +353,7 @@ int main(int argc, char **argv)
 		{"every_merge_finds_the_best", every_merge_finds_the_best},
 		{"without_gossip_it_does_not", without_gossip_it_does_not},
 		{"a_bad_network", a_bad_network},
+		{"one_at_a_time", one_at_a_time},
 		{"liars", liars},
 		{"liars_win_without_defence", liars_win_without_defence},
 		{"mass_stays_under_loss", mass_stays_under_loss},
