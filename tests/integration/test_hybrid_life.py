@@ -111,11 +111,12 @@ def left_over(lab: Lab) -> list[str]:
     found = [f"process {pid} ({name})" for pid, name in hikyakuds(lab)]
     for node in lab.topology.nodes:
         base = lab.node_directory(node.name)
-        found += [
-            str(p)
-            for p in base.rglob("*")
-            if p not in (base / "run", base / "huge", base / "dpdk", base / "wires")
-        ]
+        # os.walk() goes on when a directory vanishes meanwhile, which is what is waited for
+        for directory, subdirectories, files in os.walk(base):
+            found += [str(Path(directory) / name) for name in subdirectories + files]
+        for expected in ("run", "huge", "dpdk", "wires"):
+            with suppress(ValueError):
+                found.remove(str(base / expected))
     return found
 
 
