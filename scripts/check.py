@@ -38,6 +38,7 @@ class Tally:
     passed: int = 0
     skipped: int = 0
     failures: list[str] = field(default_factory=list)
+    second: list[str] = field(default_factory=list)  # passed when they were repeated
 
     def check(self, name: str, ok: bool) -> None:
         if ok:
@@ -182,15 +183,10 @@ def fuzz(options: Options) -> Tally:
     return meson_tests(build, options, suite="fuzz")
 
 
-def integration(options: Options) -> Tally:
-    """Real mpirun in real labs; needs root."""
-    if os.geteuid() != 0:
-        print("check: labs are network namespaces: run 'make check' as root", flush=True)
-        return Tally(failures=["integration tests (not root)"])
-    report = options.build / "integration.xml"
+def pytest(options: Options, report: Path, *arguments: str, limit: float) -> Tally:
     report.unlink(missing_ok=True)
-    argv = [str(ROOT / ".venv/bin/python"), "-m", "pytest", f"--junitxml={report}"]
-    succeeded = run(argv, limit=2400, env={"HIKYAKU_BUILD": str(options.build)})
+    argv = [str(ROOT / ".venv/bin/python"), "-m", "pytest", f"--junitxml={report}", *arguments]
+    succeeded = run(argv, limit=limit, env={"HIKYAKU_BUILD": str(options.build)})
     tally = Tally()
     for case in ElementTree.parse(report).iter("testcase") if report.exists() else []:
         name = f"{case.get('classname')}::{case.get('name')}"
@@ -200,6 +196,27 @@ def integration(options: Options) -> Tally:
             tally.check(name, case.find("failure") is None and case.find("error") is None)
     if not succeeded and not tally.failures:
         tally.failures.append("pytest")
+    return tally
+
+
+MOST_REPEATED = 5
+
+
+def integration(options: Options) -> Tally:
+    """Real mpirun in real labs; needs root. Labs of up to eight nodes share two cores, and a machine
+    that others use stops one for seconds: what fails is repeated once, if it is little, and named
+    in the summary also when it then passes. A test that is named there twice has a defect."""
+    if os.geteuid() != 0:
+        print("check: labs are network namespaces: run 'make check' as root", flush=True)
+        return Tally(failures=["integration tests (not root)"])
+    tally = pytest(options, options.build / "integration.xml", limit=2700)
+    if not tally.failures or len(tally.failures) > MOST_REPEATED or "pytest" in tally.failures:
+        return tally
+    print(f"-- {len(tally.failures)} failed and are repeated once", flush=True)
+    again = pytest(options, options.build / "repeated.xml", "--last-failed", limit=900)
+    tally.second = [name for name in tally.failures if name not in again.failures]
+    tally.passed += len(tally.second)
+    tally.failures = again.failures
     return tally
 
 
@@ -236,6 +253,8 @@ def main() -> int:
         )
     print()
     for name, tally in tallies.items():
+        for repeated in tally.second:
+            print(f"passed in {name} at the second attempt only: {repeated}")
         for failure in tally.failures:
             print(f"failed in {name}: {failure}")
     passed = sum(t.passed for t in tallies.values())
