@@ -330,9 +330,8 @@ static void look_back(struct hk_gossip *g)
 	/* Without news of the others the loss of all cannot fall, which is no plateau. */
 	if (alone(g) || g->stats.slices_heard != g->judged_at)
 		/* alone, or the others not heard yet: ours is what we know */
-		hk_learn_train_progress(&g->train, isfinite(g->stats.loss) && isfinite(all) ?
-							   all :
-							   g->stats.loss);
+		hk_learn_train_progress(
+			&g->train, isfinite(g->stats.loss) && isfinite(all) ? all : g->stats.loss);
 	g->judged_at = g->stats.slices_heard;
 	over = hk_learn_train_converged(&g->train) || g->train.epochs >= g->set->max_epochs;
 	if (over && g->state == HK_GOSSIP_TRAINING) {
@@ -414,7 +413,6 @@ static bool ahead(struct hk_gossip *g)
 bool hk_gossip_round(struct hk_gossip *g)
 {
 	bool waits;
-
 
 	if (g->state == HK_GOSSIP_DONE)
 		return false;

@@ -90,13 +90,13 @@ struct hk_gossip {
 	double *work;  /* [parameters]: where they were at the last round, for hk_guard_moved() */
 	double *heard; /* [parameters]: what neighbours sent last and was taken */
 	double *mix;   /* [parameters]: measure() */
-	uint64_t looked, look_every; /* batches at the last look back, and between two */
+	uint64_t looked, look_every;  /* batches at the last look back, and between two */
 	uint64_t heard_at, slices_at; /* batches, and slices heard, when the last one came */
-	uint64_t judged_at;	      /* slices heard at the last look that was judged */
-	double *values, *news;       /* [per_slice] */
-	const double **several;      /* [nodes] */
-	double *sorted;              /* [nodes + 1] */
-	void *frame;                 /* payload_max bytes */
+	uint64_t judged_at;           /* slices heard at the last look that was judged */
+	double *values, *news;        /* [per_slice] */
+	const double **several;       /* [nodes] */
+	double *sorted;               /* [nodes + 1] */
+	void *frame;                  /* payload_max bytes */
 	size_t frame_room;
 	struct hk_gossip_stats stats;
 };

@@ -170,7 +170,7 @@ struct hk_learn_local {
 		*event; /* in order of rounds; nodes with "up" first start late */
 	size_t events;
 	uint32_t progress_every; /* rounds between two calls of on_progress; 0: none */
-	uint32_t turn; /* rounds for which one node runs alone, then the next: a core for all; 0: all run */
+	uint32_t turn; /* rounds for which one node runs alone, as on one core; 0: all run */
 };
 
 struct hk_learn_progress {

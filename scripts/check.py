@@ -203,9 +203,9 @@ MOST_REPEATED = 5
 
 
 def integration(options: Options) -> Tally:
-    """Real mpirun in real labs; needs root. Labs of up to eight nodes share two cores, and a machine
-    that others use stops one for seconds: what fails is repeated once, if it is little, and named
-    in the summary also when it then passes. A test that is named there twice has a defect."""
+    """Real mpirun in real labs; needs root. Labs of up to eight nodes share two cores, and others
+    who use the machine stop one for seconds: what fails is repeated once, if it is little, and
+    named in the summary also when it then passes. Who is named there twice has a defect."""
     if os.geteuid() != 0:
         print("check: labs are network namespaces: run 'make check' as root", flush=True)
         return Tally(failures=["integration tests (not root)"])
