@@ -12,6 +12,7 @@
  *   pop.c       a pop: open, blocks, the CPU's access (DPDK)
  *   dma.c       devices and pools of packet buffers (DPDK)
  *   nvme.c      the least of an NVMe driver (DPDK)
+ *   scan.c      looks for bytes in main memory (DPDK; scan.h)
  *
  * What is not marked needs libc alone, and is tested on made-up trees in place of /sys.
  */

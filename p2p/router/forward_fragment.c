@@ -25,6 +25,10 @@ static bool refer(struct hk_forward *f, struct rte_mbuf *head, struct rte_mbuf *
 		if (!piece)
 			return false;
 		unsigned n = HK_MIN(len, (unsigned)m->data_len - at);
+		/* drivers that set a received packet's flags anew forget this one (e1000 does), and
+		 * what refers to it would be freed as if the bytes lay behind their mbuf */
+		if (rte_pktmbuf_priv_flags(m->pool) & RTE_PKTMBUF_POOL_F_PINNED_EXT_BUF)
+			m->ol_flags |= RTE_MBUF_F_EXTERNAL;
 		rte_pktmbuf_attach(piece, m);
 		piece->data_off = (uint16_t)(piece->data_off + at);
 		piece->data_len = (uint16_t)n;

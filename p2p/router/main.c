@@ -2,6 +2,7 @@
 /*
  * p2p/router/main.c: hk_router's options. `hikyaku p2p route` runs it; docs/routers.md tells of both.
  */
+#include "p2p/pop/scan.h"
 #include "p2p/router/generate.h"
 #include "p2p/router/router.h"
 
@@ -25,7 +26,8 @@ static int usage(const char *program)
 	fprintf(stderr,
 		"usage: %s --mode bounce|p2p|pktpit --routes FILE --port SPEC --port SPEC ...\n"
 		"          [--control SOCKET] [--memory MB] [--buffers N] [--wait MS] [--spin]\n"
-		"          [--pool POP ...] [--frame BYTES] [--icmp-rate N] [--tap PREFIX]\n"
+		"          [--pool POP ...] [--frame BYTES] [--icmp-rate N] [--tap PREFIX] [--scan "
+		"HEX]\n"
 		"       %s --check --routes FILE --ports N\n"
 		"       %s --generate N [--seed N] [--hops N] [--mrt] > TABLE\n",
 		program, program, program);
@@ -89,6 +91,8 @@ static int run(const struct hk_router_options *o)
 	printf("ready\n");
 	fflush(stdout);
 	hk_router_run(router);
+	if (o->marker_len)
+		router->in_main_memory = hk_pop_scan(o->marker, o->marker_len);
 	hk_router_stats(router, stdout);
 	hk_router_close(router);
 	return 0;
@@ -115,6 +119,7 @@ int main(int argc, char **argv)
 		{"icmp-rate", required_argument, NULL, 'i'},
 		{"pool", required_argument, NULL, 'P'},
 		{"frame", required_argument, NULL, 'f'},
+		{"scan", required_argument, NULL, 'x'},
 		{NULL, 0, NULL, 0},
 	};
 	struct hk_router_options o = {.mode = HK_MODE_BOUNCE,
@@ -148,7 +153,7 @@ int main(int argc, char **argv)
 			if (good)
 				o.pool[o.pools++] = optarg;
 		} else if (c == 'f') {
-			good &= number(optarg, 1518, 9216, &o.frame_max);
+			good &= number(optarg, 1518, 16384, &o.frame_max);
 		} else if (c == 'c') {
 			o.control = optarg;
 		} else if (c == 'M') {
@@ -165,6 +170,9 @@ int main(int argc, char **argv)
 			good &= number(optarg, 0, UINT32_MAX, &seed);
 		} else if (c == 'h') {
 			good &= number(optarg, 1, UINT32_MAX, &hops);
+		} else if (c == 'x') {
+			o.marker_len = hk_pop_hex(optarg, o.marker, sizeof(o.marker));
+			good &= o.marker_len >= 8;
 		} else if (c == 'R') {
 			mrt = true;
 		} else if (c == 's') {

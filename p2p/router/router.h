@@ -47,6 +47,8 @@ struct hk_router_options {
 	unsigned frame_max; /* of buffers in pops */
 	unsigned icmp_rate; /* messages a second, at most; 0: none */
 	bool spin;          /* never nap */
+	unsigned char marker[64];
+	size_t marker_len; /* 0: main memory is not scanned for it when the router ends */
 };
 
 /* One update of the FIB, which the data thread makes. */
@@ -70,6 +72,7 @@ struct hk_router {
 	struct hk_forward_asks asks;
 	_Atomic bool stop;
 	uint64_t tx_full[HK_ROUTER_PORTS]; /* frames that the port refused */
+	uint64_t in_main_memory;           /* how often the marker is there */
 	/* of the control thread */
 	pthread_t control;
 	bool control_runs;

@@ -59,5 +59,7 @@ void hk_router_stats(struct hk_router *r, FILE *out)
 			", \"lost\": %" PRIu64 ", \"neighbours\": %u}",
 			now(&r->kernel->written), now(&r->kernel->read), now(&r->kernel->lost),
 			r->kernel->neighbours);
+	if (r->o.marker_len)
+		fprintf(out, ", \"in_main_memory\": %" PRIu64, r->in_main_memory);
 	fprintf(out, "}\n");
 }

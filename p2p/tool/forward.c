@@ -16,6 +16,7 @@
  * Prints "ready" when it polls, and one line of JSON at the end.
  */
 #include "p2p/pop/pop.h"
+#include "p2p/pop/scan.h"
 #include "p2p/tool/tool.h"
 #include "port/port.h"
 
@@ -128,7 +129,7 @@ static int parse(int argc, char **argv, struct options *o)
 			o->unmapped = true;
 			break;
 		case 's':
-			o->marker_len = hk_p2p_hex(optarg, o->marker, sizeof(o->marker));
+			o->marker_len = hk_pop_hex(optarg, o->marker, sizeof(o->marker));
 			if (o->marker_len < 8)
 				return usage("--scan takes 8 to 64 bytes in hexadecimal");
 			break;
@@ -239,7 +240,7 @@ static int run(struct forward *f)
 	       f->frames, f->bytes, f->unlanded, f->pop ? hk_pop_slow_bytes(f->pop) : 0,
 	       rte_eal_iova_mode() == RTE_IOVA_VA ? "virtual" : "physical");
 	if (f->o.marker_len)
-		printf(", \"in_main_memory\": %" PRIu64, hk_p2p_scan(f->o.marker, f->o.marker_len));
+		printf(", \"in_main_memory\": %" PRIu64, hk_pop_scan(f->o.marker, f->o.marker_len));
 	printf("}\n");
 	fflush(stdout);
 	if (f->unlanded) {

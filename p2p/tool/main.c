@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * p2p/tool/main.c: `hk_p2p COMMAND …`.
+ * p2p/tool/main.c: `hk_p2p COMMAND …`, and what its commands share.
  */
 #include "p2p/tool/tool.h"
 
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "port/port.h"
@@ -19,6 +22,15 @@ int hk_p2p_eal(char *const *nics, unsigned n, unsigned mb, struct hk_error *err)
 	if (n == 0)
 		cfg.extra_args = "--iova-mode=pa"; /* what devices without a NIC's driver use */
 	return hk_eal_init(&cfg, err);
+}
+
+bool hk_p2p_number(const char *text, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return isdigit((unsigned char)*text) && !*end && !errno;
 }
 
 int main(int argc, char **argv)

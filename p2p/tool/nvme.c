@@ -11,6 +11,7 @@
  */
 #include "p2p/pop/nvme.h"
 #include "p2p/pop/pop.h"
+#include "p2p/pop/scan.h"
 #include "p2p/tool/tool.h"
 #include "port/port.h"
 
@@ -91,7 +92,7 @@ static int parse(int argc, char **argv, struct job *j)
 				      optarg[used]))
 			return usage("--dst takes a MAC address");
 		else if (c == 's' &&
-			 (j->marker_len = hk_p2p_hex(optarg, j->marker, sizeof(j->marker))) < 8)
+			 (j->marker_len = hk_pop_hex(optarg, j->marker, sizeof(j->marker))) < 8)
 			return usage("--scan takes 8 to 64 bytes in hexadecimal");
 		else if (c == '?')
 			return usage("an option that is not known");
@@ -253,7 +254,7 @@ static int run(struct job *j)
 	printf("{\"frames\": %" PRIu64 ", \"block_size\": %u, \"cpu_read\": %" PRIu64, j->sent,
 	       hk_nvme_info(j->nvme)->block_size, hk_pop_slow_bytes(j->pop));
 	if (j->marker_len)
-		printf(", \"in_main_memory\": %" PRIu64, hk_p2p_scan(j->marker, j->marker_len));
+		printf(", \"in_main_memory\": %" PRIu64, hk_pop_scan(j->marker, j->marker_len));
 	printf("}\n");
 	return 0;
 }

@@ -3,12 +3,11 @@
  * p2p/tool/tool.h: hk_p2p, the program that runs beside the devices (in the lab's guest, or on a machine
  * with real ones): `hk_p2p COMMAND [OPTION…]`.
  *
- *   main.c      chooses the command
+ *   main.c      chooses the command; what commands share
  *   forward.c   frames from one NIC to the other by way of a pop, and whether their bytes landed there
  *   measure.c   DMA's throughput and latency, beside loads (load.c)
  *   nvme.c      blocks of an SSD to the network, past main memory
  *   pops.c      says what a pop is, or why it cannot be
- *   scan.c      looks for bytes in DPDK's main memory; numbers from text
  */
 #ifndef HK_P2P_TOOL_H
 #define HK_P2P_TOOL_H
@@ -20,12 +19,6 @@
 
 /* Starts DPDK with the PCI devices @nics and @mb of huge pages. */
 int hk_p2p_eal(char *const *nics, unsigned n, unsigned mb, struct hk_error *err);
-
-/* How often the @len bytes at @marker occur in DPDK's own memory (pools, rings; no pop). */
-uint64_t hk_p2p_scan(const void *marker, size_t len);
-
-/* Bytes from hexadecimal digits; their number, or 0. */
-size_t hk_p2p_hex(const char *text, unsigned char *out, size_t max);
 
 /* A decimal number, the whole of @text. */
 bool hk_p2p_number(const char *text, uint64_t *out);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`hikyaku p2p route` on memif wires: every byte of every packet that comes out, in each mode,
-against a router in Python (packets.py)."""
+against a router in Python (hikyaku/p2p/packets.py)."""
 
 import json
 import subprocess
@@ -11,8 +11,17 @@ from pathlib import Path
 
 import pytest
 
+from hikyaku.p2p.packets import (
+    IP4,
+    SPECIAL,
+    Router,
+    ethernet,
+    ipv4,
+    read_pcap,
+    sequence,
+    write_pcap,
+)
 from hikyaku.process import wait_until
-from packets import IP4, SPECIAL, Router, ethernet, ipv4, read_pcap, sequence, write_pcap
 
 MACS = ["02:00:00:00:00:01", "02:00:00:00:01:01"]
 PEERS = ["02:00:00:00:00:99", "02:00:00:00:01:99"]

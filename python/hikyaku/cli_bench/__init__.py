@@ -6,6 +6,7 @@ import click
 from .halo import bench_halo
 from .host import bench_host
 from .mpi import bench_mpi, demo
+from .p2p import bench_p2p
 from .router import bench_router
 from .rtc import bench_rtc
 from .sdn import bench_sdn
@@ -18,5 +19,5 @@ def bench() -> None:
     """Measure."""
 
 
-for command in (bench_mpi, bench_host, bench_rtc, bench_halo, bench_sdn, bench_router):
+for command in (bench_mpi, bench_host, bench_rtc, bench_halo, bench_sdn, bench_router, bench_p2p):
     bench.add_command(command)

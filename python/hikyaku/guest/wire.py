@@ -72,14 +72,17 @@ def exchange(
     *,
     window: int = 256,
     timeout: float = 60,
+    answers: list[int] | None = None,
 ) -> list[list[bytes]]:
     """Sends the frames of each of @sent in turn, at most @window more than have come back, until
     @expected have come or nothing has for some seconds; what each of @receivers got. With fewer
-    frames under way than a NIC's ring takes, none is lost for want of room."""
+    frames under way than a NIC's ring takes, none is lost for want of room. @answers: how many
+    come back for each frame of the first wire, if not one."""
     got: list[list[bytes]] = [[] for _ in receivers]
     queues = [(wire, iter(frames)) for wire, frames in sent]
     waiting: list[tuple[Wire, bytes] | None] = [None] * len(queues)
     live = [True] * len(queues)
+    each = iter(answers or ())
     out = back = 0
     quiet_since = time.monotonic()
     end = quiet_since + timeout
@@ -93,7 +96,7 @@ def exchange(
                     live[i] = False
                 elif wire.try_send(frame):
                     waiting[i] = None
-                    out += 1
+                    out += next(each, 1) if i == 0 else 1
                     moved = True
                     continue
                 else:

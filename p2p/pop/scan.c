@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * p2p/tool/scan.c: is a frame's payload anywhere in main memory, as far as DPDK has it?
+ * p2p/pop/scan.c: is a frame's payload anywhere in main memory, as far as DPDK has it?
  */
-#include "p2p/tool/tool.h"
+#include "p2p/pop/scan.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <rte_memory.h>
@@ -31,7 +29,7 @@ static int scan_segment(const struct rte_memseg_list *list, const struct rte_mem
 	return 0;
 }
 
-uint64_t hk_p2p_scan(const void *marker, size_t len)
+uint64_t hk_pop_scan(const void *marker, size_t len)
 {
 	struct scan s = {.marker = marker, .len = len};
 
@@ -46,7 +44,7 @@ static int digit(char c)
 					    : -1;
 }
 
-size_t hk_p2p_hex(const char *text, unsigned char *out, size_t max)
+size_t hk_pop_hex(const char *text, unsigned char *out, size_t max)
 {
 	size_t n = 0;
 
@@ -57,13 +55,4 @@ size_t hk_p2p_hex(const char *text, unsigned char *out, size_t max)
 		out[n++] = (unsigned char)(high << 4 | low);
 	}
 	return n;
-}
-
-bool hk_p2p_number(const char *text, uint64_t *out)
-{
-	char *end;
-
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	return isdigit((unsigned char)*text) && !*end && !errno;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Packets for the routers' tests: built from nothing, and a router in Python that says what must
-come out. Written from the RFCs, beside the C code and not from it."""
+"""Packets for the routers: built from nothing, and a router in Python that says what must come out.
+Written from the RFCs, beside the C code and not from it."""
 
 import ipaddress
 import random
