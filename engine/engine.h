@@ -105,6 +105,14 @@ uint32_t hk_engine_peer_endpoint(const struct hk_engine *e, hk_peer p);
  * messages come out of hk_engine_reap_rx(). */
 hk_peer hk_engine_verdict(struct hk_engine *e, enum hk_verdict *why);
 
+/* Ways to send to one peer. */
+#define HK_PATHS 8
+
+/* The paths in @mask (a bit each) are as good as each other: what is lost on one of them is sent again by the next
+ * (hk_out.path), and later packets that arrive by others tell that nothing came by it. What is under
+ * way by a path that is not in @mask counts as lost. 0, as a new peer has it: each packet keeps its path. */
+void hk_engine_peer_paths(struct hk_engine *e, hk_peer p, uint8_t mask);
+
 /* ---- sending ------------------------------------------------------------------------------- */
 
 /* How many packets hk_engine_send() takes for @p now at the most (bytes in flight count too, so ask
@@ -118,9 +126,10 @@ struct hk_packet {
 	uint8_t type;            /* HK_WIRE_DATA or HK_WIRE_PUT */
 	uint8_t am, frag, frags; /* DATA: fragments of one message are sent back to back */
 	bool ack_now; /* its acknowledgement is waited for: the peer shall not delay it */
-	uint8_t path; /* 0 or 1: by which of two ways the caller sends it, and sends it again. Packets
-		       * of one way overtake each other seldom, those of two as they like */
-	bool lent;    /* its bytes lie where a stand-in cannot read: see hk_engine_stand_in() */
+	uint8_t path; /* 0 … HK_PATHS - 1: by which of several ways the caller sends it, and again, unless
+		       * hk_engine_peer_paths() says otherwise. Packets of one way overtake each other
+		       * seldom, those of two as they like */
+	bool lent; /* its bytes lie where a stand-in cannot read: see hk_engine_stand_in() */
 };
 
 /* Takes one packet and writes its base header to @hdr (HK_WIRE_HLEN bytes). Returns false, and
@@ -207,6 +216,7 @@ struct hk_out {
 			   right after an input that makes hk_engine_deadline() 0 */
 	uint64_t token;
 	uint16_t len;
+	uint8_t path; /* RESEND: by which to send it now */
 	uint8_t bytes[HK_WIRE_HLEN + HK_WIRE_SACK_LEN];
 };
 

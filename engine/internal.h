@@ -32,8 +32,8 @@ struct hk_tx_slot {
 	uint64_t sent_at;
 	uint16_t len;
 	uint8_t type, am, frag, frags;
-	uint8_t state : 6; /* HK_SLOT_* */
-	uint8_t path : 1;
+	uint8_t state : 4; /* HK_SLOT_* */
+	uint8_t path : 3;
 	uint8_t lent : 1; /* out of a stand-in's reach */
 	uint8_t resent;   /* how often; saturates */
 };
@@ -44,7 +44,7 @@ struct hk_rack {
 	uint32_t psn;
 	uint32_t rtt; /* its own */
 };
-_Static_assert(sizeof(struct hk_rack) <= sizeof(struct hk_tx_slot), "it takes the place of one");
+_Static_assert(HK_PATHS <= 8, "a path's number has three bits, a set of them eight");
 
 enum { HK_SLOT_FLYING = 0, HK_SLOT_ACKED, HK_SLOT_LOST };
 
@@ -68,8 +68,9 @@ enum hk_timer {
 
 struct hk_peer_rec {
 	uint32_t endpoint, epoch;
-	uint8_t state;   /* enum hk_peer_state */
-	uint8_t verdict; /* enum hk_verdict */
+	uint8_t state;       /* enum hk_peer_state */
+	uint8_t verdict : 4; /* enum hk_verdict */
+	uint8_t in_lost_list : 4;
 	uint8_t timer;   /* enum hk_timer */
 	uint8_t backoff; /* how often the timer fired since the last progress */
 	/* sending: una <= psn < next are in flight; next may grow to edge (credit) */
@@ -84,7 +85,7 @@ struct hk_peer_rec {
 	uint16_t held;                  /* delivered buffers that the caller still keeps */
 	uint32_t srtt, rttvar, min_rtt; /* ns */
 	uint32_t last_rtt;              /* the latest sample, ns */
-	struct hk_rack rack;            /* of path 0; that of path 1 lies in the block */
+	struct hk_rack rack;            /* of path 0; those of others lie in the block */
 	uint64_t timer_at, timer_armed; /* when it fires, when it was armed */
 	uint64_t silent;                /* time waited without hearing anything, ns */
 	uint64_t last_heard;
@@ -97,12 +98,13 @@ struct hk_peer_rec {
 	uint16_t ack_pending; /* packets that arrived since we last acknowledged */
 	uint32_t rx_block, rx_frags;
 	uint32_t ts_recent;
-	uint8_t tx_mid;  /* the message sent last lacks fragments */
-	uint8_t tx_two;  /* packets of path 1 were sent from this block, too */
-	uint8_t ts_away; /* ts_recent had waited for us: it tells nothing of the network */
+	uint8_t tx_mid;    /* the message sent last lacks fragments */
+	uint8_t tx_others; /* paths but 0 by which packets of this block were sent, a bit each */
+	uint8_t tx_equal;  /* hk_engine_peer_paths() */
+	uint8_t ts_away;   /* ts_recent had waited for us: it tells nothing of the network */
 	uint8_t away;   /* its latest frame said so: whoever answers for it comes by now and then */
 	uint8_t talked; /* something was exchanged: worth a keepalive */
-	uint8_t in_ack_list, in_active_list, in_lost_list;
+	uint8_t in_ack_list, in_active_list;
 	uint64_t ts_at;   /* when ts_recent arrived */
 	uint64_t ack_due; /* while in the ack list */
 	uint32_t ack_prev, ack_next, active_prev, active_next, lost_next, verdict_next;
@@ -152,8 +154,11 @@ static inline uint32_t hk_index(const struct hk_engine *e, const struct hk_peer_
 	return (uint32_t)(r - (struct hk_peer_rec *)hk_at(e, e->peers_off));
 }
 
-/* A slot for each packet of the window, and behind them a place for struct hk_rack. */
-#define HK_TX_BLOCK(window) ((window) + 1u)
+/* A slot for each packet of the window, and behind them places for struct hk_rack, of all paths but 0. */
+#define HK_TX_BLOCK(window)                                                                        \
+	((window) +                                                                                \
+	 (unsigned)(((HK_PATHS - 1) * sizeof(struct hk_rack) + sizeof(struct hk_tx_slot) - 1) /    \
+		    sizeof(struct hk_tx_slot)))
 
 static inline struct hk_tx_slot *hk_tx_block(const struct hk_engine *e, uint32_t b)
 {
@@ -166,13 +171,23 @@ static inline struct hk_tx_slot *hk_tx_slot(const struct hk_engine *e, const str
 	return hk_tx_block(e, r->tx_block) + (psn & (e->cfg.window - 1u));
 }
 
-/* Of path 1 only with `tx_two`. */
+/* Of paths but 0 only those in `tx_others`. */
 static inline struct hk_rack *hk_rack(const struct hk_engine *e, struct hk_peer_rec *r,
 				      unsigned path)
 {
 	return HK_LIKELY(path == 0)
 		       ? &r->rack
-		       : (struct hk_rack *)(hk_tx_block(e, r->tx_block) + e->cfg.window);
+		       : (struct hk_rack *)(hk_tx_block(e, r->tx_block) + e->cfg.window) +
+				 (path - 1);
+}
+
+/* A packet is about to go by @path, which is not 0. */
+static inline void hk_path_used(const struct hk_engine *e, struct hk_peer_rec *r, unsigned path)
+{
+	if (r->tx_others & 1u << path)
+		return;
+	r->tx_others |= (uint8_t)(1u << path);
+	*hk_rack(e, r, path) = (struct hk_rack){0};
 }
 
 static inline struct hk_rx_slot *hk_rx_block(const struct hk_engine *e, uint32_t b)

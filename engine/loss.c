@@ -3,8 +3,9 @@
  * engine/loss.c: what an acknowledgement tells: what to release, how long the way is, what is lost.
  *
  * Loss is found by time, as RACK does (RFC 8985): a packet is lost once one that was sent after
- * it has arrived and the reordering window has passed as well. Where the caller sends by two paths,
- * only packets of the same path tell of each other. Packets carry their own number of
+ * it has arrived and the reordering window has passed as well. Where the caller sends by several paths,
+ * only packets of the same path tell of each other so soon; those of another, if the paths are as good as each
+ * other, only after a whole resend timeout, since a path that is dead tells nothing. Packets carry their own number of
  * transmission time, so resends are judged like first sends, and a lost resend is found too.
  * When nothing comes back at all, a tail probe resends the last packet after about two round
  * trips; its acknowledgement shows what is missing. Only when that stays silent the resend timer
@@ -13,13 +14,13 @@
 #include "engine/internal.h"
 
 /* A reordering window of a quarter round trip (RFC 8985, 7.2 step 4), and never so short that
- * the clock's grain decides. Of two paths the round trip is measured together: so at least of that of
+ * the clock's grain decides. Of several paths the round trip is measured together: so at least of that of
  * the packet which arrived. */
 #define HK_MIN_REORDER (2 * HK_USEC)
 
 static uint64_t reorder_window(const struct hk_peer_rec *r, const struct hk_rack *rack)
 {
-	uint64_t way = HK_UNLIKELY(r->tx_two) ? HK_MAX(r->srtt, rack->rtt) : r->srtt;
+	uint64_t way = HK_UNLIKELY(r->tx_others) ? HK_MAX(r->srtt, rack->rtt) : r->srtt;
 
 	return HK_MAX(way / 4, HK_MIN_REORDER);
 }
@@ -153,23 +154,46 @@ static bool sent_before(const struct hk_rack *rack, const struct hk_tx_slot *s, 
 	       (s->sent_at == rack->sent && !s->resent && hk_psn_before(psn, rack->psn));
 }
 
+/* What all paths tell. */
+struct seen {
+	const struct hk_rack *rack[HK_PATHS];
+	uint64_t patience[HK_PATHS];
+	uint64_t
+		latest; /* what arrived by any of several equal paths was sent then at the latest; 0: one path */
+};
+
+static void look_at(const struct hk_engine *e, struct hk_peer_rec *r, unsigned path,
+		    struct seen *seen)
+{
+	seen->rack[path] = hk_rack(e, r, path);
+	seen->patience[path] = seen->rack[path]->rtt + reorder_window(r, seen->rack[path]);
+	if (HK_UNLIKELY(r->tx_equal))
+		seen->latest = HK_MAX(seen->latest, seen->rack[path]->sent);
+}
+
 void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
-	const struct hk_rack *rack[2] = {&r->rack, &r->rack};
-	uint64_t patience[2], soonest = UINT64_MAX;
+	uint64_t soonest = UINT64_MAX;
+	struct seen seen;
 	bool any = false;
 
-	if (HK_UNLIKELY(r->tx_two))
-		rack[1] = hk_rack(e, r, 1);
-	for (unsigned path = 0; path < 2; path++)
-		patience[path] = rack[path]->rtt + reorder_window(r, rack[path]);
+	seen.latest = 0;
+	look_at(e, r, 0, &seen);
+	for (unsigned left = r->tx_others; HK_UNLIKELY(left); left &= left - 1)
+		look_at(e, r, (unsigned)__builtin_ctz(left), &seen);
 
 	for (uint32_t psn = r->tx_una; psn != r->tx_next; psn++) {
 		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+		uint64_t lost_at;
 
-		if (s->state != HK_SLOT_FLYING || !sent_before(rack[s->path], s, psn))
+		if (s->state != HK_SLOT_FLYING)
 			continue;
-		uint64_t lost_at = s->sent_at + patience[s->path];
+		if (sent_before(seen.rack[s->path], s, psn))
+			lost_at = s->sent_at + seen.patience[s->path];
+		else if (HK_UNLIKELY(s->sent_at < seen.latest))
+			lost_at = s->sent_at + hk_rto(e, r);
+		else
+			continue;
 
 		if (lost_at <= now) {
 			hk_loss_mark(e, r, s);
@@ -183,6 +207,21 @@ void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 		hk_cc_lost(e, r, now);
 	if (soonest != UINT64_MAX)
 		hk_timer_arm(e, r, HK_TIMER_REORDER, now, soonest);
+}
+
+void hk_engine_peer_paths(struct hk_engine *e, hk_peer p, uint8_t mask)
+{
+	struct hk_peer_rec *r = hk_rec(e, p);
+
+	r->tx_equal = mask;
+	if (!mask)
+		return;
+	for (uint32_t psn = r->tx_una; psn != r->tx_next; psn++) {
+		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+
+		if (s->state == HK_SLOT_FLYING && !(mask & 1u << s->path))
+			hk_loss_mark(e, r, s);
+	}
 }
 
 /* ---- acknowledgements ---------------------------------------------------------------------- */

@@ -27,12 +27,27 @@ uint64_t hk_engine_deadline(const struct hk_engine *e)
 
 /* ---- resends ------------------------------------------------------------------------------- */
 
+/* What did not arrive by one path may by the next. */
+static unsigned next_path(const struct hk_peer_rec *r, unsigned path)
+{
+	do
+		path = (path + 1) % HK_PATHS;
+	while (!(r->tx_equal & 1u << path));
+	return path;
+}
+
 static void emit_resend(struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn, uint64_t now,
 			struct hk_out *o)
 {
 	struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
 	struct hk_wire_hdr h;
 
+	if (HK_UNLIKELY(r->tx_equal)) {
+		s->path = next_path(r, s->path) & 7u;
+		if (s->path)
+			hk_path_used(e, r, s->path);
+	}
+	o->path = s->path;
 	hk_fill_hdr(e, r, now, &h);
 	h.type = s->type;
 	h.flags |= HK_WIRE_F_RESENT | HK_WIRE_F_ACK_NOW;

@@ -36,7 +36,7 @@ void hk_tx_block_release(struct hk_engine *e, struct hk_peer_rec *r)
 	hk_tx_block(e, r->tx_block)->token = e->tx_free;
 	e->tx_free = r->tx_block;
 	r->tx_block = HK_NIL;
-	r->tx_two = 0;
+	r->tx_others = 0;
 }
 
 /* All of a header but type, len and fragment, which are 0. Says all we know of what the
@@ -123,10 +123,8 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 		e->tx_free = (uint32_t)hk_tx_block(e, r->tx_block)->token;
 	}
 
-	if (HK_UNLIKELY(pkt->path && !r->tx_two)) {
-		r->tx_two = 1;
-		*hk_rack(e, r, 1) = (struct hk_rack){0};
-	}
+	if (HK_UNLIKELY(pkt->path))
+		hk_path_used(e, r, pkt->path & 7u);
 
 	hk_wire_hdr_in_frame *h = hdr;
 
@@ -151,7 +149,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	s->frag = pkt->frag;
 	s->frags = pkt->frags;
 	s->state = HK_SLOT_FLYING;
-	s->path = pkt->path & 1u;
+	s->path = pkt->path & 7u;
 	s->lent = pkt->lent;
 	s->resent = 0;
 	if (r->tx_next == r->tx_una)
