@@ -101,6 +101,14 @@ int hk_eal_remove_stale(const char *shared, const char *huge_dir, struct hk_erro
  * alone. Makes system calls. */
 bool hk_eal_primary_alive(void);
 
+#define HK_PORT_SPEC_MAX 256
+
+/* Takes a list of specs apart, between which stands '+': af_xdp:iface=eth0+af_xdp:iface=eth1. (A '+' that no kind of
+ * port follows belongs to its spec.) Returns how many, or -EINVAL if it is none, more than @max, or one that
+ * is too long. What they mean is not looked at. */
+int hk_port_list_split(const char *list, char spec[][HK_PORT_SPEC_MAX], unsigned max,
+		       struct hk_error *err);
+
 /* Puts into @cfg what the port @spec needs of DPDK: its PCI address and huge pages for pci:…,
  * nothing for the others. -EINVAL with a sentence if the spec does not parse. */
 int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_error *err);
@@ -110,7 +118,7 @@ int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_erro
 struct hk_faults; /* port/faults.h */
 
 struct hk_port_info {
-	char spec[256];  /* as it was opened */
+	char spec[HK_PORT_SPEC_MAX]; /* as it was opened */
 	char driver[32]; /* DPDK's name of the driver: net_memif, net_af_xdp, net_ixgbe, … */
 	uint8_t mac[6];
 	uint16_t frame_max;  /* bytes of the largest frame, Ethernet header included, no FCS */

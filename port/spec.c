@@ -5,6 +5,7 @@
  * One table per kind of port lists its keys, so that the parser, its error texts and the check for
  * missing keys cannot disagree.
  */
+#include "port/port.h"
 #include "port/spec.h"
 
 #include <errno.h>
@@ -253,6 +254,48 @@ static const struct form *find_form(const char *prefix, const char *rest)
 	}
 	return NULL;
 }
+
+/* ---- lists ----------------------------------------------------------------------------------- */
+
+static bool begins_spec(const char *text)
+{
+	for (size_t i = 0; i < HK_ARRAY_LEN(forms); i++) {
+		size_t len = strlen(forms[i].prefix);
+
+		if (strncmp(text, forms[i].prefix, len) == 0 && text[len] == ':')
+			return true;
+	}
+	return false;
+}
+
+int hk_port_list_split(const char *list, char spec[][HK_PORT_SPEC_MAX], unsigned max,
+		       struct hk_error *err)
+{
+	unsigned n = 0;
+
+	for (const char *at = list; *at; n++) {
+		const char *end = at;
+
+		while (*end && !(*end == '+' && begins_spec(end + 1)))
+			end++;
+		if (n == max)
+			return hk_error_set(err, -EINVAL,
+					    "there are more than %u ports in %.100s…; fix: give at "
+					    "most %u",
+					    max, list, max);
+		if (end - at >= HK_PORT_SPEC_MAX)
+			return hk_error_set(err, -EINVAL,
+					    "port %.60s…: longer than %d characters; fix: "
+					    "shorten it",
+					    at, HK_PORT_SPEC_MAX - 1);
+		memcpy(spec[n], at, (size_t)(end - at));
+		spec[n][end - at] = '\0';
+		at = *end ? end + 1 : end;
+	}
+	return n ? (int)n : hk_error_set(err, -EINVAL, "no port is named; fix: see docs/ports.md");
+}
+
+/* ---- one ------------------------------------------------------------------------------------- */
 
 /* The address, then keys of ours and of DPDK's driver in any order. */
 static int parse_pci(struct hk_spec *spec, char *rest, struct hk_error *err)
