@@ -22,6 +22,7 @@ void hk_fabric_config_default(struct hk_fabric_config *cfg)
 	cfg->keep_bytes = 8u << 20;
 	cfg->regions = 4096;
 	cfg->ring_after = 50 * HK_USEC;
+	cfg->stripe_min = HK_STRIPE_MIN;
 }
 
 /* Bytes of the largest frame we send. */
@@ -197,6 +198,7 @@ void hk_peer_learn(struct hk_fabric *f, hk_peer p, const uint8_t mac[6], uint16_
 {
 	struct hk_peer_tx *t = &f->peer[p];
 
+	hk_rails_drop(f, p);
 	hk_wire_put_eth(t->eth, mac, f->lane[lane]->port->info.mac);
 	t->lane = t->bulk = t->answer = lane;
 }
@@ -205,6 +207,8 @@ void hk_fabric_peer_tag(struct hk_fabric *f, hk_peer p, uint64_t tag)
 {
 	hk_biased_enter(&f->lock);
 	hk_tag_to_mac(tag, f->peer[p].eth);
+	for (unsigned i = 0; f->peer[p].rails && i < f->peer[p].rails->count; i++)
+		hk_tag_to_mac(tag, f->peer[p].rails->rail[i].eth);
 	hk_biased_leave(&f->lock);
 }
 
@@ -224,22 +228,48 @@ static uint32_t known_epoch(const struct hk_fabric *f, uint32_t endpoint)
 	return info.epoch;
 }
 
-int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_peer *peer,
-		       struct hk_error *err)
+/* One port of ours, and the peer's that it leads to. */
+static int check_way(const struct hk_fabric *f, const char *name, unsigned port, unsigned frame_max,
+		     struct hk_error *err)
 {
-	if (a->port >= f->lanes || a->bulk > f->lanes)
-		return hk_error_set(err, -EINVAL, "%s: no port %u here", a->name,
-				    a->port >= f->lanes ? a->port : a->bulk - 1u);
 	unsigned ours = (unsigned)frame_used(f);
 
-	if (a->frame_max < ours)
+	if (port >= f->lanes)
+		return hk_error_set(err, -EINVAL, "%s: no port %u here", name, port);
+	if (frame_max < ours)
 		return hk_error_set(
 			err, -EMSGSIZE,
 			"MTU mismatch: %s takes frames of %u bytes, this end (%s) sends "
 			"%u; fix: give both interfaces the same MTU, or set "
 			"btl_hikyaku_frame_max to %u on all ranks",
-			a->name, a->frame_max, f->lane[a->port]->port->info.spec, ours,
-			a->frame_max);
+			name, frame_max, f->lane[port]->port->info.spec, ours, frame_max);
+	return 0;
+}
+
+static int check_address(const struct hk_fabric *f, const struct hk_peer_addr *a,
+			 struct hk_error *err)
+{
+	int rc = check_way(f, a->name, a->port, a->frame_max, err);
+
+	if (rc == 0 && a->bulk)
+		rc = check_way(f, a->name, a->bulk - 1u, a->frame_max, err);
+	if (rc == 0 && (a->more >= HK_RAILS_MAX || (a->more && (a->bulk || f->cfg.memory))))
+		rc = hk_error_set(err, -EINVAL,
+				  "%s: %u ports; fix: 1 to %u, and one where a polling process "
+				  "has a share in them",
+				  a->name, a->more + 1, HK_RAILS_MAX);
+	for (unsigned i = 0; rc == 0 && i < a->more; i++)
+		rc = check_way(f, a->name, a->rail[i].port, a->rail[i].frame_max, err);
+	return rc;
+}
+
+int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_peer *peer,
+		       struct hk_error *err)
+{
+	int rc = check_address(f, a, err);
+
+	if (rc)
+		return rc;
 	hk_biased_enter(&f->lock);
 	uint32_t epoch = known_epoch(f, a->endpoint);
 
@@ -252,6 +282,7 @@ int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_pee
 		f->peers_added += !f->peer[*peer].name;
 		free(f->peer[*peer].name);
 		f->peer[*peer].name = strdup(a->name);
+		rc = hk_rails_set(f, *peer, a);
 	}
 	hk_biased_leave(&f->lock);
 	if (*peer == HK_PEER_NONE)
@@ -259,7 +290,7 @@ int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *a, hk_pee
 				    "cannot add %s: the table of %u peers is full, or its endpoint "
 				    "%#x is taken; fix: raise btl_hikyaku_max_peers",
 				    a->name, f->cfg.engine.max_peers, a->endpoint);
-	return 0;
+	return rc == 0 ? 0 : hk_error_set(err, rc, "%s: no memory for its ports", a->name);
 }
 
 const char *hk_fabric_peer_name(const struct hk_fabric *f, hk_peer p)
@@ -401,6 +432,8 @@ void hk_fabric_verdicts(struct hk_fabric *f)
 		if (why)
 			tell(f, p, why);
 	}
+	if (HK_UNLIKELY(hk_listed(f, HK_LIST_RAILS)))
+		hk_rails_tell(f);
 }
 
 /* ---- the end ------------------------------------------------------------------------------- */
@@ -450,6 +483,7 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 	hk_rx_drop_kept(f);
 	for (unsigned p = 0; p < f->cfg.engine.max_peers; p++) {
 		hk_rx_forget(f, p);
+		hk_rails_drop(f, p);
 		free(f->peer[p].name);
 	}
 	for (unsigned i = f->lanes; i-- > 0;) { /* the first may own the others' buffers */

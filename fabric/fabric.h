@@ -23,6 +23,10 @@
  * hk_fabric_sendv_bulk(). Packets of both are of one engine and one row of numbers, so order and exactly-once
  * hold across them; acknowledgements go the way of what they answer.
  *
+ * Rails. A peer may be reached by several ports, all as good: puts, gets and bulk messages are spread over them frame by
+ * frame, by the shortest queue; what is lost on one is sent again by another, and one that brings nothing rests. Not
+ * of a fabric that is shared with a polling process.
+ *
  * Threads. One application thread at a time may be inside (callers that are several lock around
  * it). The helper thread of hk_fabric_async_start() is the fabric's own affair: it acknowledges
  * and keeps what arrives while the application is elsewhere, and never calls a handler.
@@ -64,6 +68,11 @@ typedef void (*hk_am_fn)(void *arg, hk_peer peer, uint8_t am, const struct hk_io
 /* @peer is lost (HK_PEER_NONE: all are, see hk_fabric_break()). @text is one sentence: who (by the name given at peer_add), and why. */
 typedef void (*hk_lost_fn)(void *arg, hk_peer peer, enum hk_verdict why, const char *text);
 
+/* A port of ours brings nothing to @peer any more, and its other ones carry all. @text says so. Told once for each. */
+typedef void (*hk_rail_fn)(void *arg, hk_peer peer, const char *text);
+
+#define HK_RAILS_MAX HK_PATHS
+
 struct hk_fabric_config {
 	struct hk_engine_config engine; /* rx_budget is set from `rx_keep` */
 
@@ -73,7 +82,9 @@ struct hk_fabric_config {
 	unsigned regions;    /* of memory that peers reach (rma.h): 1 … 65536 */
 	unsigned frame_max;  /* bytes of the largest frame to use; every port must carry it */
 	hk_lost_fn lost;
-	void *lost_arg;
+	hk_rail_fn rail_down;
+	void *lost_arg;    /* of both */
+	size_t stripe_min; /* bytes: shorter puts and gets go by the peer's first port alone */
 
 	/* To be driven by a polling process too (host/): memory that it maps at the same address, zeroed,
 	 * hk_fabric_size() bytes at least, and a pool of hk_fabric_tx_pool(). NULL: private ones. */
@@ -125,6 +136,12 @@ size_t hk_fabric_frame_payload(const struct hk_fabric *f);
 
 /* ---- peers --------------------------------------------------------------------------------- */
 
+struct hk_rail_addr {
+	uint16_t port; /* index of ours that reaches it */
+	uint16_t frame_max;
+	uint8_t mac[6];
+};
+
 struct hk_peer_addr {
 	uint32_t endpoint, epoch; /* see engine.h */
 	uint8_t mac[6];
@@ -132,6 +149,8 @@ struct hk_peer_addr {
 	uint16_t bulk;      /* of another one for bulk, plus 1; 0: the same */
 	uint16_t frame_max; /* of the peer's port; checked against ours */
 	const char *name;   /* "rank 3 on node1", for messages; copied */
+	unsigned more;      /* further rails, up to HK_RAILS_MAX - 1; then none for bulk */
+	struct hk_rail_addr rail[HK_RAILS_MAX - 1];
 };
 
 int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *addr, hk_peer *peer,
@@ -242,6 +261,11 @@ struct hk_fabric_counters {
 	uint64_t atomic_refused;          /* requests that failed a check */
 	uint64_t atomic_excess;           /* … beyond what a peer may have under way, dropped */
 	uint64_t get_excess; /* more requests than a peer may have under way, dropped */
+	struct hk_rail_counters {
+		uint64_t frames, bytes; /* sent for the first time; bytes of payload */
+		uint64_t lost;          /* frames that were sent again by another rail */
+		uint64_t rests;         /* times it was given up for a while */
+	} rail[HK_RAILS_MAX];           /* of peers that have several */
 };
 
 const struct hk_fabric_counters *hk_fabric_counters(const struct hk_fabric *f);

@@ -7,6 +7,7 @@
  *   rx.c       progress: frames in, handlers, acks and resends out
  *   region.c   one-sided: regions, and what peers do to them
  *   rma.c      one-sided: our own puts and gets
+ *   rails.c    several ports that reach one peer: which frame goes by which
  *   atomic.c   one-sided: atomic operations, ours and our peers'
  *   notify.c   one-sided: inboxes, for puts that come again and again
  *   layout.c   bytes of a message to and from where they lie
@@ -50,6 +51,7 @@
 /* Of a put to an inbox so many bytes are copied: cheaper than to wait for their acknowledgement, before which the
  * source is not free. */
 #define HK_INBOX_TAIL 8192
+#define HK_STRIPE_MIN (16u << 10) /* below it, eager messages are as good as puts */
 
 /* What waits for room in a peer's window is a buffer or a put. Which of them, its link says by its lowest bit:
  * a put lies in the memory of the application, where a stand-in must not even look. */
@@ -83,6 +85,7 @@ struct hk_buf_note {
 	bool bulk;        /* goes by the peer's port for bulk */
 	uint8_t function; /* of the tag, if its peer has one */
 	uint16_t len;
+	uint8_t path; /* the rail by which it was sent last, if its peer has rails */
 	uint32_t peer;
 	struct hk_op *op; /* the put of which this is a frame */
 };
@@ -135,7 +138,27 @@ enum hk_list {
 	HK_LIST_ATOMS,   /* atomic operations that do */
 	HK_LIST_EARLY,   /* what came early and could go, and found no room to be kept */
 	HK_LIST_ENDED,   /* `gone`, or a verdict is `owed` */
+	HK_LIST_RAILS,   /* one of its rails rests, and nobody was told */
 	HK_LISTS,
+};
+
+/* One of several ports that reach a peer. */
+struct hk_rail {
+	uint8_t eth[HK_ETH_HLEN]; /* framing of every frame by it */
+	uint16_t lane;
+	uint32_t flying;       /* frames that are not acknowledged */
+	unsigned strikes;      /* frames lost since one was acknowledged … */
+	uint64_t silent_since; /* … the first of them; 0: none */
+	uint64_t others;       /* `acked` of the peer then */
+	uint64_t rest_until;   /* 0: it is in use */
+	bool told;             /* … that it rested */
+};
+
+struct hk_rails {
+	unsigned count, next; /* next: among equals, the turn goes round */
+	uint64_t acked;       /* frames by any */
+	uint64_t wake_at;     /* when the first that rests is tried again */
+	struct hk_rail rail[HK_RAILS_MAX];
 };
 
 struct hk_peer_tx {
@@ -144,6 +167,7 @@ struct hk_peer_tx {
 	uint8_t function;      /* … and then this goes into it; else 0 */
 	uint16_t lane, bulk;   /* its ports, for all and for bulk: mostly the same */
 	uint16_t answer;       /* by which of them its newest packet came: acks go there */
+	struct hk_rails *rails; /* … or several for all; NULL: not */
 	struct hk_item *backlog_head, *backlog_tail;
 	unsigned backlog_len;
 	struct hk_item *gets_head,
@@ -236,6 +260,7 @@ struct hk_fabric {
 	hk_buf *spare[HK_SPARES]; /* free ones, latest last: it is in the cache */
 	unsigned spares;
 	bool unsent;             /* some lane has frames waiting */
+	bool railed;             /* some peer has rails */
 	unsigned looks;          /* at the ports in one call of progress, while they are empty */
 	uint32_t list[HK_LISTS]; /* the first peer of each, or HK_PEER_NONE */
 	struct hk_lane *lane[HK_MAX_PORTS];
@@ -343,10 +368,10 @@ static inline hk_peer hk_list_pop(struct hk_fabric *f, enum hk_list l)
 	return p;
 }
 
-/* Writes the Ethernet header of a frame to @t. */
-static inline void hk_tx_eth(char *frame, const struct hk_peer_tx *t, uint8_t function)
+/* Writes the Ethernet header of a frame to a peer whose framing is @eth. */
+static inline void hk_tx_eth(char *frame, const uint8_t *eth, uint8_t function)
 {
-	memcpy(frame, t->eth, HK_ETH_HLEN);
+	memcpy(frame, eth, HK_ETH_HLEN);
 	/* bits 25 to 22 of the tag; without one, function is 0 */
 	frame[2] = (char)(frame[2] | function >> 2);
 	frame[3] = (char)(frame[3] | function << 6);
@@ -414,6 +439,37 @@ void hk_serve_end(struct hk_fabric *f, struct hk_op *op);
 #define HK_INBOX_MARK (1u << 31) /* numbers of puts wrap below it: on the wire none is 0 */
 bool hk_inbox_in(struct hk_inbox *in, const struct hk_wire_put *put, const void *bytes,
 		 uint16_t len);
+
+/* By what a frame goes. */
+struct hk_way {
+	const uint8_t *eth;
+	uint16_t lane;
+	uint8_t path; /* as the engine knows it */
+};
+
+/* ---- rails.c: of peers that have some */
+int hk_rails_set(struct hk_fabric *f, hk_peer p, const struct hk_peer_addr *a);
+void hk_rails_drop(struct hk_fabric *f, hk_peer p);
+unsigned hk_rail_pick(struct hk_fabric *f, hk_peer p, bool bulk, uint64_t now);
+void hk_rail_sent(struct hk_fabric *f, struct hk_rails *r, unsigned i, size_t bytes);
+void hk_rail_acked(struct hk_fabric *f, const struct hk_buf_note *note);
+void hk_rail_lost(struct hk_fabric *f, hk_peer p, struct hk_buf_note *note, unsigned path);
+const struct hk_rail *hk_rail_answer(const struct hk_peer_tx *t);
+void hk_rails_tell(struct hk_fabric *f);
+
+/* By what the next frame to @p goes. */
+static inline struct hk_way hk_tx_way(struct hk_fabric *f, hk_peer p, bool bulk, uint64_t now)
+{
+	const struct hk_peer_tx *t = &f->peer[p];
+	uint16_t lane = bulk ? t->bulk : t->lane;
+
+	if (HK_UNLIKELY(t->rails != NULL)) {
+		unsigned i = hk_rail_pick(f, p, bulk, now);
+
+		return (struct hk_way){t->rails->rail[i].eth, t->rails->rail[i].lane, (uint8_t)i};
+	}
+	return (struct hk_way){t->eth, lane, lane != t->lane};
+}
 
 /* ---- rma.c */
 bool hk_peer_talks(const struct hk_fabric *f, hk_peer p);

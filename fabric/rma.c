@@ -91,15 +91,16 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 {
 	const struct hk_peer_tx *t = &f->peer[op->peer];
 	uint16_t len = (uint16_t)HK_MIN(op->len - op->sent, f->frame_payload);
+	struct hk_way way = hk_tx_way(f, op->peer, !t->rails || op->len >= f->cfg.stripe_min, now);
 	struct hk_packet pkt = {
-		.len = HK_WIRE_PUT_LEN + len, .type = HK_WIRE_PUT, .path = t->bulk != t->lane};
+		.len = HK_WIRE_PUT_LEN + len, .type = HK_WIRE_PUT, .path = way.path};
 	size_t bytes = HK_WIRE_PUT_OVERHEAD;
 
 	/* Messages need buffers too. But those that wait behind this put hold theirs until it has gone: so a
 	 * few frames of each peer go in any case. */
 	bool low = hk_fabric_low(f);
 
-	if (hk_tx_stuck(f, t->bulk) || !hk_engine_room(f->engine, op->peer) ||
+	if (hk_tx_stuck(f, way.lane) || !hk_engine_room(f->engine, op->peer) ||
 	    (low && hk_engine_unacked(f->engine, op->peer) >= HK_PUTS_WHEN_LOW))
 		return false;
 	hk_buf *b = low ? hk_tx_take_reserved(f) : hk_tx_take(f);
@@ -111,16 +112,29 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 	uint64_t after = op->len - op->sent - len;
 
 	pkt.token = (uintptr_t)b;
-	pkt.lent = f->lane[t->bulk]->lend && len >= HK_LEND_MIN && from &&
+	pkt.lent = f->lane[way.lane]->lend && len >= HK_LEND_MIN && from &&
 		   (!op->number || after >= HK_INBOX_TAIL);
-	/* who waits until its memory is its own again waits for the last frame that points there */
-	pkt.ack_now = pkt.lent && op->number && after < HK_INBOX_TAIL + f->frame_payload;
+	/* who waits until its memory is its own again waits for the last frame that points there, by each rail */
+	size_t last = f->frame_payload;
+
+	if (HK_UNLIKELY(t->rails != NULL))
+		last *= t->rails->count;
+	pkt.ack_now = pkt.lent && op->number && after < HK_INBOX_TAIL + last;
 	if (HK_UNLIKELY(!hk_engine_send(f->engine, op->peer, &pkt, now, frame + HK_ETH_HLEN))) {
 		hk_tx_give(f, b);
 		return false;
 	}
-	*hk_note(b) = (struct hk_buf_note){.peer = op->peer, .len = len, .bulk = true, .op = op};
-	hk_tx_eth(frame, t, t->function);
+	*hk_note(b) = (struct hk_buf_note){.peer = op->peer,
+					   .len = len,
+					   .bulk = true,
+					   .op = op,
+					   .function = t->function,
+					   .path = way.path};
+	if (HK_UNLIKELY(t->rails != NULL))
+		hk_rail_sent(f, t->rails, way.path, len);
+	else
+		f->n.tx_bulk += way.path;
+	hk_tx_eth(frame, way.eth, t->function);
 	hk_wire_put_ext(frame + HK_WIRE_DATA_OVERHEAD,
 			&(struct hk_wire_put){.region = op->remote,
 					      .xfer = op->number,
@@ -146,8 +160,7 @@ static bool put_frame(struct hk_fabric *f, struct hk_op *op, uint64_t now)
 	op->flying++;
 	op->lent += pkt.lent;
 	f->n.put_bytes += len;
-	f->n.tx_bulk += t->bulk != t->lane;
-	hk_tx_frame(f, t->bulk, b);
+	hk_tx_frame(f, way.lane, b);
 	return true;
 }
 

@@ -136,17 +136,12 @@ bool hk_tx_stuck(const struct hk_fabric *f, uint16_t lane)
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
-static uint16_t lane_of(const struct hk_fabric *f, hk_peer p, const hk_buf *b)
-{
-	return hk_note((hk_buf *)(uintptr_t)b)->bulk ? f->peer[p].bulk : f->peer[p].lane;
-}
-
 /* Numbers and transmits one buffer; false if the window has no room. */
 static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 {
-	const struct hk_buf_note *note = hk_note(b);
-	struct hk_peer_tx *t = &f->peer[p];
-	uint16_t lane = lane_of(f, p, b);
+	struct hk_buf_note *note = hk_note(b);
+	const struct hk_peer_tx *t = &f->peer[p];
+	struct hk_way way = hk_tx_way(f, p, note->bulk, now);
 	struct hk_packet pkt = {
 		.token = (uintptr_t)b,
 		.len = note->len,
@@ -154,23 +149,28 @@ static bool send_now(struct hk_fabric *f, hk_peer p, hk_buf *b, uint64_t now)
 		.am = note->am,
 		.frag = note->frag,
 		.frags = note->frags,
-		.path = lane != t->lane,
+		.path = way.path,
 	};
 	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	size_t len = HK_WIRE_DATA_OVERHEAD + note->len;
 
-	if (HK_UNLIKELY(hk_tx_stuck(f, lane)) ||
+	if (HK_UNLIKELY(hk_tx_stuck(f, way.lane)) ||
 	    !hk_engine_send(f->engine, p, &pkt, now, frame + HK_ETH_HLEN))
 		return false;
-	hk_tx_eth(frame, t, note->function);
+	if (HK_UNLIKELY(t->rails != NULL)) {
+		note->path = way.path;
+		hk_rail_sent(f, t->rails, way.path, note->len);
+	} else {
+		f->n.tx_bulk += way.path;
+	}
+	hk_tx_eth(frame, way.eth, note->function);
 	if (HK_UNLIKELY(f->cfg.engine.crc))
 		len += hk_wire_seal(frame + HK_ETH_HLEN);
 	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	b->data_len = (uint16_t)len;
 	b->pkt_len = (uint32_t)len;
 	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
-	f->n.tx_bulk += lane != t->lane;
-	hk_tx_frame(f, lane, b);
+	hk_tx_frame(f, way.lane, b);
 	return true;
 }
 
@@ -290,8 +290,12 @@ int hk_tx_message(struct hk_fabric *f, hk_peer p, uint8_t am, hk_buf *const *buf
 			while (i < count && send_now(f, p, bufs[i], now))
 				i++;
 		f->gather -= count > 1;
-		if (count > 1 && !f->gather)
-			lane_flush(f, f->lane[bulk ? t->bulk : t->lane]);
+		if (count > 1 && !f->gather) {
+			if (HK_UNLIKELY(t->rails != NULL))
+				hk_tx_flush(f);
+			else
+				lane_flush(f, f->lane[bulk ? t->bulk : t->lane]);
+		}
 		rc = i < count;
 		for (; i < count; i++)
 			hk_tx_wait(f, p, &hk_note(bufs[i])->item);
@@ -332,6 +336,8 @@ void hk_tx_reap(struct hk_fabric *f)
 			bool lost = tokens[i] & HK_TOKEN_LOST;
 			hk_buf *b = hk_mbuf_of(tokens[i] & ~HK_TOKEN_LOST);
 
+			if (HK_UNLIKELY(f->railed) && !lost)
+				hk_rail_acked(f, hk_note(b));
 			if (HK_LIKELY(hk_note(b)->op == NULL)) {
 				/* of an answer nobody is told: who asked is gone */
 				if (HK_UNLIKELY(lost && hk_note(b)->am < HK_WIRE_AM_ATOMIC))
@@ -360,23 +366,35 @@ static hk_buf *copy_of(struct hk_fabric *f, const hk_buf *b)
 	if (!c)
 		return NULL;
 	c->data_off = b->data_off;
-	c->data_len = b->data_len;
-	c->pkt_len = b->pkt_len;
-	memcpy(rte_pktmbuf_mtod(c, char *), rte_pktmbuf_mtod(b, const char *), b->data_len);
+	for (const hk_buf *s = b; s; s = s->next) {
+		memcpy(rte_pktmbuf_mtod_offset(c, char *, c->data_len),
+		       rte_pktmbuf_mtod(s, const char *), s->data_len);
+		c->data_len = (uint16_t)(c->data_len + s->data_len);
+	}
+	c->pkt_len = c->data_len;
 	return c;
 }
 
 static void resend(struct hk_fabric *f, const struct hk_out *o)
 {
 	hk_buf *b = hk_mbuf_of(o->token);
-	uint16_t lane = lane_of(f, o->peer, b);
+	struct hk_peer_tx *t = &f->peer[o->peer];
+	struct hk_buf_note *note = hk_note(b);
+	uint16_t lane = note->bulk ? t->bulk : t->lane, was = lane;
+	const uint8_t *eth = NULL; /* of another rail */
 
+	if (HK_UNLIKELY(t->rails != NULL)) {
+		was = t->rails->rail[note->path].lane;
+		hk_rail_lost(f, o->peer, note, o->path);
+		lane = t->rails->rail[note->path].lane;
+		eth = t->rails->rail[note->path].eth;
+	}
 	if (HK_UNLIKELY(b->nb_segs > 1 && !f->lane[lane]->lend))
 		hk_buf_unlend(b); /* its peer has moved to another port */
 	if (HK_LIKELY(rte_mbuf_refcnt_read(b) == 1)) {
 		for (hk_buf *s = b; s; s = s->next)
 			rte_mbuf_refcnt_set(s, 2); /* the driver's and ours */
-	} else if (b->nb_segs > 1) {
+	} else if (b->nb_segs > 1 && lane == was) {
 		return; /* lent: the port copies at once, so it waits in our own queue still */
 	} else {
 		b = copy_of(f, b);
@@ -385,6 +403,8 @@ static void resend(struct hk_fabric *f, const struct hk_out *o)
 	}
 	char *hdr = rte_pktmbuf_mtod(b, char *) + HK_ETH_HLEN;
 
+	if (HK_UNLIKELY(eth != NULL))
+		hk_tx_eth(hdr - HK_ETH_HLEN, eth, note->function);
 	memcpy(hdr, o->bytes, HK_WIRE_HLEN);
 	if (f->cfg.engine.crc)
 		hk_wire_seal(hdr);
@@ -410,6 +430,19 @@ static void control(struct hk_fabric *f, const struct hk_out *o, const uint8_t *
 	hk_tx_frame(f, lane, m);
 }
 
+static void answer_peer(struct hk_fabric *f, const struct hk_out *o)
+{
+	const struct hk_peer_tx *t = &f->peer[o->peer];
+
+	if (HK_UNLIKELY(t->rails != NULL)) {
+		const struct hk_rail *rail = hk_rail_answer(t);
+
+		control(f, o, rail->eth, rail->lane);
+	} else {
+		control(f, o, t->eth, t->answer);
+	}
+}
+
 /* Runs the engine's timers. @answer is the framing of the frame that was just received, for the
  * answers that go to no known peer. */
 void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *answer,
@@ -427,7 +460,7 @@ void hk_tx_poll(struct hk_fabric *f, uint64_t now, const struct rte_ether_hdr *a
 			if (o->kind == HK_OUT_RESEND) {
 				resend(f, o);
 			} else if (o->peer != HK_PEER_NONE) {
-				control(f, o, f->peer[o->peer].eth, f->peer[o->peer].answer);
+				answer_peer(f, o);
 			} else if (answer) {
 				hk_wire_put_eth(eth, answer->src_addr.addr_bytes,
 						f->lane[answer_lane]->port->info.mac);

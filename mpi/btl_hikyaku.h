@@ -9,6 +9,7 @@
  *
  *   component.c   open, init, modex out, progress, close
  *   params.c      MCA parameters and performance variables
+ *   modex.c       what of another's modex is believed
  *   module.c      modex in, endpoints, lost peers, finalize
  *   wires.c       through which port of ours each peer is reached
  *   host.c        the polling process, where one is used
@@ -39,32 +40,11 @@
 
 #include "fabric/atomic.h"
 #include "host/client.h"
+#include "mpi/modex.h"
 #include "port/port.h"
 #include "wire/tag.h"
 
 #include <pthread.h>
-
-/* What a rank tells all others (the modex). Little-endian hosts only, like the wire's fast path;
- * the version comes first so that another build can be told apart. */
-struct hk_modex {
-	uint32_t magic; /* HK_MODEX_MAGIC */
-	uint16_t version;
-	uint16_t frame_max; /* bytes of the largest frame its port takes */
-	uint32_t key;       /* of the job, as this rank has it */
-	uint32_t endpoint, epoch;
-	uint8_t mac[6];
-	uint8_t wire_set; /* its port is a set of point-to-point wires */
-	uint8_t crc;
-	uint64_t node_id;     /* of its node's polling process; 0: it has none */
-	uint32_t mode;        /* enum hk_ctl_mode; 0: inline */
-	uint32_t slot, slots; /* which of how many there */
-	uint32_t eager;       /* queue pairs of each wire that it polls */
-	uint32_t near;        /* it serves ranks of its node: see near.c */
-	char host[64];
-};
-
-#define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
-#define HK_MODEX_VERSION 4
 
 struct mca_btl_base_endpoint_t;
 typedef struct mca_btl_base_endpoint_t mca_btl_base_endpoint_t;
@@ -92,13 +72,16 @@ struct hk_candidate {
 	opal_proc_t *proc;
 	size_t index; /* in the caller's arrays */
 	struct hk_modex m;
-	struct hk_port *wire;
-	int lane; /* -1: by none */
-	int bulk; /* … and the one for bulk; -1: the same */
+	struct hk_port *wire[HK_RAILS_MAX]; /* of a wire set, opened for it */
+	int lane;                           /* -1: by none */
+	int bulk;                           /* … and the one for bulk; -1: the same */
+	unsigned first;                     /* its port that `lane` leads to */
+	unsigned more;                      /* further rails, all as good as `lane` */
+	struct hk_rail_addr rail[HK_RAILS_MAX - 1];
 };
 
 struct hk_btl_params {
-	char *port;   /* port spec */
+	char *port;   /* port spec, or several */
 	char *pool;   /* pop spec of its receive buffers; NULL: the port's own */
 	char *host;   /* who polls: inline, hybrid, split, daemon, auto */
 	char *daemon; /* name of the administrator's hikyakud to use */
@@ -113,7 +96,8 @@ struct hk_btl_params {
 	unsigned eager_queues;
 	unsigned max_peers;
 	unsigned window, window_bytes;
-	unsigned key; /* 0: made from the job's id */
+	unsigned stripe_min; /* bytes of the shortest transfer that is spread over several ports */
+	unsigned key;        /* 0: made from the job's id */
 	bool crc;
 	unsigned tag; /* the job's number in tags; 0: none */
 	unsigned peer_timeout_ms, keepalive_ms;
@@ -143,10 +127,12 @@ struct hk_btl_module {
 	struct hk_host *host; /* the polling process of this node; NULL: the rank polls alone */
 	bool near;            /* ranks of our node reach our memory: near.c */
 	bool wire_set;
-	bool tag;                    /* destination addresses are tags */
-	struct rte_mempool *rx_pool; /* of a wire set; the first wire's */
-	struct hk_port *rx_owner;    /* that wire */
-	struct hk_port *pool_owner;  /* … if that wire failed and is in no fabric */
+	bool tag;                                  /* destination addresses are tags */
+	char rail[HK_RAILS_MAX][HK_PORT_SPEC_MAX]; /* the ports, or wire sets … */
+	unsigned rails;                            /* … how many; with hikyakud 1 */
+	struct rte_mempool *rx_pool;               /* of a wire set; the first wire's */
+	struct hk_port *rx_owner;                  /* that wire */
+	struct hk_port *pool_owner;                /* … if that wire failed and is in no fabric */
 	uint32_t key, endpoint, epoch;
 	size_t payload;                       /* bytes of one frame */
 	opal_free_list_t frags, long_frags;   /* descriptors: see send.c */
@@ -178,7 +164,7 @@ static inline void hk_btl_unlock(void)
 void hk_btl_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- component.c */
-int hk_btl_publish(const struct hk_port *port);
+int hk_btl_publish(struct hk_port *const *port);
 
 /* ---- params.c */
 int hk_btl_register(void);

@@ -52,7 +52,8 @@ static bool asked_for(void)
 	return **list != '^' && strstr(*list, "hikyaku") != NULL;
 }
 
-int hk_btl_publish(const struct hk_port *port)
+/* @port: one for each rail; NULLs with a polling process, and for sets of wires. */
+int hk_btl_publish(struct hk_port *const *port)
 {
 	struct hk_modex m = {
 		.magic = HK_MODEX_MAGIC,
@@ -63,24 +64,27 @@ int hk_btl_publish(const struct hk_port *port)
 		.wire_set = hk_btl.wire_set,
 		.crc = mca_btl_hikyaku_component.param.crc,
 		.near = hk_btl.near,
-		.frame_max = hk_port_wire_frame_max(mca_btl_hikyaku_component.param.port),
+		.rails = (uint8_t)hk_btl.rails,
 	};
 	int rc;
 
+	for (unsigned i = 0; i < hk_btl.rails; i++) {
+		m.rail[i].frame_max = hk_port_wire_frame_max(hk_btl.rail[i]);
+		if (!port[i])
+			continue;
+		memcpy(m.rail[i].mac, port[i]->info.mac, 6);
+		m.rail[i].frame_max = port[i]->info.frame_max;
+	}
 	if (hk_btl.host) {
 		const struct hk_ctl_welcome *lease = hk_host_lease(hk_btl.host);
 
-		memcpy(m.mac, lease->mac, 6);
-		m.frame_max = (uint16_t)lease->frame_max;
+		memcpy(m.rail[0].mac, lease->mac, 6);
+		m.rail[0].frame_max = (uint16_t)lease->frame_max;
 		m.node_id = lease->node_id;
 		m.mode = lease->mode;
 		m.slot = lease->slot;
 		m.slots = lease->slots;
 		m.eager = lease->eager;
-	}
-	if (port) {
-		memcpy(m.mac, port->info.mac, 6);
-		m.frame_max = port->info.frame_max;
 	}
 	snprintf(m.host, sizeof(m.host), "%s", opal_process_info.nodename);
 	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_hikyaku_component.super.btl_version, &m,

@@ -102,6 +102,16 @@ int hk_btl_host_choose(struct hk_error *err)
 	if (!wanted || strcmp(wanted, "inline") == 0)
 		return 0;
 	automatic = strcmp(wanted, "auto") == 0;
+	if (hk_btl.rails > 1 && automatic) {
+		opal_output_verbose(1, mca_btl_hikyaku_component.output,
+				    "hikyaku: host inline: the rank has %u ports", hk_btl.rails);
+		return 0;
+	}
+	if (hk_btl.rails > 1)
+		return hk_error_set(err, -ENOTSUP,
+				    "btl_hikyaku_port names %u ports, and in host mode %s a rank "
+				    "has one; fix: name one, or set btl_hikyaku_host to inline",
+				    hk_btl.rails, wanted);
 	mode = hk_ctl_mode_of(wanted);
 	if (automatic)
 		mode = choose_mode();

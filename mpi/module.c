@@ -122,74 +122,139 @@ static int start_dpdk(struct hk_error *err)
 		.extra_args = p->eal_args,
 		.verbose = p->verbose >= 20,
 	};
-	int rc = hk_port_spec_eal(p->port, &eal, err);
+	int rc = 0;
 
+	for (unsigned i = 0; rc == 0 && i < hk_btl.rails; i++)
+		rc = hk_port_spec_eal(hk_btl.rail[i], &eal, err);
 	return rc ? rc : hk_eal_init(&eal, err);
 }
 
-/* Opens the port, unless it is the polling process's, or a set of wires: these are opened peer by peer, in
- * add_procs. */
-static int open_port(struct hk_fabric_config *cfg, struct hk_port **port, struct hk_error *err)
+/* Reads btl_hikyaku_port. */
+static int name_rails(struct hk_error *err)
 {
-	unsigned carries = hk_btl.host ? hk_host_lease(hk_btl.host)->frame_max
-				       : hk_port_wire_frame_max(PARAMS->port);
-	bool point_to_point = true;
+	int n = hk_port_list_split(PARAMS->port, hk_btl.rail, HK_RAILS_MAX, err);
 
-	*port = NULL;
-	hk_btl.wire_set = hk_port_spec_is_wire_set(PARAMS->port);
-	if (hk_btl.wire_set) {
-		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
-	} else if (hk_btl.host) {
-		point_to_point = false;
-	} else {
-		int rc = hk_port_open(PARAMS->port, PARAMS->rx_buffers, hk_btl.rx_pool,
-				      (int)PARAMS->connect_timeout_ms, port, err);
-
-		if (rc)
-			return rc;
-		carries = (*port)->info.frame_max;
-		point_to_point = (*port)->info.point_to_point;
-		opal_output_verbose(1, mca_btl_hikyaku_component.output,
-				    "hikyaku: port %s, driver %s, frames of %u bytes",
-				    (*port)->info.spec, (*port)->info.driver, carries);
+	if (n < 0)
+		return n;
+	hk_btl.rails = (unsigned)n;
+	hk_btl.wire_set = hk_port_spec_is_wire_set(hk_btl.rail[0]);
+	for (unsigned i = 1; i < hk_btl.rails; i++) {
+		if (hk_port_spec_is_wire_set(hk_btl.rail[i]) != hk_btl.wire_set)
+			return hk_error_set(err, -EINVAL,
+					    "btl_hikyaku_port: of %s and %s one is a set of wires "
+					    "(memif:dir=) and one is not; fix: name ports of one "
+					    "kind",
+					    hk_btl.rail[0], hk_btl.rail[i]);
+		for (unsigned k = 0; k < i; k++)
+			if (strcmp(hk_btl.rail[i], hk_btl.rail[k]) == 0)
+				return hk_error_set(err, -EINVAL,
+						    "btl_hikyaku_port names %s twice; fix: name "
+						    "each port once",
+						    hk_btl.rail[i]);
 	}
+	return 0;
+}
+
+/* Frames have one size on all rails, that of the smallest: what is lost on one is sent again by another. */
+static void rail_carries(struct hk_fabric_config *cfg, unsigned carries, bool point_to_point)
+{
 	/* a wire with two ends has no queue that others share: credit is enough */
 	if (point_to_point)
 		cfg->engine.target_delay = HK_SEC;
 	if (!cfg->frame_max || cfg->frame_max > carries)
 		cfg->frame_max = carries;
+}
+
+static int open_port(struct hk_fabric_config *cfg, const char *spec, struct hk_port **port,
+		     struct hk_error *err)
+{
+	int rc = hk_port_open(spec, PARAMS->rx_buffers, hk_btl.rx_pool,
+			      (int)PARAMS->connect_timeout_ms, port, err);
+
+	if (rc)
+		return rc;
+	rail_carries(cfg, (*port)->info.frame_max, (*port)->info.point_to_point);
+	opal_output_verbose(1, mca_btl_hikyaku_component.output,
+			    "hikyaku: port %s, driver %s, frames of %u bytes", (*port)->info.spec,
+			    (*port)->info.driver, (*port)->info.frame_max);
 	return 0;
 }
 
+/* Opens the ports, unless they are the polling process's, or sets of wires: these are opened peer by peer, in
+ * add_procs. */
+static int open_ports(struct hk_fabric_config *cfg, struct hk_port **port, struct hk_error *err)
+{
+	int rc = 0;
+
+	if (hk_btl.wire_set) {
+		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
+		for (unsigned i = 0; i < hk_btl.rails; i++)
+			rail_carries(cfg,
+				     hk_btl.host ? hk_host_lease(hk_btl.host)->frame_max
+						 : hk_port_wire_frame_max(hk_btl.rail[i]),
+				     true);
+	} else if (hk_btl.host) {
+		rail_carries(cfg, hk_host_lease(hk_btl.host)->frame_max, false);
+	} else {
+		for (unsigned i = 0; rc == 0 && i < hk_btl.rails; i++)
+			rc = open_port(cfg, hk_btl.rail[i], &port[i], err);
+	}
+	return rc;
+}
+
+/* Gives the ports to the fabric, which has @taken of them then. */
+static int add_ports(struct hk_port *const *port, unsigned *taken, struct hk_error *err)
+{
+	int rc = 0;
+
+	while (rc >= 0 && *taken < hk_btl.rails && port[*taken]) {
+		rc = hk_fabric_add_port(hk_btl.fabric, port[*taken], err);
+		*taken += rc >= 0;
+	}
+	return HK_MIN(rc, 0);
+}
+
+static void rail_down(void *arg, hk_peer peer, const char *text)
+{
+	(void)arg;
+	(void)peer;
+	hk_btl_say("%s", text);
+}
+
+static void configure(struct hk_fabric_config *cfg)
+{
+	hk_fabric_config_default(cfg);
+	engine_config(&cfg->engine);
+	cfg->tx_buffers = PARAMS->tx_buffers;
+	cfg->rx_keep = PARAMS->rx_keep;
+	cfg->keep_bytes = (size_t)PARAMS->keep_kb << 10;
+	cfg->frame_max = PARAMS->frame_max;
+	cfg->ring_after = PARAMS->ring_after_us * HK_USEC;
+	cfg->stripe_min = PARAMS->stripe_min;
+	cfg->lost = hk_btl_lost;
+	cfg->rail_down = rail_down;
+}
+
+/* @port: [HK_RAILS_MAX], all NULL. */
 static int open_fabric(struct hk_port **port, struct hk_error *err)
 {
 	struct hk_fabric_config cfg;
+	unsigned taken = 0;
 	int rc;
 
-	hk_fabric_config_default(&cfg);
-	engine_config(&cfg.engine);
-	cfg.tx_buffers = PARAMS->tx_buffers;
-	cfg.rx_keep = PARAMS->rx_keep;
-	cfg.keep_bytes = (size_t)PARAMS->keep_kb << 10;
-	cfg.frame_max = PARAMS->frame_max;
-	cfg.ring_after = PARAMS->ring_after_us * HK_USEC;
-	cfg.lost = hk_btl_lost;
-	rc = open_port(&cfg, port, err);
+	configure(&cfg);
+	rc = open_ports(&cfg, port, err);
 	if (rc == 0 && hk_btl.host)
 		rc = hk_btl_host_memory(&cfg, err);
-	if (rc)
-		return rc;
-	rc = hk_fabric_open(&cfg, &hk_btl.fabric, err);
-	if (rc == 0 && *port)
-		rc = hk_fabric_add_port(hk_btl.fabric, *port, err);
-	if (rc < 0) {
-		hk_port_close(*port);
-		hk_fabric_close(hk_btl.fabric, 0);
-		hk_btl.fabric = NULL;
-		return rc;
-	}
-	rc = hk_btl_tag_init(*port ? (*port)->info.mac : (const uint8_t[6]){0}, err);
+	if (rc == 0)
+		rc = hk_fabric_open(&cfg, &hk_btl.fabric, err);
+	if (rc == 0)
+		rc = add_ports(port, &taken, err);
+	for (unsigned i = 0; rc == 0 && i < HK_MAX(taken, 1u); i++)
+		rc = hk_btl_tag_init(port[i] ? port[i]->info.mac : (const uint8_t[6]){0}, err);
 	if (rc) {
+		for (unsigned i = taken; i < hk_btl.rails; i++)
+			hk_port_close(port[i]);
 		hk_fabric_close(hk_btl.fabric, 0);
 		hk_btl.fabric = NULL;
 	}
@@ -222,20 +287,22 @@ static void open_tap(void)
 
 int hk_btl_module_init(struct hk_error *err)
 {
-	struct hk_port *port;
+	struct hk_port *port[HK_RAILS_MAX] = {NULL};
 	int rc;
 
 	hk_btl.by_peer = calloc(PARAMS->max_peers, sizeof(*hk_btl.by_peer));
 	if (!hk_btl.by_peer)
 		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", PARAMS->max_peers);
 	identify();
-	rc = hk_btl_host_choose(err);
+	rc = name_rails(err);
+	if (rc == 0)
+		rc = hk_btl_host_choose(err);
 	if (rc == 0)
 		rc = start_dpdk(err);
 	if (rc == 0)
 		rc = hk_btl_pool_open(err);
 	if (rc == 0)
-		rc = open_fabric(&port, err);
+		rc = open_fabric(port, err);
 	if (rc) {
 		hk_btl_pool_close();
 		hk_btl_host_leave();
@@ -275,28 +342,27 @@ int hk_btl_module_init(struct hk_error *err)
 /* Reads what @proc published. False if it published nothing, or nothing we can use. */
 static bool read_modex(opal_proc_t *proc, struct hk_modex *m)
 {
-	struct hk_modex *data = NULL;
+	void *data = NULL;
 	size_t size = 0;
 	int rc;
 
-	OPAL_MODEX_RECV(rc, &mca_btl_hikyaku_component.super.btl_version, &proc->proc_name,
-			(void **)&data, &size);
-	if (rc != OPAL_SUCCESS || !data)
+	OPAL_MODEX_RECV(rc, &mca_btl_hikyaku_component.super.btl_version, &proc->proc_name, &data,
+			&size);
+	if (rc != OPAL_SUCCESS)
 		return false;
-	bool ok = size >= 8 && data->magic == HK_MODEX_MAGIC;
+	enum hk_modex_status status = hk_modex_read(data, size, m);
 
-	if (ok && (data->version != HK_MODEX_VERSION || size != sizeof(*m))) {
+	free(data);
+	if (status == HK_MODEX_VERSION_DIFFERS)
 		hk_btl_say(
 			"rank %u runs another version of hikyaku (%u, here %u) and is reached by "
 			"other means; fix: install the same build on all nodes",
-			proc->proc_name.vpid, data->version, HK_MODEX_VERSION);
-		ok = false;
-	} else if (ok) {
-		*m = *data;
-		m->host[sizeof(m->host) - 1] = '\0';
-	}
-	free(data);
-	if (!ok)
+			proc->proc_name.vpid, m->version, HK_MODEX_VERSION);
+	else if (status == HK_MODEX_RAILS_WRONG)
+		hk_btl_say("rank %u on %s says that it has %u ports, and is not believed; fix: "
+			   "give it 1 to %d, and the same build on all nodes",
+			   proc->proc_name.vpid, m->host, m->rails, HK_MODEX_RAILS);
+	if (status != HK_MODEX_OK)
 		return false;
 	if (m->key != hk_btl.key || m->crc != PARAMS->crc || m->wire_set != hk_btl.wire_set ||
 	    m->mode != hk_btl_host_mode()) {
@@ -324,11 +390,13 @@ static hk_endpoint *make_endpoint(const struct hk_candidate *c)
 		.epoch = c->m.epoch,
 		.port = (uint16_t)c->lane,
 		.bulk = (uint16_t)(c->bulk + 1),
-		.frame_max = c->m.frame_max,
+		.frame_max = c->m.rail[c->first].frame_max,
 		.name = name,
+		.more = c->more,
 	};
 
-	memcpy(addr.mac, c->m.mac, sizeof(addr.mac));
+	memcpy(addr.mac, c->m.rail[c->first].mac, sizeof(addr.mac));
+	memcpy(addr.rail, c->rail, sizeof(addr.rail));
 	if (hk_fabric_peer_add(hk_btl.fabric, &addr, &peer, &err) != 0) {
 		hk_btl_say("%s", err.text);
 		return NULL;

@@ -50,6 +50,15 @@ struct pvar {
 #define ENGINE(field) offsetof(struct hk_engine_counters, field) + 1, 0
 #define FABRIC(field) 0, offsetof(struct hk_fabric_counters, field) + 1
 
+/* Of peers that are reached by several ports. */
+#define RAIL(i)                                                                                    \
+	{"rail" #i "_frames", "Packets sent by port " #i, FABRIC(rail[i].frames)},                 \
+		{"rail" #i "_bytes", "Bytes of payload sent by it", FABRIC(rail[i].bytes)},        \
+		{"rail" #i "_lost", "… that were sent again by another", FABRIC(rail[i].lost)},    \
+	{                                                                                          \
+		"rail" #i "_rests", "Times it was given up for a while", FABRIC(rail[i].rests)     \
+	}
+
 static const struct pvar pvars[] = {
 	{"tx_packets", "Packets sent for the first time", ENGINE(tx_packets)},
 	{"tx_bytes", "Bytes of payload sent for the first time", ENGINE(tx_bytes)},
@@ -83,8 +92,18 @@ static const struct pvar pvars[] = {
 	{"get_excess", "Requests to read beyond what a peer may ask", FABRIC(get_excess)},
 	{"async_kept", "Messages the helper thread took in", FABRIC(async_kept)},
 	{"async_polls", "Rounds of the helper thread", FABRIC(async_polls)},
+	RAIL(0),
+	RAIL(1),
+	RAIL(2),
+	RAIL(3),
+	RAIL(4),
+	RAIL(5),
+	RAIL(6),
+	RAIL(7),
 	{"rings", "Times that a silent peer's polling process was woken", FABRIC(rings)},
 };
+
+_Static_assert(HK_RAILS_MAX == 8, "each has its variables");
 
 static int read_pvar(const struct mca_base_pvar_t *pvar, void *value, void *object)
 {
@@ -138,7 +157,9 @@ static void reg_port(void)
 	reg_string(
 		"port",
 		"Where frames come and go: af_xdp:iface=NAME, af_packet:iface=NAME, pci:ADDRESS, "
-		"memif:dir=DIR; {local_rank} and {rank} are replaced. See docs/ports.md",
+		"memif:dir=DIR; {local_rank} and {rank} are replaced. Several, with + between, "
+		"share "
+		"what is long. See docs/ports.md",
 		OPAL_INFO_LVL_1, &p->port);
 	reg_string(
 		"host",
@@ -207,6 +228,10 @@ static void reg_protocol(void)
 		 OPAL_INFO_LVL_5, HK_WIRE_WINDOW, &p->window);
 	reg_uint("window_bytes", "… and bytes: what waits for acks should stay in a core's cache",
 		 OPAL_INFO_LVL_5, 1 << 20, &p->window_bytes);
+	reg_uint("stripe_min",
+		 "Bytes of the shortest put or get that is spread over several ports; shorter ones "
+		 "go by the first",
+		 OPAL_INFO_LVL_5, 16 << 10, &p->stripe_min);
 	reg_uint("max_peers", "Peers a rank can talk to", OPAL_INFO_LVL_5, 4096, &p->max_peers);
 	reg_uint("key", "Job key carried by every frame; 0: made from the job's id",
 		 OPAL_INFO_LVL_6, 0, &p->key);

@@ -20,8 +20,10 @@ static struct hk_pop *pop;
 
 int hk_btl_pool_open(struct hk_error *err)
 {
-	unsigned frame = HK_MAX(hk_port_wire_frame_max(PARAMS->port), FRAME_MAX);
+	unsigned frame = FRAME_MAX;
 
+	for (unsigned i = 0; i < hk_btl.rails; i++)
+		frame = HK_MAX(hk_port_wire_frame_max(hk_btl.rail[i]), frame);
 	if (!PARAMS->pool || !*PARAMS->pool)
 		return 0;
 	if (hk_btl.host)

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi/modex.h: what a rank tells all others (the modex), and what of it is believed.
+ *
+ * Pure: needs nothing of Open MPI, and may be used by any thread. Little-endian hosts only, like the wire's fast path.
+ */
+#ifndef HK_MPI_MODEX_H
+#define HK_MPI_MODEX_H
+
+#include "base/common.h"
+#include "engine/engine.h"
+
+#define HK_MODEX_RAILS HK_PATHS
+
+/* The version comes first so that another build can be told apart. */
+struct hk_modex {
+	uint32_t magic; /* HK_MODEX_MAGIC */
+	uint16_t version;
+	uint8_t rails; /* ports: 1 … HK_MODEX_RAILS */
+	uint8_t crc;
+	uint32_t key; /* of the job, as this rank has it */
+	uint32_t endpoint, epoch;
+	struct hk_modex_rail {
+		uint16_t frame_max; /* bytes of the largest frame that it takes */
+		uint8_t mac[6];
+	} rail[HK_MODEX_RAILS];
+	uint64_t node_id;     /* of its node's polling process; 0: it has none */
+	uint32_t mode;        /* enum hk_ctl_mode; 0: inline */
+	uint32_t slot, slots; /* which of how many there */
+	uint32_t eager;       /* queue pairs of each wire that it polls */
+	uint32_t near;        /* it serves ranks of its node: see near.c */
+	uint8_t wire_set;     /* its ports are sets of point-to-point wires */
+	uint8_t zero[3];
+	char host[64];
+};
+_Static_assert(sizeof(struct hk_modex) == 184, "no hole is published");
+
+#define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
+#define HK_MODEX_VERSION 5
+
+enum hk_modex_status {
+	HK_MODEX_OK,
+	HK_MODEX_STRANGE, /* nothing of ours */
+	HK_MODEX_VERSION_DIFFERS,
+	HK_MODEX_RAILS_WRONG, /* a number of ports that none can have */
+};
+
+/* Reads the @size bytes at @data that a rank published. @m is filled if it is HK_MODEX_OK, its `host` ended; of
+ * one with a strange number of ports its `host` and `rails` too; of another version `version` alone. */
+enum hk_modex_status hk_modex_read(const void *data, size_t size, struct hk_modex *m);
+
+#endif
