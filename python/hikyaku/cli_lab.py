@@ -65,6 +65,12 @@ def lab() -> None:
     show_default=True,
     help="Ranks that a node takes; on veth each has a port of its own.",
 )
+@click.option(
+    "--ports",
+    default=1,
+    show_default=True,
+    help="Ports that each rank has to each other, for long messages to share (not on ovs).",
+)
 @click.option("--mtu", default=DEFAULT_MTU, show_default=True, help="MTU of the kernel's wires.")
 @click.option(
     "--huge",
@@ -79,6 +85,7 @@ def lab_up(
     wire: str,
     topology: str | None,
     ranks_per_node: int,
+    ports: int,
     mtu: int,
     huge: int,
     name: str,
@@ -109,13 +116,16 @@ def lab_up(
       hikyaku lab up --nodes 2 --wire memif
       hikyaku lab up --nodes 4 --wire veth --ranks-per-node 2
       hikyaku lab up --nodes 2 --ranks-per-node 4 --huge 512
+      hikyaku lab up --wire veth --ports 4
       hikyaku lab up --wire ovs --topology leaf-spine:2x2x4
     """
     from .lab import Lab
 
     if topology and nodes is not None:
         raise click.UsageError("--topology says how many nodes there are; leave --nodes away")
-    made = Lab.up(2 if nodes is None else nodes, wire, ranks_per_node, mtu, name, huge, topology)
+    made = Lab.up(
+        2 if nodes is None else nodes, wire, ranks_per_node, mtu, name, huge, topology, ports
+    )
     names = ", ".join(n.name for n in made.topology.nodes)
     click.echo(f"lab '{name}' is up: {names}; wire {wire}")
     if topology:

@@ -78,15 +78,23 @@ def lab_name() -> Iterator[Callable[[str], str]]:
 @pytest.fixture(scope="session")
 def get_lab(lab_name: Callable[[str], str]) -> Callable[..., Lab]:
     """get_lab(nodes=2, wire="memif", ranks_per_node=1) gives a lab that is up, the same one for
-    the same arguments, until the end of the session. @huge_mb: of huge pages for each node."""
-    up: dict[tuple[int, str, int, int], Lab] = {}
+    the same arguments, until the end of the session. @huge_mb: of huge pages for each node.
+    @ports: of each rank."""
+    up: dict[tuple[int, str, int, int, int], Lab] = {}
 
-    def get(nodes: int = 2, wire: str = "memif", ranks_per_node: int = 1, huge_mb: int = 0) -> Lab:
-        key = (nodes, wire, ranks_per_node, huge_mb)
+    def get(
+        nodes: int = 2,
+        wire: str = "memif",
+        ranks_per_node: int = 1,
+        huge_mb: int = 0,
+        ports: int = 1,
+    ) -> Lab:
+        key = (nodes, wire, ranks_per_node, huge_mb, ports)
         if key not in up:
             huge = f"-h{huge_mb}" if huge_mb else ""
-            name = lab_name(f"{wire}-{nodes}x{ranks_per_node}{huge}")
-            up[key] = Lab.up(nodes, wire, ranks_per_node, name=name, huge_mb=huge_mb)
+            rails = f"-p{ports}" if ports > 1 else ""
+            name = lab_name(f"{wire}-{nodes}x{ranks_per_node}{huge}{rails}")
+            up[key] = Lab.up(nodes, wire, ranks_per_node, name=name, huge_mb=huge_mb, ports=ports)
         return up[key]
 
     return get
@@ -156,13 +164,14 @@ def run(get_lab, program) -> Callable[..., RunResult]:
         host: str | None = None,
         faults: str = "",
         seed: int = 1000,
+        ports: int = 1,
         mca: dict[str, str] | None = None,
         limit: float = LIMIT_S,
         watchdog: float = WATCHDOG_S,
     ) -> RunResult:
         wire, nodes, ranks = where
         huge_mb = ranks * HUGE_MB if host in ("hybrid", "split", "daemon") else 0
-        lab: Lab = get_lab(nodes=nodes, wire=wire, ranks_per_node=ranks, huge_mb=huge_mb)
+        lab: Lab = get_lab(nodes, wire, ranks, huge_mb, ports)
         name, *options = command.split()
         argv = [program(f"tests/mpi/mpi_{name}"), *options, "--timeout", str(watchdog)]
         if faults:

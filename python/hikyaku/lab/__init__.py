@@ -24,7 +24,7 @@ from ..errors import HikyakuError
 from . import huge, network, ovs, run, topology, wiring
 from .lock import locked_directory
 from .run import Job, RunResult
-from .topology import DEFAULT_MTU, MAX_NODES, WIRES, Node, Topology
+from .topology import DEFAULT_MTU, MAX_NODES, MAX_PORTS, WIRES, Node, Topology
 
 __all__ = [
     "MAX_NODES",
@@ -92,9 +92,10 @@ class Lab:
         name: str = "default",
         huge_mb: int = 0,
         switches: str | None = None,
+        ports: int = 1,
     ) -> "Lab":
         """@huge_mb: for each node. @switches: on wire ovs, how they are wired (wiring.py); it says
-        how many nodes there are, too."""
+        how many nodes there are, too. @ports: of each rank."""
         network.require_root()
         if (wire == "ovs") != (switches is not None):
             raise HikyakuError(
@@ -105,7 +106,7 @@ class Lab:
         if wired:
             ovs.require()
             nodes = wired.nodes
-        check(nodes, wire, ranks_per_node, mtu, name)
+        check(nodes, wire, ranks_per_node, mtu, name, ports)
         huge.check(huge_mb)
         with _locked():
             if _directory(name).exists() or network.namespaces(lab_id(name) + "-"):
@@ -113,7 +114,9 @@ class Lab:
                     f"lab '{name}' is up already, or something is left of it",
                     f"hikyaku lab down --lab {name}",
                 )
-            layout = topology.plan(lab_id(name), nodes, wire, ranks_per_node, mtu, huge_mb, wired)
+            layout = topology.plan(
+                lab_id(name), nodes, wire, ranks_per_node, mtu, huge_mb, wired, ports
+            )
             lab = cls(name, layout)
             try:
                 lab._write_directory()
@@ -311,6 +314,7 @@ class Lab:
             "name": self.name,
             "wire": self.topology.wire,
             "ranks_per_node": self.topology.ranks_per_node,
+            "ports": self.topology.ports,
             "mtu": self.topology.mtu,
             "huge_mb": self.topology.huge_mb,
             "topology": self.topology.wiring.text if self.topology.wiring else None,
@@ -329,7 +333,7 @@ def check_name(name: str) -> None:
         )
 
 
-def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str) -> None:
+def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str, ports: int = 1) -> None:
     """Refuses what cannot be built, before anything is."""
     check_name(name)
     if wire not in WIRES:
@@ -340,6 +344,12 @@ def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str) -> No
         raise HikyakuError(f"{ranks_per_node} ranks per node: a node takes from 1 to 64")
     if not MIN_MTU <= mtu <= MAX_MTU:
         raise HikyakuError(f"MTU {mtu}: veth wires take from {MIN_MTU} to {MAX_MTU} here")
+    if not 1 <= ports <= MAX_PORTS:
+        raise HikyakuError(f"{ports} ports: a rank takes from 1 to {MAX_PORTS}")
+    if ports > 1 and wire == "ovs":
+        raise HikyakuError(
+            f"{ports} ports: on wire ovs a rank has one", "use --wire memif or --wire veth"
+        )
 
 
 def _processes(name: str) -> list[int]:

@@ -72,6 +72,15 @@ def _direct(a: str, b: str, link: str, mtu: int) -> None:
         batch(netns, [f"link set {link} mtu {mtu} up"])
 
 
+def _bridged(t: Topology) -> None:
+    """A network of its own for the first port of each rank, for the second, and so on."""
+    for port in range(t.ports):
+        batch(t.switch_netns, _bridge(f"data{port}", t.mtu))
+    for n in t.nodes:
+        for k, (link, port) in enumerate(t.data_links()):
+            _plug(n.netns, link, t.mtu, t.switch_netns, f"data{port}", f"hk{n.index}-{k}")
+
+
 def create(topology: Topology) -> None:
     from . import ovs  # which makes its links with batch()
 
@@ -101,12 +110,10 @@ def create(topology: Topology) -> None:
     if t.wiring:
         ovs.start(t)
     elif pair and t.data_ports == 1:
-        _direct(t.nodes[0].netns, t.nodes[1].netns, "hk0", t.mtu)
+        for link, _ in t.data_links():
+            _direct(t.nodes[0].netns, t.nodes[1].netns, link, t.mtu)
     elif t.data_ports:
-        batch(t.switch_netns, _bridge("data", t.mtu))
-        for n in t.nodes:
-            for k in range(t.data_ports):
-                _plug(n.netns, f"hk{k}", t.mtu, t.switch_netns, "data", f"hk{n.index}-{k}")
+        _bridged(t)
 
 
 def remove(prefix: str) -> list[str]:

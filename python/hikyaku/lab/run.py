@@ -27,7 +27,7 @@ from ..sdn.registrar import Registrar
 from ..sdn.tagger import tag_command
 from . import openmpi, rtc
 from .lock import locked_directory, try_lock
-from .topology import Topology, node_directory
+from .topology import Topology, link_name, node_directory
 
 TAG = "HIKYAKU_RUN"
 
@@ -123,6 +123,12 @@ def memif_spec(topology: Topology, run_dir: Path) -> str:
     return f"memif:dir={wires(topology, run_dir)}"
 
 
+def memif_ports(topology: Topology, run_dir: Path) -> list[str]:
+    """A place of its own for the wires of each port of a rank."""
+    first = memif_spec(topology, run_dir)
+    return [first, *(f"{first}/{port}" for port in range(1, topology.ports))]
+
+
 def switch_polls(topology: Topology, host: str | None) -> bool:
     """Does hikyakud's switch poll? Then it needs a core as a rank does."""
     return host in openmpi.SWITCH_MODES or (host == "auto" and topology.wire != "memif")
@@ -130,9 +136,12 @@ def switch_polls(topology: Topology, host: str | None) -> bool:
 
 def port_spec(topology: Topology, run_dir: Path, host: str | None) -> str:
     if topology.wire == "memif":
-        return memif_spec(topology, run_dir)
+        return "+".join(memif_ports(topology, run_dir))
     # where hikyakud polls, all ranks of a node share its first port
-    return "af_xdp:iface=hk0" if host in ("daemon", "auto") else "af_xdp:iface=hk{local_rank}"
+    if host in ("daemon", "auto"):
+        return "af_xdp:iface=hk0"
+    links = (link_name("{local_rank}", port) for port in range(topology.ports))
+    return "+".join(f"af_xdp:iface={link}" for link in links)
 
 
 def settings(
@@ -152,6 +161,8 @@ def settings(
     hostfile.write_text("".join(f"{n.name} slots={slots}\n" for n in topology.nodes))
     (run_dir / "tmp").mkdir(mode=0o700)
     wires(topology, run_dir).mkdir(mode=0o700, parents=True)
+    for port in range(1, topology.ports):
+        (wires(topology, run_dir) / str(port)).mkdir(mode=0o700)
 
     cpus = topology.cpus(one_core=one_core)
     used = [core for cores in cpus.values() for core in cores]
@@ -199,6 +210,11 @@ def check(topology: Topology, job: Job) -> None:
         raise HikyakuError(
             f"--host {job.host} says who polls the fabric, and --tcp that it is not used",
             "leave one of them away",
+        )
+    if job.host not in ("inline", "auto") and topology.ports > 1:
+        raise HikyakuError(
+            f"--host {job.host} shares one port among ranks, and here each has {topology.ports}",
+            "hikyaku lab down, then the same lab up without --ports; or --host inline",
         )
     if job.host in ("hybrid", "split", "daemon") and not topology.huge_mb:
         raise HikyakuError(

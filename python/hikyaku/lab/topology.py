@@ -4,7 +4,8 @@
     n0, n1, …    a namespace for each node, with
                    ctl0      control network: mpirun's daemons talk over it
                    tcp0      the wire that TCP is measured on; never carries an XDP program
-                   hk0 …     (veth, ovs) the data wires, one for each local rank
+                   hk0 …     (veth, ovs) the data wires, one for each local rank; where a rank has
+                             several ports, hk0r1 and so on are the others of rank 0
     ctl          a namespace with the bridge of the control network
     sw           a namespace with the bridges of tcp0 and hk*, unless two ends meet directly; on
                  wire ovs with its switches (wiring.py, ovs.py)
@@ -21,6 +22,7 @@ from .wiring import Wiring
 
 WIRES = ("memif", "veth", "ovs")
 MAX_NODES = 64
+MAX_PORTS = 8  # of a rank
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Topology:
     nodes: tuple[Node, ...]
     huge_mb: int = 0  # huge pages of each node
     wiring: Wiring | None = None  # of the switches, on wire ovs
+    ports: int = 1  # of each rank
 
     @property
     def ctl_netns(self) -> str:
@@ -52,8 +55,16 @@ class Topology:
 
     @property
     def data_ports(self) -> int:
-        """Data interfaces of each node."""
+        """Ranks of a node that have data interfaces."""
         return 0 if self.wire == "memif" else self.ranks_per_node
+
+    def data_links(self) -> list[tuple[str, int]]:
+        """The data interfaces of each node, and which port of its rank each is."""
+        return [
+            (link_name(str(rank), port), port)
+            for rank in range(self.data_ports)
+            for port in range(self.ports)
+        ]
 
     @property
     def netns(self) -> list[str]:
@@ -84,6 +95,10 @@ class Topology:
         return Topology(**{**data, "nodes": nodes, "wiring": wiring})
 
 
+def link_name(local_rank: str, port: int) -> str:
+    return f"hk{local_rank}" + (f"r{port}" if port else "")
+
+
 def node_directory(netns: str) -> Path:
     """What is a node's own: its run directory, DPDK's, its huge pages. Outside of the lab's
     directory, since paths of sockets in it must be short."""
@@ -103,6 +118,7 @@ def plan(
     mtu: int,
     huge_mb: int = 0,
     wiring: Wiring | None = None,
+    ports: int = 1,
 ) -> Topology:
     made = tuple(
         Node(
@@ -114,4 +130,4 @@ def plan(
         )
         for i in range(nodes)
     )
-    return Topology(lab_id, wire, ranks_per_node, mtu, made, huge_mb, wiring)
+    return Topology(lab_id, wire, ranks_per_node, mtu, made, huge_mb, wiring, ports)
