@@ -19,9 +19,16 @@
  * fills a good part of --sample-ms), then timed once with rounds for the whole of it. A sample is
  * one such timing; the driver takes the median of many.
  *
+ * With --line FILE, a file of at least 64 zero bytes that both ranks can map (both on one machine), each
+ * sample is followed by how far apart the two cores were (bench/line.h):
+ *
+ *     {"metric":"line_ns","of":"latency_us","size":8,"value":52.1}
+ *
  * All messages of a window share one buffer at each end, as the well-known benchmarks have it.
  * Content is checked once a metric and size, outside of the timing.
  */
+#include "line.h"
+
 #include <errno.h>
 #include <getopt.h>
 #include <mpi.h>
@@ -210,18 +217,25 @@ static void check_content(int size)
 }
 
 static bool chosen[METRICS];
+static struct hk_line line;
 
 static void sample(int loop, int size, double target)
 {
 	check_content(size);
 	long rounds = calibrate(loop, size, target);
 	double took = timed(loop, size, rounds) / (double)rounds;
+	double apart = hk_line_ns(&line, (unsigned)rank);
 
 	for (int i = 0; rank == 0 && i < METRICS; i++) {
-		if (chosen[i] && metrics[i].loop == loop)
-			printf("{\"metric\":\"%s\",\"size\":%d,\"value\":%.6g,\"iterations\":%ld}"
+		if (!chosen[i] || metrics[i].loop != loop)
+			continue;
+		printf("{\"metric\":\"%s\",\"size\":%d,\"value\":%.6g,\"iterations\":%ld}"
+		       "\n",
+		       metrics[i].name, size, metrics[i].value(size, took), rounds);
+		if (apart > 0)
+			printf("{\"metric\":\"line_ns\",\"of\":\"%s\",\"size\":%d,\"value\":%.1f}"
 			       "\n",
-			       metrics[i].name, size, metrics[i].value(size, took), rounds);
+			       metrics[i].name, size, apart);
 	}
 	fflush(stdout);
 }
@@ -270,9 +284,11 @@ static void parse_metrics(char *text)
 
 static const char usage[] =
 	"usage: mpirun -np 2 mpi_bench [--sizes N,...] [--metrics NAME,...] [--sample-ms N]\n"
+	"                              [--line FILE]\n"
 	"  --sizes      message sizes in bytes [8,1024,65536]\n"
 	"  --metrics    latency_us, bandwidth_MBps, bibandwidth_MBps, messages_per_s [latency_us]\n"
-	"  --sample-ms  how long each timing lasts [30]\n";
+	"  --sample-ms  how long each timing lasts [30]\n"
+	"  --line       64 zero bytes that both ranks map: say how far apart their cores are\n";
 
 static double now(void)
 {
@@ -288,6 +304,7 @@ int main(int argc, char **argv)
 		{"sizes", required_argument, NULL, 's'},
 		{"metrics", required_argument, NULL, 'm'},
 		{"sample-ms", required_argument, NULL, 't'},
+		{"line", required_argument, NULL, 'l'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -313,6 +330,10 @@ int main(int argc, char **argv)
 			break;
 		case 't':
 			sample_ms = number(optarg, &end, 60000);
+			break;
+		case 'l':
+			if (!hk_line_open(&line, optarg))
+				fail(strerror(errno), ": the file of --line");
 			break;
 		case 'h':
 			if (rank == 0)

@@ -17,6 +17,7 @@
  * ours and no allocation. Every wait ends: a side that hears nothing for --timeout seconds says so
  * and exits with 1.
  */
+#include "line.h"
 #include "port/port.h"
 
 #include <errno.h>
@@ -50,13 +51,14 @@ struct head { /* after the Ethernet header */
 };
 
 static struct {
-	const char *spec;
+	const char *spec, *line;
 	bool ping, json, verbose;
 	unsigned sizes[MAX_SIZES], num_sizes;
 	unsigned iters, warmup, timeout;
 } opt = {.iters = 20000, .warmup = 2000, .timeout = 10, .sizes = {64, 1500}, .num_sizes = 2};
 
 static struct hk_port *port;
+static double apart; /* line_ns, 0: unknown */
 static volatile sig_atomic_t stop;
 static bool over; /* a wait has ended for good */
 
@@ -290,8 +292,9 @@ static void print(unsigned size, const struct result *r, bool first, bool last)
 		       r->max, r->megabytes_per_s, r->frames_per_s / 1e6, r->lost);
 	} else {
 		if (first)
-			printf("{\"spec\":\"%s\",\"driver\":\"%s\",\"frame_max\":%u,\"rows\":[",
-			       port->info.spec, port->info.driver, port->info.frame_max);
+			printf("{\"spec\":\"%s\",\"driver\":\"%s\",\"frame_max\":%u,"
+			       "\"line_ns\":%.1f,\"rows\":[",
+			       port->info.spec, port->info.driver, port->info.frame_max, apart);
 		printf("%s{\"size\":%u,\"latency_us\":{\"median\":%.4f,\"min\":%.4f,\"max\":%.4f},"
 		       "\"retries\":%u,\"bandwidth_MBps\":%.1f,\"frames_per_s\":%.0f,"
 		       "\"lost\":%.6f}%s",
@@ -324,8 +327,11 @@ static int ping(void)
 static const char usage[] =
 	"usage: raw_pingpong --spec SPEC --role ping|pong [--sizes 64,1500,…] [--iters N]\n"
 	"                    [--warmup N] [--timeout SECONDS] [--json] [--verbose]\n"
+	"                    [--line FILE]\n"
 	"Raw DPDK ping-pong over one port (docs/ports.md lists the specs). Pin each side to a\n"
-	"core of its own with taskset. Sizes are those of Ethernet frames without the FCS.\n";
+	"core of its own with taskset. --line: 64 zero bytes that both sides map, for the\n"
+	"distance of their cores (bench/line.h). Sizes are those of Ethernet frames without the "
+	"FCS.\n";
 
 static unsigned number(const char *name, const char *text, unsigned min, unsigned max)
 {
@@ -355,12 +361,17 @@ static void parse_sizes(char *text)
 
 static void parse_args(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"spec", required_argument, NULL, 's'},   {"role", required_argument, NULL, 'r'},
-		{"sizes", required_argument, NULL, 'z'},  {"iters", required_argument, NULL, 'i'},
-		{"warmup", required_argument, NULL, 'w'}, {"timeout", required_argument, NULL, 't'},
-		{"json", no_argument, NULL, 'j'},         {"verbose", no_argument, NULL, 'v'},
-		{"help", no_argument, NULL, 'h'},         {0}};
+	static const struct option options[] = {{"spec", required_argument, NULL, 's'},
+						{"role", required_argument, NULL, 'r'},
+						{"sizes", required_argument, NULL, 'z'},
+						{"iters", required_argument, NULL, 'i'},
+						{"warmup", required_argument, NULL, 'w'},
+						{"timeout", required_argument, NULL, 't'},
+						{"line", required_argument, NULL, 'l'},
+						{"json", no_argument, NULL, 'j'},
+						{"verbose", no_argument, NULL, 'v'},
+						{"help", no_argument, NULL, 'h'},
+						{0}};
 	const char *role = NULL;
 	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
 		switch (c) {
@@ -381,6 +392,9 @@ static void parse_args(int argc, char **argv)
 			break;
 		case 't':
 			opt.timeout = number("--timeout", optarg, 1, 3600);
+			break;
+		case 'l':
+			opt.line = optarg;
 			break;
 		case 'j':
 			opt.json = true;
@@ -434,6 +448,13 @@ int main(int argc, char **argv)
 		hk_port_close(port);
 		return 2;
 	}
+	struct hk_line line = {NULL, 0};
+	if (opt.line && !hk_line_open(&line, opt.line)) {
+		fprintf(stderr, "raw_pingpong: --line %s: %s\n", opt.line, strerror(errno));
+		hk_port_close(port);
+		return 2;
+	}
+	apart = hk_line_ns(&line, opt.ping ? 0 : 1);
 	rc = opt.ping ? ping() : pong();
 	hk_port_close(port);
 	return stop ? 128 + stop : rc;

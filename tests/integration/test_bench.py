@@ -15,6 +15,7 @@ from rich.console import Console
 
 from hikyaku import process
 from hikyaku.bench import driver, hikyakud, host, host_report, plot, report
+from hikyaku.bench.phases import Phases
 from hikyaku.bench.sample import Plan, Values
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult, all_names, lab_id
@@ -63,6 +64,10 @@ def test_document_of_a_tiny_run(root, hikyaku, tmp_path, wire):
     assert {"cpu", "cores", "kernel", "open_mpi", "dpdk", "repeats"} <= set(machine)
     assert machine["repeats"] == 2
     assert is_summary(machine["init_ms"][wire]["hikyaku"])
+    apart = machine["cores_apart"]
+    assert 0 < apart["min_ns"] <= apart["usual_ns"] <= apart["max_ns"]
+    assert apart["samples"] >= 2 * (3 * 2 * len(driver.METRICS) + 1)
+    assert f"of {apart['samples']} samples" in done.stdout.replace("\n", " ")
 
     rows = {(r["wire"], r["metric"], r["size"]): r for r in document["rows"]}
     assert set(rows) == {(wire, m, s) for m in driver.METRICS for s in (8, 70000)}
@@ -127,47 +132,91 @@ def test_interrupted_benchmark_leaves_nothing(root, hikyaku):
 # ---- the driver alone ----------------------------------------------------------------------------
 
 
-def test_transports_alternate_and_medians_are_taken(monkeypatch):
-    """The order turns with each repeat; each transport runs once a repeat."""
+class FakeLab:
+    """One that is not there, for runs that are not."""
+
+    @staticmethod
+    def up(*_args: object, **_named: object) -> "FakeLab":
+        return FakeLab()
+
+    def __enter__(self) -> "FakeLab":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+def drive(
+    monkeypatch, values: dict[str, list[float]], lines: dict[str, list[float]], repeats: int
+) -> tuple[dict, list[str], list[int]]:
+    """The driver's document, who ran in which order, and what the progress was. @lines: of a cache
+    line beside each value; none: not measured."""
     order: list[str] = []
+    told: list[int] = []
 
-    class FakeLab:
-        @staticmethod
-        def up(*_args: object, **_named: object) -> "FakeLab":
-            return FakeLab()
-
-        def __enter__(self) -> "FakeLab":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            order.append("down")
-
-    def fake(name: str, values: list[float]):
+    def fake(name: str):
         def sample(_lab: FakeLab, _plan: Plan) -> Values:
+            n = order.count(name)
             order.append(name)
-            return {("latency_us", 8): values[order.count(name) - 1]}
+            beside = {("line_ns of latency_us", 8): lines[name][n]} if lines else {}
+            return {("latency_us", 8): values[name][n], **beside}
 
         return sample
 
     monkeypatch.setattr(driver, "Lab", FakeLab)
-    runs = {"tcp": fake("tcp", [9.0, 5.0, 6.0]), "hikyaku": fake("hikyaku", [0.5, 0.4, 2.0])}
-    monkeypatch.setattr(driver, "RUNS", runs)
-    told: list[int] = []
+    monkeypatch.setattr(driver, "RUNS", {name: fake(name) for name in values})
     document = driver.run(
         ["memif"],
         Plan(["latency_us"], [8], 1),
-        3,
-        ["tcp", "hikyaku"],
+        repeats,
+        list(values),
         1500,
         lambda _text, done, _total: told.append(done),
     )
-    assert order == ["tcp", "hikyaku", "hikyaku", "tcp", "tcp", "hikyaku", "down"]
+    return document, order, told
+
+
+def test_transports_alternate_and_medians_are_taken(monkeypatch):
+    """The order turns with each repeat; each transport runs once a repeat."""
+    document, order, told = drive(
+        monkeypatch, {"tcp": [9.0, 5.0, 6.0], "hikyaku": [0.5, 0.4, 2.0]}, {}, 3
+    )
+    assert order == ["tcp", "hikyaku", "hikyaku", "tcp", "tcp", "hikyaku"]
     assert told == [0, 1, 2, 3, 4, 5, 6]
     (row,) = document["rows"]
     assert row["tcp"] == {"median": 6.0, "min": 5.0, "max": 9.0}
     assert row["hikyaku"] == {"median": 0.5, "min": 0.4, "max": 2.0}
     assert row["raw"] is None
     assert report.ratio(row) == pytest.approx(12)
+    assert document["machine"]["cores_apart"] is None
+
+
+def test_samples_while_cores_were_far_apart_are_drawn_again(monkeypatch):
+    """One of TCP's; and of the other all that may be: as many again as were asked for."""
+    document, order, _ = drive(
+        monkeypatch,
+        {"tcp": [7.0, 7.1, 9.2, 7.3], "hikyaku": [0.5, 2.1, 2.2, 2.3, 2.4, 2.5]},
+        {"tcp": [40.0, 41.0, 170.0, 42.0], "hikyaku": [40.0, 45.0, *[170.0] * 4]},
+        3,
+    )
+    assert order[6:] == ["tcp", "hikyaku", "hikyaku", "hikyaku"]
+    (row,) = document["rows"]
+    assert row["tcp"] == {"median": 7.1, "min": 7.0, "max": 7.3}
+    assert row["hikyaku"] == {"median": 1.3, "min": 0.5, "max": 2.1}
+    apart = document["machine"]["cores_apart"]
+    assert (apart["samples"], apart["left_out"], apart["max_ns"]) == (10, 5, 170.0)
+
+
+def test_samples_of_another_phase_are_better_than_none():
+    phases = Phases()
+    for line in (40.0, 40.0, 40.0):
+        phases.add("a", "tcp", 1.0, line)
+    phases.add("a", "raw", 9.0, 200.0)
+    phases.add("a", "shm", 5.0, None)
+    assert phases.kept("a", "raw") == [9.0]
+    assert phases.lacks("raw", 1)
+    assert phases.kept("a", "shm") == [5.0]
+    assert not phases.lacks("shm", 1)
 
 
 def test_ratio_says_how_much_better():

@@ -5,6 +5,7 @@ halo`: a solver's neighbour exchange.
 
     sample.py    one run of one transport: values by metric and size
     driver.py    which runs, in which order; medians; the rows of the JSON file
+    phases.py    samples that may be compared: cores equally far apart
     machine.py   what was measured on
     report.py    the table
     plot.py      the picture

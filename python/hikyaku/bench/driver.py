@@ -13,7 +13,8 @@ from statistics import median
 from ..errors import HikyakuError
 from ..lab import WIRES, Lab, down_dead, own_name
 from . import machine
-from .sample import METRICS, RUNS, TRANSPORTS, Plan
+from .phases import Phases
+from .sample import LINE, METRICS, RUNS, TRANSPORTS, Plan
 
 MAX_SIZE = 1 << 30
 DEFAULT_SIZES = "1..4M"
@@ -73,25 +74,33 @@ def run(
 ) -> dict:
     """Measures and returns the document. @progress is told what runs now, and how much is done."""
     about = machine.describe()
-    samples: dict[tuple[str, str, int], dict[str, list[float]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    samples = Phases()
     init: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     total = len(wires) * repeats * len(transports)
     done = 0
+
+    def once(lab: Lab, wire: str, transport: str, said: str) -> None:
+        progress(f"{wire}: {transport}, {said}", done, total)
+        values = RUNS[transport](lab, plan)
+        for (metric, size), value in values.items():
+            if metric == "init_ms":
+                init[wire][transport].append(value)
+            elif not metric.startswith(LINE):
+                line = values.get((LINE + metric, size))
+                samples.add((wire, metric, size), transport, value, line)
+
     down_dead("bench")
     for wire in wires:
         with Lab.up(2, wire, mtu=mtu, name=own_name("bench", wire)) as lab:
             for repeat in range(repeats):
                 turn = repeat % len(transports)
                 for transport in transports[turn:] + transports[:turn]:
-                    progress(f"{wire}: {transport}, repeat {repeat + 1} of {repeats}", done, total)
-                    for (metric, size), value in RUNS[transport](lab, plan).items():
-                        if metric == "init_ms":
-                            init[wire][transport].append(value)
-                        else:
-                            samples[wire, metric, size][transport].append(value)
+                    once(lab, wire, transport, f"repeat {repeat + 1} of {repeats}")
                     done += 1
+            for _ in range(repeats):  # for those in another phase: as many again, at most
+                for transport in transports:
+                    if samples.lacks(transport, repeats):
+                        once(lab, wire, transport, "once more, since cores were far apart or near")
     progress("done", total, total)
     rows = [
         {
@@ -99,13 +108,15 @@ def run(
             "metric": metric,
             "size": size,
             **{
-                t: summary(v) if (v := samples[wire, metric, size][t]) else None for t in TRANSPORTS
+                t: summary(v) if (v := samples.kept((wire, metric, size), t)) else None
+                for t in TRANSPORTS
             },
         }
         for wire in wires
         for metric in plan.metrics
         for size in plan.sizes
     ]
+    about["cores_apart"] = samples.describe()
     about |= {"repeats": repeats, "sample_ms": plan.sample_ms, "mtu": mtu}
     about["init_ms"] = {
         wire: {t: summary(values) for t, values in by.items()} for wire, by in init.items()

@@ -17,6 +17,9 @@ TRANSPORTS = ("tcp", "hikyaku", "raw", "shm")
 FRAME_OVERHEAD = 62 + 14
 MIN_FRAME = 60
 
+# What stands before a metric's name where a value is the time of a cache line beside its sample.
+LINE = "line_ns of "
+
 Values = dict[tuple[str, int], float]
 
 
@@ -54,17 +57,25 @@ def parse(result: RunResult, what: str) -> Values:
     for line in result.stdout.splitlines():
         if line.startswith("{"):
             row = json.loads(line)
-            values[row["metric"], row.get("size", 0)] = row["value"]
+            metric = row["metric"] if "of" not in row else LINE + row["of"]
+            values[metric, row.get("size", 0)] = row["value"]
     return values
 
 
+def _line(lab: Lab) -> list[str]:
+    """A new file for the two sides of a run, which are on one machine: see bench/line.h."""
+    file = lab.directory / "line"
+    file.write_bytes(bytes(64))
+    return ["--line", str(file)]
+
+
 def tcp(lab: Lab, plan: Plan) -> Values:
-    argv = [str(built("bench/mpi_bench")), *plan.arguments()]
+    argv = [str(built("bench/mpi_bench")), *plan.arguments(), *_line(lab)]
     return parse(lab.mpirun(2, argv, tcp=True, one_core=True, timeout=plan.limit), "TCP")
 
 
 def hikyaku(lab: Lab, plan: Plan) -> Values:
-    argv = [str(built("bench/mpi_bench")), *plan.arguments()]
+    argv = [str(built("bench/mpi_bench")), *plan.arguments(), *_line(lab)]
     return parse(lab.mpirun(2, argv, one_core=True, timeout=plan.limit), "Hikyaku")
 
 
@@ -73,7 +84,7 @@ def shm(lab: Lab, plan: Plan) -> Values:
     have otherwise."""
     first = lab.topology.nodes[0].name
     cores = [cores[0] for cores in lab.topology.cpus(one_core=True).values()][:2]
-    program = [str(built("bench/mpi_bench")), *plan.arguments()]
+    program = [str(built("bench/mpi_bench")), *plan.arguments(), *_line(lab)]
     rank = [["taskset", "-c", str(core), *program] for core in cores]
     place = ["--host", f"{first}:2"]
     result = lab.mpirun(
@@ -96,6 +107,7 @@ def _raw_run(lab: Lab, frames: list[int], iterations: int) -> dict:
         else:
             specs = dict.fromkeys(("pong", "ping"), "af_xdp:iface=hk0")
         sizes = ["--sizes", ",".join(map(str, frames)), "--iters", str(iterations), "--json"]
+        sizes += _line(lab)
         return [
             (node.name, [program, "--spec", specs[role], "--role", role, *sizes])
             for node, role in zip(lab.topology.nodes, ("ping", "pong"), strict=False)
@@ -120,9 +132,12 @@ def raw(lab: Lab, plan: Plan) -> Values:
     fitting = sorted({f for f in frame.values() if f <= largest})
     if not fitting:
         return {}
-    rows = _raw_run(lab, fitting, 20000)["rows"]
-    median = {row["size"]: row["latency_us"]["median"] for row in rows}
-    return {("latency_us", s): median[f] for s, f in frame.items() if f in median}
+    run = _raw_run(lab, fitting, 20000)
+    median = {row["size"]: row["latency_us"]["median"] for row in run["rows"]}
+    values: Values = {("latency_us", s): median[f] for s, f in frame.items() if f in median}
+    if run["line_ns"] > 0:
+        values |= {(LINE + "latency_us", s): run["line_ns"] for _, s in list(values)}
+    return values
 
 
 RUNS: dict[str, Callable[[Lab, Plan], Values]] = {
