@@ -55,6 +55,9 @@ static const struct field rank_fields[] = {
 	FIELD(gets_served),
 	FIELD(put_bytes),
 	FIELD(put_bytes_in),
+	FIELD(rx_frames),
+	FIELD(tx_frames),
+	FIELD(tx_full),
 	FIELD(unpolled_ns),
 #undef FIELD
 };
@@ -69,6 +72,16 @@ static const struct field switch_fields[] = {
 	}
 	FIELD(rx_frames), FIELD(tx_frames), FIELD(steered), FIELD(misled), FIELD(stray),
 	FIELD(tx_lost),   FIELD(rx_lost),   FIELD(sleeps),  FIELD(rung),   FIELD(rings),
+#undef FIELD
+};
+
+static const struct field port_fields[] = {
+#define FIELD(name)                                                                                \
+	{                                                                                          \
+#name, offsetof(struct hk_res_port, name)                                          \
+	}
+	FIELD(rx_frames), FIELD(rx_bytes),     FIELD(tx_frames), FIELD(tx_bytes),
+	FIELD(rx_missed), FIELD(rx_no_buffer), FIELD(rx_errors), FIELD(tx_errors),
 #undef FIELD
 };
 
@@ -167,7 +180,8 @@ static void wire(struct hk_daemon *d, FILE *f, const struct hk_wire *w)
 	fprintf(f, "}");
 }
 
-void hk_daemon_steering(FILE *f, const char *spec, const struct hk_res_steering *s)
+/* Opens an object that the caller closes. */
+static void port_begin(FILE *f, const char *spec, const struct hk_res_steering *s)
 {
 	fprintf(f,
 		"{\"spec\": \"%s\", \"driver\": \"%s\", \"steering\": {\"rung\": \"%s\", \"text\": "
@@ -177,7 +191,28 @@ void hk_daemon_steering(FILE *f, const char *spec, const struct hk_res_steering 
 	for (unsigned i = 0; i < HK_RES_BETTER && s->better[i].rung; i++)
 		fprintf(f, "%s\n  {\"rung\": \"%s\", \"text\": \"%s\", \"why\": \"%s\"}",
 			i ? "," : "", s->better[i].rung, s->better[i].text, s->better[i].why);
-	fprintf(f, "]}}");
+	fprintf(f, "]}");
+}
+
+void hk_daemon_steering(FILE *f, const char *spec, const struct hk_res_steering *s)
+{
+	port_begin(f, spec, s);
+	fprintf(f, "}");
+}
+
+static void port(struct hk_daemon *d, FILE *f)
+{
+	struct hk_res_steering steering;
+	struct hk_res_port n;
+
+	hk_res_steering(d->res, &steering);
+	port_begin(f, d->o.port, &steering);
+	fprintf(f, ", \"counters\": ");
+	if (hk_res_port_counters(d->res, &n))
+		OBJECT(f, &n, port_fields);
+	else
+		fprintf(f, "null");
+	fprintf(f, "}");
 }
 
 static void poller(struct hk_daemon *d, FILE *f)
@@ -200,7 +235,6 @@ static void poller(struct hk_daemon *d, FILE *f)
 static void write_all(struct hk_daemon *d, FILE *f)
 {
 	int64_t now = hk_ctl_now_ms();
-	struct hk_res_steering steering;
 	struct hk_res_switch sw;
 	const char *comma = "";
 
@@ -220,9 +254,8 @@ static void write_all(struct hk_daemon *d, FILE *f)
 		OBJECT(f, &sw, switch_fields);
 	else
 		fprintf(f, "null");
-	hk_res_steering(d->res, &steering);
 	fprintf(f, ",\n\"port\": ");
-	hk_daemon_steering(f, d->o.port, &steering);
+	port(d, f);
 	fprintf(f, ",\n\"slots\": [");
 	for (unsigned i = 0; i < d->o.slots; i++) {
 		fprintf(f, "%s\n  ", i ? "," : "");

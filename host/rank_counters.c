@@ -21,6 +21,32 @@ static bool copy_within(uint64_t memory, uint64_t len, uint64_t at, void *out, s
 	return true;
 }
 
+struct queue_counters {
+	uint64_t rx_frames, tx_frames, tx_full;
+};
+_Static_assert(offsetof(struct hk_port, tx_frames) == offsetof(struct hk_port, rx_frames) + 8 &&
+		       offsetof(struct hk_port, tx_full) ==
+			       offsetof(struct hk_port, rx_frames) + 16,
+	       "copied at once");
+
+/* Of all queues and pipes together. A lane whose address is none of the rank's memory counts for nothing. */
+static struct queue_counters of_queues(uint64_t memory, uint64_t len, const struct hk_fabric *f)
+{
+	const size_t at = offsetof(struct hk_lane, copy) + offsetof(struct hk_port, rx_frames);
+	unsigned lanes = HK_MIN(f->lanes, (unsigned)HK_MAX_PORTS);
+	struct queue_counters sum = {0}, one;
+
+	for (unsigned i = 0; i < lanes; i++) {
+		if (!copy_within(memory, len, (uint64_t)(uintptr_t)f->lane[i] + at, &one,
+				 sizeof(one)))
+			continue;
+		sum.rx_frames += one.rx_frames;
+		sum.tx_frames += one.tx_frames;
+		sum.tx_full += one.tx_full;
+	}
+	return sum;
+}
+
 int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct hk_res_rank *n)
 {
 	struct hk_fabric f;
@@ -38,6 +64,7 @@ int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct 
 			 sizeof(e)))
 		return -EFAULT;
 	const struct hk_fabric_counters *c = hk_fabric_counters(&f);
+	struct queue_counters q = of_queues(memory, len, &f);
 	int64_t unpolled = (int64_t)(hk_now(&f) - atomic_load(&f.app_at));
 
 	*n = (struct hk_res_rank){
@@ -72,6 +99,9 @@ int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct 
 		.gets_served = c->gets_served,
 		.put_bytes = c->put_bytes,
 		.put_bytes_in = c->put_bytes_in,
+		.rx_frames = q.rx_frames,
+		.tx_frames = q.tx_frames,
+		.tx_full = q.tx_full,
 		.unpolled_ns = unpolled > 0 ? (uint64_t)unpolled : 0,
 	};
 	return 0;

@@ -536,6 +536,26 @@ void hk_res_wire_stats(struct hk_res *r, const struct hk_res_wire *w, FILE *out)
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
+bool hk_res_port_counters(const struct hk_res *r, struct hk_res_port *n)
+{
+	struct rte_eth_stats s;
+
+	*n = (struct hk_res_port){0};
+	if (!r->one || rte_eth_stats_get(r->one->id, &s) != 0)
+		return false;
+	*n = (struct hk_res_port){
+		.rx_frames = s.ipackets,
+		.rx_bytes = s.ibytes,
+		.tx_frames = s.opackets,
+		.tx_bytes = s.obytes,
+		.rx_missed = s.imissed,
+		.rx_no_buffer = s.rx_nombuf,
+		.rx_errors = s.ierrors,
+		.tx_errors = s.oerrors,
+	};
+	return true;
+}
+
 bool hk_res_switch_counters(const struct hk_res *r, struct hk_res_switch *n)
 {
 	struct hk_switch_counters c;

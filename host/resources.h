@@ -146,6 +146,8 @@ struct hk_res_rank {
 						  * queue for bulk; out of buffers */
 	uint64_t async_polls, kept, kept_now;    /* by whoever took the rank's place */
 	uint64_t rings;                          /* peers' pollers woken */
+	/* at its own queues or pipes, whoever polled them; tx_full: frames for which there was no room just then */
+	uint64_t rx_frames, tx_frames, tx_full;
 	uint64_t puts, gets, gets_served, put_bytes, put_bytes_in;
 	uint64_t unpolled_ns; /* since the rank looked at its ports last */
 };
@@ -156,6 +158,16 @@ struct hk_res_rank {
 /* Copies what the fabric at @fabric counts, which a rank has named, if everything that is read lies in
  * the @len bytes at @memory (hk_res_memory()); whatever the rank writes there meanwhile. -EFAULT: not so. */
 int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct hk_res_rank *n);
+
+/* What the driver of the daemon's one port counts. rx_missed: no room in the ring when they came; rx_no_buffer: the
+ * pool was empty. */
+struct hk_res_port {
+	uint64_t rx_frames, rx_bytes, tx_frames, tx_bytes;
+	uint64_t rx_missed, rx_no_buffer, rx_errors, tx_errors;
+};
+
+/* False where the port is a set of wires, which are counted one by one (hk_res_wire_stats()). */
+bool hk_res_port_counters(const struct hk_res *res, struct hk_res_port *n);
 
 /* What the switch counts (switch.h). */
 struct hk_res_switch {

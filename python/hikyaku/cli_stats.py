@@ -11,7 +11,7 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,6 +90,9 @@ _RANK = {
         "rings_total",
         "Times that a peer's poller was woken.",
     ),
+    "rx_frames": ("counter", "rx_frames_total", "Frames received by the rank's queues or pipes."),
+    "tx_frames": ("counter", "tx_frames_total", "Frames sent by the rank's queues or pipes."),
+    "tx_full": ("counter", "tx_full_total", "Frames for which these had no room just then."),
     "puts": ("counter", "puts_total", "Puts to peers."),
     "gets": ("counter", "gets_total", "Gets from peers."),
     "gets_served": ("counter", "gets_served_total", "Gets of peers that were served."),
@@ -124,6 +127,13 @@ _WIRE = {
     "tx_frames": ("counter", "tx_frames_total", "Frames sent."),
     "rx_bytes": ("counter", "rx_bytes_total", "Bytes received."),
     "tx_bytes": ("counter", "tx_bytes_total", "Bytes sent."),
+}
+_PORT = {
+    **_WIRE,
+    "rx_missed": ("counter", "rx_missed_total", "Frames that came when its ring was full."),
+    "rx_no_buffer": ("counter", "rx_no_buffer_total", "Frames for which no buffer was left."),
+    "rx_errors": ("counter", "rx_errors_total", "Frames received that were broken."),
+    "tx_errors": ("counter", "tx_errors_total", "Frames that could not be sent."),
 }
 _STEERING = {
     "rules": ("gauge", "steering_rules", "Ranks whose frames a rule of the NIC leads to them."),
@@ -179,6 +189,7 @@ def prometheus(sample: Sample) -> str:
         steering = daemon["port"]["steering"]
         what = {"port": daemon["port"]["spec"], "rung": steering["rung"]}
         out.add("port", _STEERING, steering, **whose, **what)
+        out.add("port", _PORT, daemon["port"]["counters"], **whose, port=what["port"])
         for wire in daemon["wires"]:
             out.add("wire", _WIRE, wire, **whose, node=wire["node_id"])
         for slot in _ranks(daemon):
@@ -241,6 +252,9 @@ _TOTALS = {
     "stall": ("no_credit",),
     "kept": ("kept",),
     "dead": ("dead_peers",),
+    "rx\nframes": ("rx_frames",),
+    "tx\nframes": ("tx_frames",),
+    "full": ("tx_full",),
 }
 
 
@@ -264,6 +278,20 @@ def _steering(daemon: dict) -> str:
     if steering["refused"]:
         text += f", {steering['refused']} refused ({steering['refusal']})"
     return text
+
+
+def _listed(values: dict, keys: Iterable[str]) -> str:
+    """A value that is not known, or 0 among those that count what went wrong, says nothing."""
+    quiet = ("rx_missed", "rx_no_buffer", "rx_errors", "tx_errors", "tx_full")
+    shown = [key for key in keys if values[key] is not None and (values[key] or key not in quiet)]
+    return ", ".join(f"{key} {_short(values[key])}" for key in shown)
+
+
+def _traffic(name: str, table: dict, now: dict, last: dict | None, seconds: float) -> Text:
+    """A port's or a wire's counters, each second."""
+    rate = {key: _rate(now, last, key, seconds) for key in table}
+    said = _listed(rate, table) or "-"
+    return Text(f"  {name}, each second  {said}")
 
 
 def totals(daemon: dict) -> Group:
@@ -290,9 +318,10 @@ def totals(daemon: dict) -> Group:
     lines.append(Text(f"  port    {_steering(daemon)}"))
     for better in daemon["port"]["steering"]["better"]:
         lines.append(Text(f"          no {better['text']}: {better['why']}"))
+    if counters := daemon["port"]["counters"]:
+        lines.append(Text(f"          {_listed(counters, _PORT)}"))
     for wire in daemon["wires"]:
-        frames = f"rx {_short(wire['rx_frames'])}, tx {_short(wire['tx_frames'])} frames"
-        lines.append(Text(f"  wire    to node {wire['node_id']}: {frames}"))
+        lines.append(Text(f"  wire    to node {wire['node_id']}: {_listed(wire, _WIRE)}"))
     return Group(*lines, table if table.row_count else Text("  no ranks"), *drops, Text())
 
 
@@ -356,6 +385,13 @@ def rates(now: dict, before: dict | None) -> Group:
         text = (f"{key} {_short(_rate(switch, was, key, seconds))}" for key in switch)
         lines.append(Text("  switch, each second  " + ", ".join(text)))
     lines.append(Text(f"  port  {_steering(now)}"))
+    if counters := now["port"]["counters"]:
+        was = before and before["port"]["counters"]
+        lines.append(_traffic("port", _PORT, counters, was, seconds))
+    wires = {wire["node_id"]: wire for wire in before["wires"]} if before else {}
+    for wire in now["wires"]:
+        last = wires.get(wire["node_id"])
+        lines.append(_traffic(f"wire to {wire['node_id']}", _WIRE, wire, last, seconds))
     return Group(*lines, table if table.row_count else Text("  no ranks"), *drops, Text())
 
 

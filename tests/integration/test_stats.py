@@ -135,6 +135,7 @@ def answer() -> dict:
                     }
                 ],
             },
+            "counters": None,
         },
         "slots": [
             rank(0, tx_packets=1000, resends=2),
@@ -149,6 +150,8 @@ def test_prometheus_is_parsed(answer):
     answer["switch"] = dict.fromkeys(cli_stats._SWITCH, 3)
     answer["slots"][0]["pipe"] = {**dict.fromkeys(cli_stats._PIPE, 0), "to_rank": 8, "rx_full": 5}
     answer["wires"] = [{"node_id": "aa", "rx_frames": 1, "tx_frames": 2}]
+    answer["port"]["counters"] = {**dict.fromkeys(cli_stats._PORT, 0), "rx_missed": 9}
+    answer["slots"][0]["counters"]["rx_frames"] = 11
     other = copy.deepcopy(answer)
     other["name"] = 'a "b"\\c'
     other["poller"]["cpu_seconds"] = None
@@ -166,6 +169,9 @@ def test_prometheus_is_parsed(answer):
     assert families["hikyaku_switch_stray_frames_total"][labels(daemon="default")] == 3
     assert families["hikyaku_wire_tx_frames_total"][labels(daemon="default", node="aa")] == 2
     assert len(families["hikyaku_poller_cpu_seconds_total"]) == 1
+    assert families["hikyaku_rank_rx_frames_total"][labels(**who, endpoint=4)] == 11
+    owned = labels(daemon="default", port="vdev:net_x0")
+    assert families["hikyaku_port_rx_missed_total"][owned] == 9
     port = labels(daemon="default", port="vdev:net_x0", rung="mac")
     assert families["hikyaku_port_steering_rules"][port] == 1
     assert families["hikyaku_port_steering_rules_refused_total"][port] == 1
@@ -189,7 +195,7 @@ def test_table_of_totals(answer):
     text = shown(cli_stats.totals(answer))
     assert "hikyakud 'default' on here: process 17, mode daemon, poller on" in text
     assert "  CPU 0.25 s, of the poller 1.50 s" in text
-    assert row(text, 4) == "4 00c0ffee 70 rank 50% 1.00k 0 0 0 2 0 0 0 0 0"
+    assert row(text, 4) == "4 00c0ffee 70 rank 50% 1.00k 0 0 0 2 0 0 0 0 0 0 0 0"
 
 
 def test_steering_is_shown(answer):
@@ -201,6 +207,29 @@ def test_steering_is_shown(answer):
     answer["port"]["steering"].update(rung="software", text="software", rules=0, refused=0)
     lines = [line.strip() for line in shown(cli_stats.rates(answer, None)).splitlines()]
     assert "port  told apart by software" in lines
+
+
+def test_port_and_wires_are_shown(answer):
+    """What went well always, what went wrong if anything did."""
+    counters = dict.fromkeys(cli_stats._PORT, 0) | {"rx_frames": 1000, "tx_bytes": 4}
+    answer["port"]["counters"] = counters
+    answer["wires"] = [{"node_id": "aa", **dict.fromkeys(cli_stats._WIRE, 0)}]
+    fine = "rx_frames 1.00k, tx_frames 0, rx_bytes 0, tx_bytes 4"
+    lines = [line.strip() for line in shown(cli_stats.totals(answer)).splitlines()]
+    assert fine in lines
+    assert "wire    to node aa: rx_frames 0, tx_frames 0, rx_bytes 0, tx_bytes 0" in lines
+    now = copy.deepcopy(answer)
+    now["clock_ms"] += 2000
+    now["port"]["counters"].update(rx_frames=3000, rx_missed=8)
+    now["wires"][0]["tx_frames"] = 100
+    text = shown(cli_stats.totals(now))
+    assert "tx_bytes 4, rx_missed 8" in text
+    lines = [line.strip() for line in shown(cli_stats.rates(now, answer)).splitlines()]
+    each = "port, each second  rx_frames 1.00k, tx_frames 0, rx_bytes 0, tx_bytes 0, rx_missed 4"
+    assert each in lines
+    moved = "wire to aa, each second  rx_frames 0, tx_frames 50, rx_bytes 0, tx_bytes 0"
+    assert moved in lines
+    assert "port, each second  -" in shown(cli_stats.rates(now, None))
 
 
 def test_rates(answer):
@@ -403,6 +432,11 @@ def test_ranks_of_a_job(lab, hikyaku, mode):
     assert (daemon["switch"] is not None) == (mode != "hybrid")
     assert (slot["pipe"] is not None) == (mode != "hybrid")
     assert daemon["mode"] == mode
+    # in both a rank's frames pass its own queues or pipes; acknowledgements are frames too
+    assert counters["rx_frames"] >= counters["rx_packets"]
+    assert counters["tx_frames"] >= counters["tx_packets"]
+    assert daemon["port"]["counters"] is None  # wires are counted one by one
+    assert all(wire["rx_frames"] and wire["rx_bytes"] for wire in daemon["wires"])
     if mode != "hybrid":
         assert daemon["switch"]["rx_frames"] > 0
         assert daemon["switch"]["tx_frames"] > 0

@@ -114,6 +114,7 @@ def test_what_is_told(lab, hikyaku, job, abilities, room, rung, rules, refused):
     steering = seen["port"]["steering"]
     assert (steering["rung"], steering["rules"], steering["refused"]) == (rung, rules, refused)
     assert steering["queues"] == 3
+    assert seen["port"]["counters"]["rx_frames"] >= 100  # the driver's own
     assert seen["switch"]["misled"] == 0
     if not rules:
         assert seen["switch"]["steered"] == 0

@@ -246,6 +246,12 @@ int hk_res_rank_counters(uint64_t memory, uint64_t len, uint64_t fabric, struct 
 	return 0;
 }
 
+bool hk_res_port_counters(const struct hk_res *r, struct hk_res_port *n)
+{
+	*n = (struct hk_res_port){.rx_missed = 3};
+	return hk_ctl_mode_pipes(r->cfg.mode);
+}
+
 bool hk_res_switch_counters(const struct hk_res *r, struct hk_res_switch *n)
 {
 	*n = (struct hk_res_switch){.rx_frames = 7};

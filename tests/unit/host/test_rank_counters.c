@@ -92,6 +92,41 @@ static void honest(void)
 	CHECK_EQ(n.unpolled_ns, 0);
 }
 
+/* Frames of all lanes are added up; a lane that lies elsewhere, or partly, counts for nothing. */
+static void lanes(void)
+{
+	struct hk_res_rank n;
+
+	setup();
+	struct hk_fabric *f = (void *)(uintptr_t)memory;
+	struct hk_lane *l = (void *)(uintptr_t)(memory + LEN / 2);
+	uint64_t engine = memory + LEN / 4;
+
+	for (unsigned i = 0; i < 2; i++) {
+		f->lane[i] = &l[i];
+		l[i].copy.rx_frames = 10 + i;
+		l[i].copy.tx_frames = 20 + i;
+		l[i].copy.tx_full = 30 + i;
+	}
+	f->lanes = 2;
+	CHECK_EQ(read_from(memory, engine, &n), 0);
+	CHECK_EQ(n.rx_frames, 21);
+	CHECK_EQ(n.tx_frames, 41);
+	CHECK_EQ(n.tx_full, 61);
+	const uint64_t at = offsetof(struct hk_lane, copy) + offsetof(struct hk_port, rx_frames);
+
+	f->lane[0] = (void *)(uintptr_t)(memory + LEN - at - 16); /* its last counter is outside */
+	CHECK_EQ(read_from(memory, engine, &n), 0);
+	CHECK_EQ(n.rx_frames, 11);
+	f->lane[1] = (void *)(uintptr_t)(0 - at); /* wraps round */
+	CHECK_EQ(read_from(memory, engine, &n), 0);
+	CHECK_EQ(n.rx_frames + n.tx_frames + n.tx_full, 0);
+	f->lanes = UINT32_MAX; /* more than there can be: of those behind there is no pointer */
+	f->lane[HK_MAX_PORTS - 1] = &l[1];
+	CHECK_EQ(read_from(memory, engine, &n), 0);
+	CHECK_EQ(n.rx_frames, 11);
+}
+
 /* Every place at the edges, for the fabric and for the engine it names. */
 static void edges(void)
 {
@@ -172,9 +207,8 @@ static void noise(void)
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
-		{"honest", honest},
-		{"edges", edges},
-		{"wild_addresses", wild_addresses},
+		{"honest", honest}, {"lanes", lanes},
+		{"edges", edges},   {"wild_addresses", wild_addresses},
 		{"noise", noise},
 	};
 
