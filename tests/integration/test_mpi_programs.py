@@ -174,6 +174,11 @@ def test_one_sided_with_hikyakud(run, host):
     assert_passed(run(("memif", 2, 1), "rma_passive", host=host), "rma_passive")
 
 
+@pytest.mark.parametrize("host", ["inline", "hybrid"])
+def test_one_sided_in_many_threads(run, host):
+    assert_passed(run(("memif", 2, 1), "rma_threads", host=host), "rma_threads")
+
+
 @pytest.mark.parametrize(("host", "queues"), [("daemon", "1"), ("split", "1"), ("split", "3")])
 def test_eager_queues(run, host, queues):
     """As many as ranks, less, more: each rank's frames find their way."""
