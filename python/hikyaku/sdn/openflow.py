@@ -18,6 +18,9 @@ from ..errors import HikyakuError
 from .codec import DESC
 
 _HEADER = struct.Struct("!BBHI")
+_ELEMENT = struct.Struct("!HH")  # of a greeting: type, length
+_FIX = "ovs-vsctl set bridge NAME protocols=OpenFlow13"
+_NAMES = {version: f"1.{version - 1}" for version in range(1, 7)}
 ANSWER_LIMIT = 10.0  # seconds
 ECHO_EVERY = 5.0
 SILENT_LIMIT = 15.0
@@ -26,6 +29,22 @@ MAX_WAITING = 64 << 20  # bytes not yet written to a switch that does not read
 
 class Gone(HikyakuError):
     """The switch has closed the connection, or broken the protocol."""
+
+
+def versions(version: int, elements: bytes) -> set[int]:
+    """The versions that a greeting offers: those of its bitmap, or, without one, all up to that
+    of its header (OpenFlow 1.3.5, 6.3.1 and 7.5.1). Unknown and cut elements are passed over."""
+    at = 0
+    while at + _ELEMENT.size <= len(elements):
+        kind, length = _ELEMENT.unpack_from(elements, at)
+        if length < _ELEMENT.size or at + length > len(elements):
+            break
+        if kind == of.OFPHET_VERSIONBITMAP:
+            bits = elements[at + _ELEMENT.size : at + length]
+            words = struct.unpack(f"!{len(bits) // 4}I", bits[: len(bits) // 4 * 4])
+            return {32 * i + b for i, word in enumerate(words) for b in range(32) if word >> b & 1}
+        at += (length + 7) // 8 * 8
+    return set(range(1, version + 1))
 
 
 class Channel:
@@ -82,25 +101,45 @@ class Channel:
             raise Gone(f"{self.name} sent a message of {length} bytes")
         body = await self._reader.readexactly(length - _HEADER.size)
         self._last = asyncio.get_running_loop().time()
+        if kind == of.OFPT_HELLO:
+            self._check_versions(versions(version, body))
+            return parser.OFPHello(DESC)
         if version != of.OFP_VERSION:
-            if kind == of.OFPT_HELLO:  # of a later version: what it has in common comes out below
-                return None
-            raise Gone(
-                f"{self.name} speaks OpenFlow version {version:#x}, not 1.3",
-                "ovs-vsctl set bridge NAME protocols=OpenFlow13",
-            )
+            raise self._stranger({version})
         try:
             return ofproto_parser.msg(DESC, version, kind, length, xid, head + body)
         except Exception as bad:
             raise Gone(f"{self.name} sent a message of type {kind} that is broken: {bad}") from None
 
+    def _check_versions(self, offered: set[int]) -> None:
+        """Decided by the greeting, which always comes: what the switch says of our version after it
+        is lost when it closes the connection before we have written all we have."""
+        if of.OFP_VERSION in offered:
+            return
+        gone = self._stranger(offered)
+        self.send(
+            parser.OFPErrorMsg(
+                DESC,
+                of.OFPET_HELLO_FAILED,
+                of.OFPHFC_INCOMPATIBLE,
+                b"only OpenFlow 1.3 is spoken here",
+            )
+        )
+        raise gone
+
+    def _stranger(self, offered: set[int]) -> Gone:
+        spoken = ", ".join(_NAMES.get(v, f"of version {v:#x}") for v in sorted(offered)[:8])
+        return Gone(f"{self.name} speaks OpenFlow {spoken or 'of no version'}, not 1.3", _FIX)
+
     async def run(self, opened: Callable[[], None]) -> None:
         """Reads until the connection ends; calls @opened after the greeting. Raises Gone."""
-        self.send(parser.OFPHello(DESC))
+        self.send(parser.OFPHello(DESC, [parser.OFPHelloElemVersionBitmap([of.OFP_VERSION])]))
         echo = asyncio.create_task(self._echo())
         try:
             greeting = await asyncio.wait_for(self._read(), ANSWER_LIMIT)
-            if greeting is not None and not isinstance(greeting, parser.OFPHello):
+            if isinstance(greeting, parser.OFPErrorMsg):
+                raise Gone(f"{self.name} does not take our greeting: {describe(greeting)}", _FIX)
+            if not isinstance(greeting, parser.OFPHello):
                 raise Gone(f"{self.name} did not greet")
             opened()
             while True:
@@ -117,8 +156,6 @@ class Channel:
                     future.set_exception(Gone(f"{self.name} has gone"))
 
     def _took(self, message: object) -> None:
-        if message is None:
-            return
         if isinstance(message, parser.OFPEchoRequest):
             reply = parser.OFPEchoReply(DESC, message.data)
             reply.set_xid(message.xid)
