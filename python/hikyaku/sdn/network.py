@@ -6,10 +6,12 @@ Pure.
 
 from collections import Counter
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from .graph import Graph
 
 Port = tuple[int, int]  # switch, port
+_FAR = 1 << 30
 
 
 @dataclass
@@ -27,6 +29,13 @@ class Job:
 
     def group_numbers(self) -> list[int]:
         return sorted({0, *self.groups})
+
+
+@lru_cache(maxsize=4096)
+def turned(ports: tuple[int, ...], first: int) -> tuple[int, ...]:
+    """@ports from @first on, and round. Kept, since many hosts have the same."""
+    at = ports.index(first)
+    return (*ports[at:], *ports[:at])
 
 
 @dataclass
@@ -49,9 +58,7 @@ class Network:
     def spares(self, switch: int, target: int, first: int) -> tuple[int, ...]:
         """@first, and then the other ports to @target, in the order in which they take its place
         when it is down."""
-        ports = self.graph.next_ports(switch, target)
-        at = ports.index(first)
-        return (*ports[at:], *ports[:at])
+        return turned(self.graph.next_ports(switch, target), first)
 
 
 def choose_paths(network: Network) -> None:
@@ -59,28 +66,29 @@ def choose_paths(network: Network) -> None:
     already: what was measured, then how many hosts were assigned to it. A choice that still holds
     is kept, so that nothing moves without a reason."""
     graph = network.graph
-    assigned: Counter[Port] = Counter()
+    hosts = {mac: at[0] for mac, at in sorted(graph.hosts.items()) if at[0] in graph.ports}
+    targets = sorted(set(hosts.values()))
+    # what is the same for all hosts of a switch is looked up once
+    ways = {t: {s: graph.next_ports(s, t) for s in graph.distances(t) if s != t} for t in targets}
+    # of each port: what was measured, and, in the lower half, how many hosts were assigned to it
+    costs = {
+        switch: {port: int(network.load.get((switch, port), 0) // 1e6) << 32 for port in ports}
+        for switch, ports in graph.ports.items()
+    }
     kept = {}
     for (switch, mac), port in network.paths.items():
-        at = graph.hosts.get(mac)
-        if at and {switch, at[0]} <= graph.ports.keys() and port in graph.next_ports(switch, at[0]):
+        target = hosts.get(mac)
+        if target is not None and port in ways[target].get(switch, ()):
             kept[switch, mac] = port
-            assigned[switch, port] += 1
-    load = network.load
-    for mac, (target, _) in sorted(graph.hosts.items()):
-        if target not in graph.ports:
-            continue
-        for switch in graph.distances(target):
-            if switch == target or (switch, mac) in kept:
+            costs[switch][port] += 1
+    for mac, target in hosts.items():
+        for switch, ports in ways[target].items():
+            if (switch, mac) in kept:
                 continue
-            ports = graph.next_ports(switch, target)
-            if len(ports) == 1:
-                kept[switch, mac] = ports[0]
-                continue
-            ends = [(switch, port) for port in ports]
-            end = min(ends, key=lambda e: (load.get(e, 0) // 1e6, assigned[e], e))
-            kept[switch, mac] = end[1]
-            assigned[end] += 1
+            cost = costs[switch]
+            best = min(ports, key=cost.__getitem__)
+            cost[best] += 1
+            kept[switch, mac] = best
     network.paths = kept
 
 
@@ -94,16 +102,16 @@ def tree(network: Network, members: set[int]) -> set[Port]:
         return set()
     start = min(members)
     inside, ports = {start}, set()
-    waiting = set(members) - inside
-    while waiting:
-        near = {m: min(graph.distances(m).get(s, 1 << 30) for s in inside) for m in waiting}
-        nearest = min(waiting, key=lambda m: (near[m], m))
-        waiting.discard(nearest)
-        if near[nearest] == 1 << 30:
+    # how far each is from what is inside
+    near = {m: graph.distances(m).get(start, _FAR) for m in members if m != start}
+    while near:
+        nearest = min(near, key=lambda m: (near[m], m))
+        far = near.pop(nearest)
+        if far == _FAR:
             continue
         distance = graph.distances(nearest)
         at = min(
-            (s for s in inside if distance.get(s) == near[nearest]),
+            (s for s in inside if distance.get(s) == far),
             key=lambda s: (_cost(network, s, nearest), s),
         )
         while at != nearest:
@@ -112,6 +120,7 @@ def tree(network: Network, members: set[int]) -> set[Port]:
             ports |= {(at, port), other}
             at = other[0]
             inside.add(at)
+            near = {m: min(n, graph.distances(m).get(at, _FAR)) for m, n in near.items()}
     return ports
 
 

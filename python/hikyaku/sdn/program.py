@@ -44,9 +44,10 @@ def compute(network: Network, jobs: Iterable[Job] = ()) -> dict[int, Program]:
     programs: dict[int, Program] = {switch: {} for switch in graph.ports}
     jobs = list(jobs)
     flood = tree(network, set(graph.ports))
+    keys = {mac: Key(FORWARD, HOST, Match(dst=mac)) for mac in graph.hosts}
     for switch, program in programs.items():
         _admit(network, switch, program, jobs)
-        _forward(network, switch, program)
+        _forward(network, switch, program, keys)
         ports = [p for p in sorted(graph.ports[switch]) if (switch, p) in flood]
         _flood(program, ports + graph.host_ports(switch))
     for job in jobs:
@@ -84,20 +85,25 @@ def _admit(network: Network, switch: int, program: Program, jobs: list[Job]) -> 
                 program[key] = Does((Goto(FORWARD),), job.number)
 
 
-def _forward(network: Network, switch: int, program: Program) -> None:
+def _forward(network: Network, switch: int, program: Program, keys: dict[int, Key]) -> None:
+    """@keys: those of all hosts."""
     program[Key(FORWARD, STRAY_TAG, Match(dst=PREFIX, dst_mask=PREFIX_MASK))] = Does(())
-    hosts = network.graph.hosts
+    hosts, paths = network.graph.hosts, network.paths
     few = len(hosts) <= REPAIRED_HOSTS
+    same: dict[tuple[int, int], Does] = {}  # by the last switch, and the first port to it
     for mac, (target, port) in hosts.items():
-        key = Key(FORWARD, HOST, Match(dst=mac))
         if target == switch:
-            program[key] = Does(out((port,)))
-        elif (first := network.paths.get((switch, mac))) is not None:
+            program[keys[mac]] = Does(out((port,)))
+        elif (first := paths.get((switch, mac))) is None:
+            continue
+        elif few:
             ports = network.spares(switch, target, first)
-            if few:
-                program.update((k, d) for _, k, d in repaired(network, switch, ports, key))
-            else:
-                program[key] = Does(out(ports))
+            program.update((k, d) for _, k, d in repaired(network, switch, ports, keys[mac]))
+        else:
+            does = same.get((target, first))
+            if does is None:
+                does = same[target, first] = Does(out(network.spares(switch, target, first)))
+            program[keys[mac]] = does
 
 
 def _flood(program: Program, ports: list[int]) -> None:
