@@ -91,6 +91,15 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option("--certificate", type=_file, help="OpenFlow over TLS: ours,")
 @click.option("--key", type=_file, help="its key,")
 @click.option("--ca", type=_file, help="and who has signed those of the switches.")
+@click.option(
+    "--forget-hosts",
+    "host_expiry",
+    type=click.FloatRange(min=0),
+    default=300,
+    show_default=True,
+    metavar="SECONDS",
+    help="Forget hosts that have sent nothing for so long and are not of a job; 0: never.",
+)
 @state_option
 @lab_option
 def sdn_run(
@@ -99,6 +108,7 @@ def sdn_run(
     certificate: Path | None,
     key: Path | None,
     ca: Path | None,
+    host_expiry: float,
     state: Path | None,
     lab_name: str | None,
 ) -> None:
@@ -125,7 +135,7 @@ def sdn_run(
         netns = network.NETNS_DIR / lab.topology.switch_netns
         _carry(lab.topology.lab_id)
     directory = state_directory(state, lab_name)
-    run(Options(directory, openflow, rest, netns, certificate, key, ca))
+    run(Options(directory, openflow, rest, netns, certificate, key, ca, host_expiry))
 
 
 def _carry(ident: str) -> None:

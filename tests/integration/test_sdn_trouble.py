@@ -95,6 +95,45 @@ def test_a_switch_of_another_version_is_refused_with_the_fix(network):
         controller.wait_links(2)
 
 
+def test_a_host_that_has_gone_is_forgotten(network):
+    """Its rules too; one that a job has as a rank stays, whether it is heard or not."""
+    lab, controller = network
+    controller.stop()
+    brief = LabController(lab, "--forget-hosts", "2", state="brief")
+    ghost, rank = "02:00:00:00:aa:01", "02:00:00:00:aa:02"
+    speak = (
+        "import socket; s=socket.socket(socket.AF_PACKET,socket.SOCK_RAW); s.bind(('tcp0',0))\n"
+        "for last in (1, 2):\n"
+        "    s.send(b'\\xff'*6+bytes([2,0,0,0,0xaa,last])+b'\\x88\\xb6'+bytes(46))"
+    )
+
+    def hosts() -> set[str]:
+        return {host["address"] for host in brief.client.get("/v1/topology")["hosts"]}
+
+    try:
+        brief.start()
+        brief.wait_links(2)
+        job = brief.client.post("/v1/jobs", {"name": "j", "ranks": {"0": rank}})["job"]
+        process.run(lab.exec_argv("node0", ["/usr/bin/python3", "-c", speak]))
+        said(brief, f"host {ghost} at switch 2")
+        assert rank in hosts()
+        assert ghost not in hosts()
+        process.wait_until("its rules to go", lambda: ghost not in flows(lab, "leaf1"), 20)
+        assert rank in flows(lab, "leaf1")
+        brief.client.delete(f"/v1/jobs/{job}")
+        process.wait_until("the other to go", lambda: rank not in hosts(), 20)
+    finally:
+        brief.stop()
+        controller.start()
+        controller.wait_links(2)
+
+
+def flows(lab: Lab, bridge: str) -> str:
+    socket = ovs.directory(lab.topology) / "run" / f"{bridge}.mgmt"
+    argv = ["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", f"unix:{socket}"]
+    return process.run(argv)
+
+
 def test_noise_at_the_switches_door_ends_that_connection_alone(network):
     lab, controller = network
     noise = (

@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from hikyaku.sdn.discovery import FRESH, LOST_AFTER, MAX_HOSTS_PER_PORT, SETTLE, Discovery
+from hikyaku.sdn.discovery import EXPIRY, FRESH, LOST_AFTER, MAX_HOSTS_PER_PORT, SETTLE, Discovery
 from hikyaku.sdn.graph import Graph
 from hikyaku.sdn.tag import Function, Tag
 
@@ -81,7 +81,7 @@ def test_replays_are_refused(found, said):
 
 
 def test_hosts_cannot_hand_on_probes(found, said):
-    found.heard_host(B, 0x0200_0000_0001)
+    found.heard_host(B, 0x0200_0000_0001, 10.0)
     assert not found.heard_probe(B, found.probe(A, 10.0), 10.0)
     assert not found.heard_probe(A, found.probe(B, 10.0), 10.0)
     assert found.counts["host_port"] == 2
@@ -111,32 +111,143 @@ def test_silent_links_are_not_used_any_more(found, said):
 def test_ports_are_nobodys_until_they_have_settled(found):
     found.port_down((1, 2))
     found.port_up((1, 2), 20.0)
-    assert not found.heard_host((1, 2), 0x0200_0000_0001)
+    assert not found.heard_host((1, 2), 0x0200_0000_0001, 10.0)
     found.tick(20.0 + SETTLE)
-    assert found.heard_host((1, 2), 0x0200_0000_0001)
+    assert found.heard_host((1, 2), 0x0200_0000_0001, 10.0)
 
 
 def test_frames_that_pass_a_link_make_no_hosts(found):
-    found.heard_host(B, 0x0200_0000_0001)
+    found.heard_host(B, 0x0200_0000_0001, 10.0)
     found.graph.hosts.clear()
     found.heard_probe(B, found.probe(A, 10.0), 10.0)
-    assert not found.heard_host(A, 0x0200_0000_0001)
+    assert not found.heard_host(A, 0x0200_0000_0001, 10.0)
     assert not found.graph.hosts
 
 
 def test_sources_that_cannot_be(found):
     for mac in (0, (1 << 48) - 1, 0x0100_5E00_0001, int(Tag(1, Function.P2P, 0, 0))):
-        assert not found.heard_host(B, mac)
+        assert not found.heard_host(B, mac, 10.0)
     assert found.counts["bad_source"] == 4
 
 
 def test_one_port_cannot_fill_the_tables(found):
     for i in range(MAX_HOSTS_PER_PORT + 10):
-        found.heard_host(B, 0x0200_0000_0001 + i)
+        found.heard_host(B, 0x0200_0000_0001 + i, 10.0)
     assert len(found.graph.hosts) == MAX_HOSTS_PER_PORT
 
 
 def test_a_host_that_moves_is_said(found, said):
-    found.heard_host(B, 0x0200_0000_0001)
-    assert found.heard_host((1, 2), 0x0200_0000_0001)
+    found.heard_host(B, 0x0200_0000_0001, 10.0)
+    assert found.heard_host((1, 2), 0x0200_0000_0001, 10.0)
     assert "has moved from switch 2 port 1 to switch 1 port 2" in said[0]
+
+
+# ---- hosts that go -------------------------------------------------------------------------------
+
+HOST = 0x0200_0000_0001
+
+
+def test_a_silent_host_is_forgotten(found, said):
+    found.heard_host(B, HOST, 10.0)
+    assert found.expire(10.0 + EXPIRY) == []
+    assert found.expire(10.1 + EXPIRY) == [HOST]
+    assert not found.graph.hosts
+    assert "at switch 2 port 1 has been silent: forgotten" in said[-1]
+    assert found.heard_host(B, HOST, 900.0), "and may come again"
+
+
+def test_a_host_that_a_switch_counts_is_not_forgotten(found):
+    found.heard_host(B, HOST, 0.0)
+    for i in range(1, 50):
+        found.counted({(HOST, B): i}, i * EXPIRY / 2)
+        assert found.expire(i * EXPIRY / 2) == []
+    assert found.expire(26 * EXPIRY) == [HOST]
+
+
+def test_counts_that_stand_still_begin_anew_or_are_of_elsewhere_keep_nobody(found):
+    found.heard_host(B, HOST, 0.0)
+    found.counted({(HOST, B): 70}, 1.0)
+    found.counted({(HOST, B): 70}, EXPIRY)  # stands still
+    found.counted({(HOST, B): 0}, EXPIRY)  # its rule is written anew
+    found.counted({(HOST, A): 10}, EXPIRY - 1)
+    found.counted({(HOST, A): 90}, EXPIRY)  # somebody says to be this host
+    assert found.expire(EXPIRY + 1) == [HOST]
+
+
+def test_a_count_that_begins_anew_and_grows_keeps_its_host(found):
+    found.heard_host(B, HOST, 0.0)
+    found.counted({(HOST, B): 70}, 1.0)
+    found.counted({(HOST, B): 3}, EXPIRY)
+    assert found.expire(EXPIRY + 1) == []
+
+
+def test_who_is_to_be_kept_is_kept(found):
+    found.heard_host(B, HOST, 0.0)
+    assert found.expire(10 * EXPIRY, keep=[HOST]) == []
+    assert found.expire(11 * EXPIRY) == [], "its time begins when it is not kept any more"
+    assert found.expire(11 * EXPIRY + 1) == [HOST]
+
+
+def test_hosts_of_a_switch_that_is_away_have_their_time_when_it_is_back(found):
+    found.heard_host(B, HOST, 0.0)
+    found.remove_switch(2)
+    assert found.expire(5 * EXPIRY) == []
+    found.add_switch(2, [1, 2, 3], 5 * EXPIRY)
+    assert found.expire(6 * EXPIRY) == []
+    assert found.expire(6 * EXPIRY + 1) == [HOST]
+
+
+def test_a_host_that_moves_takes_its_time_along(found):
+    found.heard_host(B, HOST, 0.0)
+    found.heard_host((1, 2), HOST, EXPIRY)
+    assert found.expire(EXPIRY + 1) == []
+    assert found.graph.hosts == {HOST: (1, 2)}
+
+
+def test_no_expiry():
+    never = Discovery(Graph(), KEY, print, expiry=0)
+    never.add_switch(1, [1], 0.0)
+    never.tick(SETTLE)
+    never.heard_host(A, HOST, 0.0)
+    assert never.expire(1e9) == []
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hosts_go_when_they_should_and_not_before(found, seed):
+    """Against a model: each host's last sign of life. Some speak, some are counted, some move, some
+    are of a job, switches come and go."""
+    rng = random.Random(seed)
+    now, alive, counts, away = 0.0, {}, {}, False
+    for _ in range(400):
+        now += rng.choice([1.0, 20.0, EXPIRY / 3])
+        mac, port = HOST + rng.randrange(6), (rng.choice([1, 2]), rng.randrange(1, 4))
+        what = rng.randrange(5)
+        if what == 0 and not (away and port[0] == 2):
+            found.heard_host(port, mac, now)
+            alive[mac] = now
+        elif what == 1 and mac in alive:
+            at = found.graph.hosts[mac]
+            known = (mac, at) in counts
+            counts[mac, at] = counts.get((mac, at), 0) + rng.randrange(3)
+            grown = found._frames.get((mac, at), 0) < counts[mac, at]
+            found.counted({(mac, at): counts[mac, at]}, now)
+            if known and grown:
+                alive[mac] = now
+        elif what == 2:
+            away = not away
+            if away:
+                found.remove_switch(2)
+            else:
+                found.add_switch(2, [1, 2, 3], now)
+                found.tick(now + 1)
+        keep = {HOST} if rng.random() < 0.3 else set()
+        for each in alive:
+            if each in keep or (away and found.graph.hosts[each][0] == 2):
+                alive[each] = now
+        gone = {each for each, last in alive.items() if now - last > EXPIRY}
+        assert set(found.expire(now, keep)) == gone
+        for each in gone:
+            del alive[each]
+            counts = {k: n for k, n in counts.items() if k[0] != each}
+        counts = {k: n for k, n in counts.items() if found.graph.hosts.get(k[0]) == k[1]}
+        assert found.graph.hosts.keys() == alive.keys()

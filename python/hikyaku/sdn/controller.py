@@ -20,7 +20,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from ..errors import HikyakuError
 from . import codec, rules
-from .discovery import PROBE_EVERY, SETTLE, Discovery
+from .discovery import EXPIRY, PROBE_EVERY, SETTLE, Discovery
 from .network import Job, Network
 from .openflow import Channel, Gone, describe
 from .program import compute, learned
@@ -30,10 +30,25 @@ from .store import Store
 CALM = 0.05  # seconds between two looks
 WAIT_FOR_SWITCHES = 10.0  # seconds for those to come that the controller before had
 STATS_EVERY = 2.0
+HOSTS_EVERY = 30.0
 LISTEN_BACKLOG = 256
 EARLY_MAX = 4096  # port changes kept while a switch is taken over
 
 _LLDP_RULE = Key(rules.ADMIT, 100, Match(dst=rules.LLDP_ADDRESS, eth_type=rules.LLDP_TYPE))
+
+
+def _ours(table: int = of.OFPTT_ALL) -> parser.OFPFlowStatsRequest:
+    """Asks for the rules of ours in @table, and what they have counted."""
+    return parser.OFPFlowStatsRequest(
+        codec.DESC,
+        0,
+        table,
+        of.OFPP_ANY,
+        of.OFPG_ANY,
+        rules.COOKIE,
+        rules.COOKIE_MASK,
+        parser.OFPMatch(),
+    )
 
 
 class Switch:
@@ -54,13 +69,20 @@ class Switch:
 
 
 class Controller:
-    def __init__(self, store: Store, say: Callable[[str], None], *, clock=time.time):
+    def __init__(
+        self,
+        store: Store,
+        say: Callable[[str], None],
+        *,
+        clock=time.time,
+        host_expiry: float = EXPIRY,
+    ):
         self.network = Network()
         self.store = store
         self.clock = clock
         self.events: deque[tuple[float, str]] = deque(maxlen=200)
         self._print = say
-        self.discovery = Discovery(self.network.graph, store.key(), self.say)
+        self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
         self.switches: dict[int, Switch] = {}
         self.refused: dict[str, str] = {}  # switches that lack something, and what
         self.jobs: dict[int, Job] = {}
@@ -91,7 +113,13 @@ class Controller:
         ]
         tasks = [
             asyncio.create_task(each())
-            for each in (self._probing, self._updating, self._counting, self._watching_role)
+            for each in (
+                self._probing,
+                self._updating,
+                self._counting,
+                self._watching_role,
+                self._forgetting,
+            )
         ]
         try:
             ready()
@@ -219,17 +247,7 @@ class Controller:
                 group = codec.group_back(stats, switch.numbers)
                 switch.numbers.take(stats.group_id, group)
                 switch.groups.add(group)
-        ask = parser.OFPFlowStatsRequest(
-            codec.DESC,
-            0,
-            of.OFPTT_ALL,
-            of.OFPP_ANY,
-            of.OFPG_ANY,
-            rules.COOKIE,
-            rules.COOKIE_MASK,
-            parser.OFPMatch(),
-        )
-        for stats in (s for part in await switch.channel.request(ask) for s in part.body):
+        for stats in (s for part in await switch.channel.request(_ours()) for s in part.body):
             with contextlib.suppress(codec.NotOurs):
                 key, does = codec.flow_back(stats, switch.numbers)
                 switch.rules[key] = does
@@ -289,7 +307,7 @@ class Controller:
             if self._rank_elsewhere(source, port):
                 self.counts["rank_elsewhere"] += 1
                 return
-            changed = self.discovery.heard_host(port, source)
+            changed = self.discovery.heard_host(port, source, self.clock())
             if changed:
                 self._save()
         if changed:
@@ -384,6 +402,30 @@ class Controller:
                 rate = max(0, each.tx_bytes - before[0]) * 8 / passed
                 self.network.load[switch.number, each.port_no] = rate
         switch.counted = now
+
+    async def _forgetting(self) -> None:
+        """Asks who has sent, by the counters of the rules that let hosts in, and forgets who has
+        not. A rank's host stays as long as its job does."""
+        expiry = self.discovery.expiry
+        while expiry:
+            await asyncio.sleep(min(HOSTS_EVERY, expiry / 4))
+            for switch in list(self.switches.values()):
+                with contextlib.suppress(Gone):
+                    parts = await switch.channel.request(_ours(rules.ADMIT))
+                    self._heard(switch, [s for part in parts for s in part.body])
+            ranks = {mac for job in self.jobs.values() for mac in job.ranks.values()}
+            if self.discovery.expire(self.clock(), ranks):
+                self._save()
+                self._changed()
+
+    def _heard(self, switch: Switch, stats: list) -> None:
+        frames: Counter[tuple[int, tuple[int, int]]] = Counter()
+        for each in stats:
+            with contextlib.suppress(codec.NotOurs):
+                match = codec.flow_back(each, switch.numbers)[0].match
+                if match.src is not None and match.in_port is not None:
+                    frames[match.src, (switch.number, match.in_port)] += each.packet_count
+        self.discovery.counted(frames, self.clock())
 
     # ---- what they are told -------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import struct
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from .graph import Graph
 from .rules import LLDP_ADDRESS, LLDP_TYPE, MULTICAST
@@ -22,6 +22,7 @@ PROBE_EVERY = 1.0  # seconds
 SETTLE = 0.6  # a port that has answered no probe for so long leads to hosts
 LOST_AFTER = 3.5  # a link whose probes do not arrive any more
 FRESH = 3.0  # how old a probe may be
+EXPIRY = 300.0  # a host that has sent nothing for so long is forgotten, as bridges do
 
 _SOURCE = 0x0268_6B79_0001  # locally administered; any will do
 _OUI = b"\x02hk"  # of the TLV that is our own: locally administered, so nobody's
@@ -39,8 +40,12 @@ def port_name(port: Port) -> str:
 class Discovery:
     """Keeps @graph. @say is told what an operator should know."""
 
-    def __init__(self, graph: Graph, key: bytes, say: Callable[[str], None]):
+    def __init__(
+        self, graph: Graph, key: bytes, say: Callable[[str], None], *, expiry: float = EXPIRY
+    ):
+        """@expiry: seconds; 0: hosts are never forgotten."""
         self.graph = graph
+        self.expiry = expiry
         self.counts: Counter[str] = Counter()  # of what was refused
         self._key = key
         self._say = say
@@ -48,6 +53,8 @@ class Discovery:
         self._unsettled: dict[Port, float] = {}  # up, and what it leads to is not known yet
         self._heard: dict[Port, float] = {}  # when the last probe came into this port
         self._warned: Counter[tuple[str, Port]] = Counter()
+        self._sent: dict[int, float] = {}  # when each host was last heard
+        self._frames: dict[tuple[int, Port], int] = {}  # what switches had counted of it
 
     # ---- ports --------------------------------------------------------------------------------
 
@@ -165,7 +172,7 @@ class Discovery:
 
     # ---- hosts --------------------------------------------------------------------------------
 
-    def heard_host(self, port: Port, mac: int) -> bool:
+    def heard_host(self, port: Port, mac: int, now: float) -> bool:
         """A frame from @mac came into @port. Says whether the graph has changed."""
         graph = self.graph
         if port in graph.links or port[1] not in graph.ports.get(port[0], ()):
@@ -174,6 +181,7 @@ class Discovery:
             self.counts["bad_source"] += 1
             return False
         if graph.hosts.get(mac) == port:
+            self._sent[mac] = now
             return False
         if sum(at == port for at in graph.hosts.values()) >= MAX_HOSTS_PER_PORT:
             self.counts["too_many_hosts"] += 1
@@ -182,7 +190,37 @@ class Discovery:
             was = port_name(graph.hosts[mac])
             self._say(f"host {to_mac(mac)} has moved from {was} to {port_name(port)}")
         graph.hosts[mac] = port
+        self._sent[mac] = now
         return True
+
+    def counted(self, frames: dict[tuple[int, Port], int], now: float) -> None:
+        """@frames: how many a switch has counted from hosts at its ports. Who is known sends past
+        the controller; that a count grows is how it is heard. A count starts anew with its rule."""
+        for (mac, port), count in frames.items():
+            before = self._frames.get((mac, port))
+            self._frames[mac, port] = count
+            more = count > (before if before is not None and count >= before else 0)
+            if more and before is not None and self.graph.hosts.get(mac) == port:
+                self._sent[mac] = now
+
+    def expire(self, now: float, keep: Iterable[int] = ()) -> list[int]:
+        """Forgets the hosts that were not heard for long, but for @keep, and returns them. Those at
+        a switch that is not there cannot be heard: their time begins when it is back."""
+        graph = self.graph
+        kept = set(keep)
+        self._sent = {mac: self._sent.get(mac, now) for mac in graph.hosts}
+        for mac in kept & graph.hosts.keys():
+            self._sent[mac] = now
+        for mac, (switch, _) in graph.hosts.items():
+            if switch not in graph.ports:
+                self._sent[mac] = now
+        gone = [m for m, at in self._sent.items() if self.expiry and now - at > self.expiry]
+        for mac in gone:
+            where = port_name(graph.hosts.pop(mac))
+            self._say(f"host {to_mac(mac)} at {where} has been silent: forgotten")
+            del self._sent[mac]
+        self._frames = {k: n for k, n in self._frames.items() if graph.hosts.get(k[0]) == k[1]}
+        return gone
 
 
 def _own_tlv(frame: bytes) -> bytes | None:

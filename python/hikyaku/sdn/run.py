@@ -17,6 +17,7 @@ from pathlib import Path
 from ..errors import HikyakuError
 from . import http
 from .controller import Controller
+from .discovery import EXPIRY
 from .rest import Rest
 from .store import Store
 
@@ -33,6 +34,7 @@ class Options:
     certificate: Path | None = None  # all three or none: OpenFlow over TLS
     key: Path | None = None
     ca: Path | None = None
+    host_expiry: float = EXPIRY
 
 
 @contextlib.contextmanager
@@ -101,7 +103,7 @@ async def _main(options: Options) -> None:
     with _inside(options.netns):
         openflow = _listen(options.openflow, "OpenFlow")
     rest_socket = _listen(options.rest, "REST")
-    controller = Controller(store, say)
+    controller = Controller(store, say, host_expiry=options.host_expiry)
     rest = Rest(controller, store.token())
     names = frozenset(LOOPBACK) if options.rest[0] in LOOPBACK else None
     server = await asyncio.start_server(
