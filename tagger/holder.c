@@ -37,7 +37,8 @@ struct holder {
 	const struct hk_holder_options *o;
 	unsigned job;
 	struct hk_rundir rd;
-	int lock, listener, signals;
+	int lock, claim, listener, signals;
+	enum hk_attach way;
 	char socket[128];
 	struct hk_place_cgroup cgroup;
 	struct hk_place_link link[HK_PLACE_LINKS];
@@ -65,8 +66,17 @@ static int claim_job(struct holder *h, unsigned job, struct hk_error *err)
 				    "job %u is tagged on this node already (%s); fix: take another "
 				    "number, or leave --job away",
 				    job, h->rd.dir);
+	if (h->lock < 0)
+		return h->lock;
+	h->claim = hk_attach_claim(job, err);
+	if (h->claim < 0) {
+		hk_rundir_remove(&h->rd);
+		close(h->lock);
+		h->lock = -1;
+		return h->claim;
+	}
 	h->job = job;
-	return h->lock < 0 ? h->lock : 0;
+	return 0;
 }
 
 /* Claims the job's number: the one that was asked for, or the lowest that is free. */
@@ -136,7 +146,11 @@ static int set_up(struct holder *h, struct hk_error *err)
 	rc = claim(h, err);
 	if (rc)
 		return rc;
-	rc = hk_kernel_open(&h->kernel, h->job, err);
+	hk_kernel_quiet();
+	hk_attach_sweep(h->job); /* filters of killed ones */
+	h->way = h->o->attach == HK_ATTACH_AUTO ? hk_attach_probe(h->link[0].ifindex)
+						: h->o->attach;
+	rc = hk_kernel_open(&h->kernel, h->job, h->way, err);
 	if (rc)
 		return rc;
 	snprintf(name, sizeof(name), "hikyaku-tag-%u-%d", h->job, (int)getpid());
@@ -167,6 +181,8 @@ static void tear_down(struct holder *h)
 		hk_rundir_remove(&h->rd);
 		close(h->lock);
 	}
+	if (h->claim >= 0)
+		close(h->claim);
 	if (h->signals >= 0)
 		close(h->signals);
 }
@@ -215,6 +231,7 @@ static int join(struct holder *h, struct client *c, const struct hk_ask *ask, st
 static int report(struct holder *h)
 {
 	struct hk_report r = {.job = h->job,
+			      .way = h->way,
 			      .restore = h->o->restore,
 			      .cgroup = h->cgroup.path,
 			      .links = (unsigned)h->links,
@@ -340,7 +357,8 @@ int hk_holder_run(const struct hk_holder_options *o, int ready, int go)
 
 	if (h) {
 		h->o = o;
-		h->lock = h->listener = h->signals = h->cgroup.fd = h->cgroup.events = -1;
+		h->lock = h->claim = h->listener = h->signals = h->cgroup.fd = h->cgroup.events =
+			-1;
 		said.rc = set_up(h, &said.err);
 		said.job = h->job;
 		snprintf(said.cgroup, sizeof(said.cgroup), "%s", h->cgroup.path);

@@ -3,12 +3,14 @@
  * tagger/holder.h: the process that holds the tagger of one job on one node.
  *
  * It loads and attaches the programs, makes the job's cgroup, keeps the register of ranks, answers
- * questions, and ends when the last process of the job has. What it attached lives and dies with it.
+ * questions, and ends when the last process of the job has. What it attached lives and dies with it
+ * (filters: tagger/attach.h).
  */
 #ifndef HK_TAGGER_HOLDER_H
 #define HK_TAGGER_HOLDER_H
 
 #include "base/error.h"
+#include "tagger/attach.h"
 #include "tagger/place.h"
 
 #include <stdbool.h>
@@ -21,6 +23,7 @@ struct hk_holder_options {
 	unsigned links;        /* 0: all Ethernet interfaces that are up */
 	const char *registrar; /* who is told of ranks (tagger/registrar.h), or NULL */
 	bool measure;          /* how long the programs take */
+	enum hk_attach attach; /* how to interfaces */
 	bool restore;          /* give tagged frames that come in their address back */
 };
 

@@ -16,18 +16,6 @@
 
 #define MAX_LINKS 129 /* two for each interface, and one to measure */
 
-/* Attach types of Linux 6.6, which older headers do not name. */
-#define TCX_INGRESS 46
-#define TCX_EGRESS  47
-
-struct hk_kernel {
-	struct tagger_bpf *skel;
-	const struct hk_tagger_slot *slots;
-	struct bpf_link *link[3];
-	int fd[MAX_LINKS];
-	unsigned links, fds;
-};
-
 static int quiet(enum libbpf_print_level level, const char *format, va_list args)
 {
 	if (level == LIBBPF_WARN && getenv("HIKYAKU_TAG_DEBUG"))
@@ -35,29 +23,47 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 	return 0;
 }
 
-#define PRIVILEGE                                                                                  \
-	"; fix: run as root, or: setcap cap_bpf,cap_perfmon,cap_net_admin,cap_dac_override+ep "    \
-	"hk-tagger"
+void hk_kernel_quiet(void)
+{
+	libbpf_set_print(quiet);
+}
+
+struct hk_kernel {
+	struct tagger_bpf *skel;
+	const struct hk_tagger_slot *slots;
+	struct bpf_link *link[3];
+	int fd[MAX_LINKS];
+	unsigned links, fds;
+	enum hk_attach way;
+	unsigned job, filters;
+	struct filter {
+		unsigned ifindex;
+		bool ingress;
+	} filter[MAX_LINKS];
+};
 
 static int load_error(int rc, struct hk_error *err)
 {
 	if (rc == -EPERM || rc == -EACCES)
-		return hk_error_set(err, rc, "this user may not load eBPF programs" PRIVILEGE);
+		return hk_error_set(err, rc,
+				    "this user may not load eBPF programs" HK_TAGGER_PRIVILEGE);
 	return hk_error_set(
 		err, rc,
-		"the kernel refuses the tagger's eBPF programs: %s; fix: use Linux 6.6 or "
+		"the kernel refuses the tagger's eBPF programs: %s; fix: use Linux 6.1 or "
 		"newer with CONFIG_DEBUG_INFO_BTF; HIKYAKU_TAG_DEBUG=1 shows what it says",
 		strerror(-rc));
 }
 
-int hk_kernel_open(struct hk_kernel **out, unsigned job, struct hk_error *err)
+int hk_kernel_open(struct hk_kernel **out, unsigned job, enum hk_attach way, struct hk_error *err)
 {
 	struct hk_kernel *k = calloc(1, sizeof(*k));
 	int rc;
 
 	if (!k)
 		return hk_error_set(err, -ENOMEM, "out of memory");
-	libbpf_set_print(quiet);
+	hk_kernel_quiet();
+	k->job = job;
+	k->way = way;
 	k->skel = tagger_bpf__open();
 	if (!k->skel) {
 		rc = load_error(-errno, err);
@@ -66,6 +72,17 @@ int hk_kernel_open(struct hk_kernel **out, unsigned job, struct hk_error *err)
 	}
 	k->skel->rodata->job = (uint16_t)job;
 	rc = tagger_bpf__load(k->skel);
+	if (rc) {
+		hk_kernel_close(k);
+		return load_error(rc, err);
+	}
+	const struct bpf_program *jumps[HK_TAGGER_JUMPS] = {
+		[HK_TAGGER_JUMP_EGRESS] = k->skel->progs.hk_egress,
+		[HK_TAGGER_JUMP_INGRESS] = k->skel->progs.hk_ingress};
+	for (uint32_t i = 0; i < HK_TAGGER_JUMPS && rc == 0; i++) {
+		int fd = bpf_program__fd(jumps[i]);
+		rc = bpf_map_update_elem(bpf_map__fd(k->skel->maps.jumps), &i, &fd, BPF_ANY);
+	}
 	if (rc) {
 		hk_kernel_close(k);
 		return load_error(rc, err);
@@ -86,6 +103,10 @@ void hk_kernel_close(struct hk_kernel *k)
 {
 	if (!k)
 		return;
+	while (k->filters > 0) {
+		const struct filter *f = &k->filter[--k->filters];
+		hk_attach_remove(f->ifindex, k->job, f->ingress);
+	}
 	while (k->fds > 0)
 		close(k->fd[--k->fds]);
 	while (k->links > 0)
@@ -105,10 +126,10 @@ int hk_kernel_attach_cgroup(struct hk_kernel *k, int cgroup_fd, struct hk_error 
 	for (size_t i = 0; i < HK_ARRAY_LEN(programs); i++) {
 		struct bpf_link *link = bpf_program__attach_cgroup(programs[i], cgroup_fd);
 		if (!link)
-			return hk_error_set(
-				err, -errno,
-				"cannot attach the tagger to the job's cgroup: %s" PRIVILEGE,
-				strerror(errno));
+			return hk_error_set(err, -errno,
+					    "cannot attach the tagger to the job's cgroup: "
+					    "%s" HK_TAGGER_PRIVILEGE,
+					    strerror(errno));
 		k->link[k->links++] = link;
 	}
 	opts.link_info = &info;
@@ -116,33 +137,35 @@ int hk_kernel_attach_cgroup(struct hk_kernel *k, int cgroup_fd, struct hk_error 
 	struct bpf_link *list = bpf_program__attach_iter(k->skel->progs.hk_list, &opts);
 	if (!list)
 		return hk_error_set(err, -errno,
-				    "cannot attach the list of connections: %s" PRIVILEGE,
+				    "cannot attach the list of connections: %s" HK_TAGGER_PRIVILEGE,
 				    strerror(errno));
 	k->link[k->links++] = list;
 	return 0;
 }
 
-static int attach_tcx(struct hk_kernel *k, const struct bpf_program *program, unsigned ifindex,
-		      unsigned type, const char *name, struct hk_error *err)
+static int attach(struct hk_kernel *k, unsigned ifindex, bool ingress, const char *name,
+		  struct hk_error *err)
 {
-	if (k->fds == MAX_LINKS)
+	if (k->fds == MAX_LINKS || k->filters == MAX_LINKS)
 		return hk_error_set(
 			err, -ENOSPC,
 			"more than %d interfaces; fix: name those that carry MPI: --iface "
 			"NAME",
 			MAX_LINKS / 2);
-	int fd = bpf_link_create(bpf_program__fd(program), (int)ifindex, (enum bpf_attach_type)type,
-				 NULL);
-	if (fd == -EINVAL || fd == -EOPNOTSUPP)
-		return hk_error_set(
-			err, fd,
-			"cannot attach the tagger to %s: %s; fix: use Linux 6.6 or newer, "
-			"which has tcx (this is what removes it when its process is "
-			"killed)",
-			name, strerror(-fd));
+	if (k->way == HK_ATTACH_CLSACT) {
+		const struct bpf_program *jump = ingress ? k->skel->progs.hk_ingress_jump
+							 : k->skel->progs.hk_egress_jump;
+		int rc = hk_attach_clsact(bpf_program__fd(jump), ifindex, k->job, ingress, name,
+					  err);
+		if (rc == 0)
+			k->filter[k->filters++] = (struct filter){ifindex, ingress};
+		return rc;
+	}
+	const struct bpf_program *program = ingress ? k->skel->progs.hk_ingress
+						    : k->skel->progs.hk_egress;
+	int fd = hk_attach_tcx(bpf_program__fd(program), ifindex, ingress, name, err);
 	if (fd < 0)
-		return hk_error_set(err, fd, "cannot attach the tagger to %s: %s" PRIVILEGE, name,
-				    strerror(-fd));
+		return fd;
 	k->fd[k->fds++] = fd;
 	return 0;
 }
@@ -150,7 +173,7 @@ static int attach_tcx(struct hk_kernel *k, const struct bpf_program *program, un
 int hk_kernel_attach_link(struct hk_kernel *k, unsigned ifindex, const char *name, uint64_t mac,
 			  bool restore, struct hk_error *err)
 {
-	int rc = attach_tcx(k, k->skel->progs.hk_egress, ifindex, TCX_EGRESS, name, err);
+	int rc = attach(k, ifindex, false, name, err);
 
 	if (rc || !restore)
 		return rc;
@@ -158,7 +181,7 @@ int hk_kernel_attach_link(struct hk_kernel *k, unsigned ifindex, const char *nam
 	if (rc)
 		return hk_error_set(err, rc, "cannot note the address of %s: %s", name,
 				    strerror(-rc));
-	return attach_tcx(k, k->skel->progs.hk_ingress, ifindex, TCX_INGRESS, name, err);
+	return attach(k, ifindex, true, name, err);
 }
 
 int hk_kernel_add(struct hk_kernel *k, uint32_t slot, uint32_t rank, uint32_t pid)
@@ -242,7 +265,8 @@ int hk_kernel_measure(struct hk_kernel *k, struct hk_error *err)
 
 	if (fd < 0)
 		return hk_error_set(err, fd,
-				    "cannot have the kernel measure programs: %s" PRIVILEGE,
+				    "cannot have the kernel measure programs: %s; fix: run as root "
+				    "(or with cap_sys_admin), or without --measure",
 				    strerror(-fd));
 	k->fd[k->fds++] = fd;
 	return 0;

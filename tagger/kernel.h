@@ -2,8 +2,9 @@
 /*
  * tagger/kernel.h: the eBPF programs of one job on one node: loaded, attached, asked.
  *
- * Nothing is pinned: programs, maps and attachments live as long as this process, however it ends.
- * Needs CAP_BPF, CAP_PERFMON (to list connections), CAP_NET_ADMIN, and Linux 6.6 (tcx).
+ * Nothing is pinned: programs and maps live as long as this process, however it ends; and so do attachments
+ * but for filters of clsact, which lead nowhere from then on (tagger/attach.h).
+ * Needs CAP_BPF, CAP_PERFMON, CAP_NET_ADMIN, and Linux 6.1.
  * Threads: one at a time.
  */
 #ifndef HK_TAGGER_KERNEL_H
@@ -11,12 +12,17 @@
 
 #include "base/common.h"
 #include "base/error.h"
+#include "tagger/attach.h"
 #include "tagger/shared.h"
 
 struct hk_kernel;
 
-/* Loads the programs for @job. The caller owns *@out, and closes it. */
-int hk_kernel_open(struct hk_kernel **out, unsigned job, struct hk_error *err);
+/* What libbpf has to say is told only if HIKYAKU_TAG_DEBUG is set. */
+void hk_kernel_quiet(void);
+
+/* Loads the programs for @job, to be attached to interfaces by @way (tcx or clsact). The caller owns *@out, and
+ * closes it. */
+int hk_kernel_open(struct hk_kernel **out, unsigned job, enum hk_attach way, struct hk_error *err);
 void hk_kernel_close(struct hk_kernel *k);
 
 /* Sockets that processes of this cgroup make from now on are looked at. */

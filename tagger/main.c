@@ -8,6 +8,7 @@
  * options and the job's number.
  */
 #include "tagger/ask.h"
+#include "tagger/check.h"
 #include "tagger/holder.h"
 #include "tagger/place.h"
 #include "tagger/shared.h"
@@ -33,9 +34,15 @@ static const char usage[] =
 	"  --restore         give tagged frames that come in their address back, where no switch "
 	"does\n"
 	"  --registrar ADDR  tell it which ranks this node has (hikyaku tag run --sdn)\n"
+	"  --attach WAY      how to see packets: tcx, or clsact, which kernels before 6.6 have; "
+	"auto\n"
+	"                    takes tcx where it is [auto]\n"
 	"  --measure         have the kernel measure the programs, for 'tag status --json'\n"
 	"  --library FILE    preload FILE into the command; it says in which MPI function a rank "
-	"is\n";
+	"is\n"
+	"\n"
+	"  --check           run nothing; say which way is taken here, and what killed ones have "
+	"left\n";
 
 struct options {
 	struct hk_holder_options holder;
@@ -58,16 +65,29 @@ __attribute__((noreturn, format(printf, 1, 2))) static void die(const char *form
 static void parse(int argc, char **argv, struct options *o)
 {
 	static const struct option known[] = {
-		{"job", required_argument, NULL, 'j'}, {"iface", required_argument, NULL, 'i'},
-		{"measure", no_argument, NULL, 'm'},   {"registrar", required_argument, NULL, 'R'},
-		{"restore", no_argument, NULL, 'r'},   {"library", required_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},      {NULL, 0, NULL, 0},
+		{"attach", required_argument, NULL, 'a'},
+		{"check", no_argument, NULL, 'c'},
+		{"job", required_argument, NULL, 'j'},
+		{"iface", required_argument, NULL, 'i'},
+		{"measure", no_argument, NULL, 'm'},
+		{"registrar", required_argument, NULL, 'R'},
+		{"restore", no_argument, NULL, 'r'},
+		{"library", required_argument, NULL, 'l'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
 	char *end;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "+h", known, NULL)) != -1) {
 		switch (c) {
+		case 'a':
+			o->holder.attach = hk_attach_parse(optarg);
+			if (o->holder.attach == HK_ATTACH_WAYS)
+				die("--attach %s: there are auto, tcx and clsact", optarg);
+			break;
+		case 'c':
+			exit(hk_check_run());
 		case 'j':
 			o->holder.job = (unsigned)strtoul(optarg, &end, 10);
 			if (*end || o->holder.job < 1 || o->holder.job >= HK_TAG_JOBS)
@@ -171,6 +191,10 @@ static void set_launch_agent(const struct options *o, unsigned job)
 	for (unsigned i = 0; i < o->holder.links; i++) {
 		append(text, sizeof(text), " --iface ");
 		append(text, sizeof(text), o->holder.link[i]);
+	}
+	if (o->holder.attach != HK_ATTACH_AUTO) {
+		append(text, sizeof(text), " --attach ");
+		append(text, sizeof(text), hk_attach_name(o->holder.attach));
 	}
 	if (o->holder.measure)
 		append(text, sizeof(text), " --measure");

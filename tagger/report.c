@@ -97,8 +97,11 @@ int hk_report_fd(const struct hk_report *r)
 			close(fd);
 		return rc;
 	}
-	fprintf(f, "{\"job\": %u,\n \"pid\": %d,\n \"cgroup\": \"%s\",\n \"restore\": %s,\n",
-		r->job, (int)getpid(), r->cgroup, r->restore ? "true" : "false");
+	fprintf(f,
+		"{\"job\": %u,\n \"pid\": %d,\n \"cgroup\": \"%s\",\n \"restore\": %s,\n"
+		" \"attach\": \"%s\",\n",
+		r->job, (int)getpid(), r->cgroup, r->restore ? "true" : "false",
+		hk_attach_name(r->way));
 	fputs(" \"interfaces\": [", f);
 	for (unsigned i = 0; i < r->links; i++)
 		fprintf(f, "%s\"%s\"", i ? ", " : "", r->link[i].name);

@@ -11,6 +11,7 @@
 
 struct hk_report {
 	unsigned job;
+	enum hk_attach way;
 	bool restore;
 	const char *cgroup;
 	unsigned links;

@@ -9,6 +9,13 @@
 
 #include "wire/tag.h"
 
+/* The end of an error, when the kernel wants a privilege. */
+#define HK_TAGGER_PRIVILEGE                                                                        \
+	"; fix: run as root, or: setcap cap_bpf,cap_perfmon,cap_net_admin+ep hk-tagger"
+
+/* Where a filter's jump leads (tagger.bpf.c). */
+enum hk_tagger_jump { HK_TAGGER_JUMP_EGRESS, HK_TAGGER_JUMP_INGRESS, HK_TAGGER_JUMPS };
+
 /* A rank of this node. The map is mapped into the rank, which writes `function` and nothing else, by a
  * plain store; the egress program reads it for each packet. One cache line each. */
 #define HK_TAGGER_SLOTS 256

@@ -4,12 +4,13 @@
  *
  *   hk_socket   cgroup/sock_create  a rank makes a socket: note in it whose it is
  *   hk_connect  sockops             connections: exchange ranks in SYN and SYN-ACK, make the tag
- *   hk_egress   tcx egress          each packet: write the tag into the destination address
- *   hk_ingress  tcx ingress         optional: give a tagged frame for a rank of this node its address back
+ *   hk_egress   tc egress           each packet: write the tag into the destination address
+ *   hk_ingress  tc ingress          optional: give a tagged frame for a rank of this node its address back
+ *   hk_…_jump   clsact              run the same, for as long as hk-tagger lives (tagger/attach.h)
  *   hk_list     iterator            who asks is told all connections
  *
  * They are loaded once for each job and node, attached to the job's cgroup and the node's
- * interfaces, and are gone when hk-tagger is.
+ * interfaces, and are gone when hk-tagger is; of filters, the jumps remain, and lead nowhere.
  */
 /* clang-format off: bpf_helpers.h needs the types of bpf.h */
 #include <linux/bpf.h>
@@ -88,6 +89,15 @@ struct {
 	__type(key, uint32_t);
 	__type(value, struct hk_tagger_sum);
 } counts SEC(".maps");
+
+/* What filters jump to. The kernel empties such a map when the last descriptor of it is closed, even if
+ * filters still use it: when its process ends. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PROG_ARRAY);
+	__uint(max_entries, HK_TAGGER_JUMPS);
+	__type(key, uint32_t);
+	__type(value, uint32_t);
+} jumps SEC(".maps");
 
 static void count(uint32_t what, uint32_t frames, uint32_t bytes)
 {
@@ -306,6 +316,20 @@ int hk_ingress(struct __sk_buff *skb)
 	}
 	bpf_skb_change_type(skb, TO_HOST);
 	count(HK_TAGGER_RESTORED, 1, skb->len);
+	return NEXT;
+}
+
+SEC("tc")
+int hk_egress_jump(struct __sk_buff *skb)
+{
+	bpf_tail_call(skb, &jumps, HK_TAGGER_JUMP_EGRESS);
+	return NEXT;
+}
+
+SEC("tc")
+int hk_ingress_jump(struct __sk_buff *skb)
+{
+	bpf_tail_call(skb, &jumps, HK_TAGGER_JUMP_INGRESS);
 	return NEXT;
 }
 

@@ -224,6 +224,7 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
       --tag           with --tcp: each packet's destination address tells the MPI function and
                       the ranks it is part of (docs/tagger.md); nodes give tagged frames their
                       address back, as the last switch would
+      --attach WAY    with --tag: tcx, or clsact, as on kernels before 6.6
       --host MODE     who polls: inline, the rank itself; hybrid, the rank, and while it
                       computes a polling process of its node; daemon, that alone; split,
                       that for messages and the rank for bulk (all three need
@@ -256,6 +257,7 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
             tcp=flags.tcp,
             host=flags.host,
             tag=flags.tag,
+            attach=flags.attach,
             env=pool_settings(flags),
             capture=False,
         )

@@ -15,6 +15,7 @@ from rich.table import Table
 from .cli_daemon import run_base
 from .errors import HikyakuError
 from .sdn.tag import JOBS, NoTag, Tag
+from .sdn.tagger import STALE_FIX, WAYS, check, jobs, stale_text, tag_command
 
 
 @click.group()
@@ -41,6 +42,11 @@ def tag() -> None:
     multiple=True,
     metavar="NAME",
     help="Tag what leaves by this interface; may be repeated.  [all Ethernet interfaces]",
+)
+@click.option(
+    "--attach",
+    type=click.Choice(WAYS),
+    help="How the programs see packets: tcx, or clsact, for kernels before 6.6.  [what there is]",
 )
 @click.option(
     "--restore",
@@ -70,6 +76,7 @@ def tag() -> None:
 def tag_run(
     job: int | None,
     interfaces: tuple[str, ...],
+    attach: str | None,
     restore: bool,
     sdn: bool,
     state: Path | None,
@@ -88,13 +95,11 @@ def tag_run(
       hikyaku tag run --job 7 --iface eth1 -- mpirun -np 4 --host a,b ./solver
       hikyaku lab mpirun --tcp --tag -np 2 ./solver
     """
-    from .sdn.tagger import tag_command
-
     if not sdn:
         if state or reach_as:
             raise HikyakuError("--state and --reach-as are of --sdn", "add --sdn, or leave them")
-        argv = [*tag_command(job=job, interfaces=interfaces, restore=restore), *command]
-        os.execv(argv[0], argv)
+        argv = tag_command(job=job, interfaces=interfaces, restore=restore, attach=attach)
+        os.execv(argv[0], [*argv, *command])
     if job is not None:
         raise HikyakuError("with --sdn the controller gives the number", "leave --job away")
     from .cli_sdn import state_directory
@@ -108,6 +113,7 @@ def tag_run(
             interfaces=interfaces,
             restore=restore,
             registrar=registrar.address,
+            attach=attach,
         )
         sys.exit(_run([*argv, *command]))
 
@@ -138,21 +144,22 @@ def tag_status(as_json: bool) -> None:
       hikyaku tag status
       hikyaku lab exec node1 ./hikyaku tag status
     """
-    from .sdn.tagger import jobs
-
     found = jobs(run_base())
     if as_json:
         click.echo(json.dumps(found, indent=1))
         return
     if not found:
         click.echo("no job is tagged on this node")
+    if stale := check()["stale"]:
+        click.echo(f"{stale_text(stale)}; fix: {STALE_FIX}")
     console = Console()
     for job in found:
         _show(console, job)
 
 
 def _show(console: Console, job: dict) -> None:
-    console.print(f"job {job['job']} on {', '.join(job['interfaces'])}; hk-tagger {job['pid']}")
+    places = f"{', '.join(job['interfaces'])} by {job['attach']}"
+    console.print(f"job {job['job']} on {places}; hk-tagger {job['pid']}")
     ranks = Table("rank", "process", "in")
     for rank in sorted(job["ranks"], key=lambda r: r["rank"]):
         ranks.add_row(str(rank["rank"]), str(rank["pid"]), rank["function"])

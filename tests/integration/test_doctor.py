@@ -29,7 +29,7 @@ def test_json(hikyaku):
     assert {f["state"] for f in findings} <= STATES
     areas = {f["area"] for f in findings}
     assert {"DPDK", "Open MPI", "CPU", "memory", "permissions", "interfaces", "lab"} <= areas
-    assert {"shared ports", "hikyakud"} <= areas
+    assert {"shared ports", "hikyakud", "tagger"} <= areas
     # what is missing has a fix, and decides the exit status
     missing = [f for f in findings if f["state"] == "missing"]
     assert done.returncode == (1 if missing else 0)

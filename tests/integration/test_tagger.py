@@ -10,9 +10,10 @@ import socket
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ import pytest
 from hikyaku import process
 from hikyaku.checkout import built
 from hikyaku.lab import Lab
+from hikyaku.lab.run import Job
 from hikyaku.sdn import tag
 from hikyaku.sdn.tag import Function, NoTag, Tag
 from hikyaku.sdn.tagger import tag_command
@@ -163,10 +165,12 @@ def status(lab: Lab, node: str, hikyaku: list[str]) -> list[dict]:
 
 
 @contextmanager
-def endless_job(lab: Lab, program: Callable[[str], str], hikyaku: list[str]) -> Iterator[None]:
+def endless_job(
+    lab: Lab, program: Callable[[str], str], hikyaku: list[str], *options: str
+) -> Iterator[None]:
     """A tagged job of two ranks, ended by Ctrl-C."""
-    argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "--tag", "-np", "2"]
-    argv += [program("tests/mpi/mpi_functions"), "--rounds", "1000000"]
+    argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "--tag", *options]
+    argv += ["-np", "2", program("tests/mpi/mpi_functions"), "--rounds", "1000000"]
     job = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         yield
@@ -427,6 +431,121 @@ def test_the_holder_is_ended_before_its_job(lab: Lab, hikyaku: list[str]) -> Non
         assert command.poll() is None
 
 
+# ---- clsact: filters, which outlive their process ------------------------------------------------
+
+
+def tc(lab: Lab, node: str, *arguments: str) -> str:
+    return process.run(lab.exec_argv(node, ["tc", *arguments]))
+
+
+def filters(lab: Lab, node: str) -> list[str]:
+    """Of node's tcp0, as tc shows them, without how long ago they were used."""
+    return [
+        line
+        for way in ("ingress", "egress")
+        for line in tc(lab, node, "filter", "show", "dev", "tcp0", way).splitlines()
+    ]
+
+
+@pytest.fixture
+def clsact(lab: Lab) -> Iterator[Lab]:
+    """At its end no filter of ours is there, and the interfaces are as they were."""
+    yield lab
+    for node in ("node0", "node1"):
+        left = filters(lab, node)
+        if "clsact" in tc(lab, node, "qdisc", "show", "dev", "tcp0"):
+            tc(lab, node, "qdisc", "del", "dev", "tcp0", "clsact")
+        assert not [line for line in left if "hk_" in line]
+
+
+def test_tags_by_clsact_beside_other_peoples_filters(clsact: Lab, program) -> None:
+    """What is there already is as it was, and the discipline that we made has nothing of ours."""
+    tc(clsact, "node0", "qdisc", "add", "dev", "tcp0", "clsact")
+    for number in (["prio", "5"], ["prio", "72", "handle", "1"]):  # ours is 72, too
+        passes = ["bpf", "bytecode", "1,6 0 0 0"]
+        tc(clsact, "node0", "filter", "add", "dev", "tcp0", "egress", *number, *passes)
+    before = filters(clsact, "node0")
+    assert before
+    frames: list[Frame] = []
+    argv = ["-np", "2", program("tests/mpi/mpi_functions"), "--mode", "bcast", "--rounds", "20"]
+    with captured(clsact, "node0", frames):
+        done = clsact.launch(Job(argv, tcp=True, tag=True, attach="clsact"))
+    assert done.returncode == 0, done.stderr
+    assert "PASS functions" in done.stdout
+    seen = Counter((f.outgoing, f.tag.source, f.tag.function) for f in frames if f.tag)
+    assert seen[True, 0, Function.BCAST] >= 10, seen
+    assert {key[:2] for key in seen} == {(True, 0), (False, 1)}
+    assert filters(clsact, "node0") == before
+    assert filters(clsact, "node1") == []
+
+
+def test_a_filter_whose_holder_was_killed(clsact: Lab, program, hikyaku: list[str]) -> None:
+    """It stays, but nothing is tagged from that moment on; status names it, and the next run
+    removes it."""
+    with endless_job(clsact, program, hikyaku, "--attach", "clsact"):
+        found = busy(clsact, hikyaku)
+        assert found["attach"] == "clsact"
+        assert found["failed"] == 0
+        lines = filters(clsact, "node0")
+        assert sum("hk_egress_jump" in line for line in lines) == 1
+        assert sum("hk_ingress_jump" in line for line in lines) == 1
+        for node in ("node0", "node1"):
+            (job,) = status(clsact, node, hikyaku)
+            os.kill(job["pid"], signal.SIGKILL)
+            gone = partial(lambda node: status(clsact, node, hikyaku) == [], node)
+            process.wait_until("the holder to go", gone, SOON)
+        frames: list[Frame] = []
+        with captured(clsact, "node0", frames):
+            flowing = partial(sent_bytes, clsact, "node0")
+            before = flowing()
+            process.wait_until("the job to go on", lambda: flowing() > before + 100_000, SOON)
+        assert len([f for f in frames if f.protocol == TCP]) > 10
+        assert not [f for f in frames if f.tag]
+        assert filters(clsact, "node0") == lines
+    shown = process.run(clsact.exec_argv("node0", [*hikyaku, "tag", "status"]))
+    assert "no job is tagged on this node" in shown
+    where = [f"tcp0 {way} (job {found['job']})" for way in ("egress", "ingress")]
+    assert f"do nothing any more: {', '.join(where)}; fix: hikyaku tag run" in shown
+    for node in ("node1", "node0"):  # its cgroup lies in node0's, since all is one machine here
+        again = clsact.exec_argv(node, [*tag_command(interfaces=["ctl0"]), "true"])
+        subprocess.run(again, check=True, timeout=SOON)
+        assert filters(clsact, node) == []
+
+
+def sent_bytes(lab: Lab, node: str) -> int:
+    argv = lab.exec_argv(node, ["ip", "-json", "-stats", "link", "show", "tcp0"])
+    return json.loads(process.run(argv))[0]["stats64"]["tx"]["bytes"]
+
+
+def test_a_living_ones_filter_is_not_taken(clsact: Lab, hikyaku: list[str]) -> None:
+    """Nor its number, by somebody whose run directories are elsewhere."""
+    sleep = [*tag_command(interfaces=["tcp0"], attach="clsact"), "sleep", "infinity"]
+    with started(clsact, "node0", *sleep):
+        holder(clsact, hikyaku)
+        lines = filters(clsact, "node0")
+        elsewhere = ["env", "HIKYAKU_RUNDIR=/tmp/hk-tag-elsewhere-" + str(os.getpid())]
+        other = [*elsewhere, *tag_command(interfaces=["tcp0"], job=1, attach="clsact"), "true"]
+        assert "job 1 is tagged on this node already, by another user" in refused(
+            clsact.exec_argv("node0", other)
+        )
+        free = [*elsewhere, *tag_command(interfaces=["tcp0"], attach="clsact"), "true"]
+        subprocess.run(clsact.exec_argv("node0", free), check=True, timeout=SOON)
+        process.wait_until("the other to go", lambda: filters(clsact, "node0") == lines, SOON)
+
+
+def test_an_interface_that_takes_no_filter(clsact: Lab) -> None:
+    """The discipline "ingress" stands where clsact would."""
+    tc(clsact, "node0", "qdisc", "add", "dev", "tcp0", "ingress")
+    try:
+        argv = [*tag_command(interfaces=["tcp0"], attach="clsact"), "true"]
+        text = refused(clsact.exec_argv("node0", argv))
+        assert not filters(clsact, "node0")
+    finally:
+        tc(clsact, "node0", "qdisc", "del", "dev", "tcp0", "ingress")
+    assert "tcp0 has the queueing discipline 'ingress'" in text
+    assert "; fix: have its owner use clsact" in text
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 
 
@@ -467,6 +586,52 @@ def test_without_the_privilege(lab: Lab) -> None:
     assert "may not load eBPF programs; fix: run as root" in text
 
 
+NEEDED = ("bpf", "perfmon", "net_admin")
+
+
+@contextmanager
+def as_user(lab: Lab, tmp_path: Path, capabilities: Iterable[str]) -> Iterator[list[str]]:
+    """What comes before the arguments of a hk-tagger with these, run by an ordinary user in a
+    cgroup of its own on node0."""
+    binary = tmp_path / "hk-tagger"
+    shutil.copy(built("tagger/hk-tagger"), binary)
+    names = ",".join(f"cap_{name}" for name in capabilities)
+    process.run(["setcap", f"{names}+ep", str(binary)])
+    mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
+    place = next(at for _, at, kind, *_ in mounts if kind == "cgroup2")
+    own = Path(place) / f"delegated-{os.getpid()}"
+    own.mkdir()
+    try:
+        for each in (own, own / "cgroup.procs"):
+            shutil.chown(each, "nobody")
+        for each in (tmp_path, *tmp_path.parents[:2]):
+            each.chmod(0o755)
+        enter = f'echo $$ > {own}/cgroup.procs; exec "$@"'
+        user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        yield lab.exec_argv("node0", ["sh", "-c", enter, "sh", *user, str(binary)])
+    finally:
+        process.wait_until("the user's job to end", lambda: not list(own.glob("*/")), SOON)
+        own.rmdir()
+
+
+@pytest.mark.parametrize("attach", ["tcx", "clsact"])
+def test_an_ordinary_user_with_the_least_capabilities(clsact: Lab, tmp_path, attach) -> None:
+    """What docs/tagger.md says; the command has none of them."""
+    show = "cat /proc/self/cgroup; grep CapEff /proc/self/status"
+    argv = ["--iface", "tcp0", "--restore", "--attach", attach, "--", "sh", "-c", show]
+    with as_user(clsact, tmp_path, NEEDED) as tagger:
+        said = process.run([*tagger, *argv])
+    assert re.search(r"^0::/delegated-\d+/hikyaku-tag-1-\d+$", said, re.M)
+    assert re.search(r"^CapEff:\s*0+$", said, re.M)
+
+
+@pytest.mark.parametrize("lacking", NEEDED)
+def test_an_ordinary_user_without_one_of_them(lab: Lab, tmp_path, lacking: str) -> None:
+    with as_user(lab, tmp_path, [name for name in NEEDED if name != lacking]) as tagger:
+        text = refused([*tagger, "--iface", "tcp0", "--", "true"])
+    assert "fix: run as root, or: setcap cap_bpf,cap_perfmon,cap_net_admin+ep hk-tagger" in text
+
+
 def test_without_cgroup2(lab: Lab) -> None:
     script = (
         'for m in $(awk \'$3 == "cgroup2" {print $2}\' /proc/self/mounts); do umount $m; done; "$@"'
@@ -481,6 +646,7 @@ def test_without_cgroup2(lab: Lab) -> None:
     ("options", "says"),
     [
         (["--job", "64"], "jobs have the numbers 1 to 63"),
+        (["--attach", "x"], "--attach x: there are auto, tcx and clsact"),
         (["--job", "x"], "jobs have the numbers 1 to 63"),
         (["--iface", "nope0"], "no Ethernet interface 'nope0'"),
         (["--iface", "lo"], "no Ethernet interface 'lo'"),

@@ -9,13 +9,13 @@ must be asked is opened for a moment.
   machine.py     cores, memory, permissions
   network.py     network interfaces, labs
   sharing.py     ports that ranks of a node share
-  leftovers.py   daemons, and what dead ones have left
+  leftovers.py   daemons and taggers, and what dead ones have left
 """
 
 from collections.abc import Callable
 
 from .finding import MISSING, OK, WARN, Finding, Findings
-from .leftovers import daemons
+from .leftovers import daemons, tagger
 from .machine import cpu, memory, permissions
 from .network import interfaces, labs, xdp_leftovers
 from .sharing import host_modes, shared_ports, steering
@@ -35,6 +35,7 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
     xdp_leftovers,
     shared_ports,
     daemons,
+    tagger,
     labs,
 )
 

@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 
 from ..cli_daemon import run_base
+from ..errors import HikyakuError
+from ..sdn.tagger import STALE_FIX, check, stale_text
 from .finding import OK, WARN, Finding, Findings, text_of
 from .sharing import huge_mounts
 
@@ -159,3 +161,18 @@ def daemons(
     yield from found
     if not found:
         yield Finding("hikyakud", OK, "none of this user runs, and nothing is left of one")
+
+
+def tagger() -> Findings:
+    """How the tagger of TCP attaches to interfaces, and filters that killed ones have left."""
+    try:
+        said = check()
+    except HikyakuError as error:
+        yield Finding("tagger", WARN, f"hk-tagger does not run: {error.what}", "make")
+        return
+    if said["attach"] == "tcx":
+        yield Finding("tagger", OK, "the kernel has tcx: what tags goes with its process")
+    else:
+        yield Finding("tagger", OK, "the kernel is older than 6.6: filters of clsact will tag")
+    if said["stale"]:
+        yield Finding("tagger", WARN, stale_text(said["stale"]), STALE_FIX)

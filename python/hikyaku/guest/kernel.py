@@ -23,10 +23,13 @@ from ..errors import HikyakuError
 from ..lab.lock import locked_directory
 
 META = "linux-image-amd64"
-MODULES = ("uio_pci_generic", "vfio-pci", "vfio_iommu_type1", "tun", "nvme")
+MODULES = (
+    *("uio_pci_generic", "vfio-pci", "vfio_iommu_type1", "tun", "nvme"),
+    *("dummy", "sch_ingress", "cls_bpf"),  # for the tagger
+)
 # where they and what they need lie
 _PLACES = re.compile(
-    r"/kernel/(drivers/(uio|vfio|nvme/host|nvme/common|net/tun)|virt|lib|block|crypto)\b.*\.ko(\.xz)?$"
+    r"/kernel/(drivers/(uio|vfio|nvme/host|nvme/common|net/(tun|dummy))|net/sched/(sch_ingress|cls_bpf)|virt|lib|block|crypto)\b.*\.ko(\.xz)?$"
 )
 
 
@@ -117,6 +120,7 @@ def _unpack(package: Path, into: Path) -> None:
         (into / "modules" / f"{name}.ko").write_bytes(found[name])
     files = [into / "vmlinuz", *(into / "modules" / f"{name}.ko" for name in order)]
     state = {
+        "wanted": list(MODULES),
         "release": images[0],
         "package": package.name,
         "modules": order,
@@ -128,6 +132,8 @@ def _unpack(package: Path, into: Path) -> None:
 def _load(directory: Path) -> Kernel | None:
     try:
         state = json.loads((directory / "kernel.json").read_text())
+        if state["wanted"] != list(MODULES):
+            return None
         if any(_digest(directory / name) != sha for name, sha in state["sha256"].items()):
             return None
         modules = [directory / "modules" / f"{name}.ko" for name in state["modules"]]

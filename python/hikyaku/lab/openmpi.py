@@ -71,6 +71,7 @@ class LabOptions:
     host: str | None = None
     pool: str | None = None
     tag: bool = False
+    attach: str | None = None
     help: bool = False
 
 
@@ -97,6 +98,9 @@ def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
             flags.help = True
         elif word == "--host" and arguments[i + 1 : i + 2] and arguments[i + 1] in HOST_MODES:
             flags.host = arguments[i + 1]
+        elif word == "--attach" and arguments[i + 1 : i + 2]:
+            flags.attach = arguments[i + 1]
+            count = 2
         elif word == "--pool" and arguments[i + 1 : i + 2]:
             flags.pool = arguments[i + 1]
             count = 2

@@ -45,6 +45,7 @@ class Job:
     capture: bool = True  # else it has this process's stdin and output
     timeout: float | None = None  # seconds: then everything is ended, with an error
     measure: bool = False  # tag: the kernel measures the programs
+    attach: str | None = None  # tag: how they see packets (sdn.tagger.WAYS); None: what there is
 
 
 @dataclass(frozen=True)
@@ -290,7 +291,7 @@ def tagging(
     if not job.tag:
         yield []
     elif not topology.wiring:
-        yield tag_command(interfaces=["tcp0"], restore=True, measure=job.measure)
+        yield tag_command(interfaces=["tcp0"], restore=True, measure=job.measure, attach=job.attach)
     else:
         where = node_directory(topology.nodes[0].netns) / f"r{run_dir.name}"
         client = Client(directory / "sdn")
@@ -300,6 +301,7 @@ def tagging(
                 interfaces=["tcp0"],
                 measure=job.measure,
                 registrar=registrar.address,
+                attach=job.attach,
             )
 
 

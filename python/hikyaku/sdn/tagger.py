@@ -9,6 +9,7 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
+from .. import process
 from ..checkout import built
 from ..errors import HikyakuError
 from .tag import JOBS
@@ -19,6 +20,7 @@ _ANSWER = struct.Struct("=IiI244s")  # magic, status, slot, text
 _MAGIC, _VERSION, _STATUS = 0x47544B48, 1, 2
 _SOCKET = "tagger"
 _ANSWER_S = 10.0
+WAYS = ("auto", "tcx", "clsact")  # to attach to interfaces: tagger/attach.h
 
 
 def tag_command(
@@ -28,9 +30,10 @@ def tag_command(
     restore: bool = False,
     measure: bool = False,
     registrar: str | None = None,
+    attach: str | None = None,
 ) -> list[str]:
     """What stands before `mpirun …` to have it tagged. @measure: how long the programs take;
-    @registrar: its address."""
+    @registrar: its address; @attach: one of WAYS."""
     if job is not None and not 1 <= job < JOBS:
         raise HikyakuError(f"job {job}: the numbers of jobs are 1 to {JOBS - 1}")
     argv = [str(built("tagger/hk-tagger")), "--library", str(built("tagger/libhk_tag.so"))]
@@ -38,6 +41,7 @@ def tag_command(
         argv += ["--job", str(job)]
     for name in interfaces:
         argv += ["--iface", name]
+    argv += ["--attach", attach] if attach else []
     argv += ["--restore"] if restore else []
     argv += ["--measure"] if measure else []
     argv += ["--registrar", registrar] if registrar else []
@@ -77,3 +81,18 @@ def jobs(base: Path) -> list[dict]:
     """Every job that is tagged on this node; @base is where run directories are (host/rundir.h)."""
     found = [_ask(path) for path in sorted(base.glob(f"tag-*/{_SOCKET}"))]
     return sorted((job for job in found if job), key=lambda job: job["job"])
+
+
+def check() -> dict:
+    """How programs are attached on this node ("attach"), and what killed holders have left of
+    filters ("stale")."""
+    return json.loads(process.run([str(built("tagger/hk-tagger")), "--check"]))
+
+
+def stale_text(filters: list[dict]) -> str:
+    """@filters: check()'s "stale", which are not none."""
+    places = ", ".join(f"{f['interface']} {f['direction']} (job {f['job']})" for f in filters)
+    return f"filters of hk-taggers that were killed, which do nothing any more: {places}"
+
+
+STALE_FIX = "hikyaku tag run -- true   (any next job removes them)"

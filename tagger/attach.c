@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tagger/attach.c: tcx links and clsact filters, by libbpf; whose holder lives.
+ */
+#include "tagger/attach.h"
+
+#include "tagger/shared.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Attach types of Linux 6.6, which older headers do not name. */
+#define TCX_INGRESS 46
+#define TCX_EGRESS  47
+
+/* Of our filters. Those that get their priority from the kernel come later (from 49152 down), those that
+ * somebody wanted to be first mostly have 1. */
+#define PRIORITY 72
+#define HANDLE   0x484b5400u /* "HKT", and the job */
+
+static const char *const names[HK_ATTACH_WAYS] = {"auto", "tcx", "clsact"};
+
+const char *hk_attach_name(enum hk_attach way)
+{
+	return names[way];
+}
+
+enum hk_attach hk_attach_parse(const char *name)
+{
+	unsigned way = 0;
+
+	while (way < HK_ATTACH_WAYS && strcmp(name, names[way]) != 0)
+		way++;
+	return (enum hk_attach)way;
+}
+
+enum hk_attach hk_attach_probe(unsigned ifindex)
+{
+	unsigned major, minor;
+	struct utsname kernel;
+	uint32_t programs = 0;
+	int rc = bpf_prog_query((int)ifindex, (enum bpf_attach_type)TCX_EGRESS, 0, NULL, NULL,
+				&programs);
+
+	if (rc == -EPERM && uname(&kernel) == 0 &&
+	    sscanf(kernel.release, "%u.%u", &major, &minor) == 2)
+		return major > 6 || (major == 6 && minor >= 6) ? HK_ATTACH_TCX : HK_ATTACH_CLSACT;
+	return rc == -EINVAL || rc == -EOPNOTSUPP ? HK_ATTACH_CLSACT : HK_ATTACH_TCX;
+}
+
+/* ---- whose holder lives -------------------------------------------------------------------- */
+
+static socklen_t address_of(unsigned job, struct sockaddr_un *addr)
+{
+	*addr = (struct sockaddr_un){.sun_family = AF_UNIX};
+	int len = snprintf(addr->sun_path + 1, sizeof(addr->sun_path) - 1, "hikyaku-tag-%u", job);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static int try_claim(unsigned job)
+{
+	int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un addr;
+	socklen_t len = address_of(job, &addr);
+
+	if (sock >= 0 && bind(sock, (struct sockaddr *)&addr, len) == 0)
+		return sock;
+	int rc = errno == EADDRINUSE ? -EBUSY : -errno;
+	if (sock >= 0)
+		close(sock);
+	return rc;
+}
+
+int hk_attach_claim(unsigned job, struct hk_error *err)
+{
+	const struct timespec moment = {.tv_nsec = 5000000};
+	int sock = try_claim(job);
+
+	/* who sweeps has a dead one's claim for a moment */
+	for (int i = 0; i < 10 && sock == -EBUSY; i++) {
+		nanosleep(&moment, NULL);
+		sock = try_claim(job);
+	}
+	if (sock == -EBUSY)
+		return hk_error_set(err, sock,
+				    "job %u is tagged on this node already, by another user; fix: "
+				    "take another number, or leave --job away",
+				    job);
+	return sock >= 0 ? sock
+			 : hk_error_set(err, sock, "cannot claim job %u on this node: %s", job,
+					strerror(-sock));
+}
+
+/* A claim is not listened to; but connecting to one that is there succeeds. */
+static bool claimed(unsigned job)
+{
+	int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un addr;
+	socklen_t len = address_of(job, &addr);
+	bool there = sock < 0 || connect(sock, (struct sockaddr *)&addr, len) == 0 ||
+		     errno != ECONNREFUSED;
+
+	if (sock >= 0)
+		close(sock);
+	return there;
+}
+
+/* ---- tcx ----------------------------------------------------------------------------------- */
+
+int hk_attach_tcx(int fd, unsigned ifindex, bool ingress, const char *name, struct hk_error *err)
+{
+	enum bpf_attach_type type = (enum bpf_attach_type)(ingress ? TCX_INGRESS : TCX_EGRESS);
+	int link = bpf_link_create(fd, (int)ifindex, type, NULL);
+
+	if (link == -EINVAL || link == -EOPNOTSUPP)
+		return hk_error_set(err, link,
+				    "cannot attach the tagger to %s by tcx: %s; fix: use Linux 6.6 "
+				    "or newer, or --attach clsact",
+				    name, strerror(-link));
+	if (link < 0)
+		return hk_error_set(err, link, "cannot attach the tagger to %s: %s%s", name,
+				    strerror(-link), HK_TAGGER_PRIVILEGE);
+	return link;
+}
+
+/* ---- clsact -------------------------------------------------------------------------------- */
+
+static struct bpf_tc_hook hook_of(unsigned ifindex, bool ingress)
+{
+	return (struct bpf_tc_hook){.sz = sizeof(struct bpf_tc_hook),
+				    .ifindex = (int)ifindex,
+				    .attach_point = ingress ? BPF_TC_INGRESS : BPF_TC_EGRESS};
+}
+
+static struct bpf_tc_opts filter_of(unsigned job)
+{
+	return (struct bpf_tc_opts){
+		.sz = sizeof(struct bpf_tc_opts), .handle = HANDLE | job, .priority = PRIORITY};
+}
+
+/* The older discipline "ingress" has one list of filters, and takes one for what leaves into it, too. */
+static bool is_ingress_alone(unsigned ifindex, unsigned job)
+{
+	libbpf_print_fn_t loud = libbpf_set_print(NULL);
+	struct bpf_tc_hook hook = hook_of(ifindex, true);
+	struct bpf_tc_opts filter = filter_of(job);
+	bool there = bpf_tc_query(&hook, &filter) == 0;
+
+	libbpf_set_print(loud);
+	return there;
+}
+
+int hk_attach_clsact(int fd, unsigned ifindex, unsigned job, bool ingress, const char *name,
+		     struct hk_error *err)
+{
+	struct bpf_tc_hook hook = hook_of(ifindex, ingress);
+	struct bpf_tc_opts filter = filter_of(job);
+	int rc = bpf_tc_hook_create(&hook); /* one discipline has both directions */
+
+	if (rc == 0 || rc == -EEXIST) {
+		filter.prog_fd = fd;
+		rc = bpf_tc_attach(&hook, &filter);
+	}
+	if (rc == 0 && !ingress && is_ingress_alone(ifindex, job)) {
+		hk_attach_remove(ifindex, job, false);
+		return hk_error_set(
+			err, -EEXIST,
+			"%s has the queueing discipline 'ingress', which stands where 'clsact' "
+			"would and sees nothing that leaves; fix: have its owner use clsact, or "
+			"tag other interfaces: --iface NAME",
+			name);
+	}
+	if (rc == -EPERM || rc == -EACCES)
+		return hk_error_set(err, rc, "this user may not add filters to %s%s", name,
+				    HK_TAGGER_PRIVILEGE);
+	if (rc)
+		return hk_error_set(err, rc,
+				    "cannot add a filter (priority %d, handle 0x%x) to %s of %s: "
+				    "%s; fix: look what has it: tc filter show dev %s %s",
+				    PRIORITY, HANDLE | job,
+				    ingress ? "what comes in" : "what leaves", name, strerror(-rc),
+				    name, ingress ? "ingress" : "egress");
+	return 0;
+}
+
+void hk_attach_remove(unsigned ifindex, unsigned job, bool ingress)
+{
+	struct bpf_tc_hook hook = hook_of(ifindex, ingress);
+	struct bpf_tc_opts filter = filter_of(job);
+
+	bpf_tc_detach(&hook, &filter);
+}
+
+/* Calls @each for the filters of jobs that nobody has claimed, and for those of @own. */
+static void find(unsigned own, hk_attach_each *each, void *arg)
+{
+	libbpf_print_fn_t loud = libbpf_set_print(NULL); /* that there is none is no error here */
+	struct if_nameindex *links = if_nameindex();
+
+	for (const struct if_nameindex *l = links; l && l->if_index; l++)
+		for (unsigned both = 0; both < 2; both++)
+			for (unsigned job = 1; job < HK_TAG_JOBS; job++) {
+				struct bpf_tc_hook hook = hook_of(l->if_index, both);
+				struct bpf_tc_opts filter = filter_of(job);
+				int rc = bpf_tc_query(&hook, &filter);
+				if (rc == 0 && (job == own || !claimed(job)))
+					each(arg, l->if_name, l->if_index, job, both);
+				if (rc && rc != -ENOENT)
+					break; /* no clsact there, so no filters */
+			}
+	if_freenameindex(links);
+	libbpf_set_print(loud);
+}
+
+void hk_attach_stale(hk_attach_each *each, void *arg)
+{
+	find(0, each, arg);
+}
+
+static void take_away(void *own, const char *name, unsigned ifindex, unsigned job, bool ingress)
+{
+	/* claimed meanwhile: somebody else may put a new one there */
+	int claim = job == *(unsigned *)own ? -1 : try_claim(job);
+
+	(void)name;
+	if (claim >= 0 || job == *(unsigned *)own)
+		hk_attach_remove(ifindex, job, ingress);
+	if (claim >= 0)
+		close(claim);
+}
+
+void hk_attach_sweep(unsigned job)
+{
+	find(job, take_away, &job);
+}
