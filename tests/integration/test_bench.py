@@ -214,9 +214,9 @@ def test_samples_of_another_phase_are_better_than_none():
     phases.add("a", "raw", 9.0, 200.0)
     phases.add("a", "shm", 5.0, None)
     assert phases.kept("a", "raw") == [9.0]
-    assert phases.lacks("raw", 1)
+    assert phases.lacking(3) == {("a", "raw"), ("a", "shm")}
     assert phases.kept("a", "shm") == [5.0]
-    assert not phases.lacks("shm", 1)
+    assert phases.lacking(1) == {("a", "raw")}
 
 
 def test_ratio_says_how_much_better():

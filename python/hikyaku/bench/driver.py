@@ -13,7 +13,7 @@ from statistics import median
 from ..errors import HikyakuError
 from ..lab import WIRES, Lab, down_dead, own_name
 from . import machine
-from .phases import Phases
+from .phases import ONCE_MORE, Phases
 from .sample import LINE, METRICS, RUNS, TRANSPORTS, Plan
 
 MAX_SIZE = 1 << 30
@@ -99,8 +99,8 @@ def run(
                     done += 1
             for _ in range(repeats):  # for those in another phase: as many again, at most
                 for transport in transports:
-                    if samples.lacks(transport, repeats):
-                        once(lab, wire, transport, "once more, since cores were far apart or near")
+                    if any(who == transport for _, who in samples.lacking(repeats)):
+                        once(lab, wire, transport, ONCE_MORE)
     progress("done", total, total)
     rows = [
         {

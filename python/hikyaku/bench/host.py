@@ -8,7 +8,6 @@ it.
 
 import re
 import threading
-from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from ..lab import Lab, RunResult, down_dead, own_name
 from ..lab.openmpi import SWITCH_MODES
 from . import hikyakud, machine, sample
 from .driver import summary
+from .phases import ONCE_MORE, Phases
 from .sample import Values
 
 MODES = ("inline", "daemon", "split", "hybrid")
@@ -85,8 +85,10 @@ def _mpi(lab: Lab, plan: Plan, mode: str, np: int, argv: list[str], limit: float
 
 def _mpi_bench(lab: Lab, plan: Plan, mode: str, metric: str, size: int) -> Values:
     argv = [str(built("bench/mpi_bench")), "--sizes", str(size), "--metrics", metric]
-    values = _mpi(lab, plan, mode, 2, [*argv, "--sample-ms", str(plan.sample_ms)])
-    return {key: value for key, value in values.items() if key[0] in (metric, "init_ms")}
+    argv += ["--sample-ms", str(plan.sample_ms), *sample.line_file(lab)]
+    values = _mpi(lab, plan, mode, 2, argv)
+    wanted = (metric, sample.LINE + metric, "init_ms")
+    return {key: value for key, value in values.items() if key[0] in wanted}
 
 
 def _scene(name: str, *more: str) -> list[str]:
@@ -160,6 +162,9 @@ RUNS: dict[str, Callable[[Lab, Plan, str], list[Values]]] = {
 }
 
 
+# Those whose samples have the time of a cache line beside them (phases.py), and what they measure.
+IN_PHASES = {"latency": "latency_us", "bandwidth": "bandwidth_MBps"}
+
 # ---- all of them ---------------------------------------------------------------------------------
 
 Samples = dict[tuple[str, int], dict[str, list[float]]]
@@ -191,16 +196,28 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
     """Measures and returns the document, without the goals. @progress is told what runs now, and
     how much is done."""
     about = machine.describe()
-    samples: Samples = defaultdict(lambda: defaultdict(list))
+    samples = Phases()
     steps = plan.steps()
+    done = 0
+
+    def once(lab: Lab, metric: str, mode: str, said: str) -> None:
+        progress(f"{mode}: {metric}, {said}", done, len(steps))
+        for values in RUNS[metric](lab, plan, mode):
+            for (name, size), value in values.items():
+                if not name.startswith(sample.LINE):
+                    line = values.get((sample.LINE + name, size))
+                    samples.add((name, size), mode, value, line)
+
     down_dead("bench")
     with Lab.up(2, WIRE, name=own_name("bench", "host"), huge_mb=plan.huge_mb) as lab:
-        for done, (metric, mode, repeat) in enumerate(steps):
-            text = f"{mode}: {metric}, repeat {repeat + 1} of {plan.repeats}"
-            progress(text, done, len(steps))
-            for values in RUNS[metric](lab, plan, mode):
-                for key, value in values.items():
-                    samples[key][mode].append(value)
+        for metric, mode, repeat in steps:
+            once(lab, metric, mode, f"repeat {repeat + 1} of {plan.repeats}")
+            done += 1
+        for metric, name in IN_PHASES.items():
+            for _ in range(plan.repeats):  # for those in another phase: as many again, at most
+                for mode in plan.modes:
+                    if any(c[0] == name and m == mode for c, m in samples.lacking(plan.repeats)):
+                        once(lab, metric, mode, ONCE_MORE)
     progress("done", len(steps), len(steps))
     about |= {
         "repeats": plan.repeats,
@@ -210,4 +227,5 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
         "busy_compute_ms": plan.compute_ms,
         "idle_seconds": plan.idle_seconds,
     }
-    return {"schema": 1, "machine": about, "rows": rows(samples, plan.modes)}
+    about["cores_apart"] = samples.describe()
+    return {"schema": 1, "machine": about, "rows": rows(samples.all_kept(), plan.modes)}

@@ -10,7 +10,7 @@ from rich.table import Table
 from ..lab.openmpi import SWITCH_MODES
 from .goals import judged, value_text
 from .goals import table as goal_table
-from .report import size_text, spread, warn_if_busy
+from .report import size_text, spread, tell_cores_apart, warn_if_busy
 
 # ---- goals ---------------------------------------------------------------------------------------
 
@@ -190,6 +190,7 @@ def show(document: dict, console: Console) -> None:
     if document["goals"]:
         console.print(goal_table(document["goals"], "host"))
     warn_if_busy(about, console)
+    tell_cores_apart(about, console)
     notes = [
         f"Medians of {about['repeats']} repeats, modes in turn; {about['cpu']}, {about['cores']} "
         "cores, one core a node, which daemon, poller and ranks of the node share; virtual wire; "

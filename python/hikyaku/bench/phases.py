@@ -14,6 +14,7 @@ from collections.abc import Hashable
 
 # Times of a line this far apart, or less, are of one phase. Those seen were 1 : 2 : 7.
 REACH = 1.5
+ONCE_MORE = "once more, since cores were nearer or farther than else"
 
 
 class Phases:
@@ -57,13 +58,17 @@ class Phases:
         everything = self._samples[cell][who]
         return [v for v, line in everything if self._fits(line)] or [v for v, _ in everything]
 
-    def lacks(self, who: str, repeats: int) -> bool:
-        """Has a cell of @who fewer than @repeats samples of the usual phase?"""
-        return any(
-            sum(self._fits(line) for _, line in by[who]) < repeats
-            for by in self._samples.values()
-            if who in by
-        )
+    def lacking(self, repeats: int) -> set[tuple[Hashable, str]]:
+        """Cells, each with its owner, that have fewer than @repeats samples of the usual phase."""
+        return {
+            (cell, who)
+            for cell, by in self._samples.items()
+            for who, values in by.items()
+            if sum(self._fits(line) for _, line in values) < repeats
+        }
+
+    def all_kept(self) -> dict[Hashable, dict[str, list[float]]]:
+        return {c: {who: self.kept(c, who) for who in by} for c, by in self._samples.items()}
 
     def describe(self) -> dict | None:
         lines = self._lines()

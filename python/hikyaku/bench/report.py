@@ -72,6 +72,16 @@ def warn_if_busy(about: dict, console: Console) -> None:
         )
 
 
+def tell_cores_apart(about: dict, console: Console) -> None:
+    if apart := about.get("cores_apart"):
+        console.print(
+            f"A cache line took {apart['usual_ns']:.0f} ns from core to core; {apart['left_out']} "
+            f"of {apart['samples']} samples, during which it took "
+            f"{apart['min_ns']:.0f} to {apart['max_ns']:.0f} ns, are left out.",
+            highlight=False,
+        )
+
+
 def show(document: dict, console: Console) -> None:
     about = document["machine"]
     for (wire, metric), rows in _groups(document).items():
@@ -96,13 +106,7 @@ def show(document: dict, console: Console) -> None:
         each = ", ".join(f"{t} {number(median_of(c))} ms" for t, c in by.items())
         console.print(f"{wire} wire: MPI_Init {each}")
     warn_if_busy(about, console)
-    if apart := about["cores_apart"]:
-        console.print(
-            f"A cache line took {apart['usual_ns']:.0f} ns from core to core; {apart['left_out']} "
-            f"of {apart['samples']} samples, during which it took "
-            f"{apart['min_ns']:.0f} to {apart['max_ns']:.0f} ns, are left out.",
-            highlight=False,
-        )
+    tell_cores_apart(about, console)
     console.print(
         "raw: DPDK ping-pong of the same frame, no MPI; shm: Open MPI's shared memory, one node.\n"
         f"Medians of {about['repeats']} repeats; {about['cpu']}, {about['cores']} cores, one core "

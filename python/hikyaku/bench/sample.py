@@ -62,7 +62,7 @@ def parse(result: RunResult, what: str) -> Values:
     return values
 
 
-def _line(lab: Lab) -> list[str]:
+def line_file(lab: Lab) -> list[str]:
     """A new file for the two sides of a run, which are on one machine: see bench/line.h."""
     file = lab.directory / "line"
     file.write_bytes(bytes(64))
@@ -70,12 +70,12 @@ def _line(lab: Lab) -> list[str]:
 
 
 def tcp(lab: Lab, plan: Plan) -> Values:
-    argv = [str(built("bench/mpi_bench")), *plan.arguments(), *_line(lab)]
+    argv = [str(built("bench/mpi_bench")), *plan.arguments(), *line_file(lab)]
     return parse(lab.mpirun(2, argv, tcp=True, one_core=True, timeout=plan.limit), "TCP")
 
 
 def hikyaku(lab: Lab, plan: Plan) -> Values:
-    argv = [str(built("bench/mpi_bench")), *plan.arguments(), *_line(lab)]
+    argv = [str(built("bench/mpi_bench")), *plan.arguments(), *line_file(lab)]
     return parse(lab.mpirun(2, argv, one_core=True, timeout=plan.limit), "Hikyaku")
 
 
@@ -84,7 +84,7 @@ def shm(lab: Lab, plan: Plan) -> Values:
     have otherwise."""
     first = lab.topology.nodes[0].name
     cores = [cores[0] for cores in lab.topology.cpus(one_core=True).values()][:2]
-    program = [str(built("bench/mpi_bench")), *plan.arguments(), *_line(lab)]
+    program = [str(built("bench/mpi_bench")), *plan.arguments(), *line_file(lab)]
     rank = [["taskset", "-c", str(core), *program] for core in cores]
     place = ["--host", f"{first}:2"]
     result = lab.mpirun(
@@ -107,7 +107,7 @@ def _raw_run(lab: Lab, frames: list[int], iterations: int) -> dict:
         else:
             specs = dict.fromkeys(("pong", "ping"), "af_xdp:iface=hk0")
         sizes = ["--sizes", ",".join(map(str, frames)), "--iters", str(iterations), "--json"]
-        sizes += _line(lab)
+        sizes += line_file(lab)
         return [
             (node.name, [program, "--spec", specs[role], "--role", role, *sizes])
             for node, role in zip(lab.topology.nodes, ("ping", "pong"), strict=False)
