@@ -257,6 +257,13 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 		e->n.drop_key++;
 		return;
 	}
+	if (HK_UNLIKELY(h->type == HK_WIRE_MCAST)) {
+		if (h->src != e->cfg.endpoint)
+			rx->verdict = HK_RX_MCAST;
+		else
+			e->n.drop_endpoint++;
+		return;
+	}
 	if (HK_UNLIKELY(h->dst != e->cfg.endpoint || h->src == e->cfg.endpoint)) {
 		e->n.drop_endpoint++;
 		return;

@@ -10,6 +10,7 @@
  *   rails.c    several ports that reach one peer: which frame goes by which
  *   atomic.c   one-sided: atomic operations, ours and our peers'
  *   notify.c   one-sided: inboxes, for puts that come again and again
+ *   mcast.c    one frame for a group of receivers
  *   layout.c   bytes of a message to and from where they lie
  *   keep.c     what is kept for an application that is elsewhere
  *   ring.c     peers that sleep are woken
@@ -22,6 +23,7 @@
 #include "fabric/atomic.h"
 #include "fabric/fabric.h"
 #include "fabric/lock.h"
+#include "fabric/mcast.h"
 #include "fabric/notify.h"
 #include "fabric/rma.h"
 #include "port/port.h"
@@ -280,6 +282,7 @@ struct hk_fabric {
 	unsigned serves_wait;      /* of all peers, of which bytes have yet to be sent */
 	struct hk_atom_slot *atom; /* [HK_ATOMS] */
 	uint16_t atom_free;
+	struct hk_mcast *mcasts; /* who listens for multicasts */
 	hk_buf *put_acked; /* frames of puts that a stand-in took back: their operations are ours */
 	struct hk_item *done_head, *done_tail; /* operations to tell of */
 	/* the helper thread and what it kept */
@@ -439,6 +442,9 @@ void hk_serve_end(struct hk_fabric *f, struct hk_op *op);
 #define HK_INBOX_MARK (1u << 31) /* numbers of puts wrap below it: on the wire none is 0 */
 bool hk_inbox_in(struct hk_inbox *in, const struct hk_wire_put *put, const void *bytes,
 		 uint16_t len);
+
+/* ---- mcast.c */
+void hk_mcast_in(struct hk_fabric *f, const struct hk_frame *frame);
 
 /* By what a frame goes. */
 struct hk_way {

@@ -266,7 +266,7 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 		hk_peer_anew(f, rx.peer);
 		hk_peer_learn(f, rx.peer, rx.f.src_mac, lane);
 	}
-	if (HK_LIKELY(rx.verdict >= HK_RX_DELIVER))
+	if (HK_LIKELY(rx.verdict >= HK_RX_DELIVER && rx.verdict != HK_RX_MCAST))
 		f->peer[rx.peer].answer = lane;
 	switch (rx.verdict) {
 	case HK_RX_DELIVER:
@@ -287,6 +287,9 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 		return HK_UNLIKELY(f->peer[rx.peer].early != NULL)
 			       ? early_out(f, rx.peer, rx.next, keep_it)
 			       : 0;
+	case HK_RX_MCAST:
+		hk_mcast_in(f, &rx.f);
+		break;
 	case HK_RX_DROP:
 		break;
 	}

@@ -163,6 +163,12 @@ static inline bool no_fragment(const struct hk_wire_hdr *h)
 	return (h->am | h->frag | h->frags) == 0;
 }
 
+/* A multicast belongs to no stream: it acknowledges nothing, and nobody measures time by it. */
+static inline bool no_stream(const struct hk_wire_hdr *h)
+{
+	return (h->window | h->ack | h->tsval | h->tsecr) == 0;
+}
+
 static inline bool data_fields_ok(const struct hk_wire_hdr *h)
 {
 	/* frag < frags says that frags is not 0 */
@@ -176,7 +182,7 @@ static enum hk_wire_status classify(const struct hk_wire_hdr *h, size_t room)
 		return HK_WIRE_E_VERSION;
 	if (h->len + (h->flags & HK_WIRE_F_CRC ? HK_WIRE_CRC_LEN : 0u) > room)
 		return HK_WIRE_E_SHORT;
-	if (h->type < HK_WIRE_DATA || h->type > HK_WIRE_BYE)
+	if (h->type < HK_WIRE_DATA || h->type > HK_WIRE_MCAST)
 		return HK_WIRE_E_TYPE;
 	return HK_WIRE_E_FIELD;
 }
@@ -234,6 +240,10 @@ enum hk_wire_status hk_wire_parse(const void *frame, size_t len, bool need_crc,
 	case HK_WIRE_RESET:
 	case HK_WIRE_BYE:
 		if (HK_UNLIKELY(!no_fragment(h) | (h->len != 0)))
+			return HK_WIRE_E_FIELD;
+		break;
+	case HK_WIRE_MCAST:
+		if (HK_UNLIKELY(!no_fragment(h) || !no_stream(h)))
 			return HK_WIRE_E_FIELD;
 		break;
 	default:

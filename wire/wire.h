@@ -30,6 +30,8 @@ enum hk_wire_type {
 	HK_WIRE_ACK = 3,   /* + ack extension (selective-ack bitmap); not numbered, never resent */
 	HK_WIRE_RESET = 4, /* "the epoch you wrote to is not mine"; not numbered */
 	HK_WIRE_BYE = 5,   /* orderly leave: no more frames will come; not numbered */
+	HK_WIRE_MCAST =
+		6, /* a piece of a multicast, for who listens; not acknowledged, never resent */
 };
 
 /* flags of the base header; every other bit must be zero */
@@ -63,18 +65,21 @@ struct __attribute__((may_alias)) hk_wire_hdr { /* laid over bytes of frames */
 	uint16_t window;    /* credit: packet numbers [ack, ack + window) may be in flight to me */
 	uint32_t key;       /* of the job; frames of other jobs are dropped and counted */
 	uint32_t src;       /* endpoint that sent this */
-	uint32_t dst;       /* endpoint that shall receive it */
+	uint32_t dst;       /* endpoint that shall receive it. MCAST: the channel */
 	uint32_t src_epoch; /* incarnation of the sender; never 0 */
-	uint32_t dst_epoch; /* incarnation of the receiver the sender believes in; never 0 */
-	uint32_t psn;       /* DATA, PUT: number of this packet. Others: next number to be sent */
-	uint32_t ack;       /* every number before this one has arrived here */
-	uint32_t tsval;     /* sender's clock, in units of 2^HK_WIRE_TS_SHIFT ns */
-	uint32_t tsecr;     /* latest tsval heard, plus how long it was held; 0: none yet.
+	uint32_t
+		dst_epoch; /* incarnation of the receiver the sender believes in; never 0. MCAST: number
+				of the transfer */
+	uint32_t psn;      /* DATA, PUT: number of this packet. MCAST: which piece of the transfer.
+				Others: next number to be sent */
+	uint32_t ack;      /* every number before this one has arrived here */
+	uint32_t tsval; /* sender's clock, in units of 2^HK_WIRE_TS_SHIFT ns */
+	uint32_t tsecr; /* latest tsval heard, plus how long it was held; 0: none yet.
 				RESET: the epoch that was refused */
-	uint8_t am;         /* DATA: active-message id (an MPI BTL tag) */
-	uint8_t frag;       /* DATA: which fragment of the message this is … */
-	uint8_t frags;      /* … of how many (1 to HK_WIRE_MAX_FRAGS); 0 for other types */
-	uint8_t zero;       /* must be 0 */
+	uint8_t am;     /* DATA: active-message id (an MPI BTL tag) */
+	uint8_t frag;   /* DATA: which fragment of the message this is … */
+	uint8_t frags;  /* … of how many (1 to HK_WIRE_MAX_FRAGS); 0 for other types */
+	uint8_t zero;   /* must be 0 */
 };
 
 /* A header where it lies in a frame, at any address. */

@@ -153,6 +153,10 @@ static void input(struct world *w, const uint8_t *frame, size_t len)
 	case HK_RX_CONTROL:
 	case HK_RX_PUT:
 		return;
+	case HK_RX_MCAST:
+		CHECK(rx.f.payload >= frame && rx.f.payload + rx.f.payload_len <= frame + len);
+		CHECK(rx.peer == HK_PEER_NONE && !rx.new_peer);
+		return;
 	case HK_RX_HOLD:
 		w->rx[w->rx_tokens++] = TOKEN_OUT;
 		return;

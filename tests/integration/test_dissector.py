@@ -97,6 +97,7 @@ GOOD = [
     ("ack", {"type": 3, "len": 32, "window": 200, "psn": 9, "ack": 5}),
     ("reset", {"type": 4, "len": 0, "src_epoch": 0x3333, "refused_epoch": 0x1111}),
     ("bye", {"type": 5, "flags": 2, "len": 0, "psn": 10, "ack": 12}),
+    ("mcast", {"type": 6, "len": 9, "dst": 4, "dst_epoch": 0x77, "psn": 3}),
 ]
 
 

@@ -109,6 +109,23 @@ const struct hk_specimen hk_specimens[] = {
 		       "0105020000000001484b454b010000000200000011110000222200000a000000"
 		       "0c000000300302013807060500000000",
 	},
+	{
+		.name = "mcast",
+		.h = {.version = HK_WIRE_VERSION,
+		      .type = HK_WIRE_MCAST,
+		      .len = 9,
+		      .key = 0x4b454b48,
+		      .src = 1,
+		      .dst = 4,
+		      .src_epoch = 0x1111,
+		      .dst_epoch = 0x77,
+		      .psn = 3},
+		.payload = "for every",
+		.hex = "02000000000202000000000188b5"
+		       "0106000009000000484b454b0100000004000000111100007700000003000000"
+		       "00000000000000000000000000000000"
+		       "666f72206576657279",
+	},
 };
 const size_t hk_specimens_len = HK_ARRAY_LEN(hk_specimens);
 

@@ -109,7 +109,7 @@ static void every_rule(void)
 		{"data", AT(version), 2, HK_WIRE_E_VERSION},
 		{"data", AT(version), 255, HK_WIRE_E_VERSION},
 		{"data", AT(type), 0, HK_WIRE_E_TYPE},
-		{"data", AT(type), 6, HK_WIRE_E_TYPE},
+		{"data", AT(type), 7, HK_WIRE_E_TYPE},
 		{"data", AT(type), 255, HK_WIRE_E_TYPE},
 		{"data", AT(flags), HK_WIRE_F_ALL + 1, HK_WIRE_E_FIELD},
 		{"data", AT(flags), 0x80, HK_WIRE_E_FIELD},
@@ -157,6 +157,14 @@ static void every_rule(void)
 		{"bye", AT(am), 1, HK_WIRE_E_FIELD},
 		{"bye", AT(frags), 1, HK_WIRE_E_FIELD},
 		{"bye", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(am), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(window), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(ack) + 3, 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(tsval), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(tsecr), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(len), 0, HK_WIRE_OK},
+		{"mcast", AT(psn), 0xff, HK_WIRE_OK},
 	};
 
 	for (size_t i = 0; i < HK_ARRAY_LEN(table); i++) {
@@ -257,7 +265,7 @@ static void random_round_trips(void)
 		for (size_t i = 0; i < payload_len; i++)
 			payload[i] = (uint8_t)hk_rng_next(r);
 		h->version = HK_WIRE_VERSION;
-		h->type = (uint8_t)hk_rng_range(r, HK_WIRE_DATA, HK_WIRE_BYE);
+		h->type = (uint8_t)hk_rng_range(r, HK_WIRE_DATA, HK_WIRE_MCAST);
 		h->flags = (uint16_t)(hk_rng_below(r, HK_WIRE_F_ALL + 1) & ~HK_WIRE_F_CRC) |
 			   (crc ? HK_WIRE_F_CRC : 0);
 		h->src_epoch |= 1;
@@ -280,7 +288,9 @@ static void random_round_trips(void)
 				s.sack.bits[i] = hk_rng_next(r);
 			s.sack.bits[0] &= ~UINT64_C(1);
 		}
-		if (h->type > HK_WIRE_PUT)
+		if (h->type == HK_WIRE_MCAST)
+			h->window = 0, h->ack = h->tsval = h->tsecr = 0;
+		else if (h->type > HK_WIRE_PUT)
 			payload_len = 0;
 		h->len = (uint16_t)(ext_len + payload_len);
 

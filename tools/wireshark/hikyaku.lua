@@ -15,10 +15,11 @@ local HEADER_LEN, PUT_LEN, SACK_LEN, CRC_LEN = 48, 16, 32, 4
 local AM_GET, GET_LEN = 255, 40
 local AM_ATOMIC, ATOMIC_LEN = 254, 40
 local MAX_FRAGS = 16
-local DATA, PUT, ACK, RESET, BYE = 1, 2, 3, 4, 5
+local DATA, PUT, ACK, RESET, BYE, MCAST = 1, 2, 3, 4, 5, 6
 local FLAG_CRC, FLAG_ACK_NOW, FLAG_RESENT, FLAG_AWAY, FLAG_UNKNOWN = 0x0001, 0x0002, 0x0004, 0x0008, 0xfff0
 
-local type_names = { [DATA] = "DATA", [PUT] = "PUT", [ACK] = "ACK", [RESET] = "RESET", [BYE] = "BYE" }
+local type_names = { [DATA] = "DATA", [PUT] = "PUT", [ACK] = "ACK", [RESET] = "RESET", [BYE] = "BYE",
+	[MCAST] = "MCAST" }
 
 local hikyaku = Proto("hikyaku", "Hikyaku fabric")
 
@@ -256,6 +257,9 @@ local function add_atomic(tree, tvb, at)
 end
 
 local function describe(h, payload)
+	if h.type == MCAST then
+		return string.format("MCAST %u → channel %u  piece %u  %u bytes", h.src, h.dst, h.psn, payload)
+	end
 	local text = string.format("%s %u → %u  psn %u  ack %u", type_names[h.type], h.src, h.dst, h.psn, h.ack)
 	if h.type == DATA then
 		text = text .. string.format("  am 0x%02x", h.am)
@@ -309,6 +313,9 @@ function hikyaku.dissector(tvb, pinfo, root)
 	if (h.type == RESET or h.type == BYE) and h.len ~= 0 then
 		malformed(tree, e.field, type_names[h.type] .. ": len is not 0")
 		ext = nil
+	end
+	if h.type == MCAST and tvb(6, 2):le_uint() + h.ack + tvb(36, 4):le_uint() + tvb(40, 4):le_uint() ~= 0 then
+		malformed(tree, e.field, "MCAST: window, ack, tsval and tsecr are not 0")
 	end
 	if h.type == DATA and h.am == AM_GET and h.len == GET_LEN then
 		add_get(tree, tvb, HEADER_LEN)
