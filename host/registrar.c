@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tagger/registrar.c: one line to the registrar, one back.
+ * host/registrar.c: one line to the registrar, one back.
  */
-#include "tagger/registrar.h"
+#include "host/registrar.h"
 
 #include "wire/tag.h"
 
 #include <errno.h>
 #include <netdb.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#define WAIT_S 8 /* less than a rank waits for its answer (library.c) */
+#define ANSWER_MAX 512
+#define WAIT_S     8 /* less than a rank waits for its answer (library.c) */
 
 static int limited_socket(int family)
 {
@@ -99,11 +101,10 @@ static int read_line(int sock, char *line, size_t size)
 	return -EMSGSIZE;
 }
 
-int hk_registrar_tell(const char *address, uint32_t rank, uint64_t mac, struct hk_error *err)
+/* Says the secret and @text, and reads the answer to @line. Returns its length, or a negative errno. */
+static int ask(const char *address, const char *text, char *line, size_t size, struct hk_error *err)
 {
 	const char *at = strchr(address, '@');
-	uint8_t m[6];
-	char line[512];
 
 	if (!at)
 		return hk_error_set(err, -EINVAL, "the registrar's address '%s' has no secret",
@@ -115,14 +116,16 @@ int hk_registrar_tell(const char *address, uint32_t rank, uint64_t mac, struct h
 			"the job's registrar at %s is not reached: %s; fix: it runs beside "
 			"mpirun, and all nodes must reach it",
 			at + 1, strerror(-sock));
-	hk_tag_to_mac(mac, m);
-	int n = snprintf(line, sizeof(line), "%.*s %u %02x:%02x:%02x:%02x:%02x:%02x\n",
-			 (int)(at - address), address, rank, m[0], m[1], m[2], m[3], m[4], m[5]);
-	int rc = n >= (int)sizeof(line) ? -EMSGSIZE : 0;
-	if (rc == 0 && send(sock, line, (size_t)n, MSG_NOSIGNAL) != n)
-		rc = -errno;
+	char *whole;
+	int n = asprintf(&whole, "%.*s %s\n", (int)(at - address), address, text);
+	int rc = n < 0 ? -ENOMEM : 0;
+	if (rc == 0) {
+		if (send(sock, whole, (size_t)n, MSG_NOSIGNAL) != n)
+			rc = -errno;
+		free(whole);
+	}
 	if (rc == 0)
-		rc = read_line(sock, line, sizeof(line));
+		rc = read_line(sock, line, size);
 	close(sock);
 	if (rc == -EAGAIN)
 		return hk_error_set(err, -ETIMEDOUT,
@@ -131,5 +134,75 @@ int hk_registrar_tell(const char *address, uint32_t rank, uint64_t mac, struct h
 	if (rc < 0)
 		return hk_error_set(err, rc, "the job's registrar at %s broke off: %s", at + 1,
 				    strerror(-rc));
+	return rc;
+}
+
+/* The same where nothing but "ok" will do. */
+static int ask_ok(const char *address, const char *text, struct hk_error *err)
+{
+	char line[ANSWER_MAX];
+	int rc = ask(address, text, line, sizeof(line), err);
+
+	if (rc < 0)
+		return rc;
 	return strcmp(line, "ok") == 0 ? 0 : hk_error_set(err, -EREMOTEIO, "%s", line);
+}
+
+int hk_registrar_tell(const char *address, uint32_t rank, uint64_t mac, struct hk_error *err)
+{
+	char text[64];
+	uint8_t m[6];
+
+	hk_tag_to_mac(mac, m);
+	snprintf(text, sizeof(text), "%u %02x:%02x:%02x:%02x:%02x:%02x", rank, m[0], m[1], m[2],
+		 m[3], m[4], m[5]);
+	return ask_ok(address, text, err);
+}
+
+int hk_registrar_heard(const char *address, uint32_t rank, struct hk_error *err)
+{
+	char text[32], line[ANSWER_MAX];
+
+	snprintf(text, sizeof(text), "heard %u", rank);
+	int rc = ask(address, text, line, sizeof(line), err);
+	if (rc < 0)
+		return rc;
+	if (strcmp(line, "ok") == 0)
+		return 0;
+	return hk_error_set(err, strcmp(line, "not yet") == 0 ? -EAGAIN : -EREMOTEIO, "%s", line);
+}
+
+int hk_registrar_group(const char *address, const uint32_t *ranks, size_t n, uint32_t *group,
+		       struct hk_error *err)
+{
+	size_t size = sizeof("group ") + n * sizeof("4294967295,"), at;
+	char line[ANSWER_MAX], *text = malloc(size), *end;
+
+	if (!text)
+		return hk_error_set(err, -ENOMEM, "no memory for a group of %zu ranks", n);
+	at = (size_t)snprintf(text, size, "group ");
+	for (size_t i = 0; i < n; i++)
+		at += (size_t)snprintf(text + at, size - at, i ? ",%u" : "%u", ranks[i]);
+	int rc = ask(address, text, line, sizeof(line), err);
+	free(text);
+	if (rc < 0)
+		return rc;
+	if (strncmp(line, "ok ", 3) != 0)
+		return hk_error_set(err, -EREMOTEIO, "%s", line);
+	unsigned long number = strtoul(line + 3, &end, 10);
+	if (*end || end == line + 3 || number >= HK_TAG_RANKS)
+		return hk_error_set(err, -EPROTO,
+				    "the registrar named no group: '%s'; fix: install the same "
+				    "build on all nodes",
+				    line);
+	*group = (uint32_t)number;
+	return 0;
+}
+
+int hk_registrar_drop(const char *address, uint32_t group, struct hk_error *err)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "drop %u", group);
+	return ask_ok(address, text, err);
 }

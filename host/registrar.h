@@ -1,18 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tagger/registrar.h: tells the job's registrar, beside its mpirun, where a rank is
- * (python/hikyaku/sdn/registrar.py), which tells the controller.
+ * host/registrar.h: tells the job's registrar, beside its mpirun, where a rank is, and asks it for groups
+ * (python/hikyaku/sdn/registrar.py); the registrar tells the controller.
  *
- * One connection for each rank, one line each way: "SECRET RANK MAC", and "ok" or why not.
+ * One connection for each call, one line each way. @address: "SECRET@/path/of/a/socket" or "SECRET@HOST:PORT". Every
+ * call waits, some seconds at the most, and changes no state here; any thread.
  */
-#ifndef HK_TAGGER_REGISTRAR_H
-#define HK_TAGGER_REGISTRAR_H
+#ifndef HK_HOST_REGISTRAR_H
+#define HK_HOST_REGISTRAR_H
 
 #include "base/common.h"
 #include "base/error.h"
 
-/* @address: "SECRET@/path/of/a/socket" or "SECRET@HOST:PORT". When it returns 0, the network knows the rank.
- * Waits, some seconds at the most. */
+/* "SECRET RANK MAC": when it returns 0, the controller knows the rank's address. */
 int hk_registrar_tell(const char *address, uint32_t rank, uint64_t mac, struct hk_error *err);
+
+/* "SECRET heard RANK": has the network heard of that address, so that it sends there? 0 if so, -EAGAIN: not yet. */
+int hk_registrar_heard(const char *address, uint32_t rank, struct hk_error *err);
+
+/* "SECRET group RANK,RANK,…": when it returns 0, frames to @group reach these @n ranks of the job's MPI_COMM_WORLD.
+ * Who asks for the same ranks gets the same group. */
+int hk_registrar_group(const char *address, const uint32_t *ranks, size_t n, uint32_t *group,
+		       struct hk_error *err);
+
+/* "SECRET drop GROUP": who asked for it needs it no more. */
+int hk_registrar_drop(const char *address, uint32_t group, struct hk_error *err);
 
 #endif

@@ -5,11 +5,11 @@
 #include "tagger/holder.h"
 
 #include "host/control.h"
+#include "host/registrar.h"
 #include "host/rundir.h"
 #include "tagger/ask.h"
 #include "tagger/kernel.h"
 #include "tagger/place.h"
-#include "tagger/registrar.h"
 #include "tagger/registry.h"
 #include "tagger/report.h"
 

@@ -21,7 +21,7 @@ struct hk_holder_options {
 	unsigned job; /* 0: the lowest that is free on this node */
 	char *link[HK_HOLDER_LINKS];
 	unsigned links;        /* 0: all Ethernet interfaces that are up */
-	const char *registrar; /* who is told of ranks (tagger/registrar.h), or NULL */
+	const char *registrar; /* who is told of ranks (host/registrar.h), or NULL */
 	bool measure;          /* how long the programs take */
 	enum hk_attach attach; /* how to interfaces */
 	bool restore;          /* give tagged frames that come in their address back */

@@ -17,6 +17,7 @@ class Controller:
 
     def __init__(self, refuses: str | None = None):
         self.calls: list[tuple] = []
+        self.not_located: list[int] = []
         self.refuses = refuses
 
     def post(self, path: str, data: object) -> dict:
@@ -28,6 +29,10 @@ class Controller:
         if self.refuses:
             raise HikyakuError(self.refuses)
         return {}
+
+    def get(self, path: str) -> dict:
+        assert path == "/v1/jobs/9"
+        return {"not_located": self.not_located}
 
     def delete(self, path: str) -> dict:
         self.calls.append(("DELETE", path))
@@ -76,6 +81,12 @@ def test_a_job_from_its_begin_to_its_end(tmp_path: Path, kind: str) -> None:
         ("{secret} 2048 " + MAC, "there is no rank 2048"),
         ("{secret} -1 " + MAC, "there is no rank -1"),
         ("{secret} 3 02:00", "'02:00' is no MAC address"),
+        ("{secret} heard 2048", "there is no rank 2048"),
+        ("{secret} group 1,,2", "there is no rank"),
+        ("{secret} group 1,2048", "there is no rank 2048"),
+        ("{secret} drop 1", "there is no group 1"),
+        ("{secret} drop x", "there is no group x"),
+        ("{secret} drop 0", "there is no group 0"),
         ("", "did not understand"),
         ("\xff" * 300, "did not understand"),
     ],
@@ -86,6 +97,51 @@ def test_what_is_not_believed(tmp_path: Path, line: str, says: str) -> None:
         text = line.replace("{secret}", registrar.address.partition("@")[0]).encode("latin-1")
         assert says in say(registrar.address, text + b"\n")
     assert [call[0] for call in controller.calls] == ["POST", "DELETE"]
+
+
+def test_a_rank_is_heard_of_or_not_yet(tmp_path: Path) -> None:
+    controller = Controller()
+    controller.not_located = [3]
+    with Registrar(controller, "solver", tmp_path / "r") as registrar:
+        secret = registrar.address.partition("@")[0]
+        assert say(registrar.address, f"{secret} heard 3\n".encode()) == "not yet\n"
+        assert say(registrar.address, f"{secret} heard 2\n".encode()) == "ok\n"
+
+
+def test_the_same_ranks_share_a_group_until_the_last_has_dropped_it(tmp_path: Path) -> None:
+    controller = Controller()
+    with Registrar(controller, "solver", tmp_path / "r") as registrar:
+        secret = registrar.address.partition("@")[0]
+
+        def ask(text: str) -> str:
+            return say(registrar.address, f"{secret} {text}\n".encode()).strip()
+
+        everybody = ",".join(str(r) for r in range(2048))
+        assert [ask("group 2,0,5"), ask("group 5,0,2"), ask(f"group {everybody}")] == [
+            "ok 1",
+            "ok 1",
+            "ok 2",
+        ]
+        assert ask("drop 1") == "ok"
+        assert ask("group 0,2,5") == "ok 1"
+        puts = [c for c in controller.calls if c[0] == "PUT"]
+        assert puts == [
+            ("PUT", "/v1/jobs/9/groups/1", [0, 2, 5]),
+            ("PUT", "/v1/jobs/9/groups/2", list(range(2048))),
+        ]
+        assert [ask("drop 1"), ask("drop 1")] == ["ok", "ok"]
+        assert ask("drop 1") == "there is no group 1"
+        assert controller.calls[-1] == ("PUT", "/v1/jobs/9/groups/1", [])
+        assert ask("group 7,8") == "ok 1"
+
+
+def test_a_group_that_the_controller_refuses_is_not_kept(tmp_path: Path) -> None:
+    controller = Controller("no room")
+    with Registrar(controller, "solver", tmp_path / "r") as registrar:
+        secret = registrar.address.partition("@")[0]
+        assert say(registrar.address, f"{secret} group 1,2\n".encode()) == "no room\n"
+        controller.refuses = None
+        assert say(registrar.address, f"{secret} group 1,2\n".encode()) == "ok 1\n"
 
 
 def test_a_refusal_comes_back_in_one_line(tmp_path: Path) -> None:

@@ -2,8 +2,15 @@
 """The registrar of one job: asks the controller for a number, hears from each node which ranks it
 has, and tells the controller, before these ranks send their first packet.
 
-It runs beside mpirun, for as long as the job; the nodes' hk-tagger reaches it (tagger/registrar.h),
-and only it has the controller's token.
+It runs beside mpirun, for as long as the job; the nodes' hk-tagger, or with native tags the ranks,
+reach it (host/registrar.h), and only it has the controller's token.
+
+What it is told, after the secret, and what it answers:
+
+    RANK MAC           ok               this rank's address
+    heard RANK         ok, or not yet   whether the network has heard of that address
+    group RANK,RANK…   ok GROUP         a group of these ranks; the same one for the same ranks
+    drop GROUP         ok               who asked for it needs it no more
 """
 
 import hmac
@@ -11,14 +18,22 @@ import os
 import secrets
 import socketserver
 import threading
+from collections import Counter
 from pathlib import Path
 
 from ..errors import HikyakuError
 from .client import Client
 from .tag import RANKS, NoTag, from_mac
 
-_LINE = 256
+_LINE = 16384  # a group of all ranks
+_ANSWER = 256
 _WAIT_S = 5.0
+
+
+def _rank(text: str) -> int:
+    if not text.isdecimal() or int(text) >= RANKS:
+        raise NoTag(f"there is no rank {text[:20]}")
+    return int(text)
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -28,7 +43,7 @@ class _Handler(socketserver.StreamRequestHandler):
         registrar: Registrar = self.server.registrar
         try:
             answer = registrar.hear(self.rfile.readline(_LINE).decode(errors="replace"))
-            self.wfile.write(answer.encode()[: _LINE - 1] + b"\n")
+            self.wfile.write(answer.encode()[: _ANSWER - 1] + b"\n")
         except OSError:
             return  # a node that has gone: its ranks stay unknown, and say so
 
@@ -50,6 +65,8 @@ class Registrar:
     def __init__(self, client: Client, name: str, where: Path | str):
         self._client = client
         self._lock = threading.Lock()
+        self._groups: dict[frozenset[int], int] = {}
+        self._users: Counter[int] = Counter()  # of each group
         self._secret = secrets.token_hex(16)
         self._path = where if isinstance(where, Path) else None
         if isinstance(where, Path):
@@ -73,16 +90,45 @@ class Registrar:
         words = line.split()
         if len(words) != 3 or not hmac.compare_digest(words[0].encode(), self._secret.encode()):
             return "the registrar did not understand, or is another job's"
+        calls = {"heard": self._heard, "group": self._group, "drop": self._drop}
         try:
-            from_mac(words[2])
-            if not words[1].isdecimal() or int(words[1]) >= RANKS:
-                return f"there is no rank {words[1]}"
             with self._lock:
-                self._client.put(f"/v1/jobs/{self.job}/ranks", {words[1]: words[2]})
+                if call := calls.get(words[1]):
+                    return call(words[2])
+                from_mac(words[2])
+                self._client.put(f"/v1/jobs/{self.job}/ranks", {str(_rank(words[1])): words[2]})
         except NoTag as bad:
             return str(bad)
         except HikyakuError as refused:
             return " ".join(str(refused).split())
+        return "ok"
+
+    def _heard(self, text: str) -> str:
+        missing = self._client.get(f"/v1/jobs/{self.job}")["not_located"]
+        return "not yet" if _rank(text) in missing else "ok"
+
+    def _group(self, text: str) -> str:
+        ranks = frozenset(_rank(r) for r in text.split(","))
+        number = self._groups.get(ranks)
+        if number is None:
+            # 0 is all ranks, whether anybody asks or not
+            number = next((g for g in range(1, RANKS) if g not in self._users), None)
+            if number is None:
+                return f"all {RANKS - 1} groups of the job are taken"
+            self._client.put(f"/v1/jobs/{self.job}/groups/{number}", sorted(ranks))
+            self._groups[ranks] = number
+        self._users[number] += 1
+        return f"ok {number}"
+
+    def _drop(self, text: str) -> str:
+        number = int(text) if text.isdecimal() else 0
+        if number not in self._users:
+            return f"there is no group {text}"
+        self._users[number] -= 1
+        if not self._users[number]:
+            self._groups = {r: g for r, g in self._groups.items() if g != number}
+            self._client.put(f"/v1/jobs/{self.job}/groups/{number}", [])
+            del self._users[number]
         return "ok"
 
     def _close(self) -> None:
