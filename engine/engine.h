@@ -168,7 +168,7 @@ enum hk_rx_verdict {
 	HK_RX_HOLD,    /* a fragment of a message still incomplete: keep this buffer; its token
 			  comes back by a later DELIVER, or by hk_engine_reap_rx() */
 	HK_RX_PUT,     /* a piece of a one-sided write, first time seen: place it, then done */
-	HK_RX_MCAST,   /* a piece of a multicast of this job, maybe seen before: `f` has it, `peer` is
+	HK_RX_MCAST, /* a piece of a multicast of this job, maybe seen before: `f` has it, `peer` is
 			  none. It is of no peer's stream, and says nothing about its sender's life */
 };
 

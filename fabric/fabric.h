@@ -262,7 +262,7 @@ struct hk_fabric_counters {
 	uint64_t atomic_excess;           /* … beyond what a peer may have under way, dropped */
 	uint64_t mcasts, mcasts_in; /* multicasts: frames sent; frames that somebody listened for */
 	uint64_t mcast_strays;      /* … for which nobody did */
-	uint64_t get_excess; /* more requests than a peer may have under way, dropped */
+	uint64_t get_excess;        /* more requests than a peer may have under way, dropped */
 	struct hk_rail_counters {
 		uint64_t frames, bytes; /* sent for the first time; bytes of payload */
 		uint64_t lost;          /* frames that were sent again by another rail */

@@ -18,6 +18,7 @@
  *   rma.c         registration and get
  *   tag.c         tags: destination addresses that tell what a frame is part of
  *   service.c     the fabric for others of this process (service.h)
+ *   mcast.c       multicasts, for Bcast (coll/)
  *   onesided.c    put and atomic operations
  *   near.c        the same between ranks of one node
  *   relock.c      a lock that osc/rdma would wait for for ever
@@ -99,7 +100,8 @@ struct hk_btl_params {
 	unsigned stripe_min; /* bytes of the shortest transfer that is spread over several ports */
 	unsigned key;        /* 0: made from the job's id */
 	bool crc;
-	unsigned tag; /* the job's number in tags; 0: none */
+	unsigned tag;    /* the job's number in tags; 0: none */
+	char *registrar; /* who is told of the rank's address, and gives groups (host/registrar.h) */
 	unsigned peer_timeout_ms, keepalive_ms;
 	unsigned min_rto_us, max_rto_us, ack_delay_us, ack_every, target_delay_us, ring_after_us;
 	unsigned connect_timeout_ms, linger_ms;
@@ -127,7 +129,8 @@ struct hk_btl_module {
 	struct hk_host *host; /* the polling process of this node; NULL: the rank polls alone */
 	bool near;            /* ranks of our node reach our memory: near.c */
 	bool wire_set;
-	bool tag;                                  /* destination addresses are tags */
+	bool tag;                                  /* destination addresses are tags … */
+	bool registered;                           /* … and the network's controller knows ours */
 	char rail[HK_RAILS_MAX][HK_PORT_SPEC_MAX]; /* the ports, or wire sets … */
 	unsigned rails;                            /* … how many; with hikyakud 1 */
 	struct rte_mempool *rx_pool;               /* of a wire set; the first wire's */
@@ -171,6 +174,7 @@ int hk_btl_register(void);
 void hk_btl_print_counters(void);
 
 /* ---- module.c */
+bool hk_btl_read_modex(const opal_proc_t *proc, struct hk_modex *m);
 int hk_btl_module_init(struct hk_error *err);
 void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text);
 
@@ -189,6 +193,10 @@ void hk_btl_host_leave(void);
 
 /* ---- tag.c */
 int hk_btl_tag_init(const uint8_t mac[6], struct hk_error *err);
+void hk_btl_tag_register(const uint8_t mac[6]);
+
+/* ---- mcast.c */
+uint32_t hk_btl_mcast_job(void);
 
 /* pool.c: receive buffers in memory of the user's choice. Opened before the ports, closed after them. */
 int hk_btl_pool_open(struct hk_error *err);

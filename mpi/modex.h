@@ -30,7 +30,8 @@ struct hk_modex {
 	uint32_t eager;       /* queue pairs of each wire that it polls */
 	uint32_t near;        /* it serves ranks of its node: see near.c */
 	uint8_t wire_set;     /* its ports are sets of point-to-point wires */
-	uint8_t zero[3];
+	uint8_t mcast_job;    /* its number in tags, if the network sends it multicasts; 0: no */
+	uint8_t zero[2];
 	char host[64];
 };
 _Static_assert(sizeof(struct hk_modex) == 184, "no hole is published");

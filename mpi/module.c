@@ -257,6 +257,8 @@ static int open_fabric(struct hk_port **port, struct hk_error *err)
 			hk_port_close(port[i]);
 		hk_fabric_close(hk_btl.fabric, 0);
 		hk_btl.fabric = NULL;
+	} else if (*port) {
+		hk_btl_tag_register((*port)->info.mac);
 	}
 	return rc;
 }
@@ -340,7 +342,7 @@ int hk_btl_module_init(struct hk_error *err)
 /* ---- endpoints ----------------------------------------------------------------------------- */
 
 /* Reads what @proc published. False if it published nothing, or nothing we can use. */
-static bool read_modex(opal_proc_t *proc, struct hk_modex *m)
+bool hk_btl_read_modex(const opal_proc_t *proc, struct hk_modex *m)
 {
 	void *data = NULL;
 	size_t size = 0;
@@ -450,7 +452,7 @@ static hk_endpoint *near_endpoint(opal_proc_t *proc)
 	if ((ep->near || ep->self) && ep->proc == proc)
 		return ep;
 	if (!goes_before_us(proc == me ? "self" : "vader") ||
-	    (proc != me && (!read_modex(proc, &m) || !m.near)))
+	    (proc != me && (!hk_btl_read_modex(proc, &m) || !m.near)))
 		return NULL;
 	ep = OBJ_NEW(mca_btl_base_endpoint_t);
 	ep->proc = proc;
@@ -486,7 +488,7 @@ static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 		if (endpoints[i]) {
 			if (reachable)
 				opal_bitmap_set_bit(reachable, (int)i);
-		} else if (read_modex(procs[i], &list[n].m)) {
+		} else if (hk_btl_read_modex(procs[i], &list[n].m)) {
 			n++;
 		}
 	}

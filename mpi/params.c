@@ -100,6 +100,9 @@ static const struct pvar pvars[] = {
 	RAIL(5),
 	RAIL(6),
 	RAIL(7),
+	{"mcasts", "Multicast frames sent", FABRIC(mcasts)},
+	{"mcasts_in", "Multicast frames that came for who listened", FABRIC(mcasts_in)},
+	{"mcast_strays", "… that nobody listened for", FABRIC(mcast_strays)},
 	{"rings", "Times that a silent peer's polling process was woken", FABRIC(rings)},
 };
 
@@ -241,6 +244,10 @@ static void reg_protocol(void)
 		 "function and ranks, for networks that route by it (docs/tag.md); 0: real "
 		 "addresses",
 		 OPAL_INFO_LVL_4, 0, &p->tag);
+	reg_string("registrar",
+		   "With tags: who tells the network's controller where this rank is, as "
+		   "SECRET@HOST:PORT; set by `hikyaku tag run --native` (docs/bcast.md)",
+		   OPAL_INFO_LVL_6, &p->registrar);
 	reg_uint("peer_timeout_ms",
 		 "A peer that is silent this long while we wait for it ends the job",
 		 OPAL_INFO_LVL_3, 30000, &p->peer_timeout_ms);

@@ -8,10 +8,14 @@
  * bytes that the receiver gets) counts for the same function.
  */
 #include "mpi/btl_hikyaku.h"
+#include "fabric/mcast.h"
+#include "host/registrar.h"
+#include "mpi/coll/tags.h"
 
 #include "ompi/mca/coll/base/coll_tags.h"
 
 #include <errno.h>
+#include <time.h>
 
 /* ob1's messages that begin with a match header, and where its tag is (pml_ob1_hdr.h, which Open
  * MPI does not install): type, flags, 16 bits of context, source, tag. */
@@ -38,6 +42,8 @@ static unsigned function_of(int32_t tag)
 		return collective[MCA_COLL_BASE_TAG_ALLGATHER - tag];
 	if (tag <= MCA_COLL_BASE_TAG_NEIGHBOR_BASE && tag >= MCA_COLL_BASE_TAG_NEIGHBOR_END)
 		return HK_TAG_NEIGHBOR;
+	if (tag == HK_COLL_TAG_UP || tag == HK_COLL_TAG_DOWN)
+		return HK_TAG_BCAST;
 	return HK_TAG_OTHER; /* nonblocking collectives share one range */
 }
 
@@ -87,4 +93,52 @@ void hk_btl_tag_peer(const hk_endpoint *ep)
 			     .destination = (uint16_t)it.vpid};
 
 	hk_fabric_peer_tag(hk_btl.fabric, ep->peer, hk_tag_pack(&tag));
+}
+
+/* How often the registrar is asked whether the network has heard of us, and how long in between. */
+#define HEARD_TRIES 100
+#define HEARD_PAUSE (50 * HK_MSEC)
+
+static int make_known(uint32_t rank, const uint8_t mac[6], struct hk_error *err)
+{
+	const char *registrar = mca_btl_hikyaku_component.param.registrar;
+	const struct timespec pause = {.tv_nsec = HEARD_PAUSE};
+	int rc = hk_registrar_tell(registrar, rank, hk_tag_from_mac(mac), err);
+
+	for (int i = 0; rc == 0 && i < HEARD_TRIES; i++) {
+		hk_fabric_announce(hk_btl.fabric);
+		rc = hk_registrar_heard(registrar, rank, err);
+		if (rc != -EAGAIN)
+			return rc;
+		nanosleep(&pause, NULL);
+		rc = i + 1 < HEARD_TRIES ? 0 : -EAGAIN;
+	}
+	return rc == -EAGAIN ? hk_error_set(err, -ETIMEDOUT,
+					    "no switch of the controller has heard of this port "
+					    "within %d s; fix: hikyaku sdn status, is it "
+					    "connected to one?",
+					    (int)(HEARD_TRIES * HEARD_PAUSE / HK_SEC))
+			     : rc;
+}
+
+/* Has the controller learn where this rank is, before its first tag leaves: unknown ones are dropped by
+ * the first switch. Where that fails, frames leave with real addresses, which every network carries. */
+void hk_btl_tag_register(const uint8_t mac[6])
+{
+	uint32_t rank = opal_proc_local_get()->proc_name.vpid;
+	struct hk_error err = {""};
+
+	hk_btl.registered = false;
+	if (!hk_btl.tag || !mca_btl_hikyaku_component.param.registrar || rank >= HK_TAG_RANKS)
+		return;
+	if (hk_btl.rails > 1) {
+		hk_error_set(&err, -ENOTSUP,
+			     "a tag stands for one port, and btl_hikyaku_port names several; fix: "
+			     "name one");
+	} else if (make_known(rank, mac, &err) == 0) {
+		hk_btl.registered = true;
+		return;
+	}
+	hk_btl_say("rank %u sends without tags: %s", rank, err.text);
+	hk_btl.tag = false;
 }

@@ -221,10 +221,12 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
     \b
     Options of the lab itself, before the program:
       --tcp           over TCP, on the lab's TCP wire
-      --tag           with --tcp: each packet's destination address tells the MPI function and
-                      the ranks it is part of (docs/tagger.md); nodes give tagged frames their
-                      address back, as the last switch would
-      --attach WAY    with --tag: tcx, or clsact, as on kernels before 6.6
+      --tag           each frame's destination address tells the MPI function and the ranks it
+                      is part of (docs/tag.md). With --tcp the kernel writes it, and nodes give
+                      tagged frames their address back, as the last switch would
+                      (docs/tagger.md); without, the ranks write it, on wire ovs with its
+                      controller alone, and Bcast is a multicast (docs/bcast.md)
+      --attach WAY    with --tcp --tag: tcx, or clsact, as on kernels before 6.6
       --host MODE     who polls: inline, the rank itself; hybrid, the rank, and while it
                       computes a polling process of its node; daemon, that alone; split,
                       that for messages and the rank for bulk (all three need

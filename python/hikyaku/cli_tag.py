@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -61,6 +62,12 @@ def tag() -> None:
     "the number.",
 )
 @click.option(
+    "--native",
+    is_flag=True,
+    help="With --sdn: ranks that use Hikyaku tag their own frames, and long Bcasts are multicasts; "
+    "TCP is left alone.",
+)
+@click.option(
     "--state",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -79,6 +86,7 @@ def tag_run(
     attach: str | None,
     restore: bool,
     sdn: bool,
+    native: bool,
     state: Path | None,
     reach_as: str | None,
     command: tuple[str, ...],
@@ -92,22 +100,34 @@ def tag_run(
     \b
     Examples:
       hikyaku tag run --sdn -- mpirun -np 4 --host a,b ./solver
+      hikyaku tag run --sdn --native -- mpirun --mca btl hikyaku,vader,self -np 4 ./solver
       hikyaku tag run --job 7 --iface eth1 -- mpirun -np 4 --host a,b ./solver
       hikyaku lab mpirun --tcp --tag -np 2 ./solver
     """
     if not sdn:
-        if state or reach_as:
-            raise HikyakuError("--state and --reach-as are of --sdn", "add --sdn, or leave them")
+        if state or reach_as or native:
+            raise HikyakuError(
+                "--native, --state and --reach-as are of --sdn", "add --sdn, or leave them"
+            )
         argv = tag_command(job=job, interfaces=interfaces, restore=restore, attach=attach)
         os.execv(argv[0], [*argv, *command])
     if job is not None:
         raise HikyakuError("with --sdn the controller gives the number", "leave --job away")
+    if native and (interfaces or restore or attach):
+        raise HikyakuError(
+            "--iface, --restore and --attach are of TCP; with --native ranks tag what they send",
+            "leave them away",
+        )
     from .cli_sdn import state_directory
+    from .lab.openmpi import tag_settings
     from .sdn.client import Client
     from .sdn.registrar import Registrar, job_name
 
     client = Client(state_directory(state, None))
     with Registrar(client, job_name(list(command)), reach_as or socket.gethostname()) as registrar:
+        if native:
+            settings = tag_settings(registrar.job, registrar.address)
+            sys.exit(_run(list(command), os.environ | settings))
         argv = tag_command(
             job=registrar.job,
             interfaces=interfaces,
@@ -118,9 +138,12 @@ def tag_run(
         sys.exit(_run([*argv, *command]))
 
 
-def _run(argv: list[str]) -> int:
+def _run(argv: list[str], env: Mapping[str, str] | None = None) -> int:
     """Its exit status. A terminal's Ctrl-C reaches it as well: it says when it ends."""
-    child = subprocess.Popen(argv)
+    try:
+        child = subprocess.Popen(argv, env=env)
+    except OSError as bad:
+        raise HikyakuError(f"cannot run {argv[0]}: {bad.strerror}") from None
     try:
         while True:
             try:

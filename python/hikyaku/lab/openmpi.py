@@ -164,6 +164,14 @@ def fabric_settings(host: str | None = None) -> dict[str, str]:
     }
 
 
+def tag_settings(job: int, registrar: str) -> dict[str, str]:
+    """The settings that make ranks of any mpirun tag their own frames."""
+    return {
+        "OMPI_MCA_btl_hikyaku_tag": str(job),
+        "OMPI_MCA_btl_hikyaku_registrar": registrar,
+    }
+
+
 def tcp_settings(interface: str) -> dict[str, str]:
     return {
         "OMPI_MCA_pml": "ob1",

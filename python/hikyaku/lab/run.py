@@ -39,7 +39,7 @@ class Job:
     arguments: list[str]  # options of mpirun, the program, the program's arguments
     tcp: bool = False  # over TCP, not over the fabric
     host: str | None = None  # who polls, of openmpi.HOST_MODES; None: the component's default
-    tag: bool = False  # over TCP: tagged (docs/tagger.md)
+    tag: bool = False  # tagged; over TCP by the kernel (docs/tagger.md), else by the ranks
     env: dict[str, str] = field(default_factory=dict)  # seen by mpirun
     one_core: bool = False  # each node has one core only
     capture: bool = True  # else it has this process's stdin and output
@@ -201,9 +201,11 @@ def settings(
 
 def check(topology: Topology, job: Job) -> None:
     """Refuses what cannot work here, before anything is started."""
-    if job.tag and not job.tcp:
+    if job.tag and not job.tcp and not topology.wiring:
         raise HikyakuError(
-            "--tag is for TCP, whose packets the kernel makes", "add --tcp, or leave --tag away"
+            f"ranks tag their own frames where switches give them their addresses back, and wire "
+            f"{topology.wire} has none",
+            "--wire ovs, or add --tcp, or leave --tag away",
         )
     if job.host is None:
         return
@@ -285,24 +287,31 @@ def run_processes(tag: str) -> list[int]:
 @contextmanager
 def tagging(
     topology: Topology, directory: Path, run_dir: Path, job: Job, program: list[str]
-) -> Iterator[list[str]]:
-    """What stands before mpirun. On wire ovs the lab's controller is told of the job and its ranks,
-    and the last switch restores addresses; elsewhere the nodes do."""
+) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """What stands before mpirun, and in its environment. On wire ovs the lab's controller is told
+    of the job and its ranks, and the last switch restores addresses; elsewhere the nodes do."""
     if not job.tag:
-        yield []
+        yield [], {}
     elif not topology.wiring:
-        yield tag_command(interfaces=["tcp0"], restore=True, measure=job.measure, attach=job.attach)
+        command = tag_command(
+            interfaces=["tcp0"], restore=True, measure=job.measure, attach=job.attach
+        )
+        yield command, {}
     else:
         where = node_directory(topology.nodes[0].netns) / f"r{run_dir.name}"
         client = Client(directory / "sdn")
         with Registrar(client, Path(program[0]).name[:60], where) as registrar:
-            yield tag_command(
+            if not job.tcp:
+                yield [], openmpi.tag_settings(registrar.job, registrar.address)
+                return
+            command = tag_command(
                 job=registrar.job,
                 interfaces=["tcp0"],
                 measure=job.measure,
                 registrar=registrar.address,
                 attach=job.attach,
             )
+            yield command, {}
 
 
 def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
@@ -328,13 +337,13 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
         start = time.monotonic()
         late = False
         with (
-            tagging(topology, runs.parent, run_dir, job, program) as tagger,
+            tagging(topology, runs.parent, run_dir, job, program) as (tagger, tags),
             Output(run_dir / "mpirun", job.capture) as output,
         ):
             argv = enter(runs.parent, first, cores, [*tagger, "mpirun", *job.arguments])
             mpirun = subprocess.Popen(
                 argv,
-                env=given | ours,
+                env=given | ours | tags,
                 stdin=subprocess.DEVNULL if job.capture else None,
                 stdout=output.out,
                 stderr=output.err,

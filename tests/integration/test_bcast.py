@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bcast by multicast: over real switches with their controller, with frames lost on the way, and
+what it does where it cannot be. The program compares every byte that arrives."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from hikyaku.lab import RunResult
+from hikyaku.lab.controller import controlled
+from hikyaku.sdn.registrar import Registrar
+
+from .mpi_programs import assert_passed, with_faults
+
+LIMIT_S = 100
+NOT_DONE = ("ranks", "unreachable", "no_group", "lossy")  # left to Open MPI's own, and why
+Run = Callable[..., dict[str, int]]
+
+
+@pytest.fixture(scope="module")
+def network(lab_name):
+    with controlled(lab_name("bcast"), "leaf-spine:2x2x2") as found:
+        yield found
+
+
+@pytest.fixture
+def bcast(network, program) -> Run:
+    """bcast("megabyte", 3) runs the program, and gives what the component has counted."""
+    lab, _ = network
+
+    def go(
+        mode: str, rounds: int, *, faults: str = "", tag: bool = True, seed: int = 1, **mca: int
+    ) -> dict[str, int]:
+        argv = [program("tests/mpi/mpi_bcast"), "--mode", mode, "--rounds", str(rounds)]
+        argv += ["--seed", str(seed), "--timeout", "80"]
+        if faults:
+            argv = with_faults(faults, seed, argv)
+        given = {f"coll_hikyaku_{name}": str(value) for name, value in mca.items()}
+        done: RunResult = lab.mpirun(4, argv, tag=tag, mca=given, timeout=LIMIT_S)
+        assert_passed(done, "bcast")
+        return {n: int(v) for n, v in re.findall(r"^COUNT (\w+) (\d+)$", done.stdout, re.M)}
+
+    return go
+
+
+def test_each_piece_is_sent_once(bcast: Run) -> None:
+    counts = bcast("megabyte", 3)
+    assert counts["bcasts"] == 3 * 4
+    assert counts["pieces"] == 3 * -(-(1 << 20) // 3438)  # frames of 3506 bytes, in the lab
+    assert not any(counts[why] for why in NOT_DONE)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_what_is_lost_is_repaired(bcast: Run, seed: int) -> None:
+    counts = bcast("random", 5, faults="drop=0.02,dup=0.01,reorder=0.02", seed=seed, min_bytes=4000)
+    assert counts["bcasts"] > 0
+    assert counts["repaired"] + counts["again"] > 0
+    assert counts["small"] + counts["ranks"] > 0  # there are communicators of two
+
+
+def test_who_is_late_is_waited_for(bcast: Run) -> None:
+    counts = bcast("absent", 4)
+    assert counts["bcasts"] == 4 * 4
+
+
+def test_groups_are_given_back(bcast: Run, monkeypatch) -> None:
+    said = []
+    monkeypatch.setattr(Registrar, "_drop", lambda self, text: said.append(text) or "ok")
+    bcast("random", 6, min_bytes=4000, seed=4)
+    assert said
+
+
+@pytest.mark.parametrize("limit", [{"max_ranks": 3}, {"min_ranks": 5}])
+def test_too_many_ranks_or_too_few(bcast: Run, limit: dict[str, int]) -> None:
+    counts = bcast("megabyte", 2, **limit)
+    assert counts["ranks"] == 2 * 4
+    assert counts["bcasts"] == 0
+
+
+def test_without_a_controller_nothing_is_different(bcast: Run) -> None:
+    counts = bcast("megabyte", 2, tag=False)
+    assert not any(counts.values())
+
+
+def test_a_controller_that_goes(bcast: Run, monkeypatch) -> None:
+    """It knows the ranks, and gives no group: all ranks turn to Open MPI's own."""
+    monkeypatch.setattr(Registrar, "_group", lambda *_: "the controller does not answer")
+    counts = bcast("megabyte", 2)
+    assert counts["no_group"] == 2 * 4
+    assert counts["bcasts"] == 0
+
+
+def test_multicasts_that_all_get_lost(bcast: Run, monkeypatch) -> None:
+    """A group that no switch knows: the first two are brought by ob1, then they are given up."""
+    monkeypatch.setattr(Registrar, "_group", lambda *_: "ok 77")
+    monkeypatch.setattr(Registrar, "_drop", lambda *_: "ok")
+    counts = bcast("megabyte", 4)
+    assert counts["bcasts"] == 2 * 4
+    assert counts["lossy"] == 2 * 4
+    assert counts["repaired"] >= 2 * 3 * counts["pieces"] // 2

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/mpi/bcast.c: MPI_Bcast of long messages, every byte checked at every rank. Prints
+ * `COUNT name value` from rank 0 for each performance variable of a coll component called hikyaku, if there is one,
+ * summed over all ranks.
+ *
+ *   --mode megabyte   1 MiB, --rounds times, from rank 0
+ *   --mode random     sizes, roots, datatypes and communicators as the seed draws them
+ *   --mode absent     a receiver comes late, and one leaves early
+ */
+#include "common.h"
+
+#define MEGABYTE ((size_t)1 << 20)
+#define LONGEST  ((size_t)1 << 19)
+
+enum { MOST = 32 };
+
+/* A counter counts from when its handle was made. */
+static struct {
+	MPI_T_pvar_session session;
+	MPI_T_pvar_handle handle[MOST];
+	char name[MOST][64];
+	int n;
+} counters;
+
+static void counters_start(void)
+{
+	int provided, n;
+
+	MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+	MPI_T_pvar_session_create(&counters.session);
+	MPI_T_pvar_get_num(&n);
+	for (int i = 0; i < n && counters.n < MOST; i++) {
+		int name_len = sizeof(counters.name[0]), desc_len = 0, verbosity, class, bind,
+		    readonly, continuous, atomic, elements;
+		char *name = counters.name[counters.n];
+		MPI_Datatype type;
+		MPI_T_enum e;
+
+		if (MPI_T_pvar_get_info(i, name, &name_len, &verbosity, &class, &type, &e, NULL,
+					&desc_len, &bind, &readonly, &continuous,
+					&atomic) != MPI_SUCCESS ||
+		    strncmp(name, "coll_hikyaku_", 13) != 0)
+			continue;
+		MPI_T_pvar_handle_alloc(counters.session, i, NULL, &counters.handle[counters.n++],
+					&elements);
+	}
+}
+
+static void counters_print(void)
+{
+	for (int i = 0; i < counters.n; i++) {
+		unsigned long long value = 0, sum = 0;
+
+		MPI_T_pvar_read(counters.session, counters.handle[i], &value);
+		MPI_T_pvar_handle_free(counters.session, &counters.handle[i]);
+		MPI_Reduce(&value, &sum, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+		if (hkt_rank == 0)
+			printf("COUNT %s %llu\n", counters.name[i] + 13, sum);
+	}
+	MPI_T_pvar_session_free(&counters.session);
+	MPI_T_finalize();
+}
+
+/* One Bcast of @len bytes of one stretch, with untouched room around it. */
+static void one(MPI_Comm comm, int root, size_t len, uint64_t key)
+{
+	enum { ROOM = 64 };
+	char *buf = hkt_alloc(len + 2 * ROOM);
+	int me;
+
+	MPI_Comm_rank(comm, &me);
+	memset(buf, 0x5a, len + 2 * ROOM);
+	if (me == root)
+		hkt_fill(buf + ROOM, len, key);
+	hkt_at("a Bcast of %zu bytes from %d", len, root);
+	MPI_Bcast(buf + ROOM, (int)len, MPI_BYTE, root, comm);
+	hkt_verify(buf + ROOM, len, key, root, "Bcast");
+	hkt_verify_value(buf, ROOM, 0x5a, root, "before");
+	hkt_verify_value(buf + ROOM + len, ROOM, 0x5a, root, "behind");
+	free(buf);
+}
+
+/* Receivers and root have datatypes of their own, of the same bytes: rows with gaps, or none. */
+static void strided(MPI_Comm comm, int root, size_t rows, uint64_t key, bool gaps)
+{
+	enum { ROW = 24, PITCH = 40 };
+	int me;
+
+	MPI_Comm_rank(comm, &me);
+	size_t pitch = gaps ? PITCH : ROW;
+	char *buf = hkt_alloc(rows * pitch), *flat = hkt_alloc(rows * ROW);
+	MPI_Datatype type;
+
+	hkt_fill(flat, rows * ROW, key);
+	memset(buf, 0x5a, rows * pitch);
+	for (size_t i = 0; i < rows && me == root; i++)
+		memcpy(buf + i * pitch, flat + i * ROW, ROW);
+	MPI_Type_vector((int)rows, ROW, (int)pitch, MPI_BYTE, &type);
+	MPI_Type_commit(&type);
+	hkt_at("a Bcast of %zu rows from %d", rows, root);
+	MPI_Bcast(buf, 1, type, root, comm);
+	MPI_Type_free(&type);
+	for (size_t i = 0; i < rows; i++) {
+		HKT_CHECK(memcmp(buf + i * pitch, flat + i * ROW, ROW) == 0,
+			  "row %zu of %zu from %d is not what was sent", i, rows, root);
+		hkt_verify_value(buf + i * pitch + ROW, pitch - ROW, 0x5a, root, "a gap");
+	}
+	free(buf);
+	free(flat);
+}
+
+static void megabyte(int rounds)
+{
+	for (int i = 0; i < rounds; i++)
+		one(MPI_COMM_WORLD, 0, MEGABYTE, hkt_key(1, (uint64_t)i, 0, 0));
+}
+
+/* The numbers come from the seed alone, so all ranks draw the same. */
+static void randomly(int rounds)
+{
+	struct hkt_rng rng = {hkt_opt.seed};
+
+	for (int i = 0; i < rounds; i++) {
+		MPI_Comm comm;
+		int colors = 1 + (int)hkt_below(&rng, 2), size, shift = (int)hkt_below(&rng, 8);
+
+		MPI_Comm_split(MPI_COMM_WORLD, (hkt_rank + shift) / 2 % colors, -hkt_rank, &comm);
+		MPI_Comm_size(comm, &size);
+		for (int k = 0; k < 4; k++) {
+			int root = (int)(hkt_next(&rng) % (unsigned)size);
+			size_t len = (size_t)hkt_below(&rng, LONGEST) >> hkt_below(&rng, 5);
+			uint64_t key = hkt_key(2, (uint64_t)i, (uint64_t)k, 0),
+				 how = hkt_next(&rng);
+
+			if (how % 3)
+				one(comm, root, len, key);
+			else
+				strided(comm, root, len / 32 + 1, key,
+					((unsigned)hkt_rank + how / 3) % 2);
+		}
+		MPI_Comm_free(&comm);
+	}
+}
+
+/* Whoever is late or computes afterwards must be waited for no longer than it takes. */
+static void absent(int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		if (hkt_rank == 1 + i % (hkt_size - 1))
+			hkt_compute(50);
+		one(MPI_COMM_WORLD, i % hkt_size, MEGABYTE / 2, hkt_key(3, (uint64_t)i, 0, 0));
+		if (hkt_rank == i % hkt_size)
+			hkt_compute(50);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	hkt_init(&argc, &argv, "bcast", MPI_THREAD_SINGLE);
+	const char *mode = hkt_opt.mode ? hkt_opt.mode : "random";
+	int rounds = hkt_opt.rounds ? hkt_opt.rounds : 10;
+
+	counters_start();
+	if (strcmp(mode, "megabyte") == 0)
+		megabyte(rounds);
+	else if (strcmp(mode, "random") == 0)
+		randomly(rounds);
+	else if (strcmp(mode, "absent") == 0)
+		absent(rounds);
+	else
+		hkt_fail("--mode is megabyte, random or absent");
+	counters_print();
+	return hkt_finish();
+}
