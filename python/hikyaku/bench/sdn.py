@@ -50,12 +50,12 @@ def row(experiment: str, method: str, ranks: int, size: int, unit: str, values: 
 
 def experiments() -> dict[str, Experiment]:
     """All there are, by name, in the order in which they run."""
-    from . import sdn_fabric, sdn_model, sdn_tags
+    from . import sdn_bcast, sdn_fabric, sdn_model, sdn_tags
 
     return {
         "tags": sdn_tags.SWITCHED_EXPERIMENT,
         "tags_direct": sdn_tags.DIRECT_EXPERIMENT,
-        "bcast": sdn_fabric.BCAST,
+        "bcast": sdn_bcast.BCAST,
         "spread": sdn_model.SPREAD,
         "failover": sdn_fabric.FAILOVER,
         "entries": sdn_model.ENTRIES_USED,

@@ -47,8 +47,8 @@ def bench_sdn(
     tags_direct
            The same on one wire between two nodes, where the receiving node restores it; and how
            long the tagger's programs take for a packet.
-    bcast  1 MiB to 8 nodes on leaf-spine:2x2x4, by the tree of switches and by a binomial tree of
-           unicasts: what the busiest link carries.
+    bcast  MPI_Bcast of 1 MiB to 8 nodes on leaf-spine:2x2x4, by multicast and by Open MPI's
+           binomial tree, without loss and with 1 %: what the busiest link carries.
     spread Allreduce on two spines, 20 placements of 8 ranks: flows on the busiest link, against
            static hashing. Counted on the controller's own tables.
     failover
