@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from hikyaku.lab import RunResult
-from hikyaku.lab.controller import controlled
+from hikyaku.lab import Lab, RunResult
+from hikyaku.lab.controller import LabController, controlled
 from hikyaku.sdn.registrar import Registrar
 
 from .mpi_programs import assert_passed, with_faults
@@ -16,6 +16,11 @@ from .mpi_programs import assert_passed, with_faults
 LIMIT_S = 100
 NOT_DONE = ("ranks", "unreachable", "no_group", "lossy")  # left to Open MPI's own, and why
 Run = Callable[..., dict[str, int]]
+
+
+def counted(done: RunResult) -> dict[str, int]:
+    assert_passed(done, "bcast")
+    return {n: int(v) for n, v in re.findall(r"^COUNT (\w+) (\d+)$", done.stdout, re.M)}
 
 
 @pytest.fixture(scope="module")
@@ -37,9 +42,7 @@ def bcast(network, program) -> Run:
         if faults:
             argv = with_faults(faults, seed, argv)
         given = {f"coll_hikyaku_{name}": str(value) for name, value in mca.items()}
-        done: RunResult = lab.mpirun(4, argv, tag=tag, mca=given, timeout=LIMIT_S)
-        assert_passed(done, "bcast")
-        return {n: int(v) for n, v in re.findall(r"^COUNT (\w+) (\d+)$", done.stdout, re.M)}
+        return counted(lab.mpirun(4, argv, tag=tag, mca=given, timeout=LIMIT_S))
 
     return go
 
@@ -99,3 +102,19 @@ def test_multicasts_that_all_get_lost(bcast: Run, monkeypatch) -> None:
     assert counts["bcasts"] == 2 * 4
     assert counts["lossy"] == 2 * 4
     assert counts["repaired"] >= 2 * 3 * counts["pieces"] // 2
+
+
+def test_two_ranks_of_a_node_get_a_copy_each(lab_name, program) -> None:
+    """Each polls a port of its own; what they say to each other goes by shared memory."""
+    shape = {"wire": "ovs", "switches": "leaf-spine:1x1x2", "ranks_per_node": 2}
+    with Lab.up(name=lab_name("bcast-pairs"), **shape) as lab:
+        controller = LabController(lab)
+        try:
+            controller.start()
+            controller.wait_links(len(lab.topology.wiring.links))
+            argv = [program("tests/mpi/mpi_bcast"), "--mode", "megabyte", "--rounds", "2"]
+            counts = counted(lab.mpirun(4, argv, tag=True, timeout=LIMIT_S))
+        finally:
+            controller.stop()
+    assert counts["bcasts"] == 2 * 4
+    assert not any(counts[why] for why in NOT_DONE)
