@@ -14,6 +14,7 @@
 #include "port/bell.h"
 #include "port/internal.h"
 #include "port/pipe.h"
+#include "port/split.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -216,9 +217,15 @@ static int check_queues(struct hk_port_impl *p, const struct rte_eth_dev_info *d
 	return rc;
 }
 
-/* @q: NULL: one queue, with the port's pool. */
+/* @q: NULL: one queue, with the port's pool. @split: the buffers of frames' first bytes; NULL: none are split off. */
+struct split {
+	struct rte_mempool *first;
+	unsigned bytes;
+};
+
 static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
-		     const struct hk_port_queues *q, struct hk_error *err)
+		     const struct hk_port_queues *q, const struct split *split,
+		     struct hk_error *err)
 {
 	struct hk_port_info *info = &p->port.info;
 	struct rte_eth_conf conf = {.rxmode = {.mq_mode = RTE_ETH_MQ_RX_NONE},
@@ -232,6 +239,9 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 	if (info->tx_multi_seg)
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 
+	if (split)
+		conf.rxmode.offloads |= hk_split_offloads(dev);
+
 	hk_dpdk_said_clear();
 	int rc = rte_eth_dev_configure(p->port.id, n, n, &conf);
 	p->configured = rc == 0;
@@ -241,11 +251,16 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 	}
 	for (uint16_t i = 0; rc == 0 && i < n; i++) {
 		struct rte_eth_rxconf rxq = dev->default_rxconf;
+		struct rte_mempool *pool = q ? q->pool[i] : p->port.pool;
+		union rte_eth_rxseg seg[2];
 		rxq.offloads = conf.rxmode.offloads;
+		if (split) {
+			hk_split_queue(&rxq, seg, split->first, split->bytes, pool);
+			pool = NULL;
+		}
 		info->rx_ring = rx;
 		step = "set up the receive queue of";
-		rc = rte_eth_rx_queue_setup(p->port.id, i, rx, SOCKET_ID_ANY, &rxq,
-					    q ? q->pool[i] : p->port.pool);
+		rc = rte_eth_rx_queue_setup(p->port.id, i, rx, SOCKET_ID_ANY, &rxq, pool);
 	}
 	for (uint16_t i = 0; rc == 0 && i < n; i++) {
 		struct rte_eth_txconf txq = dev->default_txconf;
@@ -330,6 +345,7 @@ struct wanted {
 	const struct hk_port_queues *queues;
 	unsigned steered;
 	const struct hk_steer_match *sample;
+	const struct split *split;
 };
 
 /* Takes as many queues as can be steered to, before buffers are made for their rings. */
@@ -375,8 +391,26 @@ static int steer(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 				    p->spec.text, rte_strerror(-rc));
 	p->port.info.queues = 1;
 	p->port.info.rx_ring = (uint16_t)(p->spec.ring ? p->spec.ring : NIC_RING);
-	rc = configure(p, dev, NULL, err);
+	rc = configure(p, dev, NULL, NULL, err);
 	return rc ? rc : start(p, deadline, err);
+}
+
+/* Configures, with a split if one is wanted and the driver takes it. */
+static int configure_split(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+			   const struct wanted *w, struct hk_error *err)
+{
+	struct hk_port_info *info = &p->port.info;
+
+	if (!w->split)
+		return configure(p, dev, w->queues, NULL, err);
+	info->no_split = hk_split_refusal(dev, w->split->bytes);
+	if (!info->no_split) {
+		info->split = configure(p, dev, w->queues, w->split, err) == 0;
+		if (info->split)
+			return 0;
+		info->no_split = "the driver offers it, and refuses the queue";
+	}
+	return configure(p, dev, w->queues, NULL, err);
 }
 
 /* One try. @unbound: it failed because an AF_XDP queue is taken, or cannot be bound yet. @tested: the
@@ -407,7 +441,7 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 	if (p->spec.kind == HK_SPEC_AF_XDP)
 		hk_xdp_driver_enter(hk_eal_verbose());
 	if (rc == 0)
-		rc = configure(p, &dev, w->queues, err);
+		rc = configure_split(p, &dev, w, err);
 	if (p->spec.kind == HK_SPEC_AF_XDP) {
 		hk_xdp_driver_leave();
 		*unbound |= rc != 0 && p->configured;
@@ -472,6 +506,15 @@ int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int ti
 			struct hk_port **port, struct hk_error *err)
 {
 	const struct wanted w = {.spec = spec, .queues = q};
+	return open_port(&w, timeout_ms, port, err);
+}
+
+int hk_port_open_split(const char *spec, struct rte_mempool *first, unsigned bytes,
+		       struct rte_mempool *rest, int timeout_ms, struct hk_port **port,
+		       struct hk_error *err)
+{
+	const struct split split = {first, bytes};
+	const struct wanted w = {.spec = spec, .pool = rest, .split = &split};
 	return open_port(&w, timeout_ms, port, err);
 }
 

@@ -131,7 +131,9 @@ struct hk_port_info {
 	bool point_to_point; /* a wire with one peer: what is sent arrives there whatever its MAC */
 	uint16_t
 		more_queues; /* opened to be steered (port/steer.h): frames come by queues 1 to this, too … */
-	bool steered; /* … as rules say */
+	bool steered;         /* … as rules say */
+	bool split;           /* the NIC puts frames' first bytes elsewhere (port/split.h) */
+	const char *no_split; /* why not, if that was asked for; else NULL. Of this process alone */
 };
 
 struct hk_port {

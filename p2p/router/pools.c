@@ -2,7 +2,7 @@
 /*
  * p2p/router/pools.c: buffer plans: where packets lie.
  *
- * bounce has the ports' own pools, in main memory. p2p and pktpit receive each port's packets into a pop: with one
+ * bounce has the ports' own pools, in main memory. pktpit has one there as well, for headers, if NICs split them off. p2p and pktpit receive each port's packets into a pop: with one
  * for each port, a packet lands with its receiver's peer as the options say; with one for all, on that
  * device. Every port must reach every pop, since any port may send what any other has received.
  */
@@ -13,6 +13,9 @@ int hk_pools_open(struct hk_router *r, struct hk_error *err)
 	char name[24];
 	int rc = 0;
 
+	if (r->o.mode == HK_MODE_PKTPIT)
+		rc = hk_pool_create_room("hk_router_heads", r->o.ports * r->o.buffers, 0,
+					 RTE_PKTMBUF_HEADROOM + HK_HEADER_MAX, &r->headers, err);
 	for (unsigned i = 0; rc == 0 && i < r->o.pools; i++)
 		rc = hk_pop_open(r->o.pool[i], &r->pop[i], err);
 	for (unsigned i = 0; rc == 0 && r->o.pools && i < r->o.ports; i++) {

@@ -4,6 +4,7 @@
  */
 #include "p2p/router/fragment.h"
 #include "p2p/router/router.h"
+#include "port/split.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -45,10 +46,21 @@ static int open_ports(struct hk_router *r, const struct hk_routes *routes, struc
 	int rc = 0;
 
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
-		rc = hk_port_open(r->o.port[i], r->o.buffers, r->pool[i], (int)r->o.wait_ms,
-				  &r->port[i], err);
+		rc = r->headers
+			     ? hk_port_open_split(r->o.port[i], r->headers, HK_HEADER_MAX,
+						  r->pool[i], (int)r->o.wait_ms, &r->port[i], err)
+			     : hk_port_open(r->o.port[i], r->o.buffers, r->pool[i],
+					    (int)r->o.wait_ms, &r->port[i], err);
 	if (rc == 0)
 		rc = hk_pools_map(r, err);
+	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
+		for (unsigned out = 0; rc == 0 && out < r->o.ports; out++)
+			if (r->port[i]->info.split && !r->port[out]->info.tx_multi_seg)
+				rc = hk_error_set(err, -ENOTSUP,
+						  "port %u splits headers off, and port %u (%s) "
+						  "does not send from several buffers; fix: --mode "
+						  "p2p, or another port",
+						  i, out, r->o.port[out]);
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
 		rc = hk_port_wait_link(r->port[i], (int)r->o.wait_ms, err);
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++) {
@@ -153,6 +165,7 @@ void hk_router_close(struct hk_router *r)
 	hk_pools_close(r);
 	hk_pool_free(r->forward.own);
 	hk_pool_free(r->forward.pieces);
+	hk_pool_free(r->headers);
 	hk_fib_free(atomic_load(&r->fib));
 	rte_free(r->rcu);
 	free(r);

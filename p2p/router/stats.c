@@ -12,6 +12,14 @@ static uint64_t now(const uint64_t *counter)
 	return __atomic_load_n(counter, __ATOMIC_RELAXED);
 }
 
+/* Does the NIC put headers into main memory? */
+static const char *split_text(const struct hk_router *r, unsigned i)
+{
+	const struct hk_port_info *info = &r->port[i]->info;
+
+	return !r->headers ? "not asked" : info->split ? "by the NIC" : info->no_split;
+}
+
 static void port(struct hk_router *r, unsigned i, FILE *out)
 {
 	const struct hk_forward_counters *c = &r->forward.port[i].count;
@@ -19,15 +27,16 @@ static void port(struct hk_router *r, unsigned i, FILE *out)
 	const char *comma = "";
 
 	fprintf(out,
-		"{\"port\": %u, \"spec\": \"%s\", \"mac\": \"%02x:%02x:%02x:%02x:%02x:%02x\", "
+		"{\"port\": %u, \"spec\": \"%s\", \"split\": \"%s\", \"mac\": "
+		"\"%02x:%02x:%02x:%02x:%02x:%02x\", "
 		"\"in_packets\": %" PRIu64 ", \"in_bytes\": %" PRIu64 ", \"out_packets\": %" PRIu64
 		", \"out_bytes\": %" PRIu64 ", \"tx_full\": %" PRIu64
 		", \"read_header_bytes\": %" PRIu64 ", \"icmp_sent\": %" PRIu64
 		", \"icmp_limited\": %" PRIu64 ", \"icmp_silent\": %" PRIu64
 		", \"fragmented\": %" PRIu64 ", \"fragments\": %" PRIu64 ", \"verdicts\": {",
-		i, r->port[i]->info.spec, mac[0], mac[1], mac[2], mac[3], mac[4], mac[5],
-		now(&c->in_packets), now(&c->in_bytes), now(&c->out_packets), now(&c->out_bytes),
-		now(&r->tx_full[i]), now(&c->header_bytes), now(&c->icmp_sent),
+		i, r->port[i]->info.spec, split_text(r, i), mac[0], mac[1], mac[2], mac[3], mac[4],
+		mac[5], now(&c->in_packets), now(&c->in_bytes), now(&c->out_packets),
+		now(&c->out_bytes), now(&r->tx_full[i]), now(&c->header_bytes), now(&c->icmp_sent),
 		now(&c->icmp_limited), now(&c->icmp_silent), now(&c->fragmented),
 		now(&c->fragments));
 	for (unsigned v = 0; v < HK_VERDICTS; v++) {

@@ -3,6 +3,7 @@
 against a router in Python (hikyaku/p2p/packets.py)."""
 
 import json
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -82,7 +83,12 @@ def model() -> Router:
 
 @contextmanager
 def router(
-    command: list[str], tmp_path: Path, mode: str, routes: str, ports: int = 2
+    command: list[str],
+    tmp_path: Path,
+    mode: str,
+    routes: str,
+    ports: int = 2,
+    env: dict[str, str] | None = None,
 ) -> Iterator[subprocess.Popen]:
     """A router whose wires' server ends wait in @tmp_path; ended with the block."""
     (tmp_path / "routes").write_text(routes)
@@ -91,7 +97,8 @@ def router(
         argv += ["--port", f"memif:socket={tmp_path}/{i}.sock,role=server,frame=2048"]
     if mode != "bounce":
         argv += ["--pool", "pop:huge:size=24M", "--buffers", "4000"]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as it:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(argv, **pipes, env={**os.environ, **(env or {})}) as it:
         try:
             yield it
         finally:
@@ -120,8 +127,14 @@ def play(
     return [read_pcap(tmp_path / f"{i}-out.pcap") for i in range(len(frames))]
 
 
-@pytest.mark.parametrize("mode", ["bounce", "p2p", "pktpit"])
+# split: the NIC, which is simulated, puts headers into main memory; refused: and then does not
+@pytest.mark.parametrize("mode", ["bounce", "p2p", "pktpit", "pktpit-split", "pktpit-refused"])
 def test_every_byte(mode: str, tmp_path: Path, program, get_lab) -> None:
+    mode, _, split = mode.partition("-")
+    env = {}
+    if split:
+        env["LD_PRELOAD"] = program("tests/integration/hk_sim_split.so")
+        env["HK_SIM_SPLIT"] = split
     if mode != "bounce":
         get_lab(2, "memif", 1, huge_mb=384)  # the lab's huge pages stand in for a device's memory
     it = model()
@@ -135,7 +148,7 @@ def test_every_byte(mode: str, tmp_path: Path, program, get_lab) -> None:
             if out.port is not None:
                 want[port][out.port] += out.frames
     command = [program("p2p/router/hk_router"), "--icmp-rate", "1000000"]
-    with router(command, tmp_path, mode, ROUTES) as process:
+    with router(command, tmp_path, mode, ROUTES, env=env) as process:
         came = play(program, tmp_path, frames, back)
         process.terminate()
         said, errors = process.communicate(timeout=20)
@@ -156,6 +169,10 @@ def test_every_byte(mode: str, tmp_path: Path, program, get_lab) -> None:
     assert stats["mode"] == mode
     read = sum(side["read_header_bytes"] for side in stats["ports"])
     assert read == sum(min(len(f), 64) for each in frames for f in each)
+    told = {"split": "by the NIC", "refused": "refuses the queue"}.get(
+        split, "not offer it" if mode == "pktpit" else "not asked"
+    )
+    assert all(told in side["split"] for side in stats["ports"]), stats
 
 
 def ask(control: Path, hikyaku: list[str], *command: str) -> str:
