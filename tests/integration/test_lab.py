@@ -293,6 +293,12 @@ def test_ranks_are_pinned_by_node(get_lab):
         assert f"affinity list: {cores[0]}" in result.stdout
 
 
+def test_nodes_are_of_one_session(get_lab):
+    """Sessions compete for a core as wholes, and one node could be kept off it by another."""
+    result = get_lab().mpirun(2, ["sh", "-c", "ps -o sid= -p $$"])
+    assert {int(sid) for sid in result.stdout.split()} == {os.getsid(0)}, result.stdout
+
+
 def test_too_many_ranks_for_the_ports(get_lab):
     with pytest.raises(HikyakuError, match="--ranks-per-node 2"):
         get_lab(2, "veth", 1).mpirun(4, ["hostname"])

@@ -2,8 +2,9 @@
 """One mpirun inside a lab, from its settings to the last process gone.
 
 mpirun runs as a process of node0 and starts its daemons on the other nodes by agent.sh in place of
-ssh. Those daemons detach, so a run is known by a tag in the environment: whatever happens to
-mpirun (it ends, it is interrupted, a limit passes), every process with the tag is ended after it.
+ssh. Not all that runs is in their process groups, so a run is known by a tag in the environment:
+whatever happens to mpirun (it ends, it is interrupted, a limit passes), every process with the tag
+is ended after it.
 If this process itself is killed, the kernel sends mpirun SIGTERM (setpriv --pdeathsig), and mpirun
 ends its daemons.
 """
@@ -181,6 +182,10 @@ def settings(
         "OMPI_MCA_plm": "rsh",
         "OMPI_MCA_plm_rsh_agent": str(run_dir.parent.parent / "agent.sh"),
         "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        # One session for all nodes. The kernel shares a core between sessions first, then between
+        # the processes of each (autogroup, sched(7)), and 6.18 can keep a whole session off a core
+        # for half a minute: nodes that share a core would take each other for dead.
+        "OMPI_MCA_orte_leave_session_attached": "1",
         "OMPI_MCA_oob_tcp_if_include": "ctl0",
         "OMPI_MCA_orte_tmpdir_base": str(run_dir / "tmp"),
         "OMPI_MCA_orte_default_hostfile": str(hostfile),
