@@ -55,6 +55,17 @@ void hk_rings_look(struct hk_fabric *f, uint64_t now)
 	}
 }
 
+bool hk_fabric_silent(struct hk_fabric *f, uint64_t ns)
+{
+	struct hk_unheard one;
+
+	hk_biased_enter(&f->lock);
+	unsigned n = hk_engine_unheard(f->engine, hk_now(f), ns, &one, 1);
+
+	hk_biased_leave(&f->lock);
+	return n > 0;
+}
+
 /* Messages wait for room, and the application may leave MPI now: its polling process sends them when there
  * is some. */
 void hk_ring_own(struct hk_fabric *f)

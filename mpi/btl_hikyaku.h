@@ -21,6 +21,7 @@
  *   mcast.c       multicasts, for Bcast (coll/)
  *   onesided.c    put and atomic operations
  *   near.c        the same between ranks of one node
+ *   idle.c        when a rank that waits sleeps (idle.h)
  *   relock.c      a lock that osc/rdma would wait for for ever
  *
  * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1; where this file is silent, that

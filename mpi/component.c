@@ -4,9 +4,11 @@
  * ranks where we are, and polls.
  */
 #include "mpi/btl_hikyaku.h"
+#include "mpi/idle.h"
 
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/pmix/pmix.h"
+#include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
@@ -132,6 +134,25 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	return list;
 }
 
+static struct hk_idle idle; /* under our lock */
+
+/* Others need this core, and nothing has come. Returns 1 if we slept: then Open MPI does not yield as well. */
+static HK_NOINLINE int give_way(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	uint64_t now = (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
+	bool silent = hk_idle_looks(&idle) && hk_fabric_silent(hk_btl.fabric, HK_IDLE_SILENT);
+	uint64_t nap = hk_idle_poll(&idle, now, silent);
+
+	if (nap == 0)
+		return 0;
+	t = (struct timespec){.tv_nsec = (long)nap};
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	return 1;
+}
+
 static int component_progress(void)
 {
 	int done;
@@ -143,6 +164,12 @@ static int component_progress(void)
 		done += hk_near_progress();
 	if (HK_UNLIKELY(hk_btl.owing != NULL))
 		hk_btl_pay_owed(false);
+	if (HK_UNLIKELY(opal_progress_yield_when_idle)) {
+		if (done)
+			hk_idle_busy(&idle);
+		else
+			done = give_way();
+	}
 	hk_btl_unlock();
 	return done;
 }

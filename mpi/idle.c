@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi/idle.c: when a rank that waits sleeps in place of a yield.
+ */
+#include "mpi/idle.h"
+
+/* One long pause between two polls may be the application's, which computed. */
+#define SLOW_ENOUGH 2
+
+static void note_yield(struct hk_idle *i, uint64_t took)
+{
+	if (took < HK_IDLE_SLOW) {
+		i->slow = 0;
+		i->round = 0;
+		return;
+	}
+	if (++i->slow < SLOW_ENOUGH)
+		return;
+	i->slow = 0;
+	i->round = i->round ? HK_MIN(2 * i->round, (unsigned)HK_IDLE_MOST) : HK_IDLE_FIRST;
+	i->naps = i->round;
+}
+
+uint64_t hk_idle_poll(struct hk_idle *i, uint64_t now, bool silent)
+{
+	if (i->left && now > i->left)
+		note_yield(i, now - i->left);
+	i->left = 0;
+	i->polls++;
+	if (silent && i->naps == 0)
+		i->naps = HK_IDLE_FIRST;
+	if (i->naps == 0) {
+		i->left = now;
+		return 0;
+	}
+	i->naps--;
+	return HK_IDLE_NAP;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/mpi/test_idle.c: when a rank that waits sleeps in place of a yield.
+ */
+#include "mpi/idle.h"
+#include "tests/unit/hk_test.h"
+
+#define QUICK (2 * HK_USEC)
+#define TURN  (3 * HK_MSEC) /* what a yield takes beside a task that computes */
+
+/* Polls in vain until it is to sleep, at most @most times; a yield takes @yield. Returns the yields. */
+static unsigned yields_before_nap(struct hk_idle *i, uint64_t *now, uint64_t yield, unsigned most)
+{
+	for (unsigned n = 0; n < most; n++) {
+		if (hk_idle_poll(i, *now, false))
+			return n;
+		*now += yield;
+	}
+	return most;
+}
+
+/* From the first nap, which the caller was told of, to the next yield, which takes @yield. Returns the naps. */
+static unsigned naps_before_yield(struct hk_idle *i, uint64_t *now, uint64_t yield)
+{
+	unsigned n = 1;
+
+	while (hk_idle_poll(i, *now, false)) {
+		*now += HK_IDLE_NAP;
+		n++;
+	}
+	*now += yield;
+	return n;
+}
+
+static void yields_that_are_quick_go_on(void)
+{
+	struct hk_idle i = {0};
+	uint64_t now = HK_SEC;
+
+	CHECK_EQ(yields_before_nap(&i, &now, QUICK, 100000), 100000);
+}
+
+/* Beside who computes a rank is not asleep for long: it sleeps more and more, not for ever. */
+static void slow_yields_are_replaced(void)
+{
+	struct hk_idle i = {0};
+	uint64_t now = HK_SEC;
+	unsigned want = HK_IDLE_FIRST;
+
+	for (int round = 0; round < 12; round++) {
+		unsigned n = yields_before_nap(&i, &now, TURN, 100);
+
+		CHECK_MSG(n <= 2, "%u yields before the naps of round %d", n, round);
+		CHECK_EQ(naps_before_yield(&i, &now, TURN), want);
+		want = HK_MIN(2 * want, (unsigned)HK_IDLE_MOST);
+	}
+	/* the core is free again: yields, and then a short round if it is not */
+	CHECK_EQ(yields_before_nap(&i, &now, QUICK, 1000), 1000);
+	CHECK(yields_before_nap(&i, &now, TURN, 100) < 4);
+	CHECK_EQ(naps_before_yield(&i, &now, QUICK), HK_IDLE_FIRST);
+}
+
+/* Between two polls the application computes: that is no yield that took long. */
+static void computing_is_no_slow_yield(void)
+{
+	struct hk_idle i = {0};
+	uint64_t now = HK_SEC;
+
+	for (int k = 0; k < 1000; k++) {
+		CHECK_EQ(yields_before_nap(&i, &now, QUICK, 5), 5);
+		now += 20 * HK_MSEC;
+		CHECK_EQ(hk_idle_poll(&i, now, false), 0);
+		now += QUICK;
+		hk_idle_busy(&i);
+		now += 20 * HK_MSEC;
+	}
+}
+
+/* Whoever is silent may need this very core, which yields do not give to another session. */
+static void the_core_is_left_to_a_silent_peer(void)
+{
+	struct hk_idle i = {0};
+	uint64_t now = HK_SEC;
+	unsigned looks = 0, naps = 0;
+
+	for (int k = 0; k < 6400; k++) {
+		bool look = hk_idle_looks(&i);
+
+		looks += look;
+		naps += hk_idle_poll(&i, now, look) > 0;
+		now += QUICK;
+	}
+	CHECK(looks >= 40 && looks <= 100);
+	CHECK_MSG(naps >= 3000, "%u naps of 6400 polls", naps);
+	/* it speaks */
+	hk_idle_busy(&i);
+	while (hk_idle_poll(&i, now, false))
+		now += HK_IDLE_NAP;
+	CHECK_EQ(yields_before_nap(&i, &now, QUICK, 1000), 1000);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test table[] = {
+		{"yields_that_are_quick_go_on", yields_that_are_quick_go_on},
+		{"slow_yields_are_replaced", slow_yields_are_replaced},
+		{"computing_is_no_slow_yield", computing_is_no_slow_yield},
+		{"the_core_is_left_to_a_silent_peer", the_core_is_left_to_a_silent_peer},
+	};
+	return hk_test_main(argc, argv, table, HK_ARRAY_LEN(table));
+}
