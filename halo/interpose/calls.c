@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/interpose/calls.c: the MPI functions that the library stands in for: all that send, receive or probe, and those
+ * that end what these need. Each has its PMPI_ name too, so that Fortran's functions, which call that, come here.
+ *
+ * Every send and receive that names a channel is counted, whatever way it takes; calls that Open MPI will
+ * refuse are not, since they send nothing.
+ */
+#include "halo/interpose/interpose.h"
+
+#include "ompi/mca/pml/pml.h"
+
+#include <stdlib.h>
+
+#define ALSO(name)                                                                                 \
+	__typeof__(MPI_##name) PMPI_##name                                                         \
+		__attribute__((alias("MPI_" #name), visibility("default")))
+
+/* ---- what a call names ------------------------------------------------------------------------------------ */
+
+static inline struct hk_comm *watched(MPI_Comm comm)
+{
+	return HK_LIKELY(hk_watching) && comm && comm != MPI_COMM_NULL ? hk_comm_find(comm) : NULL;
+}
+
+static inline bool sound(const void *buf, int count, MPI_Datatype type)
+{
+	return count >= 0 && type && type != MPI_DATATYPE_NULL &&
+	       opal_datatype_is_committed(&type->super) &&
+	       (buf || count == 0 || !ompi_datatype_is_predefined(type));
+}
+
+static inline struct hk_sender *out_of(const void *buf, int count, MPI_Datatype type, int dest,
+				       int tag, MPI_Comm comm)
+{
+	struct hk_comm *c = watched(comm);
+
+	return c && dest >= 0 && dest < c->size && tag >= 0 && tag <= mca_pml.pml_max_tag &&
+			       sound(buf, count, type)
+		       ? hk_out_find(c, dest, tag)
+		       : NULL;
+}
+
+static inline bool names_rank(const struct hk_comm *c, int source, int tag)
+{
+	return (source == MPI_ANY_SOURCE || (source >= 0 && source < c->size)) &&
+	       (tag == MPI_ANY_TAG || (tag >= 0 && tag <= mca_pml.pml_max_tag));
+}
+
+/* Open MPI has taken a message out: its channel's next has been received. */
+static void count_matched(MPI_Comm comm, const MPI_Status *status)
+{
+	struct hk_comm *c = watched(comm);
+	struct hk_receiver *n = c && status->MPI_SOURCE >= 0
+					? hk_in_find(c, status->MPI_SOURCE, status->MPI_TAG)
+					: NULL;
+
+	if (n)
+		n->posted++;
+}
+
+/* A receive without source or tag. True if it has become @*request; else it is MPI's. */
+static bool receive_any(struct hk_comm *c, void *buf, int count, MPI_Datatype type, int source,
+			int tag, struct hk_persistent *of, MPI_Request *request)
+{
+	bool first;
+
+	hk_wild(c, source, tag);
+	if (HK_LIKELY(c->live_ins == 0))
+		return false;
+	struct hk_receiver *n = hk_wild_pick(c, source, tag, &first);
+
+	if (n)
+		return hk_in_receive(n, buf, count, type, of, request);
+	if (!first)
+		return false;
+	/* It is on its way: taken at once, so that counts stay exact while others wait here. */
+	MPI_Message message;
+	MPI_Status status;
+
+	hk_real.Mprobe(source, tag, c->comm, &message, &status);
+	count_matched(c->comm, &status);
+	MPI_Request own;
+
+	hk_real.Imrecv(buf, count, type, &message, of ? &own : request);
+	if (of)
+		hk_pending_behind(of, own);
+	return true;
+}
+
+static inline bool receive(void *buf, int count, MPI_Datatype type, int source, int tag,
+			   MPI_Comm comm, struct hk_persistent *of, MPI_Request *request)
+{
+	struct hk_comm *c = watched(comm);
+
+	if (!c || !names_rank(c, source, tag) || !sound(buf, count, type))
+		return false;
+	if (HK_UNLIKELY(source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG))
+		return receive_any(c, buf, count, type, source, tag, of, request);
+	struct hk_receiver *n = hk_in_find(c, source, tag);
+
+	return n && hk_in_receive(n, buf, count, type, of, request);
+}
+
+/* ---- sends -------------------------------------------------------------------------------------------------- */
+
+#define BLOCKING(name, how)                                                                        \
+	int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag,           \
+		       MPI_Comm comm)                                                              \
+	{                                                                                          \
+		struct hk_sender *o = out_of(buf, count, type, dest, tag, comm);                   \
+                                                                                                   \
+		if (o && hk_out_send(o, buf, count, type, how, NULL, NULL))                        \
+			return MPI_SUCCESS;                                                        \
+		return hk_real.name(buf, count, type, dest, tag, comm);                            \
+	}                                                                                          \
+	ALSO(name)
+
+#define IMMEDIATE(name, how)                                                                       \
+	int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag,           \
+		       MPI_Comm comm, MPI_Request *request)                                        \
+	{                                                                                          \
+		struct hk_sender *o = out_of(buf, count, type, dest, tag, comm);                   \
+                                                                                                   \
+		if (o && hk_out_send(o, buf, count, type, how, NULL, request))                     \
+			return MPI_SUCCESS;                                                        \
+		return hk_real.name(buf, count, type, dest, tag, comm, request);                   \
+	}                                                                                          \
+	ALSO(name)
+
+BLOCKING(Send, HK_SEND_STANDARD);
+BLOCKING(Rsend, HK_SEND_STANDARD);
+BLOCKING(Ssend, HK_SEND_OTHER);
+BLOCKING(Bsend, HK_SEND_OTHER);
+IMMEDIATE(Isend, HK_SEND_STANDARD);
+IMMEDIATE(Irsend, HK_SEND_STANDARD);
+IMMEDIATE(Issend, HK_SEND_OTHER);
+IMMEDIATE(Ibsend, HK_SEND_OTHER);
+
+/* ---- receives ------------------------------------------------------------------------------------------------ */
+
+int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+	      MPI_Request *request)
+{
+	if (receive(buf, count, type, source, tag, comm, NULL, request))
+		return MPI_SUCCESS;
+	return hk_real.Irecv(buf, count, type, source, tag, comm, request);
+}
+ALSO(Irecv);
+
+int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+	     MPI_Status *status)
+{
+	MPI_Request request;
+
+	if (receive(buf, count, type, source, tag, comm, NULL, &request))
+		return PMPI_Wait(&request, status);
+	return hk_real.Recv(buf, count, type, source, tag, comm, status);
+}
+ALSO(Recv);
+
+int MPI_Sendrecv(const void *out, int outs, MPI_Datatype out_type, int dest, int out_tag, void *in,
+		 int ins, MPI_Datatype in_type, int source, int in_tag, MPI_Comm comm,
+		 MPI_Status *status)
+{
+	MPI_Request receives;
+
+	if (!watched(comm))
+		return hk_real.Sendrecv(out, outs, out_type, dest, out_tag, in, ins, in_type,
+					source, in_tag, comm, status);
+	int rc = MPI_Irecv(in, ins, in_type, source, in_tag, comm, &receives);
+
+	if (rc != MPI_SUCCESS)
+		return rc;
+	rc = MPI_Send(out, outs, out_type, dest, out_tag, comm);
+	int came = PMPI_Wait(&receives, status);
+
+	return rc == MPI_SUCCESS ? came : rc;
+}
+ALSO(Sendrecv);
+
+int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int out_tag, int source,
+			 int in_tag, MPI_Comm comm, MPI_Status *status)
+{
+	if (!watched(comm) || !sound(buf, count, type))
+		return hk_real.Sendrecv_replace(buf, count, type, dest, out_tag, source, in_tag,
+						comm, status);
+	struct hk_pending *p = hk_pending_new(comm, buf, count, type, dest, out_tag);
+	int bytes = (int)p->bytes;
+
+	hk_pack(p);
+	char *copy = p->copy;
+
+	p->copy = NULL;
+	p->user = NULL;
+	hk_pending_done(p);
+	int rc = MPI_Sendrecv(copy, bytes, MPI_BYTE, dest, out_tag, buf, count, type, source,
+			      in_tag, comm, status);
+
+	free(copy);
+	return rc;
+}
+ALSO(Sendrecv_replace);
+
+/* ---- probes --------------------------------------------------------------------------------------------------- */
+
+/* What a probe finds of messages that came by puts. */
+static struct hk_receiver *found(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+	struct hk_comm *c = watched(comm);
+	bool first;
+
+	if (!c || !names_rank(c, source, tag))
+		return NULL;
+	hk_wild(c, source, tag);
+	struct hk_receiver *n = c->live_ins ? hk_wild_pick(c, source, tag, &first) : NULL;
+
+	if (n && status != MPI_STATUS_IGNORE) {
+		status->MPI_SOURCE = n->peer;
+		status->MPI_TAG = n->tag;
+		status->_cancelled = 0;
+		status->_ucount = n->schedule.bytes[hk_schedule_at(&n->schedule, n->posted)];
+	}
+	return n;
+}
+
+int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
+{
+	return found(source, tag, comm, status) ? MPI_SUCCESS
+						: hk_real.Probe(source, tag, comm, status);
+}
+ALSO(Probe);
+
+int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
+{
+	if (!found(source, tag, comm, status))
+		return hk_real.Iprobe(source, tag, comm, flag, status);
+	*flag = 1;
+	return MPI_SUCCESS;
+}
+ALSO(Iprobe);
+
+int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
+{
+	MPI_Status own;
+
+	if (status == MPI_STATUS_IGNORE)
+		status = &own;
+	struct hk_receiver *n = found(source, tag, comm, status);
+
+	if (n) {
+		*message = hk_message_take(n);
+		return MPI_SUCCESS;
+	}
+	int rc = hk_real.Mprobe(source, tag, comm, message, status);
+
+	if (rc == MPI_SUCCESS)
+		count_matched(comm, status);
+	return rc;
+}
+ALSO(Mprobe);
+
+int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *message,
+		MPI_Status *status)
+{
+	MPI_Status own;
+
+	if (status == MPI_STATUS_IGNORE)
+		status = &own;
+	struct hk_receiver *n = found(source, tag, comm, status);
+
+	if (n) {
+		*flag = 1;
+		*message = hk_message_take(n);
+		return MPI_SUCCESS;
+	}
+	int rc = hk_real.Improbe(source, tag, comm, flag, message, status);
+
+	if (rc == MPI_SUCCESS && *flag)
+		count_matched(comm, status);
+	return rc;
+}
+ALSO(Improbe);
+
+int MPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request)
+{
+	if (hk_message_give(message, buf, count, type, request))
+		return MPI_SUCCESS;
+	return hk_real.Imrecv(buf, count, type, message, request);
+}
+ALSO(Imrecv);
+
+int MPI_Mrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Status *status)
+{
+	MPI_Request request;
+
+	if (hk_message_give(message, buf, count, type, &request))
+		return PMPI_Wait(&request, status);
+	return hk_real.Mrecv(buf, count, type, message, status);
+}
+ALSO(Mrecv);
+
+/* ---- persistent requests ----------------------------------------------------------------------------------------- */
+
+static int note(int rc, const void *buf, int count, MPI_Datatype type, int peer, int tag,
+		MPI_Comm comm, bool sends, bool standard, MPI_Request *request)
+{
+	if (rc != MPI_SUCCESS || peer == MPI_PROC_NULL || !watched(comm))
+		return rc;
+	struct hk_persistent *p = hk_persistent_add(*request);
+
+	p->buf = (void *)(uintptr_t)buf;
+	p->count = count;
+	p->type = type;
+	p->peer = peer;
+	p->tag = tag;
+	p->comm = comm;
+	p->sends = sends;
+	p->standard = standard;
+	OBJ_RETAIN(type);
+	return rc;
+}
+
+#define PERSISTENT(name, standard)                                                                 \
+	int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag,           \
+		       MPI_Comm comm, MPI_Request *request)                                        \
+	{                                                                                          \
+		return note(hk_real.name(buf, count, type, dest, tag, comm, request), buf, count,  \
+			    type, dest, tag, comm, true, standard, request);                       \
+	}                                                                                          \
+	ALSO(name)
+
+PERSISTENT(Send_init, true);
+PERSISTENT(Rsend_init, true);
+PERSISTENT(Ssend_init, false);
+PERSISTENT(Bsend_init, false);
+
+int MPI_Recv_init(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+		  MPI_Request *request)
+{
+	return note(hk_real.Recv_init(buf, count, type, source, tag, comm, request), buf, count,
+		    type, source, tag, comm, false, true, request);
+}
+ALSO(Recv_init);
+
+int MPI_Start(MPI_Request *request)
+{
+	struct hk_persistent *p = hk_watching && request && *request ? hk_persistent_find(*request)
+								     : NULL;
+
+	if (p && (*request)->req_state != OMPI_REQUEST_ACTIVE) {
+		struct hk_sender *o = p->sends ? out_of(p->buf, p->count, p->type, p->peer, p->tag,
+							p->comm)
+					       : NULL;
+
+		if (o && hk_out_send(o, p->buf, p->count, p->type,
+				     p->standard ? HK_SEND_STANDARD : HK_SEND_OTHER, p, request))
+			return MPI_SUCCESS;
+		if (!p->sends &&
+		    receive(p->buf, p->count, p->type, p->peer, p->tag, p->comm, p, request))
+			return MPI_SUCCESS;
+	}
+	return hk_real.Start(request);
+}
+ALSO(Start);
+
+int MPI_Startall(int count, MPI_Request requests[])
+{
+	if (!hk_watching || count < 0 || !requests)
+		return hk_real.Startall(count, requests);
+	for (int k = 0; k < count; k++) {
+		int rc = MPI_Start(&requests[k]);
+
+		if (rc != MPI_SUCCESS)
+			return rc;
+	}
+	return MPI_SUCCESS;
+}
+ALSO(Startall);
+
+int MPI_Request_free(MPI_Request *request)
+{
+	struct hk_persistent *p = hk_watching && request && *request ? hk_persistent_find(*request)
+								     : NULL;
+
+	if (p)
+		hk_persistent_forget(p);
+	return hk_real.Request_free(request);
+}
+ALSO(Request_free);
+
+int MPI_Cancel(MPI_Request *request)
+{
+	if (hk_watching && request && *request && *request != MPI_REQUEST_NULL &&
+	    hk_wild_cancel(*request))
+		return MPI_SUCCESS;
+	return hk_real.Cancel(request);
+}
+ALSO(Cancel);
+
+/* ---- the beginning and the end -------------------------------------------------------------------------------------- */
+
+int MPI_Comm_free(MPI_Comm *comm)
+{
+	struct hk_comm *c = comm && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF
+				    ? watched(*comm)
+				    : NULL;
+
+	if (c)
+		hk_close(c);
+	else if (comm && hk_watching)
+		hk_comm_forget(*comm);
+	return hk_real.Comm_free(comm);
+}
+ALSO(Comm_free);
+
+int MPI_Comm_disconnect(MPI_Comm *comm)
+{
+	struct hk_comm *c = comm && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF
+				    ? watched(*comm)
+				    : NULL;
+
+	if (c)
+		hk_close(c);
+	else if (comm && hk_watching)
+		hk_comm_forget(*comm);
+	return hk_real.Comm_disconnect(comm);
+}
+ALSO(Comm_disconnect);
+
+int MPI_Init(int *argc, char ***argv)
+{
+	int rc = hk_real.Init(argc, argv);
+
+	if (rc == MPI_SUCCESS)
+		hk_start();
+	return rc;
+}
+ALSO(Init);
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+	int rc = hk_real.Init_thread(argc, argv, required, provided);
+
+	if (rc == MPI_SUCCESS)
+		hk_start();
+	return rc;
+}
+ALSO(Init_thread);
+
+int MPI_Finalize(void)
+{
+	hk_stop();
+	return hk_real.Finalize();
+}
+ALSO(Finalize);

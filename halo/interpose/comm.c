@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/interpose/comm.c: communicators that the program uses, their channels, and what was received on
+ * them without naming a channel.
+ */
+#include "halo/interpose/interpose.h"
+
+#include "ompi/proc/proc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct hk_comm *comms, *last;
+
+static unsigned bucket(int peer, int tag)
+{
+	return ((unsigned)peer * 31U + (unsigned)tag * 7U) % HK_BUCKETS;
+}
+
+static struct hk_comm *comm_new(MPI_Comm comm)
+{
+	struct hk_comm *c = hk_need(sizeof(*c));
+
+	c->comm = comm;
+	c->cid = comm->c_contextid;
+	c->rank = ompi_comm_rank(comm);
+	c->size = ompi_comm_size(comm);
+	c->dull = OMPI_COMM_IS_INTER(comm);
+	c->next = comms;
+	comms = c;
+	return c;
+}
+
+struct hk_comm *hk_comm_find(MPI_Comm comm)
+{
+	if (HK_LIKELY(last && last->comm == comm))
+		return last;
+	struct hk_comm *c = comms;
+
+	while (c && c->comm != comm)
+		c = c->next;
+	if (!c)
+		c = comm_new(comm);
+	if (c->dull)
+		return NULL;
+	return last = c;
+}
+
+struct hk_comm *hk_comm_of_id(uint32_t cid)
+{
+	struct hk_comm *c = comms;
+
+	while (c && (c->cid != cid || c->dull))
+		c = c->next;
+	return c;
+}
+
+void hk_comm_each(void (*each)(struct hk_comm *c))
+{
+	for (struct hk_comm *c = comms, *next; c; c = next) {
+		next = c->next;
+		each(c);
+	}
+}
+
+static void pair_add(struct hk_comm *c, struct hk_sender *o)
+{
+	struct hk_pair **at = &c->pair[bucket(o->peer, 0)], *p = *at;
+
+	while (p && p->peer != o->peer)
+		p = p->next;
+	if (!p) {
+		p = hk_need(sizeof(*p));
+		p->peer = o->peer;
+		p->next = *at;
+		*at = p;
+	}
+	o->pair = p;
+	o->slot = -1;
+	if (p->tags < HK_PAIR_TAGS) {
+		o->slot = p->tags;
+		p->out[p->tags++] = o;
+		return;
+	}
+	for (int k = 0; !p->many && k < p->tags; k++)
+		hk_out_end(p->out[k], "too many tags to this rank");
+	p->many = true;
+}
+
+static const char *unreachable(const struct hk_comm *c, int peer)
+{
+	const char *why = NULL;
+
+	if (!hk_service)
+		return hk_service_why;
+	if (peer == c->rank)
+		return "the rank itself";
+	hk_world_rank(c->comm, peer, &why);
+	return why;
+}
+
+struct hk_sender *hk_out_find(struct hk_comm *c, int peer, int tag)
+{
+	struct hk_sender **at = &c->out[bucket(peer, tag)], *o;
+
+	for (o = *at; o; o = o->next)
+		if (HK_LIKELY(o->peer == peer && o->tag == tag))
+			return o;
+	if (c->outs == HK_CHANNELS_MOST)
+		return NULL;
+	c->outs++;
+	o = hk_need(sizeof(*o));
+	o->comm = c;
+	o->peer = peer;
+	o->tag = tag;
+	o->never = unreachable(c, peer);
+	hk_list_init(&o->held);
+	hk_watch_init(&o->watch, 0);
+	pair_add(c, o);
+	o->next = *at;
+	*at = o;
+	return o;
+}
+
+struct hk_receiver *hk_in_known(struct hk_comm *c, int peer, int tag)
+{
+	struct hk_receiver *n = c->in[bucket(peer, tag)];
+
+	while (n && (n->peer != peer || n->tag != tag))
+		n = n->next;
+	return n;
+}
+
+struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag)
+{
+	struct hk_receiver *n = hk_in_known(c, peer, tag);
+
+	if (HK_LIKELY(n != NULL) || c->ins == HK_CHANNELS_MOST)
+		return n;
+	c->ins++;
+	n = hk_need(sizeof(*n));
+	n->comm = c;
+	n->peer = peer;
+	n->tag = tag;
+	n->next = c->in[bucket(peer, tag)];
+	hk_list_init(&n->held);
+	c->in[bucket(peer, tag)] = n;
+	return n;
+}
+
+bool hk_comm_wild(const struct hk_comm *c, int peer, int tag)
+{
+	for (int k = 0; k < c->patterns; k++)
+		if ((c->pattern[k].peer == peer || c->pattern[k].peer == MPI_ANY_SOURCE) &&
+		    (c->pattern[k].tag == tag || c->pattern[k].tag == MPI_ANY_TAG))
+			return true;
+	return false;
+}
+
+int hk_world_rank(ompi_communicator_t *comm, int peer, const char **why)
+{
+	const ompi_proc_t *p = ompi_comm_peer_lookup(comm, peer);
+
+	if (p->super.proc_name.jobid != ompi_proc_local()->super.proc_name.jobid)
+		*why = "a rank of another mpirun or MPI_Comm_spawn";
+	else if (OPAL_PROC_ON_LOCAL_NODE(p->super.proc_flags))
+		*why = "a rank of this node";
+	return (int)p->super.proc_name.vpid;
+}
+
+/* The program has freed it, on all ranks, and nothing is under way. */
+void hk_comm_gone(struct hk_comm *c)
+{
+	struct hk_comm **at = &comms;
+
+	for (int b = 0; b < HK_BUCKETS; b++) {
+		for (struct hk_sender *o = c->out[b], *next; o; o = next) {
+			next = o->next;
+			hk_report_keep(o);
+			hk_out_free(o);
+		}
+		for (struct hk_receiver *n = c->in[b], *next; n; n = next) {
+			next = n->next;
+			hk_in_free(n);
+		}
+		for (struct hk_pair *p = c->pair[b], *next; p; p = next) {
+			next = p->next;
+			free(p);
+		}
+	}
+	while (*at != c)
+		at = &(*at)->next;
+	*at = c->next;
+	if (last == c)
+		last = NULL;
+	free(c);
+}
+
+/* The program frees one that is not watched, before another may get its address. */
+void hk_comm_forget(MPI_Comm comm)
+{
+	for (struct hk_comm *c = comms; c; c = c->next)
+		if (c->comm == comm) {
+			hk_comm_gone(c);
+			return;
+		}
+}

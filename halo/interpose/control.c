@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/interpose/control.c: what the two ends of a channel tell each other, as MPI messages on a communicator of our own.
+ *
+ *   sender                                           receiver
+ *   PROPOSE schedule, who I am            ->
+ *                                         <-         ACCEPT first message, who I am, inboxes; or REFUSE why
+ *   COMMIT inboxes for what was taken;    ->         receives from the first message on were held until here
+ *   or WITHDRAW: that message has gone by MPI
+ *   …
+ *                                         <-         ASK: a receive without source or tag; end, please
+ *   END at message k                      ->         messages from k on come by MPI
+ *
+ * Ends name each other by numbers that each looks up in its own table, since the other may be anyone.
+ */
+#include "halo/interpose/interpose.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TAG 1
+
+enum kind { PROPOSE = 1, ACCEPT, REFUSE, COMMIT, WITHDRAW, ASK, END };
+
+enum reason {
+	WHY_TRY_AGAIN,
+	WHY_WILD,
+	WHY_NOT_USED,
+	WHY_NO_PATH,
+	WHY_NO_ROOM,
+	WHY_CLOSING,
+	WHY_REASONS
+};
+
+static const char *const reasons[WHY_REASONS] = {
+	[WHY_TRY_AGAIN] = "the receiver still ends an earlier schedule",
+	[WHY_WILD] = "the receiver received or probed from any source or tag",
+	[WHY_NOT_USED] = "the receiver has too many channels",
+	[WHY_NO_PATH] = "Hikyaku's BTL does not reach it",
+	[WHY_NO_ROOM] = "no memory or region at the receiver",
+	[WHY_CLOSING] = "the communicator is being freed",
+};
+
+struct control {
+	uint32_t kind, reason, cid, mine, yours;
+	int32_t tag, from; /* from: rank in the communicator */
+	uint32_t margin;
+	uint64_t index;
+	struct hk_btl_identity me;
+	struct hk_schedule schedule;
+	hk_region region[HK_STREAMS];
+	/* END: the puts that were not taken when it was sent */
+	int32_t orders, tags;
+	int32_t tag_of[HK_PAIR_TAGS];
+	struct hk_order order[2 * HK_STREAMS];
+};
+
+struct sent { /* … and perhaps not gone */
+	struct control c;
+	MPI_Request request;
+	struct sent *next;
+};
+
+static MPI_Comm comm = MPI_COMM_NULL;
+static MPI_Request request = MPI_REQUEST_NULL;
+static struct control came;
+static struct sent *sending;
+
+/* Ends by number. Numbers are not used again. */
+static struct {
+	void **at;
+	uint32_t count, room;
+} table;
+
+static uint32_t number_of(void *end)
+{
+	if (table.count == table.room) {
+		uint32_t room = 2 * table.room + 64;
+		void **more = realloc(table.at, room * sizeof(*more));
+
+		if (!more)
+			hk_broken("there is no memory");
+		table.at = more;
+		table.room = room;
+	}
+	table.at[table.count] = end;
+	return ++table.count;
+}
+
+static void *end_of(uint32_t number)
+{
+	return number >= 1 && number <= table.count ? table.at[number - 1] : NULL;
+}
+
+void hk_control_forget(uint32_t number)
+{
+	if (number)
+		table.at[number - 1] = NULL;
+}
+
+static void tell(int world, const struct control *c)
+{
+	struct sent *s = hk_need(sizeof(*s));
+
+	s->c = *c;
+	if (hk_real.Isend(&s->c, sizeof(s->c), MPI_BYTE, world, TAG, comm, &s->request) !=
+	    MPI_SUCCESS)
+		hk_broken("it cannot send");
+	s->next = sending;
+	sending = s;
+}
+
+static int world_of(const struct hk_comm *c, int peer)
+{
+	const char *why;
+
+	return hk_world_rank(c->comm, peer, &why);
+}
+
+/* ---- the sender's ------------------------------------------------------------------------------------------ */
+
+void hk_control_propose(struct hk_sender *o)
+{
+	struct control c = {.kind = PROPOSE,
+			    .cid = o->comm->cid,
+			    .tag = o->tag,
+			    .from = o->comm->rank,
+			    .index = o->sent,
+			    .margin = HK_MAX(o->margin, (uint8_t)2),
+			    .schedule = o->schedule};
+
+	if (!hk_service->identity(&c.me))
+		return;
+	if (!o->id)
+		o->id = number_of(o);
+	c.mine = o->id;
+	o->state = HK_OUT_PROPOSED;
+	tell(world_of(o->comm, o->peer), &c);
+}
+
+void hk_control_commit(struct hk_sender *o, bool good, const hk_region *taken)
+{
+	struct control c = {.kind = good ? COMMIT : WITHDRAW, .yours = o->theirs};
+
+	if (good)
+		memcpy(c.region, taken, o->schedule.sizes * sizeof(*taken));
+	tell(world_of(o->comm, o->peer), &c);
+}
+
+void hk_control_end(struct hk_sender *o, uint64_t end)
+{
+	struct control c = {.kind = END, .yours = o->theirs, .index = end, .tags = o->pair->tags};
+
+	for (int k = 0; k < o->pair->tags; k++)
+		c.tag_of[k] = o->pair->out[k]->tag;
+	for (int k = 0; k < o->schedule.sizes; k++)
+		for (uint32_t put = o->tx[k].taken.taken; put != o->tx[k].number;)
+			c.order[c.orders++] = o->tx[k].order[++put & 1];
+	tell(world_of(o->comm, o->peer), &c);
+}
+
+static void accepted(const struct control *c)
+{
+	struct hk_sender *o = end_of(c->yours);
+
+	if (o && o->state == HK_OUT_PROPOSED)
+		hk_out_accepted(o, c->mine, c->index, hk_service->peer(&c->me), c->region);
+}
+
+static void refused(const struct control *c)
+{
+	struct hk_sender *o = end_of(c->yours);
+
+	if (o && o->state == HK_OUT_PROPOSED)
+		hk_out_refused(o, reasons[HK_MIN(c->reason, (uint32_t)WHY_REASONS - 1)],
+			       c->reason != WHY_TRY_AGAIN);
+}
+
+static void asked(const struct control *c)
+{
+	struct hk_sender *o = end_of(c->yours);
+
+	if (!o)
+		return;
+	hk_out_end(o, reasons[WHY_WILD]);
+	o->never = reasons[WHY_WILD];
+}
+
+/* ---- the receiver's ------------------------------------------------------------------------------------------ */
+
+static enum reason judge(const struct control *c, struct hk_receiver **n, hk_peer *from)
+{
+	struct hk_comm *k = hk_comm_of_id(c->cid);
+
+	if (!k || k->closing)
+		return k ? WHY_CLOSING : WHY_TRY_AGAIN;
+	if (c->from < 0 || c->from >= k->size || c->tag < 0 || !hk_schedule_valid(&c->schedule))
+		return WHY_NOT_USED;
+	if (hk_comm_wild(k, c->from, c->tag))
+		return WHY_WILD;
+	if (!(*n = hk_in_find(k, c->from, c->tag)))
+		return WHY_NOT_USED;
+	hk_in_look(*n);
+	if ((*n)->state != HK_IN_PLAIN)
+		return WHY_TRY_AGAIN;
+	*from = hk_service->peer(&c->me);
+	return *from == HK_PEER_NONE ? WHY_NO_PATH : WHY_REASONS;
+}
+
+static void proposed(int world, const struct control *c)
+{
+	struct control answer = {.kind = REFUSE, .yours = c->mine};
+	struct hk_receiver *n = NULL;
+	hk_peer from = HK_PEER_NONE;
+
+	answer.reason = judge(c, &n, &from);
+	if (answer.reason == WHY_REASONS && hk_service->identity(&answer.me)) {
+		if (hk_in_accept(n, &c->schedule, from, answer.region)) {
+			if (!n->id)
+				n->id = number_of(n);
+			n->theirs = c->mine;
+			n->world = world;
+			n->start = HK_MAX(n->posted, c->index) + HK_MIN(c->margin, 64U);
+			answer.kind = ACCEPT;
+			answer.mine = n->id;
+			answer.index = n->start;
+		} else {
+			answer.reason = WHY_NO_ROOM;
+		}
+	}
+	tell(world, &answer);
+}
+
+static void decided(const struct control *c)
+{
+	struct hk_receiver *n = end_of(c->yours);
+
+	if (!n || n->state != HK_IN_ACCEPTED)
+		return;
+	if (c->kind == COMMIT)
+		hk_in_committed(n, c->region);
+	else
+		hk_in_withdrawn(n);
+}
+
+static void ended(const struct control *c)
+{
+	struct hk_receiver *n = end_of(c->yours);
+
+	if (!n || n->state != HK_IN_PUT || c->orders < 0 || c->orders > 2 * HK_STREAMS ||
+	    c->tags < 0 || c->tags > HK_PAIR_TAGS)
+		return;
+	n->orders = c->orders;
+	n->tags = c->tags;
+	memcpy(n->tag_of, c->tag_of, sizeof(n->tag_of));
+	n->order = hk_need(sizeof(c->order));
+	memcpy(n->order, c->order, sizeof(c->order));
+	hk_in_ended(n, c->index);
+}
+
+void hk_control_ask_end(struct hk_receiver *n)
+{
+	struct control c = {.kind = ASK, .yours = n->theirs};
+
+	if (n->asked)
+		return;
+	n->asked = true;
+	tell(n->world, &c);
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------ */
+
+static void receive_next(void)
+{
+	if (hk_real.Irecv(&came, sizeof(came), MPI_BYTE, MPI_ANY_SOURCE, TAG, comm, &request) !=
+	    MPI_SUCCESS)
+		hk_broken("it cannot receive");
+}
+
+void hk_control_open(void)
+{
+	if (PMPI_Comm_dup(MPI_COMM_WORLD, &comm) != MPI_SUCCESS)
+		hk_broken("it cannot make a communicator");
+	receive_next();
+}
+
+static void sweep(void)
+{
+	for (struct sent **at = &sending, *s; (s = *at);) {
+		if (!REQUEST_COMPLETE(s->request)) {
+			at = &s->next;
+			continue;
+		}
+		*at = s->next;
+		ompi_request_free(&s->request);
+		free(s);
+	}
+}
+
+void hk_control_poll(void)
+{
+	while (HK_UNLIKELY(request != MPI_REQUEST_NULL && REQUEST_COMPLETE(request))) {
+		struct control c = came;
+		int world = request->req_status.MPI_SOURCE;
+
+		ompi_request_free(&request);
+		receive_next();
+		switch (c.kind) {
+		case PROPOSE:
+			proposed(world, &c);
+			break;
+		case ACCEPT:
+			accepted(&c);
+			break;
+		case REFUSE:
+			refused(&c);
+			break;
+		case COMMIT:
+		case WITHDRAW:
+			decided(&c);
+			break;
+		case ASK:
+			asked(&c);
+			break;
+		case END:
+			ended(&c);
+			break;
+		default:
+			break;
+		}
+	}
+	if (HK_UNLIKELY(sending != NULL))
+		sweep();
+}
+
+/* All ranks come here. */
+void hk_control_barrier(void)
+{
+	PMPI_Barrier(comm);
+}
+
+void hk_control_close(void)
+{
+	PMPI_Barrier(comm);
+	while (sending) {
+		sweep();
+		opal_progress();
+	}
+	PMPI_Cancel(&request);
+	PMPI_Wait(&request, MPI_STATUS_IGNORE);
+	PMPI_Comm_free(&comm);
+	free(table.at);
+	table.at = NULL;
+	table.count = table.room = 0;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/interpose/interpose.h: libhikyaku_halo.so, which a program preloads unchanged. It watches the program's
+ * messages, and sends those that come again and again by puts (docs/halo.md, "Programs that stay as they are").
+ *
+ *   calls.c    the MPI functions that it stands in for
+ *   start.c    Open MPI's own functions; MPI_Init and MPI_Finalize; what runs whenever MPI makes progress
+ *   comm.c     communicators, and their channels
+ *   period.c   sizes that repeat (watch.h)
+ *   control.c  what the two ends of a channel tell each other
+ *   out.c      the sender's end of a channel
+ *   in.c       the receiver's
+ *   wild.c     receives and probes that name no single channel
+ *   request.c  requests of messages that go by puts, and persistent ones
+ *   report.c   HK_HALO_REPORT
+ *
+ * A *channel* is (communicator, sender, receiver, tag). MPI matches its k-th message with the k-th receive that names it, so
+ * both ends count, and can agree that from message k on it goes by puts. The sender sees sizes repeat, and proposes
+ * (control.h); message k then has a size that both know, and each size has a *stream*: an inbox at the receiver
+ * (fabric/notify.h), and one without bytes at the sender, which says how many puts were taken.
+ *
+ * Threads: none but the one that calls MPI; with MPI_THREAD_MULTIPLE nothing is promoted.
+ */
+#ifndef HK_HALO_INTERPOSE_H
+#define HK_HALO_INTERPOSE_H
+
+#include "halo/interpose/watch.h"
+#include "mpi/service.h"
+
+#include "ompi_config.h"
+
+#include "ompi/communicator/communicator.h"
+#include "ompi/datatype/ompi_datatype.h"
+#include "ompi/request/request.h"
+
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HK_PAIR_TAGS 16 /* tags from one rank to another, of which some are promoted */
+
+/* The functions of Open MPI that the library's own stand in for. */
+/* clang-format off */
+#define HK_REAL_FUNCTIONS(X) \
+	X(Init) X(Init_thread) X(Finalize) X(Send) X(Isend) X(Ssend) \
+	X(Issend) X(Bsend) X(Ibsend) X(Rsend) X(Irsend) X(Recv) \
+	X(Irecv) X(Sendrecv) X(Sendrecv_replace) X(Probe) X(Iprobe) X(Mprobe) \
+	X(Improbe) X(Mrecv) X(Imrecv) X(Send_init) X(Ssend_init) X(Bsend_init) \
+	X(Rsend_init) X(Recv_init) X(Start) X(Startall) X(Request_free) X(Cancel) \
+	X(Comm_free) X(Comm_disconnect)
+/* clang-format on */
+
+struct hk_real {
+#define HK_REAL_MEMBER(name) __typeof__(MPI_##name) *name;
+	HK_REAL_FUNCTIONS(HK_REAL_MEMBER)
+};
+
+extern struct hk_real hk_real;
+
+/* ---- what is where ------------------------------------------------------------------------------- */
+
+struct hk_sender;
+struct hk_receiver;
+
+/* What the last puts of a stream overtook, for a receiver that takes from any tag. */
+struct hk_order {
+	uint64_t index;
+	uint32_t before[HK_PAIR_TAGS]; /* messages sent before it, by the pair's tags */
+};
+
+/* A message that goes, or a receive that waits for one, by puts; or by an MPI request (@inner) behind the program's. */
+struct hk_pending {
+	ompi_request_t own;   /* what the program holds, unless … */
+	ompi_request_t *user; /* … it holds a persistent request; NULL: nobody waits */
+	ompi_request_t *inner;
+	struct hk_persistent *of;
+	struct hk_pending *next;
+	uint64_t index; /* in the channel */
+	void *buf;
+	int count;
+	ompi_datatype_t *type;  /* held, unless contiguous */
+	uint32_t bytes;         /* of a send; room of a receive */
+	char *copy;             /* ours: freed with it */
+	struct hk_order *order; /* … of a held one */
+	int peer, tag;
+	ompi_communicator_t *comm;
+	bool contiguous, sends;
+};
+
+struct hk_list {
+	struct hk_pending *head, **tail;
+};
+
+struct hk_persistent { /* a request of MPI_Send_init or MPI_Recv_init */
+	ompi_request_t *request;
+	void *buf;
+	int count;
+	ompi_datatype_t *type;
+	int peer, tag;
+	ompi_communicator_t *comm;
+	bool sends, standard;
+	struct hk_pending *active;
+	struct hk_persistent *next;
+};
+
+struct hk_tx_stream { /* a stream, at its sender */
+	hk_region remote;
+	uint32_t number; /* of the last put */
+	uint32_t flying; /* not yet acknowledged */
+	struct hk_inbox taken;
+	struct hk_order order[2];
+};
+
+struct hk_rx_stream { /* … at its receiver */
+	struct hk_inbox in;
+	struct hk_block block;
+	char *early, *scratch;
+	hk_region taken; /* the sender's */
+	struct hk_list waiting;
+	bool open;
+};
+
+enum hk_out_state { HK_OUT_PLAIN, HK_OUT_PROPOSED, HK_OUT_PUT, HK_OUT_DRAIN };
+
+struct hk_sender {
+	struct hk_comm *comm;
+	struct hk_pair *pair;
+	int peer, tag, slot; /* slot: in the pair */
+	uint64_t sent;       /* messages; the index of the next */
+	enum hk_out_state state;
+	uint64_t start, retry;
+	uint8_t margin; /* messages until it may begin */
+	hk_peer to;
+	uint32_t id, theirs;
+	struct hk_schedule schedule;
+	struct hk_tx_stream *tx; /* one a size */
+	struct hk_list held;
+	struct hk_watch watch;
+	const char *never; /* why it is not promoted */
+	struct hk_sender *next, *next_holding;
+	/* HK_HALO_REPORT */
+	uint64_t puts, put_bytes, bytes;
+	unsigned promoted, demoted;
+	const char *why;
+};
+
+struct hk_pair { /* all that goes to one rank of a communicator */
+	int peer;
+	int tags;
+	bool many;
+	struct hk_sender *out[HK_PAIR_TAGS];
+	struct hk_pair *next;
+};
+
+enum hk_in_state { HK_IN_PLAIN, HK_IN_ACCEPTED, HK_IN_PUT, HK_IN_ENDING };
+
+struct hk_receiver {
+	struct hk_comm *comm;
+	int peer, tag;
+	uint64_t posted; /* receives; the index of the next */
+	enum hk_in_state state;
+	bool asked; /* the sender, to end */
+	uint64_t start, end;
+	hk_peer from;
+	uint32_t id, theirs;
+	int world; /* the peer's rank in MPI_COMM_WORLD */
+	struct hk_schedule schedule;
+	struct hk_rx_stream *rx;
+	struct hk_list held;             /* posted, and not decided */
+	struct hk_receiver *next, *live; /* live: of all that are not plain */
+	/* of puts that came before a receive, when it ended */
+	int orders, tags;
+	int tag_of[HK_PAIR_TAGS];
+	struct hk_order *order;
+};
+
+#define HK_CHANNELS_MOST 4096 /* of a communicator, each way; others are not watched */
+#define HK_BUCKETS       64
+#define HK_PATTERNS      8
+
+struct hk_comm {
+	ompi_communicator_t *comm;
+	uint32_t cid;
+	int rank, size;
+	bool closing, dull;  /* dull: between two groups; not watched */
+	int outs, ins, held; /* held: channels with messages that wait */
+	struct hk_sender *out[HK_BUCKETS];
+	struct hk_receiver *in[HK_BUCKETS];
+	struct hk_pair *pair[HK_BUCKETS];
+	int patterns;
+	struct hk_pattern { /* what was received or probed without naming a channel's receive */
+		int peer, tag;
+	} pattern[HK_PATTERNS];
+	int live_ins; /* not plain */
+	struct hk_comm *next;
+};
+
+/* ---- start.c */
+extern const struct hk_btl_service *hk_service; /* NULL: everything goes by Open MPI */
+extern const char *hk_service_why;
+extern bool hk_watching;
+extern int hk_busy; /* pieces of work that progress must look at */
+/* Everything that can go on without the program; called by MPI's progress. */
+int hk_progress(void);
+void hk_start(void);
+void hk_stop(void);
+void hk_close(struct hk_comm *c);
+__attribute__((noreturn)) void hk_broken(const char *what);
+
+/* ---- comm.c */
+struct hk_comm *hk_comm_find(MPI_Comm comm); /* NULL: not watched */
+struct hk_comm *hk_comm_of_id(uint32_t cid);
+struct hk_sender *hk_out_find(struct hk_comm *c, int peer, int tag); /* … or made; NULL: too many */
+struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag);
+struct hk_receiver *hk_in_known(struct hk_comm *c, int peer, int tag);
+bool hk_comm_wild(const struct hk_comm *c, int peer, int tag);
+void hk_comm_gone(struct hk_comm *c);
+void hk_comm_forget(MPI_Comm comm);
+void hk_comm_each(void (*each)(struct hk_comm *c));
+int hk_world_rank(ompi_communicator_t *comm, int peer, const char **why);
+
+/* ---- request.c */
+struct hk_pending *hk_pending_new(ompi_communicator_t *comm, const void *buf, int count,
+				  ompi_datatype_t *type, int peer, int tag);
+void hk_pending_done(struct hk_pending *p);
+void hk_pending_activate(struct hk_pending *p, struct hk_persistent *of);
+void hk_pending_behind(struct hk_persistent *of, ompi_request_t *inner);
+void hk_pending_by_mpi(struct hk_pending *p);
+void hk_pending_poll(void);
+bool hk_pending_sends_behind(void);
+bool hk_pending_is(const ompi_request_t *request);
+void hk_pack(struct hk_pending *p); /* … into p->copy */
+void hk_unpack(struct hk_pending *p, const void *from, uint32_t bytes);
+void hk_list_init(struct hk_list *l);
+void hk_list_add(struct hk_list *l, struct hk_pending *p);
+struct hk_pending *hk_list_pop(struct hk_list *l);
+void *hk_need(size_t bytes);
+
+struct hk_persistent *hk_persistent_find(ompi_request_t *request);
+struct hk_persistent *hk_persistent_add(ompi_request_t *request);
+void hk_persistent_forget(struct hk_persistent *p);
+
+/* ---- out.c */
+/* How a send may be done. */
+enum hk_send { HK_SEND_STANDARD, HK_SEND_OTHER };
+
+/* By puts? Then *@request, or of a blocking send (@request NULL) all is done. False: the caller sends by MPI; the
+ * message is counted. */
+bool hk_out_send(struct hk_sender *o, const void *buf, int count, ompi_datatype_t *type,
+		 enum hk_send how, struct hk_persistent *of, MPI_Request *request);
+void hk_out_end(struct hk_sender *o, const char *why);
+void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_peer to,
+		     const hk_region *regions);
+void hk_out_refused(struct hk_sender *o, const char *why, bool for_ever);
+void hk_out_poll(void);
+void hk_out_free(struct hk_sender *o);
+void hk_out_free_streams(struct hk_sender *o);
+bool hk_out_idle(struct hk_sender *o);
+/* Is a put of it not acknowledged? */
+bool hk_out_flies(const struct hk_sender *o);
+
+/* ---- in.c */
+/* By puts, or not known yet: *@request. False: the caller receives by MPI; the receive is counted. */
+bool hk_in_receive(struct hk_receiver *n, void *buf, int count, ompi_datatype_t *type,
+		   struct hk_persistent *of, MPI_Request *request);
+void hk_in_poll(void);
+void hk_in_free(struct hk_receiver *n);
+/* Makes the inboxes; their regions. False: no room. */
+bool hk_in_accept(struct hk_receiver *n, const struct hk_schedule *s, hk_peer from,
+		  hk_region *regions);
+struct hk_receiver *hk_in_live(void); /* the first that is not plain */
+void hk_in_committed(struct hk_receiver *n, const hk_region *taken);
+void hk_in_withdrawn(struct hk_receiver *n);
+void hk_in_ended(struct hk_receiver *n, uint64_t end);
+void hk_in_look(struct hk_receiver *n); /* whether it is over, and plain again */
+bool hk_in_waits(const struct hk_comm *c);
+bool hk_in_telling(void);
+
+/* Is there a message that came by a put before its receive? */
+static inline bool hk_in_unexpected(const struct hk_receiver *n)
+{
+	return n->state == HK_IN_ENDING && n->posted >= n->start && n->posted < n->end;
+}
+
+/* ---- control.c */
+void hk_control_open(void);
+void hk_control_poll(void);
+void hk_control_barrier(void); /* of all ranks */
+void hk_control_close(void);
+void hk_control_forget(uint32_t number);
+void hk_control_propose(struct hk_sender *o);
+void hk_control_commit(struct hk_sender *o, bool good, const hk_region *taken);
+void hk_control_end(struct hk_sender *o, uint64_t end);
+void hk_control_ask_end(struct hk_receiver *n);
+
+/* ---- wild.c */
+/* From here on no channel that (peer, tag) may name is promoted; those that are have ended. */
+void hk_wild(struct hk_comm *c, int peer, int tag);
+/* The channel whose unexpected message such a receive takes; NULL: MPI's. *@first: an earlier one of MPI is on its way. */
+struct hk_receiver *hk_wild_pick(struct hk_comm *c, int peer, int tag, bool *first);
+
+/* Takes care of what the program wants to cancel. False: MPI does. */
+bool hk_wild_cancel(ompi_request_t *request);
+/* MPI_Mprobe's message, of one that came by a put; and what receives it. False: it is MPI's. */
+MPI_Message hk_message_take(struct hk_receiver *n);
+bool hk_message_give(MPI_Message *message, void *buf, int count, ompi_datatype_t *type,
+		     MPI_Request *request);
+
+/* ---- report.c */
+void hk_report(void);
+void hk_report_keep(const struct hk_sender *o); /* … is freed */
+
+#endif

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/interpose/out.c: the sender's end of a channel.
+ *
+ * While a channel is promoted, its messages go in order: by a put where its stream has a place at the receiver, else
+ * they are held until one was taken. Held messages are sent by MPI if the channel ends, and, so that a
+ * receiver that takes from any tag sees the order of sending, before the program sends to the same rank by MPI.
+ */
+#include "halo/interpose/interpose.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PLACES 2 /* of a stream at the receiver: fabric/notify.h */
+#define BUFFERED                                                                                   \
+	(64U << 10) /* a blocking send of more waits for its place, as MPI's for the receiver */
+
+/* A put under way. */
+struct flight {
+	struct hk_op op;
+	struct hk_layout from;
+	struct hk_block block;
+	struct hk_tx_stream *tx;
+	struct hk_pending *pending; /* completed when the source is free; NULL: it is */
+	struct flight *next;        /* of the lent, or the unused */
+	bool landed;
+};
+
+static struct flight *unused, *lent;
+static struct hk_sender *holding; /* channels with held messages */
+
+static void flight_over(struct flight *x)
+{
+	x->next = unused;
+	unused = x;
+}
+
+static void landed(void *arg, int status)
+{
+	struct flight *x = arg;
+
+	if (status)
+		hk_broken("a rank that it puts to is lost, or has left");
+	x->tx->flying--;
+	x->landed = true;
+	if (!x->pending)
+		flight_over(x);
+}
+
+static void note_order(const struct hk_sender *o, uint64_t index, struct hk_order *order)
+{
+	order->index = index;
+	if (o->pair->tags > 1)
+		for (int k = 0; k < o->pair->tags; k++)
+			order->before[k] = (uint32_t)o->pair->out[k]->sent;
+}
+
+static bool has_place(const struct hk_tx_stream *tx)
+{
+	return tx->number - tx->taken.taken < PLACES;
+}
+
+static void take(struct hk_tx_stream *tx)
+{
+	while (hk_inbox_whole(&tx->taken))
+		hk_service->inbox_take(&tx->taken);
+}
+
+/* Puts @p, whose stream has a place. True if its buffer is free already. */
+static bool put(struct hk_sender *o, struct hk_tx_stream *tx, struct hk_pending *p)
+{
+	struct flight *x = unused;
+
+	if (HK_LIKELY(x != NULL))
+		unused = x->next;
+	else
+		x = hk_need(sizeof(*x));
+	if (!p->contiguous && !p->copy)
+		hk_pack(p);
+	x->block = (struct hk_block){p->copy ? p->copy : p->buf, 0, p->bytes};
+	x->from = (struct hk_layout){&x->block, 1, p->bytes};
+	x->tx = tx;
+	x->pending = p;
+	x->landed = false;
+	tx->number++;
+	tx->flying++;
+	o->puts++;
+	o->put_bytes += p->bytes;
+	if (hk_service->put(o->to, &x->op, &x->from, tx->remote, tx->number, landed, x) != 0)
+		hk_broken("a rank that it puts to is lost, or has left");
+	if (x->landed || hk_op_source_free(&x->op)) {
+		x->pending = NULL;
+		if (x->landed)
+			flight_over(x);
+		return true;
+	}
+	x->next = lent;
+	lent = x;
+	hk_busy++;
+	return false;
+}
+
+static void hold(struct hk_sender *o, struct hk_pending *p)
+{
+	p->order = hk_need(sizeof(*p->order));
+	note_order(o, p->index, p->order);
+	if (!o->held.head) {
+		o->next_holding = holding;
+		holding = o;
+		o->comm->held++;
+		hk_busy++;
+	}
+	hk_list_add(&o->held, p);
+}
+
+static void unheld(struct hk_sender *o)
+{
+	struct hk_sender **at = &holding;
+
+	while (*at != o)
+		at = &(*at)->next_holding;
+	*at = o->next_holding;
+	o->comm->held--;
+	hk_busy--;
+}
+
+static void put_held(struct hk_sender *o)
+{
+	while (o->held.head) {
+		struct hk_pending *p = o->held.head;
+		struct hk_tx_stream *tx = &o->tx[hk_schedule_at(&o->schedule, p->index)];
+
+		take(tx);
+		if (!has_place(tx))
+			return;
+		hk_list_pop(&o->held);
+		tx->order[(tx->number + 1) & 1] = *p->order;
+		if (put(o, tx, p))
+			hk_pending_done(p);
+	}
+	unheld(o);
+}
+
+/* Where messages of other tags go to the same rank, a receive from any tag wants them after those that are held. */
+static void flush_pair(const struct hk_sender *o)
+{
+	for (int k = 0; k < o->pair->tags; k++)
+		if (o->pair->out[k]->held.head)
+			hk_out_end(o->pair->out[k], "messages overtook those of another tag");
+}
+
+static bool by_put(struct hk_sender *o, const void *buf, int count, ompi_datatype_t *type,
+		   struct hk_persistent *of, MPI_Request *request)
+{
+	struct hk_pending *p = hk_pending_new(o->comm->comm, buf, count, type, o->peer, o->tag);
+	struct hk_tx_stream *tx = &o->tx[hk_schedule_at(&o->schedule, o->sent)];
+	bool free_now = false;
+
+	p->sends = true;
+	p->index = o->sent++;
+	o->bytes += p->bytes;
+	if (of)
+		hk_pending_activate(p, of);
+	if (!o->held.head)
+		take(tx);
+	if (HK_LIKELY(!o->held.head && has_place(tx))) {
+		note_order(o, p->index, &tx->order[(tx->number + 1) & 1]);
+		free_now = put(o, tx, p);
+	} else {
+		if (!request && p->bytes <= BUFFERED && !p->copy)
+			hk_pack(p);
+		hold(o, p);
+	}
+	if (request) {
+		if (!of)
+			*request = free_now ? &ompi_request_empty : &p->own;
+		if (free_now && !of)
+			p->user = NULL;
+		if (free_now)
+			hk_pending_done(p);
+	} else if (free_now || p->copy) {
+		p->user = NULL;
+		if (free_now)
+			hk_pending_done(p);
+	} else {
+		MPI_Request own = &p->own;
+
+		PMPI_Wait(&own, MPI_STATUS_IGNORE);
+	}
+	return true;
+}
+
+bool hk_out_send(struct hk_sender *o, const void *buf, int count, ompi_datatype_t *type,
+		 enum hk_send how, struct hk_persistent *of, MPI_Request *request)
+{
+	size_t size = type->super.size * (size_t)count;
+	uint32_t bytes = size > HK_SIZE_MOST || how != HK_SEND_STANDARD ? HK_SIZE_NONE
+									: (uint32_t)size;
+
+	if (o->state == HK_OUT_PUT && o->sent >= o->start) {
+		if (HK_LIKELY(bytes == o->schedule.bytes[hk_schedule_at(&o->schedule, o->sent)]))
+			return by_put(o, buf, count, type, of, request);
+		hk_out_end(o, how != HK_SEND_STANDARD ? "a synchronous or buffered send"
+						      : "a size that was not foreseen");
+	}
+	if (HK_UNLIKELY(o->comm->held))
+		flush_pair(o);
+	o->bytes += size;
+	uint64_t index = o->sent++;
+
+	if (HK_LIKELY(o->never != NULL))
+		return false;
+	int period = hk_watch_note(&o->watch, index, bytes);
+
+	if (HK_UNLIKELY(period && o->state != HK_OUT_PUT && index >= o->retry && !o->pair->many &&
+			!o->comm->closing && hk_out_idle(o) &&
+			hk_watch_schedule(&o->watch, index, period, &o->schedule)))
+		hk_control_propose(o);
+	return false;
+}
+
+/* ---- how it begins and ends ----------------------------------------------------------------------------- */
+
+void hk_out_refused(struct hk_sender *o, const char *why, bool for_ever)
+{
+	o->state = HK_OUT_PLAIN;
+	o->why = why;
+	o->retry = o->sent + 4;
+	if (for_ever)
+		o->never = why;
+}
+
+/* The receiver takes messages from @start on by puts, if none of them has gone by MPI. */
+void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_peer to,
+		     const hk_region *regions)
+{
+	hk_region taken[HK_STREAMS];
+	struct hk_layout nothing = {0};
+
+	o->theirs = theirs;
+	o->tx = hk_need(o->schedule.sizes * sizeof(*o->tx));
+	bool good = o->sent <= start && !o->comm->closing && !o->pair->many && !o->never &&
+		    hk_watch_holds(&o->watch, o->schedule.period);
+	int made = 0;
+
+	while (good && made < o->schedule.sizes) {
+		struct hk_tx_stream *tx = &o->tx[made];
+
+		tx->remote = regions[made];
+		taken[made] = hk_service->inbox_add(&tx->taken, to, &nothing, NULL);
+		good = taken[made] != HK_REGION_NONE;
+		made += good;
+	}
+	hk_control_commit(o, good, taken);
+	if (!good) {
+		for (int k = 0; k < made; k++)
+			hk_service->inbox_del(&o->tx[k].taken);
+		free(o->tx);
+		o->tx = NULL;
+		o->margin = (uint8_t)HK_MIN(2 * o->margin + 2, 64);
+		hk_out_refused(o, "its messages were too fast to agree", false);
+		return;
+	}
+	o->to = to;
+	o->start = start;
+	o->state = HK_OUT_PUT;
+	o->promoted++;
+}
+
+/* The next message goes by MPI, and those that are held. @why NULL: the program has ended. */
+void hk_out_end(struct hk_sender *o, const char *why)
+{
+	struct hk_pending *p = o->held.head;
+
+	if (o->state != HK_OUT_PUT)
+		return;
+	uint64_t end = p ? p->index : HK_MAX(o->sent, o->start);
+
+	o->state = HK_OUT_DRAIN;
+	if (why) {
+		o->why = why;
+		o->demoted++;
+	}
+	hk_watch_strange(&o->watch, o->sent, &o->schedule, o->start);
+	hk_control_end(o, end);
+	if (p)
+		unheld(o);
+	while ((p = hk_list_pop(&o->held)))
+		hk_pending_by_mpi(p);
+}
+
+/* May it be promoted, or promoted again? What it put may not have been taken yet. */
+bool hk_out_idle(struct hk_sender *o)
+{
+	if (o->state == HK_OUT_PLAIN)
+		return true;
+	if (o->state != HK_OUT_DRAIN)
+		return false;
+	for (int k = 0; k < o->schedule.sizes; k++) {
+		take(&o->tx[k]);
+		if (o->tx[k].flying || o->tx[k].taken.taken != o->tx[k].number)
+			return false;
+	}
+	hk_out_free_streams(o);
+	o->state = HK_OUT_PLAIN;
+	return true;
+}
+
+bool hk_out_flies(const struct hk_sender *o)
+{
+	bool flies = false;
+
+	for (int k = 0; o->tx && k < o->schedule.sizes; k++)
+		flies |= o->tx[k].flying > 0;
+	return flies;
+}
+
+void hk_out_free_streams(struct hk_sender *o)
+{
+	for (int k = 0; o->tx && k < o->schedule.sizes; k++)
+		hk_service->inbox_del(&o->tx[k].taken);
+	free(o->tx);
+	o->tx = NULL;
+}
+
+void hk_out_free(struct hk_sender *o)
+{
+	hk_control_forget(o->id);
+	hk_out_free_streams(o);
+	free(o);
+}
+
+void hk_out_poll(void)
+{
+	for (struct flight **at = &lent, *x; (x = *at);) {
+		if (!x->landed && !hk_op_source_free(&x->op)) {
+			at = &x->next;
+			continue;
+		}
+		*at = x->next;
+		hk_pending_done(x->pending);
+		x->pending = NULL;
+		hk_busy--;
+		if (x->landed)
+			flight_over(x);
+	}
+	for (struct hk_sender *o = holding, *next; o; o = next) {
+		next = o->next_holding;
+		put_held(o);
+	}
+}

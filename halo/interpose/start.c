@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * halo/interpose/start.c: Open MPI's own functions; whether anything can be promoted at all; what runs within MPI's
+ * progress; and how all of it ends, with a communicator and with MPI.
+ */
+#include "halo/interpose/interpose.h"
+
+#include "ompi/mca/pml/base/base.h"
+#include "ompi/runtime/mpiruntime.h"
+#include "opal/runtime/opal_progress.h"
+#include "opal/util/proc.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct hk_real hk_real;
+const struct hk_btl_service *hk_service;
+const char *hk_service_why = "MPI_Init was not called";
+bool hk_watching;
+int hk_busy;
+
+__attribute__((noreturn)) void hk_broken(const char *what)
+{
+	fprintf(stderr, "hikyaku_halo: %s; fix: run without LD_PRELOAD=libhikyaku_halo.so\n", what);
+	PMPI_Abort(MPI_COMM_WORLD, 1);
+	abort();
+}
+
+/* PMPI_ names, since Fortran's functions call those: ours have these names too, and the next after ours are real. */
+__attribute__((constructor)) static void find_real(void)
+{
+#define FIND(name)                                                                                 \
+	*(void **)&hk_real.name = dlsym(RTLD_NEXT, "PMPI_" #name);                                 \
+	if (!hk_real.name) {                                                                       \
+		fprintf(stderr, "hikyaku_halo: there is no PMPI_" #name                            \
+				" of Open MPI; fix: preload the library, do not open it later\n"); \
+		abort();                                                                           \
+	}
+	HK_REAL_FUNCTIONS(FIND)
+#undef FIND
+}
+
+int hk_progress(void)
+{
+	static bool inside;
+
+	if (inside)
+		return 0;
+	inside = true;
+	hk_control_poll();
+	if (hk_busy) {
+		hk_in_poll();
+		hk_out_poll();
+		hk_pending_poll();
+	}
+	inside = false;
+	return 0;
+}
+
+static const char *obstacle(void)
+{
+	const char *backend = getenv("HK_HALO_BACKEND");
+	struct hk_btl_identity me;
+	int level, size;
+
+	PMPI_Query_thread(&level);
+	PMPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (level == MPI_THREAD_MULTIPLE)
+		return "the program asked for MPI_THREAD_MULTIPLE";
+	if (backend && *backend && strcmp(backend, "auto") != 0 && strcmp(backend, "fabric") != 0)
+		return "HK_HALO_BACKEND is neither auto nor fabric";
+	if (strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ob1") != 0)
+		return "Open MPI's PML is not ob1";
+	if (opal_process_info.num_local_peers + 1 >= size)
+		return "all ranks are on one node";
+	hk_service = hk_btl_service_find();
+	if (!hk_service || !hk_service->identity(&me))
+		return "this rank has not loaded Hikyaku's BTL";
+	return NULL;
+}
+
+/* All ranks watch, or none does. */
+void hk_start(void)
+{
+	int good, all;
+
+	hk_service_why = obstacle();
+	good = !hk_service_why;
+	PMPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+	if (good && !all)
+		hk_service_why = "another rank cannot";
+	if (!all) {
+		hk_service = NULL;
+		return;
+	}
+	hk_control_open();
+	opal_progress_register(hk_progress);
+	hk_watching = true;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------- */
+
+static bool left; /* something that each_left() looked at */
+
+static void end_outs(struct hk_comm *c)
+{
+	c->closing = true;
+	for (int b = 0; b < HK_BUCKETS; b++)
+		for (struct hk_sender *o = c->out[b]; o; o = o->next)
+			hk_out_end(o, NULL);
+}
+
+static void look_unanswered(struct hk_comm *c)
+{
+	for (int b = 0; b < HK_BUCKETS; b++)
+		for (struct hk_sender *o = c->out[b]; o; o = o->next)
+			left |= o->state == HK_OUT_PROPOSED;
+}
+
+static void look_under_way(struct hk_comm *c)
+{
+	for (int b = 0; b < HK_BUCKETS; b++)
+		for (struct hk_sender *o = c->out[b]; o; o = o->next)
+			left |= hk_out_flies(o);
+	left |= hk_in_waits(c);
+}
+
+/* Ends all channels of @c, on all its ranks. Receives that wait for a put have it then. */
+void hk_close(struct hk_comm *c)
+{
+	end_outs(c);
+	for (left = true; left; opal_progress()) {
+		left = false;
+		look_unanswered(c);
+	}
+	PMPI_Barrier(c->comm);
+	for (left = true; left; opal_progress()) {
+		left = false;
+		look_under_way(c);
+	}
+	hk_comm_gone(c);
+}
+
+void hk_stop(void)
+{
+	if (hk_watching) {
+		hk_comm_each(end_outs);
+		for (left = true; left; opal_progress()) {
+			left = hk_pending_sends_behind();
+			hk_comm_each(look_unanswered);
+		}
+		hk_control_barrier();
+		for (left = true; left; opal_progress()) {
+			left = hk_in_telling();
+			hk_comm_each(look_under_way);
+		}
+		hk_watching = false;
+		opal_progress_unregister(hk_progress);
+		hk_comm_each(hk_comm_gone);
+		hk_control_close();
+	}
+	hk_report();
+	hk_service = NULL;
+}

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The interposer: programs that stay as they are, with libhikyaku_halo.so preloaded."""
+
+import re
+
+import pytest
+
+from hikyaku.checkout import build_dir
+from mpi_programs import LIMIT_S, WATCHDOG_S, assert_passed, with_faults
+
+LOSS = "drop=0.01"
+
+
+def preloaded(argv: list[str], **variables: str) -> list[str]:
+    library = build_dir() / "halo/libhikyaku_halo.so"
+    assert library.exists(), f"{library} is not built: run 'make' (or set HIKYAKU_BUILD)"
+    settings = {"LD_PRELOAD": str(library), "HK_HALO_REPORT": "1"} | variables
+    return ["env", *(f"{name}={value}" for name, value in settings.items()), *argv]
+
+
+def shares(stderr: str) -> list[float]:
+    """Of each rank, how many percent of its bytes went by puts."""
+    return [
+        float(share)
+        for share in re.findall(
+            r"^hikyaku_halo: rank \d+: \d+ of \d+ messages by puts, (\S+) % of", stderr, re.M
+        )
+    ]
+
+
+@pytest.mark.parametrize("exchange", ["mpi", "persistent"])
+@pytest.mark.parametrize("partition", ["rows", "metis"])
+def test_products_go_by_puts_unchanged(get_lab, program, exchange, partition):
+    argv = [program("examples/spmv/spmv"), "-n", "16", "--products", "200"]
+    argv += ["--exchange", exchange, "--partition", partition]
+    result = get_lab().mpirun(2, preloaded(argv), timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert "0 of 4096 elements differ" in result.stdout
+    assert len(shares(result.stderr)) == 2
+    assert min(shares(result.stderr)) > 95, result.stderr
+
+
+def test_products_under_loss(get_lab, program):
+    argv = [program("examples/spmv/spmv"), "-n", "24", "--products", "200", "--exchange", "mpi"]
+    result = get_lab().mpirun(2, with_faults(LOSS, 1, preloaded(argv)), timeout=100)
+    assert result.returncode == 0, result.stderr
+    assert "0 of 13824 elements differ" in result.stdout
+    assert min(shares(result.stderr)) > 90, result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"tcp": True}, "this rank has not loaded Hikyaku's BTL"),
+        ({}, "HK_HALO_BACKEND is neither auto nor fabric"),
+    ],
+)
+def test_without_a_path_nothing_is_promoted_and_it_says_why(get_lab, program, options, why):
+    argv = [program("examples/spmv/spmv"), "-n", "16", "--exchange", "mpi"]
+    variables = {} if options else {"HK_HALO_BACKEND": "mpi"}
+    result = get_lab().mpirun(2, preloaded(argv, **variables), timeout=60, **options)
+    assert result.returncode == 0, result.stderr
+    assert f"nothing by puts: {why}" in result.stderr
+
+
+@pytest.mark.parametrize("seed", [1, 5, 9])
+def test_what_repeats_and_what_disturbs_it(get_lab, program, seed):
+    argv = [program("tests/mpi/mpi_halo_mixed"), "--seed", str(seed), "--timeout", str(WATCHDOG_S)]
+    result = get_lab().mpirun(2, preloaded(argv), timeout=LIMIT_S)
+    assert_passed(result, "halo_mixed")
+    assert min(shares(result.stderr)) > 0, result.stderr
+    assert "the receiver received or probed from any source or tag" in result.stderr
+
+
+def test_mixed_patterns_under_loss_on_four_ranks(get_lab, program):
+    argv = [program("tests/mpi/mpi_halo_mixed"), "--seed", "2", "--rounds", "6"]
+    argv += ["--timeout", str(WATCHDOG_S)]
+    lab = get_lab(2, "memif", 2)
+    result = lab.mpirun(4, with_faults(LOSS, 1, preloaded(argv)), timeout=LIMIT_S)
+    assert_passed(result, "halo_mixed")
+    assert "a rank of this node" in result.stderr
+
+
+def test_fortran_comes_here_too(get_lab, program):
+    result = get_lab().mpirun(2, preloaded([program("tests/mpi/mpi_halo_plain")]), timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert "PASS halo_plain" in result.stdout
+    assert min(shares(result.stderr)) > 90, result.stderr
