@@ -36,7 +36,7 @@ int hk_pop_gpu_open(const struct hk_pop_spec *spec, struct hk_pop_memory *m, str
 	uint64_t size = (spec->size + page - 1) & ~(page - 1);
 	struct gpu *g = calloc(1, sizeof(*g));
 
-	*m = (struct hk_pop_memory){.map.lock = -1};
+	*m = (struct hk_pop_memory){.map = {.lock = -1, .vfio = -1}};
 	if (!g)
 		return hk_error_set(err, -ENOMEM, "no memory for a GPU");
 	g->id = (int16_t)spec->gpu;

@@ -12,6 +12,7 @@
  *   pop.c       a pop: open, blocks, the CPU's access (DPDK)
  *   dma.c       devices and pools of packet buffers (DPDK)
  *   nvme.c      the least of an NVMe driver (DPDK)
+ *   vfio.c      BARs of devices that are bound to vfio-pci (DPDK)
  *   scan.c      looks for bytes in main memory (DPDK; scan.h)
  *
  * What is not marked needs libc alone, and is tested on made-up trees in place of /sys.
@@ -75,7 +76,22 @@ struct hk_pci_map {
 	void *va;
 	uint64_t size;
 	int lock; /* of the BAR's file; -1: none */
+	int vfio; /* the device's, if it is mapped by VFIO; -1: by sysfs */
+	char addr[HK_PCI_ADDR_LEN];
 };
+
+/* vfio.c, which needs DPDK: of a device bound to vfio-pci a descriptor on which BAR @bar, of which @need bytes must be
+ * there, is mapped at *@at. */
+struct hk_pci_vfio {
+	int (*open)(const struct hk_pci *pci, unsigned bar, uint64_t need, uint64_t *at,
+		    struct hk_error *err);
+	void (*close)(const char *addr, int fd);
+};
+
+extern const struct hk_pci_vfio hk_pci_by_vfio;
+
+/* NULL, as in tests without DPDK: there is none. Set by hk_pop_open(). */
+extern const struct hk_pci_vfio *hk_pci_vfio;
 
 /* Takes the BAR for this process, enables the device's memory and maps the range (of whole pages). Free by
  * hk_pci_unmap(). -EBUSY names the process that has it. */

@@ -168,7 +168,7 @@ int hk_pop_memory_open(const char *sysfs, const struct hk_pop_spec *spec, bool v
 {
 	int rc;
 
-	*m = (struct hk_pop_memory){.map.lock = -1};
+	*m = (struct hk_pop_memory){.map = {.lock = -1, .vfio = -1}};
 	m->info.kind = spec->kind;
 	switch (spec->kind) {
 	case HK_POP_HUGE:

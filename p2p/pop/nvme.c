@@ -292,7 +292,7 @@ int hk_nvme_open(const char *device, struct hk_pop *queues, struct hk_nvme **out
 		return hk_error_set(err, -ENOMEM, "no memory for an NVMe controller");
 	n->pop = queues;
 	n->memory = HK_POP_NONE;
-	n->regs.lock = -1;
+	n->regs = (struct hk_pci_map){.lock = -1, .vfio = -1};
 	uint64_t size = 2 * PAGE;
 	int rc = hk_pci_read("/sys", device, &n->pci, err);
 	if (!rc)

@@ -227,13 +227,43 @@ void *hk_pop_mmap(uint64_t size, int prot, int flags, int fd, uint64_t at)
 	return got;
 }
 
+const struct hk_pci_vfio *hk_pci_vfio;
+
+/* By VFIO's descriptor, since the kernel lets nobody else enable the device. */
+static int map_vfio(const struct hk_pci *pci, unsigned bar, uint64_t offset, uint64_t size, bool wc,
+		    struct hk_pci_map *map, struct hk_error *err)
+{
+	uint64_t at;
+
+	if (wc)
+		return hk_error_set(
+			err, -ENOTSUP,
+			"BAR %u of PCI device %s is mapped by VFIO, which does not make "
+			"it write-combining; fix: leave wc=1 away, or bind the device "
+			"to no driver",
+			bar, pci->addr);
+	map->vfio = hk_pci_vfio->open(pci, bar, offset + size, &at, err);
+	if (map->vfio < 0)
+		return map->vfio;
+	map->va = hk_pop_mmap(size, PROT_READ | PROT_WRITE, MAP_SHARED, map->vfio, at + offset);
+	if (map->va != MAP_FAILED)
+		return 0;
+	map->va = NULL;
+	return hk_error_set(
+		err, -errno,
+		"VFIO does not map BAR %u of PCI device %s: %s; fix: bind the device to "
+		"no driver",
+		bar, pci->addr, strerror(errno));
+}
+
 int hk_pci_map(const struct hk_pci *pci, unsigned bar, uint64_t offset, uint64_t size, bool wc,
 	       struct hk_pci_map *map, struct hk_error *err)
 {
 	char path[256], enabled[8];
 	int fd = -1, rc;
 
-	*map = (struct hk_pci_map){.lock = -1};
+	*map = (struct hk_pci_map){.lock = -1, .vfio = -1};
+	memcpy(map->addr, pci->addr, sizeof(map->addr));
 	snprintf(path, sizeof(path), "%s/resource%u", pci->dir, bar);
 	map->lock = open(path, O_RDWR | O_CLOEXEC);
 	if (map->lock < 0)
@@ -248,6 +278,13 @@ int hk_pci_map(const struct hk_pci *pci, unsigned bar, uint64_t offset, uint64_t
 			"another BAR or device",
 			bar, pci->addr, lock_holder(map->lock));
 		goto fail;
+	}
+	if (strcmp(pci->driver, "vfio-pci") == 0 && hk_pci_vfio) {
+		rc = map_vfio(pci, bar, offset, size, wc, map, err);
+		if (rc)
+			goto fail;
+		map->size = size;
+		return 0;
 	}
 	if (text_of(pci, "enable", enabled, sizeof(enabled)) && strcmp(enabled, "0") == 0) {
 		rc = write_file(pci, "enable", "1");
@@ -295,9 +332,11 @@ void hk_pci_unmap(struct hk_pci_map *map)
 {
 	if (map->va)
 		munmap(map->va, map->size);
+	if (map->vfio >= 0)
+		hk_pci_vfio->close(map->addr, map->vfio);
 	if (map->lock >= 0)
 		close(map->lock);
-	*map = (struct hk_pci_map){.lock = -1};
+	*map = (struct hk_pci_map){.lock = -1, .vfio = -1};
 }
 
 int hk_pci_set_master(const struct hk_pci *pci, struct hk_error *err)

@@ -29,6 +29,7 @@ int hk_pop_open(const char *text, struct hk_pop **out, struct hk_error *err)
 	struct hk_pop *pop = calloc(1, sizeof(*pop));
 	if (!pop)
 		return hk_error_set(err, -ENOMEM, "no memory for a pop");
+	hk_pci_vfio = &hk_pci_by_vfio;
 	bool virtual_iova = rte_eal_iova_mode() == RTE_IOVA_VA;
 	rc = spec.kind == HK_POP_GPU
 		     ? hk_pop_gpu_open(&spec, &pop->memory, err)

@@ -98,6 +98,30 @@ def test_frames_lie_in_the_device(guest: Guest, driver: str, pop: str, longest: 
         assert sum(f[14:60] in bar for f in sent[-200:]) > 50
 
 
+@pytest.mark.parametrize("driver", ["uio_pci_generic", "vfio-pci"])
+def test_memory_of_a_device_at_vfio(guest: Guest, driver: str) -> None:
+    """Devices that are bound to vfio-pci give their memory by its descriptor."""
+    both = [f"pop:ivshmem:{IVSHMEM}", f"pop:cmb:{NVME}"]
+    guest.run(f"bind vfio-pci {IVSHMEM} {NVME}")
+    try:
+        assert [pop["size"] for pop in pops(guest, *both)] == [MACHINE.device_mb << 20] * 2
+        [refused] = pops(guest, f"pop:ivshmem:{IVSHMEM},wc=1")
+        assert "which does not make it write-combining" in refused["error"]
+        n = 300
+        sent = frames(n, 11, 1514)
+        forward = Forwarder(guest, driver, both[0], f"--count {n} --check")
+        [second] = pops(guest, both[0])
+        assert "is in use by process" in second["error"]
+        with guest.wire(0) as left, guest.wire(1) as right:
+            [got] = exchange([(left, sent)], [right], n, window=128)
+        report, said = forward.end()
+    finally:
+        guest.run(f"bind none {IVSHMEM} {NVME}")
+    assert got == sent and report["unlanded"] == 0, said
+    bar = guest.bar()
+    assert sum(f[14:60] in bar for f in sent) > 50
+
+
 def test_main_memory_is_scanned(guest: Guest) -> None:
     """The scan that finds nothing above does find what lies there."""
     n = 300
