@@ -20,6 +20,7 @@ from statistics import median
 from ..checkout import built
 from ..errors import HikyakuError
 from ..process import run, wait_until
+from . import goals
 
 EXAMPLE = Path("/usr/share/dpdk/examples/l3fwd")
 ROUTES = """port 0 mac 02:00:00:00:00:01
@@ -92,6 +93,20 @@ def _l3fwd(program: Path, directory: Path, sockets: list[Path], cpu: int) -> lis
     return argv
 
 
+def judge(best: dict[str, float], table: dict) -> list[dict]:
+    """What is asked of the router, and of a table of a million prefixes (fib_bench)."""
+    lookups = min(table[kind]["mlps"] for kind in ("any_address", "routed_address"))
+    load = max(table[form]["load_s"] for form in ("text", "mrt"))
+    update = max(each["worst"] for each in table["update_us"].values())
+    asked = (
+        ("bounce, times l3fwd", best["bounce"] / best["l3fwd"], "≥", 0.8),
+        ("lookups, million a second", lookups, "≥", 30),
+        ("a million prefixes are loaded, seconds", load, "<", 3),
+        ("the slowest update, µs", update, "<", 1000),
+    )
+    return [goals.judged({"goal": goal}, *rest) for goal, *rest in asked]
+
+
 def measure(source: Path, repeats: int, batches: int) -> dict:
     """Both in turns: rates in million frames a second, and ours as a share of the example's."""
     cpus = sorted(os.sched_getaffinity(0))
@@ -115,8 +130,13 @@ def measure(source: Path, repeats: int, batches: int) -> dict:
             for who, argv in {"l3fwd": theirs, "bounce": ours}.items():
                 with _running(argv, sockets, cpus[1]):
                     rows[who].append(json.loads(run(load, timeout=120)))
+        table = json.loads(
+            run(["taskset", "-c", str(cpus[1]), str(built("bench/fib_bench"))], timeout=300)
+        )
     best = {who: median(row["upper"] for row in each) for who, each in rows.items()}
     return {
+        "goals": judge(best, table),
+        "fib": table,
         "unit": "million frames/s",
         "frame": 64,
         "wire": "memif",

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import click
+from rich.console import Console
 
 
 @click.command("router")
@@ -32,7 +33,10 @@ def bench_router(source: Path, repeats: int, batches: int, as_json: bool) -> Non
     Both run in turns, pinned to one CPU, loaded from another by the same program. The rate is that
     of the upper tenth of batches, the median of the repeats. `refused` is the share of frames that
     the router did not take at once: near 0 the load is what was measured, not the router.
+
+    Then a table of a million prefixes is loaded, looked up and updated on one CPU (fib_bench).
     """
+    from ..bench import goals
     from ..bench.router import measure
 
     result = measure(source, repeats, batches)
@@ -43,3 +47,4 @@ def bench_router(source: Path, repeats: int, batches: int, as_json: bool) -> Non
     for who in ("l3fwd", "bounce"):
         click.echo(f"{who:24} {result[who]:10.2f} {result['refused'][who]:8.2f}")
     click.echo(f"bounce is {result['share']:.0%} of l3fwd")
+    Console().print(goals.table(result["goals"]))
