@@ -287,6 +287,17 @@ def test_allreduce_is_spread_as_well_as_can_be():
         assert sdn_model.spread_load(network, job) == sdn_model.least_load(network, job)
 
 
+@pytest.mark.parametrize("shape", ["fat-tree:4", "leaf-spine:4x4x4"])
+def test_allreduce_is_never_worse_than_hashing_on_average(shape):
+    rng = random.Random(3)
+    for _ in range(3):
+        network = networks.of_wiring(shape)
+        hosts = rng.sample(sorted(network.graph.hosts), 16)
+        job = Job(1, ranks=dict(enumerate(hosts)))
+        hashed = [sdn_model.hashed_load(network, job, rng) for _ in range(20)]
+        assert sdn_model.spread_load(network, job) <= sum(hashed) / len(hashed)
+
+
 def test_no_rule_is_written_twice_with_different_ends():
     """Two algorithms that claim the same frames at the same priority would depend on chance."""
     from hikyaku.sdn import algorithms
