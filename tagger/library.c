@@ -9,6 +9,7 @@
  * Threads: several threads in MPI at once share one function, the last one's.
  */
 #include "tagger/ask.h"
+#include "tagger/pending.h"
 #include "tagger/shared.h"
 
 #include <dlfcn.h>
@@ -123,6 +124,63 @@ static void *mpi_function(const char *name)
 	}                                                                                          \
 	BOTH(name, parameters);
 
+/* A nonblocking collective: its request is remembered, for who waits for it. */
+#define WRAP_START(what, name, parameters, arguments)                                              \
+	EXPORT int MPI_##name parameters                                                           \
+	{                                                                                          \
+		NEXT(name);                                                                        \
+		uint32_t before = *function;                                                       \
+		*function = HK_TAG_##what;                                                         \
+		int rc = next arguments;                                                           \
+		if (rc == MPI_SUCCESS)                                                             \
+			hk_pending_add(*request, HK_TAG_##what);                                   \
+		*function = before;                                                                \
+		return rc;                                                                         \
+	}                                                                                          \
+	BOTH(name, parameters);
+
+/* A call that completes requests. Of several functions it is in that of the first. */
+struct completing {
+	uint32_t before;
+	unsigned n;
+	struct hk_pending_found found[HK_PENDING];
+};
+
+static void enter(struct completing *c, MPI_Request *requests, int count)
+{
+	c->n = hk_pending_find((const void *const *)requests, count, c->found);
+	if (HK_UNLIKELY(c->n > 0)) {
+		c->before = *function;
+		*function = c->found[0].function;
+	}
+}
+
+static void leave(struct completing *c, MPI_Request *requests)
+{
+	static MPI_Request null;
+
+	if (HK_LIKELY(c->n == 0))
+		return;
+	*function = c->before;
+	if (!null) /* by name: a process without MPI must load this library, too */
+		null = mpi_function("ompi_request_null");
+	for (unsigned i = 0; i < c->n; i++)
+		if (requests[c->found[i].index] == null)
+			hk_pending_remove(c->found[i].request);
+}
+
+#define WRAP_COMPLETE(name, requests, count, parameters, arguments)                                \
+	EXPORT int MPI_##name parameters                                                           \
+	{                                                                                          \
+		NEXT(name);                                                                        \
+		struct completing c;                                                               \
+		enter(&c, requests, count);                                                        \
+		int rc = next arguments;                                                           \
+		leave(&c, requests);                                                               \
+		return rc;                                                                         \
+	}                                                                                          \
+	BOTH(name, parameters);
+
 EXPORT int MPI_Init(int *argc, char ***argv)
 {
 	NEXT(Init);
@@ -157,69 +215,71 @@ BOTH(Finalize, (void));
 #define R  MPI_Request *request
 #define CB const void *
 WRAP(BARRIER, Barrier, (C comm), (comm))
-WRAP(BARRIER, Ibarrier, (C comm, R), (comm, request))
+WRAP_START(BARRIER, Ibarrier, (C comm, R), (comm, request))
 WRAP(BCAST, Bcast, (void *b, int n, T t, int root, C comm), (b, n, t, root, comm))
-WRAP(BCAST, Ibcast, (void *b, int n, T t, int root, C comm, R), (b, n, t, root, comm, request))
+WRAP_START(BCAST, Ibcast, (void *b, int n, T t, int root, C comm, R),
+	   (b, n, t, root, comm, request))
 WRAP(REDUCE, Reduce, (CB s, void *r, int n, T t, MPI_Op op, int root, C comm),
      (s, r, n, t, op, root, comm))
-WRAP(REDUCE, Ireduce, (CB s, void *r, int n, T t, MPI_Op op, int root, C comm, R),
-     (s, r, n, t, op, root, comm, request))
+WRAP_START(REDUCE, Ireduce, (CB s, void *r, int n, T t, MPI_Op op, int root, C comm, R),
+	   (s, r, n, t, op, root, comm, request))
 WRAP(ALLREDUCE, Allreduce, (CB s, void *r, int n, T t, MPI_Op op, C comm), (s, r, n, t, op, comm))
-WRAP(ALLREDUCE, Iallreduce, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
-     (s, r, n, t, op, comm, request))
+WRAP_START(ALLREDUCE, Iallreduce, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
+	   (s, r, n, t, op, comm, request))
 WRAP(SCAN, Scan, (CB s, void *r, int n, T t, MPI_Op op, C comm), (s, r, n, t, op, comm))
-WRAP(SCAN, Iscan, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
-     (s, r, n, t, op, comm, request))
+WRAP_START(SCAN, Iscan, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
+	   (s, r, n, t, op, comm, request))
 WRAP(SCAN, Exscan, (CB s, void *r, int n, T t, MPI_Op op, C comm), (s, r, n, t, op, comm))
-WRAP(SCAN, Iexscan, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
-     (s, r, n, t, op, comm, request))
+WRAP_START(SCAN, Iexscan, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
+	   (s, r, n, t, op, comm, request))
 WRAP(REDUCE_SCATTER, Reduce_scatter, (CB s, void *r, const int n[], T t, MPI_Op op, C comm),
      (s, r, n, t, op, comm))
-WRAP(REDUCE_SCATTER, Ireduce_scatter, (CB s, void *r, const int n[], T t, MPI_Op op, C comm, R),
-     (s, r, n, t, op, comm, request))
+WRAP_START(REDUCE_SCATTER, Ireduce_scatter,
+	   (CB s, void *r, const int n[], T t, MPI_Op op, C comm, R),
+	   (s, r, n, t, op, comm, request))
 WRAP(REDUCE_SCATTER, Reduce_scatter_block, (CB s, void *r, int n, T t, MPI_Op op, C comm),
      (s, r, n, t, op, comm))
-WRAP(REDUCE_SCATTER, Ireduce_scatter_block, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
-     (s, r, n, t, op, comm, request))
+WRAP_START(REDUCE_SCATTER, Ireduce_scatter_block, (CB s, void *r, int n, T t, MPI_Op op, C comm, R),
+	   (s, r, n, t, op, comm, request))
 WRAP(GATHER, Gather, (CB s, int n, T t, void *r, int m, T u, int root, C comm),
      (s, n, t, r, m, u, root, comm))
-WRAP(GATHER, Igather, (CB s, int n, T t, void *r, int m, T u, int root, C comm, R),
-     (s, n, t, r, m, u, root, comm, request))
+WRAP_START(GATHER, Igather, (CB s, int n, T t, void *r, int m, T u, int root, C comm, R),
+	   (s, n, t, r, m, u, root, comm, request))
 WRAP(GATHER, Gatherv,
      (CB s, int n, T t, void *r, const int m[], const int d[], T u, int root, C comm),
      (s, n, t, r, m, d, u, root, comm))
-WRAP(GATHER, Igatherv,
-     (CB s, int n, T t, void *r, const int m[], const int d[], T u, int root, C comm, R),
-     (s, n, t, r, m, d, u, root, comm, request))
+WRAP_START(GATHER, Igatherv,
+	   (CB s, int n, T t, void *r, const int m[], const int d[], T u, int root, C comm, R),
+	   (s, n, t, r, m, d, u, root, comm, request))
 WRAP(SCATTER, Scatter, (CB s, int n, T t, void *r, int m, T u, int root, C comm),
      (s, n, t, r, m, u, root, comm))
-WRAP(SCATTER, Iscatter, (CB s, int n, T t, void *r, int m, T u, int root, C comm, R),
-     (s, n, t, r, m, u, root, comm, request))
+WRAP_START(SCATTER, Iscatter, (CB s, int n, T t, void *r, int m, T u, int root, C comm, R),
+	   (s, n, t, r, m, u, root, comm, request))
 WRAP(SCATTER, Scatterv,
      (CB s, const int n[], const int d[], T t, void *r, int m, T u, int root, C comm),
      (s, n, d, t, r, m, u, root, comm))
-WRAP(SCATTER, Iscatterv,
-     (CB s, const int n[], const int d[], T t, void *r, int m, T u, int root, C comm, R),
-     (s, n, d, t, r, m, u, root, comm, request))
+WRAP_START(SCATTER, Iscatterv,
+	   (CB s, const int n[], const int d[], T t, void *r, int m, T u, int root, C comm, R),
+	   (s, n, d, t, r, m, u, root, comm, request))
 WRAP(ALLGATHER, Allgather, (CB s, int n, T t, void *r, int m, T u, C comm),
      (s, n, t, r, m, u, comm))
-WRAP(ALLGATHER, Iallgather, (CB s, int n, T t, void *r, int m, T u, C comm, R),
-     (s, n, t, r, m, u, comm, request))
+WRAP_START(ALLGATHER, Iallgather, (CB s, int n, T t, void *r, int m, T u, C comm, R),
+	   (s, n, t, r, m, u, comm, request))
 WRAP(ALLGATHER, Allgatherv, (CB s, int n, T t, void *r, const int m[], const int d[], T u, C comm),
      (s, n, t, r, m, d, u, comm))
-WRAP(ALLGATHER, Iallgatherv,
-     (CB s, int n, T t, void *r, const int m[], const int d[], T u, C comm, R),
-     (s, n, t, r, m, d, u, comm, request))
+WRAP_START(ALLGATHER, Iallgatherv,
+	   (CB s, int n, T t, void *r, const int m[], const int d[], T u, C comm, R),
+	   (s, n, t, r, m, d, u, comm, request))
 WRAP(ALLTOALL, Alltoall, (CB s, int n, T t, void *r, int m, T u, C comm), (s, n, t, r, m, u, comm))
-WRAP(ALLTOALL, Ialltoall, (CB s, int n, T t, void *r, int m, T u, C comm, R),
-     (s, n, t, r, m, u, comm, request))
+WRAP_START(ALLTOALL, Ialltoall, (CB s, int n, T t, void *r, int m, T u, C comm, R),
+	   (s, n, t, r, m, u, comm, request))
 WRAP(ALLTOALL, Alltoallv,
      (CB s, const int n[], const int d[], T t, void *r, const int m[], const int e[], T u, C comm),
      (s, n, d, t, r, m, e, u, comm))
-WRAP(ALLTOALL, Ialltoallv,
-     (CB s, const int n[], const int d[], T t, void *r, const int m[], const int e[], T u, C comm,
-      R),
-     (s, n, d, t, r, m, e, u, comm, request))
+WRAP_START(ALLTOALL, Ialltoallv,
+	   (CB s, const int n[], const int d[], T t, void *r, const int m[], const int e[], T u,
+	    C comm, R),
+	   (s, n, d, t, r, m, e, u, comm, request))
 WRAP(ALLTOALL, Alltoallw,
      (CB s, const int n[], const int d[], const T t[], void *r, const int m[], const int e[],
       const T u[], C comm),
@@ -250,4 +310,15 @@ WRAP(RMA, Get, (void *s, int n, T t, int rank, MPI_Aint d, int m, T u, MPI_Win w
      (s, n, t, rank, d, m, u, win))
 WRAP(RMA, Accumulate, (CB s, int n, T t, int rank, MPI_Aint d, int m, T u, MPI_Op op, MPI_Win win),
      (s, n, t, rank, d, m, u, op, win))
+WRAP_COMPLETE(Wait, r, 1, (MPI_Request * r, MPI_Status *s), (r, s))
+WRAP_COMPLETE(Waitall, r, n, (int n, MPI_Request r[], MPI_Status s[]), (n, r, s))
+WRAP_COMPLETE(Waitany, r, n, (int n, MPI_Request r[], int *i, MPI_Status *s), (n, r, i, s))
+WRAP_COMPLETE(Waitsome, r, n, (int n, MPI_Request r[], int *m, int i[], MPI_Status s[]),
+	      (n, r, m, i, s))
+WRAP_COMPLETE(Test, r, 1, (MPI_Request * r, int *flag, MPI_Status *s), (r, flag, s))
+WRAP_COMPLETE(Testall, r, n, (int n, MPI_Request r[], int *flag, MPI_Status s[]), (n, r, flag, s))
+WRAP_COMPLETE(Testany, r, n, (int n, MPI_Request r[], int *i, int *flag, MPI_Status *s),
+	      (n, r, i, flag, s))
+WRAP_COMPLETE(Testsome, r, n, (int n, MPI_Request r[], int *m, int i[], MPI_Status s[]),
+	      (n, r, m, i, s))
 /* clang-format on */

@@ -240,6 +240,47 @@ def test_fortran_calls(lab: Lab) -> None:
     assert seen[Function.BARRIER] >= 10, seen
 
 
+# Long enough for a rendezvous: nearly all bytes go while the request is waited for or tested.
+NONBLOCKING = """
+import ctypes
+f = ctypes.CDLL("libmpi_mpifh.so.40", mode=ctypes.RTLD_GLOBAL)
+def ref(n):
+    return ctypes.byref(ctypes.c_int(n))
+error, flag, data = ctypes.c_int(), ctypes.c_int(), ctypes.create_string_buffer(300000)
+status = (ctypes.c_int * 16)()
+world, byte, root = ref(0), ref(1), ref(0)
+f.mpi_init_(ctypes.byref(error))
+for i in range(20):
+    requests = (ctypes.c_int * 2)()
+    f.mpi_ibcast_(data, ref(300000), byte, root, world, requests, ctypes.byref(error))
+    assert error.value == 0
+    if i % 3 == 0:
+        f.mpi_wait_(requests, status, ctypes.byref(error))
+    elif i % 3 == 1:
+        flag.value = 0
+        while not flag.value:
+            f.mpi_test_(requests, ctypes.byref(flag), status, ctypes.byref(error))
+    else:
+        second = ctypes.byref(requests, 4)
+        f.mpi_ibarrier_(world, second, ctypes.byref(error))
+        f.mpi_waitall_(ref(2), requests, status, ctypes.byref(error))
+    assert error.value == 0
+f.mpi_finalize_(ctypes.byref(error))
+print("done", error.value)
+"""
+
+
+def test_nonblocking_collectives(lab: Lab) -> None:
+    frames: list[Frame] = []
+    with captured(lab, "node0", frames):
+        done = lab.mpirun(2, [sys.executable, "-c", NONBLOCKING], tcp=True, tag=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done 0") == 2
+    seen = Counter(f.tag.function for f in frames if f.outgoing and f.tag)
+    assert seen[Function.BCAST] >= 100, seen
+    assert seen[Function.P2P] <= seen.total() * 0.2, seen
+
+
 def test_four_ranks_and_the_same_result(lab: Lab, program) -> None:
     """Two ranks a node: each pair has its own tags, and results are what they are without."""
     argv = [program("tests/mpi/mpi_digest"), "--rounds", "1", "--seed", "5"]

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/tagger/test_pending.c: requests of nonblocking collectives are found while they are there, and not after.
+ */
+#include "tagger/pending.h"
+#include "tests/unit/hk_test.h"
+
+static char handle[2 * HK_PENDING];
+
+static void found_in_the_order_of_the_array(void)
+{
+	struct hk_pending_found found[HK_PENDING];
+	const void *array[] = {&handle[3], &handle[1], NULL, &handle[0]};
+
+	CHECK_EQ(hk_pending_find(array, 4, found), 0);
+	hk_pending_add(&handle[0], 4);
+	hk_pending_add(&handle[1], 9);
+	CHECK_EQ(hk_pending_find(array, 4, found), 2);
+	CHECK_EQ(found[0].index, 1);
+	CHECK_EQ(found[0].function, 9);
+	CHECK(found[0].request == &handle[1]);
+	CHECK_EQ(found[1].index, 3);
+	CHECK_EQ(found[1].function, 4);
+	hk_pending_remove(&handle[0]);
+	CHECK_EQ(hk_pending_find(array, 4, found), 1);
+	hk_pending_remove(&handle[0]); /* of none: nothing happens */
+	hk_pending_remove(&handle[1]);
+	CHECK_EQ(hk_pending_find(array, 4, found), 0);
+}
+
+static void what_finds_no_room_is_not_remembered(void)
+{
+	struct hk_pending_found found[HK_PENDING];
+	const void *array[2 * HK_PENDING];
+
+	hk_pending_add(NULL, 4);
+	for (int i = 0; i < 2 * HK_PENDING; i++) {
+		array[i] = &handle[i];
+		hk_pending_add(&handle[i], (uint32_t)i % 14);
+	}
+	CHECK_EQ(hk_pending_find(array, 2 * HK_PENDING, found), HK_PENDING);
+	for (unsigned i = 0; i < HK_PENDING; i++) {
+		CHECK_EQ(found[i].index, i);
+		CHECK_EQ(found[i].function, i % 14);
+	}
+	for (int i = 0; i < 2 * HK_PENDING; i += 2)
+		hk_pending_remove(&handle[i]);
+	CHECK_EQ(hk_pending_find(array, 2 * HK_PENDING, found), HK_PENDING / 2);
+	for (int i = 1; i < HK_PENDING; i += 2)
+		hk_pending_remove(&handle[i]);
+	CHECK_EQ(hk_pending_find(array, 2 * HK_PENDING, found), 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"found_in_the_order_of_the_array", found_in_the_order_of_the_array},
+		{"what_finds_no_room_is_not_remembered", what_finds_no_room_is_not_remembered},
+	};
+
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
