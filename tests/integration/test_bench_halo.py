@@ -33,6 +33,26 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     assert {r["bytes"] for r in document["rows"] if r["experiment"] == "A"} == {80, 24000}
 
 
+def test_several_ports(lab_name, hikyaku, tmp_path):
+    file, picture = tmp_path / "h.json", tmp_path / "h.png"
+    argv = [*hikyaku, "bench", "halo", "--experiments", "A", "--ports", "1,4", "--repeats", "1"]
+    argv += ["--doubles", "10000", "--json", str(file), "--plot", str(picture)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "two ranks, one piece each way, 4 ports" in done.stdout
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    found = {(r["method"], r["ports"]) for r in json.loads(file.read_text())["rows"]}
+    ours = [m for m in (*halo.METHODS, halo.SETUP) if m != "mpi-tcp"]
+    assert found == {("mpi-tcp", 1), *((m, p) for m in ours for p in (1, 4))}
+
+
+def test_wrong_numbers_of_ports(hikyaku):
+    argv = [*hikyaku, "bench", "halo", "--ports", "9"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode != 0
+    assert "9 ports: a rank takes from 1 to 8" in done.stderr
+
+
 def row(experiment: str, size: int, method: str, median: float) -> dict:
     return {"experiment": experiment, "bytes": size, "method": method, "median": median}
 
@@ -63,10 +83,11 @@ def test_set_up_pays_by_what_exchanges_save():
 
 
 def test_transports_alternate():
-    plan = halo.Plan(["A", "C"], 2, 2, 8, [10])
+    plan = halo.Plan(["A", "C"], 2, 2, 8, [10], ports=[1, 4])
+    tcp = halo.TCP
     assert plan.steps() == [
-        *(("A", False, 0), ("A", True, 0), ("C", False, 0), ("C", True, 0)),
-        *(("A", True, 1), ("A", False, 1), ("C", True, 1), ("C", False, 1)),
+        *(("A", 1, 0), ("A", 4, 0), ("A", tcp, 0), ("C", 1, 0), ("C", 4, 0), ("C", tcp, 0)),
+        *(("A", tcp, 1), ("A", 4, 1), ("A", 1, 1), ("C", tcp, 1), ("C", 4, 1), ("C", 1, 1)),
     ]
 
 

@@ -39,6 +39,7 @@ struct sim_config {
 	uint64_t start;                 /* the clock when it all begins */
 	uint64_t latency, jitter;       /* one way; jitter is added at random up to its value */
 	uint64_t detour; /* puts go by a path of their own, and other packets take so much longer */
+	unsigned rails;  /* 0, or packets go by so many paths, as good as each other, in turn */
 	uint32_t ps_per_byte; /* of every cable, each way: 80 is 100 Gbit/s */
 	uint32_t queue_bytes; /* the switch keeps for each node; then it drops */
 	uint32_t rx_ring;     /* frames that wait for a node to poll; then they drop */

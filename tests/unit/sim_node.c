@@ -280,6 +280,14 @@ static void send_part(struct sim *s, unsigned node, hk_peer p, uint32_t id)
 		.frags = put ? 0 : m->frags,
 		.path = put && s->c.detour,
 	};
+
+	if (s->c.rails) { /* now and then one rests, or is back */
+		if (hk_rng_chance(&s->rng, 50000))
+			hk_engine_peer_paths(
+				n->engine, p,
+				(uint8_t)hk_rng_range(&s->rng, 1, (1u << s->c.rails) - 1));
+		pkt.path = (uint8_t)(id % s->c.rails);
+	}
 	struct sim_buf *b = buf_by_token(s, node, pkt.token);
 
 	CHECK_MSG(hk_engine_send(n->engine, p, &pkt, s->now, b->frame),
@@ -355,6 +363,7 @@ static unsigned poll_engine(struct sim *s, unsigned node)
 			}
 			CHECK_EQ(o->kind, HK_OUT_RESEND);
 			CHECK_EQ(o->len, HK_WIRE_HLEN);
+			CHECK_CMP(o->path, <, HK_MAX(s->c.rails, 2u));
 			resends++;
 			struct sim_buf *b = buf_by_token(s, node, o->token);
 			if (b->wire_until > s->now) { /* the device still reads it: a copy */

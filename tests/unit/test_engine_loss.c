@@ -267,6 +267,111 @@ static void loss_on_each_of_two_paths(void)
 	}
 }
 
+/* ---- equal paths, on the bench --------------------------------------------------------------- */
+
+static void send_by(struct rig *g, hk_peer p, uint64_t token, uint8_t path)
+{
+	struct hk_packet pkt = {
+		.token = token, .len = 32, .type = HK_WIRE_DATA, .frags = 1, .path = path};
+	struct hk_wire_hdr h;
+
+	CHECK(hk_engine_send(g->e, p, &pkt, g->now, &h));
+}
+
+static void what_is_lost_goes_by_the_next_path(void)
+{
+	static const uint8_t by[] = {5, 0, 2, 5, 0};
+	struct rig g;
+
+	rig_config(&g);
+	hk_peer p = rig_pair(&g);
+
+	hk_engine_peer_paths(g.e, p, 1u << 0 | 1u << 2 | 1u << 5);
+	send_by(&g, p, 1, 2);
+	for (unsigned n = 0; n < HK_ARRAY_LEN(by);) {
+		rig_next(&g);
+		for (unsigned i = 0; i < g.outs; i++) {
+			CHECK(g.out[i].kind == HK_OUT_RESEND && g.out[i].token == 1);
+			CHECK_EQ(g.out[i].path, by[n++]);
+		}
+	}
+	rig_end(&g);
+}
+
+/* A packet keeps its path where the others are not as good. */
+static void paths_are_kept_unless_equal(void)
+{
+	struct rig g;
+
+	rig_config(&g);
+	hk_peer p = rig_pair(&g);
+
+	send_by(&g, p, 1, 6);
+	for (unsigned n = 0; n < 4;) {
+		rig_next(&g);
+		for (unsigned i = 0; i < g.outs; i++, n++)
+			CHECK_EQ(g.out[i].path, 6);
+	}
+	rig_end(&g);
+}
+
+/* Nothing comes by path 0, and all by path 1, so that no timer of the peer fires: the first packet is found lost
+ * all the same, after a resend timeout, and goes by path 1. */
+static void a_dead_path_is_told_of_by_others(void)
+{
+	uint64_t start;
+	unsigned resent = 0;
+	struct rig g;
+
+	rig_config(&g);
+	hk_peer p = rig_pair(&g);
+
+	hk_engine_peer_paths(g.e, p, 3);
+	send_by(&g, p, 1, 0);
+	start = g.now;
+	for (unsigned n = 1; n < 60 && !resent; n++) {
+		struct hk_wire_sack sack = {{UINT64_MAX >> (64 - n) << 1}};
+		struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_ACK);
+
+		g.now += 10 * HK_USEC;
+		send_by(&g, p, 1 + n, 1);
+		h.tsecr = (uint32_t)(g.now >> HK_WIRE_TS_SHIFT);
+		g.now += 100 * HK_USEC;
+		rig_input(&g, &h, &sack, 0);
+		rig_poll(&g);
+		for (unsigned i = 0; i < g.outs; i++) {
+			CHECK(g.out[i].kind == HK_OUT_RESEND && g.out[i].token == 1);
+			CHECK_EQ(g.out[i].path, 1);
+			resent++;
+		}
+	}
+	CHECK_EQ(resent, 1);
+	CHECK_CMP(g.now - start, >=, g.cfg.min_rto);
+	CHECK_EQ(hk_engine_counters(g.e)->loss_time, 1);
+	CHECK_EQ(hk_engine_counters(g.e)->loss_rto, 0);
+	rig_end(&g);
+}
+
+static void what_flies_by_a_path_that_is_taken_away_is_lost(void)
+{
+	struct rig g;
+
+	rig_config(&g);
+	hk_peer p = rig_pair(&g);
+
+	hk_engine_peer_paths(g.e, p, 7);
+	for (unsigned i = 0; i < 6; i++)
+		send_by(&g, p, i + 1, (uint8_t)(i % 3));
+	hk_engine_peer_paths(g.e, p, 5);
+	rig_poll(&g);
+	CHECK_EQ(g.outs, 2);
+	for (unsigned i = 0; i < g.outs; i++) {
+		CHECK_EQ(g.out[i].token, 2 + 3 * i);
+		CHECK_EQ(g.out[i].path, 2);
+	}
+	rig_end(&g);
+}
+
 /* ---- timers, on the bench ------------------------------------------------------------------ */
 
 /* Nobody answers: each wait twice the one before, up to the ceiling, and never longer. */
@@ -529,6 +634,11 @@ int main(int argc, char **argv)
 		{"reordering_is_no_loss", reordering_is_no_loss},
 		{"paths_do_not_tell_of_each_other", paths_do_not_tell_of_each_other},
 		{"loss_on_each_of_two_paths", loss_on_each_of_two_paths},
+		{"what_is_lost_goes_by_the_next_path", what_is_lost_goes_by_the_next_path},
+		{"paths_are_kept_unless_equal", paths_are_kept_unless_equal},
+		{"a_dead_path_is_told_of_by_others", a_dead_path_is_told_of_by_others},
+		{"what_flies_by_a_path_that_is_taken_away_is_lost",
+		 what_flies_by_a_path_that_is_taken_away_is_lost},
 		{"back_off_doubles_to_its_ceiling", back_off_doubles_to_its_ceiling},
 		{"progress_ends_back_off", progress_ends_back_off},
 		{"resend_cap", resend_cap},

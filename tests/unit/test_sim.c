@@ -71,6 +71,7 @@ static void random_world(struct hk_rng *r, struct sim_config *c)
 	c->random_ids = hk_rng_below(r, 2);
 	c->random_psn = hk_rng_below(r, 2);
 	c->detour = PICK(r, 0, 0, 5000, 300000);
+	c->rails = (unsigned)PICK(r, 0, 0, 2, 8);
 }
 
 static void random_traffic(struct sim *s, struct hk_rng *r, const struct sim_config *c)

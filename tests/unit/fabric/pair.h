@@ -25,7 +25,7 @@
 struct end {
 	struct hk_fabric *f;
 	hk_peer peer;
-	unsigned messages, lost;
+	unsigned messages, lost, rails_down;
 	uint64_t last; /* number in the last message that had one */
 	struct hk_port *port, *bulk;
 };
@@ -33,7 +33,8 @@ struct end {
 static struct end end[2];
 static char dir[64];
 static const char *faults;
-static bool two_ports; /* one for messages, one for bulk; faults on the latter alone */
+static bool two_ports; /* one for messages, one for bulk; faults on the latter alone … */
+static bool rails;     /* … or both for all */
 static bool crc;
 static uint64_t peer_timeout;
 
@@ -60,6 +61,13 @@ static void on_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *te
 	(void)why;
 	(void)text;
 	((struct end *)arg)->lost++;
+}
+
+static void on_rail_down(void *arg, hk_peer peer, const char *text)
+{
+	(void)peer;
+	CHECK(strstr(text, "port 1 (memif:") && strstr(text, "the other end"));
+	((struct end *)arg)->rails_down++;
 }
 
 static struct hk_port *open_port(uint32_t self, uint32_t key, const char *with)
@@ -101,13 +109,19 @@ static void open_fabric(int which, struct hk_port *port, struct hk_port *bulk)
 	cfg.regions = 1024;
 	cfg.frame_max = 9216;
 	cfg.lost = on_lost;
+	cfg.rail_down = on_rail_down;
 	cfg.lost_arg = e;
 	*e = (struct end){.port = port, .bulk = bulk};
 	CHECK_MSG(hk_fabric_open(&cfg, &e->f, &err) == 0, "%s", err.text);
 	CHECK_MSG(hk_fabric_add_port(e->f, port, &err) == 0, "%s", err.text);
 	if (bulk) {
 		CHECK_MSG(hk_fabric_add_port(e->f, bulk, &err) == 1, "%s", err.text);
-		addr.bulk = 1 + 1;
+		if (rails) {
+			addr.more = 1;
+			addr.rail[0] = (struct hk_rail_addr){.port = 1, .frame_max = 9216};
+		} else {
+			addr.bulk = 1 + 1;
+		}
 	}
 	CHECK_MSG(hk_fabric_peer_add(e->f, &addr, &e->peer, &err) == 0, "%s", err.text);
 	hk_fabric_set_am(e->f, AM, on_message, e);
@@ -206,6 +220,13 @@ HK_TEST_UNUSED static void each_way_by_two_ports(void (*test)(void))
 	two_ports = true;
 	each_way(test);
 	two_ports = false;
+}
+
+HK_TEST_UNUSED static void each_way_by_rails(void (*test)(void))
+{
+	rails = true;
+	each_way_by_two_ports(test);
+	rails = false;
 }
 
 #endif

@@ -373,6 +373,11 @@ static void test_fence(void)
 	each_way(fence_follows_a_put);
 }
 
+static void test_fence_rails(void)
+{
+	each_way_by_rails(fence_follows_a_put);
+}
+
 static void test_fence_two_ports(void)
 {
 	each_way_by_two_ports(fence_follows_a_put);
@@ -404,6 +409,7 @@ int main(int argc, char **argv)
 		{"bytes", test_bytes},
 		{"fence", test_fence},
 		{"fence_two_ports", test_fence_two_ports},
+		{"fence_rails", test_fence_rails},
 		{"refused", test_refused},
 		{"false_answers", test_false_answers},
 		{"lost", test_lost},

@@ -332,6 +332,11 @@ static void test_exchanges(void)
 	each_way(exchanges_of_all_sizes);
 }
 
+static void test_exchanges_by_rails(void)
+{
+	each_way_by_rails(exchanges_of_all_sizes);
+}
+
 static void test_exchanges_by_two_ports(void)
 {
 	each_way_by_two_ports(exchanges_of_all_sizes);
@@ -363,6 +368,7 @@ int main(int argc, char **argv)
 		{"layout", test_layout},
 		{"exchanges", test_exchanges},
 		{"exchanges_by_two_ports", test_exchanges_by_two_ports},
+		{"exchanges_by_rails", test_exchanges_by_rails},
 		{"wrap", test_wrap},
 		{"fast_neighbour", test_fast_neighbour},
 		{"refused", test_refused},

@@ -187,13 +187,36 @@ static void refused(void)
 	CHECK_EQ(hk_spec_parse(longer, &s, &err), -EINVAL);
 }
 
+static void lists(void)
+{
+	char spec[3][HK_PORT_SPEC_MAX], longer[600];
+	struct hk_error err = {""};
+
+	CHECK_EQ(hk_port_list_split("af_xdp:iface=a", spec, 3, &err), 1);
+	CHECK(strcmp(spec[0], "af_xdp:iface=a") == 0);
+	CHECK_EQ(hk_port_list_split("memif:dir=/c++/a+b;faults=drop=1+pci:0:1+vdev:x", spec, 3,
+				    &err),
+		 3);
+	CHECK(strcmp(spec[0], "memif:dir=/c++/a+b;faults=drop=1") == 0);
+	CHECK(strcmp(spec[1], "pci:0:1") == 0);
+	CHECK(strcmp(spec[2], "vdev:x") == 0);
+
+	CHECK_EQ(hk_port_list_split("", spec, 3, &err), -EINVAL);
+	CHECK_EQ(hk_port_list_split("pci:1+pci:2+pci:3+pci:4", spec, 3, &err), -EINVAL);
+	CHECK(strstr(err.text, "more than 3 ports") != NULL);
+	memset(longer, 'a', sizeof(longer) - 1);
+	longer[sizeof(longer) - 1] = '\0';
+	CHECK_EQ(hk_port_list_split(longer, spec, 3, &err), -EINVAL);
+	CHECK(strstr(err.text, "longer than 255") != NULL);
+}
+
 /* Any bytes are parsed or refused; the sanitizers see the rest. */
 static void any_bytes(void)
 {
 	static const char *const pieces[] = {
 		"memif:", "af_xdp:", "af_packet:", "pci:", "vdev:",   "socket=", "role=",
 		"server", ",",       "=",          ";",    "faults=", "drop=",   "0.5",
-		"iface=", "{rank}",  "{",          "dir=", "/",       "ring=64"};
+		"iface=", "{rank}",  "{",          "dir=", "/",       "ring=64", "+"};
 	setenv("OMPI_COMM_WORLD_RANK", "1", 1);
 	for (int i = 0; i < 20000; i++) {
 		char text[400] = "";
@@ -205,6 +228,9 @@ static void any_bytes(void)
 		struct hk_error err = {""};
 		struct hk_spec s;
 		int rc = hk_spec_parse(text, &s, &err);
+		char spec[8][HK_PORT_SPEC_MAX];
+
+		hk_port_list_split(text, spec, HK_ARRAY_LEN(spec), &err);
 		CHECK(rc == 0 || (rc == -EINVAL && *err.text));
 	}
 }
@@ -214,7 +240,7 @@ static const struct hk_test tests[] = {
 	{"wires_meet", wires_meet}, {"kernel_interfaces", kernel_interfaces},
 	{"devices", devices},       {"ranks", ranks},
 	{"faults", faults},         {"refused", refused},
-	{"any_bytes", any_bytes},
+	{"lists", lists},           {"any_bytes", any_bytes},
 };
 
 int main(int argc, char **argv)
