@@ -28,13 +28,19 @@ _COLOURS = {
 EAGER = 16 << 10
 
 
-def cells(rows: list[dict], experiment: str) -> dict[int, dict[str, dict]]:
-    """By bytes and method."""
+def cells(rows: list[dict], experiment: str, ports: int = 1) -> dict[int, dict[str, dict]]:
+    """By bytes and method, of so many ports. TCP has one, and stands beside each number."""
     found: dict[int, dict[str, dict]] = {}
     for row in rows:
-        if row["experiment"] == experiment:
+        if row["experiment"] == experiment and (
+            row.get("ports", 1) == ports or row["method"] == "mpi-tcp"
+        ):
             found.setdefault(row["bytes"], {})[row["method"]] = row
     return found
+
+
+def numbers_of_ports(rows: list[dict]) -> list[int]:
+    return sorted({row["ports"] for row in rows if row["method"] != "mpi-tcp"})
 
 
 def _ratio(by: dict[str, dict], other: str) -> float | None:
@@ -44,7 +50,7 @@ def _ratio(by: dict[str, dict], other: str) -> float | None:
 
 
 def judge(rows: list[dict]) -> list[dict]:
-    """The goals, each by the worst of the sizes that it is about."""
+    """The goals, each by the worst of the sizes that it is about, with one port."""
     wanted = [
         ("A", "of TCP, 8 kB to 800 kB", "mpi-tcp", 0.20, 8000),
         ("A", "of persistent requests over the BTL, rendezvous", "persistent-btl", 0.80, EAGER + 1),
@@ -73,33 +79,38 @@ def judge(rows: list[dict]) -> list[dict]:
     return found
 
 
+def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
+    processes = next(iter(next(iter(by_size.values())).values()))["processes"]
+    table = Table(
+        title=f"{title}, {processes} ranks; µs an exchange",
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
+    )
+    for name in ("bytes", *METHODS, "of TCP", "of persistent", "set-up"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for size, by in by_size.items():
+        medians = [number(by[m]["median"]) if m in by else "–" for m in (*METHODS, SETUP)]
+        ratios = [_ratio(by, other) for other in ("mpi-tcp", "persistent-btl")]
+        texts = [f"{100 * r:.0f}%" if r else "–" for r in ratios]
+        table.add_row(size_text(size), *medians[:-1], *texts, medians[-1])
+    return table
+
+
 def show(document: dict, console: Console) -> None:
     for experiment, title in _TITLES.items():
-        by_size = cells(document["rows"], experiment)
-        if not by_size:
-            continue
-        processes = next(iter(next(iter(by_size.values())).values()))["processes"]
-        table = Table(
-            title=f"{experiment}: {title}, {processes} ranks; µs an exchange",
-            title_justify="left",
-            box=box.SIMPLE_HEAD,
-            padding=(0, 1, 0, 0),
-        )
-        for name in ("bytes", *METHODS, "of TCP", "of persistent", "set-up"):
-            table.add_column(name, justify="right", no_wrap=True)
-        for size, by in by_size.items():
-            medians = [number(by[m]["median"]) if m in by else "–" for m in (*METHODS, SETUP)]
-            ratios = [_ratio(by, other) for other in ("mpi-tcp", "persistent-btl")]
-            texts = [f"{100 * r:.0f}%" if r else "–" for r in ratios]
-            table.add_row(size_text(size), *medians[:-1], *texts, medians[-1])
-        console.print(table)
+        for ports in numbers_of_ports(document["rows"]):
+            by_size = cells(document["rows"], experiment, ports)
+            if by_size:
+                many = f", {ports} ports" if ports > 1 else ""
+                console.print(_table(f"{experiment}: {title}{many}", by_size))
     if document["goals"]:
         console.print(goals.table(document["goals"]))
     about = document["machine"]
     warn_if_busy(about, console)
     console.print(
         f"Medians of {about['repeats']} × {about['rounds']} samples; {about['cpu']}, "
-        f"{about['cores']} cores, virtual wires, one port; load at start {about['load_at_start']}.",
+        f"{about['cores']} cores, virtual wires; load at start {about['load_at_start']}.",
         highlight=False,
     )
 
@@ -135,10 +146,16 @@ def _bars(axes, by_size: dict[int, dict[str, dict]], title: str) -> None:
 
 
 def draw(document: dict, path: Path) -> None:
-    panels = {e: found for e in _TITLES if (found := cells(document["rows"], e))}
+    panels = {
+        (e, ports): found
+        for e in _TITLES
+        for ports in numbers_of_ports(document["rows"])
+        if (found := cells(document["rows"], e, ports))
+    }
     title = f"Halo exchange: {document['machine']['cpu']}, virtual wires; median and range"
     with figure_file(path, len(panels), title) as all_axes:
-        for axes, (experiment, by_size) in zip(all_axes, panels.items(), strict=True):
+        for axes, ((experiment, ports), by_size) in zip(all_axes, panels.items(), strict=True):
             sizes = [b for b, by in by_size.items() if by.keys() & set(METHODS)]
             paint = _curves if len(sizes) > 1 else _bars
-            paint(axes, by_size, f"{experiment}: {_TITLES[experiment]}")
+            many = f", {ports} ports" if ports > 1 else ""
+            paint(axes, by_size, f"{experiment}: {_TITLES[experiment]}{many}")

@@ -39,6 +39,12 @@ from .common import check_outputs, json_option, plot_option, progress_bar, repea
     show_default=True,
     help="A: how many are sent each way.",
 )
+@click.option(
+    "--ports",
+    default="1",
+    show_default=True,
+    help="Ports of a rank: a number, or several with commas, as 1,4. Goals are those of one.",
+)
 @json_option
 @plot_option
 def bench_halo(
@@ -47,6 +53,7 @@ def bench_halo(
     repeats: int,
     cube: int,
     doubles: str,
+    ports: str,
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
@@ -66,6 +73,7 @@ def bench_halo(
       hikyaku bench halo
       hikyaku bench halo --experiments A --repeats 5 --json out/halo.json --plot out/halo.png
       hikyaku bench halo --experiments B,C --processes 4 -n 64
+      hikyaku bench halo --experiments A --ports 1,4
     """
     from ..bench import driver, halo, halo_report
 
@@ -75,6 +83,7 @@ def bench_halo(
         repeats=repeats,
         cube=cube,
         doubles=driver.parse_sizes(doubles),
+        ports=driver.parse_sizes(ports),
     )
     check_outputs(json_file, plot_file)
     built("bench/halo_bench")
