@@ -125,10 +125,17 @@ def memif_spec(topology: Topology, run_dir: Path) -> str:
     return f"memif:dir={wires(topology, run_dir)}"
 
 
+MEMIF_RING = 256  # descriptors of a wire, as the port has it (docs/ports.md)
+
+
 def memif_ports(topology: Topology, run_dir: Path) -> list[str]:
-    """A place of its own for the wires of each port of a rank."""
+    """A place of its own for the wires of each port of a rank. Their rings together are as long as
+    that of one port: longer ones would not fit in the cache."""
     first = memif_spec(topology, run_dir)
-    return [first, *(f"{first}/{port}" for port in range(1, topology.ports))]
+    if topology.ports == 1:
+        return [first]
+    ring = f",ring={MEMIF_RING // topology.ports}"
+    return [first + ring, *(f"{first}/{port}{ring}" for port in range(1, topology.ports))]
 
 
 def switch_polls(topology: Topology, host: str | None) -> bool:
