@@ -564,7 +564,8 @@ def test_a_living_ones_filter_is_not_taken(clsact: Lab, hikyaku: list[str]) -> N
     with started(clsact, "node0", *sleep):
         holder(clsact, hikyaku)
         lines = filters(clsact, "node0")
-        elsewhere = ["env", "HIKYAKU_RUNDIR=/tmp/hk-tag-elsewhere-" + str(os.getpid())]
+        base = f"/tmp/hk-tag-elsewhere-{os.getpid()}"  # short, since a socket lies there
+        elsewhere = ["env", f"HIKYAKU_RUNDIR={base}"]
         other = [*elsewhere, *tag_command(interfaces=["tcp0"], job=1, attach="clsact"), "true"]
         assert "job 1 is tagged on this node already, by another user" in refused(
             clsact.exec_argv("node0", other)
@@ -572,6 +573,8 @@ def test_a_living_ones_filter_is_not_taken(clsact: Lab, hikyaku: list[str]) -> N
         free = [*elsewhere, *tag_command(interfaces=["tcp0"], attach="clsact"), "true"]
         subprocess.run(clsact.exec_argv("node0", free), check=True, timeout=SOON)
         process.wait_until("the other to go", lambda: filters(clsact, "node0") == lines, SOON)
+        process.wait_until("all of it", lambda: not list(Path(base).iterdir()), SOON)
+        Path(base).rmdir()
 
 
 def test_an_interface_that_takes_no_filter(clsact: Lab) -> None:
