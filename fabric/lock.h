@@ -28,6 +28,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 struct hk_biased_lock {
@@ -50,6 +51,22 @@ static inline int hk_biased_register(struct hk_biased_lock *l, bool processes)
 			    0, 0);
 }
 
+/* The helper may have been taken off the core that the owner waits on, inside. Yielding lets it go on only if the
+ * scheduler has both in one group (sched(7), autogroups), and here a loop of it was seen to keep everybody else from a
+ * core for half a minute. So the owner sleeps when yielding has not helped. */
+#define HK_BIASED_YIELDS 100
+#define HK_BIASED_NAP_NS 20000
+
+static inline void hk_biased_wait(unsigned tries)
+{
+	const struct timespec nap = {.tv_nsec = HK_BIASED_NAP_NS};
+
+	if (tries < HK_BIASED_YIELDS)
+		sched_yield();
+	else
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+}
+
 static inline void hk_biased_enter(struct hk_biased_lock *l)
 {
 	if (l->depth++)
@@ -60,9 +77,11 @@ static inline void hk_biased_enter(struct hk_biased_lock *l)
 		/* it is inside, or about to find that we are; both end soon */
 		atomic_store_explicit(&l->owner_in, 0, memory_order_release);
 		atomic_store_explicit(&l->owner_waits, 1, memory_order_relaxed);
-		while (atomic_load_explicit(&l->helper_wants, memory_order_acquire) &&
-		       !atomic_load_explicit(&l->broken, memory_order_relaxed))
-			sched_yield();
+		for (unsigned tries = 0;
+		     atomic_load_explicit(&l->helper_wants, memory_order_acquire) &&
+		     !atomic_load_explicit(&l->broken, memory_order_relaxed);
+		     tries++)
+			hk_biased_wait(tries);
 		atomic_store_explicit(&l->owner_waits, 0, memory_order_relaxed);
 		atomic_store_explicit(&l->owner_in, 1, memory_order_relaxed);
 		atomic_signal_fence(memory_order_seq_cst);

@@ -138,6 +138,53 @@ static void a_broken_lock_lets_the_owner_in(void)
 	munmap(s, sizeof(*s));
 }
 
+static char state_of(pid_t pid)
+{
+	char path[64], text[512] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *f = fopen(path, "r");
+
+	CHECK(f && fgets(text, sizeof(text), f));
+	fclose(f);
+	const char *end = strrchr(text, ')'); /* of the name */
+
+	CHECK(end && end[1] == ' ');
+	return end[2];
+}
+
+/* The helper, inside, is off the owner's core until the owner leaves that. */
+static void an_owner_that_waits_sleeps(void)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct shared *s = shared_memory();
+	int status;
+
+	CHECK(hk_biased_register(&s->lock, true) == 0);
+	CHECK(hk_biased_try_helper(&s->lock));
+	pid_t pid = fork();
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		hk_biased_enter(&s->lock);
+		hk_biased_leave(&s->lock);
+		_exit(0);
+	}
+	while (!atomic_load(&s->lock.owner_waits))
+		sched_yield();
+	unsigned asleep = 0, looks = 0;
+
+	while (asleep < 10 && looks++ < 20000) {
+		asleep += state_of(pid) == 'S';
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+	}
+	CHECK_MSG(asleep == 10, "asleep in %u of %u looks", asleep, looks);
+	hk_biased_leave_helper(&s->lock);
+	CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+	munmap(s, sizeof(*s));
+}
+
 /* The polling process and a thread of the application's process. */
 static void helpers_exclude_each_other(void)
 {
@@ -175,6 +222,7 @@ int main(int argc, char **argv)
 		{"two_threads_exclude_each_other", two_threads_exclude_each_other},
 		{"two_processes_exclude_each_other", two_processes_exclude_each_other},
 		{"a_broken_lock_lets_the_owner_in", a_broken_lock_lets_the_owner_in},
+		{"an_owner_that_waits_sleeps", an_owner_that_waits_sleeps},
 	};
 
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
