@@ -41,7 +41,8 @@ struct hk_coll_params {
 	unsigned min_bytes;
 	unsigned min_ranks, max_ranks;
 	unsigned burst_kb; /* what is sent before receivers are asked */
-	unsigned grace_us; /* for what a question has overtaken */
+	unsigned grace_us; /* for a piece that others have overtaken */
+	unsigned tail_us;  /* without any piece, for what a question has overtaken */
 	int verbose;
 };
 

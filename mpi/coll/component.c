@@ -102,9 +102,13 @@ static int component_register(void)
 		 "KiB that a root sends before it asks what arrived; fewer when much is lost",
 		 OPAL_INFO_LVL_6, 64, &p->burst_kb);
 	reg_uint("grace_us",
-		 "How long a receiver waits for what the question has overtaken, before it calls "
-		 "it lost",
+		 "How long a receiver that was asked waits for a piece that others have overtaken, "
+		 "before it calls it lost",
 		 OPAL_INFO_LVL_6, 1000, &p->grace_us);
+	reg_uint("tail_us",
+		 "… and without any piece, for the end of a burst, which the question may have "
+		 "overtaken",
+		 OPAL_INFO_LVL_6, 20000, &p->tail_us);
 	reg_int("verbose", "1 says for each communicator whether it multicasts, and why not",
 		OPAL_INFO_LVL_5, 0, &p->verbose);
 	for (size_t i = 0; i < HK_ARRAY_LEN(pvars); i++)

@@ -4,8 +4,9 @@
  *
  * It listens before it tells the root that it is there, so nothing comes before its time. Pieces are put where they
  * belong as they come, in any order and by any thread; a piece that comes twice at once is written twice, with the
- * same bytes. When the root asks for a burst it answers as soon as it has all of it, or when nothing more has
- * come for a moment.
+ * same bytes. When the root asks for a burst it answers as soon as it has all of it, or calls what is missing lost: soon
+ * if later pieces are there, since those of one root come by one way, in order but for accidents; of the end of a
+ * burst, which the question may have overtaken by another way, after a longer time without any piece.
  */
 #include "mpi/coll/coll_hikyaku.h"
 
@@ -21,7 +22,8 @@ struct receiver {
 	struct hk_mcast m;
 	const struct hk_coll_call *c;
 	_Atomic uint64_t *have; /* a bit for each piece */
-	_Atomic uint32_t there; /* how many came */
+	_Atomic uint32_t there; /* how many came … */
+	_Atomic uint32_t after; /* … and one more than the highest of them */
 	struct question asked[HK_COLL_BURSTS];
 	uint32_t open;    /* pieces of them */
 	uint32_t settled; /* pieces that the root knows we have */
@@ -57,7 +59,12 @@ static bool place(struct receiver *r, uint32_t piece, const void *bytes, size_t 
 /* Whatever came under our transfer's name and cannot be is as good as lost. */
 static void on_piece(struct hk_mcast *m, uint32_t piece, const void *bytes, size_t len)
 {
-	(void)place((struct receiver *)m, piece, bytes, len);
+	struct receiver *r = (struct receiver *)m;
+
+	/* written by one thread at a time: the fabric's lock is around this */
+	if (place(r, piece, bytes, len) &&
+	    piece >= atomic_load_explicit(&r->after, memory_order_relaxed))
+		atomic_store_explicit(&r->after, piece + 1, memory_order_relaxed);
 }
 
 static int answer(const struct receiver *r, const struct hk_coll_have *h, size_t words)
@@ -125,13 +132,15 @@ static int look(struct receiver *r, struct question *q, uint64_t now)
 {
 	struct hk_coll_have h = {
 		.head = {.says = HK_COLL_HAVE, .number = r->c->m->number, .first = q->first}};
-	uint64_t since = HK_MAX(q->at, r->seen_at);
-	bool late = now > since && now - since > HK_COLL_PARAMS->grace_us * UINT64_C(1000);
+	uint32_t after = atomic_load_explicit(&r->after, memory_order_relaxed);
+	uint64_t quiet = HK_MAX(q->at, r->seen_at);
+	bool overtaken = now > q->at + HK_COLL_PARAMS->grace_us * UINT64_C(1000);
+	bool late = now > quiet + HK_COLL_PARAMS->tail_us * UINT64_C(1000);
 	uint32_t count = q->count;
 
 	for (uint32_t i = 0; i < count; i++)
 		if (!have(r, q->first + i)) {
-			if (!late)
+			if (!(q->first + i < after ? overtaken : late))
 				return OMPI_SUCCESS;
 			h.missing[i / 64] |= UINT64_C(1) << (i % 64);
 			h.head.count++;
