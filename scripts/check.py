@@ -209,7 +209,7 @@ def integration(options: Options) -> Tally:
     if os.geteuid() != 0:
         print("check: labs are network namespaces: run 'make check' as root", flush=True)
         return Tally(failures=["integration tests (not root)"])
-    tally = pytest(options, options.build / "integration.xml", limit=2700)
+    tally = pytest(options, options.build / "integration.xml", limit=3600)
     if not tally.failures or len(tally.failures) > MOST_REPEATED or "pytest" in tally.failures:
         return tally
     print(f"-- {len(tally.failures)} failed and are repeated once", flush=True)
