@@ -52,6 +52,7 @@ struct forward {
 	struct rte_mempool *pool;
 	struct hk_port *port[HK_P2P_NICS];
 	uint64_t frames, bytes, unlanded, checked;
+	uint64_t unsent[HK_P2P_NICS]; /* the NIC did not take them in time */
 	struct hk_error err;
 };
 
@@ -203,7 +204,8 @@ static void check(struct forward *f, struct rte_mbuf *const *m, uint16_t n)
 	}
 }
 
-static void move(struct forward *f, unsigned from)
+/* What the NIC does not take by @end is dropped and counted. */
+static void move(struct forward *f, unsigned from, double end)
 {
 	struct rte_mbuf *m[BURST];
 	uint16_t n = hk_port_rx(f->port[from], 0, m, BURST), sent = 0;
@@ -213,10 +215,15 @@ static void move(struct forward *f, unsigned from)
 	for (uint16_t i = 0; i < n; i++)
 		f->bytes += rte_pktmbuf_pkt_len(m[i]);
 	f->frames += n;
-	while (sent < n && !stop)
+	while (sent < n) {
 		sent += hk_port_tx(f->port[from ^ 1], 0, m + sent, n - sent);
-	if (sent < n)
+		if (sent < n && (stop || now() >= end))
+			break;
+	}
+	if (sent < n) {
 		rte_pktmbuf_free_bulk(m + sent, n - sent);
+		f->unsent[from ^ 1] += n - sent;
+	}
 }
 
 static int run(struct forward *f)
@@ -229,11 +236,11 @@ static int run(struct forward *f)
 	 * soon after; the peer checks that all have come */
 	while (!stop && f->frames < f->o.count && now() < end) {
 		for (unsigned i = 0; i < f->o.n; i++)
-			move(f, i);
+			move(f, i, end);
 	}
 	for (double drain = now() + 0.2; now() < drain;) {
 		for (unsigned i = 0; i < f->o.n; i++)
-			move(f, i);
+			move(f, i, drain);
 	}
 	printf("{\"frames\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"unlanded\": %" PRIu64
 	       ", \"cpu_read\": %" PRIu64 ", \"iova\": \"%s\"",
@@ -251,6 +258,16 @@ static int run(struct forward *f)
 			     "devices (`hikyaku p2p list`)",
 			     f->unlanded, f->checked, f->o.pop);
 		return 3;
+	}
+	for (unsigned i = 0; i < f->o.n; i++) {
+		if (f->unsent[i] == 0 || stop)
+			continue;
+		hk_error_set(&f->err, 0,
+			     "%" PRIu64
+			     " frames that %s did not take within %u s are lost; fix: look "
+			     "whether its link is up",
+			     f->unsent[i], f->port[i]->info.spec, f->o.timeout);
+		return 1;
 	}
 	if (f->frames < f->o.count && f->o.count != UINT64_MAX) {
 		hk_error_set(&f->err, 0,
