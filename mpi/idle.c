@@ -29,10 +29,12 @@ uint64_t hk_idle_poll(struct hk_idle *i, uint64_t now, bool silent)
 	i->polls++;
 	if (silent && i->naps == 0)
 		i->naps = HK_IDLE_FIRST;
-	if (i->naps == 0) {
-		i->left = now;
-		return 0;
+	if (i->naps > 0) {
+		i->naps--;
+		return HK_IDLE_NAP;
 	}
-	i->naps--;
-	return HK_IDLE_NAP;
+	if (i->polls > HK_IDLE_LONG)
+		return HK_IDLE_NAP;
+	i->left = now;
+	return 0;
 }

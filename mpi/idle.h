@@ -7,8 +7,9 @@
  * 6.18, some ms), and never gives the core to another session (autogroup) or control group, where those
  * waited for may be. A short sleep does both: the core is free, and who wakes up soon has it.
  *
- * So this sleeps in place of a yield, when yields are seen to take long, or when a peer says nothing. A pure
- * state machine: the caller tells the time, and sleeps.
+ * So this sleeps in place of a yield, when yields are seen to take long, when a peer says nothing, and once
+ * nothing has come for many polls: ranks of a session that yield to each other for seconds can keep a switch,
+ * of another session, from ever carrying what they wait for. A pure state machine: the caller tells the time, and sleeps.
  */
 #ifndef HK_MPI_IDLE_H
 #define HK_MPI_IDLE_H
@@ -21,6 +22,7 @@
 #define HK_IDLE_NAP    (50 * HK_USEC)
 #define HK_IDLE_SLOW   HK_MSEC        /* a yield that took so long: others wanted the core */
 #define HK_IDLE_SILENT (10 * HK_MSEC) /* whoever has a core answers sooner */
+#define HK_IDLE_LONG   1000 /* polls in vain, a few µs each: a nap more is a small part of the wait */
 #define HK_IDLE_FIRST  64   /* naps before yields are tried again; each time twice as many, … */
 #define HK_IDLE_MOST   4096 /* … up to this */
 
