@@ -8,7 +8,7 @@ import pytest
 
 from hikyaku import guest as guests
 from hikyaku.guest import Guest
-from hikyaku.p2p.plans import MACHINE, MARKER, PLANS, Plan, run
+from hikyaku.p2p.plans import MACHINE, MARKER, PLANS, Plan, run, wrong
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +26,7 @@ def test_three_plans(guest: Guest, plan: Plan, request: pytest.FixtureRequest) -
     n = 20000 if request.config.getoption("--slow") else 500
     row = run(guest, plan, n)
     said = row.pop("said")
+    assert not wrong(row), "\n".join([*wrong(row), said])
     assert row["corrupt"] == 0 and row["missing"] == 0 and row["in_order"], (row, said)
     assert row["packets"] == n and row["header_bytes"] <= 64
     assert row["fragmented"] > 10 and row["icmp"] > 10 and row["longest"] > 9000

@@ -92,4 +92,7 @@ def show(document: dict, console: Console) -> None:
         )
     table.caption = document["note"]
     console.print(table)
+    for row in document["rows"]:
+        for line in plans.wrong(row):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(goals.table(document["goals"]))

@@ -17,6 +17,7 @@ from functools import lru_cache
 from ..errors import HikyakuError
 from ..guest import Guest, Machine
 from ..guest.wire import exchange
+from .differences import differences, lines
 from .packets import IP4, IP6, SPECIAL, Router, ethernet, ipv4, ipv6, sequence
 
 MARKER = b"HIKYAKU!payload!"
@@ -161,8 +162,9 @@ def _start(guest: Guest, plan: Plan) -> None:
     guest.run(
         f"bind {DRIVERS[plan.driver]} {' '.join(nics)}\n"
         f"cat > /tmp/routes <<'END'\n{_routes(plan.mtu)}END\n"
-        f"hk_router --mode {plan.mode} --routes /tmp/routes --memory 448 --icmp-rate 1000000 "
-        f"{BUFFERS[plan.memory]} --scan {MARKER.hex()} {options} {ports} > /tmp/out 2>&1 &\n"
+        f"hk_router --mode {plan.mode} --wait 60000 --routes /tmp/routes --memory 448 "
+        f"--icmp-rate 1000000 {BUFFERS[plan.memory]} --scan {MARKER.hex()} {options} {ports} "
+        "> /tmp/out 2>&1 &\n"
         "pid=$!; echo $pid > /tmp/pid\n"
         "while ! grep -q ^ready /tmp/out; do\n"
         "  kill -0 $pid 2>/dev/null || { cat /tmp/out; exit 1; }; sleep 0.05; done"
@@ -206,6 +208,12 @@ def run(guest: Guest, plan: Plan, count: int) -> dict:
         "corrupt": (came - right_ones).total(),
         "missing": (right_ones - came).total(),
         "in_order": got == want,
+        "differences": differences(got, want),
+        # what tells a frame lost on the way to the router, in it, and behind it
+        "received": port["in_packets"],
+        "verdicts": port["verdicts"],
+        "tx_full": sum(p["tx_full"] for p in stats["ports"]),
+        "transmitted": sum(p["out_packets"] for p in stats["ports"]),
         "fragmented": port["fragmented"],
         "icmp": port["icmp_sent"],
         "header_bytes": port["read_header_bytes"] / max(1, port["in_packets"]),
@@ -213,3 +221,17 @@ def run(guest: Guest, plan: Plan, count: int) -> dict:
         "seconds": took,
         "said": said,
     }
+
+
+def wrong(row: dict) -> list[str]:
+    """For people: which frames of a plan's run were wrong or missing, and where they may have been
+    lost. Empty: none."""
+    found = lines(row["differences"])
+    if not found:
+        return []
+    return [
+        f"{row['plan']}: of {row['packets']} frames the router received {row['received']} "
+        f"({json.dumps(row['verdicts'])}); of {row['wanted']} answers it sent "
+        f"{row['transmitted']} and dropped {row['tx_full']} for a full NIC; {row['came']} came",
+        *found,
+    ]
