@@ -14,6 +14,9 @@ from pathlib import Path
 from ..errors import HikyakuError
 
 FRAME_LIMIT = 65535
+# Seconds without a frame after which those under way are lost. On a busy machine an emulator stood
+# still for more than five.
+QUIET = 40.0
 
 
 class Wire:
@@ -75,9 +78,9 @@ def exchange(
     answers: list[int] | None = None,
 ) -> list[list[bytes]]:
     """Sends the frames of each of @sent in turn, at most @window more than have come back, until
-    @expected have come or nothing has for some seconds; what each of @receivers got. With fewer
-    frames under way than a NIC's ring takes, none is lost for want of room. @answers: how many
-    come back for each frame of the first wire, if not one."""
+    @expected have come, or nothing has for QUIET or @timeout seconds; what each of @receivers got.
+    With fewer frames under way than a NIC's ring takes, none is lost for want of room. @answers:
+    how many come back for each frame of the first wire, if not one."""
     got: list[list[bytes]] = [[] for _ in receivers]
     queues = [(wire, iter(frames)) for wire, frames in sent]
     waiting: list[tuple[Wire, bytes] | None] = [None] * len(queues)
@@ -86,7 +89,7 @@ def exchange(
     out = back = 0
     quiet_since = time.monotonic()
     end = quiet_since + timeout
-    quiet_limit = min(5.0, timeout)
+    quiet_limit = min(QUIET, timeout)
     while back < expected:
         moved = False
         for i, (wire, frames) in enumerate(queues):
