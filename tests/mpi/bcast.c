@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/mpi/bcast.c: MPI_Bcast of long messages, every byte checked at every rank. Prints
- * `COUNT name value` from rank 0 for each performance variable of a coll component called hikyaku, if there is one,
- * summed over all ranks.
+ * `COUNT name value` from rank 0 for each performance variable of a coll component called hikyaku, if there is one, and
+ * for the multicasts that its BTL received, summed over all ranks.
  *
  *   --mode megabyte   1 MiB, --rounds times, from rank 0
  *   --mode random     sizes, roots, datatypes and communicators as the seed draws them
@@ -14,6 +14,17 @@
 #define LONGEST  ((size_t)1 << 19)
 
 enum { MOST = 32 };
+
+#define OF_COLL "coll_hikyaku_"
+#define OF_BTL  "btl_hikyaku_"
+
+/* The name to print, if a variable is one of ours. */
+static const char *shown(const char *name)
+{
+	if (strncmp(name, OF_COLL, strlen(OF_COLL)) == 0)
+		return name + strlen(OF_COLL);
+	return strcmp(name, OF_BTL "mcasts_in") == 0 ? name + strlen(OF_BTL) : NULL;
+}
 
 /* A counter counts from when its handle was made. */
 static struct {
@@ -40,7 +51,7 @@ static void counters_start(void)
 		if (MPI_T_pvar_get_info(i, name, &name_len, &verbosity, &class, &type, &e, NULL,
 					&desc_len, &bind, &readonly, &continuous,
 					&atomic) != MPI_SUCCESS ||
-		    strncmp(name, "coll_hikyaku_", 13) != 0)
+		    !shown(name))
 			continue;
 		MPI_T_pvar_handle_alloc(counters.session, i, NULL, &counters.handle[counters.n++],
 					&elements);
@@ -56,7 +67,7 @@ static void counters_print(void)
 		MPI_T_pvar_handle_free(counters.session, &counters.handle[i]);
 		MPI_Reduce(&value, &sum, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
 		if (hkt_rank == 0)
-			printf("COUNT %s %llu\n", counters.name[i] + 13, sum);
+			printf("COUNT %s %llu\n", shown(counters.name[i]), sum);
 	}
 	MPI_T_pvar_session_free(&counters.session);
 	MPI_T_finalize();
