@@ -7,10 +7,14 @@
  * arrive. Where a multicast cannot be, or is not worth it, the component that was there before does the Bcast.
  *
  *   component.c   parameters, performance variables, who gets a module
- *   module.c      one communicator: whether to multicast, which all its ranks decide alike
- *   root.c        the root's side of one Bcast
+ *   decide.c      one communicator: whether to multicast, which all its ranks decide alike
+ *   module.c      one Bcast: its transfers, its datatype
+ *   root.c        the root's side of one transfer
  *   receive.c     a receiver's
  *   tags.h        ob1's tags
+ *
+ * Errors: all memory is there before a communicator multicasts, or none of its ranks does. What fails later ends the job,
+ * with a text: the others are within the same transfer, and would wait for ever for who returns an error.
  *
  * Threads: ob1's rules for collectives: one at a time on a communicator. The handler of pieces runs in the BTL's
  * helper thread as well.
@@ -35,6 +39,8 @@
 #define HK_COLL_BURST_MIN 8u
 #define HK_COLL_WORDS     (HK_COLL_BURST_MAX / 64)
 #define HK_COLL_BURSTS    2u /* that may be unanswered */
+/* Pieces of one transfer. A longer Bcast is several, which bounds what it needs of memory. */
+#define HK_COLL_TRANSFER 4096u
 
 struct hk_coll_params {
 	int priority;
@@ -77,12 +83,6 @@ enum hk_coll_state {
 	HK_COLL_LOSSY,
 };
 
-/* A piece of memory that is kept from one Bcast to the next, as it grew. */
-struct hk_coll_scratch {
-	void *base;
-	size_t size;
-};
-
 struct hk_coll_module {
 	mca_coll_base_module_t super;
 	const struct hk_btl_mcast *btl;
@@ -97,26 +97,30 @@ struct hk_coll_module {
 	uint32_t burst, burst_max;      /* pieces; follows loss */
 	bool lossy;                     /* found as root: tell the others with the next Bcast */
 	struct hk_btl_mcast_peer *peer; /* by rank */
-	struct hk_coll_scratch staging, bits, answers;
+	void *room;                     /* hk_coll_room() bytes: what ob1 receives into */
+	char *staging;                  /* a transfer, for datatypes with gaps */
+	_Atomic uint64_t have[HK_COLL_TRANSFER / 64]; /* as receiver: a bit for each piece */
 };
 OBJ_CLASS_DECLARATION(hk_coll_module);
 typedef struct hk_coll_module hk_coll_module;
 
-/* One Bcast, as it was called. */
+/* One transfer of a Bcast. */
 struct hk_coll_call {
 	hk_coll_module *m;
 	struct ompi_communicator_t *comm;
 	int root, me, ranks;
 	size_t total; /* bytes, packed */
 	uint32_t pieces;
-	char *data; /* all of them in a row: the user's buffer, or m->staging */
+	char *data; /* all of them in a row: of the user's buffer, or m->staging */
 };
 
 /* ---- what they say to each other: structs as they are, between builds of one version on one kind of machine */
 
 enum hk_coll_says {
-	HK_COLL_READY = 1, /* up: I am in this Bcast, and listen */
-	HK_COLL_ASK,       /* down: what of pieces [first, first + count) have you? */
+	/* up: I am in this transfer of `count` pieces, and listen. Number 0, before the first: I could multicast … */
+	HK_COLL_READY = 1,
+	HK_COLL_UNABLE, /* … and I could not, for want of memory */
+	HK_COLL_ASK,    /* down: what of pieces [first, first + count) have you? */
 	HK_COLL_HAVE, /* up: its answer; `count` is how many are missing, and which, a bitmap tells */
 	HK_COLL_PIECE, /* down: piece `first`, which follows */
 };
@@ -151,15 +155,24 @@ static inline uint64_t hk_coll_now(void)
 }
 
 /* ---- component.c */
-void *hk_coll_scratch(struct hk_coll_scratch *s, size_t size);
 void hk_coll_say(const struct hk_coll_module *m, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));
 
 /* ---- module.c */
 mca_coll_base_module_t *hk_coll_query(struct ompi_communicator_t *comm, int *priority);
 
-/* ---- root.c, receive.c: an MPI error class */
+/* ---- decide.c */
+/* The first long Bcast of a communicator: sets m->state, and all that a transfer needs. Every rank that comes as far as
+ * to speak with the others comes to the same state. An error is of ob1, or of the Bcast before ours, and then the others may
+ * not know: the job has to end. */
+int hk_coll_decide(hk_coll_module *m, struct ompi_communicator_t *comm);
+/* Frees what transfers needed. */
+void hk_coll_forget(hk_coll_module *m);
+
+/* ---- root.c, receive.c: after an error requests are left that use m->room: the job has to end */
+size_t hk_coll_room(int ranks, size_t each);
 int hk_coll_root(const struct hk_coll_call *c);
+/* Sets @lossy if the root wants no more multicasts. */
 int hk_coll_receive(const struct hk_coll_call *c, bool *lossy);
 
 #endif

@@ -11,17 +11,6 @@
 
 #include <mpi.h>
 #include <stdarg.h>
-#include <stdlib.h>
-
-void *hk_coll_scratch(struct hk_coll_scratch *s, size_t size)
-{
-	if (size > s->size) {
-		free(s->base);
-		s->base = malloc(size);
-		s->size = s->base ? size : 0;
-	}
-	return s->base;
-}
 
 void hk_coll_say(const struct hk_coll_module *m, const char *fmt, ...)
 {
@@ -67,7 +56,7 @@ static const struct pvar {
 	PVAR(again, "Pieces sent by multicast again, as several receivers missed them"),
 	PVAR(repaired, "Pieces sent to one receiver that missed them"),
 	PVAR(duplicates, "Pieces that came and were there already"),
-	PVAR(small, "Bcasts done by Open MPI's own component: too short, or 4 GiB and more"),
+	PVAR(small, "Bcasts done by Open MPI's own component: too short"),
 	PVAR(ranks, "… too few or too many ranks"),
 	PVAR(unreachable, "… no multicast reaches one of the ranks"),
 	PVAR(no_group, "… no group from the network's controller"),

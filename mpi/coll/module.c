@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi/coll/module.c: one communicator. Whether its Bcasts are multicasts is decided at the first one that is long
- * enough, by what all ranks know alike (sizes, what each rank has published), and then by its first rank, which
- * asks for a group and tells the others by the Bcast that was there before. So all decide the same.
+ * mpi/coll/module.c: Bcast of one communicator: who does it, and if by multicast, transfer by transfer. What is one
+ * stretch of memory is sent from there and received there; a datatype with gaps is packed and unpacked.
  */
 #include "mpi/coll/coll_hikyaku.h"
 
-#include "ompi/proc/proc.h"
 #include "ompi/runtime/mpiruntime.h"
+#include "opal/util/output.h"
 #include "opal/util/proc.h"
-
-#include <stdlib.h>
 
 static void construct(hk_coll_module *m)
 {
@@ -20,7 +17,8 @@ static void construct(hk_coll_module *m)
 	m->state = HK_COLL_UNDECIDED;
 	m->group_ours = m->lossy = false;
 	m->peer = NULL;
-	m->staging = m->bits = m->answers = (struct hk_coll_scratch){NULL, 0};
+	m->room = NULL;
+	m->staging = NULL;
 }
 
 static void destruct(hk_coll_module *m)
@@ -33,97 +31,10 @@ static void destruct(hk_coll_module *m)
 		hk_coll_say(m, "%s", err.text);
 	if (m->before_module)
 		OBJ_RELEASE(m->before_module);
-	free(m->peer);
-	free(m->staging.base);
-	free(m->bits.base);
-	free(m->answers.base);
+	hk_coll_forget(m);
 }
 
 OBJ_CLASS_INSTANCE(hk_coll_module, mca_coll_base_module_t, construct, destruct);
-
-/* ---- the decision ---------------------------------------------------------------------------- */
-
-/* What the first rank tells the others. */
-struct verdict {
-	uint32_t state; /* HK_COLL_MULTICAST, or HK_COLL_NO_GROUP */
-	uint32_t group, number, each;
-};
-
-/* Everybody comes to the same, by what ranks have published. */
-static enum hk_coll_state look(hk_coll_module *m, struct ompi_communicator_t *comm)
-{
-	unsigned n = (unsigned)ompi_comm_size(comm);
-
-	if (n < HK_COLL_PARAMS->min_ranks || n > HK_COLL_PARAMS->max_ranks)
-		return HK_COLL_RANKS;
-	for (unsigned i = 0; i < n; i++) {
-		const ompi_proc_t *proc = ompi_comm_peer_lookup(comm, (int)i);
-
-		if (!m->btl->peer(&proc->super, &m->peer[i])) {
-			hk_coll_say(m,
-				    "no multicast reaches rank %u of a communicator: Open MPI's "
-				    "own Bcast",
-				    i);
-			return HK_COLL_UNREACHABLE;
-		}
-	}
-	return HK_COLL_MULTICAST;
-}
-
-static struct verdict ask_for_group(hk_coll_module *m, struct ompi_communicator_t *comm)
-{
-	size_t n = (size_t)ompi_comm_size(comm);
-	struct verdict v = {.state = HK_COLL_NO_GROUP, .each = UINT32_MAX};
-	uint32_t *ranks = malloc(n * sizeof(*ranks));
-	struct hk_error err = {"no memory for a group"};
-
-	for (size_t i = 0; ranks && i < n; i++) {
-		ranks[i] = m->peer[i].rank;
-		v.each = (uint32_t)HK_MIN(v.each, m->peer[i].payload);
-	}
-	if (ranks && m->btl->group(ranks, n, &v.group, &err) == 0) {
-		v.state = HK_COLL_MULTICAST;
-		m->group = v.group;
-		m->group_ours = true;
-		/* what an earlier communicator of the same context left under way is not taken */
-		v.number = (uint32_t)(hk_coll_now() >> 10);
-	} else {
-		hk_coll_say(m, "Open MPI's own Bcast, since there is no group: %s", err.text);
-	}
-	free(ranks);
-	return v;
-}
-
-static int decide(hk_coll_module *m, struct ompi_communicator_t *comm)
-{
-	struct verdict v = {0};
-	int rc;
-
-	m->peer = malloc((size_t)ompi_comm_size(comm) * sizeof(*m->peer));
-	if (!m->peer)
-		return OMPI_ERR_OUT_OF_RESOURCE;
-	m->state = look(m, comm);
-	if (m->state != HK_COLL_MULTICAST)
-		return OMPI_SUCCESS;
-	if (ompi_comm_rank(comm) == 0)
-		v = ask_for_group(m, comm);
-	rc = m->before(&v, (int)sizeof(v), MPI_BYTE, 0, comm, m->before_module);
-	if (rc != OMPI_SUCCESS)
-		return rc;
-	m->state = v.state;
-	m->group = v.group;
-	m->number = v.number;
-	m->each = v.each;
-	if (m->state == HK_COLL_MULTICAST) {
-		m->burst = (uint32_t)(((size_t)HK_COLL_PARAMS->burst_kb << 10) / m->each);
-		m->burst = HK_MAX(HK_MIN(m->burst, HK_COLL_BURST_MAX), HK_COLL_BURST_MIN);
-		m->burst_max = m->burst;
-		hk_coll_say(m,
-			    "communicator %u of %d ranks multicasts: group %u, pieces of %zu bytes",
-			    comm->c_contextid, ompi_comm_size(comm), m->group, m->each);
-	}
-	return OMPI_SUCCESS;
-}
 
 static void count_why(enum hk_coll_state why)
 {
@@ -139,29 +50,99 @@ static void count_why(enum hk_coll_state why)
 		n->lossy++;
 }
 
+/* ---- a datatype with gaps, transfer by transfer ------------------------------------------------ */
+
+struct gaps {
+	opal_convertor_t conv;
+	/* The convertor packs whole numbers: of one that does not fit at the end of a transfer the rest is kept. */
+	char rest[64];
+	size_t rest_at, rest_len;
+};
+
+static void gaps_open(struct gaps *g, void *buff, int count, struct ompi_datatype_t *dtype,
+		      bool pack)
+{
+	OBJ_CONSTRUCT(&g->conv, opal_convertor_t);
+	g->rest_at = g->rest_len = 0;
+	if (pack)
+		opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &dtype->super,
+							 (size_t)count, buff, 0, &g->conv);
+	else
+		opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &dtype->super,
+							 (size_t)count, buff, 0, &g->conv);
+}
+
+/* Packs up to @len bytes. Returns how many. */
+static size_t pack_some(struct gaps *g, void *to, size_t len)
+{
+	struct iovec iov = {.iov_base = to, .iov_len = len};
+	uint32_t stretches = 1;
+	size_t done = len;
+
+	opal_convertor_pack(&g->conv, &iov, &stretches, &done);
+	return done;
+}
+
+static int pack(struct gaps *g, char *to, size_t len)
+{
+	while (len) {
+		size_t n = HK_MIN(len, g->rest_len);
+
+		if (n) {
+			memcpy(to, g->rest + g->rest_at, n);
+			g->rest_at += n;
+			g->rest_len -= n;
+		} else if ((n = pack_some(g, to, len)) == 0) {
+			g->rest_at = 0;
+			g->rest_len = pack_some(g, g->rest, sizeof(g->rest));
+			if (g->rest_len == 0)
+				return OMPI_ERROR;
+		}
+		to += n;
+		len -= n;
+	}
+	return OMPI_SUCCESS;
+}
+
+static int unpack(struct gaps *g, char *from, size_t len)
+{
+	struct iovec iov = {.iov_base = from, .iov_len = len};
+	uint32_t stretches = 1;
+	size_t done = len;
+
+	opal_convertor_unpack(&g->conv, &iov, &stretches, &done);
+	return done == len ? OMPI_SUCCESS : OMPI_ERROR;
+}
+
 /* ---- one Bcast -------------------------------------------------------------------------------- */
 
-/* To or from the user's buffer, where it is not one stretch. */
-static int convert(const struct hk_coll_call *c, void *buff, int count,
-		   struct ompi_datatype_t *dtype, bool pack)
+/* Says why this rank cannot go on, and ends the job. */
+static int give_up(struct ompi_communicator_t *comm, size_t total, int root, int rc)
 {
-	opal_convertor_t conv;
-	struct iovec iov = {.iov_base = c->data, .iov_len = c->total};
-	uint32_t pieces = 1;
-	size_t done = c->total;
+	opal_output(0,
+		    "hikyaku: %s: rank %d of %d cannot go on with a Bcast of %zu bytes from rank "
+		    "%d of communicator %u (error %d), for which the others would wait: do all "
+		    "ranks call it with the same root and as many bytes?",
+		    opal_process_info.nodename, ompi_comm_rank(comm), ompi_comm_size(comm), total,
+		    root, comm->c_contextid, rc);
+	return ompi_mpi_abort(comm, MPI_ERR_OTHER);
+}
 
-	OBJ_CONSTRUCT(&conv, opal_convertor_t);
-	if (pack) {
-		opal_convertor_copy_and_prepare_for_send(ompi_mpi_local_convertor, &dtype->super,
-							 (size_t)count, buff, 0, &conv);
-		opal_convertor_pack(&conv, &iov, &pieces, &done);
-	} else {
-		opal_convertor_copy_and_prepare_for_recv(ompi_mpi_local_convertor, &dtype->super,
-							 (size_t)count, buff, 0, &conv);
-		opal_convertor_unpack(&conv, &iov, &pieces, &done);
+/* @g: NULL if @c->data is the user's buffer. */
+static int transfer(struct hk_coll_call *c, struct gaps *g, bool *lossy)
+{
+	hk_coll_module *m = c->m;
+	int rc = OMPI_SUCCESS;
+
+	m->number += m->number + 1 == 0 ? 2 : 1;
+	if (c->me != c->root) {
+		rc = hk_coll_receive(c, lossy);
+		return rc == OMPI_SUCCESS && g ? unpack(g, c->data, c->total) : rc;
 	}
-	OBJ_DESTRUCT(&conv);
-	return done == c->total ? OMPI_SUCCESS : OMPI_ERROR;
+	*lossy |= m->lossy;
+	if (g)
+		rc = pack(g, c->data, c->total);
+	return rc == OMPI_SUCCESS ? hk_coll_root(c) : rc;
 }
 
 static int by_multicast(hk_coll_module *m, void *buff, int count, struct ompi_datatype_t *dtype,
@@ -173,41 +154,34 @@ static int by_multicast(hk_coll_module *m, void *buff, int count, struct ompi_da
 		.root = root,
 		.me = ompi_comm_rank(comm),
 		.ranks = ompi_comm_size(comm),
-		.total = total,
-		.pieces = (uint32_t)((total + m->each - 1) / m->each),
 	};
 	bool stretch = ompi_datatype_is_contiguous_memory_layout(dtype, count);
 	bool lossy = false;
+	struct gaps g;
 	ptrdiff_t gap = 0;
 	int rc = OMPI_SUCCESS;
 
-	if (stretch) {
-		(void)opal_datatype_span(&dtype->super, count, &gap);
-		c.data = (char *)buff + gap;
-	} else {
-		c.data = hk_coll_scratch(&m->staging, total);
-		if (!c.data)
-			return OMPI_ERR_OUT_OF_RESOURCE;
-	}
-	m->number += m->number + 1 == 0 ? 2 : 1;
 	HK_COLL_COUNT->bcasts++;
-	if (c.me == root) {
-		if (!stretch)
-			rc = convert(&c, buff, count, dtype, true);
-		lossy = m->lossy;
-		if (rc == OMPI_SUCCESS)
-			rc = hk_coll_root(&c);
-	} else {
-		rc = hk_coll_receive(&c, &lossy);
-		if (rc == OMPI_SUCCESS && !stretch)
-			rc = convert(&c, buff, count, dtype, false);
+	if (stretch)
+		(void)opal_datatype_span(&dtype->super, count, &gap);
+	else
+		gaps_open(&g, buff, count, dtype, c.me == root);
+	for (size_t at = 0; at < total && rc == OMPI_SUCCESS; at += c.total) {
+		c.total = HK_MIN(total - at, m->each * HK_COLL_TRANSFER);
+		c.pieces = (uint32_t)((c.total + m->each - 1) / m->each);
+		c.data = stretch ? (char *)buff + gap + at : m->staging;
+		rc = transfer(&c, stretch ? NULL : &g, &lossy);
 	}
+	if (!stretch)
+		OBJ_DESTRUCT(&g.conv);
+	if (rc != OMPI_SUCCESS)
+		return give_up(comm, total, root, rc);
 	if (lossy) {
 		m->state = HK_COLL_LOSSY;
 		hk_coll_say(m, "communicator %u does without multicast: most of it is lost",
 			    comm->c_contextid);
 	}
-	return rc;
+	return OMPI_SUCCESS;
 }
 
 static int bcast(void *buff, int count, struct ompi_datatype_t *dtype, int root,
@@ -218,16 +192,15 @@ static int bcast(void *buff, int count, struct ompi_datatype_t *dtype, int root,
 
 	ompi_datatype_type_size(dtype, &size);
 	total = size * (size_t)count;
-	/* a piece's number has 32 bits, and the smallest piece is longer than one byte */
-	if (total < HK_COLL_PARAMS->min_bytes || total == 0 || total > UINT32_MAX) {
+	if (total < HK_COLL_PARAMS->min_bytes || total == 0) {
 		HK_COLL_COUNT->small++;
 		return m->before(buff, count, dtype, root, comm, m->before_module);
 	}
 	if (HK_UNLIKELY(m->state == HK_COLL_UNDECIDED)) {
-		int rc = decide(m, comm);
+		int rc = hk_coll_decide(m, comm);
 
 		if (rc != OMPI_SUCCESS)
-			return rc;
+			return give_up(comm, total, root, rc);
 	}
 	if (m->state != HK_COLL_MULTICAST) {
 		count_why(m->state);

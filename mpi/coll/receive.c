@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi/coll/receive.c: a receiver of one Bcast.
+ * mpi/coll/receive.c: a receiver of one transfer.
  *
  * It listens before it tells the root that it is there, so nothing comes before its time. Pieces are put where they
  * belong as they come, in any order and by any thread; a piece that comes twice at once is written twice, with the
@@ -21,7 +21,6 @@ struct question {
 struct receiver {
 	struct hk_mcast m;
 	const struct hk_coll_call *c;
-	_Atomic uint64_t *have; /* a bit for each piece */
 	_Atomic uint32_t there; /* how many came … */
 	_Atomic uint32_t after; /* … and one more than the highest of them */
 	struct question asked[HK_COLL_BURSTS];
@@ -36,7 +35,9 @@ struct receiver {
 
 static bool have(const struct receiver *r, uint32_t piece)
 {
-	return atomic_load_explicit(&r->have[piece / 64], memory_order_acquire) >> (piece % 64) & 1;
+	return atomic_load_explicit(&r->c->m->have[piece / 64], memory_order_acquire) >>
+		       (piece % 64) &
+	       1;
 }
 
 static bool place(struct receiver *r, uint32_t piece, const void *bytes, size_t len)
@@ -50,7 +51,7 @@ static bool place(struct receiver *r, uint32_t piece, const void *bytes, size_t 
 		return true;
 	}
 	memcpy(c->data + (size_t)piece * c->m->each, bytes, len);
-	atomic_fetch_or_explicit(&r->have[piece / 64], UINT64_C(1) << (piece % 64),
+	atomic_fetch_or_explicit(&c->m->have[piece / 64], UINT64_C(1) << (piece % 64),
 				 memory_order_release);
 	atomic_fetch_add_explicit(&r->there, 1, memory_order_relaxed);
 	return true;
@@ -155,7 +156,7 @@ static int look(struct receiver *r, struct question *q, uint64_t now)
 static int run(struct receiver *r)
 {
 	const struct hk_coll_have here = {
-		.head = {.says = HK_COLL_READY, .number = r->c->m->number}};
+		.head = {.says = HK_COLL_READY, .number = r->c->m->number, .count = r->c->pieces}};
 	int rc = answer(r, &here, 0);
 
 	while (rc == OMPI_SUCCESS && r->settled < r->c->pieces) {
@@ -179,7 +180,6 @@ static int run(struct receiver *r)
 int hk_coll_receive(const struct hk_coll_call *c, bool *lossy)
 {
 	const struct hk_btl_mcast_peer *root = &c->m->peer[c->root];
-	size_t bits = ((size_t)c->pieces + 63) / 64 * sizeof(uint64_t);
 	struct receiver r = {
 		.m = {.channel = c->comm->c_contextid,
 		      .number = c->m->number,
@@ -187,21 +187,15 @@ int hk_coll_receive(const struct hk_coll_call *c, bool *lossy)
 		      .epoch = root->epoch,
 		      .fn = on_piece},
 		.c = c,
+		.message = c->m->room,
 	};
 	int rc;
 
-	r.have = hk_coll_scratch(&c->m->bits, bits);
-	r.message = hk_coll_scratch(&c->m->answers, sizeof(*r.message) + c->m->each);
-	if (!r.have || !r.message)
-		return OMPI_ERR_OUT_OF_RESOURCE;
-	memset((void *)r.have, 0, bits);
+	for (size_t i = 0; i < HK_ARRAY_LEN(c->m->have); i++)
+		atomic_store_explicit(&c->m->have[i], 0, memory_order_relaxed);
 	c->m->btl->open(&r.m);
 	rc = run(&r);
 	c->m->btl->close(&r.m);
-	if (r.req) {
-		ompi_request_cancel(r.req);
-		ompi_request_free(&r.req);
-	}
-	*lossy = r.lossy;
+	*lossy |= r.lossy;
 	return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi/coll/root.c: the root of one Bcast.
+ * mpi/coll/root.c: the root of one transfer.
  *
  * When all receivers are there it sends a *burst* of pieces to the group, asks each receiver by ob1 which of them it
  * has, and sends the next burst meanwhile. What several receivers miss goes to the group once more; what one
@@ -11,8 +11,6 @@
 
 #include "ompi/request/request.h"
 #include "opal/runtime/opal_progress.h"
-
-#include <stdlib.h>
 
 #define STUCK                                                                                      \
 	UINT64_C(1000000000) /* ns that the port may take no piece: then ob1 has to bring them */
@@ -80,7 +78,7 @@ static int take(struct root *o, int rank, size_t len)
 	if (len < sizeof(*h) || h->number != o->c->m->number)
 		return OMPI_ERR_BAD_PARAM;
 	if (h->says == HK_COLL_READY)
-		return OMPI_SUCCESS;
+		return h->count == o->c->pieces ? OMPI_SUCCESS : OMPI_ERR_BAD_PARAM;
 	for (i = 0; i < HK_COLL_BURSTS; i++) {
 		b = &o->burst[i];
 		if (b->count && b->first == h->first && b->waiting)
@@ -291,30 +289,21 @@ static void learn(const struct root *o)
 	m->lossy = c->pieces >= HK_COLL_BURST_MIN && o->lost > copies / IN_VAIN;
 }
 
-static void cancel(struct root *o)
+size_t hk_coll_room(int ranks, size_t each)
 {
-	for (int rank = 0; rank < o->c->ranks; rank++)
-		if (o->r[rank].req) {
-			ompi_request_cancel(o->r[rank].req);
-			ompi_request_free(&o->r[rank].req);
-		}
+	return (size_t)ranks * sizeof(struct receiver) + sizeof(struct hk_coll_head) + each;
 }
 
 int hk_coll_root(const struct hk_coll_call *c)
 {
 	size_t receivers = (size_t)c->ranks * sizeof(struct receiver);
-	struct root o = {.c = c};
+	struct root o = {.c = c, .r = c->m->room};
 	int rc;
 
-	o.r = hk_coll_scratch(&c->m->answers, receivers + sizeof(*o.message) + c->m->each);
-	if (!o.r)
-		return OMPI_ERR_OUT_OF_RESOURCE;
 	memset(o.r, 0, receivers);
 	o.message = (struct hk_coll_head *)((char *)o.r + receivers);
 	rc = run(&o);
 	if (rc == OMPI_SUCCESS)
 		learn(&o);
-	else
-		cancel(&o);
 	return rc;
 }

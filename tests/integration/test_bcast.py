@@ -14,6 +14,7 @@ from hikyaku.sdn.registrar import Registrar
 from .mpi_programs import assert_passed, with_faults
 
 LIMIT_S = 100
+PIECE = 3438  # of frames of 3506 bytes, in the lab
 NOT_DONE = ("ranks", "unreachable", "no_group", "lossy")  # left to Open MPI's own, and why
 Run = Callable[..., dict[str, int]]
 
@@ -58,7 +59,7 @@ def bcast(network, program) -> Run:
 def test_each_piece_is_sent_once(bcast: Run) -> None:
     counts = bcast("megabyte", 4)
     assert counts["bcasts"] == 4 * 4
-    assert counts["pieces"] == 4 * -(-(1 << 20) // 3438)  # frames of 3506 bytes, in the lab
+    assert counts["pieces"] == 4 * -(-(1 << 20) // PIECE)
     assert_multicast(counts, 3)
     assert not any(counts[why] for why in NOT_DONE)
 
@@ -81,6 +82,31 @@ def test_groups_are_given_back(bcast: Run, monkeypatch) -> None:
     monkeypatch.setattr(Registrar, "_drop", lambda self, text: said.append(text) or "ok")
     bcast("random", 6, min_bytes=4000, seed=4)
     assert said
+
+
+def test_more_than_a_transfer(bcast: Run) -> None:
+    """It is several, with all bytes of numbers that lie across their border."""
+    counts = bcast("lengthy", 1)
+    long = 14 << 20
+    assert long > 4096 * PIECE
+    assert counts["bcasts"] == 2 * 4
+    assert counts["pieces"] == -(-long // PIECE) + -(-(long // 26 * 26) // PIECE)
+
+
+def test_a_rank_without_memory(bcast: Run) -> None:
+    """It says so before the first multicast, and all turn to Open MPI's own."""
+    counts = bcast("want", 2)
+    assert counts["no_group"] == 2 * 4
+    assert counts["bcasts"] == 0
+
+
+def test_unequal_lengths_end_the_job(network, program) -> None:
+    """In place of a rank that waits for pieces which nobody sends."""
+    argv = [program("tests/mpi/mpi_bcast"), "--mode", "unequal", "--timeout", "80"]
+    done = network[0].mpirun(4, argv, tag=True, timeout=LIMIT_S)
+    assert done.returncode != 0
+    assert "rank 0 of 4 cannot go on with a Bcast of 1048576 bytes from rank 0" in done.stderr
+    assert "WATCHDOG" not in done.stderr
 
 
 @pytest.mark.parametrize("limit", [{"max_ranks": 3}, {"min_ranks": 5}])

@@ -7,11 +7,19 @@
  *   --mode megabyte   1 MiB, --rounds times, from rank 0
  *   --mode random     sizes, roots, datatypes and communicators as the seed draws them
  *   --mode absent     a receiver comes late, and one leaves early
+ *   --mode lengthy    14 MiB, of one stretch and with gaps
+ *   --mode want       rows of 1 MiB, and a receiver that can allocate hardly anything
+ *   --mode unequal    one receiver expects more than is sent
  */
 #include "common.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #define MEGABYTE ((size_t)1 << 20)
 #define LONGEST  ((size_t)1 << 19)
+#define LENGTHY  (14 * MEGABYTE)
+#define SPARE    ((rlim_t)8 << 20)
 
 enum { MOST = 32 };
 
@@ -92,25 +100,60 @@ static void one(MPI_Comm comm, int root, size_t len, uint64_t key)
 	free(buf);
 }
 
+/* Rows of ROW bytes, PITCH or ROW apart. Odd lengths with numbers within, so that what is sent in parts ends within one. */
+enum { ROW = 26, PITCH = 40 };
+
+static MPI_Datatype row_type(size_t pitch)
+{
+	const int count[] = {1, 2, ROW - 1 - 2 * (int)sizeof(double)};
+	const MPI_Aint at[] = {0, 1, 1 + 2 * sizeof(double)};
+	const MPI_Datatype what[] = {MPI_BYTE, MPI_DOUBLE, MPI_BYTE};
+	MPI_Datatype row, type;
+
+	MPI_Type_create_struct(3, count, at, what, &row);
+	MPI_Type_create_resized(row, 0, (MPI_Aint)pitch, &type);
+	MPI_Type_commit(&type);
+	MPI_Type_free(&row);
+	return type;
+}
+
+static bool cramped; /* rank 2 has no memory during a Bcast */
+
+static void cramp(struct rlimit *before)
+{
+	struct rlimit now;
+	unsigned long pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	HKT_CHECK(f && fscanf(f, "%lu", &pages) == 1, "no /proc/self/statm");
+	fclose(f);
+	getrlimit(RLIMIT_AS, before);
+	now = *before;
+	now.rlim_cur = pages * (rlim_t)sysconf(_SC_PAGESIZE) + SPARE;
+	HKT_CHECK(setrlimit(RLIMIT_AS, &now) == 0, "setrlimit");
+}
+
 /* Receivers and root have datatypes of their own, of the same bytes: rows with gaps, or none. */
 static void strided(MPI_Comm comm, int root, size_t rows, uint64_t key, bool gaps)
 {
-	enum { ROW = 24, PITCH = 40 };
 	int me;
 
 	MPI_Comm_rank(comm, &me);
 	size_t pitch = gaps ? PITCH : ROW;
 	char *buf = hkt_alloc(rows * pitch), *flat = hkt_alloc(rows * ROW);
-	MPI_Datatype type;
+	MPI_Datatype type = row_type(pitch);
+	struct rlimit before;
 
 	hkt_fill(flat, rows * ROW, key);
 	memset(buf, 0x5a, rows * pitch);
 	for (size_t i = 0; i < rows && me == root; i++)
 		memcpy(buf + i * pitch, flat + i * ROW, ROW);
-	MPI_Type_vector((int)rows, ROW, (int)pitch, MPI_BYTE, &type);
-	MPI_Type_commit(&type);
 	hkt_at("a Bcast of %zu rows from %d", rows, root);
-	MPI_Bcast(buf, 1, type, root, comm);
+	if (cramped && me == 2)
+		cramp(&before);
+	MPI_Bcast(buf, (int)rows, type, root, comm);
+	if (cramped && me == 2)
+		setrlimit(RLIMIT_AS, &before);
 	MPI_Type_free(&type);
 	for (size_t i = 0; i < rows; i++) {
 		HKT_CHECK(memcmp(buf + i * pitch, flat + i * ROW, ROW) == 0,
@@ -166,6 +209,38 @@ static void absent(int rounds)
 	}
 }
 
+/* More than the component sends at once, from one stretch and from rows. */
+static void lengthy(int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		one(MPI_COMM_WORLD, i % hkt_size, LENGTHY, hkt_key(4, (uint64_t)i, 0, 0));
+		strided(MPI_COMM_WORLD, i % hkt_size, LENGTHY / ROW, hkt_key(4, (uint64_t)i, 1, 0),
+			hkt_rank < 2);
+	}
+}
+
+static void in_want(int rounds)
+{
+	cramped = true;
+	for (int i = 0; i < rounds; i++)
+		strided(MPI_COMM_WORLD, i % hkt_size, MEGABYTE / ROW, hkt_key(5, (uint64_t)i, 0, 0),
+			true);
+}
+
+/* An error of the program: it must end. */
+static void unequal(void)
+{
+	size_t len = hkt_rank == 1 ? 2 * MEGABYTE : MEGABYTE;
+	char *buf = hkt_alloc(len);
+
+	hkt_at("a Bcast of %zu bytes, where others have as many or not", len);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	memset(buf, 0x5a, len);
+	MPI_Bcast(buf, (int)len, MPI_BYTE, 0, MPI_COMM_WORLD);
+	MPI_Barrier(MPI_COMM_WORLD);
+	free(buf);
+}
+
 int main(int argc, char **argv)
 {
 	hkt_init(&argc, &argv, "bcast", MPI_THREAD_SINGLE);
@@ -179,8 +254,14 @@ int main(int argc, char **argv)
 		randomly(rounds);
 	else if (strcmp(mode, "absent") == 0)
 		absent(rounds);
+	else if (strcmp(mode, "lengthy") == 0)
+		lengthy(rounds);
+	else if (strcmp(mode, "want") == 0)
+		in_want(rounds);
+	else if (strcmp(mode, "unequal") == 0)
+		unequal();
 	else
-		hkt_fail("--mode is megabyte, random or absent");
+		hkt_fail("--mode is megabyte, random, absent, lengthy, want or unequal");
 	counters_print();
 	return hkt_finish();
 }
