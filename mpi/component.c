@@ -5,6 +5,7 @@
  */
 #include "mpi/btl_hikyaku.h"
 #include "mpi/idle.h"
+#include "mpi/service.h"
 
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/mca/pmix/pmix.h"
@@ -54,7 +55,7 @@ static bool asked_for(void)
 	return **list != '^' && strstr(*list, "hikyaku") != NULL;
 }
 
-/* @port: one for each rail; NULLs with a polling process, and for sets of wires. */
+/* Puts where we are, and what has to be everywhere (mpi/service.h), in the modex. @port: one for each rail; NULLs with a polling process, and for sets of wires. */
 int hk_btl_publish(struct hk_port *const *port)
 {
 	struct hk_modex m = {
@@ -92,6 +93,11 @@ int hk_btl_publish(struct hk_port *const *port)
 	snprintf(m.host, sizeof(m.host), "%s", opal_process_info.nodename);
 	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_hikyaku_component.super.btl_version, &m,
 			sizeof(m));
+	const char *everywhere = dlsym(RTLD_DEFAULT, HK_BTL_EVERYWHERE_SYMBOL);
+
+	if (rc == OPAL_SUCCESS && everywhere)
+		OPAL_MODEX_SEND_STRING(rc, OPAL_PMIX_GLOBAL, HK_BTL_EVERYWHERE_KEY, everywhere,
+				       strlen(everywhere) + 1);
 	return rc;
 }
 

@@ -20,6 +20,15 @@
 #define HK_BTL_SERVICE        hk_btl_service_1
 #define HK_BTL_SERVICE_SYMBOL "hk_btl_service_1"
 
+/*
+ * A library that has to be in all processes of a program, as halo/interpose, exports this symbol: a char array, its name.
+ * The BTL publishes the name under HK_BTL_EVERYWHERE_KEY with its own address, before MPI_Init is over. So each process can
+ * see by Open MPI's modex, without one that lacks the library taking part, whether all have it, and the BTL.
+ */
+#define HK_BTL_EVERYWHERE        hk_btl_everywhere_1
+#define HK_BTL_EVERYWHERE_SYMBOL "hk_btl_everywhere_1"
+#define HK_BTL_EVERYWHERE_KEY    "hikyaku.everywhere.1"
+
 /* Names a process of this mpirun to the others. */
 struct hk_btl_identity {
 	uint32_t key, endpoint, epoch;

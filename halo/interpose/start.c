@@ -7,6 +7,7 @@
 
 #include "ompi/mca/pml/base/base.h"
 #include "ompi/runtime/mpiruntime.h"
+#include "opal/mca/pmix/pmix.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/proc.h"
 
@@ -81,12 +82,56 @@ static const char *obstacle(void)
 	return NULL;
 }
 
+extern const char HK_BTL_EVERYWHERE[];
+__attribute__((visibility("default"))) const char HK_BTL_EVERYWHERE[] = "libhikyaku_halo.so 1";
+
+static bool published_by(int rank)
+{
+	opal_process_name_t name = {OPAL_PROC_MY_NAME.jobid, (opal_vpid_t)rank};
+	char *data = NULL;
+	int rc, bytes;
+
+	OPAL_MODEX_RECV_STRING(rc, HK_BTL_EVERYWHERE_KEY, &name, &data, &bytes);
+	bool same = rc == OPAL_SUCCESS && (size_t)bytes == sizeof(HK_BTL_EVERYWHERE) &&
+		    memcmp(data, HK_BTL_EVERYWHERE, sizeof(HK_BTL_EVERYWHERE)) == 0;
+
+	free(data);
+	return same;
+}
+
+/* Has each rank this library, and the BTL? All that have the library find the same, and no other takes part. */
+static bool everywhere(void)
+{
+	static char why[120];
+	int me, size, lacks = -1;
+
+	PMPI_Comm_rank(MPI_COMM_WORLD, &me);
+	PMPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (!published_by(me))
+		lacks = me; /* without the BTL: nobody else needs to be asked */
+	for (int rank = 0; lacks < 0 && rank < size; rank++)
+		if (!published_by(rank))
+			lacks = rank;
+	if (lacks < 0)
+		return true;
+	snprintf(why, sizeof(why),
+		 "rank %d has not preloaded this libhikyaku_halo.so, or not loaded Hikyaku's BTL",
+		 lacks);
+	if (!hk_service_why)
+		hk_service_why = why;
+	return false;
+}
+
 /* All ranks watch, or none does. */
 void hk_start(void)
 {
 	int good, all;
 
 	hk_service_why = obstacle();
+	if (!everywhere()) {
+		hk_service = NULL;
+		return;
+	}
 	good = !hk_service_why;
 	PMPI_Allreduce(&good, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
 	if (good && !all)

@@ -5,16 +5,14 @@ import re
 
 import pytest
 
-from hikyaku.checkout import build_dir
+from hikyaku.lab.openmpi import interposer_settings
 from mpi_programs import LIMIT_S, WATCHDOG_S, assert_passed, with_faults
 
 LOSS = "drop=0.01"
 
 
 def preloaded(argv: list[str], **variables: str) -> list[str]:
-    library = build_dir() / "halo/libhikyaku_halo.so"
-    assert library.exists(), f"{library} is not built: run 'make' (or set HIKYAKU_BUILD)"
-    settings = {"LD_PRELOAD": str(library), "HK_HALO_REPORT": "1"} | variables
+    settings = interposer_settings() | {"HK_HALO_REPORT": "1"} | variables
     return ["env", *(f"{name}={value}" for name, value in settings.items()), *argv]
 
 
@@ -61,6 +59,16 @@ def test_without_a_path_nothing_is_promoted_and_it_says_why(get_lab, program, op
     result = get_lab().mpirun(2, preloaded(argv, **variables), timeout=60, **options)
     assert result.returncode == 0, result.stderr
     assert f"nothing by puts: {why}" in result.stderr
+
+
+@pytest.mark.parametrize("lacks", [0, 1])
+def test_a_rank_that_lacks_it_is_named_and_nothing_hangs(get_lab, program, lacks):
+    argv = [program("examples/spmv/spmv"), "-n", "16", "--exchange", "mpi"]
+    both = [preloaded(argv), argv] if lacks else [argv, preloaded(argv)]
+    result = get_lab().mpirun(1, [*both[0], ":", "-np", "1", *both[1]], timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert "0 of 4096 elements differ" in result.stdout
+    assert f"rank {1 - lacks}: nothing by puts: rank {lacks} has not preloaded" in result.stderr
 
 
 @pytest.mark.parametrize("seed", [1, 5, 9])

@@ -164,6 +164,12 @@ def fabric_settings(host: str | None = None) -> dict[str, str]:
     }
 
 
+def interposer_settings() -> dict[str, str]:
+    """The settings with which a program preloads the interposer (docs/halo.md). For the program's
+    own environment, or mpirun -x: mpirun itself is no MPI program."""
+    return {"LD_PRELOAD": str(built("halo/libhikyaku_halo.so"))}
+
+
 def tag_settings(job: int, registrar: str) -> dict[str, str]:
     """The settings that make ranks of any mpirun tag their own frames."""
     return {
