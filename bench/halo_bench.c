@@ -5,13 +5,17 @@
  *     --experiment A   two ranks send each other --doubles of them, from one piece to one piece
  *     --experiment B   what a product with the 27-point matrix on -n³ needs, blocks of rows
  *     --experiment C   the same, parts by METIS
+ *     --experiment D   two ranks play ping-pong, by MPI alone, as nothing can promote it: there the sizes do not
+ *                      repeat, and back the receive takes from any source
  *
  * In each of --rounds every method runs for about --sample-ms, one after the other, in an order that turns; a
  * sample is the time of one exchange (of the slowest rank). `halo-setup` is the time of a set-up. One JSON
- * object a line from rank 0: experiment, method, bytes (that come to the rank to which most come), value (µs).
+ * object a line from rank 0: experiment, method, bytes (that come to the rank to which most come), value (µs). With
+ * --line FILE, for two ranks on one machine, line_ns is beside it: how far apart their cores are (bench/line.h).
  */
 #include "examples/spmv/problem.h"
 #include "halo/halo.h"
+#include "line.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +27,7 @@ static const struct exchange_kind *const kinds[METHODS] = {&exchange_mpi, &excha
 							   &exchange_halo};
 static int rank, size, rounds = 5, sample_ms = 30, cube = 32;
 static int chosen[METHODS] = {1, 1, 1};
+static struct hk_line line;
 
 __attribute__((noreturn)) static void fail(const char *what)
 {
@@ -42,9 +47,15 @@ static void *need(size_t bytes)
 
 static void row(const char *experiment, const char *method, long long bytes, double seconds)
 {
-	if (rank == 0)
-		printf("{\"experiment\":\"%s\",\"method\":\"%s\",\"bytes\":%lld,\"value\":%.3f}\n",
-		       experiment, method, bytes, 1e6 * seconds);
+	double apart = hk_line_ns(&line, (unsigned)rank);
+	char beside[40] = "";
+
+	if (rank != 0)
+		return;
+	if (apart > 0)
+		snprintf(beside, sizeof(beside), ",\"line_ns\":%.1f", apart);
+	printf("{\"experiment\":\"%s\",\"method\":\"%s\",\"bytes\":%lld,\"value\":%.3f%s}\n",
+	       experiment, method, bytes, 1e6 * seconds, beside);
 }
 
 /* ---- experiment A: one piece each way -------------------------------------------------------- */
@@ -154,16 +165,51 @@ static void spmv_close(struct spmv *s)
 	free(s);
 }
 
+/* ---- experiment D: nothing repeats ------------------------------------------------------------- */
+
+#define BALL_DOUBLES 64 /* at most */
+
+struct ball {
+	double there[BALL_DOUBLES], back[BALL_DOUBLES];
+	uint32_t random;
+};
+
+/* Both ranks draw the same sizes. */
+static void ball_once(struct ball *b)
+{
+	MPI_Status s;
+	int doubles, got;
+
+	b->random = b->random * 1664525U + 1013904223U;
+	doubles = 1 + (int)(b->random >> 16) % BALL_DOUBLES;
+	if (rank == 0) {
+		MPI_Send(b->there, doubles, MPI_DOUBLE, 1, 1, MPI_COMM_WORLD);
+		MPI_Recv(b->back, BALL_DOUBLES, MPI_DOUBLE, MPI_ANY_SOURCE, 2, MPI_COMM_WORLD, &s);
+		doubles = BALL_DOUBLES;
+	} else {
+		MPI_Recv(b->there, BALL_DOUBLES, MPI_DOUBLE, 0, 1, MPI_COMM_WORLD, &s);
+		MPI_Send(b->back, BALL_DOUBLES, MPI_DOUBLE, 0, 2, MPI_COMM_WORLD);
+	}
+	MPI_Get_count(&s, MPI_DOUBLE, &got);
+	if (got != doubles)
+		fail("a message of another size came");
+}
+
 /* ---- measuring ----------------------------------------------------------------------------------- */
+
+enum what { PAIR, SPMV, BALL };
 
 struct run {
 	void *state[METHODS];
-	int spmv, count[METHODS];
+	enum what what;
+	int count[METHODS];
 };
 
 static void once(const struct run *r, int method)
 {
-	if (r->spmv) {
+	if (r->what == BALL) {
+		ball_once(r->state[method]);
+	} else if (r->what == SPMV) {
 		struct spmv *s = r->state[method];
 
 		s->kind->start(s->e);
@@ -228,7 +274,7 @@ static double since(double start)
 
 static void experiment_a(int doubles)
 {
-	struct run r = {.spmv = 0};
+	struct run r = {.what = PAIR};
 
 	for (int round = 0; chosen[2] && round < rounds; round++) {
 		struct pair *p = pair_new(doubles);
@@ -257,7 +303,7 @@ static void experiment_spmv(int metis)
 {
 	const char *why, *name = metis ? "C" : "B";
 	struct matrix *m = matrix_make(MPI_COMM_WORLD, cube, metis, &why);
-	struct run r = {.spmv = 1};
+	struct run r = {.what = SPMV};
 	int ghosts = 0;
 
 	if (!m)
@@ -290,6 +336,15 @@ static void experiment_spmv(int metis)
 	matrix_free(m);
 }
 
+static void experiment_d(void)
+{
+	static struct ball ball;
+	struct run r = {.what = BALL, .state = {&ball}};
+
+	chosen[1] = chosen[2] = 0;
+	measure(&r, "D", (long long)sizeof(ball.back));
+}
+
 static int positive(const char *text)
 {
 	int v = atoi(text);
@@ -308,31 +363,39 @@ int main(int argc, char **argv)
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	for (int i = 1; i + 1 < argc; i += 2) {
-		if (strcmp(argv[i], "--experiment") == 0)
-			experiment = argv[i + 1];
-		else if (strcmp(argv[i], "--doubles") == 0)
-			doubles = argv[i + 1];
-		else if (strcmp(argv[i], "-n") == 0)
-			cube = positive(argv[i + 1]);
-		else if (strcmp(argv[i], "--rounds") == 0)
-			rounds = positive(argv[i + 1]);
-		else if (strcmp(argv[i], "--sample-ms") == 0)
-			sample_ms = positive(argv[i + 1]);
-		else if (strcmp(argv[i], "--methods") == 0)
+		const char *name = argv[i], *value = argv[i + 1];
+
+		if (strcmp(name, "--experiment") == 0)
+			experiment = value;
+		else if (strcmp(name, "--doubles") == 0)
+			doubles = argv[i + 1]; /* strtok() writes to it */
+		else if (strcmp(name, "-n") == 0)
+			cube = positive(value);
+		else if (strcmp(name, "--rounds") == 0)
+			rounds = positive(value);
+		else if (strcmp(name, "--sample-ms") == 0)
+			sample_ms = positive(value);
+		else if (strcmp(name, "--line") == 0 && !hk_line_open(&line, value))
+			fail("the file of --line cannot be mapped");
+		else if (strcmp(name, "--methods") == 0)
 			for (int m = 0; m < METHODS; m++)
-				chosen[m] = strstr(argv[i + 1], kinds[m]->name) != NULL;
-		else
+				chosen[m] = strstr(value, kinds[m]->name) != NULL;
+		else if (strcmp(name, "--line") != 0)
 			fail("an option is unknown");
 	}
+	int two = strcmp(experiment, "A") == 0 || strcmp(experiment, "D") == 0;
+
+	if (size != 2 && (two || line.word))
+		fail("experiments A and D, and --line, are for two ranks");
 	if (strcmp(experiment, "A") == 0) {
-		if (size != 2)
-			fail("experiment A is for two ranks");
 		for (char *d = strtok(doubles ? doubles : all, ","); d; d = strtok(NULL, ","))
 			experiment_a(positive(d));
 	} else if (strcmp(experiment, "B") == 0 || strcmp(experiment, "C") == 0) {
 		experiment_spmv(experiment[0] == 'C');
+	} else if (strcmp(experiment, "D") == 0) {
+		experiment_d();
 	} else {
-		fail("the experiment is none of A, B, C");
+		fail("the experiment is none of A, B, C, D");
 	}
 	MPI_Finalize();
 	return 0;

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from hikyaku.bench import halo, halo_report
+from hikyaku.bench.phases import Phases
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult
 
@@ -22,7 +23,14 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     document = json.loads(file.read_text())
     assert document["schema"] == 1
     found = {(r["experiment"], r["method"]) for r in document["rows"]}
-    assert found == {(e, m) for e in "ABC" for m in (*halo.METHODS, halo.SETUP)}
+    assert found == {
+        *((e, m) for e in "ABC" for m in (*halo.METHODS, halo.SETUP)),
+        *(("D", m) for m in ("mpi-btl", "interposer")),
+    }
+    assert document["promoted"].keys() == {"B", "C"}
+    judged = [g["goal"] for g in document["goals"] if "interposer" in g["goal"]]
+    assert len(judged) == 5
+    assert document["machine"]["cores_apart"]["samples"] > 0
     for row in document["rows"]:
         assert set(row) == {
             *("experiment", "processes", "bytes", "method", "ports"),
@@ -67,7 +75,7 @@ def test_goal_against_tcp_is_judged_by_the_worst_size(ours, met):
         row("A", 80000, "mpi-tcp", 100),
         row("A", 80000, "halo", ours),
     ]
-    goals = halo_report.judge(rows)
+    goals = halo_report.judge(rows, {})
     assert [(g["goal"], g["met"]) for g in goals] == [("A: of TCP, 8 kB to 800 kB", met)]
 
 
@@ -77,20 +85,60 @@ def test_set_up_pays_by_what_exchanges_save():
         row("B", 100, "halo", 10),
         row("B", 100, halo.SETUP, 501),
     ]
-    goal = halo_report.judge(rows)[-1]
+    goal = halo_report.judge(rows, {})[-1]
     assert goal["value"] == pytest.approx(10.02)
     assert not goal["met"]
 
 
+@pytest.mark.parametrize(
+    ("method", "experiment", "other", "limit"),
+    [("interposer", "B", "halo", 110), ("interposer", "D", "mpi-btl", 102)],
+)
+def test_the_interposer_is_judged_by_its_distance(method, experiment, other, limit):
+    for value, met in ((limit, True), (limit + 0.1, False)):
+        rows = [row(experiment, 512, method, value), row(experiment, 512, other, 100)]
+        assert [g["met"] for g in halo_report.judge(rows, {})] == [met]
+
+
+@pytest.mark.parametrize(("share", "met"), [(0.95, True), (0.94, False)])
+def test_promotion_is_judged(share, met):
+    (goal,) = halo_report.judge([], {"C": share})
+    assert (goal["goal"][0], goal["met"]) == ("C", met)
+
+
+def channel(puts: int, sent: int, size: int, period: int, why: str = "sizes repeat") -> str:
+    return (
+        f"hikyaku_halo: rank 0 to rank 1 of communicator 0, tag 1: {puts} of {sent} messages by "
+        f"puts, 0.0 % of {size} bytes; promoted {int(puts > 0)} times, demoted 0, period {period}; "
+        f"{why}\n"
+    )
+
+
+def test_share_of_bytes_after_the_third_period():
+    assert halo.promoted_share("") is None
+    assert halo.promoted_share(channel(0, 3, 300, 0)) is None  # nothing steady
+    assert halo.promoted_share(channel(197, 200, 1600, 1)) == 1
+    assert halo.promoted_share(channel(196, 200, 1600, 1)) == pytest.approx(96 / 97)
+    # a long run does not hide a late promotion
+    assert halo.promoted_share(channel(999_900, 1_000_000, 8_000_000, 1)) == 0
+    assert halo.promoted_share(channel(39_994, 40_000, 40_000, 2)) == 1
+    both = channel(97, 100, 300, 1) + channel(0, 100, 100, 0, "no sizes that repeat")
+    assert halo.promoted_share(both) == 0.75
+    of_node = channel(97, 100, 300, 1) + channel(0, 100, 100, 0, "a rank of this node")
+    assert halo.promoted_share(of_node) == 1
+
+
 def test_transports_alternate():
-    plan = halo.Plan(["A", "C"], 2, 2, 8, [10], ports=[1, 4])
-    tcp = halo.TCP
+    plan = halo.Plan(["A", "D"], 2, 2, 8, [10], ports=[1, 4])
+    ours = [halo.Way(name, p) for p in (1, 4) for name in ("Hikyaku", "the interposer")]
     assert plan.steps() == [
-        *(("A", 1, 0), ("A", 4, 0), ("A", tcp, 0), ("C", 1, 0), ("C", 4, 0), ("C", tcp, 0)),
-        *(("A", tcp, 1), ("A", 4, 1), ("A", 1, 1), ("C", tcp, 1), ("C", 4, 1), ("C", 1, 1)),
+        *(("A", way, 0) for way in (*ours, halo.TCP)),
+        *(("D", way, 0) for way in ours),
+        *(("A", way, 1) for way in (halo.TCP, *reversed(ours))),
+        *(("D", way, 1) for way in reversed(ours)),
     ]
 
 
 def test_a_run_that_fails_is_shown():
     with pytest.raises(HikyakuError, match=r"experiment A over TCP failed \(status 3\):\nno wire"):
-        halo.parse(RunResult(3, "", "no wire\n", 0.1), "experiment A over TCP", {})
+        halo.parse(Phases(), RunResult(3, "", "no wire\n", 0.1), "A", halo.TCP)

@@ -2,11 +2,12 @@
 """`hikyaku bench halo`: a solver's neighbour exchange, by MPI and by the halo library.
 
 bench/halo_bench.c says what the experiments are and how a sample is taken. A run over the BTL
-measures its three methods in turn; runs over TCP and over the BTL, with each number of ports,
-alternate.
+measures its three methods in turn; runs over TCP, over the BTL, and over the BTL with the
+interposer preloaded, with each number of ports, alternate.
 """
 
 import json
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -15,25 +16,42 @@ from dataclasses import dataclass, field
 from ..checkout import built
 from ..errors import HikyakuError
 from ..lab import Lab, RunResult, down_dead, own_name
+from ..lab.openmpi import interposer_settings
 from . import machine
 from .driver import summary
+from .phases import Phases
+from .sample import line_file
 
-EXPERIMENTS = ("A", "B", "C")
-METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", "halo")
+EXPERIMENTS = ("A", "B", "C", "D")
+METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", "interposer", "halo")
 SETUP = "halo-setup"
 WIRE = "memif"
 
-# the program's name of what it measures, over either transport
-_OVER_TCP = {"mpi": "mpi-tcp"}
-_OVER_BTL = {
-    "mpi": "mpi-btl",
-    "persistent": "persistent-btl",
-    "halo": "halo",
-    "halo-setup": SETUP,
+# The program's name of what it measures, by how it runs.
+NAMES = {
+    "TCP": {"mpi": "mpi-tcp"},
+    "Hikyaku": {
+        "mpi": "mpi-btl",
+        "persistent": "persistent-btl",
+        "halo": "halo",
+        "halo-setup": SETUP,
+    },
+    "the interposer": {"mpi": "interposer"},
 }
 
-Samples = dict[tuple[str, int, str, int], list[float]]  # by experiment, bytes, method, ports
-TCP = 0  # in place of a number of ports
+
+@dataclass(frozen=True)
+class Way:
+    """How a run of the program goes: one of NAMES, and with how many ports a rank (TCP: 1)."""
+
+    name: str
+    ports: int = 1
+
+    def __str__(self) -> str:
+        return self.name + (f", {self.ports} ports" if self.ports > 1 else "")
+
+
+TCP = Way("TCP")
 
 
 @dataclass(frozen=True)
@@ -49,56 +67,86 @@ class Plan:
     sample_ms: int = 15
     rounds: int = 5
 
-    def steps(self) -> list[tuple[str, int, int]]:
-        """(experiment, ports or TCP, repeat) in the order of the runs."""
-        over = [*self.ports, TCP]
+    def steps(self) -> list[tuple[str, Way, int]]:
+        """(experiment, way, repeat) in the order of the runs."""
+        ours = [Way(name, p) for p in self.ports for name in ("Hikyaku", "the interposer")]
         return [
-            (experiment, ports, repeat)
+            (experiment, way, repeat)
             for repeat in range(self.repeats)
             for experiment in self.experiments
-            for ports in (reversed(over) if repeat % 2 else over)
+            for way in ([*ours, TCP][:: -1 if repeat % 2 else 1])
+            if experiment != "D" or way != TCP  # nobody compares with it
         ]
 
+    def ranks(self, experiment: str) -> int:
+        return 2 if experiment in ("A", "D") else self.processes
 
-def parse(result: RunResult, what: str, names: dict[str, str], ports: int = 1) -> Samples:
-    """What the run printed, under the names of the methods."""
+
+def parse(samples: Phases, result: RunResult, experiment: str, way: Way) -> None:
+    """Adds what the run printed, under the names of the methods."""
     if result.returncode != 0:
         raise HikyakuError(
-            f"{what} failed (status {result.returncode}):\n"
+            f"experiment {experiment} over {way} failed (status {result.returncode}):\n"
             f"{(result.stderr or result.stdout).strip()[-3000:]}"
         )
-    found: Samples = defaultdict(list)
+    names = NAMES[way.name]
     for line in result.stdout.splitlines():
         if line.startswith("{"):
             row = json.loads(line)
             if row["method"] in names:
-                key = (row["experiment"], row["bytes"], names[row["method"]], ports)
-                found[key].append(row["value"])
-    return found
+                cell = (row["experiment"], row["bytes"], names[row["method"]], way.ports)
+                samples.add(cell, names[row["method"]], row["value"], row.get("line_ns"))
 
 
-def _run(lab: Lab, plan: Plan, experiment: str, ports: int) -> Samples:
-    tcp = ports == TCP
+# Of so many periods of a channel, those after the third are judged: however long a run lasts, and
+# however little of it then is before a late promotion.
+_FIRST = 3
+_JUDGED = 100
+
+_CHANNEL = re.compile(
+    r"^hikyaku_halo: rank \d+ to rank \d+ of communicator \d+, tag \d+: (\d+) of (\d+) messages "
+    r"by puts, \S+ % of (\d+) bytes; promoted (\d+) times, demoted \d+, period (\d+); (.*)$",
+    re.M,
+)
+
+
+def promoted_share(report: str) -> float | None:
+    """Of HK_HALO_REPORT's channels between nodes: the share of the bytes from their third period
+    on, in their first hundred, that went by puts. None: no channel went on so long."""
+    steady = by_put = 0.0
+    for puts, sent, size, promoted, period, why in _CHANNEL.findall(report):
+        if why in ("a rank of this node", "the rank itself"):
+            continue
+        length = int(period) if int(promoted) else 1
+        judged = min(int(sent), _JUDGED * length) - _FIRST * length
+        if judged > 0:
+            each = int(size) / int(sent)
+            late = max(0, int(sent) - int(puts) - _FIRST * length)
+            steady += each * judged
+            by_put += each * max(0, judged - late)
+    return by_put / steady if steady else None
+
+
+def _run(lab: Lab, plan: Plan, experiment: str, way: Way) -> RunResult:
     argv = [str(built("bench/halo_bench")), "--experiment", experiment, "-n", str(plan.cube)]
     argv += ["--doubles", ",".join(map(str, plan.doubles)), "--rounds", str(plan.rounds)]
     argv += ["--sample-ms", str(plan.sample_ms)]
-    if tcp:
+    if "halo" not in NAMES[way.name]:
         argv += ["--methods", "mpi"]
-    ranks = 2 if experiment == "A" else plan.processes
+    ranks = plan.ranks(experiment)
+    if ranks == 2:
+        argv += line_file(lab)
+    if way.name == "the interposer":
+        settings = interposer_settings() | {"HK_HALO_REPORT": "1"}
+        argv = ["env", *(f"{key}={value}" for key, value in settings.items()), *argv]
     # with more ranks than cores whoever waits lets others work
     mca = {"mpi_yield_when_idle": "1"} if ranks > len(lab.topology.nodes) else None
-    result = lab.mpirun(ranks, argv, tcp=tcp, mca=mca, one_core=True, timeout=240)
-    what = f"experiment {experiment} over {over(ports)}"
-    return parse(result, what, _OVER_TCP if tcp else _OVER_BTL, ports or 1)
+    return lab.mpirun(ranks, argv, tcp=way == TCP, mca=mca, one_core=True, timeout=240)
 
 
-def over(ports: int) -> str:
-    if ports == TCP:
-        return "TCP"
-    return "Hikyaku" + (f", {ports} ports" if ports > 1 else "")
-
-
-def rows(samples: Samples, processes: Callable[[str], int]) -> list[dict]:
+def rows(samples: Phases, processes: Callable[[str], int]) -> list[dict]:
+    """One for each method, of the samples that may be compared."""
+    kept = {cell: by[cell[2]] for cell, by in samples.all_kept().items()}
     return [
         {
             "experiment": experiment,
@@ -110,7 +158,7 @@ def rows(samples: Samples, processes: Callable[[str], int]) -> list[dict]:
             "unit": "us",
         }
         for (experiment, size, method, ports), values in sorted(
-            samples.items(),
+            kept.items(),
             key=lambda s: (s[0][0], s[0][3], s[0][1], (*METHODS, SETUP).index(s[0][2])),
         )
     ]
@@ -119,7 +167,8 @@ def rows(samples: Samples, processes: Callable[[str], int]) -> list[dict]:
 def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
     """Measures and returns the document, without the goals."""
     about = machine.describe()
-    samples: Samples = defaultdict(list)
+    samples = Phases()
+    shares: dict[str, list[float]] = defaultdict(list)
     steps = plan.steps()
     down_dead("bench")
     per_node = -(-plan.processes // 2)
@@ -129,16 +178,20 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
             name = own_name("bench", f"halo-{ports}")
             lab = Lab.up(2, WIRE, per_node, name=name, ports=ports)
             labs[ports] = stack.enter_context(lab)
-        labs[TCP] = labs[plan.ports[0]]
-        for done, (experiment, ports, repeat) in enumerate(steps):
-            text = f"{experiment} over {over(ports)}, repeat {repeat + 1} of {plan.repeats}"
+        for done, (experiment, way, repeat) in enumerate(steps):
+            text = f"{experiment} over {way}, repeat {repeat + 1} of {plan.repeats}"
             progress(text, done, len(steps))
-            for key, values in _run(labs[ports], plan, experiment, ports).items():
-                samples[key] += values
+            lab = labs[plan.ports[0] if way == TCP else way.ports]
+            result = _run(lab, plan, experiment, way)
+            parse(samples, result, experiment, way)
+            if experiment in "BC" and (share := promoted_share(result.stderr)) is not None:
+                shares[experiment].append(share)
     progress("done", len(steps), len(steps))
     about |= {"repeats": plan.repeats, "rounds": plan.rounds, "cube": plan.cube}
+    about["cores_apart"] = samples.describe()
     return {
         "schema": 1,
         "machine": about,
-        "rows": rows(samples, lambda e: 2 if e == "A" else plan.processes),
+        "rows": rows(samples, plan.ranks),
+        "promoted": {experiment: min(values) for experiment, values in shares.items()},
     }

@@ -16,11 +16,13 @@ _TITLES = {
     "A": "two ranks, one piece each way",
     "B": "27-point matrix, blocks of rows",
     "C": "27-point matrix, METIS",
+    "D": "two ranks, nothing to promote",
 }
 _COLOURS = {
     "mpi-tcp": "#c0392b",
     "mpi-btl": "#7f8c8d",
     "persistent-btl": "#27915b",
+    "interposer": "#8e44ad",
     "halo": "#1f5fa8",
 }
 
@@ -43,14 +45,15 @@ def numbers_of_ports(rows: list[dict]) -> list[int]:
     return sorted({row["ports"] for row in rows if row["method"] != "mpi-tcp"})
 
 
-def _ratio(by: dict[str, dict], other: str) -> float | None:
-    if "halo" not in by or other not in by:
+def _ratio(by: dict[str, dict], other: str, method: str = "halo") -> float | None:
+    if method not in by or other not in by:
         return None
-    return by["halo"]["median"] / by[other]["median"]
+    return by[method]["median"] / by[other]["median"]
 
 
-def judge(rows: list[dict]) -> list[dict]:
-    """The goals, each by the worst of the sizes that it is about, with one port."""
+def judge(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
+    """The goals, each by the worst of the sizes that it is about, with one port. @promoted: by
+    experiment, the share of its steady bytes that the interposer sent by puts."""
     wanted = [
         ("A", "of TCP, 8 kB to 800 kB", "mpi-tcp", 0.20, 8000),
         ("A", "of persistent requests over the BTL, rendezvous", "persistent-btl", 0.80, EAGER + 1),
@@ -76,6 +79,23 @@ def judge(rows: list[dict]) -> list[dict]:
         if pays:
             goal = {"goal": f"{experiment}: exchanges until set-up has paid, against TCP"}
             found.append(goals.judged(goal, max(pays), "≤", 10))
+    return found + _judge_interposer(rows, promoted)
+
+
+def _judge_interposer(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
+    found = []
+    for experiment, text, other, limit in (
+        ("B", "interposer, of the halo library", "halo", 1.10),
+        ("C", "interposer, of the halo library", "halo", 1.10),
+        ("D", "interposer, of MPI without it", "mpi-btl", 1.02),
+    ):
+        by_size = cells(rows, experiment).values()
+        ratios = [r for by in by_size if (r := _ratio(by, other, "interposer"))]
+        if ratios:
+            found.append(goals.judged({"goal": f"{experiment}: {text}"}, max(ratios), "≤", limit))
+    for experiment, share in sorted(promoted.items()):
+        goal = {"goal": f"{experiment}: interposer, steady bytes by puts after three periods"}
+        found.append(goals.judged(goal, share, "≥", 0.95))
     return found
 
 
