@@ -74,15 +74,20 @@ def main() -> None:
 def env() -> None:
     """Print the settings to use the built BTL from any shell.
 
+    $HIKYAKU_INTERPOSER is the library that a program preloads to have what it sends again and
+    again sent by puts, see docs/halo.md.
+
     \b
     Example:
       eval "$(hikyaku env)"
       export OMPI_MCA_btl_hikyaku_port=pci:0000:3b:02.1     # the port, see docs/ports.md
       mpirun -np 2 --host a,b ./program
+      mpirun -np 2 --host a,b -x LD_PRELOAD=$HIKYAKU_INTERPOSER -x HK_HALO_REPORT=1 ./program
     """
-    from .lab.openmpi import fabric_settings
+    from .lab.openmpi import fabric_settings, interposer_settings
 
-    for key, value in fabric_settings().items():
+    settings = fabric_settings() | {"HIKYAKU_INTERPOSER": interposer_settings()["LD_PRELOAD"]}
+    for key, value in settings.items():
         click.echo(f"export {key}={shlex.quote(value)}")
 
 

@@ -157,6 +157,17 @@ def test_env_is_all_that_a_shell_needs(hikyaku):
     assert str(build_dir()) not in done.stderr
 
 
+def test_env_names_the_interposer(hikyaku):
+    """A program that preloads what it names has it among its libraries."""
+    script = f'eval "$({hikyaku[0]} env)" && LD_PRELOAD=$HIKYAKU_INTERPOSER cat /proc/self/maps'
+    done = subprocess.run(
+        ["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"{build_dir()}/halo/libhikyaku_halo.so\n" in done.stdout
+    assert "cannot be preloaded" not in done.stderr
+
+
 # ---- ports that ranks share ----------------------------------------------------------------------
 
 
