@@ -20,7 +20,7 @@
  *   service.c     the fabric for others of this process (service.h)
  *   mcast.c       multicasts, for Bcast (coll/)
  *   onesided.c    put and atomic operations
- *   near.c        the same between ranks of one node
+ *   near.c        the same between ranks of one node (near.h)
  *   idle.c        when a rank that waits sleeps (idle.h)
  *   relock.c      a lock that osc/rdma would wait for for ever
  *
@@ -43,6 +43,7 @@
 #include "fabric/atomic.h"
 #include "host/client.h"
 #include "mpi/modex.h"
+#include "mpi/near.h"
 #include "port/port.h"
 #include "wire/tag.h"
 
@@ -58,7 +59,7 @@ struct mca_btl_base_endpoint_t {
 	hk_peer peer;
 	bool near; /* of our node, for one-sided operations alone: no peer of the fabric's */
 	bool self; /* … ourselves: likewise */
-	uint32_t near_endpoint, near_epoch;
+	struct hk_near_name near_name;
 	opal_list_t owed; /* descriptors sent whose callback waits: see send.c */
 	bool owing;       /* in the module's list of endpoints with such */
 	hk_endpoint *next_owing;
@@ -279,30 +280,6 @@ int hk_btl_get_near(hk_endpoint *ep, void *to, uint64_t from,
 		    struct mca_btl_base_registration_handle_t *local,
 		    struct mca_btl_base_registration_handle_t *remote, size_t size,
 		    mca_btl_base_rdma_completion_fn_t done, void *context, void *data);
-
-/* ---- near.c */
-/* An operation on a rank of this node. Made by the caller; ours until `done`, which has `old`. */
-struct hk_near_op {
-	struct hk_near_op *next;
-	hk_endpoint *ep;
-	struct hk_wire_atomic ask; /* its token is filled in, and its len where bytes move */
-	char *base;                /* bytes that a WRITE takes, or a READ brings … */
-	uint64_t len;              /* … how many; of others their size */
-	uint64_t sent, old;
-	unsigned pieces;
-	bool queued; /* in the list of what has pieces to send */
-	int status;  /* 0, -EACCES, -ENOTCONN */
-	hk_done_fn done;
-	void *arg;
-};
-
-bool hk_near_open(void);
-void hk_near_close(void);
-void hk_near_add(uint32_t region, void *base, uint64_t len);
-void hk_near_del(uint32_t region);
-void hk_near_start(struct hk_near_op *op);
-bool hk_near_busy(void);
-int hk_near_progress(void);
 
 /* ---- relock.c */
 void hk_btl_relock_got(hk_endpoint *ep, uint64_t at, size_t size);

@@ -287,6 +287,21 @@ static void open_tap(void)
 		opal_output_verbose(1, mca_btl_hikyaku_component.output, "hikyaku: %s", err.text);
 }
 
+/* Can ranks of this node reach our memory? Only where something else carries their messages, and there are such
+ * ranks. */
+static bool open_near(void)
+{
+	const struct hk_near_name self = {hk_btl.key, hk_btl.endpoint, hk_btl.epoch};
+	struct hk_error err = {""};
+
+	if (opal_process_info.num_local_peers == 0 || PARAMS->same_node)
+		return false;
+	if (hk_near_open(&self, &err) == 0)
+		return true;
+	hk_btl_say("%s", err.text);
+	return false;
+}
+
 int hk_btl_module_init(struct hk_error *err)
 {
 	struct hk_port *port[HK_RAILS_MAX] = {NULL};
@@ -318,7 +333,7 @@ int hk_btl_module_init(struct hk_error *err)
 	hk_btl_recv_init(hk_btl.fabric);
 	hk_btl_rma_init();
 	hk_btl_onesided_init();
-	hk_btl.near = opal_process_info.num_local_peers > 0 && !PARAMS->same_node && hk_near_open();
+	hk_btl.near = open_near();
 	if (hk_btl.host)
 		rc = hk_btl_host_share(err);
 	else if (PARAMS->async)
@@ -459,8 +474,7 @@ static hk_endpoint *near_endpoint(opal_proc_t *proc)
 	ep->peer = HK_PEER_NONE;
 	ep->self = proc == me;
 	ep->near = !ep->self;
-	ep->near_endpoint = m.endpoint;
-	ep->near_epoch = m.epoch;
+	ep->near_name = (struct hk_near_name){hk_btl.key, m.endpoint, m.epoch};
 	opal_list_append(&hk_btl.endpoints, &ep->super);
 	return ep;
 }

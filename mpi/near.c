@@ -15,14 +15,17 @@
  *
  * Registered memory stands in a table of its own here, under a lock that the server holds while it works there.
  */
-#include "mpi/btl_hikyaku.h"
+#include "mpi/near.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -58,16 +61,16 @@ static struct {
 	struct hk_near_op *head, *tail;
 	uint64_t heard_at;
 	char buffer[MESSAGE];
-} near;
+} near = {.socket = -1, .client = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 #define TABLE 65536 /* slots that a region's id can name */
 
-static socklen_t address_of(struct sockaddr_un *a, uint32_t key, uint32_t endpoint, uint32_t epoch)
+static socklen_t address_of(struct sockaddr_un *a, const struct hk_near_name *name)
 {
 	*a = (struct sockaddr_un){.sun_family = AF_UNIX};
 	/* the first byte 0: a name of the kernel's, that goes with its socket */
-	int n = snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, "hikyaku-%08x-%08x-%08x", key,
-			 endpoint, epoch);
+	int n = snprintf(a->sun_path + 1, sizeof(a->sun_path) - 1, "hikyaku-%08x-%08x-%08x",
+			 name->key, name->endpoint, name->epoch);
 
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
@@ -286,8 +289,7 @@ static bool send_piece(struct hk_near_op *op)
 	struct iovec iov[2] = {{head, sizeof(head)}, {op->base + op->sent, len}};
 	struct msghdr m = {
 		.msg_name = &to,
-		.msg_namelen = address_of(&to, hk_btl.key, op->ep->near_endpoint,
-					  op->ep->near_epoch),
+		.msg_namelen = address_of(&to, &op->to),
 		.msg_iov = iov,
 		.msg_iovlen = w.op == HK_ATOMIC_WRITE ? 2 : 1,
 	};
@@ -353,8 +355,7 @@ static void look_for_the_dead(void)
 
 		if (!op)
 			continue;
-		socklen_t len = address_of(&to, hk_btl.key, op->ep->near_endpoint,
-					   op->ep->near_epoch);
+		socklen_t len = address_of(&to, &op->to);
 
 		if (sendto(near.client, "", 0, MSG_DONTWAIT, (void *)&to, len) < 0 &&
 		    errno == ECONNREFUSED) {
@@ -427,46 +428,60 @@ void hk_near_start(struct hk_near_op *op)
 
 /* ---- start and end --------------------------------------------------------------------------- */
 
-static int named_socket(uint32_t endpoint)
+/* @name NULL: one of the kernel's choice. */
+static int named_socket(const struct hk_near_name *name)
 {
-	struct sockaddr_un a;
-	socklen_t len = address_of(&a, hk_btl.key, endpoint, hk_btl.epoch);
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	socklen_t len = name ? address_of(&a, name) : sizeof(sa_family_t);
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1, room = 16 * MESSAGE;
 
 	if (fd < 0)
 		return -1;
 	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &room, sizeof(room));
 	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &one, sizeof(one)) == 0 &&
-	    (endpoint ? bind(fd, (void *)&a, len) : bind(fd, (void *)&a, sizeof(sa_family_t))) == 0)
+	    bind(fd, (void *)&a, len) == 0)
 		return fd;
+	int why = errno;
+
 	close(fd);
+	errno = why;
 	return -1;
 }
 
-/* Can ranks of this node reach our memory? Only where something else carries their messages, and there are
- * such ranks. */
-bool hk_near_open(void)
+static int start_server(void)
 {
 	sigset_t all, old;
 
-	near.socket = named_socket(hk_btl.endpoint);
-	near.client = named_socket(0); /* a name of the kernel's choice */
-	near.table = calloc(TABLE, sizeof(*near.table));
-	pthread_mutex_init(&near.lock, NULL);
+	near.stop = false;
 	sigfillset(&all); /* the application's signals are the application's */
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	near.open = near.socket >= 0 && near.client >= 0 && near.table &&
-		    pthread_create(&near.server, NULL, server_main, NULL) == 0;
+	int rc = pthread_create(&near.server, NULL, server_main, NULL);
+
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (near.open) {
+	if (rc == 0)
 		pthread_setname_np(near.server, "hk-near");
-		return true;
-	}
-	hk_btl_say("ranks of this node cannot reach each other's windows: %s; fix: raise `ulimit "
-		   "-u` and `ulimit -n`",
-		   strerror(errno));
+	return rc;
+}
+
+int hk_near_open(const struct hk_near_name *self, struct hk_error *err)
+{
+	int why = 0;
+
+	near.socket = near.client = -1;
+	near.table = calloc(TABLE, sizeof(*near.table));
+	if (!near.table || (near.socket = named_socket(self)) < 0 ||
+	    (near.client = named_socket(NULL)) < 0)
+		why = errno;
+	else
+		why = start_server();
+	near.open = why == 0;
+	if (near.open)
+		return 0;
 	hk_near_close();
-	return false;
+	return hk_error_set(err, -why,
+			    "ranks of this node cannot reach each other's windows: %s; fix: raise "
+			    "`ulimit -u` and `ulimit -n`",
+			    strerror(why));
 }
 
 void hk_near_close(void)
@@ -477,11 +492,14 @@ void hk_near_close(void)
 		shutdown(near.socket, SHUT_RDWR);
 		pthread_join(near.server, NULL);
 	}
-	if (near.socket > 0)
+	if (near.socket >= 0)
 		close(near.socket);
-	if (near.client > 0)
+	if (near.client >= 0)
 		close(near.client);
-	near.socket = near.client = 0;
+	near.socket = near.client = -1;
 	free(near.table);
 	near.table = NULL;
+	memset(near.piece, 0, sizeof(near.piece));
+	near.under_way = 0;
+	near.head = NULL;
 }

@@ -117,7 +117,7 @@ static void near_done(void *arg, int status)
 
 static int start_near(hk_onesided *o, const struct hk_wire_atomic *w, void *data, size_t len)
 {
-	o->near.ep = o->ep;
+	o->near.to = o->ep->near_name;
 	o->near.ask = *w;
 	o->near.base = data;
 	o->near.len = len;
