@@ -67,6 +67,16 @@ class Switch:
         self.counts: dict[int, tuple[int, int, int, int]] = {}  # tx bytes, rx bytes, frames
         self.counted = 0.0
 
+    def answered(self, program: Program) -> None:
+        """It has told what it refuses of @program. What it had refused before counts until here:
+        while a rule is sent again, nobody knows."""
+        self.sent.clear()
+        self.refused = {
+            key: why
+            for key, why in self.refused.items()
+            if key in program and key not in self.rules
+        }
+
 
 class Controller:
     def __init__(
@@ -480,13 +490,12 @@ class Controller:
                 if isinstance(result, BaseException) and not isinstance(result, Gone):
                     raise result
         for switch in switches:
-            switch.sent.clear()
+            switch.answered(self.wanted[switch.number])
 
     def _write(self, switch: Switch, key: Key, does: Does) -> None:
         xid = switch.channel.send(codec.flow_add(key, does, switch.numbers))
         switch.sent[xid] = key
         switch.rules[key] = does
-        switch.refused.pop(key, None)
 
     def _add(self, switch: Switch, program: Program) -> bool:
         new_groups = groups(program) - switch.groups

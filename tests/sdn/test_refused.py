@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a switch refuses, and when it counts: a controller, and a switch with room for few rules."""
+
+import asyncio
+import itertools
+
+import networks
+import pytest
+from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from hikyaku.sdn import codec
+from hikyaku.sdn.controller import Controller, Switch
+from hikyaku.sdn.store import Store
+
+
+class FullSwitch:
+    """A channel to a switch. It takes @room rules, and tells of the others at the next barrier."""
+
+    def __init__(self, controller: Controller, room: int):
+        self.controller = controller
+        self.room = room
+        self.errors: list[int] = []
+        self.seen: list[int] = []  # how many were called refused while it had not answered yet
+        self.numbers = itertools.count(1)
+
+    def send(self, message: object) -> int:
+        xid = next(self.numbers)
+        if isinstance(message, parser.OFPFlowMod) and message.command == of.OFPFC_ADD:
+            if self.room:
+                self.room -= 1
+            else:
+                self.errors.append(xid)
+        return xid
+
+    async def barrier(self) -> None:
+        (switch,) = self.controller.switches.values()
+        self.seen.append(len(switch.refused))
+        for xid in self.errors:
+            full = of.OFPFMFC_TABLE_FULL
+            error = parser.OFPErrorMsg(codec.DESC, of.OFPET_FLOW_MOD_FAILED, full, b"")
+            error.set_xid(xid)
+            self.controller._told(self, error)
+        self.errors.clear()
+
+
+@pytest.fixture
+def said() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def controller(tmp_path, said) -> Controller:
+    made = Controller(Store(tmp_path / "sdn"), said.append)
+    made.network = networks.of_wiring("leaf-spine:1x2x4")
+    number = min(made.network.graph.ports)
+    made.switches[number] = Switch(number, FullSwitch(made, 10))
+    return made
+
+
+def update(controller: Controller) -> Switch:
+    asyncio.run(controller._update())
+    (switch,) = controller.switches.values()
+    return switch
+
+
+def test_what_finds_no_room_is_said_once_and_counted(controller, said):
+    switch = update(controller)
+    program = controller.wanted[switch.number]
+    assert len(switch.rules) == 10
+    assert len(switch.refused) == len(program) - 10 > 0
+    update(controller)
+    assert len([line for line in said if "its flow table is full" in line]) == 1
+
+
+def test_it_counts_while_it_is_sent_again(controller):
+    switch = update(controller)
+    count = len(switch.refused)
+    switch.channel.seen.clear()
+    assert len(update(controller).refused) == count
+    assert switch.channel.seen == [count]
+
+
+def test_what_finds_room_counts_no_more(controller):
+    switch = update(controller)
+    switch.channel.room = 1
+    count = len(switch.refused)
+    assert len(update(controller).refused) == count - 1
+    switch.channel.room = count
+    assert update(controller).refused == {}
+    assert switch.rules == controller.wanted[switch.number]
+
+
+def test_what_is_not_wanted_any_more_counts_no_more(controller):
+    switch = update(controller)
+    assert switch.refused
+    controller.network.graph.hosts.clear()
+    switch.channel.room = 1000
+    wanted = len(update(controller).refused)
+    assert wanted == 0
