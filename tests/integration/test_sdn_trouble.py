@@ -13,6 +13,7 @@ from hikyaku.lab.controller import LabController, controlled
 from hikyaku.lab.frames import register
 
 LINE = "leaf-spine:1x2x1"
+SOON = 30  # seconds, on a machine that does much else
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +24,12 @@ def network(lab_name):
 
 def vsctl(lab: Lab, *arguments: str) -> str:
     socket = ovs.directory(lab.topology) / "run" / "db.sock"
-    argv = ["ovs-vsctl", "--timeout=20", f"--db=unix:{socket}", *arguments]
+    argv = ["ovs-vsctl", f"--timeout={SOON}", f"--db=unix:{socket}", *arguments]
     return process.run(ovs.inside(lab.topology, argv))
 
 
 def said(controller: LabController, text: str) -> None:
-    process.wait_until(f"the log to say '{text}'", lambda: text in controller.log.read_text(), 20)
+    process.wait_until(f"the log to say '{text}'", lambda: text in controller.log.read_text(), SOON)
 
 
 def test_a_full_flow_table_is_said_and_counted(network):
@@ -74,7 +75,7 @@ def test_the_controller_that_was_started_last_has_the_network(network):
     try:
         second.start()
         ovs.set_controllers(lab.topology, [ovs.CONTROLLER, "tcp:127.0.0.1:6654"])
-        process.wait_until("the first to end", lambda: first.ended() is not None, 30)
+        process.wait_until("the first to end", lambda: first.ended() is not None, SOON)
         assert first.ended() == 1
         assert "another controller is the master" in first.log.read_text()
         assert "run one controller at a time" in first.log.read_text()
@@ -118,10 +119,10 @@ def test_a_host_that_has_gone_is_forgotten(network):
         said(brief, f"host {ghost} at switch 2")
         assert rank in hosts()
         assert ghost not in hosts()
-        process.wait_until("its rules to go", lambda: ghost not in flows(lab, "leaf1"), 20)
+        process.wait_until("its rules to go", lambda: ghost not in flows(lab, "leaf1"), SOON)
         assert rank in flows(lab, "leaf1")
         brief.client.delete(f"/v1/jobs/{job}")
-        process.wait_until("the other to go", lambda: rank not in hosts(), 20)
+        process.wait_until("the other to go", lambda: rank not in hosts(), SOON)
     finally:
         brief.stop()
         controller.start()
@@ -198,7 +199,7 @@ def test_openflow_over_tls_with_certificates_of_one_ca_only(lab_name, tmp_path):
             ovs.set_controllers(lab.topology, [f"ssl:127.0.0.1:{ovs.OPENFLOW_PORT}"])
             log = ovs.directory(lab.topology) / "ovs-vswitchd.log"
             refused = "stream_ssl|WARN|SSL_connect: error"
-            process.wait_until("the switch to be refused", lambda: refused in log.read_text(), 20)
+            process.wait_until("the switch to be refused", lambda: refused in log.read_text(), SOON)
             assert controller.client.get("/v1/status")["switches"] == {}
             show(ours)
             controller.wait_links(2)
