@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -142,19 +142,56 @@ def mac_of(lab: Lab, node: str) -> str:
     return json.loads(process.run(argv))[0]["address"]
 
 
-def nothing_left() -> bool:
-    """No program of ours in the kernel, no cgroup."""
-    programs = json.loads(
-        process.run([shutil.which("bpftool") or "/usr/sbin/bpftool", "-j", "prog"])
-    )
-    ours = [p["name"] for p in programs if p.get("name", "").startswith("hk_")]
-    return not ours and not list(Path("/sys/fs/cgroup").rglob("hikyaku-tag-*"))
+def others(lab: Lab) -> list[Path]:
+    """The processes of taggers that live and are none of @lab's."""
+    ours = f"HIKYAKU_LAB_ID={lab.topology.lab_id}".encode()
+    found = []
+    for place in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has ended meanwhile
+            tagger = (place / "comm").read_text() == "hk-tagger\n"
+            if tagger and ours not in (place / "environ").read_bytes().split(b"\0"):
+                found.append(place)
+    return found
+
+
+def programs_of(place: Path) -> set[int]:
+    """Those that the process in @place holds."""
+    held = set()
+    for each in place.glob("fdinfo/*"):
+        with suppress(OSError):
+            held |= {int(n) for n in re.findall(r"^prog_id:\s*(\d+)", each.read_text(), re.M)}
+    return held
+
+
+def things(lab: Lab) -> set[str]:
+    """Programs of taggers in the kernel, and their cgroups, but for those of others that live."""
+    bpftool = shutil.which("bpftool") or "/usr/sbin/bpftool"
+    programs = [
+        p["id"]
+        for p in json.loads(process.run([bpftool, "-j", "prog"]))
+        if p.get("name", "").startswith("hk_")
+    ]
+    cgroups = list(Path("/sys/fs/cgroup").rglob("hikyaku-tag-*"))
+    strange = others(lab)  # after the lists: what is in them and lives is found
+    held = set().union(*map(programs_of, strange))
+    pids = {place.name for place in strange}
+    return {f"program {n}" for n in programs if n not in held} | {
+        str(each) for each in cgroups if each.name.rpartition("-")[2] not in pids
+    }
 
 
 @pytest.fixture
-def lab(get_lab) -> Iterator[Lab]:
+def nothing_left(get_lab) -> Callable[[], bool]:
+    """Tells whether all that this test's taggers made has gone. What was there before, and what
+    others have, is not theirs."""
+    lab = get_lab(2, "memif", 1)
+    before = things(lab)
+    return lambda: things(lab) <= before
+
+
+@pytest.fixture
+def lab(get_lab, nothing_left) -> Iterator[Lab]:
     """Two nodes. What hangs on them at the end is a fault."""
-    process.wait_until("others' taggers to end", nothing_left, SOON)
     yield get_lab(2, "memif", 1)
     process.wait_until("everything of the tagger to be gone", nothing_left, SOON)
 
@@ -464,10 +501,14 @@ def test_the_holder_is_killed(lab: Lab, hikyaku: list[str]) -> None:
     subprocess.run(again, check=True, timeout=SOON)
 
 
-def test_the_holder_is_ended_before_its_job(lab: Lab, hikyaku: list[str]) -> None:
+def test_the_holder_is_ended_before_its_job(
+    lab: Lab, hikyaku: list[str], nothing_left: Callable[[], bool]
+) -> None:
     """The command goes on, in the cgroup that it came from."""
     with started(lab, "node0", *tag_command(interfaces=["tcp0"]), "sleep", "infinity") as command:
-        os.kill(holder(lab, hikyaku), signal.SIGTERM)
+        pid = holder(lab, hikyaku)
+        assert not nothing_left()
+        os.kill(pid, signal.SIGTERM)
         process.wait_until("everything of the tagger to be gone", nothing_left, SOON)
         assert command.poll() is None
 
@@ -701,6 +742,19 @@ def test_without_cgroup2(lab: Lab) -> None:
 def test_bad_options(lab: Lab, options: list[str], says: str) -> None:
     binary = str(built("tagger/hk-tagger"))
     assert says in refused(lab.exec_argv("node0", [binary, *options, "--", "true"]))
+
+
+def test_others_taggers_are_not_ours(lab: Lab, nothing_left: Callable[[], bool]) -> None:
+    """The tagger of somebody who is not of the lab does not keep this file's tests waiting."""
+    argv = ["env", "HIKYAKU_LAB_ID=other", *tag_command(interfaces=["tcp0"]), "cat"]
+    with started(lab, "node0", *argv, stdout=subprocess.PIPE) as command:
+        command.stdin.write("it runs\n")
+        command.stdin.flush()
+        assert command.stdout.readline() == "it runs\n"
+        (stranger,) = others(lab)
+        assert programs_of(stranger)
+        assert nothing_left()
+        command.communicate(timeout=SOON)  # the end of cat's input
 
 
 def test_who_is_not_of_the_job_cannot_join(lab: Lab, hikyaku: list[str]) -> None:
