@@ -3,9 +3,13 @@
  * tests/unit/host/test_poller_life.c: the poller meets garbage, and is killed. The rank that did it is
  * cut off, the others are served on.
  */
+#include "host/shared.h"
 #include "tests/unit/host/rig.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static struct rig_rank r[3];
@@ -78,7 +82,40 @@ static pid_t poller_pid(uint32_t key, pid_t before)
 	return pid;
 }
 
-/* Killed from outside while every rank keeps it from serving: nobody is to blame. */
+/* Stops it, and returns when it does not run any more. */
+static void stop(pid_t pid)
+{
+	char path[64], line[256], *state = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	CHECK(kill(pid, SIGSTOP) == 0);
+	do {
+		FILE *f = fopen(path, "r");
+
+		CHECK(f != NULL);
+		CHECK(fgets(line, sizeof(line), f) && (state = strrchr(line, ')')) != NULL);
+		fclose(f);
+	} while (state[2] != 'T' && (rig_pause(), true));
+}
+
+/* In whose memory it is, as the daemon will see it: slot + 1, or 0. */
+static uint32_t serving(pid_t pid)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)pid, HK_POLLER_FD_SHARED);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	CHECK_MSG(fd >= 0, "%s", strerror(errno));
+	const struct hk_host_shared *s = mmap(NULL, sizeof(*s), PROT_READ, MAP_SHARED, fd, 0);
+	CHECK(s != MAP_FAILED && s->magic == HK_SHARED_MAGIC);
+	uint32_t in = atomic_load(&s->serving);
+
+	munmap((void *)(uintptr_t)s, sizeof(*s));
+	close(fd);
+	return in;
+}
+
+/* Killed from outside between two looks, not inside one: nobody is to blame. */
 static void killed(void)
 {
 	pid_t pid = 0;
@@ -86,16 +123,11 @@ static void killed(void)
 	up(0x12);
 	for (unsigned round = 0; round < 8; round++) {
 		pid = poller_pid(0x12, pid);
-		/* between two looks, not inside one: a rank would be blamed */
-		kill(pid, SIGSTOP);
-		bool inside = false;
-		for (unsigned i = 0; i < 3; i++)
-			inside |= atomic_load(&fabric(i)->inside);
-		kill(pid, inside ? SIGCONT : SIGKILL);
-		if (inside) {
-			round--;
-			pid = 0;
+		for (stop(pid); serving(pid); stop(pid)) {
+			CHECK(kill(pid, SIGCONT) == 0);
+			rig_pause();
 		}
+		CHECK(kill(pid, SIGKILL) == 0);
 	}
 	poller_pid(0x12, pid);
 	for (unsigned i = 0; i < 3; i++)
