@@ -33,12 +33,13 @@
 #define BURST     32
 #define FRAME_MAX 9216
 #define RING      256u
+#define RING_MIN  64u
 #define POISON    UINT64_C(0xa5c3e10f5a3c1ef0)
 
 struct options {
 	const char *pop;
 	char *nics[HK_P2P_NICS];
-	unsigned n, buffers;
+	unsigned n, buffers, ring;
 	uint64_t count;
 	unsigned timeout;
 	bool check, unmapped;
@@ -80,6 +81,24 @@ static int usage(const char *why)
 	return 2;
 }
 
+/* Rings as long as the buffers allow: a NIC's receive ring is full of them, and its transmit ring of another's. */
+static int fit_ring(struct options *o)
+{
+	unsigned rings = 2 * o->n;
+
+	if (!o->buffers)
+		o->buffers = rings * RING;
+	for (o->ring = RING; o->ring > RING_MIN && rings * o->ring > o->buffers;)
+		o->ring /= 2;
+	if (rings * o->ring <= o->buffers)
+		return 0;
+	fprintf(stderr,
+		"hk_p2p forward: %u buffers are too few for the rings of %u NICs; fix: --buffers "
+		"%u, or more\n",
+		o->buffers, o->n, rings * o->ring);
+	return 2;
+}
+
 static int parse(int argc, char **argv, struct options *o)
 {
 	static const struct option known[] = {{"pop", required_argument, NULL, 'p'},
@@ -95,7 +114,7 @@ static int parse(int argc, char **argv, struct options *o)
 	char *save = NULL;
 	int c;
 
-	*o = (struct options){.timeout = 60, .count = UINT64_MAX, .buffers = 1024};
+	*o = (struct options){.timeout = 60, .count = UINT64_MAX};
 	while ((c = getopt_long(argc, argv, "", known, NULL)) != -1) {
 		switch (c) {
 		case 'p':
@@ -140,7 +159,7 @@ static int parse(int argc, char **argv, struct options *o)
 	}
 	if (!o->pop || (o->n != 2 && o->n != 4) || optind != argc)
 		return usage("a pop and two or four NICs are needed");
-	return 0;
+	return fit_ring(o);
 }
 
 /* The pattern where a frame's first bytes will be, so that what did not land can be told. */
@@ -174,7 +193,7 @@ static int set_up(struct forward *f)
 	for (unsigned i = 0; !rc && i < f->o.n; i++) {
 		if (f->pop && !f->o.unmapped)
 			rc = hk_pop_map_for(f->pop, f->o.nics[i], &f->err);
-		snprintf(spec, sizeof(spec), "pci:%s,ring=%u", f->o.nics[i], RING);
+		snprintf(spec, sizeof(spec), "pci:%s,ring=%u", f->o.nics[i], f->o.ring);
 		if (!rc)
 			rc = hk_port_open(spec, 0, f->pool, 5000, &f->port[i], &f->err);
 	}

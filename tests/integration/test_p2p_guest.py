@@ -98,6 +98,20 @@ def test_frames_lie_in_the_device(guest: Guest, driver: str, pop: str, longest: 
         assert sum(f[14:60] in bar for f in sent[-200:]) > 50
 
 
+def test_rings_are_as_long_as_the_buffers_allow(guest: Guest) -> None:
+    sent = frames(600, 9, 1514)
+    forward = Forwarder(
+        guest, "vfio-pci", f"pop:ivshmem:{IVSHMEM}", f"--count {len(sent)} --buffers 300"
+    )
+    with guest.wire(0) as left, guest.wire(1) as right:
+        [got] = exchange([(left, sent)], [right], len(sent), window=32)
+    _, said = forward.end()
+    assert got == sent, said
+    pop = f"--pop pop:ivshmem:{IVSHMEM}"
+    said = guest.run(f"hk_p2p forward {pop} --nics {NICS},{NICS} --buffers 500 2>&1 || true")
+    assert "500 buffers are too few for the rings of 4 NICs; fix: --buffers 512" in said
+
+
 @pytest.mark.parametrize("driver", ["uio_pci_generic", "vfio-pci"])
 def test_memory_of_a_device_at_vfio(guest: Guest, driver: str) -> None:
     """Devices that are bound to vfio-pci give their memory by its descriptor."""
