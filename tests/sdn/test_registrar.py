@@ -144,6 +144,23 @@ def test_a_group_that_the_controller_refuses_is_not_kept(tmp_path: Path) -> None
         assert say(registrar.address, f"{secret} group 1,2\n".encode()) == "ok 1\n"
 
 
+def test_a_group_is_free_again_though_the_controller_did_not_hear_of_it(tmp_path: Path) -> None:
+    controller = Controller()
+    with Registrar(controller, "solver", tmp_path / "r") as registrar:
+        secret = registrar.address.partition("@")[0]
+
+        def ask(text: str) -> str:
+            return say(registrar.address, f"{secret} {text}\n".encode()).strip()
+
+        assert ask("group 1,2") == "ok 1"
+        controller.refuses = "not now"
+        assert ask("drop 1") == "not now"
+        controller.refuses = None
+        assert ask("drop 1") == "there is no group 1"
+        assert ask("group 3,4") == "ok 1"
+        assert controller.calls[-1] == ("PUT", "/v1/jobs/9/groups/1", [3, 4])
+
+
 def test_a_refusal_comes_back_in_one_line(tmp_path: Path) -> None:
     controller = Controller("the controller refused PUT:\nno such thing")
     with Registrar(controller, "solver", tmp_path / "r") as registrar:

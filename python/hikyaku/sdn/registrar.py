@@ -127,8 +127,9 @@ class Registrar:
         self._users[number] -= 1
         if not self._users[number]:
             self._groups = {r: g for r, g in self._groups.items() if g != number}
-            self._client.put(f"/v1/jobs/{self.job}/groups/{number}", [])
+            # free even if the controller does not take it: who gets it next tells its ranks anew
             del self._users[number]
+            self._client.put(f"/v1/jobs/{self.job}/groups/{number}", [])
         return "ok"
 
     def _close(self) -> None:
