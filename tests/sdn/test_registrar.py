@@ -2,14 +2,19 @@
 """The registrar of a job: what it tells the controller, and whom it does not believe."""
 
 import socket
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from hikyaku.errors import HikyakuError
+from hikyaku.sdn import registrar as module
 from hikyaku.sdn.registrar import Registrar, job_name
 
 MAC = "02:00:00:00:00:07"
+LIMIT_S = 10
 
 
 class Controller:
@@ -17,8 +22,10 @@ class Controller:
 
     def __init__(self, refuses: str | None = None):
         self.calls: list[tuple] = []
-        self.not_located: list[int] = []
+        self.located: list[int] = []
+        self.looks = 0
         self.refuses = refuses
+        self.on_put: Callable[[], object] = lambda: None
 
     def post(self, path: str, data: object) -> dict:
         self.calls.append(("POST", path, data))
@@ -26,13 +33,15 @@ class Controller:
 
     def put(self, path: str, data: object) -> dict:
         self.calls.append(("PUT", path, data))
+        self.on_put()
         if self.refuses:
             raise HikyakuError(self.refuses)
         return {}
 
     def get(self, path: str) -> dict:
-        assert path == "/v1/jobs/9"
-        return {"not_located": self.not_located}
+        assert path == "/v1/jobs/9/ranks"
+        self.looks += 1
+        return {"located": self.located}
 
     def delete(self, path: str) -> dict:
         self.calls.append(("DELETE", path))
@@ -46,9 +55,9 @@ def say(address: str, line: bytes) -> str:
         sock.connect(where)
     else:
         host, _, port = where.rpartition(":")
-        sock = socket.create_connection((host, int(port)), timeout=10)
+        sock = socket.create_connection((host, int(port)), timeout=LIMIT_S)
     with sock:
-        sock.settimeout(10)
+        sock.settimeout(LIMIT_S)
         sock.sendall(line)
         sock.shutdown(socket.SHUT_WR)
         return sock.makefile().read()
@@ -99,13 +108,57 @@ def test_what_is_not_believed(tmp_path: Path, line: str, says: str) -> None:
     assert [call[0] for call in controller.calls] == ["POST", "DELETE"]
 
 
-def test_a_rank_is_heard_of_or_not_yet(tmp_path: Path) -> None:
+def test_a_rank_is_heard_of_or_not_yet(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_FRESH_S", 0.0)
     controller = Controller()
-    controller.not_located = [3]
+    controller.located = [2]
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
         secret = registrar.address.partition("@")[0]
         assert say(registrar.address, f"{secret} heard 3\n".encode()) == "not yet\n"
         assert say(registrar.address, f"{secret} heard 2\n".encode()) == "ok\n"
+        controller.located = [2, 3]
+        assert say(registrar.address, f"{secret} heard 3\n".encode()) == "ok\n"
+
+
+def test_ranks_that_ask_at_once_cost_the_controller_one_look(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_FRESH_S", 3600.0)
+    controller = Controller()
+    controller.located = list(range(20))
+    with Registrar(controller, "solver", tmp_path / "r") as registrar:
+        secret = registrar.address.partition("@")[0]
+        said = [say(registrar.address, f"{secret} heard {r}\n".encode()) for r in range(21)]
+        assert said == ["ok\n"] * 20 + ["not yet\n"]
+        assert controller.looks == 1
+        # an address that is new has not been heard of, whatever was known of the one before
+        assert say(registrar.address, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
+        assert say(registrar.address, f"{secret} heard 3\n".encode()) == "not yet\n"
+
+
+def test_nobody_waits_for_the_switches_of_another(tmp_path: Path) -> None:
+    """Two ranks are told at once, and a third is heard of meanwhile."""
+    both, heard = threading.Barrier(3), threading.Event()
+    controller = Controller()
+    controller.located = [2]
+
+    def settle() -> None:
+        both.wait(LIMIT_S)
+        assert heard.wait(LIMIT_S)
+
+    controller.on_put = settle
+    with (
+        Registrar(controller, "solver", tmp_path / "r") as registrar,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        secret = registrar.address.partition("@")[0]
+
+        def tell(rank: int) -> str:
+            return say(registrar.address, f"{secret} {rank} {MAC[:-1]}{rank}\n".encode())
+
+        told = [pool.submit(tell, rank) for rank in (0, 1)]
+        both.wait(LIMIT_S)
+        assert say(registrar.address, f"{secret} heard 2\n".encode()) == "ok\n"
+        heard.set()
+        assert [t.result(LIMIT_S) for t in told] == ["ok\n", "ok\n"]
 
 
 def test_the_same_ranks_share_a_group_until_the_last_has_dropped_it(tmp_path: Path) -> None:

@@ -51,6 +51,18 @@ def test_the_life_of_a_job(rest, tmp_path):
     assert [j["job"] for j in ask(rest, "GET", "/v1/jobs")[1]] == [2]
 
 
+def test_which_ranks_are_located(rest, monkeypatch):
+    """Said without a look at the rules, of which there may be very many."""
+    ask(rest, "POST", "/v1/jobs", {"ranks": {"0": MAC, "7": "02:00:00:00:00:08"}})
+    monkeypatch.setattr(rest.c, "wanted", None)
+    assert ask(rest, "GET", "/v1/jobs/1/ranks", token=None) == (200, {"located": []})
+    graph = rest.c.network.graph
+    monkeypatch.setattr(graph, "ports", {1: frozenset({2})})
+    monkeypatch.setattr(graph, "hosts", {0x0200_0000_0008: (1, 2)})
+    assert ask(rest, "GET", "/v1/jobs/1/ranks") == (200, {"located": [7]})
+    assert ask(rest, "GET", "/v1/jobs/2/ranks")[0] == 404
+
+
 def test_only_the_token_changes_anything(rest):
     for token in (None, "", "secret2", "Secret", "sécret"):
         for method, path in (

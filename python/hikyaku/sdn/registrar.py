@@ -18,6 +18,7 @@ import os
 import secrets
 import socketserver
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -28,6 +29,8 @@ from .tag import RANKS, NoTag, from_mac
 _LINE = 16384  # a group of all ranks
 _ANSWER = 256
 _WAIT_S = 5.0
+_BACKLOG = 256  # all ranks of a job call at once when it starts
+_FRESH_S = 0.05  # as often a rank asks (mpi/tag.c): all that ask meanwhile get one answer
 
 
 def _rank(text: str) -> int:
@@ -50,10 +53,12 @@ class _Handler(socketserver.StreamRequestHandler):
 
 class _Unix(socketserver.ThreadingUnixStreamServer):
     daemon_threads = True
+    request_queue_size = _BACKLOG
 
 
 class _Tcp(socketserver.ThreadingTCPServer):
     daemon_threads = True
+    request_queue_size = _BACKLOG
 
 
 class Registrar:
@@ -64,9 +69,12 @@ class Registrar:
 
     def __init__(self, client: Client, name: str, where: Path | str):
         self._client = client
-        self._lock = threading.Lock()
+        self._groups_lock = threading.Lock()
         self._groups: dict[frozenset[int], int] = {}
         self._users: Counter[int] = Counter()  # of each group
+        self._located_lock = threading.Lock()
+        self._located: set[int] = set()  # ranks, as the controller has said …
+        self._located_until = 0.0  # … and until when that counts
         self._secret = secrets.token_hex(16)
         self._path = where if isinstance(where, Path) else None
         if isinstance(where, Path):
@@ -92,45 +100,56 @@ class Registrar:
             return "the registrar did not understand, or is another job's"
         calls = {"heard": self._heard, "group": self._group, "drop": self._drop}
         try:
-            with self._lock:
-                if call := calls.get(words[1]):
-                    return call(words[2])
-                from_mac(words[2])
-                self._client.put(f"/v1/jobs/{self.job}/ranks", {str(_rank(words[1])): words[2]})
+            if call := calls.get(words[1]):
+                return call(words[2])
+            self._tell(_rank(words[1]), words[2])
         except NoTag as bad:
             return str(bad)
         except HikyakuError as refused:
             return " ".join(str(refused).split())
         return "ok"
 
+    def _tell(self, rank: int, mac: str) -> None:
+        from_mac(mac)
+        self._client.put(f"/v1/jobs/{self.job}/ranks", {str(rank): mac})
+        with self._located_lock:
+            self._located.discard(rank)  # that was where its address before this one is
+
     def _heard(self, text: str) -> str:
-        missing = self._client.get(f"/v1/jobs/{self.job}")["not_located"]
-        return "not yet" if _rank(text) in missing else "ok"
+        rank = _rank(text)
+        with self._located_lock:
+            if time.monotonic() >= self._located_until:
+                found = self._client.get(f"/v1/jobs/{self.job}/ranks")
+                self._located = set(found["located"])
+                self._located_until = time.monotonic() + _FRESH_S
+            return "ok" if rank in self._located else "not yet"
 
     def _group(self, text: str) -> str:
         ranks = frozenset(_rank(r) for r in text.split(","))
-        number = self._groups.get(ranks)
-        if number is None:
-            # 0 is all ranks, whether anybody asks or not
-            number = next((g for g in range(1, RANKS) if g not in self._users), None)
+        with self._groups_lock:
+            number = self._groups.get(ranks)
             if number is None:
-                return f"all {RANKS - 1} groups of the job are taken"
-            self._client.put(f"/v1/jobs/{self.job}/groups/{number}", sorted(ranks))
-            self._groups[ranks] = number
-        self._users[number] += 1
-        return f"ok {number}"
+                # 0 is all ranks, whether anybody asks or not
+                number = next((g for g in range(1, RANKS) if g not in self._users), None)
+                if number is None:
+                    return f"all {RANKS - 1} groups of the job are taken"
+                self._client.put(f"/v1/jobs/{self.job}/groups/{number}", sorted(ranks))
+                self._groups[ranks] = number
+            self._users[number] += 1
+            return f"ok {number}"
 
     def _drop(self, text: str) -> str:
         number = int(text) if text.isdecimal() else 0
-        if number not in self._users:
-            return f"there is no group {text}"
-        self._users[number] -= 1
-        if not self._users[number]:
-            self._groups = {r: g for r, g in self._groups.items() if g != number}
-            # free even if the controller does not take it: who gets it next tells its ranks anew
-            del self._users[number]
-            self._client.put(f"/v1/jobs/{self.job}/groups/{number}", [])
-        return "ok"
+        with self._groups_lock:
+            if number not in self._users:
+                return f"there is no group {text}"
+            self._users[number] -= 1
+            if not self._users[number]:
+                self._groups = {r: g for r, g in self._groups.items() if g != number}
+                # free even if the controller does not take it: whoever gets it next sets it
+                del self._users[number]
+                self._client.put(f"/v1/jobs/{self.job}/groups/{number}", [])
+            return "ok"
 
     def _close(self) -> None:
         self._server.server_close()

@@ -96,6 +96,7 @@ class Rest:
                 ("GET", r"/v1/jobs", self._jobs),
                 ("GET", r"/v1/jobs/([0-9]{1,5})", self._job),
                 ("GET", r"/v1/jobs/([0-9]{1,5})/path", self._path),
+                ("GET", r"/v1/jobs/([0-9]{1,5})/ranks", self._located),
                 ("POST", r"/v1/jobs", self._add_job),
                 ("DELETE", r"/v1/jobs/([0-9]{1,5})", self._remove_job),
                 ("PUT", r"/v1/jobs/([0-9]{1,5})/ranks", self._set_ranks),
@@ -213,6 +214,10 @@ class Rest:
         located = self.c.network.located(job)
         missing = sorted(set(job.ranks) - set(located))
         return _json(job_to_json(job) | {"entries": entries, "not_located": missing})
+
+    async def _located(self, _: Request, number: str) -> Response:
+        """Cheap: it is asked all the time while a job starts."""
+        return _json({"located": sorted(self.c.network.located(self._known(number)))})
 
     async def _path(self, request: Request, number: str) -> Response:
         """The links that a frame of this tag takes: what the rules say, followed by follow.py."""
