@@ -195,16 +195,14 @@ void hk_btl_host_leave(void);
 
 /* ---- tag.c */
 int hk_btl_tag_init(const uint8_t mac[6], struct hk_error *err);
-void hk_btl_tag_register(const uint8_t mac[6]);
-
-/* ---- mcast.c */
-uint32_t hk_btl_mcast_job(void);
+void hk_btl_tag_register(const uint8_t *mac);
+uint32_t hk_btl_known_job(void);
+void hk_btl_tag_peer(const hk_endpoint *ep, const struct hk_modex *m);
+void hk_btl_tag_note(hk_endpoint *ep, mca_btl_base_tag_t am, const void *header);
 
 /* pool.c: receive buffers in memory of the user's choice. Opened before the ports, closed after them. */
 int hk_btl_pool_open(struct hk_error *err);
 void hk_btl_pool_close(void);
-void hk_btl_tag_peer(const hk_endpoint *ep);
-void hk_btl_tag_note(hk_endpoint *ep, mca_btl_base_tag_t am, const void *header);
 
 /* ---- send.c */
 void hk_btl_send_init(void);

@@ -68,7 +68,7 @@ int hk_btl_publish(struct hk_port *const *port)
 		.crc = mca_btl_hikyaku_component.param.crc,
 		.near = hk_btl.near,
 		.rails = (uint8_t)hk_btl.rails,
-		.mcast_job = (uint8_t)hk_btl_mcast_job(),
+		.known_job = (uint8_t)hk_btl_known_job(),
 	};
 	int rc;
 

@@ -10,14 +10,9 @@
 
 #include "host/registrar.h"
 
-uint32_t hk_btl_mcast_job(void)
-{
-	return hk_btl.registered && !hk_btl.host ? mca_btl_hikyaku_component.param.tag : 0;
-}
-
 static bool ready(void)
 {
-	return hk_btl.fabric && hk_btl_mcast_job() != 0;
+	return hk_btl.fabric && hk_btl_known_job() != 0;
 }
 
 static bool peer(const struct opal_proc_t *proc, struct hk_btl_mcast_peer *who)
@@ -28,7 +23,7 @@ static bool peer(const struct opal_proc_t *proc, struct hk_btl_mcast_peer *who)
 
 	if (proc->proc_name.jobid != me.jobid)
 		return false; /* of another MPI_COMM_WORLD: its rank is not one of our job's */
-	if (!hk_btl_read_modex(proc, &m) || m.mcast_job != hk_btl_mcast_job() ||
+	if (!hk_btl_read_modex(proc, &m) || m.known_job != hk_btl_known_job() ||
 	    m.rail[0].frame_max <= HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN)
 		return false;
 	*who = (struct hk_btl_mcast_peer){

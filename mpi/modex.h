@@ -30,7 +30,7 @@ struct hk_modex {
 	uint32_t eager;       /* queue pairs of each wire that it polls */
 	uint32_t near;        /* it serves ranks of its node: see near.c */
 	uint8_t wire_set;     /* its ports are sets of point-to-point wires */
-	uint8_t mcast_job;    /* its number in tags, if the network sends it multicasts; 0: no */
+	uint8_t known_job;    /* its number in tags, if the controller knows where it is; 0: no */
 	uint8_t zero[2];
 	char host[64];
 };

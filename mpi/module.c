@@ -257,8 +257,8 @@ static int open_fabric(struct hk_port **port, struct hk_error *err)
 			hk_port_close(port[i]);
 		hk_fabric_close(hk_btl.fabric, 0);
 		hk_btl.fabric = NULL;
-	} else if (*port) {
-		hk_btl_tag_register((*port)->info.mac);
+	} else {
+		hk_btl_tag_register(*port ? (*port)->info.mac : NULL);
 	}
 	return rc;
 }
@@ -424,7 +424,7 @@ static hk_endpoint *make_endpoint(const struct hk_candidate *c)
 	ep->peer = peer;
 	hk_btl.by_peer[peer] = ep;
 	opal_list_append(&hk_btl.endpoints, &ep->super);
-	hk_btl_tag_peer(ep);
+	hk_btl_tag_peer(ep, &c->m);
 	return ep;
 }
 

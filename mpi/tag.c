@@ -80,13 +80,17 @@ int hk_btl_tag_init(const uint8_t mac[6], struct hk_error *err)
 	return 0;
 }
 
-void hk_btl_tag_peer(const hk_endpoint *ep)
+void hk_btl_tag_peer(const hk_endpoint *ep, const struct hk_modex *m)
 {
 	opal_process_name_t me = opal_proc_local_get()->proc_name, it = ep->proc->proc_name;
 
 	/* ranks that were spawned are of another MPI_COMM_WORLD, whose ranks have the same numbers */
 	if (!hk_btl.tag || it.jobid != me.jobid || it.vpid >= HK_TAG_RANKS ||
 	    me.vpid >= HK_TAG_RANKS)
+		return;
+	/* what the controller does not know is dropped by the first switch */
+	if (mca_btl_hikyaku_component.param.registrar &&
+	    m->known_job != mca_btl_hikyaku_component.param.tag)
 		return;
 	struct hk_tag tag = {.job = (uint16_t)mca_btl_hikyaku_component.param.tag,
 			     .source = (uint16_t)me.vpid,
@@ -122,8 +126,9 @@ static int make_known(uint32_t rank, const uint8_t mac[6], struct hk_error *err)
 }
 
 /* Has the controller learn where this rank is, before its first tag leaves: unknown ones are dropped by
- * the first switch. Where that fails, frames leave with real addresses, which every network carries. */
-void hk_btl_tag_register(const uint8_t mac[6])
+ * the first switch. Where that fails, frames leave with real addresses, which every network carries, and
+ * the others send such ones to us: what we publish says so. @mac: NULL if we poll no port of our own. */
+void hk_btl_tag_register(const uint8_t *mac)
 {
 	uint32_t rank = opal_proc_local_get()->proc_name.vpid;
 	struct hk_error err = {""};
@@ -131,7 +136,12 @@ void hk_btl_tag_register(const uint8_t mac[6])
 	hk_btl.registered = false;
 	if (!hk_btl.tag || !mca_btl_hikyaku_component.param.registrar || rank >= HK_TAG_RANKS)
 		return;
-	if (hk_btl.rails > 1) {
+	if (!mac) {
+		hk_error_set(&err, -ENOTSUP,
+			     "a tag stands for a port that the rank polls itself, and %s; fix: %s",
+			     hk_btl.host ? "hikyakud has this node's" : "memif has wires",
+			     hk_btl.host ? "btl_hikyaku_host inline" : "name a port of a switch");
+	} else if (hk_btl.rails > 1) {
 		hk_error_set(&err, -ENOTSUP,
 			     "a tag stands for one port, and btl_hikyaku_port names several; fix: "
 			     "name one");
@@ -141,4 +151,10 @@ void hk_btl_tag_register(const uint8_t mac[6])
 	}
 	hk_btl_say("rank %u sends without tags: %s", rank, err.text);
 	hk_btl.tag = false;
+}
+
+/* What we publish: the job's number, if the controller knows where we are. 0: no. */
+uint32_t hk_btl_known_job(void)
+{
+	return hk_btl.registered ? mca_btl_hikyaku_component.param.tag : 0;
 }
