@@ -3,11 +3,13 @@
 
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import openmpi
+from hikyaku.lab.run import Job, check
 
 
 def call(command: list[str], *arguments: str, **more: object) -> subprocess.CompletedProcess:
@@ -177,3 +179,11 @@ def test_component_path_keeps_open_mpis_own():
     path = openmpi.default_component_path()
     assert "openmpi" in path
     assert "hikyaku" not in path
+
+
+@pytest.mark.parametrize("host", ["hybrid", "split", "daemon"])
+def test_ranks_behind_a_daemon_are_not_tagged_by_switches(host):
+    lab = SimpleNamespace(wire="ovs", wiring=object(), ports=1, huge_mb=512)
+    with pytest.raises(HikyakuError, match="leave --tag away"):
+        check(lab, Job([], host=host, tag=True))
+    check(lab, Job([], host=host))

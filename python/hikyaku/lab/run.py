@@ -226,6 +226,12 @@ def check(topology: Topology, job: Job) -> None:
             f"--host {job.host} says who polls the fabric, and --tcp that it is not used",
             "leave one of them away",
         )
+    if job.tag and topology.wiring and job.host in ("hybrid", "split", "daemon"):
+        raise HikyakuError(
+            f"--host {job.host} shares one port among ranks, and a tag stands for a port that its "
+            "rank polls itself",
+            "--host inline, or leave --tag away",
+        )
     if job.host not in ("inline", "auto") and topology.ports > 1:
         raise HikyakuError(
             f"--host {job.host} shares one port among ranks, and here each has {topology.ports}",
