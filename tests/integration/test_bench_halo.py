@@ -19,6 +19,7 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr
     assert "27-point matrix, METIS" in done.stdout
+    assert "…" not in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     document = json.loads(file.read_text())
     assert document["schema"] == 1

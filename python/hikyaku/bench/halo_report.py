@@ -108,7 +108,8 @@ def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
         padding=(0, 1, 0, 0),
     )
     for name in ("bytes", *METHODS, "of TCP", "of persistent", "set-up"):
-        table.add_column(name, justify="right", no_wrap=True)
+        broken = name.replace("-", "-\n").replace(" ", "\n")  # all fit into 80 columns
+        table.add_column(broken, justify="right", no_wrap=True)
     for size, by in by_size.items():
         medians = [number(by[m]["median"]) if m in by else "–" for m in (*METHODS, SETUP)]
         ratios = [_ratio(by, other) for other in ("mpi-tcp", "persistent-btl")]
