@@ -100,13 +100,15 @@ static void one(MPI_Comm comm, int root, size_t len, uint64_t key)
 	free(buf);
 }
 
-/* Rows of ROW bytes, PITCH or ROW apart. Odd lengths with numbers within, so that what is sent in parts ends within one. */
-enum { ROW = 26, PITCH = 40 };
+/* Rows of ROW bytes: in one stretch, or PITCH apart with gaps around the numbers, too, so that the numbers after it
+ * are packed as numbers, and what is sent in parts ends within one. */
+enum { ROW = 26, PITCH = 40, NUMBERS = 8, BEHIND = 28 };
 
 static MPI_Datatype row_type(size_t pitch)
 {
 	const int count[] = {1, 2, ROW - 1 - 2 * (int)sizeof(double)};
-	const MPI_Aint at[] = {0, 1, 1 + 2 * sizeof(double)};
+	const MPI_Aint first = pitch == ROW ? 1 : NUMBERS;
+	const MPI_Aint at[] = {0, first, pitch == ROW ? 17 : BEHIND};
 	const MPI_Datatype what[] = {MPI_BYTE, MPI_DOUBLE, MPI_BYTE};
 	MPI_Datatype row, type;
 
@@ -139,15 +141,18 @@ static void strided(MPI_Comm comm, int root, size_t rows, uint64_t key, bool gap
 	int me;
 
 	MPI_Comm_rank(comm, &me);
-	size_t pitch = gaps ? PITCH : ROW;
+	size_t pitch = gaps ? PITCH : ROW, first = gaps ? NUMBERS : 1, behind = gaps ? BEHIND : 17;
 	char *buf = hkt_alloc(rows * pitch), *flat = hkt_alloc(rows * ROW);
 	MPI_Datatype type = row_type(pitch);
 	struct rlimit before;
 
 	hkt_fill(flat, rows * ROW, key);
 	memset(buf, 0x5a, rows * pitch);
-	for (size_t i = 0; i < rows && me == root; i++)
-		memcpy(buf + i * pitch, flat + i * ROW, ROW);
+	for (size_t i = 0; i < rows && me == root; i++) {
+		buf[i * pitch] = flat[i * ROW];
+		memcpy(buf + i * pitch + first, flat + i * ROW + 1, 16);
+		memcpy(buf + i * pitch + behind, flat + i * ROW + 17, ROW - 17);
+	}
 	hkt_at("a Bcast of %zu rows from %d", rows, root);
 	if (cramped && me == 2)
 		cramp(&before);
@@ -156,9 +161,15 @@ static void strided(MPI_Comm comm, int root, size_t rows, uint64_t key, bool gap
 		setrlimit(RLIMIT_AS, &before);
 	MPI_Type_free(&type);
 	for (size_t i = 0; i < rows; i++) {
-		HKT_CHECK(memcmp(buf + i * pitch, flat + i * ROW, ROW) == 0,
+		const char *row = buf + i * pitch;
+
+		HKT_CHECK(row[0] == flat[i * ROW] &&
+				  memcmp(row + first, flat + i * ROW + 1, 16) == 0 &&
+				  memcmp(row + behind, flat + i * ROW + 17, ROW - 17) == 0,
 			  "row %zu of %zu from %d is not what was sent", i, rows, root);
-		hkt_verify_value(buf + i * pitch + ROW, pitch - ROW, 0x5a, root, "a gap");
+		hkt_verify_value(row + 1, first - 1, 0x5a, root, "a gap");
+		hkt_verify_value(row + first + 16, behind - first - 16, 0x5a, root, "a gap");
+		hkt_verify_value(row + behind + 9, pitch - behind - 9, 0x5a, root, "a gap");
 	}
 	free(buf);
 	free(flat);
