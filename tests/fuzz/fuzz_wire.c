@@ -22,7 +22,7 @@ static void check_accepted(const struct hk_frame *f, const uint8_t *frame, size_
 					      : 0;
 
 	CHECK(h->version == HK_WIRE_VERSION && h->zero == 0);
-	CHECK(h->type >= HK_WIRE_DATA && h->type <= HK_WIRE_BYE);
+	CHECK(h->type >= HK_WIRE_DATA && h->type <= HK_WIRE_MCAST);
 	CHECK((h->flags & ~HK_WIRE_F_ALL) == 0);
 	CHECK(!crc || (h->flags & HK_WIRE_F_CRC));
 	CHECK(h->src_epoch != 0 && h->dst_epoch != 0);
@@ -30,7 +30,8 @@ static void check_accepted(const struct hk_frame *f, const uint8_t *frame, size_
 		CHECK(h->frags >= 1 && h->frags <= HK_WIRE_MAX_FRAGS && h->frag < h->frags);
 	else
 		CHECK(h->am == 0 && h->frag == 0 && h->frags == 0);
-	CHECK(h->type <= HK_WIRE_PUT || h->len == ext);
+	bool any_length = h->type <= HK_WIRE_PUT || h->type == HK_WIRE_MCAST;
+	CHECK(any_length || h->len == ext);
 	CHECK(h->type != HK_WIRE_ACK || !(f->sack.bits[0] & 1));
 	CHECK(f->payload == frame + HK_ETH_HLEN + HK_WIRE_HLEN + ext);
 	CHECK(f->payload_len + ext == h->len);

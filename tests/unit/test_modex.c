@@ -60,12 +60,13 @@ static void any_bytes(void)
 	for (int i = 0; i < 20000; i++) {
 		size_t len = (size_t)hk_rng_below(&hk_test_rng, 2 * sizeof(struct hk_modex));
 		uint8_t *data = malloc(len + 1);
+		size_t begin = (size_t)hk_rng_below(&hk_test_rng, 8);
 		struct hk_modex m = good(), got;
 
 		CHECK(data != NULL);
 		for (size_t k = 0; k < len; k++)
 			data[k] = (uint8_t)hk_rng_next(&hk_test_rng);
-		memcpy(data, &m, HK_MIN(len, hk_rng_below(&hk_test_rng, 8)));
+		memcpy(data, &m, HK_MIN(len, begin));
 		if (hk_modex_read(data, len, &got) == HK_MODEX_OK)
 			CHECK(got.rails >= 1 && got.rails <= HK_MODEX_RAILS);
 		CHECK(memchr(got.host, '\0', sizeof(got.host)) != NULL);
