@@ -195,6 +195,11 @@ dropped:
 
 /* ---- the faulty halves ----------------------------------------------------------------------- */
 
+static bool is_stuck(const struct hk_faults *f, const struct lane *l)
+{
+	return f->cfg.stuck && l->count.frames >= f->cfg.stuck;
+}
+
 uint16_t hk_faults_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {
 	struct lane *l = &port->faults->lane[queue];
@@ -203,7 +208,7 @@ uint16_t hk_faults_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 
 	release_due(l, now);
 	drain(port, l, queue);
-	while (taken < n && l->out_count + OUT_SPARE <= OUT_LEN)
+	while (taken < n && l->out_count + OUT_SPARE <= OUT_LEN && !is_stuck(port->faults, l))
 		take(port, l, m[taken++], now);
 	drain(port, l, queue);
 	return taken;
@@ -296,12 +301,15 @@ int hk_faults_parse(const char *text, struct hk_faults_config *cfg, struct hk_er
 		} else if (value && strcmp(pair, "delay_us") == 0) {
 			rc = hk_spec_number("delay_us", value, 1, 10 * 1000 * 1000, &v, err);
 			cfg->delay_us = (uint32_t)v;
+		} else if (value && strcmp(pair, "stuck") == 0) {
+			rc = hk_spec_number("stuck", value, 1, UINT64_MAX, &cfg->stuck, err);
 		} else if (value && strcmp(pair, "seed") == 0) {
 			rc = hk_spec_number("seed", value, 0, UINT64_MAX, &cfg->seed, err);
 		} else {
 			hk_error_set(err, -EINVAL,
 				     "faults: \"%s\" is not understood; fix: use drop=, dup=, "
-				     "reorder=, corrupt=, delay= (0 to 1 each), delay_us=, seed=",
+				     "reorder=, corrupt=, delay= (0 to 1 each), delay_us=, stuck=, "
+				     "seed=",
 				     pair);
 		}
 		if (rc)

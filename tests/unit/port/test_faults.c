@@ -323,9 +323,30 @@ static void full_device_pushes_back(void)
 	no_leak();
 }
 
+/* One that got stuck takes no more, and still delivers what it had taken. */
+static void stuck_takes_no_more(void)
+{
+	struct rte_mbuf *m[8];
+
+	attach("stuck=5,reorder=1");
+	for (uint32_t i = 0; i < HK_ARRAY_LEN(m); i++)
+		m[i] = make(i);
+	CHECK_EQ(hk_port_tx(port, 0, m, 8), 5);
+	CHECK_EQ(hk_port_tx(port, 0, &m[5], 3), 0);
+	rte_pktmbuf_free_bulk(&m[5], 3);
+	for (unsigned came = 0, n; came < 5; came += n) {
+		n = receive(m, 8);
+		rte_pktmbuf_free_bulk(m, n);
+	}
+	CHECK_EQ(hk_faults_counters(port)->frames, 5);
+	CHECK_EQ(hk_faults_held(port), 0);
+	no_leak();
+}
+
 static const struct hk_test tests[] = {
 	{"healthy_is_untouched", healthy_is_untouched},
 	{"drop_all", drop_all},
+	{"stuck_takes_no_more", stuck_takes_no_more},
 	{"duplicate_all", duplicate_all},
 	{"corrupt_never_touches_the_senders", corrupt_never_touches_the_senders},
 	{"reorder_swaps_neighbours", reorder_swaps_neighbours},

@@ -115,11 +115,12 @@ static void ranks(void)
 static void faults(void)
 {
 	struct hk_spec s = parse("af_packet:iface=a;faults=drop=0.01,dup=1,reorder=0,corrupt=0.5,"
-				 "delay=1e-3,delay_us=100,seed=0x10");
+				 "delay=1e-3,delay_us=100,stuck=9,seed=0x10");
 	CHECK(s.faulty);
 	CHECK(s.faults.drop == 0.01 && s.faults.dup == 1 && s.faults.reorder == 0);
 	CHECK(s.faults.corrupt == 0.5 && s.faults.delay == 1e-3);
 	CHECK_EQ(s.faults.delay_us, 100);
+	CHECK_EQ(s.faults.stuck, 9);
 	CHECK_EQ(s.faults.seed, 16);
 	CHECK_EQ(parse("af_packet:iface=a;faults=drop=0").faults.delay_us, 200);
 	CHECK(!parse("af_packet:iface=a").faulty);
@@ -166,6 +167,7 @@ static void refused(void)
 		{"af_packet:iface=a;faults=loss=0.1", "\"loss\""},
 		{"af_packet:iface=a;faults=seed=x", "seed=x"},
 		{"af_packet:iface=a;faults=delay_us=0", "delay_us=0"},
+		{"af_packet:iface=a;faults=stuck=0", "stuck=0"},
 	};
 	for (size_t i = 0; i < HK_ARRAY_LEN(bad); i++) {
 		struct hk_error err = {""};
