@@ -129,6 +129,8 @@ struct hk_lane { /* a port and what waits for it */
 	bool owned;          /* to be closed with the fabric */
 	bool lend; /* it copies at transmit: frames may point to what is not ours for long */
 	uint16_t waiting, burst;
+	/* ns; while the queue is half full: when its port began to take nothing, and how long it is known to */
+	uint64_t stuck_since, stuck_for;
 	struct rte_mbuf *queue[HK_TX_QUEUE];
 };
 
@@ -460,7 +462,7 @@ unsigned hk_rail_pick(struct hk_fabric *f, hk_peer p, bool bulk, uint64_t now);
 void hk_rail_sent(struct hk_fabric *f, struct hk_rails *r, unsigned i, size_t bytes);
 void hk_rail_acked(struct hk_fabric *f, const struct hk_buf_note *note);
 void hk_rail_lost(struct hk_fabric *f, hk_peer p, struct hk_buf_note *note, unsigned path);
-const struct hk_rail *hk_rail_answer(const struct hk_peer_tx *t);
+const struct hk_rail *hk_rail_answer(const struct hk_fabric *f, const struct hk_peer_tx *t);
 void hk_rails_tell(struct hk_fabric *f);
 
 /* By what the next frame to @p goes. */

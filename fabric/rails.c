@@ -9,7 +9,8 @@
  * Bulk goes frame by frame by the rail that has the fewest frames under way: equal rails get equal shares, and a
  * slow one as much as it drains. All else goes by the first. A frame that is lost is sent again by another
  * rail; a rail by which nothing is acknowledged any more, while others bring theirs, is set to rest, and
- * tried again now and then.
+ * tried again now and then. One whose port takes nothing is passed over at once, and rests if that goes on: of
+ * what never left, no loss would tell.
  */
 #include "fabric/internal.h"
 
@@ -24,6 +25,11 @@
 static bool rests(const struct hk_rails *r, unsigned i)
 {
 	return r->rail[i].rest_until != 0;
+}
+
+static bool stuck(const struct hk_fabric *f, const struct hk_rails *r, unsigned i)
+{
+	return HK_UNLIKELY(hk_tx_stuck(f, r->rail[i].lane));
 }
 
 /* Tells the engine what can be sent again by which. */
@@ -85,6 +91,8 @@ static void wake(struct hk_fabric *f, hk_peer p, uint64_t now)
 
 		if (!rests(r, i))
 			continue;
+		if (rail->rest_until <= now && stuck(f, r, i))
+			rail->rest_until = now + REST;
 		if (rail->rest_until > now) {
 			next = HK_MIN(next, rail->rest_until);
 			continue;
@@ -99,10 +107,29 @@ static void wake(struct hk_fabric *f, hk_peer p, uint64_t now)
 	tell_engine(f, p);
 }
 
+/* The rail brings nothing any more. The last one goes on: it is the engine's to say that the peer is silent. */
+static void set_to_rest(struct hk_fabric *f, hk_peer p, unsigned i, uint64_t now)
+{
+	struct hk_rails *r = f->peer[p].rails;
+	unsigned others = 0;
+
+	for (unsigned k = 0; k < r->count; k++)
+		others += k != i && !rests(r, k) && !stuck(f, r, k);
+	if (others == 0)
+		return;
+	r->rail[i].rest_until = now + REST;
+	r->wake_at = HK_MIN(r->wake_at, now + REST);
+	f->n.rail[i].rests++;
+	if (!r->rail[i].told)
+		hk_list_add(f, HK_LIST_RAILS, p);
+	tell_engine(f, p);
+}
+
+/* One that is stuck only if all are that do not rest: then what is to be sent waits. */
 unsigned hk_rail_pick(struct hk_fabric *f, hk_peer p, bool bulk, uint64_t now)
 {
 	struct hk_rails *r = f->peer[p].rails;
-	unsigned best = HK_RAILS_MAX;
+	unsigned best = HK_RAILS_MAX, waits = 0;
 
 	if (HK_UNLIKELY(now >= r->wake_at))
 		wake(f, p, now);
@@ -111,14 +138,18 @@ unsigned hk_rail_pick(struct hk_fabric *f, hk_peer p, bool bulk, uint64_t now)
 
 		if (rests(r, i))
 			continue;
+		if (stuck(f, r, i)) {
+			waits = i;
+			if (f->lane[r->rail[i].lane]->stuck_for >= SILENT)
+				set_to_rest(f, p, i, now);
+			continue;
+		}
 		if (!bulk)
 			return i;
-		if (HK_UNLIKELY(hk_tx_stuck(f, r->rail[i].lane)) && best != HK_RAILS_MAX)
-			continue;
 		if (best == HK_RAILS_MAX || r->rail[i].flying < r->rail[best].flying)
 			best = i;
 	}
-	return best;
+	return HK_LIKELY(best != HK_RAILS_MAX) ? best : waits;
 }
 
 void hk_rail_sent(struct hk_fabric *f, struct hk_rails *r, unsigned i, size_t bytes)
@@ -141,24 +172,6 @@ void hk_rail_acked(struct hk_fabric *f, const struct hk_buf_note *note)
 	rail->silent_since = 0;
 	rail->strikes = 0;
 	r->acked++;
-}
-
-/* The rail brings nothing any more. The last one goes on: it is the engine's to say that the peer is silent. */
-static void set_to_rest(struct hk_fabric *f, hk_peer p, unsigned i, uint64_t now)
-{
-	struct hk_rails *r = f->peer[p].rails;
-	unsigned on = 0;
-
-	for (unsigned k = 0; k < r->count; k++)
-		on += !rests(r, k);
-	if (on == 1)
-		return;
-	r->rail[i].rest_until = now + REST;
-	r->wake_at = HK_MIN(r->wake_at, now + REST);
-	f->n.rail[i].rests++;
-	if (!r->rail[i].told)
-		hk_list_add(f, HK_LIST_RAILS, p);
-	tell_engine(f, p);
 }
 
 void hk_rail_lost(struct hk_fabric *f, hk_peer p, struct hk_buf_note *note, unsigned path)
@@ -184,20 +197,24 @@ void hk_rail_lost(struct hk_fabric *f, hk_peer p, struct hk_buf_note *note, unsi
 		set_to_rest(f, p, was, now);
 }
 
-const struct hk_rail *hk_rail_answer(const struct hk_peer_tx *t)
+const struct hk_rail *hk_rail_answer(const struct hk_fabric *f, const struct hk_peer_tx *t)
 {
 	const struct hk_rails *r = t->rails;
-	const struct hk_rail *first = NULL;
+	const struct hk_rail *first = NULL, *waits = NULL;
 
 	for (unsigned i = 0; i < r->count; i++) {
 		if (rests(r, i))
 			continue;
+		if (stuck(f, r, i)) {
+			waits = &r->rail[i];
+			continue;
+		}
 		if (r->rail[i].lane == t->answer)
 			return &r->rail[i];
 		if (!first)
 			first = &r->rail[i];
 	}
-	return first;
+	return first ? first : waits;
 }
 
 /* Says which rails of @p rest that were not said before. */

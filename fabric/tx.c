@@ -86,6 +86,22 @@ unsigned hk_fabric_backlog(const struct hk_fabric *f, hk_peer p)
 
 /* ---- the port's transmit queue ------------------------------------------------------------- */
 
+#define STUCK (HK_TX_QUEUE / 2)
+
+/* Of a queue that was not emptied. One that is emptied and filled anew comes by here before it is half full. */
+static HK_NOINLINE void note_if_stuck(const struct hk_fabric *f, struct hk_lane *l, uint16_t sent)
+{
+	if (sent || l->waiting < STUCK) {
+		l->stuck_since = l->stuck_for = 0;
+		return;
+	}
+	uint64_t now = hk_now(f);
+
+	if (!l->stuck_since)
+		l->stuck_since = now;
+	l->stuck_for = now - l->stuck_since;
+}
+
 static void lane_flush(const struct hk_fabric *f, struct hk_lane *l)
 {
 	uint16_t sent = hk_port_tx(l->port, l->pair, l->queue, l->waiting);
@@ -93,6 +109,7 @@ static void lane_flush(const struct hk_fabric *f, struct hk_lane *l)
 	l->waiting -= sent;
 	if (HK_LIKELY(l->waiting == 0))
 		return;
+	note_if_stuck(f, l, sent);
 	memmove(l->queue, l->queue + sent, l->waiting * sizeof(l->queue[0]));
 	/* a stand-in may be the next who comes by, and it cannot read what is lent */
 	for (uint16_t i = 0; f->shared && l->lend && i < l->waiting; i++)
@@ -131,7 +148,7 @@ void hk_tx_frame(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m)
 
 bool hk_tx_stuck(const struct hk_fabric *f, uint16_t lane)
 {
-	return f->lane[lane]->waiting >= HK_TX_QUEUE / 2;
+	return f->lane[lane]->waiting >= STUCK;
 }
 
 /* ---- messages ------------------------------------------------------------------------------ */
@@ -435,7 +452,7 @@ static void answer_peer(struct hk_fabric *f, const struct hk_out *o)
 	const struct hk_peer_tx *t = &f->peer[o->peer];
 
 	if (HK_UNLIKELY(t->rails != NULL)) {
-		const struct hk_rail *rail = hk_rail_answer(t);
+		const struct hk_rail *rail = hk_rail_answer(f, t);
 
 		control(f, o, rail->eth, rail->lane);
 	} else {

@@ -34,7 +34,9 @@ static struct end end[2];
 static char dir[64];
 static const char *faults;
 static bool two_ports; /* one for messages, one for bulk; faults on the latter alone … */
-static bool rails;     /* … or both for all */
+static bool rails;     /* … or both for all … */
+static bool on_first;  /* … faults on the first alone … */
+static bool on_both;   /* … or on both */
 static bool crc;
 static uint64_t peer_timeout;
 
@@ -66,7 +68,8 @@ static void on_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *te
 static void on_rail_down(void *arg, hk_peer peer, const char *text)
 {
 	(void)peer;
-	CHECK(strstr(text, "port 1 (memif:") && strstr(text, "the other end"));
+	CHECK(strstr(text, on_first ? "port 0 (memif:" : "port 1 (memif:") &&
+	      strstr(text, "the other end"));
 	((struct end *)arg)->rails_down++;
 }
 
@@ -135,13 +138,15 @@ static void open_both(void)
 	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
 	snprintf(dir, sizeof(dir), "/tmp/hk-test-rma-XXXXXX");
 	CHECK(mkdtemp(dir) != NULL);
-	const char *first = two_ports ? "" : faults;
+	const char *first = two_ports && !on_first && !on_both ? "" : faults;
 	struct hk_port *a = open_port(1, 1, first), *b = open_port(2, 1, first);
 	struct hk_port *c = NULL, *d = NULL;
 
 	if (two_ports) {
-		c = open_port(1, 2, faults);
-		d = open_port(2, 2, faults);
+		const char *second = on_first ? "" : faults;
+
+		c = open_port(1, 2, second);
+		d = open_port(2, 2, second);
 	}
 	open_fabric(A, a, c);
 	open_fabric(B, b, d);

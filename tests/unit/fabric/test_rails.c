@@ -5,6 +5,7 @@
  */
 #include "tests/unit/fabric/pair.h"
 
+#include "fabric/internal.h"
 #include "port/faults.h"
 
 #define BYTES (MEMORY / 2)
@@ -32,6 +33,14 @@ static void close_rails(void)
 static const struct hk_rail_counters *rail(int e, unsigned i)
 {
 	return &hk_fabric_counters(end[e].f)->rail[i];
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
 /* A puts @len bytes to B, and all is there. */
@@ -111,6 +120,97 @@ static void a_rail_comes_back(void)
 	close_rails();
 }
 
+static void traffic(void)
+{
+	unsigned before = end[B].messages;
+
+	put(BYTES);
+	message(A);
+	UNTIL(end[B].messages > before);
+}
+
+/* What others were sent waits for the port @lane of A. */
+static void fill(uint16_t lane)
+{
+	struct hk_fabric *f = end[A].f;
+
+	while (!hk_tx_stuck(f, lane)) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(f->tx_pool);
+
+		CHECK(m != NULL);
+		memset(rte_pktmbuf_append(m, 60), 0, 60);
+		hk_tx_frame(f, lane, m);
+	}
+}
+
+/* A port takes nothing any more after @frames, and its queue is full if that is 1: so nothing that goes by it is
+ * ever lost. All goes by the other, also when a second has passed, and the rail would be tried again. */
+static void survive_stuck(const char *frames)
+{
+	open_rails(frames);
+	if (strcmp(frames, ";faults=stuck=1") == 0)
+		fill(on_first ? 0 : 1);
+	while (!end[A].rails_down)
+		traffic();
+	unsigned i = on_first ? 0 : 1;
+
+	CHECK_CMP(rail(A, i)->rests, >, 0);
+	for (uint64_t until = now_ms() + 1500; now_ms() < until;)
+		traffic();
+	CHECK_EQ(end[A].rails_down, 1);
+	CHECK_EQ(end[A].lost + end[B].lost, 0);
+
+	/* and it is used again, once it takes something */
+	hk_faults_detach(on_first ? end[A].port : end[A].bulk);
+	hk_faults_detach(on_first ? end[B].port : end[B].bulk);
+	uint64_t before = rail(A, i)->bytes;
+
+	while (rail(A, i)->bytes - before < 4 * BYTES)
+		traffic();
+	close_rails();
+}
+
+static void a_stuck_rail_rests(void)
+{
+	survive_stuck(";faults=stuck=1");
+}
+
+static void a_rail_gets_stuck_under_way(void)
+{
+	survive_stuck(";faults=stuck=300");
+}
+
+static void a_stuck_first_rail_rests(void)
+{
+	on_first = true;
+	survive_stuck(";faults=stuck=1");
+	on_first = false;
+}
+
+/* Nothing leaves by any port: the peer is silent, for the operation and for the application. */
+static void with_all_stuck_the_peer_is_lost(void)
+{
+	hk_region r;
+	struct hk_op op;
+	int status = 0;
+
+	on_both = true;
+	peer_timeout = 300 * HK_MSEC;
+	open_rails(";faults=stuck=300");
+	r = hk_fabric_region_add(end[B].f, to, BYTES, HK_REGION_WRITE, end[B].peer);
+	do {
+		status = 0;
+		CHECK(hk_fabric_put(end[A].f, end[A].peer, &op, from, BYTES, r, 0, done, &status) ==
+		      0);
+		UNTIL(status);
+	} while (status == 1);
+	CHECK_EQ(status, -ENOTCONN);
+	UNTIL(end[A].lost == 1);
+	close_rails();
+	peer_timeout = 0;
+	on_both = false;
+}
+
 static void wrong_addresses_are_refused(void)
 {
 	static const struct {
@@ -147,6 +247,10 @@ int main(int argc, char **argv)
 		{"what_is_short_stays_together", what_is_short_stays_together},
 		{"a_dead_rail_rests", a_dead_rail_rests},
 		{"a_rail_comes_back", a_rail_comes_back},
+		{"a_stuck_rail_rests", a_stuck_rail_rests},
+		{"a_rail_gets_stuck_under_way", a_rail_gets_stuck_under_way},
+		{"a_stuck_first_rail_rests", a_stuck_first_rail_rests},
+		{"with_all_stuck_the_peer_is_lost", with_all_stuck_the_peer_is_lost},
 		{"wrong_addresses_are_refused", wrong_addresses_are_refused},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
