@@ -88,6 +88,7 @@ struct hk_buf_note {
 	uint8_t function; /* of the tag, if its peer has one */
 	uint16_t len;
 	uint8_t path; /* the rail by which it was sent last, if its peer has rails */
+	bool again;   /* … and before by another: nobody knows which of them brought it */
 	uint32_t peer;
 	struct hk_op *op; /* the put of which this is a frame */
 };

@@ -169,9 +169,11 @@ void hk_rail_acked(struct hk_fabric *f, const struct hk_buf_note *note)
 	struct hk_rail *rail = &r->rail[note->path];
 
 	rail->flying -= rail->flying > 0;
+	r->acked++;
+	if (note->again)
+		return; /* the rail before may have brought it, merely late */
 	rail->silent_since = 0;
 	rail->strikes = 0;
-	r->acked++;
 }
 
 void hk_rail_lost(struct hk_fabric *f, hk_peer p, struct hk_buf_note *note, unsigned path)
@@ -181,6 +183,7 @@ void hk_rail_lost(struct hk_fabric *f, hk_peer p, struct hk_buf_note *note, unsi
 	uint64_t now = hk_now(f);
 
 	note->path = (uint8_t)path;
+	note->again |= path != was;
 	if (was >= r->count || path >= r->count)
 		return;
 	struct hk_rail *rail = &r->rail[was];

@@ -344,7 +344,7 @@ static bool get_ask(struct hk_fabric *f, struct hk_op *op)
 						.to_region = op->local,
 					});
 	/* if the peer has just gone, its verdict ends this operation: see hk_rma_forget() */
-	(void)hk_tx_message(f, op->peer, HK_WIRE_AM_GET, &b, &len, 1, true);
+	(void)hk_tx_message(f, op->peer, HK_WIRE_AM_GET, &b, &len, 1, !t->rails);
 	t->gets_out++;
 	op->asked = true;
 	return true;

@@ -71,15 +71,32 @@ static void equal_rails_carry_equal_shares(void)
 	close_rails();
 }
 
-/* Short puts and messages go by the first. */
+/* A gets @len bytes of B. */
+static void get(size_t len)
+{
+	hk_region r = hk_fabric_region_add(end[B].f, to, len, HK_REGION_READ, end[B].peer);
+	struct hk_op op;
+	int status = 0;
+
+	CHECK(hk_fabric_get(end[A].f, end[A].peer, &op, from, len, r, 0, done, &status) == 0);
+	UNTIL(status);
+	CHECK_EQ(status, 1);
+	hk_fabric_region_del(end[B].f, r);
+}
+
+/* Short puts, gets and messages go by the first, and so does what asks for a long get. */
 static void what_is_short_stays_together(void)
 {
 	open_rails("");
 	for (unsigned i = 0; i < 50; i++) {
 		put(16383);
+		get(16383);
 		message(A);
 	}
 	UNTIL(end[B].messages == 50);
+	CHECK_EQ(rail(B, 1)->frames, 0);
+	get(BYTES);
+	CHECK_CMP(rail(B, 1)->frames, >, 0);
 	CHECK_EQ(rail(A, 1)->frames, 0);
 	put(16384);
 	CHECK_CMP(rail(A, 1)->frames, >, 0);
@@ -117,6 +134,27 @@ static void a_rail_comes_back(void)
 	while (rail(A, 1)->bytes - before < 4 * BYTES)
 		put(BYTES);
 	CHECK_EQ(end[A].rails_down, 1);
+	close_rails();
+}
+
+/* What was sent by two rails may have come by the first of them, late: it tells nothing of the second. */
+static void only_its_own_frames_speak_for_a_rail(void)
+{
+	open_rails("");
+	struct hk_fabric *f = end[A].f;
+	const struct hk_rail *second = &f->peer[end[A].peer].rails->rail[1];
+	struct hk_buf_note lost = {.peer = end[A].peer, .path = 1}, late = {.peer = end[A].peer},
+			   own = lost;
+
+	hk_rail_lost(f, end[A].peer, &lost, 0);
+	CHECK_EQ(second->strikes, 1);
+	hk_rail_lost(f, end[A].peer, &late, 1);
+	hk_rail_acked(f, &late);
+	CHECK_EQ(second->strikes, 1);
+	CHECK(second->silent_since != 0);
+	hk_rail_acked(f, &own);
+	CHECK_EQ(second->strikes, 0);
+	CHECK(second->silent_since == 0);
 	close_rails();
 }
 
@@ -247,6 +285,7 @@ int main(int argc, char **argv)
 		{"what_is_short_stays_together", what_is_short_stays_together},
 		{"a_dead_rail_rests", a_dead_rail_rests},
 		{"a_rail_comes_back", a_rail_comes_back},
+		{"only_its_own_frames_speak_for_a_rail", only_its_own_frames_speak_for_a_rail},
 		{"a_stuck_rail_rests", a_stuck_rail_rests},
 		{"a_rail_gets_stuck_under_way", a_rail_gets_stuck_under_way},
 		{"a_stuck_first_rail_rests", a_stuck_first_rail_rests},
