@@ -5,7 +5,15 @@ import random
 
 import pytest
 
-from hikyaku.sdn.discovery import EXPIRY, FRESH, LOST_AFTER, MAX_HOSTS_PER_PORT, SETTLE, Discovery
+from hikyaku.sdn.discovery import (
+    ATTENTIVE,
+    EXPIRY,
+    FRESH,
+    LOST_AFTER,
+    MAX_HOSTS_PER_PORT,
+    SETTLE,
+    Discovery,
+)
 from hikyaku.sdn.graph import Graph
 from hikyaku.sdn.tag import Function, Tag
 
@@ -97,10 +105,22 @@ def test_another_controllers_probes_are_not_believed(found):
     assert found.counts["forged"] == 1
 
 
-def test_silent_links_are_not_used_any_more(found, said):
+def test_who_did_not_look_does_not_call_anybody_silent(found):
+    """The controller got no CPU for a minute, or its clock was set: probes wait in its sockets."""
     found.heard_probe(B, found.probe(A, 10.0), 10.0)
     found.heard_probe(A, found.probe(B, 10.0), 10.0)
-    assert not found.tick(10.0 + LOST_AFTER)
+    found.tick(10.0)
+    assert not found.tick(70.0)
+    assert not found.tick(75.0)
+    assert found.graph.links
+
+
+def test_silent_links_are_not_used_any_more(found, said):
+    found.tick(10.0)
+    found.heard_probe(B, found.probe(A, 10.0), 10.0)
+    found.heard_probe(A, found.probe(B, 10.0), 10.0)
+    for tenth in range(100, int(100 + 10 * LOST_AFTER) + 1):
+        assert not found.tick(tenth / 10)
     assert found.tick(10.1 + LOST_AFTER)
     assert not found.graph.links
     assert found.lost_links() == [(A, B)]
@@ -217,7 +237,7 @@ def test_hosts_go_when_they_should_and_not_before(found, seed):
     """Against a model: each host's last sign of life. Some speak, some are counted, some move, some
     are of a job, switches come and go."""
     rng = random.Random(seed)
-    now, alive, counts, away = 0.0, {}, {}, False
+    now, alive, counts, away, ticked = 0.0, {}, {}, False, SETTLE
     for _ in range(400):
         now += rng.choice([1.0, 20.0, EXPIRY / 3])
         mac, port = HOST + rng.randrange(6), (rng.choice([1, 2]), rng.randrange(1, 4))
@@ -240,6 +260,9 @@ def test_hosts_go_when_they_should_and_not_before(found, seed):
             else:
                 found.add_switch(2, [1, 2, 3], now)
                 found.tick(now + 1)
+                missed = max(0.0, now + 1 - ticked - ATTENTIVE)
+                alive = {each: at + missed for each, at in alive.items()}
+                ticked = now + 1
         keep = {HOST} if rng.random() < 0.3 else set()
         for each in alive:
             if each in keep or (away and found.graph.hosts[each][0] == 2):

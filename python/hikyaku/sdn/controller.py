@@ -128,7 +128,7 @@ class Controller:
                 self._updating,
                 self._counting,
                 self._watching_role,
-                self._forgetting,
+                *([self._forgetting] if self.discovery.expiry else []),
             )
         ]
         try:
@@ -417,8 +417,8 @@ class Controller:
         """Asks who has sent, by the counters of the rules that let hosts in, and forgets who has
         not. A rank's host stays as long as its job does."""
         expiry = self.discovery.expiry
-        while expiry:
-            await asyncio.sleep(min(HOSTS_EVERY, expiry / 4))
+        while True:
+            await asyncio.sleep(max(1.0, min(HOSTS_EVERY, expiry / 4)))
             for switch in list(self.switches.values()):
                 with contextlib.suppress(Gone):
                     parts = await switch.channel.request(_ours(rules.ADMIT))

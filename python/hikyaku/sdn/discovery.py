@@ -20,8 +20,11 @@ from .tag import PREFIX, PREFIX_MASK, to_mac
 
 PROBE_EVERY = 1.0  # seconds
 SETTLE = 0.6  # a port that has answered no probe for so long leads to hosts
-LOST_AFTER = 3.5  # a link whose probes do not arrive any more
-FRESH = 3.0  # how old a probe may be
+# A link whose probes do not arrive any more. That a cable is cut, the switches say at once: this is
+# for links that lead nowhere without a word. A switch short of CPU delays probes for seconds.
+LOST_AFTER = 10.5
+FRESH = 10.0  # how old a probe may be
+ATTENTIVE = 0.5  # more time than this between two ticks we did not look, or the clock was set
 EXPIRY = 300.0  # a host that has sent nothing for so long is forgotten, as bridges do
 
 _SOURCE = 0x0268_6B79_0001  # locally administered; any will do
@@ -52,6 +55,7 @@ class Discovery:
         self._known: set[tuple[Port, Port]] = set()  # links that there were, the lower end first
         self._unsettled: dict[Port, float] = {}  # up, and what it leads to is not known yet
         self._heard: dict[Port, float] = {}  # when the last probe came into this port
+        self._ticked: float | None = None  # the last time
         self._warned: Counter[tuple[str, Port]] = Counter()
         self._sent: dict[int, float] = {}  # when each host was last heard
         self._frames: dict[tuple[int, Port], int] = {}  # what switches had counted of it
@@ -82,6 +86,7 @@ class Discovery:
     def tick(self, now: float) -> bool:
         """Lets ports settle and links age; says whether the graph has changed."""
         changed = False
+        self._count_attention(now)
         for port, since in list(self._unsettled.items()):
             if now - since >= SETTLE:
                 del self._unsettled[port]
@@ -97,6 +102,14 @@ class Discovery:
                     self.port_up(each, now)
                 changed = True
         return changed
+
+    def _count_attention(self, now: float) -> None:
+        """While we did not run, what came waits unread: nobody was silent for that."""
+        missed = now - self._ticked - ATTENTIVE if self._ticked is not None else 0
+        self._ticked = now
+        if missed > 0:
+            self._heard = {port: at + missed for port, at in self._heard.items()}
+            self._sent = {mac: at + missed for mac, at in self._sent.items()}
 
     # ---- probes -------------------------------------------------------------------------------
 
