@@ -123,8 +123,10 @@ static int wait_until_ready(int fd)
 	return 1;
 }
 
-/* Becomes a daemon. In the child, returns the pipe for tell(); the parent does not come back. */
-static int go_to_background(struct hk_error *err)
+/* Becomes a daemon. In the child, returns the pipe for tell(); the parent does not come back. That @of_job stays
+ * in the session of its ranks, in a process group of its own: the kernel shares a core between sessions first
+ * (autogroup, sched(7)), and can keep one off it for many seconds. */
+static int go_to_background(bool of_job, struct hk_error *err)
 {
 	int p[2];
 
@@ -141,8 +143,8 @@ static int go_to_background(struct hk_error *err)
 	/* nothing of the process that started us: not its terminal, its pipes, its directory */
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int keep = fcntl(p[1], F_DUPFD_CLOEXEC, 3);
-	if (setsid() < 0 || chdir("/") != 0 || null < 0 || keep < 0 || dup2(null, 0) < 0 ||
-	    dup2(null, 1) < 0 || dup2(null, 2) < 0)
+	if ((!of_job && setsid() < 0) || chdir("/") != 0 || null < 0 || keep < 0 ||
+	    dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0)
 		return hk_error_set(err, -errno, "cannot go to the background: %s",
 				    strerror(errno));
 	if (keep > 3)
@@ -248,7 +250,7 @@ int main(int argc, char **argv)
 	if (rc == 0 && o.cpus[0])
 		rc = stay_on(o.cpus, &err);
 	if (rc == 0 && o.background)
-		rc = ready = go_to_background(&err);
+		rc = ready = go_to_background(o.job != 0, &err);
 	if (rc < 0) {
 		fprintf(stderr, "hikyakud: %s\n", err.text);
 		return 2;

@@ -2,9 +2,9 @@
 /*
  * host/start.c: a rank starts its job's daemon.
  *
- * `hikyakud --background` puts itself into a session of its own and ends its first process when the
- * daemon is ready or has failed; until then what it says comes through a pipe. The last line is
- * "ready", or else what was said is the error.
+ * `hikyakud --background --job=KEY` stays in our session, and ends its first process when the daemon is ready or
+ * has failed; until then what it says comes through a pipe. The last line is "ready", or else what was
+ * said is the error.
  */
 #include "host/client.h"
 #include "host/rundir.h"

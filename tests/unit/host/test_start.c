@@ -34,6 +34,8 @@ static void many_start_one(void)
 			slots |= UINT64_C(1) << r[i].lease.slot;
 		}
 		CHECK_EQ(slots, (UINT64_C(1) << RACERS) - 1);
+		/* the kernel gives both the core in turn, not one session before the other */
+		CHECK_EQ(getsid(rig_daemon_pid(rig_job(0x100 + round))), getsid(0));
 		for (unsigned i = 0; i < RACERS; i++)
 			rig_rank_leave(&r[i]);
 		rig_all_gone(); /* the daemon has ended with its last rank */
