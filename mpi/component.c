@@ -142,25 +142,21 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 
 static struct hk_idle idle; /* under our lock */
 
-/* Others need this core, and nothing has come. Returns 1 if we slept: then Open MPI does not yield as well. */
-static HK_NOINLINE int give_way(void)
+/* Others need this core, and nothing has come: for how many ns to leave it to them, or 0 for a mere yield. */
+static HK_NOINLINE uint64_t give_way(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	uint64_t now = (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
 	bool silent = hk_idle_looks(&idle) && hk_fabric_silent(hk_btl.fabric, HK_IDLE_SILENT);
-	uint64_t nap = hk_idle_poll(&idle, now, silent);
 
-	if (nap == 0)
-		return 0;
-	t = (struct timespec){.tv_nsec = (long)nap};
-	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
-	return 1;
+	return hk_idle_poll(&idle, now, silent);
 }
 
 static int component_progress(void)
 {
+	uint64_t nap = 0;
 	int done;
 
 	if (hk_btl.threads && pthread_mutex_trylock(&hk_btl.lock) != 0)
@@ -174,10 +170,16 @@ static int component_progress(void)
 		if (done)
 			hk_idle_busy(&idle);
 		else
-			done = give_way();
+			nap = give_way();
 	}
 	hk_btl_unlock();
-	return done;
+	if (HK_LIKELY(nap == 0))
+		return done;
+	/* Without the lock, so that other threads may send, and those that poll in vain sleep, too. That something
+	 * is said to have been done keeps Open MPI from yielding as well. */
+	struct timespec t = {.tv_nsec = (long)nap};
+	clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
+	return 1;
 }
 
 struct hk_btl_component mca_btl_hikyaku_component __attribute__((visibility("default"))) = {
