@@ -400,7 +400,8 @@ ALSO(Cancel);
 
 /* ---- the beginning and the end -------------------------------------------------------------------------------------- */
 
-int MPI_Comm_free(MPI_Comm *comm)
+/* The program is about to give @comm back. */
+static void leave(const MPI_Comm *comm)
 {
 	struct hk_comm *c = comm && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF
 				    ? watched(*comm)
@@ -410,20 +411,18 @@ int MPI_Comm_free(MPI_Comm *comm)
 		hk_close(c);
 	else if (comm && hk_watching)
 		hk_comm_forget(*comm);
+}
+
+int MPI_Comm_free(MPI_Comm *comm)
+{
+	leave(comm);
 	return hk_real.Comm_free(comm);
 }
 ALSO(Comm_free);
 
 int MPI_Comm_disconnect(MPI_Comm *comm)
 {
-	struct hk_comm *c = comm && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF
-				    ? watched(*comm)
-				    : NULL;
-
-	if (c)
-		hk_close(c);
-	else if (comm && hk_watching)
-		hk_comm_forget(*comm);
+	leave(comm);
 	return hk_real.Comm_disconnect(comm);
 }
 ALSO(Comm_disconnect);
