@@ -5,6 +5,14 @@ import sys
 
 import click
 
+nic_model_option = click.option(
+    "--nic-model",
+    type=click.Choice(["e1000e", "vmxnet3"]),
+    default="e1000e",
+    show_default=True,
+    help="Which NIC is emulated.",
+)
+
 guest_option = click.option(
     "--lab",
     "name",
@@ -46,13 +54,7 @@ def lab_p2p() -> None:
 @click.option(
     "--nics", type=click.Choice(["2", "4"]), default="2", show_default=True, help="How many NICs."
 )
-@click.option(
-    "--nic-model",
-    type=click.Choice(["e1000e", "vmxnet3"]),
-    default="e1000e",
-    show_default=True,
-    help="Which NIC is emulated.",
-)
+@nic_model_option
 @click.option("--memory", default=16, show_default=True, metavar="MB", help="Of each device.")
 @guest_option
 def up(

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from ..cli_guest import nic_model_option
 from .common import check_outputs, json_option, progress_bar, save
 
 
@@ -18,13 +19,7 @@ from .common import check_outputs, json_option, progress_bar, save
     type=click.IntRange(100, 1_000_000),
     help="Of each plan.",
 )
-@click.option(
-    "--nic-model",
-    type=click.Choice(["e1000e", "vmxnet3"]),
-    default="e1000e",
-    show_default=True,
-    help="Which NIC is emulated.",
-)
+@nic_model_option
 @click.option(
     "--mode", "modes", multiple=True, type=click.Choice(["bounce", "p2p", "pktpit"]), help="[all]"
 )
