@@ -5,9 +5,12 @@
  *
  *   hikyaku lab mpirun -np 4 build/examples/gossip --rounds 200
  *
- * From time to time a node sends its number to a neighbour. Both move to the mean of the two: what the one gains the other
- * loses, so the sum of all stays. That holds on a network that loses frames, since a question is handled once however often it
- * comes (HK_RTC_RETRY); each answer says by how much the asker moves.
+ * From time to time a node sends its number to a neighbour. Each then moves towards the other, by as much: what the one gains
+ * the other loses, so the sum of all stays. That holds on a network that loses frames, since a question is handled once however
+ * often it comes (HK_RTC_RETRY); each answer says by how much the asker moves.
+ *
+ * They move by a quarter of what is between them, not to its middle: two that ask each other at the same moment move twice, and
+ * by twice a half would change places, round after round while their clocks agree.
  */
 #include "examples/example.h"
 
@@ -26,15 +29,15 @@ static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsign
 	(void)rtc;
 	(void)arg;
 	for (unsigned i = 0; i < n; i++) {
-		double theirs, half;
+		double theirs, step;
 		if (msg[i].len != sizeof(theirs))
 			continue;
 		memcpy(&theirs, msg[i].data, sizeof(theirs));
-		half = (theirs - value) / 2;
-		if (!isfinite(half))
+		step = (theirs - value) / 4;
+		if (!isfinite(step))
 			continue; /* answered with nothing: nobody moves */
-		value += half;
-		memcpy(msg[i].data, &half, sizeof(half));
+		value += step;
+		memcpy(msg[i].data, &step, sizeof(step));
 		msg[i].verdict = HK_RTC_REPLY;
 	}
 }
@@ -45,11 +48,11 @@ static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigne
 	(void)arg;
 	answered += n;
 	for (unsigned i = 0; i < n; i++) {
-		double half;
-		if (msg[i].len != sizeof(half))
+		double step;
+		if (msg[i].len != sizeof(step))
 			continue;
-		memcpy(&half, msg[i].data, sizeof(half));
-		value -= half;
+		memcpy(&step, msg[i].data, sizeof(step));
+		value -= step;
 	}
 }
 
