@@ -35,29 +35,36 @@ OUTGOING = 4  # PACKET_OUTGOING
 IPV4, UDP, TCP = b"\x08\x00", 17, 6
 
 # Copies frames to its output, as lines, until its input ends. Its first line says that it listens.
-# Tagged ones of an endless job would be too many: a filter of the kernel's leaves them out.
+# Tagged ones of an endless job would be too many: a filter of the kernel's leaves them out. At the
+# end one lets nothing more in: a wire that is never silent could not be read to its end.
 SNIFFER = """
-import ctypes, select, socket, struct, sys
+import ctypes, itertools, select, socket, struct, sys
 sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
 sock.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
-if sys.argv[2] == "untagged":
-    # the first two octets; 66:48? then nothing of it, else all
-    code = [(0x28, 0, 0, 0), (0x15, 1, 0, 0x6648), (0x06, 0, 0, 0xffffffff), (0x06, 0, 0, 0)]
+
+def attach(*code):
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
     fprog = struct.pack("HL", len(code), ctypes.addressof(program))
     sock.setsockopt(socket.SOL_SOCKET, 26, fprog)  # SO_ATTACH_FILTER
+
+if sys.argv[2] == "untagged":
+    # the first two octets; 66:48? then nothing of it, else all
+    attach((0x28, 0, 0, 0), (0x15, 1, 0, 0x6648), (0x06, 0, 0, 0xffffffff), (0x06, 0, 0, 0))
 sock.bind((sys.argv[1], 3))
 sock.setblocking(False)
 print("ready", flush=True)
 ended = False
-while True:
+for n in itertools.count():
+    if not ended and n % 64 == 0 and select.select([0], [], [], 0)[0]:
+        attach((0x06, 0, 0, 0))
+        ended = True
     try:
         frame, address = sock.recvfrom(1 << 17)
         print(address[2], frame[:256].hex())
     except BlockingIOError:
         if ended:
             break
-        ended = 0 in select.select([sock, 0], [], [])[0]
+        select.select([sock, 0], [], [])
 """
 
 # One thing after the other that is no MPI: a datagram, and a connection with a line each way.
@@ -175,7 +182,12 @@ def things(lab: Lab) -> set[str]:
         for p in json.loads(process.run([bpftool, "-j", "prog"]))
         if p.get("name", "").startswith("hk_")
     ]
-    cgroups = list(Path("/sys/fs/cgroup").rglob("hikyaku-tag-*"))
+    cgroups = [  # os.walk() passes over what vanishes meanwhile
+        Path(above, name)
+        for above, names, _ in os.walk("/sys/fs/cgroup")
+        for name in names
+        if name.startswith("hikyaku-tag-")
+    ]
     strange = others(lab)  # after the lists: what is in them and lives is found
     held = set().union(*map(programs_of, strange))
     pids = {place.name for place in strange}
