@@ -233,6 +233,45 @@ void hk_steer_out(struct hk_port_impl *p, const char *why);
 
 /* ---- steps of hk_port_open() ----------------------------------------------------------------- */
 
+#define HK_ETH_HLEN 14   /* without the FCS */
+#define HK_NIC_RING 1024 /* descriptors, where nobody says */
+
+/* Has DPDK make the device that the spec names: its id, and the frame size if the system knows it (port/device.c). */
+int hk_device_make(struct hk_port_impl *p, struct hk_error *err);
+
+/* What the driver says of it, before and after its start. */
+int hk_device_learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk_error *err);
+void hk_device_describe(struct hk_port_impl *p);
+
+/* Starts it; a memif's client waits for its server's socket, until @deadline. */
+int hk_device_start(struct hk_port_impl *p, int64_t deadline, struct hk_error *err);
+
+/* Stops and removes it. */
+void hk_device_remove(struct hk_port_impl *p);
+
+/* The first @bytes of a frame go to buffers of @first. */
+struct hk_split {
+	struct rte_mempool *first;
+	unsigned bytes;
+};
+
+/* Can it have these queues? (port/queues.c) */
+int hk_queues_check(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+		    const struct hk_port_queues *q, struct hk_error *err);
+
+/* Takes as many queues as can be steered to, before buffers are made for their rings. */
+void hk_queues_take(struct hk_port_impl *p, const struct rte_eth_dev_info *dev, unsigned wanted);
+
+/* Configures; with @split, if it is not NULL and the driver takes it. @q: NULL: one queue, with the port's pool. */
+int hk_queues_configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+			const struct hk_port_queues *q, const struct hk_split *split,
+			struct hk_error *err);
+
+/* Asks for rules. Without any, frames of a NIC shall come by one queue; a virtual device may spread them over
+ * all that it has (net_af_packet), and may not survive to be configured anew. */
+int hk_queues_steer(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+		    const struct hk_steer_match *sample, int64_t deadline, struct hk_error *err);
+
 /* Checks the socket's place and writes the device's arguments (port/memif.c). */
 int hk_memif_prepare(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err);
 
