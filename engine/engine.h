@@ -207,7 +207,8 @@ unsigned hk_engine_reap_rx(struct hk_engine *e, uint64_t *tokens, unsigned max);
 /* ---- time ---------------------------------------------------------------------------------- */
 
 enum hk_out_kind {
-	HK_OUT_CONTROL, /* send `bytes` (base header and extension, `len` bytes) after a framing */
+	HK_OUT_CONTROL,  /* send `bytes` (base header and extension, `len` bytes) after a framing */
+	HK_OUT_QUESTION, /* the same, by `path`, behind the packets that it asks about */
 	HK_OUT_RESEND, /* write `bytes` (base header) over that of buffer `token`, and send it. If the
 			   device still holds the buffer, do so with a copy */
 };
@@ -218,7 +219,7 @@ struct hk_out {
 			   right after an input that makes hk_engine_deadline() 0 */
 	uint64_t token;
 	uint16_t len;
-	uint8_t path; /* RESEND: by which to send it now */
+	uint8_t path; /* RESEND, QUESTION: by which to send it now */
 	uint8_t bytes[HK_WIRE_HLEN + HK_WIRE_SACK_LEN];
 };
 

@@ -59,20 +59,29 @@ struct hk_rx_slot {
 
 enum hk_timer {
 	HK_TIMER_NONE = 0,
-	HK_TIMER_PROBE,     /* tail probe: resend the last packet, ask for an ack */
+	HK_TIMER_PROBE,     /* tail probe: ask what has come of the last packets */
 	HK_TIMER_RESEND,    /* resend timer proper */
 	HK_TIMER_REORDER,   /* packets that may merely be late become losses */
 	HK_TIMER_CREDIT,    /* nothing in flight, no credit: ask whether there is some */
 	HK_TIMER_KEEPALIVE, /* nothing in flight: ask whether it lives */
 };
 
+/* Whether it knows what we sent, since the last progress. */
+enum hk_asked {
+	HK_ASKED_NOT = 0,
+	HK_ASKED_ONCE, /* … and nothing has come since */
+	HK_ASKED_TWICE,
+	HK_ASKED_HEARD, /* it answers, and knows nothing of it */
+};
+
 struct hk_peer_rec {
 	uint32_t endpoint, epoch;
 	uint8_t state;       /* enum hk_peer_state */
 	uint8_t verdict : 4; /* enum hk_verdict */
-	uint8_t in_lost_list : 4;
-	uint8_t timer;   /* enum hk_timer */
-	uint8_t backoff; /* how often the timer fired since the last progress */
+	uint8_t in_lost_list : 2;
+	uint8_t asked : 2; /* enum hk_asked */
+	uint8_t timer;     /* enum hk_timer */
+	uint8_t backoff;   /* how often the timer fired since the last progress */
 	/* sending: una <= psn < next are in flight; next may grow to edge (credit) */
 	uint32_t tx_next, tx_una, tx_edge;
 	uint32_t tx_block;

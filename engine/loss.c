@@ -7,9 +7,11 @@
  * only packets of the same path tell of each other so soon; those of another, if the paths are as good as each
  * other, only after a whole resend timeout, since a path that is dead tells nothing. Packets carry their own number of
  * transmission time, so resends are judged like first sends, and a lost resend is found too.
- * When nothing comes back at all, a tail probe resends the last packet after about two round
- * trips; its acknowledgement shows what is missing. Only when that stays silent the resend timer
- * fires: it resends the first packet alone, with back-off, and leaves the rest to RACK.
+ * When nothing comes back at all, a tail probe asks after about two round trips what has come. RFC 8985 resends the
+ * last packet for that; but a peer that says nothing has rather lost its core than our packets, so we wait for a
+ * sign of life: an answer that knows nothing of the last packet has it resent, and the acknowledgement of that
+ * shows what else is missing. Only when two questions stay without an answer the resend timer resends the first
+ * packet, alone, with back-off, and leaves the rest to RACK.
  */
 #include "engine/internal.h"
 
@@ -224,6 +226,30 @@ void hk_engine_peer_paths(struct hk_engine *e, hk_peer p, uint8_t mask)
 	}
 }
 
+/* It was asked what has come, and its answer brings nothing new: what was last sent before the question is lost.
+ * One packet alone, since this may not be the answer yet; when it arrives it tells of those before. */
+static void answered(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	uint64_t asked_at = r->timer_armed;
+
+	r->asked = HK_ASKED_HEARD;
+	for (uint32_t psn = r->tx_next; psn-- != r->tx_una;) {
+		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+
+		if (s->state != HK_SLOT_FLYING || s->sent_at >= asked_at)
+			continue;
+		hk_loss_mark(e, r, s);
+		e->n.loss_time++;
+		return;
+	}
+}
+
+static bool waits_for_answer(const struct hk_peer_rec *r)
+{
+	return (r->asked == HK_ASKED_ONCE || r->asked == HK_ASKED_TWICE) &&
+	       r->timer == HK_TIMER_RESEND;
+}
+
 /* ---- acknowledgements ---------------------------------------------------------------------- */
 
 /* How long ago, in ns, the packet was sent that made the peer send this acknowledgement; without the
@@ -374,6 +400,10 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 		if (!(f->h.flags & HK_WIRE_F_AWAY))
 			hk_cc_acked(e, r, newly, now);
 		r->backoff = 0;
+		r->asked = HK_ASKED_NOT;
+	} else if (HK_UNLIKELY(waits_for_answer(r)) && f->h.type == HK_WIRE_ACK &&
+		   !(f->h.flags & HK_WIRE_F_ACK_NOW)) { /* a question of its own is no answer */
+		answered(e, r);
 	}
 	if (r->tx_una == r->tx_next) {
 		hk_tx_block_release(e, r);

@@ -166,12 +166,28 @@ static unsigned ask(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, st
 	return 1;
 }
 
+/* Nothing came back. A peer that lives answers the question at once, and then we know what to resend
+ * (hk_loss_ack()); one that is off its core would get a resend as late as the packet itself. */
+static unsigned ask_what_came(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
+			      struct hk_out *o)
+{
+	r->asked++;
+	ask(e, r, now, o);
+	o->kind = HK_OUT_QUESTION;
+	o->path = hk_tx_slot(e, r, r->tx_next - 1)->path;
+	return 1;
+}
+
 static unsigned fire_probe(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
 			   struct hk_out *o)
 {
 	uint32_t psn = r->tx_next;
 
 	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
+	/* who was never heard may not know us yet, and then only a packet tells it; of equal paths one may be
+	 * dead, and a resend takes the next */
+	if (r->asked == HK_ASKED_NOT && r->srtt && !r->tx_equal)
+		return ask_what_came(e, r, now, o);
 	while (psn-- != r->tx_una) {
 		const struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
 
@@ -187,14 +203,17 @@ static unsigned fire_resend(struct hk_engine *e, struct hk_peer_rec *r, uint64_t
 			    struct hk_out *o)
 {
 	struct hk_tx_slot *s = hk_tx_slot(e, r, r->tx_una);
+	bool once_more = r->asked == HK_ASKED_ONCE && !r->lost;
 
-	if (s->state == HK_SLOT_FLYING) {
+	if (!once_more && s->state == HK_SLOT_FLYING) {
 		hk_loss_mark(e, r, s);
 		e->n.loss_rto++;
 		hk_cc_timeout(r, now);
 	}
 	back_off(r);
 	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
+	if (once_more)
+		return ask_what_came(e, r, now, o);
 	return out_of_reach(e, s) ? ask(e, r, now, o) : 0;
 }
 

@@ -455,6 +455,8 @@ static void answer_peer(struct hk_fabric *f, const struct hk_out *o)
 		const struct hk_rail *rail = hk_rail_answer(f, t);
 
 		control(f, o, rail->eth, rail->lane);
+	} else if (o->kind == HK_OUT_QUESTION) {
+		control(f, o, t->eth, o->path ? t->bulk : t->lane);
 	} else {
 		control(f, o, t->eth, t->answer);
 	}

@@ -353,7 +353,7 @@ static unsigned poll_engine(struct sim *s, unsigned node)
 		CHECK_CMP(got, <=, max);
 		for (unsigned i = 0; i < got; i++) {
 			struct hk_out *o = &out[i];
-			if (o->kind == HK_OUT_CONTROL) {
+			if (o->kind != HK_OUT_RESEND) {
 				uint8_t base[sizeof(o->bytes) + HK_WIRE_CRC_LEN];
 				CHECK_CMP(o->len, <=, sizeof(o->bytes));
 				memcpy(base, o->bytes, o->len);
@@ -361,7 +361,6 @@ static unsigned poll_engine(struct sim *s, unsigned node)
 				s->stats.controls++;
 				continue;
 			}
-			CHECK_EQ(o->kind, HK_OUT_RESEND);
 			CHECK_EQ(o->len, HK_WIRE_HLEN);
 			CHECK_CMP(o->path, <, HK_MAX(s->c.rails, 2u));
 			resends++;

@@ -121,7 +121,7 @@ static void a_lost_resend(void)
 	sim_free(s);
 }
 
-/* The last packet is lost: nothing behind it tells. A probe, after about two round trips. */
+/* The last packet is lost: nothing behind it tells. A question, after about two round trips, and its answer. */
 static void tail_loss(void)
 {
 	struct sim_config c;
@@ -139,7 +139,7 @@ static void tail_loss(void)
 	sim_free(s);
 }
 
-/* The last three are lost: the probe brings the last, its ack shows the two before. */
+/* The last three are lost: the answer has the last resent, and its ack shows the two before. */
 static void longer_tail_loss(void)
 {
 	struct sim_config c;
@@ -508,6 +508,123 @@ static void duplicates_are_taken_once(void)
 	sim_free(s);
 }
 
+/* ---- questions before resends ---------------------------------------------------------------- */
+
+static void ack_echo(struct rig *g, uint32_t ack, uint16_t flags)
+{
+	struct hk_wire_sack none = {{0}};
+	struct hk_wire_hdr h = rig_hdr(g, 2, HK_WIRE_ACK);
+
+	h.ack = ack;
+	h.flags = flags;
+	h.tsecr = (uint32_t)(g->now >> HK_WIRE_TS_SHIFT) - (uint32_t)(RTT >> HK_WIRE_TS_SHIFT);
+	rig_input(g, &h, &none, 0);
+}
+
+/* A peer that we have heard of, and three packets to it, the last one by path 1. Nothing comes back. */
+static hk_peer silent_pair(struct rig *g)
+{
+	struct hk_packet bulk = {
+		.token = 3, .len = 900, .type = HK_WIRE_PUT, .frags = 1, .path = 1};
+	struct hk_wire_hdr h;
+
+	rig_config(g);
+	hk_peer p = rig_pair(g);
+
+	rig_send(g, p, 0);
+	ack_echo(g, 1, 0);
+	rig_send(g, p, 1);
+	rig_send(g, p, 2);
+	CHECK(hk_engine_send(g->e, p, &bulk, g->now, &h));
+	return p;
+}
+
+static void next_is_a_question(struct rig *g)
+{
+	CHECK_EQ(rig_next(g), 1);
+	CHECK_EQ(g->out[0].kind, HK_OUT_QUESTION);
+	CHECK_EQ(g->out[0].path, 1); /* behind the last packet */
+	CHECK(rig_out(g, 0).type == HK_WIRE_ACK && rig_out(g, 0).flags & HK_WIRE_F_ACK_NOW);
+}
+
+/* It has lost its core for longer than a resend timeout, and none of our packets: nothing is resent. */
+static void a_silent_peer_is_asked(void)
+{
+	struct rig g;
+	hk_peer p = silent_pair(&g);
+	uint64_t start = g.now;
+
+	next_is_a_question(&g);
+	CHECK_CMP(g.now - start, <, g.cfg.min_rto);
+	next_is_a_question(&g);
+	CHECK_CMP(g.now - start, >, g.cfg.min_rto);
+	CHECK_CMP(hk_engine_deadline(g.e) - start, >=, 3 * g.cfg.min_rto);
+	ack_echo(&g, 4, HK_WIRE_F_AWAY);
+	CHECK_EQ(hk_engine_unacked(g.e, p), 0);
+	CHECK_EQ(hk_engine_counters(g.e)->tx_resends, 0);
+	CHECK_EQ(hk_engine_counters(g.e)->loss_rto + hk_engine_counters(g.e)->loss_time, 0);
+	rig_end(&g);
+}
+
+/* Its answer does not know of the last packet before the question: that is resent, once, and none behind it. */
+static void an_answer_tells_what_is_lost(void)
+{
+	struct rig g;
+	hk_peer p = silent_pair(&g);
+
+	next_is_a_question(&g);
+	g.now += HK_USEC;
+	rig_send(&g, p, 4);
+	ack_echo(&g, 1, HK_WIRE_F_ACK_NOW); /* a question of its own: it may not have ours yet */
+	CHECK_EQ(rig_poll(&g), 1);          /* … an answer to it */
+	CHECK_EQ(g.out[0].kind, HK_OUT_CONTROL);
+	ack_echo(&g, 1, 0);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[0].token == 3);
+	ack_echo(&g, 1, 0);
+	CHECK_EQ(rig_poll(&g), 0);
+	/* from here on by the timer, first packet first, which doubles */
+	uint64_t last = g.now, gap = 0;
+	for (unsigned n = 0; n < 4; n++) {
+		CHECK_EQ(rig_next(&g), 1);
+		CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[0].token == 1);
+		CHECK_CMP(g.now - last, >=, gap + gap / 2);
+		gap = g.now - last;
+		last = g.now;
+		ack_echo(&g, 1, 0); /* it lives, and never gets it */
+	}
+	rig_end(&g);
+}
+
+/* Neither answers come, nor is there an end of asking: after two questions it is the packet again. */
+static void two_questions_are_enough(void)
+{
+	struct rig g;
+
+	silent_pair(&g);
+	next_is_a_question(&g);
+	next_is_a_question(&g);
+	for (unsigned n = 0; n < 5; n++) {
+		CHECK_EQ(rig_next(&g), 1);
+		CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[0].token == 1);
+	}
+	rig_end(&g);
+}
+
+/* Who never spoke to us may not know us, and only packets introduce us. */
+static void a_stranger_is_not_asked(void)
+{
+	struct rig g;
+
+	rig_config(&g);
+	hk_peer p = rig_pair(&g);
+
+	rig_send(&g, p, 1);
+	CHECK_EQ(rig_next(&g), 1);
+	CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[0].token == 1);
+	rig_end(&g);
+}
+
 /* ---- what a stand-in cannot read ------------------------------------------------------------- */
 
 /* One that is lent, and one behind it that is not. A stand-in drives the engine. */
@@ -644,6 +761,10 @@ int main(int argc, char **argv)
 		{"resend_cap", resend_cap},
 		{"resend_cap_over_peers", resend_cap_over_peers},
 		{"duplicates_are_taken_once", duplicates_are_taken_once},
+		{"a_silent_peer_is_asked", a_silent_peer_is_asked},
+		{"an_answer_tells_what_is_lost", an_answer_tells_what_is_lost},
+		{"two_questions_are_enough", two_questions_are_enough},
+		{"a_stranger_is_not_asked", a_stranger_is_not_asked},
 		{"lent_packets_wait_for_their_owner", lent_packets_wait_for_their_owner},
 		{"silence_is_noticed_by_a_stand_in", silence_is_noticed_by_a_stand_in},
 		{"silent_peers_are_named", silent_peers_are_named},
