@@ -47,39 +47,51 @@ static inline bool names_rank(const struct hk_comm *c, int source, int tag)
 	       (tag == MPI_ANY_TAG || (tag >= 0 && tag <= mca_pml.pml_max_tag));
 }
 
-/* Open MPI has taken a message out: its channel's next has been received. */
+static inline bool any(int source, int tag)
+{
+	return source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG;
+}
+
+/* The communicator in which a receive without source or tag, which MPI does, has to be counted. */
+static struct hk_comm *loose(const void *buf, int count, MPI_Datatype type, int source, int tag,
+			     MPI_Comm comm)
+{
+	struct hk_comm *c = any(source, tag) ? watched(comm) : NULL;
+
+	return c && names_rank(c, source, tag) && sound(buf, count, type) ? c : NULL;
+}
+
 static void count_matched(MPI_Comm comm, const MPI_Status *status)
 {
 	struct hk_comm *c = watched(comm);
-	struct hk_receiver *n = c && status->MPI_SOURCE >= 0
-					? hk_in_find(c, status->MPI_SOURCE, status->MPI_TAG)
-					: NULL;
 
-	if (n)
-		n->posted++;
+	if (c)
+		hk_loose_count(c, status);
 }
 
 /* A receive without source or tag. True if it has become @*request; else it is MPI's. */
 static bool receive_any(struct hk_comm *c, void *buf, int count, MPI_Datatype type, int source,
 			int tag, struct hk_persistent *of, MPI_Request *request)
 {
+	MPI_Message message;
+	MPI_Status status;
 	bool first;
+	int there = 0;
 
 	hk_wild(c, source, tag);
 	if (HK_LIKELY(c->live_ins == 0))
 		return false;
-	struct hk_receiver *n = hk_wild_pick(c, source, tag, &first);
+	while (!there) {
+		struct hk_receiver *n = hk_wild_pick(c, source, tag, &first);
 
-	if (n)
-		return hk_in_receive(n, buf, count, type, of, request);
-	if (!first)
-		return false;
-	/* It is on its way: taken at once, so that counts stay exact while others wait here. */
-	MPI_Message message;
-	MPI_Status status;
-
-	hk_real.Mprobe(source, tag, c->comm, &message, &status);
-	count_matched(c->comm, &status);
+		if (n)
+			return hk_in_receive(n, buf, count, type, of, request);
+		if (!first)
+			return false;
+		/* On its way, and taken at once: counts stay exact while others wait here. */
+		hk_real.Improbe(source, tag, c->comm, &there, &message, &status);
+	}
+	hk_loose_count(c, &status);
 	MPI_Request own;
 
 	hk_real.Imrecv(buf, count, type, &message, of ? &own : request);
@@ -95,7 +107,7 @@ static inline bool receive(void *buf, int count, MPI_Datatype type, int source, 
 
 	if (!c || !names_rank(c, source, tag) || !sound(buf, count, type))
 		return false;
-	if (HK_UNLIKELY(source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG))
+	if (HK_UNLIKELY(any(source, tag)))
 		return receive_any(c, buf, count, type, source, tag, of, request);
 	struct hk_receiver *n = hk_in_find(c, source, tag);
 
@@ -144,7 +156,12 @@ int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_
 {
 	if (receive(buf, count, type, source, tag, comm, NULL, request))
 		return MPI_SUCCESS;
-	return hk_real.Irecv(buf, count, type, source, tag, comm, request);
+	int rc = hk_real.Irecv(buf, count, type, source, tag, comm, request);
+	struct hk_comm *c = loose(buf, count, type, source, tag, comm);
+
+	if (HK_UNLIKELY(c != NULL) && rc == MPI_SUCCESS)
+		hk_loose_posted(c, *request);
+	return rc;
 }
 ALSO(Irecv);
 
@@ -155,7 +172,16 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
 
 	if (receive(buf, count, type, source, tag, comm, NULL, &request))
 		return PMPI_Wait(&request, status);
-	return hk_real.Recv(buf, count, type, source, tag, comm, status);
+	struct hk_comm *c = loose(buf, count, type, source, tag, comm);
+	MPI_Status own;
+
+	if (c && status == MPI_STATUS_IGNORE)
+		status = &own;
+	int rc = hk_real.Recv(buf, count, type, source, tag, comm, status);
+
+	if (c && (rc == MPI_SUCCESS || rc == MPI_ERR_TRUNCATE))
+		hk_loose_count(c, status);
+	return rc;
 }
 ALSO(Recv);
 
@@ -204,16 +230,17 @@ ALSO(Sendrecv_replace);
 
 /* ---- probes --------------------------------------------------------------------------------------------------- */
 
-/* What a probe finds of messages that came by puts. */
-static struct hk_receiver *found(int source, int tag, MPI_Comm comm, MPI_Status *status)
+/* What a probe finds of messages that came by puts. NULL: look whether MPI has one; then, if *@first, look here again. */
+static struct hk_receiver *found(int source, int tag, MPI_Comm comm, MPI_Status *status,
+				 bool *first)
 {
 	struct hk_comm *c = watched(comm);
-	bool first;
 
+	*first = false;
 	if (!c || !names_rank(c, source, tag))
 		return NULL;
 	hk_wild(c, source, tag);
-	struct hk_receiver *n = c->live_ins ? hk_wild_pick(c, source, tag, &first) : NULL;
+	struct hk_receiver *n = c->live_ins ? hk_wild_pick(c, source, tag, first) : NULL;
 
 	if (n && status != MPI_STATUS_IGNORE) {
 		status->MPI_SOURCE = n->peer;
@@ -226,14 +253,23 @@ static struct hk_receiver *found(int source, int tag, MPI_Comm comm, MPI_Status 
 
 int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 {
-	return found(source, tag, comm, status) ? MPI_SUCCESS
-						: hk_real.Probe(source, tag, comm, status);
+	int rc = MPI_SUCCESS, there = 0;
+	bool first;
+
+	while (!there && rc == MPI_SUCCESS && !found(source, tag, comm, status, &first)) {
+		if (!first)
+			return hk_real.Probe(source, tag, comm, status);
+		rc = hk_real.Iprobe(source, tag, comm, &there, status);
+	}
+	return rc;
 }
 ALSO(Probe);
 
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
-	if (!found(source, tag, comm, status))
+	bool first;
+
+	if (!found(source, tag, comm, status, &first))
 		return hk_real.Iprobe(source, tag, comm, flag, status);
 	*flag = 1;
 	return MPI_SUCCESS;
@@ -243,17 +279,23 @@ ALSO(Iprobe);
 int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Status *status)
 {
 	MPI_Status own;
+	struct hk_receiver *n;
+	int rc = MPI_SUCCESS, there = 0;
+	bool first;
 
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
-	struct hk_receiver *n = found(source, tag, comm, status);
-
-	if (n) {
-		*message = hk_message_take(n);
-		return MPI_SUCCESS;
+	while (!there && rc == MPI_SUCCESS) {
+		if ((n = found(source, tag, comm, status, &first))) {
+			*message = hk_message_take(n);
+			return MPI_SUCCESS;
+		}
+		if (first)
+			rc = hk_real.Improbe(source, tag, comm, &there, message, status);
+		else
+			rc = hk_real.Mprobe(source, tag, comm, message, status);
+		there |= !first;
 	}
-	int rc = hk_real.Mprobe(source, tag, comm, message, status);
-
 	if (rc == MPI_SUCCESS)
 		count_matched(comm, status);
 	return rc;
@@ -264,10 +306,11 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mess
 		MPI_Status *status)
 {
 	MPI_Status own;
+	bool first;
 
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
-	struct hk_receiver *n = found(source, tag, comm, status);
+	struct hk_receiver *n = found(source, tag, comm, status, &first);
 
 	if (n) {
 		*flag = 1;
@@ -359,6 +402,14 @@ int MPI_Start(MPI_Request *request)
 		if (!p->sends &&
 		    receive(p->buf, p->count, p->type, p->peer, p->tag, p->comm, p, request))
 			return MPI_SUCCESS;
+		int rc = hk_real.Start(request);
+		struct hk_comm *c = p->sends ? NULL
+					     : loose(p->buf, p->count, p->type, p->peer, p->tag,
+						     p->comm);
+
+		if (c && rc == MPI_SUCCESS)
+			hk_loose_posted(c, *request);
+		return rc;
 	}
 	return hk_real.Start(request);
 }
@@ -385,6 +436,10 @@ int MPI_Request_free(MPI_Request *request)
 
 	if (p)
 		hk_persistent_forget(p);
+	if (hk_watching && request && *request && hk_loose_freed(*request)) {
+		*request = MPI_REQUEST_NULL;
+		return MPI_SUCCESS;
+	}
 	return hk_real.Request_free(request);
 }
 ALSO(Request_free);

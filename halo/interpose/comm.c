@@ -188,6 +188,7 @@ void hk_comm_gone(struct hk_comm *c)
 			free(p);
 		}
 	}
+	hk_loose_forget(c);
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;

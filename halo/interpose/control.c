@@ -10,10 +10,15 @@
  *   …
  *                                         <-         ASK: a receive without source or tag; end, please
  *   END at message k                      ->         messages from k on come by MPI
+ *                                         <-         FLUSH: a receive is to be cancelled; what of yours is on its way?
+ *   nothing, in the program's communicator ->        all that was sent there before has been matched
  *
  * Ends name each other by numbers that each looks up in its own table, since the other may be anyone.
  */
 #include "halo/interpose/interpose.h"
+
+#include "ompi/mca/coll/base/coll_tags.h"
+#include "ompi/mca/pml/pml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +26,9 @@
 
 #define TAG 1
 
-enum kind { PROPOSE = 1, ACCEPT, REFUSE, COMMIT, WITHDRAW, ASK, END };
+#define FLUSHED_TAG (MCA_COLL_BASE_TAG_HCOLL_END + 4) /* of nobody else: mpi/coll/tags.h */
+
+enum kind { PROPOSE = 1, ACCEPT, REFUSE, COMMIT, WITHDRAW, ASK, END, FLUSH };
 
 enum reason {
 	WHY_TRY_AGAIN,
@@ -187,6 +194,22 @@ static void asked(const struct control *c)
 	o->never = reasons[WHY_WILD];
 }
 
+/* MPI matches what a rank sends in a communicator in its order. */
+static void flush(const struct control *c)
+{
+	struct hk_sender *o = end_of(c->yours);
+	struct sent *s;
+
+	if (!o)
+		return;
+	s = hk_need(sizeof(*s));
+	if (MCA_PML_CALL(isend(NULL, 0, MPI_BYTE, o->peer, FLUSHED_TAG, MCA_PML_BASE_SEND_STANDARD,
+			       o->comm->comm, &s->request)) != OMPI_SUCCESS)
+		hk_broken("it cannot send");
+	s->next = sending;
+	sending = s;
+}
+
 /* ---- the receiver's ------------------------------------------------------------------------------------------ */
 
 static enum reason judge(const struct control *c, struct hk_receiver **n, hk_peer *from)
@@ -269,6 +292,17 @@ void hk_control_ask_end(struct hk_receiver *n)
 	tell(n->world, &c);
 }
 
+void hk_control_flush(struct hk_receiver *n)
+{
+	struct control c = {.kind = FLUSH, .yours = n->theirs};
+
+	tell(n->world, &c);
+	if (MCA_PML_CALL(recv(NULL, 0, MPI_BYTE, n->peer, FLUSHED_TAG, n->comm->comm,
+			      MPI_STATUS_IGNORE)) != OMPI_SUCCESS)
+		hk_broken("it cannot receive");
+	n->settled = true;
+}
+
 /* ---- both ------------------------------------------------------------------------------------------------------ */
 
 static void receive_next(void)
@@ -325,6 +359,9 @@ void hk_control_poll(void)
 			break;
 		case END:
 			ended(&c);
+			break;
+		case FLUSH:
+			flush(&c);
 			break;
 		default:
 			break;

@@ -11,6 +11,7 @@
  *   out.c      the sender's end of a channel
  *   in.c       the receiver's
  *   wild.c     receives and probes that name no single channel
+ *   loose.c    such receives, until it is known whose message they take
  *   request.c  requests of messages that go by puts, and persistent ones
  *   report.c   HK_HALO_REPORT
  *
@@ -159,7 +160,8 @@ struct hk_receiver {
 	int peer, tag;
 	uint64_t posted; /* receives; the index of the next */
 	enum hk_in_state state;
-	bool asked; /* the sender, to end */
+	bool asked;   /* the sender, to end */
+	bool settled; /* all that was sent before it ended for good has met its receive */
 	uint64_t start, end;
 	hk_peer from;
 	uint32_t id, theirs;
@@ -292,11 +294,14 @@ void hk_control_propose(struct hk_sender *o);
 void hk_control_commit(struct hk_sender *o, bool good, const hk_region *taken);
 void hk_control_end(struct hk_sender *o, uint64_t end);
 void hk_control_ask_end(struct hk_receiver *n);
+/* Returns when all that the sender has sent by MPI until now has met its receive, or waits for one. */
+void hk_control_flush(struct hk_receiver *n);
 
 /* ---- wild.c */
 /* From here on no channel that (peer, tag) may name is promoted; those that are have ended. */
 void hk_wild(struct hk_comm *c, int peer, int tag);
-/* The channel whose unexpected message such a receive takes; NULL: MPI's. *@first: an earlier one of MPI is on its way. */
+/* The channel whose unexpected message such a receive takes; NULL: MPI's. *@first: an earlier one of MPI is on its way; it
+ * goes to this receive, or to one of MPI's that was posted before, so ask again. */
 struct hk_receiver *hk_wild_pick(struct hk_comm *c, int peer, int tag, bool *first);
 
 /* Takes care of what the program wants to cancel. False: MPI does. */
@@ -305,6 +310,16 @@ bool hk_wild_cancel(ompi_request_t *request);
 MPI_Message hk_message_take(struct hk_receiver *n);
 bool hk_message_give(MPI_Message *message, void *buf, int count, ompi_datatype_t *type,
 		     MPI_Request *request);
+
+/* ---- loose.c */
+/* MPI has taken a message out: its channel's next has been received. */
+void hk_loose_count(struct hk_comm *c, const MPI_Status *status);
+/* MPI's @request, just posted or started, receives from any source or tag. */
+void hk_loose_posted(struct hk_comm *c, ompi_request_t *request);
+void hk_loose_settle(void); /* counts all that were matched */
+/* The program frees @request, which is under way. True: it is freed later; false: MPI does. */
+bool hk_loose_freed(ompi_request_t *request);
+void hk_loose_forget(const struct hk_comm *c);
 
 /* ---- report.c */
 void hk_report(void);

@@ -94,6 +94,7 @@ static enum earlier earlier(const struct hk_receiver *n)
 struct hk_receiver *hk_wild_pick(struct hk_comm *c, int peer, int tag, bool *first)
 {
 	*first = false;
+	hk_loose_settle();
 	for (struct hk_receiver *n = NULL; (n = next_of(c, n, peer, tag));) {
 		if (n->state == HK_IN_ENDING && n->posted < n->start && n->start < n->end)
 			*first = true; /* its last before its puts */
@@ -112,6 +113,14 @@ struct hk_receiver *hk_wild_pick(struct hk_comm *c, int peer, int tag, bool *fir
 
 /* ---- cancelling ------------------------------------------------------------------------------------------- */
 
+/* MPI cancels @request of channel @n. What it would have taken goes to the next receive. */
+static void cancel_at_mpi(struct hk_receiver *n, ompi_request_t *request)
+{
+	hk_real.Cancel(&request);
+	if (n && REQUEST_COMPLETE(request) && request->req_status._cancelled)
+		n->posted--;
+}
+
 /* A receive of ours: either its message comes, or its channel ends before it and MPI has the receive. */
 static void cancel_ours(struct hk_pending *p, const struct hk_persistent *of)
 {
@@ -122,7 +131,7 @@ static void cancel_ours(struct hk_pending *p, const struct hk_persistent *of)
 	if (c && !p->inner)
 		hk_wild(c, p->peer, p->tag);
 	if ((!of || of->active == p) && p->inner)
-		hk_real.Cancel(&p->inner);
+		cancel_at_mpi(c ? hk_in_known(c, p->peer, p->tag) : NULL, p->inner);
 }
 
 bool hk_wild_cancel(ompi_request_t *request)
@@ -150,15 +159,11 @@ bool hk_wild_cancel(ompi_request_t *request)
 	hk_wild(c, base->req_peer, base->req_tag);
 	struct hk_receiver *n = hk_in_known(c, base->req_peer, base->req_tag);
 
-	/* Receives behind the puts are MPI's alone once these have come. */
-	if (n)
-		hk_in_look(n);
-	while (n && n->state == HK_IN_ENDING && n->posted >= n->end) {
-		opal_progress();
-		hk_in_look(n);
-	}
-	/* Messages after its own have gone by puts: its own is on its way. */
-	return n && n->state == HK_IN_ENDING && n->end > n->start;
+	/* Puts may have overtaken its message, which is on its way then. */
+	if (n && n->id && !n->settled)
+		hk_control_flush(n);
+	cancel_at_mpi(n, request);
+	return true;
 }
 
 /* ---- messages that are probed and taken ------------------------------------------------------------------------ */

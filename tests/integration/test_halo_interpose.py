@@ -89,6 +89,22 @@ def test_mixed_patterns_under_loss_on_four_ranks(get_lab, program):
     assert "a rank of this node" in result.stderr
 
 
+def test_receives_of_any_tag_find_what_was_sent_first(get_lab, program):
+    argv = [program("tests/mpi/mpi_halo_overtaken"), "--mode", "any", "--timeout", str(WATCHDOG_S)]
+    result = get_lab().mpirun(2, preloaded(argv), timeout=LIMIT_S)
+    assert_passed(result, "halo_overtaken")
+    assert min(shares(result.stderr)) > 0, result.stderr
+
+
+def test_a_receive_whose_message_a_put_overtook_is_not_cancelled(get_lab, program):
+    argv = [program("tests/mpi/mpi_halo_overtaken"), "--mode", "cancel", "--rounds", "5"]
+    argv += ["--timeout", str(WATCHDOG_S)]
+    few = {"btl_hikyaku_tx_buffers": "64"}  # so that MPI's messages have to wait
+    result = get_lab().mpirun(2, preloaded(argv), mca=few, timeout=LIMIT_S)
+    assert_passed(result, "halo_overtaken")
+    assert max(shares(result.stderr)) > 0, result.stderr
+
+
 def test_fortran_comes_here_too(get_lab, program):
     result = get_lab().mpirun(2, preloaded([program("tests/mpi/mpi_halo_plain")]), timeout=60)
     assert result.returncode == 0, result.stderr
