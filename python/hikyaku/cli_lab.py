@@ -294,9 +294,9 @@ def lab_links(name: str, as_json: bool) -> None:
 
     A link is called by its two ends. Counters are those of its ports since the lab came up.
     """
-    from .lab import ovs
+    from .lab import links
 
-    rows = ovs.counters(_switched(name).topology)
+    rows = links.counters(_switched(name).topology)
     if as_json:
         click.echo(json.dumps(rows, indent=1))
         return
@@ -326,9 +326,9 @@ def lab_cut(link: str, name: str) -> None:
     Example:
       hikyaku lab cut leaf0-spine1
     """
-    from .lab import ovs
+    from .lab import links
 
-    cut = ovs.set_link(_switched(name).topology, link, up=False)
+    cut = links.set_link(_switched(name).topology, link, up=False)
     click.echo(f"link {cut.name} is cut; to mend it: hikyaku lab mend --lab {name} {cut.name}")
 
 
@@ -337,9 +337,9 @@ def lab_cut(link: str, name: str) -> None:
 @lab_option
 def lab_mend(link: str, name: str) -> None:
     """Mend the cable of LINK that 'lab cut' has cut."""
-    from .lab import ovs
+    from .lab import links
 
-    mended = ovs.set_link(_switched(name).topology, link, up=True)
+    mended = links.set_link(_switched(name).topology, link, up=True)
     click.echo(f"link {mended.name} is up")
 
 

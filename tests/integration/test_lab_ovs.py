@@ -12,7 +12,7 @@ import pytest
 
 from hikyaku import process
 from hikyaku.errors import HikyakuError
-from hikyaku.lab import Lab, down, lab_id, network, ovs, wiring
+from hikyaku.lab import Lab, down, lab_id, links, network, ovs, wiring
 
 LINE = {"switches": ["a", "b"], "links": [{"ends": ["a", "b"]}], "nodes": [{"switch": "a"}] * 2}
 
@@ -129,7 +129,7 @@ def wire_lab(lab_name, tmp_path):
 
 def test_mpirun_over_switches_and_what_the_links_count(wire_lab):
     lab = wire_lab
-    before = {row["link"]: row for row in ovs.counters(lab.topology)}
+    before = {row["link"]: row for row in links.counters(lab.topology)}
     assert all(row["a_to_b"]["frames"] == 0 for row in before.values()), "it forwards unasked"
     connect(lab)
     assert lab.mpirun(2, ["hostname"], tcp=True, timeout=60).returncode == 0
@@ -142,11 +142,11 @@ def test_mpirun_over_switches_and_what_the_links_count(wire_lab):
         "import socket; s=socket.socket(socket.AF_PACKET,socket.SOCK_RAW); s.bind(('tcp0',0))\n"
         f"for i in range({frames}): s.send(bytes(12)+b'\\x88\\xb5'+bytes(986))"
     )
-    before = {row["link"]: row for row in ovs.counters(lab.topology)}
+    before = {row["link"]: row for row in links.counters(lab.topology)}
     process.run(lab.exec_argv("node0", ["/usr/bin/python3", "-c", send]))
 
     def carried(link: str, way: str) -> int:
-        now = {row["link"]: row for row in ovs.counters(lab.topology)}
+        now = {row["link"]: row for row in links.counters(lab.topology)}
         return now[link][way]["bytes"] - before[link][way]["bytes"]
 
     process.wait_until(
@@ -158,16 +158,16 @@ def test_mpirun_over_switches_and_what_the_links_count(wire_lab):
 
 def test_a_cut_cable_is_seen_at_both_ends(wire_lab):
     lab = wire_lab
-    ovs.set_link(lab.topology, "b-a", up=False)
+    links.set_link(lab.topology, "b-a", up=False)
     for switch in ("a", "b"):
         process.wait_until(
             "the port to be down", lambda s=switch: "LINK_DOWN" in ofctl(lab, "show", s), 20
         )
-    assert not next(r for r in ovs.counters(lab.topology) if r["link"] == "a-b")["up"]
-    ovs.set_link(lab.topology, "a-b", up=True)
-    assert next(r for r in ovs.counters(lab.topology) if r["link"] == "a-b")["up"]
+    assert not next(r for r in links.counters(lab.topology) if r["link"] == "a-b")["up"]
+    links.set_link(lab.topology, "a-b", up=True)
+    assert next(r for r in links.counters(lab.topology) if r["link"] == "a-b")["up"]
     with pytest.raises(HikyakuError, match="use one of: a-b, node0-a"):
-        ovs.set_link(lab.topology, "a-z", up=False)
+        links.set_link(lab.topology, "a-z", up=False)
 
 
 def test_a_killed_up_leaves_nothing_that_down_does_not_find(lab_name, tmp_path, python_script):

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from hikyaku import process
-from hikyaku.lab import Job, RunResult, ovs
+from hikyaku.lab import Job, RunResult, links, ovs
 from hikyaku.lab.controller import controlled
 from hikyaku.lab.frames import address, ears, register, send
 from hikyaku.sdn.tag import Function, Tag
@@ -83,14 +83,14 @@ def test_a_bcast_crosses_each_link_once(network, job, tmp_path):
     lab, _ = network
     frames = 50
     with ears(lab, tmp_path) as heard:
-        before = {row["link"]: row for row in ovs.counters(lab.topology)}
+        before = {row["link"]: row for row in links.counters(lab.topology)}
         send(lab, "node2", Tag(job, Function.BCAST, 2, 0, group=True).mac, frames)
         for node in set(NODES) - {"node2"}:
             process.wait_until("all frames", lambda n=node: len(heard[n].heard()) >= frames, 20)
             assert Counter(n for _, n in heard[node].heard()) == dict.fromkeys(range(frames), 1)
             assert {mac for mac, _ in heard[node].heard()} == {address(lab, node)}
         assert not heard["node2"].heard()
-        for row in ovs.counters(lab.topology):
+        for row in links.counters(lab.topology):
             for way in ("a_to_b", "b_to_a"):
                 carried = row[way]["bytes"] - before[row["link"]][way]["bytes"]
                 assert carried <= 1.1 * frames * 1014, f"{row['link']} {way}"
@@ -129,11 +129,11 @@ def test_cut_cables_are_passed_by_and_come_back(network, job, tmp_path):
     with ears(lab, tmp_path) as heard:
         for link in ("leaf0-spine0", "leaf1-spine1"):
             got = len(heard["node4"].heard())
-            ovs.set_link(lab.topology, link, up=False)
+            links.set_link(lab.topology, link, up=False)
             controller.wait_links(3)
             send(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, 20)
             process.wait_until("all", lambda g=got: len(heard["node4"].heard()) == g + 20, 20)
-            ovs.set_link(lab.topology, link, up=True)
+            links.set_link(lab.topology, link, up=True)
             controller.wait_links(4)
 
 
@@ -169,7 +169,7 @@ def test_an_mpi_program_finishes_right_while_cables_are_cut(network, program):
     """Never both spines at once, so there is always a way."""
     lab, _ = network
     rng = random.Random(5)
-    links = [link.name for link in lab.topology.wiring.links]
+    names = [link.name for link in lab.topology.wiring.links]
     done: list[RunResult] = []
     job = Job(
         ["-np", "2", "--host", "node0,node6", program("tests/mpi/mpi_p2p_random")],
@@ -182,10 +182,10 @@ def test_an_mpi_program_finishes_right_while_cables_are_cut(network, program):
     cuts = 0
     try:
         while runner.is_alive():
-            link = rng.choice(links)
-            ovs.set_link(lab.topology, link, up=False)
+            link = rng.choice(names)
+            links.set_link(lab.topology, link, up=False)
             runner.join(timeout=0.4)
-            ovs.set_link(lab.topology, link, up=True)
+            links.set_link(lab.topology, link, up=True)
             runner.join(timeout=0.4)
             cuts += 1
     finally:

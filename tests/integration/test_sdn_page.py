@@ -10,7 +10,7 @@ import pytest
 
 from hikyaku import process
 from hikyaku.checkout import ROOT
-from hikyaku.lab import ovs
+from hikyaku.lab import links
 from hikyaku.lab.controller import controlled
 from hikyaku.lab.frames import register
 
@@ -35,7 +35,7 @@ def browse(url: str, home: Path, *options: str) -> str:
 def test_topology_jobs_trees_and_failed_links(network, tmp_path):
     lab, controller = network
     job = register(lab, controller.client, [f"node{i}" for i in range(4)], name="<b>solver</b>")
-    ovs.set_link(lab.topology, "leaf0-spine0", up=False)
+    links.set_link(lab.topology, "leaf0-spine0", up=False)
     process.wait_until(
         "the cut to be known",
         lambda: len(controller.client.get("/v1/topology")["lost_links"]) == 1,

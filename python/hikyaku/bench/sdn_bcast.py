@@ -12,7 +12,7 @@ import re
 
 from ..checkout import built
 from ..errors import HikyakuError
-from ..lab import Job, Lab, down_dead, ovs, own_name
+from ..lab import Job, Lab, down_dead, links, own_name
 from ..lab.controller import controlled
 from . import goals as verdicts
 from .sdn import Experiment, Plan, Progress, Row, row
@@ -47,7 +47,7 @@ def _carried(lab: Lab, method: str, rounds: int, seed: int) -> list[int]:
     """Bytes that each direction of each link carried in a run."""
 
     def count() -> list[int]:
-        rows = ovs.counters(lab.topology)
+        rows = links.counters(lab.topology)
         return [r[way]["bytes"] for r in rows for way in ("a_to_b", "b_to_a")]
 
     before = count()

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from .. import process
-from ..lab import Lab, down_dead, frames, ovs, own_name
+from ..lab import Lab, down_dead, frames, links, own_name
 from ..lab.controller import LabController, controlled
 from ..lab.frames import Ear, register
 from ..sdn.tag import Function, Tag
@@ -43,13 +43,13 @@ def _cut(lab: Lab, controller: LabController, job: int, far: bool) -> int:
                 process.wait_until(
                     "a third of the frames", lambda: len(ear.heard()) > count // 3, 30
                 )
-                ovs.set_link(lab.topology, name, up=False)
+                links.set_link(lab.topology, name, up=False)
                 sender.wait(timeout=60)
             process.wait_until("the last frame", lambda: (count - 1) in numbers(), 20)
             return count - len(numbers())
         finally:
             ear.close()
-            ovs.set_link(lab.topology, name, up=True)
+            links.set_link(lab.topology, name, up=True)
             controller.wait_links(len(lab.topology.wiring.links))
 
 
