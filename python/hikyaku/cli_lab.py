@@ -301,14 +301,13 @@ def lab_links(name: str, as_json: bool) -> None:
         click.echo(json.dumps(rows, indent=1))
         return
     table = Table(title=f"links of lab '{name}'")
-    for column in ("link", "state", "frames there", "bytes there", "frames back", "bytes back"):
+    what = ("frames", "bytes", *(["lost"] if any(links.lost(row) for row in rows) else []))
+    for column in ("link", "state", *(f"{w} {way}" for way in ("there", "back") for w in what)):
         table.add_column(
             column, no_wrap=column == "link", justify="right" if " " in column else "left"
         )
     for row in rows:
-        counts = [
-            str(row[way][what]) for way in ("a_to_b", "b_to_a") for what in ("frames", "bytes")
-        ]
+        counts = [str(row[way][w]) for way in ("a_to_b", "b_to_a") for w in what]
         table.add_row(row["link"], "up" if row["up"] else "CUT", *counts)
     Console().print(table)
 
@@ -341,6 +340,33 @@ def lab_mend(link: str, name: str) -> None:
 
     mended = links.set_link(_switched(name).topology, link, up=True)
     click.echo(f"link {mended.name} is up")
+
+
+@lab.command("lose")
+@click.argument("percent", type=click.FloatRange(0, 100))
+@click.argument("link", nargs=-1)
+@click.option(
+    "--seed", default=1, show_default=True, type=click.IntRange(0), help="Of what is drawn."
+)
+@lab_option
+def lab_lose(percent: float, link: tuple[str, ...], seed: int, name: str) -> None:
+    """Have each LINK (wire ovs) lose PERCENT of its frames, at random; 0: none any more.
+
+    Without a LINK, all of them do. Each direction loses by itself, and the n-th frame of a seed is
+    lost in every run. 'hikyaku lab links' counts them.
+
+    \b
+    Examples:
+      hikyaku lab lose 1
+      hikyaku lab lose 0.1 leaf0-spine1 node0-leaf0
+      hikyaku lab lose 0
+    """
+    from .lab import loss
+
+    topology = _switched(name).topology
+    chosen = [topology.wiring.link(each) for each in link] or topology.wiring.all
+    loss.lose(topology, chosen, percent / 100, seed)
+    click.echo(f"{len(chosen)} links lose {percent:g} % of their frames")
 
 
 # ---- faults on purpose ---------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from hikyaku.lab import Lab, RunResult
+from hikyaku.lab import Lab, RunResult, links, loss
 from hikyaku.lab.controller import LabController, controlled
 from hikyaku.sdn.registrar import Registrar
 
@@ -70,6 +70,21 @@ def test_what_is_lost_is_repaired(bcast: Run, seed: int) -> None:
     assert counts["bcasts"] > 0
     assert counts["repaired"] + counts["again"] > 0
     assert counts["small"] + counts["ranks"] > 0  # there are communicators of two
+
+
+def test_links_that_lose_frames(network, bcast: Run) -> None:
+    """One in fifty on every link, both ways: of pieces, of what is said of them, and of MPI's."""
+    topology = network[0].topology
+    loss.lose(topology, topology.wiring.all, 0.02, seed=3)
+    try:
+        counts = bcast("megabyte", 4)
+        lost = {row["link"]: links.lost(row) for row in links.counters(topology)}
+    finally:
+        loss.lose(topology, topology.wiring.all, 0, seed=0)
+    assert counts["bcasts"] == 4 * 4
+    assert counts["again"] + counts["repaired"] > 0
+    assert all(lost[f"node{i}:hk0-leaf{i // 2}"] > 0 for i in range(4)), lost
+    assert any(lost[f"leaf{i}-spine{j}"] > 0 for i in range(2) for j in range(2)), lost
 
 
 def test_who_is_late_is_waited_for(bcast: Run) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from rich.console import Console
 
-from hikyaku.bench import sdn, sdn_report, sdn_tags
+from hikyaku.bench import sdn, sdn_bcast, sdn_fabric, sdn_report, sdn_tags
 from hikyaku.bench.sdn import Row, row
 
 FIELDS = {"experiment", "method", "ranks", "bytes", "median", "min", "max", "unit"}
@@ -145,8 +145,13 @@ def test_real_switches(hikyaku, tmp_path):
     path = tmp_path / "sdn.json"
     argv = [*hikyaku, "bench", "sdn", "--experiments", "bcast,failover", "--repeats", "1"]
     subprocess.run([*argv, "--json", path], check=True, capture_output=True, timeout=200)
-    rows = {(r["experiment"], r["method"]): r for r in json.loads(path.read_text())["rows"]}
-    assert rows["bcast", "multicast"]["max"] <= 1.1
-    assert rows["bcast", "multicast 1 %"]["max"] <= 1.3
-    assert rows["bcast", "binomial"]["min"] > 2
-    assert rows["failover", "next cable"]["max"] < 1000
+    rows = {
+        (r["experiment"], r["unit"], r["method"]): r for r in json.loads(path.read_text())["rows"]
+    }
+    carried, lost = sdn_bcast.OF_PAYLOAD, sdn_bcast.FRAMES_LOST
+    assert rows["bcast", carried, "multicast"]["max"] <= 1.1
+    assert rows["bcast", carried, "multicast 1 %"]["max"] <= 1.3
+    assert rows["bcast", carried, "binomial"]["min"] > 2
+    assert rows["bcast", lost, "multicast"]["max"] == 0
+    assert rows["bcast", lost, "multicast 1 %"]["min"] > 0
+    assert rows["failover", sdn_fabric.LOST, "next cable"]["max"] < 1000

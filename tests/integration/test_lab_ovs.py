@@ -12,7 +12,7 @@ import pytest
 
 from hikyaku import process
 from hikyaku.errors import HikyakuError
-from hikyaku.lab import Lab, down, lab_id, links, network, ovs, wiring
+from hikyaku.lab import Lab, down, frames, lab_id, links, network, ovs, wiring
 
 LINE = {"switches": ["a", "b"], "links": [{"ends": ["a", "b"]}], "nodes": [{"switch": "a"}] * 2}
 
@@ -168,6 +168,45 @@ def test_a_cut_cable_is_seen_at_both_ends(wire_lab):
     assert next(r for r in links.counters(lab.topology) if r["link"] == "a-b")["up"]
     with pytest.raises(HikyakuError, match="use one of: a-b, node0-a"):
         links.set_link(lab.topology, "a-z", up=False)
+
+
+def test_links_that_lose_frames(wire_lab, hikyaku):
+    """Of what leaves a switch, and of what a node sends; the same frames with the same seed."""
+    lab, sent = wire_lab, 300
+    connect(lab)
+
+    def carried() -> dict[str, dict]:
+        return {row["link"]: row for row in links.counters(lab.topology)}
+
+    def run() -> tuple[int, int]:
+        before = carried()
+        frames.send(lab, "node0", "ff:ff:ff:ff:ff:ff", sent, 0.001)
+        found = {}
+
+        def counted() -> bool:
+            for name, way in (("node0-a", "a_to_b"), ("a-b", "a_to_b"), ("node1-b", "b_to_a")):
+                now, then = carried()[name][way], before[name][way]
+                found[name] = {k: now[k] - then[k] for k in now}
+            return (
+                found["node0-a"]["frames"] == sent
+                and found["a-b"]["frames"] == sent - found["node0-a"]["lost"]
+                and found["node1-b"]["frames"] == found["a-b"]["frames"] - found["a-b"]["lost"]
+            )
+
+        process.wait_until("all frames to be carried or lost", counted, 20)
+        return found["node0-a"]["lost"], found["a-b"]["lost"]
+
+    lossy = [*hikyaku, "lab", "lose", "--lab", lab.name]
+    seen = []
+    for seed in ("1", "1", "2"):
+        process.run([*lossy, "20", "node0-a", "b-a", "--seed", seed])
+        seen.append(run())
+    assert seen[0] == seen[1] != seen[2]
+    assert all(sent / 20 < lost < sent / 2 for pair in seen for lost in pair)
+    process.run([*lossy, "0"])
+    assert run() == (0, 0)
+    with pytest.raises(HikyakuError, match="there is no link 'x'"):
+        process.run([*lossy, "1", "x"])
 
 
 def test_a_killed_up_leaves_nothing_that_down_does_not_find(lab_name, tmp_path, python_script):

@@ -1,58 +1,66 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The links of a lab's switches (ovs.py): cut and mended, and what they carry."""
+"""The links of a lab's switches (ovs.py): cut and mended, and what they carry and lose."""
 
 import json
 
 from ..process import run
-from . import ovs
+from . import loss, ovs
 from .network import batch
 from .topology import Topology
 from .wiring import Link
-
-
-def ends(topology: Topology, link: Link) -> list[str]:
-    """The interfaces among the switches that belong to @link; of a node's, all its links."""
-    w = topology.wiring
-    if link.port_a == 0:
-        index = w.access.index(link)
-        return [ovs.node_port_name(w, index, k) for k, _ in enumerate(ovs.node_links(topology))]
-    return [w.port_name(link.a, link.port_a), w.port_name(link.b, link.port_b)]
 
 
 def set_link(topology: Topology, name: str, *, up: bool) -> Link:
     """Cuts the cable of link @name, or mends it. Both ends see it at once."""
     link = topology.wiring.link(name)
     state = "up" if up else "down"
-    batch(topology.switch_netns, [f"link set {end} {state}" for end in ends(topology, link)])
+    batch(topology.switch_netns, [f"link set {end} {state}" for end in ovs.ends(topology, link)])
     return link
+
+
+_NOTHING = ({"frames": 0, "bytes": 0}, {"frames": 0, "bytes": 0})
 
 
 def counters(topology: Topology) -> list[dict]:
     """What each link has carried, frames and bytes, as its ports count them: from @a to @b, and
-    back. A node's links are counted apart."""
+    back. What links have lost of it (loss.py) was carried. A node's links are counted apart."""
     shown = run(["ip", "-n", topology.switch_netns, "-json", "-stats", "link", "show"])
-    links = {each["ifname"]: each for each in json.loads(shown)}
+    there = {each["ifname"]: each for each in json.loads(shown)}
+    lost = loss.lost(topology)
     w = topology.wiring
     rows = []
     for link in w.links:
-        port = links[ends(topology, link)[0]]
-        rows.append(_count(link.name, link, port, "tx", "rx"))
+        a, b = ovs.ends(topology, link)
+        sent, got = (there[a]["stats64"][way] for way in ("tx", "rx"))
+        out, back = (lost.get(end, _NOTHING)[0] for end in (a, b))
+        # what an end loses of what leaves it, neither end's ports have counted
+        ways = _carried(sent, out, out), _carried(got, back, back)
+        rows.append(_row(link.name, link, there[a], *ways))
     for link in w.access:
-        for own, end in zip(ovs.node_links(topology), ends(topology, link), strict=True):
+        for own, end in zip(ovs.node_links(topology), ovs.ends(topology, link), strict=True):
             name = link.name if own == "tcp0" else f"{link.a}:{own}-{link.b}"
-            rows.append(_count(name, link, links[end], "rx", "tx"))
+            sent, got = (there[end]["stats64"][way] for way in ("tx", "rx"))
+            out, came = lost.get(end, _NOTHING)
+            # what is lost as it comes in, the node's end has sent
+            ways = _carried(got, came, _NOTHING[0]), _carried(sent, out, out)
+            rows.append(_row(name, link, there[end], *ways))
     return rows
 
 
-def _count(name: str, link: Link, port: dict, forth: str, back: str) -> dict:
-    """@forth and @back: what @port's counter of frames from a to b is called, and of the others."""
-
-    def both(direction: str) -> dict:
-        count = port["stats64"][direction]
-        return {"frames": count["packets"], "bytes": count["bytes"]}
-
-    up = "LOWER_UP" in port["flags"]
-    return {"link": name, "a": link.a, "b": link.b, "up": up} | {
-        "a_to_b": both(forth),
-        "b_to_a": both(back),
+def _carried(count: dict, lost: dict, uncounted: dict) -> dict:
+    """@count: of a port; @uncounted: of what was lost, what it leaves out."""
+    return {
+        "frames": count["packets"] + uncounted["frames"],
+        "bytes": count["bytes"] + uncounted["bytes"],
+        "lost": lost["frames"],
     }
+
+
+def _row(name: str, link: Link, port: dict, forth: dict, back: dict) -> dict:
+    up = "LOWER_UP" in port["flags"]
+    return {"link": name, "a": link.a, "b": link.b, "up": up, "a_to_b": forth, "b_to_a": back}
+
+
+def lost(row: dict) -> int:
+    """Frames that a link of counters() has lost, both ways."""
+    return row["a_to_b"]["lost"] + row["b_to_a"]["lost"]

@@ -191,3 +191,12 @@ def _limit(netns: str, interface: str, mbit: int) -> None:
         burst = max(16 * 1024, mbit * 125 * BURST_MS)
         rate = ["tbf", "rate", f"{mbit}mbit", "burst", str(burst), "latency", "50ms"]
         run(["tc", "-n", netns, "qdisc", "add", "dev", interface, "root", *rate])
+
+
+def ends(topology: Topology, link: Link) -> list[str]:
+    """The interfaces among the switches that belong to @link; of a node's, all its links."""
+    w = topology.wiring
+    if link.port_a == 0:
+        index = w.access.index(link)
+        return [node_port_name(w, index, k) for k, _ in enumerate(node_links(topology))]
+    return [w.port_name(link.a, link.port_a), w.port_name(link.b, link.port_b)]

@@ -47,6 +47,10 @@ class Wiring:
     access: tuple[Link, ...]  # one for each node, in the order of nodes
 
     @property
+    def all(self) -> list[Link]:
+        return [*self.links, *self.access]
+
+    @property
     def nodes(self) -> int:
         return len(self.access)
 
@@ -56,10 +60,10 @@ class Wiring:
 
     def link(self, name: str) -> Link:
         """The link called @name, its ends in either order."""
-        for link in (*self.links, *self.access):
+        for link in self.all:
             if name in (link.name, f"{link.b}-{link.a}"):
                 return link
-        names = ", ".join(link.name for link in (*self.links, *self.access))
+        names = ", ".join(link.name for link in self.all)
         raise HikyakuError(f"there is no link '{name}'", f"use one of: {names}")
 
     def to_json(self) -> dict:

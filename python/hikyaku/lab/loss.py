@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Links of a lab's switches that lose frames, at random and by a seed: hk-lossy (tools/lossy) at
+their ends. A frame that is lost has left its sender and arrives nowhere.
+
+A switch's ports lose what leaves by them: both directions of a cable between two switches. What a
+node sends is lost as it comes in at its switch: where a node could lose it, AF_XDP passes by.
+"""
+
+import json
+from pathlib import Path
+
+from ..checkout import built
+from ..errors import HikyakuError
+from ..process import run
+from . import ovs
+from .topology import Topology
+from .wiring import Link
+
+MILLION = 1_000_000
+
+
+def _file(topology: Topology) -> Path:
+    """Which interfaces lose how much; absent while none does."""
+    return ovs.directory(topology) / "loss.json"
+
+
+def losing(topology: Topology) -> dict[str, float]:
+    """The interfaces that lose frames, and what part of them."""
+    file = _file(topology)
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def _lossy(topology: Topology, *arguments: str) -> str:
+    return run(ovs.inside(topology, [str(built("tools/lossy/hk-lossy")), *arguments]))
+
+
+def lose(topology: Topology, links: list[Link], part: float, seed: int) -> None:
+    """@links lose @part of all frames, in each direction by itself; 0: none any more. What was lost
+    before is forgotten."""
+    if not 0 <= part <= 1:
+        raise HikyakuError(f"a link cannot lose {part:g} of its frames", "say 0.01 for 1 %")
+    found = losing(topology)
+    ends = {end: link.port_a == 0 for link in links for end in ovs.ends(topology, link)}
+    for end in ends:
+        found.pop(end, None)
+    if part:
+        named = [f"{end}/both" if node else end for end, node in ends.items()]
+        _lossy(topology, "set", str(round(part * MILLION)), str(seed), *named)
+        found |= dict.fromkeys(ends, part)
+    else:
+        _lossy(topology, "clear", *ends)
+    _file(topology).write_text(json.dumps(found))
+
+
+def lost(topology: Topology) -> dict[str, tuple[dict, dict]]:
+    """Of each interface that loses frames: what was lost of those that left, and that came in."""
+    names = list(losing(topology))
+    lines = _lossy(topology, "show", *names).splitlines() if names else []
+    found = {}
+    for name, *counts in (line.split() for line in lines):
+        out, out_bytes, came, came_bytes = map(int, counts)
+        found[name] = (
+            {"frames": out, "bytes": out_bytes},
+            {"frames": came, "bytes": came_bytes},
+        )
+    return found
