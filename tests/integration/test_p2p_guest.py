@@ -39,21 +39,14 @@ class Forwarder:
     """hk_p2p forward in the guest."""
 
     def __init__(self, guest: Guest, driver: str, pop: str, options: str):
-        self.guest = guest
-        guest.run(
-            f"bind {driver} {NICS.replace(',', ' ')}\n"
-            f"hk_p2p forward --pop {pop} --nics {NICS} --timeout 50 {options} > /tmp/out 2>&1 &\n"
-            "pid=$!; echo $pid > /tmp/pid\n"
-            "while ! grep -q ^ready /tmp/out; do\n"
-            "  kill -0 $pid 2>/dev/null || { cat /tmp/out; exit 1; }; sleep 0.05; done"
+        guest.run(f"bind {driver} {NICS.replace(',', ' ')}")
+        self.program = guest.start(
+            f"hk_p2p forward --pop {pop} --nics {NICS} --timeout 50 {options}"
         )
 
     def end(self, *, stop: bool = False) -> tuple[dict, str]:
         """Its report, once it has ended (is told to end, with @stop), and what else it said."""
-        said = self.guest.run(
-            f"pid=$(cat /tmp/pid); {'kill $pid;' if stop else ''}\n"
-            "while kill -0 $pid 2>/dev/null; do sleep 0.05; done; cat /tmp/out"
-        )
+        said = self.program.end(stop=stop)
         report = next(line for line in said.splitlines() if line.startswith("{"))
         return json.loads(report), said
 
@@ -155,7 +148,7 @@ def test_closed_iommu_is_noticed(guest: Guest) -> None:
     sent = frames(n, 9, 1514)
     forward = Forwarder(guest, "vfio-pci", f"pop:ivshmem:{IVSHMEM}", "--check --unmapped")
     [second] = pops(guest, f"pop:ivshmem:{IVSHMEM}")
-    owner = guest.run("cat /tmp/pid").strip()
+    owner = forward.program.pid
     assert f"BAR 2 of PCI device {IVSHMEM} is in use by process {owner};" in second["error"]
     with guest.wire(0) as left, guest.wire(1) as right:
         [got] = exchange([(left, sent)], [right], n, window=64, timeout=4)
@@ -280,6 +273,10 @@ def test_commands(guest: Guest, hikyaku: list[str]) -> None:
     assert (done.returncode, done.stdout.strip()) == (3, "hi"), done.stderr
     status, _ = guest.exec("sleep 1000", timeout=1)
     assert status == 137
+    first = guest.start("{ echo ready; sleep 1000; }")
+    with pytest.raises(HikyakuError, match="ended with 1 in the guest: not now"):
+        guest.start("{ echo not now; exit 1; }")  # what the first says does not count for it
+    assert first.end(stop=True) == "ready\n"
     argv = [*hikyaku, "lab", "p2p", "exec", "--lab", "nowhere", "true"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and "hikyaku lab p2p up" in done.stderr

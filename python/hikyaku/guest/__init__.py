@@ -22,6 +22,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from .. import process
@@ -37,6 +38,7 @@ __all__ = [
     "DEVICES",
     "NICS",
     "NIC_MODELS",
+    "Background",
     "Guest",
     "Machine",
     "Wire",
@@ -212,6 +214,18 @@ class Guest:
             raise HikyakuError(f"'{text}' ended with {status} in the guest: {said.strip()[-2000:]}")
         return said
 
+    def start(self, command: str) -> "Background":
+        """Starts @command, which goes on after this returns: when it has said a line that begins
+        with "ready"."""
+        # a file of its own: what an earlier one said must not be taken for this one's
+        out = f"/tmp/out.{uuid.uuid4().hex[:12]}"
+        pid = self.run(
+            f"{command} > {out} 2>&1 &\n"
+            f"pid=$!; while ! grep -qs ^ready {out}; do\n"
+            f"  kill -0 $pid 2>/dev/null || {{ cat {out}; exit 1; }}; sleep 0.05; done; echo $pid"
+        )
+        return Background(self, int(pid), out)
+
     def wire(self, nic: int) -> Wire:
         """The other end of NIC @nic. One at a time has it."""
         return Wire(self.directory / f"nic{nic}.in", self.directory / f"nic{nic}.out")
@@ -233,6 +247,23 @@ class Guest:
         with suppress(OSError):
             return (self.directory / "qemu.log").read_text(errors="replace")
         return ""
+
+
+@dataclass(frozen=True)
+class Background:
+    """A command that goes on in a guest. Made by Guest.start()."""
+
+    guest: Guest
+    pid: int
+    out: str  # the guest's file that it writes to
+
+    def end(self, *, stop: bool = False) -> str:
+        """What it said, when it has ended; with @stop it is told to."""
+        return self.guest.run(
+            f"{f'kill {self.pid}' if stop else ':'}\n"
+            f"while kill -0 {self.pid} 2>/dev/null; do sleep 0.05; done\n"
+            f"cat {self.out}; rm {self.out}"
+        )
 
 
 def _read_until(

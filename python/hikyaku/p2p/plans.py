@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import HikyakuError
-from ..guest import Guest, Machine
+from ..guest import Background, Guest, Machine
 from ..guest.wire import exchange
 from .differences import differences, lines
 from .packets import IP4, IP6, SPECIAL, Router, ethernet, ipv4, ipv6, sequence
@@ -152,7 +152,8 @@ def traffic(count: int, mtu: int, longest: int = LONGEST) -> Traffic:
     return made
 
 
-def _start(guest: Guest, plan: Plan) -> None:
+def start(guest: Guest, plan: Plan) -> Background:
+    """The router by @plan, ready."""
     nics = [guest.machine.nic(i) for i in (0, 1)]
     options = ""
     if plan.memory != "main":
@@ -162,20 +163,27 @@ def _start(guest: Guest, plan: Plan) -> None:
     guest.run(
         f"bind {DRIVERS[plan.driver]} {' '.join(nics)}\n"
         f"cat > /tmp/routes <<'END'\n{_routes(plan.mtu)}END\n"
-        f"hk_router --mode {plan.mode} --wait 60000 --routes /tmp/routes --memory 448 "
-        f"--icmp-rate 1000000 {BUFFERS[plan.memory]} --scan {MARKER.hex()} {options} {ports} "
-        "> /tmp/out 2>&1 &\n"
-        "pid=$!; echo $pid > /tmp/pid\n"
-        "while ! grep -q ^ready /tmp/out; do\n"
-        "  kill -0 $pid 2>/dev/null || { cat /tmp/out; exit 1; }; sleep 0.05; done"
     )
+    return guest.start(
+        f"hk_router --mode {plan.mode} --wait 60000 --routes /tmp/routes --memory 448 "
+        f"--icmp-rate 1000000 {BUFFERS[plan.memory]} --scan {MARKER.hex()} {options} {ports}"
+    )
+
+
+def end(router: Background) -> tuple[dict, str]:
+    """Its counters, when it has been told to end, and all that it said."""
+    said = router.end(stop=True)
+    report = [line for line in said.splitlines() if line.startswith("{")]
+    if not report:
+        raise HikyakuError(f"the router ended without its counters: {said[-1500:]}")
+    return json.loads(report[-1]), said
 
 
 def run(guest: Guest, plan: Plan, count: int) -> dict:
     """@count packets through the router by @plan: what came, and what is wrong with it."""
     it = traffic(count, plan.mtu)
     want = it.want
-    _start(guest, plan)
+    router = start(guest, plan)
     began = time.monotonic()
     with guest.wire(0) as left, guest.wire(1) as right:
         expected = sum(map(len, want))
@@ -184,14 +192,7 @@ def run(guest: Guest, plan: Plan, count: int) -> dict:
             [(left, it.sent)], ends, expected, window=128, timeout=300, answers=it.answers
         )
     took = time.monotonic() - began
-    said = guest.run(
-        "pid=$(cat /tmp/pid); kill $pid\n"
-        "while kill -0 $pid 2>/dev/null; do sleep 0.05; done; cat /tmp/out"
-    )
-    report = [line for line in said.splitlines() if line.startswith("{")]
-    if not report:
-        raise HikyakuError(f"the router by {plan} ended without its counters: {said[-1500:]}")
-    stats = json.loads(report[-1])
+    stats, said = end(router)
     came, right_ones = Counter(got[0] + got[1]), Counter(want[0] + want[1])
     port = stats["ports"][0]
     return {
