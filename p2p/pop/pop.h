@@ -147,7 +147,8 @@ void hk_pop_flush_wait(const struct hk_pop *pop, uint64_t offset);
 
 /* Lets @device ("0000:00:03.0", probed by DPDK) reach the memory. With VFIO: maps it in the IOMMU, once for all
  * devices of the container. With uio: checks that no IOMMU stands between. A device that DPDK does not drive
- * by PCI (memif, af_packet: the CPU copies) needs nothing. Codes: -ENODEV; -EPERM an IOMMU
+ * by PCI (memif, af_packet: the CPU copies) needs nothing. Before the device's port is opened: a NIC counts as received
+ * what it could not write, and its buffer has the bytes of an earlier frame. Codes: -ENODEV; -EPERM an IOMMU
  * translates for the device and nothing can map there; -EFBIG the IOMMU's addresses are too narrow for
  * the memory's; -EIO the kernel refused. */
 int hk_pop_map_for(struct hk_pop *pop, const char *device, struct hk_error *err);
@@ -162,7 +163,7 @@ int hk_pop_map_for_ports(struct hk_pop *pop, struct hk_error *err);
  * smaller ones); headers of the buffers (struct rte_mbuf) lie in ordinary memory, the packets
  * in the pop. Like any pool it may be given to hk_port_open() and to rte_eth_rx_queue_setup(); its mbufs carry
  * RTE_MBUF_F_EXTERNAL and are pinned: attach no other bytes to them. Others may be attached to their bytes. The name, at most 20 characters, is unique
- * in the process. Call hk_pop_map_for_port() for each port that receives into it or sends from it. */
+ * in the process. Call hk_pop_map_for_port() first, for each port that receives into it or sends from it. */
 int hk_pop_mempool(struct hk_pop *pop, const char *name, unsigned count, unsigned frame_max,
 		   struct rte_mempool **pool, struct hk_error *err);
 

@@ -4,7 +4,9 @@
  *
  * bounce has the ports' own pools, in main memory. pktpit has one there as well, for headers, if NICs split them off. p2p and pktpit receive each port's packets into a pop: with one
  * for each port, a packet lands with its receiver's peer as the options say; with one for all, on that
- * device. Every port must reach every pop, since any port may send what any other has received.
+ * device. Every port must reach every pop, since any port may send what any other has received; and before any is
+ * opened, since a port receives from then on: what its NIC could not write is counted as received all the same, and
+ * what lay in the buffer before would be forwarded.
  */
 #include "p2p/router/router.h"
 
@@ -18,21 +20,13 @@ int hk_pools_open(struct hk_router *r, struct hk_error *err)
 					 RTE_PKTMBUF_HEADROOM + HK_HEADER_MAX, &r->headers, err);
 	for (unsigned i = 0; rc == 0 && i < r->o.pools; i++)
 		rc = hk_pop_open(r->o.pool[i], &r->pop[i], err);
+	for (unsigned i = 0; rc == 0 && i < r->o.pools; i++)
+		rc = hk_pop_map_for_ports(r->pop[i], err);
 	for (unsigned i = 0; rc == 0 && r->o.pools && i < r->o.ports; i++) {
 		snprintf(name, sizeof(name), "hk_router_%u", i);
 		rc = hk_pop_mempool(r->pop[i % r->o.pools], name, r->o.buffers, r->o.frame_max,
 				    &r->pool[i], err);
 	}
-	return rc;
-}
-
-int hk_pools_map(struct hk_router *r, struct hk_error *err)
-{
-	int rc = 0;
-
-	for (unsigned i = 0; rc == 0 && i < r->o.pools; i++)
-		for (unsigned port = 0; rc == 0 && port < r->o.ports; port++)
-			rc = hk_pop_map_for_port(r->pop[i], r->port[port]->id, err);
 	return rc;
 }
 

@@ -51,8 +51,6 @@ static int open_ports(struct hk_router *r, const struct hk_routes *routes, struc
 						  r->pool[i], (int)r->o.wait_ms, &r->port[i], err)
 			     : hk_port_open(r->o.port[i], r->o.buffers, r->pool[i],
 					    (int)r->o.wait_ms, &r->port[i], err);
-	if (rc == 0)
-		rc = hk_pools_map(r, err);
 	for (unsigned i = 0; rc == 0 && i < r->o.ports; i++)
 		for (unsigned out = 0; rc == 0 && out < r->o.ports; out++)
 			if (r->port[i]->info.split && !r->port[out]->info.tx_multi_seg)

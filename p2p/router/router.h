@@ -89,9 +89,8 @@ void hk_router_stop(struct hk_router *r);   /* from any thread or signal handler
 void hk_router_reload(struct hk_router *r); /* the same */
 void hk_router_close(struct hk_router *r);  /* NULL is allowed */
 
-/* pools.c: opens pops, makes pools in them before ports are opened, and lets ports reach them afterwards. */
+/* pools.c: opens pops, lets ports reach them, and makes pools in them, all before a port is opened. */
 int hk_pools_open(struct hk_router *r, struct hk_error *err);
-int hk_pools_map(struct hk_router *r, struct hk_error *err);
 void hk_pools_close(struct hk_router *r);
 
 /* control.c: starts and ends the thread; wakes it, also from a signal handler. */

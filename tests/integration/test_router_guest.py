@@ -2,13 +2,15 @@
 """The router's three buffer plans on emulated NICs: what bounce, p2p and pktpit send is the same,
 byte for byte, and payloads of the latter two lie in another device's memory and nowhere else."""
 
+import time
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
 from hikyaku import guest as guests
 from hikyaku.guest import Guest
-from hikyaku.p2p.plans import MACHINE, MARKER, PLANS, Plan, run, wrong
+from hikyaku.p2p.plans import MACHINE, MARKER, PLANS, Plan, end, run, start, traffic, wrong
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +38,31 @@ def test_three_plans(guest: Guest, plan: Plan, request: pytest.FixtureRequest) -
         assert row["in_main_memory"] == 0, row
     if plan.memory == "ivshmem":
         assert guest.bar().count(MARKER) > 100, "seen from outside of the machine"
+
+
+def test_frames_that_come_while_it_starts(guest: Guest) -> None:
+    """They may be lost, and none comes out wrong: what a NIC received before it could reach the
+    device's memory was forwarded with the bytes of an earlier frame."""
+    plan = Plan("pktpit", "nvme", "vfio")
+    kinds = set(run(guest, plan, 1000)["verdicts"])  # and buffers have such bytes
+    it = traffic(300, plan.mtu)
+    got: list[list[bytes]] = [[], []]
+    with guest.wire(0) as left, guest.wire(1) as right:
+        early = 0
+        while left.try_send(it.sent[early]):  # as many as wait before a NIC that is not up
+            early += 1
+        router = start(guest, plan)
+        for frame in it.sent[early:]:
+            left.send(frame)
+        limit = time.monotonic() + 60
+        while any(want[-1] not in g for g, want in zip(got, it.want, strict=True)):
+            assert time.monotonic() < limit, [len(g) for g in got]
+            for wire, g in zip((left, right), got, strict=True):
+                while (frame := wire.receive(0.01)) is not None:
+                    g.append(frame)
+    stats, said = end(router)
+    assert early > 0
+    assert set(stats["ports"][0]["verdicts"]) <= kinds, said
+    for g, want in zip(got, it.want, strict=True):
+        assert not Counter(g) - Counter(want), said
+    assert sum(map(len, got)) >= sum(it.answers[early:]), said
