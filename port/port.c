@@ -28,7 +28,11 @@ struct wanted {
 	unsigned steered;
 	const struct hk_steer_match *sample;
 	const struct hk_split *split;
+	int timeout_ms;
 };
+
+static int wait_link(struct hk_port_impl *p, int64_t deadline, int timeout_ms,
+		     struct hk_error *err);
 
 /* One try. @unbound: it failed because an AF_XDP queue is taken, or cannot be bound yet. @tested: the
  * queues were found free; another test would only be in our own way. */
@@ -70,7 +74,7 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 	if (rc == 0 && p->spec.faulty)
 		rc = hk_faults_attach(&p->port, &p->spec.faults, err);
 	if (rc == 0 && !(p->spec.kind == HK_SPEC_MEMIF && p->spec.server))
-		rc = hk_port_wait_link(&p->port, (int)HK_MAX(0, deadline - hk_now_ms()), err);
+		rc = wait_link(p, deadline, w->timeout_ms, err);
 	if (rc) {
 		hk_port_close(&p->port);
 		return rc;
@@ -90,11 +94,10 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
  * process or by our own test of the queue, and does not bind the queue anew before. */
 #define UNBIND_WAIT_MS 3000
 
-static int open_port(const struct wanted *w, int timeout_ms, struct hk_port **port,
-		     struct hk_error *err)
+static int open_port(const struct wanted *w, struct hk_port **port, struct hk_error *err)
 {
-	int64_t now = hk_now_ms(), deadline = now + timeout_ms;
-	int64_t unbind_by = now + HK_MIN(timeout_ms, UNBIND_WAIT_MS);
+	int64_t now = hk_now_ms(), deadline = now + w->timeout_ms;
+	int64_t unbind_by = now + HK_MIN(w->timeout_ms, UNBIND_WAIT_MS);
 
 	*port = NULL;
 	if (hk_eal_role() == HK_EAL_SECONDARY)
@@ -115,15 +118,16 @@ static int open_port(const struct wanted *w, int timeout_ms, struct hk_port **po
 int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
 		 struct hk_port **port, struct hk_error *err)
 {
-	const struct wanted w = {.spec = spec, .buffers = buffers, .pool = pool};
-	return open_port(&w, timeout_ms, port, err);
+	const struct wanted w = {
+		.spec = spec, .buffers = buffers, .pool = pool, .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
 }
 
 int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int timeout_ms,
 			struct hk_port **port, struct hk_error *err)
 {
-	const struct wanted w = {.spec = spec, .queues = q};
-	return open_port(&w, timeout_ms, port, err);
+	const struct wanted w = {.spec = spec, .queues = q, .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
 }
 
 int hk_port_open_split(const char *spec, struct rte_mempool *first, unsigned bytes,
@@ -131,17 +135,21 @@ int hk_port_open_split(const char *spec, struct rte_mempool *first, unsigned byt
 		       struct hk_error *err)
 {
 	const struct hk_split split = {first, bytes};
-	const struct wanted w = {.spec = spec, .pool = rest, .split = &split};
-	return open_port(&w, timeout_ms, port, err);
+	const struct wanted w = {
+		.spec = spec, .pool = rest, .split = &split, .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
 }
 
 int hk_port_open_steered(const char *spec, unsigned buffers, unsigned queues,
 			 const struct hk_steer_match *sample, int timeout_ms, struct hk_port **port,
 			 struct hk_error *err)
 {
-	const struct wanted w = {
-		.spec = spec, .buffers = buffers, .steered = HK_MAX(queues, 1u), .sample = sample};
-	return open_port(&w, timeout_ms, port, err);
+	const struct wanted w = {.spec = spec,
+				 .buffers = buffers,
+				 .steered = HK_MAX(queues, 1u),
+				 .sample = sample,
+				 .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
 }
 
 /* Stops and removes the device. */
@@ -204,10 +212,10 @@ bool hk_port_link(struct hk_port *port)
 	return up;
 }
 
-int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err)
+/* @timeout_ms: what the caller asked for, of which some may have passed. */
+static int wait_link(struct hk_port_impl *p, int64_t deadline, int timeout_ms, struct hk_error *err)
 {
-	struct hk_port_impl *p = (struct hk_port_impl *)port;
-	int64_t deadline = hk_now_ms() + timeout_ms;
+	struct hk_port *port = &p->port;
 	bool memif = p->spec.kind == HK_SPEC_MEMIF;
 
 	while (p->attached ? !hk_share_link(p) : !p->guard && !driver_link(port)) {
@@ -227,6 +235,11 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
 	if (rc == 0)
 		hk_share_state(p, HK_SHARE_UP);
 	return rc;
+}
+
+int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err)
+{
+	return wait_link((struct hk_port_impl *)port, hk_now_ms() + timeout_ms, timeout_ms, err);
 }
 
 int hk_port_wait_fd(const struct hk_port *port)

@@ -81,6 +81,18 @@ static void memif_stale_socket(void)
 	CHECK(access(un.sun_path, F_OK) != 0);
 }
 
+/* A server that takes the connection and then says nothing. How long was waited is what the caller asked for, whatever
+ * of it making the device took. */
+static void memif_silent_server(void)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	snprintf(un.sun_path, sizeof(un.sun_path), "%s/silent.sock", dir);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&un, sizeof(un)) == 0 && listen(fd, 8) == 0);
+	expect(wire("/silent.sock,role=client"), 40, -ETIMEDOUT, "has not connected within 40 ms");
+	close(fd);
+}
+
 static void kernel_interfaces(void)
 {
 	expect("af_packet:iface=no-such-if", 0, -ENODEV, "no-such-if");
@@ -203,6 +215,7 @@ static const struct hk_test tests[] = {
 	{"memif_directories", memif_directories},
 	{"memif_without_server", memif_without_server},
 	{"memif_stale_socket", memif_stale_socket},
+	{"memif_silent_server", memif_silent_server},
 	{"memif_stops_listening", memif_stops_listening},
 	{"devices", devices},
 	{"too_many_buffers", too_many_buffers},
