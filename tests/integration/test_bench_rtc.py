@@ -57,8 +57,9 @@ def test_hold_keeps_messages(lab_name):
     with ExitStack() as labs:
         bench = rtc.Bench(plan, labs)
         (value,) = bench.run(Case("hold_128B", "dpdk", 2, 50_000))
-    # 50 us each: at most 20 000 a second, on whatever machine
-    assert 0 < value.value <= 0.02
+    # 50 us each: 20 000 a second on whatever machine, and for a client that has lost its core what
+    # waits in the ring when it begins a batch: half of one. Without --hold it is millions.
+    assert 0 < value.value <= 0.04
 
 
 def test_what_is_compared_alternates():
