@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/rtc/node_rig.h: up to four nodes of rtc/ on the network of loop.h, and handlers that note what they see.
+ */
+#ifndef HK_TEST_NODE_RIG_H
+#define HK_TEST_NODE_RIG_H
+
+#include "tests/unit/rtc/loop.h"
+
+#define KEY 0x1234u
+
+extern struct loop_net net;
+extern struct hk_rtc *node[4]; /* NULL: not open */
+
+/* Node @self of @nodes, as all are here. */
+struct hk_rtc_config config(uint16_t self, uint16_t nodes);
+
+/* Nodes 0 to @n - 1, their network on the test's seed. */
+void open_all(unsigned n);
+
+/* They meet. */
+void meet(unsigned n);
+
+/* Closes those that are open, and their network. */
+void close_all(unsigned n);
+
+void add_type(struct hk_rtc *r, uint8_t type, const struct hk_rtc_type *t);
+void send_value(struct hk_rtc *r, uint16_t dst, uint8_t type, uint32_t v);
+struct hk_rtc_type_stats stats_of(struct hk_rtc *r, uint8_t type);
+
+/* ---- handlers -------------------------------------------------------------------------------- */
+
+struct seen {
+	unsigned calls, messages, largest;
+	uint32_t values[1024];
+	uint32_t numbers[1024];
+	uint8_t types[1024];
+};
+
+/* A handler that notes what comes; @arg is a struct seen. */
+void note(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n);
+
+/* A handler that answers a value with the next; it notes, too, if @arg is not NULL. */
+void add_one(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n);
+
+#endif
