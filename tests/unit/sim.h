@@ -21,7 +21,8 @@
  * edges that never move left, numbers without gaps, resends equal to the original.
  *
  *   sim_net.c    events, cables, faults
- *   sim_node.c   a node and its engine
+ *   sim_node.c   a node and its engine: its life, what comes in, its turns
+ *   sim_send.c   what it sends
  *   sim_check.c  messages, delivery, the monitor
  */
 #ifndef HK_SIM_H

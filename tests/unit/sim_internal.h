@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/sim_internal.h: what the three files of the simulator share.
+ * tests/unit/sim_internal.h: what the files of the simulator share.
  */
 #ifndef HK_SIM_INTERNAL_H
 #define HK_SIM_INTERNAL_H
@@ -128,13 +128,21 @@ uint64_t sim_transmit(struct sim *s, unsigned from, const uint8_t *base, size_t 
 void sim_node_start(struct sim *s, unsigned node);
 void sim_node_stop(struct sim *s, unsigned node);
 void sim_node_free(struct sim *s, unsigned node);
-/* Forgets messages to @to: those begun, or @all that wait. */
-void sim_drop_queue(struct sim *s, unsigned node, unsigned to, bool all);
 void sim_node_run(struct sim *s, unsigned node);
 void sim_node_release(struct sim *s, unsigned node, unsigned from, unsigned count, uint32_t epoch);
+int sim_node_by_endpoint(const struct sim *s, uint32_t endpoint);
+
+/* sim_send.c */
+/* Sends what waits for @to while there is room. */
+void sim_pump(struct sim *s, unsigned node, unsigned to);
+/* Runs hk_engine_poll() dry; returns how much came out. */
+unsigned sim_poll(struct sim *s, unsigned node);
+/* The engine gave @token back. */
+void sim_buf_free(struct sim *s, unsigned node, uint64_t token);
+/* Forgets messages to @to: those begun, or @all that wait. */
+void sim_drop_queue(struct sim *s, unsigned node, unsigned to, bool all);
 /* @node talks to what it takes for the old incarnation of @to, and so finds out. */
 void sim_node_poke(struct sim *s, unsigned node, unsigned to);
-int sim_node_by_endpoint(const struct sim *s, uint32_t endpoint);
 
 /* sim_check.c */
 void sim_fill(uint8_t *payload, uint32_t msg, uint8_t part, uint16_t len);
