@@ -30,7 +30,7 @@ static inline bool sound(const void *buf, int count, MPI_Datatype type)
 	       (buf || count == 0 || !ompi_datatype_is_predefined(type));
 }
 
-static inline struct hk_sender *out_of(const void *buf, int count, MPI_Datatype type, int dest,
+static struct hk_sender *out_looked_up(const void *buf, int count, MPI_Datatype type, int dest,
 				       int tag, MPI_Comm comm)
 {
 	struct hk_comm *c = watched(comm);
@@ -39,6 +39,28 @@ static inline struct hk_sender *out_of(const void *buf, int count, MPI_Datatype 
 			       sound(buf, count, type)
 		       ? hk_out_find(c, dest, tag)
 		       : NULL;
+}
+
+static inline struct hk_sender *out_of(const void *buf, int count, MPI_Datatype type, int dest,
+				       int tag, MPI_Comm comm)
+{
+	struct hk_sender *o = hk_lately_find(hk_outs_lately, comm, dest, tag);
+
+	return HK_LIKELY(o && sound(buf, count, type))
+		       ? o
+		       : out_looked_up(buf, count, type, dest, tag, comm);
+}
+
+/* By puts? False: by MPI, and counted. */
+static inline bool sent(struct hk_sender *o, const void *buf, int count, MPI_Datatype type,
+			enum hk_send how, MPI_Request *request)
+{
+	if (HK_LIKELY(o->sent < o->dull && !o->comm->held)) {
+		o->sent++;
+		o->bytes += type->super.size * (size_t)count;
+		return false;
+	}
+	return hk_out_send(o, buf, count, type, how, NULL, request);
 }
 
 static inline bool names_rank(const struct hk_comm *c, int source, int tag)
@@ -50,15 +72,6 @@ static inline bool names_rank(const struct hk_comm *c, int source, int tag)
 static inline bool any(int source, int tag)
 {
 	return source == MPI_ANY_SOURCE || tag == MPI_ANY_TAG;
-}
-
-/* The communicator in which a receive without source or tag, which MPI does, has to be counted. */
-static struct hk_comm *loose(const void *buf, int count, MPI_Datatype type, int source, int tag,
-			     MPI_Comm comm)
-{
-	struct hk_comm *c = any(source, tag) ? watched(comm) : NULL;
-
-	return c && names_rank(c, source, tag) && sound(buf, count, type) ? c : NULL;
 }
 
 static void count_matched(MPI_Comm comm, const MPI_Status *status)
@@ -100,18 +113,41 @@ static bool receive_any(struct hk_comm *c, void *buf, int count, MPI_Datatype ty
 	return true;
 }
 
-static inline bool receive(void *buf, int count, MPI_Datatype type, int source, int tag,
-			   MPI_Comm comm, struct hk_persistent *of, MPI_Request *request)
+static struct hk_receiver *in_looked_up(int source, int tag, MPI_Comm comm)
 {
 	struct hk_comm *c = watched(comm);
 
-	if (!c || !names_rank(c, source, tag) || !sound(buf, count, type))
-		return false;
-	if (HK_UNLIKELY(any(source, tag)))
-		return receive_any(c, buf, count, type, source, tag, of, request);
-	struct hk_receiver *n = hk_in_find(c, source, tag);
+	return c && names_rank(c, source, tag) ? hk_in_find(c, source, tag) : NULL;
+}
 
-	return n && hk_in_receive(n, buf, count, type, of, request);
+/* A receive that names its channel. True if it has become @*request; else it is MPI's, and counted. */
+static inline bool receive(void *buf, int count, MPI_Datatype type, int source, int tag,
+			   MPI_Comm comm, struct hk_persistent *of, MPI_Request *request)
+{
+	struct hk_receiver *n = hk_lately_find(hk_ins_lately, comm, source, tag);
+
+	if (HK_UNLIKELY(!n) && !(n = in_looked_up(source, tag, comm)))
+		return false;
+	if (HK_UNLIKELY(!sound(buf, count, type)))
+		return false;
+	if (HK_LIKELY(n->state == HK_IN_PLAIN)) {
+		n->posted++;
+		return false;
+	}
+	return hk_in_receive(n, buf, count, type, of, request);
+}
+
+/* One that does not; as receive(). *@c: the communicator in which it has to be counted by the caller, NULL: none. */
+static bool receive_loose(void *buf, int count, MPI_Datatype type, int source, int tag,
+			  MPI_Comm comm, struct hk_persistent *of, MPI_Request *request,
+			  struct hk_comm **c)
+{
+	*c = watched(comm);
+	if (!*c || !names_rank(*c, source, tag) || !sound(buf, count, type)) {
+		*c = NULL;
+		return false;
+	}
+	return receive_any(*c, buf, count, type, source, tag, of, request);
 }
 
 /* ---- sends -------------------------------------------------------------------------------------------------- */
@@ -122,7 +158,7 @@ static inline bool receive(void *buf, int count, MPI_Datatype type, int source, 
 	{                                                                                          \
 		struct hk_sender *o = out_of(buf, count, type, dest, tag, comm);                   \
                                                                                                    \
-		if (o && hk_out_send(o, buf, count, type, how, NULL, NULL))                        \
+		if (o && sent(o, buf, count, type, how, NULL))                                     \
 			return MPI_SUCCESS;                                                        \
 		return hk_real.name(buf, count, type, dest, tag, comm);                            \
 	}                                                                                          \
@@ -134,7 +170,7 @@ static inline bool receive(void *buf, int count, MPI_Datatype type, int source, 
 	{                                                                                          \
 		struct hk_sender *o = out_of(buf, count, type, dest, tag, comm);                   \
                                                                                                    \
-		if (o && hk_out_send(o, buf, count, type, how, NULL, request))                     \
+		if (o && sent(o, buf, count, type, how, request))                                  \
 			return MPI_SUCCESS;                                                        \
 		return hk_real.name(buf, count, type, dest, tag, comm, request);                   \
 	}                                                                                          \
@@ -154,10 +190,12 @@ IMMEDIATE(Ibsend, HK_SEND_OTHER);
 int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
 	      MPI_Request *request)
 {
-	if (receive(buf, count, type, source, tag, comm, NULL, request))
+	struct hk_comm *c = NULL;
+
+	if (any(source, tag) ? receive_loose(buf, count, type, source, tag, comm, NULL, request, &c)
+			     : receive(buf, count, type, source, tag, comm, NULL, request))
 		return MPI_SUCCESS;
 	int rc = hk_real.Irecv(buf, count, type, source, tag, comm, request);
-	struct hk_comm *c = loose(buf, count, type, source, tag, comm);
 
 	if (HK_UNLIKELY(c != NULL) && rc == MPI_SUCCESS)
 		hk_loose_posted(c, *request);
@@ -169,12 +207,16 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
 	     MPI_Status *status)
 {
 	MPI_Request request;
-
-	if (receive(buf, count, type, source, tag, comm, NULL, &request))
-		return PMPI_Wait(&request, status);
-	struct hk_comm *c = loose(buf, count, type, source, tag, comm);
+	struct hk_comm *c;
 	MPI_Status own;
 
+	if (HK_LIKELY(!any(source, tag))) {
+		if (receive(buf, count, type, source, tag, comm, NULL, &request))
+			return PMPI_Wait(&request, status);
+		return hk_real.Recv(buf, count, type, source, tag, comm, status);
+	}
+	if (receive_loose(buf, count, type, source, tag, comm, NULL, &request, &c))
+		return PMPI_Wait(&request, status);
 	if (c && status == MPI_STATUS_IGNORE)
 		status = &own;
 	int rc = hk_real.Recv(buf, count, type, source, tag, comm, status);
@@ -386,32 +428,35 @@ int MPI_Recv_init(void *buf, int count, MPI_Datatype type, int source, int tag, 
 }
 ALSO(Recv_init);
 
+/* By puts? Else MPI starts @p, and *@c is as receive_loose() has it. */
+static bool started(struct hk_persistent *p, MPI_Request *request, struct hk_comm **c)
+{
+	*c = NULL;
+	if (p->sends) {
+		struct hk_sender *o = out_of(p->buf, p->count, p->type, p->peer, p->tag, p->comm);
+
+		return o && hk_out_send(o, p->buf, p->count, p->type,
+					p->standard ? HK_SEND_STANDARD : HK_SEND_OTHER, p, request);
+	}
+	if (any(p->peer, p->tag))
+		return receive_loose(p->buf, p->count, p->type, p->peer, p->tag, p->comm, p,
+				     request, c);
+	return receive(p->buf, p->count, p->type, p->peer, p->tag, p->comm, p, request);
+}
+
 int MPI_Start(MPI_Request *request)
 {
 	struct hk_persistent *p = hk_watching && request && *request ? hk_persistent_find(*request)
 								     : NULL;
+	struct hk_comm *c = NULL;
 
-	if (p && (*request)->req_state != OMPI_REQUEST_ACTIVE) {
-		struct hk_sender *o = p->sends ? out_of(p->buf, p->count, p->type, p->peer, p->tag,
-							p->comm)
-					       : NULL;
+	if (p && (*request)->req_state != OMPI_REQUEST_ACTIVE && started(p, request, &c))
+		return MPI_SUCCESS;
+	int rc = hk_real.Start(request);
 
-		if (o && hk_out_send(o, p->buf, p->count, p->type,
-				     p->standard ? HK_SEND_STANDARD : HK_SEND_OTHER, p, request))
-			return MPI_SUCCESS;
-		if (!p->sends &&
-		    receive(p->buf, p->count, p->type, p->peer, p->tag, p->comm, p, request))
-			return MPI_SUCCESS;
-		int rc = hk_real.Start(request);
-		struct hk_comm *c = p->sends ? NULL
-					     : loose(p->buf, p->count, p->type, p->peer, p->tag,
-						     p->comm);
-
-		if (c && rc == MPI_SUCCESS)
-			hk_loose_posted(c, *request);
-		return rc;
-	}
-	return hk_real.Start(request);
+	if (c && rc == MPI_SUCCESS)
+		hk_loose_posted(c, *request);
+	return rc;
 }
 ALSO(Start);
 

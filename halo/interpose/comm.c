@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct hk_lately hk_outs_lately[HK_LATELY], hk_ins_lately[HK_LATELY];
+
 static struct hk_comm *comms, *last;
 
 static unsigned bucket(int peer, int tag)
@@ -103,9 +105,13 @@ struct hk_sender *hk_out_find(struct hk_comm *c, int peer, int tag)
 {
 	struct hk_sender **at = &c->out[bucket(peer, tag)], *o;
 
-	for (o = *at; o; o = o->next)
-		if (HK_LIKELY(o->peer == peer && o->tag == tag))
-			return o;
+	for (o = *at; o && (o->peer != peer || o->tag != tag);)
+		o = o->next;
+	if (o) {
+		*hk_lately_at(hk_outs_lately, c->comm, peer,
+			      tag) = (struct hk_lately){c->comm, peer, tag, o};
+		return o;
+	}
 	if (c->outs == HK_CHANNELS_MOST)
 		return NULL;
 	c->outs++;
@@ -135,8 +141,13 @@ struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag)
 {
 	struct hk_receiver *n = hk_in_known(c, peer, tag);
 
-	if (HK_LIKELY(n != NULL) || c->ins == HK_CHANNELS_MOST)
+	if (HK_LIKELY(n != NULL)) {
+		*hk_lately_at(hk_ins_lately, c->comm, peer, tag) = (struct hk_lately){c->comm, peer,
+										      tag, n};
 		return n;
+	}
+	if (c->ins == HK_CHANNELS_MOST)
+		return NULL;
 	c->ins++;
 	n = hk_need(sizeof(*n));
 	n->comm = c;
@@ -194,6 +205,12 @@ void hk_comm_gone(struct hk_comm *c)
 	*at = c->next;
 	if (last == c)
 		last = NULL;
+	for (int k = 0; k < HK_LATELY; k++) {
+		if (hk_outs_lately[k].comm == c->comm)
+			hk_outs_lately[k].end = NULL;
+		if (hk_ins_lately[k].comm == c->comm)
+			hk_ins_lately[k].end = NULL;
+	}
 	free(c);
 }
 

@@ -73,6 +73,7 @@ static MPI_Comm comm = MPI_COMM_NULL;
 static MPI_Request request = MPI_REQUEST_NULL;
 static struct control came;
 static struct sent *sending;
+static bool arrived; /* @came */
 
 /* Ends by number. Numbers are not used again. */
 static struct {
@@ -106,6 +107,13 @@ void hk_control_forget(uint32_t number)
 		table.at[number - 1] = NULL;
 }
 
+static void sends(struct sent *s)
+{
+	s->next = sending;
+	sending = s;
+	hk_busy++;
+}
+
 static void tell(int world, const struct control *c)
 {
 	struct sent *s = hk_need(sizeof(*s));
@@ -114,8 +122,7 @@ static void tell(int world, const struct control *c)
 	if (hk_real.Isend(&s->c, sizeof(s->c), MPI_BYTE, world, TAG, comm, &s->request) !=
 	    MPI_SUCCESS)
 		hk_broken("it cannot send");
-	s->next = sending;
-	sending = s;
+	sends(s);
 }
 
 static int world_of(const struct hk_comm *c, int peer)
@@ -206,8 +213,7 @@ static void flush(const struct control *c)
 	if (MCA_PML_CALL(isend(NULL, 0, MPI_BYTE, o->peer, FLUSHED_TAG, MCA_PML_BASE_SEND_STANDARD,
 			       o->comm->comm, &s->request)) != OMPI_SUCCESS)
 		hk_broken("it cannot send");
-	s->next = sending;
-	sending = s;
+	sends(s);
 }
 
 /* ---- the receiver's ------------------------------------------------------------------------------------------ */
@@ -305,11 +311,20 @@ void hk_control_flush(struct hk_receiver *n)
 
 /* ---- both ------------------------------------------------------------------------------------------------------ */
 
+static int note_arrived(ompi_request_t *r)
+{
+	(void)r;
+	arrived = true;
+	hk_busy++;
+	return OMPI_SUCCESS;
+}
+
 static void receive_next(void)
 {
 	if (hk_real.Irecv(&came, sizeof(came), MPI_BYTE, MPI_ANY_SOURCE, TAG, comm, &request) !=
 	    MPI_SUCCESS)
 		hk_broken("it cannot receive");
+	ompi_request_set_callback(request, note_arrived, NULL);
 }
 
 void hk_control_open(void)
@@ -329,15 +344,18 @@ static void sweep(void)
 		*at = s->next;
 		ompi_request_free(&s->request);
 		free(s);
+		hk_busy--;
 	}
 }
 
 void hk_control_poll(void)
 {
-	while (HK_UNLIKELY(request != MPI_REQUEST_NULL && REQUEST_COMPLETE(request))) {
+	while (HK_UNLIKELY(arrived && REQUEST_COMPLETE(request))) {
 		struct control c = came;
 		int world = request->req_status.MPI_SOURCE;
 
+		arrived = false;
+		hk_busy--;
 		ompi_request_free(&request);
 		receive_next();
 		switch (c.kind) {

@@ -128,6 +128,7 @@ struct hk_sender {
 	struct hk_pair *pair;
 	int peer, tag, slot; /* slot: in the pair */
 	uint64_t sent;       /* messages; the index of the next */
+	uint64_t dull;       /* those before are only counted: nothing can be promoted until then */
 	enum hk_out_state state;
 	uint64_t start, retry;
 	uint8_t margin; /* messages until it may begin */
@@ -201,7 +202,8 @@ struct hk_comm {
 extern const struct hk_btl_service *hk_service; /* NULL: everything goes by Open MPI */
 extern const char *hk_service_why;
 extern bool hk_watching;
-extern int hk_busy; /* pieces of work that progress must look at */
+/* Pieces of work that progress must look at: puts and receives under way, what is said to or by other ranks. */
+extern int hk_busy;
 /* Everything that can go on without the program; called by MPI's progress. */
 int hk_progress(void);
 void hk_start(void);
@@ -220,6 +222,33 @@ void hk_comm_gone(struct hk_comm *c);
 void hk_comm_forget(MPI_Comm comm);
 void hk_comm_each(void (*each)(struct hk_comm *c));
 int hk_world_rank(ompi_communicator_t *comm, int peer, const char **why);
+
+/* The ends that the program named lately, so that most calls look up no more than this. */
+#define HK_LATELY 256
+
+struct hk_lately {
+	MPI_Comm comm;
+	int peer, tag;
+	void *end; /* a sender, or a receiver; NULL: none */
+};
+
+extern struct hk_lately hk_outs_lately[HK_LATELY], hk_ins_lately[HK_LATELY];
+
+static inline struct hk_lately *hk_lately_at(struct hk_lately *table, MPI_Comm comm, int peer,
+					     int tag)
+{
+	uintptr_t at = ((uintptr_t)comm >> 6) + (unsigned)peer * 31U + (unsigned)tag;
+
+	return &table[at % HK_LATELY];
+}
+
+/* NULL: not lately. */
+static inline void *hk_lately_find(struct hk_lately *table, MPI_Comm comm, int peer, int tag)
+{
+	const struct hk_lately *l = hk_lately_at(table, comm, peer, tag);
+
+	return HK_LIKELY(l->comm == comm && l->peer == peer && l->tag == tag) ? l->end : NULL;
+}
 
 /* ---- request.c */
 struct hk_pending *hk_pending_new(ompi_communicator_t *comm, const void *buf, int count,

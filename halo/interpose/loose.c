@@ -21,11 +21,11 @@ static struct loose *loose, *unused;
 
 void hk_loose_count(struct hk_comm *c, const MPI_Status *s)
 {
-	struct hk_receiver *n = s->MPI_SOURCE >= 0 && !s->_cancelled
-					? hk_in_find(c, s->MPI_SOURCE, s->MPI_TAG)
-					: NULL;
+	struct hk_receiver *n = hk_lately_find(hk_ins_lately, c->comm, s->MPI_SOURCE, s->MPI_TAG);
 
-	if (n)
+	if (s->MPI_SOURCE < 0 || s->_cancelled)
+		return;
+	if (HK_LIKELY(n || (n = hk_in_find(c, s->MPI_SOURCE, s->MPI_TAG))))
 		n->posted++;
 }
 

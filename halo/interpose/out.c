@@ -210,8 +210,10 @@ bool hk_out_send(struct hk_sender *o, const void *buf, int count, ompi_datatype_
 	o->bytes += size;
 	uint64_t index = o->sent++;
 
-	if (HK_LIKELY(o->never != NULL))
+	if (o->never || (o->state == HK_OUT_PLAIN && o->watch.from > o->sent)) {
+		o->dull = o->never ? UINT64_MAX : o->watch.from;
 		return false;
+	}
 	int period = hk_watch_note(&o->watch, index, bytes);
 
 	if (HK_UNLIKELY(period && o->state != HK_OUT_PUT && index >= o->retry && !o->pair->many &&

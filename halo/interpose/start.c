@@ -47,15 +47,13 @@ int hk_progress(void)
 {
 	static bool inside;
 
-	if (inside)
+	if (HK_LIKELY(hk_busy == 0) || inside)
 		return 0;
 	inside = true;
 	hk_control_poll();
-	if (hk_busy) {
-		hk_in_poll();
-		hk_out_poll();
-		hk_pending_poll();
-	}
+	hk_in_poll();
+	hk_out_poll();
+	hk_pending_poll();
 	inside = false;
 	return 0;
 }
