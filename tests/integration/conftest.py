@@ -16,7 +16,8 @@ import pytest
 from hikyaku import process
 from hikyaku.checkout import ROOT, build_dir
 from hikyaku.lab import Lab, RunResult, down, down_dead, network, own_name
-from mpi_programs import HUGE_MB, LIMIT_S, WATCHDOG_S, with_faults
+from hikyaku.lab.openmpi import with_faults
+from mpi_programs import HUGE_MB, LIMIT_S, WATCHDOG_S
 
 PREFIX = "test"
 

@@ -18,13 +18,6 @@ def lab_id(value: tuple[str, int, int]) -> str:
     return f"{wire}-{nodes}x{ranks}"
 
 
-def with_faults(faults: str, seed: int, argv: list[str]) -> list[str]:
-    """Wraps the program: the port spec that the lab gave gets faults, with a seed for each rank."""
-    variable = "OMPI_MCA_btl_hikyaku_port"
-    spec = f"${variable};faults={faults},seed=$(({seed} + OMPI_COMM_WORLD_RANK))"
-    return ["sh", "-c", f'export {variable}="{spec}"; exec "$@"', "sh", *argv]
-
-
 def assert_passed(result: RunResult, command: str) -> None:
     name = command.split(maxsplit=1)[0]
     assert result.returncode == 0, f"{command}: status {result.returncode}\n{result.stderr}"

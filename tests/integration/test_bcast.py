@@ -9,9 +9,10 @@ import pytest
 
 from hikyaku.lab import Lab, RunResult, links, loss
 from hikyaku.lab.controller import LabController, controlled
+from hikyaku.lab.openmpi import with_faults
 from hikyaku.sdn.registrar import Registrar
 
-from .mpi_programs import assert_passed, with_faults
+from .mpi_programs import assert_passed
 
 LIMIT_S = 100
 PIECE = 3438  # of frames of 3506 bytes, in the lab

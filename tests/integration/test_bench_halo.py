@@ -3,6 +3,7 @@
 
 import json
 import subprocess
+from contextlib import nullcontext
 
 import pytest
 
@@ -25,12 +26,14 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     assert document["schema"] == 1
     found = {(r["experiment"], r["method"]) for r in document["rows"]}
     assert found == {
-        *((e, m) for e in "ABC" for m in (*halo.METHODS, halo.SETUP)),
+        *((e, m) for e in "ABC" for m in (*halo.METHODS, halo.SETUP, halo.LOSSY)),
         *(("D", m) for m in ("mpi-btl", "interposer")),
     }
     assert document["promoted"].keys() == {"B", "C"}
     judged = [g["goal"] for g in document["goals"] if "interposer" in g["goal"]]
     assert len(judged) == 5
+    assert sum("frames lost" in g["goal"] for g in document["goals"]) == 3
+    assert f"{document['machine']['cores_apart']['usual_ns']:.0f} ns from core" in done.stdout
     assert document["machine"]["cores_apart"]["samples"] > 0
     for row in document["rows"]:
         assert set(row) == {
@@ -52,7 +55,11 @@ def test_several_ports(lab_name, hikyaku, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
     found = {(r["method"], r["ports"]) for r in json.loads(file.read_text())["rows"]}
     ours = [m for m in (*halo.METHODS, halo.SETUP) if m != "mpi-tcp"]
-    assert found == {("mpi-tcp", 1), *((m, p) for m in ours for p in (1, 4))}
+    assert found == {
+        ("mpi-tcp", 1),
+        (halo.LOSSY, 1),
+        *((m, p) for m in ours for p in (1, 4)),
+    }
 
 
 def test_wrong_numbers_of_ports(hikyaku):
@@ -101,6 +108,18 @@ def test_the_interposer_is_judged_by_its_distance(method, experiment, other, lim
         assert [g["met"] for g in halo_report.judge(rows, {})] == [met]
 
 
+@pytest.mark.parametrize(("lossy", "met"), [(150.0, True), (150.1, False)])
+def test_loss_is_judged_by_the_worst_size(lossy, met):
+    rows = [
+        row("A", 800, halo.LOSSY, 10),
+        row("A", 800, "halo", 10),
+        row("A", 8000, halo.LOSSY, lossy),
+        row("A", 8000, "halo", 100),
+    ]
+    (goal,) = halo_report.judge(rows, {})
+    assert (goal["goal"], goal["met"]) == ("A: with 1 % of the frames lost, of without", met)
+
+
 @pytest.mark.parametrize(("share", "met"), [(0.95, True), (0.94, False)])
 def test_promotion_is_judged(share, met):
     (goal,) = halo_report.judge([], {"C": share})
@@ -133,11 +152,38 @@ def test_transports_alternate():
     plan = halo.Plan(["A", "D"], 2, 2, 8, [10], ports=[1, 4])
     ours = [halo.Way(name, p) for p in (1, 4) for name in ("Hikyaku", "the interposer")]
     assert plan.steps() == [
-        *(("A", way, 0) for way in (*ours, halo.TCP)),
+        *(("A", way, 0) for way in (*ours, halo.LOSS, halo.TCP)),
         *(("D", way, 0) for way in ours),
-        *(("A", way, 1) for way in (halo.TCP, *reversed(ours))),
+        *(("A", way, 1) for way in (halo.TCP, halo.LOSS, *reversed(ours))),
         *(("D", way, 1) for way in reversed(ours)),
     ]
+
+
+def test_a_run_in_another_phase_is_repeated(monkeypatch):
+    """The interposer's first: its samples are replaced by those of a second run."""
+    ran = []
+
+    class FakeLab:
+        @classmethod
+        def up(cls, *_args, **_kwargs):
+            return nullcontext()
+
+    def fake(_lab, _plan, experiment, way):
+        ran.append(way.name)
+        far = way.name == "the interposer" and ran.count(way.name) == 1
+        line = {"experiment": experiment, "bytes": 8, "value": 9 if far else 2}
+        line["line_ns"] = 170 if far else 40
+        rows = [line | {"method": method} for method in halo.NAMES[way.name]]
+        return RunResult(0, "\n".join(map(json.dumps, rows)), "", 0.1)
+
+    monkeypatch.setattr(halo, "Lab", FakeLab)
+    monkeypatch.setattr(halo, "down_dead", lambda _kind: None)
+    monkeypatch.setattr(halo, "_run", fake)
+    document = halo.run(halo.Plan(["A"], 2, 1, 8, [1], rounds=1), lambda *_: None)
+    assert ran == ["Hikyaku", "the interposer", halo.LOSS.name, "TCP", "the interposer"]
+    assert {r["median"] for r in document["rows"]} == {2}
+    apart = document["machine"]["cores_apart"]
+    assert (apart["usual_ns"], apart["near"], apart["left_out"]) == (40, True, 1)
 
 
 def test_a_run_that_fails_is_shown():

@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from hikyaku.checkout import ROOT
-from mpi_programs import assert_passed, lab_id, with_faults
+from hikyaku.lab.openmpi import with_faults
+from mpi_programs import assert_passed, lab_id
 
 LOSS = "drop=0.01"
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from hikyaku.lab.openmpi import interposer_settings
-from mpi_programs import LIMIT_S, WATCHDOG_S, assert_passed, with_faults
+from hikyaku.lab.openmpi import interposer_settings, with_faults
+from mpi_programs import LIMIT_S, WATCHDOG_S, assert_passed
 
 LOSS = "drop=0.01"
 

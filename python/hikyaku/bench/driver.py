@@ -8,13 +8,14 @@ metric and size.
 import re
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 from ..errors import HikyakuError
 from ..lab import WIRES, Lab, down_dead, own_name
 from . import machine
-from .phases import ONCE_MORE, Phases
-from .sample import LINE, METRICS, RUNS, TRANSPORTS, Plan
+from .phases import Phases
+from .sample import METRICS, RUNS, TRANSPORTS, Plan, with_lines
 
 MAX_SIZE = 1 << 30
 DEFAULT_SIZES = "1..4M"
@@ -81,12 +82,10 @@ def run(
 
     def once(lab: Lab, wire: str, transport: str, said: str) -> None:
         progress(f"{wire}: {transport}, {said}", done, total)
-        values = RUNS[transport](lab, plan)
-        for (metric, size), value in values.items():
+        for metric, size, value, line in with_lines(RUNS[transport](lab, plan)):
             if metric == "init_ms":
                 init[wire][transport].append(value)
-            elif not metric.startswith(LINE):
-                line = values.get((LINE + metric, size))
+            else:
                 samples.add((wire, metric, size), transport, value, line)
 
     down_dead("bench")
@@ -97,10 +96,13 @@ def run(
                 for transport in transports[turn:] + transports[:turn]:
                     once(lab, wire, transport, f"repeat {repeat + 1} of {repeats}")
                     done += 1
-            for _ in range(repeats):  # for those in another phase: as many again, at most
-                for transport in transports:
-                    if any(who == transport for _, who in samples.lacking(repeats)):
-                        once(lab, wire, transport, ONCE_MORE)
+            samples.draw_more(
+                transports,
+                lambda cell, who, here=wire: who if cell[0] == here else None,
+                repeats,
+                repeats,
+                partial(once, lab, wire),
+            )
     progress("done", total, total)
     rows = [
         {

@@ -2,8 +2,9 @@
 """`hikyaku bench halo`: a solver's neighbour exchange, by MPI and by the halo library.
 
 bench/halo_bench.c says what the experiments are and how a sample is taken. A run over the BTL
-measures its three methods in turn; runs over TCP, over the BTL, and over the BTL with the
-interposer preloaded, with each number of ports, alternate.
+measures its three methods in turn; runs over TCP, over the BTL, over the BTL with the interposer
+preloaded, with each number of ports, and with 1 % of the frames lost, alternate. Those during which
+cores were nearer or farther apart than else are repeated (phases.py).
 """
 
 import json
@@ -12,11 +13,12 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from typing import Self
 
 from ..checkout import built
 from ..errors import HikyakuError
 from ..lab import Lab, RunResult, down_dead, own_name
-from ..lab.openmpi import interposer_settings
+from ..lab.openmpi import interposer_settings, with_faults
 from . import machine
 from .driver import summary
 from .phases import Phases
@@ -25,6 +27,7 @@ from .sample import line_file
 EXPERIMENTS = ("A", "B", "C", "D")
 METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", "interposer", "halo")
 SETUP = "halo-setup"
+LOSSY = "halo-loss"  # … with the library
 WIRE = "memif"
 
 # The program's name of what it measures, by how it runs.
@@ -37,6 +40,7 @@ NAMES = {
         "halo-setup": SETUP,
     },
     "the interposer": {"mpi": "interposer"},
+    "Hikyaku, 1 % of the frames lost": {"halo": LOSSY},
 }
 
 
@@ -47,11 +51,17 @@ class Way:
     name: str
     ports: int = 1
 
+    @classmethod
+    def of(cls, method: str, ports: int) -> Self:
+        """The run that measures @method."""
+        return cls(next(name for name, by in NAMES.items() if method in by.values()), ports)
+
     def __str__(self) -> str:
         return self.name + (f", {self.ports} ports" if self.ports > 1 else "")
 
 
 TCP = Way("TCP")
+LOSS = Way("Hikyaku, 1 % of the frames lost")
 
 
 @dataclass(frozen=True)
@@ -70,12 +80,13 @@ class Plan:
     def steps(self) -> list[tuple[str, Way, int]]:
         """(experiment, way, repeat) in the order of the runs."""
         ours = [Way(name, p) for p in self.ports for name in ("Hikyaku", "the interposer")]
+        lossy = [LOSS] if LOSS.ports in self.ports else []
         return [
             (experiment, way, repeat)
             for repeat in range(self.repeats)
             for experiment in self.experiments
-            for way in ([*ours, TCP][:: -1 if repeat % 2 else 1])
-            if experiment != "D" or way != TCP  # nobody compares with it
+            for way in ([*ours, *lossy, TCP][:: -1 if repeat % 2 else 1])
+            if experiment != "D" or way not in (TCP, LOSS)  # nobody compares with it
         ]
 
     def ranks(self, experiment: str) -> int:
@@ -131,14 +142,16 @@ def _run(lab: Lab, plan: Plan, experiment: str, way: Way) -> RunResult:
     argv = [str(built("bench/halo_bench")), "--experiment", experiment, "-n", str(plan.cube)]
     argv += ["--doubles", ",".join(map(str, plan.doubles)), "--rounds", str(plan.rounds)]
     argv += ["--sample-ms", str(plan.sample_ms)]
-    if "halo" not in NAMES[way.name]:
-        argv += ["--methods", "mpi"]
+    if way.name != "Hikyaku":
+        argv += ["--methods", ",".join(NAMES[way.name])]
     ranks = plan.ranks(experiment)
     if ranks == 2:
         argv += line_file(lab)
     if way.name == "the interposer":
         settings = interposer_settings() | {"HK_HALO_REPORT": "1"}
         argv = ["env", *(f"{key}={value}" for key, value in settings.items()), *argv]
+    if way == LOSS:
+        argv = with_faults("drop=0.01", 1, argv)
     # with more ranks than cores whoever waits lets others work
     mca = {"mpi_yield_when_idle": "1"} if ranks > len(lab.topology.nodes) else None
     return lab.mpirun(ranks, argv, tcp=way == TCP, mca=mca, one_core=True, timeout=240)
@@ -159,7 +172,7 @@ def rows(samples: Phases, processes: Callable[[str], int]) -> list[dict]:
         }
         for (experiment, size, method, ports), values in sorted(
             kept.items(),
-            key=lambda s: (s[0][0], s[0][3], s[0][1], (*METHODS, SETUP).index(s[0][2])),
+            key=lambda s: (s[0][0], s[0][3], s[0][1], (*METHODS, SETUP, LOSSY).index(s[0][2])),
         )
     ]
 
@@ -170,6 +183,7 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
     samples = Phases()
     shares: dict[str, list[float]] = defaultdict(list)
     steps = plan.steps()
+    done = 0
     down_dead("bench")
     per_node = -(-plan.processes // 2)
     with ExitStack() as stack:
@@ -178,14 +192,26 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
             name = own_name("bench", f"halo-{ports}")
             lab = Lab.up(2, WIRE, per_node, name=name, ports=ports)
             labs[ports] = stack.enter_context(lab)
-        for done, (experiment, way, repeat) in enumerate(steps):
-            text = f"{experiment} over {way}, repeat {repeat + 1} of {plan.repeats}"
-            progress(text, done, len(steps))
+
+        def once(run: tuple[str, Way], said: str) -> None:
+            experiment, way = run
+            progress(f"{experiment} over {way}, {said}", done, len(steps))
             lab = labs[plan.ports[0] if way == TCP else way.ports]
             result = _run(lab, plan, experiment, way)
             parse(samples, result, experiment, way)
             if experiment in "BC" and (share := promoted_share(result.stderr)) is not None:
                 shares[experiment].append(share)
+
+        for experiment, way, repeat in steps:
+            once((experiment, way), f"repeat {repeat + 1} of {plan.repeats}")
+            done += 1
+        samples.draw_more(
+            list(dict.fromkeys((experiment, way) for experiment, way, _ in steps)),
+            lambda cell, method: (cell[0], Way.of(method, cell[3])),
+            plan.repeats * plan.rounds,
+            plan.repeats,
+            once,
+        )
     progress("done", len(steps), len(steps))
     about |= {"repeats": plan.repeats, "rounds": plan.rounds, "cube": plan.cube}
     about["cores_apart"] = samples.describe()

@@ -8,9 +8,9 @@ from rich.console import Console
 from rich.table import Table
 
 from . import goals
-from .halo import METHODS, SETUP
+from .halo import LOSSY, METHODS, SETUP
 from .plot import figure_file, label_sizes, with_range
-from .report import number, size_text, warn_if_busy
+from .report import number, size_text, tell_cores_apart, warn_if_busy
 
 _TITLES = {
     "A": "two ranks, one piece each way",
@@ -79,6 +79,11 @@ def judge(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
         if pays:
             goal = {"goal": f"{experiment}: exchanges until set-up has paid, against TCP"}
             found.append(goals.judged(goal, max(pays), "≤", 10))
+    for experiment in _TITLES:
+        by_size = cells(rows, experiment).values()
+        if slower := [r for by in by_size if (r := _ratio(by, "halo", LOSSY))]:
+            goal = {"goal": f"{experiment}: with 1 % of the frames lost, of without"}
+            found.append(goals.judged(goal, max(slower), "≤", 1.5))
     return found + _judge_interposer(rows, promoted)
 
 
@@ -107,14 +112,15 @@ def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
     )
-    for name in ("bytes", *METHODS, "of TCP", "of persistent", "set-up"):
+    for name in ("bytes", *METHODS, "of TCP", "of persist.", "set-up", "1% loss"):
         broken = name.replace("-", "-\n").replace(" ", "\n")  # all fit into 80 columns
+        broken = broken.replace("interposer", "inter-\nposer").replace("persistent", "persist.")
         table.add_column(broken, justify="right", no_wrap=True)
     for size, by in by_size.items():
-        medians = [number(by[m]["median"]) if m in by else "–" for m in (*METHODS, SETUP)]
+        medians = [number(by[m]["median"]) if m in by else "–" for m in (*METHODS, SETUP, LOSSY)]
         ratios = [_ratio(by, other) for other in ("mpi-tcp", "persistent-btl")]
         texts = [f"{100 * r:.0f}%" if r else "–" for r in ratios]
-        table.add_row(size_text(size), *medians[:-1], *texts, medians[-1])
+        table.add_row(size_text(size), *medians[:-2], *texts, *medians[-2:])
     return table
 
 
@@ -129,6 +135,7 @@ def show(document: dict, console: Console) -> None:
         console.print(goals.table(document["goals"]))
     about = document["machine"]
     warn_if_busy(about, console)
+    tell_cores_apart(about, console)
     console.print(
         f"Medians of {about['repeats']} × {about['rounds']} samples; {about['cpu']}, "
         f"{about['cores']} cores, virtual wires; load at start {about['load_at_start']}.",

@@ -10,6 +10,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import median
 
@@ -19,7 +20,7 @@ from ..lab import Lab, RunResult, down_dead, own_name
 from ..lab.openmpi import SWITCH_MODES
 from . import hikyakud, machine, sample
 from .driver import summary
-from .phases import ONCE_MORE, Phases
+from .phases import Phases
 from .sample import Values
 
 MODES = ("inline", "daemon", "split", "hybrid")
@@ -164,6 +165,7 @@ RUNS: dict[str, Callable[[Lab, Plan, str], list[Values]]] = {
 
 # Those whose samples have the time of a cache line beside them (phases.py), and what they measure.
 IN_PHASES = {"latency": "latency_us", "bandwidth": "bandwidth_MBps"}
+_METRIC_OF = {name: metric for metric, name in IN_PHASES.items()}
 
 # ---- all of them ---------------------------------------------------------------------------------
 
@@ -200,24 +202,25 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
     steps = plan.steps()
     done = 0
 
-    def once(lab: Lab, metric: str, mode: str, said: str) -> None:
+    def once(lab: Lab, run: tuple[str, str], said: str) -> None:
+        metric, mode = run
         progress(f"{mode}: {metric}, {said}", done, len(steps))
         for values in RUNS[metric](lab, plan, mode):
-            for (name, size), value in values.items():
-                if not name.startswith(sample.LINE):
-                    line = values.get((sample.LINE + name, size))
-                    samples.add((name, size), mode, value, line)
+            for name, size, value, line in sample.with_lines(values):
+                samples.add((name, size), mode, value, line)
 
     down_dead("bench")
     with Lab.up(2, WIRE, name=own_name("bench", "host"), huge_mb=plan.huge_mb) as lab:
         for metric, mode, repeat in steps:
-            once(lab, metric, mode, f"repeat {repeat + 1} of {plan.repeats}")
+            once(lab, (metric, mode), f"repeat {repeat + 1} of {plan.repeats}")
             done += 1
-        for metric, name in IN_PHASES.items():
-            for _ in range(plan.repeats):  # for those in another phase: as many again, at most
-                for mode in plan.modes:
-                    if any(c[0] == name and m == mode for c, m in samples.lacking(plan.repeats)):
-                        once(lab, metric, mode, ONCE_MORE)
+        samples.draw_more(
+            [(metric, mode) for metric in IN_PHASES for mode in plan.modes],
+            lambda cell, mode: (_METRIC_OF.get(cell[0]), mode),
+            plan.repeats,
+            plan.repeats,
+            partial(once, lab),
+        )
     progress("done", len(steps), len(steps))
     about |= {
         "repeats": plan.repeats,

@@ -10,11 +10,17 @@ a few more are drawn in their place. The table says how many that were.
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
+from typing import TypeVar
 
 # Times of a line this far apart, or less, are of one phase. Those seen were 1 : 2 : 7.
 REACH = 1.5
 ONCE_MORE = "once more, since cores were nearer or farther than else"
+# Of cores that are near a line takes at most so long: what goals are given for.
+NEAR_NS = 60.0
+
+
+Run = TypeVar("Run")
 
 
 class Phases:
@@ -67,6 +73,22 @@ class Phases:
             if sum(self._fits(line) for _, line in values) < repeats
         }
 
+    def draw_more(
+        self,
+        runs: Sequence[Run],
+        run_of: Callable[[Hashable, str], Run | None],
+        enough: int,
+        tries: int,
+        once: Callable[[Run, str], None],
+    ) -> None:
+        """Repeats those of @runs, at most @tries times each, of which a cell has fewer than @enough
+        samples of the usual phase. @run_of: which draws a cell's; @once: does one, and is told why.
+        """
+        for _ in range(tries):
+            for run in runs:
+                if any(run_of(cell, who) == run for cell, who in self.lacking(enough)):
+                    once(run, ONCE_MORE)
+
     def all_kept(self) -> dict[Hashable, dict[str, list[float]]]:
         return {c: {who: self.kept(c, who) for who in by} for c, by in self._samples.items()}
 
@@ -76,6 +98,7 @@ class Phases:
             return None
         return {
             "usual_ns": self.usual,
+            "near": self.usual <= NEAR_NS,
             "min_ns": min(lines),
             "max_ns": max(lines),
             "samples": len(lines),

@@ -5,6 +5,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from .phases import NEAR_NS
+
 UNITS = {
     "latency_us": "latency, half round trip, µs (lower is better)",
     "bandwidth_MBps": "bandwidth, window 64, MB/s",
@@ -72,11 +74,16 @@ def warn_if_busy(about: dict, console: Console) -> None:
         )
 
 
+_NEAR = "near cores"
+_FAR = f"far cores (goals are given for near ones, where it takes at most {NEAR_NS:.0f} ns)"
+
+
 def tell_cores_apart(about: dict, console: Console) -> None:
     if apart := about.get("cores_apart"):
         console.print(
-            f"A cache line took {apart['usual_ns']:.0f} ns from core to core; {apart['left_out']} "
-            f"of {apart['samples']} samples, during which it took "
+            f"A cache line took {apart['usual_ns']:.0f} ns from core to core: "
+            f"{_NEAR if apart['near'] else _FAR}; {apart['left_out']} of "
+            f"{apart['samples']} samples, during which it took "
             f"{apart['min_ns']:.0f} to {apart['max_ns']:.0f} ns, are left out.",
             highlight=False,
         )

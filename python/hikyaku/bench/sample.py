@@ -2,7 +2,7 @@
 """One run of one transport: a dictionary from (metric, size) to a value."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..checkout import built
@@ -60,6 +60,13 @@ def parse(result: RunResult, what: str) -> Values:
             metric = row["metric"] if "of" not in row else LINE + row["of"]
             values[metric, row.get("size", 0)] = row["value"]
     return values
+
+
+def with_lines(values: Values) -> Iterator[tuple[str, int, float, float | None]]:
+    """Metric, size and value of each, and, if measured, the time of a cache line beside it."""
+    for (metric, size), value in values.items():
+        if not metric.startswith(LINE):
+            yield metric, size, value, values.get((LINE + metric, size))
 
 
 def line_file(lab: Lab) -> list[str]:

@@ -170,6 +170,13 @@ def interposer_settings() -> dict[str, str]:
     return {"LD_PRELOAD": str(built("halo/libhikyaku_halo.so"))}
 
 
+def with_faults(faults: str, seed: int, argv: list[str]) -> list[str]:
+    """Wraps the program: the port spec that the lab gave gets faults, with a seed for each rank."""
+    variable = "OMPI_MCA_btl_hikyaku_port"
+    spec = f"${variable};faults={faults},seed=$(({seed} + OMPI_COMM_WORLD_RANK))"
+    return ["sh", "-c", f'export {variable}="{spec}"; exec "$@"', "sh", *argv]
+
+
 def tag_settings(job: int, registrar: str) -> dict[str, str]:
     """The settings that make ranks of any mpirun tag their own frames."""
     return {
