@@ -24,14 +24,20 @@ from .errors import HikyakuError
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
 def _terminate(signum: int, _frame: object) -> None:
-    """SIGTERM and SIGHUP end this process by an exception, so that every `finally` runs."""
+    """SIGTERM and SIGHUP end this process by an exception, so that every `finally` runs: to its
+    end, whatever comes then. timeout(1) sends its signal twice, to us and to our group."""
+    for each in ENDING:
+        signal.signal(each, lambda *_: None)  # not SIG_IGN, which helpers would inherit
     sys.exit(128 + signum)
 
 
 def run() -> None:
     """The entry: clean-up on every way out, and one sentence instead of a traceback."""
-    for signum in (signal.SIGTERM, signal.SIGHUP):
+    for signum in ENDING:
         signal.signal(signum, _terminate)
     try:
         main(standalone_mode=False, prog_name="hikyaku")

@@ -8,6 +8,7 @@ One guest for all tests here: booting is most of their time.
 
 import json
 import random
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from hikyaku import guest as guests
 from hikyaku.errors import HikyakuError
 from hikyaku.guest import Guest, Machine
 from hikyaku.guest.wire import exchange
+from hikyaku.process import wait_until
 
 MARKER = b"HIKYAKU!"
 IVSHMEM, NVME = "0000:00:08.0", "0000:00:09.0"
@@ -280,6 +282,28 @@ def test_commands(guest: Guest, hikyaku: list[str]) -> None:
     argv = [*hikyaku, "lab", "p2p", "exec", "--lab", "nowhere", "true"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and "hikyaku lab p2p up" in done.stderr
+
+
+def test_bench_that_is_ended_leaves_no_guest(hikyaku: list[str]) -> None:
+    """Told again and again (timeout(1) does so twice): that must not end the clean-up."""
+    argv = [*hikyaku, "bench", "p2p", "--packets", "100", "--mode", "bounce"]
+    with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as bench:
+        name = f"bench-{bench.pid}"
+        try:
+            agent = Guest(name, MACHINE).directory / "agent"
+            wait_until("QEMU to open its sockets", agent.exists, 60)
+
+            def ended() -> bool:
+                bench.send_signal(signal.SIGTERM)
+                return bench.poll() is not None
+
+            wait_until("bench p2p to end", ended, 60)
+            # the second one where Python itself was at its end
+            assert bench.returncode in (128 + signal.SIGTERM, -signal.SIGTERM)
+            assert guests.down(name) == []
+        finally:
+            bench.kill()
+            guests.down(name)
 
 
 def test_without_qemu(monkeypatch: pytest.MonkeyPatch) -> None:
