@@ -5,11 +5,28 @@
 #include "port/internal.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include <rte_mbuf_pool_ops.h>
 
 #define POOL_CACHE     256
 #define AF_XDP_IN_RING 8192 /* fill, rx, tx and completion ring of 2048 each can hold buffers */
+
+/* vmxnet3's driver fills two receive rings, the second with buffers for what follows in a long frame. */
+static unsigned ring_buffers(const char *driver, unsigned ring)
+{
+	return (strcmp(driver, "net_vmxnet3") == 0 ? 3 : 2) * ring;
+}
+
+unsigned hk_port_ring_buffers(const char *device, unsigned ring)
+{
+	struct rte_eth_dev_info info;
+	uint16_t id;
+
+	if (rte_eth_dev_get_port_by_name(device, &id) != 0 || rte_eth_dev_info_get(id, &info) != 0)
+		return 2 * ring;
+	return ring_buffers(info.driver_name, ring);
+}
 
 /* A pool whose objects are exactly a page each, in one piece. The driver gives the kernel a umem of
  * (number of objects) x (size of one) bytes, while the pool keeps small pages' objects from crossing
@@ -78,7 +95,7 @@ int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *g
 		p->port.pool = given;
 		return hk_pool_suits(p, given, err);
 	}
-	buffers += xdp ? AF_XDP_IN_RING : 2u * info->queues * info->rx_ring;
+	buffers += xdp ? AF_XDP_IN_RING : info->queues * ring_buffers(info->driver, info->rx_ring);
 	char name[RTE_MEMPOOL_NAMESIZE];
 	snprintf(name, sizeof(name), "hk_pool_%u", p->port.id);
 	unsigned cache = HK_MIN((unsigned)POOL_CACHE, buffers / 2); /* DPDK's bound: two thirds */

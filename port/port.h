@@ -157,6 +157,11 @@ struct hk_port {
 int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
 		 struct hk_port **port, struct hk_error *err);
 
+/* Buffers that the rings of one queue pair hold, with @ring descriptors each way: a given pool must have as many for each
+ * port that it serves, and some for the caller. Of a PCI device ("0000:00:03.0") that the EAL has probed; others are
+ * counted as most are, a receive and a transmit ring. */
+unsigned hk_port_ring_buffers(const char *device, unsigned ring);
+
 /* Stops and frees the port, its faults, and what it left in the system (XDP program, socket). The
  * pool is freed if the port made it: free its buffers, and close the ports that share it, first.
  * NULL is allowed. */

@@ -20,6 +20,7 @@
 #include "p2p/tool/tool.h"
 #include "port/port.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -78,24 +79,6 @@ static int usage(const char *why)
 		"hk_p2p forward: %s; fix: hk_p2p forward --pop SPEC --nics A,B [--count N] "
 		"[--buffers N] [--timeout S] [--check] [--scan HEX] [--unmapped]\n",
 		why);
-	return 2;
-}
-
-/* Rings as long as the buffers allow: a NIC's receive ring is full of them, and its transmit ring of another's. */
-static int fit_ring(struct options *o)
-{
-	unsigned rings = 2 * o->n;
-
-	if (!o->buffers)
-		o->buffers = rings * RING;
-	for (o->ring = RING; o->ring > RING_MIN && rings * o->ring > o->buffers;)
-		o->ring /= 2;
-	if (rings * o->ring <= o->buffers)
-		return 0;
-	fprintf(stderr,
-		"hk_p2p forward: %u buffers are too few for the rings of %u NICs; fix: --buffers "
-		"%u, or more\n",
-		o->buffers, o->n, rings * o->ring);
 	return 2;
 }
 
@@ -159,7 +142,32 @@ static int parse(int argc, char **argv, struct options *o)
 	}
 	if (!o->pop || (o->n != 2 && o->n != 4) || optind != argc)
 		return usage("a pop and two or four NICs are needed");
-	return fit_ring(o);
+	return 0;
+}
+
+/* Buffers that the rings of all NICs hold. */
+static unsigned in_rings(const struct options *o, unsigned ring)
+{
+	unsigned all = 0;
+
+	for (unsigned i = 0; i < o->n; i++)
+		all += hk_port_ring_buffers(o->nics[i], ring);
+	return all;
+}
+
+/* Rings as long as the buffers allow: a NIC's receive ring is full of them, and its transmit ring of another's. */
+static int fit_ring(struct options *o, struct hk_error *err)
+{
+	if (!o->buffers)
+		o->buffers = in_rings(o, RING);
+	for (o->ring = RING; o->ring > RING_MIN && in_rings(o, o->ring) > o->buffers;)
+		o->ring /= 2;
+	if (in_rings(o, o->ring) <= o->buffers)
+		return 0;
+	return hk_error_set(err, -ENOMEM,
+			    "%u buffers are too few for the rings of %u NICs; fix: --buffers %u, "
+			    "or more",
+			    o->buffers, o->n, in_rings(o, o->ring));
 }
 
 /* The pattern where a frame's first bytes will be, so that what did not land can be told. */
@@ -180,6 +188,8 @@ static int set_up(struct forward *f)
 	char spec[64];
 	int rc = hk_p2p_eal(f->o.nics, f->o.n, 48, &f->err);
 
+	if (!rc)
+		rc = fit_ring(&f->o, &f->err);
 	if (!rc && strcmp(f->o.pop, "none") == 0)
 		rc = hk_pool_create("forward", f->o.buffers, FRAME_MAX, &f->pool, &f->err);
 	else if (!rc)

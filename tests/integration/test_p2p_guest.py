@@ -11,6 +11,7 @@ import random
 import signal
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -53,10 +54,10 @@ class Forwarder:
         return json.loads(report), said
 
 
-def frames(n: int, seed: int, longest: int) -> list[bytes]:
-    """Frames for NIC 0, each with the marker, of all sizes from 60 bytes (64 with the FCS)."""
+def frames(n: int, seed: int, longest: int, mac: str = MACHINE.mac(0)) -> list[bytes]:
+    """Frames for a NIC, each with the marker, of all sizes from 60 bytes (64 with the FCS)."""
     rng = random.Random(seed)
-    head = bytes.fromhex(MACHINE.mac(0).replace(":", "")) + bytes.fromhex("02000000000188b5")
+    head = bytes.fromhex(mac.replace(":", "")) + bytes.fromhex("02000000000188b5")
     sizes = [60, 61, 128, 594, 1514, longest]
     made = []
     for i in range(n):
@@ -282,6 +283,32 @@ def test_commands(guest: Guest, hikyaku: list[str]) -> None:
     argv = [*hikyaku, "lab", "p2p", "exec", "--lab", "nowhere", "true"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1 and "hikyaku lab p2p up" in done.stderr
+
+
+def test_four_nics_of_another_kind(lab_name) -> None:
+    """Two pairs, in both directions at once, on vmxnet3, whose driver uses rings otherwise."""
+    machine = Machine(nics=4, nic_model="vmxnet3", device_mb=32)
+    name, n = lab_name("p2p4"), 400
+    nics = [machine.nic(i) for i in range(4)]
+    sent = [frames(n, 20 + i, 9000, machine.mac(i)) for i in range(4)]
+    try:
+        guest = Guest.up(machine, name)
+        guest.run(f"bind uio_pci_generic {' '.join(nics)}")
+        program = guest.start(
+            f"hk_p2p forward --pop pop:ivshmem:{IVSHMEM} --nics {','.join(nics)} --timeout 50 "
+            f"--count {4 * n} --check"
+        )
+        with ExitStack() as stack:
+            wires = [stack.enter_context(guest.wire(i)) for i in range(4)]
+            got = exchange(list(zip(wires, sent, strict=True)), wires, 4 * n, window=128)
+        said = program.end()
+        bar = guest.bar()
+    finally:
+        guests.down(name)
+    assert [got[i ^ 1] for i in range(4)] == sent, said
+    assert json.loads(said.splitlines()[-1])["unlanded"] == 0, said
+    for one in sent:
+        assert sum(f[14:60] in bar for f in one[-100:]) > 50
 
 
 def test_bench_that_is_ended_leaves_no_guest(hikyaku: list[str]) -> None:
