@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from hikyaku.lab import own_name
-from hikyaku.process import run
+from hikyaku.process import run, wait_until
 
 ROUTES = """port 1 mtu 1300
 address 198.18.0.1/24 port 0
@@ -19,7 +19,10 @@ address fd00:a::1/64 port 0
 address 198.18.1.1/24 port 1
 address fd00:b::1/64 port 1
 route 10.7.0.0/16 via 198.18.1.7
+route 198.18.1.64/26 unreachable
 """
+# within a route that says otherwise than the subnet: though its kernel knows it, no neighbour
+COVERED = "198.18.1.70"
 
 ECHO = """
 import select, socket
@@ -96,10 +99,25 @@ def hosts() -> Iterator[list[str]]:
             for version, via in (("-4", f"198.18.{i}.1"), ("-6", f"fd00:{'ab'[i]}::1")):
                 run(["ip", version, "-n", host, "route", "add", "default", "via", via])
         run(["ip", "-n", names[1], "address", "add", "10.7.0.1/32", "dev", "lo"])
+        run(["ip", "-n", names[1], "address", "add", f"{COVERED}/24", "dev", "eth0"])
         yield names
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def meet_covered(hosts: list[str]) -> None:
+    """Has host 1 ask for the router's MAC address from COVERED, which tells the router's kernel its
+    own."""
+    say = "import socket; s = socket.socket(type=socket.SOCK_DGRAM)\n"
+    say += f"s.bind(('{COVERED}', 0)); s.sendto(b'x', ('198.18.1.1', 9))"
+    run(["ip", "netns", "exec", hosts[1], sys.executable, "-c", say])
+
+    def known() -> bool:
+        found = run(["ip", "-n", hosts[2], "neigh", "show", COVERED, "dev", "hkr1"])
+        return "lladdr" in found
+
+    wait_until(f"the router's kernel to know {COVERED}", known, 20)
 
 
 def test_hosts_that_know_nothing_of_it(hosts, tmp_path: Path, program, hikyaku) -> None:
@@ -119,11 +137,13 @@ def test_hosts_that_know_nothing_of_it(hosts, tmp_path: Path, program, hikyaku) 
         try:
             assert router.stdout.readline() == "ready\n", router.stderr.read()
             assert server.stdout.readline() == "ready\n", server.stderr.read()
+            meet_covered(hosts)
             said = run([*ask, "198.18.1.7", "10.7.0.1", "fd00:b::7", "198.18.0.1"], timeout=50)
+            covered = run([*ask, COVERED], timeout=30)
             counted = json.loads(run([*stats, "stats"]))
             # what was learnt outlives a reload
             assert json.loads(run([*stats, "reload"]))["done"]
-            again = run([*ask, "198.18.1.7"], timeout=30)
+            again = run([*ask, "198.18.1.7", COVERED], timeout=50)
         finally:
             server.kill()
             router.terminate()
@@ -136,7 +156,10 @@ def test_hosts_that_know_nothing_of_it(hosts, tmp_path: Path, program, hikyaku) 
     want += ["198.18.0.1 ECONNREFUSED", "198.18.0.1 large ECONNREFUSED"]
     want += ["198.18.0.1 ttl ECONNREFUSED"]
     assert said.splitlines() == want
-    assert again.splitlines() == want[:3]
+    refused = [f"{COVERED} EHOSTUNREACH", f"{COVERED} large EHOSTUNREACH"]
+    refused += [f"{COVERED} ttl EHOSTUNREACH"]
+    assert covered.splitlines() == refused
+    assert again.splitlines() == want[:3] + refused
     assert counted["kernel"]["written"] > 0
     assert sum(port["icmp_sent"] for port in counted["ports"]) >= 6
     taps = run(["ip", "-n", hosts[2], "-o", "link"])
