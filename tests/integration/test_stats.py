@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku stats` and `hikyaku top`: forms for programs, the terminal, and ranks of a real job."""
+"""`hikyaku stats` and `hikyaku top`: the commands, on a terminal too, and ranks of a real job."""
 
-import copy
 import json
 import os
 import pty
-import re
 import signal
 import subprocess
 import tempfile
@@ -15,253 +13,15 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from hikyaku import cli_stats, process
 from hikyaku.cli_daemon import Daemon
 from hikyaku.lab import kill
+from hikyaku.stats import Sample, prometheus
+from hikyaku.stats.tables import rates
+from stats_text import labels, parse, row, shown
 
 SOON = 30
-
-# ---- a small parser of Prometheus' text format ---------------------------------------------------
-
-_SAMPLE = re.compile(r'([a-zA-Z_:][a-zA-Z0-9_:]*)\{((?:[a-z_]+="(?:[^"\\]|\\.)*",?)*)\} (\S+)')
-_LABEL = re.compile(r'([a-z_]+)="((?:[^"\\]|\\.)*)"')
-_ESCAPED = {r"\\": "\\", r"\"": '"', r"\n": "\n"}
-
-
-def parse(text: str) -> dict[str, dict[frozenset, float]]:
-    """Samples by family and labels. Fails where a scraper would, or would complain."""
-    assert text.endswith("\n")
-    types: dict[str, str] = {}
-    helps: set[str] = set()
-    samples: dict[str, dict[frozenset, float]] = {}
-    last = None
-    for line in text.splitlines():
-        if line.startswith("# HELP "):
-            name = line.split(" ", 3)[2]
-            assert name not in helps
-            helps.add(name)
-        elif line.startswith("# TYPE "):
-            _, _, name, kind = line.split(" ")
-            assert name in helps
-            assert name not in types
-            assert kind in ("counter", "gauge")
-            assert name.endswith("_total") == (kind == "counter")
-            types[name] = kind
-            last = name
-        else:
-            found = _SAMPLE.fullmatch(line)
-            assert found, line
-            assert found[1] == last, f"a sample away from its family: {line}"
-            labels = frozenset(
-                (key, re.sub(r"\\.", lambda m: _ESCAPED[m[0]], value))
-                for key, value in _LABEL.findall(found[2])
-            )
-            family = samples.setdefault(found[1], {})
-            assert labels not in family, f"twice: {line}"
-            family[labels] = float(found[3])
-    assert set(types) == set(samples)
-    return samples
-
-
-def labels(**given: object) -> frozenset:
-    return frozenset((key, str(value)) for key, value in given.items())
-
-
-# ---- forms ---------------------------------------------------------------------------------------
-
-
-def rank(slot: int, **counters: int) -> dict:
-    zero = dict.fromkeys([*cli_stats._RANK, "queued", "early", "unpolled_ns"], 0)
-    return {
-        "slot": slot,
-        "state": "served",
-        "generation": 1,
-        "pid": 70 + slot,
-        "job": "00c0ffee",
-        "endpoint": slot + 4,
-        "local_rank": slot,
-        "seconds": 3,
-        "looks": 10,
-        "away": 5,
-        "counters": {**zero, **counters},
-        "polls": "rank",
-        "pipe": None,
-    }
-
-
-@pytest.fixture
-def answer() -> dict:
-    """What a daemon with two ranks and a free slot says."""
-    return {
-        "schema": 1,
-        "name": "default",
-        "host": "here",
-        "release": "0.1.0",
-        "mode": "daemon",
-        "pid": 17,
-        "node_id": "0123456789abcdef",
-        "ranks_seen": 2,
-        "clock_ms": 5000,
-        "seconds": 5,
-        "cpu_seconds": 0.25,
-        "poller": {
-            "state": "on",
-            "pid": 18,
-            "starts": 1,
-            "rounds": 9,
-            "sleeps": 4,
-            "rung": 3,
-            "rung_in_vain": 0,
-            "cpu_seconds": 1.5,
-        },
-        "switch": None,
-        "port": {
-            "spec": "vdev:net_x0",
-            "driver": "net_x",
-            "steering": {
-                "rung": "mac",
-                "text": "hardware rule by MAC",
-                "queues": 4,
-                "rules": 1,
-                "refused": 1,
-                "refusal": "the table is full",
-                "better": [
-                    {
-                        "rung": "endpoint",
-                        "text": "hardware rule by endpoint field",
-                        "why": "net_x: no such item",
-                    }
-                ],
-            },
-            "counters": None,
-        },
-        "slots": [
-            rank(0, tx_packets=1000, resends=2),
-            {"slot": 1, "state": "free", "generation": 0},
-            rank(2, tx_packets=7),
-        ],
-        "wires": [],
-    }
-
-
-def test_prometheus_is_parsed(answer):
-    answer["switch"] = dict.fromkeys(cli_stats._SWITCH, 3)
-    answer["slots"][0]["pipe"] = {**dict.fromkeys(cli_stats._PIPE, 0), "to_rank": 8, "rx_full": 5}
-    answer["wires"] = [{"node_id": "aa", "rx_frames": 1, "tx_frames": 2}]
-    answer["port"]["counters"] = {**dict.fromkeys(cli_stats._PORT, 0), "rx_missed": 9}
-    answer["slots"][0]["counters"]["rx_frames"] = 11
-    other = copy.deepcopy(answer)
-    other["name"] = 'a "b"\\c'
-    other["poller"]["cpu_seconds"] = None
-    other["slots"][2]["counters"] = None
-    families = parse(cli_stats.prometheus(cli_stats.Sample([answer, other])))
-    sent = families["hikyaku_rank_tx_packets_total"]
-    who = {"job": "00c0ffee", "daemon": "default"}
-    assert sent[labels(**who, endpoint=4)] == 1000
-    assert sent[labels(**who, endpoint=6)] == 7
-    assert sent[labels(job="00c0ffee", daemon='a "b"\\c', endpoint=4)] == 1000
-    assert len(sent) == 3  # one has no counters
-    assert len(families["hikyaku_rank_poller_away_total"]) == 4
-    assert families["hikyaku_rank_pipe_to_rank_frames"][labels(**who, endpoint=4)] == 8
-    assert families["hikyaku_rank_pipe_full_frames_total"][labels(**who, endpoint=4)] == 5
-    assert families["hikyaku_switch_stray_frames_total"][labels(daemon="default")] == 3
-    assert families["hikyaku_wire_tx_frames_total"][labels(daemon="default", node="aa")] == 2
-    assert len(families["hikyaku_poller_cpu_seconds_total"]) == 1
-    assert families["hikyaku_rank_rx_frames_total"][labels(**who, endpoint=4)] == 11
-    owned = labels(daemon="default", port="vdev:net_x0")
-    assert families["hikyaku_port_rx_missed_total"][owned] == 9
-    port = labels(daemon="default", port="vdev:net_x0", rung="mac")
-    assert families["hikyaku_port_steering_rules"][port] == 1
-    assert families["hikyaku_port_steering_rules_refused_total"][port] == 1
-    assert families["hikyaku_switch_steered_frames_total"][labels(daemon="default")] == 3
-
-
-def shown(what: object, width: int = 150) -> str:
-    console = Console(width=width, record=True, file=Path(os.devnull).open("w"))  # noqa: SIM115
-    console.print(what)
-    return console.export_text()
-
-
-def row(text: str, first: int) -> str:
-    """The line that starts with this number, with single spaces."""
-    lines = (x.split() for x in text.splitlines())
-    (found,) = (words for words in lines if words[:1] == [str(first)])
-    return " ".join(found)
-
-
-def test_table_of_totals(answer):
-    text = shown(cli_stats.totals(answer))
-    assert "hikyakud 'default' on here: process 17, mode daemon, poller on" in text
-    assert "  CPU 0.25 s, of the poller 1.50 s" in text
-    assert row(text, 4) == "4 00c0ffee 70 rank 50% 1.00k 0 0 0 2 0 0 0 0 0 0 0 0"
-
-
-def test_steering_is_shown(answer):
-    by_mac = "told apart by hardware rule by MAC: 1 of 2 ranks, 1 refused (the table is full)"
-    text = shown(cli_stats.totals(answer))
-    assert f"port    {by_mac}" in text
-    assert "no hardware rule by endpoint field: net_x: no such item" in text
-    assert f"port  {by_mac}" in shown(cli_stats.rates(answer, None))
-    answer["port"]["steering"].update(rung="software", text="software", rules=0, refused=0)
-    lines = [line.strip() for line in shown(cli_stats.rates(answer, None)).splitlines()]
-    assert "port  told apart by software" in lines
-
-
-def test_port_and_wires_are_shown(answer):
-    """What went well always, what went wrong if anything did."""
-    counters = dict.fromkeys(cli_stats._PORT, 0) | {"rx_frames": 1000, "tx_bytes": 4}
-    answer["port"]["counters"] = counters
-    answer["wires"] = [{"node_id": "aa", **dict.fromkeys(cli_stats._WIRE, 0)}]
-    fine = "rx_frames 1.00k, tx_frames 0, rx_bytes 0, tx_bytes 4"
-    lines = [line.strip() for line in shown(cli_stats.totals(answer)).splitlines()]
-    assert fine in lines
-    assert "wire    to node aa: rx_frames 0, tx_frames 0, rx_bytes 0, tx_bytes 0" in lines
-    now = copy.deepcopy(answer)
-    now["clock_ms"] += 2000
-    now["port"]["counters"].update(rx_frames=3000, rx_missed=8)
-    now["wires"][0]["tx_frames"] = 100
-    text = shown(cli_stats.totals(now))
-    assert "tx_bytes 4, rx_missed 8" in text
-    lines = [line.strip() for line in shown(cli_stats.rates(now, answer)).splitlines()]
-    each = "port, each second  rx_frames 1.00k, tx_frames 0, rx_bytes 0, tx_bytes 0, rx_missed 4"
-    assert each in lines
-    moved = "wire to aa, each second  rx_frames 0, tx_frames 50, rx_bytes 0, tx_bytes 0"
-    assert moved in lines
-    assert "port, each second  -" in shown(cli_stats.rates(now, None))
-
-
-def test_rates(answer):
-    """By the daemon's clock. What has gone back is not shown, nor what was another's."""
-    now = copy.deepcopy(answer)
-    now["clock_ms"] += 2000
-    now["cpu_seconds"] += 0.5
-    now["poller"]["cpu_seconds"] += 1.0
-    now["poller"]["rung"] += 50
-    now["slots"][0]["counters"].update(tx_packets=31000, resends=0, no_credit=5, kept_now=12)
-    now["slots"][0].update(looks=20, away=12)
-    now["slots"][2]["generation"] = 2
-    text = shown(cli_stats.rates(now, answer))
-    assert "CPU 25%, of the poller 50%" in text
-    assert "poller, each second  lay down 0, rung for 25, in vain 0" in text
-    assert row(text, 4) == "4 00c0ffee 70 rank 70% 15.0k 0 0 0 - 2.50 0 12"
-    assert row(text, 6) == "6 00c0ffee 72 rank - - - - - - - - 0"
-    now["slots"][0]["pid"] = 4194304
-    wide = row(text, 4).replace(" 70 ", " 4194304 ")
-    assert row(shown(cli_stats.rates(now, answer), 80), 4) == wide  # no figure is cut
-    pipe = {"to_rank": 8, "from_rank": 9, "rx_full": 10, "rx_share": 20, "tx_lost": 30}
-    now["slots"][0]["pipe"] = pipe
-    assert row(shown(cli_stats.rates(now, answer)), 4).endswith(" 12 8 9")
-    answer["slots"][0]["pipe"] = {**pipe, "rx_full": 6, "rx_share": 12, "tx_lost": 0}
-    text = shown(cli_stats.rates(now, answer), 80)
-    assert "rank 4: frames dropped each second: rx_full 2, rx_share 4, tx_lost 15" in text
-    text = shown(cli_stats.totals(now))
-    assert "rank 4: frames dropped: rx_full 10, rx_share 20, tx_lost 30" in text
-    assert "rank 6: frames dropped" not in text
-    now["poller"]["pid"] = 19  # another poller: its CPU time is another clock
-    assert "CPU 25%, of the poller -" in shown(cli_stats.rates(now, answer))
-
 
 # ---- the commands, with a daemon that needs no huge pages ----------------------------------------
 
@@ -422,7 +182,7 @@ def test_ranks_of_a_job(lab, hikyaku, mode):
 
     process.wait_until("a rank that was away", moves, SOON)
     daemon, slot, counters = seen["daemon"], seen["slot"], seen["counters"]
-    assert set(cli_stats._RANK) <= set(counters)
+    assert set(prometheus.RANK) <= set(counters)
     assert slot["pid"] in [rank.pid for rank in kill.ranks(lab.topology)]
     assert slot["polls"] in ("rank", "poller")
     assert slot["away"] <= slot["looks"]
@@ -485,8 +245,8 @@ def test_rank_that_scribbles_over_its_memory_is_only_shown(lab, program, unpolle
                 if slot["state"] == "served":
                     sense += slot["counters"] is not None
                     nonsense += slot["counters"] is None
-                parse(cli_stats.prometheus(cli_stats.Sample([daemon])))
-                shown(cli_stats.rates(daemon, daemon))
+                parse(prometheus.prometheus(Sample([daemon])))
+                shown(rates(daemon, daemon))
         finally:
             tool.kill()
             tool.wait()
