@@ -13,6 +13,7 @@
 #define HK_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HK_NOINLINE    __attribute__((noinline))
 
+/* Both evaluate the one that they give twice. */
 #define HK_MIN(a, b)    ((a) < (b) ? (a) : (b))
 #define HK_MAX(a, b)    ((a) > (b) ? (a) : (b))
 #define HK_ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -18,8 +18,8 @@ struct hk_error {
 	char text[512]; /* "what happened; fix: what to do", in one line; always terminated */
 };
 
-/* Formats the sentence into @e (which may be NULL) and returns @rc, so that a failing function
- * can `return hk_error_set(e, -ENODEV, "…")`. */
+/* Formats the sentence into @e (which may be NULL; what does not fit is cut) and returns @rc, so that a failing
+ * function can `return hk_error_set(e, -ENODEV, "…")`. An argument must not lie in @e itself. */
 __attribute__((format(printf, 3, 4))) static inline int hk_error_set(struct hk_error *e, int rc,
 								     const char *fmt, ...)
 {

@@ -21,6 +21,9 @@
  * and no function pointers, so that the arena may be shared memory and another process may drive
  * the same engine (the polling daemon). Threads: none; one caller at a time.
  *
+ * Peers. A hk_peer stays that endpoint's for the life of the engine: a record is never given to another, and a later
+ * incarnation gets the same one. Where a function takes a hk_peer it must be one that this engine gave.
+ *
  * Sources: selective ack RFC 2018, timers RFC 6298, time-based loss detection and tail probes
  * RFC 8985, timestamps RFC 7323, delay-based window after Swift (SIGCOMM 2020).
  */
@@ -69,7 +72,8 @@ void hk_engine_config_default(struct hk_engine_config *cfg);
 size_t hk_engine_size(const struct hk_engine_config *cfg);
 
 /* Makes an engine in @arena (64-byte aligned, at least hk_engine_size() bytes); NULL if @cfg is
- * out of range or the arena too small. There is no destructor: the arena is all there is. */
+ * out of range or the arena too small or not aligned. There is no destructor: the arena is all there is, and the
+ * caller's. @cfg is copied. */
 struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engine_config *cfg);
 
 /* ---- peers --------------------------------------------------------------------------------- */
@@ -93,11 +97,16 @@ enum hk_verdict {
 /* Adds the peer @endpoint in incarnation @epoch, or finds it. A peer that is known under another
  * epoch starts anew if it was only heard of, dead or gone; otherwise, and also if it is dead or gone
  * under this very epoch, it is refused.
- * Returns HK_PEER_NONE if the table is full or the epoch is refused. */
+ * Returns HK_PEER_NONE if the table is full, the epoch is refused, or either number is one that no peer has: epoch 0, our
+ * own endpoint. */
 hk_peer hk_engine_peer_add(struct hk_engine *e, uint32_t endpoint, uint32_t epoch, uint64_t now);
 
+/* The peer @endpoint, whatever its state; HK_PEER_NONE if it is not known. */
 hk_peer hk_engine_peer_find(const struct hk_engine *e, uint32_t endpoint);
+
+/* HK_PEER_FREE also for an index that no peer has. */
 enum hk_peer_state hk_engine_peer_state(const struct hk_engine *e, hk_peer p);
+
 uint32_t hk_engine_peer_endpoint(const struct hk_engine *e, hk_peer p);
 
 /* The next peer that got a verdict since the last call, or HK_PEER_NONE. Tokens of its unsent and
@@ -132,7 +141,7 @@ struct hk_packet {
 	bool lent; /* its bytes lie where a stand-in cannot read: see hk_engine_stand_in() */
 };
 
-/* Takes one packet and writes its base header to @hdr (HK_WIRE_HLEN bytes). Returns false, and
+/* Takes one packet and writes its base header to @hdr (HK_WIRE_HLEN bytes, any alignment). Returns false, and
  * takes nothing, when hk_engine_room() is 0. The caller sends the frame now, and keeps the buffer
  * intact until its token is reaped. */
 bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt, uint64_t now,
@@ -184,7 +193,8 @@ struct hk_rx {
 	uint64_t tokens[HK_WIRE_MAX_FRAGS]; /* DELIVER with count > 1 */
 };
 
-/* Takes one frame of @len bytes that arrived. @token names its buffer. */
+/* Takes one Ethernet frame of @len bytes (no FCS) that arrived. @token names its buffer. What of @rx the verdict does not
+ * mention is not to be read; rx->f points into @frame. Poll for what it makes due. */
 void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_t token,
 		     uint64_t now, struct hk_rx *rx);
 
@@ -201,7 +211,8 @@ void hk_engine_refuse(struct hk_engine *e, bool refuse);
  * fewer when negative. Credit advertised to the peer shrinks and grows with it. */
 void hk_engine_rx_held(struct hk_engine *e, hk_peer p, int delta);
 
-/* Tokens of held fragments whose message will never be whole (the peer died). */
+/* Tokens of held fragments whose message will never be whole (the peer died): each once. Returns how many of @max were
+ * written; until it is less than @max. */
 unsigned hk_engine_reap_rx(struct hk_engine *e, uint64_t *tokens, unsigned max);
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -235,7 +246,8 @@ void hk_engine_stand_in(struct hk_engine *e, bool on);
 /* When hk_engine_poll() next has something to do, if no frame comes before: UINT64_MAX if never. */
 uint64_t hk_engine_deadline(const struct hk_engine *e);
 
-/* Orderly leave: the next polls emit a BYE to every peer that is known. */
+/* Orderly leave: the next polls emit a BYE to every peer that is known. It is not acknowledged: who wants to be sure
+ * calls this again. */
 void hk_engine_bye(struct hk_engine *e);
 
 /* ---- seeing it ----------------------------------------------------------------------------- */
@@ -254,6 +266,7 @@ struct hk_engine_counters {
 	uint64_t resets, dead_peers;
 };
 
+/* They count on as long as the engine is there. */
 const struct hk_engine_counters *hk_engine_counters(const struct hk_engine *e);
 
 struct hk_peer_info {
@@ -263,7 +276,7 @@ struct hk_peer_info {
 	uint32_t cwnd;                  /* packets */
 	uint32_t credit;                /* packets the peer takes beyond those in flight */
 	uint32_t in_flight;
-	uint64_t last_heard;
+	uint64_t last_heard; /* ns, as `now` */
 };
 
 void hk_engine_peer_info(const struct hk_engine *e, hk_peer p, struct hk_peer_info *info);

@@ -31,7 +31,11 @@
  * it). The helper thread of hk_fabric_async_start() is the fabric's own affair: it acknowledges
  * and keeps what arrives while the application is elsewhere, and never calls a handler.
  *
- * Handlers run inside hk_fabric_progress(), on the caller's thread, and may send.
+ * Handlers run inside hk_fabric_progress(), on the caller's thread, and may send. So do `lost` and `rail_down`; their
+ * texts are valid until they return.
+ *
+ * Errors. 0 or a negative errno, with a sentence where there is a struct hk_error. A hk_peer is one that this
+ * fabric gave.
  */
 #ifndef HK_FABRIC_H
 #define HK_FABRIC_H
@@ -65,7 +69,8 @@ struct hk_iov {
 typedef void (*hk_am_fn)(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov,
 			 unsigned count);
 
-/* @peer is lost (HK_PEER_NONE: all are, see hk_fabric_break()). @text is one sentence: who (by the name given at peer_add), and why. */
+/* @peer is lost (HK_PEER_NONE: all are, see hk_fabric_break()). @text is one sentence: who (by the name given at
+ * peer_add), and why. */
 typedef void (*hk_lost_fn)(void *arg, hk_peer peer, enum hk_verdict why, const char *text);
 
 /* A port of ours brings nothing to @peer any more, and its other ones carry all. @text says so. Told once for each. */
@@ -114,20 +119,25 @@ int hk_fabric_tx_pool(const char *name, unsigned tx_buffers, unsigned frame_max,
 /* Bytes of memory that such a pool takes at the most. */
 size_t hk_fabric_tx_pool_bytes(unsigned tx_buffers, unsigned frame_max);
 
-/* Needs hk_eal_init() before. */
+/* Needs hk_eal_init() before. @cfg is copied; what it points to stays the caller's, until the fabric is closed.
+ * -EINVAL: a configuration out of range; -EMSGSIZE: frames too small to use; -ENOMEM; those of hk_pool_create(). */
 int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric,
 		   struct hk_error *err);
 
 /* Waits up to @linger_ms until everything sent is acknowledged, says goodbye to all peers and
- * frees everything, the ports too. Returns how many packets were left unacknowledged. */
+ * frees everything, the ports that it owns too. Handlers and `lost` are not called any more. Of operations (rma.h) that
+ * are not over by then `done` is never called, and their memory is the caller's again. Returns how many packets were left
+ * unacknowledged. NULL is allowed. */
 unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms);
 
-/* Gives @port to the fabric, which owns it from here on. Returns its index or a negative errno. */
+/* Gives @port to the fabric, which owns it from here on. Returns its index, or a negative errno, and then it stays the
+ * caller's: -ENOSPC too many; -EMSGSIZE its frames are smaller than ours; -ENOMEM. */
 int hk_fabric_add_port(struct hk_fabric *f, struct hk_port *port, struct hk_error *err);
 
 /* The same with one queue pair of a port that stays the caller's, and open until the fabric is closed. Both
  * directions of @pair belong to this fabric alone. What waits in the queue is discarded: a
- * predecessor that was killed may have left it half taken. The port must be without faults. */
+ * predecessor that was killed may have left it half taken. The port must be without faults (-EINVAL; or it has no such
+ * pair). Returns as hk_fabric_add_port(). */
 int hk_fabric_add_queue(struct hk_fabric *f, const struct hk_port *port, uint16_t pair,
 			struct hk_error *err);
 
@@ -153,6 +163,9 @@ struct hk_peer_addr {
 	struct hk_rail_addr rail[HK_RAILS_MAX - 1];
 };
 
+/* Adds a peer, or its next incarnation: *peer is the one it had then. @addr is copied. -EINVAL: a port that is not there;
+ * -EMSGSIZE: its frames are smaller than ours; -ENOSPC: the table is full, or the endpoint is another's (see
+ * hk_engine_peer_add()); -ENOMEM. */
 int hk_fabric_peer_add(struct hk_fabric *f, const struct hk_peer_addr *addr, hk_peer *peer,
 		       struct hk_error *err);
 
@@ -164,11 +177,13 @@ void hk_fabric_peer_tag(struct hk_fabric *f, hk_peer peer, uint64_t tag);
  * keeps that of its message; frames that only acknowledge have none. */
 void hk_fabric_peer_function(struct hk_fabric *f, hk_peer peer, unsigned function);
 
+/* Valid until it is added again. Of a peer that was only heard of: "a peer not yet added". */
 const char *hk_fabric_peer_name(const struct hk_fabric *f, hk_peer peer);
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
-/* A buffer, or NULL while all of them wait for acknowledgements: progress, then try again. */
+/* A buffer, the caller's until it is sent or freed, or NULL while all of them wait for acknowledgements: progress, then
+ * try again. */
 hk_buf *hk_fabric_alloc(struct hk_fabric *f);
 void hk_fabric_free(struct hk_fabric *f, hk_buf *b);
 
@@ -204,20 +219,23 @@ bool hk_fabric_low(const struct hk_fabric *f);
 
 /* ---- receiving ----------------------------------------------------------------------------- */
 
-/* Every @am below HK_WIRE_AM_ATOMIC: from there on they are the fabric's own. */
+/* Sets the handler of @am (NULL: none), which is below HK_WIRE_AM_ATOMIC (wire/atomic.h): from there on they are the
+ * fabric's own. */
 void hk_fabric_set_am(struct hk_fabric *f, uint8_t am, hk_am_fn fn, void *arg);
 
 /* Receives, delivers, acknowledges, resends. Returns how many messages were delivered. */
 unsigned hk_fabric_progress(struct hk_fabric *f);
 
 /* Starts the helper thread: whenever nobody has called hk_fabric_progress() for @idle_us, it
- * polls the ports in the application's stead, every @period_us. */
+ * polls the ports in the application's stead, every @period_us. It ends with the fabric. -ENOSYS: the kernel lacks
+ * membarrier(2); else why no thread could be made. */
 int hk_fabric_async_start(struct hk_fabric *f, unsigned idle_us, unsigned period_us,
 			  struct hk_error *err);
 
 /* ---- the polling process --------------------------------------------------------------------- */
 
-/* By the owner of a fabric in shared memory, before the polling process hears of it. */
+/* By the owner of a fabric in shared memory, before the polling process hears of it. -ENOSYS: the kernel lacks
+ * membarrier(2). */
 int hk_fabric_share(struct hk_fabric *f, struct hk_error *err);
 
 /* By the owner, before the same: starts a thread that the polling process wakes when what came asks for memory of
@@ -273,6 +291,7 @@ struct hk_fabric_counters {
 	} rail[HK_RAILS_MAX];           /* of peers that have several */
 };
 
+/* Both are valid until the fabric is closed, and go on while it works. */
 const struct hk_fabric_counters *hk_fabric_counters(const struct hk_fabric *f);
 const struct hk_engine *hk_fabric_engine(const struct hk_fabric *f);
 

@@ -58,8 +58,8 @@ struct hk_inbox {
 	struct hk_inbox_slot slot[2]; /* by number % 2 */
 };
 
-/* Makes @in an inbox for puts of @peer, of to->len bytes each (0 is a number alone). HK_REGION_NONE if the table of
- * regions is full. */
+/* Makes @in an inbox for puts of @peer, of to->len bytes each (0 is a number alone). @early has twice as many. @to is
+ * copied, its pieces are not. HK_REGION_NONE if the table of regions is full. */
 hk_region hk_fabric_inbox_add(struct hk_fabric *f, struct hk_inbox *in, hk_peer peer,
 			      const struct hk_layout *to, void *early);
 
@@ -78,7 +78,8 @@ static inline bool hk_inbox_whole(const struct hk_inbox *in)
 /* Takes the next put, which is whole and open: its bytes lie in their place. */
 void hk_fabric_inbox_take(struct hk_fabric *f, struct hk_inbox *in);
 
-/* Puts the bytes of @from (whose length is that of the inbox) as put @number of the inbox @remote. @op and what @from
+/* Puts the bytes of @from (whose length is that of the inbox) as put @number (from 1 on, modulo 2^31) of the inbox
+ * @remote. @op and what @from
  * points to are the fabric's until @done, but the bytes are free as soon as hk_op_source_free(). Returns 0, or
  * -ENOTCONN if the peer is dead or gone (@done is not called then). */
 int hk_fabric_put_notify(struct hk_fabric *f, hk_peer peer, struct hk_op *op,

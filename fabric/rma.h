@@ -25,7 +25,8 @@
  * Memory. The struct hk_op of an operation and its source or destination are the fabric's from the
  * call to `done`. `done` runs in hk_fabric_progress(), on the application's thread, and may issue
  * operations; status 0 means: a put's bytes lie at the target (they were acknowledged), a get's
- * here. -ENOTCONN: the peer is lost. -EACCES: a get was refused, the region is gone or too small.
+ * here. -ENOTCONN: the peer is lost. -EACCES: a get was refused, the region is gone or too small. A region's memory
+ * stays its owner's, and must be there until hk_fabric_region_del().
  * Threads: as fabric.h.
  */
 #ifndef HK_FABRIC_RMA_H
@@ -68,11 +69,12 @@ struct hk_op {
 };
 
 /* Makes @len bytes at @base a region for @peer (HK_PEER_NONE: for all). HK_REGION_NONE if the table is
- * full (hk_fabric_config.regions). */
+ * full (hk_fabric_config.regions) or @access is 0. */
 hk_region hk_fabric_region_add(struct hk_fabric *f, void *base, size_t len, unsigned access,
 			       hk_peer peer);
 
-/* Ends it. From here on nothing of it is read or written; gets of it that are under way are refused. */
+/* Ends it. From here on nothing of it is read or written; gets of it that are under way are refused. Nothing happens if
+ * there is no such region. */
 void hk_fabric_region_del(struct hk_fabric *f, hk_region r);
 
 /* Bytes that puts have brought to it so far, each counted once. 0 if there is no such region. */

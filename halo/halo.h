@@ -31,8 +31,10 @@
  * this one, and how long it took. HK_HALO_TIMEOUT=SECONDS ends a wait; without it one goes on for as long
  * as the neighbour lives, and names it to stderr after a minute.
  *
- * Errors. Functions return 0 or a negative errno; hk_halo_error() then has the sentence. hk_halo_setup() fails on
- * all ranks or on none. MPI's own errors go to the communicator's error handler.
+ * Errors. Functions return 0 (or what they say) or a negative errno; hk_halo_error() then has the sentence.
+ * hk_halo_setup(), hk_halo_cart() and hk_halo_csr() fail on all ranks or on none. An exchange that failed is under
+ * way still: one may wait again, after -ETIMEDOUT, or free it. MPI's own errors go to the communicator's error
+ * handler.
  *
  * Memory. Edges and types may be freed after set-up. From hk_halo_put() to the return of hk_halo_wait() the
  * receive buffers may not be touched and the send buffers not be changed; at other times they are the
@@ -81,21 +83,24 @@ HK_HALO_API int hk_halo_put(hk_halo h);
 HK_HALO_API int hk_halo_wait(hk_halo h);
 
 /* Has what edge @i (its index at set-up) receives come? 1 or 0: after 1 it may be read, while others are still on
- * their way. Never waits, but polls. */
+ * their way; 1 also if it receives nothing, or no exchange is under way. -EINVAL: no such edge. Never waits, but
+ * polls. */
 HK_HALO_API int hk_halo_ready(hk_halo h, int i);
 
 /* Waits until edges have come of which it has not told in this exchange; writes their indices to @which, which has
- * room for all edges, and returns how many: 0 when all that receive have been told. hk_halo_wait() is needed
- * after it. */
+ * room for all edges, and returns how many: 0 when all that receive have been told. Errors as hk_halo_wait(), which is
+ * needed after it. */
 HK_HALO_API int hk_halo_wait_some(hk_halo h, int *which);
 
-/* Collective: ends an exchange that is under way, and frees everything. *@h becomes NULL; NULL is nothing. */
+/* Collective: ends an exchange that is under way, and frees everything, also where that failed: it returns what the wait
+ * did. *@h becomes NULL; NULL is nothing. Before MPI_Finalize (else -EINVAL, and nothing is freed). */
 HK_HALO_API int hk_halo_free(hk_halo *h);
 
 /* What went wrong last in this thread, and how to mend it. Valid until the thread's next call. */
 HK_HALO_API const char *hk_halo_error(void);
 
-/* The path to @peer: "fabric", "libfabric", "mpi", "self"; NULL if it is no neighbour. *@why (may be NULL): the reason. */
+/* The path to @peer: "fabric", "libfabric", "mpi", "self"; NULL if it is no neighbour. *@why (may be NULL): the reason.
+ * Both texts are valid until hk_halo_free(). */
 HK_HALO_API const char *hk_halo_path(hk_halo h, int peer, const char **why);
 
 /* ---- builders: the edges of grids and matrices ------------------------------------------------------- */
@@ -109,7 +114,8 @@ enum hk_halo_stencil {
  * HK_HALO_DIMS dimensions, periodic or not). In each dimension d a rank has @interior[d] cells of its own and @width[d]
  * ghosts on either side (0: none are exchanged), so that a field has interior + 2 * width elements; @order is
  * MPI_ORDER_C (the last dimension is the fastest) or MPI_ORDER_FORTRAN. All @fields travel in one message a neighbour.
- * A rank has at least @width[d] cells; ranks that are side by side have as many in the other dimensions. */
+ * A rank has at least @width[d] cells; ranks that are side by side have as many in the other dimensions. The arrays
+ * are not kept, what is in @field is the application's as with edges. */
 #define HK_HALO_DIMS 4
 HK_HALO_API int hk_halo_cart(MPI_Comm cart, const int *interior, const int *width,
 			     enum hk_halo_stencil stencil, int order, int fields,
@@ -121,7 +127,7 @@ typedef struct hk_halo_csr_plan *hk_halo_csr_plan;
 /* Collective: rows are numbered from rank to rank; this one has @rows of them, and entries in @entries columns (global
  * numbers, as in the column array of CSR). A column that is another rank's row is a *ghost*. @local[k] becomes
  * where the vector has entry k's element: 0 to rows - 1 are the rank's own, ghosts follow, ordered by global
- * number. *@ghosts: how many. */
+ * number. *@ghosts: how many. Neither array is kept. */
 HK_HALO_API int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *column,
 			    int *local, int *ghosts, hk_halo_csr_plan *plan);
 

@@ -11,10 +11,12 @@
  *   hk_host_goodbye   the poller has let go; (free the fabric, leave DPDK)
  *   hk_host_close     the slot is free for others
  *
- * Each call waits at most as long as it is told, and its error says for whom it waited.
+ * Each call waits at most as long as it is told, and its error says for whom it waited. Calls return 0 or a negative
+ * errno: -ETIMEDOUT; -ECONNRESET: the daemon has gone; -EPROTO: it is of another release; else what the daemon said.
+ * Structs and texts that are handed in are copied, or not looked at after the return.
  *
- * Threads: one at a time, but hk_host_lost() and hk_host_lost_text() may be called by any. After fork() the child must not
- * use it; the daemon knows the parent by its process, so an inherited descriptor does no harm.
+ * Threads: one at a time, but hk_host_lost() and hk_host_lost_text() may be called by any. After fork() the child
+ * must not use it; the daemon knows the parent by its process, so an inherited descriptor does no harm.
  */
 #ifndef HK_HOST_CLIENT_H
 #define HK_HOST_CLIENT_H
@@ -48,10 +50,11 @@ struct hk_host_request {
 const struct hk_ctl_welcome *hk_host_lease(const struct hk_host *h);
 
 /* Gets a slot. 0 or a negative errno with a sentence: the daemon's own words if it could not start
- * or refused (too many ranks, another version, another user, …). */
+ * or refused (too many ranks, another version, another user, …). -ENOENT, -ECONNREFUSED: the named one does not run. */
 int hk_host_connect(const struct hk_host_request *req, struct hk_host **h, struct hk_error *err);
 
-/* Wires to the @count nodes in @node (not our own); @wire[i] is the one to @node[i]. */
+/* Wires to the @count nodes in @node (not our own), which the daemon makes and owns; @wire[i] is the one to @node[i].
+ * -E2BIG: more than HK_CTL_MAX_NODES. */
 int hk_host_wires(struct hk_host *h, const struct hk_ctl_node *node, unsigned count,
 		  struct hk_ctl_wire *wire, unsigned timeout_ms, struct hk_error *err);
 
@@ -66,7 +69,7 @@ int hk_host_goodbye(struct hk_host *h, unsigned timeout_ms, struct hk_error *err
 void hk_host_close(struct hk_host *h);
 
 /* The connection: readable or closed when there is something to hear of, for those with an event
- * loop of their own. */
+ * loop of their own. It stays ours: not to be read, nor closed. */
 int hk_host_fd(const struct hk_host *h);
 
 /* Starts a thread that sleeps until the daemon closes the connection. Then hk_host_lost() turns true, and

@@ -22,8 +22,9 @@
 
 /*
  * A library that has to be in all processes of a program, as halo/interpose, exports this symbol: a char array, its name.
- * The BTL publishes the name under HK_BTL_EVERYWHERE_KEY with its own address, before MPI_Init is over. So each process can
- * see by Open MPI's modex, without one that lacks the library taking part, whether all have it, and the BTL.
+ * The BTL publishes the name under HK_BTL_EVERYWHERE_KEY with its own address, before MPI_Init is over. So each
+ * process can see by Open MPI's modex, without one that lacks the library taking part, whether all have it, and the
+ * BTL.
  */
 #define HK_BTL_EVERYWHERE        hk_btl_everywhere_1
 #define HK_BTL_EVERYWHERE_SYMBOL "hk_btl_everywhere_1"
@@ -43,9 +44,12 @@ struct hk_btl_service {
 	/* Whom Open MPI reaches by this fabric: known at the latest when a message of it was received.
 	 * HK_PEER_NONE: nobody of that name. */
 	hk_peer (*peer)(const struct hk_btl_identity *who);
-	bool (*alive)(hk_peer peer);
-	const char *(*name)(hk_peer peer); /* "rank 3 on node1" */
+	bool (*alive)(hk_peer peer); /* neither dead nor gone; false without a fabric */
+	/* "rank 3 on node1"; valid as hk_fabric_peer_name() says. */
+	const char *(*name)(hk_peer peer);
 
+	/* As hk_fabric_inbox_add() and its likes, and hk_fabric_put_notify(): only while identity() is true, but
+	 * inbox_del, which then does nothing. */
 	hk_region (*inbox_add)(struct hk_inbox *in, hk_peer peer, const struct hk_layout *to,
 			       void *early);
 	void (*inbox_del)(struct hk_inbox *in);

@@ -66,8 +66,8 @@ struct hk_eal_config {
 	bool verbose;           /* let DPDK log to stderr */
 };
 
-/* Where DPDK keeps its files, in dpdk/NAME: $RUNTIME_DIRECTORY, else $XDG_RUNTIME_DIR, else /tmp (root: /var/run);
- * of a secondary that was given another, that. */
+/* Where DPDK keeps its files, in dpdk/NAME: $RUNTIME_DIRECTORY, else (root) /var/run, else $XDG_RUNTIME_DIR, else /tmp;
+ * of a secondary that was given another, that. The text is the environment's or this process's: not to be freed. */
 const char *hk_eal_runtime_dir(void);
 
 /* Starts DPDK in this process, once; later calls return 0 and change nothing. The calling
@@ -136,6 +136,7 @@ struct hk_port_info {
 	const char *no_split; /* why not, if that was asked for; else NULL. Of this process alone */
 };
 
+/* Made by hk_port_open() and its likes, and theirs; callers read it. */
 struct hk_port {
 	uint16_t id;              /* DPDK's */
 	struct rte_mempool *pool; /* NULL where each queue has its own */
@@ -149,11 +150,11 @@ struct hk_port {
 
 /* Opens, configures and starts the port that @spec names. @buffers packet buffers are for the
  * caller, on top of what the driver's rings hold, in a new pool if @pool is NULL; the pool of
- * another port may be given instead, whose frames are as large (not for af_xdp). `{local_rank}` and `{rank}` in the spec stand for the environment's
- * OMPI_COMM_WORLD_LOCAL_RANK and OMPI_COMM_WORLD_RANK. Waits at most @timeout_ms for what must
- * appear (the server end of a memif, the link). The error names the spec, what is wrong with it
- * (no such interface, in use by another process, no permission, driver absent, syntax) and the
- * fix. */
+ * another port may be given instead, whose frames are as large (not for af_xdp). `{local_rank}` and `{rank}` in the
+ * spec stand for the environment's OMPI_COMM_WORLD_LOCAL_RANK and OMPI_COMM_WORLD_RANK. Waits at most @timeout_ms
+ * for what must appear (the server end of a memif, the link). Returns 0, or a negative errno, and then *port is
+ * NULL. The error names the spec, what is wrong with it (no such interface, in use by another process, no
+ * permission, driver absent, syntax) and the fix. */
 int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
 		 struct hk_port **port, struct hk_error *err);
 
@@ -178,7 +179,8 @@ bool hk_port_link(struct hk_port *port);
 
 /* Waits at most @timeout_ms for the link. hk_port_open() has done so itself, except for the server
  * end of a memif, whose peer may come later (open all servers, then all clients, then wait):
- * that end must be waited for before its first rx or tx. */
+ * that end must be waited for before its first rx or tx. Returns 0 or a negative errno: -ETIMEDOUT, or what is wrong
+ * with the port. */
 int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err);
 
 /* A descriptor that is readable when frames have come, for who sleeps instead of polling: of ports that are
@@ -237,7 +239,8 @@ void hk_port_detach(struct hk_port *port);
 
 /* Makes a pool of @count buffers for frames of at most @frame_max bytes, whose name (at most 20
  * characters) is unique in the memory; its maker alone may reset and free it. Beside the buffers it
- * takes about 1 MB for the caches of all logical cores. */
+ * takes about 1 MB for the caches of all logical cores. Codes: -EINVAL a name or size that cannot be; -EEXIST;
+ * -ENOMEM. */
 int hk_pool_create(const char *name, unsigned count, unsigned frame_max, struct rte_mempool **pool,
 		   struct hk_error *err);
 
@@ -250,16 +253,18 @@ int hk_pool_create_room(const char *name, unsigned count, unsigned private, unsi
 size_t hk_pool_room_bytes(unsigned count, unsigned private, unsigned room);
 size_t hk_pool_bytes(unsigned count, unsigned frame_max);
 
-/* In a secondary: the pool that the primary made under @name. */
+/* In a secondary: the pool that the primary made under @name, and owns. -ENOENT: none; -EPROTO: it does not work here. */
 int hk_pool_find(const char *name, struct rte_mempool **pool, struct hk_error *err);
 
 /* By its maker: every buffer is free again and as new, whoever had it, and the caches of all
  * logical cores are empty. For pools whose user has died: nobody may use the pool meanwhile, nor a
  * buffer of it afterwards, and no device may hold one (memif holds none; a NIC's rings do). What
- * the dead user wrote over the pool's own structures is mended: the truth lies in this process. */
+ * the dead user wrote over the pool's own structures is mended: the truth lies in this process. -EPERM: not its
+ * maker; -EPROTO: somebody uses it still. */
 int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err);
 
-void hk_pool_free(struct rte_mempool *pool); /* NULL is allowed */
+/* By its maker (of others' pools nothing happens), with all buffers back and no port that uses it. NULL is allowed. */
+void hk_pool_free(struct rte_mempool *pool);
 
 /* What rx and tx do on ports that are not plain, out of line. */
 uint16_t hk_port_rx_detour(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
@@ -285,7 +290,8 @@ static inline bool hk_port_tapped(void)
 	return HK_UNLIKELY(atomic_load_explicit(&hk_tap_on, memory_order_relaxed));
 }
 
-/* Receives at most @n frames; they are single-segment mbufs. */
+/* Receives at most @n frames, by the thread that polls @queue; they are single-segment mbufs, and the caller's. Returns
+ * how many. */
 static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 				  uint16_t n)
 {
@@ -295,7 +301,8 @@ static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct r
 	return got;
 }
 
-/* Sends; returns how many the driver took, from the front. The rest stay the caller's. */
+/* Sends, by the thread that polls @queue; returns how many the driver took, from the front. The rest stay the
+ * caller's. */
 static inline uint16_t hk_port_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 				  uint16_t n)
 {
@@ -316,8 +323,9 @@ uint16_t hk_port_wire_frame_max(const char *set_spec);
 /* `memif:dir=…` names not a port but a place where wires between pairs of endpoints meet. */
 bool hk_port_spec_is_wire_set(const char *spec);
 
-/* Writes the spec of the wire between endpoints @self and @peer to @out. The lower endpoint is the
- * server; the server ends must be opened before their clients (open all servers first). */
+/* Writes the spec of the wire between endpoints @self and @peer of job @key to @out. The lower endpoint is the
+ * server; the server ends must be opened before their clients (open all servers first). Returns 0; -EINVAL if @set_spec
+ * is no wire set or both are one; -ENAMETOOLONG if socket or spec would be too long. */
 int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_t peer, char *out,
 		      size_t out_len, bool *is_server, struct hk_error *err);
 

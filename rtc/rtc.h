@@ -27,7 +27,8 @@
  * keeps no pointer. After the first hk_rtc_poll() nothing is allocated.
  *
  * Errors: 0 or a negative errno, where an hk_error is given with a sentence that names the thing
- * and the fix. What comes from the network is counted, never an error.
+ * and the fix. What comes from the network is counted, never an error. What is handed in (configuration, types, payloads,
+ * texts) is copied, but for `arg`.
  */
 #ifndef HK_RTC_H
 #define HK_RTC_H
@@ -132,6 +133,7 @@ struct hk_rtc_config {
 		alive_ms; /* between signs of life, at most 10000; 0: 100. Silent for ten: not a member */
 	unsigned
 		timeout_ms; /* for peers and links at the start, handlers on workers at the end; 0: 10000 */
+	/* @node came (@joined) or is gone: it left, or was silent. Called by who polls, between messages. */
 	void (*on_member)(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined);
 	void *arg;
 };
@@ -150,7 +152,7 @@ int hk_rtc_open(const struct hk_rtc_config *cfg, struct hk_rtc **rtc, struct hk_
  * process ends. NULL is allowed. */
 int hk_rtc_close(struct hk_rtc *rtc);
 
-/* This node's address, as other nodes' `peers_file` wants it. */
+/* This node's address, as other nodes' `peers_file` wants it; valid until hk_rtc_close(). */
 const char *hk_rtc_address(const struct hk_rtc *rtc);
 
 /* Before the first hk_rtc_poll() (else -EBUSY). -EINVAL: not a type, no name, a class that does not exist, a budget that
@@ -181,10 +183,12 @@ int hk_rtc_send(struct hk_rtc *rtc, uint16_t dst, uint8_t type, const void *data
 		uint32_t *number);
 
 /* The same without the copy: where to write up to hk_rtc_payload_max() bytes, then how many it
- * became. Between the two no other message is begun. NULL: no buffer. */
+ * became. Between the two no other message is begun: a second hk_rtc_begin() gives the same place. NULL: no buffer.
+ * hk_rtc_end() returns as hk_rtc_send(), -EAGAIN also if none was begun; after an error it is still begun. */
 void *hk_rtc_begin(struct hk_rtc *rtc);
 int hk_rtc_end(struct hk_rtc *rtc, uint16_t dst, uint8_t type, size_t len, uint32_t *number);
 
+/* Sends what has gathered. */
 void hk_rtc_flush(struct hk_rtc *rtc);
 size_t hk_rtc_payload_max(const struct hk_rtc *rtc);
 
@@ -198,6 +202,7 @@ uint64_t hk_rtc_now(const struct hk_rtc *rtc); /* ns, monotonic; cheap */
  * hk_rtc_cancel(), or -ENOSPC: 256 timers run. */
 int hk_rtc_timer(struct hk_rtc *rtc, uint64_t first_ns, uint64_t period_ns, hk_rtc_timer_fn fn,
 		 void *arg);
+/* Nothing happens if it is over, or was cancelled. */
 void hk_rtc_cancel(struct hk_rtc *rtc, int timer);
 
 /* ---- who is there ---------------------------------------------------------------------------- */

@@ -3,14 +3,18 @@
  * wire/wire.h: every byte that Hikyaku puts on a wire.
  *
  * docs/wire.md draws each frame; tools/wireshark/hikyaku.lua dissects it. Touch all three
- * together, and add a row to tests/unit/test_wire.c (CONTRIBUTING.md, "Adding a frame type").
+ * together, and add a row to tests/unit/test_wire.c (CONTRIBUTING.md, "Add a frame type").
  *
  * A frame is [framing][base header, 48 bytes][extension][payload][CRC32C, optional][padding].
  * The framing is an Ethernet II header today; the base header does not know what stands before
  * it, so that UDP can carry the same bytes. All integers are little-endian. Nothing on the wire
  * is a pointer: `region` is an id that the receiver resolves and checks, `xfer` a number it expects.
  *
- * Functions here are pure: no state, no clock, no allocation; any thread may call them.
+ * Functions here are pure: no state, no clock, no allocation; any thread may call them. Frames and what is written to
+ * them may lie at any address. Memory is the caller's.
+ *
+ * Sources: packet numbers compare as in RFC 1982; selective ack RFC 2018; timestamps RFC 7323; CRC32C is that of
+ * RFC 3720, section 12.1.
  */
 #ifndef HK_WIRE_H
 #define HK_WIRE_H
@@ -172,8 +176,8 @@ struct hk_frame {
 enum hk_wire_status hk_wire_parse(const void *frame, size_t len, bool need_crc,
 				  struct hk_frame *out);
 
-/* Whose is this frame? Only looks where it says so: for those who pass frames on, not for receivers. False
- * if it is not ours or too short. */
+/* Whose is this frame: its job's key, and the endpoint it is for (of a multicast: the channel)? Only looks where it says
+ * so: for those who pass frames on, not for receivers. False if it is not ours or too short. */
 bool hk_wire_address(const void *frame, size_t len, uint32_t *key, uint32_t *endpoint);
 
 /* Writes @h in wire order to @dst (HK_WIRE_HLEN bytes, any alignment). */
@@ -190,25 +194,25 @@ static inline void hk_wire_order(hk_wire_hdr_in_frame *h)
 #endif
 }
 
-/* The same for the extensions. */
+/* The same for the extensions (HK_WIRE_PUT_LEN and HK_WIRE_SACK_LEN bytes) and for GET's payload (HK_WIRE_GET_LEN). */
 void hk_wire_put_ext(void *dst, const struct hk_wire_put *p);
 void hk_wire_put_sack(void *dst, const struct hk_wire_sack *s);
 void hk_wire_put_get(void *dst, const struct hk_wire_get *g);
 
-/* Checks and decodes the payload of a HK_WIRE_AM_GET message. */
+/* Checks and decodes the payload of a HK_WIRE_AM_GET message. False if it is none; @out is not to be read then. */
 bool hk_wire_parse_get(const void *payload, size_t len, struct hk_wire_get *out);
 
 /* Writes the Ethernet header: HK_ETH_HLEN bytes at @dst. */
 void hk_wire_put_eth(void *dst, const uint8_t dst_mac[6], const uint8_t src_mac[6]);
 
 /* Sets HK_WIRE_F_CRC, computes the checksum of base header, extension and payload (@base points at the base header,
- * whose `len` is already written) and appends it. Returns HK_WIRE_CRC_LEN. */
+ * whose `len` is already written) and appends it, where HK_WIRE_CRC_LEN bytes must be free. Returns their number. */
 size_t hk_wire_seal(void *base);
 
-/* One word for the status, for counters and messages. */
+/* One word for the status, for counters and messages; a constant, "unknown" for what is no status. */
 const char *hk_wire_status_name(enum hk_wire_status s);
 
-/* Packet numbers wrap: a comes before b, if the way from a to b is the shorter one. */
+/* Packet numbers wrap (RFC 1982): a comes before b, if the way from a to b is the shorter one. */
 static inline bool hk_psn_before(uint32_t a, uint32_t b)
 {
 	return (int32_t)(a - b) < 0;

@@ -34,9 +34,9 @@
  *    device does (it pushes posted writes before it): hk_pop_flush_wait().
  *  - What a device wrote is in memory when its completion is (a descriptor's done bit), if data and
  *    completion go to the *same* place. Data in a peer's BAR and the completion in main memory take different
- *    ways: a NIC's done bit does not prove that the data is in the peer. Another device that is told to read it after the CPU saw the
- *    done bit sends a read over the fabric, which pushes writes before it only if both take the same
- *    way (one switch); else read one byte of the data first (hk_pop_flush_wait()).
+ *    ways: a NIC's done bit does not prove that the data is in the peer. Another device that is told to read it
+ *    after the CPU saw the done bit sends a read over the fabric, which pushes writes before it only if both take
+ *    the same way (one switch); else read one byte of the data first (hk_pop_flush_wait()).
  *
  * Threads: allocation and translation are safe from several threads (one lock, around the allocator
  * alone). Opening, closing, mapping and making pools are for one thread. Processes: a device's memory
@@ -87,9 +87,10 @@ struct hk_pop_info {
 int hk_pop_open(const char *spec, struct hk_pop **pop, struct hk_error *err);
 
 /* Takes back what was mapped for devices, and unmaps. Its pools must be freed, and no device may use
- * it any more: stop the ports first. NULL is allowed. */
+ * it any more: stop the ports first. Blocks go with it. NULL is allowed. */
 void hk_pop_close(struct hk_pop *pop);
 
+/* Valid until hk_pop_close(). */
 const struct hk_pop_info *hk_pop_info(const struct hk_pop *pop);
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
@@ -140,7 +141,7 @@ uint64_t hk_pop_slow_bytes(const struct hk_pop *pop);
 /* Orders what this thread stored before what it stores next (see "Ordering"). */
 void hk_pop_flush(const struct hk_pop *pop);
 
-/* The same, and returns when the device has them: reads 4 bytes at @offset. */
+/* The same, and returns when the device has them: reads 4 bytes at @offset, rounded down to 4 (past the end: none). */
 void hk_pop_flush_wait(const struct hk_pop *pop, uint64_t offset);
 
 /* ---- devices and DPDK ------------------------------------------------------------------------ */
@@ -162,12 +163,14 @@ int hk_pop_map_for_ports(struct hk_pop *pop, struct hk_error *err);
 /* Makes a pool of @count packet buffers for frames of at most @frame_max bytes (a NIC that can scatter takes
  * smaller ones); headers of the buffers (struct rte_mbuf) lie in ordinary memory, the packets
  * in the pop. Like any pool it may be given to hk_port_open() and to rte_eth_rx_queue_setup(); its mbufs carry
- * RTE_MBUF_F_EXTERNAL and are pinned: attach no other bytes to them. Others may be attached to their bytes. The name, at most 20 characters, is unique
- * in the process. Call hk_pop_map_for_port() first, for each port that receives into it or sends from it. */
+ * RTE_MBUF_F_EXTERNAL and are pinned: attach no other bytes to them. Others may be attached to their bytes. The
+ * name, at most 20 characters, is unique in the process. The pool is the caller's, until hk_pop_mempool_free(). Call
+ * hk_pop_map_for_port() first, for each port that receives into it or sends from it. Codes: -EINVAL a count or size
+ * that cannot be; -ENOMEM no room in the pop, or none for the headers; -EEXIST the name. */
 int hk_pop_mempool(struct hk_pop *pop, const char *name, unsigned count, unsigned frame_max,
 		   struct rte_mempool **pool, struct hk_error *err);
 
-/* Frees the pool and its block. All its buffers must be back. NULL is allowed. */
+/* Frees the pool and its block of @pop, of which it was made. All its buffers must be back. NULL is allowed. */
 void hk_pop_mempool_free(struct hk_pop *pop, struct rte_mempool *pool);
 
 #endif
