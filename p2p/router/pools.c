@@ -20,8 +20,10 @@ int hk_pools_open(struct hk_router *r, struct hk_error *err)
 					 RTE_PKTMBUF_HEADROOM + HK_HEADER_MAX, &r->headers, err);
 	for (unsigned i = 0; rc == 0 && i < r->o.pools; i++)
 		rc = hk_pop_open(r->o.pool[i], &r->pop[i], err);
-	for (unsigned i = 0; rc == 0 && i < r->o.pools; i++)
+	for (unsigned i = 0; rc == 0 && i < r->o.pools; i++) {
+		r->write_combined |= hk_pop_info(r->pop[i])->write_combined;
 		rc = hk_pop_map_for_ports(r->pop[i], err);
+	}
 	for (unsigned i = 0; rc == 0 && r->o.pools && i < r->o.ports; i++) {
 		snprintf(name, sizeof(name), "hk_router_%u", i);
 		rc = hk_pop_mempool(r->pop[i % r->o.pools], name, r->o.buffers, r->o.frame_max,

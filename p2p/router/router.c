@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include <rte_atomic.h>
 #include <rte_cycles.h>
 #include <rte_errno.h>
 #include <rte_malloc.h>
@@ -178,6 +179,8 @@ static void flush(struct hk_router *r, unsigned port)
 
 	for (unsigned i = 0; i < p->outs; i++)
 		bytes += p->out[i]->pkt_len;
+	if (HK_UNLIKELY(r->write_combined))
+		rte_wmb(); /* headers, before the NIC is told of them: as hk_pop_flush() */
 	while (sent < p->outs) {
 		unsigned n = hk_port_tx(r->port[port], 0, p->out + sent,
 					(uint16_t)(p->outs - sent));
@@ -238,6 +241,8 @@ void hk_router_run(struct hk_router *r)
 			if (n == 0)
 				continue;
 			got += n;
+			if (HK_UNLIKELY(r->write_combined))
+				rte_rmb(); /* no header from before its descriptor was done */
 			hk_forward_burst(&r->forward, i, m, n);
 			for (unsigned out = 0; out < r->o.ports; out++)
 				if (r->forward.port[out].outs)

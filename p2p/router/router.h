@@ -64,6 +64,7 @@ struct hk_router {
 	struct hk_port *port[HK_ROUTER_PORTS];
 	struct hk_pop *pop[HK_ROUTER_PORTS];       /* [o.pools] */
 	struct rte_mempool *pool[HK_ROUTER_PORTS]; /* of port i, in a pop; NULL: the port's own */
+	bool write_combined;         /* one of the pops is: its loads and stores need fences */
 	struct rte_mempool *headers; /* pktpit: main memory, where NICs split headers off */
 	struct hk_forward forward;
 	struct hk_fib *_Atomic fib; /* the control thread's to swap */
