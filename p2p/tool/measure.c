@@ -356,8 +356,6 @@ static int run(struct measure *m)
 
 	if (rc)
 		return rc;
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
 	if (m->nvme_addr) {
 		rc = nvme_run(m, NVME_AHEAD, m->seconds * HK_SEC);
 		if (!rc)
@@ -367,6 +365,8 @@ static int run(struct measure *m)
 		nic_latency(m);
 	}
 	hk_load_stop(&done);
+	if (!rc && stop)
+		rc = hk_error_set(&m->err, -EINTR, "ended by a signal");
 	if (!rc && (m->samples == 0 || m->bytes == 0))
 		rc = hk_error_set(&m->err, -EIO,
 				  "nothing came from %s to %s; fix: is there a cable or a patch "
@@ -394,6 +394,8 @@ int hk_p2p_measure(int argc, char **argv)
 
 	if (rc)
 		return rc;
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
 	rc = set_up(&m);
 	if (!rc)
 		rc = run(&m);

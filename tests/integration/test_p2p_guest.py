@@ -233,6 +233,34 @@ def test_blocks_go_to_the_network(guest: Guest, pop: str) -> None:
     assert report["in_main_memory"] == 0 and report["cpu_read"] == 0
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"nvme --nvme {NVME} --nic {NICS[:12]} --count 1000000000",
+        f"measure --nvme {NVME} --seconds 1000",
+        f"measure --nics {NICS} --seconds 1000",
+    ],
+    ids=["nvme", "measure-nvme", "measure-nics"],
+)
+def test_signals(guest: Guest, command: str) -> None:
+    """What devices write to is given back after they were stopped: nothing stays locked, and they
+    serve the next."""
+    pop = f"pop:ivshmem:{IVSHMEM}"
+    guest.run(f"bind none {NVME}; bind uio_pci_generic {NICS.replace(',', ' ')}")
+    with guest.wire(0) as wire:
+        said = guest.run(
+            f"hk_p2p {command} --pop {pop} > /tmp/said 2>&1 & pid=$!\n"
+            f'until hk_p2p pops {pop} | grep -q "in use by process $pid"; do\n'
+            "  kill -0 $pid || exit 1; done\n"
+            "kill $pid; wait $pid; echo status $?; cat /tmp/said"
+        )
+        while wire.receive(0) is not None:
+            pass
+    assert "status 1\n" in said and "ended by a signal" in said, said
+    [free] = pops(guest, pop)
+    assert free["size"] == MACHINE.device_mb << 20
+
+
 def test_device_is_removed(guest: Guest) -> None:
     """Gone, it is named; and when it is back, it serves."""
     spec = f"pop:ivshmem:{IVSHMEM}"
