@@ -133,6 +133,23 @@ static void too_many_buffers(void)
 	hk_port_close(port);
 }
 
+static void stopped_before_closed(void)
+{
+	struct hk_error err = {""};
+	struct hk_port *port;
+
+	hk_port_stop(NULL);
+	for (unsigned round = 0; round < 2; round++) { /* it serves again afterwards */
+		CHECK_EQ(hk_port_open("vdev:net_ring0", 64, NULL, 0, &port, &err), 0);
+		CHECK(hk_port_link(port));
+		hk_port_stop(port);
+		CHECK(!hk_port_link(port));
+		hk_port_stop(port);
+		hk_port_close(port);
+		CHECK_EQ(rte_eth_dev_count_avail(), 0);
+	}
+}
+
 /* Buffers of one port can serve another, if they are large enough. */
 static void shared_pool(void)
 {
@@ -219,6 +236,7 @@ static const struct hk_test tests[] = {
 	{"memif_stops_listening", memif_stops_listening},
 	{"devices", devices},
 	{"too_many_buffers", too_many_buffers},
+	{"stopped_before_closed", stopped_before_closed},
 	{"shared_pool", shared_pool},
 	{"whose_queues_are_shared", whose_queues_are_shared},
 	{"eal_leaves_no_trace", eal_leaves_no_trace},
