@@ -243,8 +243,8 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 
 	o->theirs = theirs;
 	o->tx = hk_need(o->schedule.sizes * sizeof(*o->tx));
-	bool good = o->sent <= start && !o->comm->closing && !o->pair->many && !o->never &&
-		    hk_watch_holds(&o->watch, o->schedule.period);
+	bool late = o->sent > start, holds = hk_watch_holds(&o->watch, o->schedule.period);
+	bool good = !late && holds && !o->comm->closing && !o->pair->many && !o->never;
 	int made = 0;
 
 	while (good && made < o->schedule.sizes) {
@@ -261,8 +261,14 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 			hk_service->inbox_del(&o->tx[k].taken);
 		free(o->tx);
 		o->tx = NULL;
-		o->margin = (uint8_t)HK_MIN(2 * o->margin + 2, 64);
-		hk_out_refused(o, "its messages were too fast to agree", false);
+		if (late)
+			o->margin = (uint8_t)HK_MIN(2 * o->margin + 2, 64);
+		if (!holds)
+			hk_watch_doubt(&o->watch);
+		hk_out_refused(o,
+			       late ? "its messages were too fast to agree"
+				    : "other sizes came before both ends had agreed",
+			       false);
 		return;
 	}
 	o->to = to;

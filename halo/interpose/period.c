@@ -2,48 +2,63 @@
 /*
  * halo/interpose/period.c: finds sizes that repeat. Pure.
  *
- * A multigrid solver sends its levels' sizes one after the other with one tag, so a short repetition within a
- * longer period must not be taken for the whole again and again: after a schedule did not hold, two periods
- * have to reach back to what it did not foresee, or be many.
+ * A multigrid solver sends its levels' sizes one after the other with one tag, so a short repetition lies within a
+ * longer period; molecular dynamics repeats one period between two looks for neighbours, and then another. So the period
+ * counts that reaches back farthest, and how far it must reach is learnt: more after a schedule that was worth
+ * little, less after one that was worth its price (some messages between the two ends). Where a message was left out or
+ * put in, a period of another length seems to hold for about its own length: two alike are not enough, then.
  */
 #include "halo/interpose/watch.h"
 
 #include <string.h>
 
-#define AWAKE  512   /* messages that are looked at before it sleeps … */
-#define ASLEEP 16384 /* … for so many, if none fits */
+#define AWAKE        512    /* messages that are looked at before it sleeps … */
+#define ASLEEP_FIRST 512U   /* … for so many, if none fits, */
+#define ASLEEP_MOST  16384U /* … and twice as many each time */
 
-void hk_watch_init(struct hk_watch *w, uint64_t index)
+#define WORTH_LITTLE 16 /* messages of a schedule */
+#define WORTH_MUCH   48
+#define NEED_FIRST   8U
+#define NEED_MOST    4096U
+
+static void forget(struct hk_watch *w, uint64_t index)
 {
 	memset(w->seen, 0xff, sizeof(w->seen)); /* HK_SIZE_NONE */
 	memset(w->run, 0, sizeof(w->run));
 	w->from = index;
 }
 
-/* Do two periods alike, which end at @index, count after earlier schedules that did not hold? */
-static bool believed(const struct hk_watch *w, uint64_t index, uint64_t alike)
+void hk_watch_init(struct hk_watch *w, uint64_t index)
 {
-	return w->strikes == 0 || index + 1 - w->strange <= alike ||
-	       alike >= (uint64_t)HK_PERIOD_MOST << HK_MIN(w->strikes, 10U);
+	forget(w, index);
+	w->need = 0;
+	w->asleep = 0;
 }
 
 int hk_watch_note(struct hk_watch *w, uint64_t index, uint32_t bytes)
 {
+	uint32_t most = HK_MAX(w->need, 1U) - 1;
 	int found = 0;
 
 	if (HK_LIKELY(index < w->from))
 		return 0;
 	if (HK_UNLIKELY(index - w->from >= AWAKE)) {
-		hk_watch_init(w, index + ASLEEP);
+		w->asleep = HK_MIN(HK_MAX(2 * w->asleep, ASLEEP_FIRST), ASLEEP_MOST);
+		forget(w, index + w->asleep);
 		return 0;
 	}
 	memmove(w->seen + 1, w->seen, sizeof(w->seen) - sizeof(w->seen[0]));
 	w->seen[0] = bytes;
 	for (int p = 1; p <= HK_PERIOD_MOST; p++)
 		w->run[p - 1] = w->seen[p] == bytes ? w->run[p - 1] + 1 : 0;
-	for (int p = HK_PERIOD_MOST; bytes != HK_SIZE_NONE && p >= 1; p--)
-		if (w->run[p - 1] >= (uint32_t)p && believed(w, index, w->run[p - 1] + (uint64_t)p))
+	for (int p = 1; bytes != HK_SIZE_NONE && p <= HK_PERIOD_MOST; p++) {
+		uint32_t alike = w->run[p - 1] + (uint32_t)p;
+
+		if (alike >= 2 * (uint32_t)p + HK_MIN(w->need / 4, (uint32_t)p) && alike > most) {
+			most = alike;
 			found = p;
+		}
+	}
 	return found;
 }
 
@@ -84,15 +99,26 @@ bool hk_schedule_valid(const struct hk_schedule *s)
 	return true;
 }
 
+void hk_watch_doubt(struct hk_watch *w)
+{
+	w->need = HK_MIN(HK_MAX(2 * w->need, NEED_FIRST), NEED_MOST);
+}
+
 void hk_watch_strange(struct hk_watch *w, uint64_t index, const struct hk_schedule *s,
 		      uint64_t start)
 {
-	hk_watch_init(w, index);
-	for (uint64_t k = 0; k <= HK_PERIOD_MOST && k < index && index - 1 - k >= start; k++)
+	uint64_t kept = HK_MIN(index > start ? index - start : 0, (uint64_t)HK_SEEN);
+
+	memmove(w->seen + kept, w->seen, (HK_SEEN - kept) * sizeof(w->seen[0]));
+	for (uint64_t k = 0; k < kept; k++)
 		w->seen[k] = s->bytes[hk_schedule_at(s, index - 1 - k)];
+	memset(w->run, 0, sizeof(w->run));
+	w->from = index;
 	for (int p = 1; p <= HK_PERIOD_MOST; p++)
-		for (int k = 0; k + p <= HK_PERIOD_MOST && w->seen[k] == w->seen[k + p]; k++)
+		for (int k = 0; k + p < HK_SEEN && w->seen[k] == w->seen[k + p]; k++)
 			w->run[p - 1]++;
-	w->strange = index;
-	w->strikes++;
+	if (index < start + WORTH_LITTLE)
+		hk_watch_doubt(w);
+	else if (index >= start + WORTH_MUCH)
+		w->need /= 2;
 }

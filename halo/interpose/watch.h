@@ -11,7 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HK_PERIOD_MOST 32          /* messages of a period */
+#define HK_PERIOD_MOST 32 /* messages of a period */
+#define HK_SEEN        (2 * HK_PERIOD_MOST)
 #define HK_STREAMS     8           /* sizes of a period */
 #define HK_SIZE_MOST   (64U << 20) /* bytes of a promoted message */
 #define HK_SIZE_NONE   UINT32_MAX  /* … of one that cannot be promoted */
@@ -23,18 +24,19 @@ struct hk_schedule { /* message k has bytes[at[k % period]] */
 };
 
 struct hk_watch {
-	uint32_t seen[HK_PERIOD_MOST + 1]; /* sizes, the last first */
+	uint32_t seen[HK_SEEN]; /* sizes, the last first */
 	uint32_t run
 		[HK_PERIOD_MOST]; /* [p - 1]: how many, up to the last, were as the p-th before */
 	uint64_t from;            /* messages before are not looked at */
-	uint64_t strange;         /* the last that fitted no schedule */
-	unsigned strikes;
+	uint32_t need;            /* how many messages alike are believed */
+	uint32_t asleep;          /* messages that were not looked at, the last time */
 };
 
-/* Looks at messages from @index on. */
+/* Looks at messages from @index on, and has learnt nothing. */
 void hk_watch_init(struct hk_watch *w, uint64_t index);
 
-/* Notes message @index. Returns the length of a period if the last two were alike, else 0. */
+/* Notes message @index. Returns the length of a period if the last two were alike, of several that which has lasted for
+ * the most messages, else 0. */
 int hk_watch_note(struct hk_watch *w, uint64_t index, uint32_t bytes);
 
 /* Are the last two periods of this length still alike? */
@@ -42,6 +44,9 @@ bool hk_watch_holds(const struct hk_watch *w, int period);
 
 /* The schedule that goes on after the last message, @index. False: too many sizes, or one that cannot be promoted. */
 bool hk_watch_schedule(const struct hk_watch *w, uint64_t index, int period, struct hk_schedule *s);
+
+/* A schedule did not hold until both ends had agreed. */
+void hk_watch_doubt(struct hk_watch *w);
 
 /* Message @index, not noted yet, ended schedule @s, which had held from @start on. */
 void hk_watch_strange(struct hk_watch *w, uint64_t index, const struct hk_schedule *s,

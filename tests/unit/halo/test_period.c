@@ -8,18 +8,24 @@
 
 #define MOST 400
 
-/* The shortest period whose last two are alike, of @n messages; 0: none. What was before is as HK_SIZE_NONE. */
+/* The period that has lasted longest, of @n messages, if its last two are alike; 0: none. What was before is as
+ * HK_SIZE_NONE. */
 static int look_back(const uint32_t *bytes, int n)
 {
-	for (int p = 1; p <= HK_PERIOD_MOST && p < n; p++) {
-		int k = n - p;
+	int found = 0, most = 0;
 
-		while (k < n && bytes[k] == (k < p ? HK_SIZE_NONE : bytes[k - p]))
-			k++;
-		if (k == n && bytes[n - 1] != HK_SIZE_NONE)
-			return p;
+	for (int p = 1; bytes[n - 1] != HK_SIZE_NONE && p <= HK_PERIOD_MOST; p++) {
+		int run = 0;
+
+		while (run < n && bytes[n - 1 - run] ==
+					  (n - 1 - run < p ? HK_SIZE_NONE : bytes[n - 1 - run - p]))
+			run++;
+		if (run >= p && run + p > most) {
+			most = run + p;
+			found = p;
+		}
 	}
-	return 0;
+	return found;
 }
 
 static void found_as_a_look_back_finds(void)
@@ -97,9 +103,15 @@ static void sleeps_where_nothing_repeats(void)
 
 	for (hk_watch_init(&w, 0); at < 512; at++)
 		CHECK_EQ(hk_watch_note(&w, at, (uint32_t)at), 0);
-	for (; at < 512 + 16384 + 1; at++)
-		CHECK_EQ(hk_watch_note(&w, at, 8), 0);
-	CHECK_EQ(hk_watch_note(&w, at, 8), 1);
+	for (uint64_t asleep = 512; asleep <= 4 * 16384; asleep *= 2) {
+		uint64_t awake = at + HK_MIN(asleep, 16384U) + 1;
+
+		for (; at < awake; at++)
+			CHECK_EQ(hk_watch_note(&w, at, 8), 0);
+		CHECK_EQ(hk_watch_note(&w, at++, 8), 1);
+		for (awake = at + 510; at < awake; at++)
+			CHECK_EQ(hk_watch_note(&w, at, (uint32_t)at), 0);
+	}
 }
 
 /* 8 bytes, and every eighth message 16. */
@@ -122,21 +134,146 @@ static void a_longer_period_is_learnt_from_what_was_strange(void)
 		CHECK_EQ(hk_watch_note(&w, at, levels(at)), at >= 20 ? 8 : 0);
 }
 
-static void a_short_period_that_did_not_hold_has_to_be_long(void)
+/* After a schedule that was worth @worth messages, how many alike does the next, a period of 1, need? */
+static uint64_t needed(struct hk_watch *w, uint64_t worth)
+{
+	static uint64_t at = 1000;
+	const struct hk_schedule s = {.period = 1, .sizes = 1, .bytes = {8}};
+	uint64_t alike = 1;
+
+	for (uint64_t end = at + 100; at < end; at++) /* no period goes back to earlier ones */
+		hk_watch_note(w, at, (uint32_t)at);
+	hk_watch_strange(w, at, &s, at - worth);
+	CHECK_EQ(hk_watch_note(w, at, 16), 0);
+	while (alike < 500 && !hk_watch_note(w, at + alike, 8))
+		alike++;
+	at += alike + 1;
+	return alike;
+}
+
+static void what_was_worth_little_has_to_last_longer(void)
 {
 	struct hk_watch w = {0};
-	struct hk_schedule s = {.period = 1, .sizes = 1, .bytes = {8}};
 
-	for (uint64_t strikes = 1, at = 100; strikes <= 4; strikes++, at += 1000) {
-		uint64_t alike = (uint64_t)HK_PERIOD_MOST << strikes;
+	for (uint64_t need = 8; need < 500; need *= 2)
+		CHECK_EQ(needed(&w, 15), need);
+	CHECK_EQ(needed(&w, 16), 256); /* neither little nor much */
+	for (uint64_t need = 128; need >= 2; need /= 2)
+		CHECK_EQ(needed(&w, 48), need);
+	CHECK_EQ(needed(&w, 48), 2);
+	hk_watch_doubt(&w);
+	CHECK_EQ(needed(&w, (uint64_t)-30), 16); /* it ended before it began */
+}
 
-		hk_watch_strange(&w, at, &s, at - 50);
-		CHECK_EQ(hk_watch_note(&w, at, 16), 0);
-		for (uint64_t k = 1; k < alike && k < 500; k++)
-			CHECK_EQ(hk_watch_note(&w, at + k, 8), 0);
-		if (alike < 500)
-			CHECK_EQ(hk_watch_note(&w, at + alike, 8), 1);
+/* ---- what applications send ---------------------------------------------------------------------------------- */
+
+/* A sender's part (out.c): the two ends agree while @lag messages go. */
+struct played {
+	struct hk_watch watch;
+	struct hk_schedule schedule;
+	uint64_t sent, start, puts;
+	enum { PLAIN, PROPOSED, PUT } state;
+	int demoted, lag;
+};
+
+static void play(struct played *o, uint32_t bytes)
+{
+	if (o->state == PUT && bytes == o->schedule.bytes[hk_schedule_at(&o->schedule, o->sent)]) {
+		o->sent++;
+		o->puts++;
+		return;
 	}
+	if (o->state == PUT) {
+		hk_watch_strange(&o->watch, o->sent, &o->schedule, o->start);
+		o->state = PLAIN;
+		o->demoted++;
+	}
+	uint64_t index = o->sent++;
+	int period = hk_watch_note(&o->watch, index, bytes);
+
+	if (o->state == PROPOSED && o->sent >= o->start) {
+		bool holds = hk_watch_holds(&o->watch, o->schedule.period);
+
+		o->state = holds ? PUT : PLAIN;
+		if (!holds)
+			hk_watch_doubt(&o->watch);
+	} else if (o->state == PLAIN && period &&
+		   hk_watch_schedule(&o->watch, index, period, &o->schedule)) {
+		o->state = PROPOSED;
+		o->start = o->sent + (uint64_t)o->lag;
+	}
+}
+
+static void play_all(struct played *o, int n, const uint32_t *bytes)
+{
+	for (int k = 0; k < n; k++)
+		play(o, bytes[k]);
+}
+
+/* HPCG: a multigrid cycle of four levels and a product for each iteration. */
+static void multigrid(struct played *o)
+{
+	for (int k = 0; k < 100; k++)
+		play_all(o, 11, (uint32_t[]){128, 128, 128, 64, 64, 32, 32, 16, 32, 64, 128});
+}
+
+/* LAMMPS, miniMD: forces to and fro; each 20 steps atoms move, and sizes change. */
+static void molecules(struct played *o)
+{
+	for (uint32_t k = 0; k < 20; k++) {
+		play_all(o, 6, (uint32_t[]){4, 4, 896 + k, 4, 20224 - k, 20448 + k});
+		for (int step = 0; step < 19; step++)
+			play_all(o, 4,
+				 (uint32_t[]){15144 + k, 15672 - k, 15168 + k, 15336 + 8 * k});
+	}
+}
+
+/* CloverLeaf: fields of a step, some of which are equally long. */
+static void hydrodynamics(struct played *o)
+{
+	for (int k = 0; k < 100; k++)
+		play_all(o, 6, (uint32_t[]){4200, 840, 840, 6720, 10080, 10080});
+}
+
+/* TeaLeaf: 20 inner steps for each outer one. */
+static void inner_and_outer(struct played *o)
+{
+	for (int k = 0; k < 50; k++) {
+		play(o, 496);
+		for (int inner = 0; inner < 20; inner++)
+			play(o, 2048);
+	}
+}
+
+/* Nothing lasts: two alike, three alike, and so on, of sizes that do not come again. */
+static void nothing(struct played *o)
+{
+	for (uint32_t k = 0; k < 1000; k++)
+		for (uint32_t same = 0; same < 2 + k % 6; same++)
+			play(o, 1000 + k);
+}
+
+static void what_applications_send_is_found(void)
+{
+	static const struct {
+		void (*send)(struct played *o);
+		double least, most; /* of its messages, by puts */
+		int demoted;        /* at most */
+	} all[] = {
+		{multigrid, 0.9, 1, 3},        {molecules, 0.65, 1, 25}, {hydrodynamics, 0.9, 1, 2},
+		{inner_and_outer, 0.75, 1, 3}, {nothing, 0, 0.01, 3},
+	};
+
+	for (int lag = 2; lag <= 8; lag++)
+		for (size_t k = 0; k < HK_ARRAY_LEN(all); k++) {
+			struct played o = {.lag = lag};
+
+			all[k].send(&o);
+			double share = (double)o.puts / (double)o.sent;
+
+			CHECK(share >= all[k].least && share <= all[k].most);
+			CHECK(o.demoted <= all[k].demoted);
+		}
 }
 
 static void what_the_other_end_sends_is_checked(void)
@@ -172,8 +309,9 @@ int main(int argc, char **argv)
 		{"sleeps_where_nothing_repeats", sleeps_where_nothing_repeats},
 		{"a_longer_period_is_learnt_from_what_was_strange",
 		 a_longer_period_is_learnt_from_what_was_strange},
-		{"a_short_period_that_did_not_hold_has_to_be_long",
-		 a_short_period_that_did_not_hold_has_to_be_long},
+		{"what_was_worth_little_has_to_last_longer",
+		 what_was_worth_little_has_to_last_longer},
+		{"what_applications_send_is_found", what_applications_send_is_found},
 		{"what_the_other_end_sends_is_checked", what_the_other_end_sends_is_checked},
 	};
 
