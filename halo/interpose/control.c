@@ -20,6 +20,7 @@
 #include "ompi/mca/coll/base/coll_tags.h"
 #include "ompi/mca/pml/pml.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,12 +115,20 @@ static void sends(struct sent *s)
 	hk_busy++;
 }
 
+/* What of it is sent: of the orders, which are most of it, those that there are. */
+static size_t length(const struct control *c)
+{
+	int32_t orders = HK_MIN(HK_MAX(c->orders, 0), 2 * HK_STREAMS);
+
+	return offsetof(struct control, order) + (size_t)orders * sizeof(c->order[0]);
+}
+
 static void tell(int world, const struct control *c)
 {
 	struct sent *s = hk_need(sizeof(*s));
 
 	s->c = *c;
-	if (hk_real.Isend(&s->c, sizeof(s->c), MPI_BYTE, world, TAG, comm, &s->request) !=
+	if (hk_real.Isend(&s->c, (int)length(c), MPI_BYTE, world, TAG, comm, &s->request) !=
 	    MPI_SUCCESS)
 		hk_broken("it cannot send");
 	sends(s);
@@ -353,11 +362,14 @@ void hk_control_poll(void)
 	while (HK_UNLIKELY(arrived && REQUEST_COMPLETE(request))) {
 		struct control c = came;
 		int world = request->req_status.MPI_SOURCE;
+		size_t bytes = request->req_status._ucount;
 
 		arrived = false;
 		hk_busy--;
 		ompi_request_free(&request);
 		receive_next();
+		if (bytes < offsetof(struct control, order) || bytes != length(&c))
+			continue;
 		switch (c.kind) {
 		case PROPOSE:
 			proposed(world, &c);

@@ -11,9 +11,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define HK_PERIOD_MOST 32 /* messages of a period */
+#define HK_PERIOD_MOST 64 /* messages of a period */
 #define HK_SEEN        (2 * HK_PERIOD_MOST)
-#define HK_STREAMS     8           /* sizes of a period */
+#define HK_STREAMS     16          /* sizes of a period */
 #define HK_SIZE_MOST   (64U << 20) /* bytes of a promoted message */
 #define HK_SIZE_NONE   UINT32_MAX  /* … of one that cannot be promoted */
 

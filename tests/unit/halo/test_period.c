@@ -61,7 +61,8 @@ static void a_schedule_goes_on_as_the_period(void)
 
 		/* The last size comes once in a period, so none that is shorter ends there. */
 		for (int k = 0; k < period; k++)
-			bytes[k] = base + (k == period - 1 ? 7 : (uint32_t)k % 7);
+			bytes[k] = base + (k == period - 1 ? HK_STREAMS - 1
+							   : (uint32_t)k % (HK_STREAMS - 1));
 		hk_watch_init(&w, from);
 		for (int k = 0; k < 2 * period; k++, at++)
 			found = hk_watch_note(&w, at, bytes[k % period]);
@@ -85,9 +86,9 @@ static void no_schedule_of_too_many_or_too_large(void)
 
 	hk_watch_init(&w, 0);
 	hk_watch_init(&large, 0);
-	for (int k = 0; k < 18; k++)
-		CHECK_EQ(hk_watch_note(&w, (uint64_t)k, (uint32_t)k % 9), k == 17 ? 9 : 0);
-	CHECK(!hk_watch_schedule(&w, 17, 9, &s));
+	for (uint32_t many = HK_STREAMS + 1, k = 0; k < 2 * many; k++)
+		CHECK_EQ(hk_watch_note(&w, k, k % many), k == 2 * many - 1 ? (int)many : 0);
+	CHECK(!hk_watch_schedule(&w, 2 * HK_STREAMS + 1, HK_STREAMS + 1, &s));
 	hk_watch_note(&large, 0, HK_SIZE_MOST + 1);
 	CHECK_EQ(hk_watch_note(&large, 1, HK_SIZE_MOST + 1), 1);
 	CHECK(!hk_watch_schedule(&large, 1, 1, &s));
@@ -217,6 +218,19 @@ static void multigrid(struct played *o)
 		play_all(o, 11, (uint32_t[]){128, 128, 128, 64, 64, 32, 32, 16, 32, 64, 128});
 }
 
+/* BoomerAMG's cycle as a preconditioner: many levels, each with sizes of its own. */
+static void algebraic(struct played *o)
+{
+	for (int k = 0; k < 100; k++) {
+		play_all(o, 18,
+			 (uint32_t[]){480, 480, 144, 480, 480, 104, 560, 560, 104, 368, 368, 80,
+				      192, 192, 16, 80, 80, 8});
+		play_all(o, 17,
+			 (uint32_t[]){32, 32, 24, 32, 32, 80, 56, 192, 72, 368, 168, 560, 208, 480,
+				      168, 480, 480});
+	}
+}
+
 /* LAMMPS, miniMD: forces to and fro; each 20 steps atoms move, and sizes change. */
 static void molecules(struct played *o)
 {
@@ -260,8 +274,8 @@ static void what_applications_send_is_found(void)
 		double least, most; /* of its messages, by puts */
 		int demoted;        /* at most */
 	} all[] = {
-		{multigrid, 0.9, 1, 3},        {molecules, 0.65, 1, 25}, {hydrodynamics, 0.9, 1, 2},
-		{inner_and_outer, 0.75, 1, 3}, {nothing, 0, 0.01, 3},
+		{multigrid, 0.9, 1, 3},     {algebraic, 0.9, 1, 2},        {molecules, 0.65, 1, 25},
+		{hydrodynamics, 0.9, 1, 2}, {inner_and_outer, 0.75, 1, 3}, {nothing, 0, 0.01, 3},
 	};
 
 	for (int lag = 2; lag <= 8; lag++)
