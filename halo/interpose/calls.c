@@ -83,8 +83,8 @@ static void count_matched(MPI_Comm comm, const MPI_Status *status)
 }
 
 /* A receive without source or tag. True if it has become @*request; else it is MPI's. */
-static bool receive_any(struct hk_comm *c, void *buf, int count, MPI_Datatype type, int source,
-			int tag, struct hk_persistent *of, MPI_Request *request)
+static bool take_any(struct hk_comm *c, void *buf, int count, MPI_Datatype type, int source,
+		     int tag, struct hk_persistent *of, MPI_Request *request)
 {
 	MPI_Message message;
 	MPI_Status status;
@@ -147,7 +147,11 @@ static bool receive_loose(void *buf, int count, MPI_Datatype type, int source, i
 		*c = NULL;
 		return false;
 	}
-	return receive_any(*c, buf, count, type, source, tag, of, request);
+	hk_wild_inside++;
+	bool taken = take_any(*c, buf, count, type, source, tag, of, request);
+
+	hk_wild_inside--;
+	return taken;
 }
 
 /* ---- sends -------------------------------------------------------------------------------------------------- */
@@ -219,8 +223,10 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
 		return PMPI_Wait(&request, status);
 	if (c && status == MPI_STATUS_IGNORE)
 		status = &own;
+	hk_wild_inside++;
 	int rc = hk_real.Recv(buf, count, type, source, tag, comm, status);
 
+	hk_wild_inside--;
 	if (c && (rc == MPI_SUCCESS || rc == MPI_ERR_TRUNCATE))
 		hk_loose_count(c, status);
 	return rc;
@@ -298,23 +304,31 @@ int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 	int rc = MPI_SUCCESS, there = 0;
 	bool first;
 
+	hk_wild_inside++;
 	while (!there && rc == MPI_SUCCESS && !found(source, tag, comm, status, &first)) {
-		if (!first)
-			return hk_real.Probe(source, tag, comm, status);
-		rc = hk_real.Iprobe(source, tag, comm, &there, status);
+		if (first)
+			rc = hk_real.Iprobe(source, tag, comm, &there, status);
+		else
+			rc = hk_real.Probe(source, tag, comm, status);
+		there |= !first;
 	}
+	hk_wild_inside--;
 	return rc;
 }
 ALSO(Probe);
 
 int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status)
 {
+	int rc = MPI_SUCCESS;
 	bool first;
 
-	if (!found(source, tag, comm, status, &first))
-		return hk_real.Iprobe(source, tag, comm, flag, status);
-	*flag = 1;
-	return MPI_SUCCESS;
+	hk_wild_inside++;
+	if (found(source, tag, comm, status, &first))
+		*flag = 1;
+	else
+		rc = hk_real.Iprobe(source, tag, comm, flag, status);
+	hk_wild_inside--;
+	return rc;
 }
 ALSO(Iprobe);
 
@@ -327,9 +341,11 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
 
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
+	hk_wild_inside++;
 	while (!there && rc == MPI_SUCCESS) {
 		if ((n = found(source, tag, comm, status, &first))) {
 			*message = hk_message_take(n);
+			hk_wild_inside--;
 			return MPI_SUCCESS;
 		}
 		if (first)
@@ -340,6 +356,7 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
 	}
 	if (rc == MPI_SUCCESS)
 		count_matched(comm, status);
+	hk_wild_inside--;
 	return rc;
 }
 ALSO(Mprobe);
@@ -352,17 +369,19 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mess
 
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
+	hk_wild_inside++;
 	struct hk_receiver *n = found(source, tag, comm, status, &first);
+	int rc = MPI_SUCCESS;
 
 	if (n) {
 		*flag = 1;
 		*message = hk_message_take(n);
-		return MPI_SUCCESS;
+	} else {
+		rc = hk_real.Improbe(source, tag, comm, flag, message, status);
+		if (rc == MPI_SUCCESS && *flag)
+			count_matched(comm, status);
 	}
-	int rc = hk_real.Improbe(source, tag, comm, flag, message, status);
-
-	if (rc == MPI_SUCCESS && *flag)
-		count_matched(comm, status);
+	hk_wild_inside--;
 	return rc;
 }
 ALSO(Improbe);

@@ -159,13 +159,15 @@ struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag)
 	return n;
 }
 
-bool hk_comm_wild(const struct hk_comm *c, int peer, int tag)
+uint32_t hk_comm_wild(const struct hk_comm *c, int peer, int tag)
 {
+	uint32_t calls = 0;
+
 	for (int k = 0; k < c->patterns; k++)
 		if ((c->pattern[k].peer == peer || c->pattern[k].peer == MPI_ANY_SOURCE) &&
 		    (c->pattern[k].tag == tag || c->pattern[k].tag == MPI_ANY_TAG))
-			return true;
-	return false;
+			calls += c->pattern[k].calls;
+	return calls;
 }
 
 int hk_world_rank(ompi_communicator_t *comm, int peer, const char **why)

@@ -195,9 +195,12 @@ static void refused(const struct control *c)
 {
 	struct hk_sender *o = end_of(c->yours);
 
-	if (o && o->state == HK_OUT_PROPOSED)
-		hk_out_refused(o, reasons[HK_MIN(c->reason, (uint32_t)WHY_REASONS - 1)],
-			       c->reason != WHY_TRY_AGAIN);
+	if (!o || o->state != HK_OUT_PROPOSED)
+		return;
+	hk_out_refused(o, reasons[HK_MIN(c->reason, (uint32_t)WHY_REASONS - 1)],
+		       c->reason != WHY_TRY_AGAIN && c->reason != WHY_WILD);
+	if (c->reason == WHY_WILD)
+		hk_out_wait(o);
 }
 
 static void asked(const struct control *c)
@@ -207,7 +210,7 @@ static void asked(const struct control *c)
 	if (!o)
 		return;
 	hk_out_end(o, reasons[WHY_WILD]);
-	o->never = reasons[WHY_WILD];
+	hk_out_wait(o);
 }
 
 /* MPI matches what a rank sends in a communicator in its order. */
@@ -235,10 +238,10 @@ static enum reason judge(const struct control *c, struct hk_receiver **n, hk_pee
 		return k ? WHY_CLOSING : WHY_TRY_AGAIN;
 	if (c->from < 0 || c->from >= k->size || c->tag < 0 || !hk_schedule_valid(&c->schedule))
 		return WHY_NOT_USED;
-	if (hk_comm_wild(k, c->from, c->tag))
-		return WHY_WILD;
 	if (!(*n = hk_in_find(k, c->from, c->tag)))
 		return WHY_NOT_USED;
+	if (hk_wild_lately(*n))
+		return WHY_WILD;
 	hk_in_look(*n);
 	if ((*n)->state != HK_IN_PLAIN)
 		return WHY_TRY_AGAIN;

@@ -189,6 +189,7 @@ bool hk_in_accept(struct hk_receiver *n, const struct hk_schedule *s, hk_peer fr
 	}
 	n->state = HK_IN_ACCEPTED;
 	n->asked = false;
+	n->settled = false;
 	n->live = live;
 	live = n;
 	n->comm->live_ins++;

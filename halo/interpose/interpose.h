@@ -131,7 +131,8 @@ struct hk_sender {
 	uint64_t dull;       /* those before are only counted: nothing can be promoted until then */
 	enum hk_out_state state;
 	uint64_t start, retry;
-	uint8_t margin; /* messages until it may begin */
+	uint32_t patience; /* messages until it asks again where receives name no single channel */
+	uint8_t margin;    /* messages until it may begin */
 	hk_peer to;
 	uint32_t id, theirs;
 	struct hk_schedule schedule;
@@ -161,8 +162,9 @@ struct hk_receiver {
 	int peer, tag;
 	uint64_t posted; /* receives; the index of the next */
 	enum hk_in_state state;
-	bool asked;   /* the sender, to end */
-	bool settled; /* all that was sent before it ended for good has met its receive */
+	bool asked;    /* the sender, to end */
+	uint32_t wild; /* hk_comm_wild() of the last proposal */
+	bool settled;  /* all that was sent before it ended has met its receive */
 	uint64_t start, end;
 	hk_peer from;
 	uint32_t id, theirs;
@@ -193,6 +195,7 @@ struct hk_comm {
 	int patterns;
 	struct hk_pattern { /* what was received or probed without naming a channel's receive */
 		int peer, tag;
+		uint32_t calls;
 	} pattern[HK_PATTERNS];
 	int live_ins; /* not plain */
 	struct hk_comm *next;
@@ -217,7 +220,8 @@ struct hk_comm *hk_comm_of_id(uint32_t cid);
 struct hk_sender *hk_out_find(struct hk_comm *c, int peer, int tag); /* … or made; NULL: too many */
 struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag);
 struct hk_receiver *hk_in_known(struct hk_comm *c, int peer, int tag);
-bool hk_comm_wild(const struct hk_comm *c, int peer, int tag);
+/* How many receives and probes of others may have named this channel? */
+uint32_t hk_comm_wild(const struct hk_comm *c, int peer, int tag);
 void hk_comm_gone(struct hk_comm *c);
 void hk_comm_forget(MPI_Comm comm);
 void hk_comm_each(void (*each)(struct hk_comm *c));
@@ -283,6 +287,8 @@ void hk_out_end(struct hk_sender *o, const char *why);
 void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_peer to,
 		     const hk_region *regions);
 void hk_out_refused(struct hk_sender *o, const char *why, bool for_ever);
+/* Is patient, the next time more. */
+void hk_out_wait(struct hk_sender *o);
 void hk_out_poll(void);
 void hk_out_free(struct hk_sender *o);
 void hk_out_free_streams(struct hk_sender *o);
@@ -327,8 +333,11 @@ void hk_control_ask_end(struct hk_receiver *n);
 void hk_control_flush(struct hk_receiver *n);
 
 /* ---- wild.c */
-/* From here on no channel that (peer, tag) may name is promoted; those that are have ended. */
+/* All channels that (peer, tag) may name have ended then. They may be promoted again when no such call is under way
+ * (hk_wild_inside), and there was none between two proposals. */
 void hk_wild(struct hk_comm *c, int peer, int tag);
+extern int hk_wild_inside; /* calls that may make progress and then ask MPI alone */
+bool hk_wild_lately(struct hk_receiver *n);
 /* The channel whose unexpected message such a receive takes; NULL: MPI's. *@first: an earlier one of MPI is on its way; it
  * goes to this receive, or to one of MPI's that was posted before, so ask again. */
 struct hk_receiver *hk_wild_pick(struct hk_comm *c, int peer, int tag, bool *first);
@@ -346,6 +355,8 @@ void hk_loose_count(struct hk_comm *c, const MPI_Status *status);
 /* MPI's @request, just posted or started, receives from any source or tag. */
 void hk_loose_posted(struct hk_comm *c, ompi_request_t *request);
 void hk_loose_settle(void); /* counts all that were matched */
+/* Is there one that may still take a message of this channel? */
+bool hk_loose_waits(const struct hk_receiver *n);
 /* The program frees @request, which is under way. True: it is freed later; false: MPI does. */
 bool hk_loose_freed(ompi_request_t *request);
 void hk_loose_forget(const struct hk_comm *c);

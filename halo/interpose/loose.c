@@ -8,6 +8,8 @@
  */
 #include "halo/interpose/interpose.h"
 
+#include "ompi/mca/pml/base/pml_base_request.h"
+
 #include <stdlib.h>
 
 struct loose {
@@ -84,6 +86,20 @@ void hk_loose_settle(void)
 			hk_loose_count(l->comm, &l->request->req_status);
 			l->comm = NULL;
 		}
+}
+
+bool hk_loose_waits(const struct hk_receiver *n)
+{
+	hk_loose_settle();
+	for (const struct loose *l = loose; l; l = l->next) {
+		const mca_pml_base_request_t *base = (const mca_pml_base_request_t *)l->request;
+
+		if (l->comm == n->comm &&
+		    (base->req_peer == MPI_ANY_SOURCE || base->req_peer == n->peer) &&
+		    (base->req_tag == MPI_ANY_TAG || base->req_tag == n->tag))
+			return true;
+	}
+	return false;
 }
 
 /* Open MPI tells nobody when a freed request is complete. */

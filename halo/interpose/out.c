@@ -13,7 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES 2 /* of a stream at the receiver: fabric/notify.h */
+#define PLACES         2 /* of a stream at the receiver: fabric/notify.h */
+#define PATIENCE_FIRST 8U
+#define PATIENCE_MOST  (1U << 20)
 #define BUFFERED                                                                                   \
 	(64U << 10) /* a blocking send of more waits for its place, as MPI's for the receiver */
 
@@ -234,6 +236,12 @@ void hk_out_refused(struct hk_sender *o, const char *why, bool for_ever)
 		o->never = why;
 }
 
+void hk_out_wait(struct hk_sender *o)
+{
+	o->patience = HK_MIN(HK_MAX(2 * o->patience, PATIENCE_FIRST), PATIENCE_MOST);
+	o->retry = o->sent + o->patience;
+}
+
 /* The receiver takes messages from @start on by puts, if none of them has gone by MPI. */
 void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_peer to,
 		     const hk_region *regions)
@@ -275,6 +283,8 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 	o->start = start;
 	o->state = HK_OUT_PUT;
 	o->promoted++;
+	if (!o->demoted)
+		o->why = NULL;
 }
 
 /* The next message goes by MPI, and those that are held. @why NULL: the program has ended. */
@@ -291,6 +301,8 @@ void hk_out_end(struct hk_sender *o, const char *why)
 		o->why = why;
 		o->demoted++;
 	}
+	if (o->sent > o->start + 4 * (uint64_t)o->patience)
+		o->patience = 0; /* that was worth it */
 	hk_watch_strange(&o->watch, o->sent, &o->schedule, o->start);
 	hk_control_end(o, end);
 	if (p)

@@ -3,7 +3,7 @@
  * halo/interpose/wild.c: receives and probes that name no single channel, or take a message before it is received.
  *
  * Such a receive has to find what Open MPI has, and what came by puts before it was received. So all channels
- * that it may name end first, for good: their senders are asked, and it is waited until each has said from where on it sends by
+ * that it may name end first: their senders are asked, and it is waited until each has said from where on it sends by
  * MPI. Then there are at most two messages a stream that only we have. They were all sent before what comes by MPI
  * in their channels; of other tags, the sender has told how many it had sent before each.
  */
@@ -33,12 +33,26 @@ static struct hk_receiver *next_of(const struct hk_comm *c, struct hk_receiver *
 static void remember(struct hk_comm *c, int peer, int tag)
 {
 	for (int k = 0; k < c->patterns; k++)
-		if (c->pattern[k].peer == peer && c->pattern[k].tag == tag)
+		if (c->pattern[k].peer == peer && c->pattern[k].tag == tag) {
+			c->pattern[k].calls++;
 			return;
+		}
 	if (c->patterns == HK_PATTERNS) /* all, then */
-		c->pattern[0] = (struct hk_pattern){MPI_ANY_SOURCE, MPI_ANY_TAG};
+		c->pattern[0] = (struct hk_pattern){MPI_ANY_SOURCE, MPI_ANY_TAG,
+						    c->pattern[0].calls + 1};
 	else
-		c->pattern[c->patterns++] = (struct hk_pattern){peer, tag};
+		c->pattern[c->patterns++] = (struct hk_pattern){peer, tag, 1};
+}
+
+int hk_wild_inside;
+
+bool hk_wild_lately(struct hk_receiver *n)
+{
+	uint32_t calls = hk_comm_wild(n->comm, n->peer, n->tag);
+	bool more = calls != n->wild;
+
+	n->wild = calls;
+	return calls && (more || hk_wild_inside || hk_loose_waits(n));
 }
 
 void hk_wild(struct hk_comm *c, int peer, int tag)
@@ -142,8 +156,10 @@ bool hk_wild_cancel(ompi_request_t *request)
 	if (hk_pending_is(request))
 		p = (struct hk_pending *)request;
 	if (p) {
+		hk_wild_inside++;
 		if (!REQUEST_COMPLETE(request))
 			cancel_ours(p, of);
+		hk_wild_inside--;
 		return true;
 	}
 	if (request->req_type != OMPI_REQUEST_PML || REQUEST_COMPLETE(request))
@@ -156,6 +172,7 @@ bool hk_wild_cancel(ompi_request_t *request)
 
 	if (!c)
 		return false;
+	hk_wild_inside++;
 	hk_wild(c, base->req_peer, base->req_tag);
 	struct hk_receiver *n = hk_in_known(c, base->req_peer, base->req_tag);
 
@@ -163,6 +180,7 @@ bool hk_wild_cancel(ompi_request_t *request)
 	if (n && n->id && !n->settled)
 		hk_control_flush(n);
 	cancel_at_mpi(n, request);
+	hk_wild_inside--;
 	return true;
 }
 

@@ -105,6 +105,14 @@ def test_a_receive_whose_message_a_put_overtook_is_not_cancelled(get_lab, progra
     assert max(shares(result.stderr)) > 0, result.stderr
 
 
+@pytest.mark.parametrize("mode", ["receive", "ahead", "probe"])
+def test_what_a_set_up_receives_from_any_source_goes_by_puts_later(get_lab, program, mode):
+    argv = [program("tests/mpi/mpi_halo_setup"), "--mode", mode, "--timeout", str(WATCHDOG_S)]
+    result = get_lab(2, "memif", 2).mpirun(3, preloaded(argv), timeout=LIMIT_S)
+    assert_passed(result, "halo_setup")
+    assert max(shares(result.stderr)) > 25, result.stderr
+
+
 def test_fortran_comes_here_too(get_lab, program):
     result = get_lab().mpirun(2, preloaded([program("tests/mpi/mpi_halo_plain")]), timeout=60)
     assert result.returncode == 0, result.stderr
