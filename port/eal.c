@@ -173,7 +173,7 @@ static void lcore_over(unsigned lcore, const cpu_set_t *set, char *out, size_t l
 static void args_alone(struct args *a, const struct hk_eal_config *cfg)
 {
 	char text[32];
-	snprintf(text, sizeof(text), "--file-prefix=hk-%d", (int)getpid());
+	snprintf(text, sizeof(text), "--file-prefix=" HK_EAL_ALONE_NAME, (int)getpid());
 	arg(a, text);
 	if (cfg->hugepages) {
 		arg(a, "--in-memory");
@@ -360,6 +360,8 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 		rmdir(rte_eal_get_runtime_dir()); /* made, but nothing lies there */
 	else
 		snprintf(eal_shared, sizeof(eal_shared), "%s", cfg->shared);
+	if (cfg->role != HK_EAL_SECONDARY)
+		hk_eal_remove_empty();
 	eal_role = cfg->role;
 	pin_object((void *)(uintptr_t)rte_eal_init);
 	pin_object((void *)(uintptr_t)hk_eal_init);

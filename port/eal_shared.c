@@ -20,6 +20,8 @@
 #include <limits.h>
 #include <linux/magic.h>
 #include <mntent.h>
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -300,6 +302,21 @@ void hk_eal_remove_own(const char *shared, const char *huge_dir, bool memory)
 		return;
 	(void)rmdir(dir);
 	(void)unlink_maps(shared, huge_dir, path, sizeof(path));
+}
+
+void hk_eal_remove_empty(void)
+{
+	char dir[PATH_MAX];
+	int pid, end;
+
+	runtime_dir("", dir, sizeof(dir));
+	DIR *d = opendir(dir);
+	for (struct dirent *e; d && (e = readdir(d));)
+		if (sscanf(e->d_name, HK_EAL_ALONE_NAME "%n", &pid, &end) == 1 &&
+		    e->d_name[end] == '\0' && pid > 0 && kill(pid, 0) != 0 && errno == ESRCH)
+			(void)unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR);
+	if (d)
+		closedir(d);
 }
 
 /* ---- huge pages ------------------------------------------------------------------------------- */

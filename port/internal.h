@@ -53,6 +53,12 @@ bool hk_eal_locked(const char *shared);
 /* After it, in a primary. */
 int hk_eal_hide_devices(struct hk_error *err);
 
+/* A process that shares nothing has EAL make a directory of this name (its pid) while it starts, and removes it then. */
+#define HK_EAL_ALONE_NAME "hk-%d"
+
+/* Removes the directories of those that were killed in between. Nothing is ever in them. */
+void hk_eal_remove_empty(void);
+
 /* Removes this process's files; @memory: those of the whole memory. */
 void hk_eal_remove_own(const char *shared, const char *huge_dir, bool memory);
 

@@ -6,11 +6,13 @@
 #include "port/port.h"
 #include "tests/unit/hk_test.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char dir[64];
@@ -192,7 +194,6 @@ static void memif_stops_listening(void)
 	fclose(f);
 }
 
-/* hk_eal_init() leaves the thread where it was, and no file. */
 /* Who may poll queues of a port is known before it is opened, with the reason. */
 static void whose_queues_are_shared(void)
 {
@@ -217,14 +218,75 @@ static void whose_queues_are_shared(void)
 	}
 }
 
+/* ---- what EAL leaves ------------------------------------------------------------------------- */
+
+static char run[32]; /* where EAL makes its directory */
+static char stays[3]
+		 [40]; /* what is not a dead process's in run/dpdk, or not one that we would make */
+
+static void make_in_run(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/dpdk/%s", run, name);
+	CHECK_EQ(mkdir(path, 0700), 0);
+}
+
+/* As if others had been killed while they started. */
+static void before_eal(void)
+{
+	char path[256], name[24];
+	pid_t dead = fork();
+
+	if (dead == 0)
+		_exit(0);
+	CHECK_EQ(waitpid(dead, NULL, 0), dead);
+	snprintf(run, sizeof(run), "/tmp/hk-run-XXXXXX");
+	CHECK(mkdtemp(run) != NULL);
+	CHECK_EQ(setenv("RUNTIME_DIRECTORY", run, 1), 0);
+	snprintf(path, sizeof(path), "%s/dpdk", run);
+	CHECK_EQ(mkdir(path, 0700), 0);
+	snprintf(name, sizeof(name), "hk-%d", (int)dead);
+	make_in_run(name);
+	snprintf(stays[0], sizeof(stays[0]), "hk-%d.more", (int)dead);
+	snprintf(stays[1], sizeof(stays[1]), "other-%d", (int)dead);
+	snprintf(stays[2], sizeof(stays[2]), "hk-%d", (int)getppid());
+	for (unsigned i = 0; i < HK_ARRAY_LEN(stays); i++)
+		make_in_run(stays[i]);
+}
+
+static void after_eal(void)
+{
+	char path[256];
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(stays); i++) {
+		snprintf(path, sizeof(path), "%s/dpdk/%s", run, stays[i]);
+		CHECK_EQ(rmdir(path), 0);
+	}
+	snprintf(path, sizeof(path), "%s/dpdk", run);
+	CHECK_EQ(rmdir(path), 0);
+	CHECK_EQ(rmdir(run), 0);
+}
+
+/* hk_eal_init() leaves no file, and nothing of those that were killed in it. */
 static void eal_leaves_no_trace(void)
 {
 	struct hk_error err;
 	struct hk_eal_config cfg = {.memory_mb = 1};
-	char path[64];
+	char path[256];
+
 	CHECK_EQ(hk_eal_init(&cfg, &err), 0); /* again: changes nothing */
-	snprintf(path, sizeof(path), "/var/run/dpdk/hk-%d", (int)getpid());
-	CHECK(access(path, F_OK) != 0);
+	snprintf(path, sizeof(path), "%s/dpdk", run);
+	DIR *d = opendir(path);
+	CHECK(d != NULL);
+	for (struct dirent *e; (e = readdir(d));) {
+		bool expected = e->d_name[0] == '.';
+
+		for (unsigned i = 0; !expected && i < HK_ARRAY_LEN(stays); i++)
+			expected = strcmp(e->d_name, stays[i]) == 0;
+		CHECK_MSG(expected, "%s", e->d_name);
+	}
+	closedir(d);
 }
 
 static const struct hk_test tests[] = {
@@ -250,6 +312,7 @@ int main(int argc, char **argv)
 	struct hk_eal_config eal = {.memory_mb = 128};
 	cpu_set_t before, after;
 	CHECK_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
+	before_eal();
 	if (hk_eal_init(&eal, &err)) {
 		fprintf(stderr, "%s\n", err.text);
 		return 1;
@@ -259,6 +322,7 @@ int main(int argc, char **argv)
 	snprintf(dir, sizeof(dir), "/tmp/hk-test-XXXXXX");
 	CHECK(mkdtemp(dir) != NULL);
 	int rc = hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+	after_eal();
 	if (rmdir(dir) != 0) {
 		fprintf(stderr, "FAIL: something is left in %s\n", dir);
 		rc = 1;
