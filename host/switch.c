@@ -3,6 +3,7 @@
  * host/switch.c: the loop between ports and pipes. What it is for, and whom it trusts, stands in switch.h.
  */
 #include "host/switch.h"
+#include "host/pace.h"
 #include "port/bell.h"
 #include "wire/wire.h"
 
@@ -63,11 +64,14 @@ struct hk_switch {
 	/* sleeping: times are the TSC's */
 	uint64_t now, tx_at[HK_SWITCH_WIRES];
 	uint64_t spin, fresh, watch;
+	uint64_t hz;
 	int wait_fd[HK_SWITCH_WIRES]; /* of ports that are sockets */
 	bool wakes
 		[HK_SWITCH_WIRES]; /* what comes on this wire wakes us, by a ring or by the kernel */
 	int bell;
-	bool lies; /* it is rung for */
+	bool lies;  /* it is rung for */
+	bool brief; /* its slice is */
+	struct hk_pace pace;
 	unsigned vain;
 	/* a bit for each slot that was given frames: since watched_at, and in the period before */
 	uint64_t given, given_before, watched_at;
@@ -425,12 +429,31 @@ static void get_up(struct hk_switch *sw)
 	sw->lies = false;
 }
 
+static void slice(struct hk_switch *sw, bool brief)
+{
+	if (sw->brief != brief)
+		hk_pace_slice(brief);
+	sw->brief = brief;
+}
+
+static uint64_t ns(const struct hk_switch *sw, uint64_t tsc)
+{
+	return (uint64_t)((__uint128_t)tsc * 1000000000u / sw->hz);
+}
+
+static void yield(struct hk_switch *sw)
+{
+	slice(sw, false);
+	sched_yield();
+	hk_pace_yielded(&sw->pace, ns(sw, sw->now), ns(sw, rte_rdtsc()));
+}
+
 /* The first time it says that it is about to sleep, and comes back for one more round: ranks that put
  * something into a pipe before it said so rang for nobody. As long as it is still rung for, it need not
  * say so again. */
-static void sleep_(struct hk_switch *sw)
+static void sleep_(struct hk_switch *sw, long beat_ns)
 {
-	const struct timespec nap = {.tv_nsec = SLEEP_NS}, beat = {.tv_nsec = BEAT_NS};
+	const struct timespec nap = {.tv_nsec = SLEEP_NS}, beat = {.tv_nsec = beat_ns};
 	struct pollfd p = {.fd = sw->bell, .events = POLLIN};
 
 	if (!sw->lies && all_wake(sw)) {
@@ -441,6 +464,7 @@ static void sleep_(struct hk_switch *sw)
 		return;
 	}
 	count(&sw->sleeps, 1);
+	slice(sw, true);
 	if (!sw->lies) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 	} else if (ppoll(&p, 1, &beat, NULL) > 0 || !hk_bell_lies(HK_BELL_SWITCH)) {
@@ -477,10 +501,14 @@ static int loop(void *arg)
 			watch(sw);
 		if (frames)
 			continue;
-		if (sw->now - last < sw->spin || sw->given || sw->given_before)
-			sched_yield();
+		bool watches = sw->given || sw->given_before;
+
+		if (hk_pace_crowded(&sw->pace, ns(sw, sw->now)))
+			sleep_(sw, watches ? WATCH_US * 1000 : BEAT_NS);
+		else if (sw->now - last < sw->spin || watches)
+			yield(sw);
 		else
-			sleep_(sw);
+			sleep_(sw, BEAT_NS);
 	}
 	return 0;
 }
@@ -499,6 +527,7 @@ int hk_switch_start(unsigned lcore, struct hk_switch **out, struct hk_error *err
 		sw->wait_fd[w] = -1;
 	uint64_t us = rte_get_tsc_hz() / 1000000;
 
+	sw->hz = rte_get_tsc_hz();
 	sw->spin = us * SPIN_US;
 	sw->fresh = us * FRESH_US;
 	sw->watch = us * WATCH_US;

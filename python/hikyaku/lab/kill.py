@@ -108,7 +108,7 @@ def ranks(topology: Topology) -> list[Rank]:
 
 
 def _family(rank: Rank, node: Node) -> list[int]:
-    """The rank and what it started, children last. A daemon has a session of its own, and stays."""
+    """The rank and what it started, children last. A daemon has another parent, and stays."""
     session = _stat(rank.pid)[1]
     here = {pid: _stat(pid) for pid in _node_processes(node)}
     family = [rank.pid]

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/host/test_pace.c: when the switch takes its core for crowded, and what its slice is.
+ */
+#include "host/pace.h"
+#include "tests/unit/hk_test.h"
+
+#include <linux/sched/types.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define QUICK (5 * HK_USEC)
+#define TURN  (4 * HK_MSEC) /* what a yield takes beside a task that computes: a tick */
+
+/* One yield; how long the core counts as crowded from its end on. */
+static uint64_t crowded_for(struct hk_pace *p, uint64_t *now, uint64_t yield)
+{
+	uint64_t end, before = *now;
+
+	*now += yield;
+	hk_pace_yielded(p, before, *now);
+	for (end = *now; hk_pace_crowded(p, end); end += HK_MSEC)
+		;
+	return end - *now;
+}
+
+static void quick_yields_go_on(void)
+{
+	struct hk_pace p = {0};
+	uint64_t now = HK_SEC;
+
+	CHECK(!hk_pace_crowded(&p, now));
+	for (int i = 0; i < 1000; i++)
+		CHECK_EQ(crowded_for(&p, &now, QUICK), 0);
+}
+
+/* They are tried again, less and less often, but never given up. */
+static void slow_yields_end_for_a_while(void)
+{
+	struct hk_pace p = {0};
+	uint64_t now = HK_SEC, want = HK_PACE_FIRST;
+
+	for (int i = 0; i < 10; i++) {
+		uint64_t got = crowded_for(&p, &now, TURN);
+
+		CHECK_EQ(got, want);
+		now += got;
+		want = HK_MIN(2 * want, HK_PACE_MOST);
+	}
+	CHECK_EQ(crowded_for(&p, &now, QUICK), 0); /* it computes no more */
+	CHECK_EQ(crowded_for(&p, &now, TURN), HK_PACE_FIRST);
+}
+
+static struct sched_attr attr(void)
+{
+	struct sched_attr a = {.size = sizeof(a)};
+
+	CHECK_EQ(syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0), 0);
+	return a;
+}
+
+/* On kernels before 6.12 it is 0, whatever one asks for. */
+static void slice_comes_and_goes(void)
+{
+	struct sched_attr before = attr();
+
+	hk_pace_slice(true);
+	struct sched_attr brief = attr();
+
+	CHECK_EQ(brief.sched_runtime, before.sched_runtime ? HK_PACE_SLICE : 0);
+	CHECK_EQ(brief.sched_policy, before.sched_policy);
+	CHECK_EQ(brief.sched_nice, before.sched_nice);
+	hk_pace_slice(false);
+	CHECK_EQ(attr().sched_runtime, before.sched_runtime);
+	CHECK_EQ(attr().sched_nice, before.sched_nice);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"quick_yields_go_on", quick_yields_go_on},
+		{"slow_yields_end_for_a_while", slow_yields_end_for_a_while},
+		{"slice_comes_and_goes", slice_comes_and_goes},
+	};
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
