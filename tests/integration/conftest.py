@@ -7,6 +7,7 @@ of a run that was killed are taken down by the next.
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -145,6 +146,22 @@ def lab_of_jobs(get_lab) -> Iterator[Callable[..., Lab]]:
         for node in lab.topology.nodes:
             inode = network.namespace_inode(node.netns)
             process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
+
+
+@pytest.fixture
+def burners() -> Iterator[Callable[[int], None]]:
+    """burners(2): so many processes compute beside the test, until its end."""
+    running: list[subprocess.Popen] = []
+
+    def start(count: int) -> None:
+        running.extend(
+            subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)
+        )
+
+    yield start
+    for each in running:
+        each.kill()
+        each.wait()
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ process, nothing in the run directory, in DPDK's, or in the hugetlbfs. The momen
 seed; --life-seconds says how long to go on killing (each kind).
 """
 
-import json
 import os
 import random
 import re
@@ -26,6 +25,7 @@ from hikyaku import process
 from hikyaku.checkout import built
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, RunResult, kill, network
+from slots import slots_of
 
 SOON = 30  # seconds, on a machine that does much else
 
@@ -350,16 +350,6 @@ def test_rank_that_scribbles_over_its_memory_is_cut_off_and_no_other(lab, progra
     nothing_is_left(lab)
 
 
-def slots_of(lab: Lab, hikyaku: list[str], name: str) -> list[str]:
-    """The states of the slots of a daemon of node0, as it says."""
-    argv = [*hikyaku, "daemon", "status", "--name", name, "--json"]
-    done = subprocess.run(
-        lab.exec_argv("node0", argv), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [slot["state"] for slot in json.loads(done.stdout)["daemons"][0]["slots"]]
-
-
 @pytest.mark.usefixtures("administrators_daemons")
 def test_rank_killed_while_its_memory_is_lent(lab, hikyaku, program):
     """Frames of long messages point into the rank's own memory. Who polls for it never follows
@@ -376,14 +366,14 @@ def test_rank_killed_while_its_memory_is_lent(lab, hikyaku, program):
         for _, at in moments(0, 1.0):
             ended = pool.submit(run, 100000)
             process.wait_until(
-                "a rank", lambda: "served" in slots_of(lab, hikyaku, "mad-node0"), SOON
+                "a rank", lambda: "served" in slots_of(lab, hikyaku, "node0", "mad-node0"), SOON
             )
             time.sleep(at)  # the moment, not a condition
             kill.kill_rank(lab.topology, 0)
             assert ended.result(SOON).returncode != 0
             process.wait_until(
                 "the slots to come back",
-                lambda: set(slots_of(lab, hikyaku, "mad-node0")) == {"free"},
+                lambda: set(slots_of(lab, hikyaku, "node0", "mad-node0")) == {"free"},
                 SOON,
             )
         done = pool.submit(run, 3).result(120)

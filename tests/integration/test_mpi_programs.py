@@ -174,6 +174,15 @@ def test_one_sided_with_hikyakud(run, host):
     assert_passed(run(("memif", 2, 1), "rma_passive", host=host), "rma_passive")
 
 
+@pytest.mark.parametrize("host", ["hybrid", "daemon", "split"])
+def test_one_sided_beside_load(run, burners, host):
+    """… and with faults, where the port may have them: it is hikyakud's alone."""
+    faulty = {"faults": FAULTS, "mca": {"btl_hikyaku_crc": "1"}} if host == "daemon" else {}
+    command = "rma_random --rounds 3"
+    burners(2)
+    assert_passed(run(("memif", 2, 1), command, host=host, **faulty), command)
+
+
 @pytest.mark.parametrize("host", ["inline", "hybrid"])
 def test_one_sided_in_many_threads(run, host):
     assert_passed(run(("memif", 2, 1), "rma_threads", host=host), "rma_threads")
@@ -187,11 +196,12 @@ def test_eager_queues(run, host, queues):
     assert_passed(run(("memif", 2, 2), command, host=host, mca=mca), command)
 
 
-def test_split_is_refused_where_ranks_cannot_poll_queues(run):
-    result = run(("veth", 2, 2), "digest", host="split", limit=60)
+@pytest.mark.parametrize("host", ["hybrid", "split"])
+def test_mode_is_refused_where_ranks_cannot_poll_queues(run, host):
+    result = run(("veth", 2, 2), "digest", host=host, limit=60)
     assert result.returncode != 0
     assert re.search(
-        r"host mode split: ranks cannot poll queues of port af_xdp:iface=\S+: its sockets and "
+        rf"host mode {host}: ranks cannot poll queues of port af_xdp:iface=\S+: its sockets and "
         r"rings belong to the process that opened it",
         result.stderr,
     ), result.stderr
