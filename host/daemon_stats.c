@@ -7,6 +7,7 @@
  * shown, and nothing here acts on it.
  */
 #include "host/daemon.h"
+#include "host/rank_stats.h"
 
 #include <inttypes.h>
 #include <stddef.h>
@@ -14,58 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct field {
-	const char *name;
-	size_t at; /* of a uint64_t */
-};
-
-static const struct field rank_fields[] = {
-#define FIELD(name)                                                                                \
-	{                                                                                          \
-#name, offsetof(struct hk_res_rank, name)                                          \
-	}
-	FIELD(tx_packets),
-	FIELD(tx_bytes),
-	FIELD(rx_packets),
-	FIELD(rx_bytes),
-	FIELD(tx_acks),
-	FIELD(rx_acks),
-	FIELD(resends),
-	FIELD(duplicates),
-	FIELD(loss_time),
-	FIELD(loss_rto),
-	FIELD(no_credit),
-	FIELD(no_cwnd),
-	FIELD(no_block),
-	FIELD(refused),
-	FIELD(dead_peers),
-	FIELD(messages_sent),
-	FIELD(messages_delivered),
-	FIELD(queued),
-	FIELD(early),
-	FIELD(tx_dropped),
-	FIELD(tx_bulk),
-	FIELD(no_buffer),
-	FIELD(async_polls),
-	FIELD(kept),
-	FIELD(kept_now),
-	FIELD(rings),
-	FIELD(puts),
-	FIELD(gets),
-	FIELD(gets_served),
-	FIELD(put_bytes),
-	FIELD(put_bytes_in),
-	FIELD(rx_frames),
-	FIELD(tx_frames),
-	FIELD(tx_full),
-	FIELD(unpolled_ns),
-#undef FIELD
-};
-_Static_assert(sizeof(rank_fields) / sizeof(rank_fields[0]) * sizeof(uint64_t) ==
-		       sizeof(struct hk_res_rank),
-	       "every counter is shown");
-
-static const struct field switch_fields[] = {
+static const struct hk_stat switch_fields[] = {
 #define FIELD(name)                                                                                \
 	{                                                                                          \
 #name, offsetof(struct hk_res_switch, name)                                        \
@@ -75,7 +25,7 @@ static const struct field switch_fields[] = {
 #undef FIELD
 };
 
-static const struct field port_fields[] = {
+static const struct hk_stat port_fields[] = {
 #define FIELD(name)                                                                                \
 	{                                                                                          \
 #name, offsetof(struct hk_res_port, name)                                          \
@@ -85,7 +35,7 @@ static const struct field port_fields[] = {
 #undef FIELD
 };
 
-static const struct field pipe_fields[] = {
+static const struct hk_stat pipe_fields[] = {
 #define FIELD(name)                                                                                \
 	{                                                                                          \
 #name, offsetof(struct hk_res_pipe, name)                                          \
@@ -94,17 +44,8 @@ static const struct field pipe_fields[] = {
 #undef FIELD
 };
 
-static void object(FILE *f, const void *values, const struct field *fields, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		const uint64_t *v = (const void *)((const char *)values + fields[i].at);
-
-		fprintf(f, "%s\"%s\": %" PRIu64, i ? ", " : "{", fields[i].name, *v);
-	}
-	fprintf(f, "}");
-}
-
-#define OBJECT(f, values, fields) object(f, values, fields, sizeof(fields) / sizeof((fields)[0]))
+#define OBJECT(f, values, fields)                                                                  \
+	hk_stats_object(f, values, fields, sizeof(fields) / sizeof((fields)[0]))
 
 /* CPU time that a process has used, all its threads; -1 if it cannot be told. */
 static double cpu_seconds(pid_t pid)
@@ -154,7 +95,7 @@ static void slot(struct hk_daemon *d, FILE *f, unsigned i, int64_t now)
 	hk_res_memory(d->res, i, &memory, &len);
 	if (s->state == HK_SLOT_SERVED &&
 	    hk_res_rank_counters(memory, len, s->fabric, &rank) == 0) {
-		OBJECT(f, &rank, rank_fields);
+		hk_stats_rank(f, &rank);
 		fprintf(f, ", \"polls\": \"%s\"",
 			rank.unpolled_ns < HK_RES_ABSENT_NS ? "rank"
 			: d->poller.ready                   ? "poller"

@@ -16,6 +16,7 @@
  *   send.c        descriptors and the four ways to send
  *   recv.c        from the fabric to ob1's callbacks
  *   rma.c         registration and get
+ *   stats.c       what this rank counts, for `hikyaku stats`
  *   tag.c         tags: destination addresses that tell what a frame is part of
  *   service.c     the fabric for others of this process (service.h)
  *   mcast.c       multicasts, for Bcast (coll/)
@@ -192,6 +193,10 @@ int hk_btl_host_share(struct hk_error *err);
 void hk_btl_host_lanes(struct hk_candidate *list, size_t n);
 void hk_btl_host_unshare(void);
 void hk_btl_host_leave(void);
+
+/* ---- stats.c: after the tap is open; before the fabric is closed */
+void hk_btl_stats_start(void);
+void hk_btl_stats_stop(void);
 
 /* ---- tag.c */
 int hk_btl_tag_init(const uint8_t mac[6], struct hk_error *err);

@@ -285,6 +285,8 @@ static void open_tap(void)
 		 hk_btl.key);
 	if (hk_tap_open(who, hk_btl.host ? hk_host_lease(hk_btl.host)->shared : NULL, &err) != 0)
 		opal_output_verbose(1, mca_btl_hikyaku_component.output, "hikyaku: %s", err.text);
+	else
+		hk_btl_stats_start();
 }
 
 /* Can ranks of this node reach our memory? Only where something else carries their messages, and there are such
@@ -345,6 +347,7 @@ int hk_btl_module_init(struct hk_error *err)
 		hk_near_close();
 		hk_btl.near = false;
 		hk_btl_host_unshare();
+		hk_btl_stats_stop();
 		hk_fabric_close(hk_btl.fabric, 0);
 		hk_btl.fabric = NULL;
 		hk_tap_close();
@@ -581,6 +584,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	if (PARAMS->verbose >= 5)
 		hk_btl_print_counters();
 	hk_btl_host_unshare();
+	hk_btl_stats_stop();
 	left = hk_fabric_close(hk_btl.fabric, PARAMS->linger_ms);
 	hk_btl.fabric = NULL;
 	hk_tap_close();

@@ -28,6 +28,11 @@ struct rte_mbuf;
  * errno with a sentence: then all works, but nobody can capture. */
 int hk_tap_open(const char *who, const char *shared, struct hk_error *err);
 
+/* From now on, who asks the tap what this process counts gets what @write writes: JSON of at most @room bytes; it
+ * returns how many, or 0 for none. It runs in the tap's thread. NULL: nobody gets anything, and when this returns @write
+ * does not run any more. By one thread. */
+void hk_tap_stats(size_t (*write)(char *text, size_t room));
+
 /* Ends a capture that runs. Before the code is unloaded. Does nothing if the tap is not open. */
 void hk_tap_close(void);
 

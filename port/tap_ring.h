@@ -12,6 +12,8 @@
  *   START    →  STARTED     here is a ring: copy what you move
  *            →  REFUSED     why not
  *            ←  END         the process leaves in good order; when one dies, the connection closes without
+ *   STATS    →  STATS       what it counts: behind this message one more, of `size` bytes, JSON. Also while
+ *                           another captures
  *
  * The ring has one writer and one reader. Records lie at `head` modulo its size, never across its end, each
  * a multiple of HK_TAP_ALIGN. What there is no room for is counted, never waited for. Neither side believes
@@ -83,7 +85,9 @@ _Static_assert(sizeof(struct hk_tap_port) % HK_TAP_ALIGN == 0, "a record's room"
 
 /* ---- messages --------------------------------------------------------------------------------- */
 
-enum hk_tap_type { HK_TAP_START = 1, HK_TAP_STARTED, HK_TAP_REFUSED, HK_TAP_END };
+enum hk_tap_type { HK_TAP_START = 1, HK_TAP_STARTED, HK_TAP_REFUSED, HK_TAP_END, HK_TAP_STATS };
+
+#define HK_TAP_STATS_MAX 4096 /* of the text */
 
 #define HK_TAP_F_PIPES                                                                             \
 	1u /* frames of pipes as well (port/pipe.h): those of ports hikyakud has already */
@@ -94,7 +98,7 @@ struct hk_tap_msg {
 	uint32_t snaplen; /* START: 1 to HK_TAP_SNAPLEN_MAX */
 	uint32_t flags;   /* START: HK_TAP_F_* */
 	uint32_t zero;
-	uint64_t size;  /* START: of the ring without its head; a power of two */
+	uint64_t size; /* START: of the ring without its head; a power of two. STATS: of the text */
 	char text[232]; /* STARTED: who this is; REFUSED: why */
 };
 _Static_assert(sizeof(struct hk_tap_msg) == 264, "part of the protocol");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port/tap_server.c: the tap's thread: who may capture, and when a capture ends. The protocol stands in
- * tap_ring.h.
+ * port/tap_server.c: the tap's thread: who may capture, and when a capture ends; who asks for counters.
+ * The protocol stands in tap_ring.h.
  *
  * The thread sleeps in poll(2) until somebody connects. One capture at a time; who comes second is told
  * who was first.
@@ -94,6 +94,37 @@ static const char *start(int fd, const struct hk_tap_msg *m, int ring_fd)
 	return NULL;
 }
 
+/* ---- counters ----------------------------------------------------------------------------------- */
+
+static struct {
+	pthread_mutex_t lock;
+	size_t (*write)(char *text, size_t room);
+} stats = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+void hk_tap_stats(size_t (*write)(char *text, size_t room))
+{
+	pthread_mutex_lock(&stats.lock);
+	stats.write = write;
+	pthread_mutex_unlock(&stats.lock);
+}
+
+static void tell_stats(int fd)
+{
+	struct hk_tap_msg m = {
+		.magic = HK_TAP_MAGIC, .version = HK_TAP_VERSION, .type = HK_TAP_STATS};
+	char text[HK_TAP_STATS_MAX];
+
+	pthread_mutex_lock(&stats.lock);
+	m.size = stats.write ? stats.write(text, sizeof(text)) : 0;
+	pthread_mutex_unlock(&stats.lock);
+	if (m.size == 0 || m.size > sizeof(text)) {
+		say(fd, HK_TAP_REFUSED, "it has no counters of its own; fix: ask its hikyakud");
+		return;
+	}
+	if (send(fd, &m, sizeof(m), MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(m))
+		(void)send(fd, text, m.size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /* ---- connections ------------------------------------------------------------------------------ */
 
 /* A message and the descriptor that comes with it (-1: none). False: nothing sensible came. */
@@ -137,6 +168,11 @@ static bool says(int fd)
 	return poll(p, 2, START_MS) > 0 && p[0].revents && !p[1].revents;
 }
 
+static bool asks_for_stats(const struct hk_tap_msg *m)
+{
+	return m->magic == HK_TAP_MAGIC && m->version == HK_TAP_VERSION && m->type == HK_TAP_STATS;
+}
+
 static void connection(int fd)
 {
 	struct ucred peer = {0};
@@ -154,13 +190,20 @@ static void connection(int fd)
 		close(fd);
 		return;
 	}
-	if (server.peer_fd >= 0) {
+	if (!says(fd) || !receive(fd, &m, &ring_fd)) {
+		why = "nothing was asked in time";
+	} else if (asks_for_stats(&m)) {
+		if (ring_fd >= 0)
+			close(ring_fd);
+		tell_stats(fd);
+		close(fd);
+		return;
+	} else if (server.peer_fd >= 0) {
 		snprintf(text, sizeof(text), "process %d captures it already; fix: end that one",
 			 server.peer);
 		why = text;
 	} else {
-		why = says(fd) && receive(fd, &m, &ring_fd) ? start(fd, &m, ring_fd)
-							    : "nothing was asked in time";
+		why = start(fd, &m, ring_fd);
 	}
 	if (ring_fd >= 0)
 		close(ring_fd);

@@ -497,6 +497,72 @@ static void *reader(void *arg)
 	return NULL;
 }
 
+/* ---- counters --------------------------------------------------------------------------------- */
+
+static size_t some_text(char *text, size_t room)
+{
+	return (size_t)snprintf(text, room, "{\"a\": 1}");
+}
+
+static size_t too_much(char *text, size_t room)
+{
+	memset(text, 'x', room);
+	return room + 1;
+}
+
+/* Asks as `hikyaku stats` does; the answer's type, and its text in @text, of as many bytes as were said. */
+static uint32_t ask_stats(char text[HK_TAP_STATS_MAX + 1])
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	struct hk_tap_msg m = {
+		.magic = HK_TAP_MAGIC, .version = HK_TAP_VERSION, .type = HK_TAP_STATS};
+	struct hk_source_name at;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	find_us(&at);
+	memcpy(a.sun_path + 1, at.name, strlen(at.name));
+	CHECK_EQ(connect(fd, (struct sockaddr *)&a,
+			 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(at.name))),
+		 0);
+	CHECK_EQ(send(fd, &m, sizeof(m), 0), (ssize_t)sizeof(m));
+	CHECK_EQ(recv(fd, &m, sizeof(m), 0), (ssize_t)sizeof(m));
+	CHECK_EQ(m.magic, HK_TAP_MAGIC);
+	ssize_t n = m.type == HK_TAP_STATS ? recv(fd, text, HK_TAP_STATS_MAX, 0) : 0;
+
+	CHECK_EQ((uint64_t)n, m.type == HK_TAP_STATS ? m.size : 0);
+	text[n] = '\0';
+	CHECK_EQ(recv(fd, &m, sizeof(m), 0), 0); /* and that is all */
+	close(fd);
+	return m.type;
+}
+
+/* Whether somebody captures or not; and neither without counters nor with too many. */
+static void counters_are_told(void)
+{
+	char text[HK_TAP_STATS_MAX + 1];
+
+	begin(100);
+	CHECK_EQ(ask_stats(text), HK_TAP_REFUSED);
+	hk_tap_stats(some_text);
+	CHECK_EQ(ask_stats(text), HK_TAP_STATS);
+	CHECK(strcmp(text, "{\"a\": 1}") == 0);
+	hk_tap_stats(too_much);
+	CHECK_EQ(ask_stats(text), HK_TAP_REFUSED);
+	struct hk_captured c;
+
+	move(1);
+	CHECK(next(&c)); /* the capture goes on */
+	hk_source_stop(source);
+	hk_source_close(source);
+	wait_for(is_off, "the tap's end");
+	hk_tap_stats(some_text);
+	CHECK_EQ(ask_stats(text), HK_TAP_STATS);
+	hk_tap_stats(NULL);
+	CHECK_EQ(ask_stats(text), HK_TAP_REFUSED);
+	hk_tap_close();
+	empty_port();
+}
+
 /* As fast as it goes, with a reader beside: each frame is shown whole, or counted. */
 static void under_load(void)
 {
@@ -596,6 +662,7 @@ int main(int argc, char **argv)
 		{"the_connection_is_the_lease", the_connection_is_the_lease},
 		{"an_orderly_end_is_told", an_orderly_end_is_told},
 		{"wrong_requests_are_refused", wrong_requests_are_refused},
+		{"counters_are_told", counters_are_told},
 		{"under_load", under_load},
 		{"captures_come_and_go", captures_come_and_go},
 	};
