@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`hikyaku stats` and `hikyaku top`: what the ranks of this node send, receive, lose and wait for.
 
-Both ask the node's daemons (host/daemon_stats.c); what they answer is shown by stats/.
+Both ask the node's daemons (host/daemon_stats.c), and ranks that have none (stats/inline.py); what
+they answer is shown by stats/.
 """
 
 import json
@@ -21,9 +22,9 @@ from rich.live import Live
 
 from .cli_daemon import Daemon, _names, run_base
 from .errors import HikyakuError
-from .stats import Sample
+from .stats import Sample, inline
 from .stats.prometheus import prometheus
-from .stats.tables import picture, totals
+from .stats.tables import picture, totals, totals_inline
 
 _STATS = 11
 _WIDE = 150  # columns where there is no terminal
@@ -39,6 +40,9 @@ def take(base: Path, name: str | None) -> Sample:
             if name:
                 raise
             sample.complaints.append(str(error))
+    if not name:
+        sample.ranks, complaints = inline.ask_all()
+        sample.complaints += complaints
     return sample
 
 
@@ -59,8 +63,9 @@ _NAME = click.option("--name", help="This daemon alone.")
 def stats(name: str | None, as_json: bool, as_prometheus: bool) -> None:
     """Show what the ranks of this node have sent, received, lost and waited for.
 
-    Of all daemons of this user on this node. `polls` says who takes in a rank's frames just now:
-    the rank, or the poller while it computes. The exit status is 1 if no daemon runs.
+    Of all daemons of this user on this node, and of ranks of mode inline. `polls` says who takes in
+    a rank's frames just now: the rank, or the poller (inline: its helper) while it computes. The
+    exit status is 1 if there are neither.
 
     \b
     Examples:
@@ -74,14 +79,18 @@ def stats(name: str | None, as_json: bool, as_prometheus: bool) -> None:
     for text in sample.complaints:
         click.echo(f"hikyaku: {text}", err=True)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "daemons": sample.daemons}, indent=1))
+        both = {"schema": 1, "daemons": sample.daemons, "ranks": sample.ranks}
+        click.echo(json.dumps(both, indent=1))
     elif as_prometheus:
         click.echo(prometheus(sample), nl=False)
     else:
         for daemon in sample.daemons:
             _console().print(totals(daemon))
-    if not sample.daemons:
-        click.echo(f"no hikyakud runs here (looked in {run_base()})", err=True)
+        if sample.ranks:
+            _console().print(totals_inline(sample.ranks))
+    if not sample.daemons and not sample.ranks:
+        text = f"no hikyakud runs here (looked in {run_base()}), and no rank of mode inline"
+        click.echo(text, err=True)
         raise SystemExit(1)
 
 
@@ -128,9 +137,10 @@ def _interruptible() -> Iterator[None]:
 def _first(name: str | None) -> Sample:
     base = run_base()
     sample = take(base, name)
-    if not sample.daemons:
+    if not sample.daemons and not sample.ranks:
         raise HikyakuError(
-            "; ".join(sample.complaints) or f"no hikyakud runs here (looked in {base})",
+            "; ".join(sample.complaints)
+            or f"no hikyakud runs here (looked in {base}), and no rank of mode inline",
             "start a job with --mca btl_hikyaku_host hybrid, or: hikyaku daemon start",
         )
     return sample
@@ -181,7 +191,7 @@ def top(name: str | None, interval: float, once: bool) -> None:
         with Live(shown, console=console, screen=True, auto_refresh=False) as live:
             while not keys.quits(interval):
                 now = _next(name)
-                if not now.daemons:
+                if not now.daemons and not now.ranks:
                     said = "; ".join(now.complaints) or "the last hikyakud of this node has ended"
                     break
                 live.update(picture(now, before), refresh=True)

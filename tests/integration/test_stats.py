@@ -60,7 +60,7 @@ def test_without_a_daemon(call):
         done = call("stats", *options)
         assert done.returncode == 1
         assert "no hikyakud runs here" in done.stderr
-    assert json.loads(call("stats", "--json").stdout) == {"schema": 1, "daemons": []}
+    assert json.loads(call("stats", "--json").stdout) == {"schema": 1, "daemons": [], "ranks": []}
     assert "no hikyakud 'absent' runs here" in call("stats", "--name", "absent").stderr
     done = call("top", "--once")
     assert done.returncode == 1

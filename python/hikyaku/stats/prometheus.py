@@ -140,4 +140,6 @@ def prometheus(sample: Sample) -> str:
             out.add("rank", SLOT, slot, **who)
             out.add("rank", RANK, slot["counters"], **who)
             out.add("rank", PIPE, slot["pipe"], **who)
+    for each in sample.ranks:
+        out.add("rank", RANK, each["counters"], job=each["job"], endpoint=each["endpoint"])
     return str(out)

@@ -69,6 +69,7 @@ _TOTALS = {
 }
 
 
+_INLINE = Text("ranks that poll alone (mode inline)", style="bold")
 _DROPS = ("rx_full", "rx_share", "tx_lost")
 
 
@@ -105,23 +106,33 @@ def _traffic(name: str, table: dict, now: dict, last: dict | None, seconds: floa
     return Text(f"  {name}, each second  {said}")
 
 
+def _rank(slot: dict) -> list[str]:
+    """The columns of both tables that say which rank it is."""
+    rank, polls = slot["endpoint"] & _RANK_BITS, slot["polls"] or slot["state"]
+    return [str(rank), slot["job"], str(slot["pid"]), polls]
+
+
+def _sums(counters: dict | None) -> list[str]:
+    groups = _TOTALS.values()
+    return [_short(sum(counters[k] for k in keys) if counters else None) for keys in groups]
+
+
+def totals_inline(ranks: list[dict]) -> Group:
+    """Of ranks that poll alone."""
+    table = _grid("rank", "job", "pid", "polls", *_TOTALS)
+    for rank in ranks:
+        table.add_row(*_rank(rank), *_sums(rank["counters"]))
+    return Group(_INLINE, table, Text())
+
+
 def totals(daemon: dict) -> Group:
     """Everything since the rank or the daemon has started."""
     table = _grid("rank", "job", "pid", "polls", "away", *_TOTALS)
     drops = []
     for slot in ranks(daemon):
-        counters = slot["counters"]
-        sums = [sum(counters[k] for k in keys) if counters else None for keys in _TOTALS.values()]
         away = slot["away"] / slot["looks"] if slot["looks"] else None
         drops += _drops(slot, slot["pipe"] and {key: slot["pipe"][key] for key in _DROPS}, "")
-        table.add_row(
-            str(slot["endpoint"] & _RANK_BITS),
-            slot["job"],
-            str(slot["pid"]),
-            slot["polls"] or slot["state"],
-            _percent(away),
-            *map(_short, sums),
-        )
+        table.add_row(*_rank(slot), _percent(away), *_sums(slot["counters"]))
     cpu = f"CPU {_cpu(daemon)}, of the poller {_cpu(daemon['poller'])}"
     lines = [_title(daemon, cpu)]
     if switch := daemon["switch"]:
@@ -173,10 +184,7 @@ def rates(now: dict, before: dict | None) -> Group:
         lost = {key: _rate(pipe, was_pipe, key, seconds) for key in _DROPS}
         drops += _drops(slot, lost, " each second")
         table.add_row(
-            str(slot["endpoint"] & _RANK_BITS),
-            slot["job"],
-            str(slot["pid"]),
-            slot["polls"] or slot["state"],
+            *_rank(slot),
             _percent(away / looks if looks and away is not None else None),
             *(_short(_rate(counters, was, key, seconds)) for key in _RATES.values()),
             _short(counters["kept_now"] if counters else None),
@@ -206,7 +214,25 @@ def rates(now: dict, before: dict | None) -> Group:
     return Group(*lines, table if table.row_count else Text("  no ranks"), *drops, Text())
 
 
+def rates_inline(now: list[dict], before: list[dict]) -> Group:
+    """What happened between two answers of each rank that polls alone."""
+    old = {(rank["pid"], rank["job"], rank["endpoint"]): rank for rank in before}
+    table = _grid("rank", "job", "pid", "polls", *_RATES, "kept\nnow")
+    for rank in now:
+        last = old.get((rank["pid"], rank["job"], rank["endpoint"]))
+        seconds = (rank["clock_ms"] - last["clock_ms"]) / 1000 if last else 0
+        counters, was = rank["counters"], last and last["counters"]
+        table.add_row(
+            *_rank(rank),
+            *(_short(_rate(counters, was, key, seconds)) for key in _RATES.values()),
+            _short(counters["kept_now"]),
+        )
+    return Group(_INLINE, table, Text())
+
+
 def picture(now: Sample, before: Sample) -> Group:
     old = {(d["name"], d["pid"]): d for d in before.daemons}
     shown = [rates(d, old.get((d["name"], d["pid"]))) for d in now.daemons]
+    if now.ranks:
+        shown.append(rates_inline(now.ranks, before.ranks))
     return Group(*shown, *(Text(text, style="yellow") for text in now.complaints))
