@@ -157,6 +157,8 @@ static void serve(void)
 	cfg.peers_file = peers;
 	cfg.key = KEY;
 	cfg.timeout_ms = 20000;
+	cfg.alive_ms =
+		10000; /* a client that lost its core for a second is not gone: it says so (leave()) */
 	cfg.on_member = on_member;
 	int rc = hk_rtc_open(&cfg, &node, &err);
 	(void)unlink(peers);
@@ -172,12 +174,12 @@ static void serve(void)
 
 /* ---- the client ------------------------------------------------------------------------------ */
 
-static void write_frame(uint8_t *f, uint32_t number)
+static void write_frame(uint8_t *f, uint8_t type, unsigned size, uint32_t number)
 {
 	static const uint8_t eth[ETH_HLEN] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xb6};
 	const struct hk_msg_hdr h = {.ver_flags = HK_MSG_VERSION,
-				     .type = TYPE,
-				     .len = (uint16_t)(opt.size - ETH_HLEN - HK_MSG_HLEN),
+				     .type = type,
+				     .len = (uint16_t)(size - ETH_HLEN - HK_MSG_HLEN),
 				     .src = 1,
 				     .dst = 0,
 				     .key = KEY,
@@ -204,10 +206,22 @@ static unsigned turn_round(struct rte_mbuf **m, unsigned n, uint32_t *number)
 			rte_pktmbuf_free(m[i]);
 			continue;
 		}
-		write_frame(f, (*number)++);
+		write_frame(f, TYPE, opt.size, (*number)++);
 		m[k++] = m[i];
 	}
 	return k;
+}
+
+/* The other side ends now. DPDK's loop sees the link go. */
+static void leave(struct hk_port *port, uint32_t number)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
+	unsigned size = ETH_HLEN + HK_MSG_HLEN;
+
+	if (!m)
+		return;
+	write_frame((uint8_t *)rte_pktmbuf_append(m, (uint16_t)size), HK_MSG_T_LEAVE, size, number);
+	send_all(port, &m, 1);
 }
 
 static void ask(void)
@@ -236,7 +250,7 @@ static void ask(void)
 				uint8_t *f = (uint8_t *)rte_pktmbuf_append(m[k],
 									   (uint16_t)opt.size);
 				memset(f, 0, opt.size);
-				write_frame(f, number++);
+				write_frame(f, TYPE, opt.size, number++);
 				open++;
 				k++;
 			}
@@ -256,6 +270,7 @@ static void ask(void)
 		       "\"million/s\"}\n",
 		       rate[done - 1], rate[done - 1 - done / 10], rate[done / 2]);
 	free(rate);
+	leave(port, number);
 	hk_port_close(port);
 }
 
