@@ -177,7 +177,11 @@ int hk_kernel_attach_link(struct hk_kernel *k, unsigned ifindex, const char *nam
 
 	if (rc || !restore)
 		return rc;
+	const struct hk_tagger_own near = {.ifindex = ifindex, .mac = mac};
+	uint32_t at = ifindex % HK_TAGGER_NEAR;
 	rc = bpf_map_update_elem(bpf_map__fd(k->skel->maps.own_macs), &ifindex, &mac, BPF_ANY);
+	if (rc == 0)
+		rc = bpf_map_update_elem(bpf_map__fd(k->skel->maps.near_macs), &at, &near, BPF_ANY);
 	if (rc)
 		return hk_error_set(err, rc, "cannot note the address of %s: %s", name,
 				    strerror(-rc));

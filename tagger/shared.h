@@ -25,6 +25,15 @@ struct hk_tagger_slot {
 	uint32_t zero[15];
 };
 
+/* An interface's own address, at its number modulo HK_TAGGER_NEAR. */
+#define HK_TAGGER_NEAR 64
+
+struct hk_tagger_own {
+	uint32_t ifindex; /* 0: none */
+	uint32_t zero;
+	uint64_t mac;
+};
+
 /* A connection of a rank, kept in its socket and gone with it. */
 struct hk_tagger_conn {
 	uint64_t base;   /* the tag less its function; 0 until both ends are known */

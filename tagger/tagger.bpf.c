@@ -83,6 +83,14 @@ struct {
 	__type(value, uint64_t);
 } own_macs SEC(".maps");
 
+/* The same without a hash and a call, for interfaces whose numbers do not meet. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, HK_TAGGER_NEAR);
+	__type(key, uint32_t);
+	__type(value, struct hk_tagger_own);
+} near_macs SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, HK_TAGGER_COUNTS);
@@ -290,13 +298,22 @@ int hk_egress(struct __sk_buff *skb)
 	return NEXT;
 }
 
+static const uint64_t *own_mac(uint32_t ifindex)
+{
+	uint32_t at = ifindex % HK_TAGGER_NEAR;
+	const struct hk_tagger_own *near = bpf_map_lookup_elem(&near_macs, &at);
+
+	return near && near->ifindex == ifindex ? &near->mac
+						: bpf_map_lookup_elem(&own_macs, &ifindex);
+}
+
 SEC("tc")
 int hk_ingress(struct __sk_buff *skb)
 {
 	const uint8_t *data = (const uint8_t *)(long)skb->data;
 	const uint8_t *end = (const uint8_t *)(long)skb->data_end;
-	uint32_t rank, ifindex = skb->ifindex, *here;
-	uint64_t *own;
+	const uint64_t *own;
+	uint32_t rank, *here;
 	uint8_t mac[6];
 	struct hk_tag tag;
 
@@ -306,7 +323,7 @@ int hk_ingress(struct __sk_buff *skb)
 		return NEXT;
 	rank = tag.destination;
 	here = bpf_map_lookup_elem(&local, &rank);
-	own = bpf_map_lookup_elem(&own_macs, &ifindex);
+	own = own_mac(skb->ifindex);
 	if (!here || !*here || !own)
 		return NEXT;
 	hk_tag_to_mac(*own, mac);
