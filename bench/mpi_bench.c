@@ -24,6 +24,11 @@
  *
  *     {"metric":"line_ns","of":"latency_us","size":8,"value":52.1}
  *
+ * With --switch SOCKET and --turns N, what is measured has two sides, a and b, which somebody else switches: each
+ * metric and size is timed N times on either, in the order a b b a a b …, and each row has its side. Before
+ * each timing rank 0 sends the letter to the UNIX socket, and waits until it comes back. So both sides are
+ * measured within milliseconds, on a machine that changes from one second to the next.
+ *
  * All messages of a window share one buffer at each end, as the well-known benchmarks have it.
  * Content is checked once a metric and size, outside of the timing.
  */
@@ -36,6 +41,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 
 #define WINDOW     64
@@ -219,24 +226,85 @@ static void check_content(int size)
 static bool chosen[METRICS];
 static struct hk_line line;
 
+static int switcher = -1; /* who switches between the sides */
+static long turns;
+
+static void switch_connect(const char *path)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct timeval limit = {.tv_sec = 20};
+
+	if (rank != 0)
+		return;
+	if (strlen(path) >= sizeof(addr.sun_path))
+		fail("too long a path: ", path);
+	strcpy(addr.sun_path, path);
+	switcher = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (switcher < 0 || connect(switcher, (struct sockaddr *)&addr, sizeof(addr)) != 0)
+		fail("nobody switches at ", path);
+	setsockopt(switcher, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+}
+
+static void switch_to(char side)
+{
+	char answer = 0;
+
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank != 0)
+		return;
+	if (send(switcher, &side, 1, MSG_NOSIGNAL) != 1 || recv(switcher, &answer, 1, 0) != 1 ||
+	    answer != side)
+		fail("who switches between the sides does not answer", "");
+}
+
+/* @side: 0 if there are none. */
+static void say(int loop, int size, long rounds, double took, char side)
+{
+	char of_side[16] = "";
+
+	if (side)
+		snprintf(of_side, sizeof(of_side), ",\"side\":\"%c\"", side);
+	for (int i = 0; i < METRICS; i++)
+		if (chosen[i] && metrics[i].loop == loop)
+			printf("{\"metric\":\"%s\",\"size\":%d,\"value\":%.6g,\"iterations\":%ld%s}"
+			       "\n",
+			       metrics[i].name, size, metrics[i].value(size, took), rounds,
+			       of_side);
+}
+
+static void both_sides(int loop, int size, long rounds)
+{
+	for (long i = 0; i < 2 * turns; i++) {
+		char side = (i + 1) / 2 % 2 ? 'b' : 'a';
+
+		switch_to(side);
+		double took = timed(loop, size, rounds) / (double)rounds;
+
+		if (rank == 0)
+			say(loop, size, rounds, took, side);
+	}
+	fflush(stdout);
+}
+
 static void sample(int loop, int size, double target)
 {
 	check_content(size);
 	long rounds = calibrate(loop, size, target);
+
+	if (turns) {
+		both_sides(loop, size, rounds);
+		return;
+	}
 	double took = timed(loop, size, rounds) / (double)rounds;
 	double apart = hk_line_ns(&line, (unsigned)rank);
 
-	for (int i = 0; rank == 0 && i < METRICS; i++) {
-		if (!chosen[i] || metrics[i].loop != loop)
-			continue;
-		printf("{\"metric\":\"%s\",\"size\":%d,\"value\":%.6g,\"iterations\":%ld}"
-		       "\n",
-		       metrics[i].name, size, metrics[i].value(size, took), rounds);
-		if (apart > 0)
+	if (rank == 0)
+		say(loop, size, rounds, took, 0);
+	for (int i = 0; rank == 0 && apart > 0 && i < METRICS; i++)
+		if (chosen[i] && metrics[i].loop == loop)
 			printf("{\"metric\":\"line_ns\",\"of\":\"%s\",\"size\":%d,\"value\":%.1f}"
 			       "\n",
 			       metrics[i].name, size, apart);
-	}
 	fflush(stdout);
 }
 
@@ -284,11 +352,12 @@ static void parse_metrics(char *text)
 
 static const char usage[] =
 	"usage: mpirun -np 2 mpi_bench [--sizes N,...] [--metrics NAME,...] [--sample-ms N]\n"
-	"                              [--line FILE]\n"
+	"                              [--line FILE] [--switch SOCKET --turns N]\n"
 	"  --sizes      message sizes in bytes [8,1024,65536]\n"
 	"  --metrics    latency_us, bandwidth_MBps, bibandwidth_MBps, messages_per_s [latency_us]\n"
 	"  --sample-ms  how long each timing lasts [30]\n"
-	"  --line       64 zero bytes that both ranks map: say how far apart their cores are\n";
+	"  --line       64 zero bytes that both ranks map: say how far apart their cores are\n"
+	"  --switch     who switches between two sides, each of which is timed --turns times\n";
 
 static double now(void)
 {
@@ -305,11 +374,13 @@ int main(int argc, char **argv)
 		{"metrics", required_argument, NULL, 'm'},
 		{"sample-ms", required_argument, NULL, 't'},
 		{"line", required_argument, NULL, 'l'},
+		{"switch", required_argument, NULL, 'w'},
+		{"turns", required_argument, NULL, 'n'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
 	int sizes[MAX_SIZES] = {8, 1024, 65536}, count = 3, ranks, largest = 1;
-	bool any = false, needed[LOOPS] = {false};
+	bool any = false, switches = false, needed[LOOPS] = {false};
 	long sample_ms = 30;
 	char *end;
 	double before = now();
@@ -335,6 +406,13 @@ int main(int argc, char **argv)
 			if (!hk_line_open(&line, optarg))
 				fail(strerror(errno), ": the file of --line");
 			break;
+		case 'w':
+			switch_connect(optarg);
+			switches = true;
+			break;
+		case 'n':
+			turns = number(optarg, &end, 100000);
+			break;
 		case 'h':
 			if (rank == 0)
 				fputs(usage, stdout);
@@ -348,6 +426,8 @@ int main(int argc, char **argv)
 		fail("unexpected argument: ", argv[optind]);
 	if (ranks != 2)
 		fail("it takes two ranks: mpirun -np 2", "");
+	if (switches != (turns > 0))
+		fail("--switch and --turns belong together", "");
 	if (!any)
 		chosen[0] = true;
 

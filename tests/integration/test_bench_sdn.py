@@ -30,7 +30,7 @@ def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
         hikyaku,
         *(
             "--experiments",
-            "tags,tags_direct",
+            "tags,tags_direct,tags_within",
             "--sizes",
             "8,70000",
             "--repeats",
@@ -49,10 +49,10 @@ def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
     units, ratios = sdn_tags.UNITS.values(), sdn_tags.RATIOS.values()
     both = {(m, s, u) for m in ("plain", "tagged") for s in (8, 70000) for u in units}
     both |= {("tagged / plain", s, u) for s in (8, 70000) for u in ratios}
-    want = {(name, *r) for name in ("tags", "tags_direct") for r in both}
+    want = {(name, *r) for name in ("tags", "tags_direct", "tags_within") for r in both}
     want |= {("tags_direct", program, 0, "ns a packet") for program in ("egress", "ingress")}
     assert seen == want
-    assert len(document["goals"]) == 5
+    assert len(document["goals"]) == 9
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "ns that tagging a packet takes" in done.stdout
 

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from hikyaku import process
+from hikyaku.bench.switch import Programs
 from hikyaku.lab import Lab
 from hikyaku.lab.run import Job
 from hikyaku.sdn.tag import Function
@@ -129,6 +130,29 @@ def test_a_filter_whose_holder_was_killed(clsact: Lab, program, hikyaku: list[st
 def sent_bytes(lab: Lab, node: str) -> int:
     argv = lab.exec_argv(node, ["ip", "-json", "-stats", "link", "show", "tcp0"])
     return json.loads(process.run(argv))[0]["stats64"]["tx"]["bytes"]
+
+
+def test_programs_that_a_benchmark_switches(lab: Lab, program, hikyaku: list[str]) -> None:
+    """Off, nothing is tagged while the job goes on; and on again at the end."""
+
+    def sent() -> set[bool]:
+        """Whether what leaves is tagged."""
+        frames: list[Frame] = []
+        with captured(lab, "node0", frames):
+            before = sent_bytes(lab, "node0")
+            more = partial(lambda b: sent_bytes(lab, "node0") > b + 100_000, before)
+            process.wait_until("the job to go on", more, SOON)
+        ours = [f for f in frames if f.outgoing and f.protocol == TCP]
+        assert len(ours) > 10
+        return {f.tag is not None for f in ours}
+
+    with endless_job(lab, program, hikyaku, "--attach", "tcx"):
+        busy(lab, hikyaku)
+        pids = [status(lab, node, hikyaku)[0]["pid"] for node in ("node0", "node1")]
+        with Programs(pids) as programs:
+            programs.set(on=False)
+            assert sent() == {False}
+        assert True in sent()
 
 
 def test_a_living_ones_filter_is_not_taken(clsact: Lab, hikyaku: list[str]) -> None:

@@ -47,10 +47,14 @@ def bench_sdn(
     tags_direct
            The same on one wire between two nodes, where the receiving node restores it; and how
            long the tagger's programs take for a packet.
+    tags_within
+           The same wire, in one job whose programs are switched on and off for each of many
+           timings of 5 ms, so that what differs between two jobs is left out.
     bcast  MPI_Bcast of 1 MiB to 8 nodes on leaf-spine:2x2x4, by multicast and by Open MPI's
-           binomial tree, without loss and with 1 %: what the busiest link carries.
+           binomial tree, without loss and where each link loses 1 %: what the busiest link carries.
     spread Allreduce on two spines, 20 placements of 8 ranks: flows on the busiest link, against
-           static hashing. Counted on the controller's own tables.
+           static hashing and the fewest that any routing can have. Counted on the controller's own
+           tables.
     failover
            1000 frames a second, and a cable that is cut: how many are lost.
     entries
