@@ -8,6 +8,7 @@
  *
  *   component.c   parameters, performance variables, who gets a module
  *   decide.c      one communicator: whether to multicast, which all its ranks decide alike
+ *   publish.c     what a rank tells all others when it starts
  *   module.c      one Bcast: its transfers, its datatype
  *   root.c        the root's side of one transfer
  *   receive.c     a receiver's
@@ -28,6 +29,7 @@
 #include "ompi/mca/coll/base/base.h"
 #include "ompi/mca/coll/coll.h"
 #include "ompi/mca/pml/pml.h"
+#include "ompi/proc/proc.h"
 
 #include "mpi/coll/tags.h"
 #include "mpi/mcast.h"
@@ -153,6 +155,13 @@ static inline uint64_t hk_coll_now(void)
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
 }
+
+/* ---- publish.c */
+/* Tells all processes of the job, before they exchange such things, that this one has the component, and how it is
+ * set: what the decision depends on. */
+void hk_coll_publish(void);
+/* Has @proc the component, set alike? May wait for what it published. */
+bool hk_coll_alike(const ompi_proc_t *proc);
 
 /* ---- component.c */
 void hk_coll_say(const struct hk_coll_module *m, const char *fmt, ...)

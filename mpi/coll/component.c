@@ -114,6 +114,7 @@ static int component_open(void)
 {
 	mca_coll_hikyaku_component.output = opal_output_open(NULL);
 	opal_output_set_verbosity(mca_coll_hikyaku_component.output, HK_COLL_PARAMS->verbose);
+	hk_coll_publish();
 	return OMPI_SUCCESS;
 }
 

@@ -6,8 +6,6 @@
  */
 #include "mpi/coll/coll_hikyaku.h"
 
-#include "ompi/proc/proc.h"
-
 #include <stdlib.h>
 
 /* What the first rank tells the others. */
@@ -31,13 +29,28 @@ static enum hk_coll_state look(hk_coll_module *m, struct ompi_communicator_t *co
 {
 	unsigned n = (unsigned)ompi_comm_size(comm);
 
-	if (n < HK_COLL_PARAMS->min_ranks || n > HK_COLL_PARAMS->max_ranks)
+	if (n < HK_COLL_PARAMS->min_ranks || n > HK_COLL_PARAMS->max_ranks) {
+		hk_coll_say(
+			m,
+			"communicator %u has %u ranks, and %u to %u multicast "
+			"(coll_hikyaku_min_ranks, coll_hikyaku_max_ranks): Open MPI's own Bcast",
+			comm->c_contextid, n, HK_COLL_PARAMS->min_ranks, HK_COLL_PARAMS->max_ranks);
 		return HK_COLL_RANKS;
+	}
 	m->peer = malloc(n * sizeof(*m->peer));
 	for (unsigned i = 0; i < n; i++) {
 		const ompi_proc_t *proc = ompi_comm_peer_lookup(comm, (int)i);
 		struct hk_btl_mcast_peer who;
 
+		if (!hk_coll_alike(proc)) {
+			hk_coll_say(
+				m,
+				"rank %u of a communicator has no coll component hikyaku, or has "
+				"it with another min_bytes, min_ranks or max_ranks: Open MPI's "
+				"own Bcast; fix: set all ranks alike",
+				i);
+			return HK_COLL_UNREACHABLE;
+		}
 		if (!m->btl->peer(&proc->super, &who)) {
 			hk_coll_say(m,
 				    "no multicast reaches rank %u of a communicator: Open MPI's "

@@ -231,8 +231,12 @@ mca_coll_base_module_t *hk_coll_query(struct ompi_communicator_t *comm, int *pri
 	if (!btl || !btl->ready() || OMPI_COMM_IS_INTER(comm) || ompi_comm_size(comm) < 2)
 		return NULL;
 	m = OBJ_NEW(hk_coll_module);
-	if (!m)
+	if (!m) { /* the others have theirs, and would wait */
+		opal_output(0, "hikyaku: %s: no memory for a communicator",
+			    opal_process_info.nodename);
+		ompi_mpi_abort(comm, MPI_ERR_NO_MEM);
 		return NULL;
+	}
 	m->btl = btl;
 	m->super.coll_module_enable = enable;
 	m->super.coll_bcast = bcast;

@@ -132,6 +132,19 @@ def test_too_many_ranks_or_too_few(bcast: Run, limit: dict[str, int]) -> None:
     assert counts["bcasts"] == 0
 
 
+@pytest.mark.parametrize("other", ["=^hikyaku", "_hikyaku_min_bytes=2000000"])
+def test_a_rank_that_is_set_otherwise(network, program, other: str) -> None:
+    """It would do each Bcast by other messages than the rest: so nobody multicasts."""
+    alone = f'[ "$OMPI_COMM_WORLD_RANK" != 2 ] || export OMPI_MCA_coll{other}; exec "$@"'
+    argv = ["sh", "-c", alone, "sh", program("tests/mpi/mpi_bcast"), "--mode", "megabyte"]
+    argv += ["--rounds", "2", "--timeout", "60"]
+    done = network[0].mpirun(4, argv, tag=True, mca={"coll_hikyaku_verbose": 1}, timeout=LIMIT_S)
+    counts = counted(done)
+    assert counts["bcasts"] == 0
+    assert counts["unreachable"] == 2 * 3
+    assert "rank 2 of a communicator has no coll component hikyaku" in done.stderr
+
+
 def test_without_a_controller_nothing_is_different(bcast: Run) -> None:
     counts = bcast("megabyte", 2, tag=False)
     assert not any(counts.values())

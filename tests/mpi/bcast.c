@@ -66,16 +66,30 @@ static void counters_start(void)
 	}
 }
 
+/* Those that rank 0 has; a rank without a component has none of its. */
 static void counters_print(void)
 {
-	for (int i = 0; i < counters.n; i++) {
-		unsigned long long value = 0, sum = 0;
+	unsigned long long value[MOST], sum;
+	int n = counters.n;
 
-		MPI_T_pvar_read(counters.session, counters.handle[i], &value);
+	for (int i = 0; i < counters.n; i++) {
+		MPI_T_pvar_read(counters.session, counters.handle[i], &value[i]);
 		MPI_T_pvar_handle_free(counters.session, &counters.handle[i]);
-		MPI_Reduce(&value, &sum, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+	}
+	MPI_Bcast(&n, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	for (int i = 0; i < n; i++) {
+		unsigned long long mine = 0;
+		char name[sizeof(counters.name[0])] = "";
+
 		if (hkt_rank == 0)
-			printf("COUNT %s %llu\n", shown(counters.name[i]), sum);
+			memcpy(name, counters.name[i], sizeof(name));
+		MPI_Bcast(name, sizeof(name), MPI_CHAR, 0, MPI_COMM_WORLD);
+		for (int k = 0; k < counters.n; k++)
+			if (strcmp(counters.name[k], name) == 0)
+				mine = value[k];
+		MPI_Reduce(&mine, &sum, 1, MPI_UNSIGNED_LONG_LONG, MPI_SUM, 0, MPI_COMM_WORLD);
+		if (hkt_rank == 0)
+			printf("COUNT %s %llu\n", shown(name), sum);
 	}
 	MPI_T_pvar_session_free(&counters.session);
 	MPI_T_finalize();
