@@ -73,6 +73,21 @@ def test_what_finds_no_room_is_said_once_and_counted(controller, said):
     assert len([line for line in said if "its flow table is full" in line]) == 1
 
 
+def test_it_is_said_again_after_there_was_room(controller, said):
+    full = "its flow table is full"
+    switch = update(controller)
+    switch.channel.room = 1000
+    assert update(controller).refused == {}
+    controller.network.graph.hosts.clear()
+    update(controller)
+    assert len([line for line in said if full in line]) == 1
+    controller.network = networks.of_wiring("leaf-spine:1x2x4")
+    switch.channel.room = 0
+    update(controller)
+    update(controller)
+    assert len([line for line in said if full in line]) == 2
+
+
 def test_it_counts_while_it_is_sent_again(controller):
     switch = update(controller)
     count = len(switch.refused)

@@ -64,6 +64,8 @@ class Switch:
         self.groups: set[Group] = set()
         self.sent: dict[int, Key] = {}  # transactions whose error tells which rule failed
         self.refused: dict[Key, str] = {}
+        self.problem: str | None = None  # the last one that was said; said again when it had gone
+        self.failed = False  # something since the last answer
         self.counts: dict[int, tuple[int, int, int, int]] = {}  # tx bytes, rx bytes, frames
         self.counted = 0.0
 
@@ -76,6 +78,9 @@ class Switch:
             for key, why in self.refused.items()
             if key in program and key not in self.rules
         }
+        if not self.failed:
+            self.problem = None
+        self.failed = False
 
 
 class Controller:
@@ -100,7 +105,6 @@ class Controller:
         self.lost: asyncio.Future | None = None  # why the controller has to end
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
-        self._problem: str | None = None
         self.wanted: dict[int, Program] = {}
         self._started = clock()
         self.jobs, self.network.graph.hosts, self._expected = store.load()
@@ -342,8 +346,9 @@ class Controller:
         if key is not None:
             switch.refused[key] = what
             switch.rules.pop(key, None)
-        if self._problem != what:
-            self._problem = what
+        switch.failed = True
+        if switch.problem != what:
+            switch.problem = what
             full = (
                 message.type == of.OFPET_FLOW_MOD_FAILED and message.code == of.OFPFMFC_TABLE_FULL
             )
