@@ -2,14 +2,18 @@
 """The registrar of a job: what it tells the controller, and whom it does not believe."""
 
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from hikyaku import cli_tag
 from hikyaku.errors import HikyakuError
+from hikyaku.sdn import client
 from hikyaku.sdn import registrar as module
 from hikyaku.sdn.registrar import Registrar, job_name
 
@@ -230,6 +234,49 @@ def test_no_controller_leaves_no_socket(tmp_path: Path) -> None:
     with pytest.raises(HikyakuError, match="does not answer"):
         Registrar(Gone(), "solver", tmp_path / "r")
     assert list(tmp_path.iterdir()) == []
+
+
+class Leaves(Controller):
+    def delete(self, path: str) -> dict:
+        raise HikyakuError("has gone")
+
+
+def test_a_job_that_cannot_be_taken_away_hides_no_error(tmp_path: Path) -> None:
+    with (
+        pytest.raises(ValueError, match="of the job itself") as raised,
+        Registrar(Leaves(), "solver", tmp_path / "r"),
+    ):
+        raise ValueError("of the job itself")
+    assert raised.value.__notes__ == ["Its job 9 is not taken away either: has gone"]
+    with pytest.raises(HikyakuError, match="has gone"), Registrar(Leaves(), "x", tmp_path / "r"):
+        pass
+
+
+# In place of mpirun: a rank that tells the registrar of the BTL's parameters its address.
+RANK = """
+import os, socket, sys
+secret, _, where = os.environ["OMPI_MCA_btl_hikyaku_registrar"].partition("@")
+host, _, port = where.rpartition(":")
+with socket.create_connection((host, int(port)), timeout=10) as sock:
+    sock.sendall(f"{secret} 3 02:00:00:00:00:07\\n".encode())
+    said = sock.makefile().read()
+sys.exit(int(os.environ["OMPI_MCA_btl_hikyaku_tag"]) if said == "ok\\n" else 1)
+"""
+
+
+def test_a_native_job_on_real_nodes(tmp_path: Path, monkeypatch) -> None:
+    """`tag run --sdn --native`: the command has what ranks need, and its status is the tool's."""
+    controller = Controller()
+    monkeypatch.setattr(client, "Client", lambda _state: controller)
+    options = ["--sdn", "--native", "--state", str(tmp_path), "--reach-as", "localhost"]
+    command = [sys.executable, "-c", RANK]
+    done = CliRunner().invoke(cli_tag.tag, ["run", *options, "--", *command])
+    assert done.exit_code == 9
+    assert controller.calls == [
+        ("POST", "/v1/jobs", {"name": Path(sys.executable).name}),
+        ("PUT", "/v1/jobs/9/ranks", {"3": MAC}),
+        ("DELETE", "/v1/jobs/9"),
+    ]
 
 
 def test_job_names() -> None:

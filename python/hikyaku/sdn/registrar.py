@@ -159,11 +159,16 @@ class Registrar:
     def __enter__(self) -> "Registrar":
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._server.shutdown()
         self._thread.join()
         self._close()
-        self._client.delete(f"/v1/jobs/{self.job}")
+        try:
+            self._client.delete(f"/v1/jobs/{self.job}")
+        except HikyakuError as failed:
+            if error is None:
+                raise
+            error.add_note(f"Its job {self.job} is not taken away either: {failed}")
 
 
 def job_name(command: list[str]) -> str:
