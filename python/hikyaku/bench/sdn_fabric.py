@@ -20,17 +20,18 @@ RANKS = 8
 LOST = "frames lost of 1000 a second"
 RATE = 1000
 SECONDS = 3
+LIMIT_S = 60
 
 
-def _cut(lab: Lab, controller: LabController, job: int, far: bool) -> int:
+def cut(lab: Lab, controller: LabController, job: int, *, far: bool, rate: int = RATE) -> int:
     """Frames that a stream from rank 0 to 4 loses when a cable on its way is cut: the first, or the
-    one behind the spine."""
+    one behind the spine. @rate: frames a second, for SECONDS."""
     path = controller.client.get(f"/v1/jobs/{job}/path?source=0&destination=4")["links"]
     ports = controller.client.get("/v1/topology")["switches"]
     names = {s["switch"]: s["name"] for s in ports}
     link = path[-1 if far else 0]
     name = f"{names[link['a']['switch']]}-{names[link['b']['switch']]}"
-    count = RATE * SECONDS
+    count = rate * SECONDS
     with tempfile.TemporaryDirectory() as place:
         ear = Ear(lab, "node4", Path(place) / "heard")
 
@@ -38,14 +39,14 @@ def _cut(lab: Lab, controller: LabController, job: int, far: bool) -> int:
             return {number for _, number in ear.heard()}
 
         try:
-            argv = frames.send_argv(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, count, 1 / RATE)
+            argv = frames.send_argv(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, count, 1 / rate)
             with frames.started(argv) as sender:
                 process.wait_until(
-                    "a third of the frames", lambda: len(ear.heard()) > count // 3, 30
+                    "a third of the frames", lambda: len(ear.heard()) > count // 3, LIMIT_S
                 )
                 links.set_link(lab.topology, name, up=False)
-                sender.wait(timeout=60)
-            process.wait_until("the last frame", lambda: (count - 1) in numbers(), 20)
+                sender.wait(timeout=LIMIT_S)
+            process.wait_until("the last frame", lambda: (count - 1) in numbers(), LIMIT_S)
             return count - len(numbers())
         finally:
             ear.close()
@@ -62,7 +63,7 @@ def _failover(plan: Plan, progress: Progress) -> list[Row]:
             for method, lost in values.items():
                 text = f"failover: {method}, repeat {repeat + 1} of {plan.repeats}"
                 progress(text, repeat, plan.repeats)
-                lost.append(_cut(lab, controller, job, far=method != "next cable"))
+                lost.append(cut(lab, controller, job, far=method != "next cable"))
     return [row("failover", m, RANKS, frames.BYTES, LOST, v) for m, v in values.items()]
 
 

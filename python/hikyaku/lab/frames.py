@@ -11,6 +11,7 @@ from ..sdn.client import Client
 from . import Lab, network
 
 TYPE = 0x88B6  # IEEE 802's second one for experiments; nothing else here sends it
+LIMIT = 60  # seconds, for what takes a moment where nothing else runs
 BYTES = 1014  # of each frame, without its checksum
 
 # Each frame has its own moment, so that a late one makes no others late.
@@ -67,7 +68,7 @@ def started(argv: list[str]) -> Iterator[subprocess.Popen]:
     finally:
         if child.poll() is None:
             child.kill()
-        child.wait(timeout=20)
+        child.wait(timeout=LIMIT)
 
 
 class Ear:
@@ -79,7 +80,7 @@ class Ear:
             self._child = subprocess.Popen(
                 _python(lab, node, _HEAR), stdin=subprocess.PIPE, stdout=file
             )
-        process.wait_until(f"{node} to listen", lambda: bool(path.read_text()), 20)
+        process.wait_until(f"{node} to listen", lambda: bool(path.read_text()), LIMIT)
 
     def heard(self) -> list[tuple[str, int]]:
         """(destination, number) of each frame."""
@@ -89,10 +90,10 @@ class Ear:
     def close(self) -> None:
         self._child.stdin.close()
         try:
-            self._child.wait(timeout=20)
+            self._child.wait(timeout=LIMIT)
         except subprocess.TimeoutExpired:
             self._child.kill()
-            self._child.wait(timeout=20)
+            self._child.wait(timeout=LIMIT)
 
 
 @contextmanager
@@ -115,13 +116,18 @@ def address(lab: Lab, node: str) -> str:
 
 
 def register(lab: Lab, client: Client, nodes: list[str], **more: object) -> int:
-    """A job with one rank on each of @nodes, at its tcp0; its number. They are heard of before."""
-    ranks = {str(i): address(lab, node) for i, node in enumerate(nodes)}
+    """A job with one rank on each of @nodes, at its tcp0; its number. They are heard of before: who
+    is not speaks again, since nobody is heard at a port that the controller does not believe yet,
+    as after a change of its switch."""
+    addresses = {node: address(lab, node) for node in nodes}
+    ranks = {str(i): addresses[node] for i, node in enumerate(nodes)}
 
     def known() -> bool:
-        return set(ranks.values()) <= {h["address"] for h in client.get("/v1/topology")["hosts"]}
+        heard = {h["address"] for h in client.get("/v1/topology")["hosts"]}
+        missing = [node for node in nodes if addresses[node] not in heard]
+        for node in missing:
+            send(lab, node, "ff:ff:ff:ff:ff:ff", 1)
+        return not missing
 
-    for node in nodes:
-        send(lab, node, "ff:ff:ff:ff:ff:ff", 1)
-    process.wait_until("all hosts to be known", known, 20)
+    process.wait_until("all hosts to be known", known, LIMIT)
     return client.post("/v1/jobs", {"ranks": ranks, **more})["job"]
