@@ -2,10 +2,11 @@
 /*
  * tools/lossy/lossy.bpf.c: loses frames on an interface, at random.
  *
- *   hk_lossy_out  tc egress     what leaves, but for what AF_XDP sends, which passes tc by
- *   hk_lossy_in   XDP, generic  what comes in, before sockets hear of it
+ *   lossy_out  tc egress     what leaves, but for what AF_XDP sends, which passes tc by
+ *   lossy_in   XDP, generic  what comes in, before sockets hear of it
  *
- * Whether the n-th frame is lost depends on the seed and n alone.
+ * Whether the n-th frame is lost depends on the seed and n alone. Programs called hk_ are the tagger's
+ * (tests/integration/tagging.py looks whether one is left).
  */
 /* clang-format off: bpf_helpers.h needs the types of bpf.h */
 #include <linux/bpf.h>
@@ -55,13 +56,13 @@ static int is_lost(uint32_t way, uint64_t len)
 
 /* A cable does not tell who sends: after an error Open vSwitch drops the rest of its batch as well. */
 SEC("tc")
-int hk_lossy_out(struct __sk_buff *skb)
+int lossy_out(struct __sk_buff *skb)
 {
 	return is_lost(HK_LOSSY_OUT, skb->len) ? TC_ACT_STOLEN : TC_ACT_UNSPEC;
 }
 
 SEC("xdp")
-int hk_lossy_in(struct xdp_md *frame)
+int lossy_in(struct xdp_md *frame)
 {
 	return is_lost(HK_LOSSY_IN, frame->data_end - frame->data) ? XDP_DROP : XDP_PASS;
 }

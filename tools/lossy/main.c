@@ -63,10 +63,10 @@ static int attach(const struct lossy_bpf *skel, int ifindex, bool both)
 
 	if (rc && rc != -EEXIST)
 		return rc;
-	filter.prog_fd = bpf_program__fd(skel->progs.hk_lossy_out);
+	filter.prog_fd = bpf_program__fd(skel->progs.lossy_out);
 	rc = bpf_tc_attach(&hook, &filter);
 	if (rc == 0 && both)
-		rc = bpf_xdp_attach(ifindex, bpf_program__fd(skel->progs.hk_lossy_in),
+		rc = bpf_xdp_attach(ifindex, bpf_program__fd(skel->progs.lossy_in),
 				    XDP_FLAGS_SKB_MODE | XDP_FLAGS_UPDATE_IF_NOEXIST, NULL);
 	return rc;
 }
