@@ -19,7 +19,7 @@
  *
  * State: everything lies in one arena given at hk_engine_init(), with indices instead of pointers
  * and no function pointers, so that the arena may be shared memory and another process may drive
- * the same engine (the polling daemon). Threads: none; one caller at a time.
+ * the same engine (hikyakud's poller). Threads: none; one caller at a time.
  *
  * Peers. A hk_peer stays that endpoint's for the life of the engine: a record is never given to another, and a later
  * incarnation gets the same one. Where a function takes a hk_peer it must be one that this engine gave.

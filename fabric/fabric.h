@@ -91,7 +91,7 @@ struct hk_fabric_config {
 	void *lost_arg;    /* of both */
 	size_t stripe_min; /* bytes: shorter puts and gets go by the peer's first port alone */
 
-	/* To be driven by a polling process too (host/): memory that it maps at the same address, zeroed,
+	/* To be driven by a polling process too (host/'s poller): memory that it maps at the same address, zeroed,
 	 * hk_fabric_size() bytes at least, and a pool of hk_fabric_tx_pool(). NULL: private ones. */
 	void *memory;
 	size_t memory_len;
