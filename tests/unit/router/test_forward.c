@@ -366,11 +366,64 @@ static void split_header(void)
 	free(f);
 }
 
+/* A frame for the kernel: @arg says whether there is room. */
+static bool to_kernel(void *arg, struct rte_mbuf *m)
+{
+	const bool *room = arg;
+
+	CHECK_EQ(m->port, 0);
+	if (*room)
+		rte_pktmbuf_free(m);
+	return *room;
+}
+
+static void one(struct hk_forward *f, const uint8_t *frame, unsigned len, enum hk_verdict want)
+{
+	struct rte_mbuf *m = receive(0, frame, len);
+	uint64_t before = f->port[0].count.verdict[want];
+
+	hk_forward_burst(f, 0, &m, 1);
+	CHECK_MSG(f->port[0].count.verdict[want] == before + 1, "not %s", hk_verdict_name(want));
+}
+
+/* What the router in Python cannot meet: frames cut short, a kernel that does not keep up, a full line. */
+static void full_and_short(void)
+{
+	static uint8_t frame[HK_HEADER_MAX + PAGE];
+	struct hk_forward *f = make_forward(HK_MODE_PKTPIT, true);
+	bool room = false;
+	unsigned len;
+
+	do
+		len = make_frame(frame);
+	while (memcmp(frame, mac[0], 6) != 0 || hk_be16(frame + 12) != 0x0800 ||
+	       frame[14] != 0x45 || hk_sum(frame + 14, 20, 0) != 0xffff || frame[20] & 0x40 ||
+	       frame[22] == 1 || len < 14 + 1300); /* one that is cut up */
+	one(f, frame, 13, HK_V_SHORT);
+	one(f, frame, 14 + 19, HK_V_SHORT);
+
+	f->port[1].outs = HK_FORWARD_OUT - 1; /* room for one, and two pieces */
+	one(f, frame, len, HK_V_TX_FULL);
+	CHECK_EQ(f->port[1].outs, HK_FORWARD_OUT - 1);
+	f->port[1].outs = 0;
+
+	frame[13] = 6; /* ARP */
+	one(f, frame, 60, HK_V_NO_KERNEL);
+	f->kernel = to_kernel;
+	f->kernel_arg = &room;
+	one(f, frame, 60, HK_V_KERNEL_FULL);
+	room = true;
+	one(f, frame, 60, HK_V_KERNEL);
+	all_back();
+	free(f);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"nothing_beyond_64_bytes", nothing_beyond_64_bytes},
 		{"split_header", split_header},
+		{"full_and_short", full_and_short},
 		{"no_buffers", no_buffers},
 		{"pinned_buffers", pinned_buffers},
 		{"no_gathering", no_gathering}, /* the last: it opens the pages */
