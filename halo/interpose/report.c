@@ -27,6 +27,8 @@ static const char *why(const struct hk_sender *o)
 		return o->never;
 	if (o->why)
 		return o->why;
+	if (o->pair->many)
+		return "too many tags to this rank";
 	return o->promoted ? "sizes repeat" : "no sizes that repeat";
 }
 

@@ -113,6 +113,14 @@ def test_what_a_set_up_receives_from_any_source_goes_by_puts_later(get_lab, prog
     assert max(shares(result.stderr)) > 25, result.stderr
 
 
+def test_it_says_of_which_channels_there_are_too_many(get_lab, program):
+    argv = [program("tests/mpi/mpi_halo_setup"), "--mode", "tags", "--timeout", str(WATCHDOG_S)]
+    result = get_lab().mpirun(2, preloaded(argv), timeout=LIMIT_S)
+    assert_passed(result, "halo_setup")
+    assert "period 0; too many tags to this rank" in result.stderr
+    assert "no sizes that repeat" not in result.stderr
+
+
 def test_fortran_comes_here_too(get_lab, program):
     result = get_lab().mpirun(2, preloaded([program("tests/mpi/mpi_halo_plain")]), timeout=60)
     assert result.returncode == 0, result.stderr
