@@ -9,12 +9,12 @@
 
 static struct hk_inbox_slot *slot_of(struct hk_inbox *in, uint32_t number)
 {
-	return &in->slot[number & 1];
+	return &in->slot[number & in->mask];
 }
 
 static char *early_of(struct hk_inbox *in, uint32_t number)
 {
-	return in->early + (number & 1) * in->to.len;
+	return in->early + (number & in->mask) * in->to.len;
 }
 
 /* Notes that bytes lie in the early memory. They mostly come in order, so one piece grows. */
@@ -38,7 +38,7 @@ bool hk_inbox_in(struct hk_inbox *in, const struct hk_wire_put *put, const void 
 	uint32_t number = put->xfer, ahead = (number - in->taken - 1) & ~HK_INBOX_MARK;
 	struct hk_inbox_slot *s = slot_of(in, number);
 
-	if (HK_UNLIKELY(!(number & HK_INBOX_MARK) || ahead > 1 || s->whole ||
+	if (HK_UNLIKELY(!(number & HK_INBOX_MARK) || ahead > in->mask || s->whole ||
 			len > in->to.len - s->arrived))
 		return false;
 	if (HK_LIKELY(s->open)) {
@@ -54,11 +54,12 @@ bool hk_inbox_in(struct hk_inbox *in, const struct hk_wire_put *put, const void 
 }
 
 hk_region hk_fabric_inbox_add(struct hk_fabric *f, struct hk_inbox *in, hk_peer peer,
-			      const struct hk_layout *to, void *early)
+			      const struct hk_layout *to, void *early, unsigned places)
 {
 	memset(in, 0, sizeof(*in));
 	in->to = *to;
 	in->early = early;
+	in->mask = places - 1;
 	hk_biased_enter(&f->lock);
 	in->region = hk_region_new(f, NULL, to->len, HK_REGION_WRITE, peer, NULL);
 	if (in->region != HK_REGION_NONE)

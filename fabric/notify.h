@@ -14,10 +14,9 @@
  *   peer:   hk_fabric_put_notify(f, owner, &op, &from, r, number, done, arg)
  *
  * What comes before the owner has opened the inbox goes to the *early* memory, and is moved when it opens.
- * There are two places of it, for odd and for even numbers, so a peer that is one put ahead overwrites
- * nothing.
+ * There are 2, 4 or 8 places of it, so a peer that is so many puts less one ahead overwrites nothing.
  *
- * Flow control is the callers': put n + 2 may be sent when the owner has taken n. (Where each of two puts to
+ * Flow control is the callers': with p places put n + p may be sent when the owner has taken n. (With two, where each of two puts to
  * the other, and waits for the other's put n + 1 before it sends its own n + 2, that is so: the other sends
  * n + 1 after it has taken n.) A frame of any other number is refused and counted, never placed.
  *
@@ -37,8 +36,9 @@
 #include <stdatomic.h>
 
 #define HK_INBOX_PIECES 32 /* stretches that came early; more are moved when all have come */
+#define HK_INBOX_PLACES 8  /* at most */
 
-struct hk_inbox_slot { /* the put of odd, or of even, number that is next */
+struct hk_inbox_slot { /* one of the next puts */
 	uint64_t arrived;
 	_Atomic uint32_t whole;
 	bool open;    /* bytes go to their place */
@@ -52,16 +52,17 @@ struct hk_inbox_slot { /* the put of odd, or of even, number that is next */
 /* Made by the caller; to it, all of it is unread. */
 struct hk_inbox {
 	struct hk_layout to;
-	char *early;    /* 2 * to.len bytes */
+	char *early;    /* places * to.len bytes */
 	uint32_t taken; /* puts taken: the number of the last */
+	uint32_t mask;  /* places - 1 */
 	hk_region region;
-	struct hk_inbox_slot slot[2]; /* by number % 2 */
+	struct hk_inbox_slot slot[HK_INBOX_PLACES]; /* by number % places */
 };
 
-/* Makes @in an inbox for puts of @peer, of to->len bytes each (0 is a number alone). @early has twice as many. @to is
- * copied, its pieces are not. HK_REGION_NONE if the table of regions is full. */
+/* Makes @in an inbox for puts of @peer, of to->len bytes each (0 is a number alone), with 2, 4 or 8 @places; @early has as many
+ * times these bytes. @to is copied, its pieces are not. HK_REGION_NONE if the table of regions is full. */
 hk_region hk_fabric_inbox_add(struct hk_fabric *f, struct hk_inbox *in, hk_peer peer,
-			      const struct hk_layout *to, void *early);
+			      const struct hk_layout *to, void *early, unsigned places);
 
 /* Ends it. From here on nothing of it is written. */
 void hk_fabric_inbox_del(struct hk_fabric *f, struct hk_inbox *in);
@@ -72,7 +73,8 @@ void hk_fabric_inbox_open(struct hk_fabric *f, struct hk_inbox *in);
 /* Has all of the next put come? */
 static inline bool hk_inbox_whole(const struct hk_inbox *in)
 {
-	return atomic_load_explicit(&in->slot[(in->taken + 1) & 1].whole, memory_order_acquire);
+	return atomic_load_explicit(&in->slot[(in->taken + 1) & in->mask].whole,
+				    memory_order_acquire);
 }
 
 /* Takes the next put, which is whole and open: its bytes lie in their place. */

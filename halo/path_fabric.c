@@ -93,7 +93,7 @@ static int open(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, 
 	s->peer = peer;
 	s->from = hk_layout_of(&nb->out.blocks);
 	struct hk_layout to = hk_layout_of(&nb->in.blocks);
-	hk_region region = service->inbox_add(&s->in, peer, &to, s->early);
+	hk_region region = service->inbox_add(&s->in, peer, &to, s->early, 2);
 
 	if (region == HK_REGION_NONE) {
 		snprintf(nb->why, sizeof(nb->why), "the table of regions is full");

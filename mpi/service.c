@@ -44,10 +44,11 @@ static const char *name(hk_peer p)
 	return hk_btl.fabric ? hk_fabric_peer_name(hk_btl.fabric, p) : "";
 }
 
-static hk_region inbox_add(struct hk_inbox *in, hk_peer p, const struct hk_layout *to, void *early)
+static hk_region inbox_add(struct hk_inbox *in, hk_peer p, const struct hk_layout *to, void *early,
+			   unsigned places)
 {
 	hk_btl_lock();
-	hk_region r = hk_fabric_inbox_add(hk_btl.fabric, in, p, to, early);
+	hk_region r = hk_fabric_inbox_add(hk_btl.fabric, in, p, to, early, places);
 
 	hk_btl_unlock();
 	return r;

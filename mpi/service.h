@@ -17,8 +17,8 @@
 
 #include <dlfcn.h>
 
-#define HK_BTL_SERVICE        hk_btl_service_1
-#define HK_BTL_SERVICE_SYMBOL "hk_btl_service_1"
+#define HK_BTL_SERVICE        hk_btl_service_2
+#define HK_BTL_SERVICE_SYMBOL "hk_btl_service_2"
 
 /*
  * A library that has to be in all processes of a program, as halo/interpose, exports this symbol: a char array, its name.
@@ -51,7 +51,7 @@ struct hk_btl_service {
 	/* As hk_fabric_inbox_add() and its likes, and hk_fabric_put_notify(): only while identity() is true, but
 	 * inbox_del, which then does nothing. */
 	hk_region (*inbox_add)(struct hk_inbox *in, hk_peer peer, const struct hk_layout *to,
-			       void *early);
+			       void *early, unsigned places);
 	void (*inbox_del)(struct hk_inbox *in);
 	void (*inbox_open)(struct hk_inbox *in);
 	void (*inbox_take)(struct hk_inbox *in);

@@ -61,7 +61,7 @@ struct control {
 	/* END: the puts that were not taken when it was sent */
 	int32_t orders, tags;
 	int32_t tag_of[HK_PAIR_TAGS];
-	struct hk_order order[2 * HK_STREAMS];
+	struct hk_order order[HK_PLACES * HK_STREAMS]; /* on the way: so many */
 };
 
 struct sent { /* … and perhaps not gone */
@@ -118,7 +118,7 @@ static void sends(struct sent *s)
 /* What of it is sent: of the orders, which are most of it, those that there are. */
 static size_t length(const struct control *c)
 {
-	int32_t orders = HK_MIN(HK_MAX(c->orders, 0), 2 * HK_STREAMS);
+	int32_t orders = HK_MIN(HK_MAX(c->orders, 0), HK_PLACES * HK_STREAMS);
 
 	return offsetof(struct control, order) + (size_t)orders * sizeof(c->order[0]);
 }
@@ -177,9 +177,7 @@ void hk_control_end(struct hk_sender *o, uint64_t end)
 
 	for (int k = 0; k < o->pair->tags; k++)
 		c.tag_of[k] = o->pair->out[k]->tag;
-	for (int k = 0; k < o->schedule.sizes; k++)
-		for (uint32_t put = o->tx[k].taken.taken; put != o->tx[k].number;)
-			c.order[c.orders++] = o->tx[k].order[++put & 1];
+	c.orders = hk_out_orders(o, c.order);
 	tell(world_of(o->comm, o->peer), &c);
 }
 
@@ -289,7 +287,7 @@ static void ended(const struct control *c)
 {
 	struct hk_receiver *n = end_of(c->yours);
 
-	if (!n || n->state != HK_IN_PUT || c->orders < 0 || c->orders > 2 * HK_STREAMS ||
+	if (!n || n->state != HK_IN_PUT || c->orders < 0 || c->orders > HK_PLACES * HK_STREAMS ||
 	    c->tags < 0 || c->tags > HK_PAIR_TAGS)
 		return;
 	n->orders = c->orders;
@@ -363,10 +361,12 @@ static void sweep(void)
 void hk_control_poll(void)
 {
 	while (HK_UNLIKELY(arrived && REQUEST_COMPLETE(request))) {
-		struct control c = came;
+		static struct control
+			c; /* not moved while it is handled: handlers do not come here */
 		int world = request->req_status.MPI_SOURCE;
 		size_t bytes = request->req_status._ucount;
 
+		c = came;
 		arrived = false;
 		hk_busy--;
 		ompi_request_free(&request);

@@ -3,7 +3,7 @@
  * halo/interpose/in.c: the receiver's end of a channel.
  *
  * The receive that is next in its stream has the stream's inbox opened, so its bytes go straight to the program's
- * buffer, as far as they come after it was posted. Each put that was taken is told to the sender.
+ * buffer, as far as they come after it was posted. Puts that were taken are told to the sender, a few at once.
  *
  * From accepting until the sender commits, receives from the agreed message on are neither posted to MPI nor given to an
  * inbox: they are held until it is known.
@@ -33,7 +33,8 @@ static void told(void *arg, int status)
 	unused = t;
 }
 
-static void tell(const struct hk_receiver *n, const struct hk_rx_stream *rx)
+/* HK_TOLD_AT_ONCE more puts were taken, or the last. */
+static void tell(const struct hk_receiver *n, struct hk_rx_stream *rx)
 {
 	static const struct hk_layout nothing;
 	struct told *t = unused;
@@ -43,7 +44,8 @@ static void tell(const struct hk_receiver *n, const struct hk_rx_stream *rx)
 	else
 		t = hk_need(sizeof(*t));
 	telling++;
-	if (hk_service->put(n->from, &t->op, &nothing, rx->taken, rx->in.taken, told, t) != 0)
+	rx->untold = 0;
+	if (hk_service->put(n->from, &t->op, &nothing, rx->taken, ++rx->tells, told, t) != 0)
 		told(t, 0);
 }
 
@@ -91,7 +93,8 @@ static void advance(const struct hk_receiver *n, struct hk_rx_stream *rx)
 			return;
 		hk_service->inbox_take(&rx->in);
 		rx->open = false;
-		tell(n, rx);
+		if (++rx->untold == HK_TOLD_AT_ONCE)
+			tell(n, rx);
 		hk_list_pop(&rx->waiting);
 		hk_busy--;
 		arrived(rx, p);
@@ -176,10 +179,11 @@ bool hk_in_accept(struct hk_receiver *n, const struct hk_schedule *s, hk_peer fr
 
 		rx->block.len = s->bytes[k];
 		hk_list_init(&rx->waiting);
-		rx->early = malloc(2 * (size_t)s->bytes[k] + 1);
+		rx->early = malloc(HK_PLACES * (size_t)s->bytes[k] + 1);
 		rx->in.region = HK_REGION_NONE;
 		if (good && rx->early)
-			rx->in.region = hk_service->inbox_add(&rx->in, from, &to, rx->early);
+			rx->in.region = hk_service->inbox_add(&rx->in, from, &to, rx->early,
+							      HK_PLACES);
 		regions[k] = rx->in.region;
 		good &= regions[k] != HK_REGION_NONE;
 	}
@@ -223,6 +227,9 @@ void hk_in_look(struct hk_receiver *n)
 	for (int k = 0; k < n->schedule.sizes; k++)
 		if (n->rx[k].waiting.head)
 			return;
+	for (int k = 0; k < n->schedule.sizes; k++)
+		if (n->rx[k].untold)
+			tell(n, &n->rx[k]);
 	plain(n);
 }
 

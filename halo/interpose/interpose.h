@@ -38,6 +38,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Puts of a stream that may be under way or not taken, and how many are told to be taken by one put back: half as
+ * many, so that both ends of an exchange in step never wait for that. */
+#define HK_PLACES       HK_INBOX_PLACES
+#define HK_TOLD_AT_ONCE (HK_PLACES / 2)
+
 #define HK_PAIR_TAGS 16 /* tags from one rank to another, of which some are promoted */
 
 /* The functions of Open MPI that the library's own stand in for. */
@@ -108,15 +113,17 @@ struct hk_tx_stream { /* a stream, at its sender */
 	hk_region remote;
 	uint32_t number; /* of the last put */
 	uint32_t flying; /* not yet acknowledged */
-	struct hk_inbox taken;
-	struct hk_order order[2];
+	struct hk_inbox
+		taken; /* each put of it: HK_TOLD_AT_ONCE more were taken, or the last were */
+	struct hk_order order[HK_PLACES];
 };
 
 struct hk_rx_stream { /* … at its receiver */
 	struct hk_inbox in;
 	struct hk_block block;
 	char *early, *scratch;
-	hk_region taken; /* the sender's */
+	hk_region taken;        /* the sender's */
+	uint32_t tells, untold; /* told so often; taken since */
 	struct hk_list waiting;
 	bool open;
 };
@@ -293,6 +300,8 @@ void hk_out_poll(void);
 void hk_out_free(struct hk_sender *o);
 void hk_out_free_streams(struct hk_sender *o);
 bool hk_out_idle(struct hk_sender *o);
+/* Copies what the puts that may not have been taken overtook, at most HK_PLACES of each stream. Returns how many. */
+int hk_out_orders(struct hk_sender *o, struct hk_order *orders);
 /* Is a put of it not acknowledged? */
 bool hk_out_flies(const struct hk_sender *o);
 

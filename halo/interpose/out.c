@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PLACES         2 /* of a stream at the receiver: fabric/notify.h */
 #define PATIENCE_FIRST 8U
 #define PATIENCE_MOST  (1U << 20)
 #define BUFFERED                                                                                   \
@@ -59,9 +58,20 @@ static void note_order(const struct hk_sender *o, uint64_t index, struct hk_orde
 			order->before[k] = (uint32_t)o->pair->out[k]->sent;
 }
 
+/* Puts that are not known to be taken; after the last was told, perhaps less than none. */
+static int32_t not_taken(const struct hk_tx_stream *tx)
+{
+	return (int32_t)(tx->number - HK_TOLD_AT_ONCE * tx->taken.taken);
+}
+
 static bool has_place(const struct hk_tx_stream *tx)
 {
-	return tx->number - tx->taken.taken < PLACES;
+	return not_taken(tx) < HK_PLACES;
+}
+
+static struct hk_order *order_of(struct hk_tx_stream *tx, uint32_t number)
+{
+	return &tx->order[number % HK_PLACES];
 }
 
 static void take(struct hk_tx_stream *tx)
@@ -138,7 +148,7 @@ static void put_held(struct hk_sender *o)
 		if (!has_place(tx))
 			return;
 		hk_list_pop(&o->held);
-		tx->order[(tx->number + 1) & 1] = *p->order;
+		*order_of(tx, tx->number + 1) = *p->order;
 		if (put(o, tx, p))
 			hk_pending_done(p);
 	}
@@ -168,7 +178,7 @@ static bool by_put(struct hk_sender *o, const void *buf, int count, ompi_datatyp
 	if (!o->held.head)
 		take(tx);
 	if (HK_LIKELY(!o->held.head && has_place(tx))) {
-		note_order(o, p->index, &tx->order[(tx->number + 1) & 1]);
+		note_order(o, p->index, order_of(tx, tx->number + 1));
 		free_now = put(o, tx, p);
 	} else {
 		if (!request && p->bytes <= BUFFERED && !p->copy)
@@ -259,7 +269,7 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 		struct hk_tx_stream *tx = &o->tx[made];
 
 		tx->remote = regions[made];
-		taken[made] = hk_service->inbox_add(&tx->taken, to, &nothing, NULL);
+		taken[made] = hk_service->inbox_add(&tx->taken, to, &nothing, NULL, 2);
 		good = taken[made] != HK_REGION_NONE;
 		made += good;
 	}
@@ -320,12 +330,25 @@ bool hk_out_idle(struct hk_sender *o)
 		return false;
 	for (int k = 0; k < o->schedule.sizes; k++) {
 		take(&o->tx[k]);
-		if (o->tx[k].flying || o->tx[k].taken.taken != o->tx[k].number)
+		if (o->tx[k].flying || not_taken(&o->tx[k]) > 0)
 			return false;
 	}
 	hk_out_free_streams(o);
 	o->state = HK_OUT_PLAIN;
 	return true;
+}
+
+int hk_out_orders(struct hk_sender *o, struct hk_order *orders)
+{
+	int n = 0;
+
+	for (int k = 0; k < o->schedule.sizes; k++) {
+		struct hk_tx_stream *tx = &o->tx[k];
+
+		for (int32_t left = not_taken(tx); left > 0; left--)
+			orders[n++] = *order_of(tx, tx->number - (uint32_t)left + 1);
+	}
+	return n;
 }
 
 bool hk_out_flies(const struct hk_sender *o)

@@ -193,7 +193,7 @@ static void what_is_not_allowed_is_refused(void)
 	const struct hk_block block = {(char *)word, 0, 4096};
 	const struct hk_layout layout = {&block, 1, 4096};
 	struct hk_inbox in;
-	hk_region inbox = hk_fabric_inbox_add(f, &in, end[B].peer, &layout, early);
+	hk_region inbox = hk_fabric_inbox_add(f, &in, end[B].peer, &layout, early, 2);
 	const struct hk_wire_atomic bad[] = {
 		{.op = HK_ATOMIC_ADD, .size = 8, .region = r},
 		{.op = HK_ATOMIC_ADD, .size = 8, .region = w},

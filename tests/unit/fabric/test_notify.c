@@ -83,6 +83,7 @@ struct side { /* one end of a symmetric exchange */
 };
 
 static struct side side[2];
+static unsigned places = 2;
 
 static void side_open(int e, uint64_t len, unsigned blocks)
 {
@@ -93,7 +94,8 @@ static void side_open(int e, uint64_t len, unsigned blocks)
 	s->early = memory(30);
 	spread_draw(&s->from, s->source, len, blocks);
 	spread_draw(&s->to, s->target, len, blocks);
-	s->region = hk_fabric_inbox_add(end[e].f, &s->in, end[e].peer, &s->to.layout, s->early);
+	s->region = hk_fabric_inbox_add(end[e].f, &s->in, end[e].peer, &s->to.layout, s->early,
+					places);
 	CHECK(s->region != HK_REGION_NONE);
 	s->status[0] = s->status[1] = 1;
 }
@@ -215,24 +217,24 @@ static void numbers_wrap(void)
 	side_close(B);
 }
 
-/* A neighbour that is one ahead waits in its own place; one that is two ahead is refused, and what lies
+/* A neighbour that is ahead waits in its own place; one for which there is none is refused, and what lies
  * there stays. */
 static void a_fast_neighbour_overwrites_nothing(void)
 {
 	side_open(A, 20000, 5);
 	side_open(B, 20000, 5);
 	const struct hk_fabric_counters *n = hk_fabric_counters(end[B].f);
+	uint64_t before = n->put_bytes_in, refused = n->put_refused;
 
-	put(A, 1);
-	UNTIL(hk_inbox_whole(&side[B].in));
-	put(A, 2);
-	UNTIL(n->put_bytes_in == 40000);
-	put(A, 3); /* too early */
-	put(A, 4);
+	for (uint32_t k = 1; k <= places; k++)
+		put(A, k);
+	UNTIL(n->put_bytes_in == before + 20000 * places);
+	put(A, places + 1); /* too early */
+	put(A, places + 2);
 	UNTIL(side[A].status[0] && side[A].status[1]);
-	CHECK_EQ(n->put_bytes_in, 40000);
-	CHECK(n->put_refused > 0);
-	for (uint32_t k = 1; k <= 2; k++) {
+	CHECK_EQ(n->put_bytes_in, before + 20000 * places);
+	CHECK(n->put_refused > refused);
+	for (uint32_t k = 1; k <= places; k++) {
 		CHECK(hk_inbox_whole(&side[B].in));
 		hk_fabric_inbox_open(end[B].f, &side[B].in);
 		hk_fabric_inbox_take(end[B].f, &side[B].in);
@@ -300,7 +302,7 @@ static void early_bytes_in_many_stretches(void)
 	struct hk_layout to = {&block, 1, LEN};
 	struct hk_fabric *f = end[B].f;
 	struct hk_inbox in;
-	hk_region r = hk_fabric_inbox_add(f, &in, end[B].peer, &to, early);
+	hk_region r = hk_fabric_inbox_add(f, &in, end[B].peer, &to, early, places);
 
 	for (unsigned i = 0; i < LEN; i++)
 		bytes[i] = pattern(0, 1, i);
@@ -327,9 +329,16 @@ static void test_layout(void)
 	layouts_copy_any_stretch();
 }
 
+static void with_all_places(void (*scene)(void))
+{
+	for (places = 2; places <= HK_INBOX_PLACES; places *= 2)
+		each_way(scene);
+	places = 2;
+}
+
 static void test_exchanges(void)
 {
-	each_way(exchanges_of_all_sizes);
+	with_all_places(exchanges_of_all_sizes);
 }
 
 static void test_exchanges_by_rails(void)
@@ -349,7 +358,7 @@ static void test_wrap(void)
 
 static void test_fast_neighbour(void)
 {
-	each_way(a_fast_neighbour_overwrites_nothing);
+	with_all_places(a_fast_neighbour_overwrites_nothing);
 }
 
 static void test_refused(void)
