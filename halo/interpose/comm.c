@@ -196,11 +196,12 @@ void hk_comm_gone(struct hk_comm *c)
 			next = n->next;
 			hk_in_free(n);
 		}
+	}
+	for (int b = 0; b < HK_BUCKETS; b++) /* senders of any bucket look at theirs */
 		for (struct hk_pair *p = c->pair[b], *next; p; p = next) {
 			next = p->next;
 			free(p);
 		}
-	}
 	hk_loose_forget(c);
 	while (*at != c)
 		at = &(*at)->next;

@@ -36,6 +36,7 @@ def test_products_go_by_puts_unchanged(get_lab, program, exchange, partition):
     assert "0 of 4096 elements differ" in result.stdout
     assert len(shares(result.stderr)) == 2
     assert min(shares(result.stderr)) > 95, result.stderr
+    assert result.stderr.count("period 1; sizes repeat") == 2, result.stderr
 
 
 def test_products_under_loss(get_lab, program):
