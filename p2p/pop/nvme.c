@@ -29,6 +29,7 @@
 #define ADMIN_DEPTH  16u
 #define IDENTIFY_AT  (4 * PAGE)
 #define COMMAND_MS   10000
+#define DRAIN_MS     2000 /* for reads under way, when the controller is stopped */
 #define OP_READ      0x02
 #define OP_CREATE_SQ 0x01
 #define OP_CREATE_CQ 0x05
@@ -330,21 +331,6 @@ int hk_nvme_open(const char *device, struct hk_pop *queues, struct hk_nvme **out
 	return 0;
 }
 
-void hk_nvme_close(struct hk_nvme *n)
-{
-	if (!n)
-		return;
-	if (n->regs.va && n->timeout_ms) {
-		struct hk_error ignored;
-		put32(n, REG_CC, 0);
-		(void)wait_ready(n, false, &ignored);
-	}
-	if (n->memory != HK_POP_NONE)
-		(void)hk_pop_free(n->pop, n->memory);
-	hk_pci_unmap(&n->regs);
-	free(n);
-}
-
 const struct hk_nvme_info *hk_nvme_info(const struct hk_nvme *n)
 {
 	return &n->info;
@@ -386,4 +372,38 @@ unsigned hk_nvme_poll(struct hk_nvme *n, unsigned *tags, unsigned *status, unsig
 		tags[got++] = id;
 	}
 	return got;
+}
+
+/* ---- the end --------------------------------------------------------------------------------- */
+
+/* Stopping a controller gives up its reads, too; QEMU's (7.2) then writes to memory of its own that it has freed, and
+ * crashes. So those that come soon are waited for. */
+static void wait_reads(struct hk_nvme *n)
+{
+	int64_t end = now_ms() + DRAIN_MS;
+	unsigned tag, status, pending;
+
+	do {
+		while (hk_nvme_poll(n, &tag, &status, 1))
+			continue;
+		pending = 0;
+		for (unsigned i = 0; i < HK_NVME_DEPTH; i++)
+			pending += n->pending[i];
+	} while (pending && now_ms() < end);
+}
+
+void hk_nvme_close(struct hk_nvme *n)
+{
+	if (!n)
+		return;
+	if (n->regs.va && n->timeout_ms) {
+		struct hk_error ignored;
+		wait_reads(n);
+		put32(n, REG_CC, 0);
+		(void)wait_ready(n, false, &ignored);
+	}
+	if (n->memory != HK_POP_NONE)
+		(void)hk_pop_free(n->pop, n->memory);
+	hk_pci_unmap(&n->regs);
+	free(n);
 }
