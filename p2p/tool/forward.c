@@ -205,7 +205,7 @@ static int set_up(struct forward *f)
 			rc = hk_pop_map_for(f->pop, f->o.nics[i], &f->err);
 		snprintf(spec, sizeof(spec), "pci:%s,ring=%u", f->o.nics[i], f->o.ring);
 		if (!rc)
-			rc = hk_port_open(spec, 0, f->pool, 5000, &f->port[i], &f->err);
+			rc = hk_port_open(spec, 0, f->pool, HK_P2P_LINK_MS, &f->port[i], &f->err);
 	}
 	return rc;
 }

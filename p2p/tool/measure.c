@@ -130,10 +130,10 @@ static int set_up_nics(struct measure *m)
 		rc = hk_pop_map_for(m->pop, m->nics[1], &m->err);
 	snprintf(spec, sizeof(spec), "pci:%s,ring=256", m->nics[0]);
 	if (!rc)
-		rc = hk_port_open(spec, 0, m->from, 5000, &m->a, &m->err);
+		rc = hk_port_open(spec, 0, m->from, HK_P2P_LINK_MS, &m->a, &m->err);
 	snprintf(spec, sizeof(spec), "pci:%s,ring=256", m->nics[1]);
 	if (!rc)
-		rc = hk_port_open(spec, 0, m->to, 5000, &m->b, &m->err);
+		rc = hk_port_open(spec, 0, m->to, HK_P2P_LINK_MS, &m->b, &m->err);
 	if (!rc && m->size > m->b->info.frame_max)
 		rc = hk_error_set(&m->err, -EMSGSIZE,
 				  "NIC %s takes frames of %u bytes; fix: a smaller --size",
@@ -286,7 +286,8 @@ static int nvme_run(struct measure *m, unsigned ahead, uint64_t ns)
 						  NVME_READ);
 			if (under_way >> i & 1)
 				continue;
-			started[i] = now_ns(); /* an emulator may have read by when the call is back */
+			started[i] =
+				now_ns(); /* an emulator may have read by when the call is back */
 			if (hk_nvme_read(m->nvme, i, lba, each, bus) != 0)
 				continue;
 			under_way |= UINT64_C(1) << i;

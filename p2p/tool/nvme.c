@@ -119,7 +119,7 @@ static int set_up(struct job *j)
 		rc = hk_nvme_open(j->nvme_addr, j->queues, &j->nvme, &j->err);
 	snprintf(spec, sizeof(spec), "pci:%s,ring=128", j->nic);
 	if (!rc)
-		rc = hk_port_open(spec, 0, j->pool, 5000, &j->port, &j->err);
+		rc = hk_port_open(spec, 0, j->pool, HK_P2P_LINK_MS, &j->port, &j->err);
 	if (!rc &&
 	    (j->blocks == 0 || j->blocks > HK_NVME_READ_MAX ||
 	     j->blocks * hk_nvme_info(j->nvme)->block_size + HEADER >

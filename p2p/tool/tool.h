@@ -16,6 +16,8 @@
 #include "base/error.h"
 
 #define HK_P2P_NICS 4
+#define HK_P2P_LINK_MS                                                                             \
+	20000 /* for a link to come up; an emulator on a busy machine takes more than 5000 */
 
 /* Starts DPDK with the PCI devices @nics and @mb of huge pages. */
 int hk_p2p_eal(char *const *nics, unsigned n, unsigned mb, struct hk_error *err);
