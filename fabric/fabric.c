@@ -98,8 +98,8 @@ int hk_fabric_open(const struct hk_fabric_config *cfg, struct hk_fabric **fabric
 		rc = hk_error_set(
 			err, -ENOMEM,
 			"no memory for %u regions; fix: lower the number of regions (1 to "
-			"65536) or raise btl_hikyaku_memory",
-			c.regions);
+			"%u) or raise btl_hikyaku_memory",
+			c.regions, HK_REGIONS_MAX);
 	if (rc) {
 		hk_fabric_close(f, 0);
 		return rc;

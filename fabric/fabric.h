@@ -84,7 +84,7 @@ struct hk_fabric_config {
 	unsigned tx_buffers; /* frames that may wait to be sent or acknowledged */
 	unsigned rx_keep;    /* frames kept while the application is elsewhere … */
 	size_t keep_bytes;   /* … and bytes of small messages, which are kept without theirs */
-	unsigned regions;    /* of memory that peers reach (rma.h): 1 … 65536 */
+	unsigned regions;    /* of memory that peers reach (rma.h): 1 … HK_REGIONS_MAX */
 	unsigned frame_max;  /* bytes of the largest frame to use; every port must carry it */
 	hk_lost_fn lost;
 	hk_rail_fn rail_down;

@@ -176,7 +176,7 @@ struct hk_peer_tx {
 	struct hk_item *backlog_head, *backlog_tail;
 	unsigned backlog_len;
 	struct hk_item *gets_head,
-		*gets_tail; /* gets that wait: HK_GETS_MAX are under way, or no buffer */
+		*gets_tail; /* gets that wait: HK_GETS_MAX are under way, or no buffer or no region */
 	unsigned gets_out;
 	uint64_t gets_at; /* not before: its owner was busy */
 	/* its gets of us: those served, whose bytes may not all be acknowledged, … */
@@ -277,7 +277,8 @@ struct hk_fabric {
 	} am[256];
 	struct hk_fabric_counters n;
 	/* one-sided */
-	struct hk_region_slot *region; /* [cfg.regions] */
+	struct hk_region_slot *region; /* [regions]: cfg.regions, and HK_GETS_MAX for gets alone */
+	unsigned regions, regions_left;
 	uint32_t region_free;
 	struct hk_op *serve; /* [HK_SERVES] */
 	struct hk_item *serve_free;

@@ -22,10 +22,11 @@ static unsigned serves(const struct hk_fabric *f)
 
 int hk_regions_open(struct hk_fabric *f)
 {
-	unsigned n = f->cfg.regions;
+	unsigned n = f->cfg.regions + HK_GETS_MAX;
 
-	if (n == 0 || n > 1u << 16)
+	if (f->cfg.regions == 0 || f->cfg.regions > HK_REGIONS_MAX)
 		return -EINVAL;
+	f->regions = f->regions_left = n;
 	f->region = calloc(n, sizeof(*f->region));
 	f->serve = calloc(serves(f), sizeof(*f->serve));
 	if (!f->region || !f->serve)
@@ -57,7 +58,7 @@ struct hk_region_slot *hk_region_find(const struct hk_fabric *f, hk_region r)
 {
 	uint32_t i = r & 0xffff;
 
-	if (HK_UNLIKELY(i >= f->cfg.regions || !f->region[i].access ||
+	if (HK_UNLIKELY(i >= f->regions || !f->region[i].access ||
 			f->region[i].generation != r >> 16))
 		return NULL;
 	return &f->region[i];
@@ -68,13 +69,15 @@ hk_region hk_region_new(struct hk_fabric *f, void *base, size_t len, unsigned ac
 {
 	uint32_t i = f->region_free;
 
-	if (HK_UNLIKELY(i == SLOT_NONE || !access)) /* access 0 marks a free slot */
+	/* the last are for gets, so that these go on; access 0 marks a free slot */
+	if (HK_UNLIKELY(i == SLOT_NONE || !access || (!get && f->regions_left <= HK_GETS_MAX)))
 		return HK_REGION_NONE;
 	struct hk_region_slot *s = &f->region[i];
 	uint16_t generation = (uint16_t)(s->generation + 1);
 
 	generation += generation == 0; /* an id is never 0 */
 	f->region_free = s->next_free;
+	f->regions_left--;
 	*s = (struct hk_region_slot){
 		.base = base,
 		.len = len,
@@ -155,6 +158,7 @@ void hk_region_end(struct hk_fabric *f, hk_region r)
 	s->inbox = NULL;
 	s->next_free = f->region_free;
 	f->region_free = r & 0xffff;
+	f->regions_left++;
 }
 
 void hk_fabric_region_del(struct hk_fabric *f, hk_region r)

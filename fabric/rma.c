@@ -334,6 +334,11 @@ static bool get_ask(struct hk_fabric *f, struct hk_op *op)
 
 	if (t->gets_out >= HK_GETS_MAX)
 		return false;
+	if (op->local == HK_REGION_NONE)
+		op->local = hk_region_new(f, op->base, op->len, HK_REGION_WRITE, op->peer, op);
+	if (HK_UNLIKELY(op->local ==
+			HK_REGION_NONE)) /* other gets have them all, and give them back */
+		return false;
 	b = hk_tx_take(f);
 	if (!b)
 		return false;
@@ -406,13 +411,10 @@ int hk_fabric_get(struct hk_fabric *f, hk_peer p, struct hk_op *op, void *dst, s
 	hk_biased_enter(&f->lock);
 	if (HK_LIKELY(hk_peer_talks(f, p))) {
 		hk_peer_settle(f, p);
-		op->local = hk_region_new(f, dst, len, HK_REGION_WRITE, p, op);
-		rc = op->local == HK_REGION_NONE ? -ENOSPC : 0;
-	}
-	if (rc == 0) {
 		f->n.gets++;
 		if (f->peer[p].gets_head || !get_ask(f, op))
 			get_wait(f, op);
+		rc = 0;
 	}
 	hk_biased_leave(&f->lock);
 	return rc;
@@ -424,8 +426,17 @@ void hk_rma_forget(struct hk_fabric *f, hk_peer p)
 {
 	struct hk_peer_tx *t = &f->peer[p];
 
-	t->gets_head = NULL; /* they are found by their regions, like those under way */
-	for (unsigned i = 0; i < f->cfg.regions; i++) {
+	for (struct hk_item *item = t->gets_head, *next; item; item = next) {
+		struct hk_op *op = (struct hk_op *)item;
+
+		next = item->next;
+		if (op->local != HK_REGION_NONE)
+			continue; /* found by its region, like those under way */
+		op->status = -ENOTCONN;
+		hk_op_done(f, op);
+	}
+	t->gets_head = NULL;
+	for (unsigned i = 0; i < f->regions; i++) {
 		struct hk_op *op = f->region[i].access ? f->region[i].get : NULL;
 
 		if (!op || op->peer != p)

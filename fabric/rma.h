@@ -38,8 +38,9 @@
 typedef uint32_t hk_region; /* never 0 */
 
 #define HK_REGION_NONE  0
-#define HK_REGION_WRITE 1u /* peers may put */
-#define HK_REGION_READ  2u /* peers may get */
+#define HK_REGIONS_MAX  65472u /* that hk_fabric_config.regions can say */
+#define HK_REGION_WRITE 1u     /* peers may put */
+#define HK_REGION_READ  2u     /* peers may get */
 
 typedef void (*hk_done_fn)(void *arg, int status);
 
@@ -85,8 +86,8 @@ uint64_t hk_fabric_region_arrived(const struct hk_fabric *f, hk_region r);
 int hk_fabric_put(struct hk_fabric *f, hk_peer peer, struct hk_op *op, const void *src, size_t len,
 		  hk_region remote, uint64_t offset, hk_done_fn done, void *arg);
 
-/* Reads @len (not 0) bytes at @offset of @peer's region @remote to @dst. Returns 0, -ENOTCONN, or -ENOSPC if
- * the table of regions is full. */
+/* Reads @len (not 0) bytes at @offset of @peer's region @remote to @dst. Returns 0 or -ENOTCONN. As many as the caller
+ * likes: few of each peer are under way at once, and the others wait their turn. */
 int hk_fabric_get(struct hk_fabric *f, hk_peer peer, struct hk_op *op, void *dst, size_t len,
 		  hk_region remote, uint64_t offset, hk_done_fn done, void *arg);
 

@@ -139,7 +139,5 @@ int hk_btl_get(struct mca_btl_base_module_t *btl, hk_endpoint *ep, void *to, uin
 	if (HK_LIKELY(rc == 0))
 		return OPAL_SUCCESS;
 	opal_free_list_return(&hk_btl.gets, &get->super);
-	/* not OUT_OF_RESOURCE, which ob1 retries only when something else completes: on any other
-	 * error it asks the sender for fragments */
-	return OPAL_ERROR;
+	return OPAL_ERR_UNREACH;
 }
