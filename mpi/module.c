@@ -439,10 +439,14 @@ static hk_endpoint *find_endpoint(const opal_proc_t *proc)
 	return p == HK_PEER_NONE || hk_btl.by_peer[p] == HK_DELETED ? NULL : hk_btl.by_peer[p];
 }
 
+/* Shared memory serves the ranks of a node, but of one job alone: those that a rank of this node has spawned, or has
+ * connected to, are ours. */
 static bool wanted(const opal_proc_t *proc)
 {
-	return proc != opal_proc_local_get() &&
-	       (PARAMS->same_node || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags));
+	const opal_proc_t *me = opal_proc_local_get();
+
+	return proc != me && (PARAMS->same_node || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) ||
+			      proc->proc_name.jobid != me->proc_name.jobid);
 }
 
 /* Is another BTL there that goes before us? Then messages of what it reaches do not come to us. */

@@ -78,6 +78,12 @@ def test_program_over_the_fabric(run, lab, command):
     assert_passed(run(lab, command), command)
 
 
+def test_a_spawned_process_talks_with_those_of_its_node(run):
+    """Open MPI's shared memory serves the ranks of one job alone."""
+    mca = {"rmaps_base_oversubscribe": "1"}
+    assert_passed(run(LABS[0], "dynamic --mode spawn", mca=mca), "dynamic")
+
+
 @pytest.mark.parametrize("lab", LABS, ids=lab_id)
 def test_results_equal_those_over_tcp(run, lab):
     """The digest of a mixed workload, and that it depends on the seed at all."""
