@@ -180,6 +180,12 @@ static inline struct hk_tx_slot *hk_tx_slot(const struct hk_engine *e, const str
 	return hk_tx_block(e, r->tx_block) + (psn & (e->cfg.window - 1u));
 }
 
+/* It must wait for the owner of its bytes. */
+static inline bool hk_out_of_reach(const struct hk_engine *e, const struct hk_tx_slot *s)
+{
+	return HK_UNLIKELY(e->stand_in) && s->lent;
+}
+
 /* Of paths but 0 only those in `tx_others`. */
 static inline struct hk_rack *hk_rack(const struct hk_engine *e, struct hk_peer_rec *r,
 				      unsigned path)
@@ -242,6 +248,9 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 		 uint64_t now);
 void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
 void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot *s);
+/* The last in flight that was sent by then and is within reach; NULL: none. */
+struct hk_tx_slot *hk_last_flying(struct hk_engine *e, const struct hk_peer_rec *r,
+				  uint64_t before);
 void hk_lost_enlist(struct hk_engine *e, struct hk_peer_rec *r);
 uint64_t hk_rto(const struct hk_engine *e, const struct hk_peer_rec *r);
 void hk_timer_arm(struct hk_engine *e, struct hk_peer_rec *r, enum hk_timer kind, uint64_t now,

@@ -226,28 +226,48 @@ void hk_engine_peer_paths(struct hk_engine *e, hk_peer p, uint8_t mask)
 	}
 }
 
-/* It was asked what has come, and its answer brings nothing new: what was last sent before the question is lost.
- * One packet alone, since this may not be the answer yet; when it arrives it tells of those before. */
-static void answered(struct hk_engine *e, struct hk_peer_rec *r)
+struct hk_tx_slot *hk_last_flying(struct hk_engine *e, const struct hk_peer_rec *r, uint64_t before)
 {
-	uint64_t asked_at = r->timer_armed;
-
-	r->asked = HK_ASKED_HEARD;
 	for (uint32_t psn = r->tx_next; psn-- != r->tx_una;) {
 		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
 
-		if (s->state != HK_SLOT_FLYING || s->sent_at >= asked_at)
-			continue;
-		hk_loss_mark(e, r, s);
-		e->n.loss_time++;
-		return;
+		if (s->state == HK_SLOT_FLYING && s->sent_at <= before && !hk_out_of_reach(e, s))
+			return s;
 	}
+	return NULL;
+}
+
+/* It was asked what has come, and its answer brings nothing new: what was last sent before the question is lost.
+ * One packet alone, since this may not be the answer yet; when it arrives it tells of those before. With a full
+ * window it is the first, which alone is resent then. */
+static void answered(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	struct hk_tx_slot *first = hk_tx_slot(e, r, r->tx_una);
+	struct hk_tx_slot *s = hk_last_flying(e, r, r->timer_armed - 1);
+
+	r->asked = HK_ASKED_HEARD;
+	if (!s)
+		return;
+	if (r->in_flight > r->cwnd >> 8 && first->state == HK_SLOT_FLYING &&
+	    !hk_out_of_reach(e, first))
+		s = first;
+	hk_loss_mark(e, r, s);
+	e->n.loss_time++;
 }
 
 static bool waits_for_answer(const struct hk_peer_rec *r)
 {
 	return (r->asked == HK_ASKED_ONCE || r->asked == HK_ASKED_TWICE) &&
 	       r->timer == HK_TIMER_RESEND;
+}
+
+/* Is it the answer to a question? An acknowledgement alone is; so is what carries one, data or a question of its
+ * own (which take its place), if it was sent when ours must have been there. */
+static bool is_answer(const struct hk_peer_rec *r, const struct hk_frame *f, uint64_t age,
+		      uint64_t now)
+{
+	return (f->h.type == HK_WIRE_ACK && !(f->h.flags & HK_WIRE_F_ACK_NOW)) ||
+	       (age && now - age >= r->timer_armed);
 }
 
 /* ---- acknowledgements ---------------------------------------------------------------------- */
@@ -401,8 +421,7 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 			hk_cc_acked(e, r, newly, now);
 		r->backoff = 0;
 		r->asked = HK_ASKED_NOT;
-	} else if (HK_UNLIKELY(waits_for_answer(r)) && f->h.type == HK_WIRE_ACK &&
-		   !(f->h.flags & HK_WIRE_F_ACK_NOW)) { /* a question of its own is no answer */
+	} else if (HK_UNLIKELY(waits_for_answer(r)) && is_answer(r, f, age, now)) {
 		answered(e, r);
 	}
 	if (r->tx_una == r->tx_next) {

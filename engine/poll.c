@@ -66,12 +66,6 @@ static void emit_resend(struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn
 	e->n.tx_resends++;
 }
 
-/* It must wait for the owner of its bytes. */
-static bool out_of_reach(const struct hk_engine *e, const struct hk_tx_slot *s)
-{
-	return HK_UNLIKELY(e->stand_in) && s->lent;
-}
-
 void hk_engine_stand_in(struct hk_engine *e, bool on)
 {
 	e->stand_in = on;
@@ -90,7 +84,7 @@ static bool stuck(const struct hk_engine *e, const struct hk_peer_rec *r, uint64
 	const struct hk_tx_slot *first = hk_tx_slot(e, r, r->tx_una);
 
 	return now - r->progress_at > 2 * e->cfg.peer_timeout &&
-	       first->resent >= HK_STUCK_RESENDS && !out_of_reach(e, first);
+	       first->resent >= HK_STUCK_RESENDS && !hk_out_of_reach(e, first);
 }
 
 /* Resends what is lost, peer by peer, within each peer's window. The first packet goes in any
@@ -114,7 +108,7 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
 
 			if (s->state != HK_SLOT_LOST)
 				continue;
-			if (out_of_reach(e, s)) {
+			if (hk_out_of_reach(e, s)) {
 				left = true;
 				continue;
 			}
@@ -171,10 +165,12 @@ static unsigned ask(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, st
 static unsigned ask_what_came(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
 			      struct hk_out *o)
 {
+	const struct hk_tx_slot *last = hk_last_flying(e, r, now);
+
 	r->asked++;
 	ask(e, r, now, o);
 	o->kind = HK_OUT_QUESTION;
-	o->path = hk_tx_slot(e, r, r->tx_next - 1)->path;
+	o->path = last ? last->path : 0;
 	return 1;
 }
 
@@ -191,7 +187,7 @@ static unsigned fire_probe(struct hk_engine *e, struct hk_peer_rec *r, uint64_t 
 	while (psn-- != r->tx_una) {
 		const struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
 
-		if (s->state == HK_SLOT_FLYING && !out_of_reach(e, s)) {
+		if (s->state == HK_SLOT_FLYING && !hk_out_of_reach(e, s)) {
 			emit_resend(e, r, psn, now, o);
 			return 1;
 		}
@@ -214,7 +210,7 @@ static unsigned fire_resend(struct hk_engine *e, struct hk_peer_rec *r, uint64_t
 	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
 	if (once_more)
 		return ask_what_came(e, r, now, o);
-	return out_of_reach(e, s) ? ask(e, r, now, o) : 0;
+	return hk_out_of_reach(e, s) ? ask(e, r, now, o) : 0;
 }
 
 static unsigned fire_question(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,

@@ -211,6 +211,75 @@ static void an_answer_tells_what_is_lost(void)
 	rig_end(&g);
 }
 
+/* As they echo what was sent at @heard, in a header of the peer's. */
+static void echo(struct hk_wire_hdr *h, uint64_t heard)
+{
+	h->ack = 1;
+	h->tsecr = (uint32_t)(heard >> HK_WIRE_TS_SHIFT);
+}
+
+/* Data takes the place of an answer: sent before ours can have been there it says nothing, and afterwards all. */
+static void data_answers_too(void)
+{
+	struct rig g;
+
+	silent_pair(&g);
+	next_is_a_question(&g);
+	uint64_t asked = g.now;
+
+	for (unsigned n = 0; n < 2; n++) {
+		struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
+		unsigned resent = 0;
+
+		h.psn = n;
+		g.now = asked + RTT + n * RTT;
+		echo(&h, g.now - RTT - 2 * HK_USEC + n * 4 * HK_USEC);
+		rig_input(&g, &h, NULL, 8 + n);
+		rig_poll(&g);
+		for (unsigned i = 0; i < g.outs; i++)
+			resent += g.out[i].kind == HK_OUT_RESEND && g.out[i].token == 3;
+		CHECK_EQ(resent, n);
+	}
+	rig_end(&g);
+}
+
+/* The question goes behind the last that is in flight, not behind what is known to be there. */
+static void asked_behind_what_is_in_flight(void)
+{
+	const struct hk_wire_sack fourth = {{1u << 3}};
+	struct rig g;
+	hk_peer p = silent_pair(&g);
+	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_ACK);
+
+	rig_send(&g, p, 4); /* by path 0, overtakes the one by path 1 */
+	echo(&h, g.now - RTT);
+	rig_input(&g, &h, &fourth, 0);
+	CHECK_EQ(rig_next(&g), 2); /* the two of path 0 were lost */
+	CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[1].kind == HK_OUT_RESEND);
+	next_is_a_question(&g);
+	rig_end(&g);
+}
+
+/* A stand-in is answered: of what is lost it resends what it can read, though that was not the last. */
+static void an_answer_to_a_stand_in(void)
+{
+	struct hk_packet lent = {
+		.token = 9, .len = 900, .type = HK_WIRE_PUT, .frags = 1, .path = 1};
+	struct rig g;
+	hk_peer p = silent_pair(&g);
+	struct hk_wire_hdr h;
+
+	lent.lent = true;
+	CHECK(hk_engine_send(g.e, p, &lent, g.now, &h));
+	hk_engine_stand_in(g.e, true);
+	next_is_a_question(&g);
+	ack_echo(&g, 1, 0);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK(g.out[0].kind == HK_OUT_RESEND && g.out[0].token == 3);
+	hk_engine_stand_in(g.e, false);
+	rig_end(&g);
+}
+
 /* Neither answers come, nor is there an end of asking: after two questions it is the packet again. */
 static void two_questions_are_enough(void)
 {
@@ -363,6 +432,9 @@ int main(int argc, char **argv)
 		{"resend_cap_over_peers", resend_cap_over_peers},
 		{"a_silent_peer_is_asked", a_silent_peer_is_asked},
 		{"an_answer_tells_what_is_lost", an_answer_tells_what_is_lost},
+		{"data_answers_too", data_answers_too},
+		{"asked_behind_what_is_in_flight", asked_behind_what_is_in_flight},
+		{"an_answer_to_a_stand_in", an_answer_to_a_stand_in},
 		{"two_questions_are_enough", two_questions_are_enough},
 		{"a_stranger_is_not_asked", a_stranger_is_not_asked},
 		{"lent_packets_wait_for_their_owner", lent_packets_wait_for_their_owner},
