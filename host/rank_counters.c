@@ -37,6 +37,8 @@ static struct queue_counters of_queues(uint64_t memory, uint64_t len, const stru
 	struct queue_counters sum = {0}, one;
 
 	for (unsigned i = 0; i < lanes; i++) {
+		if (!f->lane[i]) /* it was copied while the lane was added */
+			continue;
 		if (!copy_within(memory, len, (uint64_t)(uintptr_t)f->lane[i] + at, &one,
 				 sizeof(one)))
 			continue;

@@ -144,6 +144,26 @@ def test_good_answer_is_shown(listener, answer):
     assert found["clock_ms"] > 0
 
 
+def test_strange_names_of_others_do_no_harm():
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.bind(b"\0\xff\xfe-hikyaku-test")
+        s.listen()
+        assert ours(inline.ask_all()) == ([], [])
+
+
+def test_a_stopped_one_is_named_every_time(monkeypatch):
+    """Also when its queue is full of those who have asked before."""
+    monkeypatch.setattr(inline, "_PATIENCE_S", 0.05)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+        s.bind(f"\0hikyaku/tap/{os.getpid()}")
+        s.listen(1)
+        for _ in range(4):
+            found, complaints = ours(inline.ask_all())
+            assert not found
+            assert len(complaints) == 1
+            assert "is it stopped?" in complaints[0]
+
+
 def test_another_users_socket_is_not_asked():
     """Anybody may listen under the name of a process that is not there."""
     code = "import os, socket, sys; os.setuid(65534)\n"

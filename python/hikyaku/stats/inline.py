@@ -12,6 +12,7 @@ import re
 import socket
 import struct
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from .prometheus import RANK
@@ -22,12 +23,14 @@ _MAGIC, _VERSION = 0x50544B48, 1
 _STATS = 5
 _MOST = 4096
 _PATIENCE_S = 2.0
+_AT_ONCE = 64
 _POLLS = ("rank", "helper", "nobody")
 
 
 def _pids() -> list[int]:
     """Processes of this network namespace that have a tap and share no hikyakud's memory."""
-    return sorted({int(pid) for pid in _LISTENS.findall(Path("/proc/net/unix").read_text())})
+    sockets = Path("/proc/net/unix").read_text(encoding="latin-1")  # anybody's names, any bytes
+    return sorted({int(pid) for pid in _LISTENS.findall(sockets)})
 
 
 def checked(answer: object, pid: int) -> dict | None:
@@ -70,7 +73,7 @@ def _ask(pid: int) -> dict | str | None:
         if text is None:
             return None
         answer = checked(json.loads(text), pid)
-    except TimeoutError:
+    except (TimeoutError, BlockingIOError):  # the latter: its queue is full of those who asked
         return f"process {pid} did not say within {_PATIENCE_S:g} s what it counts; is it stopped?"
     except OSError:
         return None  # it ends just now
@@ -83,7 +86,11 @@ def _ask(pid: int) -> dict | str | None:
 
 def ask_all() -> tuple[list[dict], list[str]]:
     """The answers of this user's ranks, by job and endpoint, and complaints of those without."""
-    answers = [_ask(pid) for pid in _pids()]
+    pids = _pids()
+    if not pids:
+        return [], []
+    with ThreadPoolExecutor(min(len(pids), _AT_ONCE)) as asking:  # a stopped one holds none up
+        answers = list(asking.map(_ask, pids))
     found = [answer for answer in answers if isinstance(answer, dict)]
     found.sort(key=lambda rank: (rank["job"], rank["endpoint"]))
     return found, [answer for answer in answers if isinstance(answer, str)]
