@@ -37,7 +37,7 @@ static int check_netdev(struct hk_port_impl *p, bool admin, unsigned limit, stru
 		return hk_error_set(err, -ENETDOWN,
 				    "port %s: the interface %s is down; fix: ip link set %s up",
 				    s->text, s->iface, s->iface);
-	p->port.info.frame_max = (uint16_t)HK_MIN(dev.mtu + HK_ETH_HLEN, limit);
+	p->port.info.frame_max = (uint16_t)HK_MIN(dev.mtu + RTE_ETHER_HDR_LEN, limit);
 	return 0;
 }
 
@@ -178,7 +178,7 @@ int hk_device_learn(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct
 	if (!info->frame_max) { /* a NIC: what the driver says, without the FCS */
 		uint32_t len = dev->max_rx_pktlen ? dev->max_rx_pktlen : RTE_ETHER_MAX_LEN;
 		if (dev->max_mtu && dev->max_mtu != UINT16_MAX)
-			len = HK_MIN(len, dev->max_mtu + (uint32_t)HK_ETH_HLEN + 4);
+			len = HK_MIN(len, dev->max_mtu + (uint32_t)RTE_ETHER_HDR_LEN + 4);
 		info->frame_max = (uint16_t)HK_MIN(len - 4, (uint32_t)FRAME_LIMIT);
 		if (p->spec.frame)
 			info->frame_max = (uint16_t)HK_MIN(info->frame_max, p->spec.frame);

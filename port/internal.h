@@ -239,7 +239,6 @@ void hk_steer_out(struct hk_port_impl *p, const char *why);
 
 /* ---- steps of hk_port_open() ----------------------------------------------------------------- */
 
-#define HK_ETH_HLEN 14   /* without the FCS */
 #define HK_NIC_RING 1024 /* descriptors, where nobody says */
 
 /* Has DPDK make the device that the spec names: its id, and the frame size if the system knows it (port/device.c). */

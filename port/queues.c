@@ -64,7 +64,7 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 	const char *step = "configure";
 
 	if (nic)
-		conf.rxmode.mtu = info->frame_max - HK_ETH_HLEN;
+		conf.rxmode.mtu = info->frame_max - RTE_ETHER_HDR_LEN;
 	if (info->tx_multi_seg)
 		conf.txmode.offloads |= RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 
