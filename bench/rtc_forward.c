@@ -27,11 +27,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ETH_HLEN 14
-#define BURST    32
-#define BATCH    4096 /* frames */
-#define KEY      7u
-#define TYPE     1
+#define ETH_HLEN    14
+#define LEAVE_TRIES 1000000
+#define BURST       32
+#define BATCH       4096 /* frames */
+#define KEY         7u
+#define TYPE        1
 
 static struct {
 	const char *dir, *role;
@@ -221,7 +222,10 @@ static void leave(struct hk_port *port, uint32_t number)
 	if (!m)
 		return;
 	write_frame((uint8_t *)rte_pktmbuf_append(m, (uint16_t)size), HK_MSG_T_LEAVE, size, number);
-	send_all(port, &m, 1);
+	for (unsigned tries = 0; tries < LEAVE_TRIES; tries++)
+		if (hk_port_tx(port, 0, &m, 1) == 1)
+			return;
+	rte_pktmbuf_free(m); /* it is noticed by its silence then */
 }
 
 static void ask(void)
