@@ -93,6 +93,7 @@ static void memif_silent_server(void)
 	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&un, sizeof(un)) == 0 && listen(fd, 8) == 0);
 	expect(wire("/silent.sock,role=client"), 40, -ETIMEDOUT, "has not connected within 40 ms");
 	close(fd);
+	CHECK_EQ(unlink(un.sun_path), 0);
 }
 
 static void kernel_interfaces(void)
