@@ -19,7 +19,7 @@
 #define WORTH_LITTLE 16 /* messages of a schedule */
 #define WORTH_MUCH   48
 #define NEED_FIRST   8U
-#define NEED_MOST    4096U
+#define NEED_MOST    256U /* well below AWAKE, after which all is forgotten */
 
 static void forget(struct hk_watch *w, uint64_t index)
 {

@@ -166,6 +166,19 @@ static void what_was_worth_little_has_to_last_longer(void)
 	CHECK_EQ(needed(&w, (uint64_t)-30), 16); /* it ended before it began */
 }
 
+static void what_failed_often_is_found_again(void)
+{
+	struct hk_watch w = {0};
+	uint64_t at = 0;
+
+	hk_watch_init(&w, 0);
+	for (int k = 0; k < 40; k++)
+		hk_watch_doubt(&w);
+	while (at < 500 && !hk_watch_note(&w, at, 8))
+		at++;
+	CHECK(at < 500);
+}
+
 /* ---- what applications send ---------------------------------------------------------------------------------- */
 
 /* A sender's part (out.c): the two ends agree while @lag messages go. */
@@ -325,6 +338,7 @@ int main(int argc, char **argv)
 		 a_longer_period_is_learnt_from_what_was_strange},
 		{"what_was_worth_little_has_to_last_longer",
 		 what_was_worth_little_has_to_last_longer},
+		{"what_failed_often_is_found_again", what_failed_often_is_found_again},
 		{"what_applications_send_is_found", what_applications_send_is_found},
 		{"what_the_other_end_sends_is_checked", what_the_other_end_sends_is_checked},
 	};
