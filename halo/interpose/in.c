@@ -131,6 +131,10 @@ bool hk_in_receive(struct hk_receiver *n, void *buf, int count, ompi_datatype_t 
 		hk_list_add(&n->held, p);
 	else
 		assign(n, p);
+	if (HK_UNLIKELY(
+		    n->state ==
+		    HK_IN_ENDING)) /* the last may be here: nothing waits that progress looks at */
+		hk_in_look(n);
 	return true;
 }
 
