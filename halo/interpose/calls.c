@@ -63,6 +63,16 @@ static inline bool sent(struct hk_sender *o, const void *buf, int count, MPI_Dat
 	return hk_out_send(o, buf, count, type, how, NULL, request);
 }
 
+/* What a send by MPI has returned. One that it has refused was no message. */
+static inline int refused(struct hk_sender *o, int count, MPI_Datatype type, int rc)
+{
+	if (HK_UNLIKELY(rc != MPI_SUCCESS) && o) {
+		o->sent--;
+		o->bytes -= type->super.size * (size_t)count;
+	}
+	return rc;
+}
+
 static inline bool names_rank(const struct hk_comm *c, int source, int tag)
 {
 	return (source == MPI_ANY_SOURCE || (source >= 0 && source < c->size)) &&
@@ -137,6 +147,19 @@ static inline bool receive(void *buf, int count, MPI_Datatype type, int source, 
 	return hk_in_receive(n, buf, count, type, of, request);
 }
 
+/* What a receive by MPI has returned. If MPI has refused it, receive() has counted one too many. */
+static int received(const void *buf, int count, MPI_Datatype type, int source, int tag,
+		    MPI_Comm comm, int rc)
+{
+	if (HK_LIKELY(rc == MPI_SUCCESS) || rc == MPI_ERR_TRUNCATE || any(source, tag))
+		return rc;
+	struct hk_receiver *n = in_looked_up(source, tag, comm);
+
+	if (n && sound(buf, count, type))
+		n->posted--;
+	return rc;
+}
+
 /* One that does not; as receive(). *@c: the communicator in which it has to be counted by the caller, NULL: none. */
 static bool receive_loose(void *buf, int count, MPI_Datatype type, int source, int tag,
 			  MPI_Comm comm, struct hk_persistent *of, MPI_Request *request,
@@ -164,7 +187,7 @@ static bool receive_loose(void *buf, int count, MPI_Datatype type, int source, i
                                                                                                    \
 		if (o && sent(o, buf, count, type, how, NULL))                                     \
 			return MPI_SUCCESS;                                                        \
-		return hk_real.name(buf, count, type, dest, tag, comm);                            \
+		return refused(o, count, type, hk_real.name(buf, count, type, dest, tag, comm));   \
 	}                                                                                          \
 	ALSO(name)
 
@@ -176,7 +199,8 @@ static bool receive_loose(void *buf, int count, MPI_Datatype type, int source, i
                                                                                                    \
 		if (o && sent(o, buf, count, type, how, request))                                  \
 			return MPI_SUCCESS;                                                        \
-		return hk_real.name(buf, count, type, dest, tag, comm, request);                   \
+		return refused(o, count, type,                                                     \
+			       hk_real.name(buf, count, type, dest, tag, comm, request));          \
 	}                                                                                          \
 	ALSO(name)
 
@@ -203,7 +227,7 @@ int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_
 
 	if (HK_UNLIKELY(c != NULL) && rc == MPI_SUCCESS)
 		hk_loose_posted(c, *request);
-	return rc;
+	return received(buf, count, type, source, tag, comm, rc);
 }
 ALSO(Irecv);
 
@@ -217,7 +241,8 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
 	if (HK_LIKELY(!any(source, tag))) {
 		if (receive(buf, count, type, source, tag, comm, NULL, &request))
 			return PMPI_Wait(&request, status);
-		return hk_real.Recv(buf, count, type, source, tag, comm, status);
+		return received(buf, count, type, source, tag, comm,
+				hk_real.Recv(buf, count, type, source, tag, comm, status));
 	}
 	if (receive_loose(buf, count, type, source, tag, comm, NULL, &request, &c))
 		return PMPI_Wait(&request, status);
@@ -447,15 +472,17 @@ int MPI_Recv_init(void *buf, int count, MPI_Datatype type, int source, int tag, 
 }
 ALSO(Recv_init);
 
-/* By puts? Else MPI starts @p, and *@c is as receive_loose() has it. */
-static bool started(struct hk_persistent *p, MPI_Request *request, struct hk_comm **c)
+/* By puts? Else MPI starts @p, *@c is as receive_loose() has it, and *@o is where it was counted as sent. */
+static bool started(struct hk_persistent *p, MPI_Request *request, struct hk_comm **c,
+		    struct hk_sender **o)
 {
 	*c = NULL;
+	*o = NULL;
 	if (p->sends) {
-		struct hk_sender *o = out_of(p->buf, p->count, p->type, p->peer, p->tag, p->comm);
-
-		return o && hk_out_send(o, p->buf, p->count, p->type,
-					p->standard ? HK_SEND_STANDARD : HK_SEND_OTHER, p, request);
+		*o = out_of(p->buf, p->count, p->type, p->peer, p->tag, p->comm);
+		return *o &&
+		       hk_out_send(*o, p->buf, p->count, p->type,
+				   p->standard ? HK_SEND_STANDARD : HK_SEND_OTHER, p, request);
 	}
 	if (any(p->peer, p->tag))
 		return receive_loose(p->buf, p->count, p->type, p->peer, p->tag, p->comm, p,
@@ -468,11 +495,18 @@ int MPI_Start(MPI_Request *request)
 	struct hk_persistent *p = hk_watching && request && *request ? hk_persistent_find(*request)
 								     : NULL;
 	struct hk_comm *c = NULL;
+	struct hk_sender *o = NULL;
 
-	if (p && (*request)->req_state != OMPI_REQUEST_ACTIVE && started(p, request, &c))
+	if (p && (*request)->req_state == OMPI_REQUEST_ACTIVE)
+		p = NULL; /* the program's mistake: MPI says so */
+	if (p && started(p, request, &c, &o))
 		return MPI_SUCCESS;
 	int rc = hk_real.Start(request);
 
+	if (o)
+		refused(o, p->count, p->type, rc);
+	else if (p && !p->sends)
+		received(p->buf, p->count, p->type, p->peer, p->tag, p->comm, rc);
 	if (c && rc == MPI_SUCCESS)
 		hk_loose_posted(c, *request);
 	return rc;

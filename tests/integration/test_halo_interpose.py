@@ -106,6 +106,14 @@ def test_a_receive_whose_message_a_put_overtook_is_not_cancelled(get_lab, progra
     assert max(shares(result.stderr)) > 0, result.stderr
 
 
+def test_what_mpi_refuses_to_send_is_no_message(get_lab, program):
+    argv = [program("tests/mpi/mpi_halo_overtaken"), "--mode", "refused"]
+    argv += ["--timeout", str(WATCHDOG_S)]
+    result = get_lab().mpirun(2, preloaded(argv), timeout=LIMIT_S)
+    assert_passed(result, "halo_overtaken")
+    assert min(shares(result.stderr)) > 0, result.stderr
+
+
 @pytest.mark.parametrize("mode", ["receive", "ahead", "probe"])
 def test_what_a_set_up_receives_from_any_source_goes_by_puts_later(get_lab, program, mode):
     argv = [program("tests/mpi/mpi_halo_setup"), "--mode", mode, "--timeout", str(WATCHDOG_S)]

@@ -7,6 +7,7 @@
  *              tag 2 from any source, or given one of them a message of its own, receives from any source and of any tag.
  *     cancel   Rank 1 posts receives far ahead, has the last messages, and cancels receives of earlier ones. These
  *              were sent, so none may end cancelled.
+ *     refused  MPI refuses some sends, which are no messages then. What follows is received by the receive that is next.
  */
 #include "common.h"
 
@@ -251,17 +252,45 @@ static void cancel(void)
 	MPI_Comm_free(&comm);
 }
 
+/* ---- refused ------------------------------------------------------------------------------------------------- */
+
+static void refused(void)
+{
+	MPI_Datatype type;
+	MPI_Request q;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	MPI_Type_contiguous(SHORT, MPI_DOUBLE, &type);
+	MPI_Type_commit(&type);
+	if (hkt_rank == 0) { /* no address */
+		HKT_CHECK(MPI_Send(NULL, 1, type, 1, U, comm) != MPI_SUCCESS, "MPI_Send");
+		HKT_CHECK(MPI_Isend(NULL, 1, type, 1, U, comm, &q) != MPI_SUCCESS, "MPI_Isend");
+		HKT_CHECK(MPI_Irecv(NULL, 1, type, 1, BACK, comm, &q) != MPI_SUCCESS, "MPI_Irecv");
+	}
+	repeat(0);
+	repeat(0);
+	MPI_Type_free(&type);
+	MPI_Barrier(comm);
+	MPI_Comm_free(&comm);
+}
+
 int main(int argc, char **argv)
 {
 	hkt_init(&argc, &argv, "halo_overtaken", MPI_THREAD_SINGLE);
 	seed = hkt_opt.seed;
 	int rounds = hkt_opt.rounds ? hkt_opt.rounds : 1;
 
-	HKT_CHECK(hkt_size == 2 && hkt_opt.mode, "two ranks, and --mode any or cancel");
+	HKT_CHECK(hkt_size == 2 && hkt_opt.mode, "two ranks, and --mode any, cancel or refused");
 	for (int round = 0; round < rounds; round++) {
 		if (strcmp(hkt_opt.mode, "cancel") == 0) {
 			hkt_at("cancel, round %d", round);
 			cancel();
+			continue;
+		}
+		if (strcmp(hkt_opt.mode, "refused") == 0) {
+			hkt_at("refused, round %d", round);
+			refused();
 			continue;
 		}
 		for (int variant = 0; variant < VARIANTS; variant++)
