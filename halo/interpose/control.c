@@ -305,6 +305,7 @@ void hk_control_ask_end(struct hk_receiver *n)
 	if (n->asked)
 		return;
 	n->asked = true;
+	n->wild = hk_comm_wild(n->comm, n->peer, n->tag); /* the call that asks is no later one */
 	tell(n->world, &c);
 }
 
