@@ -10,6 +10,7 @@
 
 #include "ompi/mca/pml/pml.h"
 
+#include <limits.h>
 #include <stdlib.h>
 
 #define ALSO(name)                                                                                 \
@@ -246,13 +247,15 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
 	}
 	if (receive_loose(buf, count, type, source, tag, comm, NULL, &request, &c))
 		return PMPI_Wait(&request, status);
-	if (c && status == MPI_STATUS_IGNORE)
+	if (!c)
+		return hk_real.Recv(buf, count, type, source, tag, comm, status);
+	if (status == MPI_STATUS_IGNORE)
 		status = &own;
 	hk_wild_inside++;
 	int rc = hk_real.Recv(buf, count, type, source, tag, comm, status);
 
 	hk_wild_inside--;
-	if (c && (rc == MPI_SUCCESS || rc == MPI_ERR_TRUNCATE))
+	if (rc == MPI_SUCCESS || rc == MPI_ERR_TRUNCATE)
 		hk_loose_count(c, status);
 	return rc;
 }
@@ -278,12 +281,31 @@ int MPI_Sendrecv(const void *out, int outs, MPI_Datatype out_type, int dest, int
 }
 ALSO(Sendrecv);
 
+/* More than MPI sends as bytes: @buf is copied with its gaps. */
+static int replace_large(void *buf, int count, MPI_Datatype type, int dest, int out_tag, int source,
+			 int in_tag, MPI_Comm comm, MPI_Status *status)
+{
+	ptrdiff_t gap;
+	char *copy = malloc((size_t)opal_datatype_span(&type->super, count, &gap));
+
+	if (!copy)
+		hk_broken("there is no memory");
+	ompi_datatype_copy_content_same_ddt(type, count, copy - gap, buf);
+	int rc = MPI_Sendrecv(copy - gap, count, type, dest, out_tag, buf, count, type, source,
+			      in_tag, comm, status);
+
+	free(copy);
+	return rc;
+}
+
 int MPI_Sendrecv_replace(void *buf, int count, MPI_Datatype type, int dest, int out_tag, int source,
 			 int in_tag, MPI_Comm comm, MPI_Status *status)
 {
 	if (!watched(comm) || !sound(buf, count, type))
 		return hk_real.Sendrecv_replace(buf, count, type, dest, out_tag, source, in_tag,
 						comm, status);
+	if (type->super.size * (size_t)count > INT_MAX)
+		return replace_large(buf, count, type, dest, out_tag, source, in_tag, comm, status);
 	struct hk_pending *p = hk_pending_new(comm, buf, count, type, dest, out_tag);
 	int bytes = (int)p->bytes;
 
@@ -329,6 +351,8 @@ int MPI_Probe(int source, int tag, MPI_Comm comm, MPI_Status *status)
 	int rc = MPI_SUCCESS, there = 0;
 	bool first;
 
+	if (!hk_watching)
+		return hk_real.Probe(source, tag, comm, status);
 	hk_wild_inside++;
 	while (!there && rc == MPI_SUCCESS && !found(source, tag, comm, status, &first)) {
 		if (first)
@@ -347,6 +371,8 @@ int MPI_Iprobe(int source, int tag, MPI_Comm comm, int *flag, MPI_Status *status
 	int rc = MPI_SUCCESS;
 	bool first;
 
+	if (!hk_watching)
+		return hk_real.Iprobe(source, tag, comm, flag, status);
 	hk_wild_inside++;
 	if (found(source, tag, comm, status, &first))
 		*flag = 1;
@@ -364,6 +390,8 @@ int MPI_Mprobe(int source, int tag, MPI_Comm comm, MPI_Message *message, MPI_Sta
 	int rc = MPI_SUCCESS, there = 0;
 	bool first;
 
+	if (!hk_watching)
+		return hk_real.Mprobe(source, tag, comm, message, status);
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
 	hk_wild_inside++;
@@ -392,6 +420,8 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mess
 	MPI_Status own;
 	bool first;
 
+	if (!hk_watching)
+		return hk_real.Improbe(source, tag, comm, flag, message, status);
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
 	hk_wild_inside++;
