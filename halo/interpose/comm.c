@@ -48,6 +48,15 @@ struct hk_comm *hk_comm_find(MPI_Comm comm)
 	return last = c;
 }
 
+struct hk_comm *hk_comm_known(MPI_Comm comm)
+{
+	struct hk_comm *c = comms;
+
+	while (c && (c->comm != comm || c->dull))
+		c = c->next;
+	return c;
+}
+
 struct hk_comm *hk_comm_of_id(uint32_t cid)
 {
 	struct hk_comm *c = comms;
@@ -65,12 +74,27 @@ void hk_comm_each(void (*each)(struct hk_comm *c))
 	}
 }
 
+static struct hk_pair *pair_find(const struct hk_comm *c, int peer)
+{
+	struct hk_pair *p = c->pair[bucket(peer, 0)];
+
+	while (p && p->peer != peer)
+		p = p->next;
+	return p;
+}
+
+/* What goes to this rank cannot be kept in order by us. */
+static void pair_many(struct hk_pair *p)
+{
+	for (int k = 0; !p->many && k < p->tags; k++)
+		hk_out_end(p->out[k], "too many tags to this rank");
+	p->many = true;
+}
+
 static void pair_add(struct hk_comm *c, struct hk_sender *o)
 {
-	struct hk_pair **at = &c->pair[bucket(o->peer, 0)], *p = *at;
+	struct hk_pair **at = &c->pair[bucket(o->peer, 0)], *p = pair_find(c, o->peer);
 
-	while (p && p->peer != o->peer)
-		p = p->next;
 	if (!p) {
 		p = hk_need(sizeof(*p));
 		p->peer = o->peer;
@@ -84,9 +108,7 @@ static void pair_add(struct hk_comm *c, struct hk_sender *o)
 		p->out[p->tags++] = o;
 		return;
 	}
-	for (int k = 0; !p->many && k < p->tags; k++)
-		hk_out_end(p->out[k], "too many tags to this rank");
-	p->many = true;
+	pair_many(p);
 }
 
 static const char *unreachable(const struct hk_comm *c, int peer)
@@ -112,8 +134,13 @@ struct hk_sender *hk_out_find(struct hk_comm *c, int peer, int tag)
 			      tag) = (struct hk_lately){c->comm, peer, tag, o};
 		return o;
 	}
-	if (c->outs == HK_CHANNELS_MOST)
+	if (c->outs == HK_CHANNELS_MOST) {
+		struct hk_pair *p = pair_find(c, peer);
+
+		if (p)
+			pair_many(p);
 		return NULL;
+	}
 	c->outs++;
 	o = hk_need(sizeof(*o));
 	o->comm = c;
@@ -203,6 +230,8 @@ void hk_comm_gone(struct hk_comm *c)
 			free(p);
 		}
 	hk_loose_forget(c);
+	hk_persistent_comm_gone(c->comm);
+	hk_message_comm_gone(c->comm);
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;

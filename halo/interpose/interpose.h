@@ -103,7 +103,7 @@ struct hk_persistent { /* a request of MPI_Send_init or MPI_Recv_init */
 	int count;
 	ompi_datatype_t *type;
 	int peer, tag;
-	ompi_communicator_t *comm;
+	ompi_communicator_t *comm; /* NULL: the program has freed it */
 	bool sends, standard;
 	struct hk_pending *active;
 	struct hk_persistent *next;
@@ -145,6 +145,7 @@ struct hk_sender {
 	struct hk_schedule schedule;
 	struct hk_tx_stream *tx; /* one a size */
 	struct hk_list held;
+	size_t copied; /* bytes of the held that are copies */
 	struct hk_watch watch;
 	const char *never; /* why it is not promoted */
 	struct hk_sender *next, *next_holding;
@@ -222,7 +223,8 @@ void hk_close(struct hk_comm *c);
 __attribute__((noreturn)) void hk_broken(const char *what);
 
 /* ---- comm.c */
-struct hk_comm *hk_comm_find(MPI_Comm comm); /* NULL: not watched */
+struct hk_comm *hk_comm_find(MPI_Comm comm);  /* NULL: not watched */
+struct hk_comm *hk_comm_known(MPI_Comm comm); /* … or not used, or freed */
 struct hk_comm *hk_comm_of_id(uint32_t cid);
 struct hk_sender *hk_out_find(struct hk_comm *c, int peer, int tag); /* … or made; NULL: too many */
 struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag);
@@ -281,6 +283,7 @@ void *hk_need(size_t bytes);
 struct hk_persistent *hk_persistent_find(ompi_request_t *request);
 struct hk_persistent *hk_persistent_add(ompi_request_t *request);
 void hk_persistent_forget(struct hk_persistent *p);
+void hk_persistent_comm_gone(const ompi_communicator_t *comm); /* those of it are MPI's alone now */
 
 /* ---- out.c */
 /* How a send may be done. */
@@ -357,6 +360,7 @@ bool hk_wild_cancel(ompi_request_t *request);
 MPI_Message hk_message_take(struct hk_receiver *n);
 bool hk_message_give(MPI_Message *message, void *buf, int count, ompi_datatype_t *type,
 		     MPI_Request *request);
+void hk_message_comm_gone(MPI_Comm comm);
 
 /* ---- loose.c */
 /* MPI has taken a message out: its channel's next has been received. */

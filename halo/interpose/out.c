@@ -8,6 +8,8 @@
  */
 #include "halo/interpose/interpose.h"
 
+#include "opal/runtime/opal_progress.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,9 @@
 #define PATIENCE_MOST  (1U << 20)
 #define BUFFERED                                                                                   \
 	(64U << 10) /* a blocking send of more waits for its place, as MPI's for the receiver */
+
+#define COPIED_MOST                                                                                \
+	((size_t)16 << 20) /* of a channel; then any blocking send waits for its place */
 
 /* A put under way. */
 struct flight {
@@ -148,6 +153,8 @@ static void put_held(struct hk_sender *o)
 		if (!has_place(tx))
 			return;
 		hk_list_pop(&o->held);
+		if (p->copy)
+			o->copied -= p->bytes;
 		*order_of(tx, tx->number + 1) = *p->order;
 		if (put(o, tx, p))
 			hk_pending_done(p);
@@ -181,8 +188,10 @@ static bool by_put(struct hk_sender *o, const void *buf, int count, ompi_datatyp
 		note_order(o, p->index, order_of(tx, tx->number + 1));
 		free_now = put(o, tx, p);
 	} else {
-		if (!request && p->bytes <= BUFFERED && !p->copy)
+		if (!request && p->bytes <= BUFFERED && o->copied + p->bytes <= COPIED_MOST) {
 			hk_pack(p);
+			o->copied += p->bytes;
+		}
 		hold(o, p);
 	}
 	if (request) {
@@ -211,6 +220,8 @@ bool hk_out_send(struct hk_sender *o, const void *buf, int count, ompi_datatype_
 	uint32_t bytes = size > HK_SIZE_MOST || how != HK_SEND_STANDARD ? HK_SIZE_NONE
 									: (uint32_t)size;
 
+	if (HK_UNLIKELY(!request && o->held.head))
+		opal_progress(); /* a program that does nothing but this gets its places here */
 	if (o->state == HK_OUT_PUT && o->sent >= o->start) {
 		if (HK_LIKELY(bytes == o->schedule.bytes[hk_schedule_at(&o->schedule, o->sent)]))
 			return by_put(o, buf, count, type, of, request);
@@ -317,6 +328,7 @@ void hk_out_end(struct hk_sender *o, const char *why)
 	hk_control_end(o, end);
 	if (p)
 		unheld(o);
+	o->copied = 0;
 	while ((p = hk_list_pop(&o->held)))
 		hk_pending_by_mpi(p);
 }

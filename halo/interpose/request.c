@@ -9,6 +9,7 @@
 
 #include "opal/datatype/opal_convertor.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +117,9 @@ struct hk_pending *hk_pending_new(ompi_communicator_t *comm, const void *buf, in
 	p->peer = peer;
 	p->tag = tag;
 	p->comm = comm;
-	p->contiguous = opal_datatype_is_contiguous_memory_layout(t, count) || p->bytes == 0;
+	p->contiguous = (opal_datatype_is_contiguous_memory_layout(t, count) &&
+			 p->bytes <= INT_MAX) || /* MPI may get it as so many bytes */
+			p->bytes == 0;
 	if (p->contiguous)
 		p->buf = (char *)p->buf + t->true_lb;
 	else
@@ -282,6 +285,14 @@ struct hk_persistent *hk_persistent_add(ompi_request_t *request)
 	p->next = *place(request);
 	*place(request) = p;
 	return p;
+}
+
+void hk_persistent_comm_gone(const ompi_communicator_t *comm)
+{
+	for (int b = 0; b < BUCKETS; b++)
+		for (struct hk_persistent *p = persistent[b]; p; p = p->next)
+			if (p->comm == comm)
+				p->comm = NULL;
 }
 
 /* Its program frees it; a message that is under way has nobody who waits for it. */

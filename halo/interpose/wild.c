@@ -138,7 +138,7 @@ static void cancel_at_mpi(struct hk_receiver *n, ompi_request_t *request)
 /* A receive of ours: either its message comes, or its channel ends before it and MPI has the receive. */
 static void cancel_ours(struct hk_pending *p, const struct hk_persistent *of)
 {
-	struct hk_comm *c = hk_comm_find(p->comm);
+	struct hk_comm *c = hk_comm_known(p->comm);
 
 	if (p->sends)
 		return; /* it will arrive */
@@ -168,7 +168,7 @@ bool hk_wild_cancel(ompi_request_t *request)
 
 	if (base->req_type != MCA_PML_REQUEST_RECV)
 		return false;
-	struct hk_comm *c = hk_comm_find(base->req_comm);
+	struct hk_comm *c = hk_comm_known(base->req_comm);
 
 	if (!c)
 		return false;
@@ -189,7 +189,7 @@ bool hk_wild_cancel(ompi_request_t *request)
 struct taken {
 	ompi_message_t super; /* the handle; Open MPI never looks into it */
 	struct taken *next;
-	struct hk_comm *comm;
+	MPI_Comm comm; /* whose error handler is called */
 	int peer, tag;
 	uint32_t bytes;
 	char data[];
@@ -204,7 +204,7 @@ MPI_Message hk_message_take(struct hk_receiver *n)
 	MPI_Request request;
 
 	OBJ_CONSTRUCT(&t->super, ompi_message_t);
-	t->comm = n->comm;
+	t->comm = n->comm->comm;
 	t->peer = n->peer;
 	t->tag = n->tag;
 	t->bytes = bytes;
@@ -216,6 +216,13 @@ MPI_Message hk_message_take(struct hk_receiver *n)
 	return &t->super;
 }
 
+void hk_message_comm_gone(MPI_Comm comm)
+{
+	for (struct taken *t = taken; t; t = t->next)
+		if (t->comm == comm)
+			t->comm = MPI_COMM_WORLD;
+}
+
 bool hk_message_give(MPI_Message *message, void *buf, int count, ompi_datatype_t *type,
 		     MPI_Request *request)
 {
@@ -225,7 +232,7 @@ bool hk_message_give(MPI_Message *message, void *buf, int count, ompi_datatype_t
 		at = &t->next;
 	if (!t || !message)
 		return false;
-	struct hk_pending *p = hk_pending_new(t->comm->comm, buf, count, type, t->peer, t->tag);
+	struct hk_pending *p = hk_pending_new(t->comm, buf, count, type, t->peer, t->tag);
 	uint32_t bytes = HK_MIN(t->bytes, p->bytes);
 
 	p->sends = false;
