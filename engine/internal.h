@@ -248,9 +248,9 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 		 uint64_t now);
 void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
 void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot *s);
-/* The last in flight that was sent by then and is within reach; NULL: none. */
-struct hk_tx_slot *hk_last_flying(struct hk_engine *e, const struct hk_peer_rec *r,
-				  uint64_t before);
+/* Finds the last in flight that was sent by then and is within reach. */
+bool hk_last_flying(const struct hk_engine *e, const struct hk_peer_rec *r, uint64_t before,
+		    uint32_t *psn);
 void hk_lost_enlist(struct hk_engine *e, struct hk_peer_rec *r);
 uint64_t hk_rto(const struct hk_engine *e, const struct hk_peer_rec *r);
 void hk_timer_arm(struct hk_engine *e, struct hk_peer_rec *r, enum hk_timer kind, uint64_t now,

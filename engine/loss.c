@@ -226,15 +226,16 @@ void hk_engine_peer_paths(struct hk_engine *e, hk_peer p, uint8_t mask)
 	}
 }
 
-struct hk_tx_slot *hk_last_flying(struct hk_engine *e, const struct hk_peer_rec *r, uint64_t before)
+bool hk_last_flying(const struct hk_engine *e, const struct hk_peer_rec *r, uint64_t before,
+		    uint32_t *psn)
 {
-	for (uint32_t psn = r->tx_next; psn-- != r->tx_una;) {
-		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+	for (*psn = r->tx_next; (*psn)-- != r->tx_una;) {
+		const struct hk_tx_slot *s = hk_tx_slot(e, r, *psn);
 
 		if (s->state == HK_SLOT_FLYING && s->sent_at <= before && !hk_out_of_reach(e, s))
-			return s;
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 /* It was asked what has come, and its answer brings nothing new: what was last sent before the question is lost.
@@ -243,15 +244,15 @@ struct hk_tx_slot *hk_last_flying(struct hk_engine *e, const struct hk_peer_rec 
 static void answered(struct hk_engine *e, struct hk_peer_rec *r)
 {
 	struct hk_tx_slot *first = hk_tx_slot(e, r, r->tx_una);
-	struct hk_tx_slot *s = hk_last_flying(e, r, r->timer_armed - 1);
+	uint32_t last;
 
 	r->asked = HK_ASKED_HEARD;
-	if (!s)
+	if (!hk_last_flying(e, r, r->timer_armed - 1, &last))
 		return;
-	if (r->in_flight > r->cwnd >> 8 && first->state == HK_SLOT_FLYING &&
-	    !hk_out_of_reach(e, first))
-		s = first;
-	hk_loss_mark(e, r, s);
+	bool full = r->in_flight > r->cwnd >> 8 && first->state == HK_SLOT_FLYING &&
+		    !hk_out_of_reach(e, first);
+
+	hk_loss_mark(e, r, full ? first : hk_tx_slot(e, r, last));
 	e->n.loss_time++;
 }
 

@@ -165,32 +165,28 @@ static unsigned ask(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, st
 static unsigned ask_what_came(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
 			      struct hk_out *o)
 {
-	const struct hk_tx_slot *last = hk_last_flying(e, r, now);
+	uint32_t last;
 
 	r->asked++;
 	ask(e, r, now, o);
 	o->kind = HK_OUT_QUESTION;
-	o->path = last ? last->path : 0;
+	o->path = hk_last_flying(e, r, now, &last) ? hk_tx_slot(e, r, last)->path : 0;
 	return 1;
 }
 
 static unsigned fire_probe(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now,
 			   struct hk_out *o)
 {
-	uint32_t psn = r->tx_next;
+	uint32_t last;
 
 	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
 	/* who was never heard may not know us yet, and then only a packet tells it; of equal paths one may be
 	 * dead, and a resend takes the next */
 	if (r->asked == HK_ASKED_NOT && r->srtt && !r->tx_equal)
 		return ask_what_came(e, r, now, o);
-	while (psn-- != r->tx_una) {
-		const struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
-
-		if (s->state == HK_SLOT_FLYING && !hk_out_of_reach(e, s)) {
-			emit_resend(e, r, psn, now, o);
-			return 1;
-		}
+	if (hk_last_flying(e, r, now, &last)) {
+		emit_resend(e, r, last, now, o);
+		return 1;
 	}
 	return HK_UNLIKELY(e->stand_in) ? ask(e, r, now, o) : 0;
 }
