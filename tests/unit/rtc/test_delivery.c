@@ -227,6 +227,23 @@ static void ask_and_wait(struct seen *answered, unsigned n)
 	}
 }
 
+/* Two nodes that have met; node 0 serves type 3, and has a worker that it waits for so long at its end (0: as usual). */
+static void open_with_worker(unsigned timeout_ms, const struct hk_rtc_type *server,
+			     const struct hk_rtc_type *client)
+{
+	struct hk_rtc_config c = config(0, 2);
+
+	loop_init(&net, 1);
+	c.workers = 1;
+	c.timeout_ms = timeout_ms;
+	node[0] = loop_open(&net, &c, 1);
+	c = config(1, 2);
+	node[1] = loop_open(&net, &c, 1);
+	add_type(node[0], 3, server);
+	add_type(node[1], 3, client);
+	loop_run(&net, node, 2, 20, 2 * HK_USEC);
+}
+
 /* Over the budget they move to a worker; when they cost less, back. */
 static void budget(void)
 {
@@ -235,16 +252,8 @@ static void budget(void)
 	struct hk_rtc_type server = {
 		.name = "s", .on_message = be_slow, .arg = &slow, .budget_ns = 100};
 	struct hk_rtc_type client = {.name = "s", .on_answer = note, .arg = &answered};
-	struct hk_rtc_config c = config(0, 2);
 
-	loop_init(&net, 1);
-	c.workers = 1;
-	node[0] = loop_open(&net, &c, 1);
-	c = config(1, 2);
-	node[1] = loop_open(&net, &c, 1);
-	add_type(node[0], 3, &server);
-	add_type(node[1], 3, &client);
-	loop_run(&net, node, 2, 20, 2 * HK_USEC);
+	open_with_worker(0, &server, &client);
 	for (unsigned i = 0; i < 20; i++)
 		ask_and_wait(&answered, 8);
 	CHECK_EQ(slow.elsewhere, 0);
@@ -296,17 +305,8 @@ static void close_with_a_handler_that_hangs(void)
 	pthread_t core = pthread_self();
 	struct hk_rtc_type server = {.name = "s", .on_message = defer, .arg = &core};
 	struct hk_rtc_type client = {.name = "s"};
-	struct hk_rtc_config c = config(0, 2);
 
-	loop_init(&net, 1);
-	c.workers = 1;
-	c.timeout_ms = 20;
-	node[0] = loop_open(&net, &c, 1);
-	c = config(1, 2);
-	node[1] = loop_open(&net, &c, 1);
-	add_type(node[0], 3, &server);
-	add_type(node[1], 3, &client);
-	loop_run(&net, node, 2, 20, 2 * HK_USEC);
+	open_with_worker(20, &server, &client);
 	send_value(node[1], 0, 3, 7);
 	hk_rtc_flush(node[1]);
 	loop_run(&net, node, 2, 5, 2 * HK_USEC);
