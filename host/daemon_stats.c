@@ -44,8 +44,7 @@ static const struct hk_stat pipe_fields[] = {
 #undef FIELD
 };
 
-#define OBJECT(f, values, fields)                                                                  \
-	hk_stats_object(f, values, fields, sizeof(fields) / sizeof((fields)[0]))
+#define OBJECT(f, values, fields) hk_stats_object(f, values, fields, HK_ARRAY_LEN(fields))
 
 /* CPU time that a process has used, all its threads; -1 if it cannot be told. */
 static double cpu_seconds(pid_t pid)
