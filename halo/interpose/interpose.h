@@ -3,7 +3,9 @@
  * halo/interpose/interpose.h: libhikyaku_halo.so, which a program preloads unchanged. It watches the program's
  * messages, and sends those that come again and again by puts (docs/halo.md, "Programs that stay as they are").
  *
- *   calls.c    the MPI functions that it stands in for
+ *   calls.c    the MPI functions that it stands in for: sends and receives (calls.h)
+ *   probes.c   … probes
+ *   persistent.c … and what makes, starts, cancels and frees requests
  *   start.c    Open MPI's own functions; MPI_Init and MPI_Finalize; what runs whenever MPI makes progress
  *   comm.c     communicators, and their channels
  *   period.c   sizes that repeat (watch.h)

@@ -3,7 +3,7 @@
  * halo/interpose/start.c: Open MPI's own functions; whether anything can be promoted at all; what runs within MPI's
  * progress; and how all of it ends, with a communicator and with MPI.
  */
-#include "halo/interpose/interpose.h"
+#include "halo/interpose/calls.h"
 
 #include "ompi/mca/pml/base/base.h"
 #include "ompi/runtime/mpiruntime.h"
@@ -207,3 +207,59 @@ void hk_stop(void)
 	hk_report();
 	hk_service = NULL;
 }
+
+/* ---- MPI's functions -------------------------------------------------------------------------------------- */
+
+/* The program is about to give @comm back. */
+static void leave(const MPI_Comm *comm)
+{
+	struct hk_comm *c = comm && *comm != MPI_COMM_WORLD && *comm != MPI_COMM_SELF
+				    ? hk_watched(*comm)
+				    : NULL;
+
+	if (c)
+		hk_close(c);
+	else if (comm && hk_watching)
+		hk_comm_forget(*comm);
+}
+
+int MPI_Comm_free(MPI_Comm *comm)
+{
+	leave(comm);
+	return hk_real.Comm_free(comm);
+}
+ALSO(Comm_free);
+
+int MPI_Comm_disconnect(MPI_Comm *comm)
+{
+	leave(comm);
+	return hk_real.Comm_disconnect(comm);
+}
+ALSO(Comm_disconnect);
+
+int MPI_Init(int *argc, char ***argv)
+{
+	int rc = hk_real.Init(argc, argv);
+
+	if (rc == MPI_SUCCESS)
+		hk_start();
+	return rc;
+}
+ALSO(Init);
+
+int MPI_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+	int rc = hk_real.Init_thread(argc, argv, required, provided);
+
+	if (rc == MPI_SUCCESS)
+		hk_start();
+	return rc;
+}
+ALSO(Init_thread);
+
+int MPI_Finalize(void)
+{
+	hk_stop();
+	return hk_real.Finalize();
+}
+ALSO(Finalize);
