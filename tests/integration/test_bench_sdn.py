@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from rich.console import Console
 
-from hikyaku.bench import sdn, sdn_bcast, sdn_fabric, sdn_report, sdn_tags
+from hikyaku.bench import sdn, sdn_bcast, sdn_fabric, sdn_report, sdn_tags, switch
 from hikyaku.bench.sdn import Row, row
 
 FIELDS = {"experiment", "method", "ranks", "bytes", "median", "min", "max", "unit"}
@@ -101,6 +101,12 @@ def test_methods_alternate(monkeypatch) -> None:
     assert order == ["plain", "tagged", "tagged", "plain"]
     (ratio,) = [r for r in document["rows"] if r["unit"] == "latency ratio"]
     assert (ratio["min"], ratio["max"]) == (6 / 4, 4 / 1)
+
+
+def test_a_descriptor_that_is_closed_meanwhile_is_passed_over(tmp_path) -> None:
+    (tmp_path / "3").write_text("link_type:\ttcx\n")
+    (tmp_path / "4").symlink_to(tmp_path / "closed")
+    assert list(switch.infos(tmp_path)) == ["link_type:\ttcx\n"]
 
 
 def test_the_table_has_a_column_a_method(capsys) -> None:

@@ -12,7 +12,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ..errors import HikyakuError
@@ -36,6 +36,13 @@ def _good(fd: int, what: str) -> int:
     return fd
 
 
+def infos(directory: Path) -> Iterator[str]:
+    """What the kernel says of each descriptor of a process, which may close some meanwhile."""
+    for file in directory.iterdir():
+        with suppress(FileNotFoundError):
+            yield file.read_text()
+
+
 class Programs:
     """Those that the processes @pids have attached by tcx. With the block they are on again."""
 
@@ -49,8 +56,8 @@ class Programs:
             "load an eBPF program",
         )
         for pid in pids:
-            for info in Path(f"/proc/{pid}/fdinfo").iterdir():
-                self._take(info.read_text())
+            for info in infos(Path(f"/proc/{pid}/fdinfo")):
+                self._take(info)
         if not self._links:
             raise HikyakuError(
                 "no program of the tagger is attached by tcx",
