@@ -10,7 +10,7 @@
  *
  * Metrics:
  *     latency_us         half of a round trip, microseconds
- *     bandwidth_MBps     windows of 64 messages one way, an answer of 4 bytes after each window;
+ *     bandwidth_MBps     windows of 64 messages (--window) one way, an answer of 4 bytes after each window;
  *                        payload bytes / time, 1 MB = 10^6 bytes
  *     bibandwidth_MBps   the same both ways at once; the sum of both directions
  *     messages_per_s     the loop of bandwidth_MBps, counted in messages
@@ -27,7 +27,8 @@
  * With --switch SOCKET and --turns N, what is measured has two sides, a and b, which somebody else switches: each
  * metric and size is timed N times on either, in the order a b b a a b …, and each row has its side. Before
  * each timing rank 0 sends the letter to the UNIX socket, and waits until it comes back. So both sides are
- * measured within milliseconds, on a machine that changes from one second to the next.
+ * measured within milliseconds, on a machine that changes from one second to the next. With --most-ms M no
+ * metric and size has a turn after M ms: what a slow wire would take for all of them is not waited for.
  *
  * All messages of a window share one buffer at each end, as the well-known benchmarks have it.
  * Content is checked once a metric and size, outside of the timing.
@@ -45,7 +46,7 @@
 #include <sys/un.h>
 #include <time.h>
 
-#define WINDOW     64
+#define WINDOW     64 /* at most */
 #define MAX_SIZES  64
 #define MAX_SIZE   (1ul << 30)
 #define MAX_ROUNDS (1l << 30)
@@ -54,6 +55,7 @@ enum tag { TAG_DATA = 1, TAG_ANSWER, TAG_ROUNDS };
 
 static int rank;
 static unsigned char *out, *in;
+static int window = WINDOW;
 static MPI_Request requests[2 * WINDOW];
 
 static void fail(const char *what, const char *detail)
@@ -90,17 +92,17 @@ static double one_way(int size, long rounds)
 
 	for (long i = 0; i < rounds; i++) {
 		if (rank == 0) {
-			for (int w = 0; w < WINDOW; w++)
+			for (int w = 0; w < window; w++)
 				MPI_Isend(out, size, MPI_BYTE, 1, TAG_DATA, MPI_COMM_WORLD,
 					  &requests[w]);
-			MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+			MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
 			MPI_Recv(&answer, 1, MPI_INT, 1, TAG_ANSWER, MPI_COMM_WORLD,
 				 MPI_STATUS_IGNORE);
 		} else {
-			for (int w = 0; w < WINDOW; w++)
+			for (int w = 0; w < window; w++)
 				MPI_Irecv(in, size, MPI_BYTE, 0, TAG_DATA, MPI_COMM_WORLD,
 					  &requests[w]);
-			MPI_Waitall(WINDOW, requests, MPI_STATUSES_IGNORE);
+			MPI_Waitall(window, requests, MPI_STATUSES_IGNORE);
 			MPI_Send(&answer, 1, MPI_INT, 0, TAG_ANSWER, MPI_COMM_WORLD);
 		}
 	}
@@ -113,12 +115,12 @@ static double both_ways(int size, long rounds)
 	double start = MPI_Wtime();
 
 	for (long i = 0; i < rounds; i++) {
-		for (int w = 0; w < WINDOW; w++)
+		for (int w = 0; w < window; w++)
 			MPI_Irecv(in, size, MPI_BYTE, peer, TAG_DATA, MPI_COMM_WORLD, &requests[w]);
-		for (int w = 0; w < WINDOW; w++)
+		for (int w = 0; w < window; w++)
 			MPI_Isend(out, size, MPI_BYTE, peer, TAG_DATA, MPI_COMM_WORLD,
-				  &requests[WINDOW + w]);
-		MPI_Waitall(2 * WINDOW, requests, MPI_STATUSES_IGNORE);
+				  &requests[window + w]);
+		MPI_Waitall(2 * window, requests, MPI_STATUSES_IGNORE);
 		MPI_Sendrecv(&answer, 1, MPI_INT, peer, TAG_ANSWER, &theirs, 1, MPI_INT, peer,
 			     TAG_ANSWER, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	}
@@ -145,7 +147,7 @@ static double half_us(int size, double s)
 
 static double window_MBps(int size, double s)
 {
-	return (double)size * WINDOW / s / 1e6;
+	return (double)size * window / s / 1e6;
 }
 
 static double both_windows_MBps(int size, double s)
@@ -156,7 +158,7 @@ static double both_windows_MBps(int size, double s)
 static double window_rate(int size, double s)
 {
 	(void)size;
-	return WINDOW / s;
+	return window / s;
 }
 
 static const struct {
@@ -228,6 +230,7 @@ static struct hk_line line;
 
 static int switcher = -1; /* who switches between the sides */
 static long turns;
+static double most_s = 1e9; /* for the turns of one metric and size */
 
 static void switch_connect(const char *path)
 {
@@ -274,7 +277,12 @@ static void say(int loop, int size, long rounds, double took, char side)
 
 static void both_sides(int loop, int size, long rounds)
 {
+	double start = MPI_Wtime();
+
 	for (long i = 0; i < 2 * turns; i++) {
+		/* at a pair's begin: both sides are timed equally often */
+		if (i % 2 == 0 && i && agree(MPI_Wtime() - start > most_s))
+			break;
 		char side = (i + 1) / 2 % 2 ? 'b' : 'a';
 
 		switch_to(side);
@@ -351,13 +359,16 @@ static void parse_metrics(char *text)
 }
 
 static const char usage[] =
-	"usage: mpirun -np 2 mpi_bench [--sizes N,...] [--metrics NAME,...] [--sample-ms N]\n"
-	"                              [--line FILE] [--switch SOCKET --turns N]\n"
+	"usage: mpirun -np 2 mpi_bench [--sizes N,...] [--metrics NAME,...] [--sample-ms N] "
+	"[--window N]\n"
+	"                              [--line FILE] [--switch SOCKET --turns N [--most-ms N]]\n"
 	"  --sizes      message sizes in bytes [8,1024,65536]\n"
 	"  --metrics    latency_us, bandwidth_MBps, bibandwidth_MBps, messages_per_s [latency_us]\n"
 	"  --sample-ms  how long each timing lasts [30]\n"
+	"  --window     messages on their way, at most 64 [64]\n"
 	"  --line       64 zero bytes that both ranks map: say how far apart their cores are\n"
-	"  --switch     who switches between two sides, each of which is timed --turns times\n";
+	"  --switch     who switches between two sides, each of which is timed --turns times\n"
+	"  --most-ms    of a size's turns: none begins later [no limit]\n";
 
 static double now(void)
 {
@@ -373,9 +384,11 @@ int main(int argc, char **argv)
 		{"sizes", required_argument, NULL, 's'},
 		{"metrics", required_argument, NULL, 'm'},
 		{"sample-ms", required_argument, NULL, 't'},
+		{"window", required_argument, NULL, 'W'},
 		{"line", required_argument, NULL, 'l'},
 		{"switch", required_argument, NULL, 'w'},
 		{"turns", required_argument, NULL, 'n'},
+		{"most-ms", required_argument, NULL, 'M'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -402,6 +415,11 @@ int main(int argc, char **argv)
 		case 't':
 			sample_ms = number(optarg, &end, 60000);
 			break;
+		case 'W':
+			window = (int)number(optarg, &end, WINDOW);
+			if (window < 1)
+				fail("a window has at least one message", "");
+			break;
 		case 'l':
 			if (!hk_line_open(&line, optarg))
 				fail(strerror(errno), ": the file of --line");
@@ -412,6 +430,9 @@ int main(int argc, char **argv)
 			break;
 		case 'n':
 			turns = number(optarg, &end, 100000);
+			break;
+		case 'M':
+			most_s = (double)number(optarg, &end, 3600000) / 1e3;
 			break;
 		case 'h':
 			if (rank == 0)

@@ -30,7 +30,7 @@ def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
         hikyaku,
         *(
             "--experiments",
-            "tags,tags_direct,tags_within",
+            "tags,tags_direct",
             "--sizes",
             "8,70000",
             "--repeats",
@@ -49,7 +49,7 @@ def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
     units, ratios = sdn_tags.UNITS.values(), sdn_tags.RATIOS.values()
     both = {(m, s, u) for m in ("plain", "tagged") for s in (8, 70000) for u in units}
     both |= {("tagged / plain", s, u) for s in (8, 70000) for u in ratios}
-    want = {(name, *r) for name in ("tags", "tags_direct", "tags_within") for r in both}
+    want = {(name, *r) for name in ("tags", "tags_direct") for r in both}
     want |= {("tags_direct", program, 0, "ns a packet") for program in ("egress", "ingress")}
     assert seen == want
     assert len(document["goals"]) == 9
@@ -57,11 +57,12 @@ def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
     assert "ns that tagging a packet takes" in done.stdout
 
 
-def tag_rows(latency: list[float], bandwidth: list[float], egress: float) -> list[Row]:
-    rows = []
-    for unit, values in zip(sdn_tags.RATIOS.values(), (latency, bandwidth), strict=True):
-        rows += [row("tags", sdn_tags.RATIO, 2, 1 << i, unit, [v]) for i, v in enumerate(values)]
-    return [*rows, row("tags_direct", "egress", 2, 0, sdn_tags.PROGRAM, [egress])]
+def ratio_rows(experiment: str, latency: list[float], bandwidth: list[float]) -> list[Row]:
+    return [
+        row(experiment, sdn_tags.RATIO, 2, 1 << i, unit, [value])
+        for unit, values in zip(sdn_tags.RATIOS.values(), (latency, bandwidth), strict=True)
+        for i, value in enumerate(values)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -73,34 +74,32 @@ def tag_rows(latency: list[float], bandwidth: list[float], egress: float) -> lis
     ],
 )
 def test_goals_of_tags(latency, bandwidth, egress, met) -> None:
-    rows = tag_rows(latency, bandwidth, egress)
-    goals = sdn_tags.SWITCHED_EXPERIMENT.goals(rows) + sdn_tags.DIRECT_EXPERIMENT.goals(rows)
-    assert [goal["met"] for goal in goals] == met
+    rows = ratio_rows("tags", latency, bandwidth)
+    assert [goal["met"] for goal in sdn_tags.SWITCHED_EXPERIMENT.goals(rows)] == met[:4]
+    rows = ratio_rows("tags_direct", latency, bandwidth)
+    rows.append(row("tags_direct", "egress", 2, 0, sdn_tags.PROGRAM, [egress]))
+    assert [goal["met"] for goal in sdn_tags.DIRECT_EXPERIMENT.goals(rows)] == met
 
 
-def test_methods_alternate(monkeypatch) -> None:
-    """Who is first takes turns, and a ratio is of runs beside each other."""
-    order = []
+def test_a_ratio_is_of_timings_beside_each_other(monkeypatch) -> None:
+    """mpi_bench times a b b a: the first of either is a pair, and so on."""
 
-    class NoLab:
-        def __enter__(self):
-            return self
+    def timings(_lab, sample, _plan):
+        sides = [("a", 2.0), ("b", 1.0), ("b", 4.0), ("a", 16.0)]
+        assert (switch.ON, switch.OFF) == ("a", "b")
+        return [
+            {"metric": metric, "size": size, "side": side, "value": value}
+            for metric in sample.metrics
+            for size in sample.sizes
+            for side, value in sides
+        ]
 
-        def __exit__(self, *_):
-            pass
-
-    def bench(_lab, sample, tag):
-        order.append("tagged" if tag else "plain")
-        value = len(order) * (2 if tag else 1)
-        return {(metric, size): value for metric in sample.metrics for size in sample.sizes}
-
-    monkeypatch.setattr(sdn_tags.Lab, "up", lambda *_a, **_k: NoLab())
-    monkeypatch.setattr(sdn_tags, "_bench", bench)
-    monkeypatch.setattr(sdn_tags, "_cost", lambda _lab: {"egress": 1.0, "ingress": 2.0})
-    document = sdn.run(["tags_direct"], sdn.Plan(2, [8], 1), lambda *_: None)
-    assert order == ["plain", "tagged", "tagged", "plain"]
-    (ratio,) = [r for r in document["rows"] if r["unit"] == "latency ratio"]
-    assert (ratio["min"], ratio["max"]) == (6 / 4, 4 / 1)
+    monkeypatch.setattr(sdn_tags, "_timings", timings)
+    rows = sdn_tags._both_sides(None, "tags", sdn.Plan(1, [8], 1), lambda *_: None)
+    (ratio,) = [r for r in rows if r["unit"] == "latency ratio"]
+    assert (ratio["min"], ratio["max"]) == (2 / 1, 16 / 4)
+    (plain,) = [r for r in rows if (r["method"], r["unit"]) == ("plain", "µs, half round trip")]
+    assert (plain["min"], plain["max"]) == (1, 4)
 
 
 def test_a_descriptor_that_is_closed_meanwhile_is_passed_over(tmp_path) -> None:

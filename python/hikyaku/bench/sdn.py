@@ -55,7 +55,6 @@ def experiments() -> dict[str, Experiment]:
     return {
         "tags": sdn_tags.SWITCHED_EXPERIMENT,
         "tags_direct": sdn_tags.DIRECT_EXPERIMENT,
-        "tags_within": sdn_tags.WITHIN_EXPERIMENT,
         "bcast": sdn_bcast.BCAST,
         "spread": sdn_model.SPREAD,
         "failover": sdn_fabric.FAILOVER,

@@ -1,22 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`bench sdn`, experiments tags and tags_direct: what tags cost an unmodified MPI over kernel TCP.
 
-The same program with and without tags, alternating; a ratio is that of two runs beside each other.
+In one job, whose programs in the kernel are switched on and off for each of many short timings
+(switch.py): two jobs differ by more than what is looked for. A ratio is that of two timings beside
+each other.
 
     tags          Paper P2's figure: through switches, which route by the tag and restore the
                   address. Both ways are the same but for the tag.
     tags_direct   Two nodes, one veth, where the receiving node restores the address: what it costs
                   where the wire itself costs nothing. And the programs' own time, which the kernel
                   takes in runs apart, since measuring costs.
-    tags_within   The same wire, within one job, whose programs are switched on and off for each of
-                  many short timings (switch.py): what differs between two runs is in neither.
 """
 
-import itertools
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Callable
 
 from ..checkout import built
 from ..errors import HikyakuError
@@ -27,29 +25,24 @@ from . import goals as verdicts
 from . import switch
 from .driver import summary
 from .sample import Plan as Sample
-from .sample import Values, parse
+from .sample import parse
 from .sdn import Experiment, Plan, Progress, Row, row
 
-SWITCHED, DIRECT, WITHIN = "tags", "tags_direct", "tags_within"
+SWITCHED, DIRECT = "tags", "tags_direct"
 SHAPE = "leaf-spine:1x2x1"
-METHODS = {"plain": False, "tagged": True}
-UNITS = {"latency_us": "µs, half round trip", "bandwidth_MBps": "MB/s, window 64"}
+METHODS = {"plain": switch.OFF, "tagged": switch.ON}
+UNITS = {"latency_us": "µs, half round trip", "bandwidth_MBps": "MB/s, windows of 64 or 4 MiB"}
 RATIO = "tagged / plain"
 RATIOS = {"latency_us": "latency ratio", "bandwidth_MBps": "bandwidth ratio"}
 PROGRAM = "ns a packet"
 MTU = 1500
-WITHIN_MS = 5  # of a timing
 TURNS = 40  # of either side, for each repeat
+MOST_S = 2  # for them, of each size
+WINDOW, WINDOW_BYTES = 64, 4 << 20  # a long window is one timing where there could be ten
 COST_MS = 200  # of each of a few sizes: some ten thousand packets
 
 SLOWDOWN = 0.02
 PROGRAM_NS = 300
-
-
-def _bench(lab: Lab, sample: Sample, tag: bool) -> Values:
-    argv = [str(built("bench/mpi_bench")), *sample.arguments()]
-    done = lab.mpirun(2, argv, tcp=True, tag=tag, one_core=True, timeout=sample.limit)
-    return parse(done, "tagged TCP" if tag else "TCP")
 
 
 def _cost(lab: Lab) -> dict[str, float]:
@@ -83,83 +76,57 @@ def _holders(lab: Lab) -> list[int]:
     return [job["pid"] for base in bases for job in tagger.jobs(base)]
 
 
-def _within(lab: Lab, plan: Plan) -> list[Row]:
-    sample = Sample(list(UNITS), plan.sizes, WITHIN_MS)
-    path, turns = lab.directory / "switch", TURNS * plan.repeats
-    argv = [str(built("bench/mpi_bench")), *sample.arguments()]
-    argv += ["--switch", str(path), "--turns", str(turns)]
-    limit = sample.limit * (1 + turns / 20)
+def _timings(lab: Lab, sample: Sample, plan: Plan) -> list[dict]:
+    """The rows that mpi_bench printed, each with its side."""
+    path, turns, most = lab.directory / "switch", TURNS * plan.repeats, MOST_S * plan.repeats
+    argv = [str(built("bench/mpi_bench")), *sample.arguments(), "--switch", str(path)]
+    argv += ["--turns", str(turns), "--most-ms", str(1000 * most)]
+    argv += ["--window", str(max(1, min(WINDOW, WINDOW_BYTES // max(sample.sizes))))]
+    limit = sample.limit + 2 * most * len(sample.metrics) * len(sample.sizes)
     with switch.listening(path, lambda: _holders(lab)):
         done = lab.mpirun(2, argv, tcp=True, tag=True, one_core=True, timeout=limit)
     if done.returncode != 0:
         raise HikyakuError(f"the benchmark failed: {done.stderr.strip()[-500:]}")
-    timings = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [r for r in rows if "side" in r]
+
+
+def _both_sides(lab: Lab, name: str, plan: Plan, progress: Progress) -> list[Row]:
+    """A run for each size: a long one shows that it goes on."""
     rows = []
-    for metric, unit in UNITS.items():
-        for size in plan.sizes:
-            here = [t for t in timings if (t["metric"], t.get("size")) == (metric, size)]
+    for at, size in enumerate(plan.sizes):
+        progress(f"{name}: {size} bytes", at, len(plan.sizes))
+        timings = _timings(lab, Sample(list(UNITS), [size], plan.sample_ms), plan)
+        for metric, unit in UNITS.items():
             sides = {
-                m: [t["value"] for t in here if t["side"] == side]
-                for m, side in (("plain", switch.OFF), ("tagged", switch.ON))
+                method: [t["value"] for t in timings if (t["metric"], t["side"]) == (metric, side)]
+                for method, side in METHODS.items()
             }
-            rows += [row(WITHIN, m, 2, size, unit, values) for m, values in sides.items()]
-            ratios = [t / p for p, t in zip(*sides.values(), strict=True)]
-            rows.append(row(WITHIN, RATIO, 2, size, RATIOS[metric], ratios))
-    return rows
-
-
-def _pairs(lab: Lab, name: str, plan: Plan, step: Callable[[str], None]) -> list[Row]:
-    """Both methods in each repeat; who is first takes turns."""
-    sample = Sample(list(UNITS), plan.sizes, plan.sample_ms)
-    values: dict[tuple[str, str, int], list[float]] = defaultdict(list)
-    for repeat in range(plan.repeats):
-        for method in list(METHODS)[:: -1 if repeat % 2 else 1]:
-            step(f"{name}: {method}, repeat {repeat + 1} of {plan.repeats}")
-            for (metric, size), value in _bench(lab, sample, METHODS[method]).items():
-                values[metric, method, size].append(value)
-    rows = []
-    for metric, unit in UNITS.items():
-        for size in plan.sizes:
-            plain, tagged = (values[metric, method, size] for method in METHODS)
-            rows += [row(name, m, 2, size, unit, values[metric, m, size]) for m in METHODS]
+            rows += [row(name, method, 2, size, unit, values) for method, values in sides.items()]
+            plain, tagged = sides.values()
             ratios = [t / p for t, p in zip(tagged, plain, strict=True)]
             rows.append(row(name, RATIO, 2, size, RATIOS[metric], ratios))
+    progress(f"{name}: done", len(plan.sizes), len(plan.sizes))
     return rows
 
 
 def _run_switched(plan: Plan, progress: Progress) -> list[Row]:
-    step = _counted(progress, plan.repeats * len(METHODS))
     down_dead("bench")
     with controlled(own_name("bench", SWITCHED), SHAPE) as (lab, _):
-        rows = _pairs(lab, SWITCHED, plan, step)
-    step("done")
-    return rows
+        return _both_sides(lab, SWITCHED, plan, progress)
 
 
 def _run_direct(plan: Plan, progress: Progress) -> list[Row]:
-    step = _counted(progress, plan.repeats * (len(METHODS) + 1))
     cost: dict[str, list[float]] = defaultdict(list)
     down_dead("bench")
     with Lab.up(2, "memif", mtu=MTU, name=own_name("bench", DIRECT)) as lab:
-        rows = _pairs(lab, DIRECT, plan, step)
+        rows = _both_sides(lab, DIRECT, plan, progress)
         for repeat in range(plan.repeats):
-            step(f"{DIRECT}: programs, repeat {repeat + 1} of {plan.repeats}")
+            progress(f"{DIRECT}: the programs' time, repeat {repeat + 1}", repeat, plan.repeats)
             for name, ns in _cost(lab).items():
                 cost[name].append(ns)
-    step("done")
+    progress(f"{DIRECT}: done", plan.repeats, plan.repeats)
     return rows + [row(DIRECT, name, 2, 0, PROGRAM, ns) for name, ns in cost.items()]
-
-
-def _run_within(plan: Plan, progress: Progress) -> list[Row]:
-    progress(f"{WITHIN}: {TURNS * plan.repeats} turns of each size", 0, 1)
-    down_dead("bench")
-    with Lab.up(2, "memif", mtu=MTU, name=own_name("bench", WITHIN)) as lab:
-        return _within(lab, plan)
-
-
-def _counted(progress: Progress, total: int) -> Callable[[str], None]:
-    done = itertools.count()
-    return lambda text: progress(text, next(done), total)
 
 
 def _of(rows: list[Row], unit: str, method: str) -> list[Row]:
@@ -189,15 +156,11 @@ def _ratio_goals(rows: list[Row], where: str = "") -> list[dict]:
 def _direct_goals(rows: list[Row]) -> list[dict]:
     (egress,) = _of(rows, PROGRAM, "egress")
     goal = {"goal": "ns that tagging a packet takes"}
-    return [verdicts.judged(goal, egress["median"], "≤", PROGRAM_NS)]
+    program = verdicts.judged(goal, egress["median"], "≤", PROGRAM_NS)
+    return [*_ratio_goals(rows, ", one veth"), program]
 
 
 SWITCHED_EXPERIMENT = Experiment(
     _run_switched, _ratio_goals, "tags on kernel TCP, through three switches"
 )
 DIRECT_EXPERIMENT = Experiment(_run_direct, _direct_goals, "tags on kernel TCP, one veth")
-WITHIN_EXPERIMENT = Experiment(
-    _run_within,
-    lambda rows: _ratio_goals(rows, ", one veth"),
-    "tags on kernel TCP, one veth, switched within one job",
-)

@@ -20,7 +20,7 @@ from .common import check_outputs, json_option, plot_option, progress_bar, repea
 @repeats_option(5, "How often each thing runs; the median is shown.")
 @click.option(
     "--sample-ms",
-    default=30,
+    default=5,
     show_default=True,
     type=click.IntRange(1, 10000),
     help="tags: how long each single timing lasts.",
@@ -43,13 +43,11 @@ def bench_sdn(
 
     \b
     tags   Latency and bandwidth of MPI over kernel TCP with and without tags, through three
-           switches that restore the address, alternating.
+           switches that restore the address: in one job, whose tags are switched on and off for
+           each of many short timings, 40 of either a repeat (fewer where 2 s are not enough).
     tags_direct
            The same on one wire between two nodes, where the receiving node restores it; and how
            long the tagger's programs take for a packet.
-    tags_within
-           The same wire, in one job whose programs are switched on and off for each of many
-           timings of 5 ms, so that what differs between two jobs is left out.
     bcast  MPI_Bcast of 1 MiB to 8 nodes on leaf-spine:2x2x4, by multicast and by Open MPI's
            binomial tree, without loss and where each link loses 1 %: what the busiest link carries.
     spread Allreduce on two spines, 20 placements of 8 ranks: flows on the busiest link, against
