@@ -10,8 +10,9 @@ from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from hikyaku.sdn import codec
-from hikyaku.sdn.controller import Controller, Switch
+from hikyaku.sdn.controller import Controller
 from hikyaku.sdn.store import Store
+from hikyaku.sdn.switch import Switch
 
 
 class FullSwitch:

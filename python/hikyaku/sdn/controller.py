@@ -24,8 +24,9 @@ from .discovery import EXPIRY, PROBE_EVERY, SETTLE, Discovery
 from .network import Job, Network
 from .openflow import Channel, Gone, describe
 from .program import compute, learned
-from .rules import Does, Group, Key, Match, Out, Program, groups
+from .rules import Program
 from .store import Store
+from .switch import Switch, ours
 
 CALM = 0.05  # seconds between two looks
 WAIT_FOR_SWITCHES = 10.0  # seconds for those to come that the controller before had
@@ -33,54 +34,6 @@ STATS_EVERY = 2.0
 HOSTS_EVERY = 30.0
 LISTEN_BACKLOG = 256
 EARLY_MAX = 4096  # port changes kept while a switch is taken over
-
-_LLDP_RULE = Key(rules.ADMIT, 100, Match(dst=rules.LLDP_ADDRESS, eth_type=rules.LLDP_TYPE))
-
-
-def _ours(table: int = of.OFPTT_ALL) -> parser.OFPFlowStatsRequest:
-    """Asks for the rules of ours in @table, and what they have counted."""
-    return parser.OFPFlowStatsRequest(
-        codec.DESC,
-        0,
-        table,
-        of.OFPP_ANY,
-        of.OFPG_ANY,
-        rules.COOKIE,
-        rules.COOKIE_MASK,
-        parser.OFPMatch(),
-    )
-
-
-class Switch:
-    """A connected switch: its channel, its ports, and what is installed in it."""
-
-    def __init__(self, number: int, channel: Channel):
-        self.number = number
-        self.name = f"switch {number}"
-        self.channel = channel
-        self.ports: dict[int, str] = {}  # those that are up, with their names
-        self.numbers = codec.GroupNumbers()
-        self.rules: Program = {}
-        self.groups: set[Group] = set()
-        self.sent: dict[int, Key] = {}  # transactions whose error tells which rule failed
-        self.refused: dict[Key, str] = {}
-        self.problem: str | None = None  # the last one that was said; said again when it had gone
-        self.failed = False  # something since the last answer
-        self.counts: dict[int, tuple[int, int, int, int]] = {}  # tx bytes, rx bytes, frames
-        self.counted = 0.0
-
-    def answered(self, program: Program) -> None:
-        """It has told what it refuses of @program. What it had refused before counts until here:
-        while a rule is sent again, nobody knows."""
-        self.sent.clear()
-        self.refused = {
-            key: why
-            for key, why in self.refused.items()
-            if key in program and key not in self.rules
-        }
-        if not self.failed:
-            self.problem = None
-        self.failed = False
 
 
 class Controller:
@@ -174,19 +127,9 @@ class Controller:
         return next((s for s in self.switches.values() if s.channel is channel), None)
 
     async def _admit(self, channel: Channel) -> None:
-        """Takes a switch over: asks what it can, becomes its master, reads what is in it."""
+        """Takes a switch over, and what it and the controller before know of the network."""
         try:
-            (features,) = await channel.request(parser.OFPFeaturesRequest(codec.DESC))
-            channel.name = f"switch {features.datapath_id}"
-            await self._check(channel, features)
-            await self._become_master(channel)
-            switch = Switch(features.datapath_id, channel)
-            ports = await channel.request(parser.OFPPortDescStatsRequest(codec.DESC, 0))
-            for port in (p for part in ports for p in part.body):
-                self._port(switch, port)
-            await self._read_back(switch)
-            channel.send(codec.flow_add(_LLDP_RULE, Does((Out(rules.CONTROLLER),)), switch.numbers))
-            await channel.barrier()
+            switch = await Switch.taken_over(channel)
         except HikyakuError as bad:
             channel.failed = f"{channel.name} is not used: {bad}"
             channel.close()
@@ -210,35 +153,14 @@ class Controller:
         self._save()
         self._changed()
 
-    async def _check(self, channel: Channel, features: parser.OFPSwitchFeatures) -> None:
-        """Refuses a switch that lacks what the rules need."""
-        if features.n_tables < 2:
-            raise HikyakuError(
-                f"it has {features.n_tables} flow table, and 2 are needed", "use another switch"
-            )
-        (answer,) = await channel.request(parser.OFPGroupFeaturesStatsRequest(codec.DESC, 0))
-        for name, kind in (("all", of.OFPGT_ALL), ("fast failover", of.OFPGT_FF)):
-            if not answer.body.types & 1 << kind:
-                raise HikyakuError(f"it has no groups of type {name}", "use another switch")
-
-    async def _become_master(self, channel: Channel) -> None:
-        ask = parser.OFPRoleRequest(codec.DESC, of.OFPCR_ROLE_NOCHANGE, 0)
-        (role,) = await channel.request(ask)
-        known = role.generation_id
-        generation = 0 if known == 0xFFFF_FFFF_FFFF_FFFF else known + 1
-        become = parser.OFPRoleRequest(codec.DESC, of.OFPCR_ROLE_MASTER, generation)
-        await channel.request(become)
-
     async def _watching_role(self) -> None:
         """Whoever came last is the master of a switch. One that is not any more ends: two that
         write into the same switches would undo each other's work."""
         while True:
             await asyncio.sleep(STATS_EVERY)
             for switch in list(self.switches.values()):
-                ask = parser.OFPRoleRequest(codec.DESC, of.OFPCR_ROLE_NOCHANGE, 0)
                 with contextlib.suppress(Gone):
-                    (role,) = await switch.channel.request(ask)
-                    if role.role == of.OFPCR_ROLE_SLAVE:
+                    if await switch.has_another_master():
                         self._displaced(switch)
 
     def _displaced(self, switch: Switch) -> None:
@@ -249,22 +171,6 @@ class Controller:
                     "run one controller at a time; the one that was started last has the network",
                 )
             )
-
-    async def _read_back(self, switch: Switch) -> None:
-        """What a controller of ours has left in the switch. Of others' rules nothing is touched."""
-        parts = await switch.channel.request(parser.OFPGroupDescStatsRequest(codec.DESC, 0))
-        there = [s for part in parts for s in part.body]
-        if not any(s.group_id == codec.ALIVE for s in there):
-            switch.channel.send(codec.alive_mod())
-        for stats in (s for s in there if s.group_id != codec.ALIVE):
-            with contextlib.suppress(codec.NotOurs):
-                group = codec.group_back(stats, switch.numbers)
-                switch.numbers.take(stats.group_id, group)
-                switch.groups.add(group)
-        for stats in (s for part in await switch.channel.request(_ours()) for s in part.body):
-            with contextlib.suppress(codec.NotOurs):
-                key, does = codec.flow_back(stats, switch.numbers)
-                switch.rules[key] = does
 
     # ---- what switches tell -------------------------------------------------------------------
 
@@ -277,35 +183,24 @@ class Controller:
         if isinstance(message, parser.OFPPacketIn):
             self._frame(switch, message)
         elif isinstance(message, parser.OFPPortStatus):
-            gone = message.reason == of.OFPPR_DELETE
-            self._port(switch, message.desc, gone=gone, now=self.clock())
+            self._port(switch, message)
         elif isinstance(message, parser.OFPErrorMsg):
             self._failed(switch, message)
 
-    def _port(self, switch: Switch, desc: object, *, gone: bool = False, now: float | None = None):
-        """@now: the graph is told, too."""
-        number = desc.port_no
-        name = desc.name.decode(errors="replace").rstrip("\0")
-        if number == of.OFPP_LOCAL and name:
-            switch.name = name  # the switch's own port is called as itself
-        if number > of.OFPP_MAX:
-            return
-        down = gone or desc.state & of.OFPPS_LINK_DOWN or desc.config & of.OFPPC_PORT_DOWN
-        was = number in switch.ports
-        if down:
-            switch.ports.pop(number, None)
-        else:
-            switch.ports[number] = name
-        if now is None or was == (not down):
+    def _port(self, switch: Switch, message: parser.OFPPortStatus) -> None:
+        number = message.desc.port_no
+        name = switch.ports.get(number)  # of one that goes
+        up = switch.port(message.desc, gone=message.reason == of.OFPPR_DELETE)
+        if up is None:
             return
         port = (switch.number, number)
-        if down:
+        if up:
+            self.say(f"switch {switch.number} port {number} ({switch.ports[number]}) is up")
+            self.discovery.port_up(port, self.clock())
+            self._probe(switch)
+        else:
             self.say(f"switch {switch.number} port {number} ({name}) is down")
             self.discovery.port_down(port)
-        else:
-            self.say(f"switch {switch.number} port {number} ({name}) is up")
-            self.discovery.port_up(port, now)
-            self._probe(switch)
         self._changed()
 
     def _frame(self, switch: Switch, message: parser.OFPPacketIn) -> None:
@@ -397,26 +292,10 @@ class Controller:
                 with contextlib.suppress(Gone):
                     ask = parser.OFPPortStatsRequest(codec.DESC, 0, of.OFPP_ANY)
                     parts = await switch.channel.request(ask)
-                    self._counted(switch, [s for part in parts for s in part.body])
+                    stats = [s for part in parts for s in part.body]
+                    for port, rate in switch.rates(stats, self.clock()).items():
+                        self.network.load[switch.number, port] = rate
             await asyncio.sleep(STATS_EVERY)
-
-    def _counted(self, switch: Switch, stats: list) -> None:
-        now = self.clock()
-        passed = now - switch.counted
-        for each in stats:
-            if each.port_no > of.OFPP_MAX:
-                continue
-            before = switch.counts.get(each.port_no)
-            switch.counts[each.port_no] = (
-                each.tx_bytes,
-                each.rx_bytes,
-                each.tx_packets,
-                each.rx_packets,
-            )
-            if before and passed > 0:
-                rate = max(0, each.tx_bytes - before[0]) * 8 / passed
-                self.network.load[switch.number, each.port_no] = rate
-        switch.counted = now
 
     async def _forgetting(self) -> None:
         """Asks who has sent, by the counters of the rules that let hosts in, and forgets who has
@@ -426,7 +305,7 @@ class Controller:
             await asyncio.sleep(max(1.0, min(HOSTS_EVERY, expiry / 4)))
             for switch in list(self.switches.values()):
                 with contextlib.suppress(Gone):
-                    parts = await switch.channel.request(_ours(rules.ADMIT))
+                    parts = await switch.channel.request(ours(rules.ADMIT))
                     self._heard(switch, [s for part in parts for s in part.body])
             ranks = {mac for job in self.jobs.values() for mac in job.ranks.values()}
             if self.discovery.expire(self.clock(), ranks):
@@ -486,7 +365,7 @@ class Controller:
         self.wanted = compute(self.network, self.jobs.values())
         self.counts["updates"] += 1
         switches = [s for s in self.switches.values() if s.number in self.wanted]
-        for phase in (self._add, self._change, self._remove):
+        for phase in (Switch.add, Switch.change, Switch.remove):
             busy = [s for s in switches if phase(s, self.wanted[s.number])]
             results = await asyncio.gather(
                 *(s.channel.barrier() for s in busy), return_exceptions=True
@@ -496,39 +375,6 @@ class Controller:
                     raise result
         for switch in switches:
             switch.answered(self.wanted[switch.number])
-
-    def _write(self, switch: Switch, key: Key, does: Does) -> None:
-        xid = switch.channel.send(codec.flow_add(key, does, switch.numbers))
-        switch.sent[xid] = key
-        switch.rules[key] = does
-
-    def _add(self, switch: Switch, program: Program) -> bool:
-        new_groups = groups(program) - switch.groups
-        for group in sorted(new_groups, key=repr):
-            switch.channel.send(codec.group_mod(group, switch.numbers, add=True))
-        switch.groups |= new_groups
-        new = [k for k in program if k not in switch.rules]
-        for key in new:
-            self._write(switch, key, program[key])
-        return bool(new or new_groups)
-
-    def _change(self, switch: Switch, program: Program) -> bool:
-        changed = [k for k, does in program.items() if switch.rules.get(k, does) != does]
-        for key in changed:
-            self._write(switch, key, program[key])
-        return bool(changed)
-
-    def _remove(self, switch: Switch, program: Program) -> bool:
-        stale = [k for k in switch.rules if k not in program]
-        for key in stale:
-            switch.channel.send(codec.flow_delete(key))
-            del switch.rules[key]
-        old_groups = switch.groups - groups(program)
-        for group in sorted(old_groups, key=repr):
-            switch.channel.send(codec.group_mod(group, switch.numbers, add=False))
-            switch.numbers.forget(group)
-        switch.groups -= old_groups
-        return bool(stale or old_groups)
 
     # ---- jobs ---------------------------------------------------------------------------------
 

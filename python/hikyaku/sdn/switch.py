@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A connected switch as its controller sees it: taking it over as it is, what is installed in it,
+and the steps by which that becomes something else."""
+
+import contextlib
+
+from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from ..errors import HikyakuError
+from . import codec, rules
+from .openflow import Channel
+from .rules import Does, Group, Key, Match, Out, Program, groups
+
+_LLDP_RULE = Key(rules.ADMIT, 100, Match(dst=rules.LLDP_ADDRESS, eth_type=rules.LLDP_TYPE))
+
+
+def ours(table: int = of.OFPTT_ALL) -> parser.OFPFlowStatsRequest:
+    """Asks for the rules of ours in @table, and what they have counted."""
+    return parser.OFPFlowStatsRequest(
+        codec.DESC,
+        0,
+        table,
+        of.OFPP_ANY,
+        of.OFPG_ANY,
+        rules.COOKIE,
+        rules.COOKIE_MASK,
+        parser.OFPMatch(),
+    )
+
+
+class Switch:
+    """Its channel, its ports, and what is installed in it.
+
+    A change has three phases, add, change and remove, each of which returns whether it sent
+    anything; the controller puts a barrier on every switch between two of them.
+    """
+
+    def __init__(self, number: int, channel: Channel):
+        self.number = number
+        self.name = f"switch {number}"
+        self.channel = channel
+        self.ports: dict[int, str] = {}  # those that are up, with their names
+        self.numbers = codec.GroupNumbers()
+        self.rules: Program = {}
+        self.groups: set[Group] = set()
+        self.sent: dict[int, Key] = {}  # transactions whose error tells which rule failed
+        self.refused: dict[Key, str] = {}
+        self.problem: str | None = None  # the last one that was said; said again when it had gone
+        self.failed = False  # something since the last answer
+        self.counts: dict[int, tuple[int, int, int, int]] = {}  # tx bytes, rx bytes, frames
+        self._counted = 0.0
+
+    # ---- taking it over -----------------------------------------------------------------------
+
+    @classmethod
+    async def taken_over(cls, channel: Channel) -> "Switch":
+        """Asks what it can, becomes its master, and reads what is in it."""
+        (features,) = await channel.request(parser.OFPFeaturesRequest(codec.DESC))
+        channel.name = f"switch {features.datapath_id}"
+        switch = cls(features.datapath_id, channel)
+        await switch._check(features)
+        await switch._become_master()
+        ports = await channel.request(parser.OFPPortDescStatsRequest(codec.DESC, 0))
+        for port in (p for part in ports for p in part.body):
+            switch.port(port)
+        await switch._read_back()
+        channel.send(codec.flow_add(_LLDP_RULE, Does((Out(rules.CONTROLLER),)), switch.numbers))
+        await channel.barrier()
+        return switch
+
+    async def _check(self, features: parser.OFPSwitchFeatures) -> None:
+        """Refuses a switch that lacks what the rules need."""
+        if features.n_tables < 2:
+            raise HikyakuError(
+                f"it has {features.n_tables} flow table, and 2 are needed", "use another switch"
+            )
+        ask = parser.OFPGroupFeaturesStatsRequest(codec.DESC, 0)
+        (answer,) = await self.channel.request(ask)
+        for name, kind in (("all", of.OFPGT_ALL), ("fast failover", of.OFPGT_FF)):
+            if not answer.body.types & 1 << kind:
+                raise HikyakuError(f"it has no groups of type {name}", "use another switch")
+
+    async def _become_master(self) -> None:
+        known = (await self._role()).generation_id
+        generation = 0 if known == 0xFFFF_FFFF_FFFF_FFFF else known + 1
+        become = parser.OFPRoleRequest(codec.DESC, of.OFPCR_ROLE_MASTER, generation)
+        await self.channel.request(become)
+
+    async def _role(self) -> parser.OFPRoleReply:
+        ask = parser.OFPRoleRequest(codec.DESC, of.OFPCR_ROLE_NOCHANGE, 0)
+        (role,) = await self.channel.request(ask)
+        return role
+
+    async def has_another_master(self) -> bool:
+        return (await self._role()).role == of.OFPCR_ROLE_SLAVE
+
+    async def _read_back(self) -> None:
+        """What a controller of ours has left in it. Of others' rules nothing is touched."""
+        parts = await self.channel.request(parser.OFPGroupDescStatsRequest(codec.DESC, 0))
+        there = [s for part in parts for s in part.body]
+        if not any(s.group_id == codec.ALIVE for s in there):
+            self.channel.send(codec.alive_mod())
+        for stats in (s for s in there if s.group_id != codec.ALIVE):
+            with contextlib.suppress(codec.NotOurs):
+                group = codec.group_back(stats, self.numbers)
+                self.numbers.take(stats.group_id, group)
+                self.groups.add(group)
+        for stats in (s for part in await self.channel.request(ours()) for s in part.body):
+            with contextlib.suppress(codec.NotOurs):
+                key, does = codec.flow_back(stats, self.numbers)
+                self.rules[key] = does
+
+    # ---- what it tells ------------------------------------------------------------------------
+
+    def port(self, desc: parser.OFPPort, *, gone: bool = False) -> bool | None:
+        """Takes in what it says of a port. Returns whether that is up now, or None: no news."""
+        number = desc.port_no
+        name = desc.name.decode(errors="replace").rstrip("\0")
+        if number == of.OFPP_LOCAL and name:
+            self.name = name  # the switch's own port is called as itself
+        if number > of.OFPP_MAX:
+            return None
+        up = not (gone or desc.state & of.OFPPS_LINK_DOWN or desc.config & of.OFPPC_PORT_DOWN)
+        was = number in self.ports
+        if up:
+            self.ports[number] = name
+        else:
+            self.ports.pop(number, None)
+        return None if up == was else up
+
+    def rates(self, stats: list, now: float) -> dict[int, float]:
+        """Takes in the ports' counters. Returns the bits a second that each has sent since then."""
+        passed = now - self._counted
+        found = {}
+        for each in (s for s in stats if s.port_no <= of.OFPP_MAX):
+            before = self.counts.get(each.port_no)
+            self.counts[each.port_no] = (
+                each.tx_bytes,
+                each.rx_bytes,
+                each.tx_packets,
+                each.rx_packets,
+            )
+            if before and passed > 0:
+                found[each.port_no] = max(0, each.tx_bytes - before[0]) * 8 / passed
+        self._counted = now
+        return found
+
+    def answered(self, program: Program) -> None:
+        """It has told what it refuses of @program. What it had refused before counts until here:
+        while a rule is sent again, nobody knows."""
+        self.sent.clear()
+        self.refused = {
+            key: why
+            for key, why in self.refused.items()
+            if key in program and key not in self.rules
+        }
+        if not self.failed:
+            self.problem = None
+        self.failed = False
+
+    # ---- what it is told ----------------------------------------------------------------------
+
+    def _write(self, key: Key, does: Does) -> None:
+        xid = self.channel.send(codec.flow_add(key, does, self.numbers))
+        self.sent[xid] = key
+        self.rules[key] = does
+
+    def add(self, program: Program) -> bool:
+        new_groups = groups(program) - self.groups
+        for group in sorted(new_groups, key=repr):
+            self.channel.send(codec.group_mod(group, self.numbers, add=True))
+        self.groups |= new_groups
+        new = [k for k in program if k not in self.rules]
+        for key in new:
+            self._write(key, program[key])
+        return bool(new or new_groups)
+
+    def change(self, program: Program) -> bool:
+        changed = [k for k, does in program.items() if self.rules.get(k, does) != does]
+        for key in changed:
+            self._write(key, program[key])
+        return bool(changed)
+
+    def remove(self, program: Program) -> bool:
+        stale = [k for k in self.rules if k not in program]
+        for key in stale:
+            self.channel.send(codec.flow_delete(key))
+            del self.rules[key]
+        old_groups = self.groups - groups(program)
+        for group in sorted(old_groups, key=repr):
+            self.channel.send(codec.group_mod(group, self.numbers, add=False))
+            self.numbers.forget(group)
+        self.groups -= old_groups
+        return bool(stale or old_groups)
