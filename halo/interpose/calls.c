@@ -18,18 +18,25 @@ struct hk_sender *hk_out_looked_up(const void *buf, int count, MPI_Datatype type
 {
 	struct hk_comm *c = hk_watched(comm);
 
-	return c && dest >= 0 && dest < c->size && tag >= 0 && tag <= mca_pml.pml_max_tag &&
-			       hk_sound(buf, count, type)
-		       ? hk_out_find(c, dest, tag)
-		       : NULL;
+	if (!c || dest < 0 || dest >= c->size || tag < 0 || tag > mca_pml.pml_max_tag ||
+	    !hk_sound(buf, count, type))
+		return NULL;
+	struct hk_sender *o = hk_out_find(c, dest, tag);
+
+	if (!o)
+		hk_out_unwatched(c, type->super.size * (size_t)count);
+	return o;
 }
 
 /* By puts? False: by MPI, and counted. */
 static inline bool sent(struct hk_sender *o, const void *buf, int count, MPI_Datatype type,
 			enum hk_send how, MPI_Request *request)
 {
-	if (HK_LIKELY(o->sent < o->dull && !o->comm->held)) {
+	struct hk_pair *p = o->pair;
+
+	if (HK_LIKELY(o->sent < o->dull && !p->held && p->log.sent < p->log.turn)) {
 		o->sent++;
+		hk_log_note(&p->log, o->slot);
 		o->bytes += type->super.size * (size_t)count;
 		return false;
 	}

@@ -58,6 +58,7 @@ static inline int hk_refused(struct hk_sender *o, int count, MPI_Datatype type, 
 {
 	if (HK_UNLIKELY(rc != MPI_SUCCESS) && o) {
 		o->sent--;
+		o->pair->log.sent--;
 		o->bytes -= type->super.size * (size_t)count;
 	}
 	return rc;

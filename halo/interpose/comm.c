@@ -14,9 +14,10 @@ struct hk_lately hk_outs_lately[HK_LATELY], hk_ins_lately[HK_LATELY];
 
 static struct hk_comm *comms, *last;
 
-static unsigned bucket(int peer, int tag)
+static void add(struct hk_table *t, int peer, int tag, void *end)
 {
-	return ((unsigned)peer * 31U + (unsigned)tag * 7U) % HK_BUCKETS;
+	if (!hk_table_add(t, peer, tag, end))
+		hk_broken("there is no memory");
 }
 
 static struct hk_comm *comm_new(MPI_Comm comm)
@@ -74,41 +75,41 @@ void hk_comm_each(void (*each)(struct hk_comm *c))
 	}
 }
 
-static struct hk_pair *pair_find(const struct hk_comm *c, int peer)
-{
-	struct hk_pair *p = c->pair[bucket(peer, 0)];
-
-	while (p && p->peer != peer)
-		p = p->next;
-	return p;
-}
-
 /* What goes to this rank cannot be kept in order by us. */
 static void pair_many(struct hk_pair *p)
 {
-	for (int k = 0; !p->many && k < p->tags; k++)
+	for (int k = 0; !p->many && k < p->tags; k++) {
 		hk_out_end(p->out[k], "too many tags to this rank");
+		p->out[k]->never = "too many tags to this rank";
+	}
 	p->many = true;
 }
 
 static void pair_add(struct hk_comm *c, struct hk_sender *o)
 {
-	struct hk_pair **at = &c->pair[bucket(o->peer, 0)], *p = pair_find(c, o->peer);
+	struct hk_pair *p = hk_table_find(&c->pair, o->peer, 0);
 
 	if (!p) {
 		p = hk_need(sizeof(*p));
 		p->peer = o->peer;
-		p->next = *at;
-		*at = p;
+		hk_log_init(&p->log);
+		add(&c->pair, o->peer, 0, p);
+	}
+	if (p->tags == p->room) {
+		struct hk_sender **more = hk_need(sizeof(struct hk_sender *) *
+						  HK_MAX(2 * (size_t)p->room, 4U));
+
+		if (p->tags)
+			memcpy(more, p->out, (size_t)p->tags * sizeof(*more));
+		free(p->out);
+		p->out = more;
+		p->room = HK_MAX(2 * p->room, 4);
 	}
 	o->pair = p;
-	o->slot = -1;
-	if (p->tags < HK_PAIR_TAGS) {
-		o->slot = p->tags;
-		p->out[p->tags++] = o;
-		return;
-	}
-	pair_many(p);
+	o->slot = p->tags;
+	p->out[p->tags++] = o;
+	if (!hk_log_fit(&p->log, p->tags))
+		hk_broken("there is no memory");
 }
 
 static const char *unreachable(const struct hk_comm *c, int peer)
@@ -125,43 +126,64 @@ static const char *unreachable(const struct hk_comm *c, int peer)
 
 struct hk_sender *hk_out_find(struct hk_comm *c, int peer, int tag)
 {
-	struct hk_sender **at = &c->out[bucket(peer, tag)], *o;
+	struct hk_sender *o = hk_table_find(&c->out, peer, tag);
 
-	for (o = *at; o && (o->peer != peer || o->tag != tag);)
-		o = o->next;
 	if (o) {
 		*hk_lately_at(hk_outs_lately, c->comm, peer,
 			      tag) = (struct hk_lately){c->comm, peer, tag, o};
 		return o;
 	}
-	if (c->outs == HK_CHANNELS_MOST) {
-		struct hk_pair *p = pair_find(c, peer);
+	struct hk_pair *p = hk_table_find(&c->pair, peer, 0);
 
-		if (p)
+	if (c->out.count == HK_CHANNELS_MOST || (p && p->tags == HK_PAIR_TAGS)) {
+		if (p && !p->many)
 			pair_many(p);
 		return NULL;
 	}
-	c->outs++;
 	o = hk_need(sizeof(*o));
 	o->comm = c;
 	o->peer = peer;
 	o->tag = tag;
 	o->never = unreachable(c, peer);
 	hk_list_init(&o->held);
-	hk_watch_init(&o->watch, 0);
 	pair_add(c, o);
-	o->next = *at;
-	*at = o;
+	add(&c->out, peer, tag, o);
 	return o;
+}
+
+void hk_out_unwatched(struct hk_comm *c, size_t bytes)
+{
+	c->unwatched++;
+	c->unwatched_bytes += bytes;
 }
 
 struct hk_receiver *hk_in_known(struct hk_comm *c, int peer, int tag)
 {
-	struct hk_receiver *n = c->in[bucket(peer, tag)];
+	return hk_table_find(&c->in, peer, tag);
+}
 
-	while (n && (n->peer != peer || n->tag != tag))
-		n = n->next;
+struct hk_receiver *hk_in_need(struct hk_comm *c, int peer, int tag)
+{
+	struct hk_receiver *n = hk_in_known(c, peer, tag);
+
+	if (n)
+		return n;
+	n = hk_need(sizeof(*n));
+	n->comm = c;
+	n->peer = peer;
+	n->tag = tag;
+	hk_list_init(&n->held);
+	add(&c->in, peer, tag, n);
 	return n;
+}
+
+/* Where tags are not counted, no order is known: all that is promoted ends. */
+static void in_many(struct hk_comm *c)
+{
+	c->in_many = true;
+	for (struct hk_receiver *n = hk_in_live(); n; n = n->live)
+		if (n->comm == c && n->state == HK_IN_PUT)
+			hk_control_ask_end(n);
 }
 
 struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag)
@@ -173,17 +195,13 @@ struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag)
 										      tag, n};
 		return n;
 	}
-	if (c->ins == HK_CHANNELS_MOST)
-		return NULL;
-	c->ins++;
-	n = hk_need(sizeof(*n));
-	n->comm = c;
-	n->peer = peer;
-	n->tag = tag;
-	n->next = c->in[bucket(peer, tag)];
-	hk_list_init(&n->held);
-	c->in[bucket(peer, tag)] = n;
-	return n;
+	if (c->in.count >= HK_CHANNELS_MOST) {
+		if (!c->in_many)
+			in_many(c);
+		if (c->open_ins == 0) /* else its sender may name this tag when it ends */
+			return NULL;
+	}
+	return hk_in_need(c, peer, tag);
 }
 
 uint32_t hk_comm_wild(const struct hk_comm *c, int peer, int tag)
@@ -212,23 +230,25 @@ int hk_world_rank(ompi_communicator_t *comm, int peer, const char **why)
 void hk_comm_gone(struct hk_comm *c)
 {
 	struct hk_comm **at = &comms;
+	struct hk_receiver *n;
+	struct hk_sender *o;
+	struct hk_pair *p;
 
-	for (int b = 0; b < HK_BUCKETS; b++) {
-		for (struct hk_sender *o = c->out[b], *next; o; o = next) {
-			next = o->next;
-			hk_report_keep(o);
-			hk_out_free(o);
-		}
-		for (struct hk_receiver *n = c->in[b], *next; n; n = next) {
-			next = n->next;
-			hk_in_free(n);
-		}
+	hk_report_unwatched(c);
+	for (uint32_t k = 0; (o = hk_table_next(&c->out, &k));) {
+		hk_report_keep(o);
+		hk_out_free(o);
 	}
-	for (int b = 0; b < HK_BUCKETS; b++) /* senders of any bucket look at theirs */
-		for (struct hk_pair *p = c->pair[b], *next; p; p = next) {
-			next = p->next;
-			free(p);
-		}
+	for (uint32_t k = 0; (n = hk_table_next(&c->in, &k));)
+		hk_in_free(n);
+	for (uint32_t k = 0; (p = hk_table_next(&c->pair, &k));) { /* senders look at theirs */
+		hk_log_free(&p->log);
+		free(p->out);
+		free(p);
+	}
+	hk_table_free(&c->out);
+	hk_table_free(&c->in);
+	hk_table_free(&c->pair);
 	hk_loose_forget(c);
 	hk_persistent_comm_gone(c->comm);
 	hk_message_comm_gone(c->comm);

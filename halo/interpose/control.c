@@ -20,7 +20,6 @@
 #include "ompi/mca/coll/base/coll_tags.h"
 #include "ompi/mca/pml/pml.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,21 +57,23 @@ struct control {
 	struct hk_btl_identity me;
 	struct hk_schedule schedule;
 	hk_region region[HK_STREAMS];
-	/* END: the puts that were not taken when it was sent */
-	int32_t orders, tags;
-	int32_t tag_of[HK_PAIR_TAGS];
-	struct hk_order order[HK_PLACES * HK_STREAMS]; /* on the way: so many */
 };
 
+/* What an END adds: of the puts that were not taken when it was sent. */
+#define MOST (sizeof(struct control) + HK_PAST_MOST)
+
+_Static_assert(HK_ORDERS_MOST == HK_PLACES * HK_STREAMS, "as many as may not be taken");
+_Static_assert(sizeof(struct control) % _Alignof(struct hk_past) == 0, "a past follows it");
+
 struct sent { /* … and perhaps not gone */
-	struct control c;
 	MPI_Request request;
 	struct sent *next;
+	char bytes[];
 };
 
 static MPI_Comm comm = MPI_COMM_NULL;
 static MPI_Request request = MPI_REQUEST_NULL;
-static struct control came;
+static _Alignas(uint64_t) char came[MOST];
 static struct sent *sending;
 static bool arrived; /* @came */
 
@@ -115,23 +116,22 @@ static void sends(struct sent *s)
 	hk_busy++;
 }
 
-/* What of it is sent: of the orders, which are most of it, those that there are. */
-static size_t length(const struct control *c)
+static void tell_past(int world, const struct control *c, const struct hk_past *past, size_t bytes)
 {
-	int32_t orders = HK_MIN(HK_MAX(c->orders, 0), HK_PLACES * HK_STREAMS);
+	struct sent *s = hk_need(sizeof(*s) + sizeof(*c) + bytes);
 
-	return offsetof(struct control, order) + (size_t)orders * sizeof(c->order[0]);
+	memcpy(s->bytes, c, sizeof(*c));
+	if (bytes)
+		memcpy(s->bytes + sizeof(*c), past, bytes);
+	if (hk_real.Isend(s->bytes, (int)(sizeof(*c) + bytes), MPI_BYTE, world, TAG, comm,
+			  &s->request) != MPI_SUCCESS)
+		hk_broken("it cannot send");
+	sends(s);
 }
 
 static void tell(int world, const struct control *c)
 {
-	struct sent *s = hk_need(sizeof(*s));
-
-	s->c = *c;
-	if (hk_real.Isend(&s->c, (int)length(c), MPI_BYTE, world, TAG, comm, &s->request) !=
-	    MPI_SUCCESS)
-		hk_broken("it cannot send");
-	sends(s);
+	tell_past(world, c, NULL, 0);
 }
 
 static int world_of(const struct hk_comm *c, int peer)
@@ -173,12 +173,17 @@ void hk_control_commit(struct hk_sender *o, bool good, const hk_region *taken)
 
 void hk_control_end(struct hk_sender *o, uint64_t end)
 {
-	struct control c = {.kind = END, .yours = o->theirs, .index = end, .tags = o->pair->tags};
+	static _Alignas(struct hk_past) char room[HK_PAST_MOST];
+	struct control c = {.kind = END, .yours = o->theirs, .index = end};
+	struct hk_past *past = (struct hk_past *)(void *)room;
+	struct hk_order order[HK_ORDERS_MOST];
+	size_t bytes = hk_past_make(past, &o->pair->log, order, hk_out_orders(o, order),
+				    (uint32_t)o->pair->tags);
 
-	for (int k = 0; k < o->pair->tags; k++)
-		c.tag_of[k] = o->pair->out[k]->tag;
-	c.orders = hk_out_orders(o, c.order);
-	tell(world_of(o->comm, o->peer), &c);
+	for (uint32_t k = 0; k < past->tags; k++)
+		hk_past_tags(past)[k] = (struct hk_past_tag){.tag = o->pair->out[k]->tag,
+							     .sent = o->pair->out[k]->sent};
+	tell_past(world_of(o->comm, o->peer), &c, past, bytes);
 }
 
 static void accepted(const struct control *c)
@@ -207,8 +212,12 @@ static void asked(const struct control *c)
 
 	if (!o)
 		return;
-	hk_out_end(o, reasons[WHY_WILD]);
+	const char *why = reasons[c->reason == WHY_NOT_USED ? WHY_NOT_USED : WHY_WILD];
+
+	hk_out_end(o, why);
 	hk_out_wait(o);
+	if (c->reason == WHY_NOT_USED)
+		o->never = why;
 }
 
 /* MPI matches what a rank sends in a communicator in its order. */
@@ -236,7 +245,7 @@ static enum reason judge(const struct control *c, struct hk_receiver **n, hk_pee
 		return k ? WHY_CLOSING : WHY_TRY_AGAIN;
 	if (c->from < 0 || c->from >= k->size || c->tag < 0 || !hk_schedule_valid(&c->schedule))
 		return WHY_NOT_USED;
-	if (!(*n = hk_in_find(k, c->from, c->tag)))
+	if (k->in_many || !(*n = hk_in_find(k, c->from, c->tag)))
 		return WHY_NOT_USED;
 	if (hk_wild_lately(*n))
 		return WHY_WILD;
@@ -283,24 +292,29 @@ static void decided(const struct control *c)
 		hk_in_withdrawn(n);
 }
 
-static void ended(const struct control *c)
+static void ended(const struct control *c, const char *rest, size_t bytes)
 {
 	struct hk_receiver *n = end_of(c->yours);
+	struct hk_past *past;
 
-	if (!n || n->state != HK_IN_PUT || c->orders < 0 || c->orders > HK_PLACES * HK_STREAMS ||
-	    c->tags < 0 || c->tags > HK_PAIR_TAGS)
+	if (!n || n->state != HK_IN_PUT || bytes > HK_PAST_MOST)
 		return;
-	n->orders = c->orders;
-	n->tags = c->tags;
-	memcpy(n->tag_of, c->tag_of, sizeof(n->tag_of));
-	n->order = hk_need(sizeof(c->order));
-	memcpy(n->order, c->order, sizeof(c->order));
-	hk_in_ended(n, c->index);
+	past = hk_need(HK_MAX(bytes, sizeof(*past)));
+	memcpy(past, rest, bytes);
+	if (!hk_past_valid(past, bytes)) {
+		free(past);
+		return;
+	}
+	for (uint32_t k = 0; n->comm->in_many && k < past->tags; k++)
+		hk_in_need(n->comm, n->peer, hk_past_tags(past)[k].tag);
+	hk_in_ended(n, c->index, past);
 }
 
 void hk_control_ask_end(struct hk_receiver *n)
 {
-	struct control c = {.kind = ASK, .yours = n->theirs};
+	struct control c = {.kind = ASK,
+			    .yours = n->theirs,
+			    .reason = n->comm->in_many ? WHY_NOT_USED : WHY_WILD};
 
 	if (n->asked)
 		return;
@@ -332,7 +346,7 @@ static int note_arrived(ompi_request_t *r)
 
 static void receive_next(void)
 {
-	if (hk_real.Irecv(&came, sizeof(came), MPI_BYTE, MPI_ANY_SOURCE, TAG, comm, &request) !=
+	if (hk_real.Irecv(came, sizeof(came), MPI_BYTE, MPI_ANY_SOURCE, TAG, comm, &request) !=
 	    MPI_SUCCESS)
 		hk_broken("it cannot receive");
 	ompi_request_set_callback(request, note_arrived, NULL);
@@ -362,40 +376,41 @@ static void sweep(void)
 void hk_control_poll(void)
 {
 	while (HK_UNLIKELY(arrived && REQUEST_COMPLETE(request))) {
-		static struct control
-			c; /* not moved while it is handled: handlers do not come here */
+		/* Not moved while it is handled: handlers do not come here. */
+		static _Alignas(uint64_t) char copy[MOST];
+		const struct control *c = (const struct control *)(const void *)copy;
 		int world = request->req_status.MPI_SOURCE;
 		size_t bytes = request->req_status._ucount;
 
-		c = came;
+		memcpy(copy, came, HK_MIN(bytes, sizeof(copy)));
 		arrived = false;
 		hk_busy--;
 		ompi_request_free(&request);
 		receive_next();
-		if (bytes < offsetof(struct control, order) || bytes != length(&c))
+		if (bytes < sizeof(*c))
 			continue;
-		switch (c.kind) {
+		switch (c->kind) {
 		case PROPOSE:
-			proposed(world, &c);
+			proposed(world, c);
 			break;
 		case ACCEPT:
-			accepted(&c);
+			accepted(c);
 			break;
 		case REFUSE:
-			refused(&c);
+			refused(c);
 			break;
 		case COMMIT:
 		case WITHDRAW:
-			decided(&c);
+			decided(c);
 			break;
 		case ASK:
-			asked(&c);
+			asked(c);
 			break;
 		case END:
-			ended(&c);
+			ended(c, copy + sizeof(*c), bytes - sizeof(*c));
 			break;
 		case FLUSH:
-			flush(&c);
+			flush(c);
 			break;
 		default:
 			break;

@@ -13,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hk_receiver *live; /* all that are not plain */
+static struct hk_receiver *live;    /* all that are not plain */
+static struct hk_rx_stream *listed; /* all that receives wait for, and some whose last has come */
 
 struct told { /* a put without bytes, under way: something was taken */
 	struct hk_op op;
@@ -109,6 +110,20 @@ static void assign(struct hk_receiver *n, struct hk_pending *p)
 	hk_list_add(&rx->waiting, p);
 	if (!rx->open)
 		advance(n, rx);
+	if (rx->waiting.head && !rx->listed) {
+		rx->listed = true;
+		rx->next = listed;
+		listed = rx;
+	}
+}
+
+static void unlist(const struct hk_rx_stream *rx)
+{
+	struct hk_rx_stream **at = &listed;
+
+	while (*at != rx)
+		at = &(*at)->next;
+	*at = rx->next;
 }
 
 bool hk_in_receive(struct hk_receiver *n, void *buf, int count, ompi_datatype_t *type,
@@ -145,16 +160,17 @@ static void free_streams(struct hk_receiver *n)
 	for (int k = 0; n->rx && k < n->schedule.sizes; k++) {
 		struct hk_rx_stream *rx = &n->rx[k];
 
+		if (rx->listed)
+			unlist(rx);
 		if (rx->in.region != HK_REGION_NONE)
 			hk_service->inbox_del(&rx->in);
 		free(rx->early);
 		free(rx->scratch);
 	}
 	free(n->rx);
-	free(n->order);
+	free(n->past);
 	n->rx = NULL;
-	n->order = NULL;
-	n->orders = 0;
+	n->past = NULL;
 }
 
 static void plain(struct hk_receiver *n)
@@ -165,6 +181,7 @@ static void plain(struct hk_receiver *n)
 		at = &(*at)->live;
 	*at = n->live;
 	n->comm->live_ins--;
+	n->comm->open_ins -= n->state != HK_IN_ENDING;
 	free_streams(n);
 	n->state = HK_IN_PLAIN;
 }
@@ -182,6 +199,7 @@ bool hk_in_accept(struct hk_receiver *n, const struct hk_schedule *s, hk_peer fr
 		struct hk_layout to = {&rx->block, 1, s->bytes[k]};
 
 		rx->block.len = s->bytes[k];
+		rx->of = n;
 		hk_list_init(&rx->waiting);
 		rx->early = malloc(HK_PLACES * (size_t)s->bytes[k] + 1);
 		rx->in.region = HK_REGION_NONE;
@@ -201,6 +219,7 @@ bool hk_in_accept(struct hk_receiver *n, const struct hk_schedule *s, hk_peer fr
 	n->live = live;
 	live = n;
 	n->comm->live_ins++;
+	n->comm->open_ins++;
 	return true;
 }
 
@@ -213,6 +232,8 @@ void hk_in_committed(struct hk_receiver *n, const hk_region *taken)
 	n->state = HK_IN_PUT;
 	while ((p = hk_list_pop(&n->held)))
 		assign(n, p);
+	if (n->comm->in_many)
+		hk_control_ask_end(n);
 }
 
 void hk_in_withdrawn(struct hk_receiver *n)
@@ -251,12 +272,14 @@ static struct hk_pending *cut(struct hk_list *l, uint64_t end)
 }
 
 /* Messages from @end on come by MPI. Receives that wait for them are posted there, in their order. */
-void hk_in_ended(struct hk_receiver *n, uint64_t end)
+void hk_in_ended(struct hk_receiver *n, uint64_t end, struct hk_past *past)
 {
 	struct hk_pending *rest[HK_STREAMS];
 
 	n->state = HK_IN_ENDING;
 	n->end = end;
+	n->past = past;
+	n->comm->open_ins--;
 	for (int k = 0; k < n->schedule.sizes; k++)
 		rest[k] = cut(&n->rx[k].waiting, end);
 	for (;;) {
@@ -277,15 +300,21 @@ void hk_in_ended(struct hk_receiver *n, uint64_t end)
 
 void hk_in_poll(void)
 {
-	for (struct hk_receiver *n = live, *next; n; n = next) {
+	bool ending = false;
+
+	for (struct hk_rx_stream **at = &listed, *rx; (rx = *at);) {
+		advance(rx->of, rx);
+		ending |= rx->of->state == HK_IN_ENDING;
+		if (rx->waiting.head) {
+			at = &rx->next;
+		} else {
+			*at = rx->next;
+			rx->listed = false;
+		}
+	}
+	for (struct hk_receiver *n = ending ? live : NULL, *next; n; n = next) {
 		next = n->live;
-		if (n->state == HK_IN_ACCEPTED)
-			continue;
-		for (int k = 0; k < n->schedule.sizes; k++)
-			if (n->rx[k].waiting.head)
-				advance(n, &n->rx[k]);
-		if (HK_UNLIKELY(n->state == HK_IN_ENDING))
-			hk_in_look(n);
+		hk_in_look(n);
 	}
 }
 

@@ -8,6 +8,8 @@
  *   persistent.c … and what makes, starts, cancels and frees requests
  *   start.c    Open MPI's own functions; MPI_Init and MPI_Finalize; what runs whenever MPI makes progress
  *   comm.c     communicators, and their channels
+ *   table.c    … found by peer and tag (table.h)
+ *   order.c    which messages to a rank were sent before which (order.h)
  *   period.c   sizes that repeat (watch.h)
  *   control.c  what the two ends of a channel tell each other
  *   out.c      the sender's end of a channel
@@ -27,6 +29,8 @@
 #ifndef HK_HALO_INTERPOSE_H
 #define HK_HALO_INTERPOSE_H
 
+#include "halo/interpose/order.h"
+#include "halo/interpose/table.h"
 #include "halo/interpose/watch.h"
 #include "mpi/service.h"
 
@@ -44,8 +48,6 @@
  * many, so that both ends of an exchange in step never wait for that. */
 #define HK_PLACES       HK_INBOX_PLACES
 #define HK_TOLD_AT_ONCE (HK_PLACES / 2)
-
-#define HK_PAIR_TAGS 16 /* tags from one rank to another, of which some are promoted */
 
 /* The functions of Open MPI that the library's own stand in for. */
 /* clang-format off */
@@ -70,12 +72,6 @@ extern struct hk_real hk_real;
 struct hk_sender;
 struct hk_receiver;
 
-/* What the last puts of a stream overtook, for a receiver that takes from any tag. */
-struct hk_order {
-	uint64_t index;
-	uint32_t before[HK_PAIR_TAGS]; /* messages sent before it, by the pair's tags */
-};
-
 /* A message that goes, or a receive that waits for one, by puts; or by an MPI request (@inner) behind the program's. */
 struct hk_pending {
 	ompi_request_t own;   /* what the program holds, unless … */
@@ -86,10 +82,10 @@ struct hk_pending {
 	uint64_t index; /* in the channel */
 	void *buf;
 	int count;
-	ompi_datatype_t *type;  /* held, unless contiguous */
-	uint32_t bytes;         /* of a send; room of a receive */
-	char *copy;             /* ours: freed with it */
-	struct hk_order *order; /* … of a held one */
+	ompi_datatype_t *type; /* held, unless contiguous */
+	uint32_t bytes;        /* of a send; room of a receive */
+	char *copy;            /* ours: freed with it */
+	uint64_t at;           /* as hk_order has it */
 	int peer, tag;
 	ompi_communicator_t *comm;
 	bool contiguous, sends;
@@ -127,7 +123,9 @@ struct hk_rx_stream { /* … at its receiver */
 	hk_region taken;        /* the sender's */
 	uint32_t tells, untold; /* told so often; taken since */
 	struct hk_list waiting;
-	bool open;
+	struct hk_receiver *of;
+	struct hk_rx_stream *next; /* of those that progress looks at */
+	bool open, listed;
 };
 
 enum hk_out_state { HK_OUT_PLAIN, HK_OUT_PROPOSED, HK_OUT_PUT, HK_OUT_DRAIN };
@@ -136,6 +134,7 @@ struct hk_sender {
 	struct hk_comm *comm;
 	struct hk_pair *pair;
 	int peer, tag, slot; /* slot: in the pair */
+	uint32_t first;      /* bytes of its first message */
 	uint64_t sent;       /* messages; the index of the next */
 	uint64_t dull;       /* those before are only counted: nothing can be promoted until then */
 	enum hk_out_state state;
@@ -147,10 +146,10 @@ struct hk_sender {
 	struct hk_schedule schedule;
 	struct hk_tx_stream *tx; /* one a size */
 	struct hk_list held;
-	size_t copied; /* bytes of the held that are copies */
-	struct hk_watch watch;
-	const char *never; /* why it is not promoted */
-	struct hk_sender *next, *next_holding;
+	size_t copied;          /* bytes of the held that are copies */
+	struct hk_watch *watch; /* NULL before the second message */
+	const char *never;      /* why it is not promoted */
+	struct hk_sender *next_holding;
 	/* HK_HALO_REPORT */
 	uint64_t puts, put_bytes, bytes;
 	unsigned promoted, demoted;
@@ -159,10 +158,10 @@ struct hk_sender {
 
 struct hk_pair { /* all that goes to one rank of a communicator */
 	int peer;
-	int tags;
-	bool many;
-	struct hk_sender *out[HK_PAIR_TAGS];
-	struct hk_pair *next;
+	int tags, room, held; /* held: channels with messages that wait */
+	bool many;            /* too many tags: nothing goes by puts */
+	struct hk_sender **out;
+	struct hk_log log;
 };
 
 enum hk_in_state { HK_IN_PLAIN, HK_IN_ACCEPTED, HK_IN_PUT, HK_IN_ENDING };
@@ -181,33 +180,29 @@ struct hk_receiver {
 	int world; /* the peer's rank in MPI_COMM_WORLD */
 	struct hk_schedule schedule;
 	struct hk_rx_stream *rx;
-	struct hk_list held;             /* posted, and not decided */
-	struct hk_receiver *next, *live; /* live: of all that are not plain */
-	/* of puts that came before a receive, when it ended */
-	int orders, tags;
-	int tag_of[HK_PAIR_TAGS];
-	struct hk_order *order;
+	struct hk_list held;      /* posted, and not decided */
+	struct hk_receiver *live; /* of all that are not plain */
+	struct hk_past *past;     /* of puts that came before a receive, when it ended; or NULL */
 };
 
-#define HK_CHANNELS_MOST 4096 /* of a communicator, each way; others are not watched */
-#define HK_BUCKETS       64
+#define HK_CHANNELS_MOST 16384 /* of a communicator, each way; others are not watched */
 #define HK_PATTERNS      8
 
 struct hk_comm {
 	ompi_communicator_t *comm;
 	uint32_t cid;
 	int rank, size;
-	bool closing, dull;  /* dull: between two groups; not watched */
-	int outs, ins, held; /* held: channels with messages that wait */
-	struct hk_sender *out[HK_BUCKETS];
-	struct hk_receiver *in[HK_BUCKETS];
-	struct hk_pair *pair[HK_BUCKETS];
+	bool closing, dull; /* dull: between two groups; not watched */
+	bool in_many;       /* receives on more channels than are watched: none is promoted */
+	struct hk_table out, in;
+	struct hk_table pair; /* by peer */
+	uint64_t unwatched, unwatched_bytes;
 	int patterns;
 	struct hk_pattern { /* what was received or probed without naming a channel's receive */
 		int peer, tag;
 		uint32_t calls;
 	} pattern[HK_PATTERNS];
-	int live_ins; /* not plain */
+	int live_ins, open_ins; /* not plain; of these, with an end that is not known */
 	struct hk_comm *next;
 };
 
@@ -229,8 +224,12 @@ struct hk_comm *hk_comm_find(MPI_Comm comm);  /* NULL: not watched */
 struct hk_comm *hk_comm_known(MPI_Comm comm); /* … or not used, or freed */
 struct hk_comm *hk_comm_of_id(uint32_t cid);
 struct hk_sender *hk_out_find(struct hk_comm *c, int peer, int tag); /* … or made; NULL: too many */
+/* A message of so many bytes goes on a channel that is not watched. */
+void hk_out_unwatched(struct hk_comm *c, size_t bytes);
 struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag);
 struct hk_receiver *hk_in_known(struct hk_comm *c, int peer, int tag);
+/* As hk_in_find(), and never NULL. */
+struct hk_receiver *hk_in_need(struct hk_comm *c, int peer, int tag);
 /* How many receives and probes of others may have named this channel? */
 uint32_t hk_comm_wild(const struct hk_comm *c, int peer, int tag);
 void hk_comm_gone(struct hk_comm *c);
@@ -305,8 +304,8 @@ void hk_out_poll(void);
 void hk_out_free(struct hk_sender *o);
 void hk_out_free_streams(struct hk_sender *o);
 bool hk_out_idle(struct hk_sender *o);
-/* Copies what the puts that may not have been taken overtook, at most HK_PLACES of each stream. Returns how many. */
-int hk_out_orders(struct hk_sender *o, struct hk_order *orders);
+/* Copies those of the puts that may not have been taken, at most HK_ORDERS_MOST. Returns how many. */
+uint32_t hk_out_orders(struct hk_sender *o, struct hk_order *orders);
 /* Is a put of it not acknowledged? */
 bool hk_out_flies(const struct hk_sender *o);
 
@@ -322,7 +321,8 @@ bool hk_in_accept(struct hk_receiver *n, const struct hk_schedule *s, hk_peer fr
 struct hk_receiver *hk_in_live(void); /* the first that is not plain */
 void hk_in_committed(struct hk_receiver *n, const hk_region *taken);
 void hk_in_withdrawn(struct hk_receiver *n);
-void hk_in_ended(struct hk_receiver *n, uint64_t end);
+/* @past: its own from now on. */
+void hk_in_ended(struct hk_receiver *n, uint64_t end, struct hk_past *past);
 void hk_in_look(struct hk_receiver *n); /* whether it is over, and plain again */
 bool hk_in_waits(const struct hk_comm *c);
 bool hk_in_telling(void);
@@ -379,5 +379,6 @@ void hk_loose_forget(const struct hk_comm *c);
 /* ---- report.c */
 void hk_report(void);
 void hk_report_keep(const struct hk_sender *o); /* … is freed */
+void hk_report_unwatched(const struct hk_comm *c);
 
 #endif

@@ -23,6 +23,8 @@
 #define COPIED_MOST                                                                                \
 	((size_t)16 << 20) /* of a channel; then any blocking send waits for its place */
 
+#define OVERTOOK "messages overtook those of another tag"
+
 /* A put under way. */
 struct flight {
 	struct hk_op op;
@@ -55,14 +57,6 @@ static void landed(void *arg, int status)
 		flight_over(x);
 }
 
-static void note_order(const struct hk_sender *o, uint64_t index, struct hk_order *order)
-{
-	order->index = index;
-	if (o->pair->tags > 1)
-		for (int k = 0; k < o->pair->tags; k++)
-			order->before[k] = (uint32_t)o->pair->out[k]->sent;
-}
-
 /* Puts that are not known to be taken; after the last was told, perhaps less than none. */
 static int32_t not_taken(const struct hk_tx_stream *tx)
 {
@@ -83,6 +77,21 @@ static void take(struct hk_tx_stream *tx)
 {
 	while (hk_inbox_whole(&tx->taken))
 		hk_service->inbox_take(&tx->taken);
+}
+
+/* The first put that may not be taken, as hk_order has it; UINT64_MAX: there is none. */
+static uint64_t oldest(struct hk_sender *o)
+{
+	uint64_t at = UINT64_MAX;
+
+	for (int k = 0; k < o->schedule.sizes; k++) {
+		struct hk_tx_stream *tx = &o->tx[k];
+
+		take(tx);
+		if (not_taken(tx) > 0)
+			at = HK_MIN(at, order_of(tx, tx->number - (uint32_t)not_taken(tx) + 1)->at);
+	}
+	return at;
 }
 
 /* Puts @p, whose stream has a place. True if its buffer is free already. */
@@ -121,12 +130,10 @@ static bool put(struct hk_sender *o, struct hk_tx_stream *tx, struct hk_pending 
 
 static void hold(struct hk_sender *o, struct hk_pending *p)
 {
-	p->order = hk_need(sizeof(*p->order));
-	note_order(o, p->index, p->order);
 	if (!o->held.head) {
 		o->next_holding = holding;
 		holding = o;
-		o->comm->held++;
+		o->pair->held++;
 		hk_busy++;
 	}
 	hk_list_add(&o->held, p);
@@ -139,7 +146,7 @@ static void unheld(struct hk_sender *o)
 	while (*at != o)
 		at = &(*at)->next_holding;
 	*at = o->next_holding;
-	o->comm->held--;
+	o->pair->held--;
 	hk_busy--;
 }
 
@@ -155,7 +162,7 @@ static void put_held(struct hk_sender *o)
 		hk_list_pop(&o->held);
 		if (p->copy)
 			o->copied -= p->bytes;
-		*order_of(tx, tx->number + 1) = *p->order;
+		*order_of(tx, tx->number + 1) = (struct hk_order){p->index, p->at};
 		if (put(o, tx, p))
 			hk_pending_done(p);
 	}
@@ -163,11 +170,21 @@ static void put_held(struct hk_sender *o)
 }
 
 /* Where messages of other tags go to the same rank, a receive from any tag wants them after those that are held. */
-static void flush_pair(const struct hk_sender *o)
+static void flush_pair(const struct hk_pair *p)
 {
-	for (int k = 0; k < o->pair->tags; k++)
-		if (o->pair->out[k]->held.head)
-			hk_out_end(o->pair->out[k], "messages overtook those of another tag");
+	for (int k = 0; p->held && k < p->tags; k++)
+		if (p->out[k]->held.head)
+			hk_out_end(p->out[k], OVERTOOK);
+}
+
+/* Messages before the result must not be looked for in the log any more: channels end whose last are such. */
+static void turn(struct hk_pair *p)
+{
+	uint64_t forgotten = hk_log_turn(&p->log);
+
+	for (int k = 0; k < p->tags; k++)
+		if (p->out[k]->state == HK_OUT_PUT && oldest(p->out[k]) < forgotten)
+			hk_out_end(p->out[k], "many messages of other tags came after its last");
 }
 
 static bool by_put(struct hk_sender *o, const void *buf, int count, ompi_datatype_t *type,
@@ -179,13 +196,15 @@ static bool by_put(struct hk_sender *o, const void *buf, int count, ompi_datatyp
 
 	p->sends = true;
 	p->index = o->sent++;
+	p->at = o->pair->log.sent;
 	o->bytes += p->bytes;
+	hk_log_note(&o->pair->log, o->slot);
 	if (of)
 		hk_pending_activate(p, of);
 	if (!o->held.head)
 		take(tx);
 	if (HK_LIKELY(!o->held.head && has_place(tx))) {
-		note_order(o, p->index, order_of(tx, tx->number + 1));
+		*order_of(tx, tx->number + 1) = (struct hk_order){p->index, p->at};
 		free_now = put(o, tx, p);
 	} else {
 		if (!request && p->bytes <= BUFFERED && o->copied + p->bytes <= COPIED_MOST) {
@@ -222,26 +241,38 @@ bool hk_out_send(struct hk_sender *o, const void *buf, int count, ompi_datatype_
 
 	if (HK_UNLIKELY(!request && o->held.head))
 		opal_progress(); /* a program that does nothing but this gets its places here */
+	if (HK_UNLIKELY(o->pair->log.sent >= o->pair->log.turn))
+		turn(o->pair);
 	if (o->state == HK_OUT_PUT && o->sent >= o->start) {
 		if (HK_LIKELY(bytes == o->schedule.bytes[hk_schedule_at(&o->schedule, o->sent)]))
 			return by_put(o, buf, count, type, of, request);
 		hk_out_end(o, how != HK_SEND_STANDARD ? "a synchronous or buffered send"
 						      : "a size that was not foreseen");
 	}
-	if (HK_UNLIKELY(o->comm->held))
-		flush_pair(o);
+	if (HK_UNLIKELY(o->pair->held))
+		flush_pair(o->pair);
 	o->bytes += size;
 	uint64_t index = o->sent++;
 
-	if (o->never || (o->state == HK_OUT_PLAIN && o->watch.from > o->sent)) {
-		o->dull = o->never ? UINT64_MAX : o->watch.from;
+	hk_log_note(&o->pair->log, o->slot);
+	if (o->never || (o->state == HK_OUT_PLAIN && o->watch && o->watch->from > o->sent)) {
+		o->dull = o->never ? UINT64_MAX : o->watch->from;
 		return false;
 	}
-	int period = hk_watch_note(&o->watch, index, bytes);
+	if (HK_UNLIKELY(!o->watch)) {
+		if (index == 0) { /* a tag may be used once */
+			o->first = bytes;
+			return false;
+		}
+		o->watch = hk_need(sizeof(*o->watch));
+		hk_watch_init(o->watch, 0);
+		hk_watch_note(o->watch, 0, o->first);
+	}
+	int period = hk_watch_note(o->watch, index, bytes);
 
 	if (HK_UNLIKELY(period && o->state != HK_OUT_PUT && index >= o->retry && !o->pair->many &&
 			!o->comm->closing && hk_out_idle(o) &&
-			hk_watch_schedule(&o->watch, index, period, &o->schedule)))
+			hk_watch_schedule(o->watch, index, period, &o->schedule)))
 		hk_control_propose(o);
 	return false;
 }
@@ -272,7 +303,7 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 
 	o->theirs = theirs;
 	o->tx = hk_need(o->schedule.sizes * sizeof(*o->tx));
-	bool late = o->sent > start, holds = hk_watch_holds(&o->watch, o->schedule.period);
+	bool late = o->sent > start, holds = hk_watch_holds(o->watch, o->schedule.period);
 	bool good = !late && holds && !o->comm->closing && !o->pair->many && !o->never;
 	int made = 0;
 
@@ -293,7 +324,7 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 		if (late)
 			o->margin = (uint8_t)HK_MIN(2 * o->margin + 2, 64);
 		if (!holds)
-			hk_watch_doubt(&o->watch);
+			hk_watch_doubt(o->watch);
 		hk_out_refused(o,
 			       late ? "its messages were too fast to agree"
 				    : "other sizes came before both ends had agreed",
@@ -308,13 +339,10 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 		o->why = NULL;
 }
 
-/* The next message goes by MPI, and those that are held. @why NULL: the program has ended. */
-void hk_out_end(struct hk_sender *o, const char *why)
+/* Ends @o. Returns what it held, linked. */
+static struct hk_pending *end_one(struct hk_sender *o, const char *why)
 {
 	struct hk_pending *p = o->held.head;
-
-	if (o->state != HK_OUT_PUT)
-		return;
 	uint64_t end = p ? p->index : HK_MAX(o->sent, o->start);
 
 	o->state = HK_OUT_DRAIN;
@@ -324,13 +352,26 @@ void hk_out_end(struct hk_sender *o, const char *why)
 	}
 	if (o->sent > o->start + 4 * (uint64_t)o->patience)
 		o->patience = 0; /* that was worth it */
-	hk_watch_strange(&o->watch, o->sent, &o->schedule, o->start);
+	hk_watch_strange(o->watch, o->sent, &o->schedule, o->start);
 	hk_control_end(o, end);
 	if (p)
 		unheld(o);
 	o->copied = 0;
-	while ((p = hk_list_pop(&o->held)))
-		hk_pending_by_mpi(p);
+	hk_list_init(&o->held);
+	return p;
+}
+
+/* The next message goes by MPI, and those that are held. @why NULL: the program has ended. */
+void hk_out_end(struct hk_sender *o, const char *why)
+{
+	if (o->state != HK_OUT_PUT)
+		return;
+	struct hk_pending *held = end_one(o, why), *next;
+
+	for (; held; held = next) {
+		next = held->next;
+		hk_pending_by_mpi(held);
+	}
 }
 
 /* May it be promoted, or promoted again? What it put may not have been taken yet. */
@@ -350,9 +391,9 @@ bool hk_out_idle(struct hk_sender *o)
 	return true;
 }
 
-int hk_out_orders(struct hk_sender *o, struct hk_order *orders)
+uint32_t hk_out_orders(struct hk_sender *o, struct hk_order *orders)
 {
-	int n = 0;
+	uint32_t n = 0;
 
 	for (int k = 0; k < o->schedule.sizes; k++) {
 		struct hk_tx_stream *tx = &o->tx[k];
@@ -384,6 +425,7 @@ void hk_out_free(struct hk_sender *o)
 {
 	hk_control_forget(o->id);
 	hk_out_free_streams(o);
+	free(o->watch);
 	free(o);
 }
 

@@ -27,8 +27,6 @@ static const char *why(const struct hk_sender *o)
 		return o->never;
 	if (o->why)
 		return o->why;
-	if (o->pair->many)
-		return "too many tags to this rank";
 	return o->promoted ? "sizes repeat" : "no sizes that repeat";
 }
 
@@ -49,7 +47,7 @@ void hk_report_keep(const struct hk_sender *o)
 	sum.puts += o->puts;
 	sum.channels++;
 	sum.promoted += o->promoted > 0;
-	if (!wanted())
+	if (!wanted() || (o->pair->many && !o->puts)) /* its pair has one line */
 		return;
 	snprintf(line, sizeof(line),
 		 "hikyaku_halo: rank %d to rank %d of communicator %u, tag %d: %llu of %llu "
@@ -60,6 +58,36 @@ void hk_report_keep(const struct hk_sender *o)
 		 (unsigned long long)o->bytes, o->promoted, o->demoted,
 		 o->promoted ? o->schedule.period : 0, why(o));
 	fputs(line, stderr);
+}
+
+/* Of channels that are too many, all together. */
+void hk_report_unwatched(const struct hk_comm *c)
+{
+	struct hk_pair *p;
+	char line[400];
+
+	sum.messages += c->unwatched;
+	sum.bytes += c->unwatched_bytes;
+	if (!wanted())
+		return;
+	for (uint32_t k = 0; (p = hk_table_next(&c->pair, &k));) {
+		if (!p->many)
+			continue;
+		snprintf(line, sizeof(line),
+			 "hikyaku_halo: rank %d to rank %d of communicator %u: nothing by puts any "
+			 "more: too many tags to this rank (%d to a rank and %d channels of a "
+			 "communicator are watched)\n",
+			 c->rank, p->peer, c->cid, HK_PAIR_TAGS, HK_CHANNELS_MOST);
+		fputs(line, stderr);
+	}
+	if (c->unwatched) {
+		snprintf(line, sizeof(line),
+			 "hikyaku_halo: rank %d in communicator %u: %llu messages of %llu bytes on "
+			 "channels that are not watched: too many tags\n",
+			 c->rank, c->cid, (unsigned long long)c->unwatched,
+			 (unsigned long long)c->unwatched_bytes);
+		fputs(line, stderr);
+	}
 }
 
 void hk_report(void)

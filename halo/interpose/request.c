@@ -113,7 +113,6 @@ struct hk_pending *hk_pending_new(ompi_communicator_t *comm, const void *buf, in
 	p->type = type;
 	p->bytes = (uint32_t)HK_MIN(t->size * (size_t)count, (size_t)HK_SIZE_NONE);
 	p->copy = NULL;
-	p->order = NULL;
 	p->peer = peer;
 	p->tag = tag;
 	p->comm = comm;
@@ -140,7 +139,6 @@ void hk_pending_activate(struct hk_pending *p, struct hk_persistent *of)
 void hk_pending_done(struct hk_pending *p)
 {
 	free(p->copy);
-	free(p->order);
 	if (!p->contiguous)
 		OBJ_RELEASE(p->type);
 	if (p->of)

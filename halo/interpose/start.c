@@ -149,24 +149,27 @@ static bool left; /* something that each_left() looked at */
 
 static void end_outs(struct hk_comm *c)
 {
+	struct hk_sender *o;
+
 	c->closing = true;
-	for (int b = 0; b < HK_BUCKETS; b++)
-		for (struct hk_sender *o = c->out[b]; o; o = o->next)
-			hk_out_end(o, NULL);
+	for (uint32_t k = 0; (o = hk_table_next(&c->out, &k));)
+		hk_out_end(o, NULL);
 }
 
 static void look_unanswered(struct hk_comm *c)
 {
-	for (int b = 0; b < HK_BUCKETS; b++)
-		for (struct hk_sender *o = c->out[b]; o; o = o->next)
-			left |= o->state == HK_OUT_PROPOSED;
+	struct hk_sender *o;
+
+	for (uint32_t k = 0; (o = hk_table_next(&c->out, &k));)
+		left |= o->state == HK_OUT_PROPOSED;
 }
 
 static void look_under_way(struct hk_comm *c)
 {
-	for (int b = 0; b < HK_BUCKETS; b++)
-		for (struct hk_sender *o = c->out[b]; o; o = o->next)
-			left |= hk_out_flies(o);
+	struct hk_sender *o;
+
+	for (uint32_t k = 0; (o = hk_table_next(&c->out, &k));)
+		left |= hk_out_flies(o);
 	left |= hk_in_waits(c);
 }
 

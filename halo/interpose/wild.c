@@ -74,29 +74,21 @@ void hk_wild(struct hk_comm *c, int peer, int tag)
 	}
 }
 
-/* How many messages were sent before the first unexpected one of @n with @tag; -1: it is not known, so none. */
-static int64_t before(const struct hk_receiver *n, int tag)
-{
-	for (int k = 0; k < n->orders; k++)
-		for (int t = 0; n->order[k].index == n->posted && t < n->tags; t++)
-			if (n->tag_of[t] == tag)
-				return n->order[k].before[t];
-	return -1;
-}
-
 enum earlier { NOTHING, PUT, MPI };
 
 /* Is there something that was sent before @n's first unexpected message, and not received? */
 static enum earlier earlier(const struct hk_receiver *n)
 {
+	static uint64_t sent[HK_PAIR_TAGS];
 	enum earlier found = NOTHING;
 
-	for (int t = 0; t < n->tags; t++) {
-		int tag = n->tag_of[t];
+	if (!n->past || !hk_past_before(n->past, n->posted, sent))
+		return NOTHING;
+	for (uint32_t t = 0; t < n->past->tags; t++) {
+		int tag = hk_past_tags(n->past)[t].tag;
 		const struct hk_receiver *other = hk_in_known(n->comm, n->peer, tag);
-		int64_t sent = tag == n->tag ? -1 : before(n, tag);
 
-		if (sent <= (int64_t)(other ? other->posted : 0))
+		if (tag == n->tag || sent[t] <= (other ? other->posted : 0))
 			continue;
 		if (other && hk_in_unexpected(other))
 			return PUT;

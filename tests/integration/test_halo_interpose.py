@@ -122,12 +122,35 @@ def test_what_a_set_up_receives_from_any_source_goes_by_puts_later(get_lab, prog
     assert max(shares(result.stderr)) > 25, result.stderr
 
 
-def test_it_says_of_which_channels_there_are_too_many(get_lab, program):
-    argv = [program("tests/mpi/mpi_halo_setup"), "--mode", "tags", "--timeout", str(WATCHDOG_S)]
+def run_tags(get_lab, program, mode: str, *more: str):
+    argv = [program("tests/mpi/mpi_halo_tags"), "--mode", mode, "--timeout", str(WATCHDOG_S), *more]
     result = get_lab().mpirun(2, preloaded(argv), timeout=LIMIT_S)
-    assert_passed(result, "halo_setup")
-    assert "period 0; too many tags to this rank" in result.stderr
-    assert "no sizes that repeat" not in result.stderr
+    assert_passed(result, "halo_tags")
+    return result
+
+
+def test_many_tags_to_a_rank_go_by_puts(get_lab, program):
+    assert min(shares(run_tags(get_lab, program, "repeat").stderr)) > 95
+
+
+def test_a_put_that_waits_while_thousands_of_messages_pass_keeps_its_order(get_lab, program):
+    result = run_tags(get_lab, program, "late")
+    assert "many messages of other tags came after its last" in result.stderr
+    assert min(shares(result.stderr)) > 95
+
+
+def test_tags_that_never_come_again_end_at_a_bound_that_is_named(get_lab, program):
+    result = run_tags(get_lab, program, "sequence")
+    for rank in range(2):
+        line = rf"rank {rank} to rank {1 - rank} of .*: too many tags to this rank \(4096 to a rank"
+        assert re.search(line, result.stderr), result.stderr
+    assert len(result.stderr.splitlines()) < 20, "channels that a line names are named again"
+    assert min(shares(result.stderr)) > 30
+
+
+def test_more_receives_than_are_watched_keep_the_order_of_what_came_before(get_lab, program):
+    result = run_tags(get_lab, program, "crowded")
+    assert "too many tags" in result.stderr
 
 
 def test_fortran_comes_here_too(get_lab, program):

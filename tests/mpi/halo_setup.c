@@ -7,7 +7,6 @@
  *     receive   a set-up receives from any source
  *     ahead     … and has posted them before anybody sends
  *     probe     … probes, and then receives from whom it found
- *     tags      no set-up: exchanges of many tags
  */
 #include "common.h"
 
@@ -15,12 +14,10 @@
 #define STEPS   100
 #define DOUBLES 200
 #define TAG     99
-#define TAGS    40
 
 static uint64_t seed;
 static double out[DOUBLES], in[DOUBLES];
 static int message; /* of each rank to each other, as many */
-static int tag = TAG;
 
 static uint64_t key_of(int src, int dst, int index)
 {
@@ -33,7 +30,7 @@ static void send_to_all(int doubles)
 		if (dst == hkt_rank)
 			continue;
 		hkt_fill(out, 8 * (size_t)doubles, key_of(hkt_rank, dst, message));
-		MPI_Send(out, doubles, MPI_DOUBLE, dst, tag, MPI_COMM_WORLD);
+		MPI_Send(out, doubles, MPI_DOUBLE, dst, TAG, MPI_COMM_WORLD);
 	}
 }
 
@@ -76,7 +73,7 @@ static void exchange(int doubles)
 	for (int src = 0; src < hkt_size; src++) {
 		if (src == hkt_rank)
 			continue;
-		MPI_Recv(in, DOUBLES, MPI_DOUBLE, src, tag, MPI_COMM_WORLD, &s);
+		MPI_Recv(in, DOUBLES, MPI_DOUBLE, src, TAG, MPI_COMM_WORLD, &s);
 		check(&s, doubles);
 	}
 	message++;
@@ -114,13 +111,7 @@ int main(int argc, char **argv)
 	const char *mode = hkt_opt.mode ? hkt_opt.mode : "receive";
 	bool ahead = strcmp(mode, "ahead") == 0, probe = strcmp(mode, "probe") == 0;
 
-	for (int k = 0; strcmp(mode, "tags") == 0 && k < 8 * TAGS; k++) {
-		tag = k % TAGS;
-		exchange(DOUBLES);
-	}
-	tag = TAG;
-
-	for (int round = 0; strcmp(mode, "tags") != 0 && round < SETUPS; round++) {
+	for (int round = 0; round < SETUPS; round++) {
 		hkt_at("set-up %d", round);
 		if (ahead)
 			set_up_ahead(3 + round);
