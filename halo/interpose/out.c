@@ -361,13 +361,35 @@ static struct hk_pending *end_one(struct hk_sender *o, const char *why)
 	return p;
 }
 
-/* The next message goes by MPI, and those that are held. @why NULL: the program has ended. */
+/* Two that are linked in the order of sending, as one. */
+static struct hk_pending *merge(struct hk_pending *a, struct hk_pending *b)
+{
+	struct hk_pending *all = NULL, **at = &all;
+
+	while (a && b) {
+		struct hk_pending **first = a->at < b->at ? &a : &b;
+
+		*at = *first;
+		at = &(*at)->next;
+		*first = (*first)->next;
+	}
+	*at = a ? a : b;
+	return all;
+}
+
+/* The next message goes by MPI, and those that are held; also those that other channels hold for this rank, since
+ * they may have been sent before. @why NULL: the program has ended. */
 void hk_out_end(struct hk_sender *o, const char *why)
 {
+	struct hk_pair *pair = o->pair;
+
 	if (o->state != HK_OUT_PUT)
 		return;
 	struct hk_pending *held = end_one(o, why), *next;
 
+	for (int k = 0; held && pair->held && k < pair->tags; k++)
+		if (pair->out[k]->held.head)
+			held = merge(held, end_one(pair->out[k], why ? OVERTOOK : NULL));
 	for (; held; held = next) {
 		next = held->next;
 		hk_pending_by_mpi(held);

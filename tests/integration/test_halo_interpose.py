@@ -133,6 +133,12 @@ def test_many_tags_to_a_rank_go_by_puts(get_lab, program):
     assert min(shares(run_tags(get_lab, program, "repeat").stderr)) > 95
 
 
+def test_what_channels_hold_is_sent_in_one_order(get_lab, program):
+    result = run_tags(get_lab, program, "order", "--rounds", "4")
+    assert "messages overtook those of another tag" in result.stderr
+    assert min(shares(result.stderr)) > 20
+
+
 def test_a_put_that_waits_while_thousands_of_messages_pass_keeps_its_order(get_lab, program):
     result = run_tags(get_lab, program, "late")
     assert "many messages of other tags came after its last" in result.stderr
