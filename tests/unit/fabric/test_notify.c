@@ -71,6 +71,34 @@ static void layouts_copy_any_stretch(void)
 	munmap(copy, MEMORY);
 }
 
+/* Whatever the length of a block: nothing before or behind it is written. */
+static void layouts_keep_within_blocks(void)
+{
+	enum { LONGEST = 300, GUARD = 64 };
+	char in[LONGEST + 2 * GUARD], out[LONGEST + 2 * GUARD], untouched[GUARD];
+
+	memset(untouched, 0x55, sizeof(untouched));
+	for (unsigned len = 1; len <= LONGEST; len++) {
+		struct hk_block block = {in + GUARD, 0, len};
+		struct hk_layout one = {&block, 1, len};
+
+		for (int way = 0; way < 2; way++) {
+			memset(in, 0x33, sizeof(in));
+			memset(out, 0x55, sizeof(out));
+			for (unsigned i = 0; i < len; i++)
+				in[GUARD + i] = (char)hk_rng_below(&hk_test_rng, 256);
+			block.base = (way ? out : in) + GUARD;
+			if (way)
+				hk_layout_scatter(&one, 0, len, in + GUARD);
+			else
+				hk_layout_gather(&one, 0, len, out + GUARD);
+			CHECK(memcmp(out + GUARD, in + GUARD, len) == 0);
+			CHECK(memcmp(out, untouched, GUARD) == 0);
+			CHECK(memcmp(out + GUARD + len, untouched, GUARD) == 0);
+		}
+	}
+}
+
 /* ---- exchanges ----------------------------------------------------------------------------------- */
 
 struct side { /* one end of a symmetric exchange */
@@ -327,6 +355,7 @@ static void early_bytes_in_many_stretches(void)
 static void test_layout(void)
 {
 	layouts_copy_any_stretch();
+	layouts_keep_within_blocks();
 }
 
 static void with_all_places(void (*scene)(void))
