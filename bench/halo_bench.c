@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/halo_bench.c: how long a neighbour exchange takes: Isend and Irecv, persistent requests, the halo library.
+ * bench/halo_bench.c: how long a neighbour exchange takes: Isend and Irecv, persistent requests, the halo library, and the
+ * library with what a program has packed (bench/halo_packed.h; B and C).
  *
  *     --experiment A   two ranks send each other --doubles of them, from one piece to one piece
  *     --experiment B   what a product with the 27-point matrix on -n³ needs, blocks of rows
@@ -13,6 +14,7 @@
  * object a line from rank 0: experiment, method, bytes (that come to the rank to which most come), value (µs). With
  * --line FILE, for two ranks on one machine, line_ns is beside it: how far apart their cores are (bench/line.h).
  */
+#include "bench/halo_packed.h"
 #include "examples/spmv/problem.h"
 #include "halo/halo.h"
 #include "line.h"
@@ -21,12 +23,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METHODS 3
+#define METHODS 4
 
 static const struct exchange_kind *const kinds[METHODS] = {&exchange_mpi, &exchange_persistent,
-							   &exchange_halo};
+							   &exchange_halo, &exchange_packed};
 static int rank, size, rounds = 5, sample_ms = 30, cube = 32;
-static int chosen[METHODS] = {1, 1, 1};
+static int chosen[METHODS] = {1, 1, 1, 1};
 static struct hk_line line;
 
 __attribute__((noreturn)) static void fail(const char *what)
@@ -276,6 +278,7 @@ static void experiment_a(int doubles)
 {
 	struct run r = {.what = PAIR};
 
+	chosen[3] = 0; /* nothing to pack */
 	for (int round = 0; chosen[2] && round < rounds; round++) {
 		struct pair *p = pair_new(doubles);
 
@@ -341,7 +344,7 @@ static void experiment_d(void)
 	static struct ball ball;
 	struct run r = {.what = BALL, .state = {&ball}};
 
-	chosen[1] = chosen[2] = 0;
+	chosen[1] = chosen[2] = chosen[3] = 0;
 	measure(&r, "D", (long long)sizeof(ball.back));
 }
 

@@ -2,20 +2,10 @@
 /*
  * examples/spmv/exchange_mpi.c: the exchange as one writes it with MPI, by Isend and Irecv, or by persistent requests.
  */
-#include "examples/spmv/problem.h"
+#include "examples/spmv/exchange_mpi.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct exchange {
-	MPI_Comm comm;
-	int size, rank, rows, ghosts, persistent, requests;
-	long long *first, *ghost;
-	int *from, *to;   /* by rank: how many come, how many go */
-	int *send, sends; /* local indices of what goes */
-	double *x, *packed;
-	MPI_Request *request;
-};
 
 static int ascending(const void *a, const void *b)
 {
@@ -126,7 +116,7 @@ static void connect_persistent(void *arg, double *x)
 				      &e->request[e->requests++]);
 }
 
-static void pack(struct exchange *e)
+void exchange_mpi_pack(struct exchange *e)
 {
 	for (int k = 0; k < e->sends; k++)
 		e->packed[k] = e->x[e->send[k]];
@@ -141,7 +131,7 @@ static void start(void *arg)
 	for (int r = 0; r < e->size; in += e->from[r], r++)
 		if (e->from[r])
 			MPI_Irecv(in, e->from[r], MPI_DOUBLE, r, 1, e->comm, &e->request[n++]);
-	pack(e);
+	exchange_mpi_pack(e);
 	for (int r = 0; r < e->size; out += e->to[r], r++)
 		if (e->to[r])
 			MPI_Isend(out, e->to[r], MPI_DOUBLE, r, 1, e->comm, &e->request[n++]);
@@ -152,7 +142,7 @@ static void start_persistent(void *arg)
 {
 	struct exchange *e = arg;
 
-	pack(e);
+	exchange_mpi_pack(e);
 	MPI_Startall(e->requests, e->request);
 }
 

@@ -27,11 +27,12 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     found = {(r["experiment"], r["method"]) for r in document["rows"]}
     assert found == {
         *((e, m) for e in "ABC" for m in (*halo.METHODS, halo.SETUP, halo.LOSSY)),
+    } - {("A", halo.PACKED)} | {
         *(("D", m) for m in ("mpi-btl", "interposer")),
     }
     assert document["promoted"].keys() == {"B", "C"}
     judged = [g["goal"] for g in document["goals"] if "interposer" in g["goal"]]
-    assert len(judged) == 5
+    assert len(judged) == 7
     assert sum("frames lost" in g["goal"] for g in document["goals"]) == 3
     assert f"{document['machine']['cores_apart']['usual_ns']:.0f} ns from core" in done.stdout
     assert document["machine"]["cores_apart"]["samples"] > 0
@@ -54,7 +55,7 @@ def test_several_ports(lab_name, hikyaku, tmp_path):
     assert "two ranks, one piece each way, 4 ports" in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     found = {(r["method"], r["ports"]) for r in json.loads(file.read_text())["rows"]}
-    ours = [m for m in (*halo.METHODS, halo.SETUP) if m != "mpi-tcp"]
+    ours = [m for m in (*halo.METHODS, halo.SETUP) if m not in ("mpi-tcp", halo.PACKED)]
     assert found == {
         ("mpi-tcp", 1),
         (halo.LOSSY, 1),
@@ -100,7 +101,11 @@ def test_set_up_pays_by_what_exchanges_save():
 
 @pytest.mark.parametrize(
     ("method", "experiment", "other", "limit"),
-    [("interposer", "B", "halo", 110), ("interposer", "D", "mpi-btl", 102)],
+    [
+        ("interposer", "B", "halo", 110),
+        ("interposer", "C", halo.PACKED, 110),
+        ("interposer", "D", "mpi-btl", 102),
+    ],
 )
 def test_the_interposer_is_judged_by_its_distance(method, experiment, other, limit):
     for value, met in ((limit, True), (limit + 0.1, False)):

@@ -2,7 +2,7 @@
 """`hikyaku bench halo`: a solver's neighbour exchange, by MPI and by the halo library.
 
 bench/halo_bench.c says what the experiments are and how a sample is taken. A run over the BTL
-measures its three methods in turn; runs over TCP, over the BTL, over the BTL with the interposer
+measures its methods in turn; runs over TCP, over the BTL, over the BTL with the interposer
 preloaded, with each number of ports, and with 1 % of the frames lost, alternate. Those during which
 cores were nearer or farther apart than else are repeated (phases.py).
 """
@@ -25,7 +25,8 @@ from .phases import Phases
 from .sample import line_file
 
 EXPERIMENTS = ("A", "B", "C", "D")
-METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", "interposer", "halo")
+PACKED = "halo-packed"  # the library, with what the program has packed: B and C
+METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", "interposer", PACKED, "halo")
 SETUP = "halo-setup"
 LOSSY = "halo-loss"  # … with the library
 WIRE = "memif"
@@ -37,6 +38,7 @@ NAMES = {
         "mpi": "mpi-btl",
         "persistent": "persistent-btl",
         "halo": "halo",
+        "packed": PACKED,
         "halo-setup": SETUP,
     },
     "the interposer": {"mpi": "interposer"},
