@@ -159,6 +159,24 @@ def test_more_receives_than_are_watched_keep_the_order_of_what_came_before(get_l
     assert "too many tags" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("mode", "least", "more"),
+    [
+        ("again", 80, {}),
+        ("once", 55, {}),
+        ("freed", 75, {"MALLOC_PERTURB_": "165"}),  # what is freed is not what it was
+        ("large", 60, {}),
+        ("flood", 99, {}),
+    ],
+)
+def test_what_happens_seldom(get_lab, program, mode, least, more):
+    argv = [program("tests/mpi/mpi_halo_edges"), "--mode", mode, "--timeout", str(WATCHDOG_S)]
+    result = get_lab().mpirun(2, preloaded(argv, **more), timeout=LIMIT_S)
+    assert_passed(result, "halo_edges")
+    of_rank_0 = re.search(r"^hikyaku_halo: rank 0: .* by puts, (\S+) %", result.stderr, re.M)
+    assert float(of_rank_0[1]) > least, result.stderr
+
+
 def test_fortran_comes_here_too(get_lab, program):
     result = get_lab().mpirun(2, preloaded([program("tests/mpi/mpi_halo_plain")]), timeout=60)
     assert result.returncode == 0, result.stderr

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/mpi/halo_edges.c: what a program does seldom, while its messages go by puts: for the interposer, but plain MPI. Two ranks;
+ * rank 0 sends.
+ *
+ *     again     A channel ends while its last message is not received. It repeats then.
+ *     once      A receive from any source ends a channel, which goes on as before.
+ *     freed     Communicators are freed before what was made of them: a persistent request, a receive that is cancelled then, a
+ *               message that was probed. The next communicator may lie where they were.
+ *     large     Sendrecv_replace of more than 2 GiB, and a receive with room for more than 2 GiB.
+ *     flood     Blocking sends, far ahead of the receives.
+ */
+#include "common.h"
+
+#include <sys/resource.h>
+
+#define DOUBLES 64
+#define FLOOD   2000
+#define PIECE   8000 /* doubles of each */
+
+enum { U = 1, T, BACK };
+
+static MPI_Comm comm;
+static uint64_t seed;
+static double buf[PIECE];
+static int sent; /* of tag U in @comm */
+
+static void fill(int index, int doubles)
+{
+	hkt_fill(buf, 8 * (size_t)doubles, hkt_key(seed, U, (uint64_t)index, 0));
+}
+
+static void verify(int index, int doubles)
+{
+	hkt_verify(buf, 8 * (size_t)doubles, hkt_key(seed, U, (uint64_t)index, 0), 0, "message");
+}
+
+static void start_anew(void)
+{
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	sent = 0;
+}
+
+/* Each is answered, so that neither rank is ahead. */
+static void repeat(int times)
+{
+	for (; times > 0; times--, sent++) {
+		fill(sent, DOUBLES);
+		if (hkt_rank == 0) {
+			MPI_Send(buf, DOUBLES, MPI_DOUBLE, 1, U, comm);
+			MPI_Recv(NULL, 0, MPI_BYTE, 1, BACK, comm, MPI_STATUS_IGNORE);
+		} else {
+			memset(buf, 0, sizeof(buf));
+			MPI_Recv(buf, DOUBLES, MPI_DOUBLE, 0, U, comm, MPI_STATUS_IGNORE);
+			verify(sent, DOUBLES);
+			MPI_Send(NULL, 0, MPI_BYTE, 0, BACK, comm);
+		}
+	}
+}
+
+static void again(void)
+{
+	repeat(13);
+	fill(sent, DOUBLES);
+	if (hkt_rank == 0) {
+		MPI_Send(buf, DOUBLES, MPI_DOUBLE, 1, U, comm);
+	} else {
+		MPI_Status s;
+
+		memset(buf, 0, sizeof(buf));
+		MPI_Probe(MPI_ANY_SOURCE, U, comm, &s); /* which ends the channel */
+		MPI_Recv(buf, DOUBLES, MPI_DOUBLE, 0, U, comm, MPI_STATUS_IGNORE);
+		verify(sent, DOUBLES);
+	}
+	sent++;
+	repeat(100);
+}
+
+static void once(void)
+{
+	repeat(13);
+	fill(sent, DOUBLES);
+	if (hkt_rank == 0) {
+		MPI_Send(buf, DOUBLES, MPI_DOUBLE, 1, U, comm);
+	} else {
+		memset(buf, 0, sizeof(buf));
+		MPI_Recv(buf, DOUBLES, MPI_DOUBLE, MPI_ANY_SOURCE, U, comm, MPI_STATUS_IGNORE);
+		verify(sent, DOUBLES);
+	}
+	sent++;
+	repeat(24);
+}
+
+/* ---- freed ------------------------------------------------------------------------------------------------- */
+
+/* One end counts a message or a receive that the other does not. */
+static void free_with_request(bool persistent)
+{
+	MPI_Request q;
+
+	if (hkt_rank == 0 && persistent)
+		MPI_Send_init(buf, DOUBLES, MPI_DOUBLE, 1, U, comm, &q);
+	if (hkt_rank == 1)
+		MPI_Irecv(buf, DOUBLES, MPI_DOUBLE, 0, U, comm, &q);
+	MPI_Barrier(comm);
+	MPI_Comm_free(&comm);
+	if (hkt_rank == 0 && persistent) {
+		fill(0, DOUBLES);
+		MPI_Start(&q);
+		MPI_Wait(&q, MPI_STATUS_IGNORE);
+		MPI_Request_free(&q);
+	} else if (hkt_rank == 1) {
+		if (!persistent)
+			MPI_Cancel(&q);
+		MPI_Wait(&q, MPI_STATUS_IGNORE);
+		if (persistent)
+			verify(0, DOUBLES);
+	}
+}
+
+static void free_with_message(void)
+{
+	MPI_Message message = MPI_MESSAGE_NULL;
+
+	repeat(13);
+	fill(sent, DOUBLES);
+	if (hkt_rank == 0)
+		MPI_Send(buf, DOUBLES, MPI_DOUBLE, 1, U, comm);
+	else
+		MPI_Mprobe(0, U, comm, &message, MPI_STATUS_IGNORE);
+	MPI_Comm_free(&comm);
+	if (hkt_rank == 1) {
+		int rc;
+
+		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+		rc = MPI_Mrecv(buf, DOUBLES / 2, MPI_DOUBLE, &message, MPI_STATUS_IGNORE);
+		MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+		HKT_CHECK(rc == MPI_ERR_TRUNCATE, "%d instead of a truncated message", rc);
+	}
+}
+
+static void freed(void)
+{
+	for (int k = 0; k < 4; k++) {
+		hkt_at("freed, %d", k);
+		if (k % 3 == 2)
+			free_with_message();
+		else
+			free_with_request(k % 3 == 0);
+		start_anew();
+		repeat(20);
+	}
+}
+
+/* ---- large --------------------------------------------------------------------------------------------------- */
+
+/* All its blocks are at one place. */
+static MPI_Datatype folded(void)
+{
+	MPI_Datatype block, type;
+
+	MPI_Type_contiguous(1 << 20, MPI_BYTE, &block);
+	MPI_Type_create_hvector(2049, 1, 0, block, &type);
+	MPI_Type_commit(&type);
+	MPI_Type_free(&block);
+	return type;
+}
+
+static void large(void)
+{
+	MPI_Datatype type = folded();
+	char *place = hkt_alloc(1 << 20);
+	MPI_Request q;
+
+	if (hkt_rank == 0)
+		MPI_Sendrecv_replace(place, 1, type, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, comm,
+				     MPI_STATUS_IGNORE);
+	MPI_Type_free(&type);
+	free(place);
+	repeat(13);
+	fill(sent, 3);
+	if (hkt_rank == 1) {
+		double *room = malloc((size_t)300 << 23); /* of which little is touched */
+
+		HKT_CHECK(room, "no memory");
+		MPI_Irecv(room, 300 << 20, MPI_DOUBLE, 0, U, comm, &q);
+		MPI_Barrier(comm);
+		MPI_Wait(&q, MPI_STATUS_IGNORE);
+		memcpy(buf, room, 3 * sizeof(buf[0]));
+		free(room);
+		verify(sent, 3);
+	} else {
+		MPI_Barrier(comm);
+		MPI_Send(buf, 3, MPI_DOUBLE, 1, U, comm); /* ends the channel */
+	}
+}
+
+/* ---- flood ----------------------------------------------------------------------------------------------------- */
+
+static long resident_kb(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_maxrss;
+}
+
+static void flood(void)
+{
+	long before = 0;
+
+	for (int k = 0; k < FLOOD; k++) {
+		if (k == FLOOD / 10 && hkt_rank == 1)
+			hkt_compute(700); /* meanwhile all others could be copied */
+		if (k == FLOOD / 10)
+			before = resident_kb();
+		fill(k, PIECE);
+		if (hkt_rank == 0) {
+			MPI_Send(buf, PIECE, MPI_DOUBLE, 1, U, comm);
+		} else {
+			memset(buf, 0, sizeof(buf));
+			MPI_Recv(buf, PIECE, MPI_DOUBLE, 0, U, comm, MPI_STATUS_IGNORE);
+			verify(k, PIECE);
+		}
+	}
+	long more = resident_kb() - before;
+
+	HKT_CHECK(hkt_rank == 1 || more < 48 << 10, "%ld KiB are kept of what is sent", more);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *mode;
+		void (*run)(void);
+	} all[] = {{"again", again},
+		   {"once", once},
+		   {"freed", freed},
+		   {"large", large},
+		   {"flood", flood}};
+
+	hkt_init(&argc, &argv, "halo_edges", MPI_THREAD_SINGLE);
+	seed = hkt_opt.seed;
+	HKT_CHECK(hkt_size == 2 && hkt_opt.mode, "two ranks, and --mode");
+	start_anew();
+	for (size_t k = 0; k < sizeof(all) / sizeof(all[0]); k++)
+		if (strcmp(hkt_opt.mode, all[k].mode) == 0)
+			all[k].run();
+	MPI_Comm_free(&comm);
+	return hkt_finish();
+}
