@@ -223,7 +223,8 @@ bool hk_fabric_low(const struct hk_fabric *f);
  * fabric's own. */
 void hk_fabric_set_am(struct hk_fabric *f, uint8_t am, hk_am_fn fn, void *arg);
 
-/* Receives, delivers, acknowledges, resends. Returns how many messages were delivered. */
+/* Receives, delivers, acknowledges, resends. Returns 0 if nothing has come: no frame of whatever kind, nothing that was
+ * kept, no end of an operation. */
 unsigned hk_fabric_progress(struct hk_fabric *f);
 
 /* Starts the helper thread: whenever nobody has called hk_fabric_progress() for @idle_us, it

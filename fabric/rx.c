@@ -100,17 +100,16 @@ static void keep(struct hk_fabric *f, struct rte_mbuf *m)
 
 /* A message whose turn it is: to its handler, or kept for the application. What is the
  * fabric's own the application does not hear of, but its memory must be within reach. */
-static unsigned message_out(struct hk_fabric *f, struct rte_mbuf *m, bool keep_it)
+static void message_out(struct hk_fabric *f, struct rte_mbuf *m, bool keep_it)
 {
 	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
 	struct hk_rx_note note = *hk_rx_note(m);
 
 	if (keep_it && (!hk_am_own(note.am) || f->stand_in)) {
 		keep(f, m);
-		return 0;
+		return;
 	}
 	deliver(f, note.peer, note.am, bufs, message_unpack(m, bufs));
-	return 1;
 }
 
 /* A frame of a put came while a stand-in polled, who cannot reach the region. */
@@ -153,10 +152,8 @@ static void early_add(struct hk_fabric *f, const struct hk_rx *rx)
 }
 
 /* Everything before @next has arrived: lets those go that waited for it. */
-static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool keep_it)
+static void early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool keep_it)
 {
-	unsigned delivered = 0;
-
 	f->peer[p].early_next = next;
 	while (f->peer[p].early && hk_psn_before(hk_rx_note(f->peer[p].early)->last, next)) {
 		struct rte_mbuf *m = f->peer[p].early;
@@ -168,29 +165,25 @@ static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool ke
 		}
 
 		f->peer[p].early = hk_rx_note(m)->msg_next;
-		delivered += message_out(f, m, keep_it);
+		message_out(f, m, keep_it);
 	}
-	return delivered;
 }
 
-static unsigned deliver_one_kept(struct hk_fabric *f, const struct hk_kept *k)
+static void deliver_one_kept(struct hk_fabric *f, const struct hk_kept *k)
 {
 	/* what an earlier incarnation asked for is not to be put into this one's memory */
 	bool stale = k->earlier && hk_am_own(k->am);
 
 	if (k->m && hk_rx_note(k->m)->put) {
 		place_kept_put(f, k->peer, k->m);
-		return 0;
-	}
-	if (HK_UNLIKELY(stale)) {
+	} else if (HK_UNLIKELY(stale)) {
 		if (k->m)
 			message_free(k->m);
-		return 0;
+	} else if (k->m) {
+		message_out(f, k->m, false);
+	} else {
+		handle(f, k->peer, k->am, &k->iov, 1);
 	}
-	if (k->m)
-		return message_out(f, k->m, false);
-	handle(f, k->peer, k->am, &k->iov, 1);
-	return 1;
 }
 
 /* What a stand-in kept and is the fabric's own, for who reaches the application's memory without being it. */
@@ -205,19 +198,19 @@ void hk_rx_serve_kept(struct hk_fabric *f)
 	f->kept_own = 0;
 }
 
-/* What was kept, and what could not be for want of room, goes to its handlers. */
+/* What was kept, and what could not be for want of room, goes to its handlers. Returns how many of the former. */
 static unsigned deliver_kept(struct hk_fabric *f)
 {
-	unsigned delivered = 0;
+	unsigned kept = 0;
 	struct hk_kept k;
 	hk_peer p;
 
 	f->kept_own = 0;
-	while (hk_keep_next(f, &k))
-		delivered += deliver_one_kept(f, &k);
+	for (; hk_keep_next(f, &k); kept++)
+		deliver_one_kept(f, &k);
 	while (HK_UNLIKELY((p = hk_list_pop(f, HK_LIST_EARLY)) != HK_PEER_NONE))
-		delivered += early_out(f, p, f->peer[p].early_next, false);
-	return delivered;
+		early_out(f, p, f->peer[p].early_next, false);
+	return kept;
 }
 
 /* The peer is gone: so is what waited for its earlier messages. */
@@ -235,28 +228,28 @@ void hk_rx_forget(struct hk_fabric *f, hk_peer p)
 /* ---- one frame ------------------------------------------------------------------------------- */
 
 /* A whole message. In order, and with nobody waiting, it goes straight to its handler. */
-static unsigned message_in(struct hk_fabric *f, const struct hk_rx *rx, bool keep_it)
+static void message_in(struct hk_fabric *f, const struct hk_rx *rx, bool keep_it)
 {
 	struct rte_mbuf *bufs[HK_WIRE_MAX_FRAGS];
 
 	if (HK_UNLIKELY(!hk_psn_before(rx->last, rx->next))) {
 		f->n.early++;
 		early_add(f, rx);
-		return 0;
+		return;
 	}
 	if (HK_UNLIKELY(keep_it || f->peer[rx->peer].early)) {
 		/* one that waits may come before this one: the list knows the order */
 		early_add(f, rx);
-		return early_out(f, rx->peer, rx->next, keep_it);
+		early_out(f, rx->peer, rx->next, keep_it);
+		return;
 	}
 	for (unsigned i = 0; i < rx->count; i++)
 		bufs[i] = hk_mbuf_of(rx->tokens[i]);
 	deliver(f, rx->peer, rx->am, bufs, rx->count);
-	return 1;
 }
 
-static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m, uint64_t now,
-			 bool keep_it)
+static void frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m, uint64_t now,
+		     bool keep_it)
 {
 	struct hk_rx rx;
 
@@ -270,9 +263,11 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 		f->peer[rx.peer].answer = lane;
 	switch (rx.verdict) {
 	case HK_RX_DELIVER:
-		return message_in(f, &rx, keep_it);
+		message_in(f, &rx, keep_it);
+		return;
 	case HK_RX_HOLD:
-		return early_out(f, rx.peer, rx.next, keep_it);
+		early_out(f, rx.peer, rx.next, keep_it);
+		return;
 	case HK_RX_CONTROL:
 		if (HK_UNLIKELY(rx.f.h.type == HK_WIRE_BYE && rx.peer != HK_PEER_NONE))
 			hk_peer_departs(f, rx.peer);
@@ -284,9 +279,9 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 			hk_put_in(f, rx.peer, &rx.f);
 			rte_pktmbuf_free_seg(m);
 		}
-		return HK_UNLIKELY(f->peer[rx.peer].early != NULL)
-			       ? early_out(f, rx.peer, rx.next, keep_it)
-			       : 0;
+		if (HK_UNLIKELY(f->peer[rx.peer].early != NULL))
+			early_out(f, rx.peer, rx.next, keep_it);
+		return;
 	case HK_RX_MCAST:
 		hk_mcast_in(f, &rx.f);
 		break;
@@ -294,7 +289,6 @@ static unsigned frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m,
 		break;
 	}
 	rte_pktmbuf_free_seg(m);
-	return 0;
 }
 
 /* We come back to the ports after a while: what waits there waited for us. */
@@ -309,11 +303,10 @@ static void note_presence(struct hk_fabric *f, uint64_t now, bool app)
 	f->here_at = now;
 }
 
-/* One burst of one port. Returns how many messages were delivered. */
-static HK_NOINLINE unsigned burst_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *const *m,
-				     uint16_t n, bool keep_it)
+/* One burst of one port. */
+static HK_NOINLINE void burst_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *const *m,
+				 uint16_t n, bool keep_it)
 {
-	unsigned delivered = 0;
 	uint64_t now = hk_now(f);
 
 	note_presence(f, now, !keep_it);
@@ -328,11 +321,10 @@ static HK_NOINLINE unsigned burst_in(struct hk_fabric *f, uint16_t lane, struct 
 		/* an answer to a stray needs its addresses, so it leaves before the next */
 		struct rte_ether_hdr eth = *rte_pktmbuf_mtod(m[i], struct rte_ether_hdr *);
 
-		delivered += frame_in(f, lane, m[i], now, keep_it);
+		frame_in(f, lane, m[i], now, keep_it);
 		if (HK_UNLIKELY(hk_engine_deadline(f->engine) == 0))
 			hk_tx_poll(f, now, &eth, lane);
 	}
-	return delivered;
 }
 
 /* Buffers that were acknowledged, room that was made, timers and acks that are due, peers that are
@@ -370,8 +362,7 @@ static void idle(struct hk_fabric *f, bool keep_it)
 /* Takes in what has come to one port. Returns how many frames it was. Bursts are short, and answered
  * one by one: an ack that waits for a long burst stops its sender, and frames that wait for their turn
  * leave the cache. */
-static inline unsigned lane_in(struct hk_fabric *f, uint16_t lane, bool keep_it,
-			       unsigned *delivered)
+static inline unsigned lane_in(struct hk_fabric *f, uint16_t lane, bool keep_it)
 {
 	struct rte_mbuf *m[HK_RX_BURST];
 	unsigned frames = 0;
@@ -384,7 +375,7 @@ static inline unsigned lane_in(struct hk_fabric *f, uint16_t lane, bool keep_it,
 		/* with no room left, go on listening: to acks, and to signs of life */
 		if (HK_UNLIKELY(keep_it))
 			hk_engine_refuse(f->engine, !hk_can_keep(f));
-		*delivered += burst_in(f, lane, m, n, keep_it);
+		burst_in(f, lane, m, n, keep_it);
 		frames += n;
 		if (n < HK_RX_BURST)
 			break;
@@ -394,14 +385,15 @@ static inline unsigned lane_in(struct hk_fabric *f, uint16_t lane, bool keep_it,
 	return frames;
 }
 
-/* One round over all ports. With @keep_it messages are kept for later instead of delivered. */
+/* One round over all ports. With @keep_it messages are kept for later instead of delivered. Returns how many frames
+ * have come. */
 unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 {
-	unsigned delivered = 0, frames = 0;
+	unsigned frames = 0;
 
 	for (unsigned look = 0; look < f->looks && !frames; look++)
 		for (uint16_t l = 0; l < f->lanes; l++)
-			frames += lane_in(f, l, keep_it, &delivered);
+			frames += lane_in(f, l, keep_it);
 	if (frames) {
 		f->idle = 0;
 		/* What was acknowledged is free before the application sends again: it takes the same
@@ -412,7 +404,7 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 	} else if (++f->idle % HK_IDLE_CLOCK == 0) {
 		idle(f, keep_it);
 	}
-	return delivered;
+	return frames;
 }
 
 /* Is the polling process lost? Says so once. Nothing may be touched then. */
@@ -429,7 +421,7 @@ bool hk_broken(struct hk_fabric *f)
 
 unsigned hk_fabric_progress(struct hk_fabric *f)
 {
-	unsigned delivered = 0;
+	unsigned done = 0;
 
 	hk_biased_enter(&f->lock);
 	atomic_store_explicit(&f->app_ticks,
@@ -442,14 +434,16 @@ unsigned hk_fabric_progress(struct hk_fabric *f)
 	if (HK_UNLIKELY(hk_listed(f, HK_LIST_ENDED)))
 		hk_peers_settle(f);
 	if (f->gather++ == 0 && HK_UNLIKELY(hk_keeps(f)))
-		delivered += deliver_kept(f);
+		done += deliver_kept(f);
 	if (HK_UNLIKELY(f->put_acked != NULL))
 		hk_puts_acked(f);
-	delivered += hk_rx_poll(f, false);
-	if (HK_UNLIKELY(f->done_head != NULL))
+	done += hk_rx_poll(f, false);
+	if (HK_UNLIKELY(f->done_head != NULL)) {
 		hk_rma_tell(f);
+		done++;
+	}
 	if (--f->gather == 0 && f->unsent)
 		hk_tx_flush(f);
 	hk_biased_leave(&f->lock);
-	return delivered;
+	return done;
 }
