@@ -23,10 +23,14 @@
 #define HK_PACE_MOST  (512 * HK_MSEC) /* … up to this */
 #define HK_PACE_SLICE (100 * HK_USEC) /* the shortest that the kernel takes */
 
-/* All zero at first. Times are ns of any monotonic clock. */
+/* Times are ticks of a monotonic clock, since each empty round looks at them. */
 struct hk_pace {
+	uint64_t slow, first, most; /* the times above */
 	uint64_t until, span;
 };
+
+/* @hz: the clock's ticks a second. */
+void hk_pace_init(struct hk_pace *p, uint64_t hz);
 
 static inline bool hk_pace_crowded(const struct hk_pace *p, uint64_t now)
 {

@@ -64,7 +64,6 @@ struct hk_switch {
 	/* sleeping: times are the TSC's */
 	uint64_t now, tx_at[HK_SWITCH_WIRES];
 	uint64_t spin, fresh, watch;
-	uint64_t hz;
 	int wait_fd[HK_SWITCH_WIRES]; /* of ports that are sockets */
 	bool wakes
 		[HK_SWITCH_WIRES]; /* what comes on this wire wakes us, by a ring or by the kernel */
@@ -436,16 +435,11 @@ static void slice(struct hk_switch *sw, bool brief)
 	sw->brief = brief;
 }
 
-static uint64_t ns(const struct hk_switch *sw, uint64_t tsc)
-{
-	return (uint64_t)((__uint128_t)tsc * 1000000000u / sw->hz);
-}
-
 static void yield(struct hk_switch *sw)
 {
 	slice(sw, false);
 	sched_yield();
-	hk_pace_yielded(&sw->pace, ns(sw, sw->now), ns(sw, rte_rdtsc()));
+	hk_pace_yielded(&sw->pace, sw->now, rte_rdtsc());
 }
 
 /* The first time it says that it is about to sleep, and comes back for one more round: ranks that put
@@ -503,7 +497,7 @@ static int loop(void *arg)
 			continue;
 		bool watches = sw->given || sw->given_before;
 
-		if (hk_pace_crowded(&sw->pace, ns(sw, sw->now)))
+		if (hk_pace_crowded(&sw->pace, sw->now))
 			sleep_(sw, watches ? WATCH_US * 1000 : BEAT_NS);
 		else if (sw->now - last < sw->spin || watches)
 			yield(sw);
@@ -527,7 +521,7 @@ int hk_switch_start(unsigned lcore, struct hk_switch **out, struct hk_error *err
 		sw->wait_fd[w] = -1;
 	uint64_t us = rte_get_tsc_hz() / 1000000;
 
-	sw->hz = rte_get_tsc_hz();
+	hk_pace_init(&sw->pace, rte_get_tsc_hz());
 	sw->spin = us * SPIN_US;
 	sw->fresh = us * FRESH_US;
 	sw->watch = us * WATCH_US;

@@ -26,9 +26,10 @@ static uint64_t crowded_for(struct hk_pace *p, uint64_t *now, uint64_t yield)
 
 static void quick_yields_go_on(void)
 {
-	struct hk_pace p = {0};
+	struct hk_pace p;
 	uint64_t now = HK_SEC;
 
+	hk_pace_init(&p, HK_SEC);
 	CHECK(!hk_pace_crowded(&p, now));
 	for (int i = 0; i < 1000; i++)
 		CHECK_EQ(crowded_for(&p, &now, QUICK), 0);
@@ -37,9 +38,10 @@ static void quick_yields_go_on(void)
 /* They are tried again, less and less often, but never given up. */
 static void slow_yields_end_for_a_while(void)
 {
-	struct hk_pace p = {0};
+	struct hk_pace p;
 	uint64_t now = HK_SEC, want = HK_PACE_FIRST;
 
+	hk_pace_init(&p, HK_SEC);
 	for (int i = 0; i < 10; i++) {
 		uint64_t got = crowded_for(&p, &now, TURN);
 
@@ -49,6 +51,20 @@ static void slow_yields_end_for_a_while(void)
 	}
 	CHECK_EQ(crowded_for(&p, &now, QUICK), 0); /* it computes no more */
 	CHECK_EQ(crowded_for(&p, &now, TURN), HK_PACE_FIRST);
+}
+
+/* The clock may be any: here it ticks 2.6 times a ns. */
+static void times_are_the_clock_s(void)
+{
+	struct hk_pace p;
+	uint64_t slow = HK_PACE_SLOW * 26 / 10, first = HK_PACE_FIRST * 26 / 10;
+
+	hk_pace_init(&p, 2600 * UINT64_C(1000000));
+	hk_pace_yielded(&p, 100, 100 + slow - 1);
+	CHECK(!hk_pace_crowded(&p, 100 + slow - 1));
+	hk_pace_yielded(&p, 100, 100 + slow);
+	CHECK(hk_pace_crowded(&p, 100 + slow + first - 1));
+	CHECK(!hk_pace_crowded(&p, 100 + slow + first));
 }
 
 static struct sched_attr attr(void)
@@ -80,6 +96,7 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"quick_yields_go_on", quick_yields_go_on},
 		{"slow_yields_end_for_a_while", slow_yields_end_for_a_while},
+		{"times_are_the_clock_s", times_are_the_clock_s},
 		{"slice_comes_and_goes", slice_comes_and_goes},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
