@@ -72,6 +72,7 @@ const struct hk_poller_pace hk_poller_pace = {
 	.beat_ns = 2000000,
 	.watch_ns = 120000,
 	.busy_ns = 30000,
+	.soon_ns = 60000,
 	.keen = 50,
 	.rest = 4,
 	.owed = 80,
@@ -80,29 +81,25 @@ const struct hk_poller_pace hk_poller_pace = {
 
 /* How many looks it stays awake. */
 struct wake {
-	unsigned keen, rest, owed;
+	unsigned keen, soon, rest, owed;
 	unsigned vain; /* rings since one that led to something */
 	bool lies;     /* it is rung for */
 };
-
-/* Who was rung for looks soon, since the ring may have come before the owner counts as away. */
-#define SOON 3u
 
 static void after_look(struct wake *w, const struct hk_poller_pace *pace, enum hk_served found)
 {
 	switch (found) {
 	case HK_SERVED_BUSY:
-		*w = (struct wake){pace->keen, pace->rest, pace->owed, 0, w->lies};
+		*w = (struct wake){pace->keen, 0, pace->rest, pace->owed, 0, w->lies};
 		break;
 	case HK_SERVED_OWED:
-		if (w->owed && !w->keen && !w->rest) {
+		if (w->owed && !w->keen && !w->soon && !w->rest) {
 			w->owed--;
 			w->rest = 1;
 		}
 		break;
 	case HK_SERVED_PRESENT: /* all are back: each look now would cost them */
-		w->keen = HK_MIN(w->keen, SOON);
-		w->rest = HK_MIN(w->rest, 1u);
+		w->keen = w->rest = 0;
 		w->owed = pace->owed;
 		break;
 	case HK_SERVED_IDLE:
@@ -113,7 +110,8 @@ static void after_look(struct wake *w, const struct hk_poller_pace *pace, enum h
 
 static void rung(struct wake *w, const struct hk_poller_pace *pace, struct hk_host_shared *s)
 {
-	w->keen = HK_MIN(pace->keen, SOON);
+	w->keen = 0;
+	w->soon = 1; /* the ring may have come before the owner counts as away */
 	w->rest = pace->rest;
 	atomic_fetch_add_explicit(&s->rung, 1, memory_order_relaxed);
 	if (w->vain++)
@@ -135,7 +133,7 @@ static int wait_for(struct pollfd p[2], uint32_t ns, bool bell, struct hk_error 
 static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool any,
 			struct hk_host_shared *s, struct pollfd p[2], struct hk_error *err)
 {
-	bool awake = w->keen || w->rest, deaf = w->vain > pace->vain;
+	bool awake = w->keen || w->soon || w->rest, deaf = w->vain > pace->vain;
 	int rc = 0;
 
 	if ((awake || !any) && w->lies) {
@@ -145,11 +143,14 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool 
 	if (!any)
 		return wait_for(p, 0, false, err);
 	if (awake) {
-		rc = wait_for(p, w->keen ? pace->busy_ns : pace->watch_ns, false, err);
-		if (w->keen)
-			w->keen--;
-		else
-			w->rest--;
+		unsigned *of = w->keen ? &w->keen : w->soon ? &w->soon : &w->rest;
+
+		(*of)--;
+		rc = wait_for(p,
+			      of == &w->keen   ? pace->busy_ns
+			      : of == &w->soon ? pace->soon_ns
+					       : pace->watch_ns,
+			      false, err);
 	} else if (!w->lies) {
 		hk_res_lie_down();
 		w->lies = true;

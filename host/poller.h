@@ -10,8 +10,9 @@
  * Awake it looks at the ranks by the clock: each `busy_ns` while frames come and for `keen` looks
  * after them, and each `watch_ns` while something is outstanding; after `rest` looks without either, or
  * when all owners are back, it sleeps again. An owner counts as away 50 µs after its last poll (fabric/async.c), and who waits
- * for it rings after 50 µs: so a frame for one that has just left MPI waits for about that long, what
- * waking up takes, and one short nap at the most.
+ * for it rings after 50 µs, which may be a little earlier. So who was rung for and finds all owners present looks once more
+ * after `soon_ns`, which is longer: then they are away, or have polled. Further looks would keep them off their core, for
+ * which they would be rung for again.
  */
 #ifndef HK_HOST_POLLER_H
 #define HK_HOST_POLLER_H
@@ -37,7 +38,7 @@ enum hk_served hk_poller_round(struct hk_host_shared *s, hk_serve_fn serve, bool
 int hk_poller_wires(struct hk_host_shared *s, void *port[HK_CTL_MAX_NODES], struct hk_error *err);
 
 struct hk_poller_pace {
-	uint32_t beat_ns, watch_ns, busy_ns;
+	uint32_t beat_ns, watch_ns, busy_ns, soon_ns;
 	unsigned keen; /* looks after the last frame */
 	unsigned rest; /* looks without any, before it sleeps */
 	unsigned owed; /* the same while something is outstanding */
