@@ -304,8 +304,9 @@ static int wire_set(struct hk_switch *sw, unsigned index, const struct hk_switch
 
 	hk_bell_unlisten_fd(sw->wait_fd[index]);
 	sw->wait_fd[index] = port ? hk_port_wait_fd(port) : -1;
-	sw->wakes[index] = port && !port->faults && /* they hold frames back until the next look */
-			   (hk_bell_listen_fd(sw->wait_fd[index]) || hk_bell_listen_wire(port));
+	sw->wakes[index] = port &&
+			   (hk_bell_listen_fd(sw->wait_fd[index]) || hk_bell_listen_wire(port)) &&
+			   !port->faults; /* they hold frames back until the next look */
 	sw->tx_at[index] = 0;
 	sw->wire[index] = wire ? *wire : (struct hk_switch_wire){0};
 	for (unsigned s = 0; rc == 0 && s < sw->slots; s++) {
@@ -395,7 +396,29 @@ static void settle(struct hk_switch *sw)
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
 
-/* Who has left MPI does not take what it is given: the poller is to do so. */
+static bool has_taken(const struct hk_switch *sw, unsigned slot)
+{
+	for (unsigned w = 0; w < sw->wires; w++)
+		if (sw->slot[slot].end[w] && !hk_pipe_empty(sw->slot[slot].end[w]))
+			return false;
+	return true;
+}
+
+/* Is there anybody who has not taken what it was given? */
+static bool watches(struct hk_switch *sw)
+{
+	uint64_t left = sw->given | sw->given_before;
+
+	for (unsigned s = 0; left && s < sw->slots; s++)
+		if (left >> s & 1 && has_taken(sw, s))
+			left &= ~(UINT64_C(1) << s);
+	sw->given &= left;
+	sw->given_before &= left;
+	return left;
+}
+
+/* Who has left MPI does not take what it is given: the poller is to do so. And it is to hear what has been rung for it
+ * on a wire meanwhile. */
 static void watch(struct hk_switch *sw)
 {
 	bool wait = false;
@@ -409,6 +432,8 @@ static void watch(struct hk_switch *sw)
 	sw->given_before = sw->given;
 	sw->given = 0;
 	sw->watched_at = sw->now;
+	if (!sw->lies)
+		(void)hk_bell_get_up(HK_BELL_SWITCH);
 	if (wait && hk_bell_ring(HK_BELL_POLLER))
 		count(&sw->rings, 1);
 }
@@ -495,11 +520,11 @@ static int loop(void *arg)
 			watch(sw);
 		if (frames)
 			continue;
-		bool watches = sw->given || sw->given_before;
+		bool watch_them = watches(sw);
 
 		if (hk_pace_crowded(&sw->pace, sw->now))
-			sleep_(sw, watches ? WATCH_US * 1000 : BEAT_NS);
-		else if (sw->now - last < sw->spin || watches)
+			sleep_(sw, watch_them ? WATCH_US * 1000 : BEAT_NS);
+		else if (sw->now - last < sw->spin || watch_them)
 			yield(sw);
 		else
 			sleep_(sw, BEAT_NS);

@@ -39,6 +39,7 @@ static _Atomic int wire_fd[RTE_MAX_ETHPORTS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int epoll_fd = -1;
+static enum hk_bell mine = HK_BELLS; /* whose sleeper this process is */
 
 static int register_membarrier(struct hk_error *err)
 {
@@ -237,13 +238,19 @@ int hk_bell_listen(enum hk_bell b, int *fd, struct hk_error *err)
 				    "cannot listen to the bell: %s; fix: raise "
 				    "`ulimit -n`",
 				    strerror(errno));
+	mine = b;
+	atomic_store(&hk_bell_words[b].there, 1);
 	*fd = epoll_fd;
 	return 0;
 }
 
 bool hk_bell_listen_wire(const struct hk_port *port)
 {
-	return listen_fd(atomic_load(&wire_fd[port->id]) - 1, A_WIRE);
+	int fd = atomic_load(&wire_fd[port->id]) - 1;
+
+	if (mine == HK_BELL_POLLER && atomic_load(&hk_bell_words[HK_BELL_SWITCH].there))
+		return fd >= 0;
+	return listen_fd(fd, A_WIRE);
 }
 
 bool hk_bell_listen_fd(int fd)

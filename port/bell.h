@@ -39,6 +39,7 @@ enum hk_bell { HK_BELL_POLLER, HK_BELL_SWITCH, HK_BELLS };
 
 struct hk_bell_word {
 	_Alignas(64) _Atomic uint32_t sleeps; /* the sleeper's 1, a ringer's 0 */
+	_Atomic uint32_t there;               /* it has a sleeper */
 };
 
 /* In the shared memory; NULL in a process that shares none. */
@@ -69,7 +70,8 @@ bool hk_bell_ring_wire(uint16_t id, enum hk_bell b);
 int hk_bell_listen(enum hk_bell b, int *fd, struct hk_error *err);
 
 /* Hears what is rung on @port's wire as well; false if it has no bell. Closing or detaching the port ends
- * it. */
+ * it. A ring would wake all who listen: so where there is a switch that hears the wires, the poller does not, and is
+ * told by it. */
 bool hk_bell_listen_wire(const struct hk_port *port);
 
 /* The same with a descriptor that is readable while there is something to do, such as a socket that
@@ -84,8 +86,8 @@ void hk_bell_lie_down(enum hk_bell b);
 bool hk_bell_lies(enum hk_bell b);
 
 /* It is awake: not to be rung for. Takes in what was rung, as much as it takes at a time, and returns whether
- * anything was. Poller and switch may listen to the same wire (host mode split): who hears a ring for the
- * other hands it on. */
+ * anything was. What the switch hears for the poller (host mode split) it hands on: so it calls this now and then
+ * while it is awake, too. */
 bool hk_bell_get_up(enum hk_bell b);
 
 #endif

@@ -244,6 +244,11 @@ bool hk_pipe_waits(struct hk_pipe_end *e)
 	return waits;
 }
 
+bool hk_pipe_empty(const struct hk_pipe_end *e)
+{
+	return atomic_load_explicit(&e->pipe->rx_tail, memory_order_relaxed) == e->rx_head;
+}
+
 int hk_pipe_take(struct hk_pipe_end *e, struct hk_pipe_frame *frames, unsigned n)
 {
 	struct hk_pipe *p = e->pipe;

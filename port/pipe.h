@@ -85,6 +85,9 @@ int hk_pipe_give(struct hk_pipe_end *end, struct rte_mbuf *const *m, unsigned n)
  * checked: garbage gives a wrong answer. */
 bool hk_pipe_waits(struct hk_pipe_end *end);
 
+/* Has all been taken that was handed over? The same holds for garbage. */
+bool hk_pipe_empty(const struct hk_pipe_end *end);
+
 /* A frame that the user sends: its bytes may change under the reader, its bounds do not. */
 struct hk_pipe_frame {
 	char *bytes;

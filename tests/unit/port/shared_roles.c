@@ -151,6 +151,22 @@ static void sleep_until_rung(void)
 	role_tell(lay ? "rung on a wire" : "rung here");
 }
 
+/* Hears the wire as hikyakud's switch does, and what it hears is for the poller. */
+static void hear_for_another(void)
+{
+	struct hk_error err = {""};
+	int bell;
+
+	CHECK_MSG(hk_bell_listen(HK_BELL_SWITCH, &bell, &err) == 0, "%s", err.text);
+	CHECK(hk_bell_listen_wire(port));
+	hk_bell_lie_down(HK_BELL_SWITCH);
+	role_tell("asleep");
+	struct pollfd p = {.fd = bell, .events = POLLIN};
+	CHECK_MSG(poll(&p, 1, RIG_WAIT_MS) == 1, "nobody rang");
+	CHECK(!hk_bell_get_up(HK_BELL_SWITCH));
+	role_tell("handed on");
+}
+
 /* What no ringer of ours sends: more than one byte, nothing, descriptors. As much as is taken. */
 static void ring_badly(void)
 {
@@ -338,6 +354,8 @@ void role_primary(char **arg)
 			role_tell("up");
 		} else if (strcmp(line, "link") == 0) {
 			role_tell("link %d", hk_port_link(port));
+		} else if (strcmp(line, "hear") == 0) {
+			hear_for_another();
 		} else if (sscanf(line, "reset %u", &q) == 1) {
 			CHECK(q < QUEUES);
 			/* as a dying user may leave them */

@@ -205,6 +205,24 @@ static void in_two_threads(void)
 	close_pipe();
 }
 
+/* Who has left does not take what it is given, and who has taken all need not be watched. */
+static void what_is_not_taken_is_seen(void)
+{
+	struct rte_mbuf *m;
+
+	open_pipe();
+	CHECK(hk_pipe_empty(end) && !hk_pipe_waits(end));
+	m = frame(rx_pool, 1);
+	CHECK_EQ(hk_pipe_give(end, &m, 1), 0);
+	CHECK(!hk_pipe_empty(end));
+	CHECK(!hk_pipe_waits(end)); /* it may have come just now */
+	CHECK(hk_pipe_waits(end));
+	CHECK_EQ(hk_port_rx(&port, 0, &m, 1), 1);
+	CHECK(hk_pipe_empty(end) && !hk_pipe_waits(end));
+	rte_pktmbuf_free_seg(m);
+	close_pipe();
+}
+
 /* A user that does not poll, or keeps everything, loses its own frames only. */
 static void a_share_is_not_exceeded(void)
 {
@@ -353,6 +371,7 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"both_ways", both_ways},
 		{"in_two_threads", in_two_threads},
+		{"what_is_not_taken_is_seen", what_is_not_taken_is_seen},
 		{"a_share_is_not_exceeded", a_share_is_not_exceeded},
 		{"pipes_share", pipes_share},
 		{"headers_are_made_anew", headers_are_made_anew},

@@ -230,6 +230,14 @@ static void bells_wake(void)
 	rig_hear(&b.secondary[0], "detached");
 	attach(&b, 0);
 	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung on a wire");
+	/* where there is a switch, it alone is woken by a wire, and hands on */
+	rig_say(&b.primary, "hear");
+	rig_hear(&b.primary, "asleep");
+	rig_say(&b.secondary[0], "detach");
+	rig_hear(&b.secondary[0], "detached");
+	attach(&b, 0);
+	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung here");
+	rig_hear(&b.primary, "handed on");
 	say_all("exchange 1 2000");
 	hear_all("done 2000");
 	end_node(&a);
