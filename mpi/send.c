@@ -26,9 +26,11 @@
 
 #include <errno.h>
 
-/* What ob1 sends of a long message after its announcement (pml_ob1_hdr.h): the receiver's answer, fragments,
- * and that all has come. All of it is bulk: both ends wait for it in MPI, and what says that bulk has
- * arrived must not wait for somebody else to hand it on. */
+/* What ob1 sends of a long message (pml_ob1_hdr.h): its announcement, the receiver's answer, fragments, and that all has
+ * come. All of it is bulk: none of it must wait for somebody else to hand it on. Who computes gets the announcement from
+ * its polling process, and can do nothing with it before it is back in MPI. */
+#define OB1_RNDV (MCA_BTL_TAG_PML + 2)
+#define OB1_RGET (MCA_BTL_TAG_PML + 3)
 #define OB1_ACK  (MCA_BTL_TAG_PML + 4)
 #define OB1_FRAG (MCA_BTL_TAG_PML + 6)
 #define OB1_FIN  (MCA_BTL_TAG_PML + 9)
@@ -197,6 +199,19 @@ mca_btl_base_descriptor_t *hk_btl_prepare_src(struct mca_btl_base_module_t *btl,
 
 /* ---- sending ------------------------------------------------------------------------------- */
 
+static bool is_bulk(mca_btl_base_tag_t tag)
+{
+	return tag == OB1_RGET || tag == OB1_FIN || tag == OB1_FRAG || tag == OB1_ACK ||
+	       tag == OB1_RNDV;
+}
+
+static int sendv(const hk_endpoint *ep, mca_btl_base_tag_t tag, hk_buf *const *bufs,
+		 const size_t *len, unsigned count)
+{
+	return (is_bulk(tag) ? hk_fabric_sendv_bulk : hk_fabric_sendv)(hk_btl.fabric, ep->peer, tag,
+								       bufs, len, count);
+}
+
 /* Cuts a long descriptor into frames. The buffers are there: see frag_of_bytes(). */
 static int send_long(hk_endpoint *ep, const hk_frag *frag, mca_btl_base_tag_t tag)
 {
@@ -219,7 +234,7 @@ static int send_long(hk_endpoint *ep, const hk_frag *frag, mca_btl_base_tag_t ta
 		from += part;
 		left -= part;
 	}
-	return hk_fabric_sendv(hk_btl.fabric, ep->peer, tag, bufs, len, n);
+	return sendv(ep, tag, bufs, len, n);
 }
 
 static void complete(hk_frag *frag, hk_endpoint *ep, int status)
@@ -244,11 +259,6 @@ static void owe(hk_frag *frag, hk_endpoint *ep)
 	hk_btl.owing = ep;
 }
 
-static bool is_bulk(mca_btl_base_tag_t tag)
-{
-	return tag == OB1_FRAG || tag == OB1_FIN || tag == OB1_ACK;
-}
-
 int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base_descriptor_t *des,
 		mca_btl_base_tag_t tag)
 {
@@ -264,8 +274,7 @@ int hk_btl_send(struct mca_btl_base_module_t *btl, hk_endpoint *ep, mca_btl_base
 
 		for (unsigned i = 0; i < frag->count; i++)
 			len[i] = frag->seg[i].seg_len;
-		rc = (is_bulk(tag) ? hk_fabric_sendv_bulk : hk_fabric_sendv)(
-			hk_btl.fabric, ep->peer, tag, frag->buf, len, frag->count);
+		rc = sendv(ep, tag, frag->buf, len, frag->count);
 		frag->count = 0; /* the fabric's from here on */
 	} else {
 		rc = send_long(ep, frag, tag);

@@ -11,7 +11,7 @@ import pytest
 
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult
-from mpi_programs import assert_passed, lab_id
+from mpi_programs import HUGE_MB, assert_passed, lab_id
 
 PROGRAMS = [
     "p2p_modes",
@@ -243,6 +243,20 @@ def test_hand_over_of_long_messages(run, host):
     served = [int(n) for n in re.findall(r"hikyaku: gets_served (\d+)", result.stderr)]
     assert len(served) == 2, result.stderr
     assert min(served) > 10
+
+
+def test_long_messages_go_from_rank_to_rank_in_split(get_lab, program):
+    """All of them, so that hikyakud need not run while they move: their announcements, too."""
+    lab = get_lab(2, "memif", 1, HUGE_MB, 1)
+    bench = [program("bench/mpi_bench"), "--sizes", "1000000", "--metrics", "bandwidth_MBps"]
+    result = lab.mpirun(2, [*bench, "--sample-ms", "200"], mca=COUNTS, host="split")
+    assert result.returncode == 0, result.stderr
+    count = {
+        name: int(re.findall(rf"\[node0:\d+\] hikyaku: {name} (\d+)", result.stderr)[0])
+        for name in ("tx_packets", "tx_bulk", "gets_served")
+    }
+    assert count["gets_served"] > 200
+    assert count["tx_packets"] - count["tx_bulk"] < count["gets_served"] / 2
 
 
 @pytest.mark.slow
