@@ -180,6 +180,9 @@ void hk_fabric_peer_function(struct hk_fabric *f, hk_peer peer, unsigned functio
 /* Valid until it is added again. Of a peer that was only heard of: "a peer not yet added". */
 const char *hk_fabric_peer_name(const struct hk_fabric *f, hk_peer peer);
 
+/* By how many ports it is reached: its rails, whether they rest or not. */
+unsigned hk_fabric_peer_rails(const struct hk_fabric *f, hk_peer peer);
+
 /* ---- sending ------------------------------------------------------------------------------- */
 
 /* A buffer, the caller's until it is sent or freed, or NULL while all of them wait for acknowledgements: progress, then

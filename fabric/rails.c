@@ -71,6 +71,11 @@ int hk_rails_set(struct hk_fabric *f, hk_peer p, const struct hk_peer_addr *a)
 	return 0;
 }
 
+unsigned hk_fabric_peer_rails(const struct hk_fabric *f, hk_peer p)
+{
+	return f->peer[p].rails ? f->peer[p].rails->count : 1;
+}
+
 void hk_rails_drop(struct hk_fabric *f, hk_peer p)
 {
 	if (HK_LIKELY(!f->peer[p].rails))

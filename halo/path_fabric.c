@@ -112,8 +112,11 @@ static int fabric_connect(struct hk_halo *h, struct hk_neighbour *nb, const char
 
 	(void)h;
 	memcpy(&s->remote, theirs, sizeof(s->remote));
-	snprintf(nb->why, sizeof(nb->why), "puts to %s; %zu blocks out, %zu in",
-		 service->name(s->peer), nb->out.blocks.count, nb->in.blocks.count);
+	unsigned ports = service->rails(s->peer);
+
+	snprintf(nb->why, sizeof(nb->why), "puts to %s by %u port%s; %zu blocks out, %zu in",
+		 service->name(s->peer), ports, ports == 1 ? "" : "s", nb->out.blocks.count,
+		 nb->in.blocks.count);
 	return 0;
 }
 

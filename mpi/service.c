@@ -44,6 +44,18 @@ static const char *name(hk_peer p)
 	return hk_btl.fabric ? hk_fabric_peer_name(hk_btl.fabric, p) : "";
 }
 
+static unsigned rails(hk_peer p)
+{
+	unsigned count = 0;
+
+	if (!hk_btl.fabric)
+		return count;
+	hk_btl_lock();
+	count = hk_fabric_peer_rails(hk_btl.fabric, p);
+	hk_btl_unlock();
+	return count;
+}
+
 static hk_region inbox_add(struct hk_inbox *in, hk_peer p, const struct hk_layout *to, void *early,
 			   unsigned places)
 {
@@ -103,6 +115,7 @@ const struct hk_btl_service HK_BTL_SERVICE __attribute__((visibility("default"))
 	.peer = peer,
 	.alive = alive,
 	.name = name,
+	.rails = rails,
 	.inbox_add = inbox_add,
 	.inbox_del = inbox_del,
 	.inbox_open = inbox_open,

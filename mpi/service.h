@@ -17,8 +17,8 @@
 
 #include <dlfcn.h>
 
-#define HK_BTL_SERVICE        hk_btl_service_2
-#define HK_BTL_SERVICE_SYMBOL "hk_btl_service_2"
+#define HK_BTL_SERVICE        hk_btl_service_3
+#define HK_BTL_SERVICE_SYMBOL "hk_btl_service_3"
 
 /*
  * A library that has to be in all processes of a program, as halo/interpose, exports this symbol: a char array, its name.
@@ -47,6 +47,7 @@ struct hk_btl_service {
 	bool (*alive)(hk_peer peer); /* neither dead nor gone; false without a fabric */
 	/* "rank 3 on node1"; valid as hk_fabric_peer_name() says. */
 	const char *(*name)(hk_peer peer);
+	unsigned (*rails)(hk_peer peer); /* the ports that it is reached by; 0 without a fabric */
 
 	/* As hk_fabric_inbox_add() and its likes, and hk_fabric_put_notify(): only while identity() is true, but
 	 * inbox_del, which then does nothing. */

@@ -234,11 +234,11 @@ void hk_comm_gone(struct hk_comm *c)
 	struct hk_sender *o;
 	struct hk_pair *p;
 
-	hk_report_unwatched(c);
 	for (uint32_t k = 0; (o = hk_table_next(&c->out, &k));) {
 		hk_report_keep(o);
 		hk_out_free(o);
 	}
+	hk_report_rest(c);
 	for (uint32_t k = 0; (n = hk_table_next(&c->in, &k));)
 		hk_in_free(n);
 	for (uint32_t k = 0; (p = hk_table_next(&c->pair, &k));) { /* senders look at theirs */

@@ -152,14 +152,15 @@ struct hk_sender {
 	struct hk_sender *next_holding;
 	/* HK_HALO_REPORT */
 	uint64_t puts, put_bytes, bytes;
-	unsigned promoted, demoted;
+	unsigned promoted, demoted, ports;
 	const char *why;
 };
 
 struct hk_pair { /* all that goes to one rank of a communicator */
 	int peer;
-	int tags, room, held; /* held: channels with messages that wait */
-	bool many;            /* too many tags: nothing goes by puts */
+	int tags, room, held;  /* held: channels with messages that wait */
+	bool many;             /* too many tags: nothing goes by puts */
+	unsigned told, untold; /* channels without puts that have a line of the report; others */
 	struct hk_sender **out;
 	struct hk_log log;
 };
@@ -379,6 +380,6 @@ void hk_loose_forget(const struct hk_comm *c);
 /* ---- report.c */
 void hk_report(void);
 void hk_report_keep(const struct hk_sender *o); /* … is freed */
-void hk_report_unwatched(const struct hk_comm *c);
+void hk_report_rest(const struct hk_comm *c);   /* … are freed, all of it */
 
 #endif

@@ -335,6 +335,7 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 	o->start = start;
 	o->state = HK_OUT_PUT;
 	o->promoted++;
+	o->ports = hk_service->rails(to);
 	if (!o->demoted)
 		o->why = NULL;
 }

@@ -9,6 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LINES 32 /* of channels to one rank that had no puts; others are counted */
+
+#define TEXT(number)  TEXT_OF(number)
+#define TEXT_OF(text) #text
+/* clang-format off */
+#define MANY "; nothing by puts any more: too many tags to this rank (" TEXT(HK_PAIR_TAGS) \
+	     " to a rank and " TEXT(HK_CHANNELS_MOST) " of a communicator are watched)"
+/* clang-format on */
+
 static struct {
 	uint64_t bytes, put_bytes, messages, puts;
 	int channels, promoted;
@@ -37,7 +46,7 @@ static double percent(uint64_t part, uint64_t all)
 
 void hk_report_keep(const struct hk_sender *o)
 {
-	char line[400];
+	char line[400], ports[32] = "";
 
 	if (o->sent == 0)
 		return;
@@ -47,43 +56,48 @@ void hk_report_keep(const struct hk_sender *o)
 	sum.puts += o->puts;
 	sum.channels++;
 	sum.promoted += o->promoted > 0;
-	if (!wanted() || (o->pair->many && !o->puts)) /* its pair has one line */
+	if (!o->puts && o->pair->told++ >= LINES) {
+		o->pair->untold++;
 		return;
+	}
+	if (!wanted())
+		return;
+	if (o->ports > 1)
+		snprintf(ports, sizeof(ports), ", by %u ports", o->ports);
 	snprintf(line, sizeof(line),
 		 "hikyaku_halo: rank %d to rank %d of communicator %u, tag %d: %llu of %llu "
 		 "messages by puts, %.1f %% of %llu bytes; promoted %u times, demoted %u, period "
-		 "%d; %s\n",
+		 "%d%s; %s\n",
 		 o->comm->rank, o->peer, o->comm->cid, o->tag, (unsigned long long)o->puts,
 		 (unsigned long long)o->sent, percent(o->put_bytes, o->bytes),
 		 (unsigned long long)o->bytes, o->promoted, o->demoted,
-		 o->promoted ? o->schedule.period : 0, why(o));
+		 o->promoted ? o->schedule.period : 0, ports, why(o));
 	fputs(line, stderr);
 }
 
-/* Of channels that are too many, all together. */
-void hk_report_unwatched(const struct hk_comm *c)
+/* What has no line of its own: channels without puts where there are many, and those that are not watched. */
+void hk_report_rest(const struct hk_comm *c)
 {
 	struct hk_pair *p;
 	char line[400];
 
 	sum.messages += c->unwatched;
 	sum.bytes += c->unwatched_bytes;
-	if (!wanted())
-		return;
-	for (uint32_t k = 0; (p = hk_table_next(&c->pair, &k));) {
-		if (!p->many)
-			continue;
-		snprintf(line, sizeof(line),
-			 "hikyaku_halo: rank %d to rank %d of communicator %u: nothing by puts any "
-			 "more: too many tags to this rank (%d to a rank and %d channels of a "
-			 "communicator are watched)\n",
-			 c->rank, p->peer, c->cid, HK_PAIR_TAGS, HK_CHANNELS_MOST);
-		fputs(line, stderr);
+	for (uint32_t k = 0; wanted() && (p = hk_table_next(&c->pair, &k));) {
+		if (p->many || p->untold) {
+			snprintf(
+				line, sizeof(line),
+				"hikyaku_halo: rank %d to rank %d of communicator %u: %u more tags "
+				"without puts%s\n",
+				c->rank, p->peer, c->cid, p->untold, p->many ? MANY : "");
+			fputs(line, stderr);
+		}
 	}
-	if (c->unwatched) {
+	if (wanted() && c->unwatched) {
 		snprintf(line, sizeof(line),
-			 "hikyaku_halo: rank %d in communicator %u: %llu messages of %llu bytes on "
-			 "channels that are not watched: too many tags\n",
+			 "hikyaku_halo: rank %d in communicator %u: %llu messages of %llu bytes "
+			 "with "
+			 "tags that are too many\n",
 			 c->rank, c->cid, (unsigned long long)c->unwatched,
 			 (unsigned long long)c->unwatched_bytes);
 		fputs(line, stderr);

@@ -4,6 +4,7 @@
 import re
 
 from hikyaku.lab import RunResult
+from hikyaku.lab.openmpi import interposer_settings
 
 # What each program takes over shared loopback TCP is one or two seconds; the limit is for a hang.
 # The programs' own watchdogs come before it, and say which rank waits for what.
@@ -24,3 +25,8 @@ def assert_passed(result: RunResult, command: str) -> None:
     assert re.search(rf"^PASS {name} \(\d+ checks\)$", result.stdout, re.M), (
         f"{command}: no PASS line\n{result.stdout}\n{result.stderr}"
     )
+
+
+def preloaded(argv: list[str], **variables: str) -> list[str]:
+    settings = interposer_settings() | {"HK_HALO_REPORT": "1"} | variables
+    return ["env", *(f"{name}={value}" for name, value in settings.items()), *argv]

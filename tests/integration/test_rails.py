@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from mpi_programs import assert_passed
+from mpi_programs import assert_passed, preloaded
 
 PAIR = ("memif", 2, 1)
 VARIABLE = "OMPI_MCA_btl_hikyaku_port"
@@ -38,6 +38,18 @@ def edited(get_lab, program):
 @pytest.mark.parametrize(("wire", "ports"), [("memif", 2), ("memif", 4), ("veth", 2)])
 def test_puts_over_rails(run, wire, ports):
     assert_passed(run((wire, 2, 1), "halo_random --mode fabric", ports=ports), "halo_random")
+
+
+def test_reports_say_how_many_ports(get_lab, program):
+    spmv = [program("examples/spmv/spmv"), "-n", "16"]
+    lab = get_lab(ports=2)
+    halo = ["env", "HK_HALO_REPORT=1", *spmv, "--exchange", "halo"]
+    result = lab.mpirun(2, halo, timeout=60)
+    assert len(re.findall(r"path fabric: puts to .* by 2 ports;", result.stderr)) == 2, (
+        result.stderr
+    )
+    result = lab.mpirun(2, preloaded([*spmv, "--exchange", "mpi"]), timeout=60)
+    assert len(re.findall(r"period 1, by 2 ports;", result.stderr)) == 2, result.stderr
 
 
 def test_ranks_of_two_nodes_with_several_ports_each(run):
