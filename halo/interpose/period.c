@@ -38,7 +38,7 @@ void hk_watch_init(struct hk_watch *w, uint64_t index)
 int hk_watch_note(struct hk_watch *w, uint64_t index, uint32_t bytes)
 {
 	uint32_t most = HK_MAX(w->need, 1U) - 1;
-	int found = 0;
+	int found = 0, twice = 0; /* were two periods of any length alike? */
 
 	if (HK_LIKELY(index < w->from))
 		return 0;
@@ -49,8 +49,13 @@ int hk_watch_note(struct hk_watch *w, uint64_t index, uint32_t bytes)
 	}
 	memmove(w->seen + 1, w->seen, sizeof(w->seen) - sizeof(w->seen[0]));
 	w->seen[0] = bytes;
-	for (int p = 1; p <= HK_PERIOD_MOST; p++)
+	/* without a branch, and signed: a compiler does four at once */
+	for (int p = 1; p <= HK_PERIOD_MOST; p++) {
 		w->run[p - 1] = w->seen[p] == bytes ? w->run[p - 1] + 1 : 0;
+		twice |= (int32_t)w->run[p - 1] >= p;
+	}
+	if (HK_LIKELY(!twice))
+		return 0;
 	for (int p = 1; bytes != HK_SIZE_NONE && p <= HK_PERIOD_MOST; p++) {
 		uint32_t alike = w->run[p - 1] + (uint32_t)p;
 
