@@ -28,19 +28,25 @@ struct hk_sender *hk_out_looked_up(const void *buf, int count, MPI_Datatype type
 	return o;
 }
 
+/* Is the next message of @o counted and no more? Then it is. */
+static inline bool only_counted(struct hk_sender *o, int count, MPI_Datatype type)
+{
+	struct hk_pair *p = o->pair;
+
+	if (HK_UNLIKELY(o->sent >= o->dull || p->held || p->log.sent >= p->log.turn))
+		return false;
+	o->sent++;
+	hk_log_note(&p->log, o->slot);
+	o->bytes += type->super.size * (size_t)count;
+	return true;
+}
+
 /* By puts? False: by MPI, and counted. */
 static inline bool sent(struct hk_sender *o, const void *buf, int count, MPI_Datatype type,
 			enum hk_send how, MPI_Request *request)
 {
-	struct hk_pair *p = o->pair;
-
-	if (HK_LIKELY(o->sent < o->dull && !p->held && p->log.sent < p->log.turn)) {
-		o->sent++;
-		hk_log_note(&p->log, o->slot);
-		o->bytes += type->super.size * (size_t)count;
-		return false;
-	}
-	return hk_out_send(o, buf, count, type, how, NULL, request);
+	return !only_counted(o, count, type) &&
+	       hk_out_send(o, buf, count, type, how, NULL, request);
 }
 
 /* A receive without source or tag. True if it has become @*request; else it is MPI's. */
@@ -110,9 +116,19 @@ bool hk_receive_loose(void *buf, int count, MPI_Datatype type, int source, int t
 
 /* ---- sends -------------------------------------------------------------------------------------------------- */
 
-#define BLOCKING(name, how)                                                                        \
-	int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag,           \
-		       MPI_Comm comm)                                                              \
+/* What mostly happens where nothing can be promoted; the compiler makes the call of MPI's function after it a jump. */
+static inline bool passes(const void *buf, int count, MPI_Datatype type, int dest, int tag,
+			  MPI_Comm comm)
+{
+	struct hk_sender *o = hk_lately_find(hk_outs_lately, comm, dest, tag);
+
+	return HK_LIKELY(o && hk_taken(buf, count, type) && only_counted(o, count, type));
+}
+
+/* @sure: MPI takes it if its message is sound. (Of a buffered one it may refuse to keep a copy.) */
+#define BLOCKING(name, how, sure)                                                                  \
+	static HK_NOINLINE int look_##name(const void *buf, int count, MPI_Datatype type,          \
+					   int dest, int tag, MPI_Comm comm)                       \
 	{                                                                                          \
 		struct hk_sender *o = hk_out_of(buf, count, type, dest, tag, comm);                \
                                                                                                    \
@@ -121,11 +137,19 @@ bool hk_receive_loose(void *buf, int count, MPI_Datatype type, int source, int t
 		return hk_refused(o, count, type,                                                  \
 				  hk_real.name(buf, count, type, dest, tag, comm));                \
 	}                                                                                          \
+                                                                                                   \
+	int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag,           \
+		       MPI_Comm comm)                                                              \
+	{                                                                                          \
+		if (sure && passes(buf, count, type, dest, tag, comm))                             \
+			return hk_real.name(buf, count, type, dest, tag, comm);                    \
+		return look_##name(buf, count, type, dest, tag, comm);                             \
+	}                                                                                          \
 	ALSO(name)
 
-#define IMMEDIATE(name, how)                                                                       \
-	int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag,           \
-		       MPI_Comm comm, MPI_Request *request)                                        \
+#define IMMEDIATE(name, how, sure)                                                                 \
+	static HK_NOINLINE int look_##name(const void *buf, int count, MPI_Datatype type,          \
+					   int dest, int tag, MPI_Comm comm, MPI_Request *request) \
 	{                                                                                          \
 		struct hk_sender *o = hk_out_of(buf, count, type, dest, tag, comm);                \
                                                                                                    \
@@ -134,21 +158,54 @@ bool hk_receive_loose(void *buf, int count, MPI_Datatype type, int source, int t
 		return hk_refused(o, count, type,                                                  \
 				  hk_real.name(buf, count, type, dest, tag, comm, request));       \
 	}                                                                                          \
+                                                                                                   \
+	int MPI_##name(const void *buf, int count, MPI_Datatype type, int dest, int tag,           \
+		       MPI_Comm comm, MPI_Request *request)                                        \
+	{                                                                                          \
+		if (sure && request && passes(buf, count, type, dest, tag, comm))                  \
+			return hk_real.name(buf, count, type, dest, tag, comm, request);           \
+		return look_##name(buf, count, type, dest, tag, comm, request);                    \
+	}                                                                                          \
 	ALSO(name)
 
-BLOCKING(Send, HK_SEND_STANDARD);
-BLOCKING(Rsend, HK_SEND_STANDARD);
-BLOCKING(Ssend, HK_SEND_OTHER);
-BLOCKING(Bsend, HK_SEND_OTHER);
-IMMEDIATE(Isend, HK_SEND_STANDARD);
-IMMEDIATE(Irsend, HK_SEND_STANDARD);
-IMMEDIATE(Issend, HK_SEND_OTHER);
-IMMEDIATE(Ibsend, HK_SEND_OTHER);
+BLOCKING(Send, HK_SEND_STANDARD, true);
+BLOCKING(Rsend, HK_SEND_STANDARD, true);
+BLOCKING(Ssend, HK_SEND_OTHER, true);
+BLOCKING(Bsend, HK_SEND_OTHER, false);
+IMMEDIATE(Isend, HK_SEND_STANDARD, true);
+IMMEDIATE(Irsend, HK_SEND_STANDARD, true);
+IMMEDIATE(Issend, HK_SEND_OTHER, true);
+IMMEDIATE(Ibsend, HK_SEND_OTHER, false);
 
 /* ---- receives ------------------------------------------------------------------------------------------------ */
 
-int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-	      MPI_Request *request)
+/* Is this receive counted and no more, since its channel is not promoted? Then it is. */
+static inline bool only_posted(const void *buf, int count, MPI_Datatype type, int source, int tag,
+			       MPI_Comm comm)
+{
+	struct hk_receiver *n = hk_lately_find(hk_ins_lately, comm, source, tag);
+
+	if (HK_UNLIKELY(!n || n->state != HK_IN_PLAIN || !hk_taken(buf, count, type)))
+		return false;
+	n->posted++;
+	return true;
+}
+
+/* The same of one that names no channel, as the program has received before, and no channel that it may name is promoted:
+ * its communicator, in which what comes has to be counted. NULL: it has to be looked at. */
+static inline struct hk_comm *only_wild(const void *buf, int count, MPI_Datatype type, int source,
+					int tag, MPI_Comm comm)
+{
+	struct hk_comm *c = hk_comm_last;
+
+	if (HK_UNLIKELY(!c || c->comm != comm || c->live_ins || !hk_taken(buf, count, type) ||
+			!hk_wild_again(c, source, tag)))
+		return NULL;
+	return c;
+}
+
+static HK_NOINLINE int look_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag,
+				  MPI_Comm comm, MPI_Request *request)
 {
 	struct hk_comm *c = NULL;
 
@@ -162,10 +219,18 @@ int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_
 		hk_loose_posted(c, *request);
 	return hk_received(buf, count, type, source, tag, comm, rc);
 }
+
+int MPI_Irecv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+	      MPI_Request *request)
+{
+	if (HK_LIKELY(request && only_posted(buf, count, type, source, tag, comm)))
+		return hk_real.Irecv(buf, count, type, source, tag, comm, request);
+	return look_Irecv(buf, count, type, source, tag, comm, request);
+}
 ALSO(Irecv);
 
-int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-	     MPI_Status *status)
+static HK_NOINLINE int look_Recv(void *buf, int count, MPI_Datatype type, int source, int tag,
+				 MPI_Comm comm, MPI_Status *status)
 {
 	MPI_Request request;
 	struct hk_comm *c;
@@ -177,10 +242,13 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
 		return hk_received(buf, count, type, source, tag, comm,
 				   hk_real.Recv(buf, count, type, source, tag, comm, status));
 	}
-	if (hk_receive_loose(buf, count, type, source, tag, comm, NULL, &request, &c))
-		return PMPI_Wait(&request, status);
-	if (!c)
-		return hk_real.Recv(buf, count, type, source, tag, comm, status);
+	c = only_wild(buf, count, type, source, tag, comm);
+	if (HK_UNLIKELY(!c)) {
+		if (hk_receive_loose(buf, count, type, source, tag, comm, NULL, &request, &c))
+			return PMPI_Wait(&request, status);
+		if (!c)
+			return hk_real.Recv(buf, count, type, source, tag, comm, status);
+	}
 	if (status == MPI_STATUS_IGNORE)
 		status = &own;
 	hk_wild_inside++;
@@ -190,6 +258,14 @@ int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_C
 	if (rc == MPI_SUCCESS || rc == MPI_ERR_TRUNCATE)
 		hk_loose_count(c, status);
 	return rc;
+}
+
+int MPI_Recv(void *buf, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+	     MPI_Status *status)
+{
+	if (HK_LIKELY(only_posted(buf, count, type, source, tag, comm)))
+		return hk_real.Recv(buf, count, type, source, tag, comm, status);
+	return look_Recv(buf, count, type, source, tag, comm, status);
 }
 ALSO(Recv);
 

@@ -12,7 +12,8 @@
 
 struct hk_lately hk_outs_lately[HK_LATELY], hk_ins_lately[HK_LATELY];
 
-static struct hk_comm *comms, *last;
+static struct hk_comm *comms;
+struct hk_comm *hk_comm_last;
 
 static void add(struct hk_table *t, int peer, int tag, void *end)
 {
@@ -36,8 +37,8 @@ static struct hk_comm *comm_new(MPI_Comm comm)
 
 struct hk_comm *hk_comm_find(MPI_Comm comm)
 {
-	if (HK_LIKELY(last && last->comm == comm))
-		return last;
+	if (HK_LIKELY(hk_comm_last && hk_comm_last->comm == comm))
+		return hk_comm_last;
 	struct hk_comm *c = comms;
 
 	while (c && c->comm != comm)
@@ -46,7 +47,7 @@ struct hk_comm *hk_comm_find(MPI_Comm comm)
 		c = comm_new(comm);
 	if (c->dull)
 		return NULL;
-	return last = c;
+	return hk_comm_last = c;
 }
 
 struct hk_comm *hk_comm_known(MPI_Comm comm)
@@ -255,8 +256,8 @@ void hk_comm_gone(struct hk_comm *c)
 	while (*at != c)
 		at = &(*at)->next;
 	*at = c->next;
-	if (last == c)
-		last = NULL;
+	if (hk_comm_last == c)
+		hk_comm_last = NULL;
 	for (int k = 0; k < HK_LATELY; k++) {
 		if (hk_outs_lately[k].comm == c->comm)
 			hk_outs_lately[k].end = NULL;

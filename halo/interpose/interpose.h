@@ -221,6 +221,7 @@ void hk_close(struct hk_comm *c);
 __attribute__((noreturn)) void hk_broken(const char *what);
 
 /* ---- comm.c */
+extern struct hk_comm *hk_comm_last;          /* which was found last; NULL: none */
 struct hk_comm *hk_comm_find(MPI_Comm comm);  /* NULL: not watched */
 struct hk_comm *hk_comm_known(MPI_Comm comm); /* … or not used, or freed */
 struct hk_comm *hk_comm_of_id(uint32_t cid);
@@ -351,6 +352,16 @@ void hk_control_flush(struct hk_receiver *n);
 /* All channels that (peer, tag) may name have ended then. They may be promoted again when no such call is under way
  * (hk_wild_inside), and there was none between two proposals. */
 void hk_wild(struct hk_comm *c, int peer, int tag);
+/* Remembers such a call, if it is of the first kind that was remembered. */
+static inline bool hk_wild_again(struct hk_comm *c, int peer, int tag)
+{
+	struct hk_pattern *p = &c->pattern[0];
+
+	if (c->patterns == 0 || p->peer != peer || p->tag != tag)
+		return false;
+	p->calls++;
+	return true;
+}
 extern int hk_wild_inside; /* calls that may make progress and then ask MPI alone */
 bool hk_wild_lately(struct hk_receiver *n);
 /* The channel whose unexpected message such a receive takes; NULL: MPI's. *@first: an earlier one of MPI is on its way; it

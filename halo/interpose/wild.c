@@ -32,7 +32,9 @@ static struct hk_receiver *next_of(const struct hk_comm *c, struct hk_receiver *
 
 static void remember(struct hk_comm *c, int peer, int tag)
 {
-	for (int k = 0; k < c->patterns; k++)
+	if (hk_wild_again(c, peer, tag))
+		return;
+	for (int k = 1; k < c->patterns; k++)
 		if (c->pattern[k].peer == peer && c->pattern[k].tag == tag) {
 			c->pattern[k].calls++;
 			return;
