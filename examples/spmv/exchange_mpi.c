@@ -116,7 +116,8 @@ static void connect_persistent(void *arg, double *x)
 				      &e->request[e->requests++]);
 }
 
-void exchange_mpi_pack(struct exchange *e)
+/* One loop for all ways of sending: inlined it took 1.5 cycles an element in one of them, and 1 in another. */
+__attribute__((noinline)) void exchange_mpi_pack(struct exchange *e)
 {
 	for (int k = 0; k < e->sends; k++)
 		e->packed[k] = e->x[e->send[k]];
