@@ -72,7 +72,7 @@ const struct hk_poller_pace hk_poller_pace = {
 	.beat_ns = 2000000,
 	.watch_ns = 120000,
 	.busy_ns = 30000,
-	.soon_ns = 60000,
+	.soon_ns = 50000,
 	.keen = 50,
 	.rest = 4,
 	.owed = 80,
@@ -83,14 +83,23 @@ const struct hk_poller_pace hk_poller_pace = {
 struct wake {
 	unsigned keen, soon, rest, owed;
 	unsigned vain; /* rings since one that led to something */
+	bool heard;    /* it was rung for, and has seen no owner away yet */
 	bool lies;     /* it is rung for */
 };
 
+/* What an owner is rung for that has just left may be on its way: so many looks soon. */
+#define SOON 3u
+
 static void after_look(struct wake *w, const struct hk_poller_pace *pace, enum hk_served found)
 {
+	if (found != HK_SERVED_PRESENT && w->heard) {
+		w->keen = HK_MIN(pace->keen, SOON);
+		w->rest = pace->rest;
+		w->heard = false;
+	}
 	switch (found) {
 	case HK_SERVED_BUSY:
-		*w = (struct wake){pace->keen, 0, pace->rest, pace->owed, 0, w->lies};
+		*w = (struct wake){pace->keen, 0, pace->rest, pace->owed, 0, false, w->lies};
 		break;
 	case HK_SERVED_OWED:
 		if (w->owed && !w->keen && !w->soon && !w->rest) {
@@ -113,6 +122,7 @@ static void rung(struct wake *w, const struct hk_poller_pace *pace, struct hk_ho
 	w->keen = 0;
 	w->soon = 1; /* the ring may have come before the owner counts as away */
 	w->rest = pace->rest;
+	w->heard = true;
 	atomic_fetch_add_explicit(&s->rung, 1, memory_order_relaxed);
 	if (w->vain++)
 		atomic_fetch_add_explicit(&s->in_vain, 1, memory_order_relaxed);

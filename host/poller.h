@@ -11,7 +11,7 @@
  * after them, and each `watch_ns` while something is outstanding; after `rest` looks without either, or
  * when all owners are back, it sleeps again. An owner counts as away 50 µs after its last poll (fabric/async.c), and who waits
  * for it rings after 50 µs, which may be a little earlier. So who was rung for and finds all owners present looks once more
- * after `soon_ns`, which is longer: then they are away, or have polled. Further looks would keep them off their core, for
+ * after `soon_ns`, when they are away, or have polled. Further looks would keep them off their core, for
  * which they would be rung for again.
  */
 #ifndef HK_HOST_POLLER_H

@@ -21,15 +21,17 @@
 #include <rte_cycles.h>
 #include <rte_launch.h>
 
-#define BURST     32
-#define SHADOWS   1024    /* mbufs that stand for ranks' frames while a driver copies them */
-#define SPIN_US   100     /* after the last frame; then it sleeps */
-#define SLEEP_NS  50000   /* … if some port cannot wake it; else until it is rung for, or for */
-#define BEAT_NS   5000000 /* … so long, should nobody have rung */
-#define VAIN      4  /* times in a row that it is woken for nothing; then it is slower to wake */
-#define FRESH_US  50 /* after a frame to a wire, its other end is not asleep: less than SPIN_US */
-#define WATCH_US  40 /* a rank that takes nothing for so long, or twice that, has left MPI */
-#define LOOK_EACH 64 /* rounds between looks at commands and freed buffers */
+#define BURST      32
+#define SHADOWS    1024    /* mbufs that stand for ranks' frames while a driver copies them */
+#define SPIN_US    100     /* after the last frame; then it sleeps */
+#define SLEEP_NS   50000   /* … if some port cannot wake it; else until it is rung for, or for */
+#define BEAT_NS    5000000 /* … so long, should nobody have rung */
+#define VAIN       64      /* woken so often in a row for nothing it is slower to wake, … */
+#define VAIN_OURS  16      /* … where a ring for it counts as so many of those that it hands on */
+#define FRESH_US   50 /* after a frame to a wire, its other end is not asleep: less than SPIN_US */
+#define WATCH_US   40 /* a rank that takes nothing for so long, or twice that, has left MPI */
+#define CROWDED_US 15 /* … sooner where it has the core as soon as we sleep, and others compute */
+#define LOOK_EACH  64 /* rounds between looks at commands and freed buffers */
 
 enum command_kind { CMD_WIRE, CMD_SLOT_ADD, CMD_SLOT_REMOVE, CMD_STOP };
 
@@ -63,7 +65,7 @@ struct hk_switch {
 	bool stop;
 	/* sleeping: times are the TSC's */
 	uint64_t now, tx_at[HK_SWITCH_WIRES];
-	uint64_t spin, fresh, watch;
+	uint64_t spin, fresh, watch, watch_crowded;
 	int wait_fd[HK_SWITCH_WIRES]; /* of ports that are sockets */
 	bool wakes
 		[HK_SWITCH_WIRES]; /* what comes on this wire wakes us, by a ring or by the kernel */
@@ -421,10 +423,11 @@ static bool watches(struct hk_switch *sw)
  * on a wire meanwhile. */
 static void watch(struct hk_switch *sw)
 {
+	uint64_t whom = sw->given | sw->given_before;
 	bool wait = false;
 
 	for (unsigned s = 0; s < sw->slots; s++) {
-		if (!((sw->given | sw->given_before) >> s & 1))
+		if (!(whom >> s & 1))
 			continue;
 		for (unsigned w = 0; w < sw->wires; w++)
 			wait |= sw->slot[s].end[w] && hk_pipe_waits(sw->slot[s].end[w]);
@@ -446,11 +449,15 @@ static bool all_wake(const struct hk_switch *sw)
 	return true;
 }
 
-static void get_up(struct hk_switch *sw)
+/* Was it rung for? */
+static bool get_up(struct hk_switch *sw)
 {
-	if (sw->lies && hk_bell_get_up(HK_BELL_SWITCH))
+	bool rung = sw->lies && hk_bell_get_up(HK_BELL_SWITCH);
+
+	if (rung)
 		count(&sw->rung, 1);
 	sw->lies = false;
+	return rung;
 }
 
 static void slice(struct hk_switch *sw, bool brief)
@@ -487,8 +494,7 @@ static void sleep_(struct hk_switch *sw, long beat_ns)
 	if (!sw->lies) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 	} else if (ppoll(&p, 1, &beat, NULL) > 0 || !hk_bell_lies(HK_BELL_SWITCH)) {
-		get_up(sw);
-		sw->vain++;
+		sw->vain += get_up(sw) ? VAIN_OURS : 1;
 	}
 }
 
@@ -512,18 +518,20 @@ static int loop(void *arg)
 			settle(sw);
 		}
 		if (frames) {
-			get_up(sw);
+			(void)get_up(sw);
 			sw->vain = 0;
 			last = sw->now;
 		}
-		if (sw->now - sw->watched_at > sw->watch)
+		bool crowded = hk_pace_crowded(&sw->pace, sw->now);
+
+		if (sw->now - sw->watched_at > (crowded ? sw->watch_crowded : sw->watch))
 			watch(sw);
 		if (frames)
 			continue;
 		bool watch_them = watches(sw);
 
-		if (hk_pace_crowded(&sw->pace, sw->now))
-			sleep_(sw, watch_them ? WATCH_US * 1000 : BEAT_NS);
+		if (crowded)
+			sleep_(sw, watch_them ? CROWDED_US * 1000 : BEAT_NS);
 		else if (sw->now - last < sw->spin || watch_them)
 			yield(sw);
 		else
@@ -550,6 +558,7 @@ int hk_switch_start(unsigned lcore, struct hk_switch **out, struct hk_error *err
 	sw->spin = us * SPIN_US;
 	sw->fresh = us * FRESH_US;
 	sw->watch = us * WATCH_US;
+	sw->watch_crowded = us * CROWDED_US;
 	int rc = hk_bell_listen(HK_BELL_SWITCH, &sw->bell, err);
 
 	if (rc) {
