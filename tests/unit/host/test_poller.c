@@ -248,6 +248,21 @@ static void sleeps_until_it_is_rung(void)
 	loop_end();
 }
 
+/* Who is present polls: one more look, when it would count as away, says so, and each takes it off its core. */
+static void looks_once_more_at_who_is_present(void)
+{
+	asleep_without_a_beat();
+	spot[1].says = HK_SERVED_PRESENT;
+	uint64_t served = atomic_load(&spot[1].served);
+
+	is_rung();
+	UNTIL(atomic_load(&s.sleeps) == 2 && hk_res_lies());
+	/* woken, after a nap, and perhaps that before it sleeps */
+	CHECK_CMP(atomic_load(&spot[1].served) - served, >=, 2);
+	CHECK_CMP(atomic_load(&spot[1].served) - served, <=, 3);
+	loop_end();
+}
+
 /* A ringer may be killed between taking the sign away and ringing: then the beat finds that nobody rings
  * any more, and it lies down anew. */
 static void hears_again_after_a_ringer_was_killed(void)
@@ -312,6 +327,7 @@ int main(int argc, char **argv)
 		{"let_go", let_go},
 		{"wakes_and_ends", wakes_and_ends},
 		{"sleeps_until_it_is_rung", sleeps_until_it_is_rung},
+		{"looks_once_more_at_who_is_present", looks_once_more_at_who_is_present},
 		{"hears_again_after_a_ringer_was_killed", hears_again_after_a_ringer_was_killed},
 		{"does_not_hear_who_rings_in_vain", does_not_hear_who_rings_in_vain},
 		{"what_is_owed_keeps_it_awake_for_a_while",
