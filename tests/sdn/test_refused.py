@@ -114,3 +114,24 @@ def test_what_is_not_wanted_any_more_counts_no_more(controller):
     switch.channel.room = 1000
     wanted = len(update(controller).refused)
     assert wanted == 0
+
+
+def test_what_a_job_was_refused_is_told_by_switch(controller):
+    switch = update(controller)
+    switch.channel.room = 1000
+    update(controller)
+    controller.jobs[1] = networks.job_on(controller.network, 4)
+    controller.jobs[2] = networks.job_on(controller.network, 4, number=2)
+    switch.channel.room = 1
+    update(controller)
+    program = controller.wanted[switch.number]
+    for job in (1, 2):
+        left = {k for k, does in program.items() if does.job == job and k not in switch.rules}
+        assert left
+        told = controller.refused_rules(job)
+        assert told.keys() == {switch.number}
+        assert told[switch.number].keys() == left
+        assert "TABLE_FULL" in next(iter(told[switch.number].values()))
+    switch.channel.room = 1000
+    update(controller)
+    assert controller.refused_rules(1) == {}

@@ -24,7 +24,7 @@ from .discovery import EXPIRY, PROBE_EVERY, SETTLE, Discovery
 from .network import Job, Network
 from .openflow import Channel, Gone, describe
 from .program import compute, learned
-from .rules import Program
+from .rules import Key, Program
 from .store import Store
 from .switch import Switch, ours
 
@@ -377,6 +377,11 @@ class Controller:
             switch.answered(self.wanted[switch.number])
 
     # ---- jobs ---------------------------------------------------------------------------------
+
+    def refused_rules(self, job: int) -> dict[int, dict[Key, str]]:
+        """Of @job, by switch: what that has refused in the last update that is done, and why."""
+        found = {s.number: s.refused_of(job, self.wanted) for s in self.switches.values()}
+        return {switch: keys for switch, keys in found.items() if keys}
 
     def set_job(self, job: Job) -> None:
         self.jobs[job.number] = job

@@ -159,6 +159,10 @@ class Switch:
             self.problem = None
         self.failed = False
 
+    def refused_of(self, job: int, wanted: dict[int, Program]) -> dict[Key, str]:
+        program = wanted.get(self.number, {})
+        return {k: why for k, why in self.refused.items() if k in program and program[k].job == job}
+
     # ---- what it is told ----------------------------------------------------------------------
 
     def _write(self, key: Key, does: Does) -> None:
