@@ -122,7 +122,7 @@ def test_what_a_job_was_refused_is_told_by_switch(controller):
     update(controller)
     controller.jobs[1] = networks.job_on(controller.network, 4)
     controller.jobs[2] = networks.job_on(controller.network, 4, number=2)
-    switch.channel.room = 1
+    switch.channel.room = 0
     update(controller)
     program = controller.wanted[switch.number]
     for job in (1, 2):
