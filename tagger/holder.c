@@ -133,6 +133,20 @@ static int catch_signals(struct holder *h, struct hk_error *err)
 		       : hk_error_set(err, -errno, "cannot watch signals: %s", strerror(errno));
 }
 
+/* The controller knows a rank by one address, and its switches drop tags that come from another. */
+static int check_one_address(const struct holder *h, struct hk_error *err)
+{
+	for (int i = 1; i < h->links && h->o->registrar; i++)
+		if (h->link[i].mac != h->link[0].mac)
+			return hk_error_set(
+				err, -EINVAL,
+				"%s and %s are to be tagged, which have different addresses, and "
+				"the controller knows a rank by one; fix: --iface NAME, the one "
+				"interface that MPI sends by",
+				h->link[0].name, h->link[i].name);
+	return 0;
+}
+
 static int set_up(struct holder *h, struct hk_error *err)
 {
 	char name[40];
@@ -143,7 +157,9 @@ static int set_up(struct holder *h, struct hk_error *err)
 	h->links = hk_place_links(h->o->link, h->o->links, h->link, err);
 	if (h->links < 0)
 		return h->links;
-	rc = claim(h, err);
+	rc = check_one_address(h, err);
+	if (rc == 0)
+		rc = claim(h, err);
 	if (rc)
 		return rc;
 	hk_kernel_quiet();

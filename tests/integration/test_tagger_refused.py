@@ -183,6 +183,17 @@ def test_who_is_not_of_the_job_cannot_join(lab: Lab, hikyaku: list[str]) -> None
         assert status(lab, "node0", hikyaku)[0]["ranks"] == []
 
 
+def test_a_rank_has_one_address_for_the_controller(lab: Lab) -> None:
+    """Of two interfaces nobody knows by which MPI sends, and tags from the other are dropped."""
+    for interfaces in ([], ["ctl0", "tcp0"]):
+        tagger = tag_command(interfaces=interfaces, registrar="secret@/nowhere/socket")
+        text = refused(lab.exec_argv("node0", [*tagger, "true"]))
+        assert "which have different addresses" in text
+        assert "fix: --iface NAME, the one interface that MPI sends by" in text
+    one = tag_command(interfaces=["tcp0"], registrar="secret@/nowhere/socket")
+    process.run(lab.exec_argv("node0", [*one, "true"]))
+
+
 def test_a_registrar_that_nobody_is(lab: Lab, program) -> None:
     """The program runs all the same, untagged, and says why."""
     mpirun = ["mpirun", "--allow-run-as-root", "-np", "1", program("tests/mpi/mpi_functions")]
