@@ -42,8 +42,8 @@ def tag() -> None:
     "interfaces",
     multiple=True,
     metavar="NAME",
-    help="Tag what leaves by this interface; may be repeated, but with --sdn it is the one that MPI "
-    "sends by.  [all Ethernet interfaces]",
+    help="Tag what leaves by this interface; may be repeated, but with --sdn it is the one that "
+    "MPI sends by.  [all Ethernet interfaces]",
 )
 @click.option(
     "--attach",

@@ -29,6 +29,7 @@ class Controller:
         self.located: list[int] = []
         self.looks = 0
         self.refuses = refuses
+        self.refused: dict[str, str] = {}
         self.on_put: Callable[[], object] = lambda: None
 
     def post(self, path: str, data: object) -> dict:
@@ -45,7 +46,7 @@ class Controller:
     def get(self, path: str) -> dict:
         assert path == "/v1/jobs/9/ranks"
         self.looks += 1
-        return {"located": self.located}
+        return {"located": self.located} | self.refused
 
     def delete(self, path: str) -> dict:
         self.calls.append(("DELETE", path))
@@ -122,6 +123,8 @@ def test_a_rank_is_heard_of_or_not_yet(tmp_path: Path, monkeypatch) -> None:
         assert say(registrar.address, f"{secret} heard 2\n".encode()) == "ok\n"
         controller.located = [2, 3]
         assert say(registrar.address, f"{secret} heard 3\n".encode()) == "ok\n"
+        controller.refused = {"refused": "no room; fix: wait"}  # a rank has rules from then on
+        assert say(registrar.address, f"{secret} heard 3\n".encode()) == "no room; fix: wait\n"
 
 
 def test_ranks_that_ask_at_once_cost_the_controller_one_look(tmp_path: Path, monkeypatch) -> None:

@@ -108,6 +108,65 @@ def test_what_is_wrong_is_said_and_changes_nothing(rest, data, said):
     assert rest.c.jobs == {}
 
 
+def refusing(rest: Rest, monkeypatch, job: int) -> None:
+    refused = {7: {"a rule": "no room"}}
+    monkeypatch.setattr(rest.c, "refused_rules", lambda n: refused if n == job else {})
+
+
+def test_what_a_switch_refuses_is_taken_back(rest, monkeypatch):
+    ask(rest, "POST", "/v1/jobs", {"ranks": {"0": MAC}, "groups": {"1": [0]}})
+    refusing(rest, monkeypatch, 1)
+    status, answer = ask(
+        rest, "PUT", "/v1/jobs/1/ranks", {"0": MAC[:-1] + "2", "4": MAC[:-1] + "3"}
+    )
+    assert status == 507
+    assert "rules of job 1 were refused, switch 7: 1 (no room); fix: " in answer["error"]
+    assert ask(rest, "PUT", "/v1/jobs/1/groups/1", [])[0] == 507
+    assert ask(rest, "PUT", "/v1/jobs/1/groups/2", [0])[0] == 507
+    _, job = ask(rest, "GET", "/v1/jobs/1")
+    assert (job["ranks"], job["groups"]) == ({"0": MAC}, {"1": [0]})
+    assert "no room" in ask(rest, "GET", "/v1/jobs/1/ranks")[1]["refused"]
+    refusing(rest, monkeypatch, 2)
+    assert ask(rest, "POST", "/v1/jobs", {})[0] == 507
+    assert ask(rest, "PUT", "/v1/jobs/1/groups/2", [0])[0] == 200, "another job's are its own"
+    assert list(rest.c.jobs) == [1]
+
+
+def test_what_the_switches_do_not_answer_to_in_time_is_taken_back(rest, monkeypatch):
+    ask(rest, "POST", "/v1/jobs", {})
+
+    async def never(_limit: float = 0) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(rest.c, "settled", never)
+    assert ask(rest, "POST", "/v1/jobs", {"ranks": {"0": MAC}})[0] == 503
+    assert list(rest.c.jobs) == [1]
+    assert ask(rest, "PUT", "/v1/jobs/1/ranks", {"0": MAC})[0] == 503
+    assert rest.c.jobs[1].ranks == {}
+    assert ask(rest, "DELETE", "/v1/jobs/1")[0] == 503
+    assert rest.c.jobs == {}
+
+
+def test_what_is_taken_back_late_undoes_nobody_elses(rest, monkeypatch):
+    ask(rest, "POST", "/v1/jobs", {})
+
+    async def meanwhile(_limit: float = 0) -> None:
+        rest.c.jobs[1].groups[1] = frozenset({5})
+        raise TimeoutError
+
+    monkeypatch.setattr(rest.c, "settled", meanwhile)
+    assert ask(rest, "PUT", "/v1/jobs/1/groups/1", [0])[0] == 503
+    assert rest.c.jobs[1].groups == {1: {5}}
+
+    async def ends(_limit: float = 0) -> None:
+        rest.c.remove_job(1)
+        raise TimeoutError
+
+    monkeypatch.setattr(rest.c, "settled", ends)
+    assert ask(rest, "PUT", "/v1/jobs/1/groups/1", [0])[0] == 503
+    assert rest.c.jobs == {}, "a job that has ended does not come back"
+
+
 def test_numbers_of_jobs_are_given_once_and_run_out(rest):
     for number in range(1, 64):
         assert ask(rest, "POST", "/v1/jobs", {})[1]["job"] == number

@@ -120,6 +120,8 @@ class Registrar:
         with self._located_lock:
             if time.monotonic() >= self._located_until:
                 found = self._client.get(f"/v1/jobs/{self.job}/ranks")
+                if refused := found.get("refused"):  # before they were located there was no rule
+                    return " ".join(refused.split())
                 self._located = set(found["located"])
                 self._located_until = time.monotonic() + _FRESH_S
             return "ok" if rank in self._located else "not yet"

@@ -17,7 +17,7 @@ from typing import NoReturn
 from .controller import Controller
 from .follow import Frame, Tables
 from .network import Job
-from .rules import MULTICAST
+from .rules import MULTICAST, Key
 from .store import job_to_json
 from .tag import JOBS, RANKS, Function, NoTag, Tag, from_mac, in_prefix, to_mac
 
@@ -217,7 +217,12 @@ class Rest:
 
     async def _located(self, _: Request, number: str) -> Response:
         """Cheap: it is asked all the time while a job starts."""
-        return _json({"located": sorted(self.c.network.located(self._known(number)))})
+        job = self._known(number)
+        refused = self.c.refused_rules(job.number)
+        located = sorted(self.c.network.located(job))
+        return _json(
+            {"located": located} | ({"refused": _no_room(job, refused)} if refused else {})
+        )
 
     async def _path(self, request: Request, number: str) -> Response:
         """The links that a frame of this tag takes: what the rules say, followed by follow.py."""
@@ -301,13 +306,31 @@ class Rest:
             )
         return data
 
-    async def _applied(self, job: Job, status: int = 200) -> Response:
-        """When this comes back, the switches know."""
+    async def _applied(self, job: Job, undo: Callable[[], None], status: int = 200) -> Response:
+        """When this comes back, the switches know; or what was asked for is taken back by @undo."""
         try:
             await self.c.settled()
         except TimeoutError:
+            undo()
             raise Refused(503, "the switches do not take it in; see /v1/status") from None
+        if refused := self.c.refused_rules(job.number):
+            undo()
+            raise Refused(507, _no_room(job, refused))
         return _json(job_to_json(job), status)
+
+    def _undo(self, job: Job, undo: Callable[[], object]) -> Callable[[], None]:
+        """@undo, unless the job has ended meanwhile."""
+
+        def undone() -> None:
+            if self.c.jobs.get(job.number) is job:
+                undo()
+                self.c.set_job(job)
+
+        return undone
+
+    def _end(self, job: Job) -> None:
+        if self.c.jobs.get(job.number) is job:
+            self.c.remove_job(job.number)
 
     async def _add_job(self, request: Request) -> Response:
         data = self._object(request, {"job", "name", "ranks", "groups"})
@@ -329,22 +352,24 @@ class Rest:
         members = {_number(g, "a group", 0, RANKS - 1): _members(m) for g, m in groups.items()}
         job = Job(number, name, _ranks(data.get("ranks", {})), members)
         self.c.set_job(job)
-        return await self._applied(job, 201)
+        return await self._applied(job, lambda: self._end(job), 201)
 
     async def _remove_job(self, _: Request, number: str) -> Response:
         job = self._known(number)
         self.c.remove_job(job.number)
-        return await self._applied(job)
+        return await self._applied(job, lambda: None)
 
     async def _set_ranks(self, request: Request, number: str) -> Response:
         """Adds to the ranks that are known; later ones win."""
         job = self._known(number)
         try:
-            job.ranks |= _ranks(json.loads(request.body))
+            new = _ranks(json.loads(request.body))
         except (ValueError, RecursionError):
             _bad("the body is no JSON")
+        old = {r: job.ranks.get(r) for r in new}
+        job.ranks |= new
         self.c.set_job(job)
-        return await self._applied(job)
+        return await self._applied(job, self._undo(job, lambda: _restore(job.ranks, new, old)))
 
     async def _set_group(self, request: Request, number: str, group: str) -> Response:
         job = self._known(number)
@@ -352,9 +377,30 @@ class Rest:
             members = _members(json.loads(request.body))
         except (ValueError, RecursionError):
             _bad("the body is no JSON")
-        job.groups[_number(group, "a group", 0, RANKS - 1)] = members
+        new = {_number(group, "a group", 0, RANKS - 1): members}
+        old = {g: job.groups.get(g) for g in new}
+        job.groups |= new
         self.c.set_job(job)
-        return await self._applied(job)
+        return await self._applied(job, self._undo(job, lambda: _restore(job.groups, new, old)))
+
+
+def _restore(now: dict, new: dict, old: dict) -> None:
+    """Takes @new out of @now, but for what somebody else has changed since."""
+    for key, value in new.items():
+        if now.get(key) != value:
+            continue
+        if old[key] is None:
+            del now[key]
+        else:
+            now[key] = old[key]
+
+
+def _no_room(job: Job, refused: dict[int, dict[Key, str]]) -> str:
+    each = [f"switch {n}: {len(r)} ({next(iter(r.values()))})" for n, r in sorted(refused.items())]
+    return (
+        f"rules of job {job.number} were refused, {', '.join(each)}; fix: wait until "
+        "other jobs have ended (hikyaku sdn status), or use switches with larger flow tables"
+    )
 
 
 def _json(data: object, status: int = 200) -> Response:
