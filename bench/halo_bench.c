@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/halo_bench.c: how long a neighbour exchange takes: Isend and Irecv, persistent requests, the halo library, and the
- * library with what a program has packed (bench/halo_packed.h; B and C).
+ * bench/halo_bench.c: how long a neighbour exchange takes: Isend and Irecv, persistent requests, the halo library, the
+ * library with what a program has packed (bench/halo_packed.h; B and C), and copies alone (bench/halo_copies.h; A).
  *
  *     --experiment A   two ranks send each other --doubles of them, from one piece to one piece
  *     --experiment B   what a product with the 27-point matrix on -n³ needs, blocks of rows
@@ -12,8 +12,10 @@
  * In each of --rounds every method runs for about --sample-ms, one after the other, in an order that turns; a
  * sample is the time of one exchange (of the slowest rank). `halo-setup` is the time of a set-up. One JSON
  * object a line from rank 0: experiment, method, bytes (that come to the rank to which most come), value (µs). With
- * --line FILE, for two ranks on one machine, line_ns is beside it: how far apart their cores are (bench/line.h).
+ * --line FILE, for two ranks on one machine, line_ns is beside it: how far apart their cores are (bench/line.h). Copies
+ * want such a file of their own, --copies FILE.
  */
+#include "bench/halo_copies.h"
 #include "bench/halo_packed.h"
 #include "examples/spmv/problem.h"
 #include "halo/halo.h"
@@ -23,12 +25,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define METHODS 4
+enum method { PLAIN_MPI, PERSISTENT, HALO, PACKED, COPIES, METHODS };
 
-static const struct exchange_kind *const kinds[METHODS] = {&exchange_mpi, &exchange_persistent,
-							   &exchange_halo, &exchange_packed};
+static const struct exchange_kind copies = {.name = "copies"};
+static const struct exchange_kind *const kinds[METHODS] = {
+	&exchange_mpi, &exchange_persistent, &exchange_halo, &exchange_packed, &copies};
 static int rank, size, rounds = 5, sample_ms = 30, cube = 32;
-static int chosen[METHODS] = {1, 1, 1, 1};
+static int chosen[METHODS] = {1, 1, 1, 1, 0};
 static struct hk_line line;
 
 __attribute__((noreturn)) static void fail(const char *what)
@@ -86,32 +89,35 @@ static void pair_open(struct pair *p, int method)
 	int n = p->doubles;
 	struct hk_halo_edge e = {!rank, 1, p->out, n, MPI_DOUBLE, p->in, n, MPI_DOUBLE};
 
-	if (method == 1) {
+	if (method == PERSISTENT) {
 		MPI_Recv_init(p->in, n, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[0]);
 		MPI_Send_init(p->out, n, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[1]);
-	} else if (method == 2 && hk_halo_setup(MPI_COMM_WORLD, 1, &e, &p->halo) != 0) {
+	} else if (method == HALO && hk_halo_setup(MPI_COMM_WORLD, 1, &e, &p->halo) != 0) {
 		fail(hk_halo_error());
 	}
 }
 
 static void pair_start(struct pair *p, int method)
 {
-	if (method == 0) {
+	if (method == PLAIN_MPI) {
 		MPI_Irecv(p->in, p->doubles, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[0]);
 		MPI_Isend(p->out, p->doubles, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[1]);
-	} else if (method == 1) {
+	} else if (method == PERSISTENT) {
 		MPI_Startall(2, p->request);
-	} else if (hk_halo_put(p->halo) != 0) {
+	} else if (method == HALO && hk_halo_put(p->halo) != 0) {
 		fail(hk_halo_error());
 	}
 }
 
 static void pair_finish(struct pair *p, int method)
 {
-	if (method < 2)
+	if (method <= PERSISTENT)
 		MPI_Waitall(2, p->request, MPI_STATUSES_IGNORE);
-	else if (hk_halo_wait(p->halo) != 0)
+	else if (method == HALO && hk_halo_wait(p->halo) != 0)
 		fail(hk_halo_error());
+	else if (method == COPIES &&
+		 !hk_copies_exchange(p->out, p->in, sizeof(double) * (size_t)p->doubles))
+		fail("the other rank has not copied for ten seconds");
 }
 
 static void pair_close(struct pair *p, int method)
@@ -119,10 +125,10 @@ static void pair_close(struct pair *p, int method)
 	for (int k = 0; k < p->doubles; k++)
 		if (p->in[k] != !rank * 1e6 + k)
 			fail("wrong data came");
-	if (method == 1) {
+	if (method == PERSISTENT) {
 		MPI_Request_free(&p->request[0]);
 		MPI_Request_free(&p->request[1]);
-	} else if (method == 2) {
+	} else if (method == HALO) {
 		hk_halo_free(&p->halo);
 	}
 	free(p->out);
@@ -278,18 +284,18 @@ static void experiment_a(int doubles)
 {
 	struct run r = {.what = PAIR};
 
-	chosen[3] = 0; /* nothing to pack */
-	for (int round = 0; chosen[2] && round < rounds; round++) {
+	chosen[PACKED] = 0; /* nothing to pack */
+	for (int round = 0; chosen[HALO] && round < rounds; round++) {
 		struct pair *p = pair_new(doubles);
 
 		MPI_Barrier(MPI_COMM_WORLD);
 		double start = MPI_Wtime();
 
-		pair_open(p, 2);
+		pair_open(p, HALO);
 		row("A", "halo-setup", 8LL * doubles, since(start));
-		pair_start(p, 2);
-		pair_finish(p, 2);
-		pair_close(p, 2);
+		pair_start(p, HALO);
+		pair_finish(p, HALO);
+		pair_close(p, HALO);
 	}
 	for (int m = 0; m < METHODS; m++)
 		if (chosen[m]) {
@@ -311,6 +317,7 @@ static void experiment_spmv(int metis)
 
 	if (!m)
 		fail(why);
+	chosen[COPIES] = 0;
 	for (int k = 0; k < METHODS; k++) {
 		if (!chosen[k])
 			continue;
@@ -320,8 +327,8 @@ static void experiment_spmv(int metis)
 		s->kind->connect(s->e, s->x);
 		r.state[k] = s;
 	}
-	for (int round = 0; chosen[2] && round < rounds; round++) {
-		struct spmv *s = spmv_new(m, 2);
+	for (int round = 0; chosen[HALO] && round < rounds; round++) {
+		struct spmv *s = spmv_new(m, HALO);
 
 		MPI_Barrier(MPI_COMM_WORLD);
 		double start = MPI_Wtime();
@@ -344,8 +351,14 @@ static void experiment_d(void)
 	static struct ball ball;
 	struct run r = {.what = BALL, .state = {&ball}};
 
-	chosen[1] = chosen[2] = chosen[3] = 0;
+	chosen[PERSISTENT] = chosen[HALO] = chosen[PACKED] = chosen[COPIES] = 0;
 	measure(&r, "D", (long long)sizeof(ball.back));
+}
+
+static bool copies_by(const char *file)
+{
+	chosen[COPIES] = size == 2 && hk_copies_open(file, rank);
+	return chosen[COPIES];
 }
 
 static int positive(const char *text)
@@ -380,10 +393,12 @@ int main(int argc, char **argv)
 			sample_ms = positive(value);
 		else if (strcmp(name, "--line") == 0 && !hk_line_open(&line, value))
 			fail("the file of --line cannot be mapped");
+		else if (strcmp(name, "--copies") == 0 && !copies_by(value))
+			fail("--copies is for two ranks, and a file that can be mapped");
 		else if (strcmp(name, "--methods") == 0)
-			for (int m = 0; m < METHODS; m++)
+			for (int m = 0; m < COPIES; m++)
 				chosen[m] = strstr(value, kinds[m]->name) != NULL;
-		else if (strcmp(name, "--line") != 0)
+		else if (strcmp(name, "--line") != 0 && strcmp(name, "--copies") != 0)
 			fail("an option is unknown");
 	}
 	int two = strcmp(experiment, "A") == 0 || strcmp(experiment, "D") == 0;

@@ -28,6 +28,7 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     assert found == {
         *((e, m) for e in "ABC" for m in (*halo.METHODS, halo.SETUP, halo.LOSSY)),
     } - {("A", halo.PACKED)} | {
+        ("A", halo.COPIES),
         *(("D", m) for m in ("mpi-btl", "interposer")),
     }
     assert document["promoted"].keys() == {"B", "C"}
@@ -59,6 +60,7 @@ def test_several_ports(lab_name, hikyaku, tmp_path):
     assert found == {
         ("mpi-tcp", 1),
         (halo.LOSSY, 1),
+        (halo.COPIES, 1),
         *((m, p) for m in ours for p in (1, 4)),
     }
 

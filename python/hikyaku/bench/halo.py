@@ -22,14 +22,16 @@ from ..lab.openmpi import interposer_settings, with_faults
 from . import machine
 from .driver import summary
 from .phases import Phases
-from .sample import line_file
+from .sample import empty_file, line_file
 
 EXPERIMENTS = ("A", "B", "C", "D")
 PACKED = "halo-packed"  # the library, with what the program has packed: B and C
 METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", "interposer", PACKED, "halo")
 SETUP = "halo-setup"
 LOSSY = "halo-loss"  # … with the library
+COPIES = "copies"  # what the wire copies, alone: A's floor (bench/halo_copies.h)
 WIRE = "memif"
+OTHERS = (SETUP, LOSSY, COPIES)
 
 # The program's name of what it measures, by how it runs.
 NAMES = {
@@ -39,6 +41,7 @@ NAMES = {
         "persistent": "persistent-btl",
         "halo": "halo",
         "halo-setup": SETUP,
+        COPIES: COPIES,
     },
     # in turn: minutes of a machine differ by more than the interposer costs
     "the interposer": {"mpi": "interposer", "packed": PACKED},
@@ -63,6 +66,7 @@ class Way:
 
 
 TCP = Way("TCP")
+HIKYAKU = Way("Hikyaku")
 LOSS = Way("Hikyaku, 1 % of the frames lost")
 
 
@@ -149,6 +153,8 @@ def _run(lab: Lab, plan: Plan, experiment: str, way: Way) -> RunResult:
     ranks = plan.ranks(experiment)
     if ranks == 2:
         argv += line_file(lab)
+    if experiment == "A" and way == HIKYAKU:
+        argv += ["--copies", str(empty_file(lab, "copies"))]
     if way.name == "the interposer":
         settings = interposer_settings() | {"HK_HALO_REPORT": "1"}
         argv = ["env", *(f"{key}={value}" for key, value in settings.items()), *argv]
@@ -174,7 +180,7 @@ def rows(samples: Phases, processes: Callable[[str], int]) -> list[dict]:
         }
         for (experiment, size, method, ports), values in sorted(
             kept.items(),
-            key=lambda s: (s[0][0], s[0][3], s[0][1], (*METHODS, SETUP, LOSSY).index(s[0][2])),
+            key=lambda s: (s[0][0], s[0][3], s[0][1], (*METHODS, *OTHERS).index(s[0][2])),
         )
     ]
 

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import goals
-from .halo import LOSSY, METHODS, PACKED, SETUP
+from .halo import COPIES, LOSSY, METHODS, OTHERS, PACKED, SETUP
 from .plot import figure_file, label_sizes, with_range
 from .report import number, size_text, tell_cores_apart, warn_if_busy
 
@@ -118,16 +118,20 @@ def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
     )
     packs = any(PACKED in by for by in by_size.values())
     methods = [m for m in METHODS if m != PACKED or packs]
-    ratios = {"of TCP": "mpi-tcp"} | ({} if packs else {"of persist.": "persistent-btl"})
-    for name in ("bytes", *methods, *ratios, "set-up", "1% loss"):
+    ratios = {"of TCP": "mpi-tcp"} | ({} if packs else {"of pers.": "persistent-btl"})
+    beside = {"set-up": SETUP, "1% loss": LOSSY}
+    if any(COPIES in by for by in by_size.values()):
+        beside["copies alone"] = COPIES
+    for name in ("bytes", *methods, *ratios, *beside):
         broken = name.replace("-", "-\n").replace(" ", "\n")  # all fit into 80 columns
-        broken = broken.replace("interposer", "inter-\nposer").replace("persistent", "persist.")
+        broken = broken.replace("interposer", "inter-\nposer").replace("persistent", "pers.")
         table.add_column(broken, justify="right", no_wrap=True)
     for size, by in by_size.items():
-        medians = [number(by[m]["median"]) if m in by else "–" for m in (*methods, SETUP, LOSSY)]
+        medians = {m: number(by[m]["median"]) if m in by else "–" for m in (*METHODS, *OTHERS)}
         shares = [_ratio(by, other) for other in ratios.values()]
         texts = [f"{100 * r:.0f}%" if r else "–" for r in shares]
-        table.add_row(size_text(size), *medians[:-2], *texts, *medians[-2:])
+        ours = [medians[m] for m in methods]
+        table.add_row(size_text(size), *ours, *texts, *(medians[m] for m in beside.values()))
     return table
 
 

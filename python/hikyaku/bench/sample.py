@@ -69,11 +69,16 @@ def with_lines(values: Values) -> Iterator[tuple[str, int, float, float | None]]
             yield metric, size, value, values.get((LINE + metric, size))
 
 
+def empty_file(lab: Lab, name: str, size: int = 0) -> Path:
+    """A new file of zeroes, for two ranks that are on one machine to share."""
+    file = lab.directory / name
+    file.write_bytes(bytes(size))
+    return file
+
+
 def line_file(lab: Lab) -> list[str]:
-    """A new file for the two sides of a run, which are on one machine: see bench/line.h."""
-    file = lab.directory / "line"
-    file.write_bytes(bytes(64))
-    return ["--line", str(file)]
+    """For the two sides of a run: see bench/line.h."""
+    return ["--line", str(empty_file(lab, "line", 64))]
 
 
 def tcp(lab: Lab, plan: Plan) -> Values:
