@@ -28,7 +28,7 @@
 #define BEAT_NS    5000000 /* … so long, should nobody have rung */
 #define VAIN       64      /* woken so often in a row for nothing it is slower to wake, … */
 #define VAIN_OURS  16      /* … where a ring for it counts as so many of those that it hands on */
-#define FRESH_US   50 /* after a frame to a wire, its other end is not asleep: less than SPIN_US */
+#define FRESH_US   50 /* after a frame to a wire, its other end looks by itself: less than SPIN_US */
 #define WATCH_US   40 /* a rank that takes nothing for so long, or twice that, has left MPI */
 #define CROWDED_US 15 /* … sooner where it has the core as soon as we sleep, and others compute */
 #define LOOK_EACH  64 /* rounds between looks at commands and freed buffers */
@@ -63,8 +63,9 @@ struct hk_switch {
 	_Atomic(struct command *) command;
 	_Atomic bool bad[HK_CTL_MAX_SLOTS];
 	bool stop;
+	unsigned turns;
 	/* sleeping: times are the TSC's */
-	uint64_t now, tx_at[HK_SWITCH_WIRES];
+	uint64_t now, busy_at, tx_at[HK_SWITCH_WIRES];
 	uint64_t spin, fresh, watch, watch_crowded;
 	int wait_fd[HK_SWITCH_WIRES]; /* of ports that are sockets */
 	bool wakes
@@ -239,8 +240,10 @@ static unsigned from_slot(struct hk_switch *sw, unsigned slot, unsigned wire)
 	for (unsigned i = sent; i < k; i++)
 		rte_pktmbuf_free_seg(m[i]);
 	hk_pipe_sent(end, (unsigned)n);
-	if (sw->now - sw->tx_at[wire] > sw->fresh)
-		(void)hk_bell_ring_wire(w->port->id, HK_BELL_SWITCH); /* it may sleep as we do */
+	/* It may sleep as we do. The last frame left after the time that was noted, and this one before now,
+	 * however long others had the core meanwhile. */
+	if (rte_rdtsc() - sw->tx_at[wire] > sw->fresh)
+		(void)hk_bell_ring_wire(w->port->id, HK_BELL_SWITCH);
 	sw->tx_at[wire] = sw->now;
 	count(&sw->tx_frames, sent);
 	if (HK_UNLIKELY(sent < (unsigned)n)) {
@@ -469,9 +472,12 @@ static void slice(struct hk_switch *sw, bool brief)
 
 static void yield(struct hk_switch *sw)
 {
+	uint64_t before = sw->now;
+
 	slice(sw, false);
 	sched_yield();
-	hk_pace_yielded(&sw->pace, sw->now, rte_rdtsc());
+	sw->now = rte_rdtsc();
+	hk_pace_yielded(&sw->pace, before, sw->now);
 }
 
 /* The first time it says that it is about to sleep, and comes back for one more round: ranks that put
@@ -496,65 +502,70 @@ static void sleep_(struct hk_switch *sw, long beat_ns)
 	} else if (ppoll(&p, 1, &beat, NULL) > 0 || !hk_bell_lies(HK_BELL_SWITCH)) {
 		sw->vain += get_up(sw) ? VAIN_OURS : 1;
 	}
+	sw->now = rte_rdtsc();
+}
+
+/* A round, and what is to be done before the next. */
+static void turn(struct hk_switch *sw)
+{
+	unsigned frames = round_(sw);
+
+	sw->now = rte_rdtsc();
+	if (sw->turns++ % LOOK_EACH == 0 || !frames) {
+		struct command *c = atomic_load_explicit(&sw->command, memory_order_acquire);
+
+		if (c)
+			obey(sw, c);
+		settle(sw);
+	}
+	if (frames) {
+		(void)get_up(sw);
+		sw->vain = 0;
+		sw->busy_at = sw->now;
+	}
+	bool crowded = hk_pace_crowded(&sw->pace, sw->now);
+
+	if (sw->now - sw->watched_at > (crowded ? sw->watch_crowded : sw->watch))
+		watch(sw);
+	if (frames)
+		return;
+	/* who sends us more within FRESH_US does not ring */
+	bool soon = watches(sw) || sw->now - sw->busy_at < sw->spin;
+
+	if (crowded)
+		sleep_(sw, soon ? CROWDED_US * 1000 : BEAT_NS);
+	else if (soon)
+		yield(sw);
+	else
+		sleep_(sw, BEAT_NS);
 }
 
 static int loop(void *arg)
 {
 	struct hk_switch *sw = arg;
-	uint64_t last = rte_rdtsc();
 
 	prctl(PR_SET_NAME, "hk-switch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
-	for (unsigned i = 0; !sw->stop; i++) {
-		unsigned frames = round_(sw);
-
-		sw->now = rte_rdtsc();
-		if (i % LOOK_EACH == 0 || !frames) {
-			struct command *c = atomic_load_explicit(&sw->command,
-								 memory_order_acquire);
-
-			if (c)
-				obey(sw, c);
-			settle(sw);
-		}
-		if (frames) {
-			(void)get_up(sw);
-			sw->vain = 0;
-			last = sw->now;
-		}
-		bool crowded = hk_pace_crowded(&sw->pace, sw->now);
-
-		if (sw->now - sw->watched_at > (crowded ? sw->watch_crowded : sw->watch))
-			watch(sw);
-		if (frames)
-			continue;
-		bool watch_them = watches(sw);
-
-		if (crowded)
-			sleep_(sw, watch_them ? CROWDED_US * 1000 : BEAT_NS);
-		else if (sw->now - last < sw->spin || watch_them)
-			yield(sw);
-		else
-			sleep_(sw, BEAT_NS);
-	}
+	while (!sw->stop)
+		turn(sw);
 	return 0;
 }
 
 /* ---- the main thread's side ------------------------------------------------------------------- */
 
-int hk_switch_start(unsigned lcore, struct hk_switch **out, struct hk_error *err)
+/* All of it but its thread. */
+static int make(struct hk_switch **out, struct hk_error *err)
 {
 	struct hk_switch *sw = calloc(1, sizeof(*sw));
 
-	*out = NULL;
 	if (!sw)
 		return hk_error_set(err, -ENOMEM, "no memory for the switch");
-	sw->lcore = lcore;
 	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++)
 		sw->wait_fd[w] = -1;
 	uint64_t us = rte_get_tsc_hz() / 1000000;
 
 	hk_pace_init(&sw->pace, rte_get_tsc_hz());
+	sw->now = sw->busy_at = rte_rdtsc();
 	sw->spin = us * SPIN_US;
 	sw->fresh = us * FRESH_US;
 	sw->watch = us * WATCH_US;
@@ -566,10 +577,34 @@ int hk_switch_start(unsigned lcore, struct hk_switch **out, struct hk_error *err
 		return rc;
 	}
 	sw->shadows = rte_pktmbuf_pool_create("hk_shadows", SHADOWS, 128, 0, 0, SOCKET_ID_ANY);
-	rc = sw->shadows ? rte_eal_remote_launch(loop, sw, lcore) : -ENOMEM;
-	if (rc) {
-		rte_mempool_free(sw->shadows);
+	if (!sw->shadows) {
 		free(sw);
+		return hk_error_set(err, -ENOMEM,
+				    "no memory for the switch's buffers; fix: give "
+				    "DPDK more memory");
+	}
+	*out = sw;
+	return 0;
+}
+
+static void unmake(struct hk_switch *sw)
+{
+	rte_mempool_free(sw->shadows);
+	free(sw);
+}
+
+int hk_switch_start(unsigned lcore, struct hk_switch **out, struct hk_error *err)
+{
+	struct hk_switch *sw = NULL;
+	int rc = make(&sw, err);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	sw->lcore = lcore;
+	rc = rte_eal_remote_launch(loop, sw, lcore);
+	if (rc) {
+		unmake(sw);
 		return hk_error_set(err, rc, "the switch does not start: %s", strerror(-rc));
 	}
 	*out = sw;
@@ -585,8 +620,7 @@ void hk_switch_stop(struct hk_switch *sw)
 		return;
 	(void)command(sw, &c, &err);
 	rte_eal_wait_lcore(sw->lcore);
-	rte_mempool_free(sw->shadows);
-	free(sw);
+	unmake(sw);
 }
 
 int hk_switch_wire(struct hk_switch *sw, unsigned index, const struct hk_switch_wire *wire,

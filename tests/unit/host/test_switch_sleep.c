@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/host/test_switch_sleep.c: when the switch sleeps, for how long, and whom it rings for.
+ *
+ * The switch is compiled in and turned by hand, a round at a time; what it sleeps in and yields by is the test's, and its
+ * times are as long as the test says. So nothing here depends on how fast the machine is. The port is a net_ring that
+ * leads back to itself; the test plays the ranks and the switch at the other end.
+ */
+#include "tests/unit/hk_test.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static int scripted_ppoll(struct pollfd *p, nfds_t n, const struct timespec *limit,
+			  const sigset_t *mask);
+static int scripted_yield(void);
+
+#define ppoll       scripted_ppoll
+#define sched_yield scripted_yield
+#include "host/switch.c"
+#undef ppoll
+#undef sched_yield
+
+#include "port/internal.h"
+
+#define KEY     0x53574954u
+#define SHARE   16
+#define BUFFERS 256
+#define NEVER   (UINT64_MAX / 2)
+
+/* ---- what it sleeps in ------------------------------------------------------------------------ */
+
+static struct {
+	unsigned briefly, beats,
+		yields; /* how often it slept for a moment, for a beat, and yielded */
+	uint64_t takes; /* ticks of the TSC that each of them takes */
+} slept;
+
+static void pass(void)
+{
+	for (uint64_t end = rte_rdtsc() + slept.takes; rte_rdtsc() < end;)
+		rte_pause();
+}
+
+static int scripted_ppoll(struct pollfd *p, nfds_t n, const struct timespec *limit,
+			  const sigset_t *mask)
+{
+	(void)p, (void)n, (void)mask;
+	slept.briefly += limit->tv_nsec < BEAT_NS;
+	slept.beats += limit->tv_nsec == BEAT_NS;
+	pass();
+	return 0;
+}
+
+static int scripted_yield(void)
+{
+	slept.yields++;
+	pass();
+	return 0;
+}
+
+/* ---- a switch, two ranks and a wire ------------------------------------------------------------ */
+
+static struct hk_switch *sw;
+static struct hk_port *port;
+static struct rte_mempool *rx_pool;
+static int other_end; /* of the wire's bell */
+
+struct rank {
+	struct hk_pipe *pipes;
+	struct rte_mempool *tx_pool;
+	struct hk_port port;
+} rank[2];
+
+static void rank_add(unsigned slot)
+{
+	struct rank *r = &rank[slot];
+	struct hk_error err = {""};
+	static unsigned pools;
+	char name[20];
+
+	r->pipes = aligned_alloc(64, HK_SWITCH_WIRES * sizeof(*r->pipes));
+	CHECK(r->pipes != NULL);
+	snprintf(name, sizeof(name), "tx%u", pools++);
+	CHECK_MSG(hk_pool_create_room(name, 128, 0, 2048, &r->tx_pool, &err) == 0, "%s", err.text);
+	struct hk_switch_slot s = {.job_key = KEY,
+				   .endpoint = slot,
+				   .pipes = r->pipes,
+				   .tx_pool = r->tx_pool,
+				   .share = SHARE};
+
+	CHECK_MSG(slot_add(sw, slot, &s, &err) == 0, "%s", err.text);
+	hk_pipe_port(r->pipes, &port->info, &r->port);
+}
+
+/* Its core is crowded for ever, or never. It watches nobody, and its other times are endless until a test says. */
+static void start(bool crowded)
+{
+	struct hk_eal_config eal = {.memory_mb = 64};
+	struct hk_error err = {""};
+	static unsigned rings;
+	char spec[64];
+	int pair[2];
+
+	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
+	snprintf(spec, sizeof(spec), "vdev:net_ring%u", rings++);
+	CHECK_MSG(hk_pool_create(spec + 5, BUFFERS, 9216, &rx_pool, &err) == 0, "%s", err.text);
+	struct hk_port_queues q = {.count = 1, .pool = &rx_pool};
+
+	CHECK_MSG(hk_port_open_queues(spec, &q, 0, &port, &err) == 0, "%s", err.text);
+	CHECK_MSG(make(&sw, &err) == 0, "%s", err.text);
+	struct hk_switch_wire wire = {.port = port, .queues = 1, .copies = rx_pool};
+
+	CHECK_EQ(wire_set(sw, 0, &wire, &err), 0);
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	hk_bell_set_wire(port->id, pair[0]);
+	other_end = pair[1];
+	sw->wakes[0] = true;
+	rank_add(0);
+	rank_add(1);
+	sw->pace.until = crowded ? UINT64_MAX : 0;
+	sw->pace.slow = NEVER;
+	sw->spin = sw->watch = sw->watch_crowded = NEVER;
+	sw->fresh = rte_rdtsc() / 2; /* the first frame is not */
+	memset(&slept, 0, sizeof(slept));
+}
+
+static void stop(void)
+{
+	struct hk_error err = {""};
+
+	for (unsigned i = 0; i < 2; i++) {
+		slot_remove(sw, i);
+		hk_pool_free(rank[i].tx_pool);
+		free(rank[i].pipes);
+	}
+	close(hk_bell_take_wire(port->id));
+	close(other_end);
+	CHECK_EQ(wire_set(sw, 0, NULL, &err), 0);
+	unmake(sw);
+	hk_port_close(port);
+	hk_pool_free(rx_pool);
+}
+
+/* One frame of rank 0 for @endpoint. */
+static void send_to(uint32_t endpoint)
+{
+	struct hk_wire_hdr h = {.version = HK_WIRE_VERSION,
+				.type = HK_WIRE_DATA,
+				.frags = 1,
+				.key = KEY,
+				.dst = endpoint};
+	struct rte_mbuf *m = rte_pktmbuf_alloc(rank[0].tx_pool);
+	uint8_t mac[6] = {2};
+
+	CHECK(m != NULL);
+	char *at = rte_pktmbuf_append(m, HK_ETH_HLEN + HK_WIRE_HLEN);
+
+	hk_wire_put_eth(at, mac, mac);
+	hk_wire_put_hdr(at + HK_ETH_HLEN, &h);
+	CHECK_EQ(hk_port_tx(&rank[0].port, 0, &m, 1), 1);
+}
+
+static unsigned receive(unsigned slot)
+{
+	struct rte_mbuf *m[32];
+	uint16_t n = hk_port_rx(&rank[slot].port, 0, m, 32);
+
+	for (unsigned i = 0; i < n; i++)
+		rte_pktmbuf_free_seg(m[i]);
+	return n;
+}
+
+static void turns(unsigned n)
+{
+	while (n--)
+		turn(sw);
+}
+
+/* Rings that reached the other end since the last call. */
+static unsigned rings(void)
+{
+	unsigned n = 0;
+	char c;
+
+	while (recv(other_end, &c, 1, MSG_DONTWAIT) == 1)
+		n++;
+	return n;
+}
+
+/* ---- the sleeper ------------------------------------------------------------------------------ */
+
+/* Who has just sent to us sends more without a ring, for a moment: on a crowded core, too, it is not to sleep so long,
+ * though its ranks have taken everything. */
+static void looks_by_itself_after_a_frame(bool crowded)
+{
+	start(crowded);
+	for (unsigned i = 0; i < 10; i++) {
+		send_to(1);
+		turns(2); /* to the port, and back */
+		CHECK_EQ(receive(1), 1);
+		turns(5);
+	}
+	CHECK_EQ(slept.beats, 0);
+	CHECK_CMP(crowded ? slept.briefly : slept.yields, >, 10);
+	sw->spin = 0; /* the moment is over */
+	turns(3);
+	CHECK_CMP(slept.beats, >, 0);
+	stop();
+}
+
+static void looks_by_itself(void)
+{
+	looks_by_itself_after_a_frame(false);
+	looks_by_itself_after_a_frame(true);
+}
+
+/* ---- the ringer ------------------------------------------------------------------------------- */
+
+static void rings_for_the_first_frame_alone(void)
+{
+	start(false);
+	for (unsigned i = 0; i < 10; i++) {
+		send_to(99);
+		turns(3);
+	}
+	CHECK_EQ(rings(), 1);
+	stop();
+}
+
+/* Whatever kept it from its core between two frames, a yield or a sleep, the other end has had that time as well. */
+static void rings_after_it_was_kept_off_its_core(void)
+{
+	for (int crowded = 0; crowded < 2; crowded++) {
+		start(crowded);
+		sw->fresh = rte_get_tsc_hz() / 1000 * 5; /* 5 ms: long beside a round */
+		slept.takes = 2 * sw->fresh;
+		for (unsigned i = 1; i <= 5; i++) {
+			send_to(99);
+			turns(4);
+			CHECK_MSG(rings() == 1, "frame %u was not rung for", i);
+		}
+		stop();
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct hk_test tests[] = {
+		{"looks_by_itself", looks_by_itself},
+		{"rings_for_the_first_frame_alone", rings_for_the_first_frame_alone},
+		{"rings_after_it_was_kept_off_its_core", rings_after_it_was_kept_off_its_core},
+	};
+
+	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
