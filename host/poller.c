@@ -148,7 +148,8 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool 
 
 	if ((awake || !any) && w->lies) {
 		w->lies = false;
-		hk_res_get_up();
+		if (hk_res_get_up())
+			w->soon = 1; /* it found something meanwhile, but for whom it was rung? */
 	}
 	if (!any)
 		return wait_for(p, 0, false, err);
@@ -169,9 +170,13 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool 
 		w->vain = pace->vain;
 		rc = wait_for(p, pace->beat_ns, false, err);
 	} else {
-		rc = wait_for(p, pace->beat_ns, true, err);
-		/* the second is what a ringer leaves that was killed before it rang */
-		if (p[1].revents || !hk_res_lies()) {
+		bool asked = hk_res_asked();
+
+		p[1].revents = 0;
+		if (!asked)
+			rc = wait_for(p, pace->beat_ns, true, err);
+		/* the last is what a ringer leaves that was killed before it rang */
+		if (asked || p[1].revents || !hk_res_lies()) {
 			w->lies = false;
 			if (hk_res_get_up())
 				rung(w, pace, s);

@@ -638,6 +638,11 @@ bool hk_res_lies(void)
 	return hk_bell_lies(HK_BELL_POLLER);
 }
 
+bool hk_res_asked(void)
+{
+	return hk_bell_asked(HK_BELL_POLLER);
+}
+
 bool hk_res_get_up(void)
 {
 	return hk_bell_get_up(HK_BELL_POLLER);

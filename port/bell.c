@@ -282,6 +282,11 @@ bool hk_bell_lies(enum hk_bell b)
 	return atomic_load(&hk_bell_words[b].sleeps);
 }
 
+bool hk_bell_asked(enum hk_bell b)
+{
+	return atomic_load(&hk_bell_words[b].asked);
+}
+
 /* For whom it was rung, a bit each. A wire whose other end has gone would be readable for ever. */
 static unsigned take_in(int fd)
 {
@@ -317,8 +322,11 @@ bool hk_bell_get_up(enum hk_bell b)
 		/* a port's is read by who polls it */
 		whom |= e[i].data.u64 >> 32 == A_WIRE ? take_in(fd) : 1u << b;
 	}
+	if (atomic_exchange(&hk_bell_words[b].asked, 0))
+		whom |= 1u << b;
+	/* who rang on the wire waits for it, whether or not it is awake just now */
 	for (unsigned other = 0; other < HK_BELLS; other++)
 		if (other != (unsigned)b && whom >> other & 1)
-			(void)hk_bell_ring((enum hk_bell)other);
+			(void)hk_bell_ask((enum hk_bell)other);
 	return whom >> b & 1;
 }

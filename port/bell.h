@@ -19,6 +19,9 @@
  * `sleeps` back. Should that one be killed between the two, nobody rings any more: so whoever
  * sleeps also wakes by the clock, and finds `sleeps` changed (tests/unit/port/test_bell_model.c).
  *
+ * That is for work which a last look finds. Where it does not (a rank has left MPI, but not yet for so long that it
+ * counts as away), an *ask* is remembered: it sets a word, which the sleeper takes for a ring before it sleeps.
+ *
  * A bell says that there may be something to do, and for whom. What is read from a wire's is compared with
  * that and thrown away, a bounded amount at a time; who rings in a loop costs CPU. The words that the memory holds
  * are written by all its processes: garbage there makes bells go unheard, and the sleeper late.
@@ -40,6 +43,7 @@ enum hk_bell { HK_BELL_POLLER, HK_BELL_SWITCH, HK_BELLS };
 struct hk_bell_word {
 	_Alignas(64) _Atomic uint32_t sleeps; /* the sleeper's 1, a ringer's 0 */
 	_Atomic uint32_t there;               /* it has a sleeper */
+	_Atomic uint32_t asked;               /* an asker's 1, the sleeper's 0 */
 };
 
 /* In the shared memory; NULL in a process that shares none. */
@@ -57,6 +61,14 @@ static inline bool hk_bell_ring(enum hk_bell b)
 	return hk_bell_words &&
 	       HK_UNLIKELY(atomic_load_explicit(&hk_bell_words[b].sleeps, memory_order_relaxed)) &&
 	       hk_bell_wake(b);
+}
+
+/* Rings, and should the sleeper be awake, it hears so before it sleeps again. Whether it was woken. */
+static inline bool hk_bell_ask(enum hk_bell b)
+{
+	if (hk_bell_words)
+		atomic_store_explicit(&hk_bell_words[b].asked, 1, memory_order_relaxed);
+	return hk_bell_ring(b);
 }
 
 /* Rings for the @b at the other end of the wire that is DPDK's port @id here. One system call, which never waits.
@@ -85,8 +97,11 @@ void hk_bell_lie_down(enum hk_bell b);
 /* Is it still rung for? False once somebody has set out to ring. */
 bool hk_bell_lies(enum hk_bell b);
 
-/* It is awake: not to be rung for. Takes in what was rung, as much as it takes at a time, and returns whether
- * anything was. What the switch hears for the poller (host mode split) it hands on: so it calls this now and then
+/* Has anybody asked since it took in what was rung? Look after lying down, before the wait. */
+bool hk_bell_asked(enum hk_bell b);
+
+/* It is awake: not to be rung for. Takes in what was rung and asked, as much as it takes at a time, and returns whether
+ * anything was. What the switch hears for the poller (host mode split) it asks for: so it calls this now and then
  * while it is awake, too. */
 bool hk_bell_get_up(enum hk_bell b);
 

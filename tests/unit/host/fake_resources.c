@@ -278,12 +278,19 @@ bool hk_res_lies(void)
 	return atomic_load(&fake_bell.lies);
 }
 
+bool hk_res_asked(void)
+{
+	return atomic_load(&fake_bell.asked);
+}
+
 bool hk_res_get_up(void)
 {
 	eventfd_t n;
 
 	atomic_store(&fake_bell.lies, 0);
-	return eventfd_read(fake_bell.fd, &n) == 0;
+	bool rung = eventfd_read(fake_bell.fd, &n) == 0;
+
+	return atomic_exchange(&fake_bell.asked, 0) || rung;
 }
 
 int hk_res_join(const char *shared, const char *huge_dir, int *bell, struct hk_error *err)

@@ -40,7 +40,7 @@ struct fake_memory {
 /* The poller's bell: of the process, rung by a test that runs the poller's loop itself. */
 struct fake_bell {
 	int fd; /* eventfd */
-	_Atomic uint32_t lies;
+	_Atomic uint32_t lies, asked;
 };
 extern struct fake_bell fake_bell;
 

@@ -121,8 +121,10 @@ static void let_go(void)
 /* Instead of the kernel's, while a test says so: each sleep of a beat is noted, and each that listens is rung. */
 static struct script {
 	bool on;
-	unsigned busy_at,
-		end_at; /* after how many sleeps there is something to do; the channel ends */
+	/* after how many sleeps there is something to do; somebody asks for it; the channel ends */
+	unsigned busy_at, ask_at, end_at;
+	enum hk_served says; /* what its looks find else */
+	bool naps;           /* are noted, too */
 	char seen[64];
 } scripted;
 
@@ -130,9 +132,15 @@ static int scripted_sleep(struct pollfd *p, nfds_t n, const struct timespec *lim
 {
 	size_t len = strlen(scripted.seen);
 
-	spot[1].says = HK_SERVED_IDLE;
+	spot[1].says = scripted.says;
 	if (limit->tv_nsec != hk_poller_pace.beat_ns) {
 		CHECK_EQ(n, 1); /* a nap: it is awake */
+		if (scripted.naps)
+			scripted.seen[len++] = limit->tv_nsec == hk_poller_pace.soon_ns ? 's' : 'n';
+		if (len == scripted.ask_at)
+			atomic_store(&fake_bell.asked, 1);
+		if (len == scripted.end_at)
+			p[0].revents = POLLIN;
 		return 0;
 	}
 	CHECK(n == 1 || n == 2);
@@ -277,31 +285,50 @@ static void hears_again_after_a_ringer_was_killed(void)
 	loop_end();
 }
 
-/* Who rings in a loop, and there is nothing to do, is not listened to for a beat at a time; when it has led to
- * something, it is heard well again. */
-static void does_not_hear_who_rings_in_vain(void)
+/* The loop sleeps as @script says, and has to have slept so: @want. */
+static void sleeps_so(struct script script, const char *want)
 {
 	struct hk_error err = {""};
 
 	up();
 	on(1);
-	spot[1].says = HK_SERVED_IDLE;
-	scripted = (struct script){.busy_at = 20, .end_at = 40};
+	spot[1].says = script.says;
+	scripted = script;
 	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, l.channel) == 0);
 	fake_bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	CHECK(fake_bell.fd >= 0);
 	atomic_store(&fake_bell.lies, 0);
+	atomic_store(&fake_bell.asked, 0);
 	close(l.channel
 		      [0]); /* its end is read when the script says that there is something to read */
 	scripted.on = true;
 	CHECK_EQ(hk_poller_loop(&s, l.channel[1], fake_bell.fd, serve, &hk_poller_pace, &err), 0);
 	scripted.on = false;
-	/* vain + 1 rings are heard, then those of each second beat; in the 20th it found something: anew */
-	CHECK_MSG(strcmp(scripted.seen, "RRRRR-R-R-R-R-R-R-R-"
-					"RRRRR-R-R-R-R-R-R-R-") == 0,
-		  "it slept, ringable (R) or not (-), %s", scripted.seen);
+	CHECK_MSG(strcmp(scripted.seen, want) == 0, "it slept, ringable (R) or not (-), %s",
+		  scripted.seen);
 	close(l.channel[1]);
 	close(fake_bell.fd);
+}
+
+/* Who rings in a loop, and there is nothing to do, is not listened to for a beat at a time; when it has led to
+ * something, it is heard well again. */
+static void does_not_hear_who_rings_in_vain(void)
+{
+	/* vain + 1 rings are heard, then those of each second beat; in the 20th it found something: anew */
+	sleeps_so((struct script){.busy_at = 20, .end_at = 40, .says = HK_SERVED_IDLE},
+		  "RRRRR-R-R-R-R-R-R-R-"
+		  "RRRRR-R-R-R-R-R-R-R-");
+}
+
+/* A rank that left MPI just now still counts as present, and the poller was awake when it was asked to look: so it looks
+ * once more before it sleeps, a moment later. */
+static void remembers_what_it_was_asked_awake(void)
+{
+	struct script script = {.naps = true, .end_at = 7, .says = HK_SERVED_PRESENT};
+
+	sleeps_so(script, "RsRsRsR");
+	script.ask_at = 2; /* in the first nap */
+	sleeps_so(script, "RssRsRs");
 }
 
 /* Packets of an absent rank that nobody acknowledges keep it awake, but not for ever. */
@@ -330,6 +357,7 @@ int main(int argc, char **argv)
 		{"looks_once_more_at_who_is_present", looks_once_more_at_who_is_present},
 		{"hears_again_after_a_ringer_was_killed", hears_again_after_a_ringer_was_killed},
 		{"does_not_hear_who_rings_in_vain", does_not_hear_who_rings_in_vain},
+		{"remembers_what_it_was_asked_awake", remembers_what_it_was_asked_awake},
 		{"what_is_owed_keeps_it_awake_for_a_while",
 		 what_is_owed_keeps_it_awake_for_a_while},
 	};

@@ -246,6 +246,11 @@ void role_secondary(char **arg)
 				  hk_port_open("vdev:net_ring0", 64, NULL, 0, &none, &err));
 		} else if (strcmp(line, "sleep") == 0) {
 			sleep_until_rung();
+		} else if (strcmp(line, "asked") == 0) {
+			bool asked = hk_bell_asked(HK_BELL_POLLER);
+
+			CHECK_EQ(hk_bell_get_up(HK_BELL_POLLER), asked);
+			role_tell("asked %d, then %d", asked, hk_bell_asked(HK_BELL_POLLER));
 		} else if (strcmp(line, "ring wire") == 0) {
 			CHECK(hk_bell_ring_wire(port->id, HK_BELL_POLLER));
 		} else if (strcmp(line, "ring here") == 0) {

@@ -32,6 +32,7 @@ void role_primary(char **arg);
  *   faults          doubles frames by itself, and looks for its buffers: "doubled"
  *   open            tries to open a port, which it may not: "open ERRNO"
  *   sleep           "asleep"; when its bell rings "rung here" or "rung on a wire"
+ *   asked           says whether its bell was asked for, and takes that in: "asked 0|1, then 0"
  *   ring here       rings for who sleeps on its own node
  *   ring wire       … on the other node
  *   ring badly      sends what no ringer of ours does: "rang badly"

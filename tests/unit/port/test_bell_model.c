@@ -12,7 +12,7 @@
  *
  * That the model can find anything is shown by bells with one thing left out.
  */
-enum var { SLEEPS, WORK_A, WORK_B, VARS };
+enum var { SLEEPS, WORK_A, WORK_B, ASKED, VARS };
 enum side { RINGER_A, RINGER_B, SLEEPER, SIDES };
 enum move { MOVE_A, MOVE_B, MOVE_SLEEPER, DRAIN_A, DRAIN_B, DRAIN_SLEEPER, BEAT, KILL_A, MOVES };
 
@@ -23,6 +23,7 @@ enum move { MOVE_A, MOVE_B, MOVE_SLEEPER, DRAIN_A, DRAIN_B, DRAIN_SLEEPER, BEAT,
 	uint8_t bell;   /* the eventfd's count, as far as it matters */                            \
 	uint8_t had[2]; /* work that the sleeper has seen, of each ringer */                       \
 	uint8_t found;  /* … and whether there was new work at this look */                      \
+	uint8_t heard;  /* it was rung for, or asked */                                            \
 	uint8_t lies;   /* the sleeper's note that it is rung for */                               \
 	uint8_t beaten; /* it woke by the clock */
 
@@ -34,13 +35,15 @@ struct variant {
 	bool clock;         /* it wakes now and then */
 	bool never_doubts;  /* … and does not look whether it is still rung for */
 	bool may_be_killed; /* ringer A, at any step */
+	bool asks;          /* what ringer A has no look finds: the sleeper must hear of it, … */
+	bool forgets;       /* … and is rung for it as for any work */
 	unsigned turns[2];  /* how often each has work for it */
 };
 
-/* hk_bell_ring() */
-enum ringer_pc { R_OUT, R_LOOK, R_TAKE, R_RING, R_END, R_KILLED };
+/* hk_bell_ring() and hk_bell_ask() */
+enum ringer_pc { R_OUT, R_ASK, R_LOOK, R_TAKE, R_RING, R_END, R_KILLED };
 
-static bool ringer_step(struct machine *m, unsigned side)
+static bool ringer_step(struct machine *m, const struct variant *v, unsigned side)
 {
 	uint8_t *pc = &m->pc[side];
 	unsigned var = WORK_A + side;
@@ -54,6 +57,11 @@ static bool ringer_step(struct machine *m, unsigned side)
 		if (!store(m, side, var, load(m, side, var) + 1))
 			return false;
 		m->turns[side]--;
+		*pc = side == RINGER_A && v->asks && !v->forgets ? R_ASK : R_LOOK;
+		return true;
+	case R_ASK:
+		if (!store(m, side, ASKED, 1))
+			return false;
 		*pc = R_LOOK;
 		return true;
 	case R_LOOK:
@@ -77,7 +85,7 @@ static bool ringer_step(struct machine *m, unsigned side)
 }
 
 /* The loop of a sleeper. */
-enum sleeper_pc { S_LOOK_A, S_LOOK_B, S_LOOKED, S_BARRIER, S_SLEEP, S_RISE, S_HEAR };
+enum sleeper_pc { S_LOOK_A, S_LOOK_B, S_LOOKED, S_BARRIER, S_SLEEP, S_RISE, S_HEAR, S_TAKE };
 
 static bool look(struct machine *m, unsigned ringer)
 {
@@ -96,7 +104,7 @@ static bool sleeper_step(struct machine *m, const struct variant *v)
 	case S_LOOK_A:
 		m->found = 0;
 		*pc = S_LOOK_B;
-		return look(m, 0);
+		return v->asks || look(m, 0);
 	case S_LOOK_B:
 		*pc = S_LOOKED;
 		return look(m, 1);
@@ -106,7 +114,7 @@ static bool sleeper_step(struct machine *m, const struct variant *v)
 			return true;
 		}
 		if (m->lies) {
-			*pc = S_SLEEP;
+			*pc = load(m, SLEEPER, ASKED) ? S_RISE : S_SLEEP;
 			return true;
 		}
 		if (!store(m, SLEEPER, SLEEPS, 1))
@@ -131,8 +139,19 @@ static bool sleeper_step(struct machine *m, const struct variant *v)
 		*pc = S_HEAR;
 		return true;
 	case S_HEAR:
+		m->heard = m->bell;
 		m->bell = 0;
 		m->lies = 0;
+		*pc = S_TAKE;
+		return true;
+	case S_TAKE: /* a locked instruction */
+		if (m->buffer[SLEEPER].n)
+			return false;
+		m->heard |= m->memory[ASKED];
+		m->memory[ASKED] = 0;
+		if (v->asks && m->heard)
+			(void)look(m, 0); /* where it was told to */
+		m->heard = 0;
 		*pc = S_LOOK_A;
 		return true;
 	}
@@ -150,8 +169,8 @@ static bool beat(struct machine *m, const struct variant *v)
 
 static bool killed(struct machine *m, const struct variant *v)
 {
-	if (!v->may_be_killed || m->pc[RINGER_A] >= R_END)
-		return false;
+	if (!v->may_be_killed || m->pc[RINGER_A] >= R_END || m->pc[RINGER_A] == R_ASK)
+		return false;       /* who has not asked yet wants nothing */
 	m->pc[RINGER_A] = R_KILLED; /* what it has stored reaches memory */
 	return true;
 }
@@ -161,7 +180,7 @@ static bool model_move(struct machine *m, const struct variant *v, unsigned how)
 	switch ((enum move)how) {
 	case MOVE_A:
 	case MOVE_B:
-		return ringer_step(m, how - MOVE_A);
+		return ringer_step(m, v, how - MOVE_A);
 	case MOVE_SLEEPER:
 		return sleeper_step(m, v);
 	case DRAIN_A:
@@ -258,6 +277,24 @@ static void a_killed_ringer_makes_it_late_and_not_deaf(void)
 	CHECK_EQ(explore(&v).stuck, 0);
 }
 
+/* What a look does not find is heard of before it sleeps, though it was awake when it was asked. */
+static void what_was_asked_is_heard(void)
+{
+	struct variant v = {.asks = true};
+
+	for (v.turns[0] = 1; v.turns[0] <= 3; v.turns[0]++) {
+		for (v.turns[1] = 0; v.turns[1] <= 2; v.turns[1]++) {
+			struct result r = explore(&v);
+
+			CHECK_EQ(r.slept_over, 0);
+			CHECK_EQ(r.stuck, 0);
+			CHECK_CMP(r.rests, >, 0);
+		}
+	}
+	v = (struct variant){.asks = true, .clock = true, .may_be_killed = true, .turns = {2, 1}};
+	CHECK_EQ(explore(&v).stuck, 0);
+}
+
 /* ---- can the model fail? --------------------------------------------------------------------- */
 
 static void without_membarrier_it_sleeps_over_work(void)
@@ -282,6 +319,13 @@ static void without_doubt_it_is_deaf_after_a_kill(void)
 		  >, 0);
 }
 
+static void without_an_ask_it_does_not_hear(void)
+{
+	struct variant v = {.asks = true, .forgets = true, .turns = {1, 0}};
+
+	CHECK_CMP(explore(&v).slept_over, >, 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -289,6 +333,8 @@ int main(int argc, char **argv)
 		{"nor_with_the_clock", nor_with_the_clock},
 		{"a_killed_ringer_makes_it_late_and_not_deaf",
 		 a_killed_ringer_makes_it_late_and_not_deaf},
+		{"what_was_asked_is_heard", what_was_asked_is_heard},
+		{"without_an_ask_it_does_not_hear", without_an_ask_it_does_not_hear},
 		{"without_membarrier_it_sleeps_over_work", without_membarrier_it_sleeps_over_work},
 		{"without_a_last_look_it_sleeps_over_work",
 		 without_a_last_look_it_sleeps_over_work},

@@ -238,6 +238,13 @@ static void bells_wake(void)
 	attach(&b, 0);
 	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung here");
 	rig_hear(&b.primary, "handed on");
+	/* … also what comes while the poller is awake */
+	rig_say(&b.primary, "hear");
+	rig_hear(&b.primary, "asleep");
+	rig_say(&a.secondary[1], "ring wire");
+	rig_hear(&b.primary, "handed on");
+	rig_say(&b.secondary[0], "asked");
+	rig_hear(&b.secondary[0], "asked 1, then 0");
 	say_all("exchange 1 2000");
 	hear_all("done 2000");
 	end_node(&a);
