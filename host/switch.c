@@ -440,7 +440,8 @@ static void watch(struct hk_switch *sw)
 	sw->watched_at = sw->now;
 	if (!sw->lies)
 		(void)hk_bell_get_up(HK_BELL_SWITCH);
-	if (wait && hk_bell_ring(HK_BELL_POLLER))
+	/* an awake poller may look before the rank counts as away: it is to look once more */
+	if (wait && hk_bell_ask(HK_BELL_POLLER))
 		count(&sw->rings, 1);
 }
 

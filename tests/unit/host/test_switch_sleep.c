@@ -217,6 +217,25 @@ static void looks_by_itself(void)
 	looks_by_itself_after_a_frame(true);
 }
 
+/* A rank that takes nothing has left MPI, and the poller, awake just then, looks before it counts as away: so it is
+ * asked to look again. */
+static void asks_for_who_takes_nothing(void)
+{
+	start(false);
+	sw->watch = 0;
+	(void)hk_bell_get_up(HK_BELL_POLLER);
+	send_to(1);
+	turns(2); /* to the port, and back */
+	CHECK_EQ(receive(1), 1);
+	turns(3);
+	CHECK(!hk_bell_asked(HK_BELL_POLLER));
+	send_to(1);
+	turns(5);
+	CHECK(hk_bell_asked(HK_BELL_POLLER));
+	CHECK_EQ(receive(1), 1);
+	stop();
+}
+
 /* ---- the ringer ------------------------------------------------------------------------------- */
 
 static void rings_for_the_first_frame_alone(void)
@@ -250,6 +269,7 @@ int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"looks_by_itself", looks_by_itself},
+		{"asks_for_who_takes_nothing", asks_for_who_takes_nothing},
 		{"rings_for_the_first_frame_alone", rings_for_the_first_frame_alone},
 		{"rings_after_it_was_kept_off_its_core", rings_after_it_was_kept_off_its_core},
 	};
