@@ -10,6 +10,7 @@ import pytest
 from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
+from hikyaku.sdn import openflow
 from hikyaku.sdn.codec import DESC
 from hikyaku.sdn.openflow import Channel, Gone, versions
 
@@ -127,3 +128,36 @@ def test_no_greeting():
 
 def test_versions_beyond_the_first_word():
     assert versions(4, struct.pack("!HHII", 1, 12, 1 << 4, 1 << 3)) == {4, 35}
+
+
+# ---- a switch that does not read -----------------------------------------------------------------
+
+
+async def _deaf(size: int) -> str | None:
+    """Why the controller has let go of a switch that reads nothing of @size bytes."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        switch = socket.create_connection(server.getsockname())
+        ours, _ = server.accept()
+    with switch:
+        switch.sendall(message(4, HELLO))
+        reader, writer = await asyncio.open_connection(sock=ours)
+        channel = Channel(reader, writer, lambda *_: None)
+
+        def speak() -> None:
+            for _ in range(size >> 15):
+                channel.send(parser.OFPEchoRequest(DESC, bytes(1 << 15)))
+
+        with pytest.raises(Gone):
+            await asyncio.wait_for(channel.run(speak), 30)
+        return channel.failed
+
+
+def test_a_switch_that_reads_nothing_is_let_go_though_much_is_not_written(monkeypatch):
+    monkeypatch.setattr(openflow, "MAX_WAITING", 1 << 20)
+    assert "does not read" in asyncio.run(_deaf(32 << 20))
+
+
+def test_a_silent_switch_is_let_go_though_much_is_not_written(monkeypatch):
+    monkeypatch.setattr(openflow, "ECHO_EVERY", 0.01)
+    monkeypatch.setattr(openflow, "SILENT_LIMIT", 0.02)
+    assert "was silent" in asyncio.run(_deaf(16 << 20))

@@ -136,7 +136,7 @@ class Controller:
             return
         old = self.switches.get(switch.number)
         if old:
-            old.channel.close()
+            old.channel.abort(f"{channel.name} has connected again")
         self.refused.clear()  # the others come again, and say it again
         self.switches[switch.number] = switch
         self.discovery.add_switch(switch.number, list(switch.ports), self.clock())

@@ -71,7 +71,7 @@ class Channel:
         message.serialize()
         self._writer.write(message.buf)
         if self._writer.transport.get_write_buffer_size() > MAX_WAITING:
-            self.close()
+            self.abort(f"{self.name} does not read what it is sent: let go")
         return message.xid
 
     async def request(self, message: parser.MsgBase) -> list:
@@ -92,7 +92,14 @@ class Channel:
         await self.request(parser.OFPBarrierRequest(DESC))
 
     def close(self) -> None:
+        """What was sent is still written, if the switch reads."""
         self._writer.close()
+        asyncio.get_running_loop().call_later(ANSWER_LIMIT, self._writer.transport.abort)
+
+    def abort(self, why: str) -> None:
+        """At once: a switch that does not read would keep a connection that is only closed."""
+        self.failed = self.failed or why
+        self._writer.transport.abort()
 
     async def _read(self) -> object:
         head = await self._reader.readexactly(_HEADER.size)
@@ -181,7 +188,7 @@ class Channel:
         while True:
             await asyncio.sleep(ECHO_EVERY)
             if loop.time() - self._last > SILENT_LIMIT:
-                self.close()
+                self.abort(f"{self.name} was silent for {SILENT_LIMIT:g} s: let go")
                 return
             self.send(parser.OFPEchoRequest(DESC, b""))
 
