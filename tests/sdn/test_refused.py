@@ -2,15 +2,21 @@
 """What a switch refuses, and when it counts: a controller, and a switch with room for few rules."""
 
 import asyncio
+import contextlib
 import itertools
+from collections.abc import AsyncIterator
 
 import networks
 import pytest
 from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
+from soft_switch import FULL, SoftSwitch
 
 from hikyaku.sdn import codec
+from hikyaku.sdn import controller as module
 from hikyaku.sdn.controller import Controller
+from hikyaku.sdn.openflow import Gone
+from hikyaku.sdn.rules import Does, Key, groups
 from hikyaku.sdn.store import Store
 from hikyaku.sdn.switch import Switch
 
@@ -135,3 +141,126 @@ def test_what_a_job_was_refused_is_told_by_switch(controller):
     switch.channel.room = 1000
     update(controller)
     assert controller.refused_rules(1) == {}
+
+
+# ---- and what is really in the switch ------------------------------------------------------------
+
+
+@pytest.fixture
+def switch(controller) -> Switch:
+    """A leaf; what it has is looked at."""
+    controller.switches.clear()
+    number = max(controller.network.graph.ports)
+    controller.switches[number] = Switch(number, SoftSwitch(controller._told))
+    return controller.switches[number]
+
+
+def same(controller: Controller, switch: Switch) -> bool:
+    """Does the controller know what is in the switch?"""
+    soft = switch.channel
+    return switch.rules == soft.program() and switch.groups == soft.its_groups()
+
+
+@contextlib.asynccontextmanager
+async def updating(controller: Controller) -> AsyncIterator[None]:
+    """As run() does, in an event loop of its own."""
+    controller._news, controller._idle = asyncio.Event(), asyncio.Event()
+    task = asyncio.create_task(controller._updating())
+    controller._changed()
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+def settle(controller: Controller) -> None:
+    async def until_settled() -> None:
+        async with updating(controller):
+            await controller.settled()
+
+    asyncio.run(until_settled())
+
+
+def test_what_finds_room_when_old_rules_have_gone_is_sent_again(controller, switch):
+    controller.jobs[1] = networks.job_on(controller.network, 8)
+    settle(controller)
+    switch.channel.room = len(switch.rules)
+    controller.jobs = {2: networks.job_on(controller.network, 8, number=2)}
+    settle(controller)
+    assert switch.refused == {}
+    assert switch.rules == controller.wanted[switch.number]
+    assert same(controller, switch)
+
+
+def test_it_is_sent_again_after_a_while(controller, switch, monkeypatch):
+    monkeypatch.setattr(module, "RETRY_FIRST", 0.01)
+    settle(controller)
+    controller.jobs[1] = networks.job_on(controller.network, 8)
+
+    async def until_room() -> None:
+        switch.channel.room = len(switch.rules)
+        async with updating(controller):
+            await controller.settled()
+            assert switch.refused
+            switch.channel.room = 1000
+            while switch.refused:
+                await asyncio.sleep(0.001)
+
+    asyncio.run(asyncio.wait_for(until_room(), 20))
+    assert switch.rules == controller.wanted[switch.number]
+
+
+def test_a_group_without_room_is_sent_again(controller, switch):
+    switch.channel.group_room = len(switch.channel.groups)
+    settle(controller)
+    used = [k for k, d in controller.wanted[switch.number].items() if groups({k: d})]
+    assert switch.refused.keys() == set(used)
+    assert all("OUT_OF_GROUPS" in why for why in switch.refused.values())
+    assert same(controller, switch)
+    switch.channel.group_room = 1000
+    settle(controller)
+    assert switch.refused == {}
+    assert switch.rules == controller.wanted[switch.number]
+    assert same(controller, switch)
+
+
+@pytest.fixture
+def unchanged(controller, switch) -> dict[Key, Does]:
+    """What a switch still does that has refused all changes of its rules with groups."""
+    controller.jobs[1] = networks.job_on(controller.network, 8)
+    settle(controller)
+    switch.channel.refuse = lambda m: (
+        FULL if isinstance(m, parser.OFPFlowMod) and m.command == of.OFPFC_ADD else None
+    )
+    before = dict(switch.rules)
+    leaf = switch.number
+    for end in [e for e in controller.network.graph.links if e[0] == leaf][:1]:
+        controller.network.graph.port_down(*end)
+    controller.network.graph.add_switch(99, [1])  # spread anew
+    settle(controller)
+    return {k: d for k, d in before.items() if controller.wanted[leaf].get(k, d) != d}
+
+
+def test_a_refused_change_leaves_what_was_there_and_its_group(controller, switch, unchanged):
+    assert any(groups({k: d}) for k, d in unchanged.items())
+    assert unchanged.items() <= switch.rules.items()
+    assert unchanged.keys() <= switch.refused.keys()
+    assert same(controller, switch)
+
+
+def test_a_refused_change_goes_with_its_job(controller, switch, unchanged):
+    assert any(does.job == 1 for does in unchanged.values())
+    controller.jobs.clear()
+    settle(controller)
+    assert not [d for d in switch.channel.program().values() if d.job]
+    assert same(controller, switch)
+
+
+def test_a_switch_that_does_not_say_that_it_is_done_is_let_go(controller, switch):
+    async def silent() -> None:
+        raise Gone("switch did not answer OFPBarrierRequest within 10 s")
+
+    switch.channel.barrier = silent
+    with pytest.raises(Gone):
+        update(controller)
+    assert "did not answer" in switch.channel.failed

@@ -5,7 +5,8 @@ A thin shell around pure parts. Switches connect and are taken over as they are:
 controller of ours has left in them stays until everything is known, and then only differences are
 written. A change is made before the old is broken: new groups and rules first, everywhere; then
 rules whose action changes; then what is not wanted any more goes; a barrier on every switch
-between these.
+between these. What a switch refuses is sent again when something has gone from it, and after a
+while.
 """
 
 import asyncio
@@ -26,13 +27,14 @@ from .openflow import Channel, Gone, describe
 from .program import compute, learned
 from .rules import Key, Program
 from .store import Store
-from .switch import Switch, ours
+from .switch import PHASES, Switch, ours
 
 CALM = 0.05  # seconds between two looks
 WAIT_FOR_SWITCHES = 10.0  # seconds for those to come that the controller before had
 STATS_EVERY = 2.0
 HOSTS_EVERY = 30.0
 LISTEN_BACKLOG = 256
+RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until what a switch refused is sent again
 EARLY_MAX = 4096  # port changes kept while a switch is taken over
 
 
@@ -237,10 +239,7 @@ class Controller:
         if message.type == of.OFPET_BAD_REQUEST and message.code == of.OFPBRC_IS_SLAVE:
             self._displaced(switch)
             return
-        key = switch.sent.get(message.xid)
-        if key is not None:
-            switch.refused[key] = what
-            switch.rules.pop(key, None)
+        switch.refuses(message.xid, what)
         switch.failed = True
         if switch.problem != what:
             switch.problem = what
@@ -338,13 +337,18 @@ class Controller:
         await asyncio.wait_for(self._idle.wait(), limit)
 
     async def _updating(self) -> None:
+        pause = RETRY_FIRST
         while True:
-            await self._news.wait()
+            again = any(s.refused for s in self.switches.values())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), pause if again else None)
+            pause = RETRY_FIRST if self._news.is_set() else min(2 * pause, RETRY_MAX)
             while self._starting():
                 await asyncio.sleep(CALM)
             self._news.clear()
             try:
-                await self._update()
+                if await self._update():
+                    self._news.set()
             except Gone as gone:
                 self.say(str(gone))
                 self._news.set()
@@ -361,20 +365,31 @@ class Controller:
         missing = not self._expected <= self.switches.keys()
         return bool(self.discovery.unsettled()) or (missing and waited < WAIT_FOR_SWITCHES)
 
-    async def _update(self) -> None:
+    async def _update(self) -> bool:
+        """Returns whether to do it again at once, since what was refused may find room now."""
         self.wanted = compute(self.network, self.jobs.values())
         self.counts["updates"] += 1
         switches = [s for s in self.switches.values() if s.number in self.wanted]
-        for phase in (Switch.add, Switch.change, Switch.remove):
-            busy = [s for s in switches if phase(s, self.wanted[s.number])]
-            results = await asyncio.gather(
-                *(s.channel.barrier() for s in busy), return_exceptions=True
-            )
-            for result in results:
-                if isinstance(result, BaseException) and not isinstance(result, Gone):
-                    raise result
-        for switch in switches:
-            switch.answered(self.wanted[switch.number])
+        for phase in PHASES:
+            await self._barriers([s for s in switches if phase(s, self.wanted[s.number])])
+        again = [s.answered(self.wanted[s.number]) for s in switches]
+        return any(again)
+
+    async def _barriers(self, switches: list[Switch]) -> None:
+        """Returns when all have done what they were sent. One that does not say so is let go: what
+        it has is not known, and the next steps rely on it. Then all is computed anew."""
+        results = await asyncio.gather(
+            *(s.channel.barrier() for s in switches), return_exceptions=True
+        )
+        gone = None
+        for switch, result in zip(switches, results, strict=True):
+            if isinstance(result, Gone):
+                switch.channel.abort(str(result))
+                gone = result
+            elif isinstance(result, BaseException):
+                raise result
+        if gone:
+            raise gone
 
     # ---- jobs ---------------------------------------------------------------------------------
 

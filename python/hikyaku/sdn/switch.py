@@ -3,6 +3,8 @@
 and the steps by which that becomes something else."""
 
 import contextlib
+from collections.abc import Callable
+from functools import partial
 
 from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
@@ -32,8 +34,7 @@ def ours(table: int = of.OFPTT_ALL) -> parser.OFPFlowStatsRequest:
 class Switch:
     """Its channel, its ports, and what is installed in it.
 
-    A change has three phases, add, change and remove, each of which returns whether it sent
-    anything; the controller puts a barrier on every switch between two of them.
+    A change has phases (PHASES below), each of which returns whether it sent anything.
     """
 
     def __init__(self, number: int, channel: Channel):
@@ -44,8 +45,11 @@ class Switch:
         self.numbers = codec.GroupNumbers()
         self.rules: Program = {}
         self.groups: set[Group] = set()
-        self.sent: dict[int, Key] = {}  # transactions whose error tells which rule failed
+        # by transaction, for its error: what it was about, and how it is as before
+        self.sent: dict[int, tuple[Key | Group, Callable[[], None]]] = {}
         self.refused: dict[Key, str] = {}
+        self.refused_groups: dict[Group, str] = {}  # in this update
+        self.made_room = False  # the last update has removed something
         self.problem: str | None = None  # the last one that was said; said again when it had gone
         self.failed = False  # something since the last answer
         self.counts: dict[int, tuple[int, int, int, int]] = {}  # tx bytes, rx bytes, frames
@@ -146,18 +150,31 @@ class Switch:
         self._counted = now
         return found
 
-    def answered(self, program: Program) -> None:
+    def refuses(self, xid: int, why: str) -> None:
+        """It has not done what was sent as transaction @xid: what was there before is there yet."""
+        what, undo = self.sent.pop(xid, (None, None))
+        if what is None:
+            return
+        if isinstance(what, Key):
+            self.refused[what] = why
+        else:
+            self.refused_groups[what] = why
+        undo()
+
+    def answered(self, program: Program) -> bool:
         """It has told what it refuses of @program. What it had refused before counts until here:
-        while a rule is sent again, nobody knows."""
+        while a rule is sent again, nobody knows. Returns whether to send that again at once, since
+        something went meanwhile."""
         self.sent.clear()
         self.refused = {
             key: why
             for key, why in self.refused.items()
-            if key in program and key not in self.rules
+            if key in program and self.rules.get(key) != program[key]
         }
         if not self.failed:
             self.problem = None
         self.failed = False
+        return bool(self.refused) and self.made_room
 
     def refused_of(self, job: int, wanted: dict[int, Program]) -> dict[Key, str]:
         program = wanted.get(self.number, {})
@@ -166,19 +183,40 @@ class Switch:
     # ---- what it is told ----------------------------------------------------------------------
 
     def _write(self, key: Key, does: Does) -> None:
+        """Not if its group was refused: that is why it is, too."""
+        for action in does.actions:
+            if isinstance(action, Group) and action not in self.groups:
+                self.refused[key] = self.refused_groups.get(action, "its group is not there")
+                return
         xid = self.channel.send(codec.flow_add(key, does, self.numbers))
-        self.sent[xid] = key
+        self.sent[xid] = (key, partial(self._put_back, key, self.rules.get(key)))
         self.rules[key] = does
 
-    def add(self, program: Program) -> bool:
+    def _put_back(self, key: Key, does: Does | None) -> None:
+        if does is None:
+            self.rules.pop(key, None)
+        else:
+            self.rules[key] = does
+
+    def _no_group(self, group: Group) -> None:
+        self.groups.discard(group)
+        self.numbers.forget(group)
+
+    def prepare(self, program: Program) -> bool:
+        """Groups, which are there before a rule uses them."""
+        self.refused_groups.clear()
         new_groups = groups(program) - self.groups
         for group in sorted(new_groups, key=repr):
-            self.channel.send(codec.group_mod(group, self.numbers, add=True))
+            xid = self.channel.send(codec.group_mod(group, self.numbers, add=True))
+            self.sent[xid] = (group, partial(self._no_group, group))
         self.groups |= new_groups
+        return bool(new_groups)
+
+    def add(self, program: Program) -> bool:
         new = [k for k in program if k not in self.rules]
         for key in new:
             self._write(key, program[key])
-        return bool(new or new_groups)
+        return bool(new)
 
     def change(self, program: Program) -> bool:
         changed = [k for k, does in program.items() if self.rules.get(k, does) != does]
@@ -187,13 +225,20 @@ class Switch:
         return bool(changed)
 
     def remove(self, program: Program) -> bool:
+        """A group goes when no rule uses it, also none that should have changed and was refused:
+        such a rule would go with it."""
         stale = [k for k in self.rules if k not in program]
         for key in stale:
-            self.channel.send(codec.flow_delete(key))
-            del self.rules[key]
-        old_groups = self.groups - groups(program)
+            xid = self.channel.send(codec.flow_delete(key))
+            self.sent[xid] = (key, partial(self._put_back, key, self.rules.pop(key)))
+        old_groups = self.groups - groups(program) - groups(self.rules)
         for group in sorted(old_groups, key=repr):
             self.channel.send(codec.group_mod(group, self.numbers, add=False))
             self.numbers.forget(group)
         self.groups -= old_groups
-        return bool(stale or old_groups)
+        self.made_room = bool(stale or old_groups)
+        return self.made_room
+
+
+# A barrier on every switch between two of them.
+PHASES = (Switch.prepare, Switch.add, Switch.change, Switch.remove)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A switch in memory behind a Switch of the controller: what OpenFlow 1.3 says of flows and groups,
+and room for so many. Errors are told before the barrier is answered."""
+
+import itertools
+from collections.abc import Callable
+
+from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from hikyaku.sdn import codec
+from hikyaku.sdn.openflow import Gone
+from hikyaku.sdn.rules import Group, Program
+
+Error = tuple[int, int]  # type, code
+FULL = (of.OFPET_FLOW_MOD_FAILED, of.OFPFMFC_TABLE_FULL)
+NO_GROUP_LEFT = (of.OFPET_GROUP_MOD_FAILED, of.OFPGMFC_OUT_OF_GROUPS)
+GROUP_EXISTS = (of.OFPET_GROUP_MOD_FAILED, of.OFPGMFC_GROUP_EXISTS)
+BAD_GROUP = (of.OFPET_BAD_ACTION, of.OFPBAC_BAD_OUT_GROUP)
+
+
+class SoftSwitch:
+    """As a channel. @tell gets its errors. @refuse may refuse any message by an error."""
+
+    def __init__(self, tell: Callable[["SoftSwitch", object], None]):
+        self.tell = tell
+        self.room = self.group_room = 1 << 20
+        self.refuse: Callable[[object], Error | None] = lambda _: None
+        self.flows: dict[tuple, parser.OFPFlowMod] = {}
+        self.groups: dict[int, parser.OFPGroupMod] = {codec.ALIVE: codec.alive_mod()}
+        self.sent: list = []
+        self.errors: list[parser.OFPErrorMsg] = []
+        self.name = "switch"
+        self.failed: str | None = None
+        self._xids = itertools.count(1)
+
+    def send(self, message: parser.MsgBase) -> int:
+        message.set_xid(next(self._xids))
+        message.serialize()
+        self.sent.append(message)
+        error = self.refuse(message)
+        if error is None and isinstance(message, parser.OFPFlowMod):
+            error = self._flow(message)
+        elif error is None and isinstance(message, parser.OFPGroupMod):
+            error = self._group(message)
+        if error:
+            told = parser.OFPErrorMsg(codec.DESC, *error, message.buf[:64])
+            told.set_xid(message.xid)
+            self.errors.append(told)
+        return message.xid
+
+    async def barrier(self) -> None:
+        if self.failed:
+            raise Gone("it was let go")
+        errors, self.errors = self.errors, []
+        for each in errors:
+            self.tell(self, each)
+
+    def abort(self, why: str) -> None:
+        self.failed = why
+
+    def _flow(self, mod: parser.OFPFlowMod) -> Error | None:
+        key = (mod.table_id, mod.priority, str(sorted(mod.match.items())))
+        if mod.command == of.OFPFC_DELETE_STRICT:
+            self.flows.pop(key, None)
+            return None
+        if any(g not in self.groups for g in used(mod)):
+            return BAD_GROUP
+        if key not in self.flows and len(self.flows) >= self.room:
+            return FULL
+        self.flows[key] = mod
+        return None
+
+    def _group(self, mod: parser.OFPGroupMod) -> Error | None:
+        if mod.command == of.OFPGC_DELETE:
+            self.groups.pop(mod.group_id, None)
+            self.flows = {k: f for k, f in self.flows.items() if mod.group_id not in used(f)}
+            return None
+        if mod.command == of.OFPGC_ADD and mod.group_id in self.groups:
+            return GROUP_EXISTS
+        if mod.group_id not in self.groups and len(self.groups) >= self.group_room:
+            return NO_GROUP_LEFT
+        self.groups[mod.group_id] = mod
+        return None
+
+    def program(self) -> Program:
+        """What it really does."""
+        numbers = codec.GroupNumbers()
+        for number, mod in self.groups.items():
+            if number != codec.ALIVE:
+                numbers.take(number, codec.group_back(mod, numbers))
+        return dict(codec.flow_back(mod, numbers) for mod in self.flows.values())
+
+    def its_groups(self) -> set[Group]:
+        mods = [mod for number, mod in self.groups.items() if number != codec.ALIVE]
+        return {codec.group_back(mod, codec.GroupNumbers()) for mod in mods}
+
+
+def used(mod: parser.OFPFlowMod) -> set[int]:
+    actions = [a for i in mod.instructions for a in getattr(i, "actions", ())]
+    return {a.group_id for a in actions if isinstance(a, parser.OFPActionGroup)}
