@@ -98,8 +98,7 @@ def say(text: str) -> None:
     print(f"{stamp} {text}", file=sys.stderr, flush=True)
 
 
-async def _main(options: Options) -> None:
-    store = Store(options.state)
+async def _main(options: Options, store: Store) -> None:
     with _inside(options.netns):
         openflow = _listen(options.openflow, "OpenFlow")
     rest_socket = _listen(options.rest, "REST")
@@ -124,12 +123,12 @@ async def _main(options: Options) -> None:
     try:
         await controller.run([openflow], tls_context(options), ready)
     finally:
-        store.set_address(None)
         server.close()
 
 
 def run(options: Options) -> None:
     """Until a signal ends it. The switches go on as they are."""
     tls_context(options)
-    with contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(_main(options))
+    store = Store(options.state)
+    with store.owned(), contextlib.suppress(asyncio.CancelledError):
+        asyncio.run(_main(options, store))

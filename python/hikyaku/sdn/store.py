@@ -6,13 +6,18 @@ what cannot be asked of switches.
     lldp.key    what links are proved with
     state.json  jobs and hosts
     address     where REST listens, for as long as the controller runs
+    lock        locked by the controller that runs; its process is in it
 """
 
+import contextlib
+import fcntl
 import json
 import os
 import secrets
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 from ..checkout import private_dir
 from ..errors import HikyakuError
@@ -38,6 +43,38 @@ class Store:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text + "\n")
         path.rename(self.directory / name)
+
+    @contextlib.contextmanager
+    def owned(self) -> Iterator[None]:
+        """For the controller, while it runs: two would write the same files. An address that a
+        killed one has left is taken away, and ours at the end."""
+        with (self.directory / "lock").open("a+") as lock:
+            if not _locked(lock):
+                lock.seek(0)
+                pid = lock.read().strip() or "unknown"
+                raise HikyakuError(
+                    f"another controller, process {pid}, runs with {self.directory}",
+                    f"end it: kill {pid}; or give this one a directory of its own: --state DIR",
+                )
+            self.set_address(None)
+            lock.truncate(0)
+            lock.write(f"{os.getpid()}\n")
+            lock.flush()
+            try:
+                yield
+            finally:
+                self.set_address(None)
+
+    def is_owned(self) -> bool:
+        """Does a controller run with it?"""
+        try:
+            with (self.directory / "lock").open() as lock:
+                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except BlockingIOError:
+            return True
+        return False
 
     def token(self) -> str:
         return self._secret("token")
@@ -81,6 +118,19 @@ class Store:
         except (ValueError, KeyError, TypeError, AttributeError) as bad:
             raise HikyakuError(f"{path} is damaged: {bad}", f"rm {path}") from None
         return {job.number: job for job in jobs}, hosts, switches
+
+
+def _locked(file: TextIO) -> bool:
+    """Tries for a while: who asks is_owned() has the lock for a moment."""
+    for left in reversed(range(25)):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if left:
+                time.sleep(0.02)
+        else:
+            return True
+    return False
 
 
 def job_to_json(job: Job) -> dict:

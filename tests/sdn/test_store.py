@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A controller's directory: who owns it, and what a killed one leaves in it."""
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from hikyaku.checkout import ROOT
+from hikyaku.errors import HikyakuError
+from hikyaku.sdn.store import Store
+
+OWNER = """
+import sys
+from pathlib import Path
+from hikyaku.sdn.store import Store
+store = Store(Path(sys.argv[1]))
+with store.owned():
+    store.set_address("http://127.0.0.1:1")
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def owner(directory: Path) -> subprocess.Popen:
+    child = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "python")},
+    )
+    assert child.stdout.readline() == "ready\n"
+    return child
+
+
+def test_one_controller_has_a_directory(tmp_path):
+    store = Store(tmp_path / "sdn")
+    assert not store.is_owned()
+    first = owner(store.directory)
+    try:
+        assert store.is_owned()
+        says = rf"process {first.pid}, runs with .*; fix: end it: kill {first.pid}; or .* --state"
+        with pytest.raises(HikyakuError, match=says), store.owned():
+            pass
+        assert store.address() == "http://127.0.0.1:1", "the refused one leaves the other's"
+    finally:
+        first.communicate(timeout=30)
+    assert not store.is_owned()
+    assert store.address() is None
+
+
+def test_a_killed_ones_address_goes_with_the_next(tmp_path):
+    store = Store(tmp_path / "sdn")
+    child = owner(store.directory)
+    child.kill()
+    child.communicate(timeout=30)
+    assert not store.is_owned()
+    assert store.address() is not None
+    with store.owned():
+        assert store.is_owned()
+        assert store.address() is None
+
+
+def test_who_looks_does_not_keep_a_controller_from_starting(tmp_path):
+    store = Store(tmp_path / "sdn")
+    with store.owned():
+        pass
+    with (store.directory / "lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        threading.Timer(0.1, lambda: fcntl.flock(lock, fcntl.LOCK_UN)).start()
+        with store.owned():
+            assert store.is_owned()
