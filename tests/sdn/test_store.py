@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A controller's directory: who owns it, and what a killed one leaves in it."""
 
+import asyncio
+import errno
 import fcntl
 import os
 import subprocess
@@ -12,11 +14,15 @@ import pytest
 
 from hikyaku.checkout import ROOT
 from hikyaku.errors import HikyakuError
+from hikyaku.sdn.controller import Controller
+from hikyaku.sdn.network import Job
 from hikyaku.sdn.store import Store
 
 OWNER = """
 import sys
 from pathlib import Path
+from hikyaku.sdn.controller import Controller
+from hikyaku.sdn.network import Job
 from hikyaku.sdn.store import Store
 store = Store(Path(sys.argv[1]))
 with store.owned():
@@ -75,3 +81,26 @@ def test_who_looks_does_not_keep_a_controller_from_starting(tmp_path):
         threading.Timer(0.1, lambda: fcntl.flock(lock, fcntl.LOCK_UN)).start()
         with store.owned():
             assert store.is_owned()
+
+
+def test_much_that_comes_at_once_is_written_once_and_not_lost(tmp_path, monkeypatch):
+    said: list[str] = []
+    controller = Controller(Store(tmp_path / "sdn"), said.append)
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    for number in range(1, 20):
+        controller.set_job(Job(number))
+    assert synced == []
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", full)
+        asyncio.run(controller._update())
+    assert "No space left" in said[-1]
+    assert Store(tmp_path / "sdn").load()[0] == {}
+    asyncio.run(controller._update())
+    asyncio.run(controller._update())
+    assert len(synced) == 2, "the file, and the directory"
+    assert len(Store(tmp_path / "sdn").load()[0]) == 19
+
+
+def full(_fd: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

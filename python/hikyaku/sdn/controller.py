@@ -60,6 +60,7 @@ class Controller:
         self.lost: asyncio.Future | None = None  # why the controller has to end
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
+        self._unsaved = False
         self.wanted: dict[int, Program] = {}
         self._started = clock()
         self.jobs, self.network.graph.hosts, self._expected = store.load()
@@ -103,6 +104,7 @@ class Controller:
                 server.close()
             for switch in list(self.switches.values()):
                 switch.channel.close()
+            self.keep()
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer, self._told)
@@ -327,7 +329,19 @@ class Controller:
         self._idle.clear()
 
     def _save(self) -> None:
-        self.store.save(self.jobs, self.network.graph.hosts, self.switches)
+        """Before the next update: much that comes at once is written once."""
+        self._unsaved = True
+
+    def keep(self) -> None:
+        """Writes what is new into the directory."""
+        if not self._unsaved:
+            return
+        try:
+            self.store.save(self.jobs, self.network.graph.hosts, self.switches)
+        except OSError as bad:
+            self.say(f"cannot write {bad.filename or self.store.directory}: {bad.strerror}")
+            return  # it is tried again with each update
+        self._unsaved = False
 
     def is_settled(self) -> bool:
         return self._idle.is_set()
@@ -367,6 +381,7 @@ class Controller:
 
     async def _update(self) -> bool:
         """Returns whether to do it again at once, since what was refused may find room now."""
+        self.keep()
         self.wanted = compute(self.network, self.jobs.values())
         self.counts["updates"] += 1
         switches = [s for s in self.switches.values() if s.number in self.wanted]

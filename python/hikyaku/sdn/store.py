@@ -37,12 +37,19 @@ class Store:
         return path.read_text().strip()
 
     def _write(self, name: str, text: str) -> None:
-        """All of it or nothing, and for nobody else to read."""
+        """All of it or nothing, after a loss of power too, and for nobody else to read."""
         path = self.directory / (name + ".new")
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(text + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         path.rename(self.directory / name)
+        fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
