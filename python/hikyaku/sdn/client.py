@@ -1,40 +1,86 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Asks a controller on this machine, found by its directory."""
 
+import http.client
 import json
-import urllib.error
-import urllib.request
+import time
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ..errors import HikyakuError
 from .store import Store
 
 LIMIT = 30.0
+_AGAIN_S = 0.1
+
+
+class Unreachable(HikyakuError):
+    """It has not been asked."""
+
+
+class Refused(HikyakuError):
+    def __init__(self, text: str, status: int):
+        super().__init__(text)
+        self.status = status
 
 
 class Client:
-    def __init__(self, directory: Path):
-        store = Store(directory) if directory.is_dir() else None
-        found = store.address() if store else None
+    """@patience: seconds for which a controller that is not there may come back, at whatever
+    address."""
+
+    def __init__(self, directory: Path, patience: float = 0.0):
+        self._directory = directory
+        self._patience = patience
+        self.address, self._token = self._find()
+
+    def _find(self) -> tuple[str, str]:
+        """Only if one runs: another user may have got the port of one that was killed, and would
+        be shown the token."""
+        store = Store(self._directory) if self._directory.is_dir() else None
+        found = store.address() if store and store.is_owned() else None
         if not found:
-            raise HikyakuError(f"no controller runs with {directory}", "hikyaku sdn run")
-        self.address = found
-        self._token = store.token()
+            raise Unreachable(f"no controller runs with {self._directory}", "hikyaku sdn run")
+        return found, store.token()
 
     def _call(self, method: str, path: str, data: object | None = None) -> object:
-        body = None if data is None else json.dumps(data).encode()
-        request = urllib.request.Request(self.address + path, data=body, method=method)
-        request.add_header("Authorization", f"Bearer {self._token}")
+        until = time.monotonic() + self._patience
+        while True:
+            try:
+                return self._once(method, path, None if data is None else json.dumps(data).encode())
+            except Unreachable:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_AGAIN_S)
+
+    def _once(self, method: str, path: str, body: bytes | None) -> object:
+        self.address, self._token = self._find()
+        url = urlsplit(self.address)
+        # http.client asks no proxy, and goes nowhere else when it is told to
+        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=LIMIT)
         try:
-            with urllib.request.urlopen(request, timeout=LIMIT) as response:
-                return json.loads(response.read())
-        except urllib.error.HTTPError as refused:
-            said = refused.read().decode(errors="replace").strip()
-            raise HikyakuError(f"the controller refused {method} {path}: {said}") from None
-        except (OSError, ValueError) as bad:
-            raise HikyakuError(
-                f"the controller at {self.address} does not answer: {bad}", "hikyaku sdn run"
-            ) from None
+            try:
+                connection.connect()
+            except OSError as bad:
+                raise self._silent(bad) from None
+            if self._find()[0] != self.address:
+                raise self._silent("another one has begun")
+            headers = {"Authorization": f"Bearer {self._token}"}
+            try:
+                connection.request(method, path, body, headers)
+                answer = connection.getresponse()
+                said = answer.read()
+                if answer.status < 300:
+                    return json.loads(said)
+            except (OSError, ValueError, http.client.HTTPException) as bad:
+                again = method != "POST"  # which may have been heard
+                raise self._silent(bad, Unreachable if again else HikyakuError) from None
+        finally:
+            connection.close()
+        text = said.decode(errors="replace").strip()
+        raise Refused(f"the controller refused {method} {path}: {text}", answer.status)
+
+    def _silent(self, why: object, kind: type[HikyakuError] = Unreachable) -> HikyakuError:
+        return kind(f"the controller at {self.address} does not answer: {why}", "hikyaku sdn run")
 
     def get(self, path: str) -> object:
         return self._call("GET", path)
