@@ -88,6 +88,11 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     show_default=True,
     help="Where the page, REST and metrics are; port 0: any that is free.",
 )
+@click.option(
+    "--rest-in-clear",
+    is_flag=True,
+    help="Let --rest be an address that other machines reach; REST has no TLS.",
+)
 @click.option("--certificate", type=_file, help="OpenFlow over TLS: ours,")
 @click.option("--key", type=_file, help="its key,")
 @click.option("--ca", type=_file, help="and who has signed those of the switches.")
@@ -105,6 +110,7 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 def sdn_run(
     openflow: tuple[str, int],
     rest: tuple[str, int],
+    rest_in_clear: bool,
     certificate: Path | None,
     key: Path | None,
     ca: Path | None,
@@ -116,8 +122,8 @@ def sdn_run(
 
     It learns the network, routes all traffic over the shortest paths, and the tagged packets of
     jobs as its algorithms want. With --lab its switches are those of that lab. The page, REST and
-    metrics are for this machine alone unless --rest says otherwise; whoever changes something
-    shows the token, which lies in the controller's directory.
+    metrics are for this machine alone unless --rest and --rest-in-clear say otherwise; whoever
+    changes something shows the token, which lies in the controller's directory.
 
     \b
     Examples:
@@ -135,7 +141,10 @@ def sdn_run(
         netns = network.NETNS_DIR / lab.topology.switch_netns
         _carry(lab.topology.lab_id)
     directory = state_directory(state, lab_name)
-    run(Options(directory, openflow, rest, netns, certificate, key, ca, host_expiry))
+    options = Options(
+        directory, openflow, rest, netns, certificate, key, ca, host_expiry, rest_in_clear
+    )
+    run(options)
 
 
 def _carry(ident: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A controller's directory: who owns it, and what a killed one leaves in it."""
+"""A controller's directory, what a killed one leaves in it, and who may reach a controller."""
 
 import asyncio
 import errno
@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from hikyaku.checkout import ROOT
 from hikyaku.errors import HikyakuError
 from hikyaku.sdn.controller import Controller
 from hikyaku.sdn.network import Job
+from hikyaku.sdn.run import Options, check_rest, run
 from hikyaku.sdn.store import Store
 
 OWNER = """
@@ -23,6 +25,7 @@ import sys
 from pathlib import Path
 from hikyaku.sdn.controller import Controller
 from hikyaku.sdn.network import Job
+from hikyaku.sdn.run import Options, check_rest, run
 from hikyaku.sdn.store import Store
 store = Store(Path(sys.argv[1]))
 with store.owned():
@@ -104,3 +107,12 @@ def test_much_that_comes_at_once_is_written_once_and_not_lost(tmp_path, monkeypa
 
 def full(_fd: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("host", ["10.0.0.1", "0.0.0.0", "::"])
+def test_rest_is_for_this_machine_unless_it_is_said_aloud(tmp_path, host):
+    options = Options(tmp_path / "sdn", ("127.0.0.1", 0), (host, 0))
+    with pytest.raises(HikyakuError, match=r"REST has no TLS; fix: .*--rest-in-clear"):
+        run(options)
+    check_rest(replace(options, rest_in_clear=True))
+    check_rest(replace(options, rest=("localhost", 0)))

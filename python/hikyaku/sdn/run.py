@@ -35,6 +35,7 @@ class Options:
     key: Path | None = None
     ca: Path | None = None
     host_expiry: float = EXPIRY
+    rest_in_clear: bool = False  # REST may be reached by others, and its token be read on the way
 
 
 @contextlib.contextmanager
@@ -98,6 +99,17 @@ def say(text: str) -> None:
     print(f"{stamp} {text}", file=sys.stderr, flush=True)
 
 
+def check_rest(options: Options) -> None:
+    host, port = options.rest
+    if host not in LOOPBACK and not options.rest_in_clear:
+        raise HikyakuError(
+            f"--rest {host}:{port} can be reached from other machines, and who listens on the way "
+            "reads the token, with which anybody changes the jobs: REST has no TLS",
+            "--rest 127.0.0.1:PORT, and a tunnel (ssh -L); or --rest-in-clear on a network of its "
+            "own",
+        )
+
+
 async def _main(options: Options, store: Store) -> None:
     with _inside(options.netns):
         openflow = _listen(options.openflow, "OpenFlow")
@@ -129,6 +141,7 @@ async def _main(options: Options, store: Store) -> None:
 def run(options: Options) -> None:
     """Until a signal ends it. The switches go on as they are."""
     tls_context(options)
+    check_rest(options)
     store = Store(options.state)
     with store.owned(), contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_main(options, store))
