@@ -18,8 +18,7 @@ struct hk_sender *hk_out_looked_up(const void *buf, int count, MPI_Datatype type
 {
 	struct hk_comm *c = hk_watched(comm);
 
-	if (!c || dest < 0 || dest >= c->size || tag < 0 || tag > mca_pml.pml_max_tag ||
-	    !hk_sound(buf, count, type))
+	if (!c || !hk_names_channel(c, dest, tag) || !hk_sound(buf, count, type))
 		return NULL;
 	struct hk_sender *o = hk_out_find(c, dest, tag);
 
@@ -273,9 +272,12 @@ int MPI_Sendrecv(const void *out, int outs, MPI_Datatype out_type, int dest, int
 		 int ins, MPI_Datatype in_type, int source, int in_tag, MPI_Comm comm,
 		 MPI_Status *status)
 {
+	struct hk_comm *c = hk_watched(comm);
 	MPI_Request receives;
 
-	if (!hk_watched(comm))
+	/* MPI looks at both halves before it posts either. What it refuses is not half done. */
+	if (!c || !hk_sound(out, outs, out_type) ||
+	    !hk_names_channel(c, dest == MPI_PROC_NULL ? 0 : dest, out_tag))
 		return hk_real.Sendrecv(out, outs, out_type, dest, out_tag, in, ins, in_type,
 					source, in_tag, comm, status);
 	int rc = MPI_Irecv(in, ins, in_type, source, in_tag, comm, &receives);
@@ -283,6 +285,8 @@ int MPI_Sendrecv(const void *out, int outs, MPI_Datatype out_type, int dest, int
 	if (rc != MPI_SUCCESS)
 		return rc;
 	rc = MPI_Send(out, outs, out_type, dest, out_tag, comm);
+	if (HK_UNLIKELY(rc != MPI_SUCCESS))
+		MPI_Cancel(&receives);
 	int came = PMPI_Wait(&receives, status);
 
 	return rc == MPI_SUCCESS ? came : rc;

@@ -36,6 +36,11 @@ static inline bool hk_taken(const void *buf, int count, MPI_Datatype type)
 	       opal_datatype_is_committed(&type->super);
 }
 
+static inline bool hk_names_channel(const struct hk_comm *c, int dest, int tag)
+{
+	return dest >= 0 && dest < c->size && tag >= 0 && tag <= mca_pml.pml_max_tag;
+}
+
 static inline bool hk_names_rank(const struct hk_comm *c, int source, int tag)
 {
 	return (source == MPI_ANY_SOURCE || (source >= 0 && source < c->size)) &&

@@ -7,7 +7,8 @@
  *              tag 2 from any source, or given one of them a message of its own, receives from any source and of any tag.
  *     cancel   Rank 1 posts receives far ahead, has the last messages, and cancels receives of earlier ones. These
  *              were sent, so none may end cancelled.
- *     refused  MPI refuses some sends, which are no messages then. What follows is received by the receive that is next.
+ *     refused  MPI refuses some sends, also as halves of a Sendrecv, which are no messages then. What follows is received by
+ *              the receive that is next.
  */
 #include "common.h"
 
@@ -254,6 +255,33 @@ static void cancel(void)
 
 /* ---- refused ------------------------------------------------------------------------------------------------- */
 
+/* MPI looks at both halves before it posts either: no receive may wait for what nobody sends. */
+static void refused_halves(MPI_Datatype type)
+{
+	struct {
+		const void *out;
+		int count;
+		MPI_Datatype type;
+		int dest, tag;
+	} bad[] = {{buf, 1, type, hkt_size, U},
+		   {buf, 1, type, 1, -1},
+		   {NULL, 1, type, 1, U},
+		   {buf, -1, type, 1, U},
+		   {buf, 1, MPI_DATATYPE_NULL, 1, U},
+		   {NULL, 1, MPI_DOUBLE, MPI_PROC_NULL, U}};
+	static double in[SHORT];
+
+	for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++)
+		HKT_CHECK(MPI_Sendrecv(bad[k].out, bad[k].count, bad[k].type, bad[k].dest,
+				       bad[k].tag, in, SHORT, MPI_DOUBLE, 1, BACK, comm,
+				       MPI_STATUS_IGNORE) != MPI_SUCCESS,
+			  "MPI_Sendrecv, bad half %zu", k);
+	for (int k = 0; k < 2; k++)
+		HKT_CHECK(MPI_Sendrecv_replace(in, SHORT, MPI_DOUBLE, bad[k].dest, bad[k].tag, 1,
+					       BACK, comm, MPI_STATUS_IGNORE) != MPI_SUCCESS,
+			  "MPI_Sendrecv_replace, bad half %d", k);
+}
+
 static void refused(void)
 {
 	MPI_Datatype type;
@@ -267,6 +295,7 @@ static void refused(void)
 		HKT_CHECK(MPI_Send(NULL, 1, type, 1, U, comm) != MPI_SUCCESS, "MPI_Send");
 		HKT_CHECK(MPI_Isend(NULL, 1, type, 1, U, comm, &q) != MPI_SUCCESS, "MPI_Isend");
 		HKT_CHECK(MPI_Irecv(NULL, 1, type, 1, BACK, comm, &q) != MPI_SUCCESS, "MPI_Irecv");
+		refused_halves(type);
 	}
 	repeat(0);
 	repeat(0);
