@@ -21,6 +21,17 @@ static void add(struct hk_table *t, int peer, int tag, void *end)
 		hk_broken("there is no memory");
 }
 
+/* Those of another mpirun or MPI_Comm_spawn have agreed on their own whether they watch, perhaps that they do not. */
+static bool has_strangers(MPI_Comm comm)
+{
+	ompi_group_t *group = comm->c_local_group;
+
+	for (int k = 0; k < ompi_comm_size(comm); k++)
+		if (ompi_group_get_proc_name(group, k).jobid != OPAL_PROC_MY_NAME.jobid)
+			return true;
+	return false;
+}
+
 static struct hk_comm *comm_new(MPI_Comm comm)
 {
 	struct hk_comm *c = hk_need(sizeof(*c));
@@ -29,7 +40,7 @@ static struct hk_comm *comm_new(MPI_Comm comm)
 	c->cid = comm->c_contextid;
 	c->rank = ompi_comm_rank(comm);
 	c->size = ompi_comm_size(comm);
-	c->dull = OMPI_COMM_IS_INTER(comm);
+	c->dull = OMPI_COMM_IS_INTER(comm) || has_strangers(comm);
 	c->next = comms;
 	comms = c;
 	return c;
@@ -220,9 +231,7 @@ int hk_world_rank(ompi_communicator_t *comm, int peer, const char **why)
 {
 	const ompi_proc_t *p = ompi_comm_peer_lookup(comm, peer);
 
-	if (p->super.proc_name.jobid != ompi_proc_local()->super.proc_name.jobid)
-		*why = "a rank of another mpirun or MPI_Comm_spawn";
-	else if (OPAL_PROC_ON_LOCAL_NODE(p->super.proc_flags))
+	if (OPAL_PROC_ON_LOCAL_NODE(p->super.proc_flags))
 		*why = "a rank of this node";
 	return (int)p->super.proc_name.vpid;
 }

@@ -193,7 +193,7 @@ struct hk_comm {
 	ompi_communicator_t *comm;
 	uint32_t cid;
 	int rank, size;
-	bool closing, dull; /* dull: between two groups; not watched */
+	bool closing, dull; /* dull: between two groups, or jobs; not watched */
 	bool in_many;       /* receives on more channels than are watched: none is promoted */
 	struct hk_table out, in;
 	struct hk_table pair; /* by peer */

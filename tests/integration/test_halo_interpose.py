@@ -109,6 +109,15 @@ def test_what_mpi_refuses_to_send_is_no_message(get_lab, program):
     assert min(shares(result.stderr)) > 0, result.stderr
 
 
+@pytest.mark.parametrize("mode", ["spawn", "connect"])
+def test_communicators_of_groups_that_met_are_freed(get_lab, program, mode):
+    """Each job agrees for itself whether it watches: a spawned process may not."""
+    argv = [program("tests/mpi/mpi_dynamic"), "--mode", mode, "--timeout", str(WATCHDOG_S)]
+    mca = {"rmaps_base_oversubscribe": "1"}
+    result = get_lab().mpirun(2, preloaded(argv), mca=mca, timeout=LIMIT_S)
+    assert_passed(result, "dynamic")
+
+
 @pytest.mark.parametrize("mode", ["receive", "ahead", "probe"])
 def test_what_a_set_up_receives_from_any_source_goes_by_puts_later(get_lab, program, mode):
     argv = [program("tests/mpi/mpi_halo_setup"), "--mode", mode, "--timeout", str(WATCHDOG_S)]
