@@ -180,6 +180,8 @@ void hk_control_end(struct hk_sender *o, uint64_t end)
 	size_t bytes = hk_past_make(past, &o->pair->log, order, hk_out_orders(o, order),
 				    (uint32_t)o->pair->tags);
 
+	if (!bytes)
+		hk_broken("it has forgotten which messages were sent before a put");
 	for (uint32_t k = 0; k < past->tags; k++)
 		hk_past_tags(past)[k] = (struct hk_past_tag){.tag = o->pair->out[k]->tag,
 							     .sent = o->pair->out[k]->sent};

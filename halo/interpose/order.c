@@ -85,7 +85,9 @@ size_t hk_past_make(struct hk_past *p, const struct hk_log *l, const struct hk_o
 	first = HK_MAX(first, l->from);
 	p->orders = orders;
 	p->tags = orders && tags > 1 ? tags : 0;
-	p->logged = p->tags ? (uint32_t)HK_MIN(l->sent - first, (uint64_t)l->mask + 1) : 0;
+	if (p->tags && l->sent - first > (uint64_t)l->mask + 1)
+		return 0;
+	p->logged = p->tags ? (uint32_t)(l->sent - first) : 0;
 	p->unused = 0;
 	p->now = l->sent;
 	if (orders)

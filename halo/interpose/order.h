@@ -70,7 +70,7 @@ struct hk_past {
 size_t hk_past_bytes(uint32_t orders, uint32_t tags, uint32_t logged);
 
 /* Writes orders and log; the caller fills in the tags, of which there is none if @tags is 1. @p has room for HK_PAST_MOST.
- * Returns its bytes. */
+ * Returns its bytes; 0: the log does not reach back to an order. */
 size_t hk_past_make(struct hk_past *p, const struct hk_log *l, const struct hk_order *order,
 		    uint32_t orders, uint32_t tags);
 

@@ -79,10 +79,10 @@ static void take(struct hk_tx_stream *tx)
 		hk_service->inbox_take(&tx->taken);
 }
 
-/* The first put that may not be taken, as hk_order has it; UINT64_MAX: there is none. */
+/* The first put that may not be taken, or is held, as hk_order has it; UINT64_MAX: there is none. */
 static uint64_t oldest(struct hk_sender *o)
 {
-	uint64_t at = UINT64_MAX;
+	uint64_t at = o->held.head ? o->held.head->at : UINT64_MAX;
 
 	for (int k = 0; k < o->schedule.sizes; k++) {
 		struct hk_tx_stream *tx = &o->tx[k];

@@ -149,6 +149,12 @@ def test_a_put_that_waits_while_thousands_of_messages_pass_keeps_its_order(get_l
     assert min(shares(result.stderr)) > 95
 
 
+def test_what_waits_for_a_place_while_thousands_of_messages_pass_keeps_its_order(get_lab, program):
+    result = run_tags(get_lab, program, "held")
+    assert "many messages of other tags came after its last" in result.stderr
+    assert min(shares(result.stderr)) > 95
+
+
 def test_tags_that_never_come_again_end_at_a_bound_that_is_named(get_lab, program):
     result = run_tags(get_lab, program, "sequence")
     for rank in range(2):

@@ -6,6 +6,7 @@
  *     order     So they are; then messages of these and new tags, and of strange sizes, are sent in any order. Some
  *               are received by their tags, the others from any tag: in the order of sending.
  *     late      A message is not received until thousands of another tag have been.
+ *     held      As late, and others are not sent yet when it ends: their places become free while the sender computes.
  *     sequence  Each message has a tag of its own, but for those of one tag.
  *     crowded   Receives of more tags than are watched are posted, while messages that came before are received from any tag.
  */
@@ -139,6 +140,47 @@ static void late(void)
 	MPI_Wait(&q, MPI_STATUS_IGNORE);
 }
 
+/* With a log of 1024 messages, which is looked at each 512 since the second tag came. */
+static void held(void)
+{
+	enum {
+		WAITS = 9,
+		AFTER = 2,
+		LOOK = 1 + 2 * 512,
+		SENT_BY_THEN = 3 * 2 * ROUNDS + WAITS + AFTER
+	};
+	static double out[WAITS + AFTER][DOUBLES];
+	MPI_Request q[WAITS + AFTER];
+	int k = 2 * ROUNDS;
+
+	repeat(3, 2 * ROUNDS);
+	for (int i = 0; hkt_rank == 0 && i < WAITS + AFTER; i++) {
+		int tag = i < WAITS ? MANY : MANY + 2, index = k + (i < WAITS ? i : i - WAITS);
+
+		hkt_fill(out[i], sizeof(out[i]), key_of(0, tag, index));
+		MPI_Isend(out[i], DOUBLES, MPI_DOUBLE, 1, tag, comm, &q[i]);
+	}
+	for (int i = SENT_BY_THEN; i < LOOK; i++)
+		step(MANY + 1, k++);
+	if (hkt_rank == 0) {
+		hkt_compute(
+			200); /* meanwhile the helper thread hears that all but the last were taken */
+	} else {
+		hkt_compute(20);
+		for (int i = 0; i < WAITS - 1; i++)
+			receive_one(MANY, MANY, 2 * ROUNDS + i, DOUBLES);
+	}
+	for (int i = 0; i < 600; i++)
+		step(MANY + 1, k++);
+	if (hkt_rank == 1) {
+		receive_one(MPI_ANY_TAG, MANY, 2 * ROUNDS + WAITS - 1, DOUBLES);
+		for (int i = 0; i < AFTER; i++)
+			receive_one(MPI_ANY_TAG, MANY + 2, 2 * ROUNDS + i, DOUBLES);
+	} else {
+		MPI_Waitall(WAITS + AFTER, q, MPI_STATUSES_IGNORE);
+	}
+}
+
 static void sequence(void)
 {
 	for (int k = 0; k < SEQUENCE; k++) {
@@ -188,7 +230,11 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *mode;
 		void (*run)(void);
-	} all[] = {{"order", order}, {"late", late}, {"sequence", sequence}, {"crowded", crowded}};
+	} all[] = {{"order", order},
+		   {"late", late},
+		   {"held", held},
+		   {"sequence", sequence},
+		   {"crowded", crowded}};
 
 	hkt_init(&argc, &argv, "halo_tags", MPI_THREAD_SINGLE);
 	seed = hkt_opt.seed;

@@ -102,6 +102,27 @@ static void a_log_is_bounded(void)
 	hk_log_free(&l);
 }
 
+/* What was sent before a put is told exactly, or not at all. */
+static void a_put_that_the_log_has_forgotten_is_not_told(void)
+{
+	const struct hk_order put = {0, 1}, first = {0, 0};
+	struct hk_log l;
+
+	hk_log_init(&l);
+	hk_log_note(&l, 0); /* of one tag alone: before the log */
+	CHECK(hk_log_fit(&l, 2));
+	for (uint32_t k = 0; k <= l.mask; k++)
+		hk_log_note(&l, 1);
+	CHECK(hk_past_make(past, &l, &put, 1, 2) > 0);
+	CHECK(hk_past_make(past, &l, &first, 1, 2) > 0);
+	hk_log_note(&l, 1);
+	CHECK_EQ(hk_past_make(past, &l, &put, 1, 2), 0);
+	CHECK_EQ(hk_past_make(past, &l, &first, 1, 2), 0);
+	CHECK_EQ(hk_past_make(past, &l, &first, 1, 1),
+		 hk_past_bytes(1, 0, 0)); /* nothing to know */
+	hk_log_free(&l);
+}
+
 static void what_the_other_end_tells_is_checked(void)
 {
 	const struct hk_order put = {7, 0};
@@ -197,6 +218,8 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"counts_are_those_of_all_that_was_sent", counts_are_those_of_all_that_was_sent},
 		{"a_log_is_bounded", a_log_is_bounded},
+		{"a_put_that_the_log_has_forgotten_is_not_told",
+		 a_put_that_the_log_has_forgotten_is_not_told},
 		{"what_the_other_end_tells_is_checked", what_the_other_end_tells_is_checked},
 		{"a_table_finds_what_was_added", a_table_finds_what_was_added},
 		{"a_table_spreads_what_programs_name", a_table_spreads_what_programs_name},
