@@ -132,8 +132,10 @@ bool hk_in_receive(struct hk_receiver *n, void *buf, int count, ompi_datatype_t 
 	uint64_t index = n->posted++;
 
 	if (HK_LIKELY(n->state == HK_IN_PLAIN) || index < n->start ||
-	    (n->state == HK_IN_ENDING && index >= n->end))
+	    (n->state == HK_IN_ENDING && index >= n->end)) {
+		hk_in_look(n); /* it may have ended before its first put */
 		return false;
+	}
 	struct hk_pending *p = hk_pending_new(n->comm->comm, buf, count, type, n->peer, n->tag);
 
 	p->sends = false;

@@ -27,8 +27,10 @@ void hk_loose_count(struct hk_comm *c, const MPI_Status *s)
 
 	if (s->MPI_SOURCE < 0 || s->_cancelled)
 		return;
-	if (HK_LIKELY(n || (n = hk_in_find(c, s->MPI_SOURCE, s->MPI_TAG))))
+	if (HK_LIKELY(n || (n = hk_in_find(c, s->MPI_SOURCE, s->MPI_TAG)))) {
 		n->posted++;
+		hk_in_look(n);
+	}
 }
 
 static int complete(ompi_request_t *request)

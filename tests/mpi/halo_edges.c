@@ -7,12 +7,14 @@
  *     once      A receive from any source ends a channel, which goes on as before.
  *     freed     Communicators are freed before what was made of them: a persistent request, a receive that is cancelled then, a
  *               message that was probed. The next communicator may lie where they were.
+ *     unused    Channels end between the agreement on puts and the first of them. Nothing is kept for them.
  *     large     Sendrecv_replace of more than 2 GiB, and a receive with room for more than 2 GiB.
  *     flood     Blocking sends, far ahead of the receives.
  */
 #include "common.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define DOUBLES 64
 #define FLOOD   2000
@@ -89,6 +91,60 @@ static void once(void)
 	}
 	sent++;
 	repeat(24);
+}
+
+/* ---- unused ------------------------------------------------------------------------------------------------ */
+
+#define UNUSED 12        /* tags; each two are used once more than those before until they end */
+#define LONG   (6 << 20) /* bytes, so that memory for some of them is given back to the kernel */
+
+static long mapped_mb(void)
+{
+	FILE *f = fopen("/proc/self/statm", "r");
+	long pages;
+
+	HKT_CHECK(f && fscanf(f, "%ld", &pages) == 1, "no /proc/self/statm");
+	fclose(f);
+	return pages * sysconf(_SC_PAGESIZE) >> 20;
+}
+
+static void step_long(char *room, int tag, int index, int source)
+{
+	if (hkt_rank == 0) {
+		memset(room, index + tag, LONG);
+		MPI_Send(room, LONG, MPI_BYTE, 1, tag, comm);
+		MPI_Recv(NULL, 0, MPI_BYTE, 1, BACK, comm, MPI_STATUS_IGNORE);
+	} else {
+		MPI_Recv(room, LONG, MPI_BYTE, source, tag, comm, MPI_STATUS_IGNORE);
+		hkt_verify_value(room, LONG, (uint8_t)(index + tag), 0, "message");
+		MPI_Send(NULL, 0, MPI_BYTE, 0, BACK, comm);
+	}
+}
+
+static void unused(void)
+{
+	char *room = hkt_alloc(LONG);
+	long before = 0;
+
+	for (int tag = T; tag <= BACK + UNUSED; tag++) {
+		int source = tag & 1 ? 0 : MPI_ANY_SOURCE, index = 0, flag;
+
+		if (tag == BACK)
+			continue;
+		while (index < 1 + tag / 2)
+			step_long(room, tag, index++, 0);
+		if (hkt_rank == 1)
+			MPI_Iprobe(0, tag, comm, &flag, MPI_STATUS_IGNORE); /* ends it */
+		MPI_Barrier(comm);
+		while (index < 5 + tag / 2)
+			step_long(room, tag, index++, source);
+		if (tag == T)
+			before = mapped_mb();
+	}
+	long more = mapped_mb() - before;
+
+	HKT_CHECK(more < LONG >> 20, "%ld MiB are kept for what has ended", more);
+	free(room);
 }
 
 /* ---- freed ------------------------------------------------------------------------------------------------- */
@@ -233,11 +289,8 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *mode;
 		void (*run)(void);
-	} all[] = {{"again", again},
-		   {"once", once},
-		   {"freed", freed},
-		   {"large", large},
-		   {"flood", flood}};
+	} all[] = {{"again", again}, {"once", once},   {"unused", unused},
+		   {"freed", freed}, {"large", large}, {"flood", flood}};
 
 	hkt_init(&argc, &argv, "halo_edges", MPI_THREAD_SINGLE);
 	seed = hkt_opt.seed;
