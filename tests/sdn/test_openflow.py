@@ -3,8 +3,10 @@
 with the fix, however the switch closes."""
 
 import asyncio
+import contextlib
 import socket
 import struct
+from collections.abc import Callable
 
 import pytest
 from os_ken.ofproto import ofproto_v1_3 as of
@@ -12,7 +14,9 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from hikyaku.sdn import openflow
 from hikyaku.sdn.codec import DESC
+from hikyaku.sdn.controller import Controller
 from hikyaku.sdn.openflow import Channel, Gone, versions
+from hikyaku.sdn.store import Store
 
 HELLO, ERROR, FEATURES = 0, 1, 5
 FIX = "protocols=OpenFlow13"
@@ -161,3 +165,95 @@ def test_a_silent_switch_is_let_go_though_much_is_not_written(monkeypatch):
     monkeypatch.setattr(openflow, "ECHO_EVERY", 0.01)
     monkeypatch.setattr(openflow, "SILENT_LIMIT", 0.02)
     assert "was silent" in asyncio.run(_deaf(16 << 20))
+
+
+# ---- answers that do not belong to the question --------------------------------------------------
+
+BARRIER_REPLY, MULTIPART, MULTIPART_REPLY, PORT_STATS, MORE = 21, 18, 19, 4, 1
+GROUP_FEATURES = 8
+
+
+async def _peer(script: Callable[[int, bytes], list[bytes]], run: Callable) -> None:
+    """A switch that greets and answers each message, by its type, with what @script makes of it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        switch = socket.create_connection(server.getsockname())
+        ours, _ = server.accept()
+    streams = await asyncio.open_connection(sock=switch)
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(message(4, HELLO))
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while True:
+                head = await reader.readexactly(8)
+                _, kind, length, xid = struct.unpack("!BBHI", head)
+                body = await reader.readexactly(length - 8)
+                for answer in script(kind, body):
+                    writer.write(answer[:4] + struct.pack("!I", xid) + answer[8:])
+        writer.close()
+
+    speaking = asyncio.create_task(speak(*streams))
+    await asyncio.wait_for(run(*await asyncio.open_connection(sock=ours)), 30)
+    await asyncio.wait_for(speaking, 30)
+
+
+def answered(script: Callable[[int, bytes], list[bytes]]) -> tuple[str, str]:
+    """How the channel to such a switch ends, and a request for its ports' counters."""
+    ends = []
+
+    async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel, asked = Channel(reader, writer, lambda *_: None), []
+        request = parser.OFPPortStatsRequest(DESC, 0, of.OFPP_ANY)
+
+        def opened() -> None:
+            asked.append(asyncio.create_task(channel.request(request)))
+
+        with pytest.raises(Gone) as gone:
+            await channel.run(opened)
+        ends.append(str(gone.value))
+        with pytest.raises(Gone) as gone:
+            await asked[0]
+        ends.append(str(gone.value))
+        with pytest.raises(Gone):
+            await asyncio.wait_for(channel.barrier(), openflow.ANSWER_LIMIT / 2)
+
+    asyncio.run(_peer(script, run))
+    return ends[0], ends[1]
+
+
+def test_an_answer_of_another_type_ends_the_connection():
+    ends = answered(lambda kind, _: [message(4, BARRIER_REPLY)] if kind == MULTIPART else [])
+    assert "answered OFPPortStatsRequest by OFPBarrierReply" in ends[0]
+    assert "has gone" in ends[1]
+
+
+def test_an_answer_without_end_ends_the_connection(monkeypatch):
+    monkeypatch.setattr(openflow, "MAX_PARTS", 4)
+    part = message(4, MULTIPART_REPLY, struct.pack("!HHI", PORT_STATS, MORE, 0))
+    ends = answered(lambda kind, _: [part] * 4 if kind == MULTIPART else [])
+    assert "by more than 4 messages" in ends[0]
+
+
+def test_what_cannot_be_handled_ends_the_connection():
+    async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        channel = Channel(reader, writer, lambda *_: {}["what"])
+        with pytest.raises(Gone, match=r"OFPBarrierReply cannot be handled: KeyError"):
+            await channel.run(lambda: channel.send(parser.OFPBarrierRequest(DESC)))
+
+    asyncio.run(_peer(lambda *_: [message(4, BARRIER_REPLY)], run))
+
+
+def test_a_switch_whose_answers_make_no_sense_is_not_used(tmp_path):
+    """Group features in two parts."""
+    said: list[str] = []
+    controller = Controller(Store(tmp_path / "sdn"), said.append)
+    features = message(4, FEATURES + 1, struct.pack("!QIBB2xII", 7, 0, 2, 0, 0, 0))
+    part = [struct.pack("!HHI", GROUP_FEATURES, more, 0) + bytes(40) for more in (MORE, 0)]
+
+    def script(kind: int, _: bytes) -> list[bytes]:
+        if kind == FEATURES:
+            return [features]
+        return [message(4, MULTIPART_REPLY, p) for p in part] if kind == MULTIPART else []
+
+    asyncio.run(_peer(script, controller._connected))
+    assert any("switch 7 is not used: its answers make no sense" in line for line in said)
+    assert controller.switches == {}

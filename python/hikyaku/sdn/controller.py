@@ -134,8 +134,9 @@ class Controller:
         """Takes a switch over, and what it and the controller before know of the network."""
         try:
             switch = await Switch.taken_over(channel)
-        except HikyakuError as bad:
-            channel.failed = f"{channel.name} is not used: {bad}"
+        except Exception as bad:  # whatever it has answered
+            why = bad if isinstance(bad, HikyakuError) else f"its answers make no sense: {bad!r}"
+            channel.failed = f"{channel.name} is not used: {why}"
             channel.close()
             return
         old = self.switches.get(switch.number)

@@ -9,6 +9,7 @@ import asyncio
 import itertools
 import struct
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from os_ken.ofproto import ofproto_parser
 from os_ken.ofproto import ofproto_v1_3 as of
@@ -25,6 +26,17 @@ ANSWER_LIMIT = 10.0  # seconds
 ECHO_EVERY = 5.0
 SILENT_LIMIT = 15.0
 MAX_WAITING = 64 << 20  # bytes not yet written to a switch that does not read
+MAX_PARTS = 1024  # of one answer, of 64 KiB each
+_ANSWERS = {
+    parser.OFPBarrierRequest: parser.OFPBarrierReply,
+    parser.OFPFeaturesRequest: parser.OFPSwitchFeatures,
+    parser.OFPFlowStatsRequest: parser.OFPFlowStatsReply,
+    parser.OFPGroupDescStatsRequest: parser.OFPGroupDescStatsReply,
+    parser.OFPGroupFeaturesStatsRequest: parser.OFPGroupFeaturesStatsReply,
+    parser.OFPPortDescStatsRequest: parser.OFPPortDescStatsReply,
+    parser.OFPPortStatsRequest: parser.OFPPortStatsReply,
+    parser.OFPRoleRequest: parser.OFPRoleReply,
+}
 
 
 class Gone(HikyakuError):
@@ -47,6 +59,13 @@ def versions(version: int, elements: bytes) -> set[int]:
     return set(range(1, version + 1))
 
 
+@dataclass
+class _Request:
+    message: parser.MsgBase
+    answer: asyncio.Future
+    parts: list = field(default_factory=list)
+
+
 class Channel:
     """Messages to and from a switch. @tell gets those that answer no request."""
 
@@ -58,7 +77,8 @@ class Channel:
     ):
         self._reader, self._writer, self._tell = reader, writer, tell
         self._xids = itertools.count(1)
-        self._waiting: dict[int, tuple[asyncio.Future, list]] = {}
+        self._waiting: dict[int, _Request] = {}
+        self._ended = False
         self._last = 0.0
         peer = writer.get_extra_info("peername")
         self.name = f"switch at {peer[0]}" if peer else "switch"
@@ -75,10 +95,13 @@ class Channel:
         return message.xid
 
     async def request(self, message: parser.MsgBase) -> list:
-        """All parts of the answer. An error message as answer raises."""
+        """All parts of the answer, of the type that belongs to @message. An error message as answer
+        raises."""
+        if self._ended:
+            raise self._gone()
         xid = self.send(message)
         future = asyncio.get_running_loop().create_future()
-        self._waiting[xid] = (future, [])
+        self._waiting[xid] = _Request(message, future)
         try:
             return await asyncio.wait_for(future, ANSWER_LIMIT)
         except TimeoutError:
@@ -150,7 +173,14 @@ class Channel:
                 raise Gone(f"{self.name} did not greet")
             opened()
             while True:
-                self._took(await self._read())
+                message = await self._read()
+                try:
+                    self._took(message)
+                except Gone:
+                    raise
+                except Exception as bad:
+                    what = type(message).__name__
+                    raise Gone(f"{self.name}: its {what} cannot be handled: {bad!r}") from bad
         except TimeoutError:
             raise Gone(f"{self.name} did not greet within {ANSWER_LIMIT:g} s") from None
         except (asyncio.IncompleteReadError, ConnectionError, OSError):
@@ -158,9 +188,13 @@ class Channel:
         finally:
             echo.cancel()
             self.close()
-            for future, _ in self._waiting.values():
-                if not future.done():
-                    future.set_exception(Gone(f"{self.name} has gone"))
+            self._ended = True
+            for request in self._waiting.values():
+                if not request.answer.done():
+                    request.answer.set_exception(self._gone())
+
+    def _gone(self) -> Gone:
+        return Gone(f"{self.name} has gone")
 
     def _took(self, message: object) -> None:
         if isinstance(message, parser.OFPEchoRequest):
@@ -169,18 +203,26 @@ class Channel:
             reply.serialize()
             self._writer.write(reply.buf)
             return
-        waiting = self._waiting.get(message.xid)
-        if waiting is None or waiting[0].done():
+        request = self._waiting.get(message.xid)
+        if request is None or request.answer.done():
             if not isinstance(message, parser.OFPEchoReply):
                 self._tell(self, message)
-            return
-        future, parts = waiting
-        if isinstance(message, parser.OFPErrorMsg):
-            future.set_exception(Gone(f"{self.name} refused a request: {describe(message)}"))
-            return
-        parts.append(message)
+        elif isinstance(message, parser.OFPErrorMsg):
+            request.answer.set_exception(
+                Gone(f"{self.name} refused a request: {describe(message)}")
+            )
+        else:
+            self._answered(request, message)
+
+    def _answered(self, request: _Request, message: object) -> None:
+        asked, got = type(request.message), type(message)
+        if got is not _ANSWERS[asked]:
+            raise Gone(f"{self.name} answered {asked.__name__} by {got.__name__}")
+        request.parts.append(message)
         if not getattr(message, "flags", 0) & of.OFPMPF_REPLY_MORE:
-            future.set_result(parts)
+            request.answer.set_result(request.parts)
+        elif len(request.parts) == MAX_PARTS:
+            raise Gone(f"{self.name} answered {asked.__name__} by more than {MAX_PARTS} messages")
 
     async def _echo(self) -> None:
         loop = asyncio.get_running_loop()
