@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from .errors import HikyakuError
+from .sdn.tag import JOBS
 
 state_option = click.option(
     "--state",
@@ -195,3 +196,21 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
         console.print(f"not used: {escape(text)}")
     for event in status["events"][-5:]:
         console.print(escape(event["text"]))
+
+
+@sdn.command("forget")
+@click.argument("job", type=click.IntRange(1, JOBS - 1))
+@state_option
+@lab_option
+def sdn_forget(job: int, state: Path | None, lab_name: str | None) -> None:
+    """Take JOB out of the controller and its switches: one whose mpirun has ended without saying
+    so. One that still runs tags its frames in vain from then on.
+
+    \b
+    Example:
+      hikyaku sdn status
+      hikyaku sdn forget 3
+    """
+    from .sdn.client import Client
+
+    Client(state_directory(state, lab_name)).delete(f"/v1/jobs/{job}")

@@ -122,9 +122,9 @@ def tag_run(
     from .cli_sdn import state_directory
     from .lab.openmpi import tag_settings
     from .sdn.client import Client
-    from .sdn.registrar import Registrar, job_name
+    from .sdn.registrar import PATIENCE_S, Registrar, job_name
 
-    client = Client(state_directory(state, None))
+    client = Client(state_directory(state, None), patience=PATIENCE_S)
     with Registrar(client, job_name(list(command)), reach_as or socket.gethostname()) as registrar:
         if native:
             settings = tag_settings(registrar.job, registrar.address)

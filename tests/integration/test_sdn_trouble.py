@@ -11,6 +11,8 @@ from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, ovs
 from hikyaku.lab.controller import LabController, controlled
 from hikyaku.lab.frames import register
+from hikyaku.sdn.client import Client
+from hikyaku.sdn.registrar import Registrar
 
 LINE = "leaf-spine:1x2x1"
 SOON = 30  # seconds, on a machine that does much else
@@ -84,6 +86,24 @@ def test_the_controller_that_was_started_last_has_the_network(network):
         ovs.set_controllers(lab.topology, [ovs.CONTROLLER])
         first.start()
         first.wait_links(2)
+
+
+def test_a_job_outlives_its_controller(network, hikyaku, tmp_path):
+    """Killed and started anew, at another port of REST, while the job's registrar runs."""
+    lab, controller = network
+    rank = "02:00:00:00:aa:03"
+    client = Client(controller.state, patience=SOON)
+    with Registrar(client, "solver", tmp_path / "r") as registrar:
+        controller.stop(kill=True)
+        controller.start()
+        secret = registrar.address.partition("@")[0]
+        assert registrar.hear(f"{secret} 0 {rank}") == "ok"
+        (job,) = controller.client.get("/v1/jobs")
+        assert (job["job"], job["name"], job["ranks"]) == (registrar.job, "solver", {"0": rank})
+    assert controller.client.get("/v1/jobs") == []
+    left = controller.client.post("/v1/jobs", {"name": "left"})["job"]
+    process.run([*hikyaku, "sdn", "forget", str(left), "--lab", lab.name])
+    assert controller.client.get("/v1/jobs") == []
 
 
 def test_a_switch_of_another_version_is_refused_with_the_fix(network):

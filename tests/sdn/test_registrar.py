@@ -79,7 +79,7 @@ def test_a_job_from_its_begin_to_its_end(tmp_path: Path, kind: str) -> None:
         if kind == "unix":
             assert where.stat().st_mode & 0o077 == 0
     assert controller.calls == [
-        ("POST", "/v1/jobs", {"name": "solver"}),
+        ("POST", "/v1/jobs", {"name": "solver", "lease": 60}),
         ("PUT", "/v1/jobs/9/ranks", {"3": MAC}),
         ("DELETE", "/v1/jobs/9"),
     ]
@@ -241,18 +241,34 @@ def test_no_controller_leaves_no_socket(tmp_path: Path) -> None:
 
 class Leaves(Controller):
     def delete(self, path: str) -> dict:
-        raise HikyakuError("has gone")
+        raise self.failure
 
 
-def test_a_job_that_cannot_be_taken_away_hides_no_error(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ValueError, match="of the job itself") as raised,
-        Registrar(Leaves(), "solver", tmp_path / "r"),
-    ):
-        raise ValueError("of the job itself")
-    assert raised.value.__notes__ == ["Its job 9 is not taken away either: has gone"]
-    with pytest.raises(HikyakuError, match="has gone"), Registrar(Leaves(), "x", tmp_path / "r"):
+def test_a_job_that_cannot_be_taken_away_is_said_and_hides_no_status(tmp_path, capsys) -> None:
+    """`tag run` leaves by sys.exit(), with mpirun's status."""
+    Leaves.failure = HikyakuError("has gone")
+    with pytest.raises(SystemExit, match="3"), Registrar(Leaves(), "solver", tmp_path / "r"):
+        sys.exit(3)
+    said = capsys.readouterr().err
+    assert "job 9 is still with the controller" in said
+    assert said.endswith("has gone; or then: hikyaku sdn forget 9\n")
+    Leaves.failure = client.Refused("there is no job 9", 404)
+    with Registrar(Leaves(), "x", tmp_path / "r"):
         pass
+    assert capsys.readouterr().err == ""
+
+
+def test_the_controller_hears_all_the_time_that_the_job_runs(tmp_path, monkeypatch, capsys) -> None:
+    """What goes wrong is said once."""
+    monkeypatch.setattr(module, "_BEAT_S", 0.001)
+    controller = Controller("not now")
+    many = threading.Semaphore(0)
+    controller.on_put = many.release
+    with Registrar(controller, "solver", tmp_path / "r"):
+        for _ in range(5):
+            assert many.acquire(timeout=LIMIT_S)
+    assert ("PUT", "/v1/jobs/9/lease", 60) in controller.calls
+    assert capsys.readouterr().err == "hikyaku: job 9 is not renewed: not now\n"
 
 
 # In place of mpirun: a rank that tells the registrar of the BTL's parameters its address.
@@ -270,13 +286,13 @@ sys.exit(int(os.environ["OMPI_MCA_btl_hikyaku_tag"]) if said == "ok\\n" else 1)
 def test_a_native_job_on_real_nodes(tmp_path: Path, monkeypatch) -> None:
     """`tag run --sdn --native`: the command has what ranks need, and its status is the tool's."""
     controller = Controller()
-    monkeypatch.setattr(client, "Client", lambda _state: controller)
+    monkeypatch.setattr(client, "Client", lambda _state, **_: controller)
     options = ["--sdn", "--native", "--state", str(tmp_path), "--reach-as", "localhost"]
     command = [sys.executable, "-c", RANK]
     done = CliRunner().invoke(cli_tag.tag, ["run", *options, "--", *command])
     assert done.exit_code == 9
     assert controller.calls == [
-        ("POST", "/v1/jobs", {"name": Path(sys.executable).name}),
+        ("POST", "/v1/jobs", {"name": Path(sys.executable).name, "lease": 60}),
         ("PUT", "/v1/jobs/9/ranks", {"3": MAC}),
         ("DELETE", "/v1/jobs/9"),
     ]

@@ -10,6 +10,7 @@ import pytest
 from hikyaku.errors import HikyakuError
 from hikyaku.sdn import http
 from hikyaku.sdn.controller import Controller
+from hikyaku.sdn.leases import Leases
 from hikyaku.sdn.rest import Request, Rest
 from hikyaku.sdn.store import Store
 
@@ -99,6 +100,7 @@ def test_only_the_token_changes_anything(rest):
         ({"ranks": {"0": "ff:ff:ff:ff:ff:ff"}}, "cannot be a rank's"),
         ({"groups": {"1": [5000]}}, "a rank is a whole number"),
         ({"groups": {"1": {}}}, "a group is a list"),
+        ({"lease": 9}, "a lease, in seconds, is a whole number from 10"),
         ({"groups": {"x": []}}, "a group is a whole number"),
     ],
 )
@@ -171,8 +173,58 @@ def test_what_is_taken_back_late_undoes_nobody_elses(rest, monkeypatch):
 def test_numbers_of_jobs_are_given_once_and_run_out(rest):
     for number in range(1, 64):
         assert ask(rest, "POST", "/v1/jobs", {})[1]["job"] == number
-    assert ask(rest, "POST", "/v1/jobs", {})[0] == 409
+    status, answer = ask(rest, "POST", "/v1/jobs", {})
+    assert status == 409
+    assert "fix: hikyaku sdn status lists them, and hikyaku sdn forget JOB" in answer["error"]
     assert ask(rest, "POST", "/v1/jobs", {"job": 5})[0] == 409
+
+
+def test_a_lease_is_renewed_and_kept_for_a_restart(rest, tmp_path, monkeypatch):
+    assert ask(rest, "POST", "/v1/jobs", {"lease": 60})[1]["lease"] == 60
+    renewed: list[tuple[int, float]] = []
+    monkeypatch.setattr(rest.c.leases, "renew", lambda *what: renewed.append(what))
+    assert ask(rest, "PUT", "/v1/jobs/1/lease", 60) == (200, {"lease": 60})
+    assert ask(rest, "PUT", "/v1/jobs/1/ranks", {"0": MAC})[0] == 200, "a sign of life, too"
+    assert ask(rest, "PUT", "/v1/jobs/1/lease", 30)[0] == 200
+    assert renewed == [(1, 60), (1, 60), (1, 30)]
+    assert ask(rest, "PUT", "/v1/jobs/1/lease", 1)[0] == 400
+    assert ask(rest, "PUT", "/v1/jobs/2/lease", 60)[0] == 404
+    rest.c.keep()
+    again = Controller(Store(tmp_path / "sdn"), lambda _: None)
+    assert again.jobs[1].lease == 30
+    assert again.leases.expired(again.leases._then) == []
+    assert again.leases._left == {1: 30}
+
+
+def test_leases_end_by_time_that_the_controller_ran():
+    leases = Leases(100.0)
+    leases.renew(1, 12.0)
+    leases.renew(2, 60.0)
+    assert leases.expired(5000.0) == [], "it was stopped for long"
+    assert leases.expired(5005.0) == []
+    assert leases.expired(5007.0) == [1]
+    leases.drop(1)
+    assert leases.expired(5008.0) == []
+    leases.renew(2, 1.0)
+    assert leases.expired(5009.0) == [2]
+
+
+def test_a_job_that_nobody_renews_is_taken_away(rest, monkeypatch):
+    said: list[str] = []
+    monkeypatch.setattr(rest.c, "_print", said.append)
+    for lease in ({"lease": 60}, {}):
+        ask(rest, "POST", "/v1/jobs", lease)
+    rest.c.leases.renew(1, 0.0)  # as if it had passed
+
+    async def until_said() -> None:
+        task = asyncio.create_task(rest.c._ending_leases())
+        while not said:
+            await asyncio.sleep(0.01)
+        task.cancel()
+
+    asyncio.run(asyncio.wait_for(until_said(), 30))
+    assert list(rest.c.jobs) == [2]
+    assert "its registrar has not been heard of for 60 s" in said[0]
 
 
 def test_paths_that_are_not_there(rest):

@@ -24,7 +24,7 @@ from pathlib import Path
 from .. import process
 from ..errors import HikyakuError
 from ..sdn.client import Client
-from ..sdn.registrar import Registrar
+from ..sdn.registrar import PATIENCE_S, Registrar
 from ..sdn.tagger import tag_command
 from . import openmpi, rtc
 from .lock import locked_directory, try_lock
@@ -317,7 +317,7 @@ def tagging(
         yield command, {}
     else:
         where = node_directory(topology.nodes[0].netns) / f"r{run_dir.name}"
-        client = Client(directory / "sdn")
+        client = Client(directory / "sdn", patience=PATIENCE_S)
         with Registrar(client, Path(program[0]).name[:60], where) as registrar:
             if not job.tcp:
                 yield [], openmpi.tag_settings(registrar.job, registrar.address)

@@ -22,6 +22,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from ..errors import HikyakuError
 from . import codec, rules
 from .discovery import EXPIRY, PROBE_EVERY, SETTLE, Discovery
+from .leases import Leases
 from .network import Job, Network
 from .openflow import Channel, Gone, describe
 from .program import compute, learned
@@ -64,6 +65,9 @@ class Controller:
         self.wanted: dict[int, Program] = {}
         self._started = clock()
         self.jobs, self.network.graph.hosts, self._expected = store.load()
+        self.leases = Leases(time.monotonic())
+        for job in self.jobs.values():
+            self.renew(job)
 
     def say(self, text: str) -> None:
         self.events.append((self.clock(), text))
@@ -88,6 +92,7 @@ class Controller:
                 self._updating,
                 self._counting,
                 self._watching_role,
+                self._ending_leases,
                 *([self._forgetting] if self.discovery.expiry else []),
             )
         ]
@@ -323,6 +328,17 @@ class Controller:
                     frames[match.src, (switch.number, match.in_port)] += each.packet_count
         self.discovery.counted(frames, self.clock())
 
+    async def _ending_leases(self) -> None:
+        while True:
+            await asyncio.sleep(1)
+            for number in self.leases.expired(time.monotonic()):
+                job = self.jobs[number]
+                self.say(
+                    f"job {number} ({job.name}) is taken away: its registrar has not been heard of "
+                    f"for {job.lease} s"
+                )
+                self.remove_job(number)
+
     # ---- what they are told -------------------------------------------------------------------
 
     def _changed(self) -> None:
@@ -416,10 +432,16 @@ class Controller:
 
     def set_job(self, job: Job) -> None:
         self.jobs[job.number] = job
+        self.renew(job)
         self._save()
         self._changed()
 
+    def renew(self, job: Job) -> None:
+        if job.lease is not None:
+            self.leases.renew(job.number, job.lease)
+
     def remove_job(self, number: int) -> None:
         del self.jobs[number]
+        self.leases.drop(number)
         self._save()
         self._changed()

@@ -20,6 +20,7 @@ class Job:
     name: str = ""
     ranks: dict[int, int] = field(default_factory=dict)  # rank in MPI_COMM_WORLD: address
     groups: dict[int, frozenset[int]] = field(default_factory=dict)  # number: ranks
+    lease: int | None = None  # seconds after which it goes if nobody renews it
 
     def members(self, group: int) -> frozenset[int]:
         """Group 0 is everybody, unless it was declared."""

@@ -17,6 +17,7 @@ import hmac
 import os
 import secrets
 import socketserver
+import sys
 import threading
 import time
 from collections import Counter
@@ -30,6 +31,9 @@ _LINE = 16384  # a group of all ranks
 _ANSWER = 256
 _WAIT_S = 5.0
 _BACKLOG = 256  # all ranks of a job call at once when it starts
+PATIENCE_S = 5.0  # of its client: a controller that begins anew; a node waits 8 s for an answer
+_LEASE_S = 60  # the controller forgets a job whose registrar was killed
+_BEAT_S = 15.0
 _FRESH_S = 0.05  # as often a rank asks (mpi/tag.c): all that ask meanwhile get one answer
 
 
@@ -86,12 +90,15 @@ class Registrar:
             self.address = f"{self._secret}@{where}:{self._server.server_address[1]}"
         self._server.registrar = self
         try:
-            self.job: int = self._client.post("/v1/jobs", {"name": name})["job"]
+            asked = {"name": name, "lease": _LEASE_S}
+            self.job: int = self._client.post("/v1/jobs", asked)["job"]
         except BaseException:
             self._close()
             raise
+        self._ends = threading.Event()
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,))
         self._thread.start()
+        threading.Thread(target=self._beat, daemon=True).start()
 
     def hear(self, line: str) -> str:
         """What a node says, and what it is answered."""
@@ -108,6 +115,18 @@ class Registrar:
         except HikyakuError as refused:
             return " ".join(str(refused).split())
         return "ok"
+
+    def _beat(self) -> None:
+        """Renews the job's lease. What goes wrong is said once, until it has gone right again."""
+        said = None
+        while not self._ends.wait(_BEAT_S):
+            try:
+                self._client.put(f"/v1/jobs/{self.job}/lease", _LEASE_S)
+                said = None
+            except HikyakuError as failed:
+                if str(failed) != said and not self._ends.is_set():
+                    said = str(failed)
+                    _say(f"job {self.job} is not renewed: {said}")
 
     def _tell(self, rank: int, mac: str) -> None:
         from_mac(mac)
@@ -161,16 +180,25 @@ class Registrar:
     def __enter__(self) -> "Registrar":
         return self
 
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+    def __exit__(self, *_: object) -> None:
+        """The job has ended, and its status is not ours: what fails here is said alone."""
+        self._ends.set()
         self._server.shutdown()
         self._thread.join()
         self._close()
         try:
             self._client.delete(f"/v1/jobs/{self.job}")
         except HikyakuError as failed:
-            if error is None:
-                raise
-            error.add_note(f"Its job {self.job} is not taken away either: {failed}")
+            if getattr(failed, "status", None) != 404:  # taken away already
+                _say(
+                    f"job {self.job} is still with the controller, which forgets it when it has "
+                    f"not heard of it for {_LEASE_S} s: {failed}; or then: hikyaku sdn forget "
+                    f"{self.job}"
+                )
+
+
+def _say(text: str) -> None:
+    print(f"hikyaku: {text}", file=sys.stderr, flush=True)
 
 
 def job_name(command: list[str]) -> str:

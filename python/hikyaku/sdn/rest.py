@@ -22,6 +22,7 @@ from .store import job_to_json
 from .tag import JOBS, RANKS, Function, NoTag, Tag, from_mac, in_prefix, to_mac
 
 MAX_NAME = 64
+LEASES = (10, 86400)  # seconds
 JSON, TEXT, HTML = "application/json", "text/plain; version=0.0.4", "text/html; charset=utf-8"
 
 
@@ -80,6 +81,10 @@ def _members(data: object) -> frozenset[int]:
     return frozenset(_number(r, "a rank", 0, RANKS - 1) for r in data)
 
 
+def _lease(data: object) -> int:
+    return _number(data, "a lease, in seconds,", *LEASES)
+
+
 class Rest:
     """@token: whoever changes something has to show it."""
 
@@ -100,6 +105,7 @@ class Rest:
                 ("POST", r"/v1/jobs", self._add_job),
                 ("DELETE", r"/v1/jobs/([0-9]{1,5})", self._remove_job),
                 ("PUT", r"/v1/jobs/([0-9]{1,5})/ranks", self._set_ranks),
+                ("PUT", r"/v1/jobs/([0-9]{1,5})/lease", self._set_lease),
                 ("PUT", r"/v1/jobs/([0-9]{1,5})/groups/([0-9]{1,5})", self._set_group),
             )
         ]
@@ -333,7 +339,7 @@ class Rest:
             self.c.remove_job(job.number)
 
     async def _add_job(self, request: Request) -> Response:
-        data = self._object(request, {"job", "name", "ranks", "groups"})
+        data = self._object(request, {"job", "name", "ranks", "groups", "lease"})
         name = data.get("name", "")
         if not isinstance(name, str) or len(name) > MAX_NAME or not name.isprintable():
             _bad(f"name is a string of at most {MAX_NAME} printable characters")
@@ -344,13 +350,18 @@ class Rest:
         else:
             free = set(range(1, JOBS)) - set(self.c.jobs)
             if not free:
-                raise Refused(409, f"all {JOBS - 1} numbers of jobs are taken")
+                raise Refused(
+                    409,
+                    f"all {JOBS - 1} numbers of jobs are taken; fix: hikyaku sdn status lists "
+                    "them, and hikyaku sdn forget JOB takes one away whose mpirun has ended",
+                )
             number = min(free)
         groups = data.get("groups", {})
         if not isinstance(groups, dict) or len(groups) > RANKS:
             _bad("groups is an object, as {'1': [0, 2]}")
         members = {_number(g, "a group", 0, RANKS - 1): _members(m) for g, m in groups.items()}
-        job = Job(number, name, _ranks(data.get("ranks", {})), members)
+        lease = _lease(data["lease"]) if "lease" in data else None
+        job = Job(number, name, _ranks(data.get("ranks", {})), members, lease)
         self.c.set_job(job)
         return await self._applied(job, lambda: self._end(job), 201)
 
@@ -370,6 +381,20 @@ class Rest:
         job.ranks |= new
         self.c.set_job(job)
         return await self._applied(job, self._undo(job, lambda: _restore(job.ranks, new, old)))
+
+    async def _set_lease(self, request: Request, number: str) -> Response:
+        """From now on. The switches need not know."""
+        job = self._known(number)
+        try:
+            lease = _lease(json.loads(request.body))
+        except (ValueError, RecursionError):
+            _bad("the body is no JSON")
+        if lease == job.lease:
+            self.c.renew(job)
+        else:
+            job.lease = lease
+            self.c.set_job(job)
+        return _json({"lease": job.lease})
 
     async def _set_group(self, request: Request, number: str, group: str) -> Response:
         job = self._known(number)

@@ -141,12 +141,13 @@ def _locked(file: TextIO) -> bool:
 
 
 def job_to_json(job: Job) -> dict:
+    lease = {} if job.lease is None else {"lease": job.lease}
     return {
         "job": job.number,
         "name": job.name,
         "ranks": {str(r): to_mac(mac) for r, mac in sorted(job.ranks.items())},
         "groups": {str(g): sorted(ranks) for g, ranks in sorted(job.groups.items())},
-    }
+    } | lease
 
 
 def job_from_json(data: dict) -> Job:
@@ -155,4 +156,5 @@ def job_from_json(data: dict) -> Job:
         str(data["name"]),
         {int(r): from_mac(mac) for r, mac in data["ranks"].items()},
         {int(g): frozenset(map(int, ranks)) for g, ranks in data["groups"].items()},
+        int(data["lease"]) if "lease" in data else None,
     )
