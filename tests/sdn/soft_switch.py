@@ -2,15 +2,17 @@
 """A switch in memory behind a Switch of the controller: what OpenFlow 1.3 says of flows and groups,
 and room for so many. Errors are told before the barrier is answered."""
 
+import contextlib
 import itertools
 from collections.abc import Callable
+from types import SimpleNamespace
 
 from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from hikyaku.sdn import codec
 from hikyaku.sdn.openflow import Gone
-from hikyaku.sdn.rules import Group, Program
+from hikyaku.sdn.rules import COOKIE, COOKIE_MASK, Group, Program
 
 Error = tuple[int, int]  # type, code
 FULL = (of.OFPET_FLOW_MOD_FAILED, of.OFPFMFC_TABLE_FULL)
@@ -83,17 +85,32 @@ class SoftSwitch:
         self.groups[mod.group_id] = mod
         return None
 
+    async def request(self, message: parser.MsgBase) -> list:
+        """What is in it, in one part."""
+        if isinstance(message, parser.OFPGroupDescStatsRequest):
+            return [SimpleNamespace(body=list(self.groups.values()))]
+        assert isinstance(message, parser.OFPFlowStatsRequest)
+        wanted = message.cookie & message.cookie_mask
+        flows = self.flows.values()
+        return [
+            SimpleNamespace(body=[f for f in flows if f.cookie & message.cookie_mask == wanted])
+        ]
+
     def program(self) -> Program:
-        """What it really does."""
-        numbers = codec.GroupNumbers()
-        for number, mod in self.groups.items():
-            if number != codec.ALIVE:
-                numbers.take(number, codec.group_back(mod, numbers))
-        return dict(codec.flow_back(mod, numbers) for mod in self.flows.values())
+        """What it really does, of ours."""
+        numbers = self._numbers()
+        ours = [mod for mod in self.flows.values() if mod.cookie & COOKIE_MASK == COOKIE]
+        return dict(codec.flow_back(mod, numbers) for mod in ours)
 
     def its_groups(self) -> set[Group]:
-        mods = [mod for number, mod in self.groups.items() if number != codec.ALIVE]
-        return {codec.group_back(mod, codec.GroupNumbers()) for mod in mods}
+        return set(self._numbers().of_group)
+
+    def _numbers(self) -> codec.GroupNumbers:
+        numbers = codec.GroupNumbers()
+        for number in [n for n in self.groups if n in codec.GROUPS and n != codec.ALIVE]:
+            with contextlib.suppress(codec.NotOurs):
+                numbers.take(number, codec.group_back(self.groups[number], numbers))
+        return numbers
 
 
 def used(mod: parser.OFPFlowMod) -> set[int]:

@@ -26,7 +26,7 @@ def test_programs_come_back_as_they_were():
         for program in compute(network, jobs).values():
             numbers, fresh = codec.GroupNumbers(), codec.GroupNumbers()
             for group in groups(program):
-                sent = codec.group_mod(group, numbers, add=True)
+                sent = codec.group_add(group, numbers)
                 got = parser.OFPGroupDescStats(
                     type_=sent.type, group_id=sent.group_id, buckets=sent.buckets
                 )

@@ -161,6 +161,11 @@ def same(controller: Controller, switch: Switch) -> bool:
     return switch.rules == soft.program() and switch.groups == soft.its_groups()
 
 
+def group_of_others(number: int, kind: int = of.OFPGT_SELECT) -> parser.OFPGroupMod:
+    buckets = [parser.OFPBucket(1, actions=[parser.OFPActionOutput(7)])]
+    return parser.OFPGroupMod(codec.DESC, of.OFPGC_ADD, kind, number, buckets)
+
+
 @contextlib.asynccontextmanager
 async def updating(controller: Controller) -> AsyncIterator[None]:
     """As run() does, in an event loop of its own."""
@@ -264,3 +269,87 @@ def test_a_switch_that_does_not_say_that_it_is_done_is_let_go(controller, switch
     with pytest.raises(Gone):
         update(controller)
     assert "did not answer" in switch.channel.failed
+
+
+# ---- groups of others ----------------------------------------------------------------------------
+
+
+async def taken_over(channel: SoftSwitch, number: int) -> Switch:
+    switch = Switch(number, channel)
+    await switch._read_back()
+    await channel.barrier()
+    return switch
+
+
+def again(controller: Controller, switch: Switch) -> Switch:
+    """As by a controller that starts anew."""
+    made = asyncio.run(taken_over(switch.channel, switch.number))
+    controller.switches[switch.number] = made
+    return made
+
+
+def test_what_was_written_is_read_back_and_nothing_written_anew(controller, switch):
+    settle(controller)
+    switch = again(controller, switch)
+    switch.channel.sent.clear()
+    settle(controller)
+    assert switch.channel.sent == []
+    assert same(controller, switch)
+
+
+def test_groups_of_others_and_their_flows_stay(controller, switch):
+    soft = switch.channel
+    soft.send(group_of_others(1, of.OFPGT_ALL))
+    soft.send(group_of_others(77, of.OFPGT_ALL))
+    actions = [parser.OFPActionGroup(77)]
+    apply = parser.OFPInstructionActions(of.OFPIT_APPLY_ACTIONS, actions)
+    theirs = parser.OFPFlowMod(codec.DESC, cookie=5, table_id=9, instructions=[apply])
+    soft.send(theirs)
+    switch = again(controller, switch)
+    settle(controller)
+    assert {1, 77} <= soft.groups.keys()
+    assert theirs in soft.flows.values()
+    assert same(controller, switch)
+
+
+def test_a_number_that_somebody_has_taken_is_passed_over(controller, switch):
+    settle(controller)
+    taken = dict(switch.numbers.of_group)
+    soft = SoftSwitch(controller._told)
+    theirs = [group_of_others(number) for number in taken.values()]
+    for each in theirs:
+        soft.send(each)
+    controller.switches[switch.number] = fresh = Switch(switch.number, soft)
+    settle(controller)
+    assert fresh.refused == {}
+    assert fresh.rules == controller.wanted[fresh.number] == soft.program()
+    assert all(soft.groups[each.group_id] is each for each in theirs)
+    # and one that starts anew knows
+    before = dict(soft.groups)
+    fresh = again(controller, fresh)
+    controller.jobs[1] = networks.job_on(controller.network, 8)
+    settle(controller)
+    assert fresh.refused == {}
+    assert before.items() <= soft.groups.items()
+
+
+def test_a_group_that_is_there_twice_goes_whole(controller, switch):
+    settle(controller)
+    soft = switch.channel
+    mod = next(m for n, m in soft.groups.items() if n != codec.ALIVE)
+    second = parser.OFPGroupMod(codec.DESC, of.OFPGC_ADD, mod.type, codec.GROUPS[-1], mod.buckets)
+    soft.send(second)
+    switch = again(controller, switch)
+    controller.network.graph.hosts.clear()
+    controller.network.graph.ports = {switch.number: set()}
+    controller.network.graph.links.clear()
+    controller.network.graph._changed()
+    settle(controller)
+    assert soft.groups.keys() == {codec.ALIVE}
+
+
+def test_a_group_that_should_be_alive_and_is_not_is_mended(controller, switch):
+    soft = switch.channel
+    soft.groups[codec.ALIVE] = group_of_others(codec.ALIVE, of.OFPGT_ALL)
+    again(controller, switch)
+    assert codec.is_alive(soft.groups[codec.ALIVE])

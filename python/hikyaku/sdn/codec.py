@@ -2,7 +2,8 @@
 """Rules and groups as OpenFlow 1.3 messages of os-ken, and back.
 
 Pure. A group's number follows from what it does, so that a controller that starts anew finds the
-groups of the one before; where two would get the same, the later one takes the next.
+groups of the one before; where two would get the same, or somebody else has it, the later one takes
+the next.
 """
 
 import zlib
@@ -29,10 +30,12 @@ from .tag import from_mac, to_mac
 DESC = ProtocolDesc(of.OFP_VERSION)
 WHOLE_FRAME = of.OFPCML_NO_BUFFER
 
+# Groups have no cookie: those with these numbers are ours, and others are not touched.
+GROUPS = range(0x6800_0000, 0x6900_0000)
 
 # A fast-failover group wants something to watch for each bucket. One that is always taken watches
 # this group, which every switch has, and which is alive since nothing in it can be down.
-ALIVE = 1
+ALIVE = GROUPS[0]
 
 
 class NotOurs(ValueError):
@@ -47,27 +50,38 @@ class GroupNumbers:
 
     def __init__(self) -> None:
         self.of_group: dict[Group, int] = {}
-        self._taken: dict[int, Group] = {}
+        self._more: dict[Group, list[int]] = {}  # further ones, of groups that are there twice
+        self._taken: dict[int, Group | None] = {ALIVE: None}  # None: it is somebody else's
 
     def number(self, group: Group) -> int:
         if group not in self.of_group:
-            number = zlib.crc32(repr(group).encode()) & 0x7FFF_FFFF
-            while number in self._taken or number <= ALIVE:
-                number = (number + 1) & 0x7FFF_FFFF
+            at = zlib.crc32(repr(group).encode())
+            while (number := GROUPS[at % len(GROUPS)]) in self._taken:
+                at += 1
             self.take(number, group)
         return self.of_group[group]
 
     def take(self, number: int, group: Group) -> None:
-        self.of_group[group] = number
+        if self.of_group.setdefault(group, number) != number:
+            self._more.setdefault(group, []).append(number)
         self._taken[number] = group
 
-    def forget(self, group: Group) -> None:
-        del self._taken[self.of_group.pop(group)]
+    def lose(self, number: int) -> None:
+        """Somebody else has it."""
+        self._taken[number] = None
+
+    def forget(self, group: Group) -> list[int]:
+        """Returns the numbers that it had."""
+        numbers = [self.of_group.pop(group), *self._more.pop(group, ())]
+        for number in numbers:
+            del self._taken[number]
+        return numbers
 
     def group(self, number: int) -> Group:
-        if number not in self._taken:
+        group = self._taken.get(number)
+        if group is None:
             raise NotOurs(f"group {number}")
-        return self._taken[number]
+        return group
 
 
 def _actions(actions: tuple, numbers: GroupNumbers) -> list:
@@ -96,7 +110,7 @@ def _actions_back(actions: list, numbers: GroupNumbers) -> tuple:
     return tuple(found)
 
 
-def group_mod(group: Group, numbers: GroupNumbers, *, add: bool) -> parser.OFPGroupMod:
+def group_add(group: Group, numbers: GroupNumbers) -> parser.OFPGroupMod:
     kind = of.OFPGT_FF if group.failover else of.OFPGT_ALL
     buckets = [
         parser.OFPBucket(
@@ -107,15 +121,27 @@ def group_mod(group: Group, numbers: GroupNumbers, *, add: bool) -> parser.OFPGr
         )
         for b in group.buckets
     ]
-    command = of.OFPGC_ADD if add else of.OFPGC_DELETE
-    return parser.OFPGroupMod(DESC, command, kind, numbers.number(group), buckets if add else [])
+    return parser.OFPGroupMod(DESC, of.OFPGC_ADD, kind, numbers.number(group), buckets)
 
 
-def alive_mod() -> parser.OFPGroupMod:
+def group_delete(number: int) -> parser.OFPGroupMod:
+    return parser.OFPGroupMod(DESC, of.OFPGC_DELETE, of.OFPGT_ALL, number, [])
+
+
+def alive_mod(command: int = of.OFPGC_ADD) -> parser.OFPGroupMod:
     """Makes the group ALIVE, or writes it anew."""
     actions = [parser.OFPActionOutput(of.OFPP_IN_PORT, WHOLE_FRAME)]
     bucket = parser.OFPBucket(0, of.OFPP_ANY, of.OFPG_ANY, actions)
-    return parser.OFPGroupMod(DESC, of.OFPGC_ADD, of.OFPGT_ALL, ALIVE, [bucket])
+    return parser.OFPGroupMod(DESC, command, of.OFPGT_ALL, ALIVE, [bucket])
+
+
+def is_alive(stats: parser.OFPGroupDescStats) -> bool:
+    """Is the group ALIVE what alive_mod() makes?"""
+    try:
+        group = group_back(stats, GroupNumbers())
+    except NotOurs:
+        return False
+    return group == Group(False, (Bucket(None, (Out(of.OFPP_IN_PORT),)),))
 
 
 def group_back(stats: parser.OFPGroupDescStats, numbers: GroupNumbers) -> Group:

@@ -247,7 +247,8 @@ class Controller:
         if message.type == of.OFPET_BAD_REQUEST and message.code == of.OFPBRC_IS_SLAVE:
             self._displaced(switch)
             return
-        switch.refuses(message.xid, what)
+        taken = (message.type, message.code) == (of.OFPET_GROUP_MOD_FAILED, of.OFPGMFC_GROUP_EXISTS)
+        switch.refuses(message.xid, what, taken=taken)
         switch.failed = True
         if switch.problem != what:
             switch.problem = what

@@ -3,8 +3,6 @@
 and the steps by which that becomes something else."""
 
 import contextlib
-from collections.abc import Callable
-from functools import partial
 
 from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
@@ -45,11 +43,11 @@ class Switch:
         self.numbers = codec.GroupNumbers()
         self.rules: Program = {}
         self.groups: set[Group] = set()
-        # by transaction, for its error: what it was about, and how it is as before
-        self.sent: dict[int, tuple[Key | Group, Callable[[], None]]] = {}
+        # by transaction, for its error: a rule and what that did before, or a new group
+        self.sent: dict[int, tuple[Key | Group, Does | None]] = {}
         self.refused: dict[Key, str] = {}
         self.refused_groups: dict[Group, str] = {}  # in this update
-        self.made_room = False  # the last update has removed something
+        self.again = False  # what was refused may be taken now
         self.problem: str | None = None  # the last one that was said; said again when it had gone
         self.failed = False  # something since the last answer
         self.counts: dict[int, tuple[int, int, int, int]] = {}  # tx bytes, rx bytes, frames
@@ -103,13 +101,22 @@ class Switch:
         """What a controller of ours has left in it. Of others' rules nothing is touched."""
         parts = await self.channel.request(parser.OFPGroupDescStatsRequest(codec.DESC, 0))
         there = [s for part in parts for s in part.body]
-        if not any(s.group_id == codec.ALIVE for s in there):
-            self.channel.send(codec.alive_mod())
-        for stats in (s for s in there if s.group_id != codec.ALIVE):
-            with contextlib.suppress(codec.NotOurs):
+        alive = None
+        for stats in (s for s in there if s.group_id in codec.GROUPS):
+            if stats.group_id == codec.ALIVE:
+                alive = stats
+                continue
+            try:
                 group = codec.group_back(stats, self.numbers)
-                self.numbers.take(stats.group_id, group)
-                self.groups.add(group)
+            except codec.NotOurs:
+                self.numbers.lose(stats.group_id)
+                continue
+            self.numbers.take(stats.group_id, group)
+            self.groups.add(group)
+        if alive is None:
+            self.channel.send(codec.alive_mod())
+        elif not codec.is_alive(alive):
+            self.channel.send(codec.alive_mod(of.OFPGC_MODIFY))
         for stats in (s for part in await self.channel.request(ours()) for s in part.body):
             with contextlib.suppress(codec.NotOurs):
                 key, does = codec.flow_back(stats, self.numbers)
@@ -150,21 +157,28 @@ class Switch:
         self._counted = now
         return found
 
-    def refuses(self, xid: int, why: str) -> None:
-        """It has not done what was sent as transaction @xid: what was there before is there yet."""
-        what, undo = self.sent.pop(xid, (None, None))
-        if what is None:
-            return
+    def refuses(self, xid: int, why: str, *, taken: bool = False) -> None:
+        """It has not done what was sent as transaction @xid: what was there before is there yet.
+        @taken: somebody else has a group of this number."""
+        what, before = self.sent.pop(xid, (None, None))
         if isinstance(what, Key):
             self.refused[what] = why
-        else:
+            if before is None:
+                self.rules.pop(what, None)
+            else:
+                self.rules[what] = before
+        elif what is not None:
             self.refused_groups[what] = why
-        undo()
+            self.groups.discard(what)
+            for number in self.numbers.forget(what):
+                if taken:
+                    self.numbers.lose(number)
+                    self.again = True
 
     def answered(self, program: Program) -> bool:
         """It has told what it refuses of @program. What it had refused before counts until here:
         while a rule is sent again, nobody knows. Returns whether to send that again at once, since
-        something went meanwhile."""
+        it may find room now."""
         self.sent.clear()
         self.refused = {
             key: why
@@ -174,7 +188,7 @@ class Switch:
         if not self.failed:
             self.problem = None
         self.failed = False
-        return bool(self.refused) and self.made_room
+        return bool(self.refused) and self.again
 
     def refused_of(self, job: int, wanted: dict[int, Program]) -> dict[Key, str]:
         program = wanted.get(self.number, {})
@@ -189,26 +203,17 @@ class Switch:
                 self.refused[key] = self.refused_groups.get(action, "its group is not there")
                 return
         xid = self.channel.send(codec.flow_add(key, does, self.numbers))
-        self.sent[xid] = (key, partial(self._put_back, key, self.rules.get(key)))
+        self.sent[xid] = (key, self.rules.get(key))
         self.rules[key] = does
-
-    def _put_back(self, key: Key, does: Does | None) -> None:
-        if does is None:
-            self.rules.pop(key, None)
-        else:
-            self.rules[key] = does
-
-    def _no_group(self, group: Group) -> None:
-        self.groups.discard(group)
-        self.numbers.forget(group)
 
     def prepare(self, program: Program) -> bool:
         """Groups, which are there before a rule uses them."""
         self.refused_groups.clear()
+        self.again = False
         new_groups = groups(program) - self.groups
         for group in sorted(new_groups, key=repr):
-            xid = self.channel.send(codec.group_mod(group, self.numbers, add=True))
-            self.sent[xid] = (group, partial(self._no_group, group))
+            xid = self.channel.send(codec.group_add(group, self.numbers))
+            self.sent[xid] = (group, None)
         self.groups |= new_groups
         return bool(new_groups)
 
@@ -230,14 +235,14 @@ class Switch:
         stale = [k for k in self.rules if k not in program]
         for key in stale:
             xid = self.channel.send(codec.flow_delete(key))
-            self.sent[xid] = (key, partial(self._put_back, key, self.rules.pop(key)))
+            self.sent[xid] = (key, self.rules.pop(key))
         old_groups = self.groups - groups(program) - groups(self.rules)
         for group in sorted(old_groups, key=repr):
-            self.channel.send(codec.group_mod(group, self.numbers, add=False))
-            self.numbers.forget(group)
+            for number in self.numbers.forget(group):
+                self.channel.send(codec.group_delete(number))
         self.groups -= old_groups
-        self.made_room = bool(stale or old_groups)
-        return self.made_room
+        self.again |= bool(stale or old_groups)
+        return bool(stale or old_groups)
 
 
 # A barrier on every switch between two of them.
