@@ -472,7 +472,10 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 	hk_async_stop(f);
 	memset(f->am, 0, sizeof(f->am)); /* nobody listens any more */
 	f->cfg.lost = NULL;
-	bool works = f->lanes && !f->told_broken;
+	/* A polling process that is inside now was lost there: what it worked on may be half done, and it lets nobody
+	 * in. */
+	bool works = f->lanes && !atomic_load(&f->lock.broken) &&
+		     !atomic_load(&f->lock.helper_wants);
 
 	if (works)
 		drain(f, linger_ms);

@@ -195,12 +195,13 @@ void hk_poller_died(struct hk_daemon *d)
 		snprintf(how, sizeof(how), "ended with status %d", WEXITSTATUS(status));
 	hk_daemon_log(d, "poller: it %s%s%s", how, p->said[0] ? "; it said: " : "", p->said);
 	p->deaths = slot >= 0 ? 0 : p->deaths + 1;
-	hk_slots_tick(d); /* whoever waited for it need not any more */
+	/* before the tick, which would tell one that leaves that nobody is in its memory any more */
 	if (slot >= 0)
 		hk_slot_cut(d, (unsigned)slot,
 			    "the poller died in this rank's memory, which must hold garbage; fix: "
 			    "look for writes out of bounds in the program, or run with the poller "
 			    "off");
+	hk_slots_tick(d); /* whoever waited for it need not any more */
 	/* at the very start its failure is the daemon's: see hk_daemon_open() */
 	if (p->starts == 1 && !p->ready)
 		return;

@@ -189,7 +189,7 @@ static void pipe_to(unsigned index, struct hk_port *port)
 	hk_pipe_port((struct hk_pipe *)(uintptr_t)l->pipes + index, &info, port);
 }
 
-/* What the watcher breaks when the daemon dies; NULL once we leave by ourselves. It lies in the daemon's
+/* What the watcher breaks when the daemon dies; NULL once the poller has let go of it. It lies in the daemon's
  * memory, which stays mapped. */
 static _Atomic(struct hk_fabric *) watched;
 
@@ -346,14 +346,18 @@ void hk_btl_host_lanes(struct hk_candidate *list, size_t n)
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
-/* Takes the fabric back from the poller. */
+/* Takes the fabric back from the poller. If that does not work, the poller may be in there for ever, and the fabric is
+ * not to be entered any more. */
 void hk_btl_host_unshare(void)
 {
 	struct hk_error err;
 
-	atomic_store(&watched, NULL);
-	if (hk_btl.host && hk_host_goodbye(hk_btl.host, PARAMS->connect_timeout_ms, &err) != 0)
+	if (hk_btl.host && hk_host_goodbye(hk_btl.host, PARAMS->connect_timeout_ms, &err) != 0) {
 		hk_btl_say("%s", err.text);
+		if (hk_btl.fabric)
+			hk_fabric_break(hk_btl.fabric, "hikyakud did not let go of it");
+	}
+	atomic_store(&watched, NULL);
 }
 
 void hk_btl_host_leave(void)

@@ -3,6 +3,7 @@
  * tests/unit/fabric/test_life.c: peers that leave, and peers that begin anew, while things are under way to them:
  * what is lost is told once, what was acknowledged is done, and the next incarnation gets nothing of the first.
  */
+#include "fabric/internal.h"
 #include "tests/unit/fabric/by_hand.h"
 
 #include <errno.h>
@@ -366,6 +367,25 @@ static void request_of_an_earlier_incarnation(void)
 	hk_fabric_close(s.f, 0);
 }
 
+/* ---- a polling process that is lost inside ------------------------------------------------------------ */
+
+/* Whether or not anybody noticed: closing ends, and lingers for nothing. */
+static void closes_though_the_stand_in_was_lost_inside(void)
+{
+	for (int noticed = 0; noticed < 2; noticed++) {
+		struct hk_error err = {""};
+		struct scene s;
+
+		scene_open(&s, false);
+		CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+		CHECK(send_one(&s, 0) >= 0);
+		CHECK(hk_biased_try_helper(&s.f->lock));
+		if (noticed)
+			hk_fabric_break(s.f, "it is lost");
+		CHECK_CMP(hk_fabric_close(s.f, WAIT_MS), >, 0);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -376,6 +396,8 @@ int main(int argc, char **argv)
 		{"what_was_sent_to_the_first_is_told", what_was_sent_to_the_first_is_told},
 		{"another_incarnation_gets_nothing_of_the_first",
 		 another_incarnation_gets_nothing_of_the_first},
+		{"closes_though_the_stand_in_was_lost_inside",
+		 closes_though_the_stand_in_was_lost_inside},
 		{"request_of_an_earlier_incarnation", request_of_an_earlier_incarnation},
 	};
 

@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -115,6 +116,43 @@ static uint32_t serving(pid_t pid)
 	return in;
 }
 
+/* Dies in the memory of a rank that leaves: that is told so, and not that all is well. */
+static struct {
+	struct hk_host *host;
+	struct hk_error err;
+	int rc;
+} leaver;
+
+static void *leave(void *arg)
+{
+	leaver.rc = hk_host_goodbye(leaver.host, RIG_WAIT_MS, &leaver.err);
+	return arg;
+}
+
+static void killed_while_one_leaves(void)
+{
+	struct hk_error err = {""};
+	pthread_t t;
+
+	rig_up();
+	leaver.host = rig_attach(0x15, 0, 1);
+	mem = fake_map(hk_host_lease(leaver.host)->shared, false);
+	CHECK(mem != NULL);
+	atomic_store(&mem->fabric[0].hold, 1);
+	CHECK_MSG(hk_host_ready(leaver.host, &mem->fabric[0], RIG_WAIT_MS, &err) == 0, "%s",
+		  err.text);
+	RIG_WAIT(atomic_load(&mem->fabric[0].inside));
+	CHECK_EQ(pthread_create(&t, NULL, leave, NULL), 0);
+	rig_status_has(rig_job(0x15), "\"state\": \"leaving\"");
+	CHECK(kill(poller_pid(0x15, 0), SIGKILL) == 0);
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_MSG(leaver.rc < 0 && strstr(leaver.err.text, "the poller died in this rank's memory"),
+		  "%d: %s", leaver.rc, leaver.err.text);
+	hk_host_close(leaver.host);
+	rig_stop(rig_job(0x15));
+	rig_all_gone();
+}
+
 /* Killed from outside between two looks, not inside one: nobody is to blame. */
 static void killed(void)
 {
@@ -153,9 +191,8 @@ static void off(void)
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
-		{"crashes", crashes},
-		{"spins", spins},
-		{"killed", killed},
+		{"crashes", crashes}, {"spins", spins},
+		{"killed", killed},   {"killed_while_one_leaves", killed_while_one_leaves},
 		{"off", off},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
