@@ -110,6 +110,11 @@ static int open_socket(struct hk_daemon *d, struct hk_error *err)
 	return d->listen_fd < 0 ? d->listen_fd : hk_daemon_watch(d, d->listen_fd, HK_EV_LISTEN, 0);
 }
 
+static void last_words(void *arg, const char *text)
+{
+	hk_daemon_log(arg, "%s", text);
+}
+
 static int open_resources(struct hk_daemon *d, struct hk_error *err)
 {
 	struct hk_res_config cfg = {
@@ -124,6 +129,7 @@ static int open_resources(struct hk_daemon *d, struct hk_error *err)
 		.mode = d->o.mode,
 		.eager_queues = d->o.eager_queues,
 		.memory_mb = d->o.memory_mb,
+		.log = {last_words, d},
 	};
 
 	while (d->node_id == 0)

@@ -148,7 +148,7 @@ static int open_one(struct hk_res *r, const struct hk_res_config *cfg, struct hk
 
 static int open_pipes(struct hk_res *r, const struct hk_res_config *cfg, struct hk_error *err)
 {
-	int rc = hk_switch_start(HK_LCORE_SWITCH, &r->sw, err);
+	int rc = hk_switch_start(HK_LCORE_SWITCH, &cfg->log, &r->sw, err);
 
 	if (rc)
 		return rc;

@@ -13,6 +13,7 @@
 #include "base/common.h"
 #include "base/error.h"
 #include "host/control.h"
+#include "host/patience.h"
 #include "host/poller.h"
 #include "host/rundir.h"
 
@@ -32,9 +33,10 @@ struct hk_res_config {
 	uint64_t node_id;
 	unsigned slots, rx_buffers, tx_buffers; /* buffers: of each slot */
 	unsigned eager_queues;                  /* of the switch on each wire; 0: HK_EAGER_QUEUES */
-	enum hk_ctl_mode mode;   /* who polls: ranks, or the switch (switch.h), or each a part */
-	unsigned slot_memory_mb; /* of each slot: for its fabric */
-	unsigned memory_mb;      /* 0: what all that needs */
+	enum hk_ctl_mode mode;    /* who polls: ranks, or the switch (switch.h), or each a part */
+	unsigned slot_memory_mb;  /* of each slot: for its fabric */
+	unsigned memory_mb;       /* 0: what all that needs */
+	struct hk_last_words log; /* where it says why it aborts */
 };
 
 /* How the port tells its ranks apart, and why not better (port/steer.h). */

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -61,6 +62,9 @@ struct hk_switch {
 	unsigned last;  /* whose the last frame was: mostly the next one's too */
 	struct rte_mempool *shadows;
 	_Atomic(struct command *) command;
+	_Atomic clockid_t cpu; /* of its thread; 0: that has not run yet */
+	struct hk_patience patience;
+	struct hk_last_words log;
 	_Atomic bool bad[HK_CTL_MAX_SLOTS];
 	bool stop;
 	unsigned turns;
@@ -350,23 +354,22 @@ static void obey(struct hk_switch *sw, struct command *c)
 
 static int command(struct hk_switch *sw, struct command *c, struct hk_error *err)
 {
-	struct timespec end;
-
 	c->err = err;
 	c->rc = 0;
 	if (sem_init(&c->done, 0, 0) != 0)
 		return hk_error_set(err, -errno, "no semaphore: %s", strerror(errno));
 	atomic_store_explicit(&sw->command, c, memory_order_release);
 	(void)hk_bell_wake(HK_BELL_SWITCH);
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_sec += HK_SWITCH_WAIT_MS / 1000;
-	while (sem_clockwait(&c->done, CLOCK_MONOTONIC, &end) != 0) {
-		if (errno == EINTR)
-			continue;
+	if (!hk_patience_wait(&c->done, atomic_load(&sw->cpu), &sw->patience)) {
+		char text[160];
+
 		/* it may come to it yet, so nothing of it can be taken back */
-		fprintf(stderr,
-			"hikyakud: its switch has not moved for %d ms; fix: give it a core\n",
-			HK_SWITCH_WAIT_MS);
+		snprintf(text, sizeof(text),
+			 "aborts: its switch did not move in %u ms, nor in %u ms of CPU time; fix: "
+			 "give it a core (cpus)",
+			 sw->patience.wall_ms, sw->patience.cpu_ms);
+		sw->log.say(sw->log.arg, text);
+		fprintf(stderr, "hikyakud: %s\n", text);
 		abort();
 	}
 	sem_destroy(&c->done);
@@ -544,7 +547,10 @@ static void turn(struct hk_switch *sw)
 static int loop(void *arg)
 {
 	struct hk_switch *sw = arg;
+	clockid_t cpu;
 
+	if (pthread_getcpuclockid(pthread_self(), &cpu) == 0)
+		atomic_store(&sw->cpu, cpu);
 	prctl(PR_SET_NAME, "hk-switch");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	while (!sw->stop)
@@ -555,12 +561,14 @@ static int loop(void *arg)
 /* ---- the main thread's side ------------------------------------------------------------------- */
 
 /* All of it but its thread. */
-static int make(struct hk_switch **out, struct hk_error *err)
+static int make(const struct hk_last_words *log, struct hk_switch **out, struct hk_error *err)
 {
 	struct hk_switch *sw = calloc(1, sizeof(*sw));
 
 	if (!sw)
 		return hk_error_set(err, -ENOMEM, "no memory for the switch");
+	sw->log = *log;
+	sw->patience = (struct hk_patience){HK_SWITCH_CPU_MS, HK_SWITCH_WAIT_MS};
 	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++)
 		sw->wait_fd[w] = -1;
 	uint64_t us = rte_get_tsc_hz() / 1000000;
@@ -594,10 +602,11 @@ static void unmake(struct hk_switch *sw)
 	free(sw);
 }
 
-int hk_switch_start(unsigned lcore, struct hk_switch **out, struct hk_error *err)
+int hk_switch_start(unsigned lcore, const struct hk_last_words *log, struct hk_switch **out,
+		    struct hk_error *err)
 {
 	struct hk_switch *sw = NULL;
-	int rc = make(&sw, err);
+	int rc = make(log, &sw, err);
 
 	*out = NULL;
 	if (rc)

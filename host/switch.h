@@ -14,22 +14,26 @@
  * poller in turn, when a rank does not take what came for it.
  *
  * Threads: all calls by one thread, hikyakud's main one. Each waits until the switch has done it (a round of
- * its loop), at most HK_SWITCH_WAIT_MS.
+ * its loop): as long as it gets no core, at most HK_SWITCH_WAIT_MS; then the process says so and aborts, since nothing of
+ * what it was told can be taken back.
  */
 #ifndef HK_HOST_SWITCH_H
 #define HK_HOST_SWITCH_H
 
 #include "base/error.h"
 #include "host/control.h"
+#include "host/patience.h"
 #include "port/pipe.h"
 
-#define HK_SWITCH_WIRES   32 /* ports, and so pipes of each slot */
-#define HK_SWITCH_WAIT_MS 2000
+#define HK_SWITCH_WIRES   32   /* ports, and so pipes of each slot */
+#define HK_SWITCH_CPU_MS  2000 /* of its CPU time */
+#define HK_SWITCH_WAIT_MS 30000
 
 struct hk_switch;
 
-/* @lcore: a worker of this primary, which has nothing else to do. */
-int hk_switch_start(unsigned lcore, struct hk_switch **sw, struct hk_error *err);
+/* @lcore: a worker of this primary, which has nothing else to do. @log is copied. */
+int hk_switch_start(unsigned lcore, const struct hk_last_words *log, struct hk_switch **sw,
+		    struct hk_error *err);
 
 /* Ends the thread. Slots and wires must be gone. NULL is allowed. */
 void hk_switch_stop(struct hk_switch *sw);

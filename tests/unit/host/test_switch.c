@@ -20,6 +20,13 @@
 #define SHARE   16
 #define BUFFERS 256
 
+static void say(void *arg, const char *text)
+{
+	(void)arg;
+	FAIL("%s", text);
+}
+
+static const struct hk_last_words words = {say, NULL};
 static struct hk_port *port;
 static struct hk_switch *sw;
 static struct rte_mempool *rx_pool;
@@ -52,7 +59,7 @@ static void start_with(unsigned all, unsigned eager)
 	for (unsigned i = 0; i < all; i++)
 		pool[i] = rx_pool;
 	CHECK_MSG(hk_port_open_queues(spec, &q, WAIT_MS, &port, &err) == 0, "%s", err.text);
-	CHECK_MSG(hk_switch_start(WORKER, &sw, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_switch_start(WORKER, &words, &sw, &err) == 0, "%s", err.text);
 	struct hk_switch_wire wire = {.port = port, .queues = eager, .copies = rx_pool};
 
 	CHECK_MSG(hk_switch_wire(sw, 0, &wire, &err) == 0, "%s", err.text);

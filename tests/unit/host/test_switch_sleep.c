@@ -10,7 +10,10 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int scripted_ppoll(struct pollfd *p, nfds_t n, const struct timespec *limit,
@@ -63,10 +66,18 @@ static int scripted_yield(void)
 
 /* ---- a switch, two ranks and a wire ------------------------------------------------------------ */
 
+static int other_end; /* of the wire's bell */
+
+static void say(void *arg, const char *text)
+{
+	(void)arg;
+	CHECK(write(other_end, text, strlen(text)) > 0);
+}
+
+static const struct hk_last_words words = {say, NULL};
 static struct hk_switch *sw;
 static struct hk_port *port;
 static struct rte_mempool *rx_pool;
-static int other_end; /* of the wire's bell */
 
 struct rank {
 	struct hk_pipe *pipes;
@@ -110,7 +121,7 @@ static void start(bool crowded)
 	struct hk_port_queues q = {.count = 1, .pool = &rx_pool};
 
 	CHECK_MSG(hk_port_open_queues(spec, &q, 0, &port, &err) == 0, "%s", err.text);
-	CHECK_MSG(make(&sw, &err) == 0, "%s", err.text);
+	CHECK_MSG(make(&words, &sw, &err) == 0, "%s", err.text);
 	struct hk_switch_wire wire = {.port = port, .queues = 1, .copies = rx_pool};
 
 	CHECK_EQ(wire_set(sw, 0, &wire, &err), 0);
@@ -265,11 +276,40 @@ static void rings_after_it_was_kept_off_its_core(void)
 	}
 }
 
+/* ---- commands --------------------------------------------------------------------------------- */
+
+/* It does not move at all: hikyakud ends, and says why where somebody reads it. */
+static void says_why_it_aborts(void)
+{
+	struct hk_error err = {""};
+	char text[200] = "";
+	int status = 0;
+
+	start(false);
+	sw->patience.wall_ms = 0;
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (child == 0) {
+		other_end = hk_bell_take_wire(port->id);
+		CHECK(setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0}) == 0);
+		CHECK(freopen("/dev/null", "w", stderr) != NULL); /* as in the background */
+		(void)hk_switch_slot_remove(sw, 0, &err);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+	CHECK(recv(other_end, text, sizeof(text) - 1, MSG_DONTWAIT) > 0);
+	CHECK_MSG(strstr(text, "its switch did not move") && strstr(text, "fix: "), "%s", text);
+	stop();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"looks_by_itself", looks_by_itself},
 		{"asks_for_who_takes_nothing", asks_for_who_takes_nothing},
+		{"says_why_it_aborts", says_why_it_aborts},
 		{"rings_for_the_first_frame_alone", rings_for_the_first_frame_alone},
 		{"rings_after_it_was_kept_off_its_core", rings_after_it_was_kept_off_its_core},
 	};
