@@ -25,9 +25,7 @@ def network(lab_name):
 
 
 def vsctl(lab: Lab, *arguments: str) -> str:
-    socket = ovs.directory(lab.topology) / "run" / "db.sock"
-    argv = ["ovs-vsctl", f"--timeout={SOON}", f"--db=unix:{socket}", *arguments]
-    return process.run(ovs.inside(lab.topology, argv))
+    return ovs.vsctl(lab.topology, list(arguments))
 
 
 def said(controller: LabController, text: str) -> None:

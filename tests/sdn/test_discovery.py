@@ -42,16 +42,120 @@ def test_a_probe_that_arrives_is_a_link(found):
     assert not found.heard_probe(B, found.probe(A, 11.0), 11.1), "it is known already"
 
 
-def test_a_switch_that_comes_again_has_no_links_left(found):
-    """Its new connection may be there, and end, before the old one has."""
-    found.heard_probe(B, found.probe(A, 10.0), 10.1)
-    found.add_switch(1, [1, 2, 3], 20.0)
-    assert found.graph.links == {}
-    found.heard_probe(B, found.probe(A, 20.0), 20.1)
-    found.graph.ports[1].clear()
-    found.remove_switch(1)
-    assert found.graph.links == {}
-    assert found.graph.neighbors(2) == {}
+# ---- switches that are away ----------------------------------------------------------------------
+
+
+def join(found, a, b, now) -> None:
+    found.heard_probe(b, found.probe(a, now), now)
+    found.heard_probe(a, found.probe(b, now), now)
+
+
+def tick_to(found, start: float, end: float) -> None:
+    for tenth in range(int(10 * start), int(10 * end) + 1):
+        found.tick(tenth / 10)
+
+
+def test_a_switch_without_a_connection_keeps_its_links_and_its_neighbours_learn_nothing(found):
+    """It forwards as before: what comes from it is no host, and its port nothing to flood to."""
+    join(found, A, B, 10.0)
+    found.lose_switch(1)
+    tick_to(found, 10.0, 100.0)
+    assert found.graph.links == {A: B, B: A}
+    assert not found.heard_host(B, 0x0200_0000_0001, 100.0)
+    assert found.graph.host_ports(2) == [2, 3]
+    found.add_switch(1, [1, 2, 3], 100.0)
+    assert found.graph.links == {A: B, B: A}
+    assert found.graph.ports[1] == {1, 2, 3}
+    assert not found.unsettled()
+    assert found.graph.away == set()
+    tick_to(found, 100.0, 100.0 + LOST_AFTER)
+    assert found.graph.links
+    found.tick(100.1 + LOST_AFTER)
+    assert not found.graph.links, "but its probes had to come again"
+
+
+def test_a_switch_that_comes_before_its_old_connection_has_ended(found):
+    join(found, A, B, 10.0)
+    found.add_switch(1, [1, 3], 20.0)
+    assert found.graph.links == {A: B, B: A}
+    assert found.graph.ports[1] == {1, 3}, "what it says of its ports counts"
+    found.add_switch(1, [3, 4], 30.0)
+    assert not found.graph.links
+    assert found.unsettled() == [(1, 4)]
+
+
+def test_a_switch_is_forgotten_when_its_neighbours_say_that_it_has_died(found, said):
+    found.port_down((1, 2))
+    join(found, A, B, 10.0)
+    join(found, (1, 3), (2, 3), 10.0)
+    found.lose_switch(1)
+    found.port_down(B)
+    assert found.graph.away == {1}
+    found.port_down((2, 3))
+    assert 1 not in found.graph.ports
+    assert not found.graph.links
+    assert "all links to it are down: forgotten" in said[-1]
+    found.port_up(B, 20.0)
+    tick_to(found, 20.0, 21.0)
+    assert found.heard_host(B, 0x0200_0000_0001, 21.0), "another may be plugged in there"
+
+
+def test_a_port_to_a_switch_that_is_away_is_nobodys_when_it_comes_up_again(found):
+    join(found, A, B, 10.0)
+    join(found, (1, 3), (2, 3), 10.0)
+    found.lose_switch(1)
+    found.port_down(B)
+    found.port_up(B, 20.0)
+    tick_to(found, 20.0, 40.0)
+    assert not found.heard_host(B, 0x0200_0000_0001, 40.0)
+    assert found.graph.host_ports(2) == [2]
+    found.add_switch(1, [1, 2, 3], 40.0)
+    assert B in found.unsettled()
+    assert found.heard_probe(A, found.probe(B, 40.0), 40.0)
+
+
+def test_the_other_end_of_a_port_that_goes_down_is_no_port_of_hosts(found):
+    """It may be up for a while, or for good."""
+    join(found, A, B, 10.0)
+    found.port_down(A)
+    tick_to(found, 10.0, 20.0)
+    assert found.graph.host_ports(2) == [2, 3]
+    assert found.severed() == [B]
+    found.port_down(B)
+    found.port_up(B, 20.0)
+    tick_to(found, 20.0, 21.0)
+    assert found.graph.host_ports(2) == [1, 2, 3]
+
+
+def test_what_its_own_rules_call_a_link_is_no_port_of_hosts():
+    """A controller with a directory of its own, and switches that another one has left."""
+    found = Discovery(Graph(), KEY, print)
+    found.add_switch(1, [1, 2, 3], 0.0, trunks=[1])
+    tick_to(found, 0.0, 30.0)
+    assert found.graph.host_ports(1) == [2, 3]
+    found.add_switch(2, [1], 30.0)
+    found.tick(31.0)
+    found.heard_host(B, 0x0200_0000_0001, 31.0)
+    assert B[1] in found.graph.ports[2]
+    assert found.heard_probe(B, found.probe(A, 31.0), 31.0), "hosts beyond it, not on it"
+    assert not found.graph.hosts
+
+
+def test_a_link_comes_back_where_hosts_beyond_it_were_heard(found):
+    join(found, A, B, 10.0)
+    found.port_down(A)
+    found.port_down(B)
+    for port in (A, B):
+        found.port_up(port, 20.0)
+    tick_to(found, 20.0, 21.0)
+    found.heard_host(B, 0x0200_0000_0001, 21.0)
+    assert B in found.probed_ports({2: {1}})
+    assert not found.heard_probe((1, 2), found.probe(B, 21.0), 21.0), "but to where it was, alone"
+    assert found.heard_probe(A, found.probe(B, 21.0), 21.0)
+    assert not found.graph.hosts
+
+
+# ---- probes --------------------------------------------------------------------------------------
 
 
 def test_every_changed_bit_is_refused(found, said):
@@ -126,6 +230,9 @@ def test_silent_links_are_not_used_any_more(found, said):
     assert found.lost_links() == [(A, B)]
     assert 1 not in found.graph.ports[1], "nor taken for a port of hosts at once"
     assert "silent" in said[0]
+    tick_to(found, 11 + LOST_AFTER, 50)
+    assert found.graph.host_ports(1) == [2, 3], "nor later: it was silent, not down"
+    assert found.severed() == [A, B]
 
 
 def test_ports_are_nobodys_until_they_have_settled(found):
@@ -210,7 +317,7 @@ def test_who_is_to_be_kept_is_kept(found):
 
 def test_hosts_of_a_switch_that_is_away_have_their_time_when_it_is_back(found):
     found.heard_host(B, HOST, 0.0)
-    found.remove_switch(2)
+    found.lose_switch(2)
     assert found.expire(5 * EXPIRY) == []
     found.add_switch(2, [1, 2, 3], 5 * EXPIRY)
     assert found.expire(6 * EXPIRY) == []
@@ -256,7 +363,7 @@ def test_hosts_go_when_they_should_and_not_before(found, seed):
         elif what == 2:
             away = not away
             if away:
-                found.remove_switch(2)
+                found.lose_switch(2)
             else:
                 found.add_switch(2, [1, 2, 3], now)
                 found.tick(now + 1)

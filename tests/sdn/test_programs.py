@@ -11,7 +11,7 @@ from hikyaku.bench import sdn_model
 from hikyaku.sdn import cubes
 from hikyaku.sdn.follow import Frame, Journey, Tables
 from hikyaku.sdn.network import Job, Network, tree
-from hikyaku.sdn.program import compute
+from hikyaku.sdn.program import FLOOD_KEY, compute
 from hikyaku.sdn.rules import ADMIT, FORWARD, MULTICAST, Key
 from hikyaku.sdn.tag import RANKS, Function, Tag
 
@@ -241,7 +241,7 @@ def test_trees_span_and_are_trees():
         network = networks.at_random(seed, switches=20)
         rng = random.Random(seed)
         members = set(rng.sample(sorted(network.graph.ports), 6))
-        ports = tree(network, members)
+        ports = tree(network, members, FLOOD_KEY)
         assert all(network.graph.links[p] in ports for p in ports)
         inside = {s for s, _ in ports} | {min(members)}
         assert members <= inside

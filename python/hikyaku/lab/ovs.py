@@ -53,7 +53,8 @@ def inside(topology: Topology, argv: list[str]) -> list[str]:
     return ["env", *env, "nsenter", f"--net={NETNS_DIR / topology.switch_netns}", *argv]
 
 
-def _vsctl(topology: Topology, arguments: list[str], seconds: int = 30) -> str:
+def vsctl(topology: Topology, arguments: list[str], seconds: int = 30) -> str:
+    """What ovs-vsctl says of the lab's switches, or changes in them."""
     socket = directory(topology) / "run" / "db.sock"
     # without --timeout it would wait for a dead switch for ever
     argv = ["ovs-vsctl", f"--timeout={seconds}", f"--db=unix:{socket}", *arguments]
@@ -100,30 +101,32 @@ def start(topology: Topology) -> None:
     for switch, port, interface in ports(topology):
         commands += ["--", "add-port", switch, interface]
         commands += ["--", "set", "interface", interface, f"ofport_request={port}"]
-    _vsctl(topology, commands)
+    vsctl(topology, commands)
     set_controllers(topology, [CONTROLLER])
 
 
-def set_controllers(topology: Topology, targets: list[str]) -> None:
-    """All switches connect to @targets (ovs-vswitchd.conf.db(5), "Controller"), and soon again when
-    one has gone."""
+def set_controllers(
+    topology: Topology, targets: list[str], switches: list[str] | None = None
+) -> None:
+    """@switches, or all, connect to @targets (ovs-vswitchd.conf.db(5), "Controller"), and soon
+    again when one has gone."""
     commands = []
-    for switch in topology.wiring.switches:
+    for switch in switches or topology.wiring.switches:
         commands += ["--", "set-controller", switch, *targets]
-    _vsctl(topology, commands[1:])
+    vsctl(topology, commands[1:])
     records = json.loads(
-        _vsctl(topology, ["--format=json", "--columns=_uuid", "list", "controller"])
+        vsctl(topology, ["--format=json", "--columns=_uuid", "list", "controller"])
     )
     commands = []
     for ((_, uuid),) in records["data"]:
         commands += ["--", "set", "controller", uuid, "max_backoff=1000", "inactivity_probe=5000"]
         commands += ["connection_mode=out-of-band"]
-    _vsctl(topology, commands[1:])
+    vsctl(topology, commands[1:])
 
 
 def set_ssl(topology: Topology, key: Path, certificate: Path, ca: Path) -> None:
     """What the switches show to controllers at ssl: targets, and whom they believe."""
-    _vsctl(topology, ["set-ssl", str(key), str(certificate), str(ca)])
+    vsctl(topology, ["set-ssl", str(key), str(certificate), str(ca)])
 
 
 # ---- ports and cables ----------------------------------------------------------------------------

@@ -25,13 +25,14 @@ from .discovery import EXPIRY, PROBE_EVERY, SETTLE, Discovery
 from .leases import Leases
 from .network import Job, Network
 from .openflow import Channel, Gone, describe
-from .program import compute, learned
+from .program import compute, learned, trunk
 from .rules import Key, Program
 from .store import Store
 from .switch import PHASES, Switch, ours
 
 CALM = 0.05  # seconds between two looks
 WAIT_FOR_SWITCHES = 10.0  # seconds for those to come that the controller before had
+AWAY_LIMIT = 10.0  # then traffic leaves a switch that is away, where there is another way
 STATS_EVERY = 2.0
 HOSTS_EVERY = 30.0
 LISTEN_BACKLOG = 256
@@ -55,6 +56,9 @@ class Controller:
         self._print = say
         self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
         self.switches: dict[int, Switch] = {}
+        self.away: dict[int, tuple[Switch, float]] = {}  # as they were, and since when
+        self._passed_by: set[int] = set()  # those that are away for long
+        self._taking_over: dict[int, float] = {}  # nothing is written to these yet; since when
         self.refused: dict[str, str] = {}  # switches that lack something, and what
         self.jobs: dict[int, Job] = {}
         self.counts: Counter[str] = Counter()
@@ -125,12 +129,20 @@ class Controller:
             if not switch:
                 self.refused[channel.name] = text
             else:
-                del self.switches[switch.number]
-                self.discovery.remove_switch(switch.number)
-                self._changed()
+                self._lost(switch)
         finally:
             for task in tasks:
                 task.cancel()
+
+    def _lost(self, switch: Switch) -> None:
+        """It forwards by what is in it: nothing changes, but that nobody can tell it anything."""
+        del self.switches[switch.number]
+        self.discovery.lose_switch(switch.number)
+        if self._taking_over.pop(switch.number, None) is not None:
+            self._changed()  # who waits for it waits no more
+        if switch.number in self.network.graph.away:
+            self.away[switch.number] = (switch, self.clock())
+            self.network.frozen[switch.number] = switch.rules
 
     def _switch(self, channel: Channel) -> Switch | None:
         return next((s for s in self.switches.values() if s.channel is channel), None)
@@ -145,23 +157,35 @@ class Controller:
             channel.close()
             return
         old = self.switches.get(switch.number)
-        if old:
+        if old:  # it comes again before its old connection has ended
             old.channel.abort(f"{channel.name} has connected again")
+            self._lost(old)
         self.refused.clear()  # the others come again, and say it again
         self.switches[switch.number] = switch
-        self.discovery.add_switch(switch.number, list(switch.ports), self.clock())
+        self._know(switch)
         for message in channel.early:
             self._told(channel, message)
         channel.early.clear()
-        hosts, paths = learned(switch.rules)
-        for mac, port in hosts.items():
-            self.network.graph.hosts.setdefault(mac, (switch.number, port))
-        for mac, port in paths.items():
-            self.network.paths.setdefault((switch.number, mac), port)
         self.say(f"{channel.name} is connected, {len(switch.ports)} ports are up")
         self._probe(switch)
         self._save()
         self._changed()
+
+    def _know(self, switch: Switch) -> None:
+        """What it has itself of the network, with what was known of it."""
+        number, now = switch.number, self.clock()
+        self._taking_over[number] = now
+        self.network.frozen.pop(number, None)
+        hosts, paths, trunks = learned(switch.rules)
+        if away := self.away.pop(number, None):
+            before = away[0].ports
+            for port in [p for p, name in switch.ports.items() if before.get(p, name) != name]:
+                self.discovery.port_down((number, port))  # another one, by the number of the old
+        self.discovery.add_switch(number, switch.ports, now, trunks)
+        for mac, port in hosts.items():
+            self.network.graph.hosts.setdefault(mac, (number, port))
+        for mac, port in paths.items():
+            self.network.paths.setdefault((number, mac), port)
 
     async def _watching_role(self) -> None:
         """Whoever came last is the master of a switch. One that is not any more ends: two that
@@ -277,7 +301,30 @@ class Controller:
                     self._probe(switch)
             if self.discovery.tick(now):
                 self._changed()
+            self._look_after(now)
             await asyncio.sleep(0.1)
+
+    def _look_after(self, now: float) -> None:
+        """Switches whose ports have settled after they came, and those that do not come back."""
+        waiting = {s for s, _ in self.discovery.unsettled()}
+        # links by its rules, whose other end has not come yet
+        waiting |= {
+            s
+            for s, p in self.discovery.severed()
+            if s in self.switches and trunk(p) in self.switches[s].rules
+        }
+        for number, since in list(self._taking_over.items()):
+            settled = number not in waiting and now - since >= SETTLE
+            if settled or now - since >= WAIT_FOR_SWITCHES:
+                del self._taking_over[number]
+                self._changed()
+        for number in self.away.keys() - self.network.graph.away:  # forgotten
+            del self.away[number]
+            self.network.frozen.pop(number, None)
+        overdue = {n for n, (_, since) in self.away.items() if now - since >= AWAY_LIMIT}
+        if overdue - self._passed_by:
+            self._changed()
+        self._passed_by = overdue
 
     def _probe(self, switch: Switch) -> None:
         now = self.clock()
@@ -385,7 +432,7 @@ class Controller:
                 self.say(str(gone))
                 self._news.set()
                 await asyncio.sleep(CALM)
-            if not self._news.is_set():
+            if not self._news.is_set() and not self._taking_over:
                 self._idle.set()
 
     def _starting(self) -> bool:
@@ -395,14 +442,20 @@ class Controller:
             return False
         waited = self.clock() - self._started
         missing = not self._expected <= self.switches.keys()
+        missing = missing or self._taking_over
         return bool(self.discovery.unsettled()) or (missing and waited < WAIT_FOR_SWITCHES)
 
     async def _update(self) -> bool:
         """Returns whether to do it again at once, since what was refused may find room now."""
         self.keep()
         self.wanted = compute(self.network, self.jobs.values())
+        self.wanted |= {s: p for s, p in self.network.frozen.items() if s in self.wanted}
         self.counts["updates"] += 1
-        switches = [s for s in self.switches.values() if s.number in self.wanted]
+        switches = [
+            s
+            for s in self.switches.values()
+            if s.number in self.wanted and s.number not in self._taking_over
+        ]
         for phase in PHASES:
             await self._barriers([s for s in switches if phase(s, self.wanted[s.number])])
         again = [s.answered(self.wanted[s.number]) for s in switches]

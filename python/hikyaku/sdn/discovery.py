@@ -54,6 +54,9 @@ class Discovery:
         self._say = say
         self._known: set[tuple[Port, Port]] = set()  # links that there were, the lower end first
         self._unsettled: dict[Port, float] = {}  # up, and what it leads to is not known yet
+        # Up, and links before: nobody's until a probe arrives or the port goes down. With the
+        # switch that such a port led to, if that is away.
+        self._severed: dict[Port, int | None] = {}
         self._heard: dict[Port, float] = {}  # when the last probe came into this port
         self._ticked: float | None = None  # the last time
         self._warned: Counter[tuple[str, Port]] = Counter()
@@ -62,23 +65,74 @@ class Discovery:
 
     # ---- ports --------------------------------------------------------------------------------
 
-    def add_switch(self, switch: int, ports: list[int], now: float) -> None:
-        self.remove_switch(switch)  # it may come again before its old connection has ended
-        self.graph.add_switch(switch, ())
+    def add_switch(
+        self, switch: int, ports: Iterable[int], now: float, trunks: Iterable[int] = ()
+    ) -> None:
+        """One that is connected, for the first time or again: it may have gone on forwarding all
+        the while, so what was known of its ports still counts. @trunks: those that its own rules
+        take for links."""
+        graph = self.graph
+        if switch not in graph.ports:
+            graph.add_switch(switch, ())
+        graph.set_away(switch, False)
+        known = graph.ports[switch] | {
+            p for s, p in [*self._severed, *self._unsettled] if s == switch
+        }
+        for port in known.difference(ports):
+            self.port_down((switch, port))
         for port in ports:
-            self._unsettled[switch, port] = now
+            end = (switch, port)
+            if end in graph.links:  # its probes are to come again
+                self._heard[end] = self._heard[graph.links[end]] = now
+            elif port not in known and port in trunks:
+                self._severed[end] = None
+            elif port not in known:
+                self._unsettled[end] = now
+        for end in [end for end, far in self._severed.items() if far == switch]:
+            del self._severed[end]
+            self._unsettled[end] = now
 
-    def remove_switch(self, switch: int) -> None:
-        self.graph.remove_switch(switch)
+    def lose_switch(self, switch: int) -> None:
+        """Its connection has ended. It forwards as before, for all that we know; if it has died,
+        its neighbours say that their ports are down."""
+        if any(end[0] == switch for end in self.graph.links) or self.graph.ports.get(switch):
+            self.graph.set_away(switch, True)
+        else:
+            self._forget_switch(switch)
         self._unsettled = {p: t for p, t in self._unsettled.items() if p[0] != switch}
 
+    def _forget_switch(self, switch: int) -> None:
+        self.graph.remove_switch(switch)
+        self._severed = {
+            p: None if far == switch else far for p, far in self._severed.items() if p[0] != switch
+        }
+
     def port_up(self, port: Port, now: float) -> None:
-        if port[1] not in self.graph.ports[port[0]]:
+        far = next((b if a == port else a for a, b in self._known if port in (a, b)), None)
+        if far is not None and far[0] in self.graph.away:
+            self._severed[port] = far[0]  # it cannot tell us of our probes
+        elif port[1] not in self.graph.ports[port[0]]:
             self._unsettled.setdefault(port, now)
 
     def port_down(self, port: Port) -> None:
-        self._unsettled.pop(port, None)
-        self.graph.port_down(*port)
+        """What it was linked to is nobody's: that port may be up, and a frame of ours come out."""
+        other = self.graph.links.get(port)
+        for end in (port, other) if other else (port,):
+            self._unsettled.pop(end, None)
+            self._severed.pop(end, None)
+            self._heard.pop(end, None)
+            self.graph.port_down(*end)
+        if other is None:
+            return
+        self._severed[other] = None
+        away = other[0] in self.graph.away
+        if away and not any(end[0] == other[0] for end in self.graph.links):
+            self._say(f"switch {other[0]} is away, and all links to it are down: forgotten")
+            self._forget_switch(other[0])
+
+    def severed(self) -> list[Port]:
+        """Ports that were links, and that nothing is known of."""
+        return sorted(self._severed)
 
     def unsettled(self) -> list[Port]:
         return sorted(self._unsettled)
@@ -92,14 +146,16 @@ class Discovery:
                 del self._unsettled[port]
                 self.graph.port_up(*port)
                 changed = True
-        for end in list(self.graph.links):
+        for end, other in list(self.graph.links.items()):
+            if {end[0], other[0]} & self.graph.away:
+                continue  # who cannot speak is not silent
             if end in self.graph.links and now - self._heard.get(end, now) > LOST_AFTER:
-                other = self.graph.links[end]
-                self._say(f"link {port_name(other)} to {port_name(end)} is silent: not used")
-                # what it leads to has to be found out anew, at both ends
-                for each in (end, other):
-                    self.port_down(each)
-                    self.port_up(each, now)
+                self._say(
+                    f"link {port_name(other)} to {port_name(end)} is silent: not used; if hosts "
+                    "are there now, take its ports down and up"
+                )
+                self.port_down(end)
+                self._severed[end] = None  # up all the same
                 changed = True
         return changed
 
@@ -114,8 +170,10 @@ class Discovery:
     # ---- probes -------------------------------------------------------------------------------
 
     def probed_ports(self, ports: dict[int, set[int]]) -> list[Port]:
-        """Of all @ports those that a probe goes to: not those where hosts were heard."""
-        taken = set(self.graph.hosts.values())
+        """Of all @ports those that a probe goes to: not those where hosts were heard, if there was
+        no link before."""
+        links_before = {end for link in self.lost_links() for end in link}
+        taken = set(self.graph.hosts.values()) - links_before - self._severed.keys()
         return [(s, p) for s, each in ports.items() for p in sorted(each) if (s, p) not in taken]
 
     def probe(self, port: Port, now: float) -> bytes:
@@ -152,6 +210,7 @@ class Discovery:
             return False
         for end in (port, other):
             self._unsettled.pop(end, None)
+            self._severed.pop(end, None)
             self.graph.port_up(*end)
         self.graph.add_link(port, other)
         # what was joined to either of them before has been plugged into another port
@@ -176,8 +235,13 @@ class Discovery:
             return self._refuse("stale", port, f"it is {now - sent / 1e6:.1f} s old; a replay?")
         if other == port or switch not in self.graph.ports:
             return self._refuse("impossible", port, f"it says to come from {port_name(other)}")
+        if switch in self.graph.away:
+            return None  # sent before it went
+        # hosts beyond a link may have been taken for hosts on it
+        before = (min(port, other), max(port, other)) in self._known
+        before = before or port in self._severed or other in self._severed
         for end in (port, other):
-            if end in self.graph.hosts.values():
+            if not before and end in self.graph.hosts.values():
                 return self._refuse(
                     "host_port", port, f"hosts were heard on {port_name(end)}: no link leads there"
                 )
@@ -225,7 +289,7 @@ class Discovery:
         for mac in kept & graph.hosts.keys():
             self._sent[mac] = now
         for mac, (switch, _) in graph.hosts.items():
-            if switch not in graph.ports:
+            if switch not in graph.ports or switch in graph.away:
                 self._sent[mac] = now
         gone = [m for m, at in self._sent.items() if self.expiry and now - at > self.expiry]
         for mac in gone:

@@ -6,8 +6,10 @@ numbers. A link is two directed ones, one for each end. Whatever is asked of a g
 once and kept until something changes.
 """
 
-from collections import deque
 from collections.abc import Iterable
+from heapq import heappop, heappush
+
+_AVOID = 1 << 16  # hops that a way through a switch that is away counts as
 
 
 class Graph:
@@ -15,6 +17,7 @@ class Graph:
         self.ports: dict[int, set[int]] = {}  # of each switch, those that are up
         self.links: dict[tuple[int, int], tuple[int, int]] = {}  # (switch, port): its other end
         self.hosts: dict[int, tuple[int, int]] = {}  # address: (switch, port)
+        self.away: set[int] = set()  # switches that forward, and cannot be told anything
         self._distances: dict[int, dict[int, int]] = {}
         self._towards: dict[tuple[int, int], tuple[int, ...]] = {}
         self._neighbors: dict[int, dict[int, int]] = {}  # of a switch: port to switch
@@ -30,11 +33,18 @@ class Graph:
         self.ports[switch] = set(ports)
         self._changed()
 
+    def set_away(self, switch: int, away: bool) -> None:
+        """One that is away keeps its ports, links and hosts; ways lead through it where there is
+        no other."""
+        (self.away.add if away else self.away.discard)(switch)
+        self._changed()
+
     def remove_switch(self, switch: int) -> None:
         """With its links. Its hosts are kept, for when it comes back."""
         for end in [end for end in self.links if end[0] == switch]:
             self.remove_link(end)
         self.ports.pop(switch, None)
+        self.away.discard(switch)
         self._changed()
 
     def port_up(self, switch: int, port: int) -> None:
@@ -78,21 +88,28 @@ class Graph:
         return self._neighbors[switch]
 
     def distances(self, target: int) -> dict[int, int]:
-        """Hops from each switch that reaches @target; the links go both ways."""
+        """Hops from each switch that reaches @target; the links go both ways. A switch on the way
+        that is away counts as very many."""
         if target not in self._distances:
             found = {target: 0}
-            queue = deque([target])
-            while queue:
-                at = queue.popleft()
+            heap = [(0, target)]
+            while heap:
+                far, at = heappop(heap)
+                if far > found[at]:
+                    continue
+                step = far + self._hop(at, target)
                 for other in self.neighbors(at).values():
-                    if other not in found:
-                        found[other] = found[at] + 1
-                        queue.append(other)
+                    if step < found.get(other, step + 1):
+                        found[other] = step
+                        heappush(heap, (step, other))
             self._distances[target] = found
         return self._distances[target]
 
+    def _hop(self, to: int, target: int) -> int:
+        return 1 + _AVOID if to in self.away and to != target else 1
+
     def next_ports(self, switch: int, target: int) -> tuple[int, ...]:
-        """Ports of @switch on shortest paths to @target; each of them is one hop closer, so
+        """Ports of @switch on shortest paths to @target; each of them is closer, so
         whoever follows any of them at each switch arrives, without a loop."""
         key = (switch, target)
         if key not in self._towards:
@@ -104,7 +121,7 @@ class Graph:
                 else tuple(
                     port
                     for port, other in sorted(self.neighbors(switch).items())
-                    if distance[other] == here - 1
+                    if distance[other] == here - self._hop(other, target)
                 )
             )
         return self._towards[key]

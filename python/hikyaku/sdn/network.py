@@ -8,7 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from .away import tree_around
 from .graph import Graph
+from .rules import Key, Program
 
 Port = tuple[int, int]  # switch, port
 _FAR = 1 << 30
@@ -49,6 +51,7 @@ class Network:
     paths: dict[tuple[int, int], int] = field(default_factory=dict)  # (switch, address): port
     trees: Counter[Port] = field(default_factory=Counter)  # how many trees leave by a port
     kept: dict = field(default_factory=dict)  # what algorithms keep, by (name, job)
+    frozen: dict[int, Program] = field(default_factory=dict)  # what switches that are away go by
 
     def located(self, job: Job) -> dict[int, Port]:
         """Where each rank is; those whose host or switch is not there are left out."""
@@ -93,14 +96,17 @@ def choose_paths(network: Network) -> None:
     network.paths = kept
 
 
-def tree(network: Network, members: set[int]) -> set[Port]:
-    """Ports, both ends of each link, of a tree that spans the switches @members: one after the
+def tree(network: Network, members: set[int], key: Key) -> set[Port]:
+    """Ports, both ends of each link, of a tree that spans the switches @members, for the rule @key:
+    one after the
     other is joined to what there is by a shortest path (Takahashi and Matsuyama 1980), of the
     equal ones by the ports that fewest trees use and that carry least. Members that cannot be
     reached are left out."""
     graph = network.graph
     if not members:
         return set()
+    if graph.away:
+        return tree_around(graph, network.frozen, members, key, lambda p: _weight(network, p))
     start = min(members)
     inside, ports = {start}, set()
     # how far each is from what is inside

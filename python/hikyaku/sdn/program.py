@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from . import algorithms
 from .cubes import cover, tags
+from .graph import Graph
 from .network import Job, Network, choose_paths, tree
 from .priorities import FLOOD, HOST, KNOWN, LLDP, RANK, SPOOFED, STRAY_TAG, TRUNK, UNKNOWN
 from .repair import repaired
@@ -36,6 +37,8 @@ from .tag import PREFIX, PREFIX_MASK
 # each host and port. A port that is down on the switch itself is still passed over at once.
 REPAIRED_HOSTS = 256
 
+FLOOD_KEY = Key(FORWARD, FLOOD, Match(dst=MULTICAST, dst_mask=MULTICAST))
+
 
 def compute(network: Network, jobs: Iterable[Job] = ()) -> dict[int, Program]:
     choose_paths(network)
@@ -43,7 +46,7 @@ def compute(network: Network, jobs: Iterable[Job] = ()) -> dict[int, Program]:
     graph = network.graph
     programs: dict[int, Program] = {switch: {} for switch in graph.ports}
     jobs = list(jobs)
-    flood = tree(network, set(graph.ports))
+    flood = tree(network, _floods(graph), FLOOD_KEY)
     keys = {mac: Key(FORWARD, HOST, Match(dst=mac)) for mac in graph.hosts}
     for switch, program in programs.items():
         _admit(network, switch, program, jobs)
@@ -57,6 +60,17 @@ def compute(network: Network, jobs: Iterable[Job] = ()) -> dict[int, Program]:
     return programs
 
 
+def trunk(port: int) -> Key:
+    """Of the rule that lets in all that another switch sends."""
+    return Key(ADMIT, TRUNK, Match(in_port=port))
+
+
+def _floods(graph: Graph) -> set[int]:
+    """All switches, but of those that are away only the ones with hosts: what is sent into one is
+    copied along a tree that was."""
+    return {s for s in graph.ports if s not in graph.away or graph.host_ports(s)}
+
+
 def _admit(network: Network, switch: int, program: Program, jobs: list[Job]) -> None:
     """LLDP to the controller; from other switches all; tags only of the ranks of that port; other
     frames of known hosts; the first ones of others also to the controller."""
@@ -65,7 +79,7 @@ def _admit(network: Network, switch: int, program: Program, jobs: list[Job]) -> 
     program[Key(ADMIT, LLDP, lldp)] = Does((Out(CONTROLLER),))
     host_ports = graph.host_ports(switch)
     for port in sorted(graph.ports[switch] - set(host_ports)):
-        program[Key(ADMIT, TRUNK, Match(in_port=port))] = Does((Goto(FORWARD),))
+        program[trunk(port)] = Does((Goto(FORWARD),))
     prefix = Match(dst=PREFIX, dst_mask=PREFIX_MASK)
     program[Key(ADMIT, SPOOFED, prefix)] = Does(())
     for mac, port in sorted(graph.hosts_at(switch).items()):
@@ -109,20 +123,21 @@ def _forward(network: Network, switch: int, program: Program, keys: dict[int, Ke
 def _flood(program: Program, ports: list[int]) -> None:
     """Broadcast, multicast, and hosts that nobody has heard of, along a tree of all switches."""
     actions = (Group(False, tuple(Bucket(None, (Out(p),)) for p in ports)),) if ports else ()
-    multicast = Match(dst=MULTICAST, dst_mask=MULTICAST)
-    program[Key(FORWARD, FLOOD, multicast)] = Does(actions)
+    program[FLOOD_KEY] = Does(actions)
     program[Key(FORWARD, FLOOD - 1, Match())] = Does(actions)
 
 
-def learned(program: Program) -> tuple[dict[int, int], dict[int, int]]:
-    """What the rules of a switch tell a controller that starts anew: its hosts and their ports, and
-    the ports by which it sends to others."""
-    hosts, paths = {}, {}
+def learned(program: Program) -> tuple[dict[int, int], dict[int, int], set[int]]:
+    """What the rules of a switch tell a controller that starts anew: its hosts and their ports, the
+    ports by which it sends to others, and its links."""
+    hosts, paths, trunks = {}, {}, set()
     for key, does in program.items():
-        if key.table == ADMIT and key.priority == KNOWN:
+        if key.table == ADMIT and key.priority == TRUNK:
+            trunks.add(key.match.in_port)
+        elif key.table == ADMIT and key.priority == KNOWN:
             hosts[key.match.src] = key.match.in_port
         elif key.table == FORWARD and key.priority == HOST and does.actions:
             (action,) = does.actions
             first = action.buckets[0].actions[0] if isinstance(action, Group) else action
             paths[key.match.dst] = first.port
-    return hosts, paths
+    return hosts, paths, trunks

@@ -151,6 +151,7 @@ class Rest:
         return _json(
             {
                 "switches": flows,
+                "away": sorted(c.away),
                 "settled": c.is_settled(),
                 "refused_switches": c.refused,
                 "hosts": len(c.network.graph.hosts),
@@ -170,8 +171,9 @@ class Rest:
                 "name": s.name,
                 "ports": {str(p): name for p, name in sorted(s.ports.items())},
                 "rules": len(s.rules),
+                "away": number in c.away,
             }
-            for number, s in sorted(c.switches.items())
+            for number, s in sorted((c.switches | {n: s for n, (s, _) in c.away.items()}).items())
         ]
         links = [
             {
@@ -272,6 +274,7 @@ class Rest:
 
         graph = c.network.graph
         metric("switches", "gauge", "Connected switches.", [("", len(c.switches))])
+        metric("switches_away", "gauge", "Without a connection, not dead.", [("", len(c.away))])
         metric("links", "gauge", "Links between switches.", [("", len(graph.links) // 2)])
         metric("hosts", "gauge", "Known hosts.", [("", len(graph.hosts))])
         metric("jobs", "gauge", "Registered jobs.", [("", len(c.jobs))])

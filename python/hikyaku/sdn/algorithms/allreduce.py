@@ -160,8 +160,11 @@ class Spread:
 
 
 def spread_of(network: Network, job: Job) -> Spread:
-    """Kept for as long as neither links nor places of ranks change."""
-    what = (tuple(network.located(job).items()), frozenset(network.graph.links.items()))
+    """Kept for as long as neither links, the switches that are away nor places of
+    ranks change."""
+    graph = network.graph
+    links = frozenset(graph.links.items()), frozenset(graph.away)
+    what = (tuple(network.located(job).items()), links)
     known = network.kept.get((NAME, job.number))
     if known is None or known[0] != what:
         known = network.kept[NAME, job.number] = (what, Spread(network, job))

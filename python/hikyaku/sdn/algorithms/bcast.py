@@ -26,16 +26,16 @@ def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
     located = network.located(job)
     for group in job.group_numbers():
         hosts = {job.ranks[r]: located[r] for r in job.members(group) if r in located}
-        ports = tree(network, {switch for switch, _ in hosts.values()})
+        dst, mask = tags(
+            job.number, function=Function.BCAST, destination=(group, RANKS - 1), group=True
+        )
+        key = Key(FORWARD, TAGGED, Match(dst=dst, dst_mask=mask))
+        ports = tree(network, {switch for switch, _ in hosts.values()}, key)
         network.trees.update(ports)
         buckets: dict[int, list[Bucket]] = defaultdict(list)
         for switch, port in sorted(ports):
             buckets[switch].append(Bucket(None, (Out(port),)))
         for mac, (switch, port) in sorted(hosts.items()):
             buckets[switch].append(Bucket(None, (SetDst(mac), Out(port))))
-        dst, mask = tags(
-            job.number, function=Function.BCAST, destination=(group, RANKS - 1), group=True
-        )
         for switch, each in buckets.items():
-            key = Key(FORWARD, TAGGED, Match(dst=dst, dst_mask=mask))
             yield switch, key, Does((Group(False, tuple(each)),), job.number)

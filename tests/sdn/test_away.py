@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Switches that forward and cannot be told anything: what the rules of the others do around them,
+followed frame by frame, and what their controller does when they go and come."""
+
+import asyncio
+import itertools
+import random
+from collections import Counter
+
+import networks
+import pytest
+
+from hikyaku.sdn.away import copied_to
+from hikyaku.sdn.controller import AWAY_LIMIT, WAIT_FOR_SWITCHES, Controller
+from hikyaku.sdn.discovery import SETTLE
+from hikyaku.sdn.follow import Frame, Tables
+from hikyaku.sdn.network import Network
+from hikyaku.sdn.program import FLOOD_KEY, compute
+from hikyaku.sdn.rules import groups
+from hikyaku.sdn.store import Store
+from hikyaku.sdn.switch import Switch
+from hikyaku.sdn.tag import Function, Tag
+
+BROADCAST = (1 << 48) - 1
+SHAPES = ["leaf-spine:1x2x2", "leaf-spine:2x2x4", "leaf-spine:4x3x3", "fat-tree:4"]
+
+
+def connected(network: Network, pair: tuple[int, int]) -> bool:
+    return pair[0] in network.graph.distances(pair[1])
+
+
+def gone(network: Network, away: set[int], jobs=()) -> dict:
+    """Programs as they are when @away have gone, and something else has changed since."""
+    before = compute(network, jobs)
+    for switch in away:
+        network.graph.set_away(switch, True)
+        network.frozen[switch] = before[switch]
+    links = network.graph.links
+    network.load = {end: 1e9 * (end[0] % 3) for end in links}
+    return compute(network, jobs) | network.frozen
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_floods_and_frames_arrive_once_whichever_switch_is_away(shape):
+    for away in networks.of_wiring(shape).graph.ports:
+        network = networks.of_wiring(shape)
+        job = networks.job_on(network, len(network.graph.hosts))
+        tables = Tables(network.graph, gone(network, {away}, [job]))
+        hosts = network.graph.hosts
+        for source, place in hosts.items():
+            journey = tables.send(*place, Frame(source, BROADCAST))
+            assert not journey.looped
+            assert Counter((s, p) for s, p, _ in journey.delivered) == Counter(
+                set(hosts.values()) - {place}
+            )
+            rank = next(r for r, mac in job.ranks.items() if mac == source)
+            tree = tables.send(*place, Frame(source, int(Tag(1, Function.BCAST, rank, 0, True))))
+            assert not tree.looped
+            assert len(tree.delivered) == len(hosts) - 1
+            for to, target in job.ranks.items():
+                if target == source:
+                    continue
+                for dst in (target, int(Tag(1, Function.ALLREDUCE, rank, to))):
+                    journey = tables.send(*place, Frame(source, dst))
+                    assert journey.delivered == [(*hosts[target], target)]
+
+
+@pytest.mark.parametrize("shape", SHAPES[1:])
+def test_others_go_round_a_switch_that_is_away(shape):
+    network = networks.of_wiring(shape)
+    tables = Tables(network.graph, gone(network, {1}))  # one of the top
+    hosts = network.graph.hosts
+    for source, place in hosts.items():
+        for dst in (*hosts, BROADCAST):
+            assert all(s != 1 for s, _ in tables.send(*place, Frame(source, dst)).crossed)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_storm_when_several_are_away_and_cables_are_cut(seed):
+    """Whether all are reached or not: what they copy nobody can change."""
+    rng = random.Random(seed)
+    network = networks.at_random(seed)
+    graph = network.graph
+    gone(network, set(rng.sample(sorted(graph.ports), 2)))
+    for end in rng.sample(sorted(graph.links), 4):
+        other = graph.links.get(end)
+        for each in (end, other) if other else ():
+            graph.port_down(*each)
+    programs = compute(network) | network.frozen
+    tables = Tables(graph, programs)
+    for source, place in graph.hosts.items():
+        if place[1] in graph.ports[place[0]]:
+            assert not tables.send(*place, Frame(source, BROADCAST)).looped
+
+
+def test_what_a_rule_copies_to():
+    network = networks.of_wiring("leaf-spine:1x2x2")
+    programs = compute(network)
+    assert copied_to(programs[1], FLOOD_KEY) == {1, 2}
+    assert copied_to({}, FLOOD_KEY) == set()
+
+
+# ---- the controller ------------------------------------------------------------------------------
+
+
+class Silent:
+    """A channel to a switch that takes everything."""
+
+    name = "switch"
+
+    def __init__(self) -> None:
+        self.written = 0
+        self.numbers = itertools.count(1)
+
+    def send(self, _message: object) -> int:
+        self.written += 1
+        return next(self.numbers)
+
+    async def barrier(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Net:
+    """A controller with all switches of a network, everything written, and a clock."""
+
+    def __init__(self, directory, shape: str = "leaf-spine:2x2x2"):
+        self.now = 100.0
+        self.said: list[str] = []
+        self.c = Controller(Store(directory), self.said.append, clock=lambda: self.now)
+        self.wired = networks.of_wiring(shape).graph
+        self.c.network.graph.hosts = dict(self.wired.hosts)
+        for number in self.wired.ports:
+            self.connect(number, {})
+        self.join()
+        self.look(10)
+        self.write()
+
+    def connect(self, number: int, rules: dict) -> Switch:
+        switch = Switch(number, Silent())
+        switch.ports = {port: f"p{port}" for port in self.wired.ports[number]}
+        switch.rules, switch.groups = dict(rules), groups(rules)
+        self.c.switches[number] = switch
+        self.c._know(switch)
+        return switch
+
+    def join(self) -> None:
+        found = self.c.discovery
+        for a, b in self.wired.links.items():
+            if a[0] in self.c.switches and b[0] in self.c.switches:
+                found.heard_probe(b, found.probe(a, self.now), self.now)
+
+    def look(self, tenths: int) -> None:
+        for _ in range(tenths):
+            self.now += 0.1
+            self.c.discovery.tick(self.now)
+            self.c._look_after(self.now)
+
+    def write(self) -> None:
+        self.c._news.clear()
+        asyncio.run(self.c._update())
+
+    def reconnect(self, number: int) -> Switch:
+        switch = self.c.switches[number]
+        self.c._lost(switch)
+        return self.connect(number, switch.rules)
+
+
+@pytest.fixture
+def net(tmp_path) -> Net:
+    return Net(tmp_path / "sdn")
+
+
+def test_a_switch_that_goes_and_comes_changes_nothing(net):
+    for number in net.wired.ports:
+        switch = net.reconnect(number)
+        assert not net.c._news.is_set()
+        net.write()
+        assert net.c.network.graph.links == net.wired.links
+    assert not net.said
+    net.look(10)
+    net.join()
+    net.write()
+    assert all(s.channel.written == 0 for s in net.c.switches.values())
+    assert switch.rules == net.c.wanted[switch.number]
+
+
+def test_traffic_leaves_a_switch_that_stays_away(net):
+    """Once, and with no more than one computation."""
+    net.c._lost(net.c.switches[1])
+    net.look(int(10 * AWAY_LIMIT) - 2)
+    net.join()
+    assert not net.c._news.is_set()
+    net.look(5)
+    assert net.c._news.is_set()
+    net.write()
+    tables = Tables(net.c.network.graph, net.c.wanted)
+    hosts = net.c.network.graph.hosts
+    for source, place in hosts.items():
+        for dst in (*hosts, BROADCAST):
+            assert all(s != 1 for s, _ in tables.send(*place, Frame(source, dst)).crossed)
+    net.look(50)
+    assert not net.c._news.is_set()
+
+
+def test_nothing_is_written_to_a_switch_until_its_ports_have_settled(net):
+    """Another port has come up while it was away: whether that is a link has to be found out."""
+    leaf = max(net.wired.ports)
+    net.wired.ports[leaf].add(50)
+    switch = net.reconnect(leaf)
+    del switch.rules[next(iter(switch.rules))]
+    net.write()
+    assert not switch.channel.written
+    assert not net.c.is_settled()
+    net.look(int(10 * SETTLE) + 2)
+    assert net.c._news.is_set()
+    net.write()
+    assert switch.channel.written
+    assert switch.rules == net.c.wanted[leaf]
+
+
+def test_a_controller_that_knows_nothing_waits_for_the_links_that_switches_have(net, tmp_path):
+    """Their rules are there, its directory is new; one switch takes its time."""
+    new = Controller(Store(tmp_path / "new"), print, clock=lambda: net.now)
+    old, net.c = net.c, new
+    for number in sorted(net.wired.ports)[1:]:
+        net.connect(number, old.switches[number].rules)
+    net.look(50)
+    net.join()
+    assert new._starting()
+    net.connect(1, old.switches[1].rules)
+    net.join()
+    net.look(10)
+    assert not new._starting()
+    net.write()
+    assert new.network.graph.links == net.wired.links
+    assert not any(s.channel.written for s in new.switches.values())
+
+
+def test_it_does_not_wait_for_ever(net, tmp_path):
+    new = Controller(Store(tmp_path / "new"), print, clock=lambda: net.now)
+    old, net.c = net.c, new
+    for number in sorted(net.wired.ports)[1:]:
+        net.connect(number, old.switches[number].rules)
+    net.look(int(10 * WAIT_FOR_SWITCHES) + 2)
+    net.join()
+    assert not new._starting()
+    leaf = max(net.wired.ports)
+    trunks = {port for s, port in net.wired.links if s == leaf}
+    assert not trunks & set(new.network.graph.host_ports(leaf)), "its links are no ports of hosts"
+
+
+def test_a_port_that_has_another_name_is_another_port(net):
+    """Open vSwitch was started anew, and has numbered them otherwise."""
+    leaf = max(net.wired.ports)
+    end, other = next((a, b) for a, b in net.wired.links.items() if a[0] == leaf)
+    switch = net.c.switches[leaf]
+    net.c._lost(switch)
+    new = Switch(leaf, Silent())
+    new.ports = switch.ports | {end[1]: "another"}
+    net.c.switches[leaf] = new
+    net.c._know(new)
+    assert end not in net.c.network.graph.links
+    assert end in net.c.discovery.unsettled()
+    assert other in net.c.discovery.severed()
