@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define ANSWER_MAX 512
-#define WAIT_S     8 /* less than a rank waits for its answer (library.c) */
+#define WAIT_S     HK_REGISTRAR_WAIT_S
 
 static int limited_socket(int family)
 {
@@ -148,15 +148,35 @@ static int ask_ok(const char *address, const char *text, struct hk_error *err)
 	return strcmp(line, "ok") == 0 ? 0 : hk_error_set(err, -EREMOTEIO, "%s", line);
 }
 
-int hk_registrar_tell(const char *address, uint32_t rank, uint64_t mac, struct hk_error *err)
+/* @before, the ranks with commas between them, @after; to be freed. NULL: no memory. */
+static char *with_ranks(const char *before, const uint32_t *ranks, size_t n, const char *after)
 {
-	char text[64];
+	size_t size = strlen(before) + n * sizeof("4294967295,") + strlen(after) + 1;
+	char *text = malloc(size);
+	size_t at = text ? (size_t)snprintf(text, size, "%s", before) : 0;
+
+	for (size_t i = 0; text && i < n; i++)
+		at += (size_t)snprintf(text + at, size - at, i ? ",%u" : "%u", ranks[i]);
+	if (text)
+		snprintf(text + at, size - at, "%s", after);
+	return text;
+}
+
+int hk_registrar_tell(const char *address, const uint32_t *ranks, size_t n, uint64_t mac,
+		      struct hk_error *err)
+{
+	char after[20];
 	uint8_t m[6];
 
 	hk_tag_to_mac(mac, m);
-	snprintf(text, sizeof(text), "%u %02x:%02x:%02x:%02x:%02x:%02x", rank, m[0], m[1], m[2],
-		 m[3], m[4], m[5]);
-	return ask_ok(address, text, err);
+	snprintf(after, sizeof(after), " %02x:%02x:%02x:%02x:%02x:%02x", m[0], m[1], m[2], m[3],
+		 m[4], m[5]);
+	char *text = with_ranks("", ranks, n, after);
+	if (!text)
+		return hk_error_set(err, -ENOMEM, "no memory to tell of %zu ranks", n);
+	int rc = ask_ok(address, text, err);
+	free(text);
+	return rc;
 }
 
 int hk_registrar_heard(const char *address, uint32_t rank, struct hk_error *err)
@@ -175,14 +195,10 @@ int hk_registrar_heard(const char *address, uint32_t rank, struct hk_error *err)
 int hk_registrar_group(const char *address, const uint32_t *ranks, size_t n, uint32_t *group,
 		       struct hk_error *err)
 {
-	size_t size = sizeof("group ") + n * sizeof("4294967295,"), at;
-	char line[ANSWER_MAX], *text = malloc(size), *end;
+	char line[ANSWER_MAX], *text = with_ranks("group ", ranks, n, ""), *end;
 
 	if (!text)
 		return hk_error_set(err, -ENOMEM, "no memory for a group of %zu ranks", n);
-	at = (size_t)snprintf(text, size, "group ");
-	for (size_t i = 0; i < n; i++)
-		at += (size_t)snprintf(text + at, size - at, i ? ",%u" : "%u", ranks[i]);
 	int rc = ask(address, text, line, sizeof(line), err);
 	free(text);
 	if (rc < 0)

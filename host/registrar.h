@@ -12,8 +12,12 @@
 #include "base/common.h"
 #include "base/error.h"
 
-/* "SECRET RANK MAC": when it returns 0, the controller knows the rank's address. */
-int hk_registrar_tell(const char *address, uint32_t rank, uint64_t mac, struct hk_error *err);
+#define HK_REGISTRAR_WAIT_S 8 /* for an answer */
+
+/* "SECRET RANK,RANK,… MAC": when it returns 0, the controller knows that these @n ranks have this address; else, that
+ * none of them has. */
+int hk_registrar_tell(const char *address, const uint32_t *ranks, size_t n, uint64_t mac,
+		      struct hk_error *err);
 
 /* "SECRET heard RANK": has the network heard of that address, so that it sends there? 0 if so, -EAGAIN: not yet. */
 int hk_registrar_heard(const char *address, uint32_t rank, struct hk_error *err);

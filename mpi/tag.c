@@ -107,7 +107,7 @@ static int make_known(uint32_t rank, const uint8_t mac[6], struct hk_error *err)
 {
 	const char *registrar = mca_btl_hikyaku_component.param.registrar;
 	const struct timespec pause = {.tv_nsec = HEARD_PAUSE};
-	int rc = hk_registrar_tell(registrar, rank, hk_tag_from_mac(mac), err);
+	int rc = hk_registrar_tell(registrar, &rank, 1, hk_tag_from_mac(mac), err);
 
 	for (int i = 0; rc == 0 && i < HEARD_TRIES; i++) {
 		hk_fabric_announce(hk_btl.fabric);

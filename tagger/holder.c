@@ -31,6 +31,7 @@
 struct client {
 	int sock;
 	uint32_t slot; /* NO_SLOT: no rank */
+	bool untold;   /* the controller does not know this rank yet, and it waits for its answer */
 };
 
 struct holder {
@@ -232,16 +233,17 @@ static int join(struct holder *h, struct client *c, const struct hk_ask *ask, st
 		hk_registry_leave(&h->registry, (uint32_t)slot);
 		return hk_error_set(err, rc, "the kernel takes no further rank: %s", strerror(-rc));
 	}
-	/* before it makes its first connection: the network must know it by then */
-	if (h->o->registrar)
-		rc = hk_registrar_tell(h->o->registrar, ask->rank, h->link[0].mac, err);
-	if (rc) {
-		hk_kernel_remove(h->kernel, (uint32_t)slot, ask->rank, (uint32_t)who.pid);
-		hk_registry_leave(&h->registry, (uint32_t)slot);
-		return rc;
-	}
 	c->slot = (uint32_t)slot;
 	return 0;
+}
+
+static void leave(struct holder *h, struct client *c)
+{
+	const struct hk_registry_rank *r = &h->registry.slot[c->slot];
+
+	hk_kernel_remove(h->kernel, c->slot, r->rank, r->pid);
+	hk_registry_leave(&h->registry, c->slot);
+	c->slot = NO_SLOT;
 }
 
 static int report(struct holder *h)
@@ -258,31 +260,80 @@ static int report(struct holder *h)
 	return hk_report_fd(&r);
 }
 
-static void answer(struct holder *h, struct client *c, const struct hk_ask *ask)
+static void send_answer(struct client *c, struct hk_answer a, const struct hk_error *err, int fd)
 {
-	struct hk_answer a = {.magic = HK_ASK_MAGIC};
+	a.magic = HK_ASK_MAGIC;
+	snprintf(a.text, sizeof(a.text), "%.*s", (int)sizeof(a.text) - 1, err->text);
+	hk_answer_send(c->sock, &a, fd);
+}
+
+static void answer_join(struct holder *h, struct client *c, int rc, const struct hk_error *err)
+{
+	if (rc == 0)
+		send_answer(c, (struct hk_answer){.slot = c->slot}, err,
+			    hk_kernel_slots_fd(h->kernel));
+	else
+		send_answer(c, (struct hk_answer){.status = rc}, err, -1);
+}
+
+static void answer_status(struct holder *h, struct client *c)
+{
+	struct hk_answer a = {0};
 	struct hk_error err = {""};
 	struct ucred who;
-	int fd = -1, own = -1;
+	int fd = -1;
 
-	if (ask->kind == HK_ASK_JOIN) {
-		a.status = join(h, c, ask, &err);
-		if (a.status == 0) {
-			fd = hk_kernel_slots_fd(h->kernel);
-			a.slot = c->slot;
-		}
-	} else if (!may_ask(c->sock, &who)) {
+	if (!may_ask(c->sock, &who)) {
 		a.status = hk_error_set(&err, -EPERM, "job %u is of another user", h->job);
 	} else {
-		fd = own = report(h);
+		fd = report(h);
 		if (fd < 0)
 			a.status = hk_error_set(&err, fd, "cannot write the status: %s",
 						strerror(-fd));
 	}
-	snprintf(a.text, sizeof(a.text), "%.*s", (int)sizeof(a.text) - 1, err.text);
-	hk_answer_send(c->sock, &a, fd);
-	if (own >= 0)
-		close(own);
+	send_answer(c, a, &err, fd);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void answer(struct holder *h, struct client *c, const struct hk_ask *ask)
+{
+	struct hk_error err = {""};
+
+	if (ask->kind == HK_ASK_STATUS) {
+		answer_status(h, c);
+		return;
+	}
+	int rc = join(h, c, ask, &err);
+	if (rc == 0 && h->o->registrar)
+		c->untold = true;
+	else
+		answer_join(h, c, rc, &err);
+}
+
+/* Tells the controller of all ranks that have joined since the last time, at once, and then answers them: the
+ * network must know them before they make their first connection. */
+static void tell(struct holder *h)
+{
+	static uint32_t ranks[HK_TAGGER_SLOTS];
+	struct hk_error err = {""};
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < h->clients; i++)
+		if (h->client[i].untold)
+			ranks[n++] = h->registry.slot[h->client[i].slot].rank;
+	if (n == 0)
+		return;
+	int rc = hk_registrar_tell(h->o->registrar, ranks, n, h->link[0].mac, &err);
+	for (unsigned i = 0; i < h->clients; i++) {
+		struct client *c = &h->client[i];
+		if (!c->untold)
+			continue;
+		c->untold = false;
+		if (rc)
+			leave(h, c);
+		answer_join(h, c, rc, &err);
+	}
 }
 
 /* False if the client is gone, or says what nobody says. */
@@ -304,11 +355,8 @@ static void drop(struct holder *h, unsigned i)
 {
 	struct client *c = &h->client[i];
 
-	if (c->slot != NO_SLOT) {
-		const struct hk_registry_rank *r = &h->registry.slot[c->slot];
-		hk_kernel_remove(h->kernel, c->slot, r->rank, r->pid);
-		hk_registry_leave(&h->registry, c->slot);
-	}
+	if (c->slot != NO_SLOT)
+		leave(h, c);
 	close(c->sock);
 	*c = h->client[--h->clients];
 }
@@ -332,6 +380,7 @@ enum { LISTENER, SIGNALS, EVENTS, FIRST_CLIENT };
 static void serve(struct holder *h)
 {
 	static struct pollfd p[FIRST_CLIENT + MAX_CLIENTS];
+	bool heard = false; /* something; all of it is heard before the controller is told */
 
 	while (hk_place_populated(&h->cgroup)) {
 		p[LISTENER] = (struct pollfd){.fd = h->listener, .events = POLLIN};
@@ -341,8 +390,12 @@ static void serve(struct holder *h)
 			p[FIRST_CLIENT + i] = (struct pollfd){.fd = h->client[i].sock,
 							      .events = POLLIN};
 		unsigned n = h->clients;
-		if (poll(p, FIRST_CLIENT + n, -1) < 0 && errno != EINTR)
+		int events = poll(p, FIRST_CLIENT + n, heard ? 0 : -1);
+		if (events < 0 && errno != EINTR)
 			return;
+		heard = events != 0;
+		if (events == 0)
+			tell(h);
 		if (p[SIGNALS].revents)
 			return;
 		/* from the last: drop() puts the last in place of the dropped */

@@ -8,6 +8,7 @@
  *
  * Threads: several threads in MPI at once share one function, the last one's.
  */
+#include "host/registrar.h"
 #include "tagger/ask.h"
 #include "tagger/pending.h"
 #include "tagger/shared.h"
@@ -21,8 +22,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define EXPORT  __attribute__((visibility("default")))
-#define WAIT_MS 10000
+#define EXPORT __attribute__((visibility("default")))
+/* The holder's call to the registrar that is under way, and the next one, which has this rank in it. */
+#define WAIT_MS (2 * HK_REGISTRAR_WAIT_S * 1000 + 4000)
 
 /* Where this rank's function is. Without hk-tagger, nobody reads it. */
 static uint32_t nowhere;

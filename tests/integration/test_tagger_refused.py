@@ -212,6 +212,58 @@ def test_a_registrar_that_nobody_is(lab: Lab, program) -> None:
     assert "; fix: it runs beside mpirun" in done.stderr
 
 
+# A registrar, and ranks of a job that join: the others while the first one's answer is waited for.
+# The second answer refuses.
+TOGETHER = """
+import os, socket, struct, sys
+server = socket.socket(socket.AF_UNIX)
+server.bind(sys.argv[1])
+server.listen()
+server.settimeout(30)
+
+def rank(number):
+    said, pid = os.pipe(), os.fork()
+    if pid:
+        return os.fdopen(said[0], "rb")
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.settimeout(30)
+    sock.connect(os.environ["HIKYAKU_TAG_SOCKET"])
+    sock.send(struct.pack("=IHHII", 0x47544B48, 1, 1, number, 4))
+    os.write(said[1], b"j")
+    answer = sock.recv(512)
+    os.write(said[1], struct.pack("=i", struct.unpack_from("=i", answer, 4)[0]) + answer[12:52])
+    os._exit(0)
+
+def told(answer, meanwhile=lambda: None):
+    sock, _ = server.accept()
+    print(sock.makefile().readline().split()[1], flush=True)
+    meanwhile()
+    sock.sendall(answer)
+    sock.close()
+
+def others():
+    ranks.extend(rank(n) for n in (1, 2, 3))
+    assert all(r.read(1) == b"j" for r in ranks)
+
+ranks = [rank(0)]
+told(b"ok\\n", others)
+told(b"no room\\n")
+for each in ranks:
+    status, text = struct.unpack("=i40s", each.read(44))
+    print(status == 0, text.rstrip(b"\\0").decode())
+"""
+
+
+def test_ranks_that_join_together_are_told_together(lab: Lab, tmp_path: Path) -> None:
+    """None waits for the controller's answer to each of the others; each hears its own answer."""
+    path = tmp_path / "r"
+    tagger = tag_command(interfaces=["tcp0"], registrar=f"secret@{path}")
+    said = process.run(
+        lab.exec_argv("node0", [*tagger, sys.executable, "-c", TOGETHER, str(path)]), timeout=SOON
+    )
+    assert said.splitlines() == ["0", "1,2,3", "True ", *["False no room"] * 3]
+
+
 def test_decode(hikyaku: list[str]) -> None:
     good = process.run([*hikyaku, "tag", "decode", "66:48:0d:00:00:05"])
     assert good == "job 3 bcast from rank 0 to rank 5\n"

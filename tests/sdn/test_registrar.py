@@ -76,11 +76,13 @@ def test_a_job_from_its_begin_to_its_end(tmp_path: Path, kind: str) -> None:
         assert registrar.job == 9
         secret = registrar.address.partition("@")[0]
         assert say(registrar.address, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
+        assert say(registrar.address, f"{secret} 5,4 {MAC}\n".encode()) == "ok\n"
         if kind == "unix":
             assert where.stat().st_mode & 0o077 == 0
     assert controller.calls == [
         ("POST", "/v1/jobs", {"name": "solver", "lease": 60}),
         ("PUT", "/v1/jobs/9/ranks", {"3": MAC}),
+        ("PUT", "/v1/jobs/9/ranks", {"4": MAC, "5": MAC}),
         ("DELETE", "/v1/jobs/9"),
     ]
     assert kind == "tcp" or not where.exists()
@@ -93,6 +95,7 @@ def test_a_job_from_its_begin_to_its_end(tmp_path: Path, kind: str) -> None:
         ("{secret} 3", "did not understand"),
         ("{secret} 3 " + MAC + " more", "did not understand"),
         ("{secret} 2048 " + MAC, "there is no rank 2048"),
+        ("{secret} 3,,4 " + MAC, "there is no rank "),
         ("{secret} -1 " + MAC, "there is no rank -1"),
         ("{secret} 3 02:00", "'02:00' is no MAC address"),
         ("{secret} heard 2048", "there is no rank 2048"),

@@ -7,7 +7,7 @@ reach it (host/registrar.h), and only it has the controller's token.
 
 What it is told, after the secret, and what it answers:
 
-    RANK MAC           ok               this rank's address
+    RANK,RANK… MAC     ok               these ranks' address
     heard RANK         ok, or not yet   whether the network has heard of that address
     group RANK,RANK…   ok GROUP         a group of these ranks; the same one for the same ranks
     drop GROUP         ok               who asked for it needs it no more
@@ -41,6 +41,10 @@ def _rank(text: str) -> int:
     if not text.isdecimal() or int(text) >= RANKS:
         raise NoTag(f"there is no rank {text[:20]}")
     return int(text)
+
+
+def _ranks(text: str) -> frozenset[int]:
+    return frozenset(_rank(r) for r in text.split(","))
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -109,7 +113,7 @@ class Registrar:
         try:
             if call := calls.get(words[1]):
                 return call(words[2])
-            self._tell(_rank(words[1]), words[2])
+            self._tell(_ranks(words[1]), words[2])
         except NoTag as bad:
             return str(bad)
         except HikyakuError as refused:
@@ -128,11 +132,11 @@ class Registrar:
                     said = str(failed)
                     _say(f"job {self.job} is not renewed: {said}")
 
-    def _tell(self, rank: int, mac: str) -> None:
+    def _tell(self, ranks: frozenset[int], mac: str) -> None:
         from_mac(mac)
-        self._client.put(f"/v1/jobs/{self.job}/ranks", {str(rank): mac})
+        self._client.put(f"/v1/jobs/{self.job}/ranks", {str(r): mac for r in sorted(ranks)})
         with self._located_lock:
-            self._located.discard(rank)  # that was where its address before this one is
+            self._located -= ranks  # that was where their address before this one is
 
     def _heard(self, text: str) -> str:
         rank = _rank(text)
@@ -146,7 +150,7 @@ class Registrar:
             return "ok" if rank in self._located else "not yet"
 
     def _group(self, text: str) -> str:
-        ranks = frozenset(_rank(r) for r in text.split(","))
+        ranks = _ranks(text)
         with self._groups_lock:
             number = self._groups.get(ranks)
             if number is None:
