@@ -198,6 +198,38 @@ def test_the_same_ranks_share_a_group_until_the_last_has_dropped_it(tmp_path: Pa
         assert ask("group 7,8") == "ok 1"
 
 
+def test_groups_are_made_at_once_and_each_once(tmp_path: Path) -> None:
+    """Two askers of one group wait for it together, and for nobody else's."""
+    controller = Controller()
+    both = threading.Barrier(2)
+    controller.on_put = lambda: both.wait(LIMIT_S)
+    with (
+        Registrar(controller, "solver", tmp_path / "r") as registrar,
+        ThreadPoolExecutor(4) as pool,
+    ):
+        secret = registrar.address.partition("@")[0]
+        lines = [f"{secret} group {ranks}\n".encode() for ranks in ("1,2", "2,1", "3,4", "3,4")]
+        said = list(pool.map(lambda line: say(registrar.address, line), lines))
+        assert said[0] == said[1]
+        assert said[2] == said[3]
+        assert {said[0], said[2]} == {"ok 1\n", "ok 2\n"}
+    assert len([c for c in controller.calls if c[0] == "PUT"]) == 2
+
+
+def test_a_group_that_is_known_too_late_is_let_go(tmp_path: Path, monkeypatch) -> None:
+    """Who asked has given up, and will not drop it."""
+    controller = Controller()
+    with Registrar(controller, "solver", tmp_path / "r") as registrar:
+        secret = registrar.address.partition("@")[0]
+        line = f"{secret} group 1,2\n".encode()
+        with monkeypatch.context() as slow:
+            slow.setattr(module, "_ANSWER_IN_S", 0.0)
+            assert "took too long" in say(registrar.address, line)
+        puts = [c[1:] for c in controller.calls if c[0] == "PUT"]
+        assert puts == [("/v1/jobs/9/groups/1", [1, 2]), ("/v1/jobs/9/groups/1", [])]
+        assert say(registrar.address, line) == "ok 1\n"
+
+
 def test_a_group_that_the_controller_refuses_is_not_kept(tmp_path: Path) -> None:
     controller = Controller("no room")
     with Registrar(controller, "solver", tmp_path / "r") as registrar:

@@ -20,7 +20,7 @@ import socketserver
 import sys
 import threading
 import time
-from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import HikyakuError
@@ -32,6 +32,7 @@ _ANSWER = 256
 _WAIT_S = 5.0
 _BACKLOG = 256  # all ranks of a job call at once when it starts
 PATIENCE_S = 5.0  # of its client: a controller that begins anew; a node waits 8 s for an answer
+_ANSWER_IN_S = 7.0  # less than these 8 s: a group whose number arrives nowhere is let go
 _LEASE_S = 60  # the controller forgets a job whose registrar was killed
 _BEAT_S = 15.0
 _FRESH_S = 0.05  # as often a rank asks (mpi/tag.c): all that ask meanwhile get one answer
@@ -45,6 +46,17 @@ def _rank(text: str) -> int:
 
 def _ranks(text: str) -> frozenset[int]:
     return frozenset(_rank(r) for r in text.split(","))
+
+
+@dataclass
+class _Group:
+    """Nobody waits for the controller with a lock: who asks for one that is being made waits for
+    @known."""
+
+    number: int
+    users: int = 0
+    known: threading.Event = field(default_factory=threading.Event)
+    failed: HikyakuError | None = None
 
 
 class _Handler(socketserver.StreamRequestHandler):
@@ -78,8 +90,8 @@ class Registrar:
     def __init__(self, client: Client, name: str, where: Path | str):
         self._client = client
         self._groups_lock = threading.Lock()
-        self._groups: dict[frozenset[int], int] = {}
-        self._users: Counter[int] = Counter()  # of each group
+        self._groups: dict[frozenset[int], _Group] = {}
+        self._taken: set[int] = set()  # numbers, also of those that the controller still removes
         self._located_lock = threading.Lock()
         self._located: set[int] = set()  # ranks, as the controller has said …
         self._located_until = 0.0  # … and until when that counts
@@ -151,30 +163,62 @@ class Registrar:
 
     def _group(self, text: str) -> str:
         ranks = _ranks(text)
+        until = time.monotonic() + _ANSWER_IN_S
         with self._groups_lock:
-            number = self._groups.get(ranks)
-            if number is None:
+            group = self._groups.get(ranks)
+            new = group is None
+            if new:
                 # 0 is all ranks, whether anybody asks or not
-                number = next((g for g in range(1, RANKS) if g not in self._users), None)
+                number = next((g for g in range(1, RANKS) if g not in self._taken), None)
                 if number is None:
                     return f"all {RANKS - 1} groups of the job are taken"
-                self._client.put(f"/v1/jobs/{self.job}/groups/{number}", sorted(ranks))
-                self._groups[ranks] = number
-            self._users[number] += 1
-            return f"ok {number}"
+                self._taken.add(number)
+                group = self._groups[ranks] = _Group(number)
+            group.users += 1
+        if new:
+            self._make(ranks, group)
+        group.known.wait(max(0.0, until - time.monotonic()))
+        if group.failed:
+            raise group.failed
+        if time.monotonic() >= until:  # nobody waits for the answer any more
+            self._leave(ranks, group)
+            return "the switches took too long to learn the group"
+        return f"ok {group.number}"
+
+    def _make(self, ranks: frozenset[int], group: _Group) -> None:
+        try:
+            self._client.put(f"/v1/jobs/{self.job}/groups/{group.number}", sorted(ranks))
+        except HikyakuError as failed:
+            group.failed = failed
+            with self._groups_lock:
+                del self._groups[ranks]
+                self._taken.discard(group.number)
+        finally:
+            group.known.set()
 
     def _drop(self, text: str) -> str:
         number = int(text) if text.isdecimal() else 0
         with self._groups_lock:
-            if number not in self._users:
-                return f"there is no group {text}"
-            self._users[number] -= 1
-            if not self._users[number]:
-                self._groups = {r: g for r, g in self._groups.items() if g != number}
-                # free even if the controller does not take it: whoever gets it next sets it
-                del self._users[number]
-                self._client.put(f"/v1/jobs/{self.job}/groups/{number}", [])
-            return "ok"
+            found = [
+                (r, g) for r, g in self._groups.items() if g.number == number and g.known.is_set()
+            ]
+        if not found:
+            return f"there is no group {text}"
+        self._leave(*found[0])
+        return "ok"
+
+    def _leave(self, ranks: frozenset[int], group: _Group) -> None:
+        with self._groups_lock:
+            group.users -= 1
+            if group.users or self._groups.get(ranks) is not group:
+                return
+            del self._groups[ranks]
+        try:
+            self._client.put(f"/v1/jobs/{self.job}/groups/{group.number}", [])
+        finally:
+            # free even if the controller does not take it: whoever gets it next sets it
+            with self._groups_lock:
+                self._taken.discard(group.number)
 
     def _close(self) -> None:
         self._server.server_close()
