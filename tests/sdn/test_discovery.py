@@ -158,6 +158,20 @@ def test_a_link_comes_back_where_hosts_beyond_it_were_heard(found):
 # ---- probes --------------------------------------------------------------------------------------
 
 
+def test_a_probe_that_was_on_its_way_does_not_raise_a_port_that_is_down(found):
+    """It would flood there at once when it comes up, whatever it leads to."""
+    for down in (A, B):
+        frame = found.probe(A, 10.0)
+        found.port_down(down)
+        assert not found.heard_probe(B, frame, 10.1)
+        assert down[1] not in found.graph.ports[down[0]]
+        assert found.severed() == []
+        found.port_up(down, 11.0)
+        assert found.unsettled() == [down]
+        found.tick(11.0 + SETTLE)
+    assert found.counts["late"] == 2
+
+
 def test_every_changed_bit_is_refused(found, said):
     good = found.probe(A, 10.0)
     changed = 0

@@ -235,8 +235,9 @@ class Discovery:
             return self._refuse("stale", port, f"it is {now - sent / 1e6:.1f} s old; a replay?")
         if other == port or switch not in self.graph.ports:
             return self._refuse("impossible", port, f"it says to come from {port_name(other)}")
-        if switch in self.graph.away:
-            return None  # sent before it went
+        if switch in self.graph.away or not self._up(port) or not self._up(other):
+            self.counts["late"] += 1  # sent, or heard, before it went down
+            return None
         # hosts beyond a link may have been taken for hosts on it
         before = (min(port, other), max(port, other)) in self._known
         before = before or port in self._severed or other in self._severed
@@ -246,6 +247,13 @@ class Discovery:
                     "host_port", port, f"hosts were heard on {port_name(end)}: no link leads there"
                 )
         return other
+
+    def _up(self, port: Port) -> bool:
+        return (
+            port[1] in self.graph.ports.get(port[0], ())
+            or port in self._unsettled
+            or port in self._severed
+        )
 
     # ---- hosts --------------------------------------------------------------------------------
 
