@@ -249,6 +249,16 @@ def test_silent_links_are_not_used_any_more(found, said):
     assert found.severed() == [A, B]
 
 
+def test_a_link_that_is_there_again_is_not_silent_for_what_was_before(found):
+    """One was plugged elsewhere for an hour, without going down: through a patch panel."""
+    join(found, A, B, 10.0)
+    join(found, A, (2, 2), 20.0)
+    tick_to(found, 3600.0, 3601.0)
+    found.heard_probe(A, found.probe(B, 3601.0), 3601.0)
+    tick_to(found, 3601.0, 3602.0)
+    assert found.graph.links == {A: B, B: A}
+
+
 def test_ports_are_nobodys_until_they_have_settled(found):
     found.port_down((1, 2))
     found.port_up((1, 2), 20.0)

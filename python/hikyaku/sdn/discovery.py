@@ -205,9 +205,9 @@ class Discovery:
         if other is None:
             return False
         self._heard[port] = now
-        self._heard.setdefault(other, now)
         if self.graph.links.get(port) == other:
             return False
+        self._heard[other] = now  # of its other direction as well, what was before counts no more
         for end in (port, other):
             self._unsettled.pop(end, None)
             self._severed.pop(end, None)
