@@ -142,6 +142,8 @@ class Net:
         switch = Switch(number, Silent())
         switch.ports = {port: f"p{port}" for port in self.wired.ports[number]}
         switch.rules, switch.groups = dict(rules), groups(rules)
+        for group in switch.groups:
+            switch.numbers.number(group)
         self.c.switches[number] = switch
         self.c._know(switch)
         return switch

@@ -168,7 +168,7 @@ def test_a_probe_that_was_on_its_way_does_not_raise_a_port_that_is_down(found):
         assert found.severed() == []
         found.port_up(down, 11.0)
         assert found.unsettled() == [down]
-        found.tick(11.0 + SETTLE)
+        found.tick(12.0)
     assert found.counts["late"] == 2
 
 
