@@ -207,12 +207,14 @@ class Discovery:
         self._heard[port] = now
         if self.graph.links.get(port) == other:
             return False
-        self._heard[other] = now  # of its other direction as well, what was before counts no more
         for end in (port, other):
+            if end in self.graph.links:
+                self.port_down(end)  # what it led to is nobody's
             self._unsettled.pop(end, None)
             self._severed.pop(end, None)
             self.graph.port_up(*end)
         self.graph.add_link(port, other)
+        self._heard[port] = self._heard[other] = now  # what was before counts no more
         # what was joined to either of them before has been plugged into another port
         self._known = {k for k in self._known if not {port, other} & set(k)}
         self._known.add((min(port, other), max(port, other)))
