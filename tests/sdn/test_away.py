@@ -267,3 +267,19 @@ def test_a_port_that_has_another_name_is_another_port(net):
     assert end not in net.c.network.graph.links
     assert end in net.c.discovery.unsettled()
     assert other in net.c.discovery.severed()
+
+
+def test_who_is_waited_for_is_waited_for_by_the_next_controller_too(net, tmp_path):
+    """It was stopped before all had come."""
+    net.c._save()
+    net.c.keep()
+    again = Controller(net.c.store, print, clock=lambda: net.now)
+    net.c = again
+    net.connect(1, {})
+    again._save()
+    again.keep()
+    assert Store(tmp_path / "sdn").load()[2] == set(net.wired.ports)
+    again.wanted = {1: {}}
+    again._save()
+    again.keep()
+    assert Store(tmp_path / "sdn").load()[2] == {1}

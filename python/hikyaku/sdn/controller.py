@@ -402,11 +402,17 @@ class Controller:
         if not self._unsaved:
             return
         try:
-            self.store.save(self.jobs, self.network.graph.hosts, self.switches)
+            self.store.save(self.jobs, self.network.graph.hosts, self._remembered())
         except OSError as bad:
             self.say(f"cannot write {bad.filename or self.store.directory}: {bad.strerror}")
             return  # it is tried again with each update
         self._unsaved = False
+
+    def _remembered(self) -> set[int]:
+        """The switches that the next controller is to wait for: those that this one still waits
+        for are among them."""
+        waiting = set() if self.wanted else self._expected
+        return self.switches.keys() | self.away.keys() | waiting
 
     def is_settled(self) -> bool:
         return self._idle.is_set()
