@@ -92,7 +92,8 @@ static void pair_many(struct hk_pair *p)
 {
 	for (int k = 0; !p->many && k < p->tags; k++) {
 		hk_out_end(p->out[k], "too many tags to this rank");
-		p->out[k]->never = "too many tags to this rank";
+		if (!p->out[k]->never)
+			p->out[k]->never = "too many tags to this rank";
 	}
 	p->many = true;
 }
@@ -189,13 +190,24 @@ struct hk_receiver *hk_in_need(struct hk_comm *c, int peer, int tag)
 	return n;
 }
 
-/* Where tags are not counted, no order is known: all that is promoted ends. */
+void hk_in_count_past(struct hk_receiver *n)
+{
+	for (uint32_t k = 0; n->past && k < n->past->tags; k++)
+		hk_in_need(n->comm, n->peer, hk_past_tags(n->past)[k].tag);
+}
+
+/* Where tags are not counted, no order is known: all that is promoted ends, and what has ended already has the tags that
+ * its order is about counted. */
 static void in_many(struct hk_comm *c)
 {
 	c->in_many = true;
-	for (struct hk_receiver *n = hk_in_live(); n; n = n->live)
-		if (n->comm == c && n->state == HK_IN_PUT)
+	for (struct hk_receiver *n = hk_in_live(); n; n = n->live) {
+		if (n->comm != c)
+			continue;
+		if (n->state == HK_IN_PUT)
 			hk_control_ask_end(n);
+		hk_in_count_past(n);
+	}
 }
 
 struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag)

@@ -307,8 +307,6 @@ static void ended(const struct control *c, const char *rest, size_t bytes)
 		free(past);
 		return;
 	}
-	for (uint32_t k = 0; n->comm->in_many && k < past->tags; k++)
-		hk_in_need(n->comm, n->peer, hk_past_tags(past)[k].tag);
 	hk_in_ended(n, c->index, past);
 }
 

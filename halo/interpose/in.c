@@ -281,6 +281,8 @@ void hk_in_ended(struct hk_receiver *n, uint64_t end, struct hk_past *past)
 	n->state = HK_IN_ENDING;
 	n->end = end;
 	n->past = past;
+	if (n->comm->in_many)
+		hk_in_count_past(n);
 	n->comm->open_ins--;
 	for (int k = 0; k < n->schedule.sizes; k++)
 		rest[k] = cut(&n->rx[k].waiting, end);

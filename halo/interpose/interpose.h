@@ -232,6 +232,8 @@ struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag);
 struct hk_receiver *hk_in_known(struct hk_comm *c, int peer, int tag);
 /* As hk_in_find(), and never NULL. */
 struct hk_receiver *hk_in_need(struct hk_comm *c, int peer, int tag);
+/* All tags that @n's past names have a channel from here on. */
+void hk_in_count_past(struct hk_receiver *n);
 /* How many receives and probes of others may have named this channel? */
 uint32_t hk_comm_wild(const struct hk_comm *c, int peer, int tag);
 void hk_comm_gone(struct hk_comm *c);

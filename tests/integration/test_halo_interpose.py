@@ -167,7 +167,11 @@ def test_tags_that_never_come_again_end_at_a_bound_that_is_named(get_lab, progra
 
 def test_more_receives_than_are_watched_keep_the_order_of_what_came_before(get_lab, program):
     result = run_tags(get_lab, program, "crowded")
-    assert "too many tags" in result.stderr
+    assert "; the receiver has too many channels" in result.stderr
+
+
+def test_more_receives_than_are_watched_keep_the_order_of_what_has_ended(get_lab, program):
+    run_tags(get_lab, program, "ended")
 
 
 @pytest.mark.parametrize(

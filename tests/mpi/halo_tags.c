@@ -9,6 +9,7 @@
  *     held      As late, and others are not sent yet when it ends: their places become free while the sender computes.
  *     sequence  Each message has a tag of its own, but for those of one tag.
  *     crowded   Receives of more tags than are watched are posted, while messages that came before are received from any tag.
+ *     ended     The same, when a probe has ended the channel of one of these; the first is received by its tag.
  */
 #include "common.h"
 
@@ -196,11 +197,12 @@ static void sequence(void)
 	}
 }
 
-static void crowded(void)
+static void crowd(bool probed)
 {
 	static double in[POSTED], out[3][DOUBLES];
 	static MPI_Request q[POSTED], p[3];
 	static const int tag[3] = {T, U, V};
+	int there;
 
 	for (int k = 0; k < 3 * ROUNDS; k++)
 		step(U, k);
@@ -209,10 +211,13 @@ static void crowded(void)
 		MPI_Isend(out[k], DOUBLES, MPI_DOUBLE, 1, tag[k], comm, &p[k]);
 	}
 	MPI_Barrier(comm);
+	if (hkt_rank == 1 && probed)
+		MPI_Iprobe(0, U, comm, &there, MPI_STATUS_IGNORE);
 	for (int k = 0; hkt_rank == 1 && k < POSTED; k++)
 		MPI_Irecv(&in[k], 1, MPI_DOUBLE, 0, MANY + k, comm, &q[k]);
 	for (int k = 0; hkt_rank == 1 && k < 3; k++)
-		receive_one(MPI_ANY_TAG, tag[k], k == 1 ? 3 * ROUNDS : 0, DOUBLES);
+		receive_one(probed && k == 0 ? T : MPI_ANY_TAG, tag[k], k == 1 ? 3 * ROUNDS : 0,
+			    DOUBLES);
 	if (hkt_rank == 0)
 		MPI_Waitall(3, p, MPI_STATUSES_IGNORE);
 	for (int k = 0; hkt_rank == 0 && k < POSTED; k++)
@@ -225,16 +230,23 @@ static void crowded(void)
 		step(U, 3 * ROUNDS + 1 + k);
 }
 
+static void crowded(void)
+{
+	crowd(false);
+}
+
+static void ended(void)
+{
+	crowd(true);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *mode;
 		void (*run)(void);
-	} all[] = {{"order", order},
-		   {"late", late},
-		   {"held", held},
-		   {"sequence", sequence},
-		   {"crowded", crowded}};
+	} all[] = {{"order", order},       {"late", late},       {"held", held},
+		   {"sequence", sequence}, {"crowded", crowded}, {"ended", ended}};
 
 	hkt_init(&argc, &argv, "halo_tags", MPI_THREAD_SINGLE);
 	seed = hkt_opt.seed;
