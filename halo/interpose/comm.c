@@ -175,6 +175,18 @@ struct hk_receiver *hk_in_known(struct hk_comm *c, int peer, int tag)
 	return hk_table_find(&c->in, peer, tag);
 }
 
+static struct hk_in_pair *in_pair(struct hk_comm *c, int peer)
+{
+	struct hk_in_pair *p = hk_table_find(&c->in_pair, peer, 0);
+
+	if (p)
+		return p;
+	p = hk_need(sizeof(*p));
+	p->peer = peer;
+	add(&c->in_pair, peer, 0, p);
+	return p;
+}
+
 struct hk_receiver *hk_in_need(struct hk_comm *c, int peer, int tag)
 {
 	struct hk_receiver *n = hk_in_known(c, peer, tag);
@@ -183,17 +195,12 @@ struct hk_receiver *hk_in_need(struct hk_comm *c, int peer, int tag)
 		return n;
 	n = hk_need(sizeof(*n));
 	n->comm = c;
+	n->pair = in_pair(c, peer);
 	n->peer = peer;
 	n->tag = tag;
 	hk_list_init(&n->held);
 	add(&c->in, peer, tag, n);
 	return n;
-}
-
-void hk_in_count_past(struct hk_receiver *n)
-{
-	for (uint32_t k = 0; n->past && k < n->past->tags; k++)
-		hk_in_need(n->comm, n->peer, hk_past_tags(n->past)[k].tag);
 }
 
 /* Where tags are not counted, no order is known: all that is promoted ends, and what has ended already has the tags that
@@ -206,7 +213,7 @@ static void in_many(struct hk_comm *c)
 			continue;
 		if (n->state == HK_IN_PUT)
 			hk_control_ask_end(n);
-		hk_in_count_past(n);
+		hk_past_count(n);
 	}
 }
 
@@ -255,6 +262,7 @@ void hk_comm_gone(struct hk_comm *c)
 	struct hk_receiver *n;
 	struct hk_sender *o;
 	struct hk_pair *p;
+	struct hk_in_pair *i;
 
 	for (uint32_t k = 0; (o = hk_table_next(&c->out, &k));) {
 		hk_report_keep(o);
@@ -268,9 +276,14 @@ void hk_comm_gone(struct hk_comm *c)
 		free(p->out);
 		free(p);
 	}
+	for (uint32_t k = 0; (i = hk_table_next(&c->in_pair, &k));) {
+		hk_past_drop(i->past);
+		free(i);
+	}
 	hk_table_free(&c->out);
 	hk_table_free(&c->in);
 	hk_table_free(&c->pair);
+	hk_table_free(&c->in_pair);
 	hk_loose_forget(c);
 	hk_persistent_comm_gone(c->comm);
 	hk_message_comm_gone(c->comm);

@@ -52,18 +52,21 @@ static const char *const reasons[WHY_REASONS] = {
 struct control {
 	uint32_t kind, reason, cid, mine, yours;
 	int32_t tag, from; /* from: rank in the communicator */
-	uint32_t margin;
+	uint32_t margin, orders,
+		past; /* of END: how many follow, and the number of its past, 0: none */
 	uint64_t index;
 	struct hk_btl_identity me;
 	struct hk_schedule schedule;
 	hk_region region[HK_STREAMS];
 };
 
-/* What an END adds: of the puts that were not taken when it was sent. */
-#define MOST (sizeof(struct control) + HK_PAST_MOST)
+/* What an END adds: orders of the puts that were not taken when it was sent; and the past, unless another END had it. */
+#define ORDERS_MOST (HK_ORDERS_MOST * sizeof(struct hk_order))
+#define MOST        (sizeof(struct control) + ORDERS_MOST + HK_PAST_MOST)
 
 _Static_assert(HK_ORDERS_MOST == HK_PLACES * HK_STREAMS, "as many as may not be taken");
-_Static_assert(sizeof(struct control) % _Alignof(struct hk_past) == 0, "a past follows it");
+_Static_assert(sizeof(struct control) % _Alignof(struct hk_order) == 0, "orders follow it");
+_Static_assert(_Alignof(struct hk_order) == _Alignof(struct hk_past), "a past follows them");
 
 struct sent { /* … and perhaps not gone */
 	MPI_Request request;
@@ -116,22 +119,21 @@ static void sends(struct sent *s)
 	hk_busy++;
 }
 
-static void tell_past(int world, const struct control *c, const struct hk_past *past, size_t bytes)
+/* @c and what follows it. */
+static void tell_all(int world, const struct control *c, size_t bytes)
 {
-	struct sent *s = hk_need(sizeof(*s) + sizeof(*c) + bytes);
+	struct sent *s = hk_need(sizeof(*s) + bytes);
 
-	memcpy(s->bytes, c, sizeof(*c));
-	if (bytes)
-		memcpy(s->bytes + sizeof(*c), past, bytes);
-	if (hk_real.Isend(s->bytes, (int)(sizeof(*c) + bytes), MPI_BYTE, world, TAG, comm,
-			  &s->request) != MPI_SUCCESS)
+	memcpy(s->bytes, c, bytes);
+	if (hk_real.Isend(s->bytes, (int)bytes, MPI_BYTE, world, TAG, comm, &s->request) !=
+	    MPI_SUCCESS)
 		hk_broken("it cannot send");
 	sends(s);
 }
 
 static void tell(int world, const struct control *c)
 {
-	tell_past(world, c, NULL, 0);
+	tell_all(world, c, sizeof(*c));
 }
 
 static int world_of(const struct hk_comm *c, int peer)
@@ -173,19 +175,19 @@ void hk_control_commit(struct hk_sender *o, bool good, const hk_region *taken)
 
 void hk_control_end(struct hk_sender *o, uint64_t end)
 {
-	static _Alignas(struct hk_past) char room[HK_PAST_MOST];
-	struct control c = {.kind = END, .yours = o->theirs, .index = end};
-	struct hk_past *past = (struct hk_past *)(void *)room;
-	struct hk_order order[HK_ORDERS_MOST];
-	size_t bytes = hk_past_make(past, &o->pair->log, order, hk_out_orders(o, order),
-				    (uint32_t)o->pair->tags);
+	static _Alignas(struct hk_past) char room[MOST];
+	struct control *c = (struct control *)(void *)room;
+	struct hk_order *order = (struct hk_order *)(void *)(room + sizeof(*c));
+	size_t bytes = 0;
 
-	if (!bytes)
-		hk_broken("it has forgotten which messages were sent before a put");
-	for (uint32_t k = 0; k < past->tags; k++)
-		hk_past_tags(past)[k] = (struct hk_past_tag){.tag = o->pair->out[k]->tag,
-							     .sent = o->pair->out[k]->sent};
-	tell_past(world_of(o->comm, o->peer), &c, past, bytes);
+	*c = (struct control){.kind = END, .yours = o->theirs, .index = end};
+	c->orders = hk_out_orders(o, order);
+	if (c->orders && o->pair->tags > 1) {
+		bytes = hk_past_tell(o, order, c->orders,
+				     (struct hk_past *)(void *)(order + c->orders));
+		c->past = o->pair->past;
+	}
+	tell_all(world_of(o->comm, o->peer), c, sizeof(*c) + c->orders * sizeof(*order) + bytes);
 }
 
 static void accepted(const struct control *c)
@@ -297,17 +299,17 @@ static void decided(const struct control *c)
 static void ended(const struct control *c, const char *rest, size_t bytes)
 {
 	struct hk_receiver *n = end_of(c->yours);
-	struct hk_past *past;
+	const struct hk_order *order = (const struct hk_order *)(const void *)rest;
+	const struct hk_past *past;
 
-	if (!n || n->state != HK_IN_PUT || bytes > HK_PAST_MOST)
+	if (!n || n->state != HK_IN_PUT || c->orders > HK_ORDERS_MOST ||
+	    c->orders * sizeof(*order) > bytes)
 		return;
-	past = hk_need(HK_MAX(bytes, sizeof(*past)));
-	memcpy(past, rest, bytes);
-	if (!hk_past_valid(past, bytes)) {
-		free(past);
+	bytes -= c->orders * sizeof(*order);
+	past = (const struct hk_past *)(const void *)(order + c->orders);
+	if (bytes && !hk_past_told(n->pair, c->past, past, bytes))
 		return;
-	}
-	hk_in_ended(n, c->index, past);
+	hk_in_ended(n, c->index, order, c->orders, hk_past_take(n->pair, c->past));
 }
 
 void hk_control_ask_end(struct hk_receiver *n)

@@ -170,9 +170,12 @@ static void free_streams(struct hk_receiver *n)
 		free(rx->scratch);
 	}
 	free(n->rx);
-	free(n->past);
+	hk_past_drop(n->past);
+	free(n->order);
 	n->rx = NULL;
 	n->past = NULL;
+	n->order = NULL;
+	n->orders = 0;
 }
 
 static void plain(struct hk_receiver *n)
@@ -274,15 +277,20 @@ static struct hk_pending *cut(struct hk_list *l, uint64_t end)
 }
 
 /* Messages from @end on come by MPI. Receives that wait for them are posted there, in their order. */
-void hk_in_ended(struct hk_receiver *n, uint64_t end, struct hk_past *past)
+void hk_in_ended(struct hk_receiver *n, uint64_t end, const struct hk_order *order, uint32_t orders,
+		 struct hk_past *past)
 {
 	struct hk_pending *rest[HK_STREAMS];
 
 	n->state = HK_IN_ENDING;
 	n->end = end;
 	n->past = past;
+	n->order = hk_need(orders * sizeof(*order));
+	n->orders = orders;
+	if (orders)
+		memcpy(n->order, order, orders * sizeof(*order));
 	if (n->comm->in_many)
-		hk_in_count_past(n);
+		hk_past_count(n);
 	n->comm->open_ins--;
 	for (int k = 0; k < n->schedule.sizes; k++)
 		rest[k] = cut(&n->rx[k].waiting, end);

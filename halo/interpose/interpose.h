@@ -10,6 +10,7 @@
  *   comm.c     communicators, and their channels
  *   table.c    … found by peer and tag (table.h)
  *   order.c    which messages to a rank were sent before which (order.h)
+ *   past.c     … and who tells whom
  *   period.c   sizes that repeat (watch.h)
  *   control.c  what the two ends of a channel tell each other
  *   out.c      the sender's end of a channel
@@ -163,12 +164,25 @@ struct hk_pair { /* all that goes to one rank of a communicator */
 	unsigned told, untold; /* channels without puts that have a line of the report; others */
 	struct hk_sender **out;
 	struct hk_log log;
+	/* The last past that was told: its number, 0: none; what it is of, and back to which message. */
+	uint32_t past;
+	int past_tags;
+	uint64_t past_at, past_first;
 };
 
 enum hk_in_state { HK_IN_PLAIN, HK_IN_ACCEPTED, HK_IN_PUT, HK_IN_ENDING };
 
+struct hk_in_pair { /* all that comes from one rank of a communicator */
+	int peer;
+	uint32_t number; /* of the last past that it told */
+	struct hk_past *past;
+	struct hk_receiver
+		*first; /* of those that are looked at, whose next message was sent first */
+};
+
 struct hk_receiver {
 	struct hk_comm *comm;
+	struct hk_in_pair *pair;
 	int peer, tag;
 	uint64_t posted; /* receives; the index of the next */
 	enum hk_in_state state;
@@ -183,7 +197,10 @@ struct hk_receiver {
 	struct hk_rx_stream *rx;
 	struct hk_list held;      /* posted, and not decided */
 	struct hk_receiver *live; /* of all that are not plain */
-	struct hk_past *past;     /* of puts that came before a receive, when it ended; or NULL */
+	struct hk_past
+		*past; /* when it ended, which others have too; NULL: no other tag was used */
+	struct hk_order *order; /* of puts that were perhaps not taken then */
+	uint32_t orders;
 };
 
 #define HK_CHANNELS_MOST 16384 /* of a communicator, each way; others are not watched */
@@ -196,7 +213,7 @@ struct hk_comm {
 	bool closing, dull; /* dull: between two groups, or jobs; not watched */
 	bool in_many;       /* receives on more channels than are watched: none is promoted */
 	struct hk_table out, in;
-	struct hk_table pair; /* by peer */
+	struct hk_table pair, in_pair; /* by peer */
 	uint64_t unwatched, unwatched_bytes;
 	int patterns;
 	struct hk_pattern { /* what was received or probed without naming a channel's receive */
@@ -232,8 +249,6 @@ struct hk_receiver *hk_in_find(struct hk_comm *c, int peer, int tag);
 struct hk_receiver *hk_in_known(struct hk_comm *c, int peer, int tag);
 /* As hk_in_find(), and never NULL. */
 struct hk_receiver *hk_in_need(struct hk_comm *c, int peer, int tag);
-/* All tags that @n's past names have a channel from here on. */
-void hk_in_count_past(struct hk_receiver *n);
 /* How many receives and probes of others may have named this channel? */
 uint32_t hk_comm_wild(const struct hk_comm *c, int peer, int tag);
 void hk_comm_gone(struct hk_comm *c);
@@ -313,6 +328,24 @@ uint32_t hk_out_orders(struct hk_sender *o, struct hk_order *orders);
 /* Is a put of it not acknowledged? */
 bool hk_out_flies(const struct hk_sender *o);
 
+/* The first put that may not be taken, or is held, as hk_order has it; UINT64_MAX: there is none. */
+uint64_t hk_out_oldest(struct hk_sender *o);
+
+/* ---- past.c */
+/* @o ends with these @orders (1 or more), in a pair of several tags: the number of its past is pair->past then. Returns how many
+ * bytes of @past, with room for HK_PAST_MOST, tell it; 0: it was told. */
+size_t hk_past_tell(const struct hk_sender *o, const struct hk_order *order, uint32_t orders,
+		    struct hk_past *past);
+/* @past, which is copied, is what number @number names from now on. False: it is none. */
+bool hk_past_told(struct hk_in_pair *p, uint32_t number, const struct hk_past *past, size_t bytes);
+struct hk_past *hk_past_take(struct hk_in_pair *p, uint32_t number); /* until hk_past_drop() */
+void hk_past_drop(struct hk_past *past);                             /* NULL: nothing */
+/* All tags that @n's past names have a channel from here on. */
+void hk_past_count(struct hk_receiver *n);
+/* Of @n's next message, a put: its number among all of the peer, and whether one before it was not received. */
+uint64_t hk_past_at(const struct hk_receiver *n);
+bool hk_past_lacks(const struct hk_receiver *n);
+
 /* ---- in.c */
 /* By puts, or not known yet: *@request. False: the caller receives by MPI; the receive is counted. */
 bool hk_in_receive(struct hk_receiver *n, void *buf, int count, ompi_datatype_t *type,
@@ -325,8 +358,9 @@ bool hk_in_accept(struct hk_receiver *n, const struct hk_schedule *s, hk_peer fr
 struct hk_receiver *hk_in_live(void); /* the first that is not plain */
 void hk_in_committed(struct hk_receiver *n, const hk_region *taken);
 void hk_in_withdrawn(struct hk_receiver *n);
-/* @past: its own from now on. */
-void hk_in_ended(struct hk_receiver *n, uint64_t end, struct hk_past *past);
+/* @order is copied; @past: its own from now on. */
+void hk_in_ended(struct hk_receiver *n, uint64_t end, const struct hk_order *order, uint32_t orders,
+		 struct hk_past *past);
 void hk_in_look(struct hk_receiver *n); /* whether it is over, and plain again */
 bool hk_in_waits(const struct hk_comm *c);
 bool hk_in_telling(void);

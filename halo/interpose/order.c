@@ -53,57 +53,40 @@ uint64_t hk_log_turn(struct hk_log *l)
 
 /* ---- a past ---------------------------------------------------------------------------------------------- */
 
-static const struct hk_order *orders_of(const struct hk_past *p)
-{
-	return (const struct hk_order *)(const void *)p->rest;
-}
-
 struct hk_past_tag *hk_past_tags(struct hk_past *p)
 {
-	return (struct hk_past_tag *)(void *)(p->rest + p->orders * sizeof(struct hk_order));
+	return (struct hk_past_tag *)(void *)p->rest;
 }
 
 static const uint16_t *log_of(const struct hk_past *p)
 {
-	return (const uint16_t *)(const void *)(p->rest + p->orders * sizeof(struct hk_order) +
-						p->tags * sizeof(struct hk_past_tag));
+	return (const uint16_t *)(const void *)(p->rest + p->tags * sizeof(struct hk_past_tag));
 }
 
-size_t hk_past_bytes(uint32_t orders, uint32_t tags, uint32_t logged)
+size_t hk_past_bytes(uint32_t tags, uint32_t logged)
 {
-	return sizeof(struct hk_past) + orders * sizeof(struct hk_order) +
-	       tags * sizeof(struct hk_past_tag) + logged * sizeof(uint16_t);
+	return sizeof(struct hk_past) + tags * sizeof(struct hk_past_tag) +
+	       logged * sizeof(uint16_t);
 }
 
-size_t hk_past_make(struct hk_past *p, const struct hk_log *l, const struct hk_order *order,
-		    uint32_t orders, uint32_t tags)
+size_t hk_past_make(struct hk_past *p, const struct hk_log *l, uint64_t first, uint32_t tags)
 {
-	uint64_t first = l->sent;
+	uint64_t logged = l->sent - HK_MIN(l->sent, HK_MAX(first, l->from));
 
-	for (uint32_t k = 0; k < orders; k++)
-		first = HK_MIN(first, order[k].at);
-	first = HK_MAX(first, l->from);
-	p->orders = orders;
-	p->tags = orders && tags > 1 ? tags : 0;
-	if (p->tags && l->sent - first > (uint64_t)l->mask + 1)
+	if (logged > (uint64_t)l->mask + 1)
 		return 0;
-	p->logged = p->tags ? (uint32_t)(l->sent - first) : 0;
-	p->unused = 0;
-	p->now = l->sent;
-	if (orders)
-		memcpy(p->rest, order, orders * sizeof(*order));
+	*p = (struct hk_past){.tags = tags, .logged = (uint32_t)logged, .now = l->sent};
 	uint16_t *log = (uint16_t *)(uintptr_t)log_of(p);
 
 	for (uint32_t k = 0; k < p->logged; k++)
 		log[k] = l->slot[(l->sent - p->logged + k) & l->mask];
-	return hk_past_bytes(p->orders, p->tags, p->logged);
+	return hk_past_bytes(p->tags, p->logged);
 }
 
 bool hk_past_valid(const struct hk_past *p, size_t bytes)
 {
-	if (bytes < sizeof(*p) || p->orders > HK_ORDERS_MOST || p->tags > HK_PAIR_TAGS ||
-	    p->logged > HK_LOG_MOST || p->logged > p->now ||
-	    bytes != hk_past_bytes(p->orders, p->tags, p->logged))
+	if (bytes < sizeof(*p) || p->tags > HK_PAIR_TAGS || p->logged > HK_LOG_MOST ||
+	    p->logged > p->now || bytes != hk_past_bytes(p->tags, p->logged))
 		return false;
 	for (uint32_t k = 0; k < p->logged; k++)
 		if (log_of(p)[k] >= p->tags)
@@ -111,23 +94,16 @@ bool hk_past_valid(const struct hk_past *p, size_t bytes)
 	return true;
 }
 
-bool hk_past_before(const struct hk_past *p, uint64_t index, uint64_t *before)
+void hk_past_before(const struct hk_past *p, uint64_t at, uint64_t *before)
 {
 	const struct hk_past_tag *tag = hk_past_tags((struct hk_past *)(uintptr_t)p);
-	const struct hk_order *o = orders_of(p);
-	uint32_t k = 0;
 
-	while (k < p->orders && o[k].index != index)
-		k++;
-	if (k == p->orders)
-		return false;
 	for (uint32_t t = 0; t < p->tags; t++)
 		before[t] = tag[t].sent;
-	for (uint64_t i = p->now - p->logged; i < p->now; i++) {
-		uint16_t slot = log_of(p)[i - (p->now - p->logged)];
+	for (uint64_t from = p->now - p->logged, i = HK_MAX(at, from); i < p->now; i++) {
+		uint16_t slot = log_of(p)[i - from];
 
-		if (i >= o[k].at && before[slot])
+		if (before[slot])
 			before[slot]--;
 	}
-	return true;
 }

@@ -5,8 +5,8 @@
  *
  * The sender keeps a *log*: all messages to the rank are numbered, and of the last ones it is known which tag each
  * had. A put remembers its number alone. When its channel ends, the receiver is told the numbers of the puts that it may
- * not have taken, how many messages each tag had by then, and the log since the first of them: a *past*, from which it
- * finds how many each tag had before a put. Pure: no MPI.
+ * not have taken; and, once for all channels that end then, how many messages each tag had by then, and the log since the first
+ * of the puts: a *past*, from which it finds how many each tag had before a put. Pure: no MPI.
  */
 #ifndef HK_HALO_ORDER_H
 #define HK_HALO_ORDER_H
@@ -57,29 +57,28 @@ struct hk_past_tag {
 };
 
 struct hk_past {
-	uint32_t orders, tags, logged;
-	uint32_t unused;
-	uint64_t now; /* messages of all tags; the log has the last @logged of them */
-	char rest[];  /* orders, tags, slots */
+	uint32_t tags, logged;
+	uint32_t holders, counted; /* of the receiver's copy */
+	uint64_t now;              /* messages of all tags; the log has the last @logged of them */
+	char rest[];               /* tags, slots */
 };
 
 #define HK_PAST_MOST                                                                               \
-	(sizeof(struct hk_past) + HK_ORDERS_MOST * sizeof(struct hk_order) +                       \
-	 HK_PAIR_TAGS * sizeof(struct hk_past_tag) + HK_LOG_MOST * sizeof(uint16_t))
+	(sizeof(struct hk_past) + HK_PAIR_TAGS * sizeof(struct hk_past_tag) +                      \
+	 HK_LOG_MOST * sizeof(uint16_t))
 
-size_t hk_past_bytes(uint32_t orders, uint32_t tags, uint32_t logged);
+size_t hk_past_bytes(uint32_t tags, uint32_t logged);
 
-/* Writes orders and log; the caller fills in the tags, of which there is none if @tags is 1. @p has room for HK_PAST_MOST.
- * Returns its bytes; 0: the log does not reach back to an order. */
-size_t hk_past_make(struct hk_past *p, const struct hk_log *l, const struct hk_order *order,
-		    uint32_t orders, uint32_t tags);
+/* Writes the log since message @first; the caller fills in the tags. @p has room for HK_PAST_MOST. Returns its bytes; 0: the log
+ * does not reach back to that message. */
+size_t hk_past_make(struct hk_past *p, const struct hk_log *l, uint64_t first, uint32_t tags);
 
 /* Is it one, of @bytes? */
 bool hk_past_valid(const struct hk_past *p, size_t bytes);
 
 struct hk_past_tag *hk_past_tags(struct hk_past *p);
 
-/* How many messages of each tag were sent before the put of message @index: @before[tag's place]. False: it is not known. */
-bool hk_past_before(const struct hk_past *p, uint64_t index, uint64_t *before);
+/* How many messages of each tag were sent before message @at, which is not older than the log: @before[tag's place]. */
+void hk_past_before(const struct hk_past *p, uint64_t at, uint64_t *before);
 
 #endif

@@ -79,8 +79,7 @@ static void take(struct hk_tx_stream *tx)
 		hk_service->inbox_take(&tx->taken);
 }
 
-/* The first put that may not be taken, or is held, as hk_order has it; UINT64_MAX: there is none. */
-static uint64_t oldest(struct hk_sender *o)
+uint64_t hk_out_oldest(struct hk_sender *o)
 {
 	uint64_t at = o->held.head ? o->held.head->at : UINT64_MAX;
 
@@ -183,7 +182,7 @@ static void turn(struct hk_pair *p)
 	uint64_t forgotten = hk_log_turn(&p->log);
 
 	for (int k = 0; k < p->tags; k++)
-		if (p->out[k]->state == HK_OUT_PUT && oldest(p->out[k]) < forgotten)
+		if (p->out[k]->state == HK_OUT_PUT && hk_out_oldest(p->out[k]) < forgotten)
 			hk_out_end(p->out[k], "many messages of other tags came after its last");
 }
 
@@ -421,6 +420,7 @@ uint32_t hk_out_orders(struct hk_sender *o, struct hk_order *orders)
 	for (int k = 0; k < o->schedule.sizes; k++) {
 		struct hk_tx_stream *tx = &o->tx[k];
 
+		take(tx);
 		for (int32_t left = not_taken(tx); left > 0; left--)
 			orders[n++] = *order_of(tx, tx->number - (uint32_t)left + 1);
 	}

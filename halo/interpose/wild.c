@@ -76,45 +76,36 @@ void hk_wild(struct hk_comm *c, int peer, int tag)
 	}
 }
 
-enum earlier { NOTHING, PUT, MPI };
-
-/* Is there something that was sent before @n's first unexpected message, and not received? */
-static enum earlier earlier(const struct hk_receiver *n)
-{
-	static uint64_t sent[HK_PAIR_TAGS];
-	enum earlier found = NOTHING;
-
-	if (!n->past || !hk_past_before(n->past, n->posted, sent))
-		return NOTHING;
-	for (uint32_t t = 0; t < n->past->tags; t++) {
-		int tag = hk_past_tags(n->past)[t].tag;
-		const struct hk_receiver *other = hk_in_known(n->comm, n->peer, tag);
-
-		if (tag == n->tag || sent[t] <= (other ? other->posted : 0))
-			continue;
-		if (other && hk_in_unexpected(other))
-			return PUT;
-		found = MPI;
-	}
-	return found;
-}
-
 struct hk_receiver *hk_wild_pick(struct hk_comm *c, int peer, int tag, bool *first)
 {
+	struct hk_receiver *n = NULL;
+
 	*first = false;
 	hk_loose_settle();
-	for (struct hk_receiver *n = NULL; (n = next_of(c, n, peer, tag));) {
+	while ((n = next_of(c, n, peer, tag)))
+		n->pair->first = NULL;
+	while ((n = next_of(c, n, peer, tag))) {
 		if (n->state == HK_IN_ENDING && n->posted < n->start && n->start < n->end)
 			*first = true; /* its last before its puts */
 		if (!hk_in_unexpected(n))
 			continue;
-		enum earlier e = tag == MPI_ANY_TAG ? earlier(n) : NOTHING;
-
-		if (e == NOTHING) {
+		if (tag == MPI_ANY_TAG) {
+			if (!n->pair->first || hk_past_at(n) < hk_past_at(n->pair->first))
+				n->pair->first = n;
+			continue;
+		}
+		*first = false;
+		return n;
+	}
+	/* Of each rank's puts that which was sent first, unless something of MPI's was sent before that. */
+	while (tag == MPI_ANY_TAG && (n = next_of(c, n, peer, tag))) {
+		if (n->pair->first != n)
+			continue;
+		if (!hk_past_lacks(n)) {
 			*first = false;
 			return n;
 		}
-		*first |= e == MPI;
+		*first = true;
 	}
 	return NULL;
 }

@@ -165,6 +165,10 @@ def test_tags_that_never_come_again_end_at_a_bound_that_is_named(get_lab, progra
     assert min(shares(result.stderr)) > 30
 
 
+def test_many_channels_that_end_at_once_take_little_memory(get_lab, program):
+    assert min(shares(run_tags(get_lab, program, "ending").stderr)) > 40
+
+
 def test_more_receives_than_are_watched_keep_the_order_of_what_came_before(get_lab, program):
     result = run_tags(get_lab, program, "crowded")
     assert "; the receiver has too many channels" in result.stderr

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -332,6 +333,14 @@ void hkt_digest_add(struct hkt_digest *d, const void *buf, size_t len)
 		h = hkt_mix(h ^ w) + i;
 	}
 	d->h = h;
+}
+
+long hkt_peak_kib(void)
+{
+	struct rusage u;
+
+	getrusage(RUSAGE_SELF, &u);
+	return u.ru_maxrss;
 }
 
 void hkt_compute(unsigned ms)

@@ -104,6 +104,11 @@ extern int hkt_nfew;
 
 #define HKT_MAX_SIZE ((size_t)4 * 1024 * 1024 + 3)
 
+/* ---- memory --------------------------------------------------------------------------------- */
+
+/* The most that this process had resident so far, in KiB. */
+long hkt_peak_kib(void);
+
 /* ---- digest -------------------------------------------------------------------------------- */
 
 /* Order-dependent hash of data, to compare whole runs. */

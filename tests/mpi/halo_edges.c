@@ -13,7 +13,6 @@
  */
 #include "common.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define DOUBLES 64
@@ -253,14 +252,6 @@ static void large(void)
 
 /* ---- flood ----------------------------------------------------------------------------------------------------- */
 
-static long resident_kb(void)
-{
-	struct rusage u;
-
-	getrusage(RUSAGE_SELF, &u);
-	return u.ru_maxrss;
-}
-
 static void flood(void)
 {
 	long before = 0;
@@ -269,7 +260,7 @@ static void flood(void)
 		if (k == FLOOD / 10 && hkt_rank == 1)
 			hkt_compute(700); /* meanwhile all others could be copied */
 		if (k == FLOOD / 10)
-			before = resident_kb();
+			before = hkt_peak_kib();
 		fill(k, PIECE);
 		if (hkt_rank == 0) {
 			MPI_Send(buf, PIECE, MPI_DOUBLE, 1, U, comm);
@@ -279,7 +270,7 @@ static void flood(void)
 			verify(k, PIECE);
 		}
 	}
-	long more = resident_kb() - before;
+	long more = hkt_peak_kib() - before;
 
 	HKT_CHECK(hkt_rank == 1 || more < 48 << 10, "%ld KiB are kept of what is sent", more);
 }

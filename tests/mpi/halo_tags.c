@@ -10,6 +10,7 @@
  *     sequence  Each message has a tag of its own, but for those of one tag.
  *     crowded   Receives of more tags than are watched are posted, while messages that came before are received from any tag.
  *     ended     The same, when a probe has ended the channel of one of these; the first is received by its tag.
+ *     ending    Thousands of tags are used in turn. Then all end at once: by a probe, and with the communicator.
  */
 #include "common.h"
 
@@ -19,6 +20,7 @@
 #define SENT     300 /* in any order */
 #define SEQUENCE 5000
 #define POSTED   16400
+#define ENDING   2000
 
 enum { U = 1, T, V, BACK, MANY = 100 };
 
@@ -240,13 +242,36 @@ static void ended(void)
 	crowd(true);
 }
 
+/* What the other rank is told when all end must not take more than the channels themselves. */
+static void ending(void)
+{
+	long before;
+	int flag;
+
+	repeat(ENDING, 7);
+	MPI_Barrier(comm);
+	before = hkt_peak_kib();
+	MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm, &flag, MPI_STATUS_IGNORE);
+	HKT_CHECK(!flag, "a message that nobody has sent");
+	MPI_Barrier(comm);
+	MPI_Comm_free(&comm);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	repeat(ENDING, 7);
+	MPI_Comm_free(&comm);
+	long more = hkt_peak_kib() - before;
+
+	HKT_CHECK(more < 40 << 10, "%ld KiB more to end %d channels", more, ENDING);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
 		const char *mode;
 		void (*run)(void);
 	} all[] = {{"order", order},       {"late", late},       {"held", held},
-		   {"sequence", sequence}, {"crowded", crowded}, {"ended", ended}};
+		   {"sequence", sequence}, {"crowded", crowded}, {"ended", ended},
+		   {"ending", ending}};
 
 	hkt_init(&argc, &argv, "halo_tags", MPI_THREAD_SINGLE);
 	seed = hkt_opt.seed;
