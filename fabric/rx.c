@@ -151,11 +151,13 @@ static void early_add(struct hk_fabric *f, const struct hk_rx *rx)
 	*link = m;
 }
 
-/* Everything before @next has arrived: lets those go that waited for it. */
-static void early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool keep_it)
+/* Everything before @next has arrived: lets those go that waited for it. Returns how many. */
+static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool keep_it)
 {
+	unsigned out = 0;
+
 	f->peer[p].early_next = next;
-	while (f->peer[p].early && hk_psn_before(hk_rx_note(f->peer[p].early)->last, next)) {
+	for (; f->peer[p].early && hk_psn_before(hk_rx_note(f->peer[p].early)->last, next); out++) {
 		struct rte_mbuf *m = f->peer[p].early;
 
 		if (HK_UNLIKELY(keep_it && !hk_can_keep_early(f))) {
@@ -167,6 +169,7 @@ static void early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool keep_i
 		f->peer[p].early = hk_rx_note(m)->msg_next;
 		message_out(f, m, keep_it);
 	}
+	return out;
 }
 
 static void deliver_one_kept(struct hk_fabric *f, const struct hk_kept *k)
@@ -198,19 +201,19 @@ void hk_rx_serve_kept(struct hk_fabric *f)
 	f->kept_own = 0;
 }
 
-/* What was kept, and what could not be for want of room, goes to its handlers. Returns how many of the former. */
+/* What was kept, and what could not be for want of room, goes to its handlers. Returns how many. */
 static unsigned deliver_kept(struct hk_fabric *f)
 {
-	unsigned kept = 0;
+	unsigned out = 0;
 	struct hk_kept k;
 	hk_peer p;
 
 	f->kept_own = 0;
-	for (; hk_keep_next(f, &k); kept++)
+	for (; hk_keep_next(f, &k); out++)
 		deliver_one_kept(f, &k);
 	while (HK_UNLIKELY((p = hk_list_pop(f, HK_LIST_EARLY)) != HK_PEER_NONE))
-		early_out(f, p, f->peer[p].early_next, false);
-	return kept;
+		out += early_out(f, p, f->peer[p].early_next, false);
+	return out;
 }
 
 /* The peer is gone: so is what waited for its earlier messages. */
@@ -240,7 +243,7 @@ static void message_in(struct hk_fabric *f, const struct hk_rx *rx, bool keep_it
 	if (HK_UNLIKELY(keep_it || f->peer[rx->peer].early)) {
 		/* one that waits may come before this one: the list knows the order */
 		early_add(f, rx);
-		early_out(f, rx->peer, rx->next, keep_it);
+		(void)early_out(f, rx->peer, rx->next, keep_it);
 		return;
 	}
 	for (unsigned i = 0; i < rx->count; i++)
@@ -266,7 +269,7 @@ static void frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m, uin
 		message_in(f, &rx, keep_it);
 		return;
 	case HK_RX_HOLD:
-		early_out(f, rx.peer, rx.next, keep_it);
+		(void)early_out(f, rx.peer, rx.next, keep_it);
 		return;
 	case HK_RX_CONTROL:
 		if (HK_UNLIKELY(rx.f.h.type == HK_WIRE_BYE && rx.peer != HK_PEER_NONE))
@@ -280,7 +283,7 @@ static void frame_in(struct hk_fabric *f, uint16_t lane, struct rte_mbuf *m, uin
 			rte_pktmbuf_free_seg(m);
 		}
 		if (HK_UNLIKELY(f->peer[rx.peer].early != NULL))
-			early_out(f, rx.peer, rx.next, keep_it);
+			(void)early_out(f, rx.peer, rx.next, keep_it);
 		return;
 	case HK_RX_MCAST:
 		hk_mcast_in(f, &rx.f);
@@ -433,7 +436,8 @@ unsigned hk_fabric_progress(struct hk_fabric *f)
 	}
 	if (HK_UNLIKELY(hk_listed(f, HK_LIST_ENDED)))
 		hk_peers_settle(f);
-	if (f->gather++ == 0 && HK_UNLIKELY(hk_keeps(f)))
+	/* what found no room may wait alone: a servant may have taken out all that was kept */
+	if (f->gather++ == 0 && HK_UNLIKELY(hk_keeps(f) || hk_listed(f, HK_LIST_EARLY)))
 		done += deliver_kept(f);
 	if (HK_UNLIKELY(f->put_acked != NULL))
 		hk_puts_acked(f);
