@@ -190,11 +190,12 @@ struct hk_peer_tx {
 	uint16_t life; /* how often it has begun anew */
 	bool gone; /* a stand-in saw its end: what waits here is void, and nothing of it is sent */
 	/* the verdict on it that is to be told, if the engine has none: what was sent to it has ended here */
-	uint8_t owed;            /* enum hk_verdict */
-	uint8_t listed;          /* a bit for each list it is in … */
-	uint32_t next[HK_LISTS]; /* … and the peer after it */
-	uint32_t early_next;     /* everything before it has arrived, as far as known */
-	struct rte_mbuf *early;  /* messages that came before their time, by packet number */
+	uint8_t owed;                /* enum hk_verdict */
+	uint8_t listed;              /* a bit for each list it is in … */
+	uint32_t next[HK_LISTS];     /* … and the peer after it */
+	uint32_t early_next;         /* everything before it has arrived, as far as known */
+	struct rte_mbuf *early;      /* messages that came before their time, by packet number */
+	struct rte_mbuf *early_last; /* the last of them, if there are any */
 	char *name;
 };
 

@@ -143,12 +143,18 @@ void hk_rx_drop_kept(struct hk_fabric *f)
 /* Puts a message among those of its peer that wait for their turn, where it belongs. */
 static void early_add(struct hk_fabric *f, const struct hk_rx *rx)
 {
-	struct rte_mbuf **link = &f->peer[rx->peer].early, *m = message_pack(rx);
+	struct hk_peer_tx *t = &f->peer[rx->peer];
+	struct rte_mbuf **link = &t->early, *m = message_pack(rx);
 
+	/* mostly behind all others: who loses one frame of many gets the rest in order */
+	if (*link && hk_psn_before(hk_rx_note(t->early_last)->last, rx->last))
+		link = &hk_rx_note(t->early_last)->msg_next;
 	while (*link && hk_psn_before(hk_rx_note(*link)->last, rx->last))
 		link = &hk_rx_note(*link)->msg_next;
 	hk_rx_note(m)->msg_next = *link;
 	*link = m;
+	if (!hk_rx_note(m)->msg_next)
+		t->early_last = m;
 }
 
 /* Everything before @next has arrived: lets those go that waited for it. Returns how many. */
