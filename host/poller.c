@@ -82,10 +82,14 @@ const struct hk_poller_pace hk_poller_pace = {
 /* How many looks it stays awake. */
 struct wake {
 	unsigned keen, soon, rest, owed;
-	unsigned vain; /* rings since one that led to something */
+	unsigned vain; /* rings since one that led to something, by their weights */
 	bool heard;    /* it was rung for, and has seen no owner away yet */
 	bool lies;     /* it is rung for */
 };
+
+/* A ring weighs less if its owner came by itself: it was for a rank that is served. */
+#define VAIN_AWAY    4u
+#define VAIN_PRESENT 1u
 
 /* What an owner is rung for that has just left may be on its way: so many looks soon. */
 #define SOON 3u
@@ -108,6 +112,10 @@ static void after_look(struct wake *w, const struct hk_poller_pace *pace, enum h
 		}
 		break;
 	case HK_SERVED_PRESENT: /* all are back: each look now would cost them */
+		if (w->heard && !w->soon) {
+			w->heard = false;
+			w->vain -= HK_MIN(w->vain, VAIN_AWAY - VAIN_PRESENT);
+		}
 		w->keen = w->rest = 0;
 		w->owed = pace->owed;
 		break;
@@ -124,8 +132,9 @@ static void rung(struct wake *w, const struct hk_poller_pace *pace, struct hk_ho
 	w->rest = pace->rest;
 	w->heard = true;
 	atomic_fetch_add_explicit(&s->rung, 1, memory_order_relaxed);
-	if (w->vain++)
+	if (w->vain)
 		atomic_fetch_add_explicit(&s->in_vain, 1, memory_order_relaxed);
+	w->vain += VAIN_AWAY;
 }
 
 /* Waits for the daemon, for @ns (0: without end), and with @bell for a ring. */
@@ -143,7 +152,7 @@ static int wait_for(struct pollfd p[2], uint32_t ns, bool bell, struct hk_error 
 static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool any,
 			struct hk_host_shared *s, struct pollfd p[2], struct hk_error *err)
 {
-	bool awake = w->keen || w->soon || w->rest, deaf = w->vain > pace->vain;
+	bool awake = w->keen || w->soon || w->rest, deaf = w->vain > VAIN_AWAY * pace->vain;
 	int rc = 0;
 
 	if ((awake || !any) && w->lies) {
@@ -167,7 +176,7 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool 
 		w->lies = true;
 		atomic_fetch_add_explicit(&s->sleeps, 1, memory_order_relaxed);
 	} else if (deaf) {
-		w->vain = pace->vain;
+		w->vain = VAIN_AWAY * pace->vain;
 		rc = wait_for(p, pace->beat_ns, false, err);
 	} else {
 		bool asked = hk_res_asked();
@@ -180,6 +189,8 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool 
 			w->lies = false;
 			if (hk_res_get_up())
 				rung(w, pace, s);
+		} else if (!p[0].revents) {
+			w->vain = 0; /* a whole beat of silence */
 		}
 	}
 	return rc;
