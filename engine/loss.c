@@ -111,7 +111,7 @@ void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 	}
 }
 
-unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t after,
+unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t after, unsigned skip,
 			   struct hk_unheard *out, unsigned max)
 {
 	unsigned n = 0;
@@ -122,8 +122,12 @@ unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t aft
 		const struct hk_peer_rec *r = hk_rec(e, p);
 		uint64_t last = HK_MAX(r->progress_at, r->last_heard);
 
-		if (r->tx_next != r->tx_una && now > last && now - last >= after)
-			out[n++] = (struct hk_unheard){p, r->progress_at};
+		if (r->tx_next != r->tx_una && now > last && now - last >= after) {
+			if (skip)
+				skip--;
+			else
+				out[n++] = (struct hk_unheard){p, r->progress_at};
+		}
 		p = r->active_next;
 	}
 	return n;

@@ -255,6 +255,7 @@ struct hk_fabric {
 	_Atomic uint64_t app_at; /* when the application's thread looked at the ports last */
 	uint64_t here_at;        /* when the ports were looked at last, as far as noted */
 	uint64_t ring_at;        /* when to look next for peers that must be woken */
+	unsigned rings_passed;   /* of those who are silent, looked at since the first one was */
 	uint64_t left_work_at;   /* when our polling process was woken last */
 	bool away;               /* we come back after a while; until the ports are empty */
 	unsigned lanes;

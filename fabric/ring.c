@@ -42,8 +42,11 @@ static bool due(uint16_t id, uint64_t since, uint64_t now)
 void hk_rings_look(struct hk_fabric *f, uint64_t now)
 {
 	struct hk_unheard u[AT_ONCE];
-	unsigned n = hk_engine_unheard(f->engine, now, f->cfg.ring_after, u, AT_ONCE);
+	unsigned n = hk_engine_unheard(f->engine, now, f->cfg.ring_after, f->rings_passed, u,
+				       AT_ONCE);
 
+	/* the next look goes on from here: the ranks of one node that hangs may be many, and always the first */
+	f->rings_passed = n < AT_ONCE ? 0 : f->rings_passed + n;
 	f->ring_at = now + f->cfg.ring_after / 2;
 	for (unsigned i = 0; i < n; i++) {
 		/* a pipe has no bell (the switch, which the frame has woken, sees to it), a wire for bulk has */
@@ -60,7 +63,7 @@ bool hk_fabric_silent(struct hk_fabric *f, uint64_t ns)
 	struct hk_unheard one;
 
 	hk_biased_enter(&f->lock);
-	unsigned n = hk_engine_unheard(f->engine, hk_now(f), ns, &one, 1);
+	unsigned n = hk_engine_unheard(f->engine, hk_now(f), ns, 0, &one, 1);
 
 	hk_biased_leave(&f->lock);
 	return n > 0;

@@ -396,30 +396,35 @@ static void silent_peers_are_named(void)
 	rig_config(&g);
 	rig_start(&g);
 	hk_peer a = rig_add(&g, 2), b = rig_add(&g, 3);
-	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, u, 4), 0); /* nothing is awaited */
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, 0, u, 4), 0); /* nothing is awaited */
 	uint64_t start = g.now;
 	rig_send(&g, a, 1);
 	g.now += 10 * HK_USEC;
 	rig_send(&g, b, 2);
 	rig_send(&g, a, 3); /* the first is what counts */
 	g.now = start + after - 1;
-	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, u, 4), 0);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, 0, u, 4), 0);
 	g.now++;
-	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, u, 4), 1);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, 0, u, 4), 1);
 	CHECK(u[0].peer == a && u[0].since == start);
 	g.now += after;
-	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, u, 4), 2);
-	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, u, 1), 1);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, 0, u, 4), 2);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, 0, u, 1), 1);
+	hk_peer first = u[0].peer;
+
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, 1, u, 4), 1); /* the other one */
+	CHECK(u[0].peer != first);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now, after, 2, u, 4), 0);
 	/* one that lives, and acknowledges nothing: somebody polls there */
 	rig_ack(&g, 2, 0, 64);
-	CHECK_EQ(hk_engine_unheard(g.e, g.now + after - 1, after, u, 4), 1);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after - 1, after, 0, u, 4), 1);
 	CHECK(u[0].peer == b);
-	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, u, 4), 2);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, 0, u, 4), 2);
 	rig_ack(&g, 3, 1, 64);
-	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, u, 4), 1);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, 0, u, 4), 1);
 	CHECK(u[0].peer == a);
 	rig_ack(&g, 2, 2, 64);
-	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, u, 4), 0);
+	CHECK_EQ(hk_engine_unheard(g.e, g.now + after, after, 0, u, 4), 0);
 	rig_end(&g);
 }
 

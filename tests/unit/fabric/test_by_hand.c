@@ -305,6 +305,46 @@ static void silent_peers_are_rung_for(void)
 	close(sv[1]);
 }
 
+/* Many ranks of a node are silent, and one of another node, whatever place it has among them: that node's poller is woken
+ * too. */
+static void who_is_silent_hides_nobody(void)
+{
+	struct hk_peer_addr addr = {
+		.endpoint = 10, .epoch = EPOCH, .frame_max = 2048, .name = "another"};
+	struct hk_error err = {""};
+	struct hk_unheard u[32];
+	struct hk_port *second;
+	struct scene s;
+	hk_peer p;
+	int sv[2];
+
+	scene_open(&s, false);
+	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_port_open("vdev:net_ring99", 64, NULL, WAIT_MS, &second, &err) == 0, "%s",
+		  err.text);
+	CHECK_EQ(hk_fabric_add_port(s.f, second, &err), 1);
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sv) == 0);
+	hk_bell_set_wire(second->id, sv[0]);
+	for (; addr.endpoint <= 30; addr.endpoint++) {
+		addr.port = addr.endpoint == 20;
+		CHECK_MSG(hk_fabric_peer_add(s.f, &addr, &p, &err) == 0, "%s", err.text);
+		hk_buf *b = hk_fabric_alloc(s.f);
+
+		CHECK(b != NULL);
+		CHECK_EQ(hk_fabric_send(s.f, p, AM, b, 8), 0);
+	}
+	while (hk_engine_unheard(s.f->engine, hk_now(s.f), s.f->cfg.ring_after, 0, u, 32) < 21)
+		; /* they become so by themselves */
+	for (uint64_t until = now_ms() + WAIT_MS; !rung(sv[1]);) {
+		hk_fabric_progress(s.f);
+		CHECK_MSG(now_ms() < until, "one of another node was never rung for");
+	}
+	CHECK_EQ(hk_bell_take_wire(second->id), sv[0]);
+	hk_fabric_close(s.f, 0);
+	close(sv[0]);
+	close(sv[1]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -314,6 +354,7 @@ int main(int argc, char **argv)
 		{"many_come_free_when_little_can_be_kept", many_come_free_when_little_can_be_kept},
 		{"what_found_no_room_comes_alone", what_found_no_room_comes_alone},
 		{"silent_peers_are_rung_for", silent_peers_are_rung_for},
+		{"who_is_silent_hides_nobody", who_is_silent_hides_nobody},
 	};
 
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
