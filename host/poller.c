@@ -58,10 +58,15 @@ int hk_poller_wires(struct hk_host_shared *s, void *port[HK_CTL_MAX_NODES], stru
 			atomic_store(&w->have, 0);
 		}
 		if (want) {
+			/* first "I am at it", then "shall I still?": see shared.h */
+			atomic_store(&w->have, want);
+			if (atomic_load(&w->want) != want) {
+				atomic_store(&w->have, 0);
+				continue; /* there is another change */
+			}
 			int rc = hk_res_attach((uint16_t)(want - 1), &port[i], err);
 			if (rc)
 				return rc;
-			atomic_store(&w->have, want);
 		}
 	}
 	return 0;

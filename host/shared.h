@@ -37,10 +37,12 @@ struct hk_shared_slot {
 _Static_assert(sizeof(struct hk_shared_slot) == 64, "a cache line each");
 
 /* The poller must attach a wire's port before it may meet a fabric that uses it, and detach before the
- * daemon closes it: the daemon says what it wants, the poller what it has. */
+ * daemon closes it: the daemon says what it wants, the poller what it has. The poller attaches between its rounds, which can
+ * take long, and says that it has it before: so the daemon never closes what is just being attached. */
 struct hk_shared_wire {
 	_Atomic uint32_t want; /* daemon's: DPDK's port id + 1; 0: none */
-	_Atomic uint32_t have; /* poller's: the same when it is attached */
+	_Atomic uint32_t
+		have; /* poller's: the same from when it sets out to attach; 0: it has let go */
 };
 
 struct hk_host_shared {

@@ -44,6 +44,9 @@ struct fake_bell {
 };
 extern struct fake_bell fake_bell;
 
+/* Attaches in the place of the fake, in a test that runs the poller's part itself. */
+extern int (*fake_attach)(uint16_t id, void **port);
+
 /* Maps what the daemon with this shared memory has made. */
 struct fake_memory *fake_map(const char *shared, bool create);
 

@@ -77,6 +77,36 @@ static void rounds(void)
 	CHECK(spot[1].served == 3);
 }
 
+/* ---- wires ----------------------------------------------------------------------------------- */
+
+static _Atomic uint32_t attached;
+
+/* While the poller attaches the daemon wants it no more: it is to see that the poller has not let go. */
+static int attach_slowly(uint16_t id, void **port)
+{
+	CHECK_EQ(id, 6);
+	atomic_store(&s.wire[3].want, 0);
+	CHECK_MSG(atomic_load(&s.wire[3].have) == 7, "the daemon closes it under its hands");
+	atomic_store(&attached, 1);
+	*port = &attached;
+	return 0;
+}
+
+static void nothing_is_closed_that_is_being_attached(void)
+{
+	static void *port[HK_CTL_MAX_NODES];
+	struct hk_error err = {""};
+
+	up();
+	fake_attach = attach_slowly;
+	atomic_store(&s.wire[3].want, 7);
+	CHECK_EQ(hk_poller_wires(&s, port, &err), 0);
+	CHECK(port[3] == &attached && atomic_load(&s.wire[3].have) == 7);
+	CHECK_EQ(hk_poller_wires(&s, port, &err), 0);
+	CHECK(port[3] == NULL && atomic_load(&s.wire[3].have) == 0 && atomic_load(&attached) == 0);
+	fake_attach = NULL;
+}
+
 static _Atomic bool stop;
 static void *poll_all(void *arg)
 {
@@ -366,6 +396,8 @@ int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"rounds", rounds},
+		{"nothing_is_closed_that_is_being_attached",
+		 nothing_is_closed_that_is_being_attached},
 		{"let_go", let_go},
 		{"wakes_and_ends", wakes_and_ends},
 		{"sleeps_until_it_is_rung", sleeps_until_it_is_rung},
