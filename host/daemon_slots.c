@@ -121,7 +121,6 @@ int hk_slot_take(struct hk_daemon *d, unsigned conn, const struct hk_ctl_hello *
 	d->conn[conn].slot = (int)i;
 	d->ranks_seen++;
 	d->ranks_expected = HK_MAX(d->ranks_expected, hello->local_ranks);
-	atomic_store(&d->shared->slot[i].generation, s->generation);
 	hk_daemon_log(d, "slot %u: process %d, endpoint %u of job %08x, generation %u", i, s->pid,
 		      s->endpoint, s->job_key, s->generation);
 	return (int)i;

@@ -22,17 +22,17 @@
 #include <stdatomic.h>
 
 #define HK_SHARED_MAGIC   UINT32_C(0x53544b48)
-#define HK_SHARED_VERSION 2
+#define HK_SHARED_VERSION 3
 
 enum hk_shared_state { HK_SHARED_OFF, HK_SHARED_SERVE };
 
 struct hk_shared_slot {
-	_Atomic uint32_t generation; /* daemon's: of the owner that the rest is for */
-	_Atomic uint32_t state;      /* daemon's: enum hk_shared_state */
-	_Atomic uint64_t fabric;     /* daemon's: its address; what lies there is the rank's */
-	_Atomic uint64_t looks;      /* poller's: how often it has looked at this slot */
-	_Atomic uint64_t away;       /* poller's: how often its owner was away */
-	char pad[32];                /* a cache line each */
+	_Atomic uint32_t state; /* daemon's: enum hk_shared_state */
+	char pad0[4];
+	_Atomic uint64_t fabric; /* daemon's: its address; what lies there is the rank's */
+	_Atomic uint64_t looks;  /* poller's: how often it has looked at this slot */
+	_Atomic uint64_t away;   /* poller's: how often its owner was away */
+	char pad[32];            /* a cache line each */
 };
 _Static_assert(sizeof(struct hk_shared_slot) == 64, "a cache line each");
 
