@@ -21,9 +21,6 @@
 #include <string.h>
 #include <time.h>
 
-/* An application that polls looks at the ports far more often. */
-#define HK_ABSENT (50 * HK_USEC)
-
 /* … and one that was only kept off its core for a moment comes back by itself. */
 #define HK_SERVANT_AFTER HK_MSEC
 
@@ -173,7 +170,7 @@ static void *servant_main(void *arg)
 		/* Our looks may be all that keeps the application off its core: once it is back we end, or we
 		 * were woken for ever. */
 		for (unsigned idle = 0;
-		     idle < SERVANT_LOOKS && absent(f, HK_ABSENT) &&
+		     idle < SERVANT_LOOKS && absent(f, HK_FABRIC_ABSENT) &&
 		     !atomic_load(&f->helper_stop) && !atomic_load(&f->lock.broken);
 		     idle++) {
 			if (servant_look(f))
@@ -232,7 +229,7 @@ enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 	uint64_t servant_at = atomic_load_explicit(&f->servant_at, memory_order_relaxed);
 	bool at_work = servant_at && hk_now(f) - servant_at < HK_SERVANT_AT_WORK;
 
-	if (!absent(f, HK_ABSENT) || at_work || !hk_biased_try_helper(&f->lock))
+	if (!absent(f, HK_FABRIC_ABSENT) || at_work || !hk_biased_try_helper(&f->lock))
 		return HK_SERVE_PRESENT;
 	uint64_t before = n->rx_packets + n->rx_acks;
 

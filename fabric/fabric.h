@@ -253,8 +253,11 @@ enum hk_serve {
 	HK_SERVE_BUSY,    /* it is away, and frames came */
 };
 
+/* An application that polls looks at the ports far more often. */
+#define HK_FABRIC_ABSENT (50 * HK_USEC)
+
 /* By the polling process, which has attached the ports that @f uses: if the application has not polled for
- * a moment, polls in its stead: takes in, acknowledges and keeps what came, resends what is lost.
+ * HK_FABRIC_ABSENT, polls in its stead: takes in, acknowledges and keeps what came, resends what is lost.
  * Never waits. */
 enum hk_serve hk_fabric_serve(struct hk_fabric *f);
 

@@ -27,6 +27,8 @@
 
 #include <rte_memzone.h>
 
+_Static_assert(HK_RES_ABSENT_NS == HK_FABRIC_ABSENT, "two names of one thing");
+
 #define BASE_MB      40 /* what DPDK itself takes */
 #define WIRE_OPEN_MS 2000
 #define ATTACH_MS    1000
@@ -670,7 +672,8 @@ void hk_res_detach(void *port)
 	hk_port_detach(port);
 }
 
-/* The ports that it uses are attached: its owner hears of a wire only then. */
+/* The ports that it uses are attached: its owner hears of a wire when the poller sets out to, which it does before it
+ * looks at any fabric again. */
 enum hk_served hk_res_serve(void *fabric)
 {
 	switch (hk_fabric_serve(fabric)) {

@@ -154,8 +154,8 @@ struct hk_res_rank {
 	uint64_t unpolled_ns; /* since the rank looked at its ports last */
 };
 
-#define HK_RES_ABSENT_NS                                                                           \
-	50000 /* unpolled for so long, a rank is away: hk_fabric_serve()'s measure */
+/* Unpolled for so long, a rank is away: HK_FABRIC_ABSENT. */
+#define HK_RES_ABSENT_NS 50000
 
 /* Copies what the fabric at @fabric counts, which a rank has named, if everything that is read lies in
  * the @len bytes at @memory (hk_res_memory()); whatever the rank writes there meanwhile. -EFAULT: not so. */
