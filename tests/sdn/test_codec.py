@@ -55,9 +55,7 @@ def test_a_restarted_controller_learns_what_the_last_one_chose():
     again = networks.of_wiring("leaf-spine:4x4x4")
     again.graph.hosts.clear()
     for switch, program in before.items():
-        hosts, paths, _ = learned(program)
-        again.graph.hosts |= {mac: (switch, port) for mac, port in hosts.items()}
-        again.paths |= {(switch, mac): port for mac, port in paths.items()}
+        learned(program).into(again, switch)
     assert compute(again) == before
 
 

@@ -10,7 +10,7 @@ left out of the tree, so that none of its neighbours sends it anything to copy.
 from collections.abc import Iterable
 
 from .graph import Graph
-from .rules import Group, Key, Out, Program
+from .rules import Key, Out, Program, copies
 
 Port = tuple[int, int]
 Cable = tuple[Port, Port]  # the lower end first
@@ -19,14 +19,8 @@ Cable = tuple[Port, Port]  # the lower end first
 def copied_to(program: Program, key: Key) -> set[int]:
     """The ports that the rule @key of @program copies a frame to."""
     does = program.get(key)
-    return {
-        action.port
-        for group in (does.actions if does else ())
-        if isinstance(group, Group)
-        for bucket in group.buckets
-        for action in bucket.actions
-        if isinstance(action, Out)
-    }
+    actions = [a for bucket in copies(does) for a in bucket.actions] if does else []
+    return {action.port for action in actions if isinstance(action, Out)}
 
 
 class _Parts:

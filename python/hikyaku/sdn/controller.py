@@ -5,8 +5,9 @@ A thin shell around pure parts. Switches connect and are taken over as they are:
 controller of ours has left in them stays until everything is known, and then only differences are
 written. A change is made before the old is broken: new groups and rules first, everywhere; then
 rules whose action changes; then what is not wanted any more goes; a barrier on every switch
-between these. What a switch refuses is sent again when something has gone from it, and after a
-while.
+between these. A tree that moves is first cut down to what stays of it, everywhere: parts of two
+trees could make a loop. What a switch refuses is sent again when something has gone from it, and
+after a while.
 """
 
 import asyncio
@@ -28,7 +29,7 @@ from .openflow import Channel, Gone, describe
 from .program import compute, learned, trunk
 from .rules import Key, Program
 from .store import Store
-from .switch import PHASES, Switch, ours
+from .switch import Switch, ours
 
 CALM = 0.05  # seconds between two looks
 WAIT_FOR_SWITCHES = 10.0  # seconds for those to come that the controller before had
@@ -176,16 +177,13 @@ class Controller:
         number, now = switch.number, self.clock()
         self._taking_over[number] = now
         self.network.frozen.pop(number, None)
-        hosts, paths, trunks = learned(switch.rules)
+        known = learned(switch.rules)
         if away := self.away.pop(number, None):
             before = away[0].ports
             for port in [p for p, name in switch.ports.items() if before.get(p, name) != name]:
                 self.discovery.port_down((number, port))  # another one, by the number of the old
-        self.discovery.add_switch(number, switch.ports, now, trunks)
-        for mac, port in hosts.items():
-            self.network.graph.hosts.setdefault(mac, (number, port))
-        for mac, port in paths.items():
-            self.network.paths.setdefault((number, mac), port)
+        self.discovery.add_switch(number, switch.ports, now, known.trunks)
+        known.into(self.network, number)
 
     async def _watching_role(self) -> None:
         """Whoever came last is the master of a switch. One that is not any more ends: two that
@@ -434,6 +432,7 @@ class Controller:
             try:
                 if await self._update():
                     self._news.set()
+                    await asyncio.sleep(CALM)
             except Gone as gone:
                 self.say(str(gone))
                 self._news.set()
@@ -462,8 +461,20 @@ class Controller:
             for s in self.switches.values()
             if s.number in self.wanted and s.number not in self._taking_over
         ]
-        for phase in PHASES:
-            await self._barriers([s for s in switches if phase(s, self.wanted[s.number])])
+
+        async def everywhere(step: Callable[[Switch, Program], bool]) -> None:
+            await self._barriers([s for s in switches if step(s, self.wanted[s.number])])
+
+        await everywhere(Switch.prepare)
+        await everywhere(Switch.add)
+        await everywhere(Switch.change)
+        held = {
+            key: None if s.number in self._taking_over else s.name
+            for s in self.switches.values()
+            for key in s.uncut(self.wanted.get(s.number, {}))
+        }
+        await everywhere(lambda switch, program: switch.grow(program, held))
+        await everywhere(Switch.remove)
         again = [s.answered(self.wanted[s.number]) for s in switches]
         return any(again)
 

@@ -4,7 +4,7 @@
 Pure.
 """
 
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -50,6 +50,8 @@ class Network:
     load: dict[Port, float] = field(default_factory=dict)
     paths: dict[tuple[int, int], int] = field(default_factory=dict)  # (switch, address): port
     trees: Counter[Port] = field(default_factory=Counter)  # how many trees leave by a port
+    standing: dict[Key, set[Port]] = field(default_factory=dict)  # trees in the switches, by rule
+    grown: dict[Key, set[Port]] = field(default_factory=dict)  # those that are to be there
     kept: dict = field(default_factory=dict)  # what algorithms keep, by (name, job)
     frozen: dict[int, Program] = field(default_factory=dict)  # what switches that are away go by
 
@@ -97,20 +99,28 @@ def choose_paths(network: Network) -> None:
 
 
 def tree(network: Network, members: set[int], key: Key) -> set[Port]:
-    """Ports, both ends of each link, of a tree that spans the switches @members, for the rule @key:
-    one after the
-    other is joined to what there is by a shortest path (Takahashi and Matsuyama 1980), of the
-    equal ones by the ports that fewest trees use and that carry least. Members that cannot be
-    reached are left out."""
+    """Ports, both ends of each link, of a tree that spans the switches @members, for the rule @key.
+    What stands of it stays, as far as it is of use. Then one after the other is joined to what
+    there is by a shortest path (Takahashi and Matsuyama 1980), of the equal ones by the ports that
+    fewest trees use and that carry least. Members that cannot be reached are left out."""
     graph = network.graph
     if not members:
         return set()
+    standing = network.standing.get(key, set())
     if graph.away:
-        return tree_around(graph, network.frozen, members, key, lambda p: _weight(network, p))
-    start = min(members)
-    inside, ports = {start}, set()
+
+        def weight(port: Port) -> tuple:
+            return (port not in standing, _weight(network, port))
+
+        network.grown[key] = tree_around(graph, network.frozen, members, key, weight)
+        return network.grown[key]
+    inside, ports = _of_use(graph, standing, members)
+    inside = inside or {min(members)}
     # how far each is from what is inside
-    near = {m: graph.distances(m).get(start, _FAR) for m in members if m != start}
+    near = {}
+    for m in members - inside:
+        distances = graph.distances(m)
+        near[m] = min(distances.get(s, _FAR) for s in inside)
     while near:
         nearest = min(near, key=lambda m: (near[m], m))
         far = near.pop(nearest)
@@ -128,7 +138,43 @@ def tree(network: Network, members: set[int], key: Key) -> set[Port]:
             at = other[0]
             inside.add(at)
             near = {m: min(n, graph.distances(m).get(at, _FAR)) for m, n in near.items()}
+    network.grown[key] = ports
     return ports
+
+
+def _of_use(graph: Graph, standing: set[Port], members: set[int]) -> tuple[set[int], set[Port]]:
+    """Of what stands, the tree that has most of @members, without branches to others: its switches
+    and ports. Whatever stands, it is a tree."""
+    ways: dict[int, list[int]] = {}
+    for switch, port in sorted(standing):
+        if graph.links.get((switch, port)) in standing:
+            ways.setdefault(switch, []).append(port)
+    most, best = 0, {}
+    seen: set[int] = set()
+    for start in ways:
+        if start in seen:
+            continue
+        found: dict[int, set[int]] = {start: set()}  # ports, by switch
+        queue = deque([start])
+        while queue:
+            at = queue.popleft()
+            for port in ways[at]:
+                other, far = graph.links[at, port]
+                if other not in found:
+                    found[at].add(port)
+                    found[other] = {far}
+                    queue.append(other)
+        seen |= found.keys()
+        if len(members & found.keys()) > most:
+            most, best = len(members & found.keys()), found
+    bare = [s for s, ports in best.items() if len(ports) == 1 and s not in members]
+    while bare:
+        end = bare.pop()
+        other, far = graph.links[end, best.pop(end).pop()]
+        best[other].discard(far)
+        if len(best[other]) == 1 and other not in members:
+            bare.append(other)
+    return set(best), {(switch, port) for switch, ports in best.items() for port in ports}
 
 
 def _weight(network: Network, port: Port) -> tuple[float, float]:

@@ -7,6 +7,7 @@ switches what it would have written, and changes nothing.
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from . import algorithms
 from .cubes import cover, tags
@@ -29,6 +30,8 @@ from .rules import (
     Match,
     Out,
     Program,
+    copies,
+    is_tree,
     out,
 )
 from .tag import PREFIX, PREFIX_MASK
@@ -43,6 +46,7 @@ FLOOD_KEY = Key(FORWARD, FLOOD, Match(dst=MULTICAST, dst_mask=MULTICAST))
 def compute(network: Network, jobs: Iterable[Job] = ()) -> dict[int, Program]:
     choose_paths(network)
     network.trees = Counter()
+    network.grown = {}
     graph = network.graph
     programs: dict[int, Program] = {switch: {} for switch in graph.ports}
     jobs = list(jobs)
@@ -57,6 +61,7 @@ def compute(network: Network, jobs: Iterable[Job] = ()) -> dict[int, Program]:
         for algorithm in algorithms.ALL:
             for switch, key, does in algorithm.rules(network, job):
                 programs[switch][key] = does
+    network.standing = network.grown
     return programs
 
 
@@ -127,17 +132,35 @@ def _flood(program: Program, ports: list[int]) -> None:
     program[Key(FORWARD, FLOOD - 1, Match())] = Does(actions)
 
 
-def learned(program: Program) -> tuple[dict[int, int], dict[int, int], set[int]]:
-    """What the rules of a switch tell a controller that starts anew: its hosts and their ports, the
-    ports by which it sends to others, and its links."""
-    hosts, paths, trunks = {}, {}, set()
+class Learned(NamedTuple):
+    """What the rules of a switch tell a controller that starts anew."""
+
+    hosts: dict[int, int]  # and their ports
+    paths: dict[int, int]  # the ports by which it sends to others
+    trunks: set[int]  # its links
+    trees: dict[Key, set[int]]  # the ports by which it copies along them
+
+    def into(self, network: Network, switch: int) -> None:
+        """What is known already stays."""
+        for mac, port in self.hosts.items():
+            network.graph.hosts.setdefault(mac, (switch, port))
+        for mac, port in self.paths.items():
+            network.paths.setdefault((switch, mac), port)
+        for key, ports in self.trees.items():
+            network.standing.setdefault(key, set()).update((switch, port) for port in ports)
+
+
+def learned(program: Program) -> Learned:
+    found = Learned({}, {}, set(), {})
     for key, does in program.items():
         if key.table == ADMIT and key.priority == TRUNK:
-            trunks.add(key.match.in_port)
+            found.trunks.add(key.match.in_port)
         elif key.table == ADMIT and key.priority == KNOWN:
-            hosts[key.match.src] = key.match.in_port
+            found.hosts[key.match.src] = key.match.in_port
         elif key.table == FORWARD and key.priority == HOST and does.actions:
             (action,) = does.actions
             first = action.buckets[0].actions[0] if isinstance(action, Group) else action
-            paths[key.match.dst] = first.port
-    return hosts, paths, trunks
+            found.paths[key.match.dst] = first.port
+        elif key.table == FORWARD and is_tree(does):
+            found.trees[key] = {b.actions[0].port for b in copies(does) if len(b.actions) == 1}
+    return found

@@ -94,3 +94,34 @@ def out(ports: tuple[int, ...]) -> tuple[Action, ...]:
 
 def groups(program: Program) -> set[Group]:
     return {a for does in program.values() for a in does.actions if isinstance(a, Group)}
+
+
+# ---- rules that copy -----------------------------------------------------------------------------
+
+
+def copies(does: Does) -> tuple[Bucket, ...]:
+    """The copies that it sends, those without a group too; none, if it does anything else."""
+    found: list[Bucket] = []
+    before: tuple[SetDst, ...] = ()
+    for action in does.actions:
+        if isinstance(action, Group) and not action.failover:
+            found += action.buckets
+        elif isinstance(action, SetDst):
+            before = (action,)
+        elif isinstance(action, Out):
+            found.append(Bucket(None, (*before, action)))
+        else:
+            return ()
+    return tuple(found)
+
+
+def is_tree(does: Does) -> bool:
+    return any(isinstance(a, Group) and not a.failover for a in does.actions)
+
+
+def meet(old: Does, new: Does) -> Does:
+    """The copies that both send, without a group."""
+    kept = set(copies(old))
+    both = [bucket.actions for bucket in copies(new) if bucket in kept]
+    both.sort(key=len)  # those with the address as it came go first
+    return Does(tuple(action for actions in both for action in actions), new.job)

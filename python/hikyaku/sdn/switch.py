@@ -10,7 +10,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from ..errors import HikyakuError
 from . import codec, rules
 from .openflow import Channel
-from .rules import Does, Group, Key, Match, Out, Program, groups
+from .rules import Does, Group, Key, Match, Out, Program, copies, groups, is_tree, meet
 
 _LLDP_RULE = Key(rules.ADMIT, 100, Match(dst=rules.LLDP_ADDRESS, eth_type=rules.LLDP_TYPE))
 
@@ -32,7 +32,8 @@ def ours(table: int = of.OFPTT_ALL) -> parser.OFPFlowStatsRequest:
 class Switch:
     """Its channel, its ports, and what is installed in it.
 
-    A change has phases (PHASES below), each of which returns whether it sent anything.
+    A change has phases, each of which returns whether it sent anything: prepare, add, change, grow
+    and remove. The controller puts a barrier on every switch between two of them.
     """
 
     def __init__(self, number: int, channel: Channel):
@@ -218,16 +219,44 @@ class Switch:
         return bool(new_groups)
 
     def add(self, program: Program) -> bool:
-        new = [k for k in program if k not in self.rules]
+        new = [k for k, does in program.items() if k not in self.rules and not is_tree(does)]
         for key in new:
             self._write(key, program[key])
         return bool(new)
 
     def change(self, program: Program) -> bool:
-        changed = [k for k, does in program.items() if self.rules.get(k, does) != does]
-        for key in changed:
-            self._write(key, program[key])
-        return bool(changed)
+        """Trees are cut down to what both steps have."""
+        changed = False
+        for key, does in program.items():
+            old = self.rules.get(key, does)
+            new = _cut(old, does) if is_tree(does) else does
+            if new != old:
+                self._write(key, new)
+                changed = True
+        return changed
+
+    def uncut(self, program: Program) -> list[Key]:
+        """Trees that it has refused to cut."""
+        return [
+            key
+            for key, does in program.items()
+            if is_tree(does) and set(copies(self.rules.get(key, does))) - set(copies(does))
+        ]
+
+    def grow(self, program: Program, held: dict[Key, str | None]) -> bool:
+        """Trees, to what they are to be; those in @held wait for another switch. One that is named
+        refuses."""
+        changed = False
+        for key, does in program.items():
+            if not is_tree(does) or self.rules.get(key) == does:
+                continue
+            if key in held:
+                if held[key]:
+                    self.refused.setdefault(key, f"{held[key]} refuses its part of this tree")
+                continue
+            self._write(key, does)
+            changed = True
+        return changed
 
     def remove(self, program: Program) -> bool:
         """A group goes when no rule uses it, also none that should have changed and was refused:
@@ -245,5 +274,9 @@ class Switch:
         return bool(stale or old_groups)
 
 
-# A barrier on every switch between two of them.
-PHASES = (Switch.prepare, Switch.add, Switch.change, Switch.remove)
+def _cut(old: Does, new: Does) -> Does:
+    """What both send; as @old or @new has it if that is all."""
+    both = meet(old, new)
+    if set(copies(old)) <= set(copies(both)):
+        return old
+    return new if set(copies(new)) <= set(copies(both)) else both
