@@ -211,6 +211,18 @@ EXPORT int MPI_Finalize(void)
 }
 BOTH(Finalize, (void));
 
+/* No request of a collective may be freed (MPI 3.1, 5.12), but programs do, and their handles come again. */
+EXPORT int MPI_Request_free(MPI_Request *request)
+{
+	NEXT(Request_free);
+	MPI_Request freed = *request;
+	int rc = next(request);
+	if (rc == MPI_SUCCESS)
+		hk_pending_remove(freed);
+	return rc;
+}
+BOTH(Request_free, (MPI_Request * request));
+
 /* clang-format off: one line each reads as a table */
 #define T  MPI_Datatype
 #define C  MPI_Comm

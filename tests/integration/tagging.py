@@ -78,6 +78,11 @@ class Frame:
         return int.from_bytes(self.raw[34:36], "big"), int.from_bytes(self.raw[36:38], "big")
 
     @property
+    def length(self) -> int:
+        """Of the IP packet."""
+        return int.from_bytes(self.raw[16:18], "big")
+
+    @property
     def tag(self) -> Tag | None:
         try:
             return Tag.parse(self.to)

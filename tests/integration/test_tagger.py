@@ -143,15 +143,35 @@ print("done", error.value)
 """
 
 
-def test_nonblocking_collectives(lab: Lab) -> None:
+# More than the tagger remembers at a time, and none of them is waited for.
+FREED = """
+for i in range(100):
+    request = ctypes.c_int()
+    f.mpi_ibarrier_(world, ctypes.byref(request), ctypes.byref(error))
+    flag.value = 0
+    while not flag.value:
+        f.mpi_request_get_status_(
+            ctypes.byref(request), ctypes.byref(flag), status, ctypes.byref(error)
+        )
+    f.mpi_request_free_(ctypes.byref(request), ctypes.byref(error))
+    assert error.value == 0
+"""
+
+
+@pytest.mark.parametrize("freed", ["", FREED], ids=["waited", "freed"])
+def test_nonblocking_collectives(lab: Lab, freed: str) -> None:
     frames: list[Frame] = []
+    first, loop = NONBLOCKING.split("for i", 1)
+    script = f"{first}{freed}for i{loop}"
     with captured(lab, "node0", frames):
-        done = lab.mpirun(2, [sys.executable, "-c", NONBLOCKING], tcp=True, tag=True)
+        done = lab.mpirun(2, [sys.executable, "-c", script], tcp=True, tag=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("done 0") == 2
     seen = Counter(f.tag.function for f in frames if f.outgoing and f.tag)
     assert seen[Function.BCAST] >= 100, seen
     assert seen[Function.P2P] <= seen.total() * 0.2, seen
+    full = [f for f in frames if f.outgoing and f.tag and f.length > 1000]
+    assert {f.tag.function for f in full} <= {Function.BCAST, Function.P2P}
 
 
 def test_four_ranks_and_the_same_result(lab: Lab, program) -> None:
