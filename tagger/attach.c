@@ -8,11 +8,13 @@
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
+#include <dirent.h>
 #include <errno.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -80,6 +82,78 @@ static int try_claim(unsigned job)
 	return rc;
 }
 
+/* The inode of the socket that claims @job; 0 if it has gone. */
+static unsigned long claims_inode(unsigned job)
+{
+	char name[32], line[512], path[256];
+	unsigned long inode = 0, found = 0;
+	FILE *f = fopen("/proc/net/unix", "re");
+
+	snprintf(name, sizeof(name), "@hikyaku-tag-%u", job);
+	while (f && !found && fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*s %*s %*s %*s %*s %*s %lu %255s", &inode, path) == 2 &&
+		    strcmp(path, name) == 0)
+			found = inode;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+/* Has process @pid the socket? Another user's is not seen but by root. */
+static bool has_socket(const char *pid, unsigned long inode)
+{
+	char path[300], socket[64], link[64];
+	bool found = false;
+
+	snprintf(socket, sizeof(socket), "socket:[%lu]", inode);
+	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	DIR *dir = opendir(path);
+	for (const struct dirent *e; dir && !found && (e = readdir(dir));) {
+		ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
+		if (n > 0) {
+			link[n] = '\0';
+			found = strcmp(link, socket) == 0;
+		}
+	}
+	if (dir)
+		closedir(dir);
+	return found;
+}
+
+/* Any local user can bind these names, so who has this one is said, as far as this user may see it. */
+static int taken(unsigned job, struct hk_error *err)
+{
+	static const char fix[] = "fix: take another number, or leave --job away";
+	unsigned long inode = claims_inode(job);
+	char path[300], name[32] = "?";
+	DIR *proc = opendir("/proc");
+	struct stat st;
+
+	for (const struct dirent *e; proc && (e = readdir(proc));) {
+		if (e->d_name[0] < '1' || e->d_name[0] > '9' || !has_socket(e->d_name, inode))
+			continue;
+		snprintf(path, sizeof(path), "/proc/%s/comm", e->d_name);
+		FILE *f = fopen(path, "re");
+		if (f && fgets(name, sizeof(name), f))
+			name[strcspn(name, "\n")] = '\0';
+		if (f)
+			fclose(f);
+		if (fstatat(dirfd(proc), e->d_name, &st, 0) != 0)
+			break; /* it has ended */
+		hk_error_set(err, -EBUSY,
+			     "job %u is taken on this node, by process %s (%s) of user %u; %s", job,
+			     e->d_name, name, (unsigned)st.st_uid, fix);
+		closedir(proc);
+		return -EBUSY;
+	}
+	if (proc)
+		closedir(proc);
+	return hk_error_set(err, -EBUSY,
+			    "job %u is taken on this node, by another user ('ss -xap' as root says "
+			    "who has @hikyaku-tag-%u); %s",
+			    job, job, fix);
+}
+
 int hk_attach_claim(unsigned job, struct hk_error *err)
 {
 	const struct timespec moment = {.tv_nsec = 5000000};
@@ -91,10 +165,7 @@ int hk_attach_claim(unsigned job, struct hk_error *err)
 		sock = try_claim(job);
 	}
 	if (sock == -EBUSY)
-		return hk_error_set(err, sock,
-				    "job %u is tagged on this node already, by another user; fix: "
-				    "take another number, or leave --job away",
-				    job);
+		return taken(job, err);
 	return sock >= 0 ? sock
 			 : hk_error_set(err, sock, "cannot claim job %u on this node: %s", job,
 					strerror(-sock));

@@ -34,7 +34,7 @@ enum hk_attach hk_attach_parse(const char *name);
 enum hk_attach hk_attach_probe(unsigned ifindex);
 
 /* Claims @job for this process in this network namespace. Returns a descriptor, which is the claim, or a
- * negative errno: -EBUSY if another process has it, whoever's it is. */
+ * negative errno: -EBUSY if another process has it, whoever's it is; the error names that. */
 int hk_attach_claim(unsigned job, struct hk_error *err);
 
 /* Attaches program @fd to interface @ifindex for @job, to packets that come in or leave. tcx: returns the

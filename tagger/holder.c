@@ -93,8 +93,8 @@ static int claim(struct holder *h, struct hk_error *err)
 	}
 	return hk_error_set(
 		err, -EBUSY,
-		"%d jobs are tagged on this node, and a tag has no more numbers; fix: wait "
-		"until one ends, or run without 'tag run'",
+		"all %d numbers of jobs are taken on this node; fix: wait until one ends, or run "
+		"without 'tag run' ('ss -xap' as root says who has the sockets @hikyaku-tag-...)",
 		HK_TAG_JOBS - 1);
 }
 

@@ -216,11 +216,13 @@ static void set_launch_agent(const struct options *o, unsigned job)
 static void preload(const char *library)
 {
 	const char *own = getenv("LD_PRELOAD");
-	char text[PATH_MAX];
+	char *both = NULL; /* it may be of any length */
 
-	if (own && own[0])
-		snprintf(text, sizeof(text), "%s:%s", library, own);
-	setenv("LD_PRELOAD", own && own[0] ? text : library, 1);
+	if (own && own[0] && asprintf(&both, "%s:%s", library, own) < 0)
+		die("no memory for LD_PRELOAD");
+	if (setenv("LD_PRELOAD", both ? both : library, 1) != 0)
+		die("cannot set LD_PRELOAD: %s", strerror(errno));
+	free(both);
 }
 
 int main(int argc, char **argv)

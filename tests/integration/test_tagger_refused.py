@@ -143,6 +143,25 @@ def test_bad_options(lab: Lab, options: list[str], says: str) -> None:
     assert says in refused(lab.exec_argv("node0", [binary, *options, "--", "true"]))
 
 
+def test_who_has_a_jobs_number_is_named(lab: Lab) -> None:
+    """Any user can bind the name by which a job is claimed, and it need not be a tagger."""
+    bind = "import socket; s=socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM)\n"
+    bind += "s.bind('\\0hikyaku-tag-7'); print('bound', flush=True); input()"
+    argv = [sys.executable, "-c", bind]
+    with started(lab, "node0", *argv, stdout=subprocess.PIPE) as squatter:
+        assert squatter.stdout.readline() == "bound\n"
+        text = refused(lab.exec_argv("node0", [*tag_command(job=7, interfaces=["tcp0"]), "true"]))
+        comm = Path(f"/proc/{squatter.pid}/comm").read_text().strip()
+        assert f"job 7 is taken on this node, by process {squatter.pid} ({comm}) of user 0" in text
+
+
+def test_a_preload_of_any_length_is_kept(lab: Lab) -> None:
+    own = ":".join(["libm.so.6"] * 600)
+    argv = [*tag_command(interfaces=["tcp0"]), "sh", "-c", 'printf %s "$LD_PRELOAD"']
+    said = process.run(lab.exec_argv("node0", ["env", f"LD_PRELOAD={own}", *argv]))
+    assert said == f"{built('tagger/libhk_tag.so')}:{own}"
+
+
 def test_others_taggers_are_not_ours(lab: Lab, nothing_left: Callable[[], bool]) -> None:
     """The tagger of somebody who is not of the lab does not keep this file's tests waiting."""
     argv = ["env", "HIKYAKU_LAB_ID=other", *tag_command(interfaces=["tcp0"]), "cat"]
