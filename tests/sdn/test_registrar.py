@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from click.testing import CliRunner
@@ -254,6 +255,66 @@ def test_a_group_is_free_again_though_the_controller_did_not_hear_of_it(tmp_path
         assert ask("drop 1") == "there is no group 1"
         assert ask("group 3,4") == "ok 1"
         assert controller.calls[-1] == ("PUT", "/v1/jobs/9/groups/1", [3, 4])
+
+
+def connected(registrar: Registrar) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(LIMIT_S)
+    sock.connect(registrar.address.partition("@")[2])
+    return sock
+
+
+def test_who_says_nothing_makes_room(tmp_path: Path, monkeypatch) -> None:
+    """Strangers can connect; they keep no rank waiting."""
+    monkeypatch.setattr(module, "_SILENT", 4)
+    with Registrar(Controller(), "solver", tmp_path / "r") as registrar:
+        secret = registrar.address.partition("@")[0]
+        silent = [connected(registrar) for _ in range(5)]
+        assert silent[0].recv(1) == b""
+        assert say(registrar.address, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
+        assert silent[1].recv(1) == b""
+        silent[2].sendall(f"{secret} 4 {MAC}\n".encode())
+        assert silent[2].recv(3) == b"ok\n"
+        for each in silent:
+            each.close()
+
+
+def test_no_more_threads_than_a_job_needs(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_THREADS", 2)
+    controller = Controller()
+    both, end = threading.Barrier(3), threading.Event()
+    controller.on_put = lambda: (both.wait(LIMIT_S), end.wait(LIMIT_S))
+    with (
+        Registrar(controller, "solver", tmp_path / "r") as registrar,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        secret = registrar.address.partition("@")[0]
+        lines = [f"{secret} {rank} {MAC}\n".encode() for rank in (1, 2)]
+        told = [pool.submit(say, registrar.address, line) for line in lines]
+        both.wait(LIMIT_S)
+        with connected(registrar) as third:
+            assert third.recv(1) == b""
+        end.set()
+        assert [t.result(LIMIT_S) for t in told] == ["ok\n", "ok\n"]
+
+
+def test_a_line_has_its_time_however_it_comes(monkeypatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+
+    class Slow:
+        limits: ClassVar[list[float]] = []
+
+        def settimeout(self, seconds: float) -> None:
+            self.limits.append(seconds)
+
+        def recv(self, _size: int) -> bytes:
+            now[0] += 2.0
+            return b"x"
+
+    with pytest.raises(TimeoutError):
+        module._read_line(Slow())
+    assert Slow.limits == [5.0, 3.0, 1.0]
 
 
 def test_a_refusal_comes_back_in_one_line(tmp_path: Path) -> None:

@@ -13,9 +13,11 @@ What it is told, after the secret, and what it answers:
     drop GROUP         ok               who asked for it needs it no more
 """
 
+import contextlib
 import hmac
 import os
 import secrets
+import socket
 import socketserver
 import sys
 import threading
@@ -35,6 +37,8 @@ PATIENCE_S = 5.0  # of its client: a controller that begins anew; a node waits 8
 _ANSWER_IN_S = 7.0  # less than these 8 s: a group whose number arrives nowhere is let go
 _LEASE_S = 60  # the controller forgets a job whose registrar was killed
 _BEAT_S = 15.0
+_SILENT = 256  # connections that have said nothing yet
+_THREADS = RANKS + _SILENT  # those of a whole job's ranks that wait for the controller
 _FRESH_S = 0.05  # as often a rank asks (mpi/tag.c): all that ask meanwhile get one answer
 
 
@@ -59,26 +63,90 @@ class _Group:
     failed: HikyakuError | None = None
 
 
-class _Handler(socketserver.StreamRequestHandler):
-    timeout = _WAIT_S
+def _read_line(sock: socket.socket) -> str:
+    """The time is for all of it, however it comes."""
+    until = time.monotonic() + _WAIT_S
+    line = b""
+    while b"\n" not in line and len(line) < _LINE:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        sock.settimeout(left)
+        part = sock.recv(4096)
+        if not part:
+            break
+        line += part
+    return line.partition(b"\n")[0].decode(errors="replace")
 
+
+class _Handler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
-        registrar: Registrar = self.server.registrar
+        server: _Server = self.server
         try:
-            answer = registrar.hear(self.rfile.readline(_LINE).decode(errors="replace"))
-            self.wfile.write(answer.encode()[: _ANSWER - 1] + b"\n")
+            line = _read_line(self.request)
+            server.has_spoken(self.request)
+            answer = server.registrar.hear(line)
+            self.request.settimeout(_WAIT_S)
+            self.request.sendall(answer.encode()[: _ANSWER - 1] + b"\n")
         except OSError:
             return  # a node that has gone: its ranks stay unknown, and say so
 
 
-class _Unix(socketserver.ThreadingUnixStreamServer):
+class _Server(socketserver.ThreadingMixIn):
+    """Anybody on the network can connect. A rank says its line at once; of those that say none the
+    one that has been silent longest makes room for the next."""
+
     daemon_threads = True
     request_queue_size = _BACKLOG
+    registrar: "Registrar"
+
+    def __init__(self, *arguments: object):
+        self._lock = threading.Lock()
+        self._silent: dict[socket.socket, None] = {}  # in the order in which they came
+        self._running = 0
+        super().__init__(*arguments)
+
+    def process_request(self, request: socket.socket, address: object) -> None:
+        with self._lock:
+            full = self._running >= _THREADS
+            if not full:
+                self._running += 1
+                if len(self._silent) >= _SILENT:
+                    oldest = next(iter(self._silent))
+                    del self._silent[oldest]
+                    with contextlib.suppress(OSError):
+                        oldest.shutdown(socket.SHUT_RDWR)
+                self._silent[request] = None
+        if full:
+            self.shutdown_request(request)
+        else:
+            super().process_request(request, address)
+
+    def has_spoken(self, request: socket.socket) -> None:
+        with self._lock:
+            self._silent.pop(request, None)
+
+    def process_request_thread(self, request: socket.socket, address: object) -> None:
+        try:
+            super().process_request_thread(request, address)
+        finally:
+            with self._lock:
+                self._running -= 1
+
+    def shutdown_request(self, request: socket.socket) -> None:
+        self.has_spoken(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, _request: socket.socket, _address: object) -> None:
+        _say(f"the registrar failed: {sys.exc_info()[1]!r}; this is a bug")
 
 
-class _Tcp(socketserver.ThreadingTCPServer):
-    daemon_threads = True
-    request_queue_size = _BACKLOG
+class _Unix(_Server, socketserver.UnixStreamServer):
+    pass
+
+
+class _Tcp(_Server, socketserver.TCPServer):
+    pass
 
 
 class Registrar:
