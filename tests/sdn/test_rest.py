@@ -5,12 +5,15 @@ import asyncio
 import json
 import random
 
+import networks
 import pytest
 
 from hikyaku.errors import HikyakuError
 from hikyaku.sdn import http
 from hikyaku.sdn.controller import Controller
+from hikyaku.sdn.follow import Frame, Tables
 from hikyaku.sdn.leases import Leases
+from hikyaku.sdn.program import compute
 from hikyaku.sdn.rest import Request, Rest
 from hikyaku.sdn.store import Store
 
@@ -236,6 +239,36 @@ def test_paths_that_are_not_there(rest):
     assert ask(rest, "GET", "/v1/jobs/1/path", function="dance")[0] == 400
     assert ask(rest, "GET", "/v1/jobs/1/path", source="-1")[0] == 400
     assert ask(rest, "GET", "/v1/jobs/1/path")[0] == 404, "rank 0 is nowhere"
+
+
+def test_a_path_is_followed_once_until_the_rules_change(rest, monkeypatch):
+    network = rest.c.network = networks.of_wiring("leaf-spine:1x2x4")
+    rest.c.jobs[1] = networks.job_on(network, 8)
+    rest.c.wanted = compute(network, rest.c.jobs.values())
+    followed: list[Frame] = []
+    send = Tables.send
+
+    def counted(tables: Tables, switch: int, port: int, frame: Frame):
+        followed.append(frame)
+        return send(tables, switch, port, frame)
+
+    monkeypatch.setattr(Tables, "send", counted)
+
+    def path(destination: int) -> tuple[int, int]:
+        status, answer = ask(rest, "GET", "/v1/jobs/1/path", destination=str(destination))
+        assert status == 200
+        return len(answer["links"]), len(answer["receivers"])
+
+    crossed = {path(n) for n in range(1, 8)}
+    assert crossed == {(0, 1), (2, 1)}, "below the own leaf, and by the spine"
+    assert {path(n) for n in range(1, 8)} == crossed
+    assert len(followed) == 7
+    far = next(n for n in range(1, 8) if path(n) == (2, 1))
+    rest.c.wanted = dict(rest.c.wanted)
+    assert path(far) == (2, 1)
+    assert len(followed) == 8
+    monkeypatch.setattr(network.graph, "links", {})
+    assert path(far) == (0, 1), "a link that was lost since is not drawn"
 
 
 def test_metrics_are_well_formed(rest):

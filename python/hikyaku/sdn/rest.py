@@ -15,8 +15,9 @@ from importlib import resources
 from typing import NoReturn
 
 from .controller import Controller
-from .follow import Frame, Tables
+from .follow import Frame
 from .network import Job
+from .paths import Paths
 from .rules import MULTICAST, Key
 from .store import job_to_json
 from .tag import JOBS, RANKS, Function, NoTag, Tag, from_mac, in_prefix, to_mac
@@ -91,6 +92,7 @@ class Rest:
     def __init__(self, controller: Controller, token: str):
         self.c = controller
         self._token = token
+        self._paths = Paths()
         self._routes: list[tuple[str, re.Pattern, Callable]] = [
             (method, re.compile(pattern), call)
             for method, pattern, call in (
@@ -246,15 +248,16 @@ class Rest:
         if source not in located:
             raise Refused(404, f"rank {source} of job {job.number} is at no known host")
         tag = Tag(job.number, Function[name], source, to, group)
-        tables = Tables(self.c.network.graph, self.c.wanted)
-        journey = tables.send(*located[source], Frame(job.ranks[source], int(tag)))
-        links = self.c.network.graph.links
+        graph = self.c.network.graph
+        frame = Frame(job.ranks[source], int(tag))
+        journey = self._paths.journey(graph, self.c.wanted, located[source], frame)
         return _json(
             {
                 "tag": tag.mac,
                 "links": [
-                    {"a": {"switch": s, "port": p}, "b": {"switch": links[s, p][0]}}
+                    {"a": {"switch": s, "port": p}, "b": {"switch": graph.links[s, p][0]}}
                     for s, p in journey.crossed
+                    if (s, p) in graph.links  # not lost since
                 ],
                 "receivers": [
                     {"switch": s, "port": p, "address": to_mac(mac)}
