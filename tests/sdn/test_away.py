@@ -5,6 +5,7 @@ followed frame by frame, and what their controller does when they go and come.""
 import asyncio
 import itertools
 import random
+import time
 from collections import Counter
 
 import networks
@@ -283,3 +284,14 @@ def test_who_is_waited_for_is_waited_for_by_the_next_controller_too(net, tmp_pat
     again._save()
     again.keep()
     assert Store(tmp_path / "sdn").load()[2] == {1}
+
+
+def test_setting_the_clock_moves_nothing_but_the_times_of_events(tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: 86400.0)
+    controller = Controller(Store(tmp_path / "sdn"), print)
+    before = controller.clock()
+    monkeypatch.setattr(time, "time", lambda: 0.0)
+    assert controller.clock() >= before
+    assert controller.clock() != 0.0
+    controller.say("something")
+    assert controller.events[-1] == (0.0, "something")

@@ -8,9 +8,10 @@ import pytest
 from hikyaku.sdn.discovery import (
     ATTENTIVE,
     EXPIRY,
-    FRESH,
     LOST_AFTER,
     MAX_HOSTS_PER_PORT,
+    ONE_WAY,
+    ROUND_TRIP,
     SETTLE,
     Discovery,
 )
@@ -37,9 +38,24 @@ def found(said) -> Discovery:
 
 
 def test_a_probe_that_arrives_is_a_link(found):
-    assert found.heard_probe(B, found.probe(A, 10.0), 10.1)
+    found.heard_probe(B, found.probe(A, 10.0), 10.1)
+    assert not found.graph.links, "when one has come the other way, too"
+    assert found.heard_probe(A, found.probe(B, 10.0), 10.1)
     assert found.graph.links == {A: B, B: A}
     assert not found.heard_probe(B, found.probe(A, 11.0), 11.1), "it is known already"
+
+
+def test_probes_that_come_one_way_only_are_no_link_and_no_ports_of_hosts(found, said):
+    for tenth in range(100, 200):
+        found.heard_probe(B, found.probe(A, tenth / 10), tenth / 10)
+        found.tick(tenth / 10)
+        assert found.undecided(tenth / 10) == ({A, B} if tenth / 10 - 10 < ONE_WAY else set())
+    assert not found.graph.links
+    assert found.severed() == [A, B]
+    assert len(said) == 1
+    assert "from switch 1 port 1, and none arrives there from here" in said[0]
+    assert found.heard_probe(A, found.probe(B, 20.0), 20.0)
+    assert found.graph.links == {A: B, B: A}
 
 
 # ---- switches that are away ----------------------------------------------------------------------
@@ -111,7 +127,8 @@ def test_a_port_to_a_switch_that_is_away_is_nobodys_when_it_comes_up_again(found
     assert found.graph.host_ports(2) == [2]
     found.add_switch(1, [1, 2, 3], 40.0)
     assert B in found.unsettled()
-    assert found.heard_probe(A, found.probe(B, 40.0), 40.0)
+    join(found, A, B, 40.0)
+    assert found.graph.links[A] == B
 
 
 def test_the_other_end_of_a_port_that_goes_down_is_no_port_of_hosts(found):
@@ -134,10 +151,11 @@ def test_what_its_own_rules_call_a_link_is_no_port_of_hosts():
     tick_to(found, 0.0, 30.0)
     assert found.graph.host_ports(1) == [2, 3]
     found.add_switch(2, [1], 30.0)
-    found.tick(31.0)
+    tick_to(found, 30.0, 31.0)
     found.heard_host(B, 0x0200_0000_0001, 31.0)
     assert B[1] in found.graph.ports[2]
-    assert found.heard_probe(B, found.probe(A, 31.0), 31.0), "hosts beyond it, not on it"
+    join(found, A, B, 31.0)
+    assert found.graph.links, "hosts beyond it, not on it"
     assert not found.graph.hosts
 
 
@@ -151,7 +169,8 @@ def test_a_link_comes_back_where_hosts_beyond_it_were_heard(found):
     found.heard_host(B, 0x0200_0000_0001, 21.0)
     assert B in found.probed_ports({2: {1}})
     assert not found.heard_probe((1, 2), found.probe(B, 21.0), 21.0), "but to where it was, alone"
-    assert found.heard_probe(A, found.probe(B, 21.0), 21.0)
+    join(found, A, B, 21.0)
+    assert found.graph.links
     assert not found.graph.hosts
 
 
@@ -168,12 +187,13 @@ def test_a_probe_that_was_on_its_way_does_not_raise_a_port_that_is_down(found):
         assert found.severed() == []
         found.port_up(down, 11.0)
         assert found.unsettled() == [down]
-        found.tick(12.0)
+        tick_to(found, 11.0, 12.0)
     assert found.counts["late"] == 2
 
 
 def test_every_changed_bit_is_refused(found, said):
     good = found.probe(A, 10.0)
+    found.heard_probe(A, found.probe(B, 10.0), 10.1)
     changed = 0
     for bit in range(14 * 8, len(good) * 8):
         frame = bytearray(good)
@@ -181,7 +201,11 @@ def test_every_changed_bit_is_refused(found, said):
         if found.heard_probe(B, bytes(frame), 10.1):
             # what is not hashed repeats what is: LLDP's own names and time to live
             assert found.graph.links == {A: B, B: A}
-            found.graph.remove_link(A)
+            found.port_down(A)
+            for port in (A, B):
+                found.port_up(port, 10.0)
+            good = found.probe(A, 10.0)
+            found.heard_probe(A, found.probe(B, 10.0), 10.1)
         else:
             changed += 1
     assert changed >= 36 * 8, "at least our own TLV, all of it"
@@ -199,11 +223,31 @@ def test_noise_and_cut_frames_are_no_links(found):
 
 
 def test_replays_are_refused(found, said):
-    frame = found.probe(A, 10.0)
-    assert not found.heard_probe(B, frame, 10.0 + FRESH + 0.1)
-    assert not found.heard_probe(A, frame, 10.1), "to itself"
-    assert found.counts == {"stale": 1, "impossible": 1}
-    assert len(said) == 2
+    found.tick(10.0)
+    frame, another = found.probe(A, 10.0), found.probe(A, 10.0)
+    for tenth in range(100, 100 + int(10 * ROUND_TRIP)):
+        found.tick(tenth / 10)
+    assert not found.heard_probe(B, frame, 10.1 + ROUND_TRIP)
+    found.tick(10.1 + ROUND_TRIP)
+    assert not found.heard_probe(B, another, 10.0), "and is forgotten by then"
+    assert found.counts == {"stale": 2}
+    own = found.probe(A, 14.0)
+    assert not found.heard_probe(A, own, 14.0), "to itself"
+    assert found.counts["impossible"] == 1
+    once = found.probe(A, 14.0)
+    found.heard_probe(B, once, 14.0)
+    assert found.counts["stale"] == 2
+    assert not found.heard_probe((2, 2), once, 14.1), "by somebody who has it too"
+    assert found.counts["stale"] == 3
+    assert len(said) == 3
+
+
+def test_another_run_of_the_controller_does_not_take_probes_of_this_one(found):
+    """It has the same key, and counts from the beginning."""
+    other = Discovery(found.graph, KEY, print)
+    other.probe(A, 10.0)
+    assert not found.heard_probe(B, other.probe(A, 10.0), 10.0)
+    assert found.counts["stale"] == 1
 
 
 def test_hosts_cannot_hand_on_probes(found, said):
@@ -256,7 +300,7 @@ def test_a_link_that_is_there_again_is_not_silent_for_what_was_before(found):
         join(found, A, (2, 2), second)
         tick_to(found, second, second + 1)
     assert found.severed() == [B]
-    found.heard_probe(A, found.probe(B, 30.0), 30.0)
+    join(found, A, B, 30.0)
     tick_to(found, 30.0, 31.0)
     assert found.graph.links == {A: B, B: A}
 
@@ -265,7 +309,7 @@ def test_ports_are_nobodys_until_they_have_settled(found):
     found.port_down((1, 2))
     found.port_up((1, 2), 20.0)
     assert not found.heard_host((1, 2), 0x0200_0000_0001, 10.0)
-    found.tick(20.0 + SETTLE)
+    tick_to(found, 20.0, 21.0)
     assert found.heard_host((1, 2), 0x0200_0000_0001, 10.0)
 
 

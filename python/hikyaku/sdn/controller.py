@@ -47,7 +47,7 @@ class Controller:
         store: Store,
         say: Callable[[str], None],
         *,
-        clock=time.time,
+        clock=time.monotonic,
         host_expiry: float = EXPIRY,
     ):
         self.network = Network()
@@ -75,7 +75,7 @@ class Controller:
             self.renew(job)
 
     def say(self, text: str) -> None:
-        self.events.append((self.clock(), text))
+        self.events.append((time.time(), text))
         self._print(text)
 
     # ---- life ---------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ class Controller:
         last = 0.0
         while True:
             now = self.clock()
-            every = PROBE_EVERY if not self.discovery.unsettled() else SETTLE / 3
+            every = SETTLE / 3 if self.discovery.undecided(now) else PROBE_EVERY
             if now - last >= every:
                 last = now
                 for switch in list(self.switches.values()):
@@ -304,7 +304,7 @@ class Controller:
 
     def _look_after(self, now: float) -> None:
         """Switches whose ports have settled after they came, and those that do not come back."""
-        waiting = {s for s, _ in self.discovery.unsettled()}
+        waiting = {s for s, _ in self.discovery.undecided(now)}
         # links by its rules, whose other end has not come yet
         waiting |= {
             s
@@ -445,10 +445,11 @@ class Controller:
         be links, and switches that the controller before this one had may still come."""
         if self.wanted:
             return False
-        waited = self.clock() - self._started
+        now = self.clock()
         missing = not self._expected <= self.switches.keys()
         missing = missing or self._taking_over
-        return bool(self.discovery.unsettled()) or (missing and waited < WAIT_FOR_SWITCHES)
+        waits = missing and now - self._started < WAIT_FOR_SWITCHES
+        return bool(waits or self.discovery.undecided(now))
 
     async def _update(self) -> bool:
         """Returns whether to do it again at once, since what was refused may find room now."""

@@ -2,14 +2,16 @@
 """What the network looks like, learned from frames: links from LLDP that we send ourselves, hosts
 from what they send.
 
-Pure: time is an argument, frames are bytes. A probe carries who sent it and when, and a keyed hash
-(HMAC-SHA256) over both, so nobody else can make one; an old one counts for nothing; and where
-hosts were heard, none is believed, since a host could hand on what it got. IEEE 802.1AB has the
-format of LLDP.
+Pure: time is an argument, frames are bytes. A probe carries who sent it and a number that is used
+once, and a keyed hash (HMAC-SHA256) over both, so nobody else can make one; what was heard before,
+or is late, counts for nothing; and where hosts were heard, none is believed, since a host could
+hand on what it got. A link is believed when a probe has come through each way. IEEE 802.1AB has
+the format of LLDP.
 """
 
 import hashlib
 import hmac
+import secrets
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -23,13 +25,14 @@ SETTLE = 0.6  # a port that has answered no probe for so long leads to hosts
 # A link whose probes do not arrive any more. That a cable is cut, the switches say at once: this is
 # for links that lead nowhere without a word. A switch short of CPU delays probes for seconds.
 LOST_AFTER = 10.5
-FRESH = 10.0  # how old a probe may be
+ROUND_TRIP = 3.0  # how long a probe may take, from us to us
+ONE_WAY = 3.0  # probes that come through one way only for so long are said
 ATTENTIVE = 0.5  # more time than this between two ticks we did not look, or the clock was set
 EXPIRY = 300.0  # a host that has sent nothing for so long is forgotten, as bridges do
 
 _SOURCE = 0x0268_6B79_0001  # locally administered; any will do
 _OUI = b"\x02hk"  # of the TLV that is our own: locally administered, so nobody's
-_TLV = struct.Struct("!QIQ")  # switch, port, microseconds
+_TLV = struct.Struct("!QI8sQ")  # switch, port, which run of a controller, its how manieth probe
 _HASH = 16  # bytes of it
 MAX_HOSTS_PER_PORT = 256
 
@@ -58,6 +61,11 @@ class Discovery:
         # switch that such a port led to, if that is away.
         self._severed: dict[Port, int | None] = {}
         self._heard: dict[Port, float] = {}  # when the last probe came into this port
+        self._run = secrets.token_bytes(8)
+        self._probes = 0
+        self._under_way: dict[int, tuple[Port, float]] = {}  # probes, from where, since when
+        # ports into which probes came that were sent from another, since when, and the last one
+        self._half: dict[Port, tuple[Port, float, float]] = {}
         self._ticked: float | None = None  # the last time
         self._warned: Counter[tuple[str, Port]] = Counter()
         self._sent: dict[int, float] = {}  # when each host was last heard
@@ -121,6 +129,7 @@ class Discovery:
             self._unsettled.pop(end, None)
             self._severed.pop(end, None)
             self._heard.pop(end, None)
+            self._half = {a: half for a, half in self._half.items() if end not in (a, half[0])}
             self.graph.port_down(*end)
         if other is None:
             return
@@ -136,6 +145,16 @@ class Discovery:
 
     def unsettled(self) -> list[Port]:
         return sorted(self._unsettled)
+
+    def undecided(self, now: float) -> set[Port]:
+        """What these lead to is being found out."""
+        half = {
+            end
+            for port, (other, since, _) in self._half.items()
+            if now - since < ONE_WAY
+            for end in (port, other)
+        }
+        return half | self._unsettled.keys()
 
     def tick(self, now: float) -> bool:
         """Lets ports settle and links age; says whether the graph has changed."""
@@ -157,6 +176,18 @@ class Discovery:
                 self.port_down(end)
                 self._severed[end] = None  # up all the same
                 changed = True
+        for port, (other, since, last) in list(self._half.items()):
+            if now - last > LOST_AFTER:
+                del self._half[port]
+            elif now - since > ONE_WAY:
+                self._refuse(
+                    "one_way", port, f"from {port_name(other)}, and none arrives there from here"
+                )
+        while self._under_way:
+            first = next(iter(self._under_way))
+            if now - self._under_way[first][1] <= ROUND_TRIP:
+                break
+            del self._under_way[first]
         return changed
 
     def _count_attention(self, now: float) -> None:
@@ -166,6 +197,12 @@ class Discovery:
         if missed > 0:
             self._heard = {port: at + missed for port, at in self._heard.items()}
             self._sent = {mac: at + missed for mac, at in self._sent.items()}
+            self._half = {
+                port: (other, since + missed, last + missed)
+                for port, (other, since, last) in self._half.items()
+            }
+            self._unsettled = {p: min(now, at + missed) for p, at in self._unsettled.items()}
+            self._under_way = {n: (p, at + missed) for n, (p, at) in self._under_way.items()}
 
     # ---- probes -------------------------------------------------------------------------------
 
@@ -177,7 +214,9 @@ class Discovery:
         return [(s, p) for s, each in ports.items() for p in sorted(each) if (s, p) not in taken]
 
     def probe(self, port: Port, now: float) -> bytes:
-        body = _TLV.pack(*port, int(now * 1e6))
+        self._probes += 1
+        self._under_way[self._probes] = (port, now)
+        body = _TLV.pack(*port, self._run, self._probes)
         own = _OUI + b"\x01" + body + self._hash(body)
         name = struct.pack("!QI", *port)
         tlvs = [(1, b"\x07" + name[:8]), (2, b"\x07" + name[8:]), (3, struct.pack("!H", 4))]
@@ -197,6 +236,7 @@ class Discovery:
 
     def heard_probe(self, port: Port, frame: bytes, now: float) -> bool:
         """An LLDP frame came into @port. Says whether the graph has changed."""
+        self._count_attention(now)
         own = _own_tlv(frame)
         if own is None:
             self.counts["foreign_lldp"] += 1  # a host's own LLDP daemon: nothing wrong with that
@@ -207,6 +247,9 @@ class Discovery:
         self._heard[port] = now
         if self.graph.links.get(port) == other:
             return False
+        back = self._half.get(other)
+        if back is None or back[0] != port:
+            return self._heard_half(port, other, now)
         for end in (port, other):
             if end in self.graph.links:
                 self.port_down(end)  # what it led to is nobody's
@@ -215,10 +258,26 @@ class Discovery:
             self.graph.port_up(*end)
         self.graph.add_link(port, other)
         self._heard[port] = self._heard[other] = now  # what was before counts no more
+        for end in (port, other):
+            self._half.pop(end, None)
         # what was joined to either of them before has been plugged into another port
         self._known = {k for k in self._known if not {port, other} & set(k)}
         self._known.add((min(port, other), max(port, other)))
         return True
+
+    def _heard_half(self, port: Port, other: Port, now: float) -> bool:
+        """From @other to @port: until the other way is heard they are nobody's, but for the links
+        that they have."""
+        known = self._half.get(port)
+        since = known[1] if known and known[0] == other else now
+        self._half[port] = (other, since, now)
+        changed = False
+        for end in (port, other):
+            if end not in self.graph.links and end not in self._severed:
+                changed |= self._unsettled.pop(end, None) is None
+                self.graph.port_down(*end)
+                self._severed[end] = None
+        return changed
 
     def lost_links(self) -> list[tuple[Port, Port]]:
         """Those that there were, and whose ends have led nowhere else since."""
@@ -231,10 +290,11 @@ class Discovery:
             return self._refuse(
                 "forged", port, "its hash is not ours; a host pretends to be a link"
             )
-        switch, number, sent = _TLV.unpack(body)
+        switch, number, run, which = _TLV.unpack(body)
         other = (switch, number)
-        if not -1 <= now - sent / 1e6 <= FRESH:
-            return self._refuse("stale", port, f"it is {now - sent / 1e6:.1f} s old; a replay?")
+        sent = self._under_way.pop(which, None) if run == self._run else None
+        if sent is None or now - sent[1] > ROUND_TRIP:
+            return self._refuse("stale", port, "it was heard before, or took too long; a replay?")
         if other == port or switch not in self.graph.ports:
             return self._refuse("impossible", port, f"it says to come from {port_name(other)}")
         if switch in self.graph.away or not self._up(port) or not self._up(other):
