@@ -104,6 +104,35 @@ def test_a_bcast_crosses_each_link_once(network, job, tmp_path):
         assert len(heard["node1"].heard()) == frames
 
 
+def test_ranks_that_share_a_port_reach_each_other(network, tmp_path):
+    """A second address at a node's port, as that of a virtual machine there."""
+    lab, controller = network
+    client, second = controller.client, "02:00:00:00:bb:01"
+    ranks = [("node0", address(lab, "node0")), ("node0", second), ("node5", address(lab, "node5"))]
+
+    def known() -> bool:
+        hosts = {h["address"] for h in client.get("/v1/topology")["hosts"]}
+        missing = [rank for rank in ranks if rank[1] not in hosts]
+        for node, mac in missing:
+            send(lab, node, "ff:ff:ff:ff:ff:ff", 1, 0, mac)
+        return not missing
+
+    process.wait_until("all hosts to be known", known, SOON)
+    addresses = {str(i): mac for i, (_, mac) in enumerate(ranks)}
+    number = client.post("/v1/jobs", {"name": "shared", "ranks": addresses})["job"]
+    try:
+        with ears(lab, tmp_path) as heard:
+            send(lab, "node0", Tag(number, Function.P2P, 0, 1).mac, 1)
+            send(lab, "node0", Tag(number, Function.ALLREDUCE, 1, 0).mac, 1, 0, second)
+            send(lab, "node0", Tag(number, Function.BCAST, 0, 0, group=True).mac, 1)
+            process.wait_until("all frames", lambda: len(heard["node0"].heard()) >= 3, SOON)
+            process.wait_until("the Bcast", lambda: bool(heard["node5"].heard()), SOON)
+            got = [mac for mac, _ in heard["node0"].heard()]
+            assert got == [second, address(lab, "node0"), second]
+    finally:
+        client.delete(f"/v1/jobs/{number}")
+
+
 def test_spoofed_tags_and_strangers_are_dropped_at_the_edge(network, job, tmp_path):
     lab, _ = network
     with ears(lab, tmp_path) as heard:

@@ -185,6 +185,45 @@ def test_a_bcast_reaches_each_receiver_once_and_each_link_carries_it_once(make):
             assert not journey.looped
 
 
+def shared_ports(hosts: int) -> tuple[Network, Job]:
+    """So many hosts at each port, with a rank each, and one of another job."""
+    network = networks.of_wiring("leaf-spine:2x2x2")
+    places = [place for _, place in sorted(network.graph.hosts.items())]
+    network.graph.hosts = {
+        networks.FIRST_HOST + i: places[i % len(places)] for i in range((hosts + 1) * len(places))
+    }
+    return network, networks.job_on(network, hosts * len(places))
+
+
+def test_ranks_that_share_a_port_reach_each_other():
+    network, job = shared_ports(3)
+    job.groups = {5: frozenset({0, 1, 4, 8, 10})}
+    tables = Tables(network.graph, compute(network, [job]))
+    at = network.graph.hosts
+    for source in job.ranks:
+        for target in job.ranks.keys() - {source}:
+            for function in (Function.P2P, Function.ALLREDUCE):
+                tag = int(Tag(1, function, source, target))
+                journey = send(tables, network, job.ranks[source], tag)
+                assert journey.delivered == [(*at[job.ranks[target]], job.ranks[target])]
+        for group in (0, 5):
+            tag = int(Tag(1, Function.BCAST, source, group, group=True))
+            journey = send(tables, network, job.ranks[source], tag)
+            macs = {job.ranks[r] for r in job.members(group) - {source}}
+            assert Counter(journey.delivered) == Counter((*at[mac], mac) for mac in macs)
+            assert len(journey.crossed) == len(set(journey.crossed))
+            assert not journey.looped
+
+
+def test_entries_for_shared_ports_grow_linearly():
+    counts = {}
+    for hosts in (2, 4, 16):
+        network, job = shared_ports(hosts)
+        programs = compute(network, [job])
+        counts[hosts] = max(sum(d.job == 1 for d in p.values()) for p in programs.values())
+    assert counts[16] <= 4 * counts[4] <= 8 * counts[2]
+
+
 def test_spoofed_tags_are_dropped_at_the_edge():
     network = networks.of_wiring("leaf-spine:2x2x4")
     hosts = sorted(network.graph.hosts)

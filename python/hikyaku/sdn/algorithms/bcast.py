@@ -3,8 +3,9 @@
 copy its receiver's own address.
 
 One tree for a group, whoever the root is, since a switch never sends a frame back where it came
-from: so one entry a switch and group. Trees of several groups take different branches. Each host
-gets one copy, whichever of its ranks are members.
+from: so one entry a switch and group, and one for each rank that shares its port with other hosts.
+Trees of several groups take different branches. Each host gets one copy, whichever of its ranks are
+members.
 """
 
 from collections import defaultdict
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from ..cubes import tags
 from ..network import Job, Network, tree
 from ..priorities import TAGGED
-from ..rules import FORWARD, Bucket, Does, Group, Key, Match, Out, SetDst
+from ..rules import FORWARD, IN_PORT, Bucket, Does, Group, Key, Match, Out, SetDst
 from ..tag import RANKS, Function
 
 NAME = "bcast"
@@ -39,3 +40,20 @@ def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
             buckets[switch].append(Bucket(None, (SetDst(mac), Out(port))))
         for switch, each in buckets.items():
             yield switch, key, Does((Group(False, tuple(each)),), job.number)
+        for mac, end in sorted({(job.ranks[r], end) for r, end in located.items()}):
+            near = [m for m in sorted(hosts) if hosts[m] == end and m != mac]
+            if near:
+                yield _back(key, buckets[end[0]], mac, end, near, job.number)
+
+
+def _back(
+    key: Key, buckets: list[Bucket], source: int, end: tuple[int, int], near: list[int], job: int
+) -> tuple[int, Key, Does]:
+    """What @source sends goes back to those @near, who share its port: a switch does that only if
+    it is told so, and @source itself gets nothing."""
+    switch, port = end
+    others = [bucket for bucket in buckets if bucket.actions[-1] != Out(port)]
+    back = [Bucket(None, (SetDst(mac), Out(IN_PORT))) for mac in near]
+    match = key.match._replace(in_port=port, src=source)
+    above = Key(key.table, key.priority + 1, match)
+    return switch, above, Does((Group(False, (*others, *back)),), job)

@@ -3,17 +3,17 @@
 all other traffic goes there, whatever the function and the source.
 
 One entry for each port and few cubes of ranks inside of the fabric; on a rank's own switch one for
-each host.
+each host, and two for those that share a port.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from ..cubes import cover, tags
 from ..network import Job, Network
 from ..priorities import TAGGED
 from ..repair import repaired
-from ..rules import FORWARD, Does, Key, Match, Out, SetDst
+from ..rules import FORWARD, IN_PORT, Does, Key, Match, Out, SetDst
 from ..tag import Function
 
 NAME = "p2p"
@@ -23,16 +23,25 @@ GROUPS = False
 
 
 def deliver(switch: int, job: Job, at: dict, priority: int) -> Iterable[tuple[int, Key, Does]]:
-    """On the last switch: the real address, and out."""
+    """On the last switch: the real address, and out. Takes @priority, and the next one above
+    where a port has several hosts: a switch sends nothing back unless it is told so."""
     here: dict[tuple[int, int], list[int]] = defaultdict(list)
     for rank, (where, port) in at.items():
         if where == switch:
             here[port, job.ranks[rank]].append(rank)
+    hosts = Counter(port for port, _ in here)
     for (port, mac), ranks in here.items():
         for cube in cover(ranks, at):
             dst, mask = tags(job.number, destination=cube, group=False)
-            key = Key(FORWARD, priority, Match(dst=dst, dst_mask=mask))
-            yield switch, key, Does((SetDst(mac), Out(port)), job.number)
+            match = Match(dst=dst, dst_mask=mask)
+            yield (
+                switch,
+                Key(FORWARD, priority, match),
+                Does((SetDst(mac), Out(port)), job.number),
+            )
+            if hosts[port] > 1:
+                back = Key(FORWARD, priority + 1, match._replace(in_port=port))
+                yield switch, back, Does((SetDst(mac), Out(IN_PORT)), job.number)
 
 
 def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
