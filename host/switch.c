@@ -32,7 +32,9 @@
 #define FRESH_US   50 /* after a frame to a wire, its other end looks by itself: less than SPIN_US */
 #define WATCH_US   40 /* a rank that takes nothing for so long, or twice that, has left MPI */
 #define CROWDED_US 15 /* … sooner where it has the core as soon as we sleep, and others compute */
-#define LOOK_EACH  64 /* rounds between looks at commands and freed buffers */
+#define DRAIN_EACH                                                                                 \
+	64 /* looks at them between those at the bells, where nobody else is rung for by them */
+#define LOOK_EACH 64 /* rounds between looks at commands and freed buffers */
 
 enum command_kind { CMD_WIRE, CMD_SLOT_ADD, CMD_SLOT_REMOVE, CMD_STOP };
 
@@ -81,6 +83,8 @@ struct hk_switch {
 	unsigned vain;
 	/* a bit for each slot that was given frames: since watched_at, and in the period before */
 	uint64_t given, given_before, watched_at;
+	unsigned watches;
+	bool hands_on; /* some wires have pairs that are not ours: who uses those is rung for by us */
 	/* written by the thread, read by others */
 	_Atomic uint64_t rx_frames, tx_frames, steered, misled, stray, tx_lost, rx_lost, sleeps,
 		rung, rings;
@@ -329,6 +333,10 @@ static int wire_set(struct hk_switch *sw, unsigned index, const struct hk_switch
 	sw->wires = HK_MAX(sw->wires, index + 1);
 	while (sw->wires && !sw->wire[sw->wires - 1].port)
 		sw->wires--;
+	sw->hands_on = false;
+	for (unsigned w = 0; w < sw->wires; w++)
+		sw->hands_on |= sw->wire[w].port &&
+				sw->wire[w].port->info.queues > sw->wire[w].queues;
 	return rc;
 }
 
@@ -441,7 +449,8 @@ static void watch(struct hk_switch *sw)
 	sw->given_before = sw->given;
 	sw->given = 0;
 	sw->watched_at = sw->now;
-	if (!sw->lies)
+	/* a system call: where nothing is to be handed on, only so that a bell does not fill up */
+	if (!sw->lies && (sw->hands_on || ++sw->watches % DRAIN_EACH == 0))
 		(void)hk_bell_get_up(HK_BELL_SWITCH);
 	/* an awake poller may look before the rank counts as away: it is to look once more */
 	if (wait && hk_bell_ask(HK_BELL_POLLER))

@@ -10,7 +10,9 @@
 
 #include <poll.h>
 #include <sched.h>
+#include <linux/sockios.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -234,7 +236,6 @@ static void asks_for_who_takes_nothing(void)
 {
 	start(false);
 	sw->watch = 0;
-	(void)hk_bell_get_up(HK_BELL_POLLER);
 	send_to(1);
 	turns(2); /* to the port, and back */
 	CHECK_EQ(receive(1), 1);
@@ -244,7 +245,40 @@ static void asks_for_who_takes_nothing(void)
 	turns(5);
 	CHECK(hk_bell_asked(HK_BELL_POLLER));
 	CHECK_EQ(receive(1), 1);
+	(void)hk_bell_get_up(HK_BELL_POLLER);
 	stop();
+}
+
+/* Bytes of the wire's bell that the switch has not taken in. */
+static int unheard(void)
+{
+	int n = 0;
+
+	CHECK_EQ(ioctl(other_end, SIOCOUTQ, &n), 0);
+	return n;
+}
+
+/* What it hears awake it takes in seldom, unless somebody else may be meant: the poller, if the wire has pairs that are
+ * not the switch's. */
+static void hears_for_others_awake(void)
+{
+	struct hk_error err = {""};
+
+	for (unsigned bulk = 0; bulk < 2; bulk++) {
+		start(false);
+		struct hk_switch_wire wire = {.port = port, .queues = 1 - bulk, .copies = rx_pool};
+
+		CHECK_EQ(wire_set(sw, 0, &wire, &err), 0); /* now it has a bell */
+		CHECK_EQ(send(other_end, "", 1, 0), 1);    /* for the poller */
+		sw->watch = 0;
+		turns(10);
+		CHECK_EQ(unheard() == 0, bulk);
+		CHECK_EQ(hk_bell_asked(HK_BELL_POLLER), bulk);
+		turns(DRAIN_EACH);
+		CHECK_EQ(unheard(), 0);
+		(void)hk_bell_get_up(HK_BELL_POLLER);
+		stop();
+	}
 }
 
 /* ---- the ringer ------------------------------------------------------------------------------- */
@@ -309,6 +343,7 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"looks_by_itself", looks_by_itself},
 		{"asks_for_who_takes_nothing", asks_for_who_takes_nothing},
+		{"hears_for_others_awake", hears_for_others_awake},
 		{"says_why_it_aborts", says_why_it_aborts},
 		{"rings_for_the_first_frame_alone", rings_for_the_first_frame_alone},
 		{"rings_after_it_was_kept_off_its_core", rings_after_it_was_kept_off_its_core},
