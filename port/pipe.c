@@ -97,7 +97,9 @@ unsigned hk_pipe_share_held(const struct hk_pipe_share *s)
 
 static struct had *share_place(struct hk_pipe_share *s)
 {
-	return &s->had[(s->first + s->held++) % s->buffers];
+	unsigned at = s->first + s->held++;
+
+	return &s->had[at < s->buffers ? at : at - s->buffers];
 }
 
 static void share_add(struct hk_pipe_share *s, struct rte_mbuf *m)

@@ -35,7 +35,7 @@ struct hk_pipe {
 	/* from the user */
 	_Alignas(64) _Atomic uint32_t tx_head; /* user's */
 	_Alignas(64) _Atomic uint32_t tx_tail; /* switch's */
-	uint32_t tx_freed; /* user's: before this, sent buffers have been freed */
+	_Alignas(64) uint32_t tx_freed; /* user's: before this, sent buffers have been freed */
 	_Alignas(64) struct rte_mbuf *rx[HK_PIPE_RING];
 	struct rte_mbuf *sending[HK_PIPE_RING]; /* user's: what the numbers in `tx` stand for */
 	uint32_t tx[HK_PIPE_RING];
