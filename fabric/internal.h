@@ -221,6 +221,7 @@ struct hk_keep {
 	char *bytes;
 	size_t size;
 	uint64_t head, tail; /* bytes ever put in and taken out */
+	size_t tail_at;      /* where the latter is: divisions are dear */
 };
 
 #define HK_KEEP_COPY_MAX 2048 /* longer messages stay in their buffers */

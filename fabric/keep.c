@@ -46,10 +46,30 @@ static size_t room(const struct hk_keep *k)
 	return k->size - (size_t)(k->head - k->tail);
 }
 
+/* Where @at is, which is not before the tail nor behind the head. */
+static size_t place(const struct hk_keep *k, uint64_t at)
+{
+	size_t o = k->tail_at + (size_t)(at - k->tail);
+
+	return o < k->size ? o : o - k->size;
+}
+
+static struct entry *entry_at(const struct hk_keep *k, uint64_t at)
+{
+	return (struct entry *)(k->bytes + place(k, at));
+}
+
+/* The oldest entry goes. */
+static void take_out(struct hk_keep *k, uint32_t size)
+{
+	k->tail_at = place(k, k->tail + size);
+	k->tail += size;
+}
+
 /* A new entry of @size bytes in one piece; NULL if that leaves less than @spare. */
 static struct entry *entry_new(struct hk_keep *k, uint32_t size, size_t spare)
 {
-	size_t at = k->head % k->size, to_end = k->size - at;
+	size_t at = place(k, k->head), to_end = k->size - at;
 	size_t need = size <= to_end ? size : to_end + size;
 
 	if (room(k) < need + spare)
@@ -123,13 +143,13 @@ static struct entry *first(struct hk_keep *k)
 {
 	if (k->head == k->tail)
 		return NULL;
-	struct entry *e = (struct entry *)(k->bytes + k->tail % k->size);
+	struct entry *e = entry_at(k, k->tail);
 
 	while (e->kind == ENTRY_WRAP || e->kind == ENTRY_SERVED) {
-		k->tail += e->size;
+		take_out(k, e->size);
 		if (k->head == k->tail)
 			return NULL;
-		e = (struct entry *)(k->bytes + k->tail % k->size);
+		e = entry_at(k, k->tail);
 	}
 	return e;
 }
@@ -156,7 +176,7 @@ bool hk_keep_next(struct hk_fabric *f, struct hk_kept *k)
 
 	if (!e)
 		return false;
-	f->keep.tail += e->size; /* nobody writes there before the application has left again */
+	take_out(&f->keep, e->size); /* nobody writes there before the application has left again */
 	read_entry(f, e, k);
 	return true;
 }
@@ -172,7 +192,7 @@ void hk_keep_trim(struct hk_fabric *f)
 bool hk_keep_next_own(struct hk_fabric *f, uint64_t *at, struct hk_kept *k)
 {
 	while (*at != f->keep.head) {
-		struct entry *e = (struct entry *)(f->keep.bytes + *at % f->keep.size);
+		struct entry *e = entry_at(&f->keep, *at);
 		struct rte_mbuf *m = NULL;
 
 		*at += e->size;

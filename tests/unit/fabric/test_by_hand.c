@@ -202,6 +202,28 @@ static void many_come_free_when_little_can_be_kept(void)
 	nothing_is_left(&s);
 }
 
+/* The memory for what is kept is a ring, and goes round. */
+static void what_is_kept_goes_round(void)
+{
+	const uint32_t lot = (8u << 20) * 2 / 3 / 1920;
+	struct hk_error err = {""};
+	struct scene s;
+	uint32_t n = 0, next = 0;
+
+	scene_open(&s, false);
+	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+	hk_fabric_set_am(s.f, AM, on_kept, &next);
+	for (unsigned round = 1; round <= 4; round++) {
+		while (n < round * lot) {
+			kept(&s, n, (uint16_t)(1700 + n % 200));
+			n++;
+		}
+		while (next < n)
+			CHECK_CMP(hk_fabric_progress(s.f), >, 0);
+	}
+	nothing_is_left(&s);
+}
+
 static void on_early(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned count)
 {
 	(void)peer, (void)am, (void)iov, (void)count;
@@ -352,6 +374,7 @@ int main(int argc, char **argv)
 		{"gets_beyond_measure_are_dropped", gets_beyond_measure_are_dropped},
 		{"who_asks_for_little_is_served", who_asks_for_little_is_served},
 		{"many_come_free_when_little_can_be_kept", many_come_free_when_little_can_be_kept},
+		{"what_is_kept_goes_round", what_is_kept_goes_round},
 		{"what_found_no_room_comes_alone", what_found_no_room_comes_alone},
 		{"silent_peers_are_rung_for", silent_peers_are_rung_for},
 		{"who_is_silent_hides_nobody", who_is_silent_hides_nobody},
