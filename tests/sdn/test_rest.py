@@ -57,14 +57,18 @@ def test_the_life_of_a_job(rest, tmp_path):
 
 
 def test_which_ranks_are_located(rest, monkeypatch):
-    """Said without a look at the rules, of which there may be very many."""
+    """Said when their rules have been written, without a look at these: there may be very many."""
     ask(rest, "POST", "/v1/jobs", {"ranks": {"0": MAC, "7": "02:00:00:00:00:08"}})
-    monkeypatch.setattr(rest.c, "wanted", None)
-    assert ask(rest, "GET", "/v1/jobs/1/ranks", token=None) == (200, {"located": []})
     graph = rest.c.network.graph
-    monkeypatch.setattr(graph, "ports", {1: frozenset({2})})
-    monkeypatch.setattr(graph, "hosts", {0x0200_0000_0008: (1, 2)})
-    assert ask(rest, "GET", "/v1/jobs/1/ranks") == (200, {"located": [7]})
+    graph.add_switch(1, [2])
+    graph.hosts[0x0200_0000_0008] = (1, 2)
+    assert ask(rest, "GET", "/v1/jobs/1/ranks") == (200, {"located": []})
+    asyncio.run(rest.c._update())
+    monkeypatch.setattr(rest.c, "wanted", None)
+    assert ask(rest, "GET", "/v1/jobs/1/ranks", token=None) == (200, {"located": [7]})
+    ask(rest, "PUT", "/v1/jobs/1/ranks", {"7": MAC[:-1] + "9"})
+    graph.hosts[0x0200_0000_0009] = (1, 2)
+    assert ask(rest, "GET", "/v1/jobs/1/ranks") == (200, {"located": []}), "not yet there"
     assert ask(rest, "GET", "/v1/jobs/2/ranks")[0] == 404
 
 

@@ -68,6 +68,7 @@ class Controller:
         self._idle = asyncio.Event()
         self._unsaved = False
         self.wanted: dict[int, Program] = {}
+        self._written: dict[int, dict[int, int]] = {}  # of each job: ranks, with their addresses
         self._started = clock()
         self.jobs, self.network.graph.hosts, self._expected = store.load()
         self.leases = Leases(time.monotonic())
@@ -457,6 +458,10 @@ class Controller:
         self.wanted = compute(self.network, self.jobs.values())
         self.wanted |= {s: p for s, p in self.network.frozen.items() if s in self.wanted}
         self.counts["updates"] += 1
+        located = {
+            job.number: {rank: job.ranks[rank] for rank in self.network.located(job)}
+            for job in self.jobs.values()
+        }
         switches = [
             s
             for s in self.switches.values()
@@ -477,6 +482,8 @@ class Controller:
         await everywhere(lambda switch, program: switch.grow(program, held))
         await everywhere(Switch.remove)
         again = [s.answered(self.wanted[s.number]) for s in switches]
+        if not self._taking_over:
+            self._written = located
         return any(again)
 
     async def _barriers(self, switches: list[Switch]) -> None:
@@ -501,6 +508,11 @@ class Controller:
         """Of @job, by switch: what that has refused in the last update that is done, and why."""
         found = {s.number: s.refused_of(job, self.wanted) for s in self.switches.values()}
         return {switch: keys for switch, keys in found.items() if keys}
+
+    def reached(self, job: Job) -> set[int]:
+        """The ranks whose host is known, with rules for them in the switches."""
+        written = self._written.get(job.number, {})
+        return {r for r in self.network.located(job) if written.get(r) == job.ranks[r]}
 
     def set_job(self, job: Job) -> None:
         self.jobs[job.number] = job

@@ -229,7 +229,7 @@ class Rest:
         """Cheap: it is asked all the time while a job starts."""
         job = self._known(number)
         refused = self.c.refused_rules(job.number)
-        located = sorted(self.c.network.located(job))
+        located = sorted(self.c.reached(job))
         return _json(
             {"located": located} | ({"refused": _no_room(job, refused)} if refused else {})
         )
