@@ -165,6 +165,8 @@ static bool tell(int fd, const char *text)
 
 /* ---- a question ---------------------------------------------------------------------------- */
 
+#define ASKED_NO_PORT 2 /* status: it does not name a port */
+
 static int ask_port(const char *spec)
 {
 	struct hk_res_steering s = {0};
@@ -178,7 +180,7 @@ static int ask_port(const char *spec)
 
 	if (rc) {
 		fprintf(stderr, "%s\n", err.text);
-		return 1;
+		return rc == -EINVAL ? ASKED_NO_PORT : 1;
 	}
 	hk_daemon_steering(stdout, plain, &s);
 	printf("\n");

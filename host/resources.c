@@ -197,6 +197,7 @@ static int note_runtime_dir(struct hk_res *r, struct hk_error *err)
 int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_error *err)
 {
 	unsigned frame_max = hk_port_wire_frame_max(cfg->port);
+	struct hk_eal_config eal = {0};
 	const char *why;
 
 	*res = NULL;
@@ -205,6 +206,8 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 				    "port %s has one queue pair, and %u eager queues are asked "
 				    "for; fix: leave eager-queues (btl_hikyaku_eager_queues) away",
 				    cfg->port, cfg->eager_queues);
+	if (hk_port_spec_eal(cfg->port, &eal, err))
+		return -EINVAL;
 	if (hk_ctl_mode_queues(cfg->mode) && !hk_port_spec_shares_queues(cfg->port, &why))
 		return hk_error_set(
 			err, -EOPNOTSUPP,

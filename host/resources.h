@@ -128,7 +128,7 @@ void hk_res_wire_close(struct hk_res *res, struct hk_res_wire *w);
 void hk_res_steering(const struct hk_res *res, struct hk_res_steering *out);
 
 /* In a process that is nothing else: opens the port @spec for a moment, if what it can is not known
- * beforehand, and asks it. */
+ * beforehand, and asks it. -EINVAL: @spec names no port. */
 int hk_res_ask_port(const char *spec, struct hk_res_steering *out, struct hk_error *err);
 
 /* Appends the wire's counters as the members of a JSON object: `"rx_frames": 1, …`. */

@@ -94,12 +94,13 @@ int hk_res_ask_port(const char *spec, struct hk_res_steering *out, struct hk_err
 		return 0;
 	}
 	rc = hk_port_spec_eal(spec, &eal, err);
-	if (rc == 0)
-		rc = hk_eal_init(&eal, err);
-	if (rc == 0)
-		rc = hk_steering_open(spec, ASK_BUFFERS, ASK_QUEUES - 1, ASK_OPEN_MS, &port, err);
 	if (rc)
 		return rc;
+	rc = hk_eal_init(&eal, err);
+	if (rc == 0)
+		rc = hk_steering_open(spec, ASK_BUFFERS, ASK_QUEUES - 1, ASK_OPEN_MS, &port, err);
+	if (rc) /* that is not the spec's fault */
+		return rc == -EINVAL ? -EIO : rc;
 	hk_port_steering(port, &report);
 	hk_steering_tell(&report, out);
 	snprintf(out->driver, sizeof(out->driver), "%s", port->info.driver);

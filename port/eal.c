@@ -296,6 +296,18 @@ static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, const c
 			    rte_strerror(code), *said ? ": " : "", said, start_fix(cfg));
 }
 
+static int check_pci(const char *allow, struct hk_error *err)
+{
+	for (; *allow; allow += strcspn(allow, " "), allow += strspn(allow, " "))
+		if (!hk_spec_is_pci_address(allow))
+			return hk_error_set(
+				err, -EINVAL,
+				"\"%.*s\" is no PCI address; fix: write 0000:3b:02.1 or "
+				"the like (lspci -D lists them)",
+				(int)strcspn(allow, " "), allow);
+	return 0;
+}
+
 static int prepare(const struct hk_eal_config *cfg, char *huge_dir, size_t len,
 		   struct hk_error *err)
 {
@@ -319,6 +331,8 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 		return hk_error_set(err, -EINVAL,
 				    "%u MB for packet buffers is out of range; fix: give 1 to %d",
 				    cfg->memory_mb, HK_EAL_MAX_MB);
+	if (check_pci(cfg->pci_allow, err))
+		return -EINVAL;
 	cpu_set_t cpus;
 	if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
 		return hk_error_set(err, -errno,

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_pci.h>
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 enum key_type { KEY_TEXT, KEY_NUMBER, KEY_ROLE, KEY_MODE };
@@ -297,6 +299,16 @@ int hk_port_list_split(const char *list, char spec[][HK_PORT_SPEC_MAX], unsigned
 
 /* ---- one ------------------------------------------------------------------------------------- */
 
+bool hk_spec_is_pci_address(const char *device)
+{
+	struct rte_pci_addr address;
+	char text[32];
+	size_t n = strcspn(device, ", ");
+
+	snprintf(text, sizeof(text), "%.*s", (int)n, device);
+	return n < sizeof(text) && rte_pci_addr_parse(text, &address) == 0;
+}
+
 /* The address, then keys of ours and of DPDK's driver in any order. */
 static int parse_pci(struct hk_spec *spec, char *rest, struct hk_error *err)
 {
@@ -320,6 +332,12 @@ static int parse_pci(struct hk_spec *spec, char *rest, struct hk_error *err)
 		else if (set_key(spec, ours, strchr(word, '=') + 1, err))
 			return -EINVAL;
 	}
+	if (!hk_spec_is_pci_address(spec->device))
+		return hk_error_set(
+			err, -EINVAL,
+			"port %s: \"%s\" is no PCI address; fix: write pci:0000:3b:02.1 "
+			"or the like (lspci -D lists them)",
+			spec->text, spec->device);
 	return 0;
 }
 

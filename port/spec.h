@@ -38,6 +38,9 @@ struct hk_spec {
 /* Parses @text into @spec. Returns 0, or -EINVAL with a sentence. */
 int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err);
 
+/* Does @device begin with a PCI address, before arguments of DPDK's or the next word? */
+bool hk_spec_is_pci_address(const char *device);
+
 /* Parses the value of one number, which must be the whole of @text and within the range. @what
  * names it in the error. */
 int hk_spec_number(const char *what, const char *text, uint64_t min, uint64_t max, uint64_t *out,

@@ -18,7 +18,8 @@ from .finding import MISSING, OK, WARN, Finding, Findings
 from .leftovers import daemons, tagger
 from .machine import cpu, memory, permissions
 from .network import interfaces, labs, xdp_leftovers
-from .sharing import host_modes, shared_ports, steering
+from .sharing import port as shared_port
+from .sharing import shared_ports
 from .software import dpdk, open_mpi, programs
 
 __all__ = ["MISSING", "OK", "WARN", "Finding", "examine"]
@@ -42,5 +43,5 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
 
 def examine(port: str | None = None) -> list[Finding]:
     """All findings; with @port, also how ranks can share it, and how it tells them apart."""
-    asked = [*host_modes(port), *steering(port)] if port else []
+    asked = list(shared_port(port)) if port else []
     return [finding for check in CHECKS for finding in check()] + asked

@@ -20,6 +20,7 @@ _RANK_MB = 105
 _QUEUES = "memif:dir="
 _ASK_S = 30
 _PER_RANK = re.compile(r"\{(local_)?rank\}")
+_INTERFACE = re.compile(r"\biface=([^,;]+)")
 _PIPES = ("memif:socket=", "af_xdp:", "af_packet:", "pci:", "vdev:")
 
 
@@ -124,25 +125,45 @@ def _ask(spec: str) -> subprocess.CompletedProcess:
     )
 
 
-def steering(spec: str) -> Findings:
-    """How the port @spec tells apart the ranks that share it, and why not better."""
+# hikyakud's status for a spec that names no port (host/hikyakud.c)
+_NO_PORT = 2
+
+
+def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
+    """What ranks of a node that share the port @spec may expect of it, or why it is none."""
     if _PER_RANK.search(spec):
+        yield host_modes(spec)
+        return
+    named = _INTERFACE.search(spec)
+    if named and not (net / named[1]).exists():
+        there = ", ".join(sorted(d.name for d in net.iterdir())) or "none"
+        yield Finding(
+            "shared ports",
+            MISSING,
+            f"port {spec}: there is no interface '{named[1]}'",
+            f"use one of: {there}",
+        )
         return
     try:
         done = _ask(spec)
     except (HikyakuError, OSError, subprocess.TimeoutExpired) as error:
+        yield host_modes(spec)
         yield Finding("steering", WARN, f"port {spec} cannot be asked: {error}", "make")
         return
-    if done.returncode != 0:
-        said = HikyakuError.said(done.stderr.strip())
-        yield Finding(
-            "steering",
-            WARN,
-            f"cannot be asked: {said.what}; of a port that a hikyakud has, `hikyaku stats` tells",
-            said.fix,
-        )
+    said = HikyakuError.said(done.stderr)
+    if done.returncode == _NO_PORT:
+        yield Finding("shared ports", MISSING, said.what, said.fix)
         return
-    answer = json.loads(done.stdout)
+    yield host_modes(spec)
+    if done.returncode == 0:
+        yield from _steering(spec, json.loads(done.stdout))
+        return
+    text = f"cannot be asked: {said.what}; of a port that a hikyakud has, `hikyaku stats` tells"
+    yield Finding("steering", WARN, text, said.fix)
+
+
+def _steering(spec: str, answer: dict) -> Findings:
+    """How it tells apart the ranks that share it, and why not better."""
     what = answer["steering"]
     by = f"port {spec} ({answer['driver']}): ranks are told apart by {what['text']}"
     if what["rung"] == "software":
@@ -152,20 +173,15 @@ def steering(spec: str) -> Findings:
         yield Finding("steering", OK, f"no {better['text']}: {better['why']}")
 
 
-def host_modes(spec: str) -> Findings:
+def host_modes(spec: str) -> Finding:
     """How ranks of a node can share the port @spec. As the spec's kind says; nothing is opened."""
-    fix = None
     if _PER_RANK.search(spec):
-        state, text = OK, "a port for each rank, nothing to share: btl_hikyaku_host inline"
+        text = "a port for each rank, nothing to share: btl_hikyaku_host inline"
     elif spec.startswith(_QUEUES):
-        state, text = (
-            OK,
+        text = (
             "each rank polls queues of its own (btl_hikyaku_host hybrid; split, for bulk; or "
-            "daemon); slots of two nodes multiplied: at most 128 (split: 124)",
+            "daemon); slots of two nodes multiplied: at most 128 (split: 124)"
         )
-    elif spec.startswith(_PIPES):
-        state, text = OK, "only its owner can poll it: hikyakud does (btl_hikyaku_host daemon)"
     else:
-        state, text = MISSING, "no such kind of port"
-        fix = f"use one of {_QUEUES}…, {', '.join(p + '…' for p in _PIPES)} (docs/ports.md)"
-    yield Finding("shared ports", state, f"port {spec}: {text}", fix)
+        text = "only its owner can poll it: hikyakud does (btl_hikyaku_host daemon)"
+    return Finding("shared ports", OK, f"port {spec}: {text}")

@@ -120,6 +120,7 @@ static void no_permission(void)
 static void devices(void)
 {
 	expect("pci:0000:ff:1f.7", 0, -ENODEV, "dpdk-devbind.py");
+	expect("pci:nic0", 0, -EINVAL, "no PCI address");
 	expect("vdev:net_nosuchdriver0", 0, -ENODEV, "driver");
 	expect("vdev:net_null0,nonsense=1", 0, -ENODEV, "arguments");
 }

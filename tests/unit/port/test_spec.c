@@ -155,6 +155,8 @@ static void refused(void)
 		{"af_xdp:iface=a,mode=generic", "mode=auto or mode=copy"},
 		{"af_packet:iface=a,queue=1", "\"queue\" is not a key"},
 		{"pci:", "missing"},
+		{"pci:9999", "lspci -D"},
+		{"pci:frame=2048", "no PCI address"},
 		{"pci:0000:3b:02.1,ring=4", "ring=4"},
 		{"vdev:", "missing"},
 		{"af_packet:iface={host}", "{local_rank}"},
