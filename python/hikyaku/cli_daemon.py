@@ -233,7 +233,10 @@ def stop(name: str, every: bool) -> None:
       hikyaku daemon stop --all
     """
     base = run_base()
-    for each in _names(base) if every else [name]:
+    living = _names(base)
+    if not every and name not in living:
+        click.echo(f"no hikyakud '{name}' runs here (looked in {base}): nothing to stop")
+    for each in living if every else [name] if name in living else []:
         with Daemon.connect(base, each) as it:
             it.stop()
         click.echo(f"hikyakud '{each}' has ended")

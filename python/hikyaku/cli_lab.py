@@ -109,7 +109,7 @@ def lab_up(
        "links": [{"ends": ["a", "b"], "mbit": 100}],
        "nodes": [{"switch": "a"}, {"switch": "b", "mbit": 100}]}
 
-    where mbit limits a link in both directions, and may be left away.
+    where mbit limits a link in both directions, and may be left out.
 
     \b
     Examples:

@@ -2,6 +2,7 @@
 """`hikyaku learn`: parses, trains, shows, writes."""
 
 import math
+import re
 from pathlib import Path
 
 import click
@@ -85,7 +86,7 @@ SAMPLES = Path(__file__).parent / "learn/samples"
     type=click.Choice(["mean", "age", "trimmed", "push-sum"]),
     default="mean",
     show_default=True,
-    help="How parameters of neighbours meet; see below.",
+    help="How parameters of neighbours meet; see above.",
 )
 @click.option(
     "--backend",
@@ -224,6 +225,18 @@ def _options(o: dict) -> list[str]:
     return words
 
 
+def _check_fault(text: str, nodes: int) -> None:
+    """The form, before anything is started; lengths are looked at by the nodes themselves."""
+    from .errors import HikyakuError
+
+    for each in text.split(","):
+        match = re.fullmatch(r"(\d+):(nan|outlier=.+)", each.strip())
+        if not match:
+            raise HikyakuError(f"--fault: '{each}' is not understood", "as in 3:nan,5:outlier=50")
+        if int(match[1]) >= nodes:
+            raise HikyakuError(f"--fault: there is no node {match[1]}", f"name 0 to {nodes - 1}")
+
+
 def _learn(o: dict) -> None:
     from rich.live import Live
 
@@ -232,9 +245,15 @@ def _learn(o: dict) -> None:
     from .learn.live import Board
 
     if (o["topology"] == "file") != (o["topology_file"] is not None):
-        raise HikyakuError("--topology file and --topology-file FILE belong together")
+        raise HikyakuError(
+            "--topology file and --topology-file FILE belong together", "give both, or neither"
+        )
     if o["address"] and not o["launch"]:
-        raise HikyakuError("--address is for --launch; a lab has addresses of its own")
+        raise HikyakuError(
+            "--address is for --launch; a lab has addresses of its own", "leave out --address"
+        )
+    if o["fault"]:
+        _check_fault(o["fault"], o["nodes"])
     kind = o["kind"]
     path = o["data"]
     if path is None:

@@ -18,7 +18,7 @@ from .errors import HikyakuError
     type=click.Choice(["bounce", "p2p", "pktpit"]),
     default="bounce",
     show_default=True,
-    help="Where packets lie, and what the CPU reads of them; see below.",
+    help="Where packets lie, and what the CPU reads of them; see above.",
 )
 @click.option(
     "--routes",

@@ -67,7 +67,7 @@ class _Address(click.ParamType):
             return value
         match = re.fullmatch(r"(?:\[([0-9a-fA-F:]+)\]|([^:\[\]]+)):(\d{1,5})", value)
         if not match or int(match[3]) > 65535:
-            self.fail(f"'{value}' is no HOST:PORT", param, ctx)
+            self.fail(f"'{value}' is no HOST:PORT; fix: as in 127.0.0.1:8080", param, ctx)
         return match[1] or match[2], int(match[3])
 
 

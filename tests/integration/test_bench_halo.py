@@ -69,7 +69,7 @@ def test_wrong_numbers_of_ports(hikyaku):
     argv = [*hikyaku, "bench", "halo", "--ports", "9"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode != 0
-    assert "9 ports: a rank takes from 1 to 8" in done.stderr
+    assert "9 ports a rank; fix: give from 1 to 8" in done.stderr
 
 
 def row(experiment: str, size: int, method: str, median: float) -> dict:

@@ -121,7 +121,7 @@ def test_the_table_has_a_column_a_method(capsys) -> None:
     ("arguments", "says"),
     [
         (["--experiments", "nope"], "there is no experiment 'nope'"),
-        (["--sizes", "x"], "'x' is no message size"),
+        (["--sizes", "x"], "'x' is no number of bytes"),
         (["--plot", "a.txt"], "a.txt is no picture"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",

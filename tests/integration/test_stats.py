@@ -139,6 +139,8 @@ def test_top_ends_with_a_key(top, key):
 
 def test_top_ends_with_its_daemon(top, call):
     assert call("daemon", "stop").returncode == 0
+    again = call("daemon", "stop")
+    assert (again.returncode, "nothing to stop" in again.stdout) == (0, True)
     assert top.end() == 0
     assert b"has ended" in top.seen
     assert b"Traceback" not in top.seen

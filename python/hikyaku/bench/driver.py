@@ -21,32 +21,32 @@ MAX_SIZE = 1 << 30
 DEFAULT_SIZES = "1..4M"
 
 
-def _bytes(text: str) -> int:
+def _number(text: str, what: str) -> int:
     match = re.fullmatch(r"(\d+)([kKmM]?)", text.strip())
     if not match:
         raise HikyakuError(
-            f"'{text}' is no message size", "write bytes, as in 8,2048,64K,4M, or a range 1..4M"
+            f"'{text}' is no {what}", "write numbers, as in 8,2048,64K,4M, or a range 1..4M"
         )
     size = int(match[1]) * {"": 1, "k": 1 << 10, "m": 1 << 20}[match[2].lower()]
     if size > MAX_SIZE:
-        raise HikyakuError(f"message size {text} is larger than 1 GiB")
+        raise HikyakuError(f"{what} {text} is out of range", "give at most 1024M")
     return size
 
 
-def parse_sizes(text: str) -> list[int]:
-    """Sizes from '8,2048,64K' or '1..4M' (powers of two), sorted, each once."""
+def parse_sizes(text: str, what: str = "number of bytes") -> list[int]:
+    """Numbers from '8,2048,64K' or '1..4M' (powers of two), sorted, each once."""
     sizes = set()
     for part in text.split(","):
         low, dots, high = part.partition("..")
         if dots:
-            size, end = max(1, _bytes(low)), _bytes(high)
+            size, end = max(1, _number(low, what)), _number(high, what)
             while size <= end:
                 sizes.add(size)
                 size *= 2
         else:
-            sizes.add(_bytes(part))
+            sizes.add(_number(part, what))
     if not sizes:
-        raise HikyakuError(f"no sizes in '{text}'")
+        raise HikyakuError(f"no {what} in '{text}'", "give the smaller end of a range first")
     return sorted(sizes)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku bench rtc`: run to completion, the three experiments of paper P5 and one more.
+"""`hikyaku bench rtc`: run to completion, the three experiments of Yamamoto et al. and one more.
 
     hold     (1) A node keeps each message for so long before it answers: throughput against that.
     sum      (2) It adds up 32 numbers a message, once, ten or a hundred times; all backends.

@@ -15,7 +15,7 @@ from .common import check_outputs, json_option, plot_option, progress_bar, repea
     "--experiments",
     default="A,B,C,D",
     show_default=True,
-    help="Which; see below.",
+    help="Which; see above.",
 )
 @click.option(
     "--processes",
@@ -84,7 +84,7 @@ def bench_halo(
         processes=processes,
         repeats=repeats,
         cube=cube,
-        doubles=driver.parse_sizes(doubles),
+        doubles=driver.parse_sizes(doubles, "number of doubles"),
         ports=driver.parse_sizes(ports),
     )
     check_outputs(json_file, plot_file)

@@ -22,7 +22,7 @@ from .common import check_outputs, json_option, progress_bar, repeats_option, sa
     "--metrics",
     default="latency,bandwidth,busy,pickup,flood,idle,attach",
     show_default=True,
-    help="What to measure; see below.",
+    help="What to measure; see above.",
 )
 @repeats_option(3, "How often each mode runs; the median is shown.")
 @click.option(

@@ -15,7 +15,7 @@ from .common import check_outputs, json_option, plot_option, progress_bar, repea
     "--experiments",
     default="hold,sum,learn,echo",
     show_default=True,
-    help="What to measure; see below.",
+    help="What to measure; see above.",
 )
 @click.option(
     "--backends",

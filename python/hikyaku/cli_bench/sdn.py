@@ -10,7 +10,7 @@ from .common import check_outputs, json_option, plot_option, progress_bar, repea
 
 
 @click.command("sdn")
-@click.option("--experiments", metavar="NAMES", help="What to measure; see below.  [all]")
+@click.option("--experiments", metavar="NAMES", help="What to measure; see above.  [all]")
 @click.option(
     "--sizes",
     default="1..2M",

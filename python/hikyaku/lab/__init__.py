@@ -137,7 +137,8 @@ class Lab:
             lab = cls(name, Topology.from_json(data["topology"]))
         except FileNotFoundError:
             raise HikyakuError(
-                f"lab '{name}' is not up", "hikyaku lab up --nodes 2 --wire memif"
+                f"lab '{name}' is not up",
+                "hikyaku lab up" + (f" --lab {name}" if name != "default" else ""),
             ) from None
         except (ValueError, KeyError, TypeError) as bad:
             raise HikyakuError(
@@ -339,13 +340,13 @@ def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str, ports
     if wire not in WIRES:
         raise HikyakuError(f"there is no wire '{wire}'", f"use one of: {', '.join(WIRES)}")
     if not 2 <= nodes <= MAX_NODES:
-        raise HikyakuError(f"{nodes} nodes: a lab has from 2 to {MAX_NODES}")
+        raise HikyakuError(f"{nodes} nodes", f"a lab has from 2 to {MAX_NODES}")
     if not 1 <= ranks_per_node <= 64:
-        raise HikyakuError(f"{ranks_per_node} ranks per node: a node takes from 1 to 64")
+        raise HikyakuError(f"{ranks_per_node} ranks per node", "a node takes from 1 to 64")
     if not MIN_MTU <= mtu <= MAX_MTU:
-        raise HikyakuError(f"MTU {mtu}: veth wires take from {MIN_MTU} to {MAX_MTU} here")
+        raise HikyakuError(f"MTU {mtu} for the kernel's wires", f"give from {MIN_MTU} to {MAX_MTU}")
     if not 1 <= ports <= MAX_PORTS:
-        raise HikyakuError(f"{ports} ports: a rank takes from 1 to {MAX_PORTS}")
+        raise HikyakuError(f"{ports} ports a rank", f"give from 1 to {MAX_PORTS}")
     if ports > 1 and wire == "ovs":
         raise HikyakuError(
             f"{ports} ports: on wire ovs a rank has one", "use --wire memif or --wire veth"

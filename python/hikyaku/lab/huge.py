@@ -97,7 +97,7 @@ def _pool_locked() -> Iterator[None]:
 def check(huge_mb: int) -> None:
     if huge_mb < 0 or huge_mb % PAGE_MB:
         raise HikyakuError(
-            f"{huge_mb} MB of huge pages: they are of {PAGE_MB} MB each, so it must be a multiple"
+            f"{huge_mb} MB of huge pages", f"they are of {PAGE_MB} MB each: give a multiple of that"
         )
     if huge_mb and not POOL.is_dir():
         raise HikyakuError(

@@ -131,7 +131,7 @@ def kill_rank(topology: Topology, number: int, run: str | None = None) -> Killed
         )
     job = [r for r in running if run in (None, r.run)]
     if not job:
-        raise HikyakuError(f"there is no run '{run}'; there are: {', '.join(sorted(names))}")
+        raise HikyakuError(f"there is no run '{run}'", f"there are: {', '.join(sorted(names))}")
     job = [r for r in job if r.job == min(r.job for r in job)]
     chosen = next((r for r in job if r.number == number), None)
     if chosen is None:
