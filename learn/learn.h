@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * learn/learn.h: gossip learning. Nodes train one model, each on its own share of the data, and from
- * time to time merge their parameters with those of a neighbour (paper P5; Ormándi, Hegedűs,
+ * time to time merge their parameters with those of a neighbour (Ormándi, Hegedűs,
  * Jelasity, "Gossip learning with linear models on fully distributed data", 2013). There is no server,
  * and no message that must arrive.
  *

@@ -4,7 +4,7 @@
  *
  * A *node* owns a port (or a socket) and one core. That core receives a burst, hands it to the
  * handlers of the messages' types, and sends what they answered, before it looks for more: no
- * queue between stages, no copy, the data stays in the first-level cache (paper P5: Yamamoto,
+ * queue between stages, no copy, the data stays in the first-level cache (Yamamoto,
  * Kawashima, Matsuo, 2022). A message fits one frame. There is no connection and no order, and
  * each type of message says how much delivery it needs (enum hk_rtc_class).
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire/tag.h: the tag, a destination MAC address that carries the communication pattern (paper P2).
+ * wire/tag.h: the tag, a destination MAC address that carries the communication pattern (SDN-MPI: docs/references.md).
  *
  * docs/tag.md draws it and says why its bits lie where they do; tests/vectors/tag.txt has examples that
  * C, eBPF and Python are tested with (python/hikyaku/sdn/tag.py is the other half). A tag is handled

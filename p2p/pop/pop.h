@@ -6,7 +6,7 @@
  * buffer (CMB) of an NVMe SSD, a GPU's memory. It hands out blocks, tells the address by which a
  * device reaches them, opens the IOMMU for a device, and makes DPDK pools of packet buffers that
  * lie there, so that a NIC which never knew peer-to-peer DMA receives into another device's memory
- * and sends from it (paper P4, libpop). It is opened from a text, the *pop spec*:
+ * and sends from it (libpop: docs/references.md). It is opened from a text, the *pop spec*:
  *
  *   pop:huge:size=64M                     huge pages of main memory; the baseline to compare with
  *   pop:bar:0000:00:05.0,bar=2[,size=N][,offset=N][,wc=1]      a memory BAR of a PCI device

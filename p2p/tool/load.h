@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * p2p/tool/load.h: what the CPU does while devices are measured (paper P4): nothing, reads or writes main
+ * p2p/tool/load.h: what the CPU does while devices are measured (docs/references.md, 4): nothing, reads or writes main
  * memory, or trains a model, which does both. A thread of its own; one at a time.
  */
 #ifndef HK_P2P_LOAD_H
