@@ -42,7 +42,7 @@ def test_a_job_that_a_flow_table_has_no_room_for_is_refused(network):
             *("--", "set", "bridge", "leaf0", "flow_tables:1=@t"),
         )
         groups = {str(g): [0, 1] for g in range(1, 30)}
-        with pytest.raises(HikyakuError, match=r"rules of job 1 were refused, switch 2: \d+ "):
+        with pytest.raises(HikyakuError, match=r"switch 2 refused \d+ rules of job 1 "):
             register(lab, client, ["node0", "node1"], groups=groups)
         said(controller, "its flow table is full")
         assert client.get("/v1/jobs") == []

@@ -18,7 +18,8 @@ from hikyaku.sdn.store import Store
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.seen.append((self.path, self.headers["Authorization"]))
-        body = json.dumps({"port": self.server.server_address[1]}).encode()
+        what = {"error": "no such page"} if self.path == "/no" else {}
+        body = json.dumps({"port": self.server.server_address[1]} | what).encode()
         self.send_response(200 if self.path != "/no" else 404)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -58,7 +59,7 @@ def test_one_that_begins_anew_is_found_at_its_new_address(store):
         client = Client(store.directory)
         assert client.get("/x") == {"port": first.server_address[1]}
         assert first.seen == [("/x", f"Bearer {store.token()}")]
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(Refused, match=r"refused GET /no: no such page$") as refused:
             client.get("/no")
         assert refused.value.status == 404
     with listening(), pytest.raises(Unreachable, match="no controller runs"):

@@ -348,9 +348,10 @@ def test_a_job_that_cannot_be_taken_away_is_said_and_hides_no_status(tmp_path, c
     said = capsys.readouterr().err
     assert "job 9 is still with the controller" in said
     assert said.endswith("has gone; or then: hikyaku sdn forget 9\n")
-    Leaves.failure = client.Refused("there is no job 9", 404)
-    with Registrar(Leaves(), "x", tmp_path / "r"):
-        pass
+    for status in (404, 503):
+        Leaves.failure = client.Refused("it is no more there", status)
+        with Registrar(Leaves(), "x", tmp_path / "r"):
+            pass
     assert capsys.readouterr().err == ""
 
 

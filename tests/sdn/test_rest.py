@@ -130,7 +130,7 @@ def test_what_a_switch_refuses_is_taken_back(rest, monkeypatch):
         rest, "PUT", "/v1/jobs/1/ranks", {"0": MAC[:-1] + "2", "4": MAC[:-1] + "3"}
     )
     assert status == 507
-    assert "rules of job 1 were refused, switch 7: 1 (no room); fix: " in answer["error"]
+    assert "switch 7 refused 1 rules of job 1 (no room); fix: " in answer["error"]
     assert ask(rest, "PUT", "/v1/jobs/1/groups/1", [])[0] == 507
     assert ask(rest, "PUT", "/v1/jobs/1/groups/2", [0])[0] == 507
     _, job = ask(rest, "GET", "/v1/jobs/1")
@@ -140,6 +140,16 @@ def test_what_a_switch_refuses_is_taken_back(rest, monkeypatch):
     assert ask(rest, "POST", "/v1/jobs", {})[0] == 507
     assert ask(rest, "PUT", "/v1/jobs/1/groups/2", [0])[0] == 200, "another job's are its own"
     assert list(rest.c.jobs) == [1]
+
+
+def test_a_rank_has_room_for_the_whole_refusal(rest, monkeypatch):
+    ask(rest, "POST", "/v1/jobs", {"job": 63})
+    full = "OFPFMFC_TABLE_FULL(1)"
+    refused = {n: dict.fromkeys(range(10_000), full) for n in range(100_000, 100_100)}
+    monkeypatch.setattr(rest.c, "refused_rules", lambda _: refused)
+    _, answer = ask(rest, "PUT", "/v1/jobs/63/ranks", {})
+    assert ", 99 others too; fix: " in answer["error"]
+    assert len(f"the controller refused PUT /v1/jobs/63/ranks: {answer['error']}") < 244
 
 
 def test_what_the_switches_do_not_answer_to_in_time_is_taken_back(rest, monkeypatch):

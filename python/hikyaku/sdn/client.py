@@ -24,6 +24,13 @@ class Refused(HikyakuError):
         self.status = status
 
 
+def _error(said: bytes) -> str:
+    try:
+        return str(json.loads(said)["error"])
+    except (ValueError, KeyError, TypeError):
+        return said.decode(errors="replace").strip()
+
+
 class Client:
     """@patience: seconds for which a controller that is not there may come back, at whatever
     address."""
@@ -76,8 +83,7 @@ class Client:
                 raise self._silent(bad, Unreachable if again else HikyakuError) from None
         finally:
             connection.close()
-        text = said.decode(errors="replace").strip()
-        raise Refused(f"the controller refused {method} {path}: {text}", answer.status)
+        raise Refused(f"the controller refused {method} {path}: {_error(said)}", answer.status)
 
     def _silent(self, why: object, kind: type[HikyakuError] = Unreachable) -> HikyakuError:
         return kind(f"the controller at {self.address} does not answer: {why}", "hikyaku sdn run")

@@ -305,7 +305,8 @@ class Registrar:
         try:
             self._client.delete(f"/v1/jobs/{self.job}")
         except HikyakuError as failed:
-            if getattr(failed, "status", None) != 404:  # taken away already
+            # 404: taken away already; 503: the controller has, and its switches are slow to hear it
+            if getattr(failed, "status", None) not in (404, 503):
                 _say(
                     f"job {self.job} is still with the controller, which forgets it when it has "
                     f"not heard of it for {_LEASE_S} s: {failed}; or then: hikyaku sdn forget "

@@ -324,7 +324,9 @@ class Rest:
             await self.c.settled()
         except TimeoutError:
             undo()
-            raise Refused(503, "the switches do not take it in; see /v1/status") from None
+            raise Refused(
+                503, "the switches do not take it in; fix: hikyaku sdn status says which is away"
+            ) from None
         if refused := self.c.refused_rules(job.number):
             undo()
             raise Refused(507, _no_room(job, refused))
@@ -427,10 +429,13 @@ def _restore(now: dict, new: dict, old: dict) -> None:
 
 
 def _no_room(job: Job, refused: dict[int, dict[Key, str]]) -> str:
-    each = [f"switch {n}: {len(r)} ({next(iter(r.values()))})" for n, r in sorted(refused.items())]
+    """Short: a rank prints it, and has 243 bytes for it (tagger/ask.h)."""
+    switch, rules = min(refused.items())
+    others = f", {len(refused) - 1} others too" if len(refused) > 1 else ""
     return (
-        f"rules of job {job.number} were refused, {', '.join(each)}; fix: wait until "
-        "other jobs have ended (hikyaku sdn status), or use switches with larger flow tables"
+        f"switch {switch} refused {len(rules)} rules of job {job.number} "
+        f"({next(iter(rules.values()))}){others}; fix: wait until other jobs have ended, or use "
+        "switches with larger flow tables"
     )
 
 
