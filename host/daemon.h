@@ -10,7 +10,7 @@
  *   daemon_poller.c   the poller: started, watched, started again
  *   daemon_status.c   JSON for the command line
  *   daemon_janitor.c  a child that cleans up if this process is killed
- *   options.c, rundir.c, control.c, poller.c, resources.c, rank_counters.c, rank_stats.c, switch.c,
+ *   options.c, rundir.c, control.c, poller.c, resources.c, rank_counters.c, rank_stats.c, switch*.c,
  *   pace.c
  *
  * One thread. What is true lies in this process's own memory; ranks and poller are not believed.

@@ -2,11 +2,15 @@
 /*
  * tests/unit/host/test_switch_sleep.c: when the switch sleeps, for how long, and whom it rings for.
  *
- * The switch is compiled in and turned by hand, a round at a time; what it sleeps in and yields by is the test's, and its
- * times are as long as the test says. So nothing here depends on how fast the machine is. The port is a net_ring that
+ * The switch is turned by hand, a round at a time; what it sleeps in and yields by is the test's, and its times are as
+ * long as the test says. So nothing here depends on how fast the machine is. The port is a net_ring that
  * leads back to itself; the test plays the ranks and the switch at the other end.
  */
+#include "host/switch_parts.h"
+#include "port/bell.h"
+#include "port/internal.h"
 #include "tests/unit/hk_test.h"
+#include "wire/wire.h"
 
 #include <poll.h>
 #include <sched.h>
@@ -18,17 +22,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int scripted_ppoll(struct pollfd *p, nfds_t n, const struct timespec *limit,
-			  const sigset_t *mask);
-static int scripted_yield(void);
-
-#define ppoll       scripted_ppoll
-#define sched_yield scripted_yield
-#include "host/switch.c"
-#undef ppoll
-#undef sched_yield
-
-#include "port/internal.h"
+#include <rte_cycles.h>
+#include <rte_pause.h>
 
 #define KEY     0x53574954u
 #define SHARE   16
@@ -49,17 +44,16 @@ static void pass(void)
 		rte_pause();
 }
 
-static int scripted_ppoll(struct pollfd *p, nfds_t n, const struct timespec *limit,
-			  const sigset_t *mask)
+int ppoll(struct pollfd *p, nfds_t n, const struct timespec *limit, const sigset_t *mask)
 {
 	(void)p, (void)n, (void)mask;
-	slept.briefly += limit->tv_nsec < BEAT_NS;
-	slept.beats += limit->tv_nsec == BEAT_NS;
+	slept.briefly += limit->tv_nsec < HK_SWITCH_BEAT_NS;
+	slept.beats += limit->tv_nsec == HK_SWITCH_BEAT_NS;
 	pass();
 	return 0;
 }
 
-static int scripted_yield(void)
+int sched_yield(void)
 {
 	slept.yields++;
 	pass();
@@ -104,7 +98,7 @@ static void rank_add(unsigned slot)
 				   .tx_pool = r->tx_pool,
 				   .share = SHARE};
 
-	CHECK_MSG(slot_add(sw, slot, &s, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_switch_do_add(sw, slot, &s, &err) == 0, "%s", err.text);
 	hk_pipe_port(r->pipes, &port->info, &r->port);
 }
 
@@ -123,10 +117,10 @@ static void start(bool crowded)
 	struct hk_port_queues q = {.count = 1, .pool = &rx_pool};
 
 	CHECK_MSG(hk_port_open_queues(spec, &q, 0, &port, &err) == 0, "%s", err.text);
-	CHECK_MSG(make(&words, &sw, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_switch_make(&words, &sw, &err) == 0, "%s", err.text);
 	struct hk_switch_wire wire = {.port = port, .queues = 1, .copies = rx_pool};
 
-	CHECK_EQ(wire_set(sw, 0, &wire, &err), 0);
+	CHECK_EQ(hk_switch_do_wire(sw, 0, &wire, &err), 0);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	hk_bell_set_wire(port->id, pair[0]);
 	other_end = pair[1];
@@ -145,14 +139,14 @@ static void stop(void)
 	struct hk_error err = {""};
 
 	for (unsigned i = 0; i < 2; i++) {
-		slot_remove(sw, i);
+		hk_switch_do_remove(sw, i);
 		hk_pool_free(rank[i].tx_pool);
 		free(rank[i].pipes);
 	}
 	close(hk_bell_take_wire(port->id));
 	close(other_end);
-	CHECK_EQ(wire_set(sw, 0, NULL, &err), 0);
-	unmake(sw);
+	CHECK_EQ(hk_switch_do_wire(sw, 0, NULL, &err), 0);
+	hk_switch_unmake(sw);
 	hk_port_close(port);
 	hk_pool_free(rx_pool);
 }
@@ -189,7 +183,7 @@ static unsigned receive(unsigned slot)
 static void turns(unsigned n)
 {
 	while (n--)
-		turn(sw);
+		hk_switch_turn(sw);
 }
 
 /* Rings that reached the other end since the last call. */
@@ -268,13 +262,13 @@ static void hears_for_others_awake(void)
 		start(false);
 		struct hk_switch_wire wire = {.port = port, .queues = 1 - bulk, .copies = rx_pool};
 
-		CHECK_EQ(wire_set(sw, 0, &wire, &err), 0); /* now it has a bell */
-		CHECK_EQ(send(other_end, "", 1, 0), 1);    /* for the poller */
+		CHECK_EQ(hk_switch_do_wire(sw, 0, &wire, &err), 0); /* now it has a bell */
+		CHECK_EQ(send(other_end, "", 1, 0), 1);             /* for the poller */
 		sw->watch = 0;
 		turns(10);
 		CHECK_EQ(unheard() == 0, bulk);
 		CHECK_EQ(hk_bell_asked(HK_BELL_POLLER), bulk);
-		turns(DRAIN_EACH);
+		turns(HK_SWITCH_DRAIN_EACH);
 		CHECK_EQ(unheard(), 0);
 		(void)hk_bell_get_up(HK_BELL_POLLER);
 		stop();

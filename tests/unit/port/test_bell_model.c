@@ -2,7 +2,7 @@
 /*
  * tests/unit/port/test_bell_model.c: every interleaving of a sleeper and two who ring for it.
  *
- * A model of port/bell.h and of those who sleep by it (host/poller.c, host/switch.c), step by step: what is
+ * A model of port/bell.h and of those who sleep by it (host/poller.c, host/switch_loop.c), step by step: what is
  * changed there has to be changed here. The machine stands in tests/unit/model.h.
  *
  * Watched in every state: nobody sleeps over work. That is, when all have rung who wanted to, no store is

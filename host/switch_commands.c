@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * host/switch_commands.c: what hikyakud's main thread tells the switch, one thing at a time, and asks it.
+ */
+#include "host/switch_parts.h"
+#include "port/bell.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <rte_launch.h>
+
+#define SHADOWS 1024 /* mbufs that stand for ranks' frames while a driver copies them */
+
+enum command_kind { CMD_WIRE, CMD_SLOT_ADD, CMD_SLOT_REMOVE, CMD_STOP };
+
+struct hk_switch_command {
+	enum command_kind kind;
+	unsigned index;
+	const struct hk_switch_wire *wire;
+	const struct hk_switch_slot *slot;
+	struct hk_error *err;
+	int rc;
+	sem_t done;
+};
+
+/* ---- commands -------------------------------------------------------------------------------- */
+
+static int pipe_open(struct hk_switch *sw, unsigned slot, unsigned wire, struct hk_error *err)
+{
+	struct hk_switch_entry *s = &sw->slot[slot];
+
+	return hk_pipe_open(&s->s.pipes[wire], s->s.tx_pool, s->share, &s->end[wire], err);
+}
+
+void hk_switch_do_remove(struct hk_switch *sw, unsigned slot)
+{
+	struct hk_switch_entry *s = &sw->slot[slot];
+
+	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++)
+		hk_pipe_close(s->end[w]);
+	hk_pipe_share_free(s->share);
+	*s = (struct hk_switch_entry){.used = false};
+	while (sw->slots && !sw->slot[sw->slots - 1].used)
+		sw->slots--;
+	sw->last = 0;
+}
+
+int hk_switch_do_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_slot *what,
+		     struct hk_error *err)
+{
+	int rc = 0;
+
+	/* a rank that was started anew while the slot of its predecessor has yet to come back */
+	for (unsigned s = 0; s < sw->slots; s++)
+		if (sw->slot[s].s.endpoint == what->endpoint &&
+		    sw->slot[s].s.job_key == what->job_key)
+			sw->slot[s].old = true;
+	atomic_store_explicit(&sw->drops[slot].rx_full, 0, memory_order_relaxed);
+	atomic_store_explicit(&sw->drops[slot].rx_share, 0, memory_order_relaxed);
+	atomic_store_explicit(&sw->drops[slot].tx_lost, 0, memory_order_relaxed);
+	sw->slot[slot] = (struct hk_switch_entry){
+		.used = true, .s = *what, .share = hk_pipe_share_new(what->share)};
+	atomic_store_explicit(&sw->bad[slot], false, memory_order_relaxed);
+	sw->slots = HK_MAX(sw->slots, slot + 1);
+	for (unsigned w = 0; rc == 0 && w < sw->wires; w++)
+		if (sw->wire[w].port)
+			rc = pipe_open(sw, slot, w, err);
+	if (rc)
+		hk_switch_do_remove(sw, slot);
+	return rc;
+}
+
+int hk_switch_do_wire(struct hk_switch *sw, unsigned index, const struct hk_switch_wire *wire,
+		      struct hk_error *err)
+{
+	int rc = 0;
+
+	struct hk_port *port = wire ? wire->port : NULL;
+
+	hk_bell_unlisten_fd(sw->wait_fd[index]);
+	sw->wait_fd[index] = port ? hk_port_wait_fd(port) : -1;
+	sw->wakes[index] = port &&
+			   (hk_bell_listen_fd(sw->wait_fd[index]) || hk_bell_listen_wire(port)) &&
+			   !port->faults; /* they hold frames back until the next look */
+	sw->tx_at[index] = 0;
+	sw->wire[index] = wire ? *wire : (struct hk_switch_wire){0};
+	for (unsigned s = 0; rc == 0 && s < sw->slots; s++) {
+		struct hk_switch_entry *slot = &sw->slot[s];
+
+		hk_pipe_close(slot->end[index]);
+		slot->end[index] = NULL;
+		if (wire && slot->used)
+			rc = pipe_open(sw, s, index, err);
+	}
+	sw->wires = HK_MAX(sw->wires, index + 1);
+	while (sw->wires && !sw->wire[sw->wires - 1].port)
+		sw->wires--;
+	sw->hands_on = false;
+	for (unsigned w = 0; w < sw->wires; w++)
+		sw->hands_on |= sw->wire[w].port &&
+				sw->wire[w].port->info.queues > sw->wire[w].queues;
+	return rc;
+}
+
+void hk_switch_obey(struct hk_switch *sw)
+{
+	struct hk_switch_command *c = atomic_load_explicit(&sw->command, memory_order_acquire);
+
+	if (!c)
+		return;
+	switch (c->kind) {
+	case CMD_WIRE:
+		c->rc = hk_switch_do_wire(sw, c->index, c->wire, c->err);
+		break;
+	case CMD_SLOT_ADD:
+		c->rc = hk_switch_do_add(sw, c->index, c->slot, c->err);
+		break;
+	case CMD_SLOT_REMOVE:
+		hk_switch_do_remove(sw, c->index);
+		break;
+	case CMD_STOP:
+		sw->stop = true;
+		break;
+	}
+	atomic_store_explicit(&sw->command, NULL, memory_order_release);
+	sem_post(&c->done);
+}
+
+static int command(struct hk_switch *sw, struct hk_switch_command *c, struct hk_error *err)
+{
+	c->err = err;
+	c->rc = 0;
+	if (sem_init(&c->done, 0, 0) != 0)
+		return hk_error_set(err, -errno, "no semaphore: %s", strerror(errno));
+	atomic_store_explicit(&sw->command, c, memory_order_release);
+	(void)hk_bell_wake(HK_BELL_SWITCH);
+	if (!hk_patience_wait(&c->done, atomic_load(&sw->cpu), &sw->patience)) {
+		char text[160];
+
+		/* it may come to it yet, so nothing of it can be taken back */
+		snprintf(text, sizeof(text),
+			 "aborts: its switch did not move in %u ms, nor in %u ms of CPU time; fix: "
+			 "give it a core (cpus)",
+			 sw->patience.wall_ms, sw->patience.cpu_ms);
+		sw->log.say(sw->log.arg, text);
+		fprintf(stderr, "hikyakud: %s\n", text);
+		abort();
+	}
+	sem_destroy(&c->done);
+	return c->rc;
+}
+
+/* ---- the main thread's side ------------------------------------------------------------------- */
+
+int hk_switch_make(const struct hk_last_words *log, struct hk_switch **out, struct hk_error *err)
+{
+	struct hk_switch *sw = calloc(1, sizeof(*sw));
+
+	if (!sw)
+		return hk_error_set(err, -ENOMEM, "no memory for the switch");
+	sw->log = *log;
+	sw->patience = (struct hk_patience){HK_SWITCH_CPU_MS, HK_SWITCH_WAIT_MS};
+	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++)
+		sw->wait_fd[w] = -1;
+	hk_switch_times(sw);
+	int rc = hk_bell_listen(HK_BELL_SWITCH, &sw->bell, err);
+
+	if (rc) {
+		free(sw);
+		return rc;
+	}
+	sw->shadows = rte_pktmbuf_pool_create("hk_shadows", SHADOWS, 128, 0, 0, SOCKET_ID_ANY);
+	if (!sw->shadows) {
+		free(sw);
+		return hk_error_set(err, -ENOMEM,
+				    "no memory for the switch's buffers; fix: give "
+				    "DPDK more memory");
+	}
+	*out = sw;
+	return 0;
+}
+
+void hk_switch_unmake(struct hk_switch *sw)
+{
+	rte_mempool_free(sw->shadows);
+	free(sw);
+}
+
+int hk_switch_start(unsigned lcore, const struct hk_last_words *log, struct hk_switch **out,
+		    struct hk_error *err)
+{
+	struct hk_switch *sw = NULL;
+	int rc = hk_switch_make(log, &sw, err);
+
+	*out = NULL;
+	if (rc)
+		return rc;
+	sw->lcore = lcore;
+	rc = rte_eal_remote_launch(hk_switch_loop, sw, lcore);
+	if (rc) {
+		hk_switch_unmake(sw);
+		return hk_error_set(err, rc, "the switch does not start: %s", strerror(-rc));
+	}
+	*out = sw;
+	return 0;
+}
+
+void hk_switch_stop(struct hk_switch *sw)
+{
+	struct hk_switch_command c = {.kind = CMD_STOP};
+	struct hk_error err;
+
+	if (!sw)
+		return;
+	(void)command(sw, &c, &err);
+	rte_eal_wait_lcore(sw->lcore);
+	hk_switch_unmake(sw);
+}
+
+int hk_switch_wire(struct hk_switch *sw, unsigned index, const struct hk_switch_wire *wire,
+		   struct hk_error *err)
+{
+	struct hk_switch_command c = {.kind = CMD_WIRE, .index = index, .wire = wire};
+
+	return command(sw, &c, err);
+}
+
+int hk_switch_slot_add(struct hk_switch *sw, unsigned slot, const struct hk_switch_slot *s,
+		       struct hk_error *err)
+{
+	struct hk_switch_command c = {.kind = CMD_SLOT_ADD, .index = slot, .slot = s};
+
+	return command(sw, &c, err);
+}
+
+int hk_switch_slot_remove(struct hk_switch *sw, unsigned slot, struct hk_error *err)
+{
+	struct hk_switch_command c = {.kind = CMD_SLOT_REMOVE, .index = slot};
+
+	return command(sw, &c, err);
+}
+
+bool hk_switch_bad(const struct hk_switch *sw, unsigned slot)
+{
+	return atomic_load_explicit(&sw->bad[slot], memory_order_relaxed);
+}
+
+void hk_switch_counters(const struct hk_switch *sw, struct hk_switch_counters *n)
+{
+	*n = (struct hk_switch_counters){
+		.rx_frames = sw->rx_frames,
+		.tx_frames = sw->tx_frames,
+		.steered = sw->steered,
+		.misled = sw->misled,
+		.stray = sw->stray,
+		.tx_lost = sw->tx_lost,
+		.rx_lost = sw->rx_lost,
+		.sleeps = sw->sleeps,
+		.rung = sw->rung,
+		.rings = sw->rings,
+	};
+}
+
+void hk_switch_drops(const struct hk_switch *sw, unsigned slot, struct hk_switch_drops *n)
+{
+	*n = (struct hk_switch_drops){
+		.rx_full = sw->drops[slot].rx_full,
+		.rx_share = sw->drops[slot].rx_share,
+		.tx_lost = sw->drops[slot].tx_lost,
+	};
+}
