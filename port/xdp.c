@@ -16,6 +16,7 @@
  * an interface is busy as soon as one of its queues is.
  */
 #include "port/internal.h"
+#include "port/netlink.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -40,51 +41,15 @@
 #endif
 
 #define MAX_QUEUES_TRIED 256
-#define NETLINK_REPLY    32768
 #define PROBE_RING       8u
 #define PROBE_UMEM       (PROBE_RING * 4096u)
 
-/* ---- netlink --------------------------------------------------------------------------------- */
+/* ---- the link --------------------------------------------------------------------------------- */
 
 struct link_state {
 	unsigned queues;
 	uint32_t prog; /* id of an XDP program in any mode; 0: none */
 };
-
-static const struct rtattr *find_attr(const struct rtattr *a, int len, unsigned short type)
-{
-	for (; RTA_OK(a, len); a = RTA_NEXT(a, len))
-		if ((a->rta_type & NLA_TYPE_MASK) == type)
-			return a;
-	return NULL;
-}
-
-static uint32_t attr_u32(const struct rtattr *a)
-{
-	uint32_t v = 0;
-	if (a && RTA_PAYLOAD(a) >= sizeof(v))
-		memcpy(&v, RTA_DATA(a), sizeof(v));
-	return v;
-}
-
-/* Sends @req and reads one answer to @reply. Returns its length or a negative errno. */
-static ssize_t netlink_ask(const struct nlmsghdr *req, void *reply, size_t len)
-{
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	ssize_t n = -1;
-	if (fd >= 0 && send(fd, req, req->nlmsg_len, 0) == (ssize_t)req->nlmsg_len)
-		n = recv(fd, reply, len, 0);
-	if (n < 0)
-		n = -errno;
-	if (fd >= 0)
-		close(fd);
-	const struct nlmsghdr *h = reply;
-	if (n >= (ssize_t)sizeof(*h) && h->nlmsg_type == NLMSG_ERROR) {
-		const struct nlmsgerr *e = NLMSG_DATA(h);
-		return e->error; /* 0: acknowledged */
-	}
-	return n;
-}
 
 static int get_link(unsigned ifindex, struct link_state *st)
 {
@@ -93,8 +58,8 @@ static int get_link(unsigned ifindex, struct link_state *st)
 		struct ifinfomsg i;
 	} req = {{sizeof(req), RTM_GETLINK, NLM_F_REQUEST, 1, 0},
 		 {.ifi_family = AF_UNSPEC, .ifi_index = (int)ifindex}};
-	char *reply = malloc(NETLINK_REPLY);
-	ssize_t n = reply ? netlink_ask(&req.h, reply, NETLINK_REPLY) : -ENOMEM;
+	char *reply = malloc(HK_NETLINK_REPLY);
+	ssize_t n = reply ? hk_netlink_ask(&req.h, reply, HK_NETLINK_REPLY) : -ENOMEM;
 
 	*st = (struct link_state){.queues = 1};
 	if (n >= (ssize_t)NLMSG_LENGTH(sizeof(struct ifinfomsg))) {
@@ -102,13 +67,14 @@ static int get_link(unsigned ifindex, struct link_state *st)
 		const struct ifinfomsg *i = NLMSG_DATA(h);
 		const struct rtattr *a = IFLA_RTA(i);
 		int len = (int)IFLA_PAYLOAD(h);
-		st->queues = HK_MAX(1u, attr_u32(find_attr(a, len, IFLA_NUM_RX_QUEUES)));
-		const struct rtattr *xdp = find_attr(a, len, IFLA_XDP);
+		st->queues = HK_MAX(1u,
+				    hk_netlink_u32(hk_netlink_attr(a, len, IFLA_NUM_RX_QUEUES)));
+		const struct rtattr *xdp = hk_netlink_attr(a, len, IFLA_XDP);
 		static const unsigned short ids[] = {IFLA_XDP_PROG_ID, IFLA_XDP_DRV_PROG_ID,
 						     IFLA_XDP_SKB_PROG_ID, IFLA_XDP_HW_PROG_ID};
 		for (size_t k = 0; xdp && k < HK_ARRAY_LEN(ids) && !st->prog; k++)
-			st->prog = attr_u32(
-				find_attr(RTA_DATA(xdp), (int)RTA_PAYLOAD(xdp), ids[k]));
+			st->prog = hk_netlink_u32(
+				hk_netlink_attr(RTA_DATA(xdp), (int)RTA_PAYLOAD(xdp), ids[k]));
 	}
 	free(reply);
 	return n < 0 ? (int)n : 0;
@@ -127,7 +93,7 @@ static int detach(unsigned ifindex)
 		 {RTA_LENGTH(4), IFLA_XDP_FD},
 		 -1};
 	char reply[512];
-	ssize_t rc = netlink_ask(&req.h, reply, sizeof(reply));
+	ssize_t rc = hk_netlink_ask(&req.h, reply, sizeof(reply));
 	return rc < 0 ? (int)rc : 0;
 }
 
