@@ -58,10 +58,29 @@ static int prepare_af_packet(struct hk_port_impl *p, char *args, size_t len, str
 	return 0;
 }
 
+/* Who is logged in by the interface would be cut off, and mpirun's daemons. */
+static int check_uplink(const struct hk_spec *s, struct hk_error *err)
+{
+	char by[IF_NAMESIZE] = "";
+	int rc = s->force ? 0 : hk_netdev_uplink(s->text, s->iface, by, err);
+	if (rc <= 0)
+		return rc;
+	return hk_error_set(
+		err, -EPERM,
+		"port %s: the default route of this node leaves by %s%s%s; AF_XDP takes "
+		"from the kernel all that arrives there, also what is for ssh and mpirun; "
+		"fix: use an interface that is for MPI alone, or af_packet:iface=%s, or "
+		"add ,force=1 if nobody needs that route",
+		s->text, s->iface, strcmp(by, s->iface) ? " below " : "",
+		strcmp(by, s->iface) ? by : "", s->iface);
+}
+
 static int prepare_af_xdp(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err)
 {
 	const struct hk_spec *s = &p->spec;
 	int rc = check_netdev(p, true, HK_AF_XDP_FRAME, err);
+	if (rc == 0)
+		rc = check_uplink(s, err);
 	if (rc == 0)
 		rc = hk_xdp_prepare(s->text, s->iface, &p->queues_tested, err);
 	if (rc)

@@ -9,6 +9,7 @@
 #include "port/spec.h"
 #include "port/steer.h"
 
+#include <net/if.h>
 #include <sys/types.h>
 
 #include <rte_flow.h>
@@ -76,6 +77,11 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
 /* Fails with a sentence if this process may not open packet sockets (and, for @admin, may not
  * load XDP programs). */
 int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err);
+
+/* Does a default route of this network namespace leave by @name, or by a bridge, bond or VLAN on top of it? 1 and in
+ * @by the interface that the route names, 0, or a negative errno with a sentence (port/uplink.c). */
+int hk_netdev_uplink(const char *spec, const char *name, char by[IF_NAMESIZE],
+		     struct hk_error *err);
 
 /* This process's socket of family @family (AF_PACKET: bound to @ifindex), which the driver keeps to itself. -1:
  * none, or several that cannot be told apart. */

@@ -8,7 +8,7 @@
  *
  *   memif:dir=/run/hk[,frame=N][,ring=N]    user-space wires, one for each pair of peers
  *   memif:socket=/run/a.sock,role=server|client[,id=N][,frame=N][,ring=N]     one such wire
- *   af_xdp:iface=hk0[,queue=N][,mode=auto|copy][,busy=N]
+ *   af_xdp:iface=hk0[,queue=N][,mode=auto|copy][,busy=N][,force=1]
  *   af_packet:iface=hk0[,ring=N]
  *   pci:0000:3b:02.1[,frame=N][,ring=N]    any NIC or VF that DPDK drives
  *   vdev:net_xyz0,key=value      any other DPDK virtual device, as it is

@@ -61,6 +61,7 @@ static const struct key af_xdp_keys[] = {
 	NUMBER_KEY(queue, 0, 1023),
 	{"mode", KEY_MODE, 0, 0, 0, 0, false},
 	NUMBER_KEY(busy, 0, 65535),
+	NUMBER_KEY(force, 0, 1),
 };
 static const struct key af_packet_keys[] = {
 	TEXT_KEY(iface),

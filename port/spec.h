@@ -30,6 +30,7 @@ struct hk_spec {
 	char device[200]; /* pci: the address; vdev: name and arguments, as DPDK takes them */
 	bool server;
 	unsigned id, frame, ring, queue, busy;
+	unsigned force; /* af_xdp: also an interface of the default route */
 	enum hk_spec_mode mode;
 	bool faulty;
 	struct hk_faults_config faults;

@@ -105,6 +105,100 @@ def test_card_that_dpdk_owns(tmp_path):
     assert "port pci:0000:3b:02.1" in second.text
 
 
+def link(name: str, **more) -> dict:
+    return {"ifname": name, **more}
+
+
+def address(name: str, local: str, *flags: str) -> dict:
+    return {"ifname": name, "flags": list(flags), "addr_info": [{"local": local}]}
+
+
+PLAIN = {"links": [link("eth0"), link("eth1")], "addresses": [address("eth0", "10.0.0.1")]}
+
+
+def needed(**more) -> dict[str, list[str]]:
+    return doctor.uplink.needs(doctor.uplink.Network(**{**PLAIN, **more}))
+
+
+def test_default_route():
+    assert needed() == {}
+    routes = [{"dst": "default", "dev": "eth0"}, {"type": "unreachable", "dst": "default"}]
+    assert needed(routes=routes) == {"eth0": ["the default route"]}
+    several = [{"dst": "default", "nexthops": [{"dev": "eth1"}, {"dev": "eth0"}]}]
+    assert set(needed(routes=several)) == {"eth0", "eth1"}
+
+
+def test_default_route_by_a_vlan_on_a_bond():
+    links = [
+        link("eth0", master="bond0"),
+        link("eth1", master="bond0"),
+        link("bond0"),
+        link("v7", link="bond0", linkinfo={"info_kind": "vlan"}),
+        link("eth2", link="eth9", linkinfo={"info_kind": "veth"}),
+    ]
+    assert set(needed(links=links, routes=[{"dst": "default", "dev": "v7"}])) == {"eth0", "eth1"}
+    assert set(needed(links=links, routes=[{"dst": "default", "dev": "eth2"}])) == {"eth2"}
+
+
+@pytest.mark.parametrize(
+    ("connection", "what"),
+    [
+        ('10.0.0.1:22 10.0.0.9:40000 users:(("sshd",pid=7,fd=4))', "an ssh connection"),
+        ("[::ffff:10.0.0.1]:22 [::ffff:10.0.0.9]:40000", "an ssh connection"),  # another user's
+        ('10.0.0.1:36000 10.0.0.9:22 users:(("ssh",pid=7,fd=4))', "an ssh connection"),
+        ('10.0.0.1%eth0:36000 10.0.0.9:1 users:(("orted",pid=7,fd=4))', "a connection of orted"),
+        ('10.0.0.1:22 10.0.0.9:40000 users:(("nc",pid=7,fd=4))', None),
+        ('10.0.0.1:443 10.0.0.9:40000 users:(("curl",pid=7,fd=4))', None),
+        ('127.0.0.1:22 127.0.0.1:40000 users:(("sshd",pid=7,fd=4))', None),
+    ],
+)
+def test_connections(connection, what):
+    addresses = [address("lo", "127.0.0.1", "LOOPBACK"), *PLAIN["addresses"]]
+    found = needed(addresses=addresses, connections=f"0 0 {connection}\n")
+    assert found == ({"eth0": [what]} if what else {})
+
+
+@pytest.fixture
+def netns():
+    """An empty network namespace."""
+    name = f"hk-uplink-{os.getpid()}"
+    process.run(["ip", "netns", "add", name])
+    yield name
+    process.run(["ip", "netns", "delete", name])
+
+
+def test_warning_in_a_namespace_with_a_default_route(netns, hikyaku):
+    """By iproute2 as it is, through a bridge."""
+    network.batch(
+        netns,
+        [
+            "link add nic0 type veth peer name far0",
+            "link add br0 type bridge",
+            "link set nic0 master br0 up",
+            "link set far0 up",
+            "link set br0 up",
+        ],
+    )
+
+    def warnings() -> list[dict]:
+        done = subprocess.run(
+            ["ip", "netns", "exec", netns, *hikyaku, "doctor", "--json"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        found = json.loads(done.stdout)["findings"]
+        return [f for f in found if "cuts this off" in f["text"]]
+
+    assert warnings() == []
+    network.batch(netns, ["route add default dev br0"])
+    (finding,) = warnings()
+    assert finding["state"] == "warn"
+    assert "nic0 carries the default route: a rank that takes it by af_xdp" in finding["text"]
+    assert "af_packet:iface=nic0" in finding["fix"]
+
+
 @pytest.mark.parametrize(("total", "state"), [(0, "warn"), (512, "ok")])
 def test_huge_pages(tmp_path, total, state):
     (tmp_path / "meminfo").write_text(

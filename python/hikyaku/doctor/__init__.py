@@ -8,6 +8,7 @@ must be asked is opened for a moment.
   software.py    programs, DPDK, Open MPI
   machine.py     cores, memory, permissions
   network.py     network interfaces, labs
+  uplink.py      interfaces that this node needs itself
   sharing.py     ports that ranks of a node share
   leftovers.py   daemons and taggers, and what dead ones have left
 """
@@ -21,6 +22,7 @@ from .network import interfaces, labs, xdp_leftovers
 from .sharing import port as shared_port
 from .sharing import shared_ports
 from .software import dpdk, open_mpi, programs
+from .uplink import uplinks
 
 __all__ = ["MISSING", "OK", "WARN", "Finding", "examine"]
 
@@ -33,6 +35,7 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
     memory,
     permissions,
     interfaces,
+    uplinks,
     xdp_leftovers,
     shared_ports,
     daemons,

@@ -79,6 +79,8 @@ static void kernel_interfaces(void)
 	CHECK_EQ(s.kind, HK_SPEC_AF_XDP);
 	CHECK_EQ(s.queue, 5);
 	CHECK_EQ(s.busy, 64);
+	CHECK_EQ(s.force, 0);
+	CHECK_EQ(parse("af_xdp:iface=eth0,force=1").force, 1);
 	CHECK_EQ(s.mode, HK_SPEC_MODE_COPY);
 	s = parse("af_packet:iface=eth0");
 	CHECK_EQ(s.kind, HK_SPEC_AF_PACKET);
