@@ -173,8 +173,9 @@ BARRIER_REPLY, MULTIPART, MULTIPART_REPLY, PORT_STATS, MORE = 21, 18, 19, 4, 1
 GROUP_FEATURES = 8
 
 
-async def _peer(script: Callable[[int, bytes], list[bytes]], run: Callable) -> None:
-    """A switch that greets and answers each message, by its type, with what @script makes of it."""
+async def _peer(script: Callable[[int, bytes], list[bytes] | None], run: Callable) -> None:
+    """A switch that greets and answers each message, by its type, with what @script makes of it;
+    None: it goes."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         switch = socket.create_connection(server.getsockname())
         ours, _ = server.accept()
@@ -187,7 +188,10 @@ async def _peer(script: Callable[[int, bytes], list[bytes]], run: Callable) -> N
                 head = await reader.readexactly(8)
                 _, kind, length, xid = struct.unpack("!BBHI", head)
                 body = await reader.readexactly(length - 8)
-                for answer in script(kind, body):
+                answers = script(kind, body)
+                if answers is None:
+                    break
+                for answer in answers:
                     writer.write(answer[:4] + struct.pack("!I", xid) + answer[8:])
         writer.close()
 
@@ -196,7 +200,7 @@ async def _peer(script: Callable[[int, bytes], list[bytes]], run: Callable) -> N
     await asyncio.wait_for(speaking, 30)
 
 
-def answered(script: Callable[[int, bytes], list[bytes]]) -> tuple[str, str]:
+def answered(script: Callable[[int, bytes], list[bytes] | None]) -> tuple[str, str]:
     """How the channel to such a switch ends, and a request for its ports' counters."""
     ends = []
 
@@ -257,3 +261,69 @@ def test_a_switch_whose_answers_make_no_sense_is_not_used(tmp_path):
     asyncio.run(_peer(script, controller._connected))
     assert any("switch 7 is not used: its answers make no sense" in line for line in said)
     assert controller.switches == {}
+
+
+# ---- what a switch has to have -------------------------------------------------------------------
+
+
+def checked(tmp_path, refuse: Callable[[parser.OFPFlowMod], tuple[int, int] | None]) -> list[str]:
+    """What is said of a switch that refuses rules so, and goes when its controller would be its
+    master."""
+    said: list[str] = []
+    controller = Controller(Store(tmp_path / "sdn"), said.append)
+    features = message(4, FEATURES + 1, struct.pack("!QIBB2xII", 7, 0, 2, 0, 0, 0))
+    groups = struct.pack("!HHI", GROUP_FEATURES, 0, 0) + struct.pack("!I", 0xF) + bytes(36)
+
+    def script(kind: int, body: bytes) -> list[bytes] | None:
+        if kind == FEATURES:
+            return [features]
+        if kind == MULTIPART:
+            return [message(4, MULTIPART_REPLY, groups)]
+        if kind == of.OFPT_FLOW_MOD:
+            whole = message(4, kind, body)
+            mod = parser.OFPFlowMod.parser(None, 4, kind, len(whole), 1, whole)
+            error = refuse(mod) if mod.command == of.OFPFC_ADD else None
+            return [message(4, ERROR, struct.pack("!HH", *error))] if error else []
+        if kind == BARRIER_REPLY - 1:
+            return [message(4, BARRIER_REPLY)]
+        return None if kind == of.OFPT_ROLE_REQUEST else []
+
+    asyncio.run(_peer(script, controller._connected))
+    return said
+
+
+NO_MASK = of.OFPET_BAD_MATCH, of.OFPBMC_BAD_DL_ADDR_MASK
+NO_SET = of.OFPET_BAD_ACTION, of.OFPBAC_BAD_SET_TYPE
+NO_ROOM = of.OFPET_FLOW_MOD_FAILED, of.OFPFMFC_TABLE_FULL
+
+
+def test_errors_of_experimenters_are_said():
+    error = parser.OFPErrorMsg(
+        DESC, of.OFPET_EXPERIMENTER, data=b"", exp_type=5, experimenter=0x2320
+    )
+    assert openflow.describe(error) == "error 5 of experimenter 0x2320"
+
+
+@pytest.mark.parametrize("table", [0, 1])
+def test_a_switch_without_masked_addresses_is_refused(tmp_path, table):
+    (said,) = checked(tmp_path, lambda mod: NO_MASK if mod.table_id == table else None)
+    assert f"switch 7 is not used: its flow table {table} does not take rules that match" in said
+    assert "OFPBMC_BAD_DL_ADDR_MASK" in said
+    assert "use another switch" in said
+
+
+def test_a_switch_that_sets_no_addresses_is_refused(tmp_path):
+    def refuse(mod: parser.OFPFlowMod) -> tuple[int, int] | None:
+        actions = [a for i in mod.instructions for a in getattr(i, "actions", ())]
+        sets = any(isinstance(a, parser.OFPActionSetField) for a in actions)
+        return NO_SET if sets else None
+
+    (said,) = checked(tmp_path, refuse)
+    assert "match masked Ethernet addresses and set them: OFPBAC_BAD_SET_TYPE" in said
+
+
+@pytest.mark.parametrize("error", [None, NO_ROOM])
+def test_a_switch_that_has_what_is_needed_is_asked_on(tmp_path, error):
+    (said,) = checked(tmp_path, lambda _: error)
+    assert "is not used" not in said
+    assert "has closed the connection" in said

@@ -78,6 +78,7 @@ class Channel:
         self._reader, self._writer, self._tell = reader, writer, tell
         self._xids = itertools.count(1)
         self._waiting: dict[int, _Request] = {}
+        self._refusals: dict[int, parser.OFPErrorMsg | None] = {}
         self._ended = False
         self._last = 0.0
         peer = writer.get_extra_info("peername")
@@ -113,6 +114,16 @@ class Channel:
     async def barrier(self) -> None:
         """Returns when the switch has done all that was sent."""
         await self.request(parser.OFPBarrierRequest(DESC))
+
+    async def refusal(self, message: parser.MsgBase) -> parser.OFPErrorMsg | None:
+        """Sends @message, and returns the error that it got, if any."""
+        xid = self.send(message)
+        self._refusals[xid] = None
+        try:
+            await self.barrier()
+            return self._refusals[xid]
+        finally:
+            del self._refusals[xid]
 
     def close(self) -> None:
         """What was sent is still written, if the switch reads."""
@@ -203,6 +214,9 @@ class Channel:
             reply.serialize()
             self._writer.write(reply.buf)
             return
+        if message.xid in self._refusals and isinstance(message, parser.OFPErrorMsg):
+            self._refusals[message.xid] = message
+            return
         request = self._waiting.get(message.xid)
         if request is None or request.answer.done():
             if not isinstance(message, parser.OFPEchoReply):
@@ -236,4 +250,6 @@ class Channel:
 
 
 def describe(error: parser.OFPErrorMsg) -> str:
+    if error.type == of.OFPET_EXPERIMENTER:
+        return f"error {error.exp_type} of experimenter {error.experimenter:#x}"
     return of.ofp_error_code_to_str(error.type, error.code)

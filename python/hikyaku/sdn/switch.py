@@ -9,10 +9,37 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from ..errors import HikyakuError
 from . import codec, rules
-from .openflow import Channel
-from .rules import Does, Group, Key, Match, Out, Program, copies, groups, is_tree, meet
+from .cubes import tags
+from .openflow import Channel, describe
+from .rules import (
+    Does,
+    Goto,
+    Group,
+    Key,
+    Match,
+    Out,
+    Program,
+    SetDst,
+    copies,
+    groups,
+    is_tree,
+    meet,
+)
 
 _LLDP_RULE = Key(rules.ADMIT, 100, Match(dst=rules.LLDP_ADDRESS, eth_type=rules.LLDP_TYPE))
+
+_HOST = 0x0200_0000_0000
+
+# Rules as they are needed, for tags that nobody has. There are holes in the mask, as in those of
+# cubes of ranks.
+_ON = Goto(rules.FORWARD)
+_DST, _MASK = tags(0, source=(0b10, 0b1010), destination=(0b1, 0b101))
+_PROBES = {
+    Key(rules.ADMIT, 1, Match(dst=_DST, dst_mask=_MASK, src=_HOST)): Does((_ON,)),
+    Key(rules.FORWARD, 1, Match(dst=_DST, dst_mask=_MASK)): Does(
+        (SetDst(_HOST), Out(rules.IN_PORT))
+    ),
+}
 
 
 def ours(table: int = of.OFPTT_ALL) -> parser.OFPFlowStatsRequest:
@@ -83,6 +110,21 @@ class Switch:
         for name, kind in (("all", of.OFPGT_ALL), ("fast failover", of.OFPGT_FF)):
             if not answer.body.types & 1 << kind:
                 raise HikyakuError(f"it has no groups of type {name}", "use another switch")
+        for key, does in _PROBES.items():
+            await self._probe(key, does)
+
+    async def _probe(self, key: Key, does: Does) -> None:
+        """What its tables match and do, no description tells as well as a rule that it takes or
+        not. One that is only full has what is needed."""
+        error = await self.channel.refusal(codec.flow_add(key, does, self.numbers))
+        if error is None:
+            self.channel.send(codec.flow_delete(key))
+        elif (error.type, error.code) != (of.OFPET_FLOW_MOD_FAILED, of.OFPFMFC_TABLE_FULL):
+            raise HikyakuError(
+                f"its flow table {key.table} does not take rules that match masked Ethernet "
+                f"addresses{' and set them' if does.actions[0] != _ON else ''}: {describe(error)}",
+                "use another switch",
+            )
 
     async def _become_master(self) -> None:
         known = (await self._role()).generation_id
