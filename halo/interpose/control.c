@@ -13,8 +13,9 @@
  *                                         <-         FLUSH: a receive is to be cancelled; what of yours is on its way?
  *   nothing, in the program's communicator ->        all that was sent there before has been matched
  *
- * Ends name each other by numbers that each looks up in its own table, since the other may be anyone.
+ * Ends name each other by numbers that each looks up in its own table (ends.h). What names no end is not looked at further.
  */
+#include "halo/interpose/ends.h"
 #include "halo/interpose/interpose.h"
 
 #include "ompi/mca/coll/base/coll_tags.h"
@@ -80,36 +81,32 @@ static _Alignas(uint64_t) char came[MOST];
 static struct sent *sending;
 static bool arrived; /* @came */
 
-/* Ends by number. Numbers are not used again. */
-static struct {
-	void **at;
-	uint32_t count, room;
-} table;
+static struct hk_ends ends;
 
-static uint32_t number_of(void *end)
+static uint32_t number_of(enum hk_end_kind kind, int world, void *end)
 {
-	if (table.count == table.room) {
-		uint32_t room = 2 * table.room + 64;
-		void **more = realloc(table.at, room * sizeof(*more));
+	uint32_t number = hk_ends_add(&ends, kind, world, end);
 
-		if (!more)
-			hk_broken("there is no memory");
-		table.at = more;
-		table.room = room;
-	}
-	table.at[table.count] = end;
-	return ++table.count;
+	if (!number)
+		hk_broken("there is no memory");
+	return number;
 }
 
-static void *end_of(uint32_t number)
+/* What @world names; NULL: it may not, or it is gone. */
+static struct hk_sender *sender_of(int world, const struct control *c)
 {
-	return number >= 1 && number <= table.count ? table.at[number - 1] : NULL;
+	return hk_ends_find(&ends, c->yours, HK_END_SENDER, world);
+}
+
+static struct hk_receiver *receiver_of(int world, const struct control *c)
+{
+	return hk_ends_find(&ends, c->yours, HK_END_RECEIVER, world);
 }
 
 void hk_control_forget(uint32_t number)
 {
 	if (number)
-		table.at[number - 1] = NULL;
+		hk_ends_drop(&ends, number);
 }
 
 static void sends(struct sent *s)
@@ -158,7 +155,7 @@ void hk_control_propose(struct hk_sender *o)
 	if (!hk_service->identity(&c.me))
 		return;
 	if (!o->id)
-		o->id = number_of(o);
+		o->id = number_of(HK_END_SENDER, world_of(o->comm, o->peer), o);
 	c.mine = o->id;
 	o->state = HK_OUT_PROPOSED;
 	tell(world_of(o->comm, o->peer), &c);
@@ -190,17 +187,17 @@ void hk_control_end(struct hk_sender *o, uint64_t end)
 	tell_all(world_of(o->comm, o->peer), c, sizeof(*c) + c->orders * sizeof(*order) + bytes);
 }
 
-static void accepted(const struct control *c)
+static void accepted(int world, const struct control *c)
 {
-	struct hk_sender *o = end_of(c->yours);
+	struct hk_sender *o = sender_of(world, c);
 
 	if (o && o->state == HK_OUT_PROPOSED)
 		hk_out_accepted(o, c->mine, c->index, hk_service->peer(&c->me), c->region);
 }
 
-static void refused(const struct control *c)
+static void refused(int world, const struct control *c)
 {
-	struct hk_sender *o = end_of(c->yours);
+	struct hk_sender *o = sender_of(world, c);
 
 	if (!o || o->state != HK_OUT_PROPOSED)
 		return;
@@ -210,9 +207,9 @@ static void refused(const struct control *c)
 		hk_out_wait(o);
 }
 
-static void asked(const struct control *c)
+static void asked(int world, const struct control *c)
 {
-	struct hk_sender *o = end_of(c->yours);
+	struct hk_sender *o = sender_of(world, c);
 
 	if (!o)
 		return;
@@ -225,9 +222,9 @@ static void asked(const struct control *c)
 }
 
 /* MPI matches what a rank sends in a communicator in its order. */
-static void flush(const struct control *c)
+static void flush(int world, const struct control *c)
 {
-	struct hk_sender *o = end_of(c->yours);
+	struct hk_sender *o = sender_of(world, c);
 	struct sent *s;
 
 	if (!o)
@@ -241,13 +238,14 @@ static void flush(const struct control *c)
 
 /* ---- the receiver's ------------------------------------------------------------------------------------------ */
 
-static enum reason judge(const struct control *c, struct hk_receiver **n, hk_peer *from)
+static enum reason judge(int world, const struct control *c, struct hk_receiver **n, hk_peer *from)
 {
 	struct hk_comm *k = hk_comm_of_id(c->cid);
 
 	if (!k || k->closing)
 		return k ? WHY_CLOSING : WHY_TRY_AGAIN;
-	if (c->from < 0 || c->from >= k->size || c->tag < 0 || !hk_schedule_valid(&c->schedule))
+	if (c->from < 0 || c->from >= k->size || world_of(k, c->from) != world || c->tag < 0 ||
+	    !hk_schedule_valid(&c->schedule))
 		return WHY_NOT_USED;
 	if (k->in_many || !(*n = hk_in_find(k, c->from, c->tag)))
 		return WHY_NOT_USED;
@@ -266,11 +264,11 @@ static void proposed(int world, const struct control *c)
 	struct hk_receiver *n = NULL;
 	hk_peer from = HK_PEER_NONE;
 
-	answer.reason = judge(c, &n, &from);
+	answer.reason = judge(world, c, &n, &from);
 	if (answer.reason == WHY_REASONS && hk_service->identity(&answer.me)) {
 		if (hk_in_accept(n, &c->schedule, from, answer.region)) {
 			if (!n->id)
-				n->id = number_of(n);
+				n->id = number_of(HK_END_RECEIVER, world, n);
 			n->theirs = c->mine;
 			n->world = world;
 			n->start = HK_MAX(n->posted, c->index) + HK_MIN(c->margin, 64U);
@@ -284,9 +282,9 @@ static void proposed(int world, const struct control *c)
 	tell(world, &answer);
 }
 
-static void decided(const struct control *c)
+static void decided(int world, const struct control *c)
 {
-	struct hk_receiver *n = end_of(c->yours);
+	struct hk_receiver *n = receiver_of(world, c);
 
 	if (!n || n->state != HK_IN_ACCEPTED)
 		return;
@@ -296,9 +294,9 @@ static void decided(const struct control *c)
 		hk_in_withdrawn(n);
 }
 
-static void ended(const struct control *c, const char *rest, size_t bytes)
+static void ended(int world, const struct control *c, const char *rest, size_t bytes)
 {
-	struct hk_receiver *n = end_of(c->yours);
+	struct hk_receiver *n = receiver_of(world, c);
 	const struct hk_order *order = (const struct hk_order *)(const void *)rest;
 	const struct hk_past *past;
 
@@ -396,23 +394,23 @@ void hk_control_poll(void)
 			proposed(world, c);
 			break;
 		case ACCEPT:
-			accepted(c);
+			accepted(world, c);
 			break;
 		case REFUSE:
-			refused(c);
+			refused(world, c);
 			break;
 		case COMMIT:
 		case WITHDRAW:
-			decided(c);
+			decided(world, c);
 			break;
 		case ASK:
-			asked(c);
+			asked(world, c);
 			break;
 		case END:
-			ended(c, copy + sizeof(*c), bytes - sizeof(*c));
+			ended(world, c, copy + sizeof(*c), bytes - sizeof(*c));
 			break;
 		case FLUSH:
-			flush(c);
+			flush(world, c);
 			break;
 		default:
 			break;
@@ -438,7 +436,5 @@ void hk_control_close(void)
 	PMPI_Cancel(&request);
 	PMPI_Wait(&request, MPI_STATUS_IGNORE);
 	PMPI_Comm_free(&comm);
-	free(table.at);
-	table.at = NULL;
-	table.count = table.room = 0;
+	hk_ends_free(&ends);
 }

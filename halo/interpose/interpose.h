@@ -13,6 +13,7 @@
  *   past.c     … and who tells whom
  *   period.c   sizes that repeat (watch.h)
  *   control.c  what the two ends of a channel tell each other
+ *   ends.c     … and the numbers by which they name each other (ends.h)
  *   out.c      the sender's end of a channel
  *   in.c       the receiver's
  *   wild.c     receives and probes that name no single channel
