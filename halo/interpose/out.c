@@ -303,7 +303,8 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 	o->theirs = theirs;
 	o->tx = hk_need(o->schedule.sizes * sizeof(*o->tx));
 	bool late = o->sent > start, holds = hk_watch_holds(o->watch, o->schedule.period);
-	bool good = !late && holds && !o->comm->closing && !o->pair->many && !o->never;
+	bool reached = to != HK_PEER_NONE;
+	bool good = !late && holds && reached && !o->comm->closing && !o->pair->many && !o->never;
 	int made = 0;
 
 	while (good && made < o->schedule.sizes) {
@@ -325,9 +326,10 @@ void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_pe
 		if (!holds)
 			hk_watch_doubt(o->watch);
 		hk_out_refused(o,
-			       late ? "its messages were too fast to agree"
-				    : "other sizes came before both ends had agreed",
-			       false);
+			       !reached ? "Hikyaku's BTL does not reach it"
+			       : late   ? "its messages were too fast to agree"
+					: "other sizes came before both ends had agreed",
+			       !reached);
 		return;
 	}
 	o->to = to;
