@@ -49,11 +49,14 @@ struct hk_pending *hk_list_pop(struct hk_list *l)
 
 /* ---- requests --------------------------------------------------------------------------------------- */
 
-static struct hk_pending *unused;                    /* linked by next */
+static struct hk_pending *unused; /* linked by next */
+/* … given back with an error: Open MPI asks their communicators for the error handler only then. */
+static struct hk_pending *failed;
 static struct hk_list behind = {NULL, &behind.head}; /* have an inner request */
 
 static void recycle(struct hk_pending *p)
 {
+	OBJ_RELEASE(p->comm);
 	p->next = unused;
 	unused = p;
 }
@@ -64,10 +67,14 @@ static int give_back(ompi_request_t **request)
 	struct hk_pending *p = (struct hk_pending *)*request;
 
 	OMPI_REQUEST_FINI(&p->own);
-	if (REQUEST_COMPLETE(&p->own))
-		recycle(p);
-	else
+	if (!REQUEST_COMPLETE(&p->own)) {
 		p->user = NULL;
+	} else if (HK_LIKELY(p->own.req_status.MPI_ERROR == MPI_SUCCESS)) {
+		recycle(p);
+	} else {
+		p->next = failed;
+		failed = p;
+	}
 	*request = MPI_REQUEST_NULL;
 	return OMPI_SUCCESS;
 }
@@ -79,8 +86,13 @@ bool hk_pending_is(const ompi_request_t *request)
 
 static struct hk_pending *pending_make(void)
 {
-	struct hk_pending *p = unused;
+	struct hk_pending *p;
 
+	while (HK_UNLIKELY((p = failed) != NULL)) {
+		failed = p->next;
+		recycle(p);
+	}
+	p = unused;
 	if (HK_LIKELY(p != NULL)) {
 		unused = p->next;
 		return p;
@@ -115,7 +127,8 @@ struct hk_pending *hk_pending_new(ompi_communicator_t *comm, const void *buf, in
 	p->copy = NULL;
 	p->peer = peer;
 	p->tag = tag;
-	p->comm = comm;
+	p->comm = comm; /* the program may free it first */
+	OBJ_RETAIN(comm);
 	p->contiguous = (opal_datatype_is_contiguous_memory_layout(t, count) &&
 			 p->bytes <= INT_MAX) || /* MPI may get it as so many bytes */
 			p->bytes == 0;

@@ -6,7 +6,7 @@
  *     again     A channel ends while its last message is not received. It repeats then.
  *     once      A receive from any source ends a channel, which goes on as before.
  *     freed     Communicators are freed before what was made of them: a persistent request, a receive that is cancelled then, a
- *               message that was probed. The next communicator may lie where they were.
+ *               message that was probed, a receive whose message was too long. The next communicator may lie where they were.
  *     unused    Channels end between the agreement on puts and the first of them. Nothing is kept for them.
  *     large     Sendrecv_replace of more than 2 GiB, and a receive with room for more than 2 GiB.
  *     flood     Blocking sends, far ahead of the receives.
@@ -194,14 +194,35 @@ static void free_with_message(void)
 	}
 }
 
+/* The error handler is that of the communicator that it was received on. */
+static void free_with_error(void)
+{
+	MPI_Request q;
+
+	repeat(13);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	if (hkt_rank == 1)
+		MPI_Irecv(buf, DOUBLES / 2, MPI_DOUBLE, 0, U, comm, &q);
+	else
+		MPI_Send(buf, DOUBLES, MPI_DOUBLE, 1, U, comm);
+	MPI_Comm_free(&comm);
+	if (hkt_rank == 1) {
+		int rc = MPI_Wait(&q, MPI_STATUS_IGNORE);
+
+		HKT_CHECK(rc == MPI_ERR_TRUNCATE, "%d instead of a truncated message", rc);
+	}
+}
+
 static void freed(void)
 {
-	for (int k = 0; k < 4; k++) {
+	for (int k = 0; k < 5; k++) {
 		hkt_at("freed, %d", k);
-		if (k % 3 == 2)
+		if (k % 4 == 3)
+			free_with_error();
+		else if (k % 4 == 2)
 			free_with_message();
 		else
-			free_with_request(k % 3 == 0);
+			free_with_request(k % 4 == 0);
 		start_anew();
 		repeat(20);
 	}
