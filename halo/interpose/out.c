@@ -355,11 +355,11 @@ static struct hk_pending *end_one(struct hk_sender *o, const char *why)
 	if (o->sent > o->start + 4 * (uint64_t)o->patience)
 		o->patience = 0; /* that was worth it */
 	hk_watch_strange(o->watch, o->sent, &o->schedule, o->start);
-	hk_control_end(o, end);
 	if (p)
 		unheld(o);
 	o->copied = 0;
 	hk_list_init(&o->held);
+	hk_control_end(o, end); /* which may make progress: nobody looks for what it held then */
 	return p;
 }
 
