@@ -21,19 +21,28 @@ static inline struct hk_comm *hk_watched(MPI_Comm comm)
 	return HK_LIKELY(hk_watching) && comm && comm != MPI_COMM_NULL ? hk_comm_find(comm) : NULL;
 }
 
-static inline bool hk_sound(const void *buf, int count, MPI_Datatype type)
+/* Is there such a type, here, and is it committed? */
+static inline bool hk_usable(int count, MPI_Datatype type)
 {
 	return count >= 0 && type && type != MPI_DATATYPE_NULL &&
-	       opal_datatype_is_committed(&type->super) &&
-	       (buf || count == 0 || !ompi_datatype_is_predefined(type));
+	       (type->super.flags &
+		(OPAL_DATATYPE_FLAG_COMMITTED | OPAL_DATATYPE_FLAG_UNAVAILABLE)) ==
+		       OPAL_DATATYPE_FLAG_COMMITTED;
+}
+
+/* As MPI judges: no address is one where a type without bytes lies, or one of absolute addresses. */
+static inline bool hk_sound(const void *buf, int count, MPI_Datatype type)
+{
+	return hk_usable(count, type) && (buf || count == 0 ||
+					  (!ompi_datatype_is_predefined(type) &&
+					   (type->super.true_lb != 0 || type->super.size == 0)));
 }
 
 /* Will MPI take such a message, of a channel that is known, without looking further? Then calls go on to MPI's function,
  * and do not come back to see what it said. */
 static inline bool hk_taken(const void *buf, int count, MPI_Datatype type)
 {
-	return buf && count >= 0 && type && type != MPI_DATATYPE_NULL &&
-	       opal_datatype_is_committed(&type->super);
+	return buf && hk_usable(count, type);
 }
 
 static inline bool hk_names_channel(const struct hk_comm *c, int dest, int tag)

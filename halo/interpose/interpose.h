@@ -407,7 +407,8 @@ struct hk_receiver *hk_wild_pick(struct hk_comm *c, int peer, int tag, bool *fir
 
 /* Takes care of what the program wants to cancel. False: MPI does. */
 bool hk_wild_cancel(ompi_request_t *request);
-/* MPI_Mprobe's message, of one that came by a put; and what receives it. False: it is MPI's. */
+/* MPI_Mprobe's message, of one that came by a put; and what receives it, where @buf, @count and @type are sound. False: it is
+ * MPI's. */
 MPI_Message hk_message_take(struct hk_receiver *n);
 bool hk_message_give(MPI_Message *message, void *buf, int count, ompi_datatype_t *type,
 		     MPI_Request *request);

@@ -130,7 +130,8 @@ ALSO(Improbe);
 
 int MPI_Imrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI_Request *request)
 {
-	if (hk_message_give(message, buf, count, type, request))
+	if (request && hk_sound(buf, count, type) &&
+	    hk_message_give(message, buf, count, type, request))
 		return MPI_SUCCESS;
 	return hk_real.Imrecv(buf, count, type, message, request);
 }
@@ -140,7 +141,7 @@ int MPI_Mrecv(void *buf, int count, MPI_Datatype type, MPI_Message *message, MPI
 {
 	MPI_Request request;
 
-	if (hk_message_give(message, buf, count, type, &request))
+	if (hk_sound(buf, count, type) && hk_message_give(message, buf, count, type, &request))
 		return PMPI_Wait(&request, status);
 	return hk_real.Mrecv(buf, count, type, message, status);
 }

@@ -172,9 +172,9 @@ bool hk_wild_cancel(ompi_request_t *request)
 /* ---- messages that are probed and taken ------------------------------------------------------------------------ */
 
 struct taken {
-	ompi_message_t super; /* the handle; Open MPI never looks into it */
+	ompi_message_t
+		super; /* the handle; of it Open MPI sees the communicator alone, whose error handler it calls */
 	struct taken *next;
-	MPI_Comm comm; /* whose error handler is called */
 	int peer, tag;
 	uint32_t bytes;
 	char data[];
@@ -189,7 +189,7 @@ MPI_Message hk_message_take(struct hk_receiver *n)
 	MPI_Request request;
 
 	OBJ_CONSTRUCT(&t->super, ompi_message_t);
-	t->comm = n->comm->comm;
+	t->super.comm = n->comm->comm;
 	t->peer = n->peer;
 	t->tag = n->tag;
 	t->bytes = bytes;
@@ -204,8 +204,8 @@ MPI_Message hk_message_take(struct hk_receiver *n)
 void hk_message_comm_gone(MPI_Comm comm)
 {
 	for (struct taken *t = taken; t; t = t->next)
-		if (t->comm == comm)
-			t->comm = MPI_COMM_WORLD;
+		if (t->super.comm == comm)
+			t->super.comm = MPI_COMM_WORLD;
 }
 
 bool hk_message_give(MPI_Message *message, void *buf, int count, ompi_datatype_t *type,
@@ -217,7 +217,7 @@ bool hk_message_give(MPI_Message *message, void *buf, int count, ompi_datatype_t
 		at = &t->next;
 	if (!t || !message)
 		return false;
-	struct hk_pending *p = hk_pending_new(t->comm, buf, count, type, t->peer, t->tag);
+	struct hk_pending *p = hk_pending_new(t->super.comm, buf, count, type, t->peer, t->tag);
 	uint32_t bytes = HK_MIN(t->bytes, p->bytes);
 
 	p->sends = false;

@@ -282,6 +282,31 @@ static void refused_halves(MPI_Datatype type)
 			  "MPI_Sendrecv_replace, bad half %d", k);
 }
 
+/* The channel goes by puts here. */
+static void refused_by_puts(MPI_Datatype type)
+{
+	MPI_Message message;
+	MPI_Request q;
+	MPI_Status s;
+
+	if (hkt_rank == 0) {
+		HKT_CHECK(MPI_Send(NULL, 1, type, 1, U, comm) != MPI_SUCCESS, "MPI_Send");
+		HKT_CHECK(MPI_Isend(NULL, 1, type, 1, U, comm, &q) != MPI_SUCCESS, "MPI_Isend");
+		send_now(1, U, REPEATS, SHORT);
+		MPI_Barrier(comm);
+		return;
+	}
+	HKT_CHECK(MPI_Recv(NULL, 1, type, 0, U, comm, &s) != MPI_SUCCESS, "MPI_Recv");
+	MPI_Mprobe(0, U, comm, &message, &s);
+	HKT_CHECK(MPI_Mrecv(buf, -1, MPI_DOUBLE, &message, &s) != MPI_SUCCESS, "a count");
+	HKT_CHECK(MPI_Mrecv(buf, SHORT, MPI_DATATYPE_NULL, &message, &s) != MPI_SUCCESS, "a type");
+	HKT_CHECK(MPI_Mrecv(NULL, SHORT, MPI_DOUBLE, &message, &s) != MPI_SUCCESS, "no buffer");
+	HKT_CHECK(MPI_Imrecv(NULL, 1, type, &message, &q) != MPI_SUCCESS, "no buffer of a type");
+	HKT_CHECK(MPI_Mrecv(buf, SHORT, MPI_DOUBLE, &message, &s) == MPI_SUCCESS, "MPI_Mrecv");
+	check(buf, &s, 0, U, REPEATS, SHORT);
+	MPI_Barrier(comm);
+}
+
 static void refused(void)
 {
 	MPI_Datatype type;
@@ -298,6 +323,8 @@ static void refused(void)
 		refused_halves(type);
 	}
 	repeat(0);
+	repeat(0);
+	refused_by_puts(type);
 	repeat(0);
 	MPI_Type_free(&type);
 	MPI_Barrier(comm);
