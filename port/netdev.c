@@ -63,11 +63,13 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
 		close(fd);
 		return 0;
 	}
-	return hk_error_set(err, -errno,
-			    "port %s: no permission to open a packet socket: %s; fix: run as root, "
-			    "or give the program the capabilities (setcap cap_net_raw,cap_net_admin"
-			    "%s+ep PROGRAM)",
-			    spec, strerror(errno), admin ? ",cap_sys_admin,cap_ipc_lock" : "");
+	return hk_error_set(
+		err, -errno,
+		"port %s: no permission to open a packet socket: %s; fix: run as root, "
+		"or give the program the capabilities (setcap "
+		"cap_net_raw,cap_net_admin,cap_ipc_lock%s+ep PROGRAM), or have hikyakud "
+		"open it (docs/host.md, As an ordinary user)",
+		spec, strerror(errno), admin ? ",cap_sys_admin" : "");
 }
 
 static bool is_socket(int fd, int family, unsigned ifindex)

@@ -184,7 +184,7 @@ int hk_xdp_prepare(const char *spec, const char *name, bool *tested, struct hk_e
 			return hk_error_set(err, rc,
 					    "port %s: no permission for AF_XDP: %s; fix: run as "
 					    "root, or give the program cap_net_raw, cap_net_admin, "
-					    "cap_sys_admin and cap_ipc_lock",
+					    "cap_ipc_lock and cap_sys_admin",
 					    spec, strerror(-rc));
 	}
 	*tested = true;

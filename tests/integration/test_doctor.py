@@ -213,6 +213,25 @@ def test_huge_pages(tmp_path, total, state):
     assert "madvise" in transparent.fix
 
 
+@pytest.mark.parametrize(
+    ("uid", "have", "states"),
+    [
+        (0, {"net_raw", "net_admin", "sys_admin", "ipc_lock"}, ["ok", "ok", "ok"]),
+        (0, {"net_raw", "net_admin"}, ["warn", "warn", "ok"]),  # root of a container
+        (1000, {"net_raw", "net_admin", "sys_admin"}, ["warn", "ok", "ok"]),
+        (1000, {"net_admin", "sys_admin"}, ["warn", "warn", "warn"]),
+        (1000, set(), ["warn", "warn", "warn"]),
+    ],
+)
+def test_permissions(uid, have, states):
+    lab, xdp, packet = doctor.machine.permissions(have, uid)
+    assert [f.state for f in (lab, xdp, packet)] == states
+    assert all("docs/host.md" in f.fix for f in (xdp, packet) if f.fix)
+    if not have:
+        assert "CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN lacking" in xdp.text
+        assert "CAP_NET_ADMIN, CAP_NET_RAW lacking" in packet.text
+
+
 def test_missing_open_mpi(monkeypatch):
     monkeypatch.setattr(doctor.software, "open_mpi_version", lambda: None)
     (finding,) = doctor.software.open_mpi()
