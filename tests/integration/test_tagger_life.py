@@ -159,14 +159,13 @@ def test_a_living_ones_filter_is_not_taken(clsact: Lab, hikyaku: list[str]) -> N
     """Nor its number, by somebody whose run directories are elsewhere."""
     sleep = [*tag_command(interfaces=["tcp0"], attach="clsact"), "sleep", "infinity"]
     with started(clsact, "node0", *sleep):
-        holder(clsact, hikyaku)
+        pid = holder(clsact, hikyaku)
         lines = filters(clsact, "node0")
         base = f"/tmp/hk-tag-elsewhere-{os.getpid()}"  # short, since a socket lies there
         elsewhere = ["env", f"HIKYAKU_RUNDIR={base}"]
         other = [*elsewhere, *tag_command(interfaces=["tcp0"], job=1, attach="clsact"), "true"]
-        assert "job 1 is tagged on this node already, by another user" in refused(
-            clsact.exec_argv("node0", other)
-        )
+        text = refused(clsact.exec_argv("node0", other))
+        assert f"job 1 is taken on this node, by process {pid} (hk-tagger) of user 0" in text
         free = [*elsewhere, *tag_command(interfaces=["tcp0"], attach="clsact"), "true"]
         subprocess.run(clsact.exec_argv("node0", free), check=True, timeout=SOON)
         process.wait_until("the other to go", lambda: filters(clsact, "node0") == lines, SOON)
