@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What goes wrong with a controller and its switches: contained, and said where one looks."""
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from hikyaku import process
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, ovs
 from hikyaku.lab.controller import LabController, controlled
-from hikyaku.lab.frames import register
+from hikyaku.lab.frames import register, send, started
 from hikyaku.sdn.client import Client
 from hikyaku.sdn.registrar import Registrar
 
@@ -151,6 +152,34 @@ def flows(lab: Lab, bridge: str) -> str:
     socket = ovs.directory(lab.topology) / "run" / f"{bridge}.mgmt"
     argv = ["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", f"unix:{socket}"]
     return process.run(argv)
+
+
+def test_a_host_with_ever_new_addresses_does_not_reach_the_controller_for_long(network):
+    """Links are heard all the while, and so is another host that is new."""
+    lab, controller = network
+    flood = (
+        "import os, socket, time\n"
+        "s=socket.socket(socket.AF_PACKET,socket.SOCK_RAW); s.bind(('tcp0',0))\n"
+        "end=time.monotonic()+60\n"
+        "while time.monotonic()<end:\n"
+        "    for _ in range(20):\n"
+        "        s.send(b'\\x02'+bytes(5)+b'\\x06'+os.urandom(5)+b'\\x88\\xb6'+bytes(46))\n"
+        "    time.sleep(0.01)\n"
+    )
+    with started(lab.exec_argv("node0", ["/usr/bin/python3", "-c", flood])):
+        said(controller, "frames a second from hosts that are not known; not looked at for 10 s")
+        deaf = re.compile(r"priority=10,in_port=[^ ]* actions=(resubmit|goto_table)")
+        process.wait_until("its switch to know", lambda: deaf.search(flows(lab, "leaf0")), SOON)
+        before = controller.client.get("/v1/status")["counts"]["packet_in"]
+        send(lab, "node1", "ff:ff:ff:ff:ff:ff", 1, 0, "02:00:00:00:bb:01")
+        process.wait_until(
+            "the other host to be known",
+            lambda: "02:00:00:00:bb:01" in flows(lab, "leaf1"),
+            SOON,
+        )
+        status = controller.client.get("/v1/status")
+        assert status["links"] == 2
+        assert status["counts"]["packet_in"] - before < 1000, "it is not told any more"
 
 
 def test_noise_at_the_switches_door_ends_that_connection_alone(network):

@@ -22,9 +22,10 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from ..errors import HikyakuError
 from . import codec, rules
-from .discovery import EXPIRY, PROBE_EVERY, SETTLE, Discovery
+from .discovery import EXPIRY, PROBE_EVERY, SETTLE, Discovery, port_name
 from .leases import Leases
 from .network import Job, Network
+from .noise import RATE, Noise
 from .openflow import Channel, Gone, describe
 from .program import compute, learned, trunk
 from .rules import Key, Program
@@ -56,6 +57,8 @@ class Controller:
         self.events: deque[tuple[float, str]] = deque(maxlen=200)
         self._print = say
         self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
+        self.noise = Noise()
+        self.network.quiet = self.noise.quiet
         self.switches: dict[int, Switch] = {}
         self.away: dict[int, tuple[Switch, float]] = {}  # as they were, and since when
         self._passed_by: set[int] = set()  # those that are away for long
@@ -234,25 +237,45 @@ class Controller:
         else:
             self.say(f"switch {switch.number} port {number} ({name}) is down")
             self.discovery.port_down(port)
+            self.noise.forget([port])
         self._changed()
 
     def _frame(self, switch: Switch, message: parser.OFPPacketIn) -> None:
         self.counts["packet_in"] += 1
-        frame = bytes(message.data)
         port = (switch.number, message.match.get("in_port", 0))
+        now = self.clock()
+        if port[1] not in switch.ports:
+            return
+        if not self.noise.heard(port, now):
+            self._noisy(port, now)
+            return
+        frame = bytes(message.data)
         if len(frame) < 14:
             return
         if int.from_bytes(frame[12:14], "big") == rules.LLDP_TYPE:
-            changed = self.discovery.heard_probe(port, frame, self.clock())
+            changed = self.discovery.heard_probe(port, frame, now)
         else:
             source = int.from_bytes(frame[6:12], "big")
             if self._rank_elsewhere(source, port):
                 self.counts["rank_elsewhere"] += 1
                 return
-            changed = self.discovery.heard_host(port, source, self.clock())
+            changed = self.discovery.heard_host(port, source, now)
             if changed:
                 self._save()
         if changed:
+            self._changed()
+
+    def _noisy(self, port: tuple[int, int], now: float) -> None:
+        """What is heard from links is ours alone, and not so much."""
+        self.counts["too_much"] += 1
+        if port in self.network.graph.links:
+            return
+        pause = self.noise.exceeded(port, now)
+        if pause:
+            self.say(
+                f"{port_name(port)}: more than {RATE:g} frames a second from hosts that are not "
+                f"known; not looked at for {pause:g} s"
+            )
             self._changed()
 
     def _rank_elsewhere(self, source: int, port: tuple[int, int]) -> bool:
@@ -317,6 +340,8 @@ class Controller:
             if settled or now - since >= WAIT_FOR_SWITCHES:
                 del self._taking_over[number]
                 self._changed()
+        if self.noise.over(now):
+            self._changed()
         for number in self.away.keys() - self.network.graph.away:  # forgotten
             del self.away[number]
             self.network.frozen.pop(number, None)

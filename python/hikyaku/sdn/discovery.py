@@ -35,6 +35,7 @@ _OUI = b"\x02hk"  # of the TLV that is our own: locally administered, so nobody'
 _TLV = struct.Struct("!QI8sQ")  # switch, port, which run of a controller, its how manieth probe
 _HASH = 16  # bytes of it
 MAX_HOSTS_PER_PORT = 256
+MOVES, MOVES_WITHIN = 4, 20.0  # a host moves so often at most in so many seconds
 
 Port = tuple[int, int]
 
@@ -69,6 +70,7 @@ class Discovery:
         self._ticked: float | None = None  # the last time
         self._warned: Counter[tuple[str, Port]] = Counter()
         self._sent: dict[int, float] = {}  # when each host was last heard
+        self._moves: dict[int, list[float]] = {}  # when each host has moved of late
         self._frames: dict[tuple[int, Port], int] = {}  # what switches had counted of it
 
     # ---- ports --------------------------------------------------------------------------------
@@ -334,11 +336,29 @@ class Discovery:
             self.counts["too_many_hosts"] += 1
             return False
         if mac in graph.hosts:
+            if not self._may_move(mac, port, now):
+                return False
             was = port_name(graph.hosts[mac])
             self._say(f"host {to_mac(mac)} has moved from {was} to {port_name(port)}")
         graph.hosts[mac] = port
         self._sent[mac] = now
         return True
+
+    def _may_move(self, mac: int, port: Port, now: float) -> bool:
+        """Not one that moves all the time: each makes us compute and write anew."""
+        moves = [at for at in self._moves.get(mac, ()) if now - at < MOVES_WITHIN]
+        if len(moves) < MOVES:
+            self._moves[mac] = [*moves, now]
+            return True
+        self.counts["moves"] += 1
+        if len(moves) == MOVES:
+            self._moves[mac] = [*moves, now]  # said once, and again when it had been calm
+            self._say(
+                f"host {to_mac(mac)} is heard at {port_name(self.graph.hosts[mac])} and at "
+                f"{port_name(port)} in turn: not moved for now; two hosts have its address, or "
+                "cables among hosts make a loop"
+            )
+        return False
 
     def counted(self, frames: dict[tuple[int, Port], int], now: float) -> None:
         """@frames: how many a switch has counted from hosts at its ports. Who is known sends past
@@ -366,6 +386,7 @@ class Discovery:
             where = port_name(graph.hosts.pop(mac))
             self._say(f"host {to_mac(mac)} at {where} has been silent: forgotten")
             del self._sent[mac]
+        self._moves = {mac: at for mac, at in self._moves.items() if mac in graph.hosts}
         self._frames = {k: n for k, n in self._frames.items() if graph.hosts.get(k[0]) == k[1]}
         return gone
 

@@ -53,6 +53,7 @@ class Network:
     standing: dict[Key, set[Port]] = field(default_factory=dict)  # trees in the switches, by rule
     grown: dict[Key, set[Port]] = field(default_factory=dict)  # those that are to be there
     kept: dict = field(default_factory=dict)  # what algorithms keep, by (name, job)
+    quiet: set[Port] = field(default_factory=set)  # that the controller is told nothing from
     frozen: dict[int, Program] = field(default_factory=dict)  # what switches that are away go by
 
     def located(self, job: Job) -> dict[int, Port]:

@@ -2,6 +2,7 @@
 """Priorities of rules, highest first, in one place."""
 
 # table ADMIT
+NO_LLDP = 101
 LLDP = 100
 RANK = 90
 TRUNK = 85

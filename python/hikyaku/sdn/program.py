@@ -13,7 +13,7 @@ from . import algorithms
 from .cubes import cover, tags
 from .graph import Graph
 from .network import Job, Network, choose_paths, tree
-from .priorities import FLOOD, HOST, KNOWN, LLDP, RANK, SPOOFED, STRAY_TAG, TRUNK, UNKNOWN
+from .priorities import FLOOD, HOST, KNOWN, LLDP, NO_LLDP, RANK, SPOOFED, STRAY_TAG, TRUNK, UNKNOWN
 from .repair import repaired
 from .rules import (
     ADMIT,
@@ -90,7 +90,11 @@ def _admit(network: Network, switch: int, program: Program, jobs: list[Job]) -> 
     for mac, port in sorted(graph.hosts_at(switch).items()):
         program[Key(ADMIT, KNOWN, Match(in_port=port, src=mac))] = Does((Goto(FORWARD),))
     for port in host_ports:
-        program[Key(ADMIT, UNKNOWN, Match(in_port=port))] = Does((Out(CONTROLLER), Goto(FORWARD)))
+        told = () if (switch, port) in network.quiet else (Out(CONTROLLER),)
+        program[Key(ADMIT, UNKNOWN, Match(in_port=port))] = Does((*told, Goto(FORWARD)))
+    for where, port in sorted(network.quiet - graph.links.keys()):
+        if where == switch:
+            program[Key(ADMIT, NO_LLDP, lldp._replace(in_port=port))] = Does(())
     for job in jobs:
         at = network.located(job)
         hosts: dict[tuple[int, int], list[int]] = {}

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hosts that say too much: what the controller looks at, and what its switches are told."""
+
+import random
+
+import pytest
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+from test_away import Net
+
+from hikyaku.sdn import codec
+from hikyaku.sdn.discovery import MOVES, MOVES_WITHIN
+from hikyaku.sdn.noise import BURST, QUIET_FIRST, QUIET_MAX, RATE, Noise
+from hikyaku.sdn.priorities import LLDP, NO_LLDP, UNKNOWN
+from hikyaku.sdn.program import learned
+from hikyaku.sdn.rules import ADMIT, CONTROLLER, Key, Match, Out
+
+PORT = (3, 7)
+
+
+def used_up(noise: Noise, now: float) -> int:
+    count = 0
+    while noise.heard(PORT, now):
+        count += 1
+    return count
+
+
+def test_a_bucket_has_a_burst_and_a_rate():
+    noise = Noise()
+    assert used_up(noise, 0.0) == BURST
+    assert used_up(noise, 1.0) == RATE
+    assert used_up(noise, 1000.0) == BURST
+    assert noise.heard((3, 8), 1000.0), "each port has its own"
+
+
+def test_a_port_is_quiet_for_longer_each_time():
+    noise, now, pauses = Noise(), 0.0, []
+    for _ in range(8):
+        used_up(noise, now)
+        pauses.append(noise.exceeded(PORT, now))
+        assert noise.exceeded(PORT, now) is None
+        assert not noise.heard(PORT, now + 5)
+        assert noise.over(now + pauses[-1] - 0.1) == set()
+        now += pauses[-1]
+        assert noise.over(now) == {PORT}
+    assert pauses[:3] == [QUIET_FIRST, 2 * QUIET_FIRST, 4 * QUIET_FIRST]
+    assert pauses[-1] == QUIET_MAX
+    now += 2 * QUIET_MAX
+    used_up(noise, now)
+    assert noise.exceeded(PORT, now) == QUIET_FIRST, "it was calm in between"
+
+
+@pytest.fixture
+def net(tmp_path) -> Net:
+    return Net(tmp_path / "sdn")
+
+
+def frame(net: Net, port: tuple[int, int], source: int, eth_type: int = 0x0800) -> None:
+    message = parser.OFPPacketIn(codec.DESC, match=parser.OFPMatch(in_port=port[1]))
+    message.data = bytes(6) + source.to_bytes(6, "big") + eth_type.to_bytes(2, "big") + bytes(46)
+    net.c._told(net.c.switches[port[0]].channel, message)
+
+
+def access(net: Net) -> tuple[int, int]:
+    return min(net.wired.hosts.values())
+
+
+@pytest.mark.parametrize("eth_type", [0x0800, 0x88CC])
+def test_random_sources_end_at_the_switch(net, eth_type):
+    rng = random.Random(3)
+    port = access(net)
+    for _ in range(5 * BURST):
+        frame(net, port, rng.randrange(1 << 47) & ~(1 << 40), eth_type)
+    assert net.c.counts["too_much"] == 4 * BURST
+    assert len([line for line in net.said if "not looked at for 10 s" in line]) == 1
+    net.write()
+    program = net.c.switches[port[0]].rules
+    unknown = program[Key(ADMIT, UNKNOWN, Match(in_port=port[1]))]
+    assert Out(CONTROLLER) not in unknown.actions
+    assert unknown.actions, "but forwarded as before"
+    mine = [k for k in program if k.priority == NO_LLDP]
+    assert [k.match.in_port for k in mine] == [port[1]]
+    assert program[mine[0]].actions == ()
+    assert sum(k.priority == LLDP for k in program) == 1
+    assert port[1] not in learned(program)[2]
+    net.c._news.clear()
+    for _ in range(int(QUIET_FIRST)):
+        net.join()
+        net.look(10)
+    net.look(1)
+    assert net.c._news.is_set()
+    net.write()
+    assert Out(CONTROLLER) in program[Key(ADMIT, UNKNOWN, Match(in_port=port[1]))].actions
+    assert not [k for k in program if k.priority == NO_LLDP]
+    assert net.c.network.graph.links == net.wired.links
+
+
+def test_a_link_is_never_quiet(net):
+    port = min(net.wired.links)
+    for i in range(2 * BURST):
+        frame(net, port, 0x0200_0000_0100 + i, 0x88CC)
+    assert not net.c.noise.quiet
+
+
+def test_an_address_at_two_ports_moves_a_few_times_and_is_said_once(net):
+    mac, ports = min(net.wired.hosts), sorted(net.wired.hosts.values())[:2]
+    for i in range(100):
+        frame(net, ports[i % 2], mac)
+    assert len([line for line in net.said if "has moved" in line]) == MOVES
+    assert len([line for line in net.said if "two hosts have its address" in line]) == 1
+    net.now += MOVES_WITHIN + 1
+    for i in range(10):
+        frame(net, ports[i % 2], mac)
+    assert len([line for line in net.said if "has moved" in line]) == 2 * MOVES
