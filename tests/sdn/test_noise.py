@@ -9,6 +9,7 @@ from test_away import Net
 
 from hikyaku.sdn import codec
 from hikyaku.sdn.discovery import MOVES, MOVES_WITHIN
+from hikyaku.sdn.network import Job
 from hikyaku.sdn.noise import BURST, QUIET_FIRST, QUIET_MAX, RATE, Noise
 from hikyaku.sdn.priorities import LLDP, NO_LLDP, UNKNOWN
 from hikyaku.sdn.program import learned
@@ -111,3 +112,21 @@ def test_an_address_at_two_ports_moves_a_few_times_and_is_said_once(net):
     for i in range(10):
         frame(net, ports[i % 2], mac)
     assert len([line for line in net.said if "has moved" in line]) == 2 * MOVES
+
+
+def test_a_rank_that_is_heard_elsewhere_is_said_once_and_how_it_may_move(net):
+    mac, ports = min(net.wired.hosts), sorted(net.wired.hosts.values())
+    net.c.set_job(Job(1, ranks={0: mac}))
+    old = net.wired.hosts[mac]
+    for port in ports[1:] * 3:
+        frame(net, port, mac)
+    assert net.c.network.graph.hosts[mac] == old
+    lines = [line for line in net.said if "not believed" in line]
+    assert len(lines) == len(ports) - 1
+    assert "a rank of job 1 at switch 3 port" in lines[0]
+    assert "end the job, or take the port down" in lines[0]
+    net.c.discovery.port_down(old)
+    frame(net, ports[1], mac)
+    assert net.c.network.graph.hosts[mac] == ports[1]
+    net.c.remove_job(1)
+    assert not net.c._elsewhere

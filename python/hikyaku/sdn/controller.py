@@ -31,6 +31,7 @@ from .program import compute, learned, trunk
 from .rules import Key, Program
 from .store import Store
 from .switch import Switch, ours
+from .tag import to_mac
 
 CALM = 0.05  # seconds between two looks
 WAIT_FOR_SWITCHES = 10.0  # seconds for those to come that the controller before had
@@ -57,6 +58,7 @@ class Controller:
         self.events: deque[tuple[float, str]] = deque(maxlen=200)
         self._print = say
         self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
+        self._elsewhere: set[tuple[int, tuple[int, int]]] = set()  # said: a rank's address, where
         self.noise = Noise()
         self.network.quiet = self.noise.quiet
         self.switches: dict[int, Switch] = {}
@@ -257,7 +259,6 @@ class Controller:
         else:
             source = int.from_bytes(frame[6:12], "big")
             if self._rank_elsewhere(source, port):
-                self.counts["rank_elsewhere"] += 1
                 return
             changed = self.discovery.heard_host(port, source, now)
             if changed:
@@ -285,7 +286,18 @@ class Controller:
         at = graph.hosts.get(source)
         if at in (None, port) or at[1] not in graph.ports.get(at[0], ()):
             return False
-        return any(source in job.ranks.values() for job in self.jobs.values())
+        job = next((j for j in self.jobs.values() if source in j.ranks.values()), None)
+        if job is None:
+            return False
+        self.counts["rank_elsewhere"] += 1
+        if (source, port) not in self._elsewhere:
+            self._elsewhere.add((source, port))
+            self.say(
+                f"{port_name(port)}: frames from {to_mac(source)}, which is a rank of job "
+                f"{job.number} at {port_name(at)}: not believed; if its host has moved, end the "
+                "job, or take the port down where it was"
+            )
+        return True
 
     def _failed(self, switch: Switch, message: parser.OFPErrorMsg) -> None:
         what = describe(message)
@@ -550,7 +562,8 @@ class Controller:
             self.leases.renew(job.number, job.lease)
 
     def remove_job(self, number: int) -> None:
-        del self.jobs[number]
+        ranks = set(self.jobs.pop(number).ranks.values())
+        self._elsewhere = {each for each in self._elsewhere if each[0] not in ranks}
         self.leases.drop(number)
         self._save()
         self._changed()
