@@ -12,7 +12,7 @@ import networks
 import pytest
 
 from hikyaku.sdn.away import copied_to
-from hikyaku.sdn.controller import AWAY_LIMIT, WAIT_FOR_SWITCHES, Controller
+from hikyaku.sdn.controller import AWAY_LIMIT, REFUSED_MAX, WAIT_FOR_SWITCHES, Controller
 from hikyaku.sdn.discovery import SETTLE
 from hikyaku.sdn.follow import Frame, Tables
 from hikyaku.sdn.network import Network
@@ -111,6 +111,8 @@ class Silent:
 
     def __init__(self) -> None:
         self.written = 0
+        self.admitted = False
+        self.early: list = []
         self.numbers = itertools.count(1)
 
     def send(self, _message: object) -> int:
@@ -120,7 +122,7 @@ class Silent:
     async def barrier(self) -> None:
         pass
 
-    def close(self) -> None:
+    def abort(self, _why: str) -> None:
         pass
 
 
@@ -295,3 +297,30 @@ def test_setting_the_clock_moves_nothing_but_the_times_of_events(tmp_path, monke
     assert controller.clock() != 0.0
     controller.say("something")
     assert controller.events[-1] == (0.0, "something")
+
+
+def test_the_old_connection_of_a_switch_that_came_again_is_none_that_is_not_used(net, monkeypatch):
+    async def taken_over(channel: Silent) -> Switch:
+        made = Switch(1, channel)
+        made.ports = dict(net.c.switches[1].ports)
+        return made
+
+    monkeypatch.setattr(Switch, "taken_over", taken_over)
+    first, second = Silent(), Silent()
+    asyncio.run(net.c._admit(first))
+    asyncio.run(net.c._admit(second))
+    net.c._ended(first, "switch 1 has connected again")
+    assert net.c.refused == {}
+    assert net.c.switches[1].channel is second
+    net.c._ended(second, "it has closed the connection")
+    assert net.c.refused == {}
+    assert net.c.away.keys() == {1}
+
+
+def test_what_is_not_used_is_kept_of_so_many(net):
+    for i in range(3 * REFUSED_MAX):
+        stranger = Silent()
+        stranger.name = f"switch at 10.0.0.{i}"
+        net.c._ended(stranger, "speaks OpenFlow 1.0")
+    assert len(net.c.refused) == REFUSED_MAX
+    assert stranger.name in net.c.refused

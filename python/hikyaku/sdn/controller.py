@@ -40,6 +40,7 @@ STATS_EVERY = 2.0
 HOSTS_EVERY = 30.0
 LISTEN_BACKLOG = 256
 RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until what a switch refused is sent again
+REFUSED_MAX = 64  # switches that are not used, and why; the latest
 EARLY_MAX = 4096  # port changes kept while a switch is taken over
 
 
@@ -128,18 +129,22 @@ class Controller:
         try:
             await channel.run(lambda: tasks.append(asyncio.create_task(self._admit(channel))))
         except Gone as gone:
-            switch = self._switch(channel)
-            text = channel.failed or str(gone)
-            # one that comes again and again with the same is said once
-            if switch or self.refused.get(channel.name) != text:
-                self.say(text)
-            if not switch:
-                self.refused[channel.name] = text
-            else:
-                self._lost(switch)
+            self._ended(channel, channel.failed or str(gone))
         finally:
             for task in tasks:
                 task.cancel()
+
+    def _ended(self, channel: Channel, why: str) -> None:
+        if switch := self._switch(channel):
+            self.say(why)
+            self._lost(switch)
+        elif not channel.admitted:  # else its switch has another one already
+            # one that comes again and again with the same is said once
+            if self.refused.pop(channel.name, None) != why:
+                self.say(why)
+            self.refused[channel.name] = why
+            if len(self.refused) > REFUSED_MAX:
+                del self.refused[next(iter(self.refused))]
 
     def _lost(self, switch: Switch) -> None:
         """It forwards by what is in it: nothing changes, but that nobody can tell it anything."""
@@ -169,6 +174,7 @@ class Controller:
             self._lost(old)
         self.refused.clear()  # the others come again, and say it again
         self.switches[switch.number] = switch
+        channel.admitted = True
         self._know(switch)
         for message in channel.early:
             self._told(channel, message)

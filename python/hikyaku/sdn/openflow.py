@@ -84,6 +84,7 @@ class Channel:
         peer = writer.get_extra_info("peername")
         self.name = f"switch at {peer[0]}" if peer else "switch"
         self.failed: str | None = None  # why we have closed it
+        self.admitted = False  # its switch was taken over by it
         self.early: list = []  # ports that changed before the switch was taken over
 
     def send(self, message: parser.MsgBase) -> int:
