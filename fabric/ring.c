@@ -70,7 +70,7 @@ bool hk_fabric_silent(struct hk_fabric *f, uint64_t ns)
 }
 
 /* Messages wait for room, and the application may leave MPI now: its polling process sends them when there
- * is some. */
+ * is some. It still counts as present, so if that process is awake it is to look once more. */
 void hk_ring_own(struct hk_fabric *f)
 {
 	uint64_t now = hk_now(f);
@@ -78,5 +78,5 @@ void hk_ring_own(struct hk_fabric *f)
 	if (!f->lock.processes || now - f->left_work_at < OWN_PAUSE)
 		return;
 	f->left_work_at = now;
-	(void)hk_bell_ring(HK_BELL_POLLER);
+	(void)hk_bell_ask(HK_BELL_POLLER);
 }

@@ -4,6 +4,7 @@
  * what is lost is told once, what was acknowledged is done, and the next incarnation gets nothing of the first.
  */
 #include "fabric/internal.h"
+#include "port/bell.h"
 #include "tests/unit/fabric/by_hand.h"
 
 #include <errno.h>
@@ -70,6 +71,22 @@ static void bye_while_messages_wait(void)
 
 	CHECK_EQ(hk_engine_unacked(hk_fabric_engine(s.f), s.peer), 0);
 	it_left(&s, next);
+}
+
+/* It may leave MPI now, and the polling process is awake, and may look too early: it is asked, not only rung for. */
+static void the_poller_is_asked_while_messages_wait(void)
+{
+	static struct hk_bell_word words[HK_BELLS];
+	struct hk_error err = {""};
+	struct scene s;
+
+	scene_open(&s, false);
+	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+	hk_bell_words = words;
+	fill(&s, false);
+	CHECK(hk_bell_asked(HK_BELL_POLLER));
+	hk_bell_words = NULL;
+	hk_fabric_close(s.f, 0);
 }
 
 /* Both complain, and one is heard. */
@@ -391,6 +408,8 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"bye_while_messages_wait", bye_while_messages_wait},
 		{"bye_with_packets_in_flight_too", bye_with_packets_in_flight_too},
+		{"the_poller_is_asked_while_messages_wait",
+		 the_poller_is_asked_while_messages_wait},
 		{"bye_that_nobody_regrets", bye_that_nobody_regrets},
 		{"puts_before_bye", puts_before_bye},
 		{"what_was_sent_to_the_first_is_told", what_was_sent_to_the_first_is_told},
