@@ -87,9 +87,20 @@ int MPI_Start(MPI_Request *request)
 }
 ALSO(Start);
 
+/* Does MPI refuse to start it, and all that are to be started with it? */
+static bool unstartable(const ompi_request_t *r)
+{
+	return !r || (r->req_type != OMPI_REQUEST_PML && r->req_type != OMPI_REQUEST_COLL &&
+		      r->req_type != OMPI_REQUEST_NOOP);
+}
+
 int MPI_Startall(int count, MPI_Request requests[])
 {
-	if (!hk_watching || count < 0 || !requests)
+	bool refused = !hk_watching || count < 0 || !requests;
+
+	for (int k = 0; !refused && k < count; k++)
+		refused = unstartable(requests[k]);
+	if (refused)
 		return hk_real.Startall(count, requests);
 	for (int k = 0; k < count; k++) {
 		int rc = MPI_Start(&requests[k]);

@@ -282,6 +282,20 @@ static void refused_halves(MPI_Datatype type)
 			  "MPI_Sendrecv_replace, bad half %d", k);
 }
 
+/* Of several requests none is started if one cannot be. */
+static void refused_start(void)
+{
+	MPI_Request q[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
+
+	if (hkt_rank != 0)
+		return;
+	MPI_Send_init(buf, SHORT, MPI_DOUBLE, 1, U, comm, &q[0]);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	HKT_CHECK(MPI_Startall(2, q) != MPI_SUCCESS, "MPI_Startall");
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+	MPI_Request_free(&q[0]);
+}
+
 /* The channel goes by puts here. */
 static void refused_by_puts(MPI_Datatype type)
 {
@@ -324,6 +338,7 @@ static void refused(void)
 	}
 	repeat(0);
 	repeat(0);
+	refused_start();
 	refused_by_puts(type);
 	repeat(0);
 	MPI_Type_free(&type);
