@@ -172,15 +172,17 @@ void hk_pending_done(struct hk_pending *p)
 void hk_pending_by_mpi(struct hk_pending *p)
 {
 	MPI_Datatype type = p->contiguous ? MPI_BYTE : p->type;
-	int count = p->contiguous ? (int)p->bytes : p->count;
+	int count = p->contiguous ? (int)p->bytes : p->count, rc;
 
 	if (p->sends && p->copy)
-		hk_real.Isend(p->copy, (int)p->bytes, MPI_BYTE, p->peer, p->tag, p->comm,
-			      &p->inner);
+		rc = hk_real.Isend(p->copy, (int)p->bytes, MPI_BYTE, p->peer, p->tag, p->comm,
+				   &p->inner);
 	else if (p->sends)
-		hk_real.Isend(p->buf, count, type, p->peer, p->tag, p->comm, &p->inner);
+		rc = hk_real.Isend(p->buf, count, type, p->peer, p->tag, p->comm, &p->inner);
 	else
-		hk_real.Irecv(p->buf, count, type, p->peer, p->tag, p->comm, &p->inner);
+		rc = hk_real.Irecv(p->buf, count, type, p->peer, p->tag, p->comm, &p->inner);
+	if (rc != MPI_SUCCESS) /* the program was told that it is under way */
+		hk_broken("MPI refuses a message that puts have taken");
 	hk_busy++;
 	hk_list_add(&behind, p);
 }
