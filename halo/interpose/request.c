@@ -255,7 +255,9 @@ static void convert(const struct hk_pending *p, char *flat, uint32_t bytes, bool
 
 void hk_pack(struct hk_pending *p)
 {
-	p->copy = hk_need(p->bytes);
+	p->copy = malloc(HK_MAX(p->bytes, 1U)); /* all of it is written */
+	if (!p->copy)
+		hk_broken("there is no memory");
 	if (p->contiguous)
 		memcpy(p->copy, p->buf, p->bytes);
 	else
