@@ -80,6 +80,7 @@ def test_topologies_that_cannot_be(text, said):
         ({"links": [{"ends": ["a", "c"]}]}, r"links\[0\].ends has to name"),
         ({"links": [{"ends": ["a", "a"]}]}, "to itself"),
         ({"links": [{"ends": ["a", "b"]}, {"ends": ["b", "a"]}]}, "a second time"),
+        ({"switches": ["a", "b", "c", "d"]}, "no links lead from a to c, d: add"),
         ({"links": [{"ends": ["a", "b"], "mbit": -1}]}, "mbit has to be"),
         ({"links": [{"ends": ["a", "b"], "mbit": True}]}, "mbit has to be"),
         ({"nodes": [{"switch": "c"}]}, "there is no switch 'c'"),

@@ -173,6 +173,7 @@ def from_file(path: Path) -> Wiring:
             wrong.say(f"{what} joins {ends[0]} and {ends[1]} a second time")
         seen.add(frozenset(ends))
         joined.append((ends[0], ends[1], _mbit(what, each, wrong)))
+    _connected(switches, [ends[:2] for ends in joined], wrong)
     nodes_at = []
     for i, each in enumerate(wrong.list(data, "nodes")):
         what = f"nodes[{i}]"
@@ -204,6 +205,15 @@ class _Wrong:
         if not isinstance(data[key], list):
             self.say(f"{key} has to be a list")
         return data[key]
+
+
+def _connected(switches: list[str], joined: list[tuple[str, str]], wrong: _Wrong) -> None:
+    """Nodes that cannot reach each other would wait: mpirun would not say for whom."""
+    reached = set(switches[:1])
+    for _ in switches:
+        reached |= {end for pair in joined if reached & set(pair) for end in pair}
+    if lost := [each for each in switches if each not in reached]:
+        wrong.say(f"no links lead from {switches[0]} to {', '.join(lost)}: add one")
 
 
 def _switches(data: dict, wrong: _Wrong) -> list[str]:
