@@ -353,3 +353,24 @@ def test_a_group_that_should_be_alive_and_is_not_is_mended(controller, switch):
     soft.groups[codec.ALIVE] = group_of_others(codec.ALIVE, of.OFPGT_ALL)
     again(controller, switch)
     assert codec.is_alive(soft.groups[codec.ALIVE])
+
+
+# ---- not a rule ----------------------------------------------------------------------------------
+
+
+def test_a_probe_that_finds_no_port_is_no_refused_rule(controller, switch, said):
+    settle(controller)
+
+    def send(error: tuple[int, int]) -> None:
+        switch.channel.refuse = lambda _: error
+        out = [parser.OFPActionOutput(99)]
+        switch.channel.send(
+            parser.OFPPacketOut(codec.DESC, of.OFP_NO_BUFFER, of.OFPP_CONTROLLER, out, bytes(60))
+        )
+        asyncio.run(switch.channel.barrier())
+
+    send((of.OFPET_BAD_ACTION, of.OFPBAC_BAD_OUT_PORT))
+    assert not said
+    assert controller.counts["errors"] == 1
+    send((of.OFPET_BAD_REQUEST, of.OFPBRC_BUFFER_UNKNOWN))
+    assert "refused to send a probe: OFPBRC_BUFFER_UNKNOWN" in said[0]

@@ -41,6 +41,7 @@ HOSTS_EVERY = 30.0
 LISTEN_BACKLOG = 256
 RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until what a switch refused is sent again
 REFUSED_MAX = 64  # switches that are not used, and why; the latest
+_PACKET_OUT = bytes([of.OFPT_PACKET_OUT])
 EARLY_MAX = 4096  # port changes kept while a switch is taken over
 
 
@@ -310,6 +311,11 @@ class Controller:
         self.counts["errors"] += 1
         if message.type == of.OFPET_BAD_REQUEST and message.code == of.OFPBRC_IS_SLAVE:
             self._displaced(switch)
+            return
+        if message.data[1:2] == _PACKET_OUT:
+            # a probe: the port has gone since, which is said anyway
+            if (message.type, message.code) != (of.OFPET_BAD_ACTION, of.OFPBAC_BAD_OUT_PORT):
+                self.say(f"switch {switch.number} refused to send a probe: {what}")
             return
         taken = (message.type, message.code) == (of.OFPET_GROUP_MOD_FAILED, of.OFPGMFC_GROUP_EXISTS)
         switch.refuses(message.xid, what, taken=taken)
