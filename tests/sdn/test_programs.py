@@ -243,6 +243,24 @@ def test_spoofed_tags_are_dropped_at_the_edge():
     assert not send(tables, network, hosts[0], int(Tag(3, Function.P2P, 0, 1))).delivered
 
 
+def test_tags_of_and_to_ranks_that_are_nowhere_yet_are_dropped():
+    network = networks.of_wiring("leaf-spine:2x2x4")
+    hosts = sorted(network.graph.hosts)
+    job = networks.job_on(network, 16)
+    job.ranks |= {r: 0x0400_0000_0000 + r for r in (3, 5, 9, 14)}
+    tables = Tables(network.graph, compute(network, [job]))
+    lost = set(job.ranks) - network.located(job).keys()
+    assert len(lost) == 4
+    for function in (Function.P2P, Function.ALLREDUCE):
+        for rank in lost:
+            for source in network.located(job):
+                spoofed = int(Tag(1, function, rank, 0))
+                assert not send(tables, network, job.ranks[source], spoofed).crossed
+                tag = int(Tag(1, function, source, rank))
+                assert not send(tables, network, job.ranks[source], tag).delivered
+    assert send(tables, network, hosts[0], int(Tag(1, Function.P2P, 0, 1))).delivered
+
+
 def test_flow_entries_grow_with_nodes_inside_and_with_ranks_at_most_linearly_at_the_edge():
     counts = {}
     for per_host in (1, 4, 16):

@@ -29,7 +29,8 @@ def _grown(number: int, forbidden: Collection[int], order: range) -> Cube:
 
 def cover(wanted: Collection[int], everyone: Collection[int]) -> list[Cube]:
     """Cubes that cover all of @wanted and none else of @everyone. Numbers that nobody has may be
-    covered. Greedy, from either end of the number; the better one is taken."""
+    covered, so @everyone has to have those, too, who are not placed yet. Greedy, from either end of
+    the number; the better one is taken."""
     forbidden = sorted(set(everyone) - set(wanted))
     best: list[Cube] | None = None
     for order in (range(BITS), range(BITS - 1, -1, -1)):

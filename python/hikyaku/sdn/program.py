@@ -102,7 +102,7 @@ def _admit(network: Network, switch: int, program: Program, jobs: list[Job]) -> 
             if where == switch:
                 hosts.setdefault((port, job.ranks[rank]), []).append(rank)
         for (port, mac), ranks in hosts.items():
-            for cube in cover(ranks, at):
+            for cube in cover(ranks, job.ranks):
                 dst, mask = tags(job.number, source=cube)
                 key = Key(ADMIT, RANK, Match(in_port=port, dst=dst, dst_mask=mask, src=mac))
                 program[key] = Does((Goto(FORWARD),), job.number)

@@ -201,7 +201,7 @@ def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
             target = at[ranks[0]][0]
             for port, some in sources.items():
                 for source in cover(some, involved):
-                    for destination in cover(ranks, at):
+                    for destination in cover(ranks, job.ranks):
                         dst, mask = tags(
                             job.number,
                             function=Function.ALLREDUCE,

@@ -31,7 +31,7 @@ def deliver(switch: int, job: Job, at: dict, priority: int) -> Iterable[tuple[in
             here[port, job.ranks[rank]].append(rank)
     hosts = Counter(port for port, _ in here)
     for (port, mac), ranks in here.items():
-        for cube in cover(ranks, at):
+        for cube in cover(ranks, job.ranks):
             dst, mask = tags(job.number, destination=cube, group=False)
             match = Match(dst=dst, dst_mask=mask)
             yield (
@@ -54,7 +54,7 @@ def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
             if target != switch and first is not None:
                 by_ports[network.spares(switch, target, first)].append(rank)
         for ports, ranks in by_ports.items():
-            for cube in cover(ranks, at):
+            for cube in cover(ranks, job.ranks):
                 dst, mask = tags(job.number, destination=cube, group=False)
                 key = Key(FORWARD, TAGGED, Match(dst=dst, dst_mask=mask))
                 yield from repaired(network, switch, ports, key, job.number)
