@@ -206,7 +206,7 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
 @lab_option
 def sdn_forget(job: int, state: Path | None, lab_name: str | None) -> None:
     """Take JOB out of the controller and its switches: one whose mpirun has ended without saying
-    so. One that still runs tags its frames in vain from then on.
+    so. One that still runs is told to the controller again within 15 s.
 
     \b
     Example:

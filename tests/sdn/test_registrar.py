@@ -368,6 +368,57 @@ def test_the_controller_hears_all_the_time_that_the_job_runs(tmp_path, monkeypat
     assert capsys.readouterr().err == "hikyaku: job 9 is not renewed: not now\n"
 
 
+class Forgetful(Controller):
+    """Answers to renewals that there is no job, until it is told of one again."""
+
+    def __init__(self):
+        super().__init__()
+        self.forgets = False
+        self.renewed, self.again = threading.Event(), threading.Event()
+
+    def put(self, path: str, data: object) -> dict:
+        if path.endswith("/lease"):
+            if self.forgets:
+                raise client.Refused("there is no job 9", 404)
+            if self.again.is_set():
+                self.renewed.set()
+            return {}
+        return super().put(path, data)
+
+    def post(self, path: str, data: object) -> dict:
+        if self.forgets:
+            self.forgets = False
+            self.again.set()
+        return super().post(path, data)
+
+
+def test_a_job_that_was_forgotten_though_it_runs(tmp_path, monkeypatch, capsys) -> None:
+    """It was stopped for longer than its lease, and goes on."""
+    monkeypatch.setattr(module, "_BEAT_S", 0.001)
+    controller = Forgetful()
+    with Registrar(controller, "solver", tmp_path / "r") as registrar:
+        secret = registrar.address.partition("@")[0]
+        for text, says in ((f"3,4 {MAC}", "ok\n"), ("group 3,4", "ok 1\n")):
+            assert say(registrar.address, f"{secret} {text}\n".encode()) == says
+        controller.forgets = True
+        assert controller.renewed.wait(LIMIT_S)
+    assert [c for c in controller.calls if c[0] == "POST"][1:] == [
+        (
+            "POST",
+            "/v1/jobs",
+            {
+                "job": 9,
+                "name": "solver",
+                "lease": 60,
+                "ranks": {"3": MAC, "4": MAC},
+                "groups": {"1": [3, 4]},
+            },
+        )
+    ]
+    said = capsys.readouterr().err
+    assert said == "hikyaku: the controller had forgotten job 9, and was told of it again\n"
+
+
 # In place of mpirun: a rank that tells the registrar of the BTL's parameters its address.
 RANK = """
 import os, socket, sys

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import HikyakuError
-from .client import Client
+from .client import Client, Refused
 from .tag import RANKS, NoTag, from_mac
 
 _LINE = 16384  # a group of all ranks
@@ -157,10 +157,12 @@ class Registrar:
 
     def __init__(self, client: Client, name: str, where: Path | str):
         self._client = client
+        self._name = name
         self._groups_lock = threading.Lock()
         self._groups: dict[frozenset[int], _Group] = {}
         self._taken: set[int] = set()  # numbers, also of those that the controller still removes
         self._located_lock = threading.Lock()
+        self._told: dict[str, str] = {}  # ranks, and their addresses
         self._located: set[int] = set()  # ranks, as the controller has said …
         self._located_until = 0.0  # … and until when that counts
         self._secret = secrets.token_hex(16)
@@ -205,17 +207,34 @@ class Registrar:
         said = None
         while not self._ends.wait(_BEAT_S):
             try:
-                self._client.put(f"/v1/jobs/{self.job}/lease", _LEASE_S)
+                try:
+                    self._client.put(f"/v1/jobs/{self.job}/lease", _LEASE_S)
+                except Refused as refused:
+                    if refused.status != 404 or self._ends.is_set():
+                        raise
+                    self._register_again()
                 said = None
             except HikyakuError as failed:
                 if str(failed) != said and not self._ends.is_set():
                     said = str(failed)
                     _say(f"job {self.job} is not renewed: {said}")
 
+    def _register_again(self) -> None:
+        """We were stopped, as by Ctrl-Z, for longer than the lease, or its state was lost."""
+        with self._located_lock:
+            ranks = dict(self._told)
+        with self._groups_lock:
+            groups = {str(g.number): sorted(r) for r, g in self._groups.items() if g.known.is_set()}
+        job = {"job": self.job, "name": self._name, "lease": _LEASE_S}
+        self._client.post("/v1/jobs", job | {"ranks": ranks, "groups": groups})
+        _say(f"the controller had forgotten job {self.job}, and was told of it again")
+
     def _tell(self, ranks: frozenset[int], mac: str) -> None:
         from_mac(mac)
-        self._client.put(f"/v1/jobs/{self.job}/ranks", {str(r): mac for r in sorted(ranks)})
+        told = {str(r): mac for r in sorted(ranks)}
+        self._client.put(f"/v1/jobs/{self.job}/ranks", told)
         with self._located_lock:
+            self._told |= told
             self._located -= ranks  # that was where their address before this one is
 
     def _heard(self, text: str) -> str:
