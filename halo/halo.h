@@ -36,7 +36,7 @@
  * way still: one may wait again, after -ETIMEDOUT, or free it. MPI's own errors go to the communicator's error
  * handler.
  *
- * Memory. Edges and types may be freed after set-up. From hk_halo_put() to the return of hk_halo_wait() the
+ * Memory. Edges, types and the communicator may be freed after set-up. From hk_halo_put() to the return of hk_halo_wait() the
  * receive buffers may not be touched and the send buffers not be changed; at other times they are the
  * application's, and are not looked at: a buffer that is freed between two exchanges harms nothing until the next.
  *

@@ -2,6 +2,7 @@
 /*
  * halo/internal.h: the library's data structures, and which file does what.
  *
+ *   comm.c          the library's own communicator
  *   edges.c         edges to neighbours, and what can be wrong with them
  *   setup.c         both ends of a neighbour compare what they exchange, and choose a path
  *   exchange.c      put, wait, ready, wait_some
@@ -68,7 +69,9 @@ struct hk_neighbour {
 };
 
 struct hk_halo {
-	MPI_Comm comm; /* ours alone */
+	MPI_Comm comm; /* the library's */
+	struct hk_halo_comm *joined;
+	int tag; /* of handshakes; the next, of exchanges */
 	int rank, size, edges;
 	struct hk_half *out, *in; /* sorted by peer, tag, order */
 	int outs, ins;
@@ -109,6 +112,12 @@ static inline struct hk_layout hk_layout_of(const struct hk_blocks *b)
 {
 	return (struct hk_layout){b->block, b->count, b->len};
 }
+
+/* ---- comm.c */
+/* *@comm: the library's own beside @theirs, with the same error handler; *@tag: the first of two that are this set-up's. Collective.
+ * NULL: there is no memory. */
+struct hk_halo_comm *hk_halo_comm_join(MPI_Comm theirs, MPI_Comm *comm, int *tag);
+void hk_halo_comm_leave(struct hk_halo_comm *c);
 
 /* ---- edges.c */
 int hk_edges_take(struct hk_halo *h, int n, const struct hk_halo_edge *edges);

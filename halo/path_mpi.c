@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define TAG 1 /* of exchanges, on a communicator of our own */
-
 struct state {
 	MPI_Request send, recv; /* MPI_REQUEST_NULL: nothing that way */
 };
@@ -56,13 +54,14 @@ static int request(struct hk_halo *h, int rank, const struct hk_message *m, init
 	if (m->bytes == 0)
 		return 0;
 	if (m->halves == 1) {
-		init(m->half[0].base, m->half[0].count, m->half[0].type, rank, TAG, h->comm, r);
+		init(m->half[0].base, m->half[0].count, m->half[0].type, rank, h->tag + 1, h->comm,
+		     r);
 		return 0;
 	}
 	int rc = fused(m, &t);
 
 	if (rc == 0) {
-		init(MPI_BOTTOM, 1, t, rank, TAG, h->comm, r);
+		init(MPI_BOTTOM, 1, t, rank, h->tag + 1, h->comm, r);
 		MPI_Type_free(&t);
 	}
 	return rc;

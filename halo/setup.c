@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TAG       2
 #define WRONG     (-1) /* instead of a number of halves: this rank's edges are wrong */
 #define TEXT      sizeof(hk_halo_said.text)
 #define WHY       96
@@ -141,11 +140,11 @@ static void swap_with_all(const struct hk_halo *h, const struct round *x)
 	for (int k = 0; k < h->neighbours; k++)
 		if (h->neighbour[k].rank != h->rank)
 			MPI_Irecv(x->in + (size_t)k * x->in_stride, x->in_len[k], MPI_BYTE,
-				  h->neighbour[k].rank, TAG, h->comm, &r[n++]);
+				  h->neighbour[k].rank, h->tag, h->comm, &r[n++]);
 	for (int k = 0; k < h->neighbours; k++)
 		if (h->neighbour[k].rank != h->rank)
 			MPI_Isend(x->out + (size_t)k * x->out_stride, x->out_len[k], MPI_BYTE,
-				  h->neighbour[k].rank, TAG, h->comm, &r[n++]);
+				  h->neighbour[k].rank, h->tag, h->comm, &r[n++]);
 	MPI_Waitall(n, r, MPI_STATUSES_IGNORE);
 	free(r);
 }
@@ -342,6 +341,7 @@ static void release(struct hk_halo *h)
 	free(h->in);
 	free(h->neighbour_of);
 	free(h->told);
+	hk_halo_comm_leave(h->joined);
 	free(h);
 }
 
@@ -389,12 +389,12 @@ static int setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, int giv
 		free(h);
 		return hk_halo_fail(-EINVAL, "the communicator has two groups; fix: merge them");
 	}
-	if (!h) {
+	if (!h || !(h->joined = hk_halo_comm_join(comm, &h->comm, &h->tag))) {
 		fprintf(stderr, "hk_halo_setup: no memory\n");
 		MPI_Abort(comm, 1);
+		free(h);
 		return -ENOMEM;
 	}
-	MPI_Comm_dup(comm, &h->comm);
 	MPI_Comm_rank(h->comm, &h->rank);
 	MPI_Comm_size(h->comm, &h->size);
 	const char *backend = backend_wanted(&rc), *report = getenv("HK_HALO_REPORT");
@@ -405,10 +405,7 @@ static int setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, int giv
 		rc = hk_edges_take(h, n, edges);
 	rc = connect_all(h, rc, backend);
 	if (rc) {
-		MPI_Comm own = h->comm;
-
 		release(h);
-		MPI_Comm_free(&own);
 		return rc;
 	}
 	for (int k = 0; k < h->neighbours; k++)
@@ -449,10 +446,7 @@ int hk_halo_free(hk_halo *out)
 	rc = hk_halo_wait(h);
 	if (h->report)
 		hk_halo_print(h);
-	MPI_Comm own = h->comm;
-
 	release(h);
-	MPI_Comm_free(&own);
 	return rc;
 }
 

@@ -62,6 +62,13 @@ def test_libfabric(get_lab, program, lab, count, what):
     assert_passed(result, name)
 
 
+@pytest.mark.parametrize("backend", ["fabric", "mpi"])
+def test_exchanges_of_one_communicator(get_lab, program, backend):
+    """They share a copy of it, have messages of their own, and outlive it."""
+    argv = ["env", f"HK_HALO_BACKEND={backend}", program("tests/mpi/mpi_halo_comms")]
+    assert_passed(get_lab().mpirun(2, argv, timeout=60), "halo_comms")
+
+
 @pytest.mark.parametrize("lab", [("memif", 2, 1), ("memif", 2, 2)], ids=lab_id)
 def test_bad_edges_are_refused_on_all_ranks(run, lab):
     assert_passed(run(lab, "halo_errors"), "halo_errors")
