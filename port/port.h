@@ -151,7 +151,7 @@ struct hk_port {
 /* Opens, configures and starts the port that @spec names. @buffers packet buffers are for the
  * caller, on top of what the driver's rings hold, in a new pool if @pool is NULL; the pool of
  * another port may be given instead, whose frames are as large (not for af_xdp). `{local_rank}` and `{rank}` in the
- * spec stand for the environment's OMPI_COMM_WORLD_LOCAL_RANK and OMPI_COMM_WORLD_RANK. Waits at most @timeout_ms
+ * spec stand for mpirun's OMPI_COMM_WORLD_LOCAL_RANK and OMPI_COMM_WORLD_RANK, else srun's SLURM_LOCALID and SLURM_PROCID. Waits at most @timeout_ms
  * for what must appear (the server end of a memif, the link). Returns 0, or a negative errno, and then *port is
  * NULL. The error names the spec, what is wrong with it (no such interface, in use by another process, no
  * permission, driver absent, syntax) and the fix. */

@@ -204,10 +204,11 @@ static int parse_keys(struct hk_spec *spec, const struct form *f, char *text, st
 
 static int substitute(const char *text, char *out, size_t len, struct hk_error *err)
 {
+	/* As Open MPI's launcher has it, else as Slurm's srun and PMIx do. */
 	static const struct {
-		const char *name, *env;
-	} vars[] = {{"{local_rank}", "OMPI_COMM_WORLD_LOCAL_RANK"},
-		    {"{rank}", "OMPI_COMM_WORLD_RANK"}};
+		const char *name, *env[3];
+	} vars[] = {{"{local_rank}", {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}},
+		    {"{rank}", {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}}};
 	size_t n = 0;
 
 	for (const char *p = text; *p;) {
@@ -216,13 +217,14 @@ static int substitute(const char *text, char *out, size_t len, struct hk_error *
 		for (size_t i = 0; *p == '{' && !with && i < HK_ARRAY_LEN(vars); i++) {
 			if (strncmp(p, vars[i].name, strlen(vars[i].name)) != 0)
 				continue;
-			with = getenv(vars[i].env);
+			for (size_t e = 0; !with && e < HK_ARRAY_LEN(vars[i].env); e++)
+				with = vars[i].env[e] ? getenv(vars[i].env[e]) : NULL;
 			if (!with)
 				return hk_error_set(err, -EINVAL,
 						    "port %s: %s needs %s, which is not in the "
-						    "environment; fix: start by mpirun, or name "
-						    "the port itself",
-						    text, vars[i].name, vars[i].env);
+						    "environment; fix: start by mpirun or "
+						    "srun, or name the port itself",
+						    text, vars[i].name, vars[i].env[0]);
 			skip = strlen(vars[i].name);
 		}
 		if (*p == '{' && !with)

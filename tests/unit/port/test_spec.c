@@ -108,7 +108,18 @@ static void ranks(void)
 	struct hk_spec s = parse("af_xdp:iface=hk{local_rank}x{rank}");
 	CHECK(strcmp(s.iface, "hk3x17") == 0);
 	CHECK(strcmp(s.text, "af_xdp:iface=hk3x17") == 0);
+	/* by Slurm, whose numbers mpirun's hide: below mpirun they are those of the batch script */
+	setenv("SLURM_LOCALID", "0", 1);
+	setenv("SLURM_PROCID", "0", 1);
+	CHECK(strcmp(parse("af_xdp:iface=hk{local_rank}x{rank}").iface, "hk3x17") == 0);
+	unsetenv("OMPI_COMM_WORLD_LOCAL_RANK");
 	unsetenv("OMPI_COMM_WORLD_RANK");
+	setenv("SLURM_LOCALID", "2", 1);
+	setenv("SLURM_PROCID", "6", 1);
+	CHECK(strcmp(parse("af_xdp:iface=hk{local_rank}x{rank}").iface, "hk2x6") == 0);
+	unsetenv("SLURM_PROCID");
+	unsetenv("SLURM_LOCALID");
+	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3", 1);
 	struct hk_error err;
 	CHECK_EQ(hk_spec_parse("af_xdp:iface=hk{rank}", &s, &err), -EINVAL);
 	CHECK(strstr(err.text, "OMPI_COMM_WORLD_RANK"));
