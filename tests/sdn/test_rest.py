@@ -43,7 +43,8 @@ def test_the_life_of_a_job(rest, tmp_path):
         201,
         {"job": 1, "name": "a", "ranks": {"0": MAC}, "groups": {}},
     )
-    assert ask(rest, "PUT", "/v1/jobs/1/ranks", {"7": "02:00:00:00:00:08"})[0] == 200
+    told = ask(rest, "PUT", "/v1/jobs/1/ranks", {"7": "02:00:00:00:00:08"})
+    assert told == (200, {"job": 1}), "not all ranks to each of very many"
     assert ask(rest, "PUT", "/v1/jobs/1/groups/2", [0, 7])[0] == 200
     _, job = ask(rest, "GET", "/v1/jobs/1")
     assert job["groups"] == {"2": [0, 7]}

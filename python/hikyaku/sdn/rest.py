@@ -330,7 +330,8 @@ class Rest:
         if refused := self.c.refused_rules(job.number):
             undo()
             raise Refused(507, _no_room(job, refused))
-        return _json(job_to_json(job), status)
+        # not the whole job: each of its many ranks may call
+        return _json(job_to_json(job) if status == 201 else {"job": job.number}, status)
 
     def _undo(self, job: Job, undo: Callable[[], object]) -> Callable[[], None]:
         """@undo, unless the job has ended meanwhile."""
