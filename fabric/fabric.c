@@ -512,6 +512,11 @@ void hk_fabric_set_am(struct hk_fabric *f, uint8_t am, hk_am_fn fn, void *arg)
 	f->am[am].arg = arg;
 }
 
+uint64_t hk_fabric_now(const struct hk_fabric *f)
+{
+	return hk_now(f);
+}
+
 const struct hk_fabric_counters *hk_fabric_counters(const struct hk_fabric *f)
 {
 	return &f->n;

@@ -210,6 +210,9 @@ static inline int hk_fabric_send(struct hk_fabric *f, hk_peer peer, uint8_t am, 
 /* How many buffers of messages to @peer wait for room in its window. */
 unsigned hk_fabric_backlog(const struct hk_fabric *f, hk_peer peer);
 
+/* The fabric's clock: nanoseconds, by the time stamp counter. */
+uint64_t hk_fabric_now(const struct hk_fabric *f);
+
 /* Is there a peer that has said nothing for @ns, although packets to it are not acknowledged? */
 bool hk_fabric_silent(struct hk_fabric *f, uint64_t ns);
 

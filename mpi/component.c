@@ -145,10 +145,7 @@ static struct hk_idle idle; /* under our lock */
 /* Others need this core, and nothing has come: for how many ns to leave it to them, or 0 for a mere yield. */
 static HK_NOINLINE uint64_t give_way(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t now = (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
+	uint64_t now = hk_fabric_now(hk_btl.fabric);
 	bool silent = hk_idle_looks(&idle) && hk_fabric_silent(hk_btl.fabric, HK_IDLE_SILENT);
 
 	return hk_idle_poll(&idle, now, silent);
