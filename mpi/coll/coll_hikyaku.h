@@ -54,15 +54,15 @@ struct hk_coll_params {
 	int verbose;
 };
 
-/* Of this process, since its start: MPI_T performance variables. */
+/* Of this process, since its start: MPI_T performance variables. Several threads count. */
 struct hk_coll_counters {
-	unsigned long long bcasts;     /* by multicast, as root or receiver */
-	unsigned long long pieces;     /* sent by multicast, for the first time … */
-	unsigned long long again;      /* … and again, since several receivers missed them */
-	unsigned long long repaired;   /* sent to one receiver that missed them */
-	unsigned long long duplicates; /* pieces that came and were there */
+	_Atomic unsigned long long bcasts; /* by multicast, as root or receiver */
+	_Atomic unsigned long long pieces; /* sent by multicast, for the first time … */
+	_Atomic unsigned long long again;  /* … and again, since several receivers missed them */
+	_Atomic unsigned long long repaired;   /* sent to one receiver that missed them */
+	_Atomic unsigned long long duplicates; /* pieces that came and were there */
 	/* Bcasts left to who did them before, and why */
-	unsigned long long small, ranks, unreachable, no_group, lossy;
+	_Atomic unsigned long long small, ranks, unreachable, no_group, lossy;
 };
 
 struct hk_coll_component {
@@ -74,7 +74,10 @@ struct hk_coll_component {
 
 extern struct hk_coll_component mca_coll_hikyaku_component;
 #define HK_COLL_PARAMS (&mca_coll_hikyaku_component.param)
-#define HK_COLL_COUNT  (&mca_coll_hikyaku_component.n)
+/* Counts @k more of a field of struct hk_coll_counters. */
+#define HK_COLL_COUNT(field, k)                                                                    \
+	((void)atomic_fetch_add_explicit(&mca_coll_hikyaku_component.n.field, (k),                 \
+					 memory_order_relaxed))
 
 enum hk_coll_state {
 	HK_COLL_UNDECIDED,

@@ -66,9 +66,13 @@ static const struct pvar {
 static int read_pvar(const struct mca_base_pvar_t *pvar, void *value, void *object)
 {
 	const struct pvar *v = pvar->ctx;
+	const char *n = (const char *)&mca_coll_hikyaku_component.n;
+	unsigned long long now = atomic_load_explicit(
+		(const _Atomic unsigned long long *)(const void *)(n + v->at),
+		memory_order_relaxed);
 
 	(void)object;
-	memcpy(value, (const char *)HK_COLL_COUNT + v->at, sizeof(unsigned long long));
+	memcpy(value, &now, sizeof(now));
 	return OPAL_SUCCESS;
 }
 

@@ -38,16 +38,14 @@ OBJ_CLASS_INSTANCE(hk_coll_module, mca_coll_base_module_t, construct, destruct);
 
 static void count_why(enum hk_coll_state why)
 {
-	struct hk_coll_counters *n = HK_COLL_COUNT;
-
 	if (why == HK_COLL_RANKS)
-		n->ranks++;
+		HK_COLL_COUNT(ranks, 1);
 	else if (why == HK_COLL_UNREACHABLE)
-		n->unreachable++;
+		HK_COLL_COUNT(unreachable, 1);
 	else if (why == HK_COLL_NO_GROUP)
-		n->no_group++;
+		HK_COLL_COUNT(no_group, 1);
 	else
-		n->lossy++;
+		HK_COLL_COUNT(lossy, 1);
 }
 
 /* ---- a datatype with gaps, transfer by transfer ------------------------------------------------ */
@@ -161,7 +159,7 @@ static int by_multicast(hk_coll_module *m, void *buff, int count, struct ompi_da
 	ptrdiff_t gap = 0;
 	int rc = OMPI_SUCCESS;
 
-	HK_COLL_COUNT->bcasts++;
+	HK_COLL_COUNT(bcasts, 1);
 	if (stretch)
 		(void)opal_datatype_span(&dtype->super, count, &gap);
 	else
@@ -193,7 +191,7 @@ static int bcast(void *buff, int count, struct ompi_datatype_t *dtype, int root,
 	ompi_datatype_type_size(dtype, &size);
 	total = size * (size_t)count;
 	if (total < HK_COLL_PARAMS->min_bytes || total == 0) {
-		HK_COLL_COUNT->small++;
+		HK_COLL_COUNT(small, 1);
 		return m->before(buff, count, dtype, root, comm, m->before_module);
 	}
 	if (HK_UNLIKELY(m->state == HK_COLL_UNDECIDED)) {

@@ -47,7 +47,7 @@ static bool place(struct receiver *r, uint32_t piece, const void *bytes, size_t 
 	if (piece >= c->pieces || len != hk_coll_len(c, piece))
 		return false;
 	if (have(r, piece)) {
-		HK_COLL_COUNT->duplicates++;
+		HK_COLL_COUNT(duplicates, 1);
 		return true;
 	}
 	memcpy(c->data + (size_t)piece * c->m->each, bytes, len);

@@ -169,7 +169,7 @@ static int start(struct root *o, struct burst *b)
 
 	*b = (struct burst){.first = o->next, .count = HK_MIN(left, o->c->m->burst)};
 	o->next += b->count;
-	HK_COLL_COUNT->pieces += b->count;
+	HK_COLL_COUNT(pieces, b->count);
 	rc = multicast(o, b->first, b->count);
 	for (int rank = 0; rank < o->c->ranks && rc == OMPI_SUCCESS; rank++)
 		if (rank != o->c->me)
@@ -201,7 +201,7 @@ static int send_piece(struct root *o, const struct burst *b, uint32_t i, int ran
 	*o->message = (struct hk_coll_head){
 		.says = HK_COLL_PIECE, .number = c->m->number, .first = piece, .count = 1};
 	memcpy(o->message + 1, c->data + (size_t)piece * c->m->each, len);
-	HK_COLL_COUNT->repaired++;
+	HK_COLL_COUNT(repaired, 1);
 	return tell(o, rank, o->message, sizeof(*o->message) + len);
 }
 
@@ -215,7 +215,7 @@ static int repair_piece(struct root *o, const struct burst *b, size_t slot, uint
 			n++;
 		}
 	if (n > 1 && b->round == 0) {
-		HK_COLL_COUNT->again++;
+		HK_COLL_COUNT(again, 1);
 		return multicast(o, b->first + i, 1);
 	}
 	for (int rank = 0; n && rank <= who && rc == OMPI_SUCCESS; rank++)
