@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * mpi/coll/module.c: Bcast of one communicator: who does it, and if by multicast, transfer by transfer. What is one
- * stretch of memory is sent from there and received there; a datatype with gaps is packed and unpacked.
+ * stretch of memory is sent from there and received there; a datatype with gaps is packed and unpacked, and so is what
+ * a convertor of Open MPI calls a GPU's, which only it can copy.
  */
 #include "mpi/coll/coll_hikyaku.h"
 
@@ -153,25 +154,24 @@ static int by_multicast(hk_coll_module *m, void *buff, int count, struct ompi_da
 		.me = ompi_comm_rank(comm),
 		.ranks = ompi_comm_size(comm),
 	};
-	bool stretch = ompi_datatype_is_contiguous_memory_layout(dtype, count);
-	bool lossy = false;
+	bool stretch, lossy = false;
 	struct gaps g;
 	ptrdiff_t gap = 0;
 	int rc = OMPI_SUCCESS;
 
 	HK_COLL_COUNT(bcasts, 1);
+	gaps_open(&g, buff, count, dtype, c.me == root);
+	stretch = ompi_datatype_is_contiguous_memory_layout(dtype, count) &&
+		  !(g.conv.flags & CONVERTOR_CUDA);
 	if (stretch)
 		(void)opal_datatype_span(&dtype->super, count, &gap);
-	else
-		gaps_open(&g, buff, count, dtype, c.me == root);
 	for (size_t at = 0; at < total && rc == OMPI_SUCCESS; at += c.total) {
 		c.total = HK_MIN(total - at, m->each * HK_COLL_TRANSFER);
 		c.pieces = (uint32_t)((c.total + m->each - 1) / m->each);
 		c.data = stretch ? (char *)buff + gap + at : m->staging;
 		rc = transfer(&c, stretch ? NULL : &g, &lossy);
 	}
-	if (!stretch)
-		OBJ_DESTRUCT(&g.conv);
+	OBJ_DESTRUCT(&g.conv);
 	if (rc != OMPI_SUCCESS)
 		return give_up(comm, total, root, rc);
 	if (lossy) {
