@@ -72,13 +72,19 @@ def main() -> None:
 
     \b
     On a real cluster:
-      eval "$(hikyaku env)"                    then use mpirun as ever
+      eval "$(hikyaku env)"
+      export OMPI_MCA_btl_hikyaku_port=af_xdp:iface=eth1    the port, see 'hikyaku doctor'
+      mpirun --host a,b ./program                           as ever
     """
 
 
 @main.command()
 def env() -> None:
-    """Print the settings to use the built BTL from any shell.
+    """Print the settings to use Hikyaku's BTL from any shell.
+
+    Without a port the BTL stays out of the way, and ranks of different nodes do not reach each
+    other: so name it, too. These settings are needed where mpirun is called, which hands those of
+    Open MPI on to the other nodes; what they name must lie at the same place there.
 
     $HIKYAKU_INTERPOSER is the library that a program preloads to have what it sends again and
     again sent by puts, see docs/halo.md.

@@ -150,14 +150,11 @@ def component_path(component: Path | None = None) -> str:
 
 def fabric_settings(host: str | None = None) -> dict[str, str]:
     """The settings that make any mpirun use the built BTL, wherever it runs. @host: who polls."""
-    polling = {}
-    if host:
-        polling["OMPI_MCA_btl_hikyaku_host"] = host
-    if host not in (None, "inline"):
-        # mpirun hands no other variables on to ranks of other nodes
-        daemon = os.environ.get("HIKYAKU_DAEMON") or str(built("host/daemon/hikyakud"))
-        polling["OMPI_MCA_btl_hikyaku_daemon_program"] = daemon
+    polling = {"OMPI_MCA_btl_hikyaku_host": host} if host else {}
     return polling | {
+        # always: mpirun's options may ask for it, and $HIKYAKU_DAEMON does not reach other nodes
+        "OMPI_MCA_btl_hikyaku_daemon_program": os.environ.get("HIKYAKU_DAEMON")
+        or str(built("host/daemon/hikyakud")),
         "OMPI_MCA_mca_base_component_path": component_path(),
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "hikyaku,vader,self",
