@@ -5,19 +5,23 @@
 #   make demo     two nodes on this machine: MPI over TCP beside MPI over Hikyaku
 #   make check    every test and linter
 #   make format   put C and Python into the house style
+#   make install  to PREFIX (/usr/local), below DESTDIR if that is set (docs/install.md)
+#   make uninstall
 #   make clean    remove what was built
 
 BUILD ?= build
 PYTHON ?= /usr/bin/python3
+PREFIX ?= /usr/local
+DESTDIR ?=
 # Goes to ninja and to the tests.
 JOBS ?= $(shell nproc)
 
 export HIKYAKU_BUILD = $(BUILD)
 
-.PHONY: all deps build man demo check format clean distclean
+.PHONY: all deps build install uninstall demo check format clean distclean
 .DELETE_ON_ERROR:
 
-all: build man
+all: build
 
 deps:
 	@scripts/install-deps
@@ -31,16 +35,21 @@ deps:
 	touch $@
 
 $(BUILD)/build.ninja: | deps
-	meson setup $(BUILD)
+	meson setup $(BUILD) --prefix $(PREFIX)
 
 build: .venv/.complete $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
 
-man: $(patsubst docs/man/%.md,$(BUILD)/man/%,$(wildcard docs/man/*.md))
+install: all
+	@grep -q '"name": "prefix", "value": "$(PREFIX)"' $(BUILD)/meson-info/intro-buildoptions.json || \
+		meson configure $(BUILD) -Dprefix=$(PREFIX)
+	HIKYAKU_VENV=$(CURDIR)/.venv DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --quiet
+	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-$(BUILD)/man/%: docs/man/%.md | deps $(BUILD)/build.ninja
-	@mkdir -p $(@D)
-	go-md2man -in $< -out $@
+# What the last `make install` installed.
+uninstall:
+	ninja -C $(BUILD) uninstall
+	rm -rf "$$(sed -n 's,/hikyaku/hikyaku$$,/hikyaku,p' $(BUILD)/meson-logs/install-log.txt)"
 
 demo: build
 	./hikyaku demo

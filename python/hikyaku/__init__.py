@@ -4,7 +4,7 @@
 The protocol itself is C and lies in the directories beside this one; Python never touches a frame.
 
     errors.py      the one exception that users see
-    checkout.py    which checkout this is, and the names that follow from it
+    checkout.py    which checkout or installation this is, and the names that follow from it
     process.py     bounded waits, process lookup, killing a tree
     lab/           network namespaces as nodes, wires between them, mpirun inside
     bench/         the driver of bench/mpi_bench.c: repeats, table, plot, JSON

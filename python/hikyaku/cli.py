@@ -87,7 +87,8 @@ def env() -> None:
     Open MPI on to the other nodes; what they name must lie at the same place there.
 
     $HIKYAKU_INTERPOSER is the library that a program preloads to have what it sends again and
-    again sent by puts, see docs/halo.md.
+    again sent by puts, $HIKYAKU_PYTHON what PYTHONPATH needs for `from hikyaku import halo`;
+    see docs/halo.md.
 
     \b
     Example:
@@ -96,9 +97,13 @@ def env() -> None:
       mpirun -np 2 --host a,b ./program
       mpirun -np 2 --host a,b -x LD_PRELOAD=$HIKYAKU_INTERPOSER -x HK_HALO_REPORT=1 ./program
     """
+    from .checkout import ROOT
     from .lab.openmpi import fabric_settings, interposer_settings
 
-    settings = fabric_settings() | {"HIKYAKU_INTERPOSER": interposer_settings()["LD_PRELOAD"]}
+    settings = fabric_settings() | {
+        "HIKYAKU_INTERPOSER": interposer_settings()["LD_PRELOAD"],
+        "HIKYAKU_PYTHON": str(ROOT / "python"),
+    }
     for key, value in settings.items():
         click.echo(f"export {key}={shlex.quote(value)}")
 

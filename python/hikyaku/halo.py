@@ -50,7 +50,7 @@ class _Edge(ctypes.Structure):
 
 @cache
 def _library() -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(built("halo/libhk_halo.so")))
+    lib = ctypes.CDLL(str(built("halo/libhk_halo.so.0")))
     handle = POINTER(c_void_p)
     ints = POINTER(c_int)
     lib.hk_halo_setup.argtypes = (c_void_p, c_int, POINTER(_Edge), handle)

@@ -111,7 +111,7 @@ class _Error(Structure):
 
 @cache
 def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(built("rtc/libhk_rtc.so")))
+    library = ctypes.CDLL(str(built("rtc/libhk_rtc.so.0")))
     calls = {
         "defaults": (None, [POINTER(_Config)]),
         "open": (c_int, [POINTER(_Config), POINTER(c_void_p), POINTER(_Error)]),

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from ..checkout import ROOT, built
+from ..checkout import built, output_dir
 from ..lab.topology import DEFAULT_MTU
 from .common import check_outputs, json_option, plot_option, progress_bar, repeats_option, save
 
@@ -124,6 +124,6 @@ def demo() -> None:
         3,
         30,
         DEFAULT_MTU,
-        ROOT / "out" / "demo.json",
-        ROOT / "out" / "demo.png",
+        output_dir() / "demo.json",
+        output_dir() / "demo.png",
     )

@@ -7,9 +7,9 @@ librte_*.so.ABI, so they lie under their full names.
 """
 
 import gzip
-import os
 import re
 import stat
+import tempfile
 from pathlib import Path
 
 from .. import process
@@ -102,12 +102,10 @@ def _drivers() -> list[Path]:
 
 def _stripped(program: Path) -> bytes:
     """Without its debugging symbols, which are most of it."""
-    copy = program.with_name(f".{program.name}.{os.getpid()}.stripped")
-    try:
+    with tempfile.TemporaryDirectory() as work:
+        copy = Path(work) / program.name
         process.run(["strip", "-g", "-o", str(copy), str(program)])
         return copy.read_bytes()
-    finally:
-        copy.unlink(missing_ok=True)
 
 
 def make(kernel: Kernel, extra: list[Path]) -> bytes:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import process
-from ..checkout import build_dir
+from ..checkout import cache_dir
 from ..errors import HikyakuError
 from ..lab.lock import locked_directory
 
@@ -143,8 +143,8 @@ def _load(directory: Path) -> Kernel | None:
 
 
 def get() -> Kernel:
-    """The kernel, from the build directory, or downloaded."""
-    base = build_dir() / "guest"
+    """The kernel, from where it was kept, or downloaded."""
+    base = cache_dir() / "guest"
     base.mkdir(parents=True, exist_ok=True)
     with locked_directory(base, "another process to unpack the guest's kernel", timeout=600):
         kernel = _load(base / "kernel")
