@@ -324,3 +324,24 @@ def test_what_is_not_used_is_kept_of_so_many(net):
         net.c._ended(stranger, "speaks OpenFlow 1.0")
     assert len(net.c.refused) == REFUSED_MAX
     assert stranger.name in net.c.refused
+
+
+def test_a_port_that_hosts_were_plugged_into_while_no_controller_ran(net):
+    """Its switch still has the rule of a link. When all that could be there are, and silent."""
+    net.c._save()
+    net.c.keep()
+    old, net.c = net.c, Controller(net.c.store, print, clock=lambda: net.now)
+    a, b = min(net.wired.links.items())
+    del net.wired.links[a], net.wired.links[b]
+    for number in net.wired.ports:
+        net.connect(number, old.switches[number].rules)
+    for _ in range(8):
+        net.look(10)
+        net.join()
+    assert a[1] not in net.c.network.graph.host_ports(a[0])
+    for _ in range(20):
+        net.look(10)
+        net.join()
+    assert a[1] in net.c.network.graph.host_ports(a[0])
+    assert b[1] in net.c.network.graph.host_ports(b[0])
+    assert net.c.network.graph.links == net.wired.links

@@ -22,7 +22,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from ..errors import HikyakuError
 from . import codec, rules
-from .discovery import EXPIRY, PROBE_EVERY, SETTLE, Discovery, port_name
+from .discovery import EXPIRY, LOST_AFTER, PROBE_EVERY, SETTLE, Discovery, port_name
 from .leases import Leases
 from .network import Job, Network
 from .noise import RATE, Noise
@@ -76,7 +76,7 @@ class Controller:
         self._unsaved = False
         self.wanted: dict[int, Program] = {}
         self._written: dict[int, dict[int, int]] = {}  # of each job: ranks, with their addresses
-        self._started = clock()
+        self._started = self._incomplete = clock()
         self.jobs, self.network.graph.hosts, self._expected = store.load()
         self.leases = Leases(time.monotonic())
         for job in self.jobs.values():
@@ -362,8 +362,13 @@ class Controller:
         for number, since in list(self._taking_over.items()):
             settled = number not in waiting and now - since >= SETTLE
             if settled or now - since >= WAIT_FOR_SWITCHES:
+                self._say_severed(self.switches[number])
                 del self._taking_over[number]
                 self._changed()
+        if self.away or not self._expected or not self._expected <= self.switches.keys():
+            self._incomplete = now
+        elif now - self._incomplete > LOST_AFTER:
+            self.discovery.doubt(now)
         if self.noise.over(now):
             self._changed()
         for number in self.away.keys() - self.network.graph.away:  # forgotten
@@ -373,6 +378,16 @@ class Controller:
         if overdue - self._passed_by:
             self._changed()
         self._passed_by = overdue
+
+    def _say_severed(self, switch: Switch) -> None:
+        ports = [p for s, p in self.discovery.severed() if s == switch.number]
+        ports = [str(p) for p in ports if trunk(p) in switch.rules]
+        if ports:
+            self.say(
+                f"switch {switch.number} port {', '.join(ports)}: was a link, by the switch's "
+                "rules, and leads to no switch that is here: not used; if hosts are there now, "
+                "take it down and up"
+            )
 
     def _probe(self, switch: Switch) -> None:
         now = self.clock()

@@ -61,6 +61,7 @@ class Discovery:
         # Up, and links before: nobody's until a probe arrives or the port goes down. With the
         # switch that such a port led to, if that is away.
         self._severed: dict[Port, int | None] = {}
+        self._unproven: set[Port] = set()  # links by what was written down, before any probe
         self._heard: dict[Port, float] = {}  # when the last probe came into this port
         self._run = secrets.token_bytes(8)
         self._probes = 0
@@ -96,6 +97,7 @@ class Discovery:
                 self._heard[end] = self._heard[graph.links[end]] = now
             elif port not in known and port in trunks:
                 self._severed[end] = None
+                self._unproven.add(end)
             elif port not in known:
                 self._unsettled[end] = now
         for end in [end for end, far in self._severed.items() if far == switch]:
@@ -131,6 +133,7 @@ class Discovery:
             self._unsettled.pop(end, None)
             self._severed.pop(end, None)
             self._heard.pop(end, None)
+            self._unproven.discard(end)
             self._half = {a: half for a, half in self._half.items() if end not in (a, half[0])}
             self.graph.port_down(*end)
         if other is None:
@@ -144,6 +147,14 @@ class Discovery:
     def severed(self) -> list[Port]:
         """Ports that were links, and that nothing is known of."""
         return sorted(self._severed)
+
+    def doubt(self, now: float) -> None:
+        """All switches are there, and have been for long: what is still silent, and was a link only
+        by what was written down, may be a port of hosts."""
+        for end in self._unproven & self._severed.keys():
+            del self._severed[end]
+            self._unproven.discard(end)
+            self._unsettled[end] = now
 
     def unsettled(self) -> list[Port]:
         return sorted(self._unsettled)
@@ -175,8 +186,10 @@ class Discovery:
                     f"link {port_name(other)} to {port_name(end)} is silent: not used; if hosts "
                     "are there now, take its ports down and up"
                 )
+                unproven = {end, other} & self._unproven
                 self.port_down(end)
                 self._severed[end] = None  # up all the same
+                self._unproven |= unproven
                 changed = True
         for port, (other, since, last) in list(self._half.items()):
             if now - last > LOST_AFTER:
@@ -262,6 +275,7 @@ class Discovery:
         self._heard[port] = self._heard[other] = now  # what was before counts no more
         for end in (port, other):
             self._half.pop(end, None)
+            self._unproven.discard(end)
         # what was joined to either of them before has been plugged into another port
         self._known = {k for k in self._known if not {port, other} & set(k)}
         self._known.add((min(port, other), max(port, other)))
