@@ -282,10 +282,12 @@ def test_who_is_waited_for_is_waited_for_by_the_next_controller_too(net, tmp_pat
     again._save()
     again.keep()
     assert Store(tmp_path / "sdn").load()[2] == set(net.wired.ports)
-    again.wanted = {1: {}}
+    for leaf in (3, 4):
+        again.discovery.port_down((leaf, 2))
+    net.look(1)
     again._save()
     again.keep()
-    assert Store(tmp_path / "sdn").load()[2] == {1}
+    assert Store(tmp_path / "sdn").load()[2] == {1, 3, 4}, "but for one that its neighbours miss"
 
 
 def test_setting_the_clock_moves_nothing_but_the_times_of_events(tmp_path, monkeypatch):
@@ -344,4 +346,57 @@ def test_a_port_that_hosts_were_plugged_into_while_no_controller_ran(net):
         net.join()
     assert a[1] in net.c.network.graph.host_ports(a[0])
     assert b[1] in net.c.network.graph.host_ports(b[0])
+    assert net.c.network.graph.links == net.wired.links
+
+
+def test_a_controller_that_starts_anew_keeps_what_leads_to_a_switch_that_is_late(net):
+    """Which forwards all the while: they go round it where they can, and nothing circles."""
+    net.c.keep()
+    old = net.c
+    for late in net.wired.ports:
+        net.c = Controller(old.store, print, clock=lambda: net.now)
+        for number in net.wired.ports.keys() - {late}:
+            net.connect(number, old.switches[number].rules)
+        for _ in range(3 * int(WAIT_FOR_SWITCHES)):
+            net.join()
+            net.look(10)
+        assert not net.c._starting()
+        net.write()
+        assert net.c.network.graph.links == net.wired.links
+        assert net.c.network.graph.hosts == old.network.graph.hosts
+        rules = {number: switch.rules for number, switch in net.c.switches.items()}
+        tables = Tables(net.wired, rules | {late: old.wanted[late]})
+        hosts = net.wired.hosts
+        for source, place in hosts.items():
+            journey = tables.send(*place, Frame(source, BROADCAST))
+            assert not journey.looped
+            assert len(journey.delivered) == len(hosts) - 1
+            for target in hosts.keys() - {source}:
+                journey = tables.send(*place, Frame(source, target))
+                assert journey.delivered == [(*hosts[target], target)]
+        net.connect(late, old.switches[late].rules)
+        net.join()
+        net.look(10)
+        net.write()
+        assert net.c.switches[late].rules == net.c.wanted[late]
+        assert not net.c.away
+
+
+def test_links_that_were_written_down_are_no_more_than_assumed(net):
+    """Plugged elsewhere while no controller ran: a probe tells."""
+    net.c.keep()
+    old, net.c = net.c, Controller(net.c.store, print, clock=lambda: net.now)
+    a, b = min(net.wired.links.items())
+    for number in net.wired.ports:
+        net.wired.ports[number].add(90)
+    del net.wired.links[a], net.wired.links[b]
+    net.wired.links |= {(a[0], 90): (b[0], 90), (b[0], 90): (a[0], 90)}
+    for number in net.wired.ports:
+        net.connect(number, old.switches[number].rules)
+    net.join()
+    net.look(int(10 * SETTLE) + 2)
+    net.join()
+    for _ in range(15):
+        net.look(10)
+        net.join()
     assert net.c.network.graph.links == net.wired.links

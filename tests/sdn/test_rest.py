@@ -50,7 +50,7 @@ def test_the_life_of_a_job(rest, tmp_path):
     assert job["groups"] == {"2": [0, 7]}
     assert job["not_located"] == [0, 7]
     rest.c.keep()  # as before each update
-    jobs, _, _ = Store(tmp_path / "sdn").load()
+    jobs, *_ = Store(tmp_path / "sdn").load()
     assert jobs[1].ranks == {0: 0x0200_0000_0001, 7: 0x0200_0000_0008}, "kept for a restart"
     assert ask(rest, "POST", "/v1/jobs", {})[1]["job"] == 2, "the lowest number that is free"
     assert ask(rest, "DELETE", "/v1/jobs/1")[0] == 200

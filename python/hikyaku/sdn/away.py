@@ -10,7 +10,7 @@ left out of the tree, so that none of its neighbours sends it anything to copy.
 from collections.abc import Iterable
 
 from .graph import Graph
-from .rules import Key, Out, Program, copies
+from .rules import Bucket, Does, Group, Key, Out, Program, copies
 
 Port = tuple[int, int]
 Cable = tuple[Port, Port]  # the lower end first
@@ -21,6 +21,17 @@ def copied_to(program: Program, key: Key) -> set[int]:
     does = program.get(key)
     actions = [a for bucket in copies(does) for a in bucket.actions] if does else []
     return {action.port for action in actions if isinstance(action, Out)}
+
+
+def assumed(graph: Graph, trees: dict[Key, set[Port]], switch: int) -> Program:
+    """The rules of one that nobody has read: it copies to those that copy to it. @trees: the ports
+    that switches copy to, by rule."""
+    found: Program = {}
+    for key, ports in trees.items():
+        back = sorted(graph.links[p][1] for p in ports if graph.links.get(p, (None,))[0] == switch)
+        if back:
+            found[key] = Does((Group(False, tuple(Bucket(None, (Out(p),)) for p in back)),))
+    return found
 
 
 class _Parts:

@@ -22,6 +22,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from ..errors import HikyakuError
 from . import codec, rules
+from .away import assumed
 from .discovery import EXPIRY, LOST_AFTER, PROBE_EVERY, SETTLE, Discovery, port_name
 from .leases import Leases
 from .network import Job, Network
@@ -77,7 +78,9 @@ class Controller:
         self.wanted: dict[int, Program] = {}
         self._written: dict[int, dict[int, int]] = {}  # of each job: ranks, with their addresses
         self._started = self._incomplete = clock()
-        self.jobs, self.network.graph.hosts, self._expected = store.load()
+        self.jobs, self.network.graph.hosts, self._assumed, self._links = store.load()
+        self.discovery.assume(self._assumed, self._links)
+        self.away = {s: (Switch(s, None), self._started) for s in self.network.graph.away}
         self.leases = Leases(time.monotonic())
         for job in self.jobs.values():
             self.renew(job)
@@ -365,7 +368,7 @@ class Controller:
                 self._say_severed(self.switches[number])
                 del self._taking_over[number]
                 self._changed()
-        if self.away or not self._expected or not self._expected <= self.switches.keys():
+        if self.away or not self._assumed:
             self._incomplete = now
         elif now - self._incomplete > LOST_AFTER:
             self.discovery.doubt(now)
@@ -462,20 +465,20 @@ class Controller:
 
     def keep(self) -> None:
         """Writes what is new into the directory."""
-        if not self._unsaved:
+        graph = self.network.graph
+        if not self._unsaved and graph.links == self._links:
             return
         try:
-            self.store.save(self.jobs, self.network.graph.hosts, self._remembered())
+            self.store.save(self.jobs, graph.hosts, self._remembered(), graph.links)
         except OSError as bad:
             self.say(f"cannot write {bad.filename or self.store.directory}: {bad.strerror}")
             return  # it is tried again with each update
-        self._unsaved = False
+        self._unsaved, self._links = False, dict(graph.links)
 
     def _remembered(self) -> set[int]:
         """The switches that the next controller is to wait for: those that this one still waits
         for are among them."""
-        waiting = set() if self.wanted else self._expected
-        return self.switches.keys() | self.away.keys() | waiting
+        return self.switches.keys() | self.away.keys()
 
     def is_settled(self) -> bool:
         return self._idle.is_set()
@@ -511,14 +514,14 @@ class Controller:
         if self.wanted:
             return False
         now = self.clock()
-        missing = not self._expected <= self.switches.keys()
-        missing = missing or self._taking_over
-        waits = missing and now - self._started < WAIT_FOR_SWITCHES
+        waits = (self.away or self._taking_over) and now - self._started < WAIT_FOR_SWITCHES
         return bool(waits or self.discovery.undecided(now))
 
     async def _update(self) -> bool:
         """Returns whether to do it again at once, since what was refused may find room now."""
         self.keep()
+        for number in self.away.keys() - self.network.frozen.keys():
+            self.network.frozen[number] = assumed(self.network.graph, self.network.standing, number)
         self.wanted = compute(self.network, self.jobs.values())
         self.wanted |= {s: p for s, p in self.network.frozen.items() if s in self.wanted}
         self.counts["updates"] += 1

@@ -104,6 +104,20 @@ class Discovery:
             del self._severed[end]
             self._unsettled[end] = now
 
+    def assume(self, switches: Iterable[int], links: dict[Port, Port]) -> None:
+        """What an earlier controller has written down, until it is seen: switches, as if they were
+        away, and their links. The hosts in the graph are at their ports."""
+        graph = self.graph
+        ends = links.keys() | set(graph.hosts.values())
+        for switch in switches:
+            graph.add_switch(switch, [p for s, p in ends if s == switch])
+            graph.set_away(switch, True)
+        for a, b in links.items():
+            if a < b:
+                graph.add_link(a, b)
+                self._known.add((a, b))
+        self._unproven |= links.keys()
+
     def lose_switch(self, switch: int) -> None:
         """Its connection has ended. It forwards as before, for all that we know; if it has died,
         its neighbours say that their ports are down."""

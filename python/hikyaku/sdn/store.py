@@ -4,7 +4,7 @@ what cannot be asked of switches.
 
     token       whoever changes something shows it (REST)
     lldp.key    what links are proved with
-    state.json  jobs and hosts
+    state.json  jobs, hosts and links
     address     where REST listens, for as long as the controller runs
     lock        locked by the controller that runs; its process is in it
 """
@@ -21,7 +21,7 @@ from typing import TextIO
 
 from ..checkout import private_dir
 from ..errors import HikyakuError
-from .network import Job
+from .network import Job, Port
 from .tag import from_mac, to_mac
 
 
@@ -102,29 +102,37 @@ class Store:
             return None
 
     def save(
-        self, jobs: dict[int, Job], hosts: dict[int, tuple[int, int]], switches: Iterable[int]
+        self,
+        jobs: dict[int, Job],
+        hosts: dict[int, Port],
+        switches: Iterable[int],
+        links: dict[Port, Port],
     ) -> None:
         state = {
             "schema": 1,
             "jobs": [job_to_json(job) for job in jobs.values()],
             "switches": sorted(switches),
             "hosts": {to_mac(mac): list(at) for mac, at in sorted(hosts.items())},
+            "links": sorted([*a, *b] for a, b in links.items() if a < b),
         }
         self._write("state.json", json.dumps(state, indent=1))
 
-    def load(self) -> tuple[dict[int, Job], dict[int, tuple[int, int]], set[int]]:
-        """Jobs, hosts, and which switches there were."""
+    def load(self) -> tuple[dict[int, Job], dict[int, Port], set[int], dict[Port, Port]]:
+        """Jobs, hosts, and which switches and links there were."""
         path = self.directory / "state.json"
         try:
             state = json.loads(path.read_text())
             jobs = [job_from_json(each) for each in state["jobs"]]
             switches = set(map(int, state["switches"]))
             hosts = {from_mac(mac): (int(s), int(p)) for mac, (s, p) in state["hosts"].items()}
+            links = [tuple(map(int, each)) for each in state.get("links", [])]
+            links = {(s, p): (t, q) for s, p, t, q in links if {s, t} <= switches and s != t}
         except FileNotFoundError:
-            return {}, {}, set()
+            return {}, {}, set(), {}
         except (ValueError, KeyError, TypeError, AttributeError) as bad:
             raise HikyakuError(f"{path} is damaged: {bad}", f"rm {path}") from None
-        return {job.number: job for job in jobs}, hosts, switches
+        links |= {b: a for a, b in links.items()}
+        return {job.number: job for job in jobs}, hosts, switches, links
 
 
 def _locked(file: TextIO) -> bool:
