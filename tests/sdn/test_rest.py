@@ -201,7 +201,7 @@ def test_a_lease_is_renewed_and_kept_for_a_restart(rest, tmp_path, monkeypatch):
     assert ask(rest, "POST", "/v1/jobs", {"lease": 60})[1]["lease"] == 60
     renewed: list[tuple[int, float]] = []
     monkeypatch.setattr(rest.c.leases, "renew", lambda *what: renewed.append(what))
-    assert ask(rest, "PUT", "/v1/jobs/1/lease", 60) == (200, {"lease": 60})
+    assert ask(rest, "PUT", "/v1/jobs/1/lease", 60) == (200, {"job": 1})
     assert ask(rest, "PUT", "/v1/jobs/1/ranks", {"0": MAC})[0] == 200, "a sign of life, too"
     assert ask(rest, "PUT", "/v1/jobs/1/lease", 30)[0] == 200
     assert renewed == [(1, 60), (1, 60), (1, 30)]

@@ -403,7 +403,7 @@ class Rest:
         else:
             job.lease = lease
             self.c.set_job(job)
-        return _json({"lease": job.lease})
+        return _json({"job": job.number})
 
     async def _set_group(self, request: Request, number: str, group: str) -> Response:
         job = self._known(number)
