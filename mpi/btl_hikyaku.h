@@ -10,7 +10,8 @@
  *   component.c   open, init, modex out, progress, close
  *   params.c      MCA parameters and performance variables
  *   modex.c       what of another's modex is believed
- *   module.c      modex in, endpoints, lost peers, finalize
+ *   module.c      the start and the end
+ *   endpoints.c   modex in, endpoints, lost peers
  *   wires.c       through which port of ours each peer is reached
  *   host.c        the polling process, where one is used
  *   send.c        descriptors and the four ways to send
@@ -177,8 +178,16 @@ int hk_btl_register(void);
 void hk_btl_print_counters(void);
 
 /* ---- module.c */
-bool hk_btl_read_modex(const opal_proc_t *proc, struct hk_modex *m);
 int hk_btl_module_init(struct hk_error *err);
+
+/* ---- endpoints.c */
+uint32_t hk_btl_endpoint_of(opal_process_name_t name);
+/* Reads what @proc published. False if it published nothing, or nothing we can use. */
+bool hk_btl_read_modex(const opal_proc_t *proc, struct hk_modex *m);
+int hk_btl_add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+		     hk_endpoint **endpoints, opal_bitmap_t *reachable);
+int hk_btl_del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
+		     hk_endpoint **endpoints);
 void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text);
 
 /* ---- wires.c */

@@ -1,38 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mpi/module.c: the one module of this BTL: start-up, endpoints, lost peers, the end.
- *
- * With a switched port every rank publishes its address at start and endpoints are made when
- * first needed. With a set of point-to-point wires (memif) both ends must open theirs, and the
- * server end first: so all peers are added at once (MCA_BTL_FLAGS_SINGLE_ADD_PROCS), servers
- * before clients, and nobody waits for somebody who waits for him.
+ * mpi/module.c: the one module of this BTL: what it opens at the start, and in which order, and closes at the end.
  */
 #include "mpi/btl_hikyaku.h"
 
-#include "opal/mca/pmix/pmix.h"
 #include "opal/util/output.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
-
-static void endpoint_construct(hk_endpoint *ep)
-{
-	OBJ_CONSTRUCT(&ep->owed, opal_list_t);
-	ep->owing = false;
-	ep->near = ep->self = false;
-	ep->relock.at = 0;
-	ep->relock.looked = false;
-}
-
-static void endpoint_destruct(hk_endpoint *ep)
-{
-	OBJ_DESTRUCT(&ep->owed);
-}
-
-OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, endpoint_construct,
-		   endpoint_destruct);
 
 #define PARAMS (&mca_btl_hikyaku_component.param)
 
@@ -46,12 +23,6 @@ static uint32_t mix32(uint64_t x)
 	return (uint32_t)(x ^ (x >> 32));
 }
 
-/* The endpoint of a process: its job within the mpirun (spawned ones count up) and its rank. */
-static uint32_t endpoint_of(opal_process_name_t name)
-{
-	return ((name.jobid & 0xfff) << 20) | (name.vpid & 0xfffff);
-}
-
 static void identify(void)
 {
 	opal_process_name_t me = opal_proc_local_get()->proc_name;
@@ -60,7 +31,7 @@ static void identify(void)
 	clock_gettime(CLOCK_REALTIME, &t);
 	/* all jobs of one mpirun share the upper half of the job id, and so the key */
 	hk_btl.key = PARAMS->key ? PARAMS->key : mix32((me.jobid >> 16) + UINT64_C(0x48696b79));
-	hk_btl.endpoint = endpoint_of(me);
+	hk_btl.endpoint = hk_btl_endpoint_of(me);
 	/* later after every restart: steps of 8 ms, wrapping after a year */
 	hk_btl.epoch = (uint32_t)(((uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec) >> 23);
 	hk_btl.epoch += hk_btl.epoch == 0;
@@ -357,219 +328,6 @@ int hk_btl_module_init(struct hk_error *err)
 	return rc;
 }
 
-/* ---- endpoints ----------------------------------------------------------------------------- */
-
-/* Reads what @proc published. False if it published nothing, or nothing we can use. */
-bool hk_btl_read_modex(const opal_proc_t *proc, struct hk_modex *m)
-{
-	void *data = NULL;
-	size_t size = 0;
-	int rc;
-
-	OPAL_MODEX_RECV(rc, &mca_btl_hikyaku_component.super.btl_version, &proc->proc_name, &data,
-			&size);
-	if (rc != OPAL_SUCCESS)
-		return false;
-	enum hk_modex_status status = hk_modex_read(data, size, m);
-
-	free(data);
-	if (status == HK_MODEX_VERSION_DIFFERS)
-		hk_btl_say(
-			"rank %u runs another version of hikyaku (%u, here %u) and is reached by "
-			"other means; fix: install the same build on all nodes",
-			proc->proc_name.vpid, m->version, HK_MODEX_VERSION);
-	else if (status == HK_MODEX_RAILS_WRONG)
-		hk_btl_say("rank %u on %s says that it has %u ports, and is not believed; fix: "
-			   "give it 1 to %d, and the same build on all nodes",
-			   proc->proc_name.vpid, m->host, m->rails, HK_MODEX_RAILS);
-	if (status != HK_MODEX_OK)
-		return false;
-	if (m->key != hk_btl.key || m->crc != PARAMS->crc || m->wire_set != hk_btl.wire_set ||
-	    m->mode != hk_btl_host_mode()) {
-		hk_btl_say("rank %u on %s has another %s; fix: give all ranks the same "
-			   "btl_hikyaku parameters",
-			   proc->proc_name.vpid, m->host,
-			   m->key != hk_btl.key             ? "job key"
-			   : m->crc != PARAMS->crc          ? "setting of btl_hikyaku_crc"
-			   : m->wire_set != hk_btl.wire_set ? "kind of port"
-							    : "host mode (btl_hikyaku_host)");
-		return false;
-	}
-	return true;
-}
-
-static hk_endpoint *make_endpoint(const struct hk_candidate *c)
-{
-	struct hk_error err = {""};
-	char name[128];
-	hk_peer peer;
-
-	snprintf(name, sizeof(name), "rank %u on %s", c->proc->proc_name.vpid, c->m.host);
-	struct hk_peer_addr addr = {
-		.endpoint = c->m.endpoint,
-		.epoch = c->m.epoch,
-		.port = (uint16_t)c->lane,
-		.bulk = (uint16_t)(c->bulk + 1),
-		.frame_max = c->m.rail[c->first].frame_max,
-		.name = name,
-		.more = c->more,
-	};
-
-	memcpy(addr.mac, c->m.rail[c->first].mac, sizeof(addr.mac));
-	memcpy(addr.rail, c->rail, sizeof(addr.rail));
-	if (hk_fabric_peer_add(hk_btl.fabric, &addr, &peer, &err) != 0) {
-		hk_btl_say("%s", err.text);
-		return NULL;
-	}
-	hk_endpoint *ep = OBJ_NEW(mca_btl_base_endpoint_t);
-
-	ep->proc = c->proc;
-	ep->peer = peer;
-	hk_btl.by_peer[peer] = ep;
-	opal_list_append(&hk_btl.endpoints, &ep->super);
-	hk_btl_tag_peer(ep, &c->m);
-	return ep;
-}
-
-static hk_endpoint *find_endpoint(const opal_proc_t *proc)
-{
-	hk_peer p = hk_engine_peer_find(hk_fabric_engine(hk_btl.fabric),
-					endpoint_of(proc->proc_name));
-
-	return p == HK_PEER_NONE || hk_btl.by_peer[p] == HK_DELETED ? NULL : hk_btl.by_peer[p];
-}
-
-/* Shared memory serves the ranks of a node, but of one job alone: those that a rank of this node has spawned, or has
- * connected to, are ours. */
-static bool wanted(const opal_proc_t *proc)
-{
-	const opal_proc_t *me = opal_proc_local_get();
-
-	return proc != me && (PARAMS->same_node || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags) ||
-			      proc->proc_name.jobid != me->proc_name.jobid);
-}
-
-/* Is another BTL there that goes before us? Then messages of what it reaches do not come to us. */
-static bool goes_before_us(const char *name)
-{
-	mca_btl_base_selected_module_t *m;
-
-	OPAL_LIST_FOREACH(m, &mca_btl_base_modules_initialized, mca_btl_base_selected_module_t)
-	if (strcmp(m->btl_component->btl_version.mca_component_name, name) == 0)
-		return m->btl_module->btl_exclusivity > hk_btl.super.btl_exclusivity;
-	return false;
-}
-
-/* The endpoint of a rank of our node and job, or of ourselves, for one-sided operations alone (near.c). NULL: none. */
-static hk_endpoint *near_endpoint(opal_proc_t *proc)
-{
-	const opal_proc_t *me = opal_proc_local_get();
-	struct hk_modex m = {0};
-	hk_endpoint *ep;
-
-	if (proc->proc_name.jobid != me->proc_name.jobid ||
-	    (proc != me && (!hk_btl.near || !OPAL_PROC_ON_LOCAL_NODE(proc->proc_flags))))
-		return NULL;
-	OPAL_LIST_FOREACH(ep, &hk_btl.endpoints, hk_endpoint)
-	if ((ep->near || ep->self) && ep->proc == proc)
-		return ep;
-	if (!goes_before_us(proc == me ? "self" : "vader") ||
-	    (proc != me && (!hk_btl_read_modex(proc, &m) || !m.near)))
-		return NULL;
-	ep = OBJ_NEW(mca_btl_base_endpoint_t);
-	ep->proc = proc;
-	ep->peer = HK_PEER_NONE;
-	ep->self = proc == me;
-	ep->near = !ep->self;
-	ep->near_name = (struct hk_near_name){hk_btl.key, m.endpoint, m.epoch};
-	opal_list_append(&hk_btl.endpoints, &ep->super);
-	return ep;
-}
-
-static int add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
-		     hk_endpoint **endpoints, opal_bitmap_t *reachable)
-{
-	struct hk_candidate *list = calloc(nprocs ? nprocs : 1, sizeof(*list));
-	size_t n = 0;
-
-	(void)btl;
-	if (!list)
-		return OPAL_ERR_OUT_OF_RESOURCE;
-	hk_btl_lock();
-	for (size_t i = 0; i < nprocs; i++) {
-		if (!wanted(procs[i])) {
-			endpoints[i] = near_endpoint(procs[i]);
-			if (endpoints[i] && reachable)
-				opal_bitmap_set_bit(reachable, (int)i);
-			continue;
-		}
-		endpoints[i] = find_endpoint(procs[i]);
-		list[n] = (struct hk_candidate){
-			.proc = procs[i], .index = i, .lane = -1, .bulk = -1};
-		if (endpoints[i]) {
-			if (reachable)
-				opal_bitmap_set_bit(reachable, (int)i);
-		} else if (hk_btl_read_modex(procs[i], &list[n].m)) {
-			n++;
-		}
-	}
-	hk_btl_open_lanes(list, n);
-	for (size_t i = 0; i < n; i++) {
-		hk_endpoint *ep = list[i].lane < 0 ? NULL : make_endpoint(&list[i]);
-
-		endpoints[list[i].index] = ep;
-		if (ep && reachable)
-			opal_bitmap_set_bit(reachable, (int)list[i].index);
-	}
-	hk_btl_unlock();
-	free(list);
-	return OPAL_SUCCESS;
-}
-
-/* The fabric keeps the peer: late frames of it must still be answered. Only ob1 forgets it. */
-static int del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,
-		     hk_endpoint **endpoints)
-{
-	(void)btl;
-	(void)procs;
-	hk_btl_lock();
-	for (size_t i = 0; i < nprocs; i++) {
-		hk_endpoint *ep = endpoints[i];
-
-		if (!ep || (ep->peer != HK_PEER_NONE && hk_btl.by_peer[ep->peer] != ep))
-			continue;
-		if (ep->peer == HK_PEER_NONE) {
-			opal_list_remove_item(&hk_btl.endpoints, &ep->super);
-			OBJ_RELEASE(ep);
-			continue;
-		}
-		hk_btl_pay_owed(true);
-		hk_btl_disown(ep);
-		hk_btl.by_peer[ep->peer] = HK_DELETED;
-		opal_list_remove_item(&hk_btl.endpoints, &ep->super);
-		OBJ_RELEASE(ep);
-	}
-	hk_btl_unlock();
-	return OPAL_SUCCESS;
-}
-
-void hk_btl_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *text)
-{
-	hk_endpoint *ep = peer == HK_PEER_NONE ? NULL : hk_btl.by_peer[peer];
-	char line[512];
-
-	(void)arg;
-	(void)why;
-	if (ep == HK_DELETED)
-		return;
-	snprintf(line, sizeof(line), "hikyaku: %s", text);
-	if (hk_btl.error_cb) /* ob1 prints it and ends the job */
-		hk_btl.error_cb(&hk_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, ep ? ep->proc : NULL,
-				line); /* NULL: only heard of so far */
-	else
-		hk_btl_say("%s", text);
-}
-
 static int register_error(struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cb)
 {
 	(void)btl;
@@ -614,8 +372,8 @@ struct hk_btl_module hk_btl = {
 	.super =
 		{
 			.btl_component = &mca_btl_hikyaku_component.super,
-			.btl_add_procs = add_procs,
-			.btl_del_procs = del_procs,
+			.btl_add_procs = hk_btl_add_procs,
+			.btl_del_procs = hk_btl_del_procs,
 			.btl_finalize = finalize,
 			.btl_alloc = hk_btl_alloc,
 			.btl_free = hk_btl_free,
