@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What `hikyaku env` prints, and what is installed: that it works outside of the checkout."""
 
+import json
 import os
 import re
 import shutil
@@ -107,6 +108,20 @@ def test_all_that_the_command_line_runs_is_installed(prefix):
     assert {"host/daemon/hikyakud", "tests/mpi/mpi_bcast", "halo/libhk_halo.so.0"} <= names
     (ours,) = {path.parents[1] for path in prefix.rglob("mca_btl_hikyaku.so")}
     assert [name for name in sorted(names) if not (ours / name).is_file()] == []
+
+
+def test_doctor_wants_nothing_to_build_with(prefix, tmp_path):
+    """On a node that has what ranks need, and no compiler, meson or pkg-config."""
+    (tmp_path / "bin").mkdir()
+    for name in ("sh", "dirname", "readlink", "env", "ip", "nsenter", "taskset", "ethtool", "ldd"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+    for name in ("mpirun", "ompi_info"):
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name))
+    doctor = f"PATH={tmp_path}/bin {prefix}/bin/hikyaku doctor --json || true"
+    findings = json.loads(sh(doctor, tmp_path))["findings"]
+    software = [f for f in findings if f["area"] in ("programs", "DPDK", "Open MPI")]
+    assert {f["area"] for f in software} == {"programs", "DPDK", "Open MPI"}
+    assert [f for f in software if f["state"] != "ok"] == []
 
 
 HALO = """

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs, DPDK with its drivers, Open MPI and the BTL."""
 
+import re
 import shutil
 from pathlib import Path
 
 from ..bench.machine import first_line, open_mpi_version
-from ..checkout import build_dir
+from ..checkout import INSTALLED, build_dir, built
 from ..errors import HikyakuError
 from ..lab import openmpi
 from ..process import run
@@ -16,6 +17,8 @@ PROGRAMS = {
     "nsenter": "util-linux",
     "taskset": "util-linux",
     "ethtool": "ethtool",
+}
+TO_BUILD = {
     "meson": "meson",
     "ninja": "ninja-build",
     "cc": "gcc",
@@ -26,18 +29,38 @@ PMDS = {"memif": "memif:…", "af_xdp": "af_xdp:…", "af_packet": "af_packet:�
 
 
 def _install(packages: str) -> str:
-    return f"apt-get install {packages}   (or scripts/install-deps for all)"
+    for_all = "docs/install.md has" if INSTALLED else "or scripts/install-deps for"
+    return f"apt-get install {packages}   ({for_all} all)"
 
 
 def programs() -> Findings:
-    absent = {p: pkg for p, pkg in PROGRAMS.items() if shutil.which(p) is None}
+    wanted = PROGRAMS if INSTALLED else PROGRAMS | TO_BUILD
+    absent = {p: pkg for p, pkg in wanted.items() if shutil.which(p) is None}
     for program, package in absent.items():
         yield Finding("programs", MISSING, f"{program} is not installed", _install(package))
     if not absent:
-        yield Finding("programs", OK, f"all there: {', '.join(PROGRAMS)}")
+        yield Finding("programs", OK, f"all there: {', '.join(wanted)}")
 
 
 def dpdk() -> Findings:
+    yield from _dpdk_to_run() if INSTALLED else _dpdk_to_build()
+
+
+def _dpdk_to_run() -> Findings:
+    """As our programs find it: a node where nothing is built has no pkg-config file of it."""
+    libraries = run(["ldd", str(built("host/daemon/hikyakud"))])
+    absent = re.findall(r"^\s*(\S+) => not found", libraries, re.MULTILINE)
+    eal = re.search(r"=> (\S+/librte_eal\.so\S*)", libraries)
+    if absent or not eal:
+        names = ", ".join(absent) or "librte_eal"
+        fix = _install("librte-meta-all")
+        yield Finding("DPDK", MISSING, f"hikyakud does not find {names}", fix)
+        return
+    yield Finding("DPDK", OK, f"hikyakud finds all libraries; DPDK's is {eal[1]}")
+    yield from _drivers(str(Path(eal[1]).parent))
+
+
+def _dpdk_to_build() -> Findings:
     version = first_line(["pkg-config", "--modversion", "libdpdk"])
     if version is None:
         yield Finding("DPDK", MISSING, "libdpdk is not installed", _install("dpdk-dev"))
@@ -47,6 +70,10 @@ def dpdk() -> Findings:
     else:
         yield Finding("DPDK", OK, f"DPDK {version}")
     libdir = first_line(["pkg-config", "--variable=libdir", "libdpdk"]) or "/usr/lib"
+    yield from _drivers(libdir)
+
+
+def _drivers(libdir: str) -> Findings:
     found = {
         p.name.removeprefix("librte_net_").partition(".so")[0]
         for p in Path(libdir).glob("dpdk/pmds-*/librte_net_*.so*")
@@ -76,7 +103,7 @@ def open_mpi() -> Findings:
         )
     else:
         yield Finding("Open MPI", OK, f"Open MPI {version}")
-    headers = first_line(["pkg-config", "--modversion", "ompi-c"])
+    headers = version if INSTALLED else first_line(["pkg-config", "--modversion", "ompi-c"])
     if headers is None:
         yield Finding(
             "Open MPI", MISSING, "the headers to build with are missing", _install("libopenmpi-dev")
@@ -106,6 +133,7 @@ def open_mpi() -> Findings:
             "Open MPI",
             MISSING,
             f"does not load {component}",
-            f"make clean && make; to see why: OMPI_MCA_mca_base_component_path={path} "
+            ("" if INSTALLED else "make clean && make; ")
+            + f"to see why: OMPI_MCA_mca_base_component_path={path} "
             "ompi_info --mca mca_base_component_show_load_errors 1",
         )
