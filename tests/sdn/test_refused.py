@@ -312,6 +312,21 @@ def test_groups_of_others_and_their_flows_stay(controller, switch):
     assert same(controller, switch)
 
 
+def test_rules_of_ours_that_cannot_be_read_are_written_anew_or_go(controller, switch):
+    """As those of another release, which numbered groups otherwise."""
+    controller.jobs[1] = networks.job_on(controller.network, 8)
+    settle(controller)
+    soft = switch.channel
+    soft.send(group_of_others(77, of.OFPGT_ALL))
+    apply = parser.OFPInstructionActions(of.OFPIT_APPLY_ACTIONS, [parser.OFPActionGroup(77)])
+    for mod in soft.flows.values():
+        mod.instructions = [apply]
+    again(controller, switch)
+    controller.jobs.clear()
+    settle(controller)
+    assert soft.program() == controller.wanted[switch.number]
+
+
 def test_a_number_that_somebody_has_taken_is_passed_over(controller, switch):
     settle(controller)
     taken = dict(switch.numbers.of_group)

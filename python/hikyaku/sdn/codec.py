@@ -228,7 +228,11 @@ def flow_delete(key: Key) -> parser.OFPFlowMod:
     )
 
 
-def flow_back(stats: parser.OFPFlowStats, numbers: GroupNumbers) -> tuple[Key, Does]:
+def key_back(stats: parser.OFPFlowStats) -> Key:
+    return Key(stats.table_id, stats.priority, _match_back(stats.match))
+
+
+def does_back(stats: parser.OFPFlowStats, numbers: GroupNumbers) -> Does:
     actions: tuple = ()
     goto: tuple = ()
     for each in stats.instructions:
@@ -238,5 +242,8 @@ def flow_back(stats: parser.OFPFlowStats, numbers: GroupNumbers) -> tuple[Key, D
             actions = _actions_back(each.actions, numbers)
         else:
             raise NotOurs(f"instruction {each}")
-    key = Key(stats.table_id, stats.priority, _match_back(stats.match))
-    return key, Does((*actions, *goto), stats.cookie & ~COOKIE_MASK)
+    return Does((*actions, *goto), stats.cookie & ~COOKIE_MASK)
+
+
+def flow_back(stats: parser.OFPFlowStats, numbers: GroupNumbers) -> tuple[Key, Does]:
+    return key_back(stats), does_back(stats, numbers)

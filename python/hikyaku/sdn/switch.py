@@ -41,6 +41,9 @@ _PROBES = {
     ),
 }
 
+# What a rule with our cookie does that no code of ours has written so: it is written anew, or goes.
+_UNREADABLE = Does((), job=-1)
+
 
 def ours(table: int = of.OFPTT_ALL) -> parser.OFPFlowStatsRequest:
     """Asks for the rules of ours in @table, and what they have counted."""
@@ -162,8 +165,9 @@ class Switch:
             self.channel.send(codec.alive_mod(of.OFPGC_MODIFY))
         for stats in (s for part in await self.channel.request(ours()) for s in part.body):
             with contextlib.suppress(codec.NotOurs):
-                key, does = codec.flow_back(stats, self.numbers)
-                self.rules[key] = does
+                key = codec.key_back(stats)
+                self.rules[key] = _UNREADABLE
+                self.rules[key] = codec.does_back(stats, self.numbers)
 
     # ---- what it tells ------------------------------------------------------------------------
 
