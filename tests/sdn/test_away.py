@@ -15,7 +15,7 @@ from hikyaku.sdn.away import copied_to
 from hikyaku.sdn.controller import AWAY_LIMIT, REFUSED_MAX, WAIT_FOR_SWITCHES, Controller
 from hikyaku.sdn.discovery import SETTLE
 from hikyaku.sdn.follow import Frame, Tables
-from hikyaku.sdn.network import Network
+from hikyaku.sdn.network import Job, Network
 from hikyaku.sdn.program import FLOOD_KEY, compute
 from hikyaku.sdn.rules import groups
 from hikyaku.sdn.store import Store
@@ -400,3 +400,22 @@ def test_links_that_were_written_down_are_no_more_than_assumed(net):
         net.look(10)
         net.join()
     assert net.c.network.graph.links == net.wired.links
+
+
+def test_ranks_at_a_switch_that_is_away_are_reached_when_it_is_back_or_were_before(net):
+    hosts = sorted(net.wired.hosts.items())
+    here = next(mac for mac, (switch, _) in hosts if switch == 3)
+    there = next(mac for mac, (switch, _) in hosts if switch == 4)
+    before, job = Job(1, ranks={0: here, 1: there}), Job(2, ranks={0: here, 1: there})
+    net.c.set_job(before)
+    net.write()
+    switch = net.c.switches[4]
+    net.c._lost(switch)
+    net.c.set_job(job)
+    net.write()
+    assert net.c.reached(before) == {0, 1}
+    assert net.c.reached(job) == {0}, "it does not let tags of this job in"
+    net.connect(4, switch.rules)
+    net.look(10)
+    net.write()
+    assert net.c.reached(job) == {0, 1}

@@ -525,10 +525,7 @@ class Controller:
         self.wanted = compute(self.network, self.jobs.values())
         self.wanted |= {s: p for s, p in self.network.frozen.items() if s in self.wanted}
         self.counts["updates"] += 1
-        located = {
-            job.number: {rank: job.ranks[rank] for rank in self.network.located(job)}
-            for job in self.jobs.values()
-        }
+        located = {job.number: self._to_be_reached(job) for job in self.jobs.values()}
         switches = [
             s
             for s in self.switches.values()
@@ -575,6 +572,16 @@ class Controller:
         """Of @job, by switch: what that has refused in the last update that is done, and why."""
         found = {s.number: s.refused_of(job, self.wanted) for s in self.switches.values()}
         return {switch: keys for switch, keys in found.items() if keys}
+
+    def _to_be_reached(self, job: Job) -> dict[int, int]:
+        """Ranks, with their addresses, that have rules when all have been written: one at a switch
+        that is away has those from before, if any."""
+        before = self._written.get(job.number, {})
+        return {
+            rank: job.ranks[rank]
+            for rank, (switch, _) in self.network.located(job).items()
+            if switch not in self.away or before.get(rank) == job.ranks[rank]
+        }
 
     def reached(self, job: Job) -> set[int]:
         """The ranks whose host is known, with rules for them in the switches."""
