@@ -3,8 +3,9 @@
  * halo/interpose/calls.c: the MPI functions that the library stands in for: those that send or receive; probes.c and
  * persistent.c have the others. Each has its PMPI_ name too, so that Fortran's functions, which call that, come here.
  *
- * Every send and receive that names a channel is counted, whatever way it takes; calls that Open MPI will
- * refuse are not, since they send nothing.
+ * Every send and receive that names a channel is counted, whatever way it takes. Calls that Open MPI refuses send nothing: what it
+ * refuses by their arguments alone (hk_sound()) is not counted, what it refuses later is taken back. A call that is only
+ * counted, as most are, is one that Open MPI can refuse by nothing else; if memory fails it there, its count stays.
  */
 #include "halo/interpose/calls.h"
 

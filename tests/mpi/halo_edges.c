@@ -8,7 +8,7 @@
  *     freed     Communicators are freed before what was made of them: a persistent request, a receive that is cancelled then, a
  *               message that was probed, a receive whose message was too long. The next communicator may lie where they were.
  *     unused    Channels end between the agreement on puts and the first of them. Nothing is kept for them.
- *     large     Sendrecv_replace of more than 2 GiB, and a receive with room for more than 2 GiB.
+ *     large     Sendrecv_replace of more than 2 GiB, all of one MiB, and a receive with room for more than 2 GiB.
  *     flood     Blocking sends, far ahead of the receives.
  */
 #include "common.h"
@@ -248,9 +248,13 @@ static void large(void)
 	char *place = hkt_alloc(1 << 20);
 	MPI_Request q;
 
+	hkt_fill(place, 1 << 20, hkt_key(seed, T, (uint64_t)hkt_rank, 0));
 	if (hkt_rank == 0)
-		MPI_Sendrecv_replace(place, 1, type, MPI_PROC_NULL, 0, MPI_PROC_NULL, 0, comm,
+		MPI_Sendrecv_replace(place, 1, type, 1, T, MPI_PROC_NULL, T, comm,
 				     MPI_STATUS_IGNORE);
+	else
+		MPI_Recv(place, 1, type, 0, T, comm, MPI_STATUS_IGNORE);
+	hkt_verify(place, 1 << 20, hkt_key(seed, T, 0, 0), 0, "all blocks at one place");
 	MPI_Type_free(&type);
 	free(place);
 	repeat(13);
