@@ -8,6 +8,8 @@
  *   COMMIT inboxes for what was taken;    ->         receives from the first message on were held until here
  *   or WITHDRAW: that message has gone by MPI
  *   …
+ *   ASK_TAKEN: which of my puts?          ->
+ *                                         <-         TAKEN so many of each size, perhaps more than it has told by puts
  *                                         <-         ASK: a receive without source or tag; end, please
  *   END at message k                      ->         messages from k on come by MPI
  *                                         <-         FLUSH: a receive is to be cancelled; what of yours is on its way?
@@ -29,7 +31,7 @@
 
 #define FLUSHED_TAG (MCA_COLL_BASE_TAG_HCOLL_END + 4) /* of nobody else: mpi/coll/tags.h */
 
-enum kind { PROPOSE = 1, ACCEPT, REFUSE, COMMIT, WITHDRAW, ASK, END, FLUSH };
+enum kind { PROPOSE = 1, ACCEPT, REFUSE, COMMIT, WITHDRAW, ASK, END, FLUSH, ASK_TAKEN, TAKEN };
 
 enum reason {
 	WHY_TRY_AGAIN,
@@ -59,6 +61,7 @@ struct control {
 	struct hk_btl_identity me;
 	struct hk_schedule schedule;
 	hk_region region[HK_STREAMS];
+	uint32_t taken[HK_STREAMS]; /* of TAKEN */
 };
 
 /* What an END adds: orders of the puts that were not taken when it was sent; and the past, unless another END had it. */
@@ -187,6 +190,21 @@ void hk_control_end(struct hk_sender *o, uint64_t end)
 	tell_all(world_of(o->comm, o->peer), c, sizeof(*c) + c->orders * sizeof(*order) + bytes);
 }
 
+void hk_control_ask_taken(const struct hk_sender *o)
+{
+	struct control c = {.kind = ASK_TAKEN, .yours = o->theirs};
+
+	tell(world_of(o->comm, o->peer), &c);
+}
+
+static void taken(int world, const struct control *c)
+{
+	struct hk_sender *o = sender_of(world, c);
+
+	if (o)
+		hk_out_taken(o, c->taken);
+}
+
 static void accepted(int world, const struct control *c)
 {
 	struct hk_sender *o = sender_of(world, c);
@@ -310,6 +328,19 @@ static void ended(int world, const struct control *c, const char *rest, size_t b
 	hk_in_ended(n, c->index, order, c->orders, hk_past_take(n->pair, c->past));
 }
 
+static void asked_taken(int world, const struct control *c)
+{
+	struct hk_receiver *n = receiver_of(world, c);
+	struct control answer = {.kind = TAKEN};
+
+	if (!n || n->state != HK_IN_PUT)
+		return;
+	answer.yours = n->theirs;
+	for (int k = 0; k < n->schedule.sizes; k++)
+		answer.taken[k] = n->rx[k].in.taken;
+	tell(world, &answer);
+}
+
 void hk_control_ask_end(struct hk_receiver *n)
 {
 	struct control c = {.kind = ASK,
@@ -411,6 +442,12 @@ void hk_control_poll(void)
 			break;
 		case FLUSH:
 			flush(world, c);
+			break;
+		case ASK_TAKEN:
+			asked_taken(world, c);
+			break;
+		case TAKEN:
+			taken(world, c);
 			break;
 		default:
 			break;

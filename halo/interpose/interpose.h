@@ -114,7 +114,8 @@ struct hk_tx_stream { /* a stream, at its sender */
 	uint32_t number; /* of the last put */
 	uint32_t flying; /* not yet acknowledged */
 	struct hk_inbox
-		taken; /* each put of it: HK_TOLD_AT_ONCE more were taken, or the last were */
+		taken;  /* each put of it: HK_TOLD_AT_ONCE more were taken, or the last were */
+	uint32_t known; /* the number of the last put that is known to be taken, or more */
 	struct hk_order order[HK_PLACES];
 };
 
@@ -317,6 +318,8 @@ bool hk_out_send(struct hk_sender *o, const void *buf, int count, ompi_datatype_
 void hk_out_end(struct hk_sender *o, const char *why);
 void hk_out_accepted(struct hk_sender *o, uint32_t theirs, uint64_t start, hk_peer to,
 		     const hk_region *regions);
+/* The receiver has taken, of each stream, the puts up to this number. */
+void hk_out_taken(struct hk_sender *o, const uint32_t *number);
 void hk_out_refused(struct hk_sender *o, const char *why, bool for_ever);
 /* Is patient, the next time more. */
 void hk_out_wait(struct hk_sender *o);
@@ -381,6 +384,8 @@ void hk_control_forget(uint32_t number);
 void hk_control_propose(struct hk_sender *o);
 void hk_control_commit(struct hk_sender *o, bool good, const hk_region *taken);
 void hk_control_end(struct hk_sender *o, uint64_t end);
+void hk_control_ask_taken(
+	const struct hk_sender *o); /* hk_out_taken() follows, if it still goes by puts */
 void hk_control_ask_end(struct hk_receiver *n);
 /* Returns when all that the sender has sent by MPI until now has met its receive, or waits for one. */
 void hk_control_flush(struct hk_receiver *n);

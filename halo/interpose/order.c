@@ -33,7 +33,7 @@ bool hk_log_fit(struct hk_log *l, int tags)
 	free(l->slot);
 	l->slot = more;
 	l->mask = room - 1;
-	l->turn = HK_MIN(l->turn, l->sent + room / 2);
+	l->turn = HK_MIN(l->turn, l->sent + room / 4);
 	return true;
 }
 
@@ -43,12 +43,13 @@ void hk_log_free(struct hk_log *l)
 	l->slot = NULL;
 }
 
-uint64_t hk_log_turn(struct hk_log *l)
+uint64_t hk_log_turn(struct hk_log *l, uint64_t *soon)
 {
-	uint64_t half = (l->mask + 1) / 2;
+	uint64_t quarter = (l->mask + 1) / 4;
 
-	l->turn = l->sent + half;
-	return l->sent - HK_MIN(l->sent, half);
+	l->turn = l->sent + quarter;
+	*soon = l->sent - HK_MIN(l->sent, 2 * quarter);
+	return l->sent - HK_MIN(l->sent, 3 * quarter);
 }
 
 /* ---- a past ---------------------------------------------------------------------------------------------- */

@@ -25,7 +25,8 @@ struct hk_log {
 	uint32_t mask;
 	uint64_t sent; /* messages */
 	uint64_t from; /* the first that is in it, if its place was not used again */
-	uint64_t turn; /* when puts that the log soon forgets have to be looked for */
+	uint64_t
+		turn; /* when puts that the log soon forgets have to be looked for: each quarter of it */
 };
 
 struct hk_order {       /* a put */
@@ -46,8 +47,9 @@ static inline void hk_log_note(struct hk_log *l, int slot)
 }
 
 /* It is time to look (log.sent >= log.turn): puts before the result must not be asked for any more after as many messages
- * as this one and the next turn are apart. */
-uint64_t hk_log_turn(struct hk_log *l);
+ * as this one and the next turn are apart; at the next turn those before *@soon. (With tags used alike, eight of each were sent
+ * since.) */
+uint64_t hk_log_turn(struct hk_log *l, uint64_t *soon);
 
 /* ---- a past: one piece of memory, as it is sent */
 

@@ -57,15 +57,22 @@ static void landed(void *arg, int status)
 		flight_over(x);
 }
 
-/* Puts that are not known to be taken; after the last was told, perhaps less than none. */
-static int32_t not_taken(const struct hk_tx_stream *tx)
+/* Puts of which the receiver has not told that they were taken; after the last was told, perhaps less than none. */
+static int32_t untold(const struct hk_tx_stream *tx)
 {
 	return (int32_t)(tx->number - HK_TOLD_AT_ONCE * tx->taken.taken);
 }
 
+/* … of which it has not said so either, when it was asked. (What it says then frees no place: it has two for what is told by
+ * puts, so of these none may be waited for longer.) */
+static int32_t not_taken(const struct hk_tx_stream *tx)
+{
+	return (int32_t)(tx->number - tx->known);
+}
+
 static bool has_place(const struct hk_tx_stream *tx)
 {
-	return not_taken(tx) < HK_PLACES;
+	return untold(tx) < HK_PLACES;
 }
 
 static struct hk_order *order_of(struct hk_tx_stream *tx, uint32_t number)
@@ -73,10 +80,18 @@ static struct hk_order *order_of(struct hk_tx_stream *tx, uint32_t number)
 	return &tx->order[number % HK_PLACES];
 }
 
+static void know(struct hk_tx_stream *tx, uint32_t number)
+{
+	if ((int32_t)(number - tx->known) > 0)
+		tx->known = number;
+}
+
 static void take(struct hk_tx_stream *tx)
 {
-	while (hk_inbox_whole(&tx->taken))
+	while (hk_inbox_whole(&tx->taken)) {
 		hk_service->inbox_take(&tx->taken);
+		know(tx, HK_TOLD_AT_ONCE * tx->taken.taken);
+	}
 }
 
 uint64_t hk_out_oldest(struct hk_sender *o)
@@ -176,14 +191,21 @@ static void flush_pair(const struct hk_pair *p)
 			hk_out_end(p->out[k], OVERTOOK);
 }
 
-/* Messages before the result must not be looked for in the log any more: channels end whose last are such. */
+/* Some messages must not be looked for in the log any more: channels end whose last are such. Before, the receiver is asked
+ * for what it has taken, of which it tells by itself a few at once. */
 static void turn(struct hk_pair *p)
 {
-	uint64_t forgotten = hk_log_turn(&p->log);
+	uint64_t soon, forgotten = hk_log_turn(&p->log, &soon);
 
-	for (int k = 0; k < p->tags; k++)
-		if (p->out[k]->state == HK_OUT_PUT && hk_out_oldest(p->out[k]) < forgotten)
-			hk_out_end(p->out[k], "many messages of other tags came after its last");
+	for (int k = 0; k < p->tags; k++) {
+		struct hk_sender *o = p->out[k];
+		uint64_t at = o->state == HK_OUT_PUT ? hk_out_oldest(o) : UINT64_MAX;
+
+		if (at < forgotten)
+			hk_out_end(o, "many messages of other tags came after its last");
+		else if (at < soon)
+			hk_control_ask_taken(o);
+	}
 }
 
 static bool by_put(struct hk_sender *o, const void *buf, int count, ompi_datatype_t *type,
@@ -285,6 +307,13 @@ void hk_out_refused(struct hk_sender *o, const char *why, bool for_ever)
 	o->retry = o->sent + 4;
 	if (for_ever)
 		o->never = why;
+}
+
+void hk_out_taken(struct hk_sender *o, const uint32_t *number)
+{
+	for (int k = 0; o->state == HK_OUT_PUT && k < o->schedule.sizes; k++)
+		if ((int32_t)(o->tx[k].number - number[k]) >= 0)
+			know(&o->tx[k], number[k]);
 }
 
 void hk_out_wait(struct hk_sender *o)
@@ -407,7 +436,7 @@ bool hk_out_idle(struct hk_sender *o)
 		return false;
 	for (int k = 0; k < o->schedule.sizes; k++) {
 		take(&o->tx[k]);
-		if (o->tx[k].flying || not_taken(&o->tx[k]) > 0)
+		if (o->tx[k].flying || untold(&o->tx[k]) > 0) /* the last may be on its way */
 			return false;
 	}
 	hk_out_free_streams(o);

@@ -149,6 +149,12 @@ def test_a_put_that_waits_while_thousands_of_messages_pass_keeps_its_order(get_l
     assert min(shares(result.stderr)) > 95
 
 
+def test_a_tag_that_is_used_seldom_goes_on_by_puts(get_lab, program):
+    result = run_tags(get_lab, program, "seldom")
+    assert "many messages of other tags came after its last" not in result.stderr
+    assert min(shares(result.stderr)) > 99
+
+
 def test_what_waits_for_a_place_while_thousands_of_messages_pass_keeps_its_order(get_lab, program):
     result = run_tags(get_lab, program, "held")
     assert "many messages of other tags came after its last" in result.stderr

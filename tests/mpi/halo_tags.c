@@ -6,6 +6,7 @@
  *     order     So they are; then messages of these and new tags, and of strange sizes, are sent in any order. Some
  *               are received by their tags, the others from any tag: in the order of sending.
  *     late      A message is not received until thousands of another tag have been.
+ *     seldom    A message of one tag follows thousands of another, again and again. All are received at once.
  *     held      As late, and others are not sent yet when it ends: their places become free while the sender computes.
  *     sequence  Each message has a tag of its own, but for those of one tag.
  *     crowded   Receives of more tags than are watched are posted, while messages that came before are received from any tag.
@@ -143,7 +144,19 @@ static void late(void)
 	MPI_Wait(&q, MPI_STATUS_IGNORE);
 }
 
-/* With a log of 1024 messages, which is looked at each 512 since the second tag came. */
+static void seldom(void)
+{
+	int k = 2 * ROUNDS;
+
+	repeat(2, 2 * ROUNDS);
+	for (int round = 0; round < 6; round++) {
+		step(MANY, 2 * ROUNDS + round);
+		for (int i = 0; i < 1500; i++)
+			step(MANY + 1, k++);
+	}
+}
+
+/* With a log of 1024 messages, whose older half is looked at after each 256 since the second tag came. */
 static void held(void)
 {
 	enum {
@@ -269,9 +282,9 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *mode;
 		void (*run)(void);
-	} all[] = {{"order", order},       {"late", late},       {"held", held},
-		   {"sequence", sequence}, {"crowded", crowded}, {"ended", ended},
-		   {"ending", ending}};
+	} all[] = {{"order", order}, {"late", late},         {"seldom", seldom},
+		   {"held", held},   {"sequence", sequence}, {"crowded", crowded},
+		   {"ended", ended}, {"ending", ending}};
 
 	hkt_init(&argc, &argv, "halo_tags", MPI_THREAD_SINGLE);
 	seed = hkt_opt.seed;

@@ -61,7 +61,7 @@ static void counts_are_those_of_all_that_was_sent(void)
 		memset(count, 0, sizeof(count));
 		for (uint64_t k = 0; k < MESSAGES; k++) {
 			if (l.sent >= l.turn) { /* what is older than that is over */
-				uint64_t forgotten = hk_log_turn(&l);
+				uint64_t soon, forgotten = hk_log_turn(&l, &soon);
 				uint32_t kept = 0;
 
 				for (uint32_t p = 0; p < puts; p++)
@@ -84,7 +84,7 @@ static void counts_are_those_of_all_that_was_sent(void)
 	}
 }
 
-/* A put is known for half the log at least; and the log has an end. */
+/* A put is known for three quarters of the log at least, and asked about first; and the log has an end. */
 static void a_log_is_bounded(void)
 {
 	struct hk_log l;
@@ -94,15 +94,18 @@ static void a_log_is_bounded(void)
 		CHECK(hk_log_fit(&l, tags));
 	CHECK_EQ(l.mask + 1, HK_LOG_MOST);
 	CHECK(hk_log_fit(&l, HK_PAIR_TAGS));
-	for (uint64_t before = 0; l.sent < (uint64_t)4 * HK_LOG_MOST;) {
+	for (uint64_t before = 0, next = 0; l.sent < (uint64_t)4 * HK_LOG_MOST;) {
 		hk_log_note(&l, 3);
 		if (l.sent < l.turn)
 			continue;
-		uint64_t at = l.sent, forgotten = hk_log_turn(&l);
+		uint64_t at = l.sent, soon, forgotten = hk_log_turn(&l, &soon);
 
 		CHECK(forgotten + HK_LOG_MOST >= l.turn); /* until then it is all there */
-		CHECK(l.turn - at == HK_LOG_MOST / 2 && forgotten >= before);
+		CHECK(l.turn - at == HK_LOG_MOST / 4 && forgotten >= before);
+		CHECK(soon >= forgotten && at - soon <= HK_LOG_MOST / 2);
+		CHECK(before == 0 || forgotten == next);
 		before = forgotten;
+		next = soon; /* of which all were asked about */
 	}
 	hk_log_free(&l);
 }
