@@ -149,9 +149,30 @@ def test_a_host_that_has_gone_is_forgotten(network):
 
 
 def flows(lab: Lab, bridge: str) -> str:
+    return ofctl(lab, "dump-flows", bridge)
+
+
+def ofctl(lab: Lab, command: str, bridge: str, *arguments: str) -> str:
     socket = ovs.directory(lab.topology) / "run" / f"{bridge}.mgmt"
-    argv = ["ovs-ofctl", "-O", "OpenFlow13", "dump-flows", f"unix:{socket}"]
-    return process.run(argv)
+    return process.run(["ovs-ofctl", "-O", "OpenFlow13", command, f"unix:{socket}", *arguments])
+
+
+def test_groups_and_rules_of_others_outlive_a_restart(network):
+    """Those that look like ours, too."""
+    lab, controller = network
+    ofctl(lab, "add-group", "leaf0", "group_id=77,type=all,bucket=output:1")
+    ofctl(lab, "add-flow", "leaf0", "table=9,cookie=5,actions=group:77")
+    try:
+        controller.stop()
+        controller.start()
+        controller.wait_links(2)
+        register(lab, controller.client, ["node0", "node1"])
+        assert "group_id=77," in ofctl(lab, "dump-groups", "leaf0")
+        assert "actions=group:77" in flows(lab, "leaf0")
+    finally:
+        for job in controller.client.get("/v1/jobs"):
+            controller.client.delete(f"/v1/jobs/{job['job']}")
+        ofctl(lab, "del-groups", "leaf0", "group_id=77")
 
 
 def test_a_host_with_ever_new_addresses_does_not_reach_the_controller_for_long(network):
