@@ -24,7 +24,8 @@ SOON = 30  # seconds, on a machine that does much else
 OUTGOING = 4  # PACKET_OUTGOING
 IPV4, UDP, TCP = b"\x08\x00", 17, 6
 
-# Copies frames to its output, as lines, until its input ends. Its first line says that it listens.
+# Copies frames to its output, as lines, until its input ends. Its first line says that it listens,
+# and the others wait until that was read: communicate() loses what readline() has read too far.
 # Tagged ones of an endless job would be too many: a filter of the kernel's leaves them out. At the
 # end one lets nothing more in: a wire that is never silent could not be read to its end.
 SNIFFER = """
@@ -43,6 +44,7 @@ if sys.argv[2] == "untagged":
 sock.bind((sys.argv[1], 3))
 sock.setblocking(False)
 print("ready", flush=True)
+sys.stdin.readline()
 ended = False
 for n in itertools.count():
     if not ended and n % 64 == 0 and select.select([0], [], [], 0)[0]:
@@ -115,6 +117,8 @@ def captured(
     argv = [sys.executable, "-c", SNIFFER, link, which]
     with started(lab, node, *argv, stdout=subprocess.PIPE) as sniffer:
         assert sniffer.stdout.readline() == "ready\n"
+        sniffer.stdin.write("\n")
+        sniffer.stdin.flush()
         yield
         out, _ = sniffer.communicate(timeout=SOON)
         for line in out.splitlines():
