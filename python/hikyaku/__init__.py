@@ -8,7 +8,8 @@ The protocol itself is C and lies in the directories beside this one; Python nev
     process.py     bounded waits, process lookup, killing a tree
     lab/           network namespaces as nodes, wires between them, mpirun inside
     bench/         the driver of bench/mpi_bench.c: repeats, table, plot, JSON
-    doctor.py      what this machine has and what it lacks
+    doctor/        what this machine has and what it lacks
+    reach.py       whether two nodes reach each other
     cli.py         the commands
 """
 

@@ -16,6 +16,7 @@ from .cli_doctor import doctor
 from .cli_lab import lab
 from .cli_learn import learn
 from .cli_p2p import p2p
+from .cli_reach import reach
 from .cli_sdn import sdn
 from .cli_stats import stats, top
 from .cli_tag import tag
@@ -72,6 +73,7 @@ def main() -> None:
 
     \b
     On a real cluster:
+      hikyaku reach -p af_xdp:iface=eth1 a b                whether two nodes reach each other
       eval "$(hikyaku env)"
       export OMPI_MCA_btl_hikyaku_port=af_xdp:iface=eth1    the port, see 'hikyaku doctor'
       mpirun --host a,b ./program                           as ever
@@ -108,5 +110,5 @@ def env() -> None:
         click.echo(f"export {key}={shlex.quote(value)}")
 
 
-for command in (doctor, lab, bench, demo, daemon, stats, top, capture, learn, sdn, tag, p2p):
+for command in (doctor, reach, lab, bench, demo, daemon, stats, top, capture, learn, sdn, tag, p2p):
     main.add_command(command)

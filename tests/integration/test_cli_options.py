@@ -22,6 +22,7 @@ COMMANDS = [
     [],
     ["doctor"],
     ["env"],
+    ["reach"],
     ["demo"],
     ["bench"],
     ["bench", "mpi"],
@@ -51,7 +52,9 @@ def test_help_teaches(hikyaku, command):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("command", [["lab"], ["lab", "up"], ["lab", "mpirun"], ["bench", "mpi"]])
+@pytest.mark.parametrize(
+    "command", [["lab"], ["lab", "up"], ["lab", "mpirun"], ["bench", "mpi"], ["reach"]]
+)
 def test_help_has_examples(hikyaku, command):
     done = call(hikyaku, *command, "--help")
     assert "Example" in done.stdout

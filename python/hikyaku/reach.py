@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Do two nodes reach each other by a kind of port? Started by mpirun, which reaches both already.
+
+bench/reach runs on both and says what it sent and heard; what that means is judged here, for each
+direction by itself. Then bench/raw_pingpong says how long a frame takes.
+"""
+
+import json
+import secrets
+import shlex
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from .checkout import built
+from .errors import HikyakuError
+
+_JOIN_S = 60  # mpirun's own start and end
+_PING = ["--sizes", "64", "--iters", "2000", "--warmup", "100", "--timeout", "10", "--json"]
+_ON_THE_WAY = (
+    "`ip -s link show` and `ethtool -S` on both: what was not sent is the driver's; sent and not "
+    "received, the switch's (VLAN, EtherTypes 0x88B5 and 0x88B6); received and not heard, it went "
+    "to another queue than the port's (ethtool -L IFACE combined 1). docs/cluster.md, 8"
+)
+
+# Runs mpirun's arguments; exit status, what it printed, what it complained of.
+Launch = Callable[[list[str], float], tuple[int, str, str]]
+
+
+@dataclass(frozen=True)
+class Line:
+    ok: bool
+    text: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True)
+class Way:
+    """Frames from @source to @target."""
+
+    source: dict
+    target: dict
+
+    @property
+    def name(self) -> str:
+        return f"{self.source['host']} to {self.target['host']}"
+
+    def passed(self) -> list[tuple[int, int, int]]:
+        """Size, sent and heard, of sizes that the other port takes, too."""
+        heard = {s["size"]: s["heard"] for s in self.target["sizes"]}
+        most = min(self.source["frame_max"], self.target["frame_max"])
+        return [
+            (s["size"], s["sent"], heard.get(s["size"], 0))
+            for s in self.source["sizes"]
+            if s["size"] <= most and s["size"] in heard
+        ]
+
+    def judge(self) -> list[Line]:
+        if not self.target["hears"]:
+            return [Line(False, f"{self.name}: no frame passes", _ON_THE_WAY)]
+        sizes = self.passed()
+        through = [size for size, _, heard in sizes if heard]
+        if not through:
+            return [
+                Line(
+                    False, f"{self.name}: a few frames pass, and not those that count", _ON_THE_WAY
+                )
+            ]
+        sent = sum(n for size, n, _ in sizes if size <= through[-1])
+        lost = 1 - sum(heard for size, _, heard in sizes if size <= through[-1]) / sent
+        lines = [
+            Line(
+                lost < 0.5,
+                f"{self.name}: frames pass, up to {through[-1]} bytes; {lost:.1%} of {sent} lost",
+                None if lost < 0.5 else _ON_THE_WAY,
+            )
+        ]
+        if through[-1] < sizes[-1][0]:
+            lines.append(
+                Line(
+                    False,
+                    f"{self.name}: frames of {sizes[len(through)][0]} bytes do not pass, though "
+                    f"both ports take {sizes[-1][0]}",
+                    f"raise the switch's MTU, or lower the ports': --mca btl_hikyaku_frame_max "
+                    f"{through[-1]}",
+                )
+            )
+        return lines
+
+
+def _sides(output: str) -> dict[str, dict]:
+    found = {}
+    for line in output.splitlines():
+        if line.startswith('{"reach": 1'):
+            try:
+                said = json.loads(line)
+            except json.JSONDecodeError:
+                continue
+            found[said["side"]] = said
+    return found
+
+
+def judge(a: dict, b: dict) -> list[Line]:
+    lines = [*Way(a, b).judge(), *Way(b, a).judge()]
+    if a["frame_max"] != b["frame_max"]:
+        lines.append(
+            Line(
+                False,
+                f"the ports differ: frames of {a['frame_max']} bytes at {a['host']}, "
+                f"{b['frame_max']} at {b['host']}",
+                "give both the same MTU",
+            )
+        )
+    if a["release"] != b["release"]:
+        lines.append(
+            Line(
+                False,
+                f"releases differ: {a['release']} at {a['host']}, {b['release']} at {b['host']}",
+                "install the same on all nodes",
+            )
+        )
+    return lines
+
+
+def by_mpirun(command: str, hosts: tuple[str, str]) -> Launch:
+    """mpirun as the user calls it, options and all."""
+
+    def launch(arguments: list[str], limit: float) -> tuple[int, str, str]:
+        argv = [*shlex.split(command), "--host", ",".join(f"{h}:1" for h in hosts), *arguments]
+        try:
+            done = subprocess.run(argv, capture_output=True, text=True, timeout=limit, check=False)
+        except FileNotFoundError:
+            raise HikyakuError(f"{argv[0]} is not there", "hikyaku doctor") from None
+        except subprocess.TimeoutExpired:
+            raise HikyakuError(
+                f"'{shlex.join(argv)}' did not end within {limit:g} s",
+                "see that mpirun reaches both: mpirun --host A,B hostname; and by which network: "
+                "--mpirun 'mpirun --mca oob_tcp_if_include eth0'",
+            ) from None
+        return done.returncode, done.stdout, done.stderr
+
+    return launch
+
+
+def _apart(one: list[str], other: list[str]) -> list[str]:
+    return ["-np", "1", *one, ":", "-np", "1", *other]
+
+
+def _latency(launch: Launch, port: str) -> Line:
+    pingpong = [str(built("bench/raw_pingpong")), "--spec", port, "--role"]
+    _, out, err = launch(_apart([*pingpong, "pong"], [*pingpong, "ping", *_PING]), _JOIN_S)
+    for line in out.splitlines():
+        if line.startswith('{"spec"'):
+            (row,) = json.loads(line)["rows"]
+            return Line(True, f"64 bytes take {row['latency_us']['median']:.1f} µs one way")
+    return Line(False, f"the time of a frame cannot be measured: {err.strip()[-300:]}", _ON_THE_WAY)
+
+
+@dataclass(frozen=True)
+class Answer:
+    lines: list[Line] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return all(line.ok for line in self.lines)
+
+
+def reach(port: str, launch: Launch, timeout_s: float = 10) -> Answer:
+    if port.startswith("memif:"):
+        raise HikyakuError(
+            f"{port} joins processes of one machine: there is no network to try",
+            "give af_xdp:iface=…, af_packet:iface=… or pci:…",
+        )
+    program = [str(built("bench/reach")), "--spec", port]
+    program += [
+        "--key",
+        str(1 + secrets.randbelow(2**62)),
+        "--timeout-ms",
+        str(int(timeout_s * 1e3)),
+    ]
+    arguments = _apart([*program, "--side", "a"], [*program, "--side", "b"])
+    status, out, err = launch(arguments, 2 * timeout_s + _JOIN_S)
+    sides = _sides(out)
+    for said in sides.values():
+        if "error" in said:
+            raise HikyakuError.said(said["error"], f"{said['host']}: ")
+    if len(sides) < 2:
+        raise HikyakuError(
+            f"mpirun did not run both sides (status {status}): {err.strip()[-500:]}",
+            "see that `mpirun --host A,B hostname` works, and that Hikyaku lies at the same path",
+        )
+    answer = Answer(judge(sides["a"], sides["b"]))
+    if sides["a"]["hears"] and sides["b"]["hears"]:
+        answer.lines.append(_latency(launch, port))
+    return answer

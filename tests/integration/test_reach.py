@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku reach`: two nodes of a lab, good wires and bad ones, and what is concluded."""
+
+import json
+import subprocess
+
+import pytest
+
+from hikyaku import reach
+from hikyaku.errors import HikyakuError
+
+
+def call(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [*hikyaku, "reach", *arguments], capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+def findings(hikyaku, lab, spec: str, *more: str) -> tuple[int, list[dict]]:
+    done = call(hikyaku, "--lab", lab.name, "--json", "-p", spec, *more)
+    return done.returncode, json.loads(done.stdout)["findings"]
+
+
+@pytest.fixture
+def wire(get_lab):
+    return get_lab(2, "veth", 1)
+
+
+def test_a_good_wire(hikyaku, wire):
+    status, (there, back, latency) = findings(hikyaku, wire, "af_xdp:iface=hk0")
+    assert status == 0
+    assert there["ok"]
+    assert there["text"].startswith("node0 to node1: frames pass, up to 3520 bytes; ")
+    assert back["text"].startswith("node1 to node0: frames pass, up to 3520 bytes; ")
+    assert "64 bytes take " in latency["text"]
+
+
+def test_one_way(hikyaku, wire):
+    """What the second side sends is lost."""
+    spec = "af_packet:iface=hk0;faults=drop={rank}"
+    status, (there, back) = findings(hikyaku, wire, spec, "--timeout", "1.5")
+    assert status == 1
+    assert there["ok"]
+    assert not back["ok"]
+    assert back["text"] == "node1 to node0: no frame passes"
+    assert "EtherTypes 0x88B5" in back["fix"]
+
+
+def test_port_that_does_not_open(hikyaku, wire):
+    done = call(hikyaku, "--lab", wire.name, "-p", "af_xdp:iface=eth77")
+    assert done.returncode == 1
+    assert "hikyaku: node" in done.stderr
+    assert "there is no interface eth77 here; fix: " in done.stderr
+
+
+def side(host: str, frame_max: int = 9014, largest: int = 9014, **more) -> dict:
+    sizes = [
+        {"size": n, "sent": 50, "heard": 50 if n <= largest else 0}
+        for n in (64, 1514, 9014)
+        if n <= frame_max
+    ]
+    more = {"release": "1", "hears": True, **more}
+    return {"host": host, "frame_max": frame_max, "sizes": sizes, **more}
+
+
+def said(a: dict, b: dict) -> list[str]:
+    return [line.text for line in reach.judge(a, b) if not line.ok]
+
+
+def test_what_is_concluded():
+    a, b = side("a"), side("b")
+    assert said(a, b) == []
+    assert said(a, side("b", largest=1514)) == [
+        "a to b: frames of 9014 bytes do not pass, though both ports take 9014"
+    ]
+    assert said(a, side("b", frame_max=1514)) == [
+        "the ports differ: frames of 9014 bytes at a, 1514 at b"
+    ]
+    assert said(a, side("b", release="2")) == ["releases differ: 1 at a, 2 at b"]
+    assert said(a, side("b", hears=False)) == ["a to b: no frame passes"]
+    assert said(side("a", largest=0), b) == ["b to a: a few frames pass, and not those that count"]
+
+
+def test_lost_frames():
+    b = side("b")
+    b["sizes"][0]["heard"] = b["sizes"][1]["heard"] = 1
+    assert said(side("a"), b) == ["a to b: frames pass, up to 9014 bytes; 65.3% of 150 lost"]
+
+
+def test_sides_that_did_not_run():
+    with pytest.raises(HikyakuError, match=r"did not run both sides.*ssh: no route"):
+        reach.reach("af_xdp:iface=a", lambda _args, _limit: (1, "", "ssh: no route"))
+    with pytest.raises(HikyakuError, match="no network to try"):
+        reach.reach("memif:dir=/x", lambda _args, _limit: (0, "", ""))
+
+
+def test_hosts(hikyaku):
+    done = call(hikyaku, "-p", "af_xdp:iface=a", "one")
+    assert done.returncode == 2
+    assert "HOST_A HOST_B" in done.stderr
+
+
+def test_mpirun_as_it_is_called(monkeypatch):
+    """By the user's own command, on both hosts."""
+    seen = []
+    done = subprocess.CompletedProcess([], 3, "out", "err")
+    monkeypatch.setattr(reach.subprocess, "run", lambda argv, **_: seen.append(argv) or done)
+    launch = reach.by_mpirun("mpirun --mca oob_tcp_if_include eth0", ("n1", "n2"))
+    assert launch(["-np", "1", "x"], 5) == (3, "out", "err")
+    assert seen[0][:5] == ["mpirun", "--mca", "oob_tcp_if_include", "eth0", "--host"]
+    assert seen[0][5:] == ["n1:1,n2:1", "-np", "1", "x"]
