@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line without a lab: help that teaches, and bad input that is named."""
 
+import os
 import shutil
 import subprocess
 from types import SimpleNamespace
@@ -101,10 +102,17 @@ def test_bad_input_is_named(hikyaku, arguments, names):
 
 
 def test_launcher_without_environment_says_make(hikyaku, tmp_path):
-    """A fresh clone, before `make`."""
+    """A fresh clone, before `make`; and an installed one, of which the environment is gone."""
     copy = tmp_path / "hikyaku"
     shutil.copy(hikyaku[0], copy)
-    done = call([str(copy)])
+    (tmp_path / "python3").write_text("#!/bin/sh\nexit 1\n")  # without click
+    (tmp_path / "python3").chmod(0o755)
+    path = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = call([str(copy)], env=path)
+    assert done.returncode == 1
+    assert "run 'make install' again" in done.stderr
+    (tmp_path / "meson.build").touch()
+    done = call([str(copy)], env=path)
     assert done.returncode == 1
     assert f"run 'make' in {tmp_path}" in done.stderr
 
