@@ -10,22 +10,30 @@
 
 /* ---- the user's edges ------------------------------------------------------------------------------ */
 
+/* MPI_Type_size() cannot tell those of more than 2 GiB. */
+static bool size_of(const struct hk_half *half, uint64_t *bytes)
+{
+	MPI_Count size = 0;
+
+	if (half->count > 0)
+		MPI_Type_size_x(half->type, &size);
+	return size >= 0 && !__builtin_mul_overflow((uint64_t)half->count, (uint64_t)size, bytes);
+}
+
 static int half_check(const struct hk_halo *h, int edge, const char *what,
 		      const struct hk_half *half)
 {
-	int ni, na, nd, combiner, size;
 	const char *wrong = NULL;
+	uint64_t bytes;
 
 	if (half->count < 0)
 		wrong = "a negative count";
 	else if (half->count > 0 && half->type == MPI_DATATYPE_NULL)
 		wrong = "no type";
-	if (!wrong && half->count > 0) {
-		MPI_Type_get_envelope(half->type, &ni, &na, &nd, &combiner);
-		MPI_Type_size(half->type, &size);
-		if (!half->base && size > 0)
-			wrong = "no address";
-	}
+	else if (!size_of(half, &bytes))
+		wrong = "more bytes than 64 bits count";
+	else if (!half->base && bytes > 0)
+		wrong = "no address";
 	return wrong ? hk_halo_fail(
 			       -EINVAL,
 			       "rank %d, edge %d with rank %d, tag %d: it %s with %s; fix: give "
@@ -48,13 +56,11 @@ static int by_peer_and_tag(const void *a, const void *b)
 static int add_half(const struct hk_halo *h, struct hk_half *list, int *n, struct hk_half half,
 		    const char *what)
 {
-	int rc = half_check(h, half.edge, what, &half), size = 0;
+	int rc = half_check(h, half.edge, what, &half);
 
 	if (rc)
 		return rc;
-	if (half.count > 0)
-		MPI_Type_size(half.type, &size);
-	half.bytes = (uint64_t)half.count * (uint64_t)size;
+	(void)size_of(&half, &half.bytes);
 	half.order = *n;
 	if (half.bytes == 0)
 		return 0;

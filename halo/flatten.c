@@ -233,5 +233,6 @@ int hk_message_flatten(struct hk_message *m)
 		return 0;
 	for (int k = 0; rc == 0 && k < m->halves; k++)
 		rc = flatten(&m->blocks, m->half[k].base, m->half[k].count, m->half[k].type);
-	return rc;
+	/* what moves bytes goes by one of the two and has memory for the other */
+	return rc == 0 && m->blocks.len != m->bytes ? -ENOTSUP : rc;
 }

@@ -99,6 +99,28 @@ static void wrong_edges(void)
 	unsetenv("HK_HALO_BACKEND");
 }
 
+/* All its blocks are at one place. */
+static void more_than_2_gib(void)
+{
+	struct hk_halo_edge e = edge(!hkt_rank, 3, out, 1, in, 1);
+	MPI_Datatype block, folded;
+
+	char *place = hkt_alloc(1 << 20);
+
+	MPI_Type_contiguous(1 << 20, MPI_BYTE, &block);
+	MPI_Type_create_hvector(2049, 1, 0, block, &folded);
+	MPI_Type_commit(&folded);
+	if (hkt_rank == 0) {
+		e.send = place;
+		e.send_type = folded;
+	}
+	REFUSED("a send of more than 2 GiB", 1, &e, "rank 0, edge 0 sends 2148532224 bytes",
+		"rank 1, edge 0 receives 8");
+	MPI_Type_free(&folded);
+	MPI_Type_free(&block);
+	free(place);
+}
+
 /* The last rank leaves in the middle; its neighbours' wait must end with its name. */
 static void away(bool stops)
 {
@@ -140,6 +162,7 @@ int main(int argc, char **argv)
 	} else {
 		good();
 		wrong_edges();
+		more_than_2_gib();
 		good();
 	}
 	return hkt_finish();
