@@ -43,6 +43,13 @@ static MPI_Aint extent_of(MPI_Datatype t)
 	return extent;
 }
 
+/* Not made of others, and not to be freed. MPI_Type_create_f90_real() and its like give basic types, too. */
+static bool is_basic(int combiner)
+{
+	return combiner == MPI_COMBINER_NAMED || combiner == MPI_COMBINER_F90_REAL ||
+	       combiner == MPI_COMBINER_F90_COMPLEX || combiner == MPI_COMBINER_F90_INTEGER;
+}
+
 /* Bytes of a basic type without holes; 0: it is another. */
 static int plain_size(MPI_Datatype t)
 {
@@ -50,7 +57,7 @@ static int plain_size(MPI_Datatype t)
 	int size, ni, na, nd, combiner;
 
 	MPI_Type_get_envelope(t, &ni, &na, &nd, &combiner);
-	if (combiner != MPI_COMBINER_NAMED)
+	if (!is_basic(combiner))
 		return 0;
 	MPI_Type_size(t, &size);
 	MPI_Type_get_extent(t, &lb, &extent);
@@ -80,7 +87,7 @@ struct contents {
 static int contents_get(MPI_Datatype t, struct contents *c)
 {
 	MPI_Type_get_envelope(t, &c->ni, &c->na, &c->nd, &c->combiner);
-	if (c->combiner == MPI_COMBINER_NAMED)
+	if (is_basic(c->combiner))
 		return 0;
 	c->i = malloc(sizeof(*c->i) * (size_t)(c->ni + 1));
 	c->a = malloc(sizeof(*c->a) * (size_t)(c->na + 1));
@@ -100,7 +107,7 @@ static void contents_free(struct contents *c)
 		int ni, na, nd, combiner;
 
 		MPI_Type_get_envelope(c->d[k], &ni, &na, &nd, &combiner);
-		if (combiner != MPI_COMBINER_NAMED)
+		if (!is_basic(combiner))
 			MPI_Type_free(&c->d[k]);
 	}
 	free(c->i);
@@ -202,7 +209,7 @@ static int flatten(struct hk_blocks *b, char *base, int64_t count, MPI_Datatype 
 	MPI_Aint extent = extent_of(t);
 	int rc = contents_get(t, &c);
 
-	if (rc == 0 && c.combiner == MPI_COMBINER_NAMED)
+	if (rc == 0 && is_basic(c.combiner))
 		return basic(b, base, count, t);
 	for (int64_t k = 0; rc == 0 && k < count; k++) {
 		uint64_t before = b->len;

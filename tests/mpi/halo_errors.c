@@ -99,6 +99,34 @@ static void wrong_edges(void)
 	unsetenv("HK_HALO_BACKEND");
 }
 
+/* One element of @type goes round. */
+static void goes_round(MPI_Datatype type)
+{
+	int left = (hkt_rank + hkt_size - 1) % hkt_size, right = (hkt_rank + 1) % hkt_size;
+	struct hk_halo_edge e[2] = {{.peer = left, .recv = in, .recv_count = 1, .recv_type = type},
+				    {.peer = right, .send = out, .send_count = 1, .send_type = type}};
+	hk_halo h;
+
+	HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, 2, e, &h) == 0, "%s", hk_halo_error());
+	out[0] = hkt_rank + 0.5;
+	HKT_CHECK(hk_halo_put(h) == 0 && hk_halo_wait(h) == 0, "%s", hk_halo_error());
+	HKT_CHECK(in[0] == left + 0.5, "%g came from rank %d", in[0], left);
+	HKT_CHECK(hk_halo_free(&h) == 0, "%s", hk_halo_error());
+}
+
+static void seldom_types(void)
+{
+	MPI_Datatype real, type;
+
+	hkt_at("a type of Fortran's kinds");
+	MPI_Type_create_f90_real(15, MPI_UNDEFINED, &real);
+	goes_round(real);
+	MPI_Type_contiguous(1, real, &type);
+	MPI_Type_commit(&type);
+	goes_round(type);
+	MPI_Type_free(&type);
+}
+
 /* All its blocks are at one place. */
 static void more_than_2_gib(void)
 {
@@ -162,6 +190,7 @@ int main(int argc, char **argv)
 	} else {
 		good();
 		wrong_edges();
+		seldom_types();
 		more_than_2_gib();
 		good();
 	}
