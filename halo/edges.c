@@ -37,7 +37,7 @@ static int half_check(const struct hk_halo *h, int edge, const char *what,
 	return wrong ? hk_halo_fail(
 			       -EINVAL,
 			       "rank %d, edge %d with rank %d, tag %d: it %s with %s; fix: give "
-			       "each half an address, a count and a committed type, or count 0",
+			       "each half an address, a count and a type, or count 0",
 			       h->rank, edge, half->peer, half->tag, what, wrong)
 		     : 0;
 }
@@ -65,6 +65,7 @@ static int add_half(const struct hk_halo *h, struct hk_half *list, int *n, struc
 	if (half.bytes == 0)
 		return 0;
 	MPI_Type_dup(half.type, &half.type); /* the user may free it */
+	MPI_Type_commit(&half.type);
 	list[(*n)++] = half;
 	return 0;
 }

@@ -59,7 +59,7 @@ typedef struct hk_halo *hk_halo;
 
 /* What one neighbour is sent, and what comes from it. Either half may be empty: count 0. The n-th half with
  * bytes that a rank sends to a peer with a tag belongs to the n-th that the peer receives from the rank
- * with this tag; it must have as many bytes. @peer may be MPI_PROC_NULL (nothing happens) or the rank itself. */
+ * with this tag; it must have as many bytes. Types need not be committed. @peer may be MPI_PROC_NULL (nothing happens) or the rank itself. */
 struct hk_halo_edge {
 	int peer, tag;
 	const void *send;
@@ -72,7 +72,7 @@ struct hk_halo_edge {
 
 /* Collective over @comm: describes the exchange and connects the neighbours. Several edges to one neighbour
  * become one message. Refused, with the ranks and the edge named: halves that do not match, receive
- * buffers that overlap each other or a send buffer, types that are not committed, null addresses. */
+ * buffers that overlap each other or a send buffer, null addresses. */
 HK_HALO_API int hk_halo_setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, hk_halo *h);
 
 /* Starts an exchange: sends, and lets receive. -EBUSY if one is under way. */

@@ -125,6 +125,10 @@ static void seldom_types(void)
 	MPI_Type_commit(&type);
 	goes_round(type);
 	MPI_Type_free(&type);
+	hkt_at("a type that is not committed");
+	MPI_Type_contiguous(1, MPI_DOUBLE, &type);
+	goes_round(type);
+	MPI_Type_free(&type);
 }
 
 /* All its blocks are at one place. */
