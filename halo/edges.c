@@ -143,11 +143,11 @@ int hk_edges_neighbours(struct hk_halo *h, const int *theirs)
 		return hk_halo_fail(-ENOMEM, "rank %d: no memory for neighbours", h->rank);
 	for (int o = 0, i = 0, r = 0;;) {
 		struct hk_neighbour *nb = &h->neighbour[h->neighbours];
-		int out = o < h->outs ? h->out[o].peer : h->size;
-		int in = i < h->ins ? h->in[i].peer : h->size;
+		int to = o < h->outs ? h->out[o].peer : h->size;
+		int from = i < h->ins ? h->in[i].peer : h->size;
 
 		r = next_peer(theirs, h->size, r);
-		nb->rank = HK_MIN(HK_MIN(out, in), r);
+		nb->rank = HK_MIN(HK_MIN(to, from), r);
 		if (nb->rank == h->size)
 			return 0;
 		r += nb->rank == r;
@@ -157,10 +157,10 @@ int hk_edges_neighbours(struct hk_halo *h, const int *theirs)
 		for (int k = 0; k < nb->in.halves; k++)
 			h->neighbour_of[nb->in.half[k].edge] = h->neighbours;
 		h->neighbours++;
-		nb->flat = hk_message_flatten(&nb->out);
-		if (nb->flat == 0)
-			nb->flat = hk_message_flatten(&nb->in);
-		if (nb->flat == -ENOMEM)
+		int out_rc = hk_message_flatten(&nb->out), in_rc = hk_message_flatten(&nb->in);
+
+		nb->flat = out_rc ? out_rc : in_rc;
+		if (out_rc == -ENOMEM || in_rc == -ENOMEM)
 			return hk_halo_fail(-ENOMEM, "rank %d: no memory for layouts of types",
 					    h->rank);
 	}

@@ -72,7 +72,8 @@ struct hk_halo_edge {
 
 /* Collective over @comm: describes the exchange and connects the neighbours. Several edges to one neighbour
  * become one message. Refused, with the ranks and the edge named: halves that do not match, receive
- * buffers that overlap each other or a send buffer, null addresses. */
+ * buffers that overlap each other or a send buffer (not seen in types whose layout MPI alone knows: distributed arrays,
+ * pairs with holes), null addresses. */
 HK_HALO_API int hk_halo_setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, hk_halo *h);
 
 /* Starts an exchange: sends, and lets receive. -EBUSY if one is under way. */

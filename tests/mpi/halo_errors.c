@@ -78,6 +78,10 @@ static void wrong_edges(void)
 	e[1] = edge(peer, 7, out, 3, in + 2, 3);
 	REFUSED("receive buffers that overlap", 2, e, "rank 0", "edge 0", "edge 1", "receives from",
 		"overlaps");
+	e[2] = edge(peer, 8, out, 1, NULL, 0);
+	e[2].send_type = MPI_DOUBLE_INT; /* which has a hole */
+	REFUSED("… also beside a type of unknown layout", 3, e, "rank 0", "edge 0", "edge 1",
+		"receives from", "overlaps");
 	e[1] = edge(peer, 7, in + 1, 2, in + 8, 2);
 	REFUSED("a send buffer that is received to", 2, e, "edge 0", "edge 1", "sends to",
 		"overlaps");
