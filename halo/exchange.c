@@ -11,10 +11,26 @@
 #define LOOK_CLOCK  4096 /* rounds in vain between two looks at the clock; a power of two */
 #define LOOK_ALL    64   /* … and until all that MPI polls is polled */
 
+/* Some of the exchange is lost, so it never becomes whole, whatever comes later. */
+static int fail_for_good(struct hk_halo *h, int rc)
+{
+	h->failed = rc;
+	h->said = hk_halo_said;
+	return rc;
+}
+
+static int failed_before(const struct hk_halo *h)
+{
+	hk_halo_said = h->said;
+	return h->failed;
+}
+
 int hk_halo_put(hk_halo h)
 {
 	int rc = 0;
 
+	if (HK_UNLIKELY(h->failed))
+		return failed_before(h);
 	if (h->under_way)
 		return hk_halo_fail(-EBUSY,
 				    "an exchange is under way; fix: hk_halo_wait() before the next "
@@ -28,7 +44,7 @@ int hk_halo_put(hk_halo h)
 		h->neighbour[k].arrived = h->neighbour[k].sent = false;
 	for (int k = 0; rc == 0 && k < h->neighbours; k++)
 		rc = h->neighbour[k].path->put(h, &h->neighbour[k]);
-	return rc;
+	return HK_UNLIKELY(rc) ? fail_for_good(h, rc) : 0;
 }
 
 static void note_arrival(struct hk_halo *h, struct hk_neighbour *nb)
@@ -46,6 +62,8 @@ static int look(struct hk_halo *h, unsigned round)
 {
 	int left = 0;
 
+	if (HK_UNLIKELY(h->failed))
+		return failed_before(h);
 	if (h->polls_fabric)
 		hk_fabric_poll(round % LOOK_ALL == LOOK_ALL - 1);
 	for (int k = 0; k < h->neighbours; k++) {
@@ -56,8 +74,8 @@ static int look(struct hk_halo *h, unsigned round)
 		bool before = nb->arrived;
 		int rc = nb->path->poll(h, nb);
 
-		if (rc)
-			return rc;
+		if (HK_UNLIKELY(rc))
+			return fail_for_good(h, rc);
 		if (HK_UNLIKELY(h->report) && nb->arrived && !before)
 			note_arrival(h, nb);
 		left += !(nb->arrived && nb->sent);

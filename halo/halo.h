@@ -33,7 +33,8 @@
  *
  * Errors. Functions return 0 (or what they say) or a negative errno; hk_halo_error() then has the sentence.
  * hk_halo_setup(), hk_halo_cart() and hk_halo_csr() fail on all ranks or on none. An exchange that failed is under
- * way still: one may wait again, after -ETIMEDOUT, or free it. MPI's own errors go to the communicator's error
+ * way still: one may wait again, after -ETIMEDOUT, or free it. After any other error of an exchange, all calls give that
+ * error again, until hk_halo_free(). MPI's own errors go to the communicator's error
  * handler.
  *
  * Memory. Edges, types and the communicator may be freed after set-up. From hk_halo_put() to the return of hk_halo_wait() the

@@ -80,6 +80,8 @@ struct hk_halo {
 	struct hk_neighbour *neighbour;
 	int neighbours;
 	bool under_way, polls_fabric, report;
+	int failed; /* for good: what the exchange's functions return from then on, with `said` */
+	struct hk_error said;
 	uint32_t number; /* of the exchange, from 1 */
 	double timeout, started, setup_time;
 };
