@@ -12,6 +12,21 @@ struct state {
 	MPI_Request send, recv; /* MPI_REQUEST_NULL: nothing that way */
 };
 
+/* With MPI_ERRORS_RETURN an error of MPI's comes here. */
+static int mpi_said(const struct hk_halo *h, const struct hk_neighbour *nb, int code)
+{
+	char text[MPI_MAX_ERROR_STRING] = "";
+	int len;
+
+	if (HK_LIKELY(code == MPI_SUCCESS))
+		return 0;
+	MPI_Error_string(code, text, &len);
+	return hk_halo_fail(-EIO,
+			    "rank %d: MPI's message to or from rank %d failed: %s; fix: see what "
+			    "that rank does",
+			    h->rank, nb->rank, text);
+}
+
 /* One type for all halves of a message, from MPI_BOTTOM on. */
 static int fused(const struct hk_message *m, MPI_Datatype *t)
 {
@@ -121,29 +136,29 @@ static int put(struct hk_halo *h, struct hk_neighbour *nb)
 {
 	struct state *s = nb->state;
 
-	(void)h;
+	int code = MPI_SUCCESS;
+
 	if (s->recv != MPI_REQUEST_NULL)
-		MPI_Start(&s->recv);
-	if (s->send != MPI_REQUEST_NULL)
-		MPI_Start(&s->send);
-	return 0;
+		code = MPI_Start(&s->recv);
+	if (code == MPI_SUCCESS && s->send != MPI_REQUEST_NULL)
+		code = MPI_Start(&s->send);
+	return mpi_said(h, nb, code);
 }
 
 static int poll(struct hk_halo *h, struct hk_neighbour *nb)
 {
 	struct state *s = nb->state;
-	int done;
+	int done, code = MPI_SUCCESS;
 
-	(void)h;
 	if (!nb->arrived) {
-		MPI_Test(&s->recv, &done, MPI_STATUS_IGNORE);
-		nb->arrived = done;
+		code = MPI_Test(&s->recv, &done, MPI_STATUS_IGNORE);
+		nb->arrived = code == MPI_SUCCESS && done;
 	}
-	if (!nb->sent) {
-		MPI_Test(&s->send, &done, MPI_STATUS_IGNORE);
-		nb->sent = done;
+	if (code == MPI_SUCCESS && !nb->sent) {
+		code = MPI_Test(&s->send, &done, MPI_STATUS_IGNORE);
+		nb->sent = code == MPI_SUCCESS && done;
 	}
-	return 0;
+	return mpi_said(h, nb, code);
 }
 
 const struct hk_path hk_path_mpi = {

@@ -15,6 +15,14 @@
 
 static double out[64], in[64];
 
+/* MPI's, but for an error that the test wants. */
+static int test_fails;
+
+int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
+{
+	return test_fails ? test_fails : PMPI_Test(request, flag, status);
+}
+
 static struct hk_halo_edge edge(int peer, int tag, double *send, int sends, double *recv, int recvs)
 {
 	return (struct hk_halo_edge){peer, tag, send, sends, MPI_DOUBLE, recv, recvs, MPI_DOUBLE};
@@ -101,6 +109,26 @@ static void wrong_edges(void)
 	setenv("HK_HALO_BACKEND", "telegraph", 1);
 	REFUSED("a backend that is none", 0, NULL, "telegraph", "HK_HALO_BACKEND");
 	unsetenv("HK_HALO_BACKEND");
+}
+
+/* … which a program with MPI_ERRORS_RETURN has asked for. */
+static void error_of_mpi(void)
+{
+	struct hk_halo_edge e = edge(!hkt_rank, 1, out, 8, in, 8);
+	hk_halo h;
+
+	hkt_at("an error of MPI's");
+	setenv("HK_HALO_BACKEND", "mpi", 1);
+	HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, hkt_rank < 2, &e, &h) == 0, "%s", hk_halo_error());
+	unsetenv("HK_HALO_BACKEND");
+	HKT_CHECK(hk_halo_put(h) == 0, "%s", hk_halo_error());
+	test_fails = MPI_ERR_TRUNCATE;
+	int rc = hk_halo_wait(h);
+
+	test_fails = 0;
+	HKT_CHECK(rc == (hkt_rank < 2 ? -EIO : 0), "status %d", rc);
+	HKT_CHECK(hkt_rank >= 2 || strstr(hk_halo_error(), "TRUNCATE"), "%s", hk_halo_error());
+	HKT_CHECK(hk_halo_free(&h) == rc, "%s", hk_halo_error());
 }
 
 /* One element of @type goes round. */
@@ -198,6 +226,7 @@ int main(int argc, char **argv)
 	} else {
 		good();
 		wrong_edges();
+		error_of_mpi();
 		seldom_types();
 		more_than_2_gib();
 		good();
