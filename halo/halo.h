@@ -95,7 +95,9 @@ HK_HALO_API int hk_halo_ready(hk_halo h, int i);
 HK_HALO_API int hk_halo_wait_some(hk_halo h, int *which);
 
 /* Collective: ends an exchange that is under way, and frees everything, also where that failed: it returns what the wait
- * did. *@h becomes NULL; NULL is nothing. Before MPI_Finalize (else -EINVAL, and nothing is freed). */
+ * did, and nothing comes to the receive buffers any more. (A message that the neighbour does not take, and MPI does not take
+ * back, may be read from the send buffer later; stderr says so. The library's communicator is left to MPI_Finalize
+ * then.) *@h becomes NULL; NULL is nothing. Before MPI_Finalize (else -EINVAL, and nothing is freed). */
 HK_HALO_API int hk_halo_free(hk_halo *h);
 
 /* What went wrong last in this thread, and how to mend it. Valid until the thread's next call. */

@@ -8,8 +8,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define GIVE_UP 2.0 /* seconds for a message that is on its way when its exchange is freed */
+
 struct state {
-	MPI_Request send, recv; /* MPI_REQUEST_NULL: nothing that way */
+	MPI_Request send, recv;  /* MPI_REQUEST_NULL: nothing that way */
+	bool sending, receiving; /* … are MPI's */
 };
 
 /* With MPI_ERRORS_RETURN an error of MPI's comes here. */
@@ -90,13 +93,36 @@ static bool offer(struct hk_halo *h, struct hk_neighbour *nb, char *address)
 	return true;
 }
 
+/* What is MPI's after an exchange that failed is taken back: nothing may be written to memory that is the user's again. A
+ * message that MPI does not take back is read from there until the other end has received it. */
+static void take_back(const struct hk_halo *h, const struct hk_neighbour *nb, struct state *s)
+{
+	double end = hk_halo_now() + GIVE_UP;
+	int done = !s->sending;
+
+	if (s->receiving) {
+		MPI_Cancel(&s->recv);
+		MPI_Wait(&s->recv, MPI_STATUS_IGNORE);
+	}
+	if (s->sending)
+		MPI_Cancel(&s->send);
+	while (!done && hk_halo_now() < end)
+		if (MPI_Test(&s->send, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS)
+			break;
+	if (!done)
+		fprintf(stderr,
+			"hk_halo: rank %d has freed an exchange, but rank %d has not taken what was sent; "
+			"fix: do not free the send buffers\n",
+			h->rank, nb->rank);
+}
+
 static void free_state(struct hk_halo *h, struct hk_neighbour *nb)
 {
 	struct state *s = nb->state;
 
-	(void)h;
 	if (!s)
 		return;
+	take_back(h, nb, s);
 	if (s->send != MPI_REQUEST_NULL)
 		MPI_Request_free(&s->send);
 	if (s->recv != MPI_REQUEST_NULL)
@@ -107,7 +133,7 @@ static void free_state(struct hk_halo *h, struct hk_neighbour *nb)
 
 static int open(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, char *mine)
 {
-	struct state *s = malloc(sizeof(*s));
+	struct state *s = calloc(1, sizeof(*s));
 
 	(void)theirs;
 	(void)mine;
@@ -140,8 +166,10 @@ static int put(struct hk_halo *h, struct hk_neighbour *nb)
 
 	if (s->recv != MPI_REQUEST_NULL)
 		code = MPI_Start(&s->recv);
+	s->receiving = code == MPI_SUCCESS && s->recv != MPI_REQUEST_NULL;
 	if (code == MPI_SUCCESS && s->send != MPI_REQUEST_NULL)
 		code = MPI_Start(&s->send);
+	s->sending = code == MPI_SUCCESS && s->send != MPI_REQUEST_NULL;
 	return mpi_said(h, nb, code);
 }
 
@@ -153,10 +181,12 @@ static int poll(struct hk_halo *h, struct hk_neighbour *nb)
 	if (!nb->arrived) {
 		code = MPI_Test(&s->recv, &done, MPI_STATUS_IGNORE);
 		nb->arrived = code == MPI_SUCCESS && done;
+		s->receiving = s->receiving && !nb->arrived;
 	}
 	if (code == MPI_SUCCESS && !nb->sent) {
 		code = MPI_Test(&s->send, &done, MPI_STATUS_IGNORE);
 		nb->sent = code == MPI_SUCCESS && done;
+		s->sending = s->sending && !nb->sent;
 	}
 	return mpi_said(h, nb, code);
 }

@@ -341,7 +341,9 @@ static void release(struct hk_halo *h)
 	free(h->in);
 	free(h->neighbour_of);
 	free(h->told);
-	hk_halo_comm_leave(h->joined);
+	/* After a failure messages may be on their way, which another communicator of its number would take for its own. */
+	if (!h->under_way)
+		hk_halo_comm_leave(h->joined);
 	free(h);
 }
 

@@ -78,6 +78,11 @@ def test_a_wait_ends_at_its_timeout(run):
     assert_passed(run(("memif", 2, 1), "halo_errors --mode late"), "halo_errors")
 
 
+@pytest.mark.parametrize("lab", [("memif", 2, 1), ("memif", 2, 2)], ids=lab_id)
+def test_an_exchange_that_is_given_up_writes_to_nobody(run, lab):
+    assert_passed(run(lab, "halo_errors --mode gives-up"), "halo_errors")
+
+
 def test_a_dead_neighbour_is_named(run):
     timeout = {"btl_hikyaku_peer_timeout_ms": "2000"}
     result = run(("memif", 2, 1), "halo_errors --mode stop", mca=timeout, limit=60, watchdog=40)

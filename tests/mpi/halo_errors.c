@@ -3,7 +3,8 @@
  * tests/mpi/halo_errors.c: what is wrong with edges is said at set-up, on all ranks, with ranks and edge.
  *
  * After each error a good exchange works. --mode stop: the last rank stops in the middle of an
- * exchange, and the others' wait must end. --mode late: it comes too late for HK_HALO_TIMEOUT.
+ * exchange, and the others' wait must end. --mode late: it comes too late for HK_HALO_TIMEOUT. --mode gives-up: a rank
+ * frees an exchange that has not ended.
  */
 #include "common.h"
 
@@ -218,10 +219,41 @@ static void away(bool stops)
 	HKT_CHECK(hk_halo_free(&h) == 0, "%s", hk_halo_error());
 }
 
+/* Rank 0 gives up an exchange, and is sent to after that. */
+static void gives_up(void)
+{
+	struct hk_halo_edge e = edge(!hkt_rank, 1, out, 8, in, 8);
+	hk_halo h;
+
+	setenv("HK_HALO_TIMEOUT", hkt_rank == 0 ? "0.2" : "", 1);
+	HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, hkt_rank < 2, &e, &h) == 0, "%s", hk_halo_error());
+	for (int k = 0; k < 8; k++)
+		out[k] = 1000 + hkt_rank;
+	if (hkt_rank == 0) {
+		HKT_CHECK(hk_halo_put(h) == 0, "%s", hk_halo_error());
+		HKT_CHECK(hk_halo_wait(h) == -ETIMEDOUT, "%s", hk_halo_error());
+		HKT_CHECK(hk_halo_free(&h) == -ETIMEDOUT && !h, "%s", hk_halo_error());
+		for (int k = 0; k < 8; k++)
+			in[k] = 7;
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (hkt_rank > 0) {
+		HKT_CHECK(hk_halo_put(h) == 0 && hk_halo_wait(h) == 0, "%s", hk_halo_error());
+		HKT_CHECK(hk_halo_free(&h) == 0, "%s", hk_halo_error());
+	}
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (int k = 0; k < 8; k++)
+		HKT_CHECK(hkt_rank || in[k] == 7, "element %d is %g after it was freed", k, in[k]);
+	for (int k = 0; k < 4; k++)
+		good(); /* it takes no message for its own */
+}
+
 int main(int argc, char **argv)
 {
 	hkt_init(&argc, &argv, "halo_errors", MPI_THREAD_SINGLE);
-	if (hkt_opt.mode) {
+	if (hkt_opt.mode && strcmp(hkt_opt.mode, "gives-up") == 0) {
+		gives_up();
+	} else if (hkt_opt.mode) {
 		away(strcmp(hkt_opt.mode, "stop") == 0);
 	} else {
 		good();
