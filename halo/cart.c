@@ -129,6 +129,7 @@ int hk_halo_cart(MPI_Comm cart, const int *interior, const int *width, enum hk_h
 			 .cart = cart,
 			 .element = element};
 	int topo, all = 1, rank, rc;
+	const char *told = hk_halo_wrong_take();
 
 	*h = NULL;
 	MPI_Topo_test(cart, &topo);
@@ -140,6 +141,8 @@ int hk_halo_cart(MPI_Comm cart, const int *interior, const int *width, enum hk_h
 				    HK_HALO_DIMS);
 	MPI_Cart_get(cart, g.n, g.dims, g.periods, g.coords);
 	MPI_Comm_rank(cart, &rank);
+	if (told)
+		return hk_halo_refuse(cart, h, "rank %d: %s", rank, told);
 	for (int d = 0; d < g.n; d++)
 		all *= 3;
 	const char *no = wrong(&g, order, fields, field);

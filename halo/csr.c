@@ -156,7 +156,7 @@ int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *col
 		int *ghosts, hk_halo_csr_plan *plan)
 {
 	struct hk_halo_csr_plan *p = plan_new(comm);
-	const char *no = NULL;
+	const char *told = hk_halo_wrong_take(), *no = told;
 	long long n = rows;
 
 	*plan = NULL;
@@ -168,7 +168,7 @@ int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *col
 	}
 	MPI_Comm_dup(comm, &p->comm);
 	p->rows = rows;
-	if (rows < 0 || entries < 0)
+	if (!no && (rows < 0 || entries < 0))
 		no = "has a negative number of rows or entries";
 	n = no ? 0 : n;
 	MPI_Allgather(&n, 1, MPI_LONG_LONG, p->first + 1, 1, MPI_LONG_LONG, p->comm);
@@ -180,12 +180,16 @@ int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *col
 		p->ghosts = 0;
 	if (!no && (long long)rows + p->ghosts > INT32_MAX)
 		no = "has more elements than an int counts";
-	int rc = hk_halo_verdict(
-		p->comm, no ? hk_halo_fail(-EINVAL,
-					   "rank %d of the matrix %s; fix: number rows and columns "
-					   "from 0, from rank to rank",
-					   p->rank, no)
-			    : 0);
+	int rc = 0;
+
+	if (told)
+		rc = hk_halo_fail(-EINVAL, "rank %d: %s", p->rank, told);
+	else if (no)
+		rc = hk_halo_fail(-EINVAL,
+				  "rank %d of the matrix %s; fix: number rows and columns from 0, from "
+				  "rank to rank",
+				  p->rank, no);
+	rc = hk_halo_verdict(p->comm, rc);
 
 	if (rc) {
 		hk_halo_csr_free(&p);
@@ -221,6 +225,10 @@ static MPI_Datatype type_of(const int *index, int n, MPI_Datatype element, int *
 int hk_halo_csr_setup(hk_halo_csr_plan p, int fields, void *const *vector, MPI_Datatype element,
 		      hk_halo *h)
 {
+	const char *told = hk_halo_wrong_take();
+
+	if (told)
+		return hk_halo_refuse(p->comm, h, "rank %d: %s", p->rank, told);
 	struct hk_halo_edge *e = calloc(2 * (size_t)p->size * (size_t)HK_MAX(fields, 1),
 					sizeof(*e));
 	int n = 0, sent = 0, come = p->rows, rc, most = 0;

@@ -61,8 +61,10 @@ int hk_halo_csr_f(int comm, int rows, long long entries, const long long *column
 	long long *c = malloc(((size_t)(entries > 0 ? entries : 0) + 1) * sizeof(*c));
 	int rc;
 
-	if (!c) /* the others wait for us in there: they are told of no rows */
-		return hk_halo_csr(MPI_Comm_f2c(comm), -1, 0, NULL, local, ghosts, plan);
+	if (!c) {
+		hk_halo_wrong("no memory for the columns of a matrix; fix: use more ranks");
+		return hk_halo_csr(MPI_Comm_f2c(comm), 0, 0, NULL, local, ghosts, plan);
+	}
 	for (long long k = 0; k < entries; k++)
 		c[k] = column[k] - 1;
 	rc = hk_halo_csr(MPI_Comm_f2c(comm), rows, entries, c, local, ghosts, plan);

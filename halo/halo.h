@@ -107,6 +107,11 @@ HK_HALO_API const char *hk_halo_error(void);
  * Both texts are valid until hk_halo_free(). */
 HK_HALO_API const char *hk_halo_path(hk_halo h, int peer, const char **why);
 
+/* For a wrapper of another language whose caller gave something wrong on this rank, so that all fail and none waits: this
+ * thread's next hk_halo_setup(), hk_halo_cart(), hk_halo_csr() or hk_halo_csr_setup() is refused on all ranks with the
+ * sentence @what (up to 399 bytes, copied) and -EINVAL; its arguments but the communicator or plan are not looked at. */
+HK_HALO_API void hk_halo_wrong(const char *what);
+
 /* ---- builders: the edges of grids and matrices ------------------------------------------------------- */
 
 enum hk_halo_stencil {

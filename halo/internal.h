@@ -138,6 +138,8 @@ __attribute__((format(printf, 3, 4))) int hk_halo_refuse(MPI_Comm comm, hk_halo 
 extern _Thread_local struct hk_error hk_halo_said;
 #define hk_halo_fail(rc, ...) hk_error_set(&hk_halo_said, rc, __VA_ARGS__)
 void hk_halo_print(const struct hk_halo *h);
+/* What hk_halo_wrong() was told for this call, or NULL: valid until the next call of this. */
+const char *hk_halo_wrong_take(void);
 
 static inline double hk_halo_now(void)
 {

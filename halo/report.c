@@ -4,11 +4,27 @@
  */
 #include "halo/internal.h"
 
+#include <string.h>
+
 _Thread_local struct hk_error hk_halo_said;
 
 const char *hk_halo_error(void)
 {
 	return hk_halo_said.text;
+}
+
+static _Thread_local char wrong_next[400], wrong_now[400];
+
+void hk_halo_wrong(const char *what)
+{
+	snprintf(wrong_next, sizeof(wrong_next), "%s", what);
+}
+
+const char *hk_halo_wrong_take(void)
+{
+	memcpy(wrong_now, wrong_next, sizeof(wrong_now));
+	wrong_next[0] = '\0';
+	return wrong_now[0] ? wrong_now : NULL;
 }
 
 /* One line a neighbour, in one piece, so that ranks' lines do not mix. */

@@ -419,7 +419,13 @@ static int setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, int giv
 
 int hk_halo_setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, hk_halo *h)
 {
-	return setup(comm, n, edges, 0, h);
+	const char *no = hk_halo_wrong_take();
+
+	int rank;
+
+	MPI_Comm_rank(comm, &rank);
+	return no ? hk_halo_refuse(comm, h, "rank %d: %s", rank, no)
+		  : setup(comm, n, edges, 0, h);
 }
 
 /* For a builder whose arguments are wrong on this rank: takes its part in the set-up, which fails on all. */

@@ -20,7 +20,8 @@ HikyakuError here. One thread at a time an exchange.
 """
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from ctypes import POINTER, byref, c_char_p, c_int, c_longlong, c_void_p
 from dataclasses import dataclass
 from functools import cache
@@ -32,6 +33,7 @@ from mpi4py import MPI
 from .checkout import built
 from .errors import HikyakuError
 
+_INT_MAX = 2**31 - 1
 STENCILS = {"star": 0, "box": 1}
 
 
@@ -68,6 +70,8 @@ def _library() -> ctypes.CDLL:
     lib.hk_halo_path.argtypes = (c_void_p, c_int, POINTER(c_char_p))
     lib.hk_halo_path.restype = c_char_p
     lib.hk_halo_error.restype = c_char_p
+    lib.hk_halo_wrong.argtypes = (c_char_p,)
+    lib.hk_halo_wrong.restype = None
     return lib
 
 
@@ -75,6 +79,19 @@ def _checked(rc: int) -> int:
     if rc < 0:
         raise HikyakuError.said(_library().hk_halo_error().decode())
     return rc
+
+
+@contextmanager
+def _or_nobody(take_part: Callable[[], int]) -> Iterator[None]:
+    """Around what this rank prepares for a collective call. If it cannot, it takes part all the
+    same, by a call that fails on all ranks, so that none waits for it."""
+    try:
+        yield
+    except Exception as error:
+        said = str(error) if isinstance(error, HikyakuError) else f"{type(error).__name__}: {error}"
+        _library().hk_halo_wrong(said.encode(errors="replace"))
+        take_part()
+        raise
 
 
 def _address(array: np.ndarray) -> int:
@@ -86,8 +103,14 @@ def _handle(of: MPI.Comm | MPI.Datatype) -> int:
     return MPI._handleof(of)
 
 
+def _check_elements(array: np.ndarray) -> None:
+    if array.dtype.hasobject:
+        raise HikyakuError("an array holds Python objects, which are no data", "use another dtype")
+
+
 def _datatype(array: np.ndarray) -> MPI.Datatype:
     """Where the elements of a view lie, in the order of its indices."""
+    _check_elements(array)
     made = MPI.BYTE.Create_contiguous(array.itemsize)
     for count, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
         inner, made = made, made.Create_hvector(count, 1, stride)
@@ -112,27 +135,39 @@ class Halo:
     def __init__(self, comm: MPI.Comm, edges: Sequence[Edge]):
         list_of = (_Edge * max(len(edges), 1))()
         types: list[MPI.Datatype] = []
-        for edge, made in zip(edges, list_of, strict=False):
-            made.peer, made.tag = edge.peer, edge.tag
-            for half, array in (("send", edge.send), ("recv", edge.recv)):
-                if array is None:
-                    continue
-                if half == "recv" and not array.flags.writeable:
-                    raise HikyakuError(f"what comes from rank {edge.peer} cannot be written")
-                types.append(_datatype(array))
-                setattr(made, half, _address(array))
-                setattr(made, f"{half}_count", 1)
-                setattr(made, f"{half}_type", _handle(types[-1]))
         handle = c_void_p()
+
+        def set_up(count: int) -> int:
+            return _library().hk_halo_setup(_handle(comm), count, list_of, byref(handle))
+
         try:
-            _checked(_library().hk_halo_setup(_handle(comm), len(edges), list_of, byref(handle)))
+            with _or_nobody(lambda: set_up(0)):
+                for edge, made in zip(edges, list_of, strict=False):
+                    self._fill(edge, made, types)
+            _checked(set_up(len(edges)))
         finally:
             for each in types:
                 each.Free()
         self._take(handle, len(edges), [*edges])
 
+    @staticmethod
+    def _fill(edge: Edge, made: _Edge, types: list[MPI.Datatype]) -> None:
+        made.peer, made.tag = edge.peer, edge.tag
+        for half, array in (("send", edge.send), ("recv", edge.recv)):
+            if array is None:
+                continue
+            if half == "recv" and not array.flags.writeable:
+                raise HikyakuError(f"what comes from rank {edge.peer} cannot be written")
+            types.append(_datatype(array))
+            setattr(made, half, _address(array))
+            setattr(made, f"{half}_count", 1)
+            setattr(made, f"{half}_type", _handle(types[-1]))
+
     def _take(self, handle: c_void_p, edges: int, kept: list) -> None:
         self._handle, self._edges, self._kept = handle, edges, kept
+        # Neighbours may write to them until the exchange is freed, also when nobody holds this
+        # object any more, and when the interpreter has ended and mpi4py calls MPI_Finalize().
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
     @classmethod
     def _of(cls, handle: c_void_p, edges: int, kept: list) -> "Halo":
@@ -165,7 +200,8 @@ class Halo:
         """Collective. A second time does nothing."""
         if self._handle:
             handle, self._handle = self._handle, c_void_p()
-            _checked(_library().hk_halo_free(byref(handle)))
+            _checked(_library().hk_halo_free(byref(handle)))  # else it may be read from yet
+            ctypes.pythonapi.Py_DecRef(ctypes.py_object(self._kept))
         self._kept = []
 
     def _alive(self) -> c_void_p:
@@ -188,6 +224,7 @@ class Halo:
 
 
 def _element(array: np.ndarray) -> MPI.Datatype:
+    _check_elements(array)
     return MPI.BYTE.Create_contiguous(array.itemsize).Commit()
 
 
@@ -210,20 +247,28 @@ def cart(
 ) -> Halo:
     """The exchange of a grid that is cut into boxes: @fields are this rank's, with @width ghosts on
     either side in each dimension. @stencil: star (faces) or box (edges and corners too)."""
-    if stencil not in STENCILS:
-        raise HikyakuError(f"there is no stencil '{stencil}'", f"use {' or '.join(STENCILS)}")
-    _same_kind(fields, "field")
-    dims = comm.Get_dim()
-    if fields[0].ndim != dims or len(width) != dims:
-        raise HikyakuError(f"the grid has {dims} dimensions, the fields or the widths have others")
-    interior = [n - 2 * w for n, w in zip(fields[0].shape, width, strict=True)]
+    dims, handle = comm.Get_dim(), c_void_p()
     ints = c_int * dims
-    element, handle = _element(fields[0]), c_void_p()
+
+    def take_part() -> int:
+        nothing = (ints(), ints(), 0, MPI.ORDER_C, 0, None, _handle(MPI.BYTE))
+        return _library().hk_halo_cart(_handle(comm), *nothing, byref(handle))
+
+    with _or_nobody(take_part):
+        if stencil not in STENCILS:
+            raise HikyakuError(f"there is no stencil '{stencil}'", f"use {' or '.join(STENCILS)}")
+        _same_kind(fields, "field")
+        if fields[0].ndim != dims or len(width) != dims:
+            raise HikyakuError(
+                f"the grid has {dims} dimensions, the fields or the widths have others"
+            )
+        interior = ints(*(n - 2 * w for n, w in zip(fields[0].shape, width, strict=True)))
+        widths, element = ints(*width), _element(fields[0])
     try:
         _checked(
             _library().hk_halo_cart(
-                *(_handle(comm), ints(*interior), ints(*width), STENCILS[stencil]),
-                *(MPI.ORDER_C, len(fields), _addresses(fields), _handle(element), byref(handle)),
+                *(_handle(comm), interior, widths, STENCILS[stencil], MPI.ORDER_C),
+                *(len(fields), _addresses(fields), _handle(element), byref(handle)),
             )
         )
     finally:
@@ -237,34 +282,33 @@ class Csr:
     of rows + `ghosts` elements, has each entry's. Collective."""
 
     def __init__(self, comm: MPI.Comm, rows: int, columns: np.ndarray):
-        columns = np.ascontiguousarray(columns, dtype=np.int64)
-        self.local = np.empty(columns.shape, dtype=np.int32)
-        self.rows = rows
-        self._plan, ghosts = c_void_p(), c_int()
-        _checked(
-            _library().hk_halo_csr(
-                *(_handle(comm), rows, columns.size, _address(columns), _address(self.local)),
-                *(byref(ghosts), byref(self._plan)),
-            )
-        )
-        self.ghosts = ghosts.value
+        self._plan, self._ranks, ghosts = c_void_p(), comm.size, c_int()
+        made = (byref(ghosts), byref(self._plan))
+        with _or_nobody(lambda: _library().hk_halo_csr(_handle(comm), 0, 0, None, None, *made)):
+            columns = np.ascontiguousarray(columns, dtype=np.int64)
+            if not 0 <= rows <= _INT_MAX:
+                raise HikyakuError(f"there are {rows} rows", f"give a rank 0 to {_INT_MAX}")
+            self.local = np.empty(columns.shape, dtype=np.int32)
+        at = (_address(columns), _address(self.local))
+        _checked(_library().hk_halo_csr(_handle(comm), rows, columns.size, *at, *made))
+        self.rows, self.ghosts = rows, ghosts.value
 
     def connect(self, vectors: Sequence[np.ndarray]) -> Halo:
         """The exchange for these vectors. Collective."""
-        _same_kind(vectors, "vector")
-        if vectors[0].shape != (self.rows + self.ghosts,):
-            raise HikyakuError(f"a vector needs {self.rows} + {self.ghosts} elements")
-        element, handle = _element(vectors[0]), c_void_p()
+        if not self._plan:
+            raise HikyakuError("this plan is freed")
+        handle, set_up = c_void_p(), _library().hk_halo_csr_setup
+        with _or_nobody(lambda: set_up(self._plan, 0, None, _handle(MPI.BYTE), byref(handle))):
+            _same_kind(vectors, "vector")
+            if vectors[0].shape != (self.rows + self.ghosts,):
+                raise HikyakuError(f"a vector needs {self.rows} + {self.ghosts} elements")
+            element = _element(vectors[0])
         try:
-            _checked(
-                _library().hk_halo_csr_setup(
-                    *(self._plan, len(vectors), _addresses(vectors), _handle(element)),
-                    byref(handle),
-                )
-            )
+            of = (len(vectors), _addresses(vectors), _handle(element))
+            _checked(set_up(self._plan, *of, byref(handle)))
         finally:
             element.Free()
-        return Halo._of(handle, 2 * MPI.COMM_WORLD.size * len(vectors), [*vectors])
+        return Halo._of(handle, 2 * self._ranks * len(vectors), [*vectors])
 
     def free(self) -> None:
         """Collective. Exchanges that were connected go on."""

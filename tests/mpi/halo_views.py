@@ -3,8 +3,11 @@
 
 tests/integration/test_halo.py runs it."""
 
+import gc
 import random
 import sys
+import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -71,9 +74,95 @@ def errors(comm: MPI.Comm) -> None:
         assert "freed" in str(error)
 
 
+def refused(comm: MPI.Comm, first: Callable[[], object], others: Callable[[], object]) -> None:
+    """Rank 0 gives something wrong: all are told, and none waits."""
+    try:
+        (first if comm.rank == 0 else others)()
+        raise AssertionError(f"rank {comm.rank} is content")
+    except HikyakuError as error:
+        assert comm.rank == 0 or str(error).startswith("rank 0: "), error
+    except (OverflowError, ValueError, TypeError, MPI.Exception):
+        assert comm.rank == 0
+
+
+def wrong_at_one_rank(comm: MPI.Comm) -> None:
+    fixed, objects = np.zeros(4), np.zeros(4, dtype=object)
+    fixed.flags.writeable = False
+    far = np.lib.stride_tricks.as_strided(np.zeros(1), shape=(2**31,), strides=(0,))
+    for edge in (
+        halo.Edge(0, recv=fixed),
+        halo.Edge(0, send=objects),
+        halo.Edge(0, send=far),
+        halo.Edge("0"),
+    ):
+        refused(comm, lambda edge=edge: halo.Halo(comm, [edge]), lambda: halo.Halo(comm, []))
+
+    grid = comm.Create_cart((comm.size,))
+    good = [np.zeros(6)]
+    for first in (
+        lambda: halo.cart(grid, [], (1,)),
+        lambda: halo.cart(grid, [np.zeros((6, 6))], (1,)),
+        lambda: halo.cart(grid, [np.zeros(6), np.zeros(7)], (1,)),
+        lambda: halo.cart(grid, good, (0.5,)),
+        lambda: halo.cart(grid, good, (1,), "circle"),
+    ):
+        refused(comm, first, lambda: halo.cart(grid, good, (1,)))
+    grid.Free()
+
+    refused(
+        comm,
+        lambda: halo.Csr(comm, 1, ["one"]),
+        lambda: halo.Csr(comm, 1, np.array([comm.rank])),
+    )
+    refused(
+        comm,
+        lambda: halo.Csr(comm, 2**31, np.array([0])),
+        lambda: halo.Csr(comm, 1, np.array([comm.rank])),
+    )
+
+
+def plans(comm: MPI.Comm) -> None:
+    plan = halo.Csr(comm, 2, np.array([2 * comm.rank, 2 * ((comm.rank + 1) % comm.size)]))
+    vector = np.zeros(2 + plan.ghosts)
+    refused(comm, lambda: plan.connect([vector[1:]]), lambda: plan.connect([vector]))
+    with plan.connect([vector]) as h:
+        h.put()
+        told: list[int] = []
+        while some := h.wait_some():
+            told += some
+        assert len(told) == plan.ghosts, told
+        h.wait()
+    plan.free()
+    try:
+        plan.connect([vector])
+        raise AssertionError("it is freed")
+    except HikyakuError as error:
+        assert "freed" in str(error)
+
+
+def arrays_live_as_long_as_their_exchange(comm: MPI.Comm) -> None:
+    peer, source = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
+    for freed in (True, False):
+        out, into = np.zeros(4), np.zeros(4)
+        alive = weakref.ref(into)
+        h = halo.Halo(comm, [halo.Edge(peer, send=out), halo.Edge(source, recv=into)])
+        h.put()
+        if freed:
+            h.free()
+        else:
+            h.wait()
+            h.put()
+        del h, out, into
+        gc.collect()
+        assert (alive() is None) == freed
+
+
 comm = MPI.COMM_WORLD
 for seed in range(60):
     exchange(comm, seed)
 errors(comm)
+wrong_at_one_rank(comm)
+plans(comm)
+arrays_live_as_long_as_their_exchange(comm)
 if comm.rank == 0:
     print("PASS halo_views")
