@@ -23,6 +23,8 @@ HK_HALO_API int hk_halo_csr_f(int comm, int rows, long long entries, const long 
 			      int *local, int *ghosts, hk_halo_csr_plan *plan);
 HK_HALO_API int hk_halo_csr_setup_f(hk_halo_csr_plan plan, int fields, void *const *vector,
 				    int element, hk_halo *h);
+HK_HALO_API int hk_halo_cart_dims_f(int cart);
+HK_HALO_API int hk_halo_wait_some_f(hk_halo h, int room, int *which);
 HK_HALO_API int hk_halo_error_f(char *text, int len);
 
 int hk_halo_setup_f(int comm, int n, const struct hk_halo_edge_f *edges, hk_halo *h)
@@ -78,6 +80,31 @@ int hk_halo_csr_setup_f(hk_halo_csr_plan plan, int fields, void *const *vector, 
 			hk_halo *h)
 {
 	return hk_halo_csr_setup(plan, fields, vector, MPI_Type_f2c(element), h);
+}
+
+/* 0 if it is no grid, which hk_halo_cart() says. */
+int hk_halo_cart_dims_f(int cart)
+{
+	MPI_Comm c = MPI_Comm_f2c(cart);
+	int topo, dims = 0;
+
+	MPI_Topo_test(c, &topo);
+	if (topo == MPI_CART)
+		MPI_Cartdim_get(c, &dims);
+	return dims;
+}
+
+/* Edges count from 1 there. */
+int hk_halo_wait_some_f(hk_halo h, int room, int *which)
+{
+	if (room < h->edges)
+		return hk_halo_fail(-EINVAL, "an array of %d for %d edges; fix: give room for all", room,
+				    h->edges);
+	int n = hk_halo_wait_some(h, which);
+
+	for (int k = 0; k < n; k++)
+		which[k]++;
+	return n;
 }
 
 /* Fills @text with blanks behind, as Fortran has it. */

@@ -39,7 +39,8 @@ module hk_halo
   end type
 
   public :: hk_halo_setup, hk_halo_cart, hk_halo_csr, hk_halo_csr_setup, hk_halo_csr_free
-  public :: hk_halo_put, hk_halo_wait, hk_halo_ready, hk_halo_free, hk_halo_error
+  public :: hk_halo_put, hk_halo_wait, hk_halo_ready, hk_halo_wait_some, hk_halo_free, hk_halo_error
+  public :: hk_halo_path
 
   interface
     integer(c_int) function setup_c(comm, n, edges, h) bind(c, name='hk_halo_setup_f')
@@ -90,6 +91,26 @@ module hk_halo
       type(c_ptr), value :: h
       integer(c_int), value :: edge
     end function
+    integer(c_int) function wait_some_c(h, room, which) bind(c, name='hk_halo_wait_some_f')
+      import
+      type(c_ptr), value :: h
+      integer(c_int), value :: room
+      integer(c_int), intent(inout) :: which(*)
+    end function
+    type(c_ptr) function path_c(h, peer, why) bind(c, name='hk_halo_path')
+      import
+      type(c_ptr), value :: h
+      integer(c_int), value :: peer
+      type(c_ptr), intent(out) :: why
+    end function
+    subroutine wrong_c(what) bind(c, name='hk_halo_wrong')
+      import
+      character(kind=c_char), intent(in) :: what(*)
+    end subroutine
+    integer(c_int) function cart_dims_c(cart) bind(c, name='hk_halo_cart_dims_f')
+      import
+      integer(c_int), value :: cart
+    end function
     integer(c_int) function free_c(h) bind(c, name='hk_halo_free')
       import
       type(c_ptr), intent(inout) :: h
@@ -117,6 +138,9 @@ contains
     type(c_ptr), intent(in) :: fields(:)
     type(hk_halo_t), intent(out) :: h
     integer, intent(out) :: ierr
+    if (min(size(interior), size(width)) < cart_dims_c(cart)) &
+      call wrong_c('interior or width has fewer elements than the grid has dimensions; '// &
+        'fix: give one a dimension'//c_null_char)
     ierr = cart_c(cart, interior, width, stencil, size(fields), fields, element, h%p)
   end subroutine
 
@@ -127,6 +151,8 @@ contains
     integer(c_int), intent(out) :: local(:), ghosts
     type(hk_halo_csr_t), intent(out) :: plan
     integer, intent(out) :: ierr
+    if (size(local) < size(column)) &
+      call wrong_c('local has fewer elements than column; fix: give it as many'//c_null_char)
     ierr = csr_c(comm, rows, size(column, kind=c_long_long), column, local, ghosts, plan%p)
   end subroutine
 
@@ -156,11 +182,43 @@ contains
     ierr = wait_c(h%p)
   end subroutine
 
-  ! Edges count from 1.
-  logical function hk_halo_ready(h, edge)
+  ! Edges count from 1. ierr is 0 or a negative errno; without it an error is like an edge that has not come.
+  logical function hk_halo_ready(h, edge, ierr)
     type(hk_halo_t), intent(in) :: h
     integer, intent(in) :: edge
-    hk_halo_ready = ready_c(h%p, edge - 1) == 1
+    integer, intent(out), optional :: ierr
+    integer :: rc
+    rc = ready_c(h%p, edge - 1)
+    hk_halo_ready = rc == 1
+    if (present(ierr)) ierr = min(rc, 0)
+  end function
+
+  ! which(1:n) are the edges that have come and were not told of yet, from 1; it has room for all.
+  subroutine hk_halo_wait_some(h, which, n, ierr)
+    type(hk_halo_t), intent(in) :: h
+    integer(c_int), intent(inout) :: which(:)
+    integer, intent(out) :: n, ierr
+    n = wait_some_c(h%p, size(which), which)
+    ierr = min(n, 0)
+    n = max(n, 0)
+  end subroutine
+
+  ! 'fabric', 'libfabric', 'mpi' or 'self'; '' if it is no neighbour.
+  function hk_halo_path(h, peer) result(name)
+    type(hk_halo_t), intent(in) :: h
+    integer, intent(in) :: peer
+    character(len=:), allocatable :: name
+    character(kind=c_char), pointer :: text(:)
+    type(c_ptr) :: p, why
+    integer :: k
+    name = ''
+    p = path_c(h%p, peer, why)
+    if (.not. c_associated(p)) return
+    call c_f_pointer(p, text, [32])
+    do k = 1, size(text)
+      if (text(k) == c_null_char) exit
+      name = name//text(k)
+    end do
   end function
 
   subroutine hk_halo_free(h, ierr)

@@ -133,6 +133,10 @@ def test_solvers_in_fortran(get_lab, program, name):
     assert result.stdout.startswith(f"PASS {name}: 4 ranks"), result.stdout
 
 
+def test_fortran(run):
+    assert_passed(run(("memif", 2, 2), "halo_fortran"), "halo_fortran")
+
+
 @pytest.mark.parametrize(
     "script", ["examples/halo/jacobi.py", "examples/halo/cg.py", "tests/mpi/halo_views.py"]
 )
