@@ -167,7 +167,7 @@ static ssize_t receive(int from, char *buffer, struct sockaddr_un *sender, sockl
 	return got > 0 && (!ours(&m) || (m.msg_flags & MSG_TRUNC)) ? 0 : got;
 }
 
-/* An answer for which there is no room yet. Of an honest client there are at most PIECES. */
+/* An answer for which there is no room yet. Of one client there are at most PIECES. */
 struct unsent {
 	struct unsent *next;
 	struct sockaddr_un to;
@@ -192,13 +192,14 @@ static bool send_answer(const char *bytes, size_t len, const struct sockaddr_un 
 	       (errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM);
 }
 
-static void answer_later(const char *bytes, size_t len, const struct sockaddr_un *to,
+/* False: as many wait already as may, or there is no memory. */
+static bool answer_later(const char *bytes, size_t len, const struct sockaddr_un *to,
 			 socklen_t to_len)
 {
 	struct unsent *u = unsent.count < UNSENT_MAX ? malloc(sizeof(*u) + len) : NULL;
 
 	if (!u)
-		return;
+		return false;
 	u->next = unsent.first;
 	u->to = *to;
 	u->to_len = to_len;
@@ -206,6 +207,7 @@ static void answer_later(const char *bytes, size_t len, const struct sockaddr_un
 	memcpy(u->bytes, bytes, len);
 	unsent.first = u;
 	unsent.count++;
+	return true;
 }
 
 static void unsent_drop(struct unsent **link)
@@ -247,9 +249,14 @@ static void *server_main(void *arg)
 
 		size_t len = got > 0 ? serve(buffer, (size_t)got) : 0;
 
-		if (len && from_len > sizeof(sa_family_t) &&
-		    !send_answer(buffer, len, &from, from_len))
-			answer_later(buffer, len, &from, from_len);
+		if (!len || from_len <= sizeof(sa_family_t))
+			continue;
+		/* Whoever asked waits for it. Until it has a place, further requests stay in the socket. */
+		while (!send_answer(buffer, len, &from, from_len) &&
+		       !answer_later(buffer, len, &from, from_len) && !near.stop) {
+			(void)poll(NULL, 0, 1);
+			send_unsent();
+		}
 	}
 	while (unsent.first)
 		unsent_drop(&unsent.first);
@@ -295,7 +302,8 @@ static bool send_piece(struct hk_near_op *op)
 	};
 
 	if (sendmsg(near.client, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0) {
-		if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
+		if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR || errno == ENOBUFS ||
+		    errno == ENOMEM)
 			return false;
 		op->status = -ENOTCONN;
 		return true;

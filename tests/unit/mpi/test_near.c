@@ -7,6 +7,7 @@
 #include "tests/unit/hk_test.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -467,6 +468,38 @@ static void one_asker_does_not_read(void)
 	down();
 }
 
+/* More answers than the server keeps (64 * PIECES): it takes no more requests then, and loses none. */
+static void more_answers_than_are_kept(void)
+{
+	enum { ASKED = 64 * PIECES + 100 };
+	static bool got[ASKED];
+	struct hk_wire_atomic w = ADD(0, 1);
+	struct sockaddr_un to;
+	char bytes[HK_WIRE_ATOMIC_LEN];
+	unsigned heard = 0;
+
+	up();
+	int fd = rank_socket(NULL);
+	socklen_t to_len = address(&to, &self);
+
+	CHECK(connect(fd, (void *)&to, to_len) == 0); /* so that poll() looks at the server's socket */
+	for (w.token = 1; w.token <= ASKED;) {
+		struct pollfd room = {.fd = fd, .events = POLLOUT};
+
+		hk_wire_put_atomic(bytes, &w);
+		if (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) == sizeof(bytes))
+			w.token++;
+		else if (poll(&room, 1, 300) == 0) /* it waits for us */
+			got[hear(fd, NULL, NULL, NULL).token - 1] = ++heard;
+	}
+	while (heard < ASKED)
+		got[hear(fd, NULL, NULL, NULL).token - 1] = ++heard;
+	for (unsigned i = 0; i < ASKED; i++)
+		CHECK_MSG(got[i], "there was no answer %u", i + 1);
+	close(fd);
+	down();
+}
+
 #define ADDS 2000u
 static _Atomic uint8_t taken[3 * ADDS]; /* by what lay there */
 
@@ -525,6 +558,7 @@ int main(int argc, char **argv)
 		{"an_answer_to_the_one_before", an_answer_to_the_one_before},
 		{"a_rank_that_dies_in_between", a_rank_that_dies_in_between},
 		{"one_asker_does_not_read", one_asker_does_not_read},
+		{"more_answers_than_are_kept", more_answers_than_are_kept},
 		{"askers_at_once", askers_at_once},
 	};
 	return hk_test_main(argc, argv, table, HK_ARRAY_LEN(table));
