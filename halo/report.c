@@ -41,8 +41,8 @@ void hk_halo_print(const struct hk_halo *h)
 			"from put to arrival %.2f us (%.2f to %.2f), set-up %.0f us; path %s: %s\n",
 			h->rank, nb->rank, (unsigned long long)nb->out.bytes,
 			(unsigned long long)nb->in.bytes, (unsigned long long)nb->exchanges,
-			1e6 * nb->sum / n, 1e6 * nb->min, 1e6 * nb->max, 1e6 * h->setup_time,
-			nb->path->name, nb->why);
+			1e6 * nb->sum / n, nb->exchanges ? 1e6 * nb->min : 0.0, 1e6 * nb->max,
+			1e6 * h->setup_time, nb->path->name, nb->why);
 		fputs(line, stderr);
 	}
 }

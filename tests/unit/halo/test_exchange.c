@@ -4,6 +4,7 @@
 #include "tests/unit/hk_test.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static int put_rc[2], poll_rc[2]; /* of each neighbour's path */
@@ -16,9 +17,9 @@ void hk_fabric_poll(bool all)
 
 static int put(struct hk_halo *h, struct hk_neighbour *nb)
 {
-	return put_rc[nb - h->neighbour] ? hk_halo_fail(put_rc[nb - h->neighbour], "put of rank %d",
-							nb->rank)
-					 : 0;
+	return put_rc[nb - h->neighbour]
+		       ? hk_halo_fail(put_rc[nb - h->neighbour], "put of rank %d", nb->rank)
+		       : 0;
 }
 
 static int poll(struct hk_halo *h, struct hk_neighbour *nb)
@@ -114,12 +115,31 @@ static void a_wait_that_was_too_long(void)
 	CHECK_EQ(hk_halo_put(&h), 0);
 }
 
+/* No time was taken of what was never exchanged. */
+static void a_report_of_nothing(void)
+{
+	struct hk_halo h = two_neighbours();
+	FILE *saved = stderr;
+	char *text;
+	size_t len;
+
+	neighbour[0].min = neighbour[1].min = 1e9; /* as at set-up */
+	stderr = open_memstream(&text, &len);
+	hk_halo_print(&h);
+	fclose(stderr);
+	stderr = saved;
+	CHECK_MSG(strstr(text, " 0 exchanges, from put to arrival 0.00 us (0.00 to 0.00)"), "%s",
+		  text);
+	free(text);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test table[] = {
 		{"a_good_exchange", a_good_exchange},
 		{"a_put_that_failed", a_put_that_failed},
 		{"a_wait_that_failed", a_wait_that_failed},
+		{"a_report_of_nothing", a_report_of_nothing},
 		{"a_wait_that_was_too_long", a_wait_that_was_too_long},
 	};
 	return hk_test_main(argc, argv, table, HK_ARRAY_LEN(table));
