@@ -67,9 +67,14 @@ static const char *list_ghosts(struct hk_halo_csr_plan *p, long long entries,
 		if (!mine(p, column[k]) && (n == 0 || p->ghost[n - 1] != column[k]))
 			p->ghost[n++] = column[k];
 	qsort(p->ghost, (size_t)n, sizeof(*p->ghost), by_number);
+	long long ghosts = 0;
+
 	for (long long k = 0; k < n; k++)
-		if (p->ghosts == 0 || p->ghost[p->ghosts - 1] != p->ghost[k])
-			p->ghost[p->ghosts++] = p->ghost[k];
+		if (ghosts == 0 || p->ghost[ghosts - 1] != p->ghost[k])
+			p->ghost[ghosts++] = p->ghost[k];
+	if (p->rows + ghosts > INT32_MAX)
+		return "has more elements than an int counts";
+	p->ghosts = (int)ghosts;
 	return NULL;
 }
 
@@ -83,10 +88,10 @@ static int place(const struct hk_halo_csr_plan *p, long long c)
 }
 
 /* Asks the owners. Collective; what this rank could not list it does not ask for. */
-static bool ask(struct hk_halo_csr_plan *p)
+static int ask(struct hk_halo_csr_plan *p)
 {
-	int *at = calloc(2 * (size_t)p->size, sizeof(*at)), *to_at = at ? at + p->size : NULL,
-	    total = 0;
+	int *at = calloc(2 * (size_t)p->size, sizeof(*at)), *to_at = at ? at + p->size : NULL;
+	long long total = 0;
 	bool ok = at != NULL;
 	long long *asked = NULL;
 
@@ -95,23 +100,40 @@ static bool ask(struct hk_halo_csr_plan *p)
 	MPI_Alltoall(p->from, 1, MPI_INT, p->to, 1, MPI_INT, p->comm);
 	for (int r = 0; ok && r < p->size; r++) {
 		at[r] = r ? at[r - 1] + p->from[r - 1] : 0;
-		to_at[r] = total;
+		to_at[r] = (int)total;
 		total += p->to[r];
 	}
-	p->send = malloc(((size_t)total + 1) * sizeof(*p->send));
-	asked = malloc(((size_t)total + 1) * sizeof(*asked));
-	ok = ok && p->send && asked;
-	if (!ok) { /* the others wait for our answer */
-		fprintf(stderr, "hk_halo_csr: rank %d: no memory\n", p->rank);
-		MPI_Abort(p->comm, 1);
+	bool few = total <= INT32_MAX;
+
+	if (ok && few) {
+		p->send = malloc(((size_t)total + 1) * sizeof(*p->send));
+		asked = malloc(((size_t)total + 1) * sizeof(*asked));
 	}
+	int rc = 0;
+
+	if (!few)
+		rc = hk_halo_fail(
+			-EOVERFLOW,
+			"rank %d is asked for %lld elements, and an int counts them; fix: use more "
+			"ranks",
+			p->rank, total);
+	else if (!p->send || !asked)
+		rc = hk_halo_fail(
+			-ENOMEM,
+			"rank %d: no memory for %lld elements that it sends; fix: use more "
+			"ranks",
+			p->rank, total);
+	rc = hk_halo_verdict(p->comm, rc);
+	if (rc)
+		goto out;
 	MPI_Alltoallv(p->ghost, p->from, at, MPI_LONG_LONG, asked, p->to, to_at, MPI_LONG_LONG,
 		      p->comm);
 	for (int k = 0; k < total; k++) /* checked by who asks: owner() there knows our rows */
 		p->send[k] = (int)(asked[k] - p->first[p->rank]);
+out:
 	free(at);
 	free(asked);
-	return ok;
+	return rc;
 }
 
 void hk_halo_csr_free(hk_halo_csr_plan *plan)
@@ -155,12 +177,17 @@ static struct hk_halo_csr_plan *plan_new(MPI_Comm comm)
 int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *column, int *local,
 		int *ghosts, hk_halo_csr_plan *plan)
 {
+	int inter = 0;
+
+	*plan = NULL;
+	*ghosts = 0;
+	MPI_Comm_test_inter(comm, &inter);
+	if (inter)
+		return hk_halo_fail(-EINVAL, "the communicator has two groups; fix: merge them");
 	struct hk_halo_csr_plan *p = plan_new(comm);
 	const char *told = hk_halo_wrong_take(), *no = told;
 	long long n = rows;
 
-	*plan = NULL;
-	*ghosts = 0;
 	if (!p) {
 		fprintf(stderr, "hk_halo_csr: no memory\n");
 		MPI_Abort(comm, 1);
@@ -178,24 +205,24 @@ int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *col
 		no = list_ghosts(p, entries, column);
 	if (no)
 		p->ghosts = 0;
-	if (!no && (long long)rows + p->ghosts > INT32_MAX)
-		no = "has more elements than an int counts";
 	int rc = 0;
 
 	if (told)
 		rc = hk_halo_fail(-EINVAL, "rank %d: %s", p->rank, told);
 	else if (no)
-		rc = hk_halo_fail(-EINVAL,
-				  "rank %d of the matrix %s; fix: number rows and columns from 0, from "
-				  "rank to rank",
-				  p->rank, no);
+		rc = hk_halo_fail(
+			-EINVAL,
+			"rank %d of the matrix %s; fix: number rows and columns from 0, from "
+			"rank to rank",
+			p->rank, no);
 	rc = hk_halo_verdict(p->comm, rc);
 
+	if (rc == 0)
+		rc = ask(p);
 	if (rc) {
 		hk_halo_csr_free(&p);
 		return rc;
 	}
-	ask(p);
 	for (long long k = 0; k < entries; k++)
 		local[k] = place(p, column[k]);
 	*ghosts = p->ghosts;
@@ -245,6 +272,16 @@ int hk_halo_csr_setup(hk_halo_csr_plan p, int fields, void *const *vector, MPI_D
 		return hk_halo_refuse(p->comm, h, "rank %d gives %d vectors; fix: 1 or more",
 				      p->rank, fields);
 	}
+	for (int f = 0; f < fields; f++)
+		if (!vector[f] && p->rows + p->ghosts > 0) {
+			free(e);
+			free(run);
+			return hk_halo_refuse(
+				p->comm, h,
+				"rank %d, vector %d has no address; fix: give each vector "
+				"rows + ghosts elements",
+				p->rank, f);
+		}
 	MPI_Type_get_extent(element, &lb, &extent);
 	for (int r = 0; r < p->size; r++) {
 		MPI_Datatype t = MPI_DATATYPE_NULL;

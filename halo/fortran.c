@@ -98,8 +98,8 @@ int hk_halo_cart_dims_f(int cart)
 int hk_halo_wait_some_f(hk_halo h, int room, int *which)
 {
 	if (room < h->edges)
-		return hk_halo_fail(-EINVAL, "an array of %d for %d edges; fix: give room for all", room,
-				    h->edges);
+		return hk_halo_fail(-EINVAL, "an array of %d for %d edges; fix: give room for all",
+				    room, h->edges);
 	int n = hk_halo_wait_some(h, which);
 
 	for (int k = 0; k < n; k++)

@@ -111,7 +111,8 @@ static void take_back(const struct hk_halo *h, const struct hk_neighbour *nb, st
 			break;
 	if (!done)
 		fprintf(stderr,
-			"hk_halo: rank %d has freed an exchange, but rank %d has not taken what was sent; "
+			"hk_halo: rank %d has freed an exchange, but rank %d has not taken what "
+			"was sent; "
 			"fix: do not free the send buffers\n",
 			h->rank, nb->rank);
 }

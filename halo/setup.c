@@ -424,8 +424,7 @@ int hk_halo_setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, hk_hal
 	int rank;
 
 	MPI_Comm_rank(comm, &rank);
-	return no ? hk_halo_refuse(comm, h, "rank %d: %s", rank, no)
-		  : setup(comm, n, edges, 0, h);
+	return no ? hk_halo_refuse(comm, h, "rank %d: %s", rank, no) : setup(comm, n, edges, 0, h);
 }
 
 /* For a builder whose arguments are wrong on this rank: takes its part in the set-up, which fails on all. */

@@ -136,8 +136,9 @@ static void error_of_mpi(void)
 static void goes_round(MPI_Datatype type)
 {
 	int left = (hkt_rank + hkt_size - 1) % hkt_size, right = (hkt_rank + 1) % hkt_size;
-	struct hk_halo_edge e[2] = {{.peer = left, .recv = in, .recv_count = 1, .recv_type = type},
-				    {.peer = right, .send = out, .send_count = 1, .send_type = type}};
+	struct hk_halo_edge e[2] = {
+		{.peer = left, .recv = in, .recv_count = 1, .recv_type = type},
+		{.peer = right, .send = out, .send_count = 1, .send_type = type}};
 	hk_halo h;
 
 	HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, 2, e, &h) == 0, "%s", hk_halo_error());
@@ -219,6 +220,32 @@ static void away(bool stops)
 	HKT_CHECK(hk_halo_free(&h) == 0, "%s", hk_halo_error());
 }
 
+/* Rank 1 receives an element of rank 0's. */
+static void wrong_plans(void)
+{
+	long long column[2] = {hkt_rank, 0};
+	int local[2], ghosts, entries = hkt_rank == 1 ? 2 : 1;
+	void *vector = hkt_rank == 1 ? NULL : out;
+	MPI_Comm half, inter;
+	hk_halo_csr_plan plan;
+	hk_halo h;
+
+	hkt_at("a vector without an address");
+	HKT_CHECK(hk_halo_csr(MPI_COMM_WORLD, 1, entries, column, local, &ghosts, &plan) == 0, "%s",
+		  hk_halo_error());
+	HKT_CHECK(hk_halo_csr_setup(plan, 1, &vector, MPI_DOUBLE, &h) == -EINVAL && !h, "content");
+	HKT_CHECK(strstr(hk_halo_error(), "rank 1, vector 0"), "%s", hk_halo_error());
+	hk_halo_csr_free(&plan);
+	hkt_at("a communicator of two groups");
+	MPI_Comm_split(MPI_COMM_WORLD, hkt_rank > 0, 0, &half);
+	MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, hkt_rank == 0, 9, &inter);
+	HKT_CHECK(hk_halo_csr(inter, 1, 1, column, local, &ghosts, &plan) == -EINVAL && !plan,
+		  "content");
+	HKT_CHECK(strstr(hk_halo_error(), "two groups"), "%s", hk_halo_error());
+	MPI_Comm_free(&inter);
+	MPI_Comm_free(&half);
+}
+
 /* Rank 0 gives up an exchange, and is sent to after that. */
 static void gives_up(void)
 {
@@ -260,6 +287,7 @@ int main(int argc, char **argv)
 		wrong_edges();
 		error_of_mpi();
 		seldom_types();
+		wrong_plans();
 		more_than_2_gib();
 		good();
 	}

@@ -482,7 +482,8 @@ static void more_answers_than_are_kept(void)
 	int fd = rank_socket(NULL);
 	socklen_t to_len = address(&to, &self);
 
-	CHECK(connect(fd, (void *)&to, to_len) == 0); /* so that poll() looks at the server's socket */
+	CHECK(connect(fd, (void *)&to, to_len) ==
+	      0); /* so that poll() looks at the server's socket */
 	for (w.token = 1; w.token <= ASKED;) {
 		struct pollfd room = {.fd = fd, .events = POLLOUT};
 
