@@ -6,10 +6,13 @@
  * One endpoint a process. The NIC of the neighbour writes to memory that we have registered for it, one place for odd
  * and one for even exchanges, as with the inboxes of path_fabric.c, whose proof holds here too. The 32 bits of data that
  * come with the completion say which place was written, and by which exchange.
+ *
+ * Nothing waits here but a close, which has an end: what the provider does not take yet is sent by a later poll.
  */
 #include "halo/internal.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -21,6 +24,7 @@
 
 #define SLOTS    65536 /* 16 bits of the data */
 #define LOOK_MPI 64    /* polls until MPI's messages have their turn */
+#define GIVE_UP  2.0   /* seconds for what is under way when its exchange is freed */
 
 struct sending {
 	struct fi_context2 context; /* first: the provider's, while it is under way */
@@ -38,6 +42,7 @@ struct state {
 	struct sending send[2];
 	uint32_t taken; /* exchanges */
 	bool whole[2];
+	bool unsent; /* this exchange's write: its place, or the provider, is not free yet */
 };
 
 /* What the other end must know to write here. */
@@ -60,6 +65,9 @@ static struct {
 	char why[128];
 	unsigned polls;
 } net;
+
+static pthread_mutex_t lock =
+	PTHREAD_MUTEX_INITIALIZER; /* of net: exchanges of other threads use it, too */
 
 static const char *open_endpoint(void)
 {
@@ -91,11 +99,10 @@ static const char *open_endpoint(void)
 	return NULL;
 }
 
-static bool offer(struct hk_halo *h, struct hk_neighbour *nb, char *address)
+static bool offer_locked(struct hk_neighbour *nb, char *address)
 {
 	size_t len = HK_HALO_ADDRESS;
 
-	(void)h;
 	if (!net.tried) {
 		const char *no = open_endpoint();
 
@@ -103,6 +110,11 @@ static bool offer(struct hk_halo *h, struct hk_neighbour *nb, char *address)
 		net.open = !no;
 		snprintf(net.why, sizeof(net.why), "libfabric: %s",
 			 no ? no : net.info->fabric_attr->prov_name);
+	}
+	if (net.failed) {
+		snprintf(nb->why, sizeof(nb->why), "libfabric: a transfer failed before: %s",
+			 fi_strerror(net.failed));
+		return false;
 	}
 	if (!net.open || nb->flat || fi_getname(&net.ep->fid, address, &len)) {
 		snprintf(nb->why, sizeof(nb->why), "%s",
@@ -114,7 +126,17 @@ static bool offer(struct hk_halo *h, struct hk_neighbour *nb, char *address)
 	return true;
 }
 
-static void close_path(struct hk_halo *h, struct hk_neighbour *nb);
+static bool offer(struct hk_halo *h, struct hk_neighbour *nb, char *address)
+{
+	(void)h;
+	pthread_mutex_lock(&lock);
+	bool ok = offer_locked(nb, address);
+
+	pthread_mutex_unlock(&lock);
+	return ok;
+}
+
+static void close_locked(struct hk_halo *h, struct hk_neighbour *nb);
 
 static unsigned free_slot(void)
 {
@@ -125,7 +147,7 @@ static unsigned free_slot(void)
 	return k;
 }
 
-static int open_path(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, char *mine)
+static int open_locked(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, char *mine)
 {
 	struct state *s = calloc(1, sizeof(*s));
 	struct target t = {0};
@@ -136,6 +158,12 @@ static int open_path(struct hk_halo *h, struct hk_neighbour *nb, const char *the
 	s->slot = free_slot();
 	s->in_place = nb->in.bytes + (nb->in.bytes == 0);
 	s->out_place = nb->out.bytes + (nb->out.bytes == 0);
+	if (s->out_place > net.info->ep_attr->max_msg_size) {
+		snprintf(nb->why, sizeof(nb->why), "libfabric: its longest write is %zu bytes",
+			 net.info->ep_attr->max_msg_size);
+		close_locked(h, nb);
+		return -EMSGSIZE;
+	}
 	s->memory = calloc(2, s->in_place + s->out_place);
 	if (s->slot == SLOTS || !s->memory ||
 	    fi_mr_reg(net.domain, s->memory, 2 * (s->in_place + s->out_place),
@@ -143,7 +171,7 @@ static int open_path(struct hk_halo *h, struct hk_neighbour *nb, const char *the
 	    fi_av_insert(net.av, theirs, 1, &s->peer, 0, NULL) != 1) {
 		snprintf(nb->why, sizeof(nb->why),
 			 "libfabric: no memory, or the address is of another network");
-		close_path(h, nb);
+		close_locked(h, nb);
 		return -ENOSPC;
 	}
 	net.slot[s->slot] = s;
@@ -152,6 +180,15 @@ static int open_path(struct hk_halo *h, struct hk_neighbour *nb, const char *the
 	t.slot = s->slot;
 	memcpy(mine, &t, sizeof(t));
 	return 0;
+}
+
+static int open_path(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs, char *mine)
+{
+	pthread_mutex_lock(&lock);
+	int rc = open_locked(h, nb, theirs, mine);
+
+	pthread_mutex_unlock(&lock);
+	return rc;
 }
 
 static int connect_path(struct hk_halo *h, struct hk_neighbour *nb, const char *theirs)
@@ -187,10 +224,10 @@ static void look(void)
 	struct fi_cq_err_entry bad = {0};
 	ssize_t n = fi_cq_read(net.cq, e, HK_ARRAY_LEN(e));
 
-	if (n == -FI_EAVAIL && fi_cq_readerr(net.cq, &bad, 0) > 0) {
-		net.failed = bad.err;
-		return;
-	}
+	if (n == -FI_EAVAIL)
+		net.failed = fi_cq_readerr(net.cq, &bad, 0) > 0 && bad.err ? bad.err : FI_EOTHER;
+	else if (n < 0 && n != -FI_EAGAIN)
+		net.failed = (int)-n;
 	for (ssize_t k = 0; k < n; k++) {
 		if (e[k].flags & FI_REMOTE_CQ_DATA)
 			arrived(e[k].data);
@@ -208,41 +245,51 @@ static int lost(const struct hk_neighbour *nb)
 		nb->rank, fi_strerror(net.failed));
 }
 
-static int put(struct hk_halo *h, struct hk_neighbour *nb)
+/* Writes what this exchange sends, if its place and the provider are free. */
+static void write_out(const struct hk_halo *h, struct hk_neighbour *nb)
 {
 	struct state *s = nb->state;
 	struct hk_layout from = hk_layout_of(&nb->out.blocks);
 	unsigned k = h->number & 1;
 	char *source = s->memory + 2 * s->in_place + k * s->out_place;
-	ssize_t rc = -FI_EAGAIN;
 
-	while (s->send[k].flying && !net.failed)
-		look();
+	if (s->send[k].flying || net.failed)
+		return;
 	hk_layout_gather(&from, 0, from.len, source);
-	s->send[k].flying = true;
-	while (rc == -FI_EAGAIN && !net.failed) {
-		rc = fi_writedata(net.ep, source, s->out_place, fi_mr_desc(s->mr),
+	ssize_t rc = fi_writedata(net.ep, source, s->out_place, fi_mr_desc(s->mr),
 				  (uint64_t)s->remote_slot << 16 | (h->number & 0xffff), s->peer,
 				  s->remote_base + k * s->out_place, s->remote_key, &s->send[k]);
-		if (rc == -FI_EAGAIN)
-			look();
-	}
-	if (rc == 0)
-		return 0;
-	s->send[k].flying = false;
-	net.failed = net.failed ? net.failed : (int)-rc;
-	return lost(nb);
+
+	if (rc == -FI_EAGAIN)
+		return;
+	s->unsent = false;
+	s->send[k].flying = rc == 0;
+	if (rc)
+		net.failed = (int)-rc;
 }
 
-static int poll_path(struct hk_halo *h, struct hk_neighbour *nb)
+static int put(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	struct state *s = nb->state;
+
+	pthread_mutex_lock(&lock);
+	s->unsent = true;
+	write_out(h, nb);
+	int rc = net.failed ? lost(nb) : 0;
+
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+static int poll_locked(struct hk_halo *h, struct hk_neighbour *nb, bool *look_mpi)
 {
 	struct state *s = nb->state;
 	unsigned k = (s->taken + 1) & 1;
-	int flag;
 
 	look();
-	if (++net.polls % LOOK_MPI == 0) /* a neighbour may wait for a message of ours */
-		MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, h->comm, &flag, MPI_STATUS_IGNORE);
+	*look_mpi = ++net.polls % LOOK_MPI == 0;
+	if (s->unsent)
+		write_out(h, nb);
 	if (!nb->arrived && s->whole[k]) {
 		struct hk_layout to = hk_layout_of(&nb->in.blocks);
 
@@ -251,26 +298,53 @@ static int poll_path(struct hk_halo *h, struct hk_neighbour *nb)
 		s->taken++;
 		nb->arrived = true;
 	}
-	nb->sent = true; /* it was copied */
+	nb->sent = !s->unsent; /* it was copied */
 	return net.failed ? lost(nb) : 0;
 }
 
-static void close_path(struct hk_halo *h, struct hk_neighbour *nb)
+static int poll_path(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	bool look_mpi;
+	int flag;
+
+	pthread_mutex_lock(&lock);
+	int rc = poll_locked(h, nb, &look_mpi);
+
+	pthread_mutex_unlock(&lock);
+	if (look_mpi) /* a neighbour may wait for a message of ours */
+		MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, h->comm, &flag, MPI_STATUS_IGNORE);
+	return rc;
+}
+
+/* Is nothing of @s the provider's or a neighbour's any more? */
+static bool drained(const struct hk_halo *h, const struct state *s)
+{
+	double end = hk_halo_now() + GIVE_UP;
+
+	while ((s->send[0].flying || s->send[1].flying) && !net.failed && hk_halo_now() < end)
+		look();
+	return !h->under_way && !s->send[0].flying && !s->send[1].flying;
+}
+
+static void close_locked(struct hk_halo *h, struct hk_neighbour *nb)
 {
 	struct state *s = nb->state;
 
-	(void)h;
-	if (!s)
+	/* After a failure the place, and its number, stay: what comes late is written there, and to nobody else. */
+	if (!s || !drained(h, s) || (s->mr && fi_close(&s->mr->fid)))
 		return;
-	while ((s->send[0].flying || s->send[1].flying) && !net.failed)
-		look();
-	if (s->mr)
-		fi_close(&s->mr->fid);
 	if (s->slot < SLOTS && net.slot[s->slot] == s)
 		net.slot[s->slot] = NULL;
 	free(s->memory);
 	free(s);
 	nb->state = NULL;
+}
+
+static void close_path(struct hk_halo *h, struct hk_neighbour *nb)
+{
+	pthread_mutex_lock(&lock);
+	close_locked(h, nb);
+	pthread_mutex_unlock(&lock);
 }
 
 const struct hk_path hk_path_libfabric = {

@@ -52,7 +52,15 @@ def test_the_backend_can_be_chosen(run, get_lab, program):
 
 
 @pytest.mark.parametrize(("lab", "count"), [(("memif", 2, 1), 2), (("memif", 2, 4), 8)])
-@pytest.mark.parametrize("what", ["halo_random --mode libfabric --rounds 8", "halo_errors"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "halo_random --mode libfabric --rounds 8",
+        "halo_errors",
+        "halo_errors --mode behind",
+        "halo_errors --mode late",
+    ],
+)
 def test_libfabric(get_lab, program, lab, count, what):
     """Its TCP provider, between ranks of one node too; set-up by messages over TCP."""
     name, *options = what.split()

@@ -4,7 +4,7 @@
  *
  * After each error a good exchange works. --mode stop: the last rank stops in the middle of an
  * exchange, and the others' wait must end. --mode late: it comes too late for HK_HALO_TIMEOUT. --mode gives-up: a rank
- * frees an exchange that has not ended.
+ * frees an exchange that has not ended. --mode behind: a rank puts after a message that another sent before.
  */
 #include "common.h"
 
@@ -246,6 +246,30 @@ static void wrong_plans(void)
 	MPI_Comm_free(&half);
 }
 
+/* Rank 1 puts after it has received a long message that rank 0 sent before its put. */
+static void behind(void)
+{
+	enum { LONG = 4 << 20 };
+	struct hk_halo_edge e = edge(!hkt_rank, 1, out, 8, in, 8);
+	char *message = hkt_alloc(LONG);
+	MPI_Request q;
+	hk_halo h;
+
+	for (int k = 0; k < 4; k++) {
+		HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, hkt_rank < 2, &e, &h) == 0, "%s",
+			  hk_halo_error());
+		if (hkt_rank == 0)
+			MPI_Isend(message, LONG, MPI_BYTE, 1, 1, MPI_COMM_WORLD, &q);
+		else if (hkt_rank == 1)
+			MPI_Recv(message, LONG, MPI_BYTE, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		HKT_CHECK(hk_halo_put(h) == 0 && hk_halo_wait(h) == 0, "%s", hk_halo_error());
+		if (hkt_rank == 0)
+			MPI_Wait(&q, MPI_STATUS_IGNORE);
+		HKT_CHECK(hk_halo_free(&h) == 0, "%s", hk_halo_error());
+	}
+	free(message);
+}
+
 /* Rank 0 gives up an exchange, and is sent to after that. */
 static void gives_up(void)
 {
@@ -280,6 +304,8 @@ int main(int argc, char **argv)
 	hkt_init(&argc, &argv, "halo_errors", MPI_THREAD_SINGLE);
 	if (hkt_opt.mode && strcmp(hkt_opt.mode, "gives-up") == 0) {
 		gives_up();
+	} else if (hkt_opt.mode && strcmp(hkt_opt.mode, "behind") == 0) {
+		behind();
 	} else if (hkt_opt.mode) {
 		away(strcmp(hkt_opt.mode, "stop") == 0);
 	} else {
