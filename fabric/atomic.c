@@ -269,20 +269,11 @@ static bool apply(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, cons
 	return true;
 }
 
-/* Does it and answers. From the reserve, for whoever asked waits; what waits of answers is limited, as is what an
- * honest peer asks. */
-static void serve(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, const void *data)
+/* Does it and answers, in @b. */
+static void serve_in(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, const void *data,
+		     hk_buf *b)
 {
-	struct hk_peer_tx *t = &f->peer[p];
 	size_t len = HK_WIRE_ATOMIC_LEN;
-	hk_buf *b = NULL;
-
-	if (HK_LIKELY(t->answers_wait < HK_ATOMS_MAX && w->len <= hk_fabric_atomic_max(f)))
-		b = hk_tx_take_reserved(f);
-	if (HK_UNLIKELY(!b)) { /* nobody honest asks for so much */
-		f->n.atomic_excess++;
-		return;
-	}
 	bool done = apply(f, p, w, data, (char *)hk_buf_data(b) + len);
 
 	w->status = done ? HK_WIRE_ATOMIC_DONE : HK_WIRE_ATOMIC_DENIED;
@@ -296,8 +287,32 @@ static void serve(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, cons
 		f->n.atomic_refused++;
 	if (hk_tx_message(f, p, HK_WIRE_AM_ATOMIC, &b, &len, 1, true) == 1) {
 		hk_note(b)->answer = true;
-		t->answers_wait++;
+		f->peer[p].answers_wait++;
 	}
+}
+
+static void serve_later(struct hk_fabric *f, hk_peer p, const void *bytes, size_t len, hk_buf *b)
+{
+	struct hk_wire_atomic w;
+
+	(void)hk_wire_parse_atomic(bytes, len, &w); /* it was good when it came */
+	serve_in(f, p, &w, (const char *)bytes + HK_WIRE_ATOMIC_LEN, b);
+}
+
+/* From the reserve, for whoever asked waits; what waits of answers is limited, as is what an honest peer asks. */
+static void serve(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w,
+		  const struct hk_iov *request)
+{
+	const char *data = (const char *)request->base + HK_WIRE_ATOMIC_LEN;
+	hk_buf *b;
+
+	if (HK_UNLIKELY(f->peer[p].answers_wait >= HK_ATOMS_MAX ||
+			w->len > hk_fabric_atomic_max(f)))
+		f->n.atomic_excess++; /* nobody honest asks for so much */
+	else if (HK_LIKELY((b = hk_later_buf(f, p)) != NULL))
+		serve_in(f, p, w, data, b);
+	else if (!hk_later_add(f, p, serve_later, request->base, request->len))
+		f->n.atomic_excess++;
 }
 
 static void on_atomic(void *arg, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned count)
@@ -310,10 +325,8 @@ static void on_atomic(void *arg, hk_peer p, uint8_t am, const struct hk_iov *iov
 		f->n.atomic_refused++;
 		return;
 	}
-	const char *data = (const char *)iov[0].base + HK_WIRE_ATOMIC_LEN;
-
 	if (w.status == HK_WIRE_ATOMIC_REQUEST)
-		serve(f, p, &w, data);
+		serve(f, p, &w, &iov[0]);
 	else
-		answered(f, p, &w, data);
+		answered(f, p, &w, (const char *)iov[0].base + HK_WIRE_ATOMIC_LEN);
 }

@@ -12,6 +12,7 @@
  *   notify.c   one-sided: inboxes, for puts that come again and again
  *   mcast.c    one frame for a group of receivers
  *   layout.c   bytes of a message to and from where they lie
+ *   later.c    requests whose answers found no buffer
  *   keep.c     what is kept for an application that is elsewhere
  *   ring.c     peers that sleep are woken
  *   async.c    the helper thread, and the polling process as a helper
@@ -141,6 +142,7 @@ enum hk_list {
 	HK_LIST_BACKLOG, /* what waits for room in its window */
 	HK_LIST_GETS,    /* gets that wait to be asked */
 	HK_LIST_ATOMS,   /* atomic operations that do */
+	HK_LIST_LATER,   /* requests of it whose answers found no buffer */
 	HK_LIST_EARLY,   /* what came early and could go, and found no room to be kept */
 	HK_LIST_ENDED,   /* `gone`, or a verdict is `owed` */
 	HK_LIST_RAILS,   /* one of its rails rests, and nobody was told */
@@ -187,6 +189,9 @@ struct hk_peer_tx {
 	/* atomic operations: ours that wait, those under way, and our answers that wait for room in its window */
 	struct hk_item *atoms_head, *atoms_tail;
 	uint16_t atoms_out, answers_wait;
+	/* requests of it that wait for a buffer: later.c */
+	struct hk_item *later_head, *later_tail;
+	unsigned later;
 	uint16_t life; /* how often it has begun anew */
 	bool gone; /* a stand-in saw its end: what waits here is void, and nothing of it is sent */
 	/* the verdict on it that is to be told, if the engine has none: what was sent to it has ended here */
@@ -431,6 +436,21 @@ struct hk_fabric *hk_mem_fabric(const struct hk_fabric_config *cfg);
 void *hk_mem_take_dirty(struct hk_fabric *f, size_t bytes);
 void *hk_mem_take(struct hk_fabric *f, size_t bytes);
 void hk_mem_give(const struct hk_fabric *f, void *p);
+
+/* ---- later.c */
+/* Answers what @bytes say in @b, a buffer from the reserve. */
+typedef void hk_later_fn(struct hk_fabric *f, hk_peer p, const void *bytes, size_t len, hk_buf *b);
+/* Copies a request for @fn. False: there is no room for more. */
+bool hk_later_add(struct hk_fabric *f, hk_peer p, hk_later_fn *fn, const void *bytes, size_t len);
+void hk_later_go(struct hk_fabric *f);
+void hk_later_forget(struct hk_fabric *f, hk_peer p);
+void hk_later_close(struct hk_fabric *f);
+
+/* A buffer for an answer to @p; NULL: there is none, or requests wait that came before. */
+static inline hk_buf *hk_later_buf(struct hk_fabric *f, hk_peer p)
+{
+	return HK_LIKELY(!f->peer[p].later_head) ? hk_tx_take_reserved(f) : NULL;
+}
 
 /* ---- region.c */
 int hk_regions_open(struct hk_fabric *f);

@@ -48,6 +48,7 @@ int hk_regions_open(struct hk_fabric *f)
 void hk_regions_close(struct hk_fabric *f)
 {
 	hk_atoms_close(f);
+	hk_later_close(f);
 	free(f->region);
 	free(f->serve);
 }
@@ -101,27 +102,32 @@ hk_region hk_fabric_region_add(struct hk_fabric *f, void *base, size_t len, unsi
 
 /* Refuses a get. From the reserve, for whoever asked waits for it. What waits of them is limited, as is what an
  * honest peer asks; and those on their way are, by its window. */
+static void refuse_in(struct hk_fabric *f, hk_peer p, const void *bytes, size_t len, hk_buf *b)
+{
+	memcpy(hk_buf_data(b), bytes, len);
+	if (hk_tx_message(f, p, HK_WIRE_AM_GET, &b, &len, 1, true) == 1) {
+		hk_note(b)->refusal = true;
+		f->peer[p].refusals_wait++;
+	}
+}
+
 static void refuse(struct hk_fabric *f, hk_peer p, struct hk_wire_get g,
 		   enum hk_wire_get_status status)
 {
-	struct hk_peer_tx *t = &f->peer[p];
-	size_t len = HK_WIRE_GET_LEN;
+	char head[HK_WIRE_GET_LEN];
+	hk_buf *b;
 
-	if (HK_UNLIKELY(t->refusals_wait == HK_GETS_MAX)) {
+	if (HK_UNLIKELY(f->peer[p].refusals_wait == HK_GETS_MAX)) {
 		f->n.get_excess++;
 		return;
 	}
-	hk_buf *b = hk_tx_take_reserved(f);
-
 	f->n.get_refused++;
-	if (!b)
-		return;
 	g.status = status;
-	hk_wire_put_get(hk_buf_data(b), &g);
-	if (hk_tx_message(f, p, HK_WIRE_AM_GET, &b, &len, 1, true) == 1) {
-		hk_note(b)->refusal = true;
-		t->refusals_wait++;
-	}
+	hk_wire_put_get(head, &g);
+	if (HK_LIKELY((b = hk_later_buf(f, p)) != NULL))
+		refuse_in(f, p, head, sizeof(head), b);
+	else if (!hk_later_add(f, p, refuse_in, head, sizeof(head)))
+		f->n.get_excess++;
 }
 
 /* The memory of @r is about to be taken away: what peers were getting from it ends here. Rare, since

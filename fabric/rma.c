@@ -447,4 +447,5 @@ void hk_rma_forget(struct hk_fabric *f, hk_peer p)
 	}
 	t->gets_out = 0;
 	hk_atoms_forget(f, p);
+	hk_later_forget(f, p);
 }

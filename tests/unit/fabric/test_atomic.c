@@ -121,6 +121,45 @@ static void many_add_once_each(void)
 	}
 }
 
+/* Requests that find no buffer for their answers are done when there is one, in their order. */
+static void answers_wait_for_buffers(void)
+{
+	enum { N = 40, HELD = 16384 };
+	static hk_buf *held[HELD];
+	struct hk_fabric *f = end[B].f;
+	static struct hk_atom a[N];
+	static int status[N];
+	static uint64_t value;
+	unsigned n = 0;
+
+	memset(status, 0, sizeof(status));
+	value = 0;
+	hk_region r = hk_fabric_region_add(f, &value, 8, HK_REGION_READ | HK_REGION_WRITE,
+					   end[B].peer);
+	while (n < HELD && (held[n] = hk_tx_take_reserved(f)))
+		n++;
+	CHECK(n < HELD);
+	for (unsigned i = 0; i < N; i++) {
+		const struct hk_wire_atomic w = {
+			.op = HK_ATOMIC_SWAP, .size = 8, .region = r, .operand = i + 1};
+
+		CHECK_EQ(hk_fabric_atomic(end[A].f, end[A].peer, &a[i], &w, NULL, done, &status[i]),
+			 0);
+	}
+	UNTIL(f->peer[end[B].peer].later > 0);
+	CHECK_EQ(value, 0);
+	while (n > 0)
+		hk_tx_give(f, held[--n]);
+	for (unsigned i = 0; i < N; i++) {
+		UNTIL(status[i]);
+		CHECK_EQ(status[i], 1);
+		CHECK_EQ(a[i].old, i);
+	}
+	CHECK_EQ(f->peer[end[B].peer].later, 0);
+	CHECK_EQ(hk_fabric_counters(f)->atomic_excess, 0);
+	hk_fabric_region_del(f, r);
+}
+
 static void bytes_are_written_and_read(void)
 {
 	char *from = memory(21), *to = memory(22), *back = memory(23);
@@ -393,6 +432,11 @@ static void test_false_answers(void)
 	each_way(false_answers_end_nothing);
 }
 
+static void test_no_buffer(void)
+{
+	each_way(answers_wait_for_buffers);
+}
+
 static void test_lost(void)
 {
 	peer_timeout = 50 * HK_MSEC;
@@ -407,6 +451,7 @@ int main(int argc, char **argv)
 		{"served_without_the_application", test_served},
 		{"once", test_once},
 		{"bytes", test_bytes},
+		{"no_buffer", test_no_buffer},
 		{"fence", test_fence},
 		{"fence_two_ports", test_fence_two_ports},
 		{"fence_rails", test_fence_rails},
