@@ -127,6 +127,11 @@ static struct matrix *fill(int n, int rank, const long long *number, const long 
 struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why)
 {
 	long long all = (long long)n * n * n;
+
+	if (n > MATRIX_EDGE_MAX) {
+		*why = "the cube is larger than 430 points along an edge";
+		return NULL;
+	}
 	idx_t *part = malloc((size_t)all * sizeof(*part));
 	long long *number = malloc((size_t)all * sizeof(*number)), *first;
 	struct matrix *m = NULL;

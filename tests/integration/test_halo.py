@@ -125,6 +125,12 @@ def test_products_under_loss_are_the_same(get_lab, program):
     assert "0 of 13824 elements differ" in result.stdout
 
 
+def test_spmv_of_too_large_a_cube(get_lab, program):
+    result = get_lab().mpirun(2, [program("examples/spmv/spmv"), "-n", "431"], timeout=60)
+    assert result.returncode != 0
+    assert "larger than 430 points along an edge; fix: spmv [-n N]" in result.stderr
+
+
 def test_the_report_names_neighbours_and_paths(get_lab, program):
     argv = ["env", "HK_HALO_REPORT=1", program("examples/spmv/spmv"), "-n", "8"]
     result = get_lab(2, "memif", 2).mpirun(4, argv, timeout=60)
