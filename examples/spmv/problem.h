@@ -18,7 +18,8 @@ struct matrix {
 	double *value;       /* … and values */
 };
 
-#define MATRIX_EDGE_MAX 430 /* 27 entries of so many rows can be numbered by an int, ours and METIS' */
+/* 27 entries of so many rows can be numbered by an int, ours and METIS'. */
+#define MATRIX_EDGE_MAX 430
 
 /* Collective. @metis: parts by METIS instead of blocks of rows. NULL, and *@why, if that failed. */
 struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why);
