@@ -123,7 +123,7 @@ static bool has_socket(const char *pid, unsigned long inode)
 /* Any local user can bind these names, so who has this one is said, as far as this user may see it. */
 static int taken(unsigned job, struct hk_error *err)
 {
-	static const char fix[] = "fix: take another number, or leave --job away";
+	static const char fix[] = "; fix: take another number, or leave out --job";
 	unsigned long inode = claims_inode(job);
 	char path[300], name[32] = "?";
 	DIR *proc = opendir("/proc");
@@ -141,7 +141,7 @@ static int taken(unsigned job, struct hk_error *err)
 		if (fstatat(dirfd(proc), e->d_name, &st, 0) != 0)
 			break; /* it has ended */
 		hk_error_set(err, -EBUSY,
-			     "job %u is taken on this node, by process %s (%s) of user %u; %s", job,
+			     "job %u is taken on this node, by process %s (%s) of user %u%s", job,
 			     e->d_name, name, (unsigned)st.st_uid, fix);
 		closedir(proc);
 		return -EBUSY;
@@ -150,7 +150,7 @@ static int taken(unsigned job, struct hk_error *err)
 		closedir(proc);
 	return hk_error_set(err, -EBUSY,
 			    "job %u is taken on this node, by another user ('ss -xap' as root says "
-			    "who has @hikyaku-tag-%u); %s",
+			    "who has @hikyaku-tag-%u)%s",
 			    job, job, fix);
 }
 

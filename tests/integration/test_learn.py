@@ -110,7 +110,7 @@ def test_bad_input_leaves_nothing(
 def test_nodes_that_fail_are_told_and_leave_nothing(
     hikyaku: list[str], get_lab: Callable, tmp_path: Path
 ) -> None:
-    words = ["--fault", "1:lies"]
+    words = ["--fault", "1:outlier=far"]
     done = learn(hikyaku, get_lab(2).name, tmp_path / "out", *words, code=1)
     assert "NODE:nan or NODE:outlier=LENGTH" in done.stderr
     assert not list((tmp_path / "out").iterdir())
