@@ -8,6 +8,7 @@
  */
 #include "halo/internal.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -22,7 +23,9 @@ struct hk_halo_comm {
 	unsigned setups;  /* ever; the same number on all ranks, since set-ups are collective */
 };
 
-static int keyval = MPI_KEYVAL_INVALID;
+/* The first is the program's communicator's, the second the library's own: a builder hands its plan's communicator to
+ * hk_halo_setup(), and that is the one to use, not one to copy. */
+static int keyval = MPI_KEYVAL_INVALID, own_keyval = MPI_KEYVAL_INVALID;
 
 void hk_halo_comm_leave(struct hk_halo_comm *c)
 {
@@ -30,8 +33,8 @@ void hk_halo_comm_leave(struct hk_halo_comm *c)
 
 	if (atomic_fetch_sub(&c->users, 1) != 1)
 		return;
-	MPI_Finalized(
-		&finalized); /* its communicator is MPI_COMM_WORLD then, and MPI takes all back */
+	/* Then it was MPI_COMM_WORLD's, and MPI takes all back. */
+	MPI_Finalized(&finalized);
 	if (!finalized)
 		MPI_Comm_free(&c->comm);
 	free(c);
@@ -46,9 +49,19 @@ static int freed(MPI_Comm comm, int key, void *value, void *extra)
 	return MPI_SUCCESS;
 }
 
-static void make_keyval(void)
+static void make_keyvals(void)
 {
 	MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, freed, &keyval, NULL);
+	MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &own_keyval, NULL);
+}
+
+int hk_halo_one_group(MPI_Comm comm)
+{
+	int inter;
+
+	MPI_Comm_test_inter(comm, &inter);
+	return inter ? hk_halo_fail(-EINVAL, "the communicator has two groups; fix: merge them")
+		     : 0;
 }
 
 struct hk_halo_comm *hk_halo_comm_join(MPI_Comm theirs, MPI_Comm *comm, int *tag)
@@ -58,8 +71,10 @@ struct hk_halo_comm *hk_halo_comm_join(MPI_Comm theirs, MPI_Comm *comm, int *tag
 	MPI_Errhandler handler;
 	int found;
 
-	(void)pthread_once(&once, make_keyval);
-	MPI_Comm_get_attr(theirs, keyval, &c, &found);
+	(void)pthread_once(&once, make_keyvals);
+	MPI_Comm_get_attr(theirs, own_keyval, &c, &found);
+	if (!found)
+		MPI_Comm_get_attr(theirs, keyval, &c, &found);
 	if (!found) {
 		c = calloc(1, sizeof(*c));
 		if (!c)
@@ -67,6 +82,7 @@ struct hk_halo_comm *hk_halo_comm_join(MPI_Comm theirs, MPI_Comm *comm, int *tag
 		MPI_Comm_dup(theirs, &c->comm);
 		atomic_init(&c->users, 1);
 		MPI_Comm_set_attr(theirs, keyval, c);
+		MPI_Comm_set_attr(c->comm, own_keyval, c);
 	}
 	MPI_Comm_get_errhandler(theirs, &handler);
 	MPI_Comm_set_errhandler(c->comm, handler);

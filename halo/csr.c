@@ -13,7 +13,8 @@
 #include <string.h>
 
 struct hk_halo_csr_plan {
-	MPI_Comm comm;
+	MPI_Comm comm; /* the library's */
+	struct hk_halo_comm *joined;
 	int rank, size, rows, ghosts;
 	long long *first; /* [size + 1]: row numbers of each rank begin here */
 	long long *ghost; /* global numbers */
@@ -143,7 +144,7 @@ void hk_halo_csr_free(hk_halo_csr_plan *plan)
 	*plan = NULL;
 	if (!p)
 		return;
-	MPI_Comm_free(&p->comm);
+	hk_halo_comm_leave(p->joined);
 	free(p->first);
 	free(p->ghost);
 	free(p->from);
@@ -177,23 +178,23 @@ static struct hk_halo_csr_plan *plan_new(MPI_Comm comm)
 int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *column, int *local,
 		int *ghosts, hk_halo_csr_plan *plan)
 {
-	int inter = 0;
-
 	*plan = NULL;
 	*ghosts = 0;
-	MPI_Comm_test_inter(comm, &inter);
-	if (inter)
-		return hk_halo_fail(-EINVAL, "the communicator has two groups; fix: merge them");
+	int rc = hk_halo_one_group(comm), tag;
+
+	if (rc)
+		return rc;
 	struct hk_halo_csr_plan *p = plan_new(comm);
 	const char *told = hk_halo_wrong_take(), *no = told;
 	long long n = rows;
 
-	if (!p) {
+	if (p)
+		p->joined = hk_halo_comm_join(comm, &p->comm, &tag);
+	if (!p || !p->joined) {
 		fprintf(stderr, "hk_halo_csr: no memory\n");
 		MPI_Abort(comm, 1);
 		return -ENOMEM;
 	}
-	MPI_Comm_dup(comm, &p->comm);
 	p->rows = rows;
 	if (!no && (rows < 0 || entries < 0))
 		no = "has a negative number of rows or entries";
@@ -205,8 +206,6 @@ int hk_halo_csr(MPI_Comm comm, int rows, long long entries, const long long *col
 		no = list_ghosts(p, entries, column);
 	if (no)
 		p->ghosts = 0;
-	int rc = 0;
-
 	if (told)
 		rc = hk_halo_fail(-EINVAL, "rank %d: %s", p->rank, told);
 	else if (no)

@@ -116,10 +116,12 @@ static inline struct hk_layout hk_layout_of(const struct hk_blocks *b)
 }
 
 /* ---- comm.c */
-/* *@comm: the library's own beside @theirs, with the same error handler; *@tag: the first of two that are this set-up's. Collective.
- * NULL: there is no memory. */
+/* *@comm: the library's own beside @theirs (itself, if it is that), with the same error handler; *@tag: the first of two
+ * that are this set-up's. Collective. NULL: there is no memory. */
 struct hk_halo_comm *hk_halo_comm_join(MPI_Comm theirs, MPI_Comm *comm, int *tag);
 void hk_halo_comm_leave(struct hk_halo_comm *c);
+/* 0, or what is wrong with an inter-communicator. */
+int hk_halo_one_group(MPI_Comm comm);
 
 /* ---- edges.c */
 int hk_edges_take(struct hk_halo *h, int n, const struct hk_halo_edge *edges);

@@ -381,16 +381,15 @@ static double seconds_of(const char *name, int *rc)
 /* @given: what a builder has to say already. */
 static int setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, int given, hk_halo *out)
 {
-	struct hk_halo *h = calloc(1, sizeof(*h));
 	double start = hk_halo_now();
-	int inter = 0, rc = given;
+	int rc = hk_halo_one_group(comm);
 
 	*out = NULL;
-	MPI_Comm_test_inter(comm, &inter);
-	if (inter) {
-		free(h);
-		return hk_halo_fail(-EINVAL, "the communicator has two groups; fix: merge them");
-	}
+	if (rc)
+		return rc;
+	rc = given;
+	struct hk_halo *h = calloc(1, sizeof(*h));
+
 	if (!h || !(h->joined = hk_halo_comm_join(comm, &h->comm, &h->tag))) {
 		fprintf(stderr, "hk_halo_setup: no memory\n");
 		MPI_Abort(comm, 1);
@@ -419,12 +418,13 @@ static int setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, int giv
 
 int hk_halo_setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, hk_halo *h)
 {
-	const char *no = hk_halo_wrong_take();
-
+	const char *told = hk_halo_wrong_take();
 	int rank;
 
+	if (!told)
+		return setup(comm, n, edges, 0, h);
 	MPI_Comm_rank(comm, &rank);
-	return no ? hk_halo_refuse(comm, h, "rank %d: %s", rank, no) : setup(comm, n, edges, 0, h);
+	return hk_halo_refuse(comm, h, "rank %d: %s", rank, told);
 }
 
 /* For a builder whose arguments are wrong on this rank: takes its part in the set-up, which fails on all. */

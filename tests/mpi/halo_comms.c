@@ -55,6 +55,33 @@ static void exchange_all(struct one *x, int n, int step)
 	}
 }
 
+/* A plan of a sparse matrix and its exchanges share the communicator, too. Each row needs the next rank's first. */
+static void with_a_plan(MPI_Comm comm)
+{
+	long long column = (hkt_rank + 1) % hkt_size;
+	double x[2][2] = {{hkt_rank, -1}, {hkt_rank, -1}};
+	hk_halo_csr_plan plan;
+	hk_halo halo[2];
+	int local, ghosts;
+
+	HKT_CHECK(hk_halo_csr(comm, 1, 1, &column, &local, &ghosts, &plan) == 0, "%s",
+		  hk_halo_error());
+	for (int h = 0; h < 2; h++) {
+		void *vector = x[h];
+
+		HKT_CHECK(hk_halo_csr_setup(plan, 1, &vector, MPI_DOUBLE, &halo[h]) == 0, "%s",
+			  hk_halo_error());
+	}
+	hk_halo_csr_free(&plan);
+	for (int h = 0; h < 2; h++) {
+		HKT_CHECK(hk_halo_put(halo[h]) == 0 && hk_halo_wait(halo[h]) == 0, "%s",
+			  hk_halo_error());
+		HKT_CHECK(x[h][local] == (double)column, "row %lld, exchange %d: %g", column, h,
+			  x[h][local]);
+		HKT_CHECK(hk_halo_free(&halo[h]) == 0, "%s", hk_halo_error());
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static struct one x[HANDLES], last;
@@ -69,6 +96,7 @@ int main(int argc, char **argv)
 		exchange_all(x, HANDLES, step);
 	for (int h = 0; h < HANDLES; h++)
 		HKT_CHECK(hk_halo_free(&x[h].halo) == 0, "%s", hk_halo_error());
+	with_a_plan(comm);
 	open_one(&last, comm);
 	HKT_CHECK(copies == 1, "%d copies of one communicator", copies);
 	MPI_Comm_free(&comm);
