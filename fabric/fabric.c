@@ -130,8 +130,7 @@ static struct hk_lane *add_lane(struct hk_fabric *f, const struct hk_port *port,
 	if (!l)
 		return NULL;
 	l->burst = port->info.point_to_point ? HK_TX_BURST_NEAR : HK_TX_BURST;
-	l->lend = !f->cfg.engine.crc && !port->faults && port->info.copies_at_tx &&
-		  port->info.tx_multi_seg;
+	l->lend = !f->cfg.engine.crc && port->info.copies_at_tx && port->info.tx_multi_seg;
 	*rc = (int)f->lanes;
 	f->lane[f->lanes++] = l;
 	f->looks = f->lanes == 1 && port->info.point_to_point ? HK_LOOKS_NEAR : 1;

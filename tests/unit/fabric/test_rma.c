@@ -2,7 +2,7 @@
 /*
  * tests/unit/fabric/test_rma.c: puts and gets between two fabrics of one process, over a real memif.
  *
- * Each test runs with source memory lent to the driver, with copies, and with copies over a lossy wire (pair.h).
+ * Each test runs with source memory lent to the driver and with copies, each over a good and over a lossy wire (pair.h).
  */
 #include "tests/unit/fabric/pair.h"
 
