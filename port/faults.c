@@ -41,6 +41,7 @@ struct hk_faults {
 	struct hk_faults_counters sum; /* filled when asked for */
 	/* thresholds on a 64-bit draw; the probability 1 is UINT64_MAX */
 	uint64_t drop, dup, reorder, corrupt, delay;
+	bool holds; /* frames wait for a time: a system's clock is dear beside a frame */
 	uint16_t queues;
 	struct lane { /* one for each queue, so that a queue's thread shares nothing */
 		uint64_t rng;
@@ -203,7 +204,7 @@ static bool is_stuck(const struct hk_faults *f, const struct lane *l)
 uint16_t hk_faults_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {
 	struct lane *l = &port->faults->lane[queue];
-	uint64_t now = now_ns();
+	uint64_t now = port->faults->holds ? now_ns() : 0;
 	uint16_t taken = 0;
 
 	release_due(l, now);
@@ -217,10 +218,10 @@ uint16_t hk_faults_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 uint16_t hk_faults_rx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {
 	struct lane *l = &port->faults->lane[queue];
-	if (l->out_count || l->wait_count || l->swap) {
+	if (l->wait_count || l->swap)
 		release_due(l, now_ns());
+	if (l->out_count)
 		drain(port, l, queue);
-	}
 	return rte_eth_rx_burst(port->id, queue, m, n);
 }
 
@@ -334,6 +335,7 @@ int hk_faults_attach(struct hk_port *port, const struct hk_faults_config *cfg, s
 	f->reorder = threshold(cfg->reorder);
 	f->corrupt = threshold(cfg->corrupt);
 	f->delay = threshold(cfg->delay);
+	f->holds = f->delay || f->reorder;
 	hk_faults_detach(port);
 	port->faults = f;
 	port->detour = true;
