@@ -111,6 +111,9 @@ void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 	}
 }
 
+/* With a window of long frames under way nobody answers sooner than after a round trip; … */
+#define UNHEARD_MOST 8 /* times what the caller asked for at the most */
+
 unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t after, unsigned skip,
 			   struct hk_unheard *out, unsigned max)
 {
@@ -121,8 +124,9 @@ unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t aft
 	for (uint32_t p = e->active_head; p != HK_NIL && n < max;) {
 		const struct hk_peer_rec *r = hk_rec(e, p);
 		uint64_t last = HK_MAX(r->progress_at, r->last_heard);
+		uint64_t patience = HK_MAX(after, HK_MIN(r->srtt, UNHEARD_MOST * after));
 
-		if (r->tx_next != r->tx_una && now > last && now - last >= after) {
+		if (r->tx_next != r->tx_una && now > last && now - last >= patience) {
 			if (skip)
 				skip--;
 			else

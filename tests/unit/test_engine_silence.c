@@ -428,6 +428,39 @@ static void silent_peers_are_named(void)
 	rig_end(&g);
 }
 
+/* A peer whose answers take long is not silent sooner, up to a bound. */
+static void silence_is_longer_than_a_round_trip(void)
+{
+	const uint64_t after = 50 * HK_USEC;
+	static const struct {
+		uint64_t rtt, patience;
+	} way[] = {{10, 50}, {160, 160}, {4000, 400}}; /* us */
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(way); i++) {
+		struct hk_wire_sack none = {{0}};
+		struct hk_unheard u[4];
+		struct rig g;
+
+		rig_config(&g);
+		rig_start(&g);
+		hk_peer p = rig_add(&g, 2);
+		uint32_t tsval = rig_send(&g, p, 1).tsval;
+
+		g.now += way[i].rtt * HK_USEC;
+		struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_ACK);
+
+		h.ack = 1;
+		h.tsecr = tsval;
+		rig_input(&g, &h, &none, 0);
+		rig_send(&g, p, 2);
+		uint64_t patience = way[i].patience * HK_USEC;
+
+		CHECK_EQ(hk_engine_unheard(g.e, g.now + patience - 1, after, 0, u, 4), 0);
+		CHECK_EQ(hk_engine_unheard(g.e, g.now + patience, after, 0, u, 4), 1);
+		rig_end(&g);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
@@ -445,6 +478,7 @@ int main(int argc, char **argv)
 		{"lent_packets_wait_for_their_owner", lent_packets_wait_for_their_owner},
 		{"silence_is_noticed_by_a_stand_in", silence_is_noticed_by_a_stand_in},
 		{"silent_peers_are_named", silent_peers_are_named},
+		{"silence_is_longer_than_a_round_trip", silence_is_longer_than_a_round_trip},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }
