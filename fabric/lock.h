@@ -98,6 +98,10 @@ static inline void hk_biased_leave(struct hk_biased_lock *l)
 
 static inline bool hk_biased_try_helper(struct hk_biased_lock *l)
 {
+	/* An owner that was taken off its core inside is the ordinary case where the helper has that core: then the
+	 * barrier, which interrupts every core, is for nothing. */
+	if (atomic_load_explicit(&l->owner_in, memory_order_relaxed))
+		return false;
 	/* helpers may be two, the polling process and a thread of ours: one at a time */
 	if (atomic_exchange_explicit(&l->helper_wants, 1, memory_order_acquire))
 		return false;
