@@ -27,11 +27,12 @@
 /* The servant has looked so lately: it does what the polling process would, and keeps nothing. */
 #define HK_SERVANT_AT_WORK (300 * HK_USEC)
 
-static bool absent(const struct hk_fabric *f, uint64_t for_ns)
+/* Had the application not polled for @for_ns, at @now? */
+static bool absent(const struct hk_fabric *f, uint64_t now, uint64_t for_ns)
 {
 	uint64_t app_at = atomic_load_explicit(&f->app_at, memory_order_relaxed);
 
-	return (int64_t)(hk_now(f) - app_at) >= (int64_t)for_ns;
+	return (int64_t)(now - app_at) >= (int64_t)for_ns;
 }
 
 static void sleep_us(unsigned us)
@@ -170,7 +171,7 @@ static void *servant_main(void *arg)
 		/* Our looks may be all that keeps the application off its core: once it is back we end, or we
 		 * were woken for ever. */
 		for (unsigned idle = 0;
-		     idle < SERVANT_LOOKS && absent(f, HK_FABRIC_ABSENT) &&
+		     idle < SERVANT_LOOKS && absent(f, hk_now(f), HK_FABRIC_ABSENT) &&
 		     !atomic_load(&f->helper_stop) && !atomic_load(&f->lock.broken);
 		     idle++) {
 			if (servant_look(f))
@@ -222,14 +223,20 @@ int hk_fabric_serve_init(void)
 	return hk_biased_register(&unused, true);
 }
 
-enum hk_serve hk_fabric_serve(struct hk_fabric *f)
+void hk_fabric_back_at(struct hk_fabric *f, uint64_t then)
+{
+	atomic_store_explicit(&f->app_at, then, memory_order_relaxed);
+}
+
+enum hk_serve hk_fabric_serve(struct hk_fabric *f, uint64_t tsc)
 {
 	const struct hk_engine_counters *n = hk_engine_counters(f->engine);
 
 	uint64_t servant_at = atomic_load_explicit(&f->servant_at, memory_order_relaxed);
 	bool at_work = servant_at && hk_now(f) - servant_at < HK_SERVANT_AT_WORK;
 
-	if (!absent(f, HK_FABRIC_ABSENT) || at_work || !hk_biased_try_helper(&f->lock))
+	if (!absent(f, hk_time_of(f, tsc), HK_FABRIC_ABSENT) || at_work ||
+	    !hk_biased_try_helper(&f->lock))
 		return HK_SERVE_PRESENT;
 	uint64_t before = n->rx_packets + n->rx_acks;
 
@@ -241,7 +248,7 @@ enum hk_serve hk_fabric_serve(struct hk_fabric *f)
 	bool busy = n->rx_packets + n->rx_acks != before;
 	bool owed = hk_engine_unacked(f->engine, HK_PEER_NONE) || hk_listed(f, HK_LIST_BACKLOG);
 
-	bool call = f->servant_runs && f->kept_own && absent(f, HK_SERVANT_AFTER);
+	bool call = f->servant_runs && f->kept_own && absent(f, hk_now(f), HK_SERVANT_AFTER);
 
 	hk_biased_leave_helper(&f->lock);
 	if (HK_UNLIKELY(call))

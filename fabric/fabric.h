@@ -259,10 +259,15 @@ enum hk_serve {
 /* An application that polls looks at the ports far more often. */
 #define HK_FABRIC_ABSENT (50 * HK_USEC)
 
-/* By the polling process, which has attached the ports that @f uses: if the application has not polled for
+/* By the application's thread between two polls: it is there, and polls again at @then (of hk_fabric_now()) at the latest,
+ * so nobody need do it in its stead. Who yields or naps while it waits says so, or its naps look like absence. */
+void hk_fabric_back_at(struct hk_fabric *f, uint64_t then);
+
+/* By the polling process, which has attached the ports that @f uses: if at @tsc the application had not polled for
  * HK_FABRIC_ABSENT, polls in its stead: takes in, acknowledges and keeps what came, resends what is lost.
- * Never waits. */
-enum hk_serve hk_fabric_serve(struct hk_fabric *f);
+ * @tsc is now, or when the application's core was last taken from it by others of ours: since then it may have
+ * wanted to poll. Never waits. */
+enum hk_serve hk_fabric_serve(struct hk_fabric *f, uint64_t tsc);
 
 /* Once in the polling process: lets it serve. -1 if the kernel lacks membarrier(2). */
 int hk_fabric_serve_init(void);

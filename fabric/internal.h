@@ -339,9 +339,14 @@ static inline void hk_op_done(struct hk_fabric *f, struct hk_op *op)
 }
 
 /* Nanoseconds of the TSC. */
+static inline uint64_t hk_time_of(const struct hk_fabric *f, uint64_t tsc)
+{
+	return (uint64_t)(((unsigned __int128)tsc * f->ns_mult) >> 32);
+}
+
 static inline uint64_t hk_now(const struct hk_fabric *f)
 {
-	return (uint64_t)(((unsigned __int128)rte_rdtsc() * f->ns_mult) >> 32);
+	return hk_time_of(f, rte_rdtsc());
 }
 
 static inline bool hk_listed(const struct hk_fabric *f, enum hk_list l)

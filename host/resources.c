@@ -675,11 +675,16 @@ void hk_res_detach(void *port)
 	hk_port_detach(port);
 }
 
+/* An owner that shares its core with the switch is not away because that had it, for so long. */
+#define EXCUSED_US 300
+
 /* The ports that it uses are attached: its owner hears of a wire when the poller sets out to, which it does before it
  * looks at any fabric again. */
 enum hk_served hk_res_serve(void *fabric)
 {
-	switch (hk_fabric_serve(fabric)) {
+	uint64_t most = rte_get_tsc_hz() / 1000000 * EXCUSED_US;
+
+	switch (hk_fabric_serve(fabric, hk_bell_core_lost(HK_BELL_SWITCH, rte_rdtsc(), most))) {
 	case HK_SERVE_BUSY:
 		return HK_SERVED_BUSY;
 	case HK_SERVE_IDLE:

@@ -19,7 +19,10 @@
 #define FRESH_US   50 /* after a frame to a wire, its other end looks by itself: less than SPIN_US */
 #define WATCH_US   40 /* a rank that takes nothing for so long, or twice that, has left MPI */
 #define CROWDED_US 15 /* … sooner where it has the core as soon as we sleep, and others compute */
-#define LOOK_EACH  64 /* rounds between looks at commands and freed buffers */
+#define AWAKE_US                                                                                   \
+	200 /* who has to wait for our core so long, once we are awake, counts as late for that … */
+#define AFTER_US  50 /* … and so long after: as long as its last poll is no sign of absence */
+#define LOOK_EACH 64 /* rounds between looks at commands and freed buffers */
 
 _Static_assert(FRESH_US < SPIN_US, "who is not rung for looks");
 
@@ -33,6 +36,8 @@ void hk_switch_times(struct hk_switch *sw)
 	sw->fresh = us * FRESH_US;
 	sw->watch = us * WATCH_US;
 	sw->watch_crowded = us * CROWDED_US;
+	sw->awake_most = us * AWAKE_US;
+	sw->after = us * AFTER_US;
 }
 
 static void settle(struct hk_switch *sw)
@@ -125,6 +130,13 @@ static void yield(struct hk_switch *sw)
 	hk_pace_yielded(&sw->pace, before, sw->now);
 }
 
+/* Ranks that share a crowded core with us do not poll while we have it, and are not away for that. */
+static void works(const struct hk_switch *sw, uint64_t until)
+{
+	if (hk_pace_crowded(&sw->pace, sw->now))
+		hk_bell_works(HK_BELL_SWITCH, sw->woke, until);
+}
+
 /* The first time it says that it is about to sleep, and comes back for one more round: ranks that put
  * something into a pipe before it said so rang for nobody. As long as it is still rung for, it need not
  * say so again. */
@@ -142,12 +154,14 @@ static void sleep_(struct hk_switch *sw, long beat_ns)
 	}
 	hk_switch_count(&sw->sleeps, 1);
 	slice(sw, true);
+	works(sw, rte_rdtsc() + sw->after);
 	if (!sw->lies) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
 	} else if (ppoll(&p, 1, &beat, NULL) > 0 || !hk_bell_lies(HK_BELL_SWITCH)) {
 		sw->vain += get_up(sw) ? VAIN_OURS : 1;
 	}
-	sw->now = rte_rdtsc();
+	sw->woke = sw->now = rte_rdtsc();
+	works(sw, sw->woke + sw->awake_most);
 }
 
 void hk_switch_turn(struct hk_switch *sw)

@@ -45,8 +45,8 @@ struct hk_switch {
 	bool stop;
 	unsigned turns;
 	/* sleeping: times are the TSC's */
-	uint64_t now, busy_at, tx_at[HK_SWITCH_WIRES];
-	uint64_t spin, fresh, watch, watch_crowded;
+	uint64_t now, busy_at, woke, tx_at[HK_SWITCH_WIRES];
+	uint64_t spin, fresh, watch, watch_crowded, awake_most, after;
 	int wait_fd[HK_SWITCH_WIRES]; /* of ports that are sockets */
 	bool wakes
 		[HK_SWITCH_WIRES]; /* what comes on this wire wakes us, by a ring or by the kernel */

@@ -147,8 +147,10 @@ static HK_NOINLINE uint64_t give_way(void)
 {
 	uint64_t now = hk_fabric_now(hk_btl.fabric);
 	bool silent = hk_idle_looks(&idle) && hk_fabric_silent(hk_btl.fabric, HK_IDLE_SILENT);
+	uint64_t nap = hk_idle_poll(&idle, now, silent);
 
-	return hk_idle_poll(&idle, now, silent);
+	hk_fabric_back_at(hk_btl.fabric, now + nap);
+	return nap;
 }
 
 static int component_progress(void)

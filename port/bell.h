@@ -44,6 +44,7 @@ struct hk_bell_word {
 	_Alignas(64) _Atomic uint32_t sleeps; /* the sleeper's 1, a ringer's 0 */
 	_Atomic uint32_t there;               /* it has a sleeper */
 	_Atomic uint32_t asked;               /* an asker's 1, the sleeper's 0 */
+	_Atomic uint64_t from, until;         /* the sleeper's: see hk_bell_works() */
 };
 
 /* In the shared memory; NULL in a process that shares none. */
@@ -104,5 +105,27 @@ bool hk_bell_asked(enum hk_bell b);
  * anything was. What the switch hears for the poller (host mode split) it asks for: so it calls this now and then
  * while it is awake, too. */
 bool hk_bell_get_up(enum hk_bell b);
+
+/* ---- whose core it was ----------------------------------------------------------------------- */
+
+/* By a sleeper that may share its core with those who are waited for: it has been awake since @from, and a look of
+ * another before @until may find them late for that reason. Ticks of the TSC. */
+static inline void hk_bell_works(enum hk_bell b, uint64_t from, uint64_t until)
+{
+	atomic_store_explicit(&hk_bell_words[b].from, from, memory_order_relaxed);
+	atomic_store_explicit(&hk_bell_words[b].until, until, memory_order_relaxed);
+}
+
+/* By who looks @now: since when others may not have had the core that they share with @b's sleeper, @most ticks ago at
+ * the earliest, since these words are written by all. */
+static inline uint64_t hk_bell_core_lost(enum hk_bell b, uint64_t now, uint64_t most)
+{
+	const struct hk_bell_word *w = &hk_bell_words[b];
+	uint64_t from = atomic_load_explicit(&w->from, memory_order_relaxed);
+
+	if (now >= atomic_load_explicit(&w->until, memory_order_relaxed) || from >= now)
+		return now;
+	return HK_MAX(from, now - most);
+}
 
 #endif

@@ -174,7 +174,7 @@ void served(struct scene *s)
 
 	for (uint64_t end = now_ms() + WAIT_MS;
 	     hk_engine_counters(hk_fabric_engine(s->f))->rx_packets == before;) {
-		(void)hk_fabric_serve(s->f);
+		(void)hk_fabric_serve(s->f, rte_rdtsc());
 		CHECK_MSG(now_ms() < end, "a stand-in did not take in a packet");
 	}
 }

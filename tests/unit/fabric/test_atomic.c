@@ -368,7 +368,7 @@ static void served_without_the_application(void)
 		CHECK_EQ(hk_fabric_atomic(end[A].f, end[A].peer, &a, &w, bytes, done, &status), 0);
 		while (!status) {
 			hk_fabric_progress(end[A].f);
-			(void)hk_fabric_serve(f);
+			(void)hk_fabric_serve(f, rte_rdtsc());
 			if (hk_biased_try_helper(&f->lock)) {
 				hk_rx_serve_kept(f);
 				hk_biased_leave_helper(&f->lock);

@@ -275,7 +275,7 @@ static uint32_t until_rung(struct scene *s, int end, bool stand_in)
 	rte_pktmbuf_free_seg(take_data(s, &f));
 	for (uint64_t until = now_ms() + WAIT_MS; !rung(end);) {
 		if (stand_in)
-			CHECK_CMP(hk_fabric_serve(s->f), !=,
+			CHECK_CMP(hk_fabric_serve(s->f, rte_rdtsc()), !=,
 				  HK_SERVE_IDLE); /* it is owed an answer */
 		else
 			hk_fabric_progress(s->f);
@@ -325,6 +325,27 @@ static void silent_peers_are_rung_for(void)
 	nothing_is_left(&s);
 	close(sv[0]);
 	close(sv[1]);
+}
+
+/* Whose last poll is long ago is away; but not before the time that it said, nor for what its core was somebody
+ * else's. */
+static void who_waits_for_its_core_is_present(void)
+{
+	struct hk_error err = {""};
+	struct scene s;
+
+	scene_open(&s, false);
+	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+	hk_fabric_back_at(s.f, hk_fabric_now(s.f) + 3600 * HK_SEC);
+	CHECK_EQ(hk_fabric_serve(s.f, rte_rdtsc()), HK_SERVE_PRESENT);
+	uint64_t lost = rte_rdtsc(), from = hk_fabric_now(s.f);
+
+	hk_fabric_back_at(s.f, from);
+	while (hk_fabric_now(s.f) < from + HK_FABRIC_ABSENT)
+		rte_pause();
+	CHECK_EQ(hk_fabric_serve(s.f, lost), HK_SERVE_PRESENT);
+	CHECK_EQ(hk_fabric_serve(s.f, rte_rdtsc()), HK_SERVE_IDLE);
+	nothing_is_left(&s);
 }
 
 /* Many ranks of a node are silent, and one of another node, whatever place it has among them: that node's poller is woken
@@ -377,6 +398,7 @@ int main(int argc, char **argv)
 		{"what_is_kept_goes_round", what_is_kept_goes_round},
 		{"what_found_no_room_comes_alone", what_found_no_room_comes_alone},
 		{"silent_peers_are_rung_for", silent_peers_are_rung_for},
+		{"who_waits_for_its_core_is_present", who_waits_for_its_core_is_present},
 		{"who_is_silent_hides_nobody", who_is_silent_hides_nobody},
 	};
 

@@ -145,7 +145,7 @@ static int put_before_bye(uint32_t acked, bool stand_in, unsigned *lost)
 		arrives(&s, HK_WIRE_BYE, 0, acked, 0);
 	for (uint64_t end = now_ms() + WAIT_MS;
 	     stand_in && hk_engine_peer_state(hk_fabric_engine(s.f), s.peer) != HK_PEER_LEFT;) {
-		(void)hk_fabric_serve(s.f);
+		(void)hk_fabric_serve(s.f, rte_rdtsc());
 		CHECK_MSG(now_ms() < end, "the stand-in did not take the BYE");
 	}
 	for (uint64_t end = now_ms() + WAIT_MS; !status;) {

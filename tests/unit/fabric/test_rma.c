@@ -366,7 +366,7 @@ static void owner_that_leaves_is_a_verdict(void)
 		int rounds_ = 0;                                                                   \
 		CHECK(mprotect(from, MEMORY, PROT_NONE) == 0);                                     \
 		while (!(cond)) {                                                                  \
-			(void)hk_fabric_serve(end[A].f);                                           \
+			(void)hk_fabric_serve(end[A].f, rte_rdtsc());                              \
 			hk_fabric_progress(end[B].f);                                              \
 			CHECK_MSG(rounds_++ < ROUNDS, "waited in vain for: " #cond);               \
 		}                                                                                  \

@@ -275,6 +275,29 @@ static void hears_for_others_awake(void)
 	}
 }
 
+/* Where it shares its core it tells since when it has it, so that the poller takes nobody for away because of that; for a
+ * while after it sleeps, too. What others write there excuses nobody for longer than the poller says. */
+static void tells_since_when_it_has_the_core(void)
+{
+	for (int crowded = 0; crowded < 2; crowded++) {
+		start(crowded);
+		sw->spin = 0;
+		hk_bell_works(HK_BELL_SWITCH, 0, 0);
+		turns(3); /* lies down, sleeps, and is awake again */
+		CHECK_CMP(slept.beats, >, 0);
+		uint64_t woke = sw->woke, most = 1000000;
+
+		CHECK_EQ(hk_bell_core_lost(HK_BELL_SWITCH, woke + 100, most),
+			 crowded ? woke : woke + 100);
+		CHECK_EQ(hk_bell_core_lost(HK_BELL_SWITCH, woke + sw->awake_most, most),
+			 woke + sw->awake_most);
+		CHECK_EQ(hk_bell_core_lost(HK_BELL_SWITCH, woke + 100, 10),
+			 crowded ? woke + 90 : woke + 100);
+		CHECK_EQ(hk_bell_core_lost(HK_BELL_SWITCH, woke - 1, most), woke - 1);
+		stop();
+	}
+}
+
 /* ---- the ringer ------------------------------------------------------------------------------- */
 
 static void rings_for_the_first_frame_alone(void)
@@ -338,6 +361,7 @@ int main(int argc, char **argv)
 		{"looks_by_itself", looks_by_itself},
 		{"asks_for_who_takes_nothing", asks_for_who_takes_nothing},
 		{"hears_for_others_awake", hears_for_others_awake},
+		{"tells_since_when_it_has_the_core", tells_since_when_it_has_the_core},
 		{"says_why_it_aborts", says_why_it_aborts},
 		{"rings_for_the_first_frame_alone", rings_for_the_first_frame_alone},
 		{"rings_after_it_was_kept_off_its_core", rings_after_it_was_kept_off_its_core},
