@@ -2,6 +2,7 @@
 /*
  * host/poller.c: serves the slots of absent ranks, and sleeps between until it is rung for.
  */
+#include "host/pace.h"
 #include "host/poller.h"
 #include "host/resources.h"
 
@@ -78,7 +79,7 @@ const struct hk_poller_pace hk_poller_pace = {
 	.watch_ns = 120000,
 	.busy_ns = 30000,
 	.soon_ns = HK_RES_ABSENT_NS,
-	.keen = 50,
+	.keen = 20,
 	.rest = 4,
 	.owed = 80,
 	.vain = 4,
@@ -257,6 +258,8 @@ int hk_poller_main(int argc, char **argv)
 		return 1; /* it has died already */
 	prctl(PR_SET_NAME, "hk-poller");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
+	/* it sleeps between its looks, and who computes would keep the core for a slice of its own */
+	hk_pace_slice(true);
 	signal(SIGINT, SIG_IGN); /* Ctrl-C is the daemon's affair */
 	signal(SIGHUP, SIG_IGN);
 
