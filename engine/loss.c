@@ -111,8 +111,9 @@ void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 	}
 }
 
-/* With a window of long frames under way nobody answers sooner than after a round trip; … */
-#define UNHEARD_MOST 8 /* times what the caller asked for at the most */
+/* With a window of long frames under way nobody answers sooner than after a round trip. That counts up to so many times
+ * what the caller asks for. */
+#define UNHEARD_MOST 8
 
 unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t after, unsigned skip,
 			   struct hk_unheard *out, unsigned max)

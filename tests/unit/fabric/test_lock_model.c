@@ -58,7 +58,8 @@ enum owner_pc {
 };
 
 enum helper_pc {
-	H_OUT,
+	H_OUT,     /* owner_in? then not now */
+	H_WANT,    /* helper_wants = 1 */
 	H_BARRIER, /* membarrier() */
 	H_LOOK,    /* owner_in? */
 	H_BACK,    /* helper_wants = 0 */
@@ -158,6 +159,12 @@ static bool helper_step(struct machine *m, const struct variant *v)
 			*pc = H_END;
 			return true;
 		}
+		if (load(m, HELPER, OWNER_IN))
+			m->turns[HELPER]--;
+		else
+			*pc = H_WANT;
+		return true;
+	case H_WANT:
 		if (!store(m, HELPER, HELPER_WANTS, 1))
 			return false;
 		*pc = v->no_membarrier ? H_LOOK : H_BARRIER;
