@@ -2,12 +2,16 @@
 """The command line without a lab: help that teaches, and bad input that is named."""
 
 import os
+import re
 import shutil
 import subprocess
 from types import SimpleNamespace
 
+import click
 import pytest
 
+from hikyaku.checkout import ROOT
+from hikyaku.cli import main
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import openmpi
 from hikyaku.lab.run import Job, check
@@ -19,30 +23,14 @@ def call(command: list[str], *arguments: str, **more: object) -> subprocess.Comp
     )
 
 
-COMMANDS = [
-    [],
-    ["doctor"],
-    ["env"],
-    ["reach"],
-    ["demo"],
-    ["bench"],
-    ["bench", "mpi"],
-    ["bench", "router"],
-    ["p2p"],
-    ["p2p", "route"],
-    ["p2p", "ask"],
-    ["bench", "sdn"],
-    ["lab"],
-    ["lab", "up"],
-    ["lab", "down"],
-    ["lab", "status"],
-    ["lab", "exec"],
-    ["lab", "mpirun"],
-    ["tag"],
-    ["tag", "run"],
-    ["tag", "status"],
-    ["tag", "decode"],
-]
+def leaves(command: click.Command, path: list[str]) -> list[list[str]]:
+    if not isinstance(command, click.Group):
+        return [path]
+    below = [(name, command.commands[name]) for name in sorted(command.commands)]
+    return [path, *(leaf for name, one in below for leaf in leaves(one, [*path, name]))]
+
+
+COMMANDS = leaves(main, [])
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: "-".join(c) or "top")
@@ -51,6 +39,18 @@ def test_help_teaches(hikyaku, command):
     assert done.returncode == 0
     assert "Usage: hikyaku" in done.stdout
     assert done.stderr == ""
+
+
+def test_the_manual_has_every_command():
+    page = (ROOT / "docs/man/hikyaku.1.md").read_text()
+    lines = page[page.index("# SYNOPSIS") : page.index("# DESCRIPTION")].splitlines()
+    said = [set(re.findall(r"[\w-]+", line.split("[")[0])) for line in lines]
+    missing = [
+        " ".join(path)
+        for path in COMMANDS
+        if path and not any({"hikyaku", *path} <= words for words in said)
+    ]
+    assert missing == []
 
 
 @pytest.mark.parametrize(
