@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bench/halo_bench.c: how long a neighbour exchange takes: Isend and Irecv, persistent requests, the halo library, the
- * library with what a program has packed (bench/halo_packed.h; B and C), and copies alone (bench/halo_copies.h; A).
+ * library with what a program has packed (bench/halo_packed.h; B and C), and copies alone (bench/halo_copies.h).
  *
  *     --experiment A   two ranks send each other --doubles of them, from one piece to one piece
  *     --experiment B   what a product with the 27-point matrix on -n³ needs, blocks of rows
@@ -27,9 +27,8 @@
 
 enum method { PLAIN_MPI, PERSISTENT, HALO, PACKED, COPIES, METHODS };
 
-static const struct exchange_kind copies = {.name = "copies"};
 static const struct exchange_kind *const kinds[METHODS] = {
-	&exchange_mpi, &exchange_persistent, &exchange_halo, &exchange_packed, &copies};
+	&exchange_mpi, &exchange_persistent, &exchange_halo, &exchange_packed, &exchange_copies};
 static int rank, size, rounds = 5, sample_ms = 30, cube = 32;
 static int chosen[METHODS] = {1, 1, 1, 1, 0};
 static struct hk_line line;
@@ -109,14 +108,21 @@ static void pair_start(struct pair *p, int method)
 	}
 }
 
+static bool pair_copy(const struct pair *p)
+{
+	size_t bytes = sizeof(double) * (size_t)p->doubles;
+	const struct hk_block all = {(char *)p->out, 0, bytes};
+
+	return hk_copies_exchange(&(struct hk_layout){&all, 1, bytes}, p->in, bytes);
+}
+
 static void pair_finish(struct pair *p, int method)
 {
 	if (method <= PERSISTENT)
 		MPI_Waitall(2, p->request, MPI_STATUSES_IGNORE);
 	else if (method == HALO && hk_halo_wait(p->halo) != 0)
 		fail(hk_halo_error());
-	else if (method == COPIES &&
-		 !hk_copies_exchange(p->out, p->in, sizeof(double) * (size_t)p->doubles))
+	else if (method == COPIES && !pair_copy(p))
 		fail("the other rank has not copied for ten seconds");
 }
 
@@ -317,7 +323,6 @@ static void experiment_spmv(int metis)
 
 	if (!m)
 		fail(why);
-	chosen[COPIES] = 0;
 	for (int k = 0; k < METHODS; k++) {
 		if (!chosen[k])
 			continue;

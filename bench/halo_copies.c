@@ -2,8 +2,11 @@
 #include "bench/halo_copies.h"
 
 #include "base/common.h"
+#include "examples/spmv/exchange_mpi.h"
 #include "line.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* As a wire of the lab has it: port/memif.c, and what is left of a frame for bytes of a put. */
@@ -46,14 +49,20 @@ static size_t of_frame(size_t at, size_t bytes)
 	return HK_MIN(bytes - at, (size_t)PAYLOAD);
 }
 
-static size_t send_some(const char *from, size_t at, size_t bytes)
+static size_t send_some(const struct hk_layout *from, size_t at)
 {
+	static char gathered[PAYLOAD];
 	uint64_t room = atomic_load_explicit(&out_way->tail, memory_order_acquire) + RING - head;
 
-	for (uint64_t k = 0; k < HK_MIN(room, (uint64_t)TX_BURST) && at < bytes; k++) {
-		size_t len = of_frame(at, bytes);
+	for (uint64_t k = 0; k < HK_MIN(room, (uint64_t)TX_BURST) && at < from->len; k++) {
+		size_t len = of_frame(at, from->len);
+		const char *piece = gathered;
 
-		memcpy(out_way->frame[head % RING], from + at, len);
+		if (from->count == 1)
+			piece = from->block[0].base + at;
+		else
+			hk_layout_gather(from, at, len, gathered);
+		memcpy(out_way->frame[head % RING], piece, len);
 		head++;
 		at += len;
 	}
@@ -79,13 +88,13 @@ static size_t take_some(char *to, size_t at, size_t bytes)
 	return at;
 }
 
-bool hk_copies_exchange(const void *out, void *in, size_t bytes)
+bool hk_copies_exchange(const struct hk_layout *out, void *in, size_t bytes)
 {
 	size_t sent = 0, came = 0;
 	int64_t end = 0;
 
-	for (uint32_t turns = 1; sent < bytes || came < bytes; turns++) {
-		sent = send_some(out, sent, bytes);
+	for (uint32_t turns = 1; sent < out->len || came < bytes; turns++) {
+		sent = send_some(out, sent);
 		came = take_some(in, came, bytes);
 		if ((turns & 0xffff) != 0)
 			continue;
@@ -95,3 +104,74 @@ bool hk_copies_exchange(const void *out, void *in, size_t bytes)
 	}
 	return true;
 }
+
+/* ---- what a matrix asks for ------------------------------------------------------------------- */
+
+struct copied {
+	struct exchange *mpi; /* knows who needs what */
+	struct hk_block *block;
+	struct hk_layout out;
+	double *in;
+};
+
+static void *plan(MPI_Comm comm, int rows, int entries, const long long *column, int *local,
+		  int *ghosts)
+{
+	struct copied *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		MPI_Abort(comm, 1);
+	c->mpi = exchange_mpi.plan(comm, rows, entries, column, local, ghosts);
+	return c;
+}
+
+static void connect_copied(void *arg, double *x)
+{
+	struct copied *c = arg;
+	const struct exchange *e = c->mpi;
+
+	exchange_mpi.connect(c->mpi, x);
+	c->block = calloc((size_t)e->sends + 1, sizeof(*c->block));
+	if (!c->block)
+		MPI_Abort(e->comm, 1);
+	for (int k = 0; k < e->sends; k++) {
+		char *from = (char *)(x + e->send[k]);
+		struct hk_block *last = &c->block[c->out.count ? c->out.count - 1 : 0];
+
+		if (c->out.count && last->base + last->len == from)
+			last->len += sizeof(double);
+		else
+			c->block[c->out.count++] = (struct hk_block){from, c->out.len,
+								     sizeof(double)};
+		c->out.len += sizeof(double);
+	}
+	c->out.block = c->block;
+	c->in = x + e->rows;
+}
+
+static void start(void *arg)
+{
+	(void)arg;
+}
+
+static void finish(void *arg)
+{
+	const struct copied *c = arg;
+
+	if (hk_copies_exchange(&c->out, c->in, sizeof(double) * (size_t)c->mpi->ghosts))
+		return;
+	fprintf(stderr, "halo_bench: the other rank has not copied for ten seconds\n");
+	MPI_Abort(c->mpi->comm, 1);
+}
+
+static void close_copied(void *arg)
+{
+	struct copied *c = arg;
+
+	exchange_mpi.close(c->mpi);
+	free(c->block);
+	free(c);
+}
+
+const struct exchange_kind exchange_copies = {"copies", plan,   connect_copied,
+					      start,    finish, close_copied};

@@ -26,9 +26,8 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     assert document["schema"] == 1
     found = {(r["experiment"], r["method"]) for r in document["rows"]}
     assert found == {
-        *((e, m) for e in "ABC" for m in (*halo.METHODS, halo.SETUP, halo.LOSSY)),
+        *((e, m) for e in "ABC" for m in (*halo.METHODS, *halo.OTHERS)),
     } - {("A", halo.PACKED)} | {
-        ("A", halo.COPIES),
         *(("D", m) for m in ("mpi-btl", "interposer")),
     }
     assert document["promoted"].keys() == {"B", "C"}

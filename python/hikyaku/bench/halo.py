@@ -29,7 +29,7 @@ PACKED = "halo-packed"  # the library, with what the program has packed: B and C
 METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", "interposer", PACKED, "halo")
 SETUP = "halo-setup"
 LOSSY = "halo-loss"  # … with the library
-COPIES = "copies"  # what the wire copies, alone: A's floor (bench/halo_copies.h)
+COPIES = "copies"  # what the wire copies, alone: the floor for two ranks (bench/halo_copies.h)
 WIRE = "memif"
 OTHERS = (SETUP, LOSSY, COPIES)
 
@@ -153,7 +153,7 @@ def _run(lab: Lab, plan: Plan, experiment: str, way: Way) -> RunResult:
     ranks = plan.ranks(experiment)
     if ranks == 2:
         argv += line_file(lab)
-    if experiment == "A" and way == HIKYAKU:
+    if experiment in "ABC" and ranks == 2 and way == HIKYAKU:
         argv += ["--copies", str(empty_file(lab, "copies"))]
     if way.name == "the interposer":
         settings = interposer_settings() | {"HK_HALO_REPORT": "1"}
