@@ -98,7 +98,7 @@ for i in range(20):
     assert error.value == 0
     f.mpi_barrier_(world, ctypes.byref(error))
 f.mpi_finalize_(ctypes.byref(error))
-print("done", error.value)
+print(f"done {error.value}")
 """
 
 
@@ -139,7 +139,7 @@ for i in range(20):
         f.mpi_waitall_(ref(2), requests, status, ctypes.byref(error))
     assert error.value == 0
 f.mpi_finalize_(ctypes.byref(error))
-print("done", error.value)
+print(f"done {error.value}")
 """
 
 
