@@ -19,10 +19,9 @@
 #define FRESH_US   50 /* after a frame to a wire, its other end looks by itself: less than SPIN_US */
 #define WATCH_US   40 /* a rank that takes nothing for so long, or twice that, has left MPI */
 #define CROWDED_US 15 /* … sooner where it has the core as soon as we sleep, and others compute */
-#define AWAKE_US                                                                                   \
-	200 /* who has to wait for our core so long, once we are awake, counts as late for that … */
-#define AFTER_US  50 /* … and so long after: as long as its last poll is no sign of absence */
-#define LOOK_EACH 64 /* rounds between looks at commands and freed buffers */
+#define AWAKE_US   200 /* so long after we woke ranks may be late since we have their core, … */
+#define AFTER_US   50  /* … and so long after we slept since we had it */
+#define LOOK_EACH  64  /* rounds between looks at commands and freed buffers */
 
 _Static_assert(FRESH_US < SPIN_US, "who is not rung for looks");
 

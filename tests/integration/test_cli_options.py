@@ -23,14 +23,14 @@ def call(command: list[str], *arguments: str, **more: object) -> subprocess.Comp
     )
 
 
-def leaves(command: click.Command, path: list[str]) -> list[list[str]]:
+def commands(command: click.Command, path: list[str]) -> list[list[str]]:
     if not isinstance(command, click.Group):
         return [path]
     below = [(name, command.commands[name]) for name in sorted(command.commands)]
-    return [path, *(leaf for name, one in below for leaf in leaves(one, [*path, name]))]
+    return [path, *(more for name, one in below for more in commands(one, [*path, name]))]
 
 
-COMMANDS = leaves(main, [])
+COMMANDS = commands(main, [])
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda c: "-".join(c) or "top")
