@@ -11,7 +11,7 @@
  *   daemon_status.c   JSON for the command line
  *   daemon_janitor.c  a child that cleans up if this process is killed
  *   options.c, rundir.c, control.c, poller.c, resources.c, rank_counters.c, rank_stats.c, switch*.c,
- *   pace.c
+ *   pace.c, prompt.c
  *
  * One thread. What is true lies in this process's own memory; ranks and poller are not believed.
  */
@@ -116,6 +116,8 @@ struct hk_daemon {
 	struct hk_wire wire[HK_MAX_WIRES];
 	int64_t wires_look;
 	struct hk_poller poller;
+	bool realtime;            /* poller and switch have such a priority; else */
+	struct hk_error ordinary; /* … why not */
 	struct hk_host_shared *shared;
 	int shared_fd;
 	int janitor_fd;

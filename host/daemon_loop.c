@@ -6,6 +6,7 @@
  * same backwards; the lock is given back when nothing else is left.
  */
 #include "host/daemon.h"
+#include "host/prompt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,6 +82,16 @@ static int open_log(struct hk_daemon *d, struct hk_error *err)
 		return hk_error_set(err, -errno, "cannot write the log %s: %s", path,
 				    strerror(errno));
 	return 0;
+}
+
+/* Before there are threads: the switch is one of this process. */
+static void choose_priority(struct hk_daemon *d)
+{
+	hk_error_set(&d->ordinary, 0, "no real-time priority, since the option 'realtime' is off");
+	d->realtime = d->o.realtime && hk_prompt_realtime(&d->ordinary) == 0;
+	if (!d->realtime)
+		hk_daemon_log(d, "poller and switch may wait for a core that others compute on: %s",
+			      d->ordinary.text);
 }
 
 static int open_events(struct hk_daemon *d, struct hk_error *err)
@@ -201,8 +212,10 @@ int hk_daemon_open(struct hk_daemon *d, struct hk_error *err)
 		rc = open_log(d, err);
 	if (rc == 0 && swept)
 		hk_daemon_log(d, "removed what %u dead daemons had left", swept);
-	if (rc == 0)
+	if (rc == 0) {
+		choose_priority(d);
 		rc = open_events(d, err);
+	}
 	if (rc == 0)
 		rc = open_socket(d, err);
 	if (rc == 0)

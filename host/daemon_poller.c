@@ -46,8 +46,10 @@ static int spawn(struct hk_daemon *d, int channel)
 	posix_spawnattr_t at;
 	sigset_t none, all;
 	char self[] = "/proc/self/exe", name[] = "hikyakud", word[] = "poller", pid[16];
+	char on[] = "on", off[] = "off";
 	char *huge = (char *)(uintptr_t)hk_res_info(d->res)->huge_dir;
-	char *argv[] = {name, word, d->rd.shared, huge, pid, NULL};
+	char *realtime = d->realtime ? on : off;
+	char *argv[] = {name, word, d->rd.shared, huge, pid, realtime, NULL};
 	int fds[2];
 
 	snprintf(pid, sizeof(pid), "%d", getpid());

@@ -99,6 +99,8 @@ char *hk_daemon_status(struct hk_daemon *d, size_t *len)
 		: p->ready   ? "on"
 			     : "starting",
 		p->pid, p->starts, atomic_load(&d->shared->rounds));
+	fprintf(f, "\"realtime\": %s, \"why_not_realtime\": ", d->realtime ? "true" : "false");
+	fprintf(f, d->realtime ? "null,\n" : "\"%s\",\n", d->ordinary.text);
 	slots(d, f, now);
 	wires(d, f);
 	fprintf(f, "}\n");

@@ -11,6 +11,7 @@
  */
 #include "host/daemon.h"
 #include "host/poller.h"
+#include "host/prompt.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -247,6 +248,8 @@ int main(int argc, char **argv)
 				  HK_OPTIONS_FILE);
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
+	if (rc == 0 && o.user[0] && o.realtime)
+		hk_prompt_keep_right();
 	if (rc == 0 && o.user[0])
 		rc = become(o.user, &err);
 	if (rc == 0 && o.cpus[0])

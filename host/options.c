@@ -41,6 +41,9 @@ static const struct option {
 	 "where hugetlbfs is mounted [DPDK looks for it]"},
 	{"poller", "on|off", ON_OFF, BOTH, AT(poller), 0, 0,
 	 "run a process that acknowledges and keeps what comes for ranks that compute [on]"},
+	{"realtime", "on|off", ON_OFF, BOTH, AT(realtime), 0, 0,
+	 "poller and switch have a core as soon as they are woken, if the user may use real-time "
+	 "priorities (ulimit -r) [on]"},
 	{"mode", "MODE", MODE, BOTH, AT(mode), 0, 0,
 	 "who polls. hybrid: ranks, queues of their own; daemon: hikyakud, which hands frames on; "
 	 "split: both, ranks for bulk [hybrid]"},
@@ -277,6 +280,7 @@ int hk_options_read(int argc, char **argv, struct hk_options *o, struct hk_error
 		.tx_buffers = 4096,
 		.slot_memory_mb = 24,
 		.poller = true,
+		.realtime = true,
 		.mode = HK_CTL_HYBRID,
 		.linger_ms = 10000,
 		.max_slots = HK_CTL_MAX_SLOTS,

@@ -24,7 +24,7 @@ struct hk_options {
 	unsigned memory_mb;                     /* 0: what all that needs */
 	unsigned linger_ms;
 	enum hk_ctl_mode mode;
-	bool poller, background, help, version;
+	bool poller, realtime, background, help, version;
 	/* limits */
 	unsigned max_slots, max_buffers, max_memory_mb;
 	char config[256]; /* the file that was read; "": none */

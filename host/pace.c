@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host/pace.c: whether the core is crowded, and the thread's slice.
+ * host/pace.c: whether the core is crowded.
  */
 #include "host/pace.h"
-
-#include <linux/sched/types.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static uint64_t ticks(uint64_t ns, uint64_t hz)
 {
@@ -30,14 +26,4 @@ void hk_pace_yielded(struct hk_pace *p, uint64_t before, uint64_t after)
 	}
 	p->span = p->span ? HK_MIN(2 * p->span, p->most) : p->first;
 	p->until = after + p->span;
-}
-
-void hk_pace_slice(bool brief)
-{
-	struct sched_attr a = {.size = sizeof(a)};
-
-	if (syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0) != 0)
-		return;
-	a.sched_runtime = brief ? HK_PACE_SLICE : 0;
-	(void)syscall(SYS_sched_setattr, 0, &a, 0);
 }

@@ -3,12 +3,12 @@
  * host/pace.h: how the switch waits, where its core is not its own.
  *
  * The switch yields between frames, which is good beside ranks that wait: each gets the core in turn. A rank that
- * computes keeps it until the kernel's next tick, some milliseconds later. Who sleeps instead, and has a short *slice*
- * (sched_setattr(2), Linux 6.12), gets the core as soon as it is woken. But who yields with a short slice gets it
- * again and again before those it yields to.
+ * computes keeps it until the kernel's next tick, some milliseconds later. Who sleeps instead, and is prompt
+ * (host/prompt.h), gets the core as soon as it is woken. But a prompt thread that yields gets it again and again before
+ * those it yields to, or is the only one to get it.
  *
  * So yields are timed. When one took long the core is *crowded* for a while: the switch yields no more, and sleeps as
- * soon as there is nothing to do. Its slice is short while it sleeps, and the kernel's own while it yields.
+ * soon as there is nothing to do. It is prompt while it sleeps, and ordinary while it yields.
  */
 #ifndef HK_HOST_PACE_H
 #define HK_HOST_PACE_H
@@ -21,7 +21,6 @@
 #define HK_PACE_SLOW  HK_MSEC        /* a yield that took so long: somebody computes */
 #define HK_PACE_FIRST (16 * HK_MSEC) /* so long no yields are tried; each time twice as long, … */
 #define HK_PACE_MOST  (512 * HK_MSEC) /* … up to this */
-#define HK_PACE_SLICE (100 * HK_USEC) /* the shortest that the kernel takes */
 
 /* Times are ticks of a monotonic clock, since each empty round looks at them. */
 struct hk_pace {
@@ -39,9 +38,5 @@ static inline bool hk_pace_crowded(const struct hk_pace *p, uint64_t now)
 
 /* After a yield. */
 void hk_pace_yielded(struct hk_pace *p, uint64_t before, uint64_t after);
-
-/* Has this thread a short slice from now on, or the kernel's? Older kernels know no other than that, and
- * some sandboxes let nobody choose: then all stays as it is. */
-void hk_pace_slice(bool brief);
 
 #endif

@@ -2,8 +2,8 @@
 /*
  * host/poller.c: serves the slots of absent ranks, and sleeps between until it is rung for.
  */
-#include "host/pace.h"
 #include "host/poller.h"
+#include "host/prompt.h"
 #include "host/resources.h"
 
 #include <errno.h>
@@ -154,8 +154,8 @@ static int wait_for(struct pollfd p[2], uint32_t ns, bool bell, struct hk_error 
 	return 0;
 }
 
-/* Naps, sleeps, or says that it is about to; then it comes back for one more look. */
-static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool any,
+/* Naps for @least at least, sleeps, or says that it is about to; then it comes back for one more look. */
+static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, uint32_t least, bool any,
 			struct hk_host_shared *s, struct pollfd p[2], struct hk_error *err)
 {
 	bool awake = w->keen || w->soon || w->rest, deaf = w->vain > VAIN_AWAY * pace->vain;
@@ -172,11 +172,10 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool 
 		unsigned *of = w->keen ? &w->keen : w->soon ? &w->soon : &w->rest;
 
 		(*of)--;
-		rc = wait_for(p,
-			      of == &w->keen   ? pace->busy_ns
-			      : of == &w->soon ? pace->soon_ns
-					       : pace->watch_ns,
-			      false, err);
+		uint32_t nap = of == &w->keen   ? pace->busy_ns
+			       : of == &w->soon ? pace->soon_ns
+						: pace->watch_ns;
+		rc = wait_for(p, HK_MAX(nap, least), false, err);
 	} else if (!w->lies) {
 		hk_res_lie_down();
 		w->lies = true;
@@ -202,6 +201,14 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, bool 
 	return rc;
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
+}
+
 int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn serve,
 		   const struct hk_poller_pace *pace, struct hk_error *err)
 {
@@ -211,6 +218,7 @@ int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn 
 	uint32_t changes = 0;
 
 	for (;;) {
+		uint64_t start = now_ns();
 		bool any;
 		uint32_t now = atomic_load(&s->changes);
 		if (now != changes) {
@@ -221,7 +229,9 @@ int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn 
 		}
 		after_look(&w, pace, hk_poller_round(s, serve, &any));
 		p[0].revents = 0;
-		int rc = sleep_or_nap(&w, pace, any, s, p, err);
+		/* it may be prompt, and who computes is to have half of the core */
+		uint32_t least = (uint32_t)HK_MIN(now_ns() - start, pace->beat_ns);
+		int rc = sleep_or_nap(&w, pace, least, any, s, p, err);
 		if (rc)
 			return rc;
 		if (!p[0].revents)
@@ -244,8 +254,8 @@ int hk_poller_main(int argc, char **argv)
 {
 	struct hk_error err = {""};
 
-	/* started by the daemon alone: SHARED HUGE-DIR DAEMON-PID */
-	if (argc != 4) {
+	/* started by the daemon alone: SHARED HUGE-DIR DAEMON-PID REALTIME */
+	if (argc != 5) {
 		fprintf(stderr, "hikyakud: the poller is started by hikyakud itself; fix: run "
 				"hikyakud without 'poller'\n");
 		return 2;
@@ -258,8 +268,6 @@ int hk_poller_main(int argc, char **argv)
 		return 1; /* it has died already */
 	prctl(PR_SET_NAME, "hk-poller");
 	prctl(PR_SET_TIMERSLACK, 1000UL);
-	/* it sleeps between its looks, and who computes would keep the core for a slice of its own */
-	hk_pace_slice(true);
 	signal(SIGINT, SIG_IGN); /* Ctrl-C is the daemon's affair */
 	signal(SIGHUP, SIG_IGN);
 
@@ -282,6 +290,10 @@ int hk_poller_main(int argc, char **argv)
 		hk_res_leave();
 		return 1;
 	}
+	/* not sooner: what joined polls in places */
+	if (strcmp(argv[4], "on") == 0 && hk_prompt_realtime(&err) != 0)
+		fprintf(stderr, "hikyakud poller: %s\n", err.text); /* the daemon had it */
+	hk_prompt(true);
 	int rc = hk_poller_loop(s, HK_POLLER_FD_CHANNEL, bell, hk_res_serve, &hk_poller_pace, &err);
 	if (rc)
 		fail(&err);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host/switch_loop.c: the switch's thread: a round after another, and sleep between (port/bell.h, pace.h).
+ * host/switch_loop.c: the switch's thread: a round after another, and sleep between (port/bell.h, pace.h, prompt.h).
  */
+#include "host/prompt.h"
 #include "host/switch_parts.h"
 #include "port/bell.h"
 
@@ -19,9 +20,10 @@
 #define FRESH_US   50 /* after a frame to a wire, its other end looks by itself: less than SPIN_US */
 #define WATCH_US   40 /* a rank that takes nothing for so long, or twice that, has left MPI */
 #define CROWDED_US 15 /* … sooner where it has the core as soon as we sleep, and others compute */
-#define AWAKE_US   200 /* so long after we woke ranks may be late since we have their core, … */
-#define AFTER_US   50  /* … and so long after we slept since we had it */
-#define LOOK_EACH  64  /* rounds between looks at commands and freed buffers */
+#define AWAKE_US                                                                                   \
+	200 /* so long after we woke we are prompt at the most, and ranks late since we have their core, … */
+#define AFTER_US  50 /* … and so long after we slept since we had it */
+#define LOOK_EACH 64 /* rounds between looks at commands and freed buffers */
 
 _Static_assert(FRESH_US < SPIN_US, "who is not rung for looks");
 
@@ -112,18 +114,18 @@ static bool get_up(struct hk_switch *sw)
 	return rung;
 }
 
-static void slice(struct hk_switch *sw, bool brief)
+static void prompt(struct hk_switch *sw, bool on)
 {
-	if (sw->brief != brief)
-		hk_pace_slice(brief);
-	sw->brief = brief;
+	if (sw->prompt != on)
+		hk_prompt(on);
+	sw->prompt = on;
 }
 
 static void yield(struct hk_switch *sw)
 {
 	uint64_t before = sw->now;
 
-	slice(sw, false);
+	prompt(sw, false);
 	sched_yield();
 	sw->now = rte_rdtsc();
 	hk_pace_yielded(&sw->pace, before, sw->now);
@@ -152,7 +154,7 @@ static void sleep_(struct hk_switch *sw, long beat_ns)
 		return;
 	}
 	hk_switch_count(&sw->sleeps, 1);
-	slice(sw, true);
+	prompt(sw, true);
 	works(sw, rte_rdtsc() + sw->after);
 	if (!sw->lies) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
@@ -176,6 +178,9 @@ void hk_switch_turn(struct hk_switch *sw)
 		(void)get_up(sw);
 		sw->vain = 0;
 		sw->busy_at = sw->now;
+		/* frames without end: others are to have the core as well */
+		if (sw->prompt && sw->now - sw->woke > sw->awake_most)
+			prompt(sw, false);
 	}
 	bool crowded = hk_pace_crowded(&sw->pace, sw->now);
 

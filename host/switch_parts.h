@@ -51,8 +51,8 @@ struct hk_switch {
 	bool wakes
 		[HK_SWITCH_WIRES]; /* what comes on this wire wakes us, by a ring or by the kernel */
 	int bell;
-	bool lies;  /* it is rung for */
-	bool brief; /* its slice is */
+	bool lies;   /* it is rung for */
+	bool prompt; /* host/prompt.h */
 	struct hk_pace pace;
 	unsigned vain;
 	/* a bit for each slot that was given frames: since watched_at, and in the period before */

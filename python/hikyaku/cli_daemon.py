@@ -242,6 +242,12 @@ def stop(name: str, every: bool) -> None:
         click.echo(f"hikyakud '{each}' has ended")
 
 
+_CORES = {
+    True: "poller and switch have theirs as soon as they are woken",
+    False: "poller and switch may wait for one that others compute on",
+}
+
+
 def _show(state: dict) -> None:
     job = f"job {state['job_key']}" if state["job_key"] else "any job"
     poller = state["poller"]
@@ -252,6 +258,9 @@ def _show(state: dict) -> None:
     click.echo(f"  port    {state['port']}")
     click.echo(f"  mode    {state['mode']}")
     click.echo(f"  poller  {poller['state']}, started {poller['starts']} times")
+    click.echo(f"  cores   {_CORES[state['realtime']]}")
+    if state["why_not_realtime"]:
+        click.echo(f"          {state['why_not_realtime']}")
     for wire in state["wires"]:
         click.echo(f"  wire    to node {wire['node_id']}: {wire['state']}")
     for slot in state["slots"]:

@@ -213,6 +213,20 @@ def test_huge_pages(tmp_path, total, state):
     assert "madvise" in transparent.fix
 
 
+def test_realtime():
+    (fine,) = doctor.machine.realtime(lambda: True)
+    assert (fine.state, fine.fix) == ("ok", None)
+    (lacking,) = doctor.machine.realtime(lambda: False)
+    assert lacking.state == "warn"
+    assert "ulimit -r 1" in lacking.fix
+
+
+def test_asking_for_realtime_changes_nothing():
+    before = os.sched_getscheduler(0)
+    doctor.machine.may_be_realtime()
+    assert os.sched_getscheduler(0) == before
+
+
 @pytest.mark.parametrize(
     ("uid", "have", "states"),
     [

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from .finding import MISSING, OK, WARN, Finding, Findings
 from .leftovers import daemons, tagger
-from .machine import cpu, memory, permissions
+from .machine import cpu, memory, permissions, realtime
 from .network import interfaces, labs, xdp_leftovers
 from .sharing import port as shared_port
 from .sharing import shared_ports
@@ -34,6 +34,7 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
     cpu,
     memory,
     permissions,
+    realtime,
     interfaces,
     uplinks,
     xdp_leftovers,

@@ -4,6 +4,7 @@
 import os
 import platform
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 from .finding import MISSING, OK, WARN, Finding, Findings
@@ -62,6 +63,33 @@ def memory(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Findings:
             f"at most {soft // 1024} kB may be locked: ports by AF_XDP, VFIO and large frames of "
             "af_packet will not open, unless by a process with CAP_IPC_LOCK",
             "ulimit -l unlimited   (for good: 'memlock' in /etc/security/limits.conf)",
+        )
+
+
+def may_be_realtime() -> bool:
+    """As hk_prompt_realtime() asks (host/prompt.c). This thread stays as it is."""
+    policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
+    _soft, hard = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    try:
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (hard, hard))
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except OSError:
+        return False
+    os.sched_setscheduler(0, policy, priority)
+    return True
+
+
+def realtime(may: Callable[[], bool] = may_be_realtime) -> Findings:
+    if may():
+        yield Finding("permissions", OK, "hikyakud may have a real-time priority (host/prompt.h)")
+    else:
+        yield Finding(
+            "permissions",
+            WARN,
+            "no real-time priority as this user: beside ranks that compute, hikyakud's poller and "
+            "switch sometimes wait milliseconds for the core",
+            "ulimit -r 1   (for good: 'rtprio' in /etc/security/limits.conf; in a unit "
+            "LimitRTPRIO=1)",
         )
 
 

@@ -42,7 +42,8 @@ want 1 "fix: say --port" start
 want 1 "there are no huge pages" start --port fake:broken
 want 0 "is ready" start --port "fake:$dir" --slots 2 --rx-buffers 128
 want 1 "another hikyakud 'default' runs" start --port "fake:$dir"
-want 0 "is ready" start --name two --port "fake:$dir" --poller off
+want 0 "is ready" start --name two --port "fake:$dir" --poller off --realtime off
+want 0 "since the option 'realtime' is off" status --name two
 want 0 "slot 1  free" status --name default
 want 0 '"rx_buffers": 128' status --json
 want 1 "is the administrator" start --name three --port "fake:$dir" --max-slots 3

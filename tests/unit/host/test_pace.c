@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/host/test_pace.c: when the switch takes its core for crowded, and what its slice is.
+ * tests/unit/host/test_pace.c: when the switch takes its core for crowded.
  */
 #include "host/pace.h"
 #include "tests/unit/hk_test.h"
-
-#include <linux/sched/types.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define QUICK (5 * HK_USEC)
 #define TURN  (4 * HK_MSEC) /* what a yield takes beside a task that computes: a tick */
@@ -67,37 +63,12 @@ static void times_are_the_clock_s(void)
 	CHECK(!hk_pace_crowded(&p, 100 + slow + first));
 }
 
-static struct sched_attr attr(void)
-{
-	struct sched_attr a = {.size = sizeof(a)};
-
-	CHECK_EQ(syscall(SYS_sched_getattr, 0, &a, sizeof(a), 0), 0);
-	return a;
-}
-
-/* On kernels before 6.12 it is 0, whatever one asks for. */
-static void slice_comes_and_goes(void)
-{
-	struct sched_attr before = attr();
-
-	hk_pace_slice(true);
-	struct sched_attr brief = attr();
-
-	CHECK_EQ(brief.sched_runtime, before.sched_runtime ? HK_PACE_SLICE : 0);
-	CHECK_EQ(brief.sched_policy, before.sched_policy);
-	CHECK_EQ(brief.sched_nice, before.sched_nice);
-	hk_pace_slice(false);
-	CHECK_EQ(attr().sched_runtime, before.sched_runtime);
-	CHECK_EQ(attr().sched_nice, before.sched_nice);
-}
-
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"quick_yields_go_on", quick_yields_go_on},
 		{"slow_yields_end_for_a_while", slow_yields_end_for_a_while},
 		{"times_are_the_clock_s", times_are_the_clock_s},
-		{"slice_comes_and_goes", slice_comes_and_goes},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

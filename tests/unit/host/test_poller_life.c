@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -81,6 +82,22 @@ static pid_t poller_pid(uint32_t key, pid_t before)
 		 (at = strstr(at, "\"state\": \"on\", \"pid\": ")) &&
 		 (pid = (pid_t)strtol(at + 22, NULL, 10)) != before && pid > 0);
 	return pid;
+}
+
+/* As the daemon says, which asks for the right before it starts the poller (host/prompt.h). */
+static void has_the_priority_that_is_told(void)
+{
+	up(0x16);
+	pid_t pid = poller_pid(0x16, 0);
+	const char *told = rig_status(rig_job(0x16));
+
+	CHECK(told && strstr(told, "\"realtime\": "));
+	int want = strstr(told, "\"realtime\": true") ? SCHED_FIFO : SCHED_OTHER;
+
+	RIG_WAIT((sched_getscheduler(pid) & ~SCHED_RESET_ON_FORK) == want);
+	for (unsigned i = 0; i < 3; i++)
+		rig_rank_leave(&r[i]);
+	rig_all_gone();
 }
 
 /* Stops it, and returns when it does not run any more. */
@@ -191,8 +208,11 @@ static void off(void)
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
-		{"crashes", crashes}, {"spins", spins},
-		{"killed", killed},   {"killed_while_one_leaves", killed_while_one_leaves},
+		{"has_the_priority_that_is_told", has_the_priority_that_is_told},
+		{"crashes", crashes},
+		{"spins", spins},
+		{"killed", killed},
+		{"killed_while_one_leaves", killed_while_one_leaves},
 		{"off", off},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));

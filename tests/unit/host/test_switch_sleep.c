@@ -298,6 +298,33 @@ static void tells_since_when_it_has_the_core(void)
 	}
 }
 
+/* Prompt it has the core before all others: so not for as long as frames come. */
+static void is_prompt_for_a_moment(void)
+{
+	start(true);
+	CHECK(!sw->prompt);
+	turns(1);
+	CHECK(!sw->prompt); /* it only lies down */
+	turns(1);
+	CHECK(sw->prompt && slept.briefly + slept.beats);
+	sw->awake_most = NEVER;
+	send_to(1);
+	turns(2);
+	CHECK_EQ(receive(1), 1);
+	CHECK(sw->prompt);
+	sw->awake_most = 0;
+	send_to(1);
+	turns(1);
+	CHECK(!sw->prompt);
+	turns(3);
+	CHECK(sw->prompt); /* again, since it has slept */
+	stop();
+	start(false);
+	turns(5);
+	CHECK(!sw->prompt && slept.yields); /* who yields is not */
+	stop();
+}
+
 /* ---- the ringer ------------------------------------------------------------------------------- */
 
 static void rings_for_the_first_frame_alone(void)
@@ -361,6 +388,7 @@ int main(int argc, char **argv)
 		{"looks_by_itself", looks_by_itself},
 		{"asks_for_who_takes_nothing", asks_for_who_takes_nothing},
 		{"hears_for_others_awake", hears_for_others_awake},
+		{"is_prompt_for_a_moment", is_prompt_for_a_moment},
 		{"tells_since_when_it_has_the_core", tells_since_when_it_has_the_core},
 		{"says_why_it_aborts", says_why_it_aborts},
 		{"rings_for_the_first_frame_alone", rings_for_the_first_frame_alone},
