@@ -473,8 +473,7 @@ unsigned hk_fabric_close(struct hk_fabric *f, unsigned linger_ms)
 	f->cfg.lost = NULL;
 	/* A polling process that is inside now was lost there: what it worked on may be half done, and it lets nobody
 	 * in. */
-	bool works = f->lanes && !atomic_load(&f->lock.broken) &&
-		     !atomic_load(&f->lock.helper_wants);
+	bool works = f->lanes && !atomic_load(&f->lock.broken) && !hk_biased_helper_in(&f->lock);
 
 	if (works)
 		drain(f, linger_ms);

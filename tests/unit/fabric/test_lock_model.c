@@ -12,7 +12,8 @@
  *
  * That the model can find anything is shown by locks with one thing left out.
  */
-enum var { OWNER_IN, HELPER_WANTS, OWNER_WAITS, BROKEN, VARS };
+enum var { OWNER_IN, HELPER_IS, OWNER_WAITS, BROKEN, VARS };
+enum { OUT, IN, NEAR }; /* what the helper is */
 enum side { OWNER, HELPER, SIDES };
 enum move { MOVE_OWNER, MOVE_HELPER, DRAIN_OWNER, DRAIN_HELPER, DIE, DECLARE, MOVES };
 
@@ -33,6 +34,8 @@ struct variant {
 	bool no_first_check;  /* the owner does not look whether the helper wants */
 	bool no_second_check; /* … not again, after it has waited */
 	bool helper_stays;   /* the helper does not take back its wish when it finds the owner in */
+	bool owner_stores;   /* the owner takes a lock that was left by a plain store */
+	bool helper_stores;  /* … so does the helper */
 	bool ignores_broken; /* the owner waits for a helper that is dead */
 	bool may_die;        /* the helper can be killed at any step; then the lock is broken */
 	bool may_be_cut; /* the lock is declared broken at any time, of a helper that lives on */
@@ -43,10 +46,11 @@ struct variant {
 enum owner_pc {
 	O_OUT,
 	O_ENTER,       /* owner_in = 1 */
-	O_CHECK,       /* helper_wants? */
+	O_CHECK,       /* is the helper not out? */
+	O_TAKE,        /* near: atomically out */
 	O_BACK,        /* owner_in = 0 */
 	O_SAY_WAITS,   /* owner_waits = 1 */
-	O_WAIT,        /* helper_wants && !broken? */
+	O_WAIT,        /* helper in && !broken? */
 	O_WAIT_BROKEN, /* … */
 	O_WAITED,      /* owner_waits = 0 */
 	O_AGAIN,       /* owner_in = 1 */
@@ -59,10 +63,11 @@ enum owner_pc {
 
 enum helper_pc {
 	H_OUT,     /* owner_in? then not now */
-	H_WANT,    /* helper_wants = 1 */
+	H_TAKE,    /* near: atomically in */
+	H_WANT,    /* out: atomically in */
 	H_BARRIER, /* membarrier() */
 	H_LOOK,    /* owner_in? */
-	H_BACK,    /* helper_wants = 0 */
+	H_BACK,    /* helper = out */
 	H_IN,
 	H_LEAVE,
 	H_DEAD,
@@ -77,6 +82,20 @@ static bool owner_inside(const struct machine *m)
 static bool helper_inside(const struct machine *m)
 {
 	return m->pc[HELPER] == H_IN || m->pc[HELPER] == H_LEAVE;
+}
+
+/* Compare and exchange of what the helper is, a locked instruction; false if it cannot be done now. */
+static bool move(struct machine *m, unsigned side, unsigned from, unsigned to, unsigned done,
+		 unsigned not_done)
+{
+	if (m->buffer[side].n)
+		return false;
+	bool is = m->memory[HELPER_IS] == from;
+
+	if (is)
+		m->memory[HELPER_IS] = (uint8_t)to;
+	m->pc[side] = (uint8_t)(is ? done : not_done);
+	return true;
 }
 
 /* One step; false if it cannot be done now. */
@@ -95,8 +114,16 @@ static bool owner_step(struct machine *m, const struct variant *v)
 		*pc = v->no_first_check ? O_IN : O_CHECK;
 		return true;
 	case O_CHECK:
-		*pc = load(m, OWNER, HELPER_WANTS) ? O_BACK : O_IN;
+		*pc = load(m, OWNER, HELPER_IS) ? O_TAKE : O_IN;
 		return true;
+	case O_TAKE:
+		if (v->owner_stores && load(m, OWNER, HELPER_IS) == NEAR) {
+			if (!store(m, OWNER, HELPER_IS, OUT))
+				return false;
+			*pc = O_IN;
+			return true;
+		}
+		return move(m, OWNER, NEAR, OUT, O_IN, O_BACK);
 	case O_BACK:
 		if (!store(m, OWNER, OWNER_IN, 0))
 			return false;
@@ -108,7 +135,7 @@ static bool owner_step(struct machine *m, const struct variant *v)
 		*pc = O_WAIT;
 		return true;
 	case O_WAIT:
-		*pc = load(m, OWNER, HELPER_WANTS) ? O_WAIT_BROKEN : O_WAITED;
+		*pc = load(m, OWNER, HELPER_IS) == IN ? O_WAIT_BROKEN : O_WAITED;
 		return true;
 	case O_WAIT_BROKEN:
 		*pc = !v->ignores_broken && load(m, OWNER, BROKEN) ? O_WAITED : O_WAIT;
@@ -162,13 +189,19 @@ static bool helper_step(struct machine *m, const struct variant *v)
 		if (load(m, HELPER, OWNER_IN))
 			m->turns[HELPER]--;
 		else
-			*pc = H_WANT;
+			*pc = H_TAKE;
 		return true;
+	case H_TAKE:
+		if (v->helper_stores && load(m, HELPER, HELPER_IS) == NEAR) {
+			if (!store(m, HELPER, HELPER_IS, IN))
+				return false;
+			*pc = H_IN;
+			return true;
+		}
+		return move(m, HELPER, NEAR, IN, H_IN, H_WANT);
 	case H_WANT:
-		if (!store(m, HELPER, HELPER_WANTS, 1))
-			return false;
-		*pc = v->no_membarrier ? H_LOOK : H_BARRIER;
-		return true;
+		/* it is out: the only one who could have changed that is another helper */
+		return move(m, HELPER, OUT, IN, v->no_membarrier ? H_LOOK : H_BARRIER, H_OUT);
 	case H_BARRIER:
 		if (!all_drained(m))
 			return false;
@@ -178,7 +211,7 @@ static bool helper_step(struct machine *m, const struct variant *v)
 		*pc = load(m, HELPER, OWNER_IN) ? H_BACK : H_IN;
 		return true;
 	case H_BACK:
-		if (!v->helper_stays && !store(m, HELPER, HELPER_WANTS, 0))
+		if (!v->helper_stays && !store(m, HELPER, HELPER_IS, OUT))
 			return false;
 		/* an attempt in vain counts: else it could try for ever */
 		m->turns[HELPER]--;
@@ -188,7 +221,7 @@ static bool helper_step(struct machine *m, const struct variant *v)
 		*pc = H_LEAVE;
 		return true;
 	case H_LEAVE:
-		if (!store(m, HELPER, HELPER_WANTS, 0))
+		if (!store(m, HELPER, HELPER_IS, NEAR))
 			return false;
 		m->turns[HELPER]--;
 		*pc = H_OUT;
@@ -248,8 +281,8 @@ static bool model_at_end(const struct machine *m)
 
 static struct result {
 	uint32_t states, both_inside, stuck;
-	uint32_t owner_in, helper_in,
-		waited; /* states in which each was inside; in which one waited */
+	/* states in which each was inside, one waited, the lock leaned to nobody */
+	uint32_t owner_in, helper_in, waited, left;
 } seen;
 
 static void model_visit(const struct machine *m)
@@ -257,6 +290,7 @@ static void model_visit(const struct machine *m)
 	seen.owner_in += owner_inside(m);
 	seen.helper_in += helper_inside(m);
 	seen.waited += m->pc[OWNER] == O_WAIT;
+	seen.left += m->memory[HELPER_IS] == NEAR;
 	seen.both_inside += owner_inside(m) && !m->knows && helper_inside(m);
 	CHECK(m->depth <= 2 && (m->pc[OWNER] != O_END || m->depth == 0));
 }
@@ -285,6 +319,7 @@ static void holds(const struct variant *v)
 	CHECK_CMP(r.owner_in, >, 0);
 	CHECK_CMP(r.helper_in, >, 0);
 	CHECK_CMP(r.waited, >, 0);
+	CHECK_CMP(r.left, >, 0);
 	CHECK_CMP(r.states, >, 100);
 }
 
@@ -335,6 +370,17 @@ static void without_the_second_look_both_get_in(void)
 	CHECK_CMP(r.both_inside, >, 0);
 }
 
+static void a_lock_that_was_left_is_taken_atomically(void)
+{
+	struct result owner = explore(
+		&(struct variant){.owner_stores = true, .owner_turns = 2, .helper_turns = 2});
+	struct result helper = explore(
+		&(struct variant){.helper_stores = true, .owner_turns = 2, .helper_turns = 2});
+
+	CHECK_CMP(owner.both_inside, >, 0);
+	CHECK_CMP(helper.both_inside, >, 0);
+}
+
 static void a_helper_that_keeps_its_wish_leaves_the_owner_stuck(void)
 {
 	struct result r = explore(
@@ -362,6 +408,8 @@ int main(int argc, char **argv)
 		{"without_membarrier_both_get_in", without_membarrier_both_get_in},
 		{"without_the_owners_look_both_get_in", without_the_owners_look_both_get_in},
 		{"without_the_second_look_both_get_in", without_the_second_look_both_get_in},
+		{"a_lock_that_was_left_is_taken_atomically",
+		 a_lock_that_was_left_is_taken_atomically},
 		{"a_helper_that_keeps_its_wish_leaves_the_owner_stuck",
 		 a_helper_that_keeps_its_wish_leaves_the_owner_stuck},
 		{"an_owner_that_ignores_broken_is_stuck_behind_a_dead_helper",
