@@ -138,7 +138,25 @@ static void works(const struct hk_switch *sw, uint64_t until)
 		hk_bell_works(HK_BELL_SWITCH, sw->woke, until);
 }
 
-/* The first time it says that it is about to sleep, and comes back for one more round: ranks that put
+/* Says that it is about to sleep, for a moment if it is @brief. True if it had not said so yet. */
+static bool lie_down(struct hk_switch *sw, bool brief)
+{
+	const struct timespec nap = {.tv_nsec = SLEEP_NS};
+
+	if ((sw->lies && (brief || !sw->dozes)) || !all_wake(sw))
+		return false;
+	if (sw->vain >= VAIN)
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+	if (brief)
+		hk_bell_doze(HK_BELL_SWITCH);
+	else
+		hk_bell_lie_down(HK_BELL_SWITCH);
+	sw->dozes = brief;
+	sw->lies = true;
+	return true;
+}
+
+/* The first time it only says so, and comes back for one more round: ranks that put
  * something into a pipe before it said so rang for nobody. As long as it is still rung for, it need not
  * say so again. */
 static void sleep_(struct hk_switch *sw, long beat_ns)
@@ -146,13 +164,8 @@ static void sleep_(struct hk_switch *sw, long beat_ns)
 	const struct timespec nap = {.tv_nsec = SLEEP_NS}, beat = {.tv_nsec = beat_ns};
 	struct pollfd p = {.fd = sw->bell, .events = POLLIN};
 
-	if (!sw->lies && all_wake(sw)) {
-		if (sw->vain >= VAIN)
-			clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-		hk_bell_lie_down(HK_BELL_SWITCH);
-		sw->lies = true;
+	if (lie_down(sw, beat_ns < HK_SWITCH_BEAT_NS))
 		return;
-	}
 	hk_switch_count(&sw->sleeps, 1);
 	prompt(sw, true);
 	works(sw, rte_rdtsc() + sw->after);

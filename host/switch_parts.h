@@ -51,7 +51,8 @@ struct hk_switch {
 	bool wakes
 		[HK_SWITCH_WIRES]; /* what comes on this wire wakes us, by a ring or by the kernel */
 	int bell;
-	bool lies;   /* it is rung for */
+	bool lies;   /* it is rung for … */
+	bool dozes;  /* … and may miss a ring: good for a short sleep alone */
 	bool prompt; /* host/prompt.h */
 	struct hk_pace pace;
 	unsigned vain;

@@ -270,9 +270,14 @@ void hk_bell_unlisten_wire(const struct hk_port *port)
 	hk_bell_unlisten_fd(atomic_load(&wire_fd[port->id]) - 1);
 }
 
-void hk_bell_lie_down(enum hk_bell b)
+void hk_bell_doze(enum hk_bell b)
 {
 	atomic_store(&hk_bell_words[b].sleeps, 1);
+}
+
+void hk_bell_lie_down(enum hk_bell b)
+{
+	hk_bell_doze(b);
 	/* it has been registered for, so it does not fail; and if it did, there is the clock */
 	(void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
 }

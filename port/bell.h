@@ -95,6 +95,10 @@ void hk_bell_unlisten_fd(int fd);
 /* Says that it is about to sleep: from now on it is rung for. Look for work once more, then wait. */
 void hk_bell_lie_down(enum hk_bell b);
 
+/* The same for a sleep so short that a ring may be missed: without the membarrier(), which costs more than the sleep. Who
+ * then sleeps for longer lies down before. */
+void hk_bell_doze(enum hk_bell b);
+
 /* Is it still rung for? False once somebody has set out to ring. */
 bool hk_bell_lies(enum hk_bell b);
 

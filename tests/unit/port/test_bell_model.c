@@ -267,6 +267,16 @@ static void nor_with_the_clock(void)
 	CHECK_CMP(r.beaten, >, 0);
 }
 
+/* hk_bell_doze(): a ring may be missed, and the clock is near. */
+static void a_doze_makes_it_late_and_not_deaf(void)
+{
+	struct result r = explore(
+		&(struct variant){.no_membarrier = true, .clock = true, .turns = {2, 2}});
+
+	CHECK_CMP(r.slept_over, >, 0);
+	CHECK_EQ(r.stuck, 0);
+}
+
 /* Then the clock has to help, and after that it is rung for again. */
 static void a_killed_ringer_makes_it_late_and_not_deaf(void)
 {
@@ -331,6 +341,7 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"nobody_sleeps_over_work", nobody_sleeps_over_work},
 		{"nor_with_the_clock", nor_with_the_clock},
+		{"a_doze_makes_it_late_and_not_deaf", a_doze_makes_it_late_and_not_deaf},
 		{"a_killed_ringer_makes_it_late_and_not_deaf",
 		 a_killed_ringer_makes_it_late_and_not_deaf},
 		{"what_was_asked_is_heard", what_was_asked_is_heard},
