@@ -422,6 +422,8 @@ void hk_rx_serve_kept(struct hk_fabric *f);
 bool hk_broken(struct hk_fabric *f);
 
 /* ---- keep.c */
+/* Bytes of memory for what is kept. */
+size_t hk_keep_size(const struct hk_fabric_config *cfg);
 int hk_keep_open(struct hk_fabric *f);
 bool hk_can_keep(const struct hk_fabric *f);
 bool hk_can_keep_early(const struct hk_fabric *f);

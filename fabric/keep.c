@@ -24,20 +24,32 @@ struct entry {
 };
 _Static_assert(sizeof(struct entry) == ALIGN, "messages start aligned");
 
-/* Room that copies leave for entries of a burst in buffers. */
-#define RESERVE (2 * HK_RX_BURST * (sizeof(struct entry) + ALIGN))
+#define IN_BUFFERS (sizeof(struct entry) + ALIGN) /* an entry of what stays in its buffers */
+/* Without room for a burst nothing more is taken, and what comes all the same was sent in vain. */
+#define BURST (2 * HK_RX_BURST * IN_BUFFERS)
 
 static uint32_t entry_size(size_t len)
 {
 	return (uint32_t)((sizeof(struct entry) + len + ALIGN - 1) & ~(size_t)(ALIGN - 1));
 }
 
+/* Room that copies leave for entries of all buffers that may be kept: for only what stays in its buffers makes senders
+ * slower, since it counts against their credit. */
+static size_t reserve(const struct hk_fabric_config *cfg)
+{
+	return cfg->rx_keep * IN_BUFFERS + 2 * BURST;
+}
+
+size_t hk_keep_size(const struct hk_fabric_config *cfg)
+{
+	return HK_MAX((cfg->keep_bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1),
+		      reserve(cfg) + 2 * BURST);
+}
+
 int hk_keep_open(struct hk_fabric *f)
 {
-	size_t size = HK_MAX((f->cfg.keep_bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), 4 * RESERVE);
-
-	f->keep.bytes = hk_mem_take_dirty(f, size); /* untouched until it is needed */
-	f->keep.size = size;
+	f->keep.size = hk_keep_size(&f->cfg);
+	f->keep.bytes = hk_mem_take_dirty(f, f->keep.size); /* untouched until it is needed */
 	return f->keep.bytes ? 0 : -1;
 }
 
@@ -86,7 +98,8 @@ static struct entry *entry_new(struct hk_keep *k, uint32_t size, size_t spare)
 
 bool hk_can_keep(const struct hk_fabric *f)
 {
-	return f->kept_frames + HK_RX_BURST <= f->cfg.rx_keep && room(&f->keep) >= RESERVE;
+	return f->kept_frames + HK_RX_BURST <= f->cfg.rx_keep && room(&f->keep) >= BURST &&
+	       !hk_listed(f, HK_LIST_EARLY); /* what came before it found no room */
 }
 
 /* Keeps the message of @n buffers in @iov. True if it was copied: then the buffers are the caller's. */
@@ -99,7 +112,7 @@ bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_io
 	if (len > HK_KEEP_COPY_MAX)
 		return false;
 	uint32_t size = entry_size(len);
-	struct entry *e = entry_new(&f->keep, size, RESERVE);
+	struct entry *e = entry_new(&f->keep, size, reserve(&f->cfg));
 
 	if (!e)
 		return false;
@@ -118,7 +131,7 @@ bool hk_keep_copy(struct hk_fabric *f, hk_peer p, uint8_t am, const struct hk_io
  * one is let go only so far. */
 bool hk_can_keep_early(const struct hk_fabric *f)
 {
-	return room(&f->keep) >= RESERVE + 2 * (sizeof(struct entry) + ALIGN);
+	return room(&f->keep) >= BURST + 2 * IN_BUFFERS;
 }
 
 /* Keeps a message, or a frame of a put, in its buffers. There is room: hk_can_keep() and hk_can_keep_early(). */

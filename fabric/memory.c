@@ -68,7 +68,7 @@ size_t hk_fabric_size(const struct hk_fabric_config *cfg, unsigned lanes)
 
 	if (engine == 0)
 		return 0;
-	return aligned(sizeof(struct hk_fabric)) + aligned(engine) + aligned(cfg->keep_bytes) +
+	return aligned(sizeof(struct hk_fabric)) + aligned(engine) + aligned(hk_keep_size(cfg)) +
 	       aligned(cfg->engine.max_peers * sizeof(struct hk_peer_tx)) +
 	       lanes * aligned(sizeof(struct hk_lane));
 }

@@ -14,7 +14,7 @@ static void on_lost(void *arg, hk_peer peer, enum hk_verdict why, const char *te
 	snprintf(s->text, sizeof(s->text), "%s", text);
 }
 
-void scene_open(struct scene *s, bool crc)
+static void open_it(struct scene *s, bool crc, unsigned rx_keep)
 {
 	static unsigned rings;
 	struct hk_eal_config eal = {.memory_mb = 128};
@@ -28,7 +28,7 @@ void scene_open(struct scene *s, bool crc)
 	s->crc = crc;
 	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
 	snprintf(spec, sizeof(spec), "vdev:net_ring%u", rings++);
-	CHECK_MSG(hk_port_open(spec, 64, NULL, WAIT_MS, &s->port, &err) == 0, "%s", err.text);
+	CHECK_MSG(hk_port_open(spec, 512, NULL, WAIT_MS, &s->port, &err) == 0, "%s", err.text);
 	hk_fabric_config_default(&cfg);
 	cfg.engine.key = KEY;
 	cfg.engine.endpoint = SELF;
@@ -39,6 +39,8 @@ void scene_open(struct scene *s, bool crc)
 	cfg.engine.peer_timeout = 10ull * WAIT_MS * HK_MSEC;
 	cfg.engine.keepalive = 0;
 	cfg.tx_buffers = BUFFERS;
+	if (rx_keep)
+		cfg.rx_keep = rx_keep;
 	cfg.frame_max = 2048;
 	cfg.lost = on_lost;
 	cfg.lost_arg = s;
@@ -46,6 +48,16 @@ void scene_open(struct scene *s, bool crc)
 	CHECK_MSG(hk_fabric_add_port(s->f, s->port, &err) == 0, "%s", err.text);
 	CHECK_MSG(hk_fabric_peer_add(s->f, &addr, &s->peer, &err) == 0, "%s", err.text);
 	s->about = s->peer;
+}
+
+void scene_open(struct scene *s, bool crc)
+{
+	open_it(s, crc, 0);
+}
+
+void scene_open_keep(struct scene *s, unsigned rx_keep)
+{
+	open_it(s, false, rx_keep);
 }
 
 /* ---- the other end --------------------------------------------------------------------------- */

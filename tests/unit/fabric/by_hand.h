@@ -39,6 +39,9 @@ uint64_t now_ms(void);
 /* A fabric that knows one peer, OTHER; with @crc their frames have one. */
 void scene_open(struct scene *s, bool crc);
 
+/* The same, and it keeps at most so many frames in their buffers. */
+void scene_open_keep(struct scene *s, unsigned rx_keep);
+
 /* All buffers are back; closes the fabric. */
 void nothing_is_left(struct scene *s);
 

@@ -147,8 +147,8 @@ static void who_asks_for_little_is_served(void)
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
-/* One message of the other end, taken in by a stand-in while the application is away. */
-static void kept_am(struct scene *s, uint8_t am, uint32_t psn, uint16_t len)
+/* One message of the other end, which says its number. */
+static void message_into_ring(struct scene *s, uint8_t am, uint32_t psn, uint16_t len)
 {
 	struct hk_wire_hdr h = other_header(HK_WIRE_DATA, psn, 256);
 	char payload[2048] = {0};
@@ -159,6 +159,12 @@ static void kept_am(struct scene *s, uint8_t am, uint32_t psn, uint16_t len)
 	h.frags = 1;
 	memcpy(payload, &psn, sizeof(psn));
 	frame_into_ring(s, &h, payload);
+}
+
+/* … and a stand-in takes it in while the application is away. */
+static void kept_am(struct scene *s, uint8_t am, uint32_t psn, uint16_t len)
+{
+	message_into_ring(s, am, psn, len);
 	served(s);
 }
 
@@ -178,6 +184,11 @@ static void on_kept(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *io
 	CHECK_EQ(psn, (*next)++);
 }
 
+/* Of 1900 bytes each, so many fill the memory of a fabric that keeps few in buffers; and so many more at once find no
+ * room. */
+#define COPIES (((8u << 20) - 4096) / 1920)
+#define EARLY  120
+
 /* What is kept nearly fills its memory, and one frame lets go many that came early: as many as fit are kept,
  * and all arrive, in order. */
 static void many_come_free_when_little_can_be_kept(void)
@@ -186,12 +197,12 @@ static void many_come_free_when_little_can_be_kept(void)
 	struct scene s;
 	uint32_t n = 0, next = 0, last;
 
-	scene_open(&s, false);
+	scene_open_keep(&s, HK_RX_BURST);
 	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
 	hk_fabric_set_am(s.f, AM, on_kept, &next);
-	while (n < ((8u << 20) - 1024) / 1920)
+	while (n < COPIES)
 		kept(&s, n++, 1900);
-	last = n + 60;
+	last = n + EARLY;
 	for (uint32_t i = n + 1; i <= last; i++)
 		kept(&s, i, 200);
 	kept(&s, n, 200);
@@ -199,6 +210,56 @@ static void many_come_free_when_little_can_be_kept(void)
 		hk_fabric_progress(s.f);
 		CHECK_MSG(now_ms() < end, "%u of %u messages came", next, last + 1);
 	}
+	nothing_is_left(&s);
+}
+
+/* What the other end has been told: all before @acked has come, and it may send what is before @edge. */
+struct told {
+	uint32_t acked, edge;
+};
+
+static void listen_to(struct scene *s, struct told *t)
+{
+	struct rte_mbuf *m;
+	struct hk_frame f;
+
+	while ((m = take(s, &f))) {
+		t->acked = f.h.ack;
+		t->edge = f.h.ack + f.h.window;
+		rte_pktmbuf_free_seg(m);
+	}
+}
+
+/* A sender that keeps to its credit sends nothing in vain: when no more small messages can be copied it is stopped,
+ * and what it was promised room for has some. */
+static void what_was_promised_is_kept(void)
+{
+	const struct hk_engine_counters *c;
+	struct told t = {0, 1};
+	struct hk_error err = {""};
+	struct scene s;
+	uint32_t n = 0, next = 0;
+
+	scene_open(&s, false);
+	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
+	hk_fabric_set_am(s.f, AM, on_kept, &next);
+	c = hk_engine_counters(hk_fabric_engine(s.f));
+	for (uint64_t end = now_ms() + WAIT_MS; t.acked != n || t.edge != n || n == 0;) {
+		if ((int32_t)(t.edge - n) > 0)
+			message_into_ring(&s, AM, n++, 1900);
+		/* not hk_fabric_serve(), which looks again and finds what it has sent */
+		hk_rx_poll(s.f, true);
+		hk_tx_flush(s.f);
+		listen_to(&s, &t);
+		CHECK_MSG(c->refused == 0, "one of %u packets was sent with credit, and refused",
+			  n);
+		CHECK_MSG(now_ms() < end,
+			  "the sender is not stopped after %u packets, told %u and %u", n, t.acked,
+			  t.edge);
+	}
+	CHECK_CMP(n, >, ((8u << 20) - (1u << 18)) / 1920);
+	while (next < n)
+		CHECK_CMP(hk_fabric_progress(s.f), >, 0);
 	nothing_is_left(&s);
 }
 
@@ -239,12 +300,12 @@ static void what_found_no_room_comes_alone(void)
 	unsigned came = 0;
 	uint32_t n = 0, last;
 
-	scene_open(&s, false);
+	scene_open_keep(&s, HK_RX_BURST);
 	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
 	hk_fabric_set_am(s.f, AM, on_early, &came);
-	while (n < ((8u << 20) - 1024) / 1920)
+	while (n < COPIES)
 		kept_am(&s, HK_WIRE_AM_GET, n++, 1900);
-	last = n + 60;
+	last = n + EARLY;
 	for (uint32_t i = n + 1; i <= last; i++)
 		kept_am(&s, HK_WIRE_AM_GET, i, 1900);
 	for (uint32_t i = last + 1; i <= last + 3; i++)
@@ -395,6 +456,7 @@ int main(int argc, char **argv)
 		{"gets_beyond_measure_are_dropped", gets_beyond_measure_are_dropped},
 		{"who_asks_for_little_is_served", who_asks_for_little_is_served},
 		{"many_come_free_when_little_can_be_kept", many_come_free_when_little_can_be_kept},
+		{"what_was_promised_is_kept", what_was_promised_is_kept},
 		{"what_is_kept_goes_round", what_is_kept_goes_round},
 		{"what_found_no_room_comes_alone", what_found_no_room_comes_alone},
 		{"silent_peers_are_rung_for", silent_peers_are_rung_for},
