@@ -149,7 +149,7 @@ static HK_NOINLINE uint64_t give_way(void)
 	bool silent = hk_idle_looks(&idle) && hk_fabric_silent(hk_btl.fabric, HK_IDLE_SILENT);
 	uint64_t nap = hk_idle_poll(&idle, now, silent);
 
-	hk_fabric_back_at(hk_btl.fabric, now + nap);
+	hk_fabric_back_at(hk_btl.fabric, hk_idle_back_at(&idle));
 	return nap;
 }
 

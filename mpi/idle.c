@@ -21,7 +21,15 @@ static void note_yield(struct hk_idle *i, uint64_t took)
 	i->naps = i->round;
 }
 
-uint64_t hk_idle_poll(struct hk_idle *i, uint64_t now, bool silent)
+/* One pause may be the application's: then we are expected a little later than need be. */
+static void note_late(struct hk_idle *i, uint64_t now)
+{
+	uint64_t late = i->due && now > i->due ? HK_MIN(now - i->due, (uint64_t)HK_IDLE_LATE) : 0;
+
+	i->late = HK_MAX(late, i->late - i->late / 8);
+}
+
+static uint64_t next(struct hk_idle *i, uint64_t now, bool silent)
 {
 	if (i->left && now > i->left)
 		note_yield(i, now - i->left);
@@ -37,4 +45,13 @@ uint64_t hk_idle_poll(struct hk_idle *i, uint64_t now, bool silent)
 		return HK_IDLE_NAP;
 	i->left = now;
 	return 0;
+}
+
+uint64_t hk_idle_poll(struct hk_idle *i, uint64_t now, bool silent)
+{
+	note_late(i, now);
+	uint64_t nap = next(i, now, silent);
+
+	i->due = now + nap;
+	return nap;
 }

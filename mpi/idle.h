@@ -23,8 +23,10 @@
 #define HK_IDLE_SLOW   HK_MSEC        /* a yield that took so long: others wanted the core */
 #define HK_IDLE_SILENT (10 * HK_MSEC) /* whoever has a core answers sooner */
 #define HK_IDLE_LONG   1000 /* polls in vain, a few µs each: a nap more is a small part of the wait */
-#define HK_IDLE_FIRST  64   /* naps before yields are tried again; each time twice as many, … */
-#define HK_IDLE_MOST   4096 /* … up to this */
+#define HK_IDLE_LATE                                                                               \
+	(200 * HK_USEC)    /* the longest that it is expected to be away for a turn of others */
+#define HK_IDLE_FIRST 64   /* naps before yields are tried again; each time twice as many, … */
+#define HK_IDLE_MOST  4096 /* … up to this */
 
 /* All zero at first. */
 struct hk_idle {
@@ -33,6 +35,10 @@ struct hk_idle {
 	unsigned naps;  /* to come */
 	unsigned round; /* naps of the last round */
 	unsigned polls; /* in vain */
+	uint64_t
+		due; /* when the next poll would be if nobody else had the core; 0: something came */
+	uint64_t
+		late; /* how long others had it between two polls: the longest, which is forgotten by and by */
 };
 
 /* Should the caller look now whether a peer is silent? It costs more than a poll. */
@@ -45,10 +51,18 @@ static inline bool hk_idle_looks(const struct hk_idle *i)
  * HK_IDLE_SILENT. Returns how many ns to sleep in place of a yield, or 0. */
 uint64_t hk_idle_poll(struct hk_idle *i, uint64_t now, bool silent);
 
+/* After hk_idle_poll(): when the next poll is to be expected, by the turns that others had lately. Until then who waits
+ * for its core is not to be taken for one that has left. */
+static inline uint64_t hk_idle_back_at(const struct hk_idle *i)
+{
+	return i->due + i->late;
+}
+
 /* After a poll that brought something. */
 static inline void hk_idle_busy(struct hk_idle *i)
 {
 	i->left = 0;
+	i->due = 0;
 	i->polls = 0;
 }
 

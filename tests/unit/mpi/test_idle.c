@@ -112,6 +112,49 @@ static void the_core_is_left_to_a_silent_peer(void)
 	CHECK_EQ(yields_before_nap(&i, &now, QUICK, 500), 500);
 }
 
+/* Who shares its core with others is expected when their turns are over; not for ever, if these took long once. */
+static void is_expected_after_the_turns_of_others(void)
+{
+	struct hk_idle i = {0};
+	uint64_t now = HK_SEC;
+
+	(void)hk_idle_poll(&i, now, false);
+	CHECK_EQ(hk_idle_back_at(&i), now);
+	for (int k = 0; k < 100; k++) {
+		now += QUICK;
+		(void)hk_idle_poll(&i, now, false);
+		CHECK_EQ(hk_idle_back_at(&i), now + QUICK);
+	}
+	now += 30 * QUICK;
+	(void)hk_idle_poll(&i, now, false);
+	CHECK_EQ(hk_idle_back_at(&i), now + 30 * QUICK);
+	for (int k = 0; k < 100; k++)
+		(void)hk_idle_poll(&i, now += QUICK, false);
+	CHECK_CMP(hk_idle_back_at(&i), <, now + 2 * QUICK + 8);
+	/* it computed: who waits for it is not to wait for as long again */
+	(void)hk_idle_poll(&i, now += TURN, false);
+	CHECK_EQ(hk_idle_back_at(&i), now + HK_IDLE_LATE);
+	/* what passes while something comes is nobody's turn */
+	hk_idle_busy(&i);
+	uint64_t late = i.late;
+
+	(void)hk_idle_poll(&i, now += TURN, false);
+	CHECK_CMP(i.late, <, late);
+}
+
+/* A nap lasts as long as it is meant to, and then some. */
+static void a_nap_is_no_turn_of_others(void)
+{
+	struct hk_idle i = {0};
+	uint64_t now = HK_SEC;
+
+	CHECK_EQ(hk_idle_poll(&i, now, true), HK_IDLE_NAP);
+	CHECK_EQ(hk_idle_back_at(&i), now + HK_IDLE_NAP);
+	now += HK_IDLE_NAP + 3 * HK_USEC;
+	CHECK_EQ(hk_idle_poll(&i, now, true), HK_IDLE_NAP);
+	CHECK_EQ(hk_idle_back_at(&i), now + HK_IDLE_NAP + 3 * HK_USEC);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test table[] = {
@@ -119,6 +162,8 @@ int main(int argc, char **argv)
 		{"slow_yields_are_replaced", slow_yields_are_replaced},
 		{"computing_is_no_slow_yield", computing_is_no_slow_yield},
 		{"the_core_is_left_to_a_silent_peer", the_core_is_left_to_a_silent_peer},
+		{"is_expected_after_the_turns_of_others", is_expected_after_the_turns_of_others},
+		{"a_nap_is_no_turn_of_others", a_nap_is_no_turn_of_others},
 	};
 	return hk_test_main(argc, argv, table, HK_ARRAY_LEN(table));
 }
