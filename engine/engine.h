@@ -161,9 +161,9 @@ struct hk_unheard {
 	uint64_t since; /* when it took something last, or we began to send */
 };
 
-/* Those from whom nothing has come for @after, or a round trip if that is longer (8 times @after at the most), and who have
- * acknowledged nothing for as long: leaves out the first @skip, writes at most @max, and returns how many. It is no loss
- * yet, and no cause for a resend. Walks over the peers whose timers run, so call it now and then. */
+/* Those from whom nothing has come for @after, and who have acknowledged nothing for as long. Where bulk moves (64 KB and more
+ * under way, or long frames that came within 1 ms) it is two round trips if that is longer, 8 times @after at the most. Leaves
+ * out the first @skip, writes at most @max, and returns how many. It is no loss yet, and no cause for a resend. Walks over the peers whose timers run, so call it now and then. */
 unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t after, unsigned skip,
 			   struct hk_unheard *out, unsigned max);
 

@@ -167,6 +167,8 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 
 	e->n.rx_packets++;
 	e->n.rx_bytes += h->len;
+	if (h->len >= HK_LONG_FRAME)
+		r->long_at = hk_long_time(now);
 	r->ts_recent = h->tsval;
 	r->ts_at = now;
 	r->ts_away = e->away;

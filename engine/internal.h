@@ -26,6 +26,15 @@
 
 #define HK_NIL UINT32_MAX /* end of a list, no block */
 
+/* Of payload; somebody moves bulk. */
+#define HK_LONG_FRAME 1024u
+
+/* About a ms, and it goes round in 0.3 s: who takes that for a frame of just now waits a little longer, once. */
+static inline uint8_t hk_long_time(uint64_t ns)
+{
+	return (uint8_t)(ns >> 20);
+}
+
 /* One packet in flight. */
 struct hk_tx_slot {
 	uint64_t token;
@@ -113,7 +122,8 @@ struct hk_peer_rec {
 	uint8_t ts_away;   /* ts_recent had waited for us: it tells nothing of the network */
 	uint8_t away;   /* its latest frame said so: whoever answers for it comes by now and then */
 	uint8_t talked; /* something was exchanged: worth a keepalive */
-	uint8_t in_ack_list, in_active_list;
+	uint8_t in_ack_list : 1, in_active_list : 1;
+	uint8_t long_at;  /* hk_long_time() of the latest frame of HK_LONG_FRAME bytes */
 	uint64_t ts_at;   /* when ts_recent arrived */
 	uint64_t ack_due; /* while in the ack list */
 	uint32_t ack_prev, ack_next, active_prev, active_next, lost_next, verdict_next;

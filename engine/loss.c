@@ -111,9 +111,18 @@ void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 	}
 }
 
-/* With a window of long frames under way nobody answers sooner than after a round trip. That counts up to so many times
- * what the caller asks for. */
+/* Who copies bulk, and loses its core for a moment besides, is silent for up to two round trips. That counts up to so many
+ * times what the caller asks for. The round trips of a few short frames do not: those to a peer that was away were long
+ * because of that. */
+#define UNHEARD_BULK (64u << 10) /* bytes under way; or a long frame has just come */
 #define UNHEARD_MOST 8
+
+static uint64_t unheard_patience(const struct hk_peer_rec *r, uint64_t now, uint64_t after)
+{
+	bool bulk = r->tx_bytes >= UNHEARD_BULK || (uint8_t)(hk_long_time(now) - r->long_at) <= 1;
+
+	return bulk ? HK_MAX(after, HK_MIN(2 * r->srtt, UNHEARD_MOST * after)) : after;
+}
 
 unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t after, unsigned skip,
 			   struct hk_unheard *out, unsigned max)
@@ -125,9 +134,9 @@ unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t aft
 	for (uint32_t p = e->active_head; p != HK_NIL && n < max;) {
 		const struct hk_peer_rec *r = hk_rec(e, p);
 		uint64_t last = HK_MAX(r->progress_at, r->last_heard);
-		uint64_t patience = HK_MAX(after, HK_MIN(r->srtt, UNHEARD_MOST * after));
 
-		if (r->tx_next != r->tx_una && now > last && now - last >= patience) {
+		if (r->tx_next != r->tx_una && now > last &&
+		    now - last >= unheard_patience(r, now, after)) {
 			if (skip)
 				skip--;
 			else

@@ -16,6 +16,8 @@
 #define RIG_SELF            1u
 #define RIG_EPOCH(endpoint) (100u + (endpoint))
 
+#define RIG_LONG 1024 /* bytes of the longest payload put in */
+
 struct rig {
 	struct hk_engine_config cfg;
 	void *arena;
@@ -96,10 +98,10 @@ HK_TEST_UNUSED static enum hk_rx_verdict rig_input(struct rig *g, const struct h
 						   const struct hk_wire_sack *sack, uint64_t token)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 9};
-	uint8_t frame[HK_ETH_HLEN + HK_WIRE_HLEN + 256] = {0};
+	uint8_t frame[HK_ETH_HLEN + HK_WIRE_HLEN + RIG_LONG + 56] = {0};
 	size_t len = HK_ETH_HLEN + HK_WIRE_HLEN + h->len;
 
-	CHECK(h->len <= 200);
+	CHECK(h->len <= RIG_LONG);
 	hk_wire_put_eth(frame, mac, mac);
 	hk_wire_put_hdr(frame + HK_ETH_HLEN, h);
 	if (sack)
@@ -116,6 +118,15 @@ HK_TEST_UNUSED static enum hk_rx_verdict rig_data(struct rig *g, uint32_t endpoi
 {
 	struct hk_wire_hdr h = rig_hdr(g, endpoint, HK_WIRE_DATA);
 	h.psn = psn;
+	return rig_input(g, &h, NULL, psn);
+}
+
+/* The same, and long. */
+HK_TEST_UNUSED static enum hk_rx_verdict rig_long(struct rig *g, uint32_t endpoint, uint32_t psn)
+{
+	struct hk_wire_hdr h = rig_hdr(g, endpoint, HK_WIRE_DATA);
+	h.psn = psn;
+	h.len = RIG_LONG;
 	return rig_input(g, &h, NULL, psn);
 }
 
