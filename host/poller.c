@@ -209,8 +209,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
 }
 
-int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn serve,
-		   const struct hk_poller_pace *pace, struct hk_error *err)
+static int rounds(struct hk_host_shared *s, int channel, int bell, hk_serve_fn serve,
+		  const struct hk_poller_pace *pace, struct hk_error *err)
 {
 	static void *port[HK_CTL_MAX_NODES];
 	struct pollfd p[2] = {{.fd = channel, .events = POLLIN}, {.fd = bell, .events = POLLIN}};
@@ -222,7 +222,10 @@ int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn 
 		bool any;
 		uint32_t now = atomic_load(&s->changes);
 		if (now != changes) {
+			/* DPDK's locks spin. Who has one may be a rank or the daemon, on this very core. */
+			hk_prompt(false);
 			int rc = hk_poller_wires(s, port, err);
+			hk_prompt(true);
 			if (rc)
 				return rc;
 			changes = now;
@@ -241,6 +244,15 @@ int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn 
 		if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
 			return 0; /* the daemon has gone, or wants us to */
 	}
+}
+
+int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn serve,
+		   const struct hk_poller_pace *pace, struct hk_error *err)
+{
+	hk_prompt(true);
+	int rc = rounds(s, channel, bell, serve, pace, err);
+	hk_prompt(false);
+	return rc;
 }
 
 static int fail(const struct hk_error *err)
@@ -293,7 +305,6 @@ int hk_poller_main(int argc, char **argv)
 	/* not sooner: what joined polls in places */
 	if (strcmp(argv[4], "on") == 0 && hk_prompt_realtime(&err) != 0)
 		fprintf(stderr, "hikyakud poller: %s\n", err.text); /* the daemon had it */
-	hk_prompt(true);
 	int rc = hk_poller_loop(s, HK_POLLER_FD_CHANNEL, bell, hk_res_serve, &hk_poller_pace, &err);
 	if (rc)
 		fail(&err);

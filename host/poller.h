@@ -49,7 +49,7 @@ struct hk_poller_pace {
 
 extern const struct hk_poller_pace hk_poller_pace;
 
-/* Serves until @channel ends; then 0, or a negative errno with a sentence. @bell: hk_res_bell()'s. */
+/* Serves until @channel ends, as a prompt thread (prompt.h); then 0, or a negative errno with a sentence. @bell: hk_res_bell()'s. */
 int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn serve,
 		   const struct hk_poller_pace *pace, struct hk_error *err);
 

@@ -10,7 +10,8 @@
  *                        CAP_SYS_NICE; and in a cgroup with the `cpu` controller of version 1 a share there.
  *   a short slice        sched_setattr(2), Linux 6.12: at once if its share is not used up. Needs none.
  *
- * A prompt thread must not work for long at a time, since nobody else has the core while it does. So who is prompt
+ * A prompt thread must not wait for another one by spinning, as DPDK's locks do: who is waited for may be on the same core,
+ * and gets it no more. And it must not work for long at a time, since nobody else has the core while it does. So who is prompt
  * either sleeps as long as it works, or becomes ordinary again. Should it get stuck, the kernel kills its process after
  * HK_PROMPT_STUCK of CPU without sleep (RLIMIT_RTTIME).
  */

@@ -103,6 +103,22 @@ static bool all_wake(const struct hk_switch *sw)
 	return true;
 }
 
+static void prompt(struct hk_switch *sw, bool on)
+{
+	if (sw->prompt != on)
+		hk_prompt(on);
+	sw->prompt = on;
+}
+
+/* Commands take locks of DPDK's, which spin. */
+static void obey(struct hk_switch *sw)
+{
+	if (!atomic_load_explicit(&sw->command, memory_order_relaxed))
+		return;
+	prompt(sw, false);
+	hk_switch_obey(sw);
+}
+
 /* Was it rung for? */
 static bool get_up(struct hk_switch *sw)
 {
@@ -112,13 +128,6 @@ static bool get_up(struct hk_switch *sw)
 		hk_switch_count(&sw->rung, 1);
 	sw->lies = false;
 	return rung;
-}
-
-static void prompt(struct hk_switch *sw, bool on)
-{
-	if (sw->prompt != on)
-		hk_prompt(on);
-	sw->prompt = on;
 }
 
 static void yield(struct hk_switch *sw)
@@ -184,7 +193,7 @@ void hk_switch_turn(struct hk_switch *sw)
 
 	sw->now = rte_rdtsc();
 	if (sw->turns++ % LOOK_EACH == 0 || !frames) {
-		hk_switch_obey(sw);
+		obey(sw);
 		settle(sw);
 	}
 	if (frames) {

@@ -3,6 +3,7 @@
  * tests/unit/host/test_poller.c: the poller's rounds alone, against the other side of host/shared.h.
  */
 #include "host/poller.h"
+#include "host/prompt.h"
 #include "host/resources.h"
 #include "tests/unit/hk_test.h"
 #include "tests/unit/host/fake_resources.h"
@@ -240,6 +241,68 @@ static void loop_end(void)
 	while (!(cond))                                                                            \
 	sched_yield()
 
+/* How it runs while it attaches, and while it serves. */
+static struct {
+	_Atomic bool attached, served, realtime;
+	_Atomic int policy[2];
+} runs;
+
+static void note_run(unsigned serving)
+{
+	atomic_store(&runs.policy[serving], sched_getscheduler(0) & ~SCHED_RESET_ON_FORK);
+}
+
+static int attach_and_note(uint16_t id, void **port)
+{
+	(void)id;
+	note_run(0);
+	*port = &attached;
+	atomic_store(&runs.attached, true);
+	return 0;
+}
+
+static enum hk_served serve_and_note(void *fabric)
+{
+	(void)fabric;
+	if (atomic_load(&runs.attached)) {
+		note_run(1);
+		atomic_store(&runs.served, true);
+	}
+	return HK_SERVED_IDLE;
+}
+
+static void *loop_and_note(void *arg)
+{
+	struct hk_error err = {""};
+
+	atomic_store(&runs.realtime, hk_prompt_realtime(&err) == 0);
+	(void)hk_poller_loop(&s, l.channel[1], fake_bell.fd, serve_and_note, &hk_poller_pace, &err);
+	return arg;
+}
+
+/* Attaching takes DPDK's locks, which spin: whoever has one may wait for this core. Serving takes none. */
+static void is_prompt_but_for_attaching(void)
+{
+	up();
+	on(1);
+	fake_attach = attach_and_note;
+	atomic_store(&s.wire[0].want, 1);
+	atomic_store(&s.changes, 1);
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, l.channel) == 0);
+	fake_bell.fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+	CHECK(fake_bell.fd >= 0);
+	CHECK(pthread_create(&l.thread, NULL, loop_and_note, NULL) == 0);
+	UNTIL(atomic_load(&runs.served));
+	close(l.channel[0]);
+	pthread_join(l.thread, NULL);
+	close(l.channel[1]);
+	close(fake_bell.fd);
+	fake_attach = NULL;
+	CHECK_EQ(atomic_load(&runs.policy[0]), SCHED_OTHER);
+	CHECK_EQ(atomic_load(&runs.policy[1]),
+		 atomic_load(&runs.realtime) ? SCHED_FIFO : SCHED_OTHER);
+}
+
 /* With nothing to serve it sleeps until it is woken; the end of the channel ends it. */
 static void wakes_and_ends(void)
 {
@@ -399,6 +462,7 @@ int main(int argc, char **argv)
 		{"nothing_is_closed_that_is_being_attached",
 		 nothing_is_closed_that_is_being_attached},
 		{"let_go", let_go},
+		{"is_prompt_but_for_attaching", is_prompt_but_for_attaching},
 		{"wakes_and_ends", wakes_and_ends},
 		{"sleeps_until_it_is_rung", sleeps_until_it_is_rung},
 		{"looks_once_more_at_who_is_present", looks_once_more_at_who_is_present},
