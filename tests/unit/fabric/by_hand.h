@@ -39,7 +39,7 @@ uint64_t now_ms(void);
 /* A fabric that knows one peer, OTHER; with @crc their frames have one. */
 void scene_open(struct scene *s, bool crc);
 
-/* The same, and it keeps at most so many frames in their buffers. */
+/* The same without, and it keeps at most so many frames in their buffers (0: the default). */
 void scene_open_keep(struct scene *s, unsigned rx_keep);
 
 /* All buffers are back; closes the fabric. */

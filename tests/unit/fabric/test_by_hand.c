@@ -147,6 +147,16 @@ static void who_asks_for_little_is_served(void)
 
 /* ---- keeping --------------------------------------------------------------------------------- */
 
+/* A fabric that a stand-in may drive, with @fn for messages; it keeps @rx_keep frames in their buffers (0: many). */
+static void shared_scene(struct scene *s, unsigned rx_keep, hk_am_fn fn, void *arg)
+{
+	struct hk_error err = {""};
+
+	scene_open_keep(s, rx_keep);
+	CHECK_MSG(hk_fabric_share(s->f, &err) == 0, "%s", err.text);
+	hk_fabric_set_am(s->f, AM, fn, arg);
+}
+
 /* One message of the other end, which says its number. */
 static void message_into_ring(struct scene *s, uint8_t am, uint32_t psn, uint16_t len)
 {
@@ -193,13 +203,10 @@ static void on_kept(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *io
  * and all arrive, in order. */
 static void many_come_free_when_little_can_be_kept(void)
 {
-	struct hk_error err = {""};
 	struct scene s;
 	uint32_t n = 0, next = 0, last;
 
-	scene_open_keep(&s, HK_RX_BURST);
-	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
-	hk_fabric_set_am(s.f, AM, on_kept, &next);
+	shared_scene(&s, HK_RX_BURST, on_kept, &next);
 	while (n < COPIES)
 		kept(&s, n++, 1900);
 	last = n + EARLY;
@@ -236,13 +243,10 @@ static void what_was_promised_is_kept(void)
 {
 	const struct hk_engine_counters *c;
 	struct told t = {0, 1};
-	struct hk_error err = {""};
 	struct scene s;
 	uint32_t n = 0, next = 0;
 
-	scene_open(&s, false);
-	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
-	hk_fabric_set_am(s.f, AM, on_kept, &next);
+	shared_scene(&s, 0, on_kept, &next);
 	c = hk_engine_counters(hk_fabric_engine(s.f));
 	for (uint64_t end = now_ms() + WAIT_MS; t.acked != n || t.edge != n || n == 0;) {
 		if ((int32_t)(t.edge - n) > 0)
@@ -267,13 +271,10 @@ static void what_was_promised_is_kept(void)
 static void what_is_kept_goes_round(void)
 {
 	const uint32_t lot = (8u << 20) * 2 / 3 / 1920;
-	struct hk_error err = {""};
 	struct scene s;
 	uint32_t n = 0, next = 0;
 
-	scene_open(&s, false);
-	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
-	hk_fabric_set_am(s.f, AM, on_kept, &next);
+	shared_scene(&s, 0, on_kept, &next);
 	for (unsigned round = 1; round <= 4; round++) {
 		while (n < round * lot) {
 			kept(&s, n, (uint16_t)(1700 + n % 200));
@@ -295,14 +296,11 @@ static void on_early(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *i
  * waits alone then: it comes with the next poll, which is told that something was done. */
 static void what_found_no_room_comes_alone(void)
 {
-	struct hk_error err = {""};
 	struct scene s;
 	unsigned came = 0;
 	uint32_t n = 0, last;
 
-	scene_open_keep(&s, HK_RX_BURST);
-	CHECK_MSG(hk_fabric_share(s.f, &err) == 0, "%s", err.text);
-	hk_fabric_set_am(s.f, AM, on_early, &came);
+	shared_scene(&s, HK_RX_BURST, on_early, &came);
 	while (n < COPIES)
 		kept_am(&s, HK_WIRE_AM_GET, n++, 1900);
 	last = n + EARLY;
