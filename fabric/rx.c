@@ -178,6 +178,15 @@ static unsigned early_out(struct hk_fabric *f, hk_peer p, uint32_t next, bool ke
 	return out;
 }
 
+/* What found no room to be kept has some now, since somebody took out what was. */
+static void keep_early(struct hk_fabric *f)
+{
+	hk_peer p;
+
+	while (hk_can_keep_early(f) && (p = hk_list_pop(f, HK_LIST_EARLY)) != HK_PEER_NONE)
+		(void)early_out(f, p, f->peer[p].early_next, true);
+}
+
 static void deliver_one_kept(struct hk_fabric *f, const struct hk_kept *k)
 {
 	/* what an earlier incarnation asked for is not to be put into this one's memory */
@@ -402,6 +411,8 @@ unsigned hk_rx_poll(struct hk_fabric *f, bool keep_it)
 {
 	unsigned frames = 0;
 
+	if (HK_UNLIKELY(keep_it && hk_listed(f, HK_LIST_EARLY)))
+		keep_early(f);
 	for (unsigned look = 0; look < f->looks && !frames; look++)
 		for (uint16_t l = 0; l < f->lanes; l++)
 			frames += lane_in(f, l, keep_it);

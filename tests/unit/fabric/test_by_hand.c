@@ -316,6 +316,29 @@ static void what_found_no_room_comes_alone(void)
 	nothing_is_left(&s);
 }
 
+/* What waits for room holds up what comes after it, until a servant makes some: not until the application is back. */
+static void who_waits_for_room_gets_it_from_a_servant(void)
+{
+	struct scene s;
+	unsigned came = 0;
+	uint32_t n = 0, last;
+
+	shared_scene(&s, HK_RX_BURST, on_early, &came);
+	while (n < COPIES)
+		kept_am(&s, HK_WIRE_AM_GET, n++, 1900);
+	last = n + EARLY;
+	for (uint32_t i = n + 1; i <= last; i++)
+		kept_am(&s, HK_WIRE_AM_GET, i, 1900);
+	kept_am(&s, HK_WIRE_AM_GET, n, 1900);
+	CHECK(hk_listed(s.f, HK_LIST_EARLY));
+	hk_rx_serve_kept(s.f);
+	kept(&s, last + 1, 200); /* a stand-in takes it in */
+	hk_rx_serve_kept(s.f);
+	CHECK_CMP(hk_fabric_progress(s.f), >, 0);
+	CHECK_EQ(came, 1);
+	nothing_is_left(&s);
+}
+
 /* ---- peers that sleep ----------------------------------------------------------------------------- */
 
 static bool rung(int end)
@@ -456,6 +479,8 @@ int main(int argc, char **argv)
 		{"many_come_free_when_little_can_be_kept", many_come_free_when_little_can_be_kept},
 		{"what_was_promised_is_kept", what_was_promised_is_kept},
 		{"what_is_kept_goes_round", what_is_kept_goes_round},
+		{"who_waits_for_room_gets_it_from_a_servant",
+		 who_waits_for_room_gets_it_from_a_servant},
 		{"what_found_no_room_comes_alone", what_found_no_room_comes_alone},
 		{"silent_peers_are_rung_for", silent_peers_are_rung_for},
 		{"who_waits_for_its_core_is_present", who_waits_for_its_core_is_present},
