@@ -21,12 +21,12 @@ static void note_yield(struct hk_idle *i, uint64_t took)
 	i->naps = i->round;
 }
 
-/* One pause may be the application's: then we are expected a little later than need be. */
+/* A longer pause is the application's, or nothing to count on. */
 static void note_late(struct hk_idle *i, uint64_t now)
 {
-	uint64_t late = i->due && now > i->due ? HK_MIN(now - i->due, (uint64_t)HK_IDLE_LATE) : 0;
+	uint64_t late = i->due && now > i->due ? now - i->due : 0;
 
-	i->late = HK_MAX(late, i->late - i->late / 8);
+	i->late = HK_MAX(late <= HK_IDLE_LATE ? late : 0, i->late - i->late / 8);
 }
 
 static uint64_t next(struct hk_idle *i, uint64_t now, bool silent)

@@ -23,10 +23,9 @@
 #define HK_IDLE_SLOW   HK_MSEC        /* a yield that took so long: others wanted the core */
 #define HK_IDLE_SILENT (10 * HK_MSEC) /* whoever has a core answers sooner */
 #define HK_IDLE_LONG   1000 /* polls in vain, a few µs each: a nap more is a small part of the wait */
-#define HK_IDLE_LATE                                                                               \
-	(200 * HK_USEC)    /* the longest that it is expected to be away for a turn of others */
-#define HK_IDLE_FIRST 64   /* naps before yields are tried again; each time twice as many, … */
-#define HK_IDLE_MOST  4096 /* … up to this */
+#define HK_IDLE_LATE   (200 * HK_USEC) /* the longest that a turn of others is expected to take */
+#define HK_IDLE_FIRST  64   /* naps before yields are tried again; each time twice as many, … */
+#define HK_IDLE_MOST   4096 /* … up to this */
 
 /* All zero at first. */
 struct hk_idle {

@@ -131,15 +131,27 @@ static void is_expected_after_the_turns_of_others(void)
 	for (int k = 0; k < 100; k++)
 		(void)hk_idle_poll(&i, now += QUICK, false);
 	CHECK_CMP(hk_idle_back_at(&i), <, now + 2 * QUICK + 8);
-	/* it computed: who waits for it is not to wait for as long again */
-	(void)hk_idle_poll(&i, now += TURN, false);
+	(void)hk_idle_poll(&i, now += HK_IDLE_LATE, false);
 	CHECK_EQ(hk_idle_back_at(&i), now + HK_IDLE_LATE);
 	/* what passes while something comes is nobody's turn */
 	hk_idle_busy(&i);
 	uint64_t late = i.late;
 
-	(void)hk_idle_poll(&i, now += TURN, false);
+	(void)hk_idle_poll(&i, now += HK_IDLE_LATE, false);
 	CHECK_CMP(i.late, <, late);
+}
+
+/* Who computes between two polls is away as soon as ever. */
+static void computing_is_no_turn_of_others(void)
+{
+	struct hk_idle i = {0};
+	uint64_t now = HK_SEC;
+
+	for (int k = 0; k < 100; k++) {
+		(void)hk_idle_poll(&i, now += TURN, false);
+		CHECK_EQ(i.late, 0);
+		i.polls = i.naps = 0; /* naps are another test's */
+	}
 }
 
 /* A nap lasts as long as it is meant to, and then some. */
@@ -163,6 +175,7 @@ int main(int argc, char **argv)
 		{"computing_is_no_slow_yield", computing_is_no_slow_yield},
 		{"the_core_is_left_to_a_silent_peer", the_core_is_left_to_a_silent_peer},
 		{"is_expected_after_the_turns_of_others", is_expected_after_the_turns_of_others},
+		{"computing_is_no_turn_of_others", computing_is_no_turn_of_others},
 		{"a_nap_is_no_turn_of_others", a_nap_is_no_turn_of_others},
 	};
 	return hk_test_main(argc, argv, table, HK_ARRAY_LEN(table));
