@@ -201,11 +201,12 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, uint3
 	return rc;
 }
 
-static uint64_t now_ns(void)
+/* Of this thread: a look during which it lost the core was no longer for that. */
+static uint64_t cpu_ns(void)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
 	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
 }
 
@@ -218,7 +219,6 @@ static int rounds(struct hk_host_shared *s, int channel, int bell, hk_serve_fn s
 	uint32_t changes = 0;
 
 	for (;;) {
-		uint64_t start = now_ns();
 		bool any;
 		uint32_t now = atomic_load(&s->changes);
 		if (now != changes) {
@@ -230,10 +230,11 @@ static int rounds(struct hk_host_shared *s, int channel, int bell, hk_serve_fn s
 				return rc;
 			changes = now;
 		}
+		uint64_t start = cpu_ns();
 		after_look(&w, pace, hk_poller_round(s, serve, &any));
 		p[0].revents = 0;
 		/* it may be prompt, and who computes is to have half of the core */
-		uint32_t least = (uint32_t)HK_MIN(now_ns() - start, pace->beat_ns);
+		uint32_t least = (uint32_t)HK_MIN(cpu_ns() - start, pace->beat_ns);
 		int rc = sleep_or_nap(&w, pace, least, any, s, p, err);
 		if (rc)
 			return rc;
