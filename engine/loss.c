@@ -121,7 +121,7 @@ static uint64_t unheard_patience(const struct hk_peer_rec *r, uint64_t now, uint
 {
 	bool bulk = r->tx_bytes >= UNHEARD_BULK || (uint8_t)(hk_long_time(now) - r->long_at) <= 1;
 
-	return bulk ? HK_MAX(after, HK_MIN(2 * r->srtt, UNHEARD_MOST * after)) : after;
+	return bulk ? HK_MAX(after, HK_MIN(2 * (uint64_t)r->srtt, UNHEARD_MOST * after)) : after;
 }
 
 unsigned hk_engine_unheard(const struct hk_engine *e, uint64_t now, uint64_t after, unsigned skip,

@@ -258,9 +258,10 @@ def _show(state: dict) -> None:
     click.echo(f"  port    {state['port']}")
     click.echo(f"  mode    {state['mode']}")
     click.echo(f"  poller  {poller['state']}, started {poller['starts']} times")
-    click.echo(f"  cores   {_CORES[state['realtime']]}")
-    if state["why_not_realtime"]:
-        click.echo(f"          {state['why_not_realtime']}")
+    if "realtime" in state:  # a daemon of this release
+        click.echo(f"  cores   {_CORES[state['realtime']]}")
+        if state["why_not_realtime"]:
+            click.echo(f"          {state['why_not_realtime']}")
     for wire in state["wires"]:
         click.echo(f"  wire    to node {wire['node_id']}: {wire['state']}")
     for slot in state["slots"]:

@@ -69,13 +69,15 @@ def memory(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Findings:
 def may_be_realtime() -> bool:
     """As hk_prompt_realtime() asks (host/prompt.c). This thread stays as it is."""
     policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
-    _soft, hard = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    soft, hard = resource.getrlimit(resource.RLIMIT_RTPRIO)
     try:
         resource.setrlimit(resource.RLIMIT_RTPRIO, (hard, hard))
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        os.sched_setscheduler(0, policy, priority)
     except OSError:
         return False
-    os.sched_setscheduler(0, policy, priority)
+    finally:
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (soft, hard))
     return True
 
 
