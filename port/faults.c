@@ -119,8 +119,9 @@ static void drain(struct hk_port *port, struct lane *l, uint16_t queue)
 		l->out_head = (l->out_head + sent) % OUT_LEN;
 		l->out_count -= sent;
 		if (sent < run)
-			break;
+			return;
 	}
+	l->out_head = 0; /* the next frame finds the ring's first line in the cache */
 }
 
 /* Flips one bit of a copy that nobody else sees. */

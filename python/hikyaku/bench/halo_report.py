@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from . import goals
-from .halo import COPIES, LOSSY, METHODS, OTHERS, PACKED, SETUP
+from .halo import COPIES, LOSSLESS, LOSSY, METHODS, OTHERS, PACKED, SETUP
 from .plot import figure_file, label_sizes, with_range
 from .report import number, size_text, tell_cores_apart, warn_if_busy
 
@@ -82,8 +82,8 @@ def judge(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
             found.append(goals.judged(goal, max(pays), "≤", 10))
     for experiment in _TITLES:
         by_size = cells(rows, experiment).values()
-        if slower := [r for by in by_size if (r := _ratio(by, "halo", LOSSY))]:
-            goal = {"goal": f"{experiment}: with 1 % of the frames lost, of without"}
+        if slower := [r for by in by_size if (r := _ratio(by, LOSSLESS, LOSSY))]:
+            goal = {"goal": f"{experiment}: with 1 % of the frames lost, of with none"}
             found.append(goals.judged(goal, max(slower), "≤", 1.5))
     return found + _judge_interposer(rows, promoted)
 
@@ -119,10 +119,10 @@ def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
     packs = any(PACKED in by for by in by_size.values())
     methods = [m for m in METHODS if m != PACKED or packs]
     ratios = {"of TCP": "mpi-tcp"} | ({} if packs else {"of pers.": "persistent-btl"})
-    beside = {"set-up": SETUP, "1% loss": LOSSY}
+    beside = {"set-up": SETUP}
     if any(COPIES in by for by in by_size.values()):
         beside["copies alone"] = COPIES
-    for name in ("bytes", *methods, *ratios, *beside):
+    for name in ("bytes", *methods, *ratios, "1% loss", *beside):
         broken = name.replace("-", "-\n").replace(" ", "\n")  # all fit into 80 columns
         broken = broken.replace("interposer", "inter-\nposer").replace("persistent", "pers.")
         table.add_column(broken, justify="right", no_wrap=True)
@@ -131,6 +131,8 @@ def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
         shares = [_ratio(by, other) for other in ratios.values()]
         texts = [f"{100 * r:.0f}%" if r else "–" for r in shares]
         ours = [medians[m] for m in methods]
+        loss = _ratio(by, LOSSLESS, LOSSY)
+        texts.append(f"{loss:.2f}×" if loss else "–")
         table.add_row(size_text(size), *ours, *texts, *(medians[m] for m in beside.values()))
     return table
 
