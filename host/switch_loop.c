@@ -20,10 +20,9 @@
 #define FRESH_US   50 /* after a frame to a wire, its other end looks by itself: less than SPIN_US */
 #define WATCH_US   40 /* a rank that takes nothing for so long, or twice that, has left MPI */
 #define CROWDED_US 15 /* … sooner where it has the core as soon as we sleep, and others compute */
-#define AWAKE_US                                                                                   \
-	200 /* so long after we woke we are prompt at the most, and ranks late since we have their core, … */
-#define AFTER_US  50 /* … and so long after we slept since we had it */
-#define LOOK_EACH 64 /* rounds between looks at commands and freed buffers */
+#define AWAKE_US   200 /* so long after we woke ranks may be late since we have their core, … */
+#define AFTER_US   50  /* … and so long after we slept since we had it */
+#define LOOK_EACH  64  /* rounds between looks at commands and freed buffers */
 
 _Static_assert(FRESH_US < SPIN_US, "who is not rung for looks");
 
@@ -105,9 +104,28 @@ static bool all_wake(const struct hk_switch *sw)
 
 static void prompt(struct hk_switch *sw, bool on)
 {
-	if (sw->prompt != on)
-		hk_prompt(on);
+	if (sw->prompt == on)
+		return;
+	if (!on)
+		hk_pace_worked(&sw->pace, rte_rdtsc() - sw->prompt_at);
+	hk_prompt(on);
 	sw->prompt = on;
+	sw->prompt_at = rte_rdtsc();
+}
+
+/* Sleeps for @limit, or with @bell until it is rung. True if it was. */
+static bool sleep_for(struct hk_switch *sw, const struct timespec *limit, bool bell)
+{
+	struct pollfd p = {.fd = sw->bell, .events = POLLIN};
+	uint64_t start = rte_rdtsc();
+
+	if (sw->prompt)
+		hk_pace_worked(&sw->pace, start - sw->prompt_at);
+	bool rung = ppoll(&p, bell, limit, NULL) > 0;
+
+	sw->prompt_at = rte_rdtsc();
+	hk_pace_slept(&sw->pace, sw->prompt_at - start);
+	return rung;
 }
 
 /* Commands take locks of DPDK's, which spin. */
@@ -155,7 +173,7 @@ static bool lie_down(struct hk_switch *sw, bool brief)
 	if ((sw->lies && (brief || !sw->dozes)) || !all_wake(sw))
 		return false;
 	if (sw->vain >= VAIN)
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+		(void)sleep_for(sw, &nap, false);
 	if (brief)
 		hk_bell_doze(HK_BELL_SWITCH);
 	else
@@ -170,19 +188,22 @@ static bool lie_down(struct hk_switch *sw, bool brief)
  * say so again. */
 static void sleep_(struct hk_switch *sw, long beat_ns)
 {
-	const struct timespec nap = {.tv_nsec = SLEEP_NS}, beat = {.tv_nsec = beat_ns};
-	struct pollfd p = {.fd = sw->bell, .events = POLLIN};
+	const struct timespec nap = {.tv_nsec = SLEEP_NS};
 
 	if (lie_down(sw, beat_ns < HK_SWITCH_BEAT_NS))
 		return;
 	hk_switch_count(&sw->sleeps, 1);
-	prompt(sw, true);
+	prompt(sw, hk_pace_ration(&sw->pace) > 0);
+	/* after this sleep it may be prompt, and sleeps on */
+	if (!sw->prompt)
+		beat_ns = HK_MIN(beat_ns, (long)(2 * HK_PACE_RATION));
+	const struct timespec beat = {.tv_nsec = beat_ns};
+
 	works(sw, rte_rdtsc() + sw->after);
-	if (!sw->lies) {
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
-	} else if (ppoll(&p, 1, &beat, NULL) > 0 || !hk_bell_lies(HK_BELL_SWITCH)) {
+	if (!sw->lies)
+		(void)sleep_for(sw, &nap, false);
+	else if (sleep_for(sw, &beat, true) || !hk_bell_lies(HK_BELL_SWITCH))
 		sw->vain += get_up(sw) ? VAIN_OURS : 1;
-	}
 	sw->woke = sw->now = rte_rdtsc();
 	works(sw, sw->woke + sw->awake_most);
 }
@@ -201,7 +222,7 @@ void hk_switch_turn(struct hk_switch *sw)
 		sw->vain = 0;
 		sw->busy_at = sw->now;
 		/* frames without end: others are to have the core as well */
-		if (sw->prompt && sw->now - sw->woke > sw->awake_most)
+		if (sw->prompt && sw->now - sw->prompt_at > hk_pace_ration(&sw->pace))
 			prompt(sw, false);
 	}
 	bool crowded = hk_pace_crowded(&sw->pace, sw->now);

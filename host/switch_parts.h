@@ -45,7 +45,7 @@ struct hk_switch {
 	bool stop;
 	unsigned turns;
 	/* sleeping: times are the TSC's */
-	uint64_t now, busy_at, woke, tx_at[HK_SWITCH_WIRES];
+	uint64_t now, busy_at, woke, prompt_at, tx_at[HK_SWITCH_WIRES];
 	uint64_t spin, fresh, watch, watch_crowded, awake_most, after;
 	int wait_fd[HK_SWITCH_WIRES]; /* of ports that are sockets */
 	bool wakes
@@ -53,7 +53,7 @@ struct hk_switch {
 	int bell;
 	bool lies;   /* it is rung for … */
 	bool dozes;  /* … and may miss a ring: good for a short sleep alone */
-	bool prompt; /* host/prompt.h */
+	bool prompt; /* host/prompt.h: since prompt_at, without its sleeps */
 	struct hk_pace pace;
 	unsigned vain;
 	/* a bit for each slot that was given frames: since watched_at, and in the period before */

@@ -63,12 +63,59 @@ static void times_are_the_clock_s(void)
 	CHECK(!hk_pace_crowded(&p, 100 + slow + first));
 }
 
+/* Frames that come one by one: it works and sleeps in turn, and is prompt if it may. */
+static void prompt_no_longer_than_asleep(void)
+{
+	static const uint64_t works[] = {1, 8, 50, 500}, sleeps[] = {0, 2, 8, 100};
+	struct hk_pace p;
+
+	for (size_t w = 0; w < HK_ARRAY_LEN(works); w++) {
+		for (size_t s = 0; s < HK_ARRAY_LEN(sleeps); s++) {
+			uint64_t prompt = 0, asleep = 0, work = works[w] * HK_USEC, turns = 10000;
+
+			hk_pace_init(&p, HK_SEC);
+			for (uint64_t i = 0; i < turns; i++) {
+				uint64_t mine = HK_MIN(work, hk_pace_ration(&p));
+
+				if (mine)
+					hk_pace_worked(&p, mine);
+				prompt += mine;
+				hk_pace_slept(&p, sleeps[s] * HK_USEC);
+				asleep += sleeps[s] * HK_USEC;
+				CHECK_CMP(prompt, <=, asleep + HK_PACE_RATION);
+			}
+			/* and it is not denied what it may have */
+			CHECK_CMP(prompt, >=, HK_MIN(turns * work, asleep));
+		}
+	}
+}
+
+/* However long it was kept at its work, it may be prompt again after a short sleep; however long it slept, it may
+ * be for a ration. */
+static void nothing_is_held_against_it_for_long(void)
+{
+	struct hk_pace p;
+
+	hk_pace_init(&p, HK_SEC);
+	CHECK_EQ(hk_pace_ration(&p), HK_PACE_RATION);
+	hk_pace_worked(&p, UINT64_MAX);
+	CHECK_EQ(hk_pace_ration(&p), 0);
+	hk_pace_slept(&p, HK_PACE_RATION);
+	CHECK_EQ(hk_pace_ration(&p), 0);
+	hk_pace_slept(&p, 1);
+	CHECK_EQ(hk_pace_ration(&p), 1);
+	hk_pace_slept(&p, UINT64_MAX);
+	CHECK_EQ(hk_pace_ration(&p), HK_PACE_RATION);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct hk_test tests[] = {
 		{"quick_yields_go_on", quick_yields_go_on},
 		{"slow_yields_end_for_a_while", slow_yields_end_for_a_while},
 		{"times_are_the_clock_s", times_are_the_clock_s},
+		{"prompt_no_longer_than_asleep", prompt_no_longer_than_asleep},
+		{"nothing_is_held_against_it_for_long", nothing_is_held_against_it_for_long},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

@@ -35,6 +35,8 @@
 static struct {
 	unsigned briefly, beats,
 		yields; /* how often it slept for a moment, for a beat, and yielded */
+	long longest;   /* ns that it would have slept at the most */
+	bool rung;      /* it is woken by the bell */
 	uint64_t takes; /* ticks of the TSC that each of them takes */
 } slept;
 
@@ -49,8 +51,9 @@ int ppoll(struct pollfd *p, nfds_t n, const struct timespec *limit, const sigset
 	(void)p, (void)n, (void)mask;
 	slept.briefly += limit->tv_nsec < HK_SWITCH_BEAT_NS;
 	slept.beats += limit->tv_nsec == HK_SWITCH_BEAT_NS;
+	slept.longest = HK_MAX(slept.longest, limit->tv_nsec);
 	pass();
-	return 0;
+	return slept.rung;
 }
 
 int sched_yield(void)
@@ -307,21 +310,42 @@ static void is_prompt_for_a_moment(void)
 	CHECK(!sw->prompt); /* it only lies down */
 	turns(1);
 	CHECK(sw->prompt && slept.briefly + slept.beats);
-	sw->awake_most = NEVER;
+	sw->pace.ration = NEVER;
 	send_to(1);
 	turns(2);
 	CHECK_EQ(receive(1), 1);
 	CHECK(sw->prompt);
-	sw->awake_most = 0;
+	sw->pace.ration = 0;
 	send_to(1);
 	turns(1);
 	CHECK(!sw->prompt);
-	turns(3);
-	CHECK(sw->prompt); /* again, since it has slept */
 	stop();
 	start(false);
 	turns(5);
 	CHECK(!sw->prompt && slept.yields); /* who yields is not */
+	stop();
+}
+
+/* Who is woken again and again for next to nothing is so as an ordinary thread, but knows when it may be prompt again:
+ * it does not sleep longer than that. */
+static void is_prompt_no_longer_than_it_sleeps(void)
+{
+	start(true);
+	sw->pace.ration = -sw->pace.whole;
+	sw->spin = 0;
+	memset(&slept, 0, sizeof(slept));
+	turns(3); /* a sleep of no length */
+	CHECK(!sw->prompt && slept.beats == 0 && slept.briefly);
+	CHECK_CMP(slept.longest, >, (long)HK_PACE_RATION);
+	slept.takes = (uint64_t)sw->pace.whole * 2;
+	turns(3);
+	CHECK(sw->prompt && slept.beats);
+	slept.takes = 0;
+	slept.rung = true;
+	/* rung for without end: it never sleeps, and each turn is work */
+	for (unsigned i = 0; sw->prompt && i < 1000000; i++)
+		turns(1);
+	CHECK(!sw->prompt);
 	stop();
 }
 
@@ -389,6 +413,7 @@ int main(int argc, char **argv)
 		{"asks_for_who_takes_nothing", asks_for_who_takes_nothing},
 		{"hears_for_others_awake", hears_for_others_awake},
 		{"is_prompt_for_a_moment", is_prompt_for_a_moment},
+		{"is_prompt_no_longer_than_it_sleeps", is_prompt_no_longer_than_it_sleeps},
 		{"tells_since_when_it_has_the_core", tells_since_when_it_has_the_core},
 		{"says_why_it_aborts", says_why_it_aborts},
 		{"rings_for_the_first_frame_alone", rings_for_the_first_frame_alone},
