@@ -90,7 +90,8 @@ struct wake {
 	unsigned keen, soon, rest, owed;
 	unsigned vain; /* rings since one that led to something, by their weights */
 	bool heard;    /* it was rung for, and has seen no owner away yet */
-	bool lies;     /* it is rung for */
+	bool lies;     /* it is rung for … */
+	bool settled;  /* … and may wait for long: see HK_RES_SETTLE_NS */
 };
 
 /* A ring weighs less if its owner came by itself: it was for a rank that is served. */
@@ -109,7 +110,8 @@ static void after_look(struct wake *w, const struct hk_poller_pace *pace, enum h
 	}
 	switch (found) {
 	case HK_SERVED_BUSY:
-		*w = (struct wake){pace->keen, 0, pace->rest, pace->owed, 0, false, w->lies};
+		*w = (struct wake){pace->keen, 0,     pace->rest, pace->owed,
+				   0,          false, w->lies,    w->settled};
 		break;
 	case HK_SERVED_OWED:
 		if (w->owed && !w->keen && !w->soon && !w->rest) {
@@ -179,6 +181,7 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, uint3
 	} else if (!w->lies) {
 		hk_res_lie_down();
 		w->lies = true;
+		w->settled = false;
 		atomic_fetch_add_explicit(&s->sleeps, 1, memory_order_relaxed);
 	} else if (deaf) {
 		w->vain = VAIN_AWAY * pace->vain;
@@ -188,25 +191,29 @@ static int sleep_or_nap(struct wake *w, const struct hk_poller_pace *pace, uint3
 
 		p[1].revents = 0;
 		if (!asked)
-			rc = wait_for(p, pace->beat_ns, true, err);
+			rc = wait_for(p,
+				      w->settled ? pace->beat_ns
+						 : HK_MIN(pace->beat_ns, HK_RES_SETTLE_NS),
+				      true, err);
 		/* the last is what a ringer leaves that was killed before it rang */
 		if (asked || p[1].revents || !hk_res_lies()) {
 			w->lies = false;
 			if (hk_res_get_up())
 				rung(w, pace, s);
 		} else if (!p[0].revents) {
-			w->vain = 0; /* a whole beat of silence */
+			if (w->settled)
+				w->vain = 0; /* a whole beat of silence */
+			w->settled = true;
 		}
 	}
 	return rc;
 }
 
-/* Of this thread: a look during which it lost the core was no longer for that. */
-static uint64_t cpu_ns(void)
+static uint64_t now_ns(void)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
 }
 
@@ -217,24 +224,25 @@ static int rounds(struct hk_host_shared *s, int channel, int bell, hk_serve_fn s
 	struct pollfd p[2] = {{.fd = channel, .events = POLLIN}, {.fd = bell, .events = POLLIN}};
 	struct wake w = {.owed = pace->owed};
 	uint32_t changes = 0;
+	bool first = hk_prompt(true); /* it has the core before all others */
 
 	for (;;) {
 		bool any;
 		uint32_t now = atomic_load(&s->changes);
 		if (now != changes) {
 			/* DPDK's locks spin. Who has one may be a rank or the daemon, on this very core. */
-			hk_prompt(false);
+			(void)hk_prompt(false);
 			int rc = hk_poller_wires(s, port, err);
-			hk_prompt(true);
+			first = hk_prompt(true);
 			if (rc)
 				return rc;
 			changes = now;
 		}
-		uint64_t start = cpu_ns();
+		uint64_t start = first ? now_ns() : 0;
 		after_look(&w, pace, hk_poller_round(s, serve, &any));
 		p[0].revents = 0;
-		/* it may be prompt, and who computes is to have half of the core */
-		uint32_t least = (uint32_t)HK_MIN(cpu_ns() - start, pace->beat_ns);
+		/* Who computes is to have half of the core. A look that takes longer than the longest nap was interrupted. */
+		uint32_t least = first ? (uint32_t)HK_MIN(now_ns() - start, pace->watch_ns) : 0;
 		int rc = sleep_or_nap(&w, pace, least, any, s, p, err);
 		if (rc)
 			return rc;
@@ -250,9 +258,8 @@ static int rounds(struct hk_host_shared *s, int channel, int bell, hk_serve_fn s
 int hk_poller_loop(struct hk_host_shared *s, int channel, int bell, hk_serve_fn serve,
 		   const struct hk_poller_pace *pace, struct hk_error *err)
 {
-	hk_prompt(true);
 	int rc = rounds(s, channel, bell, serve, pace, err);
-	hk_prompt(false);
+	(void)hk_prompt(false);
 	return rc;
 }
 

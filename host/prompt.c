@@ -75,7 +75,7 @@ int hk_prompt_realtime(struct hk_error *why)
 				      strerror(-rc));
 }
 
-void hk_prompt(bool prompt)
+bool hk_prompt(bool prompt)
 {
 	struct sched_attr a;
 
@@ -92,7 +92,7 @@ void hk_prompt(bool prompt)
 	} else if (get(&a) == 0) {
 		a.sched_runtime = prompt ? HK_PROMPT_SLICE : 0;
 	} else {
-		return;
+		return false;
 	}
-	(void)set(&a);
+	return set(&a) == 0 && realtime && prompt;
 }

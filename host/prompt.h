@@ -35,7 +35,7 @@ void hk_prompt_keep_right(void);
 int hk_prompt_realtime(struct hk_error *why);
 
 /* Is the calling thread prompt from now on, or ordinary? Older kernels know no slices, and some sandboxes let nobody
- * choose: then all stays as it is. Threads and processes that it starts are ordinary. */
-void hk_prompt(bool prompt);
+ * choose: then all stays as it is. True if it has a real-time priority now: then threads and processes that it starts are ordinary. */
+bool hk_prompt(bool prompt);
 
 #endif

@@ -28,6 +28,7 @@
 #include <rte_memzone.h>
 
 _Static_assert(HK_RES_ABSENT_NS == HK_FABRIC_ABSENT, "two names of one thing");
+_Static_assert(HK_RES_SETTLE_NS == HK_BELL_SETTLE, "two names of one thing");
 
 #define BASE_MB      40 /* what DPDK itself takes */
 #define WIRE_OPEN_MS 2000

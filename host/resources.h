@@ -196,8 +196,10 @@ bool hk_res_pipe_levels(const struct hk_res *res, unsigned slot, struct hk_res_p
  * for the poller: here, or at the other end of a port that is attached. */
 int hk_res_join(const char *shared, const char *huge_dir, int *bell, struct hk_error *err);
 
-/* port/bell.h's for the poller: it is to be rung for from now on (look once more, then sleep); still is; was
+/* port/bell.h's for the poller: it is to be rung for from now on (look once more, sleep for HK_RES_SETTLE_NS at the
+ * most, look again, then sleep for as long as you like); still is; was
  * asked for while it was awake; is not to be rung for any more, and whether it was. */
+#define HK_RES_SETTLE_NS 50000
 void hk_res_lie_down(void);
 bool hk_res_lies(void);
 bool hk_res_asked(void);

@@ -38,6 +38,7 @@ void hk_switch_times(struct hk_switch *sw)
 	sw->watch_crowded = us * CROWDED_US;
 	sw->awake_most = us * AWAKE_US;
 	sw->after = us * AFTER_US;
+	sw->settle = us * (HK_BELL_SETTLE / HK_USEC);
 }
 
 static void settle(struct hk_switch *sw)
@@ -108,7 +109,7 @@ static void prompt(struct hk_switch *sw, bool on)
 		return;
 	if (!on)
 		hk_pace_worked(&sw->pace, rte_rdtsc() - sw->prompt_at);
-	hk_prompt(on);
+	(void)hk_prompt(on);
 	sw->prompt = on;
 	sw->prompt_at = rte_rdtsc();
 }
@@ -165,20 +166,17 @@ static void works(const struct hk_switch *sw, uint64_t until)
 		hk_bell_works(HK_BELL_SWITCH, sw->woke, until);
 }
 
-/* Says that it is about to sleep, for a moment if it is @brief. True if it had not said so yet. */
-static bool lie_down(struct hk_switch *sw, bool brief)
+/* Says that it is about to sleep. True if it had not said so yet. */
+static bool lie_down(struct hk_switch *sw)
 {
 	const struct timespec nap = {.tv_nsec = SLEEP_NS};
 
-	if ((sw->lies && (brief || !sw->dozes)) || !all_wake(sw))
+	if (sw->lies || !all_wake(sw))
 		return false;
 	if (sw->vain >= VAIN)
 		(void)sleep_for(sw, &nap, false);
-	if (brief)
-		hk_bell_doze(HK_BELL_SWITCH);
-	else
-		hk_bell_lie_down(HK_BELL_SWITCH);
-	sw->dozes = brief;
+	hk_bell_lie_down(HK_BELL_SWITCH);
+	sw->lies_at = rte_rdtsc();
 	sw->lies = true;
 	return true;
 }
@@ -190,13 +188,15 @@ static void sleep_(struct hk_switch *sw, long beat_ns)
 {
 	const struct timespec nap = {.tv_nsec = SLEEP_NS};
 
-	if (lie_down(sw, beat_ns < HK_SWITCH_BEAT_NS))
+	if (lie_down(sw))
 		return;
 	hk_switch_count(&sw->sleeps, 1);
 	prompt(sw, hk_pace_ration(&sw->pace) > 0);
 	/* after this sleep it may be prompt, and sleeps on */
 	if (!sw->prompt)
 		beat_ns = HK_MIN(beat_ns, (long)(2 * HK_PACE_RATION));
+	if (rte_rdtsc() - sw->lies_at < sw->settle)
+		beat_ns = HK_MIN(beat_ns, (long)HK_BELL_SETTLE);
 	const struct timespec beat = {.tv_nsec = beat_ns};
 
 	works(sw, rte_rdtsc() + sw->after);

@@ -9,14 +9,12 @@
 #include "port/internal.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <rte_eal.h>
@@ -40,16 +38,6 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int epoll_fd = -1;
 static enum hk_bell mine = HK_BELLS; /* whose sleeper this process is */
-
-static int register_membarrier(struct hk_error *err)
-{
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0)
-		return 0;
-	return hk_error_set(err, -ENOSYS,
-			    "sharing memory between processes needs membarrier(2): %s; fix: let "
-			    "each rank poll alone (btl_hikyaku_host inline)",
-			    strerror(errno));
-}
 
 /* ---- from the primary ------------------------------------------------------------------------- */
 
@@ -118,7 +106,7 @@ int hk_bells_make(struct hk_error *err)
 		return hk_error_set(err, -ENOMEM,
 				    "DPDK cannot answer to secondary processes; "
 				    "fix: free some memory");
-	return register_membarrier(err);
+	return 0;
 }
 
 /* ---- in a secondary --------------------------------------------------------------------------- */
@@ -163,7 +151,7 @@ int hk_bells_find(struct hk_error *err)
 				    "doing, and use the same release of Hikyaku in all processes",
 				    rc == -EPIPE ? "it has ended" : strerror(rc ? -rc : EPROTO));
 	hk_bell_words = mz->addr;
-	return register_membarrier(err);
+	return 0;
 }
 
 int hk_bell_fetch_wire(uint16_t id, int64_t deadline, struct hk_error *err)
@@ -270,16 +258,9 @@ void hk_bell_unlisten_wire(const struct hk_port *port)
 	hk_bell_unlisten_fd(atomic_load(&wire_fd[port->id]) - 1);
 }
 
-void hk_bell_doze(enum hk_bell b)
-{
-	atomic_store(&hk_bell_words[b].sleeps, 1);
-}
-
 void hk_bell_lie_down(enum hk_bell b)
 {
-	hk_bell_doze(b);
-	/* it has been registered for, so it does not fail; and if it did, there is the clock */
-	(void)syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0);
+	atomic_store(&hk_bell_words[b].sleeps, 1);
 }
 
 bool hk_bell_lies(enum hk_bell b)

@@ -9,13 +9,16 @@
  *
  * Ringing costs who works nothing but a load while the sleeper is awake:
  *
- *   sleeper:  sleeps = 1; membarrier();          ringer:  there is work; (compiler barrier)
- *             look for work once more;                    if (sleeps) wake
+ *   sleeper:  sleeps = 1, a locked store;        ringer:  there is work; (compiler barrier)
+ *             look; wait for the bell, HK_BELL_SETTLE          if (sleeps) wake
+ *             at the most; look once more;
  *             wait for the bell
  *
- * It is Dekker's algorithm with both barriers paid for by the sleeper, as in fabric/lock.h: after
- * membarrier() either the ringer's work was in memory before it, so that the last look finds it, or the
- * ringer's load comes after it and sees that somebody sleeps. Of several ringers one wakes: who sets
+ * It is Dekker's algorithm with the ringer's barrier replaced by time (Morrison and Afek, Temporally Bounding TSO, ASPLOS
+ * 2015): a store leaves its core's buffer in far less than HK_BELL_SETTLE, and at once if the core is interrupted. So
+ * either the ringer's work was in memory before the second look, which finds it, or its load came after `sleeps` was, and
+ * sees that somebody sleeps. membarrier(2), as in fabric/lock.h, would do the same without the first wait, but interrupts every
+ * core: on a virtual machine that takes longer than most of these sleeps last. Of several ringers one wakes: who sets
  * `sleeps` back. Should that one be killed between the two, nobody rings any more: so whoever
  * sleeps also wakes by the clock, and finds `sleeps` changed (tests/unit/port/test_bell_model.c).
  *
@@ -92,12 +95,11 @@ bool hk_bell_listen_wire(const struct hk_port *port);
 bool hk_bell_listen_fd(int fd);
 void hk_bell_unlisten_fd(int fd);
 
+/* The first wait after lying down is no longer; then look, and wait for as long as you like. */
+#define HK_BELL_SETTLE (50 * HK_USEC)
+
 /* Says that it is about to sleep: from now on it is rung for. Look for work once more, then wait. */
 void hk_bell_lie_down(enum hk_bell b);
-
-/* The same for a sleep so short that a ring may be missed: without the membarrier(), which costs more than the sleep. Who
- * then sleeps for longer lies down before. */
-void hk_bell_doze(enum hk_bell b);
 
 /* Is it still rung for? False once somebody has set out to ring. */
 bool hk_bell_lies(enum hk_bell b);

@@ -52,13 +52,13 @@ static void has_a_short_slice(void)
 {
 	struct sched_attr before = attr();
 
-	hk_prompt(true);
+	CHECK(!hk_prompt(true));
 	struct sched_attr a = attr();
 
 	CHECK_EQ(a.sched_runtime, before.sched_runtime ? HK_PROMPT_SLICE : 0);
 	CHECK_EQ(a.sched_policy, before.sched_policy);
 	CHECK_EQ(a.sched_nice, before.sched_nice);
-	hk_prompt(false);
+	CHECK(!hk_prompt(false));
 	is_as_before(&before);
 }
 
@@ -66,7 +66,7 @@ static void is_first(void)
 {
 	struct sched_attr before = attr();
 
-	hk_prompt(true);
+	CHECK(hk_prompt(true));
 	struct sched_attr a = attr();
 
 	CHECK_EQ(a.sched_policy, SCHED_FIFO);
@@ -78,11 +78,11 @@ static void is_first(void)
 	int status;
 	CHECK_EQ(waitpid(pid, &status, 0), pid);
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	hk_prompt(false);
+	CHECK(!hk_prompt(false));
 	is_as_before(&before);
-	hk_prompt(true);
+	CHECK(hk_prompt(true));
 	CHECK_EQ(attr().sched_policy, SCHED_FIFO);
-	hk_prompt(false);
+	CHECK(!hk_prompt(false));
 	is_as_before(&before);
 }
 

@@ -134,6 +134,7 @@ static void start(bool crowded)
 	sw->pace.slow = NEVER;
 	sw->spin = sw->watch = sw->watch_crowded = NEVER;
 	sw->fresh = rte_rdtsc() / 2; /* the first frame is not */
+	sw->settle = 0;
 	memset(&slept, 0, sizeof(slept));
 }
 
@@ -278,6 +279,22 @@ static void hears_for_others_awake(void)
 	}
 }
 
+/* What was stored just before it lay down may not be in memory yet, and nobody rings for it: so it does not sleep long
+ * before it has looked once more. */
+static void settles_before_it_sleeps_long(void)
+{
+	start(false);
+	sw->settle = NEVER;
+	sw->spin = 0;
+	turns(5);
+	CHECK(slept.beats == 0 && slept.briefly);
+	CHECK_EQ(slept.longest, (long)HK_BELL_SETTLE);
+	sw->settle = 0; /* that time is over */
+	turns(2);
+	CHECK_EQ(slept.beats, 2);
+	stop();
+}
+
 /* Where it shares its core it tells since when it has it, so that the poller takes nobody for away because of that; for a
  * while after it sleeps, too. What others write there excuses nobody for longer than the poller says. */
 static void tells_since_when_it_has_the_core(void)
@@ -414,6 +431,7 @@ int main(int argc, char **argv)
 		{"hears_for_others_awake", hears_for_others_awake},
 		{"is_prompt_for_a_moment", is_prompt_for_a_moment},
 		{"is_prompt_no_longer_than_it_sleeps", is_prompt_no_longer_than_it_sleeps},
+		{"settles_before_it_sleeps_long", settles_before_it_sleeps_long},
 		{"tells_since_when_it_has_the_core", tells_since_when_it_has_the_core},
 		{"says_why_it_aborts", says_why_it_aborts},
 		{"rings_for_the_first_frame_alone", rings_for_the_first_frame_alone},
