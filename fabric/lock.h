@@ -17,7 +17,9 @@
  *
  * A membarrier() interrupts every core that runs one of ours, 15 to 40 us of a virtual machine, and a helper looks
  * thousands of times a second at an owner that computes. So who leaves stays NEAR, and the lock leans to neither side:
- * whichever comes first takes it by one atomic instruction, the helper back to IN, the owner to OUT.
+ * whichever comes first takes it by one atomic instruction, the helper back to IN, the owner to OWNER. An owner that comes
+ * and goes leaves it NEAR as well; only every so often, since it may have come to stay, it moves it to OUT, so that the lock leans
+ * to it again. So there is one membarrier() for HK_BIASED_STAYS of its entries at the most.
  *
  * The helper may be a process of its own (the polling process), when the lock lies in shared memory:
  * then both register for barriers across processes. Should it die inside, whoever notices declares
@@ -37,13 +39,18 @@
 
 enum hk_biased_helper {
 	HK_HELPER_OUT,
-	HK_HELPER_IN,  /* or about to find that the owner is */
-	HK_HELPER_NEAR /* it has left, and the owner has not been in since */
+	HK_HELPER_IN,   /* or about to find that the owner is */
+	HK_HELPER_NEAR, /* it has left, and the lock leans to nobody */
+	HK_HELPER_OWNER /* … the same, but that the owner is inside */
 };
+
+#define HK_BIASED_STAYS 1000 /* at some ns each, less than a membarrier() takes */
 
 struct hk_biased_lock {
 	_Atomic int owner_in;
 	int depth;               /* the owner re-enters: a handler sends */
+	bool near;               /* it is in, and leaves the lock near */
+	unsigned entries;        /* … so often since it leaned to it */
 	_Atomic int helper;      /* enum hk_biased_helper */
 	_Atomic int owner_waits; /* the helper is inside, and shall come out soon */
 	_Atomic int broken;
@@ -94,8 +101,13 @@ static inline void hk_biased_enter(struct hk_biased_lock *l)
 	atomic_store_explicit(&l->owner_in, 1, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	while (HK_UNLIKELY(atomic_load_explicit(&l->helper, memory_order_acquire))) {
-		if (hk_biased_move(l, HK_HELPER_NEAR, HK_HELPER_OUT))
+		bool stays = l->entries >= HK_BIASED_STAYS;
+
+		if (hk_biased_move(l, HK_HELPER_NEAR, stays ? HK_HELPER_OUT : HK_HELPER_OWNER)) {
+			l->near = !stays;
+			l->entries = stays ? 0 : l->entries + 1;
 			return;
+		}
 		/* it is inside, or about to find that we are; both end soon */
 		atomic_store_explicit(&l->owner_in, 0, memory_order_release);
 		atomic_store_explicit(&l->owner_waits, 1, memory_order_relaxed);
@@ -113,8 +125,13 @@ static inline void hk_biased_enter(struct hk_biased_lock *l)
 
 static inline void hk_biased_leave(struct hk_biased_lock *l)
 {
-	if (--l->depth == 0)
-		atomic_store_explicit(&l->owner_in, 0, memory_order_release);
+	if (--l->depth)
+		return;
+	atomic_store_explicit(&l->owner_in, 0, memory_order_release);
+	if (HK_UNLIKELY(l->near)) {
+		l->near = false;
+		atomic_store_explicit(&l->helper, HK_HELPER_NEAR, memory_order_release);
+	}
 }
 
 static inline bool hk_biased_try_helper(struct hk_biased_lock *l)

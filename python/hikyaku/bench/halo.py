@@ -3,9 +3,10 @@
 
 bench/halo_bench.c says what the experiments are and how a sample is taken. A run over the BTL
 measures its methods in turn; runs over TCP, over the BTL, over the BTL with the interposer
-preloaded, with each number of ports, and with 1 % of the frames lost, alternate. What loses frames (port/faults.h)
-takes time of its own, which is no cost of loss: so the same with none lost alternates as well. Runs during which
-cores were nearer or farther apart than else are repeated (phases.py).
+preloaded, with each number of ports, and with 1 % of the frames lost, alternate. What loses frames
+(port/faults.h) takes time of its own, which is no cost of loss: so the same with none lost
+alternates as well. Runs during which cores were nearer or farther apart than else are repeated
+(phases.py).
 """
 
 import json

@@ -202,7 +202,8 @@ static void helpers_exclude_each_other(void)
 	CHECK(hk_biased_try_helper(&l)); /* one that was refused holds nothing */
 }
 
-/* Only what comes after the owner was in costs a membarrier(): else the lock leans to nobody. */
+/* A membarrier() is paid for when the lock leans to the owner: not for one that comes and goes, as long as it may not have
+ * come to stay. */
 static void who_comes_first_has_a_lock_that_was_left(void)
 {
 	struct hk_biased_lock l = {0};
@@ -214,13 +215,32 @@ static void who_comes_first_has_a_lock_that_was_left(void)
 		hk_biased_leave_helper(&l);
 		CHECK_EQ(l.helper, HK_HELPER_NEAR);
 	}
-	hk_biased_enter(&l);
-	CHECK_EQ(l.helper, HK_HELPER_OUT);
-	CHECK(!hk_biased_try_helper(&l));
-	CHECK_EQ(l.helper, HK_HELPER_OUT);
-	hk_biased_leave(&l);
+	for (int turn = 0; turn < HK_BIASED_STAYS; turn++) {
+		hk_biased_enter(&l);
+		hk_biased_enter(&l);
+		CHECK_EQ(l.helper, HK_HELPER_OWNER);
+		CHECK(!hk_biased_try_helper(&l));
+		hk_biased_leave(&l);
+		CHECK_EQ(l.helper, HK_HELPER_OWNER); /* it is inside once more */
+		hk_biased_leave(&l);
+		CHECK_EQ(l.helper, HK_HELPER_NEAR);
+		if (turn % 100 == 0) { /* it takes the lock meanwhile, and leaves it so */
+			CHECK(hk_biased_try_helper(&l));
+			hk_biased_leave_helper(&l);
+		}
+	}
+	for (int turn = 0; turn < 3; turn++) {
+		hk_biased_enter(&l);
+		CHECK_EQ(l.helper, HK_HELPER_OUT);
+		CHECK(!hk_biased_try_helper(&l));
+		hk_biased_leave(&l);
+		CHECK_EQ(l.helper, HK_HELPER_OUT);
+	}
 	CHECK(hk_biased_try_helper(&l));
 	hk_biased_leave_helper(&l);
+	hk_biased_enter(&l);
+	CHECK_EQ(l.helper, HK_HELPER_OWNER);
+	hk_biased_leave(&l);
 }
 
 static void helper_stays_out_while_the_owner_is_in(void)

@@ -13,7 +13,7 @@
  * That the model can find anything is shown by locks with one thing left out.
  */
 enum var { OWNER_IN, HELPER_IS, OWNER_WAITS, BROKEN, VARS };
-enum { OUT, IN, NEAR }; /* what the helper is */
+enum { OUT, IN, NEAR, OWN }; /* what the helper is; OWN: near, and the owner is in */
 enum side { OWNER, HELPER, SIDES };
 enum move { MOVE_OWNER, MOVE_HELPER, DRAIN_OWNER, DRAIN_HELPER, DIE, DECLARE, MOVES };
 
@@ -22,6 +22,8 @@ enum move { MOVE_OWNER, MOVE_HELPER, DRAIN_OWNER, DRAIN_HELPER, DIE, DECLARE, MO
 #define MODEL_MOVES MOVES
 #define MODEL_STATE                                                                                \
 	uint8_t depth; /* the owner's */                                                           \
+	uint8_t near;  /* … that leaves the lock near */                                         \
+	uint8_t nears; /* … so often until now */                                                \
 	uint8_t knows; /* the owner is in because the lock is broken, and touches nothing */       \
 	uint8_t dead;  /* the helper was killed */
 
@@ -39,6 +41,7 @@ struct variant {
 	bool ignores_broken; /* the owner waits for a helper that is dead */
 	bool may_die;        /* the helper can be killed at any step; then the lock is broken */
 	bool may_be_cut; /* the lock is declared broken at any time, of a helper that lives on */
+	unsigned nears;  /* so often an owner leaves it near that found it so */
 	unsigned owner_turns, helper_turns;
 };
 
@@ -47,7 +50,7 @@ enum owner_pc {
 	O_OUT,
 	O_ENTER,       /* owner_in = 1 */
 	O_CHECK,       /* is the helper not out? */
-	O_TAKE,        /* near: atomically out */
+	O_TAKE,        /* near: atomically its own, or out */
 	O_BACK,        /* owner_in = 0 */
 	O_SAY_WAITS,   /* owner_waits = 1 */
 	O_WAIT,        /* helper in && !broken? */
@@ -58,6 +61,7 @@ enum owner_pc {
 	O_IN,
 	O_IN_AGAIN, /* inside a handler that sends: depth 2 */
 	O_LEAVE,
+	O_LEAVE_NEAR, /* helper = near */
 	O_END,
 };
 
@@ -123,7 +127,14 @@ static bool owner_step(struct machine *m, const struct variant *v)
 			*pc = O_IN;
 			return true;
 		}
-		return move(m, OWNER, NEAR, OUT, O_IN, O_BACK);
+		m->near = m->nears < v->nears;
+		if (!move(m, OWNER, NEAR, m->near ? OWN : OUT, O_IN, O_BACK)) {
+			m->near = 0;
+			return false;
+		}
+		m->near &= m->pc[OWNER] == O_IN;
+		m->nears += m->near;
+		return true;
 	case O_BACK:
 		if (!store(m, OWNER, OWNER_IN, 0))
 			return false;
@@ -168,6 +179,12 @@ static bool owner_step(struct machine *m, const struct variant *v)
 		m->depth--;
 		m->knows = 0;
 		m->turns[OWNER]--;
+		*pc = m->near ? O_LEAVE_NEAR : O_OUT;
+		return true;
+	case O_LEAVE_NEAR:
+		if (!store(m, OWNER, HELPER_IS, NEAR))
+			return false;
+		m->near = 0;
 		*pc = O_OUT;
 		return true;
 	case O_END:
@@ -281,8 +298,8 @@ static bool model_at_end(const struct machine *m)
 
 static struct result {
 	uint32_t states, both_inside, stuck;
-	/* states in which each was inside, one waited, the lock leaned to nobody */
-	uint32_t owner_in, helper_in, waited, left;
+	/* states in which each was inside, one waited, the lock leaned to nobody, also with the owner in */
+	uint32_t owner_in, helper_in, waited, left, near;
 } seen;
 
 static void model_visit(const struct machine *m)
@@ -291,6 +308,7 @@ static void model_visit(const struct machine *m)
 	seen.helper_in += helper_inside(m);
 	seen.waited += m->pc[OWNER] == O_WAIT;
 	seen.left += m->memory[HELPER_IS] == NEAR;
+	seen.near += m->memory[HELPER_IS] == OWN;
 	seen.both_inside += owner_inside(m) && !m->knows && helper_inside(m);
 	CHECK(m->depth <= 2 && (m->pc[OWNER] != O_END || m->depth == 0));
 }
@@ -320,28 +338,38 @@ static void holds(const struct variant *v)
 	CHECK_CMP(r.helper_in, >, 0);
 	CHECK_CMP(r.waited, >, 0);
 	CHECK_CMP(r.left, >, 0);
+	CHECK_EQ(r.near > 0, v->nears > 0);
 	CHECK_CMP(r.states, >, 100);
 }
 
 static void never_both_and_nobody_stuck(void)
 {
-	for (unsigned o = 1; o <= 3; o++)
-		for (unsigned h = 1; h <= 3; h++)
-			holds(&(struct variant){.owner_turns = o, .helper_turns = h});
+	for (unsigned n = 0; n <= 2; n++)
+		for (unsigned o = 1; o <= 3; o++)
+			for (unsigned h = 1; h <= 3; h++)
+				holds(&(struct variant){
+					.nears = n, .owner_turns = o, .helper_turns = h});
 }
 
 static void holds_though_the_helper_may_die_at_any_step(void)
 {
 	for (unsigned turns = 1; turns <= 2; turns++)
-		holds(&(struct variant){.owner_turns = 2, .helper_turns = turns, .may_die = true});
+		for (unsigned n = 0; n <= 1; n++)
+			holds(&(struct variant){.nears = n,
+						.owner_turns = 2,
+						.helper_turns = turns,
+						.may_die = true});
 }
 
 /* A rank that is cut off must not wait for a poller that may be busy with it for ever. */
 static void holds_though_the_owner_is_cut_off_at_any_step(void)
 {
 	for (unsigned turns = 1; turns <= 2; turns++)
-		holds(&(struct variant){
-			.owner_turns = 2, .helper_turns = turns, .may_be_cut = true});
+		for (unsigned n = 0; n <= 1; n++)
+			holds(&(struct variant){.nears = n,
+						.owner_turns = 2,
+						.helper_turns = turns,
+						.may_be_cut = true});
 }
 
 /* ---- can the model fail? --------------------------------------------------------------------- */
