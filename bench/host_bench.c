@@ -25,8 +25,10 @@
  *                              away too long itself
  *     flood   (4 ranks, the odd ones on the other node) 0 and 1 play ping-pong, first alone, then
  *             while 2 floods 3, which sleeps a millisecond after every 16 messages that it takes.
- *               flood_quiet_us, flood_us   median of half a round trip, each round trip timed
- *               flood_ratio                of the two
+ *               flood_quiet_us, flood_us   median of half a round trip, each round trip timed, the latter over
+ *                              six times --sample-ms
+ *               flood_quiet_p90_us, flood_p90_us   90th percentiles
+ *               flood_ratio    of the medians
  *               flood_messages, flood_lost the flood's messages, and how many of them did not come
  *               flood_waits    sends that waited for credit: without, it was no flood
  *               flood_resends  packets sent again, of flood and ping-pong

@@ -94,7 +94,9 @@ GROUPS = {
     },
     "flooded neighbour": {
         "flood_quiet_us": "ping-pong, quiet, µs",
+        "flood_quiet_p90_us": "… 90th percentile",
         "flood_us": "ping-pong, flood, µs",
+        "flood_p90_us": "… 90th percentile",
         "flood_ratio": "… ratio",
         "flood_messages": "flood, messages",
         "flood_lost": "… lost",
