@@ -129,6 +129,9 @@ void hk_engine_peer_paths(struct hk_engine *e, hk_peer p, uint8_t mask);
  * window and free blocks. 0 also for a peer that is dead or gone: ask for its state. */
 unsigned hk_engine_room(const struct hk_engine *e, hk_peer p);
 
+/* Has @p acknowledged everything, and lends no credit for more? Then its application takes nothing just now. */
+bool hk_engine_held(const struct hk_engine *e, hk_peer p);
+
 struct hk_packet {
 	uint64_t token;          /* of the buffer, below HK_TOKEN_LOST; see hk_engine_reap() */
 	uint16_t len;            /* extension + payload */

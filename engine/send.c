@@ -95,6 +95,15 @@ unsigned hk_engine_room(const struct hk_engine *e, hk_peer p)
 	return p < e->peers ? room(e, hk_rec(e, p)) : 0;
 }
 
+bool hk_engine_held(const struct hk_engine *e, hk_peer p)
+{
+	if (p >= e->peers)
+		return false;
+	const struct hk_peer_rec *r = hk_rec(e, p);
+
+	return hk_talks(r) && r->tx_una == r->tx_next && r->tx_edge == r->tx_next;
+}
+
 static void count_refusal(struct hk_engine *e, const struct hk_peer_rec *r)
 {
 	if (r->tx_edge == r->tx_next)

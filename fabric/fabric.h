@@ -216,6 +216,9 @@ uint64_t hk_fabric_now(const struct hk_fabric *f);
 /* Is there a peer that has said nothing for @ns, although packets to it are not acknowledged? */
 bool hk_fabric_silent(struct hk_fabric *f, uint64_t ns);
 
+/* Is all that waits to be sent held back by receivers who take nothing just now, and is there any? */
+bool hk_fabric_held(struct hk_fabric *f);
+
 /* Buffers left. */
 unsigned hk_fabric_room(const struct hk_fabric *f);
 

@@ -252,6 +252,20 @@ void hk_tx_backlog(struct hk_fabric *f, uint64_t now)
 	}
 }
 
+bool hk_fabric_held(struct hk_fabric *f)
+{
+	if (!hk_listed(f, HK_LIST_BACKLOG)) /* a stand-in only empties it */
+		return false;
+	hk_biased_enter(&f->lock);
+	hk_peer p = f->list[HK_LIST_BACKLOG];
+	bool any = p != HK_PEER_NONE;
+
+	while (p != HK_PEER_NONE && hk_engine_held(f->engine, p))
+		p = f->peer[p].next[HK_LIST_BACKLOG];
+	hk_biased_leave(&f->lock);
+	return any && p == HK_PEER_NONE;
+}
+
 /* The peer is gone: so is what waited for it. */
 void hk_tx_backlog_drop(struct hk_fabric *f, hk_peer p)
 {

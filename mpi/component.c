@@ -147,7 +147,8 @@ static HK_NOINLINE uint64_t give_way(void)
 {
 	uint64_t now = hk_fabric_now(hk_btl.fabric);
 	bool silent = hk_idle_looks(&idle) && hk_fabric_silent(hk_btl.fabric, HK_IDLE_SILENT);
-	uint64_t nap = hk_idle_poll(&idle, now, silent);
+	bool held = hk_idle_looks_held(&idle) && hk_fabric_held(hk_btl.fabric);
+	uint64_t nap = hk_idle_poll(&idle, now, silent, held);
 
 	hk_fabric_back_at(hk_btl.fabric, hk_idle_back_at(&idle));
 	return nap;

@@ -29,7 +29,7 @@ static void note_late(struct hk_idle *i, uint64_t now)
 	i->late = HK_MAX(late <= HK_IDLE_LATE ? late : 0, i->late - i->late / 8);
 }
 
-static uint64_t next(struct hk_idle *i, uint64_t now, bool silent)
+static uint64_t next(struct hk_idle *i, uint64_t now, bool silent, bool held)
 {
 	if (i->left && now > i->left)
 		note_yield(i, now - i->left);
@@ -41,16 +41,16 @@ static uint64_t next(struct hk_idle *i, uint64_t now, bool silent)
 		i->naps--;
 		return HK_IDLE_NAP;
 	}
-	if (i->polls > HK_IDLE_LONG)
+	if (held || i->polls > HK_IDLE_LONG)
 		return HK_IDLE_NAP;
 	i->left = now;
 	return 0;
 }
 
-uint64_t hk_idle_poll(struct hk_idle *i, uint64_t now, bool silent)
+uint64_t hk_idle_poll(struct hk_idle *i, uint64_t now, bool silent, bool held)
 {
 	note_late(i, now);
-	uint64_t nap = next(i, now, silent);
+	uint64_t nap = next(i, now, silent, held);
 
 	i->due = now + nap;
 	return nap;

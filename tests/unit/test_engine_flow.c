@@ -30,6 +30,8 @@ static void credit_stops_and_resumes(void)
 	CHECK_CMP(stopped, <=, 64); /* what was credited before the first was kept, and a window */
 	CHECK_EQ(info_of(s, 0, 1).credit, 0);
 	CHECK_EQ(hk_engine_room(sim_engine(s, 0), sim_peer(s, 0, 1)), 0);
+	CHECK(hk_engine_held(sim_engine(s, 0), sim_peer(s, 0, 1)));
+	CHECK(!hk_engine_held(sim_engine(s, 1), sim_peer(s, 1, 0)));
 	sim_run_for(s, 50 * HK_MSEC);
 	CHECK_EQ(sim_held(s, 1), stopped);
 	CHECK_CMP(hk_engine_counters(sim_engine(s, 0))->tx_probes, >, 0); /* it asks */
@@ -38,6 +40,7 @@ static void credit_stops_and_resumes(void)
 	sim_hold_all(s, 1, false);
 	sim_run_done(s, 100 * HK_MSEC);
 	CHECK_CMP(sim_now(s) - before, <, 5 * HK_MSEC);
+	CHECK(!hk_engine_held(sim_engine(s, 0), sim_peer(s, 0, 1)));
 	CHECK_EQ(sim_stats(s)->overflow_ring, 0);
 	CHECK_EQ(sim_stats(s)->resends, 0);
 	sim_free(s);

@@ -339,6 +339,42 @@ static void who_waits_for_room_gets_it_from_a_servant(void)
 	nothing_is_left(&s);
 }
 
+/* ---- receivers that take nothing ------------------------------------------------------------------- */
+
+/* Held is who waits for a receiver alone: not for an acknowledgement, which comes soon. */
+static void what_waits_for_a_receiver_is_held(void)
+{
+	struct scene s;
+	struct hk_frame f;
+
+	scene_open(&s, false);
+	CHECK(!hk_fabric_held(s.f));
+	uint32_t next = 0;
+
+	/* until what it was lent at first is used up */
+	for (unsigned i = 0; i < 10000 && !hk_fabric_held(s.f); i++) {
+		(void)send_one(&s, 1);
+		while (!hk_fabric_backlog(s.f, s.peer) &&
+		       hk_engine_unacked(hk_fabric_engine(s.f), s.peer)) {
+			CHECK(!hk_fabric_held(s.f)); /* some are under way */
+			rte_pktmbuf_free_seg(take_data(&s, &f));
+			next = f.h.psn + 1;
+			arrives(&s, HK_WIRE_ACK, 0, next, 0);
+		}
+	}
+	CHECK_EQ(hk_fabric_backlog(s.f, s.peer), 1);
+	(void)send_one(&s, 1);
+	CHECK(hk_fabric_held(s.f));
+	arrives(&s, HK_WIRE_ACK, 0, next, 2);
+	CHECK_EQ(hk_fabric_backlog(s.f, s.peer), 0);
+	CHECK(!hk_fabric_held(s.f));
+	for (unsigned i = 0; i < 2; i++)
+		rte_pktmbuf_free_seg(take_data(&s, &f));
+	arrives(&s, HK_WIRE_ACK, 0, next + 2, 0);
+	CHECK(!hk_fabric_held(s.f)); /* nothing waits */
+	nothing_is_left(&s);
+}
+
 /* ---- peers that sleep ----------------------------------------------------------------------------- */
 
 static bool rung(int end)
@@ -482,6 +518,7 @@ int main(int argc, char **argv)
 		{"who_waits_for_room_gets_it_from_a_servant",
 		 who_waits_for_room_gets_it_from_a_servant},
 		{"what_found_no_room_comes_alone", what_found_no_room_comes_alone},
+		{"what_waits_for_a_receiver_is_held", what_waits_for_a_receiver_is_held},
 		{"silent_peers_are_rung_for", silent_peers_are_rung_for},
 		{"who_waits_for_its_core_is_present", who_waits_for_its_core_is_present},
 		{"who_is_silent_hides_nobody", who_is_silent_hides_nobody},

@@ -12,7 +12,7 @@
 static unsigned yields_before_nap(struct hk_idle *i, uint64_t *now, uint64_t yield, unsigned most)
 {
 	for (unsigned n = 0; n < most; n++) {
-		if (hk_idle_poll(i, *now, false))
+		if (hk_idle_poll(i, *now, false, false))
 			return n;
 		*now += yield;
 	}
@@ -24,7 +24,7 @@ static unsigned naps_before_yield(struct hk_idle *i, uint64_t *now, uint64_t yie
 {
 	unsigned n = 1;
 
-	while (hk_idle_poll(i, *now, false)) {
+	while (hk_idle_poll(i, *now, false, false)) {
 		*now += HK_IDLE_NAP;
 		n++;
 		i->polls = 0; /* naps for want of frames are another test's */
@@ -45,7 +45,7 @@ static void yields_that_are_quick_go_on(void)
 	}
 	CHECK_EQ(yields_before_nap(&i, &now, QUICK, 100000), HK_IDLE_LONG);
 	for (int k = 0; k < 100; k++)
-		CHECK_EQ(hk_idle_poll(&i, now += HK_IDLE_NAP, false), HK_IDLE_NAP);
+		CHECK_EQ(hk_idle_poll(&i, now += HK_IDLE_NAP, false, false), HK_IDLE_NAP);
 	hk_idle_busy(&i);
 	CHECK_EQ(yields_before_nap(&i, &now, QUICK, 100000), HK_IDLE_LONG);
 }
@@ -80,7 +80,7 @@ static void computing_is_no_slow_yield(void)
 	for (int k = 0; k < 1000; k++) {
 		CHECK_EQ(yields_before_nap(&i, &now, QUICK, 5), 5);
 		now += 20 * HK_MSEC;
-		CHECK_EQ(hk_idle_poll(&i, now, false), 0);
+		CHECK_EQ(hk_idle_poll(&i, now, false, false), 0);
 		now += QUICK;
 		hk_idle_busy(&i);
 		now += 20 * HK_MSEC;
@@ -100,16 +100,37 @@ static void the_core_is_left_to_a_silent_peer(void)
 		bool look = hk_idle_looks(&i);
 
 		looks += look;
-		naps += hk_idle_poll(&i, now, look) > 0;
+		naps += hk_idle_poll(&i, now, look, false) > 0;
 		now += QUICK;
 	}
 	CHECK(looks >= 40 && looks <= 100);
 	CHECK_MSG(naps >= 3000, "%u naps of 6400 polls", naps);
 	/* it speaks */
 	hk_idle_busy(&i);
-	while (hk_idle_poll(&i, now, false))
+	while (hk_idle_poll(&i, now, false, false))
 		now += HK_IDLE_NAP;
 	CHECK_EQ(yields_before_nap(&i, &now, QUICK, 500), 500);
+}
+
+/* While its receivers take nothing, its turns are left to others; once they do it yields as before. */
+static void the_core_is_left_to_others_while_receivers_take_nothing(void)
+{
+	struct hk_idle i = {0};
+	uint64_t now = HK_SEC;
+
+	for (int round = 0; round < 10; round++) {
+		unsigned yields = 0;
+
+		while (!hk_idle_looks_held(&i)) {
+			CHECK_EQ(hk_idle_poll(&i, now += QUICK, false, false), 0);
+			yields++;
+		}
+		CHECK_EQ(yields, HK_IDLE_HELD);
+		for (int k = 0; k < 20; k++)
+			CHECK_EQ(hk_idle_poll(&i, now += HK_IDLE_NAP, false, true), HK_IDLE_NAP);
+		CHECK_EQ(hk_idle_poll(&i, now += HK_IDLE_NAP, false, false), 0);
+		hk_idle_busy(&i);
+	}
 }
 
 /* Who shares its core with others is expected when their turns are over; not for ever, if these took long once. */
@@ -118,26 +139,26 @@ static void is_expected_after_the_turns_of_others(void)
 	struct hk_idle i = {0};
 	uint64_t now = HK_SEC;
 
-	(void)hk_idle_poll(&i, now, false);
+	(void)hk_idle_poll(&i, now, false, false);
 	CHECK_EQ(hk_idle_back_at(&i), now);
 	for (int k = 0; k < 100; k++) {
 		now += QUICK;
-		(void)hk_idle_poll(&i, now, false);
+		(void)hk_idle_poll(&i, now, false, false);
 		CHECK_EQ(hk_idle_back_at(&i), now + QUICK);
 	}
 	now += 30 * QUICK;
-	(void)hk_idle_poll(&i, now, false);
+	(void)hk_idle_poll(&i, now, false, false);
 	CHECK_EQ(hk_idle_back_at(&i), now + 30 * QUICK);
 	for (int k = 0; k < 100; k++)
-		(void)hk_idle_poll(&i, now += QUICK, false);
+		(void)hk_idle_poll(&i, now += QUICK, false, false);
 	CHECK_CMP(hk_idle_back_at(&i), <, now + 2 * QUICK + 8);
-	(void)hk_idle_poll(&i, now += HK_IDLE_LATE, false);
+	(void)hk_idle_poll(&i, now += HK_IDLE_LATE, false, false);
 	CHECK_EQ(hk_idle_back_at(&i), now + HK_IDLE_LATE);
 	/* what passes while something comes is nobody's turn */
 	hk_idle_busy(&i);
 	uint64_t late = i.late;
 
-	(void)hk_idle_poll(&i, now += HK_IDLE_LATE, false);
+	(void)hk_idle_poll(&i, now += HK_IDLE_LATE, false, false);
 	CHECK_CMP(i.late, <, late);
 }
 
@@ -148,7 +169,7 @@ static void computing_is_no_turn_of_others(void)
 	uint64_t now = HK_SEC;
 
 	for (int k = 0; k < 100; k++) {
-		(void)hk_idle_poll(&i, now += TURN, false);
+		(void)hk_idle_poll(&i, now += TURN, false, false);
 		CHECK_EQ(i.late, 0);
 		i.polls = i.naps = 0; /* naps are another test's */
 	}
@@ -160,10 +181,10 @@ static void a_nap_is_no_turn_of_others(void)
 	struct hk_idle i = {0};
 	uint64_t now = HK_SEC;
 
-	CHECK_EQ(hk_idle_poll(&i, now, true), HK_IDLE_NAP);
+	CHECK_EQ(hk_idle_poll(&i, now, true, false), HK_IDLE_NAP);
 	CHECK_EQ(hk_idle_back_at(&i), now + HK_IDLE_NAP);
 	now += HK_IDLE_NAP + 3 * HK_USEC;
-	CHECK_EQ(hk_idle_poll(&i, now, true), HK_IDLE_NAP);
+	CHECK_EQ(hk_idle_poll(&i, now, true, false), HK_IDLE_NAP);
 	CHECK_EQ(hk_idle_back_at(&i), now + HK_IDLE_NAP + 3 * HK_USEC);
 }
 
@@ -174,6 +195,8 @@ int main(int argc, char **argv)
 		{"slow_yields_are_replaced", slow_yields_are_replaced},
 		{"computing_is_no_slow_yield", computing_is_no_slow_yield},
 		{"the_core_is_left_to_a_silent_peer", the_core_is_left_to_a_silent_peer},
+		{"the_core_is_left_to_others_while_receivers_take_nothing",
+		 the_core_is_left_to_others_while_receivers_take_nothing},
 		{"is_expected_after_the_turns_of_others", is_expected_after_the_turns_of_others},
 		{"computing_is_no_turn_of_others", computing_is_no_turn_of_others},
 		{"a_nap_is_no_turn_of_others", a_nap_is_no_turn_of_others},
