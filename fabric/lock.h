@@ -19,7 +19,7 @@
  * thousands of times a second at an owner that computes. So who leaves stays NEAR, and the lock leans to neither side:
  * whichever comes first takes it by one atomic instruction, the helper back to IN, the owner to OWNER. An owner that comes
  * and goes leaves it NEAR as well; only every so often, since it may have come to stay, it moves it to OUT, so that the lock leans
- * to it again. So there is one membarrier() for HK_BIASED_STAYS of its entries at the most.
+ * to it again. So while it computes between, there is one membarrier() for HK_BIASED_STAYS of its entries.
  *
  * The helper may be a process of its own (the polling process), when the lock lies in shared memory:
  * then both register for barriers across processes. Should it die inside, whoever notices declares

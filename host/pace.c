@@ -16,6 +16,7 @@ void hk_pace_init(struct hk_pace *p, uint64_t hz)
 		.first = ticks(HK_PACE_FIRST, hz),
 		.most = ticks(HK_PACE_MOST, hz),
 		.whole = (int64_t)ticks(HK_PACE_RATION, hz),
+		.debt = (int64_t)ticks(HK_PACE_DEBT, hz),
 	};
 	p->ration = p->whole;
 }
@@ -30,13 +31,23 @@ void hk_pace_yielded(struct hk_pace *p, uint64_t before, uint64_t after)
 	p->until = after + p->span;
 }
 
-void hk_pace_worked(struct hk_pace *p, uint64_t ticks)
+/* Both are far below 2^62, whatever the clock says. */
+static int64_t bounded(const struct hk_pace *p, uint64_t ticks)
 {
-	/* not below: what was longer than it may be was the machine's doing */
-	p->ration = HK_MAX(p->ration - (int64_t)HK_MIN(ticks, (uint64_t)p->whole * 2), -p->whole);
+	return (int64_t)HK_MIN(ticks, (uint64_t)(p->whole + p->debt));
 }
 
-void hk_pace_slept(struct hk_pace *p, uint64_t ticks)
+void hk_pace_prompt(struct hk_pace *p, uint64_t ticks)
 {
-	p->ration = HK_MIN(p->ration + (int64_t)HK_MIN(ticks, (uint64_t)p->whole * 2), p->whole);
+	p->ration = HK_MAX(p->ration - bounded(p, ticks), -p->debt);
+}
+
+void hk_pace_else(struct hk_pace *p, uint64_t ticks)
+{
+	p->ration = HK_MIN(p->ration + bounded(p, ticks), p->whole);
+}
+
+uint64_t hk_pace_fast(const struct hk_pace *p)
+{
+	return (uint64_t)(p->whole / 2 - p->ration) * HK_PACE_RATION / (uint64_t)p->whole;
 }

@@ -11,8 +11,9 @@
  * soon as there is nothing to do. It is prompt while it sleeps, and ordinary while it yields.
  *
  * Frames that come one by one would wake it for ever, each time with the core before all others. So it has a *ration* of
- * prompt time: what it works takes from it, what it sleeps gives back. Over any while, it is prompt no longer than it
- * sleeps, and a ration more.
+ * prompt time: what it works then takes from it; what it sleeps, or works as an ordinary thread, gives back. When it is used up
+ * the switch sleeps without listening until there is some. Over any while it is prompt no longer than it is not, and a ration
+ * more, but for what one long round may take.
  */
 #ifndef HK_HOST_PACE_H
 #define HK_HOST_PACE_H
@@ -26,12 +27,13 @@
 #define HK_PACE_FIRST  (16 * HK_MSEC) /* so long no yields are tried; each time twice as long, … */
 #define HK_PACE_MOST   (512 * HK_MSEC) /* … up to this */
 #define HK_PACE_RATION (200 * HK_USEC)
+#define HK_PACE_DEBT   (5 * HK_PACE_RATION) /* at the most */
 
 /* Times are ticks of a monotonic clock, since each empty round looks at them. */
 struct hk_pace {
 	uint64_t slow, first, most; /* the times above */
 	uint64_t until, span;
-	int64_t whole, ration; /* the second from -whole to whole */
+	int64_t whole, debt, ration; /* the last from -debt to whole */
 };
 
 /* @hz: the clock's ticks a second. */
@@ -45,14 +47,17 @@ static inline bool hk_pace_crowded(const struct hk_pace *p, uint64_t now)
 /* After a yield. */
 void hk_pace_yielded(struct hk_pace *p, uint64_t before, uint64_t after);
 
-/* It has worked for so long, being prompt; it has slept for so long. */
-void hk_pace_worked(struct hk_pace *p, uint64_t ticks);
-void hk_pace_slept(struct hk_pace *p, uint64_t ticks);
+/* It has worked for so long, being prompt; it has slept, or worked and was not, for so long. */
+void hk_pace_prompt(struct hk_pace *p, uint64_t ticks);
+void hk_pace_else(struct hk_pace *p, uint64_t ticks);
 
 /* So long it may work from now on, being prompt. */
 static inline uint64_t hk_pace_ration(const struct hk_pace *p)
 {
 	return p->ration > 0 ? (uint64_t)p->ration : 0;
 }
+
+/* If that is nothing: how long to sleep, in ns, until it may work for half a ration. */
+uint64_t hk_pace_fast(const struct hk_pace *p);
 
 #endif

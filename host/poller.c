@@ -241,8 +241,8 @@ static int rounds(struct hk_host_shared *s, int channel, int bell, hk_serve_fn s
 		uint64_t start = first ? now_ns() : 0;
 		after_look(&w, pace, hk_poller_round(s, serve, &any));
 		p[0].revents = 0;
-		/* Who computes is to have half of the core. A look that takes longer than the longest nap was interrupted. */
-		uint32_t least = first ? (uint32_t)HK_MIN(now_ns() - start, pace->watch_ns) : 0;
+		/* who computes is to have half of the core */
+		uint32_t least = first ? (uint32_t)HK_MIN(now_ns() - start, pace->beat_ns) : 0;
 		int rc = sleep_or_nap(&w, pace, least, any, s, p, err);
 		if (rc)
 			return rc;

@@ -2,7 +2,7 @@
 /*
  * host/poller.h: the loop of the process that serves absent ranks.
  *
- * It sleeps until it is rung for (port/bell.h): by a peer of an absent rank that waits for an
+ * It sleeps until it is rung for (port/bell.h; the first 50 µs apart, then it looks once more): by a peer of an absent rank that waits for an
  * acknowledgement in vain, by hikyakud's switch whose frames a rank does not take, by a rank that leaves
  * messages to be sent later. It wakes by the clock as well, each `beat_ns`: for the timers of absent
  * ranks, and in case that nobody rings.

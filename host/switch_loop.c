@@ -13,8 +13,10 @@
 
 #include <rte_cycles.h>
 
-#define SPIN_US    100 /* after the last frame; then it sleeps */
-#define SLEEP_NS   50000 /* … if some port cannot wake it; else until it is rung for, or for a beat */
+#define SPIN_US 100 /* after the last frame; then it sleeps */
+#define SLEEP_NS                                                                                   \
+	UINT64_C(                                                                                  \
+		50000) /* … if some port cannot wake it; else until it is rung for, or for a beat */
 #define VAIN       64 /* woken so often in a row for nothing it is slower to wake, … */
 #define VAIN_OURS  16 /* … where a ring for it counts as so many of those that it hands on */
 #define FRESH_US   50 /* after a frame to a wire, its other end looks by itself: less than SPIN_US */
@@ -103,29 +105,36 @@ static bool all_wake(const struct hk_switch *sw)
 	return true;
 }
 
+static void account(struct hk_switch *sw, uint64_t now)
+{
+	if (sw->first)
+		hk_pace_prompt(&sw->pace, now - sw->first_at);
+	else
+		hk_pace_else(&sw->pace, now - sw->first_at);
+	sw->first_at = now;
+}
+
 static void prompt(struct hk_switch *sw, bool on)
 {
 	if (sw->prompt == on)
 		return;
-	if (!on)
-		hk_pace_worked(&sw->pace, rte_rdtsc() - sw->prompt_at);
-	(void)hk_prompt(on);
+	account(sw, rte_rdtsc());
+	sw->first = hk_prompt(on);
 	sw->prompt = on;
-	sw->prompt_at = rte_rdtsc();
 }
 
-/* Sleeps for @limit, or with @bell until it is rung. True if it was. */
-static bool sleep_for(struct hk_switch *sw, const struct timespec *limit, bool bell)
+/* Sleeps for @ns at the most; with @listens until it is rung. True if it was. */
+static bool sleep_for(struct hk_switch *sw, uint64_t ns, bool listens)
 {
+	const struct timespec limit = {.tv_nsec = (long)ns};
 	struct pollfd p = {.fd = sw->bell, .events = POLLIN};
-	uint64_t start = rte_rdtsc();
 
-	if (sw->prompt)
-		hk_pace_worked(&sw->pace, start - sw->prompt_at);
-	bool rung = ppoll(&p, bell, limit, NULL) > 0;
+	account(sw, rte_rdtsc());
+	bool rung = ppoll(&p, listens, &limit, NULL) > 0;
+	uint64_t now = rte_rdtsc();
 
-	sw->prompt_at = rte_rdtsc();
-	hk_pace_slept(&sw->pace, sw->prompt_at - start);
+	hk_pace_else(&sw->pace, now - sw->first_at);
+	sw->first_at = now;
 	return rung;
 }
 
@@ -169,12 +178,10 @@ static void works(const struct hk_switch *sw, uint64_t until)
 /* Says that it is about to sleep. True if it had not said so yet. */
 static bool lie_down(struct hk_switch *sw)
 {
-	const struct timespec nap = {.tv_nsec = SLEEP_NS};
-
 	if (sw->lies || !all_wake(sw))
 		return false;
 	if (sw->vain >= VAIN)
-		(void)sleep_for(sw, &nap, false);
+		(void)sleep_for(sw, SLEEP_NS, false);
 	hk_bell_lie_down(HK_BELL_SWITCH);
 	sw->lies_at = rte_rdtsc();
 	sw->lies = true;
@@ -184,26 +191,26 @@ static bool lie_down(struct hk_switch *sw)
 /* The first time it only says so, and comes back for one more round: ranks that put
  * something into a pipe before it said so rang for nobody. As long as it is still rung for, it need not
  * say so again. */
-static void sleep_(struct hk_switch *sw, long beat_ns)
+static void sleep_(struct hk_switch *sw, uint64_t beat_ns)
 {
-	const struct timespec nap = {.tv_nsec = SLEEP_NS};
-
 	if (lie_down(sw))
 		return;
 	hk_switch_count(&sw->sleeps, 1);
-	prompt(sw, hk_pace_ration(&sw->pace) > 0);
-	/* after this sleep it may be prompt, and sleeps on */
-	if (!sw->prompt)
-		beat_ns = HK_MIN(beat_ns, (long)(2 * HK_PACE_RATION));
-	if (rte_rdtsc() - sw->lies_at < sw->settle)
-		beat_ns = HK_MIN(beat_ns, (long)HK_BELL_SETTLE);
-	const struct timespec beat = {.tv_nsec = beat_ns};
-
+	prompt(sw, true);
+	account(sw, rte_rdtsc());
 	works(sw, rte_rdtsc() + sw->after);
-	if (!sw->lies)
-		(void)sleep_for(sw, &nap, false);
-	else if (sleep_for(sw, &beat, true) || !hk_bell_lies(HK_BELL_SWITCH))
-		sw->vain += get_up(sw) ? VAIN_OURS : 1;
+	if (!sw->lies) {
+		(void)sleep_for(sw, SLEEP_NS, false);
+	} else if (hk_pace_ration(&sw->pace) == 0) {
+		(void)sleep_for(sw, hk_pace_fast(&sw->pace), false);
+	} else {
+		/* signed: it may have been awake since before it lay down */
+		bool settled = (int64_t)(sw->woke - sw->lies_at) >= (int64_t)sw->settle;
+
+		if (sleep_for(sw, settled ? beat_ns : HK_MIN(beat_ns, HK_BELL_SETTLE), true) ||
+		    !hk_bell_lies(HK_BELL_SWITCH))
+			sw->vain += get_up(sw) ? VAIN_OURS : 1;
+	}
 	sw->woke = sw->now = rte_rdtsc();
 	works(sw, sw->woke + sw->awake_most);
 }
@@ -222,7 +229,7 @@ void hk_switch_turn(struct hk_switch *sw)
 		sw->vain = 0;
 		sw->busy_at = sw->now;
 		/* frames without end: others are to have the core as well */
-		if (sw->prompt && sw->now - sw->prompt_at > hk_pace_ration(&sw->pace))
+		if (sw->prompt && sw->now - sw->first_at > hk_pace_ration(&sw->pace))
 			prompt(sw, false);
 	}
 	bool crowded = hk_pace_crowded(&sw->pace, sw->now);

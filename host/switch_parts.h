@@ -45,14 +45,15 @@ struct hk_switch {
 	bool stop;
 	unsigned turns;
 	/* sleeping: times are the TSC's */
-	uint64_t now, busy_at, woke, lies_at, prompt_at, tx_at[HK_SWITCH_WIRES];
+	uint64_t now, busy_at, woke, lies_at, first_at, tx_at[HK_SWITCH_WIRES];
 	uint64_t spin, fresh, watch, watch_crowded, awake_most, after, settle;
 	int wait_fd[HK_SWITCH_WIRES]; /* of ports that are sockets */
 	bool wakes
 		[HK_SWITCH_WIRES]; /* what comes on this wire wakes us, by a ring or by the kernel */
 	int bell;
 	bool lies;   /* it is rung for, since lies_at */
-	bool prompt; /* host/prompt.h: since prompt_at, without its sleeps */
+	bool prompt; /* host/prompt.h … */
+	bool first; /* … and it has the core before all others, or not, since `first_at` or its last sleep */
 	struct hk_pace pace;
 	unsigned vain;
 	/* a bit for each slot that was given frames: since watched_at, and in the period before */

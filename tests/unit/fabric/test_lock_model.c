@@ -133,7 +133,8 @@ static bool owner_step(struct machine *m, const struct variant *v)
 			return false;
 		}
 		m->near &= m->pc[OWNER] == O_IN;
-		m->nears += m->near;
+		/* counted anew from when the lock leans to it */
+		m->nears = m->pc[OWNER] != O_IN ? m->nears : m->near ? m->nears + 1 : 0;
 		return true;
 	case O_BACK:
 		if (!store(m, OWNER, OWNER_IN, 0))
@@ -217,7 +218,7 @@ static bool helper_step(struct machine *m, const struct variant *v)
 		}
 		return move(m, HELPER, NEAR, IN, H_IN, H_WANT);
 	case H_WANT:
-		/* it is out: the only one who could have changed that is another helper */
+		/* it was out: another helper may have come, or the owner have found it near and be in */
 		return move(m, HELPER, OUT, IN, v->no_membarrier ? H_LOOK : H_BARRIER, H_OUT);
 	case H_BARRIER:
 		if (!all_drained(m))

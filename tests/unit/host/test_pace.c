@@ -63,49 +63,55 @@ static void times_are_the_clock_s(void)
 	CHECK(!hk_pace_crowded(&p, 100 + slow + first));
 }
 
-/* Frames that come one by one: it works and sleeps in turn, and is prompt if it may. */
-static void prompt_no_longer_than_asleep(void)
+/* Frames that come one by one: it works, and sleeps, or works as others do, in turn; and sleeps longer if it must. */
+static void prompt_no_longer_than_else(void)
 {
-	static const uint64_t works[] = {1, 8, 50, 500}, sleeps[] = {0, 2, 8, 100};
+	static const uint64_t works[] = {1, 8, 50, 500}, sleeps[] = {0, 2, 8, 100, 1000};
 	struct hk_pace p;
 
 	for (size_t w = 0; w < HK_ARRAY_LEN(works); w++) {
 		for (size_t s = 0; s < HK_ARRAY_LEN(sleeps); s++) {
-			uint64_t prompt = 0, asleep = 0, work = works[w] * HK_USEC, turns = 10000;
+			uint64_t prompt = 0, not_prompt = 0, forced = 0, work = works[w] * HK_USEC,
+				 turns = 10000;
 
 			hk_pace_init(&p, HK_SEC);
 			for (uint64_t i = 0; i < turns; i++) {
-				uint64_t mine = HK_MIN(work, hk_pace_ration(&p));
+				uint64_t pause = sleeps[s] * HK_USEC;
 
-				if (mine)
-					hk_pace_worked(&p, mine);
-				prompt += mine;
-				hk_pace_slept(&p, sleeps[s] * HK_USEC);
-				asleep += sleeps[s] * HK_USEC;
-				CHECK_CMP(prompt, <=, asleep + HK_PACE_RATION);
+				hk_pace_prompt(&p, work);
+				prompt += work;
+				if (hk_pace_ration(&p) == 0) {
+					pause = HK_MAX(pause, hk_pace_fast(&p));
+					forced++;
+				}
+				hk_pace_else(&p, pause);
+				not_prompt += pause;
+				CHECK_CMP(prompt, <=, not_prompt + HK_PACE_RATION + work);
 			}
-			/* and it is not denied what it may have */
-			CHECK_CMP(prompt, >=, HK_MIN(turns * work, asleep));
+			/* and is not kept from it who sleeps long enough by itself */
+			if (works[w] <= sleeps[s] && work < HK_PACE_RATION)
+				CHECK_EQ(forced, 0);
 		}
 	}
 }
 
-/* However long it was kept at its work, it may be prompt again after a short sleep; however long it slept, it may
+/* However long it was kept at its work, it may be prompt again after some sleep; however long it slept, it may
  * be for a ration. */
 static void nothing_is_held_against_it_for_long(void)
 {
 	struct hk_pace p;
 
-	hk_pace_init(&p, HK_SEC);
-	CHECK_EQ(hk_pace_ration(&p), HK_PACE_RATION);
-	hk_pace_worked(&p, UINT64_MAX);
+	hk_pace_init(&p, 2600 * UINT64_C(1000000));
+	CHECK_EQ(hk_pace_ration(&p), HK_PACE_RATION * 26 / 10);
+	hk_pace_prompt(&p, UINT64_MAX);
 	CHECK_EQ(hk_pace_ration(&p), 0);
-	hk_pace_slept(&p, HK_PACE_RATION);
-	CHECK_EQ(hk_pace_ration(&p), 0);
-	hk_pace_slept(&p, 1);
-	CHECK_EQ(hk_pace_ration(&p), 1);
-	hk_pace_slept(&p, UINT64_MAX);
-	CHECK_EQ(hk_pace_ration(&p), HK_PACE_RATION);
+	uint64_t fast = hk_pace_fast(&p);
+
+	CHECK_EQ(fast, HK_PACE_DEBT + HK_PACE_RATION / 2);
+	hk_pace_else(&p, fast * 26 / 10);
+	CHECK_EQ(hk_pace_ration(&p), HK_PACE_RATION * 26 / 10 / 2);
+	hk_pace_else(&p, UINT64_MAX);
+	CHECK_EQ(hk_pace_ration(&p), HK_PACE_RATION * 26 / 10);
 }
 
 int main(int argc, char **argv)
@@ -114,7 +120,7 @@ int main(int argc, char **argv)
 		{"quick_yields_go_on", quick_yields_go_on},
 		{"slow_yields_end_for_a_while", slow_yields_end_for_a_while},
 		{"times_are_the_clock_s", times_are_the_clock_s},
-		{"prompt_no_longer_than_asleep", prompt_no_longer_than_asleep},
+		{"prompt_no_longer_than_else", prompt_no_longer_than_else},
 		{"nothing_is_held_against_it_for_long", nothing_is_held_against_it_for_long},
 	};
 	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
