@@ -14,6 +14,7 @@
 #include "wire/wire.h"
 
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <linux/sockios.h>
 #include <signal.h>
@@ -35,11 +36,12 @@
 
 static struct {
 	unsigned briefly, beats,
-		yields; /* how often it slept for a moment, for a beat, and yielded */
-	unsigned deaf;  /* … without listening */
-	long longest;   /* ns that it would have slept at the most */
-	bool rung;      /* it is woken by the bell */
-	uint64_t takes; /* ticks of the TSC that each of them takes */
+		yields;    /* how often it slept for a moment, for a beat, and yielded */
+	unsigned deaf;     /* … without listening */
+	unsigned ordinary; /* how often it became so */
+	long longest;      /* ns that it would have slept at the most */
+	bool rung;         /* it is woken by the bell */
+	uint64_t takes;    /* ticks of the TSC that each of them takes */
 } slept;
 
 static void pass(void)
@@ -62,6 +64,7 @@ int ppoll(struct pollfd *p, nfds_t n, const struct timespec *limit, const sigset
 /* In place of host/prompt.c's: the machine lets it have the priority. */
 bool hk_prompt(bool prompt)
 {
+	slept.ordinary += !prompt;
 	return prompt;
 }
 
@@ -425,6 +428,43 @@ static void rings_after_it_was_kept_off_its_core(void)
 
 /* ---- commands --------------------------------------------------------------------------------- */
 
+static void *remove_a_slot(void *done)
+{
+	struct hk_error err = {""};
+
+	CHECK_MSG(hk_switch_slot_remove(sw, 0, &err) == 0, "%s", err.text);
+	atomic_store((_Atomic bool *)done, true);
+	return NULL;
+}
+
+/* What it is told to do takes locks of DPDK's, which spin: whoever has one may wait for this core. */
+static void is_ordinary_while_it_obeys(void)
+{
+	_Atomic bool done = false;
+	pthread_t t;
+
+	start(true);
+	sw->spin = 0;
+	turns(3);
+	CHECK(sw->prompt && slept.ordinary == 0);
+	CHECK_EQ(pthread_create(&t, NULL, remove_a_slot, &done), 0);
+	while (!atomic_load(&done)) {
+		sw->pace.ration = sw->pace.whole; /* nothing else makes it ordinary */
+		turns(1);
+	}
+	CHECK_EQ(pthread_join(t, NULL), 0);
+	CHECK_EQ(slept.ordinary, 1);
+	struct hk_error err = {""};
+	struct hk_switch_slot s = {.job_key = KEY,
+				   .endpoint = 0,
+				   .pipes = rank[0].pipes,
+				   .tx_pool = rank[0].tx_pool,
+				   .share = SHARE};
+
+	CHECK_EQ(hk_switch_do_add(sw, 0, &s, &err), 0); /* stop() takes it away */
+	stop();
+}
+
 /* It does not move at all: hikyakud ends, and says why where somebody reads it. */
 static void says_why_it_aborts(void)
 {
@@ -461,6 +501,7 @@ int main(int argc, char **argv)
 		{"is_prompt_no_longer_than_it_sleeps", is_prompt_no_longer_than_it_sleeps},
 		{"settles_before_it_sleeps_long", settles_before_it_sleeps_long},
 		{"tells_since_when_it_has_the_core", tells_since_when_it_has_the_core},
+		{"is_ordinary_while_it_obeys", is_ordinary_while_it_obeys},
 		{"says_why_it_aborts", says_why_it_aborts},
 		{"rings_for_the_first_frame_alone", rings_for_the_first_frame_alone},
 		{"rings_after_it_was_kept_off_its_core", rings_after_it_was_kept_off_its_core},
