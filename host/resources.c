@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * host/resources.c: the daemon's memory, pools and wires, of DPDK.
+ * host/resources.c: the daemon's memory, pools and slots, of DPDK.
  *
  * Each slot has a receive pool, a transmit pool and a piece of memory for its fabric, all made at start:
  * ranks that come and go allocate nothing. A wire is a memif with a queue pair for each pair of slots
@@ -10,55 +10,19 @@
  * stands between ports and slots. Then the port may be any. In mode split a wire has both: first the
  * switch's pairs, then those of the slots.
  */
-#include "host/resources.h"
 #include "fabric/fabric.h"
-#include "host/poller.h"
+#include "host/resources_parts.h"
 #include "host/steering.h"
-#include "host/switch.h"
-#include "port/bell.h"
-#include "port/port.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <rte_memzone.h>
-
-_Static_assert(HK_RES_ABSENT_NS == HK_FABRIC_ABSENT, "two names of one thing");
-_Static_assert(HK_RES_SETTLE_NS == HK_BELL_SETTLE, "two names of one thing");
 
 #define BASE_MB      40 /* what DPDK itself takes */
-#define WIRE_OPEN_MS 2000
-#define ATTACH_MS    1000
 #define PORT_OPEN_MS 5000
 #define PORT_RINGS   8192u /* buffers in the rings of AF_XDP, the most of all drivers */
 #define FRAME_GUESS  4096u /* before a port is open, to reckon its memory; AF_XDP's most */
-
-struct slot {
-	struct rte_mempool *rx, *tx;
-	const struct rte_memzone *fabric, *pipes;
-	uint8_t mac[6]; /* of its rank */
-	uint32_t job_key, endpoint;
-};
-
-struct hk_res {
-	struct hk_rundir rundir;
-	struct hk_res_info info;
-	char port[256];
-	uint32_t key;
-	uint64_t node_id;
-	unsigned slots, rx_buffers;
-	enum hk_ctl_mode mode;
-	struct slot slot[HK_CTL_MAX_SLOTS];
-	/* with pipes */
-	struct hk_switch *sw;
-	struct rte_mempool *rx; /* of all wires */
-	struct hk_port *one;    /* the port, if it is one */
-	bool wire_used[HK_SWITCH_WIRES];
-};
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -97,7 +61,7 @@ static int start_dpdk(const struct hk_res_config *cfg, unsigned frame_max, struc
 static int make_slot(struct hk_res *r, const struct hk_res_config *cfg, unsigned i,
 		     struct hk_error *err)
 {
-	struct slot *s = &r->slot[i];
+	struct hk_res_slot *s = &r->slot[i];
 	char name[32], rx[32], tx[32];
 
 	hk_res_pool_names(r, i, rx, tx);
@@ -170,8 +134,7 @@ static void make_mac(uint64_t node_id, uint8_t mac[6])
 		mac[i] = (uint8_t)(node_id >> (8 * i));
 }
 
-/* Lets who may capture the frames that this process moves. That nobody can is no reason not to run. */
-static void open_tap(const char *what, const char *shared)
+void hk_res_open_tap(const char *what, const char *shared)
 {
 	struct hk_error err;
 	char who[128];
@@ -252,7 +215,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 		return rc;
 	}
 	if (r->sw)
-		open_tap("switch", r->rundir.shared);
+		hk_res_open_tap("switch", r->rundir.shared);
 	*res = r;
 	return 0;
 }
@@ -361,338 +324,4 @@ int hk_res_slot_reclaim(struct hk_res *r, unsigned slot, uint32_t generation, st
 	if (rc == 0 && r->slot[slot].rx)
 		rc = hk_pool_reset(r->slot[slot].rx, err);
 	return rc ? rc : hk_pool_reset(r->slot[slot].tx, err);
-}
-
-/* ---- wires ---------------------------------------------------------------------------------- */
-
-static uint32_t fold(uint64_t id)
-{
-	return (uint32_t)(id ^ id >> 32);
-}
-
-static int wire_spec(const struct hk_res *r, const struct hk_res_wire *w, char spec[512],
-		     bool *server, struct hk_error *err)
-{
-	return hk_port_wire_spec(r->port, r->key, fold(r->node_id), fold(w->node_id), spec, 512,
-				 server, err);
-}
-
-static void socket_of(const char *spec, char path[128])
-{
-	const char *at = strstr(spec, "socket=");
-	size_t n;
-
-	at = at ? at + strlen("socket=") : spec;
-	n = strcspn(at, ",;");
-	snprintf(path, 128, "%.*s", (int)HK_MIN(n, (size_t)127), at);
-}
-
-int hk_res_wire_plan(struct hk_res *r, struct hk_res_wire *w, struct hk_error *err)
-{
-	char spec[512];
-
-	w->eager = r->info.eager;
-	w->queues = w->eager + (hk_ctl_mode_queues(r->mode) ? r->slots * w->slots : 0);
-	return wire_spec(r, w, spec, &w->server, err);
-}
-
-/* Where queue @k of the wire takes its buffers from: one of the switch's, or that of the slot here that it
- * leads to, see mpi/host.c. */
-static struct rte_mempool *pool_of(const struct hk_res *r, const struct hk_res_wire *w, unsigned k)
-{
-	if (k < w->eager)
-		return r->rx;
-	k -= w->eager;
-	return r->slot[r->node_id < w->node_id ? k / w->slots : k % r->slots].rx;
-}
-
-static int open_queues(struct hk_res *r, const struct hk_res_wire *w, const char *spec,
-		       struct hk_port **port, struct hk_error *err)
-{
-	struct rte_mempool **pool = calloc(w->queues, sizeof(*pool));
-	struct hk_port_queues q = {.count = w->queues, .pool = pool};
-
-	if (!pool)
-		return hk_error_set(err, -ENOMEM, "no memory for a wire");
-	for (unsigned k = 0; k < w->queues; k++)
-		pool[k] = pool_of(r, w, k);
-	int rc = hk_port_open_queues(spec, &q, WIRE_OPEN_MS, port, err);
-
-	free(pool);
-	return rc;
-}
-
-/* For the switch too. */
-static int open_for_switch(struct hk_res *r, struct hk_res_wire *w, const char *spec,
-			   struct hk_port **port, struct hk_error *err)
-{
-	unsigned i = 0;
-
-	while (i < HK_SWITCH_WIRES && r->wire_used[i])
-		i++;
-	if (i == HK_SWITCH_WIRES)
-		return hk_error_set(err, -ENOSPC,
-				    "hikyakud hands frames on for %d other nodes at most; fix: use "
-				    "host mode hybrid, or a port with a switch",
-				    HK_SWITCH_WIRES);
-	int rc = open_queues(r, w, spec, port, err);
-
-	if (rc == 0) {
-		r->wire_used[i] = true;
-		w->pipe = (uint16_t)i;
-	}
-	return rc;
-}
-
-int hk_res_wire_open(struct hk_res *r, struct hk_res_wire *w, struct hk_error *err)
-{
-	struct hk_port *port;
-	char spec[512], path[128];
-	int rc = wire_spec(r, w, spec, &w->server, err);
-
-	if (rc)
-		return rc;
-	socket_of(spec, path);
-	if (w->server)
-		rc = hk_rundir_note(&r->rundir, path, err);
-	else if (access(path, F_OK) != 0)
-		return -EAGAIN;
-	if (rc == 0)
-		rc = r->sw ? open_for_switch(r, w, spec, &port, err)
-			   : open_queues(r, w, spec, &port, err);
-	if (rc) /* the other daemon may have just died: asked again until the rank's time is over */
-		return rc == -ETIMEDOUT ? -EAGAIN : rc;
-	w->port = port;
-	w->port_id = port->id;
-	return 0;
-}
-
-static int switch_wire(struct hk_res *r, const struct hk_res_wire *w)
-{
-	const struct hk_switch_wire wire = {.port = w->port, .queues = w->eager, .copies = r->rx};
-	struct hk_error err;
-
-	return hk_switch_wire(r->sw, w->pipe, &wire, &err);
-}
-
-bool hk_res_wire_up(struct hk_res *r, struct hk_res_wire *w)
-{
-	struct hk_error err;
-
-	/* the first time it also lets secondaries in, or the switch */
-	if (!w->up) {
-		w->up = hk_port_wait_link(w->port, 0, &err) == 0;
-		if (w->up && r->sw)
-			w->up = switch_wire(r, w) == 0;
-	}
-	return w->up && hk_port_link(w->port);
-}
-
-void hk_res_wire_close(struct hk_res *r, struct hk_res_wire *w)
-{
-	struct hk_error err;
-
-	if (r->sw) {
-		(void)hk_switch_wire(r->sw, w->pipe, NULL, &err);
-		r->wire_used[w->pipe] = false;
-	}
-	hk_port_close(w->port);
-	w->port = NULL;
-}
-
-/* A wire between nodes has queue pairs for pairs of ranks, or the switch's, or both (mode split). */
-static enum hk_steer_rung wire_rung(const struct hk_res *r)
-{
-	return hk_ctl_mode_queues(r->mode) ? HK_STEER_QUEUE_INDEX : HK_STEER_SOFTWARE;
-}
-
-/* Wires come and go; what they are like is known before. */
-void hk_res_steering(const struct hk_res *r, struct hk_res_steering *out)
-{
-	struct hk_steer_report report = {.rung = wire_rung(r)};
-
-	if (r->one) {
-		hk_port_steering(r->one, &report);
-		hk_steering_tell(&report, out);
-		snprintf(out->driver, sizeof(out->driver), "%s", r->one->info.driver);
-		return;
-	}
-	for (unsigned i = 0; i < HK_STEER_QUEUE_INDEX; i++)
-		snprintf(report.why[i], sizeof(report.why[i]), "not asked: a memif has no rules");
-	snprintf(report.why[HK_STEER_QUEUE_INDEX], sizeof(report.why[0]),
-		 "in this mode hikyakud polls for all ranks");
-	hk_steering_tell(&report, out);
-	if (hk_ctl_mode_queues(r->mode) && hk_ctl_mode_pipes(r->mode))
-		out->text = "queue index (memif) for bulk, software for the rest";
-	snprintf(out->driver, sizeof(out->driver), "net_memif");
-}
-
-void hk_res_wire_stats(struct hk_res *r, const struct hk_res_wire *w, FILE *out)
-{
-	const struct hk_port *port = w->port;
-	struct rte_eth_stats s;
-
-	if (!port || rte_eth_stats_get(port->id, &s) != 0)
-		memset(&s, 0, sizeof(s));
-	fprintf(out,
-		"\"rx_frames\": %" PRIu64 ", \"rx_bytes\": %" PRIu64 ", \"tx_frames\": %" PRIu64
-		", \"tx_bytes\": %" PRIu64 ", \"steering\": \"%s\"",
-		s.ipackets, s.ibytes, s.opackets, s.obytes, hk_steer_rung_name(wire_rung(r)));
-}
-
-/* ---- counters ------------------------------------------------------------------------------- */
-
-bool hk_res_port_counters(const struct hk_res *r, struct hk_res_port *n)
-{
-	struct rte_eth_stats s;
-
-	*n = (struct hk_res_port){0};
-	if (!r->one || rte_eth_stats_get(r->one->id, &s) != 0)
-		return false;
-	*n = (struct hk_res_port){
-		.rx_frames = s.ipackets,
-		.rx_bytes = s.ibytes,
-		.tx_frames = s.opackets,
-		.tx_bytes = s.obytes,
-		.rx_missed = s.imissed,
-		.rx_no_buffer = s.rx_nombuf,
-		.rx_errors = s.ierrors,
-		.tx_errors = s.oerrors,
-	};
-	return true;
-}
-
-bool hk_res_switch_counters(const struct hk_res *r, struct hk_res_switch *n)
-{
-	struct hk_switch_counters c;
-
-	if (!r->sw)
-		return false;
-	hk_switch_counters(r->sw, &c);
-	*n = (struct hk_res_switch){
-		.rx_frames = c.rx_frames,
-		.tx_frames = c.tx_frames,
-		.steered = c.steered,
-		.misled = c.misled,
-		.stray = c.stray,
-		.tx_lost = c.tx_lost,
-		.rx_lost = c.rx_lost,
-		.sleeps = c.sleeps,
-		.rung = c.rung,
-		.rings = c.rings,
-	};
-	return true;
-}
-
-/* Both ends move on while we look, and one end is the rank's: what cannot be is shown as the nearest that can. */
-static uint32_t waiting(const _Atomic uint32_t *head, const _Atomic uint32_t *tail)
-{
-	uint32_t t = atomic_load_explicit(tail, memory_order_relaxed);
-	uint32_t n = atomic_load_explicit(head, memory_order_relaxed) - t;
-
-	return HK_MIN(n, (uint32_t)HK_PIPE_RING);
-}
-
-bool hk_res_pipe_levels(const struct hk_res *r, unsigned slot, struct hk_res_pipe *n)
-{
-	struct hk_switch_drops drops;
-
-	*n = (struct hk_res_pipe){0};
-	if (!r->slot[slot].pipes)
-		return false;
-	const struct hk_pipe *p = r->slot[slot].pipes->addr;
-
-	hk_switch_drops(r->sw, slot, &drops);
-	n->rx_full = drops.rx_full;
-	n->rx_share = drops.rx_share;
-	n->tx_lost = drops.tx_lost;
-	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++) {
-		n->to_rank += waiting(&p[w].rx_head, &p[w].rx_tail);
-		n->from_rank += waiting(&p[w].tx_head, &p[w].tx_tail);
-	}
-	return true;
-}
-
-/* ---- poller --------------------------------------------------------------------------------- */
-
-int hk_res_join(const char *shared, const char *huge_dir, int *bell, struct hk_error *err)
-{
-	struct hk_eal_config eal = {
-		.role = HK_EAL_SECONDARY,
-		.shared = shared,
-		.huge_dir = huge_dir,
-		.lcore = HK_LCORE_POLLER,
-	};
-	int rc = hk_eal_init(&eal, err);
-
-	if (rc)
-		return rc;
-	if (hk_fabric_serve_init() != 0)
-		return hk_error_set(err, -ENOSYS,
-				    "this kernel has no membarrier(2); fix: run without a poller");
-	open_tap("poller", shared);
-	return hk_bell_listen(HK_BELL_POLLER, bell, err);
-}
-
-void hk_res_lie_down(void)
-{
-	hk_bell_lie_down(HK_BELL_POLLER);
-}
-
-bool hk_res_lies(void)
-{
-	return hk_bell_lies(HK_BELL_POLLER);
-}
-
-bool hk_res_asked(void)
-{
-	return hk_bell_asked(HK_BELL_POLLER);
-}
-
-bool hk_res_get_up(void)
-{
-	return hk_bell_get_up(HK_BELL_POLLER);
-}
-
-void hk_res_leave(void)
-{
-	hk_tap_close();
-	hk_eal_end();
-}
-
-int hk_res_attach(uint16_t id, void **port, struct hk_error *err)
-{
-	struct hk_port *p = NULL;
-	int rc = hk_port_attach(id, ATTACH_MS, &p, err);
-
-	if (rc == 0) /* one without a bell is looked at by the clock */
-		(void)hk_bell_listen_wire(p);
-	*port = p;
-	return rc;
-}
-
-void hk_res_detach(void *port)
-{
-	hk_port_detach(port);
-}
-
-/* An owner that shares its core with the switch is not away because that had it, for so long. */
-#define EXCUSED_US 300
-
-/* The ports that it uses are attached: its owner hears of a wire when the poller sets out to, which it does before it
- * looks at any fabric again. */
-enum hk_served hk_res_serve(void *fabric)
-{
-	uint64_t most = rte_get_tsc_hz() / 1000000 * EXCUSED_US;
-
-	switch (hk_fabric_serve(fabric, hk_bell_core_lost(HK_BELL_SWITCH, rte_rdtsc(), most))) {
-	case HK_SERVE_BUSY:
-		return HK_SERVED_BUSY;
-	case HK_SERVE_IDLE:
-		return HK_SERVED_IDLE;
-	case HK_SERVE_OWED:
-		return HK_SERVED_OWED;
-	default:
-		return HK_SERVED_PRESENT;
-	}
 }
