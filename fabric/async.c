@@ -67,6 +67,9 @@ static void poll_for_app(struct hk_fabric *f)
 	f->n.async_polls++;
 }
 
+/* What is parked is looked at so often. */
+#define PARKED_LOOK_US 200u
+
 static void *helper_main(void *arg)
 {
 	struct hk_fabric *f = arg;
@@ -74,7 +77,10 @@ static void *helper_main(void *arg)
 	bool away = false;
 
 	while (!atomic_load_explicit(&f->helper_stop, memory_order_relaxed)) {
-		sleep_us(away ? f->helper_period_us : f->helper_idle_us);
+		sleep_us(hk_parked_full(f) ? HK_MIN(PARKED_LOOK_US, f->helper_period_us)
+			 : away            ? f->helper_period_us
+					   : f->helper_idle_us);
+		hk_parked_look(f);
 		uint32_t ticks = atomic_load_explicit(&f->app_ticks, memory_order_relaxed);
 
 		away = ticks == seen;
@@ -93,19 +99,20 @@ static int start_thread(struct hk_fabric *f, void *(*run)(void *), const char *n
 	sigset_t all, old;
 
 	atomic_store(&f->helper_stop, false);
+	f->helper_runs = true;
 	/* the application's signals are the application's */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = pthread_create(&f->helper, NULL, run, f);
 
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	f->helper_runs = rc == 0;
 	if (rc)
 		return hk_error_set(err, -rc,
 				    "cannot start the helper thread: %s; fix: raise "
 				    "`ulimit -u`",
 				    strerror(rc));
 	pthread_setname_np(f->helper, name);
-	f->helper_runs = true;
 	return 0;
 }
 
@@ -135,7 +142,7 @@ static void servant_sleep(struct hk_fabric *f)
 		syscall(SYS_futex, &f->servant_wake, FUTEX_WAIT, 0, NULL, NULL, 0);
 }
 
-static void servant_call(struct hk_fabric *f)
+void hk_servant_call(struct hk_fabric *f)
 {
 	atomic_store(&f->servant_wake, 1);
 	syscall(SYS_futex, &f->servant_wake, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -168,6 +175,10 @@ static void *servant_main(void *arg)
 
 	while (!atomic_load(&f->helper_stop) && !atomic_load(&f->lock.broken)) {
 		servant_sleep(f);
+		for (; hk_parked_full(f) && !atomic_load(&f->helper_stop) &&
+		       !atomic_load(&f->lock.broken);
+		     sleep_us(PARKED_LOOK_US))
+			hk_parked_look(f);
 		/* Our looks may be all that keeps the application off its core: once it is back we end, or we
 		 * were woken for ever. */
 		for (unsigned idle = 0;
@@ -176,6 +187,7 @@ static void *servant_main(void *arg)
 		     idle++) {
 			if (servant_look(f))
 				idle = 0;
+			hk_parked_look(f);
 			sleep_us(SERVANT_LOOK_US);
 		}
 	}
@@ -195,7 +207,7 @@ void hk_async_stop(struct hk_fabric *f)
 	if (!f->helper_runs)
 		return;
 	atomic_store(&f->helper_stop, true);
-	servant_call(f);
+	hk_servant_call(f);
 	pthread_join(f->helper, NULL);
 	f->helper_runs = false;
 }
@@ -252,7 +264,7 @@ enum hk_serve hk_fabric_serve(struct hk_fabric *f, uint64_t tsc)
 
 	hk_biased_leave_helper(&f->lock);
 	if (HK_UNLIKELY(call))
-		servant_call(f);
+		hk_servant_call(f);
 	return busy ? HK_SERVE_BUSY : owed ? HK_SERVE_OWED : HK_SERVE_IDLE;
 }
 

@@ -269,15 +269,16 @@ static bool apply(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, cons
 	return true;
 }
 
-/* Does it and answers, in @b. */
-static void serve_in(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, const void *data,
-		     hk_buf *b)
+/* Answers, in @b, where the bytes of a READ lie already. */
+static void answer(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, bool done, hk_buf *b)
 {
 	size_t len = HK_WIRE_ATOMIC_LEN;
-	bool done = apply(f, p, w, data, (char *)hk_buf_data(b) + len);
 
 	w->status = done ? HK_WIRE_ATOMIC_DONE : HK_WIRE_ATOMIC_DENIED;
-	w->compare = w->op == HK_ATOMIC_CAS ? w->compare : 0;
+	if (w->op == HK_ATOMIC_CAS)
+		hk_parked_count(f, p, w);
+	else
+		w->compare = 0;
 	if (hk_wire_atomic_carries(w))
 		len += w->len;
 	hk_wire_put_atomic(hk_buf_data(b), w);
@@ -289,6 +290,15 @@ static void serve_in(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, c
 		hk_note(b)->answer = true;
 		f->peer[p].answers_wait++;
 	}
+}
+
+/* Does it and answers, in @b. */
+static void serve_in(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w, const void *data,
+		     hk_buf *b)
+{
+	bool done = apply(f, p, w, data, (char *)hk_buf_data(b) + HK_WIRE_ATOMIC_LEN);
+
+	answer(f, p, w, done, b);
 }
 
 static void serve_later(struct hk_fabric *f, hk_peer p, const void *bytes, size_t len, hk_buf *b)
@@ -315,6 +325,25 @@ static void serve(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w,
 		f->n.atomic_excess++;
 }
 
+bool hk_atomic_hit(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic w, hk_buf *b)
+{
+	char *bytes = (char *)hk_buf_data(b) + HK_WIRE_ATOMIC_LEN; /* there are none */
+	bool done = apply(f, p, &w, bytes, bytes);
+
+	if (done && hk_atomic_missed(&w))
+		return false;
+	answer(f, p, &w, done, b);
+	return true;
+}
+
+void hk_atomic_serve(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w)
+{
+	uint8_t head[HK_WIRE_ATOMIC_LEN];
+
+	hk_wire_put_atomic(head, w);
+	serve(f, p, w, &(struct hk_iov){.base = head, .len = sizeof(head)});
+}
+
 static void on_atomic(void *arg, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned count)
 {
 	struct hk_fabric *f = arg;
@@ -325,8 +354,13 @@ static void on_atomic(void *arg, hk_peer p, uint8_t am, const struct hk_iov *iov
 		f->n.atomic_refused++;
 		return;
 	}
-	if (w.status == HK_WIRE_ATOMIC_REQUEST)
-		serve(f, p, &w, &iov[0]);
-	else
+	if (w.status == HK_WIRE_ATOMIC_REQUEST) {
+		if (hk_parked_full(f) && f->parked.peer == p)
+			hk_parked_end(f);
+		if (w.op != HK_ATOMIC_CAS || !hk_park(f, p, &w))
+			serve(f, p, &w, &iov[0]);
+		hk_parked_try(f);
+	} else {
 		answered(f, p, &w, (const char *)iov[0].base + HK_WIRE_ATOMIC_LEN);
+	}
 }

@@ -340,6 +340,7 @@ static void free_held_fragments(struct hk_fabric *f)
 void hk_peer_forget(struct hk_fabric *f, hk_peer p)
 {
 	f->peer[p].gone = false;
+	hk_parked_forget(f, p);
 	hk_tx_backlog_drop(f, p);
 	hk_rx_forget(f, p);
 	hk_tx_reap(f);
@@ -364,6 +365,7 @@ void hk_peer_ends(struct hk_fabric *f, hk_peer p)
 		return;
 	}
 	/* who cannot forget what lies in the application's memory, but its receive buffers */
+	hk_parked_forget(f, p);
 	hk_rx_forget(f, p);
 	f->peer[p].gone = true;
 	hk_list_add(f, HK_LIST_ENDED, p);

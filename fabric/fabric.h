@@ -297,8 +297,10 @@ struct hk_fabric_counters {
 	uint64_t put_refused;             /* frames that failed a check of their region */
 	uint64_t get_refused;             /* requests that did */
 	uint64_t atomics, atomics_served; /* atomic operations: atomic.h */
-	uint64_t atomic_refused;          /* requests that failed a check */
-	uint64_t atomic_excess;           /* … beyond what a peer may have under way, dropped */
+	uint64_t
+		atomics_parked; /* compare-and-swaps that had missed so often that they wait until they hit */
+	uint64_t atomic_refused;    /* requests that failed a check */
+	uint64_t atomic_excess;     /* … beyond what a peer may have under way, dropped */
 	uint64_t mcasts, mcasts_in; /* multicasts: frames sent; frames that somebody listened for */
 	uint64_t mcast_strays;      /* … for which nobody did */
 	uint64_t get_excess;        /* more requests than a peer may have under way, dropped */

@@ -12,6 +12,7 @@
  *   notify.c   one-sided: inboxes, for puts that come again and again
  *   mcast.c    one frame for a group of receivers
  *   layout.c   bytes of a message to and from where they lie
+ *   parked.c   a peer's compare-and-swap that misses again and again
  *   later.c    requests whose answers found no buffer
  *   keep.c     what is kept for an application that is elsewhere
  *   ring.c     peers that sleep are woken
@@ -189,6 +190,9 @@ struct hk_peer_tx {
 	/* atomic operations: ours that wait, those under way, and our answers that wait for room in its window */
 	struct hk_item *atoms_head, *atoms_tail;
 	uint16_t atoms_out, answers_wait;
+	/* its last compare-and-swap, how often in a row this missed, and after how many one is parked (0: the least) */
+	uint32_t cas_region, cas_misses, cas_patience;
+	uint64_t cas_offset, cas_compare;
 	/* requests of it that wait for a buffer: later.c */
 	struct hk_item *later_head, *later_tail;
 	unsigned later;
@@ -251,6 +255,14 @@ struct hk_region_slot {
 	uint32_t next_free;
 };
 
+/* A peer's compare-and-swap that has missed again and again: parked.c. Under the lock, but for `full`. */
+struct hk_parked {
+	_Atomic bool full;
+	hk_peer peer;
+	struct hk_wire_atomic ask;
+	uint64_t until;
+};
+
 struct hk_fabric {
 	struct hk_engine *engine;
 	struct hk_fabric_config cfg;
@@ -294,6 +306,7 @@ struct hk_fabric {
 	unsigned serves_wait;      /* of all peers, of which bytes have yet to be sent */
 	struct hk_atom_slot *atom; /* [HK_ATOMS] */
 	uint16_t atom_free;
+	struct hk_parked parked;
 	struct hk_mcast *mcasts; /* who listens for multicasts */
 	hk_buf *put_acked; /* frames of puts that a stand-in took back: their operations are ours */
 	struct hk_item *done_head, *done_tail; /* operations to tell of */
@@ -532,6 +545,37 @@ void hk_atoms_close(struct hk_fabric *f);
 void hk_atoms_go(struct hk_fabric *f);
 void hk_atoms_forget(struct hk_fabric *f, hk_peer p);
 
+/* The compare-and-swap @w of @p was parked: does it and answers in @b, but if it misses, which gives false. */
+bool hk_atomic_hit(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic w, hk_buf *b);
+/* … or in any case. */
+void hk_atomic_serve(struct hk_fabric *f, hk_peer p, struct hk_wire_atomic *w);
+/* What lay there is in `operand`. */
+static inline bool hk_atomic_missed(const struct hk_wire_atomic *w)
+{
+	return w->size == 8 ? w->operand != w->compare
+			    : (uint32_t)w->operand != (uint32_t)w->compare;
+}
+
+/* ---- parked.c */
+/* After each compare-and-swap that was done for @p: @w, with what lay there in `operand`. */
+void hk_parked_count(struct hk_fabric *f, hk_peer p, const struct hk_wire_atomic *w);
+/* Before one is done. True if it will be done, and answered, later. */
+bool hk_park(struct hk_fabric *f, hk_peer p, const struct hk_wire_atomic *w);
+/* Does it now, and answers, if it hits … */
+void hk_parked_try(struct hk_fabric *f);
+/* … or in any case: it was for nothing. */
+void hk_parked_end(struct hk_fabric *f);
+/* It has waited long enough by now? */
+void hk_parked_due(struct hk_fabric *f, uint64_t now);
+/* @p is lost or gone, or has come anew. */
+void hk_parked_forget(struct hk_fabric *f, hk_peer p);
+/* The helper thread or the servant, without the lock: some looks at it, for less than 100 us. */
+void hk_parked_look(struct hk_fabric *f);
+static inline bool hk_parked_full(const struct hk_fabric *f)
+{
+	return HK_UNLIKELY(atomic_load_explicit(&f->parked.full, memory_order_relaxed));
+}
+
 /* ---- ring.c */
 void hk_rings_look(struct hk_fabric *f, uint64_t now);
 void hk_ring_own(struct hk_fabric *f);
@@ -555,5 +599,6 @@ static inline void hk_peer_settle(struct hk_fabric *f, hk_peer p)
 
 /* ---- async.c */
 void hk_async_stop(struct hk_fabric *f);
+void hk_servant_call(struct hk_fabric *f);
 
 #endif

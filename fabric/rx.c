@@ -356,6 +356,7 @@ static void housekeep(struct hk_fabric *f, uint64_t now, bool keep_it)
 		hk_atoms_go(f);
 	if (HK_UNLIKELY(hk_listed(f, HK_LIST_LATER)) && !f->stand_in)
 		hk_later_go(f);
+	hk_parked_due(f, now);
 	hk_tx_backlog(f, now);
 	hk_tx_poll(f, now, NULL, 0);
 	if (HK_UNLIKELY(now >= f->ring_at))

@@ -85,6 +85,8 @@ static const struct pvar pvars[] = {
 	{"put_bytes", "Bytes sent for them", FABRIC(put_bytes)},
 	{"atomics", "Atomic operations, fences and short puts on other ranks", FABRIC(atomics)},
 	{"atomics_served", "… of other ranks, done here", FABRIC(atomics_served)},
+	{"atomics_parked", "… that missed so often that they wait until they hit",
+	 FABRIC(atomics_parked)},
 	{"atomic_refused", "… refused: of memory not open to them", FABRIC(atomic_refused)},
 	{"atomic_excess", "… dropped: beyond what a peer may ask", FABRIC(atomic_excess)},
 	{"put_refused", "Frames of writes to memory not open to them", FABRIC(put_refused)},

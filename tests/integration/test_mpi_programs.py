@@ -106,6 +106,14 @@ def test_one_sided_target_that_is_stopped_is_named(run):
     assert "rank 1 on node1 has not answered for 1.5 s" in result.stderr, result.stderr
 
 
+@pytest.mark.parametrize("lab", [("memif", 3, 1), ("memif", 4, 1)], ids=lab_id)
+@pytest.mark.parametrize("host", ["inline", "hybrid", "daemon", "split"])
+def test_who_waits_for_a_lock_gets_it(run, lab, host):
+    """Ranks that yield are in step with each other, and one that waits came too late for ever."""
+    mca = {"mpi_yield_when_idle": "1"}
+    assert_passed(run(lab, "rma_locks", host=host, mca=mca), "rma_locks")
+
+
 @pytest.mark.parametrize("command", FAULTY_PROGRAMS)
 @pytest.mark.parametrize("lab", LABS[:1], ids=lab_id)
 def test_program_under_faults(run, lab, command):

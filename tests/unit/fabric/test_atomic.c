@@ -388,6 +388,48 @@ static void test_operations(void)
 	each_way(every_operation);
 }
 
+/* B takes its own lock again and again, and looks at the port while it has it, never else. Its helper thread does. */
+static void lock_that_its_owner_takes_again(void)
+{
+	static _Atomic uint64_t lock;
+	struct hk_fabric *f = end[B].f;
+	struct hk_error err = {""};
+	hk_region r = hk_fabric_region_add(f, &lock, sizeof(lock), HK_REGION_READ | HK_REGION_WRITE,
+					   end[B].peer);
+	const struct hk_wire_atomic w = {.op = HK_ATOMIC_CAS, .size = 8, .region = r, .operand = 1};
+	struct hk_atom a = {.old = 1};
+	int status = 1;
+	uint64_t none;
+
+	atomic_store(&lock, 0);
+	CHECK_MSG(hk_fabric_async_start(f, 1000, 200, &err) == 0, "%s", err.text);
+	for (unsigned rounds = 0; atomic_compare_exchange_strong(&lock, &(uint64_t){0}, 2);
+	     rounds++) {
+		if (status) {
+			status = 0;
+			CHECK_EQ(hk_fabric_atomic(end[A].f, end[A].peer, &a, &w, NULL, done,
+						  &status),
+				 0);
+		}
+		progress();
+		none = atomic_exchange(&lock, 0);
+		CHECK_EQ(none, 2);
+		for (volatile unsigned gap = 0; gap < 100; gap++)
+			;
+		CHECK_MSG(rounds < ROUNDS / 2, "the owner always came first");
+	}
+	UNTIL(status);
+	CHECK_EQ(status, 1);
+	CHECK_EQ(a.old, 0);
+	CHECK_EQ(lock, 1);
+	hk_fabric_region_del(f, r);
+}
+
+static void test_lock(void)
+{
+	each_way(lock_that_its_owner_takes_again);
+}
+
 static void test_served(void)
 {
 	faults = "";
@@ -449,6 +491,7 @@ int main(int argc, char **argv)
 	static const struct hk_test tests[] = {
 		{"operations", test_operations},
 		{"served_without_the_application", test_served},
+		{"lock", test_lock},
 		{"once", test_once},
 		{"bytes", test_bytes},
 		{"no_buffer", test_no_buffer},

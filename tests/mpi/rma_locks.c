@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/mpi/rma_locks.c: an exclusive lock that others take again and again: who waits for it gets it, too.
+ *
+ * All but one look in a loop, under the lock, for what that one is to write, under the lock. The owner of the window is
+ * among those who look, or the writer, or waits in MPI_Barrier. An owner that looks makes progress while it has the
+ * lock and never else; two peers of an owner that waits may be in step.
+ */
+#include "common.h"
+
+static int64_t *mem;
+static MPI_Win win;
+
+/* Under the lock: what rank @target has. */
+static int64_t look(int target)
+{
+	int64_t seen;
+
+	MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win);
+	MPI_Get(&seen, 1, MPI_INT64_T, target, 0, 1, MPI_INT64_T, win);
+	MPI_Win_unlock(target, win);
+	return seen;
+}
+
+static void relay(int round)
+{
+	int target = round % hkt_size, writer = (target + round / hkt_size) % hkt_size;
+	bool owner_waits = round % 2 && target != writer;
+	int64_t value = round + 1, last = 0, seen;
+
+	hkt_at("round %d: rank %d writes to rank %d", round, writer, target);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (hkt_rank == writer) {
+		MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win);
+		MPI_Put(&value, 1, MPI_INT64_T, target, 0, 1, MPI_INT64_T, win);
+		MPI_Win_unlock(target, win);
+	} else if (hkt_rank != target || !owner_waits) {
+		for (; last != value; last = seen) {
+			seen = look(target);
+			HKT_CHECK(seen >= last && seen <= value, "%lld after %lld in round %d",
+				  (long long)seen, (long long)last, round);
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	hkt_init(&argc, &argv, "rma_locks", MPI_THREAD_SINGLE);
+	int rounds = hkt_opt.rounds ? hkt_opt.rounds : 100;
+
+	MPI_Win_allocate(8, 8, MPI_INFO_NULL, MPI_COMM_WORLD, &mem, &win);
+	*mem = 0;
+	for (int round = 0; round < rounds; round++)
+		relay(round);
+	MPI_Win_free(&win);
+	return hkt_finish();
+}
