@@ -21,6 +21,7 @@
 #include "halo/halo.h"
 #include "line.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -257,18 +258,26 @@ static long long most_of(long long bytes)
 	return most;
 }
 
+/* How many exchanges take about --sample-ms. One lost frame among few would say too little. */
+static int count_for_sample(const struct run *r, int method)
+{
+	double wanted = 1e-3 * sample_ms, took;
+	int count = 10;
+
+	do {
+		count *= 2;
+		took = count * sample(r, method, count);
+	} while (took < wanted / 4 && count < INT_MAX / 4);
+	return (int)(count * wanted / took) + 1;
+}
+
 static void measure(struct run *r, const char *experiment, long long bytes)
 {
 	long long most = most_of(bytes);
 
-	for (int m = 0; m < METHODS; m++) {
-		if (!chosen[m])
-			continue;
-		sample(r, m, 20);
-		double guess = sample(r, m, 20);
-
-		r->count[m] = (int)(1e-3 * sample_ms / guess) + 1;
-	}
+	for (int m = 0; m < METHODS; m++)
+		if (chosen[m])
+			r->count[m] = count_for_sample(r, m);
 	for (int round = 0; round < rounds; round++)
 		for (int k = 0; k < METHODS; k++) {
 			int m = (round + k) % METHODS;
