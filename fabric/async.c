@@ -77,7 +77,7 @@ static void *helper_main(void *arg)
 	bool away = false;
 
 	while (!atomic_load_explicit(&f->helper_stop, memory_order_relaxed)) {
-		sleep_us(hk_parked_full(f) ? HK_MIN(PARKED_LOOK_US, f->helper_period_us)
+		sleep_us(hk_parked_busy(f) ? HK_MIN(PARKED_LOOK_US, f->helper_period_us)
 			 : away            ? f->helper_period_us
 					   : f->helper_idle_us);
 		hk_parked_look(f);
@@ -175,7 +175,7 @@ static void *servant_main(void *arg)
 
 	while (!atomic_load(&f->helper_stop) && !atomic_load(&f->lock.broken)) {
 		servant_sleep(f);
-		for (; hk_parked_full(f) && !atomic_load(&f->helper_stop) &&
+		for (; hk_parked_busy(f) && !atomic_load(&f->helper_stop) &&
 		       !atomic_load(&f->lock.broken);
 		     sleep_us(PARKED_LOOK_US))
 			hk_parked_look(f);

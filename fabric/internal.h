@@ -255,9 +255,16 @@ struct hk_region_slot {
 	uint32_t next_free;
 };
 
-/* A peer's compare-and-swap that has missed again and again: parked.c. Under the lock, but for `full`. */
+/* A peer's compare-and-swap that has missed again and again: parked.c. Under the lock, but for `state`. */
+enum hk_parked_state {
+	HK_PARKED_NONE,
+	HK_PARKED_WATCHED, /* `ask` was answered: does the word ever have what it wants? */
+	HK_PARKED_SEEN,    /* it does: the next request is parked */
+	HK_PARKED_FULL
+};
+
 struct hk_parked {
-	_Atomic bool full;
+	_Atomic int state;
 	hk_peer peer;
 	struct hk_wire_atomic ask;
 	uint64_t until;
@@ -573,7 +580,13 @@ void hk_parked_forget(struct hk_fabric *f, hk_peer p);
 void hk_parked_look(struct hk_fabric *f);
 static inline bool hk_parked_full(const struct hk_fabric *f)
 {
-	return HK_UNLIKELY(atomic_load_explicit(&f->parked.full, memory_order_relaxed));
+	return HK_UNLIKELY(atomic_load_explicit(&f->parked.state, memory_order_relaxed) ==
+			   HK_PARKED_FULL);
+}
+/* Is there anything to look at? */
+static inline bool hk_parked_busy(const struct hk_fabric *f)
+{
+	return HK_UNLIKELY(atomic_load_explicit(&f->parked.state, memory_order_relaxed));
 }
 
 /* ---- ring.c */

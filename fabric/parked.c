@@ -8,12 +8,13 @@
  * ever. And two peers of an owner that looks now and then, and serves each once a look, may be in step: one
  * always asks while the other has it.
  *
- * So when a peer has missed a word many times in a row, its next request for it is parked. It is done as soon as it
- * would hit: after an operation of another peer; or when the helper thread or the servant looks, at times that have
- * nothing to do with the application's, as a NIC would.
+ * So when a peer has missed a word many times in a row, the word is watched: after operations of others, and by the
+ * helper thread or the servant, at times that have nothing to do with the application's, as a NIC's would. If it is ever seen to have
+ * what the peer wants, its next request is parked, and done as soon as it would hit. Who waits for a word that does not
+ * change, or reads it by compare-and-swap, is answered as ever.
  *
- * One is parked at a time, and not for long, since who asks may only want to know the value. If it was for nothing, it
- * takes that peer twice as many misses until the next. What the same peer asks meanwhile is done after it.
+ * One is watched or parked at a time, and not for long. If it was for nothing, it takes that peer twice as many misses until the
+ * next. What the same peer asks meanwhile is done after it.
  */
 #include "fabric/internal.h"
 
@@ -58,6 +59,25 @@ void hk_parked_count(struct hk_fabric *f, hk_peer p, const struct hk_wire_atomic
 	t->cas_compare = w->compare;
 }
 
+static int state(const struct hk_fabric *f)
+{
+	return atomic_load_explicit(&f->parked.state, memory_order_relaxed);
+}
+
+static void become(struct hk_fabric *f, enum hk_parked_state to)
+{
+	f->parked.until = hk_now(f) + PARKED_FOR;
+	atomic_store(&f->parked.state, to);
+	if (to == HK_PARKED_WATCHED && f->servant_runs)
+		hk_servant_call(f);
+}
+
+static bool is_of(const struct hk_parked *k, hk_peer p, const struct hk_wire_atomic *w)
+{
+	return k->peer == p && k->ask.region == w->region && k->ask.offset == w->offset &&
+	       k->ask.compare == w->compare && k->ask.size == w->size;
+}
+
 bool hk_park(struct hk_fabric *f, hk_peer p, const struct hk_wire_atomic *w)
 {
 	const struct hk_peer_tx *t = &f->peer[p];
@@ -66,13 +86,16 @@ bool hk_park(struct hk_fabric *f, hk_peer p, const struct hk_wire_atomic *w)
 	if (HK_LIKELY(t->cas_misses < patience(t)) || !again(t, w) || hk_parked_full(f) ||
 	    !f->helper_runs || f->stand_in || !misses(f, p, w))
 		return false;
-	k->peer = p;
+	if (state(f) == HK_PARKED_NONE) {
+		k->peer = p;
+		k->ask = *w;
+		become(f, HK_PARKED_WATCHED);
+	}
+	if (state(f) != HK_PARKED_SEEN || !is_of(k, p, w))
+		return false;
 	k->ask = *w;
-	k->until = hk_now(f) + PARKED_FOR;
 	f->n.atomics_parked++;
-	atomic_store(&k->full, true);
-	if (f->servant_runs)
-		hk_servant_call(f);
+	become(f, HK_PARKED_FULL);
 	return true;
 }
 
@@ -90,42 +113,58 @@ void hk_parked_try(struct hk_fabric *f)
 	struct hk_parked *k = &f->parked;
 	hk_buf *b;
 
-	if (HK_LIKELY(!hk_parked_full(f)) || misses(f, k->peer, &k->ask) || dropped(f) ||
-	    !(b = hk_later_buf(f, k->peer)))
+	if (HK_LIKELY(!hk_parked_busy(f)) || misses(f, k->peer, &k->ask) || dropped(f))
+		return;
+	if (state(f) == HK_PARKED_WATCHED)
+		become(f, HK_PARKED_SEEN);
+	if (!hk_parked_full(f) || !(b = hk_later_buf(f, k->peer)))
 		return;
 	if (hk_atomic_hit(f, k->peer, k->ask, b)) {
 		f->peer[k->peer].cas_patience = PATIENCE;
-		atomic_store(&k->full, false);
+		atomic_store(&k->state, HK_PARKED_NONE);
 	} else {
 		hk_tx_give(f, b);
 	}
 }
 
-void hk_parked_end(struct hk_fabric *f)
+static void in_vain(struct hk_peer_tx *t)
 {
-	struct hk_parked *k = &f->parked;
-	struct hk_peer_tx *t = &f->peer[k->peer];
-
-	hk_parked_try(f);
-	if (!hk_parked_full(f) || dropped(f))
-		return;
-	atomic_store(&k->full, false);
-	hk_atomic_serve(f, k->peer, &k->ask);
 	t->cas_misses = 0;
 	t->cas_patience = HK_MIN(2 * patience(t), PATIENCE_MOST);
 }
 
+void hk_parked_end(struct hk_fabric *f)
+{
+	struct hk_parked *k = &f->parked;
+
+	hk_parked_try(f);
+	if (!hk_parked_full(f) || dropped(f))
+		return;
+	atomic_store(&k->state, HK_PARKED_NONE);
+	hk_atomic_serve(f, k->peer, &k->ask);
+	in_vain(&f->peer[k->peer]);
+}
+
 void hk_parked_due(struct hk_fabric *f, uint64_t now)
 {
-	if (hk_parked_full(f) && !f->stand_in && (int64_t)(now - f->parked.until) >= 0)
+	struct hk_parked *k = &f->parked;
+
+	if (!hk_parked_busy(f) || f->stand_in || (int64_t)(now - k->until) < 0)
+		return;
+	if (hk_parked_full(f)) {
 		hk_parked_end(f);
+		return;
+	}
+	if (state(f) == HK_PARKED_WATCHED)
+		in_vain(&f->peer[k->peer]);
+	atomic_store(&k->state, HK_PARKED_NONE);
 }
 
 void hk_parked_forget(struct hk_fabric *f, hk_peer p)
 {
 	f->peer[p].cas_misses = f->peer[p].cas_patience = 0;
-	if (hk_parked_full(f) && f->parked.peer == p)
-		atomic_store(&f->parked.full, false);
+	if (hk_parked_busy(f) && f->parked.peer == p)
+		atomic_store(&f->parked.state, HK_PARKED_NONE);
 }
 
 /* Not always as long, or it might be in step with the application. */
@@ -139,7 +178,7 @@ static void pause_a_while(const struct hk_fabric *f, unsigned i)
 
 void hk_parked_look(struct hk_fabric *f)
 {
-	for (unsigned i = 0; i < LOOKS && hk_parked_full(f); pause_a_while(f, i++)) {
+	for (unsigned i = 0; i < LOOKS && hk_parked_busy(f); pause_a_while(f, i++)) {
 		if (!hk_biased_try_helper(&f->lock))
 			continue;
 		f->gather++;
