@@ -18,10 +18,11 @@
  */
 #include "fabric/internal.h"
 
-#define PATIENCE      16u /* misses, each a round trip */
-#define PATIENCE_MOST (1u << 20)
-#define PARKED_FOR    (10 * HK_MSEC) /* some turns of the scheduler */
-#define LOOKS         64             /* of the other thread, each time it wakes up */
+#define PATIENCE       16u   /* misses, each a round trip */
+#define PATIENCE_WATCH 1024u /* at the most until it is watched again: that keeps nobody waiting */
+#define PATIENCE_MOST  (1u << 20)
+#define PARKED_FOR     (10 * HK_MSEC) /* some turns of the scheduler */
+#define LOOKS          64             /* of the other thread, each time it wakes up */
 
 /* Would @w, of @p, miss if it were done now? A look costs less than a try. What is refused does not. */
 static bool misses(const struct hk_fabric *f, hk_peer p, const struct hk_wire_atomic *w)
@@ -127,10 +128,10 @@ void hk_parked_try(struct hk_fabric *f)
 	}
 }
 
-static void in_vain(struct hk_peer_tx *t)
+static void in_vain(struct hk_peer_tx *t, uint32_t most)
 {
 	t->cas_misses = 0;
-	t->cas_patience = HK_MIN(2 * patience(t), PATIENCE_MOST);
+	t->cas_patience = HK_MAX(HK_MIN(2 * patience(t), most), t->cas_patience);
 }
 
 void hk_parked_end(struct hk_fabric *f)
@@ -142,7 +143,7 @@ void hk_parked_end(struct hk_fabric *f)
 		return;
 	atomic_store(&k->state, HK_PARKED_NONE);
 	hk_atomic_serve(f, k->peer, &k->ask);
-	in_vain(&f->peer[k->peer]);
+	in_vain(&f->peer[k->peer], PATIENCE_MOST);
 }
 
 void hk_parked_due(struct hk_fabric *f, uint64_t now)
@@ -156,7 +157,7 @@ void hk_parked_due(struct hk_fabric *f, uint64_t now)
 		return;
 	}
 	if (state(f) == HK_PARKED_WATCHED)
-		in_vain(&f->peer[k->peer]);
+		in_vain(&f->peer[k->peer], PATIENCE_WATCH);
 	atomic_store(&k->state, HK_PARKED_NONE);
 }
 

@@ -111,7 +111,8 @@ def test_one_sided_target_that_is_stopped_is_named(run):
 def test_who_waits_for_a_lock_gets_it(run, lab, host):
     """Ranks that yield are in step with each other, and one that waits came too late for ever."""
     mca = {"mpi_yield_when_idle": "1"}
-    assert_passed(run(lab, "rma_locks", host=host, mca=mca), "rma_locks")
+    command = "rma_locks --rounds 40"
+    assert_passed(run(lab, command, host=host, mca=mca), command)
 
 
 @pytest.mark.parametrize("command", FAULTY_PROGRAMS)
