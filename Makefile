@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What people type. meson builds; scripts/ has what is longer than a line.
+# The commands that people type. meson builds; scripts/ has everything longer than a line.
 #
-#   make          install what is missing, build
-#   make demo     two nodes on this machine: MPI over TCP beside MPI over Hikyaku
-#   make check    every test and linter
-#   make format   put C and Python into the house style
-#   make install  to PREFIX (/usr/local), below DESTDIR if that is set (docs/install.md)
+#   make            install what is missing, build
+#   make demo       two nodes on this machine: MPI over TCP beside MPI over Hikyaku
+#   make quick      for daily work: linters, unit tests, the core of the tests in labs
+#   make check      every test and linter
+#   make docs       the pages as a searchable site in build/site
+#   make format     put C and Python into the house style
+#   make install    to PREFIX (/usr/local), below DESTDIR if that is set (docs/install.md)
 #   make uninstall
-#   make clean    remove what was built
+#   make clean      remove everything that was built
 
 BUILD ?= build
 PYTHON ?= /usr/bin/python3
@@ -18,35 +20,56 @@ JOBS ?= $(shell nproc)
 
 export HIKYAKU_BUILD = $(BUILD)
 
-.PHONY: all deps build install uninstall demo check format clean distclean
+PIP = -m pip install --quiet --disable-pip-version-check --require-hashes
+
+.PHONY: all deps deps-check build install uninstall demo quick check docs format clean distclean
 .DELETE_ON_ERROR:
 
-all: build
+all: .venv/.complete build
 
 deps:
+	@scripts/install-deps build
+
+deps-check:
 	@scripts/install-deps
 
-# The stamp is last: an environment that was not finished is made anew.
-.venv/.complete: requirements.txt | deps
+# Each stamp is written last, so an unfinished environment is completed or made again. The package
+# `hikyaku` lies beside the environment, here and where both are installed: hikyaku.pth names it.
+.venv/.demo: requirements-demo.txt | deps
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes \
-		-r requirements.txt
+	.venv/bin/python $(PIP) -r requirements-demo.txt
+	for d in .venv/lib/python3*/site-packages; do echo ../../../../python >$$d/hikyaku.pth; done
+	touch $@
+
+.venv/.complete: .venv/.demo requirements.txt
+	.venv/bin/python $(PIP) -r requirements.txt
+	touch $@
+
+.venv/.check: .venv/.complete requirements-check.txt
+	.venv/bin/python $(PIP) -r requirements-check.txt
+	touch $@
+
+$(BUILD)/.venv-docs/.complete: requirements-docs.txt | deps
+	rm -rf $(@D)
+	$(PYTHON) -m venv $(@D)
+	$(@D)/bin/python $(PIP) -r requirements-docs.txt
 	touch $@
 
 $(BUILD)/build.ninja: | deps
 	meson setup $(BUILD) --prefix $(PREFIX)
 
-build: .venv/.complete $(BUILD)/build.ninja
+build: .venv/.demo $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
 
 install: all
-	@grep -q '"name": "prefix", "value": "$(PREFIX)"' $(BUILD)/meson-info/intro-buildoptions.json || \
+	@grep -q '"name": "prefix", "value": "$(PREFIX)"' \
+		$(BUILD)/meson-info/intro-buildoptions.json || \
 		meson configure $(BUILD) -Dprefix=$(PREFIX)
 	HIKYAKU_VENV=$(CURDIR)/.venv DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --quiet
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-# What the last `make install` installed.
+# Removes the files of the last `make install`.
 uninstall:
 	ninja -C $(BUILD) uninstall
 	rm -rf "$$(sed -n 's,/hikyaku/hikyaku$$,/hikyaku,p' $(BUILD)/meson-logs/install-log.txt)"
@@ -54,10 +77,16 @@ uninstall:
 demo: build
 	./hikyaku demo
 
-check: all
+quick: deps-check all .venv/.check
+	.venv/bin/python scripts/check.py --build $(BUILD) --jobs $(JOBS) --quick
+
+check: deps-check all .venv/.check
 	.venv/bin/python scripts/check.py --build $(BUILD) --jobs $(JOBS)
 
-format: .venv/.complete
+docs: $(BUILD)/.venv-docs/.complete
+	$(BUILD)/.venv-docs/bin/python scripts/make-docs.py $(BUILD) $(BUILD)/.venv-docs/bin/mkdocs
+
+format: .venv/.check
 	git ls-files '*.c' '*.h' | xargs clang-format -i
 	.venv/bin/ruff format python scripts tests
 	.venv/bin/ruff check --fix python scripts tests

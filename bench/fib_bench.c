@@ -1,32 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/fib_bench.c: the routers' forwarding table with as many prefixes as the Internet has.
+ * bench/fib_bench.c: measures the routers' forwarding table with as many prefixes as the Internet
+ * has.
  *
  *   taskset -c 1 fib_bench [PREFIXES [SECONDS]]      # 1000000 and 2
  *
- * Prints as JSON: how long the table took from text and from MRT to lookups (read, and made), what memory it takes, lookups
- * a second on this core in bursts of 64 (of addresses that are drawn evenly, and of a million that are routed), and
- * how long single updates take, by length.
+ * It prints as JSON:
+ *
+ * - the time from a file, in text and in MRT, to the first lookup: reading it, and making the table
+ * - the table's memory
+ * - lookups per second on this core in bursts of 64: of random addresses, and of a million
+ *   addresses that have a route
+ * - the time of single updates, by prefix length
+ *
  */
-#include "p2p/router/fib.h"
-#include "p2p/router/generate.h"
+#include "base/clock.h"
+#include "devmem/router/fib.h"
+#include "devmem/router/generate.h"
 #include "port/port.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/hk_test.h"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <rte_malloc.h>
 
 #define ADDRESSES (1u << 20)
 #define HOPS      64
-
-static double now(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static double heap_mb(void)
 {
@@ -49,12 +48,12 @@ static struct hk_fib *load(const struct hk_table_prefix *t, size_t count, bool m
 	f = fopen(path, "w");
 	CHECK(f && fprintf(f, "address 198.18.0.1/24 port 0\ntable %s\n", table) > 0 &&
 	      fclose(f) == 0);
-	double start = now();
+	double start = hk_clock_s();
 	CHECK_MSG(hk_routes_load(path, 1, &r, &err) == 0, "%s", err.text);
-	double read = now();
+	double read = hk_clock_s();
 	double before = heap_mb();
 	CHECK_MSG(hk_fib_make(r, &fib, &err) == 0, "%s", err.text);
-	double made = now();
+	double made = hk_clock_s();
 	printf("  \"%s\": {\"read_s\": %.3f, \"make_s\": %.3f, \"load_s\": %.3f, \"table_mb\": "
 	       "%.1f, "
 	       "\"prefixes\": %zu},\n",
@@ -67,19 +66,19 @@ static struct hk_fib *load(const struct hk_table_prefix *t, size_t count, bool m
 static void measure(const char *name, const struct hk_fib *fib, uint32_t *address, double seconds)
 {
 	uint64_t hop[HK_FIB_BURST], sum = 0, n = 0;
-	double start = now(), end = start + seconds, best = 0;
+	double start = hk_clock_s(), end = start + seconds, best = 0;
 
-	while (now() < end) {
-		double t = now();
+	while (hk_clock_s() < end) {
+		double t = hk_clock_s();
 		for (size_t i = 0; i < ADDRESSES; i += HK_FIB_BURST) {
 			hk_fib_lookup4(fib, address + i, hop, HK_FIB_BURST);
 			sum += hop[0] + hop[HK_FIB_BURST - 1];
 		}
-		best = HK_MAX(best, ADDRESSES / (now() - t));
+		best = HK_MAX(best, ADDRESSES / (hk_clock_s() - t));
 		n += ADDRESSES;
 	}
 	printf("  \"%s\": {\"mlps\": %.1f, \"best_mlps\": %.1f, \"sum\": %llu},\n", name,
-	       (double)n / (now() - start) / 1e6, best / 1e6, (unsigned long long)sum);
+	       (double)n / (hk_clock_s() - start) / 1e6, best / 1e6, (unsigned long long)sum);
 }
 
 static void updates(struct hk_fib *fib)
@@ -94,9 +93,9 @@ static void updates(struct hk_fib *fib)
 										   << (32 - depth);
 			uint8_t prefix[16] = {(uint8_t)(1 + (a >> 24) % 100), (uint8_t)(a >> 16),
 					      (uint8_t)(a >> 8), (uint8_t)a};
-			double t = now();
+			double t = hk_clock_s();
 			(void)hk_fib_update(fib, 4, prefix, depth, 2 + HK_HOP_BLACKHOLE);
-			t = now() - t;
+			t = hk_clock_s() - t;
 			worst = HK_MAX(worst, t);
 			total += t;
 		}

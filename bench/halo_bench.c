@@ -1,24 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/halo_bench.c: how long a neighbour exchange takes: Isend and Irecv, persistent requests, the halo library, the
- * library with what a program has packed (bench/halo_packed.h; B and C), and copies alone (bench/halo_copies.h).
+ * bench/halo_bench.c: the time of an exchange between neighbours, by several methods:
  *
- *     --experiment A   two ranks send each other --doubles of them, from one piece to one piece
- *     --experiment B   what a product with the 27-point matrix on -n³ needs, blocks of rows
- *     --experiment C   the same, parts by METIS
- *     --experiment D   two ranks play ping-pong, by MPI alone, as nothing can promote it: there the sizes do not
- *                      repeat, and back the receive takes from any source
+ * - Isend and Irecv
+ * - persistent requests
+ * - the halo library
+ * - the halo library with packed buffers (bench/halo_packed.h; experiments B and C)
+ * - copies alone (bench/halo_copies.h)
  *
- * In each of --rounds every method runs for about --sample-ms, one after the other, in an order that turns; a
- * sample is the time of one exchange (of the slowest rank). `halo-setup` is the time of a set-up. One JSON
- * object a line from rank 0: experiment, method, bytes (that come to the rank to which most come), value (µs). With
- * --line FILE, for two ranks on one machine, line_ns is beside it: how far apart their cores are (bench/line.h). Copies
- * want such a file of their own, --copies FILE.
+ *     --experiment A   two ranks send each other --doubles numbers, each from and to one block
+ *     --experiment B   the exchange of a product with the 27-point matrix on -n cubed; the parts
+ * are blocks of rows
+ *     --experiment C   the same, with parts by METIS
+ *     --experiment D   two ranks play ping-pong by MPI alone, in a form that the promoter cannot
+ *                      promote: sizes do not repeat, and the answer's receive is a wildcard
+ *
+ * In each of --rounds every method runs for about --sample-ms, in an order that rotates. A sample
+ * is the time of one exchange of the slowest rank. `halo-setup` is the time of a set-up. Rank 0
+ * prints one JSON object a line: experiment, method, bytes (of the rank that receives most), value
+ * (µs).
+ *
+ * With --line FILE, for two ranks on one machine, each object also has line_ns, the time of a cache
+ * line between their cores (bench/line.h). The method copies needs another such file, --copies
+ * FILE.
  */
 #include "bench/halo_copies.h"
 #include "bench/halo_packed.h"
 #include "examples/spmv/problem.h"
-#include "halo/halo.h"
+#include "hikyaku/halo.h"
 #include "line.h"
 
 #include <limits.h>
@@ -63,7 +72,7 @@ static void row(const char *experiment, const char *method, long long bytes, dou
 	       experiment, method, bytes, 1e6 * seconds, beside);
 }
 
-/* ---- experiment A: one piece each way -------------------------------------------------------- */
+/* ---- experiment A: one block each way -------------------------------------------------------- */
 
 struct pair {
 	int doubles;
@@ -143,7 +152,8 @@ static void pair_close(struct pair *p, int method)
 	free(p);
 }
 
-/* ---- experiments B and C ----------------------------------------------------------------------- */
+/* ---- experiments B and C ----------------------------------------------------------------------
+ */
 
 struct spmv {
 	void *e;
@@ -180,7 +190,8 @@ static void spmv_close(struct spmv *s)
 	free(s);
 }
 
-/* ---- experiment D: nothing repeats ------------------------------------------------------------- */
+/* ---- experiment D: no size repeats ------------------------------------------------------------
+ */
 
 #define BALL_DOUBLES 64 /* at most */
 
@@ -210,7 +221,8 @@ static void ball_once(struct ball *b)
 		fail("a message of another size came");
 }
 
-/* ---- measuring ----------------------------------------------------------------------------------- */
+/* ---- measuring --------------------------------------------------------------------------------
+ */
 
 enum what { PAIR, SPMV, BALL };
 
@@ -258,7 +270,8 @@ static long long most_of(long long bytes)
 	return most;
 }
 
-/* How many exchanges take about --sample-ms. One lost frame among few would say too little. */
+/* The number of exchanges that take about --sample-ms. Among few exchanges, one lost frame would
+ * decide the result. */
 static int count_for_sample(const struct run *r, int method)
 {
 	double wanted = 1e-3 * sample_ms, took;
@@ -408,7 +421,7 @@ int main(int argc, char **argv)
 		else if (strcmp(name, "--line") == 0 && !hk_line_open(&line, value))
 			fail("the file of --line cannot be mapped");
 		else if (strcmp(name, "--copies") == 0 && !copies_by(value))
-			fail("--copies is for two ranks, and a file that can be mapped");
+			fail("--copies needs two ranks, and a file that can be mapped");
 		else if (strcmp(name, "--methods") == 0)
 			for (int m = 0; m < COPIES; m++)
 				chosen[m] = strstr(value, kinds[m]->name) != NULL;
@@ -418,7 +431,7 @@ int main(int argc, char **argv)
 	int two = strcmp(experiment, "A") == 0 || strcmp(experiment, "D") == 0;
 
 	if (size != 2 && (two || line.word))
-		fail("experiments A and D, and --line, are for two ranks");
+		fail("experiments A and D, and --line, need two ranks");
 	if (strcmp(experiment, "A") == 0) {
 		for (char *d = strtok(doubles ? doubles : all, ","); d; d = strtok(NULL, ","))
 			experiment_a(positive(d));
@@ -427,7 +440,7 @@ int main(int argc, char **argv)
 	} else if (strcmp(experiment, "D") == 0) {
 		experiment_d();
 	} else {
-		fail("the experiment is none of A, B, C, D");
+		fail("the experiment must be A, B, C or D");
 	}
 	MPI_Finalize();
 	return 0;

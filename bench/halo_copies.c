@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench/halo_copies.c: implements bench/halo_copies.h with two rings in a shared file.
+ */
 #include "bench/halo_copies.h"
 
 #include "base/common.h"
@@ -9,23 +12,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* As a wire of the lab has it: port/memif.c, and what is left of a frame for bytes of a put. */
-#define RING        256
-#define FRAME       9216
-#define PAYLOAD     9150
-#define TX_BURST    8
-#define RX_BURST    16
-#define PATIENCE_NS INT64_C(10000000000)
+/* The values of a wire in the lab (port/memif.c). PAYLOAD: the bytes of a put in one frame. */
+#define RING     256
+#define FRAME    9216
+#define PAYLOAD  9150
+#define TX_BURST 8
+#define RX_BURST 16
+#define LIMIT_NS INT64_C(10000000000)
 
 struct way {                                 /* from one rank to the other */
-	_Alignas(128) _Atomic uint64_t head; /* frames that were put in */
-	_Alignas(128) _Atomic uint64_t tail; /* … and taken out */
+	_Alignas(128) _Atomic uint64_t head; /* frames written */
+	_Alignas(128) _Atomic uint64_t tail; /* frames read */
 	_Alignas(128) char frame[RING][FRAME];
 };
 
 static struct way *out_way, *in_way;
 static uint64_t head, tail;
-static char buffer[2 * RX_BURST][FRAME]; /* those that were freed last are used first */
+static char buffer[2 * RX_BURST][FRAME]; /* the buffers that were freed last are used first */
 
 bool hk_copies_open(const char *file, int rank)
 {
@@ -52,9 +55,10 @@ static size_t of_frame(size_t at, size_t bytes)
 static size_t send_some(const struct hk_layout *from, size_t at)
 {
 	static char gathered[PAYLOAD];
-	uint64_t room = atomic_load_explicit(&out_way->tail, memory_order_acquire) + RING - head;
+	uint64_t available = atomic_load_explicit(&out_way->tail, memory_order_acquire) + RING -
+			     head;
 
-	for (uint64_t k = 0; k < HK_MIN(room, (uint64_t)TX_BURST) && at < from->len; k++) {
+	for (uint64_t k = 0; k < HK_MIN(available, (uint64_t)TX_BURST) && at < from->len; k++) {
 		size_t len = of_frame(at, from->len);
 		const char *piece = gathered;
 
@@ -98,17 +102,18 @@ bool hk_copies_exchange(const struct hk_layout *out, void *in, size_t bytes)
 		came = take_some(in, came, bytes);
 		if ((turns & 0xffff) != 0)
 			continue;
-		end = end ? end : hk_line_clock() + PATIENCE_NS;
+		end = end ? end : hk_line_clock() + LIMIT_NS;
 		if (hk_line_clock() > end)
 			return false;
 	}
 	return true;
 }
 
-/* ---- what a matrix asks for ------------------------------------------------------------------- */
+/* ---- the exchange of a matrix -----------------------------------------------------------------
+ */
 
 struct copied {
-	struct exchange *mpi; /* knows who needs what */
+	struct exchange *mpi; /* knows which rank needs which elements */
 	struct hk_block *block;
 	struct hk_layout out;
 	double *in;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/halo_packed.c: the exchange as one writes it with MPI, whose buffers go by the halo library.
+ * bench/halo_packed.c: the exchange of an MPI program, whose packed buffers the halo library moves.
  */
 #include "bench/halo_packed.h"
 
 #include "examples/spmv/exchange_mpi.h"
-#include "halo/halo.h"
+#include "hikyaku/halo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/halo_packed.h: the halo library moves what a program for MPI has packed: so many bytes, from one piece to one
- * piece for each neighbour. What the interposer takes longer is its own.
+ * bench/halo_packed.h: the halo library moves the buffers that an MPI program has packed: the same
+ * bytes, from one block to one block for each neighbour. All further time of the promoter is its
+ * own.
  */
-#ifndef BENCH_HALO_PACKED_H
-#define BENCH_HALO_PACKED_H
+#ifndef HK_BENCH_HALO_PACKED_H
+#define HK_BENCH_HALO_PACKED_H
 
 #include "examples/spmv/problem.h"
 

@@ -1,34 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/hop_bench.c: what our own code costs a small message, without MPI and without another core.
+ * bench/hop_bench.c: the cost of our own code for a small message, without MPI and without another
+ * core.
  *
- * Both ends live in one thread of one process, so no cache line travels and nobody waits: what is left
- * is instructions and the stalls they cause. One hop is a message from one end to the other that also
- * acknowledges the one before:
+ * Both ends are in one thread, so no cache line travels and no side waits. The times are those of
+ * instructions and of the stalls that they cause. One hop is a message from one end to the other,
+ * which also acknowledges the one before:
  *
  *   engine    the protocol: number and header, parse and account, reap
- *   raw       the driver (rings in memory, no copy): a frame sent and received
- *   fabric    all of ours: alloc, send, the driver, progress, handler; its first poll finds the frame
- *   empty     a progress that finds nothing
+ *   raw       the driver (rings in memory, without a copy): a frame sent and received
+ *   worker    all of our code: alloc, send, the driver, progress whose first poll finds the frame,
+ *             handler
+ *   empty     a progress call that finds no frame
  *
  *   taskset -c 0 hop_bench [--batches N]
  *
- * Many short batches, all four in turn, of which the best and the median are printed, in nanoseconds:
- * the best is what the code costs whatever else the machine does. fabric - raw is our share of a
- * message's latency.
+ * It runs many short batches of all four in turn, and prints the best and the median of each in
+ * nanoseconds. The best is the cost of the code, whatever else the machine does. worker - raw is
+ * our share of a message's latency.
  */
-#include "fabric/fabric.h"
+#include "base/clock.h"
+#include "worker/private.h"
+#include "hikyaku/worker.h"
 #include "port/port.h"
 
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <rte_eth_ring.h>
 
-#define HOPS      128 /* a batch: short, so that some run undisturbed */
+#define HOPS      128 /* in a batch; short, so that some batches run undisturbed */
 #define PAYLOAD   22  /* Open MPI's match header and 8 bytes */
 #define FRAME     (HK_ETH_HLEN + HK_WIRE_HLEN + PAYLOAD)
 #define AM        65
@@ -38,8 +41,8 @@ static struct rte_mempool *pool;
 static struct hk_engine *engine[2];
 static hk_peer engine_peer[2];
 static struct hk_port *raw[2];
-static struct hk_fabric *fabric[2];
-static hk_peer fabric_peer[2];
+static struct hk_worker *worker[2];
+static hk_peer worker_peer[2];
 static unsigned delivered;
 static uint64_t virtual = 1000; /* the engines' clock */
 
@@ -47,14 +50,6 @@ static void fail(const char *what)
 {
 	fprintf(stderr, "hop_bench: %s\n", what);
 	exit(1);
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
 /* ---- set-up ---------------------------------------------------------------------------------- */
@@ -76,8 +71,8 @@ static void make_engine(unsigned i)
 		fail("no memory for the engines");
 }
 
-/* Two ports, of which each receives what the other sends: DPDK's driver over rings in memory. What is
- * received is the very buffer that was sent. */
+/* Makes two ports of DPDK's driver for rings in memory. Each receives the frames that the other
+ * sends, in the same buffers. */
 static void make_wire(const char *name, struct hk_port *port[2])
 {
 	struct rte_ring *ring[2];
@@ -119,31 +114,31 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 	delivered += n;
 }
 
-static void make_fabric(unsigned i, struct hk_port *port)
+static void make_worker(unsigned i, struct hk_port *port)
 {
 	struct hk_peer_addr addr = {
 		.endpoint = !i, .epoch = 1, .frame_max = port->info.frame_max, .name = "the other"};
-	struct hk_fabric_config cfg;
+	struct hk_worker_config cfg;
 	struct hk_error err = {""};
 
-	hk_fabric_config_default(&cfg);
+	hk_worker_config_default(&cfg);
 	cfg.engine.key = 1;
 	cfg.engine.endpoint = i;
 	cfg.engine.epoch = 1;
 	cfg.frame_max = port->info.frame_max;
-	if (hk_fabric_open(&cfg, &fabric[i], &err) != 0 ||
-	    hk_fabric_add_queue(fabric[i], port, 0, &err) < 0 ||
-	    hk_fabric_peer_add(fabric[i], &addr, &fabric_peer[i], &err) != 0)
+	if (hk_worker_open(&cfg, &worker[i], &err) != 0 ||
+	    hk_worker_add_queue(worker[i], port, 0, &err) < 0 ||
+	    hk_worker_peer_add(worker[i], &addr, &worker_peer[i], &err) != 0)
 		fail(err.text);
-	hk_fabric_set_am(fabric[i], AM, on_message, NULL);
+	hk_worker_set_am(worker[i], AM, on_message, NULL);
 }
 
 /* ---- hops ------------------------------------------------------------------------------------ */
 
 static void engine_hop(unsigned from)
 {
-	static _Alignas(64) uint8_t room[192];
-	uint8_t *frame = room + 128 - HK_WIRE_HLEN - HK_ETH_HLEN; /* payload: on a cache line */
+	static _Alignas(64) uint8_t space[192];
+	uint8_t *frame = space + 128 - HK_WIRE_HLEN - HK_ETH_HLEN; /* payload: on a cache line */
 	const struct hk_packet pkt = {
 		.token = 1, .len = PAYLOAD, .type = HK_WIRE_DATA, .am = AM, .frags = 1};
 	struct hk_rx rx;
@@ -152,9 +147,9 @@ static void engine_hop(unsigned from)
 	frame[12] = HK_WIRE_ETHERTYPE >> 8;
 	frame[13] = HK_WIRE_ETHERTYPE & 0xff;
 	if (!hk_engine_send(engine[from], engine_peer[from], &pkt, virtual, frame + HK_ETH_HLEN))
-		fail("an engine has no room");
+		fail("an engine did not accept a packet");
 	hk_engine_input(engine[!from], frame, FRAME, 2, virtual + 200, &rx);
-	if (rx.verdict != HK_RX_DELIVER)
+	if (rx.result != HK_RX_DELIVER)
 		fail("an engine did not deliver");
 	(void)hk_engine_reap(engine[!from], tokens, HK_ARRAY_LEN(tokens));
 	virtual += 400;
@@ -175,24 +170,24 @@ static void raw_hop(unsigned from)
 	rte_pktmbuf_free(m);
 }
 
-static void fabric_hop(unsigned from)
+static void worker_hop(unsigned from)
 {
 	unsigned before = delivered;
-	hk_buf *b = hk_fabric_alloc(fabric[from]);
+	hk_buf *b = hk_worker_alloc(worker[from]);
 
 	if (!b)
-		fail("a fabric has no buffer");
+		fail("a worker has no frame buffer");
 	memset(hk_buf_data(b), 1, PAYLOAD);
-	if (hk_fabric_send(fabric[from], fabric_peer[from], AM, b, PAYLOAD) != 0)
-		fail("a fabric did not send");
-	hk_fabric_progress(fabric[!from]);
+	if (hk_worker_send(worker[from], worker_peer[from], AM, b, PAYLOAD) != 0)
+		fail("a worker did not send");
+	hk_worker_progress(worker[!from]);
 	if (delivered != before + 1)
-		fail("a fabric did not deliver");
+		fail("a worker did not deliver");
 }
 
 static void empty_hop(unsigned from)
 {
-	hk_fabric_progress(fabric[from]);
+	hk_worker_progress(worker[from]);
 }
 
 /* ---- timing ---------------------------------------------------------------------------------- */
@@ -200,7 +195,7 @@ static void empty_hop(unsigned from)
 static const struct {
 	const char *name;
 	void (*hop)(unsigned from);
-} what[] = {{"engine", engine_hop}, {"raw", raw_hop}, {"fabric", fabric_hop}, {"empty", empty_hop}};
+} what[] = {{"engine", engine_hop}, {"raw", raw_hop}, {"worker", worker_hop}, {"empty", empty_hop}};
 
 static int by_value(const void *a, const void *b)
 {
@@ -238,20 +233,20 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < 2; i++)
 		make_engine(i);
 	make_wire("raw", raw);
-	make_wire("fabric", wire);
+	make_wire("worker", wire);
 	for (unsigned i = 0; i < 2; i++)
-		make_fabric(i, wire[i]);
+		make_worker(i, wire[i]);
 	for (unsigned k = 0; k < HK_ARRAY_LEN(what); k++)
 		if (!(ns[k] = calloc((size_t)batches, sizeof(double))))
 			fail("no memory");
 
 	for (long b = 0; b < batches; b++)
 		for (unsigned k = 0; k < HK_ARRAY_LEN(what); k++) {
-			uint64_t start = now_ns();
+			uint64_t start = hk_clock_ns();
 
 			for (unsigned i = 0; i < HOPS; i++)
 				what[k].hop(i & 1);
-			ns[k][b] = (double)(now_ns() - start) / HOPS;
+			ns[k][b] = (double)(hk_clock_ns() - start) / HOPS;
 		}
 	for (unsigned k = 0; k < HK_ARRAY_LEN(what); k++) {
 		qsort(ns[k], (size_t)batches, sizeof(double), by_value);
@@ -260,7 +255,7 @@ int main(int argc, char **argv)
 		free(ns[k]);
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		hk_fabric_close(fabric[i], 100);
+		hk_worker_close(worker[i], 100);
 		free(engine[i]);
 	}
 	return 0;

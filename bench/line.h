@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/line.h: how far apart two cores are: what it takes to move a cache line from one to the other.
+ * bench/line.h: measures the time of a cache line from one core to another.
  *
- * On a virtual machine that changes from one second to the next, by a factor of three and more, when
- * the host moves a virtual core to another place. Whatever two processes say to each other through
- * memory changes with it; so a benchmark measures this beside each sample, and its driver compares
- * samples that were taken at the same distance (python/hikyaku/bench/phases.py).
+ * On a virtual machine this time changes within seconds, by a factor of three and more, when the
+ * hypervisor migrates a virtual CPU. The latency of everything that two processes exchange through
+ * memory changes with it. So a benchmark takes this time with each sample, and its driver compares
+ * samples with equal times (python/hikyaku/bench/common/phases.py).
  *
- * Two processes map the same file of at least 64 zero bytes, and call hk_line_ns() equally often, one
- * as side 0 and one as side 1, at moments that are not far apart. A side whose partner does not come
- * within three seconds gives up for good.
+ * Two processes map the same file of at least 64 zero bytes. Both call hk_line_ns() equally often
+ * and at about the same moments, one as side 0 and one as side 1. A side whose partner does not
+ * come within three seconds stops measuring.
  */
 #ifndef HK_BENCH_LINE_H
 #define HK_BENCH_LINE_H
@@ -23,11 +23,11 @@
 #include <unistd.h>
 
 #define HK_LINE_BATCHES 9
-#define HK_LINE_ROUNDS  300 /* of a batch */
+#define HK_LINE_ROUNDS  300 /* in a batch */
 
 struct hk_line {
-	_Atomic uint64_t *word; /* NULL: not asked for, or given up */
-	uint64_t turn;          /* what the word is when it is side 0's turn */
+	_Atomic uint64_t *word; /* NULL: not opened, or the partner did not come */
+	uint64_t turn;          /* value of the word at side 0's next turn */
 };
 
 static inline int64_t hk_line_clock(void)
@@ -38,7 +38,7 @@ static inline int64_t hk_line_clock(void)
 	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* False: the file cannot be mapped; errno says why. */
+/* False: the file cannot be mapped; with errno. */
 static inline bool hk_line_open(struct hk_line *l, const char *file)
 {
 	int fd = open(file, O_RDWR | O_CLOEXEC);
@@ -73,8 +73,8 @@ static inline bool hk_line_await(struct hk_line *l, uint64_t value)
 	return true;
 }
 
-/* Nanoseconds for which the line is on its way from one core to the other, the median of some batches;
- * 0: unknown. */
+/* The time of the cache line from one core to the other in ns, the median of several batches; 0:
+ * unknown. */
 static inline double hk_line_ns(struct hk_line *l, unsigned side)
 {
 	double batch[HK_LINE_BATCHES];
@@ -84,7 +84,7 @@ static inline double hk_line_ns(struct hk_line *l, unsigned side)
 		for (int i = 0; i <= HK_LINE_ROUNDS; i++, l->turn += 2) {
 			if (!hk_line_await(l, l->turn + side))
 				return 0;
-			if (i == 0) /* the partner is there */
+			if (i == 0) /* the partner has come */
 				start = hk_line_clock();
 			atomic_store_explicit(l->word, l->turn + side + 1, memory_order_release);
 		}

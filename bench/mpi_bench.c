@@ -2,36 +2,37 @@
 /*
  * bench/mpi_bench.c: latency and bandwidth between two ranks, in plain MPI.
  *
- * It knows nothing of Hikyaku: the same binary runs over any transport, and the driver
- * (`hikyaku bench mpi`) alternates them. Rank 0 prints one JSON object a line:
+ * It contains nothing of Hikyaku: the same binary runs over any transport, and the driver (`hikyaku
+ * bench mpi`) alternates them. Rank 0 prints one JSON object a line:
  *
  *     {"metric":"init_ms","value":41.3}
  *     {"metric":"latency_us","size":8,"value":0.41,"iterations":70000}
  *
  * Metrics:
- *     latency_us         half of a round trip, microseconds
- *     bandwidth_MBps     windows of 64 messages (--window) one way, an answer of 4 bytes after each window;
- *                        payload bytes / time, 1 MB = 10^6 bytes
+ *     latency_us         half of a round trip in microseconds
+ *     bandwidth_MBps     windows of 64 messages (--window) one way, with an answer of 4 bytes after
+ *                        each; payload bytes / time, 1 MB = 10^6 bytes
  *     bibandwidth_MBps   the same both ways at once; the sum of both directions
  *     messages_per_s     the loop of bandwidth_MBps, counted in messages
  *
- * How long: each metric and size is warmed up and calibrated (the number of rounds grows until it
- * fills a good part of --sample-ms), then timed once with rounds for the whole of it. A sample is
- * one such timing; the driver takes the median of many.
+ * Duration: for each metric and size, a calibration raises the number of rounds until they fill a
+ * good part of --sample-ms. Then one timing takes as many rounds as fill all of it: that is a
+ * sample. The driver takes the median of many samples.
  *
- * With --line FILE, a file of at least 64 zero bytes that both ranks can map (both on one machine), each
- * sample is followed by how far apart the two cores were (bench/line.h):
+ * With --line FILE, the time of a cache line between the two cores (bench/line.h) follows each
+ * sample. FILE has at least 64 zero bytes, and both ranks can map it, so they are on one machine:
  *
  *     {"metric":"line_ns","of":"latency_us","size":8,"value":52.1}
  *
- * With --switch SOCKET and --turns N, what is measured has two sides, a and b, which somebody else switches: each
- * metric and size is timed N times on either, in the order a b b a a b …, and each row has its side. Before
- * each timing rank 0 sends the letter to the UNIX socket, and waits until it comes back. So both sides are
- * measured within milliseconds, on a machine that changes from one second to the next. With --most-ms M no
- * metric and size has a turn after M ms: what a slow wire would take for all of them is not waited for.
+ * With --switch SOCKET and --turns N, another process switches the measured system between two
+ * sides, a and b. Each metric and size is timed N times on either side, in the order a b b a a b,
+ * and so on. Each object then names its side. Before each timing rank 0 sends the letter of the
+ * side to the UNIX socket, and waits until the letter comes back. So both sides are measured within
+ * milliseconds, on a machine that changes within seconds. With --most-ms M, a metric and size has
+ * no further turn after M ms, which limits the time for a slow wire.
  *
- * All messages of a window share one buffer at each end, as the well-known benchmarks have it.
- * Content is checked once a metric and size, outside of the timing.
+ * All messages of a window share one buffer at each end, as in other well-known benchmarks. The
+ * content is checked once for each metric and size, outside of the timing.
  */
 #include "line.h"
 
@@ -65,7 +66,7 @@ static void fail(const char *what, const char *detail)
 	exit(2);
 }
 
-/* ---- the loops: each returns the seconds that @rounds took, as rank 0 saw it ---------------- */
+/* ---- the loops: each returns the seconds of @rounds, as rank 0 measures them ---------------- */
 
 static double ping_pong(int size, long rounds)
 {
@@ -127,12 +128,12 @@ static double both_ways(int size, long rounds)
 	return MPI_Wtime() - start;
 }
 
-/* Metrics that read the same loop share one timing. */
+/* Metrics of the same loop share one timing. */
 enum { PING_PONG, ONE_WAY, BOTH_WAYS, LOOPS };
 
 static const struct {
 	double (*run)(int size, long rounds);
-	long warm_up; /* rounds: connections, credits and caches have settled */
+	long warm_up; /* rounds until connections, credits and caches are in their steady state */
 } loops[LOOPS] = {
 	[PING_PONG] = {ping_pong, 16},
 	[ONE_WAY] = {one_way, 2},
@@ -182,14 +183,14 @@ static double timed(int loop, int size, long rounds)
 	return loops[loop].run(size, rounds);
 }
 
-/* What rank 0 says, both do. */
+/* Rank 0's value, on both ranks. */
 static long agree(long rounds)
 {
 	MPI_Bcast(&rounds, 1, MPI_LONG, 0, MPI_COMM_WORLD);
 	return rounds;
 }
 
-/* Rounds that fill @target seconds, found by growing; warms everything up on the way. */
+/* The number of rounds that fill @target seconds. Tries growing numbers, which also warms up. */
 static long calibrate(int loop, int size, double target)
 {
 	long rounds = loops[loop].warm_up;
@@ -206,7 +207,7 @@ static long calibrate(int loop, int size, double target)
 	}
 }
 
-/* A different pattern for each rank and size, so that stale bytes do not pass. */
+/* A different pattern for each rank and size, so that the check finds old bytes. */
 static unsigned char pattern(int who, int size, int i)
 {
 	return (unsigned char)(who * 101 + size * 7 + i * 13 + (i >> 8));
@@ -228,9 +229,9 @@ static void check_content(int size)
 static bool chosen[METRICS];
 static struct hk_line line;
 
-static int switcher = -1; /* who switches between the sides */
+static int switcher = -1; /* connection to the process that switches sides */
 static long turns;
-static double most_s = 1e9; /* for the turns of one metric and size */
+static double most_s = 1e9; /* limit in seconds for the turns of one metric and size */
 
 static void switch_connect(const char *path)
 {
@@ -240,11 +241,11 @@ static void switch_connect(const char *path)
 	if (rank != 0)
 		return;
 	if (strlen(path) >= sizeof(addr.sun_path))
-		fail("too long a path: ", path);
+		fail("the path of the socket is too long: ", path);
 	strcpy(addr.sun_path, path);
 	switcher = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (switcher < 0 || connect(switcher, (struct sockaddr *)&addr, sizeof(addr)) != 0)
-		fail("nobody switches at ", path);
+		fail("cannot connect to the process that switches sides at ", path);
 	setsockopt(switcher, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
 }
 
@@ -257,11 +258,11 @@ static void switch_to(char side)
 		return;
 	if (send(switcher, &side, 1, MSG_NOSIGNAL) != 1 || recv(switcher, &answer, 1, 0) != 1 ||
 	    answer != side)
-		fail("who switches between the sides does not answer", "");
+		fail("the process that switches sides does not answer", "");
 }
 
-/* @side: 0 if there are none. */
-static void say(int loop, int size, long rounds, double took, char side)
+/* @side: 'a' or 'b', or 0 without sides. */
+static void print_result(int loop, int size, long rounds, double took, char side)
 {
 	char of_side[16] = "";
 
@@ -280,7 +281,7 @@ static void both_sides(int loop, int size, long rounds)
 	double start = MPI_Wtime();
 
 	for (long i = 0; i < 2 * turns; i++) {
-		/* at a pair's begin: both sides are timed equally often */
+		/* check before a pair, so that both sides are timed equally often */
 		if (i % 2 == 0 && i && agree(MPI_Wtime() - start > most_s))
 			break;
 		char side = (i + 1) / 2 % 2 ? 'b' : 'a';
@@ -289,7 +290,7 @@ static void both_sides(int loop, int size, long rounds)
 		double took = timed(loop, size, rounds) / (double)rounds;
 
 		if (rank == 0)
-			say(loop, size, rounds, took, side);
+			print_result(loop, size, rounds, took, side);
 	}
 	fflush(stdout);
 }
@@ -307,7 +308,7 @@ static void sample(int loop, int size, double target)
 	double apart = hk_line_ns(&line, (unsigned)rank);
 
 	if (rank == 0)
-		say(loop, size, rounds, took, 0);
+		print_result(loop, size, rounds, took, 0);
 	for (int i = 0; rank == 0 && apart > 0 && i < METRICS; i++)
 		if (chosen[i] && metrics[i].loop == loop)
 			printf("{\"metric\":\"line_ns\",\"of\":\"%s\",\"size\":%d,\"value\":%.1f}"
@@ -340,7 +341,7 @@ static int parse_sizes(const char *text, int *sizes)
 		if (!*end)
 			return n;
 		if (*end != ',')
-			fail("sizes are numbers with commas between them: ", text);
+			fail("sizes are numbers, separated by commas: ", text);
 	}
 }
 
@@ -365,10 +366,10 @@ static const char usage[] =
 	"  --sizes      message sizes in bytes [8,1024,65536]\n"
 	"  --metrics    latency_us, bandwidth_MBps, bibandwidth_MBps, messages_per_s [latency_us]\n"
 	"  --sample-ms  how long each timing lasts [30]\n"
-	"  --window     messages on their way, at most 64 [64]\n"
-	"  --line       64 zero bytes that both ranks map: say how far apart their cores are\n"
-	"  --switch     who switches between two sides, each of which is timed --turns times\n"
-	"  --most-ms    of a size's turns: none begins later [no limit]\n";
+	"  --window     messages in a window, at most 64 [64]\n"
+	"  --line       file of 64 zero bytes that both ranks map: time of a cache line\n"
+	"  --switch     socket of a process that switches sides; each side has --turns timings\n"
+	"  --most-ms    limit for the turns of one metric and size [no limit]\n";
 
 static double now(void)
 {
@@ -446,15 +447,15 @@ int main(int argc, char **argv)
 	if (optind < argc)
 		fail("unexpected argument: ", argv[optind]);
 	if (ranks != 2)
-		fail("it takes two ranks: mpirun -np 2", "");
+		fail("mpi_bench needs two ranks; fix: mpirun -np 2", "");
 	if (switches != (turns > 0))
-		fail("--switch and --turns belong together", "");
+		fail("--switch and --turns must be used together", "");
 	if (!any)
 		chosen[0] = true;
 
 	for (int i = 0; i < count; i++)
 		largest = sizes[i] > largest ? sizes[i] : largest;
-	/* whole pages, touched, so that no page fault is timed */
+	/* whole pages that are written now, so that no page fault is timed */
 	size_t bytes = ((size_t)largest + 4095) & ~(size_t)4095;
 	out = aligned_alloc(4096, bytes);
 	in = aligned_alloc(4096, bytes);

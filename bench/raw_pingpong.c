@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/raw_pingpong.c: the floor. Two processes throw one Ethernet frame to and fro over a port,
- * with nothing above DPDK, and say how long half a round trip takes; then one side sends frames as
- * fast as the port takes them, and the other counts.
+ * bench/raw_pingpong.c: the lower bound of the port. Two processes play ping-pong with one Ethernet
+ * frame over a port, with nothing above DPDK, and print half of the round trip. Then one side sends
+ * frames as fast as the port takes them, and the other counts them.
  *
  *   taskset -c 0 raw_pingpong --spec memif:socket=/tmp/a.sock,role=server --role pong &
  *   taskset -c 1 raw_pingpong --spec memif:socket=/tmp/a.sock,role=client --role ping \
  *                --sizes 64,1500 --iters 20000 --json
  *
- * The side that pings decides sizes and counts, and prints; the other needs only its port. Frames
- * carry a 12-byte command after the Ethernet header, so the sides need no other channel:
- * ECHO (send it back), FLOOD (count it), REPORT (answer with the count), QUIT. A question that stays
- * without answer is asked again, for wires that lose frames; such samples are left out and counted.
+ * The ping side decides on sizes and counts, and prints. The other side needs only its port. Frames
+ * carry a 12-byte command after the Ethernet header, so the sides need no other channel. The
+ * commands are ECHO (send it back), FLOOD (count it), REPORT (answer with the count) and QUIT. On
+ * wires that lose frames, the ping side repeats a question without an answer. It leaves such
+ * samples out, and counts them.
  *
- * The received buffer is sent back as it is, so one frame is one receive and one send, no copy of
- * ours and no allocation. Every wait ends: a side that hears nothing for --timeout seconds says so
- * and exits with 1.
+ * The pong side sends the received buffer back. So one frame is one receive and one send, without a
+ * copy or an allocation of ours. Every wait has a limit: a side that receives nothing for --timeout
+ * seconds prints that and exits with 1.
  */
 #include "line.h"
 #include "port/port.h"
@@ -30,13 +31,13 @@
 #include <rte_byteorder.h>
 #include <rte_cycles.h>
 
-#define ETHERTYPE       0x88B6 /* IEEE 802 local experimental 2: not the fabric's own */
+#define ETHERTYPE       0x88B6 /* IEEE 802 local experimental 2; Hikyaku's frames have another */
 #define ETH_HLEN_NO_FCS 14
 #define MIN_SIZE        60
 #define MAX_SIZES       32
 #define BURST           32
 #define BUFFERS         2048
-#define SPINS_A_CHECK   (1u << 13) /* empty polls between two looks at clock and link */
+#define SPINS_A_CHECK   (1u << 13) /* empty polls between two checks of clock and link */
 #define RETRY_MS        100
 #define FLOOD_BYTES     (UINT64_C(64) << 20)
 #define FLOOD_MAX       UINT64_C(200000)
@@ -46,8 +47,8 @@ enum command { ECHO = 1, FLOOD, REPORT, QUIT };
 
 struct head { /* after the Ethernet header */
 	uint32_t command;
-	uint32_t seq;  /* ECHO: of the question; FLOOD and REPORT: of the flood */
-	uint32_t size; /* of the frame; in the answer to REPORT: how many were counted */
+	uint32_t seq;  /* number of the question (ECHO) or of the flood (FLOOD, REPORT) */
+	uint32_t size; /* bytes of the frame; in the answer to REPORT, the counted frames */
 };
 
 static struct {
@@ -58,9 +59,9 @@ static struct {
 } opt = {.iters = 20000, .warmup = 2000, .timeout = 10, .sizes = {64, 1500}, .num_sizes = 2};
 
 static struct hk_port *port;
-static double apart; /* line_ns, 0: unknown */
+static double line_ns; /* of bench/line.h; 0: unknown */
 static volatile sig_atomic_t stop;
-static bool over; /* a wait has ended for good */
+static bool over; /* a limit has passed: all further waits end at once */
 
 static void on_signal(int sig)
 {
@@ -91,7 +92,7 @@ static struct rte_mbuf *make(enum command command, uint32_t seq, unsigned size)
 		rte_pktmbuf_free(m);
 		return NULL;
 	}
-	memset(b, 0xff, 6); /* two sides of one wire: broadcast needs no address exchange */
+	memset(b, 0xff, 6); /* broadcast, so that the sides need not know their addresses */
 	memcpy(b + 6, port->info.mac, 6);
 	b[12] = ETHERTYPE >> 8;
 	b[13] = ETHERTYPE & 0xff;
@@ -99,8 +100,9 @@ static struct rte_mbuf *make(enum command command, uint32_t seq, unsigned size)
 	return m;
 }
 
-/* Has the wait that began at @since come to its end for good? Says why. */
-static bool gave_up(uint64_t since, const char *what)
+/* True if the wait that began at @since has exceeded its limit, or the link is down; prints the
+ * reason. */
+static bool is_over(uint64_t since, const char *what)
 {
 	if (over)
 		return true;
@@ -108,14 +110,14 @@ static bool gave_up(uint64_t since, const char *what)
 	       rte_get_tsc_cycles() - since >= opt.timeout * rte_get_tsc_hz();
 	if (over && !stop)
 		fprintf(stderr, "raw_pingpong: %s while waiting for %s\n",
-			hk_port_link(port) ? "nothing heard for the time of --timeout"
-					   : "the other side has gone",
+			hk_port_link(port) ? "no frame came for the time of --timeout"
+					   : "the other side has ended",
 			what);
 	return over;
 }
 
-/* Receives one frame of ours. NULL if none comes within @patience cycles (0: --timeout). */
-static inline struct rte_mbuf *receive(const char *what, uint64_t patience)
+/* Receives one frame of this program. NULL: none came within @limit cycles (0: --timeout). */
+static inline struct rte_mbuf *receive(const char *what, uint64_t limit)
 {
 	uint64_t since = 0;
 	for (;;) {
@@ -129,7 +131,7 @@ static inline struct rte_mbuf *receive(const char *what, uint64_t patience)
 		}
 		if (!since)
 			since = rte_get_tsc_cycles();
-		if (gave_up(since, what) || (patience && rte_get_tsc_cycles() - since >= patience))
+		if (is_over(since, what) || (limit && rte_get_tsc_cycles() - since >= limit))
 			return NULL;
 	}
 }
@@ -145,7 +147,7 @@ static inline bool transmit(struct rte_mbuf **m, unsigned n, const char *what)
 			continue;
 		if (!since)
 			since = rte_get_tsc_cycles();
-		if (gave_up(since, what)) {
+		if (is_over(since, what)) {
 			rte_pktmbuf_free_bulk(m, n);
 			return false;
 		}
@@ -168,7 +170,7 @@ static int pong(void)
 			h->size = h->seq == flood ? counted : 0;
 			/* fall through */
 		case ECHO:
-			if (!transmit(&m, 1, "room for the answer"))
+			if (!transmit(&m, 1, "space for the answer"))
 				return 1;
 			break;
 		case FLOOD:
@@ -192,14 +194,15 @@ static int by_value(const void *a, const void *b)
 }
 
 struct result {
-	double median, min, max; /* half a round trip, microseconds */
+	double median, min, max; /* half a round trip in µs */
 	double frames_per_s, megabytes_per_s;
-	double lost;      /* of the flood, fraction */
-	unsigned retries; /* pings that had to be sent again; not among the samples */
+	double lost;      /* share of the flood's frames */
+	unsigned retries; /* pings that were sent again; their samples are left out */
 };
 
-/* Sends @command until it is answered, for wires that lose frames and sides that start later. Takes
- * @m if it is not NULL; returns the answer. */
+/* Sends @command until an answer comes, since wires lose frames and the other side may start later.
+ * Sends @m first if it is not NULL. Returns the answer, or NULL; *@asked becomes the number of
+ * repetitions. */
 static struct rte_mbuf *ask(struct rte_mbuf *m, enum command command, uint32_t seq, unsigned size,
 			    const char *what, unsigned *asked)
 {
@@ -214,7 +217,7 @@ static struct rte_mbuf *ask(struct rte_mbuf *m, enum command command, uint32_t s
 				return m;
 			rte_pktmbuf_free(m); /* the answer to an earlier question */
 		}
-		(void)gave_up(start, what);
+		(void)is_over(start, what);
 	}
 	return NULL;
 }
@@ -258,10 +261,10 @@ static bool measure_flood(unsigned size, struct result *r)
 		unsigned n = 0;
 		while (n < BURST && sent + n < frames && (m[n] = make(FLOOD, flood, size)))
 			n++;
-		if (!transmit(m, n, "room for the flood"))
+		if (!transmit(m, n, "space for the flood"))
 			return false;
 		sent += n;
-		if (!n && gave_up(t, "buffers that the driver gives back"))
+		if (!n && is_over(t, "buffers that the driver returns"))
 			return false;
 	}
 	unsigned asked;
@@ -269,7 +272,7 @@ static bool measure_flood(unsigned size, struct result *r)
 				      &asked);
 	if (!answer)
 		return false;
-	/* what was waited in vain for lost questions is not the flood's */
+	/* without the waits for lost questions */
 	double seconds = (double)(rte_rdtsc_precise() - t) / (double)rte_get_tsc_hz() -
 			 asked * RETRY_MS / 1000.0;
 	uint32_t counted = head_of(answer)->size;
@@ -294,7 +297,7 @@ static void print(unsigned size, const struct result *r, bool first, bool last)
 		if (first)
 			printf("{\"spec\":\"%s\",\"driver\":\"%s\",\"frame_max\":%u,"
 			       "\"line_ns\":%.1f,\"rows\":[",
-			       port->info.spec, port->info.driver, port->info.frame_max, apart);
+			       port->info.spec, port->info.driver, port->info.frame_max, line_ns);
 		printf("%s{\"size\":%u,\"latency_us\":{\"median\":%.4f,\"min\":%.4f,\"max\":%.4f},"
 		       "\"retries\":%u,\"bandwidth_MBps\":%.1f,\"frames_per_s\":%.0f,"
 		       "\"lost\":%.6f}%s",
@@ -318,7 +321,7 @@ static int ping(void)
 	free(samples);
 	struct rte_mbuf *m = make(QUIT, 0, MIN_SIZE);
 	if (m)
-		(void)transmit(&m, 1, "room for the farewell");
+		(void)transmit(&m, 1, "space for the last frame");
 	return ok ? 0 : 1;
 }
 
@@ -329,8 +332,8 @@ static const char usage[] =
 	"                    [--warmup N] [--timeout SECONDS] [--json] [--verbose]\n"
 	"                    [--line FILE]\n"
 	"Raw DPDK ping-pong over one port (docs/ports.md lists the specs). Pin each side to a\n"
-	"core of its own with taskset. --line: 64 zero bytes that both sides map, for the\n"
-	"distance of their cores (bench/line.h). Sizes are those of Ethernet frames without the "
+	"core of its own with taskset. --line: a file of 64 zero bytes that both sides map, for\n"
+	"the time of a cache line (bench/line.h). Sizes are those of Ethernet frames without the "
 	"FCS.\n";
 
 static unsigned number(const char *name, const char *text, unsigned min, unsigned max)
@@ -454,7 +457,7 @@ int main(int argc, char **argv)
 		hk_port_close(port);
 		return 2;
 	}
-	apart = hk_line_ns(&line, opt.ping ? 0 : 1);
+	line_ns = hk_line_ns(&line, opt.ping ? 0 : 1);
 	rc = opt.ping ? ping() : pong();
 	hk_port_close(port);
 	return stop ? 128 + stop : rc;

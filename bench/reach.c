@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/reach.c: do two nodes reach each other by these ports? One process on each, started together
- * (`hikyaku reach`); each says on a line of JSON what it sent and what it heard.
+ * bench/reach.c: checks whether two nodes reach each other by their ports. `hikyaku reach` starts
+ * one process on each node at the same time. Each prints a line of JSON with the frames that it
+ * sent and received.
  *
- * First both send a short frame each 10 ms, which says whether they have heard the other. Once each knows
- * that the other hears it, or after --timeout, they send ROUNDS frames of each size, and at last wait
- * for the other to have done so. So each direction is judged for itself, by who received.
+ * 1. Both send a short frame every 10 ms, which says whether its sender has received one of the
+ *    other.
+ * 2. When both directions work, or after --timeout, both send ROUNDS frames of each size.
+ * 3. Each waits until the other has finished.
  *
- * All is by broadcast, since it is not known yet who is where; frames of other pairs, which have another
- * --key, are passed over.
+ * The receivers' counts judge each direction separately. All frames are broadcasts, since the
+ * processes do not know each other's addresses yet. Frames of other pairs have another --key, and
+ * are ignored.
  */
 #include "port/port.h"
 
@@ -19,20 +22,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ETHERTYPE   0x88B6 /* IEEE 802 local experimental 2, as raw_pingpong: not the fabric's own */
+#define ETHERTYPE   0x88B6 /* IEEE 802 local experimental 2, as in raw_pingpong */
 #define ETH_HLEN    14
 #define MAGIC       "hkreach"
 #define BUFFERS     2048
 #define BURST       32
 #define BEACON_MS   10
 #define ROUNDS      50
-#define GAP_US      200 /* between two frames: nobody's ring shall overflow */
+#define GAP_US      200 /* between two frames, so that no ring overflows */
 #define DONE_MS     2000
-#define FAREWELLS   5
+#define DONE_FRAMES 5
 #define MAX_SIZES   16
 #define RELEASE_LEN 24
 
-enum flags { HEARD = 1, BEACON = 2, DONE = 4 };
+enum flags { RECEIVES = 1, BEACON = 2, DONE = 4 };
 
 struct probe { /* after the Ethernet header */
 	char magic[8];
@@ -58,9 +61,11 @@ static struct hk_port *port;
 static unsigned sizes[MAX_SIZES], num_sizes;
 
 static struct {
-	uint64_t sent[MAX_SIZES], heard[MAX_SIZES];
-	bool hears, heard_by, done; /* we the other; the other us; the other has sent all */
-	unsigned frame_max;         /* of the other */
+	uint64_t sent[MAX_SIZES], received[MAX_SIZES];
+	bool receives;      /* we have received from the other */
+	bool is_received;   /* the other has received from us */
+	bool done;          /* the other has finished */
+	unsigned frame_max; /* of the other side */
 	char release[RELEASE_LEN];
 } state;
 
@@ -71,14 +76,14 @@ static int64_t now_us(void)
 	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
-/* Frames that the port does not take at once are lost, as others on the way. */
+/* Frames that the port does not take at once count as lost, like those lost on the wire. */
 static void transmit(unsigned size, unsigned flags)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
 	uint8_t *b = m ? (uint8_t *)rte_pktmbuf_append(m, (uint16_t)size) : NULL;
 	struct probe p = {.magic = MAGIC,
 			  .key = opt.key,
-			  .flags = (uint16_t)(flags | (state.hears ? HEARD : 0)),
+			  .flags = (uint16_t)(flags | (state.receives ? RECEIVES : 0)),
 			  .size = (uint16_t)size,
 			  .frame_max = port->info.frame_max,
 			  .side = (uint8_t)opt.side,
@@ -96,7 +101,7 @@ static void transmit(unsigned size, unsigned flags)
 		rte_pktmbuf_free(m);
 }
 
-static void take(const struct rte_mbuf *m)
+static void handle(const struct rte_mbuf *m)
 {
 	const uint8_t *b = rte_pktmbuf_mtod(m, const uint8_t *);
 	struct probe p;
@@ -108,39 +113,39 @@ static void take(const struct rte_mbuf *m)
 	if (memcmp(p.magic, MAGIC, sizeof(p.magic)) != 0 || p.key != opt.key ||
 	    p.side == (uint8_t)opt.side || m->data_len != p.size)
 		return;
-	state.hears = true;
-	state.heard_by |= (p.flags & HEARD) != 0;
+	state.receives = true;
+	state.is_received |= (p.flags & RECEIVES) != 0;
 	state.done |= (p.flags & DONE) != 0;
 	state.frame_max = p.frame_max;
 	p.release[RELEASE_LEN - 1] = '\0';
-	for (size_t i = 0; i < RELEASE_LEN; i++) /* it goes to JSON */
+	for (size_t i = 0; i < RELEASE_LEN; i++) /* the text goes into JSON */
 		state.release[i] = strchr("\"\\", p.release[i]) || (p.release[i] & 0x80) ||
 						   (p.release[i] && p.release[i] < ' ')
 					   ? '\0'
 					   : p.release[i];
 	for (unsigned i = 0; i < num_sizes; i++)
-		state.heard[i] += sizes[i] == p.size && !(p.flags & (BEACON | DONE));
+		state.received[i] += sizes[i] == p.size && !(p.flags & (BEACON | DONE));
 }
 
-static void listen_for(int64_t us)
+static void receive_for(int64_t us)
 {
 	int64_t until = now_us() + us;
 	do {
 		struct rte_mbuf *m[BURST];
 		unsigned n = hk_port_rx(port, 0, m, BURST);
 		for (unsigned i = 0; i < n; i++)
-			take(m[i]);
+			handle(m[i]);
 		rte_pktmbuf_free_bulk(m, n);
 	} while (now_us() < until);
 }
 
-static void meet(void)
+static void wait_for_other(void)
 {
 	int64_t until = now_us() + (int64_t)opt.timeout_ms * 1000;
 
-	while (!(state.hears && state.heard_by) && now_us() < until) {
+	while (!(state.receives && state.is_received) && now_us() < until) {
 		transmit(SHORT, BEACON);
-		listen_for(BEACON_MS * 1000);
+		receive_for(BEACON_MS * 1000);
 	}
 }
 
@@ -150,13 +155,13 @@ static void exchange(void)
 		for (unsigned i = 0; i < num_sizes; i++) {
 			transmit(sizes[i], 0);
 			state.sent[i]++;
-			listen_for(GAP_US);
+			receive_for(GAP_US);
 		}
 	}
 	int64_t until = now_us() + DONE_MS * 1000;
-	for (unsigned left = FAREWELLS; left && now_us() < until; left -= state.done) {
+	for (unsigned left = DONE_FRAMES; left && now_us() < until; left -= state.done) {
 		transmit(SHORT, DONE);
-		listen_for(BEACON_MS * 1000);
+		receive_for(BEACON_MS * 1000);
 	}
 }
 
@@ -168,7 +173,7 @@ static void choose_sizes(void)
 	sizes[num_sizes++] = port->info.frame_max;
 }
 
-/* A line for `hikyaku reach`. */
+/* Prints the line for `hikyaku reach`. */
 static void report(const char *error)
 {
 	char host[256] = "";
@@ -183,13 +188,14 @@ static void report(const char *error)
 		printf("\"}\n");
 		return;
 	}
-	printf(", \"driver\": \"%s\", \"frame_max\": %u, \"hears\": %s, \"heard_by\": %s, "
+	printf(", \"driver\": \"%s\", \"frame_max\": %u, \"receives\": %s, \"is_received\": %s, "
 	       "\"other_release\": \"%s\", \"other_frame_max\": %u, \"sizes\": [",
-	       port->info.driver, port->info.frame_max, state.hears ? "true" : "false",
-	       state.heard_by ? "true" : "false", state.release, state.frame_max);
+	       port->info.driver, port->info.frame_max, state.receives ? "true" : "false",
+	       state.is_received ? "true" : "false", state.release, state.frame_max);
 	for (unsigned i = 0; i < num_sizes; i++)
-		printf("%s{\"size\": %u, \"sent\": %llu, \"heard\": %llu}", i ? ", " : "", sizes[i],
-		       (unsigned long long)state.sent[i], (unsigned long long)state.heard[i]);
+		printf("%s{\"size\": %u, \"sent\": %llu, \"received\": %llu}", i ? ", " : "",
+		       sizes[i], (unsigned long long)state.sent[i],
+		       (unsigned long long)state.received[i]);
 	printf("]}\n");
 }
 
@@ -235,7 +241,8 @@ int main(int argc, char **argv)
 		rc = hk_port_open(opt.spec, BUFFERS, NULL, (int)opt.timeout_ms, &port, &err);
 	if (rc == 0 && port->info.frame_max < SHORT) {
 		rc = -EMSGSIZE;
-		hk_error_set(&err, rc, "port %s carries frames of %u bytes; fix: a larger MTU",
+		hk_error_set(&err, rc,
+			     "port %s carries frames of only %u bytes; fix: set a larger MTU",
 			     opt.spec, port->info.frame_max);
 	}
 	if (rc) {
@@ -244,7 +251,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	choose_sizes();
-	meet();
+	wait_for_other();
 	exchange();
 	report(NULL);
 	hk_port_close(port);

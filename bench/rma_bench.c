@@ -2,13 +2,15 @@
 /*
  * bench/rma_bench.c: MPI's one-sided operations between two ranks, in plain MPI.
  *
- * It knows nothing of Hikyaku: the same binary runs over any transport. Rank 0 works on a window of rank 1, which
- * waits in MPI, and completes each operation by MPI_Win_flush before the next. It prints one JSON object a line:
+ * It contains nothing of Hikyaku: the same binary runs over any transport. Rank 0 works on an MPI
+ * window of rank 1, which waits in MPI. It completes each operation by MPI_Win_flush before the
+ * next, and prints one JSON object a line:
  *
  *     {"metric":"put_us","size":8,"value":1.6,"iterations":20000}
  *
- * Metrics: put_us, get_us (of each size), fetch_add_us, cas_us (of 8 bytes): microseconds for one operation and its
- * flush, the mean of --sample-ms (default 200). What was put is got and compared once a size, outside of the timing.
+ * Metrics: put_us and get_us of each size, fetch_add_us and cas_us of 8 bytes. A value is the time
+ * of one operation and its flush in microseconds, the mean over --sample-ms (default 200). Once for
+ * each size, outside of the timing, a get reads the data of a put, and rank 0 compares them.
  *
  *     rma_bench [--sizes 8,65536] [--sample-ms 200]
  */
@@ -54,7 +56,7 @@ static void operate(enum metric metric, int size)
 	MPI_Win_flush(1, win);
 }
 
-/* Seconds for @rounds of them. */
+/* Seconds of @rounds operations. */
 static double timed(enum metric metric, int size, long rounds)
 {
 	double start = MPI_Wtime();
@@ -67,7 +69,7 @@ static double timed(enum metric metric, int size, long rounds)
 static void measure(enum metric metric, int size, double sample)
 {
 	long rounds = 16;
-	double t = timed(metric, size, rounds); /* the first contact, too */
+	double t = timed(metric, size, rounds); /* warms up */
 
 	while ((t = timed(metric, size, rounds)) < sample / 8 && rounds < 1l << 30)
 		rounds *= 2;
@@ -86,7 +88,7 @@ static void check(size_t size)
 	operate(GET, (int)size);
 	for (size_t i = 0; i < size; i++)
 		if (buf[i] != (char)(i * 7 + size))
-			fail("what was put is not what was got");
+			fail("a get returned other bytes than the put wrote");
 }
 
 int main(int argc, char **argv)
@@ -123,7 +125,7 @@ int main(int argc, char **argv)
 		s = *end ? end + 1 : end;
 	}
 	if (ranks != 2 || !(sample > 0))
-		fail("it takes two ranks, and a sample of some milliseconds; fix: mpirun -np 2");
+		fail("rma_bench needs two ranks and a --sample-ms above 0; fix: mpirun -np 2");
 	buf = malloc((size_t)most);
 	MPI_Win_allocate(most + 8, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &mem, &win);
 	if (!buf)

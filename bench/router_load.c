@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/router_load.c: loads a router with 64-byte frames, as many as it takes.
+ * bench/router_load.c: sends a router as many 64-byte frames as it takes.
  *
  *   router_load --in SPEC --out SPEC [--batches N]
  *
- * Frames go into one port and come out of the other; what has come is sent again, with a new header. The
- * destinations are 4096 addresses of 10.0.0.0/16. Prints the rate of what came in the best and the median batch, and
- * the share of frames that the router's port did not take: unless it is well above 0, this program and not the
- * router is what is measured.
+ * Frames enter the router at one port and leave it at the other. The program sends received frames
+ * again, with a new header. Destinations are 4096 addresses of 10.0.0.0/16. It prints the rate of
+ * received frames in the best and the median batch. It also prints the share of frames that the
+ * router's port did not take. If that share is not well above 0, the result is the limit of this
+ * program and not of the router.
  */
-#include "p2p/router/header.h"
+#include "base/clock.h"
+#include "devmem/router/header.h"
 #include "port/port.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define BURST   32
 #define BATCH   8192
@@ -23,13 +24,6 @@
 
 static uint8_t header[HEADERS][SIZE];
 static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
-}
 
 static void make_headers(void)
 {
@@ -105,17 +99,17 @@ int main(int argc, char **argv)
 	}
 	make_headers();
 	struct hk_port *a = open_port(in), *b = open_port(out);
-	uint64_t since = now_ns(), heard = since;
+	uint64_t since = hk_clock_ns(), idle_since = since;
 	while (done < batches) {
 		struct rte_mbuf *m[BURST];
 		unsigned n = hk_port_rx(b, 0, m, BURST);
 		got += n;
 		if (n) {
-			heard = 0;
+			idle_since = 0;
 		} else {
-			uint64_t t = now_ns();
-			heard = heard ? heard : t;
-			if (t - heard > 10 * HK_SEC) {
+			uint64_t t = hk_clock_ns();
+			idle_since = idle_since ? idle_since : t;
+			if (t - idle_since > 10 * HK_SEC) {
 				fprintf(stderr, "router_load: nothing came for 10 s\n");
 				return 1;
 			}
@@ -129,7 +123,7 @@ int main(int argc, char **argv)
 		offered += n;
 		refused += n - sent;
 		if (got >= BATCH) {
-			uint64_t t = now_ns();
+			uint64_t t = hk_clock_ns();
 			rate[done++] = (double)got * 1e3 / (double)(t - since);
 			since = t;
 			got = 0;

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench/rtc_forward.c: a node of rtc/ that sends back what it gets, against the least that DPDK can do on the same
- * port: rte_eth_rx_burst(), swap the MAC addresses, rte_eth_tx_burst().
+ * bench/rtc_forward.c: compares an rtc node that sends messages back with the simplest DPDK loop on
+ * the same port: rte_eth_rx_burst(), swap the MAC addresses, rte_eth_tx_burst().
  *
  *   taskset -c 0 rtc_forward --dir /tmp/wires --role client &
  *   taskset -c 1 rtc_forward --dir /tmp/wires --role rtc        # or dpdk
  *
- * With --hold the node keeps each burst for so many nanoseconds a message before it answers: how long a handler may take before
- * throughput falls (the first experiment of Yamamoto, Kawashima and Matsuo, 2022).
+ * With --hold the node works for so many nanoseconds on each message before it answers. This shows
+ * how long a handler may take before throughput falls (the first experiment of Yamamoto, Kawashima
+ * and Matsuo, 2022).
  *
- * The client is plain DPDK as well: it keeps a window of 64-byte frames on the wire, and turns each that comes back round, so
- * that the other side is what is measured. It prints the rate of the best and of the median batch: on a machine
- * that does other things too, the best is what the code can do.
+ * The client is plain DPDK as well. It keeps a window of 64-byte frames on the wire and sends each
+ * returned frame again, so that the other side is the limit. It prints the rate of the best and of
+ * the median batch. The best one shows the code's cost on a machine that also does other work.
  */
+#include "base/clock.h"
 #include "port/port.h"
-#include "rtc/rtc.h"
+#include "hikyaku/rtc.h"
 #include "wire/msg.h"
 
 #include <errno.h>
@@ -24,7 +26,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ETH_HLEN    14
@@ -56,13 +57,6 @@ static void die(const struct hk_error *err)
 	exit(1);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
-}
-
 static struct hk_port *open_wire(uint32_t self)
 {
 	struct hk_eal_config eal = {.memory_mb = 128};
@@ -88,7 +82,7 @@ static void send_all(struct hk_port *port, struct rte_mbuf **m, unsigned n)
 		rte_pktmbuf_free_bulk(m + sent, n - sent);
 }
 
-/* ---- what is measured ------------------------------------------------------------------------ */
+/* ---- the measured side ----------------------------------------------------------------------- */
 
 static void forward(void)
 {
@@ -111,10 +105,10 @@ static void forward(void)
 	hk_port_close(port);
 }
 
-static uint64_t hold_cycles; /* for each message */
+static uint64_t work_cycles; /* for each message */
 
-/* No pause instruction: a handler that computes makes none either. */
-static void hold(uint64_t until)
+/* Without a pause instruction, as in a handler that computes. */
+static void work(uint64_t until)
 {
 	while (rte_rdtsc() < until)
 		;
@@ -124,10 +118,10 @@ static void echo(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
 	(void)r;
 	(void)arg;
-	if (hold_cycles)
-		hold(rte_rdtsc() + n * hold_cycles);
+	if (work_cycles)
+		work(rte_rdtsc() + n * work_cycles);
 	for (unsigned i = 0; i < n; i++)
-		m[i].verdict = HK_RTC_REPLY;
+		m[i].action = HK_RTC_REPLY;
 }
 
 static void on_member(struct hk_rtc *r, void *arg, uint16_t who, bool joined)
@@ -159,13 +153,13 @@ static void serve(void)
 	cfg.key = KEY;
 	cfg.timeout_ms = 20000;
 	cfg.alive_ms =
-		10000; /* a client that lost its core for a second is not gone: it says so (leave()) */
+		10000; /* a client may lose its core for a second; it sends LEAVE at its end */
 	cfg.on_member = on_member;
 	int rc = hk_rtc_open(&cfg, &node, &err);
 	(void)unlink(peers);
 	if (rc || hk_rtc_register(node, TYPE, &type, &err))
 		die(&err);
-	hold_cycles = opt.hold_ns * rte_get_tsc_hz() / HK_SEC;
+	work_cycles = opt.hold_ns * rte_get_tsc_hz() / HK_SEC;
 	hk_rtc_run(node);
 	hk_rtc_type_stats(node, TYPE, &s);
 	printf("{\"messages\": %llu, \"handler_ns\": %.2f}\n", (unsigned long long)s.messages,
@@ -187,7 +181,7 @@ static void write_frame(uint8_t *f, uint8_t type, unsigned size, uint32_t number
 				     .number = number,
 				     .epoch = 1};
 	memcpy(f, eth, sizeof(eth));
-	hk_msg_put(f + ETH_HLEN, &h);
+	hk_msg_encode(f + ETH_HLEN, &h);
 }
 
 static int by_value(const void *a, const void *b)
@@ -196,7 +190,8 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Makes questions of what came back; signs of life are dropped. Returns how many. */
+/* Makes new questions of returned frames and drops other frames. Returns the number of questions.
+ */
 static unsigned turn_round(struct rte_mbuf **m, unsigned n, uint32_t *number)
 {
 	unsigned k = 0;
@@ -213,7 +208,7 @@ static unsigned turn_round(struct rte_mbuf **m, unsigned n, uint32_t *number)
 	return k;
 }
 
-/* The other side ends now. DPDK's loop sees the link go. */
+/* Tells the other side to end. DPDK's loop sees that the link goes down. */
 static void leave(struct hk_port *port, uint32_t number)
 {
 	struct rte_mbuf *m = rte_pktmbuf_alloc(port->pool);
@@ -225,7 +220,7 @@ static void leave(struct hk_port *port, uint32_t number)
 	for (unsigned tries = 0; tries < LEAVE_TRIES; tries++)
 		if (hk_port_tx(port, 0, &m, 1) == 1)
 			return;
-	rte_pktmbuf_free(m); /* it is noticed by its silence then */
+	rte_pktmbuf_free(m); /* then the node notices the silence */
 }
 
 static void ask(void)
@@ -235,7 +230,7 @@ static void ask(void)
 	double *rate = calloc(opt.batches, sizeof(*rate));
 	uint32_t number = 1;
 	unsigned done = 0;
-	uint64_t open = 0, got = 0, since = now_ns(), heard = since;
+	uint64_t open = 0, got = 0, since = hk_clock_ns(), idle_since = since;
 
 	if (!rate)
 		exit(1);
@@ -243,12 +238,12 @@ static void ask(void)
 		unsigned k = turn_round(m, hk_port_rx(port, 0, m, BURST), &number);
 		got += k;
 		if (k)
-			heard = 0;
+			idle_since = 0;
 		if (k == 0) {
-			uint64_t t = now_ns();
-			heard = heard ? heard : t;
-			if (t - heard > 200 * HK_MSEC) /* lost, or not yet a member */
-				open = 0, heard = t;
+			uint64_t t = hk_clock_ns();
+			idle_since = idle_since ? idle_since : t;
+			if (t - idle_since > 200 * HK_MSEC) /* lost, or not yet a member */
+				open = 0, idle_since = t;
 			while (open < opt.window && k < BURST &&
 			       (m[k] = rte_pktmbuf_alloc(port->pool)) != NULL) {
 				uint8_t *f = (uint8_t *)rte_pktmbuf_append(m[k],
@@ -262,7 +257,7 @@ static void ask(void)
 		if (k)
 			send_all(port, m, k);
 		if (got >= BATCH) {
-			uint64_t t = now_ns();
+			uint64_t t = hk_clock_ns();
 			rate[done++] = (double)got * 1e3 / (double)(t - since);
 			since = t;
 			got = 0;

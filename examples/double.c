@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/double.c: the handler that docs/rtc.md writes, whole. Node 0 doubles numbers, the others ask.
+ * examples/double.c: the complete program of docs/rtc.md. Node 0 doubles numbers; the others ask.
  *
  *   hikyaku lab mpirun -np 2 build/examples/double
  */
-#include "base/error.h"
-#include "rtc/rtc.h"
+#include "hikyaku/error.h"
+#include "hikyaku/rtc.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define DOUBLE 7 /* a message type of ours, 0 to 239 */
+#define DOUBLE 7 /* our message type, 0 to 239 */
 
 static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 {
@@ -23,7 +23,7 @@ static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsign
 		memcpy(&v, msg[i].data, sizeof(v));
 		v *= 2;
 		memcpy(msg[i].data, &v, sizeof(v));
-		msg[i].verdict = HK_RTC_REPLY;
+		msg[i].action = HK_RTC_REPLY;
 	}
 }
 
@@ -49,7 +49,7 @@ static void on_given_up(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t nu
 	hk_rtc_stop(rtc);
 }
 
-/* Node 0 ends with the last that asks. */
+/* Node 0 ends after the last client. */
 static void on_member(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined)
 {
 	(void)arg;
@@ -81,7 +81,7 @@ int main(void)
 		return 1;
 	}
 	if (hk_rtc_nodes(rtc) < 2)
-		hk_rtc_stop(rtc); /* nobody will ask */
+		hk_rtc_stop(rtc); /* there is no client */
 	if (hk_rtc_node(rtc) != 0)
 		for (uint32_t v = 20; v < 23; v++)
 			hk_rtc_send(rtc, 0, DOUBLE, &v, sizeof(v), NULL);

@@ -18,8 +18,8 @@ static void usage(const char *program, const char *what, const struct example_op
 	for (unsigned i = 0; i < n; i++)
 		printf("  --%-10s N  %s [%llu]\n", own[i].name, own[i].help,
 		       (unsigned long long)*own[i].value);
-	printf("\nof each node, without a launcher:\n"
-	       "  --backend NAME, --address WHERE, --peers FILE, --node N, --key N, --workers N, "
+	printf("\nwithout a launcher, for each node:\n"
+	       "  --backend NAME, --address WHERE, --peers FILE, --node N, --key N, --threads N, "
 	       "--timeout MS\n");
 }
 
@@ -28,8 +28,8 @@ static uint64_t number(const char *program, const char *option, const char *text
 	char *end;
 	unsigned long long v = strtoull(text, &end, 0);
 	if (!*text || *end || *text == '-') {
-		fprintf(stderr, "%s: %s '%s' is not a number; fix: give one, such as 10\n", program,
-			option, text);
+		fprintf(stderr, "%s: %s '%s' is not a number; fix: write one, such as 10\n",
+			program, option, text);
 		exit(2);
 	}
 	return v;
@@ -63,8 +63,8 @@ void example_options(int argc, char **argv, const char *what, const struct examp
 			cfg->node = (uint16_t)number(argv[0], o, v);
 		} else if (strcmp(o, "--key") == 0) {
 			cfg->key = (uint32_t)number(argv[0], o, v);
-		} else if (strcmp(o, "--workers") == 0) {
-			cfg->workers = (unsigned)number(argv[0], o, v);
+		} else if (strcmp(o, "--threads") == 0) {
+			cfg->threads = (unsigned)number(argv[0], o, v);
 		} else if (strcmp(o, "--timeout") == 0) {
 			cfg->timeout_ms = (unsigned)number(argv[0], o, v);
 		} else {
@@ -80,7 +80,7 @@ static void on_signal(int sig)
 	hk_rtc_stop(running);
 }
 
-struct hk_rtc *example_open(const struct hk_rtc_config *cfg, unsigned least)
+struct hk_rtc *example_open(const struct hk_rtc_config *cfg, unsigned min_nodes)
 {
 	struct hk_error err = {""};
 	struct sigaction stop = {.sa_handler = on_signal};
@@ -89,9 +89,9 @@ struct hk_rtc *example_open(const struct hk_rtc_config *cfg, unsigned least)
 		fprintf(stderr, "%s\n", err.text);
 		exit(1);
 	}
-	if (hk_rtc_nodes(running) < least) {
+	if (hk_rtc_nodes(running) < min_nodes) {
 		fprintf(stderr, "this program is for %u nodes or more; fix: mpirun -np %u …\n",
-			least, least);
+			min_nodes, min_nodes);
 		hk_rtc_close(running);
 		exit(1);
 	}

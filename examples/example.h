@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/example.h: what the examples share: options, and a node that is opened from them.
+ * examples/example.h: shared by the examples: options, and a node that they configure.
  *
- * Under a launcher nothing needs to be said (`hikyaku lab mpirun -np 2 build/examples/sum`). Without one:
+ * Under a launcher no option is needed: `hikyaku lab mpirun -np 2 build/examples/sum`. Without one:
  *
- *   --backend NAME   dpdk, af_xdp, raw, udp, tcp              --address WHERE   as rtc/rtc.h says
- *   --peers FILE     lines "NODE ADDRESS"                     --node N          which of them this is
- *   --key N          of the job, the same on all              --workers N       threads for what is too dear
- *   --timeout MS     for peers that do not come
+ *   --backend NAME    dpdk, af_xdp, raw, udp, tcp
+ *   --address WHERE   as in hikyaku/rtc.h
+ *   --peers FILE      lines "NODE ADDRESS"
+ *   --node N          number of this node in FILE
+ *   --key N           job key, the same on all nodes
+ *   --threads N       handler threads for expensive handlers
+ *   --timeout MS      limit for missing peers
  */
-#ifndef HK_EXAMPLE_H
-#define HK_EXAMPLE_H
+#ifndef HK_EXAMPLES_EXAMPLE_H
+#define HK_EXAMPLES_EXAMPLE_H
 
-#include "base/error.h"
-#include "rtc/rtc.h"
+#include "hikyaku/error.h"
+#include "hikyaku/rtc.h"
 
 struct example_option {
 	const char *name; /* "window" for --window N */
@@ -21,15 +24,15 @@ struct example_option {
 	const char *help;
 };
 
-/* Reads the options above into @cfg, and the program's own. Ends the program if they are wrong. */
+/* Reads these options into @cfg, and the program's own. An invalid option ends the program. */
 void example_options(int argc, char **argv, const char *what, const struct example_option *own,
 		     unsigned n, struct hk_rtc_config *cfg);
 
-/* Opens the node of a job of at least @least nodes, or ends the program with the error. SIGINT and SIGTERM stop
- * it. */
-struct hk_rtc *example_open(const struct hk_rtc_config *cfg, unsigned least);
+/* Opens a node of a job with at least @min_nodes nodes. SIGINT and SIGTERM stop it. An error ends
+ * the program. */
+struct hk_rtc *example_open(const struct hk_rtc_config *cfg, unsigned min_nodes);
 
-/* Registers the type, or ends the program with the error. */
+/* Registers the type. An error ends the program. */
 void example_register(struct hk_rtc *rtc, uint8_t type, const struct hk_rtc_type *t);
 
 /* Prints the statistics as one line of JSON. */

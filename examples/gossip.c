@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/gossip.c: nodes agree on the average of their numbers, each talking to its neighbours alone (Boyd, Ghosh, Prabhakar,
- * Shah: Randomized gossip algorithms, 2006).
+ * examples/gossip.c: nodes agree on the average of their numbers by talking to neighbours only
+ * (Boyd, Ghosh, Prabhakar, Shah: Randomized gossip algorithms, 2006).
  *
  *   hikyaku lab mpirun -np 4 build/examples/gossip --rounds 200
  *
- * From time to time a node sends its number to a neighbour. Each then moves towards the other, by as much: what the one gains
- * the other loses, so the sum of all stays. That holds on a network that loses frames, since a question is handled once however
- * often it comes (HK_RTC_RETRY); each answer says by how much the asker moves.
+ * From time to time a node sends its number to a neighbour. Each then moves towards the other by
+ * the same amount, so the sum of all numbers does not change. The answer tells the asking node by
+ * how much it moves. Lost frames do no harm: with HK_RTC_RETRY a question is handled once, however
+ * often it arrives.
  *
- * They move by a quarter of what is between them, not to its middle: two that ask each other at the same moment move twice, and
- * by twice a half would change places, round after round while their clocks agree.
+ * Both move by a quarter of their difference, not by half. Two nodes may ask each other at the same
+ * moment and so move twice. Two moves by half would exchange their numbers, and while their clocks
+ * agree this would happen in every round.
  */
 #include "examples/example.h"
 
@@ -35,10 +37,10 @@ static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsign
 		memcpy(&theirs, msg[i].data, sizeof(theirs));
 		step = (theirs - value) / 4;
 		if (!isfinite(step))
-			continue; /* answered with nothing: nobody moves */
+			continue; /* an answer without a payload: neither node moves */
 		value += step;
 		memcpy(msg[i].data, &step, sizeof(step));
-		msg[i].verdict = HK_RTC_REPLY;
+		msg[i].action = HK_RTC_REPLY;
 	}
 }
 
@@ -71,11 +73,11 @@ static void on_tick(struct hk_rtc *rtc, void *arg)
 	int neighbour = hk_rtc_pick(rtc);
 
 	(void)arg;
-	/* one question at a time: what it says is true until it is answered */
+	/* one question at a time: the value in it stays true until it is answered */
 	if (asked < rounds && asked == answered && neighbour >= 0 &&
 	    hk_rtc_send(rtc, (uint16_t)neighbour, MEET, &value, sizeof(value), NULL) == 0)
 		asked++;
-	/* at the end it stays a moment, for those who still ask */
+	/* at the end, stay a second for nodes that still ask */
 	if (until == UINT64_MAX && asked == rounds && asked == answered)
 		until = hk_rtc_now(rtc) + 1000 * 1000000;
 	if (hk_rtc_now(rtc) > until)
@@ -101,7 +103,7 @@ int main(int argc, char **argv)
 	struct hk_rtc *rtc = example_open(&cfg, 2);
 	value = 100.0 * hk_rtc_node(rtc);
 	example_register(rtc, MEET, &type);
-	/* nobody begins before all are there: who is not cannot be averaged */
+	/* wait for all nodes: the average includes only those that take part */
 	if (hk_rtc_wait_all(rtc, &err) != 0) {
 		fprintf(stderr, "%s\n", err.text);
 		hk_rtc_close(rtc);

@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/keycount.c: all nodes count keys together. Each key belongs to one node, by its hash; whoever meets a key tells its
- * owner. Counting is exact on a network that loses frames: such messages are sent until they are
- * answered, and handled once (HK_RTC_RETRY).
+ * examples/keycount.c: all nodes count keys together.
  *
  *   hikyaku lab mpirun -np 2 build/examples/keycount --keys 1000000
  *
- * Keys travel by the dozen, one message for many. A node that is through tells all others; who has heard that of all, and
- * has all its answers, knows that its counts are final.
+ * Each key belongs to one node, by its hash. A node that meets a key tells the owner. Counting is
+ * exact on a network that loses frames, because messages of class HK_RTC_RETRY are resent until
+ * they are answered, and handled once.
+ *
+ * A message carries many keys. A node that has finished tells all others. When it has heard that
+ * from all, and has all answers, its counts are final.
  */
 #include "examples/example.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define KEYS      1 /* message types */
-#define DONE      2
-#define DISTINCT  4096 /* different keys */
-#define A_MESSAGE 32   /* keys in one */
+#define KEYS             1 /* message types */
+#define DONE             2
+#define DISTINCT         4096 /* number of different keys */
+#define KEYS_PER_MESSAGE 32   /* keys in a message */
 
 static uint64_t keys = 100000;
-static uint64_t met, told, answered, given_up, done_heard, total;
+static uint64_t met, sent, answered, given_up, done_received, total;
 static uint64_t count[DISTINCT];
-static uint16_t waiting[HK_RTC_MAX_NODES]
-		       [A_MESSAGE]; /* for each owner: keys that are not sent yet */
-static unsigned waiting_n[HK_RTC_MAX_NODES];
-static bool done_told[HK_RTC_MAX_NODES];
+static uint16_t pending[HK_RTC_MAX_NODES]
+		       [KEYS_PER_MESSAGE]; /* for each owner: keys that are not sent yet */
+static unsigned pending_count[HK_RTC_MAX_NODES];
+static bool done_sent[HK_RTC_MAX_NODES];
 static uint64_t rng;
 
 static unsigned owner_of(uint16_t key, unsigned nodes)
@@ -44,7 +46,7 @@ static void on_keys(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned 
 			count[key % DISTINCT]++;
 			total++;
 		}
-	/* nothing to say: the library tells the sender that it came */
+	/* no answer needed: the library tells the sender that the message arrived */
 }
 
 static void on_done(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
@@ -52,7 +54,7 @@ static void on_done(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned 
 	(void)rtc;
 	(void)arg;
 	(void)msg;
-	done_heard += n;
+	done_received += n;
 }
 
 static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
@@ -73,18 +75,19 @@ static void on_given_up(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t nu
 	given_up++;
 }
 
-/* False: not now (too many questions are open, or the owner is not there yet). */
-static bool tell(struct hk_rtc *rtc, unsigned owner)
+/* Sends the pending keys. False: not now (too many open questions, or the owner is not a member).
+ */
+static bool send_keys(struct hk_rtc *rtc, unsigned owner)
 {
-	if (hk_rtc_send(rtc, (uint16_t)owner, KEYS, waiting[owner], 2 * waiting_n[owner], NULL) !=
-	    0)
+	if (hk_rtc_send(rtc, (uint16_t)owner, KEYS, pending[owner], 2 * pending_count[owner],
+			NULL) != 0)
 		return false;
-	told++;
-	waiting_n[owner] = 0;
+	sent++;
+	pending_count[owner] = 0;
 	return true;
 }
 
-/* The next of a seeded stream; small keys are more frequent. */
+/* Returns the next key of a seeded sequence; small keys are more frequent. */
 static uint16_t next_key(void)
 {
 	rng = rng * 6364136223846793005u + 1442695040888963407u;
@@ -92,7 +95,7 @@ static uint16_t next_key(void)
 	return (uint16_t)((r % DISTINCT) * ((r >> 12) % DISTINCT) / DISTINCT);
 }
 
-/* Some keys in each round, so that messages of others are handled between them. */
+/* Does some keys in each round, so that the node handles messages between them. */
 static void work(struct hk_rtc *rtc)
 {
 	unsigned nodes = hk_rtc_nodes(rtc), self = hk_rtc_node(rtc);
@@ -105,19 +108,19 @@ static void work(struct hk_rtc *rtc)
 			count[key]++;
 			total++;
 		} else {
-			if (waiting_n[owner] == A_MESSAGE && !tell(rtc, owner)) {
-				rng = before; /* the same key again, in the next round */
+			if (pending_count[owner] == KEYS_PER_MESSAGE && !send_keys(rtc, owner)) {
+				rng = before; /* take the same key in the next round */
 				return;
 			}
-			waiting[owner][waiting_n[owner]++] = key;
+			pending[owner][pending_count[owner]++] = key;
 		}
 		met++;
 	}
 	for (unsigned i = 0; met == keys && i < nodes; i++) {
-		if (i == self || (waiting_n[i] && !tell(rtc, i)) || done_told[i])
+		if (i == self || (pending_count[i] && !send_keys(rtc, i)) || done_sent[i])
 			continue;
-		done_told[i] = hk_rtc_send(rtc, (uint16_t)i, DONE, NULL, 0, NULL) == 0;
-		told += done_told[i];
+		done_sent[i] = hk_rtc_send(rtc, (uint16_t)i, DONE, NULL, 0, NULL) == 0;
+		sent += done_sent[i];
 	}
 }
 
@@ -140,11 +143,12 @@ int main(int argc, char **argv)
 	example_register(rtc, DONE, &type);
 	rng = hk_rtc_node(rtc) + 1u;
 	unsigned others = hk_rtc_nodes(rtc) - 1u;
-	/* at the end it stays a moment, for those whose answer was lost */
+	/* at the end, stay a moment for nodes whose answer was lost */
 	while (hk_rtc_now(rtc) < until) {
 		hk_rtc_poll(rtc);
 		work(rtc);
-		if (until == UINT64_MAX && met == keys && told == answered && done_heard >= others)
+		if (until == UINT64_MAX && met == keys && sent == answered &&
+		    done_received >= others)
 			until = hk_rtc_now(rtc) + 300 * 1000000;
 	}
 	for (unsigned i = 0; i < DISTINCT; i++)

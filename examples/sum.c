@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/sum.c: node 0 adds up 32 numbers of 16 bits a message and returns the sum; the others ask (the second experiment
- * of Yamamoto, Kawashima and Matsuo, 2022).
+ * examples/sum.c: node 0 returns sums of 32 numbers of 16 bits; the other nodes ask (the second
+ * experiment of Yamamoto, Kawashima and Matsuo, 2022).
  *
  *   hikyaku lab mpirun -np 2 build/examples/sum --messages 10000000 --repeat 10
  *
- * Each client keeps a window of questions open and checks each answer. Node 0 ends when all clients have left.
+ * Each client keeps a window of open questions and checks each answer. Node 0 ends when all clients
+ * have left.
  */
 #include "examples/example.h"
 
@@ -19,21 +20,22 @@ static uint64_t repeat = 1, messages = 1000000, window = 64, ms;
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-typedef uint32_t lanes __attribute__((vector_size(32)));
+typedef uint32_t vector __attribute__((vector_size(32)));
 
-/* Sixteen numbers at once, as eight pairs. For processors with AVX2 and for others: the program's start chooses. */
+/* Adds sixteen numbers at once, as eight pairs. At its start the program chooses the version for
+ * AVX2 or for other processors. */
 __attribute__((target_clones("avx2", "default"))) static void
 on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 {
 	(void)rtc;
 	(void)arg;
 	for (unsigned i = 0; i < n; i++) {
-		lanes sum = {0}, a, b;
+		vector sum = {0}, a, b;
 		uint32_t total = 0;
 		if (msg[i].len != VALUES * sizeof(uint16_t))
 			continue; /* dropped */
 		for (uint64_t t = 0; t < repeat; t++) {
-			/* for all that the compiler knows, the data are others now: it must add again */
+			/* make the compiler assume that the data changed, so that it adds again */
 			__asm__ volatile("" : : : "memory");
 			memcpy(&a, msg[i].data, sizeof(a));
 			memcpy(&b, (char *)msg[i].data + sizeof(a), sizeof(b));
@@ -43,7 +45,7 @@ on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 			total += sum[k];
 		memcpy(msg[i].data, &total, sizeof(total));
 		msg[i].len = sizeof(total);
-		msg[i].verdict = HK_RTC_REPLY;
+		msg[i].action = HK_RTC_REPLY;
 	}
 }
 
@@ -64,7 +66,7 @@ static void on_member(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined)
 #define WINDOW_MAX 2048
 
 static uint64_t asked, answered, wrong, lost, open_questions, seen_at_tick;
-static uint32_t expected[2 * WINDOW_MAX]; /* by the question's number */
+static uint32_t expected[2 * WINDOW_MAX]; /* by number of the question */
 
 static bool ask(struct hk_rtc *rtc)
 {
@@ -92,7 +94,7 @@ static void ask_more(struct hk_rtc *rtc)
 		hk_rtc_stop(rtc);
 }
 
-/* The best rate over some thousand answers: what can be done, whatever else the machine does. */
+/* The best rate over some thousand answers shows what is possible, whatever else runs. */
 #define BATCH 16384
 static uint64_t batch_from, batch_since;
 static double best;
@@ -124,13 +126,13 @@ static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigne
 	ask_more(rtc);
 }
 
-/* Nothing has come for a while: what is open is lost. */
+/* No answer came for a while: the open questions are lost. */
 static void on_tick(struct hk_rtc *rtc, void *arg)
 {
 	(void)arg;
 	if (asked && answered == seen_at_tick) {
 		if (!hk_rtc_is_member(rtc, 0)) {
-			fprintf(stderr, "node 0 has gone; %llu of %llu questions are answered\n",
+			fprintf(stderr, "node 0 has left; %llu of %llu questions are answered\n",
 				(unsigned long long)answered, (unsigned long long)messages);
 			hk_rtc_stop(rtc);
 		}
@@ -141,7 +143,7 @@ static void on_tick(struct hk_rtc *rtc, void *arg)
 	ask_more(rtc);
 }
 
-/* --ms have passed: what has been asked is all. */
+/* --ms have passed: no further questions. */
 static void on_end(struct hk_rtc *rtc, void *arg)
 {
 	(void)arg;
@@ -155,36 +157,36 @@ int main(int argc, char **argv)
 		{"repeat", &repeat, "how often the numbers are added, the same on all nodes"},
 		{"messages", &messages, "questions of each client"},
 		{"window", &window, "questions that a client keeps open"},
-		{"ms", &ms,
-		 "ask no more after so many milliseconds; 0: until --messages are asked"},
+		{"ms", &ms, "time limit in ms for new questions; 0: none"},
 	};
 	const struct hk_rtc_type server = {.name = "sum", .on_message = on_message};
 	const struct hk_rtc_type client = {.name = "sum", .on_answer = on_answer};
 	struct hk_rtc_config cfg;
 
-	example_options(argc, argv, "sums of 32 numbers, by node 0 for the others", own, 4, &cfg);
+	example_options(argc, argv, "node 0 adds 32 numbers a message for the others", own, 4,
+			&cfg);
 	if (window < 1 || window > WINDOW_MAX) {
-		fprintf(stderr, "--window %llu is out of range; fix: take 1 to %d\n",
+		fprintf(stderr, "--window %llu is out of range; fix: use 1 to %d\n",
 			(unsigned long long)window, WINDOW_MAX);
 		return 2;
 	}
 	cfg.on_member = on_member;
 	struct hk_rtc *rtc = example_open(&cfg, 2);
-	bool serves = hk_rtc_node(rtc) == 0;
-	example_register(rtc, SUM, serves ? &server : &client);
-	if (!serves)
+	bool is_server = hk_rtc_node(rtc) == 0;
+	example_register(rtc, SUM, is_server ? &server : &client);
+	if (!is_server)
 		hk_rtc_timer(rtc, 0, 100 * 1000000, on_tick, NULL);
-	if (!serves && ms)
+	if (!is_server && ms)
 		hk_rtc_timer(rtc, ms * 1000000, 0, on_end, NULL);
 	uint64_t since = hk_rtc_now(rtc);
 	hk_rtc_run(rtc);
 	double seconds = (double)(hk_rtc_now(rtc) - since) / 1e9;
 	example_print_stats(rtc);
-	if (!serves)
+	if (!is_server)
 		printf("{\"node\": %u, \"answered\": %llu, \"wrong\": %llu, \"lost\": %llu, "
 		       "\"seconds\": %.6f, \"million_per_second\": %.4f, \"best\": %.4f}\n",
 		       hk_rtc_node(rtc), (unsigned long long)answered, (unsigned long long)wrong,
 		       (unsigned long long)lost, seconds, (double)answered / seconds / 1e6, best);
 	hk_rtc_close(rtc);
-	return serves || (answered + lost >= messages && wrong == 0) ? 0 : 1;
+	return is_server || (answered + lost >= messages && wrong == 0) ? 0 : 1;
 }

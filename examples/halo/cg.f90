@@ -1,7 +1,8 @@
 ! SPDX-License-Identifier: BSD-3-Clause
 !
-! examples/halo/cg.f90: the method of conjugate gradients (Hestenes and Stiefel 1952) for a sparse matrix whose rows are
-! dealt out in blocks: the 5-point Laplacian on n * n points. The residual is checked in the end.
+! examples/halo/cg.f90: the method of conjugate gradients (Hestenes and Stiefel 1952) for a sparse
+! matrix whose rows are distributed in blocks: the 5-point Laplacian on n * n points. The program
+! checks the residual at the end.
 program cg
   use mpi
   use hk_halo
@@ -55,7 +56,8 @@ program cg
   residual = sqrt(dot(r, r))
   call hk_halo_free(h, ierr)
   if (rank == 0) print '(a, i0, a, i0, a, es8.1)', &
-    merge('PASS', 'FAIL', residual < 1d-8) // ' cg: ', ranks, ' ranks, ', t, ' steps, residual ', residual
+    merge('PASS', 'FAIL', residual < 1d-8) // ' cg: ', ranks, ' ranks, ', t, &
+    ' steps, residual ', residual
   call MPI_Finalize(ierr)
 
 contains

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Conjugate gradients (Hestenes and Stiefel 1952) for a sparse matrix whose rows are dealt out in
-blocks: the 5-point Laplacian on n * n points.
+"""Conjugate gradients (Hestenes and Stiefel 1952) for a sparse matrix with distributed rows.
+
+The matrix is the 5-point Laplacian on n * n points.
 
     mpirun -np 2 python examples/halo/cg.py
 
-The residual is checked in the end.
+The program checks the residual at the end.
 """
 
 import sys

@@ -1,7 +1,8 @@
 ! SPDX-License-Identifier: BSD-3-Clause
 !
-! examples/halo/jacobi.f90: Jacobi's iteration for the 5-point Laplacian on n * n points, cut into boxes. The inner points
-! are computed while the neighbours' are on their way. The result is compared with that of one process.
+! examples/halo/jacobi.f90: Jacobi's iteration for the 5-point Laplacian on n * n points, cut into
+! boxes. Each rank computes its inner points while the exchange is under way. The program compares
+! the result with that of one process.
 program jacobi
   use mpi
   use hk_halo
@@ -57,8 +58,9 @@ program jacobi
   end do
   bad = count(abs(u(1:own(1), 1:own(2)) - one(lo(1):hi(1), lo(2):hi(2))) > 0)
   call MPI_Reduce(bad, all_bad, 1, MPI_INTEGER, MPI_SUM, 0, cart, ierr)
-  if (rank == 0) print '(a, i0, a, i0, a)', merge('PASS', 'FAIL', all_bad == 0) // ' jacobi: ', ranks, &
-    ' ranks, ', all_bad, ' points differ from those of one process'
+  if (rank == 0) print '(a, i0, a, i0, a)', &
+    merge('PASS', 'FAIL', all_bad == 0) // ' jacobi: ', ranks, ' ranks, ', &
+    all_bad, ' points differ from those of one process'
   call MPI_Finalize(ierr)
 
 contains

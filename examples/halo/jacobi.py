@@ -3,8 +3,8 @@
 
     mpirun -np 2 python examples/halo/jacobi.py
 
-The inner points are computed while the neighbours' are on their way. The result is compared with
-that of one process.
+Each rank computes its inner points while the exchange is under way. The program compares the result
+with that of one process.
 """
 
 import sys
@@ -28,7 +28,7 @@ def start(low: list[int], high: list[int], field: int) -> np.ndarray:
 
 
 def sweep(a: np.ndarray, b: np.ndarray, i: slice, j: slice) -> None:
-    """b = the mean of a's neighbours, for these points of the inside."""
+    """b becomes the mean of a's neighbours, for these inner points."""
     b[1:-1, 1:-1][i, j] = 0.25 * (
         a[:-2, 1:-1][i, j] + a[2:, 1:-1][i, j] + (a[1:-1, :-2][i, j] + a[1:-1, 2:][i, j])
     )

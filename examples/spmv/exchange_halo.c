@@ -3,7 +3,7 @@
  * examples/spmv/exchange_halo.c: the same exchange with the halo library.
  */
 #include "examples/spmv/problem.h"
-#include "halo/halo.h"
+#include "hikyaku/halo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

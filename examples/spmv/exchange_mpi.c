@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/spmv/exchange_mpi.c: the exchange as one writes it with MPI, by Isend and Irecv, or by persistent requests.
+ * examples/spmv/exchange_mpi.c: the exchange as one writes it with MPI, by Isend and Irecv, or by
+ * persistent requests.
  */
 #include "examples/spmv/exchange_mpi.h"
 
@@ -116,7 +117,8 @@ static void connect_persistent(void *arg, double *x)
 				      &e->request[e->requests++]);
 }
 
-/* One loop for all ways of sending: inlined it took 1.5 cycles an element in one of them, and 1 in another. */
+/* One loop for all methods of sending. Inlined, it took 1.5 cycles per element in one method and 1
+ * in another. */
 __attribute__((noinline)) void exchange_mpi_pack(struct exchange *e)
 {
 	for (int k = 0; k < e->sends; k++)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The columns of original row @row, ascending. Returns how many. */
+/* The columns of original row @row, ascending. Returns their number. */
 static int row_of(int n, long long row, long long *column)
 {
 	int x = (int)(row % n), y = (int)(row / n % n), z = (int)(row / n / n), k = 0;
@@ -42,7 +42,7 @@ void matrix_serial(int n, const double *x, double *y)
 	}
 }
 
-/* part[row] by METIS: as few edges between parts as it finds. */
+/* part[row] by METIS, which minimises the edges between parts. */
 static const char *by_metis(int n, int parts, idx_t *part)
 {
 	idx_t rows = (idx_t)n * n * n, one = 1, k = parts, cut;
@@ -72,7 +72,8 @@ static const char *by_metis(int n, int parts, idx_t *part)
 	return why;
 }
 
-/* number[row]: new numbers, so that part 0 has the first, part 1 the next, … */
+/* number[row]: the new number of each row. Part 0 has the first numbers, part 1 the next, and so
+ * on. */
 static void number_by_part(long long rows, int parts, const idx_t *part, long long *number,
 			   long long *first)
 {

@@ -1,35 +1,37 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/spmv/problem.h: the paper's matrix (Poisson's equation, 27 points, on n * n * n), its partition, and
- * three ways to exchange what a product with it needs.
+ * examples/spmv/problem.h: the paper's matrix (Poisson's equation, 27 points, on n * n * n), its
+ * partition, and three methods for the exchange that a product with it needs.
  */
 #ifndef SPMV_PROBLEM_H
 #define SPMV_PROBLEM_H
 
 #include <mpi.h>
 
-/* A rank's rows, as CSR. Rows are numbered anew from rank to rank, so that each rank has a block of them. */
+/* The rows of a rank, in CSR. Rows have new numbers, so that each rank has a contiguous block. */
 struct matrix {
 	int n, rows;         /* of the cube's edge; of this rank */
 	long long first;     /* number of its first row */
 	long long *original; /* [rows]: the numbers before, x fastest */
-	int *start;          /* [rows + 1]: where a row's entries begin … */
-	long long *column;   /* … their columns, in the order of the original numbers … */
-	double *value;       /* … and values */
+	int *start;          /* [rows + 1]: index of the first entry of each row */
+	long long *column;   /* column of each entry, in the order of the original numbers */
+	double *value;       /* value of each entry */
 };
 
-/* 27 entries of so many rows can be numbered by an int, ours and METIS'. */
+/* The largest edge whose 27 entries for each row an int can number, here and in METIS. */
 #define MATRIX_EDGE_MAX 430
 
-/* Collective. @metis: parts by METIS instead of blocks of rows. NULL, and *@why, if that failed. */
+/* Collective. @metis: partition by METIS instead of blocks of rows. NULL: failed; *@why has the
+ * reason. */
 struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why);
 void matrix_free(struct matrix *m);
 
-/* y = A x by one process, in the original numbers. */
+/* Computes y = A x in one process, with the original numbers. */
 void matrix_serial(int n, const double *x, double *y);
 
-/* One way to exchange: the vector has @rows elements of its own and then *@ghosts that come from others; @local
- * says where the element of each entry's column lies. All collective. */
+/* A method of exchange. The vector has @rows elements of its own, followed by *@ghosts elements of
+ * other ranks. @local is the place of each entry's column in the vector. All functions are
+ * collective. */
 struct exchange_kind {
 	const char *name;
 	void *(*plan)(MPI_Comm comm, int rows, int entries, const long long *column, int *local,

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * examples/spmv/spmv.c: products with a sparse matrix, again and again, as an iterative solver does them.
+ * examples/spmv/spmv.c: products with a sparse matrix, again and again, as an iterative solver does
+ * them.
  *
- *     mpirun -np 2 spmv [-n 100] [--partition rows|metis] [--exchange mpi|persistent|halo] [--products 20]
+ *     mpirun -np 2 spmv [-n 100] [--partition rows|metis] [--exchange mpi|persistent|halo]
+ * [--products 20]
  *
  * The result is compared, bit by bit, with that of one process: `PASS spmv …`.
  */
@@ -78,7 +80,7 @@ static double first_guess(long long original)
 	return (double)(original % 17) / 16 - 0.5;
 }
 
-/* What a step does to the product, so that numbers stay in range. */
+/* Scales the product after each step, so that numbers stay in range. */
 static double next(double y)
 {
 	return y / 52;

@@ -1,16 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hikyaku's command line, its lab (a cluster on one machine) and the benchmarks' driver.
+"""Hikyaku's command line, its lab (a cluster on one machine), its benchmarks and its controller.
 
-The protocol itself is C and lies in the directories beside this one; Python never touches a frame.
+The protocol is written in C, in the directories beside this one; Python never handles its frames.
 
-    errors.py      the one exception that users see
-    checkout.py    which checkout or installation this is, and the names that follow from it
-    process.py     bounded waits, process lookup, killing a tree
+    cli/           the commands, one module for each
     lab/           network namespaces as nodes, wires between them, mpirun inside
-    bench/         the driver of bench/mpi_bench.c: repeats, table, plot, JSON
+    guest/         virtual machines with emulated NICs and device memory
+    bench/         the benchmarks, one package for each suite
+    sdn/           the network's controller
+    devmem/        DMA between devices
     doctor/        what this machine has and what it lacks
+    stats/         the counters of ranks and daemons
+    learn/         gossip learning
+    halo.py        the halo library for NumPy arrays
+    rtc.py         run-to-completion nodes
+    native.py      what the bindings of our C libraries share
+    hostd.py       a client of hikyakud
     reach.py       whether two nodes reach each other
-    cli.py         the commands
+    checkout.py    which checkout or installation this is, and the names that follow from it
+    process.py     bounded waits, process lookup, ending processes
+    errors.py      the exception that users see
 """
 
 __version__ = "0.1.0"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which checkout or installation this is, and every name that is derived from it.
 
-An installation (docs/install.md) is a directory that has, like a checkout, the launcher, python/,
-and perhaps .venv; what is built lies beside them, at the names it has in the build directory.
+An installation (docs/install.md) has the launcher, python/ and perhaps .venv, like a checkout.
+Built files are beside them, under the names that they have in the build directory.
 
-Two checkouts, two users, or two labs of one checkout must never meet. So each name that lives
-outside of the checkout (namespace, state directory) carries a hash of the checkout's path and the
-user id, and of the lab's name.
+Two checkouts, two users, or two labs of one checkout must never use the same name. So each name
+outside of the checkout (namespace, state directory) carries a hash of the checkout's path, the user
+id and the lab's name.
 """
 
 import hashlib
@@ -23,13 +23,13 @@ INSTALLED = not (ROOT / "meson.build").exists()
 
 
 def build_dir() -> Path:
-    """Where what is built lies: $HIKYAKU_BUILD (relative to the checkout, or absolute), or build/
-    in a checkout; beside python/ if we are installed."""
+    """The directory of built files: $HIKYAKU_BUILD (relative to the checkout, or absolute), or
+    build/ in a checkout. In an installation it is the directory that holds python/."""
     return (ROOT / os.environ.get("HIKYAKU_BUILD", "." if INSTALLED else "build")).resolve()
 
 
 def cache_dir() -> Path:
-    """What was fetched or made once and is kept: in the build directory, or with the user's."""
+    """The directory of cached files: the build directory, or the user's cache."""
     if not INSTALLED:
         return build_dir()
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
@@ -37,7 +37,7 @@ def cache_dir() -> Path:
 
 
 def output_dir() -> Path:
-    """Where files go that nobody gave a name: out/ of the checkout, else of the current
+    """The directory of output files without a given name: out/ of the checkout, or of the current
     directory."""
     return (Path.cwd() if INSTALLED else ROOT) / "out"
 
@@ -61,17 +61,17 @@ CHECKOUT_ID = "hk" + digest(f"{ROOT}:{os.getuid()}", 6)
 
 
 def private_dir(path: Path) -> Path:
-    """Makes @path, readable by us alone. /tmp belongs to everyone, so one that somebody else made
-    is refused instead of used."""
+    """Makes @path, readable only by this user. /tmp is shared, so a directory of another user is
+    refused."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     info = os.lstat(path)
     if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
         raise HikyakuError(
             f"{path} exists and is not a private directory of user {os.getuid()}",
-            f"look who made it, then remove it: rm -r {path}",
+            f"see who made it, then remove it: rm -r {path}",
         )
     return path
 
 
-# Where this checkout keeps what must not outlive the machine's uptime. Absent while no lab is up.
+# State that need not survive a reboot. The directory exists only while a lab is up.
 STATE_DIR = Path(f"/tmp/hikyaku-{os.getuid()}-{CHECKOUT_ID}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The halo library in Python: halo/halo.h by ctypes, for NumPy arrays and mpi4py's communicators.
+"""The halo library in Python: hikyaku/halo.h by ctypes, for NumPy arrays and mpi4py.
 
     from mpi4py import MPI
     from hikyaku import halo
@@ -9,14 +9,14 @@
     with halo.cart(cart, [a], width=(1, 1)) as exchange:
         for step in range(100):
             exchange.put()
-            ...                                          # what needs no ghosts
+            ...                                          # work that needs no ghosts
             exchange.wait()
 
-Views of any strides may be exchanged (a[:, 1], a[::2]). They are not copied: an exchange keeps the
-arrays, which must not be resized.
+Views with any strides may be exchanged (a[:, 1], a[::2]). They are not copied: an exchange holds
+the arrays, which must not be resized.
 
-An exchange is freed by all ranks together: by `with`, or free(). What halo.h calls an error is a
-HikyakuError here. One thread at a time an exchange.
+All ranks free an exchange together: by `with`, or by free(). Errors of halo.h raise HikyakuError.
+Only one thread at a time may use an exchange.
 """
 
 import ctypes
@@ -30,8 +30,8 @@ from types import TracebackType
 import numpy as np
 from mpi4py import MPI
 
-from .checkout import built
 from .errors import HikyakuError
+from .native import load
 
 _INT_MAX = 2**31 - 1
 STENCILS = {"star": 0, "box": 1}
@@ -52,27 +52,24 @@ class _Edge(ctypes.Structure):
 
 @cache
 def _library() -> ctypes.CDLL:
-    lib = ctypes.CDLL(str(built("halo/libhk_halo.so.0")))
-    handle = POINTER(c_void_p)
-    ints = POINTER(c_int)
-    lib.hk_halo_setup.argtypes = (c_void_p, c_int, POINTER(_Edge), handle)
-    cart_arguments = (c_void_p, ints, ints, c_int, c_int, c_int, POINTER(c_void_p), c_void_p)
-    lib.hk_halo_cart.argtypes = (*cart_arguments, handle)
-    lib.hk_halo_csr.argtypes = (c_void_p, c_int, c_longlong, c_void_p, c_void_p, ints, handle)
-    lib.hk_halo_csr_setup.argtypes = (c_void_p, c_int, POINTER(c_void_p), c_void_p, handle)
-    lib.hk_halo_csr_free.argtypes = (handle,)
-    lib.hk_halo_csr_free.restype = None
-    for name in ("put", "wait"):
-        getattr(lib, f"hk_halo_{name}").argtypes = (c_void_p,)
-    lib.hk_halo_ready.argtypes = (c_void_p, c_int)
-    lib.hk_halo_wait_some.argtypes = (c_void_p, ints)
-    lib.hk_halo_free.argtypes = (handle,)
-    lib.hk_halo_path.argtypes = (c_void_p, c_int, POINTER(c_char_p))
-    lib.hk_halo_path.restype = c_char_p
-    lib.hk_halo_error.restype = c_char_p
-    lib.hk_halo_wrong.argtypes = (c_char_p,)
-    lib.hk_halo_wrong.restype = None
-    return lib
+    handle, ints, pointers = POINTER(c_void_p), POINTER(c_int), POINTER(c_void_p)
+    cart = (c_void_p, ints, ints, c_int, c_int, c_int, pointers, c_void_p, handle)
+    calls = {
+        "setup": (c_int, (c_void_p, c_int, POINTER(_Edge), handle)),
+        "cart": (c_int, cart),
+        "csr": (c_int, (c_void_p, c_int, c_longlong, c_void_p, c_void_p, ints, handle)),
+        "csr_setup": (c_int, (c_void_p, c_int, pointers, c_void_p, handle)),
+        "csr_free": (None, (handle,)),
+        "put": (c_int, (c_void_p,)),
+        "wait": (c_int, (c_void_p,)),
+        "ready": (c_int, (c_void_p, c_int)),
+        "wait_some": (c_int, (c_void_p, ints)),
+        "free": (c_int, (handle,)),
+        "transport": (c_char_p, (c_void_p, c_int, POINTER(c_char_p))),
+        "error": (c_char_p, ()),
+        "refuse_next": (None, (c_char_p,)),
+    }
+    return load("systems/halo/libhk_halo.so.0", "hk_halo_", calls)
 
 
 def _checked(rc: int) -> int:
@@ -83,13 +80,13 @@ def _checked(rc: int) -> int:
 
 @contextmanager
 def _or_nobody(take_part: Callable[[], int]) -> Iterator[None]:
-    """Around what this rank prepares for a collective call. If it cannot, it takes part all the
-    same, by a call that fails on all ranks, so that none waits for it."""
+    """Wraps the preparation of a collective call. If it fails on this rank, the rank takes part by
+    a call that fails on all ranks, so that none waits for it."""
     try:
         yield
     except Exception as error:
         said = str(error) if isinstance(error, HikyakuError) else f"{type(error).__name__}: {error}"
-        _library().hk_halo_wrong(said.encode(errors="replace"))
+        _library().hk_halo_refuse_next(said.encode(errors="replace"))
         take_part()
         raise
 
@@ -105,11 +102,13 @@ def _handle(of: MPI.Comm | MPI.Datatype) -> int:
 
 def _check_elements(array: np.ndarray) -> None:
     if array.dtype.hasobject:
-        raise HikyakuError("an array holds Python objects, which are no data", "use another dtype")
+        raise HikyakuError(
+            "an array contains Python objects, which cannot be sent", "use another dtype"
+        )
 
 
 def _datatype(array: np.ndarray) -> MPI.Datatype:
-    """Where the elements of a view lie, in the order of its indices."""
+    """The positions of a view's elements, in the order of its indices."""
     _check_elements(array)
     made = MPI.BYTE.Create_contiguous(array.itemsize)
     for count, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
@@ -120,8 +119,8 @@ def _datatype(array: np.ndarray) -> MPI.Datatype:
 
 @dataclass(frozen=True)
 class Edge:
-    """What one neighbour is sent, and what comes from it; either may be None. halo.h says which
-    halves of two ranks belong together."""
+    """The data sent to one neighbour, and received from it; either may be None. halo.h defines
+    which halves of two ranks match."""
 
     peer: int
     send: np.ndarray | None = None
@@ -130,7 +129,7 @@ class Edge:
 
 
 class Halo:
-    """An exchange with neighbours that is done again and again. Collective."""
+    """A repeated exchange with neighbours. Collective."""
 
     def __init__(self, comm: MPI.Comm, edges: Sequence[Edge]):
         list_of = (_Edge * max(len(edges), 1))()
@@ -157,7 +156,7 @@ class Halo:
             if array is None:
                 continue
             if half == "recv" and not array.flags.writeable:
-                raise HikyakuError(f"what comes from rank {edge.peer} cannot be written")
+                raise HikyakuError(f"the array for rank {edge.peer} is not writable")
             types.append(_datatype(array))
             setattr(made, half, _address(array))
             setattr(made, f"{half}_count", 1)
@@ -165,8 +164,8 @@ class Halo:
 
     def _take(self, handle: c_void_p, edges: int, kept: list) -> None:
         self._handle, self._edges, self._kept = handle, edges, kept
-        # Neighbours may write to them until the exchange is freed, also when nobody holds this
-        # object any more, and when the interpreter has ended and mpi4py calls MPI_Finalize().
+        # Neighbours may write to the arrays until the exchange is freed. So the arrays must live
+        # longer than this object, and until mpi4py calls MPI_Finalize().
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept))
 
     @classmethod
@@ -182,19 +181,19 @@ class Halo:
         _checked(_library().hk_halo_wait(self._alive()))
 
     def ready(self, edge: int) -> bool:
-        """Has what this edge receives come?"""
+        """Has the data of this edge arrived?"""
         return bool(_checked(_library().hk_halo_ready(self._alive(), edge)))
 
     def wait_some(self) -> list[int]:
-        """Edges that have come since the last call; [] when all of this exchange were told."""
+        """The edges that have arrived since the last call; [] when all have been returned."""
         which = (c_int * max(self._edges, 1))()
         return which[: _checked(_library().hk_halo_wait_some(self._alive(), which))]
 
-    def path(self, peer: int) -> tuple[str, str] | None:
-        """By what a neighbour is reached, and why."""
+    def transport(self, peer: int) -> tuple[str, str] | None:
+        """The transport to a neighbour, and the reason for it."""
         why = c_char_p()
-        path = _library().hk_halo_path(self._alive(), peer, byref(why))
-        return (path.decode(), why.value.decode()) if path else None
+        transport = _library().hk_halo_transport(self._alive(), peer, byref(why))
+        return (transport.decode(), why.value.decode()) if transport else None
 
     def free(self) -> None:
         """Collective. A second time does nothing."""
@@ -218,7 +217,7 @@ class Halo:
         _value: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        """After an error others may not come here: nothing is waited for then."""
+        """Frees the exchange. After an error it does not, since other ranks may not come here."""
         if kind is None:
             self.free()
 
@@ -245,8 +244,8 @@ def _same_kind(arrays: Sequence[np.ndarray], what: str) -> None:
 def cart(
     comm: MPI.Cartcomm, fields: Sequence[np.ndarray], width: Sequence[int], stencil: str = "star"
 ) -> Halo:
-    """The exchange of a grid that is cut into boxes: @fields are this rank's, with @width ghosts on
-    either side in each dimension. @stencil: star (faces) or box (edges and corners too)."""
+    """The exchange of a grid that is cut into boxes. @fields: this rank's, with @width ghosts on
+    either side of each dimension. @stencil: star (faces) or box (edges and corners, too)."""
     dims, handle = comm.Get_dim(), c_void_p()
     ints = c_int * dims
 
@@ -277,9 +276,10 @@ def cart(
 
 
 class Csr:
-    """Who needs which elements of a vector that is dealt out as the rows of a sparse matrix. This
-    rank has @rows of them, and entries in @columns (global numbers). `local` says where the vector,
-    of rows + `ghosts` elements, has each entry's. Collective."""
+    """The exchange plan of a vector that is distributed like the rows of a sparse matrix. This rank
+    has @rows of them, and entries in @columns (global numbers). `local` gives the position of each
+    entry in the vector of rows + `ghosts` elements. Collective.
+    """
 
     def __init__(self, comm: MPI.Comm, rows: int, columns: np.ndarray):
         self._plan, self._ranks, ghosts = c_void_p(), comm.size, c_int()
@@ -311,6 +311,6 @@ class Csr:
         return Halo._of(handle, 2 * self._ranks * len(vectors), [*vectors])
 
     def free(self) -> None:
-        """Collective. Exchanges that were connected go on."""
+        """Frees the plan. Collective. Connected exchanges stay usable."""
         if self._plan:
             _library().hk_halo_csr_free(byref(self._plan))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Processes: running helpers with a limit, finding those of a lab, ending them for certain.
+"""Processes: runs short programs with a limit, finds the processes of a lab, and ends them.
 
-A lab's processes do not form one tree (Open MPI's daemons detach), so they are found by what they
-cannot shed: the network namespace they live in, or a tag in the environment they were started
-with. Both are read from /proc.
+The processes of a lab do not form one tree, since Open MPI's daemons detach. Two properties
+identify them: their network namespace, and a tag in the environment that they were started with.
+Both are read from /proc.
 """
 
 import os
@@ -18,7 +18,7 @@ from .errors import HikyakuError
 
 
 def run(argv: list[str], *, text_in: str | None = None, timeout: float = 30) -> str:
-    """Runs a short helper program and returns its output; fails with its message."""
+    """Runs a short program and returns its output; an error has its message."""
     try:
         done = subprocess.run(
             argv, input=text_in, capture_output=True, text=True, timeout=timeout, check=False
@@ -33,8 +33,21 @@ def run(argv: list[str], *, text_in: str | None = None, timeout: float = 30) -> 
     return done.stdout
 
 
+def option_words(**values: object) -> list[str]:
+    """The words of a command line for name=VALUE: --name VALUE, with - for _.
+
+    True gives the option alone, None and False give nothing, a list gives the option for each.
+    """
+    words = []
+    for name, value in values.items():
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if each is not None and each is not False:
+                words += [f"--{name.replace('_', '-')}"] + [str(each)] * (each is not True)
+    return words
+
+
 def wait_until(what: str, condition: Callable[[], bool], timeout: float) -> None:
-    """Waits for @condition, at most @timeout seconds; says what was waited for if it fails."""
+    """Waits for @condition, at most @timeout seconds. The error names @what."""
     end = time.monotonic() + timeout
     pause = 0.005
     while not condition():
@@ -44,26 +57,50 @@ def wait_until(what: str, condition: Callable[[], bool], timeout: float) -> None
         pause = min(pause * 1.5, 0.2)
 
 
+def stop(child: subprocess.Popen, grace: float = 10) -> None:
+    """Ends @child: SIGTERM, and SIGKILL after @grace seconds. Nothing if it has ended."""
+    if child.poll() is None:
+        child.terminate()
+    try:
+        child.wait(timeout=grace)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def stat(pid: int) -> list[str] | None:
+    """The fields of /proc/PID/stat from the third on (proc(5)); None where no such process is."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+
+
 def _ancestors() -> set[int]:
-    """This process and those it was started by: never to be killed, wherever they live."""
+    """This process and its ancestors, which are never ended."""
     found = set()
     pid = os.getpid()
     while pid > 0 and pid not in found:
         found.add(pid)
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
+        fields = stat(pid)
+        if fields is None:
             break
         pid = int(fields[1])
     return found
 
 
 def alive(pid: int) -> bool:
-    """Does @pid run? A zombie does not: it only waits to be reaped."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    """Does @pid run? A zombie does not. A process whose first thread has ended looks like a zombie,
+    but its other threads still hold files and memory."""
+    fields = stat(pid)
+    return fields is not None and (fields[0] not in "ZX" or int(fields[17]) > 1)
+
+
+def started(pid: int) -> int | None:
+    """When @pid was started, in the kernel's ticks since boot: with it, a process has a name that
+    no later one has."""
+    fields = stat(pid)
+    return int(fields[19]) if fields else None
 
 
 def net_namespace(pid: int | str = "self") -> int | None:
@@ -107,21 +144,21 @@ def command_line(pid: int) -> str:
 
 
 def send_signal(pid: int, signum: int) -> None:
-    # If it ended in the meantime, that is what we wanted.
+    # It may have ended already.
     with suppress(ProcessLookupError):
         os.kill(pid, signum)
 
 
 def end_all(look: Callable[[], list[int]], *, grace: float = 2, limit: float = 15) -> int:
-    """Ends every process that @look finds: SIGTERM, then SIGKILL after @grace seconds, again and
-    again, since they may fork meanwhile. Returns how many there were; fails if some survive."""
+    """Ends every process that @look finds: SIGTERM, then SIGKILL after @grace seconds, repeatedly,
+    since they may fork. Returns their first number; an error names survivors."""
     first = look()
     for pid in first:
         send_signal(pid, signal.SIGTERM)
     seen = set(first)
     start = time.monotonic()
     pause = 0.01
-    # one that is on its way out has no environment any more by which it could be found
+    # a process that is ending has no environment, so @look cannot find it
     while remaining := look() or [pid for pid in seen if alive(pid)]:
         seen.update(remaining)
         passed = time.monotonic() - start

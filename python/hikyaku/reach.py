@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Do two nodes reach each other by a kind of port? Started by mpirun, which reaches both already.
+"""Tests whether two nodes reach each other by a kind of port.
 
-bench/reach runs on both and says what it sent and heard; what that means is judged here, for each
-direction by itself. Then bench/raw_pingpong says how long a frame takes.
+mpirun, which reaches both nodes already, runs bench/reach on both. It reports the frames that each
+side sent and received; this module judges each direction. Then bench/raw_pingpong measures the
+latency.
 """
 
 import json
@@ -14,16 +15,17 @@ from dataclasses import dataclass, field
 
 from .checkout import built
 from .errors import HikyakuError
+from .process import option_words
 
 _JOIN_S = 60  # mpirun's own start and end
 _PING = ["--sizes", "64", "--iters", "2000", "--warmup", "100", "--timeout", "10", "--json"]
 _ON_THE_WAY = (
-    "`ip -s link show` and `ethtool -S` on both: what was not sent is the driver's; sent and not "
-    "received, the switch's (VLAN, EtherTypes 0x88B5 and 0x88B6); received and not heard, it went "
-    "to another queue than the port's (ethtool -L IFACE combined 1). docs/cluster.md, 8"
+    "`ip -s link show` and `ethtool -S` on both. Not sent: see the driver. Sent and not received: "
+    "see the switch (VLAN, EtherTypes 0x88B5 and 0x88B6). Received by the NIC only: it went to "
+    "another queue (ethtool -L IFACE combined 1). docs/cluster.md, 8"
 )
 
-# Runs mpirun's arguments; exit status, what it printed, what it complained of.
+# Runs mpirun's arguments; returns its exit status, its output and its errors.
 Launch = Callable[[list[str], float], tuple[int, str, str]]
 
 
@@ -35,8 +37,8 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Way:
-    """Frames from @source to @target."""
+class Direction:
+    """The direction from @source to @target."""
 
     source: dict
     target: dict
@@ -46,45 +48,34 @@ class Way:
         return f"{self.source['host']} to {self.target['host']}"
 
     def passed(self) -> list[tuple[int, int, int]]:
-        """Size, sent and heard, of sizes that the other port takes, too."""
-        heard = {s["size"]: s["heard"] for s in self.target["sizes"]}
+        """By size: frames sent and received, of sizes that the other port takes, too."""
+        received = {s["size"]: s["received"] for s in self.target["sizes"]}
         most = min(self.source["frame_max"], self.target["frame_max"])
         return [
-            (s["size"], s["sent"], heard.get(s["size"], 0))
+            (s["size"], s["sent"], received.get(s["size"], 0))
             for s in self.source["sizes"]
-            if s["size"] <= most and s["size"] in heard
+            if s["size"] <= most and s["size"] in received
         ]
 
     def judge(self) -> list[Line]:
-        if not self.target["hears"]:
+        if not self.target["receives"]:
             return [Line(False, f"{self.name}: no frame passes", _ON_THE_WAY)]
         sizes = self.passed()
-        through = [size for size, _, heard in sizes if heard]
+        through = [size for size, _, received in sizes if received]
         if not through:
-            return [
-                Line(
-                    False, f"{self.name}: a few frames pass, and not those that count", _ON_THE_WAY
-                )
-            ]
+            text = f"{self.name}: only a few frames pass, and none of the test frames"
+            return [Line(False, text, _ON_THE_WAY)]
         sent = sum(n for size, n, _ in sizes if size <= through[-1])
-        lost = 1 - sum(heard for size, _, heard in sizes if size <= through[-1]) / sent
-        lines = [
-            Line(
-                lost < 0.5,
-                f"{self.name}: frames pass, up to {through[-1]} bytes; {lost:.1%} of {sent} lost",
-                None if lost < 0.5 else _ON_THE_WAY,
-            )
-        ]
+        lost = 1 - sum(received for size, _, received in sizes if size <= through[-1]) / sent
+        text = f"{self.name}: frames pass, up to {through[-1]} bytes; {lost:.1%} of {sent} lost"
+        lines = [Line(lost < 0.5, text, None if lost < 0.5 else _ON_THE_WAY)]
         if through[-1] < sizes[-1][0]:
-            lines.append(
-                Line(
-                    False,
-                    f"{self.name}: frames of {sizes[len(through)][0]} bytes do not pass, though "
-                    f"both ports take {sizes[-1][0]}",
-                    f"raise the switch's MTU, or lower the ports': --mca btl_hikyaku_frame_max "
-                    f"{through[-1]}",
-                )
+            text = (
+                f"{self.name}: frames of {sizes[len(through)][0]} bytes do not pass, though both "
+                f"ports take {sizes[-1][0]}"
             )
+            fix = "raise the switch's MTU, or lower the ports': --mca btl_hikyaku_frame_max"
+            lines.append(Line(False, text, f"{fix} {through[-1]}"))
         return lines
 
 
@@ -93,37 +84,29 @@ def _sides(output: str) -> dict[str, dict]:
     for line in output.splitlines():
         if line.startswith('{"reach": 1'):
             try:
-                said = json.loads(line)
+                report = json.loads(line)
             except json.JSONDecodeError:
                 continue
-            found[said["side"]] = said
+            found[report["side"]] = report
     return found
 
 
 def judge(a: dict, b: dict) -> list[Line]:
-    lines = [*Way(a, b).judge(), *Way(b, a).judge()]
+    lines = [*Direction(a, b).judge(), *Direction(b, a).judge()]
     if a["frame_max"] != b["frame_max"]:
-        lines.append(
-            Line(
-                False,
-                f"the ports differ: frames of {a['frame_max']} bytes at {a['host']}, "
-                f"{b['frame_max']} at {b['host']}",
-                "give both the same MTU",
-            )
+        text = (
+            f"the ports differ: frames of {a['frame_max']} bytes at {a['host']}, "
+            f"{b['frame_max']} at {b['host']}"
         )
+        lines.append(Line(False, text, "give both the same MTU"))
     if a["release"] != b["release"]:
-        lines.append(
-            Line(
-                False,
-                f"releases differ: {a['release']} at {a['host']}, {b['release']} at {b['host']}",
-                "install the same on all nodes",
-            )
-        )
+        text = f"releases differ: {a['release']} at {a['host']}, {b['release']} at {b['host']}"
+        lines.append(Line(False, text, "install the same on all nodes"))
     return lines
 
 
 def by_mpirun(command: str, hosts: tuple[str, str]) -> Launch:
-    """mpirun as the user calls it, options and all."""
+    """Runs mpirun as the user does, with all options."""
 
     def launch(arguments: list[str], limit: float) -> tuple[int, str, str]:
         argv = [*shlex.split(command), "--host", ",".join(f"{h}:1" for h in hosts), *arguments]
@@ -171,25 +154,20 @@ def reach(port: str, launch: Launch, timeout_s: float = 10) -> Answer:
             f"{port} joins processes of one machine: there is no network to try",
             "give af_xdp:iface=…, af_packet:iface=… or pci:…",
         )
-    program = [str(built("bench/reach")), "--spec", port]
-    program += [
-        "--key",
-        str(1 + secrets.randbelow(2**62)),
-        "--timeout-ms",
-        str(int(timeout_s * 1e3)),
-    ]
+    key, limit = 1 + secrets.randbelow(2**62), int(timeout_s * 1e3)
+    program = [str(built("bench/reach")), *option_words(spec=port, key=key, timeout_ms=limit)]
     arguments = _apart([*program, "--side", "a"], [*program, "--side", "b"])
     status, out, err = launch(arguments, 2 * timeout_s + _JOIN_S)
     sides = _sides(out)
-    for said in sides.values():
-        if "error" in said:
-            raise HikyakuError.said(said["error"], f"{said['host']}: ")
+    for report in sides.values():
+        if "error" in report:
+            raise HikyakuError.said(report["error"], f"{report['host']}: ")
     if len(sides) < 2:
         raise HikyakuError(
             f"mpirun did not run both sides (status {status}): {err.strip()[-500:]}",
             "see that `mpirun --host A,B hostname` works, and that Hikyaku lies at the same path",
         )
     answer = Answer(judge(sides["a"], sides["b"]))
-    if sides["a"]["hears"] and sides["b"]["hears"]:
+    if sides["a"]["receives"] and sides["b"]["receives"]:
         answer.lines.append(_latency(launch, port))
     return answer

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node of run to completion in Python: rtc/rtc.h by ctypes, for trying things out.
+"""A run-to-completion node in Python: hikyaku/rtc.h by ctypes, for experiments.
 
-The C library receives, sends, keeps time and members; a handler here is called for each message,
-which costs a microsecond or more. What must be fast is written in C (docs/rtc.md).
+The C library receives, sends, and handles time and members. A Python handler is called for each
+message, which costs a microsecond or more. Fast handlers are written in C (docs/rtc.md).
 
     from hikyaku import rtc
 
@@ -12,10 +12,10 @@ which costs a microsecond or more. What must be fast is written in C (docs/rtc.m
         node.every(0.5, lambda: node.send(node.pick(), 2, b"hello") if node.neighbours() else None)
         node.run(seconds=10)
 
-Without a launcher: Node(backend="udp", peers_file="peers", node=0), and a line "0 127.0.0.1:7000"
-for each node in the file.
+Without a launcher: Node(backend="udp", peers_file="peers", node=0). The file has a line such as "0
+127.0.0.1:7000" for each node.
 
-One thread. An exception in a handler ends poll() or run() and comes out of it.
+A node has one thread. An exception in a handler ends poll() or run(), and is raised there.
 """
 
 import ctypes
@@ -26,7 +26,6 @@ from ctypes import (
     POINTER,
     Structure,
     c_bool,
-    c_char,
     c_char_p,
     c_int,
     c_size_t,
@@ -41,22 +40,22 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from .checkout import built
 from .errors import HikyakuError
+from .native import Error, load
 
 DELIVERY = ("best effort", "latest", "retry")
 TOPOLOGIES = ("all", "ring", "random", "exponential", "file")
-_DROP, _REPLY = 0, 1
+_REPLY = 1  # enum hk_rtc_action
 
 
 class _Msg(Structure):
     _fields_ = (
         ("data", c_void_p),
         ("len", c_uint16),
-        ("room", c_uint16),
+        ("reply_max", c_uint16),
         ("src", c_uint16),
         ("type", c_uint8),
-        ("verdict", c_uint8),
+        ("action", c_uint8),
         ("number", c_uint32),
         ("buf", c_uint32),
     )
@@ -96,8 +95,8 @@ class _Config(Structure):
         ("seed", c_uint64),
         ("buffers", c_uint),
         ("payload_max", c_uint),
-        ("workers", c_uint),
-        ("worker_cpu", c_void_p),
+        ("threads", c_uint),
+        ("thread_cpu", c_void_p),
         ("alive_ms", c_uint),
         ("timeout_ms", c_uint),
         ("on_member", _MEMBER),
@@ -105,24 +104,16 @@ class _Config(Structure):
     )
 
 
-class _Error(Structure):
-    _fields_ = (("text", c_char * 512),)
-
-
 @cache
 def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(built("rtc/libhk_rtc.so.0")))
     calls = {
         "defaults": (None, [POINTER(_Config)]),
-        "open": (c_int, [POINTER(_Config), POINTER(c_void_p), POINTER(_Error)]),
+        "open": (c_int, [POINTER(_Config), POINTER(c_void_p), POINTER(Error)]),
         "close": (c_int, [c_void_p]),
         "address": (c_char_p, [c_void_p]),
-        "register": (c_int, [c_void_p, c_uint8, POINTER(_Type), POINTER(_Error)]),
+        "register": (c_int, [c_void_p, c_uint8, POINTER(_Type), POINTER(Error)]),
         "poll": (c_uint, [c_void_p]),
-        "send": (
-            c_int,
-            [c_void_p, c_uint16, c_uint8, c_char_p, c_size_t, POINTER(c_uint32)],
-        ),
+        "send": (c_int, [c_void_p, c_uint16, c_uint8, c_char_p, c_size_t, POINTER(c_uint32)]),
         "flush": (None, [c_void_p]),
         "payload_max": (c_size_t, [c_void_p]),
         "now": (c_uint64, [c_void_p]),
@@ -136,15 +127,13 @@ def _library() -> ctypes.CDLL:
         "pick": (c_int, [c_void_p]),
         "stats_json": (c_int, [c_void_p, c_char_p, c_size_t]),
     }
-    for name, (result, arguments) in calls.items():
-        call = getattr(library, f"hk_rtc_{name}")
-        call.restype, call.argtypes = result, arguments
-    return library
+    return load("systems/rtc/libhk_rtc.so.0", "hk_rtc_", calls)
 
 
 @dataclass(frozen=True)
 class Message:
-    """What came; @data is a copy. @number: of an answer, what send() gave for the question."""
+    """A received message. @data: a copy. @number: of an answer, the number that send() returned for
+    the request."""
 
     src: int
     type: int
@@ -160,8 +149,8 @@ def _text(value: str | Path | None) -> bytes | None:
 
 
 class Node:
-    """An open node. The arguments are the fields of struct hk_rtc_config; what is not given is the
-    library's default. @on_member: called with (node, joined)."""
+    """An open node. The arguments are the fields of struct hk_rtc_config; missing ones have the
+    library's defaults. @on_member: called with (node, joined)."""
 
     def __init__(
         self,
@@ -199,9 +188,9 @@ class Node:
             config.on_member = self._keep(
                 _MEMBER(lambda _rtc, _arg, who, joined: self._call(on_member, who, joined))
             )
-        error = _Error()
+        error = Error()
         if self._c.hk_rtc_open(config, self._rtc, error) != 0:
-            raise HikyakuError(error.text.decode(errors="replace"))
+            raise HikyakuError(str(error))
 
     def __enter__(self) -> "Node":
         return self
@@ -210,9 +199,9 @@ class Node:
         self.close()
 
     def close(self) -> None:
-        """Says goodbye to the others. Safe to repeat."""
+        """Leaves the job. Safe to repeat."""
         if self._rtc:
-            # no worker can hang: a node in Python has none
+            # no handler thread can hang: a node in Python has none
             self._c.hk_rtc_close(self._rtc)
             self._rtc = c_void_p()
 
@@ -226,7 +215,7 @@ class Node:
         return callback
 
     def _call(self, function: Callable, *arguments: object) -> object:
-        """Runs a handler. An exception must not cross the C between here and poll()."""
+        """Runs a handler. An exception must not cross the C code between here and poll()."""
         if self._raised is None:
             try:
                 return function(*arguments)
@@ -244,14 +233,14 @@ class Node:
             for i in range(count):
                 m = messages[i]
                 data = ctypes.string_at(m.data, m.len)
-                said = self._call(handler, Message(m.src, m.type, m.number, data))
-                if answers or said is None:
+                answer = self._call(handler, Message(m.src, m.type, m.number, data))
+                if answers or answer is None:
                     continue
-                if len(said) > m.room:
-                    self._call(_too_long, len(said), m.room)
+                if len(answer) > m.reply_max:
+                    self._call(_too_long, len(answer), m.reply_max)
                     continue
-                ctypes.memmove(m.data, bytes(said), len(said))
-                m.len, m.verdict = len(said), _REPLY
+                ctypes.memmove(m.data, bytes(answer), len(answer))
+                m.len, m.action = len(answer), _REPLY
 
         return self._keep(_FN(burst))
 
@@ -267,9 +256,12 @@ class Node:
         timeout_us: int = 0,
         tries: int = 0,
     ) -> None:
-        """Before the first poll() or run(). @on_message: returns bytes, the answer, or None.
-        @delivery: "best effort"; "latest", what was overtaken is dropped; "retry", sent again until
-        answered, or @on_given_up is called with (destination, number)."""
+        """Registers a message type, before the first poll() or run().
+
+        @on_message: returns the answer as bytes, or None. @delivery: "best effort"; "latest" drops
+        overtaken messages; "retry" resends until an answer arrives, or calls @on_given_up with
+        (destination, number).
+        """
         made = _Type(
             name=name.encode(),
             delivery=DELIVERY.index(delivery),
@@ -285,12 +277,12 @@ class Node:
                 _GIVEN_UP(lambda _rtc, _arg, dst, number: self._call(on_given_up, dst, number))
             )
         self._kept.append(made)  # its name is the library's as long as the node lives
-        error = _Error()
+        error = Error()
         if self._c.hk_rtc_register(self._open(), kind, made, error) != 0:
-            raise HikyakuError(error.text.decode(errors="replace"))
+            raise HikyakuError(str(error))
 
     def send(self, dst: int, kind: int, data: bytes = b"") -> int:
-        """Sends; returns the number by which on_answer and on_given_up know it. OSError if the
+        """Sends a message; returns its number for on_answer and on_given_up. Raises OSError if the
         library refuses: EAGAIN, no buffer; ENOTCONN, not a member; EMSGSIZE, EINVAL."""
         number = c_uint32()
         code = self._c.hk_rtc_send(self._open(), dst, kind, data, len(data), number)
@@ -302,14 +294,14 @@ class Node:
         self._c.hk_rtc_flush(self._open())
 
     def poll(self) -> int:
-        """One round: receives, handles, sends, runs timers. Returns how many messages it was."""
+        """One round: receives, handles, sends, runs timers. Returns the number of messages."""
         count = self._c.hk_rtc_poll(self._open())
         self._raise()
         return count
 
     def run(self, seconds: float | None = None) -> None:
-        """Polls until stop(), Ctrl-C, or @seconds have passed. The loop is Python's: hk_rtc_run()
-        would keep Python from looking at signals."""
+        """Polls until stop(), Ctrl-C, or for @seconds. The loop is in Python, since hk_rtc_run()
+        would block Python's signal handling."""
         self._stopped = False
         end = None if seconds is None else self.now + seconds
         while not self._stopped and (end is None or self.now < end):
@@ -343,7 +335,7 @@ class Node:
 
     @property
     def nodes(self) -> int:
-        """Of the job, members or not."""
+        """The number of nodes of the job, members or not."""
         return self._c.hk_rtc_nodes(self._open())
 
     @property
@@ -359,7 +351,7 @@ class Node:
         return found[: count.value]
 
     def pick(self) -> int:
-        """A neighbour by the seed, or -1."""
+        """A random neighbour by the seed, or -1."""
         return self._c.hk_rtc_pick(self._open())
 
     @property

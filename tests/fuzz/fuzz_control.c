@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fuzz/fuzz_control.c: any bytes at all as a message on hikyakud's control socket.
+ * tests/fuzz/fuzz_control.c: arbitrary bytes as a message on hikyakud's control socket.
  *
- * The first byte chooses: bit 0, the header is made right first (magic, version, length), so that
- * the fuzzer gets to the fields; the rest of it is the type then. What passes the check must keep
- * what host/control.h promises, and pass again.
+ * With bit 0 of the first byte set, the target first corrects the header (magic, version, length),
+ * so that the fuzzer reaches the fields. The other bits of that byte are then the type. A message
+ * that passes the check must keep the promises of hostd/control.h, and pass again.
  */
-#include "host/control.h"
-#include "tests/unit/hk_test.h"
+#include "hostd/control.h"
+#include "tests/support/hk_test.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -46,7 +46,7 @@ static void check_accepted(const union hk_ctl_msg *m)
 		CHECK(m->wires_ready.count <= HK_CTL_MAX_NODES);
 		break;
 	case HK_CTL_READY:
-		CHECK(m->ready.fabric && m->ready.fabric % 64 == 0);
+		CHECK(m->ready.worker && m->ready.worker % 64 == 0);
 		break;
 	case HK_CTL_TEXT:
 		CHECK(m->text.bytes <= HK_CTL_TEXT_MAX);
@@ -58,13 +58,13 @@ static void check_accepted(const union hk_ctl_msg *m)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static union hk_ctl_msg m, again; /* large */
+	static union hk_ctl_msg m, again; /* too large for the stack */
 	struct hk_error err = {""};
 
 	if (size < 1)
 		return 0;
 	size_t len = size - 1;
-	/* memory of its own size, so that a sanitizer sees each byte read beyond it */
+	/* a copy of exactly this size, so that a sanitizer reports each read beyond it */
 	uint8_t *bytes = malloc(len ? len : 1);
 	CHECK(bytes != NULL);
 	memcpy(bytes, data + 1, len);

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fuzz/fuzz_engine.c: any bytes at all as the life of an engine.
+ * tests/fuzz/fuzz_engine.c: arbitrary bytes as the life of an engine.
  *
- * The input is read as a list of steps: frames come in, packets are sent, time passes, the caller
- * reaps and holds and adds peers. Frames are either raw bytes, or raw fields in a frame that is
- * otherwise right (key, endpoints, epochs, checksum), with packet numbers near those in use, so
- * that what lies behind the checks is reached.
+ * The target reads the input as a list of steps: frames arrive, packets are sent, time passes, the
+ * caller reaps, holds buffers and adds peers. Frames are raw bytes, or raw fields in a frame that
+ * is otherwise valid (key, endpoints, epochs, checksum). Packet numbers are near those in use. So
+ * the fuzzer reaches the code behind the checks.
  *
- * What must hold, whatever comes: no byte is read or written out of place (the sanitizers see to
- * that), every token comes out once and only if it went in, no window is exceeded, polling ends,
- * and when nobody answers any more, time alone brings every buffer back.
+ * Invariants for every input:
+ *   - no access out of bounds, which the sanitizers check;
+ *   - every token comes out once, and only if it went in;
+ *   - no window is exceeded, and polling ends;
+ *   - when no peer answers any longer, time alone returns every buffer.
  */
 #include "engine/engine.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/frames.h"
+#include "tests/support/hk_test.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define SELF   1u
 #define KEY    7u
 #define EPOCH  1000u
-#define PEERS  5 /* endpoints 2 … 6 speak; the table takes four */
+#define PEERS  5 /* endpoints 2 to 6 send; the table has space for four */
 #define TOKENS 4096
 
 enum token_state { TOKEN_NEW = 0, TOKEN_OUT, TOKEN_DONE };
@@ -32,9 +35,9 @@ struct world {
 	uint64_t now;
 	uint32_t tx_tokens, rx_tokens;
 	uint8_t tx[TOKENS], rx[TOKENS]; /* enum token_state */
-	int held[PEERS + 4];            /* delivered and kept, for each peer index */
+	int held[PEERS + 4];            /* delivered buffers that are held, for each peer index */
 	uint32_t epoch[PEERS];
-	uint32_t sent[PEERS]; /* packets numbered so far, to each endpoint */
+	uint32_t sent[PEERS]; /* packets sent so far, to each endpoint */
 };
 
 /* ---- reading the input --------------------------------------------------------------------- */
@@ -96,20 +99,20 @@ static void poll_some(struct world *w, unsigned max)
 			if (out[i].kind == HK_OUT_RESEND)
 				CHECK(out[i].token < TOKENS && w->tx[out[i].token] == TOKEN_OUT);
 		}
-		/* one time, one poll after the other: that must come to an end */
+		/* polls at one time must come to an end */
 		CHECK(++rounds < 10000);
 	} while (got == max);
 }
 
-static void read_verdicts(struct world *w)
+static void read_disconnects(struct world *w)
 {
-	enum hk_verdict why;
+	enum hk_disconnect_reason why;
 	hk_peer p;
 
-	for (unsigned i = 0; (p = hk_engine_verdict(w->e, &why)) != HK_PEER_NONE; i++) {
+	for (unsigned i = 0; (p = hk_engine_next_disconnect(w->e, &why)) != HK_PEER_NONE; i++) {
 		CHECK(i < w->cfg.max_peers);
-		CHECK(why != HK_VERDICT_NONE);
-		CHECK(hk_engine_room(w->e, p) == 0 && hk_engine_unacked(w->e, p) == 0);
+		CHECK(why != HK_DISCONNECT_NONE);
+		CHECK(hk_engine_available(w->e, p) == 0 && hk_engine_unacked(w->e, p) == 0);
 	}
 }
 
@@ -127,7 +130,7 @@ static void send(struct world *w, uint8_t how)
 	else
 		pkt.frags = frags;
 	for (uint8_t i = 0; i < frags && w->tx_tokens < TOKENS; i++) {
-		unsigned room = hk_engine_room(w->e, p);
+		unsigned room = hk_engine_available(w->e, p);
 		pkt.token = w->tx_tokens;
 		pkt.frag = pkt.type == HK_WIRE_PUT ? 0 : i;
 		bool took = hk_engine_send(w->e, p, &pkt, w->now, hdr);
@@ -148,7 +151,7 @@ static void input(struct world *w, const uint8_t *frame, size_t len)
 		return;
 	memset(&rx, 0xa5, sizeof(rx));
 	hk_engine_input(w->e, frame, len, token, w->now, &rx);
-	switch (rx.verdict) {
+	switch (rx.result) {
 	case HK_RX_DROP:
 	case HK_RX_CONTROL:
 	case HK_RX_PUT:
@@ -163,7 +166,7 @@ static void input(struct world *w, const uint8_t *frame, size_t len)
 	case HK_RX_DELIVER:
 		break;
 	}
-	CHECK(rx.verdict == HK_RX_DELIVER);
+	CHECK(rx.result == HK_RX_DELIVER);
 	CHECK(rx.count >= 1 && rx.count <= HK_WIRE_MAX_FRAGS);
 	CHECK(rx.f.payload >= frame && rx.f.payload + rx.f.payload_len <= frame + len);
 	w->rx[w->rx_tokens++] = TOKEN_OUT;
@@ -190,10 +193,9 @@ static void raw_frame(struct world *w)
 	free(frame);
 }
 
-/* Header fields as they come, in a frame that gets through. */
+/* Makes a frame with header fields from the input that passes the first checks. */
 static void patched_frame(struct world *w)
 {
-	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
 	uint8_t who = byte(w) % PEERS, kind = byte(w), how = byte(w);
 	struct hk_wire_hdr h = {
 		.version = HK_WIRE_VERSION,
@@ -214,7 +216,7 @@ static void patched_frame(struct world *w)
 
 	if (h.src_epoch == 0)
 		h.src_epoch = 1;
-	if (how & 16) /* RESET quotes the epoch that it refuses here */
+	if (how & 16) /* RESET: the refused epoch */
 		h.tsecr = w->epoch[who];
 	if (h.type == HK_WIRE_DATA) {
 		h.am = byte(w);
@@ -231,15 +233,10 @@ static void patched_frame(struct world *w)
 	if (h.type == HK_WIRE_ACK)
 		body[0] &= 0xfe;
 
-	size_t len = HK_ETH_HLEN + HK_WIRE_HLEN + h.len;
-	uint8_t *frame = malloc(len + HK_WIRE_CRC_LEN);
+	/* of exactly its size, so that a sanitizer sees each read beyond it */
+	uint8_t *frame = malloc(FRAME_BYTES(h.len) - (w->cfg.crc ? 0 : HK_WIRE_CRC_LEN));
 	CHECK(frame != NULL);
-	hk_wire_put_eth(frame, mac, mac);
-	hk_wire_put_hdr(frame + HK_ETH_HLEN, &h);
-	memcpy(frame + HK_ETH_HLEN + HK_WIRE_HLEN, body, h.len);
-	if (w->cfg.crc)
-		len += hk_wire_seal(frame + HK_ETH_HLEN);
-	input(w, frame, len);
+	input(w, frame, frame_encode(frame, &h, body, w->cfg.crc));
 	free(frame);
 }
 
@@ -278,7 +275,7 @@ static void invariants(struct world *w)
 		hk_engine_peer_info(w->e, p, &info);
 		CHECK(unacked <= w->cfg.window && info.in_flight <= unacked);
 		CHECK(info.credit <= 0xffff);
-		CHECK(hk_engine_room(w->e, p) + unacked <= w->cfg.window);
+		CHECK(hk_engine_available(w->e, p) + unacked <= w->cfg.window);
 		sum += unacked;
 	}
 	CHECK(sum == hk_engine_unacked(w->e, HK_PEER_NONE));
@@ -316,9 +313,9 @@ static void step(struct world *w)
 		if (op >> 3 == 31)
 			hk_engine_bye(w->e);
 		else if (op >> 3 == 30)
-			read_verdicts(w);
+			read_disconnects(w);
 		else if (op >> 3 == 29)
-			hk_engine_away(w->e, byte(w) & 1);
+			hk_engine_set_not_polling(w->e, byte(w) & 1);
 		else
 			add(w, byte(w));
 		break;
@@ -326,16 +323,16 @@ static void step(struct world *w)
 	invariants(w);
 }
 
-/* Nobody answers any more: time alone must bring every packet's buffer back. */
+/* Ends all answers: time alone must return every packet's buffer. */
 static void end(struct world *w)
 {
 	for (unsigned i = 0; hk_engine_unacked(w->e, HK_PEER_NONE); i++) {
 		CHECK(i < 20000);
 		uint64_t at = hk_engine_deadline(w->e);
-		CHECK(at != UINT64_MAX); /* unacknowledged, and waiting for nothing */
+		CHECK(at != UINT64_MAX); /* a packet is unacknowledged, so a timer must run */
 		w->now = HK_MAX(w->now + 1, at);
 		poll_some(w, 64);
-		read_verdicts(w);
+		read_disconnects(w);
 		reap(w, 64);
 	}
 	while (hk_engine_reap(w->e, (uint64_t[1]){0}, 0))

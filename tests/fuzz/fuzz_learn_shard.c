@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fuzz/fuzz_learn_shard.c: any bytes at all as a file of rows.
+ * tests/fuzz/fuzz_learn_shard.c: arbitrary bytes as a file of rows.
  *
- * Once as they are, and once with magic and sum made right, so that the fuzzer gets past them.
+ * The target reads them unchanged, and then with corrected magic and sum, so that the fuzzer gets
+ * past these.
  */
 #include "learn/shard.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/hk_test.h"
 
 #include <math.h>
 
@@ -16,18 +17,18 @@ static void seal(uint8_t *bytes, size_t len)
 	uint64_t sum = 0, word;
 
 	memcpy(bytes, "HKSHARD1", 8);
-	for (size_t at = HK_SHARD_HLEN; at + sizeof(word) <= len; at += sizeof(word)) {
+	for (size_t at = HK_LEARN_SHARD_HLEN; at + sizeof(word) <= len; at += sizeof(word)) {
 		memcpy(&word, bytes + at, sizeof(word));
 		sum += word;
 	}
-	memcpy(bytes + HK_SHARD_HLEN - sizeof(sum), &sum, sizeof(sum));
+	memcpy(bytes + HK_LEARN_SHARD_HLEN - sizeof(sum), &sum, sizeof(sum));
 }
 
 static void check(const uint8_t *bytes, size_t len)
 {
-	struct hk_shard s;
+	struct hk_learn_shard s;
 
-	if (hk_shard_parse(&s, bytes, len, "input", NULL) != 0)
+	if (hk_learn_shard_parse(&s, bytes, len, "input", NULL) != 0)
 		return;
 	CHECK(s.features > 0 && s.data.rows > 0 && s.node < s.nodes);
 	CHECK((const uint8_t *)(s.data.y + s.data.rows) == bytes + len);
@@ -45,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(bytes != NULL);
 	memcpy(bytes, data, size);
 	check(bytes, size);
-	if (size >= HK_SHARD_HLEN) {
+	if (size >= HK_LEARN_SHARD_HLEN) {
 		seal(bytes, size);
 		check(bytes, size);
 	}

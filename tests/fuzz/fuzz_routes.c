@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fuzz/fuzz_routes.c: any bytes at all as a route file, as a table in MRT, and as a packet's header.
+ * tests/fuzz/fuzz_routes.c: arbitrary bytes as a route file, as a table in MRT, and as a packet's
+ * header.
  *
- * The first byte chooses. Bytes lie in memory of their own size, so that a sanitizer sees each read
- * beyond it.
+ * The first byte chooses. The bytes lie in memory of exactly their size, so that a sanitizer
+ * reports each read beyond it.
  */
-#include "p2p/router/header.h"
-#include "p2p/router/routes.h"
-#include "tests/unit/hk_test.h"
+#include "devmem/router/header.h"
+#include "devmem/router/routes.h"
+#include "tests/support/hk_test.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -29,10 +30,10 @@ static void header(const uint8_t *f, size_t len, unsigned frame)
 	struct hk_ip ip;
 
 	for (unsigned family = 4; family <= 6; family += 2) {
-		enum hk_verdict v = family == 4 ? hk_ip4_read(f, avail, frame, &ip)
-						: hk_ip6_read(f, avail, frame, &ip);
-		CHECK(v < HK_VERDICTS);
-		if (v != HK_V_FORWARD)
+		enum hk_router_result v = family == 4 ? hk_ip4_read(f, avail, frame, &ip)
+						      : hk_ip6_read(f, avail, frame, &ip);
+		CHECK(v < HK_RESULTS);
+		if (v != HK_RESULT_FORWARD)
 			continue;
 		CHECK(ip.family == family && ip.length + (unsigned)HK_ETHER_LEN <= frame);
 		CHECK(ip.length >= ip.header && (unsigned)HK_ETHER_LEN + ip.header <= avail);
@@ -51,7 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	CHECK(bytes != NULL);
 	memcpy(bytes, data + 3, len);
 	if (data[0] % 4 == 0) {
-		/* no file of this machine is a table */
+		/* the input must not name another file of this machine */
 		if (!memmem(bytes, len, "table", 5) &&
 		    hk_routes_parse((char *)bytes, len, "input", 2, &r, &err) == 0)
 			check_routes(r);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fuzz/fuzz_wire.c: any bytes at all as a received frame.
+ * tests/fuzz/fuzz_wire.c: arbitrary bytes as a received frame.
  *
- * The first byte of the input chooses: bit 0, a checksum is required; bit 1, the frame is given a
- * right checksum first, so that the fuzzer gets past it. The rest is the frame. It lies in memory
- * of its own size, so that a sanitizer sees each byte read beyond it.
+ * The first byte of the input chooses. Bit 0: a checksum is required. Bit 1: the target first adds
+ * a valid checksum, so that the fuzzer gets past it. The other bytes are the frame. It lies in
+ * memory of exactly its size, so that a sanitizer reports each read beyond it.
  */
-#include "tests/unit/hk_test.h"
+#include "tests/support/hk_test.h"
 #include "wire/atomic.h"
 #include "wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What docs/wire.md promises of a frame that was accepted. */
+/* Checks the rules of docs/wire.md for an accepted frame. */
 static void check_accepted(const struct hk_frame *f, const uint8_t *frame, size_t len, bool crc)
 {
 	const struct hk_wire_hdr *h = &f->h;
@@ -37,23 +37,24 @@ static void check_accepted(const struct hk_frame *f, const uint8_t *frame, size_
 	CHECK(f->payload_len + ext == h->len);
 	CHECK(f->payload + f->payload_len + (h->flags & HK_WIRE_F_CRC ? HK_WIRE_CRC_LEN : 0) <=
 	      frame + len);
-	/* and writing it again gives the same bytes */
-	hk_wire_put_hdr(base, h);
+	/* encoding it again gives the same bytes */
+	hk_wire_hdr_encode(base, h);
 	CHECK(memcmp(base, frame + HK_ETH_HLEN, sizeof(base)) == 0);
 }
 
-/* Messages of atomic operations: what is accepted is as long as it says, and is written again the same. */
+/* Checks messages of atomic operations: an accepted one is as long as it says, and encoding it
+ * gives the same bytes. */
 static void check_atomic(const struct hk_frame *f)
 {
 	struct hk_wire_atomic a;
 	uint8_t head[HK_WIRE_ATOMIC_LEN];
 
 	if (f->h.type != HK_WIRE_DATA || f->h.am != HK_WIRE_AM_ATOMIC ||
-	    !hk_wire_parse_atomic(f->payload, f->payload_len, &a))
+	    !hk_wire_atomic_parse(f->payload, f->payload_len, &a))
 		return;
 	CHECK(a.op < HK_ATOMIC_KINDS && a.token != 0);
-	CHECK(f->payload_len == sizeof(head) + (hk_wire_atomic_carries(&a) ? a.len : 0));
-	hk_wire_put_atomic(head, &a);
+	CHECK(f->payload_len == sizeof(head) + (hk_wire_atomic_has_data(&a) ? a.len : 0));
+	hk_wire_atomic_encode(head, &a);
 	CHECK(memcmp(head, f->payload, sizeof(head)) == 0);
 }
 
@@ -72,9 +73,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const uint8_t *at = frame + HK_ETH_HLEN + offsetof(struct hk_wire_hdr, len);
 		size_t inner = (size_t)(at[0] | at[1] << 8);
 		if (HK_ETH_HLEN + HK_WIRE_HLEN + inner + HK_WIRE_CRC_LEN <= len)
-			hk_wire_seal(frame + HK_ETH_HLEN);
+			hk_wire_frame_seal(frame + HK_ETH_HLEN);
 	}
-	if (hk_wire_parse(frame, len, crc, &f) == HK_WIRE_OK) {
+	if (hk_wire_frame_parse(frame, len, crc, &f) == HK_WIRE_OK) {
 		check_accepted(&f, frame, len, crc);
 		check_atomic(&f);
 	}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/fuzz/replay.c: a fuzz target without a fuzzer.
+ * tests/fuzz/replay.c: runs a fuzz target without a fuzzer.
  *
- * Runs the target on each file of the given directories, and then on seeded mutations of them: no
- * match for libFuzzer, but it needs no clang, and `make check` runs it everywhere.
+ * It runs the target on each file of the given directories, and then on seeded mutations of them.
+ * It finds less than libFuzzer, but needs no clang, and `make check` runs it everywhere.
  *
  *   fuzz_x_replay [--runs N] [--seed N] FILE-OR-DIRECTORY …
  */
-#include "tests/unit/hk_test.h"
+#include "tests/support/hk_test.h"
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -62,7 +62,7 @@ static int load(const char *path)
 	return 0;
 }
 
-/* A few bytes changed, dropped or doubled, or two inputs spliced. */
+/* Changes, drops or doubles a few bytes, or joins two inputs. */
 static size_t mutate(struct hk_rng *r, uint8_t *out)
 {
 	const struct input *a = &inputs[hk_rng_below(r, inputs_len)];
@@ -117,7 +117,7 @@ int main(int argc, char **argv)
 		LLVMFuzzerTestOneInput(inputs[i].bytes, inputs[i].len);
 	uint64_t seed = hk_test_now.seed;
 	for (uint64_t i = 0; i < runs; i++) {
-		/* each run has its own seed, so that the last one repeats alone */
+		/* each run has its own seed, so that the last one can be repeated alone */
 		struct hk_rng r = {hk_test_now.seed = seed + i};
 		size_t len = mutate(&r, buf);
 		LLVMFuzzerTestOneInput(buf, len);

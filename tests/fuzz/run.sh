@@ -3,8 +3,8 @@
 #
 # run.sh TARGET SEEDS RUNS: runs a libFuzzer target for a bounded number of inputs.
 #
-# New inputs go to a temporary directory, not into SEEDS; an input that fails is kept in the
-# directory where the target lies, and libFuzzer prints its name. FUZZ_RUNS overrides RUNS.
+# New inputs go to a temporary directory, not into SEEDS. libFuzzer writes an input that fails to
+# the target's directory and prints its name. FUZZ_RUNS overrides RUNS.
 set -eu
 target=$1 seeds=$2 runs=${FUZZ_RUNS:-$3}
 scratch=$(mktemp -d)

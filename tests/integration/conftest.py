@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the integration tests share: labs, built programs, a look for leftovers.
+"""Fixtures of the integration tests: labs, built programs, jobs.
 
-Labs are named after this process, so that several test runs of one checkout do not meet, and those
-of a run that was killed are taken down by the next.
+The names of labs contain the PID of the test run, so several runs of one checkout do not share a
+lab. A test run takes down the labs of earlier runs that were killed.
 """
 
 import os
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ import pytest
 
 from hikyaku import process
 from hikyaku.checkout import ROOT, build_dir
+from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, RunResult, down, down_dead, network, own_name
 from hikyaku.lab.openmpi import with_faults
 from mpi_programs import HUGE_MB, LIMIT_S, WATCHDOG_S
@@ -26,15 +28,21 @@ PREFIX = "test"
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="run the tests marked slow as well")
     parser.addoption(
-        "--life-seconds",
-        type=float,
-        default=8,
-        help="how long each test that kills at random moments goes on [8]",
+        "--kills",
+        type=int,
+        default=5,
+        help="jobs that a test kills, if it kills at random moments [5]",
     )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow tests are deselected, not skipped: a skip is for what cannot run here."""
+    """Deselects slow tests, and sorts files with guests to the front.
+
+    A skip would mean that the test cannot run here. Files with guests take longest: at the end of
+    the run, the last of them would run alone.
+    """
+    guests = {item.path for item in items if "guest" in item.fixturenames}
+    items.sort(key=lambda item: item.path not in guests)
     if config.getoption("--slow"):
         return
     slow = [item for item in items if item.get_closest_marker("slow")]
@@ -43,15 +51,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """SIGTERM ends a test run as Ctrl-C does, so that fixtures take their labs down."""
-    config.addinivalue_line("markers", "slow: takes long; only with --slow")
+    """Makes SIGTERM end a test run as Ctrl-C does, so that fixtures take their labs down."""
+    # Open MPI ends the ranks of a failed job in three steps, and sleeps for a second after each.
+    # Our ranks do not need that second.
+    os.environ.setdefault("OMPI_MCA_odls_base_sigkill_timeout", "0")
 
     def stop(_signum: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, stop)
-    # A run in the background of a shell, or under nohup, ignores these two, and so would all that
-    # it starts; tests send them, and expect what a user at a terminal sees.
+    # A process in the background of a shell, or under nohup, ignores these two signals, and its
+    # children inherit that. Tests send them and expect the same effect as on a terminal.
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
@@ -60,29 +70,37 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def lab_name() -> Iterator[Callable[[str], str]]:
-    """Gives names for labs; whatever is up under them at the end is taken down."""
+    """Gives names for labs. At the end of the session it takes down all labs of these names."""
     if os.geteuid() != 0:
         pytest.fail("labs are network namespaces: run the tests as root")
-    down_dead(PREFIX)
+    try:
+        down_dead(PREFIX)
+    except HikyakuError as bad:  # this run uses other names, so it can go on
+        warnings.warn(str(bad), stacklevel=1)
     given: list[str] = []
 
     def name(what: str) -> str:
         given.append(own_name(PREFIX, what))
         return given[-1]
 
-    try:
-        yield name
-    finally:
-        for each in dict.fromkeys(given):
+    yield name
+    failed = []
+    for each in dict.fromkeys(given):
+        try:
             down(each)
+        except HikyakuError as bad:  # take the others down all the same
+            failed.append(f"lab '{each}' stays: {bad}")
+    assert not failed, "\n".join(failed)
 
 
 @pytest.fixture(scope="session")
 def get_lab(lab_name: Callable[[str], str]) -> Callable[..., Lab]:
-    """get_lab(nodes=2, wire="memif", ranks_per_node=1) gives a lab that is up, the same one for
-    the same arguments, until the end of the session. @huge_mb: of huge pages for each node.
-    @ports: of each rank."""
-    up: dict[tuple[int, str, int, int, int], Lab] = {}
+    """get_lab(nodes=2, wire="memif", ranks_per_node=1) gives a lab that is up.
+
+    Until the end of the session, the same arguments give the same lab. @huge_mb: MB of huge pages
+    for each node. @ports: ports of each rank. It makes a lab again if a test has broken it, or if
+    it did not come up. So one test that breaks its lab does not make later tests fail.
+    """
 
     def get(
         nodes: int = 2,
@@ -91,13 +109,14 @@ def get_lab(lab_name: Callable[[str], str]) -> Callable[..., Lab]:
         huge_mb: int = 0,
         ports: int = 1,
     ) -> Lab:
-        key = (nodes, wire, ranks_per_node, huge_mb, ports)
-        if key not in up:
-            huge = f"-h{huge_mb}" if huge_mb else ""
-            rails = f"-p{ports}" if ports > 1 else ""
-            name = lab_name(f"{wire}-{nodes}x{ranks_per_node}{huge}{rails}")
-            up[key] = Lab.up(nodes, wire, ranks_per_node, name=name, huge_mb=huge_mb, ports=ports)
-        return up[key]
+        huge = f"-h{huge_mb}" if huge_mb else ""
+        paths = f"-p{ports}" if ports > 1 else ""
+        name = lab_name(f"{wire}-{nodes}x{ranks_per_node}{huge}{paths}")
+        try:
+            return Lab.find(name)
+        except HikyakuError:
+            down(name)
+        return Lab.up(nodes, wire, ranks_per_node, name=name, huge_mb=huge_mb, ports=ports)
 
     return get
 
@@ -123,7 +142,7 @@ def hikyaku() -> list[str]:
 
 @pytest.fixture(scope="session")
 def python_script() -> Callable[[Path, str], list[str]]:
-    """Writes a script that uses the package, and gives the command line that runs it."""
+    """Writes a script that uses our package, and gives the command line that runs it."""
 
     def make(path: Path, text: str) -> list[str]:
         path.write_text(f"import sys\nsys.path.insert(0, {str(ROOT / 'python')!r})\n{text}")
@@ -134,7 +153,8 @@ def python_script() -> Callable[[Path, str], list[str]]:
 
 @pytest.fixture
 def lab_of_jobs(get_lab) -> Iterator[Callable[..., Lab]]:
-    """get_lab() for tests that leave jobs running: what runs on its nodes ends with the test."""
+    """get_lab() for tests that leave jobs running. It ends all processes on the nodes at the end
+    of the test."""
     taken: list[Lab] = []
 
     def take(*shape: object, **options: object) -> Lab:
@@ -150,7 +170,7 @@ def lab_of_jobs(get_lab) -> Iterator[Callable[..., Lab]]:
 
 @pytest.fixture
 def burners() -> Iterator[Callable[[int], None]]:
-    """burners(2): so many processes compute beside the test, until its end."""
+    """burners(2) starts two processes that use all the CPU they get, until the test ends."""
     running: list[subprocess.Popen] = []
 
     def start(count: int) -> None:
@@ -166,7 +186,7 @@ def burners() -> Iterator[Callable[[int], None]]:
 
 @pytest.fixture
 def lab(lab_of_jobs) -> Lab:
-    """Two nodes of one rank, with huge pages for two jobs at once."""
+    """Two nodes with one rank each, and huge pages for two jobs at once."""
     return lab_of_jobs(2, "memif", 1, huge_mb=384)
 
 
@@ -179,7 +199,7 @@ def run(get_lab, program) -> Callable[..., RunResult]:
         command: str,
         *,
         tcp: bool = False,
-        host: str | None = None,
+        mode: str | None = None,
         faults: str = "",
         seed: int = 1000,
         ports: int = 1,
@@ -188,7 +208,7 @@ def run(get_lab, program) -> Callable[..., RunResult]:
         watchdog: float = WATCHDOG_S,
     ) -> RunResult:
         wire, nodes, ranks = where
-        huge_mb = ranks * HUGE_MB if host in ("hybrid", "split", "daemon") else 0
+        huge_mb = ranks * HUGE_MB if mode in ("hybrid", "split", "daemon") else 0
         lab: Lab = get_lab(nodes, wire, ranks, huge_mb, ports)
         name, *options = command.split()
         argv = [program(f"tests/mpi/mpi_{name}"), *options, "--timeout", str(watchdog)]
@@ -198,7 +218,7 @@ def run(get_lab, program) -> Callable[..., RunResult]:
             nodes * ranks,
             argv,
             tcp=tcp,
-            host=host,
+            mode=mode,
             mca=mca,
             timeout=limit,
         )

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Running the programs of tests/mpi, and judging what they print: fixture `run` runs them."""
+"""Limits and checks for the programs of tests/mpi. The fixture `run` runs these programs."""
 
 import re
 
 from hikyaku.lab import RunResult
-from hikyaku.lab.openmpi import interposer_settings
+from hikyaku.lab.openmpi import promoter_settings
 
-# What each program takes over shared loopback TCP is one or two seconds; the limit is for a hang.
-# The programs' own watchdogs come before it, and say which rank waits for what.
+# Over shared loopback TCP each program takes one or two seconds, so the limit is for a hang. The
+# program's own watchdog expires earlier, and reports for which operation each rank waits.
 WATCHDOG_S = 100
 LIMIT_S = 130
 
-HUGE_MB = 192  # for each rank of a node
+HUGE_MB = 192  # huge pages for each rank of a node
 
 
 def lab_id(value: tuple[str, int, int]) -> str:
@@ -28,5 +28,5 @@ def assert_passed(result: RunResult, command: str) -> None:
 
 
 def preloaded(argv: list[str], **variables: str) -> list[str]:
-    settings = interposer_settings() | {"HK_HALO_REPORT": "1"} | variables
+    settings = promoter_settings() | {"HK_HALO_REPORT": "1"} | variables
     return ["env", *(f"{name}={value}" for name, value in settings.items()), *argv]

@@ -2,12 +2,12 @@
 """Reads captures twice: to the letter of pcapng, and by tshark with our dissector."""
 
 import struct
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku.checkout import ROOT
 
 LUA = ROOT / "tools/wireshark/hikyaku.lua"
@@ -109,8 +109,7 @@ def dissect(capture: Path) -> list[dict]:
     """Each frame's fields. No frame may be malformed, or of another protocol."""
     argv = ["tshark", "-X", f"lua_script:{LUA}", "-r", str(capture), "-T", "fields"]
     argv += [word for name in FIELDS.values() for word in ("-e", name)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    done = execute(argv, timeout=120)
     frames = []
     for line in done.stdout.splitlines():
         frame = dict(zip(FIELDS, line.split("\t"), strict=True))
@@ -119,6 +118,6 @@ def dissect(capture: Path) -> list[dict]:
         frames.append({"interface": interface, **{k: number(v) for k, v in frame.items()}})
     wrong = 'not hikyaku || hikyaku.crc.bad || _ws.expert.group == "Malformed"'
     argv = ["tshark", "-X", f"lua_script:{LUA}", "-r", str(capture), "-Y", wrong]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, check=False)
+    done = execute(argv, code=None, timeout=120)
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     return frames

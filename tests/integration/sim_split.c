@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/integration/sim_split.c: NICs that split frames, for machines without one. Loaded by LD_PRELOAD into
- * hk_router, it stands before DPDK's driver of some device: it says that the device offers
- * RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT, keeps what the queue is told, and has each received frame lie in two buffers.
- * What was split off is written over where it came from.
+ * tests/integration/sim_split.c: simulates NICs that split frames, for machines without one.
  *
- * HK_SIM_SPLIT=refused: offers it, and then takes no such queue.
+ * It is loaded into hk_router by LD_PRELOAD, and replaces functions of DPDK. Each device then
+ * reports the offload RTE_ETH_RX_OFFLOAD_BUFFER_SPLIT. The queue set-up stores the requested
+ * segments, and the receive function copies the header of each frame into a buffer of the first
+ * segment's pool. It overwrites the header in the original buffer, so that a test notices if the
+ * router reads it there.
+ *
+ * With HK_SIM_SPLIT=refused the device reports the offload, but the queue set-up fails.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a daemon in a lab says of its slots."""
+"""The slots of a daemon in a lab."""
 
 import json
-import subprocess
 
+from execute import execute
 from hikyaku.lab import Lab
 
 
 def slots_of(lab: Lab, hikyaku: list[str], node: str, name: str) -> list[str]:
-    """The states of the slots of daemon @name of @node, as it says."""
+    """The states of the slots of daemon @name of @node, from `hikyaku daemon status`."""
     argv = [*hikyaku, "daemon", "status", "--name", name, "--json"]
-    done = subprocess.run(
-        lab.exec_argv(node, argv), capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = execute(lab.exec_argv(node, argv))
     return [slot["state"] for slot in json.loads(done.stdout)["daemons"][0]["slots"]]

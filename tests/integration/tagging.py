@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the tests of the tagger share: frames as a capture on the wire sees them, taggers and jobs
-that run, and what is left of them. Its fixtures are imported by name."""
+"""Shared code of the tagger's tests: captured frames, running taggers and jobs, and leftovers.
+
+The tests import its fixtures by name.
+"""
 
 import json
 import os
@@ -16,18 +18,20 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.lab import Lab
 from hikyaku.sdn.tag import NoTag, Tag
 
-SOON = 30  # seconds, on a machine that does much else
+SOON = 30  # seconds, on a busy machine
 OUTGOING = 4  # PACKET_OUTGOING
 IPV4, UDP, TCP = b"\x08\x00", 17, 6
 
-# Copies frames to its output, as lines, until its input ends. Its first line says that it listens,
-# and the others wait until that was read: communicate() loses what readline() has read too far.
-# Tagged ones of an endless job would be too many: a filter of the kernel's leaves them out. At the
-# end one lets nothing more in: a wire that is never silent could not be read to its end.
+# A program that copies frames to its output, as lines, until its input ends. Its first line says
+# that it listens. It prints frames only after a line of input, which acknowledges the first line:
+# communicate() would lose bytes that readline() has read ahead. The tagged frames of an endless job
+# would be too many, so a socket filter can drop them. At the end another filter drops all frames:
+# otherwise reading would never end on a wire with constant traffic.
 SNIFFER = """
 import ctypes, itertools, select, socket, struct, sys
 sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
@@ -39,7 +43,7 @@ def attach(*code):
     sock.setsockopt(socket.SOL_SOCKET, 26, fprog)  # SO_ATTACH_FILTER
 
 if sys.argv[2] == "untagged":
-    # the first two octets; 66:48? then nothing of it, else all
+    # load the first two octets; if they are 66:48, drop the frame, else keep all of it
     attach((0x28, 0, 0, 0), (0x15, 1, 0, 0x6648), (0x06, 0, 0, 0xffffffff), (0x06, 0, 0, 0))
 sock.bind((sys.argv[1], 3))
 sock.setblocking(False)
@@ -62,7 +66,7 @@ for n in itertools.count():
 
 @dataclass
 class Frame:
-    """The start of a frame, as it lay on the wire."""
+    """The start of a frame, as it was on the wire."""
 
     outgoing: bool
     raw: bytes
@@ -81,7 +85,7 @@ class Frame:
 
     @property
     def length(self) -> int:
-        """Of the IP packet."""
+        """The length of the IP packet."""
         return int.from_bytes(self.raw[16:18], "big")
 
     @property
@@ -91,14 +95,15 @@ class Frame:
         except NoTag:
             return None
 
-    def same_but_for_its_number(self) -> bytes:
-        """Without IP's identification and the checksum that covers it."""
+    def without_ip_id(self) -> bytes:
+        """The bytes without IP's identification and the checksum that covers it."""
         return self.raw[:18] + self.raw[20:24] + self.raw[26:]
 
 
 @contextmanager
 def started(lab: Lab, node: str, *argv: str, **options) -> Iterator[subprocess.Popen]:
-    """A process on @node that says a first line when it is ready, and is ended with the block."""
+    """A process on @node that prints a line when it is ready. It is killed at the end of the
+    block."""
     child = subprocess.Popen(
         lab.exec_argv(node, list(argv)), stdin=subprocess.PIPE, text=True, **options
     )
@@ -113,7 +118,7 @@ def started(lab: Lab, node: str, *argv: str, **options) -> Iterator[subprocess.P
 def captured(
     lab: Lab, node: str, frames: list[Frame], which: str = "all", link: str = "tcp0"
 ) -> Iterator[None]:
-    """Puts what goes over @link of @node into @frames; @which: "all" or "untagged"."""
+    """Appends the frames on @link of @node to @frames. @which: "all" or "untagged"."""
     argv = [sys.executable, "-c", SNIFFER, link, which]
     with started(lab, node, *argv, stdout=subprocess.PIPE) as sniffer:
         assert sniffer.stdout.readline() == "ready\n"
@@ -131,8 +136,8 @@ def mac_of(lab: Lab, node: str) -> str:
     return json.loads(process.run(argv))[0]["address"]
 
 
-def others(lab: Lab) -> list[Path]:
-    """The processes of taggers that live and are none of @lab's."""
+def taggers_outside(lab: Lab) -> list[Path]:
+    """The /proc directories of running taggers that do not belong to @lab."""
     ours = f"HIKYAKU_LAB_ID={lab.topology.lab_id}".encode()
     found = []
     for place in Path("/proc").glob("[0-9]*"):
@@ -144,7 +149,7 @@ def others(lab: Lab) -> list[Path]:
 
 
 def programs_of(place: Path) -> set[int]:
-    """Those that the process in @place holds."""
+    """The eBPF programs that the process with the /proc directory @place has open."""
     held = set()
     for each in place.glob("fdinfo/*"):
         with suppress(OSError):
@@ -152,23 +157,24 @@ def programs_of(place: Path) -> set[int]:
     return held
 
 
-def things(lab: Lab) -> set[str]:
-    """Programs of taggers in the kernel, and their cgroups, but for those of others that live."""
+def tagger_objects(lab: Lab) -> set[str]:
+    """The eBPF programs and cgroups of taggers, except those of running taggers outside of @lab."""
     bpftool = shutil.which("bpftool") or "/usr/sbin/bpftool"
     programs = [
         p["id"]
         for p in json.loads(process.run([bpftool, "-j", "prog"]))
         if p.get("name", "").startswith("hk_")
     ]
-    cgroups = [  # os.walk() passes over what vanishes meanwhile
+    cgroups = [  # os.walk() skips directories that vanish meanwhile
         Path(above, name)
         for above, names, _ in os.walk("/sys/fs/cgroup")
         for name in names
         if name.startswith("hikyaku-tag-")
     ]
-    strange = others(lab)  # after the lists: what is in them and lives is found
-    held = set().union(*map(programs_of, strange))
-    pids = {place.name for place in strange}
+    # after the lists, so that the owner of each entry is found if it still runs
+    outside = taggers_outside(lab)
+    held = set().union(*map(programs_of, outside))
+    pids = {place.name for place in outside}
     return {f"program {n}" for n in programs if n not in held} | {
         str(each) for each in cgroups if each.name.rpartition("-")[2] not in pids
     }
@@ -176,18 +182,18 @@ def things(lab: Lab) -> set[str]:
 
 @pytest.fixture
 def nothing_left(get_lab) -> Callable[[], bool]:
-    """Tells whether all that this test's taggers made has gone. What was there before, and what
-    others have, is not theirs."""
+    """Returns whether all objects that this test's taggers made are gone. Objects from before the
+    test do not count, nor those of taggers outside of the lab."""
     lab = get_lab(2, "memif", 1)
-    before = things(lab)
-    return lambda: things(lab) <= before
+    before = tagger_objects(lab)
+    return lambda: tagger_objects(lab) <= before
 
 
 @pytest.fixture
 def lab(get_lab, nothing_left) -> Iterator[Lab]:
-    """Two nodes. What hangs on them at the end is a fault."""
+    """Two nodes. The test fails if objects of the tagger are left at its end."""
     yield get_lab(2, "memif", 1)
-    process.wait_until("everything of the tagger to be gone", nothing_left, SOON)
+    process.wait_until("the tagger's programs and cgroups to be gone", nothing_left, SOON)
 
 
 def status(lab: Lab, node: str, hikyaku: list[str]) -> list[dict]:
@@ -210,29 +216,31 @@ def endless_job(
         job.wait(timeout=SOON)
 
 
-def busy(lab: Lab, hikyaku: list[str]) -> dict:
-    """Waits until the job on node0 has been seen in five functions; its status."""
+def status_of_busy_job(lab: Lab, hikyaku: list[str]) -> dict:
+    """Waits until the job on node0 has used five MPI functions, and returns its status."""
     seen: list[dict] = []
 
-    def there() -> bool:
+    def busy() -> bool:
         seen[:] = status(lab, "node0", hikyaku)
         return len(seen) == 1 and len(seen[0]["tagged"]) >= 5
 
-    process.wait_until("five functions to be seen", there, SOON)
+    process.wait_until("the job to use five functions", busy, SOON)
     return seen[0]
 
 
 def holder(lab: Lab, hikyaku: list[str]) -> int:
-    def there() -> bool:
+    """Waits until a tagger runs on node0, and returns the PID of its holder."""
+
+    def runs() -> bool:
         return len(status(lab, "node0", hikyaku)) == 1
 
-    process.wait_until("the tagger to answer", there, SOON)
+    process.wait_until("the tagger to answer", runs, SOON)
     return status(lab, "node0", hikyaku)[0]["pid"]
 
 
 def refused(argv: list[str]) -> str:
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=SOON, check=False)
-    assert done.returncode == 2, done.stderr
+    """Runs a command that must be refused with one line of text, and returns that line."""
+    done = execute(argv, code=2, timeout=SOON)
     assert done.stderr.count("\n") == 1, done.stderr
     return done.stderr
 
@@ -242,17 +250,18 @@ def tc(lab: Lab, node: str, *arguments: str) -> str:
 
 
 def filters(lab: Lab, node: str) -> list[str]:
-    """Of node's tcp0, as tc shows them, without how long ago they were used."""
+    """The filters of tcp0 of @node, as tc shows them without -statistics."""
     return [
         line
-        for way in ("ingress", "egress")
-        for line in tc(lab, node, "filter", "show", "dev", "tcp0", way).splitlines()
+        for direction in ("ingress", "egress")
+        for line in tc(lab, node, "filter", "show", "dev", "tcp0", direction).splitlines()
     ]
 
 
 @pytest.fixture
 def clsact(lab: Lab) -> Iterator[Lab]:
-    """At its end no filter of ours is there, and the interfaces are as they were."""
+    """The lab. At the end it removes the discipline clsact, and checks that no filter of ours is
+    left."""
     yield lab
     for node in ("node0", "node1"):
         left = filters(lab, node)

@@ -13,12 +13,22 @@ import subprocess
 import pytest
 from rich.console import Console
 
+from execute import execute
 from hikyaku import process
-from hikyaku.bench import driver, hikyakud, host, host_report, plot, report
-from hikyaku.bench.phases import Phases
-from hikyaku.bench.sample import Plan, Values
+from hikyaku.bench.common.arguments import parse_sizes
+from hikyaku.bench.common.figure import label_sizes
+from hikyaku.bench.common.phases import Phases
+from hikyaku.bench.common.sample import Plan, Values
+from hikyaku.bench.common.tables import number
+from hikyaku.bench.compare import report as comparison
+from hikyaku.bench.modes import hikyakud
+from hikyaku.bench.modes import report as modes_report
+from hikyaku.bench.modes import run as modes
+from hikyaku.bench.mpi import report
+from hikyaku.bench.mpi import run as driver
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult, all_names, lab_id
+from hikyaku.lab.openmpi import MODE_PARAMETER
 
 
 def is_summary(cell: dict) -> bool:
@@ -30,13 +40,7 @@ def is_summary(cell: dict) -> bool:
 def run_bench(
     hikyaku: list[str], *arguments: str, what: str = "mpi"
 ) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*hikyaku, "bench", what, *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return execute([*hikyaku, "bench", what, *arguments], code=None, timeout=300)
 
 
 def bench_labs(pid: int) -> list[str]:
@@ -49,6 +53,7 @@ def root(lab_name):
     """The lab's guard: root, and no labs of killed test runs."""
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("wire", ["memif", "veth"])
 def test_document_of_a_tiny_run(root, hikyaku, tmp_path, wire):
     file, picture = tmp_path / "sub" / "b.json", tmp_path / "b.png"
@@ -238,13 +243,13 @@ def test_ratio_says_how_much_better():
     ],
 )
 def test_sizes(text, sizes):
-    assert driver.parse_sizes(text) == sizes
+    assert parse_sizes(text) == sizes
 
 
 @pytest.mark.parametrize("text", ["", "8,", "-1", "1.5", "8..", "4..2", "2G", "1025M"])
 def test_bad_sizes(text):
     with pytest.raises(HikyakuError):
-        driver.parse_sizes(text)
+        parse_sizes(text)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +257,7 @@ def test_bad_sizes(text):
     [(None, "–"), (0.1234, "0.123"), (5.6, "5.6"), (1541.2, "1541"), (15410, "15.4k"), (3e6, "3M")],
 )
 def test_numbers_are_short(value, text):
-    assert report.number(value) == text
+    assert number(value) == text
 
 
 @pytest.mark.parametrize(
@@ -268,63 +273,64 @@ def test_numbers_are_short(value, text):
 )
 def test_labels_of_the_plot_stand_clear(sizes):
     """Sizes close to each other among far ones were printed one over the other."""
-    labelled = plot.label_sizes(sizes)
+    labelled = label_sizes(sizes)
     assert {sizes[0], sizes[-1]} <= set(labelled) <= set(sizes)
     span = math.log(sizes[-1] / sizes[0])
     for left, right in itertools.pairwise(labelled):
         assert len(sizes) < 3 or math.log(right / left) / span > 0.08
 
 
-# ---- bench host ----------------------------------------------------------------------------------
+# ---- bench modes ---------------------------------------------------------------------------------
 
 
-def test_host_document_of_a_tiny_run(root, hikyaku, tmp_path):
+@pytest.mark.alone
+def test_modes_document_of_a_tiny_run(root, hikyaku, tmp_path):
     """Every scene in every mode that has it."""
-    file = tmp_path / "host.json"
+    file = tmp_path / "modes.json"
     done = run_bench(
         hikyaku,
         *("--repeats", "1", "--messages", "300"),
         *("--compute-ms", "20", "--idle-seconds", "1", "--json", str(file)),
-        what="host",
+        what="modes",
     )
     assert done.returncode == 0, done.stderr
     document = json.loads(file.read_text())
     assert document["schema"] == 1
-    assert document["machine"]["hosts"] == ["inline", "hybrid"]
-    by_host: dict[str, dict[str, dict]] = {"inline": {}, "hybrid": {}}
+    assert document["machine"]["modes"] == ["inline", "hybrid", "split", "daemon"]
+    by_mode: dict[str, dict[str, dict]] = {mode: {} for mode in modes.MODES}
     for row in document["rows"]:
-        assert set(row) == {"wire", "host", "metric", "size", "hikyaku", "to_inline"}
+        assert set(row) == {"wire", "mode", "metric", "size", "hikyaku", "to_inline"}
         assert set(row["hikyaku"]) == {"median", "min", "max"}
-        by_host[row["host"]][row["metric"]] = row
-    assert set(by_host["hybrid"]) == set(host_report.LABELS)
-    shared = {m for m in by_host["hybrid"] if not m.startswith(("flood_", "idle_", "attach_"))}
-    assert set(by_host["inline"]) == shared
-    assert all(row["to_inline"] is None for m, row in by_host["hybrid"].items() if m not in shared)
-    assert by_host["hybrid"]["latency_us"]["to_inline"] > 0
-    assert by_host["hybrid"]["flood_lost"]["hikyaku"]["max"] == 0
-    assert by_host["hybrid"]["flood_messages"]["hikyaku"]["min"] > 0
+        by_mode[row["mode"]][row["metric"]] = row
+    assert set(by_mode["hybrid"]) == set(modes_report.LABELS)
+    shared = {m for m in by_mode["hybrid"] if not m.startswith(("flood_", "idle_", "attach_"))}
+    assert set(by_mode["inline"]) == shared
+    assert all(row["to_inline"] is None for m, row in by_mode["hybrid"].items() if m not in shared)
+    assert by_mode["hybrid"]["latency_us"]["to_inline"] > 0
+    assert by_mode["hybrid"]["flood_lost"]["hikyaku"]["max"] == 0
+    assert by_mode["hybrid"]["flood_messages"]["hikyaku"]["min"] > 0
     # what the sender did before and after the computation's end lies on the same clock
-    busy = by_host["hybrid"]
+    busy = by_mode["hybrid"]
     sum_ms = busy["busy_done_ms"]["hikyaku"]["median"] + busy["busy_early_ms"]["hikyaku"]["median"]
     assert sum_ms >= 20
-    assert all(g["host"] == "hybrid" for g in document["goals"])
+    assert all(g["mode"] in ("hybrid", "split", "daemon") for g in document["goals"])
     assert "hybrid" in done.stdout
     assert "mpi_yield_when_idle 1" in done.stdout
 
 
-def test_host_mode_that_the_build_lacks(root, hikyaku):
+def test_mode_that_the_build_lacks(root, hikyaku):
     """The error is the BTL's own, with its fix."""
     tool = subprocess.Popen(
         [
-            *(*hikyaku, "bench", "host", "--hosts", "inline", "--metrics", "latency"),
-            *("--mca", "btl_hikyaku_host", "sideways"),
+            *(*hikyaku, "bench", "modes", "--modes", "inline", "--metrics", "latency"),
+            *("--mca", MODE_PARAMETER, "sideways"),
         ],
         stderr=subprocess.PIPE,
         text=True,
     )
     _, said = tool.communicate(timeout=120)
     assert tool.returncode == 1
-    assert 'host mode inline: btl_hikyaku_host: there is no mode "sideways"' in said
+    assert f'mode inline: {MODE_PARAMETER}: there is no mode "sideways"' in said
     assert "fix: inline, hybrid" in said
     assert bench_labs(tool.pid) == []
 
@@ -332,20 +338,20 @@ def test_host_mode_that_the_build_lacks(root, hikyaku):
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--hosts", "sideways"], "there is no host mode 'sideways'"),
+        (["--modes", "sideways"], "there is no mode 'sideways'"),
         (["--metrics", "colour"], "there is no metric 'colour'"),
-        (["--hosts", "inline", "--metrics", "flood,idle"], "cannot be measured in mode inline"),
-        (["--json", "/proc/none/host.json"], "cannot be written"),
+        (["--modes", "inline", "--metrics", "flood,idle"], "cannot be measured in mode inline"),
+        (["--json", "/proc/none/modes.json"], "cannot be written"),
     ],
 )
-def test_host_refuses(hikyaku, arguments, text):
-    done = run_bench(hikyaku, *arguments, what="host")
+def test_modes_refuses(hikyaku, arguments, text):
+    done = run_bench(hikyaku, *arguments, what="modes")
     assert done.returncode == 1
     assert text in done.stderr
 
 
-def test_host_modes_alternate_within_each_repeat():
-    plan = host.Plan(metrics=["latency", "idle"], modes=["inline", "split", "hybrid"], repeats=2)
+def test_modes_alternate_within_each_repeat():
+    plan = modes.Plan(metrics=["latency", "idle"], modes=["inline", "split", "hybrid"], repeats=2)
     assert plan.steps() == [
         ("latency", "inline", 0),
         ("latency", "split", 0),
@@ -360,15 +366,15 @@ def test_host_modes_alternate_within_each_repeat():
     ]
 
 
-def host_rows(**medians: dict[str, list[float]]) -> list[dict]:
-    return host.rows({(m, 8): by for m, by in medians.items()}, ["inline", "split", "hybrid"])
+def mode_rows(**medians: dict[str, list[float]]) -> list[dict]:
+    return modes.rows({(m, 8): by for m, by in medians.items()}, ["inline", "split", "hybrid"])
 
 
-def test_host_rows_are_medians_and_ratios_to_inline():
-    rows = host_rows(
+def test_modes_rows_are_medians_and_ratios_to_inline():
+    rows = mode_rows(
         latency_us={"inline": [2.0, 4.0, 9.0], "hybrid": [5.0, 3.0]}, idle={"hybrid": [1.0]}
     )
-    assert [(r["metric"], r["host"], r["to_inline"]) for r in rows] == [
+    assert [(r["metric"], r["mode"], r["to_inline"]) for r in rows] == [
         ("latency_us", "inline", 1),
         ("latency_us", "hybrid", 1),
         ("idle", "hybrid", None),
@@ -376,19 +382,19 @@ def test_host_rows_are_medians_and_ratios_to_inline():
     assert rows[0]["hikyaku"] == {"median": 4.0, "min": 2.0, "max": 9.0}
     assert rows[1] == {
         "wire": "memif",
-        "host": "hybrid",
+        "mode": "hybrid",
         "metric": "latency_us",
         "size": 8,
         "hikyaku": {"median": 4.0, "min": 3.0, "max": 5.0},
         "to_inline": 1.0,
     }
     # nothing was sent again inline: no ratio
-    (_, hybrid) = host_rows(busy_resends={"inline": [0.0], "hybrid": [3.0]})
+    (_, hybrid) = mode_rows(busy_resends={"inline": [0.0], "hybrid": [3.0]})
     assert hybrid["to_inline"] is None
 
 
 @pytest.mark.parametrize(
-    ("metric", "host_mode", "inline", "value", "met"),
+    ("metric", "mode", "inline", "value", "met"),
     [
         ("latency_us", "hybrid", 1.0, 1.25, True),
         ("latency_us", "hybrid", 1.0, 1.26, False),
@@ -405,27 +411,27 @@ def test_host_rows_are_medians_and_ratios_to_inline():
         ("attach_ms", "hybrid", None, 299.0, True),
     ],
 )
-def test_host_goals(metric, host_mode, inline, value, met):
-    by_mode = {host_mode: [value]} | ({} if inline is None else {"inline": [inline]})
-    (goal,) = host_report.goals(host_rows(**{metric: by_mode}))
-    assert (goal["host"], goal["metric"], goal["met"]) == (host_mode, metric, met)
+def test_modes_goals(metric, mode, inline, value, met):
+    by_mode = {mode: [value]} | ({} if inline is None else {"inline": [inline]})
+    (goal,) = modes_report.goals(mode_rows(**{metric: by_mode}))
+    assert (goal["mode"], goal["metric"], goal["met"]) == (mode, metric, met)
 
 
-def test_host_has_no_goal_for_what_is_only_shown():
+def test_modes_has_no_goal_for_what_is_only_shown():
     by_mode = {"inline": [10.0], "hybrid": [1.0]}
-    assert host_report.goals(host_rows(bandwidth_MBps=by_mode, idle_asleep_percent=by_mode)) == []
+    assert modes_report.goals(mode_rows(bandwidth_MBps=by_mode, idle_asleep_percent=by_mode)) == []
     # no ratio without inline
-    assert host_report.goals(host_rows(latency_us={"hybrid": [1.0]})) == []
+    assert modes_report.goals(mode_rows(latency_us={"hybrid": [1.0]})) == []
 
 
-def test_host_failure_that_the_btl_does_not_explain():
-    with pytest.raises(HikyakuError, match=r"busy in host mode hybrid failed \(status 7\)") as e:
-        host.parse(RunResult(7, "", "no wings\n", 1.0), "hybrid", "busy")
+def test_modes_failure_that_the_btl_does_not_explain():
+    with pytest.raises(HikyakuError, match=r"busy in mode hybrid failed \(status 7\)") as e:
+        modes.parse(RunResult(7, "", "no wings\n", 1.0), "hybrid", "busy")
     assert "no wings" in str(e.value)
 
 
 @pytest.mark.parametrize(
-    ("modes", "width", "ranges"),
+    ("chosen", "width", "ranges"),
     [
         (["inline", "hybrid"], 80, True),
         (["inline", "daemon", "hybrid"], 80, False),
@@ -433,18 +439,18 @@ def test_host_failure_that_the_btl_does_not_explain():
         (["hybrid"], 80, True),
     ],
 )
-def test_host_table_fits(capsys, modes, width, ranges):
+def test_modes_table_fits(capsys, chosen, width, ranges):
     """No cell is cut; the ranges go before the medians do."""
-    cells = {mode: [-12345.0, -1.25, 1e6] for mode in modes}
-    rows = host.rows({(m, 1 << 20): cells for m in host_report.LABELS}, modes)
-    about = {"hosts": modes, "load_at_start": 0, "cores": 2, "repeats": 3, "cpu": "a", "mca": {}}
+    cells = {mode: [-12345.0, -1.25, 1e6] for mode in chosen}
+    rows = modes.rows({(m, 1 << 20): cells for m in modes_report.LABELS}, chosen)
+    about = {"modes": chosen, "load_at_start": 0, "cores": 2, "repeats": 3, "cpu": "a", "mca": {}}
     about |= {"open_mpi": "4", "dpdk": "22", "busy_messages": 1, "busy_compute_ms": 1}
     about |= {"idle_seconds": 1}
-    document = {"machine": about, "rows": rows, "goals": host_report.goals(rows)}
-    host_report.show(document, Console(width=width))
+    document = {"machine": about, "rows": rows, "goals": modes_report.goals(rows)}
+    modes_report.show(document, Console(width=width))
     out = capsys.readouterr().out
     assert "−12.3k" in out if ranges else "−12.3k" not in out
-    assert all(label in out for label in host_report.LABELS.values())
+    assert all(label in out for label in modes_report.LABELS.values())
     assert "−1.25" in out
 
 
@@ -452,3 +458,16 @@ def test_cpu_of_a_process_and_of_its_dead_children():
     tick = 1 / 100
     stat = "7 (a) b) S 1 7 7 0 -1 4194304 9 9 0 0 100 20 3 4 20 0 1 0 8 9 9"
     assert hikyakud.cpu_seconds(stat) == pytest.approx(127 * tick)
+
+
+@pytest.mark.parametrize(
+    ("metric", "old", "new", "by_median", "by_quarter"),
+    [
+        ("latency_us", [4, 1, 2, 2], [2, 1, 1, 4], 1 / 3, 1.0),
+        ("messages_per_s", [10, 40, 20, 20], [30, 10, 10, 20], -0.25, 0.0),
+    ],
+)
+def test_a_comparison_knows_which_direction_is_better(metric, old, new, by_median, by_quarter):
+    assert comparison.gain(metric, [old, new]) == pytest.approx(by_median)
+    quarters = [[comparison.quarter(metric, each)] for each in (old, new)]
+    assert comparison.gain(metric, quarters) == pytest.approx(by_quarter)

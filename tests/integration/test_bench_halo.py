@@ -2,23 +2,24 @@
 """`hikyaku bench halo`: its document, its goals. No figure is judged here."""
 
 import json
-import subprocess
 from contextlib import nullcontext
 
 import pytest
 
-from hikyaku.bench import halo, halo_report
-from hikyaku.bench.phases import Phases
+from execute import execute
+from hikyaku.bench.common.phases import Phases
+from hikyaku.bench.halo import report as halo_report
+from hikyaku.bench.halo import run as halo
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult
 
 
+@pytest.mark.alone
 def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     file, picture = tmp_path / "h.json", tmp_path / "h.png"
     argv = [*hikyaku, "bench", "halo", "--repeats", "1", "-n", "8", "--doubles", "10,3000"]
     argv += ["--json", str(file), "--plot", str(picture)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
+    done = execute(argv, timeout=200)
     assert "27-point matrix, METIS" in done.stdout
     assert "…" not in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -28,10 +29,10 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     assert found == {
         *((e, m) for e in "ABC" for m in (*halo.METHODS, *halo.OTHERS)),
     } - {("A", halo.PACKED)} | {
-        *(("D", m) for m in ("mpi-btl", "interposer")),
+        *(("D", m) for m in ("mpi-btl", "promoter")),
     }
     assert document["promoted"].keys() == {"B", "C"}
-    judged = [g["goal"] for g in document["goals"] if "interposer" in g["goal"]]
+    judged = [g["goal"] for g in document["goals"] if "promoter" in g["goal"]]
     assert len(judged) == 7
     assert sum("frames lost" in g["goal"] for g in document["goals"]) == 3
     assert f"{document['machine']['cores_apart']['usual_ns']:.0f} ns from core" in done.stdout
@@ -46,12 +47,12 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     assert {r["bytes"] for r in document["rows"] if r["experiment"] == "A"} == {80, 24000}
 
 
+@pytest.mark.alone
 def test_several_ports(lab_name, hikyaku, tmp_path):
     file, picture = tmp_path / "h.json", tmp_path / "h.png"
     argv = [*hikyaku, "bench", "halo", "--experiments", "A", "--ports", "1,4", "--repeats", "1"]
     argv += ["--doubles", "10000", "--json", str(file), "--plot", str(picture)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=200, check=False)
-    assert done.returncode == 0, done.stderr
+    done = execute(argv, timeout=200)
     assert "two ranks, one piece each way, 4 ports" in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     found = {(r["method"], r["ports"]) for r in json.loads(file.read_text())["rows"]}
@@ -67,7 +68,7 @@ def test_several_ports(lab_name, hikyaku, tmp_path):
 
 def test_wrong_numbers_of_ports(hikyaku):
     argv = [*hikyaku, "bench", "halo", "--ports", "9"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    done = execute(argv, code=None)
     assert done.returncode != 0
     assert "9 ports a rank; fix: give from 1 to 8" in done.stderr
 
@@ -104,12 +105,12 @@ def test_set_up_pays_by_what_exchanges_save():
 @pytest.mark.parametrize(
     ("method", "experiment", "other", "limit"),
     [
-        ("interposer", "B", "halo", 110),
-        ("interposer", "C", halo.PACKED, 110),
-        ("interposer", "D", "mpi-btl", 102),
+        ("promoter", "B", "halo", 110),
+        ("promoter", "C", halo.PACKED, 110),
+        ("promoter", "D", "mpi-btl", 102),
     ],
 )
-def test_the_interposer_is_judged_by_its_distance(method, experiment, other, limit):
+def test_the_promoter_is_judged_by_its_distance(method, experiment, other, limit):
     for value, met in ((limit, True), (limit + 0.1, False)):
         rows = [row(experiment, 512, method, value), row(experiment, 512, other, 100)]
         assert [g["met"] for g in halo_report.judge(rows, {})] == [met]
@@ -125,7 +126,7 @@ def test_loss_is_judged_by_the_worst_size(lossy, met):
         row("A", 8000, "halo", 50),  # without the detour: not compared
     ]
     (goal,) = halo_report.judge(rows, {})
-    assert (goal["goal"], goal["met"]) == ("A: with 1 % of the frames lost, of with none", met)
+    assert (goal["goal"], goal["met"]) == ("A: with 1 % of the frames lost, of without loss", met)
 
 
 @pytest.mark.parametrize(("share", "met"), [(0.95, True), (0.94, False)])
@@ -158,17 +159,17 @@ def test_share_of_bytes_after_the_third_period():
 
 def test_transports_alternate():
     plan = halo.Plan(["A", "D"], 2, 2, 8, [10], ports=[1, 4])
-    ours = [halo.Way(name, p) for p in (1, 4) for name in ("Hikyaku", "the interposer")]
+    ours = [halo.Setup(name, p) for p in (1, 4) for name in ("Hikyaku", "the promoter")]
     assert plan.steps() == [
-        *(("A", way, 0) for way in (*ours, *halo.LOSS, halo.TCP)),
-        *(("D", way, 0) for way in ours),
-        *(("A", way, 1) for way in (halo.TCP, *reversed(halo.LOSS), *reversed(ours))),
-        *(("D", way, 1) for way in reversed(ours)),
+        *(("A", setup, 0) for setup in (*ours, *halo.LOSS, halo.TCP)),
+        *(("D", setup, 0) for setup in ours),
+        *(("A", setup, 1) for setup in (halo.TCP, *reversed(halo.LOSS), *reversed(ours))),
+        *(("D", setup, 1) for setup in reversed(ours)),
     ]
 
 
 def test_a_run_in_another_phase_is_repeated(monkeypatch):
-    """The interposer's first: its samples are replaced by those of a second run."""
+    """The promoter's first: its samples are replaced by those of a second run."""
     ran = []
 
     class FakeLab:
@@ -176,20 +177,20 @@ def test_a_run_in_another_phase_is_repeated(monkeypatch):
         def up(cls, *_args, **_kwargs):
             return nullcontext()
 
-    def fake(_lab, _plan, experiment, way):
-        ran.append(way.name)
-        far = way.name == "the interposer" and ran.count(way.name) == 1
+    def fake(_lab, _plan, experiment, setup):
+        ran.append(setup.name)
+        far = setup.name == "the promoter" and ran.count(setup.name) == 1
         line = {"experiment": experiment, "bytes": 8, "value": 9 if far else 2}
         line["line_ns"] = 170 if far else 40
-        rows = [line | {"method": method} for method in halo.NAMES[way.name]]
+        rows = [line | {"method": method} for method in halo.NAMES[setup.name]]
         return RunResult(0, "\n".join(map(json.dumps, rows)), "", 0.1)
 
     monkeypatch.setattr(halo, "Lab", FakeLab)
     monkeypatch.setattr(halo, "down_dead", lambda _kind: None)
     monkeypatch.setattr(halo, "_run", fake)
     document = halo.run(halo.Plan(["A"], 2, 1, 8, [1], rounds=1), lambda *_: None)
-    lossy = [way.name for way in halo.LOSS]
-    assert ran == ["Hikyaku", "the interposer", *lossy, "TCP", "the interposer"]
+    lossy = [setup.name for setup in halo.LOSS]
+    assert ran == ["Hikyaku", "the promoter", *lossy, "TCP", "the promoter"]
     assert {r["median"] for r in document["rows"]} == {2}
     apart = document["machine"]["cores_apart"]
     assert (apart["usual_ns"], apart["near"], apart["left_out"]) == (40, True, 2)

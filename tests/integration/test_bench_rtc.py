@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku bench rtc`: its document has the promised form, runs alternate, goals are judged."""
+"""`hikyaku bench rtc`: the form of its JSON document, the order of its runs, its goals."""
 
 import json
 import subprocess
@@ -7,22 +7,20 @@ from contextlib import ExitStack
 
 import pytest
 
-from hikyaku.bench import rtc, rtc_report
-from hikyaku.bench.rtc import Case, Plan, Value
+from execute import execute
+from hikyaku.bench.common.sample import printed
+from hikyaku.bench.rtc import report as rtc_report
+from hikyaku.bench.rtc import run as rtc
+from hikyaku.bench.rtc.run import Case, Plan, Value
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult
 
 
 def run_bench(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*hikyaku, "bench", "rtc", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return execute([*hikyaku, "bench", "rtc", *arguments], code=None, timeout=300)
 
 
+@pytest.mark.alone
 def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path, monkeypatch):
     file, picture = tmp_path / "rtc.json", tmp_path / "rtc.png"
     monkeypatch.setenv("COLUMNS", "80")
@@ -47,22 +45,24 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path, monkeypatch):
         *(("sum_handler", b, 2, x) for x in (1, 10, 100) for b in ("tcp", "dpdk")),
     ]
     assert {goal["met"] for goal in document["goals"]} <= {True, False}
-    # every line of the tables begins with its name, however narrow the terminal
+    # each line of the tables begins with its name, also on a narrow terminal
     assert done.stdout.count("dpdk (memif)") == 5
 
 
-def test_hold_keeps_messages(lab_name):
-    """A message held for long makes fewer of them; without --hold the run is the echo's."""
+@pytest.mark.alone
+def test_hold_lowers_the_rate(lab_name):
+    """A node that works for long on each message answers fewer of them. Without --hold the run
+    would be the same as echo."""
     plan = Plan(["hold"], [], 1, batches=3)
     with ExitStack() as labs:
         bench = rtc.Bench(plan, labs)
         (value,) = bench.run(Case("hold_128B", "dpdk", 2, 50_000))
-    # 50 us each: 20 000 a second on whatever machine, and for a client that has lost its core what
-    # waits in the ring when it begins a batch: half of one. Without --hold it is millions.
+    # 50 us each is 20 000 messages a second on any machine. A client that lost its core may find
+    # up to half a batch in the ring when the batch begins. Without --hold the rate is millions.
     assert 0 < value.value <= 0.04
 
 
-def test_what_is_compared_alternates():
+def test_backends_alternate():
     plan = Plan(["sum", "echo"], ["tcp", "udp", "dpdk"], 2)
     order = [(c.experiment, c.backend, c.x, repeat) for c, repeat in rtc.steps(plan)]
     assert order[:3] == [("sum", b, 1, 0) for b in ("tcp", "udp", "dpdk")]
@@ -111,11 +111,18 @@ def test_medians_of_repeats():
     assert (row["median"], row["min"], row["max"]) == (2.0, 1.0, 3.0)
 
 
-def test_failure_is_named():
+def test_experiment_has_one_unit():
+    plan = Plan(["sum"], ["tcp"], 1)
+    values = [Value("sum", "tcp", 2, 1, "million/s", 3.0), Value("sum", "tcp", 2, 1, "ns", 9.0)]
+    with pytest.raises(ValueError, match="rows of sum in million/s and in ns"):
+        rtc.rows(values, plan)
+
+
+def test_error_of_a_failed_run_names_the_case():
     good, bad = RunResult(0, '{"a": 1}\nnoise\n', "", 1), RunResult(3, "", "no such wire", 1)
-    assert rtc.said([good], "sum over tcp") == [{"a": 1}]
+    assert printed(good, "sum over tcp") == [{"a": 1}]
     with pytest.raises(HikyakuError, match=r"sum over tcp failed \(status 3\):\nno such wire"):
-        rtc.said([good, bad], "sum over tcp")
+        printed(bad, "sum over tcp")
 
 
 @pytest.mark.parametrize(
@@ -123,10 +130,10 @@ def test_failure_is_named():
     [
         (["--experiments", "colour"], "there is no experiment 'colour'"),
         (["--backends", "pigeon"], "there is no backend 'pigeon'"),
-        (["--plot", "out/rtc.txt"], "is no picture"),
+        (["--plot", "out/rtc.txt"], "has an unknown format"),
     ],
 )
-def test_refuses(hikyaku, arguments, text):
+def test_wrong_arguments_are_refused(hikyaku, arguments, text):
     done = run_bench(hikyaku, *arguments)
     assert done.returncode == 1
     assert text in done.stderr

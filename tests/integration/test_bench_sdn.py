@@ -8,22 +8,23 @@ import subprocess
 import pytest
 from rich.console import Console
 
-from hikyaku.bench import sdn, sdn_bcast, sdn_fabric, sdn_report, sdn_tags, switch
-from hikyaku.bench.sdn import Row, row
+from execute import execute
+from hikyaku.bench.sdn import bcast as sdn_bcast
+from hikyaku.bench.sdn import failover as sdn_fabric
+from hikyaku.bench.sdn import report as sdn_report
+from hikyaku.bench.sdn import run as sdn
+from hikyaku.bench.sdn import switching as switch
+from hikyaku.bench.sdn import tags as sdn_tags
+from hikyaku.bench.sdn.run import Row, row
 
 FIELDS = {"experiment", "method", "ranks", "bytes", "median", "min", "max", "unit"}
 
 
 def call(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*hikyaku, "bench", "sdn", *arguments],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    return execute([*hikyaku, "bench", "sdn", *arguments], code=None, timeout=120)
 
 
+@pytest.mark.alone
 def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
     file, picture = tmp_path / "b.json", tmp_path / "b.png"
     done = call(
@@ -121,8 +122,8 @@ def test_the_table_has_a_column_a_method(capsys) -> None:
     ("arguments", "says"),
     [
         (["--experiments", "nope"], "there is no experiment 'nope'"),
-        (["--sizes", "x"], "'x' is no number of bytes"),
-        (["--plot", "a.txt"], "a.txt is no picture"),
+        (["--sizes", "x"], "'x' is not a number of bytes"),
+        (["--plot", "a.txt"], "a.txt has an unknown format"),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )

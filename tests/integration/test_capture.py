@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku capture`: real jobs in the lab, in each host mode, as tshark and our dissector see them.
+"""`hikyaku capture`: real jobs in the lab, in each mode. tshark and our dissector read the files.
 
-The files are also read by a few lines of our own (pcapng.py), which hold them to the letter.
+pcapng.py reads them too, and checks each field of the format.
 """
 
 import os
@@ -17,13 +17,16 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.lab import kill, network
 from pcapng import IN, LUA, OUT, dissect, read
 
-SOON = 30  # seconds, on a machine that does much else
+pytestmark = pytest.mark.alone
+
+SOON = 30  # seconds, on a busy machine
 MODES = ["inline", "hybrid", "daemon", "split"]
-WHOSE = {
+CAPTURED = {  # the processes that move the frames of the port; the first one always does
     "inline": ["rank"],
     "hybrid": ["rank", "poller"],
     "daemon": ["switch"],
@@ -39,24 +42,25 @@ class Capture:
 
     def __init__(self, argv: list[str], place: Path):
         self.file = place / "capture.pcapng"
-        self.log = place / "said"
+        self.log = place / "messages"
         with self.log.open("wb") as log:
             self.tool = subprocess.Popen(
                 [*argv, "-w", str(self.file)], stdout=subprocess.DEVNULL, stderr=log
             )
 
-    def said(self) -> str:
+    def messages(self) -> str:
         return self.log.read_text()
 
-    def captures(self, what: str) -> None:
-        """Waits until it has begun with a process that is called so."""
-        pattern = re.compile(rf"^hikyaku capture: {what}.* \(process \d+\)$", re.MULTILINE)
-        process.wait_until(f"a capture of {what}", lambda: bool(pattern.search(self.said())), SOON)
+    def wait_for(self, name: str) -> None:
+        """Waits until it captures the process @name, such as "rank 0" or "poller"."""
+        line = re.compile(rf"^hikyaku capture: {name}.* \(process \d+\)$", re.MULTILINE)
+        process.wait_until(f"a capture of {name}", lambda: bool(line.search(self.messages())), SOON)
 
     def size(self) -> int:
         return self.file.stat().st_size if self.file.exists() else 0
 
-    def grows(self, by: int = 10000) -> None:
+    def wait_for_bytes(self, by: int = 10000) -> None:
+        """Waits until the file has grown by so many bytes."""
         size = self.size()
         process.wait_until("frames", lambda: self.size() > size + by, SOON)
 
@@ -68,7 +72,7 @@ class Capture:
 
 @pytest.fixture
 def capture(hikyaku, lab, tmp_path) -> Iterator[Callable[..., Capture]]:
-    """capture("node0", "--count", "5")"""
+    """capture("node0", "--count", "5") starts `hikyaku capture` on that node."""
     begun: list[Capture] = []
 
     def begin(node: str, *arguments: str) -> Capture:
@@ -86,11 +90,11 @@ def capture(hikyaku, lab, tmp_path) -> Iterator[Callable[..., Capture]]:
 
 @pytest.fixture
 def job(lab, hikyaku, program) -> Iterator[Callable[..., subprocess.Popen]]:
-    """job("hybrid") starts two ranks that send until the test is over, or `rounds`."""
+    """job("hybrid") starts two ranks that send until the test ends, or for @rounds."""
     jobs: list[subprocess.Popen] = []
 
     def start(mode: str, rounds: int = 100000, *mca: str) -> subprocess.Popen:
-        argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--host", mode, *mca, "-np", "2"]
+        argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--mode", mode, *mca, "-np", "2"]
         argv += [program("tests/mpi/mpi_hand_over"), "--rounds", str(rounds), "--timeout", "100"]
         jobs.append(
             subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -105,10 +109,10 @@ def job(lab, hikyaku, program) -> Iterator[Callable[..., subprocess.Popen]]:
 
 def ask(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess:
     argv = [*hikyaku, "capture", *arguments]
-    return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return execute(argv, code=None)
 
 
-# ---- what is in a file ---------------------------------------------------------------------------
+# ---- the frames in a file ------------------------------------------------------------------------
 
 
 def packets(frames: list[dict], direction: int) -> Counter:
@@ -121,8 +125,8 @@ def packets(frames: list[dict], direction: int) -> Counter:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_frames_of_a_job(capture, job, mode):
-    """From its first frame to its last, at both ends of the wire: what the one sent, the other
-    received, and each packet once, whoever moved it."""
+    """Captures both ends of the wire, from the first frame to the last. Each end has each packet
+    once, in every mode, and one end receives the packets that the other sends."""
     ends = [capture("node0", "--wait"), capture("node1", "--wait")]
     tool = job(mode, 2)
     said, _ = tool.communicate(timeout=100)
@@ -130,14 +134,16 @@ def test_frames_of_a_job(capture, job, mode):
     frames = []
     for node, each in enumerate(ends):
         process.wait_until(
-            "the job's end to be told", lambda each=each: "has ended" in each.said(), SOON
+            "the message that the job ended",
+            lambda each=each: "has ended" in each.messages(),
+            SOON,
         )
         assert each.end() == 0
-        assert " 0 dropped" in each.said()
+        assert " 0 dropped" in each.messages()
         interfaces = read(each.file)
-        whose = WHOSE[mode]
-        assert {i.name.split()[0] for i in interfaces} <= set(whose)
-        assert whose[0] in [i.name.split()[0] for i in interfaces]
+        expected = CAPTURED[mode]
+        assert {i.name.split()[0] for i in interfaces} <= set(expected)
+        assert expected[0] in [i.name.split()[0] for i in interfaces]
         for i in interfaces:
             assert "memif:socket=" in i.name
             assert i.options[15] == b"net_memif"
@@ -155,25 +161,24 @@ def test_frames_of_a_job(capture, job, mode):
         assert sorted(first) == list(range(min(first), max(first) + 1))
         out, came = packets(frames[here], OUT), packets(frames[there], IN)
         assert max(out.values()) == max(came.values()) == 1
-        early = [key for key in came if key[1] < min(first)]  # before this end was captured
+        early = [key for key in came if key[1] < min(first)]  # before the sender was captured
         assert not came.keys() - out.keys() - set(early)
         assert len(came) > 1500
 
 
-def test_standard_output_is_for_tshark(hikyaku, lab, capture, job):
+def test_tshark_reads_standard_output(hikyaku, lab, capture, job):
     job("inline")
-    capture("node1", "--wait").captures("rank 1")  # so that there is one; node0's is not taken
+    # the job runs once rank 1 is captured; rank 0 stays free for the capture under test
+    capture("node1", "--wait").wait_for("rank 1")
     argv = [*hikyaku, "capture", "--lab", lab.name, "--node", "node0", "--wait", "--count", "200"]
     tool = subprocess.Popen([*argv, "-w", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     reader = ["tshark", "-X", f"lua_script:{LUA}", "-r", "-", "-T", "fields", "-e", "hikyaku.type"]
-    done = subprocess.run(
-        reader, stdin=tool.stdout, capture_output=True, text=True, timeout=60, check=True
-    )
+    done = execute(reader, stdin=tool.stdout)
     tool.stdout.close()
     assert len(done.stdout.split()) == 200
     assert b"200 frames written" in tool.communicate(timeout=SOON)[1]
     assert tool.returncode == 0
-    # a reader that goes early ends it, and that is no failure
+    # a reader that closes the pipe early ends the capture, with status 0
     tool = subprocess.Popen([*argv[:-2], "-w", "-"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert tool.stdout.read(8)
     tool.stdout.close()
@@ -181,8 +186,9 @@ def test_standard_output_is_for_tshark(hikyaku, lab, capture, job):
     tool.stderr.close()
 
 
-def test_filters_and_lengths(capture, job):
-    """Of three, one sees all, one its 40 first bytes and one nothing."""
+def test_filter_and_snaplen(capture, job):
+    """One capture takes 20 bytes of each frame to one rank. Another has a filter that matches no
+    frame."""
     job("inline", 100000)
     first = capture("node0", "--wait", "--snaplen", "20", "--rank", "1", "--count", "500")
     assert first.end(None) == 0
@@ -194,19 +200,19 @@ def test_filters_and_lengths(capture, job):
     (interface,) = read(none.file)
     assert interface.packets == 0
     assert interface.seen > 0
-    assert "0 frames written" in none.said()
+    assert "0 frames written" in none.messages()
 
 
-# ---- ends ----------------------------------------------------------------------------------------
+# ---- the end of a capture, or of a process -------------------------------------------------------
 
 
 @pytest.mark.parametrize("mode", MODES[:3])
-def test_a_killed_capturer_leaves_nothing(lab, capture, job, program, mode):
-    """The job goes on, and the next one may capture at once."""
+def test_a_killed_capture_leaves_nothing(lab, capture, job, program, mode):
+    """The job goes on, and another capture can begin at once."""
     tool = job(mode)
     first = capture("node0", "--wait")
-    first.captures("rank 0")
-    first.grows()
+    first.wait_for("rank 0")
+    first.wait_for_bytes()
     first.end(signal.SIGKILL)
     inode = network.namespace_inode(lab.topology.nodes[0].netns)
 
@@ -220,26 +226,26 @@ def test_a_killed_capturer_leaves_nothing(lab, capture, job, program, mode):
             held += re.findall(r"hikyaku-capture.*", text)
         return held
 
-    process.wait_until("the rings to be given back", lambda: not rings(), SOON)
+    process.wait_until("all processes to unmap the rings", lambda: not rings(), SOON)
     second = capture("node0")
-    second.captures("rank 0")
-    second.grows()
+    second.wait_for("rank 0")
+    second.wait_for_bytes()
     assert tool.poll() is None
     assert second.end() == 0
     assert read(second.file)
 
 
 @pytest.mark.parametrize("mode", MODES[:3])
-def test_a_flood_is_dropped_and_counted(capture, job, mode):
-    """A capturer that takes nothing for a while holds nobody up."""
+def test_frames_that_do_not_fit_the_buffer_are_dropped_and_counted(capture, job, mode):
+    """A capture that is stopped for a while does not delay the job."""
     tool = job(mode)
     slow = capture("node0", "--wait", "--buffer", "1")
-    slow.captures("rank 0")
-    slow.grows()
+    slow.wait_for("rank 0")
+    slow.wait_for_bytes()
     slow.tool.send_signal(signal.SIGSTOP)
-    other = capture("node1", "--wait")  # the job goes on meanwhile
-    other.captures("rank 1")
-    other.grows(2 << 20)  # the other end of the same wire: more than the slow one's ring holds
+    other = capture("node1", "--wait")  # shows that the job goes on meanwhile
+    other.wait_for("rank 1")
+    other.wait_for_bytes(2 << 20)  # of the same wire, and more than the ring of @slow holds
     assert other.end() == 0
     slow.tool.send_signal(signal.SIGCONT)
     assert slow.end() == 0
@@ -248,113 +254,115 @@ def test_a_flood_is_dropped_and_counted(capture, job, mode):
     assert sum(i.dropped for i in interfaces) > 500
     for i in interfaces:
         assert i.seen == i.packets + i.dropped
-    assert f" {sum(i.dropped for i in interfaces)} dropped; fix: a larger --buffer" in slow.said()
-    dissect(slow.file)  # what is there is whole
+    dropped = sum(i.dropped for i in interfaces)
+    assert f" {dropped} dropped; fix: use a larger --buffer" in slow.messages()
+    dissect(slow.file)  # the frames in the file are complete
 
 
 @pytest.mark.parametrize("mode", ["inline", "daemon"])
-def test_a_rank_that_is_killed_ends_it(lab, capture, job, mode):
+def test_the_death_of_a_rank_is_reported(lab, capture, job, mode):
     job(mode)
-    it = capture("node0", "--wait")
-    it.captures("rank 0")
-    it.grows()
-    pid = int(re.search(r"rank 0 .*process (\d+)", it.said()).group(1))
-    plain = capture("node1", "--wait")
-    plain.captures("rank 1")
-    it_ends = mode == "inline"
+    first = capture("node0", "--wait")
+    first.wait_for("rank 0")
+    first.wait_for_bytes()
+    pid = int(re.search(r"rank 0 .*process (\d+)", first.messages()).group(1))
+    second = capture("node1", "--wait")
+    second.wait_for("rank 1")
     kill.kill_rank(lab.topology, 0)
     died = f"(process {pid}) has died"
-    process.wait_until("its death to be told", lambda: died in it.said(), SOON)
-    it.end()
-    assert it.tool.returncode == 1
-    read(it.file)
-    assert it_ends or "switch" in it.said()
+    process.wait_until("the message that it died", lambda: died in first.messages(), SOON)
+    first.end()
+    assert first.tool.returncode == 1
+    read(first.file)
+    assert mode == "inline" or "switch" in first.messages()
 
 
-def test_it_ends_with_the_last_process(capture, job):
+def test_capture_ends_with_the_last_process(capture, job):
     tool = job("inline", 60)
     first = capture("node0", "--wait")
-    first.captures("rank 0")
+    first.wait_for("rank 0")
     first.end()
-    it = capture("node0")
-    it.captures("rank 0")
+    second = capture("node0")
+    second.wait_for("rank 0")
     assert "PASS" in tool.communicate(timeout=100)[0]
-    assert it.end(None) == 0
-    assert "has ended" in it.said()
-    for interface in read(it.file):
+    assert second.end(None) == 0
+    assert "has ended" in second.messages()
+    for interface in read(second.file):
         assert interface.packets == interface.seen
 
 
-# ---- whom ----------------------------------------------------------------------------------------
+# ---- the choice of processes ---------------------------------------------------------------------
 
 
 def test_a_daemon_and_its_ranks(hikyaku, lab, capture, job):
     job("daemon")
-    some = capture("node0", "--wait")
-    for what in ("switch", "poller", "rank 0"):
-        some.captures(what)
-    some.end()
-    (name,) = kill.daemons(lab.topology.nodes[0], lab.node_directory("node0") / "run")
-    it = capture("node0", "--daemon", name)
-    for what in ("switch", "poller", "rank 0"):
-        it.captures(what)
-    it.grows()
-    assert it.end() == 0
-    assert [i.name.split()[0] for i in read(it.file)] == ["switch"]
-    # the rank alone: its pipe
-    pid = re.search(r"rank 0 .*process (\d+)", some.said()).group(1)
-    it = capture("node0", "--pid", pid)
-    it.captures("rank 0")
-    it.grows()
-    assert it.end() == 0
-    (interface,) = read(it.file)
+    all_processes = capture("node0", "--wait")
+    for name in ("switch", "poller", "rank 0"):
+        all_processes.wait_for(name)
+    all_processes.end()
+    (daemon,) = kill.daemons(lab.topology.nodes[0], lab.node_directory("node0") / "run")
+    of_daemon = capture("node0", "--daemon", daemon)
+    for name in ("switch", "poller", "rank 0"):
+        of_daemon.wait_for(name)
+    of_daemon.wait_for_bytes()
+    assert of_daemon.end() == 0
+    assert [i.name.split()[0] for i in read(of_daemon.file)] == ["switch"]
+    # of the rank alone, the capture shows its pipe
+    pid = re.search(r"rank 0 .*process (\d+)", all_processes.messages()).group(1)
+    of_rank = capture("node0", "--pid", pid)
+    of_rank.wait_for("rank 0")
+    of_rank.wait_for_bytes()
+    assert of_rank.end() == 0
+    (interface,) = read(of_rank.file)
     assert interface.options[15] == b"pipe"
-    assert {f["direction"] for f in dissect(it.file)} == {IN, OUT}
+    assert {f["direction"] for f in dissect(of_rank.file)} == {IN, OUT}
     done = ask(hikyaku, "--lab", lab.name, "--node", "node0", "--daemon", "absent")
     assert "no hikyakud 'absent' runs here" in done.stderr
 
 
-def test_only_its_user_may(lab, program, capture, job):
-    """And root. A copy of the program, since checkouts may lie where others cannot look."""
+def test_another_user_may_not_capture(lab, program, capture, job):
+    """Only root and the user of a process may. Another user runs a copy of the program, because
+    the checkout may be in a directory that this user cannot read."""
     job("inline")
-    some = capture("node0", "--wait")
-    some.captures("rank 0")
-    pid = re.search(r"rank 0 .*process (\d+)", some.said()).group(1)
-    some.end()
+    ours = capture("node0", "--wait")
+    ours.wait_for("rank 0")
+    pid = re.search(r"rank 0 .*process (\d+)", ours.messages()).group(1)
+    ours.end()
     with tempfile.TemporaryDirectory(prefix="hk-capture-") as place:
         Path(place).chmod(0o755)
         tool = Path(place) / "tool"
-        shutil.copy(program("capture/hikyaku-capture"), tool)
+        shutil.copy(program("tools/capture/hikyaku-capture"), tool)
         tool.chmod(tool.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
         drop = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", str(tool)]
 
         def run(*arguments: str) -> subprocess.CompletedProcess:
             argv = lab.exec_argv("node0", [*drop, *arguments])
-            return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+            return execute(argv, code=None)
 
         done = run()
         assert done.returncode == 1
-        assert "nobody here moves frames" in done.stderr
+        assert "no process here moves frames" in done.stderr
         done = run("--pid", pid)
         assert done.returncode == 1
-        assert f"process {pid} is user 0's; fix: capture as that user" in done.stderr
+        assert f"process {pid} belongs to user 0; fix: capture as that user" in done.stderr
 
 
-def test_a_rank_may_refuse(lab, hikyaku, capture, job):
+def test_a_rank_can_refuse_captures(lab, hikyaku, capture, job):
     job("inline", 100000, "--mca", "btl_hikyaku_capture", "0")
     process.wait_until("ranks", lambda: len(kill.ranks(lab.topology)) == 2, SOON)
     argv = ["--lab", lab.name, "--node", "node0"]
     pid = next(r.pid for r in kill.ranks(lab.topology) if r.number == 0)
     process.wait_until(
-        "its helper thread",
+        "its progress thread",
         lambda: (
-            "hk-helper" in [p.read_text().strip() for p in Path(f"/proc/{pid}/task").glob("*/comm")]
+            "hk-progress"
+            in [p.read_text().strip() for p in Path(f"/proc/{pid}/task").glob("*/comm")]
         ),
         SOON,
     )
     done = ask(hikyaku, *argv)
     assert done.returncode == 1
-    assert "nobody here moves frames" in done.stderr
+    assert "no process here moves frames" in done.stderr
     done = ask(hikyaku, *argv, "--pid", str(pid))
     assert done.returncode == 1
     assert f"process {pid} moves no frames of Hikyaku" in done.stderr
@@ -386,9 +394,7 @@ def test_output_that_cannot_be_written(hikyaku, lab, job, capture):
     argv = [*hikyaku, "capture", "--lab", lab.name, "--node", "node0", "-w"]
 
     def run(file: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [*argv, file], capture_output=True, text=True, timeout=60, check=False
-        )
+        return execute([*argv, file], code=None)
 
     done = run("/no/such/place")
     assert done.returncode == 2

@@ -10,17 +10,16 @@ from types import SimpleNamespace
 import click
 import pytest
 
+from execute import execute
 from hikyaku.checkout import ROOT
-from hikyaku.cli import main
+from hikyaku.cli.main import main
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import openmpi
-from hikyaku.lab.run import Job, check
+from hikyaku.lab.job import Job, check
 
 
 def call(command: list[str], *arguments: str, **more: object) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*command, *arguments], capture_output=True, text=True, timeout=60, check=False, **more
-    )
+    return execute([*command, *arguments], code=None, **more)
 
 
 def commands(command: click.Command, path: list[str]) -> list[list[str]]:
@@ -70,25 +69,25 @@ def test_help_has_examples(hikyaku, command):
         (["lab", "up", "--wire", "string"], "string"),
         (["lab", "up", "--ranks-per-node", "0"], "0 ranks per node"),
         (["lab", "up", "--mtu", "20"], "MTU 20"),
-        (["lab", "up", "--lab", "../evil"], "'../evil' is no name for a lab"),
+        (["lab", "up", "--lab", "../evil"], "'../evil' is not a name for a lab"),
         (["lab", "status", "--lab", "absent"], "lab 'absent' is not up"),
-        (["lab", "down", "--lab", "../evil"], "'../evil' is no name for a lab"),
+        (["lab", "down", "--lab", "../evil"], "'../evil' is not a name for a lab"),
         (["lab", "exec", "--lab", "absent", "node0", "true"], "hikyaku lab up"),
         (["lab", "mpirun", "--lab"], "--lab"),
         (["lab", "mpirun", "--lab", "absent", "-np", "2", "true"], "lab 'absent' is not up"),
-        (["bench", "mpi", "--sizes", "8,large"], "'large' is no number of bytes"),
+        (["bench", "mpi", "--sizes", "8,large"], "'large' is not a number of bytes"),
         (["bench", "mpi", "--sizes", "2G"], "2G"),
-        (["bench", "halo", "--doubles", "x"], "'x' is no number of doubles; fix: "),
+        (["bench", "halo", "--doubles", "x"], "'x' is not a number of doubles; fix: "),
         (["lab", "up", "--huge", "-1"], "-1 MB of huge pages; fix: "),
         (["lab", "cut", "--lab", "absent", "x"], "fix: hikyaku lab up --lab absent"),
-        (["learn", "--fault", "x"], "--fault: 'x' is not understood; fix: "),
+        (["learn", "--fault", "x"], "--fault: 'x' is malformed; fix: "),
         (["learn", "--nodes", "2", "--fault", "1:nan,2:nan"], "no node 2; fix: name 0 to 1"),
-        (["sdn", "run", "--rest", "x"], "as in 127.0.0.1:8080"),
+        (["sdn", "run", "--rest", "x"], "fix: give one such as 127.0.0.1:8080"),
         (["bench", "mpi", "--wire", "copper"], "there is no wire 'copper'"),
         (["bench", "mpi", "--metrics", "speed"], "there is no metric 'speed'"),
         (["bench", "mpi", "--transports", "pigeon"], "there is no transport 'pigeon'"),
         (["bench", "mpi", "--repeats", "0"], "0"),
-        (["bench", "mpi", "--plot", "/tmp/plot.txt"], "/tmp/plot.txt is no picture"),
+        (["bench", "mpi", "--plot", "/tmp/plot.txt"], "/tmp/plot.txt has an unknown format"),
         (["bench", "mpi", "--json", "/proc/none/b.json"], "/proc/none/b.json cannot be written"),
         (["no-such-command"], "no-such-command"),
     ],
@@ -146,21 +145,26 @@ def test_lab_options_are_taken_before_the_program_only(text, tcp, lab, rest):
 
 
 @pytest.mark.parametrize(
-    ("text", "host", "rest"),
+    ("text", "mode", "rest"),
     [
         ("-np 2 ring", None, "-np 2 ring"),
-        ("--host hybrid -np 2 ring", "hybrid", "-np 2 ring"),
-        ("-np 2 --host inline ring", "inline", "-np 2 ring"),
-        ("--host node1 --host auto ring", "auto", "--host node1 ring"),
-        ("--host daemon ring", "daemon", "ring"),
-        ("-host hybrid ring", None, "-host hybrid ring"),
-        ("ring --host hybrid", None, "ring --host hybrid"),
+        ("--mode hybrid -np 2 ring", "hybrid", "-np 2 ring"),
+        ("-np 2 --mode inline ring", "inline", "-np 2 ring"),
+        ("--host node1 --mode auto ring", "auto", "--host node1 ring"),
+        ("--mode daemon ring", "daemon", "ring"),
+        ("--host hybrid ring", None, "--host hybrid ring"),
+        ("ring --mode hybrid", None, "ring --mode hybrid"),
     ],
 )
-def test_host_mode_is_told_from_a_list_of_hosts(text, host, rest):
+def test_mode_is_told_from_a_list_of_hosts(text, mode, rest):
     flags, left = openmpi.take_lab_options(text.split())
-    assert flags.host == host
+    assert flags.mode == mode
     assert " ".join(left) == rest
+
+
+def test_unknown_mode_is_refused():
+    with pytest.raises(HikyakuError, match="no mode 'sideways'; fix: --mode inline, hybrid"):
+        openmpi.take_lab_options(["--mode", "sideways", "ring"])
 
 
 @pytest.mark.parametrize(
@@ -198,9 +202,9 @@ def test_component_path_keeps_open_mpis_own():
     assert "hikyaku" not in path
 
 
-@pytest.mark.parametrize("host", ["hybrid", "split", "daemon"])
-def test_ranks_behind_a_daemon_are_not_tagged_by_switches(host):
+@pytest.mark.parametrize("mode", ["hybrid", "split", "daemon"])
+def test_ranks_behind_a_daemon_are_not_tagged_by_switches(mode):
     lab = SimpleNamespace(wire="ovs", wiring=object(), ports=1, huge_mb=512)
-    with pytest.raises(HikyakuError, match="leave --tag away"):
-        check(lab, Job([], host=host, tag=True))
-    check(lab, Job([], host=host))
+    with pytest.raises(HikyakuError, match="leave out --tag"):
+        check(lab, Job([], mode=mode, tag=True))
+    check(lab, Job([], mode=mode))

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku.checkout import ROOT
 
 LUA = ROOT / "tools/wireshark/hikyaku.lua"
@@ -20,12 +21,12 @@ LUA = ROOT / "tools/wireshark/hikyaku.lua"
 def frames(program, tmp_path_factory) -> list[dict]:
     """The capture as tshark sees it: for each frame, its fields; those of hikyaku by short name."""
     capture = tmp_path_factory.mktemp("dissector") / "frames.pcap"
-    subprocess.run([program("tests/unit/specimen_tool"), "pcap", str(capture)], check=True)
+    subprocess.run([program("tests/support/specimen_tool"), "pcap", str(capture)], check=True)
     return dissect(capture)
 
 
 def dissect(capture: Path) -> list[dict]:
-    done = subprocess.run(
+    done = execute(
         [
             "tshark",
             "-X",
@@ -35,13 +36,8 @@ def dissect(capture: Path) -> list[dict]:
             "-T",
             "json",
             "--no-duplicate-keys",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        ]
     )
-    assert done.returncode == 0, done.stderr
     assert "error" not in done.stderr.lower(), done.stderr
     return [packet["_source"]["layers"] for packet in json.loads(done.stdout)]
 
@@ -188,9 +184,11 @@ def test_messages(frames):
         for field, value in want.items():
             assert [int(v, 0) for v in seen[f"hkmsg.{field}"]] == [value], field
     first = message(frames[len(GOOD) + len(BAD)])
-    assert first["hkmsg.flags.asks"][0] in ("1", "True")
+    assert first["hkmsg.flags.wants_reply"][0] in ("1", "True")
     assert bytes.fromhex(first["hkmsg.payload"][0].replace(":", "")) == b"hikyaku!"
-    assert "hkmsg.again" in message(frames[len(GOOD) + len(BAD) + 1])
+    second = message(frames[len(GOOD) + len(BAD) + 1])
+    assert second["hkmsg.flags.reply"][0] in ("1", "True")
+    assert "hkmsg.resent" in second
 
 
 @pytest.mark.parametrize(("number", "complaint"), list(enumerate(BAD_MESSAGES)))

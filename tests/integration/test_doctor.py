@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku doctor` and `hikyaku env`, on this machine and on made-up ones."""
+"""`hikyaku doctor` and `hikyaku env`, on this machine and with simulated hardware."""
 
 import fcntl
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku import doctor, process
 from hikyaku.checkout import build_dir, built
 from hikyaku.lab import Lab, kill, network
@@ -20,9 +21,7 @@ STATES = {"ok", "warn", "missing"}
 
 
 def test_json(hikyaku):
-    done = subprocess.run(
-        [*hikyaku, "doctor", "--json"], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = execute([*hikyaku, "doctor", "--json"], code=None, timeout=120)
     document = json.loads(done.stdout)
     assert document["schema"] == 1
     findings = document["findings"]
@@ -31,22 +30,21 @@ def test_json(hikyaku):
     areas = {f["area"] for f in findings}
     assert {"DPDK", "Open MPI", "CPU", "memory", "permissions", "interfaces", "lab"} <= areas
     assert {"shared ports", "hikyakud", "tagger"} <= areas
-    # what is missing has a fix, and decides the exit status
+    # a finding "missing" has a fix, and makes the exit status 1
     missing = [f for f in findings if f["state"] == "missing"]
     assert done.returncode == (1 if missing else 0)
     assert all(f["fix"] for f in missing)
 
 
 def test_text_has_a_line_for_each_finding(hikyaku):
-    done = subprocess.run(
-        [*hikyaku, "doctor"], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = execute([*hikyaku, "doctor"], code=None, timeout=120)
     assert any(line.strip().startswith("ok ") for line in done.stdout.splitlines())
     assert "DPDK 22.11" in done.stdout
 
 
 def nic(sys: Path, name: str, **files: str) -> Path:
-    """A made-up interface in a made-up /sys; `driver` and `pci` become links as the kernel's."""
+    """A simulated interface in a directory like /sys. @files: its files. `driver` and `pci` become
+    links, as the kernel's are."""
     path = sys / "class/net" / name
     path.mkdir(parents=True)
     pci = files.pop("pci", None)
@@ -84,7 +82,7 @@ def test_card_with_virtual_functions(tmp_path):
     assert "sriov_numvfs" in finding.fix
 
 
-def test_card_of_an_unknown_driver_that_is_down(tmp_path):
+def test_card_that_is_down_and_has_an_unknown_driver(tmp_path):
     nic(tmp_path, "eth9", pci="0000:00:09.0", driver="oldnic", operstate="down")
     (finding,) = doctor.network.interfaces(tmp_path)
     assert finding.state == "warn"
@@ -92,7 +90,7 @@ def test_card_of_an_unknown_driver_that_is_down(tmp_path):
     assert finding.fix == "ip link set eth9 up"
 
 
-def test_card_that_shares_with_the_kernel(tmp_path):
+def test_card_that_dpdk_and_the_kernel_share(tmp_path):
     nic(tmp_path, "mlx0", pci="0000:81:00.0", driver="mlx5_core", speed="100000")
     (finding,) = doctor.network.interfaces(tmp_path)
     assert "pci:0000:81:00.0 beside the kernel" in finding.text
@@ -142,7 +140,7 @@ def test_default_route_by_a_vlan_on_a_bond():
 
 
 @pytest.mark.parametrize(
-    ("connection", "what"),
+    ("connection", "reason"),
     [
         ('10.0.0.1:22 10.0.0.9:40000 users:(("sshd",pid=7,fd=4))', "an ssh connection"),
         ("[::ffff:10.0.0.1]:22 [::ffff:10.0.0.9]:40000", "an ssh connection"),  # another user's
@@ -153,10 +151,10 @@ def test_default_route_by_a_vlan_on_a_bond():
         ('127.0.0.1:22 127.0.0.1:40000 users:(("sshd",pid=7,fd=4))', None),
     ],
 )
-def test_connections(connection, what):
+def test_connections_that_need_an_interface(connection, reason):
     addresses = [address("lo", "127.0.0.1", "LOOPBACK"), *PLAIN["addresses"]]
     found = needed(addresses=addresses, connections=f"0 0 {connection}\n")
-    assert found == ({"eth0": [what]} if what else {})
+    assert found == ({"eth0": [reason]} if reason else {})
 
 
 @pytest.fixture
@@ -169,7 +167,7 @@ def netns():
 
 
 def test_warning_in_a_namespace_with_a_default_route(netns, hikyaku):
-    """By iproute2 as it is, through a bridge."""
+    """With the real output of iproute2. The route goes by a bridge."""
     network.batch(
         netns,
         [
@@ -182,12 +180,8 @@ def test_warning_in_a_namespace_with_a_default_route(netns, hikyaku):
     )
 
     def warnings() -> list[dict]:
-        done = subprocess.run(
-            ["ip", "netns", "exec", netns, *hikyaku, "doctor", "--json"],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
+        done = execute(
+            ["ip", "netns", "exec", netns, *hikyaku, "doctor", "--json"], code=None, timeout=120
         )
         found = json.loads(done.stdout)["findings"]
         return [f for f in found if "cuts this off" in f["text"]]
@@ -222,7 +216,7 @@ def test_realtime():
     assert "ulimit -r 1" in lacking.fix
 
 
-def test_asking_for_realtime_changes_nothing():
+def test_the_check_for_realtime_changes_nothing():
     def now():
         return os.sched_getscheduler(0), resource.getrlimit(resource.RLIMIT_RTPRIO)
 
@@ -244,7 +238,7 @@ def test_asking_for_realtime_changes_nothing():
 def test_permissions(uid, have, states):
     lab, xdp, packet = doctor.machine.permissions(have, uid)
     assert [f.state for f in (lab, xdp, packet)] == states
-    assert all("docs/host.md" in f.fix for f in (xdp, packet) if f.fix)
+    assert all("docs/modes.md" in f.fix for f in (xdp, packet) if f.fix)
     if not have:
         assert "CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN lacking" in xdp.text
         assert "CAP_NET_ADMIN, CAP_NET_RAW lacking" in packet.text
@@ -261,7 +255,7 @@ def test_btl_that_is_not_built(monkeypatch):
     assert [(f.state, f.fix) for f in doctor.software.open_mpi()][-1] == ("missing", "make")
 
 
-def test_labs_up_and_broken_are_told_apart(lab_name):
+def test_a_broken_lab_has_a_fix(lab_name):
     whole, broken = lab_name("whole"), lab_name("broken")
     with Lab.up(name=whole), Lab.up(name=broken) as lab:
         process.run(["ip", "netns", "delete", lab.topology.nodes[0].netns])
@@ -276,26 +270,20 @@ def test_labs_up_and_broken_are_told_apart(lab_name):
     assert by_lab[broken].fix == f"hikyaku lab down --lab {broken}"
 
 
-def test_env_is_all_that_a_shell_needs(hikyaku):
-    """In a shell with nothing but these settings, Open MPI knows the BTL."""
+def test_env_makes_open_mpi_find_the_btl(hikyaku):
+    """In a shell without any other setting of Open MPI."""
     script = f'eval "$({hikyaku[0]} env)" && ompi_info --param btl hikyaku --level 9'
     clean = {k: v for k, v in os.environ.items() if not k.startswith("OMPI_")}
-    done = subprocess.run(
-        ["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False, env=clean
-    )
-    assert done.returncode == 0, done.stderr
+    done = execute(["sh", "-c", script], env=clean)
     assert "btl_hikyaku_port" in done.stdout
     assert str(build_dir()) not in done.stderr
 
 
-def test_env_names_the_interposer(hikyaku):
-    """A program that preloads what it names has it among its libraries."""
-    script = f'eval "$({hikyaku[0]} env)" && LD_PRELOAD=$HIKYAKU_INTERPOSER cat /proc/self/maps'
-    done = subprocess.run(
-        ["sh", "-c", script], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"{build_dir()}/halo/libhikyaku_halo.so\n" in done.stdout
+def test_env_names_the_promoter(hikyaku):
+    """A program that preloads $HIKYAKU_PROMOTER has the promoter among its libraries."""
+    script = f'eval "$({hikyaku[0]} env)" && LD_PRELOAD=$HIKYAKU_PROMOTER cat /proc/self/maps'
+    done = execute(["sh", "-c", script])
+    assert f"{build_dir()}/systems/halo/libhikyaku_halo.so\n" in done.stdout
     assert "cannot be preloaded" not in done.stderr
 
 
@@ -311,7 +299,7 @@ def pool(sys: Path, page_kb: int, free: int, reserved: int = 0, total: int = 512
 
 @pytest.fixture
 def hugetlbfs(tmp_path, monkeypatch) -> Path:
-    """A table of mounts that calls a directory a hugetlbfs; its pages are of statvfs."""
+    """A table of mounts in which a plain directory is a hugetlbfs. Its size comes from statvfs."""
     monkeypatch.delenv("HIKYAKU_HUGE_DIR", raising=False)
     where = tmp_path / "huge"
     where.mkdir()
@@ -329,7 +317,7 @@ def test_no_hugetlbfs(tmp_path, monkeypatch):
     assert "mount -t hugetlbfs" in finding.fix
 
 
-def test_hugetlbfs_of_somebody_else(hugetlbfs, tmp_path, monkeypatch):
+def test_hugetlbfs_of_another_user(hugetlbfs, tmp_path, monkeypatch):
     monkeypatch.setattr(doctor.sharing.os, "access", lambda *_: False)
     monkeypatch.setattr(doctor.sharing.os, "geteuid", lambda: 1234)
     (finding,) = doctor.sharing.shared_ports(hugetlbfs, tmp_path)
@@ -341,7 +329,7 @@ def test_hugetlbfs_of_somebody_else(hugetlbfs, tmp_path, monkeypatch):
     ("free", "reserved", "room", "fix"),
     [
         (73, 0, None, None),
-        (72, 0, None, "echo 513 > "),  # of 512 pages one too few is free
+        (72, 0, None, "echo 513 > "),  # the pool has 512 pages, and needs one more free page
         (80, 20, None, "echo 525 > "),
         (73, 0, 72, "mount -o remount,size="),
     ],
@@ -361,34 +349,34 @@ def test_pages_for_a_daemon(hugetlbfs, tmp_path, monkeypatch, free, reserved, ro
     ("spec", "mode"),
     [
         ("memif:dir=/run/wires", "hybrid"),
-        ("memif:socket=/run/a.sock,role=server", "host daemon"),
-        ("af_xdp:iface=eth1", "host daemon"),
-        ("af_packet:iface=eth1", "host daemon"),
-        ("pci:0000:3b:02.1", "host daemon"),
+        ("memif:socket=/run/a.sock,role=server", "hikyaku_mode daemon"),
+        ("af_xdp:iface=eth1", "hikyaku_mode daemon"),
+        ("af_packet:iface=eth1", "hikyaku_mode daemon"),
+        ("pci:0000:3b:02.1", "hikyaku_mode daemon"),
         ("pci:0000:3b:02.{local_rank}", "inline"),
     ],
 )
-def test_host_modes(spec, mode):
-    finding = doctor.sharing.host_modes(spec)
+def test_sharing_modes(spec, mode):
+    finding = doctor.sharing.sharing_modes(spec)
     assert finding.state == "ok"
     assert mode in finding.text
 
 
 @pytest.mark.parametrize(
-    ("spec", "says", "fix"),
+    ("spec", "error", "fix"),
     [
         ("token-ring:0", "token-ring", "memif:"),
         ("af_xdp:ifac=lo", '"ifac" is not a key', "iface"),
         ("memif:dir=/x;faults=drp=1", '"drp"', "drop="),
-        ("pci:9999", '"9999" is no PCI address', "lspci"),
+        ("pci:9999", '"9999" is not a PCI address', "lspci"),
         ("af_packet:iface=absent0", "there is no interface 'absent0'", "lo"),
     ],
 )
-def test_no_port(spec, says, fix):
-    """What names none is told, and nothing else of it."""
+def test_wrong_port_specs(spec, error, fix):
+    """The error is the only finding."""
     (finding,) = doctor.sharing.port(spec)
     assert finding.state == "missing"
-    assert says in finding.text
+    assert error in finding.text
     assert fix in finding.fix
 
 
@@ -396,8 +384,8 @@ def steering(spec: str) -> list[tuple[str, str]]:
     return [(f.state, f.text) for f in doctor.sharing.port(spec) if f.area == "steering"]
 
 
-def test_steering_that_the_kind_says():
-    """Nothing is opened."""
+def test_steering_that_the_kind_of_port_determines():
+    """doctor does not open such a port."""
     first, *better = steering("memif:dir=/run/wires")
     assert "(net_memif): ranks are told apart by queue index" in first[1]
     assert len(better) == 3
@@ -407,17 +395,19 @@ def test_steering_that_the_kind_says():
     assert steering("pci:0000:3b:02.{local_rank}") == []
 
 
-def test_steering_that_the_driver_says():
-    """Of a driver that has no rules, of one that cannot open, and of a NIC that has (simulated)."""
+def test_steering_that_the_driver_determines():
+    """One driver has no rules, another does not exist. test_steering_by_rules() has one with
+    rules."""
     first, *better = steering("vdev:net_null0")
     assert "(net_null): ranks are told apart by software" in first[1]
     assert ("ok", "no hardware rule by MAC: net_null has no rte_flow") in better
     ((state, text),) = steering("vdev:net_absent0")
     assert state == "warn"
-    assert "cannot be asked: port vdev:net_absent0: DPDK cannot make the device" in text
+    assert "cannot be asked: port vdev:net_absent0: DPDK cannot create the device" in text
 
 
 def test_steering_by_rules(monkeypatch):
+    """With a simulated NIC."""
     monkeypatch.setenv("LD_PRELOAD", str(built("tests/unit/port/hk_sim_nic.so")))
     monkeypatch.setenv("HK_SIM_NIC", "mac,one-mac,udp")
     first, endpoint, mac, *_ = steering(
@@ -432,23 +422,17 @@ def test_steering_by_rules(monkeypatch):
     assert endpoint[1].startswith("no hardware rule by endpoint field: net_af_packet: ")
 
 
-def test_steering_is_what_the_command_says(hikyaku):
-    done = subprocess.run(
-        [*hikyaku, "doctor", "--port", "af_xdp:iface=lo"],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+def test_command_reports_steering(hikyaku):
+    done = execute([*hikyaku, "doctor", "--port", "af_xdp:iface=lo"], code=None, timeout=120)
     assert "port af_xdp:iface=lo: only its owner can poll it" in done.stdout
     assert "(net_af_xdp): ranks are told apart by software: hikyakud looks" in done.stdout
 
 
-# ---- what dead daemons leave ---------------------------------------------------------------------
+# ---- files of dead daemons -----------------------------------------------------------------------
 
 
-def test_files_that_go_while_doctor_looks(tmp_path):
-    """Daemons of other labs end meanwhile."""
+def test_files_that_vanish_while_doctor_runs(tmp_path):
+    """Daemons of other labs may end meanwhile."""
     gone = tmp_path / "hk0-job-1-node1map_0"
     assert doctor.leftovers._mapped([gone]) == set()
     assert not doctor.leftovers._mine(gone)
@@ -466,7 +450,7 @@ def run_directory(base: Path, name: str) -> Path:
     return old(where)
 
 
-def test_lock_tells_who_runs(tmp_path, hugetlbfs):
+def test_a_directory_whose_lock_is_free_is_reported(tmp_path, hugetlbfs):
     living, dead = (run_directory(tmp_path, name) for name in ("living", "dead"))
     with (living / "lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -476,7 +460,7 @@ def test_lock_tells_who_runs(tmp_path, hugetlbfs):
     assert "'living' runs" in second.text
 
 
-def test_one_that_is_just_starting_is_let_be(tmp_path, hugetlbfs):
+def test_the_directory_of_a_daemon_that_is_starting_is_not_reported(tmp_path, hugetlbfs):
     os.utime(run_directory(tmp_path, "new"))
     (finding,) = doctor.leftovers.daemons(tmp_path / "run", [], hugetlbfs)
     assert finding.state == "ok"
@@ -494,7 +478,7 @@ def test_start_lock_of_a_killed_rank(tmp_path, hugetlbfs):
 
 
 def test_runtime_directory_of_a_dead_primary(tmp_path, hugetlbfs):
-    """A primary holds a POSIX lock on `config`; these are seen by other processes alone."""
+    """A primary holds a POSIX lock on `config`. Only other processes see such a lock."""
     where = tmp_path / "dpdk" / f"hk{os.geteuid()}-a b"
     where.mkdir(parents=True)
     (tmp_path / "dpdk" / "rte").mkdir()  # of another program
@@ -521,7 +505,7 @@ def test_runtime_directory_of_a_dead_primary(tmp_path, hugetlbfs):
     assert [p.name for p in (tmp_path / "dpdk").iterdir()] == ["rte"]
 
 
-def test_huge_pages_that_nobody_maps(tmp_path, hugetlbfs):
+def test_huge_page_files_that_no_process_maps(tmp_path, hugetlbfs):
     used, unused = (tmp_path / "huge" / f"hk0-{name}map_0" for name in ("used", "unused"))
     for file in (used, unused, tmp_path / "huge" / "rtemap_0"):
         file.write_bytes(bytes(mmap.PAGESIZE))
@@ -532,14 +516,8 @@ def test_huge_pages_that_nobody_maps(tmp_path, hugetlbfs):
 
 
 def findings_in(lab: Lab, node: str, hikyaku: list[str]) -> list[dict]:
-    done = subprocess.run(
-        lab.exec_argv(node, [*hikyaku, "doctor", "--json"]),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    own = str(lab.node_directory(node))  # there may be other daemons of this user
+    done = execute(lab.exec_argv(node, [*hikyaku, "doctor", "--json"]), code=None, timeout=120)
+    own = str(lab.node_directory(node))  # this user may have other daemons
     return [
         f
         for f in json.loads(done.stdout)["findings"]
@@ -547,10 +525,10 @@ def findings_in(lab: Lab, node: str, hikyaku: list[str]) -> list[dict]:
     ]
 
 
-def test_what_a_killed_daemon_leaves_goes_by_the_commands_given(get_lab, hikyaku):
+def test_the_fixes_remove_the_files_of_a_killed_daemon(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1, huge_mb=384)
     node, place = lab.node("node0"), lab.node_directory("node0")
-    daemon = [str(built("host/daemon/hikyakud")), "--background", "--slots", "1"]
+    daemon = [str(built("src/hikyakud")), "--background", "--slots", "1"]
     port = ["--port", f"memif:dir={place}/wires", "--huge-dir", str(place / "huge")]
     subprocess.run(
         lab.exec_argv("node0", [*daemon, *port]), check=True, timeout=60, capture_output=True
@@ -560,7 +538,7 @@ def test_what_a_killed_daemon_leaves_goes_by_the_commands_given(get_lab, hikyaku
         assert finding["state"] == "ok"
         assert "'default' runs" in finding["text"]
     finally:
-        # first those who would clean up
+        # first the janitor, which would clean up
         for pid in process.find(namespaces=[network.namespace_inode(node.netns)]):
             if Path(f"/proc/{pid}/comm").read_text() == "hk-janitor\n":
                 os.kill(pid, 9)

@@ -10,18 +10,20 @@ from hikyaku.checkout import ROOT
 from hikyaku.lab.openmpi import with_faults
 from mpi_programs import assert_passed, lab_id
 
+pytestmark = pytest.mark.alone
+
 LOSS = "drop=0.01"
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
 
 
 @pytest.mark.parametrize("lab", [("memif", 2, 1), ("memif", 3, 1), ("veth", 2, 1)], ids=lab_id)
-def test_random_graphs_over_the_fabric(run, lab):
+def test_random_graphs_over_the_worker(run, lab):
     """One rank a node: every neighbour is reached by puts."""
-    assert_passed(run(lab, "halo_random --mode fabric"), "halo_random")
+    assert_passed(run(lab, "halo_random --mode worker"), "halo_random")
 
 
 @pytest.mark.parametrize("lab", [("memif", 2, 2), ("memif", 2, 4)], ids=lab_id)
-def test_random_graphs_over_fabric_and_shared_memory(run, lab):
+def test_random_graphs_over_worker_and_shared_memory(run, lab):
     """Neighbours of the same node are reached by MPI, the others by puts, in one exchange."""
     assert_passed(run(lab, "halo_random --rounds 12"), "halo_random")
 
@@ -29,14 +31,14 @@ def test_random_graphs_over_fabric_and_shared_memory(run, lab):
 @pytest.mark.parametrize("faults", [LOSS, FAULTS])
 def test_random_graphs_under_faults(run, faults):
     crc = {"btl_hikyaku_crc": "1"}
-    result = run(("memif", 2, 1), "halo_random --seed 2 --mode fabric", faults=faults, mca=crc)
+    result = run(("memif", 2, 1), "halo_random --seed 2 --mode worker", faults=faults, mca=crc)
     assert_passed(result, "halo_random")
 
 
-@pytest.mark.parametrize("host", ["hybrid", "daemon", "split"])
-def test_random_graphs_with_hikyakud(run, host):
-    command = "halo_random --seed 3 --mode fabric --rounds 12"
-    assert_passed(run(("memif", 2, 1), command, host=host), command)
+@pytest.mark.parametrize("mode", ["hybrid", "daemon", "split"])
+def test_random_graphs_with_hikyakud(run, mode):
+    command = "halo_random --seed 3 --mode worker --rounds 12"
+    assert_passed(run(("memif", 2, 1), command, mode=mode), command)
 
 
 def test_random_graphs_without_hikyaku(run):
@@ -45,8 +47,8 @@ def test_random_graphs_without_hikyaku(run):
     assert_passed(run(("memif", 2, 1), command, tcp=True), command)
 
 
-def test_the_backend_can_be_chosen(run, get_lab, program):
-    argv = ["env", "HK_HALO_BACKEND=mpi", program("tests/mpi/mpi_halo_random")]
+def test_the_transport_can_be_chosen(run, get_lab, program):
+    argv = ["env", "HK_HALO_TRANSPORT=mpi", program("tests/mpi/mpi_halo_random")]
     result = get_lab().mpirun(2, [*argv, "--mode", "mpi", "--rounds", "5"], timeout=60)
     assert_passed(result, "halo_random")
 
@@ -63,16 +65,16 @@ def test_the_backend_can_be_chosen(run, get_lab, program):
 def test_libfabric(get_lab, program, lab, count, what):
     """Its TCP provider, between ranks of one node too; set-up by messages over TCP."""
     name, *options = what.split()
-    argv = ["env", "HK_HALO_BACKEND=libfabric", program(f"tests/mpi/mpi_{name}"), *options]
+    argv = ["env", "HK_HALO_TRANSPORT=libfabric", program(f"tests/mpi/mpi_{name}"), *options]
     yields = {"mpi_yield_when_idle": "1"}
     result = get_lab(*lab[1::-1], lab[2]).mpirun(count, argv, tcp=True, mca=yields, timeout=100)
     assert_passed(result, name)
 
 
-@pytest.mark.parametrize("backend", ["fabric", "mpi"])
-def test_exchanges_of_one_communicator(get_lab, program, backend):
+@pytest.mark.parametrize("transport", ["worker", "mpi"])
+def test_exchanges_of_one_communicator(get_lab, program, transport):
     """They share a copy of it, have messages of their own, and outlive it."""
-    argv = ["env", f"HK_HALO_BACKEND={backend}", program("tests/mpi/mpi_halo_comms")]
+    argv = ["env", f"HK_HALO_TRANSPORT={transport}", program("tests/mpi/mpi_halo_comms")]
     assert_passed(get_lab().mpirun(2, argv, timeout=60), "halo_comms")
 
 
@@ -81,9 +83,9 @@ def test_bad_edges_are_refused_on_all_ranks(run, lab):
     assert_passed(run(lab, "halo_errors"), "halo_errors")
 
 
-@pytest.mark.parametrize("backend", ["auto", "libfabric"])
-def test_a_wait_ends_at_its_timeout(get_lab, program, backend):
-    argv = ["env", f"HK_HALO_BACKEND={backend}", program("tests/mpi/mpi_halo_errors")]
+@pytest.mark.parametrize("transport", ["auto", "libfabric"])
+def test_a_wait_ends_at_its_timeout(get_lab, program, transport):
+    argv = ["env", f"HK_HALO_TRANSPORT={transport}", program("tests/mpi/mpi_halo_errors")]
     yields = {"mpi_yield_when_idle": "1"}
     result = get_lab().mpirun(2, [*argv, "--mode", "late"], mca=yields, timeout=60)
     assert_passed(result, "halo_errors")
@@ -138,7 +140,7 @@ def test_the_report_names_neighbours_and_paths(get_lab, program):
     # blocks of rows: 0-1-2-3 in a line, even ranks on one node
     assert re.search(
         r"hk_halo: rank 0 with rank 1: 512 bytes out, 512 in, 20 exchanges, from put to arrival "
-        r"\S+ us \(\S+ to \S+\), set-up \d+ us; path fabric: puts to rank 1 on node1",
+        r"\S+ us \(\S+ to \S+\), set-up \d+ us; transport worker: puts to rank 1 on node1",
         result.stderr,
     ), result.stderr
 

@@ -1,20 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who comes after whom, or beside: an administrator's hikyakud that was killed and is started
-again between two jobs, and two jobs on one node at once, in each mode."""
+"""Several jobs on the same nodes, in each mode.
+
+In one test, an administrator's hikyakud is killed, and started again for the next job. In the
+other, two jobs run on the nodes at once.
+"""
 
 import re
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.checkout import built
 from hikyaku.lab import Lab, RunResult, kill
 from mpi_programs import assert_passed
 from slots import slots_of
+
+pytestmark = pytest.mark.alone
 
 SOON = 30
 MODES = ["hybrid", "daemon", "split"]
@@ -22,16 +27,13 @@ MODES = ["hybrid", "daemon", "split"]
 
 @pytest.fixture
 def administrators(lab: Lab, tmp_path) -> Iterator[Callable[[str, str], None]]:
-    """administrators("node0", "split") starts that node's hikyakud, named after it."""
+    """administrators("node0", "split") starts a hikyakud named "again-node0" on that node."""
 
     def start(node: str, mode: str) -> None:
-        argv = [str(built("host/daemon/hikyakud")), "--name", f"again-{node}", "--background"]
+        argv = [str(built("src/hikyakud")), "--name", f"again-{node}", "--background"]
         argv += ["--mode", mode, "--slots", "2", "--port", f"memif:dir={tmp_path}"]
         argv += ["--huge-dir", str(lab.node_directory(node) / "huge")]
-        done = subprocess.run(
-            lab.exec_argv(node, argv), capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        execute(lab.exec_argv(node, argv))
 
     yield start
     for node in lab.topology.nodes:
@@ -47,17 +49,17 @@ def living(lab: Lab, node: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("mode", "victim"), [("hybrid", "node0"), ("daemon", "node1"), ("split", "node0")]
 )
-def test_restarted_daemon_takes_no_old_frames_for_new(
+def test_old_frames_do_not_reach_the_next_job_of_a_restarted_daemon(
     lab, hikyaku, program, administrators, mode, victim
 ):
-    """Frames of the first job are under way in the wire, in the other node's pipes and pools, when
-    one hikyakud is killed. The next job has the same slots, queues and endpoints, and numbers its
-    packets from 0 as well: it checks each message, and none may be the first one's."""
+    """One hikyakud is killed while frames of the first job are in the wire, and in the other node's
+    pipes and pools. The next job has the same slots, queues and endpoints, and its packet numbers
+    begin at 0 too. It checks each message, so it would notice a message of the first job."""
     hand_over = [program("tests/mpi/mpi_hand_over"), "--timeout", "100"]
     job = ["sh", "-c", 'OMPI_MCA_btl_hikyaku_daemon=again-$(hostname) exec "$@"', "sh", *hand_over]
 
     def run(*options: str) -> RunResult:
-        return lab.mpirun(2, [*job, *options], host=mode, timeout=120)
+        return lab.mpirun(2, [*job, *options], mode=mode, timeout=120)
 
     def slots(node: str) -> list[str]:
         return slots_of(lab, hikyaku, node, f"again-{node}")
@@ -68,7 +70,7 @@ def test_restarted_daemon_takes_no_old_frames_for_new(
         first = pool.submit(run, "--rounds", "100000", "--seed", "1")
         for node in lab.topology.nodes:
             process.wait_until(
-                f"the rank of {node.name}", lambda n=node.name: "served" in slots(n), SOON
+                f"the rank of {node.name}", lambda n=node.name: "ready" in slots(n), SOON
             )
         kill.kill_daemon(lab.node(victim), lab.node_directory(victim) / "run", f"again-{victim}")
         result = first.result(120)
@@ -80,15 +82,15 @@ def test_restarted_daemon_takes_no_old_frames_for_new(
 
 @pytest.mark.parametrize("mode", ["inline", *MODES])
 def test_two_jobs_on_the_same_nodes(lab, program, mode):
-    """At once, each with daemons of its own, on nodes and cores that they share."""
+    """At once, on shared cores. In modes with hikyakud, each job starts daemons of its own."""
     argv = [program("tests/mpi/mpi_hand_over"), "--rounds", "8", "--timeout", "100"]
     at_once = threading.Event()
 
     def jobs(seed: int) -> list[RunResult]:
-        """One after the other, since one may have ended when the other begins."""
+        """Repeats the job until both jobs have run at once: one may end before the other begins."""
         results = []
         while not results or not at_once.is_set():
-            run = lab.mpirun(2, [*argv, "--seed", str(seed)], host=mode, timeout=120)
+            run = lab.mpirun(2, [*argv, "--seed", str(seed)], mode=mode, timeout=120)
             results.append(run)
         return results
 
@@ -98,12 +100,12 @@ def test_two_jobs_on_the_same_nodes(lab, program, mode):
         return len(names) == 2
 
     with ThreadPoolExecutor(2) as pool:
-        rows = [pool.submit(jobs, seed) for seed in (1, 2)]
+        running = [pool.submit(jobs, seed) for seed in (1, 2)]
         try:
             if mode != "inline":
                 process.wait_until("both daemons", both, SOON)
         finally:
             at_once.set()
-        results = [result for row in rows for result in row.result(130)]
+        results = [result for each in running for result in each.result(130)]
     for result in results:
         assert_passed(result, "hand_over")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What `hikyaku env` prints, and what is installed: that it works outside of the checkout."""
+"""The settings of `hikyaku env`, and installed files, which must work outside of the checkout."""
 
 import json
 import os
@@ -12,71 +12,73 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku.checkout import ROOT, build_dir
 
 
 def clean() -> dict[str, str]:
-    """An environment in which nothing says where Hikyaku is."""
+    """The environment without the variables that say where Hikyaku is."""
     ours = ("OMPI_", "HIKYAKU_", "PYTHON")
     return {k: v for k, v in os.environ.items() if not k.startswith(ours)}
 
 
 def settings(launcher: str) -> dict[str, str]:
     script = f'eval "$({launcher} env)" && env -0'
-    done = subprocess.run(
-        ["sh", "-c", script], capture_output=True, text=True, timeout=60, check=True, env=clean()
-    )
+    done = execute(["sh", "-c", script], env=clean())
     found = dict(line.split("=", 1) for line in done.stdout.split("\0") if line)
     return {k: v for k, v in found.items() if k not in clean()}
 
 
 def check_settings(launcher: str) -> dict[str, str]:
-    """All that `env` names is there; without being asked it names the daemon, which a later
-    `--mca btl_hikyaku_host daemon` starts."""
+    """Checks that the files which `hikyaku env` names exist. One is the daemon program, which a
+    later `--mca btl_hikyaku_mode daemon` starts."""
     found = settings(launcher)
     components = Path(found["OMPI_MCA_mca_base_component_path"].split(":")[0])
     assert (components / "mca_btl_hikyaku.so").is_file()
     assert (components / "mca_coll_hikyaku.so").is_file()
-    assert Path(found["HIKYAKU_INTERPOSER"]).is_file()
+    assert Path(found["HIKYAKU_PROMOTER"]).is_file()
     assert os.access(found["OMPI_MCA_btl_hikyaku_daemon_program"], os.X_OK)
     return found
 
 
-def test_env_names_all_that_ranks_start(hikyaku):
+def test_env_names_files_that_exist(hikyaku):
     check_settings(hikyaku[0])
 
 
-def test_help_has_the_port_without_which_nothing_goes_over_hikyaku(hikyaku):
+def test_help_names_the_port_parameter(hikyaku):
     for command in ([], ["env"]):
         argv = [*hikyaku, *command, "--help"]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
+        done = execute(argv)
         assert "OMPI_MCA_btl_hikyaku_port=" in done.stdout
+
+
+IMPORTS = "from hikyaku import learn, rtc; print(learn.__file__, rtc.__file__)"
+
+
+def test_the_environment_imports_the_package(tmp_path):
+    argv = [str(ROOT / ".venv/bin/python"), "-c", IMPORTS]
+    assert execute(argv, cwd=tmp_path, env=clean()).stdout.count(f"{ROOT}/python/") == 2
 
 
 # ---- installed -----------------------------------------------------------------------------------
 
 
 def sh(script: str, cwd: Path) -> str:
-    """What a script of a user prints who has no checkout."""
+    """The output of a script that runs without the settings of a checkout."""
     argv = ["sh", "-euc", script]
-    done = subprocess.run(
-        argv, capture_output=True, text=True, timeout=120, check=False, cwd=cwd, env=clean()
-    )
+    done = execute(argv, code=None, timeout=120, cwd=cwd, env=clean())
     assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
     return done.stdout
 
 
 @pytest.fixture(scope="module")
 def prefix() -> Iterator[Path]:
-    """What `make install DESTDIR=…` installs; at another place than its prefix, so whatever knows
-    the prefix does not work."""
+    """The directory of `make install DESTDIR=…`. It is not the prefix, so a program that has the
+    prefix compiled in does not find its files here."""
     with tempfile.TemporaryDirectory(prefix="hikyaku-install-") as root:
         env = {**os.environ, "DESTDIR": root, "HIKYAKU_VENV": str(ROOT / ".venv")}
         argv = ["meson", "install", "-C", str(build_dir()), "--no-rebuild", "--quiet"]
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=200, check=False, env=env
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
+        execute(argv, timeout=200, env=env)
         (launcher,) = Path(root).rglob("bin/hikyaku")
         yield launcher.parents[1]
 
@@ -98,20 +100,25 @@ def test_installed_command_line_and_daemon_run(prefix, tmp_path):
         assert str(build_dir()) not in value, f"{name}={value}"
 
 
-def test_all_that_the_command_line_runs_is_installed(prefix):
-    """Each name that the package asks checkout.built() for, and that a checkout has."""
+def test_the_installed_environment_imports_the_installed_package(prefix, tmp_path):
+    (python,) = prefix.rglob(".venv/bin/python")
+    assert sh(f"{python} -c '{IMPORTS}'", tmp_path).count(str(prefix)) == 2
+
+
+def test_all_programs_that_the_command_line_runs_are_installed(prefix):
+    """These are the names of built files in the source of our package."""
     source = "\n".join(path.read_text() for path in (ROOT / "python").rglob("*.py"))
-    top = "bench|capture|examples|halo|host|learn|mpi|p2p|rtc|tagger|tests|tools"
+    top = "bench|examples|plugins|src|systems|tests|tools"
     names = {
         n for n in re.findall(rf'"((?:{top})/[\w./-]+)"', source) if (build_dir() / n).is_file()
     }
-    assert {"host/daemon/hikyakud", "tests/mpi/mpi_bcast", "halo/libhk_halo.so.0"} <= names
-    (ours,) = {path.parents[1] for path in prefix.rglob("mca_btl_hikyaku.so")}
+    assert {"src/hikyakud", "tests/mpi/mpi_bcast", "systems/halo/libhk_halo.so.0"} <= names
+    (ours,) = {path.parents[2] for path in prefix.rglob("mca_btl_hikyaku.so")}
     assert [name for name in sorted(names) if not (ours / name).is_file()] == []
 
 
-def test_doctor_wants_nothing_to_build_with(prefix, tmp_path):
-    """On a node that has what ranks need, and no compiler, meson or pkg-config."""
+def test_installed_doctor_needs_no_build_tools(prefix, tmp_path):
+    """On a node with the programs that ranks need, but without compiler, meson and pkg-config."""
     (tmp_path / "bin").mkdir()
     for name in ("sh", "dirname", "readlink", "env", "ip", "nsenter", "taskset", "ethtool", "ldd"):
         (tmp_path / "bin" / name).symlink_to(shutil.which(name))
@@ -125,7 +132,7 @@ def test_doctor_wants_nothing_to_build_with(prefix, tmp_path):
 
 
 HALO = """
-#include <halo/halo.h>
+#include <hikyaku/halo.h>
 #include <stdio.h>
 int main(int argc, char **argv)
 {
@@ -137,7 +144,7 @@ int main(int argc, char **argv)
 	struct hk_halo_edge edge = {!rank, 0, &rank, 1, MPI_INT, &in, 1, MPI_INT};
 	if (hk_halo_setup(MPI_COMM_WORLD, 1, &edge, &h) || hk_halo_put(h) || hk_halo_wait(h))
 		return 1;
-	printf("rank %d got %d by %s\\n", rank, in, hk_halo_path(h, !rank, NULL));
+	printf("rank %d got %d by %s\\n", rank, in, hk_halo_transport(h, !rank, NULL));
 	hk_halo_free(&h);
 	MPI_Finalize();
 	return 0;
@@ -147,7 +154,7 @@ int main(int argc, char **argv)
 
 @pytest.fixture(scope="module")
 def mpirun(prefix, lab_name) -> Iterator[str]:
-    """The start of a command line that runs two ranks in a lab that the installed command made."""
+    """The start of a command line that runs two ranks. The installed command makes their lab."""
     lab, name = f"{prefix}/bin/hikyaku lab", lab_name("installed")
     try:
         sh(f"{lab} up --lab {name} --nodes 2 --wire memif", prefix)
@@ -156,18 +163,18 @@ def mpirun(prefix, lab_name) -> Iterator[str]:
         sh(f"{lab} down --lab {name}", prefix)
 
 
-def test_halo_program_is_built_by_pkg_config_and_goes_over_the_installed_fabric(
+def test_halo_program_is_built_by_pkg_config_and_uses_the_installed_btl(
     pkg_config, mpirun, tmp_path
 ):
     (tmp_path / "halo.c").write_text(HALO)
     rpath = f"-Wl,-rpath,$({pkg_config} --variable=libdir hk_halo)"
     sh(f"cc halo.c -o halo $({pkg_config} --cflags --libs hk_halo) {rpath}", tmp_path)
     out = sh(f"{mpirun} ./halo", tmp_path)
-    assert sorted(out.splitlines()) == ["rank 0 got 1 by fabric", "rank 1 got 0 by fabric"]
+    assert sorted(out.splitlines()) == ["rank 0 got 1 by worker", "rank 1 got 0 by worker"]
 
 
 def test_rtc_program_is_built_by_pkg_config_and_runs(pkg_config, mpirun, tmp_path):
-    """The one that docs/rtc.md writes; of our headers it finds those that are installed."""
+    """The program of docs/rtc.md. The compiler finds only the installed headers."""
     shutil.copy(ROOT / "examples/double.c", tmp_path)
     rpath = f"-Wl,-rpath,$({pkg_config} --variable=libdir hk_rtc)"
     sh(
@@ -186,7 +193,8 @@ def test_fortran_program_is_built_by_pkg_config(pkg_config, tmp_path):
 
 
 def test_nothing_installed_refers_to_the_build(prefix):
-    """No text names the checkout or the staging directory, no binary has them in its RUNPATH."""
+    """No text file contains the path of the checkout, the build or the staging directory. No binary
+    has one of these in its RUNPATH."""
     places = [str(place).encode() for place in (ROOT, build_dir(), prefix)]
     files = [p for p in prefix.rglob("*") if p.is_file() and ".venv" not in p.parts]
     assert {"hikyaku.1", "btl_hikyaku.7", "hikyakud.8", "hikyakud.conf"} <= {p.name for p in files}
@@ -198,3 +206,33 @@ def test_nothing_installed_refers_to_the_build(prefix):
         elif b"\0" in content:
             continue
         assert not [place for place in places if place in content], path
+
+
+def test_hello_is_built_by_pkg_config_and_sends_and_puts(prefix, pkg_config, tmp_path):
+    """A C program that uses only the installed library, outside of the checkout."""
+    shutil.copy(ROOT / "examples/hello/hello.c", tmp_path)
+    rpath = f"-Wl,-rpath,$({pkg_config} --variable=libdir hikyaku)"
+    flags = f"$({pkg_config} --cflags --libs hikyaku) {rpath}"
+    sh(f"cc -Wall -Werror hello.c -o hello {flags}", tmp_path)
+    server = subprocess.Popen(
+        ["./hello", f"{tmp_path}/wire", "server"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert sh(f"./hello {tmp_path}/wire client", tmp_path) == "put: done\n"
+        out, _ = server.communicate(timeout=30)
+    finally:
+        server.kill()
+    assert server.returncode == 0
+    assert out == "message: hello\nput: bytes that nobody received\n"
+
+
+def test_library_exports_the_contract(prefix):
+    """Each function of the installed headers has version HIKYAKU_0, and no other symbol has it."""
+    declared = set()
+    for header in ("layout", "mcast", "notify", "protocol", "rma", "service", "worker"):
+        text = (ROOT / f"include/hikyaku/{header}.h").read_text()
+        text = re.sub(r"/\*.*?\*/|static inline.*?\n}", "", text, flags=re.DOTALL)
+        declared |= set(re.findall(r"^[a-z][\w \t*]*\b(hk_\w+)\(", text, flags=re.MULTILINE))
+    (library,) = prefix.rglob("libhikyaku.so.0.1.0")
+    table = execute(["readelf", "--dyn-syms", "--wide", str(library)]).stdout
+    assert set(re.findall(r"\b(hk_\w+)@@HIKYAKU_0\b", table)) == declared

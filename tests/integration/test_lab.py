@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lab's life: up, use, down, and whatever can be left of one that was killed."""
+"""Labs: up, use and down, and the removal of leftovers after a kill."""
 
 import json
 import os
@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku import process
-from hikyaku.checkout import CHECKOUT_ID, STATE_DIR
+from hikyaku.checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
 from hikyaku.errors import HikyakuError
-from hikyaku.lab import Lab, down, lab_id, network
+from hikyaku.lab import Lab, down, down_dead, lab_id, network, own_name
 from hikyaku.lab.run import Output
 
 
@@ -22,7 +23,7 @@ def root_links() -> set[str]:
 
 
 def leftovers(name: str) -> list[str]:
-    """Everything that a lab may leave, in words."""
+    """A line for each thing that a lab has left."""
     ident = lab_id(name)
     found = [f"namespace {n}" for n in network.namespaces(ident + "-")]
     found += [f"process {pid}" for pid in process.find(tag=f"HIKYAKU_LAB_ID={ident}")]
@@ -48,7 +49,7 @@ def test_up_and_down_leave_the_machine_as_it_was(lab_name):
     name = lab_name("plain")
     before = root_links()
     lab = Lab.up(2, "veth", name=name)
-    assert root_links() == before, "links belong into namespaces only"
+    assert root_links() == before, "a lab has links outside of its namespaces"
     assert leftovers(name)
     lab.down()
     assert leftovers(name) == []
@@ -61,17 +62,11 @@ def test_down_is_safe_to_repeat(lab_name, hikyaku):
     Lab.up(name=name)
     assert down(name)
     assert down(name) == []
-    done = subprocess.run(
-        [*hikyaku, "lab", "down", "--lab", name],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = execute([*hikyaku, "lab", "down", "--lab", name])
     assert "nothing to remove" in done.stdout
 
 
-def test_up_twice_says_how_to_go_on(lab_name):
+def test_a_second_up_names_the_fix(lab_name):
     name = lab_name("twice")
     with Lab.up(name=name) as lab, pytest.raises(HikyakuError, match="lab down"):
         Lab.up(name=name)
@@ -79,8 +74,8 @@ def test_up_twice_says_how_to_go_on(lab_name):
     assert leftovers(name) == []
 
 
-def test_up_over_what_a_kill_left_says_how_to_go_on(lab_name):
-    """Killed before there was anything but a directory."""
+def test_up_over_leftovers_names_the_fix(lab_name):
+    """As if `lab up` had been killed when it had made only a directory."""
     name = lab_name("early")
     (STATE_DIR / "labs" / name).mkdir(parents=True, mode=0o700)
     STATE_DIR.chmod(0o700)
@@ -90,13 +85,13 @@ def test_up_over_what_a_kill_left_says_how_to_go_on(lab_name):
     assert leftovers(name) == []
 
 
-def test_sockets_fit_into_the_run_directory(lab_name):
-    """sun_path takes 108 bytes; hikyakud's run directory may take 63 of them."""
+def test_run_directory_is_short_enough_for_sockets(lab_name):
+    """sun_path has 108 bytes, of which hikyakud's run directory may use 63."""
     with Lab.up(2, name=lab_name("a-name-that-is-long")) as lab:
         assert len(str(lab.node_directory("node1") / "run")) < 48
 
 
-def test_up_that_fails_half_way_takes_all_down(lab_name, monkeypatch):
+def test_up_that_fails_half_way_removes_everything(lab_name, monkeypatch):
     name = lab_name("half")
     real = network._direct
 
@@ -110,7 +105,7 @@ def test_up_that_fails_half_way_takes_all_down(lab_name, monkeypatch):
     assert leftovers(name) == []
 
 
-def test_two_labs_beside_each_other(lab_name):
+def test_two_labs_at_once(lab_name):
     with Lab.up(name=lab_name("left")) as left, Lab.up(3, "veth", name=lab_name("right")) as right:
         assert in_lab(left, "node1", "hostname").strip() == "node1"
         assert in_lab(right, "node2", "hostname").strip() == "node2"
@@ -118,24 +113,38 @@ def test_two_labs_beside_each_other(lab_name):
         assert in_lab(right, "node0", "hostname").strip() == "node0"
 
 
-def test_names_fit_the_kernel_and_differ():
-    ids = {lab_id(f"lab{i}") for i in range(50)}
-    assert len(ids) == 50
-    assert all(len(f"{ident}-n63") <= 15 for ident in ids)
+def test_no_two_labs_have_the_same_id():
+    """A run of the tests has tens of labs, and each run uses other names."""
+    names = [f"test-{pid}-memif-{nodes}x1" for pid in range(1000) for nodes in range(2, 12)]
+    assert len({lab_id(name) for name in names}) == len(names)
 
 
-def test_foreign_state_directory_is_refused(tmp_path, monkeypatch, lab_name):
-    from hikyaku import lab as lab_module
+def test_labs_whose_hashes_share_a_prefix_are_distinct():
+    """A lab's id once had only three digits of the hash. Then `lab up` refused the second of these
+    labs, because a lab of its id was already up."""
+    first: dict[str, str] = {}
+    for i in range(10000):
+        name = own_name("test", f"prefix{i}")
+        other = first.setdefault(digest(name, 3), name)
+        if other != name:
+            break
+    with Lab.up(name=other) as one, Lab.up(name=name) as two:
+        two.down()
+        assert in_lab(one, "node1", "hostname").strip() == "node1"
+
+
+def test_state_directory_that_others_can_write_is_refused(tmp_path, monkeypatch, lab_name):
+    from hikyaku.lab import removal
 
     theirs = tmp_path / "theirs"
     theirs.mkdir(mode=0o755)
     theirs.chmod(0o777)
-    monkeypatch.setattr(lab_module, "STATE_DIR", theirs)
+    monkeypatch.setattr(removal, "STATE_DIR", theirs)
     with pytest.raises(HikyakuError, match="not a private directory"):
         Lab.up(name=lab_name("foreign"))
 
 
-# ---- what a lab is made of -----------------------------------------------------------------------
+# ---- the parts of a lab --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -164,7 +173,7 @@ def test_links_of_a_node(lab_name, nodes, wire, ranks, expected):
 
 
 def test_nodes_reach_each_other_by_name(get_lab):
-    """Both networks, from the last node to the first, with Python for want of ping."""
+    """By both networks, from the last node to the first. It uses Python, since ping may lack."""
     lab = get_lab(3, "veth", 1)
     probe = (
         "import socket,sys;"
@@ -192,27 +201,24 @@ def test_a_node_has_its_own_shared_memory(get_lab):
 def test_exec_passes_arguments_and_status(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     command = [*hikyaku, "lab", "exec", "--lab", lab.name, "node1"]
-    done = subprocess.run(
-        [*command, "sh", "-c", 'echo "$1" "$2"; hostname; exit 3', "x", "a b", "--tcp"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+    done = execute(
+        [*command, "sh", "-c", 'echo "$1" "$2"; hostname; exit 3', "x", "a b", "--tcp"], code=None
     )
     assert done.stdout.splitlines() == ["a b --tcp", "node1"]
     assert done.returncode == 3
 
 
-def test_exec_names_the_nodes_there_are(get_lab):
+def test_exec_on_an_unknown_node_lists_the_nodes(get_lab):
     with pytest.raises(HikyakuError, match="node0, node1"):
         get_lab(2, "memif", 1).exec_argv("node7", ["true"])
 
 
-# ---- what is left by force -----------------------------------------------------------------------
+# ---- leftovers of killed processes ---------------------------------------------------------------
 
 
 def test_leftovers_of_a_killed_tool_are_found_by_name(lab_name, tmp_path, python_script):
-    """`lab up` is killed with a process in the lab, and the lab's directory is lost as well."""
+    """The process that made the lab is killed while another runs in the lab. The lab's description
+    is lost as well."""
     name = lab_name("killed")
     script = python_script(
         tmp_path / "up.py",
@@ -241,7 +247,100 @@ def test_leftovers_of_a_killed_tool_are_found_by_name(lab_name, tmp_path, python
     assert process.find(namespaces=[inode]) == []
 
 
-def test_damaged_state_is_named(lab_name):
+# Brings a lab up, and kills itself after it has run @last programs.
+HALF_WAY = """
+import os, signal
+from hikyaku.lab import Lab, huge, network, own_name
+steps = [0]
+real = network.run
+def run(*arguments, **options):
+    steps[0] += 1
+    if steps[0] > {last}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*arguments, **options)
+network.run = huge.run = run
+name = own_name({prefix!r}, "half")
+print(name, flush=True)
+Lab.up(2, "veth", name=name, huge_mb=2)
+"""
+
+
+@pytest.mark.parametrize("last", [0, 1, 2, 5, 8])
+def test_lab_up_killed_half_way_is_removed_by_the_next_run(tmp_path, python_script, last):
+    prefix = f"dead{os.getpid()}"
+    text = HALF_WAY.format(last=last, prefix=prefix)
+    script = python_script(tmp_path / "up.py", text)
+    done = execute(script, code=None)
+    name = done.stdout.strip()
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert leftovers(name)
+    down_dead(prefix)  # test_lab_huge.py checks that this returns its huge pages
+    assert leftovers(name) == []
+
+
+def test_labs_of_a_dead_run_with_our_pid_are_removed():
+    """The kernel uses PIDs again. In a new container this happens soon."""
+    prefix = f"reused{os.getpid()}"
+    gone, ours = own_name(prefix, "gone"), own_name(prefix, "ours")
+    early = own_name(prefix, "early")
+    with Lab.up(name=gone) as lab, Lab.up(name=ours):
+        maker = lab.directory / "maker"
+        pid, started = maker.read_text().split()
+        maker.write_text(f"{pid} {int(started) - 1}\n")
+        private_dir(STATE_DIR / "labs" / early)  # as if killed before it wrote a file
+        down_dead(prefix)
+        assert leftovers(gone) == []
+        assert leftovers(early) == []
+        assert Lab.find(ours)
+
+
+def test_an_error_with_one_dead_lab_does_not_stop_the_removal_of_others(monkeypatch):
+    prefix = f"stays{os.getpid()}"
+    names = [own_name(prefix, what) for what in ("a", "b", "c")]
+    for name in names:
+        lab = Lab.up(name=name)
+        (lab.directory / "maker").write_text(f"{os.getpid()} 0\n")
+    real = network.remove
+
+    def fail(ident: str) -> list[str]:
+        if ident == lab_id(names[0]) + "-":
+            raise HikyakuError("the kernel refuses")
+        return real(ident)
+
+    try:
+        with monkeypatch.context() as broken:
+            broken.setattr(network, "remove", fail)
+            with pytest.raises(HikyakuError, match=f"'{names[0]}' .* stays: the kernel refuses"):
+                down_dead(prefix)
+        assert [bool(leftovers(name)) for name in names] == [True, False, False]
+    finally:
+        for name in names:
+            down(name)
+
+
+def test_a_lab_that_failed_is_made_again_for_the_next_test(get_lab, monkeypatch):
+    """First it does not come up, and cannot be taken down either. Later it loses a namespace."""
+
+    def get() -> Lab:
+        return get_lab(2, "memif", 1, ports=3)
+
+    def fail(*_: object) -> None:
+        raise HikyakuError("not now")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(network, "_plug", fail)
+        broken.setattr(network, "remove", fail)
+        with pytest.raises(HikyakuError, match="not now"):
+            get()
+    lab = get()
+    assert in_lab(lab, "node1", "hostname").strip() == "node1"
+    process.run(["ip", "netns", "delete", lab.topology.nodes[1].netns])
+    assert in_lab(get(), "node1", "hostname").strip() == "node1"
+    assert get().topology == lab.topology
+    lab.down()
+
+
+def test_damaged_state_is_reported(lab_name):
     name = lab_name("damaged")
     with Lab.up(name=name) as lab:
         (lab.directory / "lab.json").write_text("{")
@@ -272,15 +371,18 @@ def test_mpirun_takes_open_mpis_options(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     command = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "-np", "2", "--tcp"]
     command += ["--host", "node1:2", "--tag-output", "-x", "GREETING=hello", "sh", "-c"]
-    done = subprocess.run(
-        [*command, 'echo "$(hostname) $GREETING $OMPI_MCA_btl"; exit 5'],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    lines = sorted(done.stdout.split("\n"))[-2:]
-    assert [line.partition(":")[2] for line in lines] == ["node1 hello tcp,vader,self"] * 2
+    command += ['echo "$(hostname) $GREETING $OMPI_MCA_btl"']
+    done = execute(command, code=None)
+    lines = [line.partition(":")[2] for line in done.stdout.splitlines()]
+    assert lines == ["node1 hello tcp,vader,self"] * 2, done.stderr
+    assert done.returncode == 0
+
+
+def test_mpirun_ends_with_the_status_of_its_program(get_lab, hikyaku):
+    """With one rank only: as soon as one rank fails, mpirun kills the others."""
+    lab = get_lab(2, "memif", 1)
+    command = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "-np", "1", "--tcp"]
+    done = subprocess.run([*command, "sh", "-c", "exit 5"], timeout=60, check=False)
     assert done.returncode == 5
 
 
@@ -293,8 +395,9 @@ def test_ranks_are_pinned_by_node(get_lab):
         assert f"affinity list: {cores[0]}" in result.stdout
 
 
-def test_nodes_are_of_one_session(get_lab):
-    """Sessions compete for a core as wholes, and one node could be kept off it by another."""
+def test_nodes_run_in_one_session(get_lab):
+    """The scheduler's autogroups divide a core among sessions, not among processes. With a session
+    for each node, the processes of one node could keep another off its core."""
     result = get_lab().mpirun(2, ["sh", "-c", "ps -o sid= -p $$"])
     assert {int(sid) for sid in result.stdout.split()} == {os.getsid(0)}, result.stdout
 
@@ -304,7 +407,7 @@ def test_too_many_ranks_for_the_ports(get_lab):
         get_lab(2, "veth", 1).mpirun(4, ["hostname"])
 
 
-def test_missing_program_is_mpiruns_message(get_lab):
+def test_mpirun_reports_a_missing_program(get_lab):
     result = get_lab(2, "memif", 1).mpirun(2, ["/no/such/program"], tcp=True, timeout=60)
     assert result.returncode != 0
     assert "/no/such/program" in result.stderr
@@ -317,8 +420,8 @@ def test_run_leaves_nothing(get_lab):
     assert lab.status()["processes"] == []
 
 
-def test_captured_stderr_lacks_one_harmless_warning(tmp_path):
-    """Open MPI prints it when an agent starts faster than its parent is scheduled."""
+def test_one_harmless_warning_is_removed_from_stderr(tmp_path):
+    """Open MPI prints it if a launch agent starts before the scheduler runs its parent again."""
     with Output(tmp_path / "x", capture=True) as output:
         output.err.write(
             b"one\n"
@@ -331,18 +434,12 @@ def test_captured_stderr_lacks_one_harmless_warning(tmp_path):
 def test_stderr_of_ranks_arrives(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     command = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "-np", "2"]
-    done = subprocess.run(
-        [*command, "sh", "-c", "hostname >&2"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    done = execute([*command, "sh", "-c", "hostname >&2"])
     assert sorted(done.stderr.split()) == ["node0", "node1"]
     assert lab.mpirun(1, ["sh", "-c", "hostname >&2"], tcp=True).stderr.strip() == "node0"
 
 
-def test_timeout_ends_everything_and_says_so(get_lab):
+def test_timeout_ends_all_processes_and_is_reported(get_lab):
     lab = get_lab(2, "memif", 1)
     with pytest.raises(HikyakuError, match="did not end within 2 s") as caught:
         lab.mpirun(2, ["sh", "-c", "echo started; exec sleep 300"], tcp=True, timeout=2)
@@ -359,7 +456,7 @@ def sleepers(lab: Lab) -> list[str]:
     ("signum", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
 )
 def test_signal_ends_the_whole_job(get_lab, hikyaku, signum, status):
-    """Ranks on both nodes run; then the tool is asked to end."""
+    """The tool gets the signal while ranks run on both nodes."""
     lab = get_lab(2, "memif", 1)
     tool = start(
         [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "-np", "2", "sleep", "300"]
@@ -374,7 +471,7 @@ def test_signal_ends_the_whole_job(get_lab, hikyaku, signum, status):
 
 
 def test_ctrl_c_in_a_terminal(get_lab, hikyaku):
-    """The terminal sends SIGINT to the whole group: mpirun and the tool at once."""
+    """The terminal sends SIGINT to the whole process group: to mpirun and to the tool."""
     lab = get_lab(2, "memif", 1)
     tool = start(
         [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "-np", "2", "sleep", "300"],
@@ -387,8 +484,9 @@ def test_ctrl_c_in_a_terminal(get_lab, hikyaku):
     assert lab.status()["processes"] == []
 
 
-def test_killed_tool_takes_its_job_along(get_lab, hikyaku):
-    """SIGKILL cannot be caught: the kernel ends mpirun, and the next command removes the rest."""
+def test_job_of_a_killed_tool_ends(get_lab, hikyaku):
+    """The tool cannot handle SIGKILL. The kernel then signals mpirun, which ends the job. The next
+    command removes the files of the run."""
     lab = get_lab(2, "memif", 1)
     tool = start(
         [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "-np", "2", "sleep", "300"]
@@ -404,8 +502,8 @@ def test_killed_tool_takes_its_job_along(get_lab, hikyaku):
 
 
 def test_xdp_program_of_killed_ranks_is_removed(get_lab, hikyaku, program):
-    """Everything is killed at once, so nothing takes down the XDP programs of its ports, which
-    would slow the kernel's traffic on these links for ever."""
+    """All processes are killed at once, so no process detaches the XDP programs of the ports. If
+    they stayed, they would slow the kernel's traffic on these links."""
     lab = get_lab(2, "veth", 1)
     bench = [program("bench/mpi_bench"), "--sample-ms", "60000"]
     tool = start([*hikyaku, "lab", "mpirun", "--lab", lab.name, "-np", "2", *bench])
@@ -429,19 +527,19 @@ def test_xdp_program_of_killed_ranks_is_removed(get_lab, hikyaku, program):
 
 def test_two_runs_do_not_end_each_other(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
-    long_one = start(
+    sleeping = start(
         [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "-np", "2", "sleep", "300"]
     )
     process.wait_until("two ranks to run", lambda: len(sleepers(lab)) == 2, 30)
     lab.mpirun(2, ["true"], tcp=True, timeout=60)
     assert len(sleepers(lab)) == 2
-    long_one.send_signal(signal.SIGTERM)
-    long_one.communicate(timeout=40)
+    sleeping.send_signal(signal.SIGTERM)
+    sleeping.communicate(timeout=40)
     assert lab.status()["processes"] == []
 
 
-def test_run_each_runs_at_the_same_time(get_lab, tmp_path):
-    """Each side waits for what the other makes: one after the other would never end."""
+def test_run_each_runs_all_commands_at_once(get_lab, tmp_path):
+    """Each command waits for a file of the other, so neither would end if they ran in sequence."""
     lab = get_lab(2, "memif", 1)
 
     def commands(run_dir: Path) -> list[tuple[str, list[str]]]:

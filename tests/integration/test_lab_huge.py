@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Huge pages of labs. What is added and taken away, and how far a killed tool came, is counted on a
-pool of plain files, since the machine's may change at any time for reasons of its own; that the
-real one serves is tried in real labs."""
+"""Huge pages of labs.
+
+The tests of the accounting use a simulated pool of plain files, because other programs may change
+the machine's pool at any time. Tests with real labs use the machine's pool.
+"""
 
 import json
 import os
@@ -11,18 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, down, huge
 
-FIRST = 5  # pages of somebody else
+FIRST = 5  # pages that another program has reserved
 
 
-# ---- the books -----------------------------------------------------------------------------------
+# ---- the accounting ------------------------------------------------------------------------------
 
 
 class Pool:
-    """A pool, and labs of two checkouts that draw on it."""
+    """A simulated pool, and a lab in each of two checkouts that take pages from it."""
 
     def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch):
         self.number = base / "pool" / "nr_hugepages"
@@ -40,8 +43,9 @@ class Pool:
     def pages(self) -> int:
         return int(self.number.read_text())
 
-    def died(self, lab: Path, pages: int, step: tuple[int, int], pool: int) -> None:
-        """A tool was killed in a change of the pool, which had come to @pool by then."""
+    def kill_in_step(self, lab: Path, pages: int, step: tuple[int, int], pool: int) -> None:
+        """Simulates a tool that was killed while it changed the pool from step[0] to step[1] pages.
+        Then the pool had @pool pages."""
         (lab / huge.BOOK).write_text(json.dumps({"pages": pages, "step": step}))
         self.number.write_text(str(pool))
 
@@ -51,12 +55,12 @@ def pool(tmp_path, monkeypatch) -> Pool:
     return Pool(tmp_path, monkeypatch)
 
 
-def test_labs_add_up_and_take_back_their_own(pool):
+def test_each_lab_adds_its_pages_and_gives_back_as_many(pool):
     a, b = pool.labs
     huge.take(a, 8)
     huge.take(b, 3)
     assert pool.pages == FIRST + 11
-    pool.number.write_text(str(pool.pages + 2))  # the administrator takes some as well
+    pool.number.write_text(str(pool.pages + 2))  # the administrator adds pages as well
     assert huge.give_back(a) == 8
     assert pool.pages == FIRST + 3 + 2
     assert huge.give_back(b) == 3
@@ -66,38 +70,39 @@ def test_labs_add_up_and_take_back_their_own(pool):
     assert [*a.iterdir(), *b.iterdir()] == []
 
 
-@pytest.mark.parametrize("came_to", [0, 3, 8], ids=lambda n: f"after-{n}")
-def test_killed_while_taking(pool, came_to):
-    pool.died(pool.labs[0], 0, (FIRST, FIRST + 8), FIRST + came_to)
-    assert huge.give_back(pool.labs[0]) == came_to
+@pytest.mark.parametrize("done", [0, 3, 8], ids=lambda n: f"after-{n}")
+def test_killed_while_taking(pool, done):
+    pool.kill_in_step(pool.labs[0], 0, (FIRST, FIRST + 8), FIRST + done)
+    assert huge.give_back(pool.labs[0]) == done
     assert pool.pages == FIRST
 
 
-@pytest.mark.parametrize("came_to", [0, 3, 8], ids=lambda n: f"after-{n}")
-def test_killed_while_giving_back(pool, came_to):
-    pool.died(pool.labs[0], 8, (FIRST + 8, FIRST), FIRST + 8 - came_to)
-    assert huge.give_back(pool.labs[0]) == 8 - came_to
+@pytest.mark.parametrize("done", [0, 3, 8], ids=lambda n: f"after-{n}")
+def test_killed_while_giving_back(pool, done):
+    pool.kill_in_step(pool.labs[0], 8, (FIRST + 8, FIRST), FIRST + 8 - done)
+    assert huge.give_back(pool.labs[0]) == 8 - done
     assert pool.pages == FIRST
 
 
-def test_the_next_lab_settles_the_book_of_a_killed_one(pool):
-    """Later nobody could tell the one's pages from the other's."""
+def test_the_next_lab_completes_the_record_of_a_killed_tool(pool):
+    """After the next change of the pool, the pages of the two labs cannot be distinguished."""
     a, b = pool.labs
-    pool.died(a, 0, (FIRST, FIRST + 8), FIRST + 3)
+    pool.kill_in_step(a, 0, (FIRST, FIRST + 8), FIRST + 3)
     huge.take(b, 4)
     assert huge.give_back(a) == 3
     assert huge.give_back(b) == 4
     assert pool.pages == FIRST
 
 
-def test_surplus_pages_are_nobodys(pool):
-    """Pages beyond the number that programs still hold: they go when these end."""
+def test_surplus_pages_do_not_count(pool):
+    """Surplus pages are beyond the pool's number but still mapped. They go when the programs that
+    map them end."""
     pool.number.write_text(str(FIRST + 2))
     pool.surplus.write_text("2")
     assert huge.pool_pages() == FIRST
 
 
-def test_a_machine_with_too_little_memory_is_left_as_it_was(pool, monkeypatch):
+def test_the_pool_is_restored_if_memory_is_short(pool, monkeypatch):
     real = huge.pool_pages
     monkeypatch.setattr(huge, "pool_pages", lambda: min(real(), FIRST + 6))
     with pytest.raises(HikyakuError, match="only 12 MB to make huge pages of, not 16"):
@@ -106,21 +111,21 @@ def test_a_machine_with_too_little_memory_is_left_as_it_was(pool, monkeypatch):
     assert list(pool.labs[0].iterdir()) == []
 
 
-def test_damaged_book_is_named(pool):
+def test_damaged_record_is_reported(pool):
     (pool.labs[0] / huge.BOOK).write_text("{")
     with pytest.raises(HikyakuError, match=r"huge\.json is damaged"):
         huge.give_back(pool.labs[0])
 
 
 @pytest.mark.parametrize("mb", [-2, 3])
-def test_sizes_that_cannot_be(lab_name, mb):
+def test_impossible_sizes_are_refused(lab_name, mb):
     with pytest.raises(HikyakuError, match="multiple"):
         Lab.up(name=lab_name("odd"), huge_mb=mb)
 
 
-# ---- real ones -----------------------------------------------------------------------------------
+# ---- real labs -----------------------------------------------------------------------------------
 
-# Fills a page of the node's hugetlbfs, then says which node it is.
+# Fills a page of the node's hugetlbfs, then prints the node's name and directories.
 TOUCH = """
 import mmap, os, socket
 path = os.environ["HIKYAKU_HUGE_DIR"] + "/" + (os.environ.get("OMPI_COMM_WORLD_RANK") or "x")
@@ -129,7 +134,7 @@ with open(path, "w+b") as file:
     with mmap.mmap(file.fileno(), 2 << 20) as page:
         page[:] = b"7" * (2 << 20)
 line = [socket.gethostname(), os.environ["HIKYAKU_HUGE_DIR"], os.environ["HIKYAKU_RUNDIR"]]
-os.write(1, (" ".join(line) + "\\n").encode())  # whole, or mpirun mixes it with others'
+os.write(1, (" ".join(line) + "\\n").encode())  # in one call, or mpirun mixes lines of ranks
 """
 
 
@@ -148,10 +153,10 @@ def test_several_ranks_of_a_node_share_its_huge_pages(lab_name):
         assert result.returncode == 0, result.stderr
         expected = [f"node{i} {home}/huge {home}/run" for i, home in enumerate(homes)]
         assert sorted(result.stdout.splitlines()) == sorted(expected * 2)
-        # each node's own: consecutive ranks are on different nodes
+        # each node has its own hugetlbfs; consecutive ranks are on different nodes
         assert sorted(p.name for p in (homes[0] / "huge").iterdir()) == ["0", "2"]
         assert sorted(p.name for p in (homes[1] / "huge").iterdir()) == ["1", "3"]
-        # two pages a node, and a third is not to be had
+        # each node has two pages, so a third file cannot be filled
         sizes = [os.statvfs(home / "huge") for home in homes]
         assert [s.f_blocks * s.f_frsize for s in sizes] == [4 << 20] * 2
         third = subprocess.run(
@@ -166,23 +171,16 @@ def test_several_ranks_of_a_node_share_its_huge_pages(lab_name):
     assert not any(home.exists() or str(home / "huge") in mounts() for home in homes)
 
 
-def test_a_lab_without_huge_pages_names_none(get_lab):
+def test_a_lab_without_huge_pages_unsets_the_variable(get_lab):
     lab = get_lab(2, "memif", 1)
     script = 'echo "${HIKYAKU_HUGE_DIR-none}"; test -d "$HIKYAKU_RUNDIR" && echo there'
     outer = {**os.environ, "HIKYAKU_HUGE_DIR": "/of/the/machine"}
-    done = subprocess.run(
-        lab.exec_argv("node1", ["sh", "-c", script]),
-        env=outer,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=True,
-    )
+    done = execute(lab.exec_argv("node1", ["sh", "-c", script]), timeout=30, env=outer)
     assert done.stdout.split() == ["none", "there"]
 
 
 def test_killed_tool_leaves_pages_that_down_finds(lab_name, tmp_path, python_script):
-    """Killed with a process that still has a page of it mapped."""
+    """A process that still has a page mapped survives the kill of the tool."""
     name = lab_name("hugekill")
     script = python_script(
         tmp_path / "up.py",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku lab kill`: the right process or link, and no other, inside the lab and outside of it."""
+"""`hikyaku lab kill`: it kills the right process or link, and no other, in the lab or outside."""
 
 import os
 import re
@@ -11,15 +11,14 @@ from contextlib import contextmanager
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, kill, network
 
 
 def ask(hikyaku: list[str], *argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*hikyaku, "lab", "kill", *argv], capture_output=True, text=True, timeout=60, check=False
-    )
+    return execute([*hikyaku, "lab", "kill", *argv], code=None)
 
 
 @contextmanager
@@ -37,20 +36,20 @@ def job(hikyaku: list[str], lab: Lab, ranks: int, script: str) -> Iterator[subpr
 
 
 def wait_for_ranks(lab: Lab, count: int) -> list[kill.Rank]:
-    """Ranks that have become the program that they are to run."""
+    """Waits until @count ranks run the program `sleep`, and returns them."""
 
-    def there() -> list[kill.Rank]:
+    def sleeping() -> list[kill.Rank]:
         return [r for r in kill.ranks(lab.topology) if r.command.startswith("sleep")]
 
-    process.wait_until(f"{count} ranks to run", lambda: len(there()) == count, 30)
-    return sorted(there(), key=lambda r: (r.run, r.number))
+    process.wait_until(f"{count} ranks to run", lambda: len(sleeping()) == count, 30)
+    return sorted(sleeping(), key=lambda r: (r.run, r.number))
 
 
 # ---- ranks ---------------------------------------------------------------------------------------
 
 
 def test_kill_rank(get_lab, hikyaku):
-    """Rank 2 of four, on node0 with rank 0. mpirun tells whom it lost, and by which signal."""
+    """Kills rank 2 of four, which is on node0 with rank 0. mpirun reports rank and signal."""
     lab = get_lab(2, "memif", 1)
     with job(hikyaku, lab, 4, "exec sleep 300") as tool:
         ranks = wait_for_ranks(lab, 4)
@@ -67,8 +66,9 @@ def test_kill_rank(get_lab, hikyaku):
         assert re.search(r"rank 2 .* on node node0 exited on signal 9", stderr), stderr
 
 
-def test_a_rank_is_what_open_mpi_started(get_lab, hikyaku):
-    """Its child goes with it. A daemon that it started has its environment too, and stays."""
+def test_the_processes_of_a_rank(get_lab, hikyaku):
+    """The rank's child is killed with it. A daemon that the rank started has the same environment,
+    but is not killed."""
     lab = get_lab(2, "memif", 1)
     script = "sleep 301 & setsid sleep 302 & exec sleep 300"
 
@@ -77,14 +77,14 @@ def test_a_rank_is_what_open_mpi_started(get_lab, hikyaku):
 
     with job(hikyaku, lab, 1, script):
         (rank,) = wait_for_ranks(lab, 1)
-        process.wait_until("both others", lambda: bool(sleeper(301) and sleeper(302)), 30)
+        process.wait_until("child and daemon", lambda: bool(sleeper(301) and sleeper(302)), 30)
         assert {rank.pid} == sleeper(300)
         family = kill._family(rank, lab.topology.nodes[0])
         assert set(family) == sleeper(300) | sleeper(301)
 
 
-def test_ranks_outside_of_the_lab_are_not_seen(get_lab):
-    """Another lab's, or an mpirun of the machine's own."""
+def test_ranks_outside_of_the_lab_are_not_killed(get_lab):
+    """Ranks of another lab, or of an mpirun outside of labs."""
     lab = get_lab(2, "memif", 1)
     env = {**os.environ, "HIKYAKU_LAB_ID": lab.topology.lab_id}
     script = "OMPI_COMM_WORLD_RANK=1 sleep 300 & echo $!; wait"
@@ -100,7 +100,7 @@ def test_ranks_outside_of_the_lab_are_not_seen(get_lab):
         outside.communicate(timeout=20)
 
 
-def test_rank_that_is_not_there(get_lab, hikyaku):
+def test_a_rank_that_does_not_run(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     with job(hikyaku, lab, 2, "exec sleep 300") as tool:
         wait_for_ranks(lab, 2)
@@ -110,7 +110,7 @@ def test_rank_that_is_not_there(get_lab, hikyaku):
         assert tool.poll() is None
 
 
-def test_two_runs_must_be_told_apart(get_lab, hikyaku):
+def test_with_two_runs_the_option_run_is_needed(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     with job(hikyaku, lab, 2, "exec sleep 300") as one, job(hikyaku, lab, 2, "exec sleep 300"):
         ranks = wait_for_ranks(lab, 4)
@@ -126,8 +126,9 @@ def test_two_runs_must_be_told_apart(get_lab, hikyaku):
         assert one.pid
 
 
-def test_spawned_ranks_come_after_mpiruns_own(get_lab):
-    """MPI_Comm_spawn makes another rank 1 in a run. Stand-ins, since real ones end together."""
+def test_the_first_rank_of_a_number_is_killed_before_a_spawned_one(get_lab):
+    """MPI_Comm_spawn makes another rank 1 in a run. The test uses simulated ranks, because real
+    ranks of one run end together."""
     lab = get_lab(2, "memif", 1)
     rank = (
         "OMPI_COMM_WORLD_RANK=1 HIKYAKU_RUN=lab-run OMPI_MCA_ess_base_jobid={} sleep 300 & echo $!;"
@@ -145,8 +146,8 @@ def test_spawned_ranks_come_after_mpiruns_own(get_lab):
     parent.communicate(timeout=20)
 
 
-def test_killed_number_that_now_is_another_process(get_lab):
-    """Between the look and the signal it may have ended, and its number gone to somebody else."""
+def test_a_pid_that_now_belongs_to_another_process_is_not_killed(get_lab):
+    """A process may end between the search and the signal, and another one may get its PID."""
     other = subprocess.Popen(["sleep", "300"])
     try:
         assert not kill._kill(other.pid, lambda: False)
@@ -159,8 +160,8 @@ def test_killed_number_that_now_is_another_process(get_lab):
 
 # ---- daemons -------------------------------------------------------------------------------------
 
-# What hikyakud does with its directory: holds its lock for life. A child inherits the open file.
-STAND_IN = """
+# A fake hikyakud. It locks its directory until it ends, and its child inherits the open file.
+FAKE_DAEMON = """
 import fcntl, os, subprocess, sys, time
 home = os.environ["HIKYAKU_RUNDIR"] + "/" + sys.argv[1]
 os.makedirs(home, 0o700, exist_ok=True)
@@ -174,12 +175,13 @@ time.sleep(300)
 
 
 @pytest.fixture
-def stand_in(get_lab) -> Iterator[Callable[[str, str], subprocess.Popen]]:
+def fake_daemon(get_lab) -> Iterator[Callable[[str, str], subprocess.Popen]]:
+    """fake_daemon("node0", "default") starts a fake hikyakud of that name on that node."""
     lab = get_lab(2, "memif", 1)
     started = []
 
     def start(node: str, name: str) -> subprocess.Popen:
-        argv = lab.exec_argv(node, ["/usr/bin/python3", "-c", STAND_IN, name])
+        argv = lab.exec_argv(node, ["/usr/bin/python3", "-c", FAKE_DAEMON, name])
         started.append(subprocess.Popen(argv, stdout=subprocess.PIPE, text=True))
         assert started[-1].stdout.readline() == "ready\n"
         return started[-1]
@@ -195,23 +197,24 @@ def stand_in(get_lab) -> Iterator[Callable[[str, str], subprocess.Popen]]:
         each.communicate(timeout=20)
 
 
-def test_kill_daemon(get_lab, hikyaku, stand_in):
+def test_kill_daemon(get_lab, hikyaku, fake_daemon):
     lab = get_lab(2, "memif", 1)
-    here, there = stand_in("node0", "job-0000beef-node0"), stand_in("node1", "job-0000beef-node1")
+    first = fake_daemon("node0", "job-0000beef-node0")
+    second = fake_daemon("node1", "job-0000beef-node1")
     done = ask(hikyaku, "daemon", "node0", "--lab", lab.name)
-    assert done.stdout == f"killed process {here.pid} on node0: job-0000beef-node0\n", done.stderr
-    assert here.wait(timeout=20) == -signal.SIGKILL
-    assert there.poll() is None
-    # its child still has the lock's file open, and its directory is there: it is dead all the same
+    assert done.stdout == f"killed process {first.pid} on node0: job-0000beef-node0\n", done.stderr
+    assert first.wait(timeout=20) == -signal.SIGKILL
+    assert second.poll() is None
+    # it counts as dead although its directory exists and its child still has the lock file open
     again = ask(hikyaku, "daemon", "node0", "--lab", lab.name)
     assert again.returncode == 1
     assert "no hikyakud runs on node0" in again.stderr
 
 
-def test_number_in_a_stale_directory_is_not_killed(get_lab, hikyaku, stand_in):
-    """A dead daemon's directory names a process that is somebody else's by now."""
+def test_pid_in_a_stale_directory_is_not_killed(get_lab, hikyaku, fake_daemon):
+    """The directory of a dead daemon contains a PID that now belongs to another process."""
     lab = get_lab(2, "memif", 1)
-    alive = stand_in("node0", "default")
+    alive = fake_daemon("node0", "default")
     stale = lab.node_directory("node0") / "run" / "job-1-node0"
     stale.mkdir()
     bystander = subprocess.Popen(lab.exec_argv("node0", ["sleep", "300"]))
@@ -224,9 +227,9 @@ def test_number_in_a_stale_directory_is_not_killed(get_lab, hikyaku, stand_in):
     bystander.wait()
 
 
-def test_several_daemons_must_be_told_apart(get_lab, hikyaku, stand_in):
+def test_with_two_daemons_the_option_name_is_needed(get_lab, hikyaku, fake_daemon):
     lab = get_lab(2, "memif", 1)
-    one, two = stand_in("node1", "default"), stand_in("node1", "job-2-node1")
+    one, two = fake_daemon("node1", "default"), fake_daemon("node1", "job-2-node1")
     done = ask(hikyaku, "daemon", "node1", "--lab", lab.name)
     assert "2 daemons run on node1: default, job-2-node1" in done.stderr
     assert "--name" in done.stderr
@@ -276,16 +279,16 @@ def test_wire_comes_back_when_interrupted(get_lab, hikyaku, signum):
     assert up_links(lab, "node1") == ALL
 
 
-def test_wire_that_stays_down_comes_back_as_told(get_lab, hikyaku):
+def test_printed_command_brings_a_wire_back(get_lab, hikyaku):
     lab = get_lab(2, "veth", 2)
     done = ask(hikyaku, "wire", "node0", "--link", "hk1", "--lab", lab.name)
     assert up_links(lab, "node0") == ALL - {"hk1"}
-    (told,) = re.findall(r"^  hikyaku (lab exec .*)$", done.stdout, re.MULTILINE)
-    subprocess.run([*hikyaku, *told.split()], check=True, timeout=30)
+    (command,) = re.findall(r"^  hikyaku (lab exec .*)$", done.stdout, re.MULTILINE)
+    subprocess.run([*hikyaku, *command.split()], check=True, timeout=30)
     assert up_links(lab, "node0") == ALL
 
 
-def test_a_memif_wire_has_no_switch(get_lab, hikyaku):
+def test_a_memif_wire_cannot_be_cut(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     done = ask(hikyaku, "wire", "node0", "--lab", lab.name)
     assert done.returncode == 1
@@ -298,8 +301,9 @@ def test_a_memif_wire_has_no_switch(get_lab, hikyaku):
     assert done.stdout.splitlines()[-1] == "node0: tcp0 up"
 
 
-def test_a_job_outlives_a_cut_of_its_wire(get_lab, program):
-    """The fabric sends again what was lost; peers are given up much later."""
+@pytest.mark.alone
+def test_a_job_survives_a_cut_of_its_wire(get_lab, program):
+    """Workers resend lost packets. They give a peer up only after a much longer time."""
     lab = get_lab(2, "veth", 1)
     node = lab.node("node1")
     argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "60", "--timeout", "100"]
@@ -314,7 +318,7 @@ def test_a_job_outlives_a_cut_of_its_wire(get_lab, program):
     try:
         process.wait_until("both ports to be open", lambda: open_ports() == 2, 60)
         kill.cut_wire(node, kill.wire_links(lab.topology, node), 0.3)
-        assert results == [], "the job ended before its wire was back: it says nothing"
+        assert results == [], "the job ended before its wire was back, so the test shows nothing"
     finally:
         runner.join(timeout=150)
     assert results[0].returncode == 0, results[0].stderr

@@ -54,7 +54,7 @@ def test_ports_are_numbered_once():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("leaf-spine:2x2", "is no topology"),
+        ("leaf-spine:2x2", "is not a topology"),
         ("leaf-spine:0x2x2", "zero"),
         ("fat-tree:3", "even"),
         ("fat-tree:12", "switches; a lab takes"),
@@ -75,7 +75,7 @@ def test_topologies_that_cannot_be(text, said):
         ({"color": 1}, "unknown color"),
         ({"switches": ["a", "a"]}, "two switches 'a'"),
         ({"switches": ["a", "node1"]}, "a node's name"),
-        ({"switches": ["a", "b;rm"]}, "no name for a switch"),
+        ({"switches": ["a", "b;rm"]}, "not a name for a switch"),
         ({"switches": []}, "has to name two"),
         ({"links": [{"ends": ["a", "c"]}]}, r"links\[0\].ends has to name"),
         ({"links": [{"ends": ["a", "a"]}]}, "to itself"),
@@ -239,7 +239,7 @@ def test_a_killed_up_leaves_nothing_that_down_does_not_find(lab_name, tmp_path, 
 
 def test_wire_and_topology_belong_together(lab_name):
     for wrong in ({"wire": "ovs"}, {"wire": "veth", "switches": "leaf-spine:1x1x2"}):
-        with pytest.raises(HikyakuError, match="has switches to wire"):
+        with pytest.raises(HikyakuError, match="needs a topology of switches"):
             Lab.up(name=lab_name("wrong"), **wrong)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from execute import execute
 from hikyaku.learn import shard
 from hikyaku.learn.data import Scaling, split
 from hikyaku.learn.native import Model
@@ -25,8 +26,7 @@ def learn(
     hikyaku: list[str], lab: str, out: Path, *words: str, code: int = 0
 ) -> subprocess.CompletedProcess[str]:
     argv = [*hikyaku, "learn", "--lab", lab, "--out", str(out), *words]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=180, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
+    done = execute(argv, code=code, timeout=180)
     return done
 
 
@@ -76,14 +76,8 @@ def test_learn(
 def test_it_brings_a_lab_up_and_takes_it_down(hikyaku: list[str], tmp_path: Path) -> None:
     learn(hikyaku, "no-such-lab", tmp_path / "out", "--target-loss", "0.1")
     assert events(tmp_path / "out")[-1]["stop"] == "target"
-    status = subprocess.run(["ip", "netns"], capture_output=True, text=True, check=True, timeout=30)
-    done = subprocess.run(
-        [*hikyaku, "lab", "status", "--lab", "no-such-lab"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    status = execute(["ip", "netns"], timeout=30)
+    done = execute([*hikyaku, "lab", "status", "--lab", "no-such-lab"], code=None)
     assert done.returncode == 1, status.stdout
 
 
@@ -93,8 +87,8 @@ def test_it_brings_a_lab_up_and_takes_it_down(hikyaku: list[str], tmp_path: Path
         ("p,q\n1,2\n2,\n", [], "row 3, column 2 (q): the value is missing"),
         ("p,q\n1,2.5\n2,3.5\n", ["--nodes", "3"], "3 nodes, and the data has 2 rows"),
         ("p,k\n1,a\n2,b\n", [], "--model logistic, svm or mlp"),
-        ("p,q\n1,2.5\n2,3.5\n", ["--topology", "file"], "belong together"),
-        ("p,q\n1,2.5\n2,3.5\n", ["--address", "x"], "--address is for --launch"),
+        ("p,q\n1,2.5\n2,3.5\n", ["--topology", "file"], "needs --topology-file FILE"),
+        ("p,q\n1,2.5\n2,3.5\n", ["--address", "x"], "--address needs --launch"),
     ],
 )
 def test_bad_input_leaves_nothing(
@@ -200,7 +194,7 @@ class Nodes:
 
 @pytest.fixture
 def nodes(tmp_path: Path, program: Callable[[str], str]) -> Iterator[Nodes]:
-    started = Nodes(tmp_path, program("learn/hk_learn"), 3)
+    started = Nodes(tmp_path, program("systems/learn/hk_learn"), 3)
     try:
         yield started
     finally:

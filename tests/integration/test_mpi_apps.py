@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Public MPI programs of the distribution over the fabric, each with a check of its own results:
-NetPIPE's integrity mode, and the HPC Challenge suite (Linpack, matrix transposition, random
-access, FFT) on small problems.
+"""Public MPI programs of the distribution over the fabric. Each checks its own results.
+
+These are NetPIPE's integrity mode, and the HPC Challenge suite on small problems (Linpack, matrix
+transposition, random access, FFT).
 """
 
 import re
@@ -9,9 +10,12 @@ import shutil
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 LIMIT_S = 120
 
-# HPL.dat's format: the meaning of a line is its position, the text behind the value is free.
+# In the format of HPL.dat, the position of a line gives its meaning. The text after the value is
+# free.
 HPCC_INPUT = """\
 HPC Challenge input
 on a small problem
@@ -60,7 +64,8 @@ def installed(name: str, package: str) -> str:
 
 @pytest.mark.parametrize("wire", ["memif", "veth"])
 def test_netpipe_integrity(get_lab, tmp_path, wire):
-    """Sizes from 1 byte up, each with neighbours at ±3 bytes; the receiver checks the content."""
+    """NetPIPE sends sizes from 1 byte up, each also with 3 bytes more or less. The receiver checks
+    the content."""
     netpipe = installed("NPopenmpi", "netpipe-openmpi")
     argv = [netpipe, "-i", "-u", "262144", "-o", str(tmp_path / "np.out")]
     result = get_lab(nodes=2, wire=wire).mpirun(2, argv, timeout=LIMIT_S)
@@ -96,6 +101,6 @@ def test_hpc_challenge(get_lab, tmp_path, wire, size, block, rows, columns):
     for errors in ("MPIRandomAccess_Errors", "MPIRandomAccess_LCG_Errors", "PTRANS_residual"):
         assert float(values[errors]) == 0, f"{errors}={values[errors]}"
     assert float(values["MPIFFT_maxErr"]) < 1e-10
-    verdicts = re.findall(r"(\d+) tests completed and failed residual checks", report)
-    assert verdicts, "no residual was checked"
-    assert set(verdicts) == {"0"}, report[-3000:]
+    failures = re.findall(r"(\d+) tests completed and failed residual checks", report)
+    assert failures, "no residual was checked"
+    assert set(failures) == {"0"}, report[-3000:]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The programs of tests/mpi over the fabric: every lab, every program, with and without faults.
+"""The programs of tests/mpi over the fabric, in several labs, with and without faults.
 
-Each program checks all content by itself and prints `PASS name (N checks)`. Here it is decided
-where they run: wires, nodes, ranks a node. Options of a program that make it long are for --slow.
+Each program checks all content by itself and prints `PASS name (N checks)`. This file chooses the
+labs: wires, nodes, ranks per node. Combinations that take long run only with --slow.
 """
 
 import re
@@ -12,6 +12,8 @@ import pytest
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult
 from mpi_programs import HUGE_MB, assert_passed, lab_id
+
+pytestmark = pytest.mark.alone
 
 PROGRAMS = [
     "p2p_modes",
@@ -43,24 +45,25 @@ LABS = [
     ("veth", 4, 1),
 ]
 
-# Programs that say most about a lab; the others run in the first labs only, unless --slow.
-TELLING = {"p2p_random", "coll_move", "comm_manage", "rma_random"}
-THOROUGH_LABS = LABS[:3]
+# Without --slow, these programs run in every lab, and the others only in ALL_PROGRAM_LABS.
+EVERYWHERE = {"p2p_random", "coll_move", "comm_manage", "rma_random"}
+ALL_PROGRAM_LABS = LABS[:3]
 
-# Ranks that share hikyakud's memory, and are served by its poller while they compute.
+# Labs for mode hybrid: hikyakud's poller is the progress proxy of ranks that compute.
 HYBRID_LABS = [("memif", 2, 1), ("memif", 2, 2), ("memif", 3, 1)]
-HYBRID_TELLING = {"p2p_random", "coll_move", "rma_random", "threads", "compute_gap"}
+HYBRID_EVERYWHERE = {"p2p_random", "coll_move", "rma_random", "threads", "compute_gap"}
 
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
 FAULTY_PROGRAMS = ["p2p_match", "p2p_random", "rma_random", "coll_reduce", "threads"]
 
 
-def matrix(labs: list, thorough: list, telling: set[str]) -> list:
+def matrix(labs: list, all_program_labs: list, everywhere: set[str]) -> list:
+    """Each program in each of @labs. Those not named by the other arguments are slow tests."""
     cases = []
     for lab in labs:
         for command in PROGRAMS:
-            short = lab in thorough or command.split()[0] in telling
-            marks = [] if short else [pytest.mark.slow]
+            always = lab in all_program_labs or command.split()[0] in everywhere
+            marks = [] if always else [pytest.mark.slow]
             name = command.replace(" --mode ", "-").replace(" --rounds ", "-")
             cases.append(pytest.param(lab, command, marks=marks, id=f"{lab_id(lab)}-{name}"))
     return cases
@@ -73,20 +76,20 @@ def digest_of(result: RunResult) -> str:
     return match[1]
 
 
-@pytest.mark.parametrize(("lab", "command"), matrix(LABS, THOROUGH_LABS, TELLING))
+@pytest.mark.parametrize(("lab", "command"), matrix(LABS, ALL_PROGRAM_LABS, EVERYWHERE))
 def test_program_over_the_fabric(run, lab, command):
     assert_passed(run(lab, command), command)
 
 
-def test_a_spawned_process_talks_with_those_of_its_node(run):
-    """Open MPI's shared memory serves the ranks of one job alone."""
+def test_a_spawned_process_exchanges_messages_with_a_rank_of_its_node(run):
+    """Open MPI's shared memory connects only ranks of one job, so these messages use our BTL."""
     mca = {"rmaps_base_oversubscribe": "1"}
     assert_passed(run(LABS[0], "dynamic --mode spawn", mca=mca), "dynamic")
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lab_id)
 def test_results_equal_those_over_tcp(run, lab):
-    """The digest of a mixed workload, and that it depends on the seed at all."""
+    """The digest of a mixed workload is the same over TCP. Another seed gives another digest."""
     over_tcp = digest_of(run(lab, "digest", tcp=True))
     assert digest_of(run(lab, "digest")) == over_tcp
     assert digest_of(run(lab, "digest --seed 2")) != over_tcp
@@ -99,7 +102,7 @@ def test_results_equal_those_over_tcp_under_faults(run, lab):
     assert digest_of(run(lab, "digest --rounds 8", faults=FAULTS, mca=crc)) == over_tcp
 
 
-def test_one_sided_target_that_is_stopped_is_named(run):
+def test_stopped_target_of_one_sided_calls_is_named(run):
     mca = {"btl_hikyaku_peer_timeout_ms": "1500"}
     result = run(LABS[0], "rma_passive --mode stop", mca=mca, limit=60, watchdog=40)
     assert result.returncode != 0
@@ -107,12 +110,13 @@ def test_one_sided_target_that_is_stopped_is_named(run):
 
 
 @pytest.mark.parametrize("lab", [("memif", 3, 1), ("memif", 4, 1)], ids=lab_id)
-@pytest.mark.parametrize("host", ["inline", "hybrid", "daemon", "split"])
-def test_who_waits_for_a_lock_gets_it(run, lab, host):
-    """Ranks that yield are in step with each other, and one that waits came too late for ever."""
+@pytest.mark.parametrize("mode", ["inline", "hybrid", "daemon", "split"])
+def test_a_rank_that_waits_for_a_lock_gets_it(run, lab, mode):
+    """Ranks that yield run in step with each other. Without deferred compare-and-swaps, a waiting
+    rank could miss the lock each time."""
     mca = {"mpi_yield_when_idle": "1"}
     command = "rma_locks --rounds 40"
-    assert_passed(run(lab, command, host=host, mca=mca), command)
+    assert_passed(run(lab, command, mode=mode, mca=mca), command)
 
 
 @pytest.mark.parametrize("command", FAULTY_PROGRAMS)
@@ -136,27 +140,29 @@ def test_random_traffic_with_other_seeds(run, seed):
 
 
 @pytest.mark.parametrize("lab", [LABS[0], LABS[2]], ids=lab_id)
-def test_long_computing_is_not_taken_for_death(run, lab):
-    """Away from MPI for longer than the time after which a silent peer is declared dead."""
+def test_a_rank_that_computes_for_long_is_not_given_up(run, lab):
+    """It is outside of MPI for longer than the time after which silent peers are given up."""
     command = "compute_gap --mode 2500 --rounds 1"
     assert_passed(run(lab, command, mca={"btl_hikyaku_peer_timeout_ms": "1000"}), command)
 
 
 @pytest.mark.parametrize("lab", [("veth", 4, 4), ("memif", 4, 1)], ids=lab_id)
 def test_first_contact_in_many_threads(run, lab):
-    """Sixteen ranks, so that with endpoints made in the wrong place some rank locks up each time;
-    with eight it was one run of three."""
-    # Hundreds of threads: on a loaded machine some rank may not be heard of for half a minute.
-    patient = {"btl_hikyaku_peer_timeout_ms": "120000"}
-    assert_passed(run(lab, "first_contact", mca=patient), "first_contact")
+    """A BTL that makes endpoints in the wrong place deadlocks a rank. With sixteen ranks this
+    happens in every run, with eight in one run of three."""
+    # With hundreds of threads on a loaded machine, a rank may be silent for half a minute.
+    long_timeout = {"btl_hikyaku_peer_timeout_ms": "120000"}
+    assert_passed(run(lab, "first_contact", mca=long_timeout), "first_contact")
 
 
-# ---- hybrid: the polling process takes the place of ranks that compute --------------------------
+# ---- with hikyakud: modes hybrid, daemon and split -----------------------------------------------
 
 
-@pytest.mark.parametrize(("lab", "command"), matrix(HYBRID_LABS, HYBRID_LABS[:1], HYBRID_TELLING))
+@pytest.mark.parametrize(
+    ("lab", "command"), matrix(HYBRID_LABS, HYBRID_LABS[:1], HYBRID_EVERYWHERE)
+)
 def test_program_in_hybrid(run, lab, command):
-    assert_passed(run(lab, command, host="hybrid"), command)
+    assert_passed(run(lab, command, mode="hybrid"), command)
 
 
 DAEMON_LABS = [*HYBRID_LABS, ("veth", 2, 2)]
@@ -164,90 +170,92 @@ DAEMON_LABS = [*HYBRID_LABS, ("veth", 2, 2)]
 
 @pytest.mark.parametrize(("lab", "command"), matrix(DAEMON_LABS, [], {"p2p_random", "threads"}))
 def test_program_in_daemon_mode(run, lab, command):
-    """hikyakud alone polls, and hands frames on."""
-    assert_passed(run(lab, command, host="daemon"), command)
+    """Only hikyakud polls the port. It moves frames to and from the ranks by pipes."""
+    assert_passed(run(lab, command, mode="daemon"), command)
 
 
-SPLIT_TELLING = {"p2p_random", "coll_move", "threads", "compute_gap"}
+SPLIT_EVERYWHERE = {"p2p_random", "coll_move", "threads", "compute_gap"}
 
 
-@pytest.mark.parametrize(("lab", "command"), matrix(HYBRID_LABS, [], SPLIT_TELLING))
+@pytest.mark.parametrize(("lab", "command"), matrix(HYBRID_LABS, [], SPLIT_EVERYWHERE))
 def test_program_in_split(run, lab, command):
-    """Messages pass hikyakud, bulk goes by queues of the ranks."""
-    assert_passed(run(lab, command, host="split"), command)
+    """Messages go by hikyakud, bulk by queues of the ranks."""
+    assert_passed(run(lab, command, mode="split"), command)
 
 
-@pytest.mark.parametrize("host", ["hybrid", "split"])
+@pytest.mark.parametrize("mode", ["hybrid", "split"])
 @pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
-def test_results_with_hikyakud_equal_those_over_tcp(run, lab, host):
-    assert digest_of(run(lab, "digest", host=host)) == digest_of(run(lab, "digest", tcp=True))
+def test_results_with_hikyakud_equal_those_over_tcp(run, lab, mode):
+    assert digest_of(run(lab, "digest", mode=mode)) == digest_of(run(lab, "digest", tcp=True))
 
 
-@pytest.mark.parametrize("host", ["daemon", "split"])
-def test_one_sided_with_hikyakud(run, host):
-    """A target that computes is served by a thread of its own, which hikyakud wakes."""
-    assert_passed(run(("memif", 2, 1), "rma_passive", host=host), "rma_passive")
+@pytest.mark.parametrize("mode", ["daemon", "split"])
+def test_one_sided_with_hikyakud(run, mode):
+    """While a target computes, its RMA proxy serves the requests. hikyakud signals that thread."""
+    assert_passed(run(("memif", 2, 1), "rma_passive", mode=mode), "rma_passive")
 
 
-@pytest.mark.parametrize("host", ["hybrid", "daemon", "split"])
-def test_one_sided_beside_load(run, burners, host):
-    """… and with faults, where the port may have them: it is hikyakud's alone."""
-    faulty = {"faults": FAULTS, "mca": {"btl_hikyaku_crc": "1"}} if host == "daemon" else {}
+@pytest.mark.parametrize("mode", ["hybrid", "daemon", "split"])
+def test_one_sided_on_loaded_cores(run, burners, mode):
+    """Mode daemon also has fault injection, which is possible because only hikyakud uses the
+    port."""
+    faulty = {"faults": FAULTS, "mca": {"btl_hikyaku_crc": "1"}} if mode == "daemon" else {}
     command = "rma_random --rounds 3"
     burners(2)
-    assert_passed(run(("memif", 2, 1), command, host=host, **faulty), command)
+    assert_passed(run(("memif", 2, 1), command, mode=mode, **faulty), command)
 
 
-@pytest.mark.parametrize("host", ["inline", "hybrid"])
-def test_one_sided_in_many_threads(run, host):
-    assert_passed(run(("memif", 2, 1), "rma_threads", host=host), "rma_threads")
+@pytest.mark.parametrize("mode", ["inline", "hybrid"])
+def test_one_sided_in_many_threads(run, mode):
+    assert_passed(run(("memif", 2, 1), "rma_threads", mode=mode), "rma_threads")
 
 
-@pytest.mark.parametrize(("host", "queues"), [("daemon", "1"), ("split", "1"), ("split", "3")])
-def test_eager_queues(run, host, queues):
-    """As many as ranks, less, more: each rank's frames find their way."""
+@pytest.mark.parametrize(("mode", "queues"), [("daemon", "1"), ("split", "1"), ("split", "3")])
+def test_eager_queues(run, mode, queues):
+    """With fewer eager queues than ranks, and with more, each rank gets its frames."""
     command = "p2p_random"
     mca = {"btl_hikyaku_eager_queues": queues}
-    assert_passed(run(("memif", 2, 2), command, host=host, mca=mca), command)
+    assert_passed(run(("memif", 2, 2), command, mode=mode, mca=mca), command)
 
 
-@pytest.mark.parametrize("host", ["hybrid", "split"])
-def test_mode_is_refused_where_ranks_cannot_poll_queues(run, host):
-    result = run(("veth", 2, 2), "digest", host=host, limit=60)
+@pytest.mark.parametrize("mode", ["hybrid", "split"])
+def test_mode_is_refused_where_ranks_cannot_poll_queues(run, mode):
+    result = run(("veth", 2, 2), "digest", mode=mode, limit=60)
     assert result.returncode != 0
     assert re.search(
-        rf"host mode {host}: ranks cannot poll queues of port af_xdp:iface=\S+: its sockets and "
+        rf"mode {mode}: ranks cannot poll queues of port af_xdp:iface=\S+: its sockets and "
         r"rings belong to the process that opened it",
         result.stderr,
     ), result.stderr
-    assert "fix: host mode daemon" in result.stderr
+    assert "fix: use mode daemon" in result.stderr
 
 
 COUNTS = {"btl_hikyaku_verbose": "5"}
 
 
-@pytest.mark.parametrize(("host", "seed"), [("hybrid", 1), ("hybrid", 2), ("split", 1)])
-def test_hand_over_between_rank_and_poller(run, host, seed):
-    """Two hundred thousand messages, and thousands of times the poller really took over."""
+@pytest.mark.parametrize(("mode", "seed"), [("hybrid", 1), ("hybrid", 2), ("split", 1)])
+def test_hand_over_between_rank_and_poller(run, mode, seed):
+    """Two hundred thousand messages. The counters show that the poller took over many times."""
     command = f"hand_over --rounds 100 --seed {seed}"
-    result = run(HYBRID_LABS[0], command, host=host, mca=COUNTS)
+    result = run(HYBRID_LABS[0], command, mode=mode, mca=COUNTS)
     assert_passed(result, command)
-    said = re.findall(r"hikyaku: async_(polls|kept) (\d+)", result.stderr)
-    polls = [int(n) for what, n in said if what == "polls"]
-    kept = [int(n) for what, n in said if what == "kept"]
-    assert len(polls) == len(kept) == 2, result.stderr
+    counters = re.findall(r"hikyaku: proxy_(polls|backlogged) (\d+)", result.stderr)
+    polls = [int(n) for name, n in counters if name == "polls"]
+    backlogged = [int(n) for name, n in counters if name == "backlogged"]
+    assert len(polls) == len(backlogged) == 2, result.stderr
     assert min(polls) > 100
-    assert min(kept) > 100
+    assert min(backlogged) > 100
     bulk = [int(n) for n in re.findall(r"hikyaku: tx_bulk (\d+)", result.stderr)]
-    assert len(bulk) == (2 if host == "split" else 0), result.stderr
+    assert len(bulk) == (2 if mode == "split" else 0), result.stderr
     assert all(n > 100 for n in bulk)
 
 
-@pytest.mark.parametrize("host", ["hybrid", "split"])
-def test_hand_over_of_long_messages(run, host):
-    """Of up to a megabyte: got from the memory of a rank that comes and goes."""
+@pytest.mark.parametrize("mode", ["hybrid", "split"])
+def test_hand_over_of_long_messages(run, mode):
+    """Messages have up to 1 MB. Their receivers get them from the memory of a rank that enters and
+    leaves MPI."""
     command = "hand_over --mode 1000000 --rounds 4"
-    result = run(HYBRID_LABS[0], command, host=host, mca=COUNTS)
+    result = run(HYBRID_LABS[0], command, mode=mode, mca=COUNTS)
     assert_passed(result, command)
     served = [int(n) for n in re.findall(r"hikyaku: gets_served (\d+)", result.stderr)]
     assert len(served) == 2, result.stderr
@@ -255,10 +263,11 @@ def test_hand_over_of_long_messages(run, host):
 
 
 def test_long_messages_go_from_rank_to_rank_in_split(get_lab, program):
-    """All of them, so that hikyakud need not run while they move: their announcements, too."""
+    """All their frames go by the ranks' queues, including the messages that announce them. So
+    hikyakud does not have to run meanwhile."""
     lab = get_lab(2, "memif", 1, HUGE_MB, 1)
     bench = [program("bench/mpi_bench"), "--sizes", "1000000", "--metrics", "bandwidth_MBps"]
-    result = lab.mpirun(2, [*bench, "--sample-ms", "200"], mca=COUNTS, host="split")
+    result = lab.mpirun(2, [*bench, "--sample-ms", "200"], mca=COUNTS, mode="split")
     assert result.returncode == 0, result.stderr
     count = {
         name: int(re.findall(rf"\[node0:\d+\] hikyaku: {name} (\d+)", result.stderr)[0])
@@ -269,47 +278,47 @@ def test_long_messages_go_from_rank_to_rank_in_split(get_lab, program):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("host", ["hybrid", "split"])
+@pytest.mark.parametrize("mode", ["hybrid", "split"])
 @pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
-def test_hand_over_of_millions(run, lab, host):
+def test_hand_over_of_millions(run, lab, mode):
     _, nodes, ranks = lab
     count = nodes * ranks
     command = f"hand_over --rounds {2_000_000 // (1000 * count * (count - 1))}"
-    result = run(lab, command, host=host, watchdog=900, limit=960)
+    result = run(lab, command, mode=mode, watchdog=900, limit=960)
     assert_passed(result, command)
 
 
-@pytest.mark.parametrize("host", ["hybrid", "split"])
-def test_long_computing_with_hikyakud_is_not_taken_for_death(run, host):
+@pytest.mark.parametrize("mode", ["hybrid", "split"])
+def test_a_rank_that_computes_for_long_is_not_given_up_with_hikyakud(run, mode):
     command = "compute_gap --mode 2500 --rounds 1"
     timeout = {"btl_hikyaku_peer_timeout_ms": "1000"}
-    assert_passed(run(HYBRID_LABS[0], command, host=host, mca=timeout), command)
+    assert_passed(run(HYBRID_LABS[0], command, mode=mode, mca=timeout), command)
 
 
-@pytest.mark.parametrize("host", ["hybrid", "split"])
-def test_faults_are_refused_on_shared_queues(run, host):
-    result = run(HYBRID_LABS[0], "digest", host=host, faults="drop=0.1", limit=60)
+@pytest.mark.parametrize("mode", ["hybrid", "split"])
+def test_faults_are_refused_on_shared_queues(run, mode):
+    result = run(HYBRID_LABS[0], "digest", mode=mode, faults="drop=0.1", limit=60)
     assert result.returncode != 0
     assert re.search(r"port memif:\S*faults=drop=0.1\S*: \S.* cannot be shared", result.stderr)
 
 
 def test_hybrid_needs_huge_pages(get_lab):
     lab = get_lab()
-    for host in ("hybrid", "split", "daemon"):
+    for mode in ("hybrid", "split", "daemon"):
         with pytest.raises(HikyakuError, match="this lab has no huge pages"):
-            lab.mpirun(2, ["true"], host=host)
-    with pytest.raises(HikyakuError, match="--tcp that it is not used"):
-        lab.mpirun(2, ["true"], host="hybrid", tcp=True)
+            lab.mpirun(2, ["true"], mode=mode)
+    with pytest.raises(HikyakuError, match="--tcp does not use the BTL"):
+        lab.mpirun(2, ["true"], mode="hybrid", tcp=True)
 
 
-# ---- ranks that go away --------------------------------------------------------------------------
+# ---- ranks that disappear ------------------------------------------------------------------------
 
 
 def assert_noticed(result: RunResult, mode: str) -> None:
     assert "LEAVING rank" in result.stderr, result.stderr
     assert result.returncode != 0, f"{mode}: the job counts as a success"
-    # The watchdog's line, not its status: mpirun reports the first status that it sees.
-    assert "WATCHDOG" not in result.stderr, f"{mode}: nobody noticed\n{result.stderr}"
+    # Checks the watchdog's line, because mpirun reports the status of the first rank that ends.
+    assert "WATCHDOG" not in result.stderr, f"{mode}: no rank noticed it\n{result.stderr}"
 
 
 @pytest.mark.parametrize("mode", ["kill", "exit"])
@@ -320,7 +329,7 @@ def test_job_ends_when_a_rank_is_gone(run, lab, mode):
 
 @pytest.mark.parametrize("lab", LABS[:3], ids=lab_id)
 def test_silent_rank_is_named_with_its_host(run, lab):
-    """A stopped process: the launcher sees nothing wrong, the fabric alone can tell."""
+    """The launcher does not notice a stopped process, so its peers must."""
     _, nodes, ranks = lab
     victim = nodes * ranks - 1
     timeout = {"btl_hikyaku_peer_timeout_ms": "3000"}
@@ -329,29 +338,29 @@ def test_silent_rank_is_named_with_its_host(run, lab):
     assert re.search(rf"rank {victim} on node{nodes - 1}\b", result.stderr), result.stderr
 
 
-# ---- can these tests fail? -----------------------------------------------------------------------
+# ---- the programs find errors --------------------------------------------------------------------
 
 
-def test_corruption_without_checksums_is_found_by_the_programs(run):
-    """With bit errors and no CRC, wrong bytes must reach the programs and be reported by place.
-    Where one hits Open MPI's own header, a message matches nothing and the watchdog ends the
-    program: then another seed has to show it."""
-    said = []
-    for seed in range(1000, 1050, 10):
+def test_programs_find_corruption_if_checksums_are_off(run):
+    """With bit errors and without CRC, wrong bytes reach a program, which reports their place. If a
+    bit error hits Open MPI's own header, a message matches no receive, and the watchdog ends the
+    program. The test then tries another seed."""
+    outputs = []
+    for seed in range(1000, 1150, 10):
         errors = {"faults": "corrupt=0.2", "seed": seed}
         result = run(LABS[0], "digest --rounds 20", **errors, limit=30, watchdog=10)
         assert result.returncode != 0
-        said.append(result.stderr)
+        outputs.append(result.stderr)
         if re.search(
             r"FAIL digest: rank \d+ of 2: .* peer \d+, size \d+, offset \d+: expected "
             r"0x[0-9a-f]{2}, found 0x[0-9a-f]{2}",
             result.stderr,
         ):
             return
-    pytest.fail("\n".join(said))
+    pytest.fail("\n".join(outputs))
 
 
-def test_tags_beside_operations_within_a_node(run):
-    """What goes to a rank of the own node leaves in no frame, so nothing of it is tagged."""
+def test_a_job_with_tags_and_same_node_operations(run):
+    """Operations on a rank of the same node use no frames, so they have no tag."""
     command = "rma_random --rounds 1"
     assert_passed(run(("memif", 2, 2), command, mca={"btl_hikyaku_tag": "5"}), command)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 _path = Path(__file__).parent / "mpi_suites/mpi4py_suite.py"
 _spec = importlib.util.spec_from_file_location("mpi4py_suite", _path)
 suite = importlib.util.module_from_spec(_spec)

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku reach`: two nodes of a lab, good wires and bad ones, and what is concluded."""
+"""`hikyaku reach`: between two nodes of a lab, on good and on faulty wires, and its conclusions."""
 
 import json
 import subprocess
 
 import pytest
 
+from execute import execute
 from hikyaku import reach
 from hikyaku.errors import HikyakuError
 
 
 def call(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [*hikyaku, "reach", *arguments], capture_output=True, text=True, timeout=200, check=False
-    )
+    return execute([*hikyaku, "reach", *arguments], code=None, timeout=200)
 
 
 def findings(hikyaku, lab, spec: str, *more: str) -> tuple[int, list[dict]]:
@@ -26,6 +25,7 @@ def wire(get_lab):
     return get_lab(2, "veth", 1)
 
 
+@pytest.mark.alone
 def test_a_good_wire(hikyaku, wire):
     status, (there, back, latency) = findings(hikyaku, wire, "af_xdp:iface=hk0")
     assert status == 0
@@ -35,8 +35,9 @@ def test_a_good_wire(hikyaku, wire):
     assert "64 bytes take " in latency["text"]
 
 
-def test_one_way(hikyaku, wire):
-    """What the second side sends is lost."""
+@pytest.mark.alone
+def test_a_wire_that_works_one_way_only(hikyaku, wire):
+    """All frames that the second side sends are lost."""
     spec = "af_packet:iface=hk0;faults=drop={rank}"
     status, (there, back) = findings(hikyaku, wire, spec, "--timeout", "1.5")
     assert status == 1
@@ -55,11 +56,11 @@ def test_port_that_does_not_open(hikyaku, wire):
 
 def side(host: str, frame_max: int = 9014, largest: int = 9014, **more) -> dict:
     sizes = [
-        {"size": n, "sent": 50, "heard": 50 if n <= largest else 0}
+        {"size": n, "sent": 50, "received": 50 if n <= largest else 0}
         for n in (64, 1514, 9014)
         if n <= frame_max
     ]
-    more = {"release": "1", "hears": True, **more}
+    more = {"release": "1", "receives": True, **more}
     return {"host": host, "frame_max": frame_max, "sizes": sizes, **more}
 
 
@@ -67,7 +68,7 @@ def said(a: dict, b: dict) -> list[str]:
     return [line.text for line in reach.judge(a, b) if not line.ok]
 
 
-def test_what_is_concluded():
+def test_conclusions():
     a, b = side("a"), side("b")
     assert said(a, b) == []
     assert said(a, side("b", largest=1514)) == [
@@ -77,13 +78,15 @@ def test_what_is_concluded():
         "the ports differ: frames of 9014 bytes at a, 1514 at b"
     ]
     assert said(a, side("b", release="2")) == ["releases differ: 1 at a, 2 at b"]
-    assert said(a, side("b", hears=False)) == ["a to b: no frame passes"]
-    assert said(side("a", largest=0), b) == ["b to a: a few frames pass, and not those that count"]
+    assert said(a, side("b", receives=False)) == ["a to b: no frame passes"]
+    assert said(side("a", largest=0), b) == [
+        "b to a: only a few frames pass, and none of the test frames"
+    ]
 
 
 def test_lost_frames():
     b = side("b")
-    b["sizes"][0]["heard"] = b["sizes"][1]["heard"] = 1
+    b["sizes"][0]["received"] = b["sizes"][1]["received"] = 1
     assert said(side("a"), b) == ["a to b: frames pass, up to 9014 bytes; 65.3% of 150 lost"]
 
 
@@ -94,14 +97,14 @@ def test_sides_that_did_not_run():
         reach.reach("memif:dir=/x", lambda _args, _limit: (0, "", ""))
 
 
-def test_hosts(hikyaku):
+def test_two_hosts_are_required(hikyaku):
     done = call(hikyaku, "-p", "af_xdp:iface=a", "one")
     assert done.returncode == 2
     assert "HOST_A HOST_B" in done.stderr
 
 
-def test_mpirun_as_it_is_called(monkeypatch):
-    """By the user's own command, on both hosts."""
+def test_the_command_of_mpirun(monkeypatch):
+    """It begins with the user's own command, and names both hosts."""
     seen = []
     done = subprocess.CompletedProcess([], 3, "out", "err")
     monkeypatch.setattr(reach.subprocess, "run", lambda argv, **_: seen.append(argv) or done)

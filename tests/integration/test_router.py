@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku p2p route` on memif wires: every byte of every packet that comes out, in each mode,
-against a router in Python (hikyaku/p2p/packets.py)."""
+"""`hikyaku devmem route` on memif wires, in each mode.
+
+Every byte of every packet that it sends is compared with the output of a router in Python
+(hikyaku/devmem/model.py).
+"""
 
 import json
 import os
@@ -12,22 +15,16 @@ from pathlib import Path
 
 import pytest
 
-from hikyaku.p2p.packets import (
-    IP4,
-    SPECIAL,
-    Router,
-    ethernet,
-    ipv4,
-    read_pcap,
-    sequence,
-    write_pcap,
-)
+from execute import execute
+from hikyaku.devmem.model import SPECIAL, Router
+from hikyaku.devmem.packets import IP4, ethernet, ipv4, read_pcap, write_pcap
+from hikyaku.devmem.sequences import sequence
 from hikyaku.process import wait_until
 
 MACS = ["02:00:00:00:00:01", "02:00:00:00:01:01"]
 PEERS = ["02:00:00:00:00:99", "02:00:00:00:01:99"]
 
-ROUTES = f"""# the routers' tests
+ROUTES = f"""# the routes of this test
 port 0 mac {MACS[0]}
 port 1 mtu 1500 mac {MACS[1]}
 address 198.18.0.1/24 port 0
@@ -52,6 +49,7 @@ route fd00:99::/32 via fd00:ff::2
 
 
 def model() -> Router:
+    """The router in Python with ROUTES."""
     zero, one = (0, PEERS[0]), (1, PEERS[1])
     return Router(
         macs=MACS,
@@ -90,7 +88,7 @@ def router(
     ports: int = 2,
     env: dict[str, str] | None = None,
 ) -> Iterator[subprocess.Popen]:
-    """A router whose wires' server ends wait in @tmp_path; ended with the block."""
+    """A router that is the server of memif sockets in @tmp_path. It ends with the block."""
     (tmp_path / "routes").write_text(routes)
     argv = [*command, "--mode", mode, "--routes", str(tmp_path / "routes")]
     for i in range(ports):
@@ -115,19 +113,20 @@ def play(
     frames: list[list[bytes]],
     back: list[list[int]],
 ) -> list[list[bytes]]:
-    """Sends each port its frames; what came out of each. @back: how many come for each frame."""
+    """Sends @frames to each port, and returns the frames that each port sends. @back: how many
+    frames come back for each frame."""
     expect = sum(map(sum, back))
     argv = [program("tests/integration/wire_player"), "--expect", str(expect)]
     for i, each in enumerate(frames):
         write_pcap(tmp_path / f"{i}-in.pcap", each, back[i])
         argv += ["--port", f"memif:socket={tmp_path}/{i}.sock,role=client,frame=2048"]
         argv += [str(tmp_path / f"{i}-in.pcap"), str(tmp_path / f"{i}-out.pcap")]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr + done.stdout
+    execute(argv)
     return [read_pcap(tmp_path / f"{i}-out.pcap") for i in range(len(frames))]
 
 
-# split: the NIC, which is simulated, puts headers into main memory; refused: and then does not
+# split: a simulated NIC splits frames, and puts headers into main memory. refused: the NIC offers
+# this, but its queue set-up fails.
 @pytest.mark.parametrize("mode", ["bounce", "p2p", "pktpit", "pktpit-split", "pktpit-refused"])
 def test_every_byte(mode: str, tmp_path: Path, program, get_lab) -> None:
     mode, _, split = mode.partition("-")
@@ -136,10 +135,10 @@ def test_every_byte(mode: str, tmp_path: Path, program, get_lab) -> None:
         env["LD_PRELOAD"] = program("tests/integration/hk_sim_split.so")
         env["HK_SIM_SPLIT"] = split
     if mode != "bounce":
-        get_lab(2, "memif", 1, huge_mb=384)  # the lab's huge pages stand in for a device's memory
+        get_lab(2, "memif", 1, huge_mb=384)  # the pop is in huge pages: this adds some to the pool
     it = model()
     frames = [sequence(it, port, 3000, seed=port + 1) for port in (0, 1)]
-    want: list[list[list[bytes]]] = [[[], []], [[], []]]  # by port in and port out
+    want: list[list[list[bytes]]] = [[[], []], [[], []]]  # by receiving and sending port
     back: list[list[int]] = [[], []]
     for port in (0, 1):
         for frame in frames[port]:
@@ -147,13 +146,13 @@ def test_every_byte(mode: str, tmp_path: Path, program, get_lab) -> None:
             back[port].append(len(out.frames))
             if out.port is not None:
                 want[port][out.port] += out.frames
-    command = [program("p2p/router/hk_router"), "--icmp-rate", "1000000"]
+    command = [program("systems/devmem/router/hk_router"), "--icmp-rate", "1000000"]
     with router(command, tmp_path, mode, ROUTES, env=env) as process:
         came = play(program, tmp_path, frames, back)
         process.terminate()
         said, errors = process.communicate(timeout=20)
     assert process.returncode == 0, errors
-    # what came by one port stays in order; the two interleave as they may
+    # frames from one port stay in order; the frames of the two ports may interleave in any way
     for out in (0, 1):
         assert sorted(came[out]) == sorted(want[0][out] + want[1][out])
         for port in (0, 1):
@@ -163,27 +162,27 @@ def test_every_byte(mode: str, tmp_path: Path, program, get_lab) -> None:
     counted: dict[str, int] = {}
     for side in stats["ports"]:
         pieces = {name: side[name] for name in ("fragmented", "fragments")}
-        for name, n in {**side["verdicts"], **pieces}.items():
+        for name, n in {**side["results"], **pieces}.items():
             counted[name] = counted.get(name, 0) + n
     assert counted == it.counts
     assert stats["mode"] == mode
     read = sum(side["read_header_bytes"] for side in stats["ports"])
     assert read == sum(min(len(f), 64) for each in frames for f in each)
-    told = {"split": "by the NIC", "refused": "refuses the queue"}.get(
+    reason = {"split": "by the NIC", "refused": "refuses the queue"}.get(
         split, "not offer it" if mode == "pktpit" else "not asked"
     )
-    assert all(told in side["split"] for side in stats["ports"]), stats
+    assert all(reason in side["split"] for side in stats["ports"]), stats
 
 
 def ask(control: Path, hikyaku: list[str], *command: str) -> str:
-    argv = [*hikyaku, "p2p", "ask", "--control", str(control), "--json", *command]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    argv = [*hikyaku, "devmem", "ask", "--control", str(control), "--json", *command]
+    done = execute(argv, code=None)
     return done.stdout if done.returncode == 0 else done.stderr
 
 
 def test_updates_and_reload_while_packets_flow(tmp_path: Path, program, hikyaku) -> None:
     control = tmp_path / "control"
-    command = [program("p2p/router/hk_router"), "--control", str(control)]
+    command = [program("systems/devmem/router/hk_router"), "--control", str(control)]
     it = model()
     frame = ethernet(MACS[0], PEERS[0], IP4, ipv4("198.18.9.9", "10.0.0.1", b"x" * 20))
     frames = [[frame] * 20000, []]
@@ -202,7 +201,7 @@ def test_updates_and_reload_while_packets_flow(tmp_path: Path, program, hikyaku)
         assert stats["reloads"] == 1
         assert "no route" not in ask(control, hikyaku, "unroute", "10.77.0.0/16")
         said = ask(control, hikyaku, "unroute", "10.66.0.0/16")
-        assert "fix: name a prefix that has a route" in said, "the reload has dropped it"
+        assert "fix: name a prefix that has a route" in said, "the reload did not remove it"
         said = ask(control, hikyaku, "route", "10.0.0.0/9", "via", "9.9.9.9")
         assert "cannot be resolved" in said
         process.terminate()
@@ -211,25 +210,22 @@ def test_updates_and_reload_while_packets_flow(tmp_path: Path, program, hikyaku)
     assert not control.exists()
 
 
-def test_what_cannot_be(tmp_path: Path, hikyaku) -> None:
-    """Options that do not go together, and what is not there: named, with the fix."""
+def test_wrong_options_and_missing_files(tmp_path: Path, hikyaku) -> None:
     routes = tmp_path / "routes"
     routes.write_text("route 10.0.0.0/8 via 10.0.0.1 port 5\n")
     port = ["--port", "vdev:net_null0"]
     wrong = {
-        f"{routes}:1: port 5": ["p2p", "route", "--routes", str(routes), *port],
-        "No such file": ["p2p", "route", "--check", "--routes", str(tmp_path / "none"), *port],
-        "needs memory on a device; fix: say --pool": [
-            *["p2p", "route", "--mode", "pktpit", "--routes", str(routes), *port]
+        f"{routes}:1: port 5": ["devmem", "route", "--routes", str(routes), *port],
+        "No such file": ["devmem", "route", "--check", "--routes", str(tmp_path / "none"), *port],
+        "needs memory on a device; fix: add --pool": [
+            *["devmem", "route", "--mode", "pktpit", "--routes", str(routes), *port]
         ],
-        "fix: leave --pool out": [
-            *["p2p", "route", "--pool", "pop:huge:size=2M", "--routes", str(routes), *port]
+        "fix: remove --pool": [
+            *["devmem", "route", "--pool", "pop:huge:size=2M", "--routes", str(routes), *port]
         ],
-        "no router answers": ["p2p", "ask", "--control", str(tmp_path / "none"), "stats"],
+        "no router answers": ["devmem", "ask", "--control", str(tmp_path / "none"), "stats"],
         "apt-get install dpdk-doc": ["bench", "router", "--l3fwd", str(tmp_path / "none")],
     }
-    for said, command in wrong.items():
-        done = subprocess.run(
-            [*hikyaku, *command], capture_output=True, text=True, timeout=30, check=False
-        )
-        assert done.returncode != 0 and said in done.stderr, (said, done.stderr)
+    for error, command in wrong.items():
+        done = execute([*hikyaku, *command], code=None, timeout=30)
+        assert done.returncode != 0 and error in done.stderr, (error, done.stderr)

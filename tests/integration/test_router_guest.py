@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The router's three buffer plans on emulated NICs: what bounce, p2p and pktpit send is the same,
-byte for byte, and payloads of the latter two lie in another device's memory and nowhere else."""
+"""The router's plans on emulated NICs: bounce, p2p and pktpit.
+
+All send the same frames, byte for byte. With p2p and pktpit, payloads are in the memory of another
+device, and never in main memory.
+"""
 
 import time
 from collections import Counter
@@ -9,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 
 from hikyaku import guest as guests
+from hikyaku.devmem.plans import MACHINE, MARKER, PLANS, Plan, end, run, start, traffic, wrong
 from hikyaku.guest import Guest
-from hikyaku.p2p.plans import MACHINE, MARKER, PLANS, Plan, end, run, start, traffic, wrong
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +27,7 @@ def guest(lab_name) -> Iterator[Guest]:
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=str)
-def test_three_plans(guest: Guest, plan: Plan, request: pytest.FixtureRequest) -> None:
+def test_each_plan(guest: Guest, plan: Plan, request: pytest.FixtureRequest) -> None:
     n = 20000 if request.config.getoption("--slow") else 500
     row = run(guest, plan, n)
     said = row.pop("said")
@@ -32,24 +35,24 @@ def test_three_plans(guest: Guest, plan: Plan, request: pytest.FixtureRequest) -
     assert row["corrupt"] == 0 and row["missing"] == 0 and row["in_order"], (row, said)
     assert row["packets"] == n and row["header_bytes"] <= 64
     assert row["fragmented"] > 10 and row["icmp"] > 10 and row["longest"] > 9000
-    if plan.mode == "bounce":  # the scan does find what is there
+    if plan.mode == "bounce":  # shows that the scan of main memory finds payloads
         assert row["in_main_memory"] > min(300, row["marked"] / 2), row
     else:
         assert row["in_main_memory"] == 0, row
     if plan.memory == "ivshmem":
-        assert guest.bar().count(MARKER) > 100, "seen from outside of the machine"
+        assert guest.bar().count(MARKER) > 100, "the device's memory, as the host sees it"
 
 
-def test_frames_that_come_while_it_starts(guest: Guest) -> None:
-    """They may be lost, and none comes out wrong: what a NIC received before it could reach the
-    device's memory was forwarded with the bytes of an earlier frame."""
+def test_frames_that_arrive_while_the_router_starts(guest: Guest) -> None:
+    """They may be lost, but must not be forwarded with wrong bytes. This happened to frames that a
+    NIC received before it could reach the device's memory: they had bytes of an earlier frame."""
     plan = Plan("pktpit", "nvme", "vfio")
-    kinds = set(run(guest, plan, 1000)["verdicts"])  # and buffers have such bytes
+    kinds = set(run(guest, plan, 1000)["results"])  # this run also leaves its bytes in the buffers
     it = traffic(300, plan.mtu)
     got: list[list[bytes]] = [[], []]
     with guest.wire(0) as left, guest.wire(1) as right:
         early = 0
-        while left.try_send(it.sent[early]):  # as many as wait before a NIC that is not up
+        while left.try_send(it.sent[early]):  # until the queue of the NIC, which is down, is full
             early += 1
         router = start(guest, plan)
         for frame in it.sent[early:]:
@@ -62,7 +65,7 @@ def test_frames_that_come_while_it_starts(guest: Guest) -> None:
                     g.append(frame)
     stats, said = end(router)
     assert early > 0
-    assert set(stats["ports"][0]["verdicts"]) <= kinds, said
+    assert set(stats["ports"][0]["results"]) <= kinds, said
     for g, want in zip(got, it.want, strict=True):
         assert not Counter(g) - Counter(want), said
     assert sum(map(len, got)) >= sum(it.answers[early:]), said

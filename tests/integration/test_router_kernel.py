@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A router between two hosts that know nothing of it: ARP, neighbour discovery and its own
-addresses are the kernel's, behind taps. Hosts are network namespaces; ports are af_packet."""
+"""A router between two hosts with an unchanged network stack.
+
+The router's kernel does ARP and neighbour discovery, and answers for the router's addresses, by TAP
+interfaces. The hosts are network namespaces, and the ports are af_packet.
+"""
 
 import json
 import subprocess
@@ -21,7 +24,8 @@ address fd00:b::1/64 port 1
 route 10.7.0.0/16 via 198.18.1.7
 route 198.18.1.64/26 unreachable
 """
-# within a route that says otherwise than the subnet: though its kernel knows it, no neighbour
+# An address within the unreachable route: the router must not send to it, although its kernel has a
+# neighbour entry for it.
 COVERED = "198.18.1.70"
 
 ECHO = """
@@ -52,7 +56,7 @@ def connect(to):
     s.settimeout(0.1)
     return s
 def ask(s, data):
-    "What comes back: the data, or an error; the first packets may be lost to resolving."
+    "The answer, or the error. Sends again, as the first packets may be lost before ARP is done."
     for _ in range(100):
         try:
             s.send(data)
@@ -91,7 +95,7 @@ def hosts() -> Iterator[list[str]]:
             for address in (f"198.18.{i}.7/24", f"fd00:{'ab'[i]}::7/64"):
                 flags = ["nodad"] if ":" in address else []
                 run(["ip", "-n", host, "address", "add", address, "dev", "eth0", *flags])
-            # the kernel must leave what the router's ports receive to the router
+            # the kernel must not answer frames that the router's ports receive
             for key in (f"ipv6.conf.hk{i}.disable_ipv6=1", f"ipv4.conf.hk{i}.rp_filter=1"):
                 run(["ip", "netns", "exec", router, "sysctl", "-qw", f"net.{key}"])
             run(["ip", "-n", router, "link", "set", f"hk{i}", "arp", "off", "up"])
@@ -107,11 +111,10 @@ def hosts() -> Iterator[list[str]]:
 
 
 def meet_covered(hosts: list[str]) -> None:
-    """Has host 1 ask for the router's MAC address from COVERED, which tells the router's kernel its
-    own."""
-    say = "import socket; s = socket.socket(type=socket.SOCK_DGRAM)\n"
-    say += f"s.bind(('{COVERED}', 0)); s.sendto(b'x', ('198.18.1.1', 9))"
-    run(["ip", "netns", "exec", hosts[1], sys.executable, "-c", say])
+    """Makes the router's kernel learn the MAC address of COVERED, by an ARP request from there."""
+    script = "import socket; s = socket.socket(type=socket.SOCK_DGRAM)\n"
+    script += f"s.bind(('{COVERED}', 0)); s.sendto(b'x', ('198.18.1.1', 9))"
+    run(["ip", "netns", "exec", hosts[1], sys.executable, "-c", script])
 
     def known() -> bool:
         found = run(["ip", "-n", hosts[2], "neigh", "show", COVERED, "dev", "hkr1"])
@@ -120,16 +123,24 @@ def meet_covered(hosts: list[str]) -> None:
     wait_until(f"the router's kernel to know {COVERED}", known, 20)
 
 
-def test_hosts_that_know_nothing_of_it(hosts, tmp_path: Path, program, hikyaku) -> None:
+def test_hosts_with_an_unchanged_network_stack(hosts, tmp_path: Path, program, hikyaku) -> None:
     (tmp_path / "routes").write_text(ROUTES)
     control = tmp_path / "control"
-    argv = ["ip", "netns", "exec", hosts[2], program("p2p/router/hk_router"), "--tap", "hkr"]
+    argv = [
+        "ip",
+        "netns",
+        "exec",
+        hosts[2],
+        program("systems/devmem/router/hk_router"),
+        "--tap",
+        "hkr",
+    ]
     argv += ["--routes", str(tmp_path / "routes"), "--control", str(control)]
     argv += ["--port", "af_packet:iface=hk0", "--port", "af_packet:iface=hk1"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     echo = ["ip", "netns", "exec", hosts[1], sys.executable, "-c", ECHO]
     ask = ["ip", "netns", "exec", hosts[0], sys.executable, "-c", ASK]
-    stats = [*hikyaku, "p2p", "ask", "--control", str(control), "--json"]
+    stats = [*hikyaku, "devmem", "ask", "--control", str(control), "--json"]
     with (
         subprocess.Popen(argv, **pipes) as router,
         subprocess.Popen(echo, **pipes) as server,
@@ -141,7 +152,7 @@ def test_hosts_that_know_nothing_of_it(hosts, tmp_path: Path, program, hikyaku) 
             said = run([*ask, "198.18.1.7", "10.7.0.1", "fd00:b::7", "198.18.0.1"], timeout=50)
             covered = run([*ask, COVERED], timeout=30)
             counted = json.loads(run([*stats, "stats"]))
-            # what was learnt outlives a reload
+            # the router keeps its neighbours over a reload
             assert json.loads(run([*stats, "reload"]))["done"]
             again = run([*ask, "198.18.1.7", COVERED], timeout=50)
         finally:
@@ -152,7 +163,7 @@ def test_hosts_that_know_nothing_of_it(hosts, tmp_path: Path, program, hikyaku) 
     want = []
     for to in ("198.18.1.7", "10.7.0.1", "fd00:b::7"):
         want += [f"{to} echo", f"{to} large EMSGSIZE", f"{to} ttl EHOSTUNREACH"]
-    # nobody listens at the router itself: its kernel says so
+    # no program listens at the router's own address, so its kernel refuses
     want += ["198.18.0.1 ECONNREFUSED", "198.18.0.1 large ECONNREFUSED"]
     want += ["198.18.0.1 ttl ECONNREFUSED"]
     assert said.splitlines() == want
@@ -163,4 +174,4 @@ def test_hosts_that_know_nothing_of_it(hosts, tmp_path: Path, program, hikyaku) 
     assert counted["kernel"]["written"] > 0
     assert sum(port["icmp_sent"] for port in counted["ports"]) >= 6
     taps = run(["ip", "-n", hosts[2], "-o", "link"])
-    assert "hkr0" not in taps, "taps go with the router"
+    assert "hkr0" not in taps, "the TAP interfaces are left"

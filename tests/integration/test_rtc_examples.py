@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+pytestmark = pytest.mark.alone
+
 # wire of the lab, backend
 WIRES = [
     ("memif", "dpdk"),

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes of rtc/rtc.h find each other through mpirun's PMIx, without MPI (rtc/join.h)."""
+"""Nodes of hikyaku/rtc.h find each other through mpirun's PMIx, without MPI (rtc/join.h)."""
 
 import re
-import subprocess
 
 import pytest
+
+from execute import execute
 
 LINE = re.compile(
     r"node (\d+) of (\d+), local (\d+), key ([0-9a-f]{8}):((?: \S+)+); (\S+) at (\S+)"
@@ -44,12 +45,11 @@ def test_a_node_that_does_not_come_is_named(get_lab, probe):
     lab = get_lab(2, "veth", 1)
     result = lab.mpirun(2, [probe, "1500", "1", "1"], tcp=True, timeout=60)
     assert result.returncode != 0
-    assert "1 of 2 nodes have not come in time: node 1 (node1)" in result.stderr
+    assert "1 of 2 nodes have not joined in time: node 1 (node1)" in result.stderr
 
 
 def test_without_launcher_both_ways_are_named(probe):
-    alone = subprocess.run([probe], capture_output=True, text=True, timeout=20, check=False)
-    assert alone.returncode == 1
+    alone = execute([probe], code=1, timeout=20)
     assert "mpirun" in alone.stderr
     assert "srun --mpi=pmix" in alone.stderr
     assert "peers_file" in alone.stderr

@@ -1,24 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What hk_rtc_open() says when it cannot: each error names the thing and the fix."""
+"""Errors of hk_rtc_open(): each names the thing and the fix."""
 
 import subprocess
 
 import pytest
 
+from execute import execute
+
 
 @pytest.fixture
 def gossip(program):
-    """gossip(options …) runs a node by itself and gives what it complained of."""
+    """gossip(options …) runs one node, which must fail, and returns its error output."""
 
     def run(*options, env=None):
-        done = subprocess.run(
-            [program("examples/gossip"), *options],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            env=env,
-        )
+        done = execute([program("examples/gossip"), *options], code=None, env=env)
         assert done.returncode in (1, 2), done.stdout
         assert "fix: " in done.stderr, done.stderr
         return done.stderr
@@ -51,7 +46,7 @@ def test_node_that_does_not_exist(gossip, tmp_path):
     assert "no line for this node, 2" in said
 
 
-def test_wrong_line(gossip, tmp_path):
+def test_wrong_line_in_the_peers_file(gossip, tmp_path):
     file = peers(tmp_path, "0 memif:dir=/tmp", "one memif:dir=/tmp")
     said = gossip("--backend", "dpdk", "--address", "memif:dir=/tmp", "--peers", file)
     assert f"{file}:2" in said
@@ -64,44 +59,37 @@ def test_interface_that_does_not_exist(gossip, tmp_path):
     assert "nosuch0" in said
 
 
-def test_wrong_spec(gossip, tmp_path):
+def test_wrong_port_spec(gossip, tmp_path):
     said = gossip(
         "--backend", "dpdk", "--address", "memif:dri=/tmp", "--peers", peers(tmp_path, "0 x")
     )
     assert "dri" in said
 
 
-def test_peer_elsewhere(gossip, tmp_path):
-    """A wire has both its ends in one place."""
+def test_peer_with_another_wire_directory(gossip, tmp_path):
+    """Both ends of a wire must be in the same directory."""
     file = peers(tmp_path, f"0 memif:dir={tmp_path}", "1 memif:dir=/tmp")
     said = gossip("--backend", "dpdk", "--address", f"memif:dir={tmp_path}", "--peers", file)
     assert "node 1 is at memif:dir=/tmp" in said
 
 
-def test_own_line_of_another(gossip, tmp_path):
-    """Two nodes with one number: one of them is not where the file says."""
+def test_own_line_with_another_address(gossip, tmp_path):
+    """So may be found if two nodes have the same number: one has another address than the file."""
     file = peers(tmp_path, "0 memif:dir=/tmp", "1 memif:dir=/tmp")
     said = gossip("--backend", "dpdk", "--address", f"memif:dir={tmp_path}", "--peers", file)
     assert "says that node 0 is at memif:dir=/tmp" in said
 
 
-def test_peer_that_does_not_come(program, tmp_path):
-    """Names whom it waited for."""
+def test_peer_that_does_not_start(program, tmp_path):
+    """The error names the missing peer."""
     file = peers(tmp_path, f"0 memif:dir={tmp_path}", f"1 memif:dir={tmp_path}")
     where = ["--backend", "dpdk", "--address", f"memif:dir={tmp_path}", "--peers", file]
-    done = subprocess.run(
-        [program("examples/gossip"), *where, "--timeout", "500"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 1
+    done = execute([program("examples/gossip"), *where, "--timeout", "500"], code=1)
     assert "no wire to node 1" in done.stderr
 
 
 def test_two_nodes_with_one_number(program, gossip, tmp_path):
-    """On wires of one directory the second one finds the first at its place."""
+    """With wires in one directory, the second process finds that the first one listens."""
     file = peers(tmp_path, f"0 memif:dir={tmp_path}", f"1 memif:dir={tmp_path}")
     where = ["--backend", "dpdk", "--address", f"memif:dir={tmp_path}", "--peers", file]
     first = subprocess.Popen([program("examples/gossip"), *where, "--timeout", "30000"])
@@ -109,7 +97,7 @@ def test_two_nodes_with_one_number(program, gossip, tmp_path):
         while not list(tmp_path.glob("*.sock")):
             assert first.poll() is None
         said = gossip(*where)
-        assert "another process serves" in said
+        assert "another process listens" in said
     finally:
         first.kill()
         first.wait()

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from hikyaku import process
-from hikyaku.bench import sdn_fabric
+from hikyaku.bench.sdn import failover as sdn_fabric
 from hikyaku.lab import Job, RunResult, links, ovs
 from hikyaku.lab.controller import controlled
 from hikyaku.lab.frames import address, ears, register, send

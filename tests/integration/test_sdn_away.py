@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A switch that loses its controller and goes on forwarding: nothing is lost, nothing circles,
-nobody is taken for a host of a link; and so when it comes back."""
+"""A network switch that loses its controller and goes on forwarding.
+
+No frame is lost or circulates, and the controller takes no node for a host at a link. This also
+holds when the switch has its controller again.
+"""
 
 import contextlib
 from collections import Counter
@@ -28,12 +31,12 @@ def network(lab_name):
 
 @contextmanager
 def cut_off(lab: Lab, controller: LabController, switch: str):
-    """Without its controller, for as long as this lasts."""
+    """In the block, @switch has no connection to its controller."""
 
     def away() -> list[int]:
         return controller.client.get("/v1/status")["away"]
 
-    # one that nobody is at: without any it would flush its rules
+    # an address where no controller listens: without any address the switch would flush its rules
     ovs.set_controllers(lab.topology, ["tcp:127.0.0.1:1"], [switch])
     try:
         process.wait_until(f"{switch} to be away", lambda: len(away()) == 1, SOON)
@@ -50,7 +53,7 @@ def hosts(controller: LabController) -> dict:
 
 
 @pytest.mark.parametrize("switch", ["spine0", "leaf0"])
-def test_a_living_switch_without_a_controller_is_no_outage(network, switch, tmp_path):
+def test_a_switch_without_a_controller_forwards_all_frames(network, switch, tmp_path):
     lab, controller = network
     before = hosts(controller)
     to = address(lab, "node3")
@@ -62,7 +65,7 @@ def test_a_living_switch_without_a_controller_is_no_outage(network, switch, tmp_
         with cut_off(lab, controller, switch):
             assert controller.client.get("/v1/status")["links"] == 4
             send(lab, "node1", EVERYBODY, 5)
-            # a job makes it compute anew, round what cannot be told
+            # a new job makes the controller compute routes that need no new rules at @switch
             register(lab, controller.client, [n for n in NODES if switch != "leaf0" or n > "node1"])
             send(lab, "node2", EVERYBODY, 5)
             assert hosts(controller) == before
@@ -70,9 +73,11 @@ def test_a_living_switch_without_a_controller_is_no_outage(network, switch, tmp_
         stream.wait(timeout=SOON)
         expected = {"node0": 10, "node1": 5, "node2": 5, "node3": count + 10}
         for node, frames in expected.items():
-            with contextlib.suppress(HikyakuError):  # then what is missing is said
+            with contextlib.suppress(HikyakuError):  # the assertion names the missing frames
                 process.wait_until(
-                    f"all at {node}", lambda n=node, f=frames: len(heard[n].heard()) >= f, SOON
+                    f"all frames at {node}",
+                    lambda n=node, f=frames: len(heard[n].heard()) >= f,
+                    SOON,
                 )
             got = Counter(heard[node].heard())
             wanted = Counter((EVERYBODY, i) for i in range(5) for _ in range(min(frames, 10) // 5))

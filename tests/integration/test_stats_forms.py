@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What daemons answer, as `hikyaku stats` and `hikyaku top` show it: no daemon is needed."""
+"""The answers of daemons, as `hikyaku stats` and `hikyaku top` show them; without a daemon."""
 
 import copy
+import json
 
 import pytest
 
+from hikyaku.checkout import built
 from hikyaku.stats import Sample, prometheus
+from hikyaku.stats import counters as names
 from hikyaku.stats.tables import rates, totals
 from stats_text import labels, parse, row, shown
 
 
 def rank(slot: int, **counters: int) -> dict:
-    zero = dict.fromkeys([*prometheus.RANK, "queued", "early", "unpolled_ns"], 0)
+    zero = dict.fromkeys(names.rank_counters(), 0)
     return {
+        **dict.fromkeys(names.defined("slot"), 0),
         "slot": slot,
-        "state": "served",
+        "state": "ready",
         "generation": 1,
         "pid": 70 + slot,
         "job": "00c0ffee",
         "endpoint": slot + 4,
         "local_rank": slot,
         "seconds": 3,
-        "looks": 10,
-        "away": 5,
+        "poller_polls": 10,
+        "not_polling": 5,
         "counters": {**zero, **counters},
         "polls": "rank",
         "pipe": None,
@@ -31,8 +35,9 @@ def rank(slot: int, **counters: int) -> dict:
 
 @pytest.fixture
 def answer() -> dict:
-    """What a daemon with two ranks and a free slot says."""
+    """The answer of a daemon with two ranks and a free slot."""
     return {
+        **dict.fromkeys(names.defined("daemon"), 0),
         "schema": 1,
         "name": "default",
         "host": "here",
@@ -40,18 +45,12 @@ def answer() -> dict:
         "mode": "daemon",
         "pid": 17,
         "node_id": "0123456789abcdef",
-        "ranks_seen": 2,
         "clock_ms": 5000,
-        "seconds": 5,
         "cpu_seconds": 0.25,
         "poller": {
+            **dict.fromkeys(names.defined("poller"), 0),
             "state": "on",
             "pid": 18,
-            "starts": 1,
-            "rounds": 9,
-            "sleeps": 4,
-            "rung": 3,
-            "rung_in_vain": 0,
             "cpu_seconds": 1.5,
         },
         "switch": None,
@@ -59,15 +58,15 @@ def answer() -> dict:
             "spec": "vdev:net_x0",
             "driver": "net_x",
             "steering": {
-                "rung": "mac",
+                **dict.fromkeys(names.defined("steering"), 0),
+                "method": "mac",
                 "text": "hardware rule by MAC",
-                "queues": 4,
                 "rules": 1,
-                "refused": 1,
+                "rules_refused": 1,
                 "refusal": "the table is full",
                 "better": [
                     {
-                        "rung": "endpoint",
+                        "method": "endpoint",
                         "text": "hardware rule by endpoint field",
                         "why": "net_x: no such item",
                     }
@@ -76,7 +75,7 @@ def answer() -> dict:
             "counters": None,
         },
         "slots": [
-            rank(0, tx_packets=1000, resends=2),
+            rank(0, tx_packets=1000, tx_resends=2),
             {"slot": 1, "state": "free", "generation": 0},
             rank(2, tx_packets=7),
         ],
@@ -85,10 +84,14 @@ def answer() -> dict:
 
 
 def test_prometheus_is_parsed(answer):
-    answer["switch"] = dict.fromkeys(prometheus.SWITCH, 3)
-    answer["slots"][0]["pipe"] = {**dict.fromkeys(prometheus.PIPE, 0), "to_rank": 8, "rx_full": 5}
+    answer["switch"] = dict.fromkeys(names.defined("switch"), 3)
+    answer["slots"][0]["pipe"] = {
+        **dict.fromkeys(names.defined("pipe"), 0),
+        "to_rank_frames": 8,
+        "rx_dropped_full": 5,
+    }
     answer["wires"] = [{"node_id": "aa", "rx_frames": 1, "tx_frames": 2}]
-    answer["port"]["counters"] = {**dict.fromkeys(prometheus.PORT, 0), "rx_missed": 9}
+    answer["port"]["counters"] = {**dict.fromkeys(names.defined("port"), 0), "rx_missed": 9}
     answer["slots"][0]["counters"]["rx_frames"] = 11
     other = copy.deepcopy(answer)
     other["name"] = 'a "b"\\c'
@@ -101,19 +104,43 @@ def test_prometheus_is_parsed(answer):
     assert sent[labels(**who, endpoint=6)] == 7
     assert sent[labels(job="00c0ffee", daemon='a "b"\\c', endpoint=4)] == 1000
     assert len(sent) == 3  # one has no counters
-    assert len(families["hikyaku_rank_poller_away_total"]) == 4
+    assert len(families["hikyaku_rank_not_polling_total"]) == 4
     assert families["hikyaku_rank_pipe_to_rank_frames"][labels(**who, endpoint=4)] == 8
-    assert families["hikyaku_rank_pipe_full_frames_total"][labels(**who, endpoint=4)] == 5
-    assert families["hikyaku_switch_stray_frames_total"][labels(daemon="default")] == 3
+    assert families["hikyaku_rank_pipe_rx_dropped_full_total"][labels(**who, endpoint=4)] == 5
+    assert families["hikyaku_switch_rx_no_rank_total"][labels(daemon="default")] == 3
     assert families["hikyaku_wire_tx_frames_total"][labels(daemon="default", node="aa")] == 2
     assert len(families["hikyaku_poller_cpu_seconds_total"]) == 1
     assert families["hikyaku_rank_rx_frames_total"][labels(**who, endpoint=4)] == 11
     owned = labels(daemon="default", port="vdev:net_x0")
     assert families["hikyaku_port_rx_missed_total"][owned] == 9
-    port = labels(daemon="default", port="vdev:net_x0", rung="mac")
+    port = labels(daemon="default", port="vdev:net_x0", method="mac")
     assert families["hikyaku_port_steering_rules"][port] == 1
     assert families["hikyaku_port_steering_rules_refused_total"][port] == 1
-    assert families["hikyaku_switch_steered_frames_total"][labels(daemon="default")] == 3
+    assert families["hikyaku_switch_rx_steered_total"][labels(daemon="default")] == 3
+
+
+# By group of counters: the part of the metrics' names between "hikyaku_" and the counter's name.
+PREFIXES = {
+    **dict.fromkeys(("engine", "worker", "queue", "slot"), "rank"),
+    **{group: group for group in ("daemon", "poller", "switch", "port")},
+    "pipe": "rank_pipe",
+    "steering": "port_steering",
+}
+
+
+def test_each_counter_is_in_prometheus_and_in_the_manual(answer):
+    definitions = json.loads(built("src/hostd/counters.json").read_text())
+    answer["switch"] = dict.fromkeys(names.defined("switch"), 0)
+    answer["port"]["counters"] = dict.fromkeys(names.defined("port"), 0)
+    answer["slots"][0]["pipe"] = dict.fromkeys(names.defined("pipe"), 0)
+    families = parse(prometheus.prometheus(Sample([answer])))
+    pages = [built(f"docs/man/{page}.md").read_text() for page in ("btl_hikyaku.7", "hikyaku.1")]
+    for of in definitions:
+        entry = f"\n**{of['name']}**\n:   {of['help']}.\n"
+        assert any(entry in page for page in pages), of
+        if of["group"] != "path":  # only MPI_T has these
+            suffix = "_total" if of["kind"] == "counter" else ""
+            assert f"hikyaku_{PREFIXES[of['group']]}_{of['name']}{suffix}" in families, of
 
 
 def test_table_of_totals(answer):
@@ -129,16 +156,16 @@ def test_steering_is_shown(answer):
     assert f"port    {by_mac}" in text
     assert "no hardware rule by endpoint field: net_x: no such item" in text
     assert f"port  {by_mac}" in shown(rates(answer, None))
-    answer["port"]["steering"].update(rung="software", text="software", rules=0, refused=0)
+    answer["port"]["steering"].update(method="software", text="software", rules=0, rules_refused=0)
     lines = [line.strip() for line in shown(rates(answer, None)).splitlines()]
     assert "port  told apart by software" in lines
 
 
 def test_port_and_wires_are_shown(answer):
-    """What went well always, what went wrong if anything did."""
-    counters = dict.fromkeys(prometheus.PORT, 0) | {"rx_frames": 1000, "tx_bytes": 4}
+    """Frames and bytes always, errors if there were any."""
+    counters = dict.fromkeys(names.defined("port"), 0) | {"rx_frames": 1000, "tx_bytes": 4}
     answer["port"]["counters"] = counters
-    answer["wires"] = [{"node_id": "aa", **dict.fromkeys(prometheus.WIRE, 0)}]
+    answer["wires"] = [{"node_id": "aa", **dict.fromkeys(names.defined("port"), 0)}]
     fine = "rx_frames 1.00k, tx_frames 0, rx_bytes 0, tx_bytes 4"
     lines = [line.strip() for line in shown(totals(answer)).splitlines()]
     assert fine in lines
@@ -158,31 +185,45 @@ def test_port_and_wires_are_shown(answer):
 
 
 def test_rates(answer):
-    """By the daemon's clock. What has gone back is not shown, nor what was another's."""
+    """By the daemon's clock. A counter that has gone back is not shown, nor one of another rank."""
     now = copy.deepcopy(answer)
     now["clock_ms"] += 2000
     now["cpu_seconds"] += 0.5
     now["poller"]["cpu_seconds"] += 1.0
-    now["poller"]["rung"] += 50
-    now["slots"][0]["counters"].update(tx_packets=31000, resends=0, no_credit=5, kept_now=12)
-    now["slots"][0].update(looks=20, away=12)
+    now["poller"]["wakeups_received"] += 50
+    now["slots"][0]["counters"].update(
+        tx_packets=31000, tx_resends=0, no_credit=5, rx_backlog_frames=12
+    )
+    now["slots"][0].update(poller_polls=20, not_polling=12)
     now["slots"][2]["generation"] = 2
     text = shown(rates(now, answer))
     assert "CPU 25%, of the poller 50%" in text
-    assert "poller, each second  lay down 0, rung for 25, in vain 0" in text
+    assert "poller, each second  sleeps 0, wakeups_received 25, wakeups_useless 0" in text
     assert row(text, 4) == "4 00c0ffee 70 rank 70% 15.0k 0 0 0 - 2.50 0 12"
     assert row(text, 6) == "6 00c0ffee 72 rank - - - - - - - - 0"
     now["slots"][0]["pid"] = 4194304
     wide = row(text, 4).replace(" 70 ", " 4194304 ")
-    assert row(shown(rates(now, answer), 80), 4) == wide  # no figure is cut
-    pipe = {"to_rank": 8, "from_rank": 9, "rx_full": 10, "rx_share": 20, "tx_lost": 30}
+    assert row(shown(rates(now, answer), 80), 4) == wide  # no figure is truncated
+    pipe = {
+        "to_rank_frames": 8,
+        "from_rank_frames": 9,
+        "rx_dropped_full": 10,
+        "rx_dropped_quota": 20,
+        "tx_dropped": 30,
+    }
     now["slots"][0]["pipe"] = pipe
     assert row(shown(rates(now, answer)), 4).endswith(" 12 8 9")
-    answer["slots"][0]["pipe"] = {**pipe, "rx_full": 6, "rx_share": 12, "tx_lost": 0}
+    answer["slots"][0]["pipe"] = {
+        **pipe,
+        "rx_dropped_full": 6,
+        "rx_dropped_quota": 12,
+        "tx_dropped": 0,
+    }
     text = shown(rates(now, answer), 80)
-    assert "rank 4: frames dropped each second: rx_full 2, rx_share 4, tx_lost 15" in text
+    dropped = "rank 4: rx_dropped_full 2, rx_dropped_quota 4, tx_dropped 15 each second"
+    assert dropped in text
     text = shown(totals(now))
-    assert "rank 4: frames dropped: rx_full 10, rx_share 20, tx_lost 30" in text
-    assert "rank 6: frames dropped" not in text
-    now["poller"]["pid"] = 19  # another poller: its CPU time is another clock
+    assert "rank 4: rx_dropped_full 10, rx_dropped_quota 20, tx_dropped 30" in text
+    assert "rank 6: " not in text
+    now["poller"]["pid"] = 19  # another poller, whose CPU time began at 0
     assert "CPU 25%, of the poller -" in shown(rates(now, answer))

@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 import pytest
 from rich.console import Console
 
+from execute import execute
 from hikyaku import process
 from hikyaku.lab import kill
 from hikyaku.stats import Sample, inline, tables
-from hikyaku.stats.prometheus import RANK, prometheus
+from hikyaku.stats.counters import rank_counters
+from hikyaku.stats.prometheus import prometheus
 
 SOON = 30
 REFUSED = 3  # port/tap_ring.h
@@ -31,8 +33,8 @@ def answer() -> dict:
         "pid": 71,
         "job": "00c0ffee",
         "endpoint": (1 << 20) + 3,
-        "polls": "helper",
-        "counters": {**dict.fromkeys(RANK, 0), "tx_packets": 5, "unpolled_ns": 7},
+        "polls": "thread",
+        "counters": {**dict.fromkeys(rank_counters(), 0), "tx_packets": 5, "unpolled_ns": 7},
     }
 
 
@@ -66,11 +68,11 @@ def wrong(answer: dict, member: str, value: object) -> dict:
         ("polls", []),
         ("mode", "hybrid"),
         ("counters", []),
-        ("resends", None),
-        ("resends", -1),
-        ("resends", 1 << 64),
-        ("resends", True),
-        ("resends", 1.5),
+        ("tx_resends", None),
+        ("tx_resends", -1),
+        ("tx_resends", 1 << 64),
+        ("tx_resends", True),
+        ("tx_resends", 1.5),
     ],
 )
 def test_nonsense_is_not_believed(answer, member, value):
@@ -153,7 +155,7 @@ def test_strange_names_of_others_do_no_harm():
 
 def test_a_stopped_one_is_named_every_time(monkeypatch):
     """Also when its queue is full of those who have asked before."""
-    monkeypatch.setattr(inline, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(inline, "_TIMEOUT_S", 0.05)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.bind(f"\0hikyaku/tap/{os.getpid()}")
         s.listen(1)
@@ -194,11 +196,11 @@ def test_forms(answer):
     now = copy.deepcopy(before) | {"clock_ms": 3000}
     now["counters"]["tx_packets"] += 80
     text = prometheus(Sample(ranks=[now]))
-    line = 'hikyaku_rank_tx_packets_total{job="00c0ffee",endpoint="1048579"} 85'
+    line = 'hikyaku_rank_tx_packets_total{endpoint="1048579",job="00c0ffee"} 85.0'
     assert line in text.splitlines()
     assert "00c0ffee" in shown(tables.totals_inline([now]), 150)
     top = shown(tables.picture(Sample(ranks=[now]), Sample(ranks=[before])))
-    assert "helper" in top
+    assert "thread" in top
     assert " 40 " in top
     again = now | {"pid": 72}  # another process: no rate yet
     assert " 40 " not in shown(tables.picture(Sample(ranks=[again]), Sample(ranks=[before])))
@@ -207,12 +209,13 @@ def test_forms(answer):
 # ---- a real job ----------------------------------------------------------------------------------
 
 
+@pytest.mark.alone
 def test_ranks_of_a_job(lab, hikyaku, program, tmp_path):
     """Both nodes' ranks tell, also while they compute; a killed one is gone at once."""
 
     def stats(node: str, *options: str) -> subprocess.CompletedProcess:
         argv = lab.exec_argv(node, [*hikyaku, "stats", *options])
-        return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+        return execute(argv, code=None)
 
     def ranks(node: str) -> list[dict]:
         done = stats(node, "--json")
@@ -238,8 +241,10 @@ def test_ranks_of_a_job(lab, hikyaku, program, tmp_path):
             lambda: ranks("node0")[0]["counters"]["tx_packets"] > first["counters"]["tx_packets"],
             SOON,
         )
-        assert 'hikyaku_rank_tx_packets_total{job="' in stats("node1", "--prometheus").stdout
+        assert 'hikyaku_rank_tx_packets_total{endpoint="' in stats("node1", "--prometheus").stdout
         assert "mode inline" in stats("node1").stdout
+        nodes = execute([*hikyaku, "stats", "--lab", lab.name, "--json"])
+        assert [r["endpoint"] & 0xFFFFF for r in json.loads(nodes.stdout)["ranks"]] == [0, 1]
         kill.kill_rank(lab.topology, 0)
         process.wait_until("its end", lambda: not ranks("node0"), SOON)
         assert stats("node0").returncode == 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks that share a port whose NIC steers: jobs over rules, and what hikyakud tells of them.
+"""Ranks that share a port whose NIC steers frames: jobs, and hikyakud's report of its rules.
 
-The NIC is simulated in hikyakud (tests/unit/port/sim_nic.h), on a kernel's wire: rules and frames
-are real. Ranks and wire know nothing of it.
+The NIC is simulated in hikyakud (tests/unit/port/sim_nic.h), on a veth wire. Rules and frames are
+real, and ranks run as with any other port.
 """
 
 import json
@@ -15,9 +15,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.checkout import built
 from hikyaku.lab import Lab
+
+pytestmark = pytest.mark.alone
 
 SOON = 60
 PORT = "vdev:net_af_packet0,iface=hk0,qpairs=3,framesz=2000,blocksz=512000,framecnt=512"
@@ -30,7 +33,8 @@ def lab(lab_of_jobs) -> Lab:
 
 @pytest.fixture
 def job(lab, hikyaku, program, tmp_path) -> Iterator[Callable[..., subprocess.Popen]]:
-    """job(abilities, rules, "p2p_random") starts that program on four ranks."""
+    """job(abilities, rules, "p2p_random") starts that program on four ranks. The arguments
+    @abilities and @rules are those of the simulated NIC."""
     tools = []
 
     def go(abilities: str, rules: int, name: str, *options: str) -> subprocess.Popen:
@@ -38,11 +42,11 @@ def job(lab, hikyaku, program, tmp_path) -> Iterator[Callable[..., subprocess.Po
         daemon.write_text(
             f"#!/bin/sh\nexport LD_PRELOAD={built('tests/unit/port/hk_sim_nic.so')} "
             f"HK_SIM_NIC={abilities} HK_SIM_NIC_RULES={rules}\n"
-            f'exec {built("host/daemon/hikyakud")} "$@"\n'
+            f'exec {built("src/hikyakud")} "$@"\n'
         )
         daemon.chmod(0o755)
         shell = f'export OMPI_MCA_btl_hikyaku_port="{PORT}"; exec "$@"'
-        argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--host", "daemon", "-np", "4"]
+        argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--mode", "daemon", "-np", "4"]
         argv += ["sh", "-c", shell, "sh", program(f"tests/mpi/mpi_{name}"), *options]
         tools.append(
             subprocess.Popen(
@@ -62,13 +66,7 @@ def job(lab, hikyaku, program, tmp_path) -> Iterator[Callable[..., subprocess.Po
 
 
 def ask(lab: Lab, hikyaku: list[str], *command: str) -> str:
-    done = subprocess.run(
-        lab.exec_argv("node0", [*hikyaku, *command]),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    done = execute(lab.exec_argv("node0", [*hikyaku, *command]), code=None)
     return done.stdout
 
 
@@ -83,23 +81,23 @@ def test_a_job(job, abilities, rules):
     assert re.search(r"^PASS p2p_random \(\d+ checks\)$", said, re.M), said
 
 
-def wait_until_told(lab: Lab, hikyaku: list[str], ready: Callable[[dict], bool]) -> dict:
-    """What node0's daemon says, once both its ranks are served and @ready likes it."""
+def wait_for_stats(lab: Lab, hikyaku: list[str], ready: Callable[[dict], bool]) -> dict:
+    """The answer of node0's daemon, once both of its ranks are attached and @ready accepts it."""
     seen = {}
 
-    def told() -> bool:
+    def accepted() -> bool:
         for daemon in json.loads(ask(lab, hikyaku, "stats", "--json") or "{}").get("daemons", ()):
             seen.update(daemon)
-            served = [s for s in daemon["slots"] if s["state"] == "served"]
-            return len(served) == 2 and ready(daemon)
+            attached = [s for s in daemon["slots"] if s["state"] == "ready"]
+            return len(attached) == 2 and ready(daemon)
         return False
 
-    process.wait_until("frames", told, SOON)
+    process.wait_until("both ranks and enough frames", accepted, SOON)
     return seen
 
 
 @pytest.mark.parametrize(
-    ("abilities", "room", "rung", "rules", "refused"),
+    ("abilities", "room", "method", "rules", "refused"),
     [
         ("endpoint,mac", 64, "endpoint", 2, 0),
         ("mac", 64, "mac", 2, 0),
@@ -107,27 +105,32 @@ def wait_until_told(lab: Lab, hikyaku: list[str], ready: Callable[[dict], bool])
         ("mac,lies", 64, "software", 0, 0),
     ],
 )
-def test_what_is_told(lab, hikyaku, job, abilities, room, rung, rules, refused):
+def test_report_of_the_rules(lab, hikyaku, job, abilities, room, method, rules, refused):
     job(abilities, room, "hand_over", "--rounds", "100000")
-    counter = "steered" if rules else "rx_frames"
-    seen = wait_until_told(lab, hikyaku, lambda daemon: daemon["switch"][counter] > 100)
+    counter = "rx_steered" if rules else "rx_frames"
+    seen = wait_for_stats(lab, hikyaku, lambda daemon: daemon["switch"][counter] > 100)
     steering = seen["port"]["steering"]
-    assert (steering["rung"], steering["rules"], steering["refused"]) == (rung, rules, refused)
+    assert (steering["method"], steering["rules"], steering["rules_refused"]) == (
+        method,
+        rules,
+        refused,
+    )
     assert steering["queues"] == 3
     assert seen["port"]["counters"]["rx_frames"] >= 100  # the driver's own
-    assert seen["switch"]["misled"] == 0
+    assert seen["switch"]["rx_missteered"] == 0
     if not rules:
-        assert seen["switch"]["steered"] == 0
-    why = {b["rung"]: b["why"] for b in steering["better"]}
-    assert ("endpoint" in why) == (rung != "endpoint")
+        assert seen["switch"]["rx_steered"] == 0
+    why = {b["method"]: b["why"] for b in steering["better"]}
+    assert ("endpoint" in why) == (method != "endpoint")
     if refused:
         assert "is full" in steering["refusal"]
     if "lies" in abilities:
         assert "has lied" in why["mac"]
-    if rung == "mac":
+    if method == "mac":
         text = ask(lab, hikyaku, "stats")
         assert f"port    told apart by hardware rule by MAC: {rules} of 2 ranks" in text
-        assert f'rung="mac"}} {rules}' in ask(lab, hikyaku, "stats", "--prometheus")
+        text = ask(lab, hikyaku, "stats", "--prometheus")
+        assert re.search(rf'^hikyaku_port_steering_rules{{.*method="mac".*}} {rules}', text, re.M)
 
 
 SEND = """
@@ -139,9 +142,10 @@ s.send(bytes.fromhex(sys.argv[1]))
 
 
 def test_a_frame_in_the_wrong_queue(lab, hikyaku, job):
-    """Anybody can write any address: a rule takes the frame for one rank, it names the other."""
+    """A sender can use any address. Here a rule steers the frame to one rank, but the frame names
+    the other."""
     tool = job("mac", 64, "hand_over", "--rounds", "100000")
-    seen = wait_until_told(lab, hikyaku, lambda daemon: daemon["switch"]["steered"] > 100)
+    seen = wait_for_stats(lab, hikyaku, lambda daemon: daemon["switch"]["rx_steered"] > 100)
     first, second = seen["slots"]
     own = bytes.fromhex(
         json.loads(
@@ -154,7 +158,7 @@ def test_a_frame_in_the_wrong_queue(lab, hikyaku, job):
     )
     queue_of_first = bytes([((own[0] ^ (first["slot"] + 1) << 2) & 0xFC) | 2]) + own[1:]
     header = bytearray(48)
-    header[0] = 1  # version; nothing else of it makes sense
+    header[0] = 1  # version; most other fields stay 0, which is not valid
     header[8:12] = int(second["job"], 16).to_bytes(4, "little")
     header[16:20] = second["endpoint"].to_bytes(4, "little")
     frame = queue_of_first + b"\x02\0\0\0\0\x07" + b"\x88\xb5" + header
@@ -162,13 +166,13 @@ def test_a_frame_in_the_wrong_queue(lab, hikyaku, job):
         lab.exec_argv("node1", [sys.executable, "-c", SEND, frame.hex()]), check=True, timeout=60
     )
     before = seen["switch"]
-    seen = wait_until_told(
+    seen = wait_for_stats(
         lab,
         hikyaku,
         lambda daemon: (
-            daemon["switch"]["misled"] == 1
-            and daemon["switch"]["steered"] > before["steered"] + 100
+            daemon["switch"]["rx_missteered"] == 1
+            and daemon["switch"]["rx_steered"] > before["rx_steered"] + 100
         ),
     )
-    assert seen["switch"]["stray"] == before["stray"]  # it went to the rank that it names
+    assert seen["switch"]["rx_no_rank"] == before["rx_no_rank"]  # it went to the rank that it names
     assert tool.poll() is None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# ruff: noqa: F811 (arguments are called as the fixtures that are imported)
-"""The tagger: real jobs over TCP in the lab, as a capture on the wire sees them."""
+# ruff: noqa: F811 (arguments have the names of imported fixtures)
+"""The tagger: tags in captured frames of real jobs over TCP, in the lab."""
 
 import re
 import subprocess
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.lab import Lab
 from hikyaku.sdn.tag import Function
@@ -20,7 +21,6 @@ from .tagging import (  # noqa: F401 (fixtures)
     TCP,
     UDP,
     Frame,
-    busy,
     captured,
     endless_job,
     lab,
@@ -28,10 +28,11 @@ from .tagging import (  # noqa: F401 (fixtures)
     nothing_left,
     started,
     status,
+    status_of_busy_job,
 )
 
-# One thing after the other that is no MPI: a datagram, and a connection with a line each way.
-STRANGER = """
+# A program without MPI: it sends datagrams, and one message each way on a TCP connection.
+WITHOUT_MPI = """
 import socket, sys
 plain = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 for i in range(20):
@@ -56,7 +57,7 @@ while True:
 
 
 def test_golden_tags_in_ebpf(program) -> None:
-    at = "tests/unit/tagger/"
+    at = "tests/unit/sdn/tagger/"
     done = process.run([program(at + "tag_vectors"), program(at + "vectors.bpf.o")])
     assert re.fullmatch(r"ok \d+ tags, \d+ refused\n", done)
 
@@ -65,9 +66,9 @@ def test_golden_tags_in_ebpf(program) -> None:
 
 
 @pytest.mark.parametrize("function", ["bcast", "allreduce", "alltoall", "gather", "p2p"])
-def test_the_wire_tells_the_function(lab: Lab, program, function: str) -> None:
-    """An unmodified program over TCP: nearly all that it sends is of the one function that it uses.
-    An acknowledgement may come late, so not quite all."""
+def test_tags_name_the_mpi_function(lab: Lab, program, function: str) -> None:
+    """An unmodified program over TCP uses one MPI function. Nearly all of its frames have that
+    function's tag. A few acknowledgements may be sent after the call has ended."""
     frames: list[Frame] = []
     mode = [program("tests/mpi/mpi_functions"), "--mode", function, "--rounds", "20"]
     with captured(lab, "node0", frames):
@@ -84,7 +85,7 @@ def test_the_wire_tells_the_function(lab: Lab, program, function: str) -> None:
     assert others <= seen.total() * 0.2, seen
 
 
-# What a Fortran compiler makes of a program: calls of libmpi_mpifh, whose handles are numbers.
+# A compiled Fortran program calls libmpi_mpifh, where handles are numbers. This one does the same.
 FORTRAN = """
 import ctypes
 f = ctypes.CDLL("libmpi_mpifh.so.40", mode=ctypes.RTLD_GLOBAL)
@@ -107,13 +108,14 @@ def test_fortran_calls(lab: Lab) -> None:
     with captured(lab, "node0", frames):
         done = lab.mpirun(2, [sys.executable, "-c", FORTRAN], tcp=True, tag=True)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("done 0") == 2  # whose lines mpirun may mix
+    assert done.stdout.count("done 0") == 2  # counts, as mpirun may mix the lines of two ranks
     seen = Counter(f.tag.function for f in frames if f.outgoing and f.tag)
     assert seen[Function.BCAST] >= 10, seen
     assert seen[Function.BARRIER] >= 10, seen
 
 
-# Long enough for a rendezvous: nearly all bytes go while the request is waited for or tested.
+# The messages are long enough for a rendezvous, so nearly all bytes go while the program waits for
+# the request or tests it.
 NONBLOCKING = """
 import ctypes
 f = ctypes.CDLL("libmpi_mpifh.so.40", mode=ctypes.RTLD_GLOBAL)
@@ -143,7 +145,7 @@ print(f"done {error.value}")
 """
 
 
-# More than the tagger remembers at a time, and none of them is waited for.
+# More requests than the tagger remembers at a time. The program frees them without a wait.
 FREED = """
 for i in range(100):
     request = ctypes.c_int()
@@ -174,8 +176,9 @@ def test_nonblocking_collectives(lab: Lab, freed: str) -> None:
     assert {f.tag.function for f in full} <= {Function.BCAST, Function.P2P}
 
 
-def test_four_ranks_and_the_same_result(lab: Lab, program) -> None:
-    """Two ranks a node: each pair has its own tags, and results are what they are without."""
+def test_tags_of_four_ranks(lab: Lab, program) -> None:
+    """Two ranks per node. Each pair has tags of its own, and the result is the same as without
+    tagger."""
     argv = [program("tests/mpi/mpi_digest"), "--rounds", "1", "--seed", "5"]
     frames: list[Frame] = []
     with captured(lab, "node1", frames):
@@ -184,21 +187,23 @@ def test_four_ranks_and_the_same_result(lab: Lab, program) -> None:
     plain = lab.mpirun(4, argv, tcp=True)
     digest = re.compile("DIGEST ([0-9a-f]{16})")
     assert digest.search(tagged.stdout)[1] == digest.search(plain.stdout)[1]
-    # ranks go round the nodes: 0 and 2 on node0, 1 and 3 on node1
+    # ranks 0 and 2 are on node0, ranks 1 and 3 on node1
     pairs = {(t.source, t.destination) for f in frames if f.outgoing and (t := f.tag)}
     assert pairs == {(1, 0), (1, 2), (3, 0), (3, 2)}
 
 
-def test_what_is_no_mpi_is_not_touched(lab: Lab, program, hikyaku: list[str]) -> None:
-    """Datagrams and a connection of a process of a job's own cgroup, and of one beside it while a
-    job runs: as they are without a tagger, but for the numbers that the kernel draws."""
+def test_traffic_other_than_mpi_is_unchanged(lab: Lab, program, hikyaku: list[str]) -> None:
+    """A process sends datagrams, and uses a connection. Its frames are the same without tagger, in
+    the cgroup of a job, and outside of it while a job runs. Only numbers that the kernel draws at
+    random differ."""
     peer = mac_of(lab, "node1")
 
-    def strangers(before: list[str]) -> list[bytes]:
+    def sent(before: list[str]) -> list[bytes]:
+        """The frames of the process, which the command @before starts."""
         frames: list[Frame] = []
         with started(lab, "node1", sys.executable, "-c", SERVER, stdout=subprocess.PIPE) as server:
             port = server.stdout.readline().strip()
-            argv = [*before, sys.executable, "-c", STRANGER, "10.78.0.2", port]
+            argv = [*before, sys.executable, "-c", WITHOUT_MPI, "10.78.0.2", port]
             with captured(lab, "node0", frames, "untagged"):
                 subprocess.run(lab.exec_argv("node0", argv), check=True, timeout=SOON)
         ours = [f for f in frames if f.outgoing and f.protocol in (UDP, TCP)]
@@ -208,22 +213,22 @@ def test_what_is_no_mpi_is_not_touched(lab: Lab, program, hikyaku: list[str]) ->
         assert len(udp) == 20
         assert {f.to for f in tcp + udp} == {peer}
         assert not any(b"\xfe\x08HK" in f.raw for f in tcp)  # our TCP option
-        # UDP's source port is drawn, too, and so its checksum: bytes 34, 35, 40 and 41
-        cut = [f.same_but_for_its_number() for f in udp]
+        # The kernel draws UDP's source port too: without it and its checksum (bytes 34, 35, 40, 41)
+        cut = [f.without_ip_id() for f in udp]
         return [raw[:30] + raw[32:36] + raw[38:] for raw in cut]
 
-    without = strangers([])
-    assert strangers(tag_command(interfaces=["tcp0"])) == without
+    without = sent([])
+    assert sent(tag_command(interfaces=["tcp0"])) == without
     with endless_job(lab, program, hikyaku):
-        busy(lab, hikyaku)
-        assert strangers([]) == without
+        status_of_busy_job(lab, hikyaku)
+        assert sent([]) == without
 
 
 def test_status_while_a_job_runs(lab: Lab, program, hikyaku: list[str]) -> None:
-    """Ranks, functions, connections and counts; and nothing of it after Ctrl-C."""
+    """The status has ranks, functions, connections and counts. After Ctrl-C it is empty."""
     assert status(lab, "node0", hikyaku) == []
     with endless_job(lab, program, hikyaku):
-        found = busy(lab, hikyaku)
+        found = status_of_busy_job(lab, hikyaku)
         assert [r["rank"] for r in found["ranks"]] == [0]
         assert found["ranks"][0]["function"] in {f.name.lower() for f in Function}
         command = Path(f"/proc/{found['ranks'][0]['pid']}/cmdline").read_bytes()
@@ -249,18 +254,11 @@ def test_two_jobs_have_two_numbers(lab: Lab, hikyaku: list[str]) -> None:
         return [job["job"] for job in status(lab, "node0", hikyaku)]
 
     with started(lab, "node0", *sleep):
-        process.wait_until("the first", lambda: numbers() == [1], SOON)
+        process.wait_until("the first job", lambda: numbers() == [1], SOON)
         with started(lab, "node0", *sleep):
-            process.wait_until("the second", lambda: numbers() == [1, 2], SOON)
-        process.wait_until("the second to go", lambda: numbers() == [1], SOON)
+            process.wait_until("the second job", lambda: numbers() == [1, 2], SOON)
+        process.wait_until("the second job to end", lambda: numbers() == [1], SOON)
         asked = tag_command(job=1, interfaces=["tcp0"])
-        refused = subprocess.run(
-            lab.exec_argv("node0", [*asked, "true"]),
-            capture_output=True,
-            text=True,
-            timeout=SOON,
-            check=False,
-        )
-        assert refused.returncode == 2
+        refused = execute(lab.exec_argv("node0", [*asked, "true"]), code=2, timeout=SOON)
         assert "job 1 is tagged on this node already" in refused.stderr
-    process.wait_until("the first to go", lambda: numbers() == [], SOON)
+    process.wait_until("the first job to end", lambda: numbers() == [], SOON)

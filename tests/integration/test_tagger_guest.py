@@ -26,7 +26,7 @@ def guest(lab_name) -> Iterator[Guest]:
     name = lab_name("tagger")
     guests.down_dead(name.split("-")[0])
     try:
-        yield Guest.up(Machine(), name, [built("tagger/hk-tagger")])
+        yield Guest.up(Machine(), name, [built("systems/sdn/tagger/hk-tagger")])
     finally:
         guests.down(name)
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# ruff: noqa: F811 (arguments are called as the fixtures that are imported)
-"""The tagger's life: what ends it, and what stays then; filters, which outlive their process."""
+# ruff: noqa: F811 (arguments have the names of imported fixtures)
+"""The end of a tagger, by itself and by signals, and filters of tc, which stay if it is killed."""
 
 import json
 import os
@@ -12,10 +12,11 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from execute import execute
 from hikyaku import process
-from hikyaku.bench.switch import Programs
+from hikyaku.bench.sdn.switching import Programs
 from hikyaku.lab import Lab
-from hikyaku.lab.run import Job
+from hikyaku.lab.job import Job
 from hikyaku.sdn.tag import Function
 from hikyaku.sdn.tagger import tag_command
 
@@ -23,7 +24,6 @@ from .tagging import (  # noqa: F401 (fixtures)
     SOON,
     TCP,
     Frame,
-    busy,
     captured,
     clsact,
     endless_job,
@@ -34,22 +34,21 @@ from .tagging import (  # noqa: F401 (fixtures)
     refused,
     started,
     status,
+    status_of_busy_job,
     tc,
 )
 
 
-def test_the_commands_end_is_the_taggers(lab: Lab) -> None:
-    """Its exit status is the command's; the fixture looks that nothing is left."""
+def test_the_tagger_ends_with_its_command(lab: Lab) -> None:
+    """It returns the exit status of the command. The fixture checks that nothing is left."""
     argv = [*tag_command(interfaces=["tcp0"]), "sh", "-c", "cat /proc/self/cgroup; exit 7"]
-    done = subprocess.run(
-        lab.exec_argv("node0", argv), capture_output=True, text=True, timeout=SOON, check=False
-    )
-    assert done.returncode == 7
+    done = execute(lab.exec_argv("node0", argv), code=7, timeout=SOON)
     assert re.search(r"^0::.*/hikyaku-tag-1-\d+$", done.stdout, re.M)
 
 
 def test_the_holder_is_killed(lab: Lab, hikyaku: list[str]) -> None:
-    """Its programs are gone at once, the command goes on, and the next run sweeps up."""
+    """The kernel removes its eBPF programs at once, and the command goes on. The next run removes
+    the cgroup."""
     with started(lab, "node0", *tag_command(interfaces=["tcp0"]), "sleep", "infinity") as command:
         os.kill(holder(lab, hikyaku), signal.SIGKILL)
         process.wait_until("its programs to go", lambda: status(lab, "node0", hikyaku) == [], SOON)
@@ -61,22 +60,23 @@ def test_the_holder_is_killed(lab: Lab, hikyaku: list[str]) -> None:
 def test_the_holder_is_ended_before_its_job(
     lab: Lab, hikyaku: list[str], nothing_left: Callable[[], bool]
 ) -> None:
-    """The command goes on, in the cgroup that it came from."""
+    """The holder moves the command back to its former cgroup, where it goes on."""
     with started(lab, "node0", *tag_command(interfaces=["tcp0"]), "sleep", "infinity") as command:
         pid = holder(lab, hikyaku)
         assert not nothing_left()
         os.kill(pid, signal.SIGTERM)
-        process.wait_until("everything of the tagger to be gone", nothing_left, SOON)
+        process.wait_until("the tagger's programs and cgroups to be gone", nothing_left, SOON)
         assert command.poll() is None
 
 
-# ---- clsact: filters, which outlive their process ------------------------------------------------
+# ---- clsact: filters, which stay if their process is killed --------------------------------------
 
 
-def test_tags_by_clsact_beside_other_peoples_filters(clsact: Lab, program) -> None:
-    """What is there already is as it was, and the discipline that we made has nothing of ours."""
+def test_tags_by_clsact_beside_filters_of_others(clsact: Lab, program) -> None:
+    """node0 has filters of another program, which stay as they are. On node1 the tagger makes the
+    discipline clsact, and leaves no filter in it."""
     tc(clsact, "node0", "qdisc", "add", "dev", "tcp0", "clsact")
-    for number in (["prio", "5"], ["prio", "72", "handle", "1"]):  # ours is 72, too
+    for number in (["prio", "5"], ["prio", "72", "handle", "1"]):  # the tagger's prio is 72 too
         passes = ["bpf", "bytecode", "1,6 0 0 0"]
         tc(clsact, "node0", "filter", "add", "dev", "tcp0", "egress", *number, *passes)
     before = filters(clsact, "node0")
@@ -95,10 +95,10 @@ def test_tags_by_clsact_beside_other_peoples_filters(clsact: Lab, program) -> No
 
 
 def test_a_filter_whose_holder_was_killed(clsact: Lab, program, hikyaku: list[str]) -> None:
-    """It stays, but nothing is tagged from that moment on; status names it, and the next run
+    """The filter stays, but it tags no more frames. `hikyaku tag status` names it, and the next run
     removes it."""
     with endless_job(clsact, program, hikyaku, "--attach", "clsact"):
-        found = busy(clsact, hikyaku)
+        found = status_of_busy_job(clsact, hikyaku)
         assert found["attach"] == "clsact"
         assert found["failed"] == 0
         lines = filters(clsact, "node0")
@@ -111,17 +111,18 @@ def test_a_filter_whose_holder_was_killed(clsact: Lab, program, hikyaku: list[st
             process.wait_until("the holder to go", gone, SOON)
         frames: list[Frame] = []
         with captured(clsact, "node0", frames):
-            flowing = partial(sent_bytes, clsact, "node0")
-            before = flowing()
-            process.wait_until("the job to go on", lambda: flowing() > before + 100_000, SOON)
+            total = partial(sent_bytes, clsact, "node0")
+            before = total()
+            process.wait_until("the job to go on", lambda: total() > before + 100_000, SOON)
         assert len([f for f in frames if f.protocol == TCP]) > 10
         assert not [f for f in frames if f.tag]
         assert filters(clsact, "node0") == lines
     shown = process.run(clsact.exec_argv("node0", [*hikyaku, "tag", "status"]))
-    assert "no job is tagged on this node" in shown
-    where = [f"tcp0 {way} (job {found['job']})" for way in ("egress", "ingress")]
+    assert "this node has no tagged job" in shown
+    where = [f"tcp0 {direction} (job {found['job']})" for direction in ("egress", "ingress")]
     assert f"do nothing any more: {', '.join(where)}; fix: hikyaku tag run" in shown
-    for node in ("node1", "node0"):  # its cgroup lies in node0's, since all is one machine here
+    # node1 first: in the lab, which is one machine, its cgroup is inside of node0's
+    for node in ("node1", "node0"):
         again = clsact.exec_argv(node, [*tag_command(interfaces=["ctl0"]), "true"])
         subprocess.run(again, check=True, timeout=SOON)
         assert filters(clsact, node) == []
@@ -133,10 +134,11 @@ def sent_bytes(lab: Lab, node: str) -> int:
 
 
 def test_programs_that_a_benchmark_switches(lab: Lab, program, hikyaku: list[str]) -> None:
-    """Off, nothing is tagged while the job goes on; and on again at the end."""
+    """With the programs switched off, frames have no tags while the job goes on. At the end of the
+    block the programs are on again."""
 
-    def sent() -> set[bool]:
-        """Whether what leaves is tagged."""
+    def tagged() -> set[bool]:
+        """Whether frames that node0 sends have tags."""
         frames: list[Frame] = []
         with captured(lab, "node0", frames):
             before = sent_bytes(lab, "node0")
@@ -147,34 +149,35 @@ def test_programs_that_a_benchmark_switches(lab: Lab, program, hikyaku: list[str
         return {f.tag is not None for f in ours}
 
     with endless_job(lab, program, hikyaku, "--attach", "tcx"):
-        busy(lab, hikyaku)
+        status_of_busy_job(lab, hikyaku)
         pids = [status(lab, node, hikyaku)[0]["pid"] for node in ("node0", "node1")]
         with Programs(pids) as programs:
             programs.set(on=False)
-            assert sent() == {False}
-        assert True in sent()
+            assert tagged() == {False}
+        assert True in tagged()
 
 
-def test_a_living_ones_filter_is_not_taken(clsact: Lab, hikyaku: list[str]) -> None:
-    """Nor its number, by somebody whose run directories are elsewhere."""
+def test_the_filter_of_a_running_tagger_is_kept(clsact: Lab, hikyaku: list[str]) -> None:
+    """A second tagger, with another run directory, cannot use the job number, and does not remove
+    the filters of the first."""
     sleep = [*tag_command(interfaces=["tcp0"], attach="clsact"), "sleep", "infinity"]
     with started(clsact, "node0", *sleep):
         pid = holder(clsact, hikyaku)
         lines = filters(clsact, "node0")
-        base = f"/tmp/hk-tag-elsewhere-{os.getpid()}"  # short, since a socket lies there
+        base = f"/tmp/hk-tag-elsewhere-{os.getpid()}"  # a short path, for a socket
         elsewhere = ["env", f"HIKYAKU_RUNDIR={base}"]
         other = [*elsewhere, *tag_command(interfaces=["tcp0"], job=1, attach="clsact"), "true"]
         text = refused(clsact.exec_argv("node0", other))
-        assert f"job 1 is taken on this node, by process {pid} (hk-tagger) of user 0" in text
+        assert f"job 1 is in use on this node, by process {pid} (hk-tagger) of user 0" in text
         free = [*elsewhere, *tag_command(interfaces=["tcp0"], attach="clsact"), "true"]
         subprocess.run(clsact.exec_argv("node0", free), check=True, timeout=SOON)
-        process.wait_until("the other to go", lambda: filters(clsact, "node0") == lines, SOON)
-        process.wait_until("all of it", lambda: not list(Path(base).iterdir()), SOON)
+        process.wait_until("its filters to go", lambda: filters(clsact, "node0") == lines, SOON)
+        process.wait_until("its files to go", lambda: not list(Path(base).iterdir()), SOON)
         Path(base).rmdir()
 
 
-def test_an_interface_that_takes_no_filter(clsact: Lab) -> None:
-    """The discipline "ingress" stands where clsact would."""
+def test_an_interface_with_another_discipline(clsact: Lab) -> None:
+    """An interface with the discipline "ingress" cannot have clsact."""
     tc(clsact, "node0", "qdisc", "add", "dev", "tcp0", "ingress")
     try:
         argv = [*tag_command(interfaces=["tcp0"], attach="clsact"), "true"]

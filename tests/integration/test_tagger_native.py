@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Native tags: frames of the BTL, as a capture on the wire sees them."""
+"""Native tags: tags in captured frames of the BTL."""
 
 import json
 from collections import Counter
@@ -25,8 +25,8 @@ def native(lab: Lab, program: str, job: int, *arguments: str, **more: str):
 
 @pytest.mark.parametrize(("function", "sender"), [("bcast", 0), ("gather", 1), ("p2p", 0)])
 def test_native_tags(get_lab, program, function: str, sender: int) -> None:
-    """The BTL's own frames, as they come in at the other end: of long messages too, whose bytes are
-    got by the receiver (all but the halves that Gather sends are beyond the eager limit)."""
+    """Tags of the BTL's frames, captured at the receiver. The messages of bcast and p2p exceed the
+    eager limit, so the receiver gets them. Those of gather are half as long, and eager."""
     lab = get_lab(2, "veth", 1)
     frames: list[Frame] = []
     with captured(lab, f"node{1 - sender}", frames, link="hk0"):
@@ -38,8 +38,8 @@ def test_native_tags(get_lab, program, function: str, sender: int) -> None:
         (5, sender, 1 - sender)
     }
     assert all(f.tag for f in ours)
-    # base header: type at byte 1 (DATA 1, PUT 2, ACK 3), flags at 2. What is sent again has the
-    # function that its sender is in by then (docs/tag.md).
+    # Base header: type at byte 1 (DATA 1, PUT 2, ACK 3), flags at byte 2. The tag of a resent frame
+    # has the MPI function that the sender is in at that time (docs/tag.md).
     first = [f for f in ours if not f.raw[16] & RESENT]
     seen = Counter((f.raw[15], f.tag.function) for f in first)
     here = Function[function.upper()]
@@ -60,13 +60,13 @@ def test_no_native_tags_unless_asked(get_lab, program) -> None:
     assert {f.to for f in ours} == {json.loads(process.run(argv))[0]["address"]}
 
 
-def test_a_job_that_tags_cannot_name(get_lab, program) -> None:
+def test_a_job_number_that_does_not_fit_a_tag(get_lab, program) -> None:
     done = native(get_lab(2, "veth", 1), program("tests/mpi/mpi_functions"), 64)
     assert "btl_hikyaku_tag is 64; fix: give the job a number from 1 to 63" in done.stderr
 
 
-class Knowing:
-    """A controller that knows all ranks but those that it is to refuse, in place of the client."""
+class FakeController:
+    """Replaces the client of a controller. It knows all ranks, except those that it refuses."""
 
     def __init__(self, refuses: set[str]):
         self.refuses = refuses
@@ -90,14 +90,12 @@ class Knowing:
 
 
 @pytest.mark.parametrize("refused", [set(), {"1"}])
-def test_a_rank_that_the_controller_does_not_take(
-    get_lab, program, tmp_path, refused: set[str]
-) -> None:
-    """The others send it no tags, which the first switch would drop."""
+def test_a_rank_that_the_controller_refuses(get_lab, program, tmp_path, refused: set[str]) -> None:
+    """The other ranks send it frames without tags. The first switch would drop frames with tags."""
     lab = get_lab(2, "veth", 1)
     frames: list[Frame] = []
     with (
-        Registrar(Knowing(refused), "native", tmp_path / "r") as registrar,
+        Registrar(FakeController(refused), "native", tmp_path / "r") as registrar,
         captured(lab, "node1", frames, link="hk0"),
     ):
         argv = program("tests/mpi/mpi_functions"), 5, "--rounds", "1"
@@ -109,13 +107,13 @@ def test_a_rank_that_the_controller_does_not_take(
 
 
 @pytest.mark.parametrize(
-    ("host", "why"),
+    ("mode", "why"),
     [("hybrid", "hikyakud has this node's"), (None, "memif has wires")],
 )
-def test_ranks_without_a_port_of_their_own_do_not_tag(run, host: str | None, why: str) -> None:
-    """No controller could tell them apart; so the registrar is not even asked."""
+def test_ranks_without_a_port_of_their_own_do_not_tag(run, mode: str | None, why: str) -> None:
+    """A controller could not distinguish them, so they do not ask the registrar."""
     mca = {"btl_hikyaku_tag": "5", "btl_hikyaku_registrar": "secret@/nobody/there"}
-    done = run(("memif", 2, 1), "p2p_modes --rounds 1", host=host, mca=mca)
+    done = run(("memif", 2, 1), "p2p_modes --rounds 1", mode=mode, mca=mca)
     assert_passed(done, "p2p_modes")
     for rank in (0, 1):
         assert f"rank {rank} sends without tags: a tag stands for a port" in done.stderr

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# ruff: noqa: F811 (arguments are called as the fixtures that are imported)
-"""What the tagger refuses, whom it does not believe, and what it needs."""
+# ruff: noqa: F811 (arguments have the names of imported fixtures)
+"""Errors of the tagger: missing privileges, wrong options, and messages of unrelated processes."""
 
 import os
 import re
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.checkout import built
 from hikyaku.lab import Lab
@@ -27,39 +28,39 @@ from .tagging import (  # noqa: F401 (fixtures)
     lab,
     mac_of,
     nothing_left,
-    others,
     programs_of,
     refused,
     started,
     status,
+    taggers_outside,
 )
 
 
-def test_an_address_within_the_prefix(lab: Lab) -> None:
-    """Refused whatever interface has it, even one that is not tagged."""
+def test_an_interface_address_within_the_prefix_of_tags(lab: Lab) -> None:
+    """The tagger refuses it on any interface, even one that it would not tag."""
     own = mac_of(lab, "node0")
     bad = "66:48:0d:00:00:05"
     assert tag.in_prefix(bad)
 
-    def have(address: str) -> None:
+    def set_address(address: str) -> None:
         process.run(
             lab.exec_argv("node0", ["ip", "link", "set", "dev", "tcp0", "address", address])
         )
 
-    have(bad)
+    set_address(bad)
     try:
         text = refused(lab.exec_argv("node0", [*tag_command(interfaces=["ctl0"]), "true"]))
     finally:
-        have(own)
+        set_address(own)
     assert bad in text
     fix = re.search(r"fix: (ip link set dev tcp0 address (\S+))", text)
     assert not tag.in_prefix(fix[2])
-    have(fix[2])
+    set_address(fix[2])
     process.run(lab.exec_argv("node0", [*tag_command(interfaces=["tcp0"]), "true"]))
-    have(own)
+    set_address(own)
 
 
-def test_without_the_privilege(lab: Lab) -> None:
+def test_without_capabilities(lab: Lab) -> None:
     lacking = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
     text = refused(lab.exec_argv("node0", [*lacking, *tag_command(), "true"]))
     assert "may not load eBPF programs; fix: run as root" in text
@@ -70,10 +71,10 @@ NEEDED = ("bpf", "perfmon", "net_admin")
 
 @contextmanager
 def as_user(lab: Lab, tmp_path: Path, capabilities: Iterable[str]) -> Iterator[list[str]]:
-    """What comes before the arguments of a hk-tagger with these, run by an ordinary user in a
-    cgroup of its own on node0."""
+    """The start of a command line, to which the arguments of hk-tagger are added. It runs a copy of
+    hk-tagger with @capabilities on node0, as an ordinary user in a cgroup of its own."""
     binary = tmp_path / "hk-tagger"
-    shutil.copy(built("tagger/hk-tagger"), binary)
+    shutil.copy(built("systems/sdn/tagger/hk-tagger"), binary)
     names = ",".join(f"cap_{name}" for name in capabilities)
     process.run(["setcap", f"{names}+ep", str(binary)])
     mounts = [line.split() for line in Path("/proc/mounts").read_text().splitlines()]
@@ -91,7 +92,7 @@ def as_user(lab: Lab, tmp_path: Path, capabilities: Iterable[str]) -> Iterator[l
     finally:
 
         def removed() -> bool:
-            with suppress(OSError):  # while a process of the user's ends, it is busy
+            with suppress(OSError):  # the cgroup is busy while a process in it ends
                 own.rmdir()
             return not own.exists()
 
@@ -100,17 +101,17 @@ def as_user(lab: Lab, tmp_path: Path, capabilities: Iterable[str]) -> Iterator[l
 
 @pytest.mark.parametrize("attach", ["tcx", "clsact"])
 def test_an_ordinary_user_with_the_least_capabilities(clsact: Lab, tmp_path, attach) -> None:
-    """What docs/tagger.md says; the command has none of them."""
+    """The capabilities that docs/tagger.md names are enough. The command does not get them."""
     show = "cat /proc/self/cgroup; grep CapEff /proc/self/status"
     argv = ["--iface", "tcp0", "--restore", "--attach", attach, "--", "sh", "-c", show]
     with as_user(clsact, tmp_path, NEEDED) as tagger:
-        said = process.run([*tagger, *argv])
-    assert re.search(r"^0::/delegated-\d+/hikyaku-tag-1-\d+$", said, re.M)
-    assert re.search(r"^CapEff:\s*0+$", said, re.M)
+        output = process.run([*tagger, *argv])
+    assert re.search(r"^0::/delegated-\d+/hikyaku-tag-1-\d+$", output, re.M)
+    assert re.search(r"^CapEff:\s*0+$", output, re.M)
 
 
 @pytest.mark.parametrize("lacking", NEEDED)
-def test_an_ordinary_user_without_one_of_them(lab: Lab, tmp_path, lacking: str) -> None:
+def test_an_ordinary_user_without_one_capability(lab: Lab, tmp_path, lacking: str) -> None:
     with as_user(lab, tmp_path, [name for name in NEEDED if name != lacking]) as tagger:
         text = refused([*tagger, "--iface", "tcp0", "--", "true"])
     assert "fix: run as root, or: setcap cap_bpf,cap_perfmon,cap_net_admin+ep hk-tagger" in text
@@ -127,24 +128,24 @@ def test_without_cgroup2(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "says"),
+    ("options", "error"),
     [
-        (["--job", "64"], "jobs have the numbers 1 to 63"),
-        (["--attach", "x"], "--attach x: there are auto, tcx and clsact"),
-        (["--job", "x"], "jobs have the numbers 1 to 63"),
+        (["--job", "64"], "not a job number; fix: use 1 to 63"),
+        (["--attach", "x"], "--attach x: unknown way; fix: use auto, tcx or clsact"),
+        (["--job", "x"], "not a job number; fix: use 1 to 63"),
         (["--iface", "nope0"], "no Ethernet interface 'nope0'"),
         (["--iface", "lo"], "no Ethernet interface 'lo'"),
         (["--library", "/nowhere"], "cannot read /nowhere"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_bad_options(lab: Lab, options: list[str], says: str) -> None:
-    binary = str(built("tagger/hk-tagger"))
-    assert says in refused(lab.exec_argv("node0", [binary, *options, "--", "true"]))
+def test_bad_options(lab: Lab, options: list[str], error: str) -> None:
+    binary = str(built("systems/sdn/tagger/hk-tagger"))
+    assert error in refused(lab.exec_argv("node0", [binary, *options, "--", "true"]))
 
 
-def test_who_has_a_jobs_number_is_named(lab: Lab) -> None:
-    """Any user can bind the name by which a job is claimed, and it need not be a tagger."""
+def test_the_process_that_has_a_job_number_is_named(lab: Lab) -> None:
+    """A tagger claims a job number by binding a socket name. Any process can bind this name."""
     bind = "import socket; s=socket.socket(socket.AF_UNIX,socket.SOCK_DGRAM)\n"
     bind += "s.bind('\\0hikyaku-tag-7'); print('bound', flush=True); input()"
     argv = [sys.executable, "-c", bind]
@@ -152,36 +153,38 @@ def test_who_has_a_jobs_number_is_named(lab: Lab) -> None:
         assert squatter.stdout.readline() == "bound\n"
         text = refused(lab.exec_argv("node0", [*tag_command(job=7, interfaces=["tcp0"]), "true"]))
         comm = Path(f"/proc/{squatter.pid}/comm").read_text().strip()
-        assert f"job 7 is taken on this node, by process {squatter.pid} ({comm}) of user 0" in text
+        assert f"job 7 is in use on this node, by process {squatter.pid} ({comm}) of user 0" in text
 
 
-def test_a_preload_of_any_length_is_kept(lab: Lab) -> None:
+def test_a_long_ld_preload_is_kept(lab: Lab) -> None:
     own = ":".join(["libm.so.6"] * 600)
     argv = [*tag_command(interfaces=["tcp0"]), "sh", "-c", 'printf %s "$LD_PRELOAD"']
-    said = process.run(lab.exec_argv("node0", ["env", f"LD_PRELOAD={own}", *argv]))
-    assert said == f"{built('tagger/libhk_tag.so')}:{own}"
+    preload = process.run(lab.exec_argv("node0", ["env", f"LD_PRELOAD={own}", *argv]))
+    assert preload == f"{built('systems/sdn/tagger/libhk_tag.so')}:{own}"
 
 
-def test_others_taggers_are_not_ours(lab: Lab, nothing_left: Callable[[], bool]) -> None:
-    """The tagger of somebody who is not of the lab does not keep this file's tests waiting."""
+def test_taggers_outside_of_the_lab_do_not_count_as_leftovers(
+    lab: Lab, nothing_left: Callable[[], bool]
+) -> None:
+    """Otherwise the tests of this file would wait until such a tagger ends."""
     argv = ["env", "HIKYAKU_LAB_ID=other", *tag_command(interfaces=["tcp0"]), "cat"]
     with started(lab, "node0", *argv, stdout=subprocess.PIPE) as command:
         command.stdin.write("it runs\n")
         command.stdin.flush()
         assert command.stdout.readline() == "it runs\n"
-        (stranger,) = others(lab)
-        assert programs_of(stranger)
+        (outside,) = taggers_outside(lab)
+        assert programs_of(outside)
         assert nothing_left()
-        command.communicate(timeout=SOON)  # the end of cat's input
+        command.communicate(timeout=SOON)  # ends the input of cat
 
 
-def test_who_is_not_of_the_job_cannot_join(lab: Lab, hikyaku: list[str]) -> None:
-    """A process outside of the cgroup names itself a rank; others say what nobody says."""
+def test_a_process_outside_of_the_job_cannot_join(lab: Lab, hikyaku: list[str]) -> None:
+    """A process outside of the job's cgroup sends a valid request, and several malformed ones."""
     with started(lab, "node0", *tag_command(interfaces=["tcp0"]), "sleep", "infinity"):
         holder(lab, hikyaku)
         (path,) = (lab.node_directory("node0") / "run").glob("tag-*/tagger")
 
-        def say(message: bytes) -> bytes:
+        def answer(message: bytes) -> bytes:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
                 sock.settimeout(SOON)
                 sock.connect(str(path))
@@ -190,7 +193,8 @@ def test_who_is_not_of_the_job_cannot_join(lab: Lab, hikyaku: list[str]) -> None
 
         magic = (0x47544B48).to_bytes(4, sys.byteorder)
         join = magic + bytes([1, 0, 1, 0]) + bytes(4) + bytes([2, 0, 0, 0])
-        assert b" is not of job " in say(join)  # 1, or what an earlier test has left free
+        # not always job 1: a tagger of an earlier test may still have that number
+        assert b" does not belong to job " in answer(join)
         for bad in (
             b"x",
             join[:-1],
@@ -198,41 +202,35 @@ def test_who_is_not_of_the_job_cannot_join(lab: Lab, hikyaku: list[str]) -> None
             bytes(16),
             magic + bytes([9, 0, 1, 0]) + bytes(8),
         ):
-            assert say(bad) == b"", bad
+            assert answer(bad) == b"", bad
         assert status(lab, "node0", hikyaku)[0]["ranks"] == []
 
 
-def test_a_rank_has_one_address_for_the_controller(lab: Lab) -> None:
-    """Of two interfaces nobody knows by which MPI sends, and tags from the other are dropped."""
+def test_a_registrar_requires_one_interface(lab: Lab) -> None:
+    """With two interfaces, the tagger does not know by which one MPI sends. The controller gets one
+    address for each rank, and switches would drop tags from the other interface."""
     for interfaces in ([], ["ctl0", "tcp0"]):
         tagger = tag_command(interfaces=interfaces, registrar="secret@/nowhere/socket")
         text = refused(lab.exec_argv("node0", [*tagger, "true"]))
-        assert "which have different addresses" in text
-        assert "fix: --iface NAME, the one interface that MPI sends by" in text
+        assert "have different addresses" in text
+        assert "fix: give --iface NAME, the one interface that MPI uses" in text
     one = tag_command(interfaces=["tcp0"], registrar="secret@/nowhere/socket")
     process.run(lab.exec_argv("node0", [*one, "true"]))
 
 
-def test_a_registrar_that_nobody_is(lab: Lab, program) -> None:
-    """The program runs all the same, untagged, and says why."""
+def test_a_registrar_that_does_not_run(lab: Lab, program) -> None:
+    """The program runs nevertheless, without tags, and prints the reason."""
     mpirun = ["mpirun", "--allow-run-as-root", "-np", "1", program("tests/mpi/mpi_functions")]
     tagger = tag_command(interfaces=["tcp0"], registrar="secret@/nowhere/socket")
-    done = subprocess.run(
-        lab.exec_argv("node0", [*tagger, *mpirun]),
-        capture_output=True,
-        text=True,
-        timeout=SOON,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = execute(lab.exec_argv("node0", [*tagger, *mpirun]), timeout=SOON)
     assert "PASS functions" in done.stdout
-    said = "this rank is not tagged: the job's registrar at /nowhere/socket is not reached"
-    assert said in done.stderr
+    reason = "this rank is not tagged: cannot reach the job's registrar at /nowhere/socket"
+    assert reason in done.stderr
     assert "; fix: it runs beside mpirun" in done.stderr
 
 
-# A registrar, and ranks of a job that join: the others while the first one's answer is waited for.
-# The second answer refuses.
+# A registrar, and four ranks of a job. Three ranks join while the first one waits for its answer.
+# The registrar's second answer, for these three, is a refusal.
 TOGETHER = """
 import os, socket, struct, sys
 server = socket.socket(socket.AF_UNIX)
@@ -241,19 +239,19 @@ server.listen()
 server.settimeout(30)
 
 def rank(number):
-    said, pid = os.pipe(), os.fork()
+    pipe, pid = os.pipe(), os.fork()
     if pid:
-        return os.fdopen(said[0], "rb")
+        return os.fdopen(pipe[0], "rb")
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sock.settimeout(30)
     sock.connect(os.environ["HIKYAKU_TAG_SOCKET"])
     sock.send(struct.pack("=IHHII", 0x47544B48, 1, 1, number, 4))
-    os.write(said[1], b"j")
+    os.write(pipe[1], b"j")
     answer = sock.recv(512)
-    os.write(said[1], struct.pack("=i", struct.unpack_from("=i", answer, 4)[0]) + answer[12:52])
+    os.write(pipe[1], struct.pack("=i", struct.unpack_from("=i", answer, 4)[0]) + answer[12:52])
     os._exit(0)
 
-def told(answer, meanwhile=lambda: None):
+def respond(answer, meanwhile=lambda: None):
     sock, _ = server.accept()
     print(sock.makefile().readline().split()[1], flush=True)
     meanwhile()
@@ -265,33 +263,26 @@ def others():
     assert all(r.read(1) == b"j" for r in ranks)
 
 ranks = [rank(0)]
-told(b"ok\\n", others)
-told(b"no room\\n")
+respond(b"ok\\n", others)
+respond(b"no room\\n")
 for each in ranks:
     status, text = struct.unpack("=i40s", each.read(44))
     print(status == 0, text.rstrip(b"\\0").decode())
 """
 
 
-def test_ranks_that_join_together_are_told_together(lab: Lab, tmp_path: Path) -> None:
-    """None waits for the controller's answer to each of the others; each hears its own answer."""
+def test_ranks_that_join_at_once_are_registered_in_one_request(lab: Lab, tmp_path: Path) -> None:
+    """So no rank waits for the answers to all others. Each gets the answer to its own request."""
     path = tmp_path / "r"
     tagger = tag_command(interfaces=["tcp0"], registrar=f"secret@{path}")
-    said = process.run(
+    output = process.run(
         lab.exec_argv("node0", [*tagger, sys.executable, "-c", TOGETHER, str(path)]), timeout=SOON
     )
-    assert said.splitlines() == ["0", "1,2,3", "True ", *["False no room"] * 3]
+    assert output.splitlines() == ["0", "1,2,3", "True ", *["False no room"] * 3]
 
 
 def test_decode(hikyaku: list[str]) -> None:
     good = process.run([*hikyaku, "tag", "decode", "66:48:0d:00:00:05"])
     assert good == "job 3 bcast from rank 0 to rank 5\n"
-    bad = subprocess.run(
-        [*hikyaku, "tag", "decode", "02:00:00:00:00:01"],
-        capture_output=True,
-        text=True,
-        timeout=SOON,
-        check=False,
-    )
-    assert bad.returncode == 1
+    bad = execute([*hikyaku, "tag", "decode", "02:00:00:00:00:01"], code=1, timeout=SOON)
     assert "outside of the tags' prefix; fix:" in bad.stderr

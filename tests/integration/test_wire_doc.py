@@ -2,8 +2,8 @@
 """The worked examples of docs/wire.md are what the codec writes, byte for byte."""
 
 import re
-import subprocess
 
+from execute import execute
 from hikyaku.checkout import ROOT
 
 PAGE = ROOT / "docs/wire.md"
@@ -33,8 +33,6 @@ def examples() -> dict[str, str]:
 
 
 def test_examples_are_what_the_codec_writes(program):
-    done = subprocess.run(
-        [program("tests/unit/specimen_tool"), "hex"], capture_output=True, text=True, check=True
-    )
+    done = execute([program("tests/support/specimen_tool"), "hex"])
     written = dict(line.split() for line in done.stdout.splitlines())
     assert examples() == written

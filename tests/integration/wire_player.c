@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/integration/wire_player.c: plays pcap files into ports, and records what comes out of them.
+ * tests/integration/wire_player.c: sends the frames of pcap files by ports, and records the frames
+ * that these ports receive.
  *
  *   wire_player [--window N] [--rounds N] --expect N --port SPEC IN.pcap OUT.pcap [--port …]
  *
- * Of each port it sends the frames of IN in order, and writes what it receives to OUT. A frame's time in
- * IN, in seconds, says how many frames come back for it, by any port; at most a window of frames that will come back are
- * under way, so none is lost for want of room. It ends when N frames have come in; if none has
- * come for 10 s, it fails and says how many did. With --rounds the files are played so often, nothing
- * is recorded, and the rate is printed.
+ * For each port it sends the frames of IN in order, and writes the received frames to OUT. A
+ * frame's timestamp in IN, in seconds, is the number of frames that come back for it, by any port.
+ * At most --window frames that will come back are in flight, so no queue overflows. The program
+ * ends when it has received --expect frames. It fails if it receives none for 10 s, and prints how
+ * many came. With --rounds it sends the files so many times, records nothing, and prints the rate.
  */
+#include "base/clock.h"
 #include "port/port.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define PORTS 4
 #define BURST 32
 
 struct frame {
-	uint32_t len, back;
+	uint32_t len, back; /* back: the number of frames that come back for it */
 	const uint8_t *bytes;
 };
 
@@ -42,25 +43,18 @@ __attribute__((noreturn)) static void die(const char *what)
 	exit(1);
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec;
-}
-
 static void read_pcap(struct side *s, const char *path)
 {
 	FILE *f = fopen(path, "rb");
 	uint32_t head[6], record[4];
 
 	if (!f || fread(head, sizeof(head), 1, f) != 1 || head[0] != 0xa1b2c3d4)
-		die("no pcap file");
+		die("cannot read IN, or it is not a pcap file");
 	while (fread(record, sizeof(record), 1, f) == 1) {
 		uint8_t *bytes = malloc(record[2] + 1);
 		struct frame *more = realloc(s->frame, (s->frames + 1) * sizeof(*more));
 		if (!bytes || !more || fread(bytes, 1, record[2], f) != record[2])
-			die("a pcap file that ends early");
+			die("a pcap file is truncated");
 		s->frame = more;
 		s->frame[s->frames++] = (struct frame){record[2], record[0], bytes};
 	}
@@ -97,14 +91,14 @@ static unsigned receive(struct side *s)
 	return n;
 }
 
-/* Returns how many frames will come back for what was sent. */
-static unsigned long transmit(struct side *s, unsigned long room)
+/* Sends a burst for which about @most frames come back, or fewer. Returns how many will. */
+static unsigned long transmit(struct side *s, unsigned long most)
 {
 	struct rte_mbuf *m[BURST];
 	unsigned long back[BURST + 1] = {0};
 	unsigned n = 0;
 
-	while (n < BURST && back[n] < room && s->at + n < s->frames * rounds) {
+	while (n < BURST && back[n] < most && s->at + n < s->frames * rounds) {
 		const struct frame *f = &s->frame[(s->at + n) % s->frames];
 		m[n] = rte_pktmbuf_alloc(s->port->pool);
 		if (!m[n])
@@ -121,8 +115,8 @@ static unsigned long transmit(struct side *s, unsigned long room)
 
 static void play(void)
 {
-	unsigned long under_way = 0, came = 0;
-	uint64_t start = now_ns(), heard = start;
+	unsigned long in_flight = 0, came = 0;
+	uint64_t start = hk_clock_ns(), idle_since = start;
 	bool more = true;
 
 	while (came < expect || more) {
@@ -130,26 +124,26 @@ static void play(void)
 		more = false;
 		for (unsigned i = 0; i < sides; i++) {
 			got += receive(&side[i]);
-			if (under_way < window)
-				under_way += transmit(&side[i], window - under_way);
+			if (in_flight < window)
+				in_flight += transmit(&side[i], window - in_flight);
 			more |= side[i].at < side[i].frames * rounds;
 		}
 		came += got;
-		under_way -= HK_MIN(under_way, (unsigned long)got);
+		in_flight -= HK_MIN(in_flight, (unsigned long)got);
 		if (got) {
-			heard = 0;
+			idle_since = 0;
 			continue;
 		}
-		uint64_t t = now_ns();
-		heard = heard ? heard : t;
-		if (t - heard > 10 * HK_SEC)
+		uint64_t t = hk_clock_ns();
+		idle_since = idle_since ? idle_since : t;
+		if (t - idle_since > 10 * HK_SEC)
 			break;
 	}
-	double seconds = (double)(now_ns() - start) / 1e9;
+	double seconds = (double)(hk_clock_ns() - start) / 1e9;
 	printf("{\"received\": %lu, \"seconds\": %.6f, \"mpps\": %.4f}\n", came, seconds,
 	       (double)came / seconds / 1e6);
 	if (came != expect)
-		die("not as many frames came as were expected");
+		die("received another number of frames than expected");
 }
 
 static void open_side(const char *spec)
@@ -179,7 +173,7 @@ int main(int argc, char **argv)
 			open_side(argv[i + 1]);
 			i += 3;
 		} else {
-			die("see the head of its source for its arguments");
+			die("unknown argument; see the first comment of wire_player.c");
 		}
 	}
 	play();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The estimators keep scikit-learn's rules, and their promises."""
+"""The estimators pass scikit-learn's checks, and find models as good as scikit-learn's."""
 
 import numpy as np
 import pytest

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What nodes that gossip find, against what scikit-learn's solvers find: the same objective on the
-same data. Nodes run in this process (learn/local.c), so every test is deterministic."""
+"""Compares the models of gossip learning with those of scikit-learn's solvers.
+
+Objective and data are the same. Nodes run in this process (learn/local.c), so every test is
+deterministic."""
 
 import numpy as np
 import pytest
@@ -47,7 +49,7 @@ def theirs(model: Model, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     elif model.kind == "logistic":
         fit = linear_model.LogisticRegression(C=1 / strength, tol=1e-8, max_iter=10000).fit(x, y)
     elif model.kind == "svm":
-        # it penalises the bias, too: with this scaling, hardly
+        # it also penalises the bias, but with this scaling hardly
         loss = "hinge" if model.hinge else "squared_hinge"
         fit = svm.LinearSVC(
             C=1 / strength,
@@ -77,7 +79,7 @@ def shards(x: np.ndarray, y: np.ndarray, nodes: int) -> list[tuple[np.ndarray, n
 
 
 def above(model: Model, w: np.ndarray, x: np.ndarray, y: np.ndarray) -> list[float]:
-    """By what share each node's loss is above scikit-learn's."""
+    """Returns by what share each node's loss exceeds scikit-learn's."""
     best = model.loss(theirs(model, x, y), x, y)
     return [model.loss(each, x, y) / best - 1 for each in w]
 
@@ -115,7 +117,7 @@ def test_more_nodes(topology: str) -> None:
 
 @pytest.mark.parametrize(("kind", "name"), [("linear", "made"), ("logistic", "moons")])
 def test_lost_frames_and_liars(kind: str, name: str) -> None:
-    """10 % of frames lost, one node says NaN, one outliers: within 1 %."""
+    """Within 1 % with 10 % of frames lost, one node of NaN and one of outliers."""
     x, y, classes = load(name)
     model = Model(kind, x.shape[1], classes, l2=0.01)
     faults = {2: "nan", 5: "outlier"}
@@ -149,7 +151,7 @@ def test_progress_can_end_it_and_errors_come_through() -> None:
 
 
 def test_matrices_are_the_layout_of_c() -> None:
-    """numpy's scores and C's losses agree, so the parts are where we think they are."""
+    """numpy's scores and C's losses agree, so Python knows the layout of the parameters."""
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(50, 4)), rng.integers(0, 3, 50).astype(float)
     for model in (

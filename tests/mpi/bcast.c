@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/bcast.c: MPI_Bcast of long messages, every byte checked at every rank. Prints
- * `COUNT name value` from rank 0 for each performance variable of a coll component called hikyaku, if there is one, and
- * for the multicasts that its BTL received, summed over all ranks.
+ * tests/mpi/bcast.c: MPI_Bcast of long messages; every rank checks every byte.
+ *
+ * Rank 0 prints `COUNT name value` for each performance variable of a coll component called
+ * hikyaku, if there is one. It also prints one for the multicasts that the BTL received. Values are
+ * sums over all ranks.
  *
  *   --mode megabyte   1 MiB, --rounds times, from rank 0
- *   --mode random     sizes, roots, datatypes and communicators as the seed draws them
- *   --mode absent     a receiver comes late, and one leaves early
- *   --mode lengthy    14 MiB, of one stretch and with gaps
- *   --mode want       rows of 1 MiB, and a receiver that can allocate hardly anything
- *   --mode unequal    one receiver expects more than is sent
+ *   --mode random     sizes, roots, datatypes and communicators drawn from the seed
+ *   --mode absent     one receiver comes late, and one leaves early
+ *   --mode lengthy    14 MiB, contiguous and with gaps
+ *   --mode want       rows of 1 MiB, and a receiver that can allocate almost no memory
+ *   --mode unequal    one receiver expects more bytes than are sent
  */
 #include "common.h"
 
@@ -26,7 +28,7 @@ enum { MOST = 32 };
 #define OF_COLL "coll_hikyaku_"
 #define OF_BTL  "btl_hikyaku_"
 
-/* The name to print, if a variable is one of ours. */
+/* The name to print, if the variable is one of Hikyaku's. */
 static const char *shown(const char *name)
 {
 	if (strncmp(name, OF_COLL, strlen(OF_COLL)) == 0)
@@ -34,7 +36,7 @@ static const char *shown(const char *name)
 	return strcmp(name, OF_BTL "mcasts_in") == 0 ? name + strlen(OF_BTL) : NULL;
 }
 
-/* A counter counts from when its handle was made. */
+/* A counter counts from the time at which its handle was made. */
 static struct {
 	MPI_T_pvar_session session;
 	MPI_T_pvar_handle handle[MOST];
@@ -66,7 +68,7 @@ static void counters_start(void)
 	}
 }
 
-/* Those that rank 0 has; a rank without a component has none of its. */
+/* Sums the variables that rank 0 has. A rank without the component has none. */
 static void counters_print(void)
 {
 	unsigned long long value[MOST], sum;
@@ -95,7 +97,7 @@ static void counters_print(void)
 	MPI_T_finalize();
 }
 
-/* One Bcast of @len bytes of one stretch, with untouched room around it. */
+/* One Bcast of @len contiguous bytes, with guard bytes around them. */
 static void one(MPI_Comm comm, int root, size_t len, uint64_t key)
 {
 	enum { ROOM = 64 };
@@ -114,8 +116,8 @@ static void one(MPI_Comm comm, int root, size_t len, uint64_t key)
 	free(buf);
 }
 
-/* Rows of ROW bytes: in one stretch, or PITCH apart with gaps around the numbers, too, so that the numbers after it
- * are packed as numbers, and what is sent in parts ends within one. */
+/* Rows of ROW bytes: contiguous, or PITCH apart, also with gaps around the numbers in a row. So MPI
+ * packs the numbers as numbers, and a part of a message can end within one. */
 enum { ROW = 26, PITCH = 40, NUMBERS = 8, BEHIND = 28 };
 
 static MPI_Datatype row_type(size_t pitch)
@@ -149,7 +151,7 @@ static void cramp(struct rlimit *before)
 	HKT_CHECK(setrlimit(RLIMIT_AS, &now) == 0, "setrlimit");
 }
 
-/* Receivers and root have datatypes of their own, of the same bytes: rows with gaps, or none. */
+/* Receivers and root have different datatypes for the same bytes: rows with or without gaps. */
 static void strided(MPI_Comm comm, int root, size_t rows, uint64_t key, bool gaps)
 {
 	int me;
@@ -195,7 +197,7 @@ static void megabyte(int rounds)
 		one(MPI_COMM_WORLD, 0, MEGABYTE, hkt_key(1, (uint64_t)i, 0, 0));
 }
 
-/* The numbers come from the seed alone, so all ranks draw the same. */
+/* All ranks draw the same numbers, since they depend only on the seed. */
 static void randomly(int rounds)
 {
 	struct hkt_rng rng = {hkt_opt.seed};
@@ -222,7 +224,7 @@ static void randomly(int rounds)
 	}
 }
 
-/* Whoever is late or computes afterwards must be waited for no longer than it takes. */
+/* A rank that is late, or that computes afterwards, delays the others only for that time. */
 static void absent(int rounds)
 {
 	for (int i = 0; i < rounds; i++) {
@@ -234,7 +236,7 @@ static void absent(int rounds)
 	}
 }
 
-/* More than the component sends at once, from one stretch and from rows. */
+/* More bytes than the component sends in one transfer, contiguous and in rows. */
 static void lengthy(int rounds)
 {
 	for (int i = 0; i < rounds; i++) {
@@ -252,7 +254,7 @@ static void in_want(int rounds)
 			true);
 }
 
-/* An error of the program: it must end. */
+/* This is an error of the program, so the job must end. */
 static void unequal(void)
 {
 	size_t len = hkt_rank == 1 ? 2 * MEGABYTE : MEGABYTE;

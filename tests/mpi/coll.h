@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/coll.h: a collective, blocking or not, by one call. COLL(MPI_Bcast, MPI_Ibcast, …) calls the
- * one that `nonblocking` chooses, completes it, and tells the watchdog where the rank is.
+ * tests/mpi/coll.h: a collective, blocking or not, by one call. COLL(MPI_Bcast, MPI_Ibcast, …)
+ * calls the one that `nonblocking` chooses and completes it. It notes the call for the watchdog.
  */
 #ifndef HKT_COLL_H
 #define HKT_COLL_H

@@ -32,7 +32,7 @@ static void point_to_point(int n)
 	free(in);
 }
 
-/* @root of group @g sends to all of the other group. */
+/* Rank @root of group @g sends to all ranks of the other group. */
 static void bcast(int n, int g, int root)
 {
 	uint8_t *p = hkt_alloc((size_t)n);

@@ -3,9 +3,10 @@
  * tests/mpi/coll_move.c: collectives that move data, blocking and nonblocking.
  *
  * Broadcast, gather, scatter, all-gather, all-to-all with their v and w variants and in place,
- * every rank as root, at odd counts. Elements are ints; the v variants use a different count for
- * each rank (some zero) and leave a gap of one element between blocks, which must stay untouched.
- * Blocks are named by (what, source, destination), so the content says where it belongs.
+ * every rank as root, at odd counts. Elements are ints. The v variants use a different count for
+ * each rank (some zero) and leave a gap of one element between blocks, which must stay unchanged.
+ * The content of a block depends on its collective, source and destination, so it says where it
+ * belongs.
  */
 #include "coll.h"
 #include "common.h"
@@ -65,7 +66,7 @@ static void verify_gaps(const int *p, int n, const char *what)
 		hkt_verify_value(p + vplace(r, n) - 1, sizeof(int), GAP, r, what);
 }
 
-/* ---- one root ------------------------------------------------------------------------------ */
+/* ---- one root -------------------------------------------------------------------------------- */
 
 static void bcast(int n, int root)
 {
@@ -146,7 +147,7 @@ static void scatterv(int n, int root)
 	free(in);
 }
 
-/* ---- all to all ---------------------------------------------------------------------------- */
+/* ---- all to all ------------------------------------------------------------------------------ */
 
 static void allgather(int n, bool in_place)
 {
@@ -200,7 +201,7 @@ static void alltoall(int n, bool in_place)
 	free(in);
 }
 
-/* What goes from @src to @dst. */
+/* The number of elements from @src to @dst. */
 static int pair_count(int src, int dst, int n)
 {
 	return (src + 2 * dst) % 4 == 3 ? 0 : n + src + 5 * dst;
@@ -242,7 +243,7 @@ static void alltoallv(int n, bool w)
 	free(in);
 }
 
-/* ---- many nonblocking ones in flight -------------------------------------------------------- */
+/* ---- many nonblocking ones in flight --------------------------------------------------------- */
 
 static void overlapped(int n)
 {

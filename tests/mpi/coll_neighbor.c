@@ -2,9 +2,10 @@
 /*
  * tests/mpi/coll_neighbor.c: neighborhood collectives on Cartesian and distributed graphs.
  *
- * Two topologies: a periodic one- or two-dimensional grid, and a directed graph in which rank r
- * sends to r + 1, r + 2 and r + 3 (modulo the size, so small jobs have multiple edges and edges
- * to themselves). Blocks are named by (source, destination, place in the destination's list).
+ * There are two topologies. One is a periodic one- or two-dimensional grid. The other is a directed
+ * graph in which rank r sends to r + 1, r + 2 and r + 3 (modulo the size). So small jobs have
+ * multiple edges and edges to themselves. The content of a block depends on its source, its
+ * destination and its place in the destination's list.
  */
 #include "coll.h"
 #include "common.h"
@@ -102,7 +103,7 @@ static void different_blocks(int n)
 	free(out);
 	free(in);
 
-	/* allgatherv: what a rank sends has one count for all its edges */
+	/* allgatherv: a rank sends the same count on all its edges */
 	r_room = 1;
 	for (int i = 0; i < n_in; i++) {
 		rc[i] = edge_count(in_rank[i], 0, n);
@@ -161,10 +162,10 @@ static void graph(void)
 	MPI_Comm_free(&comm);
 }
 
-/* A periodic grid: along each dimension, first the neighbour below, then the one above. What
- * comes from below was sent upwards, so it is the sender's next edge. Along a dimension of one or
- * two ranks both neighbours are the same rank, and MPI leaves room to argue which block is which:
- * the grid has dimensions of three and more. */
+/* A periodic grid: along each dimension, first the neighbour below, then the one above. A block
+ * from below was sent upwards, so it is the sender's next edge. Along a dimension of one or two
+ * ranks, both neighbours are the same rank. MPI does not define clearly which block is which then,
+ * so each dimension has three ranks or more. */
 static void grid(void)
 {
 	int dims[2] = {hkt_size, 1}, periods[2] = {1, 1}, nd = 1;

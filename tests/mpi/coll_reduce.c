@@ -3,9 +3,9 @@
  * tests/mpi/coll_reduce.c: collectives that compute, blocking and nonblocking.
  *
  * Reduce, allreduce, scan, exscan and the two reduce-scatters, in place and not, every rank as
- * root. Operations: sum, maximum, xor, and composition of affine maps x -> ax + b, which is
- * associative but not commutative, so that ranks combined in a wrong order are found. What each
- * rank must get is computed locally from all ranks' inputs, with exact arithmetic.
+ * root. Operations: sum, maximum, xor, and composition of affine maps x -> ax + b. The composition
+ * is associative but not commutative, so it finds ranks that are combined in a wrong order. Each
+ * rank computes the expected result from all ranks' inputs, with exact arithmetic.
  */
 #include "coll.h"
 #include "common.h"
@@ -37,7 +37,7 @@ static el combine(enum op_kind k, el x, el y)
 	}
 }
 
-/* MPI: inout = in op inout, where `in` comes from the lower ranks. */
+/* The MPI operation: b becomes a op b, where a comes from the lower ranks. */
 static void compose(void *in, void *inout, int *len, MPI_Datatype *type)
 {
 	el *x = in, *y = inout;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/comm_manage.c: communicators come and go.
+ * tests/mpi/comm_manage.c: communicators that are made and freed.
  *
- * Loops of dup, idup, split and create_group with traffic on each new communicator, frees in a
- * different order, and messages of equal tag in flight on several communicators, which must not
- * be confused. Cartesian shifts in one to three dimensions.
+ * Loops of dup, idup, split and create_group with traffic on each new communicator. Communicators
+ * are freed in another order. Messages of one tag are in flight on several communicators, which MPI
+ * must not confuse. Cartesian shifts in one to three dimensions.
  */
 #include "common.h"
 

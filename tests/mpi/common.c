@@ -2,9 +2,9 @@
 /*
  * tests/mpi/common.c: see common.h.
  *
- * The watchdog is alarm(2): a signal handler needs no thread and no MPI, and so also reports from
- * a rank that spins inside the library. Each rank writes its place, then lingers a moment before
- * it exits, since the launcher kills the other ranks as soon as one is gone.
+ * The watchdog is alarm(2). A signal handler needs neither a thread nor MPI, so it also reports
+ * from a rank that loops inside the library. Each rank writes where it is. Then it waits LINGER_S
+ * seconds, since the launcher kills the other ranks as soon as one exits.
  */
 #include "common.h"
 
@@ -34,7 +34,7 @@ static atomic_int threads_seen;
 static _Thread_local int thread_slot = -1;
 static atomic_ullong checks;
 
-/* ---- places and failures ------------------------------------------------------------------- */
+/* ---- places and failures --------------------------------------------------------------------- */
 
 static char *my_place(void)
 {
@@ -60,7 +60,7 @@ static void write_str(const char *s)
 	while (left > 0) {
 		ssize_t n = write(STDERR_FILENO, s, left);
 		if (n < 0 && errno != EINTR)
-			return; /* nobody reads: the exit status still tells */
+			return; /* without a reader, the exit status remains */
 		if (n > 0) {
 			s += n;
 			left -= (size_t)n;
@@ -68,7 +68,7 @@ static void write_str(const char *s)
 	}
 }
 
-static char alarm_prefix[128]; /* made at start: a signal handler cannot format */
+static char alarm_prefix[128]; /* formatted at start, since a signal handler cannot */
 
 static void on_alarm(int sig)
 {
@@ -76,7 +76,8 @@ static void on_alarm(int sig)
 	int n = atomic_load(&threads_seen);
 	for (int i = 0; i < n && i < MAX_THREADS; i++) {
 		char line[sizeof(alarm_prefix) + PLACE_LEN + 2] = "";
-		strcat(line, alarm_prefix); /* one write a line, so that ranks do not interleave */
+		strcat(line,
+		       alarm_prefix); /* one write per line, so that ranks do not interleave */
 		strcat(line, place[i]);
 		strcat(line, "\n");
 		write_str(line);
@@ -113,7 +114,7 @@ void *hkt_alloc(size_t bytes)
 	return p;
 }
 
-/* ---- sizes --------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
 static const size_t few[] = {
 	0,     1,     2,     3,      7,      8,       63,      64,      65,           255,   256,
@@ -145,14 +146,14 @@ static void make_sizes(void)
 	hkt_nfew = (int)(sizeof(few) / sizeof(few[0]));
 }
 
-/* ---- start and end ------------------------------------------------------------------------- */
+/* ---- start and end --------------------------------------------------------------------------- */
 
 static void parse_options(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i += 2) {
 		const char *o = argv[i], *v = i + 1 < argc ? argv[i + 1] : NULL;
 		if (!v)
-			hkt_fail("option %s wants a value", o);
+			hkt_fail("option %s needs a value", o);
 		if (!strcmp(o, "--seed"))
 			hkt_opt.seed = strtoull(v, NULL, 0);
 		else if (!strcmp(o, "--rounds"))
@@ -172,7 +173,7 @@ int hkt_init(int *argc, char ***argv, const char *name, int thread_level)
 
 	prog_name = name;
 	snprintf(alarm_prefix, sizeof(alarm_prefix), "WATCHDOG %s: before MPI_Init ended: ", name);
-	/* MPI_Init can hang as well, and the options are not ours to read before it */
+	/* MPI_Init can hang too, and the program must not read its options before that call */
 	signal(SIGALRM, on_alarm);
 	alarm(DEFAULT_TIMEOUT);
 	hkt_at("MPI_Init_thread");
@@ -221,7 +222,7 @@ int hkt_skip(const char *why)
 	return EXIT_SKIP;
 }
 
-/* ---- numbers and payload ------------------------------------------------------------------- */
+/* ---- numbers and payload --------------------------------------------------------------------- */
 
 uint64_t hkt_mix(uint64_t x)
 {
@@ -274,7 +275,7 @@ void hkt_fill(void *buf, size_t len, uint64_t key)
 		p[i] = hkt_byte(key, i);
 }
 
-/* The slow way, taken once: finds the first wrong byte and how many there are. */
+/* Finds the first wrong byte and the number of wrong bytes. */
 __attribute__((noreturn)) static void report_mismatch(const uint8_t *p, size_t len, uint64_t key,
 						      int peer, const char *what)
 {

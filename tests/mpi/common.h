@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/common.h: what every MPI test program shares.
+ * tests/mpi/common.h: the common parts of the MPI test programs.
  *
- * The programs are plain MPI: they know nothing of Hikyaku, and run over any transport. Each one
- * checks the content of every byte that it receives against what the sender must have written,
- * prints `PASS name (N checks)` from rank 0, and otherwise names rank, peer, size, offset,
- * expected and found value, and ends the job with a non-zero status.
+ * The programs are plain MPI: they do not know Hikyaku, and run over any transport. Each one checks
+ * every byte that it receives. On success rank 0 prints `PASS name (N checks)`. Otherwise the
+ * program names rank, peer, size, offset, expected and found value, and ends the job with a
+ * non-zero status.
  *
  *     options   --seed N     seed of everything random (default 1; printed on failure)
- *               --rounds N   how much of it, in units of the program (0: its default)
- *               --timeout S  watchdog: after S seconds every rank says where it waits (default 120)
+ *               --rounds N   amount of work, in units of the program (0: its default)
+ *               --timeout S  watchdog: after S seconds every rank prints where it waits; default
+ * 120
  *               --mode TEXT  variant, where a program has several
  *
- * Payload: the byte at offset i of a message is a function of (key, i), where the key comes from
- * the seed and whatever identifies the message (source, destination, tag, sequence number, …). So
- * a byte that lands in the wrong message, or at a wrong offset, is a mismatch.
+ * Payload: the byte at offset i of a message is a function of (key, i). The key depends on the seed
+ * and on the identity of the message, such as source, destination, tag and sequence number. So a
+ * byte in the wrong message, or at a wrong offset, is a mismatch.
  *
- * Threads: all calls but hkt_init() and hkt_finish() may be made by several threads at once.
+ * Threads: several threads may call all functions except hkt_init() and hkt_finish() at once.
  */
 #ifndef HKT_COMMON_H
 #define HKT_COMMON_H
@@ -42,16 +43,16 @@ extern int hkt_rank, hkt_size; /* in MPI_COMM_WORLD */
 /* Starts MPI with @thread_level and the watchdog. Returns the level that MPI provides. */
 int hkt_init(int *argc, char ***argv, const char *name, int thread_level);
 
-/* Adds up the checks of all ranks, prints PASS and finalizes. Returns the exit status. */
+/* Adds up the checks of all ranks, prints PASS and calls MPI_Finalize. Returns the exit status. */
 int hkt_finish(void);
 
 /* Like hkt_finish(), for a program that cannot run here: prints `SKIP name: why`, status 77. */
 int hkt_skip(const char *why);
 
-/* Says what this thread does next, for the watchdog's report. Cheap enough for every message. */
+/* Notes what this thread does next, for the watchdog's report. Fast enough for every message. */
 __attribute__((format(printf, 1, 2))) void hkt_at(const char *fmt, ...);
 
-/* Prints the failure with this rank's place and ends the job. */
+/* Prints the failure with the last hkt_at() of this thread, and ends the job. */
 __attribute__((format(printf, 1, 2), noreturn)) void hkt_fail(const char *fmt, ...);
 
 /* Counts one check; fails with the text if @ok is false. */
@@ -67,7 +68,7 @@ void hkt_count(unsigned n);
 /* malloc that fails the test instead of returning NULL; 0 bytes give a valid pointer too. */
 void *hkt_alloc(size_t bytes);
 
-/* ---- seeded numbers ------------------------------------------------------------------------ */
+/* ---- seeded numbers -------------------------------------------------------------------------- */
 
 struct hkt_rng {
 	uint64_t state;
@@ -80,7 +81,7 @@ uint64_t hkt_below(struct hkt_rng *r, uint64_t n); /* 0 … n - 1 */
 /* A key from the seed and four numbers that identify a message. */
 uint64_t hkt_key(uint64_t a, uint64_t b, uint64_t c, uint64_t d);
 
-/* ---- payload ------------------------------------------------------------------------------- */
+/* ---- payload --------------------------------------------------------------------------------- */
 
 uint8_t hkt_byte(uint64_t key, size_t i);
 void hkt_fill(void *buf, size_t len, uint64_t key);
@@ -88,13 +89,13 @@ void hkt_fill(void *buf, size_t len, uint64_t key);
 /* Fails unless @buf holds the payload of @key; @peer and @what go into the text. */
 void hkt_verify(const void *buf, size_t len, uint64_t key, int peer, const char *what);
 
-/* Fails unless all @len bytes are @value: room that nobody may have written. */
+/* Fails unless all @len bytes are @value: memory that must not change. */
 void hkt_verify_value(const void *buf, size_t len, uint8_t value, int peer, const char *what);
 
-/* ---- sizes --------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------- */
 
-/* Sizes around every border of the protocols in bytes: short ones, odd ones around one frame of
- * 1500 and of 8192 bytes, eager limits, powers of two. Sorted, no doubles. */
+/* Sizes in bytes around every border of the protocols: short ones, odd ones around one frame of
+ * 1500 and of 8192 bytes, eager limits, powers of two. Sorted, without duplicates. */
 extern const size_t *hkt_sizes;
 extern int hkt_nsizes;
 
@@ -104,12 +105,12 @@ extern int hkt_nfew;
 
 #define HKT_MAX_SIZE ((size_t)4 * 1024 * 1024 + 3)
 
-/* ---- memory --------------------------------------------------------------------------------- */
+/* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The most that this process had resident so far, in KiB. */
+/* The peak resident memory of this process, in KiB. */
 long hkt_peak_kib(void);
 
-/* ---- digest -------------------------------------------------------------------------------- */
+/* ---- digest ---------------------------------------------------------------------------------- */
 
 /* Order-dependent hash of data, to compare whole runs. */
 struct hkt_digest {
@@ -118,7 +119,7 @@ struct hkt_digest {
 
 void hkt_digest_add(struct hkt_digest *d, const void *buf, size_t len);
 
-/* ---- waiting ------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* Uses the CPU for @ms milliseconds without calling MPI, as an application that computes. */
 void hkt_compute(unsigned ms);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/compute_gap.c: a rank that computes does not answer, and must not be given up.
+ * tests/mpi/compute_gap.c: a rank that computes does not answer, but must not be disconnected.
  *
- * In each round one rank leaves MPI for a while (--rounds scales how often, --mode MILLISECONDS
- * how long; default 300) while all others send it bursts and rendezvous messages. Nothing may be
- * lost, nobody may be declared dead, and the others must be able to talk among themselves.
+ * In each round one rank leaves MPI for --mode MILLISECONDS (default 300), and all others send it
+ * bursts and rendezvous messages. --rounds scales the number of rounds. No message may be lost, no
+ * rank may be disconnected, and the others must be able to exchange messages among themselves.
  */
 #include "common.h"
 
@@ -75,7 +75,7 @@ int main(int argc, char **argv)
 			send_bursts(round, busy);
 		}
 	}
-	/* all compute at once, with messages on their way: nobody polls for a while */
+	/* all compute at once with messages in flight, so that no rank polls for a while */
 	int to = (hkt_rank + 1) % hkt_size, from = (hkt_rank - 1 + hkt_size) % hkt_size;
 	for (int round = 0; round < rounds; round++) {
 		size_t size = burst_size(59);

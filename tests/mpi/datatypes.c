@@ -2,10 +2,10 @@
 /*
  * tests/mpi/datatypes.c: derived datatypes on one or both sides.
  *
- * A message is described on each side by a layout. What it means is defined without MPI's help:
- * `walk` lists the offsets of the bytes of one element of each layout, in type map order. The
- * sender fills its whole memory with one pattern; the receiver checks that byte k of the message
- * lies where its own layout puts it, and that every byte between is untouched.
+ * Each side describes the message by a layout. The test defines its meaning without MPI. `walk`
+ * lists the offsets of the bytes of one element, in the order of the type map. The sender
+ * fills its whole memory with one pattern. The receiver checks that byte k of the message is where
+ * its own layout puts it, and that the bytes in between are unchanged.
  */
 #include "common.h"
 
@@ -21,7 +21,7 @@ struct layout {
 	walk_fn walk;
 };
 
-/* ---- the layouts: MPI's description, then the plain one ---------------------------------- */
+/* ---- the layouts: MPI's description, then the plain one -------------------------------------- */
 
 static void make_contiguous(MPI_Datatype *t)
 {
@@ -196,7 +196,7 @@ static const struct layout layouts[] = {
 static size_t offsets[LAYOUTS][EL_BYTES], extent[LAYOUTS];
 static MPI_Datatype type[LAYOUTS];
 
-/* ---- messages ------------------------------------------------------------------------------ */
+/* ---- messages -------------------------------------------------------------------------------- */
 
 static size_t memory_for(int l, int count)
 {

@@ -2,11 +2,14 @@
 /*
  * tests/mpi/dynamic.c: processes that join a running job.
  *
- *     --mode spawn     the job starts one more process of this program and talks with it
- *     --mode connect   two halves of the job meet by a port name (MPI_Open_port, accept, connect)
+ *     --mode spawn     the job starts one more process of this program and exchanges messages with
+ * it
+ *     --mode connect   two halves of the job connect by a port name (MPI_Open_port, accept,
+ * connect)
  *
- * The child of spawn finds its parent and needs no option. It is one, since children that share a node do not
- * find each other in Open MPI 4.1.4 of Debian, over any network ("PML add procs failed").
+ * The child of spawn finds its parent and needs no option. There is only one child. In Open MPI
+ * 4.1.4 of Debian, children on one node do not find each other, over any network ("PML add procs
+ * failed").
  */
 #include "common.h"
 
@@ -31,7 +34,7 @@ static void exchange(MPI_Comm inter, int me, int peer, int id)
 	free(in);
 }
 
-/* Each pair that both sides have in common exchanges; then all reduce over the merged world. */
+/* Each pair of ranks across the two sides exchanges; then all reduce over the merged world. */
 static void talk(MPI_Comm inter, int id)
 {
 	MPI_Comm all;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/first_contact.c: threads of every rank talk to peers for the first time, all at once.
+ * tests/mpi/first_contact.c: threads of every rank send to peers for the first time, all at once.
  *
- * A transport that makes endpoints when they are first needed makes them here under
- * MPI_THREAD_MULTIPLE: in MPI_Send of one thread, and in the progress of another, where a long
- * message from a peer unknown so far has to be answered. Hence lower ranks send to higher ones only,
- * which have all receives posted and send nothing of their own to the lower ones before; each rank
- * in between does both, in a thread for each peer. The messages of the first wave need a
- * rendezvous, so each is answered by the transport itself.
+ * A transport that makes endpoints on first use makes them here under MPI_THREAD_MULTIPLE. One
+ * thread makes them in MPI_Send. Another makes them inside progress, to answer a long message from
+ * a peer that was unknown until then.
  *
- * It has to be the program's first traffic: nothing before it may use MPI beyond MPI_Init.
+ * So lower ranks send to higher ranks only. Those have posted all receives, and send nothing to the
+ * lower ranks before. A rank in between does both, in one thread for each peer. The first messages
+ * need a rendezvous, so the transport itself answers each.
+ *
+ * This must be the program's first traffic: only MPI_Init comes before it.
  */
 #include "common.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/functions.c: MPI functions one after the other, each by itself, for a network that looks
- * which one it sees.
+ * tests/mpi/functions.c: MPI functions one after the other, for a network that recognises them.
  *
- * Each round is one Bcast (root 0), Allreduce, Alltoall, Gather (root 0) and a ring of Sendrecv, with a
- * barrier between them. Contents are checked. --mode MPI_FUNCTION does that one alone.
+ * Each round is one Bcast (root 0), Allreduce, Alltoall, Gather (root 0) and a ring of Sendrecv,
+ * with a barrier between them. Contents are checked. --mode MPI_FUNCTION does that one alone.
  */
 #include "common.h"
 

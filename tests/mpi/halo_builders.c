@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/halo_builders.c: exchanges of random grids and matrices, against brute force.
+ * tests/mpi/halo_builders.c: exchanges of random grids and matrices, compared with a plain search.
  *
- * Every element has a value that its field and its global number make, so each ghost can be checked by itself; what
- * no rank owns, or the stencil does not read, must not be touched.
+ * The value of an element depends on its field and its global number, so each ghost can be checked
+ * by itself. Elements that no rank owns, or that the stencil does not read, must not change.
  */
 #include "common.h"
 
-#include "halo/halo.h"
+#include "hikyaku/halo.h"
 
 #define FIELDS 3
 #define NONE   (-1.0)
@@ -17,7 +17,7 @@ static double value(int field, long long number, int round)
 	return (double)(number * 8 + field) + 0.125 * round;
 }
 
-/* ---- grids ------------------------------------------------------------------------------------- */
+/* ---- grids ----------------------------------------------------------------------------------- */
 
 struct grid {
 	int n, dims[HK_HALO_DIMS], periods[HK_HALO_DIMS], at[HK_HALO_DIMS];
@@ -57,7 +57,8 @@ static void grid_draw(struct hkt_rng *r, struct grid *g, MPI_Comm *cart)
 	g->fields = 1 + (int)hkt_below(r, FIELDS);
 }
 
-/* Where element @i of a field lies: *@ghosts gets in how many dimensions it is a ghost. The global number, or -1. */
+/* The global number of element @i of a field, or -1. *@ghosts becomes the number of dimensions in
+ * which it is a ghost. */
 static long long grid_number(const struct grid *g, long long i, int *ghosts)
 {
 	long long number = 0;
@@ -126,7 +127,7 @@ static void grid(uint64_t seed, int round)
 	MPI_Comm_free(&cart);
 }
 
-/* ---- matrices ------------------------------------------------------------------------------------ */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 static int by_number(const void *a, const void *b)
 {
@@ -164,7 +165,7 @@ static void matrix(uint64_t seed, int round)
 		sorted[k] = column[k] = (long long)hkt_below(&r, (uint64_t)total);
 	HKT_CHECK(hk_halo_csr(MPI_COMM_WORLD, rows, entries, column, local, &ghosts, &plan) == 0,
 		  "%s", hk_halo_error());
-	/* brute force: how many are not ours */
+	/* a plain search: the number of columns of other ranks */
 	qsort(sorted, (size_t)entries, sizeof(*sorted), by_number);
 	for (long long k = 0; k < entries; k++)
 		fewer += (sorted[k] < first || sorted[k] >= first + rows) &&
@@ -195,7 +196,7 @@ static void matrix(uint64_t seed, int round)
 	free(local);
 }
 
-/* ---- what is wrong ------------------------------------------------------------------------------- */
+/* ---- wrong arguments ------------------------------------------------------------------------- */
 
 static void wrong(void)
 {
@@ -209,7 +210,7 @@ static void wrong(void)
 
 	HKT_CHECK(hk_halo_cart(MPI_COMM_WORLD, &n, &width, HK_HALO_STAR, MPI_ORDER_C, 1, &field,
 			       MPI_DOUBLE, &h) != 0 &&
-			  strstr(hk_halo_error(), "no grid"),
+			  strstr(hk_halo_error(), "no Cartesian topology"),
 		  "%s", hk_halo_error());
 	MPI_Cart_create(MPI_COMM_WORLD, 1, &hkt_size, &period, 0, &cart);
 	HKT_CHECK(hk_halo_cart(cart, hkt_rank ? &n : &few, &width, HK_HALO_STAR, MPI_ORDER_C, 1,
@@ -218,7 +219,7 @@ static void wrong(void)
 		  "%s", hk_halo_error());
 	MPI_Comm_free(&cart);
 	HKT_CHECK(hk_halo_csr(MPI_COMM_WORLD, 1, 1, &column, &local, &ghosts, &plan) != 0 &&
-			  !plan && strstr(hk_halo_error(), "column that is no rank's row"),
+			  !plan && strstr(hk_halo_error(), "entry in a column without a row"),
 		  "%s", hk_halo_error());
 }
 

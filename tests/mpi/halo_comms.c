@@ -5,7 +5,7 @@
  * MPI_Comm_dup() is counted: a communicator is copied once, however many exchanges it has.
  */
 #include "common.h"
-#include "halo/halo.h"
+#include "hikyaku/halo.h"
 
 #define HANDLES 12
 #define STEPS   50
@@ -37,7 +37,7 @@ static long value(int rank, int handle, int step)
 	return 1000000L * rank + 1000L * handle + step;
 }
 
-/* Each rank starts its exchanges in another order: none may take another's message. */
+/* Each rank starts its exchanges in another order. None may receive another's message. */
 static void exchange_all(struct one *x, int n, int step)
 {
 	int left = (hkt_rank + hkt_size - 1) % hkt_size;
@@ -55,7 +55,8 @@ static void exchange_all(struct one *x, int n, int step)
 	}
 }
 
-/* A plan of a sparse matrix and its exchanges share the communicator, too. Each row needs the next rank's first. */
+/* A plan of a sparse matrix and its exchanges share the communicator too. Each row needs the first
+ * element of the next rank. */
 static void with_a_plan(MPI_Comm comm)
 {
 	long long column = (hkt_rank + 1) % hkt_size;

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/halo_edges.c: what a program does seldom, while its messages go by puts: for the interposer, but plain MPI. Two ranks;
- * rank 0 sends.
+ * tests/mpi/halo_edges.c: rare calls while messages go by puts. It is plain MPI; the promoter is
+ * under test. Two ranks; rank 0 sends.
  *
- *     again     A channel ends while its last message is not received. It repeats then.
- *     once      A receive from any source ends a channel, which goes on as before.
- *     freed     Communicators are freed before what was made of them: a persistent request, a receive that is cancelled then, a
- *               message that was probed, a receive whose message was too long. The next communicator may lie where they were.
- *     unused    Channels end between the agreement on puts and the first of them. Nothing is kept for them.
- *     large     Sendrecv_replace of more than 2 GiB, all of one MiB, and a receive with room for more than 2 GiB.
- *     flood     Blocking sends, far ahead of the receives.
+ *     again    A channel ends before its last message is received. Then its messages repeat.
+ *     once     A receive from any source ends a channel, whose messages repeat as before.
+ *     freed    The program frees communicators before the objects that it made from them: a
+ *              persistent request, a receive that it then cancels, a probed message, a receive
+ *              whose message was too long. The next communicator may have the same address.
+ *     unused   Channels end between the agreement on puts and the first put. They keep no memory.
+ *     large    Sendrecv_replace of more than 2 GiB, all in one MiB of memory, and a receive with
+ *              space for more than 2 GiB.
+ *     flood    Blocking sends, far ahead of the receives.
  */
 #include "common.h"
 
@@ -42,7 +44,7 @@ static void start_anew(void)
 	sent = 0;
 }
 
-/* Each is answered, so that neither rank is ahead. */
+/* Each message is answered, so that neither rank is ahead. */
 static void repeat(int times)
 {
 	for (; times > 0; times--, sent++) {
@@ -92,7 +94,7 @@ static void once(void)
 	repeat(24);
 }
 
-/* ---- unused ------------------------------------------------------------------------------------------------ */
+/* ---- unused ---------------------------------------------------------------------------------- */
 
 #define UNUSED 12        /* tags; each two are used once more than those before until they end */
 #define LONG   (6 << 20) /* bytes, so that memory for some of them is given back to the kernel */
@@ -146,9 +148,9 @@ static void unused(void)
 	free(room);
 }
 
-/* ---- freed ------------------------------------------------------------------------------------------------- */
+/* ---- freed ----------------------------------------------------------------------------------- */
 
-/* One end counts a message or a receive that the other does not. */
+/* One end counts a message or a receive that the other end does not count. */
 static void free_with_request(bool persistent)
 {
 	MPI_Request q;
@@ -194,7 +196,7 @@ static void free_with_message(void)
 	}
 }
 
-/* The error handler is that of the communicator that it was received on. */
+/* The error handler of the communicator on which it was received applies. */
 static void free_with_error(void)
 {
 	MPI_Request q;
@@ -228,9 +230,9 @@ static void freed(void)
 	}
 }
 
-/* ---- large --------------------------------------------------------------------------------------------------- */
+/* ---- large ----------------------------------------------------------------------------------- */
 
-/* All its blocks are at one place. */
+/* All its blocks have the same address. */
 static MPI_Datatype folded(void)
 {
 	MPI_Datatype block, type;
@@ -260,7 +262,7 @@ static void large(void)
 	repeat(13);
 	fill(sent, 3);
 	if (hkt_rank == 1) {
-		double *room = malloc((size_t)300 << 23); /* of which little is touched */
+		double *room = malloc((size_t)300 << 23); /* few of its pages are used */
 
 		HKT_CHECK(room, "no memory");
 		MPI_Irecv(room, 300 << 20, MPI_DOUBLE, 0, U, comm, &q);
@@ -275,7 +277,7 @@ static void large(void)
 	}
 }
 
-/* ---- flood ----------------------------------------------------------------------------------------------------- */
+/* ---- flood ----------------------------------------------------------------------------------- */
 
 static void flood(void)
 {

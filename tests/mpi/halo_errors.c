@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/halo_errors.c: what is wrong with edges is said at set-up, on all ranks, with ranks and edge.
+ * tests/mpi/halo_errors.c: set-up reports wrong edges on all ranks, with the ranks and the edge.
  *
- * After each error a good exchange works. --mode stop: the last rank stops in the middle of an
- * exchange, and the others' wait must end. --mode late: it comes too late for HK_HALO_TIMEOUT. --mode gives-up: a rank
- * frees an exchange that has not ended. --mode behind: a rank puts after a message that another sent before.
+ * After each error a correct exchange works.
+ *
+ *     --mode stop       the last rank stops during an exchange; the others' wait must end
+ *     --mode late       the last rank is too late for HK_HALO_TIMEOUT
+ *     --mode gives-up   a rank frees an exchange that has not ended
+ *     --mode behind     a rank puts after it has received a message that the other sent before
  */
 #include "common.h"
 
-#include "halo/halo.h"
+#include "hikyaku/halo.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -16,7 +19,7 @@
 
 static double out[64], in[64];
 
-/* MPI's, but for an error that the test wants. */
+/* MPI's function, or the error that the test sets. */
 static int test_fails;
 
 int MPI_Test(MPI_Request *request, int *flag, MPI_Status *status)
@@ -29,8 +32,8 @@ static struct hk_halo_edge edge(int peer, int tag, double *send, int sends, doub
 	return (struct hk_halo_edge){peer, tag, send, sends, MPI_DOUBLE, recv, recvs, MPI_DOUBLE};
 }
 
-/* All ranks but the first two have no edges. @said: what the sentence must hold. */
-static void refused(const char *what, int n, const struct hk_halo_edge *e, const char *const *said)
+/* Only the first two ranks have edges. @parts: texts that the error must contain. */
+static void refused(const char *what, int n, const struct hk_halo_edge *e, const char *const *parts)
 {
 	hk_halo h = (hk_halo)out;
 
@@ -38,9 +41,9 @@ static void refused(const char *what, int n, const struct hk_halo_edge *e, const
 	int rc = hk_halo_setup(MPI_COMM_WORLD, hkt_rank < 2 ? n : 0, e, &h);
 
 	HKT_CHECK(rc == -EINVAL && h == NULL, "%s: status %d", what, rc);
-	for (; *said; said++)
-		HKT_CHECK(strstr(hk_halo_error(), *said), "%s: '%s' lacks '%s'", what,
-			  hk_halo_error(), *said);
+	for (; *parts; parts++)
+		HKT_CHECK(strstr(hk_halo_error(), *parts), "%s: '%s' lacks '%s'", what,
+			  hk_halo_error(), *parts);
 	HKT_CHECK(strstr(hk_halo_error(), "; fix: "), "%s: no fix in '%s'", what, hk_halo_error());
 }
 #define REFUSED(what, n, e, ...) refused(what, n, e, (const char *const[]){__VA_ARGS__, NULL})
@@ -89,15 +92,15 @@ static void wrong_edges(void)
 		"overlaps");
 	e[2] = edge(peer, 8, out, 1, NULL, 0);
 	e[2].send_type = MPI_DOUBLE_INT; /* which has a hole */
-	REFUSED("… also beside a type of unknown layout", 3, e, "rank 0", "edge 0", "edge 1",
-		"receives from", "overlaps");
+	REFUSED("receive buffers that overlap, and a type of unknown layout", 3, e, "rank 0",
+		"edge 0", "edge 1", "receives from", "overlaps");
 	e[1] = edge(peer, 7, in + 1, 2, in + 8, 2);
 	REFUSED("a send buffer that is received to", 2, e, "edge 0", "edge 1", "sends to",
 		"overlaps");
 	e[1] = edge(hkt_size, 7, out, 1, in, 1);
-	REFUSED("a rank that is none", 2, e, "edge 1");
+	REFUSED("a rank outside the communicator", 2, e, "edge 1");
 	e[1] = edge(peer, -1, out, 1, in, 1);
-	REFUSED("a tag that is none", 2, e, "edge 1", "-1");
+	REFUSED("a negative tag", 2, e, "edge 1", "-1");
 	e[1] = edge(peer, 1, NULL, 1, in + 8, 1);
 	REFUSED("no address", 2, e, "edge 1", "no address");
 	e[1] = edge(peer, 1, out, 1, in + 8, -1);
@@ -107,21 +110,21 @@ static void wrong_edges(void)
 	REFUSED("no type", 2, e, "edge 1", "no type");
 	REFUSED("no edges at an address", first ? 1 : 0, NULL, "rank 0");
 	good();
-	setenv("HK_HALO_BACKEND", "telegraph", 1);
-	REFUSED("a backend that is none", 0, NULL, "telegraph", "HK_HALO_BACKEND");
-	unsetenv("HK_HALO_BACKEND");
+	setenv("HK_HALO_TRANSPORT", "telegraph", 1);
+	REFUSED("an unknown transport", 0, NULL, "telegraph", "HK_HALO_TRANSPORT");
+	unsetenv("HK_HALO_TRANSPORT");
 }
 
-/* … which a program with MPI_ERRORS_RETURN has asked for. */
+/* A program with MPI_ERRORS_RETURN gets MPI's errors as results. */
 static void error_of_mpi(void)
 {
 	struct hk_halo_edge e = edge(!hkt_rank, 1, out, 8, in, 8);
 	hk_halo h;
 
-	hkt_at("an error of MPI's");
-	setenv("HK_HALO_BACKEND", "mpi", 1);
+	hkt_at("an error of MPI");
+	setenv("HK_HALO_TRANSPORT", "mpi", 1);
 	HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, hkt_rank < 2, &e, &h) == 0, "%s", hk_halo_error());
-	unsetenv("HK_HALO_BACKEND");
+	unsetenv("HK_HALO_TRANSPORT");
 	HKT_CHECK(hk_halo_put(h) == 0, "%s", hk_halo_error());
 	test_fails = MPI_ERR_TRUNCATE;
 	int rc = hk_halo_wait(h);
@@ -132,8 +135,8 @@ static void error_of_mpi(void)
 	HKT_CHECK(hk_halo_free(&h) == rc, "%s", hk_halo_error());
 }
 
-/* One element of @type goes round. */
-static void goes_round(MPI_Datatype type)
+/* One element of @type goes around the ring. */
+static void around_the_ring(MPI_Datatype type)
 {
 	int left = (hkt_rank + hkt_size - 1) % hkt_size, right = (hkt_rank + 1) % hkt_size;
 	struct hk_halo_edge e[2] = {
@@ -154,18 +157,18 @@ static void seldom_types(void)
 
 	hkt_at("a type of Fortran's kinds");
 	MPI_Type_create_f90_real(15, MPI_UNDEFINED, &real);
-	goes_round(real);
+	around_the_ring(real);
 	MPI_Type_contiguous(1, real, &type);
 	MPI_Type_commit(&type);
-	goes_round(type);
+	around_the_ring(type);
 	MPI_Type_free(&type);
 	hkt_at("a type that is not committed");
 	MPI_Type_contiguous(1, MPI_DOUBLE, &type);
-	goes_round(type);
+	around_the_ring(type);
 	MPI_Type_free(&type);
 }
 
-/* All its blocks are at one place. */
+/* All blocks of the type have the same address. */
 static void more_than_2_gib(void)
 {
 	struct hk_halo_edge e = edge(!hkt_rank, 3, out, 1, in, 1);
@@ -187,7 +190,7 @@ static void more_than_2_gib(void)
 	free(place);
 }
 
-/* The last rank leaves in the middle; its neighbours' wait must end with its name. */
+/* The last rank leaves during an exchange. Its neighbours' wait must end and name it. */
 static void away(bool stops)
 {
 	int peer = (hkt_rank + 1) % hkt_size, rc;
@@ -212,7 +215,7 @@ static void away(bool stops)
 		snprintf(name, sizeof(name), "for rank %d;", hkt_size - 1);
 		HKT_CHECK(rc == -ETIMEDOUT && (hkt_size > 2 || strstr(hk_halo_error(), name)),
 			  "%d: %s", rc, hk_halo_error());
-		rc = hk_halo_wait(h); /* it may wait on */
+		rc = hk_halo_wait(h); /* it may wait again */
 		while (rc == -ETIMEDOUT)
 			rc = hk_halo_wait(h);
 	}
@@ -220,7 +223,7 @@ static void away(bool stops)
 	HKT_CHECK(hk_halo_free(&h) == 0, "%s", hk_halo_error());
 }
 
-/* Rank 1 receives an element of rank 0's. */
+/* Rank 1 receives an element of rank 0. */
 static void wrong_plans(void)
 {
 	long long column[2] = {hkt_rank, 0};
@@ -270,7 +273,7 @@ static void behind(void)
 	free(message);
 }
 
-/* Rank 0 gives up an exchange, and is sent to after that. */
+/* Rank 0 frees an exchange that has not ended; rank 1 puts to it after that. */
 static void gives_up(void)
 {
 	struct hk_halo_edge e = edge(!hkt_rank, 1, out, 8, in, 8);
@@ -296,7 +299,7 @@ static void gives_up(void)
 	for (int k = 0; k < 8; k++)
 		HKT_CHECK(hkt_rank || in[k] == 7, "element %d is %g after it was freed", k, in[k]);
 	for (int k = 0; k < 4; k++)
-		good(); /* it takes no message for its own */
+		good(); /* it receives no message of the freed exchange */
 }
 
 int main(int argc, char **argv)

@@ -1,5 +1,6 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! tests/mpi/halo_fortran.f90: hk_halo.f90's arguments that are wrong on one rank, and the calls that no example has.
+! tests/mpi/halo_fortran.f90: hk_halo.f90 with wrong arguments on one rank, and the procedures that
+! no example calls.
 program halo_fortran
   use mpi
   use hk_halo
@@ -27,7 +28,7 @@ contains
     good = good .and. ok
   end subroutine
 
-  ! On rank 0 alone.
+  ! Only on rank 0.
   subroutine short_arrays()
     integer(c_long_long) :: column(8)
     integer(c_int) :: local(8), ghosts
@@ -81,8 +82,9 @@ contains
     call check('ready', ready .and. ierr == 0)
     ready = hk_halo_ready(h, 3, ierr)
     call check('no such edge', .not. ready .and. ierr < 0)
-    call check('the path', any(hk_halo_path(h, edge(1)%peer) == [character(len=9) :: 'fabric', 'mpi', 'self']))
-    call check('no neighbour', hk_halo_path(h, ranks + 7) == '')
+    call check('the transport', any(hk_halo_transport(h, edge(1)%peer) == &
+      [character(len=9) :: 'worker', 'mpi', 'self']))
+    call check('no neighbour', hk_halo_transport(h, ranks + 7) == '')
     call hk_halo_wait(h, ierr)
     call check('wait', ierr == 0)
     call hk_halo_free(h, ierr)

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/halo_mixed.c: exchanges that repeat, and what disturbs them: for the interposer, but plain MPI.
+ * tests/mpi/halo_mixed.c: exchanges that repeat, and disturbances of them. It is plain MPI; the
+ * promoter is under test.
  *
- * All ranks draw the same rounds. A round has a communicator of its own, and messages between random pairs, also to
- * oneself, of several tags, which are sent again and again, in one order. Most keep their size; some change it at
- * some step. Ranks draw how each end is done: nonblocking, persistent, blocking, synchronous; in time or late;
- * into types with gaps; and in some steps by receives from any source or tag, or by probes. Some receives are
- * cancelled, and some communicators are freed while the last step is under way.
+ * All ranks draw the same rounds. A round has a communicator of its own, and messages of several
+ * tags between random pairs, including a rank and itself. They are sent again and again in one
+ * order. Most keep their size; some change it at some step.
  *
- * Each message's bytes tell which it is, so what comes out of order is seen at once: of each channel always the next
- * has to come, and a receive from any tag gets what was sent first.
+ * Each rank draws how it does its end of a message: nonblocking, persistent, blocking or
+ * synchronous; in time or late; with types that have gaps. In some steps it uses receives from any
+ * source or tag, or probes. It cancels some receives, and frees some communicators during the last
+ * step.
+ *
+ * The bytes of a message say which one it is, so a message out of order is found at once. Each
+ * channel must deliver its next message, and a receive of any tag must get the one sent first.
  */
 #include "common.h"
 
@@ -48,7 +52,7 @@ static int doubles_of(int m, int at)
 	return (int)(hkt_key(seed + 1, (uint64_t)this_round, (uint64_t)m, (uint64_t)at) % LARGEST);
 }
 
-/* Which message of its channel is @m at step @at? */
+/* The number in its channel of message @m at step @at. */
 static uint32_t index_of(int m, int at)
 {
 	uint32_t before = 0, each = 0;
@@ -77,7 +81,7 @@ static MPI_Datatype gaps(int doubles)
 	return t;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static void fill(double *to, int m, int doubles, int stride)
 {
@@ -123,7 +127,7 @@ static int send(struct hkt_rng *r, int m, MPI_Request *request, double **buf)
 	return sent;
 }
 
-/* ---- receiving --------------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
 static void check(const struct end *e, const MPI_Status *status, int src, int tag)
 {
@@ -160,7 +164,7 @@ static void end_drop(struct end *e)
 		MPI_Type_free(&e->type);
 }
 
-/* This step's receives that name their channels: posted here, waited for with the sends. */
+/* Posts the receives of this step that name their channels. They end together with the sends. */
 static int post_named(struct hkt_rng *r, struct end *end, MPI_Request *request)
 {
 	int n = 0, order[MESSAGES];
@@ -207,7 +211,7 @@ static int post_named(struct hkt_rng *r, struct end *end, MPI_Request *request)
 	return n;
 }
 
-/* The message of @src, and of @tag unless any, that this rank receives next: what was sent first. */
+/* The message of @src (and of @tag, unless any) that this rank must receive next: the oldest. */
 static int first_of(const bool *got, int src, int tag)
 {
 	for (int m = 0; m < messages; m++)
@@ -222,7 +226,7 @@ static int largest(void)
 	return LARGEST;
 }
 
-/* Receives all of this step without naming channels, or after probes. */
+/* Receives all messages of this step by wildcards, or after probes. */
 static void receive_all(struct hkt_rng *r, enum how how)
 {
 	bool got[MESSAGES] = {false};
@@ -282,9 +286,9 @@ static void receive_all(struct hkt_rng *r, enum how how)
 	}
 }
 
-/* ---- a round ---------------------------------------------------------------------------------------------------- */
+/* ---- a round --------------------------------------------------------------------------------- */
 
-/* Waits in one of MPI's ways. */
+/* Waits by one of MPI's functions. */
 static void wait_all(struct hkt_rng *r, int n, MPI_Request *q, MPI_Status *s)
 {
 	static int index[3 * MESSAGES];
@@ -369,7 +373,7 @@ static void one_step(struct hkt_rng *r, enum how how, bool free_it)
 		free(sent[k]);
 }
 
-/* Nobody sends with this tag now, so it ends cancelled. */
+/* No rank sends with this tag now, so the receive ends cancelled. */
 static void cancel(int src, int tag)
 {
 	MPI_Request q;

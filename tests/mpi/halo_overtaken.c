@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/halo_overtaken.c: messages that overtake others on their way, if some go by puts and some by MPI: for the
- * interposer, but plain MPI. Two ranks; rank 1 receives.
+ * tests/mpi/halo_overtaken.c: messages that overtake others, where some go by puts and some by MPI.
+ * It is plain MPI; the promoter is under test. Two ranks; rank 1 receives.
  *
- *     any      Tag 1 repeats. Then rank 0 sends tags 2, 1, 3, and rank 1, which has or has not posted or completed receives of
- *              tag 2 from any source, or given one of them a message of its own, receives from any source and of any tag.
- *     cancel   Rank 1 posts receives far ahead, has the last messages, and cancels receives of earlier ones. These
- *              were sent, so none may end cancelled.
- *     refused  MPI refuses some sends, also as halves of a Sendrecv, which are no messages then. What follows is received by
- *              the receive that is next.
+ *     any      Tag 1 repeats. Then rank 0 sends tags 2, 1, 3, and rank 1 receives from any source
+ *              and of any tag. Before that it may have posted or completed receives of tag 2 from
+ *              any source, or sent itself a message that matches one of them.
+ *     cancel   Rank 1 posts receives far ahead. It has the last messages when it cancels receives
+ *              of earlier ones. Those were sent, so no receive may end cancelled.
+ *     refused  MPI refuses some sends, also as halves of a Sendrecv. They are not messages, so the
+ *              next receive gets the next message.
  */
 #include "common.h"
 
@@ -54,9 +55,10 @@ static void receive(int src, int from, int tag, int of, int index, int doubles)
 	check(buf, &s, src, tag, index, doubles);
 }
 
-/* ---- any ---------------------------------------------------------------------------------------------------- */
+/* ---- any ------------------------------------------------------------------------------------- */
 
-/* Tag 1 goes by puts after this. With COMPLETED some of tag 2 are received from any source meanwhile. */
+/* Afterwards tag 1 goes by puts. With COMPLETED, some messages of tag 2 are received from any
+ * source meanwhile. */
 static int repeat(int variant)
 {
 	int others = 0;
@@ -164,7 +166,7 @@ static void any(int variant, enum ask ask)
 	MPI_Comm_free(&comm);
 }
 
-/* ---- cancel -------------------------------------------------------------------------------------------------- */
+/* ---- cancel ---------------------------------------------------------------------------------- */
 
 #define AHEAD 120 /* posted before any is sent */
 #define ALL   (AHEAD + 6)
@@ -173,7 +175,7 @@ static void any(int variant, enum ask ask)
 
 static double block[2][ALL][LARGE];
 
-/* More than the window holds, so that Open MPI keeps some, while later ones go by puts. */
+/* More messages than fit the window, so that some wait in Open MPI while later ones go by puts. */
 static void send_ahead(void)
 {
 	MPI_Request q[ALL];
@@ -216,7 +218,7 @@ static void receive_last(void)
 		hkt_verify(block[1][k], sizeof(block[1][k]), key_of(0, U, k), 0, "message");
 }
 
-/* Nothing was sent for the first; the next receives have the next messages. */
+/* Nothing was sent for the first receive; the following ones get the next messages. */
 static void receive_none(void)
 {
 	MPI_Request q;
@@ -253,9 +255,10 @@ static void cancel(void)
 	MPI_Comm_free(&comm);
 }
 
-/* ---- refused ------------------------------------------------------------------------------------------------- */
+/* ---- refused --------------------------------------------------------------------------------- */
 
-/* MPI looks at both halves before it posts either: no receive may wait for what nobody sends. */
+/* MPI checks both halves before it starts either, so no receive may wait for a message that no rank
+ * sends. */
 static void refused_halves(MPI_Datatype type)
 {
 	struct {

@@ -1,5 +1,5 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! tests/mpi/halo_plain.f90: an exchange that repeats, by Fortran's functions: mpif.h's, and those of mpi_f08.
+! tests/mpi/halo_plain.f90: an exchange that repeats, by the procedures of mpif.h and mpi_f08.
 
 subroutine by_f08(left, right, good)
     use mpi_f08
@@ -43,7 +43,8 @@ program halo_plain
         call MPI_Irecv(in, 500, MPI_DOUBLE_PRECISION, left, 1, MPI_COMM_WORLD, request(1), error)
         call MPI_Isend(out, 500, MPI_DOUBLE_PRECISION, right, 1, MPI_COMM_WORLD, request(2), error)
         call MPI_Waitall(2, request, status, error)
-        good = good .and. maxval(abs(in - left * 1000d0 - step)) < 0.5d0 .and. status(MPI_TAG, 1) == 1
+        good = good .and. maxval(abs(in - left * 1000d0 - step)) < 0.5d0 &
+          .and. status(MPI_TAG, 1) == 1
     end do
     call by_f08(left, right, good)
     call MPI_Reduce(good, every, 1, MPI_LOGICAL, MPI_LAND, 0, MPI_COMM_WORLD, error)

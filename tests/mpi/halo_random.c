@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/halo_random.c: random exchange graphs by the halo library, compared bit by bit with MPI.
+ * tests/mpi/halo_random.c: random exchange graphs by the halo library, compared bit by bit with
+ * MPI.
  *
- * All ranks draw the same graphs: messages between random pairs (also to oneself, also several of one tag),
- * of random sizes (also 0), whose two ends have layouts of their own. Each exchange is done twice, by the
- * library and by Isend and Irecv, into two arenas that must be equal afterwards, gaps included.
- * Send buffers are overwritten as soon as the library lets go of them.
+ * All ranks draw the same graphs. Messages go between random pairs, including a rank and itself;
+ * several may have one tag. Sizes are random and may be 0, and the two ends have different layouts.
+ * The library and Isend and Irecv do each exchange into two arenas, which must be equal afterwards,
+ * gaps included. The program overwrites send buffers as soon as the library allows it.
  *
- * --mode NAME: each rank checks that neighbours of other nodes are reached by that path.
+ * --mode NAME: each rank checks that this transport reaches the neighbours on other nodes.
  */
 #include "common.h"
 
-#include "halo/halo.h"
+#include "hikyaku/halo.h"
 
 #define MESSAGES  40
 #define EXCHANGES 7
@@ -153,7 +154,7 @@ static MPI_Datatype draw_type(struct hkt_rng *r, int n, int *count)
 	return t;
 }
 
-/* The ends of this rank: receives if @recv. Each has its own part of the arena. */
+/* This rank's ends: receives if @recv. Each has its own part of the arena. */
 static int make_ends(struct hkt_rng *r, bool recv, struct end *e)
 {
 	size_t at = 0;
@@ -171,7 +172,8 @@ static int make_ends(struct hkt_rng *r, bool recv, struct end *e)
 	return n;
 }
 
-/* Halves become edges; of one peer and tag they may share one, as far as that keeps their order. */
+/* Makes edges from halves. Two halves of one peer and tag may share an edge if that keeps their
+ * order. */
 static int make_edges(struct hkt_rng *r, const struct end *s, int ns, const struct end *v, int nv,
 		      struct hk_halo_edge *edge)
 {
@@ -222,7 +224,7 @@ static void by_mpi(const struct end *s, int ns, const struct end *v, int nv)
 	MPI_Waitall(n, q, MPI_STATUSES_IGNORE);
 }
 
-/* Some read edges as they come. */
+/* Some ranks read the data of each edge as it arrives. */
 static void partly(struct hkt_rng *r, hk_halo h, const struct hk_halo_edge *edge, int n)
 {
 	static int which[2 * MESSAGES + 1], told[2 * MESSAGES + 1];
@@ -249,12 +251,12 @@ static void partly(struct hkt_rng *r, hk_halo h, const struct hk_halo_edge *edge
 	HKT_CHECK(total == receive, "%d edges were told of %d", total, receive);
 }
 
-static void check_paths(hk_halo h, const char *name)
+static void check_transports(hk_halo h, const char *name)
 {
 	const char *why, *path;
 
 	for (int peer = 0; peer < hkt_size; peer++)
-		if (peer != hkt_rank && (path = hk_halo_path(h, peer, &why)))
+		if (peer != hkt_rank && (path = hk_halo_transport(h, peer, &why)))
 			HKT_CHECK(strcmp(path, name) == 0 || strstr(why, "only MPI knows"),
 				  "rank %d is reached by %s: %s", peer, path, why);
 }
@@ -274,7 +276,7 @@ static void graph(uint64_t seed, int round)
 	hkt_at("set-up of graph %d", round);
 	HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, n, edge, &h) == 0, "set-up: %s", hk_halo_error());
 	if (hkt_opt.mode)
-		check_paths(h, hkt_opt.mode);
+		check_transports(h, hkt_opt.mode);
 	hkt_fill(halo_arena, ARENA, hkt_key(seed, 3, (uint64_t)round, 0));
 	memcpy(mpi_arena, halo_arena, ARENA);
 	for (int x = 0; x < EXCHANGES; x++) {

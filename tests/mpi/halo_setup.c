@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/halo_setup.c: for the interposer, but plain MPI: a solver whose set-up finds out who its neighbours are, by receives
- * from any source with the tag that its exchange uses then (as miniFE's and hypre's do). Each pair of ranks
- * exchanges; and now and then there is a set-up again.
+ * tests/mpi/halo_setup.c: a solver whose set-up finds its neighbours by receives from any source.
+ * It is plain MPI; the promoter is under test.
  *
- *     receive   a set-up receives from any source
- *     ahead     … and has posted them before anybody sends
- *     probe     … probes, and then receives from whom it found
+ * The set-up uses the tag of the exchange that follows, as miniFE and hypre do. Each pair of ranks
+ * exchanges, and sometimes there is another set-up.
+ *
+ *     receive   the set-up receives from any source
+ *     ahead     the set-up posts these receives before any rank sends
+ *     probe     the set-up probes, and then receives from the source that it found
  */
 #include "common.h"
 
@@ -45,7 +47,7 @@ static void check(const MPI_Status *s, int doubles)
 		   "message");
 }
 
-/* One message from each other rank, of whomever comes first. */
+/* Receives one message from each other rank, in the order of arrival. */
 static void set_up(bool probe, int doubles)
 {
 	MPI_Status s;

@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/halo_tags.c: many tags from one rank to another: for the interposer, but plain MPI. Two ranks.
+ * tests/mpi/halo_tags.c: many tags from one rank to another. It is plain MPI; the promoter is under
+ * test. Two ranks.
  *
  *     repeat    Forty tags are used again and again.
- *     order     So they are; then messages of these and new tags, and of strange sizes, are sent in any order. Some
- *               are received by their tags, the others from any tag: in the order of sending.
- *     late      A message is not received until thousands of another tag have been.
- *     seldom    A message of one tag follows thousands of another, again and again. All are received at once.
- *     held      As late, and others are not sent yet when it ends: their places become free while the sender computes.
- *     sequence  Each message has a tag of its own, but for those of one tag.
- *     crowded   Receives of more tags than are watched are posted, while messages that came before are received from any tag.
- *     ended     The same, when a probe has ended the channel of one of these; the first is received by its tag.
- *     ending    Thousands of tags are used in turn. Then all end at once: by a probe, and with the communicator.
+ *     order     The same. Then messages of these and of new tags, with other sizes, are sent in any
+ *               order. Some are received by tag, the others of any tag, in the order of sending.
+ *     late      A message is received after thousands of another tag.
+ *     seldom    A message of one tag follows thousands of another, again and again. All are
+ *               received at once.
+ *     held      As late, and others wait to be sent when the channel ends. Their places become free
+ *               while the sender computes.
+ *     sequence  Each message has a tag of its own, except those of one tag.
+ *     crowded   Receives of more tags than are watched are posted, while earlier messages are
+ *               received of any tag.
+ *     ended     The same, after a probe has ended the channel of one of these messages. The first
+ *               one is received by its tag.
+ *     ending    Thousands of tags are used in turn. Then all channels end at once, by a probe and
+ *               with the communicator.
  */
 #include "common.h"
 
@@ -53,7 +59,7 @@ static void receive_one(int of, int tag, int index, int doubles)
 		   "message");
 }
 
-/* To and fro, so that neither is ahead. */
+/* A message each way, so that neither rank is ahead. */
 static void step(int tag, int index)
 {
 	if (hkt_rank == 0) {
@@ -156,7 +162,8 @@ static void seldom(void)
 	}
 }
 
-/* With a log of 1024 messages, whose older half is looked at after each 256 since the second tag came. */
+/* The log has 1024 messages. From the second tag on, its older half is checked every 256 messages.
+ */
 static void held(void)
 {
 	enum {
@@ -179,8 +186,8 @@ static void held(void)
 	for (int i = SENT_BY_THEN; i < LOOK; i++)
 		step(MANY + 1, k++);
 	if (hkt_rank == 0) {
-		hkt_compute(
-			200); /* meanwhile the helper thread hears that all but the last were taken */
+		hkt_compute(200); /* meanwhile the progress thread reads that all puts except the
+				     last were taken */
 	} else {
 		hkt_compute(20);
 		for (int i = 0; i < WAITS - 1; i++)
@@ -255,7 +262,8 @@ static void ended(void)
 	crowd(true);
 }
 
-/* What the other rank is told when all end must not take more than the channels themselves. */
+/* The report to the other rank when all channels end must not need more memory than the channels.
+ */
 static void ending(void)
 {
 	long before;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Exchanges of NumPy views with all kinds of strides, against mpi4py's own messages of copies.
+"""Exchanges of NumPy views with all kinds of strides, compared with mpi4py messages of copies.
 
 tests/integration/test_halo.py runs it."""
 
@@ -52,8 +52,8 @@ def exchange(comm: MPI.Comm, seed: int) -> None:
                 assert h.ready(0) or view(out).size == 0
             h.wait()
             assert (into == whole).all(), (seed, step)
-        assert h.path(comm.rank + 100) is None
-        assert view(out).size == 0 or h.path(peer)[0] in ("fabric", "mpi", "self")
+        assert h.transport(comm.rank + 100) is None
+        assert view(out).size == 0 or h.transport(peer)[0] in ("worker", "mpi", "self")
 
 
 def errors(comm: MPI.Comm) -> None:
@@ -75,7 +75,7 @@ def errors(comm: MPI.Comm) -> None:
 
 
 def refused(comm: MPI.Comm, first: Callable[[], object], others: Callable[[], object]) -> None:
-    """Rank 0 gives something wrong: all are told, and none waits."""
+    """Rank 0 passes a wrong argument: the call fails on all ranks, and none waits."""
     try:
         (first if comm.rank == 0 else others)()
         raise AssertionError(f"rank {comm.rank} is content")

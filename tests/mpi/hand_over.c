@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/hand_over.c: ranks that go in and out of MPI at random, with messages on their way.
+ * tests/mpi/hand_over.c: ranks that enter and leave MPI at random, with messages in flight.
  *
- * Whoever takes a rank's place while it computes takes over and gives back tens of thousands of times
- * here, at any moment of an exchange: between two frames of a message, with a window full, while a
- * long message is fetched. Each rank sends to all others, and receives from all, in a seeded order;
- * between two steps it computes for nothing to some hundred microseconds (now and then for
- * milliseconds), or asks MPI in vain. Each message carries its number: what comes must be the next of
- * its sender, of the right length and content, once; and nothing may be left at the end.
+ * The progress proxy of a rank takes over and hands back tens of thousands of times here. That
+ * happens at any moment of an exchange: between two frames of a message, with a full window, during
+ * the get of a long message.
+ *
+ * Each rank sends to all others, and receives from all, in a seeded order. Between two steps it
+ * computes for up to some hundred microseconds (sometimes for milliseconds), or polls MPI without
+ * result. Each message carries its number. It must be the next one of its sender, with the right
+ * length and content, and arrive once. No message may be left at the end.
  *
  *     --rounds N   thousands of messages that each rank sends to each other one (default 20)
  *     --mode MAX   longest message in bytes (default 40000)
  *
- * Lengths and pauses follow from the seed on both sides, so that the receiver knows what must come;
- * it posts receives of one length more and looks at what MPI says.
+ * Both sides draw lengths and pauses from the seed, so the receiver knows the next message. It
+ * posts a longer receive and checks the length that MPI reports.
  */
 #include "common.h"
 
@@ -79,8 +81,8 @@ static void check(const struct flow *f, uint64_t number, MPI_Status *s)
 	hkt_verify(data, size, key(f->peer, hkt_rank, number), f->peer, "message");
 }
 
-/* Ends what has ended, in order. Messages of one pair may not overtake each other, so that a
- * receive of a later one never ends with an earlier one's data. */
+/* Completes requests in order. Messages of one pair must not overtake each other, so a later
+ * receive never gets the data of an earlier message. */
 static bool end_some(struct flow *f, bool incoming)
 {
 	bool some = false;
@@ -129,7 +131,7 @@ static void compute_us(unsigned us)
 	} while ((b.tv_sec - a.tv_sec) * 1000000 + (b.tv_nsec - a.tv_nsec) / 1000 < (long)us);
 }
 
-/* Around the time after which a rank counts as absent (50 µs), below, and far above. */
+/* Around the time after which a rank counts as not polling (50 µs), below it, and far above it. */
 static void be_away(struct hkt_rng *r)
 {
 	uint64_t kind = hkt_below(r, 1000);

@@ -2,8 +2,8 @@
 /*
  * tests/mpi/p2p_match.c: matching. Wildcards, probes, truncation, PROC_NULL, sendrecv, cancel.
  *
- * Rank 0 receives, the others send, unless a part says otherwise; every part ends with a barrier
- * so that its messages cannot stray into the next.
+ * Unless a part says otherwise, rank 0 receives and the others send. Every part ends with a
+ * barrier, so that its messages cannot match receives of the next part.
  */
 #include "common.h"
 
@@ -61,8 +61,8 @@ static void wildcards(void)
 enum probing { PROBE, IPROBE, MPROBE, IMPROBE, PROBINGS };
 static const char *const probing_name[PROBINGS] = {"probe", "iprobe", "mprobe", "improbe"};
 
-/* Each sender's messages are probed with growing tags, and received into a buffer of exactly the
- * size that the probe told. */
+/* Probes each sender's messages with growing tags, and receives them into buffers of exactly the
+ * probed size. */
 static void probes(enum probing how)
 {
 	const char *what = probing_name[how];
@@ -111,12 +111,12 @@ static void probes(enum probing how)
 	}
 }
 
-/* Open MPI 4.1 itself writes behind a truncated receive when a rendezvous message comes by put
- * (seen over TCP and shared memory): only eager messages are checked for that. */
+/* Open MPI 4.1 itself writes behind a truncated receive when a rendezvous message comes by put.
+ * That happens over TCP and shared memory. So only eager messages are checked for that. */
 #define TRUNCATION_GUARDED 1024
 
-/* A message longer than its buffer is an error of that receive only; what lies behind the buffer
- * stays untouched, and the next messages come through. */
+/* A message longer than its buffer is an error of that receive only. The memory behind the buffer
+ * stays unchanged, and the next messages arrive. */
 static void truncation(void)
 {
 	MPI_Errhandler old;
@@ -216,8 +216,7 @@ static void sendrecv(void)
 	}
 }
 
-/* A cancelled receive takes no message: what is sent afterwards with its tag goes to the next
- * receive. */
+/* A cancelled receive takes no message: the next message with its tag goes to the next receive. */
 static void cancel(void)
 {
 	for (int i = 0; i < hkt_nfew; i++) {

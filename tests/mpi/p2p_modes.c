@@ -3,9 +3,9 @@
  * tests/mpi/p2p_modes.c: every send mode against every receive, at every size.
  *
  * Ranks pair up by distance (1, 2, … ranks away in a ring). In each pair's turn both sides send
- * and receive at once: nonblocking sends in the four modes (standard, buffered, synchronous,
- * ready), and blocking ones in alternating order. Guard bytes around the receive buffer catch a
- * write out of bounds.
+ * and receive at once. Nonblocking sends use the four modes standard, buffered, synchronous and
+ * ready; blocking ones alternate. Guard bytes around the receive buffer catch a write out of
+ * bounds.
  */
 #include "common.h"
 
@@ -72,8 +72,8 @@ static void check_received(size_t size, uint64_t key, int from, const MPI_Status
 
 static void prepare(enum mode m, size_t size, int to, int tag)
 {
-	/* The peer has the last message, yet its room may be free only after more progress here;
-	 * detaching waits for that. */
+	/* The peer has the last message, but its buffer may become free only after more progress
+	 * here. Detaching waits for that. */
 	if (m == BUFFERED) {
 		void *buf;
 		int bytes;
@@ -84,8 +84,8 @@ static void prepare(enum mode m, size_t size, int to, int tag)
 	hkt_fill(send_buf, size, hkt_key((uint64_t)hkt_rank, (uint64_t)to, (uint64_t)tag, size));
 }
 
-/* Both directions at once. Ready sends need the receive to be posted: an empty message from the
- * receiver says so. */
+/* Both directions at once. Ready sends need a posted receive, which the receiver announces by an
+ * empty message. */
 static void nonblocking(enum mode m, size_t size, int to, int from, int tag)
 {
 	MPI_Request r[2];
@@ -103,8 +103,8 @@ static void nonblocking(enum mode m, size_t size, int to, int from, int tag)
 		       &st[0], tag, mode_name[m]);
 }
 
-/* One side sends first. In a ring of odd length two neighbours may both send first, which is no
- * deadlock as long as one rank of the ring receives first: rank 0 does. */
+/* One side sends first. In a ring of odd length, two neighbours may both send first. That does not
+ * deadlock as long as one rank of the ring receives first, as rank 0 does. */
 static void blocking(enum mode m, size_t size, int to, int from, int tag)
 {
 	MPI_Status st;
@@ -130,8 +130,8 @@ static void blocking(enum mode m, size_t size, int to, int from, int tag)
 	check_received(size, key, from, &st, tag, mode_name[m]);
 }
 
-/* Blocking turns need a ring where somebody receives first and somebody sends first: with an
- * even distance all ranks of a cycle may have the same parity, which deadlocks by MPI's rules. */
+/* Blocking turns need a ring in which one rank receives first and one sends first. With an even
+ * distance all ranks of a cycle may have the same parity, which deadlocks by MPI's rules. */
 static bool blocking_is_safe(int distance)
 {
 	int parity[2] = {0, 0};

@@ -2,11 +2,11 @@
 /*
  * tests/mpi/p2p_outstanding.c: very many messages at once.
  *
- *  - storm: a thousand receives and sends in flight, completed in whatever order by Waitany,
- *    Waitsome, Testany, Testsome;
- *  - flood: a sender pushes thousands of messages before the receiver posts a single receive;
- *  - order: messages of equal (source, tag, communicator) are received in the order sent, also
- *    when sizes jump between the eager and the rendezvous protocol.
+ *  - storm: a thousand receives and sends in flight, completed in any order by Waitany, Waitsome,
+ *    Testany, Testsome.
+ *  - flood: a sender sends thousands of messages before the receiver posts the first receive.
+ *  - order: messages of equal (source, tag, communicator) are received in the order of sending,
+ * also when sizes alternate between the eager and the rendezvous protocol.
  */
 #include "common.h"
 
@@ -83,8 +83,8 @@ static void storm(enum completion how)
 	}
 }
 
-/* Each rank sends all of it to its neighbour, and only then posts its own receives; a last empty
- * message with another tag proves that the flood has been pushed, not received. */
+/* Each rank sends all messages to its neighbour before it posts its own receives. A last empty
+ * message with another tag proves that they were sent before they were received. */
 static void flood(size_t size)
 {
 	int n = (int)(FLOOD_BYTES / (size + 64));
@@ -120,8 +120,8 @@ static void flood(size_t size)
 	free(in);
 }
 
-/* Two tags on two communicators; within each of the four streams, sequence numbers must be in
- * order although the sizes of neighbours differ by orders of magnitude. */
+/* Two tags on two communicators. Within each of the four streams, sequence numbers must be in
+ * order, although successive sizes differ by orders of magnitude. */
 static void ordering(void)
 {
 	static MPI_Request r[4 * ORDER];

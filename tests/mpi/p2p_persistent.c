@@ -3,8 +3,8 @@
  * tests/mpi/p2p_persistent.c: persistent requests, started many times.
  *
  * Every pair of ranks has, for each size, one persistent send in each mode and the receives for
- * them. All are started together, the sends in reverse order, with new content each round; some
- * rounds start only a part, and one receive is freed while inactive and made anew.
+ * them. Each round starts them together with new content, the sends in reverse order. Some
+ * rounds start only some of them, and one receive is freed while inactive and made again.
  */
 #include "common.h"
 
@@ -16,8 +16,8 @@ static const size_t sizes[] = {0, 1, 8, 257, 1453, 2049, 4095, 8193, 16385, 6553
 #define SIZES    (int)(sizeof(sizes) / sizeof(sizes[0]))
 #define CHANNELS (SIZES * MODES)
 
-/* Open MPI 4.1 sends stale data when a persistent buffered send of rendezvous size is started the
- * second time (its convertor stays on the first round's copy), over TCP and shared memory alike:
+/* Open MPI 4.1 sends stale data when a persistent buffered send of rendezvous size starts again.
+ * Its convertor stays on the first round's copy. That happens over TCP and shared memory. So
  * buffered channels stay small. */
 #define BUFFERED_MAX 1024
 
@@ -62,7 +62,7 @@ static uint64_t key(int src, int dst, int c, int round)
 	return hkt_key((uint64_t)src, (uint64_t)dst, (uint64_t)c, (uint64_t)round);
 }
 
-/* Which channels take part is known to both sides without a message. */
+/* Both sides know without a message which channels take part. */
 static bool active(int c, int round)
 {
 	return round % 3 != 2 || hkt_mix((uint64_t)(c * 1000 + round)) % 2;

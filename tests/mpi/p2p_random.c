@@ -3,9 +3,9 @@
  * tests/mpi/p2p_random.c: random traffic between all pairs, with phases of computing.
  *
  * All ranks draw the same schedule from the seed: in each round a list of messages (source,
- * destination, size, tag, communicator). Each rank posts its receives and sends in an order of
- * its own, some receives late so that messages arrive unexpected, and some ranks leave MPI for 50
- * to 200 ms in the middle of it.
+ * destination, size, tag, communicator). Each rank posts its receives and sends in its own order.
+ * It posts some receives late, so that messages arrive unexpected. Some ranks leave MPI for 50 to
+ * 200 ms during a round.
  */
 #include "common.h"
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/peer_loss.c: a rank that goes away in the middle of traffic.
+ * tests/mpi/peer_loss.c: a rank that disappears during traffic.
  *
  *     --mode kill   the last rank kills itself by SIGKILL: the job must end soon, not with success
- *     --mode stop   the last rank stops itself by SIGSTOP: the launcher sees nothing wrong, so the
- *                   transport alone must find out, name host and rank, and end the job
+ *     --mode stop   the last rank stops itself by SIGSTOP: the launcher does not notice, so the
+ *                   transport must notice it, name host and rank, and end the job
  *     --mode exit   the last rank calls _exit(3) without MPI_Finalize
  *
- * There is no PASS here: whoever runs this judges by the exit status, the time, and the text on
- * stderr. `LEAVING rank R` is printed just before. The ranks that are left keep on sending and
- * receiving; their watchdog (--timeout) has a status of its own, 124, which means that nobody
- * noticed.
+ * The program does not print PASS. Its caller checks the exit status, the time and the text on
+ * stderr. The rank prints `LEAVING rank R` just before it leaves. The others continue to send and
+ * receive. Their watchdog (--timeout) exits with status 124, which means that the transport did not
+ * notice.
  */
 #include "common.h"
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/rma_locks.c: an exclusive lock that others take again and again: who waits for it gets it, too.
+ * tests/mpi/rma_locks.c: an exclusive lock that others take again and again. A rank that waits for
+ * it must get it too.
  *
- * All but one look in a loop, under the lock, for what that one is to write, under the lock. The owner of the window is
- * among those who look, or the writer, or waits in MPI_Barrier. An owner that looks makes progress while it has the
- * lock and never else; two peers of an owner that waits may be in step.
+ * One rank writes a value under the lock. All others read it in a loop, under the lock, until they
+ * see it. The owner of the window reads, writes, or waits in MPI_Barrier. An owner that reads makes
+ * progress only while it has the lock. Two peers of an owner that waits may run in step.
  */
 #include "common.h"
 
 static int64_t *mem;
 static MPI_Win win;
 
-/* Under the lock: what rank @target has. */
+/* Reads the value of rank @target under the lock. */
 static int64_t look(int target)
 {
 	int64_t seen;

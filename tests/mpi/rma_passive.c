@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/rma_passive.c: passive targets: tickets and a lock made of atomic operations, a target that computes,
- * dynamic windows that change, and accesses that are refused.
+ * tests/mpi/rma_passive.c: passive targets. Tickets and a lock made of atomic operations, a target
+ * that computes, dynamic MPI windows that change, and accesses that are refused.
  *
- * --mode compute does the second part alone: the target calls no MPI until what others write has come; that
- * needs a transport that makes progress by itself. --mode stop stops a target for good.
+ * --mode compute does only the second part. The target calls no MPI until the others' data has
+ * arrived, so the transport must make progress by itself. --mode stop stops a target for ever.
  */
 #include "common.h"
 
@@ -20,7 +20,7 @@ static void open_window(MPI_Aint words)
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* Each draws tickets from one counter: no number comes twice, none is left out. */
+/* Each rank draws tickets from one counter: every number is drawn once. */
 static void tickets(int each)
 {
 	int64_t *mine = hkt_alloc((size_t)each * 8),
@@ -54,7 +54,8 @@ static void tickets(int each)
 	MPI_Win_free(&win);
 }
 
-/* A lock of compare-and-swap guards a counter that is read and written by get and put: 64 and 32 bits. */
+/* A lock of compare-and-swap guards a counter that is read and written by get and put: 64 and 32
+ * bits. */
 static void own_lock(int each, MPI_Datatype type)
 {
 	int64_t zero = 0, taken = hkt_rank + 1, was, count;
@@ -133,7 +134,7 @@ static void target_computes(void)
 	MPI_Win_free(&win);
 }
 
-/* Pieces of memory come and go; others read and write those that are there. */
+/* Memory is attached and detached; the others read and write the attached pieces. */
 static void pieces_come_and_go(int rounds)
 {
 	enum { PIECES = 5, BYTES = 3000 };
@@ -188,7 +189,8 @@ static int class_of(int error)
 	return class;
 }
 
-/* What lies beyond a window, and what is outside of an epoch: an error of the call, and the window goes on. */
+/* An access beyond an MPI window, or outside of an epoch, is an error of the call. The window stays
+ * usable. */
 static void errors(void)
 {
 	int64_t v = 1;
@@ -215,7 +217,7 @@ static void errors(void)
 	MPI_Win_free(&win);
 }
 
-/* Rank 1 is stopped while rank 0 puts: --mode stop, which ends by an error that names it. */
+/* --mode stop: rank 1 stops while rank 0 puts. The job must end with an error that names rank 1. */
 static void stop(void)
 {
 	int64_t v = 0;

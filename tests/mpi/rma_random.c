@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/mpi/rma_random.c: random one-sided epochs, against results that are computed without windows.
+ * tests/mpi/rma_random.c: random one-sided epochs, compared with results that are computed without
+ * MPI windows.
  *
- * Each rank owns a slice of every rank's window, and a model of it here: it alone changes the slice, and
- * changes the model the same way (accumulate by MPI_Reduce_local). After each round the models go to the
- * owners of the windows by messages, and every byte is compared; so is everything that was fetched. Kinds of
- * windows, ways to synchronise, operations, types, counts and places are drawn from the seed. Beside the
- * slices all add to common counters, whose sums are known.
+ * Each rank owns a slice of every rank's MPI window, and has a model of it in its own memory. Only
+ * this rank changes the slice, and it changes the model in the same way (accumulate by
+ * MPI_Reduce_local). After each round the models go to the owners of the MPI windows by messages,
+ * which compare every byte. Fetched values are compared too. The seed determines the kinds of MPI
+ * windows, the synchronisation, operations, types, counts and offsets. All ranks also add to common
+ * counters, whose sums are known.
  *
- * --rounds N scales it; --mode create|allocate|dynamic takes windows of one kind alone.
+ * --rounds N scales the work; --mode create|allocate|dynamic uses MPI windows of one kind only.
  */
 #include "common.h"
 
@@ -272,7 +274,7 @@ static void add_to_counter(int target)
 	w.added[which]++;
 }
 
-/* Blocks of a target are touched once each, unless operations are flushed between. */
+/* Operations touch each block of a target once, unless there is a flush between them. */
 static void operate_on(int target, bool may_flush)
 {
 	int order[BLOCKS], n = 1 + (int)hkt_below(&mine, ATTEMPT);
@@ -337,7 +339,7 @@ static void epoch(enum way way)
 	check_fetched();
 }
 
-/* Every owner compares its window with what the others think is there. */
+/* Every owner compares its MPI window with the models of the others. */
 static void compare(int round, enum way way)
 {
 	char *theirs = hkt_alloc((size_t)hkt_size * SLICE);

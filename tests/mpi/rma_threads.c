@@ -2,11 +2,12 @@
 /*
  * tests/mpi/rma_threads.c: one-sided communication under MPI_THREAD_MULTIPLE, four threads a rank.
  *
- * First each thread has a window of its own, on a communicator of its own, and goes through epochs of every kind
- * there (fence, exclusive and shared locks). Then all threads work in one window at once, in one epoch
- * of MPI_Win_lock_all that the main thread opens: each in its own part of the neighbour's memory, by put, get and
- * accumulate with flushes, and all on common counters, whose sums are known. Meanwhile the odd threads
- * also exchange messages, so that both kinds of progress meet.
+ * First each thread has an MPI window and a communicator of its own, and uses epochs of every kind
+ * (fence, exclusive and shared locks). Then all threads work in one MPI window at once, in one
+ * epoch of MPI_Win_lock_all that the main thread opens. Each uses its own part of the neighbour's
+ * memory, by put, get and accumulate with flushes. All add to common counters, whose sums are
+ * known. The odd threads also exchange messages at the same time, so that both kinds of progress
+ * run together.
  */
 #include "common.h"
 
@@ -131,7 +132,8 @@ static void common_window(int t, uint8_t *out, uint8_t *in)
 	}
 }
 
-/* Each rank's counters have been added to as often as there were threads of all ranks in all rounds. */
+/* Each rank's counters have been added to as often as there were threads of all ranks in all
+ * rounds. */
 static void check_counters(void)
 {
 	const int64_t *counter = (const int64_t *)(common_mem + THREADS * PART);

@@ -2,10 +2,10 @@
 /*
  * tests/mpi/threads.c: MPI_THREAD_MULTIPLE, four threads a rank.
  *
- * Thread t of every rank talks with thread t of the ring neighbours on a tag of its own and on one
- * shared communicator; then all threads of a rank receive from the same stream by matched probe,
- * where each message must be taken exactly once; then each thread runs collectives on its own
- * communicator while the others do point to point.
+ * First, thread t of every rank exchanges messages with thread t of the ring neighbours, on a tag
+ * of its own and a shared communicator. Then all threads of a rank receive from the same stream by
+ * matched probe; each message must be received exactly once. Then each thread runs collectives on
+ * its own communicator while the others send and receive.
  */
 #include "common.h"
 

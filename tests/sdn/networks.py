@@ -2,12 +2,13 @@
 """Networks for tests: those that the package has itself, and random ones, each from a seed."""
 
 import random
+import struct
 
 from hikyaku.sdn.graph import Graph
 from hikyaku.sdn.network import Network
 from hikyaku.sdn.wired import FIRST_HOST, hundred_switches, job_on, of_wiring
 
-__all__ = ["FIRST_HOST", "at_random", "hundred_switches", "job_on", "of_wiring"]
+__all__ = ["FIRST_HOST", "at_random", "hundred_switches", "job_on", "lldp", "of_wiring"]
 
 
 def at_random(seed: int, switches: int = 8, hosts: int = 12) -> Network:
@@ -32,3 +33,12 @@ def at_random(seed: int, switches: int = 8, hosts: int = 12) -> Network:
     for i, place in enumerate(places):
         graph.hosts[FIRST_HOST + i] = place
     return Network(graph)
+
+
+def lldp(name: bytes, description: bytes = b"", source: int = 0x0200_0000_0001) -> bytes:
+    """A frame of a host's LLDP daemon: IEEE 802.1AB, 8.2."""
+    mac = source.to_bytes(6, "big")
+    fields = [(1, b"\x04" + mac), (2, b"\x03" + mac), (3, b"\0\x78")]
+    fields += [(4, description), (5, name), (0, b"")]
+    body = b"".join(struct.pack("!H", kind << 9 | len(value)) + value for kind, value in fields)
+    return bytes.fromhex("0180c200000e") + mac + b"\x88\xcc" + body

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A switch in memory behind a Switch of the controller: what OpenFlow 1.3 says of flows and groups,
-and room for so many. Errors are told before the barrier is answered."""
+"""A switch in memory: it treats flows and groups as OpenFlow 1.3 requires.
+
+It has space for a limited number of both. It reports errors before it answers the next barrier.
+"""
 
 import contextlib
 import itertools
@@ -22,11 +24,11 @@ BAD_GROUP = (of.OFPET_BAD_ACTION, of.OFPBAC_BAD_OUT_GROUP)
 
 
 class SoftSwitch:
-    """As a channel. @tell gets its errors. @refuse may refuse any message by an error."""
+    """In place of a Channel. @report gets its errors; `refuse` may refuse any message."""
 
-    def __init__(self, tell: Callable[["SoftSwitch", object], None]):
-        self.tell = tell
-        self.room = self.group_room = 1 << 20
+    def __init__(self, report: Callable[["SoftSwitch", object], None]):
+        self.report = report
+        self.space = self.group_space = 1 << 20
         self.refuse: Callable[[object], Error | None] = lambda _: None
         self.flows: dict[tuple, parser.OFPFlowMod] = {}
         self.groups: dict[int, parser.OFPGroupMod] = {codec.ALIVE: codec.alive_mod()}
@@ -46,17 +48,17 @@ class SoftSwitch:
         elif error is None and isinstance(message, parser.OFPGroupMod):
             error = self._group(message)
         if error:
-            told = parser.OFPErrorMsg(codec.DESC, *error, message.buf[:64])
-            told.set_xid(message.xid)
-            self.errors.append(told)
+            report = parser.OFPErrorMsg(codec.DESC, *error, message.buf[:64])
+            report.set_xid(message.xid)
+            self.errors.append(report)
         return message.xid
 
     async def barrier(self) -> None:
         if self.failed:
-            raise Gone("it was let go")
+            raise Gone("the controller has closed the connection")
         errors, self.errors = self.errors, []
         for each in errors:
-            self.tell(self, each)
+            self.report(self, each)
 
     def abort(self, why: str) -> None:
         self.failed = why
@@ -68,7 +70,7 @@ class SoftSwitch:
             return None
         if any(g not in self.groups for g in used(mod)):
             return BAD_GROUP
-        if key not in self.flows and len(self.flows) >= self.room:
+        if key not in self.flows and len(self.flows) >= self.space:
             return FULL
         self.flows[key] = mod
         return None
@@ -80,13 +82,13 @@ class SoftSwitch:
             return None
         if mod.command == of.OFPGC_ADD and mod.group_id in self.groups:
             return GROUP_EXISTS
-        if mod.group_id not in self.groups and len(self.groups) >= self.group_room:
+        if mod.group_id not in self.groups and len(self.groups) >= self.group_space:
             return NO_GROUP_LEFT
         self.groups[mod.group_id] = mod
         return None
 
     async def request(self, message: parser.MsgBase) -> list:
-        """What is in it, in one part."""
+        """The answer to a request for flows or groups, in one part."""
         if isinstance(message, parser.OFPGroupDescStatsRequest):
             return [SimpleNamespace(body=list(self.groups.values()))]
         assert isinstance(message, parser.OFPFlowStatsRequest)
@@ -97,12 +99,13 @@ class SoftSwitch:
         ]
 
     def program(self) -> Program:
-        """What it really does, of ours."""
+        """The installed rules of the controller."""
         numbers = self._numbers()
         ours = [mod for mod in self.flows.values() if mod.cookie & COOKIE_MASK == COOKIE]
         return dict(codec.flow_back(mod, numbers) for mod in ours)
 
-    def its_groups(self) -> set[Group]:
+    def installed_groups(self) -> set[Group]:
+        """The installed groups of the controller."""
         return set(self._numbers().of_group)
 
     def _numbers(self) -> codec.GroupNumbers:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Switches that forward and cannot be told anything: what the rules of the others do around them,
-followed frame by frame, and what their controller does when they go and come."""
+"""Disconnected switches, which go on forwarding by their rules.
+
+The tests follow frames through the rules of the other switches. They also check what the controller
+does when switches disconnect and connect again.
+"""
 
 import asyncio
 import itertools
@@ -31,7 +34,7 @@ def connected(network: Network, pair: tuple[int, int]) -> bool:
 
 
 def gone(network: Network, away: set[int], jobs=()) -> dict:
-    """Programs as they are when @away have gone, and something else has changed since."""
+    """The programs after the switches @away have disconnected and the load has changed."""
     before = compute(network, jobs)
     for switch in away:
         network.graph.set_away(switch, True)
@@ -42,7 +45,7 @@ def gone(network: Network, away: set[int], jobs=()) -> dict:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_floods_and_frames_arrive_once_whichever_switch_is_away(shape):
+def test_floods_and_frames_arrive_once_whichever_switch_is_disconnected(shape):
     for away in networks.of_wiring(shape).graph.ports:
         network = networks.of_wiring(shape)
         job = networks.job_on(network, len(network.graph.hosts))
@@ -67,9 +70,9 @@ def test_floods_and_frames_arrive_once_whichever_switch_is_away(shape):
 
 
 @pytest.mark.parametrize("shape", SHAPES[1:])
-def test_others_go_round_a_switch_that_is_away(shape):
+def test_frames_avoid_a_disconnected_switch(shape):
     network = networks.of_wiring(shape)
-    tables = Tables(network.graph, gone(network, {1}))  # one of the top
+    tables = Tables(network.graph, gone(network, {1}))  # a spine or core switch
     hosts = network.graph.hosts
     for source, place in hosts.items():
         for dst in (*hosts, BROADCAST):
@@ -77,8 +80,8 @@ def test_others_go_round_a_switch_that_is_away(shape):
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_storm_when_several_are_away_and_cables_are_cut(seed):
-    """Whether all are reached or not: what they copy nobody can change."""
+def test_no_storm_when_switches_are_disconnected_and_cables_are_cut(seed):
+    """Some hosts may not be reached, since the rules of disconnected switches cannot change."""
     rng = random.Random(seed)
     network = networks.at_random(seed)
     graph = network.graph
@@ -94,7 +97,7 @@ def test_no_storm_when_several_are_away_and_cables_are_cut(seed):
             assert not tables.send(*place, Frame(source, BROADCAST)).looped
 
 
-def test_what_a_rule_copies_to():
+def test_the_ports_to_which_a_rule_copies():
     network = networks.of_wiring("leaf-spine:1x2x2")
     programs = compute(network)
     assert copied_to(programs[1], FLOOD_KEY) == {1, 2}
@@ -105,7 +108,7 @@ def test_what_a_rule_copies_to():
 
 
 class Silent:
-    """A channel to a switch that takes everything."""
+    """A channel to a switch that accepts every message and sends none."""
 
     name = "switch"
 
@@ -127,12 +130,12 @@ class Silent:
 
 
 class Net:
-    """A controller with all switches of a network, everything written, and a clock."""
+    """A controller with a clock of its own, and a network whose switches have all their rules."""
 
     def __init__(self, directory, shape: str = "leaf-spine:2x2x2"):
         self.now = 100.0
-        self.said: list[str] = []
-        self.c = Controller(Store(directory), self.said.append, clock=lambda: self.now)
+        self.messages: list[str] = []
+        self.c = Controller(Store(directory), self.messages.append, clock=lambda: self.now)
         self.wired = networks.of_wiring(shape).graph
         self.c.network.graph.hosts = dict(self.wired.hosts)
         for number in self.wired.ports:
@@ -178,13 +181,13 @@ def net(tmp_path) -> Net:
     return Net(tmp_path / "sdn")
 
 
-def test_a_switch_that_goes_and_comes_changes_nothing(net):
+def test_a_switch_that_connects_again_changes_nothing(net):
     for number in net.wired.ports:
         switch = net.reconnect(number)
         assert not net.c._news.is_set()
         net.write()
         assert net.c.network.graph.links == net.wired.links
-    assert not net.said
+    assert not net.messages
     net.look(10)
     net.join()
     net.write()
@@ -192,8 +195,8 @@ def test_a_switch_that_goes_and_comes_changes_nothing(net):
     assert switch.rules == net.c.wanted[switch.number]
 
 
-def test_traffic_leaves_a_switch_that_stays_away(net):
-    """Once, and with no more than one computation."""
+def test_traffic_avoids_a_switch_that_stays_disconnected(net):
+    """The controller computes the paths once."""
     net.c._lost(net.c.switches[1])
     net.look(int(10 * AWAY_LIMIT) - 2)
     net.join()
@@ -211,7 +214,7 @@ def test_traffic_leaves_a_switch_that_stays_away(net):
 
 
 def test_nothing_is_written_to_a_switch_until_its_ports_have_settled(net):
-    """Another port has come up while it was away: whether that is a link has to be found out."""
+    """A port has come up while the switch was disconnected. It may lead to a switch or to hosts."""
     leaf = max(net.wired.ports)
     net.wired.ports[leaf].add(50)
     switch = net.reconnect(leaf)
@@ -226,8 +229,8 @@ def test_nothing_is_written_to_a_switch_until_its_ports_have_settled(net):
     assert switch.rules == net.c.wanted[leaf]
 
 
-def test_a_controller_that_knows_nothing_waits_for_the_links_that_switches_have(net, tmp_path):
-    """Their rules are there, its directory is new; one switch takes its time."""
+def test_a_new_controller_waits_for_the_links_in_the_rules_of_switches(net, tmp_path):
+    """Its directory is new, and one switch connects late."""
     new = Controller(Store(tmp_path / "new"), print, clock=lambda: net.now)
     old, net.c = net.c, new
     for number in sorted(net.wired.ports)[1:]:
@@ -244,7 +247,7 @@ def test_a_controller_that_knows_nothing_waits_for_the_links_that_switches_have(
     assert not any(s.channel.written for s in new.switches.values())
 
 
-def test_it_does_not_wait_for_ever(net, tmp_path):
+def test_a_new_controller_does_not_wait_for_ever(net, tmp_path):
     new = Controller(Store(tmp_path / "new"), print, clock=lambda: net.now)
     old, net.c = net.c, new
     for number in sorted(net.wired.ports)[1:]:
@@ -254,11 +257,13 @@ def test_it_does_not_wait_for_ever(net, tmp_path):
     assert not new._starting()
     leaf = max(net.wired.ports)
     trunks = {port for s, port in net.wired.links if s == leaf}
-    assert not trunks & set(new.network.graph.host_ports(leaf)), "its links are no ports of hosts"
+    assert not trunks & set(new.network.graph.host_ports(leaf)), (
+        "its links did not become host ports"
+    )
 
 
-def test_a_port_that_has_another_name_is_another_port(net):
-    """Open vSwitch was started anew, and has numbered them otherwise."""
+def test_a_port_with_another_name_is_another_port(net):
+    """Open vSwitch was restarted, and has given its ports other numbers."""
     leaf = max(net.wired.ports)
     end, other = next((a, b) for a, b in net.wired.links.items() if a[0] == leaf)
     switch = net.c.switches[leaf]
@@ -272,8 +277,8 @@ def test_a_port_that_has_another_name_is_another_port(net):
     assert other in net.c.discovery.severed()
 
 
-def test_who_is_waited_for_is_waited_for_by_the_next_controller_too(net, tmp_path):
-    """It was stopped before all had come."""
+def test_a_restarted_controller_waits_for_the_same_switches(net, tmp_path):
+    """The one before it ended before all switches had connected."""
     net.c._save()
     net.c.keep()
     again = Controller(net.c.store, print, clock=lambda: net.now)
@@ -287,10 +292,12 @@ def test_who_is_waited_for_is_waited_for_by_the_next_controller_too(net, tmp_pat
     net.look(1)
     again._save()
     again.keep()
-    assert Store(tmp_path / "sdn").load()[2] == {1, 3, 4}, "but for one that its neighbours miss"
+    assert Store(tmp_path / "sdn").load()[2] == {1, 3, 4}, (
+        "without the one whose links are all down"
+    )
 
 
-def test_setting_the_clock_moves_nothing_but_the_times_of_events(tmp_path, monkeypatch):
+def test_setting_the_clock_changes_only_the_times_of_events(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 86400.0)
     controller = Controller(Store(tmp_path / "sdn"), print)
     before = controller.clock()
@@ -301,7 +308,7 @@ def test_setting_the_clock_moves_nothing_but_the_times_of_events(tmp_path, monke
     assert controller.events[-1] == (0.0, "something")
 
 
-def test_the_old_connection_of_a_switch_that_came_again_is_none_that_is_not_used(net, monkeypatch):
+def test_the_old_connection_of_a_switch_does_not_count_as_refused(net, monkeypatch):
     async def taken_over(channel: Silent) -> Switch:
         made = Switch(1, channel)
         made.ports = dict(net.c.switches[1].ports)
@@ -319,7 +326,7 @@ def test_the_old_connection_of_a_switch_that_came_again_is_none_that_is_not_used
     assert net.c.away.keys() == {1}
 
 
-def test_what_is_not_used_is_kept_of_so_many(net):
+def test_the_list_of_refused_switches_has_a_limit(net):
     for i in range(3 * REFUSED_MAX):
         stranger = Silent()
         stranger.name = f"switch at 10.0.0.{i}"
@@ -328,8 +335,11 @@ def test_what_is_not_used_is_kept_of_so_many(net):
     assert stranger.name in net.c.refused
 
 
-def test_a_port_that_hosts_were_plugged_into_while_no_controller_ran(net):
-    """Its switch still has the rule of a link. When all that could be there are, and silent."""
+def test_a_host_was_plugged_into_the_port_of_a_link_while_no_controller_ran(net):
+    """The rules of the switch still say that the port is a link.
+
+    It becomes a host port once all switches have been connected for long, and no probe came.
+    """
     net.c._save()
     net.c.keep()
     old, net.c = net.c, Controller(net.c.store, print, clock=lambda: net.now)
@@ -349,8 +359,8 @@ def test_a_port_that_hosts_were_plugged_into_while_no_controller_ran(net):
     assert net.c.network.graph.links == net.wired.links
 
 
-def test_a_controller_that_starts_anew_keeps_what_leads_to_a_switch_that_is_late(net):
-    """Which forwards all the while: they go round it where they can, and nothing circles."""
+def test_a_restarted_controller_keeps_the_links_of_a_switch_that_connects_late(net):
+    """The late switch goes on forwarding. Frames avoid it where they can, and none loops."""
     net.c.keep()
     old = net.c
     for late in net.wired.ports:
@@ -382,8 +392,8 @@ def test_a_controller_that_starts_anew_keeps_what_leads_to_a_switch_that_is_late
         assert not net.c.away
 
 
-def test_links_that_were_written_down_are_no_more_than_assumed(net):
-    """Plugged elsewhere while no controller ran: a probe tells."""
+def test_stored_links_count_until_probes_show_other_links(net):
+    """A cable was plugged elsewhere while no controller ran."""
     net.c.keep()
     old, net.c = net.c, Controller(net.c.store, print, clock=lambda: net.now)
     a, b = min(net.wired.links.items())
@@ -402,7 +412,7 @@ def test_links_that_were_written_down_are_no_more_than_assumed(net):
     assert net.c.network.graph.links == net.wired.links
 
 
-def test_ranks_at_a_switch_that_is_away_are_reached_when_it_is_back_or_were_before(net):
+def test_ranks_of_a_new_job_at_a_disconnected_switch_are_reached_once_it_connects(net):
     hosts = sorted(net.wired.hosts.items())
     here = next(mac for mac, (switch, _) in hosts if switch == 3)
     there = next(mac for mac, (switch, _) in hosts if switch == 4)
@@ -414,7 +424,7 @@ def test_ranks_at_a_switch_that_is_away_are_reached_when_it_is_back_or_were_befo
     net.c.set_job(job)
     net.write()
     assert net.c.reached(before) == {0, 1}
-    assert net.c.reached(job) == {0}, "it does not let tags of this job in"
+    assert net.c.reached(job) == {0}, "that switch does not admit tags of this job"
     net.connect(4, switch.rules)
     net.look(10)
     net.write()

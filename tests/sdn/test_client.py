@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who asks a controller: finds it again when it has begun anew, and shows the token to no other."""
+"""The client finds a restarted controller, and shows the token to no other process."""
 
 import http.server
 import json
@@ -18,8 +18,8 @@ from hikyaku.sdn.store import Store
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.seen.append((self.path, self.headers["Authorization"]))
-        what = {"error": "no such page"} if self.path == "/no" else {}
-        body = json.dumps({"port": self.server.server_address[1]} | what).encode()
+        error = {"error": "no such page"} if self.path == "/no" else {}
+        body = json.dumps({"port": self.server.server_address[1]} | error).encode()
         self.send_response(200 if self.path != "/no" else 404)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -54,7 +54,7 @@ def store(tmp_path) -> Store:
     return Store(tmp_path / "sdn")
 
 
-def test_one_that_begins_anew_is_found_at_its_new_address(store):
+def test_a_restarted_controller_is_found_at_its_new_address(store):
     with controller(store) as first:
         client = Client(store.directory)
         assert client.get("/x") == {"port": first.server_address[1]}
@@ -68,9 +68,9 @@ def test_one_that_begins_anew_is_found_at_its_new_address(store):
         assert client.get("/x") == {"port": second.server_address[1]}
 
 
-def test_it_is_waited_for_as_long_as_was_said(store, monkeypatch):
+def test_the_client_retries_until_a_controller_runs(store, monkeypatch):
     with controller(store):
-        client = Client(store.directory, patience=3600)
+        client = Client(store.directory, retry_s=3600)
     begin, end = threading.Event(), threading.Event()
     monkeypatch.setattr(module.time, "sleep", lambda _: begin.set())
 
@@ -88,12 +88,12 @@ def test_it_is_waited_for_as_long_as_was_said(store, monkeypatch):
         thread.join()
 
 
-def test_the_token_is_not_shown_to_who_has_a_dead_ones_port(store):
+def test_the_token_is_not_shown_on_the_port_of_a_killed_controller(store):
     with controller(store) as first:
         client = Client(store.directory)
         address = client.address
         port = first.server_address[1]
-    store.set_address(address)  # it was killed
+    store.set_address(address)  # of a killed controller
     with listening(port) as stranger:
         with pytest.raises(HikyakuError, match="no controller runs with"):
             client.get("/x")
@@ -102,8 +102,8 @@ def test_the_token_is_not_shown_to_who_has_a_dead_ones_port(store):
         assert stranger.seen == []
 
 
-def test_nor_to_one_that_was_met_while_the_next_began(store, monkeypatch):
-    """The address was read, then the controller was killed, and the next runs elsewhere."""
+def test_the_token_is_not_shown_if_the_address_changes_meanwhile(store, monkeypatch):
+    """The client reads the address. Then the controller is killed, and the next one starts."""
     with controller(store), listening() as stranger:
         own = store.address()
         client = Client(store.directory)
@@ -114,7 +114,7 @@ def test_nor_to_one_that_was_met_while_the_next_began(store, monkeypatch):
         assert stranger.seen == []
 
 
-def test_no_proxy_is_asked(store, monkeypatch):
+def test_the_client_uses_no_proxy(store, monkeypatch):
     with controller(store), listening() as proxy:
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.server_address[1]}")
         with suppress(HikyakuError):

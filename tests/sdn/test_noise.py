@@ -4,11 +4,12 @@
 import random
 
 import pytest
+from networks import lldp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 from test_away import Net
 
 from hikyaku.sdn import codec
-from hikyaku.sdn.discovery import MOVES, MOVES_WITHIN
+from hikyaku.sdn.hosts import MOVES, MOVES_WITHIN
 from hikyaku.sdn.network import Job
 from hikyaku.sdn.noise import BURST, QUIET_FIRST, QUIET_MAX, RATE, Noise
 from hikyaku.sdn.priorities import LLDP, NO_LLDP, UNKNOWN
@@ -65,6 +66,14 @@ def access(net: Net) -> tuple[int, int]:
     return min(net.wired.hosts.values())
 
 
+def test_a_host_tells_its_name_by_lldp(net):
+    message = parser.OFPPacketIn(codec.DESC, match=parser.OFPMatch(in_port=access(net)[1]))
+    message.data = lldp(b"alpha", source=0x0200_0000_0001)
+    net.c._told(net.c.switches[access(net)[0]].channel, message)
+    assert net.c.names.name(0x0200_0000_0001) == "alpha"
+    assert net.c.discovery.counts["foreign_lldp"] == 1
+
+
 @pytest.mark.parametrize("eth_type", [0x0800, 0x88CC])
 def test_random_sources_end_at_the_switch(net, eth_type):
     rng = random.Random(3)
@@ -72,7 +81,7 @@ def test_random_sources_end_at_the_switch(net, eth_type):
     for _ in range(5 * BURST):
         frame(net, port, rng.randrange(1 << 47) & ~(1 << 40), eth_type)
     assert net.c.counts["too_much"] == 4 * BURST
-    assert len([line for line in net.said if "not looked at for 10 s" in line]) == 1
+    assert len([line for line in net.messages if "ignored for 10 s" in line]) == 1
     net.write()
     program = net.c.switches[port[0]].rules
     unknown = program[Key(ADMIT, UNKNOWN, Match(in_port=port[1]))]
@@ -106,12 +115,12 @@ def test_an_address_at_two_ports_moves_a_few_times_and_is_said_once(net):
     mac, ports = min(net.wired.hosts), sorted(net.wired.hosts.values())[:2]
     for i in range(100):
         frame(net, ports[i % 2], mac)
-    assert len([line for line in net.said if "has moved" in line]) == MOVES
-    assert len([line for line in net.said if "two hosts have its address" in line]) == 1
+    assert len([line for line in net.messages if "has moved" in line]) == MOVES
+    assert len([line for line in net.messages if "two hosts have its address" in line]) == 1
     net.now += MOVES_WITHIN + 1
     for i in range(10):
         frame(net, ports[i % 2], mac)
-    assert len([line for line in net.said if "has moved" in line]) == 2 * MOVES
+    assert len([line for line in net.messages if "has moved" in line]) == 2 * MOVES
 
 
 def test_a_rank_that_is_heard_elsewhere_is_said_once_and_how_it_may_move(net):
@@ -121,7 +130,7 @@ def test_a_rank_that_is_heard_elsewhere_is_said_once_and_how_it_may_move(net):
     for port in ports[1:] * 3:
         frame(net, port, mac)
     assert net.c.network.graph.hosts[mac] == old
-    lines = [line for line in net.said if "not believed" in line]
+    lines = [line for line in net.messages if "not believed" in line]
     assert len(lines) == len(ports) - 1
     assert "a rank of job 1 at switch 3 port" in lines[0]
     assert "end the job, or take the port down" in lines[0]

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The first words between a switch and the controller: every way to have no version in common ends
-with the fix, however the switch closes."""
+"""The OpenFlow channel: greetings, silent or slow switches, wrong answers, missing features.
+
+If there is no common version, the error names the fix, however the switch closes the connection.
+"""
 
 import asyncio
 import contextlib
@@ -32,8 +34,11 @@ def bitmap(*numbers: int) -> bytes:
 
 
 def greeted(sent: bytes, *, reset: bool = False) -> tuple[str, bool, bytes]:
-    """What the controller says of a switch that sends this and closes, whether it began to ask, and
-    what the switch got. @reset: it closes as one does that has left something unread."""
+    """The end of a connection to a switch that sends @sent and closes.
+
+    Returns the controller's error, whether it sent requests, and the bytes that the switch got.
+    @reset: the switch resets the connection, as if it had not read all bytes.
+    """
     return asyncio.run(asyncio.wait_for(_greeted(sent, reset), 30))
 
 
@@ -50,7 +55,7 @@ async def _greeted(sent: bytes, reset: bool) -> tuple[str, bool, bytes]:
 
         def ask() -> None:
             began.append(True)
-            for _ in range(3):  # into a closed connection: from the second on it breaks
+            for _ in range(3):  # the connection is closed: the second write fails
                 channel.send(parser.OFPFeaturesRequest(DESC))
 
         running = asyncio.create_task(channel.run(ask))
@@ -89,7 +94,7 @@ def test_no_version_in_common(sent, spoken, reset):
     assert FIX in text
     assert not began
     if not reset and sent[1] == HELLO:
-        assert INCOMPATIBLE in got, "the switch is told as well"
+        assert INCOMPATIBLE in got, "the switch gets an error as well"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +104,7 @@ def test_no_version_in_common(sent, spoken, reset):
         message(4, HELLO, bitmap(4)),
         message(6, HELLO),  # without a bitmap: all up to 1.5
         message(6, HELLO, bitmap(1, 4, 6)),
-        message(4, HELLO, b"\0\1\0\xff"),  # an element that is cut
+        message(4, HELLO, b"\0\1\0\xff"),  # a truncated element
         message(4, HELLO, b"\0\1\0\0"),
     ],
     ids=bytes.hex,
@@ -110,14 +115,14 @@ def test_a_version_in_common(sent):
     assert "has closed the connection" in text
 
 
-def test_a_switch_that_does_not_take_our_greeting():
+def test_a_switch_that_refuses_our_greeting():
     text, began, _ = greeted(message(4, ERROR, INCOMPATIBLE))
     assert "does not take our greeting: OFPHFC_INCOMPATIBLE" in text
     assert FIX in text
     assert not began
 
 
-def test_what_is_said_after_a_greeting_in_another_version():
+def test_an_error_in_another_version_after_the_greeting():
     text, began, _ = greeted(message(6, HELLO) + message(1, ERROR, INCOMPATIBLE))
     assert "speaks OpenFlow 1.0, not 1.3" in text
     assert FIX in text
@@ -130,15 +135,15 @@ def test_no_greeting():
     assert not began
 
 
-def test_versions_beyond_the_first_word():
+def test_versions_in_a_bitmap_of_several_words():
     assert versions(4, struct.pack("!HHII", 1, 12, 1 << 4, 1 << 3)) == {4, 35}
 
 
 # ---- a switch that does not read -----------------------------------------------------------------
 
 
-async def _deaf(size: int) -> str | None:
-    """Why the controller has let go of a switch that reads nothing of @size bytes."""
+async def _unread(size: int) -> str | None:
+    """The reason for which a switch that reads none of @size bytes is disconnected."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         switch = socket.create_connection(server.getsockname())
         ours, _ = server.accept()
@@ -156,26 +161,28 @@ async def _deaf(size: int) -> str | None:
         return channel.failed
 
 
-def test_a_switch_that_reads_nothing_is_let_go_though_much_is_not_written(monkeypatch):
+def test_a_switch_that_reads_nothing_is_disconnected(monkeypatch):
     monkeypatch.setattr(openflow, "MAX_WAITING", 1 << 20)
-    assert "does not read" in asyncio.run(_deaf(32 << 20))
+    assert "does not read" in asyncio.run(_unread(32 << 20))
 
 
-def test_a_silent_switch_is_let_go_though_much_is_not_written(monkeypatch):
+def test_a_silent_switch_is_disconnected_while_messages_wait(monkeypatch):
     monkeypatch.setattr(openflow, "ECHO_EVERY", 0.01)
     monkeypatch.setattr(openflow, "SILENT_LIMIT", 0.02)
-    assert "was silent" in asyncio.run(_deaf(16 << 20))
+    assert "was silent" in asyncio.run(_unread(16 << 20))
 
 
-# ---- answers that do not belong to the question --------------------------------------------------
+# ---- wrong answers -------------------------------------------------------------------------------
 
 BARRIER_REPLY, MULTIPART, MULTIPART_REPLY, PORT_STATS, MORE = 21, 18, 19, 4, 1
 GROUP_FEATURES = 8
 
 
 async def _peer(script: Callable[[int, bytes], list[bytes] | None], run: Callable) -> None:
-    """A switch that greets and answers each message, by its type, with what @script makes of it;
-    None: it goes."""
+    """A switch that greets, and answers each message of the controller by those of @script.
+
+    @script gets the type and body of a message; if it returns None, the switch closes.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         switch = socket.create_connection(server.getsockname())
         ours, _ = server.accept()
@@ -201,7 +208,7 @@ async def _peer(script: Callable[[int, bytes], list[bytes] | None], run: Callabl
 
 
 def answered(script: Callable[[int, bytes], list[bytes] | None]) -> tuple[str, str]:
-    """How the channel to such a switch ends, and a request for its ports' counters."""
+    """Requests port counters from such a switch; the errors of the channel and the request."""
     ends = []
 
     async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -230,14 +237,14 @@ def test_an_answer_of_another_type_ends_the_connection():
     assert "has gone" in ends[1]
 
 
-def test_an_answer_without_end_ends_the_connection(monkeypatch):
+def test_an_endless_answer_ends_the_connection(monkeypatch):
     monkeypatch.setattr(openflow, "MAX_PARTS", 4)
     part = message(4, MULTIPART_REPLY, struct.pack("!HHI", PORT_STATS, MORE, 0))
     ends = answered(lambda kind, _: [part] * 4 if kind == MULTIPART else [])
     assert "by more than 4 messages" in ends[0]
 
 
-def test_what_cannot_be_handled_ends_the_connection():
+def test_an_answer_that_cannot_be_handled_ends_the_connection():
     async def run(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer, lambda *_: {}["what"])
         with pytest.raises(Gone, match=r"OFPBarrierReply cannot be handled: KeyError"):
@@ -246,10 +253,10 @@ def test_what_cannot_be_handled_ends_the_connection():
     asyncio.run(_peer(lambda *_: [message(4, BARRIER_REPLY)], run))
 
 
-def test_a_switch_whose_answers_make_no_sense_is_not_used(tmp_path):
-    """Group features in two parts."""
-    said: list[str] = []
-    controller = Controller(Store(tmp_path / "sdn"), said.append)
+def test_a_switch_with_invalid_answers_is_not_used(tmp_path):
+    """It sends its group features in two parts."""
+    messages: list[str] = []
+    controller = Controller(Store(tmp_path / "sdn"), messages.append)
     features = message(4, FEATURES + 1, struct.pack("!QIBB2xII", 7, 0, 2, 0, 0, 0))
     part = [struct.pack("!HHI", GROUP_FEATURES, more, 0) + bytes(40) for more in (MORE, 0)]
 
@@ -259,18 +266,20 @@ def test_a_switch_whose_answers_make_no_sense_is_not_used(tmp_path):
         return [message(4, MULTIPART_REPLY, p) for p in part] if kind == MULTIPART else []
 
     asyncio.run(_peer(script, controller._connected))
-    assert any("switch 7 is not used: its answers make no sense" in line for line in said)
+    assert any("switch 7 is not used: its answers are invalid" in line for line in messages)
     assert controller.switches == {}
 
 
-# ---- what a switch has to have -------------------------------------------------------------------
+# ---- required features of a switch ---------------------------------------------------------------
 
 
 def checked(tmp_path, refuse: Callable[[parser.OFPFlowMod], tuple[int, int] | None]) -> list[str]:
-    """What is said of a switch that refuses rules so, and goes when its controller would be its
-    master."""
-    said: list[str] = []
-    controller = Controller(Store(tmp_path / "sdn"), said.append)
+    """The controller's messages about a switch that refuses rules by the errors of @refuse.
+
+    The switch closes the connection when the controller asks to be its master.
+    """
+    messages: list[str] = []
+    controller = Controller(Store(tmp_path / "sdn"), messages.append)
     features = message(4, FEATURES + 1, struct.pack("!QIBB2xII", 7, 0, 2, 0, 0, 0))
     groups = struct.pack("!HHI", GROUP_FEATURES, 0, 0) + struct.pack("!I", 0xF) + bytes(36)
 
@@ -289,15 +298,15 @@ def checked(tmp_path, refuse: Callable[[parser.OFPFlowMod], tuple[int, int] | No
         return None if kind == of.OFPT_ROLE_REQUEST else []
 
     asyncio.run(_peer(script, controller._connected))
-    return said
+    return messages
 
 
 NO_MASK = of.OFPET_BAD_MATCH, of.OFPBMC_BAD_DL_ADDR_MASK
 NO_SET = of.OFPET_BAD_ACTION, of.OFPBAC_BAD_SET_TYPE
-NO_ROOM = of.OFPET_FLOW_MOD_FAILED, of.OFPFMFC_TABLE_FULL
+TABLE_FULL = of.OFPET_FLOW_MOD_FAILED, of.OFPFMFC_TABLE_FULL
 
 
-def test_errors_of_experimenters_are_said():
+def test_errors_of_experimenters_are_described():
     error = parser.OFPErrorMsg(
         DESC, of.OFPET_EXPERIMENTER, data=b"", exp_type=5, experimenter=0x2320
     )
@@ -306,24 +315,24 @@ def test_errors_of_experimenters_are_said():
 
 @pytest.mark.parametrize("table", [0, 1])
 def test_a_switch_without_masked_addresses_is_refused(tmp_path, table):
-    (said,) = checked(tmp_path, lambda mod: NO_MASK if mod.table_id == table else None)
-    assert f"switch 7 is not used: its flow table {table} does not take rules that match" in said
-    assert "OFPBMC_BAD_DL_ADDR_MASK" in said
-    assert "use another switch" in said
+    (message,) = checked(tmp_path, lambda mod: NO_MASK if mod.table_id == table else None)
+    assert f"switch 7 is not used: its flow table {table} does not take rules that match" in message
+    assert "OFPBMC_BAD_DL_ADDR_MASK" in message
+    assert "use another switch" in message
 
 
-def test_a_switch_that_sets_no_addresses_is_refused(tmp_path):
+def test_a_switch_that_cannot_set_addresses_is_refused(tmp_path):
     def refuse(mod: parser.OFPFlowMod) -> tuple[int, int] | None:
         actions = [a for i in mod.instructions for a in getattr(i, "actions", ())]
         sets = any(isinstance(a, parser.OFPActionSetField) for a in actions)
         return NO_SET if sets else None
 
-    (said,) = checked(tmp_path, refuse)
-    assert "match masked Ethernet addresses and set them: OFPBAC_BAD_SET_TYPE" in said
+    (message,) = checked(tmp_path, refuse)
+    assert "match masked Ethernet addresses and set them: OFPBAC_BAD_SET_TYPE" in message
 
 
-@pytest.mark.parametrize("error", [None, NO_ROOM])
-def test_a_switch_that_has_what_is_needed_is_asked_on(tmp_path, error):
-    (said,) = checked(tmp_path, lambda _: error)
-    assert "is not used" not in said
-    assert "has closed the connection" in said
+@pytest.mark.parametrize("error", [None, TABLE_FULL])
+def test_a_switch_with_all_features_is_accepted(tmp_path, error):
+    (message,) = checked(tmp_path, lambda _: error)
+    assert "is not used" not in message
+    assert "has closed the connection" in message

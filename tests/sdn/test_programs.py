@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the rules do, on random networks, followed frame by frame in flow tables of our own."""
+"""Frames followed through the computed rules of fixed and random networks, in simulated tables."""
 
 import random
 from collections import Counter
@@ -7,7 +7,7 @@ from collections import Counter
 import networks
 import pytest
 
-from hikyaku.bench import sdn_model
+from hikyaku.bench.sdn import model as sdn_model
 from hikyaku.sdn import cubes
 from hikyaku.sdn.follow import Frame, Journey, Tables
 from hikyaku.sdn.network import Job, Network, tree
@@ -40,7 +40,7 @@ def cable(network: Network, end: tuple[int, int]) -> set:
 
 
 @on_networks
-def test_every_pair_by_a_shortest_path(make):
+def test_frames_take_a_shortest_path_between_every_pair(make):
     network = make()
     tables = Tables(network.graph, compute(network))
     hosts = network.graph.hosts
@@ -56,7 +56,7 @@ def test_every_pair_by_a_shortest_path(make):
 
 
 @on_networks
-def test_broadcast_reaches_everybody_once(make):
+def test_a_broadcast_reaches_every_host_once(make):
     network = make()
     tables = Tables(network.graph, compute(network))
     hosts = network.graph.hosts
@@ -76,7 +76,7 @@ def test_equal_paths_are_taken_equally():
     assert set(used.values()) == {24 // 4}
 
 
-def test_paths_avoid_what_is_loaded_and_stay_where_they_are():
+def test_paths_avoid_loaded_links_and_stay_when_the_load_ends():
     network = networks.of_wiring("leaf-spine:2x2x4")
     leaf = next(s for s in network.graph.ports if network.graph.host_ports(s))
     network.load = {(leaf, 1): 5e8}
@@ -92,10 +92,12 @@ def test_paths_avoid_what_is_loaded_and_stay_where_they_are():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_one_cut_cable_loses_nothing_where_there_is_a_spare(shape):
-    """The switches repair it by themselves: the rules are those from before the cut. In a fat tree
-    this holds for the cables of the core; what is lost between edge and aggregation switches on the
-    way down has no other way from there, and waits for the controller."""
+def test_one_cut_cable_loses_no_frame_if_there_is_a_spare(shape):
+    """The switches repair it alone, with the rules from before the cut.
+
+    In a fat tree this holds for cables of the core only. A frame on its way down, between
+    aggregation and edge switch, has no other path until the controller writes new rules.
+    """
     network = networks.of_wiring(shape)
     job = networks.job_on(network, len(network.graph.hosts))
     programs = compute(network, [job])
@@ -118,7 +120,7 @@ def test_one_cut_cable_loses_nothing_where_there_is_a_spare(shape):
 
 
 @on_networks
-def test_no_number_of_cuts_makes_a_loop(make):
+def test_cut_cables_never_cause_a_loop(make):
     network = make()
     job = networks.job_on(network, 16)
     programs = compute(network, [job])
@@ -186,7 +188,7 @@ def test_a_bcast_reaches_each_receiver_once_and_each_link_carries_it_once(make):
 
 
 def shared_ports(hosts: int) -> tuple[Network, Job]:
-    """So many hosts at each port, with a rank each, and one of another job."""
+    """A network with @hosts ranks of a job at each port, and one more host there; and the job."""
     network = networks.of_wiring("leaf-spine:2x2x2")
     places = [place for _, place in sorted(network.graph.hosts.items())]
     network.graph.hosts = {
@@ -227,32 +229,32 @@ def test_entries_for_shared_ports_grow_linearly():
 def test_spoofed_tags_are_dropped_at_the_edge():
     network = networks.of_wiring("leaf-spine:2x2x4")
     hosts = sorted(network.graph.hosts)
-    job = Job(1, ranks={r: hosts[r] for r in range(4)})  # on the first leaf alone
+    job = Job(1, ranks={r: hosts[r] for r in range(4)})  # all at the first leaf
     other = Job(2, ranks={0: hosts[4], 1: hosts[5]})
     tables = Tables(network.graph, compute(network, [job, other]))
     ours = [int(Tag(1, f, 0, 1)) for f in Function] + [int(Tag(1, Function.BCAST, 0, 0, True))]
     for dst in ours:
-        assert send(tables, network, hosts[0], dst).delivered, "a rank itself may"
+        assert send(tables, network, hosts[0], dst).delivered, "sent by the rank itself"
         for spoofer in (hosts[1], hosts[4], hosts[6]):
             journey = send(tables, network, spoofer, dst)
             assert not journey.delivered, "another rank, another job's rank, no rank"
             assert not journey.crossed
-            # and with the rank's own address
+            # also with the rank's address as its source
             place = network.graph.hosts[spoofer]
             assert not tables.send(*place, Frame(hosts[0], dst)).delivered
     assert not send(tables, network, hosts[0], int(Tag(3, Function.P2P, 0, 1))).delivered
 
 
-def test_tags_of_and_to_ranks_that_are_nowhere_yet_are_dropped():
+def test_tags_of_and_to_ranks_that_are_not_located_are_dropped():
     network = networks.of_wiring("leaf-spine:2x2x4")
     hosts = sorted(network.graph.hosts)
     job = networks.job_on(network, 16)
     job.ranks |= {r: 0x0400_0000_0000 + r for r in (3, 5, 9, 14)}
     tables = Tables(network.graph, compute(network, [job]))
-    lost = set(job.ranks) - network.located(job).keys()
-    assert len(lost) == 4
+    unlocated = set(job.ranks) - network.located(job).keys()
+    assert len(unlocated) == 4
     for function in (Function.P2P, Function.ALLREDUCE):
-        for rank in lost:
+        for rank in unlocated:
             for source in network.located(job):
                 spoofed = int(Tag(1, function, rank, 0))
                 assert not send(tables, network, job.ranks[source], spoofed).crossed
@@ -261,7 +263,7 @@ def test_tags_of_and_to_ranks_that_are_nowhere_yet_are_dropped():
     assert send(tables, network, hosts[0], int(Tag(1, Function.P2P, 0, 1))).delivered
 
 
-def test_flow_entries_grow_with_nodes_inside_and_with_ranks_at_most_linearly_at_the_edge():
+def test_flow_entries_grow_linearly_with_ranks_at_the_edge_and_not_inside():
     counts = {}
     for per_host in (1, 4, 16):
         network = networks.of_wiring("leaf-spine:2x2x4")
@@ -276,7 +278,7 @@ def test_flow_entries_grow_with_nodes_inside_and_with_ranks_at_most_linearly_at_
     assert counts[16][0] <= counts[4][0] * 4
 
 
-def test_a_job_costs_nothing_when_it_has_gone():
+def test_no_rule_of_a_job_stays_after_its_end():
     network = networks.of_wiring("leaf-spine:2x2x4")
     before = compute(network)
     job = networks.job_on(network, 8)
@@ -290,10 +292,10 @@ def test_a_job_costs_nothing_when_it_has_gone():
     )
 
 
-# ---- the pieces ----------------------------------------------------------------------------------
+# ---- the parts of the computation ----------------------------------------------------------------
 
 
-def test_trees_span_and_are_trees():
+def test_trees_span_their_members():
     for seed in SEEDS:
         network = networks.at_random(seed, switches=20)
         rng = random.Random(seed)
@@ -302,7 +304,7 @@ def test_trees_span_and_are_trees():
         assert all(network.graph.links[p] in ports for p in ports)
         inside = {s for s, _ in ports} | {min(members)}
         assert members <= inside
-        assert len(ports) == 2 * (len(inside) - 1), "a tree has one link less than nodes"
+        assert len(ports) == 2 * (len(inside) - 1), "a tree has one link less than switches"
 
 
 def test_trees_of_several_jobs_take_different_spines():
@@ -314,7 +316,7 @@ def test_trees_of_several_jobs_take_different_spines():
     assert sorted(used.values()) == [0, 2, 2, 2]
 
 
-def test_cubes_cover_exactly():
+def test_cubes_cover_exactly_the_wanted_ranks():
     rng = random.Random(5)
     for _ in range(200):
         everyone = rng.sample(range(RANKS), rng.randrange(1, 60))
@@ -325,17 +327,17 @@ def test_cubes_cover_exactly():
 
 
 @pytest.mark.parametrize("ranks", [64, 512, 2048])
-def test_ranks_in_blocks_or_in_turn_are_one_cube_a_node(ranks):
+def test_ranks_by_slot_or_by_node_are_one_cube_a_node(ranks):
     everyone = range(ranks)
     for node in range(8):
-        in_turn = [r for r in everyone if r % 8 == node]
-        block = [r for r in everyone if r // (ranks // 8) == node]
-        assert len(cubes.cover(in_turn, everyone)) == 1
-        assert len(cubes.cover(block, everyone)) == 1
+        by_node = [r for r in everyone if r % 8 == node]
+        by_slot = [r for r in everyone if r // (ranks // 8) == node]
+        assert len(cubes.cover(by_node, everyone)) == 1
+        assert len(cubes.cover(by_slot, everyone)) == 1
 
 
-def test_allreduce_is_spread_as_well_as_can_be():
-    """On leaf and spine no link has more flows than half of what its leaf sends or gets."""
+def test_allreduce_is_spread_as_well_as_possible():
+    """On leaf-spine, a link has at most half of the flows that its leaf sends or receives."""
     rng = random.Random(11)
     for _ in range(30):
         network = networks.of_wiring(sdn_model.SHAPE)
@@ -355,8 +357,8 @@ def test_allreduce_is_never_worse_than_hashing_on_average(shape):
         assert sdn_model.spread_load(network, job) <= sum(hashed) / len(hashed)
 
 
-def test_no_rule_is_written_twice_with_different_ends():
-    """Two algorithms that claim the same frames at the same priority would depend on chance."""
+def test_no_two_algorithms_write_different_actions_for_a_rule():
+    """Otherwise their order would decide what happens to a frame."""
     from hikyaku.sdn import algorithms
 
     network = networks.of_wiring("fat-tree:4")
@@ -370,8 +372,7 @@ def test_no_rule_is_written_twice_with_different_ends():
 
 
 def test_a_hundred_switches_and_a_thousand_hosts():
-    """Every switch gets a rule for every host, and the work is counted, since a clock on a busy
-    machine lies; `hikyaku bench sdn` has the time."""
+    """Every switch gets a rule for every host. `hikyaku bench sdn` measures the time."""
     network = networks.hundred_switches()
     programs = compute(network)
     assert len(programs) == 100

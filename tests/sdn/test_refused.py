@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a switch refuses, and when it counts: a controller, and a switch with room for few rules."""
+"""Rules that a switch refuses, and how the controller counts, reports and retries them."""
 
 import asyncio
 import contextlib
@@ -13,7 +13,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from soft_switch import FULL, SoftSwitch
 
 from hikyaku.sdn import codec
-from hikyaku.sdn import controller as module
+from hikyaku.sdn import update as module
 from hikyaku.sdn.controller import Controller
 from hikyaku.sdn.openflow import Gone
 from hikyaku.sdn.rules import Does, Key, groups
@@ -22,20 +22,20 @@ from hikyaku.sdn.switch import Switch
 
 
 class FullSwitch:
-    """A channel to a switch. It takes @room rules, and tells of the others at the next barrier."""
+    """A channel to a switch that accepts @space rules, and refuses others at the next barrier."""
 
-    def __init__(self, controller: Controller, room: int):
+    def __init__(self, controller: Controller, space: int):
         self.controller = controller
-        self.room = room
+        self.space = space
         self.errors: list[int] = []
-        self.seen: list[int] = []  # how many were called refused while it had not answered yet
+        self.seen: list[int] = []  # at each barrier: the number of rules that count as refused
         self.numbers = itertools.count(1)
 
     def send(self, message: object) -> int:
         xid = next(self.numbers)
         if isinstance(message, parser.OFPFlowMod) and message.command == of.OFPFC_ADD:
-            if self.room:
-                self.room -= 1
+            if self.space:
+                self.space -= 1
             else:
                 self.errors.append(xid)
         return xid
@@ -52,13 +52,13 @@ class FullSwitch:
 
 
 @pytest.fixture
-def said() -> list[str]:
+def messages() -> list[str]:
     return []
 
 
 @pytest.fixture
-def controller(tmp_path, said) -> Controller:
-    made = Controller(Store(tmp_path / "sdn"), said.append)
+def controller(tmp_path, messages) -> Controller:
+    made = Controller(Store(tmp_path / "sdn"), messages.append)
     made.network = networks.of_wiring("leaf-spine:1x2x4")
     number = min(made.network.graph.ports)
     made.switches[number] = Switch(number, FullSwitch(made, 10))
@@ -71,31 +71,31 @@ def update(controller: Controller) -> Switch:
     return switch
 
 
-def test_what_finds_no_room_is_said_once_and_counted(controller, said):
+def test_rules_without_space_are_reported_once_and_counted(controller, messages):
     switch = update(controller)
     program = controller.wanted[switch.number]
     assert len(switch.rules) == 10
     assert len(switch.refused) == len(program) - 10 > 0
     update(controller)
-    assert len([line for line in said if "its flow table is full" in line]) == 1
+    assert len([line for line in messages if "its flow table is full" in line]) == 1
 
 
-def test_it_is_said_again_after_there_was_room(controller, said):
+def test_a_full_table_is_reported_again_after_it_had_space(controller, messages):
     full = "its flow table is full"
     switch = update(controller)
-    switch.channel.room = 1000
+    switch.channel.space = 1000
     assert update(controller).refused == {}
     controller.network.graph.hosts.clear()
     update(controller)
-    assert len([line for line in said if full in line]) == 1
+    assert len([line for line in messages if full in line]) == 1
     controller.network = networks.of_wiring("leaf-spine:1x2x4")
-    switch.channel.room = 0
+    switch.channel.space = 0
     update(controller)
     update(controller)
-    assert len([line for line in said if full in line]) == 2
+    assert len([line for line in messages if full in line]) == 2
 
 
-def test_it_counts_while_it_is_sent_again(controller):
+def test_a_refused_rule_counts_as_refused_while_it_is_sent_again(controller):
     switch = update(controller)
     count = len(switch.refused)
     switch.channel.seen.clear()
@@ -103,52 +103,52 @@ def test_it_counts_while_it_is_sent_again(controller):
     assert set(switch.channel.seen) == {count}
 
 
-def test_what_finds_room_counts_no_more(controller):
+def test_a_rule_that_finds_space_no_longer_counts_as_refused(controller):
     switch = update(controller)
-    switch.channel.room = 1
+    switch.channel.space = 1
     count = len(switch.refused)
     assert len(update(controller).refused) == count - 1
-    switch.channel.room = count
+    switch.channel.space = count
     assert update(controller).refused == {}
     assert switch.rules == controller.wanted[switch.number]
 
 
-def test_what_is_not_wanted_any_more_counts_no_more(controller):
+def test_a_rule_that_is_not_wanted_any_longer_does_not_count_as_refused(controller):
     switch = update(controller)
     assert switch.refused
     controller.network.graph.hosts.clear()
-    switch.channel.room = 1000
+    switch.channel.space = 1000
     wanted = len(update(controller).refused)
     assert wanted == 0
 
 
-def test_what_a_job_was_refused_is_told_by_switch(controller):
+def test_refused_rules_of_a_job_are_listed_by_switch(controller):
     switch = update(controller)
-    switch.channel.room = 1000
+    switch.channel.space = 1000
     update(controller)
     controller.jobs[1] = networks.job_on(controller.network, 4)
     controller.jobs[2] = networks.job_on(controller.network, 4, number=2)
-    switch.channel.room = 0
+    switch.channel.space = 0
     update(controller)
     program = controller.wanted[switch.number]
     for job in (1, 2):
         left = {k for k, does in program.items() if does.job == job and k not in switch.rules}
         assert left
-        told = controller.refused_rules(job)
-        assert told.keys() == {switch.number}
-        assert told[switch.number].keys() == left
-        assert "TABLE_FULL" in next(iter(told[switch.number].values()))
-    switch.channel.room = 1000
+        refused = controller.refused_rules(job)
+        assert refused.keys() == {switch.number}
+        assert refused[switch.number].keys() == left
+        assert "TABLE_FULL" in next(iter(refused[switch.number].values()))
+    switch.channel.space = 1000
     update(controller)
     assert controller.refused_rules(1) == {}
 
 
-# ---- and what is really in the switch ------------------------------------------------------------
+# ---- installed rules and groups ------------------------------------------------------------------
 
 
 @pytest.fixture
 def switch(controller) -> Switch:
-    """A leaf; what it has is looked at."""
+    """A leaf, as a SoftSwitch: tests look at its installed rules and groups."""
     controller.switches.clear()
     number = max(controller.network.graph.ports)
     controller.switches[number] = Switch(number, SoftSwitch(controller._told))
@@ -156,9 +156,9 @@ def switch(controller) -> Switch:
 
 
 def same(controller: Controller, switch: Switch) -> bool:
-    """Does the controller know what is in the switch?"""
+    """Does the controller know what the switch has installed?"""
     soft = switch.channel
-    return switch.rules == soft.program() and switch.groups == soft.its_groups()
+    return switch.rules == soft.program() and switch.groups == soft.installed_groups()
 
 
 def group_of_others(number: int, kind: int = of.OFPGT_SELECT) -> parser.OFPGroupMod:
@@ -168,7 +168,7 @@ def group_of_others(number: int, kind: int = of.OFPGT_SELECT) -> parser.OFPGroup
 
 @contextlib.asynccontextmanager
 async def updating(controller: Controller) -> AsyncIterator[None]:
-    """As run() does, in an event loop of its own."""
+    """Updates switches in the background, as Controller.run() does."""
     controller._news, controller._idle = asyncio.Event(), asyncio.Event()
     task = asyncio.create_task(controller._updating())
     controller._changed()
@@ -186,10 +186,10 @@ def settle(controller: Controller) -> None:
     asyncio.run(until_settled())
 
 
-def test_what_finds_room_when_old_rules_have_gone_is_sent_again(controller, switch):
+def test_refused_rules_are_sent_again_when_removed_rules_leave_space(controller, switch):
     controller.jobs[1] = networks.job_on(controller.network, 8)
     settle(controller)
-    switch.channel.room = len(switch.rules)
+    switch.channel.space = len(switch.rules)
     controller.jobs = {2: networks.job_on(controller.network, 8, number=2)}
     settle(controller)
     assert switch.refused == {}
@@ -197,32 +197,32 @@ def test_what_finds_room_when_old_rules_have_gone_is_sent_again(controller, swit
     assert same(controller, switch)
 
 
-def test_it_is_sent_again_after_a_while(controller, switch, monkeypatch):
+def test_refused_rules_are_sent_again_after_a_while(controller, switch, monkeypatch):
     monkeypatch.setattr(module, "RETRY_FIRST", 0.01)
     settle(controller)
     controller.jobs[1] = networks.job_on(controller.network, 8)
 
-    async def until_room() -> None:
-        switch.channel.room = len(switch.rules)
+    async def until_space() -> None:
+        switch.channel.space = len(switch.rules)
         async with updating(controller):
             await controller.settled()
             assert switch.refused
-            switch.channel.room = 1000
+            switch.channel.space = 1000
             while switch.refused:
                 await asyncio.sleep(0.001)
 
-    asyncio.run(asyncio.wait_for(until_room(), 20))
+    asyncio.run(asyncio.wait_for(until_space(), 20))
     assert switch.rules == controller.wanted[switch.number]
 
 
-def test_a_group_without_room_is_sent_again(controller, switch):
-    switch.channel.group_room = len(switch.channel.groups)
+def test_a_group_without_space_is_sent_again(controller, switch):
+    switch.channel.group_space = len(switch.channel.groups)
     settle(controller)
     used = [k for k, d in controller.wanted[switch.number].items() if groups({k: d})]
     assert switch.refused.keys() == set(used)
     assert all("OUT_OF_GROUPS" in why for why in switch.refused.values())
     assert same(controller, switch)
-    switch.channel.group_room = 1000
+    switch.channel.group_space = 1000
     settle(controller)
     assert switch.refused == {}
     assert switch.rules == controller.wanted[switch.number]
@@ -231,7 +231,7 @@ def test_a_group_without_room_is_sent_again(controller, switch):
 
 @pytest.fixture
 def unchanged(controller, switch) -> dict[Key, Does]:
-    """What a switch still does that has refused all changes of its rules with groups."""
+    """The rules that stay in a switch because it refused to change them."""
     controller.jobs[1] = networks.job_on(controller.network, 8)
     settle(controller)
     switch.channel.refuse = lambda m: (
@@ -241,19 +241,19 @@ def unchanged(controller, switch) -> dict[Key, Does]:
     leaf = switch.number
     for end in [e for e in controller.network.graph.links if e[0] == leaf][:1]:
         controller.network.graph.port_down(*end)
-    controller.network.graph.add_switch(99, [1])  # spread anew
+    controller.network.graph.add_switch(99, [1])  # so the paths are spread again
     settle(controller)
     return {k: d for k, d in before.items() if controller.wanted[leaf].get(k, d) != d}
 
 
-def test_a_refused_change_leaves_what_was_there_and_its_group(controller, switch, unchanged):
+def test_a_refused_change_leaves_the_old_rule_and_its_group(controller, switch, unchanged):
     assert any(groups({k: d}) for k, d in unchanged.items())
     assert unchanged.items() <= switch.rules.items()
     assert unchanged.keys() <= switch.refused.keys()
     assert same(controller, switch)
 
 
-def test_a_refused_change_goes_with_its_job(controller, switch, unchanged):
+def test_the_old_rule_of_a_refused_change_is_removed_with_its_job(controller, switch, unchanged):
     assert any(does.job == 1 for does in unchanged.values())
     controller.jobs.clear()
     settle(controller)
@@ -261,7 +261,7 @@ def test_a_refused_change_goes_with_its_job(controller, switch, unchanged):
     assert same(controller, switch)
 
 
-def test_a_switch_that_does_not_say_that_it_is_done_is_let_go(controller, switch):
+def test_a_switch_that_does_not_answer_a_barrier_is_disconnected(controller, switch):
     async def silent() -> None:
         raise Gone("switch did not answer OFPBarrierRequest within 10 s")
 
@@ -271,7 +271,7 @@ def test_a_switch_that_does_not_say_that_it_is_done_is_let_go(controller, switch
     assert "did not answer" in switch.channel.failed
 
 
-# ---- groups of others ----------------------------------------------------------------------------
+# ---- groups of other controllers -----------------------------------------------------------------
 
 
 async def taken_over(channel: SoftSwitch, number: int) -> Switch:
@@ -282,13 +282,13 @@ async def taken_over(channel: SoftSwitch, number: int) -> Switch:
 
 
 def again(controller: Controller, switch: Switch) -> Switch:
-    """As by a controller that starts anew."""
+    """The switch as a restarted controller reads it."""
     made = asyncio.run(taken_over(switch.channel, switch.number))
     controller.switches[switch.number] = made
     return made
 
 
-def test_what_was_written_is_read_back_and_nothing_written_anew(controller, switch):
+def test_a_restarted_controller_reads_its_rules_and_writes_nothing(controller, switch):
     settle(controller)
     switch = again(controller, switch)
     switch.channel.sent.clear()
@@ -297,7 +297,7 @@ def test_what_was_written_is_read_back_and_nothing_written_anew(controller, swit
     assert same(controller, switch)
 
 
-def test_groups_of_others_and_their_flows_stay(controller, switch):
+def test_groups_and_flows_of_other_controllers_stay(controller, switch):
     soft = switch.channel
     soft.send(group_of_others(1, of.OFPGT_ALL))
     soft.send(group_of_others(77, of.OFPGT_ALL))
@@ -312,8 +312,8 @@ def test_groups_of_others_and_their_flows_stay(controller, switch):
     assert same(controller, switch)
 
 
-def test_rules_of_ours_that_cannot_be_read_are_written_anew_or_go(controller, switch):
-    """As those of another release, which numbered groups otherwise."""
+def test_rules_that_the_controller_cannot_read_are_replaced_or_removed(controller, switch):
+    """Another release of the controller may have numbered groups otherwise."""
     controller.jobs[1] = networks.job_on(controller.network, 8)
     settle(controller)
     soft = switch.channel
@@ -327,7 +327,7 @@ def test_rules_of_ours_that_cannot_be_read_are_written_anew_or_go(controller, sw
     assert soft.program() == controller.wanted[switch.number]
 
 
-def test_a_number_that_somebody_has_taken_is_passed_over(controller, switch):
+def test_a_group_number_of_another_controller_is_not_used(controller, switch):
     settle(controller)
     taken = dict(switch.numbers.of_group)
     soft = SoftSwitch(controller._told)
@@ -339,7 +339,7 @@ def test_a_number_that_somebody_has_taken_is_passed_over(controller, switch):
     assert fresh.refused == {}
     assert fresh.rules == controller.wanted[fresh.number] == soft.program()
     assert all(soft.groups[each.group_id] is each for each in theirs)
-    # and one that starts anew knows
+    # a restarted controller does not use them either
     before = dict(soft.groups)
     fresh = again(controller, fresh)
     controller.jobs[1] = networks.job_on(controller.network, 8)
@@ -348,7 +348,7 @@ def test_a_number_that_somebody_has_taken_is_passed_over(controller, switch):
     assert before.items() <= soft.groups.items()
 
 
-def test_a_group_that_is_there_twice_goes_whole(controller, switch):
+def test_both_copies_of_a_group_are_removed(controller, switch):
     settle(controller)
     soft = switch.channel
     mod = next(m for n, m in soft.groups.items() if n != codec.ALIVE)
@@ -363,17 +363,17 @@ def test_a_group_that_is_there_twice_goes_whole(controller, switch):
     assert soft.groups.keys() == {codec.ALIVE}
 
 
-def test_a_group_that_should_be_alive_and_is_not_is_mended(controller, switch):
+def test_a_wrong_alive_group_is_replaced(controller, switch):
     soft = switch.channel
     soft.groups[codec.ALIVE] = group_of_others(codec.ALIVE, of.OFPGT_ALL)
     again(controller, switch)
     assert codec.is_alive(soft.groups[codec.ALIVE])
 
 
-# ---- not a rule ----------------------------------------------------------------------------------
+# ---- errors that are not about rules -------------------------------------------------------------
 
 
-def test_a_probe_that_finds_no_port_is_no_refused_rule(controller, switch, said):
+def test_an_error_about_a_probe_is_not_a_refused_rule(controller, switch, messages):
     settle(controller)
 
     def send(error: tuple[int, int]) -> None:
@@ -385,7 +385,7 @@ def test_a_probe_that_finds_no_port_is_no_refused_rule(controller, switch, said)
         asyncio.run(switch.channel.barrier())
 
     send((of.OFPET_BAD_ACTION, of.OFPBAC_BAD_OUT_PORT))
-    assert not said
+    assert not messages
     assert controller.counts["errors"] == 1
     send((of.OFPET_BAD_REQUEST, of.OFPBRC_BUFFER_UNKNOWN))
-    assert "refused to send a probe: OFPBRC_BUFFER_UNKNOWN" in said[0]
+    assert "refused to send a probe: OFPBRC_BUFFER_UNKNOWN" in messages[0]

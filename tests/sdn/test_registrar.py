@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The registrar of a job: what it tells the controller, and whom it does not believe."""
+"""The registrar of a job: its requests to the controller, and the requests that it refuses."""
 
 import socket
 import sys
@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 from click.testing import CliRunner
 
-from hikyaku import cli_tag
+from hikyaku.cli import tag as cli_tag
 from hikyaku.errors import HikyakuError
 from hikyaku.sdn import client
 from hikyaku.sdn import registrar as module
@@ -23,7 +23,7 @@ LIMIT_S = 10
 
 
 class Controller:
-    """In place of the client: what it was asked; refuses ranks if told so."""
+    """In place of the client: records requests. @refuses: the error by which it answers PUTs."""
 
     def __init__(self, refuses: str | None = None):
         self.calls: list[tuple] = []
@@ -70,7 +70,7 @@ def say(address: str, line: bytes) -> str:
 
 
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
-def test_a_job_from_its_begin_to_its_end(tmp_path: Path, kind: str) -> None:
+def test_a_job_from_start_to_end(tmp_path: Path, kind: str) -> None:
     controller = Controller()
     where = tmp_path / "r" if kind == "unix" else "localhost"
     with Registrar(controller, "solver", where) as registrar:
@@ -98,8 +98,8 @@ def test_a_job_from_its_begin_to_its_end(tmp_path: Path, kind: str) -> None:
         ("{secret} 2048 " + MAC, "there is no rank 2048"),
         ("{secret} 3,,4 " + MAC, "there is no rank "),
         ("{secret} -1 " + MAC, "there is no rank -1"),
-        ("{secret} 3 02:00", "'02:00' is no MAC address"),
-        ("{secret} heard 2048", "there is no rank 2048"),
+        ("{secret} 3 02:00", "'02:00' is not a MAC address"),
+        ("{secret} located 2048", "there is no rank 2048"),
         ("{secret} group 1,,2", "there is no rank"),
         ("{secret} group 1,2048", "there is no rank 2048"),
         ("{secret} drop 1", "there is no group 1"),
@@ -109,7 +109,7 @@ def test_a_job_from_its_begin_to_its_end(tmp_path: Path, kind: str) -> None:
         ("\xff" * 300, "did not understand"),
     ],
 )
-def test_what_is_not_believed(tmp_path: Path, line: str, says: str) -> None:
+def test_invalid_requests_are_refused(tmp_path: Path, line: str, says: str) -> None:
     controller = Controller()
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
         text = line.replace("{secret}", registrar.address.partition("@")[0]).encode("latin-1")
@@ -117,18 +117,18 @@ def test_what_is_not_believed(tmp_path: Path, line: str, says: str) -> None:
     assert [call[0] for call in controller.calls] == ["POST", "DELETE"]
 
 
-def test_a_rank_is_heard_of_or_not_yet(tmp_path: Path, monkeypatch) -> None:
+def test_a_rank_is_located_or_not_yet(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(module, "_FRESH_S", 0.0)
     controller = Controller()
     controller.located = [2]
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
         secret = registrar.address.partition("@")[0]
-        assert say(registrar.address, f"{secret} heard 3\n".encode()) == "not yet\n"
-        assert say(registrar.address, f"{secret} heard 2\n".encode()) == "ok\n"
+        assert say(registrar.address, f"{secret} located 3\n".encode()) == "not yet\n"
+        assert say(registrar.address, f"{secret} located 2\n".encode()) == "ok\n"
         controller.located = [2, 3]
-        assert say(registrar.address, f"{secret} heard 3\n".encode()) == "ok\n"
+        assert say(registrar.address, f"{secret} located 3\n".encode()) == "ok\n"
         controller.refused = {"refused": "no room; fix: wait"}  # a rank has rules from then on
-        assert say(registrar.address, f"{secret} heard 3\n".encode()) == "no room; fix: wait\n"
+        assert say(registrar.address, f"{secret} located 3\n".encode()) == "no room; fix: wait\n"
 
 
 def test_ranks_that_ask_at_once_cost_the_controller_one_look(tmp_path: Path, monkeypatch) -> None:
@@ -137,23 +137,23 @@ def test_ranks_that_ask_at_once_cost_the_controller_one_look(tmp_path: Path, mon
     controller.located = list(range(20))
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
         secret = registrar.address.partition("@")[0]
-        said = [say(registrar.address, f"{secret} heard {r}\n".encode()) for r in range(21)]
+        said = [say(registrar.address, f"{secret} located {r}\n".encode()) for r in range(21)]
         assert said == ["ok\n"] * 20 + ["not yet\n"]
         assert controller.looks == 1
-        # an address that is new has not been heard of, whatever was known of the one before
+        # a new address is not located yet, whatever was known of the one before
         assert say(registrar.address, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
-        assert say(registrar.address, f"{secret} heard 3\n".encode()) == "not yet\n"
+        assert say(registrar.address, f"{secret} located 3\n".encode()) == "not yet\n"
 
 
 def test_nobody_waits_for_the_switches_of_another(tmp_path: Path) -> None:
-    """Two ranks are told at once, and a third is heard of meanwhile."""
-    both, heard = threading.Barrier(3), threading.Event()
+    """Two ranks register at once, and a third asks for its location meanwhile."""
+    both, located = threading.Barrier(3), threading.Event()
     controller = Controller()
     controller.located = [2]
 
     def settle() -> None:
         both.wait(LIMIT_S)
-        assert heard.wait(LIMIT_S)
+        assert located.wait(LIMIT_S)
 
     controller.on_put = settle
     with (
@@ -167,8 +167,8 @@ def test_nobody_waits_for_the_switches_of_another(tmp_path: Path) -> None:
 
         told = [pool.submit(tell, rank) for rank in (0, 1)]
         both.wait(LIMIT_S)
-        assert say(registrar.address, f"{secret} heard 2\n".encode()) == "ok\n"
-        heard.set()
+        assert say(registrar.address, f"{secret} located 2\n".encode()) == "ok\n"
+        located.set()
         assert [t.result(LIMIT_S) for t in told] == ["ok\n", "ok\n"]
 
 
@@ -200,7 +200,7 @@ def test_the_same_ranks_share_a_group_until_the_last_has_dropped_it(tmp_path: Pa
 
 
 def test_groups_are_made_at_once_and_each_once(tmp_path: Path) -> None:
-    """Two askers of one group wait for it together, and for nobody else's."""
+    """Two requests for one group wait for it together, but not for other groups."""
     controller = Controller()
     both = threading.Barrier(2)
     controller.on_put = lambda: both.wait(LIMIT_S)
@@ -217,8 +217,8 @@ def test_groups_are_made_at_once_and_each_once(tmp_path: Path) -> None:
     assert len([c for c in controller.calls if c[0] == "PUT"]) == 2
 
 
-def test_a_group_that_is_known_too_late_is_let_go(tmp_path: Path, monkeypatch) -> None:
-    """Who asked has given up, and will not drop it."""
+def test_a_group_that_is_ready_too_late_is_dropped(tmp_path: Path, monkeypatch) -> None:
+    """The rank that requested it has given up, and will not drop it."""
     controller = Controller()
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
         secret = registrar.address.partition("@")[0]
@@ -240,7 +240,9 @@ def test_a_group_that_the_controller_refuses_is_not_kept(tmp_path: Path) -> None
         assert say(registrar.address, f"{secret} group 1,2\n".encode()) == "ok 1\n"
 
 
-def test_a_group_is_free_again_though_the_controller_did_not_hear_of_it(tmp_path: Path) -> None:
+def test_a_group_is_free_even_if_the_controller_refuses_to_remove_it(
+    tmp_path: Path,
+) -> None:
     controller = Controller()
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
         secret = registrar.address.partition("@")[0]
@@ -264,8 +266,8 @@ def connected(registrar: Registrar) -> socket.socket:
     return sock
 
 
-def test_who_says_nothing_makes_room(tmp_path: Path, monkeypatch) -> None:
-    """Strangers can connect; they keep no rank waiting."""
+def test_the_oldest_silent_connections_are_closed(tmp_path: Path, monkeypatch) -> None:
+    """Any process can connect, but no rank waits because of it."""
     monkeypatch.setattr(module, "_SILENT", 4)
     with Registrar(Controller(), "solver", tmp_path / "r") as registrar:
         secret = registrar.address.partition("@")[0]
@@ -279,7 +281,7 @@ def test_who_says_nothing_makes_room(tmp_path: Path, monkeypatch) -> None:
             each.close()
 
 
-def test_no_more_threads_than_a_job_needs(tmp_path: Path, monkeypatch) -> None:
+def test_the_number_of_threads_is_limited(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(module, "_THREADS", 2)
     controller = Controller()
     both, end = threading.Barrier(3), threading.Event()
@@ -290,15 +292,15 @@ def test_no_more_threads_than_a_job_needs(tmp_path: Path, monkeypatch) -> None:
     ):
         secret = registrar.address.partition("@")[0]
         lines = [f"{secret} {rank} {MAC}\n".encode() for rank in (1, 2)]
-        told = [pool.submit(say, registrar.address, line) for line in lines]
+        answers = [pool.submit(say, registrar.address, line) for line in lines]
         both.wait(LIMIT_S)
         with connected(registrar) as third:
             assert third.recv(1) == b""
         end.set()
-        assert [t.result(LIMIT_S) for t in told] == ["ok\n", "ok\n"]
+        assert [each.result(LIMIT_S) for each in answers] == ["ok\n", "ok\n"]
 
 
-def test_a_line_has_its_time_however_it_comes(monkeypatch) -> None:
+def test_a_line_has_one_time_limit_for_all_its_parts(monkeypatch) -> None:
     now = [100.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
 
@@ -317,7 +319,7 @@ def test_a_line_has_its_time_however_it_comes(monkeypatch) -> None:
     assert Slow.limits == [5.0, 3.0, 1.0]
 
 
-def test_a_refusal_comes_back_in_one_line(tmp_path: Path) -> None:
+def test_a_refusal_is_answered_in_one_line(tmp_path: Path) -> None:
     controller = Controller("the controller refused PUT:\nno such thing")
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
         secret = registrar.address.partition("@")[0]
@@ -325,7 +327,7 @@ def test_a_refusal_comes_back_in_one_line(tmp_path: Path) -> None:
     assert answer == "the controller refused PUT: no such thing\n"
 
 
-def test_no_controller_leaves_no_socket(tmp_path: Path) -> None:
+def test_without_a_controller_no_socket_is_left(tmp_path: Path) -> None:
     class Gone(Controller):
         def post(self, path: str, data: object) -> dict:
             raise HikyakuError("does not answer")
@@ -340,23 +342,23 @@ class Leaves(Controller):
         raise self.failure
 
 
-def test_a_job_that_cannot_be_taken_away_is_said_and_hides_no_status(tmp_path, capsys) -> None:
-    """`tag run` leaves by sys.exit(), with mpirun's status."""
+def test_a_job_that_cannot_be_removed_is_reported_and_the_status_stays(tmp_path, capsys) -> None:
+    """`tag run` ends by sys.exit(), with mpirun's status."""
     Leaves.failure = HikyakuError("has gone")
     with pytest.raises(SystemExit, match="3"), Registrar(Leaves(), "solver", tmp_path / "r"):
         sys.exit(3)
-    said = capsys.readouterr().err
-    assert "job 9 is still with the controller" in said
-    assert said.endswith("has gone; or then: hikyaku sdn forget 9\n")
+    error = capsys.readouterr().err
+    assert "job 9 is still with the controller" in error
+    assert error.endswith("has gone; or then: hikyaku sdn forget 9\n")
     for status in (404, 503):
-        Leaves.failure = client.Refused("it is no more there", status)
+        Leaves.failure = client.Refused("there is no job 9", status)
         with Registrar(Leaves(), "x", tmp_path / "r"):
             pass
     assert capsys.readouterr().err == ""
 
 
-def test_the_controller_hears_all_the_time_that_the_job_runs(tmp_path, monkeypatch, capsys) -> None:
-    """What goes wrong is said once."""
+def test_the_lease_is_renewed_while_the_job_runs(tmp_path, monkeypatch, capsys) -> None:
+    """A failure is reported once."""
     monkeypatch.setattr(module, "_BEAT_S", 0.001)
     controller = Controller("not now")
     many = threading.Semaphore(0)
@@ -369,7 +371,7 @@ def test_the_controller_hears_all_the_time_that_the_job_runs(tmp_path, monkeypat
 
 
 class Forgetful(Controller):
-    """Answers to renewals that there is no job, until it is told of one again."""
+    """Once `forgets` is set, it refuses renewals until the job is registered again."""
 
     def __init__(self):
         super().__init__()
@@ -392,8 +394,8 @@ class Forgetful(Controller):
         return super().post(path, data)
 
 
-def test_a_job_that_was_forgotten_though_it_runs(tmp_path, monkeypatch, capsys) -> None:
-    """It was stopped for longer than its lease, and goes on."""
+def test_a_running_job_is_registered_again_after_its_lease(tmp_path, monkeypatch, capsys) -> None:
+    """Its registrar was stopped for longer than the lease."""
     monkeypatch.setattr(module, "_BEAT_S", 0.001)
     controller = Forgetful()
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
@@ -415,24 +417,24 @@ def test_a_job_that_was_forgotten_though_it_runs(tmp_path, monkeypatch, capsys) 
             },
         )
     ]
-    said = capsys.readouterr().err
-    assert said == "hikyaku: the controller had forgotten job 9, and was told of it again\n"
+    error = capsys.readouterr().err
+    assert error == "hikyaku: the controller had forgotten job 9, and was told of it again\n"
 
 
-# In place of mpirun: a rank that tells the registrar of the BTL's parameters its address.
+# In place of mpirun: a rank that registers its address with the registrar of the BTL's parameters.
 RANK = """
 import os, socket, sys
 secret, _, where = os.environ["OMPI_MCA_btl_hikyaku_registrar"].partition("@")
 host, _, port = where.rpartition(":")
 with socket.create_connection((host, int(port)), timeout=10) as sock:
     sock.sendall(f"{secret} 3 02:00:00:00:00:07\\n".encode())
-    said = sock.makefile().read()
-sys.exit(int(os.environ["OMPI_MCA_btl_hikyaku_tag"]) if said == "ok\\n" else 1)
+    answer = sock.makefile().read()
+sys.exit(int(os.environ["OMPI_MCA_btl_hikyaku_tag"]) if answer == "ok\\n" else 1)
 """
 
 
 def test_a_native_job_on_real_nodes(tmp_path: Path, monkeypatch) -> None:
-    """`tag run --sdn --native`: the command has what ranks need, and its status is the tool's."""
+    """`tag run --sdn --native` gives ranks their settings, and exits with the command's status."""
     controller = Controller()
     monkeypatch.setattr(client, "Client", lambda _state, **_: controller)
     options = ["--sdn", "--native", "--state", str(tmp_path), "--reach-as", "localhost"]

@@ -4,38 +4,79 @@
 import asyncio
 import json
 import random
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 
 import networks
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+from prometheus_client.parser import text_string_to_metric_families
 
 from hikyaku.errors import HikyakuError
-from hikyaku.sdn import http
 from hikyaku.sdn.controller import Controller
 from hikyaku.sdn.follow import Frame, Tables
 from hikyaku.sdn.leases import Leases
+from hikyaku.sdn.names import Names
 from hikyaku.sdn.program import compute
-from hikyaku.sdn.rest import Request, Rest
+from hikyaku.sdn.rest import app
+from hikyaku.sdn.rest.app import make_app, serving
 from hikyaku.sdn.store import Store
 
 TOKEN = "secret"
 MAC = "02:00:00:00:00:01"
 
 
+@dataclass
+class Rest:
+    """The interface of the controller @c, and a client of it; @said: the bugs that it reports."""
+
+    c: Controller
+    runner: asyncio.Runner
+    client: TestClient | None = None
+    said: list[str] = field(default_factory=list)
+
+    def app(self, hosts: frozenset[str] | None = None) -> web.Application:
+        return make_app(self.c, TOKEN, self.said.append, hosts)
+
+    def start(self) -> None:
+        async def started() -> TestClient:
+            client = TestClient(TestServer(self.app()))
+            await client.start_server()
+            return client
+
+        self.client = self.runner.run(started())
+
+
 @pytest.fixture
-def rest(tmp_path, monkeypatch) -> Rest:
+def rest(tmp_path, monkeypatch) -> Iterator[Rest]:
     controller = Controller(Store(tmp_path / "sdn"), lambda _: None)
 
     async def settled(_limit: float = 0) -> None:
         pass
 
     monkeypatch.setattr(controller, "settled", settled)
-    return Rest(controller, TOKEN)
+    with asyncio.Runner() as runner:
+        made = Rest(controller, runner)
+        made.start()
+        yield made
+        runner.run(made.client.close())
 
 
 def ask(rest: Rest, method: str, path: str, data=None, token: str | None = TOKEN, **query: str):
     body = data if isinstance(data, bytes) else b"" if data is None else json.dumps(data).encode()
-    answer = asyncio.run(rest.answer(Request(method, path, query, token, body)))
-    return answer.status, json.loads(answer.content) if answer.kind == "application/json" else ""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+
+    async def answered() -> tuple[int, object]:
+        url = rest.client.make_url("/").with_path(path, encoded=True).with_query(query)
+        answer = await rest.client.session.request(method, url, data=body, headers=headers)
+        is_json = answer.content_type == "application/json"
+        return answer.status, await (answer.json() if is_json else answer.text())
+
+    found = rest.runner.run(answered())
+    assert rest.said == [], "a request found a bug"
+    return found
 
 
 def test_the_life_of_a_job(rest, tmp_path):
@@ -88,28 +129,28 @@ def test_only_the_token_changes_anything(rest):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"{", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
-        ([], "no JSON object"),
-        ({"color": 1}, "unknown: color"),
-        ({"name": 3}, "name is a string"),
-        ({"name": "x" * 65}, "name is a string"),
-        ({"name": "a\nb"}, "printable"),
-        ({"job": 0}, "job is a whole number"),
-        ({"job": 64}, "job is a whole number"),
-        ({"job": True}, "job is a whole number"),
-        ({"job": 1.5}, "job is a whole number"),
-        ({"ranks": [MAC]}, "ranks is an object"),
-        ({"ranks": {"2048": MAC}}, "a rank is a whole number"),
-        ({"ranks": {"-1": MAC}}, "a rank is a whole number"),
-        ({"ranks": {"0": "02:00"}}, "no MAC address"),
-        ({"ranks": {"0": 5}}, "an address is a string"),
+        (b"{", "the body: Invalid JSON"),
+        (b"[" * 100_000, "the body: Invalid JSON: recursion limit"),
+        ([], "the body: Input should be an object"),
+        ({"color": 1}, "color: Extra inputs are not permitted"),
+        ({"name": 3}, "name: Input should be a valid string"),
+        ({"name": "x" * 65}, "name: String should have at most 64 characters"),
+        ({"name": "a\nb"}, "name: use printable characters only"),
+        ({"job": 0}, "job: Input should be greater than or equal to 1"),
+        ({"job": 64}, "job: Input should be less than 64"),
+        ({"job": True}, "job: Input should be a valid integer"),
+        ({"job": 1.5}, "job: Input should be a valid integer"),
+        ({"ranks": [MAC]}, "ranks: Input should be an object"),
+        ({"ranks": {"2048": MAC}}, "ranks.2048: Input should be less than 2048"),
+        ({"ranks": {"-1": MAC}}, "ranks.-1: Input should be greater than or equal to 0"),
+        ({"ranks": {"0": "02:00"}}, "ranks.0: '02:00' is not a MAC address"),
+        ({"ranks": {"0": 5}}, "ranks.0: Input should be a valid string"),
         ({"ranks": {"0": "66:48:00:00:00:01"}}, "cannot be a rank's"),
         ({"ranks": {"0": "ff:ff:ff:ff:ff:ff"}}, "cannot be a rank's"),
-        ({"groups": {"1": [5000]}}, "a rank is a whole number"),
-        ({"groups": {"1": {}}}, "a group is a list"),
-        ({"lease": 9}, "a lease, in seconds, is a whole number from 10"),
-        ({"groups": {"x": []}}, "a group is a whole number"),
+        ({"groups": {"1": [5000]}}, "groups.1.0: Input should be less than 2048"),
+        ({"groups": {"1": {}}}, "groups.1: Input should be a valid"),
+        ({"lease": 9}, "lease: Input should be greater than or equal to 10"),
+        ({"groups": {"x": []}}, "groups.x: Input should be a valid integer"),
     ],
 )
 def test_what_is_wrong_is_said_and_changes_nothing(rest, data, said):
@@ -286,11 +327,23 @@ def test_a_path_is_followed_once_until_the_rules_change(rest, monkeypatch):
     assert path(far) == (0, 1), "a link that was lost since is not drawn"
 
 
+def test_hosts_have_names(rest):
+    graph = rest.c.network.graph
+    graph.add_switch(1, [2])
+    graph.hosts |= {0x0200_0000_0001: (1, 2), 0x0200_0000_0002: (1, 2)}
+    rest.c.names = Names({0x0200_0000_0001: ("node0", "tcp0")})
+    _, topology = ask(rest, "GET", "/v1/topology")
+    found = [(host["name"], host["interface"]) for host in topology["hosts"]]
+    assert found == [("node0", "tcp0"), (None, None)]
+
+
 def test_metrics_are_well_formed(rest):
-    answer = asyncio.run(rest.answer(Request("GET", "/metrics", {}, None, b"")))
-    for line in answer.content.splitlines():
-        assert line.startswith("# ") or len(line.rsplit(" ", 1)) == 2
-    assert "hikyaku_sdn_jobs 0" in answer.content
+    ask(rest, "POST", "/v1/jobs", {})
+    status, text = ask(rest, "GET", "/metrics")
+    found = {family.name: family for family in text_string_to_metric_families(text)}
+    assert status == 200
+    assert found["hikyaku_sdn_jobs"].samples[0].value == 1
+    assert found["hikyaku_sdn_port_sent_bytes"].type == "counter"
 
 
 def test_a_damaged_state_is_named(tmp_path):
@@ -312,23 +365,22 @@ def test_secrets_are_for_nobody_else(tmp_path):
 
 
 async def _exchange(rest: Rest, requests: list[bytes], hosts=frozenset({"localhost"})) -> list:
-    said: list[str] = []
-    server = await asyncio.start_server(
-        http.serve(rest.answer, said.append, hosts), "127.0.0.1", 0, limit=http.MAX_HEAD
-    )
-    port = server.sockets[0].getsockname()[1]
+    listening = socket.create_server(("127.0.0.1", 0))
     answers = []
-    for request in requests:
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(request)
-        writer.write_eof()
-        try:
-            answers.append(await asyncio.wait_for(reader.read(), 20))
-        except ConnectionError:
-            answers.append(b"")
-        writer.close()
-    server.close()
-    assert said == [], "a request found a bug"
+    async with serving(rest.app(hosts), listening):
+        for request in requests:
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(request)
+            answer = asyncio.create_task(reader.read())
+            done, _ = await asyncio.wait([answer], timeout=0.1)
+            if not done:  # it waits for the rest of the request
+                writer.write_eof()
+            try:
+                answers.append(await asyncio.wait_for(answer, 20))
+            except ConnectionError:
+                answers.append(b"")
+            writer.close()
+    assert rest.said == [], "a request found a bug"
     return answers
 
 
@@ -340,20 +392,39 @@ GOOD = b"GET /v1/status HTTP/1.1\r\nHost: localhost:80\r\n\r\n"
     [
         (GOOD, b"200"),
         (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"421"),
-        (b"GET / HTTP/1.1\r\n\r\n", b"421"),
-        (b"GET /\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET /\r\n\r\n", b"421"),
         (b"GET http://x/ HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: x\r\n\r\n", b"400"),
         (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", b"400"),
-        (b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n", b"413"),
-        (b"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n", b"501"),
-        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\n\r\n", b"431"),
+        (b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999999\r\n\r\n", b"413"),
+        (
+            b"POST /v1/jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+            b"501",
+        ),
+        (b"GET /" + b"a" * 20_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"431"),
         (b"GET /?" + b"&a=b" * 50 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n", b"400"),
     ],
 )
 def test_http(rest, request_, status):
     (answer,) = asyncio.run(_exchange(rest, [request_]))
     assert answer.split(b" ")[1] == status
+
+
+def test_a_connection_without_a_request_is_closed(rest, monkeypatch):
+    monkeypatch.setattr(app, "CONNECTION_S", 0.2)
+
+    async def silent() -> bytes:
+        listening = socket.create_server(("127.0.0.1", 0))
+        async with serving(rest.app(), listening):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.write(GOOD[:20])
+            try:
+                return await asyncio.wait_for(reader.read(), 20)
+            finally:
+                writer.close()
+
+    assert asyncio.run(silent()) == b""
 
 
 def test_http_and_rest_survive_noise(rest):

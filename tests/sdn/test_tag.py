@@ -96,7 +96,7 @@ def test_what_does_not_fit_is_refused(bad: dict) -> None:
 
 @pytest.mark.parametrize("text", ["", "66:48:04:40:00", "66:48:04:40:00:0g", "66480440001"])
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(NoTag, match="no MAC address"):
+    with pytest.raises(NoTag, match="not a MAC address"):
         Tag.parse(text)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trees stay where they are while they are of use, and move without a loop on the way."""
+"""Trees of broadcasts and groups stay while they are useful, and change without a loop."""
 
 import asyncio
 import itertools
@@ -52,7 +52,7 @@ def test_trees_stay_when_loads_change_and_links_come(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_controller_that_starts_anew_leaves_trees_where_they_are(seed):
+def test_a_restarted_controller_does_not_change_trees(seed):
     rng = random.Random(seed)
     network, again = networks.at_random(seed), networks.at_random(seed)
     loaded(network, rng)
@@ -64,8 +64,8 @@ def test_a_controller_that_starts_anew_leaves_trees_where_they_are(seed):
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_stands_is_used_as_far_as_it_is_a_tree(seed):
-    """Whatever is in the switches: the result spans, is a tree, and has no bare branch."""
+def test_old_ports_are_kept_as_far_as_they_form_a_tree(seed):
+    """From any old ports, the result is a tree that spans the members and ends only at them."""
     rng = random.Random(seed)
     network = networks.at_random(seed, switches=20)
     switches = sorted(network.graph.ports)
@@ -79,11 +79,11 @@ def test_what_stands_is_used_as_far_as_it_is_a_tree(seed):
         inside = {s for s, _ in ports}
         assert members <= inside
         assert len(ports) == 2 * (len(inside) - 1)
-        bare = [s for s in inside if sum(s == at for at, _ in ports) == 1]
-        assert set(bare) <= members
+        leaves = [s for s in inside if sum(s == at for at, _ in ports) == 1]
+        assert set(leaves) <= members
 
 
-def test_a_cut_link_changes_no_more_than_its_part():
+def test_a_cut_link_changes_only_its_part_of_the_tree():
     network = networks.of_wiring("leaf-spine:4x8x2")
     compute(network)
     (flood,) = network.standing.values()
@@ -95,19 +95,19 @@ def test_a_cut_link_changes_no_more_than_its_part():
     assert len(now - flood) <= 4
 
 
-# ---- on the way ----------------------------------------------------------------------------------
+# ---- while switches are updated ------------------------------------------------------------------
 
 
 class Watched(Controller):
-    """Remembers what all switches do before each step and after it."""
+    """Records the rules of all switches after each step of an update."""
 
     def start(self, network: Network) -> None:
         self.network = network
         self.steps: list[dict[int, Program]] = []
         for number in network.graph.ports:
-            self.switches[number] = Switch(number, SoftSwitch(self._soft_told))
+            self.switches[number] = Switch(number, SoftSwitch(self._report))
 
-    def _soft_told(self, channel: object, message: object) -> None:
+    def _report(self, channel: object, message: object) -> None:
         self._told(channel, message)
 
     def installed(self) -> dict[int, Program]:
@@ -124,7 +124,7 @@ def controller(tmp_path) -> Watched:
 
 
 def looping(network: Network, steps: list[dict[int, Program]], jobs: list, rng) -> bool:
-    """Does any mix of switches before a step and after it send a frame in a circle?"""
+    """Does a frame loop while some switches have made a step and others have not?"""
     frames = [(source, BROADCAST) for source in network.graph.hosts]
     for job in jobs:
         tags = [(r, int(Tag(job.number, Function.BCAST, r, 3, group=True))) for r in job.members(3)]
@@ -141,7 +141,7 @@ def looping(network: Network, steps: list[dict[int, Program]], jobs: list, rng) 
 
 
 def move(controller: Watched, seed: int, rng: random.Random) -> bool:
-    """Moves all trees, and returns whether there was a loop on the way."""
+    """Moves all trees. Returns whether there was a loop during the update."""
     controller.start(networks.at_random(seed))
     jobs = crowd(controller.network, rng)
     controller.jobs = {job.number: job for job in jobs}
@@ -156,13 +156,13 @@ def move(controller: Watched, seed: int, rng: random.Random) -> bool:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_no_mix_of_two_trees_has_a_loop(controller, seed):
+def test_no_step_of_an_update_has_a_loop(controller, seed):
     assert not move(controller, seed, random.Random(seed))
     assert controller.installed() == controller.wanted
 
 
-def test_a_mix_of_what_is_before_and_after_has_one(controller):
-    """Without the steps between: else the test above could not fail."""
+def test_an_update_in_one_step_would_have_a_loop(controller):
+    """So the test above can fail."""
     rng = random.Random(1)
     loops = 0
     for seed in SEEDS:
@@ -172,7 +172,7 @@ def test_a_mix_of_what_is_before_and_after_has_one(controller):
     assert loops
 
 
-def test_a_tree_that_one_switch_does_not_cut_grows_nowhere(controller):
+def test_a_tree_does_not_grow_while_a_switch_refuses_to_cut_it(controller):
     for seed in SEEDS:
         rng = random.Random(seed)
         controller.start(networks.at_random(seed))
@@ -181,12 +181,12 @@ def test_a_tree_that_one_switch_does_not_cut_grows_nowhere(controller):
         first = controller.installed()
         controller.network.standing = {}
         loaded(controller.network, rng)
-        deaf = controller.switches[rng.choice(sorted(controller.switches))].channel
-        deaf.refuse = lambda m: FULL if isinstance(m, parser.OFPFlowMod) else None
+        refusing = controller.switches[rng.choice(sorted(controller.switches))].channel
+        refusing.refuse = lambda m: FULL if isinstance(m, parser.OFPFlowMod) else None
         controller.steps = [first]
         asyncio.run(controller._update())
         assert not looping(controller.network, controller.steps, [], rng)
-        deaf.refuse = lambda _: None
+        refusing.refuse = lambda _: None
         asyncio.run(controller._update())
         assert not looping(controller.network, controller.steps, [], rng)
         assert controller.installed() == controller.wanted

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/lossy/lossy.bpf.c: loses frames on an interface, at random.
+ * tools/lossy/lossy.bpf.c: drops random frames of an interface.
  *
- *   lossy_out  tc egress     what leaves, but for what AF_XDP sends, which passes tc by
- *   lossy_in   XDP, generic  what comes in, before sockets hear of it
+ *   lossy_out  tc egress     sent frames, except those of AF_XDP, which do not pass tc
+ *   lossy_in   XDP, generic  received frames, before sockets get them
  *
- * Whether the n-th frame is lost depends on the seed and n alone. Programs called hk_ are the tagger's
- * (tests/integration/tagging.py looks whether one is left).
+ * The seed and the number of the frame decide whether it is dropped. The names must not begin with
+ * hk_, like the tagger's programs: tests/integration/tagging.py looks for those.
  */
 /* clang-format off: bpf_helpers.h needs the types of bpf.h */
 #include <linux/bpf.h>
@@ -14,13 +14,13 @@
 #include <bpf/bpf_helpers.h>
 /* clang-format on */
 
-#include "tools/lossy/lossy.h"
+#include "lossy/lossy.h"
 
 char hk_license[] SEC("license") = "Dual BSD/GPL";
 
 /* set before loading */
 const volatile uint64_t seed;
-const volatile uint64_t below; /* of 2^32: a frame whose number is below is lost */
+const volatile uint64_t below; /* of 2^32: a frame whose random number is below is lost */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -54,7 +54,8 @@ static int is_lost(uint32_t way, uint64_t len)
 	return 1;
 }
 
-/* A cable does not tell who sends: after an error Open vSwitch drops the rest of its batch as well. */
+/* TC_ACT_STOLEN reports no error to the sender, like a cable: after an error Open vSwitch would
+ * drop the rest of its batch, too. */
 SEC("tc")
 int lossy_out(struct __sk_buff *skb)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tools/lossy/main.c: hk-lossy, by which a lab loses frames on its links, as cables and switches do
- * (`hikyaku lab lose`). It works on interfaces of its network namespace, and leaves programs there that
- * need no process. They go with the interface, or by `clear`.
+ * tools/lossy/main.c: hk-lossy, with which a lab loses frames on its links, as on cables and in
+ * network switches (`hikyaku lab lose`). It attaches programs to interfaces of its network
+ * namespace, and ends. The programs stay until `clear`, or until the interface is deleted.
  */
 #include "base/common.h"
-#include "base/error.h"
+#include "hikyaku/error.h"
 
-#include "tools/lossy/lossy.h"
-#include "tools/lossy/lossy.skel.h"
+#include "lossy/lossy.h"
+#include "lossy/lossy.skel.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -19,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Our filter; the tagger has 72 (tagger/attach.c). */
+/* Priority of our filter; the tagger's is 72 (sdn/tagger/attach.c). */
 #define PRIORITY 73
 #define HANDLE   0x484b4cu /* "HKL" */
 #define MILLION  1000000u
@@ -27,10 +27,9 @@
 static const char usage[] =
 	"usage: hk-lossy set PPM SEED INTERFACE[/both]...   lose PPM frames in a million\n"
 	"       hk-lossy clear INTERFACE...                 lose none\n"
-	"       hk-lossy show INTERFACE...                  say what was lost\n"
-	"What leaves an interface gets lost, and with /both what comes in as well. `show` has a "
-	"line for\n"
-	"each: INTERFACE, frames and bytes lost of what left, and of what came in.\n";
+	"       hk-lossy show INTERFACE...                  print the losses\n"
+	"`set` affects sent frames, and with /both received frames, too. `show` prints a line\n"
+	"for each: INTERFACE, lost frames and bytes of those sent, and of those received.\n";
 
 static struct bpf_tc_hook hook_of(int ifindex)
 {
@@ -52,7 +51,7 @@ static int clear(int ifindex)
 	int rc = bpf_tc_detach(&hook, &filter);
 
 	bpf_xdp_detach(ifindex, XDP_FLAGS_SKB_MODE, NULL);
-	return rc == -ENOENT || rc == -EINVAL ? 0 : rc; /* none of ours, or no clsact */
+	return rc == -ENOENT || rc == -EINVAL ? 0 : rc; /* no filter of ours, or no clsact */
 }
 
 static int attach(const struct lossy_bpf *skel, int ifindex, bool both)
@@ -71,7 +70,7 @@ static int attach(const struct lossy_bpf *skel, int ifindex, bool both)
 	return rc;
 }
 
-/* Programs of its own for each interface: it counts for itself. */
+/* Loads separate programs for each interface, with their own counters. */
 static int set(int ifindex, bool both, uint64_t below, uint64_t seed)
 {
 	struct lossy_bpf *skel = lossy_bpf__open();
@@ -99,7 +98,7 @@ static int counts_of(int ifindex, struct hk_lossy_count counts[HK_LOSSY_WAYS])
 	struct bpf_tc_opts filter = filter_of();
 	uint32_t map_id = 0, len = sizeof(struct bpf_prog_info);
 	struct bpf_map_info map = {0};
-	/* rodata is a map, too */
+	/* rodata and counters are maps */
 	uint32_t ids[4];
 	struct bpf_prog_info info = {.nr_map_ids = HK_ARRAY_LEN(ids),
 				     .map_ids = (uint64_t)(uintptr_t)ids};
@@ -155,7 +154,8 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list args
 	return 0;
 }
 
-/* Each interface loses other frames, the same ones in each lab: FNV-1a of its name. */
+/* FNV-1a of the name, for the seed: interfaces lose different frames, and the same ones in each
+ * lab. */
 static uint64_t hash(const char *name)
 {
 	uint64_t h = UINT64_C(0xcbf29ce484222325);
@@ -186,10 +186,10 @@ static int one(char *const *argv, char *name, uint64_t ppm, uint64_t seed, struc
 	else
 		rc = show(name, ifindex);
 	if (rc)
-		return hk_error_set(err, rc, "cannot %s what %s loses: %s; fix: %s", argv[1], name,
-				    strerror(-rc),
+		return hk_error_set(err, rc, "cannot %s the losses of %s: %s; fix: %s", argv[1],
+				    name, strerror(-rc),
 				    strcmp(argv[1], "show") == 0
-					    ? "have it lose frames first: hk-lossy set"
+					    ? "run hk-lossy set first"
 					    : "run as root, on Linux 6.1 or newer with BTF");
 	return 0;
 }

@@ -1,13 +1,13 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
--- Wireshark dissector for Hikyaku frames (EtherType 0x88B5) and for messages of run-to-completion
--- nodes (0x88B6; over UDP by "Decode As"). The layout is docs/wire.md; every rule
--- there that a frame breaks becomes an expert info, and the checksum is verified.
+-- Wireshark dissector for Hikyaku frames (EtherType 0x88B5) and for messages of rtc nodes (0x88B6;
+-- over UDP by "Decode As"). docs/wire.md has the layout. The dissector adds an expert info for every
+-- rule of that page that a frame breaks, and verifies the checksum.
 --
 --   wireshark -X lua_script:tools/wireshark/hikyaku.lua capture.pcap
 --   tshark    -X lua_script:tools/wireshark/hikyaku.lua -r capture.pcap -Y hikyaku -V
 --
--- or copy it to the "Personal Lua Plugins" folder that Help > About Wireshark > Folders names.
+-- Or copy it to the "Personal Lua Plugins" folder that Help > About Wireshark > Folders names.
 -- Try the filters hikyaku.type == "ACK", hikyaku.flags.resent, hikyaku.malformed, hikyaku.crc.bad.
 
 local VERSION = 1
@@ -16,22 +16,25 @@ local AM_GET, GET_LEN = 255, 40
 local AM_ATOMIC, ATOMIC_LEN = 254, 40
 local MAX_FRAGS = 16
 local DATA, PUT, ACK, RESET, BYE, MCAST = 1, 2, 3, 4, 5, 6
-local FLAG_CRC, FLAG_ACK_NOW, FLAG_RESENT, FLAG_AWAY, FLAG_UNKNOWN = 0x0001, 0x0002, 0x0004, 0x0008, 0xfff0
+local FLAG_CRC, FLAG_ACK_NOW, FLAG_RESENT, FLAG_NOT_POLLING = 0x0001, 0x0002, 0x0004, 0x0008
+local FLAG_UNKNOWN = 0xfff0
 
-local type_names = { [DATA] = "DATA", [PUT] = "PUT", [ACK] = "ACK", [RESET] = "RESET", [BYE] = "BYE",
-	[MCAST] = "MCAST" }
+local type_names = { [DATA] = "DATA", [PUT] = "PUT", [ACK] = "ACK", [RESET] = "RESET",
+	[BYE] = "BYE", [MCAST] = "MCAST" }
 
-local hikyaku = Proto("hikyaku", "Hikyaku fabric")
+local hikyaku = Proto("hikyaku", "Hikyaku frame")
 
 local f = {
 	version = ProtoField.uint8("hikyaku.version", "Version"),
 	type = ProtoField.uint8("hikyaku.type", "Type", base.DEC, type_names),
 	flags = ProtoField.uint16("hikyaku.flags", "Flags", base.HEX),
 	flag_crc = ProtoField.bool("hikyaku.flags.crc", "Checksum follows", 16, nil, FLAG_CRC),
-	flag_now = ProtoField.bool("hikyaku.flags.ack_now", "Acknowledge now", 16, nil, FLAG_ACK_NOW),
+	flag_ack_now = ProtoField.bool("hikyaku.flags.ack_now", "Acknowledge now", 16, nil, FLAG_ACK_NOW),
 	flag_resent = ProtoField.bool("hikyaku.flags.resent", "Sent before", 16, nil, FLAG_RESENT),
-	flag_away = ProtoField.bool("hikyaku.flags.away", "Receiver did not poll", 16, nil, FLAG_AWAY),
-	flag_unknown = ProtoField.uint16("hikyaku.flags.unknown", "Unknown flags", base.HEX, nil, FLAG_UNKNOWN),
+	flag_not_polling = ProtoField.bool("hikyaku.flags.not_polling", "Receiver is not polling", 16,
+		nil, FLAG_NOT_POLLING),
+	flag_unknown = ProtoField.uint16("hikyaku.flags.unknown", "Unknown flags", base.HEX, nil,
+		FLAG_UNKNOWN),
 	len = ProtoField.uint16("hikyaku.len", "Length of extension and payload"),
 	window = ProtoField.uint16("hikyaku.window", "Window (packets)"),
 	key = ProtoField.uint32("hikyaku.key", "Job key", base.HEX),
@@ -53,7 +56,7 @@ local f = {
 	xfer = ProtoField.uint32("hikyaku.put.xfer", "Transfer", base.HEX),
 	offset = ProtoField.uint64("hikyaku.put.offset", "Offset", base.HEX),
 	get_status = ProtoField.uint32("hikyaku.get.status", "Get", base.DEC,
-		{ [0] = "request", [1] = "refused: busy", [2] = "refused: denied" }),
+		{ [0] = "request", [1] = "busy", [2] = "denied" }),
 	get_region = ProtoField.uint32("hikyaku.get.region", "From region", base.HEX),
 	get_offset = ProtoField.uint64("hikyaku.get.offset", "From offset", base.HEX),
 	get_len = ProtoField.uint64("hikyaku.get.len", "Length", base.DEC),
@@ -64,15 +67,16 @@ local f = {
 		  [6] = "compare-and-swap", [7] = "write", [8] = "read" }),
 	atomic_size = ProtoField.uint8("hikyaku.atomic.size", "Size of operands"),
 	atomic_status = ProtoField.uint8("hikyaku.atomic.status", "Status", base.DEC,
-		{ [0] = "request", [1] = "done", [2] = "denied" }),
+		{ [0] = "request", [1] = "reply", [2] = "refusal" }),
 	atomic_token = ProtoField.uint32("hikyaku.atomic.token", "Token", base.HEX),
 	atomic_region = ProtoField.uint32("hikyaku.atomic.region", "Region", base.HEX),
 	atomic_len = ProtoField.uint32("hikyaku.atomic.len", "Length", base.DEC),
 	atomic_offset = ProtoField.uint64("hikyaku.atomic.offset", "Offset", base.HEX),
-	atomic_operand = ProtoField.uint64("hikyaku.atomic.operand", "Operand, or what lay there", base.HEX),
+	atomic_operand = ProtoField.uint64("hikyaku.atomic.operand", "Operand or old value",
+		base.HEX),
 	atomic_compare = ProtoField.uint64("hikyaku.atomic.compare", "Compare", base.HEX),
 	bitmap = ProtoField.bytes("hikyaku.sack.bitmap", "Selective-ack bitmap"),
-	sack = ProtoField.uint32("hikyaku.sack.psn", "Has arrived"),
+	sack = ProtoField.uint32("hikyaku.sack.psn", "Arrived packet"),
 	payload = ProtoField.bytes("hikyaku.payload", "Payload"),
 	crc = ProtoField.uint32("hikyaku.crc", "CRC32C", base.HEX),
 	padding = ProtoField.bytes("hikyaku.padding", "Padding"),
@@ -80,25 +84,27 @@ local f = {
 hikyaku.fields = f
 
 local e = {
-	short = ProtoExpert.new("hikyaku.malformed.short", "Shorter than its headers or its length field say",
-		expert.group.MALFORMED, expert.severity.ERROR),
-	version = ProtoExpert.new("hikyaku.malformed.version", "Version not known to this dissector",
+	short = ProtoExpert.new("hikyaku.malformed.short",
+		"Shorter than its headers or its length field require", expert.group.MALFORMED, expert.severity.ERROR),
+	version = ProtoExpert.new("hikyaku.malformed.version", "Unknown version",
 		expert.group.UNDECODED, expert.severity.WARN),
-	type = ProtoExpert.new("hikyaku.malformed.type", "Unknown type", expert.group.MALFORMED, expert.severity.ERROR),
+	type = ProtoExpert.new("hikyaku.malformed.type", "Unknown type", expert.group.MALFORMED,
+		expert.severity.ERROR),
 	field = ProtoExpert.new("hikyaku.malformed.field", "Field outside its range",
 		expert.group.MALFORMED, expert.severity.ERROR),
-	crc = ProtoExpert.new("hikyaku.crc.bad", "Checksum is wrong", expert.group.CHECKSUM, expert.severity.ERROR),
+	crc = ProtoExpert.new("hikyaku.crc.bad", "Wrong checksum", expert.group.CHECKSUM,
+		expert.severity.ERROR),
 	resent = ProtoExpert.new("hikyaku.resent", "Not the first transmission of this packet",
 		expert.group.SEQUENCE, expert.severity.NOTE),
 	gaps = ProtoExpert.new("hikyaku.gaps", "Packets are missing or out of order at the receiver",
 		expert.group.SEQUENCE, expert.severity.NOTE),
-	reset = ProtoExpert.new("hikyaku.refused", "The incarnation written to is gone",
+	reset = ProtoExpert.new("hikyaku.reset", "The destination's incarnation has ended",
 		expert.group.SEQUENCE, expert.severity.WARN),
 }
 hikyaku.experts = { e.short, e.version, e.type, e.field, e.crc, e.resent, e.gaps, e.reset }
 
--- Wireshark's Lua (5.1 to 5.4, depending on the version) has no bit operators of its own everywhere;
--- its `bit` module does, on 32 bits.
+-- Not every version of Wireshark's Lua (5.1 to 5.4) has bit operators. Its `bit` module has them, for
+-- 32 bits.
 local band, bxor, rshift, tobit = bit.band, bit.bxor, bit.rshift, bit.tobit
 
 local crc_table = {}
@@ -119,7 +125,7 @@ local function crc32c(range)
 	return bxor(c, 0xffffffff) % 0x100000000 -- as an unsigned number
 end
 
--- Says that a rule is broken; `what` names it in the tree.
+-- Adds an expert info for a broken rule, which `what` names.
 local function malformed(tree, item, what)
 	tree:add_proto_expert_info(item or e.field, what)
 end
@@ -159,12 +165,13 @@ local function add_sack(tree, tvb, at, len, ack)
 	return SACK_LEN
 end
 
--- The base header; returns what the rest needs, or nil if it cannot be trusted.
+-- Adds the base header. Returns its fields for the rest, or nil if version or type is unknown.
 local function add_header(tree, tvb)
 	local h = {
 		type = tvb(1, 1):uint(), flags = tvb(2, 2):le_uint(), len = tvb(4, 2):le_uint(),
 		src = tvb(12, 4):le_uint(), dst = tvb(16, 4):le_uint(), psn = tvb(28, 4):le_uint(),
-		ack = tvb(32, 4):le_uint(), am = tvb(44, 1):uint(), frag = tvb(45, 1):uint(), frags = tvb(46, 1):uint(),
+		ack = tvb(32, 4):le_uint(), am = tvb(44, 1):uint(),
+		frag = tvb(45, 1):uint(), frags = tvb(46, 1):uint(),
 	}
 	tree:add(f.version, tvb(0, 1))
 	if tvb(0, 1):uint() ~= VERSION then
@@ -174,8 +181,8 @@ local function add_header(tree, tvb)
 	local type_item = tree:add(f.type, tvb(1, 1))
 	local flags = tree:add_le(f.flags, tvb(2, 2))
 	flags:add_le(f.flag_crc, tvb(2, 2))
-	flags:add_le(f.flag_now, tvb(2, 2))
-	flags:add_le(f.flag_away, tvb(2, 2))
+	flags:add_le(f.flag_ack_now, tvb(2, 2))
+	flags:add_le(f.flag_not_polling, tvb(2, 2))
 	local resent = flags:add_le(f.flag_resent, tvb(2, 2))
 	if band(h.flags, FLAG_RESENT) ~= 0 then
 		resent:add_proto_expert_info(e.resent)
@@ -260,7 +267,8 @@ local function describe(h, payload)
 	if h.type == MCAST then
 		return string.format("MCAST %u → channel %u  piece %u  %u bytes", h.src, h.dst, h.psn, payload)
 	end
-	local text = string.format("%s %u → %u  psn %u  ack %u", type_names[h.type], h.src, h.dst, h.psn, h.ack)
+	local text = string.format("%s %u → %u  psn %u  ack %u", type_names[h.type], h.src, h.dst,
+		h.psn, h.ack)
 	if h.type == DATA then
 		text = text .. string.format("  am 0x%02x", h.am)
 		if h.frags > 1 then
@@ -293,8 +301,8 @@ function hikyaku.dissector(tvb, pinfo, root)
 	local has_crc = band(h.flags, FLAG_CRC) ~= 0
 	local finish = HEADER_LEN + h.len
 	if finish + (has_crc and CRC_LEN or 0) > tvb:reported_len() then
-		malformed(tree, e.short, "len says more than the frame has")
-		pinfo.cols.info = "Hikyaku, shorter than it says"
+		malformed(tree, e.short, "len exceeds the frame")
+		pinfo.cols.info = "Hikyaku, shorter than its length field"
 		return tvb:len()
 	end
 	if tvb:len() < finish + (has_crc and CRC_LEN or 0) then
@@ -314,7 +322,8 @@ function hikyaku.dissector(tvb, pinfo, root)
 		malformed(tree, e.field, type_names[h.type] .. ": len is not 0")
 		ext = nil
 	end
-	if h.type == MCAST and tvb(6, 2):le_uint() + h.ack + tvb(36, 4):le_uint() + tvb(40, 4):le_uint() ~= 0 then
+	if h.type == MCAST
+		and tvb(6, 2):le_uint() + h.ack + tvb(36, 4):le_uint() + tvb(40, 4):le_uint() ~= 0 then
 		malformed(tree, e.field, "MCAST: window, ack, tsval and tsecr are not 0")
 	end
 	if h.type == DATA and h.am == AM_GET and h.len == GET_LEN then
@@ -341,10 +350,10 @@ end
 
 DissectorTable.get("ethertype"):add(0x88b5, hikyaku)
 
--- ---- messages of run-to-completion nodes: wire/msg.h ------------------------------------------------
+-- ---- messages of rtc nodes (src/wire/msg.h) ---------------------------------------------------
 
 local MSG_VERSION, MSG_LEN = 1, 18
-local MSG_REPLY, MSG_ASKS, MSG_AGAIN, MSG_ZERO = 0x10, 0x20, 0x40, 0x80
+local MSG_REPLY, MSG_WANTS_REPLY, MSG_RESENT, MSG_ZERO = 0x10, 0x20, 0x40, 0x80
 local msg_types = { [240] = "alive", [241] = "leave" }
 
 local msg = Proto("hkmsg", "Hikyaku message")
@@ -352,39 +361,42 @@ local msg = Proto("hkmsg", "Hikyaku message")
 local m = {
 	version = ProtoField.uint8("hkmsg.version", "Version", base.DEC, nil, 0x0f),
 	flags = ProtoField.uint8("hkmsg.flags", "Flags", base.HEX, nil, 0xf0),
-	reply = ProtoField.bool("hkmsg.flags.reply", "An answer", 8, nil, MSG_REPLY),
-	asks = ProtoField.bool("hkmsg.flags.asks", "An answer is awaited", 8, nil, MSG_ASKS),
-	again = ProtoField.bool("hkmsg.flags.again", "Sent before", 8, nil, MSG_AGAIN),
+	reply = ProtoField.bool("hkmsg.flags.reply", "Reply", 8, nil, MSG_REPLY),
+	wants_reply = ProtoField.bool("hkmsg.flags.wants_reply", "Wants a reply", 8, nil,
+		MSG_WANTS_REPLY),
+	resent = ProtoField.bool("hkmsg.flags.resent", "Sent before", 8, nil, MSG_RESENT),
 	type = ProtoField.uint8("hkmsg.type", "Type", base.DEC, msg_types),
 	len = ProtoField.uint16("hkmsg.len", "Length of the payload"),
 	src = ProtoField.uint16("hkmsg.src", "Source node"),
 	dst = ProtoField.uint16("hkmsg.dst", "Destination node"),
 	key = ProtoField.uint32("hkmsg.key", "Job key", base.HEX),
 	number = ProtoField.uint32("hkmsg.number", "Number"),
-	epoch = ProtoField.uint16("hkmsg.epoch", "Incarnation", base.HEX),
+	epoch = ProtoField.uint16("hkmsg.epoch", "Source epoch", base.HEX),
 	payload = ProtoField.bytes("hkmsg.payload", "Payload"),
 	padding = ProtoField.bytes("hkmsg.padding", "Padding"),
 }
 msg.fields = m
 
 local me = {
-	short = ProtoExpert.new("hkmsg.malformed.short", "Shorter than its header or its length field say",
-		expert.group.MALFORMED, expert.severity.ERROR),
-	version = ProtoExpert.new("hkmsg.malformed.version", "Version or flag not known to this dissector",
+	short = ProtoExpert.new("hkmsg.malformed.short",
+		"Shorter than its header or its length field require", expert.group.MALFORMED, expert.severity.ERROR),
+	version = ProtoExpert.new("hkmsg.malformed.version", "Unknown version or flag",
 		expert.group.UNDECODED, expert.severity.WARN),
 	field = ProtoExpert.new("hkmsg.malformed.field", "Field outside its range",
 		expert.group.MALFORMED, expert.severity.ERROR),
-	again = ProtoExpert.new("hkmsg.again", "Has been sent before", expert.group.SEQUENCE, expert.severity.NOTE),
+	resent = ProtoExpert.new("hkmsg.resent", "Not the first transmission of this message",
+		expert.group.SEQUENCE, expert.severity.NOTE),
 }
-msg.experts = { me.short, me.version, me.field, me.again }
+msg.experts = { me.short, me.version, me.field, me.resent }
 
 local function describe_msg(type, flags, src, dst, number, len)
-	local text = string.format("%s %u → %u  number %u  %u bytes", msg_types[type] or "type " .. type, src, dst, number, len)
+	local text = string.format("%s %u → %u  number %u  %u bytes", msg_types[type] or "type " .. type,
+		src, dst, number, len)
 	if band(flags, MSG_REPLY) ~= 0 then
-		text = "answer to " .. text
+		text = "reply to " .. text
 	end
-	if band(flags, MSG_AGAIN) ~= 0 then
-		text = text .. "  [again]"
+	if band(flags, MSG_RESENT) ~= 0 then
+		text = text .. "  [resent]"
 	end
 	return text
 end
@@ -404,14 +416,14 @@ function msg.dissector(tvb, pinfo, root)
 	local flags = tree:add(m.flags, tvb(0, 1))
 	if band(first, 0x0f) ~= MSG_VERSION or band(first, MSG_ZERO) ~= 0 then
 		flags:add_proto_expert_info(me.version)
-		pinfo.cols.info = "Hikyaku message of another version"
+		pinfo.cols.info = "Hikyaku message, version or flag unknown"
 		return tvb:len()
 	end
 	flags:add(m.reply, tvb(0, 1))
-	flags:add(m.asks, tvb(0, 1))
-	local again = flags:add(m.again, tvb(0, 1))
-	if band(first, MSG_AGAIN) ~= 0 then
-		again:add_proto_expert_info(me.again)
+	flags:add(m.wants_reply, tvb(0, 1))
+	local resent = flags:add(m.resent, tvb(0, 1))
+	if band(first, MSG_RESENT) ~= 0 then
+		resent:add_proto_expert_info(me.resent)
 	end
 	tree:add(m.type, tvb(1, 1))
 	local len_item = tree:add_le(m.len, tvb(2, 2))
@@ -421,15 +433,15 @@ function msg.dissector(tvb, pinfo, root)
 	tree:add_le(m.number, tvb(12, 4))
 	local epoch = tree:add_le(m.epoch, tvb(16, 2))
 	if MSG_LEN + len > tvb:reported_len() then
-		malformed(len_item, me.short, "len says more than there is")
-		pinfo.cols.info = "Hikyaku message, shorter than it says"
+		malformed(len_item, me.short, "len exceeds the message")
+		pinfo.cols.info = "Hikyaku message, shorter than its length field"
 		return tvb:len()
 	end
 	if src == dst then
-		malformed(dst_item, me.field, "source is destination")
+		malformed(dst_item, me.field, "src equals dst")
 	end
 	if tvb(16, 2):le_uint() == 0 then
-		malformed(epoch, me.field, "incarnation is 0")
+		malformed(epoch, me.field, "epoch is 0")
 	end
 	if len > 0 and MSG_LEN + len <= tvb:len() then
 		tree:add(m.payload, tvb(MSG_LEN, len))

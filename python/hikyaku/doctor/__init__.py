@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What this machine has for Hikyaku, what it lacks, and the command that mends it.
+"""The state of this machine for Hikyaku: what works, what is missing, and the command that fixes
+it.
 
-Each finding is one line: `ok`, `warn` (works, but not as well as it could, or not for everyone) or
-`missing` (does not work without it). Nothing here changes anything, but that a port whose driver
+Each finding is one line. `ok`: works. `warn`: works, but not as well as it could, or not for every
+user. `missing`: required, but absent. The checks change nothing, except that a port whose driver
 must be asked is opened for a moment.
 
-  software.py    programs, DPDK, Open MPI
-  machine.py     cores, memory, permissions
-  network.py     network interfaces, labs
-  uplink.py      interfaces that this node needs itself
-  sharing.py     ports that ranks of a node share
-  leftovers.py   daemons and taggers, and what dead ones have left
+    software.py    programs, DPDK, Open MPI
+    machine.py     cores, memory, permissions
+    network.py     network interfaces, labs
+    uplink.py      interfaces that this node needs itself
+    sharing.py     ports that ranks of a node share
+    leftovers.py   daemons and taggers, and the leftovers of dead ones
 """
 
 from collections.abc import Callable
@@ -46,6 +47,6 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
 
 
 def examine(port: str | None = None) -> list[Finding]:
-    """All findings; with @port, also how ranks can share it, and how it tells them apart."""
+    """All findings; with @port, also how ranks can share it and how it tells their frames apart."""
     asked = list(shared_port(port)) if port else []
     return [finding for check in CHECKS for finding in check()] + asked

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""One line of what `hikyaku doctor` says."""
+"""One line of the output of `hikyaku doctor`."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ Findings = Iterator[Finding]
 
 
 def text_of(path: Path) -> str | None:
-    """Of a small file; None if it cannot be read."""
+    """The text of a small file; None if it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:

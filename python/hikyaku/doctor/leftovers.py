@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Daemons of this user that run, and what those that were killed have left."""
+"""Running daemons of this user, and the leftovers of killed ones."""
 
 import errno
 import fcntl
@@ -10,14 +10,14 @@ import struct
 import time
 from pathlib import Path
 
-from ..cli_daemon import run_base
 from ..errors import HikyakuError
+from ..hostd import run_base
 from ..sdn.tagger import STALE_FIX, check, stale_text
 from .finding import OK, WARN, Finding, Findings, text_of
 from .sharing import huge_mounts
 
 _YOUNG_S = 10  # who is just starting has files, but no lock yet
-_OURS = re.compile(r"hk\d+-")  # names of shared memories: host/rundir.c
+_OURS = re.compile(r"hk\d+-")  # names of shared memories: hostd/rundir.c
 _MAP = re.compile(r"hk\d+-.*map_\d+")
 
 
@@ -29,7 +29,7 @@ def _old(path: Path) -> bool:
 
 
 def _mine(path: Path) -> bool:
-    """False too for what has gone: others come and go while doctor looks."""
+    """Does this user own @path? False if it has been removed meanwhile."""
     try:
         return path.stat().st_uid == os.geteuid()
     except OSError:
@@ -37,7 +37,7 @@ def _mine(path: Path) -> bool:
 
 
 def _held(lock: Path) -> bool:
-    """Does a process hold this flock? Asks for it for a moment, shared."""
+    """Does a process hold the flock of @lock? Takes it for a moment, shared."""
     try:
         fd = os.open(lock, os.O_RDONLY | os.O_NOFOLLOW)
     except OSError:
@@ -52,7 +52,7 @@ def _held(lock: Path) -> bool:
 
 
 def _locked(config: Path) -> bool:
-    """Does a process hold a POSIX lock on it, as a DPDK primary does? Only looks."""
+    """Does a process hold a POSIX lock on @config, like a DPDK primary? Takes no lock."""
     layout = struct.Struct("@hhqqi4x")
     try:
         fd = os.open(config, os.O_RDONLY | os.O_NOFOLLOW)
@@ -66,7 +66,7 @@ def _locked(config: Path) -> bool:
 
 
 def _mapped(files: list[Path], proc: Path = Path("/proc")) -> set[Path]:
-    """Those of @files that a process has in its memory."""
+    """The files of @files that a process has mapped."""
     wanted = {}
     for file in files:
         try:
@@ -164,7 +164,7 @@ def daemons(
 
 
 def tagger() -> Findings:
-    """How the tagger of TCP attaches to interfaces, and filters that killed ones have left."""
+    """How the tagger of TCP attaches to interfaces, and the filters of killed taggers."""
     try:
         said = check()
     except HikyakuError as error:

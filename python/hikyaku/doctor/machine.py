@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cores, memory and what this user may do."""
+"""Cores, memory and the permissions of this user."""
 
 import os
 import platform
@@ -67,7 +67,8 @@ def memory(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Findings:
 
 
 def may_be_realtime() -> bool:
-    """As hk_prompt_realtime() asks (host/prompt.c). This thread stays as it is."""
+    """Can this process get a real-time priority, as hikyakud asks (hostd/wakeup_priority.h)? The
+    thread keeps its priority."""
     policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
     soft, hard = resource.getrlimit(resource.RLIMIT_RTPRIO)
     try:
@@ -83,7 +84,9 @@ def may_be_realtime() -> bool:
 
 def realtime(may: Callable[[], bool] = may_be_realtime) -> Findings:
     if may():
-        yield Finding("permissions", OK, "hikyakud may have a real-time priority (host/prompt.h)")
+        yield Finding(
+            "permissions", OK, "hikyakud may have a real-time priority (hostd/wakeup_priority.h)"
+        )
     else:
         yield Finding(
             "permissions",
@@ -99,7 +102,7 @@ _CAPABILITIES = {"net_admin": 12, "net_raw": 13, "ipc_lock": 14, "sys_admin": 21
 
 
 def capabilities() -> set[str]:
-    """Those of this process that matter here."""
+    """The relevant capabilities of this process."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("CapEff:"):
             mask = int(line.split()[1], 16)
@@ -107,13 +110,14 @@ def capabilities() -> set[str]:
     return set()
 
 
-# What each needs: docs/ports.md. Enough locked memory does for ipc_lock; memory() tells of that.
+# The capabilities that ports need (docs/ports.md). A high limit of locked memory replaces ipc_lock;
+# memory() checks that.
 _KERNEL_PORT = {"net_raw", "net_admin"}
 _NEEDS = {
     "af_xdp ports": _KERNEL_PORT | {"sys_admin"},
     "af_packet ports": _KERNEL_PORT,
 }
-_HOW = "let hikyakud have them, not the ranks: docs/host.md, As an ordinary user"
+_HOW = "let hikyakud have them, not the ranks: docs/modes.md, Set-up for an ordinary user"
 
 
 def permissions(have: set[str] | None = None, uid: int | None = None) -> Findings:

@@ -30,12 +30,12 @@ _NATIVE = {
     "dpaa2-eth",
     "enetc",
 }
-# Drivers beside which DPDK works without taking the NIC from the kernel.
+# Drivers that share the NIC with DPDK, so that the kernel keeps it.
 _BIFURCATED = {"mlx5_core", "mlx4_core", "mlx4_en", "mana"}
 
 
 def _interface(nic: Path) -> Finding:
-    """How one kernel interface can be used, best way first."""
+    """The uses of a kernel interface, the best one first."""
     name = nic.name
     device = nic / "device"
     driver = (device / "driver").resolve().name if (device / "driver").exists() else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ports that ranks of a node share: memory for hikyakud, and what a port allows."""
+"""Ports that ranks of a node share: memory for hikyakud, and the abilities of a port."""
 
 import json
 import os
@@ -10,13 +10,14 @@ from pathlib import Path
 
 from ..checkout import STATE_DIR, built
 from ..errors import HikyakuError
+from ..lab.openmpi import MODE_PARAMETER
 from .finding import MISSING, OK, WARN, Finding, Findings, text_of
 
-# What a job's hikyakud takes, and for each rank: memory_needed() in host/resources.c, with the
-# buffers that ranks ask for by default and a memif's frames.
+# Memory of a job's hikyakud, and of each rank: memory_needed() in hostd/resources.c, with the
+# ranks' default number of buffers and the frames of a memif.
 _DAEMON_MB = 40
 _RANK_MB = 105
-# Whose queues secondary processes can poll: port/shared.c.
+# Ports whose queues secondary processes can poll: port/shared.c.
 _QUEUES = "memif:dir="
 _ASK_S = 30
 _PER_RANK = re.compile(r"\{(local_)?rank\}")
@@ -33,7 +34,7 @@ class HugeMount:
 
 
 def huge_mounts(mounts: Path = Path("/proc/self/mounts")) -> list[HugeMount]:
-    """Every hugetlbfs, and whether this user may make files in it."""
+    """Every hugetlbfs, and whether this user may create files in it."""
     found = []
     for line in mounts.read_text().splitlines():
         _, where, kind, *_ = line.split()
@@ -63,7 +64,8 @@ def _mount_command() -> str:
 
 
 def _pages(sys: Path, page_kb: int) -> tuple[int, int, Path]:
-    """Free pages of this size that nobody has reserved, all pages, where their number is set."""
+    """The free and unreserved pages of this size, all pages, and the file that sets their
+    number."""
     pool = sys / f"kernel/mm/hugepages/hugepages-{page_kb}kB"
     free, reserved, total = (
         int(text_of(pool / f"{what}_hugepages") or 0) for what in ("free", "resv", "nr")
@@ -101,7 +103,7 @@ def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sy
         yield Finding(
             "shared ports",
             WARN,
-            f"{text}: no hikyakud, so each rank needs a port of its own (btl_hikyaku_host inline)",
+            f"{text}: no hikyakud, so each rank needs its own port ({MODE_PARAMETER} inline)",
             _mount_command(),
         )
         return
@@ -109,15 +111,15 @@ def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sy
     yield Finding(
         "shared ports",
         OK,
-        f"{_QUEUES}… can be polled by each rank (btl_hikyaku_host hybrid or split); "
+        f"{_QUEUES}… can be polled by each rank ({MODE_PARAMETER} hybrid or split); "
         f"{', '.join(p + '…' for p in _PIPES[1:])} by hikyakud for all (daemon)",
     )
 
 
 def _ask(spec: str) -> subprocess.CompletedProcess:
-    """hikyakud opens the port for a moment, if its kind leaves anything to ask."""
+    """Lets hikyakud open the port for a moment, if its kind requires that."""
     return subprocess.run(
-        [str(built("host/daemon/hikyakud")), "ask-port", spec],
+        [str(built("src/hikyakud")), "ask-port", spec],
         capture_output=True,
         text=True,
         timeout=_ASK_S,
@@ -125,14 +127,14 @@ def _ask(spec: str) -> subprocess.CompletedProcess:
     )
 
 
-# hikyakud's status for a spec that names no port (host/hikyakud.c)
+# hikyakud's status for an invalid port spec (hostd/hikyakud.c)
 _NO_PORT = 2
 
 
 def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
-    """What ranks of a node that share the port @spec may expect of it, or why it is none."""
+    """How ranks of a node can share the port @spec, or why it is not a port."""
     if _PER_RANK.search(spec):
-        yield host_modes(spec)
+        yield sharing_modes(spec)
         return
     named = _INTERFACE.search(spec)
     if named and not (net / named[1]).exists():
@@ -147,14 +149,14 @@ def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
     try:
         done = _ask(spec)
     except (HikyakuError, OSError, subprocess.TimeoutExpired) as error:
-        yield host_modes(spec)
+        yield sharing_modes(spec)
         yield Finding("steering", WARN, f"port {spec} cannot be asked: {error}", "make")
         return
     said = HikyakuError.said(done.stderr)
     if done.returncode == _NO_PORT:
         yield Finding("shared ports", MISSING, said.what, said.fix)
         return
-    yield host_modes(spec)
+    yield sharing_modes(spec)
     if done.returncode == 0:
         yield from _steering(spec, json.loads(done.stdout))
         return
@@ -163,25 +165,25 @@ def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
 
 
 def _steering(spec: str, answer: dict) -> Findings:
-    """How it tells apart the ranks that share it, and why not better."""
+    """How the port tells its ranks apart, and why not better."""
     what = answer["steering"]
     by = f"port {spec} ({answer['driver']}): ranks are told apart by {what['text']}"
-    if what["rung"] == "software":
+    if what["method"] == "software":
         by += ": hikyakud looks into each frame"
     yield Finding("steering", OK, by)
     for better in what["better"]:
         yield Finding("steering", OK, f"no {better['text']}: {better['why']}")
 
 
-def host_modes(spec: str) -> Finding:
-    """How ranks of a node can share the port @spec. As the spec's kind says; nothing is opened."""
+def sharing_modes(spec: str) -> Finding:
+    """How ranks of a node can share the port @spec, by the kind of the spec; opens nothing."""
     if _PER_RANK.search(spec):
-        text = "a port for each rank, nothing to share: btl_hikyaku_host inline"
+        text = f"a port for each rank, nothing to share: {MODE_PARAMETER} inline"
     elif spec.startswith(_QUEUES):
         text = (
-            "each rank polls queues of its own (btl_hikyaku_host hybrid; split, for bulk; or "
+            f"each rank polls its own queues ({MODE_PARAMETER} hybrid; split, for bulk; or "
             "daemon); slots of two nodes multiplied: at most 128 (split: 124)"
         )
     else:
-        text = "only its owner can poll it: hikyakud does (btl_hikyaku_host daemon)"
+        text = f"only its owner can poll it: hikyakud does ({MODE_PARAMETER} daemon)"
     return Finding("shared ports", OK, f"port {spec}: {text}")

@@ -5,7 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
-from ..bench.machine import first_line, open_mpi_version
+from ..bench.common.machine import first_line, open_mpi_version
 from ..checkout import INSTALLED, build_dir, built
 from ..errors import HikyakuError
 from ..lab import openmpi
@@ -24,7 +24,7 @@ TO_BUILD = {
     "cc": "gcc",
     "pkg-config": "pkgconf",
 }
-# What a port spec needs of DPDK: its drivers, as files in DPDK's plug-in directory.
+# The DPDK drivers that port specs need, as files in DPDK's plug-in directory.
 PMDS = {"memif": "memif:…", "af_xdp": "af_xdp:…", "af_packet": "af_packet:…"}
 
 
@@ -47,8 +47,8 @@ def dpdk() -> Findings:
 
 
 def _dpdk_to_run() -> Findings:
-    """As our programs find it: a node where nothing is built has no pkg-config file of it."""
-    libraries = run(["ldd", str(built("host/daemon/hikyakud"))])
+    """Checks DPDK as our programs find it: a node where nothing is built has no pkg-config file."""
+    libraries = run(["ldd", str(built("src/hikyakud"))])
     absent = re.findall(r"^\s*(\S+) => not found", libraries, re.MULTILINE)
     eal = re.search(r"=> (\S+/librte_eal\.so\S*)", libraries)
     if absent or not eal:
@@ -115,7 +115,7 @@ def open_mpi() -> Findings:
             f"headers are of {headers}, mpirun is of {version}: what is built may not load",
             "let PATH and PKG_CONFIG_PATH name the same Open MPI",
         )
-    component = build_dir() / "mpi" / "mca_btl_hikyaku.so"
+    component = build_dir() / "plugins/openmpi/mca_btl_hikyaku.so"
     if not component.exists():
         yield Finding("Open MPI", MISSING, f"the BTL is not built: no {component}", "make")
         return

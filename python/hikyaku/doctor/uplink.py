@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Interfaces that this node needs itself, which no rank should take by AF_XDP.
+"""Interfaces that this node needs itself; no rank should use them by AF_XDP.
 
-The kernel gets nothing of what arrives for an AF_XDP port. What leaves by a bridge, bond or VLAN
-leaves by the interfaces below it.
+The kernel receives none of the frames that arrive for an AF_XDP port. Frames that leave by a
+bridge, bond or VLAN leave by the interfaces below it.
 """
 
 import json
@@ -24,7 +24,7 @@ _PROGRAM = re.compile(r'users:\(\("([^"]*)"')
 
 @dataclass(frozen=True)
 class Network:
-    """What iproute2 says of this network namespace."""
+    """The output of iproute2 and ss in this network namespace."""
 
     links: list[dict] = field(default_factory=list)  # ip -details link
     addresses: list[dict] = field(default_factory=list)  # ip address
@@ -46,7 +46,7 @@ class Network:
         )
 
     def below(self, name: str, depth: int = 8) -> set[str]:
-        """The interfaces by which what is sent by @name leaves."""
+        """The physical interfaces below @name."""
         under = {link["ifname"] for link in self.links if link.get("master") == name}
         for link in self.links:
             kind = link.get("linkinfo", {}).get("info_kind")
@@ -58,7 +58,7 @@ class Network:
 
 
 def _host_and_port(text: str) -> tuple[str, str]:
-    """Of 10.0.0.1%eth0:22, [::ffff:10.0.0.1]:22, [fe80::1%eth0]:22"""
+    """Splits texts such as 10.0.0.1%eth0:22, [::ffff:10.0.0.1]:22, [fe80::1%eth0]:22."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]").partition("%")[0]
     return host.removeprefix("::ffff:") if "." in host else host, port
@@ -73,7 +73,7 @@ def _who(program: str, ports: tuple[str, str]) -> str | None:
 
 
 def needs(network: Network) -> dict[str, list[str]]:
-    """For each interface what of this node goes by it."""
+    """By interface: the traffic of this node that needs it."""
     owner = {
         a["local"]: i["ifname"]
         for i in network.addresses

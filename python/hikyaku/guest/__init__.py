@@ -6,9 +6,9 @@
         with guest.wire(0) as left, guest.wire(1) as right:
             left.send(frame)
 
-kernel.py and initramfs.py make what it boots, machine.py is QEMU's command line, init.sh runs in
-it, wire.py is the other end of a NIC. QEMU is tagged as a lab's processes are, so that it is found
-whatever happens.
+kernel.py and initramfs.py make the boot files, machine.py is QEMU's command line, init.sh runs in
+the guest, wire.py is the other end of a NIC. QEMU has a tag in its environment, like the processes
+of a lab, so that it can always be found.
 """
 
 import base64
@@ -30,6 +30,7 @@ from ..checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
 from ..errors import HikyakuError
 from ..lab import check_name
 from ..lab.lock import locked_directory
+from ..own import remove_dead, write_maker
 from . import initramfs, kernel
 from .machine import DEVICES, NIC_MODELS, NICS, Machine, command
 from .wire import Wire
@@ -56,7 +57,10 @@ def _tag(name: str) -> str:
 
 
 def _directory(name: str) -> Path:
-    """Short, since sockets lie there, whose paths have at most 107 characters."""
+    """The directory of the guest.
+
+    It is short, since paths of sockets have at most 107 characters.
+    """
     return STATE_DIR / "g" / digest(name, 6)
 
 
@@ -66,7 +70,7 @@ def _processes(name: str) -> list[int]:
 
 @contextmanager
 def _locked() -> Iterator[None]:
-    what = "another 'hikyaku lab p2p up' or 'down' to end"
+    what = "another 'hikyaku lab guest up' or 'down' to end"
     with locked_directory(STATE_DIR, what, private_dir):
         try:
             yield
@@ -104,18 +108,19 @@ class Guest:
             if _directory(name).exists():
                 raise HikyakuError(
                     f"guest '{name}' is up already, or something is left of it",
-                    f"hikyaku lab p2p down --lab {name}",
+                    f"hikyaku lab guest down --lab {name}",
                 )
             guest = cls(name, machine)
-            try:
-                guest._write(archive)
-                guest._start(command(machine, boot, guest.directory))
-            except BaseException as failure:
-                said = (guest.qemu_log() + guest.serial_log())[-1500:]
-                _remove(name)
-                if isinstance(failure, HikyakuError) and said.strip():
-                    raise HikyakuError(f"{failure}; QEMU and its console said:\n{said}") from None
-                raise
+            guest._write()
+        # Booting takes long on a busy machine, and labs and other guests need not wait for it.
+        try:
+            guest._start(command(machine, boot, guest.directory), archive)
+        except BaseException as failure:
+            said = (guest.qemu_log() + guest.serial_log())[-1500:]
+            down(name)
+            if isinstance(failure, HikyakuError) and said.strip():
+                raise HikyakuError(f"{failure}; QEMU and its console said:\n{said}") from None
+            raise
         return guest
 
     @classmethod
@@ -125,16 +130,16 @@ class Guest:
             data = json.loads((_directory(name) / "guest.json").read_text())
             guest = cls(name, Machine.from_json(data["machine"]))
         except FileNotFoundError:
-            raise HikyakuError(f"guest '{name}' is not up", "hikyaku lab p2p up") from None
+            raise HikyakuError(f"guest '{name}' is not up", "hikyaku lab guest up") from None
         except (ValueError, KeyError, TypeError) as bad:
             raise HikyakuError(
                 f"the state of guest '{name}' is damaged: {bad}",
-                f"hikyaku lab p2p down --lab {name}",
+                f"hikyaku lab guest down --lab {name}",
             ) from None
         if not _processes(name):
             raise HikyakuError(
                 f"guest '{name}' has ended; its console: {guest.directory}/serial.log",
-                f"hikyaku lab p2p down --lab {name}, then up again",
+                f"hikyaku lab guest down --lab {name}, then up again",
             )
         return guest
 
@@ -144,15 +149,17 @@ class Guest:
     def __exit__(self, *_: object) -> None:
         down(self.name)
 
-    def _write(self, archive: bytes) -> None:
+    def _write(self) -> None:
+        """Writes the files by which the guest is found; the first things that it has."""
         private_dir(self.directory)
-        (self.directory / "initramfs").write_bytes(archive)
-        with (self.directory / "disk").open("wb") as disk:
-            disk.truncate(DISK_MB << 20)
+        write_maker(self.directory)
         state = {"schema": 1, "name": self.name, "machine": self.machine.to_json()}
         (self.directory / "guest.json").write_text(json.dumps(state, indent=1) + "\n")
 
-    def _start(self, argv: list[str]) -> None:
+    def _start(self, argv: list[str], archive: bytes) -> None:
+        (self.directory / "initramfs").write_bytes(archive)
+        with (self.directory / "disk").open("wb") as disk:
+            disk.truncate(DISK_MB << 20)
         key, _, value = _tag(self.name).partition("=")
         log = (self.directory / "qemu.log").open("wb")
         with log:
@@ -193,9 +200,10 @@ class Guest:
             yield agent
 
     def exec(self, text: str, timeout: float = 60) -> tuple[int, str]:
-        """Runs shell text in the guest: (status, what it printed, both streams). After @timeout
-        seconds it is killed there. One command at a time; what should go on meanwhile is started
-        by `… &` with its output in a file."""
+        """Runs shell text in the guest; returns its status and its output, both streams merged.
+        After @timeout seconds it is killed there. Commands run one at a time; start a longer one by
+        `… &` with its output in a file.
+        """
         ident = uuid.uuid4().hex[:12]
         line = f"{ident} {max(1, int(timeout))} {base64.b64encode(text.encode()).decode()}\n"
         what = f"another command in guest '{self.name}' to end"
@@ -208,15 +216,15 @@ class Guest:
         return status, body.decode(errors="replace")
 
     def run(self, text: str, timeout: float = 60) -> str:
-        """The same; a status that is not 0 is an error with what was printed."""
+        """Runs shell text in the guest; returns its output. A status other than 0 is an error."""
         status, said = self.exec(text, timeout)
         if status:
             raise HikyakuError(f"'{text}' ended with {status} in the guest: {said.strip()[-2000:]}")
         return said
 
     def start(self, command: str) -> "Background":
-        """Starts @command, which goes on after this returns: when it has said a line that begins
-        with "ready"."""
+        """Starts @command in the background; returns when it has printed a line that begins with
+        "ready"."""
         # a file of its own: what an earlier one said must not be taken for this one's
         out = f"/tmp/out.{uuid.uuid4().hex[:12]}"
         pid = self.run(
@@ -231,11 +239,11 @@ class Guest:
         return Wire(self.directory / f"nic{nic}.in", self.directory / f"nic{nic}.out")
 
     def bar(self) -> bytes:
-        """What lies in the memory of the ivshmem device."""
+        """The content of the ivshmem device's memory."""
         return (self.directory / "ivshmem").read_bytes()
 
     def disk(self) -> Path:
-        """The NVMe device's blocks."""
+        """The file with the NVMe device's blocks."""
         return self.directory / "disk"
 
     def serial_log(self) -> str:
@@ -251,14 +259,14 @@ class Guest:
 
 @dataclass(frozen=True)
 class Background:
-    """A command that goes on in a guest. Made by Guest.start()."""
+    """A background command in a guest, made by Guest.start()."""
 
     guest: Guest
     pid: int
     out: str  # the guest's file that it writes to
 
     def end(self, *, stop: bool = False) -> str:
-        """What it said, when it has ended; with @stop it is told to."""
+        """Waits until it has ended, and returns its output. @stop: ends it."""
         return self.guest.run(
             f"{f'kill {self.pid}' if stop else ':'}\n"
             f"while kill -0 {self.pid} 2>/dev/null; do sleep 0.05; done\n"
@@ -269,7 +277,7 @@ class Background:
 def _read_until(
     agent: socket.socket, end: bytes | re.Pattern[bytes], timeout: float, what: str
 ) -> tuple[bytes, int]:
-    """What comes before @end, and the status that it has, if it has one."""
+    """The output before @end, and the status in @end, if it has one."""
     pattern = re.compile(re.escape(end)) if isinstance(end, bytes) else end
     said = b""
     limit = time.monotonic() + timeout
@@ -290,7 +298,7 @@ def _read_until(
 
 
 def check(machine: Machine) -> None:
-    """Refuses what cannot be built, before anything is."""
+    """Raises an error if such a guest cannot be built."""
     if machine.nics not in NICS:
         raise HikyakuError(f"{machine.nics} NICs: a guest has 2 or 4")
     for kind in machine.devices:
@@ -305,7 +313,7 @@ def check(machine: Machine) -> None:
 
 
 def all_names() -> list[str]:
-    """Guests of this checkout that have a directory, up or left over."""
+    """The guests of this checkout that have a directory, up or left over."""
     names = []
     base = STATE_DIR / "g"
     for path in sorted(base.iterdir()) if base.is_dir() else []:
@@ -326,7 +334,7 @@ def _remove(name: str) -> list[str]:
 
 
 def down(name: str = "default") -> list[str]:
-    """Ends the guest @name or removes what is left of it; returns what was removed."""
+    """Ends the guest @name, or removes its leftovers; returns what was removed."""
     check_name(name)
     with _locked():
         return _remove(name)
@@ -334,7 +342,4 @@ def down(name: str = "default") -> list[str]:
 
 def down_dead(prefix: str) -> None:
     """Ends guests that were named own_name(@prefix, …) by processes that were killed."""
-    for name in all_names():
-        match = re.fullmatch(rf"{prefix}-(\d+)-.*", name)
-        if match and not process.alive(int(match[1])):
-            down(name)
+    remove_dead(prefix, [(name, _directory(name)) for name in all_names()], down)

@@ -45,10 +45,15 @@ stty -F /dev/ttyS1 raw -echo
 exec 3<>/dev/ttyS1
 echo "@ready 0" >&3
 cd /root || exit 1
-while read -r id seconds text <&3; do
-	echo "$text" | base64 -d > "/tmp/command.$id"
-	timeout -s KILL "$seconds" sh "/tmp/command.$id" < /dev/null >&3 2>&3
-	printf '\n@%s %d\n' "$id" $? >&3
-	rm -f "/tmp/command.$id"
-done
+# The loop has a shell of its own. When a child of a shell ends, the `read` of that shell starts
+# again and loses the part of the line that it has read. The first process is the parent of all
+# orphans.
+(
+	while read -r id seconds text <&3; do
+		echo "$text" | base64 -d > "/tmp/command.$id"
+		timeout -s KILL "$seconds" sh "/tmp/command.$id" < /dev/null >&3 2>&3
+		printf '\n@%s %d\n' "$id" $? >&3
+		rm -f "/tmp/command.$id"
+	done
+)
 poweroff -f

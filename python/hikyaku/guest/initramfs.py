@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The guest's file system: a busybox, our programs, and the libraries they need, in one archive.
+"""The guest's file system: busybox, our programs and the libraries that they need, as an archive.
 
-The archive has the kernel's "newc" form of cpio (Documentation/driver-api/early-userspace/
-buffer-format.rst). DPDK loads its drivers from a directory and skips what is no plain
-librte_*.so.ABI, so they lie under their full names.
+busybox writes the archive, in the form of cpio that the kernel reads ("newc"). DPDK loads its
+drivers from a directory and skips names other than librte_*.so.ABI, so they keep their full names.
 """
 
 import gzip
 import re
-import stat
+import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -19,9 +19,9 @@ from .kernel import Kernel
 
 BUSYBOX = Path("/bin/busybox")
 INIT = Path(__file__).parent / "init.sh"
-# What runs in the guest; those that are not built are left out.
-PROGRAMS = ("p2p/tool/hk_p2p",)
-OPTIONAL = ("p2p/router/hk_router",)
+# Programs for the guest; an optional one is left out if it is not built.
+PROGRAMS = ("systems/devmem/tool/hk_devmem",)
+OPTIONAL = ("systems/devmem/router/hk_router",)
 DRIVERS = (
     "bus_pci",
     "bus_vdev",
@@ -34,53 +34,42 @@ DRIVERS = (
 )
 
 
-class Archive:
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._known: set[str] = set()
+class Tree:
+    """The files of the archive, below @root. The first file of a name stays."""
 
-    def _entry(self, name: str, mode: int, data: bytes) -> None:
-        fields = [len(self._parts) + 1, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(name) + 1, 0]
-        head = "070701" + "".join(f"{f:08x}" for f in fields)
-        raw = head.encode() + name.encode() + b"\0"
-        raw += b"\0" * (-len(raw) % 4)
-        self._parts.append(raw + data + b"\0" * (-len(data) % 4))
+    def __init__(self, root: Path):
+        self._root = root
 
-    def directory(self, name: str) -> None:
-        parent = str(Path(name).parent)
-        if name in (".", "") or name in self._known:
-            return
-        self.directory(parent)
-        self._known.add(name)
-        self._entry(name, stat.S_IFDIR | 0o755, b"")
+    def path(self, name: str) -> Path:
+        """The place of @name. /lib and /lib64 are links into /usr, as in the distribution."""
+        path = self._root / re.sub(r"^(lib|lib64)/", r"usr/\1/", name.lstrip("/"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
 
-    @staticmethod
-    def _place(name: str) -> str:
-        """/lib and /lib64 are links into /usr, as the distribution has it."""
-        return re.sub(r"^(lib|lib64)/", r"usr/\1/", name.lstrip("/"))
-
-    def file(self, name: str, data: bytes, mode: int = 0o755) -> None:
-        name = self._place(name)
-        if name in self._known:
-            return
-        self.directory(str(Path(name).parent))
-        self._known.add(name)
-        self._entry(name, stat.S_IFREG | mode, data)
+    def copy(self, source: Path, name: str, mode: int = 0o755) -> None:
+        path = self.path(name)
+        if not path.exists():
+            shutil.copyfile(source, path)
+            path.chmod(mode)
 
     def link(self, name: str, target: str) -> None:
-        name = self._place(name)
-        if name not in self._known:
-            self.directory(str(Path(name).parent))
-            self._known.add(name)
-            self._entry(name, stat.S_IFLNK | 0o777, target.encode())
+        path = self.path(name)
+        if not path.exists() and not path.is_symlink():
+            path.symlink_to(target)
 
-    def bytes(self) -> bytes:
-        self._entry("TRAILER!!!", 0, b"")
-        return gzip.compress(b"".join(self._parts), 1)
+    def archive(self) -> bytes:
+        names = "\n".join(str(p.relative_to(self._root)) for p in sorted(self._root.rglob("*")))
+        argv = [str(BUSYBOX), "cpio", "-o", "-H", "newc", "-R", "0:0"]
+        done = subprocess.run(
+            argv, input=names.encode(), cwd=self._root, capture_output=True, check=False
+        )
+        if done.returncode != 0:
+            raise HikyakuError(f"busybox cpio failed: {done.stderr.decode(errors='replace')}")
+        return gzip.compress(done.stdout, 1)
 
 
 def _libraries(program: Path) -> set[Path]:
-    """What the loader would load, by the paths under which it looks."""
+    """The libraries that the loader would load, by the paths where it looks."""
     found = re.findall(r"(/\S+) \(0x", process.run(["ldd", str(program)]))
     return {Path(path) for path in found}
 
@@ -100,44 +89,42 @@ def _drivers() -> list[Path]:
     return found
 
 
-def _stripped(program: Path) -> bytes:
-    """Without its debugging symbols, which are most of it."""
-    with tempfile.TemporaryDirectory() as work:
-        copy = Path(work) / program.name
-        process.run(["strip", "-g", "-o", str(copy), str(program)])
-        return copy.read_bytes()
-
-
 def make(kernel: Kernel, extra: list[Path]) -> bytes:
-    """The archive; @extra: more programs to have in /bin."""
+    """The archive. @extra: more programs for /bin."""
     if not BUSYBOX.exists():
         raise HikyakuError("busybox is not installed", "run scripts/install-deps")
-    archive = Archive()
-    for name in ("dev", "proc", "sys", "tmp", "run", "huge", "root"):
-        archive.directory(name)
-    archive.link("lib", "usr/lib")
-    archive.link("lib64", "usr/lib64")
-    archive.file("init", INIT.read_bytes())
-    archive.file("bin/busybox", BUSYBOX.read_bytes())
-    archive.link("bin/sh", "busybox")
+    with tempfile.TemporaryDirectory(prefix="hikyaku-initramfs-") as work:
+        tree = Tree(Path(work))
+        _fill(tree, kernel, extra)
+        return tree.archive()
+
+
+def _fill(tree: Tree, kernel: Kernel, extra: list[Path]) -> None:
+    for name in ("dev", "proc", "sys", "tmp", "run", "huge", "root", "usr/lib", "usr/lib64"):
+        tree.path(name).mkdir()
+    tree.link("lib", "usr/lib")
+    tree.link("lib64", "usr/lib64")
+    tree.copy(INIT, "init")
+    tree.copy(BUSYBOX, "bin/busybox")
+    tree.link("bin/sh", "busybox")
     for i, module in enumerate(kernel.modules):
-        archive.file(f"modules/{i:02d}-{module.name}", module.read_bytes(), 0o644)
+        tree.copy(module, f"modules/{i:02d}-{module.name}", 0o644)
 
     optional = [built(p) for p in OPTIONAL if _is_built(p)]
     programs = [*(built(p) for p in PROGRAMS), *optional, *extra]
     for program in programs:
-        archive.file(f"bin/{program.name}", _stripped(program))
+        # without debugging symbols, which are most of it
+        process.run(["strip", "-g", "-o", str(tree.path(f"bin/{program.name}")), str(program)])
     drivers = _drivers()
     for path in drivers:
-        archive.file(str(path), path.read_bytes(), 0o644)
+        tree.copy(path, str(path), 0o644)
     for library in sorted(set().union(*(_libraries(p) for p in [*programs, *drivers]))):
         real = library.resolve()
         if real.name == library.name:
-            archive.file(str(library), real.read_bytes())
+            tree.copy(real, str(library))
         else:  # a second copy of a driver would register itself twice
-            archive.file(str(real), real.read_bytes())
-            archive.link(str(library), str(real))
-    return archive.bytes()
+            tree.copy(real, str(real))
+            tree.link(str(library), str(real))
 
 
 def _is_built(relative: str) -> bool:

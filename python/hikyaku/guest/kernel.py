@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A kernel for the guest: the distribution's, unpacked from its package and never installed.
+"""A kernel for the guest: the distribution's, unpacked from its package, never installed.
 
-The flavour for real machines, since the one for clouds lacks uio and vfio. Downloaded once by apt,
-which checks it against the signed lists, and kept in the build directory; what was unpacked carries
-its digests, and is unpacked anew when they do not fit.
+It is the flavour for real machines, since that for clouds lacks uio and vfio. apt downloads it
+once, and checks it against the signed lists. The unpacked files stay in the build directory, with
+their digests; if these do not match, they are unpacked again.
 """
 
 import hashlib
@@ -27,9 +27,10 @@ MODULES = (
     *("uio_pci_generic", "vfio-pci", "vfio_iommu_type1", "tun", "nvme"),
     *("dummy", "sch_ingress", "cls_bpf"),  # for the tagger
 )
-# where they and what they need lie
+# The directories of these modules and of those that they need.
 _PLACES = re.compile(
-    r"/kernel/(drivers/(uio|vfio|nvme/host|nvme/common|net/(tun|dummy))|net/sched/(sch_ingress|cls_bpf)|virt|lib|block|crypto)\b.*\.ko(\.xz)?$"
+    r"/kernel/(drivers/(uio|vfio|nvme/host|nvme/common|net/(tun|dummy))"
+    r"|net/sched/(sch_ingress|cls_bpf)|virt|lib|block|crypto)\b.*\.ko(\.xz)?$"
 )
 
 
@@ -45,7 +46,7 @@ def _digest(path: Path) -> str:
 
 
 def _package() -> str:
-    """The package that the distribution's meta package stands for."""
+    """The package that the distribution's meta package depends on."""
     listing = process.run(["apt-cache", "depends", META])
     match = re.search(r"Depends: (linux-image-\S+)", listing)
     if not match:
@@ -86,7 +87,7 @@ def _name(path: str) -> str:
 
 
 def _unpack(package: Path, into: Path) -> None:
-    """The image, and MODULES with all that they need."""
+    """Unpacks the image, and MODULES with all modules that they need."""
     images: list[str] = []
     found: dict[str, bytes] = {}
     dpkg = subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE)
@@ -143,7 +144,7 @@ def _load(directory: Path) -> Kernel | None:
 
 
 def get() -> Kernel:
-    """The kernel, from where it was kept, or downloaded."""
+    """The kernel, from the cache, or downloaded."""
     base = cache_dir() / "guest"
     base.mkdir(parents=True, exist_ok=True)
     with locked_directory(base, "another process to unpack the guest's kernel", timeout=600):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""QEMU's command line: a machine of software alone (TCG), with NICs and devices that have memory.
+"""QEMU's command line: a machine that is emulated in software (TCG), with NICs and devices with
+memory.
 
-The addresses are fixed, so that tests and people can name them: NICs are 0000:00:03.0 and on,
-devices with memory 0000:00:08.0 and on. The other end of NIC i is a socket of datagrams, one a
-frame: what is sent to nic<i>.in arrives at the NIC, what it sends goes to nic<i>.out.
+The addresses are fixed, so that tests and users can name them. The first NIC is 0000:00:03.0, the
+first device with memory 0000:00:08.0. The other end of NIC i is a datagram socket with one frame
+per datagram. The NIC receives frames from nic<i>.in, and sends frames to nic<i>.out.
 """
 
 from dataclasses import asdict, dataclass
@@ -45,7 +46,7 @@ class Machine:
 
 
 def command(machine: Machine, kernel: Kernel, directory: Path) -> list[str]:
-    """Everything it reads and writes lies in @directory, which is short enough for sockets."""
+    """The command line. All files are in @directory, whose path is short enough for sockets."""
     append = [
         "console=ttyS0",
         "quiet",

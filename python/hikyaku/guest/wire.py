@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The host's end of a guest's NIC: frames in and out, as datagrams of a socket.
+"""The host's end of a guest's NIC: frames as datagrams of a socket.
 
-Nothing is lost on the way: QEMU reads a frame when the NIC has room for it, and the kernel keeps
-whoever sends waiting.
+No frame is lost on the way. QEMU reads a frame when the NIC has a free buffer, and the kernel
+blocks the sender until then.
 """
 
 import select
@@ -14,8 +14,8 @@ from pathlib import Path
 from ..errors import HikyakuError
 
 FRAME_LIMIT = 65535
-# Seconds without a frame after which those under way are lost. On a busy machine an emulator stood
-# still for more than five.
+# Seconds without a frame after which frames under way count as lost. An emulator on a busy machine
+# stalled for more than five.
 QUIET = 40.0
 
 
@@ -40,7 +40,7 @@ class Wire:
         return self._socket.fileno()
 
     def try_send(self, frame: bytes) -> bool:
-        """False: there is no room for it now."""
+        """Sends @frame; returns False if the NIC has no free buffer now."""
         try:
             self._socket.sendto(frame, self._to)
         except (BlockingIOError, InterruptedError):
@@ -57,7 +57,7 @@ class Wire:
             select.select([], [self._socket], [], 0.01)
 
     def receive(self, timeout: float = 0) -> bytes | None:
-        """The next frame that the NIC sent; None: there is none within @timeout seconds."""
+        """The next frame that the NIC sent; None after @timeout seconds."""
         end = time.monotonic() + timeout
         while True:
             with suppress(BlockingIOError, InterruptedError):
@@ -77,10 +77,14 @@ def exchange(
     timeout: float = 60,
     answers: list[int] | None = None,
 ) -> list[list[bytes]]:
-    """Sends the frames of each of @sent in turn, at most @window more than have come back, until
-    @expected have come, or nothing has for QUIET or @timeout seconds; what each of @receivers got.
-    With fewer frames under way than a NIC's ring takes, none is lost for want of room. @answers:
-    how many come back for each frame of the first wire, if not one."""
+    """Sends the frames of each wire of @sent in turn; returns the frames that each of @receivers
+    got.
+
+    At most @window more frames are sent than have come back. With fewer frames under way than a
+    NIC's ring holds, none is lost. Ends when @expected frames have come, when none has come for
+    QUIET seconds, or after @timeout seconds. @answers: how many frames come back for each frame of
+    the first wire, if not one.
+    """
     got: list[list[bytes]] = [[] for _ in receivers]
     queues = [(wire, iter(frames)) for wire, frames in sent]
     waiting: list[tuple[Wire, bytes] | None] = [None] * len(queues)

@@ -4,26 +4,26 @@
     with Lab.up(nodes=2, wire="memif", ranks_per_node=1, name="mine") as lab:
         result = lab.mpirun(2, ["./hello"], tcp=True, timeout=60)
 
-Network namespaces are the nodes; topology.py draws them, network.py makes them, run.py runs
-mpirun inside. A lab has a name and a private directory, and an id that its namespaces and
-processes carry, so that whatever is left of it is found even if the directory is lost.
+Network namespaces are the nodes. topology.py describes them, network.py makes them, run.py runs
+mpirun inside. A lab has a name and a private directory. Its namespaces and processes carry its id,
+so that leftovers are found even without the directory.
 """
 
 import json
-import os
-import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from pathlib import Path
 
 from .. import process
-from ..checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
+from ..checkout import private_dir
 from ..errors import HikyakuError
-from . import huge, network, ovs, run, topology, wiring
-from .lock import locked_directory
-from .run import Job, RunResult
+from ..own import own_name, write_maker
+from . import huge, network, ovs, run, runs, topology, wiring
+from .job import Job, RunResult
+from .names import all_names, check_name, lab_directory, lab_id
+from .removal import down, down_all, down_dead, lab_processes, labs_locked, remove
+from .settings import remove_wires
 from .topology import DEFAULT_MTU, MAX_NODES, MAX_PORTS, WIRES, Node, Topology
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "Lab",
     "RunResult",
     "all_names",
+    "check_name",
     "down",
     "down_all",
     "down_dead",
@@ -44,41 +45,13 @@ _SCRIPTS = Path(__file__).parent
 MIN_MTU, MAX_MTU = 576, 9000
 
 
-def lab_id(name: str) -> str:
-    return CHECKOUT_ID + digest(name, 3)
-
-
-def _directory(name: str) -> Path:
-    return STATE_DIR / "labs" / name
-
-
-def all_names() -> list[str]:
-    """Labs of this checkout that have a directory, up or left over."""
-    base = STATE_DIR / "labs"
-    return sorted(p.name for p in base.iterdir() if p.is_dir()) if base.is_dir() else []
-
-
-@contextmanager
-def _locked() -> Iterator[None]:
-    """One `up` or `down` in this checkout at a time. The lock is the state directory itself, and
-    goes with it when the last lab is down."""
-    what = "another 'hikyaku lab up' or 'down' to end"
-    with locked_directory(STATE_DIR, what, private_dir):
-        try:
-            yield
-        finally:
-            for empty in (STATE_DIR / "n", STATE_DIR / "labs", STATE_DIR):
-                with suppress(OSError):  # not empty: other labs are up
-                    empty.rmdir()
-
-
 class Lab:
     """A lab that is up. Make one by up(), or find one by find()."""
 
     def __init__(self, name: str, layout: Topology):
         self.name = name
         self.topology = layout
-        self.directory = _directory(name)
+        self.directory = lab_directory(name)
 
     # ---- life ---------------------------------------------------------------------------------
 
@@ -94,12 +67,14 @@ class Lab:
         switches: str | None = None,
         ports: int = 1,
     ) -> "Lab":
-        """@huge_mb: for each node. @switches: on wire ovs, how they are wired (wiring.py); it says
-        how many nodes there are, too. @ports: of each rank."""
+        """@huge_mb: of each node. @ports: of each rank.
+
+        @switches: the wiring on wire ovs (wiring.py), which also gives the number of nodes.
+        """
         network.require_root()
         if (wire == "ovs") != (switches is not None):
             raise HikyakuError(
-                "wire ovs, and no other, has switches to wire",
+                "wire ovs needs a topology of switches, and no other wire has one",
                 "hikyaku lab up --wire ovs --topology leaf-spine:2x2x4",
             )
         wired = wiring.parse(switches) if switches is not None else None
@@ -108,8 +83,8 @@ class Lab:
             nodes = wired.nodes
         check(nodes, wire, ranks_per_node, mtu, name, ports)
         huge.check(huge_mb)
-        with _locked():
-            if _directory(name).exists() or network.namespaces(lab_id(name) + "-"):
+        with labs_locked():
+            if lab_directory(name).exists() or network.namespaces(lab_id(name) + "-"):
                 raise HikyakuError(
                     f"lab '{name}' is up already, or something is left of it",
                     f"hikyaku lab down --lab {name}",
@@ -123,7 +98,7 @@ class Lab:
                 lab._make_huge_pages()
                 network.create(lab.topology)
             except BaseException:
-                _remove(name)
+                remove(name)
                 raise
         return lab
 
@@ -131,7 +106,7 @@ class Lab:
     def find(cls, name: str = "default") -> "Lab":
         """The lab @name that is up, or an error that says how to bring it up."""
         check_name(name)
-        state = _directory(name) / "lab.json"
+        state = lab_directory(name) / "lab.json"
         try:
             data = json.loads(state.read_text())
             lab = cls(name, Topology.from_json(data["topology"]))
@@ -163,6 +138,7 @@ class Lab:
 
     def _write_directory(self) -> None:
         private_dir(self.directory)
+        write_maker(self.directory)
         (self.directory / "nodes").mkdir()
         (self.directory / "runs").mkdir(mode=0o700)
         for script in ("enter.sh", "agent.sh"):
@@ -206,6 +182,14 @@ class Lab:
 
     # ---- use ----------------------------------------------------------------------------------
 
+    def host_names(self) -> dict[int, tuple[str, str]]:
+        """By address: the node and the link that have it. For the controller's page."""
+        return {
+            int(link["mac"].replace(":", ""), 16): (node.name, link["name"])
+            for node in self.topology.nodes
+            for link in network.links(node.netns)
+        }
+
     def exec_argv(self, node: str, argv: list[str]) -> list[str]:
         """The command line that runs @argv as a process of @node."""
         self.node(node)
@@ -219,7 +203,7 @@ class Lab:
         argv: list[str],
         *,
         tcp: bool = False,
-        host: str | None = None,
+        mode: str | None = None,
         tag: bool = False,
         mca: dict[str, str] | None = None,
         env: dict[str, str] | None = None,
@@ -227,21 +211,24 @@ class Lab:
         one_core: bool = False,
         timeout: float = 120,
     ) -> RunResult:
-        """Runs @argv as @np ranks over the lab's wire (or TCP) and returns what it printed. Does
-        not judge the exit status. @host is who polls (Job.host), @tag tags TCP. @mca and @options
-        are mpirun's and win over the lab's own; @env is seen by every rank; @one_core gives each
-        node one core only. After @timeout seconds everything is ended and HikyakuError raised."""
+        """Runs @argv as @np ranks over the lab's wire, or over TCP, and returns its output.
+
+        Does not check the exit status. @mode: polling mode (Job.mode). @tag: tag the frames. @mca
+        and @options: mpirun's; they override the lab's. @env: environment of every rank. @one_core:
+        each node has one core only. After @timeout seconds it ends everything and raises
+        HikyakuError.
+        """
         arguments = ["-np", str(np), *(options or [])]
         for key, value in (mca or {}).items():
             arguments += ["--mca", key, str(value)]
         for key in env or {}:
             arguments += ["-x", key]
         return self.launch(
-            Job(arguments + argv, tcp, host, tag, env or {}, one_core=one_core, timeout=timeout)
+            Job(arguments + argv, tcp, mode, tag, env or {}, one_core=one_core, timeout=timeout)
         )
 
     def launch(self, job: Job) -> RunResult:
-        """The same from mpirun's own arguments."""
+        """Runs @job in the lab."""
         self.clean_stale()
         try:
             return run.launch(self.topology, self.directory / "runs", job)
@@ -254,8 +241,7 @@ class Lab:
         *,
         timeout: float = 60,
     ) -> list[RunResult]:
-        """Runs one command on each of some nodes at the same time, without MPI: see
-        run.launch_each()."""
+        """Runs one command on each of some nodes at the same time: see run.launch_each()."""
         self.clean_stale()
         try:
             return run.launch_each(
@@ -264,23 +250,25 @@ class Lab:
         finally:
             self.clean_stale()
 
-    # ---- what is left of killed runs -----------------------------------------------------------
+    # ---- leftovers of killed runs --------------------------------------------------------------
 
     def running(self) -> bool:
         """Is any run alive in this lab?"""
-        runs = self.directory / "runs"
-        everything = set(runs.iterdir()) if runs.is_dir() else set()
-        return bool(everything - set(run.stale_runs(runs)))
+        directory = self.directory / "runs"
+        everything = set(directory.iterdir()) if directory.is_dir() else set()
+        return bool(everything - set(runs.stale_runs(directory)))
 
     def clean_stale(self) -> list[str]:
-        """Removes what killed runs left: processes, directories, XDP programs. Returns a line for
-        each thing removed. XDP programs only while no run is alive, since it may own them."""
+        """Removes processes, directories and XDP programs of killed runs; returns a line for each.
+
+        While a run is alive, XDP programs stay, since it may own them.
+        """
         gone = []
-        with run.runs_locked(self.directory / "runs"):
-            for path in run.stale_runs(self.directory / "runs"):
+        with runs.runs_locked(self.directory / "runs"):
+            for path in runs.stale_runs(self.directory / "runs"):
                 tag = f"{self.topology.lab_id}-{path.name}"
                 count = process.end_all(lambda tag=tag: run.run_processes(tag))
-                run.remove_wires(self.topology, path)
+                remove_wires(self.topology, path)
                 shutil.rmtree(path)
                 gone.append(f"run {path.name} and {count} processes of it")
             if self.topology.data_ports and not self.running():
@@ -289,7 +277,7 @@ class Lab:
         return gone
 
     def status(self) -> dict:
-        """Everything about the lab, for people and programs (`lab status --json`)."""
+        """The state of the lab, in the form of `lab status --json`."""
         cpus = self.topology.cpus(one_core=False)
         inodes = {network.namespace_inode(n.netns): n.name for n in self.topology.nodes}
         processes = [
@@ -298,9 +286,9 @@ class Lab:
                 "node": inodes.get(process.net_namespace(pid)),
                 "command": process.command_line(pid),
             }
-            for pid in _processes(self.name)
+            for pid in lab_processes(self.name)
         ]
-        stale = [f"run {p.name}" for p in run.stale_runs(self.directory / "runs")]
+        stale = [f"run {p.name}" for p in runs.stale_runs(self.directory / "runs")]
         nodes = []
         for n in self.topology.nodes:
             links = network.links(n.netns)
@@ -326,16 +314,8 @@ class Lab:
         }
 
 
-def check_name(name: str) -> None:
-    """The name becomes part of a path."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", name):
-        raise HikyakuError(
-            f"'{name}' is no name for a lab", "use up to 32 letters, digits, '-' and '_'"
-        )
-
-
 def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str, ports: int = 1) -> None:
-    """Refuses what cannot be built, before anything is."""
+    """Raises an error if such a lab cannot be built."""
     check_name(name)
     if wire not in WIRES:
         raise HikyakuError(f"there is no wire '{wire}'", f"use one of: {', '.join(WIRES)}")
@@ -351,73 +331,3 @@ def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str, ports
         raise HikyakuError(
             f"{ports} ports: on wire ovs a rank has one", "use --wire memif or --wire veth"
         )
-
-
-def _processes(name: str) -> list[int]:
-    ident = lab_id(name)
-    inodes = [network.namespace_inode(n) for n in network.namespaces(ident + "-")]
-    return process.find(
-        tag=f"HIKYAKU_LAB_ID={ident}", namespaces=[i for i in inodes if i is not None]
-    )
-
-
-def _remove(name: str) -> list[str]:
-    gone = []
-    if count := process.end_all(lambda: _processes(name)):
-        gone.append(f"{count} processes")
-    gone += [f"namespace {n}" for n in network.remove(lab_id(name) + "-")]
-    _remove_node_directories(lab_id(name) + "-")
-    directory = _directory(name)
-    if pages := huge.give_back(directory):
-        gone.append(f"{pages} huge pages")
-    if directory.exists():
-        shutil.rmtree(directory)
-        gone.append(f"directory {directory}")
-    return gone
-
-
-def _remove_node_directories(prefix: str) -> None:
-    for own in (STATE_DIR / "n").glob(prefix.removeprefix(CHECKOUT_ID) + "*"):
-        huge.unmount(own / "huge")
-        shutil.rmtree(own)
-
-
-def down(name: str = "default") -> list[str]:
-    """Removes the lab @name or whatever is left of it, by name; returns what was removed. Safe to
-    repeat."""
-    check_name(name)
-    network.require_root()
-    with _locked():
-        return _remove(name)
-
-
-def down_all() -> list[str]:
-    """Removes every lab of this checkout, and namespaces of ours that no lab's directory names."""
-    network.require_root()
-    gone = []
-    for name in all_names():
-        gone += down(name)
-    return gone + [f"namespace {n}" for n in _remove_strays()]
-
-
-def own_name(prefix: str, what: str) -> str:
-    """A name for a lab that this process makes for itself: no other process has the same."""
-    return f"{prefix}-{os.getpid()}-{what}"
-
-
-def down_dead(prefix: str) -> None:
-    """Removes labs that were made under own_name(@prefix, …) by processes that were killed."""
-    for name in all_names():
-        match = re.fullmatch(rf"{prefix}-(\d+)-.*", name)
-        if match and not process.alive(int(match[1])):
-            down(name)
-
-
-def _remove_strays() -> list[str]:
-    strays = network.namespaces(CHECKOUT_ID)
-    inodes = [i for n in strays if (i := network.namespace_inode(n)) is not None]
-    process.end_all(lambda: process.find(namespaces=inodes))
-    gone = network.remove(CHECKOUT_ID)
-    with _locked():
-        _remove_node_directories(CHECKOUT_ID)
-    return gone

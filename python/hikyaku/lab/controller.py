@@ -15,8 +15,8 @@ LIMIT = 30.0  # seconds
 
 
 class LabController:
-    """@options: of `hikyaku sdn run`. @state: its directory in the lab's; what it says is in the
-    file beside it, `log`."""
+    """@options: of `hikyaku sdn run`. @state: its directory in that of the lab. Its output is in
+    the file `log` beside it."""
 
     def __init__(self, lab: Lab, *options: str, state: str = "sdn"):
         self.lab = lab
@@ -41,7 +41,7 @@ class LabController:
         return (self.state / "address").exists()
 
     def ended(self) -> int | None:
-        """Its exit status, if it has ended."""
+        """The exit status of the controller, if it has ended."""
         return self._child.poll() if self._child else None
 
     @property
@@ -52,17 +52,12 @@ class LabController:
         if self._child:
             if kill:
                 self._child.kill()
-            else:
-                self._child.terminate()
-            try:
-                self._child.wait(timeout=LIMIT)
-            except subprocess.TimeoutExpired:
-                self._child.kill()
-                self._child.wait(timeout=LIMIT)
+            process.stop(self._child, LIMIT)
             self._child = None
 
     def wait_links(self, count: int) -> None:
-        """All switches are there, @count links between them found, and rules for them written."""
+        """Waits until all switches are connected, @count links are known, and the rules are
+        written."""
         switches = len(self.lab.topology.wiring.switches)
 
         def ready() -> bool:
@@ -75,7 +70,7 @@ class LabController:
 
 @contextmanager
 def controlled(name: str, switches: str, *options: str) -> Iterator[tuple[Lab, LabController]]:
-    """A lab, its controller, and all links found."""
+    """A lab with its controller, when all links are known."""
     with Lab.up(wire="ovs", switches=switches, name=name) as lab:
         controller = LabController(lab, *options)
         try:

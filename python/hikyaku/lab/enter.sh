@@ -2,14 +2,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # enter.sh NODE CPUS COMMAND...: runs COMMAND as a process of a lab's node.
 #
-# A node is a network namespace, a host name and a list of cores. Entered by nsenter and not by
-# `ip netns exec`, which would remount /sys and so hide pinned eBPF programs. The host name, the
-# hosts file and /dev/shm are private to each command that is started: nodes of a real cluster
-# share no memory either, and nothing of it is left when the command ends. What lasts as long as the
-# node is told by the environment: HIKYAKU_RUNDIR, where daemons are found; HIKYAKU_HUGE_DIR, its
-# hugetlbfs, if it has huge pages; RUNTIME_DIRECTORY, where DPDK keeps its own files.
+# A node is a network namespace, a host name and a list of cores. nsenter enters the namespace:
+# `ip netns exec` would remount /sys and so hide pinned eBPF programs.
 #
-# `hikyaku lab up` copies this file into the lab's directory, where it finds `nodes/NODE`.
+# Each command has a host name, a hosts file and a /dev/shm of its own, which end with it. Nodes of
+# a real cluster share no memory either. Other directories last as long as the node:
+#
+#   HIKYAKU_RUNDIR      run directories of daemons
+#   HIKYAKU_HUGE_DIR    the hugetlbfs, if the node has huge pages
+#   RUNTIME_DIRECTORY   files of DPDK
+#
+# `hikyaku lab up` copies this file into the lab's directory, which has the file `nodes/NODE`.
 set -eu
 
 dir=$(dirname "$0")
@@ -30,7 +33,7 @@ if [ ! -e "/run/netns/$netns" ]; then
 fi
 
 export HIKYAKU_RUNDIR="$own/run" RUNTIME_DIRECTORY="$own"
-unset HIKYAKU_HUGE_DIR # of the machine, if it was set
+unset HIKYAKU_HUGE_DIR # the machine's own is not the node's
 if [ -d "$own/huge" ]; then
 	export HIKYAKU_HUGE_DIR="$own/huge"
 fi

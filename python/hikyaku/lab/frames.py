@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbered Ethernet frames between the nodes of a lab, sent and heard: to measure, and to test."""
+"""Sends and receives numbered Ethernet frames between the nodes of a lab, for measurements and
+tests."""
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .. import process
@@ -14,7 +15,7 @@ TYPE = 0x88B6  # IEEE 802's second one for experiments; nothing else here sends 
 LIMIT = 60  # seconds, for what takes a moment where nothing else runs
 BYTES = 1014  # of each frame, without its checksum
 
-# Each frame has its own moment, so that a late one makes no others late.
+# Each frame has its own time of sending, so that a late one does not delay others.
 _SEND = """
 import socket, sys, time
 dst = bytes.fromhex(sys.argv[1].replace(":", ""))
@@ -51,7 +52,8 @@ def _python(lab: Lab, node: str, code: str, *arguments: str) -> list[str]:
 
 
 def send_argv(lab: Lab, node: str, dst: str, count: int, pause: float = 0, *src: str) -> list[str]:
-    """@pause: seconds from one frame to the next. @src: another source address than its own."""
+    """The command that sends frames. @pause: seconds between two frames. @src: another source
+    address than its own."""
     return _python(lab, node, _SEND, dst, str(count), str(pause), *src)
 
 
@@ -61,18 +63,16 @@ def send(lab: Lab, node: str, dst: str, count: int, pause: float = 0, *src: str)
 
 @contextmanager
 def started(argv: list[str]) -> Iterator[subprocess.Popen]:
-    """A process that has ended when this does."""
+    """A process that ends with the block."""
     child = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
     try:
         yield child
     finally:
-        if child.poll() is None:
-            child.kill()
-        child.wait(timeout=LIMIT)
+        process.stop(child)
 
 
 class Ear:
-    """Hears the frames of send() on a node; writes them to @path."""
+    """Receives the frames of send() on a node, and writes them to @path."""
 
     def __init__(self, lab: Lab, node: str, path: Path):
         self.path = path
@@ -83,22 +83,20 @@ class Ear:
         process.wait_until(f"{node} to listen", lambda: bool(path.read_text()), LIMIT)
 
     def heard(self) -> list[tuple[str, int]]:
-        """(destination, number) of each frame."""
+        """The destination and number of each received frame."""
         lines = self.path.read_text().split("\n")[1:-1]
         return [(mac, int(number)) for mac, number in (line.split() for line in lines)]
 
     def close(self) -> None:
-        self._child.stdin.close()
-        try:
+        self._child.stdin.close()  # which ends it
+        with suppress(subprocess.TimeoutExpired):
             self._child.wait(timeout=LIMIT)
-        except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait(timeout=LIMIT)
+        process.stop(self._child)
 
 
 @contextmanager
 def ears(lab: Lab, directory: Path) -> Iterator[dict[str, Ear]]:
-    """On every node."""
+    """A receiver on every node."""
     made: dict[str, Ear] = {}
     try:
         for node in lab.topology.nodes:
@@ -110,15 +108,16 @@ def ears(lab: Lab, directory: Path) -> Iterator[dict[str, Ear]]:
 
 
 def address(lab: Lab, node: str) -> str:
-    """Of its tcp0."""
+    """The address of @node's tcp0."""
     links = network.links(lab.node(node).netns)
     return next(link["mac"] for link in links if link["name"] == "tcp0")
 
 
 def register(lab: Lab, client: Client, nodes: list[str], **more: object) -> int:
-    """A job with one rank on each of @nodes, at its tcp0; its number. They are heard of before: who
-    is not speaks again, since nobody is heard at a port that the controller does not believe yet,
-    as after a change of its switch."""
+    """Registers a job with one rank on each of @nodes, at its tcp0; returns its number. First waits
+    until the controller knows the nodes: unknown ones send again, since a port that was not settled
+    ignores hosts.
+    """
     addresses = {node: address(lab, node) for node in nodes}
     ranks = {str(i): addresses[node] for i, node in enumerate(nodes)}
 

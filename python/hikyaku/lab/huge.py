@@ -2,10 +2,10 @@
 """Huge pages of labs: taken from the machine at `up`, given back to the page at `down`.
 
 The kernel's pool has one number that all labs, checkouts and the administrator share. So each lab
-keeps a book (huge.json) of how many pages it added, and only ever adds or subtracts. Changes happen
-under one lock for the whole machine. A change is written into the book before it is made, with the
-pool's number before and after: if the tool dies in between, whoever has the lock next sees from the
-pool how far it came, and puts the book right.
+records in a book (huge.json) how many pages it added, and only adds or subtracts. One lock for the
+whole machine protects changes. The book gets a change before it is made, with the pool's number
+before and after. If the tool dies in between, the next holder of the lock sees the progress in the
+pool, and corrects the book.
 """
 
 import json
@@ -25,7 +25,7 @@ BOOK = "huge.json"
 
 
 def pool_pages() -> int:
-    """Pages that the machine keeps for good; surplus ones go by themselves."""
+    """The machine's permanent pages; surplus pages disappear by themselves."""
     return int((POOL / "nr_hugepages").read_text()) - int((POOL / "surplus_hugepages").read_text())
 
 
@@ -33,7 +33,7 @@ def pool_pages() -> int:
 
 
 def _read(book: Path) -> tuple[int, tuple[int, int] | None]:
-    """Pages that are the lab's, and the change of the pool that was under way: (from, to)."""
+    """The lab's pages, and an unfinished change of the pool: (from, to)."""
     try:
         data = json.loads(book.read_text())
         step = data["step"]
@@ -52,7 +52,7 @@ def _write(book: Path, pages: int, step: tuple[int, int] | None) -> None:
 
 
 def _settle(book: Path) -> None:
-    """Ends a change: takes into the book what of it happened."""
+    """Finishes a change: records its actual size in the book."""
     pages, step = _read(book)
     if step:
         low, high = sorted((0, step[1] - step[0]))
@@ -70,7 +70,7 @@ def _change(book: Path, count: int) -> None:
 
 
 def _books() -> list[Path]:
-    """Of every lab of this user, in any checkout."""
+    """The books of every lab of this user, in any checkout."""
     return [
         book
         for book in sorted(STATE_DIR.parent.glob(f"hikyaku-{os.getuid()}-*/labs/*/{BOOK}"))
@@ -107,7 +107,7 @@ def check(huge_mb: int) -> None:
 
 
 def take(directory: Path, pages: int) -> None:
-    """Adds @pages to the machine's for the lab in @directory; all of them or an error."""
+    """Adds @pages to the machine's for the lab in @directory; all of them, or an error."""
     book = directory / BOOK
     with _pool_locked():
         _write(book, 0, None)
@@ -124,7 +124,8 @@ def take(directory: Path, pages: int) -> None:
 
 
 def give_back(directory: Path) -> int:
-    """Takes from the machine's pool what the lab in @directory had added; returns the pages."""
+    """Removes from the machine's pool the pages that the lab in @directory added; returns their
+    number."""
     book = directory / BOOK
     if not book.exists():
         return 0
@@ -136,14 +137,14 @@ def give_back(directory: Path) -> int:
 
 
 def mount(path: Path, mb: int) -> None:
-    """A hugetlbfs at @path that takes at most @mb. (It reserves none: DPDK takes pages that a
-    mount has reserved for pages that are not to be had.)"""
+    """Mounts a hugetlbfs at @path with at most @mb. It reserves no pages: DPDK mistakes reserved
+    pages for unavailable ones."""
     path.mkdir(mode=0o700)
     options = f"pagesize={PAGE_MB}M,size={mb}M,mode=0700"
     run(["mount", "-t", "hugetlbfs", "-o", options, "hikyaku", str(path)])
 
 
 def unmount(path: Path) -> None:
-    """Also of one that is not mounted, or not there."""
+    """Unmounts @path, if it is mounted."""
     while path.is_mount():
         run(["umount", str(path)])

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults on purpose: a rank killed, a daemon killed, a wire taken down.
+"""Deliberate faults: kills a rank or a daemon, or takes a wire down.
 
-Whom to kill is found inside of the lab only: by the network namespace that it lives in, and by what
-Open MPI wrote into its environment or by the lock that it holds; never by the name of a program.
+Victims are found only inside of the lab, by their network namespace. Ranks are identified by the
+environment that Open MPI gave them, daemons by the lock that they hold. Names of programs are never
+used.
 """
 
 import os
@@ -42,16 +43,13 @@ def _environment(pid: int) -> dict[str, str]:
 
 
 def _stat(pid: int) -> tuple[int, int]:
-    """Parent and session; (0, 0) if it has ended."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0, 0
-    return int(fields[1]), int(fields[3])
+    """The parent and the session of @pid; (0, 0) if it has ended."""
+    fields = process.stat(pid)
+    return (int(fields[1]), int(fields[3])) if fields else (0, 0)
 
 
 def _kill(pid: int, is_it: Callable[[], bool]) -> bool:
-    """SIGKILL to @pid if it still is what was looked for, and not another with the same number."""
+    """Sends SIGKILL to @pid, if @is_it confirms that the process has not been replaced."""
     with suppress(ProcessLookupError):
         handle = os.pidfd_open(pid)
         try:
@@ -79,8 +77,8 @@ class Rank:
 
 
 def ranks(topology: Topology) -> list[Rank]:
-    """The ranks that run in the lab. What they started themselves has their environment, so only
-    those count whose parent is no rank: Open MPI's daemon, which lives in the node as well."""
+    """The ranks that run in the lab. Children of a rank have its environment, so a rank is a
+    process whose parent is not a rank."""
     found = []
     for node in topology.nodes:
         here = {pid: _environment(pid) for pid in _node_processes(node)}
@@ -88,27 +86,18 @@ def ranks(topology: Topology) -> list[Rank]:
             parent = here.get(_stat(pid)[0])
             if parent is None or "OMPI_COMM_WORLD_RANK" in parent:
                 continue
-            number, job = (
-                env.get("OMPI_COMM_WORLD_RANK", ""),
-                env.get("OMPI_MCA_ess_base_jobid", ""),
-            )
+            number = env.get("OMPI_COMM_WORLD_RANK", "")
+            ident = env.get("OMPI_MCA_ess_base_jobid", "")
             if number.isdigit():
                 run = env.get("HIKYAKU_RUN", "?").rpartition("-")[2]
-                found.append(
-                    Rank(
-                        pid,
-                        node.name,
-                        int(number),
-                        run,
-                        int(job) & 0xFFFF if job.isdigit() else 0,
-                        process.command_line(pid),
-                    )
-                )
+                job = int(ident) & 0xFFFF if ident.isdigit() else 0
+                command = process.command_line(pid)
+                found.append(Rank(pid, node.name, int(number), run, job, command))
     return found
 
 
 def _family(rank: Rank, node: Node) -> list[int]:
-    """The rank and what it started, children last. A daemon has another parent, and stays."""
+    """The rank and its descendants, children last. A daemon has another parent, and stays."""
     session = _stat(rank.pid)[1]
     here = {pid: _stat(pid) for pid in _node_processes(node)}
     family = [rank.pid]
@@ -150,8 +139,7 @@ def kill_rank(topology: Topology, number: int, run: str | None = None) -> Killed
 
 
 def _holder(lock: Path, node: Node) -> int | None:
-    """The process of @node that holds the flock on @lock, by what the kernel says of its open
-    files. A number that a dead daemon left in some file is not asked."""
+    """The process of @node that holds the flock on @lock, by the kernel's list of open files."""
     try:
         inode = lock.stat().st_ino
     except OSError:
@@ -170,7 +158,7 @@ def _holder(lock: Path, node: Node) -> int | None:
 
 
 def daemons(node: Node, run_dir: Path) -> dict[str, int]:
-    """The living daemons of @node by name: each holds the lock of its directory in @run_dir."""
+    """The living daemons of @node by name; each holds the lock of its directory in @run_dir."""
     found = {}
     for lock in sorted(run_dir.glob("*/lock")):
         pid = _holder(lock, node)
@@ -203,7 +191,7 @@ def kill_daemon(node: Node, run_dir: Path, name: str | None = None) -> Killed:
 
 
 def wire_links(topology: Topology, node: Node, link: str | None = None) -> list[str]:
-    """The links of @node that are its wire, or @link alone."""
+    """The data links of @node, or only @link."""
     there = [found["name"] for found in network.links(node.netns)]
     if link is not None:
         if link not in there:
@@ -225,7 +213,7 @@ def set_links(node: Node, links: list[str], *, up: bool) -> None:
 
 
 def cut_wire(node: Node, links: list[str], seconds: float) -> None:
-    """Takes @links down for so long, and brings them back however this ends."""
+    """Takes @links down for @seconds, and brings them back however this ends."""
     try:
         set_links(node, links, up=False)
         time.sleep(seconds)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The links of a lab's switches (ovs.py): cut and mended, and what they carry and lose."""
+"""The links of a lab's switches (ovs.py): cuts and repairs them, and counts their traffic."""
 
 import json
 
@@ -11,7 +11,7 @@ from .wiring import Link
 
 
 def set_link(topology: Topology, name: str, *, up: bool) -> Link:
-    """Cuts the cable of link @name, or mends it. Both ends see it at once."""
+    """Cuts the cable of link @name, or repairs it. Both ends see it at once."""
     link = topology.wiring.link(name)
     state = "up" if up else "down"
     batch(topology.switch_netns, [f"link set {end} {state}" for end in ovs.ends(topology, link)])
@@ -22,8 +22,10 @@ _NOTHING = ({"frames": 0, "bytes": 0}, {"frames": 0, "bytes": 0})
 
 
 def counters(topology: Topology) -> list[dict]:
-    """What each link has carried, frames and bytes, as its ports count them: from @a to @b, and
-    back. What links have lost of it (loss.py) was carried. A node's links are counted apart."""
+    """The frames and bytes that each link has carried, from @a to @b and back, by the counters of
+    its ports. Frames that the link lost (loss.py) count as carried. The links of a node are counted
+    separately.
+    """
     shown = run(["ip", "-n", topology.switch_netns, "-json", "-stats", "link", "show"])
     there = {each["ifname"]: each for each in json.loads(shown)}
     lost = loss.lost(topology)
@@ -48,7 +50,7 @@ def counters(topology: Topology) -> list[dict]:
 
 
 def _carried(count: dict, lost: dict, uncounted: dict) -> dict:
-    """@count: of a port; @uncounted: of what was lost, what it leaves out."""
+    """@count: a port's counters. @uncounted: the lost frames that these do not include."""
     return {
         "frames": count["packets"] + uncounted["frames"],
         "bytes": count["bytes"] + uncounted["bytes"],
@@ -62,5 +64,5 @@ def _row(name: str, link: Link, port: dict, forth: dict, back: dict) -> dict:
 
 
 def lost(row: dict) -> int:
-    """Frames that a link of counters() has lost, both ways."""
+    """The frames that a link of counters() has lost, both directions."""
     return row["a_to_b"]["lost"] + row["b_to_a"]["lost"]

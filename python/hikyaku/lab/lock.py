@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Locks that go with their owner: flock() on files and directories, released by the kernel however
-the owner ends."""
+"""Locks that end with their owner: flock() on files and directories, which the kernel releases."""
 
 import fcntl
 import os
@@ -23,9 +22,11 @@ def try_lock(fd: int) -> bool:
 def locked_directory(
     path: Path, what: str, make: Callable[[Path], object] | None = None, timeout: float = 60
 ) -> Iterator[None]:
-    """Holds the lock of directory @path; waits for it at most @timeout seconds, for @what to end.
-    Directories that come and go are made by @make: whoever got the lock of one that has been
-    removed meanwhile tries again with the new one."""
+    """Holds the lock of directory @path; waits at most @timeout seconds for @what to end.
+
+    @make: makes a directory that comes and goes. If a locked directory has been removed meanwhile,
+    the lock of the new one is taken.
+    """
     held: list[int] = []
 
     def take() -> bool:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Links of a lab's switches that lose frames, at random and by a seed: hk-lossy (tools/lossy) at
-their ends. A frame that is lost has left its sender and arrives nowhere.
+"""Links of a lab's switches that lose frames at random, by a seed: hk-lossy (tools/lossy) at their
+ends.
 
-A switch's ports lose what leaves by them: both directions of a cable between two switches. What a
-node sends is lost as it comes in at its switch: where a node could lose it, AF_XDP passes by.
+A lost frame has left its sender and arrives nowhere. The ports of a switch lose frames that leave
+by them, in both directions of a cable between two switches. Frames of a node are lost on arrival at
+its switch, since AF_XDP bypasses the place where a node could lose them.
 """
 
 import json
@@ -20,12 +21,12 @@ MILLION = 1_000_000
 
 
 def _file(topology: Topology) -> Path:
-    """Which interfaces lose how much; absent while none does."""
+    """The file of the interfaces that lose frames; absent while none does."""
     return ovs.directory(topology) / "loss.json"
 
 
 def losing(topology: Topology) -> dict[str, float]:
-    """The interfaces that lose frames, and what part of them."""
+    """The interfaces that lose frames, with the lost part."""
     file = _file(topology)
     return json.loads(file.read_text()) if file.exists() else {}
 
@@ -35,8 +36,8 @@ def _lossy(topology: Topology, *arguments: str) -> str:
 
 
 def lose(topology: Topology, links: list[Link], part: float, seed: int) -> None:
-    """@links lose @part of all frames, in each direction by itself; 0: none any more. What was lost
-    before is forgotten."""
+    """Makes @links lose @part of all frames, independently in each direction; 0 ends this. Resets
+    the counters."""
     if not 0 <= part <= 1:
         raise HikyakuError(f"a link cannot lose {part:g} of its frames", "say 0.01 for 1 %")
     found = losing(topology)
@@ -53,7 +54,7 @@ def lose(topology: Topology, links: list[Link], part: float, seed: int) -> None:
 
 
 def lost(topology: Topology) -> dict[str, tuple[dict, dict]]:
-    """Of each interface that loses frames: what was lost of those that left, and that came in."""
+    """By interface that loses frames: the loss of leaving and of arriving frames."""
     names = list(losing(topology))
     lines = _lossy(topology, "show", *names).splitlines() if names else []
     found = {}

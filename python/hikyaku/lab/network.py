@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes and removes a topology's namespaces, bridges and links; looks at what is there.
+"""Makes and removes the namespaces, bridges and links of a topology, and shows them.
 
-Everything is done by iproute2. Removing a namespace removes its links, so namespaces are all
-there is to take down, and their names alone say whose they are. Wire ovs is made by ovs.py.
+iproute2 does all of it. Removing a namespace removes its links, so only namespaces must be removed;
+their names identify their lab. ovs.py makes wire ovs.
 """
 
 import json
@@ -39,14 +39,13 @@ def namespace_inode(name: str) -> int | None:
 
 
 def batch(netns: str, lines: list[str]) -> None:
-    """Commands of ip in @netns, in one process."""
+    """Runs commands of ip in @netns, in one process."""
     if lines:
         run(["ip", "-n", netns, "-batch", "-"], text_in="\n".join(lines) + "\n")
 
 
 def _no_ipv6(netns: str) -> None:
-    """Links made in @netns from now on send no router solicitations or the like: on a measured
-    wire they would be noise."""
+    """New links in @netns send no IPv6 traffic, which would disturb a measured wire."""
     script = "f=/proc/sys/net/ipv6/conf/default/disable_ipv6; [ ! -e $f ] || echo 1 >$f"
     run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-c", script])
 
@@ -73,7 +72,7 @@ def _direct(a: str, b: str, link: str, mtu: int) -> None:
 
 
 def _bridged(t: Topology) -> None:
-    """A network of its own for the first port of each rank, for the second, and so on."""
+    """A separate network for the first port of each rank, for the second, and so on."""
     for port in range(t.ports):
         batch(t.switch_netns, _bridge(f"data{port}", t.mtu))
     for n in t.nodes:
@@ -125,7 +124,7 @@ def remove(prefix: str) -> list[str]:
 
 
 def links(netns: str) -> list[dict]:
-    """The links of a namespace: name, state, MTU, and the XDP program that hangs on it, if any."""
+    """The links of a namespace: name, state, MTU, and attached XDP program."""
     found = []
     for link in json.loads(run(["ip", "-n", netns, "-json", "-details", "link", "show"])):
         if link["ifname"] == "lo":
@@ -144,7 +143,7 @@ def links(netns: str) -> list[dict]:
 
 
 def remove_xdp(netns: str) -> list[str]:
-    """Takes down XDP programs that a killed process left on links of @netns; returns the links."""
+    """Removes XDP programs that a killed process left on links of @netns; returns the links."""
     dirty = [link["name"] for link in links(netns) if link["xdp_program"] is not None]
     for name in dirty:
         for kind in ("xdp", "xdpgeneric"):

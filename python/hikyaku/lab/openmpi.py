@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What we must know about Open MPI 4.1: its options, its directories, its settings.
+"""Open MPI 4.1: its options, its directories, its settings.
 
-Settings are passed to mpirun as environment variables (OMPI_MCA_name), never as options, since
-Open MPI lets an option win over the environment: so whatever the user writes on the command line
-has the last word.
+Settings are passed to mpirun as environment variables (OMPI_MCA_name), never as options. In Open
+MPI an option overrides the environment, so the user's command line wins.
 """
 
 import os
@@ -11,23 +10,20 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from .. import hostd
 from ..checkout import built
 from ..errors import HikyakuError
 from ..process import run
 
-# Options of mpirun that take values; every other option takes none.
-_VALUES = {
-    name: count
-    for count, names in {
-        1: "H host hostfile machinefile default-hostfile c n np N x am tune prefix wd wdir path "
-        "app bind-to map-by rank-by ppr npernode npersocket cpu-list cpu-set cpus-per-proc "
-        "cpus-per-rank rf rankfile cf cartofile debugger hnp launch-agent max-vm-size max-restarts "
-        "ompi-server output-filename personality preload-files report-pid report-uri sstore-load "
-        "stdin timeout xml-file xterm wait-for-server server-wait-time",
-        2: "mca gmca",
-    }.items()
-    for name in names.split()
-}
+# Options of mpirun by their number of values; every other option has none.
+_ONE_VALUE = """
+    H host hostfile machinefile default-hostfile c n np N x am tune prefix wd wdir path app
+    bind-to map-by rank-by ppr npernode npersocket cpu-list cpu-set cpus-per-proc cpus-per-rank
+    rf rankfile cf cartofile debugger hnp launch-agent max-vm-size max-restarts ompi-server
+    output-filename personality preload-files report-pid report-uri sstore-load stdin timeout
+    xml-file xterm wait-for-server server-wait-time
+"""
+_VALUES = dict.fromkeys(_ONE_VALUE.split(), 1) | dict.fromkeys(("mca", "gmca"), 2)
 _NP = {"np", "n", "c"}
 
 
@@ -68,22 +64,24 @@ class LabOptions:
 
     tcp: bool = False
     lab: str | None = None
-    host: str | None = None
+    mode: str | None = None
     pool: str | None = None
     tag: bool = False
     attach: str | None = None
     help: bool = False
 
 
-# Who polls (btl_hikyaku_host).
-HOST_MODES = ("inline", "hybrid", "split", "daemon", "auto")
-SWITCH_MODES = ("split", "daemon")  # hikyakud polls, and hands frames on
+# The MCA parameter that selects the polling mode, and its values.
+MODE_PARAMETER = "btl_hikyaku_mode"
+MODES = ("inline", "hybrid", "split", "daemon", "auto")
+SWITCH_MODES = ("split", "daemon")  # hikyakud polls, and passes frames on to the ranks
 
 
 def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
-    """Takes the lab's own options out of mpirun's arguments. After the program's name everything
-    is the program's, even if it looks like ours. mpirun has an option --host too, with a list of
-    hosts; nodes of a lab are called node0, node1, …, so a mode is told from a host by its value."""
+    """Separates the lab's own options from mpirun's arguments.
+
+    Arguments after the program's name belong to the program, even if the lab has such an option.
+    """
     flags = LabOptions()
     rest = []
     i = 0
@@ -96,8 +94,13 @@ def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
             flags.tag = True
         elif word in ("--help", "-h"):
             flags.help = True
-        elif word == "--host" and arguments[i + 1 : i + 2] and arguments[i + 1] in HOST_MODES:
-            flags.host = arguments[i + 1]
+        elif word == "--mode" and arguments[i + 1 : i + 2]:
+            if arguments[i + 1] not in MODES:
+                raise HikyakuError(
+                    f"there is no mode '{arguments[i + 1]}'", f"--mode {', '.join(MODES)}"
+                )
+            flags.mode = arguments[i + 1]
+            count = 2
         elif word == "--attach" and arguments[i + 1 : i + 2]:
             flags.attach = arguments[i + 1]
             count = 2
@@ -121,54 +124,58 @@ def pool_settings(flags: LabOptions) -> dict[str, str]:
         return {}
     if flags.tcp:
         raise HikyakuError(
-            f"--pool {flags.pool} says where the fabric receives, and --tcp that it is not used",
-            "leave one of them away",
+            f"--pool {flags.pool} is a setting of the BTL, and --tcp does not use the BTL",
+            "leave out one of them",
         )
     return {"OMPI_MCA_btl_hikyaku_pool": flags.pool}
 
 
 @cache
 def default_component_path() -> str:
-    """Where the distribution's components are. mca_base_component_path replaces this directory,
-    it does not add to it: without it every other component would vanish."""
+    """The directory of the components that came with Open MPI.
+
+    mca_base_component_path replaces this directory, so the setting must repeat it.
+    """
     clean = {k: v for k, v in os.environ.items() if not k.startswith("OMPI_MCA_")}
     argv = ["env", "-i", *(f"{k}={v}" for k, v in clean.items())]
     argv += ["ompi_info", "--parsable", "--level", "9", "--param", "mca", "base"]
     for line in run(argv).splitlines():
         head, _, value = line.partition(":mca_base_component_path:value:")
         if head != line and value:
-            return value.strip('"')  # quoted, since it holds colons
+            return value.strip('"')  # in quotes, because the value has colons
     raise HikyakuError(
-        "ompi_info does not say where Open MPI's components are", "run scripts/install-deps"
+        "ompi_info does not print where Open MPI's components are", "run scripts/install-deps"
     )
 
 
 def component_path(component: Path | None = None) -> str:
-    component = component or built("mpi/mca_btl_hikyaku.so")
+    component = component or built("plugins/openmpi/mca_btl_hikyaku.so")
     return f"{component.parent}:{default_component_path()}"
 
 
-def fabric_settings(host: str | None = None) -> dict[str, str]:
-    """The settings that make any mpirun use the built BTL, wherever it runs. @host: who polls."""
-    polling = {"OMPI_MCA_btl_hikyaku_host": host} if host else {}
+def fabric_settings(mode: str | None = None) -> dict[str, str]:
+    """The settings that make any mpirun use the built BTL. @mode: one of MODES."""
+    polling = {f"OMPI_MCA_{MODE_PARAMETER}": mode} if mode else {}
     return polling | {
-        # always: mpirun's options may ask for it, and $HIKYAKU_DAEMON does not reach other nodes
-        "OMPI_MCA_btl_hikyaku_daemon_program": os.environ.get("HIKYAKU_DAEMON")
-        or str(built("host/daemon/hikyakud")),
+        # Always set: mpirun's options may select a mode that needs it. An environment variable
+        # such as HIKYAKU_DAEMON would not reach other nodes.
+        "OMPI_MCA_btl_hikyaku_daemon_program": hostd.program(),
         "OMPI_MCA_mca_base_component_path": component_path(),
         "OMPI_MCA_pml": "ob1",
         "OMPI_MCA_btl": "hikyaku,vader,self",
     }
 
 
-def interposer_settings() -> dict[str, str]:
-    """The settings with which a program preloads the interposer (docs/halo.md). For the program's
-    own environment, or mpirun -x: mpirun itself is no MPI program."""
-    return {"LD_PRELOAD": str(built("halo/libhikyaku_halo.so"))}
+def promoter_settings() -> dict[str, str]:
+    """The settings with which a program preloads the promoter (docs/halo.md).
+
+    Set them in the program's environment, or by mpirun -x: mpirun itself is not an MPI program.
+    """
+    return {"LD_PRELOAD": str(built("systems/halo/libhikyaku_halo.so"))}
 
 
 def with_faults(faults: str, seed: int, argv: list[str]) -> list[str]:
-    """Wraps the program: the port spec that the lab gave gets faults, with a seed for each rank."""
+    """@argv in a shell that adds @faults to the port spec, with a different seed for each rank."""
     variable = "OMPI_MCA_btl_hikyaku_port"
     spec = f"${variable};faults={faults},seed=$(({seed} + OMPI_COMM_WORLD_RANK))"
     return ["sh", "-c", f'export {variable}="{spec}"; exec "$@"', "sh", *argv]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The switches of a lab on wire ovs: an Open vSwitch of its own, with the user-space datapath.
+"""The switches of a lab on wire ovs: a separate Open vSwitch with the user-space datapath.
 
-One ovsdb-server and one ovs-vswitchd live in the namespace `sw`, with a bridge for each switch of
-the wiring; their sockets, logs and database lie in the switch's directory (topology.py). They carry
-the lab's id in their environment, as all its processes do, and go with it. Links between switches
-are veth pairs, so that a cut cable is a port that goes down, at both ends. Bridges forward nothing
-before a controller tells them to (fail-mode secure), and keep forwarding when it goes.
+The namespace `sw` has one ovsdb-server and one ovs-vswitchd, with a bridge for each switch. Their
+sockets, logs and database are in the switch's directory (topology.py). Their environment carries
+the lab's id, so they end with the lab. Links between switches are veth pairs, so a cut cable takes
+the ports at both ends down. Without a controller new bridges forward nothing (fail-mode secure);
+when it ends, they keep their rules.
 
 ovs-vswitchd(8), ovs-vswitchd.conf.db(5).
 """
@@ -31,7 +31,7 @@ def directory(topology: Topology) -> Path:
 
 
 def require() -> None:
-    """An error that says what to install, if Open vSwitch is not there."""
+    """Raises an error with its fix if Open vSwitch is not installed."""
     for program in ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ethtool", "tc"):
         if shutil.which(program) is None:
             raise HikyakuError(
@@ -54,7 +54,7 @@ def inside(topology: Topology, argv: list[str]) -> list[str]:
 
 
 def vsctl(topology: Topology, arguments: list[str], seconds: int = 30) -> str:
-    """What ovs-vsctl says of the lab's switches, or changes in them."""
+    """Runs ovs-vsctl on the lab's switches, and returns its output."""
     socket = directory(topology) / "run" / "db.sock"
     # without --timeout it would wait for a dead switch for ever
     argv = ["ovs-vsctl", f"--timeout={seconds}", f"--db=unix:{socket}", *arguments]
@@ -67,30 +67,11 @@ def start(topology: Topology) -> None:
     database, socket = own / "conf.db", own / "run" / "db.sock"
     run(["ovsdb-tool", "create", str(database), str(SCHEMA)])
     common = ["--pidfile", "--detach", "--no-chdir", "-vconsole:off", "-vsyslog:off"]
-    run(
-        inside(
-            topology,
-            [
-                "ovsdb-server",
-                str(database),
-                f"--remote=punix:{socket}",
-                f"--log-file={own / 'ovsdb-server.log'}",
-                *common,
-            ],
-        )
-    )
-    run(
-        inside(
-            topology,
-            [
-                "ovs-vswitchd",
-                f"unix:{socket}",
-                "--disable-system",
-                f"--log-file={own / 'ovs-vswitchd.log'}",
-                *common,
-            ],
-        )
-    )
+    for argv in (
+        ["ovsdb-server", str(database), f"--remote=punix:{socket}"],
+        ["ovs-vswitchd", f"unix:{socket}", "--disable-system"],
+    ):
+        run(inside(topology, [*argv, f"--log-file={own / argv[0]}.log", *common]))
     wiring = topology.wiring
     commands = ["set", "Open_vSwitch", ".", "other_config:n-handler-threads=1"]
     commands += ["other_config:n-revalidator-threads=1"]
@@ -108,15 +89,14 @@ def start(topology: Topology) -> None:
 def set_controllers(
     topology: Topology, targets: list[str], switches: list[str] | None = None
 ) -> None:
-    """@switches, or all, connect to @targets (ovs-vswitchd.conf.db(5), "Controller"), and soon
-    again when one has gone."""
+    """Connects @switches, or all, to @targets (ovs-vswitchd.conf.db(5), "Controller"). They
+    reconnect quickly."""
     commands = []
     for switch in switches or topology.wiring.switches:
         commands += ["--", "set-controller", switch, *targets]
     vsctl(topology, commands[1:])
-    records = json.loads(
-        vsctl(topology, ["--format=json", "--columns=_uuid", "list", "controller"])
-    )
+    shown = vsctl(topology, ["--format=json", "--columns=_uuid", "list", "controller"])
+    records = json.loads(shown)
     commands = []
     for ((_, uuid),) in records["data"]:
         commands += ["--", "set", "controller", uuid, "max_backoff=1000", "inactivity_probe=5000"]
@@ -125,7 +105,7 @@ def set_controllers(
 
 
 def set_ssl(topology: Topology, key: Path, certificate: Path, ca: Path) -> None:
-    """What the switches show to controllers at ssl: targets, and whom they believe."""
+    """The certificate that switches show to controllers at ssl: targets, and their authority."""
     vsctl(topology, ["set-ssl", str(key), str(certificate), str(ca)])
 
 
@@ -151,7 +131,7 @@ def ports(topology: Topology) -> list[tuple[str, int, str]]:
 
 
 def _node_port(link: Link, k: int) -> int:
-    """Data links of nodes have ports above those that a wiring numbers."""
+    """The ports of data links are above those that a wiring numbers."""
     return link.port_b + 100 * k
 
 
@@ -165,14 +145,8 @@ def create_links(topology: Topology) -> None:
     w, switch = topology.wiring, topology.switch_netns
     for link in w.links:
         a, b = w.port_name(link.a, link.port_a), w.port_name(link.b, link.port_b)
-        batch(
-            switch,
-            [
-                f"link add {a} mtu {topology.mtu} type veth peer name {b} mtu {topology.mtu}",
-                f"link set {a} up",
-                f"link set {b} up",
-            ],
-        )
+        add = f"link add {a} mtu {topology.mtu} type veth peer name {b} mtu {topology.mtu}"
+        batch(switch, [add, f"link set {a} up", f"link set {b} up"])
         for end in (a, b):
             _limit(switch, end, link.mbit)
     for node, link in zip(topology.nodes, w.access, strict=True):
@@ -197,7 +171,8 @@ def _limit(netns: str, interface: str, mbit: int) -> None:
 
 
 def ends(topology: Topology, link: Link) -> list[str]:
-    """The interfaces among the switches that belong to @link; of a node's, all its links."""
+    """The interfaces of @link in the namespace of the switches; of a node's link, all its
+    interfaces."""
     w = topology.wiring
     if link.port_a == 0:
         index = w.access.index(link)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What programs on rtc/rtc.h find in a lab's environment: a backend, and where each backend opens.
+"""The environment of programs on hikyaku/rtc.h in a lab: a backend, and the address of each
+backend.
 
-Such a program is no MPI program, so it reads no MCA parameters. What the user's own environment
-says wins: `HIKYAKU_RTC_BACKEND=udp hikyaku lab mpirun -np 2 PROGRAM`.
+Such programs do not use MPI, so they read no MCA parameters. The user's environment overrides these
+settings: `HIKYAKU_RTC_BACKEND=udp hikyaku lab mpirun -np 2 PROGRAM`.
 """
 
 from collections.abc import Mapping
@@ -15,8 +16,8 @@ PREFIX = "HIKYAKU_RTC_"
 def settings(
     topology: Topology, memif: str, *, tcp: bool, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """@memif: the port spec of the run's memif wires; @tcp: TCP was asked for; @given: the
-    environment that wins."""
+    """The settings. @memif: the port spec of the run's wires. @tcp: the run uses TCP. @given: the
+    user's environment."""
     ours = {
         f"{PREFIX}ADDRESS_UDP": "tcp0",
         f"{PREFIX}ADDRESS_TCP": "tcp0",

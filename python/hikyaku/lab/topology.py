@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a lab looks like: its nodes, their addresses and cores. No side effects here.
+"""The layout of a lab: its nodes, their addresses and cores. Pure.
 
     n0, n1, …    a namespace for each node, with
                    ctl0      control network: mpirun's daemons talk over it
@@ -55,11 +55,11 @@ class Topology:
 
     @property
     def data_ports(self) -> int:
-        """Ranks of a node that have data interfaces."""
+        """The number of ranks of a node that have data interfaces."""
         return 0 if self.wire == "memif" else self.ranks_per_node
 
     def data_links(self) -> list[tuple[str, int]]:
-        """The data interfaces of each node, and which port of its rank each is."""
+        """The data interfaces of each node, with the index of the port at its rank."""
         return [
             (link_name(str(rank), port), port)
             for rank in range(self.data_ports)
@@ -74,8 +74,8 @@ class Topology:
         return next((n for n in self.nodes if n.name == name), None)
 
     def cpus(self, *, one_core: bool) -> dict[str, list[int]]:
-        """The cores of each node: the machine's cores dealt out in turn, or one core each.
-        Where there are fewer cores than nodes, nodes share them."""
+        """The cores of each node: those of the machine in turn, or one each. Nodes share cores if
+        there are too few."""
         have = sorted(os.sched_getaffinity(0))
         count = len(self.nodes)
         dealt = {}
@@ -100,8 +100,8 @@ def link_name(local_rank: str, port: int) -> str:
 
 
 def node_directory(netns: str) -> Path:
-    """What is a node's own: its run directory, DPDK's, its huge pages. Outside of the lab's
-    directory, since paths of sockets in it must be short."""
+    """The directory of a node, with its run directory, DPDK's files and huge pages. It is outside
+    of the lab's directory, since paths of sockets must be short."""
     return STATE_DIR / "n" / netns.removeprefix(CHECKOUT_ID)
 
 

@@ -109,7 +109,7 @@ def parse(text: str) -> Wiring:
     if match := re.fullmatch(r"fat-tree:(\d{1,2})", text):
         return _fat_tree(text, int(match[1]))
     if re.match(r"(leaf-spine|fat-tree)\b", text):
-        raise HikyakuError(f"'{text}' is no topology", f"use {_EXAMPLE}")
+        raise HikyakuError(f"'{text}' is not a topology", f"use {_EXAMPLE}")
     return from_file(Path(text))
 
 
@@ -208,7 +208,7 @@ class _Wrong:
 
 
 def _connected(switches: list[str], joined: list[tuple[str, str]], wrong: _Wrong) -> None:
-    """Nodes that cannot reach each other would wait: mpirun would not say for whom."""
+    """Refuses wirings with unreachable nodes: mpirun would wait without an error."""
     reached = set(switches[:1])
     for _ in switches:
         reached |= {end for pair in joined if reached & set(pair) for end in pair}
@@ -220,7 +220,9 @@ def _switches(data: dict, wrong: _Wrong) -> list[str]:
     names = wrong.list(data, "switches")
     for name in names:
         if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_.]{0,15}", name):
-            wrong.say(f"'{name}' is no name for a switch: a letter, then letters, digits, '_', '.'")
+            wrong.say(
+                f"'{name}' is not a name for a switch: use a letter, then letters, digits, '_', '.'"
+            )
         if re.fullmatch(r"node\d+", name):
             wrong.say(f"'{name}' is a node's name, not a switch's")
         if names.count(name) > 1:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reading a data set: CSV, svmlight and .npy, with errors that name file, row and column.
+"""Reads data sets: CSV, svmlight and .npy, with errors that name file, row and column.
 
-Rows are counted as an editor counts lines, from 1; columns from 1 too. What is wrong is refused,
-never guessed: a hole in the data is the user's to fill.
+Rows count from 1, like lines in an editor; columns also count from 1. Wrong values are refused,
+never guessed; users must fill missing values themselves.
 """
 
 import csv
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,16 +15,14 @@ import numpy as np
 
 from ..errors import HikyakuError
 
-FORMATS = ("csv", "svmlight", "npy")
-TASKS = ("auto", "regression", "classification")
-# With --task auto, whole numbers of at most so many kinds are classes.
+# With --task auto, at most this many different integers are classes.
 CLASSES_AT_MOST = 20
 MISSING = {"", "?", "na", "n/a", "nan", "null", "none", "."}
 
 
 @dataclass(frozen=True)
 class Data:
-    """@y holds numbers, or the number of the class in @classes."""
+    """@y: numbers, or the indices of classes in @classes."""
 
     x: np.ndarray  # [rows][features] float64
     y: np.ndarray  # [rows] float64
@@ -37,21 +36,33 @@ class Data:
 
 
 def read(path: Path, *, target: str | None = None, task: str = "auto") -> Data:
-    """Reads @path by its ending. @target: the column to predict, by name or number from 1; the last
-    one if it is not said. svmlight has its own."""
+    """Reads @path by its suffix. @target: the column to predict, by name or number from 1; by
+    default the last. svmlight has its own."""
     if not path.is_file():
         raise HikyakuError(f"{path} is not a file", "name the data: --data FILE")
     kind = _format(path)
+    if kind == "csv":
+        with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
+            return from_csv(path, lines, target=target, task=task)
     if kind == "svmlight":
         if target:
             raise HikyakuError(
-                f"{path}: in svmlight the target is each row's first word", "leave --target away"
+                f"{path}: in svmlight the target is each row's first word", "leave out --target"
             )
         x, labels, names = _svmlight(path)
-    elif kind == "npy":
-        x, labels, names = _npy(path, target)
     else:
-        x, labels, names = _csv(path, target)
+        x, labels, names = _npy(path, target)
+    return _data(path, x, labels, names, task)
+
+
+def from_csv(
+    path: Path, lines: Iterable[str], *, target: str | None = None, task: str = "auto"
+) -> Data:
+    """The @lines of a CSV file; errors name it @path."""
+    return _data(path, *_csv(path, lines, target), task)
+
+
+def _data(path: Path, x: np.ndarray, labels: list[str], names: list[str], task: str) -> Data:
     if len(labels) == 0:
         raise HikyakuError(f"{path} has no row of data")
     y, classes = _targets(path, labels, task)
@@ -68,9 +79,7 @@ def _format(path: Path) -> str:
     }
     kind = endings.get(path.suffix.lower())
     if kind is None:
-        raise HikyakuError(
-            f"{path}: what is '{path.suffix}'?", f"one of the endings {', '.join(endings)}"
-        )
+        raise HikyakuError(f"{path} has an unknown suffix", f"use one of: {', '.join(endings)}")
     return kind
 
 
@@ -99,36 +108,35 @@ def _column(path: Path, target: str | None, names: list[str]) -> int:
     )
 
 
-def _csv(path: Path, target: str | None) -> tuple[np.ndarray, list[str], list[str]]:
+def _csv(
+    path: Path, lines: Iterable[str], target: str | None
+) -> tuple[np.ndarray, list[str], list[str]]:
     rows: list[list[float]] = []
     labels: list[str] = []
     names: list[str] = []
     at = -1
-    with path.open(newline="", encoding="utf-8-sig", errors="replace") as text:
-        reader = csv.reader(text)
-        try:
-            for raw in reader:
-                if not raw:
-                    continue
-                cells = [cell.strip() for cell in raw]
-                if not names:
-                    # a first line in which a feature is no number says the names
-                    header = any(
-                        _number(c) is None and c.lower() not in MISSING for c in cells[:-1]
+    reader = csv.reader(lines)
+    try:
+        for raw in reader:
+            if not raw:
+                continue
+            cells = [cell.strip() for cell in raw]
+            if not names:
+                # a first line with a feature that is not a number contains the names
+                header = any(_number(c) is None and c.lower() not in MISSING for c in cells[:-1])
+                names = cells if header else [f"column {i + 1}" for i in range(len(cells))]
+                if len(names) < 2:
+                    raise HikyakuError(
+                        f"{path} has {len(names)} column, and needs a feature and a target",
+                        "values are separated by commas",
                     )
-                    names = cells if header else [f"column {i + 1}" for i in range(len(cells))]
-                    if len(names) < 2:
-                        raise HikyakuError(
-                            f"{path} has {len(names)} column, and needs a feature and a target",
-                            "values are separated by commas",
-                        )
-                    at = _column(path, target, names)
-                    if header:
-                        continue
-                rows.append(_csv_row(f"{path}, row {reader.line_num}", cells, names, at))
-                labels.append(cells[at])
-        except csv.Error as error:
-            raise HikyakuError(f"{path}, row {reader.line_num}: {error}") from None
+                at = _column(path, target, names)
+                if header:
+                    continue
+            rows.append(_csv_row(f"{path}, row {reader.line_num}", cells, names, at))
+            labels.append(cells[at])
+    except csv.Error as error:
+        raise HikyakuError(f"{path}, row {reader.line_num}: {error}") from None
     features = names[:at] + names[at + 1 :]
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(features)), labels, features
 
@@ -205,10 +213,10 @@ def _svmlight(path: Path) -> tuple[np.ndarray, list[str], list[str]]:
 
 def _npy(path: Path, target: str | None) -> tuple[np.ndarray, list[str], list[str]]:
     try:
-        # pickles can run any code: not from a file that somebody sent
+        # a pickle in a foreign file could run any code
         table = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise HikyakuError(f"{path} is no .npy of numbers: {error}") from None
+        raise HikyakuError(f"{path} is not a .npy file of numbers: {error}") from None
     if table.ndim != 2 or table.shape[1] < 2 or table.dtype.kind not in "fiub":
         raise HikyakuError(
             f"{path} holds {table.dtype} of shape {table.shape}",
@@ -270,7 +278,7 @@ def _targets(path: Path, labels: list[str], task: str) -> tuple[np.ndarray, list
 
 @dataclass(frozen=True)
 class Scaling:
-    """Features, and the target of a regression, minus mean, by scale."""
+    """Standardises features, and the target of a regression: minus mean, divided by scale."""
 
     mean: np.ndarray
     scale: np.ndarray
@@ -280,7 +288,7 @@ class Scaling:
     @staticmethod
     def of(x: np.ndarray, y: np.ndarray, *, regression: bool) -> "Scaling":
         mean, scale = x.mean(axis=0), x.std(axis=0)
-        # what does not vary says nothing; rounding may leave it a scale of almost 0
+        # a constant feature has no information; rounding may leave a scale of almost 0
         scale = np.where(scale <= 1e-12 * (1 + np.abs(mean)), 1.0, scale)
         if not regression:
             return Scaling(mean, scale)
@@ -296,7 +304,7 @@ class Scaling:
 
 
 def split(rows: int, nodes: int, seed: int) -> list[np.ndarray]:
-    """The numbers of the rows of each node: drawn by the seed, as equal as they can be."""
+    """The row numbers of each node: random by the seed, in equal shares."""
     if nodes > rows:
         raise HikyakuError(
             f"{nodes} nodes, and the data has {rows} row{'s' if rows != 1 else ''}",

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """GossipRegressor and GossipClassifier: gossip learning as scikit-learn's estimators.
 
-They train @n_nodes nodes in this process (learn/local.c), on a network that is a queue: it needs no
-root and no launcher, it is as fast as C, and with @random_state it gives the same bits again. What
-the nodes do is the same code that `hikyaku learn` runs over a wire.
+They train @n_nodes nodes in this process (learn/local.c), on a network that is a queue. It needs no
+root and no launcher, and is as fast as C. With @random_state it gives the same bits in every run.
+The nodes run the same code as in `hikyaku learn`.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 
 import numpy as np
@@ -29,63 +30,53 @@ _SHARED = {
     "batch_size": [Interval(Integral, 1, None, closed="left")],
     "max_epochs": [Interval(Integral, 1, None, closed="left")],
     "tol": [Interval(Real, 0, 1, closed="left")],
-    "patience": [Interval(Integral, 1, None, closed="left")],
+    "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
     "gossip_every": [Interval(Integral, 0, None, closed="left")],
     "drop": [Interval(Real, 0, 1, closed="left")],
     "random_state": ["random_state"],
 }
 
+# scikit-learn reads the parameters from the signature of __init__, and compares by identity.
+_parameters = dataclass(eq=False, repr=False)
 
+
+@_parameters
 class _Gossip(BaseEstimator):
-    """What both have. The parameters, as attributes:
+    """The common part of both. The parameters, as attributes:
 
     model         "linear" (regressor), "logistic", "svm" (classifier), or "mlp"
-    n_nodes       how many train; the rows are drawn apart
-    topology      "all", "ring", "random" or "exponential": who is whose neighbour
+    n_nodes       number of nodes; the rows are distributed among them
+    topology      "all", "ring", "random" or "exponential": the neighbours of each node
     merge         "mean", "age", "trimmed" or "push-sum" (docs/learn.md)
-    alpha         alpha/2 times the sum of squared weights of the standardised features is added to
-                  the mean loss of a row
+    alpha         alpha/2 times the sum of squared weights of the standardised features is added
+                  to the mean loss of a row
     hidden        hidden units of the mlp
-    batch_size, max_epochs, tol, patience   of SGD: rows a step; the end; what counts as progress,
-                  and how many looks without it halve the step
-    gossip_every  batches between two messages; 0: never
+    batch_size    rows of a step of SGD
+    max_epochs    limit in epochs
+    tol           relative fall of the loss that is progress
+    n_iter_no_change  epochs without progress before the step is halved
+    gossip_every  batches between two messages; 0: no messages
     drop          share of messages that the network loses
     random_state  int: every fit gives the same bits
     """
 
-    def __init__(
-        self,
-        model,
-        *,
-        n_nodes=2,
-        topology="all",
-        merge="mean",
-        alpha=1e-4,
-        hidden=16,
-        batch_size=16,
-        max_epochs=10000,
-        tol=1e-4,
-        patience=10,
-        gossip_every=1,
-        drop=0.0,
-        random_state=None,
-    ):
-        self.model = model
-        self.n_nodes = n_nodes
-        self.topology = topology
-        self.merge = merge
-        self.alpha = alpha
-        self.hidden = hidden
-        self.batch_size = batch_size
-        self.max_epochs = max_epochs
-        self.tol = tol
-        self.patience = patience
-        self.gossip_every = gossip_every
-        self.drop = drop
-        self.random_state = random_state
+    model: str
+    _: KW_ONLY
+    n_nodes: int = 2
+    topology: str = "all"
+    merge: str = "mean"
+    alpha: float = 1e-4
+    hidden: int = 16
+    batch_size: int = 16
+    max_epochs: int = 10000
+    tol: float = 1e-4
+    n_iter_no_change: int = 10
+    gossip_every: int = 1
+    drop: float = 0.0
+    random_state: int | np.random.RandomState | None = None
 
     def _train(self, x: np.ndarray, y: np.ndarray, classes: int) -> None:
-        """Sets what fit() gives; @x and @y are checked."""
+        """Trains, and sets the attributes of fit(). @x and @y are checked."""
         if self.n_nodes > len(x):
             raise ValueError(
                 f"{self.n_nodes} nodes and n_samples={len(x)}: each node needs a row "
@@ -107,7 +98,7 @@ class _Gossip(BaseEstimator):
             batch=self.batch_size,
             max_epochs=self.max_epochs,
             tolerance=self.tol,
-            patience=self.patience,
+            epochs_no_change=self.n_iter_no_change,
             gossip_every=self.gossip_every,
         )
         w = result.w.mean(axis=0)
@@ -128,43 +119,13 @@ class _Gossip(BaseEstimator):
         return self._model.scores(self._w, self._scaling.x(x))
 
 
+@_parameters
 class GossipRegressor(RegressorMixin, _Gossip):
     """Predicts a number by nodes that gossip: model "linear" or "mlp"."""
 
     _parameter_constraints = {**_SHARED, "model": [StrOptions({"linear", "mlp"})]}  # noqa: RUF012
 
-    def __init__(
-        self,
-        model="linear",
-        *,
-        n_nodes=2,
-        topology="all",
-        merge="mean",
-        alpha=1e-4,
-        hidden=16,
-        batch_size=16,
-        max_epochs=10000,
-        tol=1e-4,
-        patience=10,
-        gossip_every=1,
-        drop=0.0,
-        random_state=None,
-    ):
-        super().__init__(
-            model,
-            n_nodes=n_nodes,
-            topology=topology,
-            merge=merge,
-            alpha=alpha,
-            hidden=hidden,
-            batch_size=batch_size,
-            max_epochs=max_epochs,
-            tol=tol,
-            patience=patience,
-            gossip_every=gossip_every,
-            drop=drop,
-            random_state=random_state,
-        )
+    model: str = "linear"
 
     def fit(self, X, y):
         self._validate_params()
@@ -185,46 +146,16 @@ def _has_probabilities(estimator) -> bool:
     return True
 
 
+@_parameters
 class GossipClassifier(ClassifierMixin, _Gossip):
-    """Tells classes apart by nodes that gossip: model "logistic", "svm" or "mlp"."""
+    """Classifies by nodes that gossip: model "logistic", "svm" or "mlp"."""
 
     _parameter_constraints = {  # noqa: RUF012
         **_SHARED,
         "model": [StrOptions({"logistic", "svm", "mlp"})],
     }
 
-    def __init__(
-        self,
-        model="logistic",
-        *,
-        n_nodes=2,
-        topology="all",
-        merge="mean",
-        alpha=1e-4,
-        hidden=16,
-        batch_size=16,
-        max_epochs=10000,
-        tol=1e-4,
-        patience=10,
-        gossip_every=1,
-        drop=0.0,
-        random_state=None,
-    ):
-        super().__init__(
-            model,
-            n_nodes=n_nodes,
-            topology=topology,
-            merge=merge,
-            alpha=alpha,
-            hidden=hidden,
-            batch_size=batch_size,
-            max_epochs=max_epochs,
-            tol=tol,
-            patience=patience,
-            gossip_every=gossip_every,
-            drop=drop,
-            random_state=random_state,
-        )
+    model: str = "logistic"
 
     def fit(self, X, y):
         self._validate_params()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A training: shards for the nodes, hk_learn on each of them, what they say, what they end with.
+"""A training: writes the nodes' shards, runs hk_learn on them, and reads their logs and results.
 
-In a lab, or by a launcher command of the user's (mpirun, srun) on a real cluster. All nodes must
-see the directory that the shards lie in; it is removed on every way out.
+It runs in a lab, or by a launcher command of the user (mpirun, srun) on a cluster. All nodes must
+see the directory of the shards, which is removed however the training ends.
 """
 
 import json
@@ -23,6 +23,7 @@ import numpy as np
 
 from ..checkout import built
 from ..errors import HikyakuError
+from ..process import option_words
 from . import shard
 from .data import Data, Scaling, split
 from .native import Model
@@ -33,7 +34,7 @@ TOPOLOGIES = ("all", "ring", "random", "exponential", "file")
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train, and how. @options: further words of hk_learn's command line."""
+    """The model and its settings. @options: further options of hk_learn."""
 
     data: Data
     kind: str
@@ -52,7 +53,7 @@ class Plan:
 
 
 def check(plan: Plan) -> None:
-    """Refuses what cannot be, before anything is started."""
+    """Raises an error if this cannot be trained."""
     regression = plan.data.classes is None
     if plan.kind == "linear" and not regression:
         raise HikyakuError(
@@ -69,7 +70,7 @@ def check(plan: Plan) -> None:
 
 
 class Log:
-    """The lines that nodes have written so far, read as they come."""
+    """The log lines of the nodes, read as they are written."""
 
     def __init__(self, directory: Path, nodes: int):
         self._files = [directory / f"log-{i}" for i in range(nodes)]
@@ -77,7 +78,7 @@ class Log:
         self.lines: list[dict] = []
 
     def read(self) -> list[dict]:
-        """What is new."""
+        """Reads and returns the new lines."""
         new = []
         for i, path in enumerate(self._files):
             with suppress(FileNotFoundError), path.open("rb") as text:
@@ -100,7 +101,7 @@ class Outcome:
 
 @contextmanager
 def _watched(log: Log, on_lines: Callable[[list[dict]], None] | None) -> Iterator[None]:
-    """Reads @log beside what happens in the block, and once more after it."""
+    """Reads @log in a thread during the block, and once after it."""
     over = threading.Event()
 
     def watch() -> None:
@@ -127,8 +128,8 @@ def train(
     directory: Path | None = None,
     on_lines: Callable[[list[dict]], None] | None = None,
 ) -> Outcome:
-    """@launch runs a command as N nodes and returns when all have ended; see in_lab() and
-    by_command(). @directory: below it lie the files while nodes run; nodes must see it."""
+    """Trains by @launch, which runs a command as N nodes and returns when all have ended; see
+    in_lab() and by_command(). @directory: the parent of the nodes' files; nodes must see it."""
     check(plan)
     data = plan.data
     parts = split(data.rows, plan.nodes, plan.seed)
@@ -165,21 +166,24 @@ def train(
 
 
 def _command(plan: Plan, place: Path) -> list[str]:
-    command = [str(built("learn/hk_learn")), "--shard", f"{place}/shard-{{node}}"]
-    command += ["--output", f"{place}/end-{{node}}", "--log", f"{place}/log-{{node}}"]
-    command += ["--model", plan.kind, "--l2", repr(plan.l2), "--seed", str(plan.seed)]
-    command += ["--max-seconds", repr(plan.max_seconds)]
-    if plan.hidden:
-        command += ["--hidden", str(plan.hidden)]
-    if plan.hinge:
-        command += ["--hinge"]
-    return command + plan.options
+    words = option_words(
+        shard=f"{place}/shard-{{node}}",
+        output=f"{place}/end-{{node}}",
+        log=f"{place}/log-{{node}}",
+        model=plan.kind,
+        l2=plan.l2,
+        seed=plan.seed,
+        max_seconds=plan.max_seconds,
+        hidden=plan.hidden or None,
+        hinge=plan.hinge,
+    )
+    return [str(built("systems/learn/hk_learn")), *words, *plan.options]
 
 
 def in_lab(
     nodes: int, *, backend: str | None, lab_name: str
 ) -> Callable[[list[str], float], "subprocess.CompletedProcess[str]"]:
-    """In the lab @lab_name if it is up, else in one that is brought up for this and taken down."""
+    """Runs in the lab @lab_name if it is up, else in a temporary one."""
     from ..lab import Job, Lab, all_names, down_dead, own_name
 
     # one node has nobody to talk to, and a memif nobody at its other end
@@ -208,12 +212,11 @@ def in_lab(
 def by_command(
     launcher: str, *, backend: str | None, address: str | None
 ) -> Callable[[list[str], float], "subprocess.CompletedProcess[str]"]:
-    """By a launcher of the user's, such as "srun -n 4" or "mpirun --host a,b"."""
+    """Runs by a launcher of the user, such as "srun -n 4" or "mpirun --host a,b"."""
 
     def launch(command: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
         argv = [*shlex.split(launcher), *command]
-        argv += ["--backend", backend] if backend else []
-        argv += ["--address", address] if address else []
+        argv += option_words(backend=backend or None, address=address or None)
         with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
             try:
                 child = subprocess.Popen(argv, stdout=out, stderr=err, start_new_session=True)
@@ -233,7 +236,7 @@ def by_command(
 
 
 def _end_group(child: subprocess.Popen) -> None:
-    """The launcher ends its nodes when it is asked; what does not end then is killed."""
+    """Ends the launcher, which ends its nodes; kills it if that takes too long."""
     for signum, wait in ((signal.SIGTERM, 10), (signal.SIGKILL, 10)):
         if child.poll() is not None:
             return

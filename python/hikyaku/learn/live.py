@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The picture in the terminal while nodes train."""
+"""The table in the terminal while nodes train."""
 
 import math
 
@@ -21,7 +21,7 @@ def count(value: float) -> str:
 
 
 _WHY = {
-    "bytes": "its messages are none of hk_learn's",
+    "bytes": "its messages are not those of hk_learn",
     "model": "it trains another model, or merges otherwise, or is another release",
     "not_finite": "its parameters were not finite",
     "far": "its parameters were far from the others'",
@@ -30,7 +30,7 @@ _WHY = {
 
 
 class Board:
-    """The last of what each node said."""
+    """The last report of each node."""
 
     def __init__(self, nodes: int, title: str):
         self.title = title
@@ -56,7 +56,7 @@ class Board:
             self.events.append(text)
 
     def notes(self) -> list[str]:
-        """What a user should know. A neighbour that was far or behind for a moment is usual."""
+        """The notes for the user. A neighbour that is briefly far away or behind is normal."""
         found = list(self.events)
         for (peer, why), by in sorted(self.refused.items()):
             text = _WHY.get(why)

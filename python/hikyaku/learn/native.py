@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""libhk_learn.so by ctypes: learn/learn.h, as far as Python uses it.
+"""libhk_learn.so by ctypes: the part of learn/learn.h that Python uses.
 
-`train` runs many nodes in this process (learn/local.c); what they compute is C's.
+`train` runs many nodes in this process (learn/local.c); the computation is in C.
 """
 
 import ctypes
@@ -25,10 +25,10 @@ from functools import cache
 
 import numpy as np
 
-from ..checkout import built
 from ..errors import HikyakuError
+from ..native import Error, load
 
-# The order of learn/learn.h, learn/message.h, learn/guard.h and rtc/rtc.h.
+# The order of learn/learn.h, learn/message.h, learn/guard.h and hikyaku/rtc.h.
 KINDS = ("linear", "logistic", "svm", "mlp")
 MERGES = ("mean", "age", "trimmed", "push-sum")
 SCHEDULES = ("plateau", "inverse", "constant")
@@ -64,7 +64,7 @@ class _Settings(Structure):
         ("decay", c_double),
         ("momentum", c_double),
         ("tolerance", c_double),
-        ("patience", c_uint32),
+        ("epochs_no_change", c_uint32),
         ("halvings", c_uint32),
         ("gossip_every", c_uint32),
         ("trim", c_double),
@@ -87,7 +87,7 @@ class _Local(Structure):
         ("max_rounds", c_uint32),
         ("delay", c_uint32),
         ("drop", c_double),
-        ("twice", c_double),
+        ("duplicate", c_double),
         ("fault", POINTER(c_uint8)),
         ("fault_scale", c_double),
         ("event", POINTER(_Event)),
@@ -97,7 +97,7 @@ class _Local(Structure):
     )
 
 
-class _Progress(Structure):
+class Progress(Structure):
     _fields_ = (
         ("round", c_uint32),
         ("living", c_uint16),
@@ -124,43 +124,26 @@ class _Result(Structure):
     )
 
 
-class _Error(Structure):
-    _fields_ = (("text", ctypes.c_char * 512),)
-
-
-_ON_PROGRESS = CFUNCTYPE(c_bool, c_void_p, POINTER(_Progress))
+_ON_PROGRESS = CFUNCTYPE(c_bool, c_void_p, POINTER(Progress))
 
 
 @cache
 def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(built("learn/libhk_learn.so")))
-    library.hk_learn_check.argtypes = [POINTER(_Model), POINTER(_Error)]
-    library.hk_learn_outputs.argtypes = [POINTER(_Model)]
-    library.hk_learn_outputs.restype = c_size_t
-    library.hk_learn_parameters.argtypes = [POINTER(_Model)]
-    library.hk_learn_parameters.restype = c_size_t
-    library.hk_learn_scratch.argtypes = [POINTER(_Model)]
-    library.hk_learn_scratch.restype = c_size_t
-    library.hk_learn_defaults.argtypes = [POINTER(_Settings)]
-    library.hk_learn_defaults.restype = None
-    library.hk_learn_loss.argtypes = [POINTER(_Model), c_void_p, POINTER(_Data), c_void_p]
-    library.hk_learn_loss.restype = c_double
-    library.hk_learn_local.argtypes = [
-        POINTER(_Model),
-        POINTER(_Settings),
-        POINTER(_Local),
-        POINTER(_Data),
-        c_void_p,
-        _ON_PROGRESS,
-        c_void_p,
-        POINTER(_Result),
-        POINTER(_Error),
-    ]
-    return library
+    model, data = POINTER(_Model), POINTER(_Data)
+    local = [model, POINTER(_Settings), POINTER(_Local), data, c_void_p, _ON_PROGRESS, c_void_p]
+    calls = {
+        "check": (c_int, [model, POINTER(Error)]),
+        "parameters": (c_size_t, [model]),
+        "scratch": (c_size_t, [model]),
+        "defaults": (None, [POINTER(_Settings)]),
+        "loss": (c_double, [model, c_void_p, data, c_void_p]),
+        "local": (c_int, [*local, POINTER(_Result), POINTER(Error)]),
+    }
+    return load("systems/learn/libhk_learn.so", "hk_learn_", calls)
 
 
 def _data(x: np.ndarray, y: np.ndarray) -> _Data:
-    """Both must be C-contiguous float64 and outlive what is returned."""
+    """The struct for arrays that are C-contiguous float64 and outlive it."""
     return _Data(x.ctypes.data, y.ctypes.data, len(x))
 
 
@@ -179,9 +162,9 @@ class Model:
         made = _Model(
             KINDS.index(self.kind), self.features, self.classes, self.hidden, self.hinge, self.l2
         )
-        error = _Error()
+        error = Error()
         if _library().hk_learn_check(made, error) != 0:
-            raise HikyakuError(error.text.decode())
+            raise HikyakuError(str(error))
         return made
 
     @property
@@ -200,7 +183,7 @@ class Model:
         return _library().hk_learn_loss(model, w.ctypes.data, _data(x, y), scratch.ctypes.data)
 
     def matrices(self, w: np.ndarray) -> dict[str, np.ndarray]:
-        """The parts of the flat vector of parameters, in the order of learn/learn.h."""
+        """The matrices in the flat vector of parameters, in the order of learn/learn.h."""
         k, p, h = self.outputs, self.features, self.hidden
         if self.kind == "mlp":
             shapes = {"hidden_weight": (h, p), "hidden_bias": (h,), "weight": (k, h), "bias": (k,)}
@@ -222,19 +205,8 @@ class Model:
 
 
 @dataclass
-class Progress:
-    round: int
-    living: int
-    rows: int
-    bytes: int
-    loss: float
-    consensus: float
-    push_weight: float
-
-
-@dataclass
 class Result:
-    """What hk_learn_local() says, and the parameters of each node."""
+    """The result of hk_learn_local(), and the parameters of each node."""
 
     w: np.ndarray  # [nodes][parameters]; NaN of nodes that are down at the end
     stop: str
@@ -250,7 +222,7 @@ class Result:
 
 
 def settings(**given: object) -> _Settings:
-    """The defaults but for what is @given, by the names of struct hk_learn_settings."""
+    """The default settings with the @given values, by the names of struct hk_learn_settings."""
     made = _Settings()
     _library().hk_learn_defaults(made)
     names = {"schedule": SCHEDULES, "merge": MERGES}
@@ -273,7 +245,7 @@ def train(
     max_rounds: int = 0,
     delay: int = 0,
     drop: float = 0.0,
-    twice: float = 0.0,
+    duplicate: float = 0.0,
     faults: dict[int, str] | None = None,
     fault_scale: float = 100.0,
     events: Sequence[tuple[int, int, bool]] = (),
@@ -282,7 +254,7 @@ def train(
     **given: object,
 ) -> Result:
     """Trains one node for each of @shards in this process; deterministic. @events: (round, node,
-    up). The rest are struct hk_learn_settings."""
+    up). The others are struct hk_learn_settings."""
     nodes = len(shards)
     kept = [tuple(np.ascontiguousarray(a, dtype=np.float64) for a in s) for s in shards]
     data = (_Data * nodes)(*(_data(x, y) for x, y in kept))
@@ -297,7 +269,7 @@ def train(
         max_rounds=max_rounds,
         delay=delay,
         drop=drop,
-        twice=twice,
+        duplicate=duplicate,
         fault=fault,
         fault_scale=fault_scale,
         event=(_Event * len(events))(*(_Event(r, n, int(up)) for r, n, up in events)),
@@ -308,15 +280,13 @@ def train(
 
     def report(_arg: object, progress: object) -> bool:
         try:
-            p = progress.contents
-            named = {name: getattr(p, name) for name, _ in _Progress._fields_}
-            return on_progress is None or bool(on_progress(Progress(**named)))
-        except BaseException as error:  # it must not cross the C between here and there
+            return on_progress is None or bool(on_progress(progress.contents))
+        except BaseException as error:  # an exception must not cross the C code
             raised.append(error)
             return False
 
     w = np.empty((nodes, model.parameters))
-    result, error = _Result(), _Error()
+    result, error = _Result(), Error()
     code = _library().hk_learn_local(
         model.native(),
         settings(**given),
@@ -331,7 +301,7 @@ def train(
     if raised:
         raise raised[0]
     if code != 0:
-        raise HikyakuError(error.text.decode())
+        raise HikyakuError(str(error))
     counts = {
         name: getattr(result, name)
         for name, _ in _Result._fields_

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a training leaves: a model that numpy alone can load, a log, a plot. Each file is whole or
-not there."""
+"""The files of a training: a model that numpy can load, a log, and a plot. Each is written
+completely or not at all."""
 
 import json
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..bench.common.figure import figure_file, finish
 from .data import Data, Scaling
 from .native import Model
 
@@ -17,15 +18,15 @@ VERSION = 1
 
 
 def best_node(model: Model, w: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[int, list[float]]:
-    """The node whose parameters have the lowest loss on all rows, and the loss of each. A node that
-    lied, or came back late, is not taken."""
+    """The node with the lowest loss on all rows, and the loss of each node. This excludes nodes
+    with wrong parameters, and late ones."""
     losses = [model.loss(each, x, y) for each in w]
     finite = [loss if np.isfinite(loss) else np.inf for loss in losses]
     return int(np.argmin(finite)), losses
 
 
 def predict(model: Model, w: np.ndarray, scaling: Scaling, x: np.ndarray) -> np.ndarray:
-    """Numbers, or the numbers of classes, for rows of @x as they were in the file."""
+    """Predicts numbers, or indices of classes, for rows of @x as in the file."""
     scores = model.scores(w, scaling.x(x))
     if model.classes == 0:
         return scores[:, 0] * scaling.y_scale + scaling.y_mean
@@ -41,7 +42,7 @@ def quality(model: Model, w: np.ndarray, scaling: Scaling, data: Data) -> tuple[
 
 
 def arrays(model: Model, w: np.ndarray, scaling: Scaling, data: Data, loss: float) -> dict:
-    """What model.npz holds; docs/learn.md says how to use it."""
+    """The arrays of model.npz; docs/learn.md explains their use."""
     found: dict = {
         "version": np.array(VERSION),
         "model": np.array(model.kind),
@@ -65,7 +66,7 @@ def arrays(model: Model, w: np.ndarray, scaling: Scaling, data: Data, loss: floa
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """@write makes a file beside @path, which then takes its place."""
+    """Lets @write make a file beside @path, which then replaces @path."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     part = Path(name)
@@ -92,7 +93,7 @@ def write_log(path: Path, head: dict, lines: list[dict], tail: dict) -> None:
 
 
 def curves(lines: list[dict], nodes: int) -> tuple[dict[int, list], list]:
-    """Of each node (time, loss); and of all (time, bytes sent by all till then, loss of all)."""
+    """The curves: by node (time, loss), and of all (time, bytes sent by all, loss of all)."""
     progress = [line for line in lines if line["event"] in ("progress", "end")]
     progress.sort(key=lambda line: line["time"])
     of_node: dict[int, list] = {i: [] for i in range(nodes)}
@@ -109,37 +110,24 @@ def curves(lines: list[dict], nodes: int) -> tuple[dict[int, list], list]:
 
 
 def write_plot(path: Path, lines: list[dict], nodes: int, *, title: str, target: float) -> None:
-    with tempfile.TemporaryDirectory(prefix="hikyaku-plot-") as scratch:
-        # matplotlib writes a font cache; the home directory is not ours to write to.
-        os.environ.setdefault("MPLCONFIGDIR", scratch)
-        write_whole(path, lambda part: _plot(part, lines, nodes, title, target))
+    write_whole(path, lambda part: _plot(part, lines, nodes, title, target))
 
 
 def _plot(path: Path, lines: list[dict], nodes: int, title: str, target: float) -> None:
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    import matplotlib.pyplot as plt
-
     of_node, of_all = curves(lines, nodes)
-    figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), constrained_layout=True)
-    for node, points in of_node.items():
-        if points:
-            label = f"node {node}, on its rows" if nodes <= 4 else None
-            left.plot(*zip(*points, strict=True), lw=0.8, alpha=0.6, label=label)
-    if of_all:
-        time, sent, loss = zip(*of_all, strict=True)
-        left.plot(time, loss, color="#1f5fa8", lw=2, label="all")
-        right.plot(sent, loss, color="#1f5fa8", lw=2, label="all")
-    for axes, name in ((left, "time, s"), (right, "bytes sent by all nodes")):
-        if np.isfinite(target):
-            axes.axhline(target, color="#c0392b", ls="--", lw=1, label="target")
-        axes.set_xlabel(name)
-        axes.set_ylabel("loss")
-        axes.set_yscale("log")
-        axes.grid(alpha=0.3)
-        if axes.get_legend_handles_labels()[0]:
-            axes.legend()
-    figure.suptitle(title)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
+    with figure_file(path, 2, title) as (left, right):
+        for node, points in of_node.items():
+            if points:
+                label = f"node {node}, on its rows" if nodes <= 4 else None
+                left.plot(*zip(*points, strict=True), lw=0.8, alpha=0.6, label=label)
+        if of_all:
+            time, sent, loss = zip(*of_all, strict=True)
+            left.plot(time, loss, color="#1f5fa8", lw=2, label="all")
+            right.plot(sent, loss, color="#1f5fa8", lw=2, label="all")
+        for axes, name in ((left, "time, s"), (right, "bytes sent by all nodes")):
+            if np.isfinite(target):
+                axes.axhline(target, color="#c0392b", ls="--", lw=1, label="target")
+            axes.set_xlabel(name)
+            axes.set_ylabel("loss")
+            axes.set_yscale("log")
+            finish(axes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files between Python and hk_learn: rows for a node (learn/shard.h), and what it ends with."""
+"""The files between Python and hk_learn: the rows of a node (learn/shard.h), and its parameters."""
 
 import struct
 from pathlib import Path
@@ -28,7 +28,7 @@ def write(
 
 
 def read_parameters(path: Path, parameters: int) -> tuple[np.ndarray, float]:
-    """What hk_learn --output wrote: the parameters, and the loss on the node's own rows."""
+    """The parameters that hk_learn --output wrote, and the loss on the node's own rows."""
     raw = path.read_bytes()
     head = struct.calcsize(_END)
     if len(raw) < head:

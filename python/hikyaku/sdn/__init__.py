@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network that knows the communication pattern: tags, and who reads and writes them."""
+"""A network that knows the communication pattern: its tags, its controller, and the taggers."""

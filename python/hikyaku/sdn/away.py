@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trees where some switches are away: they forward by the rules that they have, and cannot be told
-others.
+"""Trees around disconnected switches: these forward by their rules, which cannot change.
 
-Pure. What such a switch copies to its neighbours it goes on copying, so those links have to be in
-the tree, and no other of its links can be: else a frame would circle. One that no member needs is
-left out of the tree, so that none of its neighbours sends it anything to copy.
+Pure. A disconnected switch goes on copying frames to its neighbours. Those links must be in the
+tree, and no other of its links can be: a frame would circle. If no member needs the switch, the
+tree leaves it out, and no neighbour sends it frames to copy.
 """
 
 from collections.abc import Iterable
@@ -17,15 +16,15 @@ Cable = tuple[Port, Port]  # the lower end first
 
 
 def copied_to(program: Program, key: Key) -> set[int]:
-    """The ports that the rule @key of @program copies a frame to."""
+    """The ports to which the rule @key of @program copies a frame."""
     does = program.get(key)
     actions = [a for bucket in copies(does) for a in bucket.actions] if does else []
     return {action.port for action in actions if isinstance(action, Out)}
 
 
 def assumed(graph: Graph, trees: dict[Key, set[Port]], switch: int) -> Program:
-    """The rules of one that nobody has read: it copies to those that copy to it. @trees: the ports
-    that switches copy to, by rule."""
+    """The assumed rules of a switch that were never read: it copies to the switches that copy to
+    it. @trees: the ports that switches copy to, by rule."""
     found: Program = {}
     for key, ports in trees.items():
         back = sorted(graph.links[p][1] for p in ports if graph.links.get(p, (None,))[0] == switch)
@@ -35,7 +34,7 @@ def assumed(graph: Graph, trees: dict[Key, set[Port]], switch: int) -> Program:
 
 
 class _Parts:
-    """Which switches are joined already."""
+    """The groups of switches that links join."""
 
     def __init__(self, switches: Iterable[int]):
         self._parent = {each: each for each in switches}
@@ -53,7 +52,7 @@ class _Parts:
 
 
 def _idle(graph: Graph, members: set[int], copied: dict[int, set[int]]) -> set[int]:
-    """Those that are away that no member is or, of those that are away as well, copies to."""
+    """The disconnected switches that no member needs: no member, and none copied to by a member."""
     used = set()
     new = graph.away & members
     while new:
@@ -64,8 +63,8 @@ def _idle(graph: Graph, members: set[int], copied: dict[int, set[int]]) -> set[i
 
 
 def _span(graph: Graph, without: set[int], copied: dict[int, set[int]], weight) -> set[Cable]:
-    """Of all switches but @without: first what those that are away copy to, then what weighs
-    least."""
+    """A spanning tree of all switches except @without. Links that disconnected switches copy to
+    come first, then those with the least weight."""
 
     def usable(end: Port) -> bool:
         return end[0] not in without and (end[0] not in graph.away or end[1] in copied[end[0]])
@@ -77,7 +76,7 @@ def _span(graph: Graph, without: set[int], copied: dict[int, set[int]], weight) 
 
 
 def _pruned(cables: set[Cable], members: set[int]) -> set[Cable]:
-    """Without branches that lead to no member."""
+    """@cables without the branches that lead to no member."""
     while True:
         ends = [end[0] for cable in cables for end in cable]
         bare = {s for s in ends if ends.count(s) == 1 and s not in members}
@@ -87,7 +86,7 @@ def _pruned(cables: set[Cable], members: set[int]) -> set[Cable]:
 
 
 def _joined(graph: Graph, cables: set[Cable], members: set[int]) -> int:
-    """Into how few parts the members fall."""
+    """The number of parts into which the members fall."""
     parts = _Parts(graph.ports)
     for a, b in cables:
         parts.join(a[0], b[0])
@@ -97,8 +96,8 @@ def _joined(graph: Graph, cables: set[Cable], members: set[int]) -> int:
 def tree_around(
     graph: Graph, frozen: dict[int, Program], members: set[int], key: Key, weight
 ) -> set[Port]:
-    """Ports, both ends of each link, of a tree that spans @members. @frozen: the rules of those
-    that are away. @key: of the rule that copies along this tree."""
+    """The ports, both ends of each link, of a tree that spans @members. @frozen: the rules of
+    disconnected switches. @key: of the rule that copies along the tree."""
     copied = {s: copied_to(frozen.get(s, {}), key) for s in graph.away}
     cables = _span(graph, _idle(graph, members, copied), copied, weight)
     everything = _span(graph, set(), copied, weight)

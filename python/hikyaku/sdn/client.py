@@ -15,7 +15,7 @@ _AGAIN_S = 0.1
 
 
 class Unreachable(HikyakuError):
-    """It has not been asked."""
+    """The request has not reached the controller."""
 
 
 class Refused(HikyakuError):
@@ -32,17 +32,16 @@ def _error(said: bytes) -> str:
 
 
 class Client:
-    """@patience: seconds for which a controller that is not there may come back, at whatever
-    address."""
+    """@retry_s: seconds for which to retry while no controller answers."""
 
-    def __init__(self, directory: Path, patience: float = 0.0):
+    def __init__(self, directory: Path, retry_s: float = 0.0):
         self._directory = directory
-        self._patience = patience
+        self._retry_s = retry_s
         self.address, self._token = self._find()
 
     def _find(self) -> tuple[str, str]:
-        """Only if one runs: another user may have got the port of one that was killed, and would
-        be shown the token."""
+        """The address and the token of a running controller. Of a killed one, another user may have
+        the port, and would see the token."""
         store = Store(self._directory) if self._directory.is_dir() else None
         found = store.address() if store and store.is_owned() else None
         if not found:
@@ -50,7 +49,7 @@ class Client:
         return found, store.token()
 
     def _call(self, method: str, path: str, data: object | None = None) -> object:
-        until = time.monotonic() + self._patience
+        until = time.monotonic() + self._retry_s
         while True:
             try:
                 return self._once(method, path, None if data is None else json.dumps(data).encode())
@@ -62,7 +61,7 @@ class Client:
     def _once(self, method: str, path: str, body: bytes | None) -> object:
         self.address, self._token = self._find()
         url = urlsplit(self.address)
-        # http.client asks no proxy, and goes nowhere else when it is told to
+        # http.client uses no proxy and follows no redirection
         connection = http.client.HTTPConnection(url.hostname, url.port, timeout=LIMIT)
         try:
             try:
@@ -70,7 +69,7 @@ class Client:
             except OSError as bad:
                 raise self._silent(bad) from None
             if self._find()[0] != self.address:
-                raise self._silent("another one has begun")
+                raise self._silent("another controller has started")
             headers = {"Authorization": f"Bearer {self._token}"}
             try:
                 connection.request(method, path, body, headers)
@@ -79,7 +78,7 @@ class Client:
                 if answer.status < 300:
                     return json.loads(said)
             except (OSError, ValueError, http.client.HTTPException) as bad:
-                again = method != "POST"  # which may have been heard
+                again = method != "POST"  # the controller may have acted on it
                 raise self._silent(bad, Unreachable if again else HikyakuError) from None
         finally:
             connection.close()

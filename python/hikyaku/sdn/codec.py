@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rules and groups as OpenFlow 1.3 messages of os-ken, and back.
 
-Pure. A group's number follows from what it does, so that a controller that starts anew finds the
-groups of the one before; where two would get the same, or somebody else has it, the later one takes
-the next.
+Pure. The number of a group is a hash of its actions, so that a new controller finds the groups of
+the earlier one. If the number is in use, the group takes the next one.
 """
 
 import zlib
@@ -30,16 +29,16 @@ from .tag import from_mac, to_mac
 DESC = ProtocolDesc(of.OFP_VERSION)
 WHOLE_FRAME = of.OFPCML_NO_BUFFER
 
-# Groups have no cookie: those with these numbers are ours, and others are not touched.
+# Groups have no cookie. Numbers in this range are ours; other groups are never touched.
 GROUPS = range(0x6800_0000, 0x6900_0000)
 
-# A fast-failover group wants something to watch for each bucket. One that is always taken watches
-# this group, which every switch has, and which is alive since nothing in it can be down.
+# A bucket of a fast-failover group must watch something. A bucket that is always usable watches
+# this group, which every switch has and which is always alive.
 ALIVE = GROUPS[0]
 
 
 class NotOurs(ValueError):
-    """A rule or group that no code of ours has written."""
+    """A rule or group that this code has not written."""
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -50,8 +49,8 @@ class GroupNumbers:
 
     def __init__(self) -> None:
         self.of_group: dict[Group, int] = {}
-        self._more: dict[Group, list[int]] = {}  # further ones, of groups that are there twice
-        self._taken: dict[int, Group | None] = {ALIVE: None}  # None: it is somebody else's
+        self._more: dict[Group, list[int]] = {}  # further numbers of groups that exist twice
+        self._taken: dict[int, Group | None] = {ALIVE: None}  # None: of another program
 
     def number(self, group: Group) -> int:
         if group not in self.of_group:
@@ -67,11 +66,11 @@ class GroupNumbers:
         self._taken[number] = group
 
     def lose(self, number: int) -> None:
-        """Somebody else has it."""
+        """Another program uses @number."""
         self._taken[number] = None
 
     def forget(self, group: Group) -> list[int]:
-        """Returns the numbers that it had."""
+        """Forgets @group, and returns its numbers."""
         numbers = [self.of_group.pop(group), *self._more.pop(group, ())]
         for number in numbers:
             del self._taken[number]
@@ -129,7 +128,7 @@ def group_delete(number: int) -> parser.OFPGroupMod:
 
 
 def alive_mod(command: int = of.OFPGC_ADD) -> parser.OFPGroupMod:
-    """Makes the group ALIVE, or writes it anew."""
+    """Creates the group ALIVE, or overwrites it."""
     actions = [parser.OFPActionOutput(of.OFPP_IN_PORT, WHOLE_FRAME)]
     bucket = parser.OFPBucket(0, of.OFPP_ANY, of.OFPG_ANY, actions)
     return parser.OFPGroupMod(DESC, command, of.OFPGT_ALL, ALIVE, [bucket])

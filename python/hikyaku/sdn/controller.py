@@ -1,20 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The controller: keeps what switches are told equal to what program.py computes.
+"""The controller: takes over switches, handles their messages, and keeps them up to date.
 
-A thin shell around pure parts. Switches connect and are taken over as they are: what another
-controller of ours has left in them stays until everything is known, and then only differences are
-written. A change is made before the old is broken: new groups and rules first, everywhere; then
-rules whose action changes; then what is not wanted any more goes; a barrier on every switch
-between these. A tree that moves is first cut down to what stays of it, everywhere: parts of two
-trees could make a loop. What a switch refuses is sent again when something has gone from it, and
-after a while.
+A thin shell around pure parts. A switch that connects is taken over with its rules. Those of an
+earlier controller stay until the network is known; then only differences are written (update.py).
 """
 
 import asyncio
 import contextlib
 import ssl
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 
 from os_ken.ofproto import ofproto_v1_3 as of
@@ -22,80 +17,35 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from ..errors import HikyakuError
 from . import codec, rules
-from .away import assumed
-from .discovery import EXPIRY, LOST_AFTER, PROBE_EVERY, SETTLE, Discovery, port_name
-from .leases import Leases
-from .network import Job, Network
-from .noise import RATE, Noise
+from .discovery import LOST_AFTER, PROBE_EVERY, SETTLE
+from .hosts import port_name
+from .lldp import own_tlv
+from .noise import RATE
 from .openflow import Channel, Gone, describe
-from .program import compute, learned, trunk
-from .rules import Key, Program
-from .store import Store
+from .program import learned, trunk
 from .switch import Switch, ours
 from .tag import to_mac
+from .update import WAIT_FOR_SWITCHES, Updates
 
-CALM = 0.05  # seconds between two looks
-WAIT_FOR_SWITCHES = 10.0  # seconds for those to come that the controller before had
-AWAY_LIMIT = 10.0  # then traffic leaves a switch that is away, where there is another way
+AWAY_LIMIT = 10.0  # seconds after which traffic avoids a disconnected switch, if it can
 STATS_EVERY = 2.0
 HOSTS_EVERY = 30.0
 LISTEN_BACKLOG = 256
-RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until what a switch refused is sent again
-REFUSED_MAX = 64  # switches that are not used, and why; the latest
+REFUSED_MAX = 64  # unusable switches that are remembered, with the reasons
 _PACKET_OUT = bytes([of.OFPT_PACKET_OUT])
-EARLY_MAX = 4096  # port changes kept while a switch is taken over
+EARLY_MAX = 4096  # port changes that are stored while a switch is taken over
 
 
-class Controller:
-    def __init__(
-        self,
-        store: Store,
-        say: Callable[[str], None],
-        *,
-        clock=time.monotonic,
-        host_expiry: float = EXPIRY,
-    ):
-        self.network = Network()
-        self.store = store
-        self.clock = clock
-        self.events: deque[tuple[float, str]] = deque(maxlen=200)
-        self._print = say
-        self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
-        self._elsewhere: set[tuple[int, tuple[int, int]]] = set()  # said: a rank's address, where
-        self.noise = Noise()
-        self.network.quiet = self.noise.quiet
-        self.switches: dict[int, Switch] = {}
-        self.away: dict[int, tuple[Switch, float]] = {}  # as they were, and since when
-        self._passed_by: set[int] = set()  # those that are away for long
-        self._taking_over: dict[int, float] = {}  # nothing is written to these yet; since when
-        self.refused: dict[str, str] = {}  # switches that lack something, and what
-        self.jobs: dict[int, Job] = {}
-        self.counts: Counter[str] = Counter()
-        self.lost: asyncio.Future | None = None  # why the controller has to end
-        self._news = asyncio.Event()
-        self._idle = asyncio.Event()
-        self._unsaved = False
-        self.wanted: dict[int, Program] = {}
-        self._written: dict[int, dict[int, int]] = {}  # of each job: ranks, with their addresses
-        self._started = self._incomplete = clock()
-        self.jobs, self.network.graph.hosts, self._assumed, self._links = store.load()
-        self.discovery.assume(self._assumed, self._links)
-        self.away = {s: (Switch(s, None), self._started) for s in self.network.graph.away}
-        self.leases = Leases(time.monotonic())
-        for job in self.jobs.values():
-            self.renew(job)
-
-    def say(self, text: str) -> None:
-        self.events.append((time.time(), text))
-        self._print(text)
+class Controller(Updates):
+    """The connections of the switches, their messages, and the regular work."""
 
     # ---- life ---------------------------------------------------------------------------------
 
     async def run(
         self, listening: list, tls: ssl.SSLContext | None, ready: Callable[[], None]
     ) -> None:
-        """@listening: sockets that switches connect to. Until cancelled, or until another
-        controller takes over, which raises."""
+        """Runs until it is cancelled, or until another controller takes over, which raises.
+        @listening: the sockets that switches connect to."""
         self.lost = asyncio.get_running_loop().create_future()
         servers = [
             await asyncio.start_server(self._connected, sock=s, ssl=tls, backlog=LISTEN_BACKLOG)
@@ -109,7 +59,7 @@ class Controller:
                 self._counting,
                 self._watching_role,
                 self._ending_leases,
-                *([self._forgetting] if self.discovery.expiry else []),
+                *([self._forgetting] if self.discovery.hosts.expiry else []),
             )
         ]
         try:
@@ -143,7 +93,7 @@ class Controller:
             self.say(why)
             self._lost(switch)
         elif not channel.admitted:  # else its switch has another one already
-            # one that comes again and again with the same is said once
+            # a switch that connects again and again with the same error is reported once
             if self.refused.pop(channel.name, None) != why:
                 self.say(why)
             self.refused[channel.name] = why
@@ -151,11 +101,11 @@ class Controller:
                 del self.refused[next(iter(self.refused))]
 
     def _lost(self, switch: Switch) -> None:
-        """It forwards by what is in it: nothing changes, but that nobody can tell it anything."""
+        """Its connection has ended. It goes on forwarding by its rules."""
         del self.switches[switch.number]
         self.discovery.lose_switch(switch.number)
         if self._taking_over.pop(switch.number, None) is not None:
-            self._changed()  # who waits for it waits no more
+            self._changed()  # the update waits for it no longer
         if switch.number in self.network.graph.away:
             self.away[switch.number] = (switch, self.clock())
             self.network.frozen[switch.number] = switch.rules
@@ -164,19 +114,19 @@ class Controller:
         return next((s for s in self.switches.values() if s.channel is channel), None)
 
     async def _admit(self, channel: Channel) -> None:
-        """Takes a switch over, and what it and the controller before know of the network."""
+        """Takes a switch over, with its knowledge of the network."""
         try:
             switch = await Switch.taken_over(channel)
-        except Exception as bad:  # whatever it has answered
-            why = bad if isinstance(bad, HikyakuError) else f"its answers make no sense: {bad!r}"
+        except Exception as bad:  # its answers may hold anything
+            why = bad if isinstance(bad, HikyakuError) else f"its answers are invalid: {bad!r}"
             channel.failed = f"{channel.name} is not used: {why}"
             channel.close()
             return
         old = self.switches.get(switch.number)
-        if old:  # it comes again before its old connection has ended
+        if old:  # it has connected again before its old connection ended
             old.channel.abort(f"{channel.name} has connected again")
             self._lost(old)
-        self.refused.clear()  # the others come again, and say it again
+        self.refused.clear()  # unusable switches connect again, and are reported again
         self.switches[switch.number] = switch
         channel.admitted = True
         self._know(switch)
@@ -189,7 +139,7 @@ class Controller:
         self._changed()
 
     def _know(self, switch: Switch) -> None:
-        """What it has itself of the network, with what was known of it."""
+        """Merges the switch's rules and ports into the known network."""
         number, now = switch.number, self.clock()
         self._taking_over[number] = now
         self.network.frozen.pop(number, None)
@@ -197,13 +147,15 @@ class Controller:
         if away := self.away.pop(number, None):
             before = away[0].ports
             for port in [p for p, name in switch.ports.items() if before.get(p, name) != name]:
-                self.discovery.port_down((number, port))  # another one, by the number of the old
+                self.discovery.port_down(
+                    (number, port)
+                )  # another port with the number of the old one
         self.discovery.add_switch(number, switch.ports, now, known.trunks)
         known.into(self.network, number)
 
     async def _watching_role(self) -> None:
-        """Whoever came last is the master of a switch. One that is not any more ends: two that
-        write into the same switches would undo each other's work."""
+        """Ends this controller when another one has become the master of a switch. Two controllers
+        that write to the same switches would undo each other's work."""
         while True:
             await asyncio.sleep(STATS_EVERY)
             for switch in list(self.switches.values()):
@@ -237,7 +189,7 @@ class Controller:
 
     def _port(self, switch: Switch, message: parser.OFPPortStatus) -> None:
         number = message.desc.port_no
-        name = switch.ports.get(number)  # of one that goes
+        name = switch.ports.get(number)  # before it is removed
         up = switch.port(message.desc, gone=message.reason == of.OFPPR_DELETE)
         if up is None:
             return
@@ -266,18 +218,20 @@ class Controller:
             return
         if int.from_bytes(frame[12:14], "big") == rules.LLDP_TYPE:
             changed = self.discovery.heard_probe(port, frame, now)
+            if port not in self.network.graph.links and own_tlv(frame) is None:
+                self.names.hear(frame)
         else:
             source = int.from_bytes(frame[6:12], "big")
             if self._rank_elsewhere(source, port):
                 return
-            changed = self.discovery.heard_host(port, source, now)
+            changed = self.discovery.hosts.heard(port, source, now)
             if changed:
                 self._save()
         if changed:
             self._changed()
 
     def _noisy(self, port: tuple[int, int], now: float) -> None:
-        """What is heard from links is ours alone, and not so much."""
+        """A port has exceeded its rate. Ports of links are exempt: their frames are ours."""
         self.counts["too_much"] += 1
         if port in self.network.graph.links:
             return
@@ -285,13 +239,13 @@ class Controller:
         if pause:
             self.say(
                 f"{port_name(port)}: more than {RATE:g} frames a second from hosts that are not "
-                f"known; not looked at for {pause:g} s"
+                f"known; ignored for {pause:g} s"
             )
             self._changed()
 
     def _rank_elsewhere(self, source: int, port: tuple[int, int]) -> bool:
-        """Does a frame claim to come from a rank that is at another port, which is up? Somebody
-        wants its traffic, or its right to send tags."""
+        """Does a frame use the address of a rank at another port, which is up? A host that does so
+        wants the rank's traffic, or its right to send tags."""
         graph = self.network.graph
         at = graph.hosts.get(source)
         if at in (None, port) or at[1] not in graph.ports.get(at[0], ()):
@@ -316,7 +270,7 @@ class Controller:
             self._displaced(switch)
             return
         if message.data[1:2] == _PACKET_OUT:
-            # a probe: the port has gone since, which is said anyway
+            # a probe through a port that is gone; its end is reported anyway
             if (message.type, message.code) != (of.OFPET_BAD_ACTION, of.OFPBAC_BAD_OUT_PORT):
                 self.say(f"switch {switch.number} refused to send a probe: {what}")
             return
@@ -331,7 +285,7 @@ class Controller:
             self.say(
                 f"switch {switch.number} refused a rule: {what}"
                 + (
-                    "; its flow table is full: what found no room is not routed by its tag"
+                    "; its flow table is full: frames without a rule are not routed by their tag"
                     if full
                     else ""
                 )
@@ -354,9 +308,9 @@ class Controller:
             await asyncio.sleep(0.1)
 
     def _look_after(self, now: float) -> None:
-        """Switches whose ports have settled after they came, and those that do not come back."""
+        """Ends the take-over of settled switches, and marks those that stay disconnected."""
         waiting = {s for s, _ in self.discovery.undecided(now)}
-        # links by its rules, whose other end has not come yet
+        # links by its rules, whose other end has not connected yet
         waiting |= {
             s
             for s, p in self.discovery.severed()
@@ -407,7 +361,7 @@ class Controller:
             )
 
     async def _counting(self) -> None:
-        """The load of links, from the counters of ports."""
+        """Measures the load of links by the counters of their ports."""
         while True:
             for switch in list(self.switches.values()):
                 with contextlib.suppress(Gone):
@@ -419,9 +373,9 @@ class Controller:
             await asyncio.sleep(STATS_EVERY)
 
     async def _forgetting(self) -> None:
-        """Asks who has sent, by the counters of the rules that let hosts in, and forgets who has
-        not. A rank's host stays as long as its job does."""
-        expiry = self.discovery.expiry
+        """Forgets silent hosts, by the counters of the rules that admit them. The host of a rank
+        stays as long as its job does."""
+        expiry = self.discovery.hosts.expiry
         while True:
             await asyncio.sleep(max(1.0, min(HOSTS_EVERY, expiry / 4)))
             for switch in list(self.switches.values()):
@@ -429,7 +383,7 @@ class Controller:
                     parts = await switch.channel.request(ours(rules.ADMIT))
                     self._heard(switch, [s for part in parts for s in part.body])
             ranks = {mac for job in self.jobs.values() for mac in job.ranks.values()}
-            if self.discovery.expire(self.clock(), ranks):
+            if self.discovery.hosts.expire(self.clock(), ranks):
                 self._save()
                 self._changed()
 
@@ -440,7 +394,7 @@ class Controller:
                 match = codec.flow_back(each, switch.numbers)[0].match
                 if match.src is not None and match.in_port is not None:
                     frames[match.src, (switch.number, match.in_port)] += each.packet_count
-        self.discovery.counted(frames, self.clock())
+        self.discovery.hosts.counted(frames, self.clock())
 
     async def _ending_leases(self) -> None:
         while True:
@@ -452,155 +406,3 @@ class Controller:
                     f"for {job.lease} s"
                 )
                 self.remove_job(number)
-
-    # ---- what they are told -------------------------------------------------------------------
-
-    def _changed(self) -> None:
-        self._news.set()
-        self._idle.clear()
-
-    def _save(self) -> None:
-        """Before the next update: much that comes at once is written once."""
-        self._unsaved = True
-
-    def keep(self) -> None:
-        """Writes what is new into the directory."""
-        graph = self.network.graph
-        if not self._unsaved and graph.links == self._links:
-            return
-        try:
-            self.store.save(self.jobs, graph.hosts, self._remembered(), graph.links)
-        except OSError as bad:
-            self.say(f"cannot write {bad.filename or self.store.directory}: {bad.strerror}")
-            return  # it is tried again with each update
-        self._unsaved, self._links = False, dict(graph.links)
-
-    def _remembered(self) -> set[int]:
-        """The switches that the next controller is to wait for: those that this one still waits
-        for are among them."""
-        return self.switches.keys() | self.away.keys()
-
-    def is_settled(self) -> bool:
-        return self._idle.is_set()
-
-    async def settled(self, limit: float = 20) -> None:
-        """Returns when all that is known has been written into the switches."""
-        await asyncio.wait_for(self._idle.wait(), limit)
-
-    async def _updating(self) -> None:
-        pause = RETRY_FIRST
-        while True:
-            again = any(s.refused for s in self.switches.values())
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), pause if again else None)
-            pause = RETRY_FIRST if self._news.is_set() else min(2 * pause, RETRY_MAX)
-            while self._starting():
-                await asyncio.sleep(CALM)
-            self._news.clear()
-            try:
-                if await self._update():
-                    self._news.set()
-                    await asyncio.sleep(CALM)
-            except Gone as gone:
-                self.say(str(gone))
-                self._news.set()
-                await asyncio.sleep(CALM)
-            if not self._news.is_set() and not self._taking_over:
-                self._idle.set()
-
-    def _starting(self) -> bool:
-        """Nothing has been written yet, and what is there is not all known: ports may turn out to
-        be links, and switches that the controller before this one had may still come."""
-        if self.wanted:
-            return False
-        now = self.clock()
-        waits = (self.away or self._taking_over) and now - self._started < WAIT_FOR_SWITCHES
-        return bool(waits or self.discovery.undecided(now))
-
-    async def _update(self) -> bool:
-        """Returns whether to do it again at once, since what was refused may find room now."""
-        self.keep()
-        for number in self.away.keys() - self.network.frozen.keys():
-            self.network.frozen[number] = assumed(self.network.graph, self.network.standing, number)
-        self.wanted = compute(self.network, self.jobs.values())
-        self.wanted |= {s: p for s, p in self.network.frozen.items() if s in self.wanted}
-        self.counts["updates"] += 1
-        located = {job.number: self._to_be_reached(job) for job in self.jobs.values()}
-        switches = [
-            s
-            for s in self.switches.values()
-            if s.number in self.wanted and s.number not in self._taking_over
-        ]
-
-        async def everywhere(step: Callable[[Switch, Program], bool]) -> None:
-            await self._barriers([s for s in switches if step(s, self.wanted[s.number])])
-
-        await everywhere(Switch.prepare)
-        await everywhere(Switch.add)
-        await everywhere(Switch.change)
-        held = {
-            key: None if s.number in self._taking_over else s.name
-            for s in self.switches.values()
-            for key in s.uncut(self.wanted.get(s.number, {}))
-        }
-        await everywhere(lambda switch, program: switch.grow(program, held))
-        await everywhere(Switch.remove)
-        again = [s.answered(self.wanted[s.number]) for s in switches]
-        if not self._taking_over:
-            self._written = located
-        return any(again)
-
-    async def _barriers(self, switches: list[Switch]) -> None:
-        """Returns when all have done what they were sent. One that does not say so is let go: what
-        it has is not known, and the next steps rely on it. Then all is computed anew."""
-        results = await asyncio.gather(
-            *(s.channel.barrier() for s in switches), return_exceptions=True
-        )
-        gone = None
-        for switch, result in zip(switches, results, strict=True):
-            if isinstance(result, Gone):
-                switch.channel.abort(str(result))
-                gone = result
-            elif isinstance(result, BaseException):
-                raise result
-        if gone:
-            raise gone
-
-    # ---- jobs ---------------------------------------------------------------------------------
-
-    def refused_rules(self, job: int) -> dict[int, dict[Key, str]]:
-        """Of @job, by switch: what that has refused in the last update that is done, and why."""
-        found = {s.number: s.refused_of(job, self.wanted) for s in self.switches.values()}
-        return {switch: keys for switch, keys in found.items() if keys}
-
-    def _to_be_reached(self, job: Job) -> dict[int, int]:
-        """Ranks, with their addresses, that have rules when all have been written: one at a switch
-        that is away has those from before, if any."""
-        before = self._written.get(job.number, {})
-        return {
-            rank: job.ranks[rank]
-            for rank, (switch, _) in self.network.located(job).items()
-            if switch not in self.away or before.get(rank) == job.ranks[rank]
-        }
-
-    def reached(self, job: Job) -> set[int]:
-        """The ranks whose host is known, with rules for them in the switches."""
-        written = self._written.get(job.number, {})
-        return {r for r in self.network.located(job) if written.get(r) == job.ranks[r]}
-
-    def set_job(self, job: Job) -> None:
-        self.jobs[job.number] = job
-        self.renew(job)
-        self._save()
-        self._changed()
-
-    def renew(self, job: Job) -> None:
-        if job.lease is not None:
-            self.leases.renew(job.number, job.lease)
-
-    def remove_job(self, number: int) -> None:
-        ranks = set(self.jobs.pop(number).ranks.values())
-        self._elsewhere = {each for each in self._elsewhere if each[0] not in ranks}
-        self.leases.drop(number)
-        self._save()
-        self._changed()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Few masked matches for many ranks.
 
-Pure. A cube is (value, mask): it covers the numbers whose bits under the mask are the value's.
-Ranks that are dealt out to nodes in blocks or in turn fall into few cubes, so a table has an entry
-for a node instead of one for each rank.
+Pure. A cube is (value, mask): it covers the numbers that equal the value in the bits of the mask.
+Ranks that are assigned to nodes in blocks or in turn fall into few cubes. A table then needs an
+entry for each node, not for each rank.
 """
 
 from collections.abc import Collection
@@ -16,7 +16,7 @@ Cube = tuple[int, int]
 
 
 def _grown(number: int, forbidden: Collection[int], order: range) -> Cube:
-    """The exact cube of @number, with each bit dropped that lets in none of @forbidden."""
+    """The cube of @number, without each bit that excludes none of @forbidden."""
     mask = RANKS - 1
     near = forbidden
     for bit in order:
@@ -28,9 +28,10 @@ def _grown(number: int, forbidden: Collection[int], order: range) -> Cube:
 
 
 def cover(wanted: Collection[int], everyone: Collection[int]) -> list[Cube]:
-    """Cubes that cover all of @wanted and none else of @everyone. Numbers that nobody has may be
-    covered, so @everyone has to have those, too, who are not placed yet. Greedy, from either end of
-    the number; the better one is taken."""
+    """The cubes that cover all of @wanted and no other number of @everyone. They may cover unused
+    numbers, so @everyone must include ranks that are not placed yet. Greedy from either end of the
+    number; the better result is taken.
+    """
     forbidden = sorted(set(everyone) - set(wanted))
     best: list[Cube] | None = None
     for order in (range(BITS), range(BITS - 1, -1, -1)):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A network of flow tables in software: follows a frame through installed rules, as switches would.
+"""A network of flow tables in software: follows a frame through installed rules, as switches do.
 
-Pure. Tests prove things of the rules with it before any switch has seen them; the controller draws
-the path or tree of a frame with it.
+Pure. Tests prove properties of the rules with it. The controller uses it to draw the path or tree
+of a frame.
 """
 
 from collections import deque
@@ -22,7 +22,7 @@ class Frame(NamedTuple):
 
 @dataclass
 class Journey:
-    """What became of a frame."""
+    """The fate of a frame."""
 
     delivered: list[tuple[int, int, int]] = field(default_factory=list)  # switch, port, its dst
     crossed: list[tuple[int, int]] = field(default_factory=list)  # (switch, port) it left by

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The network as a graph: switches, links between their ports, and hosts; distances and next hops.
 
-Pure. Switches are numbers (datapath ids), ports numbers of their switch, hosts MAC addresses as
-numbers. A link is two directed ones, one for each end. Whatever is asked of a graph is computed
-once and kept until something changes.
+Pure. Switches are numbers (datapath ids), ports are numbers of their switch, hosts are MAC
+addresses as numbers. A link is two directed ones, one for each end. Results are cached until
+something changes.
 """
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
 
-_AVOID = 1 << 16  # hops that a way through a switch that is away counts as
+_AVOID = 1 << 16  # hops that a path through a disconnected switch counts
 
 
 class Graph:
@@ -17,7 +17,7 @@ class Graph:
         self.ports: dict[int, set[int]] = {}  # of each switch, those that are up
         self.links: dict[tuple[int, int], tuple[int, int]] = {}  # (switch, port): its other end
         self.hosts: dict[int, tuple[int, int]] = {}  # address: (switch, port)
-        self.away: set[int] = set()  # switches that forward, and cannot be told anything
+        self.away: set[int] = set()  # disconnected switches, which go on forwarding
         self._distances: dict[int, dict[int, int]] = {}
         self._towards: dict[tuple[int, int], tuple[int, ...]] = {}
         self._neighbors: dict[int, dict[int, int]] = {}  # of a switch: port to switch
@@ -34,8 +34,8 @@ class Graph:
         self._changed()
 
     def set_away(self, switch: int, away: bool) -> None:
-        """One that is away keeps its ports, links and hosts; ways lead through it where there is
-        no other."""
+        """A disconnected switch keeps its ports, links and hosts. Paths lead through it only where
+        there is no other."""
         (self.away.add if away else self.away.discard)(switch)
         self._changed()
 
@@ -88,8 +88,8 @@ class Graph:
         return self._neighbors[switch]
 
     def distances(self, target: int) -> dict[int, int]:
-        """Hops from each switch that reaches @target; the links go both ways. A switch on the way
-        that is away counts as very many."""
+        """The hops from each switch that reaches @target. A disconnected switch on the path counts
+        as very many hops."""
         if target not in self._distances:
             found = {target: 0}
             heap = [(0, target)]
@@ -109,8 +109,8 @@ class Graph:
         return 1 + _AVOID if to in self.away and to != target else 1
 
     def next_ports(self, switch: int, target: int) -> tuple[int, ...]:
-        """Ports of @switch on shortest paths to @target; each of them is closer, so
-        whoever follows any of them at each switch arrives, without a loop."""
+        """The ports of @switch on shortest paths to @target. Each next switch is closer, so a frame
+        that follows any of these ports arrives without a loop."""
         key = (switch, target)
         if key not in self._towards:
             distance = self.distances(target)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Jobs go when nobody has said for a while that they still run. Pure."""
+"""Leases of jobs: a job without renewal is removed. Pure."""
 
 STEP_MAX = 5.0  # seconds
 
 
 class Leases:
-    """Time counts in steps of STEP_MAX at most: a controller that was stopped for long has heard
-    nobody, and that is no job's fault."""
+    """Time counts in steps of at most STEP_MAX: while the controller was stopped, it received no
+    renewals."""
 
     def __init__(self, now: float):
         self._left: dict[int, float] = {}  # seconds, of each job
@@ -19,7 +19,7 @@ class Leases:
         self._left.pop(job, None)
 
     def expired(self, now: float) -> list[int]:
-        """Those whose time is over at @now, of a clock that never jumps back."""
+        """The jobs whose lease is over at @now, by a monotonic clock."""
         step = min(now - self._then, STEP_MAX)
         self._then = now
         for job in self._left:

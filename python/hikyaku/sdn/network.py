@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What algorithms are given: the network, its loads, the paths of everything else, and a job.
+"""The input of the algorithms: the network, its loads, the paths of other traffic, and a job.
 
 Pure.
 """
@@ -22,10 +22,10 @@ class Job:
     name: str = ""
     ranks: dict[int, int] = field(default_factory=dict)  # rank in MPI_COMM_WORLD: address
     groups: dict[int, frozenset[int]] = field(default_factory=dict)  # number: ranks
-    lease: int | None = None  # seconds after which it goes if nobody renews it
+    lease: int | None = None  # seconds after which the job is removed without renewal
 
     def members(self, group: int) -> frozenset[int]:
-        """Group 0 is everybody, unless it was declared."""
+        """The members of @group. Group 0 is all ranks, unless it was declared."""
         if group in self.groups:
             return self.groups[group]
         return frozenset(self.ranks) if group == 0 else frozenset()
@@ -36,48 +36,48 @@ class Job:
 
 @lru_cache(maxsize=4096)
 def turned(ports: tuple[int, ...], first: int) -> tuple[int, ...]:
-    """@ports from @first on, and round. Kept, since many hosts have the same."""
+    """@ports, rotated so that @first comes first. Cached, since many hosts have the same."""
     at = ports.index(first)
     return (*ports[at:], *ports[:at])
 
 
 @dataclass
 class Network:
-    """@load: bits a second that were measured to leave by a port. @paths: the port that each switch
-    sends by to a host, where several were equal."""
+    """@load: the measured bits a second that leave by a port. @paths: the chosen one of equal
+    ports, by switch and host."""
 
     graph: Graph = field(default_factory=Graph)
     load: dict[Port, float] = field(default_factory=dict)
     paths: dict[tuple[int, int], int] = field(default_factory=dict)  # (switch, address): port
-    trees: Counter[Port] = field(default_factory=Counter)  # how many trees leave by a port
+    trees: Counter[Port] = field(default_factory=Counter)  # number of trees by port
     standing: dict[Key, set[Port]] = field(default_factory=dict)  # trees in the switches, by rule
-    grown: dict[Key, set[Port]] = field(default_factory=dict)  # those that are to be there
-    kept: dict = field(default_factory=dict)  # what algorithms keep, by (name, job)
-    quiet: set[Port] = field(default_factory=set)  # that the controller is told nothing from
-    frozen: dict[int, Program] = field(default_factory=dict)  # what switches that are away go by
+    grown: dict[Key, set[Port]] = field(default_factory=dict)  # the trees that this update wants
+    kept: dict = field(default_factory=dict)  # the state of algorithms, by (name, job)
+    quiet: set[Port] = field(default_factory=set)  # ports whose frames do not go to the controller
+    frozen: dict[int, Program] = field(default_factory=dict)  # the rules of disconnected switches
 
     def located(self, job: Job) -> dict[int, Port]:
-        """Where each rank is; those whose host or switch is not there are left out."""
+        """The place of each rank; without ranks whose host or switch is unknown."""
         hosts = self.graph.hosts
         there = {mac: at for mac, at in hosts.items() if at[0] in self.graph.ports}
         return {r: there[mac] for r, mac in sorted(job.ranks.items()) if mac in there}
 
     def spares(self, switch: int, target: int, first: int) -> tuple[int, ...]:
-        """@first, and then the other ports to @target, in the order in which they take its place
-        when it is down."""
+        """@first, followed by the other ports to @target in the order in which they replace it."""
         return turned(self.graph.next_ports(switch, target), first)
 
 
 def choose_paths(network: Network) -> None:
-    """Chooses a port for each switch and host, one of the equal ones, by how much each has to carry
-    already: what was measured, then how many hosts were assigned to it. A choice that still holds
-    is kept, so that nothing moves without a reason."""
+    """Chooses one of the equal ports for each switch and host, by its load. The measured load
+    counts first, then the number of hosts assigned to it. A choice that is still possible is kept,
+    so that no path moves without a reason.
+    """
     graph = network.graph
     hosts = {mac: at[0] for mac, at in sorted(graph.hosts.items()) if at[0] in graph.ports}
     targets = sorted(set(hosts.values()))
-    # what is the same for all hosts of a switch is looked up once
+    # the next ports are the same for all hosts of a switch
     ways = {t: {s: graph.next_ports(s, t) for s in graph.distances(t) if s != t} for t in targets}
-    # of each port: what was measured, and, in the lower half, how many hosts were assigned to it
+    # by port: the measured load, and in the lower half the number of assigned hosts
     costs = {
         switch: {port: int(network.load.get((switch, port), 0) // 1e6) << 32 for port in ports}
         for switch, ports in graph.ports.items()
@@ -100,10 +100,13 @@ def choose_paths(network: Network) -> None:
 
 
 def tree(network: Network, members: set[int], key: Key) -> set[Port]:
-    """Ports, both ends of each link, of a tree that spans the switches @members, for the rule @key.
-    What stands of it stays, as far as it is of use. Then one after the other is joined to what
-    there is by a shortest path (Takahashi and Matsuyama 1980), of the equal ones by the ports that
-    fewest trees use and that carry least. Members that cannot be reached are left out."""
+    """The ports, both ends of each link, of a tree that spans the switches @members, for the rule
+    @key.
+
+    Useful parts of the standing tree stay. Then the nearest member is joined by a shortest path,
+    one after the other (Takahashi and Matsuyama 1980). Among equal paths, the ports with fewest
+    trees and least load win. Unreachable members are left out.
+    """
     graph = network.graph
     if not members:
         return set()
@@ -117,7 +120,7 @@ def tree(network: Network, members: set[int], key: Key) -> set[Port]:
         return network.grown[key]
     inside, ports = _of_use(graph, standing, members)
     inside = inside or {min(members)}
-    # how far each is from what is inside
+    # the distance of each from the tree
     near = {}
     for m in members - inside:
         distances = graph.distances(m)
@@ -144,8 +147,8 @@ def tree(network: Network, members: set[int], key: Key) -> set[Port]:
 
 
 def _of_use(graph: Graph, standing: set[Port], members: set[int]) -> tuple[set[int], set[Port]]:
-    """Of what stands, the tree that has most of @members, without branches to others: its switches
-    and ports. Whatever stands, it is a tree."""
+    """The part of the standing ports that is a tree with most of @members, without other branches:
+    its switches and ports. Standing ports never form a loop."""
     ways: dict[int, list[int]] = {}
     for switch, port in sorted(standing):
         if graph.links.get((switch, port)) in standing:

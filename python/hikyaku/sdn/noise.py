@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Who tells the controller more than it wants to hear: a token bucket for each port.
+"""Limits the frames that hosts send to the controller, by a token bucket for each port.
 
-Pure. A port that has used up its bucket is *quiet* for a while: its switch sends the controller
-nothing from it, and forwards as before. Each time that it begins again at once, this takes twice
-as long.
+Pure. A port with an empty bucket is *quiet* for a while: its switch sends the controller nothing
+from it, and forwards as before. If a port exceeds its rate again at once, the time doubles.
 """
 
 from collections.abc import Iterable
@@ -29,7 +28,7 @@ class Noise:
         self._buckets: dict[Port, _Bucket] = {}
 
     def heard(self, port: Port, now: float) -> bool:
-        """A frame came from @port. Returns whether to look at it."""
+        """A frame came from @port. Returns whether to handle it."""
         bucket = self._buckets.get(port)
         if bucket is None:
             bucket = self._buckets[port] = _Bucket(now)
@@ -41,7 +40,8 @@ class Noise:
         return True
 
     def exceeded(self, port: Port, now: float) -> float | None:
-        """After heard() said no: how long the port is quiet, if that begins now."""
+        """After heard() returned False: the seconds for which the port is quiet, if that begins
+        now."""
         if port in self.quiet:
             return None
         bucket = self._buckets[port]
@@ -52,7 +52,7 @@ class Noise:
         return bucket.pause
 
     def over(self, now: float) -> set[Port]:
-        """The ports that are looked at again from now on."""
+        """Ends the quiet time of ports, and returns these."""
         found = {port for port in self.quiet if now >= self._buckets[port].until}
         self.quiet -= found
         return found

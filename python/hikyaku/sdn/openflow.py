@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """One switch's connection: OpenFlow 1.3 over asyncio, encoded and decoded by os-ken.
 
-Every message is checked in length and version before it is parsed; a request has a limit, and its
-error says which switch did not answer. A switch that stays silent is let go.
+The length and version of every message are checked before it is parsed. A request has a time limit,
+and its error names the switch. A silent switch is disconnected.
 """
 
 import asyncio
@@ -40,12 +40,12 @@ _ANSWERS = {
 
 
 class Gone(HikyakuError):
-    """The switch has closed the connection, or broken the protocol."""
+    """The switch has closed the connection, or violated the protocol."""
 
 
 def versions(version: int, elements: bytes) -> set[int]:
-    """The versions that a greeting offers: those of its bitmap, or, without one, all up to that
-    of its header (OpenFlow 1.3.5, 6.3.1 and 7.5.1). Unknown and cut elements are passed over."""
+    """The versions that a hello message offers: those of its bitmap, or without one all up to that
+    of its header (OpenFlow 1.3.5, 6.3.1 and 7.5.1). Unknown and cut elements are ignored."""
     at = 0
     while at + _ELEMENT.size <= len(elements):
         kind, length = _ELEMENT.unpack_from(elements, at)
@@ -67,7 +67,7 @@ class _Request:
 
 
 class Channel:
-    """Messages to and from a switch. @tell gets those that answer no request."""
+    """Messages to and from a switch. @tell: called with messages that answer no request."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Channel:
         return message.xid
 
     async def request(self, message: parser.MsgBase) -> list:
-        """All parts of the answer, of the type that belongs to @message. An error message as answer
+        """Sends @message, and returns all parts of the answer. An error message as the answer
         raises."""
         if self._ended:
             raise self._gone()
@@ -113,7 +113,7 @@ class Channel:
             self._waiting.pop(xid, None)
 
     async def barrier(self) -> None:
-        """Returns when the switch has done all that was sent."""
+        """Waits until the switch has done all that was sent."""
         await self.request(parser.OFPBarrierRequest(DESC))
 
     async def refusal(self, message: parser.MsgBase) -> parser.OFPErrorMsg | None:
@@ -127,12 +127,13 @@ class Channel:
             del self._refusals[xid]
 
     def close(self) -> None:
-        """What was sent is still written, if the switch reads."""
+        """Closes the connection. Buffered messages are still written, if the switch reads."""
         self._writer.close()
         asyncio.get_running_loop().call_later(ANSWER_LIMIT, self._writer.transport.abort)
 
     def abort(self, why: str) -> None:
-        """At once: a switch that does not read would keep a connection that is only closed."""
+        """Closes the connection at once. A switch that does not read would keep a connection that
+        is only closed."""
         self.failed = self.failed or why
         self._writer.transport.abort()
 
@@ -154,8 +155,8 @@ class Channel:
             raise Gone(f"{self.name} sent a message of type {kind} that is broken: {bad}") from None
 
     def _check_versions(self, offered: set[int]) -> None:
-        """Decided by the greeting, which always comes: what the switch says of our version after it
-        is lost when it closes the connection before we have written all we have."""
+        """Checks the versions of the hello message, which always arrives. A later error of the
+        switch is lost if it closes the connection first."""
         if of.OFP_VERSION in offered:
             return
         gone = self._stranger(offered)

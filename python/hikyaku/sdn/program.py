@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From the network and its jobs to what every switch is told.
+"""Computes the rules of every switch from the network and its jobs.
 
-Pure: the same network gives the same programs, so that a controller that starts anew finds in the
-switches what it would have written, and changes nothing.
+Pure: the same network gives the same rules. A new controller so finds its own rules in the
+switches, and changes nothing.
 """
 
 from collections import Counter
@@ -36,8 +36,8 @@ from .rules import (
 )
 from .tag import PREFIX, PREFIX_MASK
 
-# With more hosts than these, their rules send nothing back (repair.py): that takes an entry for
-# each host and port. A port that is down on the switch itself is still passed over at once.
+# With more hosts than this, their rules send nothing back (repair.py), since that needs an entry
+# for each host and port. A switch still skips its own ports that are down.
 REPAIRED_HOSTS = 256
 
 FLOOD_KEY = Key(FORWARD, FLOOD, Match(dst=MULTICAST, dst_mask=MULTICAST))
@@ -66,19 +66,21 @@ def compute(network: Network, jobs: Iterable[Job] = ()) -> dict[int, Program]:
 
 
 def trunk(port: int) -> Key:
-    """Of the rule that lets in all that another switch sends."""
+    """The key of the rule that admits all frames of another switch."""
     return Key(ADMIT, TRUNK, Match(in_port=port))
 
 
 def _floods(graph: Graph) -> set[int]:
-    """All switches, but of those that are away only the ones with hosts: what is sent into one is
-    copied along a tree that was."""
+    """The switches that broadcasts reach: all, except disconnected ones without hosts. A
+    disconnected switch copies along its old tree."""
     return {s for s in graph.ports if s not in graph.away or graph.host_ports(s)}
 
 
 def _admit(network: Network, switch: int, program: Program, jobs: list[Job]) -> None:
-    """LLDP to the controller; from other switches all; tags only of the ranks of that port; other
-    frames of known hosts; the first ones of others also to the controller."""
+    """The rules that admit frames. LLDP goes to the controller. All frames of other switches are
+    admitted, tags only from the ranks of their port, other frames from known hosts. The first
+    frames of unknown hosts also go to the controller.
+    """
     graph = network.graph
     lldp = Match(dst=LLDP_ADDRESS, eth_type=LLDP_TYPE)
     program[Key(ADMIT, LLDP, lldp)] = Does((Out(CONTROLLER),))
@@ -109,7 +111,7 @@ def _admit(network: Network, switch: int, program: Program, jobs: list[Job]) -> 
 
 
 def _forward(network: Network, switch: int, program: Program, keys: dict[int, Key]) -> None:
-    """@keys: those of all hosts."""
+    """The rules that forward to hosts. @keys: by host."""
     program[Key(FORWARD, STRAY_TAG, Match(dst=PREFIX, dst_mask=PREFIX_MASK))] = Does(())
     hosts, paths = network.graph.hosts, network.paths
     few = len(hosts) <= REPAIRED_HOSTS
@@ -130,14 +132,14 @@ def _forward(network: Network, switch: int, program: Program, keys: dict[int, Ke
 
 
 def _flood(program: Program, ports: list[int]) -> None:
-    """Broadcast, multicast, and hosts that nobody has heard of, along a tree of all switches."""
+    """Broadcasts, multicasts and frames to unknown hosts follow a tree of all switches."""
     actions = (Group(False, tuple(Bucket(None, (Out(p),)) for p in ports)),) if ports else ()
     program[FLOOD_KEY] = Does(actions)
     program[Key(FORWARD, FLOOD - 1, Match())] = Does(actions)
 
 
 class Learned(NamedTuple):
-    """What the rules of a switch tell a controller that starts anew."""
+    """The knowledge that the rules of a switch give a new controller."""
 
     hosts: dict[int, int]  # and their ports
     paths: dict[int, int]  # the ports by which it sends to others
@@ -145,7 +147,7 @@ class Learned(NamedTuple):
     trees: dict[Key, set[int]]  # the ports by which it copies along them
 
     def into(self, network: Network, switch: int) -> None:
-        """What is known already stays."""
+        """Adds this to @network; known facts stay."""
         for mac, port in self.hosts.items():
             network.graph.hosts.setdefault(mac, (switch, port))
         for mac, port in self.paths.items():

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The registrar of one job: asks the controller for a number, hears from each node which ranks it
-has, and tells the controller, before these ranks send their first packet.
+"""The registrar of one job: gets its number from the controller, and reports its ranks.
 
-It runs beside mpirun, for as long as the job; the nodes' hk-tagger, or with native tags the ranks,
-reach it (host/registrar.h), and only it has the controller's token.
+Each node reports its ranks to the registrar, which tells the controller before these ranks send. It
+runs beside mpirun, as long as the job. The nodes' hk-tagger, or with native tags the ranks, connect
+to it (sdn/registrar/registrar.h). Only the registrar has the controller's token.
 
-What it is told, after the secret, and what it answers:
+A request, after the secret, and its answer:
 
     RANK,RANK… MAC     ok               these ranks' address
-    heard RANK         ok, or not yet   whether the network has heard of that address
+    located RANK       ok, or not yet   whether the network has located that address
     group RANK,RANK…   ok GROUP         a group of these ranks; the same one for the same ranks
-    drop GROUP         ok               who asked for it needs it no more
+    drop GROUP         ok               the requester needs the group no longer
 """
 
 import contextlib
@@ -33,13 +33,13 @@ _LINE = 16384  # a group of all ranks
 _ANSWER = 256
 _WAIT_S = 5.0
 _BACKLOG = 256  # all ranks of a job call at once when it starts
-PATIENCE_S = 5.0  # of its client: a controller that begins anew; a node waits 8 s for an answer
-_ANSWER_IN_S = 7.0  # less than these 8 s: a group whose number arrives nowhere is let go
-_LEASE_S = 60  # the controller forgets a job whose registrar was killed
+RETRY_S = 5.0  # for a restarting controller; a node waits 8 s for an answer
+_ANSWER_IN_S = 7.0  # less than these 8 s: a group that nobody waits for is dropped
+_LEASE_S = 60  # after which the controller removes a job whose registrar was killed
 _BEAT_S = 15.0
-_SILENT = 256  # connections that have said nothing yet
+_SILENT = 256  # connections without a request yet
 _THREADS = RANKS + _SILENT  # those of a whole job's ranks that wait for the controller
-_FRESH_S = 0.05  # as often a rank asks (mpi/tag.c): all that ask meanwhile get one answer
+_FRESH_S = 0.05  # as often a rank asks (openmpi/btl/tag.c): all that ask meanwhile get one answer
 
 
 def _rank(text: str) -> int:
@@ -54,8 +54,8 @@ def _ranks(text: str) -> frozenset[int]:
 
 @dataclass
 class _Group:
-    """Nobody waits for the controller with a lock: who asks for one that is being made waits for
-    @known."""
+    """Nobody holds a lock while it waits for the controller. A request for a group that is being
+    made waits for @known."""
 
     number: int
     users: int = 0
@@ -64,7 +64,7 @@ class _Group:
 
 
 def _read_line(sock: socket.socket) -> str:
-    """The time is for all of it, however it comes."""
+    """Reads one line, within _WAIT_S for all of it."""
     until = time.monotonic() + _WAIT_S
     line = b""
     while b"\n" not in line and len(line) < _LINE:
@@ -85,7 +85,7 @@ class _Handler(socketserver.BaseRequestHandler):
         try:
             line = _read_line(self.request)
             server.has_spoken(self.request)
-            answer = server.registrar.hear(line)
+            answer = server.registrar.answer(line)
             self.request.settimeout(_WAIT_S)
             self.request.sendall(answer.encode()[: _ANSWER - 1] + b"\n")
         except OSError:
@@ -93,8 +93,8 @@ class _Handler(socketserver.BaseRequestHandler):
 
 
 class _Server(socketserver.ThreadingMixIn):
-    """Anybody on the network can connect. A rank says its line at once; of those that say none the
-    one that has been silent longest makes room for the next."""
+    """Any machine on the network can connect. A rank sends its line at once. If too many
+    connections are silent, the oldest of them is closed."""
 
     daemon_threads = True
     request_queue_size = _BACKLOG
@@ -152,7 +152,7 @@ class _Tcp(_Server, socketserver.TCPServer):
 class Registrar:
     """with Registrar(client, "my job", path) as r: `hk-tagger --job r.job --registrar r.address`.
 
-    @where: the path of a socket, or a name of this machine by which the nodes reach it.
+    @where: the path of a socket, or a name of this machine that the nodes can reach.
     """
 
     def __init__(self, client: Client, name: str, where: Path | str):
@@ -186,12 +186,12 @@ class Registrar:
         self._thread.start()
         threading.Thread(target=self._beat, daemon=True).start()
 
-    def hear(self, line: str) -> str:
-        """What a node says, and what it is answered."""
+    def answer(self, line: str) -> str:
+        """Handles a request, and returns its answer."""
         words = line.split()
         if len(words) != 3 or not hmac.compare_digest(words[0].encode(), self._secret.encode()):
             return "the registrar did not understand, or is another job's"
-        calls = {"heard": self._heard, "group": self._group, "drop": self._drop}
+        calls = {"located": self._is_located, "group": self._group, "drop": self._drop}
         try:
             if call := calls.get(words[1]):
                 return call(words[2])
@@ -203,7 +203,7 @@ class Registrar:
         return "ok"
 
     def _beat(self) -> None:
-        """Renews the job's lease. What goes wrong is said once, until it has gone right again."""
+        """Renews the job's lease. An error is reported once, until a renewal succeeds."""
         said = None
         while not self._ends.wait(_BEAT_S):
             try:
@@ -220,7 +220,8 @@ class Registrar:
                     _say(f"job {self.job} is not renewed: {said}")
 
     def _register_again(self) -> None:
-        """We were stopped, as by Ctrl-Z, for longer than the lease, or its state was lost."""
+        """Registers again: this process was stopped for longer than the lease, or the controller
+        lost its state."""
         with self._located_lock:
             ranks = dict(self._told)
         with self._groups_lock:
@@ -237,7 +238,7 @@ class Registrar:
             self._told |= told
             self._located -= ranks  # that was where their address before this one is
 
-    def _heard(self, text: str) -> str:
+    def _is_located(self, text: str) -> str:
         rank = _rank(text)
         with self._located_lock:
             if time.monotonic() >= self._located_until:
@@ -303,7 +304,7 @@ class Registrar:
         try:
             self._client.put(f"/v1/jobs/{self.job}/groups/{group.number}", [])
         finally:
-            # free even if the controller does not take it: whoever gets it next sets it
+            # free even if the call fails: the next owner sets the group again
             with self._groups_lock:
                 self._taken.discard(group.number)
 
@@ -316,7 +317,7 @@ class Registrar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The job has ended, and its status is not ours: what fails here is said alone."""
+        """Removes the job. Errors are only reported, since the job's exit status counts."""
         self._ends.set()
         self._server.shutdown()
         self._thread.join()
@@ -338,6 +339,6 @@ def _say(text: str) -> None:
 
 
 def job_name(command: list[str]) -> str:
-    """What the controller calls the job: its program, as far as it can be told."""
+    """The name of the job for the controller: its program, if it can be found."""
     words = [w for w in command if not w.startswith("-") and "/" in w]
     return Path(words[0]).name[:60] if words else f"process {os.getpid()}"

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rules that repair themselves, without the controller: for the time until it has computed anew.
+"""Rules that repair themselves until the controller has computed new ones.
 
-Pure. A switch sends by the first of its equal ports that is up. One that has no way on sends the
-frame back to where it came from, and there it takes the next of the equal ports; when it has come
-back from all of them it is dropped, so it cannot circle. A switch with hosts sends nothing back:
-it might be to a host.
+Pure. A switch sends by the first of its equal ports that is up. A switch without such a port sends
+the frame back, and the switch before takes its next equal port. A frame that has come back from all
+ports is dropped, so it cannot circle. A switch with hosts sends nothing back, since it might be to
+a host.
 """
 
 from collections.abc import Iterable
@@ -16,12 +16,12 @@ from .rules import IN_PORT, Does, Key, out
 def repaired(
     network: Network, switch: int, ports: tuple[int, ...], key: Key, job: int = 0
 ) -> Iterable[tuple[int, Key, Does]]:
-    """@key sends by the first of @ports that is up, in their order. Takes its priority and the next
-    one above."""
+    """The rules for @key that send by the first port of @ports that is up. They use its priority
+    and the next higher one."""
     transit = not network.graph.host_ports(switch)
     yield switch, key, Does(out((*ports, IN_PORT) if transit else ports), job)
     if len(ports) == 1:
-        return  # to where it came from a frame does not go: it is dropped without a rule
+        return  # a switch does not send a frame back without a rule: it is dropped
     for i, port in enumerate(ports):
         back = Key(key.table, key.priority + 1, key.match._replace(in_port=port))
         yield switch, back, Does(out(ports[i + 1 :]), job)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a switch is told: rules and groups, as values that can be compared.
+"""The rules and groups of switches, as values that can be compared.
 
-Pure, and no more of OpenFlow 1.3 than is used: two tables, masked Ethernet addresses, groups of
-types *all* and *fast failover*. codec.py turns them into messages and back; follow.py follows
-frames through them. A rule holds the group that it sends to; which number a group has is the
-codec's business.
+Pure. This is the part of OpenFlow 1.3 that the controller uses: two tables, masked Ethernet
+addresses, groups of types *all* and *fast failover*. codec.py turns rules into messages and back;
+follow.py follows frames through them. A rule holds its group; only the codec knows the group's
+number.
 
-    table 0 ADMIT     who may send what: LLDP, links between switches, tags of ranks, known hosts
-    table 1 FORWARD   where it goes
+    table 0 ADMIT     permits senders: LLDP, links between switches, tags of ranks, known hosts
+    table 1 FORWARD   selects the ports
 """
 
 from functools import lru_cache
@@ -23,7 +23,7 @@ LLDP_ADDRESS = 0x0180_C200_000E
 MULTICAST = 0x0100_0000_0000
 ALL_BITS = 0xFFFF_FFFF_FFFF
 
-# The upper half of every rule's cookie; the lower half is the job, 0 for what belongs to none.
+# The upper half of every rule's cookie. The lower half is the job's number, or 0.
 COOKIE = 0x68696B79 << 32
 COOKIE_MASK = 0xFFFF_FFFF << 32
 
@@ -57,7 +57,7 @@ class Group(NamedTuple):
 
 
 class Goto(NamedTuple):
-    """The last action of a rule at most."""
+    """Continues with another table; the last action of a rule."""
 
     table: int
 
@@ -66,7 +66,7 @@ Action = Out | SetDst | Group | Goto
 
 
 class Key(NamedTuple):
-    """What tells a rule from others in its switch."""
+    """The identity of a rule in its switch."""
 
     table: int
     priority: int
@@ -83,8 +83,8 @@ Program = dict[Key, Does]  # of one switch
 
 @lru_cache(maxsize=4096)
 def out(ports: tuple[int, ...]) -> tuple[Action, ...]:
-    """To the first of @ports that is up. The last one may be IN_PORT, which is always taken. Kept,
-    since many rules do the same."""
+    """The actions that send to the first of @ports that is up. The last port may be IN_PORT, which
+    is always usable. Cached, since many rules do the same."""
     if not ports:
         return ()
     if len(ports) == 1:
@@ -100,7 +100,7 @@ def groups(program: Program) -> set[Group]:
 
 
 def copies(does: Does) -> tuple[Bucket, ...]:
-    """The copies that it sends, those without a group too; none, if it does anything else."""
+    """The copies that @does sends, also without a group; none if it does anything else."""
     found: list[Bucket] = []
     before: tuple[SetDst, ...] = ()
     for action in does.actions:
@@ -120,7 +120,7 @@ def is_tree(does: Does) -> bool:
 
 
 def meet(old: Does, new: Does) -> Does:
-    """The copies that both send, without a group."""
+    """The copies that both rules send, without a group."""
     kept = set(copies(old))
     both = [bucket.actions for bucket in copies(new) if bucket in kept]
     both.sort(key=len)  # those with the address as it came go first

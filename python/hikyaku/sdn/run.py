@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku sdn run`: the sockets, the signals, and the controller between them."""
+"""`hikyaku sdn run`: opens the sockets, handles signals, and runs the controller."""
 
 import asyncio
 import contextlib
-import ctypes
-import os
 import signal
 import socket
 import ssl
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..errors import HikyakuError
-from . import http
+from ..netns import inside
 from .controller import Controller
-from .discovery import EXPIRY
-from .rest import Rest
+from .hosts import EXPIRY
+from .names import Name
+from .rest.app import make_app, serving
 from .store import Store
 
-CLONE_NEWNET = 0x4000_0000
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -35,29 +33,8 @@ class Options:
     key: Path | None = None
     ca: Path | None = None
     host_expiry: float = EXPIRY
-    rest_in_clear: bool = False  # REST may be reached by others, and its token be read on the way
-
-
-@contextlib.contextmanager
-def _inside(netns: Path | None) -> Iterator[None]:
-    """In network namespace @netns, for this thread: a socket stays in the one that it was made
-    in."""
-    if netns is None:
-        yield
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-
-    def enter(fd: int) -> None:
-        if libc.setns(fd, CLONE_NEWNET) != 0:
-            error = os.strerror(ctypes.get_errno())
-            raise HikyakuError(f"cannot enter network namespace {netns}: {error}", "run as root")
-
-    with Path("/proc/thread-self/ns/net").open() as own, netns.open() as theirs:
-        enter(theirs.fileno())
-        try:
-            yield
-        finally:
-            enter(own.fileno())
+    rest_in_clear: bool = False  # REST may be reached over the network, without TLS
+    names: Mapping[int, Name] = field(default_factory=dict)  # of hosts, by address
 
 
 def _listen(address: tuple[str, int], what: str) -> socket.socket:
@@ -71,13 +48,13 @@ def _listen(address: tuple[str, int], what: str) -> socket.socket:
         made.close()
         raise HikyakuError(
             f"cannot listen on {address[0]}:{address[1]} for {what}: {bad.strerror}",
-            "is another controller running there? choose another address",
+            "end the other controller, or give another address",
         ) from None
     return made
 
 
 def tls_context(options: Options) -> ssl.SSLContext | None:
-    """Both ends show a certificate of @ca: a switch that has none is not talked to."""
+    """The TLS settings; both ends must have a certificate of @ca. None: without TLS."""
     files = (options.certificate, options.key, options.ca)
     if not any(files):
         return None
@@ -103,23 +80,20 @@ def check_rest(options: Options) -> None:
     host, port = options.rest
     if host not in LOOPBACK and not options.rest_in_clear:
         raise HikyakuError(
-            f"--rest {host}:{port} can be reached from other machines, and who listens on the way "
-            "reads the token, with which anybody changes the jobs: REST has no TLS",
-            "--rest 127.0.0.1:PORT, and a tunnel (ssh -L); or --rest-in-clear on a network of its "
-            "own",
+            f"--rest {host}:{port} can be reached from other machines, and an eavesdropper could "
+            "read the token, which permits changes of jobs: REST has no TLS",
+            "--rest 127.0.0.1:PORT, and a tunnel (ssh -L); or --rest-in-clear on a separate "
+            "network",
         )
 
 
 async def _main(options: Options, store: Store) -> None:
-    with _inside(options.netns):
+    with inside(options.netns):
         openflow = _listen(options.openflow, "OpenFlow")
     rest_socket = _listen(options.rest, "REST")
-    controller = Controller(store, say, host_expiry=options.host_expiry)
-    rest = Rest(controller, store.token())
-    names = frozenset(LOOPBACK) if options.rest[0] in LOOPBACK else None
-    server = await asyncio.start_server(
-        http.serve(rest.answer, say, names), sock=rest_socket, limit=http.MAX_HEAD
-    )
+    controller = Controller(store, say, host_expiry=options.host_expiry, names=options.names)
+    servers = frozenset(LOOPBACK) if options.rest[0] in LOOPBACK else None
+    app = make_app(controller, store.token(), say, servers)
     host, port = rest_socket.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -132,14 +106,12 @@ async def _main(options: Options, store: Store) -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, task.cancel)
-    try:
+    async with serving(app, rest_socket):
         await controller.run([openflow], tls_context(options), ready)
-    finally:
-        server.close()
 
 
 def run(options: Options) -> None:
-    """Until a signal ends it. The switches go on as they are."""
+    """Runs the controller until a signal ends it. The switches keep their rules."""
     tls_context(options)
     check_rest(options)
     store = Store(options.state)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a controller keeps in a directory of its own, so that the next one can go on: the keys, and
-what cannot be asked of switches.
+"""The directory of a controller: its keys, and the state that switches cannot give its successor.
 
-    token       whoever changes something shows it (REST)
-    lldp.key    what links are proved with
-    state.json  jobs, hosts and links
-    address     where REST listens, for as long as the controller runs
-    lock        locked by the controller that runs; its process is in it
+token       a request that changes something must show it (REST)
+lldp.key    the key of the probes
+state.json  jobs, hosts and links
+address     the address of REST, while the controller runs
+lock        locked by the controller that runs; contains its process id
 """
 
 import contextlib
@@ -37,7 +36,8 @@ class Store:
         return path.read_text().strip()
 
     def _write(self, name: str, text: str) -> None:
-        """All of it or nothing, after a loss of power too, and for nobody else to read."""
+        """Writes the file completely or not at all, even if power fails; only its owner can read
+        it."""
         path = self.directory / (name + ".new")
         path.unlink(missing_ok=True)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
@@ -53,8 +53,8 @@ class Store:
 
     @contextlib.contextmanager
     def owned(self) -> Iterator[None]:
-        """For the controller, while it runs: two would write the same files. An address that a
-        killed one has left is taken away, and ours at the end."""
+        """Holds the directory for a running controller. Removes the address that a killed one has
+        left, and ours at the end."""
         with (self.directory / "lock").open("a+") as lock:
             if not _locked(lock):
                 lock.seek(0)
@@ -136,7 +136,7 @@ class Store:
 
 
 def _locked(file: TextIO) -> bool:
-    """Tries for a while: who asks is_owned() has the lock for a moment."""
+    """Tries for a while, since is_owned() holds the lock for a moment."""
     for left in reversed(range(25)):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

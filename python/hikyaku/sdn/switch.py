@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A connected switch as its controller sees it: taking it over as it is, what is installed in it,
-and the steps by which that becomes something else."""
+"""A connected switch: its take-over, its installed rules, and the steps that change them."""
 
 import contextlib
 
@@ -30,7 +29,7 @@ _LLDP_RULE = Key(rules.ADMIT, 100, Match(dst=rules.LLDP_ADDRESS, eth_type=rules.
 
 _HOST = 0x0200_0000_0000
 
-# Rules as they are needed, for tags that nobody has. There are holes in the mask, as in those of
+# The kinds of rules that are needed, for tags that nobody uses. The masks have holes, like those of
 # cubes of ranks.
 _ON = Goto(rules.FORWARD)
 _DST, _MASK = tags(0, source=(0b10, 0b1010), destination=(0b1, 0b101))
@@ -41,12 +40,13 @@ _PROBES = {
     ),
 }
 
-# What a rule with our cookie does that no code of ours has written so: it is written anew, or goes.
+# The actions of a rule with our cookie that this code has not written. It is overwritten or
+# removed.
 _UNREADABLE = Does((), job=-1)
 
 
 def ours(table: int = of.OFPTT_ALL) -> parser.OFPFlowStatsRequest:
-    """Asks for the rules of ours in @table, and what they have counted."""
+    """The request for our rules in @table, with their counters."""
     return parser.OFPFlowStatsRequest(
         codec.DESC,
         0,
@@ -88,7 +88,7 @@ class Switch:
 
     @classmethod
     async def taken_over(cls, channel: Channel) -> "Switch":
-        """Asks what it can, becomes its master, and reads what is in it."""
+        """Checks its abilities, becomes its master, and reads its rules."""
         (features,) = await channel.request(parser.OFPFeaturesRequest(codec.DESC))
         channel.name = f"switch {features.datapath_id}"
         switch = cls(features.datapath_id, channel)
@@ -117,8 +117,8 @@ class Switch:
             await self._probe(key, does)
 
     async def _probe(self, key: Key, does: Does) -> None:
-        """What its tables match and do, no description tells as well as a rule that it takes or
-        not. One that is only full has what is needed."""
+        """Tests a rule: its acceptance tells more of a table than any description. A switch whose
+        table is only full has the ability."""
         error = await self.channel.refusal(codec.flow_add(key, does, self.numbers))
         if error is None:
             self.channel.send(codec.flow_delete(key))
@@ -144,7 +144,7 @@ class Switch:
         return (await self._role()).role == of.OFPCR_ROLE_SLAVE
 
     async def _read_back(self) -> None:
-        """What a controller of ours has left in it. Of others' rules nothing is touched."""
+        """Reads the rules of an earlier controller of ours. Other rules are never touched."""
         parts = await self.channel.request(parser.OFPGroupDescStatsRequest(codec.DESC, 0))
         there = [s for part in parts for s in part.body]
         alive = None
@@ -172,7 +172,8 @@ class Switch:
     # ---- what it tells ------------------------------------------------------------------------
 
     def port(self, desc: parser.OFPPort, *, gone: bool = False) -> bool | None:
-        """Takes in what it says of a port. Returns whether that is up now, or None: no news."""
+        """Handles the description of a port. Returns whether the port is up now, or None without a
+        change."""
         number = desc.port_no
         name = desc.name.decode(errors="replace").rstrip("\0")
         if number == of.OFPP_LOCAL and name:
@@ -188,7 +189,8 @@ class Switch:
         return None if up == was else up
 
     def rates(self, stats: list, now: float) -> dict[int, float]:
-        """Takes in the ports' counters. Returns the bits a second that each has sent since then."""
+        """Handles the ports' counters. Returns the bits a second that each has sent since the last
+        ones."""
         passed = now - self._counted
         found = {}
         for each in (s for s in stats if s.port_no <= of.OFPP_MAX):
@@ -205,8 +207,8 @@ class Switch:
         return found
 
     def refuses(self, xid: int, why: str, *, taken: bool = False) -> None:
-        """It has not done what was sent as transaction @xid: what was there before is there yet.
-        @taken: somebody else has a group of this number."""
+        """The switch refused transaction @xid: its old state remains. @taken: another program has a
+        group of this number."""
         what, before = self.sent.pop(xid, (None, None))
         if isinstance(what, Key):
             self.refused[what] = why
@@ -223,9 +225,8 @@ class Switch:
                     self.again = True
 
     def answered(self, program: Program) -> bool:
-        """It has told what it refuses of @program. What it had refused before counts until here:
-        while a rule is sent again, nobody knows. Returns whether to send that again at once, since
-        it may find room now."""
+        """All refusals of @program are known. Returns whether to send refused rules again at once,
+        since they may fit now."""
         self.sent.clear()
         self.refused = {
             key: why
@@ -244,7 +245,7 @@ class Switch:
     # ---- what it is told ----------------------------------------------------------------------
 
     def _write(self, key: Key, does: Does) -> None:
-        """Not if its group was refused: that is why it is, too."""
+        """Writes a rule, unless its group was refused."""
         for action in does.actions:
             if isinstance(action, Group) and action not in self.groups:
                 self.refused[key] = self.refused_groups.get(action, "its group is not there")
@@ -254,7 +255,7 @@ class Switch:
         self.rules[key] = does
 
     def prepare(self, program: Program) -> bool:
-        """Groups, which are there before a rule uses them."""
+        """Adds groups, before rules use them."""
         self.refused_groups.clear()
         self.again = False
         new_groups = groups(program) - self.groups
@@ -271,7 +272,7 @@ class Switch:
         return bool(new)
 
     def change(self, program: Program) -> bool:
-        """Trees are cut down to what both steps have."""
+        """Replaces changed rules. Trees are cut down to the part that old and new share."""
         changed = False
         for key, does in program.items():
             old = self.rules.get(key, does)
@@ -282,7 +283,7 @@ class Switch:
         return changed
 
     def uncut(self, program: Program) -> list[Key]:
-        """Trees that it has refused to cut."""
+        """The trees whose cut the switch has refused."""
         return [
             key
             for key, does in program.items()
@@ -290,8 +291,8 @@ class Switch:
         ]
 
     def grow(self, program: Program, held: dict[Key, str | None]) -> bool:
-        """Trees, to what they are to be; those in @held wait for another switch. One that is named
-        refuses."""
+        """Grows trees to their new form; those in @held wait for the switch that refuses, if it is
+        named."""
         changed = False
         for key, does in program.items():
             if not is_tree(does) or self.rules.get(key) == does:
@@ -305,8 +306,8 @@ class Switch:
         return changed
 
     def remove(self, program: Program) -> bool:
-        """A group goes when no rule uses it, also none that should have changed and was refused:
-        such a rule would go with it."""
+        """Removes unwanted rules, then groups without a rule. A group whose rule refused to change
+        stays, since the rule would go with it."""
         stale = [k for k in self.rules if k not in program]
         for key in stale:
             xid = self.channel.send(codec.flow_delete(key))
@@ -321,7 +322,7 @@ class Switch:
 
 
 def _cut(old: Does, new: Does) -> Does:
-    """What both send; as @old or @new has it if that is all."""
+    """The copies that both send, in the form of @old or @new if these send no others."""
     both = meet(old, new)
     if set(copies(old)) <= set(copies(both)):
         return old

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tag: a destination MAC address that carries the communication pattern.
 
-docs/tag.md draws it; wire/tag.h is the same in C, and tests/vectors/tag.txt holds both to it. A tag
-is a number of 48 bits here, written as a MAC address at the edges:
+docs/tag.md draws it; wire/tag.h is the same in C, and tests/vectors/tag.txt tests both. A tag is a
+number of 48 bits here; its text form is a MAC address:
 
     Tag(job=3, function=Function.BCAST, source=0, destination=5).mac     '66:48:0d:00:00:05'
     Tag.parse("66:48:0d:00:00:05")
@@ -45,7 +45,7 @@ class Function(IntEnum):
 
 
 class Shape(IntEnum):
-    """What functions have in common, in their highest bits: see pattern()."""
+    """The properties that functions share, in their highest bits: see pattern()."""
 
     DIRECT = 0b0000  # OTHER, P2P, RMA, NEIGHBOR
     ROOTED = 0b0100  # BCAST, SCATTER, REDUCE, GATHER
@@ -57,13 +57,13 @@ class Shape(IntEnum):
 
 
 class NoTag(ValueError):
-    """An address that is no tag, or a tag that cannot be; says why."""
+    """An address that is not a tag, or a tag with an invalid value; its text is the reason."""
 
 
 def from_mac(text: str) -> int:
-    """The number of a MAC address; its six octets may be parted by ':' or '-'."""
+    """The number of a MAC address; ':' or '-' separates its six octets."""
     if not re.fullmatch(r"[0-9a-fA-F]{2}([:-][0-9a-fA-F]{2}){5}", text):
-        raise NoTag(f"'{text}' is no MAC address")
+        raise NoTag(f"'{text}' is not a MAC address")
     return int(re.sub("[:-]", "", text), 16)
 
 
@@ -72,7 +72,7 @@ def to_mac(address: int) -> str:
 
 
 def in_prefix(mac: str) -> bool:
-    """Does this address lie where tags do? No host's may."""
+    """Is the address in the range of tags? No host may have such an address."""
     return from_mac(mac) & PREFIX_MASK == PREFIX
 
 
@@ -105,7 +105,7 @@ class Tag:
 
     @classmethod
     def parse(cls, mac: str) -> "Tag":
-        """Takes an address apart; NoTag says why it is none."""
+        """The tag of an address; NoTag gives the reason if it is not one."""
         address = from_mac(mac)
         if address & PREFIX_MASK != PREFIX:
             raise NoTag(f"{mac} lies outside of the tags' prefix")
@@ -132,8 +132,8 @@ def pattern(
     destination: int | None = None,
     group: bool | None = None,
 ) -> tuple[str, str]:
-    """Value and mask of eth_dst that match the tags with these fields, whatever the others are. A
-    destination means a rank unless @group says otherwise."""
+    """The value and mask of eth_dst that match all tags with these fields. A destination is a rank,
+    unless @group says otherwise."""
     if function is not None and shape is not None:
         raise NoTag("a pattern has a function or a shape, not both")
     if destination is not None and group is None:

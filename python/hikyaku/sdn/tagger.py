@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""hk-tagger, which tags the TCP of a job (docs/tagger.md): its command line, what it says."""
+"""hk-tagger, which tags the TCP of a job (docs/tagger.md): its command line and its answers."""
 
 import array
 import json
@@ -14,13 +14,13 @@ from ..checkout import built
 from ..errors import HikyakuError
 from .tag import JOBS
 
-# tagger/ask.h
+# sdn/tagger/socket.h
 _ASK = struct.Struct("=IHHII")  # magic, version, kind, rank, ranks
 _ANSWER = struct.Struct("=IiI244s")  # magic, status, slot, text
 _MAGIC, _VERSION, _STATUS = 0x47544B48, 1, 2
 _SOCKET = "tagger"
 _ANSWER_S = 10.0
-WAYS = ("auto", "tcx", "clsact")  # to attach to interfaces: tagger/attach.h
+WAYS = ("auto", "tcx", "clsact")  # to attach to interfaces: sdn/tagger/attach.h
 
 
 def tag_command(
@@ -32,24 +32,24 @@ def tag_command(
     registrar: str | None = None,
     attach: str | None = None,
 ) -> list[str]:
-    """What stands before `mpirun …` to have it tagged. @measure: how long the programs take;
-    @registrar: its address; @attach: one of WAYS."""
+    """The command before `mpirun …` that tags its TCP. @measure: measure the programs' time.
+    @registrar: its address. @attach: one of WAYS."""
     if job is not None and not 1 <= job < JOBS:
         raise HikyakuError(f"job {job}: the numbers of jobs are 1 to {JOBS - 1}")
-    argv = [str(built("tagger/hk-tagger")), "--library", str(built("tagger/libhk_tag.so"))]
-    if job is not None:
-        argv += ["--job", str(job)]
-    for name in interfaces:
-        argv += ["--iface", name]
-    argv += ["--attach", attach] if attach else []
-    argv += ["--restore"] if restore else []
-    argv += ["--measure"] if measure else []
-    argv += ["--registrar", registrar] if registrar else []
-    return [*argv, "--"]
+    words = process.option_words(
+        library=built("systems/sdn/tagger/libhk_tag.so"),
+        job=job,
+        iface=list(interfaces),
+        attach=attach,
+        restore=restore,
+        measure=measure,
+        registrar=registrar,
+    )
+    return [str(built("systems/sdn/tagger/hk-tagger")), *words, "--"]
 
 
 def _ask(path: Path) -> dict | None:
-    """The status of the job whose socket this is; None if it has just ended."""
+    """The status of the job with the socket @path; None if the job has just ended."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.settimeout(_ANSWER_S)
         try:
@@ -78,19 +78,18 @@ def _ask(path: Path) -> dict | None:
 
 
 def jobs(base: Path) -> list[dict]:
-    """Every job that is tagged on this node; @base is where run directories are (host/rundir.h)."""
+    """The tagged jobs on this node. @base: the directory of run directories (hostd/rundir.h)."""
     found = [_ask(path) for path in sorted(base.glob(f"tag-*/{_SOCKET}"))]
     return sorted((job for job in found if job), key=lambda job: job["job"])
 
 
 def check() -> dict:
-    """How programs are attached on this node ("attach"), and what killed holders have left of
-    filters ("stale")."""
-    return json.loads(process.run([str(built("tagger/hk-tagger")), "--check"]))
+    """How this node attaches programs ("attach"), and the filters of killed taggers ("stale")."""
+    return json.loads(process.run([str(built("systems/sdn/tagger/hk-tagger")), "--check"]))
 
 
 def stale_text(filters: list[dict]) -> str:
-    """@filters: check()'s "stale", which are not none."""
+    """The text for @filters, the non-empty "stale" of check()."""
     places = ", ".join(f"{f['interface']} {f['direction']} (job {f['job']})" for f in filters)
     return f"filters of hk-taggers that were killed, which do nothing any more: {places}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Networks as the controller would find them, without switches: for tests and for `bench sdn`.
+"""Networks as the controller finds them, but without switches: for tests and for `bench sdn`.
 
 Pure.
 """
@@ -45,7 +45,7 @@ def hundred_switches() -> Network:
 
 
 def job_on(network: Network, ranks: int, *, number: int = 1, seed: int | None = None) -> Job:
-    """Ranks dealt out to the hosts in turn, or at random."""
+    """A job whose ranks are assigned to the hosts in turn, or at random."""
     hosts = sorted(network.graph.hosts)
     rng = random.Random(seed)
     place = (lambda r: hosts[r % len(hosts)]) if seed is None else (lambda _: rng.choice(hosts))

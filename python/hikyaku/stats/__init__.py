@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What daemons answer of their ranks (host/daemon_stats.c), and ranks that have none of
-themselves, for programs and for people.
+"""Counters of ranks: from daemons (hostd/daemon_stats.c), and from ranks without a daemon.
 
-What stands there of a rank is its own word.
+A rank's counters are its own claim.
 
-  inline.py      asks ranks of mode inline
-  prometheus.py  the text exposition format
-  tables.py      totals since the start, and rates between two answers
+    ask.py         asks all daemons, and ranks without one
+    inline.py      asks ranks of mode inline
+    counters.py    the names and meanings of the counters
+    prometheus.py  the counters as Prometheus' metrics
+    exposition.py  Prometheus' text format
+    tables.py      totals since the start, and rates between two answers
 """
 
 from dataclasses import dataclass, field
@@ -14,8 +16,8 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Sample:
-    """The answers of all daemons, of ranks without one, and what those that did not answer have
-    to say."""
+    """The answers of all daemons and of ranks without one, and the complaints about missing
+    answers."""
 
     daemons: list[dict] = field(default_factory=list)
     ranks: list[dict] = field(default_factory=list)

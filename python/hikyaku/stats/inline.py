@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks of mode inline: no hikyakud knows their counters, so each is asked itself, at its tap
-(port/tap_ring.h): an abstract socket, of which nothing is left when the rank is gone.
+"""Counters of ranks of mode inline, which no hikyakud knows: asks each rank at its tap.
 
-Anybody can listen under such a name: who does so as another user is not asked, and what comes is
-checked before it is shown.
+A tap is an abstract socket (port/tap_ring.h) that disappears with its rank. Any user can listen
+under such a name: sockets of other users are not asked, and answers are checked before use.
 """
 
 import json
@@ -15,26 +14,27 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from .prometheus import RANK
+from .counters import rank_counters
 
 _LISTENS = re.compile(r"^\S+: \S+ \S+ 00010000 \S+ \S+ +\d+ @hikyaku/tap/(\d{1,10})$", re.MULTILINE)
 _MESSAGE = struct.Struct("=IIIIIIQ232s")
 _MAGIC, _VERSION = 0x50544B48, 1
 _STATS = 5
 _MOST = 4096
-_PATIENCE_S = 2.0
+_TIMEOUT_S = 2.0
 _AT_ONCE = 64
-_POLLS = ("rank", "helper", "nobody")
+_POLLS = ("rank", "thread", "nobody")
 
 
 def _pids() -> list[int]:
-    """Processes of this network namespace that have a tap and share no hikyakud's memory."""
+    """The processes of this network namespace that have a tap and do not share hikyakud's
+    memory."""
     sockets = Path("/proc/net/unix").read_text(encoding="latin-1")  # anybody's names, any bytes
     return sorted({int(pid) for pid in _LISTENS.findall(sockets)})
 
 
 def checked(answer: object, pid: int) -> dict | None:
-    """@answer if it is what a rank says of itself; None if not."""
+    """@answer if it has the form of a rank's answer, else None."""
     match answer:
         case {
             "mode": "inline",
@@ -45,15 +45,15 @@ def checked(answer: object, pid: int) -> dict | None:
             "counters": dict(counters),
         }:
             numbers = all(type(n) is int and 0 <= n < 1 << 64 for n in counters.values())
-            known = all(name in counters for name in RANK)
+            known = all(name in counters for name in rank_counters())
             if said == pid and re.fullmatch("[0-9a-f]{8}", job) and 0 <= endpoint < 1 << 32:
                 return answer if numbers and known and polls in _POLLS else None
     return None
 
 
 def _talk(s: socket.socket, pid: int) -> bytes | None:
-    """What process @pid says of its counters; None: it is another user's, or has none."""
-    s.settimeout(_PATIENCE_S)
+    """The answer of process @pid; None if it belongs to another user, or has no counters."""
+    s.settimeout(_TIMEOUT_S)
     s.connect(f"\0hikyaku/tap/{pid}")
     peer = s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     if struct.unpack("3i", peer)[1] != os.geteuid():
@@ -66,7 +66,7 @@ def _talk(s: socket.socket, pid: int) -> bytes | None:
 
 
 def _ask(pid: int) -> dict | str | None:
-    """What it counts; a complaint; or None if there is nothing to be said."""
+    """The counters of process @pid; a complaint; or None without either."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
             text = _talk(s, pid)
@@ -74,7 +74,7 @@ def _ask(pid: int) -> dict | str | None:
             return None
         answer = checked(json.loads(text), pid)
     except (TimeoutError, BlockingIOError):  # the latter: its queue is full of those who asked
-        return f"process {pid} did not say within {_PATIENCE_S:g} s what it counts; is it stopped?"
+        return f"process {pid} did not say within {_TIMEOUT_S:g} s what it counts; is it stopped?"
     except OSError:
         return None  # it ends just now
     except (ValueError, RecursionError):  # the latter of "[[[…"
@@ -85,7 +85,8 @@ def _ask(pid: int) -> dict | str | None:
 
 
 def ask_all() -> tuple[list[dict], list[str]]:
-    """The answers of this user's ranks, by job and endpoint, and complaints of those without."""
+    """The answers of this user's ranks, by job and endpoint, and the complaints about missing
+    ones."""
     pids = _pids()
     if not pids:
         return [], []

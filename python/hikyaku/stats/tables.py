@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tables of `hikyaku stats` and `top`: totals since the start, rates between two answers."""
 
-from collections.abc import Iterable
-
 from rich import box
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from . import Sample, ranks
-from .prometheus import PORT, WIRE
+from .counters import defined
 
 _RANK_BITS = 0xFFFFF  # of an endpoint that the BTL made: the rank in MPI_COMM_WORLD
 
@@ -32,7 +30,7 @@ def _percent(part: float | None) -> str:
 
 
 def _grid(*columns: str) -> Table:
-    """As narrow as can be: `top` fits into 80 columns."""
+    """A narrow table, so that `top` fits into 80 columns."""
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, padding=0)
     for name in columns:
         justify = "left" if name in ("job", "polls") else "right"
@@ -57,11 +55,11 @@ _TOTALS = {
     "tx\nbytes": ("tx_bytes",),
     "rx": ("rx_packets",),
     "rx\nbytes": ("rx_bytes",),
-    "again": ("resends",),
+    "again": ("tx_resends",),
     "lost": ("loss_time", "loss_rto"),
-    "dups": ("duplicates",),
+    "dups": ("rx_duplicates",),
     "stall": ("no_credit",),
-    "kept": ("kept",),
+    "stored": ("proxy_backlogged",),
     "dead": ("dead_peers",),
     "rx\nframes": ("rx_frames",),
     "tx\nframes": ("tx_frames",),
@@ -70,44 +68,47 @@ _TOTALS = {
 
 
 _INLINE = Text("ranks that poll alone (mode inline)", style="bold")
-_DROPS = ("rx_full", "rx_share", "tx_lost")
+_ALWAYS = ("rx_frames", "tx_frames", "rx_bytes", "tx_bytes")
+
+
+def _dropped() -> list[str]:
+    """The counters of a rank's frames that hikyakud dropped."""
+    return [name for name, (kind, _) in defined("pipe").items() if kind == "counter"]
 
 
 def _drops(slot: dict, drops: dict | None, when: str) -> list[Text]:
-    """What hikyakud dropped of a rank's frames: a line, if there is anything to say."""
+    """A line for the frames of a rank that hikyakud dropped, if there are any."""
     if not drops or not any(drops.values()):
         return []
     text = ", ".join(f"{key} {_short(n)}" for key, n in drops.items())
-    return [Text(f"  rank {slot['endpoint'] & _RANK_BITS}: frames dropped{when}: {text}")]
+    return [Text(f"  rank {slot['endpoint'] & _RANK_BITS}: {text}{when}")]
 
 
 def _steering(daemon: dict) -> str:
-    """How the port tells its ranks apart."""
+    """The text for how the port tells its ranks apart."""
     steering = daemon["port"]["steering"]
     text = f"told apart by {steering['text']}"
-    if steering["rung"] in ("endpoint", "mac", "udp"):
+    if steering["method"] in ("endpoint", "mac", "udp"):
         text += f": {steering['rules']} of {len(ranks(daemon))} ranks"
-    if steering["refused"]:
-        text += f", {steering['refused']} refused ({steering['refusal']})"
+    if steering["rules_refused"]:
+        text += f", {steering['rules_refused']} refused ({steering['refusal']})"
     return text
 
 
-def _listed(values: dict, keys: Iterable[str]) -> str:
-    """A value that is not known, or 0 among those that count what went wrong, says nothing."""
-    quiet = ("rx_missed", "rx_no_buffer", "rx_errors", "tx_errors", "tx_full")
-    shown = [key for key in keys if values[key] is not None and (values[key] or key not in quiet)]
-    return ", ".join(f"{key} {_short(values[key])}" for key in shown)
+def _listed(values: dict) -> str:
+    """The counters of a port as text, without unknown values and without errors that are 0."""
+    known = ((key, values[key]) for key in defined("port") if values[key] is not None)
+    return ", ".join(f"{key} {_short(n)}" for key, n in known if n or key in _ALWAYS)
 
 
-def _traffic(name: str, table: dict, now: dict, last: dict | None, seconds: float) -> Text:
-    """A port's or a wire's counters, each second."""
-    rate = {key: _rate(now, last, key, seconds) for key in table}
-    said = _listed(rate, table) or "-"
-    return Text(f"  {name}, each second  {said}")
+def _traffic(name: str, now: dict, last: dict | None, seconds: float) -> Text:
+    """The rates of a port or a wire."""
+    rate = {key: _rate(now, last, key, seconds) for key in defined("port")}
+    return Text(f"  {name}, each second  {_listed(rate) or '-'}")
 
 
 def _rank(slot: dict) -> list[str]:
-    """The columns of both tables that say which rank it is."""
+    """The columns that identify a rank."""
     rank, polls = slot["endpoint"] & _RANK_BITS, slot["polls"] or slot["state"]
     return [str(rank), slot["job"], str(slot["pid"]), polls]
 
@@ -118,7 +119,7 @@ def _sums(counters: dict | None) -> list[str]:
 
 
 def totals_inline(ranks: list[dict]) -> Group:
-    """Of ranks that poll alone."""
+    """The totals of ranks that poll alone."""
     table = _grid("rank", "job", "pid", "polls", *_TOTALS)
     for rank in ranks:
         table.add_row(*_rank(rank), *_sums(rank["counters"]))
@@ -126,13 +127,13 @@ def totals_inline(ranks: list[dict]) -> Group:
 
 
 def totals(daemon: dict) -> Group:
-    """Everything since the rank or the daemon has started."""
-    table = _grid("rank", "job", "pid", "polls", "away", *_TOTALS)
+    """The totals since the start of each rank and of the daemon."""
+    table = _grid("rank", "job", "pid", "polls", "no\npoll", *_TOTALS)
     drops = []
     for slot in ranks(daemon):
-        away = slot["away"] / slot["looks"] if slot["looks"] else None
-        drops += _drops(slot, slot["pipe"] and {key: slot["pipe"][key] for key in _DROPS}, "")
-        table.add_row(*_rank(slot), _percent(away), *_sums(slot["counters"]))
+        absent = slot["not_polling"] / slot["poller_polls"] if slot["poller_polls"] else None
+        drops += _drops(slot, slot["pipe"] and {key: slot["pipe"][key] for key in _dropped()}, "")
+        table.add_row(*_rank(slot), _percent(absent), *_sums(slot["counters"]))
     cpu = f"CPU {_cpu(daemon)}, of the poller {_cpu(daemon['poller'])}"
     lines = [_title(daemon, cpu)]
     if switch := daemon["switch"]:
@@ -141,14 +142,15 @@ def totals(daemon: dict) -> Group:
     for better in daemon["port"]["steering"]["better"]:
         lines.append(Text(f"          no {better['text']}: {better['why']}"))
     if counters := daemon["port"]["counters"]:
-        lines.append(Text(f"          {_listed(counters, PORT)}"))
+        lines.append(Text(f"          {_listed(counters)}"))
     for wire in daemon["wires"]:
-        lines.append(Text(f"  wire    to node {wire['node_id']}: {_listed(wire, WIRE)}"))
+        lines.append(Text(f"  wire    to node {wire['node_id']}: {_listed(wire)}"))
     return Group(*lines, table if table.row_count else Text("  no ranks"), *drops, Text())
 
 
 def _rate(now: dict | None, before: dict | None, key: str, seconds: float) -> float | None:
-    """A second's worth. None: not known, or it has gone back (a rank writes what it likes)."""
+    """The rate a second of counter @key. None if it is unknown, or has decreased (a rank may write
+    anything)."""
     if not now or not before or now.get(key) is None or before.get(key) is None or seconds <= 0:
         return None
     more = now[key] - before[key]
@@ -160,35 +162,39 @@ _RATES = {
     "tx\nB/s": "tx_bytes",
     "rx\n/s": "rx_packets",
     "rx\nB/s": "rx_bytes",
-    "again\n/s": "resends",
+    "again\n/s": "tx_resends",
     "stall\n/s": "no_credit",
-    "kept\n/s": "kept",
+    "stored\n/s": "proxy_backlogged",
 }
 
 
 def rates(now: dict, before: dict | None) -> Group:
-    """What happened between two answers of a daemon; @before is None if there was none."""
+    """The rates between two answers of a daemon. @before: None without an earlier answer."""
     seconds = (now["clock_ms"] - before["clock_ms"]) / 1000 if before else 0
     old = {(s["slot"], s["generation"]): s for s in ranks(before)} if before else {}
     pipes = any(slot["pipe"] for slot in ranks(now))
     ends = ("pipe\nin", "out") if pipes else ()
-    table = _grid("rank", "job", "pid", "polls", "away", *_RATES, "kept\nnow", *ends)
+    table = _grid("rank", "job", "pid", "polls", "no\npoll", *_RATES, "backlog", *ends)
     drops = []
     for slot in ranks(now):
         last = old.get((slot["slot"], slot["generation"]))
         counters, was = slot["counters"], last and last["counters"]
-        looks = _rate(slot, last, "looks", seconds)
-        away = _rate(slot, last, "away", seconds)
+        polls = _rate(slot, last, "poller_polls", seconds)
+        absent = _rate(slot, last, "not_polling", seconds)
         pipe = slot["pipe"]
         was_pipe = last and last["pipe"]
-        lost = {key: _rate(pipe, was_pipe, key, seconds) for key in _DROPS}
+        lost = {key: _rate(pipe, was_pipe, key, seconds) for key in _dropped()}
         drops += _drops(slot, lost, " each second")
         table.add_row(
             *_rank(slot),
-            _percent(away / looks if looks and away is not None else None),
+            _percent(absent / polls if polls and absent is not None else None),
             *(_short(_rate(counters, was, key, seconds)) for key in _RATES.values()),
-            _short(counters["kept_now"] if counters else None),
-            *(_short(pipe and pipe[end]) for end in ("to_rank", "from_rank") if pipes),
+            _short(counters["rx_backlog_frames"] if counters else None),
+            *(
+                _short(pipe and pipe[end])
+                for end in ("to_rank_frames", "from_rank_frames")
+                if pipes
+            ),
         )
     used = _percent(_rate(now, before, "cpu_seconds", seconds))
     poller, poller_was = now["poller"], before and before["poller"]
@@ -196,8 +202,8 @@ def rates(now: dict, before: dict | None) -> Group:
     since = poller_was if same else None
     polling = _percent(_rate(poller, since, "cpu_seconds", seconds))
     lines = [_title(now, f"CPU {used}, of the poller {polling}")]
-    woken = {"lay down": "sleeps", "rung for": "rung", "in vain": "rung_in_vain"}
-    text = (f"{t} {_short(_rate(poller, since, k, seconds))}" for t, k in woken.items())
+    slept = ("sleeps", "wakeups_received", "wakeups_useless")
+    text = (f"{key} {_short(_rate(poller, since, key, seconds))}" for key in slept)
     lines.append(Text("  poller, each second  " + ", ".join(text)))
     if switch := now["switch"]:
         was = before and before["switch"]
@@ -206,18 +212,18 @@ def rates(now: dict, before: dict | None) -> Group:
     lines.append(Text(f"  port  {_steering(now)}"))
     if counters := now["port"]["counters"]:
         was = before and before["port"]["counters"]
-        lines.append(_traffic("port", PORT, counters, was, seconds))
+        lines.append(_traffic("port", counters, was, seconds))
     wires = {wire["node_id"]: wire for wire in before["wires"]} if before else {}
     for wire in now["wires"]:
         last = wires.get(wire["node_id"])
-        lines.append(_traffic(f"wire to {wire['node_id']}", WIRE, wire, last, seconds))
+        lines.append(_traffic(f"wire to {wire['node_id']}", wire, last, seconds))
     return Group(*lines, table if table.row_count else Text("  no ranks"), *drops, Text())
 
 
 def rates_inline(now: list[dict], before: list[dict]) -> Group:
-    """What happened between two answers of each rank that polls alone."""
+    """The rates between two answers of each rank that polls alone."""
     old = {(rank["pid"], rank["job"], rank["endpoint"]): rank for rank in before}
-    table = _grid("rank", "job", "pid", "polls", *_RATES, "kept\nnow")
+    table = _grid("rank", "job", "pid", "polls", *_RATES, "backlog")
     for rank in now:
         last = old.get((rank["pid"], rank["job"], rank["endpoint"]))
         seconds = (rank["clock_ms"] - last["clock_ms"]) / 1000 if last else 0
@@ -225,7 +231,7 @@ def rates_inline(now: list[dict], before: list[dict]) -> Group:
         table.add_row(
             *_rank(rank),
             *(_short(_rate(counters, was, key, seconds)) for key in _RATES.values()),
-            _short(counters["kept_now"]),
+            _short(counters["rx_backlog_frames"]),
         )
     return Group(_INLINE, table, Text())
 

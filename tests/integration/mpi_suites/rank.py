@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs mpi4py's own tests as one rank of a job and writes what became of each.
+"""Runs mpi4py's own tests as one rank of a job and writes the outcome of each.
 
     rank.py TESTS RESULTS MODULE...
 
-TESTS is the test directory of mpi4py's source distribution; RESULTS a directory into which each
-rank writes RANK.jsonl, a line as a test starts and a line as it ends. So a test that takes its
-process along, or hangs, is on record too. Status 0 says that the suite came to its end, whatever
-the outcomes: they are for the comparison to judge.
+TESTS is the test directory of mpi4py's source distribution. RESULTS is a directory, into which
+each rank writes RANK.jsonl. A line is written when a test starts, and another when it ends. So a
+test that kills its process, or hangs, is on record too. Status 0 means that the suite came to its
+end. The caller compares the outcomes.
 """
 
 import json
@@ -18,7 +18,7 @@ from pathlib import Path
 class Recorder(unittest.TestResult):
     def __init__(self, path: Path):
         super().__init__()
-        self.file = path.open("w", buffering=1)  # line by line, for whoever reads after a crash
+        self.file = path.open("w", buffering=1)  # by line, so that a crash loses none
         self.outcome = ""
 
     def _write(self, test: unittest.TestCase, outcome: str) -> None:
@@ -37,7 +37,7 @@ class Recorder(unittest.TestResult):
         super().addError(test, err)
         if isinstance(test, unittest.TestCase):
             self.outcome = f"error: {err[0].__name__}"
-        else:  # a class or module whose set-up failed is no test, yet must show
+        else:  # the set-up of a class or module failed: not a test, but the record must have it
             self.file.write(json.dumps([str(test), f"error: {err[0].__name__}"]) + "\n")
 
     def addFailure(self, test: unittest.TestCase, err: tuple) -> None:
@@ -66,12 +66,12 @@ def main() -> None:
     tests, results, *modules = sys.argv[1:]
     sys.dont_write_bytecode = True
     sys.path.insert(0, tests)
-    for absent in ("cupy", "numba"):  # the suite tries them if it finds them
+    for absent in ("cupy", "numba"):  # the suite would test with them if they were installed
         sys.modules[absent] = None
     from mpi4py import MPI
 
     recorder = Recorder(Path(results) / f"{MPI.COMM_WORLD.Get_rank()}.jsonl")
-    # sorted: all ranks must run the same tests in the same order
+    # sorted, because all ranks must run the same tests in the same order
     unittest.defaultTestLoader.loadTestsFromNames(sorted(modules)).run(recorder)
 
 

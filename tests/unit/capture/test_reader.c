@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/capture/test_reader.c: rings as a captured process may leave them: good, wrong in one point,
- * and scribbled over at random. And filters, whose frames are nobody's promise either.
+ * tests/unit/capture/test_reader.c: rings as a captured process may leave them: good, wrong in one
+ * point, and scribbled over at random. And filters, whose frames are nobody's promise either.
  */
 #include "capture/filter.h"
 #include "capture/reader.h"
-#include "tests/unit/hk_test.h"
-#include "wire/wire.h"
+#include "tests/support/frames.h"
+#include "tests/support/hk_test.h"
 
 #include <errno.h>
 
@@ -74,7 +74,7 @@ static int next(struct hk_captured *c)
 	return rc;
 }
 
-static void good_records(void)
+TEST(good_records)
 {
 	struct hk_captured c;
 
@@ -98,7 +98,7 @@ static void good_records(void)
 	}
 }
 
-static void each_rule(void)
+TEST(each_rule)
 {
 	struct hk_captured c;
 
@@ -137,7 +137,7 @@ static void each_rule(void)
 }
 
 /* As many ports as there are numbers, and not one more. */
-static void ports_end(void)
+TEST(ports_end)
 {
 	struct hk_captured c;
 
@@ -156,7 +156,7 @@ static void ports_end(void)
 	CHECK_EQ(next(&c), -EPROTO);
 }
 
-static void texts_are_printable(void)
+TEST(texts_are_printable)
 {
 	struct hk_captured c;
 
@@ -181,7 +181,7 @@ static uint8_t touch(const char *bytes, uint32_t n)
 }
 
 /* Good records with words written over: nothing beyond the ring is read, and it comes to an end. */
-static void scribbles(void)
+TEST(scribbles)
 {
 	struct hk_captured c;
 	unsigned garbage = 0, frames = 0;
@@ -219,16 +219,13 @@ static void scribbles(void)
 	CHECK(frames > 10000);
 }
 
-/* ---- filters ------------------------------------------------------------------------------------ */
+/* ---- filters ------------------------------------------------------------------------------------
+ */
 
-static void filters(void)
+TEST(filters)
 {
-	uint8_t frame[HK_ETH_HLEN + HK_WIRE_HLEN] = {0};
-	struct hk_wire_hdr h = {.version = HK_WIRE_VERSION,
-				.type = HK_WIRE_DATA,
-				.key = 0xc0ffee,
-				.src = 0x100003,
-				.dst = 0x100007};
+	uint8_t frame[HK_ETH_HLEN + HK_WIRE_HLEN];
+	const struct hk_wire_hdr h = frame_hdr(HK_WIRE_DATA, 0xc0ffee, 0x100003, 0x100007);
 	static const struct {
 		struct hk_filter f;
 		bool match;
@@ -247,9 +244,7 @@ static void filters(void)
 	};
 	char text[128];
 
-	frame[12] = HK_WIRE_ETHERTYPE >> 8;
-	frame[13] = HK_WIRE_ETHERTYPE & 0xff;
-	memcpy(frame + HK_ETH_HLEN, &h, sizeof(h));
+	frame_encode(frame, &h, NULL, false);
 	for (size_t i = 0; i < HK_ARRAY_LEN(cases); i++)
 		CHECK_MSG(hk_filter_match(&cases[i].f, frame, sizeof(frame)) == cases[i].match,
 			  "case %zu", i);
@@ -260,18 +255,7 @@ static void filters(void)
 	CHECK(!hk_filter_match(&cases[1].f, frame, sizeof(frame)));
 	CHECK(hk_filter_match(&cases[0].f, frame, 1)); /* without a condition all are wanted */
 	hk_filter_text(&cases[9].f, text, sizeof(text));
-	CHECK_MSG(strcmp(text, "job 00c0ffee rank 3") == 0, "%s", text);
+	CHECK_STR(text, "job 00c0ffee rank 3");
 	hk_filter_text(&cases[0].f, text, sizeof(text));
 	CHECK(!*text);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test tests[] = {
-		{"good_records", good_records}, {"each_rule", each_rule},
-		{"ports_end", ports_end},       {"texts_are_printable", texts_are_printable},
-		{"scribbles", scribbles},       {"filters", filters},
-	};
-
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

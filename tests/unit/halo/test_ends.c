@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/halo/test_ends.c: the numbers by which other ranks name ends of channels (halo/interpose/ends.h).
+ * tests/unit/halo/test_ends.c: the numbers by which other ranks name the ends of channels
+ * (halo/promote/ends.h).
  */
-#include "halo/interpose/ends.h"
-#include "tests/unit/hk_test.h"
+#include "halo/promote/ends.h"
+#include "tests/support/hk_test.h"
 
 static char end[3000];
 
-static void only_the_other_end_finds_one_and_as_what_it_is(void)
+TEST(only_the_other_end_finds_one_and_as_what_it_is)
 {
 	struct hk_ends t = {0};
 	uint32_t sender, receiver;
@@ -33,7 +34,7 @@ static void only_the_other_end_finds_one_and_as_what_it_is(void)
 	CHECK(hk_ends_find(&t, sender, HK_END_SENDER, 2) == NULL);
 }
 
-static void a_place_is_used_again_and_its_old_numbers_find_nothing(void)
+TEST(an_index_is_used_again_and_its_old_numbers_find_nothing)
 {
 	uint32_t number[HK_ARRAY_LEN(end)] = {0}, old[1000] = {0};
 	struct hk_ends t = {0};
@@ -45,7 +46,7 @@ static void a_place_is_used_again_and_its_old_numbers_find_nothing(void)
 
 		if (number[k]) {
 			CHECK(hk_ends_find(&t, number[k], kind, (int)k) == &end[k]);
-			hk_ends_drop(&t, number[k]);
+			hk_ends_remove(&t, number[k]);
 			*gone = number[k];
 			number[k] = 0;
 		} else {
@@ -56,18 +57,6 @@ static void a_place_is_used_again_and_its_old_numbers_find_nothing(void)
 			CHECK(hk_ends_find(&t, *gone, other ? HK_END_SENDER : HK_END_RECEIVER,
 					   (int)k) == NULL);
 	}
-	CHECK(t.count <= HK_ARRAY_LEN(end) && t.room <= 2 * HK_ARRAY_LEN(end));
+	CHECK(t.count <= HK_ARRAY_LEN(end) && t.capacity <= 2 * HK_ARRAY_LEN(end));
 	hk_ends_free(&t);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test tests[] = {
-		{"only_the_other_end_finds_one_and_as_what_it_is",
-		 only_the_other_end_finds_one_and_as_what_it_is},
-		{"a_place_is_used_again_and_its_old_numbers_find_nothing",
-		 a_place_is_used_again_and_its_old_numbers_find_nothing},
-	};
-
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

@@ -1,63 +1,62 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tests/unit/halo/test_exchange.c: put and wait, with paths that do as the test says. */
-#include "halo/internal.h"
-#include "tests/unit/hk_test.h"
+/* tests/unit/halo/test_exchange.c: put and wait, with transports that do as each test says. */
+#include "halo/api/internal.h"
+#include "tests/support/hk_test.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-static int put_rc[2], poll_rc[2]; /* of each neighbour's path */
-static bool comes[2];
+static int put_rc[2], poll_rc[2]; /* by neighbour */
+static bool arrives[2];
 
-void hk_fabric_poll(bool all)
+void hk_halo_poll_worker(bool all)
 {
-	(void)all;
 }
 
-static int put(struct hk_halo *h, struct hk_neighbour *nb)
+static int put(struct hk_halo *h, struct hk_halo_neighbour *nb)
 {
 	return put_rc[nb - h->neighbour]
 		       ? hk_halo_fail(put_rc[nb - h->neighbour], "put of rank %d", nb->rank)
 		       : 0;
 }
 
-static int poll(struct hk_halo *h, struct hk_neighbour *nb)
+static int poll(struct hk_halo *h, struct hk_halo_neighbour *nb)
 {
 	ptrdiff_t k = nb - h->neighbour;
 
-	nb->arrived = nb->sent = comes[k];
+	nb->arrived = nb->sent = arrives[k];
 	return poll_rc[k] ? hk_halo_fail(poll_rc[k], "poll of rank %d", nb->rank) : 0;
 }
 
-static const struct hk_path path = {.name = "test", .put = put, .poll = poll};
-static struct hk_neighbour neighbour[2];
+static const struct hk_transport transport = {.name = "test", .put = put, .poll = poll};
+static struct hk_halo_neighbour neighbour[2];
 static int neighbour_of[2] = {0, 1}, which[2];
-static bool told[2];
+static bool reported[2];
 
 static struct hk_halo two_neighbours(void)
 {
 	for (int k = 0; k < 2; k++) {
-		neighbour[k] = (struct hk_neighbour){.rank = 10 + k, .path = &path};
+		neighbour[k] = (struct hk_halo_neighbour){.rank = 10 + k, .transport = &transport};
 		put_rc[k] = poll_rc[k] = 0;
-		comes[k] = true;
+		arrives[k] = true;
 	}
 	return (struct hk_halo){.edges = 2,
 				.neighbour_of = neighbour_of,
-				.told = told,
+				.reported = reported,
 				.neighbour = neighbour,
 				.neighbours = 2};
 }
 
-static void fails(int rc, int want, const char *said)
+static void fails(int rc, int want, const char *text)
 {
 	CHECK_EQ(rc, want);
-	CHECK_MSG(strcmp(hk_halo_error(), said) == 0, "'%s' instead of '%s'", hk_halo_error(),
-		  said);
+	CHECK_MSG(strcmp(hk_halo_error(), text) == 0, "'%s' instead of '%s'", hk_halo_error(),
+		  text);
 	hk_halo_fail(0, "something else");
 }
 
-static void a_good_exchange(void)
+TEST(a_good_exchange)
 {
 	struct hk_halo h = two_neighbours();
 
@@ -68,8 +67,8 @@ static void a_good_exchange(void)
 	}
 }
 
-/* What was not sent never comes: the ghosts stay those of the last exchange. */
-static void a_put_that_failed(void)
+/* A put that failed leaves the ghosts of the last exchange in place. */
+TEST(a_put_that_failed)
 {
 	struct hk_halo h = two_neighbours();
 
@@ -86,37 +85,37 @@ static void a_put_that_failed(void)
 	}
 }
 
-static void a_wait_that_failed(void)
+TEST(a_wait_that_failed)
 {
 	struct hk_halo h = two_neighbours();
 
-	comes[0] = false;
+	arrives[0] = false;
 	poll_rc[1] = -EIO;
 	CHECK_EQ(hk_halo_put(&h), 0);
 	fails(hk_halo_wait(&h), -EIO, "poll of rank 11");
 	poll_rc[1] = 0;
-	comes[0] = true;
+	arrives[0] = true;
 	fails(hk_halo_wait(&h), -EIO, "poll of rank 11");
 	fails(hk_halo_put(&h), -EIO, "poll of rank 11");
 }
 
-static void a_wait_that_was_too_long(void)
+TEST(a_wait_that_was_too_long)
 {
 	struct hk_halo h = two_neighbours();
 
 	h.timeout = 1e-9;
-	comes[1] = false;
+	arrives[1] = false;
 	CHECK_EQ(hk_halo_put(&h), 0);
 	CHECK_EQ(hk_halo_wait(&h), -ETIMEDOUT);
 	CHECK(strstr(hk_halo_error(), "for rank 11;"));
 	CHECK_EQ(hk_halo_wait(&h), -ETIMEDOUT);
-	comes[1] = true;
+	arrives[1] = true;
 	CHECK_EQ(hk_halo_wait(&h), 0);
 	CHECK_EQ(hk_halo_put(&h), 0);
 }
 
-/* No time was taken of what was never exchanged. */
-static void a_report_of_nothing(void)
+/* Without an exchange, all times are 0. */
+TEST(a_report_of_nothing)
 {
 	struct hk_halo h = two_neighbours();
 	FILE *saved = stderr;
@@ -131,16 +130,4 @@ static void a_report_of_nothing(void)
 	CHECK_MSG(strstr(text, " 0 exchanges, from put to arrival 0.00 us (0.00 to 0.00)"), "%s",
 		  text);
 	free(text);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test table[] = {
-		{"a_good_exchange", a_good_exchange},
-		{"a_put_that_failed", a_put_that_failed},
-		{"a_wait_that_failed", a_wait_that_failed},
-		{"a_report_of_nothing", a_report_of_nothing},
-		{"a_wait_that_was_too_long", a_wait_that_was_too_long},
-	};
-	return hk_test_main(argc, argv, table, HK_ARRAY_LEN(table));
 }

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/halo/test_period.c: sizes that repeat (halo/interpose/watch.h): what is found and when, against a
- * plain look back over all messages; schedules; what is learnt from one that did not hold.
+ * tests/unit/halo/test_period.c: sizes that repeat (halo/promote/period.h). Which period is found
+ * when, compared with a plain search over all messages; schedules; and the lesson from one that
+ * ended early.
  */
-#include "halo/interpose/watch.h"
-#include "tests/unit/hk_test.h"
+#include "halo/promote/period.h"
+#include "tests/support/hk_test.h"
 
 #define MOST 400
 
-/* The period that has lasted longest, of @n messages, if its last two are alike; 0: none. What was before is as
- * HK_SIZE_NONE. */
-static int look_back(const uint32_t *bytes, int n)
+/* The period that explains the most of @n messages, if its last two repetitions are alike; 0: none.
+ * Sizes before the first count as HK_SIZE_NONE. */
+static int search(const uint32_t *bytes, int n)
 {
 	int found = 0, most = 0;
 
-	for (int p = 1; bytes[n - 1] != HK_SIZE_NONE && p <= HK_PERIOD_MOST; p++) {
+	for (int p = 1; bytes[n - 1] != HK_SIZE_NONE && p <= HK_PERIOD_MAX; p++) {
 		int run = 0;
 
 		while (run < n && bytes[n - 1 - run] ==
@@ -28,7 +29,7 @@ static int look_back(const uint32_t *bytes, int n)
 	return found;
 }
 
-static void found_as_a_look_back_finds(void)
+TEST(found_as_a_plain_search_finds)
 {
 	uint32_t bytes[MOST];
 
@@ -44,173 +45,175 @@ static void found_as_a_look_back_finds(void)
 					   : (uint32_t)hk_rng_below(&hk_test_rng, 4) * 100;
 			if (bytes[n] == 300)
 				bytes[n] = HK_SIZE_NONE;
-			CHECK_EQ(hk_watch_note(&w, from + (uint64_t)n, bytes[n]),
-				 look_back(bytes, n + 1));
+			CHECK_EQ(hk_watch_add(&w, from + (uint64_t)n, bytes[n]),
+				 search(bytes, n + 1));
 		}
 	}
 }
 
-static void a_schedule_goes_on_as_the_period(void)
+TEST(a_schedule_goes_on_as_the_period)
 {
 	for (int round = 0; round < 300; round++) {
 		struct hk_watch w = {0};
 		struct hk_schedule s;
 		uint64_t from = hk_rng_below(&hk_test_rng, 1000), at = from;
-		int period = (int)hk_rng_range(&hk_test_rng, 1, HK_PERIOD_MOST), found = 0;
-		uint32_t bytes[HK_PERIOD_MOST], base = (uint32_t)hk_rng_below(&hk_test_rng, 1000);
+		int period = (int)hk_rng_range(&hk_test_rng, 1, HK_PERIOD_MAX), found = 0;
+		uint32_t bytes[HK_PERIOD_MAX], base = (uint32_t)hk_rng_below(&hk_test_rng, 1000);
 
-		/* The last size comes once in a period, so none that is shorter ends there. */
+		/* The last size occurs once in a period, so no shorter period ends there. */
 		for (int k = 0; k < period; k++)
-			bytes[k] = base + (k == period - 1 ? HK_STREAMS - 1
-							   : (uint32_t)k % (HK_STREAMS - 1));
+			bytes[k] = base + (k == period - 1 ? HK_STREAMS_MAX - 1
+							   : (uint32_t)k % (HK_STREAMS_MAX - 1));
 		hk_watch_init(&w, from);
 		for (int k = 0; k < 2 * period; k++, at++)
-			found = hk_watch_note(&w, at, bytes[k % period]);
+			found = hk_watch_add(&w, at, bytes[k % period]);
 		CHECK_EQ(found, period);
 		CHECK(hk_watch_holds(&w, period));
 		CHECK(hk_watch_schedule(&w, at - 1, period, &s));
 		CHECK(hk_schedule_valid(&s));
-		CHECK_EQ(s.sizes, HK_MIN(period, HK_STREAMS));
+		CHECK_EQ(s.sizes, HK_MIN(period, HK_STREAMS_MAX));
 		for (uint64_t k = at; k < at + 100; k++)
 			CHECK_EQ(s.bytes[hk_schedule_at(&s, k)],
 				 bytes[(k - from) % (uint64_t)period]);
-		CHECK_EQ(hk_watch_note(&w, at, base + 100), 0);
+		CHECK_EQ(hk_watch_add(&w, at, base + 100), 0);
 		CHECK(!hk_watch_holds(&w, period));
 	}
 }
 
-static void no_schedule_of_too_many_or_too_large(void)
+TEST(no_schedule_of_too_many_or_too_large)
 {
 	struct hk_watch w = {0}, large = {0};
 	struct hk_schedule s;
 
 	hk_watch_init(&w, 0);
 	hk_watch_init(&large, 0);
-	for (uint32_t many = HK_STREAMS + 1, k = 0; k < 2 * many; k++)
-		CHECK_EQ(hk_watch_note(&w, k, k % many), k == 2 * many - 1 ? (int)many : 0);
-	CHECK(!hk_watch_schedule(&w, 2 * HK_STREAMS + 1, HK_STREAMS + 1, &s));
-	hk_watch_note(&large, 0, HK_SIZE_MOST + 1);
-	CHECK_EQ(hk_watch_note(&large, 1, HK_SIZE_MOST + 1), 1);
+	for (uint32_t many = HK_STREAMS_MAX + 1, k = 0; k < 2 * many; k++)
+		CHECK_EQ(hk_watch_add(&w, k, k % many), k == 2 * many - 1 ? (int)many : 0);
+	CHECK(!hk_watch_schedule(&w, 2 * HK_STREAMS_MAX + 1, HK_STREAMS_MAX + 1, &s));
+	hk_watch_add(&large, 0, HK_SIZE_MAX + 1);
+	CHECK_EQ(hk_watch_add(&large, 1, HK_SIZE_MAX + 1), 1);
 	CHECK(!hk_watch_schedule(&large, 1, 1, &s));
-	hk_watch_note(&large, 2, HK_SIZE_MOST);
-	CHECK_EQ(hk_watch_note(&large, 3, HK_SIZE_MOST), 1);
+	hk_watch_add(&large, 2, HK_SIZE_MAX);
+	CHECK_EQ(hk_watch_add(&large, 3, HK_SIZE_MAX), 1);
 	CHECK(hk_watch_schedule(&large, 3, 1, &s));
 }
 
-static void sleeps_where_nothing_repeats(void)
+TEST(pauses_where_nothing_repeats)
 {
 	struct hk_watch w = {0};
 	uint64_t at = 0;
 
 	for (hk_watch_init(&w, 0); at < 512; at++)
-		CHECK_EQ(hk_watch_note(&w, at, (uint32_t)at), 0);
+		CHECK_EQ(hk_watch_add(&w, at, (uint32_t)at), 0);
 	for (uint64_t asleep = 512; asleep <= 4 * 16384; asleep *= 2) {
 		uint64_t awake = at + HK_MIN(asleep, 16384U) + 1;
 
 		for (; at < awake; at++)
-			CHECK_EQ(hk_watch_note(&w, at, 8), 0);
-		CHECK_EQ(hk_watch_note(&w, at++, 8), 1);
+			CHECK_EQ(hk_watch_add(&w, at, 8), 0);
+		CHECK_EQ(hk_watch_add(&w, at++, 8), 1);
 		for (awake = at + 510; at < awake; at++)
-			CHECK_EQ(hk_watch_note(&w, at, (uint32_t)at), 0);
+			CHECK_EQ(hk_watch_add(&w, at, (uint32_t)at), 0);
 	}
 }
 
-/* 8 bytes, and every eighth message 16. */
+/* 8 bytes; every eighth message has 16. */
 static uint32_t levels(uint64_t index)
 {
 	return index % 8 == 2 ? 16 : 8;
 }
 
-static void a_longer_period_is_learnt_from_what_was_strange(void)
+TEST(a_longer_period_is_learnt_from_a_schedule_that_ended)
 {
 	struct hk_watch w = {0};
 	struct hk_schedule s;
 	uint64_t at = 3;
 
 	for (hk_watch_init(&w, 3); at < 5; at++)
-		hk_watch_note(&w, at, 8);
+		hk_watch_add(&w, at, 8);
 	CHECK(hk_watch_schedule(&w, 4, 1, &s));
-	hk_watch_strange(&w, 10, &s, 5);
+	hk_watch_ended(&w, 10, &s, 5);
 	for (at = 10; at < 25; at++)
-		CHECK_EQ(hk_watch_note(&w, at, levels(at)), at >= 20 ? 8 : 0);
+		CHECK_EQ(hk_watch_add(&w, at, levels(at)), at >= 20 ? 8 : 0);
 }
 
-/* After a schedule that was worth @worth messages, how many alike does the next, a period of 1, need? */
+/* After a schedule that lasted for @worth messages: how many equal messages does the next schedule,
+ * of period 1, need? */
 static uint64_t needed(struct hk_watch *w, uint64_t worth)
 {
 	static uint64_t at = 1000;
 	const struct hk_schedule s = {.period = 1, .sizes = 1, .bytes = {8}};
 	uint64_t alike = 1;
 
-	for (uint64_t end = at + 100; at < end; at++) /* no period goes back to earlier ones */
-		hk_watch_note(w, at, (uint32_t)at);
-	hk_watch_strange(w, at, &s, at - worth);
-	CHECK_EQ(hk_watch_note(w, at, 16), 0);
-	while (alike < 500 && !hk_watch_note(w, at + alike, 8))
+	for (uint64_t end = at + 100; at < end; at++) /* so that no period includes earlier ones */
+		hk_watch_add(w, at, (uint32_t)at);
+	hk_watch_ended(w, at, &s, at - worth);
+	CHECK_EQ(hk_watch_add(w, at, 16), 0);
+	while (alike < 500 && !hk_watch_add(w, at + alike, 8))
 		alike++;
 	at += alike + 1;
 	return alike;
 }
 
-static void what_was_worth_little_has_to_last_longer(void)
+TEST(a_period_after_a_short_schedule_must_last_longer)
 {
 	struct hk_watch w = {0};
 
 	for (uint64_t need = 8; need < 500; need *= 2)
 		CHECK_EQ(needed(&w, 15), need);
-	CHECK_EQ(needed(&w, 16), 256); /* neither little nor much */
+	CHECK_EQ(needed(&w, 16), 256); /* between WORTH_LITTLE and WORTH_MUCH */
 	for (uint64_t need = 128; need >= 2; need /= 2)
 		CHECK_EQ(needed(&w, 48), need);
 	CHECK_EQ(needed(&w, 48), 2);
-	hk_watch_doubt(&w);
+	hk_watch_back_off(&w);
 	CHECK_EQ(needed(&w, (uint64_t)-30), 16); /* it ended before it began */
 }
 
-static void what_failed_often_is_found_again(void)
+TEST(a_period_is_found_after_many_failures)
 {
 	struct hk_watch w = {0};
 	uint64_t at = 0;
 
 	hk_watch_init(&w, 0);
 	for (int k = 0; k < 40; k++)
-		hk_watch_doubt(&w);
-	while (at < 500 && !hk_watch_note(&w, at, 8))
+		hk_watch_back_off(&w);
+	while (at < 500 && !hk_watch_add(&w, at, 8))
 		at++;
 	CHECK(at < 500);
 }
 
-/* ---- what applications send ---------------------------------------------------------------------------------- */
+/* ---- what applications send ------------------------------------------------------------------ */
 
-/* A sender's part (out.c): the two ends agree while @lag messages go. */
+/* A copy of the sender's decisions (sender.c). The two ends agree while it sends @lag messages. */
 struct played {
 	struct hk_watch watch;
 	struct hk_schedule schedule;
 	uint64_t sent, start, puts;
-	enum { PLAIN, PROPOSED, PUT } state;
+	enum { PLAIN, PROPOSED, PROMOTED } state;
 	int demoted, lag;
 };
 
 static void play(struct played *o, uint32_t bytes)
 {
-	if (o->state == PUT && bytes == o->schedule.bytes[hk_schedule_at(&o->schedule, o->sent)]) {
+	if (o->state == PROMOTED &&
+	    bytes == o->schedule.bytes[hk_schedule_at(&o->schedule, o->sent)]) {
 		o->sent++;
 		o->puts++;
 		return;
 	}
-	if (o->state == PUT) {
-		hk_watch_strange(&o->watch, o->sent, &o->schedule, o->start);
+	if (o->state == PROMOTED) {
+		hk_watch_ended(&o->watch, o->sent, &o->schedule, o->start);
 		o->state = PLAIN;
 		o->demoted++;
 	}
 	uint64_t index = o->sent++;
-	int period = hk_watch_note(&o->watch, index, bytes);
+	int period = hk_watch_add(&o->watch, index, bytes);
 
 	if (o->state == PROPOSED && o->sent >= o->start) {
 		bool holds = hk_watch_holds(&o->watch, o->schedule.period);
 
-		o->state = holds ? PUT : PLAIN;
+		o->state = holds ? PROMOTED : PLAIN;
 		if (!holds)
-			hk_watch_doubt(&o->watch);
+			hk_watch_back_off(&o->watch);
 	} else if (o->state == PLAIN && period &&
 		   hk_watch_schedule(&o->watch, index, period, &o->schedule)) {
 		o->state = PROPOSED;
@@ -244,7 +247,7 @@ static void algebraic(struct played *o)
 	}
 }
 
-/* LAMMPS, miniMD: forces to and fro; each 20 steps atoms move, and sizes change. */
+/* LAMMPS, miniMD: forces in both directions. Every 20 steps atoms move, and sizes change. */
 static void molecules(struct played *o)
 {
 	for (uint32_t k = 0; k < 20; k++) {
@@ -255,7 +258,7 @@ static void molecules(struct played *o)
 	}
 }
 
-/* CloverLeaf: fields of a step, some of which are equally long. */
+/* CloverLeaf: the fields of a step, some of equal length. */
 static void hydrodynamics(struct played *o)
 {
 	for (int k = 0; k < 100; k++)
@@ -272,7 +275,7 @@ static void inner_and_outer(struct played *o)
 	}
 }
 
-/* Nothing lasts: two alike, three alike, and so on, of sizes that do not come again. */
+/* Short runs of two to seven equal sizes that never repeat. */
 static void nothing(struct played *o)
 {
 	for (uint32_t k = 0; k < 1000; k++)
@@ -280,7 +283,7 @@ static void nothing(struct played *o)
 			play(o, 1000 + k);
 }
 
-static void what_applications_send_is_found(void)
+TEST(periods_of_applications_are_found)
 {
 	static const struct {
 		void (*send)(struct played *o);
@@ -303,45 +306,26 @@ static void what_applications_send_is_found(void)
 		}
 }
 
-static void what_the_other_end_sends_is_checked(void)
+TEST(a_malformed_schedule_is_refused)
 {
 	const struct hk_schedule good = {
-		.period = 2, .sizes = 2, .at = {0, 1}, .bytes = {HK_SIZE_MOST, 0}};
+		.period = 2, .sizes = 2, .at = {0, 1}, .bytes = {HK_SIZE_MAX, 0}};
 	struct hk_schedule s = good;
 
 	CHECK(hk_schedule_valid(&s));
 	s.period = 0;
 	CHECK(!hk_schedule_valid(&s));
-	s.period = HK_PERIOD_MOST + 1;
+	s.period = HK_PERIOD_MAX + 1;
 	CHECK(!hk_schedule_valid(&s));
 	s = good;
 	s.sizes = 0;
 	CHECK(!hk_schedule_valid(&s));
-	s.sizes = HK_STREAMS + 1;
+	s.sizes = HK_STREAMS_MAX + 1;
 	CHECK(!hk_schedule_valid(&s));
 	s = good;
 	s.at[1] = 2;
 	CHECK(!hk_schedule_valid(&s));
 	s = good;
-	s.bytes[1] = HK_SIZE_MOST + 1;
+	s.bytes[1] = HK_SIZE_MAX + 1;
 	CHECK(!hk_schedule_valid(&s));
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test tests[] = {
-		{"found_as_a_look_back_finds", found_as_a_look_back_finds},
-		{"a_schedule_goes_on_as_the_period", a_schedule_goes_on_as_the_period},
-		{"no_schedule_of_too_many_or_too_large", no_schedule_of_too_many_or_too_large},
-		{"sleeps_where_nothing_repeats", sleeps_where_nothing_repeats},
-		{"a_longer_period_is_learnt_from_what_was_strange",
-		 a_longer_period_is_learnt_from_what_was_strange},
-		{"what_was_worth_little_has_to_last_longer",
-		 what_was_worth_little_has_to_last_longer},
-		{"what_failed_often_is_found_again", what_failed_often_is_found_again},
-		{"what_applications_send_is_found", what_applications_send_is_found},
-		{"what_the_other_end_sends_is_checked", what_the_other_end_sends_is_checked},
-	};
-
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

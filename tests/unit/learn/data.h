@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/learn/data.h: random data, and solvers that know the answer, for the tests of learn/.
+ * tests/unit/learn/data.h: random data for the tests of learn, and exact solvers for comparison.
  */
-#ifndef HK_TEST_LEARN_DATA_H
-#define HK_TEST_LEARN_DATA_H
+#ifndef HK_LEARN_DATA_H
+#define HK_LEARN_DATA_H
 
 #include "learn/learn.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/hk_test.h"
 
 #include <math.h>
 
-/* Normal, by the sum of twelve. */
+/* Draws from a normal distribution, approximated by the sum of twelve numbers. */
 HK_TEST_UNUSED static double test_normal(struct hk_rng *r)
 {
 	double sum = -6;
@@ -27,7 +27,8 @@ struct test_data {
 	size_t features;
 };
 
-/* @classes 0: a linear target with noise; else that, cut into classes of equal size, about. */
+/* Makes a linear target with noise; @classes > 0: the target is cut into classes of about equal
+ * size. */
 HK_TEST_UNUSED static struct test_data
 test_data_make(size_t rows, size_t features, uint32_t classes, double noise, unsigned nodes)
 {
@@ -67,7 +68,7 @@ HK_TEST_UNUSED static void test_data_free(struct test_data *d)
 	free(d->y);
 }
 
-/* Solves a·v = b for the n × n matrix a, by elimination with pivots; a and b are overwritten. */
+/* Solves a·v = b for the n × n matrix @a, by elimination with pivots. Overwrites @a and @b. */
 HK_TEST_UNUSED static void test_solve(double *a, double *b, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -94,7 +95,7 @@ HK_TEST_UNUSED static void test_solve(double *a, double *b, size_t n)
 		b[i] /= a[i * n + i];
 }
 
-/* The best linear model there is, by the normal equations. @w: [features + 1] */
+/* Computes the best linear model by the normal equations. @w: [features + 1] */
 HK_TEST_UNUSED static void test_least_squares(const struct hk_learn_data *d, size_t p, double l2,
 					      double *w)
 {

@@ -2,7 +2,7 @@
 /*
  * tests/unit/learn/test_model.c: objectives, gradients and SGD of one node.
  */
-#include "base/error.h"
+#include "hikyaku/error.h"
 #include <errno.h>
 #include "learn/train.h"
 #include "tests/unit/learn/data.h"
@@ -15,7 +15,7 @@ static const struct hk_learn_model models[] = {
 	{HK_LEARN_MLP, 5, 3, 6, false, 0.01},
 };
 
-static void sizes(void)
+TEST(sizes)
 {
 	const size_t want[] = {6, 6, 18, 6, 24, 6, 7 * 6 + 8, 4 * 6 + 5, 6 * 6 + 3 * 7};
 
@@ -27,7 +27,7 @@ static void sizes(void)
 	}
 }
 
-static void refused(void)
+TEST(refused)
 {
 	const struct hk_learn_model bad[] = {
 		{HK_LEARN_KINDS, 5, 0, 0, false, 0},    {HK_LEARN_LINEAR, 0, 0, 0, false, 0},
@@ -39,14 +39,13 @@ static void refused(void)
 	};
 
 	for (size_t i = 0; i < HK_ARRAY_LEN(bad); i++) {
-		struct hk_error err = {""};
-		CHECK_MSG(hk_learn_check(&bad[i], &err) == -EINVAL, "model %zu is accepted", i);
-		CHECK(err.text[0] != '\0');
+		CHECK_MSG(hk_learn_check(&bad[i], ERR) == -EINVAL, "model %zu is accepted", i);
+		CHECK(hk_test_err.text[0] != '\0');
 	}
 }
 
-/* Each partial derivative against a difference of losses. */
-static void gradients(void)
+/* Compares each partial derivative with a difference of losses. */
+TEST(gradients)
 {
 	for (size_t i = 0; i < HK_ARRAY_LEN(models); i++) {
 		const struct hk_learn_model *m = &models[i];
@@ -84,7 +83,7 @@ static void gradients(void)
 }
 
 /* Scores of 1000 must not overflow where the loss is finite. */
-static void large_scores(void)
+TEST(large_scores)
 {
 	const double x[] = {1000, -1000}, y[] = {0, 1};
 	double w[9] = {0}, scratch[8];
@@ -102,8 +101,8 @@ static void large_scores(void)
 	CHECK(fabs(hk_learn_loss(&m, w, &d, scratch) - log(2) / 2) < 1e-9);
 }
 
-/* One node, alone, finds what the normal equations find. */
-static void closed_form(void)
+/* A single node finds the solution of the normal equations. */
+TEST(closed_form)
 {
 	struct test_data d = test_data_make(1000, 8, 0, 1, 1);
 	struct hk_learn_model m = {HK_LEARN_LINEAR, 8, 0, 0, false, 0.01};
@@ -128,8 +127,8 @@ static void closed_form(void)
 	test_data_free(&d);
 }
 
-/* A first step that is far too large is found out. */
-static void diverges_and_begins_anew(void)
+/* A first step that is far too large is detected. */
+TEST(diverges_and_begins_anew)
 {
 	struct test_data d = test_data_make(200, 4, 0, 0.1, 1);
 	struct hk_learn_model m = {HK_LEARN_LINEAR, 4, 0, 0, false, 0.01};
@@ -150,7 +149,34 @@ static void diverges_and_begins_anew(void)
 	test_data_free(&d);
 }
 
-static void settings_refused(void)
+/* With a decreasing step a node that begins late takes the step of the others. */
+TEST(inverse_follows)
+{
+	struct test_data d = test_data_make(320, 4, 0, 1, 1);
+	struct hk_learn_model m = {HK_LEARN_LINEAR, 4, 0, 0, false, 0.01};
+	struct hk_learn_settings set;
+	struct hk_learn_train t;
+
+	hk_learn_defaults(&set);
+	set.schedule = HK_LEARN_INVERSE;
+	CHECK(hk_learn_train_open(&t, &m, &d.all, &set, 0) == 0);
+	double first = hk_learn_train_step(&t);
+	CHECK_EQ(hk_learn_train_halvings(&t), 0);
+	for (int i = 0; i < 100; i++) /* 5 epochs: a sixth of the step */
+		hk_learn_train_batch(&t);
+	CHECK_EQ(hk_learn_train_halvings(&t), 2);
+	hk_learn_train_follow(&t, first, 1); /* of a node behind us */
+	CHECK_EQ(t.steps, 100);
+	hk_learn_train_follow(&t, first, 10);
+	CHECK_EQ(hk_learn_train_halvings(&t), 10);
+	CHECK(fabs(hk_learn_train_step(&t) - first / 1024) < 1e-12);
+	hk_learn_train_follow(&t, first, UINT8_MAX); /* of a faulty node */
+	CHECK(hk_learn_train_step(&t) > 0);
+	hk_learn_train_close(&t);
+	test_data_free(&d);
+}
+
+TEST(settings_refused)
 {
 	struct hk_learn_settings good, bad;
 
@@ -166,7 +192,7 @@ static void settings_refused(void)
 	BAD(merge, HK_LEARN_MERGES);
 	BAD(batch, 0);
 	BAD(max_epochs, 0);
-	BAD(patience, 0);
+	BAD(epochs_no_change, 0);
 	BAD(step, -1);
 	BAD(step, NAN);
 	BAD(decay, -1);
@@ -176,19 +202,4 @@ static void settings_refused(void)
 	BAD(trim, -0.1);
 	BAD(norm_limit, -1);
 	BAD(target_loss, INFINITY);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test tests[] = {
-		{"sizes", sizes},
-		{"refused", refused},
-		{"gradients", gradients},
-		{"large_scores", large_scores},
-		{"closed_form", closed_form},
-		{"diverges_and_begins_anew", diverges_and_begins_anew},
-		{"settings_refused", settings_refused},
-	};
-
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

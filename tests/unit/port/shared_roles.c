@@ -2,10 +2,11 @@
 /* tests/unit/port/shared_roles.c: see shared_roles.h. */
 #include "tests/unit/port/shared_roles.h"
 
-#include "port/bell.h"
+#include "port/wakeup.h"
 #include "port/faults.h"
 #include "port/internal.h"
-#include "tests/unit/port/shared_rig.h"
+#include "tests/support/await.h"
+#include "tests/support/shared.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,11 +20,11 @@
 #define BURST     16
 #define MIN_LEN   64
 
-/* ---- frames ----------------------------------------------------------------------------------- */
+/* ---- frames ---------------------------------------------------------------------------------- */
 
 struct head {
 	uint8_t eth[14];
-	uint8_t side, queue; /* of the sender */
+	uint8_t side, queue; /* side and queue of the sender */
 	uint32_t epoch, seq;
 };
 
@@ -40,7 +41,7 @@ static unsigned make_frame(uint8_t *b, char side, unsigned queue, uint32_t epoch
 	return len;
 }
 
-/* ---- a secondary ------------------------------------------------------------------------------ */
+/* ---- a secondary ----------------------------------------------------------------------------- */
 
 static struct hk_port *port;
 static struct rte_mempool *tx_pool;
@@ -63,7 +64,7 @@ static uint32_t send_some(uint32_t epoch, uint32_t seq, uint32_t end)
 	return seq + sent;
 }
 
-/* Frames of another epoch are what a dead process left. */
+/* Receives frames. Those of another epoch are left over from a dead process. */
 static uint32_t take_some(uint32_t epoch, uint32_t seq)
 {
 	static uint8_t want[FRAME];
@@ -87,180 +88,161 @@ static uint32_t take_some(uint32_t epoch, uint32_t seq)
 	return seq;
 }
 
-/* Sends and takes until both have reached @end, or the test asks for something. */
+/* Sends and receives until both have reached @end or the test sends a command. */
 static void stream(uint32_t epoch, uint32_t end)
 {
 	uint32_t sent = 0, taken = 0;
-	bool told = false;
+	bool reported = false;
 	char line[64];
 	for (unsigned round = 0; sent < end || taken < end; round++) {
 		uint32_t before = sent + taken;
 		sent = send_some(epoch, sent, end);
 		taken = take_some(epoch, taken);
-		if (end == UINT32_MAX && !told && taken >= STREAM_RUN) {
-			role_tell("flows");
-			told = true;
+		if (end == UINT32_MAX && !reported && taken >= STREAM_RUN) {
+			role_reply("flows");
+			reported = true;
 		}
 		if (sent + taken == before)
 			sched_yield();
-		if (round % 64 == 0 && end == UINT32_MAX && role_asked(line, sizeof(line), 0)) {
+		if (round % 64 == 0 && end == UINT32_MAX && role_receive(line, 0)) {
 			CHECK_MSG(strcmp(line, "stop") == 0, "%s", line);
 			break;
 		}
 	}
-	role_tell("done %u", taken);
+	role_reply("done %u", taken);
 }
 
-/* The wrapper in this process alone: it sends twins, and what it copies comes back to the pool. The peer
- * does not poll now, and discards this epoch later. */
+/* Fault injection in this process alone: it sends duplicates, and its copies return to the pool.
+ * The peer does not poll now, and discards this epoch later. */
 static void faults(void)
 {
 	const struct hk_faults_config all = {.dup = 1, .seed = 3};
-	struct hk_error err = {""};
-	CHECK_MSG(hk_faults_attach(port, &all, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_faults_attach(port, &all, ERR));
 	unsigned before = rte_mempool_avail_count(tx_pool);
 	for (uint32_t seq = 0; seq < 100;)
 		seq = send_some(99, seq, 100);
 	CHECK_EQ(hk_faults_counters(port)->duplicated, 100);
-	CHECK_EQ(hk_faults_held(port), 0);
+	CHECK_EQ(hk_faults_pending(port), 0);
 	CHECK_EQ(rte_mempool_avail_count(tx_pool), before);
 	hk_faults_detach(port);
-	role_tell("doubled");
+	role_reply("doubled");
 }
 
-/* ---- bells ------------------------------------------------------------------------------------ */
+/* ---- wakeups -------------------------------------------------------------------------------- */
 
-/* Sleeps as the polling process does, without a clock to help. */
-static void sleep_until_rung(void)
+/* Sleeps as the poller does, without a clock. */
+static void sleep_until_signalled(void)
 {
-	static int bell = -1;
-	struct hk_error err = {""};
+	static int wakeup_fd = -1;
 
-	if (bell < 0)
-		CHECK_MSG(hk_bell_listen(HK_BELL_POLLER, &bell, &err) == 0, "%s", err.text);
-	(void)hk_bell_listen_wire(port); /* more than once does no harm */
-	while (hk_bell_get_up(HK_BELL_POLLER))
-		; /* junk of before */
-	hk_bell_lie_down(HK_BELL_POLLER);
-	role_tell("asleep");
-	struct pollfd p = {.fd = bell, .events = POLLIN};
-	CHECK_MSG(poll(&p, 1, RIG_WAIT_MS) == 1, "nobody rang");
-	bool lay = hk_bell_lies(HK_BELL_POLLER);
-	CHECK(hk_bell_get_up(HK_BELL_POLLER));
-	CHECK(!hk_bell_lies(HK_BELL_POLLER));
-	role_tell(lay ? "rung on a wire" : "rung here");
+	if (wakeup_fd < 0)
+		CHECK_OK(hk_wakeup_listen(HK_WAKEUP_POLLER, &wakeup_fd, ERR));
+	(void)hk_wakeup_listen_wire(port); /* more than one call is harmless */
+	while (hk_wakeup_finish_wait(HK_WAKEUP_POLLER))
+		; /* old signals */
+	hk_wakeup_prepare_wait(HK_WAKEUP_POLLER);
+	role_reply("asleep");
+	struct pollfd p = {.fd = wakeup_fd, .events = POLLIN};
+	CHECK_MSG(poll(&p, 1, RIG_WAIT_MS) == 1, "no signal came");
+	bool waiting = hk_wakeup_waiting(HK_WAKEUP_POLLER);
+	CHECK(hk_wakeup_finish_wait(HK_WAKEUP_POLLER));
+	CHECK(!hk_wakeup_waiting(HK_WAKEUP_POLLER));
+	role_reply(waiting ? "woken by a wire" : "woken here");
 }
 
-/* Hears the wire as hikyakud's switch does, and what it hears is for the poller. */
-static void hear_for_another(void)
+/* Listens to the wire as hikyakud's switch does, and gets a signal for the poller. */
+static void listen_for_poller(void)
 {
-	struct hk_error err = {""};
-	int bell;
+	int wakeup_fd;
 
-	CHECK_MSG(hk_bell_listen(HK_BELL_SWITCH, &bell, &err) == 0, "%s", err.text);
-	CHECK(hk_bell_listen_wire(port));
-	hk_bell_lie_down(HK_BELL_SWITCH);
-	role_tell("asleep");
-	struct pollfd p = {.fd = bell, .events = POLLIN};
-	CHECK_MSG(poll(&p, 1, RIG_WAIT_MS) == 1, "nobody rang");
-	CHECK(!hk_bell_get_up(HK_BELL_SWITCH));
-	role_tell("handed on");
+	CHECK_OK(hk_wakeup_listen(HK_WAKEUP_SWITCH, &wakeup_fd, ERR));
+	CHECK(hk_wakeup_listen_wire(port));
+	hk_wakeup_prepare_wait(HK_WAKEUP_SWITCH);
+	role_reply("asleep");
+	struct pollfd p = {.fd = wakeup_fd, .events = POLLIN};
+	CHECK_MSG(poll(&p, 1, RIG_WAIT_MS) == 1, "no signal came");
+	CHECK(!hk_wakeup_finish_wait(HK_WAKEUP_SWITCH));
+	role_reply("passed on");
 }
 
-/* What no ringer of ours sends: more than one byte, nothing, descriptors. As much as is taken. */
-static void ring_badly(void)
+/* Sends what we never send: several bytes, none, descriptors, until the socket is full. */
+static void signal_badly(void)
 {
 	static char big[4096];
-	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
-	struct iovec v = {big, sizeof(big)};
-	struct msghdr h = {.msg_iov = &v,
-			   .msg_iovlen = 1,
-			   .msg_control = control,
-			   .msg_controllen = sizeof(control)};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&h);
-	int fd = hk_bell_take_wire(port->id), own = STDERR_FILENO, sent = 0;
+	int fd = hk_wakeup_take_wire(port->id), sent = 0;
 
-	*c = (struct cmsghdr){CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS};
-	memcpy(CMSG_DATA(c), &own, sizeof(own));
-	while (sendmsg(fd, &h, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+	while (send_with(fd, big, sizeof(big), STDERR_FILENO, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
 		sent++;
 	CHECK(sent > 0 && errno == EAGAIN);
-	hk_bell_set_wire(port->id, fd);
-	CHECK(!hk_bell_ring_wire(port->id, HK_BELL_POLLER)); /* full, and nobody waits */
-	role_tell("rang badly");
-}
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+	hk_wakeup_set_wire(port->id, fd);
+	CHECK(!hk_wakeup_signal_wire(
+		port->id, HK_WAKEUP_POLLER)); /* the socket is full, and the call does not wait */
+	role_reply("signalled badly");
 }
 
 static void start_secondary(const char *name, unsigned queue)
 {
-	struct hk_error err = {""};
 	struct hk_eal_config eal = {.role = HK_EAL_SECONDARY, .shared = name, .lcore = 1 + queue};
 	cpu_set_t before, after;
 	char pool[32];
 	CHECK_EQ(sched_getaffinity(0, sizeof(before), &before), 0);
-	int64_t from = now_ms();
-	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
-	role_tell("started %d", (int)(now_ms() - from));
+	int64_t from = hk_clock_ms();
+	CHECK_OK(hk_eal_init(&eal, ERR));
+	role_reply("started %d", (int)(hk_clock_ms() - from));
 	CHECK_EQ(sched_getaffinity(0, sizeof(after), &after), 0);
 	CHECK(CPU_EQUAL(&before, &after));
 	own_side = name[strlen(name) - 1];
 	own_queue = queue;
 	snprintf(pool, sizeof(pool), "tx%u", queue);
-	CHECK_MSG(hk_pool_find(pool, &tx_pool, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_pool_find(pool, &tx_pool, ERR));
 	struct rte_mempool *none;
-	CHECK_EQ(hk_pool_find("no such pool", &none, &err), -ENOENT);
-	CHECK_EQ(hk_pool_reset(tx_pool, &err), -EPERM);
+	CHECK_EQ(hk_pool_find("no such pool", &none, ERR), -ENOENT);
+	CHECK_EQ(hk_pool_reset(tx_pool, ERR), -EPERM);
 }
 
-void role_secondary(char **arg)
+ROLE(secondary)
 {
-	struct hk_error err = {""};
 	char line[64];
-	start_secondary(arg[0], (unsigned)atoi(arg[1]));
-	while (role_asked(line, sizeof(line), RIG_WAIT_MS)) {
+	start_secondary(argv[0], (unsigned)atoi(argv[1]));
+	while (role_receive(line, RIG_WAIT_MS)) {
 		unsigned id, ms, epoch, n;
 		if (sscanf(line, "attach %u %u", &id, &ms) == 2) {
-			int64_t from = now_ms();
+			int64_t from = hk_clock_ms();
 			struct hk_port *got;
-			int rc = hk_port_attach((uint16_t)id, (int)ms, &got, &err);
+			int rc = hk_port_attach((uint16_t)id, (int)ms, &got, ERR);
 			port = rc ? port : got;
-			role_tell(rc ? "attached %d %s" : "attached %d%.0s %d", rc, err.text,
-				  (int)(now_ms() - from));
+			role_reply(rc ? "attached %d %s" : "attached %d%.0s %d", rc,
+				   hk_test_err.text, (int)(hk_clock_ms() - from));
 		} else if (sscanf(line, "exchange %u %u", &epoch, &n) == 2) {
 			stream(epoch, n);
 		} else if (sscanf(line, "stream %u", &epoch) == 1) {
 			stream(epoch, UINT32_MAX);
 		} else if (strcmp(line, "link") == 0) {
-			role_tell("link %d", hk_port_link(port));
+			role_reply("link %d", hk_port_link(port));
 		} else if (strcmp(line, "faults") == 0) {
 			faults();
 		} else if (strcmp(line, "open") == 0) {
 			struct hk_port *none;
-			role_tell("open %d",
-				  hk_port_open("vdev:net_ring0", 64, NULL, 0, &none, &err));
+			role_reply("open %d",
+				   hk_port_open("vdev:net_ring0", 64, NULL, 0, &none, ERR));
 		} else if (strcmp(line, "sleep") == 0) {
-			sleep_until_rung();
-		} else if (strcmp(line, "asked") == 0) {
-			bool asked = hk_bell_asked(HK_BELL_POLLER);
+			sleep_until_signalled();
+		} else if (strcmp(line, "requested") == 0) {
+			bool requested = hk_wakeup_requested(HK_WAKEUP_POLLER);
 
-			CHECK_EQ(hk_bell_get_up(HK_BELL_POLLER), asked);
-			role_tell("asked %d, then %d", asked, hk_bell_asked(HK_BELL_POLLER));
-		} else if (strcmp(line, "ring wire") == 0) {
-			CHECK(hk_bell_ring_wire(port->id, HK_BELL_POLLER));
-		} else if (strcmp(line, "ring here") == 0) {
-			hk_bell_ring(HK_BELL_POLLER);
-		} else if (strcmp(line, "ring badly") == 0) {
-			ring_badly();
+			CHECK_EQ(hk_wakeup_finish_wait(HK_WAKEUP_POLLER), requested);
+			role_reply("requested %d, then %d", requested,
+				   hk_wakeup_requested(HK_WAKEUP_POLLER));
+		} else if (strcmp(line, "signal wire") == 0) {
+			CHECK(hk_wakeup_signal_wire(port->id, HK_WAKEUP_POLLER));
+		} else if (strcmp(line, "signal here") == 0) {
+			hk_wakeup_signal(HK_WAKEUP_POLLER);
+		} else if (strcmp(line, "signal badly") == 0) {
+			signal_badly();
 		} else if (strcmp(line, "detach") == 0) {
 			hk_port_detach(port);
 			port = NULL;
-			role_tell("detached");
+			role_reply("detached");
 		} else {
 			CHECK_MSG(strcmp(line, "end") == 0, "%s", line);
 			hk_port_detach(port);
@@ -268,47 +250,41 @@ void role_secondary(char **arg)
 			return;
 		}
 	}
-	FAIL("the test asks for nothing");
+	FAIL("the test sent no command");
 }
 
-/* ---- a primary -------------------------------------------------------------------------------- */
+/* ---- a primary ------------------------------------------------------------------------------- */
 
 static void limits(const char *spec, struct rte_mempool *pool)
 {
 	struct rte_mempool *pools[300];
 	struct hk_port *none;
-	struct hk_error err = {""};
 	for (unsigned i = 0; i < HK_ARRAY_LEN(pools); i++)
 		pools[i] = pool;
 	struct hk_port_queues q = {300, pools};
-	CHECK_EQ(hk_port_open_queues(spec, &q, 0, &none, &err), -ERANGE);
-	CHECK_MSG(strstr(err.text, "net_memif has 1 to 255"), "%s", err.text);
-	q.count = 129; /* of two rings of 256 each: one more than 16 bits number */
-	CHECK_EQ(hk_port_open_queues(spec, &q, 0, &none, &err), -ERANGE);
-	CHECK_MSG(strstr(err.text, "at most 128"), "%s", err.text);
-	CHECK_EQ(hk_port_attach(0, 0, &none, &err), -EPERM);
+	CHECK_REFUSED(hk_port_open_queues(spec, &q, 0, &none, ERR), -ERANGE,
+		      "net_memif has 1 to 255");
+	q.count = 129; /* two rings of 256 each: one queue more than 16 bits can number */
+	CHECK_REFUSED(hk_port_open_queues(spec, &q, 0, &none, ERR), -ERANGE, "at most 128");
+	CHECK_EQ(hk_port_attach(0, 0, &none, ERR), -EPERM);
 	CHECK_EQ(rte_eth_dev_count_avail(), 0);
 }
 
 static void add_chunk(struct rte_mempool *mp, void *sum, struct rte_mempool_memhdr *chunk,
 		      unsigned i)
 {
-	(void)mp;
-	(void)i;
 	*(size_t *)sum += chunk->len;
 }
 
-/* Who plans memory by what pools are said to take has enough, and not much too much. */
+/* hk_pool_sized_bytes() is enough for a pool, and not much more than needed. */
 static void pools_take_what_is_reckoned(void)
 {
 	static const unsigned sizes[][3] = {{64, 0, 256}, {1000, 64, 2048}, {1000, 0, 9472}};
 	for (unsigned i = 0; i < HK_ARRAY_LEN(sizes); i++) {
 		const unsigned *s = sizes[i];
 		struct rte_mempool *mp;
-		struct hk_error err = {""};
-		size_t real = 0, reckoned = hk_pool_room_bytes(s[0], s[1], s[2]);
-		CHECK_MSG(hk_pool_create_room("reckoned", s[0], s[1], s[2], &mp, &err) == 0, "%s",
-			  err.text);
+		size_t real = 0, reckoned = hk_pool_sized_bytes(s[0], s[1], s[2]);
+		CHECK_OK(hk_pool_create_sized("reckoned", s[0], s[1], s[2], &mp, ERR));
 		rte_mempool_mem_iter(mp, add_chunk, &real);
 		real += sizeof(*mp) + RTE_MAX_LCORE * sizeof(struct rte_mempool_cache);
 		CHECK_CMP(real, <=, reckoned);
@@ -317,74 +293,71 @@ static void pools_take_what_is_reckoned(void)
 	}
 }
 
-void role_primary(char **arg)
+ROLE(primary)
 {
-	struct hk_error err = {""};
 	struct hk_eal_config eal = {.role = HK_EAL_PRIMARY,
-				    .shared = arg[0],
-				    .huge_dir = arg[1],
+				    .shared = argv[0],
+				    .huge_dir = argv[1],
 				    .memory_mb = MEMORY_MB};
 	struct rte_mempool *rx[QUEUES], *tx[QUEUES];
 	struct hk_port *ring_port = NULL;
 	char line[64], name[32];
-	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_eal_init(&eal, ERR));
 	for (unsigned q = 0; q < QUEUES; q++) {
 		snprintf(name, sizeof(name), "rx%u", q);
-		CHECK_MSG(hk_pool_create(name, BUFFERS, FRAME, &rx[q], &err) == 0, "%s", err.text);
+		CHECK_OK(hk_pool_create(name, BUFFERS, FRAME, &rx[q], ERR));
 		snprintf(name, sizeof(name), "tx%u", q);
-		CHECK_MSG(hk_pool_create(name, BUFFERS, FRAME, &tx[q], &err) == 0, "%s", err.text);
+		CHECK_OK(hk_pool_create(name, BUFFERS, FRAME, &tx[q], ERR));
 	}
-	CHECK_EQ(hk_pool_create("tx0", BUFFERS, FRAME, &(struct rte_mempool *){NULL}, &err),
+	CHECK_EQ(hk_pool_create("tx0", BUFFERS, FRAME, &(struct rte_mempool *){NULL}, ERR),
 		 -EEXIST);
-	/* the memory does not grow, or secondaries would have to answer */
-	CHECK_EQ(hk_pool_create("huge", 1000000, FRAME, &(struct rte_mempool *){NULL}, &err),
+	/* the memory does not grow, because secondaries would have to answer */
+	CHECK_EQ(hk_pool_create("huge", 1000000, FRAME, &(struct rte_mempool *){NULL}, ERR),
 		 -ENOMEM);
-	CHECK_EQ(hk_pool_create("", BUFFERS, FRAME, &(struct rte_mempool *){NULL}, &err), -EINVAL);
-	limits(arg[2], rx[0]);
+	CHECK_EQ(hk_pool_create("", BUFFERS, FRAME, &(struct rte_mempool *){NULL}, ERR), -EINVAL);
+	limits(argv[2], rx[0]);
 	pools_take_what_is_reckoned();
-	role_tell("ready");
-	while (role_asked(line, sizeof(line), RIG_WAIT_MS)) {
+	role_reply("ready");
+	while (role_receive(line, RIG_WAIT_MS)) {
 		unsigned q;
 		if (strcmp(line, "open") == 0) {
 			struct hk_port_queues queues = {QUEUES, rx};
 			const char *why;
-			CHECK_MSG(hk_port_open_queues(arg[2], &queues, RIG_WAIT_MS, &port, &err) ==
-					  0,
-				  "%s", err.text);
+			CHECK_OK(hk_port_open_queues(argv[2], &queues, RIG_WAIT_MS, &port, ERR));
 			CHECK_EQ(port->info.queues, QUEUES);
 			CHECK(hk_port_shares_queues(port, &why));
-			role_tell("open %u", port->id);
+			role_reply("open %u", port->id);
 		} else if (strcmp(line, "wait") == 0) {
-			CHECK_MSG(hk_port_wait_link(port, RIG_WAIT_MS, &err) == 0, "%s", err.text);
-			role_tell("up");
+			CHECK_OK(hk_port_wait_link(port, RIG_WAIT_MS, ERR));
+			role_reply("up");
 		} else if (strcmp(line, "link") == 0) {
-			role_tell("link %d", hk_port_link(port));
-		} else if (strcmp(line, "hear") == 0) {
-			hear_for_another();
+			role_reply("link %d", hk_port_link(port));
+		} else if (strcmp(line, "listen") == 0) {
+			listen_for_poller();
 		} else if (sscanf(line, "reset %u", &q) == 1) {
 			CHECK(q < QUEUES);
 			/* as a dying user may leave them */
 			memset(rte_mempool_get_priv(tx[q]), 0xa5,
 			       sizeof(struct rte_pktmbuf_pool_private));
 			tx[q]->local_cache[1 + q].len = 1u << 30;
-			struct rte_ring *ring = tx[q]->pool_data; /* inside an enqueue */
+			struct rte_ring *ring =
+				tx[q]->pool_data; /* as if it died during an enqueue */
 			ring->prod.head += 3;
 			ring->mask = 1;
-			CHECK_MSG(hk_pool_reset(rx[q], &err) == 0, "%s", err.text);
-			CHECK_MSG(hk_pool_reset(tx[q], &err) == 0, "%s", err.text);
+			CHECK_OK(hk_pool_reset(rx[q], ERR));
+			CHECK_OK(hk_pool_reset(tx[q], ERR));
 			CHECK_EQ(rte_mempool_avail_count(rx[q]), BUFFERS);
 			CHECK_EQ(rte_mempool_avail_count(tx[q]), BUFFERS);
 			CHECK(rte_pktmbuf_data_room_size(tx[q]) >= FRAME);
 			rte_mempool_audit(tx[q]);
-			role_tell("reset");
-		} else if (strcmp(line, "ring") == 0) { /* a driver of which nothing is known */
+			role_reply("reset");
+		} else if (strcmp(line, "ring") == 0) { /* an unknown driver */
 			struct rte_mempool *big;
 			struct hk_port_queues queues = {1, &big};
-			CHECK_MSG(hk_pool_create("big", 64, 9216, &big, &err) == 0, "%s", err.text);
-			CHECK_MSG(hk_port_open_queues("vdev:net_ring0", &queues, 0, &ring_port,
-						      &err) == 0,
-				  "%s", err.text);
-			role_tell("ring %u", ring_port->id);
+			CHECK_OK(hk_pool_create("big", 64, 9216, &big, ERR));
+			CHECK_OK(
+				hk_port_open_queues("vdev:net_ring0", &queues, 0, &ring_port, ERR));
+			role_reply("ring %u", ring_port->id);
 		} else {
 			CHECK_MSG(strcmp(line, "end") == 0, "%s", line);
 			hk_port_close(port);
@@ -397,23 +370,23 @@ void role_primary(char **arg)
 			return;
 		}
 	}
-	FAIL("the test asks for nothing");
+	FAIL("the test sent no command");
 }
 
-/* ---- who only tries -------------------------------------------------------------------------- */
+/* ---- one that only starts ---------------------------------------------------------------------
+ */
 
-void role_try(char **arg)
+ROLE(try)
 {
-	struct hk_error err = {""};
-	struct hk_eal_config eal = {.role = strcmp(arg[0], "primary") == 0 ? HK_EAL_PRIMARY
-									   : HK_EAL_SECONDARY,
-				    .shared = arg[1],
-				    .huge_dir = strcmp(arg[2], "-") == 0 ? NULL : arg[2],
-				    .memory_mb = (unsigned)atoi(arg[3])};
-	if (atoi(arg[4]))
-		CHECK_EQ(setreuid((uid_t)atoi(arg[4]), (uid_t)atoi(arg[4])), 0);
-	int rc = hk_eal_init(&eal, &err);
+	struct hk_eal_config eal = {.role = strcmp(argv[0], "primary") == 0 ? HK_EAL_PRIMARY
+									    : HK_EAL_SECONDARY,
+				    .shared = argv[1],
+				    .huge_dir = strcmp(argv[2], "-") == 0 ? NULL : argv[2],
+				    .memory_mb = (unsigned)atoi(argv[3])};
+	if (atoi(argv[4]))
+		CHECK_EQ(setreuid((uid_t)atoi(argv[4]), (uid_t)atoi(argv[4])), 0);
+	int rc = hk_eal_init(&eal, ERR);
 	if (rc == 0)
 		hk_eal_end();
-	role_tell("init %d %s", rc, err.text);
+	role_reply("init %d %s", rc, hk_test_err.text);
 }

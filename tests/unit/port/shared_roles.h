@@ -1,46 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/port/shared_roles.h: what the processes of test_shared.c do that rig_spawn() starts; and what they are told
- * and say, a line each.
+ * tests/unit/port/shared_roles.h: the roles of the processes of test_shared.c, and the lines
+ * that they exchange with the test.
  *
- * A node is a primary, which owns a memif with QUEUES queues, and a secondary for each of them. Secondary i of node a
- * talks to secondary i of node b. Frames are numbered, and filled from a seed that names sender, queue, epoch and number.
- * A queue neither loses nor reorders, so a receiver wants exactly the next number, on its own queue.
+ * A node is a primary, which owns a memif with QUEUES queues, and a secondary for each queue.
+ * Secondary i of node a exchanges frames with secondary i of node b. Frames are numbered, and
+ * filled from a seed that names sender, queue, epoch and number. A queue neither loses nor reorders
+ * frames, so a receiver expects exactly the next number, on its own queue.
  */
-#ifndef SHARED_ROLES_H
-#define SHARED_ROLES_H
+#ifndef HK_PORT_SHARED_ROLES_H
+#define HK_PORT_SHARED_ROLES_H
 
 #define QUEUES     2
 #define FRAME      1600
-#define STREAM_RUN 2000 /* frames after which a stream says that it flows */
+#define STREAM_RUN 2000 /* frames after which a stream reports that it flows */
 
-/* @arg: the node's name, the directory of its huge pages, the spec of its port. Says "ready" when its pools are there.
- *   open         opens the port: "open ID"
- *   wait         for the link: "up"
- *   link         "link 0|1"
- *   reset Q      spoils the pools of queue Q as a dying user may, and resets them: "reset"
- *   ring         opens a port whose driver says nothing of sharing: "ring ID"
- *   end          ends in good order */
-void role_primary(char **arg);
-
-/* @arg: the node's name, whose last letter is its side, and the queue. Says "started MS".
- *   attach ID MS    to a port, waits for it so long: "attached 0 MS", or "attached ERRNO TEXT"
+/* primary: arguments are the name of the node, the directory of its huge pages and the spec of its
+ * port. It sends "ready" when its pools exist. Commands and replies:
+ *
+ *   open        opens the port: "open ID"
+ *   wait        waits for the link: "up"
+ *   link        "link 0|1"
+ *   listen      listens to the wire as a switch does: "asleep", then "passed on"
+ *   reset Q     damages the pools of queue Q as a dying user may, and resets them: "reset"
+ *   ring        opens a port whose driver is unknown: "ring ID"
+ *   end         ends in good order
+ *
+ * secondary: arguments are the name of the node, whose last letter is its side, and the queue. It
+ * sends "started MS". Commands and replies:
+ *
+ *   attach ID MS    attaches to a port within MS: "attached 0 MS", or "attached ERRNO TEXT"
  *   detach          "detached"
- *   exchange E N    sends and takes N frames of epoch E: "done N"
+ *   exchange E N    sends and receives N frames of epoch E: "done N"
  *   stream E        the same until "stop": "flows" after STREAM_RUN, "done N" at the end
  *   link            "link 0|1"
- *   faults          doubles frames by itself, and looks for its buffers: "doubled"
- *   open            tries to open a port, which it may not: "open ERRNO"
- *   sleep           "asleep"; when its bell rings "rung here" or "rung on a wire"
- *   asked           says whether its bell was asked for, and takes that in: "asked 0|1, then 0"
- *   ring here       rings for who sleeps on its own node
- *   ring wire       … on the other node
- *   ring badly      sends what no ringer of ours does: "rang badly"
- *   end             ends in good order */
-void role_secondary(char **arg);
-
-/* @arg: primary|secondary, name, directory or "-", MB, user id (0: as it is). Starts DPDK so, and ends it: "init 0", or
- * "init ERRNO TEXT". */
-void role_try(char **arg);
+ *   faults          duplicates frames by itself, and checks its buffers: "doubled"
+ *   open            tries to open a port, which is an error: "open ERRNO"
+ *   sleep           "asleep"; after a signal "woken here" or "woken by a wire"
+ *   requested       reports requests and resets them: "requested 0|1, then 0"
+ *   signal here     signals the sleeper of its own node
+ *   signal wire     signals the sleeper of the other node
+ *   signal badly    sends what we never send: "signalled badly"
+ *   end             ends in good order
+ *
+ * try: starts DPDK and ends it: "init 0", or "init ERRNO TEXT". Arguments are primary or secondary,
+ * name, directory or "-", MB, user id (0: unchanged). */
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/port/sim_nic.c: the calls that sim_nic.h puts in front of DPDK's.
+ * tests/unit/port/sim_nic.c: replacements of DPDK functions for sim_nic.h.
  *
- * A queue's receive function is found by the driver's own pointer for that queue, which is all that
- * rte_eth_rx_burst() hands on.
+ * The receive function finds its queue by the driver's own pointer for that queue, because
+ * rte_eth_rx_burst() passes nothing else on.
  */
 #include "tests/unit/port/sim_nic.h"
 
@@ -20,9 +20,9 @@
 #include <rte_flow.h>
 
 #define QUEUES 40
-#define RING   512 /* frames that wait in a queue */
+#define RING   512 /* limit of frames that wait in a queue */
 #define BURST  32
-#define BYTES  40 /* compared, from the frame's first on */
+#define BYTES  40 /* limit of compared bytes, from the start of the frame */
 #define EXPORT __attribute__((visibility("default")))
 
 struct rte_flow {
@@ -169,9 +169,9 @@ EXPORT int rte_eth_dev_start(uint16_t port)
 	return 0;
 }
 
-/* net_af_packet names no more than 1514 bytes whatever its slots hold, and takes buffers for whole slots alone.
- * With slots of 2000 bytes (framesz=2000,blocksz=512000, since slots must fill a block) this fits: a frame has
- * 1934 of them, the kernel's header the rest. */
+/* net_af_packet reports 1514 bytes whatever its slots hold, and needs buffers for whole slots.
+ * This value fits slots of 2000 bytes (framesz=2000,blocksz=512000, since slots must fill a
+ * block): 1934 bytes for a frame, the others for the kernel's header. */
 EXPORT int rte_eth_dev_info_get(uint16_t port, struct rte_eth_dev_info *info)
 {
 	int rc = REAL(rte_eth_dev_info_get)(port, info);
@@ -228,7 +228,7 @@ static bool raw(struct rte_flow *f, const struct rte_flow_item *item, bool relat
 	return true;
 }
 
-/* What each word of HK_SIM_NIC takes, and nothing more. */
+/* Returns whether the words of HK_SIM_NIC allow the pattern. */
 static bool understood(struct rte_flow *f, const struct rte_flow_item *p)
 {
 	static const uint8_t all[6] = {255, 255, 255, 255, 255, 255}, ipv4[2] = {8, 0}, udp = 17;

@@ -2,32 +2,34 @@
 /*
  * tests/unit/port/sim_nic.h: a NIC that steers, for machines without one.
  *
- * It stands between a program and DPDK's driver of some device with several queues (net_af_packet with
- * qpairs=N): it takes rte_flow's calls, which that driver does not have, checks patterns as hardware
- * does, keeps rules, and after the device's start moves each received frame to the queue that a rule
- * names, or to queue 0. So rules are real and so are frames; only the chip is simulated.
+ * It replaces functions of DPDK in a program that uses a device with several queues, such as
+ * net_af_packet with qpairs=N. It implements rte_flow, which that driver does not have: it checks
+ * patterns as hardware does, and stores rules. Once the device has started, it moves each received
+ * frame to the queue of its rule, or to queue 0. So rules and frames are real; only the chip is
+ * simulated.
  *
- * Linked into a test, or loaded by LD_PRELOAD into hikyakud. The environment says what it can do:
+ * It is linked into a test, or loaded into hikyakud by LD_PRELOAD. The environment sets its
+ * abilities:
  *
- *   HK_SIM_NIC=WORD,…    endpoint      RAW after an ETH with a type
- *                        endpoint-abs  RAW items alone, at absolute offsets
- *                        mac           ETH with a destination
- *                        mac-type      ETH with a destination and a type
- *                        udp           ETH, IPV4, UDP destination port
- *                        lies          validates all that, and makes none
+ *   HK_SIM_NIC=WORD,…    endpoint      accepts RAW after an ETH with a type
+ *                        endpoint-abs  accepts RAW items alone, at absolute offsets
+ *                        mac           accepts ETH with a destination
+ *                        mac-type      accepts ETH with a destination and a type
+ *                        udp           accepts ETH, IPV4, UDP destination port
+ *                        lies          validates all these, and creates none
  *                        sticky        does not flush
- *                        leftover      there is a rule from before: all to queue 2
- *                        one-mac       takes in frames to one address alone
- *   HK_SIM_NIC_RULES=N   room for N rules; 64
+ *                        leftover      has an old rule: all frames to queue 2
+ *                        one-mac       accepts frames to one address only
+ *   HK_SIM_NIC_RULES=N   limit of rules; 64
  *
- * Without HK_SIM_NIC it is not there.
+ * Without HK_SIM_NIC it is off.
  */
-#ifndef SIM_NIC_H
-#define SIM_NIC_H
+#ifndef HK_PORT_SIM_NIC_H
+#define HK_PORT_SIM_NIC_H
 
 #include <stdint.h>
 
-/* Rules in force, those of all ports; and how many were ever made. */
+/* Return the rules in force, of all ports, and the rules created so far. */
 unsigned sim_nic_rules(void);
 unsigned sim_nic_made(void);
 

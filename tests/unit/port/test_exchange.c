@@ -3,25 +3,24 @@
  * tests/unit/port/test_exchange.c: two processes, two network namespaces, frames in both
  * directions, for each kind of port.
  *
- * The namespaces have no names and the link between them lives in them, so all of it vanishes
- * with the processes, however they end. The sides talk over a socket pair (`ready`, `go`) for
- * set-up only. DPDK starts once in a process, hence each case is run by two fresh children.
+ * The namespaces have no names, and the link between them belongs to them. So everything vanishes
+ * with the processes, however they end. The sides exchange lines (tests/support/lines.h) for set-up
+ * only. DPDK starts once in a process, so two new children run each case.
  *
- * The asking side sends numbered frames of random lengths and contents and keeps a reference to
- * each, the other side sends each back; both check every byte. Frames may be lost on real wires,
- * so the asking side asks again.
+ * The requesting side sends numbered frames of random lengths and contents, and keeps a reference
+ * to each. The other side sends each back. Both check every byte. Real wires may lose frames, so
+ * the requesting side sends again.
  */
 #include "port/port.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/await.h"
+#include "tests/support/child.h"
+#include "tests/support/lines.h"
+#include "tests/support/net.h"
+#include "tests/support/tmpdir.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FRAMES      2000
@@ -33,71 +32,40 @@
 #define ETHERTYPE_0 0x88
 #define ETHERTYPE_1 0xB6
 
-static char dir[64];
-static int peer_fd; /* to the other side */
-
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
+static char dir[TMP_PATH];
+static int peer_fd; /* socket to the other side */
 
 /* ---- the two sides --------------------------------------------------------------------------- */
 
-static void tell(char what)
+/* Waits for a word of the other side. */
+static const char *await(const char *word)
 {
-	CHECK_EQ(write(peer_fd, &what, 1), 1);
+	return line_expect(peer_fd, WAIT_MS, word);
 }
 
-static void await(char what)
-{
-	struct pollfd p = {.fd = peer_fd, .events = POLLIN};
-	char c = 0;
-	CHECK_MSG(poll(&p, 1, WAIT_MS) == 1 && read(peer_fd, &c, 1) == 1 && c == what,
-		  "waited in vain for '%c' of the other side", what);
-}
-
-static void shell(const char *command)
-{
-	int rc = system(command);
-	CHECK_MSG(rc == 0, "%s: exit status %d", command, rc);
-}
-
-/* Joins this side's namespace to the other's by a veth pair; both ends are called hk0. */
+/* Joins this side's namespace to the other's by a veth pair. Both ends are called hk0. */
 static void make_link(bool asks, unsigned mtu)
 {
-	char text[160];
-	if (unshare(CLONE_NEWNET) != 0)
-		_Exit(SKIPPED); /* not root */
+	if (!net_own())
+		_Exit(SKIPPED); /* this needs root */
 	if (asks) {
-		await('n');
-		pid_t other;
-		CHECK_EQ(read(peer_fd, &other, sizeof(other)), sizeof(other));
-		snprintf(text, sizeof(text), "ip link add hk0 type veth peer name hk0 netns %d",
-			 (int)other);
-		shell(text);
-		tell('l');
+		shell("ip link add hk0 type veth peer name hk0 netns %d", atoi(await("netns ")));
+		line_send(peer_fd, "linked");
 	} else {
-		pid_t self = getpid();
-		tell('n');
-		CHECK_EQ(write(peer_fd, &self, sizeof(self)), sizeof(self));
-		await('l');
+		line_send(peer_fd, "netns %d", (int)getpid());
+		await("linked");
 	}
-	snprintf(text, sizeof(text), "ip link set hk0 mtu %u up", mtu);
-	shell(text);
-	tell('u');
-	await('u');
+	shell("ip link set hk0 mtu %u up", mtu);
+	line_send(peer_fd, "up");
+	await("up");
 }
 
 static struct hk_port *open_port(const char *spec)
 {
-	struct hk_error err = {""};
-	struct hk_eal_config eal = {.memory_mb = 128};
 	struct hk_port *port;
-	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
-	CHECK_MSG(hk_port_open(spec, 512, NULL, WAIT_MS, &port, &err) == 0, "%s", err.text);
-	CHECK_MSG(hk_port_wait_link(port, WAIT_MS, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_eal_init(&(struct hk_eal_config){.memory_mb = 128}, ERR));
+	CHECK_OK(hk_port_open(spec, 512, NULL, WAIT_MS, &port, ERR));
+	CHECK_OK(hk_port_wait_link(port, WAIT_MS, ERR));
 	return port;
 }
 
@@ -144,34 +112,35 @@ static struct rte_mbuf *receive(struct hk_port *port, int64_t until)
 		while (hk_port_rx(port, 0, &m, 1)) {
 			if (is_ours(m))
 				return m;
-			rte_pktmbuf_free(m); /* the kernel's own: neighbour discovery */
+			rte_pktmbuf_free(m); /* a frame of the kernel: neighbour discovery */
 		}
 		sched_yield();
-	} while (now_ms() < until);
+	} while (hk_clock_ms() < until);
 	return NULL;
 }
 
-/* Sends @m as the frame @seq until it comes back; keeps its reference to the end. */
+/* Sends @m as frame @seq until it comes back, and keeps its reference to the end. */
 static void ask(struct hk_port *port, struct rte_mbuf *m, uint32_t seq, unsigned len)
 {
-	int64_t deadline = now_ms() + WAIT_MS;
+	int64_t deadline = hk_clock_ms() + WAIT_MS;
 	struct rte_mbuf *got = NULL;
 	uint8_t *b = (uint8_t *)rte_pktmbuf_append(m, (uint16_t)len);
 	CHECK(b != NULL);
 	fill(b, seq, len);
 	while (!got) {
-		CHECK_MSG(now_ms() < deadline, "frame %u of %u bytes does not come back", seq, len);
-		/* each time another reference; the driver may still hold the last one */
+		CHECK_MSG(hk_clock_ms() < deadline, "frame %u of %u bytes does not come back", seq,
+			  len);
+		/* a new reference each time, because the driver may still hold the last one */
 		rte_mbuf_refcnt_update(m, 1);
 		if (hk_port_tx(port, 0, &m, 1) == 0)
 			rte_mbuf_refcnt_update(m, -1);
-		int64_t again = now_ms() + ASK_AGAIN;
+		int64_t again = hk_clock_ms() + ASK_AGAIN;
 		while ((got = receive(port, again)) && seq_of(got) != seq)
-			rte_pktmbuf_free(got); /* the answer to an earlier one */
+			rte_pktmbuf_free(got); /* the reply to an earlier one */
 	}
 	check_frame(got, seq, len);
 	rte_pktmbuf_free(got);
-	check_frame(m, seq, len); /* the sender's own is as it was */
+	check_frame(m, seq, len); /* the sender's own frame is unchanged */
 	rte_pktmbuf_free(m);
 }
 
@@ -194,8 +163,8 @@ static int by_address(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Every buffer of the pool can be sent, not only the few that go round: all are taken, some are
- * left for receiving, and the others are sent from, the last in memory first. */
+/* Every buffer of the pool can be sent, not only the few in use. The test takes all of them,
+ * leaves some for receiving, and sends from the others, the last in memory first. */
 static void ask_from_every_buffer(struct hk_port *port)
 {
 	static struct rte_mbuf *all[16384];
@@ -210,32 +179,32 @@ static void ask_from_every_buffer(struct hk_port *port)
 		ask(port, all[--n], ++seq, 60);
 }
 
-static void answer_all(struct hk_port *port)
+/* Sends back what comes, until the other side ends. @in_order: all frames come, in their order. */
+static void answer_all(struct hk_port *port, bool in_order)
 {
 	uint32_t last = 0;
-	struct pollfd done = {.fd = peer_fd, .events = POLLIN};
-	int64_t deadline = now_ms() + 3 * WAIT_MS;
-	while (poll(&done, 1, 0) == 0) {
-		CHECK_MSG(now_ms() < deadline, "the other side does not end");
-		struct rte_mbuf *m = receive(port, now_ms() + 1);
+
+	AWAIT(3 * WAIT_MS, line_arrived(peer_fd), {
+		struct rte_mbuf *m = receive(port, hk_clock_ms() + 1);
 		if (!m)
 			continue;
 		uint32_t seq = seq_of(m);
-		CHECK(seq == last || seq == last + 1);
+		CHECK(!in_order || seq == last || seq == last + 1);
 		last = seq;
 		check_frame(m, seq, m->data_len);
 		if (hk_port_tx(port, 0, &m, 1) == 0)
-			rte_pktmbuf_free(m); /* it will be asked for again */
-	}
-	CHECK_CMP(last, >=, FRAMES);
+			rte_pktmbuf_free(m); /* the frame will come again */
+	});
+	CHECK(!in_order || last >= FRAMES);
 }
 
 static void check_no_xdp(void)
 {
 	CHECK_MSG(system("ip -d link show hk0 | grep -q xdp") != 0,
 		  "an XDP program is left on the interface");
-	tell('x'); /* the link goes when one side does: both must have looked */
-	await('x');
+	line_send(peer_fd,
+		  "no program"); /* the link ends with one side, so both must have checked it */
+	await("no program");
 }
 
 static void exchange(const char *spec, bool asks)
@@ -244,10 +213,10 @@ static void exchange(const char *spec, bool asks)
 	if (asks) {
 		ask_all(port);
 		ask_from_every_buffer(port);
-		tell('d');
+		line_send(peer_fd, "done");
 	} else {
-		answer_all(port);
-		await('d');
+		answer_all(port, true);
+		await("done");
 	}
 	hk_port_close(port);
 }
@@ -288,19 +257,9 @@ static void faulty_case(bool asks)
 	struct hk_port *port = open_port(spec);
 	if (asks) {
 		ask_all(port);
-		tell('d');
-	} else { /* frames come twice and late: only that each is whole is checked */
-		struct pollfd done = {.fd = peer_fd, .events = POLLIN};
-		int64_t deadline = now_ms() + 3 * WAIT_MS;
-		while (poll(&done, 1, 0) == 0) {
-			CHECK_MSG(now_ms() < deadline, "the other side does not end");
-			struct rte_mbuf *m = receive(port, now_ms() + 1);
-			if (!m)
-				continue;
-			check_frame(m, seq_of(m), m->data_len);
-			if (hk_port_tx(port, 0, &m, 1) == 0)
-				rte_pktmbuf_free(m);
-		}
+		line_send(peer_fd, "done");
+	} else { /* frames come twice and late */
+		answer_all(port, false);
 	}
 	hk_port_close(port);
 }
@@ -317,28 +276,22 @@ static bool rings_are_mapped(void)
 	return found;
 }
 
-/* The peer is killed while we poll: we go on, and see that it has gone. */
+/* The peer is killed while we poll. We continue, and detect that it is gone. */
 static void memif_peer_dies_case(bool asks)
 {
 	struct hk_port *port = open_port(wire_spec(asks));
 	if (!asks) {
-		pid_t self = getpid();
-		tell('o');
-		CHECK_EQ(write(peer_fd, &self, sizeof(self)), sizeof(self));
+		line_send(peer_fd, "open %d", (int)getpid());
 		for (;;)
-			rte_pktmbuf_free(receive(port, now_ms() + WAIT_MS));
+			rte_pktmbuf_free(receive(port, hk_clock_ms() + WAIT_MS));
 	}
-	await('o');
-	pid_t other;
-	CHECK_EQ(read(peer_fd, &other, sizeof(other)), sizeof(other));
+	pid_t other = atoi(await("open "));
 	CHECK(hk_port_link(port));
 	CHECK_EQ(kill(other, SIGKILL), 0);
-	int64_t deadline = now_ms() + WAIT_MS;
-	while (hk_port_link(port)) {
-		CHECK_MSG(now_ms() < deadline, "the end of the peer is not seen");
+	AWAIT(WAIT_MS, !hk_port_link(port), {
 		for (int i = 0; i < 1000; i++)
 			rte_pktmbuf_free(receive(port, 0));
-	}
+	});
 	for (int i = 0; i < 2000000; i++) {
 		struct rte_mbuf *m;
 		if (hk_port_rx(port, 0, &m, 1))
@@ -348,35 +301,36 @@ static void memif_peer_dies_case(bool asks)
 		if (hk_port_tx(port, 0, &m, 1) == 0)
 			rte_pktmbuf_free(m);
 	}
-	/* by now the driver, left to itself, would have taken the rings from under our feet */
+	/* without the guard the driver would have unmapped the rings by now */
 	CHECK(rings_are_mapped());
 	hk_port_close(port);
 	CHECK(!rings_are_mapped());
 }
 
-/* A process with AF_XDP is killed; the next one takes its program off and works. */
+/* A process with AF_XDP is killed. The next one removes its program and works. */
 static void af_xdp_after_a_kill_case(bool asks)
 {
 	make_link(asks, MTU_AF_XDP);
 	if (asks) {
 		int up[2];
+		char c;
 		CHECK_EQ(pipe(up), 0);
-		pid_t victim = fork();
+		pid_t victim = child_fork();
 		if (victim == 0) {
-			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			(void)open_port("af_xdp:iface=hk0");
 			CHECK_EQ(write(up[1], "u", 1), 1);
 			pause();
 			_Exit(1);
 		}
-		struct pollfd p = {.fd = up[0], .events = POLLIN};
-		CHECK_EQ(poll(&p, 1, WAIT_MS), 1);
-		CHECK_EQ(kill(victim, SIGKILL), 0);
-		CHECK_EQ(waitpid(victim, NULL, 0), victim);
-		shell("ip -d link show hk0 | grep -q xdp"); /* it is there: else this tests nothing */
-		tell('k');
+		close(up[1]);
+		AWAIT(WAIT_MS, line_arrived(up[0]), pause_1ms());
+		CHECK_EQ(read(up[0], &c, 1), 1);
+		child_kill(victim);
+		/* a program is attached; otherwise this tests nothing */
+		shell("ip -d link show hk0 | grep -q xdp");
+		line_send(peer_fd, "killed");
 	} else {
-		await('k');
+		await("killed");
 	}
 	exchange("af_xdp:iface=hk0", asks);
 	check_no_xdp();
@@ -384,34 +338,28 @@ static void af_xdp_after_a_kill_case(bool asks)
 
 /* ---- running a case -------------------------------------------------------------------------- */
 
-static pid_t start(void (*run)(bool), bool asks, int fd, int close_fd)
+static void (*running)(bool asks);
+
+static void asking(int fd)
 {
-	fflush(stdout);
-	pid_t pid = fork();
-	CHECK(pid >= 0);
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	close(close_fd);
 	peer_fd = fd;
-	run(asks);
-	_Exit(0);
+	running(true);
+}
+
+static void answering(int fd)
+{
+	peer_fd = fd;
+	running(false);
 }
 
 static void run_case(void (*run)(bool), bool other_is_killed)
 {
-	int pair[2], status[2];
-	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
-	pid_t other = start(run, false, pair[1], pair[0]);
-	pid_t asks = start(run, true, pair[0], pair[1]);
-	close(pair[0]);
-	close(pair[1]);
-	CHECK_EQ(waitpid(asks, &status[0], 0), asks);
-	if (!WIFEXITED(status[0]) || WEXITSTATUS(status[0]) != 0)
-		kill(other, SIGKILL);
-	CHECK_EQ(waitpid(other, &status[1], 0), other);
+	int status[2];
+
+	running = run;
+	two_children(asking, answering, status);
 	if (WIFEXITED(status[0]) && WEXITSTATUS(status[0]) == SKIPPED) {
-		printf("skipped, for want of root: ");
+		printf("skipped, because it needs root: ");
 		return;
 	}
 	CHECK_MSG(status[0] == 0, "the asking side ended with status %#x", status[0]);
@@ -419,53 +367,42 @@ static void run_case(void (*run)(bool), bool other_is_killed)
 		  "the answering side ended with status %#x", status[1]);
 }
 
-static void memif(void)
+TEST(memif)
 {
 	run_case(memif_case, false);
 }
 
-static void memif_with_faults(void)
+TEST(memif_with_faults)
 {
 	run_case(faulty_case, false);
 }
 
-static void memif_peer_dies(void)
+TEST(memif_peer_dies)
 {
 	run_case(memif_peer_dies_case, true);
 }
 
-static void af_packet(void)
+TEST(af_packet)
 {
 	run_case(af_packet_case, false);
 }
 
-static void af_xdp(void)
+TEST(af_xdp)
 {
 	run_case(af_xdp_case, false);
 }
 
-static void af_xdp_after_a_kill(void)
+TEST(af_xdp_after_a_kill)
 {
 	run_case(af_xdp_after_a_kill_case, false);
 }
 
-static const struct hk_test tests[] = {
-	{"memif", memif},
-	{"memif_with_faults", memif_with_faults},
-	{"memif_peer_dies", memif_peer_dies},
-	{"af_packet", af_packet},
-	{"af_xdp", af_xdp},
-	{"af_xdp_after_a_kill", af_xdp_after_a_kill},
-};
-
-int main(int argc, char **argv)
+BEFORE_ALL()
 {
-	snprintf(dir, sizeof(dir), "/tmp/hk-test-XXXXXX");
-	CHECK(mkdtemp(dir) != NULL);
-	int rc = hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
-	if (rmdir(dir) != 0) {
-		fprintf(stderr, "FAIL: something is left in %s\n", dir);
-		rc = 1;
-	}
-	return rc;
+	tmp_dir(dir);
+}
+
+AFTER_ALL()
+{
+	tmp_gone(dir);
 }

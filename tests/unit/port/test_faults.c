@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/port/test_faults.c: the lossy wrapper, on DPDK's ring device: what is sent there is
- * received again, buffer by buffer, so that a test sees whether it got the sender's own buffer or
- * a copy.
+ * tests/unit/port/test_faults.c: fault injection, on DPDK's ring device. Frames sent there are
+ * received again, buffer by buffer, so that a test sees whether it got the sender's own buffer or a
+ * copy.
  */
 #include "port/faults.h"
-#include "port/port.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/loopback.h"
 
 #include <sched.h>
 
@@ -37,7 +36,7 @@ static uint32_t seq_of(const struct rte_mbuf *m)
 	return seq;
 }
 
-/* How many bits differ from the frame @seq. */
+/* Returns how many bits differ from frame @seq. */
 static int wrong_bits(const struct rte_mbuf *m, uint32_t seq)
 {
 	const uint8_t *b = rte_pktmbuf_mtod(m, const uint8_t *);
@@ -55,9 +54,8 @@ static int wrong_bits(const struct rte_mbuf *m, uint32_t seq)
 static void attach(const char *faults)
 {
 	struct hk_faults_config cfg;
-	struct hk_error err = {""};
-	CHECK_MSG(hk_faults_parse(faults, &cfg, &err) == 0, "%s", err.text);
-	CHECK_MSG(hk_faults_attach(port, &cfg, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_faults_parse(faults, &cfg, ERR));
+	CHECK_OK(hk_faults_attach(port, &cfg, ERR));
 }
 
 static void send_one(struct rte_mbuf *m)
@@ -81,21 +79,21 @@ static void no_leak(void)
 
 /* ---- tests ----------------------------------------------------------------------------------- */
 
-static void healthy_is_untouched(void)
+TEST(healthy_is_untouched)
 {
 	attach("drop=0");
 	for (uint32_t i = 0; i < 100; i++) {
 		struct rte_mbuf *m = make(i), *got = NULL;
 		send_one(m);
 		CHECK_EQ(receive(&got, 1), 1);
-		CHECK(got == m); /* not even a copy */
+		CHECK(got == m); /* the buffer itself, not a copy */
 		rte_pktmbuf_free(got);
 	}
 	CHECK_EQ(hk_faults_counters(port)->frames, 100);
 	no_leak();
 }
 
-static void drop_all(void)
+TEST(drop_all)
 {
 	attach("drop=1");
 	struct rte_mbuf *m;
@@ -107,7 +105,7 @@ static void drop_all(void)
 	no_leak();
 }
 
-static void duplicate_all(void)
+TEST(duplicate_all)
 {
 	attach("dup=1");
 	struct rte_mbuf *m[4];
@@ -123,8 +121,8 @@ static void duplicate_all(void)
 	no_leak();
 }
 
-/* The sender keeps a reference, as one that may have to send again does. */
-static void corrupt_never_touches_the_senders(void)
+/* The sender keeps a reference, as one that may have to resend does. */
+TEST(corrupt_never_touches_the_senders)
 {
 	attach("corrupt=1,dup=0.5,seed=5");
 	struct rte_mbuf *m[4];
@@ -132,21 +130,22 @@ static void corrupt_never_touches_the_senders(void)
 		struct rte_mbuf *mine = make(i);
 		rte_mbuf_refcnt_set(mine, 2);
 		send_one(mine);
-		CHECK_EQ(rte_mbuf_refcnt_read(mine), 1); /* let go of: only copies travel */
+		CHECK_EQ(rte_mbuf_refcnt_read(mine), 1); /* released: only copies travel */
 		CHECK_EQ(wrong_bits(mine, i), 0);
 		rte_pktmbuf_free(mine);
 		unsigned n = receive(m, 4);
 		CHECK_CMP(n, >=, 1);
 		CHECK_EQ(wrong_bits(m[0], i), 1);
 		if (n > 1)
-			CHECK_EQ(wrong_bits(m[1], i), 0); /* twins part before the damage */
+			CHECK_EQ(wrong_bits(m[1], i),
+				 0); /* the duplicate is copied before the corruption */
 		rte_pktmbuf_free_bulk(m, n);
 	}
 	CHECK_EQ(hk_faults_counters(port)->corrupted, 500);
 	no_leak();
 }
 
-static void reorder_swaps_neighbours(void)
+TEST(reorder_swaps_neighbours)
 {
 	attach("reorder=1,delay_us=10000000");
 	struct rte_mbuf *m[4];
@@ -157,7 +156,7 @@ static void reorder_swaps_neighbours(void)
 		CHECK_EQ(rte_mbuf_refcnt_read(first), 1);
 		rte_pktmbuf_free(first);
 		CHECK_EQ(receive(m, 4), 0);
-		CHECK_EQ(hk_faults_held(port), 1);
+		CHECK_EQ(hk_faults_pending(port), 1);
 		send_one(make(i + 1));
 		CHECK_EQ(receive(m, 4), 2);
 		CHECK_EQ(seq_of(m[0]), i + 1);
@@ -168,8 +167,8 @@ static void reorder_swaps_neighbours(void)
 	no_leak();
 }
 
-/* The last frame of all has nobody to be overtaken by: it leaves when its time is over. */
-static void reorder_of_the_last_frame_ends(void)
+/* No frame overtakes the very last one: it leaves when its delay is over. */
+TEST(reorder_of_the_last_frame_ends)
 {
 	attach("reorder=1,delay_us=1");
 	struct rte_mbuf *m = NULL;
@@ -183,21 +182,21 @@ static void reorder_of_the_last_frame_ends(void)
 	no_leak();
 }
 
-static void delay_waits_for_its_time(void)
+TEST(delay_waits_for_its_time)
 {
 	struct rte_mbuf *m[64];
 	attach("delay=1,delay_us=10000000");
 	for (uint32_t i = 0; i < 50; i++)
 		send_one(make(i));
 	CHECK_EQ(receive(m, 64), 0);
-	CHECK_EQ(hk_faults_held(port), 50);
+	CHECK_EQ(hk_faults_pending(port), 50);
 	CHECK_EQ(hk_faults_counters(port)->delayed, 50);
-	no_leak(); /* detaching frees what is held */
+	no_leak(); /* detaching frees pending frames */
 
 	attach("delay=1,delay_us=1");
 	for (uint32_t i = 0; i < 50; i++)
 		send_one(make(i));
-	uint32_t next = 0; /* receiving alone lets them go, in order */
+	uint32_t next = 0; /* receiving alone releases them, in order */
 	for (unsigned tries = 0; next < 50; tries++) {
 		unsigned n = receive(m, 64);
 		for (unsigned k = 0; k < n; k++)
@@ -226,8 +225,8 @@ static bool collect(struct came *c)
 	return n != 0;
 }
 
-/* Sends FRAMES frames in random bursts through @faults and says what came out. With @keep the
- * sender holds a reference to each, and all must be as it wrote them in the end. */
+/* Sends FRAMES frames in random bursts through @faults and returns what came out. With @keep the
+ * sender has a reference to each, and all must be unchanged in the end. */
 static struct came storm(const char *faults, bool keep, struct hk_faults_counters *count)
 {
 	static struct rte_mbuf *kept[FRAMES];
@@ -241,13 +240,13 @@ static struct came storm(const char *faults, bool keep, struct hk_faults_counter
 			m[i] = kept[seq + i] = make(seq + i);
 			rte_mbuf_refcnt_set(m[i], keep ? 2 : 1);
 		}
-		while (sent < n) { /* the wrapper takes less while the device is full */
+		while (sent < n) { /* tx accepts fewer frames while the device is full */
 			sent += hk_port_tx(port, 0, m + sent, (uint16_t)(n - sent));
 			(void)collect(&came);
 		}
 		seq += n;
 	}
-	while (hk_faults_held(port) || collect(&came))
+	while (hk_faults_pending(port) || collect(&came))
 		(void)collect(&came);
 	for (uint32_t i = 0; keep && i < FRAMES; i++) {
 		CHECK_EQ(wrong_bits(kept[i], i), 0);
@@ -260,7 +259,7 @@ static struct came storm(const char *faults, bool keep, struct hk_faults_counter
 }
 
 /* Every frame is dropped or delivered, exactly as the counters say, and no buffer is lost. */
-static void nothing_is_lost_uncounted(void)
+TEST(nothing_is_lost_uncounted)
 {
 	for (int round = 0; round < 20; round++) {
 		struct hk_faults_counters c;
@@ -281,25 +280,26 @@ static void nothing_is_lost_uncounted(void)
 	}
 }
 
-/* The same seed, the same fate: also in other bursts, since the bursts here differ each time. */
-static void seed_decides(void)
+/* The same seed gives the same fate, also in other bursts: the bursts here differ each time. */
+TEST(seed_decides)
 {
 	struct hk_faults_counters a, b, c;
-	/* nothing that waits: then arrival, too, follows from the seed alone */
+	/* no delays: then the seed alone determines the arrivals too */
 	const char *faults = "drop=0.1,dup=0.1,corrupt=0.1,seed=11";
 	struct came first = storm(faults, false, &a), again = storm(faults, true, &b);
 	struct came other = storm("drop=0.1,dup=0.1,corrupt=0.1,seed=12", false, &c);
 	CHECK_EQ(first.frames, again.frames);
 	CHECK(first.hash == again.hash && first.hash != other.hash);
 	CHECK(memcmp(&a, &b, sizeof(a)) == 0);
-	/* and the numbers are what was asked for: 600 of 6000, five standard deviations wide */
+	/* the numbers match the probabilities: 600 of 6000, within five standard deviations */
 	CHECK(a.dropped > 480 && a.dropped < 720);
 	CHECK(a.corrupted > 420 && a.corrupted < 660);
 	CHECK(a.duplicated > 420 && a.duplicated < 660);
 }
 
-/* A device that takes nothing: the wrapper's queue fills, then tx says so, and nothing is lost. */
-static void full_device_pushes_back(void)
+/* A device accepts nothing. The queue of fault injection fills, then tx refuses frames, and
+ * nothing is lost. */
+TEST(full_device_pushes_back)
 {
 	attach("dup=0.2,seed=3");
 	uint32_t taken = 0;
@@ -319,12 +319,12 @@ static void full_device_pushes_back(void)
 	const struct hk_faults_counters *c = hk_faults_counters(port);
 	CHECK_EQ(c->frames, taken);
 	CHECK_EQ(came, taken + c->duplicated);
-	CHECK_EQ(hk_faults_held(port), 0);
+	CHECK_EQ(hk_faults_pending(port), 0);
 	no_leak();
 }
 
-/* One that got stuck takes no more, and still delivers what it had taken. */
-static void stuck_takes_no_more(void)
+/* A stuck port accepts nothing, and still delivers the frames that it had accepted. */
+TEST(stuck_takes_no_more)
 {
 	struct rte_mbuf *m[8];
 
@@ -339,34 +339,16 @@ static void stuck_takes_no_more(void)
 		rte_pktmbuf_free_bulk(m, n);
 	}
 	CHECK_EQ(hk_faults_counters(port)->frames, 5);
-	CHECK_EQ(hk_faults_held(port), 0);
+	CHECK_EQ(hk_faults_pending(port), 0);
 	no_leak();
 }
 
-static const struct hk_test tests[] = {
-	{"healthy_is_untouched", healthy_is_untouched},
-	{"drop_all", drop_all},
-	{"stuck_takes_no_more", stuck_takes_no_more},
-	{"duplicate_all", duplicate_all},
-	{"corrupt_never_touches_the_senders", corrupt_never_touches_the_senders},
-	{"reorder_swaps_neighbours", reorder_swaps_neighbours},
-	{"reorder_of_the_last_frame_ends", reorder_of_the_last_frame_ends},
-	{"delay_waits_for_its_time", delay_waits_for_its_time},
-	{"nothing_is_lost_uncounted", nothing_is_lost_uncounted},
-	{"seed_decides", seed_decides},
-	{"full_device_pushes_back", full_device_pushes_back},
-};
-
-int main(int argc, char **argv)
+BEFORE_ALL()
 {
-	struct hk_error err;
-	struct hk_eal_config eal = {.memory_mb = 256};
-	if (hk_eal_init(&eal, &err) ||
-	    hk_port_open("vdev:net_ring0", BUFFERS, NULL, 1000, &port, &err)) {
-		fprintf(stderr, "%s\n", err.text);
-		return 1;
-	}
-	int rc = hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+	port = loopback_open(256, BUFFERS);
+}
+
+AFTER_ALL()
+{
 	hk_port_close(port);
-	return rc;
 }

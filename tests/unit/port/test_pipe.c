@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/port/test_pipe.c: queue pairs in software: frames both ways, buffers that come back, shares,
- * and users that write garbage. One process plays both sides; one test has them in two threads.
+ * tests/unit/port/test_pipe.c: queue pairs in software: frames in both directions, buffers that
+ * come back, shares, and users that write garbage. One process plays both sides; one test uses two
+ * threads.
  */
 #include "port/pipe.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/hk_test.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -12,9 +13,9 @@
 
 #include <rte_mempool.h>
 
-#define FRAMES 200000
-#define SHARE  300
-#define ROOM   1024
+#define FRAMES    200000
+#define SHARE     300
+#define DATA_ROOM 1024
 
 static struct rte_mempool *rx_pool, *tx_pool;
 static struct hk_pipe *pipe_;
@@ -25,25 +26,23 @@ static struct hk_port port;
 static void open_pipe(void)
 {
 	static unsigned made;
-	struct hk_eal_config eal = {.memory_mb = 64};
 	struct hk_port_info info = {.frame_max = 1000, .point_to_point = true};
-	struct hk_error err = {""};
 	char rx[20], tx[20];
 
-	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_eal_init(&(struct hk_eal_config){.memory_mb = 64}, ERR));
 	snprintf(rx, sizeof(rx), "rx%u", made);
 	snprintf(tx, sizeof(tx), "tx%u", made++);
-	CHECK_MSG(hk_pool_create(rx, 1024, 1000, &rx_pool, &err) == 0, "%s", err.text);
-	CHECK_MSG(hk_pool_create_room(tx, 700, 40, ROOM, &tx_pool, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_pool_create(rx, 1024, 1000, &rx_pool, ERR));
+	CHECK_OK(hk_pool_create_sized(tx, 700, 40, DATA_ROOM, &tx_pool, ERR));
 	pipe_ = aligned_alloc(64, sizeof(*pipe_));
 	CHECK(pipe_ != NULL);
 	share = hk_pipe_share_new(SHARE);
 	CHECK(share != NULL);
-	CHECK_MSG(hk_pipe_open(pipe_, tx_pool, share, &end, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_pipe_open(pipe_, tx_pool, share, &end, ERR));
 	hk_pipe_port(pipe_, &info, &port);
 }
 
-/* Everything is back where it belongs. */
+/* Closes the pipe; every buffer is back in its pool. */
 static void close_pipe(void)
 {
 	hk_pipe_close(end);
@@ -75,7 +74,7 @@ static uint32_t number_in(const void *bytes, uint16_t len)
 	return i;
 }
 
-/* The user's side: receives in order, sends, frees; holds some for long, as kept messages are. */
+/* The user's side: receives in order, sends, frees, and holds some buffers for long. */
 struct user {
 	uint32_t got, sent;
 	struct rte_mbuf *held[64], *mine[64];
@@ -102,7 +101,7 @@ static void user_turn(struct user *u, uint32_t frames)
 
 	if (!s)
 		return;
-	/* every other one is kept by the sender until it is acknowledged, say */
+	/* the sender keeps every other one, as until an acknowledgement */
 	bool keep = u->sent % 2 && u->mines < 64;
 
 	if (keep)
@@ -130,13 +129,13 @@ static void switch_turn(struct other *o, uint32_t frames)
 	struct rte_mbuf *m[8];
 	unsigned n = 0;
 
-	/* within the share and the ring, so that nothing is dropped */
+	/* within the share and the ring, so that no frame is dropped */
 	while (n < 8 && o->given + n < frames && hk_pipe_share_held(share) + n < SHARE &&
 	       (m[n] = frame(rx_pool, o->given + n)))
 		n++;
 	CHECK_EQ(hk_pipe_give(end, m, n), 0);
 	o->given += n;
-	hk_pipe_settle(share);
+	hk_pipe_share_reclaim(share);
 	int k = hk_pipe_take(end, f, 32);
 
 	CHECK(k >= 0);
@@ -151,11 +150,11 @@ static void user_ends(struct user *u)
 
 	while (u->mines)
 		rte_pktmbuf_free_seg(u->mine[--u->mines]);
-	CHECK_EQ(hk_port_tx(&port, 0, none, 0), 0); /* frees what was sent */
+	CHECK_EQ(hk_port_tx(&port, 0, none, 0), 0); /* frees sent buffers */
 	CHECK_EQ(rte_mempool_avail_count(tx_pool), 700);
 }
 
-static void both_ways(void)
+TEST(both_ways)
 {
 	struct user u = {0};
 	struct other o = {0};
@@ -166,7 +165,8 @@ static void both_ways(void)
 		switch_turn(&o, FRAMES);
 	}
 	user_ends(&u);
-	CHECK(hk_pipe_counters(end)->rx_full == 0 && hk_pipe_counters(end)->rx_share == 0);
+	CHECK(hk_pipe_counters(end)->rx_dropped_full == 0 &&
+	      hk_pipe_counters(end)->rx_dropped_quota == 0);
 	close_pipe();
 }
 
@@ -175,7 +175,6 @@ static _Atomic bool stop;
 
 static void *switch_thread(void *arg)
 {
-	(void)arg;
 	while (!atomic_load(&stop)) {
 		switch_turn(&other, FRAMES);
 		sched_yield();
@@ -183,7 +182,7 @@ static void *switch_thread(void *arg)
 	return NULL;
 }
 
-static void in_two_threads(void)
+TEST(in_two_threads)
 {
 	struct user u = {0};
 	pthread_t t;
@@ -205,26 +204,26 @@ static void in_two_threads(void)
 	close_pipe();
 }
 
-/* Who has left does not take what it is given, and who has taken all need not be watched. */
-static void what_is_not_taken_is_seen(void)
+/* A user that ended does not take its frames, and a user that has taken all need not be watched. */
+TEST(what_is_not_taken_is_seen)
 {
 	struct rte_mbuf *m;
 
 	open_pipe();
-	CHECK(hk_pipe_empty(end) && !hk_pipe_waits(end));
+	CHECK(hk_pipe_empty(end) && !hk_pipe_stalled(end));
 	m = frame(rx_pool, 1);
 	CHECK_EQ(hk_pipe_give(end, &m, 1), 0);
 	CHECK(!hk_pipe_empty(end));
-	CHECK(!hk_pipe_waits(end)); /* it may have come just now */
-	CHECK(hk_pipe_waits(end));
+	CHECK(!hk_pipe_stalled(end)); /* the frame may have just come */
+	CHECK(hk_pipe_stalled(end));
 	CHECK_EQ(hk_port_rx(&port, 0, &m, 1), 1);
-	CHECK(hk_pipe_empty(end) && !hk_pipe_waits(end));
+	CHECK(hk_pipe_empty(end) && !hk_pipe_stalled(end));
 	rte_pktmbuf_free_seg(m);
 	close_pipe();
 }
 
-/* A user that does not poll, or keeps everything, loses its own frames only. */
-static void a_share_is_not_exceeded(void)
+/* A user that does not poll, or keeps everything, loses only its own frames. */
+TEST(a_share_is_not_exceeded)
 {
 	open_pipe();
 	for (unsigned i = 0; i < 2 * HK_PIPE_RING; i++) {
@@ -232,27 +231,26 @@ static void a_share_is_not_exceeded(void)
 
 		CHECK(m != NULL);
 		CHECK_EQ(hk_pipe_give(end, &m, 1), 0);
-		(void)hk_port_rx(&port, 0, got, 8); /* takes, and never frees */
+		(void)hk_port_rx(&port, 0, got, 8); /* takes frames and never frees them */
 		CHECK(hk_pipe_share_held(share) <= SHARE);
 	}
-	CHECK_EQ(hk_pipe_counters(end)->rx_share, 2 * HK_PIPE_RING - SHARE);
+	CHECK_EQ(hk_pipe_counters(end)->rx_dropped_quota, 2 * HK_PIPE_RING - SHARE);
 	CHECK_EQ(rte_mempool_avail_count(rx_pool), 1024 - SHARE);
 	close_pipe();
 }
 
-/* It is one share for all pipes of a user; and what came by one that is closed stays in it until it is freed. */
-static void pipes_share(void)
+/* All pipes of a user have one share. Frames of a closed pipe stay in it until they are freed. */
+TEST(pipes_share)
 {
 	struct hk_pipe *second = aligned_alloc(64, sizeof(*second));
 	struct rte_mbuf *got[2 * HK_PIPE_RING];
-	struct hk_error err = {""};
 	struct hk_pipe_end *both[2];
 	struct hk_port ports[2];
 	unsigned n = 0;
 
 	CHECK(second != NULL);
 	open_pipe();
-	CHECK_MSG(hk_pipe_open(second, tx_pool, share, &both[1], &err) == 0, "%s", err.text);
+	CHECK_OK(hk_pipe_open(second, tx_pool, share, &both[1], ERR));
 	hk_pipe_port(second, &port.info, &ports[1]);
 	both[0] = end;
 	ports[0] = port;
@@ -264,15 +262,16 @@ static void pipes_share(void)
 		n += hk_port_rx(&ports[i % 2], 0, got + n, 8);
 	}
 	CHECK_EQ(n, SHARE);
-	CHECK_EQ(hk_pipe_counters(both[0])->rx_share + hk_pipe_counters(both[1])->rx_share,
+	CHECK_EQ(hk_pipe_counters(both[0])->rx_dropped_quota +
+			 hk_pipe_counters(both[1])->rx_dropped_quota,
 		 2 * HK_PIPE_RING - SHARE);
 	hk_pipe_close(both[1]);
-	hk_pipe_settle(share);
+	hk_pipe_share_reclaim(share);
 	CHECK_EQ(hk_pipe_share_held(share), SHARE);
 	while (n)
 		rte_pktmbuf_free_seg(got[--n]);
 	while (hk_pipe_share_held(share))
-		hk_pipe_settle(share);
+		hk_pipe_share_reclaim(share);
 	close_pipe();
 	free(second);
 }
@@ -285,9 +284,9 @@ static bool same_header(const struct rte_mbuf *a, const struct rte_mbuf *b)
 	       a->data_off == b->data_off;
 }
 
-/* A user that scribbles over the headers of what it has, before it frees them or dies: they come back as they
- * were, and to the pool that they are of. */
-static void headers_are_made_anew(void)
+/* A user overwrites the headers of its buffers before it frees them or dies. They return as they
+ * were, and to their own pool. */
+TEST(headers_are_made_anew)
 {
 	static struct rte_mbuf before[1024];
 	struct rte_mbuf *m[1024], *got[64];
@@ -305,9 +304,9 @@ static void headers_are_made_anew(void)
 	for (unsigned i = 0; i < 64; i++) {
 		for (unsigned k = 0; k < sizeof(*got[i]) / 8; k++)
 			((uint64_t *)got[i])[k] = hk_rng_next(&hk_test_rng);
-		rte_mbuf_refcnt_set(got[i], i % 2 ? 1 : 2); /* half of them are "freed" */
+		rte_mbuf_refcnt_set(got[i], i % 2 ? 1 : 2); /* half of them look freed */
 	}
-	hk_pipe_settle(share);
+	hk_pipe_share_reclaim(share);
 	CHECK_EQ(hk_pipe_share_held(share), 32);
 	CHECK_EQ(rte_mempool_avail_count(rx_pool), 32);
 	hk_pipe_close(end);
@@ -320,7 +319,7 @@ static void headers_are_made_anew(void)
 		while (k < 64 && m[k] != again)
 			k++;
 		CHECK_MSG(k < 64, "a buffer comes back that was never given");
-		CHECK_MSG(same_header(again, &before[k]), "the header of buffer %u is not mended",
+		CHECK_MSG(same_header(again, &before[k]), "the header of buffer %u is not restored",
 			  k);
 	}
 	hk_pool_free(rx_pool);
@@ -328,8 +327,8 @@ static void headers_are_made_anew(void)
 	free(pipe_);
 }
 
-/* Whatever the user writes, the switch reads within the pool, or says that it is garbage. */
-static void garbage_is_noticed(void)
+/* For every value that the user writes, the switch reads within the pool or reports an error. */
+TEST(garbage_is_noticed)
 {
 	for (unsigned round = 0; round < 2000; round++) {
 		struct hk_pipe_frame f[32];
@@ -354,7 +353,7 @@ static void garbage_is_noticed(void)
 		CHECK(n == -EPROTO || (n >= 0 && n <= 32));
 		for (int i = 0; i < n; i++)
 			for (uint16_t b = 0; b < f[i].len; b++)
-				f[i].bytes[b] ^= 1; /* a fault would end the test */
+				f[i].bytes[b] ^= 1; /* an invalid address would end the test */
 		if (n > 0)
 			hk_pipe_sent(end, (unsigned)n);
 		struct rte_mbuf *g = frame(rx_pool, round);
@@ -364,19 +363,4 @@ static void garbage_is_noticed(void)
 		if (round % 50 == 49)
 			close_pipe();
 	}
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test tests[] = {
-		{"both_ways", both_ways},
-		{"in_two_threads", in_two_threads},
-		{"what_is_not_taken_is_seen", what_is_not_taken_is_seen},
-		{"a_share_is_not_exceeded", a_share_is_not_exceeded},
-		{"pipes_share", pipes_share},
-		{"headers_are_made_anew", headers_are_made_anew},
-		{"garbage_is_noticed", garbage_is_noticed},
-	};
-
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/port/test_shared.c: ports that processes share. Two "nodes" a and b, each a primary with two
- * secondaries, and between them one memif with two queues. What these processes do: shared_roles.h.
+ * tests/unit/port/test_shared.c: ports that processes share. There are two "nodes" a and b, each a
+ * primary with two secondaries, and one memif with two queues between them. shared_roles.h
+ * describes the processes.
  */
 #include "port/internal.h"
-#include "tests/unit/port/shared_rig.h"
+#include "tests/support/shared.h"
 #include "tests/unit/port/shared_roles.h"
 
 #include <errno.h>
@@ -15,9 +16,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PAGES 48 /* of two primaries, and some */
+#define PAGES 48 /* for two primaries, and some more */
 
-/* ---- the nodes -------------------------------------------------------------------------------- */
+/* ---- the nodes ------------------------------------------------------------------------------- */
 
 struct node {
 	struct rig_proc primary, secondary[QUEUES];
@@ -27,70 +28,61 @@ struct node {
 
 static struct node a, b;
 
-static void say_all(const char *line)
+static void command_all(const char *line)
 {
 	for (unsigned q = 0; q < QUEUES; q++) {
-		rig_say(&a.secondary[q], line);
-		rig_say(&b.secondary[q], line);
+		rig_command(&a.secondary[q], "%s", line);
+		rig_command(&b.secondary[q], "%s", line);
 	}
 }
 
-static void hear_all(const char *want)
+static void expect_all(const char *want)
 {
 	for (unsigned q = 0; q < QUEUES; q++) {
-		rig_hear(&a.secondary[q], want);
-		rig_hear(&b.secondary[q], want);
+		rig_expect(&a.secondary[q], want);
+		rig_expect(&b.secondary[q], want);
 	}
 }
 
 static void start_primary(struct node *n, char side, const char *role)
 {
-	char text[256];
 	snprintf(n->name, sizeof(n->name), "hkt-%c", side);
-	snprintf(text, sizeof(text), "primary %s %s memif:socket=%s/w.sock,role=%s,frame=%d",
-		 n->name, rig_huge, rig_dir, role, FRAME);
-	rig_spawn(&n->primary, n->name, text);
-	rig_hear(&n->primary, "ready");
+	rig_spawn(&n->primary, n->name, "primary %s %s memif:socket=%s/w.sock,role=%s,frame=%d",
+		  n->name, rig_huge, rig_dir, role, FRAME);
+	rig_expect(&n->primary, "ready");
 }
 
 static void start_second(struct node *n, unsigned q)
 {
-	char text[64], name[48];
-	snprintf(text, sizeof(text), "secondary %s %u", n->name, q);
+	char name[48];
 	snprintf(name, sizeof(name), "%.16s/%u", n->name, q);
-	rig_spawn(&n->secondary[q], name, text);
-	rig_hear(&n->secondary[q], "started ");
+	rig_spawn(&n->secondary[q], name, "secondary %s %u", n->name, q);
+	rig_expect(&n->secondary[q], "started ");
 }
 
 static void attach(struct node *n, unsigned q)
 {
-	char text[64];
-	snprintf(text, sizeof(text), "attach %u %d", n->port, RIG_WAIT_MS);
-	rig_say(&n->secondary[q], text);
-	rig_hear(&n->secondary[q], "attached 0 ");
+	rig_command(&n->secondary[q], "attach %u %d", n->port, RIG_WAIT_MS);
+	rig_expect(&n->secondary[q], "attached 0 ");
 }
 
-/* Both nodes, all attached. Secondaries of a start before there is a port, those of b after. */
+/* Starts both nodes and attaches all secondaries: those of a start before there is a port, those
+ * of b after. */
 static void start_nodes(void)
 {
-	char text[64];
 	start_primary(&a, 'a', "server");
 	start_primary(&b, 'b', "client");
 	for (unsigned q = 0; q < QUEUES; q++)
 		start_second(&a, q);
-	rig_say(&a.secondary[0], "attach 0 20");
-	CHECK(strstr(rig_hear(&a.secondary[0], "attached -110 "), "has not opened it"));
-	/* one that is stopped holds up nobody */
+	CHECK_HAS(rig_call(&a.secondary[0], "attach 0 20", "attached -110 "), "has not opened it");
+	/* a stopped secondary delays nobody */
 	CHECK_EQ(kill(a.secondary[1].pid, SIGSTOP), 0);
-	rig_say(&a.primary, "open");
-	a.port = (unsigned)atoi(rig_hear(&a.primary, "open "));
-	snprintf(text, sizeof(text), "attach %u 20", a.port); /* open, but no link yet */
-	rig_say(&a.secondary[0], text);
-	CHECK(strstr(rig_hear(&a.secondary[0], "attached -110 "), "link"));
-	rig_say(&b.primary, "open");
-	b.port = (unsigned)atoi(rig_hear(&b.primary, "open "));
-	rig_say(&a.primary, "wait");
-	rig_hear(&a.primary, "up");
+	a.port = (unsigned)atoi(rig_call(&a.primary, "open", "open "));
+	/* the port is open, but its link is not up yet */
+	rig_command(&a.secondary[0], "attach %u 20", a.port);
+	CHECK_HAS(rig_expect(&a.secondary[0], "attached -110 "), "link");
+	b.port = (unsigned)atoi(rig_call(&b.primary, "open", "open "));
+	rig_call(&a.primary, "wait", "up");
 	CHECK_EQ(kill(a.secondary[1].pid, SIGCONT), 0);
 	for (unsigned q = 0; q < QUEUES; q++) {
 		start_second(&b, q);
@@ -103,214 +95,195 @@ static void nothing_left(const struct node *n)
 {
 	char path[128];
 	snprintf(path, sizeof(path), "%s/dpdk", rig_run);
-	CHECK_EQ(rig_files(path, n->name), 0);
-	CHECK_EQ(rig_files(rig_huge, n->name), 0);
+	CHECK_EQ(tmp_files(path, n->name), 0);
+	CHECK_EQ(tmp_files(rig_huge, n->name), 0);
 }
 
 static void end_node(struct node *n)
 {
 	for (unsigned q = 0; q < QUEUES; q++) {
-		rig_say(&n->secondary[q], "end");
+		rig_command(&n->secondary[q], "end");
 		rig_gone(&n->secondary[q]);
 	}
-	rig_say(&n->primary, "end");
+	rig_command(&n->primary, "end");
 	rig_gone(&n->primary);
 	nothing_left(n);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
-static void each_its_own_queue(void)
+TEST(each_its_own_queue)
 {
-	char text[64];
 	start_nodes();
-	say_all("exchange 1 5000");
-	hear_all("done 5000");
-	rig_say(&a.secondary[1], "faults");
-	rig_hear(&a.secondary[1], "doubled");
-	rig_say(&a.primary, "ring");
-	snprintf(text, sizeof(text), "attach %.8s 0", rig_hear(&a.primary, "ring "));
-	rig_say(&a.secondary[0], text);
-	CHECK(strstr(rig_hear(&a.secondary[0], "attached -95 "), "nobody has tried"));
-	rig_say(&a.secondary[1], "open"); /* a secondary opens nothing */
-	CHECK_EQ(atoi(rig_hear(&a.secondary[1], "open ")), -EPERM);
-	rig_say(&a.secondary[1], "detach");
-	rig_hear(&a.secondary[1], "detached");
+	command_all("exchange 1 5000");
+	expect_all("done 5000");
+	rig_call(&a.secondary[1], "faults", "doubled");
+	rig_command(&a.secondary[0], "attach %d 0", atoi(rig_call(&a.primary, "ring", "ring ")));
+	CHECK_HAS(rig_expect(&a.secondary[0], "attached -95 "), "nobody has tried");
+	/* a secondary may not open ports */
+	CHECK_EQ(atoi(rig_call(&a.secondary[1], "open", "open ")), -EPERM);
+	rig_call(&a.secondary[1], "detach", "detached");
 	attach(&a, 1);
-	say_all("exchange 2 5000");
-	hear_all("done 5000");
-	say_all("link");
-	hear_all("link 1");
+	command_all("exchange 2 5000");
+	expect_all("done 5000");
+	command_all("link");
+	expect_all("link 1");
 	end_node(&a);
 	end_node(&b);
 }
 
-static void secondary_is_killed(void)
+TEST(secondary_is_killed)
 {
 	start_nodes();
-	say_all("stream 1");
-	hear_all("flows");
+	command_all("stream 1");
+	expect_all("flows");
 	rig_kill(&a.secondary[1]);
-	rig_say(&b.secondary[1], "stop");
-	rig_hear(&b.secondary[1], "done");
-	/* the other pair flows all the time */
-	rig_say(&a.primary, "reset 1");
-	rig_hear(&a.primary, "reset");
+	rig_call(&b.secondary[1], "stop", "done");
+	/* the other pair exchanges frames all the time */
+	rig_call(&a.primary, "reset 1", "reset");
 	start_second(&a, 1);
 	attach(&a, 1);
-	rig_say(&a.secondary[1], "exchange 2 5000");
-	rig_say(&b.secondary[1], "exchange 2 5000");
-	rig_hear(&a.secondary[1], "done 5000");
-	rig_hear(&b.secondary[1], "done 5000");
-	rig_say(&a.secondary[0], "stop");
-	rig_say(&b.secondary[0], "stop");
-	CHECK(atoi(rig_hear(&a.secondary[0], "done ")) > STREAM_RUN);
-	CHECK(atoi(rig_hear(&b.secondary[0], "done ")) > STREAM_RUN);
+	rig_command(&a.secondary[1], "exchange 2 5000");
+	rig_command(&b.secondary[1], "exchange 2 5000");
+	rig_expect(&a.secondary[1], "done 5000");
+	rig_expect(&b.secondary[1], "done 5000");
+	rig_command(&a.secondary[0], "stop");
+	rig_command(&b.secondary[0], "stop");
+	CHECK(atoi(rig_expect(&a.secondary[0], "done ")) > STREAM_RUN);
+	CHECK(atoi(rig_expect(&b.secondary[0], "done ")) > STREAM_RUN);
 	end_node(&a);
 	end_node(&b);
 }
 
-static void primary_is_killed(void)
+TEST(primary_is_killed)
 {
-	struct hk_error err = {""};
 	char text[128];
 	start_nodes();
-	say_all("stream 1");
-	hear_all("flows");
-	CHECK_EQ(hk_eal_remove_stale(a.name, rig_huge, &err), -EBUSY);
+	command_all("stream 1");
+	expect_all("flows");
+	CHECK_EQ(hk_eal_remove_stale(a.name, rig_huge, ERR), -EBUSY);
 	rig_kill(&a.primary);
-	rig_say(&b.primary, "link");
-	rig_hear(&b.primary, "link 0");
-	say_all("stop");
-	hear_all("done");
-	say_all("link");
-	hear_all("link 0");
-	snprintf(text, sizeof(text), "attach %u 50", a.port);
-	rig_say(&a.secondary[0], text); /* nobody to attach to */
-	rig_hear(&a.secondary[0], "attached -");
+	rig_call(&b.primary, "link", "link 0");
+	command_all("stop");
+	expect_all("done");
+	command_all("link");
+	expect_all("link 0");
+	rig_command(&a.secondary[0], "attach %u 50", a.port); /* there is no primary to attach to */
+	rig_expect(&a.secondary[0], "attached -");
 
 	snprintf(text, sizeof(text), "%s/dpdk", rig_run);
-	CHECK(rig_files(rig_huge, a.name) > 0 && rig_files(text, a.name) == 1);
-	CHECK_MSG(hk_eal_remove_stale(a.name, NULL, &err) == 0, "%s", err.text);
+	CHECK(tmp_files(rig_huge, a.name) > 0 && tmp_files(text, a.name) == 1);
+	CHECK_OK(hk_eal_remove_stale(a.name, NULL, ERR));
 	nothing_left(&a);
-	for (unsigned q = 0; q < QUEUES; q++) { /* they still live, and end well */
-		rig_say(&a.secondary[q], "end");
+	for (unsigned q = 0; q < QUEUES; q++) { /* they are still alive, and end in good order */
+		rig_command(&a.secondary[q], "end");
 		rig_gone(&a.secondary[q]);
 	}
 	nothing_left(&a);
 	end_node(&b);
 }
 
-static void wake(struct rig_proc *sleeper, const struct rig_proc *ringer, const char *ring,
-		 const char *hears)
+static void wake(struct rig_proc *sleeper, const struct rig_proc *signaller, const char *command,
+		 const char *answer)
 {
-	rig_say(sleeper, "sleep");
-	rig_hear(sleeper, "asleep");
-	rig_say(ringer, ring);
-	rig_hear(sleeper, hears);
+	rig_command(sleeper, "sleep");
+	rig_expect(sleeper, "asleep");
+	rig_command(signaller, "%s", command);
+	rig_expect(sleeper, answer);
 }
 
-/* Who sleeps is woken, from its own node and from the other; whatever comes on a wire's bell says nothing
- * else, and a bell is neither a sign of life nor of death. */
-static void bells_wake(void)
+/* A sleeper is woken from its own node and from the other. Other bytes on a wire have no effect,
+ * and a signal is not a sign of life or death. */
+TEST(bells_wake)
 {
 	start_nodes();
-	wake(&b.secondary[0], &b.secondary[1], "ring here", "rung here");
-	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung on a wire");
-	wake(&b.secondary[0], &a.secondary[0], "ring wire", "rung on a wire");
-	wake(&a.secondary[1], &b.secondary[1], "ring wire", "rung on a wire");
-	rig_say(&a.secondary[0], "ring badly");
-	rig_hear(&a.secondary[0], "rang badly");
-	rig_say(&b.primary, "link");
-	rig_hear(&b.primary, "link 1");
-	wake(&b.secondary[0], &b.secondary[1], "ring here", "rung here");
-	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung on a wire");
-	/* who attaches anew has it again */
-	rig_say(&b.secondary[0], "detach");
-	rig_hear(&b.secondary[0], "detached");
+	wake(&b.secondary[0], &b.secondary[1], "signal here", "woken here");
+	wake(&b.secondary[0], &a.secondary[1], "signal wire", "woken by a wire");
+	wake(&b.secondary[0], &a.secondary[0], "signal wire", "woken by a wire");
+	wake(&a.secondary[1], &b.secondary[1], "signal wire", "woken by a wire");
+	rig_call(&a.secondary[0], "signal badly", "signalled badly");
+	rig_call(&b.primary, "link", "link 1");
+	wake(&b.secondary[0], &b.secondary[1], "signal here", "woken here");
+	wake(&b.secondary[0], &a.secondary[1], "signal wire", "woken by a wire");
+	/* a secondary that attaches again gets the wakeup again */
+	rig_call(&b.secondary[0], "detach", "detached");
 	attach(&b, 0);
-	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung on a wire");
-	/* where there is a switch, it alone is woken by a wire, and hands on */
-	rig_say(&b.primary, "hear");
-	rig_hear(&b.primary, "asleep");
-	rig_say(&b.secondary[0], "detach");
-	rig_hear(&b.secondary[0], "detached");
+	wake(&b.secondary[0], &a.secondary[1], "signal wire", "woken by a wire");
+	/* with a switch, a wire wakes only the switch, which passes the signal on */
+	rig_call(&b.primary, "listen", "asleep");
+	rig_call(&b.secondary[0], "detach", "detached");
 	attach(&b, 0);
-	wake(&b.secondary[0], &a.secondary[1], "ring wire", "rung here");
-	rig_hear(&b.primary, "handed on");
-	/* … also what comes while the poller is awake */
-	rig_say(&b.primary, "hear");
-	rig_hear(&b.primary, "asleep");
-	rig_say(&a.secondary[1], "ring wire");
-	rig_hear(&b.primary, "handed on");
-	rig_say(&b.secondary[0], "asked");
-	rig_hear(&b.secondary[0], "asked 1, then 0");
-	say_all("exchange 1 2000");
-	hear_all("done 2000");
+	wake(&b.secondary[0], &a.secondary[1], "signal wire", "woken here");
+	rig_expect(&b.primary, "passed on");
+	/* also a signal that comes while the poller is awake */
+	rig_call(&b.primary, "listen", "asleep");
+	rig_command(&a.secondary[1], "signal wire");
+	rig_expect(&b.primary, "passed on");
+	rig_call(&b.secondary[0], "requested", "requested 1, then 0");
+	command_all("exchange 1 2000");
+	expect_all("done 2000");
 	end_node(&a);
-	rig_say(&b.primary, "link");
-	rig_hear(&b.primary, "link 0");
-	/* the end of a wire does not keep anybody awake */
-	wake(&b.secondary[0], &b.secondary[1], "ring here", "rung here");
+	rig_call(&b.primary, "link", "link 0");
+	/* the end of a wire keeps nobody awake */
+	wake(&b.secondary[0], &b.secondary[1], "signal here", "woken here");
 	end_node(&b);
 }
 
-/* Killed all, and started anew under the same name without a clean-up between. */
-static void name_is_used_again(void)
+/* All are killed, and started again under the same name without a clean-up. */
+TEST(name_is_used_again)
 {
 	start_primary(&a, 'a', "server");
 	start_second(&a, 0);
 	rig_kill(&a.primary);
 	start_primary(&a, 'a', "server");
-	rig_say(&a.secondary[0], "attach 0 50"); /* not to the new one */
-	CHECK(strstr(rig_hear(&a.secondary[0], "attached -"), "ended"));
+	/* the secondary does not attach to the new one */
+	CHECK_HAS(rig_call(&a.secondary[0], "attach 0 50", "attached -"), "ended");
 	rig_kill(&a.secondary[0]);
 	start_second(&a, 0);
 	rig_kill(&a.secondary[0]);
-	rig_say(&a.primary, "end");
+	rig_command(&a.primary, "end");
 	rig_gone(&a.primary);
 	nothing_left(&a);
 }
 
-/* The other node goes in good order while our secondaries poll. */
-static void peer_leaves(void)
+/* The other node ends in good order while our secondaries poll. */
+TEST(peer_leaves)
 {
 	start_nodes();
-	say_all("stream 1");
-	hear_all("flows");
+	command_all("stream 1");
+	expect_all("flows");
 	for (unsigned q = 0; q < QUEUES; q++) {
-		rig_say(&b.secondary[q], "stop");
-		rig_hear(&b.secondary[q], "done");
+		rig_call(&b.secondary[q], "stop", "done");
 	}
 	end_node(&b);
-	rig_say(&a.primary, "link");
-	rig_hear(&a.primary, "link 0");
+	rig_call(&a.primary, "link", "link 0");
 	for (unsigned q = 0; q < QUEUES; q++) {
-		rig_say(&a.secondary[q], "stop");
-		rig_hear(&a.secondary[q], "done");
-		rig_say(&a.secondary[q], "link");
-		rig_hear(&a.secondary[q], "link 0");
+		rig_call(&a.secondary[q], "stop", "done");
+		rig_call(&a.secondary[q], "link", "link 0");
 	}
 	end_node(&a);
 }
 
-/* ---- what is refused -------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
-static void expect(const char *role, int code, const char *says)
+/* Starts DPDK in a process in vain. @role: role_try()'s arguments. */
+static void expect(int code, const char *says, const char *role, ...)
 {
 	struct rig_proc p = {0};
 	char text[256];
-	int rc;
-	snprintf(text, sizeof(text), "try %s", role);
-	rig_spawn(&p, "try", text);
-	const char *said = rig_hear(&p, "init ");
-	CHECK(sscanf(said, "%d", &rc) == 1);
-	CHECK_MSG(rc == code && strstr(said, says) && strstr(said, "fix: "),
-		  "%s: \"%s\", and not %d with \"%s\"", role, said, code, says);
+	va_list ap;
+
+	va_start(ap, role);
+	vsnprintf(text, sizeof(text), role, ap);
+	va_end(ap);
+	rig_spawn(&p, text, "try %s", text);
+	const char *said = rig_expect(&p, "init ");
+	CHECK_EQ(atoi(said), code);
+	CHECK_HAS(said, says, "fix: ");
 	rig_gone(&p);
 }
 
-/* The configuration of a primary that is not one of ours, and lives as long as this process. */
+/* Creates the configuration of a foreign primary, which is alive as long as this process. */
 static int fake_primary(const char *name, uint32_t magic, uint32_t version)
 {
 	char path[160];
@@ -327,69 +300,63 @@ static int fake_primary(const char *name, uint32_t magic, uint32_t version)
 	return fd;
 }
 
-static void refused(void)
+TEST(refused)
 {
-	char text[256];
-	struct hk_error err = {""};
-	snprintf(text, sizeof(text), "primary ../x %s 32 0", rig_huge);
-	expect(text, -EINVAL, "no name");
-	snprintf(text, sizeof(text), "primary hkt-a %s 32 0", rig_run);
-	expect(text, -ENODEV, "not in a hugetlbfs; fix: name one in a hugetlbfs");
-	expect("primary hkt-a /nowhere 32 0", -ENOENT, "/nowhere, does not exist; fix: name one");
-	snprintf(text, sizeof(text), "primary hkt-a %s 60000 0", rig_huge);
-	expect(text, -ENOMEM, "huge pages");
+	expect(-EINVAL, "not a name", "primary ../x %s 32 0", rig_huge);
+	expect(-ENODEV, "not in a hugetlbfs; fix: name one in a hugetlbfs", "primary hkt-a %s 32 0",
+	       rig_run);
+	expect(-ENOENT, "/nowhere, does not exist; fix: name one", "primary hkt-a /nowhere 32 0");
+	expect(-ENOMEM, "huge pages", "primary hkt-a %s 60000 0", rig_huge);
 	CHECK_EQ(chmod(rig_dir, 0755), 0);
-	snprintf(text, sizeof(text), "primary hkt-a %s 32 65534", rig_huge);
-	expect(text, -EACCES, "no permission");
-	expect("secondary hkt-a - 0 0", -ENOENT, "no primary");
+	expect(-EACCES, "no permission", "primary hkt-a %s 32 65534", rig_huge);
+	expect(-ENOENT, "no primary", "secondary hkt-a - 0 0");
 
 	int fd = fake_primary("hkt-v", RTE_MAGIC, RTE_VERSION + 0x10000);
-	expect("secondary hkt-v - 0 0", -EPROTONOSUPPORT, "runs DPDK");
-	snprintf(text, sizeof(text), "primary hkt-v %s 32 0", rig_huge);
-	expect(text, -EADDRINUSE, "another primary");
+	expect(-EPROTONOSUPPORT, "runs DPDK", "secondary hkt-v - 0 0");
+	expect(-EADDRINUSE, "another primary", "primary hkt-v %s 32 0", rig_huge);
 	close(fd);
-	expect("secondary hkt-v - 0 0", -ENOENT, "no primary"); /* the file alone is no primary */
-	CHECK_EQ(hk_eal_remove_stale("hkt-v", NULL, &err), 0);
-	CHECK_EQ(hk_eal_remove_stale("hkt-v", NULL, &err), 0); /* nothing there */
+	/* the file alone does not make a primary */
+	expect(-ENOENT, "no primary", "secondary hkt-v - 0 0");
+	CHECK_OK(hk_eal_remove_stale("hkt-v", NULL, ERR));
+	CHECK_OK(hk_eal_remove_stale("hkt-v", NULL, ERR)); /* there are no files */
 
 	fd = fake_primary("hkt-s", 0, 0);
-	expect("secondary hkt-s - 0 0", -ETIMEDOUT, "not finished");
+	expect(-ETIMEDOUT, "not finished", "secondary hkt-s - 0 0");
 	close(fd);
+	char text[128];
+
 	snprintf(text, sizeof(text), "%s/dpdk/hkt-s/somebody's", rig_run);
 	CHECK_EQ(mkdir(text, 0700), 0);
-	CHECK_EQ(hk_eal_remove_stale("hkt-s", NULL, &err), -ENOTEMPTY);
-	CHECK_MSG(strstr(err.text, "hkt-s"), "%s", err.text);
+	CHECK_REFUSED(hk_eal_remove_stale("hkt-s", NULL, ERR), -ENOTEMPTY, "hkt-s");
 }
 
-/* No root, a directory in the hugetlbfs that an administrator has made. */
-static void ordinary_user(void)
+/* An ordinary user, with a directory in the hugetlbfs that an administrator created. */
+TEST(ordinary_user)
 {
 	struct rig_proc p = {0};
 	char path[128], text[256];
 	snprintf(path, sizeof(path), "%s/user", rig_huge);
 	CHECK(mkdir(path, 0700) == 0 && chown(path, 65534, 65534) == 0);
-	snprintf(text, sizeof(text), "%s/dpdk", rig_run); /* root's */
+	snprintf(text, sizeof(text), "%s/dpdk", rig_run); /* owned by root */
 	CHECK(mkdir(text, 0700) == 0 || errno == EEXIST);
 	CHECK(chmod(rig_dir, 0755) == 0 && chmod(rig_huge, 0755) == 0 && chmod(rig_run, 0755) == 0);
-	snprintf(text, sizeof(text), "primary hkt-u %s 32 65534", path);
-	expect(text, -EACCES, "XDG_RUNTIME_DIR");
+	expect(-EACCES, "XDG_RUNTIME_DIR", "primary hkt-u %s 32 65534", path);
 
 	char run[128];
 	snprintf(run, sizeof(run), "%s/user-run", rig_dir);
 	CHECK(mkdir(run, 0700) == 0 && chown(run, 65534, 65534) == 0);
 	CHECK_EQ(setenv("RUNTIME_DIRECTORY", run, 1), 0);
-	snprintf(text, sizeof(text), "try primary hkt-u %s 32 65534", path);
-	rig_spawn(&p, "user", text);
-	rig_hear(&p, "init 0");
+	rig_spawn(&p, "user", "try primary hkt-u %s 32 65534", path);
+	rig_expect(&p, "init 0");
 	rig_gone(&p);
-	CHECK_EQ(rig_files(path, ""), 0);
+	CHECK_EQ(tmp_files(path, ""), 0);
 	strcat(run, "/dpdk");
-	CHECK_EQ(rig_files(run, ""), 0);
+	CHECK_EQ(tmp_files(run, ""), 0);
 	CHECK_EQ(setenv("RUNTIME_DIRECTORY", rig_run, 1), 0);
 }
 
-/* Tests and labs that reserve huge pages at once would lose some without it. */
-static void pool_of_pages_is_locked(void)
+/* Without this lock, tests and labs that reserve huge pages at the same time would lose some. */
+TEST(pool_of_pages_is_locked)
 {
 	int lock = rig_pool_lock(3 * RIG_WAIT_MS);
 	CHECK(lock >= 0);
@@ -400,31 +367,12 @@ static void pool_of_pages_is_locked(void)
 	close(lock);
 }
 
-int main(int argc, char **argv)
+BEFORE_ALL()
 {
-	static const struct hk_test tests[] = {
-		{"each_its_own_queue", each_its_own_queue},
-		{"secondary_is_killed", secondary_is_killed},
-		{"primary_is_killed", primary_is_killed},
-		{"bells_wake", bells_wake},
-		{"name_is_used_again", name_is_used_again},
-		{"peer_leaves", peer_leaves},
-		{"ordinary_user", ordinary_user},
-		{"refused", refused},
-		{"pool_of_pages_is_locked", pool_of_pages_is_locked},
-	};
-	if (argc > 3 && strcmp(argv[1], "--role") == 0) {
-		hk_test_now.test = argv[2];
-		if (strcmp(argv[2], "primary") == 0)
-			role_primary(argv + 3);
-		else if (strcmp(argv[2], "secondary") == 0)
-			role_secondary(argv + 3);
-		else
-			role_try(argv + 3);
-		return 0;
-	}
 	rig_up(PAGES);
-	int rc = hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+}
+
+AFTER_ALL()
+{
 	rig_down();
-	return rc;
 }

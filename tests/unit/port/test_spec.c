@@ -1,26 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/port/test_spec.c: what port specs mean, and how wrong ones are refused.
+ * tests/unit/port/test_spec.c: the meaning of port specs, and errors for wrong ones.
  */
 #include "port/port.h"
 #include "port/spec.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/hk_test.h"
 
 #include <errno.h>
 
 static struct hk_spec parse(const char *text)
 {
-	struct hk_error err = {""};
 	struct hk_spec s;
-	CHECK_MSG(hk_spec_parse(text, &s, &err) == 0, "%s is refused: %s", text, err.text);
+	CHECK_OK(hk_spec_parse(text, &s, ERR));
 	return s;
 }
 
-static void memif(void)
+TEST(memif)
 {
 	struct hk_spec s = parse("memif:socket=/run/a.sock,role=server,id=3,frame=2048,ring=128");
 	CHECK_EQ(s.kind, HK_SPEC_MEMIF);
-	CHECK(strcmp(s.socket, "/run/a.sock") == 0);
+	CHECK_STR(s.socket, "/run/a.sock");
 	CHECK(s.server);
 	CHECK_EQ(s.id, 3);
 	CHECK_EQ(s.frame, 2048);
@@ -28,11 +27,11 @@ static void memif(void)
 	CHECK(!parse("memif:role=client,socket=/a/b").server);
 }
 
-static void wire_set(void)
+TEST(wire_set)
 {
 	struct hk_spec s = parse("memif:dir=/run/hk");
 	CHECK_EQ(s.kind, HK_SPEC_MEMIF_SET);
-	CHECK(strcmp(s.dir, "/run/hk") == 0);
+	CHECK_STR(s.dir, "/run/hk");
 	CHECK_EQ(parse("memif:ring=64,dir=/x").kind, HK_SPEC_MEMIF_SET);
 	CHECK(hk_port_spec_is_wire_set("memif:dir=/run/hk"));
 	CHECK(!hk_port_spec_is_wire_set("memif:socket=/run/dir=,role=server"));
@@ -43,37 +42,36 @@ static void wire_set(void)
 	CHECK_EQ(hk_port_wire_frame_max("af_xdp:iface=a"), 0);
 }
 
-static void wires_meet(void)
+TEST(wires_meet)
 {
 	char a[256], b[256], c[256];
 	bool a_serves, b_serves;
-	struct hk_error err;
 	const char *set = "memif:dir=/run/hk,ring=64;faults=drop=0.5,seed=3";
 
-	CHECK_EQ(hk_port_wire_spec(set, 7, 2, 9, a, sizeof(a), &a_serves, &err), 0);
-	CHECK_EQ(hk_port_wire_spec(set, 7, 9, 2, b, sizeof(b), &b_serves, &err), 0);
+	CHECK_OK(hk_port_wire_spec(set, 7, 2, 9, a, sizeof(a), &a_serves, ERR));
+	CHECK_OK(hk_port_wire_spec(set, 7, 9, 2, b, sizeof(b), &b_serves, ERR));
 	CHECK(a_serves && !b_serves);
 	struct hk_spec sa = parse(a), sb = parse(b);
-	CHECK(strcmp(sa.socket, sb.socket) == 0);
+	CHECK_STR(sa.socket, sb.socket);
 	CHECK(sa.server && !sb.server);
 	CHECK_EQ(sa.ring, 64);
 	CHECK(sa.faulty && sa.faults.seed == 3);
 	/* another pair and another job have other sockets */
-	CHECK_EQ(hk_port_wire_spec(set, 7, 2, 8, c, sizeof(c), &a_serves, &err), 0);
+	CHECK_OK(hk_port_wire_spec(set, 7, 2, 8, c, sizeof(c), &a_serves, ERR));
 	CHECK(strcmp(parse(c).socket, sa.socket) != 0);
-	CHECK_EQ(hk_port_wire_spec(set, 8, 2, 9, c, sizeof(c), &a_serves, &err), 0);
+	CHECK_OK(hk_port_wire_spec(set, 8, 2, 9, c, sizeof(c), &a_serves, ERR));
 	CHECK(strcmp(parse(c).socket, sa.socket) != 0);
 
-	CHECK(hk_port_wire_spec(set, 7, 2, 2, a, sizeof(a), &a_serves, &err) < 0);
-	CHECK(hk_port_wire_spec(set, 7, 2, 3, a, 20, &a_serves, &err) < 0);
-	CHECK(hk_port_wire_spec("af_xdp:iface=a", 7, 2, 3, a, sizeof(a), &a_serves, &err) < 0);
+	CHECK(hk_port_wire_spec(set, 7, 2, 2, a, sizeof(a), &a_serves, ERR) < 0);
+	CHECK(hk_port_wire_spec(set, 7, 2, 3, a, 20, &a_serves, ERR) < 0);
+	CHECK(hk_port_wire_spec("af_xdp:iface=a", 7, 2, 3, a, sizeof(a), &a_serves, ERR) < 0);
 	char deep[160] = "memif:dir=/";
 	memset(deep + 11, 'd', 96);
 	deep[107] = '\0';
-	CHECK_EQ(hk_port_wire_spec(deep, 7, 2, 3, a, sizeof(a), &a_serves, &err), -ENAMETOOLONG);
+	CHECK_EQ(hk_port_wire_spec(deep, 7, 2, 3, a, sizeof(a), &a_serves, ERR), -ENAMETOOLONG);
 }
 
-static void kernel_interfaces(void)
+TEST(kernel_interfaces)
 {
 	struct hk_spec s = parse("af_xdp:iface=eth0,queue=5,mode=copy,busy=64");
 	CHECK_EQ(s.kind, HK_SPEC_AF_XDP);
@@ -84,48 +82,47 @@ static void kernel_interfaces(void)
 	CHECK_EQ(s.mode, HK_SPEC_MODE_COPY);
 	s = parse("af_packet:iface=eth0");
 	CHECK_EQ(s.kind, HK_SPEC_AF_PACKET);
-	CHECK(strcmp(s.iface, "eth0") == 0);
+	CHECK_STR(s.iface, "eth0");
 }
 
-static void devices(void)
+TEST(devices)
 {
 	struct hk_spec s = parse("pci:0000:3b:02.1");
 	CHECK_EQ(s.kind, HK_SPEC_PCI);
-	CHECK(strcmp(s.device, "0000:3b:02.1") == 0);
+	CHECK_STR(s.device, "0000:3b:02.1");
 	s = parse("pci:0000:3b:02.1,ring=256,rx_vec=1,frame=2048");
-	CHECK(strcmp(s.device, "0000:3b:02.1,rx_vec=1") == 0);
+	CHECK_STR(s.device, "0000:3b:02.1,rx_vec=1");
 	CHECK_EQ(s.ring, 256);
 	CHECK_EQ(s.frame, 2048);
 	s = parse("vdev:net_ring0,nodeaction=a:0:CREATE");
 	CHECK_EQ(s.kind, HK_SPEC_VDEV);
-	CHECK(strcmp(s.device, "net_ring0,nodeaction=a:0:CREATE") == 0);
+	CHECK_STR(s.device, "net_ring0,nodeaction=a:0:CREATE");
 }
 
-static void ranks(void)
+TEST(ranks)
 {
 	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3", 1);
 	setenv("OMPI_COMM_WORLD_RANK", "17", 1);
 	struct hk_spec s = parse("af_xdp:iface=hk{local_rank}x{rank}");
-	CHECK(strcmp(s.iface, "hk3x17") == 0);
-	CHECK(strcmp(s.text, "af_xdp:iface=hk3x17") == 0);
-	/* by Slurm, whose numbers mpirun's hide: below mpirun they are those of the batch script */
+	CHECK_STR(s.iface, "hk3x17");
+	CHECK_STR(s.text, "af_xdp:iface=hk3x17");
+	/* Slurm's variables come last: below mpirun they are those of the batch script */
 	setenv("SLURM_LOCALID", "0", 1);
 	setenv("SLURM_PROCID", "0", 1);
-	CHECK(strcmp(parse("af_xdp:iface=hk{local_rank}x{rank}").iface, "hk3x17") == 0);
+	CHECK_STR(parse("af_xdp:iface=hk{local_rank}x{rank}").iface, "hk3x17");
 	unsetenv("OMPI_COMM_WORLD_LOCAL_RANK");
 	unsetenv("OMPI_COMM_WORLD_RANK");
 	setenv("SLURM_LOCALID", "2", 1);
 	setenv("SLURM_PROCID", "6", 1);
-	CHECK(strcmp(parse("af_xdp:iface=hk{local_rank}x{rank}").iface, "hk2x6") == 0);
+	CHECK_STR(parse("af_xdp:iface=hk{local_rank}x{rank}").iface, "hk2x6");
 	unsetenv("SLURM_PROCID");
 	unsetenv("SLURM_LOCALID");
 	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3", 1);
-	struct hk_error err;
-	CHECK_EQ(hk_spec_parse("af_xdp:iface=hk{rank}", &s, &err), -EINVAL);
-	CHECK(strstr(err.text, "OMPI_COMM_WORLD_RANK"));
+	CHECK_REFUSED(hk_spec_parse("af_xdp:iface=hk{rank}", &s, ERR), -EINVAL,
+		      "OMPI_COMM_WORLD_RANK");
 }
 
-static void faults(void)
+TEST(faults)
 {
 	struct hk_spec s = parse("af_packet:iface=a;faults=drop=0.01,dup=1,reorder=0,corrupt=0.5,"
 				 "delay=1e-3,delay_us=100,stuck=9,seed=0x10");
@@ -139,7 +136,7 @@ static void faults(void)
 	CHECK(!parse("af_packet:iface=a").faulty);
 }
 
-static void refused(void)
+TEST(refused)
 {
 	static const struct {
 		const char *spec, *says;
@@ -169,7 +166,7 @@ static void refused(void)
 		{"af_packet:iface=a,queue=1", "\"queue\" is not a key"},
 		{"pci:", "missing"},
 		{"pci:9999", "lspci -D"},
-		{"pci:frame=2048", "no PCI address"},
+		{"pci:frame=2048", "not a PCI address"},
 		{"pci:0000:3b:02.1,ring=4", "ring=4"},
 		{"vdev:", "missing"},
 		{"af_packet:iface={host}", "{local_rank}"},
@@ -185,50 +182,43 @@ static void refused(void)
 		{"af_packet:iface=a;faults=stuck=0", "stuck=0"},
 	};
 	for (size_t i = 0; i < HK_ARRAY_LEN(bad); i++) {
-		struct hk_error err = {""};
 		struct hk_spec s;
-		CHECK_MSG(hk_spec_parse(bad[i].spec, &s, &err) == -EINVAL, "%s is accepted",
+		CHECK_MSG(hk_spec_parse(bad[i].spec, &s, ERR) == -EINVAL, "%s is accepted",
 			  bad[i].spec);
-		CHECK_MSG(strstr(err.text, bad[i].says), "%s: \"%s\" does not say \"%s\"",
-			  bad[i].spec, err.text, bad[i].says);
-		CHECK_MSG(strstr(err.text, "fix: "), "%s: \"%s\" names no fix", bad[i].spec,
-			  err.text);
+		CHECK_HAS(hk_test_err.text, bad[i].says, "fix: ");
 		CHECK_EQ(hk_spec_parse(bad[i].spec, &s, NULL), -EINVAL);
 	}
 	char longer[400];
 	memset(longer, 'a', sizeof(longer));
 	memcpy(longer, "vdev:", 5);
 	longer[399] = '\0';
-	struct hk_error err;
 	struct hk_spec s;
-	CHECK_EQ(hk_spec_parse(longer, &s, &err), -EINVAL);
+	CHECK_EQ(hk_spec_parse(longer, &s, ERR), -EINVAL);
 }
 
-static void lists(void)
+TEST(lists)
 {
 	char spec[3][HK_PORT_SPEC_MAX], longer[600];
-	struct hk_error err = {""};
 
-	CHECK_EQ(hk_port_list_split("af_xdp:iface=a", spec, 3, &err), 1);
-	CHECK(strcmp(spec[0], "af_xdp:iface=a") == 0);
-	CHECK_EQ(hk_port_list_split("memif:dir=/c++/a+b;faults=drop=1+pci:0:1+vdev:x", spec, 3,
-				    &err),
-		 3);
-	CHECK(strcmp(spec[0], "memif:dir=/c++/a+b;faults=drop=1") == 0);
-	CHECK(strcmp(spec[1], "pci:0:1") == 0);
-	CHECK(strcmp(spec[2], "vdev:x") == 0);
+	CHECK_EQ(hk_port_list_split("af_xdp:iface=a", spec, 3, ERR), 1);
+	CHECK_STR(spec[0], "af_xdp:iface=a");
+	CHECK_EQ(
+		hk_port_list_split("memif:dir=/c++/a+b;faults=drop=1+pci:0:1+vdev:x", spec, 3, ERR),
+		3);
+	CHECK_STR(spec[0], "memif:dir=/c++/a+b;faults=drop=1");
+	CHECK_STR(spec[1], "pci:0:1");
+	CHECK_STR(spec[2], "vdev:x");
 
-	CHECK_EQ(hk_port_list_split("", spec, 3, &err), -EINVAL);
-	CHECK_EQ(hk_port_list_split("pci:1+pci:2+pci:3+pci:4", spec, 3, &err), -EINVAL);
-	CHECK(strstr(err.text, "more than 3 ports") != NULL);
+	CHECK_EQ(hk_port_list_split("", spec, 3, ERR), -EINVAL);
+	CHECK_REFUSED(hk_port_list_split("pci:1+pci:2+pci:3+pci:4", spec, 3, ERR), -EINVAL,
+		      "more than 3 ports");
 	memset(longer, 'a', sizeof(longer) - 1);
 	longer[sizeof(longer) - 1] = '\0';
-	CHECK_EQ(hk_port_list_split(longer, spec, 3, &err), -EINVAL);
-	CHECK(strstr(err.text, "longer than 255") != NULL);
+	CHECK_REFUSED(hk_port_list_split(longer, spec, 3, ERR), -EINVAL, "longer than 255");
 }
 
-/* Any bytes are parsed or refused; the sanitizers see the rest. */
-static void any_bytes(void)
+/* Any bytes are parsed or refused; the sanitizers check the accesses. */
+TEST(any_bytes)
 {
 	static const char *const pieces[] = {
 		"memif:", "af_xdp:", "af_packet:", "pci:", "vdev:",   "socket=", "role=",
@@ -242,25 +232,11 @@ static void any_bytes(void)
 		for (uint64_t k = hk_rng_below(&hk_test_rng, 3); k && *text; k--)
 			text[hk_rng_below(&hk_test_rng, strlen(text))] = (char)hk_rng_range(
 				&hk_test_rng, 1, 255);
-		struct hk_error err = {""};
 		struct hk_spec s;
-		int rc = hk_spec_parse(text, &s, &err);
+		int rc = hk_spec_parse(text, &s, ERR);
 		char spec[8][HK_PORT_SPEC_MAX];
 
-		hk_port_list_split(text, spec, HK_ARRAY_LEN(spec), &err);
-		CHECK(rc == 0 || (rc == -EINVAL && *err.text));
+		CHECK(rc == 0 || (rc == -EINVAL && *hk_test_err.text));
+		hk_port_list_split(text, spec, HK_ARRAY_LEN(spec), ERR);
 	}
-}
-
-static const struct hk_test tests[] = {
-	{"memif", memif},           {"wire_set", wire_set},
-	{"wires_meet", wires_meet}, {"kernel_interfaces", kernel_interfaces},
-	{"devices", devices},       {"ranks", ranks},
-	{"faults", faults},         {"refused", refused},
-	{"lists", lists},           {"any_bytes", any_bytes},
-};
-
-int main(int argc, char **argv)
-{
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/port/test_tap.c: what a capture sees of the frames that a port moves, and that it never holds
- * them up. On DPDK's ring device: what is sent there is received again. The test captures itself, by the
+ * tests/unit/port/test_tap.c: a capture sees the frames that a port moves, and never delays them.
+ * The port is DPDK's ring device, which receives its own frames. The test captures itself, with the
  * code of `hikyaku capture`.
  */
 #include "capture/source.h"
-#include "port/port.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/await.h"
+#include "tests/support/lines.h"
+#include "tests/support/loopback.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #define BUFFERS 4096
@@ -23,19 +23,8 @@
 
 static struct hk_port *port;
 static struct hk_source *source;
-static struct hk_error err;
 
-/* ---- the rig ---------------------------------------------------------------------------------- */
-
-static void wait_for(bool (*condition)(void), const char *what)
-{
-	const struct timespec ms = {.tv_nsec = 1000000};
-
-	for (int i = 0; !condition(); i++) {
-		CHECK_MSG(i < WAIT_MS, "waited %d ms for %s", WAIT_MS, what);
-		nanosleep(&ms, NULL);
-	}
-}
+/* ---- the rig --------------------------------------------------------------------------------- */
 
 static bool is_off(void)
 {
@@ -61,10 +50,10 @@ static void begin(uint32_t snaplen)
 	const struct hk_source_config cfg = {.size = SIZE, .snaplen = snaplen};
 	struct hk_source_name at;
 
-	CHECK_MSG(hk_tap_open("rank 3", "hk0-x", &err) == 0, "%s", err.text);
+	CHECK_OK(hk_tap_open("rank 3", "hk0-x", ERR));
 	find_us(&at);
 	CHECK(strcmp(at.shared, "hk0-x") == 0);
-	CHECK_MSG(hk_source_open(&at, &cfg, &source, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_source_open(&at, &cfg, &source, ERR));
 	CHECK(strcmp(source->who, "rank 3") == 0);
 	CHECK(!is_off());
 }
@@ -73,11 +62,11 @@ static void finish(void)
 {
 	hk_source_stop(source);
 	hk_source_close(source);
-	wait_for(is_off, "the tap's end");
+	AWAIT(WAIT_MS, is_off(), pause_1ms());
 	hk_tap_close();
 }
 
-/* Any length, of one or several segments. */
+/* Makes a frame of any length, of one or several segments. */
 static struct rte_mbuf *make(uint32_t seq, unsigned segments)
 {
 	struct rte_mbuf *head = NULL, *last = NULL;
@@ -121,7 +110,7 @@ static void check_bytes(const char *bytes, uint32_t n)
 		CHECK_EQ((uint8_t)bytes[i], (uint8_t)(seq * 31 + i));
 }
 
-/* The next frame, or false; ports are looked at on the way. */
+/* Reads the next frame; false if there is none. Checks records of ports on the way. */
 static bool next(struct hk_captured *c)
 {
 	int rc;
@@ -152,7 +141,7 @@ static void empty_port(void)
 	CHECK_EQ(rte_mempool_in_use_count(port->pool), 0);
 }
 
-/* ---- tests ------------------------------------------------------------------------------------ */
+/* ---- tests ----------------------------------------------------------------------------------- */
 
 static void expect(uint32_t seq, enum hk_tap_direction direction, uint32_t len, uint32_t snaplen,
 		   uint64_t *last_ns)
@@ -205,18 +194,18 @@ static void each_frame_once(uint32_t snaplen)
 	empty_port();
 }
 
-static void whole_frames(void)
+TEST(whole_frames)
 {
 	each_frame_once(HK_TAP_SNAPLEN_MAX);
 }
 
-static void first_bytes(void)
+TEST(first_bytes)
 {
 	each_frame_once(50);
 }
 
-/* Shown is what the driver took, whatever was offered. */
-static void refused_frames_are_not_shown(void)
+/* The capture has the frames that the driver accepted, not those that it refused. */
+TEST(refused_frames_are_not_shown)
 {
 	struct rte_mbuf *m[200];
 	struct hk_captured c;
@@ -257,8 +246,9 @@ static unsigned move(unsigned n)
 	return 2 * n;
 }
 
-/* Nobody reads: what there is no room for is counted. Then somebody does, and all is seen again. */
-static void drops_are_counted(void)
+/* Without a reader, frames that do not fit are counted. Then a reader comes, and gets all frames
+ * again. */
+TEST(drops_are_counted)
 {
 	struct hk_captured c;
 	uint64_t seen, dropped;
@@ -289,8 +279,9 @@ static void drops_are_counted(void)
 	empty_port();
 }
 
-/* Whatever who captures writes into the ring, frames move, and nothing outside of the ring is touched. */
-static void a_mad_reader_harms_nobody(void)
+/* For every value that the reader writes into the ring, frames move, and no access is outside of
+ * the ring. */
+TEST(a_mad_reader_harms_nobody)
 {
 	begin(2000);
 	struct hk_tap_ring *ring = source->reader.ring;
@@ -303,7 +294,7 @@ static void a_mad_reader_harms_nobody(void)
 		((uint64_t *)(ring + 1))[hk_rng_below(&hk_test_rng, SIZE / 8)] = v;
 		move(1);
 	}
-	/* one that has read what is not written yet gets nothing */
+	/* a reader with an index ahead of the writer gets nothing */
 	atomic_store(&ring->tail, atomic_load(&ring->head) + HK_TAP_ALIGN);
 	uint64_t before = hk_reader_dropped(&source->reader);
 
@@ -314,9 +305,9 @@ static void a_mad_reader_harms_nobody(void)
 	empty_port();
 }
 
-/* ---- who may, and until when ------------------------------------------------------------------- */
+/* ---- who may, and until when ----------------------------------------------------------------- */
 
-static void one_at_a_time(void)
+TEST(one_at_a_time)
 {
 	const struct hk_source_config cfg = {.size = SIZE, .snaplen = 100};
 	struct hk_source *second;
@@ -325,31 +316,31 @@ static void one_at_a_time(void)
 
 	begin(100);
 	find_us(&at);
-	CHECK_EQ(hk_source_open(&at, &cfg, &second, &err), -EBUSY);
+	CHECK_EQ(hk_source_open(&at, &cfg, &second, ERR), -EBUSY);
 	snprintf(want, sizeof(want), "process %d captures it already", getpid());
-	CHECK_MSG(strstr(err.text, want) != NULL, "%s", err.text);
+	CHECK_MSG(strstr(hk_test_err.text, want) != NULL, "%s", hk_test_err.text);
 	move(1);
 	struct hk_captured c;
 
-	CHECK(next(&c)); /* the first goes on */
+	CHECK(next(&c)); /* the first capture continues */
 	finish();
-	begin(100); /* and when it has ended, the next may */
+	begin(100); /* when it has ended, the next may begin */
 	finish();
 	empty_port();
 }
 
-/* A capturer that is killed closes its connection, no more. */
-static void the_connection_is_the_lease(void)
+/* A killed capture only closes its connection. */
+TEST(the_connection_is_the_lease)
 {
 	begin(100);
 	hk_source_close(source);
-	wait_for(is_off, "the end of a capture whose capturer has gone");
+	AWAIT(WAIT_MS, is_off(), pause_1ms());
 	move(10);
 	hk_tap_close();
 	empty_port();
 }
 
-static void an_orderly_end_is_told(void)
+TEST(an_orderly_end_is_reported)
 {
 	struct hk_captured c;
 	unsigned shown = 0;
@@ -362,43 +353,35 @@ static void an_orderly_end_is_told(void)
 	move(5);
 	CHECK(hk_source_ended(source));
 	CHECK(source->said_end);
-	for (; next(&c); shown++) /* what it had written can still be read */
+	for (; next(&c); shown++) /* its frames can still be read */
 		hk_reader_take(&source->reader, &c);
 	CHECK_EQ(shown, 10);
 	hk_source_close(source);
 	empty_port();
 }
 
-/* Says START with @m and @fd (-1: none), and returns the answer's text; "" if it is STARTED. */
-static const char *ask(const struct hk_tap_msg *m, int fd)
+/* A connection to our own tap. */
+static int connect_to_us(void)
 {
-	static struct hk_tap_msg reply;
-	struct hk_source_name at;
 	struct sockaddr_un a = {.sun_family = AF_UNIX};
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct iovec iov = {(void *)(uintptr_t)m, sizeof(*m)};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct hk_source_name at;
 	int s = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	find_us(&at);
 	strcpy(a.sun_path + 1, at.name);
-	CHECK(connect(s, (struct sockaddr *)&a,
-		      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(at.name))) ==
-	      0);
-	if (fd >= 0) {
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	CHECK_EQ(connect(s, (struct sockaddr *)&a,
+			 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(at.name))),
+		 0);
+	return s;
+}
 
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(int));
-	}
-	CHECK_EQ(sendmsg(s, &msg, 0), sizeof(*m));
+/* Sends START with @m and @fd (-1: none). Returns the reply's text, or "" for STARTED. */
+static const char *ask(const struct hk_tap_msg *m, int fd)
+{
+	static struct hk_tap_msg reply;
+	int s = connect_to_us();
+
+	CHECK_EQ(send_with(s, m, sizeof(*m), fd, 0), sizeof(*m));
 	CHECK_EQ(recv(s, &reply, sizeof(reply), 0), sizeof(reply));
 	close(s);
 	return reply.type == HK_TAP_STARTED ? "" : reply.text;
@@ -412,8 +395,6 @@ static int memory(uint64_t size, int seals)
 	return fd;
 }
 
-static int lowest;
-
 static int lowest_free(void)
 {
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -422,13 +403,7 @@ static int lowest_free(void)
 	return fd;
 }
 
-/* In us, who are both sides. */
-static bool no_leak(void)
-{
-	return lowest_free() == lowest;
-}
-
-static void wrong_requests_are_refused(void)
+TEST(wrong_requests_are_refused)
 {
 	const struct hk_tap_msg good = {.magic = HK_TAP_MAGIC,
 					.version = HK_TAP_VERSION,
@@ -441,8 +416,8 @@ static void wrong_requests_are_refused(void)
 	    null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct hk_tap_msg m;
 
-	CHECK_MSG(hk_tap_open("rank 3", NULL, &err) == 0, "%s", err.text);
-	lowest = lowest_free();
+	CHECK_OK(hk_tap_open("rank 3", NULL, ERR));
+	int lowest = lowest_free();
 #define REFUSED(field, value)                                                                      \
 	do {                                                                                       \
 		m = good;                                                                          \
@@ -468,8 +443,8 @@ static void wrong_requests_are_refused(void)
 	}
 #undef REFUSED
 	CHECK_MSG(!*ask(&good, sealed), "a good one is refused");
-	wait_for(is_off, "the end of it");
-	wait_for(no_leak, "the descriptors of refused captures to be closed");
+	AWAIT(WAIT_MS, is_off(), pause_1ms());
+	AWAIT(WAIT_MS, lowest_free() == lowest, pause_1ms()); /* this process plays both sides */
 	hk_tap_close();
 	close(sealed);
 	close(loose);
@@ -477,7 +452,7 @@ static void wrong_requests_are_refused(void)
 	close(null);
 }
 
-/* ---- two threads ------------------------------------------------------------------------------- */
+/* ---- two threads ----------------------------------------------------------------------------- */
 
 static _Atomic bool stop;
 static _Atomic uint64_t counted;
@@ -486,7 +461,6 @@ static void *reader(void *arg)
 {
 	struct hk_captured c;
 
-	(void)arg;
 	for (bool last = false; !last;) {
 		last = atomic_load(&stop);
 		for (; next(&c); atomic_fetch_add(&counted, 1)) {
@@ -497,7 +471,7 @@ static void *reader(void *arg)
 	return NULL;
 }
 
-/* ---- counters --------------------------------------------------------------------------------- */
+/* ---- counters -------------------------------------------------------------------------------- */
 
 static size_t some_text(char *text, size_t room)
 {
@@ -510,20 +484,13 @@ static size_t too_much(char *text, size_t room)
 	return room + 1;
 }
 
-/* Asks as `hikyaku stats` does; the answer's type, and its text in @text, of as many bytes as were said. */
+/* Requests counters as `hikyaku stats` does. Returns the reply's type, and its text in @text. */
 static uint32_t ask_stats(char text[HK_TAP_STATS_MAX + 1])
 {
-	struct sockaddr_un a = {.sun_family = AF_UNIX};
 	struct hk_tap_msg m = {
 		.magic = HK_TAP_MAGIC, .version = HK_TAP_VERSION, .type = HK_TAP_STATS};
-	struct hk_source_name at;
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int fd = connect_to_us();
 
-	find_us(&at);
-	memcpy(a.sun_path + 1, at.name, strlen(at.name));
-	CHECK_EQ(connect(fd, (struct sockaddr *)&a,
-			 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + strlen(at.name))),
-		 0);
 	CHECK_EQ(send(fd, &m, sizeof(m), 0), (ssize_t)sizeof(m));
 	CHECK_EQ(recv(fd, &m, sizeof(m), 0), (ssize_t)sizeof(m));
 	CHECK_EQ(m.magic, HK_TAP_MAGIC);
@@ -531,13 +498,13 @@ static uint32_t ask_stats(char text[HK_TAP_STATS_MAX + 1])
 
 	CHECK_EQ((uint64_t)n, m.type == HK_TAP_STATS ? m.size : 0);
 	text[n] = '\0';
-	CHECK_EQ(recv(fd, &m, sizeof(m), 0), 0); /* and that is all */
+	CHECK_EQ(recv(fd, &m, sizeof(m), 0), 0); /* and nothing follows */
 	close(fd);
 	return m.type;
 }
 
-/* Whether somebody captures or not; and neither without counters nor with too many. */
-static void counters_are_told(void)
+/* With and without a capture; errors without counters and with too many. */
+TEST(counters_are_reported)
 {
 	char text[HK_TAP_STATS_MAX + 1];
 
@@ -551,10 +518,10 @@ static void counters_are_told(void)
 	struct hk_captured c;
 
 	move(1);
-	CHECK(next(&c)); /* the capture goes on */
+	CHECK(next(&c)); /* the capture continues */
 	hk_source_stop(source);
 	hk_source_close(source);
-	wait_for(is_off, "the tap's end");
+	AWAIT(WAIT_MS, is_off(), pause_1ms());
 	hk_tap_stats(some_text);
 	CHECK_EQ(ask_stats(text), HK_TAP_STATS);
 	hk_tap_stats(NULL);
@@ -563,8 +530,8 @@ static void counters_are_told(void)
 	empty_port();
 }
 
-/* As fast as it goes, with a reader beside: each frame is shown whole, or counted. */
-static void under_load(void)
+/* At full speed with a reader: each frame is captured intact, or counted. */
+TEST(under_load)
 {
 	pthread_t t;
 
@@ -590,12 +557,11 @@ static void *capture_again_and_again(void *arg)
 	struct hk_source *s;
 	struct hk_error e;
 
-	(void)arg;
 	find_us(&at);
 	for (int i = 0; i < 200; i++) {
 		int rc = hk_source_open(&at, &cfg, &s, &e);
 
-		if (rc == -EBUSY) /* the last one's end was not seen yet */
+		if (rc == -EBUSY) /* the tap has not noticed the last one's end yet */
 			continue;
 		CHECK_MSG(rc == 0, "%s", e.text);
 		while ((rc = hk_reader_peek(&s->reader, &c)) == 1) {
@@ -613,11 +579,11 @@ static void *capture_again_and_again(void *arg)
 	return NULL;
 }
 
-static void captures_come_and_go(void)
+TEST(captures_come_and_go)
 {
 	pthread_t t;
 
-	CHECK_MSG(hk_tap_open("rank 3", NULL, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_tap_open("rank 3", NULL, ERR));
 	atomic_store(&stop, false);
 	atomic_store(&counted, 0);
 	CHECK_EQ(pthread_create(&t, NULL, capture_again_and_again, NULL), 0);
@@ -629,8 +595,8 @@ static void captures_come_and_go(void)
 	empty_port();
 }
 
-/* A port that is closed and another under its number are two. */
-static void ports_have_numbers(void)
+/* A closed port and another with its number are two ports. */
+TEST(ports_have_numbers)
 {
 	struct hk_captured c;
 	int ports = 0;
@@ -649,30 +615,12 @@ static void ports_have_numbers(void)
 	empty_port();
 }
 
-int main(int argc, char **argv)
+BEFORE_ALL()
 {
-	static const struct hk_test tests[] = {
-		{"whole_frames", whole_frames},
-		{"first_bytes", first_bytes},
-		{"refused_frames_are_not_shown", refused_frames_are_not_shown},
-		{"drops_are_counted", drops_are_counted},
-		{"a_mad_reader_harms_nobody", a_mad_reader_harms_nobody},
-		{"ports_have_numbers", ports_have_numbers},
-		{"one_at_a_time", one_at_a_time},
-		{"the_connection_is_the_lease", the_connection_is_the_lease},
-		{"an_orderly_end_is_told", an_orderly_end_is_told},
-		{"wrong_requests_are_refused", wrong_requests_are_refused},
-		{"counters_are_told", counters_are_told},
-		{"under_load", under_load},
-		{"captures_come_and_go", captures_come_and_go},
-	};
-	struct hk_eal_config eal = {.memory_mb = 64};
+	port = loopback_open(64, BUFFERS);
+}
 
-	CHECK_MSG(hk_eal_init(&eal, &err) == 0, "%s", err.text);
-	CHECK_MSG(hk_port_open("vdev:net_ring0", BUFFERS, NULL, 1000, &port, &err) == 0, "%s",
-		  err.text);
-	int rc = hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
-
+AFTER_ALL()
+{
 	hk_port_close(port);
-	return rc;
 }

@@ -1,19 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/backend_rig.c: some nodes of one backend in one process.
+ * tests/unit/rtc/backend_rig.c: see backend_rig.h.
  */
 #include "tests/unit/rtc/backend_rig.h"
 
 #include <endian.h>
 #include <pthread.h>
-#include <time.h>
-
-int64_t rig_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static uint8_t byte_of(uint32_t number, unsigned at)
 {
@@ -89,32 +81,32 @@ unsigned rig_rx(struct rig *r, unsigned node, uint32_t *number)
 
 void rig_meet(struct rig *r, unsigned mask)
 {
-	bool heard[RIG_NODES][RIG_NODES] = {0};
-	int64_t end = rig_ms() + RIG_MS;
+	bool received[RIG_NODES][RIG_NODES] = {0};
+	int64_t end = hk_clock_ms() + RIG_MS;
 	unsigned left;
 
 	do {
-		CHECK_MSG(rig_ms() < end, "nodes do not hear each other");
+		CHECK_MSG(hk_clock_ms() < end, "nodes do not reach each other");
 		left = 0;
 		for (unsigned i = 0; i < r->nodes; i++) {
 			if (!(mask & 1u << i))
 				continue;
 			for (unsigned j = 0; j < r->nodes; j++)
-				if (j != i && mask & 1u << j && !heard[j][i])
+				if (j != i && mask & 1u << j && !received[j][i])
 					rig_send(r, i, j, i, 8);
 			struct hk_rtc_buf *m[HK_RTC_BURST];
 			unsigned n = r->ops->rx(r->b[i], m, HK_RTC_BURST), from, len;
 			for (unsigned k = 0; k < n; k++) {
 				rig_check(i, m[k], &from, &len);
 				CHECK_CMP(from, <, r->nodes);
-				heard[i][from] = true;
+				received[i][from] = true;
 			}
 			r->ops->free(r->b[i], m, n);
 			for (unsigned j = 0; j < r->nodes; j++)
-				left += j != i && mask & 1u << j && !heard[i][j];
+				left += j != i && mask & 1u << j && !received[i][j];
 		}
 	} while (left);
-	/* what was sent more than once is no part of what comes next */
+	/* receive repeated messages now, so that later tests do not see them */
 	for (unsigned quiet = 0; quiet < 100; quiet++)
 		for (unsigned i = 0; i < r->nodes; i++)
 			if (mask & 1u << i && rig_rx(r, i, NULL))
@@ -123,29 +115,23 @@ void rig_meet(struct rig *r, unsigned mask)
 
 static void open_one(struct rig *r, unsigned node)
 {
-	struct hk_error err;
-
-	CHECK_MSG(r->ops->open(&r->cfg[node], r->option, &r->b[node], &err) == 0, "%s", err.text);
+	CHECK_OK(r->ops->open(&r->cfg[node], r->option, &r->b[node], ERR));
 	CHECK(r->b[node]->ops == r->ops);
 }
 
-static void tell(struct rig *r, unsigned node)
+static void add_peers(struct rig *r, unsigned node)
 {
-	struct hk_error err;
-
 	for (unsigned i = 0; i < r->nodes; i++)
 		if (i != node)
-			CHECK_MSG(r->ops->peer(r->b[node], (uint16_t)i, r->address[i], &err) == 0,
-				  "%s", err.text);
+			CHECK_OK(r->ops->peer(r->b[node], (uint16_t)i, r->address[i], ERR));
 }
 
 static void *connect_one(void *backend)
 {
 	struct hk_rtc_backend *b = backend;
-	struct hk_error err;
 
 	if (b->ops->connect)
-		CHECK_MSG(b->ops->connect(b, rig_ms() + RIG_MS, &err) == 0, "%s", err.text);
+		CHECK_OK(b->ops->connect(b, hk_clock_ms() + RIG_MS, ERR));
 	return NULL;
 }
 
@@ -170,7 +156,7 @@ void rig_up(struct rig *r, const struct hk_rtc_backend_ops *ops, const char *opt
 		snprintf(r->address[i], sizeof(r->address[i]), "%s", r->b[i]->address);
 	}
 	for (unsigned i = 0; i < nodes; i++)
-		tell(r, i);
+		add_peers(r, i);
 	for (unsigned i = 0; i < nodes; i++)
 		CHECK(pthread_create(&thread[i], NULL, connect_one, r->b[i]) == 0);
 	for (unsigned i = 0; i < nodes; i++)
@@ -185,17 +171,14 @@ void rig_close(struct rig *r, unsigned node)
 
 void rig_reopen(struct rig *r, unsigned node)
 {
-	struct hk_error err;
-
-	if (strcmp(r->ops->name, "raw") != 0) /* whose addresses name no interface */
+	if (strcmp(r->ops->name, "raw") != 0) /* raw: its address is not an interface name */
 		r->cfg[node].address = r->address[node];
 	r->cfg[node].peers_file = "of a node that comes late";
 	open_one(r, node);
 	CHECK(strcmp(r->b[node]->address, r->address[node]) == 0);
-	tell(r, node);
+	add_peers(r, node);
 	if (r->ops->connect)
-		CHECK_MSG(r->ops->connect(r->b[node], rig_ms() + RIG_MS, &err) == 0, "%s",
-			  err.text);
+		CHECK_OK(r->ops->connect(r->b[node], hk_clock_ms() + RIG_MS, ERR));
 }
 
 void rig_down(struct rig *r)

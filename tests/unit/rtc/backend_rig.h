@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/backend_rig.h: some nodes of one backend in one process, without the core.
+ * tests/unit/rtc/backend_rig.h: several nodes of one backend in one process, without the core.
  *
- * A message is numbered; its payload follows from its number and length, so that whoever receives it
- * can tell whether it came whole.
+ * A message has a number. Its payload follows from its number and length, so that the receiver can
+ * check that it is complete.
  */
-#ifndef HK_BACKEND_RIG_H
-#define HK_BACKEND_RIG_H
+#ifndef HK_RTC_BACKEND_RIG_H
+#define HK_RTC_BACKEND_RIG_H
 
 #include "rtc/backend.h"
-#include "tests/unit/hk_test.h"
+#include "tests/support/await.h"
 
 #define RIG_NODES 8
 #define RIG_KEY   0xfeed5eedu
-#define RIG_MS    10000 /* for anything that must happen */
+#define RIG_MS    10000 /* limit for anything that must happen */
 
 struct rig {
 	const struct hk_rtc_backend_ops *ops;
@@ -24,34 +24,34 @@ struct rig {
 	struct hk_rtc_backend *b[RIG_NODES];
 };
 
-int64_t rig_ms(void);
-
-/* Opens @nodes nodes at addresses[i] (of which the last goes for all further ones), tells them of each
- * other, and connects them. @change, if any, may change each configuration first. */
+/* Opens @nodes nodes at addresses[i], sets their peers, and connects them. The last address serves
+ * all further nodes. @change, if not NULL, may change each configuration first. */
 void rig_up(struct rig *r, const struct hk_rtc_backend_ops *ops, const char *option, unsigned nodes,
 	    const char *const *addresses, void (*change)(struct hk_rtc_config *cfg));
 void rig_down(struct rig *r);
 
-/* One node closed, or opened again at its old address, told of the others. */
+/* Close one node; open it again at its old address. */
 void rig_close(struct rig *r, unsigned node);
 void rig_reopen(struct rig *r, unsigned node);
 
-/* Sends a message of @len payload bytes; false: no buffer for it. Whether it leaves is another matter. */
+/* Sends a message of @len payload bytes. False: no free buffer. The backend may still drop it. */
 bool rig_send(struct rig *r, unsigned from, unsigned to, uint32_t number, unsigned len);
 
 /* Fills @buf with such a message. */
 void rig_fill(struct hk_rtc_buf *buf, unsigned from, unsigned to, uint32_t number, unsigned len);
 
-/* Fails unless @buf, received at @node, is one; gives its number, source, and length of payload. */
+/* Fails unless @buf, received at @node, is a correct message. Returns its number, and sets source
+ * and payload length. */
 uint32_t rig_check(unsigned node, const struct hk_rtc_buf *buf, unsigned *from, unsigned *len);
 
-/* Receives once at @node, checks each and frees them; numbers go to @number, if not NULL. */
+/* Receives once at @node, checks and frees the messages. @number, if not NULL, receives the
+ * numbers. */
 unsigned rig_rx(struct rig *r, unsigned node, uint32_t *number);
 
-/* Sends and receives both ways between all of @mask until each has heard from each. */
+/* Sends and receives between all nodes of @mask until each has received from each. */
 void rig_meet(struct rig *r, unsigned mask);
 
-/* Fails if not all buffers of @node are there but those that it keeps ready itself, at most @kept. */
+/* Fails unless all buffers of @node are free, except at most @kept that it keeps for reception. */
 void rig_all_free(struct rig *r, unsigned node, unsigned kept);
 
 #endif

@@ -1,34 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/join_probe.c: joins a job as hk_rtc_open() does, without a backend, for
+ * tests/unit/rtc/join_probe.c: joins a job like hk_rtc_open(), but without a backend. For
  * tests/integration/test_rtc_join.py.
  *
  *   join_probe [TIMEOUT_MS [TIMES [ABSENT]]]
  *
- * Joins TIMES times in a row with the address "at-NODE-TURN", and prints a line for each:
- * "node 0 of 2, local 0, key 12345678: at-0-0 at-1-0". Node ABSENT ends without joining, as a program
- * does that never opens a node; the launcher still sees it alive until the others have given up.
+ * It joins TIMES times with the address "at-NODE-TURN", and prints a line for each: "node 0 of 2,
+ * local 0, key 12345678: at-0-0 at-1-0". Node ABSENT does not join, like a program that never opens
+ * a node. It stays alive until mpirun ends it.
  */
+#include "base/clock.h"
 #include "rtc/join.h"
-#include "rtc/place.h"
+#include "rtc/backend_choice.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-static int64_t now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static int turn(int64_t timeout_ms, int i)
 {
 	struct hk_rtc_config cfg = {0};
 	struct hk_rtc_join *join = NULL;
-	struct hk_rtc_place place;
+	struct hk_rtc_backend_choice choice;
 	struct hk_error err;
 	char own[HK_RTC_ADDRESS_MAX];
 	int rc = hk_rtc_join_begin(&cfg, &join, &err);
@@ -40,14 +33,15 @@ static int turn(int64_t timeout_ms, int i)
 	unsigned local = hk_rtc_join_local_rank(join);
 	char(*address)[HK_RTC_ADDRESS_MAX] = calloc(cfg.nodes, sizeof(*address));
 	snprintf(own, sizeof(own), "at-%u-%d", cfg.node, i);
-	rc = address ? hk_rtc_join_exchange(join, own, address, now_ms() + timeout_ms, &err) : -1;
+	rc = address ? hk_rtc_join_exchange(join, own, address, hk_clock_ms() + timeout_ms, &err)
+		     : -1;
 	hk_rtc_join_end(join);
 	if (rc) {
 		fprintf(stderr, "node %u: %s\n", cfg.node, err.text);
 		free(address);
 		return 1;
 	}
-	/* one write, so that lines of several nodes do not mix */
+	/* a single write, so that lines of several nodes do not mix */
 	size_t size = 256 + (size_t)cfg.nodes * HK_RTC_ADDRESS_MAX, at = 0;
 	char *line = malloc(size);
 	if (!line)
@@ -56,7 +50,7 @@ static int turn(int64_t timeout_ms, int i)
 			       cfg.nodes, local, cfg.key);
 	for (unsigned n = 0; n < cfg.nodes; n++)
 		at += (size_t)snprintf(line + at, size - at, " %s", address[n]);
-	if (hk_rtc_place(&cfg, local, NULL, &place, &err) == 0)
+	if (hk_rtc_backend_choose(&cfg, local, NULL, &choice, &err) == 0)
 		at += (size_t)snprintf(line + at, size - at, "; %s at %s", cfg.backend,
 				       cfg.address);
 	puts(line);
@@ -73,7 +67,7 @@ int main(int argc, char **argv)
 	const char *rank = getenv("PMIX_RANK");
 
 	if (argc > 3 && rank && strcmp(rank, argv[3]) == 0) {
-		/* ended by mpirun when the others fail */
+		/* mpirun ends this process when the others fail */
 		for (;;)
 			pause();
 	}

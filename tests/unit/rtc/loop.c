@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/loop.c: see loop.h. The backend counts its buffers: at the end none may be missing, and none may
- * have been given back twice.
+ * tests/unit/rtc/loop.c: see loop.h.
+ *
+ * The backend counts its buffers: at the end none may be missing, and none may be freed twice.
  */
 #include "tests/unit/rtc/loop.h"
 
@@ -13,11 +14,11 @@ struct loop_backend {
 	uint16_t node;
 	struct hk_rtc_buf *bufs;
 	uint8_t *bytes;
-	bool *out; /* [buffers]: not free */
+	bool *out; /* [buffers] whether it is in use */
 	unsigned free;
 };
 
-static struct loop_net *net_of_open; /* what loop_open() wants the backend to be on */
+static struct loop_net *net_of_open; /* network of the next backend to open */
 
 static struct hk_rtc_buf *take(struct loop_backend *l)
 {
@@ -33,8 +34,8 @@ static struct hk_rtc_buf *take(struct loop_backend *l)
 
 static void give(struct loop_backend *l, struct hk_rtc_buf *b)
 {
-	CHECK_MSG(l->out[b->index], "buffer %u was given back twice", b->index);
-	memset(b->hdr, 0xdd, HK_MSG_HLEN + LOOP_PAYLOAD); /* nobody may read it any more */
+	CHECK_MSG(l->out[b->index], "buffer %u was freed twice", b->index);
+	memset(b->hdr, 0xdd, HK_MSG_HLEN + LOOP_PAYLOAD); /* a freed buffer must not be read */
 	l->out[b->index] = false;
 	l->free++;
 }
@@ -45,8 +46,6 @@ static int loop_be_open(const struct hk_rtc_config *cfg, const char *option,
 	struct loop_backend *l = calloc(1, sizeof(*l));
 	unsigned n = cfg->buffers;
 
-	(void)option;
-	(void)err;
 	CHECK(l != NULL);
 	l->net = net_of_open;
 	l->node = cfg->node;
@@ -172,10 +171,6 @@ static unsigned loop_be_alloc(struct hk_rtc_backend *b, struct hk_rtc_buf **m, u
 static int loop_be_peer(struct hk_rtc_backend *b, uint16_t node, const char *address,
 			struct hk_error *err)
 {
-	(void)b;
-	(void)node;
-	(void)address;
-	(void)err;
 	return 0;
 }
 
@@ -196,7 +191,7 @@ const struct hk_rtc_backend_ops loop_ops = {
 static uint64_t loop_clock(void *arg)
 {
 	struct loop_net *net = arg;
-	/* worker threads read it too */
+	/* handler threads read it too */
 	return __atomic_add_fetch(&net->now, net->step, __ATOMIC_SEQ_CST);
 }
 
@@ -223,19 +218,18 @@ int loop_try(struct loop_net *net, const struct hk_rtc_config *cfg, uint16_t epo
 		.ops = &loop_ops, .epoch = epoch, .clock = {.fake = loop_clock, .arg = net}};
 
 	*rtc = NULL;
-	int rc = hk_rtc_check(&c, err);
+	int rc = hk_rtc_check_config(&c, err);
 	if (rc)
 		return rc;
 	net_of_open = net;
 	rc = loop_ops.open(&c, "", &parts.backend, err);
-	return rc ? rc : hk_rtc_make(&c, &parts, rtc, err);
+	return rc ? rc : hk_rtc_create(&c, &parts, rtc, err);
 }
 
 struct hk_rtc *loop_open(struct loop_net *net, const struct hk_rtc_config *cfg, uint16_t epoch)
 {
-	struct hk_error err = {""};
 	struct hk_rtc *rtc;
-	CHECK_MSG(loop_try(net, cfg, epoch, &rtc, &err) == 0, "%s", err.text);
+	CHECK_OK(loop_try(net, cfg, epoch, &rtc, ERR));
 	return rtc;
 }
 

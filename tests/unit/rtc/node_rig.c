@@ -18,8 +18,7 @@ struct hk_rtc_config config(uint16_t self, uint16_t nodes)
 
 void add_type(struct hk_rtc *r, uint8_t type, const struct hk_rtc_type *t)
 {
-	struct hk_error err = {""};
-	CHECK_MSG(hk_rtc_register(r, type, t, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_rtc_register(r, type, t, ERR));
 }
 
 void open_all(unsigned n)
@@ -37,6 +36,14 @@ void meet(unsigned n)
 	loop_run(&net, node, n, 20, 2 * HK_USEC);
 	for (unsigned i = 0; i < n; i++)
 		CHECK_EQ(hk_rtc_members(node[i]), n);
+}
+
+void open_two(uint8_t type, const struct hk_rtc_type *server, const struct hk_rtc_type *client)
+{
+	open_all(2);
+	add_type(node[0], type, server);
+	add_type(node[1], type, client);
+	meet(2);
 }
 
 void close_all(unsigned n)
@@ -64,14 +71,13 @@ static uint32_t value_of(const struct hk_msg *m)
 void note(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
 	struct seen *s = arg;
-	(void)r;
 	CHECK(n >= 1 && n <= HK_RTC_BURST);
 	s->calls++;
 	s->largest = HK_MAX(s->largest, n);
 	for (unsigned i = 0; i < n; i++) {
 		unsigned at = s->messages++ % 1024;
-		CHECK_EQ(m[i].verdict, HK_RTC_DROP);
-		CHECK_EQ(m[i].room, LOOP_PAYLOAD);
+		CHECK_EQ(m[i].action, HK_RTC_DONE);
+		CHECK_EQ(m[i].reply_max, LOOP_PAYLOAD);
 		s->values[at] = value_of(&m[i]);
 		s->numbers[at] = m[i].number;
 		s->types[at] = m[i].type;
@@ -86,7 +92,7 @@ void add_one(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		uint32_t v = value_of(&m[i]) + 1;
 		memcpy(m[i].data, &v, sizeof(v));
-		m[i].verdict = HK_RTC_REPLY;
+		m[i].action = HK_RTC_REPLY;
 	}
 }
 

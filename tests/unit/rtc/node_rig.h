@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/node_rig.h: up to four nodes of rtc/ on the network of loop.h, and handlers that note what they see.
+ * tests/unit/rtc/node_rig.h: up to four nodes of rtc on the network of loop.h, and handlers that
+ * record messages.
  */
-#ifndef HK_TEST_NODE_RIG_H
-#define HK_TEST_NODE_RIG_H
+#ifndef HK_RTC_NODE_RIG_H
+#define HK_RTC_NODE_RIG_H
 
 #include "tests/unit/rtc/loop.h"
 
@@ -12,16 +13,20 @@
 extern struct loop_net net;
 extern struct hk_rtc *node[4]; /* NULL: not open */
 
-/* Node @self of @nodes, as all are here. */
+/* The default configuration of node @self of @nodes. */
 struct hk_rtc_config config(uint16_t self, uint16_t nodes);
 
-/* Nodes 0 to @n - 1, their network on the test's seed. */
+/* Opens nodes 0 to @n - 1, on a network with the test's seed. */
 void open_all(unsigned n);
 
-/* They meet. */
+/* Lets the nodes become members of each other. */
 void meet(unsigned n);
 
-/* Closes those that are open, and their network. */
+/* Opens two nodes that are members of each other. Node 0 has type @type as @server, and node 1 as
+ * @client. */
+void open_two(uint8_t type, const struct hk_rtc_type *server, const struct hk_rtc_type *client);
+
+/* Closes the open nodes and their network. */
 void close_all(unsigned n);
 
 void add_type(struct hk_rtc *r, uint8_t type, const struct hk_rtc_type *t);
@@ -37,10 +42,10 @@ struct seen {
 	uint8_t types[1024];
 };
 
-/* A handler that notes what comes; @arg is a struct seen. */
+/* A handler that records messages; @arg is a struct seen. */
 void note(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n);
 
-/* A handler that answers a value with the next; it notes, too, if @arg is not NULL. */
+/* A handler that answers a value with the next higher one; it also records, if @arg is not NULL. */
 void add_one(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n);
 
 #endif

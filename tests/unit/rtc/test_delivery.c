@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/test_delivery.c: what a node does for messages beyond handing them over: the latest alone, questions
- * until they are answered, and handlers that defer or cost too much.
+ * tests/unit/rtc/test_delivery.c: delivery classes, and handlers that defer or exceed their budget.
  */
 #include "tests/unit/rtc/node_rig.h"
 
@@ -23,12 +22,12 @@ static void inject(uint16_t to, uint16_t from, uint8_t type, uint32_t number, ui
 				     .key = KEY,
 				     .number = number,
 				     .epoch = 1};
-	hk_msg_put(bytes, &h);
+	hk_msg_encode(bytes, &h);
 	memcpy(bytes + HK_MSG_HLEN, &value, 4);
 	loop_inject(&net, to, bytes, sizeof(bytes));
 }
 
-static void latest_wins(void)
+TEST(latest_wins)
 {
 	struct seen seen = {0};
 	struct hk_rtc_type t = {
@@ -37,7 +36,7 @@ static void latest_wins(void)
 
 	open_all(2);
 	add_type(node[0], 0, &t);
-	meet(1 + 1);
+	meet(2);
 	for (unsigned i = 0; i < HK_ARRAY_LEN(numbers); i++)
 		inject(0, 1, 0, numbers[i], numbers[i]);
 	loop_run(&net, node, 2, 2, HK_USEC);
@@ -52,14 +51,13 @@ static unsigned given_up;
 
 static void on_given_up(struct hk_rtc *r, void *arg, uint16_t dst, uint32_t number)
 {
-	(void)r;
-	(void)arg;
 	CHECK(dst == 0 && number != 0);
 	given_up++;
 }
 
-/* The first answer is lost; the question comes again, is not handled again, and the answer is repeated. */
-static void retry_until_answered(void)
+/* The first answer is lost. The question comes again, is not handled again, and gets the stored
+ * answer. */
+TEST(retry_until_answered)
 {
 	struct seen asked = {0}, answered = {0};
 	struct hk_rtc_type server = {
@@ -71,13 +69,10 @@ static void retry_until_answered(void)
 				     .arg = &answered};
 
 	given_up = 0;
-	open_all(2);
-	add_type(node[0], 3, &server);
-	add_type(node[1], 3, &client);
-	meet(2);
+	open_two(3, &server, &client);
 	send_value(node[1], 0, 3, 41);
 	net.now += 5 * HK_USEC;
-	net.cut[1] = true; /* the question has left; the answer will not come through */
+	net.cut[1] = true; /* the question has left; the answer will be lost */
 	hk_rtc_poll(node[0]);
 	CHECK_EQ(asked.messages, 1);
 	net.cut[1] = false;
@@ -87,15 +82,15 @@ static void retry_until_answered(void)
 	CHECK_EQ(answered.values[0], 42);
 	CHECK_EQ(stats_of(node[0], 3).repeated, 1);
 	CHECK_EQ(stats_of(node[1], 3).retries, 1);
-	/* answered: that is the end of it */
+	/* no retries after the answer */
 	loop_run(&net, node, 2, 100, HK_MSEC);
 	CHECK_EQ(stats_of(node[1], 3).retries, 1);
 	CHECK_EQ(given_up, 0);
 	close_all(2);
 }
 
-/* A handler that says nothing about a question answers it with nothing. */
-static void dropped_question_is_answered(void)
+/* If the handler drops a question, the answer has no payload. */
+TEST(dropped_question_is_answered)
 {
 	struct seen asked = {0}, answered = {0};
 	struct hk_rtc_type server = {
@@ -103,10 +98,7 @@ static void dropped_question_is_answered(void)
 	struct hk_rtc_type client = {
 		.name = "q", .class = HK_RTC_RETRY, .on_answer = note, .arg = &answered};
 
-	open_all(2);
-	add_type(node[0], 3, &server);
-	add_type(node[1], 3, &client);
-	meet(2);
+	open_two(3, &server, &client);
 	send_value(node[1], 0, 3, 41);
 	loop_run(&net, node, 2, 20, 2 * HK_USEC);
 	CHECK_EQ(asked.messages, 1);
@@ -115,27 +107,24 @@ static void dropped_question_is_answered(void)
 	close_all(2);
 }
 
-static void never_answered(void)
+TEST(never_answered)
 {
 	struct hk_rtc_type t = {.name = "q",
 				.class = HK_RTC_RETRY,
 				.on_given_up = on_given_up,
 				.timeout_us = 100,
 				.tries = 3};
-	struct hk_rtc_type deaf = {.name = "q"};
+	struct hk_rtc_type silent = {.name = "q"};
 	int rc = 0;
 	unsigned sent = 0;
 
 	given_up = 0;
-	open_all(2);
-	add_type(node[0], 3, &deaf);
-	add_type(node[1], 3, &t);
-	meet(2);
+	open_two(3, &silent, &t);
 	while ((rc = hk_rtc_send(node[1], 0, 3, "x", 1, NULL)) == 0)
 		sent++;
 	CHECK_EQ(rc, -EAGAIN);
 	CHECK_EQ(sent, 512 / 4); /* a quarter of the buffers */
-	/* sent at 0, 100 and 300 us; given up at 700 */
+	/* sent at 0, 100 and 300 µs; given up at 700 µs */
 	loop_run(&net, node, 2, 6, 100 * HK_USEC);
 	CHECK_EQ(given_up, 0);
 	loop_run(&net, node, 2, 12, 50 * HK_USEC);
@@ -143,7 +132,7 @@ static void never_answered(void)
 	CHECK_EQ(stats_of(node[1], 3).retries, 2 * sent);
 	CHECK_EQ(stats_of(node[1], 3).given_up, sent);
 	CHECK_EQ(hk_rtc_send(node[1], 0, 3, "x", 1, NULL), 0);
-	/* it leaves: no reason to wait */
+	/* the node leaves, so its questions are given up at once */
 	loop_close(&net, node[0], false);
 	node[0] = NULL;
 	loop_run(&net, node, 2, 5, 5 * HK_USEC);
@@ -159,28 +148,25 @@ static void defer_some(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n
 {
 	add_one(r, arg, m, n);
 	for (unsigned i = 0; i < n && defers_left; i++, defers_left--)
-		m[i].verdict = HK_RTC_DEFER;
+		m[i].action = HK_RTC_DEFER;
 }
 
-/* Without workers: again, when nothing comes. */
-static void defer_on_the_core(void)
+/* Without handler threads a deferred message is handled again when no message arrives. */
+TEST(defer_on_the_core)
 {
 	struct seen asked = {0}, answered = {0};
 	struct hk_rtc_type server = {.name = "d", .on_message = defer_some, .arg = &asked};
 	struct hk_rtc_type client = {.name = "d", .on_answer = note, .arg = &answered};
 
 	defers_left = 5;
-	open_all(2);
-	add_type(node[0], 3, &server);
-	add_type(node[1], 3, &client);
-	meet(2);
+	open_two(3, &server, &client);
 	for (uint32_t i = 0; i < 10; i++)
 		send_value(node[1], 0, 3, 10 * i);
 	loop_run(&net, node, 2, 20, 2 * HK_USEC);
 	CHECK_EQ(asked.messages, 15);
 	CHECK_EQ(answered.messages, 10);
 	CHECK_EQ(stats_of(node[0], 3).deferred, 5);
-	/* and when there is no room, they are dropped and counted */
+	/* without space they are dropped and counted */
 	defers_left = 1000;
 	for (uint32_t i = 0; i < 140; i++) {
 		send_value(node[1], 0, 3, i);
@@ -196,7 +182,7 @@ static void defer_on_the_core(void)
 }
 
 struct slow {
-	uint64_t cost; /* ns of the test's clock, a message */
+	uint64_t cost; /* cost of a message in ns of the test's clock */
 	unsigned on_core, elsewhere;
 	pthread_t core;
 };
@@ -218,23 +204,24 @@ static void ask_and_wait(struct seen *answered, unsigned n)
 	for (unsigned i = 0; i < n; i++)
 		send_value(node[1], 0, 3, i);
 	hk_rtc_flush(node[1]);
-	while (answered->messages < want) { /* the test's time limit ends it, if nothing does */
-		/* while the worker measures, only its own handler moves time */
-		if (hk_workers_held(node[0]->workers) == 0)
+	while (answered->messages < want) { /* the test's time limit also ends this loop */
+		/* while the thread measures, only its handler advances time */
+		if (hk_rtc_threads_outstanding(node[0]->threads) == 0)
 			__atomic_fetch_add(&net.now, 5 * HK_USEC, __ATOMIC_SEQ_CST);
 		hk_rtc_poll(node[0]);
 		hk_rtc_poll(node[1]);
 	}
 }
 
-/* Two nodes that have met; node 0 serves type 3, and has a worker that it waits for so long at its end (0: as usual). */
-static void open_with_worker(unsigned timeout_ms, const struct hk_rtc_type *server,
+/* Opens two nodes that are members of each other. Node 0 serves type 3 and has a handler thread.
+ * @timeout_ms: node 0's limit for it at the end (0: default). */
+static void open_with_thread(unsigned timeout_ms, const struct hk_rtc_type *server,
 			     const struct hk_rtc_type *client)
 {
 	struct hk_rtc_config c = config(0, 2);
 
 	loop_init(&net, 1);
-	c.workers = 1;
+	c.threads = 1;
 	c.timeout_ms = timeout_ms;
 	node[0] = loop_open(&net, &c, 1);
 	c = config(1, 2);
@@ -244,8 +231,8 @@ static void open_with_worker(unsigned timeout_ms, const struct hk_rtc_type *serv
 	loop_run(&net, node, 2, 20, 2 * HK_USEC);
 }
 
-/* Over the budget they move to a worker; when they cost less, back. */
-static void budget(void)
+/* A type over its budget moves to a handler thread; when it costs less, it moves back. */
+TEST(budget)
 {
 	struct seen answered = {0};
 	struct slow slow = {.cost = 50, .core = pthread_self()};
@@ -253,11 +240,11 @@ static void budget(void)
 		.name = "s", .on_message = be_slow, .arg = &slow, .budget_ns = 100};
 	struct hk_rtc_type client = {.name = "s", .on_answer = note, .arg = &answered};
 
-	open_with_worker(0, &server, &client);
+	open_with_thread(0, &server, &client);
 	for (unsigned i = 0; i < 20; i++)
 		ask_and_wait(&answered, 8);
 	CHECK_EQ(slow.elsewhere, 0);
-	CHECK_EQ(stats_of(node[0], 3).recent_ns, 46); /* on its way to 50 */
+	CHECK_EQ(stats_of(node[0], 3).recent_ns, 46); /* approaching 50 */
 	CHECK_EQ(stats_of(node[0], 3).bursts_over_budget, 0);
 	slow.cost = 150;
 	for (unsigned i = 0; i < 40; i++)
@@ -265,7 +252,7 @@ static void budget(void)
 	CHECK(slow.elsewhere >= 100);
 	CHECK_EQ(stats_of(node[0], 3).deferred, slow.elsewhere);
 	CHECK(stats_of(node[0], 3).bursts_over_budget > 0);
-	CHECK(stats_of(node[0], 3).worker_ns >= 100 * 150);
+	CHECK(stats_of(node[0], 3).thread_ns >= 100 * 150);
 	unsigned before = slow.on_core;
 	slow.cost = 10;
 	for (unsigned i = 0; i < 40; i++)
@@ -276,14 +263,10 @@ static void budget(void)
 	close_all(2);
 }
 
-static atomic_int may_return; /* 0: the handler waits; 2: it has */
+static atomic_int may_return; /* 0: the handler waits; 1: it may return; 2: it has returned */
 
 static void hang(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
-	(void)r;
-	(void)arg;
-	(void)m;
-	(void)n;
 	while (atomic_load(&may_return) == 0)
 		sched_yield();
 	atomic_store(&may_return, 2);
@@ -293,47 +276,34 @@ static void defer(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
 	if (pthread_equal(pthread_self(), *(pthread_t *)arg)) {
 		for (unsigned i = 0; i < n; i++)
-			m[i].verdict = HK_RTC_DEFER;
+			m[i].action = HK_RTC_DEFER;
 		return;
 	}
 	hang(r, arg, m, n);
 }
 
-/* A handler that does not return does not keep the program from ending; the other node hears goodbye. */
-static void close_with_a_handler_that_hangs(void)
+/* A handler that does not return does not keep a program from ending, and the other node gets the
+ * leave message. */
+TEST(close_with_a_handler_that_hangs)
 {
 	pthread_t core = pthread_self();
 	struct hk_rtc_type server = {.name = "s", .on_message = defer, .arg = &core};
 	struct hk_rtc_type client = {.name = "s"};
 
-	open_with_worker(20, &server, &client);
+	open_with_thread(20, &server, &client);
 	send_value(node[1], 0, 3, 7);
 	hk_rtc_flush(node[1]);
 	loop_run(&net, node, 2, 5, 2 * HK_USEC);
-	CHECK_EQ(hk_workers_held(node[0]->workers), 1);
+	CHECK_EQ(hk_rtc_threads_outstanding(node[0]->threads), 1);
 	CHECK_EQ(hk_rtc_close(node[0]), -ETIMEDOUT);
-	CHECK_EQ(hk_rtc_members(node[0]), 2); /* its memory is still there */
+	CHECK_EQ(hk_rtc_members(node[0]), 2); /* its memory still exists */
 	loop_run(&net, &node[1], 1, 5, 2 * HK_USEC);
 	CHECK_EQ(hk_rtc_members(node[1]), 1);
 	atomic_store(&may_return, 1);
 	while (atomic_load(&may_return) != 2)
 		sched_yield();
 	CHECK_EQ(hk_rtc_close(node[0]),
-		 0); /* now it can be given back, for the sake of leak checkers */
+		 0); /* now it is freed, so that leak checkers do not report it */
 	node[0] = NULL;
 	close_all(2);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test tests[] = {
-		{"latest_wins", latest_wins},
-		{"retry_until_answered", retry_until_answered},
-		{"dropped_question_is_answered", dropped_question_is_answered},
-		{"never_answered", never_answered},
-		{"defer_on_the_core", defer_on_the_core},
-		{"budget", budget},
-		{"close with a handler that hangs", close_with_a_handler_that_hangs},
-	};
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/test_members.c: what a node does by the clock: timers, waiting for all, and who is held for a member.
+ * tests/unit/rtc/test_members.c: timers, waiting for all nodes, and membership.
  */
 #include "tests/unit/rtc/node_rig.h"
 
@@ -12,11 +12,10 @@ static unsigned ticks;
 
 static void tick(struct hk_rtc *r, void *arg)
 {
-	(void)r;
 	ticks += *(unsigned *)arg;
 }
 
-static void timers(void)
+TEST(timers)
 {
 	unsigned one = 1, thousand = 1000;
 
@@ -29,9 +28,9 @@ static void timers(void)
 	CHECK_EQ(ticks, 5);
 	loop_run(&net, node, 1, 50, HK_USEC);
 	CHECK_EQ(ticks, 1010);
-	hk_rtc_cancel(node[0], b); /* it is over: nothing happens */
+	hk_rtc_cancel(node[0], b); /* no effect: the timer has ended */
 	int c = hk_rtc_timer(node[0], HK_USEC, 0, tick, &thousand);
-	hk_rtc_cancel(node[0], b); /* and not to its successor either */
+	hk_rtc_cancel(node[0], b); /* no effect on the timer that uses its entry now */
 	hk_rtc_cancel(node[0], a);
 	CHECK(c != b);
 	loop_run(&net, node, 1, 50, HK_USEC);
@@ -43,22 +42,19 @@ static void timers(void)
 	close_all(1);
 }
 
-/* Waiting for all ends, and names who did not come. */
-static void wait_for_all(void)
+/* The wait ends, and its error names the missing nodes. */
+TEST(wait_for_all)
 {
-	struct hk_error err = {""};
-
 	loop_init(&net, 1);
 	struct hk_rtc_config c = config(1, 4);
 	c.timeout_ms = 5;
 	node[0] = NULL;
 	node[1] = loop_open(&net, &c, 1);
-	net.step = HK_MSEC; /* each look at the clock */
-	CHECK_EQ(hk_rtc_wait_all(node[1], &err), -ETIMEDOUT);
-	CHECK_MSG(strstr(err.text, "3 of 4 nodes did not come within 5 ms: 0, 2, 3; fix: "), "%s",
-		  err.text);
+	net.step = HK_MSEC; /* for each reading of the clock */
+	CHECK_REFUSED(hk_rtc_wait_all(node[1], ERR), -ETIMEDOUT,
+		      "3 of 4 nodes did not join within 5 ms: 0, 2, 3; fix: ");
 	hk_rtc_stop(node[1]);
-	CHECK_EQ(hk_rtc_wait_all(node[1], &err), -ECANCELED);
+	CHECK_EQ(hk_rtc_wait_all(node[1], ERR), -ECANCELED);
 	net.step = 0;
 	close_all(2);
 }
@@ -69,13 +65,11 @@ static int balance[4];
 
 static void on_member(struct hk_rtc *r, void *arg, uint16_t n, bool joined)
 {
-	(void)r;
-	(void)arg;
 	balance[n] += joined ? 1 : -1;
 	CHECK(balance[n] == 0 || balance[n] == 1);
 }
 
-static void members_come_and_go(void)
+TEST(members_come_and_go)
 {
 	struct hk_rtc_stats s;
 	struct hk_rtc_config c = config(0, 3);
@@ -96,14 +90,14 @@ static void members_come_and_go(void)
 	}
 	loop_run(&net, node, 3, 20, 5 * HK_USEC);
 	CHECK_EQ(hk_rtc_members(node[0]), 3);
-	const uint16_t *near = hk_rtc_neighbours(node[0], &n);
-	CHECK(n == 2 && near[0] == 1 && near[1] == 2);
-	/* one says goodbye, and is gone at once */
+	const uint16_t *neighbour = hk_rtc_neighbours(node[0], &n);
+	CHECK(n == 2 && neighbour[0] == 1 && neighbour[1] == 2);
+	/* a node that leaves is removed at once */
 	loop_close(&net, node[1], false);
 	node[1] = NULL;
 	loop_run(&net, node, 3, 5, 5 * HK_USEC);
 	CHECK(!hk_rtc_is_member(node[0], 1) && hk_rtc_is_member(node[0], 2));
-	/* one dies, and is found out after a second */
+	/* a node that crashes is removed after a second */
 	loop_close(&net, node[2], true);
 	node[2] = NULL;
 	loop_run(&net, node, 3, 90, 10 * HK_MSEC);
@@ -111,7 +105,7 @@ static void members_come_and_go(void)
 	loop_run(&net, node, 3, 30, 10 * HK_MSEC);
 	CHECK_EQ(hk_rtc_members(node[0]), 1);
 	CHECK_EQ(hk_rtc_pick(node[0]), -1);
-	/* it comes back, and again before anybody notices that it died */
+	/* it comes back, and restarts again before the others notice its end */
 	c = config(2, 3);
 	node[2] = loop_open(&net, &c, 2);
 	loop_run(&net, node, 3, 200, HK_MSEC);
@@ -125,15 +119,16 @@ static void members_come_and_go(void)
 	close_all(3);
 }
 
-/* A node that could not poll for a long time holds nobody for dead. */
-static void long_absence(void)
+/* A node that could not poll for a long time does not remove the others. */
+TEST(long_absence)
 {
 	struct hk_rtc_stats s;
 
 	open_all(2);
 	meet(2);
 	for (unsigned i = 0; i < 100; i++)
-		loop_run(&net, node + 1, 1, 1, 100 * HK_MSEC); /* node 0 is away for ten seconds */
+		/* node 0 does not poll for ten seconds */
+		loop_run(&net, node + 1, 1, 1, 100 * HK_MSEC);
 	loop_run(&net, node, 2, 30, 50 * HK_MSEC);
 	hk_rtc_stats(node[0], &s);
 	CHECK(s.lost == 0 && hk_rtc_members(node[0]) == 2);
@@ -141,9 +136,9 @@ static void long_absence(void)
 	close_all(2);
 }
 
-/* A node that was not heard for a while is no new one when it is heard again: what it asked before is not
+/* A node that was lost and returns is the same incarnation: its earlier questions are not
  * handled again. */
-static void lost_and_back(void)
+TEST(lost_and_back)
 {
 	struct seen asked = {0}, answered = {0};
 	struct hk_rtc_stats s;
@@ -155,10 +150,7 @@ static void lost_and_back(void)
 				     .arg = &answered,
 				     .timeout_us = 2000000};
 
-	open_all(2);
-	add_type(node[0], 3, &server);
-	add_type(node[1], 3, &client);
-	meet(2);
+	open_two(3, &server, &client);
 	send_value(node[1], 0, 3, 41);
 	net.mute[0] = true; /* the answer is lost */
 	loop_run(&net, node, 2, 5, 5 * HK_USEC);
@@ -175,16 +167,4 @@ static void lost_and_back(void)
 	CHECK_EQ(answered.messages, 1);
 	CHECK_EQ(answered.values[0], 42);
 	close_all(2);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test tests[] = {
-		{"wait for all", wait_for_all},
-		{"timers", timers},
-		{"members_come_and_go", members_come_and_go},
-		{"long_absence", long_absence},
-		{"lost_and_back", lost_and_back},
-	};
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

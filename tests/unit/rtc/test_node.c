@@ -1,30 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/test_node.c: what a node does with messages, its own and what the network brings; what it refuses,
- * and what it says of itself.
+ * tests/unit/rtc/test_node.c: sending, handling of valid and invalid messages, and statistics.
  */
 #include "tests/unit/rtc/node_rig.h"
 
 #include <errno.h>
 
-/* ---- the simplest thing ---------------------------------------------------------------------- */
+/* ---- sending and registering ----------------------------------------------------------------- */
 
-static void question_and_answer(void)
+TEST(question_and_answer)
 {
 	struct seen asked = {0}, answered = {0};
 	struct hk_rtc_type server = {.name = "add", .on_message = add_one, .arg = &asked};
 	struct hk_rtc_type client = {.name = "add", .on_answer = note, .arg = &answered};
 
-	open_all(2);
-	add_type(node[0], 7, &server);
-	add_type(node[1], 7, &client);
-	meet(2);
+	open_two(7, &server, &client);
 	for (uint32_t i = 0; i < 40; i++)
 		send_value(node[1], 0, 7, i);
 	loop_run(&net, node, 2, 20, 2 * HK_USEC);
 	CHECK_EQ(asked.messages, 40);
 	CHECK_EQ(answered.messages, 40);
-	CHECK(asked.largest == HK_RTC_BURST); /* 32 at a time, not one by one */
+	CHECK(asked.largest == HK_RTC_BURST); /* in bursts of 32 */
 	for (uint32_t i = 0; i < 40; i++) {
 		CHECK_EQ(answered.values[i], i + 1);
 		CHECK_EQ(answered.numbers[i], asked.numbers[i]);
@@ -35,8 +31,8 @@ static void question_and_answer(void)
 	close_all(2);
 }
 
-/* A mixed burst comes as one run of each type, each in the order in which it was sent. */
-static void runs_of_a_type(void)
+/* A mixed burst becomes one run for each type, in the order in which it was sent. */
+TEST(runs_of_a_type)
 {
 	static struct seen seen;
 	struct hk_rtc_type t = {.name = "t", .on_message = note, .arg = &seen};
@@ -57,37 +53,34 @@ static void runs_of_a_type(void)
 	close_all(2);
 }
 
-static void without_copy(void)
+TEST(without_copy)
 {
 	struct seen seen = {0};
 	struct hk_rtc_type t = {.name = "t", .on_message = note, .arg = &seen};
 
-	open_all(2);
-	add_type(node[0], 0, &t);
-	add_type(node[1], 0, &t);
-	meet(2);
+	open_two(0, &t, &t);
 	void *at = hk_rtc_begin(node[1]);
 	CHECK(at != NULL && (uintptr_t)at % 32 == 0);
-	CHECK(hk_rtc_begin(node[1]) == at); /* begun, and nothing else */
+	CHECK(hk_rtc_begin(node[1]) == at); /* the same buffer */
 	memcpy(at, &(uint32_t){77}, 4);
-	CHECK_EQ(hk_rtc_end(node[1], 0, 99, 4, NULL), -EINVAL); /* not lost by that */
+	CHECK_EQ(hk_rtc_end(node[1], 0, 99, 4, NULL), -EINVAL); /* the message is still begun */
 	CHECK_EQ(hk_rtc_end(node[1], 0, 0, 4, NULL), 0);
-	CHECK_EQ(hk_rtc_end(node[1], 0, 0, 4, NULL), -EAGAIN); /* none was begun */
+	CHECK_EQ(hk_rtc_end(node[1], 0, 0, 4, NULL), -EAGAIN); /* no message was begun */
 	loop_run(&net, node, 2, 10, 2 * HK_USEC);
 	CHECK_EQ(seen.messages, 1);
 	CHECK_EQ(seen.values[0], 77);
-	CHECK(hk_rtc_begin(node[1]) != NULL); /* what is begun at the end is given back */
+	CHECK(hk_rtc_begin(node[1]) != NULL); /* closing the node frees a begun message */
 	close_all(2);
 }
 
-static void sends_that_cannot_be(void)
+TEST(sends_that_cannot_be)
 {
 	struct hk_rtc_type t = {.name = "t"};
 	char big[LOOP_PAYLOAD + 1] = "";
 
 	open_all(2);
 	add_type(node[1], 0, &t);
-	CHECK_EQ(hk_rtc_send(node[1], 0, 0, "x", 1, NULL), -ENOTCONN); /* they have not met */
+	CHECK_EQ(hk_rtc_send(node[1], 0, 0, "x", 1, NULL), -ENOTCONN); /* not members yet */
 	meet(2);
 	CHECK_EQ(hk_rtc_send(node[1], 0, 1, "x", 1, NULL), -EINVAL);
 	CHECK_EQ(hk_rtc_send(node[1], 0, 255, "x", 1, NULL), -EINVAL);
@@ -99,39 +92,37 @@ static void sends_that_cannot_be(void)
 	loop_run(&net, node, 2, 5, 2 * HK_USEC);
 	struct hk_rtc_stats s;
 	hk_rtc_stats(node[0], &s);
-	CHECK_EQ(s.unknown_type, 2); /* node 0 knows no type */
+	CHECK_EQ(s.unknown_type, 2); /* node 0 has no types */
 	close_all(2);
 }
 
-static void registrations_that_cannot_be(void)
+TEST(registrations_that_cannot_be)
 {
 	const struct hk_rtc_type ok = {.name = "t"};
 	struct hk_rtc_type t = ok;
-	struct hk_error err;
 
 	open_all(1);
-	CHECK_EQ(hk_rtc_register(node[0], HK_RTC_MAX_TYPES, &t, &err), -EINVAL);
-	CHECK(strstr(err.text, "fix: "));
+	CHECK_REFUSED(hk_rtc_register(node[0], HK_RTC_MAX_TYPES, &t, ERR), -EINVAL, "fix: ");
 	t.name = "";
-	CHECK_EQ(hk_rtc_register(node[0], 0, &t, &err), -EINVAL);
+	CHECK_EQ(hk_rtc_register(node[0], 0, &t, ERR), -EINVAL);
 	t = ok;
 	t.class = HK_RTC_RETRY + 1;
-	CHECK_EQ(hk_rtc_register(node[0], 0, &t, &err), -EINVAL);
+	CHECK_EQ(hk_rtc_register(node[0], 0, &t, ERR), -EINVAL);
 	t = ok;
 	t.budget_ns = UINT32_MAX;
-	CHECK_EQ(hk_rtc_register(node[0], 0, &t, &err), -EINVAL);
-	CHECK_EQ(hk_rtc_register(node[0], 0, &ok, &err), 0);
-	CHECK_EQ(hk_rtc_register(node[0], 0, &ok, &err), -EEXIST);
+	CHECK_EQ(hk_rtc_register(node[0], 0, &t, ERR), -EINVAL);
+	CHECK_OK(hk_rtc_register(node[0], 0, &ok, ERR));
+	CHECK_EQ(hk_rtc_register(node[0], 0, &ok, ERR), -EEXIST);
 	hk_rtc_poll(node[0]);
-	CHECK_EQ(hk_rtc_register(node[0], 1, &ok, &err), -EBUSY);
+	CHECK_EQ(hk_rtc_register(node[0], 1, &ok, ERR), -EBUSY);
 	close_all(1);
 }
 
-static void configurations_that_cannot_be(void)
+TEST(configurations_that_cannot_be)
 {
 	static const struct {
 		uint16_t node, nodes;
-		unsigned buffers, alive, workers;
+		unsigned buffers, alive, threads;
 		const char *says;
 	} bad[] = {
 		{0, 0, 0, 0, 0, "1 to 1024"},      {0, 1025, 0, 0, 0, "1 to 1024"},
@@ -143,25 +134,22 @@ static void configurations_that_cannot_be(void)
 	loop_init(&net, 1);
 	for (unsigned i = 0; i < HK_ARRAY_LEN(bad); i++) {
 		struct hk_rtc_config c = config(bad[i].node, bad[i].nodes);
-		struct hk_error err = {""};
 		c.buffers = bad[i].buffers;
 		c.alive_ms = bad[i].alive;
-		c.workers = bad[i].workers;
-		CHECK_EQ(loop_try(&net, &c, 1, &r, &err), -EINVAL);
-		CHECK_MSG(strstr(err.text, bad[i].says), "%u says: %s", i, err.text);
+		c.threads = bad[i].threads;
+		CHECK_REFUSED(loop_try(&net, &c, 1, &r, ERR), -EINVAL, bad[i].says);
 	}
 	int nowhere[] = {1000};
 	struct hk_rtc_config c = config(0, 1);
-	struct hk_error err = {""};
-	c.workers = 1;
-	c.worker_cpu = nowhere;
-	CHECK(loop_try(&net, &c, 1, &r, &err) < 0);
-	CHECK_MSG(strstr(err.text, "processor"), "it says: %s", err.text);
+	c.threads = 1;
+	c.thread_cpu = nowhere;
+	CHECK(loop_try(&net, &c, 1, &r, ERR) < 0);
+	CHECK_HAS(hk_test_err.text, "CPU");
 }
 
-/* ---- what the network brings ----------------------------------------------------------------- */
+/* ---- received messages ----------------------------------------------------------------------- */
 
-static void strange_messages(void)
+TEST(strange_messages)
 {
 	struct seen seen = {0};
 	struct hk_rtc_type t = {.name = "t", .on_message = note, .arg = &seen};
@@ -175,15 +163,12 @@ static void strange_messages(void)
 	struct hk_rtc_stats s;
 	uint8_t bytes[HK_MSG_HLEN + 40] = {0};
 
-	open_all(2);
-	add_type(node[0], 0, &t);
-	add_type(node[1], 0, &t);
-	meet(2);
+	open_two(0, &t, &t);
 #define BRINGS(change, length)                                                                     \
 	do {                                                                                       \
 		h = good;                                                                          \
 		change;                                                                            \
-		hk_msg_put(bytes, &h);                                                             \
+		hk_msg_encode(bytes, &h);                                                          \
 		loop_inject(&net, 0, bytes, length);                                               \
 	} while (0)
 	BRINGS(h.ver_flags = 2, sizeof(bytes));
@@ -195,8 +180,8 @@ static void strange_messages(void)
 	BRINGS(h.src = 0xffff, sizeof(bytes));
 	BRINGS(h.type = 5, sizeof(bytes));
 	BRINGS(h.type = 250, sizeof(bytes));
-	BRINGS(h.epoch = 0xfff0, sizeof(bytes));              /* an earlier incarnation */
-	BRINGS(h.ver_flags |= HK_MSG_F_REPLY, sizeof(bytes)); /* nobody asked, nobody cares */
+	BRINGS(h.epoch = 0xfff0, sizeof(bytes));              /* from an earlier incarnation */
+	BRINGS(h.ver_flags |= HK_MSG_F_REPLY, sizeof(bytes)); /* an answer without a question */
 	loop_run(&net, node, 2, 2, HK_USEC);
 	hk_rtc_stats(node[0], &s);
 	CHECK_EQ(s.bad, 3);
@@ -211,7 +196,7 @@ static void strange_messages(void)
 	close_all(2);
 }
 
-static void random_bytes(void)
+TEST(random_bytes)
 {
 	struct seen seen = {0};
 	struct hk_rtc_type t[] = {{.name = "a", .on_message = note, .arg = &seen},
@@ -235,7 +220,7 @@ static void random_bytes(void)
 		h.type = h.type & 8 ? (uint8_t)(0xf0 | h.type) : h.type % 4;
 		h.epoch %= 4;
 		if (hk_rng_below(&hk_test_rng, 8))
-			hk_msg_put(bytes, &h);
+			hk_msg_encode(bytes, &h);
 		loop_inject(&net, 0, bytes, hk_rng_below(&hk_test_rng, sizeof(bytes) + 1));
 		loop_run(&net, node, 3, i % 4 == 0, 50 * HK_USEC);
 	}
@@ -245,7 +230,7 @@ static void random_bytes(void)
 
 /* ---- statistics ------------------------------------------------------------------------------ */
 
-static void json(void)
+TEST(json)
 {
 	struct hk_rtc_type t = {.name = "a \"quoted\" name", .on_message = add_one};
 	char text[4096], small[64];
@@ -263,20 +248,4 @@ static void json(void)
 	CHECK_EQ(hk_rtc_stats_json(node[0], text, (size_t)n), -ENOSPC);
 	CHECK_EQ(hk_rtc_stats_json(node[0], text, (size_t)n + 1), n);
 	close_all(2);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test tests[] = {
-		{"question_and_answer", question_and_answer},
-		{"runs_of_a_type", runs_of_a_type},
-		{"without_copy", without_copy},
-		{"sends_that_cannot_be", sends_that_cannot_be},
-		{"registrations_that_cannot_be", registrations_that_cannot_be},
-		{"configurations_that_cannot_be", configurations_that_cannot_be},
-		{"strange_messages", strange_messages},
-		{"random_bytes", random_bytes},
-		{"json", json},
-	};
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
 }

@@ -1,50 +1,47 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/test_peers.c: the file of addresses and its errors; where a backend opens.
+ * tests/unit/rtc/test_peers.c: the file of addresses, its errors, and the choice of the backend.
  */
 #include "rtc/peers.h"
-#include "rtc/place.h"
-#include "tests/unit/hk_test.h"
+#include "rtc/backend_choice.h"
+#include "tests/support/hk_test.h"
 
 #include <errno.h>
 #include <unistd.h>
 
 static struct hk_rtc_peers peers;
-static struct hk_error err;
 
 static int parse(const char *text, unsigned node, unsigned nodes)
 {
 	hk_rtc_peers_free(&peers);
-	err.text[0] = '\0';
 	return hk_rtc_peers_parse("peers.txt", text, strlen(text), (uint16_t)node, (uint16_t)nodes,
-				  &peers, &err);
+				  &peers, ERR);
 }
 
 static void refused(const char *text, unsigned node, unsigned nodes, int rc, const char *sentence)
 {
 	int got = parse(text, node, nodes);
 
-	CHECK_MSG(got == rc, "'%s' gave %d, not %d: %s", text, got, rc, err.text);
-	CHECK_MSG(strstr(err.text, sentence) != NULL, "'%s' is not in: %s", sentence, err.text);
-	CHECK_MSG(strstr(err.text, "fix: ") != NULL, "no fix in: %s", err.text);
+	CHECK_MSG(got == rc, "'%s' gave %d, not %d: %s", text, got, rc, hk_test_err.text);
+	CHECK_HAS(hk_test_err.text, sentence, "fix: ");
 	CHECK(peers.address == NULL);
 }
 
-static void good_files(void)
+TEST(good_files)
 {
 	CHECK_EQ(parse("0 10.0.0.1:1\n1 10.0.0.2:2\n", 1, 2), 0);
 	CHECK_EQ(peers.nodes, 2);
-	CHECK(strcmp(peers.address[0], "10.0.0.1:1") == 0);
-	CHECK(strcmp(peers.address[1], "10.0.0.2:2") == 0);
+	CHECK_STR(peers.address[0], "10.0.0.1:1");
+	CHECK_STR(peers.address[1], "10.0.0.2:2");
 
 	/* any order, comments, empty lines, tabs, a DOS line end, no end of the last line */
 	CHECK_EQ(parse("# who\n\n2\tc # third\r\n  0 a\n \n1 b", 0, 0), 0);
 	CHECK_EQ(peers.nodes, 3);
 	CHECK(strcmp(peers.address[0], "a") == 0 && strcmp(peers.address[1], "b") == 0);
-	CHECK(strcmp(peers.address[2], "c") == 0);
+	CHECK_STR(peers.address[2], "c");
 }
 
-static void bad_lines(void)
+TEST(bad_lines)
 {
 	char text[256], address[HK_RTC_ADDRESS_MAX + 1];
 
@@ -68,7 +65,7 @@ static void bad_lines(void)
 	CHECK_EQ(parse(text, 0, 1), 0);
 }
 
-static void missing_nodes(void)
+TEST(missing_nodes)
 {
 	refused("", 0, 0, -ENOENT, "peers.txt names no node");
 	refused("# 0 a\n", 0, 2, -ENOENT, "names no node");
@@ -79,34 +76,33 @@ static void missing_nodes(void)
 	refused("0 a\n", 0, HK_RTC_MAX_NODES + 1, -ERANGE, "at most 1024");
 }
 
-static void files(void)
+TEST(files)
 {
 	struct hk_rtc_config cfg = {.peers_file = "/nonexistent/peers", .nodes = 1};
 	char path[] = "/tmp/hk-peers-XXXXXX";
 	int fd = mkstemp(path);
 
 	CHECK(fd >= 0);
-	CHECK_EQ(hk_rtc_peers_read(&cfg, &peers, &err), -ENOENT);
-	CHECK(strstr(err.text, "/nonexistent/peers") != NULL);
+	CHECK_REFUSED(hk_rtc_peers_read(&cfg, &peers, ERR), -ENOENT, "/nonexistent/peers");
 	cfg.peers_file = "/tmp";
-	CHECK_EQ(hk_rtc_peers_read(&cfg, &peers, &err), -EIO);
+	CHECK_EQ(hk_rtc_peers_read(&cfg, &peers, ERR), -EIO);
 
 	cfg.peers_file = path;
 	CHECK_EQ(write(fd, "0 here\n", 7), 7);
-	CHECK_EQ(hk_rtc_peers_read(&cfg, &peers, &err), 0);
+	CHECK_OK(hk_rtc_peers_read(&cfg, &peers, ERR));
 	CHECK(peers.nodes == 1 && strcmp(peers.address[0], "here") == 0);
 	hk_rtc_peers_free(&peers);
 
 	CHECK_EQ(ftruncate(fd, (1 << 20) + 1), 0);
-	CHECK_EQ(hk_rtc_peers_read(&cfg, &peers, &err), -EFBIG);
+	CHECK_EQ(hk_rtc_peers_read(&cfg, &peers, ERR), -EFBIG);
 	CHECK(peers.address == NULL);
 	close(fd);
 	unlink(path);
 }
 
-/* Whatever the bytes: an error with a sentence, or a whole table. The text lies in memory of its own
- * size, so that a sanitizer sees each byte read beyond it. */
-static void any_bytes(void)
+/* Any bytes give an error or a complete table. The text has memory of its own size, so that a
+ * sanitizer detects reads beyond it. */
+TEST(any_bytes)
 {
 	static const char seedling[] = "# c\n0 10.0.0.1:1\n1 b # x\r\n2 memif:dir=/x,y=3\n10 z\n";
 	static const char likely[] = "0123456789 \n\t\r#:.x\0";
@@ -125,13 +121,12 @@ static void any_bytes(void)
 		CHECK(copy != NULL);
 		memcpy(copy, text, len);
 		hk_rtc_peers_free(&peers);
-		err.text[0] = '\0';
 		uint16_t nodes = (uint16_t)hk_rng_below(&hk_test_rng, 5);
 		int rc = hk_rtc_peers_parse("f", copy, len, (uint16_t)(nodes > 1), nodes, &peers,
-					    &err);
+					    ERR);
 		free(copy);
 		if (rc != 0) {
-			CHECK(rc < 0 && err.text[0] && !peers.address);
+			CHECK(rc < 0 && hk_test_err.text[0] && !peers.address);
 			continue;
 		}
 		good++;
@@ -144,67 +139,54 @@ static void any_bytes(void)
 	hk_rtc_peers_free(&peers);
 }
 
-/* ---- where to open ---------------------------------------------------------------------------- */
+/* ---- the choice of the backend --------------------------------------------------------------- */
 
-static int place(struct hk_rtc_config *cfg, const char *own, struct hk_rtc_place *p)
+static int choose(struct hk_rtc_config *cfg, const char *own, struct hk_rtc_backend_choice *p)
 {
-	err.text[0] = '\0';
-	return hk_rtc_place(cfg, 3, own, p, &err);
+	return hk_rtc_backend_choose(cfg, 3, own, p, ERR);
 }
 
-static void places(void)
+TEST(places)
 {
 	struct hk_rtc_config cfg = {.node = 17, .backend = "raw", .address = "hk{local_rank}"};
-	struct hk_rtc_place p;
+	struct hk_rtc_backend_choice p;
 	char longer[300];
 
 	unsetenv("HIKYAKU_RTC_BACKEND");
-	CHECK_EQ(place(&cfg, NULL, &p), 0);
+	CHECK_EQ(choose(&cfg, NULL, &p), 0);
 	CHECK(strcmp(cfg.address, "hk3") == 0 && strcmp(p.name, "raw") == 0 && !*p.option);
 
 	cfg = (struct hk_rtc_config){
 		.node = 17, .backend = "tcp:batch=1", .address = "{rank}:{rank}"};
-	CHECK_EQ(place(&cfg, "file", &p), 0);
-	CHECK(strcmp(cfg.address, "17:17") == 0);
+	CHECK_EQ(choose(&cfg, "file", &p), 0);
+	CHECK_STR(cfg.address, "17:17");
 	CHECK(strcmp(p.name, "tcp") == 0 && strcmp(p.option, "batch=1") == 0);
 
-	/* the line of the file goes before the environment, but only where it says where to open */
+	/* the file's line precedes the environment for backends that open at that address */
 	setenv("HIKYAKU_RTC_BACKEND", "udp", 1);
 	setenv("HIKYAKU_RTC_ADDRESS_UDP", "lo", 1);
 	setenv("HIKYAKU_RTC_ADDRESS_AF_XDP", "hk{rank}", 1);
 	cfg = (struct hk_rtc_config){.node = 17};
-	CHECK_EQ(place(&cfg, NULL, &p), 0);
+	CHECK_EQ(choose(&cfg, NULL, &p), 0);
 	CHECK(strcmp(cfg.backend, "udp") == 0 && strcmp(cfg.address, "lo") == 0);
 	cfg = (struct hk_rtc_config){.node = 17};
-	CHECK_EQ(place(&cfg, "10.0.0.1:7", &p), 0);
-	CHECK(strcmp(cfg.address, "10.0.0.1:7") == 0);
+	CHECK_EQ(choose(&cfg, "10.0.0.1:7", &p), 0);
+	CHECK_STR(cfg.address, "10.0.0.1:7");
 	cfg = (struct hk_rtc_config){.node = 17, .backend = "af_xdp"};
-	CHECK_EQ(place(&cfg, "02:00:00:00:00:01", &p), 0);
-	CHECK(strcmp(cfg.address, "hk17") == 0);
+	CHECK_EQ(choose(&cfg, "02:00:00:00:00:01", &p), 0);
+	CHECK_STR(cfg.address, "hk17");
 
 	cfg = (struct hk_rtc_config){.backend = "raw"};
-	CHECK_EQ(place(&cfg, NULL, &p), -EINVAL);
-	CHECK(strstr(err.text, "set HIKYAKU_RTC_ADDRESS_RAW") != NULL);
+	CHECK_REFUSED(choose(&cfg, NULL, &p), -EINVAL, "set HIKYAKU_RTC_ADDRESS_RAW");
 	cfg = (struct hk_rtc_config){.backend = "raw", .address = "hk{node}"};
-	CHECK_EQ(place(&cfg, NULL, &p), -EINVAL);
+	CHECK_EQ(choose(&cfg, NULL, &p), -EINVAL);
 	memset(longer, 'x', sizeof(longer));
 	longer[sizeof(longer) - 1] = '\0';
 	cfg = (struct hk_rtc_config){.backend = "raw", .address = longer};
-	CHECK_EQ(place(&cfg, NULL, &p), -ENAMETOOLONG);
+	CHECK_EQ(choose(&cfg, NULL, &p), -ENAMETOOLONG);
 	cfg = (struct hk_rtc_config){.backend = longer, .address = "x"};
-	CHECK_EQ(place(&cfg, NULL, &p), -EINVAL);
+	CHECK_EQ(choose(&cfg, NULL, &p), -EINVAL);
 	unsetenv("HIKYAKU_RTC_BACKEND");
 	cfg = (struct hk_rtc_config){.address = "x"};
-	CHECK_EQ(place(&cfg, NULL, &p), -EINVAL);
-	CHECK(strstr(err.text, "dpdk, af_xdp, raw, udp, tcp") != NULL);
-}
-
-int main(int argc, char **argv)
-{
-	static const struct hk_test tests[] = {
-		{"good_files", good_files},       {"bad_lines", bad_lines},
-		{"missing_nodes", missing_nodes}, {"files", files},
-		{"any_bytes", any_bytes},         {"places", places},
-	};
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+	CHECK_REFUSED(choose(&cfg, NULL, &p), -EINVAL, "dpdk, af_xdp, raw, udp, tcp");
 }

@@ -1,43 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/rtc/test_return.c: nodes that are killed and start again, over what the kernel carries.
+ * tests/unit/rtc/test_return.c: nodes that are killed and restart, over the kernel backends.
  *
- * Each node is a process; who they are comes from a file, so each may start when it likes. This process is
- * node 0 and asks the others, by messages that retry, for the square of a number. Addresses are those of a
- * network namespace of its own (veth_rig.c), so ports are never in use.
+ * Each node is a process, and reads the addresses from a file, so that it may start at any time.
+ * This process is node 0. It asks the others for the square of a number, in messages of class
+ * HK_RTC_RETRY. All run in a network namespace of their own (veth_rig.c), so their ports are always
+ * free.
  */
-#include "base/error.h"
-#include "rtc/rtc.h"
-#include "tests/unit/hk_test.h"
+#include "hikyaku/error.h"
+#include "hikyaku/rtc.h"
+#include "tests/support/await.h"
+#include "tests/support/child.h"
+#include "tests/support/net.h"
 #include "tests/unit/rtc/veth_rig.h"
 
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NODES   3
 #define SQUARE  7
 #define WAIT_MS 20000
 
-static char peers[64]; /* a file without a name: nothing is left of it when we fail */
+static char peers[64]; /* path of a file without a name, which disappears with this process */
 static pid_t child[NODES];
 static struct hk_rtc *rtc;
 static unsigned answers[NODES], joined[NODES], left[NODES];
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void on_message(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned n)
 {
-	(void)r, (void)arg;
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t v;
 		if (msg[i].len != sizeof(v))
@@ -45,13 +36,12 @@ static void on_message(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned
 		memcpy(&v, msg[i].data, sizeof(v));
 		v *= v;
 		memcpy(msg[i].data, &v, sizeof(v));
-		msg[i].verdict = HK_RTC_REPLY;
+		msg[i].action = HK_RTC_REPLY;
 	}
 }
 
 static void on_answer(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned n)
 {
-	(void)r, (void)arg;
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t v;
 		CHECK_EQ(msg[i].len, sizeof(v));
@@ -63,7 +53,6 @@ static void on_answer(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned 
 
 static void on_member(struct hk_rtc *r, void *arg, uint16_t node, bool here)
 {
-	(void)r, (void)arg;
 	++(here ? joined : left)[node];
 }
 
@@ -78,42 +67,41 @@ static struct hk_rtc *open_node(unsigned node, const char *backend)
 	};
 	struct hk_rtc_config cfg;
 	struct hk_rtc *r;
-	struct hk_error err;
 
 	hk_rtc_defaults(&cfg);
 	cfg.backend = backend;
-	cfg.address = strcmp(backend, "raw") == 0 ? veths[node] : NULL; /* else from the file */
+	cfg.address = strcmp(backend, "raw") == 0 ? veths[node] : NULL; /* others: from the file */
 	cfg.peers_file = peers;
 	cfg.node = (uint16_t)node;
 	cfg.nodes = NODES;
 	cfg.key = 77;
 	cfg.alive_ms = 20;
 	cfg.on_member = on_member;
-	CHECK_MSG(hk_rtc_open(&cfg, &r, &err) == 0, "node %u: %s", node, err.text);
-	CHECK_MSG(hk_rtc_register(r, SQUARE, &square, &err) == 0, "%s", err.text);
+	CHECK_OK(hk_rtc_open(&cfg, &r, ERR));
+	CHECK_OK(hk_rtc_register(r, SQUARE, &square, ERR));
 	return r;
 }
 
-/* A program of its own, since a fork alone would keep this node's sockets open. */
+/* A separate program, because a forked child would keep this node's sockets open. */
 static void start(unsigned node, const char *backend)
 {
 	char number[4];
 
 	snprintf(number, sizeof(number), "%u", node);
-	child[node] = fork();
-	CHECK(child[node] >= 0);
+	child[node] = child_fork();
 	if (child[node] > 0)
 		return;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	execl("/proc/self/exe", "test_rtc_return", "--be", number, backend, peers, (char *)NULL);
+	execl("/proc/self/exe", "test_rtc_return", "--role", "node", number, backend, peers,
+	      (char *)NULL);
 	_exit(1);
 }
 
-/* What such a program does: "--be NODE BACKEND PEERS". */
-static void be(char **argv)
+/* The program of such a node. Its arguments are its number, the backend and the path of the
+ * addresses. */
+ROLE(node)
 {
-	snprintf(peers, sizeof(peers), "%s", argv[4]);
-	struct hk_rtc *r = open_node((unsigned)atoi(argv[2]), argv[3]);
+	snprintf(peers, sizeof(peers), "%s", argv[2]);
+	struct hk_rtc *r = open_node((unsigned)atoi(argv[0]), argv[1]);
 	for (;;)
 		if (hk_rtc_poll(r) == 0)
 			sched_yield();
@@ -121,17 +109,16 @@ static void be(char **argv)
 
 static void kill_node(unsigned node)
 {
-	CHECK(kill(child[node], SIGKILL) == 0);
-	CHECK(waitpid(child[node], NULL, 0) == child[node]);
+	child_kill(child[node]);
 	child[node] = 0;
 }
 
-/* Polls until @count of @what is more than @before. */
+/* Polls until *@count exceeds @before. */
 static void await(const unsigned *count, unsigned before, const char *what, unsigned node)
 {
-	for (int64_t end = now_ms() + WAIT_MS; *count <= before; sched_yield()) {
+	for (int64_t end = hk_clock_ms() + WAIT_MS; *count <= before; sched_yield()) {
 		hk_rtc_poll(rtc);
-		CHECK_MSG(now_ms() < end, "node %u: %s", node, what);
+		CHECK_MSG(hk_clock_ms() < end, "node %u: %s", node, what);
 	}
 }
 
@@ -165,7 +152,7 @@ static void go(const char *backend)
 	rtc = open_node(0, backend);
 	await(&joined[1], 0, "is not there", 1);
 	ask(1);
-	start(2, backend); /* it comes late */
+	start(2, backend); /* it starts late */
 	await(&joined[2], 0, "is not there", 2);
 	for (unsigned turn = 0; turn < 4; turn++) {
 		unsigned node = 1 + turn % 2, other = 3 - node, gone = left[node];
@@ -180,7 +167,7 @@ static void go(const char *backend)
 		ask(node);
 		ask(other);
 	}
-	/* we ourselves go, with a word, and come back */
+	/* this node leaves and comes back */
 	hk_rtc_close(rtc);
 	memset(joined, 0, sizeof(joined));
 	rtc = open_node(0, backend);
@@ -193,42 +180,34 @@ static void go(const char *backend)
 	kill_node(2);
 }
 
-static void udp(void)
+TEST(udp)
 {
 	go("udp");
 }
 
-static void tcp(void)
+TEST(tcp)
 {
 	go("tcp");
 }
 
-static void tcp_batch(void)
+TEST(tcp_batch)
 {
 	go("tcp:batch=1");
 }
 
-static void raw(void)
+TEST(raw)
 {
 	go("raw");
 }
 
-int main(int argc, char **argv)
+BEFORE_ALL()
 {
-	static const struct hk_test tests[] = {
-		{"udp", udp}, {"tcp", tcp}, {"tcp_batch", tcp_batch}, {"raw", raw}};
-	char line[64];
-
-	if (argc == 5 && strcmp(argv[1], "--be") == 0)
-		be(argv);
 	int fd = memfd_create("peers", MFD_CLOEXEC);
+
 	CHECK(fd >= 0);
 	snprintf(peers, sizeof(peers), "/proc/%d/fd/%d", getpid(), fd);
 	veth_rig_make();
-	veth_rig_ip("link set lo up");
-	for (unsigned i = 0; i < NODES; i++) {
-		snprintf(line, sizeof(line), "link set h%u address 02:00:00:00:00:%02x", i, i);
-		veth_rig_ip(line);
-	}
-	return hk_test_main(argc, argv, tests, HK_ARRAY_LEN(tests));
+	shell("ip link set lo up");
+	for (unsigned i = 0; i < NODES; i++)
+		shell("ip link set h%u address 02:00:00:00:00:%02x", i, i);
 }

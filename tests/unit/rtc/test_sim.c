@@ -2,13 +2,16 @@
 /*
  * tests/unit/rtc/test_sim.c: thousands of small clusters on a bad network, each from one seed.
  *
- * Two to five nodes send messages of all three classes while frames are lost, doubled and late, nodes are cut off,
- * leave, die and come back. What must hold whatever happens:
+ * Two to five nodes send messages of all three classes. Meanwhile frames are lost, duplicated and
+ * late, and nodes are cut off, leave, crash and come back. The invariants:
  *
- *   retry   a question is handled at most once by an incarnation of its receiver; it ends once, by the right answer or by
- *           being given up; when the network is sound again and all are there, it is answered
- *   latest  what a handler sees of a sender's incarnation has ascending numbers
- *   all     payloads are what was sent; once the network is sound, all are members; no buffer is missing at the end
+ *   retry    An incarnation of the receiver handles a question at most once.
+ *            A question ends once, by the right answer or by being given up.
+ *            On a working network with all nodes present, it is answered.
+ *   latest   A handler sees ascending numbers of each incarnation of a sender.
+ *   all      Payloads arrive as they were sent.
+ *            On a working network, all nodes become members.
+ *            No buffer is missing at the end.
  *
  *   test_sim [--seed N] [--runs N]
  */
@@ -20,7 +23,7 @@
 
 enum { NOTE, STATE, QUESTION };
 
-/* Every payload: who sent it (node and life), its serial number, and a word made of both. */
+/* Every payload: its sender (node and incarnation), a serial number, and a checksum of both. */
 struct body {
 	uint32_t node, life, serial, check;
 };
@@ -31,7 +34,7 @@ struct question {
 	uint32_t number;
 	uint16_t dst;
 	uint8_t fate;
-	uint32_t handled_by[4]; /* lives that handled it */
+	uint32_t handled_by[4]; /* incarnations that handled it */
 	unsigned handled;
 };
 
@@ -42,7 +45,7 @@ struct peer_view {
 struct sim_node {
 	struct hk_rtc *rtc;
 	uint16_t number;
-	uint32_t life; /* of all nodes together, ascending */
+	uint32_t life; /* incarnation, ascending over all nodes */
 	unsigned asked, first_question;
 	struct peer_view latest[NODES];
 };
@@ -81,19 +84,16 @@ static struct body make_body(const struct sim_node *s, uint32_t serial)
 
 static void on_note(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
-	(void)r;
-	(void)arg;
 	for (unsigned i = 0; i < n; i++) {
 		CHECK(body_of(&m[i]).node == m[i].src);
 		if (m[i].number % 3 == 0)
-			m[i].verdict = HK_RTC_REPLY;
+			m[i].action = HK_RTC_REPLY;
 	}
 }
 
 static void on_state(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
 	struct sim_node *s = arg;
-	(void)r;
 	for (unsigned i = 0; i < n; i++) {
 		struct body b = body_of(&m[i]);
 		struct peer_view *v = &s->latest[m[i].src];
@@ -106,7 +106,6 @@ static void on_state(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 static void on_question(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
 	struct sim_node *s = arg;
-	(void)r;
 	for (unsigned i = 0; i < n; i++) {
 		struct body b = body_of(&m[i]);
 		struct question *q = &question[b.serial];
@@ -119,10 +118,10 @@ static void on_question(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned 
 		total_handled++;
 		b.check = ~b.check;
 		memcpy(m[i].data, &b, sizeof(b));
-		m[i].verdict = HK_RTC_REPLY;
-		/* some are put off before they are answered */
+		m[i].action = HK_RTC_REPLY;
+		/* defer some of them before the answer */
 		if (hk_rng_below(&net.rng, 20) == 0) {
-			m[i].verdict = HK_RTC_DEFER;
+			m[i].action = HK_RTC_DEFER;
 			q->handled--;
 			total_handled--;
 			b.check = ~b.check;
@@ -134,7 +133,6 @@ static void on_question(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned 
 static void on_answer(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
 	struct sim_node *s = arg;
-	(void)r;
 	for (unsigned i = 0; i < n; i++) {
 		struct body b;
 		CHECK_EQ(m[i].len, sizeof(b));
@@ -154,7 +152,6 @@ static void on_answer(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 static void on_given_up(struct hk_rtc *r, void *arg, uint16_t dst, uint32_t number)
 {
 	struct sim_node *s = arg;
-	(void)r;
 	for (unsigned i = s->first_question; i < questions; i++) {
 		struct question *q = &question[i];
 		if (q->number != number || q->dst != dst || q->fate != OPEN)
@@ -171,7 +168,6 @@ static void on_given_up(struct hk_rtc *r, void *arg, uint16_t dst, uint32_t numb
 static void start(uint16_t i)
 {
 	struct sim_node *s = &nodes[i];
-	struct hk_error err = {""};
 	struct hk_rtc_config c;
 	struct hk_rtc_type types[] = {
 		{.name = "note", .on_message = on_note, .arg = s},
@@ -198,7 +194,7 @@ static void start(uint16_t i)
 	s->first_question = questions;
 	s->rtc = loop_open(&net, &c, (uint16_t)(s->life < 8 ? 0xfff7 + s->life : s->life - 7));
 	for (uint8_t t = 0; t < HK_ARRAY_LEN(types); t++)
-		CHECK_MSG(hk_rtc_register(s->rtc, t, &types[t], &err) == 0, "%s", err.text);
+		CHECK_OK(hk_rtc_register(s->rtc, t, &types[t], ERR));
 }
 
 static void end(uint16_t i, bool crash)
@@ -277,13 +273,13 @@ static void good_times(void)
 	for (uint16_t i = 0; i < count; i++)
 		if (!nodes[i].rtc)
 			start(i);
-	/* the dead are found out in ten signs of life; questions to them end in 200 us x 63 */
+	/* ten intervals detect crashed nodes; questions to them end after 200 µs x 63 */
 	for (unsigned round = 0; round < 600; round++)
 		poll_all(50 * HK_USEC);
 	for (unsigned i = 0; i < count; i++)
 		CHECK_MSG(hk_rtc_members(nodes[i].rtc) == count, "node %u sees %u of %u", i,
 			  hk_rtc_members(nodes[i].rtc), count);
-	/* what is asked now is answered */
+	/* questions from now on are answered */
 	unsigned first = questions;
 	for (unsigned round = 0; round < 20; round++) {
 		for (unsigned i = 0; i < count; i++)
@@ -296,9 +292,9 @@ static void good_times(void)
 		CHECK_MSG(question[k].fate == ANSWERED && question[k].handled == 1,
 			  "question %u on a sound network: fate %u, handled %u times", k,
 			  question[k].fate, question[k].handled);
-	/* of those who live, no question is open any more */
+	/* live nodes have no open question left */
 	for (unsigned i = 0; i < count; i++)
-		CHECK_EQ(nodes[i].rtc->asker.open, 0);
+		CHECK_EQ(nodes[i].rtc->questions.open, 0);
 }
 
 static void one_run(uint64_t seed)
@@ -338,7 +334,7 @@ int main(int argc, char **argv)
 	printf("ok %" PRIu64 " runs: %" PRIu64 " answered, %" PRIu64 " given up, %" PRIu64
 	       " handled, %" PRIu64 " asked again\n",
 	       runs, total_answered, total_given_up, total_handled, total_retries);
-	/* what is never exercised is not tested */
+	/* check that the runs covered these cases */
 	CHECK(runs < 100 || (total_answered > total_given_up && total_given_up > 0));
 	CHECK(runs < 100 || total_retries > 0);
 	return 0;

@@ -9,14 +9,17 @@ An algorithm is a module with
     GROUPS: bool                                     tags to groups, instead of tags to ranks
     rules(network, job) -> iterable of (switch, Key, Does)
 
-rules() is pure and is asked again whenever something has changed; it gives all rules of the job for
-these functions, in table FORWARD, with priority TAGGED or up to 9 above, and the job's number in
-Does. What it may rely on: a frame that gets there carries a tag of a rank of this job, and came
-from the port that this rank is at, or over a link between switches. What it owes: no loops; every
-receiver once; the frame leaves for a host only with the host's own address. tests/sdn/networks.py
-checks these on random networks for every algorithm of this package.
+rules() is pure, and is called again after every change. It returns all rules of the job for its
+functions. They are in table FORWARD, with priority TAGGED or up to 9 above, and have the job's
+number in Does.
 
-To add one: a file here, its name in ALL.
+rules() may rely on this: a frame in table FORWARD carries a tag of a rank of this job. It came from
+the port of this rank, or over a link between switches.
+
+The rules must not make loops. They deliver a frame to every receiver once, and give it the host's
+own address before it leaves for a host. tests/sdn/networks.py checks this on random networks.
+
+To add an algorithm: a file here, and its name in ALL.
 """
 
 from . import allreduce, bcast, p2p

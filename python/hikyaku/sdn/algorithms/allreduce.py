@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Allreduce: its steps spread over the redundant links, by the source.
+"""Allreduce: spreads its steps over the redundant links, by the source.
 
-In each step of an Allreduce every rank sends to one other. Where a switch has several equal ports,
-a rule by the *source* rank picks one; the ranks are dealt out so that in no step a link carries
-more than its share. The steps counted are those of recursive doubling (short messages) and of the
-ring (long ones), as Open MPI's `tuned` has them. Entries: at most one for each source on a switch
-with a choice, fewer where cubes of ranks go the same way; below, they go by destination as p2p's
-do.
+In each step of an Allreduce every rank sends to one other rank. On a switch with several equal
+ports, a rule by the *source* rank selects one. No link then carries more than its share of a step.
+The steps are those of recursive doubling (short messages) and of the ring (long ones), as in Open
+MPI's `tuned`. A switch with a choice has at most one entry for each source, fewer where cubes of
+ranks take the same port. Other switches forward by destination, as p2p does.
 """
 
 from collections import Counter, defaultdict
@@ -25,11 +24,11 @@ SERVES = "each step's flows spread over the redundant links, by source"
 FUNCTIONS = frozenset({Function.ALLREDUCE})
 GROUPS = False
 
-_MENDED_RANKS = 256  # with more, chance evens out what is left, and it would take long
-_MENDS = 32  # so many exceptions at most
-_PASSES = 3  # over all sources, to mend what an earlier choice could not know
+_IMPROVED_RANKS = 256  # with more ranks, loads even out, and this would take long
+_IMPROVEMENTS = 32  # the most exceptions
+_PASSES = 3  # over all sources, since early choices do not know later ones
 
-Way = tuple[int, tuple[int, ...]]  # a switch, and the ports among which it has to choose
+Choice = tuple[int, tuple[int, ...]]  # a switch, and the equal ports
 Flow = tuple[int, int, int]  # step, switch, port
 
 
@@ -53,24 +52,25 @@ class Spread:
         self.graph = network.graph
         self.at = network.located(job)
         self.steps = steps(sorted(self.at))
-        self.choice: dict[tuple[Way, int], int] = {}
-        self.exceptions: dict[tuple[Way, int, int], int] = {}  # the last one is the destination
+        self.port_of: dict[tuple[Choice, int], int] = {}
+        self.exceptions: dict[tuple[Choice, int, int], int] = {}  # the last one is the destination
         self.load: Counter = Counter()  # (step, switch, port): flows
-        self.total: Counter = Counter()  # (switch, port): flows of all steps but the ring's
+        self.total: Counter = Counter()  # (switch, port): flows of all steps except the ring's
         for _ in range(_PASSES):
             for source in self.at:
                 self._settle(source)
-        if len(self.at) <= _MENDED_RANKS:
-            for _ in range(_MENDS):
-                if not self._mend():
+        if len(self.at) <= _IMPROVED_RANKS:
+            for _ in range(_IMPROVEMENTS):
+                if not self._improve():
                     break
 
-    def _port(self, way: Way, source: int, target: int) -> int:
-        single = self.exceptions.get((way, source, target))
-        return self.choice.get((way, source), way[1][0]) if single is None else single
+    def _port(self, choice: Choice, source: int, target: int) -> int:
+        single = self.exceptions.get((choice, source, target))
+        return self.port_of.get((choice, source), choice[1][0]) if single is None else single
 
-    def _hops(self, source: int, target: int) -> list[tuple[Way, int]]:
-        """Where its frames may choose, and which port they take, from switch to switch."""
+    def _hops(self, source: int, target: int) -> list[tuple[Choice, int]]:
+        """The switches where frames from @source to @target have a choice, with the port that they
+        take."""
         at, end = self.at[source][0], self.at[target][0]
         found = []
         while at != end:
@@ -82,7 +82,7 @@ class Spread:
         return found
 
     def _pair(self, source: int, target: int) -> list[Flow]:
-        ends = [(way[0], port) for way, port in self._hops(source, target)]
+        ends = [(choice[0], port) for choice, port in self._hops(source, target)]
         numbers = [n for n, step in enumerate(self.steps) if step.get(source) == target]
         return [(n, *end) for n in numbers for end in ends]
 
@@ -93,8 +93,8 @@ class Spread:
         return [flow for target in self._targets(source) for flow in self._pair(source, target)]
 
     def _cost(self, flows: list[Flow]) -> int:
-        """What these flows add to the sum of squares of all loads: those of each step, and those of
-        all recursive doubling together."""
+        """The increase of the sum of squares of all loads by @flows. Counts the loads of each step,
+        and those of all recursive doubling together."""
         mine = Counter(flow[1:] for flow in flows if flow[0])
         cost = sum(2 * self.load[flow] + 1 for flow in flows)
         return cost + sum(n * (2 * self.total[end] + n) for end, n in mine.items())
@@ -106,41 +106,41 @@ class Spread:
                 self.total[flow[1:]] += sign
 
     def _settle(self, source: int) -> None:
-        """The choices of @source anew, with all others as they are."""
-        if any(s == source for _, s in self.choice):
+        """Chooses again for @source, with all others unchanged."""
+        if any(s == source for _, s in self.port_of):
             self._count(self._flows(source), -1)
-        known: set[Way] = set()
+        known: set[Choice] = set()
 
-        def fresh() -> list[Way]:
-            ways = [way for t in self._targets(source) for way, _ in self._hops(source, t)]
-            return [way for way in ways if len(way[1]) > 1 and way not in known]
+        def fresh() -> list[Choice]:
+            choices = [choice for t in self._targets(source) for choice, _ in self._hops(source, t)]
+            return [choice for choice in choices if len(choice[1]) > 1 and choice not in known]
 
-        while ways := fresh():
-            known.add(ways[0])
+        while choices := fresh():
+            known.add(choices[0])
             costs = {}
-            for port in ways[0][1]:
-                self.choice[ways[0], source] = port
+            for port in choices[0][1]:
+                self.port_of[choices[0], source] = port
                 costs[port] = self._cost(self._flows(source))
-            self.choice[ways[0], source] = min(costs, key=lambda p: (costs[p], p))
+            self.port_of[choices[0], source] = min(costs, key=lambda p: (costs[p], p))
         self._count(self._flows(source), 1)
 
-    def _mend(self) -> bool:
+    def _improve(self) -> bool:
         """Takes one flow away from the port that has most, if that helps."""
         if not self.total:
             return False
         worst = max(self.total, key=lambda end: (self.total[end], end))
-        best: tuple[int, tuple[Way, int, int], int] | None = None
+        best: tuple[int, tuple[Choice, int, int], int] | None = None
         for source in self.at:
             for target in sorted(self._targets(source)):
                 hops = self._hops(source, target)
-                if worst not in [(way[0], port) for way, port in hops]:
+                if worst not in [(choice[0], port) for choice, port in hops]:
                     continue
                 self._count(self._pair(source, target), -1)
                 now = self._cost(self._pair(source, target))
-                for way, taken in hops:
-                    key = (way, source, target)
+                for choice, taken in hops:
+                    key = (choice, source, target)
                     before = self.exceptions.get(key)
-                    for port in way[1]:
+                    for port in choice[1]:
                         self.exceptions[key] = port
                         gain = now - self._cost(self._pair(source, target))
                         if port != taken and gain > 0 and (best is None or gain > best[0]):
@@ -183,11 +183,11 @@ def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
             group=False,
         )
         key = Key(FORWARD, TAGGED + 6, Match(dst=dst, dst_mask=mask))
-        ways = network.spares(switch, at[rank][0], port)
-        yield from repaired(network, switch, ways, key, job.number)
-    by_way: dict[Way, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for (way, source), port in sorted(spread.choice.items()):
-        by_way[way][port].append(source)
+        choices = network.spares(switch, at[rank][0], port)
+        yield from repaired(network, switch, choices, key, job.number)
+    by_way: dict[Choice, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for (choice, source), port in sorted(spread.port_of.items()):
+        by_way[choice][port].append(source)
     for switch in graph.ports:
         yield from deliver(switch, job, at, TAGGED + 8)
         by_ports: dict[tuple[int, ...], list[int]] = defaultdict(list)
@@ -210,5 +210,5 @@ def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
                             group=False,
                         )
                         key = Key(FORWARD, TAGGED + 4, Match(dst=dst, dst_mask=mask))
-                        ways = network.spares(switch, target, port)
-                        yield from repaired(network, switch, ways, key, job.number)
+                        choices = network.spares(switch, target, port)
+                        yield from repaired(network, switch, choices, key, job.number)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Bcast: a tree over the switches; each copies a frame to its branches, and the last one gives each
-copy its receiver's own address.
+"""Bcast: a tree over the switches. Each switch copies a frame to its branches, and the last one
+gives each copy its receiver's own address.
 
-One tree for a group, whoever the root is, since a switch never sends a frame back where it came
-from: so one entry a switch and group, and one for each rank that shares its port with other hosts.
-Trees of several groups take different branches. Each host gets one copy, whichever of its ranks are
-members.
+A group has one tree for all roots, since a switch does not send a frame back to its port. So a
+switch has one entry for each group, and one for each rank that shares its port with other hosts.
+Trees of several groups use different branches. Each host gets one copy.
 """
 
 from collections import defaultdict
@@ -49,8 +48,8 @@ def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
 def _back(
     key: Key, buckets: list[Bucket], source: int, end: tuple[int, int], near: list[int], job: int
 ) -> tuple[int, Key, Does]:
-    """What @source sends goes back to those @near, who share its port: a switch does that only if
-    it is told so, and @source itself gets nothing."""
+    """The rule that sends frames of @source back to the hosts @near, which share its port. A switch
+    sends a frame back only by such a rule. @source itself gets no copy."""
     switch, port = end
     others = [bucket for bucket in buckets if bucket.actions[-1] != Out(port)]
     back = [Bucket(None, (SetDst(mac), Out(IN_PORT))) for mac in near]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Point to point, and all that has no algorithm of its own: to the destination's host, the way that
-all other traffic goes there, whatever the function and the source.
+"""Point-to-point traffic, and all functions without an algorithm of their own.
 
-One entry for each port and few cubes of ranks inside of the fabric; on a rank's own switch one for
-each host, and two for those that share a port.
+Frames go to the destination's host over the path of all other traffic to it. Inside of the fabric a
+switch has one entry for each port and few cubes of ranks. The switch of a rank has one entry for
+each host, and two for hosts that share a port.
 """
 
 from collections import Counter, defaultdict
@@ -17,14 +17,14 @@ from ..rules import FORWARD, IN_PORT, Does, Key, Match, Out, SetDst
 from ..tag import Function
 
 NAME = "p2p"
-SERVES = "everything that has no algorithm of its own, the way of untagged traffic"
+SERVES = "functions without an algorithm of their own, over the path of untagged traffic"
 FUNCTIONS: frozenset[Function] | None = None
 GROUPS = False
 
 
 def deliver(switch: int, job: Job, at: dict, priority: int) -> Iterable[tuple[int, Key, Does]]:
-    """On the last switch: the real address, and out. Takes @priority, and the next one above
-    where a port has several hosts: a switch sends nothing back unless it is told so."""
+    """The rules of the last switch: they restore the address and send the frame to its host. They
+    use @priority, and the next higher one where a port has several hosts."""
     here: dict[tuple[int, int], list[int]] = defaultdict(list)
     for rank, (where, port) in at.items():
         if where == switch:

@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * openmpi/btl/module.c: the one module of this BTL: what it opens at the start, and in which order,
+ * and closes at the end.
+ */
+#include "openmpi/btl/btl_hikyaku.h"
+
+#include "opal/util/output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PARAMS (&mca_btl_hikyaku_component.param)
+
+/* ---- start --------------------------------------------------------------------------------- */
+
+static uint32_t mix32(uint64_t x)
+{
+	x ^= x >> 33;
+	x *= UINT64_C(0xff51afd7ed558ccd);
+	x ^= x >> 33;
+	return (uint32_t)(x ^ (x >> 32));
+}
+
+static void identify(void)
+{
+	opal_process_name_t me = opal_proc_local_get()->proc_name;
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	/* all jobs of one mpirun share the upper half of the job id, and so the key */
+	hk_btl.key = PARAMS->key ? PARAMS->key : mix32((me.jobid >> 16) + UINT64_C(0x48696b79));
+	hk_btl.endpoint = hk_btl_endpoint_of(me);
+	/* later after every restart: steps of 8 ms, wrapping after a year */
+	hk_btl.epoch = (uint32_t)(((uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec) >> 23);
+	hk_btl.epoch += hk_btl.epoch == 0;
+}
+
+static void engine_config(struct hk_engine_config *c)
+{
+	const struct hk_btl_params *p = PARAMS;
+
+	c->key = hk_btl.key;
+	c->endpoint = hk_btl.endpoint;
+	c->epoch = hk_btl.epoch;
+	c->max_peers = p->max_peers;
+	c->window = (uint16_t)p->window;
+	c->window_bytes = p->window_bytes;
+	c->crc = p->crc;
+	c->ack_every = (uint16_t)HK_MIN(p->ack_every, 0xffffu);
+	c->ack_delay = p->ack_delay_us * HK_USEC;
+	c->min_rto = p->min_rto_us * HK_USEC;
+	c->max_rto = p->max_rto_us * HK_USEC;
+	c->initial_rto = HK_MAX(c->min_rto, 20 * HK_MSEC);
+	c->peer_timeout = p->peer_timeout_ms * HK_MSEC;
+	c->keepalive = p->keepalive_ms * HK_MSEC;
+	c->target_delay = p->target_delay_us * HK_USEC;
+}
+
+static void set_limits(void)
+{
+	mca_btl_base_module_t *m = &hk_btl.super;
+	size_t one = hk_worker_frame_payload(hk_btl.worker);
+	size_t frames = PARAMS->eager_frames;
+
+	if (frames == 0) /* 16 KiB and ob1's header */
+		frames = ((16u << 10) + 64 + one - 1) / one;
+	size_t eager = one * HK_MIN(frames, (size_t)HK_WIRE_MAX_FRAGS);
+
+	hk_btl.payload = one;
+	/* The user's values count, as far as frames allow. Fragments have one frame: larger ones,
+	 * up to 16 frames, were slower. */
+	m->btl_max_send_size = m->btl_max_send_size
+				       ? HK_MIN(m->btl_max_send_size, one * HK_WIRE_MAX_FRAGS)
+				       : one;
+	m->btl_eager_limit = m->btl_eager_limit
+				     ? HK_MIN(m->btl_eager_limit, one * HK_WIRE_MAX_FRAGS)
+				     : eager;
+	m->btl_rndv_eager_limit = m->btl_rndv_eager_limit
+					  ? HK_MIN(m->btl_rndv_eager_limit, m->btl_eager_limit)
+					  : HK_MIN(one, m->btl_eager_limit);
+}
+
+static int start_dpdk(struct hk_error *err)
+{
+	if (hk_btl.daemon)
+		return hk_btl_mode_join(err);
+	const struct hk_btl_params *p = PARAMS;
+	struct hk_eal_config eal = {
+		.memory_mb = p->memory_mb,
+		.hugepages = p->hugepages,
+		.extra_args = p->eal_args,
+		.verbose = p->verbose >= 20,
+	};
+	int rc = 0;
+
+	for (unsigned i = 0; rc == 0 && i < hk_btl.path_count; i++)
+		rc = hk_port_spec_eal(hk_btl.path[i], &eal, err);
+	return rc ? rc : hk_eal_init(&eal, err);
+}
+
+/* Reads btl_hikyaku_port. */
+static int read_port_list(struct hk_error *err)
+{
+	int n = hk_port_list_split(PARAMS->port, hk_btl.path, HK_PATHS_MAX, err);
+
+	if (n < 0)
+		return n;
+	hk_btl.path_count = (unsigned)n;
+	hk_btl.wire_set = hk_port_spec_is_wire_set(hk_btl.path[0]);
+	for (unsigned i = 1; i < hk_btl.path_count; i++) {
+		if (hk_port_spec_is_wire_set(hk_btl.path[i]) != hk_btl.wire_set)
+			return hk_error_set(err, -EINVAL,
+					    "btl_hikyaku_port: of %s and %s one is a set of wires "
+					    "(memif:dir=) and one is not; fix: name ports of one "
+					    "kind",
+					    hk_btl.path[0], hk_btl.path[i]);
+		for (unsigned k = 0; k < i; k++)
+			if (strcmp(hk_btl.path[i], hk_btl.path[k]) == 0)
+				return hk_error_set(err, -EINVAL,
+						    "btl_hikyaku_port names %s twice; fix: name "
+						    "each port once",
+						    hk_btl.path[i]);
+	}
+	return 0;
+}
+
+/* Frames have one size on all paths, that of the smallest: what is lost on one is sent again by
+ * another. */
+static void path_carries(struct hk_worker_config *cfg, unsigned carries, bool point_to_point)
+{
+	/* a wire with two ends has no queue that others share: credit is enough */
+	if (point_to_point)
+		cfg->engine.target_delay = HK_SEC;
+	if (!cfg->frame_max || cfg->frame_max > carries)
+		cfg->frame_max = carries;
+}
+
+static int open_port(struct hk_worker_config *cfg, const char *spec, struct hk_port **port,
+		     struct hk_error *err)
+{
+	int rc = hk_port_open(spec, PARAMS->rx_buffers, hk_btl.rx_pool,
+			      (int)PARAMS->connect_timeout_ms, port, err);
+
+	if (rc)
+		return rc;
+	path_carries(cfg, (*port)->info.frame_max, (*port)->info.point_to_point);
+	opal_output_verbose(1, mca_btl_hikyaku_component.output,
+			    "hikyaku: port %s, driver %s, frames of %u bytes", (*port)->info.spec,
+			    (*port)->info.driver, (*port)->info.frame_max);
+	return 0;
+}
+
+/* Opens the ports, unless they are the polling process's, or sets of wires: these are opened peer
+ * by peer, in add_procs. */
+static int open_ports(struct hk_worker_config *cfg, struct hk_port **port, struct hk_error *err)
+{
+	int rc = 0;
+
+	if (hk_btl.wire_set) {
+		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
+		for (unsigned i = 0; i < hk_btl.path_count; i++)
+			path_carries(cfg,
+				     hk_btl.daemon ? hk_hostd_client_lease(hk_btl.daemon)->frame_max
+						   : hk_port_wire_frame_max(hk_btl.path[i]),
+				     true);
+	} else if (hk_btl.daemon) {
+		path_carries(cfg, hk_hostd_client_lease(hk_btl.daemon)->frame_max, false);
+	} else {
+		for (unsigned i = 0; rc == 0 && i < hk_btl.path_count; i++)
+			rc = open_port(cfg, hk_btl.path[i], &port[i], err);
+	}
+	return rc;
+}
+
+/* Gives the ports to the worker. *@taken: how many it has accepted. */
+static int add_ports(struct hk_port *const *port, unsigned *taken, struct hk_error *err)
+{
+	int rc = 0;
+
+	while (rc >= 0 && *taken < hk_btl.path_count && port[*taken]) {
+		rc = hk_worker_add_port(hk_btl.worker, port[*taken], err);
+		*taken += rc >= 0;
+	}
+	return HK_MIN(rc, 0);
+}
+
+static void path_down(void *arg, hk_peer peer, const char *text)
+{
+	(void)arg;
+	(void)peer;
+	hk_btl_error("%s", text);
+}
+
+/* A compare-and-swap that misses repeatedly is deferred because of osc/rdma. Its locks are words
+ * that a rank takes by compare-and-swap, in a loop. Its MPI_Win_unlock makes progress before it
+ * releases the lock. Consider a rank that locks its own window again and again until a peer has
+ * written something. It polls only while it has the lock, so each attempt of the peer is carried
+ * out at such a time. Without deferring, the peer never gets the lock. */
+static const struct hk_defer_cas defer_cas = {
+	.misses = 16,             /* each a round trip */
+	.watch_misses_max = 1024, /* watching keeps nobody waiting */
+	.defer_misses_max = 1u << 20,
+	.time = 10 * HK_MSEC, /* some turns of the scheduler */
+};
+
+static void configure(struct hk_worker_config *cfg)
+{
+	hk_worker_config_default(cfg);
+	engine_config(&cfg->engine);
+	cfg->tx_buffers = PARAMS->tx_buffers;
+	cfg->rx_backlog = PARAMS->rx_backlog;
+	cfg->backlog_bytes = (size_t)PARAMS->backlog_kb << 10;
+	cfg->frame_max = PARAMS->frame_max;
+	cfg->wakeup_after = PARAMS->wakeup_after_us * HK_USEC;
+	cfg->stripe_min = PARAMS->stripe_min;
+	cfg->defer_cas = defer_cas;
+	cfg->lost = hk_btl_lost;
+	cfg->path_down = path_down;
+}
+
+/* @port: [HK_PATHS_MAX], all NULL. */
+static int open_worker(struct hk_port **port, struct hk_error *err)
+{
+	struct hk_worker_config cfg;
+	unsigned taken = 0;
+	int rc;
+
+	configure(&cfg);
+	rc = open_ports(&cfg, port, err);
+	if (rc == 0 && hk_btl.daemon)
+		rc = hk_btl_mode_memory(&cfg, err);
+	if (rc == 0)
+		rc = hk_worker_open(&cfg, &hk_btl.worker, err);
+	if (rc == 0)
+		rc = add_ports(port, &taken, err);
+	for (unsigned i = 0; rc == 0 && i < HK_MAX(taken, 1u); i++)
+		rc = hk_btl_tag_init(port[i] ? port[i]->info.mac : (const uint8_t[6]){0}, err);
+	if (rc) {
+		for (unsigned i = taken; i < hk_btl.path_count; i++)
+			hk_port_close(port[i]);
+		hk_worker_close(hk_btl.worker, 0);
+		hk_btl.worker = NULL;
+	} else {
+		hk_btl_tag_register(*port ? (*port)->info.mac : NULL);
+	}
+	return rc;
+}
+
+static void init_lock(void)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(&hk_btl.lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+/* Permits captures of this rank's frames. The rank also runs if this fails. */
+static void open_tap(void)
+{
+	struct hk_error err;
+	char who[64];
+
+	if (!PARAMS->capture)
+		return;
+	snprintf(who, sizeof(who), "rank %u of job %08x", opal_proc_local_get()->proc_name.vpid,
+		 hk_btl.key);
+	if (hk_tap_open(who, hk_btl.daemon ? hk_hostd_client_lease(hk_btl.daemon)->shared : NULL,
+			&err) != 0)
+		opal_output_verbose(1, mca_btl_hikyaku_component.output, "hikyaku: %s", err.text);
+	else
+		hk_btl_stats_start();
+}
+
+/* Can ranks of this node reach our memory? Only where something else carries their messages, and
+ * there are such ranks. */
+static bool open_same_node(void)
+{
+	const struct hk_same_node_name self = {hk_btl.key, hk_btl.endpoint, hk_btl.epoch};
+	struct hk_error err = {""};
+
+	if (opal_process_info.num_local_peers == 0 || PARAMS->same_node)
+		return false;
+	if (hk_same_node_open(&self, &err) == 0)
+		return true;
+	hk_btl_error("%s", err.text);
+	return false;
+}
+
+int hk_btl_module_init(struct hk_error *err)
+{
+	struct hk_port *port[HK_PATHS_MAX] = {NULL};
+	int rc;
+
+	hk_btl.by_peer = calloc(PARAMS->max_peers, sizeof(*hk_btl.by_peer));
+	if (!hk_btl.by_peer)
+		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", PARAMS->max_peers);
+	identify();
+	rc = read_port_list(err);
+	if (rc == 0)
+		rc = hk_btl_mode_choose(err);
+	if (rc == 0)
+		rc = start_dpdk(err);
+	if (rc == 0)
+		rc = hk_btl_pool_open(err);
+	if (rc == 0)
+		rc = open_worker(port, err);
+	if (rc) {
+		hk_btl_pool_close();
+		hk_btl_mode_leave();
+		return rc;
+	}
+	open_tap();
+	OBJ_CONSTRUCT(&hk_btl.endpoints, opal_list_t);
+	init_lock();
+	set_limits();
+	hk_btl_send_init();
+	hk_btl_recv_init(hk_btl.worker);
+	hk_btl_rma_init();
+	hk_btl_onesided_init();
+	hk_btl.same_node = open_same_node();
+	if (hk_btl.daemon)
+		rc = hk_btl_mode_share(err);
+	else if (PARAMS->progress_thread)
+		rc = hk_worker_progress_thread_start(hk_btl.worker, PARAMS->progress_idle_us,
+						     PARAMS->progress_period_us, err);
+	if (rc == 0 && hk_btl_publish(port) != OPAL_SUCCESS)
+		rc = hk_error_set(err, -EIO, "cannot publish this rank's address");
+	if (rc) {
+		hk_same_node_close();
+		hk_btl.same_node = false;
+		hk_btl_mode_unshare();
+		hk_btl_stats_stop();
+		hk_worker_close(hk_btl.worker, 0);
+		hk_btl.worker = NULL;
+		hk_tap_close();
+		hk_btl_mode_leave();
+		hk_btl_pool_close();
+	}
+	return rc;
+}
+
+static int register_error(struct mca_btl_base_module_t *btl, mca_btl_base_module_error_cb_fn_t cb)
+{
+	(void)btl;
+	hk_btl.error_cb = cb;
+	return OPAL_SUCCESS;
+}
+
+/* ---- the end ------------------------------------------------------------------------------- */
+
+static int finalize(struct mca_btl_base_module_t *btl)
+{
+	unsigned left;
+
+	(void)btl;
+	hk_btl_finish_pending(true);
+	if (PARAMS->verbose >= 5)
+		hk_btl_print_counters();
+	hk_btl_mode_unshare();
+	hk_btl_stats_stop();
+	left = hk_worker_close(hk_btl.worker, PARAMS->linger_ms);
+	hk_btl.worker = NULL;
+	hk_tap_close();
+	hk_btl_mode_leave();
+	hk_port_close(hk_btl.pool_owner);
+	hk_btl_pool_close();
+	if (left)
+		opal_output_verbose(1, mca_btl_hikyaku_component.output,
+				    "hikyaku: left with %u packets unacknowledged", left);
+	for (opal_list_item_t *i; (i = opal_list_remove_first(&hk_btl.endpoints));)
+		OBJ_RELEASE(i);
+	OBJ_DESTRUCT(&hk_btl.endpoints);
+	hk_btl_send_fini();
+	hk_btl_recv_fini();
+	hk_btl_rma_fini();
+	hk_btl_onesided_fini();
+	hk_same_node_close();
+	free(hk_btl.by_peer);
+	return OPAL_SUCCESS;
+}
+
+struct hk_btl_module hk_btl = {
+	.super =
+		{
+			.btl_component = &mca_btl_hikyaku_component.super,
+			.btl_add_procs = hk_btl_add_procs,
+			.btl_del_procs = hk_btl_del_procs,
+			.btl_finalize = finalize,
+			.btl_alloc = hk_btl_alloc,
+			.btl_free = hk_btl_free,
+			.btl_prepare_src = hk_btl_prepare_src,
+			.btl_send = hk_btl_send,
+			.btl_sendi = hk_btl_sendi,
+			.btl_put = hk_btl_put,
+			.btl_get = hk_btl_get,
+			.btl_atomic_op = hk_btl_atomic_op,
+			.btl_atomic_fop = hk_btl_atomic_fop,
+			.btl_atomic_cswap = hk_btl_atomic_cswap,
+			.btl_register_mem = hk_btl_register_mem,
+			.btl_deregister_mem = hk_btl_deregister_mem,
+			.btl_dump = mca_btl_base_dump,
+			.btl_register_error = register_error,
+		},
+};

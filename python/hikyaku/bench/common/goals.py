@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Goals of the benchmarks: limits of figures, whether they are met, and their table."""
+
+import operator
+from collections.abc import Callable
+
+from rich.table import Table
+
+from .tables import left_titled, number
+
+RELATIONS: dict[str, Callable[[float, float], bool]] = {
+    "<": operator.lt,
+    "≤": operator.le,
+    ">": operator.gt,
+    "≥": operator.ge,
+}
+
+
+def judged(text: str, value: float, relation: str, limit: float, **more: str) -> dict:
+    """The goal @text, with @value, @limit, whether it is met, and @more."""
+    met = RELATIONS[relation](value, limit)
+    return {"goal": text, **more, "value": value, "relation": relation, "limit": limit, "met": met}
+
+
+def worst(text: str, values: list[float], relation: str, limit: float) -> list[dict]:
+    """The goal @text for the worst of @values; none without values."""
+    if not values:
+        return []
+    return [judged(text, min(values) if relation in ">≥" else max(values), relation, limit)]
+
+
+def value_text(value: float) -> str:
+    return number(value) if value >= 0 else "−" + number(-value)
+
+
+def table(goals: list[dict], column: str | None = None) -> Table:
+    """The table of @goals. @column: a field of the goals to show as a column."""
+    made = left_titled("Goals")
+    made.add_column("")
+    for name in (*((column,) if column else ()), "median", "goal", ""):
+        made.add_column(name, justify="right", no_wrap=True)
+    for goal in goals:
+        made.add_row(
+            goal["goal"],
+            *((goal[column],) if column else ()),
+            value_text(goal["value"]),
+            f"{goal['relation']} {number(goal['limit'])}",
+            "[green]met[/]" if goal["met"] else "[red]not met[/]",
+        )
+    return made

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Numbers, table forms and remarks that the reports share."""
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from .phases import NEAR_NS
+
+
+def size_text(size: int) -> str:
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= unit and size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
+
+
+def number(value: float | None) -> str:
+    """@value with three digits, and k or M, so that columns stay narrow."""
+    if value is None:
+        return "–"
+    for unit, name in ((1e6, "M"), (1e4, "k")):
+        if value >= unit:
+            return f"{value / (1e6 if name == 'M' else 1e3):.3g}{name}"
+    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def median_of(cell: dict | None) -> float | None:
+    return cell["median"] if cell else None
+
+
+def spread(cell: dict | None) -> str:
+    return f"{number(cell['min'])}–{number(cell['max'])}" if cell else "–"
+
+
+def left_titled(title: str) -> Table:
+    """An empty table in the form that all reports have."""
+    return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+
+
+def warn_if_busy(about: dict, console: Console) -> None:
+    if about["load_at_start"] > about["cores"] / 2:
+        console.print(
+            f"[yellow]The machine was busy with other work (load {about['load_at_start']}): do not "
+            "trust times; ratios and counts are more reliable.[/]"
+        )
+
+
+_NEAR = "near cores"
+_FAR = f"far cores (the goals are for near cores, at most {NEAR_NS:.0f} ns)"
+
+
+def show_core_distance(about: dict, console: Console) -> None:
+    if apart := about.get("cores_apart"):
+        console.print(
+            f"A cache line took {apart['usual_ns']:.0f} ns from core to core: "
+            f"{_NEAR if apart['near'] else _FAR}. {apart['left_out']} of "
+            f"{apart['samples']} samples are left out; over all samples it took "
+            f"{apart['min_ns']:.0f} to {apart['max_ns']:.0f} ns.",
+            highlight=False,
+        )

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The table and goals of `bench devmem`."""
+
+from rich.console import Console
+
+from ...devmem import plans
+from ..common import goals
+from ..common.goals import worst
+from ..common.tables import left_titled
+
+
+def judge(rows: list[dict]) -> list[dict]:
+    """The goals over all plans."""
+    device = [r["in_main_memory"] for r in rows if r["mode"] != "bounce"]
+    bounce = [r["in_main_memory"] for r in rows if r["mode"] == "bounce"]
+    read = [r["header_bytes"] for r in rows]
+    return [
+        *worst("wrong frames", [r["corrupt"] for r in rows], "≤", 0),
+        *worst("missing frames", [r["missing"] for r in rows], "≤", 0),
+        *worst("plans with frames in another order", [not r["in_order"] for r in rows], "≤", 0),
+        *worst("p2p, pktpit: markers in main memory", device, "≤", 0),
+        *worst("bounce: markers found by the scan", bounce, "≥", 1),
+        *worst("header bytes that the CPU read per packet", read, "≤", 64),
+    ]
+
+
+def show(document: dict, console: Console) -> None:
+    table = left_titled(f"Routers on {document['nic']}")
+    for name in ("plan", "memory", "driver"):
+        table.add_column(name)
+    columns = {
+        "packets": "packets",
+        "bytes": "bytes",
+        "arrived": "came",
+        "fragmented": "fragmented",
+        "ICMP": "icmp",
+        "corrupt": "corrupt",
+        "missing": "missing",
+        "markers in main memory": "in_main_memory",
+    }
+    for name in columns:
+        table.add_column(name, justify="right")
+    for row in document["rows"]:
+        shown = {**row, "bytes": f"{row['shortest']} to {row['longest']}"}
+        names = ("mode", "memory", "driver", *columns.values())
+        table.add_row(*(str(shown[name]) for name in names))
+    table.caption = document["note"]
+    console.print(table)
+    for row in document["rows"]:
+        for line in plans.wrong(row):
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(goals.table(document["goals"]))

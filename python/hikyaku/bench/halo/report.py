@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tables and goals of `bench halo`."""
+
+from rich.console import Console
+from rich.table import Table
+
+from ..common import goals
+from ..common.tables import left_titled, number, show_core_distance, size_text, warn_if_busy
+from .run import COPIES, LOSSLESS, LOSSY, METHODS, OTHERS, PACKED, SETUP
+
+TITLES = {
+    "A": "two ranks, one piece each way",
+    "B": "27-point matrix, blocks of rows",
+    "C": "27-point matrix, METIS",
+    "D": "two ranks, nothing to promote",
+}
+# Largest size, in bytes, that the BTL sends eagerly; longer messages use rendezvous.
+EAGER = 16 << 10
+
+
+def cells(rows: list[dict], experiment: str, ports: int = 1) -> dict[int, dict[str, dict]]:
+    """The rows of @experiment with @ports, by bytes and method. TCP, with one port, is in each."""
+    found: dict[int, dict[str, dict]] = {}
+    for row in rows:
+        if row["experiment"] == experiment and (
+            row.get("ports", 1) == ports or row["method"] == "mpi-tcp"
+        ):
+            found.setdefault(row["bytes"], {})[row["method"]] = row
+    return found
+
+
+def numbers_of_ports(rows: list[dict]) -> list[int]:
+    return sorted({row["ports"] for row in rows if row["method"] != "mpi-tcp"})
+
+
+def _ratio(by: dict[str, dict], other: str, method: str = "halo") -> float | None:
+    if method not in by or other not in by:
+        return None
+    return by[method]["median"] / by[other]["median"]
+
+
+def judge(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
+    """The goals, each for its worst size, with one port.
+
+    @promoted: by experiment, the share of the steady bytes that the promoter sent by puts.
+    """
+    wanted = [
+        ("A", "of TCP, 8 kB to 800 kB", "mpi-tcp", 0.20, 8000),
+        ("A", "of persistent requests over the BTL, rendezvous", "persistent-btl", 0.80, EAGER + 1),
+        ("B", "of TCP", "mpi-tcp", 0.25, 0),
+        ("C", "of TCP", "mpi-tcp", 0.25, 0),
+        ("B", "of Isend and Irecv over the BTL", "mpi-btl", 0.80, 0),
+        ("C", "of Isend and Irecv over the BTL", "mpi-btl", 0.80, 0),
+    ]
+    found = []
+    for experiment, text, other, limit, least in wanted:
+        by_size = cells(rows, experiment)
+        ratios = [r for b, by in by_size.items() if b >= least and (r := _ratio(by, other))]
+        found += goals.worst(f"{experiment}: {text}", ratios, "≤", limit)
+    for experiment in TITLES:
+        pays = [
+            by[SETUP]["median"] / saved
+            for by in cells(rows, experiment).values()
+            if {SETUP, "mpi-tcp", "halo"} <= by.keys()
+            and (saved := by["mpi-tcp"]["median"] - by["halo"]["median"]) > 0
+        ]
+        text = f"{experiment}: exchanges until the set-up pays off, against TCP"
+        found += goals.worst(text, pays, "≤", 10)
+    for experiment in TITLES:
+        by_size = cells(rows, experiment).values()
+        slower = [r for by in by_size if (r := _ratio(by, LOSSLESS, LOSSY))]
+        text = f"{experiment}: with 1 % of the frames lost, of without loss"
+        found += goals.worst(text, slower, "≤", 1.5)
+    return found + _judge_promoter(rows, promoted)
+
+
+def _judge_promoter(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
+    found = []
+    library, packed = "promoter, of the halo library", "promoter, of the library, packed alike"
+    for experiment, text, other, limit in (
+        ("B", library, "halo", 1.10),
+        ("C", library, "halo", 1.10),
+        ("B", packed, PACKED, 1.10),
+        ("C", packed, PACKED, 1.10),
+        ("D", "promoter, of MPI without it", "mpi-btl", 1.02),
+    ):
+        by_size = cells(rows, experiment).values()
+        ratios = [r for by in by_size if (r := _ratio(by, other, "promoter"))]
+        found += goals.worst(f"{experiment}: {text}", ratios, "≤", limit)
+    for experiment, share in sorted(promoted.items()):
+        text = f"{experiment}: promoter, steady bytes by puts after three periods"
+        found.append(goals.judged(text, share, "≥", 0.95))
+    return found
+
+
+def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
+    processes = next(iter(next(iter(by_size.values())).values()))["processes"]
+    table = left_titled(f"{title}, {processes} ranks; µs an exchange")
+    packs = any(PACKED in by for by in by_size.values())
+    methods = [m for m in METHODS if m != PACKED or packs]
+    ratios = {"of TCP": "mpi-tcp"} | ({} if packs else {"of pers.": "persistent-btl"})
+    beside = {"set-up": SETUP}
+    if any(COPIES in by for by in by_size.values()):
+        beside["copies alone"] = COPIES
+    for name in ("bytes", *methods, *ratios, "1% loss", *beside):
+        broken = name.replace("-", "-\n").replace(" ", "\n")  # so that all fit into 80 columns
+        broken = broken.replace("promoter", "pro-\nmoter").replace("persistent", "pers.")
+        table.add_column(broken, justify="right", no_wrap=True)
+    for size, by in by_size.items():
+        medians = {m: number(by[m]["median"]) if m in by else "–" for m in (*METHODS, *OTHERS)}
+        shares = [_ratio(by, other) for other in ratios.values()]
+        texts = [f"{100 * r:.0f}%" if r else "–" for r in shares]
+        ours = [medians[m] for m in methods]
+        loss = _ratio(by, LOSSLESS, LOSSY)
+        texts.append(f"{loss:.2f}×" if loss else "–")
+        table.add_row(size_text(size), *ours, *texts, *(medians[m] for m in beside.values()))
+    return table
+
+
+def show(document: dict, console: Console) -> None:
+    for experiment, title in TITLES.items():
+        for ports in numbers_of_ports(document["rows"]):
+            by_size = cells(document["rows"], experiment, ports)
+            if by_size:
+                many = f", {ports} ports" if ports > 1 else ""
+                console.print(_table(f"{experiment}: {title}{many}", by_size))
+    if document["goals"]:
+        console.print(goals.table(document["goals"]))
+    about = document["machine"]
+    warn_if_busy(about, console)
+    show_core_distance(about, console)
+    console.print(
+        f"Medians of {about['repeats']} × {about['rounds']} samples; {about['cpu']}, "
+        f"{about['cores']} cores, virtual wires; load at start {about['load_at_start']}.",
+        highlight=False,
+    )

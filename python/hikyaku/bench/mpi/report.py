@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tables of `bench mpi`."""
+
+from rich.console import Console
+
+from ..common.tables import (
+    left_titled,
+    median_of,
+    number,
+    show_core_distance,
+    size_text,
+    spread,
+    warn_if_busy,
+)
+
+UNITS = {
+    "latency_us": "latency, half round trip, µs (lower is better)",
+    "bandwidth_MBps": "bandwidth, window 64, MB/s",
+    "bibandwidth_MBps": "bidirectional bandwidth, window 64, MB/s, both directions",
+    "messages_per_s": "message rate, window 64, messages/s",
+}
+LOWER_IS_BETTER = {"latency_us"}
+
+
+def ratio(row: dict) -> float | None:
+    """The factor by which Hikyaku is better than TCP; below 1 it is worse."""
+    tcp, ours = median_of(row["tcp"]), median_of(row["hikyaku"])
+    if not tcp or not ours:
+        return None
+    return tcp / ours if row["metric"] in LOWER_IS_BETTER else ours / tcp
+
+
+def _factor_text(row: dict) -> str:
+    times = ratio(row)
+    if times is None:
+        return "–"
+    text = f"{times:.1f}×"
+    if row["metric"] in LOWER_IS_BETTER:
+        text += f" {(1 / times - 1) * 100:+.0f}%".replace("-", "−")
+    return f"[green]{text}[/]" if times >= 1 else f"[red]{text}[/]"
+
+
+def _groups(document: dict) -> dict[tuple[str, str], list[dict]]:
+    groups: dict[tuple[str, str], list[dict]] = {}
+    for row in document["rows"]:
+        groups.setdefault((row["wire"], row["metric"]), []).append(row)
+    return groups
+
+
+def show(document: dict, console: Console) -> None:
+    about = document["machine"]
+    for (wire, metric), rows in _groups(document).items():
+        has_raw = any(r["raw"] for r in rows)
+        columns = ["size", "TCP", "range", "Hikyaku", "range", "better"]
+        columns += ["raw", "shm"] if has_raw else ["shm"]
+        title = f"{wire} wire: {UNITS[metric]}"
+        table = left_titled(title)
+        for name in columns:
+            table.add_column(name, justify="right", no_wrap=True)
+        for r in rows:
+            cells = [size_text(r["size"])]
+            for transport in ("tcp", "hikyaku"):
+                cells += [number(median_of(r[transport])), f"[dim]{spread(r[transport])}[/]"]
+            cells.append(_factor_text(r))
+            if has_raw:
+                cells.append(number(median_of(r["raw"])))
+            cells.append(number(median_of(r["shm"])))
+            table.add_row(*cells)
+        console.print(table)
+    for wire, by in about["init_ms"].items():
+        each = ", ".join(f"{t} {number(median_of(c))} ms" for t, c in by.items())
+        console.print(f"{wire} wire: MPI_Init {each}")
+    warn_if_busy(about, console)
+    show_core_distance(about, console)
+    console.print(
+        "raw: DPDK ping-pong of the same frame, no MPI; shm: Open MPI's shared memory, one node.\n"
+        f"Medians of {about['repeats']} repeats; {about['cpu']}, {about['cores']} cores, one core "
+        f"a rank; virtual wires, MTU {about['mtu']}; load at start {about['load_at_start']}; "
+        f"Open MPI {about['open_mpi']}, DPDK {about['dpdk']}.",
+        highlight=False,
+    )

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The transports that `bench mpi` compares: one run of each."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from ...checkout import built
+from ...errors import HikyakuError
+from ...lab import Lab
+from ...process import option_words
+from ..common.sample import LINE, Plan, Values, line_file, parse
+
+# Bytes of a Hikyaku frame around an MPI payload: Ethernet and base header (HK_WIRE_DATA_OVERHEAD in
+# wire/wire.h), and the match header of Open MPI's ob1.
+FRAME_OVERHEAD = 62 + 14
+MIN_FRAME = 60
+
+
+def _program(lab: Lab, plan: Plan) -> list[str]:
+    return [str(built("bench/mpi_bench")), *plan.arguments(), *line_file(lab)]
+
+
+def tcp(lab: Lab, plan: Plan) -> Values:
+    argv = _program(lab, plan)
+    return parse(lab.mpirun(2, argv, tcp=True, one_core=True, timeout=plan.limit), "TCP")
+
+
+def hikyaku(lab: Lab, plan: Plan) -> Values:
+    argv = _program(lab, plan)
+    return parse(lab.mpirun(2, argv, one_core=True, timeout=plan.limit), "Hikyaku")
+
+
+def shm(lab: Lab, plan: Plan) -> Values:
+    """Open MPI's shared memory: both ranks on the first node, on the cores of both nodes."""
+    first = lab.topology.nodes[0].name
+    cores = [cores[0] for cores in lab.topology.cpus(one_core=True).values()][:2]
+    program = _program(lab, plan)
+    rank = [["taskset", "-c", str(core), *program] for core in cores]
+    place = ["--host", f"{first}:2"]
+    argv = [*rank[0], ":", "-np", "1", *place, *rank[1]]
+    result = lab.mpirun(1, argv, tcp=True, options=place, timeout=plan.limit)
+    return parse(result, "shared memory")
+
+
+def _raw_run(lab: Lab, frames: list[int], iterations: int) -> dict:
+    program = str(built("bench/raw_pingpong"))
+
+    def commands(run_dir: Path) -> list[tuple[str, list[str]]]:
+        if lab.topology.wire == "memif":
+            socket = f"memif:socket={run_dir}/raw.sock,id=0,role="
+            specs = {"pong": socket + "server", "ping": socket + "client"}
+        else:
+            specs = dict.fromkeys(("pong", "ping"), "af_xdp:iface=hk0")
+        sizes = option_words(sizes=",".join(map(str, frames)), iters=iterations, json=True)
+        sizes += line_file(lab)
+        return [
+            (node.name, [program, *option_words(spec=specs[role], role=role), *sizes])
+            for node, role in zip(lab.topology.nodes, ("ping", "pong"), strict=False)
+        ]
+
+    ping, pong = lab.run_each(commands, timeout=60)
+    for result in (ping, pong):
+        if result.returncode != 0:
+            raise HikyakuError(
+                f"raw_pingpong failed (status {result.returncode}): {result.stderr.strip()}"
+            )
+    return json.loads(ping.stdout)
+
+
+def raw(lab: Lab, plan: Plan) -> Values:
+    """The lower bound of latency: a DPDK ping-pong of the frame that carries a message.
+
+    Measures only sizes that fit one frame.
+    """
+    if "latency_us" not in plan.metrics:
+        return {}
+    largest = _raw_run(lab, [MIN_FRAME], 1)["frame_max"]
+    frame = {s: max(MIN_FRAME, s + FRAME_OVERHEAD) for s in plan.sizes}
+    fitting = sorted({f for f in frame.values() if f <= largest})
+    if not fitting:
+        return {}
+    run = _raw_run(lab, fitting, 20000)
+    median = {row["size"]: row["latency_us"]["median"] for row in run["rows"]}
+    values: Values = {("latency_us", s): median[f] for s, f in frame.items() if f in median}
+    if run["line_ns"] > 0:
+        values |= {(LINE + "latency_us", s): run["line_ns"] for _, s in list(values)}
+    return values
+
+
+RUNS: dict[str, Callable[[Lab, Plan], Values]] = {
+    run.__name__: run for run in (tcp, hikyaku, raw, shm)
+}
+TRANSPORTS = tuple(RUNS)

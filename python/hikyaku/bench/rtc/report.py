@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tables and goals of `bench rtc`."""
+
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+from ..common import goals
+from ..common.tables import left_titled, number, spread, warn_if_busy
+from .run import ALONE, LEARN_FEATURES, LOOP, WIRES
+
+# ---- goals ---------------------------------------------------------------------------------------
+
+Key = tuple[str, str, int, float]  # experiment, backend, nodes, x
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A limit for the median of @over, divided by that of @under if there is one."""
+
+    text: str
+    over: Key
+    under: Key | None
+    relation: str
+    limit: float
+
+
+def _sum(backend: str, x: float) -> Key:
+    return ("sum", backend, 2, x)
+
+
+def _echo(backend: str) -> Key:
+    return ("echo", backend, 2, 64)
+
+
+def _learn(backend: str, nodes: int = 2) -> Key:
+    return ("learn", backend, nodes, 1.02)
+
+
+GOALS = (
+    *(
+        Goal(f"sum, {x}×: dpdk, times {tcp}", _sum("dpdk", x), _sum(tcp, x), "≥", limit)
+        for tcp, limits in (("tcp", (30, 20, 4)), ("tcp:batch=1", (5, 4, 1)))
+        for x, limit in zip((1, 10, 100), limits, strict=True)
+    ),
+    Goal("sum, 1×: af_xdp, times tcp", _sum("af_xdp", 1), _sum("tcp", 1), "≥", 2),
+    Goal("sum, 1×: handler, ns a message", ("sum_handler", "dpdk", 2, 1), None, "≤", 10),
+    Goal("echo of 64 B: times DPDK's own loop", _echo("dpdk"), _echo(LOOP), "≥", 0.6),
+    Goal("time to target: 1 node, times 2 by dpdk", _learn(ALONE, 1), _learn("dpdk"), "≥", 1.8),
+    Goal("time to target: 2 nodes by tcp, times dpdk", _learn("tcp"), _learn("dpdk"), "≥", 1.2),
+)
+
+
+def judge(rows: list[dict]) -> list[dict]:
+    """The goals that were measured, and whether they are met."""
+    median = {(r["experiment"], r["backend"], r["nodes"], r["x"]): r["median"] for r in rows}
+    found = []
+    for goal in GOALS:
+        if goal.over not in median or (goal.under and not median.get(goal.under)):
+            continue
+        value = median[goal.over] / (median[goal.under] if goal.under else 1)
+        found.append(goals.judged(goal.text, value, goal.relation, goal.limit))
+    return found
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+# by experiment: its title, and the unit of x
+TITLES = {
+    "hold_64B": ("(1) 64-byte frames, each held for a time", "ns held"),
+    "hold_128B": ("(1) 128-byte frames, each held for a time", "ns held"),
+    "sum": ("(2) Sum of 32 numbers a message, once, 10 and 100 times", "×"),
+    "sum_handler": ("… and the time of its handler", "×"),
+    "learn": ("(3) Training until the loss is near its minimum", "× minimum"),
+    "echo": ("64-byte frames, sent back", "B"),
+}
+
+
+def _who(row: dict) -> str:
+    nodes = "" if row["nodes"] == 2 and row["experiment"] != "learn" else f"{row['nodes']} nodes"
+    wire = WIRES.get(row["backend"])
+    carried = {ALONE: "", LOOP: LOOP}.get(row["backend"], f"{row['backend']} ({wire})")
+    return ", ".join(filter(None, (nodes, carried))).replace("1 nodes", "1 node")
+
+
+# Columns of a name, of a median with its range.
+_NAME_WIDTH, _CELL_WIDTH = 21, 24
+
+
+def _table(experiment: str, rows: list[dict], width: int) -> Table:
+    """The table of one experiment; without ranges if they do not fit @width."""
+    title, x = TITLES[experiment]
+    unit = {"million/s": "million messages/s", "s": "seconds", "ns": "ns"}[rows[0]["unit"]]
+    who = list(dict.fromkeys(_who(r) for r in rows))
+    columns = list(dict.fromkeys(r["x"] for r in rows))
+    ranges = len(who) == 1 or width >= _NAME_WIDTH + len(columns) * _CELL_WIDTH
+    table = left_titled(f"{title}: {unit}" + ("" if ranges else " (--json has the ranges)"))
+    table.add_column("", no_wrap=True)
+    by = {(_who(r), r["x"]): r for r in rows}
+    if len(who) == 1:  # one backend, many x: a line for each x
+        for name in (x, "median", "range"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for r in rows:
+            table.add_row(who[0], f"{r['x']:g}", number(r["median"]), f"[dim]{spread(r)}[/]")
+        return table
+    for at in columns:
+        table.add_column(f"{at:g} {x}", justify="right", no_wrap=True)
+        if ranges:
+            table.add_column("range", justify="right", no_wrap=True)
+    for name in who:
+        texts = []
+        for at in columns:
+            cell = by.get((name, at))
+            texts.append(number(cell["median"]) if cell else "–")
+            if ranges:
+                texts.append(f"[dim]{spread(cell)}[/]")
+        table.add_row(name, *texts)
+    return table
+
+
+def show(document: dict, console: Console) -> None:
+    about = document["machine"]
+    for experiment in TITLES:
+        rows = [r for r in document["rows"] if r["experiment"] == experiment]
+        if rows:
+            console.print(_table(experiment, rows, console.width))
+    if document["goals"]:
+        console.print(goals.table(document["goals"]))
+    warn_if_busy(about, console)
+    console.print(
+        f"Medians of {about['repeats']} repeats; window {about['window']} (hold and echo: 128); "
+        f"training: a plane through {about['learn_rows']} rows of {LEARN_FEATURES}; "
+        f"{about['cpu']}, {about['cores']} cores, one a node, shared by more nodes; virtual "
+        f"wires; load at start {about['load_at_start']}; DPDK {about['dpdk']}.",
+        highlight=False,
+    )

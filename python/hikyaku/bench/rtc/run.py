@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench rtc`: run to completion, the three experiments of Yamamoto et al. and one more.
+
+    hold     (1) A node holds each message for a time before it answers: throughput.
+    sum      (2) A node adds up 32 numbers a message, 1, 10 or 100 times, over all backends.
+    learn    (3) Time to a target loss: one node, two over TCP, two over DPDK, four.
+    echo     A node that sends frames back, compared with a plain DPDK loop.
+
+`hold` and `echo` use bench/rtc_forward.c, `sum` examples/sum.c, `learn` `hikyaku learn`. All runs
+of one x alternate within each repeat.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from ...checkout import built
+from ...errors import HikyakuError
+from ...lab import Lab, down_dead, own_name
+from ...learn import job
+from ...learn.data import Data
+from ...process import option_words
+from ..common import machine
+from ..common.sample import printed
+from ..common.summary import summary, turned
+
+EXPERIMENTS = ("hold", "sum", "learn", "echo")
+# The lab's wire for each backend. tcp and udp have a separate veth in every lab.
+WIRES = {
+    "tcp": "veth",
+    "tcp:batch=1": "veth",
+    "udp": "veth",
+    "raw": "veth",
+    "af_xdp": "veth",
+    "dpdk": "memif",
+}
+BACKENDS = tuple(WIRES)
+LOOP = "dpdk loop"  # not a backend: plain DPDK
+ALONE = "none"  # a single node
+
+HOLD_FRAMES = (64, 128)
+HOLD_NS = (0, 10, 25, 50, 100, 200, 400, 800)
+REPETITIONS = (1, 10, 100)
+
+# Fit of a plane to noisy rows; the minimum of the loss is known in closed form.
+LEARN_FEATURES, LEARN_NOISE = 16, 0.5
+LEARN_TARGET = 1.02  # times the minimal loss
+LEARN_SECONDS = 60.0
+
+MILLION, NS, SECONDS = "million/s", "ns", "s"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """@sum_ms: how long a client sends requests. @batches: of 4096 frames, for hold and echo."""
+
+    experiments: list[str]
+    backends: list[str]
+    repeats: int
+    window: int = 32
+    sum_ms: int = 1000
+    batches: int = 500
+    learn_rows: int = 100_000
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run of the program of @experiment. Its rows may belong to several experiments."""
+
+    experiment: str
+    backend: str
+    nodes: int
+    x: float
+
+
+@dataclass(frozen=True)
+class Value(Case):
+    unit: str
+    value: float
+
+
+def cases(plan: Plan) -> Iterator[list[Case]]:
+    """The groups of runs that are compared with each other."""
+    if "hold" in plan.experiments:
+        for frame in HOLD_FRAMES:
+            for ns in HOLD_NS:
+                yield [Case(f"hold_{frame}B", "dpdk", 2, ns)]
+    if "sum" in plan.experiments:
+        for repetitions in REPETITIONS:
+            yield [Case("sum", backend, 2, repetitions) for backend in plan.backends]
+    if "learn" in plan.experiments:
+        others = [(backend, n) for n in (2, 4) for backend in ("tcp", "dpdk")]
+        target = LEARN_TARGET
+        yield [Case("learn", backend, n, target) for backend, n in [(ALONE, 1), *others]]
+    if "echo" in plan.experiments:
+        yield [Case("echo", backend, 2, HOLD_FRAMES[0]) for backend in (LOOP, "dpdk")]
+
+
+# ---- one run -------------------------------------------------------------------------------------
+
+
+class Bench:
+    """The labs, which it brings up at first use, and the runs in them."""
+
+    def __init__(self, plan: Plan, labs: ExitStack):
+        self.plan = plan
+        self._stack = labs
+        self._labs: dict[tuple[str, int], Lab] = {}
+
+    def lab(self, wire: str, nodes: int) -> Lab:
+        key = (wire, nodes)
+        if key not in self._labs:
+            name = own_name("bench", f"rtc-{wire}{nodes}")
+            self._labs[key] = self._stack.enter_context(Lab.up(nodes, wire, name=name))
+        return self._labs[key]
+
+    def forward(self, case: Case) -> list[Value]:
+        """Runs rtc_forward: the node or the DPDK loop, and a client that keeps frames in flight."""
+        lab = self.lab("memif", 2)
+        held = case.experiment.startswith("hold")
+        frame = int(case.experiment[len("hold_") : -1]) if held else int(case.x)
+
+        def commands(run_dir: Path) -> list[tuple[str, list[str]]]:
+            here = [str(built("bench/rtc_forward")), *option_words(dir=run_dir, size=frame)]
+            role = "dpdk" if case.backend == LOOP else "rtc"
+            client = option_words(role="client", batches=self.plan.batches)
+            server = option_words(role=role, hold=int(case.x) if held else None)
+            names = [node.name for node in lab.topology.nodes]
+            return [(names[0], [*here, *client]), (names[1], [*here, *server])]
+
+        what = f"{case.experiment} by {case.backend}"
+        ran = lab.run_each(commands, timeout=120)
+        lines = [line for result in ran for line in printed(result, what)]
+        rate = next(line["median"] for line in lines if "median" in line)
+        return [Value(case.experiment, case.backend, 2, case.x, MILLION, rate)]
+
+    def sum(self, case: Case) -> list[Value]:
+        plan = self.plan
+        times, messages = int(case.x), 10**12
+        argv = [str(built("examples/sum"))]
+        argv += option_words(repeat=times, window=plan.window, ms=plan.sum_ms, messages=messages)
+        result = self.lab(WIRES[case.backend], 2).mpirun(
+            2, argv, env={"HIKYAKU_RTC_BACKEND": case.backend}, one_core=True, timeout=60
+        )
+        values = []
+        for line in printed(result, f"sum over {case.backend}"):
+            at = (case.backend, 2, case.x)
+            if "million_per_second" in line:
+                values.append(Value("sum", *at, MILLION, line["million_per_second"]))
+            elif line.get("node") == 0:
+                of = line["types"]["sum"]
+                each = of["handler_ns"] / max(1, of["messages"])
+                values.append(Value("sum_handler", *at, NS, each))
+        return values
+
+    @cached_property
+    def plane(self) -> tuple[Data, float]:
+        """The rows, and the minimum of the loss that `hikyaku learn` computes on them."""
+        draw = np.random.default_rng(self.plan.seed)
+        rows = self.plan.learn_rows
+        x = draw.normal(size=(rows, LEARN_FEATURES))
+        noise = LEARN_NOISE * draw.normal(size=rows)
+        y = x @ draw.normal(size=LEARN_FEATURES) + noise
+        sx, sy = (x - x.mean(axis=0)) / x.std(axis=0), (y - y.mean()) / y.std()
+        best = np.linalg.lstsq(sx, sy, rcond=None)[0]
+        names = [f"x{i}" for i in range(LEARN_FEATURES)]
+        return Data(x, y, None, names, "plane"), float(np.mean((sx @ best - sy) ** 2) / 2)
+
+    def learn(self, case: Case) -> list[Value]:
+        data, least = self.plane
+        options = ["--schedule", "inverse", "--target-loss", repr(case.x * least)]
+        training = job.Plan(
+            data,
+            "linear",
+            case.nodes,
+            seed=self.plan.seed,
+            l2=0.0,
+            options=options,
+            max_seconds=LEARN_SECONDS,
+        )
+        # a lab of wire memif has DPDK's wire and TCP's; a single node uses udp, which needs no peer
+        backend = "udp" if case.backend == ALONE else case.backend
+        lab = self.lab("memif", max(2, case.nodes))
+        outcome = job.train(training, job.in_lab(case.nodes, backend=backend, lab_name=lab.name))
+        ends = [line for line in outcome.lines if line["event"] == "end"]
+        if any(line["stop"] != "target" for line in ends):
+            raise HikyakuError(
+                f"{case.nodes} nodes over {backend} did not reach {case.x:g} times the least loss "
+                f"within {LEARN_SECONDS:g} s",
+                "the machine is too busy to measure; try again",
+            )
+        seconds = max(line["time"] for line in ends)
+        return [Value("learn", case.backend, case.nodes, case.x, SECONDS, seconds)]
+
+    def run(self, case: Case) -> list[Value]:
+        if case.experiment in ("sum", "learn"):
+            return getattr(self, case.experiment)(case)
+        return self.forward(case)
+
+
+# ---- all of them ---------------------------------------------------------------------------------
+
+
+def steps(plan: Plan) -> list[tuple[Case, int]]:
+    """(case, repeat) in the order of the runs; the first case changes with each repeat."""
+    order = []
+    for repeat in range(plan.repeats):
+        for group in cases(plan):
+            order += [(case, repeat) for case in turned(group, repeat)]
+    return order
+
+
+def rows(values: list[Value], plan: Plan) -> list[dict]:
+    """A row for each experiment, backend, number of nodes and x, in the order of cases().
+
+    All rows of an experiment have the same unit.
+    """
+    by: dict[tuple, list[float]] = defaultdict(list)
+    units: dict[str, str] = {}
+    for v in values:
+        if units.setdefault(v.experiment, v.unit) != v.unit:
+            raise ValueError(f"rows of {v.experiment} in {units[v.experiment]} and in {v.unit}")
+        by[v.experiment, v.backend, v.nodes, v.x].append(v.value)
+    wanted = [(c.experiment, c.backend, c.nodes, c.x) for group in cases(plan) for c in group]
+    wanted += [("sum_handler", *w[1:]) for w in wanted if w[0] == "sum"]
+    made = []
+    for key in sorted(by, key=wanted.index):
+        row = dict(zip(("experiment", "backend", "nodes", "x"), key, strict=True))
+        made.append({**row, **summary(by[key]), "unit": units[row["experiment"]]})
+    return made
+
+
+def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
+    """Measures, and returns the document without its goals. Calls @progress at each step."""
+    about = machine.describe()
+    order = steps(plan)
+    values: list[Value] = []
+    down_dead("bench")
+    with ExitStack() as labs:
+        bench = Bench(plan, labs)
+        for done, (case, repeat) in enumerate(order):
+            text = f"{case.experiment} {case.x:g}, {case.backend}"
+            progress(f"{text}, repeat {repeat + 1} of {plan.repeats}", done, len(order))
+            values += bench.run(case)
+    progress("done", len(order), len(order))
+    about |= {"repeats": plan.repeats, "window": plan.window, "seed": plan.seed}
+    about["learn_rows"] = plan.learn_rows
+    return {"schema": 1, "machine": about, "rows": rows(values, plan)}

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench halo`."""
+
+from functools import partial
+from pathlib import Path
+
+import click
+
+from ..options import json_option, plot_option, repeats_option
+from .common import run_suite
+
+
+@click.command("halo")
+@click.option("--experiments", default="A,B,C,D", help="Experiments; see above.")
+@click.option(
+    "--processes", default=2, type=click.IntRange(2, 8), help="Ranks of B and C, on two nodes."
+)
+@repeats_option(3, "Runs of each transport; the table shows the median.")
+@click.option(
+    "-n",
+    "cube",
+    default=100,
+    type=click.IntRange(2, 200),
+    help="B and C: points along an edge of the cube.",
+)
+@click.option(
+    "--doubles", default="100,1000,3000,10000,30000,100000", help="A: doubles sent each way."
+)
+@click.option(
+    "--ports",
+    default="1",
+    help="Ports of a rank: one or more numbers, such as 1,4. The goals are for one port.",
+)
+@json_option
+@plot_option
+def bench_halo(
+    experiments: str,
+    doubles: str,
+    ports: str,
+    json_file: Path | None,
+    plot_file: Path | None,
+    **settings: int,
+) -> None:
+    """Measure a solver's neighbour exchange: MPI over TCP and Hikyaku, promoter, halo library.
+
+    Brings up a lab of two nodes on the memif wire. A run over Hikyaku measures three variants in
+    turn: Isend and Irecv, persistent requests, and the halo library. These runs alternate with runs
+    over TCP and runs with the promoter preloaded. Shows the medians, and whether they meet the
+    goals.
+
+    \b
+    A  two ranks send each other one piece of 100 to 100 000 doubles
+    B  the exchange for a product with the 27-point matrix on n³, blocks of rows
+    C  the same, partitioned by METIS
+    D  two ranks send messages that the promoter does not promote: its overhead
+
+    \b
+    Examples:
+      hikyaku bench halo
+      hikyaku bench halo --experiments A --repeats 5 --json out/halo.json --plot out/halo.png
+      hikyaku bench halo --experiments B,C --processes 4 -n 64
+      hikyaku bench halo --experiments A --ports 1,4
+    """
+    from ...bench.common.arguments import parse_names, parse_sizes
+    from ...bench.halo import report, run
+    from ...bench.halo.plot import draw
+
+    plan = run.Plan(
+        experiments=parse_names(experiments, run.EXPERIMENTS, "experiment"),
+        doubles=parse_sizes(doubles, "number of doubles"),
+        ports=parse_sizes(ports),
+        **settings,
+    )
+    run_suite(
+        partial(run.run, plan),
+        report.show,
+        json_file,
+        plot_file,
+        programs=["bench/halo_bench"],
+        judge=lambda found: report.judge(found["rows"], found["promoted"]),
+        draw=draw,
+    )

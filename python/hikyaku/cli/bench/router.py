@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench router`."""
+
+import json
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from ..options import repeats_option
+
+
+@click.command("router")
+@click.option(
+    "--l3fwd",
+    "source",
+    type=click.Path(path_type=Path),
+    default=Path("/usr/share/dpdk/examples/l3fwd"),
+    metavar="DIR",
+    help="Source of DPDK's L3 example (Debian: dpdk-doc).",
+)
+@repeats_option(5)
+@click.option(
+    "--batches",
+    type=click.IntRange(10, 100_000),
+    default=500,
+    help="Timed batches of 8192 frames per run.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all runs as JSON.")
+def bench_router(source: Path, repeats: int, batches: int, as_json: bool) -> None:
+    """Compare the router, mode bounce, with DPDK's L3 example: 64-byte frames on memif.
+
+    Both run in turn, pinned to one CPU; the same program loads them from another CPU. The rate is
+    that of the upper tenth of batches, and the median of the repeats. `refused` is the share of
+    frames that the router did not take at once; near 0, the load generator is the bottleneck.
+
+    Then loads, looks up and updates a table of a million prefixes on one CPU (fib_bench).
+    """
+    from ...bench.router import report
+    from ...bench.router.run import measure
+
+    result = measure(source, repeats, batches)
+    if as_json:
+        click.echo(json.dumps(result))
+        return
+    report.show(result, Console())

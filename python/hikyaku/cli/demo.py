@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku demo`: a short `hikyaku bench mpi` with fixed options."""
+
+import click
+
+from ..checkout import output_dir
+from .bench.mpi import bench_mpi
+
+
+@click.command()
+@click.pass_context
+def demo(ctx: click.Context) -> None:
+    """Compare TCP and Hikyaku between two nodes, in a minute or two.
+
+    Saves out/demo.json and out/demo.png. 'hikyaku bench mpi' does the same with options.
+    """
+    ctx.invoke(
+        bench_mpi,
+        sizes="1,8,64,512,2K,8K,64K,256K,1M,4M",
+        metrics="latency_us,bandwidth_MBps",
+        repeats=3,
+        json_file=output_dir() / "demo.json",
+        plot_file=output_dir() / "demo.png",
+    )

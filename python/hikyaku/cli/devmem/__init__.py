@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku devmem`: packets in the memory of devices."""
+
+import click
+
+from .list import list_
+from .measure import measure
+from .route import ask, route
+
+
+@click.group(commands=[list_, measure, route, ask])
+def devmem() -> None:
+    """DMA between devices, and routers that keep packets in device memory."""

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku env`: prints the settings that let any mpirun use Hikyaku."""
+
+import shlex
+
+import click
+
+
+@click.command()
+def env() -> None:
+    """Print the settings to use Hikyaku's BTL from any shell.
+
+    Name a port, too: without one the BTL stays idle, and ranks of different nodes cannot reach each
+    other. mpirun hands Open MPI's settings on to the other nodes. The files that they name must be
+    at the same path on every node.
+
+    $HIKYAKU_PROMOTER is a library to preload: it turns messages that a program repeats into puts.
+    $HIKYAKU_PYTHON is the PYTHONPATH for `from hikyaku import halo`. docs/halo.md explains both.
+
+    \b
+    Example:
+      eval "$(hikyaku env)"
+      export OMPI_MCA_btl_hikyaku_port=pci:0000:3b:02.1     # the port, see docs/ports.md
+      mpirun -np 2 --host a,b ./program
+      mpirun -np 2 --host a,b -x LD_PRELOAD=$HIKYAKU_PROMOTER -x HK_HALO_REPORT=1 ./program
+    """
+    from ..checkout import ROOT
+    from ..lab.openmpi import fabric_settings, promoter_settings
+
+    settings = fabric_settings() | {
+        "HIKYAKU_PROMOTER": promoter_settings()["LD_PRELOAD"],
+        "HIKYAKU_PYTHON": str(ROOT / "python"),
+    }
+    for key, value in settings.items():
+        click.echo(f"export {key}={shlex.quote(value)}")

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku lab links`, `cut`, `repair` and `lose`: the links between switches."""
+
+import json
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from ..options import json_flag, seed_option
+from .common import lab_option, switched_lab
+
+
+@click.command("links")
+@lab_option
+@json_flag
+def lab_links(name: str, as_json: bool) -> None:
+    """Show the links of the switches (wire ovs), and their traffic.
+
+    The name of a link is that of its two ends. Its counters count from when the lab came up.
+    """
+    from ...lab import links
+
+    rows = links.counters(switched_lab(name).topology)
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    table = Table(title=f"links of lab '{name}'")
+    counted = ("frames", "bytes", *(["lost"] if any(links.lost(row) for row in rows) else []))
+    for column in ("link", "state", *(f"{w} {way}" for way in ("there", "back") for w in counted)):
+        table.add_column(
+            column, no_wrap=column == "link", justify="right" if " " in column else "left"
+        )
+    for row in rows:
+        counts = [str(row[way][w]) for way in ("a_to_b", "b_to_a") for w in counted]
+        table.add_row(row["link"], "up" if row["up"] else "CUT", *counts)
+    Console().print(table)
+
+
+@click.command("cut")
+@click.argument("link")
+@lab_option
+def lab_cut(link: str, name: str) -> None:
+    """Cut the cable of LINK (wire ovs).
+
+    Both ends report at once that the link is down. 'hikyaku lab links' lists the links, and
+    'hikyaku lab repair' repairs one. The link of a node includes all interfaces of the node.
+
+    \b
+    Example:
+      hikyaku lab cut leaf0-spine1
+    """
+    from ...lab import links
+
+    cut = links.set_link(switched_lab(name).topology, link, up=False)
+    click.echo(f"link {cut.name} is cut; to repair it: hikyaku lab repair --lab {name} {cut.name}")
+
+
+@click.command("repair")
+@click.argument("link")
+@lab_option
+def lab_repair(link: str, name: str) -> None:
+    """Repair the cable of LINK (wire ovs), which 'lab cut' has cut."""
+    from ...lab import links
+
+    repaired = links.set_link(switched_lab(name).topology, link, up=True)
+    click.echo(f"link {repaired.name} is up")
+
+
+@click.command("lose")
+@click.argument("percent", type=click.FloatRange(0, 100))
+@click.argument("link", nargs=-1)
+@seed_option("Seed of the random losses.")
+@lab_option
+def lab_lose(percent: float, link: tuple[str, ...], seed: int, name: str) -> None:
+    """Make each LINK (wire ovs) lose PERCENT of its frames at random; 0 ends this.
+
+    Without LINK, all links lose frames. The two directions of a link lose frames independently. The
+    same seed loses the same frames in every run. 'hikyaku lab links' counts the losses.
+
+    \b
+    Examples:
+      hikyaku lab lose 1
+      hikyaku lab lose 0.1 leaf0-spine1 node0-leaf0
+      hikyaku lab lose 0
+    """
+    from ...lab import loss
+
+    topology = switched_lab(name).topology
+    chosen = [topology.wiring.link(each) for each in link] or topology.wiring.all
+    loss.lose(topology, chosen, percent / 100, seed)
+    click.echo(f"{len(chosen)} links lose {percent:g} % of their frames")

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku learn`: trains a model on several nodes, and writes the result."""
+
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from ..process import option_words
+from .options import lab_option, seed_option
+
+if TYPE_CHECKING:
+    from ..learn.data import Data
+
+
+@click.command()
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="CSV, svmlight (.svm) or .npy.  [default: an included sample]",
+)
+@click.option(
+    "--target",
+    metavar="COLUMN",
+    help="Column to predict: its name, or its number from 1.  [default: the last]",
+)
+@click.option(
+    "--task",
+    type=click.Choice(["auto", "regression", "classification"]),
+    default="auto",
+    help="auto: text, or at most 20 different integers, are classes.",
+)
+@click.option(
+    "--model",
+    "kind",
+    type=click.Choice(["linear", "logistic", "svm", "mlp"]),
+    default="linear",
+    help="mlp: one hidden layer.",
+)
+@click.option("--hidden", type=click.IntRange(1, 4096), default=16, help="Hidden units of the mlp.")
+@click.option(
+    "--l2",
+    type=click.FloatRange(min=0),
+    default=1e-4,
+    help="Penalty: l2/2 times the sum of the squared weights.",
+)
+@click.option("--hinge", is_flag=True, help="svm: the plain hinge, not its square.")
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, 1024),
+    default=2,
+    help="Number of nodes; the seed assigns each its share of the rows.",
+)
+@click.option(
+    "--topology",
+    type=click.Choice(["all", "ring", "random", "exponential", "file"]),
+    default="all",
+    help="Neighbours of each node.",
+)
+@click.option(
+    "--topology-file",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Lines 'NODE NEIGHBOUR NEIGHBOUR …', for --topology file.",
+)
+@click.option(
+    "--degree", type=click.IntRange(1), default=2, help="Neighbours of a node in topology random."
+)
+@click.option(
+    "--merge",
+    type=click.Choice(["mean", "age", "trimmed", "push-sum"]),
+    default="mean",
+    help="How nodes merge parameters; see above.",
+)
+@click.option(
+    "--backend",
+    type=click.Choice(["dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1"]),
+    help="Backend of the messages.  [default: that of the lab's wire]",
+)
+@click.option(
+    "--target-loss",
+    type=float,
+    metavar="L",
+    help="Stop when the loss of all nodes is at most L.  [default: when it no longer falls]",
+)
+@seed_option("Seed of the shares, the order of rows, the first parameters and the neighbours.")
+@click.option("--batch", type=click.IntRange(1), default=16, help="Rows of a batch.")
+@click.option(
+    "--gossip-every",
+    type=click.IntRange(0),
+    default=4,
+    help="Batches between two messages to a neighbour; 0: no messages.",
+)
+@click.option(
+    "--schedule",
+    type=click.Choice(["plateau", "inverse", "constant"]),
+    default="plateau",
+    help="Step of SGD. plateau: halved when the loss stops falling. inverse: falls as 1/t.",
+)
+@click.option(
+    "--trim",
+    type=click.FloatRange(0, 0.5, max_open=True),
+    default=0.2,
+    help="trimmed: share of the neighbours' values dropped at either end.",
+)
+@click.option(
+    "--norm-limit",
+    type=click.FloatRange(min=0),
+    default=8.0,
+    help="Refuse parameters that are this many times further away than usual; 0: refuse none.",
+)
+@click.option("--max-epochs", type=click.IntRange(1), default=10000, help="Limit of each node.")
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    help="Time limit of the training.",
+)
+@click.option(
+    "--fault",
+    metavar="LIST",
+    help="Nodes that send wrong parameters, for tests: NODE:nan or NODE:outlier=LENGTH, …",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("out/learn"),
+    metavar="DIR",
+    help="Directory for model.npz, learn.jsonl and learn.png.",
+)
+@lab_option("The lab; if it is not up, the training brings one up.", parameter="lab_name")
+@click.option(
+    "--launch",
+    metavar="COMMAND",
+    help="On a cluster: the command that starts the nodes, such as "
+    "'srun -n 4' or 'mpirun -np 4'. All nodes must see DIR.",
+)
+@click.option(
+    "--address", metavar="WHERE", help="With --launch: port spec, interface or IP address."
+)
+def learn(**given: object) -> None:
+    """Train a model on several nodes that gossip.
+
+    Each node trains on its own rows and sometimes sends its parameters to a neighbour. There is no
+    server. Training goes on if messages are lost, or if nodes send wrong parameters, crash or
+    restart (docs/learn.md).
+
+    Rows are standardised first. The loss includes the penalty. It is half the squared error of the
+    standardised target (linear, mlp), log loss (logistic, mlp with classes) or squared hinge (svm).
+
+    \b
+    How nodes merge parameters (--merge):
+      mean      the mean of the node's parameters and its neighbour's
+      age       a mean weighted by the number of rows that each has trained on
+      trimmed   the mean of several neighbours without the extremes, against wrong parameters
+      push-sum  a mean by weights with a constant sum, also under loss: for one-way topologies
+
+    Parameters that do not fit one frame are cut into slices. Each slice has its own message type
+    and is merged separately. The limit is 200 slices: 35 600 parameters if a frame has 1500 bytes.
+
+    \b
+    Examples:
+      hikyaku learn
+      hikyaku learn --model logistic --nodes 4 --topology ring
+      hikyaku learn --data houses.csv --target price --nodes 4 --backend udp
+      hikyaku learn --nodes 8 --merge trimmed --fault 3:nan,5:outlier=50
+      hikyaku learn --launch 'srun -n 16' --nodes 16 --backend dpdk --address pci:0000:3b:02.0
+    """
+    _learn(given)
+
+
+def _options(o: dict) -> list[str]:
+    """The options of hk_learn."""
+    names = ("topology", "merge", "schedule", "batch", "trim", "degree", "gossip_every")
+    names += ("norm_limit", "max_epochs", "target_loss", "fault")
+    file = o["topology_file"] and o["topology_file"].resolve()
+    return option_words(**{name: o[name] for name in names}, topology_file=file)
+
+
+def _check_fault(text: str, nodes: int) -> None:
+    """Checks the form before any node starts. The nodes check the lengths."""
+    from ..errors import HikyakuError
+
+    for each in text.split(","):
+        match = re.fullmatch(r"(\d+):(nan|outlier=.+)", each.strip())
+        if not match:
+            raise HikyakuError(
+                f"--fault: '{each}' is malformed", "give a list such as 3:nan,5:outlier=50"
+            )
+        if int(match[1]) >= nodes:
+            raise HikyakuError(f"--fault: there is no node {match[1]}", f"name 0 to {nodes - 1}")
+
+
+def _data(o: dict) -> "Data":
+    """The file of --data, or the sample for the model."""
+    from ..learn import data, samples
+
+    how = {"target": o["target"], "task": o["task"]}
+    if o["data"]:
+        return data.read(o["data"], **how)
+    make = samples.classes if o["kind"] in ("logistic", "svm") else samples.line
+    return data.from_csv(Path(f"{make.__name__}.csv"), make(), **how)
+
+
+def _learn(o: dict) -> None:
+    from rich.live import Live
+
+    from ..errors import HikyakuError
+    from ..learn import job, result
+    from ..learn.live import Board
+
+    if (o["topology"] == "file") != (o["topology_file"] is not None):
+        raise HikyakuError(
+            "--topology file needs --topology-file FILE, and the reverse", "give both, or neither"
+        )
+    if o["address"] and not o["launch"]:
+        raise HikyakuError(
+            "--address needs --launch; a lab has its own addresses", "leave out --address"
+        )
+    if o["fault"]:
+        _check_fault(o["fault"], o["nodes"])
+    kind = o["kind"]
+    plan = job.Plan(
+        data=_data(o),
+        hidden=o["hidden"] if kind == "mlp" else 0,
+        options=_options(o),
+        **{name: o[name] for name in ("kind", "nodes", "seed", "l2", "hinge", "max_seconds")},
+    )
+    job.check(plan)
+    out: Path = o["out"]
+    out.mkdir(parents=True, exist_ok=True)
+    if o["launch"]:
+        launch = job.by_command(o["launch"], backend=o["backend"], address=o["address"])
+    else:
+        launch = job.in_lab(plan.nodes, backend=o["backend"], lab_name=o["lab_name"])
+
+    console = Console()
+    title = f"{plan.data.name}: {kind}, {plan.nodes} nodes, {o['merge']} over {o['topology']}"
+    board = Board(plan.nodes, title)
+    with Live(board.table(), console=console, auto_refresh=False) as live:
+
+        def show(lines: list[dict]) -> None:
+            board.take(lines)
+            live.update(board.table(), refresh=console.is_terminal)
+
+        outcome = job.train(plan, launch, out.resolve(), show)
+        live.update(board.table(), refresh=True)
+    if not console.is_terminal:
+        console.line()  # on a terminal Live adds it
+
+    x, y = outcome.scaling.x(plan.data.x), outcome.scaling.y(plan.data.y)
+    node, losses = result.best_node(plan.model, outcome.w, x, y)
+    measure, value = result.quality(plan.model, outcome.w[node], outcome.scaling, plan.data)
+    ends = [line for line in outcome.lines if line["event"] == "end"]
+    seconds = max(line["time"] for line in ends)
+    summary = {
+        "event": "summary",
+        "stop": ends[0]["stop"],
+        "seconds": seconds,
+        "node": node,
+        "loss": losses[node],
+        "losses": [each if math.isfinite(each) else None for each in losses],
+        measure: value,
+        **{name: sum(line[name] for line in ends) for name in _SUMS},
+    }
+    head = {"event": "job", **{k: str(v) if isinstance(v, Path) else v for k, v in o.items()}}
+    data = plan.data
+    head |= {"data": str(o["data"] or data.name), "rows": data.rows}
+    head |= {"features": len(data.features), "classes": data.classes}
+    target = math.nan if o["target_loss"] is None else o["target_loss"]
+    result.write_log(out / "learn.jsonl", head, outcome.lines, summary)
+    result.write_plot(out / "learn.png", outcome.lines, plan.nodes, title=title, target=target)
+    arrays = result.arrays(plan.model, outcome.w[node], outcome.scaling, data, losses[node])
+    result.write_model(out / "model.npz", arrays)
+    for text in board.notes():
+        console.print(f"note: {escape(text)}")
+    console.print(
+        f"ended after {seconds:.2f} s: {_STOPS[summary['stop']]}\n"
+        f"loss on all {plan.data.rows} rows {losses[node]:.6g} (node {node}'s model, the best of "
+        f"{plan.nodes}), {measure} {value:.4f}\n"
+        f"sent {summary['messages']} messages, {summary['bytes'] / 1e6:.2f} MB; "
+        f"{summary['drops']} dropped, {summary['rejects']} refused\n"
+        f"wrote {out / 'model.npz'}, {out / 'learn.jsonl'}, {out / 'learn.png'}"
+    )
+
+
+_SUMS = ("bytes", "messages", "drops", "rejects", "rows")
+_STOPS = {
+    "target": "the target loss is reached",
+    "converged": "the loss no longer falls",
+    "epochs": "the limit of epochs is reached",
+    "time": "the time limit is reached",
+    "asked": "it was asked to end",
+    "none": "the last messages did not arrive",
+}

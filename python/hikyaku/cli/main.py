@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The entry of the command line, and the group of all commands."""
+
+import os
+import signal
+import sys
+
+import click
+
+from .. import __version__
+from ..errors import HikyakuError
+from .bench import bench
+from .capture import capture
+from .daemon import daemon
+from .demo import demo
+from .devmem import devmem
+from .doctor import doctor
+from .env import env
+from .lab import lab
+from .learn import learn
+from .reach import reach
+from .sdn import sdn
+from .stats import stats
+from .tag import tag
+from .top import top
+
+CONTEXT = {
+    "help_option_names": ["-h", "--help"],
+    "max_content_width": 100,
+    "show_default": True,
+}
+
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def _terminate(signum: int, _frame: object) -> None:
+    """Ends this process by an exception, so that every `finally` runs to its end.
+
+    Further signals are ignored: timeout(1) sends its signal twice, to us and to our group.
+    """
+    for each in ENDING:
+        signal.signal(each, lambda *_: None)  # not SIG_IGN: child processes would inherit it
+    sys.exit(128 + signum)
+
+
+def run() -> None:
+    """Runs the command line. Cleans up however it ends; errors are one sentence, no traceback."""
+    for signum in ENDING:
+        signal.signal(signum, _terminate)
+    try:
+        main(standalone_mode=False, prog_name="hikyaku")
+    except HikyakuError as error:
+        click.echo(f"hikyaku: {error}", err=True)
+        sys.exit(1)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("hikyaku: interrupted; all processes that it started have ended", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has closed the pipe, which is not a failure.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+
+
+COMMANDS = [bench, capture, daemon, demo, devmem, doctor, env]
+COMMANDS += [lab, learn, reach, sdn, stats, tag, top]
+
+
+@click.group(commands=COMMANDS, context_settings=CONTEXT)
+@click.version_option(__version__, prog_name="hikyaku")
+def main() -> None:
+    """MPI over user-space Ethernet.
+
+    \b
+    First steps, on one machine:
+      hikyaku doctor                           what this machine has and lacks
+      hikyaku lab up --nodes 2 --wire memif    a cluster of two nodes on this machine
+      hikyaku lab mpirun -np 2 ./program       an unmodified MPI program over Hikyaku
+      hikyaku lab mpirun --tcp -np 2 ./program the same over TCP
+      hikyaku bench mpi                        both, measured side by side
+      hikyaku lab down
+
+    \b
+    On a real cluster:
+      hikyaku reach -p af_xdp:iface=eth1 a b                whether two nodes reach each other
+      eval "$(hikyaku env)"
+      export OMPI_MCA_btl_hikyaku_port=af_xdp:iface=eth1    the port, see 'hikyaku doctor'
+      mpirun --host a,b ./program                           an unmodified MPI program
+    """

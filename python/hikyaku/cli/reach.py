@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku reach`: tests whether two nodes reach each other."""
+
+import json
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from .options import json_flag
+
+if TYPE_CHECKING:
+    from ..reach import Launch
+
+
+@click.command()
+@click.option("--port", "-p", required=True, metavar="SPEC", help="The port, on both nodes.")
+@click.option("--mpirun", "command", default="mpirun", help="How to call mpirun, with its options.")
+@click.option("--lab", "lab", metavar="NAME", help="Test the first two nodes of this lab.")
+@click.option(
+    "--timeout",
+    default=10.0,
+    type=click.FloatRange(0.1, 600),
+    help="Seconds after which a node that receives nothing gives up.",
+)
+@json_flag
+@click.argument("hosts", nargs=-1, metavar="[HOST_A HOST_B]")
+def reach(
+    port: str, command: str, lab: str | None, timeout: float, as_json: bool, hosts: tuple[str, ...]
+) -> None:
+    """Test whether two nodes reach each other by a port.
+
+    Reports the largest frame that passes, loss and latency in both directions, and whether both
+    nodes have the same release. mpirun starts the two sides, so it must reach both over another
+    network than the port's. They need the privileges to open the port (docs/cluster.md, 3), and no
+    other process may use it. The exit status is 1 if something is wrong.
+
+    \b
+    Examples:
+      hikyaku reach --port af_xdp:iface=eth1 node1 node2
+      hikyaku reach -p pci:0000:3b:02.0 --mpirun 'mpirun --mca oob_tcp_if_include eth0' a b
+      hikyaku reach --lab default --port af_xdp:iface=hk0
+    """
+    from .. import reach as nodes
+
+    if lab is not None:
+        if hosts:
+            raise click.UsageError("--lab names the nodes; leave out the HOSTs")
+        launch = _in_lab(lab)
+    elif len(hosts) != 2 or hosts[0] == hosts[1]:
+        raise click.UsageError("give two nodes by the names that mpirun uses: HOST_A HOST_B")
+    else:
+        launch = nodes.by_mpirun(command, (hosts[0], hosts[1]))
+    answer = nodes.reach(port, launch, timeout)
+    if as_json:
+        document = {"schema": 1, "ok": answer.ok, "findings": [asdict(x) for x in answer.lines]}
+        click.echo(json.dumps(document, indent=1))
+    else:
+        for line in answer.lines:
+            click.echo(f"{'ok  ' if line.ok else 'FAIL'}  {line.text}")
+            if line.fix:
+                click.echo(f"      fix: {line.fix}")
+    sys.exit(0 if answer.ok else 1)
+
+
+def _in_lab(name: str) -> "Launch":
+    from ..lab import Job, Lab
+
+    where = Lab.find(name)
+
+    def launch(arguments: list[str], limit: float) -> tuple[int, str, str]:
+        done = where.launch(Job(arguments, tcp=True, timeout=limit))
+        return done.returncode, done.stdout, done.stderr
+
+    return launch

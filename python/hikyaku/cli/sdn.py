@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku sdn`: runs the network's controller, and asks it."""
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from ..sdn.tag import JOBS
+from .lab.common import switched_lab
+from .options import json_flag
+from .options import lab_option as lab_of
+
+state_option = click.option(
+    "--state",
+    type=click.Path(path_type=Path),
+    help="The controller's directory.  [default: ~/.local/state/hikyaku/sdn, or the lab's]",
+)
+lab_option = lab_of("The controller of this lab.", None, "lab_name")
+
+
+@click.group()
+def sdn() -> None:
+    """The network's controller (OpenFlow 1.3).
+
+    \b
+    Example:
+      hikyaku lab up --wire ovs --topology leaf-spine:2x2x4
+      hikyaku sdn run --lab default &
+      hikyaku sdn status --lab default
+      hikyaku lab mpirun --tcp -np 8 ./program
+    """
+
+
+def state_directory(state: Path | None, lab_name: str | None) -> Path:
+    if state:
+        return state
+    if lab_name is None:
+        base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
+        return Path(base) / "hikyaku/sdn"
+    return switched_lab(lab_name).directory / "sdn"
+
+
+class _Address(click.ParamType):
+    name = "HOST:PORT"
+
+    def convert(self, value, param, ctx) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"(?:\[([0-9a-fA-F:]+)\]|([^:\[\]]+)):(\d{1,5})", value)
+        if not match or int(match[3]) > 65535:
+            self.fail(
+                f"'{value}' is not HOST:PORT; fix: give one such as 127.0.0.1:8080", param, ctx
+            )
+        return match[1] or match[2], int(match[3])
+
+
+_file = click.Path(path_type=Path, exists=True, dir_okay=False)
+
+
+@sdn.command("run")
+@click.option(
+    "--openflow",
+    type=_Address(),
+    default="127.0.0.1:6653",
+    help="The address that switches connect to.",
+)
+@click.option(
+    "--rest",
+    type=_Address(),
+    default="127.0.0.1:0",
+    help="The address of the page, REST and metrics; port 0: any free port.",
+)
+@click.option(
+    "--rest-in-clear",
+    is_flag=True,
+    help="Permit a --rest address that other machines can reach; REST has no TLS.",
+)
+@click.option("--certificate", type=_file, help="OpenFlow over TLS: our certificate.")
+@click.option("--key", type=_file, help="OpenFlow over TLS: the key of our certificate.")
+@click.option(
+    "--ca", type=_file, help="OpenFlow over TLS: the authority that signed those of the switches."
+)
+@click.option(
+    "--forget-hosts",
+    "host_expiry",
+    type=click.FloatRange(min=0),
+    default=300,
+    metavar="SECONDS",
+    help="Forget hosts without a job that are silent for this time; 0: never.",
+)
+@state_option
+@lab_option
+def sdn_run(
+    openflow: tuple[str, int],
+    rest: tuple[str, int],
+    rest_in_clear: bool,
+    certificate: Path | None,
+    key: Path | None,
+    ca: Path | None,
+    host_expiry: float,
+    state: Path | None,
+    lab_name: str | None,
+) -> None:
+    """Run the controller until Ctrl-C. The switches then keep their rules.
+
+    It learns the network and routes all traffic over shortest paths. Its algorithms route the
+    tagged packets of jobs. With --lab it controls the switches of that lab. Only this machine can
+    reach the page, REST and metrics, unless --rest and --rest-in-clear permit more. Requests that
+    change something must show the token in the controller's directory.
+
+    \b
+    Examples:
+      hikyaku sdn run --lab default
+      hikyaku sdn run --openflow 10.0.0.1:6653 --rest 127.0.0.1:8080
+      hikyaku sdn run --openflow 0.0.0.0:6653 --certificate c.pem --key k.pem --ca ca.pem
+    """
+    from ..sdn.run import Options, run
+
+    netns, names = None, {}
+    if lab_name is not None:
+        from ..lab import network
+
+        lab = switched_lab(lab_name)
+        netns = network.NETNS_DIR / lab.topology.switch_netns
+        _start_in_lab(lab.topology.lab_id)
+        names = lab.host_names()
+    directory = state_directory(state, lab_name)
+    options = Options(
+        directory, openflow, rest, netns, certificate, key, ca, host_expiry, rest_in_clear, names
+    )
+    run(options)
+
+
+def _start_in_lab(ident: str) -> None:
+    """Starts this process again with the lab's id in its environment, which identifies it."""
+    if os.environ.get("HIKYAKU_LAB_ID") != ident:
+        os.environ["HIKYAKU_LAB_ID"] = ident
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+@sdn.command("status")
+@json_flag
+@state_option
+@lab_option
+def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
+    """Show switches, links with their loads, hosts, jobs, and recent events."""
+    from ..sdn.client import Client
+
+    client = Client(state_directory(state, lab_name))
+    status, topology, jobs = (client.get(f"/v1/{p}") for p in ("status", "topology", "jobs"))
+    if as_json:
+        click.echo(json.dumps({**status, **topology, "jobs": jobs}, indent=1))
+        return
+    console = Console()
+    table = Table(title=f"switches ({client.address})")
+    for column in ("switch", "ports", "rules", "groups", "refused"):
+        table.add_column(column, justify="right")
+    for each in topology["switches"]:
+        own = status["switches"].get(str(each["switch"]), {})
+        counts = [str(own.get(k, 0)) for k in ("rules", "groups", "refused")]
+        if each["away"]:
+            counts = ["no connection", "", ""]
+        table.add_row(each["name"], str(len(each["ports"])), *counts)
+    console.print(table)
+    names = {
+        (s["switch"], int(p)): name for s in topology["switches"] for p, name in s["ports"].items()
+    }
+    table = Table("from", "to", "Mbit/s there", "Mbit/s back", title="links")
+    for link in topology["links"]:
+        ends = [names.get((link[e]["switch"], link[e]["port"]), "?") for e in "ab"]
+        rates = [f"{link[k] / 1e6:.1f}" for k in ("bits_a_to_b", "bits_b_to_a")]
+        table.add_row(*ends, *rates)
+    console.print(table)
+    _show_hosts(console, topology["hosts"], names)
+    for job in jobs:
+        console.print(f"job {job['job']} {escape(job['name'])}: {len(job['ranks'])} ranks")
+    for text in status["refused_switches"].values():
+        console.print(f"not used: {escape(text)}")
+    for event in status["events"][-5:]:
+        console.print(escape(event["text"]))
+
+
+def _show_hosts(console: Console, hosts: list[dict], ports: dict[tuple[int, int], str]) -> None:
+    """A line for each address; those of one host follow each other."""
+    table = Table("host", "interface", "address", "at", title="hosts")
+    for host in sorted(hosts, key=lambda h: (h["name"] or "~", h["interface"] or "", h["address"])):
+        name, interface = (escape(host[key] or "–") for key in ("name", "interface"))
+        at = ports.get((host["switch"], host["port"]), "?")
+        table.add_row(name, interface, host["address"], at)
+    console.print(table)
+
+
+@sdn.command("forget")
+@click.argument("job", type=click.IntRange(1, JOBS - 1))
+@state_option
+@lab_option
+def sdn_forget(job: int, state: Path | None, lab_name: str | None) -> None:
+    """Remove JOB from the controller and its switches, if its mpirun was killed.
+
+    A job that still runs registers again within 15 s.
+
+    \b
+    Example:
+      hikyaku sdn status
+      hikyaku sdn forget 3
+    """
+    from ..sdn.client import Client
+
+    Client(state_directory(state, lab_name)).delete(f"/v1/jobs/{job}")

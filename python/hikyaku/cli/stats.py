@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku stats`: what the ranks of this node sent, received, lost and waited for."""
+
+import json
+
+import click
+
+from ..stats.ask import nobody, places, take
+from ..stats.tables import totals, totals_inline
+from .options import json_flag, lab_option, wide_console
+
+name_option = click.option("--name", help="Only this daemon.")
+nodes_option = lab_option("The nodes of this lab.  [default: this node]", None, "lab")
+
+
+@click.command()
+@nodes_option
+@name_option
+@json_flag
+@click.option("--prometheus", "as_prometheus", is_flag=True, help="Print Prometheus' text format.")
+def stats(lab: str | None, name: str | None, as_json: bool, as_prometheus: bool) -> None:
+    """Show what the ranks of this node have sent, received, lost and waited for.
+
+    Shows all daemons of this user on this node, and ranks of mode inline. `polls` is the process
+    that receives a rank's frames now: the rank itself, or its progress proxy while it computes. The
+    exit status is 1 if there is neither a daemon nor a rank.
+
+    \b
+    Examples:
+      hikyaku stats
+      hikyaku stats --lab default
+      hikyaku stats --name default --json
+      hikyaku stats --prometheus > /var/lib/node_exporter/hikyaku.prom
+    """
+    if as_json and as_prometheus:
+        raise click.UsageError("--json and --prometheus exclude each other")
+    where = places(lab)
+    sample = take(where, name)
+    for text in sample.complaints:
+        click.echo(f"hikyaku: {text}", err=True)
+    if as_json:
+        both = {"schema": 1, "daemons": sample.daemons, "ranks": sample.ranks}
+        click.echo(json.dumps(both, indent=1))
+    elif as_prometheus:
+        from ..stats.prometheus import prometheus
+
+        click.echo(prometheus(sample), nl=False)
+    else:
+        console = wide_console(150, highlight=False)
+        for daemon in sample.daemons:
+            console.print(totals(daemon))
+        if sample.ranks:
+            console.print(totals_inline(sample.ranks))
+    if not sample.daemons and not sample.ranks:
+        raise nobody(where, lab)

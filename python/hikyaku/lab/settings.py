@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The environment of a run in a lab: Open MPI's settings, ports, wires and cores."""
+
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from ..errors import HikyakuError
+from . import openmpi, rtc
+from .topology import Topology, link_name, node_directory
+
+TAG = "HIKYAKU_RUN"  # the environment variable that identifies the processes of a run
+
+
+def slots_per_node(topology: Topology, ranks: int | None, tcp: bool) -> int:
+    """The number of ranks that a node takes; on a veth wire each needs a port."""
+    nodes = len(topology.nodes)
+    wanted = -(-ranks // nodes) if ranks else topology.ranks_per_node
+    if not tcp and topology.data_ports and wanted > topology.ranks_per_node:
+        raise HikyakuError(
+            f"{ranks} ranks on {nodes} nodes need {wanted} ports a node, and this lab has "
+            f"{topology.ranks_per_node}",
+            f"hikyaku lab down, then the same lab up with --ranks-per-node {wanted}",
+        )
+    return max(wanted, topology.ranks_per_node)
+
+
+def wires(topology: Topology, run_dir: Path) -> Path:
+    """The directory of the run's memif sockets. It is short: their paths have at most 107 bytes."""
+    return node_directory(topology.nodes[0].netns) / "wires" / run_dir.name
+
+
+def remove_wires(topology: Topology, run_dir: Path) -> None:
+    with suppress(FileNotFoundError):
+        shutil.rmtree(wires(topology, run_dir))
+
+
+def memif_spec(topology: Topology, run_dir: Path) -> str:
+    return f"memif:dir={wires(topology, run_dir)}"
+
+
+MEMIF_RING = 256  # descriptors of a wire, the default of the port (docs/ports.md)
+
+
+def memif_ports(topology: Topology, run_dir: Path) -> list[str]:
+    """A separate directory for the wires of each port of a rank.
+
+    Their rings together are as long as that of a single port, since longer ones miss the cache.
+    """
+    first = memif_spec(topology, run_dir)
+    if topology.ports == 1:
+        return [first]
+    ring = f",ring={MEMIF_RING // topology.ports}"
+    return [first + ring, *(f"{first}/{port}{ring}" for port in range(1, topology.ports))]
+
+
+def switch_polls(topology: Topology, mode: str | None) -> bool:
+    """Does hikyakud's switch poll? It then needs a core, as a rank does."""
+    return mode in openmpi.SWITCH_MODES or (mode == "auto" and topology.wire != "memif")
+
+
+def port_spec(topology: Topology, run_dir: Path, mode: str | None) -> str:
+    if topology.wire == "memif":
+        return "+".join(memif_ports(topology, run_dir))
+    # if hikyakud polls, all ranks of a node share its first port
+    if mode in ("daemon", "auto"):
+        return "af_xdp:iface=hk0"
+    links = (link_name("{local_rank}", port) for port in range(topology.ports))
+    return "+".join(f"af_xdp:iface={link}" for link in links)
+
+
+def settings(
+    topology: Topology,
+    run_dir: Path,
+    *,
+    ranks: int | None,
+    tcp: bool,
+    one_core: bool,
+    mode: str | None = None,
+    given: Mapping[str, str],
+) -> dict[str, str]:
+    """The lab's settings in the environment of mpirun, beside @given. Writes the hostfile."""
+    slots = slots_per_node(topology, ranks, tcp)
+    hostfile = run_dir / "hostfile"
+    hostfile.write_text("".join(f"{n.name} slots={slots}\n" for n in topology.nodes))
+    (run_dir / "tmp").mkdir(mode=0o700)
+    wires(topology, run_dir).mkdir(mode=0o700, parents=True)
+    for port in range(1, topology.ports):
+        (wires(topology, run_dir) / str(port)).mkdir(mode=0o700)
+
+    cpus = topology.cpus(one_core=one_core)
+    used = [core for cores in cpus.values() for core in cores]
+    polling = slots + switch_polls(topology, mode)
+    shared = len(used) != len(set(used)) or any(polling > len(c) for c in cpus.values())
+    shared |= topology.wiring is not None  # its switches share the cores
+
+    env = {
+        **tagged(topology, run_dir),
+        "HIKYAKU_LAB_CPUS": " ".join(
+            f"{name}={','.join(map(str, cores))}" for name, cores in cpus.items()
+        ),
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "OMPI_MCA_plm": "rsh",
+        "OMPI_MCA_plm_rsh_agent": str(run_dir.parent.parent / "agent.sh"),
+        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
+        # One session for all nodes. The kernel shares a core first between sessions, then between
+        # the processes of each (autogroup, sched(7)). Linux 6.18 can keep a session off a core for
+        # half a minute: nodes that share a core would declare each other dead.
+        "OMPI_MCA_orte_leave_session_attached": "1",
+        "OMPI_MCA_oob_tcp_if_include": "ctl0",
+        "OMPI_MCA_orte_tmpdir_base": str(run_dir / "tmp"),
+        "OMPI_MCA_orte_default_hostfile": str(hostfile),
+        # Consecutive ranks on different nodes, so that they use the wire.
+        "OMPI_MCA_rmaps_base_mapping_policy": "node",
+        # Each node's daemon would bind its first rank to core 0; taskset has pinned the node.
+        "OMPI_MCA_hwloc_base_binding_policy": "none",
+        "OMPI_MCA_mpi_yield_when_idle": "1" if shared else "0",
+        **rtc.settings(topology, memif_spec(topology, run_dir), tcp=tcp, given=given),
+    }
+    if tcp:
+        env |= openmpi.tcp_settings("tcp0")
+    else:
+        env |= openmpi.fabric_settings(mode)
+        env["OMPI_MCA_btl_hikyaku_port"] = port_spec(topology, run_dir, mode)
+    return env
+
+
+def tagged(topology: Topology, run_dir: Path) -> dict[str, str]:
+    return {
+        TAG: f"{topology.lab_id}-{run_dir.name}",
+        "HIKYAKU_LAB_ID": topology.lab_id,
+    }

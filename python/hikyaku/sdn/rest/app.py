@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The routes of the HTTP interface, the checks of every request, and the server (aiohttp)."""
+
+import asyncio
+import hmac
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib import resources
+
+from aiohttp import web
+
+from ...stats.exposition import CONTENT_TYPE
+from ..controller import Controller
+from .changes import Changes
+from .forms import Refused
+from .metrics import metrics
+from .views import Views
+
+MAX_HEAD = 16 * 1024  # bytes of the request line, and of a header
+MAX_BODY = 1 << 20
+MAX_QUERY = 32  # parameters
+CONNECTION_S = 60.0  # the longest life of a connection
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline'; "
+    "style-src 'self' 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+    "Server": "hikyaku",
+}
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+def _check_form(request: web.Request, hosts: frozenset[str] | None) -> None:
+    """Refuses a request by its form, whatever it asks for."""
+    if len(request.raw_path) > MAX_HEAD:
+        raise Refused(431, "the request line is too long")
+    if not request.raw_path.startswith("/"):
+        raise Refused(400, "the request target must be a path")
+    if "Transfer-Encoding" in request.headers:
+        raise Refused(501, "send the body with a Content-Length")
+    if (request.content_length or 0) > MAX_BODY:
+        raise Refused(413, f"a body has at most {MAX_BODY} bytes")
+    # DNS rebinding: a page of another site, under a name that resolves to us, could ask us.
+    name = request.headers.get("Host", "")
+    host = name.rpartition(":")[0] or name
+    if hosts is not None and host.strip("[]") not in hosts:
+        raise Refused(421, "this server has another name")
+    if len(request.query) > MAX_QUERY:
+        raise Refused(400, f"a query has at most {MAX_QUERY} parameters")
+
+
+def _check_token(request: web.Request, token: str) -> None:
+    """Requests that change something must show @token."""
+    scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+    own = hmac.compare_digest(given.encode(errors="surrogateescape"), token.encode())
+    if request.method != "GET" and not (scheme == "Bearer" and own):
+        raise Refused(401, "the token is missing or wrong (Authorization: Bearer …)")
+
+
+def _failed(error: str, status: int) -> web.Response:
+    return web.json_response({"error": error}, status=status)
+
+
+def make_app(
+    controller: Controller,
+    token: str,
+    say: Callable[[str], None],
+    hosts: frozenset[str] | None = None,
+) -> web.Application:
+    """@token: a request that changes something must show it. @say: reports internal errors.
+
+    @hosts: the names by which clients may address us; None: any.
+    """
+    views, changes = Views(controller), Changes(controller)
+
+    @web.middleware
+    async def checked(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            _check_form(request, hosts)
+            if request.match_info.http_exception is None:
+                _check_token(request, token)
+            return await handler(request)
+        except Refused as refused:
+            return _failed(str(refused), refused.status)
+        except web.HTTPException as error:
+            what = f"{request.method} {request.path[:100]}"
+            return _failed(f"{error.reason}: {what}", error.status)
+        except Exception as bug:
+            say(f"a request failed: {type(bug).__name__}: {bug}")
+            return _failed("this is a bug; the controller's log has details", 500)
+
+    async def page(_: web.Request) -> web.Response:
+        text = resources.files(__package__).joinpath("page.html").read_text()
+        return web.Response(text=text, content_type="text/html")
+
+    async def exposition(_: web.Request) -> web.Response:
+        return web.Response(text=metrics(controller), headers={"Content-Type": CONTENT_TYPE})
+
+    async def finish(_: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(_HEADERS)
+        response.force_close()
+
+    app = web.Application(middlewares=[checked], client_max_size=MAX_BODY)
+    app.on_response_prepare.append(finish)
+    job = r"/v1/jobs/{job:\d{1,5}}"
+    for method, path, call in (
+        ("GET", "/", page),
+        ("GET", "/metrics", exposition),
+        ("GET", "/v1/status", views.status),
+        ("GET", "/v1/topology", views.topology),
+        ("GET", "/v1/jobs", views.jobs),
+        ("GET", job, views.job),
+        ("GET", job + "/path", views.path),
+        ("GET", job + "/ranks", views.located),
+        ("POST", "/v1/jobs", changes.add_job),
+        ("DELETE", job, changes.remove_job),
+        ("PUT", job + "/ranks", changes.set_ranks),
+        ("PUT", job + "/lease", changes.set_lease),
+        ("PUT", job + r"/groups/{group:\d{1,5}}", changes.set_group),
+    ):
+        app.router.add_route(method, path, call)
+    return app
+
+
+@asynccontextmanager
+async def serving(app: web.Application, listening: socket.socket) -> AsyncIterator[None]:
+    """Serves @app on @listening. A connection ends after CONNECTION_S, whatever its client does."""
+    loop = asyncio.get_running_loop()
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        shutdown_timeout=1,
+        lingering_time=0,
+        auto_decompress=False,
+        max_line_size=2 * MAX_HEAD,
+        max_field_size=MAX_HEAD,
+    )
+    await runner.setup()
+
+    def connection() -> asyncio.BaseProtocol:
+        made = runner.server()
+        loop.call_later(CONNECTION_S, made.force_close)
+        return made
+
+    server = await loop.create_server(connection, sock=listening)
+    try:
+        yield
+    finally:
+        server.close()
+        await runner.cleanup()

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The calls that only read: status, topology, jobs, and the path of a frame."""
+
+from collections import defaultdict
+
+from aiohttp import web
+
+from ..controller import Controller
+from ..follow import Frame
+from ..network import Job
+from ..paths import Paths
+from ..rules import Key
+from ..store import job_to_json
+from ..tag import Function, Tag, to_mac
+from .forms import Refused, rank
+
+Port = tuple[int, int]  # switch, port
+
+
+def known_job(controller: Controller, request: web.Request) -> Job:
+    """The job that the path of @request names."""
+    number = int(request.match_info["job"])
+    if number not in controller.jobs:
+        raise Refused(404, f"there is no job {number}")
+    return controller.jobs[number]
+
+
+def refusal(job: Job, refused: dict[int, dict[Key, str]]) -> str:
+    """An error text for rules that switches refused, short enough for a rank's message.
+
+    A message has 243 bytes (sdn/tagger/socket.h).
+    """
+    switch, rules = min(refused.items())
+    others = f", {len(refused) - 1} others too" if len(refused) > 1 else ""
+    return (
+        f"switch {switch} refused {len(rules)} rules of job {job.number} "
+        f"({next(iter(rules.values()))}){others}; fix: wait until other jobs have ended, or use "
+        "switches with larger flow tables"
+    )
+
+
+def _end(port: Port) -> dict[str, int]:
+    return {"switch": port[0], "port": port[1]}
+
+
+class Views:
+    def __init__(self, controller: Controller):
+        self.c = controller
+        self._paths = Paths()
+
+    async def status(self, _: web.Request) -> web.Response:
+        c = self.c
+        switches = {
+            str(s.number): {
+                "rules": len(s.rules),
+                "groups": len(s.groups),
+                "refused": len(s.refused),
+            }
+            for s in c.switches.values()
+        }
+        return web.json_response(
+            {
+                "switches": switches,
+                "away": sorted(c.away),
+                "settled": c.is_settled(),
+                "refused_switches": c.refused,
+                "hosts": len(c.network.graph.hosts),
+                "links": len(c.network.graph.links) // 2,
+                "jobs": len(c.jobs),
+                "counts": dict(c.counts + c.discovery.counts),
+                "events": [{"time": when, "text": text} for when, text in c.events],
+            }
+        )
+
+    async def topology(self, _: web.Request) -> web.Response:
+        lost = [{"a": _end(a), "b": _end(b)} for a, b in self.c.discovery.lost_links()]
+        return web.json_response(
+            {
+                "switches": self._switches(),
+                "links": self._links(),
+                "lost_links": lost,
+                "hosts": self._hosts(),
+            }
+        )
+
+    def _switches(self) -> list[dict]:
+        c = self.c
+        switches = c.switches | {number: switch for number, (switch, _) in c.away.items()}
+        return [
+            {
+                "switch": number,
+                "name": s.name,
+                "ports": {str(p): name for p, name in sorted(s.ports.items())},
+                "rules": len(s.rules),
+                "away": number in c.away,
+            }
+            for number, s in sorted(switches.items())
+        ]
+
+    def _links(self) -> list[dict]:
+        graph, load = self.c.network.graph, self.c.network.load
+        return [
+            {
+                "a": _end(a),
+                "b": _end(b),
+                "bits_a_to_b": load.get(a, 0.0),
+                "bits_b_to_a": load.get(b, 0.0),
+            }
+            for a, b in sorted(graph.links.items())
+            if a < b
+        ]
+
+    def _hosts(self) -> list[dict]:
+        c = self.c
+        ranks: dict[int, list[dict]] = defaultdict(list)
+        for job in c.jobs.values():
+            for number, mac in job.ranks.items():
+                ranks[mac].append({"job": job.number, "rank": number})
+        return [
+            {
+                "address": to_mac(mac),
+                "name": c.names.name(mac),
+                "interface": c.names.interface(mac),
+                **_end(at),
+                "ranks": ranks.get(mac, []),
+                "bits_to_host": c.network.load.get(at, 0.0),
+            }
+            for mac, at in sorted(c.network.graph.hosts.items())
+        ]
+
+    async def jobs(self, _: web.Request) -> web.Response:
+        return web.json_response([job_to_json(job) for _, job in sorted(self.c.jobs.items())])
+
+    async def job(self, request: web.Request) -> web.Response:
+        job = known_job(self.c, request)
+        entries = {
+            str(s): sum(d.job == job.number for d in p.values()) for s, p in self.c.wanted.items()
+        }
+        missing = sorted(set(job.ranks) - set(self.c.network.located(job)))
+        return web.json_response(job_to_json(job) | {"entries": entries, "not_located": missing})
+
+    async def located(self, request: web.Request) -> web.Response:
+        """The ranks that are reached. Cheap, since ranks ask often while a job starts."""
+        job = known_job(self.c, request)
+        answer: dict = {"located": sorted(self.c.reached(job))}
+        if refused := self.c.refused_rules(job.number):
+            answer["refused"] = refusal(job, refused)
+        return web.json_response(answer)
+
+    async def path(self, request: web.Request) -> web.Response:
+        """The links that a frame with a tag takes, by following the rules (follow.py)."""
+        job, query = known_job(self.c, request), request.query
+        name = query.get("function", "p2p").upper()
+        if name not in Function.__members__:
+            names = ", ".join(each.lower() for each in Function.__members__)
+            raise Refused(400, f"function is one of {names}")
+        source = rank(query.get("source", "0"), "source")
+        group = "group" in query
+        to = rank(query.get("group", query.get("destination", "0")), "destination")
+        located = self.c.network.located(job)
+        if source not in located:
+            raise Refused(404, f"the host of rank {source} of job {job.number} is unknown")
+        tag = Tag(job.number, Function[name], source, to, group)
+        graph = self.c.network.graph
+        frame = Frame(job.ranks[source], int(tag))
+        journey = self._paths.journey(graph, self.c.wanted, located[source], frame)
+        links = [
+            {"a": _end(end), "b": {"switch": graph.links[end][0]}}
+            for end in journey.crossed
+            if end in graph.links  # it may have been lost since
+        ]
+        receivers = [{**_end((s, p)), "address": to_mac(mac)} for s, p, mac in journey.delivered]
+        return web.json_response({"tag": tag.mac, "links": links, "receivers": receivers})

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The state of the controller, and the update that writes it into the switches.
+
+DESIGN NOTES. Problem: rules change on many switches while frames are under way, and no frame may be
+lost or circle. Approach: make before break, with a barrier on every switch between two steps.
+
+    1. Add new groups and new rules everywhere.
+    2. Replace rules whose action changes. A tree that moves is first cut down to the part that the
+       old and the new tree share, since parts of both could make a loop. Then it grows.
+    3. Remove unwanted rules and groups.
+
+A refused rule is sent again when a rule has been removed from its switch, and after a while.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+
+from .away import assumed
+from .discovery import Discovery
+from .hosts import EXPIRY
+from .leases import Leases
+from .names import Name, Names
+from .network import Job, Network
+from .noise import Noise
+from .openflow import Gone
+from .program import compute
+from .rules import Key, Program
+from .store import Store
+from .switch import Switch
+
+CALM = 0.05  # seconds between two checks while the network starts
+WAIT_FOR_SWITCHES = 10.0  # seconds that a new controller waits for the switches of the one before
+RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until a refused rule is sent again
+
+
+class Updates:
+    """The state of the controller. Writes it into the switches, and into the store."""
+
+    def __init__(
+        self,
+        store: Store,
+        say: Callable[[str], None],
+        *,
+        clock=time.monotonic,
+        host_expiry: float = EXPIRY,
+        names: Mapping[int, Name] | None = None,
+    ):
+        self.network = Network()
+        self.store = store
+        self.clock = clock
+        self.events: deque[tuple[float, str]] = deque(maxlen=200)
+        self._print = say
+        self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
+        self.names = Names(names)
+        self._elsewhere: set[tuple[int, tuple[int, int]]] = set()  # reported: address, port
+        self.noise = Noise()
+        self.network.quiet = self.noise.quiet
+        self.switches: dict[int, Switch] = {}
+        self.away: dict[int, tuple[Switch, float]] = {}  # disconnected: last state, and time
+        self._passed_by: set[int] = set()  # those that have been disconnected for long
+        self._taking_over: dict[int, float] = {}  # switches without writes yet, with their time
+        self.refused: dict[str, str] = {}  # unusable switches, with the reasons
+        self.jobs: dict[int, Job] = {}
+        self.counts: Counter[str] = Counter()
+        self.lost: asyncio.Future | None = None  # the reason for which the controller must end
+        self._news = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._unsaved = False
+        self.wanted: dict[int, Program] = {}
+        self._written: dict[int, dict[int, int]] = {}  # by job: ranks with rules, and addresses
+        self._started = self._incomplete = clock()
+        self.jobs, self.network.graph.hosts, self._assumed, self._links = store.load()
+        self.discovery.assume(self._assumed, self._links)
+        self.away = {s: (Switch(s, None), self._started) for s in self.network.graph.away}
+        self.leases = Leases(time.monotonic())
+        for job in self.jobs.values():
+            self.renew(job)
+
+    def say(self, text: str) -> None:
+        self.events.append((time.time(), text))
+        self._print(text)
+
+    # ---- the update ---------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        self._news.set()
+        self._idle.clear()
+
+    def _save(self) -> None:
+        """Marks the state as changed; the next update writes it once."""
+        self._unsaved = True
+
+    def keep(self) -> None:
+        """Writes the changed state into the directory."""
+        graph = self.network.graph
+        if not self._unsaved and graph.links == self._links:
+            return
+        try:
+            self.store.save(self.jobs, graph.hosts, self._remembered(), graph.links)
+        except OSError as bad:
+            self.say(f"cannot write {bad.filename or self.store.directory}: {bad.strerror}")
+            return  # the next update tries again
+        self._unsaved, self._links = False, dict(graph.links)
+
+    def _remembered(self) -> set[int]:
+        """The switches that the next controller waits for, including those that this one still
+        expects."""
+        return self.switches.keys() | self.away.keys()
+
+    def is_settled(self) -> bool:
+        return self._idle.is_set()
+
+    async def settled(self, limit: float = 20) -> None:
+        """Returns when the switches have all rules."""
+        await asyncio.wait_for(self._idle.wait(), limit)
+
+    async def _updating(self) -> None:
+        pause = RETRY_FIRST
+        while True:
+            again = any(s.refused for s in self.switches.values())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._news.wait(), pause if again else None)
+            pause = RETRY_FIRST if self._news.is_set() else min(2 * pause, RETRY_MAX)
+            while self._starting():
+                await asyncio.sleep(CALM)
+            self._news.clear()
+            try:
+                if await self._update():
+                    self._news.set()
+                    await asyncio.sleep(CALM)
+            except Gone as gone:
+                self.say(str(gone))
+                self._news.set()
+                await asyncio.sleep(CALM)
+            if not self._news.is_set() and not self._taking_over:
+                self._idle.set()
+
+    def _starting(self) -> bool:
+        """Must the first update wait? Ports may turn out to be links, and switches of the earlier
+        controller may still connect."""
+        if self.wanted:
+            return False
+        now = self.clock()
+        waits = (self.away or self._taking_over) and now - self._started < WAIT_FOR_SWITCHES
+        return bool(waits or self.discovery.undecided(now))
+
+    async def _update(self) -> bool:
+        """Updates all switches once. Returns whether refused rules may fit now."""
+        self.keep()
+        for number in self.away.keys() - self.network.frozen.keys():
+            self.network.frozen[number] = assumed(self.network.graph, self.network.standing, number)
+        self.wanted = compute(self.network, self.jobs.values())
+        self.wanted |= {s: p for s, p in self.network.frozen.items() if s in self.wanted}
+        self.counts["updates"] += 1
+        located = {job.number: self._to_be_reached(job) for job in self.jobs.values()}
+        switches = [
+            s
+            for s in self.switches.values()
+            if s.number in self.wanted and s.number not in self._taking_over
+        ]
+
+        async def everywhere(step: Callable[[Switch, Program], bool]) -> None:
+            await self._barriers([s for s in switches if step(s, self.wanted[s.number])])
+
+        await everywhere(Switch.prepare)
+        await everywhere(Switch.add)
+        await everywhere(Switch.change)
+        held = {
+            key: None if s.number in self._taking_over else s.name
+            for s in self.switches.values()
+            for key in s.uncut(self.wanted.get(s.number, {}))
+        }
+        await everywhere(lambda switch, program: switch.grow(program, held))
+        await everywhere(Switch.remove)
+        again = [s.answered(self.wanted[s.number]) for s in switches]
+        if not self._taking_over:
+            self._written = located
+        return any(again)
+
+    async def _barriers(self, switches: list[Switch]) -> None:
+        """Waits until all switches have done what was sent. One that does not confirm is
+        disconnected, since its state is unknown; then everything is computed again."""
+        results = await asyncio.gather(
+            *(s.channel.barrier() for s in switches), return_exceptions=True
+        )
+        gone = None
+        for switch, result in zip(switches, results, strict=True):
+            if isinstance(result, Gone):
+                switch.channel.abort(str(result))
+                gone = result
+            elif isinstance(result, BaseException):
+                raise result
+        if gone:
+            raise gone
+
+    # ---- jobs ---------------------------------------------------------------------------------
+
+    def refused_rules(self, job: int) -> dict[int, dict[Key, str]]:
+        """The refused rules of @job, by switch, with the reasons, after the last complete
+        update."""
+        found = {s.number: s.refused_of(job, self.wanted) for s in self.switches.values()}
+        return {switch: keys for switch, keys in found.items() if keys}
+
+    def _to_be_reached(self, job: Job) -> dict[int, int]:
+        """The ranks, with their addresses, that have rules after this update. A rank at a
+        disconnected switch has only rules from before."""
+        before = self._written.get(job.number, {})
+        return {
+            rank: job.ranks[rank]
+            for rank, (switch, _) in self.network.located(job).items()
+            if switch not in self.away or before.get(rank) == job.ranks[rank]
+        }
+
+    def reached(self, job: Job) -> set[int]:
+        """The ranks whose host is known and whose rules are in the switches."""
+        written = self._written.get(job.number, {})
+        return {r for r in self.network.located(job) if written.get(r) == job.ranks[r]}
+
+    def set_job(self, job: Job) -> None:
+        self.jobs[job.number] = job
+        self.renew(job)
+        self._save()
+        self._changed()
+
+    def renew(self, job: Job) -> None:
+        if job.lease is not None:
+            self.leases.renew(job.number, job.lease)
+
+    def remove_job(self, number: int) -> None:
+        ranks = set(self.jobs.pop(number).ranks.values())
+        self._elsewhere = {each for each in self._elsewhere if each[0] not in ranks}
+        self.leases.drop(number)
+        self._save()
+        self._changed()

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Asks all ranks of a node, or of the nodes of a lab, for their counters: by their daemon or by
+themselves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import hostd
+from ..errors import HikyakuError
+from ..netns import inside
+from . import Sample, inline
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the daemons and ranks of a node are."""
+
+    base: Path  # directory of the daemons' run directories
+    netns: Path | None  # of the ranks; None: this process's own
+
+
+def places(lab: str | None) -> list[Place]:
+    """The nodes of lab @lab. None: this node."""
+    if lab is None:
+        return [Place(hostd.run_base(), None)]
+    from ..lab import Lab, network
+
+    found = Lab.find(lab)
+    return [
+        Place(found.node_directory(node.name) / "run", network.NETNS_DIR / node.netns)
+        for node in found.topology.nodes
+    ]
+
+
+def take(where: Sequence[Place], name: str | None) -> Sample:
+    """The counters of daemon @name; without a name, of all daemons and of ranks without one."""
+    sample = Sample()
+    for place in where:
+        for each in hostd.names(place.base) if name is None or len(where) > 1 else [name]:
+            if name not in (None, each):
+                continue
+            try:
+                with hostd.Daemon.connect(place.base, each) as it:
+                    sample.daemons.append(it.text(hostd.STATS))
+            except HikyakuError as error:
+                if name:
+                    raise
+                sample.complaints.append(str(error))
+        if not name:
+            with inside(place.netns):
+                ranks, complaints = inline.ask_all()
+            sample.ranks += ranks
+            sample.complaints += complaints
+    return sample
+
+
+def nobody(where: Sequence[Place], lab: str | None) -> HikyakuError:
+    """The error if nobody has answered. It says how to start a job, or to ask a lab that is up."""
+    from ..lab import all_names
+
+    if lab is not None:
+        return HikyakuError(
+            f"no node of lab '{lab}' runs hikyakud or a rank of mode inline",
+            f"hikyaku lab mpirun --lab {lab} -np 2 PROGRAM",
+        )
+    return HikyakuError(
+        f"no hikyakud runs here (looked in {where[0].base}), and no rank of mode inline",
+        " or: ".join(f"hikyaku stats --lab {name}" for name in all_names())
+        or "hikyaku daemon start, or start a job",
+    )

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/ack.c: when and how we acknowledge, and how much credit we give.
+ *
+ * DESIGN NOTES
+ *
+ * Problem: every packet must be acknowledged, but an acknowledgement frame for each costs too much.
+ *
+ * Approach: an acknowledgement waits up to ack_delay, because a packet in the same direction can
+ * carry it. The engine sends it at once in three cases:
+ *  - the peer asks for it (ACK_NOW);
+ *  - a packet arrived out of order or twice, so the peer is about to resend needlessly;
+ *  - ack_every packets have arrived.
+ *
+ * Invariant: the list of pending acknowledgements is ordered by due time. It needs no sorting: all
+ * wait equally long and join at the end, and those due at once go to the front.
+ */
+#include "engine/internal.h"
+
+static void unlink_ack(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	if (r->ack_prev == HK_NIL)
+		e->ack_head = r->ack_next;
+	else
+		hk_rec(e, r->ack_prev)->ack_next = r->ack_next;
+	if (r->ack_next == HK_NIL)
+		e->ack_tail = r->ack_prev;
+	else
+		hk_rec(e, r->ack_next)->ack_prev = r->ack_prev;
+	r->in_ack_list = 0;
+}
+
+void hk_ack_cancel(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	r->ack_pending = 0;
+	if (r->in_ack_list)
+		unlink_ack(e, r);
+}
+
+void hk_ack_schedule(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, bool at_once)
+{
+	uint32_t p = hk_index(e, r);
+
+	if (r->in_ack_list) {
+		if (!at_once || r->ack_due <= now)
+			return;
+		unlink_ack(e, r);
+	}
+	r->in_ack_list = 1;
+	if (at_once) {
+		r->ack_due = now;
+		r->ack_prev = HK_NIL;
+		r->ack_next = e->ack_head;
+		if (e->ack_head == HK_NIL)
+			e->ack_tail = p;
+		else
+			hk_rec(e, e->ack_head)->ack_prev = p;
+		e->ack_head = p;
+		return;
+	}
+	r->ack_due = now + e->cfg.ack_delay;
+	r->ack_next = HK_NIL;
+	r->ack_prev = e->ack_tail;
+	if (e->ack_tail == HK_NIL)
+		e->ack_head = p;
+	else
+		hk_rec(e, e->ack_tail)->ack_next = p;
+	e->ack_tail = p;
+}
+
+/* Returns the right edge of the credit that we can give @r: its share of the receive buffers that
+ * are still free. The edge stays within the window and never moves back (RFC 9293, 3.8.6). */
+static uint32_t credit_edge(const struct hk_engine *e, const struct hk_peer_rec *r)
+{
+	uint32_t w = e->cfg.window;
+	uint32_t free_all = e->cfg.rx_budget > e->rx_held ? e->cfg.rx_budget - e->rx_held : 0;
+	uint32_t grant = r->held < w ? w - r->held : 0;
+
+	if (HK_UNLIKELY(free_all < grant * e->senders)) {
+		uint32_t share = free_all / HK_MAX(e->senders, 1u);
+
+		/* while buffers are left, every peer may send at least one packet */
+		if (share == 0 && free_all > 0)
+			share = 1;
+		grant = HK_MIN(grant, share);
+	}
+	/* a peer that has begun a message may finish it: otherwise incomplete messages could fill
+	 * the budget and stay for ever */
+	if (HK_UNLIKELY(r->rx_frags && grant < HK_WIRE_MAX_FRAGS))
+		grant = HK_MIN(w, HK_WIRE_MAX_FRAGS);
+	uint32_t edge = r->rx_next + grant;
+
+	return hk_psn_before(r->rx_edge, edge) ? edge : r->rx_edge;
+}
+
+uint16_t hk_credit_grant(const struct hk_engine *e, struct hk_peer_rec *r)
+{
+	r->rx_edge = credit_edge(e, r);
+	return (uint16_t)(r->rx_edge - r->rx_next);
+}
+
+void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint16_t flags,
+		 struct hk_out *o)
+{
+	struct hk_wire_hdr h;
+	struct hk_wire_sack sack = {{0}};
+
+	hk_hdr_fill(e, r, now, &h);
+	h.type = HK_WIRE_ACK;
+	h.flags |= flags;
+	h.len = HK_WIRE_SACK_LEN;
+	for (uint32_t i = 1, left = r->rx_gaps; left && i < e->cfg.window; i++) {
+		uint32_t bit = (r->rx_next + i) & (e->cfg.window - 1u);
+
+		if (r->rx_map[bit / 64] >> (bit % 64) & 1) {
+			sack.bits[i / 64] |= UINT64_C(1) << (i % 64);
+			left--;
+		}
+	}
+	o->kind = HK_OUT_CONTROL;
+	o->peer = hk_index(e, r);
+	o->token = 0;
+	o->len = HK_WIRE_HLEN + HK_WIRE_SACK_LEN;
+	hk_wire_hdr_encode(o->bytes, &h);
+	hk_wire_sack_encode(o->bytes + HK_WIRE_HLEN, &sack);
+	hk_ack_cancel(e, r);
+	if (flags & HK_WIRE_F_ACK_NOW)
+		e->n.tx_probes++;
+	else
+		e->n.tx_acks++;
+}
+
+void hk_engine_rx_held(struct hk_engine *e, hk_peer p, int delta)
+{
+	if (p >= e->peers)
+		return;
+	struct hk_peer_rec *r = hk_rec(e, p);
+
+	delta = HK_MAX(delta, -(int)r->held); /* a caller releases at most what it holds */
+	r->held = (uint16_t)(r->held + delta);
+	e->rx_held = (uint32_t)((int64_t)e->rx_held + delta);
+	if (!hk_peer_connected(r))
+		return;
+
+	/* tell a peer with little or no credit that it may continue, a quarter window at a time */
+	uint32_t advertised = r->rx_edge - r->rx_next, quarter = e->cfg.window / 4u;
+
+	if (delta < 0 && advertised < quarter) {
+		uint32_t now_free = credit_edge(e, r) - r->rx_next;
+
+		if (now_free >= advertised + quarter || (advertised == 0 && now_free > 0))
+			hk_ack_schedule(e, r, r->last_rx, true);
+	}
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/engine.c: the arena's layout, the configuration, counters and peer information.
+ */
+#include "engine/internal.h"
+
+void hk_engine_config_default(struct hk_engine_config *cfg)
+{
+	*cfg = (struct hk_engine_config){
+		.max_peers = 1024,
+		.tx_blocks = 64,
+		.rx_blocks = 64,
+		.rx_budget = 1024,
+		.window = HK_WIRE_WINDOW,
+		.window_bytes = 1 << 20,
+		.resend_cap = 32,
+		.ack_every = 32,
+		.crc = false,
+		.ack_delay = 30 * HK_USEC,
+		.min_rto = 2 * HK_MSEC,
+		.max_rto = 200 * HK_MSEC,
+		.initial_rto = 20 * HK_MSEC,
+		.peer_timeout = 30 * HK_SEC,
+		.keepalive = 5 * HK_SEC,
+		.target_delay = 200 * HK_USEC,
+	};
+}
+
+static bool config_ok(const struct hk_engine_config *c)
+{
+	bool pow2 = c->window && (c->window & (c->window - 1)) == 0;
+
+	return pow2 && c->window >= 8 && c->window <= HK_WIRE_WINDOW && c->epoch != 0 &&
+	       c->max_peers >= 1 && c->max_peers <= (1u << 24) && c->tx_blocks >= 1 &&
+	       c->tx_blocks <= (1u << 20) && c->rx_blocks >= 1 && c->rx_blocks <= (1u << 20) &&
+	       c->rx_budget >= 1 && c->window_bytes >= 1 && c->resend_cap >= 1 &&
+	       c->ack_every >= 1 && c->min_rto >= 1 && c->max_rto >= c->min_rto &&
+	       c->initial_rto >= 1 && c->peer_timeout >= 1 && c->target_delay >= 1;
+}
+
+static uint64_t align64(uint64_t n)
+{
+	return (n + 63) & ~UINT64_C(63);
+}
+
+/* Writes the offset of each part of the arena to @e and returns the arena's size in bytes. */
+static size_t layout(struct hk_engine *e, const struct hk_engine_config *c)
+{
+	uint64_t hash = 4, off = align64(sizeof(struct hk_engine));
+
+	while (hash < c->max_peers * UINT64_C(2))
+		hash *= 2;
+	e->hash_mask = (uint32_t)hash - 1;
+	e->done_cap = c->tx_blocks * c->window * 2;
+
+	e->peers_off = off;
+	off = align64(off + c->max_peers * (uint64_t)sizeof(struct hk_peer_rec));
+	e->hash_off = off;
+	off = align64(off + hash * sizeof(uint32_t));
+	e->tx_off = off;
+	off = align64(off + (uint64_t)c->tx_blocks * HK_TX_BLOCK_SLOTS(c->window) *
+				    sizeof(struct hk_tx_slot));
+	e->rx_off = off;
+	off = align64(off + (uint64_t)c->rx_blocks * c->window * 2 * sizeof(struct hk_rx_slot));
+	e->done_off = off;
+	return align64(off + (uint64_t)e->done_cap * sizeof(uint64_t));
+}
+
+size_t hk_engine_size(const struct hk_engine_config *cfg)
+{
+	struct hk_engine probe;
+
+	return config_ok(cfg) ? layout(&probe, cfg) : 0;
+}
+
+struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engine_config *cfg)
+{
+	struct hk_engine *e = arena;
+	size_t need = hk_engine_size(cfg);
+
+	if (need == 0 || bytes < need || ((uintptr_t)arena & 63))
+		return NULL;
+	memset(arena, 0, need);
+	layout(e, cfg);
+	e->cfg = *cfg;
+	e->last_peer = e->ack_head = e->ack_tail = e->active_head = e->lost_head = HK_NIL;
+	e->ended_head = e->ended_tail = e->rx_doomed = e->bye_next = HK_NIL;
+	e->timer_min = UINT64_MAX;
+	memset(hk_at(e, e->hash_off), 0xff, (e->hash_mask + 1u) * sizeof(uint32_t));
+
+	/* the lists of free blocks use the token of each block's first slot as link */
+	e->tx_free = e->rx_free = 0;
+	for (uint32_t b = 0; b < cfg->tx_blocks; b++)
+		hk_tx_block(e, b)->token = b + 1 < cfg->tx_blocks ? b + 1 : HK_NIL;
+	for (uint32_t b = 0; b < cfg->rx_blocks; b++)
+		hk_rx_block(e, b)->token = b + 1 < cfg->rx_blocks ? b + 1 : HK_NIL;
+	return e;
+}
+
+const struct hk_engine_counters *hk_engine_counters(const struct hk_engine *e)
+{
+	return &e->n;
+}
+
+unsigned hk_engine_unacked(const struct hk_engine *e, hk_peer p)
+{
+	if (p == HK_PEER_NONE)
+		return e->unacked;
+	return p < e->peers ? hk_rec(e, p)->tx_next - hk_rec(e, p)->tx_una : 0;
+}
+
+void hk_engine_peer_info(const struct hk_engine *e, hk_peer p, struct hk_peer_info *info)
+{
+	const struct hk_peer_rec *r = hk_rec(e, p);
+
+	*info = (struct hk_peer_info){
+		.state = r->state,
+		.endpoint = r->endpoint,
+		.epoch = r->epoch,
+		.srtt = r->srtt,
+		.rttvar = r->rttvar,
+		.min_rtt = r->min_rtt,
+		.cwnd = r->cwnd >> 8,
+		.credit = r->tx_edge - r->tx_next,
+		.in_flight = r->in_flight,
+		.last_rx = r->last_rx,
+	};
+}
+
+void hk_engine_test_set_psn(struct hk_engine *e, hk_peer p, uint32_t tx, uint32_t rx)
+{
+	struct hk_peer_rec *r = hk_rec(e, p);
+
+	r->tx_edge = tx + (r->tx_edge - r->tx_next);
+	r->tx_next = r->tx_una = tx;
+	r->rx_edge = rx + (r->rx_edge - r->rx_next);
+	r->rx_next = rx;
+}

@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/input.c: received frames: which peer sent them, whether they are for this incarnation,
+ * whether they are new, and whether their message is complete.
+ */
+#include "engine/internal.h"
+
+/* ---- the receive window -------------------------------------------------------------------- */
+
+static bool rx_bit(const struct hk_engine *e, const struct hk_peer_rec *r, uint32_t psn)
+{
+	uint32_t bit = psn & (e->cfg.window - 1u);
+
+	return r->rx_map[bit / 64] >> (bit % 64) & 1;
+}
+
+/* Records the arrival of @psn, which is new and inside the window. True if it was out of order. */
+static bool rx_mark(const struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn)
+{
+	uint32_t bit = psn & (e->cfg.window - 1u);
+
+	if (psn != r->rx_next) {
+		r->rx_map[bit / 64] |= UINT64_C(1) << (bit % 64);
+		r->rx_gaps++;
+		return true;
+	}
+	r->rx_next++;
+	if (HK_LIKELY(r->rx_gaps == 0))
+		return false;
+	while (r->rx_gaps && rx_bit(e, r, r->rx_next)) {
+		bit = r->rx_next & (e->cfg.window - 1u);
+		r->rx_map[bit / 64] &= ~(UINT64_C(1) << (bit % 64));
+		r->rx_gaps--;
+		r->rx_next++;
+	}
+	return true;
+}
+
+/* ---- fragments ----------------------------------------------------------------------------- */
+
+static void rx_block_release(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	hk_rx_block(e, r->rx_block)->token = e->rx_free;
+	e->rx_free = r->rx_block;
+	r->rx_block = HK_NIL;
+	/* we no longer wait for fragments: see hk_timer_rearm() */
+	if (r->timer == HK_TIMER_KEEPALIVE && !e->cfg.keepalive)
+		hk_timer_off(e, r);
+}
+
+static bool rx_block_take(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	uint32_t b = e->rx_free;
+
+	if (b == HK_NIL)
+		return false;
+	/* the previous user of the block has removed every fragment: all slots are empty */
+	e->rx_free = (uint32_t)hk_rx_block(e, b)->token;
+	r->rx_block = b;
+	return true;
+}
+
+/* Stores one fragment with the others of its message. False if the packet must be refused, because
+ * no block is free or because it contradicts the others. It stays unacknowledged then. */
+static bool hold_fragment(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
+			  uint64_t token, uint64_t now, struct hk_rx *rx)
+{
+	uint32_t first = f->h.psn - f->h.frag;
+	unsigned here = 0;
+
+	if (r->rx_block == HK_NIL && !rx_block_take(e, r))
+		return false;
+	for (uint8_t i = 0; i < f->h.frags; i++) {
+		const struct hk_rx_slot *s = hk_rx_slot(e, r, first + i);
+
+		if (i == f->h.frag || !s->present || s->psn != first + i) {
+			/* an earlier packet has arrived but is not here: it was of another message
+			 */
+			if (i != f->h.frag && hk_psn_before(first + i, r->rx_next))
+				return false;
+			continue;
+		}
+		if (s->frags != f->h.frags || s->frag != i || s->am != f->h.am)
+			return false;
+		here++;
+	}
+	struct hk_rx_slot *mine = hk_rx_slot(e, r, f->h.psn);
+
+	if (mine->present) /* left behind by contradicting fragments: their message ended elsewhere
+			    */
+		return false;
+	*mine = (struct hk_rx_slot){token, f->h.psn, f->h.am, f->h.frag, f->h.frags, 1};
+	r->rx_frags++;
+	e->rx_held++;
+	if (r->timer == HK_TIMER_NONE)
+		hk_timer_rearm(e, r, now);
+	rx->result = HK_RX_HOLD;
+	if (here + 1 < f->h.frags)
+		return true;
+
+	rx->result = HK_RX_DELIVER;
+	rx->am = f->h.am;
+	rx->count = f->h.frags;
+	for (uint8_t i = 0; i < f->h.frags; i++) {
+		struct hk_rx_slot *s = hk_rx_slot(e, r, first + i);
+
+		rx->tokens[i] = s->token;
+		s->present = 0;
+	}
+	r->rx_frags -= f->h.frags;
+	e->rx_held -= f->h.frags;
+	if (r->rx_frags == 0)
+		rx_block_release(e, r);
+	return true;
+}
+
+/* ---- the frame types ----------------------------------------------------------------------- */
+
+static void drop(struct hk_rx *rx, uint64_t *counter)
+{
+	(*counter)++;
+	rx->result = HK_RX_DROP;
+}
+
+/* DATA and PUT: numbered packets. */
+static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_rx *rx,
+			 uint64_t token, uint64_t now)
+{
+	const struct hk_wire_hdr *h = &rx->f.h;
+	uint32_t ahead = h->psn - r->rx_next;
+
+	if (HK_UNLIKELY(ahead >= e->cfg.window)) {
+		if (hk_psn_before(h->psn, r->rx_next)) {
+			hk_ack_schedule(e, r, now,
+					true); /* our acknowledgement was lost or is late */
+			drop(rx, &e->n.rx_duplicates);
+		} else {
+			drop(rx, &e->n.drop_window);
+		}
+		return;
+	}
+	if (HK_UNLIKELY(r->rx_gaps && rx_bit(e, r, h->psn))) {
+		hk_ack_schedule(e, r, now, true);
+		drop(rx, &e->n.rx_duplicates);
+		return;
+	}
+	if (HK_UNLIKELY(e->refusing)) {
+		r->ts_not_polling = 1;
+		hk_ack_schedule(e, r, now, true);
+		drop(rx, &e->n.refused);
+		return;
+	}
+	if (h->type == HK_WIRE_PUT) {
+		rx->result = HK_RX_PUT;
+	} else if (HK_LIKELY(h->frags == 1)) {
+		rx->result = HK_RX_DELIVER;
+		rx->am = h->am;
+		rx->count = 1;
+		rx->tokens[0] = token;
+	} else if (!hold_fragment(e, r, &rx->f, token, now, rx)) {
+		if (r->rx_block != HK_NIL && r->rx_frags == 0)
+			rx_block_release(e, r);
+		hk_ack_schedule(e, r, now,
+				true); /* a sign of life, although we refuse the packet */
+		drop(rx, &e->n.drop_fragment);
+		return;
+	}
+	bool disorder = rx_mark(e, r, h->psn);
+
+	rx->next = r->rx_next;
+	rx->last = h->psn - h->frag + h->frags - 1u;
+
+	e->n.rx_packets++;
+	e->n.rx_bytes += h->len;
+	if (h->len >= HK_LONG_FRAME)
+		r->long_at = hk_coarse_ms(now);
+	r->ts_recent = h->tsval;
+	r->ts_at = now;
+	r->ts_not_polling = e->not_polling;
+	r->ack_pending += 1 + h->len / 4096;
+	hk_ack_schedule(e, r, now,
+			disorder || (h->flags & HK_WIRE_F_ACK_NOW) ||
+				r->ack_pending >= e->cfg.ack_every);
+}
+
+static void input_reset(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f)
+{
+	/* a RESET quotes the refused incarnation; only a refusal of the present one counts */
+	if (f->h.tsecr != r->epoch) {
+		e->n.drop_epoch++;
+		return;
+	}
+	e->n.resets++;
+	hk_peer_end(e, r, HK_PEER_DEAD, HK_DISCONNECT_RESTARTED);
+}
+
+static void input_bye(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
+		      uint64_t now)
+{
+	hk_loss_ack(e, r, f, now);
+	hk_peer_end(e, r, HK_PEER_LEFT,
+		    r->tx_una == r->tx_next ? HK_DISCONNECT_NONE : HK_DISCONNECT_LEFT);
+}
+
+/* Handles a frame to our present incarnation from an incarnation of @r that we do not know. A frame
+ * from an earlier one is out of date. One from a later incarnation proves that the peer restarted.
+ * The record of a peer that the caller did not add, or that is gone, then starts again. Returns
+ * whether to process the frame. */
+static bool other_incarnation(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
+			      uint64_t now)
+{
+	bool packet = f->h.type == HK_WIRE_DATA || f->h.type == HK_WIRE_PUT;
+
+	if (hk_psn_before(f->h.src_epoch, r->epoch) || !packet || hk_disconnect_unread(e, r)) {
+		e->n.drop_epoch++;
+		return false;
+	}
+	if (r->state == HK_PEER_ACTIVE) {
+		e->n.drop_epoch++;
+		hk_peer_end(e, r, HK_PEER_DEAD, HK_DISCONNECT_RESTARTED);
+		return false;
+	}
+	if (hk_peer_connected(r))
+		hk_peer_end(e, r, HK_PEER_LEFT, HK_DISCONNECT_NONE);
+	hk_peer_start(e, r, f->h.src, f->h.src_epoch, HK_PEER_PASSIVE, now);
+	return true;
+}
+
+/* Has the next poll send a RESET to the sender of this frame. */
+static void refuse_epoch(struct hk_engine *e, const struct hk_frame *f)
+{
+	e->n.drop_epoch++;
+	if (f->h.type == HK_WIRE_RESET || f->h.type == HK_WIRE_BYE) /* these get no answer */
+		return;
+	e->reset_wanted = true;
+	e->reset_dst = f->h.src;
+	e->reset_dst_epoch = f->h.src_epoch;
+	e->reset_refused = f->h.dst_epoch;
+}
+
+void hk_engine_set_refusing(struct hk_engine *e, bool refuse)
+{
+	e->refusing = refuse;
+}
+
+void hk_engine_set_not_polling(struct hk_engine *e, bool not_polling)
+{
+	e->not_polling = not_polling;
+}
+
+/* Index of the first counter of dropped frames among all counters. */
+#define FIRST_DROP (offsetof(struct hk_engine_counters, drop_ethertype) / sizeof(uint64_t))
+
+_Static_assert(offsetof(struct hk_engine_counters, drop_crc) ==
+		       offsetof(struct hk_engine_counters, drop_ethertype) +
+			       (HK_WIRE_E_CRC - HK_WIRE_E_ETHERTYPE) * sizeof(uint64_t),
+	       "counters of dropped frames have the order of enum hk_wire_status");
+
+void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_t token,
+		     uint64_t now, struct hk_rx *rx)
+{
+	const struct hk_wire_hdr *h = &rx->f.h;
+	enum hk_wire_status st = hk_wire_frame_parse(frame, len, e->cfg.crc, &rx->f);
+
+	rx->result = HK_RX_DROP;
+	rx->peer = HK_PEER_NONE;
+	rx->new_peer = false;
+	if (HK_UNLIKELY(st != HK_WIRE_OK)) {
+		((uint64_t *)&e->n)[FIRST_DROP + (st - HK_WIRE_E_ETHERTYPE)]++;
+		return;
+	}
+	if (HK_UNLIKELY(h->key != e->cfg.key)) {
+		e->n.drop_key++;
+		return;
+	}
+	if (HK_UNLIKELY(h->type == HK_WIRE_MCAST)) {
+		if (h->src != e->cfg.endpoint)
+			rx->result = HK_RX_MCAST;
+		else
+			e->n.drop_endpoint++;
+		return;
+	}
+	if (HK_UNLIKELY(h->dst != e->cfg.endpoint || h->src == e->cfg.endpoint)) {
+		e->n.drop_endpoint++;
+		return;
+	}
+	struct hk_peer_rec *r = hk_peer_lookup(e, h->src);
+
+	if (h->type == HK_WIRE_RESET && h->dst_epoch == e->cfg.epoch) {
+		rx->result = HK_RX_CONTROL;
+		if (r && hk_peer_connected(r))
+			input_reset(e, r, &rx->f);
+		return;
+	}
+	if (HK_UNLIKELY(h->dst_epoch != e->cfg.epoch)) {
+		refuse_epoch(e, &rx->f);
+		return;
+	}
+	if (HK_UNLIKELY(r && h->src_epoch != r->epoch)) {
+		if (!other_incarnation(e, r, &rx->f, now))
+			return;
+		rx->new_peer = true;
+	}
+	if (HK_UNLIKELY(!r)) {
+		if (h->type != HK_WIRE_DATA && h->type != HK_WIRE_PUT) {
+			e->n.drop_peers++;
+			return;
+		}
+		r = hk_peer_create(e, h->src, h->src_epoch, HK_PEER_PASSIVE, now);
+		if (!r) {
+			e->n.drop_peers++;
+			return;
+		}
+		rx->new_peer = true;
+	}
+	if (HK_UNLIKELY(!hk_peer_connected(r))) {
+		e->n.drop_peers++;
+		return;
+	}
+	rx->peer = hk_index(e, r);
+	r->last_rx = now;
+	r->silent = 0;
+	if (HK_UNLIKELY(!r->has_sent)) {
+		r->has_sent = 1;
+		e->senders++;
+		if (r->timer == HK_TIMER_NONE)
+			hk_timer_rearm(e, r, now);
+	}
+	if (HK_UNLIKELY(h->type == HK_WIRE_BYE)) {
+		rx->result = HK_RX_CONTROL;
+		input_bye(e, r, &rx->f, now);
+		return;
+	}
+	hk_loss_ack(e, r, &rx->f, now);
+	if (h->type == HK_WIRE_ACK) {
+		rx->result = HK_RX_CONTROL;
+		e->n.rx_acks++;
+		if (h->flags & HK_WIRE_F_ACK_NOW)
+			hk_ack_schedule(e, r, now, true);
+		return;
+	}
+	input_packet(e, r, rx, token, now);
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/internal.h: the engine's data structures, and a map of its files.
+ *
+ *   engine.c      arena layout, configuration, counters
+ *   peer.c        table of peers, their creation, end and disconnect reasons
+ *   send.c        sending packets: numbers, headers, limits
+ *   input.c       received frames: checks, duplicates, fragments, delivery
+ *   ack.c         acknowledgements and credit
+ *   loss.c        effects of an acknowledgement: release, round-trip time, losses, timers
+ *   congestion.c  congestion window
+ *   poll.c        frames that are due: resends, probes, acknowledgements
+ *
+ * The arena has these parts in this order, each aligned to 64 bytes and found by its offset:
+ *
+ *   struct hk_engine | peers[max_peers] | hash[] | tx slots[tx_blocks][window]
+ *                    | rx slots[rx_blocks][2 * window] | done ring
+ *
+ * A peer owns a tx block only while it has packets in flight, and an rx block only while a message
+ * from it is incomplete. So an idle peer costs sizeof(struct hk_peer_rec) and its hash slots.
+ */
+#ifndef HK_ENGINE_INTERNAL_H
+#define HK_ENGINE_INTERNAL_H
+
+#include "engine/engine.h"
+
+#define HK_NIL UINT32_MAX /* end of a list; absent block */
+
+/* Payload bytes from which a frame counts as bulk. */
+#define HK_LONG_FRAME 1024u
+
+/* Returns a clock in steps of about 1 ms that wraps after 0.3 s. After the wrap an old frame may
+ * look recent; its peer is then reported silent a little later, once. */
+static inline uint8_t hk_coarse_ms(uint64_t ns)
+{
+	return (uint8_t)(ns >> 20);
+}
+
+/* One packet in flight. */
+struct hk_tx_slot {
+	uint64_t token;
+	uint64_t sent_at;
+	uint16_t len;
+	uint8_t type, am, frag, frags;
+	uint8_t state : 4; /* HK_SLOT_* */
+	uint8_t path : 3;
+	uint8_t borrowed : 1; /* payload that a progress proxy cannot read */
+	uint8_t resent;       /* number of resends; saturates */
+};
+
+/* Of one path: the packet with the latest send time among those known to have arrived. */
+struct hk_rack {
+	uint64_t sent; /* send time, ns; 0: none has arrived */
+	uint32_t psn;
+	uint32_t rtt; /* its round trip, ns */
+};
+_Static_assert(HK_PATHS <= 8, "a path number has three bits, a set of paths eight");
+
+enum { HK_SLOT_IN_FLIGHT = 0, HK_SLOT_ACKED, HK_SLOT_LOST };
+
+/* One held fragment. A block has twice the window of them. The reason: a fragment up to 15 numbers
+ * *before* rx_next may still be held when packet rx_next + window - 1 arrives. */
+struct hk_rx_slot {
+	uint64_t token;
+	uint32_t psn;
+	uint8_t am, frag, frags;
+	uint8_t present;
+};
+
+enum hk_timer {
+	HK_TIMER_NONE = 0,
+	HK_TIMER_PROBE,     /* tail probe: ask whether the last packets have arrived */
+	HK_TIMER_RESEND,    /* retransmission timeout */
+	HK_TIMER_REORDER,   /* end of the reordering window: late packets become lost */
+	HK_TIMER_CREDIT,    /* nothing in flight, no credit: ask for credit */
+	HK_TIMER_KEEPALIVE, /* nothing in flight: ask whether the peer is alive */
+};
+
+/* Tail probes since the last progress. */
+enum hk_probed {
+	HK_PROBED_NOT = 0, /* none sent */
+	HK_PROBED_ONCE,    /* one sent, no answer yet */
+	HK_PROBED_TWICE,   /* two sent, no answer yet */
+	HK_PROBE_ANSWERED, /* answered without a new acknowledgement */
+};
+
+struct hk_peer_rec {
+	uint32_t endpoint, epoch;
+	uint8_t state;      /* enum hk_peer_state */
+	uint8_t reason : 4; /* enum hk_disconnect_reason */
+	uint8_t in_lost_list : 2;
+	uint8_t probed : 2; /* enum hk_probed */
+	uint8_t timer;      /* enum hk_timer */
+	uint8_t backoff;    /* times that the timer fired since the last progress */
+	/* Sending: numbers una <= psn < next are in flight; credit lets next grow to edge. */
+	uint32_t tx_next, tx_una, tx_edge;
+	uint32_t tx_block;
+	uint32_t tx_bytes;              /* bytes of the packets in flight */
+	uint32_t cwnd, ssthresh;        /* packets, with 8 bits of fraction */
+	uint32_t cwnd_before;           /* cwnd before timeouts reduced it; 0: nothing to undo */
+	uint16_t in_flight;             /* number of IN_FLIGHT slots */
+	uint16_t lost;                  /* number of LOST slots, to be resent */
+	uint16_t sacked;                /* number of ACKED slots at or after una */
+	uint16_t held;                  /* delivered buffers that the caller holds */
+	uint32_t srtt, rttvar, min_rtt; /* ns */
+	uint32_t last_rtt;              /* latest sample, ns */
+	struct hk_rack rack;            /* latest arrival of path 0; others lie in the tx block */
+	uint64_t timer_at, timer_armed; /* when the timer fires, when it was armed, ns */
+	uint64_t silent;                /* time that we waited without receiving a frame, ns */
+	uint64_t last_rx;               /* time of the last frame, ns */
+	uint64_t progress_at;           /* time when una last moved or sending began, ns */
+	uint64_t cut_at;                /* time when cwnd was last reduced, ns */
+	/* Receiving: every number before rx_next has arrived, and those with a bit in rx_map. */
+	uint32_t rx_next, rx_edge; /* rx_edge: right edge of the credit that we gave last */
+	uint64_t rx_map[HK_WIRE_WINDOW / 64]; /* bit psn % window: packet psn has arrived */
+	uint16_t rx_gaps;                     /* bits set in rx_map */
+	uint16_t ack_pending; /* packets since our last acknowledgement; 4 KiB count one more */
+	uint32_t rx_block, rx_frags;
+	uint32_t ts_recent;
+	uint8_t tx_mid;         /* bool: the message sent last lacks fragments */
+	uint8_t tx_others;      /* paths except 0 used since the block was taken, one bit each */
+	uint8_t tx_equal;       /* equal paths, see hk_engine_peer_paths() */
+	uint8_t ts_not_polling; /* bool: the packet of ts_recent waited because we did not poll */
+	uint8_t not_polling;    /* bool: the peer's latest frame said that it is not polling */
+	uint8_t has_sent;       /* bool: the peer has sent a frame, so keepalives make sense */
+	uint8_t in_ack_list : 1, in_active_list : 1;
+	uint8_t long_at;  /* hk_coarse_ms() of its latest frame of HK_LONG_FRAME bytes */
+	uint64_t ts_at;   /* arrival time of ts_recent, ns */
+	uint64_t ack_due; /* when the acknowledgement is due, ns; while in the ack list */
+	uint32_t ack_prev, ack_next, active_prev, active_next, lost_next, ended_next;
+};
+_Static_assert(sizeof(struct hk_peer_rec) <= HK_ENGINE_PEER_BYTES - 16,
+	       "an idle peer fits its budget, hash slots included");
+
+struct hk_engine {
+	struct hk_engine_config cfg;
+	struct hk_engine_counters n;
+	uint32_t peers, hash_mask;
+	uint32_t last_peer; /* peer of the last frame, tried first for the next frame */
+	uint32_t senders;   /* number of peers with has_sent: they share the rx budget */
+	uint32_t rx_held;   /* buffers that the caller holds, held fragments included */
+	uint32_t unacked;   /* unacknowledged packets of all peers */
+	bool not_polling;   /* see hk_engine_set_not_polling() */
+	/* Lists of peers, by index. */
+	uint32_t ack_head, ack_tail;     /* pending acknowledgements, ordered by ack_due */
+	uint32_t active_head;            /* peers with a running timer */
+	uint32_t lost_head;              /* peers with LOST slots */
+	uint32_t ended_head, ended_tail; /* peers whose disconnect reason was not read yet */
+	uint32_t tx_free, rx_free;       /* free blocks, linked through their first slot */
+	uint32_t rx_doomed;              /* rx blocks of ended peers, to be reaped */
+	uint64_t timer_min;              /* lower bound of all timer_at, ns */
+	/* Ring of tokens to be reaped. */
+	uint32_t done_head, done_count, done_cap;
+	uint32_t bye_next;  /* index of the next peer that gets a BYE; HK_NIL: not leaving */
+	bool refusing;      /* see hk_engine_set_refusing() */
+	bool by_proxy;      /* see hk_engine_set_proxy() */
+	bool borrowed_lost; /* lost packets wait for the owner, because the proxy cannot read them
+			     */
+	bool reset_wanted;  /* the frame just input is to be answered by a RESET */
+	uint32_t reset_dst, reset_dst_epoch, reset_refused;     /* header fields of that RESET */
+	uint64_t peers_off, hash_off, tx_off, rx_off, done_off; /* from the arena's start */
+};
+
+static inline void *hk_at(const struct hk_engine *e, uint64_t off)
+{
+	return (char *)(uintptr_t)e + off;
+}
+
+static inline struct hk_peer_rec *hk_rec(const struct hk_engine *e, uint32_t p)
+{
+	return (struct hk_peer_rec *)hk_at(e, e->peers_off) + p;
+}
+
+static inline uint32_t hk_index(const struct hk_engine *e, const struct hk_peer_rec *r)
+{
+	return (uint32_t)(r - (struct hk_peer_rec *)hk_at(e, e->peers_off));
+}
+
+/* Slots of a tx block: one for each packet of the window, then as many as the struct hk_rack of all
+ * paths except 0 need. */
+#define HK_TX_BLOCK_SLOTS(window)                                                                  \
+	((window) +                                                                                \
+	 (unsigned)(((HK_PATHS - 1) * sizeof(struct hk_rack) + sizeof(struct hk_tx_slot) - 1) /    \
+		    sizeof(struct hk_tx_slot)))
+
+static inline struct hk_tx_slot *hk_tx_block(const struct hk_engine *e, uint32_t b)
+{
+	return (struct hk_tx_slot *)hk_at(e, e->tx_off) +
+	       (size_t)b * HK_TX_BLOCK_SLOTS(e->cfg.window);
+}
+
+static inline struct hk_tx_slot *hk_tx_slot(const struct hk_engine *e, const struct hk_peer_rec *r,
+					    uint32_t psn)
+{
+	return hk_tx_block(e, r->tx_block) + (psn & (e->cfg.window - 1u));
+}
+
+/* Returns whether a resend must wait for the owner of the payload. */
+static inline bool hk_out_of_reach(const struct hk_engine *e, const struct hk_tx_slot *s)
+{
+	return HK_UNLIKELY(e->by_proxy) && s->borrowed;
+}
+
+/* Returns the latest arrival of @path. Except for path 0 it exists only for bits in tx_others. */
+static inline struct hk_rack *hk_rack(const struct hk_engine *e, struct hk_peer_rec *r,
+				      unsigned path)
+{
+	return HK_LIKELY(path == 0)
+		       ? &r->rack
+		       : (struct hk_rack *)(hk_tx_block(e, r->tx_block) + e->cfg.window) +
+				 (path - 1);
+}
+
+/* Records that a packet is about to be sent by @path, which is not 0. */
+static inline void hk_path_used(const struct hk_engine *e, struct hk_peer_rec *r, unsigned path)
+{
+	if (r->tx_others & 1u << path)
+		return;
+	r->tx_others |= (uint8_t)(1u << path);
+	*hk_rack(e, r, path) = (struct hk_rack){0};
+}
+
+static inline struct hk_rx_slot *hk_rx_block(const struct hk_engine *e, uint32_t b)
+{
+	return (struct hk_rx_slot *)hk_at(e, e->rx_off) + (size_t)b * e->cfg.window * 2;
+}
+
+static inline struct hk_rx_slot *hk_rx_slot(const struct hk_engine *e, const struct hk_peer_rec *r,
+					    uint32_t psn)
+{
+	return hk_rx_block(e, r->rx_block) + (psn & (e->cfg.window * 2u - 1u));
+}
+
+static inline bool hk_peer_connected(const struct hk_peer_rec *r)
+{
+	return r->state == HK_PEER_ACTIVE || r->state == HK_PEER_PASSIVE;
+}
+
+/* ---- peer.c */
+struct hk_peer_rec *hk_peer_lookup(struct hk_engine *e, uint32_t endpoint);
+struct hk_peer_rec *hk_peer_create(struct hk_engine *e, uint32_t endpoint, uint32_t epoch,
+				   enum hk_peer_state state, uint64_t now);
+void hk_peer_start(struct hk_engine *e, struct hk_peer_rec *r, uint32_t endpoint, uint32_t epoch,
+		   enum hk_peer_state state, uint64_t now);
+bool hk_disconnect_unread(const struct hk_engine *e, const struct hk_peer_rec *r);
+void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state state,
+		 enum hk_disconnect_reason why);
+
+/* ---- send.c */
+void hk_hdr_fill(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, hk_wire_hdr_in_frame *h);
+void hk_tx_block_release(struct hk_engine *e, struct hk_peer_rec *r);
+void hk_done_push(struct hk_engine *e, uint64_t token);
+
+/* ---- ack.c */
+void hk_ack_schedule(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, bool at_once);
+void hk_ack_cancel(struct hk_engine *e, struct hk_peer_rec *r);
+uint16_t hk_credit_grant(const struct hk_engine *e, struct hk_peer_rec *r);
+void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint16_t flags,
+		 struct hk_out *o);
+
+/* ---- loss.c */
+void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
+		 uint64_t now);
+void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
+void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot *s);
+/* Finds the last packet in flight that was sent by @before and that this process can read. */
+bool hk_last_in_flight(const struct hk_engine *e, const struct hk_peer_rec *r, uint64_t before,
+		       uint32_t *psn);
+void hk_lost_enlist(struct hk_engine *e, struct hk_peer_rec *r);
+uint64_t hk_rto(const struct hk_engine *e, const struct hk_peer_rec *r);
+void hk_timer_arm(struct hk_engine *e, struct hk_peer_rec *r, enum hk_timer kind, uint64_t now,
+		  uint64_t after);
+void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
+void hk_timer_off(struct hk_engine *e, struct hk_peer_rec *r);
+
+/* ---- congestion.c */
+void hk_cc_start(const struct hk_engine *e, struct hk_peer_rec *r);
+void hk_cc_acked(const struct hk_engine *e, struct hk_peer_rec *r, unsigned packets, uint64_t now);
+void hk_cc_lost(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
+void hk_cc_spurious(struct hk_peer_rec *r);
+void hk_cc_timeout(struct hk_peer_rec *r, uint64_t now);
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * engine/peer.c: the table of peers: lookup, creation and end of a peer.
+ *
+ * The table is an open-addressing hash from endpoint to index. Peers are never removed from it. An
+ * endpoint that comes back gets its old record, started again, so the hash needs no tombstones.
+ */
+#include "engine/internal.h"
+
+/* Packets that each side may send before it has received the other's credit. The value is small
+ * enough that many peers at once do not overflow a receiver's ring, and large enough for a first
+ * burst. */
+#define HK_INITIAL_CREDIT 64
+
+static uint32_t hash32(uint32_t x)
+{
+	x ^= x >> 16;
+	x *= 0x7feb352du;
+	x ^= x >> 15;
+	x *= 0x846ca68bu;
+	return x ^ (x >> 16);
+}
+
+/* Returns the hash slot of @endpoint, or the empty slot where it belongs. */
+static uint32_t *hash_slot(const struct hk_engine *e, uint32_t endpoint)
+{
+	uint32_t *hash = hk_at(e, e->hash_off);
+	uint32_t i = hash32(endpoint) & e->hash_mask;
+
+	while (hash[i] != HK_NIL && hk_rec(e, hash[i])->endpoint != endpoint)
+		i = (i + 1) & e->hash_mask;
+	return &hash[i];
+}
+
+struct hk_peer_rec *hk_peer_lookup(struct hk_engine *e, uint32_t endpoint)
+{
+	if (HK_LIKELY(e->last_peer != HK_NIL)) {
+		struct hk_peer_rec *r = hk_rec(e, e->last_peer);
+
+		if (HK_LIKELY(r->endpoint == endpoint))
+			return r;
+	}
+	uint32_t p = *hash_slot(e, endpoint);
+
+	if (p == HK_NIL)
+		return NULL;
+	e->last_peer = p;
+	return hk_rec(e, p);
+}
+
+/* Initializes a record. hk_peer_end() must have ended an earlier incarnation before. */
+void hk_peer_start(struct hk_engine *e, struct hk_peer_rec *r, uint32_t endpoint, uint32_t epoch,
+		   enum hk_peer_state state, uint64_t now)
+{
+	uint32_t credit = HK_MIN((uint32_t)e->cfg.window, HK_INITIAL_CREDIT);
+	uint16_t held = r->held; /* the caller still has these buffers */
+
+	*r = (struct hk_peer_rec){
+		.endpoint = endpoint,
+		.epoch = epoch,
+		.state = (uint8_t)state,
+		.tx_edge = credit,
+		.rx_edge = credit,
+		.tx_block = HK_NIL,
+		.rx_block = HK_NIL,
+		.held = held,
+		.last_rx = now,
+	};
+	hk_cc_start(e, r);
+}
+
+struct hk_peer_rec *hk_peer_create(struct hk_engine *e, uint32_t endpoint, uint32_t epoch,
+				   enum hk_peer_state state, uint64_t now)
+{
+	if (e->peers == e->cfg.max_peers)
+		return NULL;
+	uint32_t *slot = hash_slot(e, endpoint);
+	struct hk_peer_rec *r = hk_rec(e, e->peers);
+
+	*slot = e->peers++;
+	hk_peer_start(e, r, endpoint, epoch, state, now);
+	return r;
+}
+
+/* Returns whether the caller still has to read this peer's disconnect reason. The record must not
+ * start again before. */
+bool hk_disconnect_unread(const struct hk_engine *e, const struct hk_peer_rec *r)
+{
+	uint32_t p = hk_index(e, r);
+
+	for (uint32_t i = e->ended_head; i != HK_NIL; i = hk_rec(e, i)->ended_next)
+		if (i == p)
+			return true;
+	return false;
+}
+
+hk_peer hk_engine_peer_add(struct hk_engine *e, uint32_t endpoint, uint32_t epoch, uint64_t now)
+{
+	struct hk_peer_rec *r = hk_peer_lookup(e, endpoint);
+
+	if (epoch == 0 || endpoint == e->cfg.endpoint)
+		return HK_PEER_NONE;
+	if (!r) {
+		r = hk_peer_create(e, endpoint, epoch, HK_PEER_ACTIVE, now);
+		return r ? hk_index(e, r) : HK_PEER_NONE;
+	}
+	if (r->epoch == epoch && hk_peer_connected(r)) {
+		r->state = HK_PEER_ACTIVE;
+		return hk_index(e, r);
+	}
+	if (r->state == HK_PEER_ACTIVE || r->epoch == epoch || hk_disconnect_unread(e, r))
+		return HK_PEER_NONE;
+	if (r->state == HK_PEER_PASSIVE) /* of another incarnation */
+		hk_peer_end(e, r, HK_PEER_LEFT, HK_DISCONNECT_NONE);
+	hk_peer_start(e, r, endpoint, epoch, HK_PEER_ACTIVE, now);
+	return hk_index(e, r);
+}
+
+hk_peer hk_engine_peer_find(const struct hk_engine *e, uint32_t endpoint)
+{
+	return *hash_slot(e, endpoint); /* HK_NIL is HK_PEER_NONE */
+}
+
+enum hk_peer_state hk_engine_peer_state(const struct hk_engine *e, hk_peer p)
+{
+	return p < e->peers ? hk_rec(e, p)->state : HK_PEER_FREE;
+}
+
+uint32_t hk_engine_peer_endpoint(const struct hk_engine *e, hk_peer p)
+{
+	return hk_rec(e, p)->endpoint;
+}
+
+/* Ends the conversation with a peer: releases its tokens and blocks, and queues the disconnect
+ * reason @why unless that is HK_DISCONNECT_NONE. */
+void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state state,
+		 enum hk_disconnect_reason why)
+{
+	uint32_t p = hk_index(e, r);
+
+	for (uint32_t psn = r->tx_una; psn != r->tx_next; psn++) {
+		struct hk_tx_slot *s = hk_tx_slot(e, r, psn);
+
+		if (s->state != HK_SLOT_ACKED)
+			hk_done_push(e, s->token | HK_TOKEN_LOST);
+		e->unacked--;
+	}
+	r->tx_una = r->tx_next;
+	r->in_flight = r->lost = r->sacked = 0;
+	r->tx_bytes = 0;
+	r->tx_mid = 0;
+	hk_tx_block_release(e, r);
+	hk_timer_off(e, r);
+	hk_ack_cancel(e, r);
+	if (r->in_lost_list) {
+		uint32_t *link = &e->lost_head;
+
+		while (*link != p)
+			link = &hk_rec(e, *link)->lost_next;
+		*link = r->lost_next;
+		r->in_lost_list = 0;
+	}
+	if (r->rx_block != HK_NIL) {
+		/* slot 0 may hold a token, so this list uses the psn of slot 1 as link: see
+		 * hk_engine_reap_rx() */
+		struct hk_rx_slot *b = hk_rx_block(e, r->rx_block);
+
+		b[1].psn = e->rx_doomed;
+		e->rx_doomed = r->rx_block;
+		r->rx_block = HK_NIL;
+		e->rx_held -= r->rx_frags;
+		r->rx_frags = 0;
+	}
+	if (r->has_sent)
+		e->senders--;
+	r->has_sent = 0;
+
+	r->state = (uint8_t)state;
+	if (why == HK_DISCONNECT_NONE)
+		return;
+	e->n.dead_peers++;
+	r->reason = (uint8_t)why;
+	r->ended_next = HK_NIL;
+	if (e->ended_tail == HK_NIL)
+		e->ended_head = p;
+	else
+		hk_rec(e, e->ended_tail)->ended_next = p;
+	e->ended_tail = p;
+}
+
+hk_peer hk_engine_next_disconnect(struct hk_engine *e, enum hk_disconnect_reason *why)
+{
+	uint32_t p = e->ended_head;
+
+	if (p == HK_NIL)
+		return HK_PEER_NONE;
+	e->ended_head = hk_rec(e, p)->ended_next;
+	if (e->ended_head == HK_NIL)
+		e->ended_tail = HK_NIL;
+	*why = hk_rec(e, p)->reason;
+	return p;
+}
+
+unsigned hk_engine_reap_rx(struct hk_engine *e, uint64_t *tokens, unsigned max)
+{
+	unsigned n = 0;
+
+	while (e->rx_doomed != HK_NIL) {
+		uint32_t b = e->rx_doomed;
+		struct hk_rx_slot *slots = hk_rx_block(e, b);
+
+		for (unsigned i = 0; i < e->cfg.window * 2u; i++) {
+			if (!slots[i].present)
+				continue;
+			if (n == max)
+				return n;
+			tokens[n++] = slots[i].token;
+			slots[i].present = 0;
+		}
+		e->rx_doomed = slots[1].psn;
+		slots[0].token = e->rx_free;
+		e->rx_free = b;
+	}
+	return n;
+}

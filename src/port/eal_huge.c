@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/eal_huge.c: huge pages for a primary: the directory, and whether enough pages are free.
+ *
+ * EAL gives poor reasons when it finds no huge pages, so these functions check them before its
+ * start.
+ */
+#include "port/internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+static long read_number(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	long n = -1;
+	if (f && fscanf(f, "%ld", &n) != 1)
+		n = -1;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* Checks that @dir is in a hugetlbfs where we may create files. Returns 0 or an errno. */
+static int check_huge_dir(const char *dir, unsigned long *page)
+{
+	struct statfs fs;
+	if (statfs(dir, &fs) != 0)
+		return errno;
+	if (fs.f_type != HUGETLBFS_MAGIC)
+		return ENODEV;
+	*page = (unsigned long)fs.f_bsize;
+	return access(dir, R_OK | W_OK | X_OK) == 0 ? 0 : errno;
+}
+
+int hk_eal_find_huge_dir(const char *given, char *out, size_t len, unsigned long *page,
+			 struct hk_error *err)
+{
+	char real[PATH_MAX];
+	int rc = ENODEV;
+	*page = ULONG_MAX;
+	if (given) { /* EAL compares the path with the mounted ones, so resolve links */
+		rc = realpath(given, real) ? check_huge_dir(real, page) : errno;
+		if (rc == 0 && strlen(real) >= len)
+			rc = ENAMETOOLONG;
+		if (rc == 0)
+			snprintf(out, len, "%s", real);
+	}
+	FILE *mounts = given ? NULL : setmntent("/proc/self/mounts", "re");
+	for (struct mntent *m; mounts && (m = getmntent(mounts));) {
+		unsigned long size = 0;
+		if (strcmp(m->mnt_type, "hugetlbfs") != 0 || strlen(m->mnt_dir) >= len)
+			continue;
+		int code = check_huge_dir(m->mnt_dir, &size);
+		if (code == 0 && size < *page) {
+			*page = size;
+			snprintf(out, len, "%s", m->mnt_dir);
+		}
+		if (rc != 0)
+			rc = code; /* one usable directory is enough */
+	}
+	if (mounts)
+		endmntent(mounts);
+	if (rc == 0)
+		return 0;
+	if (rc == EACCES || rc == EROFS)
+		return hk_error_set(
+			err, -EACCES,
+			"no permission to create files in the hugetlbfs%s%.200s: %s; "
+			"fix: an administrator mounts one for you: mount -t hugetlbfs -o "
+			"uid=%u,mode=0700,pagesize=2M none DIRECTORY",
+			given ? " " : "", given ? given : "", strerror(rc), (unsigned)getuid());
+	if (!given)
+		return hk_error_set(err, -ENODEV,
+				    "no hugetlbfs is mounted; fix: as root: mkdir -p "
+				    "/dev/hugepages && mount -t hugetlbfs -o pagesize=2M none "
+				    "/dev/hugepages");
+	return hk_error_set(err, -rc,
+			    "the directory for huge pages, %.150s, %s%s; fix: name one in a "
+			    "hugetlbfs (findmnt -t hugetlbfs shows them), or none, so that it is "
+			    "found (btl_hikyaku_huge_dir, HIKYAKU_HUGE_DIR, hikyakud's --huge-dir)",
+			    given,
+			    rc == ENODEV   ? "is not in a hugetlbfs"
+			    : rc == ENOENT ? "does not exist"
+					   : "cannot be used: ",
+			    rc == ENODEV || rc == ENOENT ? "" : strerror(rc));
+}
+
+int hk_eal_check_free_pages(unsigned long page, unsigned memory_mb, struct hk_error *err)
+{
+	char path[128];
+	unsigned long kb = page / 1024, need = (memory_mb * 1024ul + kb - 1) / kb;
+	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%lukB/free_hugepages", kb);
+	long nfree = read_number(path);
+	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%lukB/resv_hugepages", kb);
+	long reserved = read_number(path);
+	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%lukB/nr_hugepages", kb);
+	long all = read_number(path);
+	if (nfree < 0 || reserved < 0 || all < 0)
+		return hk_error_set(err, -ENOSYS,
+				    "this kernel does not support huge pages of %lu kB (%s); fix: "
+				    "mount a hugetlbfs with another pagesize",
+				    kb, path);
+	nfree = HK_MAX(0, nfree - reserved);
+	if ((unsigned long)nfree >= need)
+		return 0;
+	return hk_error_set(err, -ENOMEM,
+			    "%s of %lu kB: %lu are needed for %u MB, and %ld are free; "
+			    "fix: as root: echo %lu > %s",
+			    all ? "too few huge pages" : "no huge pages are reserved", kb, need,
+			    memory_mb, nfree, (unsigned long)all + need - (unsigned long)nfree,
+			    path);
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/internal.h: declarations for the files of src/port alone.
+ */
+#ifndef HK_PORT_INTERNAL_H
+#define HK_PORT_INTERNAL_H
+
+#include "base/clock.h"
+#include "port/port.h"
+#include "port/spec.h"
+#include "port/steer.h"
+
+#include <net/if.h>
+#include <sys/types.h>
+
+#include <rte_flow.h>
+
+/* Returns the first error that DPDK logged since hk_dpdk_log_clear(), without prefix and newline.
+ * "" if there was none, or if DPDK logs to stderr. Error texts quote it, because often only the
+ * driver knows the reason. */
+const char *hk_dpdk_log(void);
+void hk_dpdk_log_clear(void);
+
+/* Sleeps for about a millisecond, between two checks of a condition. */
+void hk_pause_1ms(void);
+
+/* ---- shared memory (port/eal_shared.c) ------------------------------------------------------ */
+
+enum hk_eal_role hk_eal_role(void);
+
+/* In a primary, before rte_eal_init(): checks the name and the huge pages, and removes files of
+ * earlier primaries. Writes the directory for DPDK's files in the hugetlbfs to @huge_dir. */
+int hk_eal_prepare_primary(const struct hk_eal_config *cfg, unsigned memory_mb, char *huge_dir,
+			   size_t len, struct hk_error *err);
+
+/* Finds the directory for huge pages: @given, or the mounted hugetlbfs with the smallest pages that
+ * we may use. Writes it to @out and the size of its pages to @page (port/eal_huge.c). */
+int hk_eal_find_huge_dir(const char *given, char *out, size_t len, unsigned long *page,
+			 struct hk_error *err);
+
+/* Checks that enough huge pages of @page bytes are free for @memory_mb MB. */
+int hk_eal_check_free_pages(unsigned long page, unsigned memory_mb, struct hk_error *err);
+
+/* In a secondary, before rte_eal_init(): checks that the primary is alive, is ready and has our
+ * DPDK version. */
+int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *err);
+
+/* An environment variable before hk_eal_runtime_dir_set(). */
+struct hk_saved_env {
+	bool set;  /* the variable was changed */
+	char *old; /* former value; NULL: it was not set */
+};
+
+/* Sets EAL's runtime directory to @dir until hk_eal_runtime_dir_restore(); NULL: no change. It sets
+ * an environment variable, since EAL has no other setting for it. */
+int hk_eal_runtime_dir_set(const char *dir, struct hk_saved_env *before, struct hk_error *err);
+void hk_eal_runtime_dir_restore(struct hk_saved_env *before);
+
+/* In a secondary: returns whether the primary that hk_eal_prepare_secondary() found is alive. */
+bool hk_eal_same_primary_lives(const char *shared);
+
+/* In a primary, after rte_eal_init(): see port/eal_shared.c. */
+int hk_eal_hide_devices(struct hk_error *err);
+
+/* Name of the directory that EAL creates when a process that is alone starts, with its process id.
+ * The process removes it at once. */
+#define HK_EAL_ALONE_NAME "hk-%d"
+
+/* Creates @name in EAL's runtime directory, which EAL then uses. EAL creates `dpdk` and then
+ * `dpdk/NAME`, and fails if another process, which ends, removes the empty `dpdk` in between. An
+ * error other than this one is left to EAL, which reports it. */
+void hk_eal_make_runtime_dir(const char *name);
+
+/* Removes such empty directories of processes that were killed before they could. */
+void hk_eal_remove_empty(void);
+
+/* Removes this process's files; with @memory, the files of the whole memory. */
+void hk_eal_remove_own(const char *shared, const char *huge_dir, bool memory);
+
+/* ---- kernel interfaces (port/netdev.c) ------------------------------------------------------ */
+
+struct hk_netdev {
+	unsigned ifindex;
+	unsigned mtu;
+	bool up;
+};
+
+/* Finds @name in this network namespace; the error lists the interfaces that exist. */
+int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, struct hk_error *err);
+
+/* Fails with a sentence if this process may not open packet sockets (and, for @admin, may not
+ * load XDP programs). */
+int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err);
+
+/* Returns whether a default route of this network namespace uses @name, or a bridge, bond or VLAN
+ * on top of it (port/uplink.c). 1: it does, and @by is the interface that the route names. 0: it
+ * does not. Otherwise a negative errno with a sentence. */
+int hk_netdev_uplink(const char *spec, const char *name, char by[IF_NAMESIZE],
+		     struct hk_error *err);
+
+/* Returns this process's socket of family @family (AF_PACKET: bound to @ifindex), which the driver
+ * does not reveal. -1: there is none, or there are several. */
+int hk_netdev_socket(int family, unsigned ifindex);
+
+/* ---- set-up for AF_XDP (port/xdp.c) --------------------------------------------------------- */
+
+/* Prepares @name for an AF_XDP socket: removes the XDP program of a killed process. Fails with a
+ * sentence if another process uses the interface, or if an unknown program is attached. It tests
+ * the queues unless *@tested is set, and sets it when it found them free. */
+int hk_xdp_prepare(const char *spec, const char *name, bool *tested, struct hk_error *err);
+
+/* Removes our own program if the driver has left it attached. */
+void hk_xdp_cleanup(const char *name);
+
+/* Call these before and after the driver creates its socket. In between, libbpf and libxdp print no
+ * messages, and libxdp loads its program without pinning files in bpffs. */
+void hk_xdp_driver_enter(bool verbose);
+void hk_xdp_driver_leave(void);
+
+/* Returns whether DPDK logs to stderr (hk_eal_config.verbose). */
+bool hk_eal_verbose(void);
+
+/* ---- wakeups (port/wakeup.c) ---------------------------------------------------------------- */
+
+/* Call one of them after rte_eal_init(): a primary creates the wakeups, a secondary gets them. */
+int hk_wakeups_create(struct hk_error *err);
+int hk_wakeups_attach(struct hk_error *err);
+
+/* The wakeup of the wire that is port @id. hk_wakeup_set_wire() registers @fd, which still belongs
+ * to the caller; hk_wakeup_take_wire() unregisters and returns it (-1: none). A secondary fetches a
+ * descriptor of its own from the primary, which it closes after taking it. */
+void hk_wakeup_set_wire(uint16_t id, int fd);
+int hk_wakeup_take_wire(uint16_t id);
+int hk_wakeup_fetch_wire(uint16_t id, int64_t deadline, struct hk_error *err);
+void hk_wakeup_unlisten_wire(const struct hk_port *port);
+
+/* ---- the memif control channel (port/memif_guard.c) ----------------------------------------- */
+
+struct hk_memif_guard;
+
+/* Suffix of a server socket's name until the device has started. */
+#define HK_MEMIF_NEW ".new"
+
+/* Takes the connected control socket of the memif at @path away from DPDK's interrupt thread; the
+ * notes in the file say why. Call it once, when the link is up. */
+int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **guard,
+		       struct hk_error *err);
+
+/* Returns whether the process at the other end is alive. */
+bool hk_memif_guard_alive(const struct hk_memif_guard *g);
+
+/* Returns the control socket. A byte that arrives there is only a signal (port/wakeup.h). */
+int hk_memif_guard_socket(const struct hk_memif_guard *g);
+
+void hk_memif_guard_free(struct hk_memif_guard *g);
+
+/* In a secondary, before its driver uses the memif @device: fetches the memory of the rings from
+ * the primary. It also makes sure that polling never uses a descriptor number of the primary. Notes
+ * in port/memif_shared.c say why. @mem identifies the memory for the next two functions. */
+struct hk_memif_memory {
+	dev_t dev;
+	ino_t ino;
+};
+int hk_memif_shared_prepare(const char *spec, const char *device, unsigned queues, int64_t deadline,
+			    struct hk_memif_memory *mem, struct hk_error *err);
+
+/* Returns whether the driver has mapped the memory. */
+bool hk_memif_shared_mapped(const struct hk_memif_memory *mem);
+
+/* Unmaps the memory, because the driver does not. */
+void hk_memif_shared_unmap(const struct hk_memif_memory *mem);
+
+/* Ends the listening socket of the server at @path, which the driver leaves open at close. */
+void hk_memif_unlisten(const char *path);
+
+/* The buffers of a pool that this process created, by number. */
+struct hk_pool_table {
+	void *const *buffer;
+	unsigned count;        /* buffers */
+	unsigned data_room_at; /* offset of the frame's bytes in a buffer */
+	unsigned data_room;    /* bytes for the frame, headroom included */
+};
+bool hk_pool_table(const struct rte_mempool *pool, struct hk_pool_table *table);
+
+/* Bytes of the number of a buffer, which lies behind the private bytes. */
+#define HK_POOL_NUMBER 8u
+static inline uint32_t *hk_pool_number(struct rte_mbuf *m)
+{
+	return (uint32_t *)((char *)(m + 1) + m->priv_size - HK_POOL_NUMBER);
+}
+
+/* rx and tx with fault injection (port/faults.c). */
+uint16_t hk_faults_rx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
+uint16_t hk_faults_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
+
+/* Returns the base-2 logarithm of @n, rounded down. */
+static inline unsigned hk_log2(unsigned n)
+{
+	unsigned l = 0;
+	while ((2u << l) <= n)
+		l++;
+	return l;
+}
+
+/* ---- a port with its private part ----------------------------------------------------------- */
+
+/* The primary's description of a port, in shared memory: a memzone for each id, created once and
+ * never freed. */
+enum hk_share_state { HK_SHARE_CLOSED, HK_SHARE_UP, HK_SHARE_DOWN };
+
+struct hk_port_share {
+	uint32_t state;      /* enum hk_share_state; atomic */
+	uint32_t generation; /* number of ports that have had this id; atomic */
+	char dev_name[64];
+	struct hk_port_info info;
+};
+
+struct hk_port_impl {
+	struct hk_port port; /* the handle of callers; must be first */
+	struct hk_spec spec;
+	char dev_name[64]; /* DPDK's name of the device */
+	bool own_pool, configured, started, stopped, is_vdev;
+	bool queues_tested; /* AF_XDP: other processes have no socket on the queues */
+	struct hk_memif_guard *guard;
+	struct hk_port_share *share; /* NULL: not shared */
+	bool attached;               /* a secondary's */
+	bool has_wakeup;             /* a secondary's, with the wakeup of its wire */
+	uint32_t generation;
+	struct hk_memif_memory memory;
+	struct hk_steer *steer; /* NULL: hardware rules were not requested, or do not work */
+	struct hk_steer_report steering;
+};
+
+/* Tell secondaries about the port, or about a change of its link (port/shared.c). */
+int hk_share_publish(struct hk_port_impl *p, struct hk_error *err);
+void hk_share_state(struct hk_port_impl *p, enum hk_share_state state);
+bool hk_share_link(const struct hk_port_impl *p);
+
+/* ---- steering (port/steer.c) ---------------------------------------------------------------- */
+
+/* A pattern and everything that it points to. */
+struct hk_steer_pattern {
+	struct rte_flow_item item[4]; /* ends with type END */
+	unsigned items, raws;
+	struct rte_flow_item_eth eth_spec, eth_mask;
+	struct rte_flow_item_raw raw_spec[2], raw_mask[2];
+	struct rte_flow_item_udp udp_spec, udp_mask;
+	uint8_t value[HK_STEER_FIELD_MAX], mask[HK_STEER_FIELD_MAX], type[2], type_mask[2];
+};
+
+/* Writes @m as a pattern of @method in form @form, counted from 0 (port/steer_pattern.c). False if
+ * @m lacks the fields or there is no such form. The caller must not move @p, which points into
+ * itself. */
+bool hk_steer_pattern(struct hk_steer_pattern *p, enum hk_steer_method method, unsigned form,
+		      const struct hk_steer_match *m);
+
+/* Finds the best method for the started port, which has several queues, and fills p->steering. */
+void hk_steer_begin(struct hk_port_impl *p, const struct hk_steer_match *sample);
+
+/* Removes all rules, before the device stops. */
+void hk_steer_end(struct hk_port_impl *p);
+
+/* Selects software, and records @why as the reason against all hardware methods. */
+void hk_steer_set_software(struct hk_port_impl *p, const char *why);
+
+/* ---- steps of hk_port_open() ----------------------------------------------------------------- */
+
+#define HK_NIC_RING 1024 /* default number of descriptors */
+
+/* Has DPDK create the device of the spec. Sets its id, and its frame size if the system knows it
+ * (port/device.c). */
+int hk_device_make(struct hk_port_impl *p, struct hk_error *err);
+
+/* Read the driver's information about the device, before and after its start. */
+int hk_device_query(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct hk_error *err);
+void hk_device_describe(struct hk_port_impl *p);
+
+/* Starts the device. The client of a memif waits for its server's socket until @deadline. */
+int hk_device_start(struct hk_port_impl *p, int64_t deadline, struct hk_error *err);
+
+/* Stops and removes the device. */
+void hk_device_remove(struct hk_port_impl *p);
+
+/* The first @bytes of a frame go to buffers of @first. */
+struct hk_split {
+	struct rte_mempool *first;
+	unsigned bytes;
+};
+
+/* Checks whether the device can have these queues (port/queues.c). */
+int hk_queues_check(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+		    const struct hk_port_queues *q, struct hk_error *err);
+
+/* Chooses the number of queues for steering, before the port creates buffers for their rings. */
+void hk_queues_choose(struct hk_port_impl *p, const struct rte_eth_dev_info *dev, unsigned wanted);
+
+/* Configures the queues; with @split if it is not NULL and the driver accepts it. With @q NULL
+ * there is one queue, with the port's pool. */
+int hk_queues_configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+			const struct hk_port_queues *q, const struct hk_split *split,
+			struct hk_error *err);
+
+/* Sets up steering. If no hardware rule works, it configures a NIC again with one queue. A virtual
+ * device keeps its queues: it may spread frames over all of them (net_af_packet), and may fail when
+ * it is configured again. */
+int hk_queues_steer(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
+		    const struct hk_steer_match *sample, int64_t deadline, struct hk_error *err);
+
+/* Checks the socket's directory and writes the device's arguments (port/memif.c). */
+int hk_memif_prepare(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err);
+
+/* Checks whether the driver can handle so many queues with the port's rings and frames. */
+int hk_memif_check_queues(const struct hk_port_impl *p, unsigned queues, struct hk_error *err);
+
+/* Renames a started server's socket to the name that clients look for. */
+int hk_memif_publish(const struct hk_spec *s, struct hk_error *err);
+
+/* AF_XDP needs a buffer with its mbuf and its pool header (64 bytes) to fill one page of the umem
+ * exactly: see page_pool() in port/pool.c. The kernel takes 256 bytes of headroom besides ours. */
+#define HK_AF_XDP_DATA_ROOM (4096 - 64 - (unsigned)sizeof(struct rte_mbuf))
+#define HK_AF_XDP_FRAME     (HK_AF_XDP_DATA_ROOM - RTE_PKTMBUF_HEADROOM - 256)
+
+/* Creates the port's pool, or uses @given (port/pool.c). */
+int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
+		 struct hk_error *err);
+
+/* Checks whether the port can receive into buffers of @given. */
+int hk_pool_suits(const struct hk_port_impl *p, struct rte_mempool *given, struct hk_error *err);
+
+#endif

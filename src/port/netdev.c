@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/netdev.c: information from the kernel about its network interfaces.
+ */
+#include "port/internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <arpa/inet.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+
+static void list_netdevs(char *out, size_t len)
+{
+	struct if_nameindex *all = if_nameindex();
+	size_t n = 0;
+	*out = '\0';
+	for (struct if_nameindex *i = all; i && i->if_index && n < len; i++)
+		n += (size_t)snprintf(out + n, len - n, "%s%s", n ? ", " : "", i->if_name);
+	if (all)
+		if_freenameindex(all);
+}
+
+int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, struct hk_error *err)
+{
+	struct ifreq ifr;
+	char names[160];
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), rc = 0;
+	if (fd < 0)
+		return hk_error_set(err, -errno, "port %s: cannot list interfaces: %s", spec,
+				    strerror(errno));
+	memset(&ifr, 0, sizeof(ifr));
+	strncpy(ifr.ifr_name, name, sizeof(ifr.ifr_name) - 1);
+
+	dev->ifindex = if_nametoindex(name);
+	if (dev->ifindex && ioctl(fd, SIOCGIFMTU, &ifr) == 0)
+		dev->mtu = (unsigned)ifr.ifr_mtu;
+	else
+		rc = -ENODEV;
+	if (rc == 0 && ioctl(fd, SIOCGIFFLAGS, &ifr) == 0)
+		dev->up = ifr.ifr_flags & IFF_UP;
+	close(fd);
+	if (rc == 0)
+		return 0;
+	list_netdevs(names, sizeof(names));
+	return hk_error_set(err, rc,
+			    "port %s: there is no interface %s here; fix: use one of %s (this "
+			    "network namespace has no other)",
+			    spec, name, names);
+}
+
+int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
+{
+	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
+	if (fd >= 0) {
+		close(fd);
+		return 0;
+	}
+	return hk_error_set(
+		err, -errno,
+		"port %s: no permission to open a packet socket: %s; fix: run as root, "
+		"or give the program the capabilities (setcap "
+		"cap_net_raw,cap_net_admin,cap_ipc_lock%s+ep PROGRAM), or have hikyakud "
+		"open it (docs/modes.md, Set-up for an ordinary user)",
+		spec, strerror(errno), admin ? ",cap_sys_admin" : "");
+}
+
+static bool is_socket(int fd, int family, unsigned ifindex)
+{
+	struct sockaddr_ll ll = {0};
+	socklen_t len = sizeof(int), ll_len = sizeof(ll);
+	int domain = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 || domain != family)
+		return false;
+	return family != AF_PACKET || (getsockname(fd, (struct sockaddr *)&ll, &ll_len) == 0 &&
+				       (unsigned)ll.sll_ifindex == ifindex);
+}
+
+int hk_netdev_socket(int family, unsigned ifindex)
+{
+	DIR *d = opendir("/proc/self/fd");
+	int found = -1;
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		char *last;
+		int fd = (int)strtol(e->d_name, &last, 10);
+
+		if (*last || !is_socket(fd, family, ifindex))
+			continue;
+		if (found >= 0) {
+			found = -1;
+			break;
+		}
+		found = fd;
+	}
+	if (d)
+		closedir(d);
+	return found;
+}

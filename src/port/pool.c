@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/pool.c: the frame buffers of a port.
+ */
+#include "port/internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <rte_mbuf_pool_ops.h>
+
+#define POOL_CACHE     256
+#define AF_XDP_IN_RING 8192 /* buffers in fill, rx, tx and completion ring, 2048 each */
+
+/* Returns the buffers that the rings of a queue pair take. vmxnet3's driver fills two receive
+ * rings; the second is for the rest of long frames. */
+static unsigned ring_buffers(const char *driver, unsigned ring)
+{
+	return (strcmp(driver, "net_vmxnet3") == 0 ? 3 : 2) * ring;
+}
+
+unsigned hk_port_ring_buffers(const char *device, unsigned ring)
+{
+	struct rte_eth_dev_info info;
+	uint16_t id;
+
+	if (rte_eth_dev_get_port_by_name(device, &id) != 0 || rte_eth_dev_info_get(id, &info) != 0)
+		return 2 * ring;
+	return ring_buffers(info.driver_name, ring);
+}
+
+/* Creates a pool in one piece of memory, whose objects fill exactly one page each. The driver gives
+ * the kernel a umem of (number of objects) x (size of an object) bytes. The pool never places an
+ * object across a page border. If objects were smaller than a page, the last ones would lie
+ * outside the umem, and the kernel would silently refuse frames sent from them. */
+static struct rte_mempool *page_pool(const char *name, unsigned n, unsigned cache)
+{
+	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = HK_AF_XDP_DATA_ROOM};
+	struct rte_mempool *mp = rte_mempool_create_empty(
+		name, n, sizeof(struct rte_mbuf) + HK_AF_XDP_DATA_ROOM, cache, sizeof(priv),
+		SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
+	if (!mp)
+		return NULL;
+	if (rte_mempool_set_ops_byname(mp, rte_mbuf_best_mempool_ops(), NULL) == 0) {
+		rte_pktmbuf_pool_init(mp, &priv);
+		if (rte_mempool_populate_default(mp) == (int)n && mp->nb_mem_chunks == 1 &&
+		    mp->header_size + mp->elt_size + mp->trailer_size == 4096) {
+			rte_mempool_obj_iter(mp, rte_pktmbuf_init, NULL);
+			return mp;
+		}
+	}
+	rte_mempool_free(mp);
+	return NULL;
+}
+
+/* Returns the bytes of a buffer, headroom included. */
+static unsigned buffer_data_room(const struct hk_port_impl *p)
+{
+	unsigned frame = p->port.info.frame_max;
+	if (p->spec.kind == HK_SPEC_AF_PACKET) {
+		unsigned slot = 2048; /* the driver needs buffers as large as a slot */
+		while (slot < frame + 128u)
+			slot *= 2;
+		return RTE_PKTMBUF_HEADROOM + slot;
+	}
+	return p->spec.kind == HK_SPEC_AF_XDP ? HK_AF_XDP_DATA_ROOM
+					      : RTE_PKTMBUF_HEADROOM + ((frame + 63u) & ~63u);
+}
+
+int hk_pool_suits(const struct hk_port_impl *p, struct rte_mempool *given, struct hk_error *err)
+{
+	const struct hk_port_info *info = &p->port.info;
+	unsigned data_room = buffer_data_room(p);
+	if (rte_pktmbuf_data_room_size(given) < data_room)
+		return hk_error_set(err, -EMSGSIZE,
+				    "port %s: the given buffers hold %u bytes, and %u are "
+				    "needed; fix: open the port with the largest frames "
+				    "first, or lower its frame size",
+				    info->spec, rte_pktmbuf_data_room_size(given), data_room);
+	if (p->spec.kind == HK_SPEC_AF_XDP)
+		return hk_error_set(err, -EINVAL,
+				    "port %s: AF_XDP needs buffers of its own; fix: let "
+				    "the port make its pool",
+				    info->spec);
+	return 0;
+}
+
+int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
+		 struct hk_error *err)
+{
+	struct hk_port_info *info = &p->port.info;
+	bool xdp = p->spec.kind == HK_SPEC_AF_XDP;
+	unsigned data_room = buffer_data_room(p);
+
+	if (given) {
+		p->port.pool = given;
+		return hk_pool_suits(p, given, err);
+	}
+	buffers += xdp ? AF_XDP_IN_RING : info->queues * ring_buffers(info->driver, info->rx_ring);
+	char name[RTE_MEMPOOL_NAMESIZE];
+	snprintf(name, sizeof(name), "hk_pool_%u", p->port.id);
+	unsigned cache = HK_MIN((unsigned)POOL_CACHE, buffers / 2); /* DPDK's limit: two thirds */
+	p->port.pool = xdp ? page_pool(name, buffers, cache)
+			   : rte_pktmbuf_pool_create(name, buffers, cache, 0, (uint16_t)data_room,
+						     SOCKET_ID_ANY);
+	if (!p->port.pool)
+		return hk_error_set(err, -ENOMEM,
+				    "port %s: no memory for %u buffers of %u bytes (%u MB); "
+				    "fix: give DPDK more memory, or take fewer buffers",
+				    info->spec, buffers, data_room,
+				    (unsigned)(((uint64_t)buffers * (data_room + 256)) >> 20));
+	p->own_pool = true;
+	return 0;
+}

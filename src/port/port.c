@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/port.c: opening and closing ports.
+ *
+ * Opening has the same steps for every kind of port:
+ *  1. DPDK creates the device, and the driver limits the size of a frame (device.c).
+ *  2. The port creates its frame buffers (pool.c).
+ *  3. It configures the queues (queues.c) and starts the device.
+ *
+ * Buffers are as large as the largest frame, so a received frame lies in one mbuf.
+ */
+#include "port/wakeup.h"
+#include "port/internal.h"
+#include "port/pipe.h"
+#include "port/split.h"
+
+#include <errno.h>
+#include <net/if.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* The arguments of the functions that open a port: one queue with `buffers` or `pool`, or `queues`,
+ * or up to `steered` queues with `buffers`. */
+struct wanted {
+	const char *spec;
+	unsigned buffers;
+	struct rte_mempool *pool;
+	const struct hk_port_queues *queues;
+	unsigned steered;
+	const struct hk_steer_match *sample;
+	const struct hk_split *split;
+	int timeout_ms;
+};
+
+static int wait_link(struct hk_port_impl *p, int64_t deadline, int timeout_ms,
+		     struct hk_error *err);
+
+/* Tries once to open the port. Sets *@unbound if it failed because an AF_XDP queue is in use or
+ * cannot be bound yet. *@tested: the queues were found free; another test would only get
+ * in our own way. */
+static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **port, bool *tested,
+		     bool *unbound, struct hk_error *err)
+{
+	struct rte_eth_dev_info dev;
+	struct hk_port_impl *p = calloc(1, sizeof(*p));
+	*port = NULL;
+	if (!p)
+		return hk_error_set(err, -ENOMEM, "no memory for port %s", w->spec);
+
+	p->queues_tested = *tested;
+	int rc = hk_spec_parse(w->spec, &p->spec, err);
+	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
+	if (rc == 0)
+		rc = hk_device_make(p, err);
+	*unbound = rc == -EBUSY && p->spec.kind == HK_SPEC_AF_XDP;
+	*tested = p->queues_tested;
+	if (rc == 0)
+		rc = hk_device_query(p, &dev, err);
+	if (rc == 0 && w->steered)
+		hk_queues_choose(p, &dev, w->steered);
+	if (rc == 0)
+		rc = w->queues ? hk_queues_check(p, &dev, w->queues, err)
+			       : hk_pool_make(p, w->buffers, w->pool, err);
+	if (p->spec.kind == HK_SPEC_AF_XDP)
+		hk_xdp_driver_enter(hk_eal_verbose());
+	if (rc == 0)
+		rc = hk_queues_configure(p, &dev, w->queues, w->split, err);
+	if (p->spec.kind == HK_SPEC_AF_XDP) {
+		hk_xdp_driver_leave();
+		*unbound |= rc != 0 && p->configured;
+	}
+	if (rc == 0)
+		rc = hk_device_start(p, deadline, err);
+	if (rc == 0 && w->steered && p->port.info.queues > 1)
+		rc = hk_queues_steer(p, &dev, w->sample, deadline, err);
+	if (rc == 0 && p->spec.faulty)
+		rc = hk_faults_attach(&p->port, &p->spec.faults, err);
+	if (rc == 0 && !(p->spec.kind == HK_SPEC_MEMIF && p->spec.server))
+		rc = wait_link(p, deadline, w->timeout_ms, err);
+	if (rc) {
+		hk_port_close(&p->port);
+		return rc;
+	}
+	hk_device_describe(p);
+	if (w->queues && hk_share_publish(p, err) != 0) {
+		hk_port_close(&p->port);
+		return -ENOMEM;
+	}
+	if (!(p->spec.kind == HK_SPEC_MEMIF && p->spec.server))
+		hk_share_state(p, HK_SHARE_UP);
+	*port = &p->port;
+	return 0;
+}
+
+/* The kernel removes an AF_XDP socket a moment after it was closed, by another process or by our
+ * own test of the queue. Until then it does not bind the queue again. */
+#define UNBIND_WAIT_MS 3000
+
+static int open_port(const struct wanted *w, struct hk_port **port, struct hk_error *err)
+{
+	int64_t now = hk_clock_ms(), deadline = now + w->timeout_ms;
+	int64_t unbind_by = now + HK_MIN(w->timeout_ms, UNBIND_WAIT_MS);
+
+	*port = NULL;
+	if (hk_eal_role() == HK_EAL_SECONDARY)
+		return hk_error_set(
+			err, -EPERM,
+			"port %s: a secondary process does not open ports; fix: open it "
+			"in the primary process, and attach to it here",
+			w->spec);
+	for (bool tested = false;;) {
+		bool unbound = false;
+		int rc = open_once(w, deadline, port, &tested, &unbound, err);
+		if (rc == 0 || !unbound || hk_clock_ms() >= unbind_by)
+			return rc;
+		hk_pause_1ms();
+	}
+}
+
+int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
+		 struct hk_port **port, struct hk_error *err)
+{
+	const struct wanted w = {
+		.spec = spec, .buffers = buffers, .pool = pool, .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
+}
+
+int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int timeout_ms,
+			struct hk_port **port, struct hk_error *err)
+{
+	const struct wanted w = {.spec = spec, .queues = q, .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
+}
+
+int hk_port_open_split(const char *spec, struct rte_mempool *first, unsigned bytes,
+		       struct rte_mempool *rest, int timeout_ms, struct hk_port **port,
+		       struct hk_error *err)
+{
+	const struct hk_split split = {first, bytes};
+	const struct wanted w = {
+		.spec = spec, .pool = rest, .split = &split, .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
+}
+
+int hk_port_open_steered(const char *spec, unsigned buffers, unsigned queues,
+			 const struct hk_steer_match *sample, int timeout_ms, struct hk_port **port,
+			 struct hk_error *err)
+{
+	const struct wanted w = {.spec = spec,
+				 .buffers = buffers,
+				 .steered = HK_MAX(queues, 1u),
+				 .sample = sample,
+				 .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
+}
+
+void hk_port_close(struct hk_port *port)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)port;
+	if (!p)
+		return;
+	hk_tap_forget(port);
+	hk_share_state(p, HK_SHARE_CLOSED);
+	bool memif_server = p->spec.kind == HK_SPEC_MEMIF && p->spec.server;
+	hk_faults_detach(port);
+	hk_steer_end(p);
+	if (memif_server && p->dev_name[0])
+		hk_memif_unlisten(p->spec.socket);
+	if (p->dev_name[0])
+		hk_device_remove(p);
+	if (p->dev_name[0] && p->spec.kind == HK_SPEC_AF_XDP)
+		hk_xdp_cleanup(p->spec.iface);
+	if (p->started && memif_server)
+		(void)unlink(p->spec.socket);
+	if (p->guard && hk_eal_role() == HK_EAL_PRIMARY) {
+		hk_wakeup_unlisten_wire(port);
+		(void)hk_wakeup_take_wire(port->id);
+	}
+	hk_memif_guard_free(p->guard);
+	if (p->own_pool)
+		rte_mempool_free(port->pool);
+	free(p);
+}
+
+/* ---- links ----------------------------------------------------------------------------------- */
+
+/* Arms the guard of a memif that is up. This must happen before anybody polls it. */
+static int guard_link(struct hk_port_impl *p, struct hk_error *err)
+{
+	if (p->spec.kind != HK_SPEC_MEMIF || p->guard)
+		return 0;
+	int rc = hk_memif_guard_arm(p->spec.socket, p->spec.server, &p->guard, err);
+
+	if (rc == 0 && hk_eal_role() == HK_EAL_PRIMARY)
+		hk_wakeup_set_wire(p->port.id, hk_memif_guard_socket(p->guard));
+	return rc;
+}
+
+static bool driver_link(const struct hk_port *port)
+{
+	struct rte_eth_link link;
+	return rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status;
+}
+
+bool hk_port_link(struct hk_port *port)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)port;
+	if (p->attached)
+		return hk_share_link(p);
+	bool up = p->guard ? hk_memif_guard_alive(p->guard)
+			   : driver_link(port) && guard_link(p, NULL) == 0;
+	hk_share_state(p, up ? HK_SHARE_UP : HK_SHARE_DOWN);
+	return up;
+}
+
+/* @timeout_ms is the caller's limit, for the error text; part of it may have passed. */
+static int wait_link(struct hk_port_impl *p, int64_t deadline, int timeout_ms, struct hk_error *err)
+{
+	struct hk_port *port = &p->port;
+	bool memif = p->spec.kind == HK_SPEC_MEMIF;
+
+	while (p->attached ? !hk_share_link(p) : !p->guard && !driver_link(port)) {
+		if (hk_clock_ms() >= deadline)
+			return hk_error_set(err, -ETIMEDOUT, "port %s: %s within %d ms; fix: %s",
+					    port->info.spec,
+					    memif ? "the other end of the wire has not connected"
+						  : "the link has not come up",
+					    timeout_ms,
+					    memif ? "start the other process, or see why it failed"
+						  : "check the cable and the switch, or the peer");
+		hk_pause_1ms();
+	}
+	if (p->attached)
+		return 0;
+	int rc = guard_link(p, err);
+	if (rc == 0)
+		hk_share_state(p, HK_SHARE_UP);
+	return rc;
+}
+
+int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err)
+{
+	return wait_link((struct hk_port_impl *)port, hk_clock_ms() + timeout_ms, timeout_ms, err);
+}
+
+int hk_port_wait_fd(const struct hk_port *port)
+{
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
+
+	switch (p->spec.kind) {
+	case HK_SPEC_AF_PACKET:
+		return hk_netdev_socket(AF_PACKET, if_nametoindex(p->spec.iface));
+	case HK_SPEC_AF_XDP:
+		return hk_netdev_socket(AF_XDP, 0);
+	default:
+		return -1;
+	}
+}
+
+/* ---- rx and tx with faults or a pipe --------------------------------------------------------- */
+
+uint16_t hk_port_rx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
+{
+	return port->pipe ? hk_pipe_rx(port, m, n) : hk_faults_rx(port, queue, m, n);
+}
+
+uint16_t hk_port_tx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
+{
+	return port->pipe ? hk_pipe_tx(port, m, n) : hk_faults_tx(port, queue, m, n);
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wire/wire.c: the frame codec. The rules it enforces are the tables of docs/wire.md.
+ *
+ * Parsing is on the hot path: it runs for every received frame. A valid frame meets one branch for
+ * each group of rules. Only for an invalid frame does classify() find out which rule it broke. The
+ * structs have the layout of the wire, so that decoding is a memcpy on little-endian machines.
+ */
+#include "wire/wire.h"
+#include "wire/crc32c.h"
+
+/* ---- byte order ---------------------------------------------------------------------------- */
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define SWAPS 0
+#elif __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+#define SWAPS 1
+#else
+#error "neither little-endian nor big-endian"
+#endif
+
+static inline void swap16(uint16_t *v)
+{
+	*v = SWAPS ? __builtin_bswap16(*v) : *v;
+}
+
+static inline void swap32(uint32_t *v)
+{
+	*v = SWAPS ? __builtin_bswap32(*v) : *v;
+}
+
+static inline void swap64(uint64_t *v)
+{
+	*v = SWAPS ? __builtin_bswap64(*v) : *v;
+}
+
+/* Each swap function converts in either direction. */
+static inline void swap_hdr(struct hk_wire_hdr *h)
+{
+	swap16(&h->flags);
+	swap16(&h->len);
+	swap16(&h->window);
+	swap32(&h->key);
+	swap32(&h->src);
+	swap32(&h->dst);
+	swap32(&h->src_epoch);
+	swap32(&h->dst_epoch);
+	swap32(&h->psn);
+	swap32(&h->ack);
+	swap32(&h->tsval);
+	swap32(&h->tsecr);
+}
+
+static inline void swap_put(struct hk_wire_put *p)
+{
+	swap32(&p->region);
+	swap32(&p->xfer);
+	swap64(&p->offset);
+}
+
+static inline void swap_get(struct hk_wire_get *g)
+{
+	swap32(&g->status);
+	swap32(&g->region);
+	swap64(&g->offset);
+	swap64(&g->len);
+	swap64(&g->to_offset);
+	swap32(&g->to_region);
+	swap32(&g->zero);
+}
+
+static inline void swap_sack(struct hk_wire_sack *s)
+{
+	for (size_t i = 0; i < HK_ARRAY_LEN(s->bits); i++)
+		swap64(&s->bits[i]);
+}
+
+static inline uint16_t load_le16(const uint8_t *p)
+{
+	return (uint16_t)(p[0] | p[1] << 8);
+}
+
+static inline uint32_t load_le32(const uint8_t *p)
+{
+	return load_le16(p) | (uint32_t)load_le16(p + 2) << 16;
+}
+
+/* ---- writing ------------------------------------------------------------------------------- */
+
+void hk_wire_hdr_encode(void *dst, const struct hk_wire_hdr *h)
+{
+	struct hk_wire_hdr w = *h;
+	swap_hdr(&w);
+	memcpy(dst, &w, sizeof(w));
+}
+
+void hk_wire_put_encode(void *dst, const struct hk_wire_put *p)
+{
+	struct hk_wire_put w = *p;
+	swap_put(&w);
+	memcpy(dst, &w, sizeof(w));
+}
+
+void hk_wire_sack_encode(void *dst, const struct hk_wire_sack *s)
+{
+	struct hk_wire_sack w = *s;
+	swap_sack(&w);
+	memcpy(dst, &w, sizeof(w));
+}
+
+void hk_wire_get_encode(void *dst, const struct hk_wire_get *g)
+{
+	struct hk_wire_get w = *g;
+	swap_get(&w);
+	memcpy(dst, &w, sizeof(w));
+}
+
+bool hk_wire_get_parse(const void *payload, size_t len, struct hk_wire_get *out)
+{
+	if (len != HK_WIRE_GET_LEN)
+		return false;
+	memcpy(out, payload, sizeof(*out));
+	swap_get(out);
+	return out->len != 0 && out->to_region != 0 && out->zero == 0 &&
+	       out->status <= HK_WIRE_GET_DENIED;
+}
+
+void hk_wire_eth_encode(void *dst, const uint8_t dst_mac[6], const uint8_t src_mac[6])
+{
+	uint8_t *d = dst;
+	memcpy(d, dst_mac, 6);
+	memcpy(d + 6, src_mac, 6);
+	d[12] = HK_WIRE_ETHERTYPE >> 8; /* Ethernet's field, hence big-endian */
+	d[13] = HK_WIRE_ETHERTYPE & 0xff;
+}
+
+size_t hk_wire_frame_seal(void *base)
+{
+	uint8_t *b = base;
+	size_t covered = HK_WIRE_HLEN + load_le16(b + offsetof(struct hk_wire_hdr, len));
+	uint8_t *crc_at = b + covered;
+
+	/* The checksum covers the flag, so the flag must be set first. */
+	b[offsetof(struct hk_wire_hdr, flags)] |= HK_WIRE_F_CRC;
+	uint32_t crc = hk_crc32c(b, covered);
+	swap32(&crc);
+	memcpy(crc_at, &crc, sizeof(crc));
+	return HK_WIRE_CRC_LEN;
+}
+
+/* ---- checking ------------------------------------------------------------------------------ */
+
+/* Rules for every type. `&` instead of `&&` avoids branches. */
+static inline bool common_fields_ok(const struct hk_wire_hdr *h)
+{
+	return ((h->flags & ~HK_WIRE_F_ALL) == 0) & (h->zero == 0) & (h->src_epoch != 0) &
+	       (h->dst_epoch != 0);
+}
+
+/* Only DATA uses am, frag and frags. */
+static inline bool no_fragment(const struct hk_wire_hdr *h)
+{
+	return (h->am | h->frag | h->frags) == 0;
+}
+
+/* A multicast does not belong to a conversation: it carries no acknowledgement and no timestamps.
+ */
+static inline bool no_stream(const struct hk_wire_hdr *h)
+{
+	return (h->window | h->ack | h->tsval | h->tsecr) == 0;
+}
+
+static inline bool data_fields_ok(const struct hk_wire_hdr *h)
+{
+	/* frag < frags implies that frags is not 0 */
+	return (h->frags <= HK_WIRE_MAX_FRAGS) & (h->frag < h->frags);
+}
+
+/* Returns which rule a frame breaks that is at least as long as the base header. */
+static enum hk_wire_status classify(const struct hk_wire_hdr *h, size_t available)
+{
+	if (h->version != HK_WIRE_VERSION)
+		return HK_WIRE_E_VERSION;
+	if (h->len + (h->flags & HK_WIRE_F_CRC ? HK_WIRE_CRC_LEN : 0u) > available)
+		return HK_WIRE_E_SHORT;
+	if (h->type < HK_WIRE_DATA || h->type > HK_WIRE_MCAST)
+		return HK_WIRE_E_TYPE;
+	return HK_WIRE_E_FIELD;
+}
+
+static bool crc_matches(const uint8_t *base, size_t len)
+{
+	size_t covered = HK_WIRE_HLEN + len;
+	return hk_crc32c(base, covered) == load_le32(base + covered);
+}
+
+enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need_crc,
+					struct hk_frame *out)
+{
+	const uint8_t *f = frame, *base = f + HK_ETH_HLEN, *ext = base + HK_WIRE_HLEN;
+
+	if (HK_UNLIKELY(len < HK_ETH_HLEN))
+		return HK_WIRE_E_SHORT;
+	if (HK_UNLIKELY(f[12] != HK_WIRE_ETHERTYPE >> 8 || f[13] != (HK_WIRE_ETHERTYPE & 0xff)))
+		return HK_WIRE_E_ETHERTYPE;
+	if (HK_UNLIKELY(len < HK_ETH_HLEN + HK_WIRE_HLEN))
+		return HK_WIRE_E_SHORT;
+
+	size_t available = len - HK_ETH_HLEN - HK_WIRE_HLEN;
+	memcpy(&out->h, base, sizeof(out->h));
+	swap_hdr(&out->h);
+	const struct hk_wire_hdr *h = &out->h;
+	bool has_crc = h->flags & HK_WIRE_F_CRC;
+
+	if (HK_UNLIKELY((h->version != HK_WIRE_VERSION) |
+			(h->len + (has_crc ? HK_WIRE_CRC_LEN : 0u) > available) |
+			!common_fields_ok(h)))
+		return classify(h, available);
+
+	size_t ext_len = 0;
+	switch (h->type) {
+	case HK_WIRE_DATA:
+		if (HK_UNLIKELY(!data_fields_ok(h)))
+			return HK_WIRE_E_FIELD;
+		break;
+	case HK_WIRE_PUT:
+		if (HK_UNLIKELY(!no_fragment(h) | (h->len < HK_WIRE_PUT_LEN)))
+			return HK_WIRE_E_FIELD;
+		memcpy(&out->put, ext, sizeof(out->put));
+		swap_put(&out->put);
+		ext_len = HK_WIRE_PUT_LEN;
+		break;
+	case HK_WIRE_ACK:
+		if (HK_UNLIKELY(!no_fragment(h) | (h->len != HK_WIRE_SACK_LEN)))
+			return HK_WIRE_E_FIELD;
+		memcpy(&out->sack, ext, sizeof(out->sack));
+		swap_sack(&out->sack);
+		if (HK_UNLIKELY(out->sack.bits[0] & 1))
+			return HK_WIRE_E_FIELD;
+		ext_len = HK_WIRE_SACK_LEN;
+		break;
+	case HK_WIRE_RESET:
+	case HK_WIRE_BYE:
+		if (HK_UNLIKELY(!no_fragment(h) | (h->len != 0)))
+			return HK_WIRE_E_FIELD;
+		break;
+	case HK_WIRE_MCAST:
+		if (HK_UNLIKELY(!no_fragment(h) || !no_stream(h)))
+			return HK_WIRE_E_FIELD;
+		break;
+	default:
+		return HK_WIRE_E_TYPE;
+	}
+
+	if (has_crc) {
+		if (HK_UNLIKELY(!crc_matches(base, h->len)))
+			return HK_WIRE_E_CRC;
+	} else if (HK_UNLIKELY(need_crc)) {
+		return HK_WIRE_E_CRC;
+	}
+
+	out->payload = ext + ext_len;
+	out->payload_len = (uint16_t)(h->len - ext_len);
+	out->src_mac = f + 6;
+	return HK_WIRE_OK;
+}
+
+bool hk_wire_frame_address(const void *frame, size_t len, uint32_t *key, uint32_t *endpoint)
+{
+	const uint8_t *f = frame, *base = f + HK_ETH_HLEN;
+
+	if (len < HK_ETH_HLEN + HK_WIRE_HLEN || f[12] != HK_WIRE_ETHERTYPE >> 8 ||
+	    f[13] != (HK_WIRE_ETHERTYPE & 0xff) || base[0] != HK_WIRE_VERSION)
+		return false;
+	*key = load_le32(base + offsetof(struct hk_wire_hdr, key));
+	*endpoint = load_le32(base + offsetof(struct hk_wire_hdr, dst));
+	return true;
+}
+
+const char *hk_wire_status_name(enum hk_wire_status s)
+{
+	static const char *const names[HK_WIRE_STATUS_MAX] = {
+		[HK_WIRE_OK] = "ok",         [HK_WIRE_E_ETHERTYPE] = "ethertype",
+		[HK_WIRE_E_SHORT] = "short", [HK_WIRE_E_VERSION] = "version",
+		[HK_WIRE_E_TYPE] = "type",   [HK_WIRE_E_FIELD] = "field",
+		[HK_WIRE_E_CRC] = "crc",
+	};
+	return (unsigned)s < HK_WIRE_STATUS_MAX ? names[s] : "unknown";
+}

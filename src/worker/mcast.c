@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * worker/mcast.c: one frame for a group of receivers.
+ *
+ * A multicast frame is not stored after it was sent, so it does not count to a window. Its buffer
+ * comes from the reserve, as that of an acknowledgement does.
+ */
+#include "worker/mcast_internal.h"
+#include "worker/rx.h"
+#include "worker/tx.h"
+
+#include "wire/tag.h"
+
+#define TO_ALL UINT64_C(0xffffffffffff)
+
+void hk_worker_mcast_open(struct hk_worker *w, struct hk_mcast *m)
+{
+	hk_biased_enter(&w->lock);
+	m->next = w->mcast_listeners;
+	w->mcast_listeners = m;
+	hk_biased_leave(&w->lock);
+}
+
+void hk_worker_mcast_close(struct hk_worker *w, struct hk_mcast *m)
+{
+	hk_biased_enter(&w->lock);
+	for (struct hk_mcast **link = &w->mcast_listeners; *link; link = &(*link)->next)
+		if (*link == m) {
+			*link = m->next;
+			break;
+		}
+	hk_biased_leave(&w->lock);
+}
+
+/* The poller cannot reach the listeners, which lie in the application's memory. */
+void hk_mcast_receive(struct hk_worker *w, const struct hk_frame *frame)
+{
+	const struct hk_wire_hdr *h = &frame->h;
+
+	for (struct hk_mcast *m = w->by_poller ? NULL : w->mcast_listeners; m; m = m->next)
+		if (m->channel == h->dst && m->number == h->dst_epoch && m->endpoint == h->src &&
+		    m->epoch == h->src_epoch) {
+			w->n.mcasts_in++;
+			m->fn(m, h->psn, frame->payload, frame->payload_len);
+			return;
+		}
+	w->n.mcast_no_listener++;
+}
+
+/* Sends one piece. False if there is no buffer, or the port takes nothing. */
+static bool send_piece(struct hk_worker *w, const struct hk_mcast_to *to, uint32_t piece,
+		       const void *bytes, size_t len)
+{
+	struct rte_mbuf *m = hk_txq_stuck(w, 0) ? NULL : rte_pktmbuf_alloc(w->bufs.pool);
+	const struct hk_wire_hdr h = {
+		.version = HK_WIRE_VERSION,
+		.type = HK_WIRE_MCAST,
+		.len = (uint16_t)len,
+		.key = w->cfg.engine.key,
+		.src = w->cfg.engine.endpoint,
+		.dst = to->channel,
+		.src_epoch = w->cfg.engine.epoch,
+		.dst_epoch = to->number,
+		.psn = piece,
+	};
+	size_t all = HK_WIRE_DATA_OVERHEAD + len;
+	uint8_t mac[6];
+
+	if (!m)
+		return false;
+	m->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+	char *frame = rte_pktmbuf_mtod(m, char *);
+
+	hk_tag_to_mac(to->tag, mac);
+	hk_wire_eth_encode(frame, mac, w->txq[0]->port->info.mac);
+	hk_wire_hdr_encode(frame + HK_ETH_HLEN, &h);
+	if (len)
+		memcpy(frame + HK_WIRE_DATA_OVERHEAD, bytes, len);
+	if (w->cfg.engine.crc)
+		all += hk_wire_frame_seal(frame + HK_ETH_HLEN);
+	m->data_len = (uint16_t)all;
+	m->pkt_len = (uint32_t)all;
+	hk_txq_send(w, 0, m);
+	return true;
+}
+
+uint32_t hk_worker_mcast(struct hk_worker *w, const struct hk_mcast_to *to, uint32_t first,
+			 const void *bytes, size_t len, size_t each)
+{
+	uint32_t sent = 0;
+
+	hk_biased_enter(&w->lock);
+	w->gather++;
+	for (size_t at = 0; at < len && w->txqs && !hk_worker_broken(w); at += each, sent++)
+		if (!send_piece(w, to, first + sent, (const char *)bytes + at,
+				HK_MIN(each, len - at)))
+			break;
+	if (--w->gather == 0 && w->tx_waiting)
+		hk_txqs_flush(w);
+	w->n.mcasts += sent;
+	hk_biased_leave(&w->lock);
+	return sent;
+}
+
+void hk_worker_announce(struct hk_worker *w)
+{
+	const struct hk_mcast_to all = {.tag = TO_ALL, .number = 1};
+
+	hk_biased_enter(&w->lock);
+	if (w->txqs && !hk_worker_broken(w) && send_piece(w, &all, 0, NULL, 0))
+		hk_txqs_flush(w);
+	hk_biased_leave(&w->lock);
+}

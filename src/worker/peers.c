@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * worker/peers.c: adding peers, and what happens when a connection ends.
+ */
+#include "worker/peers.h"
+
+#include "wire/tag.h"
+#include "worker/paths.h"
+#include "worker/pending_reply.h"
+#include "worker/rma_internal.h"
+#include "worker/rx.h"
+#include "worker/tx.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+void hk_peer_learn(struct hk_worker *w, hk_peer p, const uint8_t mac[6], uint16_t txq)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+
+	hk_paths_drop(w, p);
+	hk_wire_eth_encode(peer->tx.eth, mac, w->txq[txq]->port->info.mac);
+	peer->tx.txq = peer->tx.bulk_txq = peer->tx.reply_txq = txq;
+}
+
+void hk_worker_peer_tag(struct hk_worker *w, hk_peer p, uint64_t tag)
+{
+	hk_biased_enter(&w->lock);
+	hk_tag_to_mac(tag, w->peer[p].tx.eth);
+	for (unsigned i = 0; w->peer[p].tx.paths && i < w->peer[p].tx.paths->count; i++)
+		hk_tag_to_mac(tag, w->peer[p].tx.paths->path[i].eth);
+	hk_biased_leave(&w->lock);
+}
+
+void hk_worker_peer_function(struct hk_worker *w, hk_peer p, unsigned function)
+{
+	w->peer[p].tx.function = (uint8_t)function;
+}
+
+/* The epoch of @endpoint; 0: not known. */
+static uint32_t known_epoch(const struct hk_worker *w, uint32_t endpoint)
+{
+	hk_peer p = hk_engine_peer_find(w->engine, endpoint);
+	struct hk_peer_info info = {0};
+
+	if (p != HK_PEER_NONE)
+		hk_engine_peer_info(w->engine, p, &info);
+	return info.epoch;
+}
+
+/* Checks one path: our port @port, and the frames that the peer's port takes. */
+static int check_path(const struct hk_worker *w, const char *name, unsigned port,
+		      unsigned frame_max, struct hk_error *err)
+{
+	unsigned ours = (unsigned)hk_worker_frame_max(w);
+
+	if (port >= w->txqs)
+		return hk_error_set(err, -EINVAL, "%s: no port %u here", name, port);
+	if (frame_max < ours)
+		return hk_error_set(
+			err, -EMSGSIZE,
+			"MTU mismatch: %s takes frames of %u bytes, this end (%s) sends "
+			"%u; fix: give both interfaces the same MTU, or set "
+			"btl_hikyaku_frame_max to %u on all ranks",
+			name, frame_max, w->txq[port]->port->info.spec, ours, frame_max);
+	return 0;
+}
+
+static int check_address(const struct hk_worker *w, const struct hk_peer_addr *a,
+			 struct hk_error *err)
+{
+	int rc = check_path(w, a->name, a->port, a->frame_max, err);
+
+	if (rc == 0 && a->bulk)
+		rc = check_path(w, a->name, a->bulk - 1u, a->frame_max, err);
+	if (rc == 0 && (a->more >= HK_PATHS_MAX || (a->more && (a->bulk || w->cfg.memory))))
+		rc = hk_error_set(err, -EINVAL,
+				  "%s: %u ports; fix: give 1 to %u, and one port where hikyakud's "
+				  "poller drives the worker",
+				  a->name, a->more + 1, HK_PATHS_MAX);
+	for (unsigned i = 0; rc == 0 && i < a->more; i++)
+		rc = check_path(w, a->name, a->path[i].port, a->path[i].frame_max, err);
+	return rc;
+}
+
+int hk_worker_peer_add(struct hk_worker *w, const struct hk_peer_addr *a, hk_peer *peer,
+		       struct hk_error *err)
+{
+	int rc = check_address(w, a, err);
+
+	if (rc)
+		return rc;
+	hk_biased_enter(&w->lock);
+	uint32_t epoch = known_epoch(w, a->endpoint);
+
+	*peer = hk_engine_peer_add(w->engine, a->endpoint, a->epoch, hk_now(w));
+	if (*peer != HK_PEER_NONE) {
+		if (epoch != a->epoch)
+			hk_peer_restarted(w, *peer);
+		hk_peer_learn(w, *peer, a->mac, a->port);
+		w->peer[*peer].tx.bulk_txq = a->bulk ? a->bulk - 1 : a->port;
+		w->peers_added += !w->peer[*peer].name;
+		free(w->peer[*peer].name);
+		w->peer[*peer].name = strdup(a->name);
+		rc = hk_paths_set(w, *peer, a);
+	}
+	hk_biased_leave(&w->lock);
+	if (*peer == HK_PEER_NONE)
+		return hk_error_set(err, -ENOSPC,
+				    "cannot add %s: the table of %u peers is full, or its endpoint "
+				    "%#x is taken; fix: raise btl_hikyaku_max_peers",
+				    a->name, w->cfg.engine.max_peers, a->endpoint);
+	return rc == 0 ? 0 : hk_error_set(err, rc, "%s: no memory for its ports", a->name);
+}
+
+const char *hk_worker_peer_name(const struct hk_worker *w, hk_peer p)
+{
+	return w->peer[p].name ? w->peer[p].name : "a peer not yet added";
+}
+
+static void describe(const struct hk_worker *w, hk_peer p, enum hk_disconnect_reason why,
+		     char *text, size_t len)
+{
+	const char *who = hk_worker_peer_name(w, p);
+	double timeout = (double)w->cfg.engine.peer_timeout / (double)HK_SEC;
+
+	switch (why) {
+	case HK_DISCONNECT_SILENT:
+		snprintf(text, len, "%s has not answered for %.3g s", who, timeout);
+		break;
+	case HK_DISCONNECT_RESTARTED:
+		snprintf(text, len, "%s was restarted, and knows nothing of this job's traffic",
+			 who);
+		break;
+	case HK_DISCONNECT_LEFT:
+		snprintf(text, len, "%s has left while messages to it were in flight", who);
+		break;
+	case HK_DISCONNECT_STUCK:
+		snprintf(text, len,
+			 "%s answers, but a frame to it never arrives: is the MTU on the way "
+			 "smaller than %zu bytes?",
+			 who, hk_worker_frame_max(w));
+		break;
+	case HK_DISCONNECT_NONE:
+		snprintf(text, len, "%s", who);
+		break;
+	}
+}
+
+static void free_held_fragments(struct hk_worker *w)
+{
+	uint64_t tokens[64];
+	unsigned n;
+
+	while ((n = hk_engine_reap_rx(w->engine, tokens, HK_ARRAY_LEN(tokens))) > 0)
+		for (unsigned i = 0; i < n; i++)
+			rte_pktmbuf_free_seg(hk_mbuf_of(tokens[i]));
+}
+
+void hk_peer_forget(struct hk_worker *w, hk_peer p)
+{
+	w->peer[p].ended_unseen = false;
+	hk_deferred_cas_forget(w, p);
+	hk_send_queue_drop(w, p);
+	hk_rx_forget(w, p);
+	hk_tx_reap(w);
+	hk_gets_forget(w, p);
+	hk_atomic_ops_forget(w, p);
+	hk_pending_replies_forget(w, p);
+	free_held_fragments(w);
+}
+
+static void report(struct hk_worker *w, hk_peer p, enum hk_disconnect_reason why)
+{
+	char text[256];
+
+	describe(w, p, why, text, sizeof(text));
+	if (w->cfg.lost)
+		w->cfg.lost(w->cfg.lost_arg, p, why, text);
+}
+
+/* This incarnation of @p has ended. */
+static void peer_ends(struct hk_worker *w, hk_peer p)
+{
+	if (!w->by_poller) {
+		hk_peer_forget(w, p);
+		return;
+	}
+	/* the poller cannot reach what lies in the application's memory, only receive buffers */
+	hk_deferred_cas_forget(w, p);
+	hk_rx_forget(w, p);
+	w->peer[p].ended_unseen = true;
+	hk_peer_list_add(w, HK_LIST_ENDED, p);
+}
+
+void hk_peer_disconnect(struct hk_worker *w, hk_peer p, enum hk_disconnect_reason why)
+{
+	if (!w->peer[p].pending_disconnect)
+		w->peer[p].pending_disconnect = (uint8_t)why;
+	hk_peer_list_add(w, HK_LIST_ENDED, p);
+}
+
+/* The connection ends: reports @why if something for the peer waits here, or was requested of
+ * it. */
+static void disconnect_if_waiting(struct hk_worker *w, hk_peer p, enum hk_disconnect_reason why)
+{
+	const struct hk_worker_peer *peer = &w->peer[p];
+
+	if (!peer->ended_unseen &&
+	    (peer->tx.queue.head || peer->rma.gets.head || peer->rma.gets_in_flight ||
+	     peer->atomic.ops.head || peer->atomic.ops_in_flight))
+		hk_peer_disconnect(w, p, why);
+}
+
+/* The engine reports no reason for a passive peer, because it starts again. But
+ * what was sent to the earlier incarnation is lost. hk_tx_reap() learns of lost packets. */
+void hk_peer_restarted(struct hk_worker *w, hk_peer p)
+{
+	disconnect_if_waiting(w, p, HK_DISCONNECT_RESTARTED);
+	w->peer[p].incarnation++;
+	peer_ends(w, p);
+}
+
+/* The engine reports a reason if packets were in flight; the worker does if messages waited. */
+void hk_peer_left(struct hk_worker *w, hk_peer p)
+{
+	disconnect_if_waiting(w, p, HK_DISCONNECT_LEFT);
+	peer_ends(w, p);
+}
+
+void hk_peers_forget_ended(struct hk_worker *w)
+{
+	for (uint32_t *link = &w->list[HK_LIST_ENDED]; *link != HK_PEER_NONE;) {
+		hk_peer p = *link;
+
+		hk_peer_forget_ended(w, p);
+		link = hk_peer_list_step(w, HK_LIST_ENDED, link, w->peer[p].pending_disconnect);
+	}
+}
+
+void hk_peers_report(struct hk_worker *w)
+{
+	enum hk_disconnect_reason why;
+
+	for (hk_peer p; (p = hk_engine_next_disconnect(w->engine, &why)) != HK_PEER_NONE;) {
+		hk_peer_forget(w, p);
+		w->peer[p].pending_disconnect = HK_DISCONNECT_NONE;
+		report(w, p, why);
+	}
+	for (hk_peer p; HK_UNLIKELY((p = hk_peer_list_pop(w, HK_LIST_ENDED)) != HK_PEER_NONE);) {
+		why = w->peer[p].pending_disconnect;
+		w->peer[p].pending_disconnect = HK_DISCONNECT_NONE;
+		if (why)
+			report(w, p, why);
+	}
+	if (HK_UNLIKELY(hk_peers_listed(w, HK_LIST_PATHS)))
+		hk_paths_report(w);
+}

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * worker/tx.c: frame buffers, transmit queues, send queues, and what the engine wants sent.
+ *
+ * DESIGN NOTES
+ *
+ * A frame buffer's life:
+ *   1. hk_worker_alloc() gives it to the caller, who fills it.
+ *   2. hk_worker_sendv() numbers it, writes its headers and transmits it. The worker holds one
+ *      reference to it beside the driver's.
+ *   3. It stays until it is acknowledged: the engine returns its token, and the buffer is free.
+ *
+ * A resend transmits the same buffer again, with its headers rewritten in place. If the driver
+ * still holds the buffer, a copy is sent.
+ *
+ * Gathering. Frames that the application sends leave at once, because it may not call again for
+ * long. Those of one message leave in one burst. Frames that handlers send inside progress are
+ * gathered, and leave in one burst at its end.
+ */
+#include "worker/tx.h"
+#include "worker/paths.h"
+#include "worker/peers.h"
+#include "worker/rma_internal.h"
+#include "worker/rx.h"
+#include "worker/wakeup.h"
+#include "wire/atomic.h"
+
+#include <errno.h>
+#include <rte_cycles.h>
+
+_Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "hk_buf_data() reads it there");
+_Static_assert(HK_FRAGS_MAX == HK_WIRE_MAX_FRAGS, "buffers of a message");
+
+/* hk_worker_tx_low() is true below this share of the buffers. */
+#define HK_LOW_DIVISOR 8
+
+hk_buf *hk_buf_take_reserved(struct hk_worker *w)
+{
+	hk_buf *b = HK_LIKELY(w->bufs.spares) ? w->bufs.spare[--w->bufs.spares]
+					      : rte_pktmbuf_alloc(w->bufs.pool);
+
+	if (HK_LIKELY(b != NULL))
+		w->bufs.in_use++;
+	return b;
+}
+
+hk_buf *hk_buf_take(struct hk_worker *w)
+{
+	hk_buf *b = NULL;
+
+	if (HK_UNLIKELY(w->bufs.in_use >= w->cfg.tx_buffers))
+		hk_tx_reap(w); /* buffers may be acknowledged and not yet reaped */
+	if (HK_LIKELY(w->bufs.in_use < w->cfg.tx_buffers))
+		b = hk_buf_take_reserved(w);
+	if (HK_UNLIKELY(!b))
+		w->n.no_buffer++;
+	return b;
+}
+
+void hk_buf_release(struct hk_worker *w, hk_buf *b)
+{
+	w->bufs.in_use--;
+	/* only ours, as it came from the pool; sending sets its other fields */
+	if (HK_LIKELY(w->bufs.spares < HK_SPARES && rte_mbuf_refcnt_read(b) == 1 && !b->next))
+		w->bufs.spare[w->bufs.spares++] = b;
+	else
+		rte_pktmbuf_free_seg(b);
+}
+
+hk_buf *hk_worker_alloc(struct hk_worker *w)
+{
+	hk_biased_enter(&w->lock);
+	hk_buf *b = hk_buf_take(w);
+
+	hk_biased_leave(&w->lock);
+	return b;
+}
+
+void hk_worker_free(struct hk_worker *w, hk_buf *b)
+{
+	hk_biased_enter(&w->lock);
+	hk_buf_release(w, b);
+	hk_biased_leave(&w->lock);
+}
+
+bool hk_worker_tx_low(const struct hk_worker *w)
+{
+	return hk_worker_tx_available(w) <=
+	       HK_MAX(w->cfg.tx_buffers / HK_LOW_DIVISOR, HK_WIRE_MAX_FRAGS);
+}
+
+unsigned hk_worker_tx_available(const struct hk_worker *w)
+{
+	return w->cfg.tx_buffers - HK_MIN(w->bufs.in_use, w->cfg.tx_buffers);
+}
+
+unsigned hk_worker_backlog(const struct hk_worker *w, hk_peer p)
+{
+	return w->peer[p].tx.queue.len;
+}
+
+/* ---- transmit queues ------------------------------------------------------------------------- */
+
+#define STUCK (HK_TX_QUEUE / 2)
+
+/* Call this if the queue is not empty after a flush. A queue that was emptied and filled again
+ * is noted before it is half full. */
+static HK_NOINLINE void note_if_stuck(const struct hk_worker *w, struct hk_txq *q, uint16_t sent)
+{
+	if (sent || q->waiting < STUCK) {
+		q->stuck_since = q->stuck_for = 0;
+		return;
+	}
+	uint64_t now = hk_now(w);
+
+	if (!q->stuck_since)
+		q->stuck_since = now;
+	q->stuck_for = now - q->stuck_since;
+}
+
+static void txq_flush(const struct hk_worker *w, struct hk_txq *q)
+{
+	uint16_t sent = hk_port_tx(q->port, q->pair, q->queue, q->waiting);
+
+	q->waiting -= sent;
+	if (HK_LIKELY(q->waiting == 0))
+		return;
+	note_if_stuck(w, q, sent);
+	memmove(q->queue, q->queue + sent, q->waiting * sizeof(q->queue[0]));
+	/* the poller may flush this queue next, and it cannot read the source of a put */
+	for (uint16_t i = 0; w->shared && q->zero_copy && i < q->waiting; i++)
+		hk_buf_detach(q->queue[i]);
+}
+
+void hk_txqs_flush(struct hk_worker *w)
+{
+	w->tx_waiting = false;
+	for (unsigned i = 0; i < w->txqs; i++) {
+		if (w->txq[i]->waiting)
+			txq_flush(w, w->txq[i]);
+		w->tx_waiting |= w->txq[i]->waiting > 0;
+	}
+}
+
+void hk_txq_send(struct hk_worker *w, uint16_t txq, struct rte_mbuf *m)
+{
+	struct hk_txq *q = w->txq[txq];
+
+	if (HK_UNLIKELY(q->waiting == HK_TX_QUEUE)) {
+		txq_flush(w, q);
+		if (q->waiting == HK_TX_QUEUE) { /* the port is stuck: the engine resends it */
+			w->n.tx_dropped++;
+			rte_pktmbuf_free(m);
+			return;
+		}
+	}
+	q->queue[q->waiting++] = m;
+	if (!w->gather || q->waiting >= q->burst)
+		txq_flush(w, q);
+	if (HK_UNLIKELY(q->waiting))
+		w->tx_waiting = true;
+}
+
+bool hk_txq_stuck(const struct hk_worker *w, uint16_t txq)
+{
+	return w->txq[txq]->waiting >= STUCK;
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* Numbers and transmits one buffer. False if the window has no space. */
+static bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t now)
+{
+	struct hk_buf_note *note = hk_note(b);
+	const struct hk_worker_peer *peer = &w->peer[p];
+	struct hk_tx_route route = hk_tx_route(w, p, note->bulk, now);
+	struct hk_packet pkt = {
+		.token = (uintptr_t)b,
+		.len = note->len,
+		.type = HK_WIRE_DATA,
+		.am = note->am,
+		.frag = note->frag,
+		.frags = note->frags,
+		.path = route.path,
+	};
+	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+	size_t len = HK_WIRE_DATA_OVERHEAD + note->len;
+
+	if (HK_UNLIKELY(hk_txq_stuck(w, route.txq)) ||
+	    !hk_engine_send(w->engine, p, &pkt, now, frame + HK_ETH_HLEN))
+		return false;
+	if (HK_UNLIKELY(peer->tx.paths != NULL)) {
+		note->path = route.path;
+		hk_path_sent(w, peer->tx.paths, route.path, note->len);
+	} else {
+		w->n.tx_bulk += route.path;
+	}
+	hk_tx_eth(frame, route.eth, note->function);
+	if (HK_UNLIKELY(w->cfg.engine.crc))
+		len += hk_wire_frame_seal(frame + HK_ETH_HLEN);
+	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+	b->data_len = (uint16_t)len;
+	b->pkt_len = (uint32_t)len;
+	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
+	hk_txq_send(w, route.txq, b);
+	return true;
+}
+
+void hk_send_queue_add(struct hk_worker *w, hk_peer p, struct hk_item *item)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+
+	hk_item_of(item)->next = NULL;
+	if (peer->tx.queue.head)
+		hk_item_of(peer->tx.queue.tail)->next = item;
+	else
+		peer->tx.queue.head = item;
+	peer->tx.queue.tail = item;
+	peer->tx.queue.len++;
+	w->n.queued++;
+	bool first = !hk_peers_listed(w, HK_LIST_SEND_QUEUE);
+
+	hk_peer_list_add(w, HK_LIST_SEND_QUEUE, p);
+	if (first && !hk_link_is_put(item)) /* the poller cannot send a put */
+		hk_wakeup_own_poller(w);
+}
+
+static bool send_item(struct hk_worker *w, hk_peer p, struct hk_item *item, uint64_t now)
+{
+	if (hk_link_is_put(item))
+		return !w->by_poller && hk_put_run(w, hk_put_of(item), now);
+	return send_now(w, p, hk_buf_of(item), now);
+}
+
+/* Removes the first of the send queue, after it was sent or to drop it. */
+static void backlog_pop(struct hk_worker *w, hk_peer p)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+	struct hk_item *item = peer->tx.queue.head;
+
+	peer->tx.queue.head = hk_item_of(item)->next;
+	peer->tx.queue.len--;
+	if (hk_link_is_put(item))
+		hk_put_unqueued(w, hk_put_of(item));
+	else if (hk_note(hk_buf_of(item))->refusal)
+		peer->rma.refusals_queued--;
+	else if (hk_note(hk_buf_of(item))->atomic_reply)
+		peer->atomic.replies_queued--;
+}
+
+void hk_send_queues_run(struct hk_worker *w, uint64_t now)
+{
+	for (uint32_t *link = &w->list[HK_LIST_SEND_QUEUE]; *link != HK_PEER_NONE;) {
+		hk_peer p = *link;
+		struct hk_worker_peer *peer = &w->peer[p];
+
+		while (peer->tx.queue.head && !peer->ended_unseen) {
+			struct hk_item *item = peer->tx.queue.head;
+
+			if (!send_item(w, p, item, now))
+				break;
+			backlog_pop(w, p);
+		}
+		link = hk_peer_list_step(w, HK_LIST_SEND_QUEUE, link, peer->tx.queue.head != NULL);
+	}
+}
+
+bool hk_worker_peers_not_polling(struct hk_worker *w)
+{
+	if (!hk_peers_listed(w, HK_LIST_SEND_QUEUE)) /* the poller only removes from it */
+		return false;
+	hk_biased_enter(&w->lock);
+	hk_peer p = w->list[HK_LIST_SEND_QUEUE];
+	bool any = p != HK_PEER_NONE;
+
+	while (p != HK_PEER_NONE && hk_engine_zero_credit(w->engine, p))
+		p = w->peer[p].next[HK_LIST_SEND_QUEUE];
+	hk_biased_leave(&w->lock);
+	return any && p == HK_PEER_NONE;
+}
+
+void hk_send_queue_drop(struct hk_worker *w, hk_peer p)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+
+	while (peer->tx.queue.head) {
+		struct hk_item *item = peer->tx.queue.head;
+
+		backlog_pop(w, p);
+		if (!hk_link_is_put(item))
+			hk_buf_release(w, hk_buf_of(item));
+	}
+}
+
+static int refuse(struct hk_worker *w, hk_buf *const *bufs, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		hk_buf_release(w, bufs[i]);
+	return -ENOTCONN;
+}
+
+int hk_tx_message(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *const *bufs,
+		  const size_t *len, unsigned count, bool bulk)
+{
+	int rc = 0;
+	struct hk_worker_peer *peer = &w->peer[p];
+
+	for (unsigned i = 0; i < count; i++) {
+		*hk_note(bufs[i]) = (struct hk_buf_note){
+			.peer = p,
+			.len = (uint16_t)len[i],
+			.am = am,
+			.frag = (uint8_t)i,
+			.frags = (uint8_t)count,
+			.bulk = bulk,
+			.function = peer->tx.function,
+		};
+	}
+	enum hk_peer_state state = hk_engine_peer_state(w->engine, p);
+
+	if (HK_UNLIKELY((state != HK_PEER_ACTIVE && state != HK_PEER_PASSIVE) ||
+			(atomic_load_explicit(&w->lock.broken, memory_order_relaxed) &&
+			 hk_worker_broken(w)))) {
+		rc = refuse(w, bufs, count);
+	} else {
+		uint64_t now = hk_now(w);
+		unsigned i = 0;
+
+		hk_peer_forget_ended(w, p);
+		w->gather += count > 1;
+		if (HK_LIKELY(!peer->tx.queue.head))
+			while (i < count && send_now(w, p, bufs[i], now))
+				i++;
+		w->gather -= count > 1;
+		if (count > 1 && !w->gather) {
+			if (HK_UNLIKELY(peer->tx.paths != NULL))
+				hk_txqs_flush(w);
+			else
+				txq_flush(w, w->txq[bulk ? peer->tx.bulk_txq : peer->tx.txq]);
+		}
+		rc = i < count;
+		for (; i < count; i++)
+			hk_send_queue_add(w, p, &hk_note(bufs[i])->item);
+		w->n.messages_sent++;
+	}
+	return rc;
+}
+
+int hk_worker_sendv(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *const *bufs,
+		    const size_t *len, unsigned count)
+{
+	hk_biased_enter(&w->lock);
+	int rc = hk_tx_message(w, p, am, bufs, len, count, false);
+
+	hk_biased_leave(&w->lock);
+	return rc;
+}
+
+int hk_worker_sendv_bulk(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *const *bufs,
+			 const size_t *len, unsigned count)
+{
+	hk_biased_enter(&w->lock);
+	int rc = hk_tx_message(w, p, am, bufs, len, count, true);
+
+	hk_biased_leave(&w->lock);
+	return rc;
+}
+
+/* ---- what the engine wants sent -------------------------------------------------------------- */
+
+void hk_tx_reap(struct hk_worker *w)
+{
+	uint64_t tokens[64];
+	unsigned n;
+
+	while ((n = hk_engine_reap(w->engine, tokens, HK_ARRAY_LEN(tokens))) > 0) {
+		for (unsigned i = 0; i < n; i++) {
+			bool lost = tokens[i] & HK_TOKEN_LOST;
+			hk_buf *b = hk_mbuf_of(tokens[i] & ~HK_TOKEN_LOST);
+
+			if (HK_UNLIKELY(w->has_paths) && !lost)
+				hk_path_acked(w, hk_note(b));
+			if (HK_LIKELY(hk_note(b)->op == NULL)) {
+				/* the loss of a reply is not reported: its requester has gone */
+				if (HK_UNLIKELY(lost && hk_note(b)->am < HK_WIRE_AM_ATOMIC))
+					hk_peer_disconnect(w, hk_note(b)->peer,
+							   HK_DISCONNECT_RESTARTED);
+				hk_buf_release(w, b);
+			} else if (!w->by_poller) {
+				hk_put_frame_end(w, b, lost);
+			} else {
+				hk_note(b)->lost = lost;
+				hk_note(b)->item.next = w->puts_acked
+								? &hk_note(w->puts_acked)->item
+								: NULL;
+				w->puts_acked = b;
+			}
+		}
+		if (n < HK_ARRAY_LEN(tokens))
+			break;
+	}
+}
+
+/* A copy of @b as it was sent. A NIC returns buffers late, so a packet may have to be sent again
+ * before. Slow path. */
+static hk_buf *copy_of(struct hk_worker *w, const hk_buf *b)
+{
+	hk_buf *c = rte_pktmbuf_alloc(w->bufs.pool);
+
+	if (!c)
+		return NULL;
+	c->data_off = b->data_off;
+	for (const hk_buf *s = b; s; s = s->next) {
+		memcpy(rte_pktmbuf_mtod_offset(c, char *, c->data_len),
+		       rte_pktmbuf_mtod(s, const char *), s->data_len);
+		c->data_len = (uint16_t)(c->data_len + s->data_len);
+	}
+	c->pkt_len = c->data_len;
+	return c;
+}
+
+static void resend(struct hk_worker *w, const struct hk_out *o)
+{
+	hk_buf *b = hk_mbuf_of(o->token);
+	struct hk_worker_peer *peer = &w->peer[o->peer];
+	struct hk_buf_note *note = hk_note(b);
+	uint16_t txq = note->bulk ? peer->tx.bulk_txq : peer->tx.txq, was = txq;
+	const uint8_t *eth = NULL; /* of another path */
+
+	if (HK_UNLIKELY(peer->tx.paths != NULL)) {
+		was = peer->tx.paths->path[note->path].txq;
+		hk_path_lost(w, o->peer, note, o->path);
+		txq = peer->tx.paths->path[note->path].txq;
+		eth = peer->tx.paths->path[note->path].eth;
+	}
+	if (HK_UNLIKELY(b->nb_segs > 1 && !w->txq[txq]->zero_copy))
+		hk_buf_detach(b); /* the peer has moved to a port that does not copy at transmit */
+	if (HK_LIKELY(rte_mbuf_refcnt_read(b) == 1)) {
+		for (hk_buf *s = b; s; s = s->next)
+			rte_mbuf_refcnt_set(s, 2); /* the driver's and ours */
+	} else if (b->nb_segs > 1 && txq == was) {
+		/* zero-copy: the port copies at once, so the frame still waits in our queue */
+		return;
+	} else {
+		b = copy_of(w, b);
+		if (!b) /* the same as one more loss */
+			return;
+	}
+	char *hdr = rte_pktmbuf_mtod(b, char *) + HK_ETH_HLEN;
+
+	if (HK_UNLIKELY(eth != NULL))
+		hk_tx_eth(hdr - HK_ETH_HLEN, eth, note->function);
+	memcpy(hdr, o->bytes, HK_WIRE_HLEN);
+	if (w->cfg.engine.crc)
+		hk_wire_frame_seal(hdr);
+	hk_txq_send(w, txq, b);
+}
+
+static void control(struct hk_worker *w, const struct hk_out *o, const uint8_t *eth, uint16_t txq)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(w->bufs.pool);
+
+	if (!m) /* the same as a loss on the wire; timers send another */
+		return;
+	m->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+	char *frame = rte_pktmbuf_mtod(m, char *);
+	size_t len = HK_ETH_HLEN + o->len;
+
+	memcpy(frame, eth, HK_ETH_HLEN);
+	memcpy(frame + HK_ETH_HLEN, o->bytes, o->len);
+	if (w->cfg.engine.crc)
+		len += hk_wire_frame_seal(frame + HK_ETH_HLEN);
+	m->data_len = (uint16_t)len;
+	m->pkt_len = (uint32_t)len;
+	hk_txq_send(w, txq, m);
+}
+
+static void answer_peer(struct hk_worker *w, const struct hk_out *o)
+{
+	const struct hk_worker_peer *peer = &w->peer[o->peer];
+
+	if (HK_UNLIKELY(peer->tx.paths != NULL)) {
+		const struct hk_tx_path *path = hk_path_for_reply(w, &peer->tx);
+
+		control(w, o, path->eth, path->txq);
+	} else if (o->kind == HK_OUT_TAIL_PROBE) {
+		control(w, o, peer->tx.eth, o->path ? peer->tx.bulk_txq : peer->tx.txq);
+	} else {
+		control(w, o, peer->tx.eth, peer->tx.reply_txq);
+	}
+}
+
+void hk_tx_poll(struct hk_worker *w, uint64_t now, const struct rte_ether_hdr *answer,
+		uint16_t received_txq)
+{
+	struct hk_out out[HK_OUT_BURST];
+	unsigned n;
+
+	do {
+		n = hk_engine_poll(w->engine, now, out, HK_OUT_BURST);
+		for (unsigned i = 0; i < n; i++) {
+			const struct hk_out *o = &out[i];
+			uint8_t eth[HK_ETH_HLEN];
+
+			if (o->kind == HK_OUT_RESEND) {
+				resend(w, o);
+			} else if (o->peer != HK_PEER_NONE) {
+				answer_peer(w, o);
+			} else if (answer) {
+				hk_wire_eth_encode(eth, answer->src_addr.addr_bytes,
+						   w->txq[received_txq]->port->info.mac);
+				control(w, o, eth, received_txq);
+			}
+		}
+	} while (n == HK_OUT_BURST);
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * learn/gossip_take.c: checks and merges received messages (learn/gossip.h).
+ */
+#include "learn/gossip_peer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Stale parameters have less than half of our rows behind them, and are this many of our epochs
+ * behind. */
+#define STALE_EPOCHS 4
+
+static bool far_behind(const struct hk_learn_gossip *g, uint64_t mine, uint64_t yours)
+{
+	return yours < mine / 2 && mine - yours > STALE_EPOCHS * (uint64_t)g->data.rows;
+}
+
+/* Returns whether most of the neighbours that have sent slices are too far from us. */
+static bool most_far(const struct hk_learn_gossip *g)
+{
+	unsigned active = 0, far = 0;
+
+	for (unsigned i = 0; i < g->nodes; i++) {
+		if (!g->peer[i] || !g->peer[i]->active)
+			continue;
+		active++;
+		far += g->peer[i]->far;
+	}
+	return 2 * far > active;
+}
+
+static double length(const double *v, size_t n)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < n; i++)
+		sum += v[i] * v[i];
+	return sqrt(sum);
+}
+
+static void merge_one(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s,
+		      const struct hk_learn_slice_hdr *h)
+{
+	double share = g->set->merge == HK_LEARN_AGE ? hk_learn_merge_age_share(s->age, h->age)
+						     : 0.5;
+
+	hk_learn_merge_weighted(g->train.w + s->first, g->values, share, s->count);
+	g->stats.merged++;
+}
+
+static void copy(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s, const double *from)
+{
+	memcpy(g->train.w + s->first, from, s->count * sizeof(double));
+	/* the momentum belongs to the old parameters */
+	if (g->train.velocity)
+		memset(g->train.velocity + s->first, 0, s->count * sizeof(double));
+	s->copied_at = g->round;
+	g->stats.copied++;
+}
+
+static void record(struct hk_learn_gossip *g, struct hk_learn_gossip_slice *s, const double *values)
+{
+	memcpy(g->received + s->first, values, s->count * sizeof(double));
+	s->received = true;
+}
+
+static bool same_model(const struct hk_learn_gossip *g, const struct hk_learn_slice_hdr *h,
+		       unsigned i)
+{
+	return h->fingerprint == g->fingerprint && h->merge == g->set->merge &&
+	       h->slices == g->slices && h->slice == i && i < g->slices &&
+	       h->count == g->slice[i].count;
+}
+
+static enum hk_learn_reason check_slice(struct hk_learn_gossip *g, struct hk_learn_gossip_peer *p,
+					const struct hk_learn_slice_hdr *h, const double *values)
+{
+	struct hk_learn_gossip_slice *s = &g->slice[h->slice];
+	const double *own = g->train.w + s->first;
+	double distance;
+
+	if (!hk_learn_guard_finite(values, s->count))
+		return HK_LEARN_R_NOT_FINITE;
+	if (far_behind(g, s->age, h->age))
+		return HK_LEARN_R_STALE;
+	distance = hk_learn_guard_distance(own, values, s->count);
+	bool accepted = hk_learn_guard_accepts(&s->guard, g->set->norm_limit, distance,
+					       length(own, s->count), s->count, most_far(g));
+	p->active = true;
+	p->far = !accepted;
+	if (!accepted)
+		return HK_LEARN_R_FAR;
+	p->distance[h->slice] = distance;
+	record(g, s, values);
+	return HK_LEARN_TAKEN;
+}
+
+/* ---- push-sum -------------------------------------------------------------------------------- */
+
+/* Returns whether the parts that came since the last message include some that the sender gave
+ * before it copied a neighbour's parameters. */
+static bool given_before_copy(const struct hk_learn_gossip_peer *p,
+			      const struct hk_learn_slice_hdr *h)
+{
+	return h->since_copy != 0 && p->number[h->slice] < h->number - h->since_copy;
+}
+
+static enum hk_learn_reason take_push(struct hk_learn_gossip *g, struct hk_learn_gossip_peer *p,
+				      const struct hk_learn_slice_hdr *h)
+{
+	struct hk_learn_gossip_slice *s = &g->slice[h->slice];
+	struct hk_learn_push *seen = &p->taken[h->slice];
+	double *own = g->train.w + s->first;
+
+	if (!isfinite(h->weight))
+		return HK_LEARN_R_NOT_FINITE;
+	double news = hk_learn_push_difference(seen, h->weight, g->values, g->difference, s->count);
+	if (news <= 0) /* nothing was given since */
+		return hk_learn_guard_finite(g->values, s->count) ? HK_LEARN_TAKEN
+								  : HK_LEARN_R_NOT_FINITE;
+	enum hk_learn_reason why = given_before_copy(p, h) ? HK_LEARN_R_STALE
+							   : check_slice(g, p, h, g->difference);
+	if (why == HK_LEARN_TAKEN && far_behind(g, h->age, s->age))
+		copy(g, s, g->difference);
+	/* of refused parts only the weight is taken, with our own parameters (learn/merge.h) */
+	hk_learn_push_take(own, &s->weight, why == HK_LEARN_TAKEN ? g->difference : own, news, seen,
+			   h->weight, g->values, s->count);
+	if (why != HK_LEARN_TAKEN)
+		return why;
+	s->age = HK_MAX(s->age, h->age);
+	g->stats.merged++;
+	return HK_LEARN_TAKEN;
+}
+
+/* ---- received messages ----------------------------------------------------------------------- */
+
+static enum hk_learn_reason take(struct hk_learn_gossip *g, struct hk_learn_gossip_peer *p,
+				 const struct hk_learn_slice_hdr *h)
+{
+	struct hk_learn_gossip_slice *s = &g->slice[h->slice];
+	enum hk_learn_reason why;
+
+	if (g->set->merge == HK_LEARN_PUSH_SUM)
+		return take_push(g, p, h);
+	why = check_slice(g, p, h, g->values);
+	if (why != HK_LEARN_TAKEN)
+		return why;
+	if (g->set->merge == HK_LEARN_TRIMMED) {
+		memcpy(p->latest + s->first, g->values, s->count * sizeof(double));
+		p->age[h->slice] = h->age;
+		p->fresh[h->slice] = true;
+		return HK_LEARN_TAKEN;
+	}
+	if (far_behind(g, h->age, s->age))
+		copy(g, s, g->values);
+	else
+		merge_one(g, s, h);
+	s->age = HK_MAX(s->age, h->age);
+	return HK_LEARN_TAKEN;
+}
+
+static enum hk_learn_reason take_parameters(struct hk_learn_gossip *g, uint16_t src, uint8_t type,
+					    const void *data, size_t len)
+{
+	struct hk_learn_gossip_peer *p;
+	struct hk_learn_slice_hdr h;
+	enum hk_learn_reason why;
+	const void *values;
+
+	if (!hk_learn_slice_parse(data, len, &h, &values))
+		return HK_LEARN_R_BYTES;
+	if (!same_model(g, &h, (unsigned)type - HK_LEARN_T_SLICE))
+		return HK_LEARN_R_MODEL;
+	p = hk_learn_gossip_peer(g, src);
+	if (!p)
+		return HK_LEARN_R_BYTES;
+	if (!hk_learn_gossip_peer_run(g, p, h.run))
+		return HK_LEARN_R_OLD;
+	if (g->set->merge == HK_LEARN_PUSH_SUM && h.to_run != g->run) {
+		/* tell it our run, at most once a round */
+		if (p->greeted_at != g->round + 1) {
+			p->greeted_at = g->round + 1;
+			hk_learn_gossip_send_status(g, src, 0);
+		}
+		return HK_LEARN_R_RUN;
+	}
+	if (h.number <= p->number[h.slice])
+		return HK_LEARN_R_OLD;
+	memcpy(g->values, values, h.count * sizeof(double));
+	why = take(g, p, &h);
+	p->number[h.slice] = h.number;
+	return why;
+}
+
+/* The trimmed mean waits for the parameters of so many neighbours, or of all if there are fewer. */
+#define TRIMMED_MIN 3
+
+/* Returns the median age of the slices to merge: a faulty node may report any age. */
+static uint64_t median_age(const struct hk_learn_gossip *g, unsigned i, unsigned n)
+{
+	double *age = g->sorted;
+	unsigned at = 0;
+
+	for (unsigned o = 0; o < g->nodes; o++) {
+		const struct hk_learn_gossip_peer *p = g->peer[o];
+		if (!p || !p->fresh[i])
+			continue;
+		double x = (double)p->age[i];
+		unsigned j = at++;
+		for (; j > 0 && age[j - 1] > x; j--)
+			age[j] = age[j - 1];
+		age[j] = x;
+	}
+	return (uint64_t)age[(n - 1) / 2];
+}
+
+static void merge_slice(struct hk_learn_gossip *g, unsigned i, unsigned enough)
+{
+	struct hk_learn_gossip_slice *s = &g->slice[i];
+	uint64_t age;
+	unsigned n = 0;
+
+	for (unsigned o = 0; o < g->nodes; o++) {
+		const struct hk_learn_gossip_peer *p = g->peer[o];
+		if (!p || !p->fresh[i])
+			continue;
+		g->others[n++] = p->latest + s->first;
+	}
+	if (n == 0 || n < enough)
+		return;
+	g->stats.merged += n;
+	age = median_age(g, i, n);
+	if (far_behind(g, age, s->age)) {
+		/* most neighbours are far ahead, so that ours would only be an extreme value:
+		 * replace it by one of theirs */
+		copy(g, s, g->others[--n]);
+	}
+	hk_learn_merge_trimmed(g->train.w + s->first, g->others, n, g->set->trim, g->sorted,
+			       s->count);
+	for (unsigned o = 0; o < g->nodes; o++) {
+		struct hk_learn_gossip_peer *p = g->peer[o];
+		if (p)
+			p->fresh[i] = false;
+	}
+	s->age = HK_MAX(s->age, age);
+}
+
+void hk_learn_gossip_merge_trimmed(struct hk_learn_gossip *g)
+{
+	const uint16_t *list;
+	unsigned enough;
+
+	if (g->set->merge != HK_LEARN_TRIMMED)
+		return;
+	enough = HK_MIN(g->net.neighbours(g->net.arg, &list), TRIMMED_MIN);
+	for (unsigned i = 0; i < g->slices; i++)
+		merge_slice(g, i, enough);
+}
+
+static enum hk_learn_reason take_status(struct hk_learn_gossip *g, uint16_t src, const void *data,
+					size_t len)
+{
+	struct hk_learn_gossip_peer *p;
+	struct hk_learn_status_hdr h;
+	const void *entries;
+
+	if (!hk_learn_status_parse(data, len, &h, &entries))
+		return HK_LEARN_R_BYTES;
+	if (h.fingerprint != g->fingerprint)
+		return HK_LEARN_R_MODEL;
+	p = hk_learn_gossip_peer(g, src);
+	if (!p)
+		return HK_LEARN_R_BYTES;
+	if (!hk_learn_gossip_peer_run(g, p, h.run))
+		return HK_LEARN_R_OLD;
+	hk_learn_agree_read(&g->agree, &h, entries);
+	hk_learn_gossip_follow(g);
+	if (h.flags & HK_LEARN_STATUS_F_HELLO)
+		hk_learn_gossip_send_status(g, src, 0);
+	return HK_LEARN_TAKEN;
+}
+
+enum hk_learn_reason hk_learn_gossip_message(struct hk_learn_gossip *g, uint16_t src, uint8_t type,
+					     const void *data, size_t len)
+{
+	enum hk_learn_reason why;
+
+	g->stats.bytes_received += len;
+	if (type == HK_LEARN_T_STATUS) {
+		g->stats.statuses_received++;
+		why = take_status(g, src, data, len);
+	} else {
+		g->stats.slices_received++;
+		why = take_parameters(g, src, type, data, len);
+	}
+	if (why != HK_LEARN_TAKEN)
+		g->stats.refused[why]++;
+	return why;
+}

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The names of hosts: from the lab, and from their own LLDP, which may hold anything."""
+
+import random
+
+import pytest
+from networks import lldp
+
+from hikyaku.sdn.names import MAX_NAME, MAX_NAMES, Names
+
+HOST = 0x0200_0000_0001
+
+
+def test_a_host_tells_its_name_and_interface():
+    names = Names()
+    assert (names.name(HOST), names.interface(HOST)) == (None, None)
+    names.hear(lldp(b"alpha.example", b"eth1"))
+    assert (names.name(HOST), names.interface(HOST)) == ("alpha.example", "eth1")
+    names.hear(lldp(b"beta"))
+    assert (names.name(HOST), names.interface(HOST)) == ("beta", None)
+
+
+def test_the_labs_names_are_certain():
+    names = Names({HOST: ("node0", "tcp0")})
+    names.hear(lldp(b"another", b"eth1"))
+    assert (names.name(HOST), names.interface(HOST)) == ("node0", "tcp0")
+
+
+@pytest.mark.parametrize(
+    ("sent", "shown"),
+    [
+        (b"a\n\x1b[31mb", "a[31mb"),
+        (b"x" * 200, "x" * MAX_NAME),
+        (b"\xff\xfe", "\N{REPLACEMENT CHARACTER}" * 2),
+        (b"\0\0", None),
+        (b"", None),
+    ],
+)
+def test_strange_names_do_no_harm(sent, shown):
+    names = Names()
+    names.hear(lldp(sent))
+    assert names.name(HOST) == shown
+
+
+def test_names_are_not_without_end():
+    names = Names()
+    for i in range(MAX_NAMES + 10):
+        names.hear(lldp(b"many", source=HOST + i))
+    assert names.name(HOST + MAX_NAMES) is None
+    names.hear(lldp(b"new"))
+    assert names.name(HOST) == "new"
+
+
+def test_broken_frames_name_nobody():
+    draw = random.Random(5)
+    names, whole = Names(), lldp(b"alpha")
+    for _ in range(2000):
+        cut = bytearray(whole[: draw.randrange(len(whole))])
+        if len(cut) > 14:
+            cut[draw.randrange(14, len(cut))] = draw.randrange(256)
+        names.hear(bytes(cut))
+    assert names.name(HOST) in (None, "alpha")

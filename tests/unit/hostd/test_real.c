@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/hostd/test_real.c: the real hikyakud, in huge pages, for two nodes on this machine
+ * with a memif between them; ranks attach as DPDK secondaries.
+ */
+#include "hostd/client.h"
+#include "hostd/rundir.h"
+#include "port/port.h"
+#include "tests/support/await.h"
+#include "tests/support/child.h"
+#include "tests/support/shared.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#define PAGES 160 /* two daemons of 2 slots */
+
+/* ---- a rank ---------------------------------------------------------------------------------- */
+
+static struct hk_hostd_client *host;
+static struct hk_port *port;
+static struct rte_mempool *rx_pool, *tx_pool;
+
+static void wires(const char *line)
+{
+	struct hk_ctl_node node = {0};
+	struct hk_ctl_wire wire;
+	unsigned long long id;
+
+	CHECK(sscanf(line, "wires %llx %u", &id, &node.slots) == 2);
+	node.node_id = id;
+	CHECK_OK(hk_hostd_client_wires(host, &node, 1, &wire, RIG_WAIT_MS, ERR));
+	CHECK_EQ(wire.queues, 4);
+	CHECK_OK(hk_port_attach(wire.port_id, RIG_WAIT_MS, &port, ERR));
+	role_reply("wired");
+}
+
+static void send_one(uint16_t queue)
+{
+	struct rte_mbuf *m = rte_pktmbuf_alloc(tx_pool);
+
+	CHECK(m != NULL);
+	m->pkt_len = m->data_len = 64;
+	memset(rte_pktmbuf_mtod(m, void *), 'x', 64);
+	/* a memif's client adds buffers to the ring when it polls; the other end does that now */
+	AWAIT(RIG_WAIT_MS, hk_port_tx(port, queue, &m, 1) == 1);
+	role_reply("sent");
+}
+
+static void take_one(uint16_t queue)
+{
+	struct rte_mbuf *m;
+
+	AWAIT(RIG_WAIT_MS, hk_port_rx(port, queue, &m, 1) == 1);
+	CHECK(m->pool == rx_pool && m->data_len == 64);
+	rte_pktmbuf_free(m);
+	role_reply("took");
+}
+
+ROLE(rank)
+{
+	struct hk_hostd_request req = {.job_key = 7,
+				       .name = argv[0],
+				       .endpoint = (uint32_t)atoi(argv[1]),
+				       .local_ranks = 1,
+				       .timeout_ms = RIG_WAIT_MS};
+	char line[128];
+
+	CHECK_OK(hk_hostd_client_connect(&req, &host, ERR));
+	const struct hk_ctl_welcome *l = hk_hostd_client_lease(host);
+	struct hk_eal_config eal = {.role = HK_EAL_SECONDARY,
+				    .shared = l->shared,
+				    .huge_dir = l->huge_dir,
+				    .runtime_dir = l->runtime_dir,
+				    .lcore = l->lcore};
+	/* the lease decides, not this process's environment */
+	CHECK_EQ(setenv("RUNTIME_DIRECTORY", "/nowhere", 1), 0);
+	CHECK_OK(hk_eal_init(&eal, ERR));
+	CHECK(strcmp(getenv("RUNTIME_DIRECTORY"), "/nowhere") ==
+	      0); /* the program's own value stays */
+	CHECK_OK(hk_pool_find(l->rx_pool, &rx_pool, ERR));
+	CHECK_OK(hk_pool_find(l->tx_pool, &tx_pool, ERR));
+	memset((void *)(uintptr_t)l->memory, 0xa5,
+	       l->memory_len); /* all of it belongs to this slot */
+	role_reply("at %llx %u %u", (unsigned long long)l->node_id, l->slot, l->generation);
+	while (role_receive(line, -1)) {
+		if (strncmp(line, "wires", 5) == 0) {
+			wires(line);
+		} else if (strncmp(line, "send", 4) == 0) {
+			send_one((uint16_t)atoi(line + 5));
+		} else if (strncmp(line, "take", 4) == 0) {
+			take_one((uint16_t)atoi(line + 5));
+		} else if (strcmp(line, "hog") == 0) {
+			unsigned n = 0;
+			while (rte_pktmbuf_alloc(tx_pool))
+				n++;
+			role_reply("hogged %u", n);
+		} else {
+			CHECK_OK(hk_hostd_client_goodbye(host, RIG_WAIT_MS, ERR));
+			hk_port_detach(port);
+			hk_eal_end();
+			hk_hostd_client_close(host);
+			return;
+		}
+	}
+}
+
+/* ---- daemons --------------------------------------------------------------------------------- */
+
+static pid_t start_daemon(const char *name)
+{
+	char spec[128], path[128];
+	struct hk_rundir rd;
+
+	snprintf(spec, sizeof(spec), "memif:dir=%s,frame=2048", rig_dir);
+	pid_t pid = child_fork();
+	if (pid == 0) {
+		execl(REAL_DAEMON, "hikyakud", "--name", name, "--port", spec, "--slots", "2",
+		      "--rx-buffers", "1024", "--tx-buffers", "512", "--huge-dir", rig_huge, NULL);
+		_exit(127);
+	}
+	/* it listens before it has memory; clients that connect then wait */
+	CHECK(hk_rundir_find(name, &rd, NULL) == 0);
+	hk_rundir_path(&rd, "control", path);
+	int fd;
+	int64_t end = hk_clock_ms() + RIG_WAIT_MS;
+	AWAIT(RIG_WAIT_MS, (fd = hk_ctl_connect(path, end, NULL)) >= 0, {
+		CHECK_MSG(process_state(pid) != 'Z', "%s ended at once", name);
+		pause_1ms();
+	});
+	close(fd);
+	return pid;
+}
+
+static unsigned long long at(const struct rig_proc *p, unsigned *slot, unsigned *generation)
+{
+	unsigned long long id;
+
+	CHECK(sscanf(rig_expect(p, "at "), "%llx %u %u", &id, slot, generation) == 3);
+	return id;
+}
+
+TEST(two_nodes)
+{
+	struct rig_proc a, b;
+	unsigned sa, sb, generation;
+	char line[128];
+
+	snprintf(line, sizeof(line), "%s/hikyaku", rig_dir);
+	setenv("HIKYAKU_RUNDIR", line, 1);
+	pid_t da = start_daemon("a"), db = start_daemon("b");
+	rig_spawn(&a, "a0", "rank a 0");
+	rig_spawn(&b, "b0", "rank b 1");
+	unsigned long long ia = at(&a, &sa, &generation), ib = at(&b, &sb, &generation);
+	rig_command(&a, "wires %llx 2", ib);
+	rig_command(&b, "wires %llx 2", ia);
+	rig_expect(&a, "wired");
+	rig_expect(&b, "wired");
+
+	unsigned queue = ia < ib ? sa * 2 + sb : sb * 2 + sa;
+	for (int i = 0; i < 2; i++) {
+		struct rig_proc *to = i ? &a : &b, *from = i ? &b : &a;
+
+		rig_command(to, "take %u", queue);
+		rig_command(from, "send %u", queue);
+		rig_expect(from, "sent");
+		rig_expect(to, "took");
+	}
+
+	/* a rank allocates all buffers and is killed: the next one finds all of them */
+	unsigned had = 0;
+	for (unsigned g = 1; g <= 3; g++) {
+		unsigned n = (unsigned)atoi(rig_call(&a, "hog", "hogged "));
+		CHECK_MSG(g == 1 || n >= had, "%u buffers of %u", n, had);
+		had = n;
+		rig_kill(&a);
+		rig_spawn(&a, "a1", "rank a 0");
+		CHECK(at(&a, &sa, &generation) == ia);
+	}
+
+	/* one daemon ends in order, one is killed */
+	rig_command(&b, "leave");
+	rig_gone(&b);
+	kill(db, SIGTERM);
+	child_ends_well(db);
+	child_kill(da);
+	rig_kill(&a);
+	AWAIT(RIG_WAIT_MS, tmp_files(rig_huge, "") + tmp_files(getenv("HIKYAKU_RUNDIR"), "") == 0,
+	      pause_1ms());
+}
+
+BEFORE_ALL()
+{
+	rig_up(PAGES);
+}
+
+AFTER_ALL()
+{
+	rig_down();
+}

@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/wire/test_wire.c: the codec against bytes from docs/wire.md, and against every
+ * possible violation of its rules.
+ */
+#include "tests/support/hk_test.h"
+#include "tests/support/specimens.h"
+#include "wire/atomic.h"
+
+#define BASE HK_ETH_HLEN
+#define EXT  (HK_ETH_HLEN + HK_WIRE_HLEN)
+
+/* offset of a base-header field in the frame */
+#define AT(field) (BASE + offsetof(struct hk_wire_hdr, field))
+
+static const struct hk_specimen *specimen(const char *name)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		if (strcmp(hk_specimens[i].name, name) == 0)
+			return &hk_specimens[i];
+	}
+	FAIL("no specimen %s", name);
+}
+
+/* Parses a copy in memory of exactly the frame's size, so that AddressSanitizer reports each
+ * read beyond it. */
+static enum hk_wire_status parse_exact(const uint8_t *frame, size_t len, bool need_crc)
+{
+	struct hk_frame f;
+	uint8_t *copy = malloc(len ? len : 1);
+
+	CHECK(copy != NULL);
+	memcpy(copy, frame, len);
+	enum hk_wire_status s = hk_wire_frame_parse(copy, len, need_crc, &f);
+	free(copy);
+	return s;
+}
+
+static void check_same(const struct hk_specimen *s, const struct hk_frame *f, const uint8_t *frame)
+{
+	size_t n = strlen(s->payload);
+
+	CHECK(memcmp(&f->h, &s->h, sizeof(s->h)) == 0);
+	if (s->h.type == HK_WIRE_PUT)
+		CHECK(memcmp(&f->put, &s->put, sizeof(s->put)) == 0);
+	if (s->h.type == HK_WIRE_ACK)
+		CHECK(memcmp(&f->sack, &s->sack, sizeof(s->sack)) == 0);
+	CHECK_EQ(f->payload_len, n);
+	CHECK(memcmp(f->payload, s->payload, n) == 0);
+	CHECK(f->src_mac == frame + 6);
+}
+
+TEST(golden_bytes)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		const struct hk_specimen *s = &hk_specimens[i];
+		uint8_t ours[HK_SPECIMEN_MAX], gold[HK_SPECIMEN_MAX];
+		size_t n = hk_specimen_encode(s, ours), m = hk_specimen_bytes(s, gold);
+		struct hk_frame f;
+
+		CHECK_MSG(n == m, "%s: %zu bytes encoded, %zu written down", s->name, n, m);
+		for (size_t b = 0; b < n; b++)
+			CHECK_MSG(ours[b] == gold[b], "%s: byte %zu is %02x, should be %02x",
+				  s->name, b, ours[b], gold[b]);
+		CHECK_EQ(hk_wire_frame_parse(gold, m, s->h.flags & HK_WIRE_F_CRC, &f), HK_WIRE_OK);
+		check_same(s, &f, gold);
+	}
+}
+
+/* Ethernet pads short frames; the parser ignores bytes behind the frame. */
+TEST(padding_is_ignored)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		uint8_t frame[HK_SPECIMEN_MAX + 64];
+		struct hk_frame f;
+		memset(frame, 0xee, sizeof(frame));
+		hk_specimen_encode(&hk_specimens[i], frame);
+		CHECK_EQ(hk_wire_frame_parse(frame, sizeof(frame), false, &f), HK_WIRE_OK);
+		check_same(&hk_specimens[i], &f, frame);
+	}
+}
+
+TEST(every_truncation)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		uint8_t frame[HK_SPECIMEN_MAX];
+		size_t n = hk_specimen_encode(&hk_specimens[i], frame);
+		for (size_t len = 0; len < n; len++)
+			CHECK_EQ(parse_exact(frame, len, false), HK_WIRE_E_SHORT);
+		CHECK_EQ(parse_exact(frame, n, false), HK_WIRE_OK);
+	}
+}
+
+/* One byte written over a valid frame, and the expected result. A frame with checksum is sealed
+ * again, so that the parser judges the field itself. */
+struct spoil {
+	const char *frame;
+	size_t at;
+	uint8_t value;
+	enum hk_wire_status want;
+};
+
+TEST(every_rule)
+{
+	static const struct spoil table[] = {
+		{"data", 12, 0x08, HK_WIRE_E_ETHERTYPE},
+		{"data", 13, 0xb6, HK_WIRE_E_ETHERTYPE},
+		{"data", AT(version), 0, HK_WIRE_E_VERSION},
+		{"data", AT(version), 2, HK_WIRE_E_VERSION},
+		{"data", AT(version), 255, HK_WIRE_E_VERSION},
+		{"data", AT(type), 0, HK_WIRE_E_TYPE},
+		{"data", AT(type), 7, HK_WIRE_E_TYPE},
+		{"data", AT(type), 255, HK_WIRE_E_TYPE},
+		{"data", AT(flags), HK_WIRE_F_ALL + 1, HK_WIRE_E_FIELD},
+		{"data", AT(flags), 0x80, HK_WIRE_E_FIELD},
+		{"data", AT(flags) + 1, 0x01, HK_WIRE_E_FIELD},
+		{"data", AT(flags) + 1, 0x80, HK_WIRE_E_FIELD},
+		{"data", AT(flags), HK_WIRE_F_ALL & ~HK_WIRE_F_CRC, HK_WIRE_OK},
+		{"data", AT(flags), HK_WIRE_F_CRC, HK_WIRE_E_SHORT},
+		{"data", AT(len), 9, HK_WIRE_E_SHORT},
+		{"data", AT(len) + 1, 0xff, HK_WIRE_E_SHORT},
+		{"data", AT(len), 7, HK_WIRE_OK}, /* the parser takes the last byte for padding */
+		{"data", AT(len), 0, HK_WIRE_OK},
+		{"data", AT(window) + 1, 0xff, HK_WIRE_OK},
+		{"data", AT(key), 0, HK_WIRE_OK}, /* the engine compares the key */
+		{"data", AT(am), 0, HK_WIRE_OK},
+		{"data", AT(frag), 1, HK_WIRE_E_FIELD},
+		{"data", AT(frag), 255, HK_WIRE_E_FIELD},
+		{"data", AT(frags), 0, HK_WIRE_E_FIELD},
+		{"data", AT(frags), HK_WIRE_MAX_FRAGS, HK_WIRE_OK},
+		{"data", AT(frags), HK_WIRE_MAX_FRAGS + 1, HK_WIRE_E_FIELD},
+		{"data", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"data", AT(zero), 0x80, HK_WIRE_E_FIELD},
+		{"data-fragment-crc", AT(frag), 2, HK_WIRE_OK},
+		{"data-fragment-crc", AT(frag), 3, HK_WIRE_E_FIELD},
+		{"data-fragment-crc", AT(frags), 2, HK_WIRE_OK},
+		{"data-fragment-crc", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"put", AT(am), 1, HK_WIRE_E_FIELD},
+		{"put", AT(frag), 1, HK_WIRE_E_FIELD},
+		{"put", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"put", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"put", AT(len), 15, HK_WIRE_E_FIELD},
+		{"put", AT(len), 0, HK_WIRE_E_FIELD},
+		{"put", AT(len), 16, HK_WIRE_OK},
+		{"ack", AT(am), 1, HK_WIRE_E_FIELD},
+		{"ack", AT(frag), 1, HK_WIRE_E_FIELD},
+		{"ack", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"ack", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"ack", AT(len), 31, HK_WIRE_E_FIELD},
+		{"ack", AT(len), 0, HK_WIRE_E_FIELD},
+		{"ack", EXT, 0x07, HK_WIRE_E_FIELD}, /* bit 0 would be packet `ack` itself */
+		{"ack", EXT, 0xfe, HK_WIRE_OK},
+		{"reset", AT(len), 1, HK_WIRE_E_SHORT},
+		{"reset", AT(am), 1, HK_WIRE_E_FIELD},
+		{"reset", AT(frag), 1, HK_WIRE_E_FIELD},
+		{"reset", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"bye", AT(am), 1, HK_WIRE_E_FIELD},
+		{"bye", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"bye", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(am), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(frags), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(window), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(ack) + 3, 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(tsval), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(tsecr), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(len), 0, HK_WIRE_OK},
+		{"mcast", AT(psn), 0xff, HK_WIRE_OK},
+	};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(table); i++) {
+		const struct spoil *t = &table[i];
+		uint8_t frame[HK_SPECIMEN_MAX];
+		size_t n = hk_specimen_encode(specimen(t->frame), frame);
+
+		frame[t->at] = t->value;
+		if (specimen(t->frame)->h.flags & HK_WIRE_F_CRC)
+			hk_wire_frame_seal(frame + BASE);
+		enum hk_wire_status got = parse_exact(frame, n, false);
+		CHECK_MSG(got == t->want, "row %zu, %s with byte %zu = %02x: %s, should be %s", i,
+			  t->frame, t->at, t->value, hk_wire_status_name(got),
+			  hk_wire_status_name(t->want));
+	}
+}
+
+TEST(epochs_are_not_zero)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		uint8_t frame[HK_SPECIMEN_MAX];
+		struct hk_specimen s = hk_specimens[i];
+
+		s.h.src_epoch = 0;
+		CHECK_EQ(parse_exact(frame, hk_specimen_encode(&s, frame), false), HK_WIRE_E_FIELD);
+		s.h.src_epoch = 0x80000000;
+		CHECK_EQ(parse_exact(frame, hk_specimen_encode(&s, frame), false), HK_WIRE_OK);
+		s.h.dst_epoch = 0;
+		CHECK_EQ(parse_exact(frame, hk_specimen_encode(&s, frame), false), HK_WIRE_E_FIELD);
+	}
+}
+
+/* RESET and BYE carry nothing, and ACK only a bitmap. The frames have space for the bytes, so
+ * that the parser refuses the field and not the length. */
+TEST(control_carries_nothing)
+{
+	static const char *const names[] = {"ack", "reset", "bye"};
+	for (size_t i = 0; i < HK_ARRAY_LEN(names); i++) {
+		uint8_t frame[HK_SPECIMEN_MAX] = {0};
+		size_t n = hk_specimen_encode(specimen(names[i]), frame);
+		frame[AT(len)]++;
+		CHECK_EQ(parse_exact(frame, n + 1, false), HK_WIRE_E_FIELD);
+	}
+}
+
+TEST(a_checksum_may_be_required)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		struct hk_specimen s = hk_specimens[i];
+		uint8_t frame[HK_SPECIMEN_MAX];
+
+		s.h.flags &= (uint16_t)~HK_WIRE_F_CRC;
+		size_t n = hk_specimen_encode(&s, frame);
+		CHECK_EQ(parse_exact(frame, n, true), HK_WIRE_E_CRC);
+		CHECK_EQ(hk_wire_frame_seal(frame + BASE), HK_WIRE_CRC_LEN);
+		CHECK_EQ(parse_exact(frame, n, true), HK_WIRE_E_SHORT);
+		CHECK_EQ(parse_exact(frame, n + HK_WIRE_CRC_LEN, true), HK_WIRE_OK);
+		CHECK_EQ(parse_exact(frame, n + HK_WIRE_CRC_LEN, false), HK_WIRE_OK);
+	}
+}
+
+/* A sealed frame is refused after any single bit behind its Ethernet header was flipped. */
+TEST(every_bit_under_the_checksum)
+{
+	for (size_t i = 0; i < hk_specimens_len; i++) {
+		struct hk_specimen s = hk_specimens[i];
+		uint8_t frame[HK_SPECIMEN_MAX];
+
+		s.h.flags |= HK_WIRE_F_CRC;
+		size_t n = hk_specimen_encode(&s, frame);
+		for (size_t bit = BASE * 8; bit < n * 8; bit++) {
+			frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+			CHECK_MSG(parse_exact(frame, n, true) != HK_WIRE_OK,
+				  "%s: flipped bit %zu passed", s.name, bit);
+			frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		}
+		CHECK_EQ(parse_exact(frame, n, true), HK_WIRE_OK);
+	}
+}
+
+/* Random valid frames, at any alignment, parse to what was encoded. With random bytes changed
+ * the parser refuses them or returns fields within the rules, and never reads out of bounds. */
+TEST(random_round_trips)
+{
+	static const uint8_t mac[6] = {2, 3, 4, 5, 6, 7};
+	struct hk_rng *r = &hk_test_rng;
+
+	for (int round = 0; round < 50000; round++) {
+		uint8_t memory[400], payload[200];
+		uint8_t *frame = memory + hk_rng_below(r, 8), *p = frame + BASE;
+		struct hk_specimen s = {.payload = ""};
+		struct hk_wire_hdr *h = &s.h;
+		bool crc = hk_rng_below(r, 2);
+		size_t ext_len = 0, payload_len = hk_rng_below(r, sizeof(payload));
+
+		for (size_t i = 0; i < sizeof(*h); i++)
+			((uint8_t *)h)[i] = (uint8_t)hk_rng_next(r);
+		for (size_t i = 0; i < payload_len; i++)
+			payload[i] = (uint8_t)hk_rng_next(r);
+		h->version = HK_WIRE_VERSION;
+		h->type = (uint8_t)hk_rng_range(r, HK_WIRE_DATA, HK_WIRE_MCAST);
+		h->flags = (uint16_t)(hk_rng_below(r, HK_WIRE_F_ALL + 1) & ~HK_WIRE_F_CRC) |
+			   (crc ? HK_WIRE_F_CRC : 0);
+		h->src_epoch |= 1;
+		h->dst_epoch |= 1;
+		h->zero = 0;
+		if (h->type == HK_WIRE_DATA) {
+			h->frags = (uint8_t)hk_rng_range(r, 1, HK_WIRE_MAX_FRAGS);
+			h->frag = (uint8_t)hk_rng_below(r, h->frags);
+		} else {
+			h->am = h->frag = h->frags = 0;
+		}
+		if (h->type == HK_WIRE_PUT) {
+			ext_len = HK_WIRE_PUT_LEN;
+			s.put = (struct hk_wire_put){.region = (uint32_t)hk_rng_next(r),
+						     .xfer = (uint32_t)hk_rng_next(r),
+						     .offset = hk_rng_next(r)};
+		} else if (h->type == HK_WIRE_ACK) {
+			ext_len = HK_WIRE_SACK_LEN;
+			for (size_t i = 0; i < HK_ARRAY_LEN(s.sack.bits); i++)
+				s.sack.bits[i] = hk_rng_next(r);
+			s.sack.bits[0] &= ~UINT64_C(1);
+		}
+		if (h->type == HK_WIRE_MCAST)
+			h->window = 0, h->ack = h->tsval = h->tsecr = 0;
+		else if (h->type > HK_WIRE_PUT)
+			payload_len = 0;
+		h->len = (uint16_t)(ext_len + payload_len);
+
+		hk_wire_eth_encode(frame, mac, mac);
+		hk_wire_hdr_encode(p, h);
+		if (h->type == HK_WIRE_PUT)
+			hk_wire_put_encode(p + HK_WIRE_HLEN, &s.put);
+		if (h->type == HK_WIRE_ACK)
+			hk_wire_sack_encode(p + HK_WIRE_HLEN, &s.sack);
+		memcpy(p + HK_WIRE_HLEN + ext_len, payload, payload_len);
+		size_t n = EXT + h->len;
+		if (crc)
+			n += hk_wire_frame_seal(p);
+
+		struct hk_frame f;
+		CHECK_EQ(hk_wire_frame_parse(frame, n, crc, &f), HK_WIRE_OK);
+		CHECK(memcmp(&f.h, h, sizeof(*h)) == 0);
+		CHECK(h->type != HK_WIRE_PUT || memcmp(&f.put, &s.put, sizeof(s.put)) == 0);
+		CHECK(h->type != HK_WIRE_ACK || memcmp(&f.sack, &s.sack, sizeof(s.sack)) == 0);
+		CHECK_EQ(f.payload_len, payload_len);
+		CHECK(f.payload == p + HK_WIRE_HLEN + ext_len);
+		CHECK(memcmp(f.payload, payload, payload_len) == 0);
+
+		for (unsigned i = 0; i < 3; i++)
+			frame[hk_rng_below(r, n)] = (uint8_t)hk_rng_next(r);
+		parse_exact(frame, hk_rng_range(r, 0, n), hk_rng_below(r, 2));
+	}
+}
+
+TEST(get_messages)
+{
+	static const uint8_t golden[HK_WIRE_GET_LEN] = {
+		0,    0,    0,    0,    0x01, 0x00, 0x03, 0x00, /* a request of region 0x00030001 */
+		0x00, 0x20, 0,    0,    1,    0,    0,    0,    /* from 0x100002000 */
+		0x40, 0x42, 0x0f, 0,    0,    0,    0,    0,    /* a million bytes */
+		0x10, 0,    0,    0,    0,    0,    0,    0,    /* to offset 16 */
+		0x02, 0x00, 0x05, 0x00, 0,    0,    0,    0,    /* of region 0x00050002 */
+	};
+	const struct hk_wire_get g = {
+		.region = 0x00030001,
+		.offset = UINT64_C(0x100002000),
+		.len = 1000000,
+		.to_offset = 16,
+		.to_region = 0x00050002,
+	};
+	struct hk_wire_get back;
+	uint8_t bytes[HK_WIRE_GET_LEN], bad[HK_WIRE_GET_LEN];
+
+	hk_wire_get_encode(bytes, &g);
+	CHECK(memcmp(bytes, golden, sizeof(golden)) == 0);
+	CHECK(hk_wire_get_parse(bytes, sizeof(bytes), &back));
+	CHECK(memcmp(&g, &back, sizeof(g)) == 0);
+	CHECK(!hk_wire_get_parse(bytes, sizeof(bytes) - 1, &back));
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} wrong[] = {{0, 3}, {3, 1}, {36, 1}, {39, 1}};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(wrong); i++) {
+		memcpy(bad, bytes, sizeof(bad));
+		bad[wrong[i].at] = wrong[i].value;
+		CHECK_MSG(!hk_wire_get_parse(bad, sizeof(bad), &back), "byte %zu", wrong[i].at);
+	}
+	memcpy(bad, bytes, sizeof(bad));
+	memset(bad + 16, 0, 8); /* a request for 0 bytes */
+	CHECK(!hk_wire_get_parse(bad, sizeof(bad), &back));
+	memcpy(bad, bytes, sizeof(bad));
+	memset(bad + 32, 0, 4); /* no region to write to */
+	CHECK(!hk_wire_get_parse(bad, sizeof(bad), &back));
+}
+
+TEST(atomic_messages)
+{
+	static const uint8_t golden[HK_WIRE_ATOMIC_LEN] = {
+		6,    8,    0,    0,    0x07, 0x00, 0x02, 0x00, /* compare-and-swap, of 8 bytes */
+		0x01, 0x00, 0x03, 0x00, 0,    0,    0,    0,    /* in region 0x00030001 */
+		0x00, 0x20, 0,    0,    1,    0,    0,    0,    /* at 0x100002000 */
+		0x40, 0x42, 0x0f, 0,    0,    0,    0,    0,    /* becomes a million */
+		0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, /* if it is -1 */
+	};
+	const struct hk_wire_atomic a = {
+		.op = HK_ATOMIC_CAS,
+		.size = 8,
+		.token = 0x00020007,
+		.region = 0x00030001,
+		.offset = UINT64_C(0x100002000),
+		.operand = 1000000,
+		.compare = UINT64_MAX,
+	};
+	struct hk_wire_atomic back;
+	uint8_t bytes[HK_WIRE_ATOMIC_LEN + 8] = {0}, bad[HK_WIRE_ATOMIC_LEN];
+	const size_t len = HK_WIRE_ATOMIC_LEN;
+
+	hk_wire_atomic_encode(bytes, &a);
+	CHECK(memcmp(bytes, golden, sizeof(golden)) == 0);
+	CHECK(hk_wire_atomic_parse(bytes, len, &back));
+	CHECK(memcmp(&a, &back, sizeof(a)) == 0);
+	CHECK(!hk_wire_atomic_parse(bytes, len - 1, &back));
+	CHECK(!hk_wire_atomic_parse(bytes, len + 1, &back)); /* a message with bytes behind it */
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} wrong[] = {{0, HK_ATOMIC_KINDS},
+		     {0, HK_ATOMIC_ADD},
+		     {0, HK_ATOMIC_FENCE},
+		     {1, 0},
+		     {1, 5},
+		     {2, 3},
+		     {3, 1},
+		     {12, 1}};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(wrong); i++) {
+		memcpy(bad, bytes, sizeof(bad));
+		bad[wrong[i].at] = wrong[i].value;
+		CHECK_MSG(!hk_wire_atomic_parse(bad, len, &back), "number %zu", i);
+	}
+	memcpy(bad, bytes, sizeof(bad));
+	memset(bad + 4, 0, 4); /* a reply would have no token */
+	CHECK(!hk_wire_atomic_parse(bad, len, &back));
+
+	/* a request to write and the reply to a read carry `len` bytes */
+	for (uint8_t op = HK_ATOMIC_FENCE; op < HK_ATOMIC_KINDS; op++)
+		for (uint8_t status = 0; status <= HK_WIRE_ATOMIC_DENIED; status++) {
+			bool some = op == HK_ATOMIC_WRITE || op == HK_ATOMIC_READ;
+			bool carries = (op == HK_ATOMIC_WRITE &&
+					status == HK_WIRE_ATOMIC_REQUEST) ||
+				       (op == HK_ATOMIC_READ && status == HK_WIRE_ATOMIC_DONE);
+			struct hk_wire_atomic w = {
+				.op = op,
+				.size = some || op == HK_ATOMIC_FENCE ? 0 : 4,
+				.status = status,
+				.token = 1,
+				.len = some ? 8 : 0,
+			};
+
+			hk_wire_atomic_encode(bytes, &w);
+			CHECK_EQ(hk_wire_atomic_parse(bytes, len, &back), !carries);
+			CHECK_EQ(hk_wire_atomic_parse(bytes, len + 8, &back), carries);
+			CHECK(!hk_wire_atomic_parse(bytes, len + 7, &back));
+		}
+}
+
+TEST(packet_numbers_wrap)
+{
+	CHECK(hk_psn_before(0, 1));
+	CHECK(!hk_psn_before(1, 0));
+	CHECK(!hk_psn_before(7, 7));
+	CHECK(hk_psn_before(UINT32_MAX, 0));
+	CHECK(!hk_psn_before(0, UINT32_MAX));
+	CHECK(hk_psn_before(UINT32_MAX - 100, 100));
+	CHECK(hk_psn_before(0x7fffffff, 0x80000000));
+}
+
+TEST(statuses_have_names)
+{
+	for (int s = 0; s < HK_WIRE_STATUS_MAX; s++) {
+		CHECK(strcmp(hk_wire_status_name(s), "unknown") != 0);
+		for (int t = 0; t < s; t++)
+			CHECK(strcmp(hk_wire_status_name(s), hk_wire_status_name(t)) != 0);
+	}
+	CHECK(strcmp(hk_wire_status_name(HK_WIRE_STATUS_MAX), "unknown") == 0);
+}
