@@ -253,6 +253,46 @@ def test_an_answer_that_cannot_be_handled_ends_the_connection():
     asyncio.run(_peer(lambda *_: [message(4, BARRIER_REPLY)], run))
 
 
+async def _cancelled_with_its_answer() -> bool:
+    """Two answers come at once, and who gets the first cancels the other request. Returns whether
+    that was cancelled."""
+    ours, switch = socket.socketpair()
+    with switch:
+        _, writer = await asyncio.open_connection(sock=ours)
+        reader = asyncio.StreamReader()
+        reader.feed_data(message(4, HELLO))
+        channel, asked = Channel(reader, writer, lambda *_: None), []
+
+        async def first() -> None:
+            await channel.barrier()
+            asked[1].cancel()
+
+        async def second() -> None:
+            await channel.barrier()
+            await asyncio.sleep(0)
+
+        def opened() -> None:
+            asked.extend(asyncio.create_task(each()) for each in (first, second))
+
+        running = asyncio.create_task(channel.run(opened))
+        while len(channel._waiting) < 2:
+            await asyncio.sleep(0)
+        answers = [struct.pack("!BBHI", 4, BARRIER_REPLY, 8, xid) for xid in channel._waiting]
+        reader.feed_data(b"".join(answers))
+        await asked[0]
+        await asyncio.wait(asked[1:])
+        reader.feed_eof()
+        with pytest.raises(Gone):
+            await running
+        return asked[1].cancelled()
+
+
+def test_a_request_is_cancelled_though_its_answer_has_come():
+    """A controller that ends cancels its regular requests, and waits for their ends: one that went
+    on would keep it for ever."""
+    assert asyncio.run(asyncio.wait_for(_cancelled_with_its_answer(), 30))
+
+
 def test_a_switch_with_invalid_answers_is_not_used(tmp_path):
     """It sends its group features in two parts."""
     messages: list[str] = []

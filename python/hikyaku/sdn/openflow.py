@@ -105,7 +105,10 @@ class Channel:
         future = asyncio.get_running_loop().create_future()
         self._waiting[xid] = _Request(message, future)
         try:
-            return await asyncio.wait_for(future, ANSWER_LIMIT)
+            # Not asyncio.wait_for(): before Python 3.12 it returns the answer and drops the
+            # cancellation if both come in one turn of the loop.
+            async with asyncio.timeout(ANSWER_LIMIT):
+                return await future
         except TimeoutError:
             what = type(message).__name__
             raise Gone(f"{self.name} did not answer {what} within {ANSWER_LIMIT:g} s") from None
@@ -179,7 +182,8 @@ class Channel:
         self.send(parser.OFPHello(DESC, [parser.OFPHelloElemVersionBitmap([of.OFP_VERSION])]))
         echo = asyncio.create_task(self._echo())
         try:
-            greeting = await asyncio.wait_for(self._read(), ANSWER_LIMIT)
+            async with asyncio.timeout(ANSWER_LIMIT):
+                greeting = await self._read()
             if isinstance(greeting, parser.OFPErrorMsg):
                 raise Gone(f"{self.name} does not take our greeting: {describe(greeting)}", _FIX)
             if not isinstance(greeting, parser.OFPHello):

@@ -115,14 +115,16 @@ class Updates:
 
     async def settled(self, limit: float = 20) -> None:
         """Returns when the switches have all rules."""
-        await asyncio.wait_for(self._idle.wait(), limit)
+        async with asyncio.timeout(limit):
+            await self._idle.wait()
 
     async def _updating(self) -> None:
         pause = RETRY_FIRST
         while True:
             again = any(s.refused for s in self.switches.values())
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), pause if again else None)
+                async with asyncio.timeout(pause if again else None):
+                    await self._news.wait()
             pause = RETRY_FIRST if self._news.is_set() else min(2 * pause, RETRY_MAX)
             while self._starting():
                 await asyncio.sleep(CALM)
