@@ -69,7 +69,9 @@ def test_each_piece_is_sent_once(bcast: Run) -> None:
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_what_is_lost_is_repaired(bcast: Run, seed: int) -> None:
-    counts = bcast("random", 5, faults="drop=0.02,dup=0.01,reorder=0.02", seed=seed, min_bytes=4000)
+    """About 160 pieces are sent. That none of them is lost happens once in 600 000 runs: which
+    frames are lost depends on the acknowledgements between them, not on the seed alone."""
+    counts = bcast("random", 5, faults="drop=0.08,dup=0.01,reorder=0.02", seed=seed, min_bytes=4000)
     assert counts["bcasts"] > 0
     assert counts["repaired"] + counts["again"] > 0, counts
     assert counts["small"] + counts["ranks"] > 0  # there are communicators of two
