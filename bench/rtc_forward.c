@@ -190,7 +190,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Makes new questions of returned frames and drops other frames. Returns the number of questions.
+/* Makes new requests of returned frames and drops other frames. Returns the number of requests.
  */
 static unsigned turn_round(struct rte_mbuf **m, unsigned n, uint32_t *number)
 {

@@ -27,7 +27,7 @@ static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsign
 	}
 }
 
-static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+static void on_reply(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 {
 	uint32_t v, *left = arg;
 
@@ -45,7 +45,7 @@ static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigne
 static void on_given_up(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t number)
 {
 	(void)arg;
-	fprintf(stderr, "node %u did not answer question %u\n", dst, number);
+	fprintf(stderr, "node %u did not answer request %u\n", dst, number);
 	hk_rtc_stop(rtc);
 }
 
@@ -66,7 +66,7 @@ int main(void)
 		.name = "double",
 		.class = HK_RTC_RETRY,
 		.on_message = on_message,
-		.on_answer = on_answer,
+		.on_reply = on_reply,
 		.on_given_up = on_given_up,
 		.arg = &left,
 	};

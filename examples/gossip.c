@@ -6,8 +6,8 @@
  *   hikyaku lab mpirun -np 4 build/examples/gossip --rounds 200
  *
  * From time to time a node sends its number to a neighbour. Each then moves towards the other by
- * the same amount, so the sum of all numbers does not change. The answer tells the asking node by
- * how much it moves. Lost frames do no harm: with HK_RTC_RETRY a question is handled once, however
+ * the same amount, so the sum of all numbers does not change. The reply tells the asking node by
+ * how much it moves. Lost frames do no harm: with HK_RTC_RETRY a request is handled once, however
  * often it arrives.
  *
  * Both move by a quarter of their difference, not by half. Two nodes may ask each other at the same
@@ -37,14 +37,14 @@ static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsign
 		memcpy(&theirs, msg[i].data, sizeof(theirs));
 		step = (theirs - value) / 4;
 		if (!isfinite(step))
-			continue; /* an answer without a payload: neither node moves */
+			continue; /* a reply without a payload: neither node moves */
 		value += step;
 		memcpy(msg[i].data, &step, sizeof(step));
 		msg[i].action = HK_RTC_REPLY;
 	}
 }
 
-static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+static void on_reply(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 {
 	(void)rtc;
 	(void)arg;
@@ -73,7 +73,7 @@ static void on_tick(struct hk_rtc *rtc, void *arg)
 	int neighbour = hk_rtc_pick(rtc);
 
 	(void)arg;
-	/* one question at a time: the value in it stays true until it is answered */
+	/* one request at a time: the value in it stays true until it is answered */
 	if (asked < rounds && asked == answered && neighbour >= 0 &&
 	    hk_rtc_send(rtc, (uint16_t)neighbour, MEET, &value, sizeof(value), NULL) == 0)
 		asked++;
@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 	const struct hk_rtc_type type = {.name = "meet",
 					 .class = HK_RTC_RETRY,
 					 .on_message = on_message,
-					 .on_answer = on_answer,
+					 .on_reply = on_reply,
 					 .on_given_up = on_given_up};
 	struct hk_rtc_config cfg;
 	struct hk_error err;

@@ -8,8 +8,8 @@
  * exact on a network that loses frames, because messages of class HK_RTC_RETRY are resent until
  * they are answered, and handled once.
  *
- * A message carries many keys. A node that has finished tells all others. When it has heard that
- * from all, and has all answers, its counts are final.
+ * A message carries many keys. A node that has finished tells all others. When it knows that
+ * from all, and has all replies, its counts are final.
  */
 #include "examples/example.h"
 
@@ -46,7 +46,7 @@ static void on_keys(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned 
 			count[key % DISTINCT]++;
 			total++;
 		}
-	/* no answer needed: the library tells the sender that the message arrived */
+	/* no reply needed: the library tells the sender that the message arrived */
 }
 
 static void on_done(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
@@ -57,7 +57,7 @@ static void on_done(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned 
 	done_received += n;
 }
 
-static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+static void on_reply(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 {
 	(void)rtc;
 	(void)arg;
@@ -75,7 +75,7 @@ static void on_given_up(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t nu
 	given_up++;
 }
 
-/* Sends the pending keys. False: not now (too many open questions, or the owner is not a member).
+/* Sends the pending keys. False: not now (too many open requests, or the owner is not a member).
  */
 static bool send_keys(struct hk_rtc *rtc, unsigned owner)
 {
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
 	struct hk_rtc_type type = {.name = "keys",
 				   .class = HK_RTC_RETRY,
 				   .on_message = on_keys,
-				   .on_answer = on_answer,
+				   .on_reply = on_reply,
 				   .on_given_up = on_given_up};
 	struct hk_rtc_config cfg;
 	uint64_t until = UINT64_MAX, distinct = 0;
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
 	example_register(rtc, DONE, &type);
 	rng = hk_rtc_node(rtc) + 1u;
 	unsigned others = hk_rtc_nodes(rtc) - 1u;
-	/* at the end, stay a moment for nodes whose answer was lost */
+	/* at the end, stay a moment for nodes whose reply was lost */
 	while (hk_rtc_now(rtc) < until) {
 		hk_rtc_poll(rtc);
 		work(rtc);

@@ -5,7 +5,7 @@
  *
  *   hikyaku lab mpirun -np 2 build/examples/sum --messages 10000000 --repeat 10
  *
- * Each client keeps a window of open questions and checks each answer. Node 0 ends when all clients
+ * Each client keeps a window of open requests and checks each reply. Node 0 ends when all clients
  * have left.
  */
 #include "examples/example.h"
@@ -65,8 +65,8 @@ static void on_member(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined)
 
 #define WINDOW_MAX 2048
 
-static uint64_t asked, answered, wrong, lost, open_questions, seen_at_tick;
-static uint32_t expected[2 * WINDOW_MAX]; /* by number of the question */
+static uint64_t asked, answered, wrong, lost, open_requests, seen_at_tick;
+static uint32_t expected[2 * WINDOW_MAX]; /* by number of the request */
 
 static bool ask(struct hk_rtc *rtc)
 {
@@ -82,19 +82,19 @@ static bool ask(struct hk_rtc *rtc)
 	expected[number % (2 * WINDOW_MAX)] = (uint32_t)repeat *
 					      (VALUES * first + VALUES * (VALUES - 1) / 2);
 	asked++;
-	open_questions++;
+	open_requests++;
 	return true;
 }
 
 static void ask_more(struct hk_rtc *rtc)
 {
-	while (open_questions < window && asked < messages && ask(rtc))
+	while (open_requests < window && asked < messages && ask(rtc))
 		;
-	if (asked == messages && open_questions == 0)
+	if (asked == messages && open_requests == 0)
 		hk_rtc_stop(rtc);
 }
 
-/* The best rate over some thousand answers shows what is possible, whatever else runs. */
+/* The best rate over some thousand replies shows what is possible, whatever else runs. */
 #define BATCH 16384
 static uint64_t batch_from, batch_since;
 static double best;
@@ -110,7 +110,7 @@ static void measure(struct hk_rtc *rtc)
 	batch_since = now;
 }
 
-static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
+static void on_reply(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 {
 	(void)arg;
 	for (unsigned i = 0; i < n; i++) {
@@ -122,28 +122,28 @@ static void on_answer(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigne
 	answered += n;
 	if (answered - batch_from >= BATCH)
 		measure(rtc);
-	open_questions -= n < open_questions ? n : open_questions;
+	open_requests -= n < open_requests ? n : open_requests;
 	ask_more(rtc);
 }
 
-/* No answer came for a while: the open questions are lost. */
+/* No reply came for a while: the open requests are lost. */
 static void on_tick(struct hk_rtc *rtc, void *arg)
 {
 	(void)arg;
 	if (asked && answered == seen_at_tick) {
 		if (!hk_rtc_is_member(rtc, 0)) {
-			fprintf(stderr, "node 0 has left; %llu of %llu questions are answered\n",
+			fprintf(stderr, "node 0 has left; %llu of %llu requests are answered\n",
 				(unsigned long long)answered, (unsigned long long)messages);
 			hk_rtc_stop(rtc);
 		}
-		lost += open_questions;
-		open_questions = 0;
+		lost += open_requests;
+		open_requests = 0;
 	}
 	seen_at_tick = answered;
 	ask_more(rtc);
 }
 
-/* --ms have passed: no further questions. */
+/* --ms have passed: no further requests. */
 static void on_end(struct hk_rtc *rtc, void *arg)
 {
 	(void)arg;
@@ -155,12 +155,12 @@ int main(int argc, char **argv)
 {
 	const struct example_option own[] = {
 		{"repeat", &repeat, "how often the numbers are added, the same on all nodes"},
-		{"messages", &messages, "questions of each client"},
-		{"window", &window, "questions that a client keeps open"},
-		{"ms", &ms, "time limit in ms for new questions; 0: none"},
+		{"messages", &messages, "requests of each client"},
+		{"window", &window, "requests that a client keeps open"},
+		{"ms", &ms, "time limit in ms for new requests; 0: none"},
 	};
 	const struct hk_rtc_type server = {.name = "sum", .on_message = on_message};
-	const struct hk_rtc_type client = {.name = "sum", .on_answer = on_answer};
+	const struct hk_rtc_type client = {.name = "sum", .on_reply = on_reply};
 	struct hk_rtc_config cfg;
 
 	example_options(argc, argv, "node 0 adds 32 numbers a message for the others", own, 4,

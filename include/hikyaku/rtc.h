@@ -3,7 +3,7 @@
  * hikyaku/rtc.h: run to completion: the core that receives a message also handles it.
  *
  * A *node* owns one port (or socket) and one core. That core receives a burst, calls the handlers
- * of its message types, and sends their answers. Only then does it poll again. There are no queues
+ * of its message types, and sends their replies. Only then does it poll again. There are no queues
  * between stages and no copies, so the data stays in the first-level cache (Yamamoto, Kawashima,
  * Matsuo, 2022). A message fits one frame. There are no connections, and messages may overtake each
  * other. Each message type names the delivery class that it needs (enum hk_rtc_class).
@@ -58,7 +58,7 @@ struct hk_rtc;
 
 /* The library's next step with a message, after its handler has returned. */
 enum hk_rtc_action {
-	HK_RTC_DONE = 0, /* free the message, without an answer; the default */
+	HK_RTC_DONE = 0, /* free the message, without a reply; the default */
 	HK_RTC_REPLY,    /* send the payload back as it is now, `len` bytes */
 	/* handle it on a handler thread, or, without any, again when no message arrives */
 	HK_RTC_DEFER,
@@ -67,11 +67,11 @@ enum hk_rtc_action {
 struct hk_msg {
 	void *data;         /* payload; aligned to 2 bytes, on dpdk and af_xdp to 32 */
 	uint16_t len;       /* length of the payload in bytes */
-	uint16_t reply_max; /* longest possible answer, in bytes */
+	uint16_t reply_max; /* longest possible reply, in bytes */
 	uint16_t src;       /* sending node */
 	uint8_t type;
 	uint8_t action;  /* enum hk_rtc_action; set by the handler */
-	uint32_t number; /* number from hk_rtc_send(); an answer has its question's */
+	uint32_t number; /* number from hk_rtc_send(); a reply has its request's */
 	uint32_t buf;    /* internal: buffer index */
 };
 
@@ -81,11 +81,11 @@ typedef void (*hk_rtc_fn)(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, uns
 enum hk_rtc_class {
 	HK_RTC_BEST_EFFORT, /* may be lost, duplicated or late */
 	HK_RTC_LATEST, /* a message older than one that arrived from the same node is dropped */
-	/* A message is a question: it is resent until it is answered, and handled once. A repeated
-	 * question gets the stored answer. If the action is HK_RTC_DONE, the library answers
+	/* A message is a request: it is resent until it is answered, and handled once. A repeated
+	 * request gets the stored reply. If the action is HK_RTC_DONE, the library answers
 	 * without a payload, so that the sender knows that it arrived. The numbers of open
-	 * questions to one node span at most 256. A node has at most 1024 open questions, or
-	 * `buffers` / 4 if that is less, and stores as many answers. */
+	 * requests to one node span at most 256. A node has at most 1024 open requests, or
+	 * `buffers` / 4 if that is less, and stores as many replies. */
 	HK_RTC_RETRY,
 };
 
@@ -93,7 +93,7 @@ struct hk_rtc_type {
 	const char *name; /* name in statistics and errors */
 	enum hk_rtc_class class;
 	hk_rtc_fn on_message; /* NULL: the node counts and drops such messages */
-	hk_rtc_fn on_answer;  /* handler of answers; NULL: they are dropped */
+	hk_rtc_fn on_reply;   /* handler of replies; NULL: they are dropped */
 	/* HK_RTC_RETRY: @dst left or did not answer @number in all tries. NULL: only counted. */
 	void (*on_given_up)(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t number);
 	void *arg;
@@ -175,7 +175,7 @@ const char *hk_rtc_address(const struct hk_rtc *rtc);
 int hk_rtc_register(struct hk_rtc *rtc, uint8_t type, const struct hk_rtc_type *t,
 		    struct hk_error *err);
 
-/* One round: receives a burst, handles it, sends the answers, runs due timers. Returns the number
+/* One round: receives a burst, handles it, sends the replies, runs due timers. Returns the number
  * of messages. Never sleeps. */
 unsigned hk_rtc_poll(struct hk_rtc *rtc);
 
@@ -191,8 +191,8 @@ int hk_rtc_wait_all(struct hk_rtc *rtc, struct hk_error *err);
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /* Sends a copy of @len bytes at the end of the round, when a burst is full, or at hk_rtc_flush().
- * *@number, if not NULL, identifies the message to on_answer and on_given_up. -EAGAIN: no free
- * buffer, or too many open questions. -EMSGSIZE: longer than hk_rtc_payload_max(). -ENOTCONN: @dst
+ * *@number, if not NULL, identifies the message to on_reply and on_given_up. -EAGAIN: no free
+ * buffer, or too many open requests. -EMSGSIZE: longer than hk_rtc_payload_max(). -ENOTCONN: @dst
  * is not a member. -EINVAL: unregistered type, or @dst is this node. */
 int hk_rtc_send(struct hk_rtc *rtc, uint16_t dst, uint8_t type, const void *data, size_t len,
 		uint32_t *number);
@@ -238,11 +238,11 @@ int hk_rtc_pick(struct hk_rtc *rtc);
 /* ---- statistics ------------------------------------------------------------------------------ */
 
 struct hk_rtc_type_stats {
-	uint64_t messages, answers; /* number handed to handlers */
+	uint64_t messages, replies; /* number handed to handlers */
 	uint64_t replied, sent, retries, given_up;
 	uint64_t stale, repeated; /* dropped: older than the latest; answered before */
 	uint64_t deferred, bursts_over_budget;
-	uint64_t defer_full; /* dropped: no handler thread had space; questions are resent */
+	uint64_t defer_full; /* dropped: no handler thread had space; requests are resent */
 	uint64_t handler_ns; /* time in handlers on the receiving core, in ns */
 	uint64_t thread_ns;  /* time in handlers on handler threads, in ns */
 	uint32_t recent_ns;  /* smoothed cost of a message in ns */

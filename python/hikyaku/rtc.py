@@ -72,7 +72,7 @@ class _Type(Structure):
         ("name", c_char_p),
         ("delivery", c_int),
         ("on_message", _FN),
-        ("on_answer", _FN),
+        ("on_reply", _FN),
         ("on_given_up", _GIVEN_UP),
         ("arg", c_void_p),
         ("budget_ns", c_uint32),
@@ -132,7 +132,7 @@ def _library() -> ctypes.CDLL:
 
 @dataclass(frozen=True)
 class Message:
-    """A received message. @data: a copy. @number: of an answer, the number that send() returned for
+    """A received message. @data: a copy. @number: of a reply, the number that send() returned for
     the request."""
 
     src: int
@@ -228,19 +228,19 @@ class Node:
             raised, self._raised = self._raised, None
             raise raised
 
-    def _handler(self, handler: Handler, *, answers: bool) -> object:
+    def _handler(self, handler: Handler, *, replies: bool) -> object:
         def burst(_rtc: int, _arg: int, messages: object, count: int) -> None:
             for i in range(count):
                 m = messages[i]
                 data = ctypes.string_at(m.data, m.len)
-                answer = self._call(handler, Message(m.src, m.type, m.number, data))
-                if answers or answer is None:
+                reply = self._call(handler, Message(m.src, m.type, m.number, data))
+                if replies or reply is None:
                     continue
-                if len(answer) > m.reply_max:
-                    self._call(_too_long, len(answer), m.reply_max)
+                if len(reply) > m.reply_max:
+                    self._call(_too_long, len(reply), m.reply_max)
                     continue
-                ctypes.memmove(m.data, bytes(answer), len(answer))
-                m.len, m.action = len(answer), _REPLY
+                ctypes.memmove(m.data, bytes(reply), len(reply))
+                m.len, m.action = len(reply), _REPLY
 
         return self._keep(_FN(burst))
 
@@ -251,15 +251,15 @@ class Node:
         *,
         delivery: str = "best effort",
         on_message: Handler | None = None,
-        on_answer: Callable[[Message], None] | None = None,
+        on_reply: Callable[[Message], None] | None = None,
         on_given_up: Callable[[int, int], None] | None = None,
         timeout_us: int = 0,
         tries: int = 0,
     ) -> None:
         """Registers a message type, before the first poll() or run().
 
-        @on_message: returns the answer as bytes, or None. @delivery: "best effort"; "latest" drops
-        overtaken messages; "retry" resends until an answer arrives, or calls @on_given_up with
+        @on_message: returns the reply as bytes, or None. @delivery: "best effort"; "latest" drops
+        overtaken messages; "retry" resends until a reply arrives, or calls @on_given_up with
         (destination, number).
         """
         made = _Type(
@@ -269,9 +269,9 @@ class Node:
             tries=tries,
         )
         if on_message:
-            made.on_message = self._handler(on_message, answers=False)
-        if on_answer:
-            made.on_answer = self._handler(on_answer, answers=True)
+            made.on_message = self._handler(on_message, replies=False)
+        if on_reply:
+            made.on_reply = self._handler(on_reply, replies=True)
         if on_given_up:
             made.on_given_up = self._keep(
                 _GIVEN_UP(lambda _rtc, _arg, dst, number: self._call(on_given_up, dst, number))
@@ -282,7 +282,7 @@ class Node:
             raise HikyakuError(str(error))
 
     def send(self, dst: int, kind: int, data: bytes = b"") -> int:
-        """Sends a message; returns its number for on_answer and on_given_up. Raises OSError if the
+        """Sends a message; returns its number for on_reply and on_given_up. Raises OSError if the
         library refuses: EAGAIN, no buffer; ENOTCONN, not a member; EMSGSIZE, EINVAL."""
         number = c_uint32()
         code = self._c.hk_rtc_send(self._open(), dst, kind, data, len(data), number)
@@ -377,4 +377,4 @@ class Node:
 
 
 def _too_long(length: int, room: int) -> None:
-    raise ValueError(f"an answer of {length} bytes does not fit: there is room for {room}")
+    raise ValueError(f"a reply of {length} bytes does not fit: there is room for {room}")

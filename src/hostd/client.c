@@ -254,8 +254,8 @@ int hk_hostd_client_goodbye(struct hk_hostd_client *h, unsigned timeout_ms, stru
 {
 	union hk_ctl_msg m;
 
-	hk_ctl_init(&m, HK_CTL_GOODBYE, ++h->seq, 0);
-	int rc = request(h, &m, HK_CTL_BYE, hk_clock_ms() + timeout_ms, err);
+	hk_ctl_init(&m, HK_CTL_LEAVE, ++h->seq, 0);
+	int rc = request(h, &m, HK_CTL_LEFT, hk_clock_ms() + timeout_ms, err);
 	return rc < 0 ? rc : 0;
 }
 

@@ -12,7 +12,7 @@
  *                               are up
  *   READY      PROXIED          a rank names the address of its worker; from now on the poller may
  *                               poll it
- *   GOODBYE    BYE              a rank leaves; answered when the poller has left its memory
+ *   LEAVE      LEFT             a rank leaves; answered when the poller has left its memory
  *   STATUS     TEXT, ...        JSON, in several messages
  *   STATS      TEXT, ...        JSON, in several messages
  *   STOP       STOPPED          the daemon ends; the connection closes when it has removed its
@@ -56,8 +56,8 @@ enum hk_ctl_type {
 	HK_CTL_WIRES_READY,
 	HK_CTL_READY,
 	HK_CTL_PROXIED,
-	HK_CTL_GOODBYE,
-	HK_CTL_BYE,
+	HK_CTL_LEAVE,
+	HK_CTL_LEFT,
 	HK_CTL_STATUS,
 	HK_CTL_STATS,
 	HK_CTL_TEXT,
@@ -154,7 +154,7 @@ struct hk_ctl_ready {
 	uint64_t worker; /* address in the shared memory, equal in every process */
 };
 
-struct hk_ctl_plain { /* PROXIED, GOODBYE, BYE, STATUS, STATS, STOP, STOPPED */
+struct hk_ctl_plain { /* PROXIED, LEAVE, LEFT, STATUS, STATS, STOP, STOPPED */
 	struct hk_ctl_hdr hdr;
 };
 

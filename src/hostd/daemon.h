@@ -51,7 +51,7 @@ struct hk_conn {
 	int64_t wires_deadline;               /* ms */
 	unsigned wires;                       /* entries of wire_node */
 	uint64_t wire_node[HK_CTL_MAX_NODES]; /* node ids of the requested wires */
-	/* a GOODBYE whose slot the poller has not left yet */
+	/* a LEAVE whose slot the poller has not left yet */
 	uint32_t goodbye_seq; /* its sequence number; 0: none */
 };
 
@@ -59,8 +59,8 @@ enum hk_slot_state {
 	HK_SLOT_FREE,
 	HK_SLOT_ATTACHED, /* a rank owns it */
 	HK_SLOT_READY,    /* a rank owns it, and the poller may poll its worker */
-	HK_SLOT_LEAVING,  /* GOODBYE has come; the poller may still be in its memory */
-	HK_SLOT_LEFT,     /* GOODBYE is answered; the connection is open */
+	HK_SLOT_LEAVING,  /* LEAVE has come; the poller may still be in its memory */
+	HK_SLOT_LEFT,     /* LEAVE is answered; the connection is open */
 	HK_SLOT_GONE,     /* the connection is closed; the process or the poller may still be in its
 			   * memory */
 };
@@ -71,7 +71,7 @@ struct hk_slot {
 	int conn;           /* -1: none */
 	pid_t pid;          /* the owner */
 	int pidfd;          /* of the owner; -1: closed */
-	bool said_goodbye;  /* it left in order: its process may live on */
+	bool left_in_order; /* it left in order: its process may live on */
 	bool ended;         /* its process has ended */
 	bool poller_inside; /* the poller may still be in its memory */
 	bool unusable;      /* it could not be reclaimed: no rank gets it again */
@@ -160,7 +160,7 @@ int hk_slot_attach(struct hk_daemon *d, unsigned conn, const struct hk_ctl_hello
 		   struct hk_error *err);
 /* The rank's worker is at @worker: lets the poller poll it. */
 int hk_slot_ready(struct hk_daemon *d, unsigned slot, uint64_t worker, struct hk_error *err);
-/* The rank has sent GOODBYE. */
+/* The rank has sent LEAVE. */
 void hk_slot_goodbye(struct hk_daemon *d, unsigned slot);
 /* The rank's connection has closed. */
 void hk_slot_disconnected(struct hk_daemon *d, unsigned slot);

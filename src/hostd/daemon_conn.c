@@ -180,9 +180,9 @@ static int from_rank(struct hk_daemon *d, unsigned c, const union hk_ctl_msg *m,
 		hk_ctl_init(&reply, HK_CTL_PROXIED, m->hdr.seq, 0);
 		hk_conn_send(d, c, &reply);
 		return 0;
-	default: /* GOODBYE */
+	default: /* LEAVE */
 		if (d->slot[slot].state != HK_SLOT_ATTACHED && d->slot[slot].state != HK_SLOT_READY)
-			return hk_error_set(err, -EPROTO, "GOODBYE came from a slot that is %s",
+			return hk_error_set(err, -EPROTO, "LEAVE came from a slot that is %s",
 					    hk_slot_state_name(d->slot[slot].state));
 		conn->goodbye_seq = m->hdr.seq;
 		hk_slot_goodbye(d, slot);
@@ -213,7 +213,7 @@ static void message(struct hk_daemon *d, unsigned c, const union hk_ctl_msg *m)
 		return;
 	case HK_CTL_WIRES:
 	case HK_CTL_READY:
-	case HK_CTL_GOODBYE:
+	case HK_CTL_LEAVE:
 		rc = conn->slot >= 0 ? from_rank(d, c, m, &err)
 				     : hk_error_set(&err, -EPROTO, "%s came before HELLO",
 						    hk_ctl_type_name(m->hdr.type));

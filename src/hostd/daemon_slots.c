@@ -3,7 +3,7 @@
  * hostd/daemon_slots.c: the slot table.
  *
  * A rank owns a slot as long as its connection is open. The slot becomes free when no process is in
- * its memory any more. That is so when its owner has sent GOODBYE or has ended (pidfd), and the
+ * its memory any more. That is so when its owner has sent LEAVE or has ended (pidfd), and the
  * poller has left it. Then its buffers return to the pools, and the next owner gets the next
  * generation.
  */
@@ -176,13 +176,13 @@ static void advance(struct hk_daemon *d, unsigned slot)
 		uint32_t seq = d->conn[s->conn].goodbye_seq;
 
 		s->state = HK_SLOT_LEFT;
-		s->said_goodbye = true;
+		s->left_in_order = true;
 		d->conn[s->conn].goodbye_seq = 0;
-		hk_ctl_init(&m, HK_CTL_BYE, seq, 0);
+		hk_ctl_init(&m, HK_CTL_LEFT, seq, 0);
 		hk_conn_send(d, (unsigned)s->conn, &m);
 		return; /* hk_conn_send() may have closed the connection and called this again */
 	}
-	if (s->state != HK_SLOT_GONE || !(s->said_goodbye || s->ended) || s->unusable)
+	if (s->state != HK_SLOT_GONE || !(s->left_in_order || s->ended) || s->unusable)
 		return;
 	struct hk_error err = {""};
 	s->unusable = hk_res_slot_reclaim(d->res, slot, s->generation, &err) != 0;
@@ -196,7 +196,7 @@ static void advance(struct hk_daemon *d, unsigned slot)
 	s->pidfd = -1;
 	s->state = HK_SLOT_FREE;
 	hk_daemon_log(d, "slot %u: free (process %d %s)", slot, s->pid,
-		      s->said_goodbye ? "has left" : "has ended without GOODBYE");
+		      s->left_in_order ? "has left" : "has ended without LEAVE");
 	if (hk_slots_used(d) == 0)
 		d->empty_since = hk_clock_ms();
 }

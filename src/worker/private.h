@@ -73,7 +73,7 @@ void hk_worker_break(struct hk_worker *w, const char *text);
 /* ---- the poller's side ----------------------------------------------------------------------- */
 
 enum hk_proxy_state {
-	HK_PROXY_PRESENT, /* the application polls: nothing to do */
+	HK_PROXY_POLLING, /* the application polls: nothing to do */
 	HK_PROXY_IDLE,    /* it does not poll, and nothing arrived */
 	HK_PROXY_UNACKED, /* it does not poll, nothing arrived, but packets are in flight */
 	HK_PROXY_BUSY,    /* it does not poll, and frames arrived */

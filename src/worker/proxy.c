@@ -259,7 +259,7 @@ enum hk_proxy_state hk_worker_proxy_poll(struct hk_worker *w, uint64_t tsc)
 
 	if (!app_not_polling(w, hk_time_of(w, tsc), HK_WORKER_NOT_POLLING) || at_work ||
 	    !hk_biased_try_proxy(&w->lock))
-		return HK_PROXY_PRESENT;
+		return HK_PROXY_POLLING;
 	uint64_t before = n->rx_packets + n->rx_acks;
 
 	w->by_poller = true;

@@ -5,7 +5,7 @@
  * DESIGN NOTES
  *
  * Numbers: for each destination and type a sender counts its messages upwards and omits 0. Each
- * incarnation starts from a range of its own, so that a late answer to an earlier incarnation does
+ * incarnation starts from a range of its own, so that a late reply to an earlier incarnation does
  * not match. From the number a receiver knows which messages are older (latest) and which ones it
  * has had (retry).
  *
@@ -13,12 +13,12 @@
  *
  * Retry until answered has three parts:
  *
- *   hk_rtc_questions   sender: a bounded table of open questions with their buffers. Each question
+ *   hk_rtc_requests   sender: a bounded table of open requests with their buffers. Each request
  *                      is resent after a timeout that doubles. The open numbers of a destination
- *                      and type lie within HK_RTC_WINDOW; a question outside has to wait.
+ *                      and type lie within HK_RTC_WINDOW; a request outside has to wait.
  *   hk_rtc_once        receiver: which of the last HK_RTC_WINDOW numbers were handled. By the
- *                      bound above an older question is not open any more.
- *   hk_rtc_answers     receiver: the last answers, to be repeated. A question whose answer is
+ *                      bound above an older request is not open any more.
+ *   hk_rtc_replies     receiver: the last replies, to be repeated. A request whose reply is
  *                      not stored any more is not handled again; its sender gives up in the end.
  */
 #ifndef HK_RTC_DELIVERY_H
@@ -27,10 +27,10 @@
 #include "base/common.h"
 #include "hikyaku/rtc.h"
 
-#define HK_RTC_WINDOW        256 /* span of open numbers; a power of two */
-#define HK_RTC_NO_BUF        UINT32_MAX
-#define HK_RTC_NO_INDEX      UINT16_MAX
-#define HK_RTC_QUESTIONS_MAX 1024 /* most open questions, and most stored answers */
+#define HK_RTC_WINDOW       256 /* span of open numbers; a power of two */
+#define HK_RTC_NO_BUF       UINT32_MAX
+#define HK_RTC_NO_INDEX     UINT16_MAX
+#define HK_RTC_REQUESTS_MAX 1024 /* most open requests, and most stored replies */
 
 static inline uint32_t hk_rtc_number_first(uint16_t epoch)
 {
@@ -64,9 +64,9 @@ static inline bool hk_rtc_latest_fresh(struct hk_rtc_latest *l, uint16_t src, ui
 	return true;
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
-struct hk_rtc_question {
+struct hk_rtc_request {
 	uint64_t due, timeout;
 	uint32_t number, buf;
 	uint16_t dst, next; /* next: next free entry */
@@ -75,9 +75,9 @@ struct hk_rtc_question {
 	unsigned tries; /* transmissions left */
 };
 
-struct hk_rtc_questions {
+struct hk_rtc_requests {
 	uint64_t due; /* earliest time of anything to do */
-	struct hk_rtc_question *q;
+	struct hk_rtc_request *q;
 	unsigned capacity, open, cursor;
 	uint16_t free;
 	uint16_t nodes;
@@ -85,38 +85,37 @@ struct hk_rtc_questions {
 	uint16_t *index[HK_RTC_MAX_TYPES];
 };
 
-bool hk_rtc_questions_init(struct hk_rtc_questions *a, uint16_t nodes, unsigned capacity);
-bool hk_rtc_questions_add_type(struct hk_rtc_questions *a, uint8_t type);
-void hk_rtc_questions_free(struct hk_rtc_questions *a);
+bool hk_rtc_requests_init(struct hk_rtc_requests *a, uint16_t nodes, unsigned capacity);
+bool hk_rtc_requests_add_type(struct hk_rtc_requests *a, uint8_t type);
+void hk_rtc_requests_free(struct hk_rtc_requests *a);
 
-/* Returns whether a question with this number can be added. */
-bool hk_rtc_questions_available(const struct hk_rtc_questions *a, uint16_t dst, uint8_t type,
-				uint32_t number);
+/* Returns whether a request with this number can be added. */
+bool hk_rtc_requests_available(const struct hk_rtc_requests *a, uint16_t dst, uint8_t type,
+			       uint32_t number);
 
-/* Adds a question that was sent now. hk_rtc_questions_available() must have returned true. */
-void hk_rtc_questions_add(struct hk_rtc_questions *a, uint16_t dst, uint8_t type, uint32_t number,
-			  uint32_t buf, uint64_t now, uint64_t timeout, unsigned tries);
+/* Adds a request that was sent now. hk_rtc_requests_available() must have returned true. */
+void hk_rtc_requests_add(struct hk_rtc_requests *a, uint16_t dst, uint8_t type, uint32_t number,
+			 uint32_t buf, uint64_t now, uint64_t timeout, unsigned tries);
 
-/* Closes the question that was answered. Returns its buffer, which the caller now owns, or
- * HK_RTC_NO_BUF if no such question is open. */
-uint32_t hk_rtc_questions_answered(struct hk_rtc_questions *a, uint16_t src, uint8_t type,
-				   uint32_t number);
+/* Closes the request that was answered. Returns its buffer, which the caller now owns, or
+ * HK_RTC_NO_BUF if no such request is open. */
+uint32_t hk_rtc_requests_answered(struct hk_rtc_requests *a, uint16_t src, uint8_t type,
+				  uint32_t number);
 
-enum hk_rtc_questions_task {
-	HK_RTC_QUESTIONS_NOTHING,
-	HK_RTC_QUESTIONS_RESEND,
-	HK_RTC_QUESTIONS_GIVEN_UP
+enum hk_rtc_requests_task {
+	HK_RTC_REQUESTS_NOTHING,
+	HK_RTC_REQUESTS_RESEND,
+	HK_RTC_REQUESTS_GIVEN_UP
 };
 
 /* Returns one thing that is due at @now. RESEND: the caller sends the buffer, which stays here.
  * GIVEN_UP: the caller owns the buffer. The caller repeats the call until NOTHING, or continues
  * later. */
-enum hk_rtc_questions_task hk_rtc_questions_poll(struct hk_rtc_questions *a, uint64_t now,
-						 struct hk_rtc_question *out);
+enum hk_rtc_requests_task hk_rtc_requests_poll(struct hk_rtc_requests *a, uint64_t now,
+					       struct hk_rtc_request *out);
 
-/* Closes one open question to @dst, which left; the caller owns its buffer. False: none is left. */
-bool hk_rtc_questions_drop_peer(struct hk_rtc_questions *a, uint16_t dst,
-				struct hk_rtc_question *out);
+/* Closes one open request to @dst, which left; the caller owns its buffer. False: none is left. */
+bool hk_rtc_requests_drop_peer(struct hk_rtc_requests *a, uint16_t dst, struct hk_rtc_request *out);
 
 /* ---- handled once ---------------------------------------------------------------------------- */
 
@@ -139,35 +138,35 @@ bool hk_rtc_once_is_new(const struct hk_rtc_once *o, uint16_t src, uint32_t numb
 void hk_rtc_once_mark(struct hk_rtc_once *o, uint16_t src, uint32_t number);
 void hk_rtc_once_unmark(struct hk_rtc_once *o, uint16_t src, uint32_t number);
 
-/* ---- stored answers -------------------------------------------------------------------------- */
+/* ---- stored replies -------------------------------------------------------------------------- */
 
-struct hk_rtc_answer {
+struct hk_rtc_reply {
 	uint32_t number, buf;
 	uint16_t src;
 	uint8_t type;
 };
 
-struct hk_rtc_answers {
-	struct hk_rtc_answer *ring;
+struct hk_rtc_replies {
+	struct hk_rtc_reply *ring;
 	unsigned capacity, next;
 	uint16_t nodes;
 	uint16_t *index[HK_RTC_MAX_TYPES]; /* [nodes * HK_RTC_WINDOW] entry of a number */
 };
 
-bool hk_rtc_answers_init(struct hk_rtc_answers *a, uint16_t nodes, unsigned capacity);
-bool hk_rtc_answers_add_type(struct hk_rtc_answers *a, uint8_t type);
-void hk_rtc_answers_free(struct hk_rtc_answers *a);
+bool hk_rtc_replies_init(struct hk_rtc_replies *a, uint16_t nodes, unsigned capacity);
+bool hk_rtc_replies_add_type(struct hk_rtc_replies *a, uint8_t type);
+void hk_rtc_replies_free(struct hk_rtc_replies *a);
 
-/* Stores an answer. Returns the buffer of the oldest one, which it replaces, or HK_RTC_NO_BUF. */
-uint32_t hk_rtc_answers_store(struct hk_rtc_answers *a, uint16_t src, uint8_t type, uint32_t number,
+/* Stores a reply. Returns the buffer of the oldest one, which it replaces, or HK_RTC_NO_BUF. */
+uint32_t hk_rtc_replies_store(struct hk_rtc_replies *a, uint16_t src, uint8_t type, uint32_t number,
 			      uint32_t buf);
 
-/* Returns the buffer of a stored answer, or HK_RTC_NO_BUF. The buffer stays here. */
-uint32_t hk_rtc_answers_find(const struct hk_rtc_answers *a, uint16_t src, uint8_t type,
+/* Returns the buffer of a stored reply, or HK_RTC_NO_BUF. The buffer stays here. */
+uint32_t hk_rtc_replies_find(const struct hk_rtc_replies *a, uint16_t src, uint8_t type,
 			     uint32_t number);
 
-/* Forgets the numbers of @src, which restarted. The buffers remain until newer answers replace
+/* Forgets the numbers of @src, which restarted. The buffers remain until newer replies replace
  * them. */
-void hk_rtc_answers_forget(struct hk_rtc_answers *a, uint16_t src);
+void hk_rtc_replies_forget(struct hk_rtc_replies *a, uint16_t src);
 
 #endif

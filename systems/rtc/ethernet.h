@@ -9,7 +9,7 @@
  * before the frame, where no driver writes. So it needs no table, and works with pools that a port
  * makes for itself (AF_XDP needs pools of a certain layout). The frame begins at a multiple of 64.
  * After 14 bytes of Ethernet header and 18 of ours, the payload begins at a multiple of 32. A reply
- * is sent from the buffer in which its question arrived; it costs only a new header.
+ * is sent from the buffer in which its request arrived; it costs only a new header.
  *
  * One port reaches all nodes by their MAC addresses. In a set of memif wires there is one port for
  * each node, and all ports share the pool of the first one. Wires are made once, at the start. So a

@@ -5,7 +5,7 @@
  *   open.c         hk_rtc_open(): chooses the backend, exchanges addresses
  *   node.c         creation and end of a node, registration of types
  *   round.c        a round: receive, sort, handle, send. The hot path
- *   send.c         sending, spare buffers, resending of questions
+ *   send.c         sending, spare buffers, resending of requests
  *   membership.c   reaction to members that join, leave and restart
  *   wait.c         hk_rtc_wait_all()
  *   threads.c      handler threads for deferred messages; ring.h connects them to the core
@@ -33,13 +33,13 @@ struct hk_rtc_threads;
 
 struct hk_rtc_type_state {
 	_Alignas(64) hk_rtc_fn on_message;
-	hk_rtc_fn on_answer;
+	hk_rtc_fn on_reply;
 	void *arg;
 	enum hk_rtc_class class;
 	bool registered;
 	struct hk_rtc_budget budget;
 	uint32_t *next; /* [nodes] number of the next message to each node */
-	struct hk_rtc_latest latest, latest_answer;
+	struct hk_rtc_latest latest, latest_reply;
 	struct hk_rtc_once once;
 	void (*on_given_up)(struct hk_rtc *rtc, void *arg, uint16_t dst, uint32_t number);
 	uint64_t timeout; /* ns */
@@ -74,8 +74,8 @@ struct hk_rtc {
 
 	uint64_t due; /* next time of due_work() in round.c */
 	struct hk_rtc_stats stats;
-	struct hk_rtc_questions questions;
-	struct hk_rtc_answers answers;
+	struct hk_rtc_requests requests;
+	struct hk_rtc_replies replies;
 	struct hk_rtc_deferred deferred;
 	struct hk_rtc_threads *threads;
 	struct hk_rtc_timers timers;
@@ -165,8 +165,8 @@ static inline void hk_rtc_buf_set_header(const struct hk_rtc *r, struct hk_rtc_b
 /* Sends a message of the library, such as ALIVE. */
 void hk_rtc_send_control(struct hk_rtc *r, uint16_t dst, uint8_t type, uint8_t flags);
 
-/* Resends due questions; returns the time of its next call. */
-uint64_t hk_rtc_resend_questions(struct hk_rtc *r);
+/* Resends due requests; returns the time of its next call. */
+uint64_t hk_rtc_resend_requests(struct hk_rtc *r);
 
 /* ---- membership.c ---------------------------------------------------------------------------- */
 
@@ -179,7 +179,7 @@ uint64_t hk_rtc_membership_work(struct hk_rtc *r);
 
 /* ---- round.c --------------------------------------------------------------------------------- */
 
-/* Carries out the actions that @t's handler set: sends answers, frees, defers. */
+/* Carries out the actions that @t's handler set: sends replies, frees, defers. */
 void hk_rtc_messages_finish(struct hk_rtc *r, struct hk_rtc_type_state *t, struct hk_msg *m,
 			    unsigned n);
 

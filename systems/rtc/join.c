@@ -167,7 +167,7 @@ struct wait {
 	bool present[];       /* [size] whether a node has answered */
 };
 
-struct question {
+struct request {
 	struct wait *wait;
 	unsigned node;
 };
@@ -213,7 +213,7 @@ static bool wait_for(struct wait *w, int64_t deadline_ms)
 	return w->open == 0;
 }
 
-static void answered(struct question *q, pmix_status_t status)
+static void answered(struct request *q, pmix_status_t status)
 {
 	struct wait *w = q->wait;
 
@@ -239,13 +239,13 @@ static void on_value(pmix_status_t status, pmix_value_t *value, void *arg)
 }
 
 /* Registers a request that the caller is about to make. NULL: no memory. */
-static struct question *question_new(struct wait *w, unsigned node)
+static struct request *request_new(struct wait *w, unsigned node)
 {
-	struct question *q = malloc(sizeof(*q));
+	struct request *q = malloc(sizeof(*q));
 
 	if (!q)
 		return NULL;
-	*q = (struct question){w, node};
+	*q = (struct request){w, node};
 	pthread_mutex_lock(&w->lock);
 	w->refs++;
 	w->open++;
@@ -307,7 +307,7 @@ static int name_missing(struct hk_rtc_join *join, struct hk_error *err)
 			"not all nodes of the job have joined; fix: set a longer timeout");
 	PMIX_INFO_LOAD(&limit, PMIX_TIMEOUT, &seconds, PMIX_INT);
 	for (unsigned i = 0; i < join->size; i++) {
-		struct question *q = i == join->me.rank ? NULL : question_new(w, i);
+		struct request *q = i == join->me.rank ? NULL : request_new(w, i);
 		pmix_proc_t proc = join->me;
 		proc.rank = i;
 		pmix_status_t status = q ? PMIx_Get_nb(&proc, join->key, &limit, 1, on_value, q)
@@ -343,7 +343,7 @@ static int name_missing(struct hk_rtc_join *join, struct hk_error *err)
 static int fence(struct hk_rtc_join *join, int64_t deadline_ms, struct hk_error *err)
 {
 	struct wait *w = wait_new(join->size);
-	struct question *q = w ? question_new(w, join->me.rank) : NULL;
+	struct request *q = w ? request_new(w, join->me.rank) : NULL;
 	int seconds = seconds_until(deadline_ms);
 	bool collect = true;
 	pmix_info_t info[2];

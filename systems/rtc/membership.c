@@ -10,11 +10,11 @@ static void forget_numbers(struct hk_rtc *r, uint16_t node)
 	for (unsigned i = 0; i < HK_RTC_MAX_TYPES; i++) {
 		struct hk_rtc_type_state *t = &r->type[i];
 		if (t->latest.number)
-			t->latest.number[node] = t->latest_answer.number[node] = 0;
+			t->latest.number[node] = t->latest_reply.number[node] = 0;
 		if (t->once.peer)
 			hk_rtc_once_forget(&t->once, node);
 	}
-	hk_rtc_answers_forget(&r->answers, node);
+	hk_rtc_replies_forget(&r->replies, node);
 }
 
 static void report_member(struct hk_rtc *r, uint16_t node, bool joined)
@@ -26,9 +26,9 @@ static void report_member(struct hk_rtc *r, uint16_t node, bool joined)
 
 static void peer_left(struct hk_rtc *r, uint16_t node)
 {
-	struct hk_rtc_question q;
+	struct hk_rtc_request q;
 
-	while (hk_rtc_questions_drop_peer(&r->questions, node, &q)) {
+	while (hk_rtc_requests_drop_peer(&r->requests, node, &q)) {
 		struct hk_rtc_type_state *t = &r->type[q.type];
 		t->stats.given_up++;
 		hk_rtc_buf_release(r, q.buf);

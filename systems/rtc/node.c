@@ -62,12 +62,12 @@ uint16_t hk_rtc_epoch_now(void)
 
 static bool make_tables(struct hk_rtc *r, const struct hk_rtc_config *c)
 {
-	unsigned questions = HK_MIN((unsigned)HK_RTC_QUESTIONS_MAX, c->buffers / 4);
+	unsigned requests = HK_MIN((unsigned)HK_RTC_REQUESTS_MAX, c->buffers / 4);
 
 	r->deferred.capacity = c->buffers / 4;
 	r->deferred.msg = calloc(r->deferred.capacity, sizeof(*r->deferred.msg));
-	return r->deferred.msg && hk_rtc_questions_init(&r->questions, r->nodes, questions) &&
-	       hk_rtc_answers_init(&r->answers, r->nodes, questions) &&
+	return r->deferred.msg && hk_rtc_requests_init(&r->requests, r->nodes, requests) &&
+	       hk_rtc_replies_init(&r->replies, r->nodes, requests) &&
 	       hk_rtc_members_init(&r->members, r->self, r->nodes, r->epoch, c->alive_ms * HK_MSEC,
 				   hk_rtc_clock_now(&r->clock));
 }
@@ -77,12 +77,12 @@ static void free_node(struct hk_rtc *r)
 	for (unsigned i = 0; i < HK_RTC_MAX_TYPES; i++) {
 		free(r->type[i].next);
 		free(r->type[i].latest.number);
-		free(r->type[i].latest_answer.number);
+		free(r->type[i].latest_reply.number);
 		free(r->type[i].once.peer);
 	}
 	free(r->deferred.msg);
-	hk_rtc_questions_free(&r->questions);
-	hk_rtc_answers_free(&r->answers);
+	hk_rtc_requests_free(&r->requests);
+	hk_rtc_replies_free(&r->replies);
 	hk_rtc_members_free(&r->members);
 	hk_rtc_topology_free(&r->topology);
 	free(r);
@@ -139,14 +139,14 @@ int hk_rtc_create(const struct hk_rtc_config *c, const struct hk_rtc_parts *part
 /* Returns all buffers before the backend closes, so that a backend that counts them misses none. */
 static void return_buffers(struct hk_rtc *r)
 {
-	struct hk_rtc_question q;
+	struct hk_rtc_request q;
 
 	for (unsigned n = 0; n < r->nodes; n++)
-		while (hk_rtc_questions_drop_peer(&r->questions, (uint16_t)n, &q))
+		while (hk_rtc_requests_drop_peer(&r->requests, (uint16_t)n, &q))
 			hk_rtc_buf_release(r, q.buf);
-	for (unsigned i = 0; i < r->answers.capacity; i++)
-		if (r->answers.ring[i].buf != HK_RTC_NO_BUF)
-			hk_rtc_buf_release(r, r->answers.ring[i].buf);
+	for (unsigned i = 0; i < r->replies.capacity; i++)
+		if (r->replies.ring[i].buf != HK_RTC_NO_BUF)
+			hk_rtc_buf_release(r, r->replies.ring[i].buf);
 	for (; r->deferred.count; r->deferred.count--) {
 		hk_rtc_buf_give(r, r->backend->buf[r->deferred.msg[r->deferred.head].buf]);
 		r->deferred.head = (r->deferred.head + 1) % r->deferred.capacity;
@@ -156,7 +156,7 @@ static void return_buffers(struct hk_rtc *r)
 	r->ops->free(r->backend, r->spare, r->spare_n);
 }
 
-/* Lets the handler threads finish their messages; their answers are still sent. False: a handler
+/* Lets the handler threads finish their messages; their replies are still sent. False: a handler
  * does not return. */
 static bool end_threads(struct hk_rtc *r)
 {
@@ -202,11 +202,11 @@ static int make_type(struct hk_rtc *r, uint8_t type, struct hk_rtc_type_state *s
 	s->next = calloc(r->nodes, sizeof(*s->next));
 	if (s->class == HK_RTC_LATEST)
 		ok = hk_rtc_latest_init(&s->latest, r->nodes) &&
-		     hk_rtc_latest_init(&s->latest_answer, r->nodes);
+		     hk_rtc_latest_init(&s->latest_reply, r->nodes);
 	if (s->class == HK_RTC_RETRY)
 		ok = hk_rtc_once_init(&s->once, r->nodes) &&
-		     hk_rtc_questions_add_type(&r->questions, type) &&
-		     hk_rtc_answers_add_type(&r->answers, type);
+		     hk_rtc_requests_add_type(&r->requests, type) &&
+		     hk_rtc_replies_add_type(&r->replies, type);
 	if (!s->next || !ok)
 		return hk_error_set(err, -ENOMEM, "no memory for message type %u", type);
 	for (unsigned n = 0; n < r->nodes; n++)
@@ -248,7 +248,7 @@ int hk_rtc_register(struct hk_rtc *r, uint8_t type, const struct hk_rtc_type *t,
 				    "register before the first hk_rtc_poll()",
 				    type, t->name);
 	s->on_message = t->on_message;
-	s->on_answer = t->on_answer;
+	s->on_reply = t->on_reply;
 	s->on_given_up = t->on_given_up;
 	s->arg = t->arg;
 	s->class = t->class;

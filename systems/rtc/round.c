@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rtc/round.c: one round of a node: receive a burst, call its handlers, send their answers.
+ * rtc/round.c: one round of a node: receive a burst, call its handlers, send their replies.
  *
  * It checks a burst message by message, then splits it into runs of one type, and calls a handler
  * once for each run. Only the 24-byte descriptions are sorted; payloads stay where the backend
@@ -12,11 +12,11 @@
 /* Messages of one kind have the same handler. */
 #define KIND(type, reply) ((uint16_t)((type) << 1 | (reply)))
 
-/* ---- answers --------------------------------------------------------------------------------- */
+/* ---- replies --------------------------------------------------------------------------------- */
 
 /* Sends the payload in @b back to the sender of @m. */
-static inline void send_answer(struct hk_rtc *r, struct hk_rtc_type_state *t,
-			       const struct hk_msg *m, struct hk_rtc_buf *b, uint16_t len)
+static inline void send_reply(struct hk_rtc *r, struct hk_rtc_type_state *t, const struct hk_msg *m,
+			      struct hk_rtc_buf *b, uint16_t len)
 {
 	t->stats.replied++;
 	hk_rtc_buf_set_header(r, b, HK_MSG_F_REPLY, m->type, m->src, m->number,
@@ -25,7 +25,7 @@ static inline void send_answer(struct hk_rtc *r, struct hk_rtc_type_state *t,
 		hk_rtc_buf_queue(r, b);
 		return;
 	}
-	uint32_t old = hk_rtc_answers_store(&r->answers, m->src, m->type, m->number, b->index);
+	uint32_t old = hk_rtc_replies_store(&r->replies, m->src, m->type, m->number, b->index);
 	if (old != HK_RTC_NO_BUF)
 		hk_rtc_buf_release(r, old);
 	hk_rtc_buf_send_copy(r, b);
@@ -54,15 +54,15 @@ void hk_rtc_messages_finish(struct hk_rtc *r, struct hk_rtc_type_state *t, struc
 		struct hk_rtc_buf *b = r->backend->buf[m[i].buf];
 		switch (m[i].action) {
 		case HK_RTC_REPLY:
-			send_answer(r, t, &m[i], b, m[i].len);
+			send_reply(r, t, &m[i], b, m[i].len);
 			break;
 		case HK_RTC_DEFER:
 			defer_message(r, t, &m[i]);
 			break;
 		default:
-			/* the library answers every question, here without a payload */
+			/* the library answers every request, here without a payload */
 			if (HK_UNLIKELY(t->class == HK_RTC_RETRY))
-				send_answer(r, t, &m[i], b, 0);
+				send_reply(r, t, &m[i], b, 0);
 			else
 				hk_rtc_buf_give(r, b);
 		}
@@ -85,7 +85,7 @@ static inline uint64_t call_handler(struct hk_rtc *r, struct hk_rtc_type_state *
 	return now;
 }
 
-/* Removes repeated questions, and repeats their answers if they are stored. Returns how many
+/* Removes repeated requests, and repeats their replies if they are stored. Returns how many
  * messages are left. */
 static unsigned filter_repeated(struct hk_rtc *r, struct hk_rtc_type_state *t, struct hk_msg *m,
 				unsigned n)
@@ -99,7 +99,7 @@ static unsigned filter_repeated(struct hk_rtc *r, struct hk_rtc_type_state *t, s
 			continue;
 		}
 		t->stats.repeated++;
-		uint32_t stored = hk_rtc_answers_find(&r->answers, m[i].src, m[i].type,
+		uint32_t stored = hk_rtc_replies_find(&r->replies, m[i].src, m[i].type,
 						      m[i].number);
 		if (stored != HK_RTC_NO_BUF) {
 			r->backend->buf[stored]->hdr[offsetof(struct hk_msg_hdr, ver_flags)] |=
@@ -127,8 +127,8 @@ static unsigned filter_stale(struct hk_rtc *r, struct hk_rtc_type_state *t, stru
 	return left;
 }
 
-/* Submits a run to handler threads, because its type exceeds the budget. For questions,
- * run_of_messages() first checks for space: a question that finds none is not marked as handled,
+/* Submits a run to handler threads, because its type exceeds the budget. For requests,
+ * run_of_messages() first checks for space: a request that finds none is not marked as handled,
  * and is asked again. */
 static void defer_run(struct hk_rtc *r, struct hk_rtc_type_state *t, struct hk_msg *m, unsigned n)
 {
@@ -175,14 +175,14 @@ static uint64_t run_of_messages(struct hk_rtc *r, struct hk_rtc_type_state *t, s
 	return call_handler(r, t, m, n, since);
 }
 
-static uint64_t run_of_answers(struct hk_rtc *r, struct hk_rtc_type_state *t, struct hk_msg *m,
+static uint64_t run_of_replies(struct hk_rtc *r, struct hk_rtc_type_state *t, struct hk_msg *m,
 			       unsigned n, uint64_t since)
 {
 	if (t->class == HK_RTC_RETRY) {
 		unsigned left = 0;
 		for (unsigned i = 0; i < n; i++) {
-			uint32_t asked = hk_rtc_questions_answered(&r->questions, m[i].src,
-								   m[i].type, m[i].number);
+			uint32_t asked = hk_rtc_requests_answered(&r->requests, m[i].src, m[i].type,
+								  m[i].number);
 			if (asked == HK_RTC_NO_BUF) {
 				t->stats.repeated++;
 				hk_rtc_buf_give(r, r->backend->buf[m[i].buf]);
@@ -193,13 +193,13 @@ static uint64_t run_of_answers(struct hk_rtc *r, struct hk_rtc_type_state *t, st
 		}
 		n = left;
 	} else if (t->class == HK_RTC_LATEST) {
-		n = filter_stale(r, t, &t->latest_answer, m, n);
+		n = filter_stale(r, t, &t->latest_reply, m, n);
 	}
 	if (n == 0)
 		return since;
-	t->stats.answers += n;
-	if (t->on_answer) {
-		t->on_answer(r, t->arg, m, n);
+	t->stats.replies += n;
+	if (t->on_reply) {
+		t->on_reply(r, t->arg, m, n);
 		uint64_t now = hk_rtc_clock_now(&r->clock);
 		t->stats.handler_ns += now - since;
 		since = now;
@@ -218,7 +218,7 @@ static inline uint64_t run(struct hk_rtc *r, uint16_t kind, struct hk_msg *m, un
 		drop_run(r, m, n);
 		return since;
 	}
-	return kind & 1 ? run_of_answers(r, t, m, n, since) : run_of_messages(r, t, m, n, since);
+	return kind & 1 ? run_of_replies(r, t, m, n, since) : run_of_messages(r, t, m, n, since);
 }
 
 /* ---- a burst --------------------------------------------------------------------------------- */
@@ -342,8 +342,8 @@ static unsigned handle_deferred(struct hk_rtc *r)
 static HK_NOINLINE void due_work(struct hk_rtc *r)
 {
 	hk_rtc_timers_run(&r->timers, r->now, r);
-	uint64_t members = hk_rtc_membership_work(r), questions = hk_rtc_resend_questions(r);
-	r->due = HK_MIN(r->timers.due, HK_MIN(members, questions));
+	uint64_t members = hk_rtc_membership_work(r), requests = hk_rtc_resend_requests(r);
+	r->due = HK_MIN(r->timers.due, HK_MIN(members, requests));
 }
 
 /* @read_clock: read the clock even if nothing arrived. */

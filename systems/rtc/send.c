@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rtc/send.c: sending, spare buffers, and resending of questions.
+ * rtc/send.c: sending, spare buffers, and resending of requests.
  */
 #include "rtc/internal.h"
 
@@ -81,7 +81,7 @@ int hk_rtc_end(struct hk_rtc *r, uint16_t dst, uint8_t type, size_t len, uint32_
 	struct hk_rtc_type_state *t = &r->type[type];
 	uint32_t n = t->next[dst];
 	bool asks = t->class == HK_RTC_RETRY;
-	if (asks && !hk_rtc_questions_available(&r->questions, dst, type, n))
+	if (asks && !hk_rtc_requests_available(&r->requests, dst, type, n))
 		return -EAGAIN;
 	r->begun = NULL;
 	t->next[dst] = hk_rtc_number_after(n);
@@ -95,9 +95,9 @@ int hk_rtc_end(struct hk_rtc *r, uint16_t dst, uint8_t type, size_t len, uint32_
 			hk_rtc_flush(r);
 		return 0;
 	}
-	hk_rtc_questions_add(&r->questions, dst, type, n, b->index, hk_rtc_clock_now(&r->clock),
-			     t->timeout, t->tries);
-	r->due = HK_MIN(r->due, r->questions.due);
+	hk_rtc_requests_add(&r->requests, dst, type, n, b->index, hk_rtc_clock_now(&r->clock),
+			    t->timeout, t->tries);
+	r->due = HK_MIN(r->due, r->requests.due);
 	hk_rtc_buf_send_copy(r, b);
 	return 0;
 }
@@ -124,20 +124,20 @@ void hk_rtc_send_control(struct hk_rtc *r, uint16_t dst, uint8_t type, uint8_t f
 	hk_rtc_buf_queue(r, b);
 }
 
-/* ---- questions ------------------------------------------------------------------------------- */
+/* ---- requests ------------------------------------------------------------------------------- */
 
 /* Resends only a few in a round, so that reception goes on with any number of them. */
-uint64_t hk_rtc_resend_questions(struct hk_rtc *r)
+uint64_t hk_rtc_resend_requests(struct hk_rtc *r)
 {
-	struct hk_rtc_question q;
+	struct hk_rtc_request q;
 
 	for (unsigned i = 0; i < HK_RTC_BURST; i++) {
-		enum hk_rtc_questions_task task = hk_rtc_questions_poll(&r->questions, r->now, &q);
-		if (task == HK_RTC_QUESTIONS_NOTHING)
+		enum hk_rtc_requests_task task = hk_rtc_requests_poll(&r->requests, r->now, &q);
+		if (task == HK_RTC_REQUESTS_NOTHING)
 			break;
 		struct hk_rtc_type_state *t = &r->type[q.type];
 		struct hk_rtc_buf *b = r->backend->buf[q.buf];
-		if (task == HK_RTC_QUESTIONS_RESEND) {
+		if (task == HK_RTC_REQUESTS_RESEND) {
 			t->stats.retries++;
 			b->hdr[offsetof(struct hk_msg_hdr, ver_flags)] |= HK_MSG_F_RESENT;
 			hk_rtc_buf_send_copy(r, b);
@@ -148,5 +148,5 @@ uint64_t hk_rtc_resend_questions(struct hk_rtc *r)
 		if (t->on_given_up)
 			t->on_given_up(r, t->arg, q.dst, q.number);
 	}
-	return r->questions.due;
+	return r->requests.due;
 }

@@ -86,7 +86,7 @@ static const struct field node_fields[] = {
 	NODE(stray),       NODE(cut_off),
 };
 static const struct field type_fields[] = {
-	TYPE(messages),   TYPE(answers),
+	TYPE(messages),   TYPE(replies),
 	TYPE(replied),    TYPE(sent),
 	TYPE(retries),    TYPE(given_up),
 	TYPE(stale),      TYPE(repeated),

@@ -312,7 +312,7 @@ void hk_rtc_tcp_timers(struct hk_rtc_tcp *t)
 		if (c->state == HK_RTC_TCP_DOWN)
 			begin(t, c);
 		else
-			hk_rtc_tcp_down(t, c, "no answer", false);
+			hk_rtc_tcp_down(t, c, "no reply", false);
 	}
 	for (unsigned i = 0; i < HK_RTC_TCP_INCOMING && t->incoming_count; i++)
 		if (t->incoming[i].fd >= 0 && t->now_ms >= t->incoming[i].until_ms)
@@ -366,7 +366,7 @@ int hk_rtc_tcp_connect_all(struct hk_rtc_tcp *t, int64_t deadline_ms, struct hk_
 		t->peers - t->up_count, t->nodes, missing->node, text,
 		missing->reason           ? missing->reason
 		: missing->node < t->node ? "it has not connected to us"
-					  : "no answer",
+					  : "no reply",
 		t->here.interface);
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Wire ovs: topologies as asked for, an Open vSwitch that is the lab's own, and its links."""
+"""Wire ovs: its topologies, the lab's own Open vSwitch, and its links."""
 
 import json
 import os
@@ -111,7 +111,7 @@ def ofctl(lab: Lab, *arguments: str) -> str:
 
 
 def connect(lab: Lab) -> None:
-    """Switches a and b of LINE, with node0 and node1 at both ends, as a wire."""
+    """A lab of LINE: switches a and b, with node0 and node1 at the ends."""
     for switch in ("a", "b"):
         ofctl(lab, "add-flow", switch, "in_port=1,actions=output:2")
         ofctl(lab, "add-flow", switch, "in_port=2,actions=output:1")
@@ -172,7 +172,7 @@ def test_a_cut_cable_is_seen_at_both_ends(wire_lab):
 
 
 def test_links_that_lose_frames(wire_lab, hikyaku):
-    """Of what leaves a switch, and of what a node sends; the same frames with the same seed."""
+    """Frames are lost at a switch's and at a node's link; the same frames with the same seed."""
     lab, sent = wire_lab, 300
     connect(lab)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples of run to completion, in the lab: memif, AF_XDP on veth, what the kernel carries."""
+"""The examples of run to completion, in the lab: memif, AF_XDP on veth, kernel sockets."""
 
 import json
 
@@ -22,7 +22,7 @@ BACKENDS = [backend for wire, backend in WIRES if wire == "veth"]
 
 @pytest.fixture
 def run(get_lab, program, monkeypatch):
-    """run(wire, backend, nodes, example, options …): each node's last line, and its statistics."""
+    """run(wire, backend, nodes, example, …): returns each node's last line and statistics."""
 
     def each(wire, backend, nodes, name, *options):
         monkeypatch.setenv("HIKYAKU_RTC_BACKEND", backend)
@@ -45,7 +45,7 @@ def test_sum(run, wire, backend, repeat):
     said, stats = run(
         wire, backend, 2, "sum", "--messages", "20000", "--repeat", str(repeat), "--window", "32"
     )
-    # each answer was right; what is lost is for a window that found no room
+    # each reply was right; what is lost is for a window that found no room
     assert said[1]["wrong"] == 0
     assert said[1]["answered"] + said[1]["lost"] >= 20000
     assert said[1]["answered"] > 10000
@@ -73,7 +73,7 @@ def test_gossip(run, wire, backend):
 @pytest.mark.parametrize("nodes", [4, 8])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_many_nodes(run, backend, nodes):
-    """More nodes than the tcp backend looks through one by one, and than a direct veth has ends."""
+    """More nodes than the tcp backend scans one by one, and than a direct veth can join."""
     said, _ = run("veth", backend, nodes, "keycount", "--keys", "2000")
     assert sum(line["counted"] for line in said.values()) == 2000 * nodes
     assert all(line["given_up"] == 0 for line in said.values())

@@ -44,22 +44,22 @@ def meet(pair: tuple[rtc.Node, rtc.Node]) -> None:
     poll_until(pair, "both are members", lambda: all(n.members == 2 for n in pair))
 
 
-def test_question_and_answer(pair: tuple[rtc.Node, rtc.Node]) -> None:
+def test_request_and_reply(pair: tuple[rtc.Node, rtc.Node]) -> None:
     a, b = pair
-    answers = []
+    replies = []
     for node in pair:
         node.register(
             3,
             "upper",
             delivery="retry",
             on_message=lambda m: m.data.upper(),
-            on_answer=answers.append,
+            on_reply=replies.append,
         )
     meet(pair)
     assert (a.id, b.id, a.nodes, a.neighbours(), a.pick()) == (0, 1, 2, [1], 1)
     number = a.send(1, 3, b"hello\0there")
-    poll_until(pair, "an answer", lambda: bool(answers))
-    assert answers == [rtc.Message(src=1, type=3, number=number, data=b"HELLO\0THERE")]
+    poll_until(pair, "a reply", lambda: bool(replies))
+    assert replies == [rtc.Message(src=1, type=3, number=number, data=b"HELLO\0THERE")]
     assert "127.0.0.1" in a.address
     assert a.stats()
 
@@ -91,7 +91,7 @@ def test_an_exception_in_a_handler_comes_out(pair: tuple[rtc.Node, rtc.Node]) ->
     with pytest.raises(RuntimeError, match="no b'x'"):
         poll_until(pair, "it fails", lambda: False)
     a.send(1, 2)
-    with pytest.raises(ValueError, match="an answer of 100000 bytes"):
+    with pytest.raises(ValueError, match="a reply of 100000 bytes"):
         poll_until(pair, "it fails", lambda: False)
     b.poll()  # and it goes on
 

@@ -11,7 +11,7 @@ from hikyaku import process
 from hikyaku.bench.sdn import failover as sdn_fabric
 from hikyaku.lab import Job, RunResult, links, ovs
 from hikyaku.lab.controller import controlled
-from hikyaku.lab.frames import address, ears, register, send
+from hikyaku.lab.frames import address, receivers, register, send
 from hikyaku.sdn.tag import Function, Tag
 
 NODES = [f"node{i}" for i in range(8)]
@@ -69,29 +69,33 @@ def test_a_tagged_job_is_routed_by_its_tags_and_forgotten_after_it(network, prog
 
 def test_tags_arrive_at_their_rank_with_its_own_address(network, job, tmp_path):
     lab, _ = network
-    with ears(lab, tmp_path) as heard:
+    with receivers(lab, tmp_path) as received:
         for function in (Function.P2P, Function.ALLREDUCE, Function.BARRIER):
             send(lab, "node1", Tag(job, function, 1, 6).mac, 10)
             send(lab, "node1", Tag(job, function, 1, 2).mac, 10)
-        process.wait_until("all frames", lambda: len(heard["node6"].heard()) >= 30, SOON)
-        process.wait_until("all frames", lambda: len(heard["node2"].heard()) >= 30, SOON)
+        process.wait_until("all frames", lambda: len(received["node6"].received()) >= 30, SOON)
+        process.wait_until("all frames", lambda: len(received["node2"].received()) >= 30, SOON)
         for node in NODES:
-            assert len(heard[node].heard()) == (30 if node in ("node2", "node6") else 0)
+            assert len(received[node].received()) == (30 if node in ("node2", "node6") else 0)
         for node in ("node2", "node6"):
-            assert {mac for mac, _ in heard[node].heard()} == {address(lab, node)}
+            assert {mac for mac, _ in received[node].received()} == {address(lab, node)}
 
 
 def test_a_bcast_crosses_each_link_once(network, job, tmp_path):
     lab, _ = network
     frames = 50
-    with ears(lab, tmp_path) as heard:
+    with receivers(lab, tmp_path) as received:
         before = {row["link"]: row for row in links.counters(lab.topology)}
         send(lab, "node2", Tag(job, Function.BCAST, 2, 0, group=True).mac, frames)
         for node in set(NODES) - {"node2"}:
-            process.wait_until("all frames", lambda n=node: len(heard[n].heard()) >= frames, SOON)
-            assert Counter(n for _, n in heard[node].heard()) == dict.fromkeys(range(frames), 1)
-            assert {mac for mac, _ in heard[node].heard()} == {address(lab, node)}
-        assert not heard["node2"].heard()
+            process.wait_until(
+                "all frames", lambda n=node: len(received[n].received()) >= frames, SOON
+            )
+            assert Counter(n for _, n in received[node].received()) == dict.fromkeys(
+                range(frames), 1
+            )
+            assert {mac for mac, _ in received[node].received()} == {address(lab, node)}
+        assert not received["node2"].received()
         for row in links.counters(lab.topology):
             for way in ("a_to_b", "b_to_a"):
                 carried = row[way]["bytes"] - before[row["link"]][way]["bytes"]
@@ -100,8 +104,8 @@ def test_a_bcast_crosses_each_link_once(network, job, tmp_path):
         send(lab, "node5", Tag(job, Function.BCAST, 5, 3, group=True).mac, 5)
         for node in ("node0", "node2"):
             have = frames * (node == "node0") + 5
-            process.wait_until("all", lambda n=node, h=have: len(heard[n].heard()) >= h, SOON)
-        assert len(heard["node1"].heard()) == frames
+            process.wait_until("all", lambda n=node, h=have: len(received[n].received()) >= h, SOON)
+        assert len(received["node1"].received()) == frames
 
 
 def test_ranks_that_share_a_port_reach_each_other(network, tmp_path):
@@ -121,13 +125,13 @@ def test_ranks_that_share_a_port_reach_each_other(network, tmp_path):
     addresses = {str(i): mac for i, (_, mac) in enumerate(ranks)}
     number = client.post("/v1/jobs", {"name": "shared", "ranks": addresses})["job"]
     try:
-        with ears(lab, tmp_path) as heard:
+        with receivers(lab, tmp_path) as received:
             send(lab, "node0", Tag(number, Function.P2P, 0, 1).mac, 1)
             send(lab, "node0", Tag(number, Function.ALLREDUCE, 1, 0).mac, 1, 0, second)
             send(lab, "node0", Tag(number, Function.BCAST, 0, 0, group=True).mac, 1)
-            process.wait_until("all frames", lambda: len(heard["node0"].heard()) >= 3, SOON)
-            process.wait_until("the Bcast", lambda: bool(heard["node5"].heard()), SOON)
-            got = [mac for mac, _ in heard["node0"].heard()]
+            process.wait_until("all frames", lambda: len(received["node0"].received()) >= 3, SOON)
+            process.wait_until("the Bcast", lambda: bool(received["node5"].received()), SOON)
+            got = [mac for mac, _ in received["node0"].received()]
             assert got == [second, address(lab, "node0"), second]
     finally:
         client.delete(f"/v1/jobs/{number}")
@@ -135,14 +139,14 @@ def test_ranks_that_share_a_port_reach_each_other(network, tmp_path):
 
 def test_spoofed_tags_and_strangers_are_dropped_at_the_edge(network, job, tmp_path):
     lab, _ = network
-    with ears(lab, tmp_path) as heard:
+    with receivers(lab, tmp_path) as received:
         tag = Tag(job, Function.P2P, 1, 6).mac
         send(lab, "node0", tag, 5)  # a rank, but not this one
         send(lab, "node0", tag, 5, 0, address(lab, "node1"))
         send(lab, "node1", Tag(job + 1, Function.P2P, 1, 6).mac, 5)
         send(lab, "node1", tag, 1)
-        process.wait_until("the right one", lambda: bool(heard["node6"].heard()), SOON)
-        assert [len(heard[n].heard()) for n in NODES] == [0, 0, 0, 0, 0, 0, 1, 0]
+        process.wait_until("the right one", lambda: bool(received["node6"].received()), SOON)
+        assert [len(received[n].received()) for n in NODES] == [0, 0, 0, 0, 0, 0, 1, 0]
 
 
 def test_rules_go_with_their_job(network):
@@ -157,13 +161,15 @@ def test_rules_go_with_their_job(network):
 def test_cut_cables_are_passed_by_and_come_back(network, job, tmp_path):
     """Nothing is lost of what is sent after the switches know."""
     lab, controller = network
-    with ears(lab, tmp_path) as heard:
+    with receivers(lab, tmp_path) as received:
         for link in ("leaf0-spine0", "leaf1-spine1"):
-            got = len(heard["node4"].heard())
+            got = len(received["node4"].received())
             links.set_link(lab.topology, link, up=False)
             controller.wait_links(3)
             send(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, 20)
-            process.wait_until("all", lambda g=got: len(heard["node4"].heard()) == g + 20, SOON)
+            process.wait_until(
+                "all", lambda g=got: len(received["node4"].received()) == g + 20, SOON
+            )
             links.set_link(lab.topology, link, up=True)
             controller.wait_links(4)
 
@@ -174,15 +180,15 @@ def test_a_killed_controller_leaves_the_network_as_it_is_and_the_next_one_takes_
     lab, controller = network
     before = [rules(lab, s) for s in lab.topology.wiring.switches]
     controller.stop(kill=True)
-    with ears(lab, tmp_path) as heard:
+    with receivers(lab, tmp_path) as received:
         tag = Tag(job, Function.P2P, 0, 4).mac
         send(lab, "node0", tag, 20)
-        process.wait_until("all", lambda: len(heard["node4"].heard()) == 20, SOON)
+        process.wait_until("all", lambda: len(received["node4"].received()) == 20, SOON)
         controller.start()
         controller.wait_links(4)
         assert [j["job"] for j in controller.client.get("/v1/jobs")] == [job]
         send(lab, "node0", tag, 20)
-        process.wait_until("all", lambda: len(heard["node4"].heard()) == 40, SOON)
+        process.wait_until("all", lambda: len(received["node4"].received()) == 40, SOON)
     after = [rules(lab, s) for s in lab.topology.wiring.switches]
 
     def entries(text: str) -> list[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The page in a browser: what it draws is what is there. Leaves a screenshot in out/."""
+"""The page in a browser shows the network as it is. Leaves a screenshot in out/."""
 
 import re
 import shutil
@@ -33,7 +33,7 @@ def browse(url: str, home: Path, *options: str) -> str:
 
 
 def speak(lab: Lab, node: str, link: str) -> None:
-    """A frame from @link, so that the controller hears of its address."""
+    """A frame from @link, so that the controller learns its address."""
     code = (
         "import socket; s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW); "
         f"s.bind(('{link}', 0)); "
@@ -87,7 +87,7 @@ def test_topology_jobs_trees_and_failed_links(network, tmp_path):
 
 
 def test_the_log_is_quiet(network):
-    """Probes of a busy machine are late; nobody has replayed them."""
+    """Late probes of a busy machine are not reported as replays."""
     _, controller = network
     texts = [event["text"] for event in controller.client.get("/v1/status")["events"]]
     assert texts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku stats` and `top` of ranks of mode inline, which no hikyakud tells the counters of."""
+"""`hikyaku stats` and `top` ask ranks of mode inline directly, since these have no hikyakud."""
 
 import copy
 import json
@@ -27,7 +27,7 @@ REFUSED = 3  # port/tap_ring.h
 
 @pytest.fixture
 def answer() -> dict:
-    """What process 71 says."""
+    """The reply of process 71."""
     return {
         "mode": "inline",
         "pid": 71,
@@ -89,7 +89,7 @@ def test_what_is_no_object_is_not_believed(answer):
 
 @pytest.fixture
 def listener() -> Iterator[Callable[[list[bytes]], None]]:
-    """listener([...]) answers the next question, put to this process's tap, with those messages."""
+    """listener([...]) answers the next request to this process's tap with those messages."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.bind(f"\0hikyaku/tap/{os.getpid()}")
         s.listen()
@@ -117,7 +117,7 @@ def head(kind: int, size: int = 0) -> bytes:
 
 
 def ours(found: tuple[list[dict], list[str]]) -> tuple[list[dict], list[str]]:
-    """Other ranks may run on this machine just now."""
+    """Returns only what concerns this process: other ranks may run on this machine."""
     me = os.getpid()
     return [r for r in found[0] if r["pid"] == me], [t for t in found[1] if f"process {me} " in t]
 
@@ -154,7 +154,7 @@ def test_strange_names_of_others_do_no_harm():
 
 
 def test_a_stopped_one_is_named_every_time(monkeypatch):
-    """Also when its queue is full of those who have asked before."""
+    """Also if its queue is full of earlier requests."""
     monkeypatch.setattr(inline, "_TIMEOUT_S", 0.05)
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
         s.bind(f"\0hikyaku/tap/{os.getpid()}")
@@ -167,7 +167,7 @@ def test_a_stopped_one_is_named_every_time(monkeypatch):
 
 
 def test_another_users_socket_is_not_asked():
-    """Anybody may listen under the name of a process that is not there."""
+    """Any user may listen under the name of a process that does not exist."""
     code = "import os, socket, sys; os.setuid(65534)\n"
     code += "s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)\n"
     code += "s.bind(f'\\0hikyaku/tap/{os.getpid()}'); s.listen(); print('up', flush=True)\n"
@@ -211,7 +211,7 @@ def test_forms(answer):
 
 @pytest.mark.alone
 def test_ranks_of_a_job(lab, hikyaku, program, tmp_path):
-    """Both nodes' ranks tell, also while they compute; a killed one is gone at once."""
+    """The ranks of both nodes answer, also while they compute; a killed one disappears at once."""
 
     def stats(node: str, *options: str) -> subprocess.CompletedProcess:
         argv = lab.exec_argv(node, [*hikyaku, "stats", *options])

@@ -14,15 +14,15 @@ HOST = 0x0200_0000_0001
 def test_a_host_tells_its_name_and_interface():
     names = Names()
     assert (names.name(HOST), names.interface(HOST)) == (None, None)
-    names.hear(lldp(b"alpha.example", b"eth1"))
+    names.learn(lldp(b"alpha.example", b"eth1"))
     assert (names.name(HOST), names.interface(HOST)) == ("alpha.example", "eth1")
-    names.hear(lldp(b"beta"))
+    names.learn(lldp(b"beta"))
     assert (names.name(HOST), names.interface(HOST)) == ("beta", None)
 
 
 def test_the_labs_names_are_certain():
     names = Names({HOST: ("node0", "tcp0")})
-    names.hear(lldp(b"another", b"eth1"))
+    names.learn(lldp(b"another", b"eth1"))
     assert (names.name(HOST), names.interface(HOST)) == ("node0", "tcp0")
 
 
@@ -38,16 +38,16 @@ def test_the_labs_names_are_certain():
 )
 def test_strange_names_do_no_harm(sent, shown):
     names = Names()
-    names.hear(lldp(sent))
+    names.learn(lldp(sent))
     assert names.name(HOST) == shown
 
 
 def test_names_are_not_without_end():
     names = Names()
     for i in range(MAX_NAMES + 10):
-        names.hear(lldp(b"many", source=HOST + i))
+        names.learn(lldp(b"many", source=HOST + i))
     assert names.name(HOST + MAX_NAMES) is None
-    names.hear(lldp(b"new"))
+    names.learn(lldp(b"new"))
     assert names.name(HOST) == "new"
 
 
@@ -58,5 +58,5 @@ def test_broken_frames_name_nobody():
         cut = bytearray(whole[: draw.randrange(len(whole))])
         if len(cut) > 14:
             cut[draw.randrange(14, len(cut))] = draw.randrange(256)
-        names.hear(bytes(cut))
+        names.learn(bytes(cut))
     assert names.name(HOST) in (None, "alpha")

@@ -6,7 +6,7 @@ import random
 import pytest
 from networks import lldp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
-from test_away import Net
+from test_disconnected import Net
 
 from hikyaku.sdn import codec
 from hikyaku.sdn.hosts import MOVES, MOVES_WITHIN
@@ -21,7 +21,7 @@ PORT = (3, 7)
 
 def used_up(noise: Noise, now: float) -> int:
     count = 0
-    while noise.heard(PORT, now):
+    while noise.admits(PORT, now):
         count += 1
     return count
 
@@ -31,7 +31,7 @@ def test_a_bucket_has_a_burst_and_a_rate():
     assert used_up(noise, 0.0) == BURST
     assert used_up(noise, 1.0) == RATE
     assert used_up(noise, 1000.0) == BURST
-    assert noise.heard((3, 8), 1000.0), "each port has its own"
+    assert noise.admits((3, 8), 1000.0), "each port has its own"
 
 
 def test_a_port_is_quiet_for_longer_each_time():
@@ -40,7 +40,7 @@ def test_a_port_is_quiet_for_longer_each_time():
         used_up(noise, now)
         pauses.append(noise.exceeded(PORT, now))
         assert noise.exceeded(PORT, now) is None
-        assert not noise.heard(PORT, now + 5)
+        assert not noise.admits(PORT, now + 5)
         assert noise.over(now + pauses[-1] - 0.1) == set()
         now += pauses[-1]
         assert noise.over(now) == {PORT}
@@ -123,7 +123,7 @@ def test_an_address_at_two_ports_moves_a_few_times_and_is_said_once(net):
     assert len([line for line in net.messages if "has moved" in line]) == 2 * MOVES
 
 
-def test_a_rank_that_is_heard_elsewhere_is_said_once_and_how_it_may_move(net):
+def test_a_rank_that_sends_from_elsewhere_is_said_once_and_how_it_may_move(net):
     mac, ports = min(net.wired.hosts), sorted(net.wired.hosts.values())
     net.c.set_job(Job(1, ranks={0: mac}))
     old = net.wired.hosts[mac]

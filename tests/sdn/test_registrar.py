@@ -348,7 +348,7 @@ def test_a_job_that_cannot_be_removed_is_reported_and_the_status_stays(tmp_path,
     with pytest.raises(SystemExit, match="3"), Registrar(Leaves(), "solver", tmp_path / "r"):
         sys.exit(3)
     error = capsys.readouterr().err
-    assert "job 9 is still with the controller" in error
+    assert "job 9 stays with the controller" in error
     assert error.endswith("has gone; or then: hikyaku sdn forget 9\n")
     for status in (404, 503):
         Leaves.failure = client.Refused("there is no job 9", status)

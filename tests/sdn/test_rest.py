@@ -283,7 +283,7 @@ def test_a_job_that_nobody_renews_is_taken_away(rest, monkeypatch):
 
     asyncio.run(asyncio.wait_for(until_said(), 30))
     assert list(rest.c.jobs) == [2]
-    assert "its registrar has not been heard of for 60 s" in said[0]
+    assert "its registrar has been silent for 60 s" in said[0]
 
 
 def test_paths_that_are_not_there(rest):

@@ -165,7 +165,7 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
     for each in topology["switches"]:
         own = status["switches"].get(str(each["switch"]), {})
         counts = [str(own.get(k, 0)) for k in ("rules", "groups", "refused")]
-        if each["away"]:
+        if each["disconnected"]:
             counts = ["no connection", "", ""]
         table.add_row(each["name"], str(len(each["ports"])), *counts)
     console.print(table)

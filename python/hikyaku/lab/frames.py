@@ -71,7 +71,7 @@ def started(argv: list[str]) -> Iterator[subprocess.Popen]:
         process.stop(child)
 
 
-class Ear:
+class Receiver:
     """Receives the frames of send() on a node, and writes them to @path."""
 
     def __init__(self, lab: Lab, node: str, path: Path):
@@ -82,7 +82,7 @@ class Ear:
             )
         process.wait_until(f"{node} to listen", lambda: bool(path.read_text()), LIMIT)
 
-    def heard(self) -> list[tuple[str, int]]:
+    def received(self) -> list[tuple[str, int]]:
         """The destination and number of each received frame."""
         lines = self.path.read_text().split("\n")[1:-1]
         return [(mac, int(number)) for mac, number in (line.split() for line in lines)]
@@ -95,16 +95,16 @@ class Ear:
 
 
 @contextmanager
-def ears(lab: Lab, directory: Path) -> Iterator[dict[str, Ear]]:
+def receivers(lab: Lab, directory: Path) -> Iterator[dict[str, Receiver]]:
     """A receiver on every node."""
-    made: dict[str, Ear] = {}
+    made: dict[str, Receiver] = {}
     try:
         for node in lab.topology.nodes:
-            made[node.name] = Ear(lab, node.name, directory / node.name)
+            made[node.name] = Receiver(lab, node.name, directory / node.name)
         yield made
     finally:
-        for ear in made.values():
-            ear.close()
+        for receiver in made.values():
+            receiver.close()
 
 
 def address(lab: Lab, node: str) -> str:
@@ -122,8 +122,8 @@ def register(lab: Lab, client: Client, nodes: list[str], **more: object) -> int:
     ranks = {str(i): addresses[node] for i, node in enumerate(nodes)}
 
     def known() -> bool:
-        heard = {h["address"] for h in client.get("/v1/topology")["hosts"]}
-        missing = [node for node in nodes if addresses[node] not in heard]
+        found = {h["address"] for h in client.get("/v1/topology")["hosts"]}
+        missing = [node for node in nodes if addresses[node] not in found]
         for node in missing:
             send(lab, node, "ff:ff:ff:ff:ff:ff", 1)
         return not missing

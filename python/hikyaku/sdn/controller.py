@@ -27,7 +27,7 @@ from .switch import Switch, ours
 from .tag import to_mac
 from .update import WAIT_FOR_SWITCHES, Updates
 
-AWAY_LIMIT = 10.0  # seconds after which traffic avoids a disconnected switch, if it can
+DISCONNECTED_LIMIT = 10.0  # seconds after which traffic avoids a disconnected switch, if it can
 STATS_EVERY = 2.0
 HOSTS_EVERY = 30.0
 LISTEN_BACKLOG = 256
@@ -106,8 +106,8 @@ class Controller(Updates):
         self.discovery.lose_switch(switch.number)
         if self._taking_over.pop(switch.number, None) is not None:
             self._changed()  # the update waits for it no longer
-        if switch.number in self.network.graph.away:
-            self.away[switch.number] = (switch, self.clock())
+        if switch.number in self.network.graph.disconnected:
+            self.disconnected[switch.number] = (switch, self.clock())
             self.network.frozen[switch.number] = switch.rules
 
     def _switch(self, channel: Channel) -> Switch | None:
@@ -144,8 +144,8 @@ class Controller(Updates):
         self._taking_over[number] = now
         self.network.frozen.pop(number, None)
         known = learned(switch.rules)
-        if away := self.away.pop(number, None):
-            before = away[0].ports
+        if disconnected := self.disconnected.pop(number, None):
+            before = disconnected[0].ports
             for port in [p for p, name in switch.ports.items() if before.get(p, name) != name]:
                 self.discovery.port_down(
                     (number, port)
@@ -210,21 +210,21 @@ class Controller(Updates):
         now = self.clock()
         if port[1] not in switch.ports:
             return
-        if not self.noise.heard(port, now):
+        if not self.noise.admits(port, now):
             self._noisy(port, now)
             return
         frame = bytes(message.data)
         if len(frame) < 14:
             return
         if int.from_bytes(frame[12:14], "big") == rules.LLDP_TYPE:
-            changed = self.discovery.heard_probe(port, frame, now)
+            changed = self.discovery.receive_probe(port, frame, now)
             if port not in self.network.graph.links and own_tlv(frame) is None:
-                self.names.hear(frame)
+                self.names.learn(frame)
         else:
             source = int.from_bytes(frame[6:12], "big")
             if self._rank_elsewhere(source, port):
                 return
-            changed = self.discovery.hosts.heard(port, source, now)
+            changed = self.discovery.hosts.learn(port, source, now)
             if changed:
                 self._save()
         if changed:
@@ -322,16 +322,18 @@ class Controller(Updates):
                 self._say_severed(self.switches[number])
                 del self._taking_over[number]
                 self._changed()
-        if self.away or not self._assumed:
+        if self.disconnected or not self._assumed:
             self._incomplete = now
         elif now - self._incomplete > LOST_AFTER:
             self.discovery.doubt(now)
         if self.noise.over(now):
             self._changed()
-        for number in self.away.keys() - self.network.graph.away:  # forgotten
-            del self.away[number]
+        for number in self.disconnected.keys() - self.network.graph.disconnected:  # forgotten
+            del self.disconnected[number]
             self.network.frozen.pop(number, None)
-        overdue = {n for n, (_, since) in self.away.items() if now - since >= AWAY_LIMIT}
+        overdue = {
+            n for n, (_, since) in self.disconnected.items() if now - since >= DISCONNECTED_LIMIT
+        }
         if overdue - self._passed_by:
             self._changed()
         self._passed_by = overdue
@@ -381,13 +383,13 @@ class Controller(Updates):
             for switch in list(self.switches.values()):
                 with contextlib.suppress(Gone):
                     parts = await switch.channel.request(ours(rules.ADMIT))
-                    self._heard(switch, [s for part in parts for s in part.body])
+                    self._count_frames(switch, [s for part in parts for s in part.body])
             ranks = {mac for job in self.jobs.values() for mac in job.ranks.values()}
             if self.discovery.hosts.expire(self.clock(), ranks):
                 self._save()
                 self._changed()
 
-    def _heard(self, switch: Switch, stats: list) -> None:
+    def _count_frames(self, switch: Switch, stats: list) -> None:
         frames: Counter[tuple[int, tuple[int, int]]] = Counter()
         for each in stats:
             with contextlib.suppress(codec.NotOurs):
@@ -402,7 +404,7 @@ class Controller(Updates):
             for number in self.leases.expired(time.monotonic()):
                 job = self.jobs[number]
                 self.say(
-                    f"job {number} ({job.name}) is taken away: its registrar has not been heard of "
-                    f"for {job.lease} s"
+                    f"job {number} ({job.name}) is removed: its registrar has been silent for "
+                    f"{job.lease} s"
                 )
                 self.remove_job(number)

@@ -2,7 +2,7 @@
 """The links of the network, learned from probes (lldp.py) that the controller sends itself.
 
 Pure: time is an argument, frames are bytes. A link exists when a probe has come through each way.
-Probes on ports where hosts were heard do not count, since a host could forward one.
+Probes on ports where hosts were seen do not count, since a host could forward one.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ ATTENTIVE = 0.5  # a longer time between two ticks: we did not run, or the clock
 
 _REASONS = {
     "forged": "its hash is not ours; a host pretends to be a link",
-    "stale": "it was heard before, or is of another run; a replay?",
+    "stale": "it came before, or is of another run; a replay?",
 }
 
 
@@ -44,7 +44,7 @@ class Discovery:
         # down. The value is the switch that the port led to, if that is disconnected.
         self._severed: dict[Port, int | None] = {}
         self._unproven: set[Port] = set()  # links by the stored state, before any probe
-        self._heard: dict[Port, float] = {}  # by port: the time of the last probe
+        self._last_probe: dict[Port, float] = {}  # by port: the time of the last probe
         # By port: the sender of its probes, and the times of the first and the last one.
         self._half: dict[Port, tuple[Port, float, float]] = {}
         self._ticked: float | None = None  # the time of the last tick
@@ -62,7 +62,7 @@ class Discovery:
         graph = self.graph
         if switch not in graph.ports:
             graph.add_switch(switch, ())
-        graph.set_away(switch, False)
+        graph.set_disconnected(switch, False)
         known = graph.ports[switch] | {
             p for s, p in [*self._severed, *self._unsettled] if s == switch
         }
@@ -71,7 +71,7 @@ class Discovery:
         for port in ports:
             end = (switch, port)
             if end in graph.links:  # its probes are to come again
-                self._heard[end] = self._heard[graph.links[end]] = now
+                self._last_probe[end] = self._last_probe[graph.links[end]] = now
             elif port not in known and port in trunks:
                 self._severed[end] = None
                 self._unproven.add(end)
@@ -88,7 +88,7 @@ class Discovery:
         ends = links.keys() | set(graph.hosts.values())
         for switch in switches:
             graph.add_switch(switch, [p for s, p in ends if s == switch])
-            graph.set_away(switch, True)
+            graph.set_disconnected(switch, True)
         for a, b in links.items():
             if a < b:
                 graph.add_link(a, b)
@@ -99,7 +99,7 @@ class Discovery:
         """The connection of @switch has ended. It goes on forwarding, as far as we know. If it has
         died, its neighbours report that their ports are down."""
         if any(end[0] == switch for end in self.graph.links) or self.graph.ports.get(switch):
-            self.graph.set_away(switch, True)
+            self.graph.set_disconnected(switch, True)
         else:
             self._forget_switch(switch)
         self._unsettled = {p: t for p, t in self._unsettled.items() if p[0] != switch}
@@ -112,7 +112,7 @@ class Discovery:
 
     def port_up(self, port: Port, now: float) -> None:
         far = next((b if a == port else a for a, b in self._known if port in (a, b)), None)
-        if far is not None and far[0] in self.graph.away:
+        if far is not None and far[0] in self.graph.disconnected:
             self._severed[port] = far[0]  # that switch cannot report our probes
         elif port[1] not in self.graph.ports[port[0]]:
             self._unsettled.setdefault(port, now)
@@ -123,16 +123,16 @@ class Discovery:
         for end in (port, other) if other else (port,):
             self._unsettled.pop(end, None)
             self._severed.pop(end, None)
-            self._heard.pop(end, None)
+            self._last_probe.pop(end, None)
             self._unproven.discard(end)
             self._half = {a: half for a, half in self._half.items() if end not in (a, half[0])}
             self.graph.port_down(*end)
         if other is None:
             return
         self._severed[other] = None
-        away = other[0] in self.graph.away
-        if away and not any(end[0] == other[0] for end in self.graph.links):
-            self._say(f"switch {other[0]} is away, and all links to it are down: forgotten")
+        disconnected = other[0] in self.graph.disconnected
+        if disconnected and not any(end[0] == other[0] for end in self.graph.links):
+            self._say(f"switch {other[0]} is disconnected, and all links to it are down: forgotten")
             self._forget_switch(other[0])
 
     def severed(self) -> list[Port]:
@@ -170,9 +170,9 @@ class Discovery:
                 self.graph.port_up(*port)
                 changed = True
         for end, other in list(self.graph.links.items()):
-            if {end[0], other[0]} & self.graph.away:
+            if {end[0], other[0]} & self.graph.disconnected:
                 continue  # a disconnected switch cannot report probes
-            if end in self.graph.links and now - self._heard.get(end, now) > LOST_AFTER:
+            if end in self.graph.links and now - self._last_probe.get(end, now) > LOST_AFTER:
                 self._say(
                     f"link {port_name(other)} to {port_name(end)} is silent: not used; if hosts "
                     "are there now, take its ports down and up"
@@ -197,7 +197,7 @@ class Discovery:
         missed = now - self._ticked - ATTENTIVE if self._ticked is not None else 0
         self._ticked = now
         if missed > 0:
-            self._heard = {port: at + missed for port, at in self._heard.items()}
+            self._last_probe = {port: at + missed for port, at in self._last_probe.items()}
             self.hosts.delay(missed)
             self._probes.delay(missed)
             self._half = {
@@ -209,7 +209,7 @@ class Discovery:
     # ---- probes -------------------------------------------------------------------------------
 
     def probed_ports(self, ports: dict[int, set[int]]) -> list[Port]:
-        """The ports of @ports that get probes: not those where hosts were heard, unless they were
+        """The ports of @ports that get probes: not those where hosts were seen, unless they were
         links."""
         links_before = {end for link in self.lost_links() for end in link}
         taken = set(self.graph.hosts.values()) - links_before - self._severed.keys()
@@ -224,7 +224,7 @@ class Discovery:
         if self._warned[why, port] == 1:
             self._say(f"LLDP on {port_name(port)} refused: {text}")
 
-    def heard_probe(self, port: Port, frame: bytes, now: float) -> bool:
+    def receive_probe(self, port: Port, frame: bytes, now: float) -> bool:
         """An LLDP frame came into @port. Returns whether the graph has changed."""
         self._count_attention(now)
         own = own_tlv(frame)
@@ -234,12 +234,12 @@ class Discovery:
         other = self._sender(port, own, now)
         if other is None:
             return False
-        self._heard[port] = now
+        self._last_probe[port] = now
         if self.graph.links.get(port) == other:
             return False
         back = self._half.get(other)
         if back is None or back[0] != port:
-            return self._heard_half(port, other, now)
+            return self._record_half(port, other, now)
         for end in (port, other):
             if end in self.graph.links:
                 self.port_down(end)  # its other end is severed
@@ -247,7 +247,7 @@ class Discovery:
             self._severed.pop(end, None)
             self.graph.port_up(*end)
         self.graph.add_link(port, other)
-        self._heard[port] = self._heard[other] = now  # earlier times do not count
+        self._last_probe[port] = self._last_probe[other] = now  # earlier times do not count
         for end in (port, other):
             self._half.pop(end, None)
             self._unproven.discard(end)
@@ -256,7 +256,7 @@ class Discovery:
         self._known.add((min(port, other), max(port, other)))
         return True
 
-    def _heard_half(self, port: Port, other: Port, now: float) -> bool:
+    def _record_half(self, port: Port, other: Port, now: float) -> bool:
         """A probe from @other came to @port. Until one comes the other way, both ports are severed,
         unless they have links."""
         known = self._half.get(port)
@@ -287,8 +287,8 @@ class Discovery:
         switch = other[0]
         if other == port or switch not in self.graph.ports:
             return self._refuse("impossible", port, f"it claims to come from {port_name(other)}")
-        if switch in self.graph.away or not self._up(port) or not self._up(other):
-            self.counts["late"] += 1  # sent or heard before a port went down
+        if switch in self.graph.disconnected or not self._up(port) or not self._up(other):
+            self.counts["late"] += 1  # sent or received before a port went down
             return None
         # hosts behind a link may have been recorded at its port
         before = (min(port, other), max(port, other)) in self._known
@@ -296,7 +296,7 @@ class Discovery:
         for end in (port, other):
             if not before and end in self.graph.hosts.values():
                 return self._refuse(
-                    "host_port", port, f"hosts were heard on {port_name(end)}: no link leads there"
+                    "host_port", port, f"hosts were seen on {port_name(end)}: no link leads there"
                 )
         return other
 

@@ -17,7 +17,7 @@ class Graph:
         self.ports: dict[int, set[int]] = {}  # of each switch, those that are up
         self.links: dict[tuple[int, int], tuple[int, int]] = {}  # (switch, port): its other end
         self.hosts: dict[int, tuple[int, int]] = {}  # address: (switch, port)
-        self.away: set[int] = set()  # disconnected switches, which go on forwarding
+        self.disconnected: set[int] = set()  # disconnected switches, which go on forwarding
         self._distances: dict[int, dict[int, int]] = {}
         self._towards: dict[tuple[int, int], tuple[int, ...]] = {}
         self._neighbors: dict[int, dict[int, int]] = {}  # of a switch: port to switch
@@ -33,10 +33,10 @@ class Graph:
         self.ports[switch] = set(ports)
         self._changed()
 
-    def set_away(self, switch: int, away: bool) -> None:
+    def set_disconnected(self, switch: int, disconnected: bool) -> None:
         """A disconnected switch keeps its ports, links and hosts. Paths lead through it only where
         there is no other."""
-        (self.away.add if away else self.away.discard)(switch)
+        (self.disconnected.add if disconnected else self.disconnected.discard)(switch)
         self._changed()
 
     def remove_switch(self, switch: int) -> None:
@@ -44,7 +44,7 @@ class Graph:
         for end in [end for end in self.links if end[0] == switch]:
             self.remove_link(end)
         self.ports.pop(switch, None)
-        self.away.discard(switch)
+        self.disconnected.discard(switch)
         self._changed()
 
     def port_up(self, switch: int, port: int) -> None:
@@ -106,7 +106,7 @@ class Graph:
         return self._distances[target]
 
     def _hop(self, to: int, target: int) -> int:
-        return 1 + _AVOID if to in self.away and to != target else 1
+        return 1 + _AVOID if to in self.disconnected and to != target else 1
 
     def next_ports(self, switch: int, target: int) -> tuple[int, ...]:
         """The ports of @switch on shortest paths to @target. Each next switch is closer, so a frame

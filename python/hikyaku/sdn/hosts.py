@@ -34,7 +34,7 @@ class Hosts:
         self._moves: dict[int, list[float]] = {}  # by host: the times of its latest moves
         self._frames: dict[tuple[int, Port], int] = {}  # by host and port: a switch's count
 
-    def heard(self, port: Port, mac: int, now: float) -> bool:
+    def learn(self, port: Port, mac: int, now: float) -> bool:
         """A frame from @mac came into @port. Returns whether the graph has changed."""
         graph = self._graph
         if port in graph.links or port[1] not in graph.ports.get(port[0], ()):
@@ -67,7 +67,7 @@ class Hosts:
         if len(moves) == MOVES:
             self._moves[mac] = [*moves, now]  # reported once, and again after a calm period
             self._say(
-                f"host {to_mac(mac)} is heard at {port_name(self._graph.hosts[mac])} and at "
+                f"host {to_mac(mac)} sends at {port_name(self._graph.hosts[mac])} and at "
                 f"{port_name(port)} in turn: not moved for now; two hosts have its address, or "
                 "cables among hosts make a loop"
             )
@@ -97,7 +97,7 @@ class Hosts:
         for mac in kept & graph.hosts.keys():
             self._sent[mac] = now
         for mac, (switch, _) in graph.hosts.items():
-            if switch not in graph.ports or switch in graph.away:
+            if switch not in graph.ports or switch in graph.disconnected:
                 self._sent[mac] = now
         gone = [m for m, at in self._sent.items() if self.expiry and now - at > self.expiry]
         for mac in gone:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from .rules import LLDP_ADDRESS, LLDP_TYPE
 
 ROUND_TRIP = 3.0  # seconds within which a probe counts
-LATE_MAX = 60.0  # seconds within which a probe that was not heard yet is only late
+LATE_MAX = 60.0  # seconds within which a probe that has not come yet is only late
 LATE_PROBES = 1 << 17  # that are remembered at most
 
 SOURCE = 0x0268_6B79_0001  # source address of probes, locally administered

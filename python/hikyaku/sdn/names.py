@@ -24,7 +24,7 @@ class Names:
 
     def __init__(self, known: Mapping[int, Name] | None = None):
         self._known = dict(known or {})
-        self._heard: dict[int, Name] = {}
+        self._learned: dict[int, Name] = {}
 
     def name(self, mac: int) -> str | None:
         """The name of the host with address @mac; all addresses of a host have the same name."""
@@ -34,12 +34,12 @@ class Names:
         return self._of(mac)[1] or None
 
     def _of(self, mac: int) -> Name:
-        return self._known.get(mac) or self._heard.get(mac) or ("", "")
+        return self._known.get(mac) or self._learned.get(mac) or ("", "")
 
-    def hear(self, frame: bytes) -> None:
+    def learn(self, frame: bytes) -> None:
         """Learns a name from an LLDP frame of a host."""
         found = dict(lldp.tlvs(frame))
         mac = int.from_bytes(frame[6:12], "big")
         name = _text(found.get(lldp.SYSTEM_NAME, b""))
-        if name and (mac in self._heard or len(self._heard) < MAX_NAMES):
-            self._heard[mac] = name, _text(found.get(lldp.PORT_DESCRIPTION, b""))
+        if name and (mac in self._learned or len(self._learned) < MAX_NAMES):
+            self._learned[mac] = name, _text(found.get(lldp.PORT_DESCRIPTION, b""))

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from .away import tree_around
+from .disconnected import tree_around
 from .graph import Graph
 from .rules import Key, Program
 
@@ -111,7 +111,7 @@ def tree(network: Network, members: set[int], key: Key) -> set[Port]:
     if not members:
         return set()
     standing = network.standing.get(key, set())
-    if graph.away:
+    if graph.disconnected:
 
         def weight(port: Port) -> tuple:
             return (port not in standing, _weight(network, port))

@@ -27,7 +27,7 @@ class Noise:
         self.quiet: set[Port] = set()
         self._buckets: dict[Port, _Bucket] = {}
 
-    def heard(self, port: Port, now: float) -> bool:
+    def admits(self, port: Port, now: float) -> bool:
         """A frame came from @port. Returns whether to handle it."""
         bucket = self._buckets.get(port)
         if bucket is None:
@@ -40,7 +40,7 @@ class Noise:
         return True
 
     def exceeded(self, port: Port, now: float) -> float | None:
-        """After heard() returned False: the seconds for which the port is quiet, if that begins
+        """After admits() returned False: the seconds for which the port is quiet, if that begins
         now."""
         if port in self.quiet:
             return None

@@ -73,7 +73,7 @@ def trunk(port: int) -> Key:
 def _floods(graph: Graph) -> set[int]:
     """The switches that broadcasts reach: all, except disconnected ones without hosts. A
     disconnected switch copies along its old tree."""
-    return {s for s in graph.ports if s not in graph.away or graph.host_ports(s)}
+    return {s for s in graph.ports if s not in graph.disconnected or graph.host_ports(s)}
 
 
 def _admit(network: Network, switch: int, program: Program, jobs: list[Job]) -> None:

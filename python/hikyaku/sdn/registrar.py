@@ -328,9 +328,8 @@ class Registrar:
             # 404: taken away already; 503: the controller has, and its switches are slow to hear it
             if getattr(failed, "status", None) not in (404, 503):
                 _say(
-                    f"job {self.job} is still with the controller, which forgets it when it has "
-                    f"not heard of it for {_LEASE_S} s: {failed}; or then: hikyaku sdn forget "
-                    f"{self.job}"
+                    f"job {self.job} stays with the controller until it has received nothing from "
+                    f"it for {_LEASE_S} s: {failed}; then, or now: hikyaku sdn forget {self.job}"
                 )
 
 

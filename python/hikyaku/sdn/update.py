@@ -18,7 +18,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
-from .away import assumed
+from .disconnected import assumed
 from .discovery import Discovery
 from .hosts import EXPIRY
 from .leases import Leases
@@ -59,7 +59,9 @@ class Updates:
         self.noise = Noise()
         self.network.quiet = self.noise.quiet
         self.switches: dict[int, Switch] = {}
-        self.away: dict[int, tuple[Switch, float]] = {}  # disconnected: last state, and time
+        self.disconnected: dict[
+            int, tuple[Switch, float]
+        ] = {}  # disconnected: last state, and time
         self._passed_by: set[int] = set()  # those that have been disconnected for long
         self._taking_over: dict[int, float] = {}  # switches without writes yet, with their time
         self.refused: dict[str, str] = {}  # unusable switches, with the reasons
@@ -74,7 +76,9 @@ class Updates:
         self._started = self._incomplete = clock()
         self.jobs, self.network.graph.hosts, self._assumed, self._links = store.load()
         self.discovery.assume(self._assumed, self._links)
-        self.away = {s: (Switch(s, None), self._started) for s in self.network.graph.away}
+        self.disconnected = {
+            s: (Switch(s, None), self._started) for s in self.network.graph.disconnected
+        }
         self.leases = Leases(time.monotonic())
         for job in self.jobs.values():
             self.renew(job)
@@ -108,7 +112,7 @@ class Updates:
     def _remembered(self) -> set[int]:
         """The switches that the next controller waits for, including those that this one still
         expects."""
-        return self.switches.keys() | self.away.keys()
+        return self.switches.keys() | self.disconnected.keys()
 
     def is_settled(self) -> bool:
         return self._idle.is_set()
@@ -146,13 +150,13 @@ class Updates:
         if self.wanted:
             return False
         now = self.clock()
-        waits = (self.away or self._taking_over) and now - self._started < WAIT_FOR_SWITCHES
+        waits = (self.disconnected or self._taking_over) and now - self._started < WAIT_FOR_SWITCHES
         return bool(waits or self.discovery.undecided(now))
 
     async def _update(self) -> bool:
         """Updates all switches once. Returns whether refused rules may fit now."""
         self.keep()
-        for number in self.away.keys() - self.network.frozen.keys():
+        for number in self.disconnected.keys() - self.network.frozen.keys():
             self.network.frozen[number] = assumed(self.network.graph, self.network.standing, number)
         self.wanted = compute(self.network, self.jobs.values())
         self.wanted |= {s: p for s, p in self.network.frozen.items() if s in self.wanted}
@@ -213,7 +217,7 @@ class Updates:
         return {
             rank: job.ranks[rank]
             for rank, (switch, _) in self.network.located(job).items()
-            if switch not in self.away or before.get(rank) == job.ranks[rank]
+            if switch not in self.disconnected or before.get(rank) == job.ranks[rank]
         }
 
     def reached(self, job: Job) -> set[int]:

@@ -54,7 +54,7 @@ const char *rig_job(uint32_t key);
 
 struct hk_hostd_request rig_request(uint32_t key, uint32_t rank, uint32_t ranks);
 
-/* Connects in this process; says goodbye, and disconnects. Fails the test if that fails. */
+/* Connects in this process; leaves, and disconnects. Fails the test if that fails. */
 struct hk_hostd_client *rig_connect_as(const struct hk_hostd_request *req);
 struct hk_hostd_client *rig_attach(uint32_t key, uint32_t rank, uint32_t ranks);
 void rig_goodbye(struct hk_hostd_client *h);
@@ -76,7 +76,7 @@ void rig_rank(struct rig_rank *r, const struct hk_hostd_request *req);
 /* Several ranks, which begin to connect at the same time. */
 void rig_ranks(struct rig_rank *r, unsigned count, const struct hk_hostd_request *req);
 void rig_rank_kill(struct rig_rank *r);
-/* Has it send GOODBYE and end. */
+/* Has it send LEAVE and end. */
 void rig_rank_leave(struct rig_rank *r);
 /* Waits until the rank's watcher has seen the daemon's end, and returns the reason. */
 const char *rig_rank_lost(struct rig_rank *r);

@@ -18,7 +18,7 @@ static size_t anything(struct hk_rng *r, uint8_t *out)
 	unsigned type = (unsigned)hk_rng_range(r, 1, HK_CTL_TYPES - 1);
 
 	if (type == HK_CTL_STOP)
-		type = HK_CTL_GOODBYE;
+		type = HK_CTL_LEAVE;
 	if (type == HK_CTL_HELLO) {
 		rig_hello(&m, 1 + (uint32_t)hk_rng_below(r, 3));
 		m.hello.endpoint = (uint32_t)hk_rng_below(r, 6);

@@ -36,7 +36,7 @@ TEST(killed_rank)
 }
 
 /* A rank closes its connection: another rank gets the slot only when the process has ended, or if
- * the rank has sent GOODBYE. */
+ * the rank has sent LEAVE. */
 TEST(closed_and_left)
 {
 	CHECK(rig_daemon("default", NULL, "--port", rig_port, "--slots", "1"));
@@ -85,7 +85,7 @@ TEST(inherited_connection)
 	rig_stop("default");
 }
 
-/* The daemon answers GOODBYE only when the poller has left the rank's memory. */
+/* The daemon answers LEAVE only when the poller has left the rank's memory. */
 TEST(goodbye_waits)
 {
 	struct hk_hostd_client *h = rig_attach(0x40, 0, 1);

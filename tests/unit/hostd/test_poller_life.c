@@ -120,7 +120,7 @@ static uint32_t slot_inside(pid_t pid)
 	return in;
 }
 
-/* The poller dies in the memory of a rank that leaves. The rank gets that error instead of BYE. */
+/* The poller dies in the memory of a rank that leaves. The rank gets that error instead of LEFT. */
 static struct {
 	struct hk_hostd_client *host;
 	struct hk_error err;

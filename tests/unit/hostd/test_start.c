@@ -80,7 +80,7 @@ TEST(failures_are_told)
 	hk_hostd_client_close(rig_attach(0x200, 0, 1));
 	struct hk_hostd_client *h = rig_attach(0x201, 0, 1);
 	rig_goodbye(h);
-	/* the first rank left without GOODBYE: its slot and the daemon stay until this process ends
+	/* the first rank left without LEAVE: its slot and the daemon stay until this process ends
 	 */
 	rig_stop(rig_job(0x200));
 }
@@ -135,9 +135,9 @@ TEST(versions_and_nodes)
 		if (i == 4)
 			hk_ctl_init(&m, HK_CTL_WIRES, 1, 1);
 		if (i == 5)
-			hk_ctl_init(&m, HK_CTL_GOODBYE, 1, 0);
+			hk_ctl_init(&m, HK_CTL_LEAVE, 1, 0);
 		if (i == 6)
-			hk_ctl_init(&m, HK_CTL_BYE, 1, 0);
+			hk_ctl_init(&m, HK_CTL_LEFT, 1, 0);
 		rig_error(fd, &m, want[i].code, want[i].says);
 		CHECK_EQ(hk_ctl_recv(fd, &m, hk_clock_ms() + RIG_WAIT_MS, NULL), 0);
 		close(fd);

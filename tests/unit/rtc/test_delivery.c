@@ -55,8 +55,8 @@ static void on_given_up(struct hk_rtc *r, void *arg, uint16_t dst, uint32_t numb
 	given_up++;
 }
 
-/* The first answer is lost. The question comes again, is not handled again, and gets the stored
- * answer. */
+/* The first reply is lost. The request comes again, is not handled again, and gets the stored
+ * reply. */
 TEST(retry_until_answered)
 {
 	struct seen asked = {0}, answered = {0};
@@ -64,7 +64,7 @@ TEST(retry_until_answered)
 		.name = "q", .class = HK_RTC_RETRY, .on_message = add_one, .arg = &asked};
 	struct hk_rtc_type client = {.name = "q",
 				     .class = HK_RTC_RETRY,
-				     .on_answer = note,
+				     .on_reply = note,
 				     .on_given_up = on_given_up,
 				     .arg = &answered};
 
@@ -72,7 +72,7 @@ TEST(retry_until_answered)
 	open_two(3, &server, &client);
 	send_value(node[1], 0, 3, 41);
 	net.now += 5 * HK_USEC;
-	net.cut[1] = true; /* the question has left; the answer will be lost */
+	net.cut[1] = true; /* the request has left; the reply will be lost */
 	hk_rtc_poll(node[0]);
 	CHECK_EQ(asked.messages, 1);
 	net.cut[1] = false;
@@ -82,21 +82,21 @@ TEST(retry_until_answered)
 	CHECK_EQ(answered.values[0], 42);
 	CHECK_EQ(stats_of(node[0], 3).repeated, 1);
 	CHECK_EQ(stats_of(node[1], 3).retries, 1);
-	/* no retries after the answer */
+	/* no retries after the reply */
 	loop_run(&net, node, 2, 100, HK_MSEC);
 	CHECK_EQ(stats_of(node[1], 3).retries, 1);
 	CHECK_EQ(given_up, 0);
 	close_all(2);
 }
 
-/* If the handler drops a question, the answer has no payload. */
-TEST(dropped_question_is_answered)
+/* If the handler drops a request, the reply has no payload. */
+TEST(dropped_request_is_answered)
 {
 	struct seen asked = {0}, answered = {0};
 	struct hk_rtc_type server = {
 		.name = "q", .class = HK_RTC_RETRY, .on_message = note, .arg = &asked};
 	struct hk_rtc_type client = {
-		.name = "q", .class = HK_RTC_RETRY, .on_answer = note, .arg = &answered};
+		.name = "q", .class = HK_RTC_RETRY, .on_reply = note, .arg = &answered};
 
 	open_two(3, &server, &client);
 	send_value(node[1], 0, 3, 41);
@@ -132,7 +132,7 @@ TEST(never_answered)
 	CHECK_EQ(stats_of(node[1], 3).retries, 2 * sent);
 	CHECK_EQ(stats_of(node[1], 3).given_up, sent);
 	CHECK_EQ(hk_rtc_send(node[1], 0, 3, "x", 1, NULL), 0);
-	/* the node leaves, so its questions are given up at once */
+	/* the node leaves, so its requests are given up at once */
 	loop_close(&net, node[0], false);
 	node[0] = NULL;
 	loop_run(&net, node, 2, 5, 5 * HK_USEC);
@@ -156,7 +156,7 @@ TEST(defer_on_the_core)
 {
 	struct seen asked = {0}, answered = {0};
 	struct hk_rtc_type server = {.name = "d", .on_message = defer_some, .arg = &asked};
-	struct hk_rtc_type client = {.name = "d", .on_answer = note, .arg = &answered};
+	struct hk_rtc_type client = {.name = "d", .on_reply = note, .arg = &answered};
 
 	defers_left = 5;
 	open_two(3, &server, &client);
@@ -238,7 +238,7 @@ TEST(budget)
 	struct slow slow = {.cost = 50, .core = pthread_self()};
 	struct hk_rtc_type server = {
 		.name = "s", .on_message = be_slow, .arg = &slow, .budget_ns = 100};
-	struct hk_rtc_type client = {.name = "s", .on_answer = note, .arg = &answered};
+	struct hk_rtc_type client = {.name = "s", .on_reply = note, .arg = &answered};
 
 	open_with_thread(0, &server, &client);
 	for (unsigned i = 0; i < 20; i++)

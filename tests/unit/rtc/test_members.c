@@ -136,7 +136,7 @@ TEST(long_absence)
 	close_all(2);
 }
 
-/* A node that was lost and returns is the same incarnation: its earlier questions are not
+/* A node that was lost and returns is the same incarnation: its earlier requests are not
  * handled again. */
 TEST(lost_and_back)
 {
@@ -146,13 +146,13 @@ TEST(lost_and_back)
 		.name = "q", .class = HK_RTC_RETRY, .on_message = add_one, .arg = &asked};
 	struct hk_rtc_type client = {.name = "q",
 				     .class = HK_RTC_RETRY,
-				     .on_answer = note,
+				     .on_reply = note,
 				     .arg = &answered,
 				     .timeout_us = 2000000};
 
 	open_two(3, &server, &client);
 	send_value(node[1], 0, 3, 41);
-	net.mute[0] = true; /* the answer is lost */
+	net.mute[0] = true; /* the reply is lost */
 	loop_run(&net, node, 2, 5, 5 * HK_USEC);
 	CHECK_EQ(asked.messages, 1);
 	net.mute[0] = false;

@@ -8,11 +8,11 @@
 
 /* ---- sending and registering ----------------------------------------------------------------- */
 
-TEST(question_and_answer)
+TEST(request_and_reply)
 {
 	struct seen asked = {0}, answered = {0};
 	struct hk_rtc_type server = {.name = "add", .on_message = add_one, .arg = &asked};
-	struct hk_rtc_type client = {.name = "add", .on_answer = note, .arg = &answered};
+	struct hk_rtc_type client = {.name = "add", .on_reply = note, .arg = &answered};
 
 	open_two(7, &server, &client);
 	for (uint32_t i = 0; i < 40; i++)
@@ -27,7 +27,7 @@ TEST(question_and_answer)
 	}
 	CHECK_EQ(stats_of(node[0], 7).replied, 40);
 	CHECK_EQ(stats_of(node[1], 7).sent, 40);
-	CHECK_EQ(stats_of(node[1], 7).answers, 40);
+	CHECK_EQ(stats_of(node[1], 7).replies, 40);
 	close_all(2);
 }
 
@@ -181,7 +181,7 @@ TEST(strange_messages)
 	BRINGS(h.type = 5, sizeof(bytes));
 	BRINGS(h.type = 250, sizeof(bytes));
 	BRINGS(h.epoch = 0xfff0, sizeof(bytes));              /* from an earlier incarnation */
-	BRINGS(h.ver_flags |= HK_MSG_F_REPLY, sizeof(bytes)); /* an answer without a question */
+	BRINGS(h.ver_flags |= HK_MSG_F_REPLY, sizeof(bytes)); /* a reply without a request */
 	loop_run(&net, node, 2, 2, HK_USEC);
 	hk_rtc_stats(node[0], &s);
 	CHECK_EQ(s.bad, 3);

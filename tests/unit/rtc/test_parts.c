@@ -193,7 +193,7 @@ TEST(once)
 				hk_rtc_once_mark(&o, 1, number);
 				had[n] = true;
 			}
-			/* answered questions are not open any more */
+			/* answered requests are not open any more */
 			while (had[lowest] || base + lowest == 0)
 				lowest++;
 		}
@@ -205,83 +205,83 @@ TEST(once)
 	free(o.peer);
 }
 
-TEST(window_of_questions)
+TEST(window_of_requests)
 {
-	struct hk_rtc_questions a;
-	struct hk_rtc_question q;
+	struct hk_rtc_requests a;
+	struct hk_rtc_request q;
 	uint32_t n = 0xffffff80u; /* wraps */
 
-	CHECK(hk_rtc_questions_init(&a, 2, 1000) && hk_rtc_questions_add_type(&a, 9));
-	CHECK(!hk_rtc_questions_available(&a, 1, 8, n)); /* no such type */
+	CHECK(hk_rtc_requests_init(&a, 2, 1000) && hk_rtc_requests_add_type(&a, 9));
+	CHECK(!hk_rtc_requests_available(&a, 1, 8, n)); /* no such type */
 	uint32_t first = n;
 	for (unsigned i = 0; i < HK_RTC_WINDOW; i++, n++) {
-		CHECK(hk_rtc_questions_available(&a, 1, 9, n));
-		hk_rtc_questions_add(&a, 1, 9, n, i, 0, 100, 3);
+		CHECK(hk_rtc_requests_available(&a, 1, 9, n));
+		hk_rtc_requests_add(&a, 1, 9, n, i, 0, 100, 3);
 	}
-	CHECK(!hk_rtc_questions_available(&a, 1, 9, n)); /* the first question is still open */
-	CHECK(hk_rtc_questions_available(&a, 0, 9, n));  /* but another node has none */
-	CHECK_EQ(hk_rtc_questions_answered(&a, 1, 9, first + 5), 5);
-	CHECK(!hk_rtc_questions_available(&a, 1, 9, n));
-	CHECK_EQ(hk_rtc_questions_answered(&a, 1, 9, first + HK_RTC_WINDOW), HK_RTC_NO_BUF);
-	CHECK_EQ(hk_rtc_questions_answered(&a, 0, 9, first), HK_RTC_NO_BUF);
-	CHECK_EQ(hk_rtc_questions_answered(&a, 1, 9, first), 0);
-	CHECK_EQ(hk_rtc_questions_answered(&a, 1, 9, first), HK_RTC_NO_BUF); /* only once */
-	CHECK(hk_rtc_questions_available(&a, 1, 9, n));
+	CHECK(!hk_rtc_requests_available(&a, 1, 9, n)); /* the first request is still open */
+	CHECK(hk_rtc_requests_available(&a, 0, 9, n));  /* but another node has none */
+	CHECK_EQ(hk_rtc_requests_answered(&a, 1, 9, first + 5), 5);
+	CHECK(!hk_rtc_requests_available(&a, 1, 9, n));
+	CHECK_EQ(hk_rtc_requests_answered(&a, 1, 9, first + HK_RTC_WINDOW), HK_RTC_NO_BUF);
+	CHECK_EQ(hk_rtc_requests_answered(&a, 0, 9, first), HK_RTC_NO_BUF);
+	CHECK_EQ(hk_rtc_requests_answered(&a, 1, 9, first), 0);
+	CHECK_EQ(hk_rtc_requests_answered(&a, 1, 9, first), HK_RTC_NO_BUF); /* only once */
+	CHECK(hk_rtc_requests_available(&a, 1, 9, n));
 	unsigned gone = 0;
-	while (hk_rtc_questions_drop_peer(&a, 1, &q))
+	while (hk_rtc_requests_drop_peer(&a, 1, &q))
 		gone++;
 	CHECK_EQ(gone, HK_RTC_WINDOW - 2);
 	CHECK_EQ(a.open, 0);
-	hk_rtc_questions_free(&a);
+	hk_rtc_requests_free(&a);
 }
 
-/* One question: the times of its retries and of giving up. */
+/* One request: the times of its retries and of giving up. */
 TEST(timeouts_double)
 {
-	struct hk_rtc_questions a;
-	struct hk_rtc_question q;
+	struct hk_rtc_requests a;
+	struct hk_rtc_request q;
 	unsigned again = 0;
 
-	CHECK(hk_rtc_questions_init(&a, 2, 4) && hk_rtc_questions_add_type(&a, 0));
-	hk_rtc_questions_add(&a, 1, 0, 1, 77, 1000, 10, 4);
+	CHECK(hk_rtc_requests_init(&a, 2, 4) && hk_rtc_requests_add_type(&a, 0));
+	hk_rtc_requests_add(&a, 1, 0, 1, 77, 1000, 10, 4);
 	static const uint64_t due[] = {1010, 1030, 1070, 1150};
 	for (uint64_t now = 1000; now <= 1150; now++) {
-		enum hk_rtc_questions_task t = hk_rtc_questions_poll(&a, now, &q);
-		if (t == HK_RTC_QUESTIONS_NOTHING)
+		enum hk_rtc_requests_task t = hk_rtc_requests_poll(&a, now, &q);
+		if (t == HK_RTC_REQUESTS_NOTHING)
 			continue;
 		CHECK(again < 4 && now == due[again]);
 		CHECK(q.buf == 77 && q.number == 1 && q.dst == 1);
-		CHECK_EQ(t, again == 3 ? HK_RTC_QUESTIONS_GIVEN_UP : HK_RTC_QUESTIONS_RESEND);
+		CHECK_EQ(t, again == 3 ? HK_RTC_REQUESTS_GIVEN_UP : HK_RTC_REQUESTS_RESEND);
 		again++;
 	}
 	CHECK_EQ(again, 4);
-	CHECK_EQ(hk_rtc_questions_poll(&a, UINT64_MAX - 1, &q), HK_RTC_QUESTIONS_NOTHING);
+	CHECK_EQ(hk_rtc_requests_poll(&a, UINT64_MAX - 1, &q), HK_RTC_REQUESTS_NOTHING);
 	CHECK_EQ(a.due, UINT64_MAX);
-	hk_rtc_questions_free(&a);
+	hk_rtc_requests_free(&a);
 }
 
-TEST(answers_by_number)
+TEST(replies_by_number)
 {
-	struct hk_rtc_answers a;
+	struct hk_rtc_replies a;
 
-	CHECK(hk_rtc_answers_init(&a, 2, 3) && hk_rtc_answers_add_type(&a, 1));
-	CHECK_EQ(hk_rtc_answers_store(&a, 0, 1, 100, 7), HK_RTC_NO_BUF);
-	CHECK_EQ(hk_rtc_answers_store(&a, 1, 1, 100, 8), HK_RTC_NO_BUF);
-	CHECK_EQ(hk_rtc_answers_find(&a, 0, 1, 100), 7);
-	CHECK_EQ(hk_rtc_answers_find(&a, 1, 1, 100), 8);
-	CHECK_EQ(hk_rtc_answers_find(&a, 1, 1, 100 + HK_RTC_WINDOW), HK_RTC_NO_BUF);
-	CHECK_EQ(hk_rtc_answers_find(&a, 1, 2, 100), HK_RTC_NO_BUF);
-	CHECK_EQ(hk_rtc_answers_store(&a, 1, 1, 100 + HK_RTC_WINDOW, 9),
+	CHECK(hk_rtc_replies_init(&a, 2, 3) && hk_rtc_replies_add_type(&a, 1));
+	CHECK_EQ(hk_rtc_replies_store(&a, 0, 1, 100, 7), HK_RTC_NO_BUF);
+	CHECK_EQ(hk_rtc_replies_store(&a, 1, 1, 100, 8), HK_RTC_NO_BUF);
+	CHECK_EQ(hk_rtc_replies_find(&a, 0, 1, 100), 7);
+	CHECK_EQ(hk_rtc_replies_find(&a, 1, 1, 100), 8);
+	CHECK_EQ(hk_rtc_replies_find(&a, 1, 1, 100 + HK_RTC_WINDOW), HK_RTC_NO_BUF);
+	CHECK_EQ(hk_rtc_replies_find(&a, 1, 2, 100), HK_RTC_NO_BUF);
+	CHECK_EQ(hk_rtc_replies_store(&a, 1, 1, 100 + HK_RTC_WINDOW, 9),
 		 HK_RTC_NO_BUF); /* replaces the index of the older one */
-	CHECK_EQ(hk_rtc_answers_find(&a, 1, 1, 100), HK_RTC_NO_BUF);
-	CHECK_EQ(hk_rtc_answers_store(&a, 0, 1, 101, 10), 7); /* replaces the oldest */
-	CHECK_EQ(hk_rtc_answers_find(&a, 0, 1, 100), HK_RTC_NO_BUF);
-	CHECK_EQ(hk_rtc_answers_store(&a, 0, 1, 102, 11), 8);
-	CHECK_EQ(hk_rtc_answers_find(&a, 1, 1, 100 + HK_RTC_WINDOW), 9); /* still in the index */
-	hk_rtc_answers_forget(&a, 1);
-	CHECK_EQ(hk_rtc_answers_find(&a, 1, 1, 100 + HK_RTC_WINDOW), HK_RTC_NO_BUF);
-	CHECK_EQ(hk_rtc_answers_find(&a, 0, 1, 102), 11);
-	hk_rtc_answers_free(&a);
+	CHECK_EQ(hk_rtc_replies_find(&a, 1, 1, 100), HK_RTC_NO_BUF);
+	CHECK_EQ(hk_rtc_replies_store(&a, 0, 1, 101, 10), 7); /* replaces the oldest */
+	CHECK_EQ(hk_rtc_replies_find(&a, 0, 1, 100), HK_RTC_NO_BUF);
+	CHECK_EQ(hk_rtc_replies_store(&a, 0, 1, 102, 11), 8);
+	CHECK_EQ(hk_rtc_replies_find(&a, 1, 1, 100 + HK_RTC_WINDOW), 9); /* still in the index */
+	hk_rtc_replies_forget(&a, 1);
+	CHECK_EQ(hk_rtc_replies_find(&a, 1, 1, 100 + HK_RTC_WINDOW), HK_RTC_NO_BUF);
+	CHECK_EQ(hk_rtc_replies_find(&a, 0, 1, 102), 11);
+	hk_rtc_replies_free(&a);
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */

@@ -25,7 +25,7 @@
 static char peers[64]; /* path of a file without a name, which disappears with this process */
 static pid_t child[NODES];
 static struct hk_rtc *rtc;
-static unsigned answers[NODES], joined[NODES], left[NODES];
+static unsigned replies[NODES], joined[NODES], left[NODES];
 
 static void on_message(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned n)
 {
@@ -40,14 +40,14 @@ static void on_message(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned
 	}
 }
 
-static void on_answer(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned n)
+static void on_reply(struct hk_rtc *r, void *arg, struct hk_msg *msg, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
 		uint64_t v;
 		CHECK_EQ(msg[i].len, sizeof(v));
 		memcpy(&v, msg[i].data, sizeof(v));
 		CHECK_EQ(v, 12345ull * 12345);
-		answers[msg[i].src]++;
+		replies[msg[i].src]++;
 	}
 }
 
@@ -63,7 +63,7 @@ static struct hk_rtc *open_node(unsigned node, const char *backend)
 		.name = "square",
 		.class = HK_RTC_RETRY,
 		.on_message = on_message,
-		.on_answer = on_answer,
+		.on_reply = on_reply,
 	};
 	struct hk_rtc_config cfg;
 	struct hk_rtc *r;
@@ -122,14 +122,14 @@ static void await(const unsigned *count, unsigned before, const char *what, unsi
 	}
 }
 
-/* Asks @node and waits for the answer. */
+/* Asks @node and waits for the reply. */
 static void ask(unsigned node)
 {
 	const uint64_t v = 12345;
-	unsigned before = answers[node];
+	unsigned before = replies[node];
 
 	CHECK_EQ(hk_rtc_send(rtc, (uint16_t)node, SQUARE, &v, sizeof(v), NULL), 0);
-	await(&answers[node], before, "no answer", node);
+	await(&replies[node], before, "no reply", node);
 }
 
 static void write_peers(const char *backend)

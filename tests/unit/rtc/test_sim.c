@@ -5,8 +5,8 @@
  * Two to five nodes send messages of all three classes. Meanwhile frames are lost, duplicated and
  * late, and nodes are cut off, leave, crash and come back. The invariants:
  *
- *   retry    An incarnation of the receiver handles a question at most once.
- *            A question ends once, by the right answer or by being given up.
+ *   retry    An incarnation of the receiver handles a request at most once.
+ *            A request ends once, by the right reply or by being given up.
  *            On a working network with all nodes present, it is answered.
  *   latest   A handler sees ascending numbers of each incarnation of a sender.
  *   all      Payloads arrive as they were sent.
@@ -17,11 +17,11 @@
  */
 #include "tests/unit/rtc/loop.h"
 
-#define KEY       0xabcdu
-#define NODES     5
-#define QUESTIONS 40000
+#define KEY      0xabcdu
+#define NODES    5
+#define REQUESTS 40000
 
-enum { NOTE, STATE, QUESTION };
+enum { NOTE, STATE, REQUEST };
 
 /* Every payload: its sender (node and incarnation), a serial number, and a checksum of both. */
 struct body {
@@ -30,7 +30,7 @@ struct body {
 
 enum fate { OPEN, ANSWERED, GIVEN_UP };
 
-struct question {
+struct request {
 	uint32_t number;
 	uint16_t dst;
 	uint8_t fate;
@@ -46,7 +46,7 @@ struct sim_node {
 	struct hk_rtc *rtc;
 	uint16_t number;
 	uint32_t life; /* incarnation, ascending over all nodes */
-	unsigned asked, first_question;
+	unsigned asked, first_request;
 	struct peer_view latest[NODES];
 };
 
@@ -54,8 +54,8 @@ static struct loop_net net;
 static struct sim_node nodes[NODES];
 static unsigned count;
 static uint32_t lives;
-static struct question question[QUESTIONS];
-static unsigned questions;
+static struct request request[REQUESTS];
+static unsigned requests;
 static uint64_t total_answered, total_given_up, total_handled, total_retries;
 
 static uint32_t check_of(const struct body *b)
@@ -103,15 +103,15 @@ static void on_state(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 	}
 }
 
-static void on_question(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
+static void on_request(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
 	struct sim_node *s = arg;
 	for (unsigned i = 0; i < n; i++) {
 		struct body b = body_of(&m[i]);
-		struct question *q = &question[b.serial];
-		CHECK(b.serial < questions && q->dst == s->number);
+		struct request *q = &request[b.serial];
+		CHECK(b.serial < requests && q->dst == s->number);
 		for (unsigned k = 0; k < q->handled; k++)
-			CHECK_MSG(q->handled_by[k] != s->life, "question %u was handled twice",
+			CHECK_MSG(q->handled_by[k] != s->life, "request %u was handled twice",
 				  b.serial);
 		CHECK(q->handled < HK_ARRAY_LEN(q->handled_by));
 		q->handled_by[q->handled++] = s->life;
@@ -119,7 +119,7 @@ static void on_question(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned 
 		b.check = ~b.check;
 		memcpy(m[i].data, &b, sizeof(b));
 		m[i].action = HK_RTC_REPLY;
-		/* defer some of them before the answer */
+		/* defer some of them before the reply */
 		if (hk_rng_below(&net.rng, 20) == 0) {
 			m[i].action = HK_RTC_DEFER;
 			q->handled--;
@@ -130,7 +130,7 @@ static void on_question(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned 
 	}
 }
 
-static void on_answer(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
+static void on_reply(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 {
 	struct sim_node *s = arg;
 	for (unsigned i = 0; i < n; i++) {
@@ -139,11 +139,11 @@ static void on_answer(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 		memcpy(&b, m[i].data, sizeof(b));
 		b.check = ~b.check;
 		CHECK(b.check == check_of(&b));
-		struct question *q = &question[b.serial];
+		struct request *q = &request[b.serial];
 		CHECK_MSG(b.life == s->life && b.node == s->number,
-			  "an answer to an earlier incarnation");
+			  "a reply to an earlier incarnation");
 		CHECK(q->number == m[i].number && q->dst == m[i].src);
-		CHECK_MSG(q->fate == OPEN, "question %u ended twice", b.serial);
+		CHECK_MSG(q->fate == OPEN, "request %u ended twice", b.serial);
 		q->fate = ANSWERED;
 		total_answered++;
 	}
@@ -152,15 +152,15 @@ static void on_answer(struct hk_rtc *r, void *arg, struct hk_msg *m, unsigned n)
 static void on_given_up(struct hk_rtc *r, void *arg, uint16_t dst, uint32_t number)
 {
 	struct sim_node *s = arg;
-	for (unsigned i = s->first_question; i < questions; i++) {
-		struct question *q = &question[i];
+	for (unsigned i = s->first_request; i < requests; i++) {
+		struct request *q = &request[i];
 		if (q->number != number || q->dst != dst || q->fate != OPEN)
 			continue;
 		q->fate = GIVEN_UP;
 		total_given_up++;
 		return;
 	}
-	FAIL("given up: a question that was not open");
+	FAIL("given up: a request that was not open");
 }
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
@@ -172,10 +172,10 @@ static void start(uint16_t i)
 	struct hk_rtc_type types[] = {
 		{.name = "note", .on_message = on_note, .arg = s},
 		{.name = "state", .class = HK_RTC_LATEST, .on_message = on_state, .arg = s},
-		{.name = "question",
+		{.name = "request",
 		 .class = HK_RTC_RETRY,
-		 .on_message = on_question,
-		 .on_answer = on_answer,
+		 .on_message = on_request,
+		 .on_reply = on_reply,
 		 .on_given_up = on_given_up,
 		 .arg = s,
 		 .timeout_us = 200,
@@ -191,7 +191,7 @@ static void start(uint16_t i)
 	memset(s->latest, 0, sizeof(s->latest));
 	s->number = i;
 	s->life = ++lives;
-	s->first_question = questions;
+	s->first_request = requests;
 	s->rtc = loop_open(&net, &c, (uint16_t)(s->life < 8 ? 0xfff7 + s->life : s->life - 7));
 	for (uint8_t t = 0; t < HK_ARRAY_LEN(types); t++)
 		CHECK_OK(hk_rtc_register(s->rtc, t, &types[t], ERR));
@@ -201,7 +201,7 @@ static void end(uint16_t i, bool crash)
 {
 	struct sim_node *s = &nodes[i];
 	struct hk_rtc_type_stats ts;
-	CHECK(hk_rtc_type_stats(s->rtc, QUESTION, &ts));
+	CHECK(hk_rtc_type_stats(s->rtc, REQUEST, &ts));
 	total_retries += ts.retries;
 	loop_close(&net, s->rtc, crash);
 	s->rtc = NULL;
@@ -220,14 +220,14 @@ static void say_something(struct sim_node *s)
 	uint16_t dst = (uint16_t)hk_rng_below(&net.rng, count);
 	uint8_t type = (uint8_t)hk_rng_below(&net.rng, 3);
 
-	if (dst == s->number || !hk_rtc_is_member(s->rtc, dst) || questions == QUESTIONS)
+	if (dst == s->number || !hk_rtc_is_member(s->rtc, dst) || requests == REQUESTS)
 		return;
-	struct body b = make_body(s, type == QUESTION ? questions : lives);
+	struct body b = make_body(s, type == REQUEST ? requests : lives);
 	uint32_t number;
 	int rc = hk_rtc_send(s->rtc, dst, type, &b, sizeof(b), &number);
 	CHECK(rc == 0 || rc == -11);
-	if (rc == 0 && type == QUESTION)
-		question[questions++] = (struct question){.number = number, .dst = dst};
+	if (rc == 0 && type == REQUEST)
+		request[requests++] = (struct request){.number = number, .dst = dst};
 }
 
 static void something_happens(void)
@@ -273,14 +273,14 @@ static void good_times(void)
 	for (uint16_t i = 0; i < count; i++)
 		if (!nodes[i].rtc)
 			start(i);
-	/* ten intervals detect crashed nodes; questions to them end after 200 µs x 63 */
+	/* ten intervals detect crashed nodes; requests to them end after 200 µs x 63 */
 	for (unsigned round = 0; round < 600; round++)
 		poll_all(50 * HK_USEC);
 	for (unsigned i = 0; i < count; i++)
 		CHECK_MSG(hk_rtc_members(nodes[i].rtc) == count, "node %u sees %u of %u", i,
 			  hk_rtc_members(nodes[i].rtc), count);
-	/* questions from now on are answered */
-	unsigned first = questions;
+	/* requests from now on are answered */
+	unsigned first = requests;
 	for (unsigned round = 0; round < 20; round++) {
 		for (unsigned i = 0; i < count; i++)
 			say_something(&nodes[i]);
@@ -288,13 +288,13 @@ static void good_times(void)
 	}
 	for (unsigned round = 0; round < 20; round++)
 		poll_all(20 * HK_USEC);
-	for (unsigned k = first; k < questions; k++)
-		CHECK_MSG(question[k].fate == ANSWERED && question[k].handled == 1,
-			  "question %u on a sound network: fate %u, handled %u times", k,
-			  question[k].fate, question[k].handled);
-	/* live nodes have no open question left */
+	for (unsigned k = first; k < requests; k++)
+		CHECK_MSG(request[k].fate == ANSWERED && request[k].handled == 1,
+			  "request %u on a sound network: fate %u, handled %u times", k,
+			  request[k].fate, request[k].handled);
+	/* live nodes have no open request left */
 	for (unsigned i = 0; i < count; i++)
-		CHECK_EQ(nodes[i].rtc->questions.open, 0);
+		CHECK_EQ(nodes[i].rtc->requests.open, 0);
 }
 
 static void one_run(uint64_t seed)
@@ -302,7 +302,7 @@ static void one_run(uint64_t seed)
 	loop_init(&net, seed);
 	net.delay = hk_rng_range(&net.rng, 1, 30) * HK_USEC;
 	count = (unsigned)hk_rng_range(&net.rng, 2, NODES);
-	questions = 0;
+	requests = 0;
 	lives = 0;
 	memset(nodes, 0, sizeof(nodes));
 	for (uint16_t i = 0; i < count; i++)

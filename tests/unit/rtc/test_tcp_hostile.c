@@ -98,7 +98,7 @@ static size_t await_end(int fd)
 	return come;
 }
 
-/* Sends @hello to node 1, which closes the connection without an answer. */
+/* Sends @hello to node 1, which closes the connection without a reply. */
 static void refused(const struct hk_rtc_tcp_hello *hello)
 {
 	uint64_t before = rig.b[1]->cut_off;
@@ -298,7 +298,7 @@ TEST(false_listener)
 		h.dst = htole16(0);
 		h.key = htole32(RIG_KEY + (i == 1));
 		h.magic[0] ^= i == 0;
-		/* the answer to its first attempt is not there yet; connect() retries until its
+		/* the reply to its first attempt is not there yet; connect() retries until its
 		 * deadline */
 		CHECK_EQ(hk_rtc_backend_tcp.connect(b, hk_clock_ms(), ERR), -ETIMEDOUT);
 		int other = -1;

@@ -454,13 +454,13 @@ TEST(who_waits_for_its_core_is_present)
 	scene_open(&s, false);
 	scene_share(&s);
 	hk_worker_next_poll_at(s.w, hk_worker_now(s.w) + 3600 * HK_SEC);
-	CHECK_EQ(hk_worker_proxy_poll(s.w, rte_rdtsc()), HK_PROXY_PRESENT);
+	CHECK_EQ(hk_worker_proxy_poll(s.w, rte_rdtsc()), HK_PROXY_POLLING);
 	uint64_t lost = rte_rdtsc(), from = hk_worker_now(s.w);
 
 	hk_worker_next_poll_at(s.w, from);
 	while (hk_worker_now(s.w) < from + HK_WORKER_NOT_POLLING)
 		rte_pause();
-	CHECK_EQ(hk_worker_proxy_poll(s.w, lost), HK_PROXY_PRESENT);
+	CHECK_EQ(hk_worker_proxy_poll(s.w, lost), HK_PROXY_POLLING);
 	CHECK_EQ(hk_worker_proxy_poll(s.w, rte_rdtsc()), HK_PROXY_IDLE);
 	nothing_is_left(&s);
 }

@@ -119,7 +119,7 @@ static void done(void *arg, int status)
 	*(int *)arg = status ? status : 1;
 }
 
-/* Runs a put of two frames; the goodbye itself acknowledges the first @acked of them. Returns
+/* Runs a put of two frames; the BYE itself acknowledges the first @acked of them. Returns
  * its status. */
 static int put_before_bye(uint32_t acked, bool by_poller, unsigned *lost)
 {

@@ -10,7 +10,7 @@ from pathlib import Path
 from ... import process
 from ...lab import Lab, down_dead, frames, links, own_name
 from ...lab.controller import LabController, controlled
-from ...lab.frames import Ear, register
+from ...lab.frames import Receiver, register
 from ...sdn.tag import Function, Tag
 from ..common.goals import judged
 from .run import Experiment, Plan, Progress, Row, row
@@ -33,23 +33,23 @@ def cut(lab: Lab, controller: LabController, job: int, *, far: bool, rate: int =
     name = f"{names[link['a']['switch']]}-{names[link['b']['switch']]}"
     count = rate * SECONDS
     with tempfile.TemporaryDirectory() as place:
-        ear = Ear(lab, "node4", Path(place) / "heard")
+        receiver = Receiver(lab, "node4", Path(place) / "received")
 
         def numbers() -> set[int]:
-            return {number for _, number in ear.heard()}
+            return {number for _, number in receiver.received()}
 
         try:
             argv = frames.send_argv(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, count, 1 / rate)
             with frames.started(argv) as sender:
                 process.wait_until(
-                    "a third of the frames", lambda: len(ear.heard()) > count // 3, LIMIT_S
+                    "a third of the frames", lambda: len(receiver.received()) > count // 3, LIMIT_S
                 )
                 links.set_link(lab.topology, name, up=False)
                 sender.wait(timeout=LIMIT_S)
             process.wait_until("the last frame", lambda: (count - 1) in numbers(), LIMIT_S)
             return count - len(numbers())
         finally:
-            ear.close()
+            receiver.close()
             links.set_link(lab.topology, name, up=True)
             controller.wait_links(len(lab.topology.wiring.links))
 

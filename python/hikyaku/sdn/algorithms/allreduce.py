@@ -160,10 +160,10 @@ class Spread:
 
 
 def spread_of(network: Network, job: Job) -> Spread:
-    """Kept for as long as neither links, the switches that are away nor places of
+    """Kept for as long as neither links, the switches that are disconnected nor places of
     ranks change."""
     graph = network.graph
-    links = frozenset(graph.links.items()), frozenset(graph.away)
+    links = frozenset(graph.links.items()), frozenset(graph.disconnected)
     what = (tuple(network.located(job).items()), links)
     known = network.kept.get((NAME, job.number))
     if known is None or known[0] != what:

@@ -28,7 +28,8 @@ class Changes:
         except TimeoutError:
             undo()
             raise Refused(
-                503, "the switches do not answer; fix: hikyaku sdn status shows which are away"
+                503,
+                "the switches do not answer; fix: hikyaku sdn status shows which are disconnected",
             ) from None
         if refused := self.c.refused_rules(job.number):
             undo()

@@ -26,7 +26,11 @@ def _families(c: Controller) -> Iterator[Metric]:
     switches = sorted(c.switches.items())
     for name, about, value in (
         ("switches", "Connected switches.", len(c.switches)),
-        ("switches_away", "Switches that forward without a connection.", len(c.away)),
+        (
+            "switches_disconnected",
+            "Switches that forward without a connection.",
+            len(c.disconnected),
+        ),
         ("links", "Links between switches.", len(graph.links) // 2),
         ("hosts", "Known hosts.", len(graph.hosts)),
         ("jobs", "Registered jobs.", len(c.jobs)),

@@ -61,7 +61,7 @@ class Views:
         return web.json_response(
             {
                 "switches": switches,
-                "away": sorted(c.away),
+                "disconnected": sorted(c.disconnected),
                 "settled": c.is_settled(),
                 "refused_switches": c.refused,
                 "hosts": len(c.network.graph.hosts),
@@ -85,14 +85,14 @@ class Views:
 
     def _switches(self) -> list[dict]:
         c = self.c
-        switches = c.switches | {number: switch for number, (switch, _) in c.away.items()}
+        switches = c.switches | {number: switch for number, (switch, _) in c.disconnected.items()}
         return [
             {
                 "switch": number,
                 "name": s.name,
                 "ports": {str(p): name for p, name in sorted(s.ports.items())},
                 "rules": len(s.rules),
-                "away": number in c.away,
+                "disconnected": number in c.disconnected,
             }
             for number, s in sorted(switches.items())
         ]

@@ -15,7 +15,7 @@ from hikyaku import process
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, ovs
 from hikyaku.lab.controller import LabController, controlled
-from hikyaku.lab.frames import address, ears, register, send, send_argv, started
+from hikyaku.lab.frames import address, receivers, register, send, send_argv, started
 
 SOON = 30
 NODES = ["node0", "node1", "node2", "node3"]
@@ -24,7 +24,7 @@ EVERYBODY = "ff:ff:ff:ff:ff:ff"
 
 @pytest.fixture(scope="module")
 def network(lab_name):
-    with controlled(lab_name("sdn-away"), "leaf-spine:2x2x2") as (lab, controller):
+    with controlled(lab_name("sdn-disconnected"), "leaf-spine:2x2x2") as (lab, controller):
         register(lab, controller.client, NODES)
         yield lab, controller
 
@@ -33,17 +33,17 @@ def network(lab_name):
 def cut_off(lab: Lab, controller: LabController, switch: str):
     """In the block, @switch has no connection to its controller."""
 
-    def away() -> list[int]:
-        return controller.client.get("/v1/status")["away"]
+    def disconnected() -> list[int]:
+        return controller.client.get("/v1/status")["disconnected"]
 
     # an address where no controller listens: without any address the switch would flush its rules
     ovs.set_controllers(lab.topology, ["tcp:127.0.0.1:1"], [switch])
     try:
-        process.wait_until(f"{switch} to be away", lambda: len(away()) == 1, SOON)
+        process.wait_until(f"{switch} to be disconnected", lambda: len(disconnected()) == 1, SOON)
         yield
     finally:
         ovs.set_controllers(lab.topology, [ovs.CONTROLLER], [switch])
-        process.wait_until(f"{switch} to be back", lambda: not away(), SOON)
+        process.wait_until(f"{switch} to be back", lambda: not disconnected(), SOON)
         controller.wait_links(4)
 
 
@@ -59,7 +59,7 @@ def test_a_switch_without_a_controller_forwards_all_frames(network, switch, tmp_
     to = address(lab, "node3")
     count = 300
     with (
-        ears(lab, tmp_path) as heard,
+        receivers(lab, tmp_path) as received,
         started(send_argv(lab, "node0", to, count, 0.02)) as stream,
     ):
         with cut_off(lab, controller, switch):
@@ -76,10 +76,10 @@ def test_a_switch_without_a_controller_forwards_all_frames(network, switch, tmp_
             with contextlib.suppress(HikyakuError):  # the assertion names the missing frames
                 process.wait_until(
                     f"all frames at {node}",
-                    lambda n=node, f=frames: len(heard[n].heard()) >= f,
+                    lambda n=node, f=frames: len(received[n].received()) >= f,
                     SOON,
                 )
-            got = Counter(heard[node].heard())
+            got = Counter(received[node].received())
             wanted = Counter((EVERYBODY, i) for i in range(5) for _ in range(min(frames, 10) // 5))
             wanted += Counter((to, i) for i in range(count) if node == "node3")
             assert got == wanted, f"{node}: missing {wanted - got}, too many {got - wanted}"

@@ -54,12 +54,12 @@ class _Parts:
 def _idle(graph: Graph, members: set[int], copied: dict[int, set[int]]) -> set[int]:
     """The disconnected switches that no member needs: no member, and none copied to by a member."""
     used = set()
-    new = graph.away & members
+    new = graph.disconnected & members
     while new:
         used |= new
         ends = {(s, port) for s in new for port in copied[s]}
-        new = {graph.links[e][0] for e in ends if e in graph.links} & graph.away - used
-    return graph.away - used
+        new = {graph.links[e][0] for e in ends if e in graph.links} & graph.disconnected - used
+    return graph.disconnected - used
 
 
 def _span(graph: Graph, without: set[int], copied: dict[int, set[int]], weight) -> set[Cable]:
@@ -67,10 +67,12 @@ def _span(graph: Graph, without: set[int], copied: dict[int, set[int]], weight) 
     come first, then those with the least weight."""
 
     def usable(end: Port) -> bool:
-        return end[0] not in without and (end[0] not in graph.away or end[1] in copied[end[0]])
+        return end[0] not in without and (
+            end[0] not in graph.disconnected or end[1] in copied[end[0]]
+        )
 
     cables = [(a, b) for a, b in graph.links.items() if a < b and usable(a) and usable(b)]
-    cables.sort(key=lambda c: (not {c[0][0], c[1][0]} & graph.away, weight(c[0]), c))
+    cables.sort(key=lambda c: (not {c[0][0], c[1][0]} & graph.disconnected, weight(c[0]), c))
     parts = _Parts(graph.ports)
     return {(a, b) for a, b in cables if parts.join(a[0], b[0])}
 
@@ -98,7 +100,7 @@ def tree_around(
 ) -> set[Port]:
     """The ports, both ends of each link, of a tree that spans @members. @frozen: the rules of
     disconnected switches. @key: of the rule that copies along the tree."""
-    copied = {s: copied_to(frozen.get(s, {}), key) for s in graph.away}
+    copied = {s: copied_to(frozen.get(s, {}), key) for s in graph.disconnected}
     cables = _span(graph, _idle(graph, members, copied), copied, weight)
     everything = _span(graph, set(), copied, weight)
     if _joined(graph, everything, members) < _joined(graph, cables, members):

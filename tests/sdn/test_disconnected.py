@@ -14,8 +14,8 @@ from collections import Counter
 import networks
 import pytest
 
-from hikyaku.sdn.away import copied_to
-from hikyaku.sdn.controller import AWAY_LIMIT, REFUSED_MAX, WAIT_FOR_SWITCHES, Controller
+from hikyaku.sdn.controller import DISCONNECTED_LIMIT, REFUSED_MAX, WAIT_FOR_SWITCHES, Controller
+from hikyaku.sdn.disconnected import copied_to
 from hikyaku.sdn.discovery import SETTLE
 from hikyaku.sdn.follow import Frame, Tables
 from hikyaku.sdn.network import Job, Network
@@ -33,11 +33,11 @@ def connected(network: Network, pair: tuple[int, int]) -> bool:
     return pair[0] in network.graph.distances(pair[1])
 
 
-def gone(network: Network, away: set[int], jobs=()) -> dict:
-    """The programs after the switches @away have disconnected and the load has changed."""
+def gone(network: Network, disconnected: set[int], jobs=()) -> dict:
+    """The programs after the switches @disconnected have disconnected and the load has changed."""
     before = compute(network, jobs)
-    for switch in away:
-        network.graph.set_away(switch, True)
+    for switch in disconnected:
+        network.graph.set_disconnected(switch, True)
         network.frozen[switch] = before[switch]
     links = network.graph.links
     network.load = {end: 1e9 * (end[0] % 3) for end in links}
@@ -46,10 +46,10 @@ def gone(network: Network, away: set[int], jobs=()) -> dict:
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_floods_and_frames_arrive_once_whichever_switch_is_disconnected(shape):
-    for away in networks.of_wiring(shape).graph.ports:
+    for disconnected in networks.of_wiring(shape).graph.ports:
         network = networks.of_wiring(shape)
         job = networks.job_on(network, len(network.graph.hosts))
-        tables = Tables(network.graph, gone(network, {away}, [job]))
+        tables = Tables(network.graph, gone(network, {disconnected}, [job]))
         hosts = network.graph.hosts
         for source, place in hosts.items():
             journey = tables.send(*place, Frame(source, BROADCAST))
@@ -158,7 +158,7 @@ class Net:
         found = self.c.discovery
         for a, b in self.wired.links.items():
             if a[0] in self.c.switches and b[0] in self.c.switches:
-                found.heard_probe(b, found.probe(a, self.now), self.now)
+                found.receive_probe(b, found.probe(a, self.now), self.now)
 
     def look(self, tenths: int) -> None:
         for _ in range(tenths):
@@ -198,7 +198,7 @@ def test_a_switch_that_connects_again_changes_nothing(net):
 def test_traffic_avoids_a_switch_that_stays_disconnected(net):
     """The controller computes the paths once."""
     net.c._lost(net.c.switches[1])
-    net.look(int(10 * AWAY_LIMIT) - 2)
+    net.look(int(10 * DISCONNECTED_LIMIT) - 2)
     net.join()
     assert not net.c._news.is_set()
     net.look(5)
@@ -323,7 +323,7 @@ def test_the_old_connection_of_a_switch_does_not_count_as_refused(net, monkeypat
     assert net.c.switches[1].channel is second
     net.c._ended(second, "it has closed the connection")
     assert net.c.refused == {}
-    assert net.c.away.keys() == {1}
+    assert net.c.disconnected.keys() == {1}
 
 
 def test_the_list_of_refused_switches_has_a_limit(net):
@@ -389,7 +389,7 @@ def test_a_restarted_controller_keeps_the_links_of_a_switch_that_connects_late(n
         net.look(10)
         net.write()
         assert net.c.switches[late].rules == net.c.wanted[late]
-        assert not net.c.away
+        assert not net.c.disconnected
 
 
 def test_stored_links_count_until_probes_show_other_links(net):
