@@ -251,6 +251,8 @@ int main(int argc, char **argv)
 		rc = hk_error_set(&err, -EINVAL,
 				  "no port is given; fix: say --port SPEC, or 'port = SPEC' in %s",
 				  HK_OPTIONS_FILE);
+	if (rc == 0 && !o.mode)
+		o.mode = hk_res_default_mode(o.port);
 	signal(SIGPIPE, SIG_IGN);
 	umask(077);
 	if (rc == 0 && o.user[0] && o.realtime)

@@ -46,9 +46,9 @@ static const struct option {
 	{"realtime", "on|off", "on", BOTH, IN(ON_OFF, realtime),
 	 "poller and switch get a core as soon as they are woken, if the user may use real-time "
 	 "priorities (ulimit -r)"},
-	{"mode", "MODE", "hybrid", BOTH, IN(MODE, mode),
+	{"mode", "MODE", NULL, BOTH, IN(MODE, mode),
 	 "polling mode. hybrid: ranks poll their own queues; daemon: hikyakud polls and passes "
-	 "frames on; split: both, ranks for bulk"},
+	 "frames on; split: both, ranks for bulk [memif:dir=: hybrid; other ports: daemon]"},
 	{"eager-queues", "N", "0", BOTH, NUMBER, AT(eager_queues), 0, HK_CTL_MAX_EAGER,
 	 "modes daemon and split: queue pairs of each memif wire that hikyakud polls; 0: 4"},
 	{"cpus", "LIST", NULL, BOTH, IN(TEXT, cpus),

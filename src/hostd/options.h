@@ -23,7 +23,7 @@ struct hk_options {
 	unsigned slot_memory_mb;                /* of each slot, for its worker */
 	unsigned memory_mb;                     /* huge pages; 0: as much as all that needs */
 	unsigned linger_ms;                     /* of a job's daemon without ranks */
-	enum hk_ctl_mode mode;
+	enum hk_ctl_mode mode;                  /* 0: the one that the port allows */
 	bool poller, realtime, background, help, version;
 	/* limits of the options above */
 	unsigned max_slots, max_buffers, max_memory_mb;

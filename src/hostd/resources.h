@@ -137,8 +137,12 @@ void hk_res_wire_close(struct hk_res *res, struct hk_res_wire *w);
 /* The steering of the daemon's port, be it one port or a wire set. */
 void hk_res_steering(const struct hk_res *res, struct hk_res_steering *out);
 
+/* The mode for the port @spec if the user asks for none: hybrid where ranks can poll its queues. */
+enum hk_ctl_mode hk_res_default_mode(const char *spec);
+
 /* Finds out the steering of the port @spec; opens the port for that if its abilities are not known
- * beforehand. Only for a process without other resources. -EINVAL: @spec does not name a port. */
+ * beforehand. Only for a process without other resources. -EINVAL: @spec does not name a port, or
+ * one that hikyakud refuses. */
 int hk_res_ask_port(const char *spec, struct hk_res_steering *out, struct hk_error *err);
 
 /* ---- counters ------------------------------------------------------------------------------- */

@@ -81,6 +81,13 @@ void hk_steering_describe(const struct hk_steer_report *report, struct hk_res_st
 	}
 }
 
+enum hk_ctl_mode hk_res_default_mode(const char *spec)
+{
+	const char *why;
+
+	return hk_port_spec_shares_queues(spec, &why) ? HK_CTL_HYBRID : HK_CTL_DAEMON;
+}
+
 int hk_res_ask_port(const char *spec, struct hk_res_steering *out, struct hk_error *err)
 {
 	struct hk_eal_config eal = {.memory_mb = ASK_MB};
@@ -89,7 +96,7 @@ int hk_res_ask_port(const char *spec, struct hk_res_steering *out, struct hk_err
 	int rc = hk_steer_known(spec, &report, err);
 
 	if (rc < 0)
-		return rc;
+		return -EINVAL;
 	if (rc > 0) {
 		hk_steering_describe(&report, out);
 		snprintf(out->driver, sizeof(out->driver), "net_%.*s", (int)strcspn(spec, ":"),

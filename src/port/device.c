@@ -60,8 +60,7 @@ static int prepare_af_packet(struct hk_port_impl *p, char *args, size_t len, str
 	return 0;
 }
 
-/* Refuses the interface of the default route: AF_XDP would cut off logins and mpirun's daemons. */
-static int check_uplink(const struct hk_spec *s, struct hk_error *err)
+int hk_device_check_uplink(const struct hk_spec *s, struct hk_error *err)
 {
 	char by[IF_NAMESIZE] = "";
 	int rc = s->force ? 0 : hk_netdev_uplink(s->text, s->iface, by, err);
@@ -82,7 +81,7 @@ static int prepare_af_xdp(struct hk_port_impl *p, char *args, size_t len, struct
 	const struct hk_spec *s = &p->spec;
 	int rc = check_netdev(p, true, HK_AF_XDP_FRAME, err);
 	if (rc == 0)
-		rc = check_uplink(s, err);
+		rc = hk_device_check_uplink(s, err);
 	if (rc == 0)
 		rc = hk_xdp_prepare(s->text, s->iface, &p->queues_tested, err);
 	if (rc)

@@ -92,6 +92,10 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
  * load XDP programs). */
 int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err);
 
+/* Refuses the interface of the default route with -EPERM and a sentence, unless @s has force=1:
+ * AF_XDP would cut off logins and mpirun's daemons. */
+int hk_device_check_uplink(const struct hk_spec *s, struct hk_error *err);
+
 /* Returns whether a default route of this network namespace uses @name, or a bridge, bond or VLAN
  * on top of it (port/uplink.c). 1: it does, and @by is the interface that the route names. 0: it
  * does not. Otherwise a negative errno with a sentence. */

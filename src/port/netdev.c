@@ -66,9 +66,8 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
 	return hk_error_set(
 		err, -errno,
 		"port %s: no permission to open a packet socket: %s; fix: run as root, "
-		"or give the program the capabilities (setcap "
-		"cap_net_raw,cap_net_admin,cap_ipc_lock%s+ep PROGRAM), or have hikyakud "
-		"open it (docs/modes.md, Set-up for an ordinary user)",
+		"or have a hikyakud open it that has the capabilities "
+		"cap_net_raw,cap_net_admin,cap_ipc_lock%s (docs/cluster.md, step 3)",
 		spec, strerror(errno), admin ? ",cap_sys_admin" : "");
 }
 

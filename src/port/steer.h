@@ -89,7 +89,8 @@ int hk_port_open_steered(const char *spec, unsigned buffers, unsigned queues,
 			 struct hk_error *err);
 
 /* Reports the steering of @spec without opening it. Returns 1 if its kind alone determines @out; 0
- * if the port must be opened to find out; -EINVAL with a sentence if it does not parse. */
+ * if the port must be opened to find out; or a negative errno with a sentence if
+ * it does not parse, or is refused here without being opened. */
 int hk_steer_known(const char *spec, struct hk_steer_report *out, struct hk_error *err);
 
 /* Reports the steering of an open port, whichever function opened it. */

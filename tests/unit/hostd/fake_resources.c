@@ -116,6 +116,12 @@ void hk_res_steering(const struct hk_res *r, struct hk_res_steering *out)
 	};
 }
 
+enum hk_ctl_mode hk_res_default_mode(const char *spec)
+{
+	(void)spec;
+	return HK_CTL_HYBRID;
+}
+
 int hk_res_ask_port(const char *spec, struct hk_res_steering *out, struct hk_error *err)
 {
 	(void)err;
