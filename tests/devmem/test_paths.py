@@ -6,11 +6,13 @@ import random
 import struct
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from hikyaku.checkout import ROOT
-from hikyaku.devmem.paths import path
+from hikyaku.devmem.paths import Path as Path_
+from hikyaku.devmem.paths import grouped, path
 from hikyaku.devmem.pci import acs, express, read_tree
 from hikyaku.errors import HikyakuError
 
@@ -201,3 +203,35 @@ def test_command(tree: Tree) -> None:
     ).stdout
     pairs = {(p["from"], p["to"]): p["via"] for p in json.loads(document)["pairs"]}
     assert pairs == {(NIC, SSD): "root complex", (SSD, NIC): "switch"}
+
+
+def test_the_table_names_each_request_once():
+    """Requests between devices with random reasons, told by few rows and read back."""
+    rng = random.Random(7)
+    reasons = [Path_("switch", "a"), Path_("root complex", "b"), Path_("root complex", "c")]
+    for _ in range(200):
+        names = [f"0000:00:0{i}.0" for i in range(rng.randrange(1, 7))]
+        ways = rng.choices(reasons, k=len(names) ** 2)
+        found = [
+            (SimpleNamespace(address=a), SimpleNamespace(address=b), ways.pop())
+            for a in names
+            for b in names
+            if a != b
+        ]
+        told = [
+            (sender, target, way)
+            for senders, targets, way in grouped(found)
+            for sender in senders
+            for target in targets
+            if sender != target
+        ]
+        assert sorted(told, key=repr) == sorted(
+            ((a.address, b.address, way) for a, b, way in found), key=repr
+        )
+
+
+def test_devices_that_all_reach_each_other_are_one_row():
+    devices = [SimpleNamespace(address=f"0000:00:0{i}.0") for i in range(5)]
+    way = Path_("root complex", "no switch above both")
+    rows = grouped([(a, b, way) for a in devices for b in devices if a is not b])
+    assert rows == [([d.address for d in devices], [d.address for d in devices], way)]

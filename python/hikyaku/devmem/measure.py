@@ -113,9 +113,9 @@ def measure(
     got: dict[tuple[str, str, str], list[dict]] = {key: [] for key in keys}
     for _ in range(repeats):
         for device, pop, load in keys:
-            tell(f"{device} to {memory(pop)}, CPU: {load}")
             words = option_words(pop=pop, load=load, seconds=seconds, size=size)
             got[device, pop, load].append(run([*options[device], *words]))
+            tell(f"{device} to {memory(pop)}, CPU: {load}")
     return [
         {
             "device": device,

@@ -116,3 +116,18 @@ def pairs(tree: Mapping[str, Device]) -> list[tuple[Device, Device, Path]]:
     """Each ordered pair of devices except bridges, the second one with memory."""
     ends = [d for d in tree.values() if not d.is_bridge]
     return [(a, b, path(a, b, tree)) for a in ends for b in ends if a is not b and b.bars]
+
+
+def grouped(found: list[tuple[Device, Device, Path]]) -> list[tuple[list[str], list[str], Path]]:
+    """@found as few rows: senders, the devices that each of them reaches, and the way. A device
+    that is on both sides does not send to itself."""
+    by_target: dict[tuple[str, Path], set[str]] = {}
+    for sender, target, way in found:
+        by_target.setdefault((target.address, way), set()).add(sender.address)
+    rows: dict[tuple[Path, frozenset[str]], list[str]] = {}
+    for (target, way), senders in by_target.items():
+        rows.setdefault((way, frozenset(senders | {target})), []).append(target)
+    return [
+        (sorted(members - set(targets) if len(targets) == 1 else members), sorted(targets), way)
+        for (way, members), targets in rows.items()
+    ]

@@ -58,8 +58,11 @@ static int check(const char *path, unsigned ports)
 
 	if (hk_routes_load(path, ports, &r, &err))
 		return fail(&err);
-	printf("{\"routes\": %zu, \"hops\": %u, \"addresses\": %u}\n", r->routes, r->hops,
-	       r->addresses);
+	size_t implied = 0; /* by ports, addresses and special prefixes */
+	for (size_t i = 0; i < r->routes; i++)
+		implied += r->route[i].line == 0;
+	printf("{\"routes\": %zu, \"implied_routes\": %zu, \"hops\": %u, \"addresses\": %u}\n",
+	       r->routes - implied, implied, r->hops, r->addresses);
 	hk_routes_free(r);
 	return 0;
 }

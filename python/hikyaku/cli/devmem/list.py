@@ -37,7 +37,7 @@ def list_(as_json: bool, sysfs: Path) -> None:
       hikyaku devmem list
       hikyaku devmem list --json
     """
-    from ...devmem.paths import pairs
+    from ...devmem.paths import grouped, pairs
     from ...devmem.pci import read_tree
 
     tree = read_tree(sysfs)
@@ -73,6 +73,7 @@ def list_(as_json: bool, sysfs: Path) -> None:
         )
     console.print(table)
     table = Table("from", "to", "via", "why", title="requests")
-    for a, b, p in found:
-        table.add_row(a.address, b.address, p.via, p.why)
+    for senders, targets, p in grouped(found):
+        to = "each other" if targets == senders else "\n".join(targets)
+        table.add_row("\n".join(senders), to, p.via, p.why)
     console.print(table)

@@ -56,7 +56,7 @@ def measure(
     options = {"pops": list(pops), "loads": chosen, **settings}
 
     def tell(text: str) -> None:
-        click.echo(f"measuring {text}", err=True)
+        click.echo(f"measured {text}", err=True)
 
     with m.in_guest(Guest.find(lab)) if lab else nullcontext(m.here) as run:
         cells = m.measure(run, tell=tell, **options)
