@@ -79,7 +79,7 @@ def test_up_over_leftovers_names_the_fix(lab_name):
     name = lab_name("early")
     (STATE_DIR / "labs" / name).mkdir(parents=True, mode=0o700)
     STATE_DIR.chmod(0o700)
-    with pytest.raises(HikyakuError, match="something is left of it"):
+    with pytest.raises(HikyakuError, match="something is left of an earlier lab"):
         Lab.up(name=name)
     assert down(name)
     assert leftovers(name) == []

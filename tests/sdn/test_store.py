@@ -53,7 +53,9 @@ def test_one_controller_has_a_directory(tmp_path):
     first = owner(store.directory)
     try:
         assert store.is_owned()
-        says = rf"process {first.pid}, runs with .*; fix: end it: kill {first.pid}; or .* --state"
+        says = (
+            rf"process {first.pid}, runs with .*; fix: hikyaku sdn stop --state {store.directory}"
+        )
         with pytest.raises(HikyakuError, match=says), store.owned():
             pass
         assert store.address() == "http://127.0.0.1:1", "the refused one leaves the other's"

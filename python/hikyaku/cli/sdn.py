@@ -6,16 +6,22 @@ import os
 import re
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..process import option_words
 from ..sdn.tag import JOBS
 from .lab.common import switched_lab
 from .options import json_flag
 from .options import lab_option as lab_of
+
+if TYPE_CHECKING:
+    from ..sdn.client import Client
+    from ..sdn.run import Options
 
 state_option = click.option(
     "--state",
@@ -32,9 +38,10 @@ def sdn() -> None:
     \b
     Example:
       hikyaku lab up --wire ovs --topology leaf-spine:2x2x4
-      hikyaku sdn run --lab default &
+      hikyaku sdn run --background --lab default
       hikyaku sdn status --lab default
       hikyaku lab mpirun --tcp -np 8 ./program
+      hikyaku sdn stop --lab default
     """
 
 
@@ -45,6 +52,14 @@ def state_directory(state: Path | None, lab_name: str | None) -> Path:
         base = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local/state"
         return Path(base) / "hikyaku/sdn"
     return switched_lab(lab_name).directory / "sdn"
+
+
+def _client(state: Path | None, lab_name: str | None) -> "Client":
+    """Asks the controller that these options name."""
+    from ..sdn.client import Client
+
+    words = option_words(background=True, state=state, lab=lab_name)
+    return Client(state_directory(state, lab_name), start=" ".join(["hikyaku sdn run", *words]))
 
 
 class _Address(click.ParamType):
@@ -95,6 +110,12 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     metavar="SECONDS",
     help="Forget hosts without a job that are silent for this time; 0: never.",
 )
+@click.option(
+    "--background",
+    is_flag=True,
+    help="Return when the controller listens, and with --lab when the network carries packets. "
+    "'hikyaku sdn stop' ends it; its log is in its directory.",
+)
 @state_option
 @lab_option
 def sdn_run(
@@ -105,6 +126,7 @@ def sdn_run(
     key: Path | None,
     ca: Path | None,
     host_expiry: float,
+    background: bool,
     state: Path | None,
     lab_name: str | None,
 ) -> None:
@@ -117,7 +139,7 @@ def sdn_run(
 
     \b
     Examples:
-      hikyaku sdn run --lab default
+      hikyaku sdn run --background --lab default
       hikyaku sdn run --openflow 10.0.0.1:6653 --rest 127.0.0.1:8080
       hikyaku sdn run --openflow 0.0.0.0:6653 --certificate c.pem --key k.pem --ca ca.pem
     """
@@ -135,7 +157,42 @@ def sdn_run(
     options = Options(
         directory, openflow, rest, netns, certificate, key, ca, host_expiry, rest_in_clear, names
     )
-    run(options)
+    if background:
+        _run_in_background(options, lab_name)
+    else:
+        run(options)
+
+
+def _run_in_background(options: "Options", lab_name: str | None) -> None:
+    from ..sdn import background
+
+    pid = background.start(options.state, background.again("--background"))
+    client = _client(options.state, None)
+    if lab_name is not None:
+        from ..lab.ready import wait_for_switches
+
+        wait_for_switches(switched_lab(lab_name).topology, client)
+    click.echo(f"the controller runs (process {pid}); page, REST and metrics: {client.address}")
+
+
+@sdn.command("stop")
+@state_option
+@lab_option
+def sdn_stop(state: Path | None, lab_name: str | None) -> None:
+    """End the controller. The switches keep their rules.
+
+    \b
+    Example:
+      hikyaku sdn stop --lab default
+    """
+    from ..sdn import background
+
+    directory = state_directory(state, lab_name)
+    pid = background.stop(directory)
+    if pid is None:
+        click.echo(f"no controller runs with {directory}: nothing to stop")
+    else:
+        click.echo(f"the controller (process {pid}) has ended")
 
 
 def _start_in_lab(ident: str) -> None:
@@ -151,9 +208,7 @@ def _start_in_lab(ident: str) -> None:
 @lab_option
 def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
     """Show switches, links with their loads, hosts, jobs, and recent events."""
-    from ..sdn.client import Client
-
-    client = Client(state_directory(state, lab_name))
+    client = _client(state, lab_name)
     status, topology, jobs = (client.get(f"/v1/{p}") for p in ("status", "topology", "jobs"))
     if as_json:
         click.echo(json.dumps({**status, **topology, "jobs": jobs}, indent=1))
@@ -211,6 +266,4 @@ def sdn_forget(job: int, state: Path | None, lab_name: str | None) -> None:
       hikyaku sdn status
       hikyaku sdn forget 3
     """
-    from ..sdn.client import Client
-
-    Client(state_directory(state, lab_name)).delete(f"/v1/jobs/{job}")
+    _client(state, lab_name).delete(f"/v1/jobs/{job}")

@@ -19,7 +19,7 @@ from .. import process
 from ..checkout import private_dir
 from ..errors import HikyakuError
 from ..own import own_name, write_maker
-from . import huge, network, ovs, run, runs, topology, wiring
+from . import huge, network, ovs, ready, run, runs, topology, wiring
 from .job import Job, RunResult
 from .names import all_names, check_name, lab_directory, lab_id
 from .removal import down, down_all, down_dead, lab_processes, labs_locked, remove
@@ -84,9 +84,15 @@ class Lab:
         check(nodes, wire, ranks_per_node, mtu, name, ports)
         huge.check(huge_mb)
         with labs_locked():
+            if (lab_directory(name) / "lab.json").exists():
+                raise HikyakuError(
+                    f"lab '{name}' is up already",
+                    f"give this one another name: --lab {name}2; or, if nobody uses the other: "
+                    f"hikyaku lab down --lab {name}",
+                )
             if lab_directory(name).exists() or network.namespaces(lab_id(name) + "-"):
                 raise HikyakuError(
-                    f"lab '{name}' is up already, or something is left of it",
+                    f"something is left of an earlier lab '{name}'",
                     f"hikyaku lab down --lab {name}",
                 )
             layout = topology.plan(
@@ -229,6 +235,8 @@ class Lab:
 
     def launch(self, job: Job) -> RunResult:
         """Runs @job in the lab."""
+        if self.topology.wiring:
+            ready.require_packets(self.name, self.topology, self.directory / "sdn")
         self.clean_stale()
         try:
             return run.launch(self.topology, self.directory / "runs", job)

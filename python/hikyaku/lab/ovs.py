@@ -104,6 +104,25 @@ def set_controllers(
     vsctl(topology, commands[1:])
 
 
+def connected(topology: Topology) -> list[str]:
+    """The switches that are connected to a controller."""
+    found = []
+    for switch in topology.wiring.switches:
+        targets = vsctl(topology, ["get", "bridge", switch, "controller"]).strip("[]\n ")
+        for target in filter(None, targets.split(", ")):
+            if vsctl(topology, ["get", "controller", target, "is_connected"]).strip() == "true":
+                found.append(switch)
+                break
+    return found
+
+
+def without_rules(topology: Topology) -> list[str]:
+    """The switches whose flow tables are empty: without a controller these forward nothing."""
+    ask = ["ovs-ofctl", "-O", "OpenFlow13", "dump-aggregate"]
+    shown = {s: run(inside(topology, [*ask, s])) for s in topology.wiring.switches}
+    return [switch for switch, text in shown.items() if "flow_count=0" in text]
+
+
 def set_ssl(topology: Topology, key: Path, certificate: Path, ca: Path) -> None:
     """The certificate that switches show to controllers at ssl: targets, and their authority."""
     vsctl(topology, ["set-ssl", str(key), str(certificate), str(ca)])

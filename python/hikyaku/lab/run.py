@@ -22,6 +22,7 @@ from ..sdn.registrar import RETRY_S, Registrar
 from ..sdn.tagger import tag_command
 from . import openmpi
 from .job import Job, RunResult, check
+from .ready import start_command
 from .runs import run_directory
 from .settings import TAG, remove_wires, settings, tagged
 from .topology import Topology, node_directory
@@ -97,7 +98,8 @@ def tagging(
         yield command, {}
     else:
         where = node_directory(topology.nodes[0].netns) / f"r{run_dir.name}"
-        client = Client(directory / "sdn", retry_s=RETRY_S)
+        start = start_command(directory.name)
+        client = Client(directory / "sdn", retry_s=RETRY_S, start=start)
         with Registrar(client, Path(program[0]).name[:60], where) as registrar:
             if not job.tcp:
                 yield [], openmpi.tag_settings(registrar.job, registrar.address)

@@ -32,11 +32,15 @@ def _error(said: bytes) -> str:
 
 
 class Client:
-    """@retry_s: seconds for which to retry while no controller answers."""
+    """@retry_s: seconds for which to retry while no controller answers. @start: the command that
+    starts the controller of @directory, for errors."""
 
-    def __init__(self, directory: Path, retry_s: float = 0.0):
+    def __init__(
+        self, directory: Path, retry_s: float = 0.0, start: str = "hikyaku sdn run --background"
+    ):
         self._directory = directory
         self._retry_s = retry_s
+        self._start = start
         self.address, self._token = self._find()
 
     def _find(self) -> tuple[str, str]:
@@ -45,7 +49,7 @@ class Client:
         store = Store(self._directory) if self._directory.is_dir() else None
         found = store.address() if store and store.is_owned() else None
         if not found:
-            raise Unreachable(f"no controller runs with {self._directory}", "hikyaku sdn run")
+            raise Unreachable(f"no controller runs with {self._directory}", self._start)
         return found, store.token()
 
     def _call(self, method: str, path: str, data: object | None = None) -> object:
@@ -85,7 +89,7 @@ class Client:
         raise Refused(f"the controller refused {method} {path}: {_error(said)}", answer.status)
 
     def _silent(self, why: object, kind: type[HikyakuError] = Unreachable) -> HikyakuError:
-        return kind(f"the controller at {self.address} does not answer: {why}", "hikyaku sdn run")
+        return kind(f"the controller at {self.address} does not answer: {why}", self._start)
 
     def get(self, path: str) -> object:
         return self._call("GET", path)

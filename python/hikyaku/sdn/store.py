@@ -57,11 +57,9 @@ class Store:
         left, and ours at the end."""
         with (self.directory / "lock").open("a+") as lock:
             if not _locked(lock):
-                lock.seek(0)
-                pid = lock.read().strip() or "unknown"
                 raise HikyakuError(
-                    f"another controller, process {pid}, runs with {self.directory}",
-                    f"end it: kill {pid}; or give this one a directory of its own: --state DIR",
+                    f"another controller, process {self.owner()}, runs with {self.directory}",
+                    f"hikyaku sdn stop --state {self.directory}",
                 )
             self.set_address(None)
             lock.truncate(0)
@@ -82,6 +80,13 @@ class Store:
         except BlockingIOError:
             return True
         return False
+
+    def owner(self) -> int | None:
+        """The process of the controller that runs with it."""
+        if not self.is_owned():
+            return None
+        text = (self.directory / "lock").read_text().strip()
+        return int(text) if text.isdigit() else None
 
     def token(self) -> str:
         return self._secret("token")

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ...called import as_typed
 from ...lab.topology import DEFAULT_MTU
 from ..options import json_flag
 from .common import lab_option
@@ -58,8 +59,8 @@ def lab_up(
     directory of the pages, and HIKYAKU_RUNDIR that of the daemons.
 
     On wire ovs, all links of all nodes lead to switches of an Open vSwitch that belongs to the lab.
-    They forward nothing until a controller runs: 'hikyaku sdn run --lab NAME'. leaf-spine:2x2x4 is
-    two spines, two leaves, and four nodes on each leaf. A file is JSON:
+    They forward nothing until a controller runs: 'hikyaku sdn run --background --lab NAME'.
+    leaf-spine:2x2x4 is two spines, two leaves, and four nodes on each leaf. A file is JSON:
 
     \b
       {"switches": ["a", "b"],
@@ -86,8 +87,10 @@ def lab_up(
     names = ", ".join(n.name for n in made.topology.nodes)
     click.echo(f"lab '{name}' is up: {names}; wire {wire}")
     if topology:
-        click.echo(f"its switches need a controller: hikyaku sdn run --lab {name}")
-    click.echo("try: hikyaku lab mpirun -np 2 hostname")
+        from ...lab.ready import start_command
+
+        click.echo(as_typed(f"its switches need a controller: {start_command(name)}"))
+    click.echo(as_typed(f"try: hikyaku lab mpirun --lab {name} -np 2 hostname"))
 
 
 @click.command("down")
@@ -136,6 +139,7 @@ def lab_status(name: str, as_json: bool) -> None:
     console.print(table)
     for proc in status["processes"]:
         where = proc["node"] or "outside"
-        console.print(f"process {proc['pid']} on {where}: {escape(proc['command'])}")
+        text = f"process {proc['pid']} on {where}: {escape(proc['command'])}"
+        console.print(text, no_wrap=True, overflow="ellipsis")
     for line in status["stale"]:
         console.print(f"stale: {line} (removed by the next 'lab mpirun', and by 'lab down')")
