@@ -11,6 +11,7 @@
 #include "learn/shard.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -24,13 +25,19 @@
 #define FULL_BURST     (HK_RTC_BURST / 2) /* after a burst of this size, poll again */
 #define CHECK_ROUNDS   64                 /* rounds between readings of the clock */
 
+/* What this node received from a peer. */
+struct judged {
+	uint64_t taken, false_ones; /* slices accepted; slices refused as not finite or too far */
+	uint8_t reported;           /* bit set of reported reasons */
+};
+
 struct node {
 	struct hk_learn_options o;
 	struct hk_learn_shard shard;
 	struct hk_rtc *rtc;
 	struct hk_learn_gossip *gossip;
 	struct hk_learn_report report;
-	uint8_t *reported; /* [nodes] bit set of reported reasons */
+	struct judged *judged; /* [nodes] */
 	uint64_t next_report, deadline, last, next_round;
 };
 
@@ -78,10 +85,13 @@ static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsign
 	for (unsigned i = 0; i < n; i++) {
 		enum hk_learn_reason why = hk_learn_gossip_message(
 			node->gossip, msg[i].src, msg[i].type, msg[i].data, msg[i].len);
+		struct judged *judged = &node->judged[msg[i].src];
 		uint8_t bit = (uint8_t)(1u << why);
-		if (why == HK_LEARN_TAKEN || (node->reported[msg[i].src] & bit))
+		judged->taken += why == HK_LEARN_TAKEN && msg[i].type != HK_LEARN_T_STATUS;
+		judged->false_ones += why == HK_LEARN_R_FAR || why == HK_LEARN_R_NOT_FINITE;
+		if (why == HK_LEARN_TAKEN || (judged->reported & bit))
 			continue;
-		node->reported[msg[i].src] |= bit;
+		judged->reported |= bit;
 		hk_learn_report_begin(&node->report, "refused");
 		fprintf(node->report.out, ", \"peer\": %u, \"why\": \"%s\"", msg[i].src,
 			hk_learn_reason_name(why));
@@ -184,8 +194,8 @@ static int open_gossip(struct node *n, struct hk_error *err)
 					   .arg = n};
 		rc = hk_rtc_register(n->rtc, (uint8_t)t, &type, err);
 	}
-	n->reported = rc == 0 ? calloc(cfg.nodes, sizeof(*n->reported)) : NULL;
-	if (rc == 0 && !n->reported)
+	n->judged = rc == 0 ? calloc(cfg.nodes, sizeof(*n->judged)) : NULL;
+	if (rc == 0 && !n->judged)
 		rc = hk_error_set(err, -ENOMEM, "no memory");
 	return rc;
 }
@@ -255,6 +265,22 @@ static bool check_time(struct node *n)
 	return now < n->last;
 }
 
+/* A line for each peer that sent false parameters: the user's program asks all nodes, since a
+ * node that is wrong itself refuses everybody. */
+static void report_judged(struct node *n)
+{
+	for (unsigned i = 0; i < n->gossip->nodes; i++) {
+		const struct judged *j = &n->judged[i];
+		if (!j->false_ones)
+			continue;
+		hk_learn_report_begin(&n->report, "judged");
+		fprintf(n->report.out,
+			", \"peer\": %u, \"taken\": %" PRIu64 ", \"false\": %" PRIu64, i, j->taken,
+			j->false_ones);
+		hk_learn_report_end(&n->report);
+	}
+}
+
 static void train(struct node *n)
 {
 	bool going = true;
@@ -279,6 +305,7 @@ static void train(struct node *n)
 			going = check_time(n) && going;
 	}
 	hk_rtc_flush(n->rtc);
+	report_judged(n);
 	hk_learn_report_progress(&n->report, "end", n->gossip, n->rtc);
 }
 
@@ -342,7 +369,7 @@ static int run(struct node *n, struct hk_error *err)
 	n->gossip = NULL;
 	hk_rtc_close(n->rtc);
 	hk_learn_shard_free(&n->shard);
-	free(n->reported);
+	free(n->judged);
 	if (n->report.out && n->report.out != stdout)
 		fclose(n->report.out);
 	return rc;

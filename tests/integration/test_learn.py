@@ -60,9 +60,11 @@ def test_learn(
     assert summary.get("R²", 0) > 0.9 or summary.get("accuracy", 0) > 0.87
     assert summary["messages"] > 0
     assert {e["node"] for e in events(tmp_path / "out") if e["event"] == "end"} == set(range(nodes))
+    said = " ".join(done.stdout.split())
     if "--fault" in words:
         assert summary["rejects"] > 0
-        assert "node 3 was refused" in done.stdout
+        assert "note: node 3 sent false parameters: " in said
+    assert said.count("sent false parameters") == 2 * ("--fault" in words)
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
         "learn.jsonl",
         "learn.png",

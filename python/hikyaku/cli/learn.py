@@ -213,6 +213,7 @@ def _learn(o: dict) -> None:
     from ..errors import HikyakuError
     from ..learn import job, result
     from ..learn.live import Board
+    from ..learn.plot import write_plot
 
     if (o["topology"] == "file") != (o["topology_file"] is not None):
         raise HikyakuError(
@@ -274,7 +275,10 @@ def _learn(o: dict) -> None:
     head |= {"features": len(data.features), "classes": data.classes}
     target = math.nan if o["target_loss"] is None else o["target_loss"]
     result.write_log(out / "learn.jsonl", head, outcome.lines, summary)
-    result.write_plot(out / "learn.png", outcome.lines, plan.nodes, title=title, target=target)
+    faulty = board.faulty()
+    write_plot(
+        out / "learn.png", outcome.lines, plan.nodes, title=title, target=target, faulty=faulty
+    )
     arrays = result.arrays(plan.model, outcome.w[node], outcome.scaling, data, losses[node])
     result.write_model(out / "model.npz", arrays)
     for text in board.notes():

@@ -21,12 +21,15 @@ def count(value: float) -> str:
 
 
 _WHY = {
-    "bytes": "its messages are not those of hk_learn",
+    "bytes": "these are not messages of hk_learn",
     "model": "it trains another model, or merges otherwise, or is another release",
-    "not_finite": "its parameters were not finite",
-    "far": "its parameters were far from the others'",
-    "stale": "it was far behind in training",
+    "not_finite": "its parameters are not finite",
 }
+_JUDGED_MIN = 20  # slices that a node must have refused to judge its peer
+
+
+def _nodes(count: int) -> str:
+    return "1 node" if count == 1 else f"{count} nodes"
 
 
 class Board:
@@ -38,6 +41,7 @@ class Board:
         self.before: list[dict | None] = [None] * nodes
         self.events: list[str] = []
         self.refused: dict[tuple[int, str], set[int]] = {}  # (peer, why): by whom
+        self.judged: dict[int, dict[int, tuple[int, int]]] = {}  # peer: by: (taken, false)
 
     def take(self, lines: list[dict]) -> None:
         for line in lines:
@@ -46,6 +50,8 @@ class Board:
                 self.before[node], self.last[node] = self.last[node], line
             elif line["event"] == "refused":
                 self.refused.setdefault((line["peer"], line["why"]), set()).add(node)
+            elif line["event"] == "judged":
+                self.judged.setdefault(line["peer"], {})[node] = line["taken"], line["false"]
             elif line["event"] == "member" and not line["joined"] and not self.ended(node):
                 self.note(f"node {node} lost node {line['peer']}")
             elif line["event"] == "absent":
@@ -56,13 +62,36 @@ class Board:
             self.events.append(text)
 
     def notes(self) -> list[str]:
-        """The notes for the user. A neighbour that is briefly far away or behind is normal."""
+        """The notes for the user. A neighbour that is far away or behind for a while is normal."""
         found = list(self.events)
         for (peer, why), by in sorted(self.refused.items()):
-            text = _WHY.get(why)
-            usual = why in ("far", "stale")
-            if text and not (usual and 2 * len(by) < len(self.last)) and len(self.last) > 2 * usual:
-                found.append(f"node {peer} was refused by {len(by)}: {text}")
+            if text := _WHY.get(why):
+                found.append(f"{_nodes(len(by))} refused messages of node {peer}: {text}")
+        return found + self._liars()
+
+    def _against(self, peer: int) -> list[tuple[int, int]]:
+        """What those took and refused of @peer's slices who refused most of them."""
+        by = self.judged.get(peer, {})
+        return [(taken, false) for taken, false in by.values() if false > max(taken, _JUDGED_MIN)]
+
+    def faulty(self) -> list[int]:
+        """The nodes whose parameters most others refused most of the time. A node that is wrong
+        refuses everybody, so one judge among many says nothing."""
+        others = len(self.last) - 1
+        return [peer for peer in sorted(self.judged) if 2 * len(self._against(peer)) > others]
+
+    def _liars(self) -> list[str]:
+        found = []
+        for peer in self.faulty():
+            against = self._against(peer)
+            share = sum(f for _, f in against) / sum(t + f for t, f in against)
+            if len(self.last) == 2:
+                text = f"node {1 - peer} refused {share:.0%} of node {peer}'s slices: one of the "
+                text += "two has false parameters"
+            else:
+                text = f"node {peer} sent false parameters: {len(against)} of "
+                text += f"{len(self.last) - 1} other nodes refused {share:.0%} of its slices"
+            found.append(text)
         return found
 
     def ended(self, node: int) -> bool:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files of a training: a model that numpy can load, a log, and a plot. Each is written
-completely or not at all."""
+"""The files of a training: a model that numpy can load, and a log. Each is written completely or
+not at all."""
 
 import json
 import os
@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy as np
 
-from ..bench.common.figure import figure_file, finish
 from .data import Data, Scaling
 from .native import Model
 
@@ -90,44 +89,3 @@ def write_log(path: Path, head: dict, lines: list[dict], tail: dict) -> None:
                 out.write(json.dumps(line) + "\n")
 
     write_whole(path, write)
-
-
-def curves(lines: list[dict], nodes: int) -> tuple[dict[int, list], list]:
-    """The curves: by node (time, loss), and of all (time, bytes sent by all, loss of all)."""
-    progress = [line for line in lines if line["event"] in ("progress", "end")]
-    progress.sort(key=lambda line: line["time"])
-    of_node: dict[int, list] = {i: [] for i in range(nodes)}
-    sent = [0] * nodes
-    of_all = []
-    for line in progress:
-        node = line["node"]
-        sent[node] = line["bytes"]
-        if line["loss"] is not None:
-            of_node[node].append((line["time"], line["loss"]))
-        if line["loss_all"] is not None:
-            of_all.append((line["time"], sum(sent), line["loss_all"]))
-    return of_node, of_all
-
-
-def write_plot(path: Path, lines: list[dict], nodes: int, *, title: str, target: float) -> None:
-    write_whole(path, lambda part: _plot(part, lines, nodes, title, target))
-
-
-def _plot(path: Path, lines: list[dict], nodes: int, title: str, target: float) -> None:
-    of_node, of_all = curves(lines, nodes)
-    with figure_file(path, 2, title) as (left, right):
-        for node, points in of_node.items():
-            if points:
-                label = f"node {node}, on its rows" if nodes <= 4 else None
-                left.plot(*zip(*points, strict=True), lw=0.8, alpha=0.6, label=label)
-        if of_all:
-            time, sent, loss = zip(*of_all, strict=True)
-            left.plot(time, loss, color="#1f5fa8", lw=2, label="all")
-            right.plot(sent, loss, color="#1f5fa8", lw=2, label="all")
-        for axes, name in ((left, "time, s"), (right, "bytes sent by all nodes")):
-            if np.isfinite(target):
-                axes.axhline(target, color="#c0392b", ls="--", lw=1, label="target")
-            axes.set_xlabel(name)
-            axes.set_ylabel("loss")
-            axes.set_yscale("log")
-            finish(axes)
