@@ -11,6 +11,16 @@
 
 #define BACKENDS "dpdk, af_xdp, raw, udp, tcp"
 
+static bool exists(const char *name)
+{
+	static const char *const names[] = {"dpdk", "af_xdp", "raw", "udp", "tcp"};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(names); i++)
+		if (strcmp(names[i], name) == 0)
+			return true;
+	return false;
+}
+
 /* Writes the variable's name, such as "HIKYAKU_RTC_ADDRESS_AF_XDP" for "af_xdp". */
 static void variable_of(const char *name, char *out, size_t size)
 {
@@ -69,12 +79,11 @@ int hk_rtc_backend_choose(struct hk_rtc_config *cfg, unsigned local_rank, const 
 				    " in the configuration, or HIKYAKU_RTC_BACKEND in the "
 				    "environment");
 	size_t len = strcspn(backend, ":");
-	if (len == 0 || len >= sizeof(choice->name))
+	snprintf(choice->name, sizeof(choice->name), "%.*s", (int)len, backend);
+	if (!exists(choice->name))
 		return hk_error_set(err, -EINVAL,
 				    "there is no backend '%.40s'; fix: use one of " BACKENDS,
 				    backend);
-	memcpy(choice->name, backend, len);
-	choice->name[len] = '\0';
 	choice->option = backend[len] ? backend + len + 1 : "";
 
 	variable_of(choice->name, variable, sizeof(variable));

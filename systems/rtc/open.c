@@ -22,15 +22,10 @@ static const struct hk_rtc_backend_ops *const backends[] = {
 
 static const struct hk_rtc_backend_ops *find_backend(const char *name, struct hk_error *err)
 {
-	char names[128] = "";
-
-	for (size_t i = 0; i < HK_ARRAY_LEN(backends); i++) {
+	for (size_t i = 0; i < HK_ARRAY_LEN(backends); i++)
 		if (strcmp(backends[i]->name, name) == 0)
 			return backends[i];
-		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
-			 i ? ", " : "", backends[i]->name);
-	}
-	hk_error_set(err, -EINVAL, "there is no backend '%.40s'; fix: use one of %s", name, names);
+	hk_error_set(err, -EINVAL, "this build has no backend '%.40s'", name);
 	return NULL;
 }
 

@@ -178,6 +178,9 @@ TEST(places)
 
 	cfg = (struct hk_rtc_config){.backend = "raw"};
 	CHECK_REFUSED(choose(&cfg, NULL, &p), -EINVAL, "set HIKYAKU_RTC_ADDRESS_RAW");
+	cfg = (struct hk_rtc_config){.backend = "rwa"};
+	CHECK_REFUSED(choose(&cfg, NULL, &p), -EINVAL,
+		      "there is no backend 'rwa'; fix: use one of dpdk, af_xdp");
 	cfg = (struct hk_rtc_config){.backend = "raw", .address = "hk{node}"};
 	CHECK_EQ(choose(&cfg, NULL, &p), -EINVAL);
 	memset(longer, 'x', sizeof(longer));
