@@ -115,6 +115,7 @@ struct hk_btl_params {
 	unsigned progress_idle_us, progress_period_us;
 	bool capture;   /* permit captures of this rank's frames */
 	bool same_node; /* also serve ranks of this node */
+	bool announce;  /* say at the job's start by what its ranks talk */
 	int verbose;
 };
 
@@ -172,6 +173,15 @@ static inline void hk_btl_unlock(void)
 
 /* Prints an error that the user must see: "hikyaku: rank 3 on node1: …". */
 void hk_btl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- announce.c */
+
+/* Rank 0 prints by what the job's ranks talk, unless btl_hikyaku_announce is 0. */
+void hk_btl_announce(void);
+
+/* Prints @text, the reason why this rank does not use Hikyaku; on one rank of each node again when
+ * the process ends. */
+void hk_btl_announce_failure(const char *text);
 
 /* ---- component.c */
 int hk_btl_publish(struct hk_port *const *port);

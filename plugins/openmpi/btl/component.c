@@ -132,7 +132,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 		hk_btl.super.btl_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB |
 					  MCA_BTL_ATOMIC_SUPPORTS_32BIT;
 	if (hk_btl_module_init(&err) != 0) {
-		hk_btl_error("%s", err.text);
+		hk_btl_announce_failure(err.text);
 		return NULL;
 	}
 	list = malloc(sizeof(*list));
@@ -140,6 +140,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 		return NULL;
 	list[0] = &hk_btl.super;
 	hk_service_publish(&hk_btl_service);
+	hk_btl_announce();
 	*num_btls = 1;
 	return list;
 }

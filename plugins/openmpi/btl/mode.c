@@ -130,7 +130,8 @@ int hk_btl_mode_choose(struct hk_error *err)
 		opal_output_verbose(1, mca_btl_hikyaku_component.output,
 				    "hikyaku: mode %s: slot %u of %u of %s, %s",
 				    hk_ctl_mode_name(lease_mode()), l->slot, l->slots, l->shared,
-				    l->poller ? "its poller polls for ranks that compute" : "no poller");
+				    l->poller ? "its poller polls for ranks that compute"
+					      : "no poller");
 		return automatic ? 0 : check_mode(mode, err);
 	}
 	if (!automatic)

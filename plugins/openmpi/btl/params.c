@@ -175,6 +175,10 @@ int hk_btl_register(void)
 
 	reg_port();
 	reg_protocol();
+	reg_bool("announce",
+		 "Say at the job's start by what its ranks talk, and at its end why they did not "
+		 "use Hikyaku",
+		 OPAL_INFO_LVL_3, true, &PARAMS->announce);
 	PARAMS->verbose = 0;
 	(void)mca_base_component_var_register(
 		&mca_btl_hikyaku_component.super.btl_version, "verbose",

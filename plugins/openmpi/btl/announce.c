@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * openmpi/btl/announce.c: tells the user by what the ranks of the job talk: one line at the start,
+ * or at the end of the process why they do not use Hikyaku.
+ *
+ * Open MPI takes another BTL where ours does not start. Its own messages then hide ours, or the job
+ * just runs, and the user believes that it has used Hikyaku. So the reason is repeated when the
+ * process ends.
+ */
+#include "openmpi/btl/btl_hikyaku.h"
+
+#include "opal/mca/base/mca_base_var.h"
+#include "opal/mca/pmix/pmix.h"
+#include "opal/util/output.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t job_value(const char *key)
+{
+	opal_process_name_t job = {opal_proc_local_get()->proc_name.jobid, OPAL_VPID_WILDCARD};
+	uint32_t value = 0, *at = &value;
+	int rc;
+
+	OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, key, &job, &at, OPAL_UINT32);
+	return rc == OPAL_SUCCESS ? value : 0;
+}
+
+/* Only the first rank of the job that mpirun starts, not of those that it spawns. */
+static bool speaks_for_the_job(void)
+{
+	opal_process_name_t me = opal_proc_local_get()->proc_name;
+
+	return me.vpid == 0 && (me.jobid & 0xffff) == 1;
+}
+
+void hk_btl_announce(void)
+{
+	uint32_t ranks = job_value(OPAL_PMIX_JOB_SIZE), nodes = job_value(OPAL_PMIX_NUM_NODES);
+	bool apart = ranks > (uint32_t)opal_process_info.num_local_peers + 1;
+	const char *mode = hk_btl.daemon ? hk_ctl_mode_name(hk_btl_mode_current()) : "inline";
+	const char *port = mca_btl_hikyaku_component.param.port;
+
+	if (!mca_btl_hikyaku_component.param.announce || ranks < 2 || !speaks_for_the_job())
+		return;
+	if (apart && nodes > 1)
+		opal_output(0, "hikyaku: %u ranks on %u nodes, port %s, mode %s", ranks, nodes,
+			    port, mode);
+	else if (apart)
+		opal_output(0, "hikyaku: %u ranks, port %s, mode %s", ranks, port, mode);
+	else if (!mca_btl_hikyaku_component.param.same_node)
+		opal_output(0,
+			    "hikyaku: all %u ranks are on one node: they talk by Open MPI's shared "
+			    "memory, not by port %s",
+			    ranks, port);
+}
+
+/* ---- at the end ------------------------------------------------------------------------------ */
+
+static char reason[1024];
+
+static void remind(void)
+{
+	fprintf(stderr, "hikyaku: this job did not use Hikyaku: %s\n", reason);
+}
+
+/* Can Open MPI reach other nodes without us? Not if --mca btl names only BTLs of one node. */
+static bool others_reach_other_nodes(void)
+{
+	static const char *const local[] = {"self", "vader", "sm", "smcuda", "hikyaku"};
+	const char *const *value = NULL;
+	int index = mca_base_var_find("opal", "btl", NULL, NULL);
+	char list[256], *rest = list;
+
+	if (index < 0 || mca_base_var_get_value(index, &value, NULL, NULL) != OPAL_SUCCESS ||
+	    !value || !*value || **value == '^')
+		return true;
+	snprintf(list, sizeof(list), "%s", *value);
+	for (char *name; (name = strsep(&rest, ",")) != NULL;) {
+		bool known = false;
+		for (size_t i = 0; i < HK_ARRAY_LEN(local); i++)
+			known |= strcmp(name, local[i]) == 0;
+		if (!known)
+			return true;
+	}
+	return false;
+}
+
+void hk_btl_announce_failure(const char *text)
+{
+	bool apart = job_value(OPAL_PMIX_JOB_SIZE) >
+		     (uint32_t)opal_process_info.num_local_peers + 1;
+	Dl_info self;
+
+	hk_btl_error("%s", text);
+	/* Open MPI would go on, fail to reach the other nodes, and explain that at length. */
+	if (apart && !others_reach_other_nodes())
+		(void)opal_pmix.abort(1, "", NULL);
+	if (!mca_btl_hikyaku_component.param.announce || opal_process_info.my_local_rank != 0)
+		return;
+	/* Open MPI unloads a component that it does not use, but remind() runs after that. */
+	if (!dladdr(&reason, &self) ||
+	    !dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE))
+		return;
+	snprintf(reason, sizeof(reason), "%s", text);
+	atexit(remind);
+}

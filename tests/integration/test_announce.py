@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a job says of itself: by what its ranks talk, or why they do not use Hikyaku."""
+
+import pytest
+
+VETH = ("veth", 2, 1)
+NO_PORT = {"btl_hikyaku_port": "af_xdp:iface=nope"}
+REASON = "there is no interface nope here; fix: use one of "
+
+
+def lines(text: str) -> list[str]:
+    """The lines that are ours: Open MPI prefixes them with node and process."""
+    return [line.partition("hikyaku: ")[2] for line in text.splitlines() if "hikyaku: " in line]
+
+
+@pytest.mark.parametrize("mode", ["inline", "daemon"])
+def test_the_first_rank_says_by_what_all_talk(run, mode):
+    result = run(("veth", 2, 2), "hand_over", mode=mode)
+    assert result.returncode == 0, result.stderr
+    port = {"inline": "hk{local_rank}", "daemon": "hk0"}[mode]
+    assert lines(result.stderr) == [f"4 ranks on 2 nodes, port af_xdp:iface={port}, mode {mode}"]
+
+
+def test_nothing_is_said_if_nobody_wants_it(run):
+    result = run(VETH, "hand_over", mca={"btl_hikyaku_announce": "0"})
+    assert result.returncode == 0
+    assert lines(result.stderr) == []
+
+
+def test_ranks_of_one_node_do_not_measure_the_port(get_lab, program):
+    lab = get_lab(2, "veth", 2)
+    done = lab.mpirun(2, [program("tests/mpi/mpi_hand_over")], options=["--host", "node0:2"])
+    assert done.returncode == 0, done.stderr
+    (said,) = lines(done.stderr)
+    assert said.startswith("all 2 ranks are on one node: they talk by Open MPI's shared memory, ")
+
+
+def test_a_job_that_cannot_have_its_port_ends_with_the_reason_alone(run):
+    """The lab permits no other BTL between nodes. Open MPI would explain that at length."""
+    result = run(VETH, "hand_over", mca=NO_PORT)
+    assert result.returncode != 0
+    text = [line for line in result.stderr.splitlines() if line.strip()]
+    assert 1 <= len(text) <= 5, result.stderr
+    assert all(REASON in line for line in text), result.stderr
+
+
+def test_a_job_that_other_btls_carried_on_says_so_last(run):
+    mca = NO_PORT | {"btl": "self,vader,tcp,hikyaku", "btl_tcp_if_include": "tcp0"}
+    result = run(VETH, "hand_over", mca=mca)
+    assert result.returncode == 0, result.stderr
+    said = lines(result.stderr)
+    assert len(said) == 4, "once at the start and once at the end on each node"
+    assert all(REASON in line for line in said)
+    assert all(line.startswith("this job did not use Hikyaku: port ") for line in said[2:])
+    assert result.stderr.splitlines()[-1].startswith("hikyaku: this job did not use Hikyaku")
