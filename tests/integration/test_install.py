@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -83,10 +83,17 @@ def prefix() -> Iterator[Path]:
         yield launcher.parents[1]
 
 
-@pytest.fixture(scope="module")
-def pkg_config(prefix) -> str:
-    (directory,) = {path.parent for path in prefix.rglob("hk_*.pc")}
-    return f"PKG_CONFIG_PATH={directory} pkg-config"
+@pytest.fixture(scope="module", params=["checkout", "installed"])
+def compile_with(request, prefix) -> Callable[[str, str, Path], None]:
+    """compile_with("cc a.c -o a", "hk_halo", directory), by the settings of `hikyaku env`."""
+    launcher = ROOT / "hikyaku" if request.param == "checkout" else prefix / "bin/hikyaku"
+
+    def run(command: str, module: str, directory: Path) -> None:
+        flags = f"$(pkg-config --cflags --libs {module})"
+        rpath = f"-Wl,-rpath,$(pkg-config --variable=libdir {module})"
+        sh(f'eval "$({launcher} env)"; {command} {flags} {rpath}', directory)
+
+    return run
 
 
 def test_installed_command_line_and_daemon_run(prefix, tmp_path):
@@ -164,32 +171,27 @@ def mpirun(prefix, lab_name) -> Iterator[str]:
 
 
 def test_halo_program_is_built_by_pkg_config_and_uses_the_installed_btl(
-    pkg_config, mpirun, tmp_path
+    compile_with, mpirun, tmp_path
 ):
     (tmp_path / "halo.c").write_text(HALO)
-    rpath = f"-Wl,-rpath,$({pkg_config} --variable=libdir hk_halo)"
-    sh(f"cc halo.c -o halo $({pkg_config} --cflags --libs hk_halo) {rpath}", tmp_path)
+    compile_with("cc halo.c -o halo", "hk_halo", tmp_path)
     out = sh(f"{mpirun} ./halo", tmp_path)
     assert sorted(out.splitlines()) == ["rank 0 got 1 by worker", "rank 1 got 0 by worker"]
 
 
-def test_rtc_program_is_built_by_pkg_config_and_runs(pkg_config, mpirun, tmp_path):
-    """The program of docs/rtc.md. The compiler finds only the installed headers."""
+def test_rtc_program_is_built_by_pkg_config_and_runs(compile_with, mpirun, tmp_path):
+    """The program of docs/rtc.md. The compiler finds only the public headers."""
     shutil.copy(ROOT / "examples/double.c", tmp_path)
-    rpath = f"-Wl,-rpath,$({pkg_config} --variable=libdir hk_rtc)"
-    sh(
-        f"cc -Wall -Werror double.c -o double $({pkg_config} --cflags --libs hk_rtc) {rpath}",
-        tmp_path,
-    )
+    compile_with("cc -Wall -Werror double.c -o double", "hk_rtc", tmp_path)
     assert "node 0 says" in sh(f"{mpirun} ./double", tmp_path)
 
 
-def test_fortran_program_is_built_by_pkg_config(pkg_config, tmp_path):
+def test_fortran_program_is_built_by_pkg_config(compile_with, tmp_path):
     (tmp_path / "a.f90").write_text(
         "program a\nuse hk_halo\ntype(hk_halo_t) :: h\ninteger :: e\ncall hk_halo_free(h, e)\n"
         "end program\n"
     )
-    sh(f"mpifort a.f90 -o a $({pkg_config} --cflags --libs hk_halo_fortran)", tmp_path)
+    compile_with("mpifort a.f90 -o a", "hk_halo_fortran", tmp_path)
 
 
 def test_nothing_installed_refers_to_the_build(prefix):
@@ -208,12 +210,10 @@ def test_nothing_installed_refers_to_the_build(prefix):
         assert not [place for place in places if place in content], path
 
 
-def test_hello_is_built_by_pkg_config_and_sends_and_puts(prefix, pkg_config, tmp_path):
-    """A C program that uses only the installed library, outside of the checkout."""
+def test_hello_is_built_by_pkg_config_and_sends_and_puts(compile_with, tmp_path):
+    """A C program that uses only the library, outside of the checkout."""
     shutil.copy(ROOT / "examples/hello/hello.c", tmp_path)
-    rpath = f"-Wl,-rpath,$({pkg_config} --variable=libdir hikyaku)"
-    flags = f"$({pkg_config} --cflags --libs hikyaku) {rpath}"
-    sh(f"cc -Wall -Werror hello.c -o hello {flags}", tmp_path)
+    compile_with("cc -Wall -Werror hello.c -o hello", "hikyaku", tmp_path)
     server = subprocess.Popen(
         ["./hello", f"{tmp_path}/wire", "server"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
@@ -224,6 +224,22 @@ def test_hello_is_built_by_pkg_config_and_sends_and_puts(prefix, pkg_config, tmp
         server.kill()
     assert server.returncode == 0
     assert out == "message: hello\nput: bytes that nobody received\n"
+
+
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")
+
+
+def test_links_of_the_installed_pages_lead_somewhere(prefix):
+    (top,) = prefix.rglob("doc/hikyaku")
+    pages = list(top.rglob("*.md"))
+    assert len(pages) > 20
+    dead = [
+        f"{page.relative_to(top)}: {target}"
+        for page in pages
+        for target in LINK.findall(page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert dead == []
 
 
 def test_library_exports_the_contract(prefix):
