@@ -10,7 +10,7 @@
 | builds   | builds the trees of fuzz and sanitize                  | beside the first   |
 | fuzz     | runs each fuzzer for a number of inputs                | beside the first   |
 | unit     | unit tests                                             | first              |
-| pairs    | tests of Python and in labs, two at a time             | first              |
+| pairs    | tests of Python and in labs, three at a time           | first              |
 | sanitize | unit tests of the pure parts under ASan and UBSan      | after all of these |
 | alone    | tests in labs whose ranks poll                         | last               |
 | core     | the tests that tests/core.txt names                    | with --quick       |
@@ -314,8 +314,9 @@ def pytest(options: Options, name: str, *arguments: str) -> Tally:
 
 
 def pairs(options: Options) -> Tally:
-    """Tests that mostly wait. Those of a file share labs, so one worker has them."""
-    workers = str(min(options.jobs, 2))
+    """Tests that mostly wait, so one more than the cores. Those of a file share labs, so one worker
+    has them."""
+    workers = str(min(options.jobs, 2) + 1)
     return pytest(
         options,
         "pairs",

@@ -79,7 +79,7 @@ def test_help_has_examples(hikyaku, command):
         (["bench", "mpi", "--sizes", "2G"], "2G"),
         (["bench", "halo", "--doubles", "x"], "'x' is not a number of doubles; fix: "),
         (["lab", "up", "--huge", "-1"], "-1 MB of huge pages; fix: "),
-        (["lab", "cut", "--lab", "absent", "x"], "fix: hikyaku lab up --lab absent"),
+        (["lab", "cut", "--lab", "absent", "x"], "hikyaku lab up --lab absent"),
         (["learn", "--fault", "x"], "--fault: 'x' is malformed; fix: "),
         (["learn", "--nodes", "2", "--fault", "1:nan,2:nan"], "no node 2; fix: name 0 to 1"),
         (["sdn", "run", "--rest", "x"], "fix: give one such as 127.0.0.1:8080"),

@@ -349,7 +349,7 @@ def test_a_job_that_cannot_be_removed_is_reported_and_the_status_stays(tmp_path,
         sys.exit(3)
     error = capsys.readouterr().err
     assert "job 9 stays with the controller" in error
-    assert error.endswith("has gone; or then: hikyaku sdn forget 9\n")
+    assert error.endswith("has gone; then, or now: hikyaku sdn forget 9\n")
     for status in (404, 503):
         Leaves.failure = client.Refused("there is no job 9", status)
         with Registrar(Leaves(), "x", tmp_path / "r"):

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * openmpi/btl/params.c: MCA parameters (`ompi_info --param btl hikyaku --level 9`). counters.c has
+ * openmpi/btl/params.c: MCA parameters (`ompi_info --level 9 --param btl hikyaku`). counters.c has
  * the MPI_T variables. docs/man/btl_hikyaku.7.md describes the parameters; update it with them.
  */
 #include "openmpi/btl/btl_hikyaku.h"

@@ -96,7 +96,7 @@ class Lab:
                     f"hikyaku lab down --lab {name}",
                 )
             layout = topology.plan(
-                lab_id(name), nodes, wire, ranks_per_node, mtu, huge_mb, wired, ports
+                lab_id(name), nodes, wire, ranks_per_node, mtu, huge_mb, wired, ports, name
             )
             lab = cls(name, layout)
             try:

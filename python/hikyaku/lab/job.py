@@ -57,10 +57,10 @@ def check(topology: Topology, job: Job) -> None:
     if job.mode not in ("inline", "auto") and topology.ports > 1:
         raise HikyakuError(
             f"in mode {job.mode} ranks share one port, and in this lab each has {topology.ports}",
-            "hikyaku lab down, then the same lab up without --ports; or --mode inline",
+            f"{topology.again(ports=None)}; or --mode inline",
         )
     if job.mode in ("hybrid", "split", "daemon") and not topology.huge_mb:
         raise HikyakuError(
             "this lab has no huge pages, and hikyakud shares memory with ranks only in huge pages",
-            "hikyaku lab down, then hikyaku lab up … --huge 512; or --mode inline",
+            f"{topology.again(huge=512)}; or --mode inline",
         )

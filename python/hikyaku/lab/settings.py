@@ -21,7 +21,7 @@ def slots_per_node(topology: Topology, ranks: int | None, tcp: bool) -> int:
         raise HikyakuError(
             f"{ranks} ranks on {nodes} nodes need {wanted} ports a node, and this lab has "
             f"{topology.ranks_per_node}",
-            f"hikyaku lab down, then the same lab up with --ranks-per-node {wanted}",
+            topology.again(ranks_per_node=wanted),
         )
     return max(wanted, topology.ranks_per_node)
 

@@ -18,11 +18,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..checkout import CHECKOUT_ID, STATE_DIR
+from ..process import option_words
 from .wiring import Wiring
 
 WIRES = ("memif", "veth", "ovs")
 MAX_NODES = 64
 MAX_PORTS = 8  # of a rank
+# The largest MTU at which veth takes an XDP program and a frame with its headroom fits a page.
+# TCP's wire has the same.
+DEFAULT_MTU = 3506
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,21 @@ class Topology:
     huge_mb: int = 0  # huge pages of each node
     wiring: Wiring | None = None  # of the switches, on wire ovs
     ports: int = 1  # of each rank
+    lab: str = "default"  # its name, for messages
+
+    def again(self, **other: object) -> str:
+        """The commands that make this lab again, with @other options of `hikyaku lab up`."""
+        options: dict[str, object] = {
+            "wire": self.wire,
+            "topology": self.wiring.text if self.wiring else None,
+            "nodes": None if self.wiring else len(self.nodes),
+            "ranks_per_node": self.ranks_per_node if self.ranks_per_node > 1 else None,
+            "ports": self.ports if self.ports > 1 else None,
+            "mtu": self.mtu if self.mtu != DEFAULT_MTU else None,
+            "huge": self.huge_mb or None,
+        }
+        words = " ".join(option_words(lab=self.lab, **(options | other)))
+        return f"hikyaku lab down --lab {self.lab} && hikyaku lab up {words}"
 
     @property
     def ctl_netns(self) -> str:
@@ -105,11 +124,6 @@ def node_directory(netns: str) -> Path:
     return STATE_DIR / "n" / netns.removeprefix(CHECKOUT_ID)
 
 
-# The largest MTU at which veth takes an XDP program and a frame with its headroom fits a page.
-# TCP's wire has the same.
-DEFAULT_MTU = 3506
-
-
 def plan(
     lab_id: str,
     nodes: int,
@@ -119,6 +133,7 @@ def plan(
     huge_mb: int = 0,
     wiring: Wiring | None = None,
     ports: int = 1,
+    lab: str = "default",
 ) -> Topology:
     made = tuple(
         Node(
@@ -130,4 +145,4 @@ def plan(
         )
         for i in range(nodes)
     )
-    return Topology(lab_id, wire, ranks_per_node, mtu, made, huge_mb, wiring, ports)
+    return Topology(lab_id, wire, ranks_per_node, mtu, made, huge_mb, wiring, ports, lab)
