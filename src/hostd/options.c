@@ -193,8 +193,11 @@ static int read_file(struct hk_options *o, const char *path, bool must, struct h
 	if (!f) {
 		if (!must && errno == ENOENT)
 			return 0;
-		return hk_error_set(err, -errno, "cannot read the configuration file %s: %s", path,
-				    strerror(errno));
+		return hk_error_set(
+			err, -errno,
+			"cannot read the configuration file %s: %s; fix: name one that can "
+			"be read, or leave out --config",
+			path, strerror(errno));
 	}
 	snprintf(o->config, sizeof(o->config), "%s", path);
 	while (rc == 0 && fgets(line, sizeof(line), f)) {

@@ -41,6 +41,22 @@ static enum socket_state socket_state(const char *path)
 	return served ? SOCKET_SERVED : SOCKET_STALE;
 }
 
+/* Checks that sockets of the port @text can be made in directory @d. */
+static int check_dir(const char *text, const char *d, struct hk_error *err)
+{
+	if (access(d, F_OK) != 0)
+		return hk_error_set(err, -ENOENT,
+				    "port %s: the directory %s does not exist; fix: mkdir -p %s",
+				    text, d, d);
+	if (access(d, R_OK | W_OK | X_OK) != 0)
+		return hk_error_set(
+			err, -EACCES,
+			"port %s: no permission to create a socket in %s; fix: choose a "
+			"directory of yours, such as one below /tmp",
+			text, d);
+	return 0;
+}
+
 static int check_socket_dir(const struct hk_spec *s, struct hk_error *err)
 {
 	char dir[sizeof(s->socket)];
@@ -52,18 +68,7 @@ static int check_socket_dir(const struct hk_spec *s, struct hk_error *err)
 				    "the socket",
 				    s->text, s->socket);
 	*slash = '\0';
-	const char *d = *dir ? dir : "/";
-	if (access(d, F_OK) != 0)
-		return hk_error_set(err, -ENOENT,
-				    "port %s: the directory %s does not exist; fix: mkdir -p %s",
-				    s->text, d, d);
-	if (access(d, R_OK | W_OK | X_OK) != 0)
-		return hk_error_set(
-			err, -EACCES,
-			"port %s: no permission to create a socket in %s; fix: choose a "
-			"directory of yours, such as one below /tmp",
-			s->text, d);
-	return 0;
+	return check_dir(s->text, *dir ? dir : "/", err);
 }
 
 /* Renames the server's socket. The driver listens as soon as the device exists, but rejects clients
@@ -151,6 +156,14 @@ uint16_t hk_port_wire_frame_max(const char *set_spec)
 	if (hk_spec_parse(set_spec, &s, NULL) || s.kind != HK_SPEC_MEMIF_SET)
 		return 0;
 	return (uint16_t)(s.frame ? s.frame : HK_WIRE_SET_FRAME_MAX);
+}
+
+int hk_port_wire_set_check(const char *set_spec, struct hk_error *err)
+{
+	struct hk_spec s;
+	int rc = hk_spec_parse(set_spec, &s, err);
+
+	return rc ? rc : check_dir(s.text, s.dir, err);
 }
 
 int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_t peer, char *out,

@@ -161,6 +161,8 @@ static int open_ports(struct hk_worker_config *cfg, struct hk_port **port, struc
 
 	if (hk_btl.wire_set) {
 		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
+		for (unsigned i = 0; rc == 0 && !hk_btl.daemon && i < hk_btl.path_count; i++)
+			rc = hk_port_wire_set_check(hk_btl.path[i], err);
 		for (unsigned i = 0; i < hk_btl.path_count; i++)
 			path_carries(cfg,
 				     hk_btl.daemon ? hk_hostd_client_lease(hk_btl.daemon)->frame_max

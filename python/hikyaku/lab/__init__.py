@@ -10,13 +10,14 @@ so that leftovers are found even without the directory.
 """
 
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from .. import process
-from ..checkout import private_dir
+from ..checkout import ROOT, private_dir
 from ..errors import HikyakuError
 from ..own import own_name, write_maker
 from . import huge, network, ovs, ready, run, runs, topology, wiring
@@ -183,7 +184,7 @@ class Lab:
         node = self.topology.node(name)
         if node is None:
             names = ", ".join(n.name for n in self.topology.nodes)
-            raise HikyakuError(f"lab '{self.name}' has no node '{name}'; it has: {names}")
+            raise HikyakuError(f"lab '{self.name}' has no node '{name}'", f"use one of: {names}")
         return node
 
     # ---- use ----------------------------------------------------------------------------------
@@ -200,7 +201,9 @@ class Lab:
         """The command line that runs @argv as a process of @node."""
         self.node(node)
         cores = ",".join(map(str, self.topology.cpus(one_core=False)[node]))
-        tagged = ["env", f"HIKYAKU_LAB_ID={self.topology.lab_id}"]
+        # also `hikyaku` of this checkout, which need not be in PATH
+        path = f"PATH={os.environ.get('PATH', os.defpath)}:{ROOT}"
+        tagged = ["env", f"HIKYAKU_LAB_ID={self.topology.lab_id}", path]
         return [*tagged, str(self.directory / "enter.sh"), node, cores, *argv]
 
     def mpirun(

@@ -6,6 +6,7 @@ MPI an option overrides the environment, so the user's command line wins.
 """
 
 import os
+import shutil
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,8 +55,29 @@ def rank_count(options: list[str]) -> int | None:
     if text is None:
         return None
     if not text.isdigit() or int(text) == 0:
-        raise HikyakuError(f"'-np {text}': the number of ranks must be a positive number")
+        raise HikyakuError(
+            f"'-np {text}': the number of ranks must be a positive number", "such as -np 2"
+        )
     return int(text)
+
+
+def check_hosts(options: list[str], nodes: list[str]) -> None:
+    """Raises an error if mpirun's @options name a host that is none of @nodes."""
+    for each in (option(options, {"H", "host"}) or "").split(","):
+        name = each.partition(":")[0]
+        if name and name not in nodes:
+            raise HikyakuError(
+                f"--host {each}: the lab has no node '{name}'", f"use some of: {', '.join(nodes)}"
+            )
+
+
+def check_program(options: list[str], program: str) -> None:
+    """Raises an error if @program, which mpirun starts, is not there. With some of its @options
+    mpirun looks elsewhere."""
+    elsewhere = option(options, {"wdir", "wd", "path", "preload-files"}) is not None
+    if not elsewhere and shutil.which(program) is None:
+        where = "is not an executable file" if "/" in program else "is not in PATH"
+        raise HikyakuError(f"the program '{program}' {where}", "give its path, such as ./program")
 
 
 @dataclass

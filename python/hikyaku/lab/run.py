@@ -120,6 +120,8 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     if not program:
         raise HikyakuError("no program to run", "hikyaku lab mpirun -np 2 PROGRAM [ARGUMENT...]")
     ranks = openmpi.rank_count(options)
+    openmpi.check_hosts(options, [node.name for node in topology.nodes])
+    openmpi.check_program(options, program[0])
     check(topology, job)
     first = topology.nodes[0].name
     given = {**os.environ, **job.env}

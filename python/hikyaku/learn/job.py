@@ -29,6 +29,7 @@ from .data import Data, Scaling, split
 from .native import Model
 
 BACKENDS = ("dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1")
+_LAB_NODES = 512  # eight namespaces with 64 ranks each
 TOPOLOGIES = ("all", "ring", "random", "exponential", "file")
 
 
@@ -54,6 +55,10 @@ class Plan:
 
 def check(plan: Plan) -> None:
     """Raises an error if this cannot be trained."""
+    if plan.nodes > plan.data.rows:
+        raise HikyakuError(
+            f"{plan.nodes} nodes for {plan.data.rows} rows", "give each node at least one row"
+        )
     regression = plan.data.classes is None
     if plan.kind == "linear" and not regression:
         raise HikyakuError(
@@ -186,6 +191,10 @@ def in_lab(
     """Runs in the lab @lab_name if it is up, else in a temporary one."""
     from ..lab import Job, Lab, all_names, down_dead, own_name
 
+    if nodes > _LAB_NODES:
+        raise HikyakuError(
+            f"{nodes} nodes in one lab", f"give up to {_LAB_NODES}, or start them by --launch"
+        )
     # one node has nobody to talk to, and a memif nobody at its other end
     backend = backend or ("udp" if nodes == 1 else None)
 

@@ -64,7 +64,12 @@ def _limited(argv: list[str], where: Path, limit: float, env: dict[str, str]) ->
 
 def checkout(revision: str) -> Path:
     """The work tree of @revision, built."""
-    commit = call(["git", "-C", str(ROOT), "rev-parse", "--verify", f"{revision}^{{commit}}"])
+    try:
+        commit = call(["git", "-C", str(ROOT), "rev-parse", "--verify", f"{revision}^{{commit}}"])
+    except HikyakuError:
+        raise HikyakuError(
+            f"there is no revision '{revision}' here", "git log --oneline lists them"
+        ) from None
     place = build_dir() / "compare" / commit.strip()[:12]
     if not place.exists():
         argv = ["git", "-C", str(ROOT), "worktree", "add", "--detach", str(place), commit.strip()]
