@@ -111,7 +111,7 @@ def by_mpirun(command: str, hosts: tuple[str, str]) -> Launch:
 
     def launch(arguments: list[str], limit: float) -> tuple[int, str, str]:
         argv = [*shlex.split(command), "--host", ",".join(f"{h}:1" for h in hosts), *arguments]
-        # who runs hikyaku as root has decided that already
+        # a user who is root has decided that already
         root = {f"OMPI_ALLOW_RUN_AS_ROOT{end}": "1" for end in ("", "_CONFIRM")}
         env = {**os.environ, **(root if os.geteuid() == 0 else {})}
         try:
