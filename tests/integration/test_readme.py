@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The README's first commands work as they are printed, and end with a plot or a figure."""
+
+import re
+
+import pytest
+
+from execute import execute
+from hikyaku.checkout import ROOT
+
+README = (ROOT / "README.md").read_text()
+TABLE = README[README.index("## Which of these am I?") : README.index("## Results")]
+COMMANDS = re.findall(r"^\| [^|]+ \| `([^`]+)` \|", TABLE, re.MULTILINE)
+WORDS_MAX = 700
+
+pytestmark = pytest.mark.alone
+
+
+def marked(commands: list[str]) -> list:
+    """Those that measure for longer run with --slow. tests/tree/test_commands.py checks the options
+    of all, and the tests of each benchmark run it in a short form."""
+    measures = re.compile(r"hikyaku (demo|bench (halo|rtc))\b")
+    return [pytest.param(c, marks=pytest.mark.slow if measures.search(c) else ()) for c in commands]
+
+
+@pytest.fixture
+def outputs(tmp_path):
+    """A directory in which ./hikyaku and build/ are those of the checkout, and out/ is new."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "hikyaku").symlink_to(ROOT / "hikyaku")
+    (tmp_path / "build").symlink_to(ROOT / "build")
+    return tmp_path
+
+
+def test_the_first_screen_is_short_and_has_six_users():
+    assert len(README.split()) <= WORDS_MAX
+    assert len(COMMANDS) == 6
+
+
+@pytest.mark.parametrize("command", marked(COMMANDS))
+def test_each_command_ends_with_a_plot_or_a_figure(outputs, lab_name, command, monkeypatch):
+    """As typed, but with labs of another name, and files in another place."""
+    monkeypatch.setenv("HIKYAKU_LAB", lab_name("readme"))
+    typed = command.replace("./hikyaku learn", f"./hikyaku learn --out {outputs}/out")
+    done = execute(["sh", "-euc", typed], timeout=120, cwd=outputs)
+    plots = list((outputs / "out").rglob("*.png"))
+    assert plots or "million_per_second" in done.stdout or "saved" in done.stdout
