@@ -63,12 +63,11 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
 		close(fd);
 		return 0;
 	}
-	return hk_error_set(
-		err, -errno,
-		"port %s: no permission to open a packet socket: %s; fix: run as root, "
-		"or have a hikyakud open it that has the capabilities "
-		"cap_net_raw,cap_net_admin,cap_ipc_lock%s (docs/cluster.md, step 3)",
-		spec, strerror(errno), admin ? ",cap_sys_admin" : "");
+	return hk_error_set(err, -errno,
+			    "port %s: no permission to open a packet socket: %s; fix: run as root, "
+			    "or have a hikyakud open it that has the capabilities "
+			    "cap_net_raw,cap_net_admin,cap_ipc_lock%s (docs/cluster.md, step 3)",
+			    spec, strerror(errno), admin ? ",cap_sys_admin" : "");
 }
 
 static bool is_socket(int fd, int family, unsigned ifindex)

@@ -348,8 +348,8 @@ uint16_t hk_port_wire_frame_max(const char *set_spec);
  * pairs of endpoints have their sockets. */
 bool hk_port_spec_is_wire_set(const char *spec);
 
-/* Checks that wires of the wire set @set_spec can be made here: is its directory there, and may this
- * process create files in it? 0, or a negative errno with a sentence. */
+/* Checks that the directory of the wire set @set_spec exists, and that this process may create
+ * files in it. Returns 0, or a negative errno with a sentence. */
 int hk_port_wire_set_check(const char *set_spec, struct hk_error *err);
 
 /* Writes the spec of the wire between endpoints @self and @peer of job @key to @out. The lower

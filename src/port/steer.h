@@ -88,9 +88,9 @@ int hk_port_open_steered(const char *spec, unsigned buffers, unsigned queues,
 			 const struct hk_steer_match *sample, int timeout_ms, struct hk_port **port,
 			 struct hk_error *err);
 
-/* Reports the steering of @spec without opening it. Returns 1 if its kind alone determines @out; 0
- * if the port must be opened to find out; or a negative errno with a sentence if
- * it does not parse, or is refused here without being opened. */
+/* Reports the steering of @spec without opening it. Returns 1 if its kind alone determines @out,
+ * and 0 if the port must be opened to find out. A negative errno with a sentence: @spec does not
+ * parse, or this node refuses such a port. */
 int hk_steer_known(const char *spec, struct hk_steer_report *out, struct hk_error *err);
 
 /* Reports the steering of an open port, whichever function opened it. */

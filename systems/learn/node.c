@@ -25,7 +25,7 @@
 #define FULL_BURST     (HK_RTC_BURST / 2) /* after a burst of this size, poll again */
 #define CHECK_ROUNDS   64                 /* rounds between readings of the clock */
 
-/* What this node received from a peer. */
+/* Counts of what a peer sent. */
 struct judged {
 	uint64_t taken, false_ones; /* slices accepted; slices refused as not finite or too far */
 	uint8_t reported;           /* bit set of reported reasons */

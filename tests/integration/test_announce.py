@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a job says of itself: by what its ranks talk, or why they do not use Hikyaku."""
+"""A job says by what its ranks talk, or why they do not use Hikyaku."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What users type wrong: each mistake ends soon, with a few lines that name the cause and a fix."""
+"""Mistakes of users: each ends soon, with a few lines that name the cause and a fix."""
 
 import pytest
 
@@ -62,7 +62,7 @@ TYPOS = [
     ("bench mpi --wire memfi", "there is no wire 'memfi'", "fix: use some of: memif"),
     ("bench mpi --sizes 8,large", "'large' is not a number of bytes", "fix: "),
     ("bench mpi --plot x.doc", "x.doc has an unknown format", "fix: use a name that ends in .png"),
-    ("bench modes --modes hybird", "there is no mode 'hybird'", "fix: use some of: inline"),
+    ("bench modes --modes hybrd", "there is no mode 'hybrd'", "fix: use some of: inline"),
     ("bench modes --metrics speed", "there is no metric 'speed'", "fix: use some of: latency"),
     ("bench halo --experiments Z", "there is no experiment 'Z'", "fix: use some of: A"),
     ("bench rtc --backends tpc", "there is no backend 'tpc'", "fix: use some of: tcp"),
@@ -84,10 +84,10 @@ IN_A_LAB = [
         "fix: give its path",
     ),
     ("lab mpirun --lab {memif} -np 2 none", "'none' is not in PATH", "fix: give its path"),
-    ("lab mpirun --lab {memif} --mode hybird -np 2 true", "no mode 'hybird'", "fix: --mode inline"),
+    ("lab mpirun --lab {memif} --mode hybrd -np 2 true", "no mode 'hybrd'", "fix: --mode inline"),
     ("lab mpirun --lab {memif} --mode hybrid -np 2 true", "no huge pages", "--huge 512"),
     ("lab mpirun --lab {memif} --tpc -np 2 true", 'unknown option "--tpc"', "--help"),
-    ("lab mpirun --lab {memif} --host inline -np 1 true", "no node 'inline'", "fix: use some of"),
+    ("lab mpirun --lab {memif} --host nodeX -np 1 true", "no node 'nodeX'", "fix: use some of"),
     ("lab mpirun --lab {memif} --tag -np 2 true", "wire memif has no switches", "add --tcp"),
     ("lab mpirun --lab {memif} --tcp --mode inline -np 2 true", "--tcp does not use", "leave out"),
     ("lab mpirun --lab {veth} -np 6 true", "need 3 ports a node", "--ranks-per-node 3"),
@@ -107,7 +107,7 @@ PARAMETERS = [
     ("port memif:dir=/no/dir", "/no/dir does not exist", "fix: mkdir -p /no/dir"),
     ("port memif:socket=/no/x,role=boss", "boss", "fix: "),
     ("window 7", "window 7", "fix: window must be a power of two"),
-    ("mode hybird", 'no mode "hybird"', "fix: inline, hybrid"),
+    ("mode hybrd", 'no mode "hybrd"', "fix: inline, hybrid"),
     ("pool pop:hug:size=4M", "is not a pop", "fix: use pop:huge"),
 ]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the user is told of a training: who sent false parameters, and who did not."""
+"""The notes on a training: they name who sent false parameters, and nobody else."""
 
 import pytest
 

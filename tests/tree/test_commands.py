@@ -80,7 +80,7 @@ def wrong(text: str) -> list[str]:
     ("text", "count"),
     [
         ("fix: hikyaku lab up --wire ovs --topology X", 0),
-        ("fix: hikyaku lab mend a-b", 1),
+        ("fix: hikyaku lab weld a-b", 1),
         ("`hikyaku lab status --all`", 1),
         ("the hikyaku command of the same release", 0),
         ("hikyaku lab mpirun --mca a b -np 2 ./program", 0),

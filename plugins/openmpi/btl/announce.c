@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * openmpi/btl/announce.c: tells the user by what the ranks of the job talk: one line at the start,
- * or at the end of the process why they do not use Hikyaku.
+ * openmpi/btl/announce.c: tells the user at the start by what the ranks of the job talk. If they do
+ * not use Hikyaku, it tells the reason, and repeats it at the end of the process.
  *
  * Open MPI takes another BTL where ours does not start. Its own messages then hide ours, or the job
  * just runs, and the user believes that it has used Hikyaku. So the reason is repeated when the

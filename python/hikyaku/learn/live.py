@@ -70,7 +70,7 @@ class Board:
         return found + self._liars()
 
     def _against(self, peer: int) -> list[tuple[int, int]]:
-        """What those took and refused of @peer's slices who refused most of them."""
+        """The slices taken and refused, for each node that refused most of @peer's slices."""
         by = self.judged.get(peer, {})
         return [(taken, false) for taken, false in by.values() if false > max(taken, _JUDGED_MIN)]
 
