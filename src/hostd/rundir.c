@@ -239,26 +239,29 @@ static void remove_dpdk(const char *shared)
 	endmntent(mounts);
 }
 
-/* Removes the sockets and empty directories (cgroups) that hk_rundir_note() has noted. */
-static void remove_noted(const struct hk_rundir *rd)
+/* Removes the sockets and empty directories (cgroups) that hk_rundir_note() has noted. False: a
+ * cgroup is still busy, since processes in it are just ending. */
+static bool remove_noted(const struct hk_rundir *rd)
 {
 	char path[128], line[512];
+	bool all = true;
 	struct stat st;
 
 	hk_rundir_path(rd, "leftovers", path);
 	FILE *f = fopen(path, "re");
 	if (!f)
-		return;
+		return true;
 	while (fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = '\0';
 		if (line[0] != '/' || lstat(line, &st) != 0 || st.st_uid != geteuid())
 			continue;
 		if (S_ISSOCK(st.st_mode))
 			unlink(line);
-		else if (S_ISDIR(st.st_mode))
-			rmdir(line);
+		else if (S_ISDIR(st.st_mode) && rmdir(line) != 0 && errno == EBUSY)
+			all = false;
 	}
 	fclose(f);
+	return all;
 }
 
 int hk_rundir_note(const struct hk_rundir *rd, const char *path, struct hk_error *err)
@@ -275,18 +278,19 @@ int hk_rundir_note(const struct hk_rundir *rd, const char *path, struct hk_error
 				 strerror(errno));
 }
 
-/* Removes everything except the lock. */
-static void clear(const struct hk_rundir *rd)
+/* Removes everything except the lock. False: also `leftovers` stays, since one of them does. */
+static bool clear(const struct hk_rundir *rd)
 {
 	static const char *const file[] = {"control", "tagger", "log", "leftovers"};
 	char path[128];
+	bool all = remove_noted(rd);
 
-	remove_noted(rd);
 	remove_dpdk(rd->shared);
-	for (size_t i = 0; i < HK_ARRAY_LEN(file); i++) {
+	for (size_t i = 0; i < HK_ARRAY_LEN(file) - !all; i++) {
 		hk_rundir_path(rd, file[i], path);
 		unlink(path);
 	}
+	return all;
 }
 
 /* Removes the lock of a rank that was killed while it started a daemon. */
@@ -306,7 +310,8 @@ void hk_rundir_remove(const struct hk_rundir *rd)
 {
 	char path[128];
 
-	clear(rd);
+	if (!clear(rd))
+		return;
 	hk_rundir_path(rd, "lock", path);
 	unlink(path);
 	rmdir(rd->dir);
@@ -346,7 +351,7 @@ int hk_rundir_claim(const struct hk_rundir *rd, int64_t deadline, struct hk_erro
 				"or end it: hikyaku daemon stop --name %s",
 				rd->name, path, rd->name);
 		if (fd >= 0)
-			clear(rd);
+			(void)clear(rd);
 		return fd;
 	}
 }

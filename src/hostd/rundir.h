@@ -68,7 +68,8 @@ int hk_rundir_claim(const struct hk_rundir *rd, int64_t deadline, struct hk_erro
 /* Notes @path, a socket or a directory, in `leftovers`. A directory is removed if it is empty. */
 int hk_rundir_note(const struct hk_rundir *rd, const char *path, struct hk_error *err);
 
-/* Removes the daemon's directory and all its other files. The caller holds its lock. */
+/* Removes the daemon's directory and all its other files. The caller holds its lock. If a cgroup in
+ * `leftovers` is still busy, the directory stays, and a later hk_rundir_sweep() removes both. */
 void hk_rundir_remove(const struct hk_rundir *rd);
 
 /* Removes the files of all dead daemons of this user. Returns the number of daemons. */

@@ -77,11 +77,16 @@ int hk_eal_find_huge_dir(const char *given, char *out, size_t len, unsigned long
 			"fix: an administrator mounts one for you: mount -t hugetlbfs -o "
 			"uid=%u,mode=0700,pagesize=2M none DIRECTORY",
 			given ? " " : "", given ? given : "", strerror(rc), (unsigned)getuid());
+	if (!given && getuid() != 0)
+		return hk_error_set(err, -ENODEV,
+				    "no hugetlbfs is mounted; fix: an administrator mounts one for "
+				    "you: mkdir -p /mnt/huge-%u && mount -t hugetlbfs -o "
+				    "uid=%u,mode=0700,pagesize=2M none /mnt/huge-%u",
+				    (unsigned)getuid(), (unsigned)getuid(), (unsigned)getuid());
 	if (!given)
 		return hk_error_set(err, -ENODEV,
-				    "no hugetlbfs is mounted; fix: as root: mkdir -p "
-				    "/dev/hugepages && mount -t hugetlbfs -o pagesize=2M none "
-				    "/dev/hugepages");
+				    "no hugetlbfs is mounted; fix: mkdir -p /dev/hugepages && "
+				    "mount -t hugetlbfs -o pagesize=2M none /dev/hugepages");
 	return hk_error_set(err, -rc,
 			    "the directory for huge pages, %.150s, %s%s; fix: name one in a "
 			    "hugetlbfs (findmnt -t hugetlbfs shows them), or none, so that it is "

@@ -193,8 +193,8 @@ static void tear_down(struct holder *h)
 	while (h->clients > 0)
 		close(h->client[--h->clients].sock);
 	hk_tagger_kernel_close(h->kernel);
-	if (h->cgroup.fd >= 0)
-		hk_tagger_cgroup_remove(&h->cgroup);
+	if (h->cgroup.fd >= 0) /* if it stays, the next holder's sweep removes it */
+		(void)hk_tagger_cgroup_remove(&h->cgroup);
 	if (h->listener >= 0)
 		close(h->listener);
 	if (h->lock >= 0) {

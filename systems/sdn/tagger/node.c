@@ -4,6 +4,7 @@
  */
 #include "sdn/tagger/node.h"
 
+#include "base/clock.h"
 #include "wire/tag.h"
 
 #include <errno.h>
@@ -166,7 +167,7 @@ int hk_tagger_cgroup_make(const char *name, struct hk_tagger_cgroup *out, struct
 	out->events = open(events, O_RDONLY | O_CLOEXEC);
 	if (out->fd < 0 || out->events < 0) {
 		rc = hk_error_set(err, -errno, "cannot open %s: %s", out->path, strerror(errno));
-		hk_tagger_cgroup_remove(out);
+		(void)hk_tagger_cgroup_remove(out);
 		return rc;
 	}
 	return 0;
@@ -217,39 +218,40 @@ bool hk_tagger_cgroup_has(const struct hk_tagger_cgroup *c, pid_t pid)
 	       (name[len] == '\0' || name[len] == '/'); /* this cgroup, or one below it */
 }
 
-/* Moves all processes of the cgroup to its parent. False if there were none. */
-static bool empty_into_parent(const char *path)
+/* Moves all processes of the cgroup to its parent. */
+static void empty_into_parent(const char *path)
 {
 	char procs[HK_TAGGER_PATH + 32], parent[256], pid[16];
-	bool any = false;
 
 	snprintf(parent, sizeof(parent), "%s", path);
 	*strrchr(parent, '/') = '\0';
 	snprintf(procs, sizeof(procs), "%s/cgroup.procs", path);
 	FILE *f = fopen(procs, "re");
 	if (!f)
-		return false;
+		return;
 	while (fgets(pid, sizeof(pid), f)) {
 		pid[strcspn(pid, "\n")] = '\0';
 		move(parent, pid);
-		any = true;
 	}
 	fclose(f);
-	return any;
 }
 
-void hk_tagger_cgroup_remove(struct hk_tagger_cgroup *c)
+bool hk_tagger_cgroup_remove(struct hk_tagger_cgroup *c)
 {
-	/* the next round moves processes that fork meanwhile; an ended process leaves the cgroup a
-	 * moment later */
-	for (int i = 0; i < 200 && rmdir(c->path) != 0 && errno == EBUSY; i++)
-		if (!empty_into_parent(c->path)) {
-			struct timespec t = {.tv_nsec = 1000000};
-			nanosleep(&t, NULL);
-		}
+	int64_t end = hk_clock_ms() + HK_TAGGER_CGROUP_REMOVE_MS;
+	bool gone;
+
+	/* The next round moves processes that fork meanwhile. A process that ends leaves the cgroup
+	 * when it next gets a core, which takes seconds on a busy machine. */
+	while (!(gone = rmdir(c->path) == 0 || errno != EBUSY) && hk_clock_ms() < end) {
+		struct timespec t = {.tv_nsec = 1000000};
+		empty_into_parent(c->path);
+		nanosleep(&t, NULL);
+	}
 	if (c->fd >= 0)
 		close(c->fd);
 	if (c->events >= 0)
 		close(c->events);
 	c->fd = c->events = -1;
+	return gone;
 }

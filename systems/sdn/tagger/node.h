@@ -46,7 +46,10 @@ bool hk_tagger_cgroup_populated(const struct hk_tagger_cgroup *c);
 /* Whether @pid is in the cgroup. */
 bool hk_tagger_cgroup_has(const struct hk_tagger_cgroup *c, pid_t pid);
 
-/* Moves the remaining processes to the parent, and removes the cgroup. */
-void hk_tagger_cgroup_remove(struct hk_tagger_cgroup *c);
+#define HK_TAGGER_CGROUP_REMOVE_MS 10000
+
+/* Moves the remaining processes to the parent, and removes the cgroup. Waits for processes that are
+ * just ending. False: some still are after HK_TAGGER_CGROUP_REMOVE_MS, and the cgroup stays. */
+bool hk_tagger_cgroup_remove(struct hk_tagger_cgroup *c);
 
 #endif
