@@ -51,6 +51,24 @@ def test_ports_are_numbered_once():
         assert all(len(made.port_name(*end)) <= 15 for end in ends)
 
 
+def test_a_port_is_called_as_its_cable():
+    made = wiring.parse("leaf-spine:2x2x2")
+    (link,) = (x for x in made.links if x.name == "leaf0-spine1")
+    ends = {(link.a, link.port_a), (link.b, link.port_b)}
+    assert {made.port_name(*end) for end in ends} == {"leaf0-spine1", "spine1-leaf0"}
+    last = made.access[3]
+    assert made.port_name("leaf1", last.port_b) == "leaf1-node3"
+    assert made.port_name("leaf1", last.port_b + wiring.FURTHER) == "leaf1-node3.1"
+
+
+def test_a_name_that_is_long_or_means_two_ports_is_of_numbers():
+    made = wiring.build("", ["a", "a-b", "a-very-long-name"], [("a", "a-very-long-name", 0)], [])
+    assert made.port_name("a", 1) == "s0p1"
+    made = wiring.build("", ["a", "b-c", "a-b", "c"], [("a", "b-c", 0), ("a-b", "c", 0)], [])
+    assert [made.port_name("a", 1), made.port_name("a-b", 1)] == ["s0p1", "s2p1"]
+    assert made.port_name("c", 1) == "c-a-b"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

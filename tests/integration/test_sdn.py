@@ -2,11 +2,13 @@
 """The controller with a real Open vSwitch: discovery, tags, trees, repair, restart."""
 
 import random
+import re
 import threading
 from collections import Counter
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.bench.sdn import failover as sdn_fabric
 from hikyaku.lab import Job, RunResult, links, ovs
@@ -158,14 +160,19 @@ def test_rules_go_with_their_job(network):
     assert not any(cookie in rules(lab, s) for s in lab.topology.wiring.switches)
 
 
-def test_cut_cables_are_passed_by_and_come_back(network, job, tmp_path):
-    """Nothing is lost of what is sent after the switches know."""
+def test_cut_cables_are_passed_by_and_come_back(network, job, tmp_path, hikyaku):
+    """Nothing is lost of what is sent after the switches know. The status and the log name the
+    cable as the command that cut it."""
     lab, controller = network
     with receivers(lab, tmp_path) as received:
         for link in ("leaf0-spine0", "leaf1-spine1"):
             got = len(received["node4"].received())
             links.set_link(lab.topology, link, up=False)
             controller.wait_links(3)
+            there, back = link.split("-")
+            shown = execute([*hikyaku, "sdn", "status", "--lab", lab.name]).stdout
+            assert re.search(rf"{link} +│ +{back}-{there} +│ +down", shown), shown
+            assert f"({link}) is down" in controller.log.read_text()
             send(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, 20)
             process.wait_until(
                 "all", lambda g=got: len(received["node4"].received()) == g + 20, SOON

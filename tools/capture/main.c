@@ -21,6 +21,8 @@
 #define HOLD_NS  (2 * HK_MSEC)
 #define BUSY_NS  (300 * HK_USEC) /* between polls while frames come */
 #define IDLE_NS  (5 * HK_MSEC)   /* between polls while no frame comes */
+#define LARGE    (100 * 1000000) /* bytes of frames from which a hint is printed */
+#define HEADERS  128             /* bytes of a frame with all its headers, and some more */
 #define ROUND    4096            /* frames between checks of all else */
 #define CHECK_NS (20 * HK_MSEC)  /* between checks for ended processes */
 #define SCAN_NS  (100 * HK_MSEC) /* between checks for new processes */
@@ -36,6 +38,7 @@ static char skipped[SKIPPED][sizeof(((struct hk_source_name *)0)->name)];
 static unsigned skips;
 static char filter_text[128];
 static uint64_t frames, refused;
+static uint64_t kept_bytes;     /* of frames, as written */
 static uint64_t dropped_before; /* of processes that have ended */
 static bool failed, line_open;
 static volatile sig_atomic_t told_to_stop;
@@ -90,8 +93,8 @@ static void show(void)
 		tty = isatty(STDERR_FILENO);
 	if (!tty)
 		return;
-	fprintf(stderr, "\r%" PRIu64 " frames, %" PRIu64 " dropped, %u processes ", frames,
-		dropped(), sources);
+	fprintf(stderr, "\r%" PRIu64 " frames, %" PRIu64 " MB, %" PRIu64 " dropped, %u processes ",
+		frames, kept_bytes / 1000000, dropped(), sources);
 	line_open = true;
 }
 
@@ -202,6 +205,7 @@ static void frame(struct hk_source *s)
 	}
 	frames++;
 	s->port[r->port].written++;
+	kept_bytes += HK_MIN(r->cap, o.snaplen);
 	if (out)
 		hk_pcapng_packet(out, s->port[r->port].interface, r->ns, r->direction, r->queue,
 				 s->next.bytes, HK_MIN(r->cap, o.snaplen), r->len);
@@ -432,8 +436,10 @@ int main(int argc, char **argv)
 		say("cannot write %s: %s", o.file, strerror(-rc));
 		failed = true;
 	}
-	say("%" PRIu64 " frames%s, %" PRIu64 " dropped%s", frames, out ? " written" : " seen",
-	    dropped_before,
+	say("%" PRIu64 " frames%s, %" PRIu64 " MB, %" PRIu64 " dropped%s", frames,
+	    out ? " written" : " seen", kept_bytes / 1000000, dropped_before,
 	    dropped_before ? "; fix: use a larger --buffer or a smaller --snaplen" : "");
+	if (out && kept_bytes > LARGE && o.snaplen > HEADERS)
+		say("a file of headers alone is smaller: --snaplen %d", HEADERS);
 	return failed ? 1 : 0;
 }

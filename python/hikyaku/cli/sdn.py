@@ -232,6 +232,11 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
         ends = [names.get((link[e]["switch"], link[e]["port"]), "?") for e in "ab"]
         rates = [f"{link[k] / 1e6:.1f}" for k in ("bits_a_to_b", "bits_b_to_a")]
         table.add_row(*ends, *rates)
+    for link in topology["lost_links"]:
+        ends = [
+            end["name"] or f"switch {end['switch']} port {end['port']}" for end in link.values()
+        ]
+        table.add_row(*ends, "[red]down[/]", "")
     console.print(table)
     _show_hosts(console, topology["hosts"], names)
     for job in jobs:

@@ -18,7 +18,7 @@ from ..errors import HikyakuError
 from ..process import run
 from .network import NETNS_DIR, batch
 from .topology import Topology, node_directory
-from .wiring import Link, Wiring
+from .wiring import FURTHER, Link, Wiring
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 OPENFLOW_PORT = 6653  # IANA's, on the loopback of the namespace `sw`
@@ -151,7 +151,7 @@ def ports(topology: Topology) -> list[tuple[str, int, str]]:
 
 def _node_port(link: Link, k: int) -> int:
     """The ports of data links are above those that a wiring numbers."""
-    return link.port_b + 100 * k
+    return link.port_b + FURTHER * k
 
 
 def node_port_name(wiring: Wiring, index: int, k: int) -> str:

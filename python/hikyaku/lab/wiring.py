@@ -18,6 +18,10 @@ from ..errors import HikyakuError
 MAX_SWITCHES = 64
 MAX_PORTS = 64
 MAX_RATE_MBIT = 100_000
+FURTHER = (
+    100  # the k-th further cable between a node and its switch has port 100 k + the first one's
+)
+_NAME_MAX = 15  # characters of an interface's name
 
 _EXAMPLE = "leaf-spine:2x2x4, fat-tree:4, or a file (hikyaku lab up --help)"
 
@@ -55,7 +59,20 @@ class Wiring:
         return len(self.access)
 
     def port_name(self, switch: str, port: int) -> str:
-        """The name of its interface, short enough for the kernel."""
+        """The name of its interface: the switch and where its cable leads, as in `leaf0-spine1`.
+
+        Further cables to a node, whose ports are numbered from 100 and 200 on, add .1 and .2. The
+        kernel takes 15 characters. A longer or a repeated name is that of the numbers: s0p1.
+        """
+        cable, first = divmod(port, FURTHER)
+        ends = [(x.a, x.port_a, x.b) for x in self.links]
+        ends += [(x.b, x.port_b, x.a) for x in self.all]
+        (far,) = (far for end, number, far in ends if (end, number) == (switch, first))
+        cable_name = f"{switch}-{far}"
+        name = cable_name + (f".{cable}" if cable else "")
+        unique = [f"{end}-{other}" for end, _, other in ends].count(cable_name) == 1
+        if unique and len(name) <= _NAME_MAX:
+            return name
         return f"s{self.switches.index(switch)}p{port}"
 
     def link(self, name: str) -> Link:

@@ -141,6 +141,7 @@ class Controller(Updates):
     def _know(self, switch: Switch) -> None:
         """Merges the switch's rules and ports into the known network."""
         number, now = switch.number, self.clock()
+        self._learn_port_names(switch)
         self._taking_over[number] = now
         self.network.frozen.pop(number, None)
         known = learned(switch.rules)
@@ -195,6 +196,7 @@ class Controller(Updates):
             return
         port = (switch.number, number)
         if up:
+            self._learn_port_names(switch)
             self.say(f"switch {switch.number} port {number} ({switch.ports[number]}) is up")
             self.discovery.port_up(port, self.clock())
             self._probe(switch)

@@ -14,6 +14,7 @@ A refused rule is sent again when a rule has been removed from its switch, and a
 
 import asyncio
 import contextlib
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ from .switch import Switch
 CALM = 0.05  # seconds between two checks while the network starts
 WAIT_FOR_SWITCHES = 10.0  # seconds that a new controller waits for the switches of the one before
 RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until a refused rule is sent again
+_PORT = re.compile(r"switch (\d+) port (\d+)(?! \()")
 
 
 class Updates:
@@ -52,6 +54,7 @@ class Updates:
         self.store = store
         self.clock = clock
         self.events: deque[tuple[float, str]] = deque(maxlen=200)
+        self._port_names: dict[tuple[int, int], str] = {}
         self._print = say
         self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
         self.names = Names(names)
@@ -83,7 +86,22 @@ class Updates:
         for job in self.jobs.values():
             self.renew(job)
 
+    def port_name(self, port: tuple[int, int]) -> str | None:
+        """The name that the switch gave to @port, also after it went down."""
+        return self._port_names.get(port)
+
+    def _learn_port_names(self, switch: Switch) -> None:
+        for number, name in switch.ports.items():
+            self._port_names[switch.number, number] = name
+
     def say(self, text: str) -> None:
+        """Reports @text, in which ports get their names: switch 3 port 2 (leaf0-spine1)."""
+
+        def named(match: re.Match) -> str:
+            name = self.port_name((int(match[1]), int(match[2])))
+            return f"{match[0]} ({name})" if name else match[0]
+
+        text = _PORT.sub(named, text)
         self.events.append((time.time(), text))
         self._print(text)
 

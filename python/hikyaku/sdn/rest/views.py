@@ -73,7 +73,13 @@ class Views:
         )
 
     async def topology(self, _: web.Request) -> web.Response:
-        lost = [{"a": _end(a), "b": _end(b)} for a, b in self.c.discovery.lost_links()]
+        lost = [
+            {
+                end: _end(port) | {"name": self.c.port_name(port)}
+                for end, port in zip("ab", link, strict=True)
+            }
+            for link in self.c.discovery.lost_links()
+        ]
         return web.json_response(
             {
                 "switches": self._switches(),
