@@ -20,6 +20,7 @@ import pytest
 
 from execute import execute
 from hikyaku import process
+from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab
 from hikyaku.sdn.tag import NoTag, Tag
 
@@ -193,7 +194,10 @@ def nothing_left(get_lab) -> Callable[[], bool]:
 def lab(get_lab, nothing_left) -> Iterator[Lab]:
     """Two nodes. The test fails if objects of the tagger are left at its end."""
     yield get_lab(2, "memif", 1)
-    process.wait_until("the tagger's programs and cgroups to be gone", nothing_left, SOON)
+    try:
+        process.wait_until("the tagger's programs and cgroups to be gone", nothing_left, SOON)
+    except HikyakuError as late:
+        pytest.fail(f"{late}: {sorted(tagger_objects(get_lab(2, 'memif', 1)))}")
 
 
 def status(lab: Lab, node: str, hikyaku: list[str]) -> list[dict]:

@@ -87,7 +87,7 @@ def test_it_brings_a_lab_up_and_takes_it_down(hikyaku: list[str], tmp_path: Path
     ("text", "words", "said"),
     [
         ("p,q\n1,2\n2,\n", [], "row 3, column 2 (q): the value is missing"),
-        ("p,q\n1,2.5\n2,3.5\n", ["--nodes", "3"], "3 nodes for 2 rows"),
+        ("p,q\n1,2.5\n2,3.5\n", ["--nodes", "3"], "3 nodes, and the data has 2 rows"),
         ("p,k\n1,a\n2,b\n", [], "--model logistic, svm or mlp"),
         ("p,q\n1,2.5\n2,3.5\n", ["--topology", "file"], "needs --topology-file FILE"),
         ("p,q\n1,2.5\n2,3.5\n", ["--address", "x"], "--address needs --launch"),

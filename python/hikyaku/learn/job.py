@@ -55,10 +55,6 @@ class Plan:
 
 def check(plan: Plan) -> None:
     """Raises an error if this cannot be trained."""
-    if plan.nodes > plan.data.rows:
-        raise HikyakuError(
-            f"{plan.nodes} nodes for {plan.data.rows} rows", "give each node at least one row"
-        )
     regression = plan.data.classes is None
     if plan.kind == "linear" and not regression:
         raise HikyakuError(
