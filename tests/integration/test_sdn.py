@@ -171,7 +171,7 @@ def test_cut_cables_are_passed_by_and_come_back(network, job, tmp_path, hikyaku)
             controller.wait_links(3)
             there, back = link.split("-")
             shown = execute([*hikyaku, "sdn", "status", "--lab", lab.name]).stdout
-            assert re.search(rf"{link} +│ +{back}-{there} +│ +down", shown), shown
+            assert re.search(rf"{back}-{there} +│ +{link} +│ +down", shown), shown
             assert f"({link}) is down" in controller.log.read_text()
             send(lab, "node0", Tag(job, Function.P2P, 0, 4).mac, 20)
             process.wait_until(

@@ -87,7 +87,7 @@ static bool others_reach_other_nodes(void)
 	return false;
 }
 
-void hk_btl_announce_failure(const char *text)
+void hk_btl_announce_failure(const char *text, bool may_abort)
 {
 	bool apart = job_value(OPAL_PMIX_JOB_SIZE) >
 		     (uint32_t)opal_process_info.num_local_peers + 1;
@@ -95,7 +95,7 @@ void hk_btl_announce_failure(const char *text)
 
 	hk_btl_error("%s", text);
 	/* Open MPI would go on, fail to reach the other nodes, and explain that at length. */
-	if (apart && !others_reach_other_nodes())
+	if (may_abort && apart && !others_reach_other_nodes())
 		(void)opal_pmix.abort(1, "", NULL);
 	if (!mca_btl_hikyaku_component.param.announce || opal_process_info.my_local_rank != 0)
 		return;

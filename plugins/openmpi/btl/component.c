@@ -13,8 +13,10 @@
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -131,8 +133,13 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	if (hk_btl.super.btl_flags & MCA_BTL_FLAGS_ATOMIC_FOPS)
 		hk_btl.super.btl_flags |= MCA_BTL_ATOMIC_SUPPORTS_GLOB |
 					  MCA_BTL_ATOMIC_SUPPORTS_32BIT;
-	if (hk_btl_module_init(&err) != 0) {
-		hk_btl_announce_failure(err.text);
+	int rc = hk_btl_module_init(&err);
+	if (rc != 0) {
+		/* A hikyakud that has just been started would wait in vain for a rank that is ended
+		 * now. No rank starts one for a wrong parameter. */
+		bool daemon = p->mode && strcmp(p->mode, "inline") != 0 && rc != -EINVAL;
+
+		hk_btl_announce_failure(err.text, !daemon);
 		return NULL;
 	}
 	list = malloc(sizeof(*list));
