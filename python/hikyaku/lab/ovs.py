@@ -104,16 +104,12 @@ def set_controllers(
     vsctl(topology, commands[1:])
 
 
-def connected(topology: Topology) -> list[str]:
-    """The switches that are connected to a controller."""
-    found = []
-    for switch in topology.wiring.switches:
-        targets = vsctl(topology, ["get", "bridge", switch, "controller"]).strip("[]\n ")
-        for target in filter(None, targets.split(", ")):
-            if vsctl(topology, ["get", "controller", target, "is_connected"]).strip() == "true":
-                found.append(switch)
-                break
-    return found
+def is_connected(topology: Topology, switch: str) -> bool:
+    """Is @switch connected to a controller?"""
+    shown = vsctl(topology, ["get", "bridge", switch, "controller"]).strip("[]\n ")
+    controllers = filter(None, shown.split(", "))
+    asks = (vsctl(topology, ["get", "controller", c, "is_connected"]) for c in controllers)
+    return any(answer.strip() == "true" for answer in asks)
 
 
 def without_rules(topology: Topology) -> list[str]:

@@ -39,8 +39,7 @@ def require_packets(lab: str, topology: Topology, state: Path, limit: float = LI
 
 def _require_rules(lab: str, topology: Topology) -> None:
     """No controller of ours runs: another one may, or an earlier one has left its rules."""
-    connected, empty = ovs.connected(topology), ovs.without_rules(topology)
-    silent = [switch for switch in empty if switch not in connected]
+    silent = [s for s in ovs.without_rules(topology) if not ovs.is_connected(topology, s)]
     if silent:
         raise HikyakuError(
             f"lab '{lab}' has no controller, and its switches {', '.join(silent)} forward nothing",
