@@ -27,6 +27,12 @@ static uint32_t job_value(const char *key)
 	return rc == OPAL_SUCCESS ? value : 0;
 }
 
+/* Are there ranks on other nodes? @ranks: of the job. */
+static bool spans_nodes(uint32_t ranks)
+{
+	return ranks > (uint32_t)opal_process_info.num_local_peers + 1;
+}
+
 /* Only the first rank of the job that mpirun starts, not of those that it spawns. */
 static bool speaks_for_the_job(void)
 {
@@ -37,12 +43,14 @@ static bool speaks_for_the_job(void)
 
 void hk_btl_announce(void)
 {
+	if (!mca_btl_hikyaku_component.param.announce || !speaks_for_the_job())
+		return;
 	uint32_t ranks = job_value(OPAL_PMIX_JOB_SIZE), nodes = job_value(OPAL_PMIX_NUM_NODES);
-	bool apart = ranks > (uint32_t)opal_process_info.num_local_peers + 1;
 	const char *mode = hk_btl.daemon ? hk_ctl_mode_name(hk_btl_mode_current()) : "inline";
 	const char *port = mca_btl_hikyaku_component.param.port;
+	bool apart = spans_nodes(ranks);
 
-	if (!mca_btl_hikyaku_component.param.announce || ranks < 2 || !speaks_for_the_job())
+	if (ranks < 2)
 		return;
 	if (apart && nodes > 1)
 		opal_output(0, "hikyaku: %u ranks on %u nodes, port %s, mode %s", ranks, nodes,
@@ -89,13 +97,11 @@ static bool others_reach_other_nodes(void)
 
 void hk_btl_announce_failure(const char *text, bool may_abort)
 {
-	bool apart = job_value(OPAL_PMIX_JOB_SIZE) >
-		     (uint32_t)opal_process_info.num_local_peers + 1;
 	Dl_info self;
 
 	hk_btl_error("%s", text);
 	/* Open MPI would go on, fail to reach the other nodes, and explain that at length. */
-	if (may_abort && apart && !others_reach_other_nodes())
+	if (may_abort && spans_nodes(job_value(OPAL_PMIX_JOB_SIZE)) && !others_reach_other_nodes())
 		(void)opal_pmix.abort(1, "", NULL);
 	if (!mca_btl_hikyaku_component.param.announce || opal_process_info.my_local_rank != 0)
 		return;
