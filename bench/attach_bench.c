@@ -86,7 +86,7 @@ static int attach(const struct hk_hostd_request *req, struct hk_error *err)
 		rc = hk_hostd_client_ready(client, worker, TIMEOUT_MS, err);
 	t[READY] = now_ms();
 	if (rc == 0)
-		rc = hk_hostd_client_goodbye(client, TIMEOUT_MS, err);
+		rc = hk_hostd_client_leave(client, TIMEOUT_MS, err);
 	if (worker)
 		hk_worker_close(worker, 0);
 	hk_eal_end();

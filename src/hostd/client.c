@@ -250,7 +250,7 @@ int hk_hostd_client_ready(struct hk_hostd_client *h, const void *worker, unsigne
 	return rc < 0 ? rc : 0;
 }
 
-int hk_hostd_client_goodbye(struct hk_hostd_client *h, unsigned timeout_ms, struct hk_error *err)
+int hk_hostd_client_leave(struct hk_hostd_client *h, unsigned timeout_ms, struct hk_error *err)
 {
 	union hk_ctl_msg m;
 

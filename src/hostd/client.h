@@ -10,7 +10,7 @@
  *   4. (opens the worker in the shared memory)
  *   5. hk_hostd_client_ready()     the poller may poll the worker
  *   6. hk_hostd_client_watch()     starts the thread that reports the daemon's end
- *   7. hk_hostd_client_goodbye()   the poller has left the rank's memory
+ *   7. hk_hostd_client_leave()   the poller has left the rank's memory
  *   8. (closes the worker, leaves DPDK)
  *   9. hk_hostd_client_close()     others may have the slot
  *
@@ -74,9 +74,9 @@ int hk_hostd_client_ready(struct hk_hostd_client *h, const void *worker, unsigne
 			  struct hk_error *err);
 
 /* Returns when the poller has left this rank's memory for good. */
-int hk_hostd_client_goodbye(struct hk_hostd_client *h, unsigned timeout_ms, struct hk_error *err);
+int hk_hostd_client_leave(struct hk_hostd_client *h, unsigned timeout_ms, struct hk_error *err);
 
-/* Closes the connection, ends the watcher and frees @h. Without hk_hostd_client_goodbye() before,
+/* Closes the connection, ends the watcher and frees @h. Without hk_hostd_client_leave() before,
  * the slot stays occupied until this process ends. NULL is allowed. */
 void hk_hostd_client_close(struct hk_hostd_client *h);
 

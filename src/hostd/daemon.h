@@ -52,7 +52,7 @@ struct hk_conn {
 	unsigned wires;                       /* entries of wire_node */
 	uint64_t wire_node[HK_CTL_MAX_NODES]; /* node ids of the requested wires */
 	/* a LEAVE whose slot the poller has not left yet */
-	uint32_t goodbye_seq; /* its sequence number; 0: none */
+	uint32_t leave_seq; /* its sequence number; 0: none */
 };
 
 enum hk_slot_state {
@@ -161,7 +161,7 @@ int hk_slot_attach(struct hk_daemon *d, unsigned conn, const struct hk_ctl_hello
 /* The rank's worker is at @worker: lets the poller poll it. */
 int hk_slot_ready(struct hk_daemon *d, unsigned slot, uint64_t worker, struct hk_error *err);
 /* The rank has sent LEAVE. */
-void hk_slot_goodbye(struct hk_daemon *d, unsigned slot);
+void hk_slot_leave(struct hk_daemon *d, unsigned slot);
 /* The rank's connection has closed. */
 void hk_slot_disconnected(struct hk_daemon *d, unsigned slot);
 /* The rank's process may have ended. */

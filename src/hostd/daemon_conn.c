@@ -184,8 +184,8 @@ static int from_rank(struct hk_daemon *d, unsigned c, const union hk_ctl_msg *m,
 		if (d->slot[slot].state != HK_SLOT_ATTACHED && d->slot[slot].state != HK_SLOT_READY)
 			return hk_error_set(err, -EPROTO, "LEAVE came from a slot that is %s",
 					    hk_slot_state_name(d->slot[slot].state));
-		conn->goodbye_seq = m->hdr.seq;
-		hk_slot_goodbye(d, slot);
+		conn->leave_seq = m->hdr.seq;
+		hk_slot_leave(d, slot);
 		return 0;
 	}
 }
@@ -201,7 +201,7 @@ static void message(struct hk_daemon *d, unsigned c, const union hk_ctl_msg *m)
 	int rc;
 
 	conn->has_sent = true;
-	if (seq == 0 || conn->wires_seq || conn->goodbye_seq) {
+	if (seq == 0 || conn->wires_seq || conn->leave_seq) {
 		refuse(d, c, seq, -EPROTO,
 		       "a request came before the last one was answered, or without a sequence "
 		       "number");

@@ -173,11 +173,11 @@ static void advance(struct hk_daemon *d, unsigned slot)
 		return;
 	if (s->state == HK_SLOT_LEAVING) {
 		union hk_ctl_msg m;
-		uint32_t seq = d->conn[s->conn].goodbye_seq;
+		uint32_t seq = d->conn[s->conn].leave_seq;
 
 		s->state = HK_SLOT_LEFT;
 		s->left_in_order = true;
-		d->conn[s->conn].goodbye_seq = 0;
+		d->conn[s->conn].leave_seq = 0;
 		hk_ctl_init(&m, HK_CTL_LEFT, seq, 0);
 		hk_conn_send(d, (unsigned)s->conn, &m);
 		return; /* hk_conn_send() may have closed the connection and called this again */
@@ -201,7 +201,7 @@ static void advance(struct hk_daemon *d, unsigned slot)
 		d->empty_since = hk_clock_ms();
 }
 
-void hk_slot_goodbye(struct hk_daemon *d, unsigned slot)
+void hk_slot_leave(struct hk_daemon *d, unsigned slot)
 {
 	stop_polling(d, slot);
 	d->slot[slot].state = HK_SLOT_LEAVING;

@@ -359,7 +359,7 @@ void hk_btl_mode_unshare(void)
 	struct hk_error err;
 
 	if (hk_btl.daemon &&
-	    hk_hostd_client_goodbye(hk_btl.daemon, PARAMS->connect_timeout_ms, &err) != 0) {
+	    hk_hostd_client_leave(hk_btl.daemon, PARAMS->connect_timeout_ms, &err) != 0) {
 		hk_btl_error("%s", err.text);
 		if (hk_btl.worker)
 			hk_worker_break(hk_btl.worker, "hikyakud did not leave the worker");

@@ -17,7 +17,7 @@ class Graph:
         self.ports: dict[int, set[int]] = {}  # of each switch, those that are up
         self.links: dict[tuple[int, int], tuple[int, int]] = {}  # (switch, port): its other end
         self.hosts: dict[int, tuple[int, int]] = {}  # address: (switch, port)
-        self.disconnected: set[int] = set()  # disconnected switches, which go on forwarding
+        self.disconnected: set[int] = set()  # switches that go on forwarding without a connection
         self._distances: dict[int, dict[int, int]] = {}
         self._towards: dict[tuple[int, int], tuple[int, ...]] = {}
         self._neighbors: dict[int, dict[int, int]] = {}  # of a switch: port to switch

@@ -62,9 +62,8 @@ class Updates:
         self.noise = Noise()
         self.network.quiet = self.noise.quiet
         self.switches: dict[int, Switch] = {}
-        self.disconnected: dict[
-            int, tuple[Switch, float]
-        ] = {}  # disconnected: last state, and time
+        # switches that forward without a connection: last state, and time
+        self.disconnected: dict[int, tuple[Switch, float]] = {}
         self._passed_by: set[int] = set()  # those that have been disconnected for long
         self._taking_over: dict[int, float] = {}  # switches without writes yet, with their time
         self.refused: dict[str, str] = {}  # unusable switches, with the reasons

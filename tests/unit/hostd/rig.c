@@ -256,9 +256,9 @@ struct hk_hostd_client *rig_attach(uint32_t key, uint32_t rank, uint32_t ranks)
 	return rig_connect_as(&req);
 }
 
-void rig_goodbye(struct hk_hostd_client *h)
+void rig_leave(struct hk_hostd_client *h)
 {
-	CHECK_OK(hk_hostd_client_goodbye(h, RIG_WAIT_MS, ERR));
+	CHECK_OK(hk_hostd_client_leave(h, RIG_WAIT_MS, ERR));
 	hk_hostd_client_close(h);
 }
 
@@ -311,7 +311,7 @@ __attribute__((noreturn)) static void rank_main(int fd, const struct hk_hostd_re
 	if (r.rc || read(fd, &byte, 1) != 1)
 		_exit(0);
 	if (byte == 'l') {
-		rig_goodbye(h);
+		rig_leave(h);
 		_exit(0);
 	}
 	RIG_WAIT(hk_hostd_client_lost(h) && atomic_load(&lost_calls) == 1);

@@ -57,7 +57,7 @@ struct hk_hostd_request rig_request(uint32_t key, uint32_t rank, uint32_t ranks)
 /* Connects in this process; leaves, and disconnects. Fails the test if that fails. */
 struct hk_hostd_client *rig_connect_as(const struct hk_hostd_request *req);
 struct hk_hostd_client *rig_attach(uint32_t key, uint32_t rank, uint32_t ranks);
-void rig_goodbye(struct hk_hostd_client *h);
+void rig_leave(struct hk_hostd_client *h);
 
 /* The memory of the daemon that gave the lease. */
 struct fake_memory *rig_memory(const struct hk_ctl_welcome *lease);

@@ -83,7 +83,7 @@ TEST(talks_nonsense)
 			RIG_WAIT(atomic_load(&mem->given[i]) == 0);
 	uint64_t before = atomic_load(&f->polls);
 	RIG_WAIT(atomic_load(&f->polls) > before);
-	rig_goodbye(good);
+	rig_leave(good);
 	rig_stop("default");
 }
 

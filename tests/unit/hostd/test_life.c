@@ -43,8 +43,8 @@ TEST(closed_and_left)
 	for (uint32_t g = 1; g < 4; g++) {
 		struct hk_hostd_client *h = rig_attach(0x20, 0, 1);
 		CHECK_EQ(hk_hostd_client_lease(h)->generation, g);
-		CHECK_OK(hk_hostd_client_goodbye(h, RIG_WAIT_MS, ERR));
-		CHECK(hk_hostd_client_goodbye(h, RIG_WAIT_MS, ERR) < 0); /* once */
+		CHECK_OK(hk_hostd_client_leave(h, RIG_WAIT_MS, ERR));
+		CHECK(hk_hostd_client_leave(h, RIG_WAIT_MS, ERR) < 0); /* once */
 		hk_hostd_client_close(h);
 		rig_status_has("default", "\"state\": \"free\"");
 	}
@@ -86,7 +86,7 @@ TEST(inherited_connection)
 }
 
 /* The daemon answers LEAVE only when the poller has left the rank's memory. */
-TEST(goodbye_waits)
+TEST(leave_waits)
 {
 	struct hk_hostd_client *h = rig_attach(0x40, 0, 1);
 	struct fake_memory *mem = rig_memory(hk_hostd_client_lease(h));
@@ -104,7 +104,7 @@ TEST(goodbye_waits)
 	atomic_store(&f->stay, 1);
 	CHECK_OK(hk_hostd_client_ready(h, f, RIG_WAIT_MS, ERR));
 	RIG_WAIT(atomic_load(&f->inside));
-	CHECK_EQ(hk_hostd_client_goodbye(h, 30, ERR), -ETIMEDOUT);
+	CHECK_EQ(hk_hostd_client_leave(h, 30, ERR), -ETIMEDOUT);
 	rig_status_has(rig_job(0x41), "\"state\": \"leaving\"");
 	CHECK_EQ(atomic_load(&mem->reclaimed[0]), 0);
 	atomic_store(&f->stay, 0);

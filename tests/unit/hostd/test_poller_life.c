@@ -129,7 +129,7 @@ static struct {
 
 static void *leave(void *arg)
 {
-	leaver.rc = hk_hostd_client_goodbye(leaver.host, RIG_WAIT_MS, &leaver.err);
+	leaver.rc = hk_hostd_client_leave(leaver.host, RIG_WAIT_MS, &leaver.err);
 	return arg;
 }
 

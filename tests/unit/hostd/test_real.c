@@ -96,7 +96,7 @@ ROLE(rank)
 				n++;
 			role_reply("hogged %u", n);
 		} else {
-			CHECK_OK(hk_hostd_client_goodbye(host, RIG_WAIT_MS, ERR));
+			CHECK_OK(hk_hostd_client_leave(host, RIG_WAIT_MS, ERR));
 			hk_port_detach(port);
 			hk_eal_end();
 			hk_hostd_client_close(host);

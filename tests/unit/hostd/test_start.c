@@ -79,7 +79,7 @@ TEST(failures_are_told)
 	/* the next daemon starts */
 	hk_hostd_client_close(rig_attach(0x200, 0, 1));
 	struct hk_hostd_client *h = rig_attach(0x201, 0, 1);
-	rig_goodbye(h);
+	rig_leave(h);
 	/* the first rank left without LEAVE: its slot and the daemon stay until this process ends
 	 */
 	rig_stop(rig_job(0x200));
