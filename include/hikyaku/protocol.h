@@ -35,8 +35,7 @@ struct hk_engine_config {
 	uint32_t epoch;        /* incarnation, not 0; later starts have later ones (RFC 1982) */
 	uint32_t max_peers;    /* size of the peer table */
 	uint32_t tx_blocks;    /* peers with packets in flight, at most */
-	uint32_t rx_blocks;    /* peers with incomplete messages, at most */
-	uint32_t rx_budget;    /* received frames that the worker can hold, for all peers */
+	uint32_t rx_budget;    /* frames that the worker can hold, of all peers; 16 or more */
 	uint16_t window;       /* packets in flight to a peer: a power of two, 8 to 256 */
 	uint32_t window_bytes; /* bytes in flight to a peer; fits a core's cache */
 	uint16_t resend_cap;   /* resends and probes in one poll, at most */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/ack.c: when and how we acknowledge, and how much credit we give.
+ * engine/ack.c: when and how we acknowledge.
  *
  * DESIGN NOTES
  *
@@ -68,37 +68,6 @@ void hk_ack_schedule(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, b
 	e->ack_tail = p;
 }
 
-/* Returns the right edge of the credit that we can give @r: its share of the receive buffers that
- * are still free. The edge stays within the window and never moves back (RFC 9293, 3.8.6). */
-static uint32_t credit_edge(const struct hk_engine *e, const struct hk_peer_rec *r)
-{
-	uint32_t w = e->cfg.window;
-	uint32_t free_all = e->cfg.rx_budget > e->rx_held ? e->cfg.rx_budget - e->rx_held : 0;
-	uint32_t grant = r->held < w ? w - r->held : 0;
-
-	if (HK_UNLIKELY(free_all < grant * e->senders)) {
-		uint32_t share = free_all / HK_MAX(e->senders, 1u);
-
-		/* while buffers are left, every peer may send at least one packet */
-		if (share == 0 && free_all > 0)
-			share = 1;
-		grant = HK_MIN(grant, share);
-	}
-	/* a peer that has begun a message may finish it: otherwise incomplete messages could fill
-	 * the budget and stay for ever */
-	if (HK_UNLIKELY(r->rx_frags && grant < HK_WIRE_MAX_FRAGS))
-		grant = HK_MIN(w, HK_WIRE_MAX_FRAGS);
-	uint32_t edge = r->rx_next + grant;
-
-	return hk_psn_before(r->rx_edge, edge) ? edge : r->rx_edge;
-}
-
-uint16_t hk_credit_grant(const struct hk_engine *e, struct hk_peer_rec *r)
-{
-	r->rx_edge = credit_edge(e, r);
-	return (uint16_t)(r->rx_edge - r->rx_next);
-}
-
 void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint16_t flags,
 		 struct hk_out *o)
 {
@@ -128,27 +97,4 @@ void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint1
 		e->n.tx_probes++;
 	else
 		e->n.tx_acks++;
-}
-
-void hk_engine_rx_held(struct hk_engine *e, hk_peer p, int delta)
-{
-	if (p >= e->peers)
-		return;
-	struct hk_peer_rec *r = hk_rec(e, p);
-
-	delta = HK_MAX(delta, -(int)r->held); /* a caller releases at most what it holds */
-	r->held = (uint16_t)(r->held + delta);
-	e->rx_held = (uint32_t)((int64_t)e->rx_held + delta);
-	if (!hk_peer_connected(r))
-		return;
-
-	/* tell a peer with little or no credit that it may continue, a quarter window at a time */
-	uint32_t advertised = r->rx_edge - r->rx_next, quarter = e->cfg.window / 4u;
-
-	if (delta < 0 && advertised < quarter) {
-		uint32_t now_free = credit_edge(e, r) - r->rx_next;
-
-		if (now_free >= advertised + quarter || (advertised == 0 && now_free > 0))
-			hk_ack_schedule(e, r, r->last_rx, true);
-	}
 }

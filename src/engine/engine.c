@@ -9,7 +9,6 @@ void hk_engine_config_default(struct hk_engine_config *cfg)
 	*cfg = (struct hk_engine_config){
 		.max_peers = 1024,
 		.tx_blocks = 64,
-		.rx_blocks = 64,
 		.rx_budget = 1024,
 		.window = HK_WIRE_WINDOW,
 		.window_bytes = 1 << 20,
@@ -32,8 +31,8 @@ static bool config_ok(const struct hk_engine_config *c)
 
 	return pow2 && c->window >= 8 && c->window <= HK_WIRE_WINDOW && c->epoch != 0 &&
 	       c->max_peers >= 1 && c->max_peers <= (1u << 24) && c->tx_blocks >= 1 &&
-	       c->tx_blocks <= (1u << 20) && c->rx_blocks >= 1 && c->rx_blocks <= (1u << 20) &&
-	       c->rx_budget >= 1 && c->window_bytes >= 1 && c->resend_cap >= 1 &&
+	       c->tx_blocks <= (1u << 20) && c->rx_budget <= (1u << 24) &&
+	       c->rx_budget >= HK_WIRE_MAX_FRAGS && c->window_bytes >= 1 && c->resend_cap >= 1 &&
 	       c->ack_every >= 1 && c->min_rto >= 1 && c->max_rto >= c->min_rto &&
 	       c->initial_rto >= 1 && c->peer_timeout >= 1 && c->target_delay >= 1;
 }
@@ -60,8 +59,10 @@ static size_t layout(struct hk_engine *e, const struct hk_engine_config *c)
 	e->tx_off = off;
 	off = align64(off + (uint64_t)c->tx_blocks * HK_TX_BLOCK_SLOTS(c->window) *
 				    sizeof(struct hk_tx_slot));
+	e->owner_off = off;
+	off = align64(off + (uint64_t)c->tx_blocks * sizeof(uint32_t));
 	e->rx_off = off;
-	off = align64(off + (uint64_t)c->rx_blocks * c->window * 2 * sizeof(struct hk_rx_slot));
+	off = align64(off + (uint64_t)(c->rx_budget / 2) * sizeof(struct hk_rx_message));
 	e->done_off = off;
 	return align64(off + (uint64_t)e->done_cap * sizeof(uint64_t));
 }
@@ -83,17 +84,19 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 	memset(arena, 0, need);
 	layout(e, cfg);
 	e->cfg = *cfg;
-	e->last_peer = e->ack_head = e->ack_tail = e->active_head = e->lost_head = HK_NIL;
+	e->wait_head = e->wait_tail = HK_NIL;
+	e->last_peer = e->ack_head = e->ack_tail = e->lost_head = HK_NIL;
 	e->ended_head = e->ended_tail = e->rx_doomed = e->bye_next = HK_NIL;
-	e->timer_min = UINT64_MAX;
+	hk_timer_init(e);
+	memset(hk_tx_owner(e, 0), 0xff, cfg->tx_blocks * sizeof(uint32_t)); /* HK_NIL */
 	memset(hk_at(e, e->hash_off), 0xff, (e->hash_mask + 1u) * sizeof(uint32_t));
 
-	/* the lists of free blocks use the token of each block's first slot as link */
+	/* the list of free tx blocks uses the token of each block's first slot as link */
 	e->tx_free = e->rx_free = 0;
 	for (uint32_t b = 0; b < cfg->tx_blocks; b++)
 		hk_tx_block(e, b)->token = b + 1 < cfg->tx_blocks ? b + 1 : HK_NIL;
-	for (uint32_t b = 0; b < cfg->rx_blocks; b++)
-		hk_rx_block(e, b)->token = b + 1 < cfg->rx_blocks ? b + 1 : HK_NIL;
+	for (uint32_t i = 0; i < cfg->rx_budget / 2; i++)
+		hk_rx_message(e, i)->next = i + 1 < cfg->rx_budget / 2 ? i + 1 : HK_NIL;
 	return e;
 }
 

@@ -15,7 +15,7 @@ static bool rx_bit(const struct hk_engine *e, const struct hk_peer_rec *r, uint3
 }
 
 /* Records the arrival of @psn, which is new and inside the window. True if it was out of order. */
-static bool rx_mark(const struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn)
+static bool rx_mark(struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn)
 {
 	uint32_t bit = psn & (e->cfg.window - 1u);
 
@@ -33,85 +33,91 @@ static bool rx_mark(const struct hk_engine *e, struct hk_peer_rec *r, uint32_t p
 		r->rx_gaps--;
 		r->rx_next++;
 	}
+	hk_budget_gap_closed(e, r);
 	return true;
 }
 
 /* ---- fragments ----------------------------------------------------------------------------- */
 
-static void rx_block_release(struct hk_engine *e, struct hk_peer_rec *r)
+/* The link to the incomplete message of @r that begins with packet @first, or to HK_NIL. */
+static uint32_t *message_link(struct hk_engine *e, struct hk_peer_rec *r, uint32_t first)
 {
-	hk_rx_block(e, r->rx_block)->token = e->rx_free;
-	e->rx_free = r->rx_block;
-	r->rx_block = HK_NIL;
-	/* we no longer wait for fragments: see hk_timer_rearm() */
-	if (r->timer == HK_TIMER_KEEPALIVE && !e->cfg.keepalive)
-		hk_timer_off(e, r);
+	uint32_t *link = &r->rx_messages;
+
+	while (*link != HK_NIL && hk_rx_message(e, *link)->first != first)
+		link = &hk_rx_message(e, *link)->next;
+	return link;
 }
 
-static bool rx_block_take(struct hk_engine *e, struct hk_peer_rec *r)
-{
-	uint32_t b = e->rx_free;
-
-	if (b == HK_NIL)
-		return false;
-	/* the previous user of the block has removed every fragment: all slots are empty */
-	e->rx_free = (uint32_t)hk_rx_block(e, b)->token;
-	r->rx_block = b;
-	return true;
-}
-
-/* Stores one fragment with the others of its message. False if the packet must be refused, because
- * no block is free or because it contradicts the others. It stays unacknowledged then. */
-static bool hold_fragment(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
-			  uint64_t token, uint64_t now, struct hk_rx *rx)
+/* Begins the message of @f. On refusal returns the counter. */
+static uint64_t *message_new(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
+			     uint64_t now)
 {
 	uint32_t first = f->h.psn - f->h.frag;
-	unsigned here = 0;
 
-	if (r->rx_block == HK_NIL && !rx_block_take(e, r))
-		return false;
-	for (uint8_t i = 0; i < f->h.frags; i++) {
-		const struct hk_rx_slot *s = hk_rx_slot(e, r, first + i);
+	/* none of its packets has arrived before: those that have are of other messages */
+	if (hk_psn_before(first, r->rx_next))
+		return &e->n.drop_fragment;
+	for (unsigned i = 0; i < f->h.frags && first + i - r->rx_next < e->cfg.window; i++)
+		if (r->rx_gaps && rx_bit(e, r, first + i))
+			return &e->n.drop_fragment;
+	/* Each reserves two buffers or more, so only messages of ended peers can use up the records
+	 */
+	if (e->rx_free == HK_NIL || !hk_budget_room(e, r, f->h.frags, first == r->rx_next))
+		return &e->n.refused;
+	hk_budget_reserve(e, r, f->h.frags, now);
+	struct hk_rx_message *m = hk_rx_message(e, e->rx_free);
+	uint32_t next = m->next;
 
-		if (i == f->h.frag || !s->present || s->psn != first + i) {
-			/* an earlier packet has arrived but is not here: it was of another message
-			 */
-			if (i != f->h.frag && hk_psn_before(first + i, r->rx_next))
-				return false;
-			continue;
-		}
-		if (s->frags != f->h.frags || s->frag != i || s->am != f->h.am)
-			return false;
-		here++;
+	*m = (struct hk_rx_message){
+		.first = first, .next = r->rx_messages, .am = f->h.am, .frags = f->h.frags};
+	r->rx_messages = e->rx_free;
+	e->rx_free = next;
+	return NULL;
+}
+
+/* Removes the complete message at @link. */
+static void message_free(struct hk_engine *e, struct hk_peer_rec *r, uint32_t *link)
+{
+	uint32_t i = *link;
+	struct hk_rx_message *m = hk_rx_message(e, i);
+
+	*link = m->next;
+	m->next = e->rx_free;
+	e->rx_free = i;
+	hk_budget_unreserve(e, r, m->frags);
+}
+
+/* Stores one fragment with the others of its message. If the packet must be refused, returns the
+ * counter: too few buffers are free, or it contradicts others. It stays unacknowledged then. */
+static uint64_t *hold_fragment(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
+			       uint64_t token, uint64_t now, struct hk_rx *rx)
+{
+	uint32_t *link = message_link(e, r, f->h.psn - f->h.frag);
+
+	if (*link == HK_NIL) {
+		uint64_t *refused = message_new(e, r, f, now);
+
+		if (refused)
+			return refused;
+		link = &r->rx_messages;
 	}
-	struct hk_rx_slot *mine = hk_rx_slot(e, r, f->h.psn);
+	struct hk_rx_message *m = hk_rx_message(e, *link);
 
-	if (mine->present) /* left behind by contradicting fragments: their message ended elsewhere
-			    */
-		return false;
-	*mine = (struct hk_rx_slot){token, f->h.psn, f->h.am, f->h.frag, f->h.frags, 1};
-	r->rx_frags++;
-	e->rx_held++;
-	if (r->timer == HK_TIMER_NONE)
-		hk_timer_rearm(e, r, now);
+	if (m->frags != f->h.frags || m->am != f->h.am)
+		return &e->n.drop_fragment;
+	m->token[f->h.frag] = token;
+	m->present |= (uint16_t)(1u << f->h.frag);
 	rx->result = HK_RX_HOLD;
-	if (here + 1 < f->h.frags)
-		return true;
+	if (m->present != (1u << m->frags) - 1)
+		return NULL;
 
 	rx->result = HK_RX_DELIVER;
-	rx->am = f->h.am;
-	rx->count = f->h.frags;
-	for (uint8_t i = 0; i < f->h.frags; i++) {
-		struct hk_rx_slot *s = hk_rx_slot(e, r, first + i);
-
-		rx->tokens[i] = s->token;
-		s->present = 0;
-	}
-	r->rx_frags -= f->h.frags;
-	e->rx_held -= f->h.frags;
-	if (r->rx_frags == 0)
-		rx_block_release(e, r);
-	return true;
+	rx->am = m->am;
+	rx->count = m->frags;
+	memcpy(rx->tokens, m->token, m->frags * sizeof(*m->token));
+	message_free(e, r, link);
+	return NULL;
 }
 
 /* ---- the frame types ----------------------------------------------------------------------- */
@@ -122,53 +128,62 @@ static void drop(struct hk_rx *rx, uint64_t *counter)
 	rx->result = HK_RX_DROP;
 }
 
+/* Drops a packet, and acknowledges at once what has arrived: a sign of life. */
+static void refuse(struct hk_engine *e, struct hk_peer_rec *r, struct hk_rx *rx, uint64_t now,
+		   uint64_t *counter)
+{
+	hk_ack_schedule(e, r, now, true);
+	drop(rx, counter);
+}
+
 /* DATA and PUT: numbered packets. */
 static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_rx *rx,
 			 uint64_t token, uint64_t now)
 {
 	const struct hk_wire_hdr *h = &rx->f.h;
 	uint32_t ahead = h->psn - r->rx_next;
+	uint64_t *refused;
+
+	hk_budget_seen(e, r, now);
 
 	if (HK_UNLIKELY(ahead >= e->cfg.window)) {
-		if (hk_psn_before(h->psn, r->rx_next)) {
-			hk_ack_schedule(e, r, now,
-					true); /* our acknowledgement was lost or is late */
-			drop(rx, &e->n.rx_duplicates);
-		} else {
+		if (hk_psn_before(h->psn, r->rx_next)) /* our acknowledgement was lost or is late */
+			refuse(e, r, rx, now, &e->n.rx_duplicates);
+		else
 			drop(rx, &e->n.drop_window);
-		}
 		return;
 	}
 	if (HK_UNLIKELY(r->rx_gaps && rx_bit(e, r, h->psn))) {
-		hk_ack_schedule(e, r, now, true);
-		drop(rx, &e->n.rx_duplicates);
+		refuse(e, r, rx, now, &e->n.rx_duplicates);
 		return;
 	}
 	if (HK_UNLIKELY(e->refusing)) {
 		r->ts_not_polling = 1;
-		hk_ack_schedule(e, r, now, true);
-		drop(rx, &e->n.refused);
+		refuse(e, r, rx, now, &e->n.refused);
 		return;
 	}
 	if (h->type == HK_WIRE_PUT) {
 		rx->result = HK_RX_PUT;
 	} else if (HK_LIKELY(h->frags == 1)) {
+		if (HK_UNLIKELY(ahead != 0) && !hk_budget_room(e, r, 1, false)) {
+			refuse(e, r, rx, now, &e->n.refused);
+			return;
+		}
 		rx->result = HK_RX_DELIVER;
 		rx->am = h->am;
 		rx->count = 1;
 		rx->tokens[0] = token;
-	} else if (!hold_fragment(e, r, &rx->f, token, now, rx)) {
-		if (r->rx_block != HK_NIL && r->rx_frags == 0)
-			rx_block_release(e, r);
-		hk_ack_schedule(e, r, now,
-				true); /* a sign of life, although we refuse the packet */
-		drop(rx, &e->n.drop_fragment);
+	} else if ((refused = hold_fragment(e, r, &rx->f, token, now, rx)) != NULL) {
+		refuse(e, r, rx, now, refused);
 		return;
 	}
 	bool disorder = rx_mark(e, r, h->psn);
 
 	rx->next = r->rx_next;
 	rx->last = h->psn - h->frag + h->frags - 1u;
+	if (HK_UNLIKELY(disorder) && rx->result == HK_RX_DELIVER &&
+	    !hk_psn_before(rx->last, r->rx_next))
+		hk_budget_defer(e, r, rx->count, now);
 
 	e->n.rx_packets++;
 	e->n.rx_bytes += h->len;
@@ -322,7 +337,6 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 	r->silent = 0;
 	if (HK_UNLIKELY(!r->has_sent)) {
 		r->has_sent = 1;
-		e->senders++;
 		if (r->timer == HK_TIMER_NONE)
 			hk_timer_rearm(e, r, now);
 	}

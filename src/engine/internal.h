@@ -6,18 +6,20 @@
  *   peer.c        table of peers, their creation, end and disconnect reasons
  *   send.c        sending packets: numbers, headers, limits
  *   input.c       received frames: checks, duplicates, fragments, delivery
- *   ack.c         acknowledgements and credit
- *   loss.c        effects of an acknowledgement: release, round-trip time, losses, timers
+ *   ack.c         acknowledgements
+ *   budget.c      receive buffers: which packets get one, and credit
+ *   loss.c        effects of an acknowledgement: release, round-trip time, losses
+ *   timer.c       each peer's timer, and the wheel that finds those due
  *   congestion.c  congestion window
  *   poll.c        frames that are due: resends, probes, acknowledgements
  *
  * The arena has these parts in this order, each aligned to 64 bytes and found by its offset:
  *
  *   struct hk_engine | peers[max_peers] | hash[] | tx slots[tx_blocks][window]
- *                    | rx slots[rx_blocks][2 * window] | done ring
+ *                    | owners[tx_blocks] | rx messages[rx_budget / 2] | done ring
  *
- * A peer owns a tx block only while it has packets in flight, and an rx block only while a message
- * from it is incomplete. So an idle peer costs sizeof(struct hk_peer_rec) and its hash slots.
+ * A peer owns a tx block only while it has packets in flight. So an idle peer costs sizeof(struct
+ * hk_peer_rec) and its hash slots.
  */
 #ifndef HK_ENGINE_INTERNAL_H
 #define HK_ENGINE_INTERNAL_H
@@ -58,13 +60,13 @@ _Static_assert(HK_PATHS <= 8, "a path number has three bits, a set of paths eigh
 
 enum { HK_SLOT_IN_FLIGHT = 0, HK_SLOT_ACKED, HK_SLOT_LOST };
 
-/* One held fragment. A block has twice the window of them. The reason: a fragment up to 15 numbers
- * *before* rx_next may still be held when packet rx_next + window - 1 arrives. */
-struct hk_rx_slot {
-	uint64_t token;
-	uint32_t psn;
-	uint8_t am, frag, frags;
-	uint8_t present;
+/* A message that lacks fragments. */
+struct hk_rx_message {
+	uint64_t token[HK_WIRE_MAX_FRAGS];
+	uint32_t first;   /* its first packet */
+	uint32_t next;    /* in a list: of its peer, of free ones, or of those of ended peers */
+	uint16_t present; /* bit i: fragment i has arrived */
+	uint8_t am, frags;
 };
 
 enum hk_timer {
@@ -105,7 +107,7 @@ struct hk_peer_rec {
 	uint32_t srtt, rttvar, min_rtt; /* ns */
 	uint32_t last_rtt;              /* latest sample, ns */
 	struct hk_rack rack;            /* latest arrival of path 0; others lie in the tx block */
-	uint64_t timer_at, timer_armed; /* when the timer fires, when it was armed, ns */
+	uint64_t timer_armed;           /* when the timer was set, ns */
 	uint64_t silent;                /* time that we waited without receiving a frame, ns */
 	uint64_t last_rx;               /* time of the last frame, ns */
 	uint64_t progress_at;           /* time when una last moved or sending began, ns */
@@ -115,40 +117,59 @@ struct hk_peer_rec {
 	uint64_t rx_map[HK_WIRE_WINDOW / 64]; /* bit psn % window: packet psn has arrived */
 	uint16_t rx_gaps;                     /* bits set in rx_map */
 	uint16_t ack_pending; /* packets since our last acknowledgement; 4 KiB count one more */
-	uint32_t rx_block, rx_frags;
+	uint16_t rx_reserved, rx_deferred; /* buffers, see engine/budget.c */
+	uint8_t long_at;      /* hk_coarse_ms() of its latest frame of HK_LONG_FRAME bytes */
+	uint8_t tx_equal;     /* equal paths, see hk_engine_peer_paths() */
+	uint32_t rx_messages; /* first incomplete message */
 	uint32_t ts_recent;
-	uint8_t tx_mid;         /* bool: the message sent last lacks fragments */
-	uint8_t tx_others;      /* paths except 0 used since the block was taken, one bit each */
-	uint8_t tx_equal;       /* equal paths, see hk_engine_peer_paths() */
-	uint8_t ts_not_polling; /* bool: the packet of ts_recent waited because we did not poll */
-	uint8_t not_polling;    /* bool: the peer's latest frame said that it is not polling */
-	uint8_t has_sent;       /* bool: the peer has sent a frame, so keepalives make sense */
-	uint8_t in_ack_list : 1, in_active_list : 1;
-	uint8_t long_at;  /* hk_coarse_ms() of its latest frame of HK_LONG_FRAME bytes */
+	uint8_t tx_others;       /* paths except 0 used since the block was taken, one bit each */
+	uint8_t ts_not_polling;  /* bool: the packet of ts_recent waited because we did not poll */
+	uint8_t not_polling : 1; /* the peer's latest frame said that it is not polling */
+	uint8_t has_sent : 1;    /* the peer has sent a frame, so keepalives make sense */
+	uint8_t tx_mid : 1;      /* the message sent last lacks fragments */
+	uint8_t in_ack_list : 1, in_wheel : 1, in_wait_list : 1;
+	uint8_t slot;     /* of time, when its latest packet arrived; see engine/budget.c */
 	uint64_t ts_at;   /* arrival time of ts_recent, ns */
 	uint64_t ack_due; /* when the acknowledgement is due, ns; while in the ack list */
-	uint32_t ack_prev, ack_next, active_prev, active_next, lost_next, ended_next;
+	uint32_t ack_prev, ack_next;
+	/* The timer: duration in units of HK_TIMER_UNIT; place in the wheel, see engine/timer.c */
+	uint32_t timer_after, timer_tick, timer_prev, timer_next;
+	uint32_t lost_next; /* in the list of peers with lost packets, or of ended peers */
+	uint32_t wait_next; /* in the list of peers without credit */
 };
 _Static_assert(sizeof(struct hk_peer_rec) <= HK_ENGINE_PEER_BYTES - 16,
 	       "an idle peer fits its budget, hash slots included");
+
+/* The running timers, see engine/timer.c. */
+#define HK_WHEEL_LEVELS 8
+#define HK_WHEEL_SLOTS  64
+struct hk_wheel {
+	uint64_t tick;                  /* all slots before have been handled */
+	uint64_t used[HK_WHEEL_LEVELS]; /* bit i: slot i has timers */
+	uint32_t due;                   /* first peer of the slot that is being handled */
+	uint32_t slot[HK_WHEEL_LEVELS][HK_WHEEL_SLOTS]; /* first peer */
+};
 
 struct hk_engine {
 	struct hk_engine_config cfg;
 	struct hk_engine_counters n;
 	uint32_t peers, hash_mask;
 	uint32_t last_peer; /* peer of the last frame, tried first for the next frame */
-	uint32_t senders;   /* number of peers with has_sent: they share the rx budget */
-	uint32_t rx_held;   /* buffers that the caller holds, held fragments included */
-	uint32_t unacked;   /* unacknowledged packets of all peers */
-	bool not_polling;   /* see hk_engine_set_not_polling() */
+	/* Receive buffers of all peers, see engine/budget.c. */
+	uint32_t rx_held, rx_reserved, rx_deferred;
+	uint32_t slot;                   /* present slot of time */
+	uint32_t slot_peers, last_peers; /* peers that sent in this slot, and in the one before */
+	uint32_t wait_head, wait_tail;   /* peers without credit, the longest waiting first */
+	uint32_t unacked;                /* unacknowledged packets of all peers */
+	bool not_polling;                /* see hk_engine_set_not_polling() */
 	/* Lists of peers, by index. */
 	uint32_t ack_head, ack_tail;     /* pending acknowledgements, ordered by ack_due */
-	uint32_t active_head;            /* peers with a running timer */
 	uint32_t lost_head;              /* peers with LOST slots */
 	uint32_t ended_head, ended_tail; /* peers whose disconnect reason was not read yet */
-	uint32_t tx_free, rx_free;       /* free blocks, linked through their first slot */
-	uint32_t rx_doomed;              /* rx blocks of ended peers, to be reaped */
-	uint64_t timer_min;              /* lower bound of all timer_at, ns */
+	uint32_t tx_free;                /* free tx blocks, linked through their first slot */
+	uint32_t rx_free;                /* free rx messages */
+	uint32_t rx_doomed;              /* rx messages of ended peers, to be reaped */
+	uint64_t timer_min;              /* no timer is due before, ns */
 	/* Ring of tokens to be reaped. */
 	uint32_t done_head, done_count, done_cap;
 	uint32_t bye_next;  /* index of the next peer that gets a BYE; HK_NIL: not leaving */
@@ -157,8 +178,10 @@ struct hk_engine {
 	bool borrowed_lost; /* lost packets wait for the owner, because the proxy cannot read them
 			     */
 	bool reset_wanted;  /* the frame just input is to be answered by a RESET */
-	uint32_t reset_dst, reset_dst_epoch, reset_refused;     /* header fields of that RESET */
-	uint64_t peers_off, hash_off, tx_off, rx_off, done_off; /* from the arena's start */
+	uint32_t reset_dst, reset_dst_epoch, reset_refused; /* header fields of that RESET */
+	/* Parts of the arena, from its start. */
+	uint64_t peers_off, hash_off, tx_off, owner_off, rx_off, done_off;
+	struct hk_wheel wheel;
 };
 
 static inline void *hk_at(const struct hk_engine *e, uint64_t off)
@@ -195,6 +218,20 @@ static inline struct hk_tx_slot *hk_tx_slot(const struct hk_engine *e, const str
 	return hk_tx_block(e, r->tx_block) + (psn & (e->cfg.window - 1u));
 }
 
+/* The peer that owns tx block @b; HK_NIL: it is free. */
+static inline uint32_t *hk_tx_owner(const struct hk_engine *e, uint32_t b)
+{
+	return (uint32_t *)hk_at(e, e->owner_off) + b;
+}
+
+#define HK_TIMER_UNIT 6 /* units of 64 ns: up to 274 s */
+
+/* When the timer of @r fires, ns. */
+static inline uint64_t hk_timer_at(const struct hk_peer_rec *r)
+{
+	return r->timer_armed + ((uint64_t)r->timer_after << HK_TIMER_UNIT);
+}
+
 /* Returns whether a resend must wait for the owner of the payload. */
 static inline bool hk_out_of_reach(const struct hk_engine *e, const struct hk_tx_slot *s)
 {
@@ -220,15 +257,9 @@ static inline void hk_path_used(const struct hk_engine *e, struct hk_peer_rec *r
 	*hk_rack(e, r, path) = (struct hk_rack){0};
 }
 
-static inline struct hk_rx_slot *hk_rx_block(const struct hk_engine *e, uint32_t b)
+static inline struct hk_rx_message *hk_rx_message(const struct hk_engine *e, uint32_t i)
 {
-	return (struct hk_rx_slot *)hk_at(e, e->rx_off) + (size_t)b * e->cfg.window * 2;
-}
-
-static inline struct hk_rx_slot *hk_rx_slot(const struct hk_engine *e, const struct hk_peer_rec *r,
-					    uint32_t psn)
-{
-	return hk_rx_block(e, r->rx_block) + (psn & (e->cfg.window * 2u - 1u));
+	return (struct hk_rx_message *)hk_at(e, e->rx_off) + i;
 }
 
 static inline bool hk_peer_connected(const struct hk_peer_rec *r)
@@ -254,9 +285,39 @@ void hk_done_push(struct hk_engine *e, uint64_t token);
 /* ---- ack.c */
 void hk_ack_schedule(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, bool at_once);
 void hk_ack_cancel(struct hk_engine *e, struct hk_peer_rec *r);
-uint16_t hk_credit_grant(const struct hk_engine *e, struct hk_peer_rec *r);
 void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint16_t flags,
 		 struct hk_out *o);
+
+/* ---- budget.c */
+/* Returns whether a message of @buffers packets may begin to wait for others. @is_next: its first
+ * packet is next in order. */
+bool hk_budget_room(const struct hk_engine *e, const struct hk_peer_rec *r, unsigned buffers,
+		    bool is_next);
+/* Counts the buffers of a message that has begun to arrive, until it is complete. */
+void hk_budget_reserve(struct hk_engine *e, struct hk_peer_rec *r, unsigned buffers, uint64_t now);
+void hk_budget_unreserve(struct hk_engine *e, struct hk_peer_rec *r, unsigned buffers);
+/* Counts the buffers of a complete message that waits for packets before it. */
+void hk_budget_defer(struct hk_engine *e, struct hk_peer_rec *r, unsigned buffers, uint64_t now);
+/* A gap has closed. */
+void hk_budget_gap_closed(struct hk_engine *e, struct hk_peer_rec *r);
+/* Nothing more comes from a peer that has ended. */
+void hk_budget_forget(struct hk_engine *e, struct hk_peer_rec *r);
+/* A packet of @r has arrived. The second function: the first one of it in @slot. */
+#define HK_SLOT_SHIFT 22 /* slots of time of 4 ms */
+void hk_budget_seen_first(struct hk_engine *e, struct hk_peer_rec *r, uint32_t slot);
+static inline void hk_budget_seen(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+{
+	uint32_t slot = (uint32_t)(now >> HK_SLOT_SHIFT);
+
+	if (HK_UNLIKELY(slot != e->slot || r->slot != (uint8_t)slot))
+		hk_budget_seen_first(e, r, slot);
+}
+/* Do messages of @r occupy buffers until further packets arrive? */
+static inline bool hk_budget_waits(const struct hk_peer_rec *r)
+{
+	return r->rx_reserved || r->rx_deferred;
+}
+uint16_t hk_credit_grant(struct hk_engine *e, struct hk_peer_rec *r);
 
 /* ---- loss.c */
 void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
@@ -267,11 +328,16 @@ void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot 
 bool hk_last_in_flight(const struct hk_engine *e, const struct hk_peer_rec *r, uint64_t before,
 		       uint32_t *psn);
 void hk_lost_enlist(struct hk_engine *e, struct hk_peer_rec *r);
+
+/* ---- timer.c */
 uint64_t hk_rto(const struct hk_engine *e, const struct hk_peer_rec *r);
 void hk_timer_arm(struct hk_engine *e, struct hk_peer_rec *r, enum hk_timer kind, uint64_t now,
 		  uint64_t after);
 void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
 void hk_timer_off(struct hk_engine *e, struct hk_peer_rec *r);
+/* Takes the next timer that is due at @now out of the wheel. False: none is left. */
+bool hk_timer_next_due(struct hk_engine *e, uint64_t now, hk_peer *p);
+void hk_timer_init(struct hk_engine *e);
 
 /* ---- congestion.c */
 void hk_cc_start(const struct hk_engine *e, struct hk_peer_rec *r);

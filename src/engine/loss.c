@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine/loss.c: what follows from an acknowledgement: releases, round-trip times, losses, timers.
+ * engine/loss.c: what follows from an acknowledgement: releases, round-trip times, losses.
  *
  * DESIGN NOTES
  *
@@ -38,92 +38,6 @@ static uint64_t reorder_window(const struct hk_peer_rec *r, const struct hk_rack
 	return HK_MAX(way / 4, HK_MIN_REORDER);
 }
 
-/* Factor by which we wait longer for a peer that is not polling. Its progress proxy wakes only now
- * and then, and may share a core with the application; a time slice of the scheduler is some
- * milliseconds. */
-#define HK_NOT_POLLING_RTO_FACTOR 4
-
-static uint64_t rto_floor(const struct hk_engine *e, const struct hk_peer_rec *r)
-{
-	return HK_UNLIKELY(r->not_polling) ? e->cfg.min_rto * HK_NOT_POLLING_RTO_FACTOR
-					   : e->cfg.min_rto;
-}
-
-uint64_t hk_rto(const struct hk_engine *e, const struct hk_peer_rec *r)
-{
-	uint64_t rto = e->cfg.initial_rto;
-
-	if (r->srtt)
-		rto = HK_MAX(r->srtt + 4 * (uint64_t)r->rttvar + 2 * e->cfg.ack_delay,
-			     rto_floor(e, r));
-	rto <<= HK_MIN(r->backoff, 16);
-	return HK_MIN(rto, e->cfg.max_rto);
-}
-
-static uint64_t probe_timeout(const struct hk_engine *e, const struct hk_peer_rec *r)
-{
-	if (!r->srtt)
-		return HK_MIN(e->cfg.initial_rto, e->cfg.max_rto);
-	if (HK_UNLIKELY(r->not_polling))
-		return hk_rto(e, r);
-	return HK_MAX(2 * (uint64_t)r->srtt + 2 * e->cfg.ack_delay, e->cfg.min_rto / 8);
-}
-
-/* ---- timers -------------------------------------------------------------------------------- */
-
-void hk_timer_arm(struct hk_engine *e, struct hk_peer_rec *r, enum hk_timer kind, uint64_t now,
-		  uint64_t after)
-{
-	r->timer = (uint8_t)kind;
-	r->timer_armed = now;
-	r->timer_at = now + after;
-	e->timer_min = HK_MIN(e->timer_min, r->timer_at);
-	if (r->in_active_list)
-		return;
-	uint32_t p = hk_index(e, r);
-
-	r->in_active_list = 1;
-	r->active_prev = HK_NIL;
-	r->active_next = e->active_head;
-	if (e->active_head != HK_NIL)
-		hk_rec(e, e->active_head)->active_prev = p;
-	e->active_head = p;
-}
-
-void hk_timer_off(struct hk_engine *e, struct hk_peer_rec *r)
-{
-	r->timer = HK_TIMER_NONE;
-	if (!r->in_active_list)
-		return;
-	r->in_active_list = 0;
-	if (r->active_prev == HK_NIL)
-		e->active_head = r->active_next;
-	else
-		hk_rec(e, r->active_prev)->active_next = r->active_next;
-	if (r->active_next != HK_NIL)
-		hk_rec(e, r->active_next)->active_prev = r->active_prev;
-}
-
-/* Arms the timer for what we wait for now, or stops it if we wait for nothing. */
-void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
-{
-	if (r->tx_next != r->tx_una) {
-		if (r->backoff == 0)
-			hk_timer_arm(e, r, HK_TIMER_PROBE, now, probe_timeout(e, r));
-		else
-			hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
-	} else if (r->tx_edge == r->tx_next) {
-		hk_timer_arm(e, r, HK_TIMER_CREDIT, now, hk_rto(e, r));
-	} else if (r->rx_frags && !e->cfg.keepalive) {
-		/* we wait for the rest of a message, whose first fragments occupy a block */
-		hk_timer_arm(e, r, HK_TIMER_KEEPALIVE, now, e->cfg.peer_timeout / 4);
-	} else if (e->cfg.keepalive && r->has_sent) {
-		hk_timer_arm(e, r, HK_TIMER_KEEPALIVE, now, e->cfg.keepalive);
-	} else {
-		hk_timer_off(e, r);
-	}
-}
-
 /* A peer that copies bulk, and also loses its core for a moment, is silent for up to two round
  * trips. silence_limit() therefore waits that long, but at most BULK_FACTOR times the caller's
  * limit. It does not do so for a few short frames, because then a long round trip only shows that
@@ -145,7 +59,11 @@ unsigned hk_engine_silent_peers(const struct hk_engine *e, uint64_t now, uint64_
 
 	if (e->unacked == 0)
 		return 0;
-	for (uint32_t p = e->active_head; p != HK_NIL && n < max;) {
+	for (uint32_t b = 0; b < e->cfg.tx_blocks && n < max; b++) {
+		uint32_t p = *hk_tx_owner(e, b);
+
+		if (p == HK_NIL)
+			continue;
 		const struct hk_peer_rec *r = hk_rec(e, p);
 		uint64_t last = HK_MAX(r->progress_at, r->last_rx);
 
@@ -156,7 +74,6 @@ unsigned hk_engine_silent_peers(const struct hk_engine *e, uint64_t now, uint64_
 			else
 				out[n++] = (struct hk_silent_peer){p, r->progress_at};
 		}
-		p = r->active_next;
 	}
 	return n;
 }

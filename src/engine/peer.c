@@ -62,7 +62,7 @@ void hk_peer_start(struct hk_engine *e, struct hk_peer_rec *r, uint32_t endpoint
 		.tx_edge = credit,
 		.rx_edge = credit,
 		.tx_block = HK_NIL,
-		.rx_block = HK_NIL,
+		.rx_messages = HK_NIL,
 		.held = held,
 		.last_rx = now,
 	};
@@ -88,7 +88,7 @@ bool hk_disconnect_unread(const struct hk_engine *e, const struct hk_peer_rec *r
 {
 	uint32_t p = hk_index(e, r);
 
-	for (uint32_t i = e->ended_head; i != HK_NIL; i = hk_rec(e, i)->ended_next)
+	for (uint32_t i = e->ended_head; i != HK_NIL; i = hk_rec(e, i)->lost_next)
 		if (i == p)
 			return true;
 	return false;
@@ -160,19 +160,15 @@ void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state 
 		*link = r->lost_next;
 		r->in_lost_list = 0;
 	}
-	if (r->rx_block != HK_NIL) {
-		/* slot 0 may hold a token, so this list uses the psn of slot 1 as link: see
-		 * hk_engine_reap_rx() */
-		struct hk_rx_slot *b = hk_rx_block(e, r->rx_block);
+	while (r->rx_messages != HK_NIL) {
+		uint32_t i = r->rx_messages;
+		struct hk_rx_message *m = hk_rx_message(e, i);
 
-		b[1].psn = e->rx_doomed;
-		e->rx_doomed = r->rx_block;
-		r->rx_block = HK_NIL;
-		e->rx_held -= r->rx_frags;
-		r->rx_frags = 0;
+		r->rx_messages = m->next;
+		m->next = e->rx_doomed;
+		e->rx_doomed = i;
 	}
-	if (r->has_sent)
-		e->senders--;
+	hk_budget_forget(e, r);
 	r->has_sent = 0;
 
 	r->state = (uint8_t)state;
@@ -180,11 +176,11 @@ void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state 
 		return;
 	e->n.dead_peers++;
 	r->reason = (uint8_t)why;
-	r->ended_next = HK_NIL;
+	r->lost_next = HK_NIL;
 	if (e->ended_tail == HK_NIL)
 		e->ended_head = p;
 	else
-		hk_rec(e, e->ended_tail)->ended_next = p;
+		hk_rec(e, e->ended_tail)->lost_next = p;
 	e->ended_tail = p;
 }
 
@@ -194,7 +190,7 @@ hk_peer hk_engine_next_disconnect(struct hk_engine *e, enum hk_disconnect_reason
 
 	if (p == HK_NIL)
 		return HK_PEER_NONE;
-	e->ended_head = hk_rec(e, p)->ended_next;
+	e->ended_head = hk_rec(e, p)->lost_next;
 	if (e->ended_head == HK_NIL)
 		e->ended_tail = HK_NIL;
 	*why = hk_rec(e, p)->reason;
@@ -206,20 +202,17 @@ unsigned hk_engine_reap_rx(struct hk_engine *e, uint64_t *tokens, unsigned max)
 	unsigned n = 0;
 
 	while (e->rx_doomed != HK_NIL) {
-		uint32_t b = e->rx_doomed;
-		struct hk_rx_slot *slots = hk_rx_block(e, b);
+		uint32_t i = e->rx_doomed;
+		struct hk_rx_message *m = hk_rx_message(e, i);
 
-		for (unsigned i = 0; i < e->cfg.window * 2u; i++) {
-			if (!slots[i].present)
-				continue;
+		for (; m->present; m->present &= m->present - 1u) {
 			if (n == max)
 				return n;
-			tokens[n++] = slots[i].token;
-			slots[i].present = 0;
+			tokens[n++] = m->token[__builtin_ctz(m->present)];
 		}
-		e->rx_doomed = slots[1].psn;
-		slots[0].token = e->rx_free;
-		e->rx_free = b;
+		e->rx_doomed = m->next;
+		m->next = e->rx_free;
+		e->rx_free = i;
 	}
 	return n;
 }

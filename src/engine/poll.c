@@ -72,10 +72,12 @@ void hk_engine_set_proxy(struct hk_engine *e, bool on)
 	if (on || HK_LIKELY(!e->borrowed_lost))
 		return;
 	e->borrowed_lost = false;
-	/* each peer with lost packets has a running timer, so it is in the active list */
-	for (uint32_t p = e->active_head; p != HK_NIL; p = hk_rec(e, p)->active_next)
-		if (hk_rec(e, p)->lost)
+	for (uint32_t b = 0; b < e->cfg.tx_blocks; b++) {
+		uint32_t p = *hk_tx_owner(e, b);
+
+		if (p != HK_NIL && hk_rec(e, p)->lost)
 			hk_lost_enlist(e, hk_rec(e, p));
+	}
 }
 
 /* Returns whether the peer answers, but never receives its first packet despite many resends. */
@@ -142,7 +144,7 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
  * long. A wait counts at most twice its intended length: if we slept, the peer was not silent. */
 static bool silent_too_long(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
-	uint64_t meant = r->timer_at - r->timer_armed;
+	uint64_t meant = hk_timer_at(r) - r->timer_armed;
 
 	r->silent += HK_MIN(now - r->timer_armed, 2 * meant);
 	return r->silent >= e->cfg.peer_timeout;
@@ -222,7 +224,7 @@ static unsigned fire_idle_probe(struct hk_engine *e, struct hk_peer_rec *r, uint
 
 	if (kind == HK_TIMER_KEEPALIVE && r->last_rx + quiet > now) {
 		r->backoff = 0;
-		if (e->cfg.keepalive || r->rx_frags)
+		if (e->cfg.keepalive || hk_budget_waits(r))
 			hk_timer_arm(e, r, kind, now, r->last_rx + quiet - now);
 		else
 			hk_timer_off(e, r);
@@ -262,21 +264,11 @@ static unsigned fire(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, s
 
 static unsigned poll_timers(struct hk_engine *e, uint64_t now, struct hk_out *out, unsigned max)
 {
-	uint64_t min = UINT64_MAX;
 	unsigned n = 0;
+	hk_peer p;
 
-	/* timers that the loop arms lower timer_min again */
-	e->timer_min = UINT64_MAX;
-	for (uint32_t p = e->active_head; p != HK_NIL;) {
-		struct hk_peer_rec *r = hk_rec(e, p);
-
-		p = r->active_next;
-		if (r->timer_at <= now && n < max)
-			n += fire(e, r, now, &out[n]);
-		if (r->in_active_list)
-			min = HK_MIN(min, r->timer_at);
-	}
-	e->timer_min = HK_MIN(e->timer_min, min);
+	while (n < max && hk_timer_next_due(e, now, &p))
+		n += fire(e, hk_rec(e, p), now, &out[n]);
 	return n;
 }
 

@@ -35,6 +35,7 @@ void hk_tx_block_release(struct hk_engine *e, struct hk_peer_rec *r)
 	if (r->tx_block == HK_NIL || r->tx_mid)
 		return;
 	hk_tx_block(e, r->tx_block)->token = e->tx_free;
+	*hk_tx_owner(e, r->tx_block) = HK_NIL;
 	e->tx_free = r->tx_block;
 	r->tx_block = HK_NIL;
 	r->tx_others = 0;
@@ -134,6 +135,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	if (HK_UNLIKELY(r->tx_block == HK_NIL)) {
 		r->tx_block = e->tx_free;
 		e->tx_free = (uint32_t)hk_tx_block(e, r->tx_block)->token;
+		*hk_tx_owner(e, r->tx_block) = p;
 	}
 
 	if (HK_UNLIKELY(pkt->path))

@@ -358,7 +358,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w.cfg.epoch = EPOCH;
 	w.cfg.max_peers = 4;
 	w.cfg.tx_blocks = 1 + (shape & 3);
-	w.cfg.rx_blocks = 1 + (shape >> 2 & 3);
 	w.cfg.window = (uint16_t)(8 << (shape >> 4 & 3) * 5 / 3);
 	w.cfg.rx_budget = 64;
 	w.cfg.crc = shape & 0x40;

@@ -53,8 +53,11 @@ struct sim_config {
 	uint32_t queue_bytes; /* bytes that the switch queues for each node; further frames are
 				 dropped */
 	uint32_t rx_ring;     /* frames that wait for a node to poll; further frames are dropped */
-	uint64_t poll_gap;    /* time from an arrival to the node's poll, ns */
-	unsigned poll_max;    /* limit of outputs of one hk_engine_poll() */
+	uint32_t pool;     /* receive buffers of a node: frames in the ring, and those it holds; 0:
+			      any number. Without a free one, frames are dropped */
+	bool ordered;      /* nodes hand over messages in their order: the others wait in buffers */
+	uint64_t poll_gap; /* time from an arrival to the node's poll, ns */
+	unsigned poll_max; /* limit of outputs of one hk_engine_poll() */
 	/* Faults, per million frames. */
 	uint32_t loss, dup, reorder, corrupt;
 	uint64_t reorder_delay; /* limit of the delay of a reordered or doubled frame, ns */

@@ -67,7 +67,7 @@ void sim_check_next(struct sim *s, unsigned node, const struct hk_rx *rx)
 {
 	const struct hk_wire_hdr *h = &rx->f.h;
 	int from = sim_node_by_endpoint(s, h->src);
-	struct sim_dir *d = &s->nodes[from].dir[node];
+	struct sim_dir *d = sim_dir(s, from, node);
 	const unsigned slots = HK_ARRAY_LEN(d->arrived);
 
 	if (h->src_epoch != s->nodes[from].epoch)
@@ -205,7 +205,7 @@ static void check_ack(struct sim *s, unsigned from, unsigned to, struct sim_dir 
 void sim_monitor(struct sim *s, unsigned from, unsigned to, const struct hk_frame *f)
 {
 	struct sim_node *n = &s->nodes[from];
-	struct sim_dir *d = &n->dir[to];
+	struct sim_dir *d = sim_dir(s, from, to);
 	static const char *const names[] = {"?", "data", "put", "ack", "reset", "bye"};
 
 	SIM_LOG(s, "%u->%u %s psn %u ack %u window %u len %u%s%s%s%s", from, to, names[f->h.type],
@@ -226,7 +226,7 @@ void sim_monitor(struct sim *s, unsigned from, unsigned to, const struct hk_fram
 		check_packet(s, from, to, d, &f->h);
 	else if (d->began)
 		CHECK_EQ(f->h.psn, d->next);
-	check_ack(s, from, to, &s->nodes[to].dir[from], f);
+	check_ack(s, from, to, sim_dir(s, to, from), f);
 }
 
 /* ---- when it does not end ------------------------------------------------------------------ */

@@ -73,6 +73,13 @@ struct sim_dir {
 	} sent[HK_WIRE_WINDOW];
 };
 
+/* A message that waits for earlier packets of its sender. */
+struct sim_deferred {
+	struct sim_deferred *next;
+	uint32_t last, count; /* its last packet, and its buffers */
+	uint32_t epoch;       /* of its sender */
+};
+
 struct sim_node {
 	struct hk_engine *engine;
 	void *arena;
@@ -86,7 +93,8 @@ struct sim_node {
 	uint64_t held_now; /* all buffers that the node holds */
 	enum hk_disconnect_reason *reason;
 	uint64_t *reason_at;
-	struct sim_dir *dir;             /* one for each receiver */
+	struct sim_dir **dir;            /* one for each receiver that it sent to */
+	struct sim_deferred **deferred;  /* a list for each sender, if nodes order messages */
 	uint64_t busy_until;             /* the node computes until then */
 	uint64_t wake_at;                /* time of the valid WAKE event */
 	uint64_t tx_free_at, rx_free_at; /* times when its cables are idle again */
@@ -124,7 +132,12 @@ void sim_wake(struct sim *s, unsigned node, uint64_t at);
  * Returns when the last bit has left. */
 uint64_t sim_transmit(struct sim *s, unsigned from, const uint8_t *base, size_t len);
 
+/* The monitor's knowledge of packets from @from to @to. */
+struct sim_dir *sim_dir(struct sim *s, unsigned from, unsigned to);
+
 /* sim_node.c */
+/* @node learns the present incarnation of @peer. False: its engine still reports an earlier one. */
+bool sim_peer_add(struct sim *s, unsigned node, unsigned peer);
 void sim_node_start(struct sim *s, unsigned node);
 void sim_node_stop(struct sim *s, unsigned node);
 void sim_node_free(struct sim *s, unsigned node);

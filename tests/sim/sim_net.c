@@ -27,7 +27,6 @@ void sim_config_default(struct sim_config *c, unsigned nodes)
 	c->engine.key = 0x6b657921;
 	c->engine.max_peers = nodes > 1 ? nodes - 1 : 1;
 	c->engine.tx_blocks = c->engine.max_peers;
-	c->engine.rx_blocks = c->engine.max_peers;
 	c->engine.keepalive = 0; /* so that an idle network sends nothing */
 }
 
@@ -210,7 +209,8 @@ static void arrive(struct sim *s, unsigned node, struct sim_frame *frame)
 {
 	struct sim_node *n = &s->nodes[node];
 
-	if (n->ring_count == s->c.rx_ring) {
+	if (n->ring_count == s->c.rx_ring ||
+	    (s->c.pool && n->ring_count + n->held_now >= s->c.pool)) {
 		s->stats.overflow_ring++;
 		free(frame);
 		return;
@@ -311,7 +311,8 @@ void sim_run_for(struct sim *s, uint64_t ns)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
-/* Returns the next epoch: later in serial number arithmetic, and not 0. */
+/* Returns the next epoch: later in serial number arithmetic, and not 0. It is so near that also
+ * after a dozen restarts, frames of the first incarnation are earlier ones. */
 static uint32_t next_epoch(struct sim *s, uint32_t before)
 {
 	uint32_t epoch;
@@ -319,7 +320,7 @@ static uint32_t next_epoch(struct sim *s, uint32_t before)
 	if (before == 0)
 		epoch = s->c.random_ids ? (uint32_t)hk_rng_next(&s->rng) : 1;
 	else
-		epoch = before + (uint32_t)hk_rng_range(&s->rng, 1, s->c.random_ids ? 1 << 30 : 2);
+		epoch = before + (uint32_t)hk_rng_range(&s->rng, 1, s->c.random_ids ? 1 << 27 : 2);
 	return epoch + (epoch == 0);
 }
 

@@ -11,7 +11,97 @@
 
 #define BURST 32
 
+static void note_held(struct sim *s, unsigned node, int delta)
+{
+	struct sim_node *n = &s->nodes[node];
+
+	n->held_now = (uint64_t)((int64_t)n->held_now + delta);
+	s->stats.held_max = HK_MAX(s->stats.held_max, n->held_now);
+}
+
 /* ---- life ---------------------------------------------------------------------------------- */
+
+struct sim_dir *sim_dir(struct sim *s, unsigned from, unsigned to)
+{
+	struct sim_dir **dir = &s->nodes[from].dir[to];
+
+	if (!*dir)
+		*dir = calloc(1, sizeof(**dir));
+	CHECK(*dir != NULL);
+	return *dir;
+}
+
+static void dir_forget(struct sim *s, unsigned from, unsigned to)
+{
+	struct sim_node *n = &s->nodes[from];
+
+	if (!n->dir)
+		return;
+	free(n->dir[to]);
+	n->dir[to] = NULL;
+}
+
+/* Hands messages of @from that wait for packets before @next to the application. */
+static void hand_deferred(struct sim *s, unsigned node, unsigned from, uint32_t next)
+{
+	struct sim_deferred **link = &s->nodes[node].deferred[from];
+
+	while (*link) {
+		struct sim_deferred *p = *link;
+
+		if (!hk_psn_before(p->last, next)) {
+			link = &p->next;
+			continue;
+		}
+		note_held(s, node, -(int)p->count);
+		*link = p->next;
+		free(p);
+	}
+}
+
+static void defer(struct sim *s, unsigned node, unsigned from, const struct hk_rx *rx)
+{
+	struct sim_deferred *p = malloc(sizeof(*p));
+
+	CHECK(p != NULL);
+	*p = (struct sim_deferred){s->nodes[node].deferred[from], rx->last, rx->count,
+				   rx->f.h.src_epoch};
+	s->nodes[node].deferred[from] = p;
+	note_held(s, node, rx->count);
+}
+
+/* @from has ended or restarted: messages behind its lost packets are never handed over. Drops those
+ * of all its incarnations except @epoch. */
+static void deferred_drop(struct sim *s, unsigned node, unsigned from, uint32_t epoch)
+{
+	struct sim_deferred **link = &s->nodes[node].deferred[from];
+
+	while (*link) {
+		struct sim_deferred *p = *link;
+
+		if (p->epoch == epoch) {
+			link = &p->next;
+			continue;
+		}
+		note_held(s, node, -(int)p->count);
+		*link = p->next;
+		free(p);
+	}
+}
+
+bool sim_peer_add(struct sim *s, unsigned node, unsigned peer)
+{
+	struct sim_node *n = &s->nodes[node];
+	const struct sim_node *o = &s->nodes[peer];
+	hk_peer p = hk_engine_peer_add(n->engine, o->endpoint, o->epoch, s->now);
+
+	if (p == HK_PEER_NONE)
+		return false;
+	deferred_drop(s, node, peer, o->epoch);
+	n->added[peer] = p;
+	n->added_epoch[peer] = o->epoch;
+	return true;
+}
 
 void sim_node_start(struct sim *s, unsigned node)
 {
@@ -32,9 +122,10 @@ void sim_node_start(struct sim *s, unsigned node)
 	if (!n->queue) { /* these outlive incarnations */
 		n->queue = calloc(count, sizeof(*n->queue));
 		n->dir = calloc(count, sizeof(*n->dir));
+		n->deferred = calloc(count, sizeof(*n->deferred));
 		n->reason = calloc(count, sizeof(*n->reason));
 		n->reason_at = calloc(count, sizeof(*n->reason_at));
-		CHECK(n->queue && n->dir && n->reason && n->reason_at);
+		CHECK(n->queue && n->dir && n->deferred && n->reason && n->reason_at);
 	}
 	n->ring = calloc(s->c.rx_ring, sizeof(struct sim_frame *));
 	n->added = malloc(count * sizeof(*n->added));
@@ -48,14 +139,10 @@ void sim_node_start(struct sim *s, unsigned node)
 		n->added[i] = HK_PEER_NONE;
 		if (i == node)
 			continue;
-		memset(&n->dir[i], 0, sizeof(n->dir[i]));
-		if (s->nodes[i].dir)
-			memset(&s->nodes[i].dir[node], 0, sizeof(n->dir[i]));
+		dir_forget(s, node, i);
+		dir_forget(s, i, node);
 		if (!s->c.lazy) {
-			n->added[i] = hk_engine_peer_add(n->engine, s->nodes[i].endpoint,
-							 s->nodes[i].epoch, s->now);
-			CHECK(n->added[i] != HK_PEER_NONE);
-			n->added_epoch[i] = s->nodes[i].epoch;
+			CHECK(sim_peer_add(s, node, i));
 		}
 	}
 }
@@ -79,6 +166,8 @@ void sim_node_stop(struct sim *s, unsigned node)
 	}
 	for (; n->ring_count; n->ring_count--, n->ring_head++)
 		free(n->ring[n->ring_head % s->c.rx_ring]);
+	for (unsigned i = 0; i < s->c.nodes; i++)
+		deferred_drop(s, node, i, 0);
 	n->ring_head = 0;
 	n->live = 0;
 	n->held_now = 0;
@@ -98,10 +187,13 @@ void sim_node_free(struct sim *s, unsigned node)
 	struct sim_node *n = &s->nodes[node];
 
 	sim_node_stop(s, node);
-	for (unsigned i = 0; i < s->c.nodes; i++)
+	for (unsigned i = 0; i < s->c.nodes; i++) {
 		free(n->queue[i].items);
+		free(n->dir[i]);
+	}
 	free(n->queue);
 	free(n->dir);
+	free(n->deferred);
 	free(n->reason);
 	free(n->reason_at);
 }
@@ -121,13 +213,6 @@ hk_peer sim_peer(struct sim *s, unsigned node, unsigned peer)
 }
 
 /* ---- in ------------------------------------------------------------------------------------ */
-
-static void note_held(struct sim *s, unsigned node, int delta)
-{
-	struct sim_node *n = &s->nodes[node];
-	n->held_now = (uint64_t)((int64_t)n->held_now + delta);
-	s->stats.held_max = HK_MAX(s->stats.held_max, n->held_now);
-}
 
 static uint64_t rxbuf_new(struct sim *s, unsigned node)
 {
@@ -187,6 +272,10 @@ static void deliver(struct sim *s, unsigned node, const struct hk_rx *rx, uint32
 	}
 	CHECK(saw_this);
 
+	if (s->c.ordered && !hk_psn_before(rx->last, rx->next)) {
+		defer(s, node, m->from, rx);
+		return;
+	}
 	if (n->hold_all) {
 		n->held[m->from] += rx->count;
 	} else if (hk_rng_chance(&s->rng, s->c.hold)) {
@@ -216,8 +305,12 @@ static void take_frame(struct sim *s, unsigned node, const struct sim_frame *fra
 	if (rx.result == HK_RX_HOLD || rx.result == HK_RX_DELIVER || rx.result == HK_RX_PUT) {
 		CHECK_EQ(hk_engine_peer_endpoint(n->engine, rx.peer), rx.f.h.src);
 		CHECK(rx.new_peer == (bool)0 || rx.new_peer == (bool)1);
+		if (rx.new_peer)
+			deferred_drop(s, node, (unsigned)sim_node_by_endpoint(s, rx.f.h.src),
+				      rx.f.h.src_epoch);
 		uint32_t msg = sim_arrived(s, node, &rx, &part);
 		sim_check_next(s, node, &rx);
+		hand_deferred(s, node, s->msgs[msg].from, rx.next);
 		SIM_LOG(s, "       %u takes message %u part %u of %u: %s", node, msg, part,
 			s->msgs[msg].frags,
 			rx.result == HK_RX_HOLD      ? "held"
@@ -278,6 +371,7 @@ static void read_reasons(struct sim *s, unsigned node)
 		CHECK(to >= 0);
 		SIM_LOG(s, "node %u: disconnect reason %d of node %d", node, why, to);
 		s->stats.reasons++;
+		deferred_drop(s, node, (unsigned)to, 0);
 		n->reason[to] = why;
 		n->reason_at[to] = s->now;
 		CHECK_EQ(hk_engine_available(n->engine, p), 0);
@@ -288,11 +382,8 @@ static void read_reasons(struct sim *s, unsigned node)
 			CHECK_EQ(info.state, HK_PEER_DEAD);
 			CHECK_MSG(info.epoch != s->nodes[to].epoch,
 				  "node %u says that node %d restarted; it did not", node, to);
-			n->added[to] = hk_engine_peer_add(n->engine, s->nodes[to].endpoint,
-							  s->nodes[to].epoch, s->now);
-			CHECK_MSG(n->added[to] != HK_PEER_NONE,
+			CHECK_MSG(sim_peer_add(s, node, (unsigned)to),
 				  "node %u: a restarted peer is refused", node);
-			n->added_epoch[to] = s->nodes[to].epoch;
 			for (unsigned i = 0; i < s->c.nodes; i++)
 				sim_wake(s, i, s->now); /* they may have waited for this */
 		} else if (why == HK_DISCONNECT_SILENT || why == HK_DISCONNECT_STUCK) {

@@ -158,12 +158,7 @@ static bool ready(struct sim *s, unsigned node, unsigned to)
 
 	if (n->added[to] != HK_PEER_NONE && n->added_epoch[to] == o->epoch)
 		return true;
-	hk_peer p = hk_engine_peer_add(n->engine, o->endpoint, o->epoch, s->now);
-	if (p == HK_PEER_NONE)
-		return false;
-	n->added[to] = p;
-	n->added_epoch[to] = o->epoch;
-	return true;
+	return sim_peer_add(s, node, to);
 }
 
 static void send_part(struct sim *s, unsigned node, hk_peer p, uint32_t id)

@@ -26,8 +26,7 @@ static void random_engine(struct hk_rng *r, struct hk_engine_config *e, unsigned
 	e->window_bytes = (uint32_t)PICK(r, 1000, 20000, 1 << 20);
 	e->max_peers = nodes - 1 + (uint32_t)hk_rng_below(r, 3);
 	e->tx_blocks = (uint32_t)hk_rng_range(r, 1, nodes);
-	e->rx_blocks = (uint32_t)hk_rng_range(r, 1, nodes);
-	e->rx_budget = (uint32_t)PICK(r, 32, 256, 4096);
+	e->rx_budget = (uint32_t)PICK(r, 16, 32, 256, 4096);
 	e->resend_cap = (uint16_t)PICK(r, 1, 4, 32);
 	e->ack_every = (uint16_t)PICK(r, 1, 2, 8, 64);
 	e->ack_delay = PICK(r, 0, 5 * HK_USEC, 30 * HK_USEC, 500 * HK_USEC);
@@ -54,6 +53,9 @@ static void random_world(struct hk_rng *r, struct sim_config *c)
 	c->ps_per_byte = (uint32_t)PICK(r, 0, 80, 800, 8000);
 	c->queue_bytes = (uint32_t)PICK(r, 4096, 65536, 1 << 20);
 	c->rx_ring = (uint32_t)PICK(r, 16, 64, 1024);
+	c->ordered = hk_rng_below(r, 2);
+	/* more than the engine's budget and what the application holds of all windows */
+	c->pool = hk_rng_below(r, 2) ? c->engine.rx_budget + nodes * c->engine.window + 16 : 0;
 	c->poll_gap = PICK(r, 0, 300, 10000);
 	c->poll_max = (unsigned)PICK(r, 1, 3, 16, 64);
 	c->loss = (uint32_t)PICK(r, 0, 0, 1000, 10000, 50000, 150000);

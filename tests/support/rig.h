@@ -17,6 +17,8 @@
 #define RIG_SELF            1u
 #define RIG_EPOCH(endpoint) (100u + (endpoint))
 
+#define RIG_POLLS 100 /* of one rig_next() */
+
 #define RIG_LONG 1024 /* bytes of the longest payload put in */
 
 struct rig {
@@ -37,7 +39,7 @@ HK_TEST_UNUSED static void rig_config(struct rig *g)
 	g->cfg.endpoint = RIG_SELF;
 	g->cfg.epoch = RIG_EPOCH(RIG_SELF);
 	g->cfg.max_peers = 8;
-	g->cfg.tx_blocks = g->cfg.rx_blocks = 8;
+	g->cfg.tx_blocks = 8;
 	g->cfg.keepalive = 0;
 	g->now = 1000 * HK_SEC;
 }
@@ -132,7 +134,19 @@ HK_TEST_UNUSED static enum hk_rx_result rig_data(struct rig *g, uint32_t endpoin
 	return rig_input(g, &h, NULL, psn);
 }
 
-/* The same, and long. */
+/* Packet @psn of endpoint 2, fragment @frag of @frags of a message. */
+HK_TEST_UNUSED static enum hk_rx_result rig_fragment(struct rig *g, uint32_t psn, uint8_t frag,
+						     uint8_t frags, uint8_t am)
+{
+	struct hk_wire_hdr h = rig_hdr(g, 2, HK_WIRE_DATA);
+	h.psn = psn;
+	h.frag = frag;
+	h.frags = frags;
+	h.am = am;
+	return rig_input(g, &h, NULL, 1000 + psn);
+}
+
+/* As rig_data(), and long. */
 HK_TEST_UNUSED static enum hk_rx_result rig_long(struct rig *g, uint32_t endpoint, uint32_t psn)
 {
 	struct hk_wire_hdr h = rig_hdr(g, endpoint, HK_WIRE_DATA);
@@ -195,13 +209,20 @@ HK_TEST_UNUSED static struct hk_wire_hdr rig_send(struct rig *g, hk_peer p, uint
 	return h;
 }
 
-/* Lets time pass to the engine's next deadline and polls; returns what came out. */
+/* Lets time pass to the engine's deadlines and polls, until something comes out or it waits for
+ * nothing. (At a deadline a timer may merely move in the wheel.) Returns what came out. */
 HK_TEST_UNUSED static unsigned rig_next(struct rig *g)
 {
 	uint64_t at = hk_engine_deadline(g->e);
+	unsigned n = 0;
+
 	CHECK_MSG(at != UINT64_MAX, "the engine waits for nothing");
-	g->now = HK_MAX(g->now, at);
-	return rig_poll(g);
+	for (unsigned i = 0; n == 0 && at != UINT64_MAX && i < RIG_POLLS; i++) {
+		g->now = HK_MAX(g->now, at);
+		n = rig_poll(g);
+		at = hk_engine_deadline(g->e);
+	}
+	return n;
 }
 
 /* The scene of rig_pair() in the simulator: node 0 sends @count small messages to node 1, one

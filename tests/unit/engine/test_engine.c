@@ -20,7 +20,6 @@ TEST(configuration_is_checked)
 	REFUSED(epoch, 0);
 	REFUSED(max_peers, 0);
 	REFUSED(tx_blocks, 0);
-	REFUSED(rx_blocks, 0);
 	REFUSED(rx_budget, 0);
 	REFUSED(window, 0);
 	REFUSED(window, 4);

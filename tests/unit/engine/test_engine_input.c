@@ -261,34 +261,23 @@ TEST(credit_that_lies)
 
 /* ---- fragments ----------------------------------------------------------------------------- */
 
-static enum hk_rx_result fragment(struct rig *g, uint32_t psn, uint8_t frag, uint8_t frags,
-				  uint8_t am)
-{
-	struct hk_wire_hdr h = rig_hdr(g, 2, HK_WIRE_DATA);
-	h.psn = psn;
-	h.frag = frag;
-	h.frags = frags;
-	h.am = am;
-	return rig_input(g, &h, NULL, 1000 + psn);
-}
-
 TEST(fragments_in_any_order)
 {
 	RIG(g);
 	rig_pair(&g);
-	CHECK_EQ(fragment(&g, 2, 2, 3, 9), HK_RX_HOLD);
-	CHECK_EQ(fragment(&g, 2, 2, 3, 9), HK_RX_DROP); /* a duplicate */
-	CHECK_EQ(fragment(&g, 0, 0, 3, 9), HK_RX_HOLD);
-	CHECK_EQ(fragment(&g, 3, 0, 1, 8), HK_RX_DELIVER); /* another message overtakes it */
+	CHECK_EQ(rig_fragment(&g, 2, 2, 3, 9), HK_RX_HOLD);
+	CHECK_EQ(rig_fragment(&g, 2, 2, 3, 9), HK_RX_DROP); /* a duplicate */
+	CHECK_EQ(rig_fragment(&g, 0, 0, 3, 9), HK_RX_HOLD);
+	CHECK_EQ(rig_fragment(&g, 3, 0, 1, 8), HK_RX_DELIVER); /* another message overtakes it */
 	CHECK_EQ(g.rx.count, 1);
 	CHECK_EQ(g.rx.am, 8);
-	CHECK_EQ(fragment(&g, 1, 1, 3, 9), HK_RX_DELIVER);
+	CHECK_EQ(rig_fragment(&g, 1, 1, 3, 9), HK_RX_DELIVER);
 	CHECK_EQ(g.rx.count, 3);
 	CHECK_EQ(g.rx.am, 9);
 	for (unsigned i = 0; i < 3; i++)
 		CHECK_EQ(g.rx.tokens[i], 1000 + i);
-	CHECK_EQ(fragment(&g, 1, 1, 3, 9), HK_RX_DROP);
-	CHECK_EQ(fragment(&g, 0, 0, 3, 9), HK_RX_DROP);
+	CHECK_EQ(rig_fragment(&g, 1, 1, 3, 9), HK_RX_DROP);
+	CHECK_EQ(rig_fragment(&g, 0, 0, 3, 9), HK_RX_DROP);
 	CHECK_EQ(hk_engine_counters(g.e)->rx_duplicates, 3);
 	CHECK_EQ(hk_engine_counters(g.e)->rx_packets, 4);
 }
@@ -298,14 +287,14 @@ TEST(fragments_that_contradict)
 {
 	RIG(g);
 	rig_pair(&g);
-	CHECK_EQ(fragment(&g, 0, 0, 3, 9), HK_RX_HOLD);
-	CHECK_EQ(fragment(&g, 1, 1, 3, 10), HK_RX_DROP); /* another id */
-	CHECK_EQ(fragment(&g, 1, 1, 4, 9), HK_RX_DROP);  /* another count */
+	CHECK_EQ(rig_fragment(&g, 0, 0, 3, 9), HK_RX_HOLD);
+	CHECK_EQ(rig_fragment(&g, 1, 1, 3, 10), HK_RX_DROP); /* another id */
+	CHECK_EQ(rig_fragment(&g, 1, 1, 4, 9), HK_RX_DROP);  /* another count */
 	CHECK_EQ(hk_engine_counters(g.e)->drop_fragment, 2);
-	CHECK_EQ(fragment(&g, 1, 1, 3, 9), HK_RX_HOLD); /* the right one */
-	CHECK_EQ(fragment(&g, 2, 2, 3, 9), HK_RX_DELIVER);
+	CHECK_EQ(rig_fragment(&g, 1, 1, 3, 9), HK_RX_HOLD); /* the right one */
+	CHECK_EQ(rig_fragment(&g, 2, 2, 3, 9), HK_RX_DELIVER);
 	/* its message would begin before delivered packets */
-	CHECK_EQ(fragment(&g, 3, 3, 4, 9), HK_RX_DROP);
+	CHECK_EQ(rig_fragment(&g, 3, 3, 4, 9), HK_RX_DROP);
 	CHECK_EQ(hk_engine_counters(g.e)->drop_fragment, 3);
 }
 
@@ -316,8 +305,8 @@ TEST(half_a_message_comes_back)
 	RIG(g);
 	hk_peer p = rig_pair(&g);
 	rig_send(&g, p, 500);
-	CHECK_EQ(fragment(&g, 0, 0, 3, 9), HK_RX_HOLD);
-	CHECK_EQ(fragment(&g, 2, 2, 3, 9), HK_RX_HOLD);
+	CHECK_EQ(rig_fragment(&g, 0, 0, 3, 9), HK_RX_HOLD);
+	CHECK_EQ(rig_fragment(&g, 2, 2, 3, 9), HK_RX_HOLD);
 	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_RESET);
 	h.src_epoch = 777;
 	h.tsecr = RIG_EPOCH(2);

@@ -5,6 +5,8 @@
  */
 #include "tests/support/rig.h"
 
+#define TICK (2 * HK_USEC) /* timers may be that late */
+
 #define RTT (20 * HK_USEC)
 
 /* ---- timers -------------------------------------------------------------------------------- */
@@ -34,17 +36,19 @@ TEST(back_off_doubles_to_its_ceiling)
 		}
 		CHECK_CMP(g.outs, <=, 1);
 	}
-	CHECK_EQ(gap[0], g.cfg.initial_rto);
+	for (unsigned i = 0; i < n; i++)
+		gap[i] = gap[i] / TICK * TICK;
+	CHECK_EQ(gap[0], g.cfg.initial_rto / TICK * TICK);
 	bool doubled = false;
 	for (unsigned i = 1; i < n; i++) {
 		CHECK_CMP(gap[i], <=, g.cfg.max_rto);
 		CHECK_CMP(gap[i], >=, gap[i - 1]);
-		doubled |= gap[i] == 2 * gap[i - 1];
+		doubled |= gap[i] - 2 * gap[i - 1] <= TICK;
 	}
 	CHECK(doubled);
 	CHECK_CMP(hk_engine_counters(g.e)->loss_rto, >=, 1);
 	CHECK_CMP(hk_engine_counters(g.e)->loss_rto, <=, n);
-	CHECK_EQ(gap[n - 1], g.cfg.max_rto);
+	CHECK_EQ(gap[n - 1], g.cfg.max_rto / TICK * TICK);
 }
 
 /* The back-off ends with the first progress. */
@@ -156,7 +160,8 @@ TEST(a_silent_peer_is_asked)
 	CHECK_CMP(g.now - start, <, g.cfg.min_rto);
 	next_is_a_question(&g);
 	CHECK_CMP(g.now - start, >, g.cfg.min_rto);
-	CHECK_CMP(hk_engine_deadline(g.e) - start, >=, 3 * g.cfg.min_rto);
+	g.now = start + 3 * g.cfg.min_rto - 1;
+	CHECK_EQ(rig_poll(&g), 0);
 	ack_echo(&g, 4, HK_WIRE_F_NOT_POLLING);
 	CHECK_EQ(hk_engine_unacked(g.e, p), 0);
 	CHECK_EQ(hk_engine_counters(g.e)->tx_resends, 0);

@@ -195,22 +195,26 @@ static void on_stored(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *
 /* So many messages of 1900 bytes fill the rx backlog of a worker that stores few buffers. The
  * same number once more finds no space. */
 #define COPIES (((8u << 20) - 4096) / 1920)
-#define EARLY  120
+/* Deferred messages of one window, and others that the rx backlog then stores in their buffers. Of
+ * MANY buffers, those that wait may have three quarters. */
+#define MANY  192
+#define EARLY 117
+#define GAP   (COPIES + 135)
 
 /* The rx backlog is nearly full when one frame makes many reordered messages due. As many as fit
  * are stored, and all arrive, in order. */
 TEST(many_come_free_when_little_can_be_stored)
 {
 	struct scene s;
-	uint32_t n = 0, next = 0, last;
+	uint32_t n = 0, next = 0, last = GAP + EARLY;
 
-	shared_scene(&s, HK_RX_BURST, on_stored, &next);
+	shared_scene(&s, MANY, on_stored, &next);
 	while (n < COPIES)
 		stored(&s, n++, 1900);
-	last = n + EARLY;
-	for (uint32_t i = n + 1; i <= last; i++)
+	for (uint32_t i = GAP + 1; i <= last; i++)
 		stored(&s, i, 200);
-	stored(&s, n, 200);
+	while (n <= GAP)
+		stored(&s, n++, 200);
 	AWAIT(WAIT_MS, next > last, hk_worker_progress(s.w));
 	nothing_is_left(&s);
 }
@@ -289,13 +293,18 @@ static void on_reordered(void *arg, hk_peer peer, uint8_t am, const struct hk_io
 	(*(unsigned *)arg)++;
 }
 
-/* Messages of the worker's own (garbage here) fill the memory. EARLY more wait for packet
- * COPIES, which is missing. */
-static void fill_with_own(struct scene *s)
+/* Messages of the worker's own (garbage here) fill the memory. EARLY more, and then @others for
+ * the application, wait for packet GAP, which is missing. */
+static void fill_with_own(struct scene *s, unsigned others)
 {
-	for (uint32_t i = 0; i <= COPIES + EARLY; i++)
-		if (i != COPIES)
-			stored_am(s, HK_WIRE_AM_GET, i, 1900);
+	for (uint32_t i = 0; i < COPIES; i++)
+		stored_am(s, HK_WIRE_AM_GET, i, 1900);
+	for (uint32_t i = GAP + 1; i <= GAP + EARLY; i++)
+		stored_am(s, HK_WIRE_AM_GET, i, 200);
+	for (uint32_t i = 1; i <= others; i++)
+		stored(s, GAP + EARLY + i, 200);
+	for (uint32_t i = COPIES; i < GAP; i++)
+		stored_am(s, HK_WIRE_AM_GET, i, 200);
 }
 
 /* The same, but all stored messages are the worker's own (garbage here), and the RMA proxy
@@ -305,13 +314,10 @@ TEST(what_found_no_room_comes_alone)
 {
 	struct scene s;
 	unsigned came = 0;
-	const uint32_t n = COPIES, last = n + EARLY;
 
-	shared_scene(&s, HK_RX_BURST, on_reordered, &came);
-	fill_with_own(&s);
-	for (uint32_t i = last + 1; i <= last + 3; i++)
-		stored(&s, i, 200);
-	stored_am(&s, HK_WIRE_AM_GET, n, 1900);
+	shared_scene(&s, MANY, on_reordered, &came);
+	fill_with_own(&s, 3);
+	stored_am(&s, HK_WIRE_AM_GET, GAP, 1900);
 	hk_rx_backlog_deliver(s.w);
 	CHECK(hk_rx_backlog_empty(&s.w->rx_backlog));
 	CHECK_CMP(hk_worker_progress(s.w), >=, 3);
@@ -325,14 +331,13 @@ TEST(the_rma_proxy_makes_space_for_waiting_messages)
 {
 	struct scene s;
 	unsigned came = 0;
-	const uint32_t n = COPIES, last = n + EARLY;
 
-	shared_scene(&s, HK_RX_BURST, on_reordered, &came);
-	fill_with_own(&s);
-	stored_am(&s, HK_WIRE_AM_GET, n, 1900);
+	shared_scene(&s, MANY, on_reordered, &came);
+	fill_with_own(&s, 0);
+	stored_am(&s, HK_WIRE_AM_GET, GAP, 1900);
 	CHECK(hk_peers_listed(s.w, HK_LIST_REORDER));
 	hk_rx_backlog_deliver(s.w);
-	stored(&s, last + 1, 200); /* the poller takes it in */
+	stored(&s, GAP + EARLY + 1, 200); /* the poller takes it in */
 	hk_rx_backlog_deliver(s.w);
 	CHECK_CMP(hk_worker_progress(s.w), >, 0);
 	CHECK_EQ(came, 1);

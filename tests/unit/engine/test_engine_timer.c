@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/engine/test_engine_timer.c: the timing wheel: no timer is early or forgotten, and
+ * quiet peers cost nothing.
+ */
+#include "engine/internal.h"
+#include "tests/support/rig.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* ---- the wheel alone ----------------------------------------------------------------------- */
+
+#define PEERS 50
+#define TICK  1024 /* ns; a timer may be that late, and the unit of its duration */
+
+/* Sets, changes and stops timers of random durations, from nanoseconds to minutes, for hours. Each
+ * fires once, not early, and with the first poll after its tick. */
+TEST(timers_fire_when_they_are_due)
+{
+	struct hk_rng *rng = &hk_test_rng;
+	uint64_t at[PEERS] = {0}, fired = 0;
+
+	RIG(g);
+	g.cfg.max_peers = PEERS;
+	rig_start(&g);
+	for (uint32_t i = 0; i < PEERS; i++)
+		rig_add(&g, i + 2);
+	for (unsigned round = 0; round < 200000; round++) {
+		unsigned i = (unsigned)hk_rng_below(rng, PEERS);
+		struct hk_peer_rec *r = hk_rec(g.e, i);
+		hk_peer p;
+
+		if (hk_rng_below(rng, 8) == 0) {
+			hk_timer_off(g.e, r);
+			at[i] = 0;
+		} else {
+			uint64_t after = hk_rng_below(rng, UINT64_C(1) << hk_rng_below(rng, 37));
+
+			hk_timer_arm(g.e, r, HK_TIMER_PROBE, g.now, after);
+			at[i] = g.now + after;
+		}
+		g.now += hk_rng_below(rng, UINT64_C(1) << hk_rng_below(rng, 34));
+		unsigned most = (unsigned)hk_rng_below(rng, 2 * PEERS);
+		bool all = true;
+		while ((all = most-- > 0) && hk_timer_next_due(g.e, g.now, &p)) {
+			CHECK(at[p] != 0);
+			CHECK_CMP(at[p], <=, g.now);
+			at[p] = 0;
+			fired++;
+		}
+		uint64_t min = UINT64_MAX;
+		for (unsigned k = 0; k < PEERS; k++)
+			min = at[k] ? HK_MIN(min, at[k]) : min;
+		if (min == UINT64_MAX)
+			continue;
+		CHECK_CMP(g.e->timer_min, <=, min + 2 * TICK);
+		if (all)
+			CHECK_CMP(min, >, g.now - 2 * TICK);
+	}
+	CHECK_CMP(fired, >, 10000);
+}
+
+/* ---- quiet peers --------------------------------------------------------------------------- */
+
+/* A rig whose peers lie in whole pages. */
+static void start_in_pages(struct rig *g, size_t page)
+{
+	size_t bytes = hk_engine_size(&g->cfg);
+
+	g->arena = aligned_alloc(page, (bytes + page - 1) / page * page);
+	CHECK(g->arena != NULL);
+	g->e = hk_engine_init(g->arena, bytes, &g->cfg);
+	CHECK(g->e != NULL);
+}
+
+/* Two thousand peers spoke once, and have keepalives to come. A ping-pong with one peer touches no
+ * record of the others: their pages cannot be accessed meanwhile. */
+TEST(quiet_peers_are_not_visited)
+{
+	const uint32_t peers = 2000, rounds = 20000;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	RIG(g);
+	g.cfg.max_peers = peers;
+	g.cfg.keepalive = 5 * HK_SEC;
+	start_in_pages(&g, page);
+	for (uint32_t i = 0; i < peers; i++) {
+		rig_add(&g, i + 2);
+		CHECK_EQ(rig_data(&g, i + 2, 0), HK_RX_DELIVER);
+	}
+	g.now += HK_MSEC;
+	while (rig_poll(&g) > 0)
+		;
+	uintptr_t first = (uintptr_t)hk_rec(g.e, 1), last = (uintptr_t)hk_rec(g.e, peers);
+	uintptr_t from = (first + page - 1) / page * page, to = last / page * page;
+	CHECK_CMP(to - from, >, 100 * page);
+	CHECK_EQ(mprotect((void *)from, to - from, PROT_NONE), 0);
+	for (uint32_t i = 0; i < rounds; i++) {
+		rig_send(&g, 0, i);
+		g.now += 5 * HK_USEC;
+		struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
+		h.psn = i + 1;
+		h.ack = i + 1;
+		CHECK_EQ(rig_input(&g, &h, NULL, i), HK_RX_DELIVER);
+		uint64_t token;
+		while (hk_engine_reap(g.e, &token, 1))
+			;
+		g.now += 5 * HK_USEC;
+		rig_poll(&g);
+	}
+	CHECK_EQ(mprotect((void *)from, to - from, PROT_READ | PROT_WRITE), 0);
+	CHECK_EQ(hk_engine_counters(g.e)->rx_packets, peers + rounds);
+}
