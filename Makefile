@@ -8,7 +8,7 @@
 #   make docs       the pages as a searchable site in build/site
 #   make format     put C and Python into the house style
 #   make install    to PREFIX (/usr/local), below DESTDIR if that is set (docs/install.md)
-#   make uninstall
+#   make uninstall  from PREFIX
 #   make clean      remove everything that was built
 
 BUILD ?= build
@@ -57,22 +57,19 @@ $(BUILD)/.venv-docs/.complete: requirements-docs.txt | deps
 	touch $@
 
 $(BUILD)/build.ninja: | deps
-	meson setup $(BUILD) --prefix $(PREFIX)
+	meson setup $(BUILD)
 
 build: .venv/.demo $(BUILD)/build.ninja
 	@ninja -C $(BUILD) -j $(JOBS)
 
+# PREFIX does not configure the build directory: scripts/install.py moves the files there.
 install: all
-	@grep -q '"name": "prefix", "value": "$(PREFIX)"' \
-		$(BUILD)/meson-info/intro-buildoptions.json || \
-		meson configure $(BUILD) -Dprefix=$(PREFIX)
-	HIKYAKU_VENV=$(CURDIR)/.venv DESTDIR='$(DESTDIR)' meson install -C $(BUILD) --quiet
+	HIKYAKU_VENV=$(CURDIR)/.venv DESTDIR='$(DESTDIR)' \
+		$(PYTHON) scripts/install.py --build $(BUILD) '$(PREFIX)'
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 
-# Removes the files of the last `make install`.
 uninstall:
-	ninja -C $(BUILD) uninstall
-	rm -rf "$$(sed -n 's,/hikyaku/hikyaku$$,/hikyaku,p' $(BUILD)/meson-logs/install-log.txt)"
+	DESTDIR='$(DESTDIR)' $(PYTHON) scripts/install.py --remove '$(PREFIX)'
 
 demo: build
 	./hikyaku demo

@@ -37,8 +37,9 @@
  *     flood_waits    sends that waited for credit; 0 means that there was no flood
  *     flood_resends  packets that were sent again, of flood and ping-pong
  *
- * Scene idle (an even number of ranks): all ranks poll MPI, or sleep, for --seconds, while another
- * program measures the CPU time. The file FLAG.RANK exists exactly that long.
+ * Scene idle (an even number of ranks): each rank makes the file FLAG.RANK, and polls MPI, or
+ * sleeps. Meanwhile another program measures the CPU time. A rank ends when that program removes
+ * the file, or after --seconds.
  *
  * Ranks compare times of CLOCK_MONOTONIC, so all must run on one machine. Counters are the BTL's
  * performance variables.
@@ -200,9 +201,11 @@ void warm_up(int peer)
 
 /* ---- idle ------------------------------------------------------------------------------------ */
 
+#define LOOK_S 0.1 /* between two looks at the file */
+
 static void idle(void)
 {
-	struct timespec t = {.tv_sec = opt.seconds};
+	struct timespec t = {.tv_nsec = (long)(LOOK_S * 1e9)};
 	char path[4096];
 
 	if (!opt.flag)
@@ -215,13 +218,13 @@ static void idle(void)
 	if (fd < 0)
 		fail("cannot create the file of --flag: ", strerror(errno));
 	close(fd);
-	if (opt.asleep) {
-		while (nanosleep(&t, &t) != 0 && errno == EINTR)
-			;
-	} else {
-		for (double end = now() + (double)opt.seconds; now() < end;)
+	double begin = now();
+	do {
+		for (double end = now() + LOOK_S; !opt.asleep && now() < end;)
 			progress();
-	}
+		if (opt.asleep)
+			(void)nanosleep(&t, NULL);
+	} while (access(path, F_OK) == 0 && now() - begin < (double)opt.seconds);
 	unlink(path);
 	MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -242,8 +245,8 @@ static const char usage[] =
 	"  --compute-ms N   busy: time that the receiver computes [200]\n"
 	"  --rounds N       pickup: number of rounds [200]\n"
 	"  --sample-ms N    flood: duration of a ping-pong [500]\n"
-	"  --seconds N      idle: duration [10]\n"
-	"  --flag PATH      idle: the file PATH.RANK exists during this time\n"
+	"  --flag PATH      idle: wait until the file PATH.RANK, which the rank makes, is removed\n"
+	"  --seconds N      idle: at most so long [10]\n"
 	"  --asleep         idle: sleep instead of polling\n";
 
 static void parse(int argc, char **argv)

@@ -2,7 +2,7 @@
 /*
  * examples/example.c: see example.h.
  */
-#include "examples/example.h"
+#include "example.h"
 
 #include <signal.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
  * moment and so move twice. Two moves by half would exchange their numbers, and while their clocks
  * agree this would happen in every round.
  */
-#include "examples/example.h"
+#include "example.h"
 
 #include <math.h>
 #include <stdio.h>

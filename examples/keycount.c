@@ -11,7 +11,7 @@
  * A message carries many keys. A node that has finished tells all others. When it knows that
  * from all, and has all replies, its counts are final.
  */
-#include "examples/example.h"
+#include "example.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  * Each client keeps a window of open requests and checks each reply. Node 0 ends when all clients
  * have left.
  */
-#include "examples/example.h"
+#include "example.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -105,6 +105,7 @@ static void exchange(const char *dir, const char *name, const struct hk_peer_add
 	if (fread(theirs, sizeof(*theirs), 1, f) != 1)
 		exit(1);
 	fclose(f);
+	unlink(path); /* the next run must not read it */
 	theirs->name = other;
 }
 

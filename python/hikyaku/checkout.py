@@ -58,14 +58,19 @@ def digest(text: str, length: int) -> str:
 
 
 CHECKOUT_ID = "hk" + digest(f"{ROOT}:{os.getuid()}", 6)
+LAUNCHER = ROOT / "hikyaku"
+
+
+def is_private(path: Path) -> bool:
+    """Is @path a directory that only this user can read? /tmp has directories of other users."""
+    info = os.lstat(path)
+    return stat.S_ISDIR(info.st_mode) and info.st_uid == os.getuid() and not info.st_mode & 0o077
 
 
 def private_dir(path: Path) -> Path:
-    """Makes @path, readable only by this user. /tmp is shared, so a directory of another user is
-    refused."""
+    """Makes @path, readable only by this user, and refuses a directory of another user."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    info = os.lstat(path)
-    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid() or info.st_mode & 0o077:
+    if not is_private(path):
         raise HikyakuError(
             f"{path} exists and is not a private directory of user {os.getuid()}",
             f"see who made it, then remove it: rm -r {path}",
@@ -73,5 +78,10 @@ def private_dir(path: Path) -> Path:
     return path
 
 
-# State that need not survive a reboot. The directory exists only while a lab is up.
-STATE_DIR = Path(f"/tmp/hikyaku-{os.getuid()}-{CHECKOUT_ID}")
+def state_dir(checkout: str) -> Path:
+    """State of the checkout of id @checkout that need not survive a reboot. The directory exists
+    only while a lab is up."""
+    return Path(f"/tmp/hikyaku-{os.getuid()}-{checkout}")
+
+
+STATE_DIR = state_dir(CHECKOUT_ID)

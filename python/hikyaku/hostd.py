@@ -6,6 +6,7 @@ It speaks the daemon's control protocol (hostd/control.h) over the daemon's sock
 
 import json
 import os
+import shlex
 import socket
 import struct
 import subprocess
@@ -13,6 +14,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import process
+from .called import again_as_root
 from .checkout import built
 from .errors import HikyakuError
 
@@ -34,9 +37,12 @@ def program() -> str:
 
 def start(argv: list[str], name: str = "default") -> None:
     """Starts hikyakud @name by @argv, which has --background; returns when it is ready."""
+    foreground = [word for word in argv if word != "--background"]
+    mark = ("HIKYAKU_STARTED_BY", f"{os.getpid()}.{time.monotonic_ns()}")
     try:
         done = subprocess.run(
             argv,
+            env=os.environ | dict([mark]),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -45,13 +51,19 @@ def start(argv: list[str], name: str = "default") -> None:
         )
     except (FileNotFoundError, PermissionError) as error:
         raise HikyakuError(
-            f"cannot run {argv[0]}: {error.strerror}", "build it: make (or set HIKYAKU_DAEMON)"
+            f"cannot run {argv[0]}, which HIKYAKU_DAEMON names: {error.strerror}",
+            "unset HIKYAKU_DAEMON",
         ) from None
     except subprocess.TimeoutExpired:
         raise HikyakuError(
             f"hikyakud '{name}' was not ready within {_START_S:g} s",
-            f"run it in the foreground to see why: {program()} --name {name}",
+            f"run it in the foreground to see why: {shlex.join(foreground)}",
         ) from None
+    except (KeyboardInterrupt, SystemExit):
+        # The daemon has left our process group. Its janitor needs time to remove its files.
+        ours = "=".join(mark)
+        process.end_all(lambda: process.find(tag=ours), grace=_STOP_S, limit=_STOP_S + 5)
+        raise
     if done.returncode != 0:
         text = (done.stderr or done.stdout).strip().removeprefix("hikyakud: ")
         raise HikyakuError.said(text or "hikyakud ended without a message")
@@ -72,8 +84,7 @@ def names(base: Path) -> list[str]:
         return []
     except PermissionError:
         raise HikyakuError(
-            f"{base} belongs to another user",
-            f"ask as that user, or as root: sudo ls {base}",
+            f"{base} belongs to another user", again_as_root(HIKYAKU_RUNDIR=base)
         ) from None
 
 
@@ -127,7 +138,7 @@ class Daemon:
         except TimeoutError:
             raise HikyakuError(
                 f"hikyakud '{self.name}' (process {self.pid()}) did not answer in {_ANSWER_S:g} s",
-                f"if it hangs: kill -9 {self.pid()}; its leftovers are removed then",
+                f"if it hangs, end it, which removes its files: kill -9 {self.pid()}",
             ) from None
         except OSError as error:
             raise self._closed() from error
@@ -143,7 +154,7 @@ class Daemon:
         if kind != want:
             raise HikyakuError(
                 f"hikyakud '{self.name}' answered with message {kind} instead of {want}",
-                "use the hikyaku command and hikyakud of the same release",
+                "use this command and hikyakud of the same release",
             )
         return body
 
@@ -173,5 +184,5 @@ class Daemon:
         except TimeoutError:
             raise HikyakuError(
                 f"hikyakud '{self.name}' did not end within {_STOP_S:g} s",
-                f"kill -9 {self.pid()}; its leftovers are removed then",
+                f"end it, which removes its files: kill -9 {self.pid()}",
             ) from None

@@ -10,10 +10,11 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from .called import install_deps
 from .errors import HikyakuError
 
 
@@ -24,13 +25,32 @@ def run(argv: list[str], *, text_in: str | None = None, timeout: float = 30) -> 
             argv, input=text_in, capture_output=True, text=True, timeout=timeout, check=False
         )
     except FileNotFoundError:
-        raise HikyakuError(f"{argv[0]} is not installed", "run scripts/install-deps") from None
+        raise HikyakuError(f"{argv[0]} is not installed", install_deps()) from None
     except subprocess.TimeoutExpired:
         raise HikyakuError(f"'{' '.join(argv)}' did not end within {timeout:g} s") from None
     if done.returncode != 0:
         message = (done.stderr or done.stdout).strip()
         raise HikyakuError(f"'{' '.join(argv)}' failed: {message}")
     return done.stdout
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Delays the signals that end this process to the end of the block. An interrupted Popen()
+    would leave its child running. The child inherits nothing of this."""
+    held: list[int] = []
+    before = {
+        signum: signal.signal(signum, lambda signum, _: held.append(signum))
+        for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        if callable(signal.getsignal(signum))
+    }
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+        for signum in held[:1]:
+            signal.raise_signal(signum)
 
 
 def option_words(**values: object) -> list[str]:

@@ -193,8 +193,9 @@ int hk_hostd_client_connect(const struct hk_hostd_request *req, struct hk_hostd_
 			hk_error_set(
 				err, rc,
 				"no hikyakud '%s' of user %u runs here; fix: start it: hikyaku "
-				"daemon start --name %s",
-				req->name, geteuid(), req->name);
+				"daemon start --name %s%s%.200s%s",
+				req->name, geteuid(), req->name, req->port ? " --port '" : "",
+				req->port ? req->port : "", req->port ? "'" : "");
 		/* -EXDEV: it is the daemon of another node that shares our file system */
 		if (!req->name && (none || rc == -EXDEV))
 			rc = join_or_start(h, req, deadline, err);

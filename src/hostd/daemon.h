@@ -129,12 +129,22 @@ struct hk_daemon {
 	unsigned ranks_expected;
 	HK_DAEMON_COUNTERS(HK_COUNTER_FIELD)
 	int64_t empty_since; /* ms; the last time that a slot was in use */
-	bool stop;           /* it ends */
+	int starter_fd;      /* pidfd of the rank that started it; -1: none, or it has died */
+	bool starter_died;
+	bool stop; /* it ends */
 	char stop_reason[128];
 };
 
 /* The source of an epoll event. */
-enum hk_event { HK_EV_LISTEN, HK_EV_SIGNAL, HK_EV_CONN, HK_EV_OWNER, HK_EV_POLLER, HK_EV_CHANNEL };
+enum hk_event {
+	HK_EV_LISTEN,
+	HK_EV_SIGNAL,
+	HK_EV_CONN,
+	HK_EV_OWNER,
+	HK_EV_POLLER,
+	HK_EV_CHANNEL,
+	HK_EV_STARTER,
+};
 
 /* ---- daemon_loop.c */
 int hk_daemon_open(struct hk_daemon *d, struct hk_error *err);

@@ -4,9 +4,10 @@
  *
  * The janitor sleeps in a read from a pipe. A daemon that ends in order writes a byte, and the
  * janitor ends. If the daemon is killed, the pipe closes: then the janitor takes the lock, which is
- * free now, and removes the files. If both are killed, the next daemon of this user does that
- * (hk_rundir_sweep). The daemon forks the janitor before it starts DPDK, so the janitor is small
- * and shares nothing.
+ * free now, and removes the files. The poller holds the pipe open, too. The kernel kills it with
+ * the daemon, but a poller that is just starting could still make DPDK's directory again. If both
+ * are killed, the next daemon of this user removes the files (hk_rundir_sweep). The daemon forks
+ * the janitor before it starts DPDK, so the janitor is small and shares nothing.
  */
 #include "hostd/daemon.h"
 

@@ -18,6 +18,7 @@
 #include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -80,8 +81,9 @@ static int open_log(struct hk_daemon *d, struct hk_error *err)
 		hk_rundir_path(&d->rd, "log", path);
 	d->log = fopen(path, "ae");
 	if (!d->log)
-		return hk_error_set(err, -errno, "cannot write the log %s: %s", path,
-				    strerror(errno));
+		return hk_error_set(err, -errno,
+				    "cannot write the log %s: %s; fix: name another one by --log",
+				    path, strerror(errno));
 	return 0;
 }
 
@@ -98,7 +100,9 @@ static void choose_priority(struct hk_daemon *d)
 			d->why_not_realtime.text);
 }
 
-static int open_events(struct hk_daemon *d, struct hk_error *err)
+/* The signals that end the daemon. Blocks them, so that a daemon which starts does not die by one
+ * and leave its files; the loop reads them. */
+static sigset_t end_signals(void)
 {
 	sigset_t set;
 
@@ -108,8 +112,13 @@ static int open_events(struct hk_daemon *d, struct hk_error *err)
 	sigaddset(&set, SIGHUP);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	return set;
+}
+
+static int open_events(struct hk_daemon *d, const sigset_t *set, struct hk_error *err)
+{
 	d->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	d->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	d->signal_fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (d->epoll_fd < 0 || d->signal_fd < 0 ||
 	    hk_daemon_watch(d, d->signal_fd, HK_EV_SIGNAL, 0) != 0)
 		return hk_error_set(err, -errno, "cannot wait for events: %s", strerror(errno));
@@ -197,9 +206,24 @@ static void log_steering(struct hk_daemon *d)
 		hk_daemon_log(d, "  not by %s: %s", s.better[i].text, s.better[i].why);
 }
 
+static int watch_starter(struct hk_daemon *d, struct hk_error *err)
+{
+	if (!d->o.starter)
+		return 0;
+	d->starter_fd = (int)syscall(SYS_pidfd_open, (pid_t)d->o.starter, 0);
+	if (d->starter_fd < 0 && errno == ESRCH) {
+		d->starter_died = true;
+		return 0;
+	}
+	int rc = d->starter_fd < 0 ? -errno : hk_daemon_watch(d, d->starter_fd, HK_EV_STARTER, 0);
+	return rc ? hk_error_set(err, rc, "hikyakud cannot watch process %u, its starter: %s",
+				 d->o.starter, strerror(-rc))
+		  : 0;
+}
+
 int hk_daemon_open(struct hk_daemon *d, struct hk_error *err)
 {
-	d->lock_fd = d->listen_fd = d->epoll_fd = d->signal_fd = d->shared_fd = -1;
+	d->lock_fd = d->listen_fd = d->epoll_fd = d->signal_fd = d->shared_fd = d->starter_fd = -1;
 	for (unsigned i = 0; i < HK_MAX_CONNS; i++)
 		d->conn[i] = (struct hk_conn){.fd = -1, .slot = -1};
 	d->started = d->empty_since = hk_clock_ms();
@@ -208,6 +232,7 @@ int hk_daemon_open(struct hk_daemon *d, struct hk_error *err)
 	int rc = hk_rundir_find(d->o.name, &d->rd, err);
 	if (rc)
 		return rc;
+	sigset_t set = end_signals();
 	d->lock_fd = hk_rundir_claim(&d->rd, hk_clock_ms() + CLAIM_MS, err);
 	if (d->lock_fd < 0)
 		return d->lock_fd;
@@ -219,8 +244,10 @@ int hk_daemon_open(struct hk_daemon *d, struct hk_error *err)
 		hk_daemon_log(d, "removed the files of %u dead daemons", swept);
 	if (rc == 0) {
 		choose_priority(d);
-		rc = open_events(d, err);
+		rc = open_events(d, &set, err);
 	}
+	if (rc == 0)
+		rc = watch_starter(d, err);
 	if (rc == 0)
 		rc = open_socket(d, err);
 	if (rc == 0)
@@ -267,16 +294,22 @@ static void event(struct hk_daemon *d, uint64_t data)
 	case HK_EV_CHANNEL:
 		hk_poller_receive(d);
 		break;
+	case HK_EV_STARTER:
+		d->starter_died = true;
+		close(d->starter_fd);
+		d->starter_fd = -1;
+		break;
 	}
 }
 
 /* A job's daemon ends when all ranks of the node have attached and left. If some never attach, it
- * ends some time after the last one has left. *@check_again becomes that time at the latest. */
+ * ends some time after the last one has left. *@check_again becomes that time at the latest. With
+ * its starter, the job has probably died; a rank that lives would start another daemon. */
 static bool job_is_over(const struct hk_daemon *d, int64_t now, int64_t *check_again)
 {
 	if (!d->o.job || hk_slots_used(d) > 0)
 		return false;
-	if (d->ranks_expected && d->ranks_seen >= d->ranks_expected)
+	if (d->starter_died || (d->ranks_expected && d->ranks_seen >= d->ranks_expected))
 		return true;
 	*check_again = HK_MIN(*check_again, d->empty_since + d->o.linger_ms);
 	return now >= d->empty_since + d->o.linger_ms;
@@ -314,7 +347,9 @@ static int64_t tick(struct hk_daemon *d, int64_t now)
 		next = HK_MIN(next, now + HK_POLLER_PERIOD_MS);
 	}
 	if (job_is_over(d, now, &next))
-		hk_daemon_stop(d, "the job's last rank has left");
+		hk_daemon_stop(d, d->starter_died && !d->ranks_seen
+					  ? "the rank that started it has died"
+					  : "the job's last rank has left");
 	return next;
 }
 

@@ -51,27 +51,29 @@ static int spawn(struct hk_daemon *d, int channel)
 	char *huge = (char *)(uintptr_t)hk_res_info(d->res)->huge_dir;
 	char *realtime = d->realtime ? on : off;
 	char *argv[] = {name, word, d->rd.shared, huge, pid, realtime, NULL};
-	int fds[2];
+	int fds[3];
 
 	snprintf(pid, sizeof(pid), "%d", getpid());
-	/* high numbers, so that neither dup2() below overwrites the other's source */
+	/* high numbers, so that no dup2() below overwrites another one's source */
 	fds[0] = fcntl(d->shared_fd, F_DUPFD_CLOEXEC, 16);
 	fds[1] = fcntl(channel, F_DUPFD_CLOEXEC, 16);
+	fds[2] = fcntl(d->janitor_fd, F_DUPFD_CLOEXEC, 16);
 	posix_spawn_file_actions_init(&fa);
 	posix_spawn_file_actions_adddup2(&fa, fds[0], HK_POLLER_FD_SHARED);
 	posix_spawn_file_actions_adddup2(&fa, fds[1], HK_POLLER_FD_CHANNEL);
+	posix_spawn_file_actions_adddup2(&fa, fds[2], HK_POLLER_FD_JANITOR);
 	posix_spawnattr_init(&at);
 	sigemptyset(&none);
 	sigfillset(&all);
 	posix_spawnattr_setsigmask(&at, &none);
 	posix_spawnattr_setsigdefault(&at, &all);
 	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-	int rc = fds[0] < 0 || fds[1] < 0
+	int rc = fds[0] < 0 || fds[1] < 0 || fds[2] < 0
 			 ? EMFILE
 			 : posix_spawn(&d->poller.pid, self, &fa, &at, argv, environ);
 	posix_spawnattr_destroy(&at);
 	posix_spawn_file_actions_destroy(&fa);
-	for (int i = 0; i < 2; i++)
+	for (size_t i = 0; i < HK_ARRAY_LEN(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
 	return -rc;

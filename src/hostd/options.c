@@ -67,6 +67,8 @@ static const struct option {
 	 "most memory of a daemon"},
 	{"job", "KEY", NULL, LINE_ONLY, NUMBER, AT(job), 1, UINT32_MAX,
 	 "accept only the job of this key, and end with it [any job of the user]"},
+	{"starter", "PID", NULL, LINE_ONLY, NUMBER, AT(starter), 1, INT32_MAX,
+	 "the job's rank that starts the daemon: if it dies and none is attached, the daemon ends"},
 	{"config", "FILE", NULL, LINE_ONLY, IN(TEXT, config),
 	 "read this file [" HK_OPTIONS_FILE " if it exists]"},
 	{"background", NULL, NULL, LINE_ONLY, IN(FLAG, background),
@@ -225,17 +227,19 @@ static int read_args(struct hk_options *o, int argc, char **argv, const char *on
 		const char *text = argv[i], *value;
 
 		if (strncmp(text, "--", 2) != 0)
-			return hk_error_set(err, -EINVAL,
-					    "'%.60s' is not an option; fix: see hikyakud --help",
-					    text);
+			return hk_error_set(
+				err, -EINVAL,
+				"'%.60s' is not an option; fix: list them: %.200s --help", text,
+				argv[0]);
 		value = strchr(text, '=');
 		snprintf(name, sizeof(name), "%.*s",
 			 value ? (int)(value - text - 2) : (int)strlen(text) - 2, text + 2);
 		const struct option *opt = find(name);
 		if (!opt)
-			return hk_error_set(err, -EINVAL,
-					    "there is no option --%s; fix: see hikyakud --help",
-					    name);
+			return hk_error_set(
+				err, -EINVAL,
+				"there is no option --%s; fix: list them: %.200s --help", name,
+				argv[0]);
 		if (opt->where == FILE_ONLY)
 			return hk_error_set(err, -EPERM,
 					    "--%s is for the administrator; fix: set it in the "

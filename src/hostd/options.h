@@ -18,6 +18,7 @@
 struct hk_options {
 	char name[64], port[256], huge_dir[128], cpus[256], user[64], log[256];
 	unsigned job;                           /* job key; 0: an administrator's daemon */
+	unsigned starter;                       /* process id of the job's rank; 0: none */
 	unsigned slots, rx_buffers, tx_buffers; /* buffers: of each slot */
 	unsigned eager_queues;                  /* of each wire; 0: HK_EAGER_QUEUES */
 	unsigned slot_memory_mb;                /* of each slot, for its worker */

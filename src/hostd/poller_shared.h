@@ -69,5 +69,6 @@ struct hk_poller_shared {
  * ends it; it writes error texts there. */
 #define HK_POLLER_FD_SHARED  3
 #define HK_POLLER_FD_CHANNEL 4
+#define HK_POLLER_FD_JANITOR 5 /* hk_daemon.janitor_fd: only open, so that the janitor waits */
 
 #endif

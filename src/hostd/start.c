@@ -53,6 +53,15 @@ static const char *program_of(const struct hk_hostd_request *req)
 	return req->program ? req->program : env && env[0] ? env : "hikyakud";
 }
 
+/* The command that starts the daemon in the foreground, for errors. */
+static void by_hand(const struct hk_rundir *rd, const struct hk_hostd_request *req, char out[240])
+{
+	const char *port = req->port ? req->port : "";
+
+	snprintf(out, 240, "%.80s --name %s%s%.80s%s", program_of(req), rd->name,
+		 req->port ? " --port '" : "", port, req->port ? "'" : "");
+}
+
 static void arguments(struct args *a, const struct hk_rundir *rd,
 		      const struct hk_hostd_request *req)
 {
@@ -63,6 +72,7 @@ static void arguments(struct args *a, const struct hk_rundir *rd,
 	arg(a, "--name", rd->name);
 	snprintf(key, sizeof(key), "0x%08x", req->job_key);
 	arg(a, "--job", key);
+	arg_number(a, "--starter", (unsigned)getpid());
 	arg_number(a, "--slots", req->local_ranks);
 	if (req->port)
 		arg(a, "--port", req->port);
@@ -144,7 +154,7 @@ static bool is_ready(char *text)
 static int start(const struct hk_rundir *rd, const struct hk_hostd_request *req, int64_t deadline,
 		 struct hk_error *err)
 {
-	char text[448];
+	char text[448], command[240];
 	int p[2];
 	pid_t pid;
 
@@ -167,6 +177,7 @@ static int start(const struct hk_rundir *rd, const struct hk_hostd_request *req,
 		return rc;
 	}
 	free(a);
+	by_hand(rd, req, command);
 	bool ended = read_text(p[0], text, sizeof(text), deadline);
 	close(p[0]);
 	if (!ended)
@@ -176,17 +187,17 @@ static int start(const struct hk_rundir *rd, const struct hk_hostd_request *req,
 	if (!ended)
 		return hk_error_set(
 			err, -ETIMEDOUT,
-			"hikyakud '%s' was not ready in time%s%s; fix: start it by hand "
-			"to see where it waits: hikyakud --name %s",
-			rd->name, text[0] ? "; its output: " : "", text, rd->name);
+			"hikyakud '%s' was not ready in time%s%.160s; fix: start it by hand "
+			"to see where it waits: %s",
+			rd->name, text[0] ? "; its output: " : "", text, command);
 	if (is_ready(text))
 		return 0;
 	if (!text[0])
 		return hk_error_set(
 			err, -ECHILD,
 			"hikyakud '%s' ended at once without an error text; fix: start it by "
-			"hand: hikyakud --name %s",
-			rd->name, rd->name);
+			"hand: %s",
+			rd->name, command);
 	return hk_error_set(err, -ECHILD, "hikyakud '%s' does not start: %s", rd->name, text);
 }
 

@@ -64,6 +64,15 @@ int hk_device_check_uplink(const struct hk_spec *s, struct hk_error *err)
 {
 	char by[IF_NAMESIZE] = "";
 	int rc = s->force ? 0 : hk_netdev_uplink(s->text, s->iface, by, err);
+	char at[HK_CONNECTION_LEN];
+	if (rc == 0 && !s->force && hk_netdev_has_connection(s->iface, at))
+		return hk_error_set(
+			err, -EPERM,
+			"port %s: TCP connections of this node use %s, such as the one at %s; "
+			"AF_XDP would take their frames from the kernel, also those of mpirun; "
+			"fix: use an interface that is for MPI alone, or af_packet:iface=%s, or "
+			"add ,force=1 if nobody needs them",
+			s->text, s->iface, at, s->iface);
 	if (rc <= 0)
 		return rc;
 	return hk_error_set(
@@ -82,6 +91,8 @@ static int prepare_af_xdp(struct hk_port_impl *p, char *args, size_t len, struct
 	int rc = check_netdev(p, true, HK_AF_XDP_FRAME, err);
 	if (rc == 0)
 		rc = hk_device_check_uplink(s, err);
+	if (rc == 0)
+		rc = hk_xdp_claim(s->text, s->iface, &p->claim, err);
 	if (rc == 0)
 		rc = hk_xdp_prepare(s->text, s->iface, &p->queues_tested, err);
 	if (rc)

@@ -255,7 +255,7 @@ static const char *start_fix(const struct hk_eal_config *cfg)
 		return "run the same program and libraries in all processes of one memory; if an "
 		       "address is taken here, start this process again";
 	if (cfg->role == HK_EAL_PRIMARY || cfg->hugepages)
-		return "reserve huge pages (./hikyaku doctor says how), or run without them";
+		return "run without huge pages, or see how to reserve them: hikyaku doctor";
 	return "lower the memory for buffers, or raise `ulimit -v`";
 }
 
@@ -272,7 +272,8 @@ static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, const c
 
 	char alone[32];
 	snprintf(alone, sizeof(alone), HK_EAL_ALONE_NAME, (int)getpid());
-	hk_eal_make_runtime_dir(cfg->role == HK_EAL_ALONE ? alone : cfg->shared);
+	if (cfg->role != HK_EAL_SECONDARY)
+		hk_eal_make_runtime_dir(cfg->role == HK_EAL_ALONE ? alone : cfg->shared);
 	int rc = -1;
 	if (!a.full)
 		rc = rte_eal_init(a.n, v);

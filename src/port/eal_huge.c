@@ -70,19 +70,20 @@ int hk_eal_find_huge_dir(const char *given, char *out, size_t len, unsigned long
 		endmntent(mounts);
 	if (rc == 0)
 		return 0;
-	if (rc == EACCES || rc == EROFS)
-		return hk_error_set(
-			err, -EACCES,
-			"no permission to create files in the hugetlbfs%s%.200s: %s; "
-			"fix: an administrator mounts one for you: mount -t hugetlbfs -o "
-			"uid=%u,mode=0700,pagesize=2M none DIRECTORY",
-			given ? " " : "", given ? given : "", strerror(rc), (unsigned)getuid());
-	if (!given && getuid() != 0)
-		return hk_error_set(err, -ENODEV,
-				    "no hugetlbfs is mounted; fix: an administrator mounts one for "
-				    "you: mkdir -p /mnt/huge-%u && mount -t hugetlbfs -o "
+	unsigned user = (unsigned)getuid();
+	char what[280];
+	snprintf(what, sizeof(what), "no hugetlbfs is mounted");
+	bool refused = rc == EACCES || rc == EROFS;
+	if (refused)
+		snprintf(what, sizeof(what),
+			 "no permission to create files in the hugetlbfs%s%.200s: %s",
+			 given ? " " : "", given ? given : "", strerror(rc));
+	if (refused || (!given && user != 0))
+		return hk_error_set(err, refused ? -EACCES : -ENODEV,
+				    "%s; fix: an administrator mounts one for you: mkdir -p "
+				    "/mnt/huge-%u && mount -t hugetlbfs -o "
 				    "uid=%u,mode=0700,pagesize=2M none /mnt/huge-%u",
-				    (unsigned)getuid(), (unsigned)getuid(), (unsigned)getuid());
+				    what, user, user, user);
 	if (!given)
 		return hk_error_set(err, -ENODEV,
 				    "no hugetlbfs is mounted; fix: mkdir -p /dev/hugepages && "

@@ -313,10 +313,9 @@ void hk_eal_remove_own(const char *shared, const char *huge_dir, bool memory)
 	runtime_dir(shared, dir, sizeof(dir));
 	snprintf(pid, sizeof(pid), "_%d_", (int)getpid());
 	(void)unlink_files(dir, memory ? is_runtime_file : is_own_file, pid, path, sizeof(path));
-	if (!memory)
-		return;
 	(void)rmdir(dir);
-	(void)unlink_maps(shared, huge_dir, path, sizeof(path));
+	if (memory)
+		(void)unlink_maps(shared, huge_dir, path, sizeof(path));
 }
 
 void hk_eal_remove_empty(void)

@@ -74,7 +74,8 @@ void hk_eal_make_runtime_dir(const char *name);
 /* Removes such empty directories of processes that were killed before they could. */
 void hk_eal_remove_empty(void);
 
-/* Removes this process's files; with @memory, the files of the whole memory. */
+/* Removes this process's files; with @memory, the files of the whole memory. The directory goes
+ * with the last file: rte_eal_init() in a secondary makes it again if the primary has just died. */
 void hk_eal_remove_own(const char *shared, const char *huge_dir, bool memory);
 
 /* ---- kernel interfaces (port/netdev.c) ------------------------------------------------------ */
@@ -92,8 +93,8 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
  * load XDP programs). */
 int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err);
 
-/* Refuses the interface of the default route with -EPERM and a sentence, unless @s has force=1:
- * AF_XDP would cut off logins and mpirun's daemons. */
+/* Refuses an interface that the default route or TCP connections use, with -EPERM and a sentence.
+ * AF_XDP would cut off logins and mpirun's daemons. @s may override that by force=1. */
 int hk_device_check_uplink(const struct hk_spec *s, struct hk_error *err);
 
 /* Returns whether a default route of this network namespace uses @name, or a bridge, bond or VLAN
@@ -102,11 +103,20 @@ int hk_device_check_uplink(const struct hk_spec *s, struct hk_error *err);
 int hk_netdev_uplink(const char *spec, const char *name, char by[IF_NAMESIZE],
 		     struct hk_error *err);
 
+/* Returns whether a TCP connection of this network namespace uses an address of @name. Then @at
+ * names that address and port. */
+#define HK_CONNECTION_LEN 64
+bool hk_netdev_has_connection(const char *name, char at[HK_CONNECTION_LEN]);
+
 /* Returns this process's socket of family @family (AF_PACKET: bound to @ifindex), which the driver
  * does not reveal. -1: there is none, or there are several. */
 int hk_netdev_socket(int family, unsigned ifindex);
 
 /* ---- set-up for AF_XDP (port/xdp.c) --------------------------------------------------------- */
+
+/* Claims interface @name for this process until it closes *@claim, a descriptor. -EBUSY: another
+ * process of this network namespace has claimed it. */
+int hk_xdp_claim(const char *spec, const char *name, int *claim, struct hk_error *err);
 
 /* Prepares @name for an AF_XDP socket: removes the XDP program of a killed process. Fails with a
  * sentence if another process uses the interface, or if an unknown program is attached. It tests
@@ -224,6 +234,7 @@ struct hk_port_impl {
 	struct hk_spec spec;
 	char dev_name[64]; /* DPDK's name of the device */
 	bool own_pool, configured, started, stopped, is_vdev;
+	int claim;          /* AF_XDP: hk_xdp_claim(); -1: none */
 	bool queues_tested; /* AF_XDP: other processes have no socket on the queues */
 	struct hk_memif_guard *guard;
 	struct hk_port_share *share; /* NULL: not shared */

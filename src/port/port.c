@@ -49,6 +49,7 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 	if (!p)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", w->spec);
 
+	p->claim = -1;
 	p->queues_tested = *tested;
 	int rc = hk_spec_parse(w->spec, &p->spec, err);
 	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
@@ -172,6 +173,8 @@ void hk_port_close(struct hk_port *port)
 		hk_device_remove(p);
 	if (p->dev_name[0] && p->spec.kind == HK_SPEC_AF_XDP)
 		hk_xdp_cleanup(p->spec.iface);
+	if (p->claim >= 0)
+		close(p->claim);
 	if (p->started && memif_server)
 		(void)unlink(p->spec.socket);
 	if (p->guard && hk_eal_role() == HK_EAL_PRIMARY) {

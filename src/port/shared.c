@@ -241,6 +241,7 @@ int hk_port_attach(uint16_t id, int timeout_ms, struct hk_port **port, struct hk
 		return hk_error_set(err, -ENOMEM, "no memory for port %u", id);
 	p->port.id = id;
 	p->attached = true;
+	p->claim = -1;
 
 	const char *why = "";
 	int rc = wait_share(p, deadline, timeout_ms, err);

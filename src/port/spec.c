@@ -178,8 +178,11 @@ static int parse_keys(struct hk_spec *spec, const struct form *f, char *text, st
 			list_keys(f, false, names, sizeof(names));
 			return hk_error_set(err, -EINVAL,
 					    "port %s: \"%s\" is not a key of %s; fix: use one of "
-					    "%s",
-					    spec->text, pair, f->prefix, names);
+					    "%s%s",
+					    spec->text, pair, f->prefix, names,
+					    f->kind == HK_SPEC_MEMIF
+						    ? ", or dir=DIRECTORY in place of socket"
+						    : "");
 		}
 		if (seen & (1u << i))
 			return hk_error_set(err, -EINVAL,

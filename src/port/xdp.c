@@ -15,7 +15,9 @@
  * The temporary socket uses copy mode, which does not reconfigure the device.
  *
  * Only one process may use an interface, because the driver removes the program at close even if
- * other processes need it. So an interface is busy as soon as one of its queues is.
+ * other processes need it. So an interface is busy as soon as one of its queues is. Two processes
+ * that open it at the same moment find all queues free. So each first claims the interface, by a
+ * socket name that the kernel gives only once in a network namespace.
  *
  * Rejected: the kernel's socket diagnosis for AF_XDP, which many kernels do not contain.
  */
@@ -30,6 +32,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <linux/bpf.h>
@@ -158,6 +161,29 @@ static int try_queue(unsigned ifindex, unsigned queue)
 static bool is_libxdp_prog(const char *name)
 {
 	return strcmp(name, "xsk_def_prog") == 0 || strcmp(name, "xdp_dispatcher") == 0;
+}
+
+/* ---- the claim ------------------------------------------------------------------------------- */
+
+int hk_xdp_claim(const char *spec, const char *name, int *claim, struct hk_error *err)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	int n = snprintf(a.sun_path + 1, sizeof(a.sun_path) - 1, "hikyaku-xdp-%u",
+			 if_nametoindex(name));
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return hk_error_set(err, -errno, "port %s: no socket: %s", spec, strerror(errno));
+	if (bind(fd, (struct sockaddr *)&a,
+		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) != 0) {
+		close(fd);
+		return hk_error_set(err, -EBUSY,
+				    "port %s: another process opens or has an AF_XDP port on %s; "
+				    "fix: end it, or give each process an interface of its own",
+				    spec, name);
+	}
+	*claim = fd;
+	return 0;
 }
 
 /* ---- before and after the driver ------------------------------------------------------------- */

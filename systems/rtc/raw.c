@@ -221,8 +221,8 @@ static int raw_open(const struct hk_rtc_config *cfg, const char *option, struct 
 	if (w->fd < 0 && errno == EPERM)
 		rc = hk_error_set(
 			err, -EPERM,
-			"packet sockets need cap_net_raw; fix: run as root, or 'setcap "
-			"cap_net_raw+ep PROGRAM', or use backend udp, which needs no rights");
+			"packet sockets need cap_net_raw; fix: use backend udp, which needs no "
+			"rights, or run as root");
 	else if (w->fd < 0)
 		rc = hk_error_set(err, -errno,
 				  "the kernel provides no packet socket: %s; fix: use backend udp",

@@ -152,6 +152,15 @@ def python_script() -> Callable[[Path, str], list[str]]:
 
 
 @pytest.fixture
+def outputs(tmp_path: Path) -> Path:
+    """A directory in which ./hikyaku and build/ are those of the checkout, and out/ is new."""
+    (tmp_path / "out").mkdir()
+    (tmp_path / "hikyaku").symlink_to(ROOT / "hikyaku")
+    (tmp_path / "build").symlink_to(ROOT / "build")
+    return tmp_path
+
+
+@pytest.fixture
 def lab_of_jobs(get_lab) -> Iterator[Callable[..., Lab]]:
     """get_lab() for tests that leave jobs running. It ends all processes on the nodes at the end
     of the test."""

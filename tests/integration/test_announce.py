@@ -35,9 +35,10 @@ def test_ranks_of_one_node_do_not_measure_the_port(get_lab, program):
     assert said.startswith("all 2 ranks are on one node: they talk by Open MPI's shared memory, ")
 
 
-def test_a_job_that_cannot_have_its_port_ends_with_the_reason_alone(run):
+@pytest.mark.parametrize("mode", ["inline", "daemon"])
+def test_a_job_that_cannot_have_its_port_ends_with_the_reason_alone(run, mode):
     """The lab permits no other BTL between nodes. Open MPI would explain that at length."""
-    result = run(VETH, "hand_over", mca=NO_PORT)
+    result = run(VETH, "hand_over", mca=NO_PORT, mode=mode)
     assert result.returncode != 0
     text = [line for line in result.stderr.splitlines() if line.strip()]
     assert 1 <= len(text) <= 5, result.stderr

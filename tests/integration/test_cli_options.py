@@ -5,12 +5,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from types import SimpleNamespace
 
 import click
 import pytest
 
 from execute import execute
+from hikyaku import called
 from hikyaku.checkout import ROOT
 from hikyaku.cli.main import main
 from hikyaku.errors import HikyakuError
@@ -120,6 +122,51 @@ def test_launcher_by_symbolic_link(hikyaku, tmp_path):
     link = tmp_path / "hk"
     link.symlink_to(hikyaku[0])
     assert call([str(link)], "--version", cwd=tmp_path).returncode == 0
+
+
+# ---- printed commands ----------------------------------------------------------------------------
+
+DOWN = "hikyaku lab down --all"
+WRITE = "echo 1 > /proc/x"
+
+
+@pytest.mark.parametrize(
+    ("uid", "sudo", "under_sudo", "command", "printed"),
+    [
+        (0, True, False, DOWN, "./hikyaku lab down --all"),
+        (0, True, True, DOWN, "sudo ./hikyaku lab down --all"),
+        (0, True, True, WRITE, "sudo sh -c 'echo 1 > /proc/x'"),
+        (0, True, False, WRITE, WRITE),
+        (7, True, False, DOWN, "sudo ./hikyaku lab down --all"),
+        (7, True, False, f"{DOWN} && {DOWN}", f"sudo sh -c './{DOWN} && ./{DOWN}'"),
+        (7, False, False, DOWN, "as root: ./hikyaku lab down --all"),
+    ],
+)
+def test_a_command_of_root_is_printed_for_this_user(
+    monkeypatch, uid, sudo, under_sudo, command, printed
+):
+    """Under sudo this process is root, and the user's shell is not."""
+    monkeypatch.setattr(os, "geteuid", lambda: uid)
+    monkeypatch.setattr(
+        shutil, "which", lambda name: "/bin/sudo" if sudo and name == "sudo" else None
+    )
+    monkeypatch.setenv("HIKYAKU_COMMAND", "./hikyaku")
+    monkeypatch.setenv("SUDO_COMMAND", "./hikyaku doctor" if under_sudo else "/bin/sh")
+    assert called.as_typed(called.as_root(command)) == printed
+
+
+def test_the_same_command_line_as_root_keeps_our_settings(monkeypatch):
+    """sudo clears the environment, where HIKYAKU_LAB names the lab."""
+    monkeypatch.setattr(os, "geteuid", lambda: 7)
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/sudo" if name == "sudo" else None)
+    for name in [name for name in os.environ if name.startswith("HIKYAKU_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HIKYAKU_COMMAND", "./hikyaku")
+    monkeypatch.setenv("HIKYAKU_LAB", "mine")
+    monkeypatch.setattr(sys, "argv", ["hikyaku", "lab", "status", "--json"])
+    assert called.as_typed(called.again_as_root()) == (
+        "sudo env HIKYAKU_LAB=mine ./hikyaku lab status --json"
+    )
 
 
 # ---- mpirun's arguments --------------------------------------------------------------------------

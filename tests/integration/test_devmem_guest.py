@@ -318,26 +318,70 @@ def test_commands_arrive_whole_while_orphans_end(guest: Guest) -> None:
         assert guest.run(f": {'x' * 1500}\necho {n}", timeout=20) == f"{n}\n"
 
 
-def test_four_nics_with_another_driver(lab_name) -> None:
-    """Two pairs, in both directions at once. The driver of vmxnet3 uses rings in another way."""
-    machine = Machine(nics=4, nic_model="vmxnet3", device_mb=32)
-    name, n = lab_name("devmem4"), 400
-    nics = [machine.nic(i) for i in range(4)]
-    sent = [frames(n, 20 + i, 9000, machine.mac(i)) for i in range(4)]
+NIC = MACHINE.nic(0)
+
+
+@pytest.mark.parametrize(
+    "command,said",
+    [
+        (
+            f"vfio-pci {NIC}",
+            f"vfio-pci does not take {NIC} (Invalid argument): it is in no IOMMU group, since this "
+            f"guest has no IOMMU; fix: bind uio_pci_generic {NIC}, or add an IOMMU: "
+            "hikyaku lab guest up --iommu",
+        ),
+        (
+            f"serial {NIC}",
+            f"serial does not take {NIC} (No such device); fix: bind uio_pci_generic {NIC}",
+        ),
+        (
+            f"igb_uio {NIC}",
+            "this guest has no driver 'igb_uio'; fix: use uio_pci_generic, vfio-pci or none",
+        ),
+        (
+            "none 03.0",
+            "there is no device '03.0'; fix: use an address that 'ls /sys/bus/pci/devices' shows",
+        ),
+        (NIC, "the driver or the address is missing; fix: bind DRIVER ADDRESS..."),
+    ],
+)
+def test_bind_gives_the_reason(four_nics: Guest, command: str, said: str) -> None:
+    assert four_nics.exec(f"bind {command}") == (1, f"bind: {said}\n")
+
+
+def test_bind_does_not_wait_for_a_process_that_uses_the_device(guest: Guest) -> None:
+    forward = Forwarder(guest, "vfio-pci", f"pop:ivshmem:{IVSHMEM}", "")
+    said = guest.exec(f"bind uio_pci_generic {NIC}", timeout=20)
+    forward.end(stop=True)
+    assert said == (1, f"bind: a process uses {NIC}; fix: end it first\n")
+    guest.run(f"bind uio_pci_generic {NIC}")
+
+
+@pytest.fixture(scope="module")
+def four_nics(lab_name) -> Iterator[Guest]:
+    """A guest with another kind of NIC, and without an IOMMU."""
+    name = lab_name("devmem4")
     try:
-        guest = Guest.up(machine, name)
-        guest.run(f"bind uio_pci_generic {' '.join(nics)}")
-        program = guest.start(
-            f"hk_devmem forward --pop pop:ivshmem:{IVSHMEM} --nics {','.join(nics)} --timeout 50 "
-            f"--count {4 * n} --check"
-        )
-        with ExitStack() as stack:
-            wires = [stack.enter_context(guest.wire(i)) for i in range(4)]
-            got = exchange(list(zip(wires, sent, strict=True)), wires, 4 * n, window=128)
-        output = program.end()
-        bar = guest.bar()
+        yield Guest.up(Machine(nics=4, nic_model="vmxnet3", device_mb=32), name)
     finally:
         guests.down(name)
+
+
+def test_four_nics_with_another_driver(four_nics: Guest) -> None:
+    """Two pairs, in both directions at once. The driver of vmxnet3 uses rings in another way."""
+    guest, machine, n = four_nics, four_nics.machine, 400
+    nics = [machine.nic(i) for i in range(4)]
+    sent = [frames(n, 20 + i, 9000, machine.mac(i)) for i in range(4)]
+    guest.run(f"bind uio_pci_generic {' '.join(nics)}")
+    program = guest.start(
+        f"hk_devmem forward --pop pop:ivshmem:{IVSHMEM} --nics {','.join(nics)} --timeout 50 "
+        f"--count {4 * n} --check"
+    )
+    with ExitStack() as stack:
+        wires = [stack.enter_context(guest.wire(i)) for i in range(4)]
+        got = exchange(list(zip(wires, sent, strict=True)), wires, 4 * n, window=128)
+    output = program.end()
+    bar = guest.bar()
     assert [got[i ^ 1] for i in range(4)] == sent, output
     assert json.loads(output.splitlines()[-1])["unlanded"] == 0, output
     for one in sent:

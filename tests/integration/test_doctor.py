@@ -213,7 +213,7 @@ def test_realtime():
     assert (fine.state, fine.fix) == ("ok", None)
     (lacking,) = doctor.machine.realtime(lambda: False)
     assert lacking.state == "warn"
-    assert "ulimit -r 1" in lacking.fix
+    assert lacking.fix.startswith(f"prlimit --pid {os.getppid()} --rtprio=1   # ")
 
 
 def test_the_check_for_realtime_changes_nothing():
@@ -238,7 +238,7 @@ def test_the_check_for_realtime_changes_nothing():
 def test_permissions(uid, have, states):
     lab, xdp, packet = doctor.machine.permissions(have, uid)
     assert [f.state for f in (lab, xdp, packet)] == states
-    assert all("docs/modes.md" in f.fix for f in (xdp, packet) if f.fix)
+    assert all("docs/cluster.md" in f.fix for f in (xdp, packet) if f.fix)
     if not have:
         assert "CAP_NET_ADMIN, CAP_NET_RAW, CAP_SYS_ADMIN lacking" in xdp.text
         assert "CAP_NET_ADMIN, CAP_NET_RAW lacking" in packet.text

@@ -233,6 +233,20 @@ def test_daemon_killed_at_the_start(lab, start, kills):
             nothing_is_left(lab)
 
 
+def test_the_janitor_waits_for_the_poller(lab, start):
+    """The janitor reads a pipe that the poller holds open. A poller that was just starting has made
+    DPDK's directory again after the janitor had removed it."""
+    start("hand_over", "--rounds", "100")
+    process.wait_until("the wire to be up", lambda: attached(lab, "node0"), SOON)
+    pipes = {
+        name: {Path(fd).readlink() for fd in Path(f"/proc/{pid}/fd").iterdir()}
+        for pid, name in hikyakuds(lab)
+        if network.namespace_inode(lab.node("node0").netns) == process.net_namespace(pid)
+    }
+    (read,) = pipes["hk-janitor"]
+    assert read in pipes["hk-poller"]
+
+
 # ---- the poller ----------------------------------------------------------------------------------
 
 
@@ -369,6 +383,7 @@ def test_rank_killed_while_frames_refer_to_its_memory(lab, hikyaku, program):
                 "a rank", lambda: "ready" in slots_of(lab, hikyaku, "node0", "shared-node0"), SOON
             )
             time.sleep(at)  # until the drawn moment
+            assert not ended.done(), ended.result()
             kill.kill_rank(lab.topology, 0)
             assert ended.result(SOON).returncode != 0
             process.wait_until(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The settings of `hikyaku env`, and installed files, which must work outside of the checkout."""
 
+import hashlib
 import json
 import os
 import re
@@ -71,16 +72,33 @@ def sh(script: str, cwd: Path) -> str:
     return done.stdout
 
 
+PREFIX = "/opt/hikyaku"
+
+
+def build_state() -> dict[Path, str]:
+    """Hashes of the configuration of the build directory, and of the built files to install."""
+    meson = build_dir() / "meson-info/intro-installed.json"
+    files = [Path(name) for name in json.loads(meson.read_text())]
+    configuration = [build_dir() / "build.ninja", build_dir() / "meson-private/coredata.dat"]
+    files += [*configuration, *meson.parent.glob("intro-*.json")]
+    return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()}
+
+
 @pytest.fixture(scope="module")
-def prefix() -> Iterator[Path]:
-    """The directory of `make install DESTDIR=…`. It is not the prefix, so a program that has the
-    prefix compiled in does not find its files here."""
+def installation() -> Iterator[tuple[Path, dict[Path, str], dict[Path, str]]]:
+    """The directory of `make install` with a DESTDIR, and build_state() before and after. The
+    directory is not PREFIX, so a program that has PREFIX compiled in does not find its files."""
     with tempfile.TemporaryDirectory(prefix="hikyaku-install-") as root:
-        env = {**os.environ, "DESTDIR": root, "HIKYAKU_VENV": str(ROOT / ".venv")}
-        argv = ["meson", "install", "-C", str(build_dir()), "--no-rebuild", "--quiet"]
-        execute(argv, timeout=200, env=env)
-        (launcher,) = Path(root).rglob("bin/hikyaku")
-        yield launcher.parents[1]
+        before = build_state()
+        # -o all: nothing is built, since other tests use the build directory
+        argv = ["make", "-o", "all", "install", f"BUILD={build_dir()}", f"DESTDIR={root}"]
+        execute([*argv, f"PREFIX={PREFIX}"], timeout=200, cwd=ROOT)
+        yield Path(root + PREFIX), before, build_state()
+
+
+@pytest.fixture(scope="module")
+def prefix(installation) -> Path:
+    return installation[0]
 
 
 @pytest.fixture(scope="module", params=["checkout", "installed"])
@@ -94,6 +112,80 @@ def compile_with(request, prefix) -> Callable[[str, str, Path], None]:
         sh(f'eval "$({launcher} env)"; {command} {flags} {rpath}', directory)
 
     return run
+
+
+def test_make_install_with_another_prefix_leaves_the_build_directory_alone(installation):
+    _, before, after = installation
+    assert build_dir() / "build.ninja" in before
+    assert build_dir() / "src/hikyakud" in before
+    assert after == before
+    options = json.loads((build_dir() / "meson-info/intro-buildoptions.json").read_text())
+    (configured,) = (each["value"] for each in options if each["name"] == "prefix")
+    assert configured != PREFIX, "this shows nothing for the prefix of the build directory"
+
+
+def test_the_unit_starts_the_daemon_of_the_prefix(prefix):
+    unit = (prefix / "lib/systemd/system/hikyakud.service").read_text()
+    assert f"\nExecStart={PREFIX}/sbin/hikyakud\n" in unit
+    assert "@" not in unit
+
+
+def tree(top: Path) -> set[Path]:
+    return {path.relative_to(top) for path in top.rglob("*")}
+
+
+def test_uninstall_removes_what_install_made(tmp_path):
+    """A file of others stays, and so does its directory. A second installation removes the files
+    that only the first one had."""
+    other = tmp_path / "share/man/man1/other.1"
+    other.parent.mkdir(parents=True)
+    other.write_text("of others")
+    before = tree(tmp_path)
+    install = [str(ROOT / "scripts/install.py"), "--build", str(build_dir()), str(tmp_path)]
+    execute(install, env=clean())
+    installed = tree(tmp_path)
+    (launcher,) = tmp_path.glob("lib/**/hikyaku/hikyaku")
+    (launcher.parent / "of-an-earlier-release").touch()
+    execute(install, env=clean())
+    assert tree(tmp_path) == installed
+    uninstall = ["make", "uninstall", f"PREFIX={tmp_path}"]
+    execute(uninstall, cwd=ROOT)
+    assert tree(tmp_path) == before
+    again = execute(uninstall, code=2, cwd=ROOT)
+    assert f"'make install' has put nothing below {tmp_path}; fix: make uninstall" in again.stderr
+
+
+def test_a_linked_directory_is_replaced_and_its_files_stay(tmp_path):
+    """`include/hikyaku` of PREFIX may be a link to a checkout's headers."""
+    theirs, prefix = tmp_path / "theirs", tmp_path / "prefix"
+    theirs.mkdir()
+    (prefix / "include").mkdir(parents=True)
+    (prefix / "include/hikyaku").symlink_to(theirs)
+    execute([str(ROOT / "scripts/install.py"), "--build", str(build_dir()), prefix], env=clean())
+    assert (prefix / "include/hikyaku/worker.h").is_file()
+    assert list(theirs.iterdir()) == []
+
+
+@pytest.fixture
+def readable() -> Iterator[Path]:
+    """A directory that every user may read. Those of pytest are its own user's alone."""
+    with tempfile.TemporaryDirectory(prefix="hikyaku-install-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+def test_a_user_without_rights_gets_commands_that_have_them(readable):
+    record = readable / "share/hikyaku/installed.txt"
+    record.parent.mkdir(parents=True)
+    record.write_text("share/hikyaku\n")
+    user = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    script = (*user, ROOT / "scripts/install.py")
+    refused = f"install.py: you may not write below {readable}; fix: sudo make "
+    said = execute([*script, "--build", build_dir(), readable], code=1, env=clean()).stderr
+    fix = f"install PREFIX={readable}, or make install PREFIX=~/.local\n"
+    assert said == refused + fix
+    said = execute([*script, "--remove", readable], code=1, env=clean()).stderr
+    assert said == f"{refused}uninstall PREFIX={readable}\n"
 
 
 def test_installed_command_line_and_daemon_run(prefix, tmp_path):
@@ -138,6 +230,11 @@ def test_installed_doctor_needs_no_build_tools(prefix, tmp_path):
     assert [f for f in software if f["state"] != "ok"] == []
 
 
+def listings(page: str) -> list[str]:
+    """The C listings of a page, as printed."""
+    return re.findall(r"^```c\n(.*?)^```$", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+
+
 HALO = """
 #include <hikyaku/halo.h>
 #include <stdio.h>
@@ -179,11 +276,68 @@ def test_halo_program_is_built_by_pkg_config_and_uses_the_installed_btl(
     assert sorted(out.splitlines()) == ["rank 0 got 1 by worker", "rank 1 got 0 by worker"]
 
 
+# Relaxes two arrays of 2 * m rows in turn, and compares them with the result of one process.
+SWAPS = """
+#include <hikyaku/halo.h>
+#include <stdio.h>
+enum { m = 3, n = 4, steps = 5 };
+static double u[2][m + 2][n], all[2][2 * m + 2][n];
+static void rows(double (*from)[n], double (*to)[n], int first, int last)
+{
+	for (int i = first; i <= last; i++)
+		for (int j = 0; j < n; j++)
+			to[i][j] = from[i - 1][j] + 2 * from[i][j] + from[i + 1][j];
+}
+static void inner_points(double (*from)[n], double (*to)[n]) { rows(from, to, 2, m - 1); }
+static void outer_points(double (*from)[n], double (*to)[n])
+{
+	rows(from, to, 1, 1);
+	rows(from, to, m, m);
+}
+int main(int argc, char **argv)
+{
+	MPI_Comm comm = MPI_COMM_WORLD;
+	int rank, wrong = 0;
+
+	MPI_Init(&argc, &argv);
+	MPI_Comm_rank(comm, &rank);
+	int left = rank ? 0 : MPI_PROC_NULL, right = rank ? MPI_PROC_NULL : 1;
+	for (int i = 1; i <= 2 * m; i++)
+		for (int j = 0; j < n; j++)
+			all[0][i][j] = 7 * i + j;
+	for (int i = 1; i <= m; i++)
+		for (int j = 0; j < n; j++)
+			u[0][i][j] = all[0][rank * m + i][j];
+%s
+	for (int k = 0; k < 2; k++)
+		hk_halo_free(&h[k]);
+	for (int step = 0; step < steps; step++)
+		rows(all[step %% 2], all[!(step %% 2)], 1, 2 * m);
+	for (int i = 1; i <= m; i++)
+		for (int j = 0; j < n; j++)
+			wrong += u[steps %% 2][i][j] != all[steps %% 2][rank * m + i][j];
+	printf("rank %%d: %%d points differ\\n", rank, wrong);
+	MPI_Finalize();
+	return 0;
+}
+"""
+
+
+def test_the_listing_with_two_handles_exchanges_two_arrays(compile_with, mpirun, tmp_path):
+    (listing,) = [each for each in listings("docs/halo.md") if "hk_halo h[2];" in each]
+    (tmp_path / "swaps.c").write_text(SWAPS % listing)
+    compile_with("cc -Wall -Werror swaps.c -o swaps", "hk_halo", tmp_path)
+    out = sh(f"{mpirun} ./swaps", tmp_path)
+    assert sorted(out.splitlines()) == [f"rank {rank}: 0 points differ" for rank in range(2)]
+
+
 def test_rtc_program_is_built_by_pkg_config_and_runs(compile_with, mpirun, tmp_path):
-    """The program of docs/rtc.md. The compiler finds only the public headers."""
-    shutil.copy(ROOT / "examples/double.c", tmp_path)
+    """The listings of docs/rtc.md, as printed. The compiler finds only the public headers."""
+    program = "\n".join(listings("docs/rtc.md"))
+    assert (ROOT / "examples/double.c").read_text().endswith(program)
+    (tmp_path / "double.c").write_text(program)
     compile_with("cc -Wall -Werror double.c -o double", "hk_rtc", tmp_path)
-    assert "node 0 says" in sh(f"{mpirun} ./double", tmp_path)
+    assert "node 0 says 42\n" in sh(f"{mpirun} ./double", tmp_path)
 
 
 def test_fortran_program_is_built_by_pkg_config(compile_with, tmp_path):
@@ -211,19 +365,30 @@ def test_nothing_installed_refers_to_the_build(prefix):
 
 
 def test_hello_is_built_by_pkg_config_and_sends_and_puts(compile_with, tmp_path):
-    """A C program that uses only the library, outside of the checkout."""
+    """A C program that uses only the library, outside of the checkout. It can run again."""
     shutil.copy(ROOT / "examples/hello/hello.c", tmp_path)
     compile_with("cc -Wall -Werror hello.c -o hello", "hikyaku", tmp_path)
-    server = subprocess.Popen(
-        ["./hello", f"{tmp_path}/wire", "server"], cwd=tmp_path, stdout=subprocess.PIPE, text=True
-    )
-    try:
-        assert sh(f"./hello {tmp_path}/wire client", tmp_path) == "put: done\n"
-        out, _ = server.communicate(timeout=30)
-    finally:
-        server.kill()
-    assert server.returncode == 0
-    assert out == "message: hello\nput: bytes that nobody received\n"
+    for _ in range(2):
+        server = subprocess.Popen(
+            ["./hello", f"{tmp_path}/wire", "server"],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert sh(f"./hello {tmp_path}/wire client", tmp_path) == "put: done\n"
+            out, _ = server.communicate(timeout=30)
+        finally:
+            server.kill()
+        assert server.returncode == 0
+        assert out == "message: hello\nput: bytes that nobody received\n"
+        assert not list(tmp_path.glob("wire*")), "the next run would read old addresses"
+
+
+def test_installed_examples_build_where_they_are_copied(compile_with, prefix, tmp_path):
+    shutil.copytree(prefix / "share/doc/hikyaku/examples", tmp_path / "copy")
+    for name in ("sum", "gossip", "keycount"):
+        compile_with(f"cc -Wall -Werror {name}.c example.c -o {name}", "hk_rtc", tmp_path / "copy")
 
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")

@@ -16,6 +16,7 @@ from hikyaku.checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, down, down_dead, lab_id, network, own_name
 from hikyaku.lab.run import Output
+from mpi_programs import HUGE_MB
 
 
 def root_links() -> set[str]:
@@ -139,7 +140,7 @@ def test_state_directory_that_others_can_write_is_refused(tmp_path, monkeypatch,
     theirs = tmp_path / "theirs"
     theirs.mkdir(mode=0o755)
     theirs.chmod(0o777)
-    monkeypatch.setattr(removal, "STATE_DIR", theirs)
+    monkeypatch.setattr(removal, "state_dir", lambda _checkout: theirs)
     with pytest.raises(HikyakuError, match="not a private directory"):
         Lab.up(name=lab_name("foreign"))
 
@@ -430,6 +431,14 @@ def test_one_harmless_warning_is_removed_from_stderr(tmp_path):
         assert output.read() == ("", "one\n[node0:7] another warning\n")
 
 
+def test_the_warning_is_removed_on_the_way_to_the_terminal(tmp_path, capfd):
+    with Output(tmp_path / "x", capture=False) as output:
+        stderr = output.where()["stderr"]
+        os.write(stderr, b"one\n[node0:7] plm:rsh: Warning: setpgid(9,9) failed in parent with x\n")
+        os.write(stderr, b"two, without an end")
+    assert capfd.readouterr().err == "one\ntwo, without an end"
+
+
 def test_stderr_of_ranks_arrives(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     command = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "-np", "2"]
@@ -522,6 +531,27 @@ def test_xdp_program_of_killed_ranks_is_removed(get_lab, hikyaku, program):
     assert lab.mpirun(2, ["true"], tcp=True, timeout=60).returncode == 0
     assert programs() == 0
     assert lab.status()["stale"] == []
+
+
+def test_xdp_program_of_a_daemon_started_by_hand_stays(get_lab):
+    """`lab mpirun` removes the programs that nobody has open. Without its program, this daemon
+    would receive nothing more."""
+    lab = get_lab(2, "veth", 1, huge_mb=HUGE_MB)
+
+    def programs() -> list[int]:
+        links = network.links(lab.topology.nodes[0].netns)
+        return [link["xdp_program"] for link in links if link["xdp_program"] is not None]
+
+    words = ("daemon", "start", "--slots", "1", "--port", "af_xdp:iface=hk0")
+    in_lab(lab, "node0", "hikyaku", *words)
+    try:
+        before = programs()
+        assert len(before) == 1
+        assert lab.status()["stale"] == []
+        assert lab.mpirun(2, ["true"], tcp=True, timeout=60).returncode == 0
+        assert programs() == before
+    finally:
+        in_lab(lab, "node0", "hikyaku", "daemon", "stop")
 
 
 def test_two_runs_do_not_end_each_other(get_lab, hikyaku):

@@ -57,7 +57,7 @@ def test_a_switch_that_does_not_connect_is_named(lab, hikyaku, capfd):
     controller = subprocess.Popen([*hikyaku, "sdn", "run", "--lab", lab.name])
     try:
         process.wait_until("its address", (state / "address").exists, SOON)
-        missing = "2 of 3 switches are connected after 3 s; missing: leaf1; fix: hikyaku sdn status"
+        missing = "2 of 3 switches are connected after 3 s; missing: leaf1; fix: see what the"
         with pytest.raises(HikyakuError, match=missing):
             ready.require_packets(lab.name, lab.topology, state, limit=3)
         assert "hikyaku: 2 of 3 switches are connected" in capfd.readouterr().err

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Mistakes of users: each ends soon, with a few lines that name the cause and a fix."""
+"""Mistakes of users: each ends soon, with a few lines that name the cause and a fix.
+
+test_interrupted.py has Ctrl-C, and test_fixes.py types the fixes.
+"""
+
+import os
+import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,13 +30,14 @@ TYPOS = [
     ("lab up --lab a/b", "'a/b' is not a name for a lab", "fix: use up to 32 letters"),
     ("lab up --huge 3", "3 MB of huge pages", "fix: they are of 2 MB each"),
     ("lab up --mtu 20", "MTU 20", "fix: give from 576"),
-    ("lab up --topology leaf-spine:1x2x1", "needs a topology of switches", "lab up --wire ovs"),
-    ("lab up --wire ovs", "wire ovs needs a topology", "--topology leaf-spine:2x2x4"),
+    ("lab up --topology leaf-spine:1x2x1", "needs a topology of switches", "--wire ovs --topology"),
+    ("lab up --wire ovs", "wire ovs needs a topology", "--topology leaf-spine:2x2x"),
     ("lab up --wire ovs --topology leaf:1x2", "no topology 'leaf:1x2'", "fix: use leaf-spine"),
     ("lab up --wire ovs --topology /no.json", "no topology '/no.json'", "or a file"),
     ("lab up --wire ovs --topology fat-tree:4 --nodes 3", "gives the number of nodes", USAGE),
     ("lab status --lab no", "lab 'no' is not up", "lab up --lab no"),
     ("lab mpirun --lab no -np 2 true", "lab 'no' is not up", "lab up --lab no"),
+    ("lab mpirun --moed inline -np 2 true", "mpirun has no option '--moed'", "--mode"),
     ("lab guest exec --lab no true", "guest 'no' is not up", "lab guest up"),
     ("stats --lab no", "lab 'no' is not up", "lab up --lab no"),
     ("stats --name no", "no hikyakud 'no' runs here", "daemon start --name no"),
@@ -42,7 +52,7 @@ TYPOS = [
     ("daemon start --port af_xpd:iface=e", '"af_xpd" is not a kind of port', "fix: use memif:"),
     ("daemon start --port memif:dir=/x --slots 99", "99 is not in the range 1<=x<=64", USAGE),
     ("daemon start --port memif:dir=/x --mode fast", "'fast' is not a mode", "fix: use 'hybrid'"),
-    ("daemon start --port memif:dir=/x --poler off", "no option --poler", "fix: see hikyakud"),
+    ("daemon start --port memif:dir=/x --poler off", "no option --poler", "hikyakud --help"),
     ("daemon start --config /no/file", "configuration file /no/file", "fix: name one"),
     ("daemon status --name no", "no hikyakud 'no' runs here", "daemon start --name no"),
     ("sdn status --state /tmp/no-such", "no controller runs with", "sdn run --background --state"),
@@ -67,7 +77,7 @@ TYPOS = [
     ("bench halo --experiments Z", "there is no experiment 'Z'", "fix: use some of: A"),
     ("bench rtc --backends tpc", "there is no backend 'tpc'", "fix: use some of: tcp"),
     ("bench sdn --experiments none", "there is no experiment 'none'", "fix: use some of: tags"),
-    ("bench compare norev HEAD", "there is no revision 'norev'", "fix: git log"),
+    ("bench compare norev HEAD", "there is no revision 'norev'", "log --oneline"),
     ("devmem route --routes /no/file --port memif:dir=/x", "/no/file", "fix: name a file"),
     ("devmem ask --control /no/socket stats", "no router answers", "fix: give the --control"),
     ("devmem measure", "no device to measure", "fix: give --nics A,B"),
@@ -81,18 +91,18 @@ IN_A_LAB = [
     (
         "lab mpirun --lab {memif} -np 2 ./none",
         "'./none' is not an executable",
-        "fix: give its path",
+        "fix: give the path of a program",
     ),
     ("lab mpirun --lab {memif} -np 2 none", "'none' is not in PATH", "fix: give its path"),
     ("lab mpirun --lab {memif} --mode hybrd -np 2 true", "no mode 'hybrd'", "fix: --mode inline"),
     ("lab mpirun --lab {memif} --mode hybrid -np 2 true", "no huge pages", "--huge 512"),
-    ("lab mpirun --lab {memif} --tpc -np 2 true", 'unknown option "--tpc"', "--help"),
+    ("lab mpirun --lab {memif} --tpc -np 2 true", "mpirun has no option '--tpc'", "fix: --tcp"),
     ("lab mpirun --lab {memif} --host nodeX -np 1 true", "no node 'nodeX'", "fix: use some of"),
     ("lab mpirun --lab {memif} --tag -np 2 true", "wire memif has no switches", "add --tcp"),
     ("lab mpirun --lab {memif} --tcp --mode inline -np 2 true", "--tcp does not use", "leave out"),
     ("lab mpirun --lab {veth} -np 6 true", "need 3 ports a node", "--ranks-per-node 3"),
-    ("lab cut --lab {memif} node0", "has no switches", "lab up --wire ovs"),
-    ("sdn status --lab {memif}", "has no switches", "lab up --wire ovs"),
+    ("lab cut --lab {memif} node0", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
+    ("sdn status --lab {memif}", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
     ("lab mpirun --lab {ovs} --tcp -np 2 true", "has no controller", "sdn run --background --lab"),
     ("sdn status --lab {ovs}", "no controller runs", "sdn run --background --lab"),
     ("sdn forget 3 --lab {ovs}", "no controller runs", "sdn run --background --lab"),
@@ -111,8 +121,64 @@ PARAMETERS = [
     ("pool pop:hug:size=4M", "is not a pop", "fix: use pop:huge"),
 ]
 
+ROOT_ONLY = "only root may make them"
+AS_ROOT = "{hikyaku} {words}"  # after "sudo", or "as root:"
+NO_RIGHTS = [  # of an ordinary user, who owns {tmp}
+    ("lab up", ROOT_ONLY, AS_ROOT),
+    ("lab down", ROOT_ONLY, AS_ROOT),
+    ("lab status", ROOT_ONLY, AS_ROOT),
+    ("lab exec node0 true", ROOT_ONLY, AS_ROOT),
+    ("lab mpirun -np 2 true", ROOT_ONLY, AS_ROOT),
+    ("lab cut leaf0-spine0", ROOT_ONLY, AS_ROOT),
+    ("stats --lab default", ROOT_ONLY, AS_ROOT),
+    ("top --once --lab default", ROOT_ONLY, AS_ROOT),
+    ("capture --node node0", ROOT_ONLY, AS_ROOT),
+    ("sdn run --lab default", ROOT_ONLY, AS_ROOT),
+    ("sdn status --lab default", ROOT_ONLY, AS_ROOT),
+    ("bench mpi", ROOT_ONLY, AS_ROOT),
+    ("bench halo", ROOT_ONLY, AS_ROOT),
+    ("bench sdn", ROOT_ONLY, AS_ROOT),
+    ("demo", ROOT_ONLY, AS_ROOT),
+    ("learn --out {tmp}", ROOT_ONLY, AS_ROOT),
+    ("bench mpi --json {closed}/b.json", "b.json cannot be written: Permission", "may write"),
+    ("learn --out {closed}/out", "model.npz cannot be written: Permission", "may write"),
+    ("sdn run --state {closed}/s", "s cannot be made: Permission", "another one by --state"),
+    (
+        "sdn run --state {tmp}/s --openflow 127.0.0.1:1",
+        "cannot listen on 127.0.0.1:1: Permission",
+        "fix: give another address by --openflow",
+    ),
+    ("tag run -- true", "may not load eBPF programs", "fix: run as root, or: setcap cap_bpf,"),
+]
+TAKEN = [  # {taken}: a port that this test has; --background prints the error of its child
+    ("sdn run --state {tmp}/s --openflow 127.0.0.1:{taken}", "--openflow"),
+    ("sdn run --state {tmp}/s --openflow 127.0.0.1:0 --rest 127.0.0.1:{taken}", "--rest"),
+]
+NO_FILE = "/proc/none/file"
+OUTPUTS = [
+    "bench mpi --json",
+    "bench mpi --plot",
+    "bench modes --json",
+    "bench halo --json",
+    "bench halo --plot",
+    "bench rtc --json",
+    "bench rtc --plot",
+    "bench sdn --json",
+    "bench sdn --plot",
+    "bench devmem --json",
+    "bench compare HEAD HEAD --json",
+    "devmem measure --nics lo --json",
+    "devmem measure --nics lo --plot",
+    "learn --out",
+    "lab guest down --log",
+    "daemon start --port memif:dir=/x --log",
+    "sdn run --state",
+    "sdn run --background --state",
+]
 
-def check(argv: list[str], cause: str, fix: str) -> None:
+
+def check(argv: list[str], cause: str, fix: str) -> str:
+    """Types @argv, and returns the answer."""
     done = execute(argv, code=None, timeout=SOON)
     said = done.stdout + done.stderr
     assert done.returncode not in (0, None)
@@ -120,6 +186,7 @@ def check(argv: list[str], cause: str, fix: str) -> None:
     assert fix in said
     assert "Traceback" not in said
     assert len([line for line in said.splitlines() if line.strip()]) <= LINES, said
+    return said
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +216,45 @@ def test_a_wrong_parameter_of_a_job(hikyaku, labs, program, parameter, cause, fi
     lab = labs["veth" if "af_xdp" in parameter else "memif"]
     words = JOB.format(lab=lab, parameter=parameter, program=program("tests/mpi/mpi_hand_over"))
     check([*hikyaku, *words.split()], cause, fix)
+
+
+@pytest.fixture
+def tmp() -> Iterator[Path]:
+    """A directory of an ordinary user. (Nobody but root may enter pytest's.)"""
+    with tempfile.TemporaryDirectory(prefix="hikyaku-user-") as place:
+        os.chown(place, 65534, 65534)
+        yield Path(place)
+
+
+@pytest.mark.parametrize(("words", "cause", "fix"), NO_RIGHTS, ids=[w for w, _, _ in NO_RIGHTS])
+def test_missing_rights(hikyaku, tmp, tmp_path_factory, words, cause, fix):
+    user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *hikyaku]
+    if execute([*user, "--version"], code=None).returncode:
+        pytest.skip("the checkout is in a directory that other users cannot enter")
+    words = words.format(tmp=tmp, closed=tmp_path_factory.mktemp("closed"))
+    check([*user, *words.split()], cause, fix.format(hikyaku=hikyaku[0], words=words))
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        yield listens.getsockname()[1]
+
+
+@pytest.mark.parametrize("background", ["", " --background"])
+@pytest.mark.parametrize(("words", "option"), TAKEN, ids=[o for _, o in TAKEN])
+def test_a_port_in_use(hikyaku, tmp_path, taken, words, option, background):
+    argv = [*hikyaku, *f"{words}{background}".format(tmp=tmp_path, taken=taken).split()]
+    check(
+        argv,
+        f"cannot listen on 127.0.0.1:{taken}: Address",
+        f"fix: give another address by {option}",
+    )
+
+
+@pytest.mark.parametrize("words", OUTPUTS)
+def test_a_file_that_cannot_be_written(hikyaku, words):
+    """It is refused before the work begins, which would print its progress."""
+    given = NO_FILE + ".png" * words.endswith("--plot")
+    said = check([*hikyaku, *words.split(), given], given, "fix: name ")
+    assert len(said.splitlines()) == 1

@@ -23,15 +23,6 @@ def marked(commands: list[str]) -> list:
     return [pytest.param(c, marks=pytest.mark.slow if measures.search(c) else ()) for c in commands]
 
 
-@pytest.fixture
-def outputs(tmp_path):
-    """A directory in which ./hikyaku and build/ are those of the checkout, and out/ is new."""
-    (tmp_path / "out").mkdir()
-    (tmp_path / "hikyaku").symlink_to(ROOT / "hikyaku")
-    (tmp_path / "build").symlink_to(ROOT / "build")
-    return tmp_path
-
-
 def test_the_first_screen_is_short_and_has_six_users():
     assert len(README.split()) <= WORDS_MAX
     assert len(COMMANDS) == 6

@@ -199,6 +199,12 @@ def test_updates_and_reload_while_packets_flow(tmp_path: Path, program, hikyaku)
             came = played.result()
         stats = json.loads(ask(control, hikyaku, "stats"))
         assert stats["reloads"] == 1
+        # an address is also the route to its subnet
+        own = [line for line in ROUTES.splitlines() if line.startswith(("route ", "address "))]
+        six = sum(line.split()[1].startswith("fd00:") for line in own)
+        # with the one that was added
+        assert (stats["routes4"], stats["routes6"]) == (len(own) - six + 1, six)
+        assert stats["implied_routes"] > 0
         assert "no route" not in ask(control, hikyaku, "unroute", "10.77.0.0/16")
         said = ask(control, hikyaku, "unroute", "10.66.0.0/16")
         assert "fix: name a prefix that has a route" in said, "the reload did not remove it"

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The notes on a training: they name who sent false parameters, and nobody else."""
+"""The table of a training is complete on a narrow terminal. The notes on it name who sent false
+parameters, and nobody else."""
 
 import pytest
+from rich.console import Console
 
 from hikyaku.learn.live import Board
 
@@ -24,9 +26,12 @@ def test_a_node_that_most_refuse_most_of_the_time_is_named():
     judged |= {(3, peer): (0, 100) for peer in (0, 1, 2)}
     made = board(4, judged)
     assert made.faulty() == [3]
+    said = "node 3 sent false parameters: 3 of 3 other nodes refused 90% of its slices"
     assert made.notes() == [
-        "node 3 sent false parameters: 3 of 3 other nodes refused 90% of its slices"
+        f"{said}; to keep them out of the model: --merge trimmed, with 4 nodes or more"
     ]
+    made.trims = True
+    assert made.notes() == [said]
 
 
 @pytest.mark.parametrize(
@@ -56,3 +61,44 @@ def test_a_refusal_for_another_reason_names_both_sides():
     assert made.notes()[0].startswith("1 node refused messages of node 3: it trains another model")
     made.take([{"event": "refused", "node": 1, "peer": 2, "why": "far"}])
     assert len(made.notes()) == 1
+
+
+WIDEST = {
+    "epochs": 99_949,
+    "loss": 1.23456e-05,
+    "loss_all": 1.23456e-05,
+    "consensus": 1.23456e-05,
+    "messages": 219_700,
+    "drops": 123_456_789,
+    "rejects": 999_940,
+    "bytes": 123_456_789_012,
+}
+
+
+def last_row(width: int, nodes: int) -> list[str]:
+    """The words of the last row of the table, which may have several lines, after the last node has
+    reported WIDEST."""
+    made = Board(nodes, "a title")
+    line = {"event": "progress", "node": nodes - 1, "state": "training", "stop": "none"}
+    made.take([line | WIDEST | {"time": time, "messages": 219_700 * time} for time in (0, 1)])
+    console = Console(width=width)
+    with console.capture() as capture:
+        console.print(made.table())
+    lines = capture.get().splitlines()
+    (rule,) = [at for at, line in enumerate(lines) if "─" in line]
+    return " ".join(lines[rule + nodes : -1]).split()
+
+
+def test_no_number_is_cut_on_80_columns() -> None:
+    """A rate of 219.7 k was."""
+    assert last_row(80, nodes=1024) == [
+        *("1023", "training", "99.9k", "1.235e-05", "1.2e-05"),
+        *("220k", "220k", "123M", "1M", "123G"),
+    ]
+
+
+@pytest.mark.parametrize("width", [30, 40, 60])
+def test_a_narrower_terminal_folds_numbers(width: int) -> None:
+    """Their parts stand below each other."""
+    whole, folded = ("".join(last_row(w, nodes=1)) for w in (80, width))
+    assert sorted(folded) == sorted(whole)

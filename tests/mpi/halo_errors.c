@@ -45,6 +45,12 @@ static void refused(const char *what, int n, const struct hk_halo_edge *e, const
 		HKT_CHECK(strstr(hk_halo_error(), *parts), "%s: '%s' lacks '%s'", what,
 			  hk_halo_error(), *parts);
 	HKT_CHECK(strstr(hk_halo_error(), "; fix: "), "%s: no fix in '%s'", what, hk_halo_error());
+	/* a program that did not look at the result */
+	int which[8];
+	HKT_CHECK(hk_halo_put(h) == -EINVAL && hk_halo_wait(h) == -EINVAL &&
+			  hk_halo_ready(h, 0) == -EINVAL && hk_halo_wait_some(h, which) == -EINVAL,
+		  "a handle of a failed set-up is refused");
+	HKT_CHECK(strstr(hk_halo_error(), "its set-up failed"), "'%s'", hk_halo_error());
 }
 #define REFUSED(what, n, e, ...) refused(what, n, e, (const char *const[]){__VA_ARGS__, NULL})
 

@@ -338,6 +338,8 @@ def test_without_a_controller_no_socket_is_left(tmp_path: Path) -> None:
 
 
 class Leaves(Controller):
+    directory = Path("state")
+
     def delete(self, path: str) -> dict:
         raise self.failure
 
@@ -349,7 +351,7 @@ def test_a_job_that_cannot_be_removed_is_reported_and_the_status_stays(tmp_path,
         sys.exit(3)
     error = capsys.readouterr().err
     assert "job 9 stays with the controller" in error
-    assert error.endswith("has gone; then, or now: hikyaku sdn forget 9\n")
+    assert error.endswith("has gone; to remove it now: hikyaku sdn forget 9 --state state\n")
     for status in (404, 503):
         Leaves.failure = client.Refused("there is no job 9", status)
         with Registrar(Leaves(), "x", tmp_path / "r"):

@@ -234,7 +234,8 @@ def test_numbers_of_jobs_are_given_once_and_run_out(rest):
         assert ask(rest, "POST", "/v1/jobs", {})[1]["job"] == number
     status, answer = ask(rest, "POST", "/v1/jobs", {})
     assert status == 409
-    assert "fix: hikyaku sdn status lists them, and hikyaku sdn forget JOB" in answer["error"]
+    assert "fix: end a job, or remove one" in answer["error"]
+    assert answer["error"].endswith(f"hikyaku sdn status --state {rest.c.store.directory}")
     assert ask(rest, "POST", "/v1/jobs", {"job": 5})[0] == 409
 
 

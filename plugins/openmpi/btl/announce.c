@@ -95,13 +95,13 @@ static bool others_reach_other_nodes(void)
 	return false;
 }
 
-void hk_btl_announce_failure(const char *text, bool may_abort)
+void hk_btl_announce_failure(const char *text)
 {
 	Dl_info self;
 
 	hk_btl_error("%s", text);
 	/* Open MPI would go on, fail to reach the other nodes, and explain that at length. */
-	if (may_abort && spans_nodes(job_value(OPAL_PMIX_JOB_SIZE)) && !others_reach_other_nodes())
+	if (spans_nodes(job_value(OPAL_PMIX_JOB_SIZE)) && !others_reach_other_nodes())
 		(void)opal_pmix.abort(1, "", NULL);
 	if (!mca_btl_hikyaku_component.param.announce || opal_process_info.my_local_rank != 0)
 		return;

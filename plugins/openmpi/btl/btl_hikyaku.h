@@ -180,9 +180,8 @@ void hk_btl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void hk_btl_announce(void);
 
 /* Prints @text, the reason why this rank does not use Hikyaku. If no other BTL reaches the other
- * nodes, and @may_abort, it ends the job. Else one rank of each node prints it again when the
- * process ends. */
-void hk_btl_announce_failure(const char *text, bool may_abort);
+ * nodes, it ends the job. Else one rank of each node prints it again when the process ends. */
+void hk_btl_announce_failure(const char *text);
 
 /* ---- component.c */
 int hk_btl_publish(struct hk_port *const *port);

@@ -135,11 +135,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 					  MCA_BTL_ATOMIC_SUPPORTS_32BIT;
 	int rc = hk_btl_module_init(&err);
 	if (rc != 0) {
-		/* A hikyakud that has just been started would wait in vain for a rank that is ended
-		 * now. No rank starts one for a wrong parameter. */
-		bool daemon = p->mode && strcmp(p->mode, "inline") != 0 && rc != -EINVAL;
-
-		hk_btl_announce_failure(err.text, !daemon);
+		hk_btl_announce_failure(err.text);
 		return NULL;
 	}
 	list = malloc(sizeof(*list));

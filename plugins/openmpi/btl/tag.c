@@ -119,8 +119,8 @@ static int register_rank(uint32_t rank, const uint8_t mac[6], struct hk_error *e
 	}
 	return rc == -EAGAIN ? hk_error_set(err, -ETIMEDOUT,
 					    "no switch of the controller has located this port "
-					    "within %d s; fix: hikyaku sdn status, is it "
-					    "connected to one?",
+					    "within %d s; fix: connect it to one of these: "
+					    "hikyaku sdn status",
 					    (int)(LOCATED_TRIES * LOCATED_PAUSE / HK_SEC))
 			     : rc;
 }

@@ -96,5 +96,6 @@ def capture(
         os.execvp(argv[0], argv)
     except OSError as error:
         raise HikyakuError(
-            f"cannot run {argv[0]}: {error.strerror}", "build it: make (or set HIKYAKU_CAPTURE)"
+            f"cannot run {argv[0]}, which HIKYAKU_CAPTURE names: {error.strerror}",
+            "unset HIKYAKU_CAPTURE",
         ) from None

@@ -2,6 +2,7 @@
 """`hikyaku daemon`: starts, stops and shows hikyakud, the polling process of a node."""
 
 import json
+import os
 
 import click
 
@@ -42,8 +43,9 @@ def start(
 ) -> None:
     """Start hikyakud and wait until it is ready.
 
-    Options that you leave out come from /etc/hikyaku/hikyakud.conf, if that exists. Further options
-    are handed to hikyakud; `hikyakud --help` lists them.
+    Options that you leave out come from /etc/hikyaku/hikyakud.conf, if that exists. Huge pages come
+    from $HIKYAKU_HUGE_DIR, if that is set. Further options are handed to hikyakud; `hikyakud
+    --help` lists them.
 
     \b
     Examples:
@@ -51,6 +53,7 @@ def start(
       hikyaku daemon start --slots 8 --rx-buffers 8192 --poller off
     """
     given = option_words(name=name, port=port or None, slots=slots, config=config or None)
+    given += option_words(huge_dir=os.environ.get("HIKYAKU_HUGE_DIR") or None)
     hostd.start([hostd.program(), "--background", *given, *more], name)
     with hostd.Daemon.connect(hostd.run_base(), name) as it:
         click.echo(f"hikyakud '{name}' is ready (process {it.pid()})")

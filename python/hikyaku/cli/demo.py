@@ -14,6 +14,9 @@ def demo(ctx: click.Context) -> None:
 
     Saves out/demo.json and out/demo.png. 'hikyaku bench mpi' does the same with options.
     """
+    from ..lab.network import require_root
+
+    require_root()  # before it says that the checkout's out/ is another user's
     ctx.invoke(
         bench_mpi,
         sizes="1,8,64,512,2K,8K,64K,256K,1M,4M",

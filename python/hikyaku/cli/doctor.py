@@ -3,11 +3,13 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import click
 from rich.console import Console
 from rich.markup import escape
 
+from ..called import as_typed
 from .options import json_flag
 
 _COLOUR = {"ok": "green", "warn": "yellow", "missing": "red"}
@@ -38,11 +40,13 @@ def doctor(as_json: bool, port: str | None) -> None:
     """
     from ..doctor import MISSING, examine
 
-    findings = examine(port)
+    findings = [
+        replace(f, text=as_typed(f.text), fix=f.fix and as_typed(f.fix)) for f in examine(port)
+    ]
     if as_json:
         click.echo(json.dumps({"schema": 1, "findings": [f.to_json() for f in findings]}, indent=1))
     else:
-        console = Console()
+        console = Console(emoji=False)  # a port spec may contain ":x:"
         area = None
         for f in findings:
             if f.area != area:

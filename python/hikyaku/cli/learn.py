@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..process import option_words
+from .bench.common import check_output
 from .options import lab_option, seed_option
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def _learn(o: dict) -> None:
     from ..errors import HikyakuError
     from ..learn import job, result
     from ..learn.live import Board
-    from ..learn.plot import write_plot
+    from ..learn.plot import draw
 
     if (o["topology"] == "file") != (o["topology_file"] is not None):
         raise HikyakuError(
@@ -234,7 +235,7 @@ def _learn(o: dict) -> None:
     )
     job.check(plan)
     out: Path = o["out"]
-    out.mkdir(parents=True, exist_ok=True)
+    check_output(out / "model.npz")
     if o["launch"]:
         launch = job.by_command(o["launch"], backend=o["backend"], address=o["address"])
     else:
@@ -242,7 +243,7 @@ def _learn(o: dict) -> None:
 
     console = Console()
     title = f"{plan.data.name}: {kind}, {plan.nodes} nodes, {o['merge']} over {o['topology']}"
-    board = Board(plan.nodes, title)
+    board = Board(plan.nodes, title, trims=o["merge"] == "trimmed" and plan.nodes >= 4)
     with Live(board.table(), console=console, auto_refresh=False) as live:
 
         def show(lines: list[dict]) -> None:
@@ -275,10 +276,8 @@ def _learn(o: dict) -> None:
     head |= {"features": len(data.features), "classes": data.classes}
     target = math.nan if o["target_loss"] is None else o["target_loss"]
     result.write_log(out / "learn.jsonl", head, outcome.lines, summary)
-    faulty = board.faulty()
-    write_plot(
-        out / "learn.png", outcome.lines, plan.nodes, title=title, target=target, faulty=faulty
-    )
+    figure = draw(outcome.lines, plan.nodes, title=title, target=target, faulty=board.faulty())
+    result.write_whole(out / "learn.png", figure.savefig)
     arrays = result.arrays(plan.model, outcome.w[node], outcome.scaling, data, losses[node])
     result.write_model(out / "model.npz", arrays)
     for text in board.notes():

@@ -44,10 +44,6 @@ def _terminate(signum: int, _frame: object) -> None:
     sys.exit(128 + signum)
 
 
-def _text(error: HikyakuError) -> str:
-    return str(error) if error.fix is None else str(HikyakuError(error.what, as_typed(error.fix)))
-
-
 def run() -> None:
     """Runs the command line. Cleans up however it ends; errors are one sentence, no traceback."""
     for signum in ENDING:
@@ -55,7 +51,7 @@ def run() -> None:
     try:
         main(standalone_mode=False, prog_name="hikyaku")
     except HikyakuError as error:
-        click.echo(f"hikyaku: {_text(error)}", err=True)
+        click.echo(f"hikyaku: {as_typed(str(error))}", err=True)
         sys.exit(1)
     except click.ClickException as error:
         error.show()

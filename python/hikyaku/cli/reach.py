@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..called import as_typed
 from .options import json_flag
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def reach(
         for line in answer.lines:
             click.echo(f"{'ok  ' if line.ok else 'FAIL'}  {line.text}")
             if line.fix:
-                click.echo(f"      fix: {line.fix}")
+                click.echo(as_typed(f"      fix: {line.fix}"))
     sys.exit(0 if answer.ok else 1)
 
 

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,12 +55,13 @@ def state_directory(state: Path | None, lab_name: str | None) -> Path:
     return switched_lab(lab_name).directory / "sdn"
 
 
-def _client(state: Path | None, lab_name: str | None) -> "Client":
+def client_of(state: Path | None, lab_name: str | None = None, retry_s: float = 0.0) -> "Client":
     """Asks the controller that these options name."""
     from ..sdn.client import Client
 
     words = option_words(background=True, state=state, lab=lab_name)
-    return Client(state_directory(state, lab_name), start=" ".join(["hikyaku sdn run", *words]))
+    start = f"hikyaku sdn run {shlex.join(words)}"
+    return Client(state_directory(state, lab_name), retry_s=retry_s, start=start)
 
 
 class _Address(click.ParamType):
@@ -167,11 +169,15 @@ def _run_in_background(options: "Options", lab_name: str | None) -> None:
     from ..sdn import background
 
     pid = background.start(options.state, background.again("--background"))
-    client = _client(options.state, None)
-    if lab_name is not None:
-        from ..lab.ready import wait_for_switches
+    try:
+        client = client_of(options.state)
+        if lab_name is not None:
+            from ..lab.ready import wait_for_switches
 
-        wait_for_switches(switched_lab(lab_name).topology, client)
+            wait_for_switches(switched_lab(lab_name).topology, client)
+    except (KeyboardInterrupt, SystemExit):
+        background.stop(options.state)
+        raise
     click.echo(f"the controller runs (process {pid}); page, REST and metrics: {client.address}")
 
 
@@ -208,7 +214,7 @@ def _start_in_lab(ident: str) -> None:
 @lab_option
 def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
     """Show switches, links with their loads, hosts, jobs, and recent events."""
-    client = _client(state, lab_name)
+    client = client_of(state, lab_name)
     status, topology, jobs = (client.get(f"/v1/{p}") for p in ("status", "topology", "jobs"))
     if as_json:
         click.echo(json.dumps({**status, **topology, "jobs": jobs}, indent=1))
@@ -224,21 +230,14 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
             counts = ["no connection", "", ""]
         table.add_row(each["name"], str(len(each["ports"])), *counts)
     console.print(table)
-    names = {
-        (s["switch"], int(p)): name for s in topology["switches"] for p, name in s["ports"].items()
-    }
-    table = Table("from", "to", "Mbit/s there", "Mbit/s back", title="links")
+    table = Table("link", "Mbit/s out", "Mbit/s in", title="links")
     for link in topology["links"]:
-        ends = [names.get((link[e]["switch"], link[e]["port"]), "?") for e in "ab"]
-        rates = [f"{link[k] / 1e6:.1f}" for k in ("bits_a_to_b", "bits_b_to_a")]
-        table.add_row(*ends, *rates)
+        rates = [f"{link[k] / 1e6:.1f}" for k in ("bits_b_to_a", "bits_a_to_b")]
+        table.add_row(link["name"], *rates)
     for link in topology["lost_links"]:
-        ends = [
-            end["name"] or f"switch {end['switch']} port {end['port']}" for end in link.values()
-        ]
-        table.add_row(*ends, "[red]down[/]", "")
+        table.add_row(link["name"], "[red]cut[/]", "")
     console.print(table)
-    _show_hosts(console, topology["hosts"], names)
+    _show_hosts(console, topology["hosts"])
     for job in jobs:
         console.print(f"job {job['job']} {escape(job['name'])}: {len(job['ranks'])} ranks")
     for text in status["refused_switches"].values():
@@ -247,13 +246,13 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
         console.print(escape(event["text"]))
 
 
-def _show_hosts(console: Console, hosts: list[dict], ports: dict[tuple[int, int], str]) -> None:
+def _show_hosts(console: Console, hosts: list[dict]) -> None:
     """A line for each address; those of one host follow each other."""
-    table = Table("host", "interface", "address", "at", title="hosts")
+    table = Table("host", "interface", "address", "link", title="hosts")
     for host in sorted(hosts, key=lambda h: (h["name"] or "~", h["interface"] or "", h["address"])):
         name, interface = (escape(host[key] or "–") for key in ("name", "interface"))
-        at = ports.get((host["switch"], host["port"]), "?")
-        table.add_row(name, interface, host["address"], at)
+        cable = escape(host["cable"] or f"switch {host['switch']} port {host['port']}")
+        table.add_row(name, interface, host["address"], cable + ("" if host["up"] else " [red]cut"))
     console.print(table)
 
 
@@ -271,4 +270,4 @@ def sdn_forget(job: int, state: Path | None, lab_name: str | None) -> None:
       hikyaku sdn status
       hikyaku sdn forget 3
     """
-    _client(state, lab_name).delete(f"/v1/jobs/{job}")
+    client_of(state, lab_name).delete(f"/v1/jobs/{job}")

@@ -5,6 +5,7 @@ import json
 
 import click
 
+from ..called import as_typed
 from ..stats.ask import nobody, places, take
 from ..stats.tables import totals, totals_inline
 from .options import json_flag, lab_option, wide_console
@@ -37,7 +38,7 @@ def stats(lab: str | None, name: str | None, as_json: bool, as_prometheus: bool)
     where = places(lab)
     sample = take(where, name)
     for text in sample.complaints:
-        click.echo(f"hikyaku: {text}", err=True)
+        click.echo(as_typed(f"hikyaku: {text}"), err=True)
     if as_json:
         both = {"schema": 1, "daemons": sample.daemons, "ranks": sample.ranks}
         click.echo(json.dumps(both, indent=1))

@@ -13,6 +13,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from ..called import as_typed
 from ..errors import HikyakuError
 from ..hostd import run_base
 from ..sdn.tag import JOBS, NoTag, Tag
@@ -120,11 +121,10 @@ def tag_run(
             "leave them out",
         )
     from ..lab.openmpi import tag_settings
-    from ..sdn.client import Client
     from ..sdn.registrar import RETRY_S, Registrar, job_name
-    from .sdn import state_directory
+    from .sdn import client_of
 
-    client = Client(state_directory(state, None), retry_s=RETRY_S)
+    client = client_of(state, retry_s=RETRY_S)
     with Registrar(client, job_name(list(command)), reach_as or socket.gethostname()) as registrar:
         if native:
             settings = tag_settings(registrar.job, registrar.address)
@@ -144,7 +144,9 @@ def _run(argv: list[str], env: Mapping[str, str] | None = None) -> int:
     try:
         child = subprocess.Popen(argv, env=env)
     except OSError as bad:
-        raise HikyakuError(f"cannot run {argv[0]}: {bad.strerror}") from None
+        raise HikyakuError(
+            f"cannot run {argv[0]}: {bad.strerror}", "name a program, such as mpirun"
+        ) from None
     try:
         while True:
             try:
@@ -175,7 +177,7 @@ def tag_status(as_json: bool) -> None:
     if not found:
         click.echo("this node has no tagged job")
     if stale := check()["stale"]:
-        click.echo(f"{stale_text(stale)}; fix: {STALE_FIX}")
+        click.echo(as_typed(f"{stale_text(stale)}; fix: {STALE_FIX}"))
     console = Console()
     for job in found:
         _show(console, job)

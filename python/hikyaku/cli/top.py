@@ -101,7 +101,7 @@ def top(lab: str | None, name: str | None, interval: float, once: bool) -> None:
     console = wide_console(150, highlight=False)
     if not once and not console.is_terminal:
         raise HikyakuError(
-            "standard output is not a terminal", "hikyaku top --once, or hikyaku stats"
+            "standard output is not a terminal", "`hikyaku top --once`, or `hikyaku stats`"
         )
     where = places(lab)
     before = _first(where, lab, name)

@@ -3,8 +3,8 @@
 
 The CPU is idle, reads, writes, or trains a model. `hk_devmem measure` does one cell. This module
 runs it for all cells, and alternates between memories, so that slow minutes affect all of them. It
-also makes the table and the plot. On emulated devices the figures are the emulator's, and each
-table and plot says so.
+also makes the table. On emulated devices the figures are the emulator's, and each table and plot
+says so.
 """
 
 import json
@@ -25,6 +25,7 @@ from ..errors import HikyakuError
 from ..guest import Guest
 from ..process import option_words
 
+TITLE = "DMA into memory, beside what the CPU does"
 LOADS = ("nothing", "read", "write", "train")
 EMULATED_NOTE = (
     "emulated devices: only addresses and data mean anything here; rates and times are the "
@@ -138,7 +139,7 @@ def memory(pop: str) -> str:
 
 def show(document: dict, console: Console) -> None:
     columns = ("device", "memory", "CPU", "Gbit/s", "of idle", "µs", "p99", "lost", "wrong")
-    table = Table(*columns, title="DMA into memory, beside what the CPU does")
+    table = Table(*columns, title=TITLE)
     idle = {
         (c["device"], c["pop"]): c["gbit_per_s"]["median"]
         for c in document["cells"]
@@ -160,26 +161,3 @@ def show(document: dict, console: Console) -> None:
         )
     table.caption = EMULATED_NOTE if document["emulated"] else None
     console.print(table)
-
-
-def plot(document: dict, path: Path) -> None:
-    """Plots throughput and latency by load, a line for each device and memory."""
-    from ..bench.common.figure import figure_file
-
-    title = "DMA into memory, beside what the CPU does"
-    if document["emulated"]:
-        title += "\n" + EMULATED_NOTE
-    with figure_file(path, 2, title) as panels:
-        units = {"gbit_per_s": "Gbit/s", "latency_us": "µs"}
-        for axes, (metric, unit) in zip(panels, units.items(), strict=True):
-            loads = document["loads"]
-            median = {
-                (c["device"], c["pop"], c["load"]): c[metric]["median"] for c in document["cells"]
-            }
-            for device, pop in dict.fromkeys(key[:2] for key in median):
-                values = [median[device, pop, load] for load in loads]
-                axes.plot(loads, values, "o-", label=f"{device} to {memory(pop)}")
-            axes.set_xlabel("what the CPU does")
-            axes.set_ylabel(unit)
-            axes.set_ylim(bottom=0)
-            axes.legend(fontsize=7)

@@ -13,7 +13,7 @@ from pathlib import Path
 from ..errors import HikyakuError
 from ..hostd import run_base
 from ..sdn.tagger import STALE_FIX, check, stale_text
-from .finding import OK, WARN, Finding, Findings, text_of
+from .finding import OK, WARN, Finding, Findings, make, text_of
 from .sharing import huge_mounts
 
 _YOUNG_S = 10  # who is just starting has files, but no lock yet
@@ -168,7 +168,8 @@ def tagger() -> Findings:
     try:
         said = check()
     except HikyakuError as error:
-        yield Finding("tagger", WARN, f"hk-tagger does not run: {error.what}", "make")
+        text = f"hk-tagger does not run: {error.what}"
+        yield Finding("tagger", WARN, text, error.fix or make())
         return
     if said["attach"] == "tcx":
         yield Finding("tagger", OK, "the kernel has tcx: what tags goes with its process")

@@ -7,6 +7,7 @@ import resource
 from collections.abc import Callable
 from pathlib import Path
 
+from ..called import as_root
 from .finding import MISSING, OK, WARN, Finding, Findings
 
 
@@ -39,7 +40,7 @@ def memory(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Findings:
             "memory",
             WARN,
             "no huge pages: NICs that DPDK drives itself (pci:…) and shared ports need them",
-            "echo 512 > /proc/sys/vm/nr_hugepages",
+            as_root("echo 512 > /proc/sys/vm/nr_hugepages"),
         )
     thp = sys / "kernel/mm/transparent_hugepage/enabled"
     if thp.exists():
@@ -49,21 +50,28 @@ def memory(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Findings:
                 "memory",
                 WARN,
                 "transparent huge pages are off: buffers in ordinary memory are slower",
-                f"echo madvise > {thp}",
+                as_root(f"echo madvise > {thp}"),
             )
         else:
             yield Finding("memory", OK, f"transparent huge pages: {mode}")
-    soft, _hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if soft == resource.RLIM_INFINITY or "ipc_lock" in capabilities():
         yield Finding("memory", OK, "memory may be locked without limit (AF_XDP, VFIO, af_packet)")
     else:
+        may = hard == resource.RLIM_INFINITY
+        raised = "ulimit -l unlimited" if may else _raised("memlock", "unlimited")
         yield Finding(
             "memory",
             WARN,
             f"at most {soft // 1024} kB may be locked: ports by AF_XDP, VFIO and large frames of "
             "af_packet will not open, unless by a process with CAP_IPC_LOCK",
-            "ulimit -l unlimited   (for good: 'memlock' in /etc/security/limits.conf)",
+            f"{raised}   # for good: 'memlock' in /etc/security/limits.conf",
         )
+
+
+def _raised(limit: str, value: str) -> str:
+    """The command that raises the limit @limit of the user's shell, which is our parent process."""
+    return as_root(f"prlimit --pid {os.getppid()} --{limit}={value}")
 
 
 def may_be_realtime() -> bool:
@@ -93,8 +101,8 @@ def realtime(may: Callable[[], bool] = may_be_realtime) -> Findings:
             WARN,
             "no real-time priority as this user: beside ranks that compute, hikyakud's poller and "
             "switch sometimes wait milliseconds for the core",
-            "ulimit -r 1   (for good: 'rtprio' in /etc/security/limits.conf; in a unit "
-            "LimitRTPRIO=1)",
+            f"{_raised('rtprio', '1')}   # for good: 'rtprio' in /etc/security/limits.conf; in a "
+            "unit LimitRTPRIO=1",
         )
 
 
@@ -117,7 +125,7 @@ _NEEDS = {
     "af_xdp ports": _KERNEL_PORT | {"sys_admin"},
     "af_packet ports": _KERNEL_PORT,
 }
-_HOW = "let hikyakud have them, not the ranks: docs/modes.md, Set-up for an ordinary user"
+_HOW = "let hikyakud have them, not the ranks: docs/cluster.md, step 3"
 
 
 def permissions(have: set[str] | None = None, uid: int | None = None) -> Findings:
@@ -126,7 +134,9 @@ def permissions(have: set[str] | None = None, uid: int | None = None) -> Finding
     if uid == 0 and "sys_admin" in have:
         yield Finding("permissions", OK, "labs are allowed")
     else:
-        yield Finding("permissions", WARN, "no labs as this user: only root makes them", "sudo")
+        text = "no labs as this user: only root makes them, with CAP_SYS_ADMIN"
+        fix = as_root("hikyaku lab up") if uid else "give CAP_SYS_ADMIN to this container"
+        yield Finding("permissions", WARN, text, fix)
     for what, wanted in _NEEDS.items():
         lacking = sorted(wanted - have)
         if lacking:

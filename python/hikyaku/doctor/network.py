@@ -5,9 +5,10 @@ import json
 import shutil
 from pathlib import Path
 
+from ..called import as_root
 from ..checkout import CHECKOUT_ID
 from ..errors import HikyakuError
-from ..lab import Lab, all_names, lab_id, network
+from ..lab import KnownLab, Lab, all_names, lab_id, network, other_labs
 from ..process import run
 from .finding import OK, WARN, Finding, Findings, text_of
 
@@ -51,7 +52,8 @@ def _interface(nic: Path) -> Finding:
         used = text_of(device / "sriov_numvfs") or "0"
         ways.append(f"SR-IOV: {used} of {vfs} virtual functions made, each a port pci:…")
         if used == "0":
-            fix = f"echo 1 > {device}/sriov_numvfs   (then: dpdk-devbind.py -b vfio-pci ADDRESS)"
+            bind = f"dpdk-devbind.py -b vfio-pci $(basename $(readlink {device}/virtfn0))"
+            fix = as_root(f"echo 1 > {device}/sriov_numvfs && {bind}")
     if driver in _ZERO_COPY:
         ways.append(f"af_xdp:iface={name} (zero copy)")
     elif driver in _NATIVE:
@@ -69,7 +71,7 @@ def _interface(nic: Path) -> Finding:
         "interfaces",
         OK if up else WARN,
         f"{about}; usable as " + "; ".join(ways),
-        fix if up else f"ip link set {name} up",
+        fix if up else as_root(f"ip link set {name} up"),
     )
 
 
@@ -80,7 +82,10 @@ def interfaces(sys: Path = Path("/sys")) -> Findings:
         yield _interface(nic)
     if not real:
         yield Finding(
-            "interfaces", WARN, "no network card: only labs and memif ports", "hikyaku lab up"
+            "interfaces",
+            WARN,
+            "no network card: only labs and memif ports",
+            as_root("hikyaku lab up"),
         )
     vfio = sys / "bus/pci/drivers/vfio-pci"
     for device in sorted(vfio.glob("*:*:*.*")) if vfio.is_dir() else []:
@@ -99,27 +104,41 @@ def xdp_leftovers() -> Findings:
             WARN,
             f"{name} carries an XDP program: of a running process, or left by one that was killed; "
             "it slows the kernel's traffic",
-            f"ip link set {name} xdp off && ip link set {name} xdpgeneric off",
+            "if no process uses it: "
+            + as_root(f"ip link set {name} xdp off && ip link set {name} xdpgeneric off"),
         )
     if not dirty:
         yield Finding("interfaces", OK, "no XDP program is attached to any interface")
 
 
+def _lab(known: KnownLab, whose: str) -> Finding:
+    down = f"{known.command} lab down --lab {known.name}"
+    try:
+        lab = Lab.read(known)
+    except HikyakuError as broken:
+        return Finding("lab", WARN, broken.what, down if known.is_ours else broken.fix)
+    about = f"lab '{known.name}'{whose} is up: {len(lab.topology.nodes)} nodes, {lab.topology.wire}"
+    if known.is_orphan:
+        return Finding("lab", WARN, f"{about}; that installation is gone", down)
+    return Finding("lab", OK, about)
+
+
 def labs() -> Findings:
     known = all_names()
     for name in known:
-        try:
-            lab = Lab.find(name)
-        except HikyakuError as broken:
-            yield Finding("lab", WARN, broken.what, f"hikyaku lab down --lab {name}")
-        else:
-            nodes = len(lab.topology.nodes)
-            yield Finding("lab", OK, f"lab '{name}' is up: {nodes} nodes, {lab.topology.wire}")
+        yield _lab(KnownLab(name), "")
+    others = other_labs()
+    for lab in others:
+        yield _lab(lab, f" of {lab.launcher}")
     mine = tuple(lab_id(n) + "-" for n in known)
     strays = [n for n in network.namespaces(CHECKOUT_ID) if not n.startswith(mine)]
     if strays:
+        fix = " && ".join(f"ip netns delete {name}" for name in strays)
         yield Finding(
-            "lab", WARN, f"namespaces of no lab: {', '.join(strays)}", "hikyaku lab down --all"
+            "lab",
+            WARN,
+            f"namespaces of no lab: {', '.join(strays)}",
+            as_root(fix if known else "hikyaku lab down --all"),  # which ends those that are known
         )
-    elif not known:
+    elif not known and not others:
         yield Finding("lab", OK, "no lab is up, and nothing is left of one")

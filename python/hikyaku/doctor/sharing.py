@@ -8,10 +8,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..called import as_root
 from ..checkout import STATE_DIR, built
 from ..errors import HikyakuError
 from ..lab.openmpi import MODE_PARAMETER
-from .finding import MISSING, OK, WARN, Finding, Findings, text_of
+from .finding import MISSING, OK, WARN, Finding, Findings, make, text_of
 
 # Memory of a job's hikyakud, and of each rank: memory_needed() in hostd/resources.c, with the
 # ranks' default number of buffers and the frames of a memif.
@@ -57,10 +58,7 @@ def _of_a_lab(mount: HugeMount) -> bool:
 def _mount_command() -> str:
     user = f"uid={os.geteuid()},mode=0700," if os.geteuid() else ""
     where = f"/mnt/huge-{os.geteuid()}" if os.geteuid() else "/dev/hugepages"
-    return (
-        f"mkdir -p {where} && mount -t hugetlbfs -o {user}pagesize=2M none {where}"
-        f"{'   (as root)' if user else ''}"
-    )
+    return as_root(f"mkdir -p {where} && mount -t hugetlbfs -o {user}pagesize=2M none {where}")
 
 
 def _pages(sys: Path, page_kb: int) -> tuple[int, int, Path]:
@@ -88,7 +86,7 @@ def _memory_of_daemons(mount: HugeMount, sys: Path) -> Finding:
         fix = f"mount -o remount,size=2G {mount.directory}"
     else:
         fix = f"echo {total - free + need} > {number}"
-    return Finding("shared ports", WARN, text, fix)
+    return Finding("shared ports", WARN, text, as_root(fix))
 
 
 def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sys")) -> Findings:
@@ -150,7 +148,8 @@ def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
         done = _ask(spec)
     except (HikyakuError, OSError, subprocess.TimeoutExpired) as error:
         yield sharing_modes(spec)
-        yield Finding("steering", WARN, f"port {spec} cannot be asked: {error}", "make")
+        text = f"port {spec} cannot be asked: {error}"
+        yield Finding("steering", WARN, text, None if "fix: " in text else make())
         return
     said = HikyakuError.said(done.stderr)
     if done.returncode == _NO_PORT:

@@ -6,11 +6,12 @@ import shutil
 from pathlib import Path
 
 from ..bench.common.machine import first_line, open_mpi_version
+from ..called import as_root
 from ..checkout import INSTALLED, build_dir, built
 from ..errors import HikyakuError
 from ..lab import openmpi
 from ..process import run
-from .finding import MISSING, OK, WARN, Finding, Findings
+from .finding import MISSING, OK, WARN, Finding, Findings, make
 
 PROGRAMS = {
     "ip": "iproute2",
@@ -29,8 +30,8 @@ PMDS = {"memif": "memif:…", "af_xdp": "af_xdp:…", "af_packet": "af_packet:�
 
 
 def _install(packages: str) -> str:
-    for_all = "docs/install.md has" if INSTALLED else "or scripts/install-deps for"
-    return f"apt-get install {packages}   ({for_all} all)"
+    for_all = "docs/install.md lists" if INSTALLED else "make installs"
+    return f"{as_root(f'apt-get install {packages}')}   # {for_all} all"
 
 
 def programs() -> Findings:
@@ -117,7 +118,7 @@ def open_mpi() -> Findings:
         )
     component = build_dir() / "plugins/openmpi/mca_btl_hikyaku.so"
     if not component.exists():
-        yield Finding("Open MPI", MISSING, f"the BTL is not built: no {component}", "make")
+        yield Finding("Open MPI", MISSING, f"the BTL is not built: no {component}", make())
         return
     try:
         path = openmpi.component_path(component)
@@ -133,7 +134,6 @@ def open_mpi() -> Findings:
             "Open MPI",
             MISSING,
             f"does not load {component}",
-            ("" if INSTALLED else "make clean && make; ")
-            + f"to see why: OMPI_MCA_mca_base_component_path={path} "
+            f"see why: OMPI_MCA_mca_base_component_path={path} "
             "ompi_info --mca mca_base_component_show_load_errors 1",
         )

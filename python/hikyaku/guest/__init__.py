@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import process
+from ..called import install_deps
 from ..checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
 from ..errors import HikyakuError
 from ..lab import check_name
@@ -100,7 +101,7 @@ class Guest:
         if shutil.which("qemu-system-x86_64") is None:
             raise HikyakuError(
                 "qemu-system-x86_64 is not installed, and the guest runs in it",
-                "run scripts/install-deps",
+                install_deps(),
             )
         boot = kernel.get()
         archive = initramfs.make(boot, programs or [])
@@ -130,7 +131,9 @@ class Guest:
             data = json.loads((_directory(name) / "guest.json").read_text())
             guest = cls(name, Machine.from_json(data["machine"]))
         except FileNotFoundError:
-            raise HikyakuError(f"guest '{name}' is not up", "hikyaku lab guest up") from None
+            raise HikyakuError(
+                f"guest '{name}' is not up", f"hikyaku lab guest up --lab {name}"
+            ) from None
         except (ValueError, KeyError, TypeError) as bad:
             raise HikyakuError(
                 f"the state of guest '{name}' is damaged: {bad}",
@@ -139,7 +142,7 @@ class Guest:
         if not _processes(name):
             raise HikyakuError(
                 f"guest '{name}' has ended; its console: {guest.directory}/serial.log",
-                f"hikyaku lab guest down --lab {name}, then up again",
+                f"hikyaku lab guest down --lab {name}",
             )
         return guest
 

@@ -20,27 +20,6 @@ for module in /modules/*.ko; do
 	insmod "$module" || echo "init: cannot load $module"
 done
 
-# Gives PCI devices to a driver: bind uio_pci_generic 0000:00:03.0 …; bind none … takes it away.
-cat > /bin/bind <<'BIND'
-#!/bin/sh
-driver=$1
-shift
-for d in "$@"; do
-	dev=/sys/bus/pci/devices/$d
-	[ -e "$dev" ] || { echo "bind: no device $d" >&2; exit 1; }
-	[ -e "$dev/driver" ] && echo "$d" > "$dev/driver/unbind"
-	if [ "$driver" = none ]; then
-		echo > "$dev/driver_override"
-		continue
-	fi
-	echo "$driver" > "$dev/driver_override"
-	echo "$d" > /sys/bus/pci/drivers_probe
-	[ "$(basename "$(readlink "$dev/driver")")" = "$driver" ] ||
-		{ echo "bind: $driver does not take $d" >&2; exit 1; }
-done
-BIND
-chmod +x /bin/bind
-
 stty -F /dev/ttyS1 raw -echo
 exec 3<>/dev/ttyS1
 echo "@ready 0" >&3

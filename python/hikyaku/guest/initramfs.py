@@ -13,12 +13,14 @@ import tempfile
 from pathlib import Path
 
 from .. import process
+from ..called import install_deps
 from ..checkout import built
 from ..errors import HikyakuError
 from .kernel import Kernel
 
 BUSYBOX = Path("/bin/busybox")
 INIT = Path(__file__).parent / "init.sh"
+BIND = Path(__file__).parent / "bind.sh"
 # Programs for the guest; an optional one is left out if it is not built.
 PROGRAMS = ("systems/devmem/tool/hk_devmem",)
 OPTIONAL = ("systems/devmem/router/hk_router",)
@@ -77,7 +79,7 @@ def _libraries(program: Path) -> set[Path]:
 def _drivers() -> list[Path]:
     where = sorted(Path("/usr/lib").glob("*/dpdk/pmds-*"))
     if not where:
-        raise HikyakuError("DPDK's drivers are not in /usr/lib/*/dpdk", "run scripts/install-deps")
+        raise HikyakuError("DPDK's drivers are not in /usr/lib/*/dpdk", install_deps())
     found = []
     for name in DRIVERS:
         real = [
@@ -92,7 +94,7 @@ def _drivers() -> list[Path]:
 def make(kernel: Kernel, extra: list[Path]) -> bytes:
     """The archive. @extra: more programs for /bin."""
     if not BUSYBOX.exists():
-        raise HikyakuError("busybox is not installed", "run scripts/install-deps")
+        raise HikyakuError("busybox is not installed", install_deps())
     with tempfile.TemporaryDirectory(prefix="hikyaku-initramfs-") as work:
         tree = Tree(Path(work))
         _fill(tree, kernel, extra)
@@ -105,6 +107,7 @@ def _fill(tree: Tree, kernel: Kernel, extra: list[Path]) -> None:
     tree.link("lib", "usr/lib")
     tree.link("lib64", "usr/lib64")
     tree.copy(INIT, "init")
+    tree.copy(BIND, "bin/bind")
     tree.copy(BUSYBOX, "bin/busybox")
     tree.link("bin/sh", "busybox")
     for i, module in enumerate(kernel.modules):

@@ -17,12 +17,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .. import process
-from ..checkout import ROOT, private_dir
+from ..checkout import LAUNCHER, ROOT, private_dir
 from ..errors import HikyakuError
 from ..own import own_name, write_maker
-from . import huge, network, ovs, ready, run, runs, topology, wiring
+from . import huge, network, others, ovs, ready, run, runs, topology, wiring
 from .job import Job, RunResult
-from .names import all_names, check_name, lab_directory, lab_id
+from .names import all_names, check_name, checkout_of, lab_directory, lab_id
+from .others import KnownLab, other_labs
 from .removal import down, down_all, down_dead, lab_processes, labs_locked, remove
 from .settings import remove_wires
 from .topology import DEFAULT_MTU, MAX_NODES, MAX_PORTS, WIRES, Node, Topology
@@ -31,6 +32,7 @@ __all__ = [
     "MAX_NODES",
     "WIRES",
     "Job",
+    "KnownLab",
     "Lab",
     "RunResult",
     "all_names",
@@ -39,6 +41,7 @@ __all__ = [
     "down_all",
     "down_dead",
     "lab_id",
+    "other_labs",
     "own_name",
 ]
 
@@ -46,13 +49,20 @@ _SCRIPTS = Path(__file__).parent
 MIN_MTU, MAX_MTU = 576, 9000
 
 
+def _others_up() -> str:
+    up = [each for each in all_names() if (lab_directory(each) / "lab.json").exists()]
+    return f" (but these are: {', '.join(up)})" if up else ""
+
+
 class Lab:
     """A lab that is up. Make one by up(), or find one by find()."""
 
-    def __init__(self, name: str, layout: Topology):
+    def __init__(self, name: str, layout: Topology, launcher: Path = LAUNCHER):
+        """@launcher: the `hikyaku` of the installation that made it."""
         self.name = name
+        self.launcher = launcher
         self.topology = layout
-        self.directory = lab_directory(name)
+        self.directory = lab_directory(name, checkout_of(layout.lab_id))
 
     # ---- life ---------------------------------------------------------------------------------
 
@@ -74,9 +84,10 @@ class Lab:
         """
         network.require_root()
         if (wire == "ovs") != (switches is not None):
+            plain = topology.plan(lab_id(name), nodes, wire, ranks_per_node, mtu, huge_mb, lab=name)
             raise HikyakuError(
                 "wire ovs needs a topology of switches, and no other wire has one",
-                "hikyaku lab up --wire ovs --topology leaf-spine:2x2x4",
+                plain.up_command(**plain.switched(switches)),
             )
         wired = wiring.parse(switches) if switches is not None else None
         if wired:
@@ -88,7 +99,7 @@ class Lab:
             if (lab_directory(name) / "lab.json").exists():
                 raise HikyakuError(
                     f"lab '{name}' is up already",
-                    f"give this one another name: --lab {name}2; or, if nobody uses the other: "
+                    f"give this one another name: --lab {name}2, or, if nobody uses the other: "
                     f"hikyaku lab down --lab {name}",
                 )
             if lab_directory(name).exists() or network.namespaces(lab_id(name) + "-"):
@@ -110,27 +121,40 @@ class Lab:
         return lab
 
     @classmethod
-    def find(cls, name: str = "default") -> "Lab":
-        """The lab @name that is up, or an error that says how to bring it up."""
+    def find(cls, name: str = "default", *, shown: bool = False) -> "Lab":
+        """The lab @name that is up, or an error that says how to bring it up.
+
+        @shown: the caller only shows it, so it may be a lab of another installation.
+        """
         check_name(name)
-        state = lab_directory(name) / "lab.json"
+        network.require_root()  # a user who is not root sees no lab, even if one is up
+        return cls.read(others.find(name, others=shown))
+
+    @classmethod
+    def read(cls, known: KnownLab) -> "Lab":
+        """The lab @known, as find()."""
+        name, command = known.name, known.command
         try:
-            data = json.loads(state.read_text())
-            lab = cls(name, Topology.from_json(data["topology"]))
+            data = json.loads(known.state.read_text())
+            lab = cls(name, Topology.from_json(data["topology"]), known.launcher)
         except FileNotFoundError:
+            words = [] if name == os.environ.get("HIKYAKU_LAB", "default") else ["--lab", name]
             raise HikyakuError(
-                f"lab '{name}' is not up",
-                "hikyaku lab up" + (f" --lab {name}" if name != "default" else ""),
+                f"lab '{name}' is not up{_others_up()}", " ".join([command, "lab up", *words])
             ) from None
         except (ValueError, KeyError, TypeError) as bad:
+            if not known.is_ours and not known.is_orphan:
+                raise HikyakuError(
+                    f"lab '{name}' is of another release", f"run the same command with {command}"
+                ) from None
             raise HikyakuError(
-                f"{state} is damaged: {bad}", f"hikyaku lab down --lab {name}"
+                f"{known.state} is damaged: {bad}", f"{command} lab down --lab {name}"
             ) from None
         missing = sorted(set(lab.topology.netns) - set(network.namespaces(lab.topology.lab_id)))
         if missing:
             raise HikyakuError(
                 f"lab '{name}' has lost its namespaces {', '.join(missing)}",
-                f"hikyaku lab down --lab {name}, then up again",
+                f"{command} lab down --lab {name}",
             )
         return lab
 
@@ -165,6 +189,7 @@ class Lab:
             "schema": 1,
             "name": self.name,
             "created": int(time.time()),
+            "launcher": str(self.launcher),
             "topology": self.topology.to_json(),
         }
         (self.directory / "lab.json").write_text(json.dumps(state, indent=1) + "\n")
@@ -297,7 +322,7 @@ class Lab:
                 "node": inodes.get(process.net_namespace(pid)),
                 "command": process.command_line(pid),
             }
-            for pid in lab_processes(self.name)
+            for pid in lab_processes(self.topology.lab_id)
         ]
         stale = [f"run {p.name}" for p in runs.stale_runs(self.directory / "runs")]
         nodes = []
@@ -305,9 +330,8 @@ class Lab:
             links = network.links(n.netns)
             if not self.running():
                 stale += [
-                    f"XDP program {link['xdp_program']} on {n.name}:{link['name']}"
-                    for link in links
-                    if link["xdp_program"] is not None
+                    f"XDP program {program} on {n.name}:{name}"
+                    for name, program in network.stale_xdp(n.netns).items()
                 ]
             nodes.append({"name": n.name, "netns": n.netns, "cpus": cpus[n.name], "links": links})
         return {
@@ -318,6 +342,7 @@ class Lab:
             "mtu": self.topology.mtu,
             "huge_mb": self.topology.huge_mb,
             "topology": self.topology.wiring.text if self.topology.wiring else None,
+            "launcher": str(self.launcher),
             "directory": str(self.directory),
             "nodes": nodes,
             "processes": processes,

@@ -39,7 +39,8 @@ def check(topology: Topology, job: Job) -> None:
         raise HikyakuError(
             f"ranks tag their own frames only where switches restore the addresses, and wire "
             f"{topology.wire} has no switches",
-            "--wire ovs, or add --tcp, or leave out --tag",
+            "add --tcp, or leave out --tag, or make the lab with switches: "
+            f"{topology.again(**topology.switched())}",
         )
     if job.mode is None:
         return
@@ -57,10 +58,10 @@ def check(topology: Topology, job: Job) -> None:
     if job.mode not in ("inline", "auto") and topology.ports > 1:
         raise HikyakuError(
             f"in mode {job.mode} ranks share one port, and in this lab each has {topology.ports}",
-            f"{topology.again(ports=None)}; or --mode inline",
+            f"--mode inline, or make the lab again: {topology.again(ports=None)}",
         )
     if job.mode in ("hybrid", "split", "daemon") and not topology.huge_mb:
         raise HikyakuError(
             "this lab has no huge pages, and hikyakud shares memory with ranks only in huge pages",
-            f"{topology.again(huge=512)}; or --mode inline",
+            f"--mode inline, or make the lab again: {topology.again(huge=512)}",
         )

@@ -110,7 +110,8 @@ def kill_rank(topology: Topology, number: int, run: str | None = None) -> Killed
     running = ranks(topology)
     if not running:
         raise HikyakuError(
-            "no MPI program runs in this lab", "start one: hikyaku lab mpirun -np 2 PROGRAM"
+            f"no MPI program runs in lab '{topology.lab}'",
+            f"start one in another terminal: hikyaku lab mpirun --lab {topology.lab} -np 2 PROGRAM",
         )
     names = {r.run for r in running}
     if run is None and len(names) > 1:

@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The names of labs, and the id and the directory of each."""
+"""The names of labs, and the id and the directory of each.
+
+@checkout is the id of the checkout or installation that made a lab.
+"""
 
 import re
 from pathlib import Path
 
-from ..checkout import CHECKOUT_ID, STATE_DIR, digest
+from ..checkout import CHECKOUT_ID, STATE_DIR, digest, state_dir
 from ..errors import HikyakuError
 
 
-def lab_id(name: str) -> str:
+def lab_id(name: str, checkout: str = CHECKOUT_ID) -> str:
     """The id of lab @name, which its namespaces, node directories and processes carry. No other lab
     has the same: with 12 bits of the hash, two labs had in one of forty test runs."""
-    return CHECKOUT_ID + digest(name, 8)
+    return checkout + digest(name, 8)
 
 
-def lab_directory(name: str) -> Path:
-    return STATE_DIR / "labs" / name
+def checkout_of(ident: str) -> str:
+    """The id of the checkout that made the lab or namespace @ident."""
+    return ident[: len(CHECKOUT_ID)]
+
+
+def lab_directory(name: str, checkout: str = CHECKOUT_ID) -> Path:
+    return state_dir(checkout) / "labs" / name
 
 
 def all_names() -> list[str]:

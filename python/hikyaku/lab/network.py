@@ -7,20 +7,24 @@ their names identify their lab. ovs.py makes wire ovs.
 
 import json
 import os
+import re
+from contextlib import suppress
 from pathlib import Path
 
+from ..called import again_as_root
 from ..errors import HikyakuError
-from ..process import run
+from ..process import find, run
 from .topology import Topology
 
 NETNS_DIR = Path("/run/netns")
+_PROGRAM = re.compile(r"^prog_id:\s*(\d+)", re.MULTILINE)
 
 
 def require_root() -> None:
     if os.geteuid() != 0:
         raise HikyakuError(
             "a lab is made of network namespaces, and only root may make them",
-            "run the same command with sudo",
+            again_as_root(),
         )
 
 
@@ -133,7 +137,8 @@ def links(netns: str) -> list[dict]:
         found.append(
             {
                 "name": link["ifname"],
-                "up": "UP" in link["flags"],
+                # without LOWER_UP the cable is cut, or its other end is down
+                "up": {"UP", "LOWER_UP"} <= set(link["flags"]),
                 "mtu": link["mtu"],
                 "mac": link["address"],
                 "xdp_program": xdp["prog"]["id"] if xdp else None,
@@ -142,9 +147,29 @@ def links(netns: str) -> list[dict]:
     return found
 
 
+def _open_programs(netns: str) -> set[int]:
+    """The eBPF programs that processes of @netns have open."""
+    inode = namespace_inode(netns)
+    found = set()
+    for pid in find(namespaces=[inode] if inode is not None else []):
+        with suppress(OSError):  # it has ended
+            for info in Path(f"/proc/{pid}/fdinfo").iterdir():
+                with suppress(OSError):
+                    found |= set(map(int, _PROGRAM.findall(info.read_text())))
+    return found
+
+
+def stale_xdp(netns: str) -> dict[str, int]:
+    """By link: the XDP programs that a killed process left in @netns. A daemon that was started by
+    hand has its program open."""
+    on = {link["name"]: link["xdp_program"] for link in links(netns) if link["xdp_program"]}
+    held = _open_programs(netns) if on else set()
+    return {name: program for name, program in on.items() if program not in held}
+
+
 def remove_xdp(netns: str) -> list[str]:
-    """Removes XDP programs that a killed process left on links of @netns; returns the links."""
-    dirty = [link["name"] for link in links(netns) if link["xdp_program"] is not None]
+    """Removes stale_xdp() of @netns; returns the links."""
+    dirty = list(stale_xdp(netns))
     for name in dirty:
         for kind in ("xdp", "xdpgeneric"):
             run(["ip", "-n", netns, "link", "set", name, kind, "off"])

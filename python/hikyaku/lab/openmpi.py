@@ -6,12 +6,15 @@ MPI an option overrides the environment, so the user's command line wins.
 """
 
 import os
+import shlex
 import shutil
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
 from .. import hostd
+from ..called import install_deps
 from ..checkout import built
 from ..errors import HikyakuError
 from ..process import run
@@ -75,9 +78,24 @@ def check_program(options: list[str], program: str) -> None:
     """Raises an error if @program, which mpirun starts, is not there. With some of its @options
     mpirun looks elsewhere."""
     elsewhere = option(options, {"wdir", "wd", "path", "preload-files"}) is not None
-    if not elsewhere and shutil.which(program) is None:
-        where = "is not an executable file" if "/" in program else "is not in PATH"
-        raise HikyakuError(f"the program '{program}' {where}", "give its path, such as ./program")
+    if elsewhere or shutil.which(program) is not None:
+        return
+    if "/" not in program:
+        fix = f"give its path, such as ./{program}"
+        raise HikyakuError(f"the program '{program}' is not in PATH", fix)
+    fix = "give the path of a program"
+    if _is_code(Path(program)):
+        fix = f"chmod +x {shlex.quote(program)}"
+    raise HikyakuError(f"the program '{program}' is not an executable file", fix)
+
+
+def _is_code(path: Path) -> bool:
+    """Would the kernel run @path if it were executable? A source file is not."""
+    try:
+        with path.open("rb") as file:
+            return file.read(4).startswith((b"\x7fELF", b"#!"))
+    except OSError:
+        return False
 
 
 @dataclass
@@ -97,6 +115,9 @@ class LabOptions:
 MODE_PARAMETER = "btl_hikyaku_mode"
 MODES = ("inline", "hybrid", "split", "daemon", "auto")
 SWITCH_MODES = ("split", "daemon")  # hikyakud polls, and passes frames on to the ranks
+
+
+_OURS = ("--tcp", "--tag", "--help", "--mode", "--attach", "--pool", "--lab")
 
 
 def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
@@ -136,9 +157,17 @@ def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
             flags.lab = value
             count = 1 if "=" in word else 2
         else:
+            _check_spelling(word)
             rest += arguments[i : i + count]
         i += count
     return flags, rest + arguments[i:]
+
+
+def _check_spelling(word: str) -> None:
+    """mpirun would take the value of a misspelt option for the program."""
+    meant = [] if word.lstrip("-") in _VALUES else get_close_matches(word, _OURS, cutoff=0.75)
+    if meant and word not in _OURS:
+        raise HikyakuError(f"mpirun has no option '{word}'", f"{meant[0]}")
 
 
 def pool_settings(flags: LabOptions) -> dict[str, str]:
@@ -165,9 +194,7 @@ def default_component_path() -> str:
         head, _, value = line.partition(":mca_base_component_path:value:")
         if head != line and value:
             return value.strip('"')  # in quotes, because the value has colons
-    raise HikyakuError(
-        "ompi_info does not print where Open MPI's components are", "run scripts/install-deps"
-    )
+    raise HikyakuError("ompi_info does not print where Open MPI's components are", install_deps())
 
 
 def component_path(component: Path | None = None) -> str:

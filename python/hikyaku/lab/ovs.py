@@ -14,6 +14,7 @@ import json
 import shutil
 from pathlib import Path
 
+from ..called import install_deps
 from ..errors import HikyakuError
 from ..process import run
 from .network import NETNS_DIR, batch
@@ -34,11 +35,9 @@ def require() -> None:
     """Raises an error with its fix if Open vSwitch is not installed."""
     for program in ("ovs-vswitchd", "ovsdb-server", "ovsdb-tool", "ovs-vsctl", "ethtool", "tc"):
         if shutil.which(program) is None:
-            raise HikyakuError(
-                f"wire ovs needs {program}, which is not installed", "run scripts/install-deps"
-            )
+            raise HikyakuError(f"wire ovs needs {program}, which is not installed", install_deps())
     if not SCHEMA.exists():
-        raise HikyakuError(f"Open vSwitch's {SCHEMA} is missing", "run scripts/install-deps")
+        raise HikyakuError(f"Open vSwitch's {SCHEMA} is missing", install_deps())
 
 
 def inside(topology: Topology, argv: list[str]) -> list[str]:

@@ -61,17 +61,21 @@ def wait_for_switches(topology: Topology, client: Client, limit: float = LIMIT_S
         text = f"{len(switches) - len(missing)} of {len(switches)} switches are connected"
         passed = time.monotonic() - start
         if passed > limit:
-            raise _late(text, missing, status["refused_switches"], limit)
+            raise _late(topology.lab, text, missing, status["refused_switches"], limit)
         if passed > _REPORT_AFTER_S and text != reported:
             print(f"hikyaku: {text}", file=sys.stderr, flush=True)
             reported = text
         time.sleep(_AGAIN_S)
 
 
-def _late(text: str, missing: list[str], refused: dict[str, str], limit: float) -> HikyakuError:
+def _late(
+    lab: str, text: str, missing: list[str], refused: dict[str, str], limit: float
+) -> HikyakuError:
     if not missing:
         what = f"the switches have not confirmed their rules within {limit:g} s"
     else:
         what = f"{text} after {limit:g} s; missing: {', '.join(missing)}"
     reasons = "".join(f"; {reason}" for reason in refused.values())
-    return HikyakuError(what + reasons, "hikyaku sdn status shows what the controller reports")
+    return HikyakuError(
+        what + reasons, f"see what the controller reports: hikyaku sdn status --lab {lab}"
+    )

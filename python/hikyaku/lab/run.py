@@ -9,11 +9,13 @@ the kernel sends mpirun SIGTERM (setpriv --pdeathsig), and mpirun ends its daemo
 
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import IO, NoReturn
 
 from .. import process
 from ..errors import HikyakuError
@@ -36,36 +38,82 @@ def enter(directory: Path, node: str, cores: list[int], argv: list[str]) -> list
 
 # When mpirun starts its daemons, parent and child both put the child into its own process group. If
 # the child is quicker and already runs the agent, the parent's call fails, and Open MPI 4.1 warns
-# although all is well. mpirun shares its core with the agents here, so this happens sometimes. The
-# warning is removed from captured output.
-_SETPGID_WARNING = re.compile(r"\[\S*\] plm:rsh: Warning: setpgid\(\d+,\d+\) failed in parent.*\n")
+# although all is well. mpirun shares its core with the agents here, so this happens sometimes.
+_WARNING = rb"\[\S*\] plm:rsh: Warning: setpgid\(\d+,\d+\) failed in parent.*\n"
+_RELAY_END_S = 2.0
+
+
+def _filtered(text: bytes) -> bytes:
+    """@text without that warning."""
+    return re.sub(_WARNING, b"", text) if b"setpgid" in text else text
+
+
+class Relay:
+    """A process that hands on to stderr what is written to @pipe, without that warning.
+
+    It lives until all writers have closed the pipe. If it were a thread, the pipe would break when
+    this process is killed; mpirun would then die before it ended its ranks.
+    """
+
+    def __init__(self) -> None:
+        end, self.pipe = os.pipe()
+        with process.uninterrupted():
+            self._pid = os.fork()
+            if self._pid == 0:
+                self._hand_on(end)
+        os.close(end)
+
+    def _hand_on(self, end: int) -> NoReturn:
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            signal.signal(each, signal.SIG_IGN)
+        os.close(self.pipe)
+        with suppress(OSError):  # stderr is gone
+            # Open MPI writes the warning by one call, so it comes in one piece
+            while text := os.read(end, 1 << 16):
+                text = _filtered(text)
+                while text:
+                    text = text[os.write(2, text) :]
+        os._exit(0)
+
+    def close(self) -> None:
+        """Waits until all is handed on, but not for a process of the user that keeps stderr."""
+        os.close(self.pipe)
+        with suppress(HikyakuError):
+            process.wait_until("the output", self._has_ended, _RELAY_END_S)
+
+    def _has_ended(self) -> bool:
+        return os.waitpid(self._pid, os.WNOHANG)[0] != 0
 
 
 class Output:
-    """The output of a command, in files if it is captured.
-
-    A pipe would break if this process were killed; mpirun would then die before it ended its ranks.
-    """
+    """The output of a command. If it is captured, it goes to files, since a pipe would break if
+    this process were killed."""
 
     def __init__(self, path: Path, capture: bool):
         self.out = path.with_suffix(".out").open("w+b") if capture else None
         self.err = path.with_suffix(".err").open("w+b") if capture else None
+        self.relay = None if capture else Relay()
 
     def __enter__(self) -> "Output":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for file in (self.out, self.err):
+        for file in (self.out, self.err, self.relay):
             if file:
                 file.close()
+
+    def where(self) -> dict[str, IO[bytes] | int | None]:
+        """Arguments of Popen()."""
+        return {"stdout": self.out, "stderr": self.relay.pipe if self.relay else self.err}
 
     def read(self) -> tuple[str, str]:
         texts = []
         for file in (self.out, self.err):
             if file:
                 file.seek(0)
-            texts.append(file.read().decode(errors="replace") if file else "")
-        return texts[0], _SETPGID_WARNING.sub("", texts[1])
+            texts.append(file.read() if file else b"")
+        out, err = texts[0], _filtered(texts[1])
+        return out.decode(errors="replace"), err.decode(errors="replace")
 
 
 def too_late(argv: list[str], timeout: float | None, *printed: str) -> HikyakuError:
@@ -118,7 +166,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     """Runs @job in the lab."""
     options, program = openmpi.split_command(job.arguments)
     if not program:
-        raise HikyakuError("no program to run", "hikyaku lab mpirun -np 2 PROGRAM [ARGUMENT...]")
+        raise HikyakuError("no program to run", "name it after the options, such as ./program")
     ranks = openmpi.rank_count(options)
     openmpi.check_hosts(options, [node.name for node in topology.nodes])
     openmpi.check_program(options, program[0])
@@ -143,25 +191,27 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             Output(run_dir / "mpirun", job.capture) as output,
         ):
             argv = enter(runs.parent, first, cores, [*tagger, "mpirun", *job.arguments])
-            mpirun = subprocess.Popen(
-                argv,
-                env=given | ours | tags,
-                stdin=subprocess.DEVNULL if job.capture else None,
-                stdout=output.out,
-                stderr=output.err,
-            )
+            mpirun = None  # Popen() may start it and be interrupted
             try:
+                mpirun = subprocess.Popen(
+                    argv,
+                    env=given | ours | tags,
+                    stdin=subprocess.DEVNULL if job.capture else None,
+                    **output.where(),
+                )
                 mpirun.wait(timeout=job.timeout)
             except subprocess.TimeoutExpired:
                 late = True
             except KeyboardInterrupt:
                 # The terminal sent SIGINT to mpirun, too: give it a moment to end the job.
                 with suppress(subprocess.TimeoutExpired):
-                    mpirun.wait(timeout=1)
+                    if mpirun:
+                        mpirun.wait(timeout=1)
                 raise
             finally:
                 process.end_all(lambda: run_processes(ours[TAG]))
-                mpirun.wait(timeout=10)
+                if mpirun:
+                    mpirun.wait(timeout=10)
                 remove_wires(topology, run_dir)
             out, err = output.read()
         if late:
@@ -196,8 +246,7 @@ def launch_each(
                         enter(runs.parent, node, cpus[node], argv),
                         env={**os.environ, **tags},
                         stdin=subprocess.DEVNULL,
-                        stdout=output.out,
-                        stderr=output.err,
+                        **output.where(),
                     )
                     started.append((child, output))
                 for child, _ in started:

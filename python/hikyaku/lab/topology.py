@@ -14,11 +14,13 @@ Links exist inside namespaces only, so the machine's own network never sees one.
 """
 
 import os
+import shlex
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..checkout import CHECKOUT_ID, STATE_DIR
+from ..checkout import state_dir
 from ..process import option_words
+from .names import checkout_of
 from .wiring import Wiring
 
 WIRES = ("memif", "veth", "ovs")
@@ -50,8 +52,8 @@ class Topology:
     ports: int = 1  # of each rank
     lab: str = "default"  # its name, for messages
 
-    def again(self, **other: object) -> str:
-        """The commands that make this lab again, with @other options of `hikyaku lab up`."""
+    def up_command(self, **other: object) -> str:
+        """The command that makes this lab, with @other options of `hikyaku lab up`."""
         options: dict[str, object] = {
             "wire": self.wire,
             "topology": self.wiring.text if self.wiring else None,
@@ -61,8 +63,17 @@ class Topology:
             "mtu": self.mtu if self.mtu != DEFAULT_MTU else None,
             "huge": self.huge_mb or None,
         }
-        words = " ".join(option_words(lab=self.lab, **(options | other)))
-        return f"hikyaku lab down --lab {self.lab} && hikyaku lab up {words}"
+        return f"hikyaku lab up {shlex.join(option_words(lab=self.lab, **(options | other)))}"
+
+    def again(self, **other: object) -> str:
+        """The commands that make this lab again, with @other options of `hikyaku lab up`."""
+        return f"hikyaku lab down --lab {self.lab} && {self.up_command(**other)}"
+
+    def switched(self, switches: str | None = None) -> dict[str, object]:
+        """Options for again() and up_command() that make this a lab with switches, of as many nodes
+        if @switches does not name others."""
+        shape = switches or f"leaf-spine:2x2x{-(-len(self.nodes) // 2)}"
+        return {"wire": "ovs", "topology": shape, "nodes": None, "ports": None}
 
     @property
     def ctl_netns(self) -> str:
@@ -121,7 +132,8 @@ def link_name(local_rank: str, port: int) -> str:
 def node_directory(netns: str) -> Path:
     """The directory of a node, with its run directory, DPDK's files and huge pages. It is outside
     of the lab's directory, since paths of sockets must be short."""
-    return STATE_DIR / "n" / netns.removeprefix(CHECKOUT_ID)
+    checkout = checkout_of(netns)
+    return state_dir(checkout) / "n" / netns.removeprefix(checkout)
 
 
 def plan(

@@ -8,6 +8,7 @@ The nodes run the same code as in `hikyaku learn`.
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
+from textwrap import indent
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -36,29 +37,59 @@ _SHARED = {
     "random_state": ["random_state"],
 }
 
-# scikit-learn reads the parameters from the signature of __init__, and compares by identity.
-_parameters = dataclass(eq=False, repr=False)
+_PARAMETERS = """\
+n_nodes : int, default=2
+    Number of nodes. The rows are distributed among them.
+topology : {"all", "ring", "random", "exponential"}, default="all"
+    Neighbours of each node.
+merge : {"mean", "age", "trimmed", "push-sum"}, default="mean"
+    How a node combines its model with a neighbour's (docs/learn.md).
+alpha : float, default=1e-4
+    Penalty: alpha/2 times the sum of squared weights of the standardised features is added to
+    the mean loss of a row.
+hidden : int, default=16
+    Hidden units of the mlp.
+batch_size : int, default=16
+    Rows of a step of SGD.
+max_epochs : int, default=10000
+    Limit of each node, in passes over its rows.
+tol : float, default=1e-4
+    Relative fall of the loss that is progress.
+n_iter_no_change : int, default=10
+    Epochs without progress before the step is halved.
+gossip_every : int, default=1
+    Batches between two messages; 0: no messages.
+drop : float, default=0.0
+    Share of messages that the network loses.
+random_state : int, RandomState instance or None, default=None
+    An int gives the same bits in every fit."""
+
+_ATTRIBUTES = """\
+n_features_in_ : int
+    Number of features seen during fit.
+feature_names_in_ : ndarray of shape (n_features_in_,)
+    Names of the features, if X has columns whose names are all strings.
+n_iter_ : int
+    Epochs of the node that trained longest.
+loss_ : float
+    Objective of the final model on all rows. The mean of the nodes' models is the final one.
+stop_ : {"converged", "epochs", "rounds"}
+    Why the training ended: the loss no longer fell, max_epochs was reached, or too few messages
+    arrived."""
+
+
+def _parameters(cls: type) -> type:
+    """Makes __init__, from whose signature scikit-learn reads the parameters. Completes the
+    docstring by the parts that all estimators share."""
+    cls = dataclass(eq=False, repr=False)(cls)  # scikit-learn compares by identity
+    for name, text in (("{parameters}", _PARAMETERS), ("{attributes}", _ATTRIBUTES)):
+        cls.__doc__ = (cls.__doc__ or "").replace(name, indent(text, "    ").lstrip())
+    return cls
 
 
 @_parameters
 class _Gossip(BaseEstimator):
-    """The common part of both. The parameters, as attributes:
-
-    model         "linear" (regressor), "logistic", "svm" (classifier), or "mlp"
-    n_nodes       number of nodes; the rows are distributed among them
-    topology      "all", "ring", "random" or "exponential": the neighbours of each node
-    merge         "mean", "age", "trimmed" or "push-sum" (docs/learn.md)
-    alpha         alpha/2 times the sum of squared weights of the standardised features is added
-                  to the mean loss of a row
-    hidden        hidden units of the mlp
-    batch_size    rows of a step of SGD
-    max_epochs    limit in epochs
-    tol           relative fall of the loss that is progress
-    n_iter_no_change  epochs without progress before the step is halved
-    gossip_every  batches between two messages; 0: no messages
-    drop          share of messages that the network loses
-    random_state  int: every fit gives the same bits
-    """
+    """The common part of both."""
 
     model: str
     _: KW_ONLY
@@ -121,13 +152,47 @@ class _Gossip(BaseEstimator):
 
 @_parameters
 class GossipRegressor(RegressorMixin, _Gossip):
-    """Predicts a number by nodes that gossip: model "linear" or "mlp"."""
+    """Regression by nodes that gossip.
+
+    Each node trains on its share of the rows and sends its parameters to neighbours. The nodes run
+    in this process, on a simulated network.
+
+    Parameters
+    ----------
+    model : {"linear", "mlp"}, default="linear"
+        Linear least squares, or a network with one hidden layer.
+    {parameters}
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_features,)
+        Weights in the units of the data. An mlp does not have them.
+    intercept_ : float
+        The prediction where all features are 0. An mlp does not have it.
+    {attributes}
+
+    See Also
+    --------
+    GossipClassifier : The same for classes.
+
+    Examples
+    --------
+    >>> from hikyaku.learn import GossipRegressor
+    >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
+    >>> y = [1.0, 3.0, 5.0, 7.0, 9.0, 11.0]
+    >>> model = GossipRegressor(n_nodes=3, random_state=0).fit(X, y)
+    >>> model.predict([[6.0]]).round(1)
+    array([13.])
+    >>> round(model.score(X, y), 2)
+    1.0
+    """
 
     _parameter_constraints = {**_SHARED, "model": [StrOptions({"linear", "mlp"})]}  # noqa: RUF012
 
     model: str = "linear"
 
     def fit(self, X, y):
+        """Trains on the rows of X and their numbers y; returns self."""
         self._validate_params()
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         self._train(X, np.asarray(y, dtype=np.float64), 0)
@@ -136,19 +201,67 @@ class GossipRegressor(RegressorMixin, _Gossip):
         return self
 
     def predict(self, X):
+        """The number for each row of X."""
         scores = self._scores(X)[:, 0]
         return scores * self._scaling.y_scale + self._scaling.y_mean
 
 
 def _has_probabilities(estimator) -> bool:
     if estimator.model == "svm":
-        raise AttributeError("an svm has no probabilities; model 'logistic' or 'mlp' has")
+        raise AttributeError(
+            "model 'svm' has no probabilities, since its scores are not log odds; use model "
+            "'logistic' or 'mlp', decision_function, or CalibratedClassifierCV"
+        )
     return True
 
 
 @_parameters
 class GossipClassifier(ClassifierMixin, _Gossip):
-    """Classifies by nodes that gossip: model "logistic", "svm" or "mlp"."""
+    """Classification by nodes that gossip.
+
+    Each node trains on its share of the rows and sends its parameters to neighbours. The nodes run
+    in this process, on a simulated network.
+
+    Parameters
+    ----------
+    model : {"logistic", "svm", "mlp"}, default="logistic"
+        Logistic regression (softmax if there are more than two classes), a linear support vector
+        machine with squared hinge loss, or a network with one hidden layer.
+    {parameters}
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Weights in the units of the data; one row if there are two classes. An mlp does not have
+        them.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        The scores where all features are 0. An mlp does not have them.
+    {attributes}
+
+    See Also
+    --------
+    GossipRegressor : The same for numbers.
+
+    Notes
+    -----
+    Model "svm" has no ``predict_proba``: its scores are distances from a plane, not log odds. Use
+    ``decision_function``, or scikit-learn's ``CalibratedClassifierCV``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from hikyaku.learn import GossipClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = GossipClassifier(n_nodes=3, random_state=0).fit(X, y)
+    >>> model.predict(X[[0, 60, 120]])
+    array([0, 1, 2])
+    >>> model.predict_proba(X[:1]).round(2)
+    array([[1., 0., 0.]])
+    >>> round(model.score(X, y), 2)
+    0.98
+    """
 
     _parameter_constraints = {  # noqa: RUF012
         **_SHARED,
@@ -158,6 +271,7 @@ class GossipClassifier(ClassifierMixin, _Gossip):
     model: str = "logistic"
 
     def fit(self, X, y):
+        """Trains on the rows of X and their labels y; returns self."""
         self._validate_params()
         X, y = validate_data(self, X, y, dtype=np.float64)
         check_classification_targets(y)
@@ -171,16 +285,20 @@ class GossipClassifier(ClassifierMixin, _Gossip):
         return self
 
     def decision_function(self, X):
+        """The scores, of shape (n_samples,) with two classes, otherwise (n_samples, n_classes). Of
+        two classes, rows with a positive score belong to the second."""
         scores = self._scores(X)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X):
+        """The label for each row of X."""
         scores = self.decision_function(X)
         which = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[which]
 
     @available_if(_has_probabilities)
     def predict_proba(self, X):
+        """The probability of each class, of shape (n_samples, n_classes)."""
         scores = self._scores(X)
         if len(self.classes_) == 2:
             one = 1 / (1 + np.exp(-np.clip(scores[:, 0], -700, 700)))

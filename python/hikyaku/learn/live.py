@@ -6,18 +6,13 @@ import math
 from rich import box
 from rich.table import Table
 
+from ..bench.common.tables import number
+
 
 def short(value: float | None, digits: int = 4) -> str:
     if value is None or not math.isfinite(value):
         return "–"
     return f"{value:.{digits}g}"
-
-
-def count(value: float) -> str:
-    for limit, unit in ((1e9, " G"), (1e6, " M"), (1e4, " k")):
-        if value >= limit:
-            return f"{value / limit * (10 if limit == 1e4 else 1):.1f}{unit}"
-    return f"{value:.0f}"
 
 
 _WHY = {
@@ -35,8 +30,10 @@ def _nodes(count: int) -> str:
 class Board:
     """The last report of each node."""
 
-    def __init__(self, nodes: int, title: str):
+    def __init__(self, nodes: int, title: str, *, trims: bool = False):
+        """@trims: nodes leave out the parameters that are farthest from the others'."""
         self.title = title
+        self.trims = trims
         self.last: list[dict | None] = [None] * nodes
         self.before: list[dict | None] = [None] * nodes
         self.events: list[str] = []
@@ -91,6 +88,8 @@ class Board:
             else:
                 text = f"node {peer} sent false parameters: {len(against)} of "
                 text += f"{len(self.last) - 1} other nodes refused {share:.0%} of its slices"
+                if not self.trims:
+                    text += "; to keep them out of the model: --merge trimmed, with 4 nodes or more"
             found.append(text)
         return found
 
@@ -115,15 +114,17 @@ class Board:
             title=self.title,
             box=box.SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
+            show_edge=False,
+            pad_edge=False,
             caption=None
             if latest is None
             else f"{latest['time']:.1f} s, loss of all {short(latest['loss_all'], 6)}",
         )
-        for name in ("node", "state", "epochs", "loss", "apart", "sent", "per s"):
+        names = ("node", "state", "epochs", "loss", "apart", "sent", "per s")
+        for name in (*names, "drops", "rejects", "bytes"):
+            # numbers fit 80 columns; a narrower terminal folds them, since a cut one is wrong
             side = "left" if name == "state" else "right"
-            table.add_column(name, justify=side, no_wrap=True)
-        for name in ("drops", "rejects", "bytes"):
-            table.add_column(name, justify="right", no_wrap=True)
+            table.add_column(name, justify=side, overflow="fold")
         for node, line in enumerate(self.last):
             if line is None:
                 table.add_row(str(node), "starting")
@@ -131,13 +132,13 @@ class Board:
             table.add_row(
                 str(node),
                 line["state"],
-                str(line["epochs"]),
-                short(line["loss"], 5),
+                number(line["epochs"]),
+                short(line["loss"]),
                 short(line["consensus"], 2),
-                count(line["messages"]),
-                count(self._rate(node)),
-                count(line["drops"]),
-                count(line["rejects"]),
-                count(line["bytes"]),
+                number(line["messages"]),
+                number(self._rate(node)),
+                number(line["drops"]),
+                number(line["rejects"]),
+                number(line["bytes"]),
             )
         return table

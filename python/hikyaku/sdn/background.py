@@ -19,10 +19,7 @@ def start(directory: Path, argv: list[str]) -> int:
     """Starts @argv, a controller with @directory, and returns its process when it listens."""
     store = Store(directory)
     log_path = directory / LOG
-    with log_path.open("w") as log:
-        child = subprocess.Popen(
-            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
-        )
+    child = None
 
     def listens() -> bool:
         if child.poll() is not None:
@@ -31,9 +28,14 @@ def start(directory: Path, argv: list[str]) -> int:
         return store.owner() == child.pid and store.address() is not None
 
     try:
+        with process.uninterrupted(), log_path.open("w") as log:
+            child = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
+            )
         process.wait_until("the controller to listen", listens, LIMIT_S)
     except BaseException:
-        process.stop(child)
+        if child:
+            process.stop(child)
         raise
     return child.pid
 

@@ -38,7 +38,7 @@ class Client:
     def __init__(
         self, directory: Path, retry_s: float = 0.0, start: str = "hikyaku sdn run --background"
     ):
-        self._directory = directory
+        self.directory = directory
         self._retry_s = retry_s
         self._start = start
         self.address, self._token = self._find()
@@ -46,10 +46,10 @@ class Client:
     def _find(self) -> tuple[str, str]:
         """The address and the token of a running controller. Of a killed one, another user may have
         the port, and would see the token."""
-        store = Store(self._directory) if self._directory.is_dir() else None
+        store = Store(self.directory) if self.directory.is_dir() else None
         found = store.address() if store and store.is_owned() else None
         if not found:
-            raise Unreachable(f"no controller runs with {self._directory}", self._start)
+            raise Unreachable(f"no controller runs with {self.directory}", self._start)
         return found, store.token()
 
     def _call(self, method: str, path: str, data: object | None = None) -> object:

@@ -25,6 +25,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..called import as_typed
 from ..errors import HikyakuError
 from .client import Client, Refused
 from .tag import RANKS, NoTag, from_mac
@@ -327,14 +328,15 @@ class Registrar:
         except HikyakuError as failed:
             # 404: taken away already; 503: the controller has, and its switches are slow to hear it
             if getattr(failed, "status", None) not in (404, 503):
+                forget = f"hikyaku sdn forget {self.job} --state {self._client.directory}"
                 _say(
                     f"job {self.job} stays with the controller until it has received nothing from "
-                    f"it for {_LEASE_S} s: {failed}; then, or now: hikyaku sdn forget {self.job}"
+                    f"it for {_LEASE_S} s: {failed}; to remove it now: {forget}"
                 )
 
 
 def _say(text: str) -> None:
-    print(f"hikyaku: {text}", file=sys.stderr, flush=True)
+    print(f"hikyaku: {as_typed(text)}", file=sys.stderr, flush=True)
 
 
 def job_name(command: list[str]) -> str:

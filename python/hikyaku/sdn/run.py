@@ -3,6 +3,7 @@
 
 import asyncio
 import contextlib
+import errno
 import signal
 import socket
 import ssl
@@ -37,7 +38,8 @@ class Options:
     names: Mapping[int, Name] = field(default_factory=dict)  # of hosts, by address
 
 
-def _listen(address: tuple[str, int], what: str) -> socket.socket:
+def _listen(address: tuple[str, int], option: str, netns: Path | None = None) -> socket.socket:
+    """A socket that listens at @address, which @option gives, in @netns."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     made = socket.socket(family, socket.SOCK_STREAM)
     made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -46,9 +48,12 @@ def _listen(address: tuple[str, int], what: str) -> socket.socket:
         made.listen(256)
     except OSError as bad:
         made.close()
+        fix = f"give another address by {option}"
+        if bad.errno == errno.EADDRINUSE:
+            there = f"ip netns exec {netns.name} " if netns else ""
+            fix += f", or see who listens there: {there}ss -ltnp 'sport = :{address[1]}'"
         raise HikyakuError(
-            f"cannot listen on {address[0]}:{address[1]} for {what}: {bad.strerror}",
-            "end the other controller, or give another address",
+            f"cannot listen on {address[0]}:{address[1]}: {bad.strerror}", fix
         ) from None
     return made
 
@@ -89,8 +94,8 @@ def check_rest(options: Options) -> None:
 
 async def _main(options: Options, store: Store) -> None:
     with inside(options.netns):
-        openflow = _listen(options.openflow, "OpenFlow")
-    rest_socket = _listen(options.rest, "REST")
+        openflow = _listen(options.openflow, "--openflow", options.netns)
+    rest_socket = _listen(options.rest, "--rest")
     controller = Controller(store, say, host_expiry=options.host_expiry, names=options.names)
     servers = frozenset(LOOPBACK) if options.rest[0] in LOOPBACK else None
     app = make_app(controller, store.token(), say, servers)

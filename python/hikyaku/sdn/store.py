@@ -13,6 +13,7 @@ import fcntl
 import json
 import os
 import secrets
+import shlex
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -27,7 +28,13 @@ from .tag import from_mac, to_mac
 class Store:
     def __init__(self, directory: Path):
         self.directory = directory
-        private_dir(directory)
+        try:
+            private_dir(directory)
+        except OSError as bad:
+            raise HikyakuError(
+                f"the controller's directory {directory} cannot be made: {bad.strerror}",
+                "name another one by --state",
+            ) from None
 
     def _secret(self, name: str) -> str:
         path = self.directory / name
@@ -59,7 +66,7 @@ class Store:
             if not _locked(lock):
                 raise HikyakuError(
                     f"another controller, process {self.owner()}, runs with {self.directory}",
-                    f"hikyaku sdn stop --state {self.directory}",
+                    f"hikyaku sdn stop --state {shlex.quote(str(self.directory))}",
                 )
             self.set_address(None)
             lock.truncate(0)

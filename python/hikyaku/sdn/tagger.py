@@ -94,4 +94,4 @@ def stale_text(filters: list[dict]) -> str:
     return f"filters of hk-taggers that were killed, which do nothing any more: {places}"
 
 
-STALE_FIX = "hikyaku tag run -- true   (any next job removes them)"
+STALE_FIX = "hikyaku tag run -- true   # as any next job does"

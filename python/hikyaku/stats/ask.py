@@ -26,7 +26,7 @@ def places(lab: str | None) -> list[Place]:
         return [Place(hostd.run_base(), None)]
     from ..lab import Lab, network
 
-    found = Lab.find(lab)
+    found = Lab.find(lab, shown=True)
     return [
         Place(found.node_directory(node.name) / "run", network.NETNS_DIR / node.netns)
         for node in found.topology.nodes
@@ -57,15 +57,16 @@ def take(where: Sequence[Place], name: str | None) -> Sample:
 
 def nobody(where: Sequence[Place], lab: str | None) -> HikyakuError:
     """The error if nobody has answered. It says how to start a job, or to ask a lab that is up."""
-    from ..lab import all_names
+    from ..lab import all_names, other_labs
 
     if lab is not None:
         return HikyakuError(
             f"no node of lab '{lab}' runs hikyakud or a rank of mode inline",
-            f"hikyaku lab mpirun --lab {lab} -np 2 PROGRAM",
+            f"start a job in another terminal: hikyaku lab mpirun --lab {lab} -np 2 PROGRAM",
         )
+    names = {*all_names(), *(known.name for known in other_labs())}
     return HikyakuError(
         f"no hikyakud runs here (looked in {where[0].base}), and no rank of mode inline",
-        " or: ".join(f"hikyaku stats --lab {name}" for name in all_names())
-        or "hikyaku daemon start, or start a job",
+        ", or: ".join(f"hikyaku stats --lab {name}" for name in sorted(names))
+        or "start a job, and ask while it runs",
     )

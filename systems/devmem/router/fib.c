@@ -146,8 +146,10 @@ int hk_fib_make(const struct hk_routes *r, struct hk_fib **out, struct hk_error 
 	memcpy(f->mtu, r->mtu, sizeof(f->mtu));
 	memcpy(f->address, r->address, sizeof(f->address));
 	f->addresses = r->addresses;
-	for (size_t i = 0; i < r->routes; i++)
+	for (size_t i = 0; i < r->routes; i++) {
 		f->routes[r->route[i].family == 6]++;
+		f->implied[r->route[i].family == 6] += r->route[i].line == 0;
+	}
 	rc = make_tables(f, r, err);
 	if (rc == 0)
 		rc = fill(f, r, err);

@@ -71,7 +71,8 @@ struct hk_fib {
 	/* the next hop of each cell; used only by the thread that sets cells */
 	struct hk_route_hop *hop;
 	uint32_t default_of[2]; /* the cell that each default route copies; 0: there is none */
-	size_t routes[2];       /* number of prefixes of IPv4 and IPv6 */
+	size_t routes[2];       /* prefixes of IPv4 and IPv6 */
+	size_t implied[2];      /* of these, those that no line of the file names */
 };
 
 /* Makes a generation. Errors: no memory, with the amount that is needed; too many long prefixes. */

@@ -55,9 +55,10 @@ void hk_router_stats(struct hk_router *r, FILE *out)
 	const struct hk_fib *fib = atomic_load(&r->fib);
 
 	fprintf(out,
-		"{\"mode\": \"%s\", \"routes4\": %zu, \"routes6\": %zu, \"reloads\": %u, "
-		"\"ports\": [",
-		hk_router_mode_name(r->o.mode), fib->routes[0], fib->routes[1], r->reloads);
+		"{\"mode\": \"%s\", \"routes4\": %zu, \"routes6\": %zu, \"implied_routes\": %zu, "
+		"\"reloads\": %u, \"ports\": [",
+		hk_router_mode_name(r->o.mode), fib->routes[0] - fib->implied[0],
+		fib->routes[1] - fib->implied[1], fib->implied[0] + fib->implied[1], r->reloads);
 	for (unsigned i = 0; i < r->o.ports; i++) {
 		fprintf(out, "%s", i ? ", " : "");
 		port(r, i, out);

@@ -25,10 +25,19 @@ static int failed_before(const struct hk_halo *h)
 	return h->failed;
 }
 
+/* A program that did not check its set-up. */
+static HK_NOINLINE int no_handle(void)
+{
+	return hk_halo_fail(-EINVAL, "the handle is NULL, since its set-up failed or it was freed; "
+				     "fix: check hk_halo_setup(), and print hk_halo_error()");
+}
+
 int hk_halo_put(hk_halo h)
 {
 	int rc = 0;
 
+	if (HK_UNLIKELY(!h))
+		return no_handle();
 	if (HK_UNLIKELY(h->failed))
 		return failed_before(h);
 	if (h->under_way)
@@ -123,6 +132,8 @@ int hk_halo_wait(hk_halo h)
 	struct waiting p = {0};
 	int rc;
 
+	if (HK_UNLIKELY(!h))
+		return no_handle();
 	if (!h->under_way)
 		return 0;
 	for (unsigned round = 0; (rc = poll_all(h, round)) > 0; round++) {
@@ -145,6 +156,8 @@ static bool edge_arrived(const struct hk_halo *h, int i)
 
 int hk_halo_ready(hk_halo h, int i)
 {
+	if (HK_UNLIKELY(!h))
+		return no_handle();
 	if (i < 0 || i >= h->edges)
 		return hk_halo_fail(-EINVAL,
 				    "edge %d of %d does not exist; fix: use its index at set-up", i,
@@ -179,6 +192,8 @@ int hk_halo_wait_some(hk_halo h, int *which)
 	struct waiting p = {0};
 	int left, n, rc = 0;
 
+	if (HK_UNLIKELY(!h))
+		return no_handle();
 	if (!h->under_way)
 		return 0;
 	for (unsigned round = 0; (n = report_arrivals(h, which, &left)) == 0 && left > 0; round++) {

@@ -4,7 +4,7 @@
  */
 #include "sdn/tagger/attach.h"
 
-#include "sdn/tagger/shared.h"
+#include "wire/tag.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -34,6 +34,18 @@ static const char *const names[HK_TAGGER_ATTACH_WAYS] = {"auto", "tcx", "clsact"
 const char *hk_tagger_attach_name(enum hk_tagger_attach way)
 {
 	return names[way];
+}
+
+const char *hk_tagger_attach_privilege(void)
+{
+	static char text[256];
+	char path[128] = "";
+
+	if (readlink("/proc/self/exe", path, sizeof(path) - 1) < 0)
+		return "; fix: run as root";
+	snprintf(text, sizeof(text),
+		 "; fix: run as root, or: setcap cap_bpf,cap_perfmon,cap_net_admin+ep %s", path);
+	return text;
 }
 
 enum hk_tagger_attach hk_tagger_attach_parse(const char *name)
@@ -204,7 +216,7 @@ int hk_tagger_attach_tcx(int fd, unsigned ifindex, bool ingress, const char *nam
 				    name, strerror(-link));
 	if (link < 0)
 		return hk_error_set(err, link, "cannot attach the tagger to %s: %s%s", name,
-				    strerror(-link), HK_TAGGER_PRIVILEGE);
+				    strerror(-link), hk_tagger_attach_privilege());
 	return link;
 }
 
@@ -257,7 +269,7 @@ int hk_tagger_attach_clsact(int fd, unsigned ifindex, unsigned job, bool ingress
 	}
 	if (rc == -EPERM || rc == -EACCES)
 		return hk_error_set(err, rc, "this user may not add filters to %s%s", name,
-				    HK_TAGGER_PRIVILEGE);
+				    hk_tagger_attach_privilege());
 	if (rc)
 		return hk_error_set(
 			err, rc,

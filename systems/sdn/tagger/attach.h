@@ -41,6 +41,9 @@ enum hk_tagger_attach hk_tagger_attach_parse(const char *name);
  * Without CAP_NET_ADMIN the kernel does not answer, and its release decides. */
 enum hk_tagger_attach hk_tagger_attach_probe(unsigned ifindex);
 
+/* Returns the end of a message if the kernel requires a privilege. */
+const char *hk_tagger_attach_privilege(void);
+
 /* Claims @job for this process in this network namespace. Returns a descriptor that holds the
  * claim, or a negative errno. -EBUSY: another process of any user holds it; the error names that
  * process. */

@@ -145,9 +145,9 @@ static int check_one_address(const struct holder *h, struct hk_error *err)
 		if (h->link[i].mac != h->link[0].mac)
 			return hk_error_set(err, -EINVAL,
 					    "%s and %s have different addresses, and the "
-					    "controller knows a rank by one address; fix: give "
-					    "--iface NAME, the one interface that MPI uses",
-					    h->link[0].name, h->link[i].name);
+					    "controller knows a rank by one address; fix: name the "
+					    "one that MPI uses, such as --iface %s",
+					    h->link[0].name, h->link[i].name, h->link[i].name);
 	return 0;
 }
 

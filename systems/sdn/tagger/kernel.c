@@ -45,8 +45,8 @@ struct hk_tagger_kernel {
 static int load_error(int rc, struct hk_error *err)
 {
 	if (rc == -EPERM || rc == -EACCES)
-		return hk_error_set(err, rc,
-				    "this user may not load eBPF programs" HK_TAGGER_PRIVILEGE);
+		return hk_error_set(err, rc, "this user may not load eBPF programs%s",
+				    hk_tagger_attach_privilege());
 	return hk_error_set(
 		err, rc,
 		"the kernel refuses the tagger's eBPF programs: %s; fix: use Linux 6.1 or newer "
@@ -129,17 +129,16 @@ int hk_tagger_kernel_attach_cgroup(struct hk_tagger_kernel *k, int cgroup_fd, st
 		if (!link)
 			return hk_error_set(err, -errno,
 					    "cannot attach the tagger to the job's cgroup: "
-					    "%s" HK_TAGGER_PRIVILEGE,
-					    strerror(errno));
+					    "%s%s",
+					    strerror(errno), hk_tagger_attach_privilege());
 		k->link[k->links++] = link;
 	}
 	opts.link_info = &info;
 	opts.link_info_len = sizeof(info);
 	struct bpf_link *list = bpf_program__attach_iter(k->skel->progs.hk_list, &opts);
 	if (!list)
-		return hk_error_set(err, -errno,
-				    "cannot attach the list of connections: %s" HK_TAGGER_PRIVILEGE,
-				    strerror(errno));
+		return hk_error_set(err, -errno, "cannot attach the list of connections: %s%s",
+				    strerror(errno), hk_tagger_attach_privilege());
 	k->link[k->links++] = list;
 	return 0;
 }

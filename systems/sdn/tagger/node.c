@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
+#include <linux/magic.h>
 #include <mntent.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,14 +32,37 @@ static bool wanted(const struct ifaddrs *i, char *const names[], unsigned count)
 	return count == 0 && (i->ifa_flags & IFF_UP);
 }
 
+/* Returns whether @i is an Ethernet interface. */
+static bool is_ethernet(const struct ifaddrs *i)
+{
+	const struct sockaddr_ll *ll = (const struct sockaddr_ll *)(const void *)i->ifa_addr;
+
+	return ll && ll->sll_family == AF_PACKET && ll->sll_hatype == ARPHRD_ETHER &&
+	       ll->sll_halen == 6;
+}
+
+/* Reports that no interface of @all is up. Only the user knows which one MPI uses. */
+static int none_is_up(const struct ifaddrs *all, struct hk_error *err)
+{
+	const struct ifaddrs *i = all;
+
+	while (i && !is_ethernet(i))
+		i = i->ifa_next;
+	if (!i)
+		return hk_error_set(err, -ENODEV, "there is no Ethernet interface here");
+	return hk_error_set(err, -ENODEV,
+			    "no Ethernet interface is up here; fix: bring up the one that MPI "
+			    "uses, such as: ip link set dev %s up",
+			    i->ifa_name);
+}
+
 static int add_link(const struct ifaddrs *i, char *const names[], unsigned count,
 		    struct hk_tagger_link *out, unsigned *n, struct hk_error *err)
 {
 	const struct sockaddr_ll *ll = (const struct sockaddr_ll *)(const void *)i->ifa_addr;
 	uint64_t mac;
 
-	if (!ll || ll->sll_family != AF_PACKET || ll->sll_hatype != ARPHRD_ETHER ||
-	    ll->sll_halen != 6)
+	if (!is_ethernet(i))
 		return 0;
 	mac = hk_tag_from_mac(ll->sll_addr);
 	if (hk_tag_is(mac))
@@ -75,6 +100,8 @@ int hk_tagger_links_find(char *const names[], unsigned count,
 		return hk_error_set(err, -errno, "cannot list the interfaces: %s", strerror(errno));
 	for (const struct ifaddrs *i = all; i && rc == 0; i = i->ifa_next)
 		rc = add_link(i, names, count, out, &n, err);
+	if (rc == 0 && n == 0 && count == 0)
+		rc = none_is_up(all, err);
 	freeifaddrs(all);
 	if (rc)
 		return rc;
@@ -89,10 +116,6 @@ int hk_tagger_links_find(char *const names[], unsigned count,
 				"lists them",
 				names[w]);
 	}
-	if (n == 0)
-		return hk_error_set(
-			err, -ENODEV,
-			"no Ethernet interface is up here; fix: ip link set dev NAME up");
 	return (int)n;
 }
 
@@ -111,11 +134,16 @@ static int cgroup_mount(char *out, size_t len, struct hk_error *err)
 		}
 	if (mounts)
 		endmntent(mounts);
-	return found ? 0
-		     : hk_error_set(err, -ENOENT,
-				    "no cgroup2 file system is mounted, and the tagger needs a "
-				    "cgroup for each job; fix: mkdir -p /sys/fs/cgroup/unified && "
-				    "mount -t cgroup2 none /sys/fs/cgroup/unified");
+	if (found)
+		return 0;
+	/* sysfs has this directory and no other; else file systems of version 1 are below it */
+	struct statfs fs;
+	bool alone = statfs("/sys/fs/cgroup", &fs) == 0 && fs.f_type == SYSFS_MAGIC;
+	const char *where = alone ? "/sys/fs/cgroup" : "/sys/fs/cgroup/unified";
+	return hk_error_set(err, -ENOENT,
+			    "no cgroup2 file system is mounted, and the tagger needs a cgroup for "
+			    "each job; fix: mkdir -p %s && mount -t cgroup2 none %s",
+			    where, where);
 }
 
 /* Reads the cgroup of version 2 from /proc/@pid/cgroup: "0::/a/b", without the newline. */

@@ -11,10 +11,6 @@
 
 #include "wire/tag.h"
 
-/* The end of a message if the kernel requires a privilege. */
-#define HK_TAGGER_PRIVILEGE                                                                        \
-	"; fix: run as root, or: setcap cap_bpf,cap_perfmon,cap_net_admin+ep hk-tagger"
-
 /* The targets of a filter's jump (tagger.bpf.c). */
 enum hk_tagger_jump { HK_TAGGER_JUMP_EGRESS, HK_TAGGER_JUMP_INGRESS, HK_TAGGER_JUMPS };
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /* The slot of a killed rank becomes free and gets the next generation; its neighbour runs on. */
@@ -202,4 +203,23 @@ TEST(lingers)
 {
 	CHECK(rig_daemon("job-of-nobody", NULL, "--port", rig_port, "--job", "0x80", "--linger",
 			 "50"));
+}
+
+/* It ends at once if the rank that started it dies first. */
+TEST(starter_dies)
+{
+	char pid[16];
+	pid_t starter = fork();
+
+	if (starter == 0) {
+		pause();
+		_exit(0);
+	}
+	snprintf(pid, sizeof(pid), "%d", starter);
+	CHECK(rig_daemon("job-of-nobody", NULL, "--port", rig_port, "--job", "0x80", "--linger",
+			 "3600000", "--starter", pid));
+	CHECK(rig_daemon_pid("job-of-nobody") > 0);
+	kill(starter, SIGKILL);
+	CHECK_EQ(waitpid(starter, NULL, 0), starter);
+	rig_all_gone();
 }

@@ -150,7 +150,7 @@ TEST(refused)
 		{"memif:socket=/a/b,role=boss", "role=boss"},
 		{"memif:socket=,role=server", "socket is empty"},
 		{"memif:socket=/a/b,role=server,colour=red", "\"colour\" is not a key"},
-		{"memif:socket=/a/b,role=server,colour=red", "socket, role, id, frame, ring"},
+		{"memif:dri=/a", "socket, role, id, frame, ring, or dir=DIRECTORY"},
 		{"memif:socket=/a/b,role=server,role=client", "role is given twice"},
 		{"memif:socket=/a/b,role=server,id", "\"id\" has no value"},
 		{"memif:socket=/a/b,role=server,id=-1", "id=-1"},

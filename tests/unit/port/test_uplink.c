@@ -10,8 +10,10 @@
 #include "tests/support/hk_test.h"
 #include "tests/support/net.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* The result of an open. */
@@ -96,6 +98,32 @@ TEST(on_top_of_it)
 	shell("ip route replace default dev on0");
 	refused("af_xdp:iface=nic0", "leaves by nic0 below on0; ");
 	shell("ip link del br0");
+}
+
+/* mpirun's daemons are connected, and the node has no default route. */
+TEST(of_a_connection)
+{
+	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr = {inet_addr("10.9.9.1")}};
+	socklen_t len = sizeof(a);
+
+	shell("ip link set lo up && ip addr add 10.9.9.1/24 dev nic0 && "
+	      "ip addr add 10.9.9.2/24 dev nic0");
+	int listens = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int connects = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK_EQ(bind(listens, (struct sockaddr *)&a, len), 0);
+	CHECK_EQ(listen(listens, 1), 0);
+	CHECK_EQ(getsockname(listens, (struct sockaddr *)&a, &len), 0);
+	opened("af_xdp:iface=nic0");
+	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = {inet_addr("10.9.9.2")}};
+	CHECK_EQ(bind(connects, (struct sockaddr *)&from, sizeof(from)), 0);
+	CHECK_EQ(connect(connects, (struct sockaddr *)&a, len), 0);
+	refused("af_xdp:iface=nic0",
+		"TCP connections of this node use nic0, such as the one at 10.");
+	opened("af_xdp:iface=nic0,force=1");
+	opened("af_xdp:iface=far0");
+	close(connects);
+	close(listens);
+	shell("ip addr flush dev nic0");
 }
 
 BEFORE_ALL()

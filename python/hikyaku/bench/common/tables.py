@@ -9,20 +9,24 @@ from .phases import NEAR_NS
 
 
 def size_text(size: int) -> str:
-    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB"), (10**6, "MB"), (10**3, "kB")):
         if size >= unit and size % unit == 0:
             return f"{size // unit} {name}"
     return f"{size} B"
 
 
+_UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))  # from where, unit, its name
+
+
 def number(value: float | None) -> str:
-    """@value with three digits, and k or M, so that columns stay narrow."""
+    """@value with three digits, and k, M or G, so that columns stay narrow; with four from 1000."""
     if value is None:
         return "–"
-    for unit, name in ((1e6, "M"), (1e4, "k")):
-        if value >= unit:
-            return f"{value / (1e6 if name == 'M' else 1e3):.3g}{name}"
-    return f"{value:.0f}" if value >= 1000 else f"{value:.3g}"
+    rounded = round(value) if 999.5 <= value < 9999.5 else float(f"{value:.3g}")
+    for least, unit, name in _UNITS:
+        if rounded >= least:
+            return f"{rounded / unit:g}{name}"
+    return f"{rounded:g}"
 
 
 def median_of(cell: dict | None) -> float | None:

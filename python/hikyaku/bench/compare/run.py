@@ -8,6 +8,7 @@ benchmark, so commits with other names inside can be compared.
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -62,17 +63,23 @@ def _limited(argv: list[str], where: Path, limit: float, env: dict[str, str]) ->
         raise HikyakuError(f"'{' '.join(argv)}' failed in {where}:\n{tail}")
 
 
-def checkout(revision: str) -> Path:
-    """The work tree of @revision, built."""
+def find(revision: str) -> str:
+    """The commit of @revision."""
     try:
         commit = call(["git", "-C", str(ROOT), "rev-parse", "--verify", f"{revision}^{{commit}}"])
     except HikyakuError:
         raise HikyakuError(
-            f"there is no revision '{revision}' here", "git log --oneline lists them"
+            f"there is no revision '{revision}' here",
+            f"use one of these: git -C {shlex.quote(str(ROOT))} log --oneline",
         ) from None
-    place = build_dir() / "compare" / commit.strip()[:12]
+    return commit.strip()
+
+
+def checkout(revision: str, commit: str) -> Path:
+    """The work tree of @commit, which the user calls @revision, built."""
+    place = build_dir() / "compare" / commit[:12]
     if not place.exists():
-        argv = ["git", "-C", str(ROOT), "worktree", "add", "--detach", str(place), commit.strip()]
+        argv = ["git", "-C", str(ROOT), "worktree", "add", "--detach", str(place), commit]
         call(argv, timeout=120)
     venv = place / ".venv"
     if not venv.exists():
@@ -103,7 +110,8 @@ def compare(plan: Plan) -> dict:
     """Runs the plan. The commit that begins changes from round to round."""
     if INSTALLED:
         raise HikyakuError("commits are compared in a checkout", "run this in a git checkout")
-    places = [checkout(revision) for revision in plan.revisions]
+    commits = [find(revision) for revision in plan.revisions]
+    places = [checkout(*each) for each in zip(plan.revisions, commits, strict=True)]
     by: dict[tuple[str, int], Series] = {}
     out = build_dir() / "compare" / f"sample-{os.getpid()}.json"
     try:

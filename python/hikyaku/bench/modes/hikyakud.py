@@ -7,7 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from ... import process
@@ -96,7 +96,8 @@ def cpu_percent(lab: Lab, seconds: float, stop: threading.Event) -> list[float]:
 class CpuWatch:
     """Measures the CPU of a lab's daemons in a thread, while the caller runs a job.
 
-    The measurement lasts @seconds. It starts when the job has made all files of @flags.
+    The measurement lasts @seconds. It starts when the job has made all files of @flags, and then
+    removes them, which ends the job.
     """
 
     def __init__(self, lab: Lab, flags: list[Path], seconds: float, limit: float):
@@ -109,6 +110,10 @@ class CpuWatch:
     def _all_there(self) -> bool:
         return all(flag.exists() for flag in self._flags)
 
+    def _remove_flags(self) -> None:
+        for flag in self._flags:
+            flag.unlink(missing_ok=True)
+
     def _main(self, lab: Lab, seconds: float, limit: float) -> None:
         try:
             process.wait_until(
@@ -118,6 +123,7 @@ class CpuWatch:
             if not self._all_there():
                 raise HikyakuError("the ranks ended before their daemons' CPU was measured")
             self._percents = percents
+            self._remove_flags()
         except HikyakuError as error:
             self._error = error
 
@@ -129,9 +135,7 @@ class CpuWatch:
         finally:
             self._stop.set()
             self._thread.join()
-            for flag in self._flags:
-                with suppress(FileNotFoundError):
-                    flag.unlink()
+            self._remove_flags()
         if self._error:
             raise HikyakuError(f"the daemons' CPU could not be read: {self._error}")
         return self._percents

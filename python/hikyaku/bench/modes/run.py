@@ -120,8 +120,8 @@ def flood(lab: Lab, plan: Plan, mode: str) -> list[Values]:
 def _idle_with_ranks(lab: Lab, plan: Plan, mode: str, metric: str, *, asleep: bool) -> list[Values]:
     flag = lab.directory / "idle"
     flags = [flag.with_name(f"idle.{rank}") for rank in range(2)]
-    # longer than the CPU is sampled, so that the sampling lies within
-    seconds = plan.idle_seconds + 2
+    # CpuWatch ends the ranks before
+    seconds = plan.idle_seconds + 60
     argv = _scene("idle", flag=flag, seconds=seconds, asleep=asleep)
     watch = hikyakud.CpuWatch(lab, flags, plan.idle_seconds, 60)
     percents = watch.during(lambda: _mpi(lab, plan, mode, 2, argv, 90 + seconds))

@@ -1,79 +1,69 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The plot of `bench rtc`: a panel for each experiment."""
 
-from pathlib import Path
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from ..common.figure import bars, figure_file, finish, with_range
-from .run import ALONE, HOLD_NS, LOOP, REPETITIONS
+from ..common.figure import Panel, looks, machine_note, plot
+from .run import ALONE, BACKENDS, HOLD_FRAMES, LOOP
 
-_COLOURS = {
-    "dpdk": "#1f5fa8",
-    "af_xdp": "#27915b",
-    "raw": "#8e44ad",
-    "udp": "#b9770e",
-    "tcp:batch=1": "#e67e73",
-    "tcp": "#c0392b",
-    LOOP: "#7f8c8d",
-    ALONE: "#7f8c8d",
-}
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_HELD = {f"hold_{size}B": f"{size}-byte frames" for size in HOLD_FRAMES}
+_LOOKS = looks(["tcp", "dpdk", *BACKENDS, LOOP])
+_LOOKS |= {ALONE: _LOOKS[LOOP]} | looks(["", *_HELD.values()])  # frames: both over dpdk
+_RATE = "rate, million messages/s"
 
 
-def _hold(axes, rows: list[dict]) -> None:
-    for frame, style in ((64, "o-"), (128, "s--")):
-        own = [r for r in rows if r["experiment"] == f"hold_{frame}B"]
-        x = [r["x"] for r in own]
-        with_range(axes, x, own, f"{frame}-byte frames", _COLOURS["dpdk"], style)
-    axes.set_xscale("symlog", linthresh=10)
-    axes.set_xticks(HOLD_NS, labels=map(str, HOLD_NS))
-    axes.set_title("each message held (dpdk, memif)")
-    axes.set_xlabel("ns a message")
-    axes.set_ylabel("million messages/s")
+def _lines(panel: Panel, rows: list[dict], label: Callable[[dict], str]) -> None:
+    series: dict[str, dict[float, dict]] = {}
+    for row in rows:
+        series.setdefault(label(row), {})[row["x"]] = row
+    panel.lines(series, _LOOKS)
 
 
-def _sum(axes, rows: list[dict]) -> None:
-    for backend in dict.fromkeys(r["backend"] for r in rows):
-        own = [r for r in rows if r["backend"] == backend]
-        with_range(axes, [r["x"] for r in own], own, backend, _COLOURS[backend], "o-")
-    axes.set_xscale("log")
-    axes.set_xticks(REPETITIONS, labels=map(str, REPETITIONS))
-    axes.set_yscale("log")
-    axes.set_title("sum of 32 numbers a message")
-    axes.set_xlabel("repetitions")
-    axes.set_ylabel("million messages/s")
+def _hold(panel: Panel, rows: list[dict]) -> None:
+    panel.title, panel.unit = "each message held for a time (dpdk, memif)", _RATE
+    panel.along = "time that a message is held, ns"
+    _lines(panel, rows, lambda row: _HELD[row["experiment"]])
 
 
-def _bars(axes, rows: list[dict]) -> None:
-    names = [f"{r['nodes']}× {r['backend']}" if r["nodes"] > 1 else "1 node" for r in rows]
-    bars(axes, names, rows, [_COLOURS[r["backend"]] for r in rows])
+def _sum(panel: Panel, rows: list[dict]) -> None:
+    panel.title, panel.unit = "sum of 32 numbers a message", _RATE
+    panel.along = "repetitions of the sum"
+    _lines(panel, rows, lambda row: row["backend"])
 
 
-def _learn(axes, rows: list[dict]) -> None:
-    _bars(axes, rows)
-    axes.set_title(f"training until {rows[0]['x']:g} times the minimal loss")
-    axes.set_ylabel("seconds")
+def _bars(panel: Panel, rows: list[dict], name: Callable[[dict], str]) -> None:
+    panel.bars({name(r): r for r in rows}, {name(r): _LOOKS[r["backend"]] for r in rows})
 
 
-def _echo(axes, rows: list[dict]) -> None:
-    _bars(axes, rows)
-    axes.set_title("64-byte frames, sent back (memif)")
-    axes.set_ylabel("million messages/s")
+def _nodes(row: dict) -> str:
+    return "1 node" if row["backend"] == ALONE else f"{row['nodes']} nodes, {row['backend']}"
 
 
-_PANELS = {("hold_64B", "hold_128B"): _hold, ("sum",): _sum, ("learn",): _learn, ("echo",): _echo}
+def _learn(panel: Panel, rows: list[dict]) -> None:
+    panel.title = f"training until {rows[0]['x']:g} times the minimal loss"
+    panel.unit = "time, s"
+    _bars(panel, rows, _nodes)
 
 
-def draw(document: dict, path: Path) -> None:
-    panels = []
+def _echo(panel: Panel, rows: list[dict]) -> None:
+    panel.title, panel.unit = "64-byte frames, sent back (memif)", _RATE
+    _bars(panel, rows, lambda row: row["backend"])
+
+
+_PANELS = {tuple(_HELD): _hold, ("sum",): _sum, ("learn",): _learn, ("echo",): _echo}
+
+
+def draw(document: dict) -> "Figure":
+    found = []
     for names, panel in _PANELS.items():
         rows = [r for r in document["rows"] if r["experiment"] in names]
         if rows:
-            panels.append((panel, rows))
-    about = document["machine"]
-    title = (
-        f"Run to completion: {about['cpu']}, virtual wires; median and range of "
-        f"{about['repeats']} repeats"
-    )
-    with figure_file(path, len(panels), title) as all_axes:
-        for axes, (panel, rows) in zip(all_axes, panels, strict=True):
-            panel(axes, rows)
-            finish(axes)
+            found.append((panel, rows))
+    with plot(len(found), "Run to completion", machine_note(document["machine"])) as (figure, all_):
+        for panel, (paint, rows) in zip(all_, found, strict=True):
+            paint(panel, rows)
+    return figure

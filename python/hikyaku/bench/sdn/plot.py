@@ -1,34 +1,32 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The picture of `bench sdn`: a panel for each experiment and unit."""
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..common.figure import figure_file, finish, with_range
+from ..common.figure import looks, machine_note, plot
+from .run import experiments
 
-_COLOURS = ("#c0392b", "#1f5fa8", "#27915b", "#8e44ad", "#b9770e", "#7f8c8d")
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
-def draw(document: dict, path: Path) -> None:
-    rows = document["rows"]
-    panels = list(dict.fromkeys((r["experiment"], r["unit"]) for r in rows))
-    about = document["machine"]
-    title = (
-        f"Tags and the network: {about['cpu']}, virtual wires; median and range of "
-        f"{about['repeats']} repeats"
-    )
-    with figure_file(path, len(panels), title) as axes:
-        for place, (experiment, unit) in zip(axes, panels, strict=True):
+def draw(document: dict) -> "Figure":
+    rows, known = document["rows"], experiments()
+    pairs = list(dict.fromkeys((r["experiment"], r["unit"]) for r in rows))
+    note = machine_note(document["machine"])
+    with plot(len(pairs), "Tags and the network", note) as (figure, panels):
+        for panel, (experiment, unit) in zip(panels, pairs, strict=True):
             own = [r for r in rows if (r["experiment"], r["unit"]) == (experiment, unit)]
-            along = "bytes" if len({r["bytes"] for r in own}) > 1 else "ranks"
-            for i, method in enumerate(dict.fromkeys(r["method"] for r in own)):
-                line = [r for r in own if r["method"] == method]
-                colour = _COLOURS[i % len(_COLOURS)]
-                with_range(place, [r[along] for r in line], line, method, colour, "o-")
-            if along == "bytes":
-                place.set_xscale("log", base=2)
-            if "ratio" not in unit:
-                place.set_yscale("log")
-            place.set_title(experiment)
-            place.set_xlabel(along)
-            place.set_ylabel(unit)
-            finish(place)
+            methods = list(dict.fromkeys(r["method"] for r in own))
+            panel.title, panel.unit = f"{experiment}: {known[experiment].about}", unit
+            key = next((k for k in ("bytes", "ranks") if len({r[k] for r in own}) > 1), None)
+            if key is None:
+                panel.bars({r["method"]: r for r in own})
+                continue
+            series = {m: {r[key]: r for r in own if r["method"] == m} for m in methods}
+            if key == "bytes":
+                panel.sizes(series, looks(methods))
+            else:
+                panel.along = key
+                panel.lines(series, looks(methods))
+    return figure

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ...called import install_deps
 from ...errors import HikyakuError
 
 ON, OFF = "a", "b"
@@ -27,7 +28,7 @@ def _libbpf() -> ctypes.CDLL:
     try:
         return ctypes.CDLL("libbpf.so.1", use_errno=True)
     except OSError:
-        raise HikyakuError("libbpf.so.1 is not installed", "run scripts/install-deps") from None
+        raise HikyakuError("libbpf.so.1 is not installed", install_deps()) from None
 
 
 def _good(fd: int, what: str) -> int:

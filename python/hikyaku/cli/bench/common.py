@@ -2,9 +2,11 @@
 """The progress bar, the output files and the run of a suite."""
 
 import json
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -13,7 +15,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ...checkout import built
 from ...errors import HikyakuError
 
-Draw = Callable[[dict, Path], None]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Draw = Callable[[dict], "Figure"]
 
 
 @contextmanager
@@ -39,12 +44,18 @@ PICTURES = (".png", ".svg", ".pdf")
 
 
 def check_output(path: Path) -> None:
-    """Raises an error, before the measurement, if its result cannot be saved."""
+    """Raises an error, before the measurement, if its result cannot be saved. Leaves no file, since
+    the measurement may be interrupted."""
+    is_new = not os.path.lexists(path)  # a link to a file that does not exist stays
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("ab").close()
+        if is_new:
+            path.unlink()
     except OSError as error:
-        raise HikyakuError(f"{path} cannot be written: {error.strerror}") from None
+        raise HikyakuError(
+            f"{path} cannot be written: {error.strerror}", "name a place where you may write"
+        ) from None
 
 
 def check_outputs(json_file: Path | None, plot_file: Path | None = None) -> None:
@@ -64,7 +75,7 @@ def save(
         json_file.write_text(json.dumps(document, indent=1) + "\n")
         click.echo(f"saved {json_file}")
     if plot_file and draw:
-        draw(document, plot_file)
+        draw(document).savefig(plot_file)
         click.echo(f"saved {plot_file}")
 
 

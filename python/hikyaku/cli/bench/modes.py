@@ -34,6 +34,12 @@ from .common import run_suite
     help="busy: duration of the computation.",
 )
 @click.option(
+    "--flood-ms",
+    default=500,
+    type=click.IntRange(1, 60000),
+    help="flood: duration without the flood; with it, six times that.",
+)
+@click.option(
     "--idle-seconds",
     default=10,
     type=click.IntRange(1, 600),

@@ -49,6 +49,7 @@ def measure(
           --pop pop:ivshmem:0000:00:08.0 --json out/devmem.json --plot out/devmem.png
     """
     from ...devmem import measure as m
+    from ...devmem.plot import draw
     from ...guest import Guest
 
     check_outputs(json_file, plot_file)
@@ -64,4 +65,4 @@ def measure(
     if document["emulated"]:
         document["note"] = m.EMULATED_NOTE
     m.show(document, wide_console())
-    save(document, json_file, plot_file, m.plot)
+    save(document, json_file, plot_file, draw)

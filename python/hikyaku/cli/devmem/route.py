@@ -162,7 +162,8 @@ def _show(stats: dict) -> None:
     from rich.table import Table
 
     table = Table(
-        title=f"{stats['mode']}: {stats['routes4']} IPv4 and {stats['routes6']} IPv6 prefixes"
+        title=f"{stats['mode']}: {stats['routes4']} IPv4 and {stats['routes6']} IPv6 routes, and "
+        f"{stats['implied_routes']} implied by ports"
     )
     table.add_column("")
     for port in stats["ports"]:

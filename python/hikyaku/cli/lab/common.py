@@ -20,6 +20,6 @@ def switched_lab(name: str) -> "Lab":
     if found.topology.wiring is None:
         raise HikyakuError(
             f"lab '{name}' has no switches",
-            "hikyaku lab up --wire ovs --topology leaf-spine:2x2x4",
+            found.topology.again(**found.topology.switched()),
         )
     return found

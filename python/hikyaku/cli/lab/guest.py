@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..bench.common import check_output
 from ..options import lab_option
 
 nic_model_option = click.option(
@@ -111,6 +112,7 @@ def down_(name: str, log: str | None) -> None:
     from ...guest import Guest, Machine, down
 
     if log:
+        check_output(Path(log))
         Path(log).write_text(Guest(name, Machine()).serial_log())
     gone = down(name)
     for line in gone:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...called import as_typed
 from .common import lab_option
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def lab_kill_wire(node: str, seconds: float | None, link: str | None, name: str)
         kill.set_links(place, links, up=False)
         click.echo(f"{node}: {what} down; to bring it back:")
         for each in links:
-            click.echo(f"  hikyaku lab exec --lab {name} {node} ip link set {each} up")
+            click.echo(as_typed(f"  hikyaku lab exec --lab {name} {node} ip link set {each} up"))
         return
     click.echo(f"{node}: {what} down for {seconds:g} s")
     kill.cut_wire(place, links, seconds)

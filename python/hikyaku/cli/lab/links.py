@@ -7,6 +7,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from ...called import as_typed
 from ..options import json_flag, seed_option
 from .common import lab_option, switched_lab
 
@@ -53,7 +54,8 @@ def lab_cut(link: str, name: str) -> None:
     from ...lab import links
 
     cut = links.set_link(switched_lab(name).topology, link, up=False)
-    click.echo(f"link {cut.name} is cut; to repair it: hikyaku lab repair --lab {name} {cut.name}")
+    repair = f"hikyaku lab repair --lab {name} {cut.name}"
+    click.echo(as_typed(f"link {cut.name} is cut; to repair it: {repair}"))
 
 
 @click.command("repair")

@@ -9,6 +9,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ...called import as_typed
+from ...checkout import LAUNCHER
 from ...lab.topology import DEFAULT_MTU
 from ..options import json_flag
 from .common import lab_option
@@ -98,13 +99,17 @@ def lab_up(
 @click.option("--all", "every", is_flag=True, help="Remove every lab of this checkout.")
 def lab_down(name: str, every: bool) -> None:
     """Remove a lab, or the leftovers of one that crashed. Safe to repeat."""
-    from ...lab import down, down_all
+    from ...lab import down, down_all, other_labs
 
     gone = down_all() if every else down(name)
     for line in gone:
         click.echo(f"removed {line}")
     if not gone:
         click.echo("no lab is up" if every else f"lab '{name}' is not up; nothing to remove")
+    if not every:
+        for other in other_labs(name):
+            end = f"{other.command} lab down --lab {name}"
+            click.echo(f"another installation has a lab '{name}'; to end that one: {end}")
 
 
 @click.command("status")
@@ -114,13 +119,15 @@ def lab_status(name: str, as_json: bool) -> None:
     """Show the nodes, their links and processes, and stale leftovers."""
     from ...lab import Lab
 
-    status = Lab.find(name).status()
+    status = Lab.find(name, shown=True).status()
     if as_json:
         click.echo(json.dumps(status, indent=1))
         return
     console = Console()
     huge = f", {status['huge_mb']} MB of huge pages a node" if status["huge_mb"] else ""
     columns = ("node", "cores", "link", "state", "MAC", "XDP program")
+    if status["launcher"] != str(LAUNCHER):
+        click.echo(f"lab '{name}' belongs to {status['launcher']}")
     title = f"lab '{name}': wire {status['wire']}, MTU {status['mtu']}{huge}"
     table = Table(*columns, title=title)
     for node in status["nodes"]:

@@ -23,11 +23,20 @@ MAX_QUERY = 32  # parameters
 CONNECTION_S = 60.0  # the longest life of a connection
 
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; script-src 'self' 'unsafe-inline'; "
-    "style-src 'self' 'unsafe-inline'",
+    "Content-Security-Policy": "default-src 'self'; img-src data:",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     "Server": "hikyaku",
+}
+
+# The files of the page, in page/.
+_PAGE = {
+    "index.html": "text/html",
+    "style.css": "text/css",
+    **dict.fromkeys(
+        ("main.js", "network.js", "layout.js", "labels.js", "map.js", "choice.js", "tables.js"),
+        "text/javascript",
+    ),
 }
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -92,9 +101,12 @@ def make_app(
             say(f"a request failed: {type(bug).__name__}: {bug}")
             return _failed("this is a bug; the controller's log has details", 500)
 
-    async def page(_: web.Request) -> web.Response:
-        text = resources.files(__package__).joinpath("page.html").read_text()
-        return web.Response(text=text, content_type="text/html")
+    async def page(request: web.Request) -> web.Response:
+        name = request.match_info.get("file", "index.html")
+        if name not in _PAGE:
+            raise web.HTTPNotFound
+        text = resources.files(__package__).joinpath("page", name).read_text()
+        return web.Response(text=text, content_type=_PAGE[name])
 
     async def exposition(_: web.Request) -> web.Response:
         return web.Response(text=metrics(controller), headers={"Content-Type": CONTENT_TYPE})
@@ -108,9 +120,12 @@ def make_app(
     job = r"/v1/jobs/{job:\d{1,5}}"
     for method, path, call in (
         ("GET", "/", page),
+        ("GET", "/page/{file}", page),
         ("GET", "/metrics", exposition),
         ("GET", "/v1/status", views.status),
         ("GET", "/v1/topology", views.topology),
+        ("GET", "/v1/functions", views.functions),
+        ("GET", "/v1/path", views.untagged_path),
         ("GET", "/v1/jobs", views.jobs),
         ("GET", job, views.job),
         ("GET", job + "/path", views.path),

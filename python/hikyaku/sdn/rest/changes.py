@@ -5,6 +5,7 @@ Each answers when the switches have the new rules. If a switch refuses them, or 
 change is undone before the error is returned.
 """
 
+import shlex
 from collections.abc import Callable
 
 from aiohttp import web
@@ -20,6 +21,8 @@ from .views import known_job, refusal
 class Changes:
     def __init__(self, controller: Controller):
         self.c = controller
+        # the options that name this controller in commands
+        self._which = f"--state {shlex.quote(str(controller.store.directory))}"
 
     async def _applied(self, job: Job, undo: Callable[[], None], status: int = 200) -> web.Response:
         """Waits until the switches have the new rules; on failure calls @undo and refuses."""
@@ -29,7 +32,8 @@ class Changes:
             undo()
             raise Refused(
                 503,
-                "the switches do not answer; fix: hikyaku sdn status shows which are disconnected",
+                "the switches do not answer; fix: see which are disconnected: "
+                f"hikyaku sdn status {self._which}",
             ) from None
         if refused := self.c.refused_rules(job.number):
             undo()
@@ -59,8 +63,9 @@ class Changes:
         if not free:
             raise Refused(
                 409,
-                f"all {JOBS - 1} numbers of jobs are in use; fix: hikyaku sdn status lists them, "
-                "and hikyaku sdn forget JOB removes one whose mpirun has ended",
+                f"all {JOBS - 1} numbers of jobs are in use; fix: end a job, or remove one whose "
+                f"mpirun has ended, by `hikyaku sdn forget {self._which} JOB`; to list them: "
+                f"hikyaku sdn status {self._which}",
             )
         job = Job(form.job or min(free), form.name, form.ranks, form.groups, form.lease)
         self.c.set_job(job)

@@ -7,11 +7,12 @@ from aiohttp import web
 
 from ..controller import Controller
 from ..follow import Frame
+from ..hosts import port_name
 from ..network import Job
 from ..paths import Paths
 from ..rules import Key
 from ..store import job_to_json
-from ..tag import Function, Tag, to_mac
+from ..tag import Function, NoTag, Tag, from_mac, to_mac
 from .forms import Refused, rank
 
 Port = tuple[int, int]  # switch, port
@@ -41,6 +42,14 @@ def refusal(job: Job, refused: dict[int, dict[Key, str]]) -> str:
 
 def _end(port: Port) -> dict[str, int]:
     return {"switch": port[0], "port": port[1]}
+
+
+def _address(request: web.Request, what: str) -> int:
+    """The host's address that the query of @request gives as @what."""
+    try:
+        return from_mac(request.query.get(what, ""))
+    except NoTag as bad:
+        raise Refused(400, f"{what}: {bad}") from None
 
 
 class Views:
@@ -73,18 +82,11 @@ class Views:
         )
 
     async def topology(self, _: web.Request) -> web.Response:
-        lost = [
-            {
-                end: _end(port) | {"name": self.c.port_name(port)}
-                for end, port in zip("ab", link, strict=True)
-            }
-            for link in self.c.discovery.lost_links()
-        ]
         return web.json_response(
             {
                 "switches": self._switches(),
                 "links": self._links(),
-                "lost_links": lost,
+                "lost_links": [self._link(*ends) for ends in self.c.discovery.lost_links()],
                 "hosts": self._hosts(),
             }
         )
@@ -103,12 +105,17 @@ class Views:
             for number, s in sorted(switches.items())
         ]
 
+    def _link(self, a: Port, b: Port) -> dict:
+        """A link has the name that its second end has at its switch, as leaf0-spine1 in a lab."""
+        ends = [_end(port) | {"name": self.c.port_name(port)} for port in (a, b)]
+        name = ends[1]["name"] or ends[0]["name"] or f"{port_name(a)} to {port_name(b)}"
+        return {"name": name, "a": ends[0], "b": ends[1]}
+
     def _links(self) -> list[dict]:
         graph, load = self.c.network.graph, self.c.network.load
         return [
             {
-                "a": _end(a),
-                "b": _end(b),
+                **self._link(a, b),
                 "bits_a_to_b": load.get(a, 0.0),
                 "bits_b_to_a": load.get(b, 0.0),
             }
@@ -128,11 +135,17 @@ class Views:
                 "name": c.names.name(mac),
                 "interface": c.names.interface(mac),
                 **_end(at),
+                "cable": c.port_name(at),
+                "up": at[1] in c.network.graph.ports.get(at[0], ()),
                 "ranks": ranks.get(mac, []),
                 "bits_to_host": c.network.load.get(at, 0.0),
             }
             for mac, at in sorted(c.network.graph.hosts.items())
         ]
+
+    async def functions(self, _: web.Request) -> web.Response:
+        """The functions of tags, by their names in a path call."""
+        return web.json_response([each.name.lower() for each in Function])
 
     async def jobs(self, _: web.Request) -> web.Response:
         return web.json_response([job_to_json(job) for _, job in sorted(self.c.jobs.items())])
@@ -167,13 +180,29 @@ class Views:
         if source not in located:
             raise Refused(404, f"the host of rank {source} of job {job.number} is unknown")
         tag = Tag(job.number, Function[name], source, to, group)
-        graph = self.c.network.graph
         frame = Frame(job.ranks[source], int(tag))
-        journey = self._paths.journey(graph, self.c.wanted, located[source], frame)
-        links = [
-            {"a": _end(end), "b": {"switch": graph.links[end][0]}}
-            for end in journey.crossed
-            if end in graph.links  # it may have been lost since
-        ]
+        return web.json_response({"tag": tag.mac} | self._way(located[source], frame))
+
+    async def untagged_path(self, request: web.Request) -> web.Response:
+        """The links that a frame from one host to another takes, if it has no tag."""
+        hosts = self.c.network.graph.hosts
+        source, destination = (_address(request, end) for end in ("source", "destination"))
+        if source not in hosts:
+            raise Refused(404, f"the host with address {to_mac(source)} is unknown")
+        return web.json_response(self._way(hosts[source], Frame(source, destination)))
+
+    def _way(self, at: Port, frame: Frame) -> dict:
+        """The way of @frame, which a host at @at sends. Its links are in the order in which the
+        frame crosses them, each with the number of its hop."""
+        graph = self.c.network.graph
+        journey = self._paths.journey(graph, self.c.wanted, at, frame)
+        links, hops = [], {at[0]: 0}
+        for end in journey.crossed:
+            if end not in graph.links:  # it has been lost since
+                continue
+            other = graph.links[end]
+            hop = hops.get(end[0], 0) + 1
+            hops.setdefault(other[0], hop)
+            links.append({"a": _end(end), "b": _end(other), "hop": hop})
         receivers = [{**_end((s, p)), "address": to_mac(mac)} for s, p, mac in journey.delivered]
-        return web.json_response({"tag": tag.mac, "links": links, "receivers": receivers})
+        return {"source": _end(at), "links": links, "receivers": receivers}

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Small documents of each benchmark, in the form that its run() returns. The figures are made up,
+of the order of magnitude of measured ones."""
+
+import math
+from collections.abc import Container
+
+from hikyaku.bench.common.summary import summary
+from hikyaku.bench.halo import run as halo
+from hikyaku.bench.rtc import run as rtc
+from hikyaku.bench.sdn import bcast, failover, model, tags
+from hikyaku.bench.sdn.run import Row, row
+
+ABOUT = {"cpu": "AMD EPYC 7763 64-Core Processor", "repeats": 7, "open_mpi": "4.1.4"}
+DEMO_SIZES = [1, 8, 64, 512, 2048, 8192, 65536, 262144, 1 << 20, 1 << 22]
+
+
+def around(value: float) -> list[float]:
+    """Three samples."""
+    return [0.9 * value, value, 1.2 * value]
+
+
+def mpi(wires: list[str], metrics: list[str], sizes: list[int]) -> dict:
+    """raw is missing in some rows, as in a run."""
+
+    def value(transport: str, metric: str, size: int) -> float:
+        start, per_byte = {
+            "tcp": (7, 5e-4),
+            "hikyaku": (0.7, 8e-5),
+            "raw": (0.26, 5e-5),
+            "shm": (0.17, 7e-5),
+        }[transport]
+        time = start + size * per_byte
+        of = {"latency_us": time, "messages_per_s": 1e6 / time}
+        return of.get(metric, size / time)
+
+    def has(transport: str, metric: str, size: int) -> bool:
+        return transport != "raw" or (metric == "latency_us" and size <= 8192)
+
+    rows = [
+        {
+            "wire": wire,
+            "metric": metric,
+            "size": size,
+            **{
+                t: summary(around(value(t, metric, size))) if has(t, metric, size) else None
+                for t in ("tcp", "hikyaku", "raw", "shm")
+            },
+        }
+        for wire in wires
+        for metric in metrics
+        for size in sizes
+    ]
+    return {"machine": ABOUT, "rows": rows}
+
+
+def halo_exchange(ports: list[int]) -> dict:
+    """A over several sizes, B of one."""
+    sizes = {"A": [800, 8000, 24_000, 80_000, 240_000, 800_000], "B": [80_000]}
+    rows = []
+    for experiment, of in sizes.items():
+        for size in of:
+            for i, method in enumerate((*halo.METHODS, *halo.OTHERS)):
+                if experiment == "A" and method == halo.PACKED:
+                    continue
+                for count in ports if i else ports[:1]:
+                    key = {"experiment": experiment, "processes": 2, "bytes": size}
+                    key |= {"method": method, "ports": count, "unit": "us"}
+                    rows.append(key | summary(around((13 + size / 2400) / (1 + i) * count)))
+    return {"machine": ABOUT, "rows": rows, "promoted": {}}
+
+
+def run_to_completion() -> dict:
+    plan = rtc.Plan(list(rtc.EXPERIMENTS), list(rtc.BACKENDS), 3)
+    rate = dict(zip(rtc.BACKENDS, (0.14, 2, 0.4, 0.6, 0.5, 8.4), strict=True)) | {rtc.LOOP: 16.0}
+    values = []
+    for case in (case for group in rtc.cases(plan) for case in group):
+        key = (case.experiment, case.backend, case.nodes, case.x)
+        if case.experiment == "learn":
+            samples = [(*key, rtc.SECONDS, v) for v in around(3.2 / case.nodes)]
+        elif case.experiment == "sum":
+            samples = [
+                (*key, rtc.MILLION, v) for v in around(rate[case.backend] * 9 / (9 + case.x))
+            ]
+            samples.append(("sum_handler", *key[1:], rtc.NS, 4 * case.x))
+        else:
+            samples = [
+                (*key, rtc.MILLION, v) for v in around(rate[case.backend] * 9 / (9 + case.x))
+            ]
+        values += [rtc.Value(*sample) for sample in samples]
+    return {"machine": ABOUT, "rows": rtc.rows(values, plan)}
+
+
+def _tags(name: str) -> list[Row]:
+    rows = []
+    for size in (1 << i for i in range(22)):
+        time = 20 + size / 900
+        for (metric, unit), value in zip(tags.UNITS.items(), (time, size / time), strict=True):
+            rows += [row(name, method, 2, size, unit, around(value)) for method in tags.METHODS]
+            rows.append(row(name, tags.RATIO, 2, size, tags.RATIOS[metric], [0.97, 1.01, 1.05]))
+    return rows
+
+
+def network(names: Container[str] | None = None) -> dict:
+    """The experiments of `bench sdn` with these @names, or all."""
+    rows = [*_tags("tags"), *_tags("tags_direct")]
+    for program, ns in (("egress", 166), ("ingress", 202)):
+        rows.append(row("tags_direct", program, 2, 0, tags.PROGRAM, around(ns)))
+    for unit, values in (
+        (bcast.OF_PAYLOAD, (1, 1.2, 3, 3.1)),
+        (bcast.FRAMES_LOST, (0, 45, 0, 130)),
+    ):
+        for method, value in zip(bcast.METHODS, values, strict=True):
+            rows.append(row("bcast", method, 8, bcast.PAYLOAD, unit, around(value)))
+    for name, value in ((model.SPREAD_BY_RANK, 3), (model.LEAST, 3), (model.WORST, 6)):
+        rows.append(row("spread", name, 8, 0, model.FLOWS, around(value)))
+    rows.append(row("spread", f"{model.LEAST} of {model.WORST}", 8, 0, "ratio", around(0.5)))
+    for name, lost in (("next cable", [7, 8, 8]), ("cable behind the spine", [0, 5, 9])):
+        rows.append(row("failover", name, 8, 64, failover.LOST, lost))
+    for ranks in (8, 16, 32, 128, 512):
+        rows.append(row("entries", "edge", ranks, 0, model.ENTRIES, [20 + ranks / 10]))
+        rows.append(row("entries", "inside", ranks, 0, model.ENTRIES, [3]))
+    rows.append(row("scale", "100 switches, 1000 hosts", 0, 0, model.SECONDS, around(0.3)))
+    chosen = [r for r in rows if names is None or r["experiment"] in names]
+    return {"machine": ABOUT, "rows": chosen}
+
+
+def dma(lost: dict[str, int]) -> dict:
+    """@lost: frames, by load of the CPU, of the NIC."""
+    cells = []
+    for device in ("nic", "nvme"):
+        for load in ("nothing", "read", "write", "train"):
+            for pop in ("none", "pop:bar:0000:5e:00.0,bar=2"):
+                rate = {"nic": 1.1, "nvme": 3.0}[device] / (1 + (pop == "none") * len(load) / 9)
+                cell = {"device": device, "pop": pop, "load": load, "wrong": 0}
+                cell |= {"lost": lost.get(load, 0) if device == "nic" else 0}
+                cell |= {"gbit_per_s": summary(around(rate))}
+                cells.append(cell | {"latency_us": summary(around(90 / rate))})
+    loads = list(dict.fromkeys(cell["load"] for cell in cells))
+    return {"repeats": 3, "emulated": True, "loads": loads, "cells": cells}
+
+
+def training(nodes: int, first: float, last: float, false: dict[int, float]) -> list[dict]:
+    """The lines of nodes whose loss falls from @first to @last. @false: the loss of others."""
+    lines = []
+    for step in range(40):
+        loss = last + (first - last) * math.exp(-step / 3)
+        for node in range(nodes):
+            line = {"event": "progress", "node": node, "time": (step + node / nodes) / 200}
+            line |= {"bytes": 70_000 * step, "loss": false.get(node, loss), "loss_all": loss}
+            lines.append(line)
+    return lines
