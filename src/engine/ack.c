@@ -68,7 +68,7 @@ void hk_ack_schedule(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, b
 	e->ack_tail = p;
 }
 
-void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint16_t flags,
+void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint8_t flags,
 		 struct hk_out *o)
 {
 	struct hk_wire_hdr h;
@@ -77,7 +77,6 @@ void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint1
 	hk_hdr_fill(e, r, now, &h);
 	h.type = HK_WIRE_ACK;
 	h.flags |= flags;
-	h.len = HK_WIRE_SACK_LEN;
 	for (uint32_t i = 1, left = r->rx_gaps; left && i < e->cfg.window; i++) {
 		uint32_t bit = (r->rx_next + i) & (e->cfg.window - 1u);
 
@@ -89,9 +88,9 @@ void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint1
 	o->kind = HK_OUT_CONTROL;
 	o->peer = hk_index(e, r);
 	o->token = 0;
-	o->len = HK_WIRE_HLEN + HK_WIRE_SACK_LEN;
+	h.len = (uint16_t)hk_wire_sack_encode(o->bytes + HK_WIRE_HLEN, &sack);
+	o->len = HK_WIRE_HLEN + h.len;
 	hk_wire_hdr_encode(o->bytes, &h);
-	hk_wire_sack_encode(o->bytes + HK_WIRE_HLEN, &sack);
 	hk_ack_cancel(e, r);
 	if (flags & HK_WIRE_F_ACK_NOW)
 		e->n.tx_probes++;

@@ -84,6 +84,7 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 	memset(arena, 0, need);
 	layout(e, cfg);
 	e->cfg = *cfg;
+	e->version = HK_WIRE_VERSION_BYTE(cfg->crc ? HK_WIRE_CRC : HK_WIRE_BARE);
 	e->wait_head = e->wait_tail = HK_NIL;
 	e->last_peer = e->ack_head = e->ack_tail = e->lost_head = HK_NIL;
 	e->ended_head = e->ended_tail = e->rx_doomed = e->bye_next = HK_NIL;

@@ -284,7 +284,7 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 		((uint64_t *)&e->n)[FIRST_DROP + (st - HK_WIRE_E_ETHERTYPE)]++;
 		return;
 	}
-	if (HK_UNLIKELY(h->key != e->cfg.key)) {
+	if (HK_UNLIKELY(h->job != e->cfg.key)) {
 		e->n.drop_key++;
 		return;
 	}

@@ -129,6 +129,7 @@ struct hk_peer_rec {
 	uint8_t tx_mid : 1;      /* the message sent last lacks fragments */
 	uint8_t in_ack_list : 1, in_wheel : 1, in_wait_list : 1;
 	uint8_t slot;     /* of time, when its latest packet arrived; see engine/budget.c */
+	uint8_t rx_marks; /* frames of the peer that came with a congestion mark */
 	uint64_t ts_at;   /* arrival time of ts_recent, ns */
 	uint64_t ack_due; /* when the acknowledgement is due, ns; while in the ack list */
 	uint32_t ack_prev, ack_next;
@@ -154,6 +155,7 @@ struct hk_engine {
 	struct hk_engine_config cfg;
 	struct hk_engine_counters n;
 	uint32_t peers, hash_mask;
+	uint8_t version;    /* first byte of each header */
 	uint32_t last_peer; /* peer of the last frame, tried first for the next frame */
 	/* Receive buffers of all peers, see engine/budget.c. */
 	uint32_t rx_held, rx_reserved, rx_deferred;
@@ -285,7 +287,7 @@ void hk_done_push(struct hk_engine *e, uint64_t token);
 /* ---- ack.c */
 void hk_ack_schedule(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, bool at_once);
 void hk_ack_cancel(struct hk_engine *e, struct hk_peer_rec *r);
-void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint16_t flags,
+void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint8_t flags,
 		 struct hk_out *o);
 
 /* ---- budget.c */

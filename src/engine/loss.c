@@ -349,7 +349,7 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 	r->not_polling = (f->h.flags & HK_WIRE_F_NOT_POLLING) != 0;
 	if (HK_UNLIKELY(r->not_polling)) /* such a peer is not stuck */
 		r->progress_at = now;
-	uint32_t edge = ack + HK_MIN(f->h.window, e->cfg.window);
+	uint32_t edge = ack + HK_MIN(f->h.credit, e->cfg.window);
 	bool opened = false;
 
 	if (hk_psn_before(r->tx_edge, edge)) {

@@ -282,10 +282,10 @@ void hk_engine_bye(struct hk_engine *e)
 static void emit_bare(struct hk_engine *e, struct hk_wire_hdr *h, uint8_t type, hk_peer p,
 		      struct hk_out *o)
 {
-	h->version = HK_WIRE_VERSION;
+	h->version = e->version;
+	h->job = e->cfg.key;
 	h->type = type;
-	h->flags = e->cfg.crc ? HK_WIRE_F_CRC : 0;
-	h->key = e->cfg.key;
+	h->flags = 0;
 	h->src = e->cfg.endpoint;
 	h->src_epoch = e->cfg.epoch;
 	o->kind = HK_OUT_CONTROL;

@@ -57,22 +57,23 @@ void hk_hdr_fill(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, hk_wi
 	}
 	uint32_t tsval = (uint32_t)(now >> HK_WIRE_TS_SHIFT);
 
-	h->version = HK_WIRE_VERSION;
-	h->type = 0;
+	h->version = e->version;
+	h->key_index = 0;
 	h->len = 0;
-	h->flags = (uint16_t)((e->cfg.crc ? HK_WIRE_F_CRC : 0) |
-			      (r->ts_not_polling ? HK_WIRE_F_NOT_POLLING : 0));
-	h->window = hk_credit_grant(e, r);
-	h->key = e->cfg.key;
+	h->job = e->cfg.key;
 	h->src = e->cfg.endpoint;
 	h->dst = r->endpoint;
 	h->src_epoch = e->cfg.epoch;
 	h->dst_epoch = r->epoch;
+	h->type = 0;
+	h->flags = r->ts_not_polling ? HK_WIRE_F_NOT_POLLING : 0;
+	h->credit = hk_credit_grant(e, r);
 	h->psn = r->tx_next;
 	h->ack = r->rx_next;
 	h->tsval = tsval + (tsval == 0);
 	h->tsecr = echo;
-	h->am = h->frag = h->frags = h->zero = 0;
+	h->am = h->frag = h->frags = 0;
+	h->marks = r->rx_marks;
 }
 
 static unsigned available(const struct hk_engine *e, const struct hk_peer_rec *r)

@@ -37,18 +37,23 @@ static inline void swap64(uint64_t *v)
 /* Each swap function converts in either direction. */
 static inline void swap_hdr(struct hk_wire_hdr *h)
 {
-	swap16(&h->flags);
 	swap16(&h->len);
-	swap16(&h->window);
-	swap32(&h->key);
+	swap32(&h->job);
 	swap32(&h->src);
 	swap32(&h->dst);
 	swap32(&h->src_epoch);
 	swap32(&h->dst_epoch);
+	swap16(&h->credit);
 	swap32(&h->psn);
 	swap32(&h->ack);
 	swap32(&h->tsval);
 	swap32(&h->tsecr);
+}
+
+static inline void swap_grant(struct hk_wire_grant *g)
+{
+	swap32(&g->granted);
+	swap32(&g->wanted);
 }
 
 static inline void swap_put(struct hk_wire_put *p)
@@ -94,6 +99,13 @@ void hk_wire_hdr_encode(void *dst, const struct hk_wire_hdr *h)
 	memcpy(dst, &w, sizeof(w));
 }
 
+void hk_wire_grant_encode(void *dst, const struct hk_wire_grant *g)
+{
+	struct hk_wire_grant w = *g;
+	swap_grant(&w);
+	memcpy(dst, &w, sizeof(w));
+}
+
 void hk_wire_put_encode(void *dst, const struct hk_wire_put *p)
 {
 	struct hk_wire_put w = *p;
@@ -101,11 +113,16 @@ void hk_wire_put_encode(void *dst, const struct hk_wire_put *p)
 	memcpy(dst, &w, sizeof(w));
 }
 
-void hk_wire_sack_encode(void *dst, const struct hk_wire_sack *s)
+size_t hk_wire_sack_encode(void *dst, const struct hk_wire_sack *s)
 {
 	struct hk_wire_sack w = *s;
+	size_t words = HK_ARRAY_LEN(w.bits);
+
+	while (words && w.bits[words - 1] == 0)
+		words--;
 	swap_sack(&w);
-	memcpy(dst, &w, sizeof(w));
+	memcpy(dst, &w, words * sizeof(w.bits[0]));
+	return words * sizeof(w.bits[0]);
 }
 
 void hk_wire_get_encode(void *dst, const struct hk_wire_get *g)
@@ -134,14 +151,14 @@ void hk_wire_eth_encode(void *dst, const uint8_t dst_mac[6], const uint8_t src_m
 	d[13] = HK_WIRE_ETHERTYPE & 0xff;
 }
 
-size_t hk_wire_frame_seal(void *base)
+size_t hk_wire_frame_checksum(void *base)
 {
 	uint8_t *b = base;
 	size_t covered = HK_WIRE_HLEN + load_le16(b + offsetof(struct hk_wire_hdr, len));
 	uint8_t *crc_at = b + covered;
 
-	/* The checksum covers the flag, so the flag must be set first. */
-	b[offsetof(struct hk_wire_hdr, flags)] |= HK_WIRE_F_CRC;
+	/* The checksum covers the protection, so that must be set first. */
+	b[offsetof(struct hk_wire_hdr, version)] = HK_WIRE_VERSION_BYTE(HK_WIRE_CRC);
 	uint32_t crc = hk_crc32c(b, covered);
 	swap32(&crc);
 	memcpy(crc_at, &crc, sizeof(crc));
@@ -153,8 +170,20 @@ size_t hk_wire_frame_seal(void *base)
 /* Rules for every type. `&` instead of `&&` avoids branches. */
 static inline bool common_fields_ok(const struct hk_wire_hdr *h)
 {
-	return ((h->flags & ~HK_WIRE_F_ALL) == 0) & (h->zero == 0) & (h->src_epoch != 0) &
+	return ((h->flags & ~HK_WIRE_F_ALL) == 0) & (h->key_index == 0) & (h->src_epoch != 0) &
 	       (h->dst_epoch != 0);
+}
+
+/* Only version 2, bare or with a checksum. */
+static inline bool version_ok(const struct hk_wire_hdr *h)
+{
+	return (h->version & ~1u) == HK_WIRE_VERSION_BYTE(HK_WIRE_BARE);
+}
+
+/* Flags of packets do not fit frames without one. */
+static inline bool no_packet_flags(const struct hk_wire_hdr *h, unsigned allowed)
+{
+	return (h->flags & (HK_WIRE_F_GRANT | HK_WIRE_F_BULK) & ~allowed) == 0;
 }
 
 /* Only DATA uses am, frag and frags. */
@@ -163,11 +192,12 @@ static inline bool no_fragment(const struct hk_wire_hdr *h)
 	return (h->am | h->frag | h->frags) == 0;
 }
 
-/* A multicast does not belong to a conversation: it carries no acknowledgement and no timestamps.
+/* A multicast does not belong to a conversation: it carries no acknowledgement, timestamps or
+ * marks.
  */
 static inline bool no_stream(const struct hk_wire_hdr *h)
 {
-	return (h->window | h->ack | h->tsval | h->tsecr) == 0;
+	return (h->credit | h->ack | h->tsval | h->tsecr | h->marks) == 0;
 }
 
 static inline bool data_fields_ok(const struct hk_wire_hdr *h)
@@ -179,13 +209,24 @@ static inline bool data_fields_ok(const struct hk_wire_hdr *h)
 /* Returns which rule a frame breaks that is at least as long as the base header. */
 static enum hk_wire_status classify(const struct hk_wire_hdr *h, size_t available)
 {
-	if (h->version != HK_WIRE_VERSION)
+	if (!version_ok(h))
 		return HK_WIRE_E_VERSION;
-	if (h->len + (h->flags & HK_WIRE_F_CRC ? HK_WIRE_CRC_LEN : 0u) > available)
+	if (h->len + (hk_wire_has_crc(h) ? HK_WIRE_CRC_LEN : 0u) > available)
 		return HK_WIRE_E_SHORT;
 	if (h->type < HK_WIRE_DATA || h->type > HK_WIRE_MCAST)
 		return HK_WIRE_E_TYPE;
 	return HK_WIRE_E_FIELD;
+}
+
+/* Reads a bitmap of @len bytes. */
+static bool sack_parse(const uint8_t *ext, size_t len, struct hk_wire_sack *s)
+{
+	if (HK_UNLIKELY((len % sizeof(s->bits[0])) | (len > HK_WIRE_SACK_MAX)))
+		return false;
+	memset(s, 0, sizeof(*s));
+	memcpy(s, ext, HK_MIN(len, sizeof(*s)));
+	swap_sack(s);
+	return !(s->bits[0] & 1);
 }
 
 static bool crc_matches(const uint8_t *base, size_t len)
@@ -210,42 +251,45 @@ enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need
 	memcpy(&out->h, base, sizeof(out->h));
 	swap_hdr(&out->h);
 	const struct hk_wire_hdr *h = &out->h;
-	bool has_crc = h->flags & HK_WIRE_F_CRC;
+	bool has_crc = hk_wire_has_crc(h);
 
-	if (HK_UNLIKELY((h->version != HK_WIRE_VERSION) |
-			(h->len + (has_crc ? HK_WIRE_CRC_LEN : 0u) > available) |
+	if (HK_UNLIKELY(!version_ok(h) | (h->len + (has_crc ? HK_WIRE_CRC_LEN : 0u) > available) |
 			!common_fields_ok(h)))
 		return classify(h, available);
 
 	size_t ext_len = 0;
+	if (HK_UNLIKELY(h->flags & HK_WIRE_F_GRANT)) {
+		if (HK_UNLIKELY(h->len < HK_WIRE_GRANT_LEN))
+			return HK_WIRE_E_FIELD;
+		memcpy(&out->grant, ext, sizeof(out->grant));
+		swap_grant(&out->grant);
+		ext_len = HK_WIRE_GRANT_LEN;
+	}
 	switch (h->type) {
 	case HK_WIRE_DATA:
 		if (HK_UNLIKELY(!data_fields_ok(h)))
 			return HK_WIRE_E_FIELD;
 		break;
 	case HK_WIRE_PUT:
-		if (HK_UNLIKELY(!no_fragment(h) | (h->len < HK_WIRE_PUT_LEN)))
+		if (HK_UNLIKELY(!no_fragment(h) | (h->len < ext_len + HK_WIRE_PUT_LEN)))
 			return HK_WIRE_E_FIELD;
-		memcpy(&out->put, ext, sizeof(out->put));
+		memcpy(&out->put, ext + ext_len, sizeof(out->put));
 		swap_put(&out->put);
-		ext_len = HK_WIRE_PUT_LEN;
+		ext_len += HK_WIRE_PUT_LEN;
 		break;
 	case HK_WIRE_ACK:
-		if (HK_UNLIKELY(!no_fragment(h) | (h->len != HK_WIRE_SACK_LEN)))
+		if (HK_UNLIKELY(!no_fragment(h) | !no_packet_flags(h, HK_WIRE_F_GRANT)) ||
+		    !sack_parse(ext + ext_len, h->len - ext_len, &out->sack))
 			return HK_WIRE_E_FIELD;
-		memcpy(&out->sack, ext, sizeof(out->sack));
-		swap_sack(&out->sack);
-		if (HK_UNLIKELY(out->sack.bits[0] & 1))
-			return HK_WIRE_E_FIELD;
-		ext_len = HK_WIRE_SACK_LEN;
+		ext_len = h->len;
 		break;
 	case HK_WIRE_RESET:
 	case HK_WIRE_BYE:
-		if (HK_UNLIKELY(!no_fragment(h) | (h->len != 0)))
+		if (HK_UNLIKELY(!no_fragment(h) | !no_packet_flags(h, 0) | (h->len != 0)))
 			return HK_WIRE_E_FIELD;
 		break;
 	case HK_WIRE_MCAST:
-		if (HK_UNLIKELY(!no_fragment(h) || !no_stream(h)))
+		if (HK_UNLIKELY(!no_fragment(h) | !no_packet_flags(h, 0) | !no_stream(h)))
 			return HK_WIRE_E_FIELD;
 		break;
 	default:
@@ -265,14 +309,14 @@ enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need
 	return HK_WIRE_OK;
 }
 
-bool hk_wire_frame_address(const void *frame, size_t len, uint32_t *key, uint32_t *endpoint)
+bool hk_wire_frame_address(const void *frame, size_t len, uint32_t *job, uint32_t *endpoint)
 {
 	const uint8_t *f = frame, *base = f + HK_ETH_HLEN;
 
 	if (len < HK_ETH_HLEN + HK_WIRE_HLEN || f[12] != HK_WIRE_ETHERTYPE >> 8 ||
-	    f[13] != (HK_WIRE_ETHERTYPE & 0xff) || base[0] != HK_WIRE_VERSION)
+	    f[13] != (HK_WIRE_ETHERTYPE & 0xff) || base[0] >> 4 != HK_WIRE_VERSION)
 		return false;
-	*key = load_le32(base + offsetof(struct hk_wire_hdr, key));
+	*job = load_le32(base + offsetof(struct hk_wire_hdr, job));
 	*endpoint = load_le32(base + offsetof(struct hk_wire_hdr, dst));
 	return true;
 }

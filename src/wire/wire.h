@@ -6,10 +6,11 @@
  * three changes all of them, and adds a row to tests/unit/wire/test_wire.c (CONTRIBUTING.md, "Add a
  * frame type").
  *
- * A frame is [framing][base header, 48 bytes][extension][payload][CRC32C, optional][padding].
+ * A frame is [framing][base header, 48 bytes][extensions][payload][trailer][padding].
  * The framing is an Ethernet II header today. The base header does not depend on the framing, so
- * UDP could carry the same bytes. All integers are little-endian. No field is a pointer: `region`
- * is a number that the receiver looks up and checks, and `xfer` is a number that it expects.
+ * UDP could carry the same bytes. docs/design/wire2.md has the reasons of this version. All
+ * integers are little-endian. No field is a pointer: `region` is a number that the receiver looks
+ * up and checks, and `xfer` is a number that it expects.
  *
  * The functions are pure: they have no state, read no clock and allocate nothing, so any thread
  * may call them. Memory belongs to the caller. Frames may lie at any address.
@@ -27,55 +28,68 @@
 #pragma GCC visibility push(default)
 
 #define HK_WIRE_ETHERTYPE 0x88B5 /* IEEE 802 local experimental 1 */
-#define HK_WIRE_VERSION   1
+#define HK_WIRE_VERSION   2
 #define HK_ETH_HLEN       14
 #define HK_ETH_MIN_FRAME  60 /* bytes without FCS; hardware pads shorter frames */
 
 enum hk_wire_type {
 	HK_WIRE_DATA = 1,  /* one fragment of an active message; a packet */
 	HK_WIRE_PUT = 2,   /* one piece of a put, with put extension; a packet */
-	HK_WIRE_ACK = 3,   /* acknowledgement with selective-acknowledgement extension */
+	HK_WIRE_ACK = 3,   /* acknowledgement; a bitmap shows packets behind a gap */
 	HK_WIRE_RESET = 4, /* refusal of a frame for an epoch that is not the receiver's */
 	HK_WIRE_BYE = 5,   /* orderly leave: the sender sends no more frames */
 	HK_WIRE_MCAST = 6, /* one piece of a multicast; unacknowledged, never resent */
 };
 
+/* How a frame is protected: the low four bits of `version`. */
+enum hk_wire_protection {
+	HK_WIRE_BARE = 0,   /* no trailer */
+	HK_WIRE_CRC = 1,    /* trailer of HK_WIRE_CRC_LEN bytes: CRC32C */
+	HK_WIRE_SIGNED = 2, /* reserved: authenticated; this build refuses such frames */
+	HK_WIRE_SEALED = 3, /* reserved: encrypted as well; refused, too */
+};
+
+/* The byte `version` of a frame with protection @p. */
+#define HK_WIRE_VERSION_BYTE(p) (HK_WIRE_VERSION << 4 | (p))
+
 /* Flags of the base header. Every other bit must be 0. */
-#define HK_WIRE_F_CRC     0x0001u /* four bytes of CRC32C follow the payload */
-#define HK_WIRE_F_ACK_NOW 0x0002u /* acknowledge at once: a probe, a resend or a full window */
-#define HK_WIRE_F_RESENT  0x0004u /* not the first transmission of this packet number */
+#define HK_WIRE_F_ACK_NOW 0x01u /* acknowledge at once: a probe, a resend or a full window */
+#define HK_WIRE_F_RESENT  0x02u /* not the first transmission of this packet number */
 /* The packet that tsecr echoes had waited because the receiver was not polling. */
-#define HK_WIRE_F_NOT_POLLING 0x0008u
-#define HK_WIRE_F_ALL         0x000fu
+#define HK_WIRE_F_NOT_POLLING 0x04u
+#define HK_WIRE_F_GRANT       0x08u /* a grant is the first extension: DATA, PUT, ACK */
+#define HK_WIRE_F_BULK        0x10u /* the packet's `len` counts against grants: DATA, PUT */
+#define HK_WIRE_F_ALL         0x1fu
 
 /*
  *   0       1       2       3       4       5       6       7
  *  +-------+-------+-------+-------+-------+-------+-------+-------+
- *  |version| type  |     flags     |      len      |    window     |
- *  +-------+-------+-------+-------+-------+-------+-------+-------+
- *  |             job key           |       source endpoint         |
+ *  |ver|prt|  key  |      len      |              job              |
+ *  +-------+-------+---------------+-------------------------------+
+ *  |        source endpoint        |     destination endpoint      |
  *  +-------------------------------+-------------------------------+
- *  |       destination endpoint    |       source epoch            |
- *  +-------------------------------+-------------------------------+
- *  |       destination epoch       |       packet number (psn)     |
- *  +-------------------------------+-------------------------------+
- *  |       cumulative ack          |       timestamp value         |
+ *  |         source epoch          |       destination epoch       |
+ *  +-------+-------+---------------+-------------------------------+  the part from here on
+ *  | type  | flags |    credit     |      packet number (psn)      |  would be encrypted in
+ *  +-------+-------+---------------+-------------------------------+  a sealed frame
+ *  |        cumulative ack         |        timestamp value        |
  *  +-------------------------------+-------+-------+-------+-------+
- *  |       timestamp echo          |  am   | frag  | frags |   0   |
+ *  |        timestamp echo         |  am   | frag  | frags | marks |
  *  +-------------------------------+-------+-------+-------+-------+
  */
 struct __attribute__((may_alias)) hk_wire_hdr { /* laid over bytes of frames */
-	uint8_t version;                        /* HK_WIRE_VERSION */
-	uint8_t type;                           /* enum hk_wire_type */
-	uint16_t flags;                         /* HK_WIRE_F_* */
-	uint16_t len;       /* bytes of extension and payload, explicit because Ethernet pads */
-	uint16_t window;    /* credit: packet numbers [ack, ack + window) may be in flight */
-	uint32_t key;       /* job key; receivers drop and count frames of other jobs */
+	uint8_t version;                        /* HK_WIRE_VERSION_BYTE() */
+	uint8_t key_index;  /* which key signed or sealed the frame; otherwise 0 */
+	uint16_t len;       /* bytes of extensions and payload, explicit because Ethernet pads */
+	uint32_t job;       /* job key; receivers drop and count frames of others */
 	uint32_t src;       /* sender's endpoint */
 	uint32_t dst;       /* receiver's endpoint. MCAST: multicast channel */
 	uint32_t src_epoch; /* incarnation of the sender; never 0 */
 	uint32_t dst_epoch; /* receiver's incarnation as the sender knows it; never 0.
 			       MCAST: number of the multicast transfer */
+	uint8_t type;       /* enum hk_wire_type */
+	uint8_t flags;      /* HK_WIRE_F_* */
+	uint16_t credit;    /* packet numbers [ack, ack + credit) may be in flight */
 	uint32_t psn;       /* DATA, PUT: number of this packet. MCAST: number of this piece.
 			       Others: number of the next packet */
 	uint32_t ack;       /* cumulative acknowledgement: all numbers before it have arrived */
@@ -85,7 +99,8 @@ struct __attribute__((may_alias)) hk_wire_hdr { /* laid over bytes of frames */
 	uint8_t am;         /* DATA: number of the active-message handler (an MPI BTL tag) */
 	uint8_t frag;       /* DATA: index of this fragment in its message, from 0 */
 	uint8_t frags;      /* DATA: fragments of the message, 1 to HK_WIRE_MAX_FRAGS; others: 0 */
-	uint8_t zero;       /* must be 0 */
+	uint8_t marks;      /* frames with a congestion mark that came from the receiver of this
+			       frame, modulo 256 */
 };
 
 /* The header in its place in a frame, at any address. */
@@ -97,6 +112,18 @@ typedef struct hk_wire_hdr hk_wire_hdr_in_frame __attribute__((aligned(1)));
 #define HK_WIRE_WINDOW    256 /* limit of packets in flight to a peer: bits of the bitmap */
 #define HK_WIRE_CRC_LEN   4
 _Static_assert(sizeof(struct hk_wire_hdr) == HK_WIRE_HLEN, "base header is 48 bytes on the wire");
+
+/*
+ * GRANT: extension of 8 bytes, in front of the others. Both numbers count the `len` of the first
+ * arrivals of BULK packets since the start of the connection, modulo 2^32.
+ */
+struct hk_wire_grant {
+	uint32_t granted; /* the receiver of this frame may have sent so much */
+	uint32_t wanted;  /* the sender of this frame has sent so much, or waits to */
+};
+
+#define HK_WIRE_GRANT_LEN 8
+_Static_assert(sizeof(struct hk_wire_grant) == HK_WIRE_GRANT_LEN, "grant is 8 bytes");
 
 /*
  * PUT: extension of 16 bytes. The payload goes to `offset` of `region`. If the region is a notify
@@ -138,14 +165,16 @@ enum hk_wire_get_status {
 _Static_assert(sizeof(struct hk_wire_get) == HK_WIRE_GET_LEN, "get message is 40 bytes");
 
 /*
- * ACK: extension of 32 bytes. Bit i of the bitmap (byte i / 8, bit i % 8) means that packet
- * number ack + i has arrived; bit 0 is therefore always clear.
+ * ACK: a bitmap of any multiple of 8 bytes, up to HK_WIRE_SACK_MAX. Bit i (byte i / 8, bit i % 8)
+ * means that packet number ack + i has arrived; bit 0 is therefore always clear. A frame may have
+ * a longer bitmap than our window needs: the parser ignores the rest.
  */
 struct hk_wire_sack {
 	uint64_t bits[HK_WIRE_WINDOW / 64];
 };
 
-#define HK_WIRE_SACK_LEN 32
+#define HK_WIRE_SACK_LEN 32   /* the longest that we send */
+#define HK_WIRE_SACK_MAX 1024 /* the longest that the format allows */
 _Static_assert(sizeof(struct hk_wire_sack) == HK_WIRE_SACK_LEN, "bitmap is 32 bytes");
 
 /* Bytes of a DATA or PUT frame in front of its payload. */
@@ -156,9 +185,9 @@ enum hk_wire_status {
 	HK_WIRE_OK = 0,
 	HK_WIRE_E_ETHERTYPE, /* another protocol's frame */
 	HK_WIRE_E_SHORT,     /* shorter than its headers, or than `len` */
-	HK_WIRE_E_VERSION,   /* a version that this build does not support */
+	HK_WIRE_E_VERSION,   /* a version or protection that this build does not support */
 	HK_WIRE_E_TYPE,      /* unknown type */
-	HK_WIRE_E_FIELD,     /* field out of range (flags, frag, frags, epoch, len, zero) */
+	HK_WIRE_E_FIELD,     /* field out of range (key, flags, frag, frags, epoch, len) */
 	HK_WIRE_E_CRC,       /* wrong checksum, or none although required */
 	HK_WIRE_STATUS_MAX,
 };
@@ -167,11 +196,12 @@ enum hk_wire_status {
  * point into the caller's frame and are valid as long as it is. */
 struct hk_frame {
 	struct hk_wire_hdr h;
-	const uint8_t *payload; /* after the extension; payload_len bytes */
+	const uint8_t *payload; /* after the extensions; payload_len bytes */
 	uint16_t payload_len;
-	const uint8_t *src_mac;   /* source address, six bytes */
-	struct hk_wire_put put;   /* type PUT only */
-	struct hk_wire_sack sack; /* type ACK only */
+	const uint8_t *src_mac;     /* source address, six bytes */
+	struct hk_wire_grant grant; /* flag GRANT only */
+	struct hk_wire_put put;     /* type PUT only */
+	struct hk_wire_sack sack;   /* type ACK only; 0 behind a shorter bitmap */
 };
 
 /* Checks and decodes one received Ethernet frame of @len bytes (without FCS). With @need_crc it
@@ -182,7 +212,7 @@ enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need
 /* Reads the job key and the destination endpoint (of a multicast: the channel) of a frame, and
  * checks nothing else. For programs that forward frames, not for receivers. False if the frame is
  * not Hikyaku's or too short. */
-bool hk_wire_frame_address(const void *frame, size_t len, uint32_t *key, uint32_t *endpoint);
+bool hk_wire_frame_address(const void *frame, size_t len, uint32_t *job, uint32_t *endpoint);
 
 /* Writes @h in wire order to @dst: HK_WIRE_HLEN bytes, any alignment. */
 void hk_wire_hdr_encode(void *dst, const struct hk_wire_hdr *h);
@@ -198,11 +228,15 @@ static inline void hk_wire_hdr_to_wire(hk_wire_hdr_in_frame *h)
 #endif
 }
 
-/* Write an extension or the payload of a GET in wire order to @dst: HK_WIRE_PUT_LEN,
- * HK_WIRE_SACK_LEN or HK_WIRE_GET_LEN bytes, any alignment. */
+/* Write an extension or the payload of a GET in wire order to @dst: HK_WIRE_GRANT_LEN,
+ * HK_WIRE_PUT_LEN or HK_WIRE_GET_LEN bytes, any alignment. */
+void hk_wire_grant_encode(void *dst, const struct hk_wire_grant *g);
 void hk_wire_put_encode(void *dst, const struct hk_wire_put *p);
-void hk_wire_sack_encode(void *dst, const struct hk_wire_sack *s);
 void hk_wire_get_encode(void *dst, const struct hk_wire_get *g);
+
+/* Writes the bitmap without the zero words at its end, any alignment. Returns its bytes: a multiple
+ * of 8, at most HK_WIRE_SACK_LEN. */
+size_t hk_wire_sack_encode(void *dst, const struct hk_wire_sack *s);
 
 /* Checks and decodes the payload of an HK_WIRE_AM_GET message. False if it breaks a rule; the
  * caller must not read @out then. */
@@ -211,10 +245,16 @@ bool hk_wire_get_parse(const void *payload, size_t len, struct hk_wire_get *out)
 /* Writes the Ethernet header: HK_ETH_HLEN bytes at @dst. */
 void hk_wire_eth_encode(void *dst, const uint8_t dst_mac[6], const uint8_t src_mac[6]);
 
-/* Sets HK_WIRE_F_CRC and appends the checksum of base header, extension and payload. @base points
- * at the base header, whose `len` is already written; HK_WIRE_CRC_LEN bytes must be free after the
- * payload. Returns HK_WIRE_CRC_LEN. */
-size_t hk_wire_frame_seal(void *base);
+/* Sets the protection HK_WIRE_CRC and appends the checksum of base header, extensions and payload.
+ * @base points at the base header, whose `len` is already written; HK_WIRE_CRC_LEN bytes must be
+ * free after the payload. Returns HK_WIRE_CRC_LEN. */
+size_t hk_wire_frame_checksum(void *base);
+
+/* Returns whether a frame with the header @h has a checksum. */
+static inline bool hk_wire_has_crc(const struct hk_wire_hdr *h)
+{
+	return (h->version & 0xf) == HK_WIRE_CRC;
+}
 
 /* Returns one word for the status, for counters and messages: a constant string, "unknown" for a
  * value that is not a status. */

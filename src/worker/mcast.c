@@ -53,10 +53,10 @@ static bool send_piece(struct hk_worker *w, const struct hk_mcast_to *to, uint32
 {
 	struct rte_mbuf *m = hk_txq_stuck(w, 0) ? NULL : rte_pktmbuf_alloc(w->bufs.pool);
 	const struct hk_wire_hdr h = {
-		.version = HK_WIRE_VERSION,
+		.version = HK_WIRE_VERSION_BYTE(HK_WIRE_BARE),
 		.type = HK_WIRE_MCAST,
 		.len = (uint16_t)len,
-		.key = w->cfg.engine.key,
+		.job = w->cfg.engine.key,
 		.src = w->cfg.engine.endpoint,
 		.dst = to->channel,
 		.src_epoch = w->cfg.engine.epoch,
@@ -77,7 +77,7 @@ static bool send_piece(struct hk_worker *w, const struct hk_mcast_to *to, uint32
 	if (len)
 		memcpy(frame + HK_WIRE_DATA_OVERHEAD, bytes, len);
 	if (w->cfg.engine.crc)
-		all += hk_wire_frame_seal(frame + HK_ETH_HLEN);
+		all += hk_wire_frame_checksum(frame + HK_ETH_HLEN);
 	m->data_len = (uint16_t)all;
 	m->pkt_len = (uint32_t)all;
 	hk_txq_send(w, 0, m);

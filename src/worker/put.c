@@ -152,7 +152,7 @@ static bool put_frame(struct hk_worker *w, struct hk_op *op, uint64_t now)
 			memcpy(frame + bytes, from, len);
 		bytes += len;
 		if (HK_UNLIKELY(w->cfg.engine.crc))
-			bytes += hk_wire_frame_seal(frame + HK_ETH_HLEN);
+			bytes += hk_wire_frame_checksum(frame + HK_ETH_HLEN);
 		b->pkt_len = (uint32_t)bytes;
 	}
 	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;

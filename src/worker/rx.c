@@ -34,11 +34,12 @@
 static void message_iov(struct rte_mbuf *const *bufs, unsigned n, struct hk_iov *iov)
 {
 	for (unsigned i = 0; i < n; i++) {
-		const char *hdr = rte_pktmbuf_mtod(bufs[i], const char *) + HK_ETH_HLEN;
-		uint16_t len;
+		const char *frame = rte_pktmbuf_mtod(bufs[i], const char *);
+		const hk_wire_hdr_in_frame *h = (const void *)(frame + HK_ETH_HLEN);
+		uint16_t len = rte_le_to_cpu_16(h->len);
+		size_t grant = HK_UNLIKELY(h->flags & HK_WIRE_F_GRANT) ? HK_WIRE_GRANT_LEN : 0;
 
-		memcpy(&len, hdr + offsetof(struct hk_wire_hdr, len), sizeof(len));
-		iov[i] = (struct hk_iov){hdr + HK_WIRE_HLEN, rte_le_to_cpu_16(len)};
+		iov[i] = (struct hk_iov){frame + HK_WIRE_DATA_OVERHEAD + grant, len - grant};
 	}
 }
 

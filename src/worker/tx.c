@@ -197,7 +197,7 @@ static bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t now)
 	}
 	hk_tx_eth(frame, route.eth, note->function);
 	if (HK_UNLIKELY(w->cfg.engine.crc))
-		len += hk_wire_frame_seal(frame + HK_ETH_HLEN);
+		len += hk_wire_frame_checksum(frame + HK_ETH_HLEN);
 	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	b->data_len = (uint16_t)len;
 	b->pkt_len = (uint32_t)len;
@@ -452,7 +452,7 @@ static void resend(struct hk_worker *w, const struct hk_out *o)
 		hk_tx_eth(hdr - HK_ETH_HLEN, eth, note->function);
 	memcpy(hdr, o->bytes, HK_WIRE_HLEN);
 	if (w->cfg.engine.crc)
-		hk_wire_frame_seal(hdr);
+		hk_wire_frame_checksum(hdr);
 	hk_txq_send(w, txq, b);
 }
 
@@ -469,7 +469,7 @@ static void control(struct hk_worker *w, const struct hk_out *o, const uint8_t *
 	memcpy(frame, eth, HK_ETH_HLEN);
 	memcpy(frame + HK_ETH_HLEN, o->bytes, o->len);
 	if (w->cfg.engine.crc)
-		len += hk_wire_frame_seal(frame + HK_ETH_HLEN);
+		len += hk_wire_frame_checksum(frame + HK_ETH_HLEN);
 	m->data_len = (uint16_t)len;
 	m->pkt_len = (uint32_t)len;
 	hk_txq_send(w, txq, m);

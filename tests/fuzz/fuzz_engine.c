@@ -198,11 +198,11 @@ static void patched_frame(struct world *w)
 {
 	uint8_t who = byte(w) % PEERS, kind = byte(w), how = byte(w);
 	struct hk_wire_hdr h = {
-		.version = HK_WIRE_VERSION,
+		.version = HK_WIRE_VERSION_BYTE(HK_WIRE_BARE),
 		.type = kind % 5 + 1,
-		.flags = (kind >> 5) << 1 & HK_WIRE_F_ALL,
-		.window = two(w),
-		.key = KEY,
+		.flags = kind >> 5,
+		.credit = two(w),
+		.job = KEY,
 		.src = 2 + who,
 		.dst = SELF,
 		.src_epoch = w->epoch[who] + (how & 1 ? byte(w) : 0),

@@ -8,6 +8,7 @@
  */
 #include "tests/support/hk_test.h"
 #include "wire/atomic.h"
+#include "wire/bundle.h"
 #include "wire/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -17,14 +18,16 @@ static void check_accepted(const struct hk_frame *f, const uint8_t *frame, size_
 {
 	const struct hk_wire_hdr *h = &f->h;
 	uint8_t base[HK_WIRE_HLEN];
-	size_t ext = h->type == HK_WIRE_PUT   ? HK_WIRE_PUT_LEN
-		     : h->type == HK_WIRE_ACK ? HK_WIRE_SACK_LEN
-					      : 0;
+	size_t grant = h->flags & HK_WIRE_F_GRANT ? HK_WIRE_GRANT_LEN : 0;
+	size_t ext = h->type == HK_WIRE_ACK
+			     ? h->len
+			     : grant + (h->type == HK_WIRE_PUT ? HK_WIRE_PUT_LEN : 0);
 
-	CHECK(h->version == HK_WIRE_VERSION && h->zero == 0);
+	CHECK(h->version >> 4 == HK_WIRE_VERSION && (h->version & 0xf) <= HK_WIRE_CRC);
+	CHECK(h->key_index == 0);
 	CHECK(h->type >= HK_WIRE_DATA && h->type <= HK_WIRE_MCAST);
 	CHECK((h->flags & ~HK_WIRE_F_ALL) == 0);
-	CHECK(!crc || (h->flags & HK_WIRE_F_CRC));
+	CHECK(!crc || hk_wire_has_crc(h));
 	CHECK(h->src_epoch != 0 && h->dst_epoch != 0);
 	if (h->type == HK_WIRE_DATA)
 		CHECK(h->frags >= 1 && h->frags <= HK_WIRE_MAX_FRAGS && h->frag < h->frags);
@@ -32,10 +35,13 @@ static void check_accepted(const struct hk_frame *f, const uint8_t *frame, size_
 		CHECK(h->am == 0 && h->frag == 0 && h->frags == 0);
 	bool any_length = h->type <= HK_WIRE_PUT || h->type == HK_WIRE_MCAST;
 	CHECK(any_length || h->len == ext);
-	CHECK(h->type != HK_WIRE_ACK || !(f->sack.bits[0] & 1));
+	CHECK(h->type != HK_WIRE_ACK ||
+	      (!(f->sack.bits[0] & 1) && (ext - grant) % 8 == 0 && ext <= 8 + HK_WIRE_SACK_MAX));
+	CHECK(h->type <= HK_WIRE_PUT || !(h->flags & HK_WIRE_F_BULK));
+	CHECK(h->type <= HK_WIRE_ACK || !(h->flags & HK_WIRE_F_GRANT));
 	CHECK(f->payload == frame + HK_ETH_HLEN + HK_WIRE_HLEN + ext);
 	CHECK(f->payload_len + ext == h->len);
-	CHECK(f->payload + f->payload_len + (h->flags & HK_WIRE_F_CRC ? HK_WIRE_CRC_LEN : 0) <=
+	CHECK(f->payload + f->payload_len + (hk_wire_has_crc(h) ? HK_WIRE_CRC_LEN : 0) <=
 	      frame + len);
 	/* encoding it again gives the same bytes */
 	hk_wire_hdr_encode(base, h);
@@ -58,6 +64,32 @@ static void check_atomic(const struct hk_frame *f)
 	CHECK(memcmp(head, f->payload, sizeof(head)) == 0);
 }
 
+/* Checks the records of a bundle: they lie within it, in order, and encoding them again gives the
+ * same bytes as far as they follow the rules. */
+static void check_bundle(const struct hk_frame *f)
+{
+	struct hk_wire_record r;
+	const uint8_t *message;
+	size_t at = 0, used = 0;
+
+	if (f->h.type != HK_WIRE_DATA || f->h.am != HK_WIRE_AM_BUNDLE)
+		return;
+	uint8_t *again = malloc(f->payload_len + 1u);
+
+	CHECK(again != NULL);
+	while ((message = hk_wire_bundle_next(f->payload, f->payload_len, &at, &r)) != NULL) {
+		CHECK(r.am < HK_WIRE_AM_BUNDLE && r.zero == 0);
+		CHECK(hk_wire_bundle_after(used, r.len) <= f->payload_len);
+		void *to = hk_wire_bundle_add(again, &used, r.am, r.len);
+
+		CHECK((const uint8_t *)to - again == message - f->payload);
+		CHECK(message + r.len <= f->payload + f->payload_len);
+		memcpy(to, message, r.len);
+		CHECK(at >= used && at <= f->payload_len);
+	}
+	free(again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct hk_frame f;
@@ -73,11 +105,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		const uint8_t *at = frame + HK_ETH_HLEN + offsetof(struct hk_wire_hdr, len);
 		size_t inner = (size_t)(at[0] | at[1] << 8);
 		if (HK_ETH_HLEN + HK_WIRE_HLEN + inner + HK_WIRE_CRC_LEN <= len)
-			hk_wire_frame_seal(frame + HK_ETH_HLEN);
+			hk_wire_frame_checksum(frame + HK_ETH_HLEN);
 	}
 	if (hk_wire_frame_parse(frame, len, crc, &f) == HK_WIRE_OK) {
 		check_accepted(&f, frame, len, crc);
 		check_atomic(&f);
+		check_bundle(&f);
 	}
 	free(frame);
 	return 0;

@@ -76,23 +76,31 @@ def complaints(frame: dict) -> set[str]:
 GOOD = [
     (
         "data",
-        {"version": 1, "type": 1, "len": 8, "window": 256, "src": 1, "dst": 2, "psn": 7, "ack": 3}
+        {"version": 2, "type": 1, "len": 8, "credit": 256, "src": 1, "dst": 2, "psn": 7, "ack": 3}
         | {"tsval": 0x01020304, "tsecr": 0x05060708, "am": 0x41, "frag": 0, "frags": 1}
-        | {"key": 0x4B454B48, "src_epoch": 0x1111, "dst_epoch": 0x2222, "first_psn": 7, "zero": 0},
+        | {"job": 0x4B454B48, "src_epoch": 0x1111, "dst_epoch": 0x2222, "first_psn": 7, "marks": 5}
+        | {"protection": 0, "key_index": 0},
     ),
     (
         "data-fragment-crc",
-        {"type": 1, "flags": 3, "psn": 0xFFFFFFFF, "ack": 0xFFFFFFF0, "am": 0xFF, "window": 64}
-        | {"frag": 1, "frags": 3, "first_psn": 0xFFFFFFFE, "crc": 0xC4DC51A2},
+        {"type": 1, "flags": 1, "psn": 0xFFFFFFFF, "ack": 0xFFFFFFF0, "am": 0xFF, "credit": 64}
+        | {"frag": 1, "frags": 3, "first_psn": 0xFFFFFFFE, "protection": 1, "crc": 0x421EECD0},
     ),
+    ("bundle", {"type": 1, "len": 22, "am": 0xFD, "frags": 1}),
     (
         "put",
-        {"type": 2, "flags": 4, "len": 32, "psn": 8, "put.region": 0x00030001}
+        {"type": 2, "flags": 2, "len": 32, "psn": 8, "put.region": 0x00030001}
         | {"put.xfer": 0x00050002, "put.offset": 0x100002000},
     ),
-    ("ack", {"type": 3, "len": 32, "window": 200, "psn": 9, "ack": 5}),
+    (
+        "put-grant",
+        {"type": 2, "flags": 0x18, "len": 40, "grant.granted": 0x10000, "grant.wanted": 0x30020}
+        | {"put.region": 0x00030001, "put.offset": 0x100002000},
+    ),
+    ("ack", {"type": 3, "len": 32, "credit": 200, "psn": 9, "ack": 5}),
+    ("ack-grant", {"type": 3, "flags": 8, "len": 16, "grant.granted": 0x20000, "marks": 2}),
     ("reset", {"type": 4, "len": 0, "src_epoch": 0x3333, "refused_epoch": 0x1111}),
-    ("bye", {"type": 5, "flags": 2, "len": 0, "psn": 10, "ack": 12}),
+    ("bye", {"type": 5, "flags": 1, "len": 0, "psn": 10, "ack": 12}),
     ("mcast", {"type": 6, "len": 9, "dst": 4, "dst_epoch": 0x77, "psn": 3}),
 ]
 
@@ -108,8 +116,9 @@ def test_good_frame(frames, number, name):
 def test_atomic_message(tmp_path):
     """A compare-and-swap, as wire/atomic.h has it."""
     ask = struct.pack("<BBBBIIIQQQ", 6, 8, 0, 0, 0x20007, 0x30001, 0, 0x100002000, 5, 2**64 - 1)
-    numbers = (256, 0x4B454B48, 1, 2, 0x1111, 0x2222, 7, 3, 0x01020304, 0x05060708)
-    header = struct.pack("<BBHHHIIIIIIIIIBBBB", 1, 1, 0, len(ask), *numbers, 254, 0, 1, 0)
+    address = (0x20, 0, len(ask), 0x4B454B48, 1, 2, 0x1111, 0x2222)
+    state = (1, 0, 256, 7, 3, 0x01020304, 0x05060708, 254, 0, 1, 0)
+    header = struct.pack("<BBHIIIIIBBHIIIIBBBB", *address, *state)
     bytes_of_it = bytes.fromhex("02000000000202000000000188b5") + header + ask
     size = len(bytes_of_it)
     capture = tmp_path / "atomic.pcap"
@@ -128,18 +137,28 @@ def test_atomic_message(tmp_path):
 
 def test_payload(frames):
     assert bytes.fromhex(one(frames[0], "payload").replace(":", "")) == b"hikyaku!"
-    assert bytes.fromhex(one(frames[2], "payload").replace(":", "")) == b"written in place"
+    for number in (3, 4):
+        payload = one(frames[number], "payload").replace(":", "")
+        assert bytes.fromhex(payload) == b"written in place"
+
+
+def test_messages_of_a_bundle(frames):
+    seen = fields(frames[2])
+    messages = [bytes.fromhex(m.replace(":", "")) for m in seen["hikyaku.bundle.message"]]
+    assert messages == [b"one", b"four", b"hi"]
+    assert [int(am, 0) for am in seen["hikyaku.bundle.am"]] == [0x41, 0x42, 0x41]
 
 
 def test_bitmap_is_decoded(frames):
-    assert fields(frames[3])["hikyaku.sack.psn"] == ["6", "7", "260"]
+    assert fields(frames[5])["hikyaku.sack.psn"] == ["6", "7", "260"]
+    assert fields(frames[6])["hikyaku.sack.psn"] == ["6", "7"]
 
 
 def test_flags_are_decoded(frames):
-    assert one(frames[1], "flags.crc") in ("1", "True")
     assert one(frames[1], "flags.resent") in ("0", "False")
-    assert one(frames[2], "flags.resent") in ("1", "True")
-    assert one(frames[5], "flags.ack_now") in ("1", "True")
+    assert one(frames[3], "flags.resent") in ("1", "True")
+    assert one(frames[4], "flags.bulk") in ("1", "True")
+    assert one(frames[8], "flags.ack_now") in ("1", "True")
 
 
 # in the order in which specimen_tool writes them, after the good ones
@@ -150,10 +169,13 @@ BAD = [
     ("len beyond the frame", "malformed.short"),
     ("17 fragments", "malformed.field"),
     ("fragment 3 of 1", "malformed.field"),
-    ("last byte not 0", "malformed.field"),
+    ("a key although nothing is signed", "malformed.field"),
     ("PUT with fragments", "malformed.field"),
     ("PUT without room for its extension", "malformed.field"),
     ("ACK with bit 0", "malformed.field"),
+    ("ACK with 31 bytes of bitmap", "malformed.field"),
+    ("a bundle's record with a last byte", "malformed.field"),
+    ("BYE with BULK", "malformed.field"),
     ("payload changed under the checksum", "crc.bad"),
 ]
 

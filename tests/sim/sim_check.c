@@ -176,9 +176,9 @@ static void check_packet(struct sim *s, unsigned from, unsigned to, struct sim_d
 static void check_ack(struct sim *s, unsigned from, unsigned to, struct sim_dir *r,
 		      const struct hk_frame *f)
 {
-	uint32_t edge = f->h.ack + f->h.window;
+	uint32_t edge = f->h.ack + f->h.credit;
 
-	CHECK_MSG(f->h.window <= s->c.engine.window, "%u->%u: window %u", from, to, f->h.window);
+	CHECK_MSG(f->h.credit <= s->c.engine.window, "%u->%u: credit %u", from, to, f->h.credit);
 	if (r->reported) {
 		CHECK_MSG(!hk_psn_before(f->h.ack, r->ack), "%u->%u: ack went back, %u to %u", from,
 			  to, r->ack, f->h.ack);
@@ -209,7 +209,7 @@ void sim_monitor(struct sim *s, unsigned from, unsigned to, const struct hk_fram
 	static const char *const names[] = {"?", "data", "put", "ack", "reset", "bye"};
 
 	SIM_LOG(s, "%u->%u %s psn %u ack %u window %u len %u%s%s%s%s", from, to, names[f->h.type],
-		f->h.psn, f->h.ack, f->h.window, f->h.len,
+		f->h.psn, f->h.ack, f->h.credit, f->h.len,
 		f->h.flags & HK_WIRE_F_RESENT ? " resent" : "",
 		f->h.flags & HK_WIRE_F_ACK_NOW ? " ack-now" : "",
 		f->h.type == HK_WIRE_ACK && (f->sack.bits[0] | f->sack.bits[1] | f->sack.bits[2] |
@@ -217,7 +217,7 @@ void sim_monitor(struct sim *s, unsigned from, unsigned to, const struct hk_fram
 			? " gaps"
 			: "",
 		f->h.dst_epoch == s->nodes[to].epoch ? "" : " (to another incarnation)");
-	CHECK_EQ(f->h.key, s->c.engine.key);
+	CHECK_EQ(f->h.job, s->c.engine.key);
 	CHECK_EQ(f->h.src, n->endpoint);
 	CHECK_EQ(f->h.src_epoch, n->epoch);
 	if (f->h.type == HK_WIRE_RESET || f->h.dst_epoch != s->nodes[to].epoch)

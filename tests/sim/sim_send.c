@@ -105,7 +105,7 @@ void sim_node_poke(struct sim *s, unsigned node, unsigned to)
 static uint64_t transmit(struct sim *s, unsigned node, uint8_t *base, size_t len)
 {
 	if (s->c.engine.crc)
-		len += hk_wire_frame_seal(base);
+		len += hk_wire_frame_checksum(base);
 	return sim_transmit(s, node, base, len);
 }
 

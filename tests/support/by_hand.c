@@ -96,11 +96,11 @@ struct rte_mbuf *take_data(struct scene *s, struct hk_frame *f)
 	return m;
 }
 
-struct hk_wire_hdr other_header(enum hk_wire_type type, uint32_t psn, uint16_t window)
+struct hk_wire_hdr other_header(enum hk_wire_type type, uint32_t psn, uint16_t credit)
 {
 	struct hk_wire_hdr h = frame_hdr(type, KEY, OTHER, SELF);
 
-	h.window = window;
+	h.credit = credit;
 	h.src_epoch = h.dst_epoch = EPOCH;
 	h.psn = psn;
 	return h;

@@ -61,7 +61,7 @@ struct rte_mbuf *take(struct scene *s, struct hk_frame *f);
 struct rte_mbuf *take_data(struct scene *s, struct hk_frame *f);
 
 /* A header of the other end. */
-struct hk_wire_hdr other_header(enum hk_wire_type type, uint32_t psn, uint16_t window);
+struct hk_wire_hdr other_header(enum hk_wire_type type, uint32_t psn, uint16_t credit);
 
 /* Puts a frame into the ring, with h->len bytes of @payload (NULL: zeros). */
 void frame_into_ring(struct scene *s, const struct hk_wire_hdr *h, const void *payload);

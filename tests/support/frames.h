@@ -20,12 +20,10 @@ static inline struct hk_wire_hdr frame_hdr(enum hk_wire_type type, uint32_t key,
 					   uint32_t dst)
 {
 	return (struct hk_wire_hdr){
-		.version = HK_WIRE_VERSION,
+		.version = HK_WIRE_VERSION_BYTE(HK_WIRE_BARE),
 		.type = (uint8_t)type,
-		.len = type == HK_WIRE_ACK   ? HK_WIRE_SACK_LEN
-		       : type == HK_WIRE_PUT ? HK_WIRE_PUT_LEN
-					     : 0,
-		.key = key,
+		.len = type == HK_WIRE_PUT ? HK_WIRE_PUT_LEN : 0,
+		.job = key,
 		.src = src,
 		.dst = dst,
 		.src_epoch = 1,
@@ -49,7 +47,7 @@ static inline size_t frame_encode(void *frame, const struct hk_wire_hdr *h, cons
 		memcpy(base + HK_WIRE_HLEN, body, h->len);
 	else
 		memset(base + HK_WIRE_HLEN, 0, h->len);
-	return HK_ETH_HLEN + HK_WIRE_HLEN + h->len + (crc ? hk_wire_frame_seal(base) : 0);
+	return HK_ETH_HLEN + HK_WIRE_HLEN + h->len + (crc ? hk_wire_frame_checksum(base) : 0);
 }
 
 #endif

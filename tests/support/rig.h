@@ -104,7 +104,7 @@ HK_TEST_UNUSED static struct hk_wire_hdr rig_hdr(const struct rig *g, uint32_t e
 {
 	struct hk_wire_hdr h = frame_hdr(type, g->cfg.key, endpoint, g->cfg.endpoint);
 
-	h.window = g->cfg.window;
+	h.credit = g->cfg.window;
 	h.src_epoch = RIG_EPOCH(endpoint);
 	h.dst_epoch = g->cfg.epoch;
 	h.tsval = (uint32_t)(g->now >> HK_WIRE_TS_SHIFT);
@@ -118,10 +118,12 @@ HK_TEST_UNUSED static enum hk_rx_result rig_input(struct rig *g, const struct hk
 	uint8_t frame[FRAME_BYTES(RIG_LONG)], body[RIG_LONG] = {0};
 
 	CHECK(h->len <= RIG_LONG);
+	struct hk_wire_hdr with = *h;
+
 	if (sack)
-		hk_wire_sack_encode(body, sack);
+		with.len = (uint16_t)(with.len + hk_wire_sack_encode(body, sack));
 	memset(&g->rx, 0xa5, sizeof(g->rx));
-	hk_engine_input(g->e, frame, frame_encode(frame, h, body, g->cfg.crc), token, g->now,
+	hk_engine_input(g->e, frame, frame_encode(frame, &with, body, g->cfg.crc), token, g->now,
 			&g->rx);
 	return g->rx.result;
 }
@@ -157,17 +159,17 @@ HK_TEST_UNUSED static enum hk_rx_result rig_long(struct rig *g, uint32_t endpoin
 
 /* An ack of @endpoint: all before @ack, and nothing beyond. */
 HK_TEST_UNUSED static enum hk_rx_result rig_ack(struct rig *g, uint32_t endpoint, uint32_t ack,
-						uint16_t window)
+						uint16_t credit)
 {
 	struct hk_wire_hdr h = rig_hdr(g, endpoint, HK_WIRE_ACK);
 
 	h.ack = ack;
-	h.window = window;
+	h.credit = credit;
 	return rig_input(g, &h, NULL, 0);
 }
 
 /* An ack of endpoint 2 that echoes the timestamp @tsecr of ours. */
-HK_TEST_UNUSED static void rig_echo(struct rig *g, uint32_t ack, uint32_t tsecr, uint16_t flags)
+HK_TEST_UNUSED static void rig_echo(struct rig *g, uint32_t ack, uint32_t tsecr, uint8_t flags)
 {
 	struct hk_wire_hdr h = rig_hdr(g, 2, HK_WIRE_ACK);
 

@@ -9,6 +9,7 @@
  *   specimen_tool corpus msg DIR      … and of fuzz_msg.c
  */
 #include "tests/support/specimens.h"
+#include "wire/bundle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,16 +134,19 @@ static void pcap(const char *path)
 		pcap_frame(f, frame, hk_specimen_encode(&hk_specimens[i], frame));
 	}
 	/* frames that break a rule each; tests/integration/test_dissector.py knows this order */
-	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, version), 9);
+	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, version), 0x90);
 	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, type), 77);
-	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, flags) + 1, 0x80);
+	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, flags), 0x80);
 	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, len), 200);
 	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, frags), 17);
 	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, frag), 3);
-	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, zero), 1);
+	pcap_bad(f, "data", offsetof(struct hk_wire_hdr, key_index), 1);
 	pcap_bad(f, "put", offsetof(struct hk_wire_hdr, frags), 1);
 	pcap_bad(f, "put", offsetof(struct hk_wire_hdr, len), 8);
 	pcap_bad(f, "ack", HK_WIRE_HLEN, 1);
+	pcap_bad(f, "ack", offsetof(struct hk_wire_hdr, len), 31);
+	pcap_bad(f, "bundle", HK_WIRE_HLEN + HK_WIRE_RECORD_LEN - 1, 1);
+	pcap_bad(f, "bye", offsetof(struct hk_wire_hdr, flags), HK_WIRE_F_BULK);
 	pcap_bad(f, "data-fragment-crc", HK_WIRE_HLEN, 'S'); /* the checksum is wrong then */
 	pcap_messages(f);
 	finish(f);

@@ -18,14 +18,19 @@
 struct hk_specimen {
 	const char *name;
 	struct hk_wire_hdr h;
+	struct hk_wire_grant grant;
 	struct hk_wire_put put;
 	struct hk_wire_sack sack;
 	const char *payload;
-	const char *hex; /* the frame from the Ethernet header on, without padding */
+	size_t payload_len; /* 0: that of the string */
+	const char *hex;    /* the frame from the Ethernet header on, without padding */
 };
 
 extern const struct hk_specimen hk_specimens[];
 extern const size_t hk_specimens_len;
+
+/* Returns the bytes of the payload. */
+size_t hk_specimen_payload(const struct hk_specimen *s);
 
 /* Encodes the fields by our codec into @frame (HK_SPECIMEN_MAX bytes); returns the length. */
 size_t hk_specimen_encode(const struct hk_specimen *s, uint8_t *frame);

@@ -10,14 +10,16 @@
 -- Or copy it to the "Personal Lua Plugins" folder that Help > About Wireshark > Folders names.
 -- Try the filters hikyaku.type == "ACK", hikyaku.flags.resent, hikyaku.malformed, hikyaku.crc.bad.
 
-local VERSION = 1
-local HEADER_LEN, PUT_LEN, SACK_LEN, CRC_LEN = 48, 16, 32, 4
+local VERSION = 2
+local HEADER_LEN, GRANT_LEN, PUT_LEN, SACK_MAX, CRC_LEN = 48, 8, 16, 1024, 4
+local BARE, CRC = 0, 1
 local AM_GET, GET_LEN = 255, 40
 local AM_ATOMIC, ATOMIC_LEN = 254, 40
+local AM_BUNDLE, RECORD_LEN = 253, 4
 local MAX_FRAGS = 16
 local DATA, PUT, ACK, RESET, BYE, MCAST = 1, 2, 3, 4, 5, 6
-local FLAG_CRC, FLAG_ACK_NOW, FLAG_RESENT, FLAG_NOT_POLLING = 0x0001, 0x0002, 0x0004, 0x0008
-local FLAG_UNKNOWN = 0xfff0
+local FLAG_ACK_NOW, FLAG_RESENT, FLAG_NOT_POLLING = 0x01, 0x02, 0x04
+local FLAG_GRANT, FLAG_BULK, FLAG_UNKNOWN = 0x08, 0x10, 0xe0
 
 local type_names = { [DATA] = "DATA", [PUT] = "PUT", [ACK] = "ACK", [RESET] = "RESET",
 	[BYE] = "BYE", [MCAST] = "MCAST" }
@@ -25,19 +27,23 @@ local type_names = { [DATA] = "DATA", [PUT] = "PUT", [ACK] = "ACK", [RESET] = "R
 local hikyaku = Proto("hikyaku", "Hikyaku frame")
 
 local f = {
-	version = ProtoField.uint8("hikyaku.version", "Version"),
+	version = ProtoField.uint8("hikyaku.version", "Version", base.DEC, nil, 0xf0),
+	protection = ProtoField.uint8("hikyaku.protection", "Protection", base.DEC,
+		{ [BARE] = "none", [CRC] = "checksum", [2] = "signed", [3] = "sealed" }, 0x0f),
+	key_index = ProtoField.uint8("hikyaku.key_index", "Index of the key"),
 	type = ProtoField.uint8("hikyaku.type", "Type", base.DEC, type_names),
-	flags = ProtoField.uint16("hikyaku.flags", "Flags", base.HEX),
-	flag_crc = ProtoField.bool("hikyaku.flags.crc", "Checksum follows", 16, nil, FLAG_CRC),
-	flag_ack_now = ProtoField.bool("hikyaku.flags.ack_now", "Acknowledge now", 16, nil, FLAG_ACK_NOW),
-	flag_resent = ProtoField.bool("hikyaku.flags.resent", "Sent before", 16, nil, FLAG_RESENT),
-	flag_not_polling = ProtoField.bool("hikyaku.flags.not_polling", "Receiver is not polling", 16,
+	flags = ProtoField.uint8("hikyaku.flags", "Flags", base.HEX),
+	flag_ack_now = ProtoField.bool("hikyaku.flags.ack_now", "Acknowledge now", 8, nil, FLAG_ACK_NOW),
+	flag_resent = ProtoField.bool("hikyaku.flags.resent", "Sent before", 8, nil, FLAG_RESENT),
+	flag_not_polling = ProtoField.bool("hikyaku.flags.not_polling", "Receiver is not polling", 8,
 		nil, FLAG_NOT_POLLING),
-	flag_unknown = ProtoField.uint16("hikyaku.flags.unknown", "Unknown flags", base.HEX, nil,
+	flag_grant = ProtoField.bool("hikyaku.flags.grant", "A grant follows", 8, nil, FLAG_GRANT),
+	flag_bulk = ProtoField.bool("hikyaku.flags.bulk", "Counts against grants", 8, nil, FLAG_BULK),
+	flag_unknown = ProtoField.uint8("hikyaku.flags.unknown", "Unknown flags", base.HEX, nil,
 		FLAG_UNKNOWN),
-	len = ProtoField.uint16("hikyaku.len", "Length of extension and payload"),
-	window = ProtoField.uint16("hikyaku.window", "Window (packets)"),
-	key = ProtoField.uint32("hikyaku.key", "Job key", base.HEX),
+	len = ProtoField.uint16("hikyaku.len", "Length of extensions and payload"),
+	credit = ProtoField.uint16("hikyaku.credit", "Credit (packets)"),
+	job = ProtoField.uint32("hikyaku.job", "Job key", base.HEX),
 	src = ProtoField.uint32("hikyaku.src", "Source endpoint"),
 	dst = ProtoField.uint32("hikyaku.dst", "Destination endpoint"),
 	src_epoch = ProtoField.uint32("hikyaku.src_epoch", "Source epoch", base.HEX),
@@ -51,7 +57,12 @@ local f = {
 	frag = ProtoField.uint8("hikyaku.frag", "Fragment"),
 	frags = ProtoField.uint8("hikyaku.frags", "Fragments of the message"),
 	first = ProtoField.uint32("hikyaku.first_psn", "First packet of the message"),
-	zero = ProtoField.uint8("hikyaku.zero", "Must be zero", base.HEX),
+	marks = ProtoField.uint8("hikyaku.marks", "Frames with a congestion mark, modulo 256"),
+	granted = ProtoField.uint32("hikyaku.grant.granted", "Granted (bytes)"),
+	wanted = ProtoField.uint32("hikyaku.grant.wanted", "Wanted (bytes)"),
+	record_len = ProtoField.uint16("hikyaku.bundle.len", "Length of the message"),
+	record_am = ProtoField.uint8("hikyaku.bundle.am", "Active-message id", base.HEX),
+	record = ProtoField.bytes("hikyaku.bundle.message", "Message"),
 	region = ProtoField.uint32("hikyaku.put.region", "Region", base.HEX),
 	xfer = ProtoField.uint32("hikyaku.put.xfer", "Transfer", base.HEX),
 	offset = ProtoField.uint64("hikyaku.put.offset", "Offset", base.HEX),
@@ -130,9 +141,19 @@ local function malformed(tree, item, what)
 	tree:add_proto_expert_info(item or e.field, what)
 end
 
+local function add_grant(tree, tvb, at, len)
+	if len < GRANT_LEN then
+		malformed(tree, e.field, "GRANT: len is below " .. GRANT_LEN)
+		return nil
+	end
+	tree:add_le(f.granted, tvb(at, 4))
+	tree:add_le(f.wanted, tvb(at + 4, 4))
+	return GRANT_LEN
+end
+
 local function add_put(tree, tvb, at, len)
 	if len < PUT_LEN then
-		malformed(tree, e.field, "PUT: len is below " .. PUT_LEN)
+		malformed(tree, e.field, "PUT: len is below that of its extensions")
 		return nil
 	end
 	tree:add_le(f.region, tvb(at, 4))
@@ -142,13 +163,15 @@ local function add_put(tree, tvb, at, len)
 end
 
 local function add_sack(tree, tvb, at, len, ack)
-	if len ~= SACK_LEN then
-		malformed(tree, e.field, "ACK: len is not " .. SACK_LEN)
+	if len % 8 ~= 0 or len > SACK_MAX then
+		malformed(tree, e.field, "ACK: the bitmap is not a multiple of 8 bytes up to " .. SACK_MAX)
 		return nil
+	elseif len == 0 then
+		return 0
 	end
-	local item = tree:add(f.bitmap, tvb(at, SACK_LEN))
+	local item = tree:add(f.bitmap, tvb(at, len))
 	local count = 0
-	for i = 0, SACK_LEN * 8 - 1 do
+	for i = 0, len * 8 - 1 do
 		local byte = tvb(at + math.floor(i / 8), 1)
 		if band(rshift(byte:uint(), i % 8), 1) == 1 then
 			count = count + 1
@@ -162,46 +185,59 @@ local function add_sack(tree, tvb, at, len, ack)
 	if count > 0 then
 		item:add_proto_expert_info(e.gaps)
 	end
-	return SACK_LEN
+	return len
 end
 
 -- Adds the base header. Returns its fields for the rest, or nil if version or type is unknown.
 local function add_header(tree, tvb)
 	local h = {
-		type = tvb(1, 1):uint(), flags = tvb(2, 2):le_uint(), len = tvb(4, 2):le_uint(),
-		src = tvb(12, 4):le_uint(), dst = tvb(16, 4):le_uint(), psn = tvb(28, 4):le_uint(),
+		protection = band(tvb(0, 1):uint(), 0x0f), len = tvb(2, 2):le_uint(),
+		src = tvb(8, 4):le_uint(), dst = tvb(12, 4):le_uint(),
+		type = tvb(24, 1):uint(), flags = tvb(25, 1):uint(), psn = tvb(28, 4):le_uint(),
 		ack = tvb(32, 4):le_uint(), am = tvb(44, 1):uint(),
 		frag = tvb(45, 1):uint(), frags = tvb(46, 1):uint(),
 	}
 	tree:add(f.version, tvb(0, 1))
-	if tvb(0, 1):uint() ~= VERSION then
+	tree:add(f.protection, tvb(0, 1))
+	if rshift(tvb(0, 1):uint(), 4) ~= VERSION or h.protection > CRC then
 		tree:add_proto_expert_info(e.version)
 		return nil
 	end
-	local type_item = tree:add(f.type, tvb(1, 1))
-	local flags = tree:add_le(f.flags, tvb(2, 2))
-	flags:add_le(f.flag_crc, tvb(2, 2))
-	flags:add_le(f.flag_ack_now, tvb(2, 2))
-	flags:add_le(f.flag_not_polling, tvb(2, 2))
-	local resent = flags:add_le(f.flag_resent, tvb(2, 2))
-	if band(h.flags, FLAG_RESENT) ~= 0 then
-		resent:add_proto_expert_info(e.resent)
+	local key_index = tree:add(f.key_index, tvb(1, 1))
+	if tvb(1, 1):uint() ~= 0 then
+		malformed(key_index, e.field, "only a signed or sealed frame has a key")
 	end
-	if band(h.flags, FLAG_UNKNOWN) ~= 0 then
-		malformed(flags:add_le(f.flag_unknown, tvb(2, 2)), e.field, "unknown flags")
-	end
-	tree:add_le(f.len, tvb(4, 2))
-	tree:add_le(f.window, tvb(6, 2))
-	tree:add_le(f.key, tvb(8, 4))
-	tree:add_le(f.src, tvb(12, 4))
-	tree:add_le(f.dst, tvb(16, 4))
-	for _, epoch in ipairs({ { "src_epoch", 20 }, { "dst_epoch", 24 } }) do
+	tree:add_le(f.len, tvb(2, 2))
+	tree:add_le(f.job, tvb(4, 4))
+	tree:add_le(f.src, tvb(8, 4))
+	tree:add_le(f.dst, tvb(12, 4))
+	for _, epoch in ipairs({ { "src_epoch", 16 }, { "dst_epoch", 20 } }) do
 		local name, at = epoch[1], epoch[2]
 		local item = tree:add_le(f[name], tvb(at, 4))
 		if tvb(at, 4):le_uint() == 0 then
 			malformed(item, e.field, name .. " is 0")
 		end
 	end
+	local type_item = tree:add(f.type, tvb(24, 1))
+	local flags = tree:add(f.flags, tvb(25, 1))
+	flags:add(f.flag_ack_now, tvb(25, 1))
+	flags:add(f.flag_not_polling, tvb(25, 1))
+	local grant = flags:add(f.flag_grant, tvb(25, 1))
+	local bulk = flags:add(f.flag_bulk, tvb(25, 1))
+	local resent = flags:add(f.flag_resent, tvb(25, 1))
+	if band(h.flags, FLAG_RESENT) ~= 0 then
+		resent:add_proto_expert_info(e.resent)
+	end
+	if band(h.flags, FLAG_UNKNOWN) ~= 0 then
+		malformed(flags:add(f.flag_unknown, tvb(25, 1)), e.field, "unknown flags")
+	end
+	if type_names[h.type] and h.type > ACK and band(h.flags, FLAG_GRANT) ~= 0 then
+		malformed(grant, e.field, "GRANT is for DATA, PUT and ACK only")
+	end
+	if type_names[h.type] and h.type > PUT and band(h.flags, FLAG_BULK) ~= 0 then
+		malformed(bulk, e.field, "BULK is for DATA and PUT only")
+	end
+	tree:add_le(f.credit, tvb(26, 2))
 	tree:add_le(f.psn, tvb(28, 4))
 	tree:add_le(f.ack, tvb(32, 4))
 	tree:add_le(f.tsval, tvb(36, 4))
@@ -220,10 +256,7 @@ local function add_header(tree, tvb)
 	elseif type_names[h.type] and (h.am ~= 0 or h.frag ~= 0 or h.frags ~= 0) then
 		malformed(frags, e.field, "am, frag and frags are for DATA only")
 	end
-	local zero = tree:add(f.zero, tvb(47, 1))
-	if tvb(47, 1):uint() ~= 0 then
-		malformed(zero, e.field, "the last byte is not 0")
-	end
+	tree:add(f.marks, tvb(47, 1))
 	if not type_names[h.type] then
 		type_item:add_proto_expert_info(e.type)
 		return nil
@@ -263,6 +296,23 @@ local function add_atomic(tree, tvb, at)
 	tree:add_le(f.atomic_compare, tvb(at + 32, 8))
 end
 
+local function add_bundle(tree, tvb, at, finish)
+	while at + RECORD_LEN <= finish do
+		local len, am = tvb(at, 2):le_uint(), tvb(at + 2, 1):uint()
+		local item = tree:add_le(f.record_len, tvb(at, 2))
+
+		if am >= AM_BUNDLE or tvb(at + 3, 1):uint() ~= 0 or at + RECORD_LEN + len > finish then
+			malformed(item, e.field, "bundle: a record breaks a rule")
+			return
+		end
+		item:add(f.record_am, tvb(at + 2, 1))
+		if len > 0 then
+			item:add(f.record, tvb(at + RECORD_LEN, len))
+		end
+		at = at + math.ceil((RECORD_LEN + len) / 4) * 4
+	end
+end
+
 local function describe(h, payload)
 	if h.type == MCAST then
 		return string.format("MCAST %u → channel %u  piece %u  %u bytes", h.src, h.dst, h.psn, payload)
@@ -298,7 +348,7 @@ function hikyaku.dissector(tvb, pinfo, root)
 		pinfo.cols.info = "Hikyaku, version or type unknown"
 		return tvb:len()
 	end
-	local has_crc = band(h.flags, FLAG_CRC) ~= 0
+	local has_crc = h.protection == CRC
 	local finish = HEADER_LEN + h.len
 	if finish + (has_crc and CRC_LEN or 0) > tvb:reported_len() then
 		malformed(tree, e.short, "len exceeds the frame")
@@ -310,27 +360,34 @@ function hikyaku.dissector(tvb, pinfo, root)
 		return tvb:len()
 	end
 
-	local ext = 0
-	if h.type == PUT then
-		ext = add_put(tree, tvb, HEADER_LEN, h.len)
-	elseif h.type == ACK then
-		ext = add_sack(tree, tvb, HEADER_LEN, h.len, h.ack)
+	local ext, more = 0, 0
+	if h.type <= ACK and band(h.flags, FLAG_GRANT) ~= 0 then
+		ext = add_grant(tree, tvb, HEADER_LEN, h.len)
+	end
+	if ext and h.type == PUT then
+		more = add_put(tree, tvb, HEADER_LEN + ext, h.len - ext)
+	elseif ext and h.type == ACK then
+		more = add_sack(tree, tvb, HEADER_LEN + ext, h.len - ext, h.ack)
 	elseif h.type == RESET then
 		tree:add_proto_expert_info(e.reset)
 	end
+	ext = ext and more and ext + more
 	if (h.type == RESET or h.type == BYE) and h.len ~= 0 then
 		malformed(tree, e.field, type_names[h.type] .. ": len is not 0")
 		ext = nil
 	end
 	if h.type == MCAST
-		and tvb(6, 2):le_uint() + h.ack + tvb(36, 4):le_uint() + tvb(40, 4):le_uint() ~= 0 then
-		malformed(tree, e.field, "MCAST: window, ack, tsval and tsecr are not 0")
+		and tvb(26, 2):le_uint() + h.ack + tvb(36, 4):le_uint() + tvb(40, 4):le_uint()
+			+ tvb(47, 1):uint() ~= 0 then
+		malformed(tree, e.field, "MCAST: credit, ack, tsval, tsecr and marks are not 0")
 	end
-	if h.type == DATA and h.am == AM_GET and h.len == GET_LEN then
-		add_get(tree, tvb, HEADER_LEN)
-	end
-	if h.type == DATA and h.am == AM_ATOMIC and h.len >= ATOMIC_LEN then
-		add_atomic(tree, tvb, HEADER_LEN)
+	local at = HEADER_LEN + (ext or 0)
+	if ext and h.type == DATA and h.am == AM_GET and h.len - ext == GET_LEN then
+		add_get(tree, tvb, at)
+	elseif ext and h.type == DATA and h.am == AM_ATOMIC and h.len - ext >= ATOMIC_LEN then
+		add_atomic(tree, tvb, at)
+	elseif ext and h.type == DATA and h.am == AM_BUNDLE then
+		add_bundle(tree, tvb, at, finish)
 	end
 	if ext and h.len > ext then
 		tree:add(f.payload, tvb(HEADER_LEN + ext, h.len - ext))

@@ -103,12 +103,11 @@ TEST(headers_say_what_they_should)
 	struct hk_wire_hdr h;
 
 	CHECK(hk_engine_send(g.e, p, &pkt, g.now, &h));
-	CHECK_EQ(h.version, HK_WIRE_VERSION);
+	CHECK_EQ(h.version, HK_WIRE_VERSION_BYTE(HK_WIRE_CRC));
 	CHECK_EQ(h.type, HK_WIRE_DATA);
-	CHECK(h.flags & HK_WIRE_F_CRC);
 	CHECK(!(h.flags & HK_WIRE_F_RESENT));
 	CHECK_EQ(h.len, 100);
-	CHECK_EQ(h.key, RIG_KEY);
+	CHECK_EQ(h.job, RIG_KEY);
 	CHECK_EQ(h.src, RIG_SELF);
 	CHECK_EQ(h.dst, 2);
 	CHECK_EQ(h.src_epoch, RIG_EPOCH(RIG_SELF));
@@ -116,7 +115,7 @@ TEST(headers_say_what_they_should)
 	CHECK_EQ(h.am, 200);
 	CHECK_EQ(h.frag, 0);
 	CHECK_EQ(h.frags, 2);
-	CHECK_EQ(h.zero, 0);
+	CHECK_EQ(h.marks, 0);
 	CHECK_EQ(h.tsecr, 0); /* no timestamp has come yet */
 	CHECK_EQ(h.tsval, (uint32_t)(g.now >> HK_WIRE_TS_SHIFT));
 	uint32_t psn = h.psn;
@@ -233,7 +232,7 @@ TEST(window_updates_are_rare)
 		hk_engine_rx_held(g.e, p, 1);
 	}
 	rig_next(&g);
-	CHECK_EQ(rig_out(&g, 0).window, 12);
+	CHECK_EQ(rig_out(&g, 0).credit, 12);
 	for (unsigned i = 0; i < 4; i++) {
 		hk_engine_rx_held(g.e, p, -1);
 		CHECK_EQ(rig_poll(&g), 0);
@@ -245,9 +244,9 @@ TEST(window_updates_are_rare)
 	while (hk_engine_deadline(g.e) != UINT64_MAX && rig_next(&g))
 		;
 	struct hk_wire_hdr last = rig_send(&g, p, 1);
-	CHECK_EQ(last.window, 0);
+	CHECK_EQ(last.credit, 0);
 	CHECK_EQ(rig_poll(&g), 0);
 	hk_engine_rx_held(g.e, p, -1);
 	CHECK_EQ(rig_poll(&g), 1);
-	CHECK_CMP(rig_out(&g, 0).window, >, 0);
+	CHECK_CMP(rig_out(&g, 0).credit, >, 0);
 }

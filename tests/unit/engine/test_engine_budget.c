@@ -95,7 +95,7 @@ TEST(freed_buffers_wake_others)
 	hk_engine_rx_held(g.e, first, -1);
 	CHECK_EQ(rig_poll(&g), 1);
 	CHECK_EQ(rig_out(&g, 0).dst, 3);
-	CHECK_EQ(rig_out(&g, 0).window, 1);
+	CHECK_EQ(rig_out(&g, 0).credit, 1);
 	/* it is not told again */
 	hk_engine_rx_held(g.e, first, -1);
 	CHECK_EQ(rig_poll(&g), 0);

@@ -16,7 +16,7 @@ TEST(strangers_are_counted)
 	const struct hk_engine_counters *n = hk_engine_counters(g.e);
 
 	h = rig_hdr(&g, 2, HK_WIRE_DATA);
-	h.key ^= 1;
+	h.job ^= 1;
 	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DROP);
 	CHECK_EQ(n->drop_key, 1);
 
@@ -142,7 +142,7 @@ TEST(late_release_is_harmless)
 	hk_engine_rx_held(g.e, p, -1);
 	hk_engine_rx_held(g.e, p, -5);
 	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DELIVER);
-	CHECK_EQ(rig_send(&g, p, 1).window, g.cfg.window);
+	CHECK_EQ(rig_send(&g, p, 1).credit, g.cfg.window);
 }
 
 /* A caller that never reaps is stopped before the ring of tokens overflows. */

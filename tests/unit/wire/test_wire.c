@@ -38,9 +38,11 @@ static enum hk_wire_status parse_exact(const uint8_t *frame, size_t len, bool ne
 
 static void check_same(const struct hk_specimen *s, const struct hk_frame *f, const uint8_t *frame)
 {
-	size_t n = strlen(s->payload);
+	size_t n = hk_specimen_payload(s);
 
 	CHECK(memcmp(&f->h, &s->h, sizeof(s->h)) == 0);
+	if (s->h.flags & HK_WIRE_F_GRANT)
+		CHECK(memcmp(&f->grant, &s->grant, sizeof(s->grant)) == 0);
 	if (s->h.type == HK_WIRE_PUT)
 		CHECK(memcmp(&f->put, &s->put, sizeof(s->put)) == 0);
 	if (s->h.type == HK_WIRE_ACK)
@@ -62,7 +64,7 @@ TEST(golden_bytes)
 		for (size_t b = 0; b < n; b++)
 			CHECK_MSG(ours[b] == gold[b], "%s: byte %zu is %02x, should be %02x",
 				  s->name, b, ours[b], gold[b]);
-		CHECK_EQ(hk_wire_frame_parse(gold, m, s->h.flags & HK_WIRE_F_CRC, &f), HK_WIRE_OK);
+		CHECK_EQ(hk_wire_frame_parse(gold, m, hk_wire_has_crc(&s->h), &f), HK_WIRE_OK);
 		check_same(s, &f, gold);
 	}
 }
@@ -106,31 +108,34 @@ TEST(every_rule)
 		{"data", 12, 0x08, HK_WIRE_E_ETHERTYPE},
 		{"data", 13, 0xb6, HK_WIRE_E_ETHERTYPE},
 		{"data", AT(version), 0, HK_WIRE_E_VERSION},
-		{"data", AT(version), 2, HK_WIRE_E_VERSION},
+		{"data", AT(version), 0x10, HK_WIRE_E_VERSION},
+		{"data", AT(version), 0x21, HK_WIRE_E_SHORT}, /* no room for a checksum */
+		{"data", AT(version), 0x22, HK_WIRE_E_VERSION},
+		{"data", AT(version), 0x23, HK_WIRE_E_VERSION},
+		{"data", AT(version), 0x30, HK_WIRE_E_VERSION},
 		{"data", AT(version), 255, HK_WIRE_E_VERSION},
+		{"data", AT(key_index), 1, HK_WIRE_E_FIELD},
+		{"data", AT(key_index), 0x80, HK_WIRE_E_FIELD},
 		{"data", AT(type), 0, HK_WIRE_E_TYPE},
 		{"data", AT(type), 7, HK_WIRE_E_TYPE},
 		{"data", AT(type), 255, HK_WIRE_E_TYPE},
 		{"data", AT(flags), HK_WIRE_F_ALL + 1, HK_WIRE_E_FIELD},
 		{"data", AT(flags), 0x80, HK_WIRE_E_FIELD},
-		{"data", AT(flags) + 1, 0x01, HK_WIRE_E_FIELD},
-		{"data", AT(flags) + 1, 0x80, HK_WIRE_E_FIELD},
-		{"data", AT(flags), HK_WIRE_F_ALL & ~HK_WIRE_F_CRC, HK_WIRE_OK},
-		{"data", AT(flags), HK_WIRE_F_CRC, HK_WIRE_E_SHORT},
+		{"data", AT(flags), HK_WIRE_F_ALL, HK_WIRE_OK}, /* all 8 bytes are the grant */
+		{"data", AT(flags), HK_WIRE_F_BULK, HK_WIRE_OK},
 		{"data", AT(len), 9, HK_WIRE_E_SHORT},
 		{"data", AT(len) + 1, 0xff, HK_WIRE_E_SHORT},
 		{"data", AT(len), 7, HK_WIRE_OK}, /* the parser takes the last byte for padding */
 		{"data", AT(len), 0, HK_WIRE_OK},
-		{"data", AT(window) + 1, 0xff, HK_WIRE_OK},
-		{"data", AT(key), 0, HK_WIRE_OK}, /* the engine compares the key */
+		{"data", AT(credit) + 1, 0xff, HK_WIRE_OK},
+		{"data", AT(job), 0, HK_WIRE_OK}, /* the engine compares it */
 		{"data", AT(am), 0, HK_WIRE_OK},
 		{"data", AT(frag), 1, HK_WIRE_E_FIELD},
 		{"data", AT(frag), 255, HK_WIRE_E_FIELD},
 		{"data", AT(frags), 0, HK_WIRE_E_FIELD},
 		{"data", AT(frags), HK_WIRE_MAX_FRAGS, HK_WIRE_OK},
 		{"data", AT(frags), HK_WIRE_MAX_FRAGS + 1, HK_WIRE_E_FIELD},
-		{"data", AT(zero), 1, HK_WIRE_E_FIELD},
-		{"data", AT(zero), 0x80, HK_WIRE_E_FIELD},
+		{"data", AT(marks), 0xff, HK_WIRE_OK},
 		{"data-fragment-crc", AT(frag), 2, HK_WIRE_OK},
 		{"data-fragment-crc", AT(frag), 3, HK_WIRE_E_FIELD},
 		{"data-fragment-crc", AT(frags), 2, HK_WIRE_OK},
@@ -138,16 +143,25 @@ TEST(every_rule)
 		{"put", AT(am), 1, HK_WIRE_E_FIELD},
 		{"put", AT(frag), 1, HK_WIRE_E_FIELD},
 		{"put", AT(frags), 1, HK_WIRE_E_FIELD},
-		{"put", AT(zero), 1, HK_WIRE_E_FIELD},
 		{"put", AT(len), 15, HK_WIRE_E_FIELD},
 		{"put", AT(len), 0, HK_WIRE_E_FIELD},
 		{"put", AT(len), 16, HK_WIRE_OK},
+		{"put", AT(flags), HK_WIRE_F_GRANT, HK_WIRE_OK},
+		{"put-grant", AT(len), 23, HK_WIRE_E_FIELD},
+		{"put-grant", AT(len), 24, HK_WIRE_OK},
+		{"data", AT(flags), HK_WIRE_F_GRANT, HK_WIRE_OK},
+		{"data-fragment-crc", AT(flags), HK_WIRE_F_GRANT, HK_WIRE_OK},
 		{"ack", AT(am), 1, HK_WIRE_E_FIELD},
 		{"ack", AT(frag), 1, HK_WIRE_E_FIELD},
 		{"ack", AT(frags), 1, HK_WIRE_E_FIELD},
-		{"ack", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"ack", AT(flags), HK_WIRE_F_BULK, HK_WIRE_E_FIELD},
+		{"ack", AT(flags), HK_WIRE_F_GRANT, HK_WIRE_OK},
 		{"ack", AT(len), 31, HK_WIRE_E_FIELD},
-		{"ack", AT(len), 0, HK_WIRE_E_FIELD},
+		{"ack", AT(len), 24, HK_WIRE_OK},
+		{"ack", AT(len), 0, HK_WIRE_OK},
+		{"ack-grant", AT(len), 15, HK_WIRE_E_FIELD},
+		{"ack-grant", AT(len), 8, HK_WIRE_OK}, /* the grant alone */
+		{"ack-grant", AT(len), 7, HK_WIRE_E_FIELD},
 		{"ack", EXT, 0x07, HK_WIRE_E_FIELD}, /* bit 0 would be packet `ack` itself */
 		{"ack", EXT, 0xfe, HK_WIRE_OK},
 		{"reset", AT(len), 1, HK_WIRE_E_SHORT},
@@ -156,10 +170,15 @@ TEST(every_rule)
 		{"reset", AT(frags), 1, HK_WIRE_E_FIELD},
 		{"bye", AT(am), 1, HK_WIRE_E_FIELD},
 		{"bye", AT(frags), 1, HK_WIRE_E_FIELD},
-		{"bye", AT(zero), 1, HK_WIRE_E_FIELD},
+		{"bye", AT(flags), HK_WIRE_F_BULK, HK_WIRE_E_FIELD},
+		{"bye", AT(flags), HK_WIRE_F_GRANT, HK_WIRE_E_FIELD},
+		{"reset", AT(flags), HK_WIRE_F_GRANT, HK_WIRE_E_FIELD},
+		{"mcast", AT(flags), HK_WIRE_F_GRANT, HK_WIRE_E_FIELD},
+		{"mcast", AT(flags), HK_WIRE_F_BULK, HK_WIRE_E_FIELD},
+		{"mcast", AT(marks), 1, HK_WIRE_E_FIELD},
 		{"mcast", AT(am), 1, HK_WIRE_E_FIELD},
 		{"mcast", AT(frags), 1, HK_WIRE_E_FIELD},
-		{"mcast", AT(window), 1, HK_WIRE_E_FIELD},
+		{"mcast", AT(credit), 1, HK_WIRE_E_FIELD},
 		{"mcast", AT(ack) + 3, 1, HK_WIRE_E_FIELD},
 		{"mcast", AT(tsval), 1, HK_WIRE_E_FIELD},
 		{"mcast", AT(tsecr), 1, HK_WIRE_E_FIELD},
@@ -173,8 +192,8 @@ TEST(every_rule)
 		size_t n = hk_specimen_encode(specimen(t->frame), frame);
 
 		frame[t->at] = t->value;
-		if (specimen(t->frame)->h.flags & HK_WIRE_F_CRC)
-			hk_wire_frame_seal(frame + BASE);
+		if (hk_wire_has_crc(&specimen(t->frame)->h))
+			hk_wire_frame_checksum(frame + BASE);
 		enum hk_wire_status got = parse_exact(frame, n, false);
 		CHECK_MSG(got == t->want, "row %zu, %s with byte %zu = %02x: %s, should be %s", i,
 			  t->frame, t->at, t->value, hk_wire_status_name(got),
@@ -216,10 +235,10 @@ TEST(a_checksum_may_be_required)
 		struct hk_specimen s = hk_specimens[i];
 		uint8_t frame[HK_SPECIMEN_MAX];
 
-		s.h.flags &= (uint16_t)~HK_WIRE_F_CRC;
+		s.h.version = HK_WIRE_VERSION_BYTE(HK_WIRE_BARE);
 		size_t n = hk_specimen_encode(&s, frame);
 		CHECK_EQ(parse_exact(frame, n, true), HK_WIRE_E_CRC);
-		CHECK_EQ(hk_wire_frame_seal(frame + BASE), HK_WIRE_CRC_LEN);
+		CHECK_EQ(hk_wire_frame_checksum(frame + BASE), HK_WIRE_CRC_LEN);
 		CHECK_EQ(parse_exact(frame, n, true), HK_WIRE_E_SHORT);
 		CHECK_EQ(parse_exact(frame, n + HK_WIRE_CRC_LEN, true), HK_WIRE_OK);
 		CHECK_EQ(parse_exact(frame, n + HK_WIRE_CRC_LEN, false), HK_WIRE_OK);
@@ -233,7 +252,7 @@ TEST(every_bit_under_the_checksum)
 		struct hk_specimen s = hk_specimens[i];
 		uint8_t frame[HK_SPECIMEN_MAX];
 
-		s.h.flags |= HK_WIRE_F_CRC;
+		s.h.version = HK_WIRE_VERSION_BYTE(HK_WIRE_CRC);
 		size_t n = hk_specimen_encode(&s, frame);
 		for (size_t bit = BASE * 8; bit < n * 8; bit++) {
 			frame[bit / 8] ^= (uint8_t)(1 << bit % 8);
@@ -264,13 +283,16 @@ TEST(random_round_trips)
 			((uint8_t *)h)[i] = (uint8_t)hk_rng_next(r);
 		for (size_t i = 0; i < payload_len; i++)
 			payload[i] = (uint8_t)hk_rng_next(r);
-		h->version = HK_WIRE_VERSION;
+		h->version = HK_WIRE_VERSION_BYTE(crc ? HK_WIRE_CRC : HK_WIRE_BARE);
+		h->key_index = 0;
 		h->type = (uint8_t)hk_rng_range(r, HK_WIRE_DATA, HK_WIRE_MCAST);
-		h->flags = (uint16_t)(hk_rng_below(r, HK_WIRE_F_ALL + 1) & ~HK_WIRE_F_CRC) |
-			   (crc ? HK_WIRE_F_CRC : 0);
+		h->flags = (uint8_t)hk_rng_below(r, HK_WIRE_F_ALL + 1);
+		if (h->type > HK_WIRE_PUT)
+			h->flags &= (uint8_t)~HK_WIRE_F_BULK;
+		if (h->type > HK_WIRE_ACK)
+			h->flags &= (uint8_t)~HK_WIRE_F_GRANT;
 		h->src_epoch |= 1;
 		h->dst_epoch |= 1;
-		h->zero = 0;
 		if (h->type == HK_WIRE_DATA) {
 			h->frags = (uint8_t)hk_rng_range(r, 1, HK_WIRE_MAX_FRAGS);
 			h->frag = (uint8_t)hk_rng_below(r, h->frags);
@@ -283,31 +305,40 @@ TEST(random_round_trips)
 						     .xfer = (uint32_t)hk_rng_next(r),
 						     .offset = hk_rng_next(r)};
 		} else if (h->type == HK_WIRE_ACK) {
-			ext_len = HK_WIRE_SACK_LEN;
-			for (size_t i = 0; i < HK_ARRAY_LEN(s.sack.bits); i++)
+			for (size_t i = 0, n = hk_rng_below(r, 5); i < n; i++)
 				s.sack.bits[i] = hk_rng_next(r);
 			s.sack.bits[0] &= ~UINT64_C(1);
 		}
 		if (h->type == HK_WIRE_MCAST)
-			h->window = 0, h->ack = h->tsval = h->tsecr = 0;
+			h->credit = 0, h->ack = h->tsval = h->tsecr = h->marks = 0;
 		else if (h->type > HK_WIRE_PUT)
 			payload_len = 0;
-		h->len = (uint16_t)(ext_len + payload_len);
+		uint8_t *ext = p + HK_WIRE_HLEN;
 
+		if (h->flags & HK_WIRE_F_GRANT) {
+			s.grant = (struct hk_wire_grant){(uint32_t)hk_rng_next(r),
+							 (uint32_t)hk_rng_next(r)};
+			hk_wire_grant_encode(ext, &s.grant);
+			ext += HK_WIRE_GRANT_LEN;
+		}
 		hk_wire_eth_encode(frame, mac, mac);
-		hk_wire_hdr_encode(p, h);
 		if (h->type == HK_WIRE_PUT)
-			hk_wire_put_encode(p + HK_WIRE_HLEN, &s.put);
+			hk_wire_put_encode(ext, &s.put);
 		if (h->type == HK_WIRE_ACK)
-			hk_wire_sack_encode(p + HK_WIRE_HLEN, &s.sack);
+			ext_len = hk_wire_sack_encode(ext, &s.sack);
+		ext_len += (size_t)(ext - p) - HK_WIRE_HLEN;
+		h->len = (uint16_t)(ext_len + payload_len);
+		hk_wire_hdr_encode(p, h);
 		memcpy(p + HK_WIRE_HLEN + ext_len, payload, payload_len);
 		size_t n = EXT + h->len;
 		if (crc)
-			n += hk_wire_frame_seal(p);
+			n += hk_wire_frame_checksum(p);
 
 		struct hk_frame f;
 		CHECK_EQ(hk_wire_frame_parse(frame, n, crc, &f), HK_WIRE_OK);
 		CHECK(memcmp(&f.h, h, sizeof(*h)) == 0);
+		CHECK(!(h->flags & HK_WIRE_F_GRANT) ||
+		      memcmp(&f.grant, &s.grant, sizeof(s.grant)) == 0);
 		CHECK(h->type != HK_WIRE_PUT || memcmp(&f.put, &s.put, sizeof(s.put)) == 0);
 		CHECK(h->type != HK_WIRE_ACK || memcmp(&f.sack, &s.sack, sizeof(s.sack)) == 0);
 		CHECK_EQ(f.payload_len, payload_len);

@@ -232,7 +232,7 @@ static void listen_to(struct scene *s, struct ack_state *t)
 
 	while ((m = take(s, &f))) {
 		t->acked = f.h.ack;
-		t->edge = f.h.ack + f.h.window;
+		t->edge = f.h.ack + f.h.credit;
 		rte_pktmbuf_free_seg(m);
 	}
 }
