@@ -27,6 +27,8 @@
 	X(no_credit, "Sends that waited for the receiver's credit")                                \
 	X(no_cwnd, "Sends that waited for the congestion window")                                  \
 	X(no_block, "Sends that waited for memory for a peer's window")                            \
+	X(no_grant, "Sends of bulk that waited for a grant of the receiver")                       \
+	X(grants_unused, "Grants to peers that did not use them in time")                          \
 	X(refused, "Packets dropped because no memory was left to store them")                     \
 	X(drop_ethertype, "Frames of other protocols, dropped")                                    \
 	X(drop_short, "Frames shorter than their headers say, dropped")                            \

@@ -48,6 +48,9 @@ struct hk_engine_config {
 	uint64_t peer_timeout; /* silence after which a peer with packets in flight is given up */
 	uint64_t keepalive;    /* silence after which a quiet peer is probed; 0: never */
 	uint64_t target_delay; /* queueing delay at which the congestion window settles */
+	/* Rate of our port if a network with switches is behind it, Mbit/s: bulk waits for grants
+	 * of its receiver. 0: a wire with two ends. */
+	uint32_t link_mbps;
 };
 
 /* Fills in the defaults of every field except key, endpoint and epoch. */

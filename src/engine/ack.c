@@ -73,10 +73,19 @@ void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint8
 {
 	struct hk_wire_hdr h;
 	struct hk_wire_sack sack = {{0}};
+	uint8_t *ext = o->bytes + HK_WIRE_HLEN;
 
 	hk_hdr_fill(e, r, now, &h);
 	h.type = HK_WIRE_ACK;
 	h.flags |= flags;
+	if (r->has_bulk) {
+		struct hk_wire_grant grant;
+
+		hk_grant_fill(r, &grant, now);
+		hk_wire_grant_encode(ext, &grant);
+		h.flags |= HK_WIRE_F_GRANT;
+		ext += HK_WIRE_GRANT_LEN;
+	}
 	for (uint32_t i = 1, left = r->rx_gaps; left && i < e->cfg.window; i++) {
 		uint32_t bit = (r->rx_next + i) & (e->cfg.window - 1u);
 
@@ -88,8 +97,9 @@ void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint8
 	o->kind = HK_OUT_CONTROL;
 	o->peer = hk_index(e, r);
 	o->token = 0;
-	h.len = (uint16_t)hk_wire_sack_encode(o->bytes + HK_WIRE_HLEN, &sack);
-	o->len = HK_WIRE_HLEN + h.len;
+	ext += hk_wire_sack_encode(ext, &sack);
+	o->len = (uint16_t)(ext - o->bytes);
+	h.len = (uint16_t)(o->len - HK_WIRE_HLEN);
 	hk_wire_hdr_encode(o->bytes, &h);
 	hk_ack_cancel(e, r);
 	if (flags & HK_WIRE_F_ACK_NOW)

@@ -22,6 +22,7 @@ void hk_engine_config_default(struct hk_engine_config *cfg)
 		.peer_timeout = 30 * HK_SEC,
 		.keepalive = 5 * HK_SEC,
 		.target_delay = 200 * HK_USEC,
+		.link_mbps = 0,
 	};
 }
 
@@ -89,6 +90,7 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 	e->last_peer = e->ack_head = e->ack_tail = e->lost_head = HK_NIL;
 	e->ended_head = e->ended_tail = e->rx_doomed = e->bye_next = HK_NIL;
 	hk_timer_init(e);
+	hk_grant_init(e);
 	memset(hk_tx_owner(e, 0), 0xff, cfg->tx_blocks * sizeof(uint32_t)); /* HK_NIL */
 	memset(hk_at(e, e->hash_off), 0xff, (e->hash_mask + 1u) * sizeof(uint32_t));
 

@@ -42,7 +42,7 @@
 struct hk_engine;
 
 /* Bytes of a peer with nothing in flight; tests/unit/engine/test_engine.c asserts them. */
-#define HK_ENGINE_PEER_BYTES 320
+#define HK_ENGINE_PEER_BYTES 336
 
 /* Returns the bytes of arena that @cfg needs, or 0 if a field is out of range. */
 size_t hk_engine_size(const struct hk_engine_config *cfg);
@@ -98,6 +98,17 @@ unsigned hk_engine_available(const struct hk_engine *e, hk_peer p);
  * not take in messages at present. */
 bool hk_engine_zero_credit(const struct hk_engine *e, hk_peer p);
 
+/* Returns whether hk_engine_send() accepts a packet of bulk with `len` @len for @p now, as far as
+ * grants are concerned. Bulk are packets with a `len` of HK_LONG_FRAME or more, if cfg.link_mbps is
+ * not 0. If it returns false, the caller tells by hk_engine_want() what waits. */
+#define HK_LONG_FRAME 1024u
+bool hk_engine_granted(struct hk_engine *e, hk_peer p, uint32_t len, uint64_t now);
+
+/* Says that bulk waits for a grant of @p: the sum of `len` of its packets is @bytes. The engine
+ * asks for the grant, again if the request is lost. Call it whenever hk_engine_granted() is false;
+ * a grant comes with a frame of the peer. */
+void hk_engine_want(struct hk_engine *e, hk_peer p, uint32_t bytes, uint64_t now);
+
 struct hk_packet {
 	uint64_t token;          /* name of the buffer, below HK_TOKEN_LOST; see hk_engine_reap() */
 	uint16_t len;            /* bytes of extension and payload */
@@ -112,8 +123,8 @@ struct hk_packet {
 };
 
 /* Accepts one packet and writes its base header to @hdr: HK_WIRE_HLEN bytes, any alignment. False,
- * without any effect, when hk_engine_available() is 0. The caller then sends the frame, and leaves
- * the buffer unchanged until it has reaped the token. */
+ * without any effect, when hk_engine_available() is 0, or hk_engine_granted() false. The caller
+ * then sends the frame, and leaves the buffer unchanged until it has reaped the token. */
 bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt, uint64_t now,
 		    void *hdr);
 
@@ -206,7 +217,7 @@ struct hk_out {
 	uint64_t token; /* RESEND: buffer of the packet */
 	uint16_t len;   /* bytes of `bytes` */
 	uint8_t path;   /* RESEND, TAIL_PROBE: path to send it by */
-	uint8_t bytes[HK_WIRE_HLEN + HK_WIRE_SACK_LEN]; /* base header and extension */
+	uint8_t bytes[HK_WIRE_HLEN + HK_WIRE_GRANT_LEN + HK_WIRE_SACK_LEN]; /* header, extensions */
 };
 
 /* Writes at most @max frames that are due to @out and returns their number. Call it after every

@@ -187,6 +187,8 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 
 	e->n.rx_packets++;
 	e->n.rx_bytes += h->len;
+	if (HK_UNLIKELY(h->flags & HK_WIRE_F_BULK))
+		hk_grant_arrived(e, r, h->len, now);
 	if (h->len >= HK_LONG_FRAME)
 		r->long_at = hk_coarse_ms(now);
 	r->ts_recent = h->tsval;
@@ -217,6 +219,14 @@ static void input_bye(struct hk_engine *e, struct hk_peer_rec *r, const struct h
 		    r->tx_una == r->tx_next ? HK_DISCONNECT_NONE : HK_DISCONNECT_LEFT);
 }
 
+/* Does the frame create its sender as a peer? A packet does, and so does a request for a grant,
+ * which a peer may send before its first packet. */
+static bool introduces(const struct hk_frame *f)
+{
+	return f->h.type == HK_WIRE_DATA || f->h.type == HK_WIRE_PUT ||
+	       (f->h.type == HK_WIRE_ACK && f->h.flags & HK_WIRE_F_GRANT && f->grant.wanted != 0);
+}
+
 /* Handles a frame to our present incarnation from an incarnation of @r that we do not know. A frame
  * from an earlier one is out of date. One from a later incarnation proves that the peer restarted.
  * The record of a peer that the caller did not add, or that is gone, then starts again. Returns
@@ -224,9 +234,8 @@ static void input_bye(struct hk_engine *e, struct hk_peer_rec *r, const struct h
 static bool other_incarnation(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
 			      uint64_t now)
 {
-	bool packet = f->h.type == HK_WIRE_DATA || f->h.type == HK_WIRE_PUT;
-
-	if (hk_psn_before(f->h.src_epoch, r->epoch) || !packet || hk_disconnect_unread(e, r)) {
+	if (hk_psn_before(f->h.src_epoch, r->epoch) || !introduces(f) ||
+	    hk_disconnect_unread(e, r)) {
 		e->n.drop_epoch++;
 		return false;
 	}
@@ -317,7 +326,7 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 		rx->new_peer = true;
 	}
 	if (HK_UNLIKELY(!r)) {
-		if (h->type != HK_WIRE_DATA && h->type != HK_WIRE_PUT) {
+		if (!introduces(&rx->f)) {
 			e->n.drop_peers++;
 			return;
 		}
@@ -346,6 +355,8 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 		return;
 	}
 	hk_loss_ack(e, r, &rx->f, now);
+	if (HK_UNLIKELY(h->flags & HK_WIRE_F_GRANT))
+		hk_grant_input(e, r, &rx->f.grant, now);
 	if (h->type == HK_WIRE_ACK) {
 		rx->result = HK_RX_CONTROL;
 		e->n.rx_acks++;

@@ -8,6 +8,7 @@
  *   input.c       received frames: checks, duplicates, fragments, delivery
  *   ack.c         acknowledgements
  *   budget.c      receive buffers: which packets get one, and credit
+ *   grant.c       bytes of bulk: who may send how many
  *   loss.c        effects of an acknowledgement: release, round-trip time, losses
  *   timer.c       each peer's timer, and the wheel that finds those due
  *   congestion.c  congestion window
@@ -27,9 +28,6 @@
 #include "engine/engine.h"
 
 #define HK_NIL UINT32_MAX /* end of a list; absent block */
-
-/* Payload bytes from which a frame counts as bulk. */
-#define HK_LONG_FRAME 1024u
 
 /* Returns a clock in steps of about 1 ms that wraps after 0.3 s. After the wrap an old frame may
  * look recent; its peer is then reported silent a little later, once. */
@@ -128,15 +126,27 @@ struct hk_peer_rec {
 	uint8_t has_sent : 1;    /* the peer has sent a frame, so keepalives make sense */
 	uint8_t tx_mid : 1;      /* the message sent last lacks fragments */
 	uint8_t in_ack_list : 1, in_wheel : 1, in_wait_list : 1;
-	uint8_t slot;     /* of time, when its latest packet arrived; see engine/budget.c */
-	uint8_t rx_marks; /* frames of the peer that came with a congestion mark */
-	uint64_t ts_at;   /* arrival time of ts_recent, ns */
-	uint64_t ack_due; /* when the acknowledgement is due, ns; while in the ack list */
+	uint8_t in_open_list : 1, in_grant_list : 1;
+	uint8_t has_bulk : 1;  /* acknowledgements carry a grant */
+	uint8_t grant_due : 1; /* the next one tells something new */
+	uint8_t slot;          /* of time, when its latest packet arrived; see engine/budget.c */
+	uint8_t rx_marks;      /* frames of the peer that came with a congestion mark */
+	uint64_t ts_at;        /* arrival time of ts_recent, ns */
+	uint64_t ack_due;      /* when the acknowledgement is due, ns; while in the ack list */
 	uint32_t ack_prev, ack_next;
 	/* The timer: duration in units of HK_TIMER_UNIT; place in the wheel, see engine/timer.c */
 	uint32_t timer_after, timer_tick, timer_prev, timer_next;
 	uint32_t lost_next; /* in the list of peers with lost packets, or of ended peers */
 	uint32_t wait_next; /* in the list of peers without credit */
+	/* Bulk, see engine/grant.c. Bytes since the start of the connection, modulo 2^32. */
+	uint32_t tx_bulk, tx_granted, tx_wanted; /* sent, granted to us, sent or waiting */
+	uint32_t rx_bulk, rx_granted, rx_wanted; /* arrived, granted to it, asked for by it */
+	uint64_t tx_granted_at;                  /* when we last got or used a grant, ns */
+	uint64_t asked_at;                       /* when we last asked for one, ns */
+	uint64_t grant_used_at;                  /* when the peer last got or used a grant, ns */
+	uint64_t granted_at; /* when it got one that measures a round trip, ns; 0: none open */
+	uint32_t open_prev, open_next; /* in the list of peers with an open grant */
+	uint32_t grant_next;           /* in the list of peers that wait for one */
 };
 _Static_assert(sizeof(struct hk_peer_rec) <= HK_ENGINE_PEER_BYTES - 16,
 	       "an idle peer fits its budget, hash slots included");
@@ -149,6 +159,18 @@ struct hk_wheel {
 	uint64_t used[HK_WHEEL_LEVELS]; /* bit i: slot i has timers */
 	uint32_t due;                   /* first peer of the slot that is being handled */
 	uint32_t slot[HK_WHEEL_LEVELS][HK_WHEEL_SLOTS]; /* first peer */
+};
+
+/* Grants of bulk to all peers, see engine/grant.c. */
+struct hk_grants {
+	uint32_t out;                  /* bytes that are granted and have not arrived */
+	uint32_t budget, quantum;      /* limit of `out`; bytes of one grant */
+	uint32_t frame;                /* `len` of the longest packet of bulk seen */
+	uint32_t wait_head, wait_tail; /* peers that wait for a grant */
+	uint32_t open_head, open_tail; /* peers with an open grant, the longest idle first */
+	uint64_t due;                  /* when the first of these is idle for too long, ns */
+	uint64_t rtt, rtt_before;      /* least round trip since `rtt_since`, and before it, ns */
+	uint64_t rtt_since;            /* ns */
 };
 
 struct hk_engine {
@@ -184,6 +206,7 @@ struct hk_engine {
 	/* Parts of the arena, from its start. */
 	uint64_t peers_off, hash_off, tx_off, owner_off, rx_off, done_off;
 	struct hk_wheel wheel;
+	struct hk_grants grant;
 };
 
 static inline void *hk_at(const struct hk_engine *e, uint64_t off)
@@ -320,6 +343,28 @@ static inline bool hk_budget_waits(const struct hk_peer_rec *r)
 	return r->rx_reserved || r->rx_deferred;
 }
 uint16_t hk_credit_grant(struct hk_engine *e, struct hk_peer_rec *r);
+
+/* ---- grant.c */
+/* Does a packet with `len` @len need a grant? */
+static inline bool hk_is_bulk(const struct hk_engine *e, uint32_t len)
+{
+	return HK_UNLIKELY(e->cfg.link_mbps != 0) && len >= HK_LONG_FRAME;
+}
+/* Do we wait for a grant? */
+static inline bool hk_grant_missing(const struct hk_peer_rec *r)
+{
+	return hk_psn_before(r->tx_granted, r->tx_wanted);
+}
+void hk_grant_init(struct hk_engine *e);
+bool hk_grant_allows(struct hk_peer_rec *r, uint32_t len, uint64_t now);
+void hk_grant_used(struct hk_peer_rec *r, uint32_t len, uint64_t now);
+void hk_grant_fill(struct hk_peer_rec *r, struct hk_wire_grant *g, uint64_t now);
+void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_wire_grant *g,
+		    uint64_t now);
+/* A packet of bulk with `len` @len has arrived for the first time. */
+void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, uint64_t now);
+void hk_grants_due(struct hk_engine *e, uint64_t now);
+void hk_grant_forget(struct hk_engine *e, struct hk_peer_rec *r);
 
 /* ---- loss.c */
 void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,

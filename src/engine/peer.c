@@ -169,6 +169,7 @@ void hk_peer_end(struct hk_engine *e, struct hk_peer_rec *r, enum hk_peer_state 
 		e->rx_doomed = i;
 	}
 	hk_budget_forget(e, r);
+	hk_grant_forget(e, r);
 	r->has_sent = 0;
 
 	r->state = (uint8_t)state;

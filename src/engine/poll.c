@@ -22,7 +22,7 @@ uint64_t hk_engine_deadline(const struct hk_engine *e)
 		return 0;
 	uint64_t ack = e->ack_head == HK_NIL ? UINT64_MAX : hk_rec(e, e->ack_head)->ack_due;
 
-	return HK_MIN(ack, e->timer_min);
+	return HK_MIN(HK_MIN(ack, e->timer_min), e->grant.due);
 }
 
 /* ---- resends ------------------------------------------------------------------------------- */
@@ -51,6 +51,8 @@ static void emit_resend(struct hk_engine *e, struct hk_peer_rec *r, uint32_t psn
 	hk_hdr_fill(e, r, now, &h);
 	h.type = s->type;
 	h.flags |= HK_WIRE_F_RESENT | HK_WIRE_F_ACK_NOW;
+	if (hk_is_bulk(e, s->len))
+		h.flags |= HK_WIRE_F_BULK;
 	h.len = s->len;
 	h.psn = psn;
 	h.am = s->am;
@@ -346,6 +348,8 @@ unsigned hk_engine_poll(struct hk_engine *e, uint64_t now, struct hk_out *out, u
 
 		n += poll_lost(e, now, &out[n], HK_MIN(max - n, cap));
 	}
+	if (HK_UNLIKELY(e->grant.due <= now))
+		hk_grants_due(e, now);
 	while (n < max && e->ack_head != HK_NIL && hk_rec(e, e->ack_head)->ack_due <= now)
 		hk_ack_emit(e, hk_rec(e, e->ack_head), now, 0, &out[n++]);
 	return n;

@@ -133,6 +133,15 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 		count_refusal(e, r);
 		return false;
 	}
+	bool bulk = hk_is_bulk(e, pkt->len);
+
+	if (bulk) {
+		if (!hk_grant_allows(r, pkt->len, now)) {
+			e->n.no_grant++;
+			return false;
+		}
+		hk_grant_used(r, pkt->len, now);
+	}
 	if (HK_UNLIKELY(r->tx_block == HK_NIL)) {
 		r->tx_block = e->tx_free;
 		e->tx_free = (uint32_t)hk_tx_block(e, r->tx_block)->token;
@@ -153,6 +162,8 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	/* no further packet fits, so the next send waits for this one's acknowledgement */
 	if (HK_UNLIKELY(left == 1 || pkt->ack_now || r->tx_bytes + pkt->len >= e->cfg.window_bytes))
 		h->flags |= HK_WIRE_F_ACK_NOW;
+	if (bulk)
+		h->flags |= HK_WIRE_F_BULK;
 	hk_wire_hdr_to_wire(h);
 
 	struct hk_tx_slot *s = hk_tx_slot(e, r, r->tx_next);
@@ -178,7 +189,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	e->n.tx_packets++;
 	e->n.tx_bytes += pkt->len;
 	/* the header acknowledges everything except gaps, which need the bitmap of an ACK */
-	if (r->rx_gaps == 0)
+	if (r->rx_gaps == 0 && !r->grant_due)
 		hk_ack_cancel(e, r);
 	if (r->timer == HK_TIMER_NONE || r->timer >= HK_TIMER_CREDIT)
 		hk_timer_rearm(e, r, now);
