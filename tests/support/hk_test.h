@@ -26,6 +26,7 @@
 #define HK_TEST_H
 
 #include "base/common.h"
+#include "base/rng.h"
 #include "hikyaku/error.h"
 
 #include <inttypes.h>
@@ -103,37 +104,7 @@ extern struct hk_test_around hk_test_around;
 #define AFTER_ALL()  HK_TEST_AROUND(after_all)
 #define AFTER_EACH() HK_TEST_AROUND(after_each)
 
-/* ---- randomness: splitmix64 ---------------------------------------------------------------- */
-
-struct hk_rng {
-	uint64_t state;
-};
-
-HK_TEST_UNUSED static inline uint64_t hk_rng_next(struct hk_rng *r)
-{
-	uint64_t z = r->state += UINT64_C(0x9e3779b97f4a7c15);
-	z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-	z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-	return z ^ z >> 31;
-}
-
-/* A number below @n, which is not 0. Its bias is too small to matter in a test. */
-HK_TEST_UNUSED static inline uint64_t hk_rng_below(struct hk_rng *r, uint64_t n)
-{
-	return hk_rng_next(r) % n;
-}
-
-/* lo … hi, both included */
-HK_TEST_UNUSED static inline uint64_t hk_rng_range(struct hk_rng *r, uint64_t lo, uint64_t hi)
-{
-	return lo + hk_rng_below(r, hi - lo + 1);
-}
-
-/* True in @ppm of a million cases. */
-HK_TEST_UNUSED static inline bool hk_rng_chance(struct hk_rng *r, uint32_t ppm)
-{
-	return ppm != 0 && hk_rng_below(r, 1000000) < ppm;
-}
+/* ---- randomness ------------------------------------------------------------------------ */
 
 __attribute__((weak)) struct hk_rng hk_test_rng;
 
