@@ -1,0 +1,456 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sim/host.c: a host's engine: what it sends and receives. See host.h.
+ */
+#include "sim/host.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BURST         16 /* outputs and tokens taken from the engine at once */
+#define EPOCH         1
+#define NIC_MORE      256 /* frames that a worker keeps for a port whose ring is full */
+#define TX_LOW        8   /* puts leave this share of the frame buffers to messages … */
+#define PUTS_WHEN_LOW 8   /* … except so many frames of each peer */
+
+void host_config_default(struct host_config *c)
+{
+	*c = (struct host_config){.mtu = 1500, .pool = 6144, .tx_buffers = 2048, .nic_ring = 1024};
+	hk_engine_config_default(&c->engine);
+	c->engine.rx_budget = 2048; /* a worker's rx backlog */
+}
+
+uint32_t host_payload(const struct hosts *h)
+{
+	return h->c.mtu + HK_ETH_HLEN - HK_WIRE_PUT_OVERHEAD - HK_WIRE_CRC_LEN;
+}
+
+static uint64_t now_ns(const struct hosts *h)
+{
+	return h->net->events.now / SIM_NS;
+}
+
+const struct hk_engine_counters *host_counters(const struct hosts *h, uint32_t id)
+{
+	return hk_engine_counters(h->host[id].engine);
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* Gives a frame to the NIC. It is lost if even the overflow is full: the engine resends it. */
+static void transmit(struct hosts *h, struct host *x, uint32_t frame)
+{
+	uint32_t nic = net_nic(h->net, x->id, h->net->frames.frame[frame].path);
+
+	if (h->net->port[nic].frames >= h->c.nic_ring + NIC_MORE) {
+		x->n.tx_dropped++;
+		frame_free(&h->net->frames, frame);
+		return;
+	}
+	net_enqueue(h->net, nic, frame);
+}
+
+/* Is the NIC so full that no new packets are sent? */
+static bool nic_stuck(const struct hosts *h, struct host *x, unsigned path)
+{
+	if (h->net->port[net_nic(h->net, x->id, path)].frames < h->c.nic_ring + NIC_MORE / 2)
+		return false;
+	x->nic_full = true;
+	return true;
+}
+
+static uint32_t frame_to(struct hosts *h, const struct host *x, uint32_t to, size_t len,
+			 unsigned path)
+{
+	static const uint8_t mac[6] = {2};
+	uint32_t i = frame_new(&h->net->frames);
+	struct frame *f = &h->net->frames.frame[i];
+
+	f->from = x->id;
+	f->to = to;
+	f->len = (uint16_t)len;
+	f->path = (uint8_t)path;
+	f->flow = (x->id * 0x9e3779b9u ^ to) + path;
+	f->bulk = false;
+	f->class = 1;
+	hk_wire_eth_encode(f->bytes, mac, mac);
+	return i;
+}
+
+/* Fills in what a frame in buffer @b has beside its base header. */
+static void fill_packet(struct hosts *h, struct frame *f, uint32_t b)
+{
+	const struct tx_buf *buf = &h->buf[b];
+
+	f->msg = buf->msg;
+	f->payload = buf->payload;
+	f->bulk = h->msg[buf->msg].put;
+	f->class = !f->bulk;
+	if (f->bulk)
+		hk_wire_put_encode(f->bytes + HK_WIRE_DATA_OVERHEAD,
+				   &(struct hk_wire_put){.region = 1});
+}
+
+/* Sends the next frame of message @m. False if the window, the NIC or the buffers have no space. */
+static bool send_frame(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
+{
+	struct msg *msg = &h->msg[m];
+	uint32_t one = host_payload(h), left = msg->bytes - msg->sent * one;
+	struct hk_packet pkt = {.type = msg->put ? HK_WIRE_PUT : HK_WIRE_DATA};
+	uint16_t payload = (uint16_t)HK_MIN(one, left);
+	bool low = h->c.tx_buffers - HK_MIN(x->tx_in_use, h->c.tx_buffers) <=
+		   HK_MAX(h->c.tx_buffers / TX_LOW, HK_WIRE_MAX_FRAGS);
+
+	if (nic_stuck(h, x, 0) || !hk_engine_available(x->engine, p) ||
+	    (msg->put && low && hk_engine_unacked(x->engine, p) >= PUTS_WHEN_LOW))
+		return false;
+	pkt.len = (uint16_t)(payload + (msg->put ? HK_WIRE_PUT_LEN : 0));
+	if (!msg->put) {
+		pkt.frag = (uint8_t)msg->sent;
+		pkt.frags = (uint8_t)msg->frames;
+	}
+	uint32_t b = buf_new(h);
+	uint32_t i = frame_to(h, x, msg->to, HK_WIRE_DATA_OVERHEAD + pkt.len, 0);
+	struct frame *f = &h->net->frames.frame[i];
+
+	h->buf[b] = (struct tx_buf){.msg = m, .peer = p, .len = f->len, .payload = payload};
+	pkt.token = b;
+	if (!hk_engine_send(x->engine, p, &pkt, now_ns(h), f->bytes + HK_ETH_HLEN)) {
+		frame_free(&h->net->frames, i);
+		buf_free(h, b);
+		return false;
+	}
+	fill_packet(h, f, b);
+	msg->sent++;
+	x->tx_in_use += msg->put; /* a message has its buffers since it was sent */
+	x->n.data++;
+	transmit(h, x, i);
+	return true;
+}
+
+static bool send_msg(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
+{
+	while (h->msg[m].sent < h->msg[m].frames)
+		if (!send_frame(h, x, p, m))
+			return false;
+	return true;
+}
+
+static void send_queues_run(struct hosts *h, struct host *x)
+{
+	for (hk_peer *link = &x->listed; *link != HK_PEER_NONE;) {
+		struct host_peer *q = &x->peer[*link];
+
+		while (q->queue != MSG_NONE && send_msg(h, x, *link, q->queue))
+			q->queue = h->msg[q->queue].next;
+		if (q->queue == MSG_NONE) {
+			q->listed = false;
+			*link = q->next_listed;
+		} else {
+			link = &q->next_listed;
+		}
+	}
+}
+
+/* Sends what the engine wants sent. @asker: the sender of the frame that just arrived. */
+static void poll_engine(struct hosts *h, struct host *x, uint32_t asker)
+{
+	struct hk_out out[BURST];
+	unsigned n;
+
+	do {
+		n = hk_engine_poll(x->engine, now_ns(h), out, BURST);
+		for (unsigned i = 0; i < n; i++) {
+			const struct hk_out *o = &out[i];
+			bool resend = o->kind == HK_OUT_RESEND;
+			uint32_t to = o->peer == HK_PEER_NONE ? asker : x->peer[o->peer].host;
+			size_t len = resend ? h->buf[o->token].len : HK_ETH_HLEN + o->len;
+			uint32_t frame = frame_to(h, x, to, len, 0);
+			struct frame *f = &h->net->frames.frame[frame];
+
+			memcpy(f->bytes + HK_ETH_HLEN, o->bytes, o->len);
+			if (resend)
+				fill_packet(h, f, (uint32_t)o->token);
+			x->n.resends += resend;
+			x->n.controls += !resend;
+			transmit(h, x, frame);
+		}
+	} while (n == BURST);
+}
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static void send_or_queue(struct hosts *h, struct host *x, uint32_t m)
+{
+	struct msg *msg = &h->msg[m];
+	hk_peer p = hk_engine_peer_find(x->engine, msg->to);
+
+	if (p == HK_PEER_NONE)
+		p = hk_engine_peer_add(x->engine, msg->to, EPOCH, now_ns(h));
+	struct host_peer *q = host_peer(x, p, msg->to);
+
+	if (!msg->put)
+		x->tx_in_use += msg->frames;
+	if (q->queue != MSG_NONE || !send_msg(h, x, p, m))
+		host_queue_add(h, x, p, m);
+}
+
+/* Messages that wait for frame buffers. */
+static void waiting_run(struct hosts *h, struct host *x)
+{
+	while (x->waiting != MSG_NONE) {
+		uint32_t m = x->waiting;
+
+		if (!h->msg[m].put && x->tx_in_use + h->msg[m].frames > h->c.tx_buffers)
+			return;
+		x->waiting = h->msg[m].next;
+		send_or_queue(h, x, m);
+	}
+}
+
+static void reap(struct hosts *h, struct host *x)
+{
+	uint64_t tokens[BURST];
+	unsigned n;
+
+	while ((n = hk_engine_reap(x->engine, tokens, BURST)) != 0) {
+		for (unsigned i = 0; i < n; i++) {
+			uint32_t b = (uint32_t)tokens[i], m = h->buf[b].msg;
+
+			buf_free(h, b);
+			x->tx_in_use--;
+			if (++h->msg[m].acked < h->msg[m].frames)
+				continue;
+			struct msg done = h->msg[m];
+
+			msg_end_if_done(h, m);
+			h->completed(h->arg, &done);
+		}
+	}
+	while ((n = hk_engine_reap_rx(x->engine, tokens, BURST)) != 0) {
+		for (unsigned i = 0; i < n; i++)
+			frame_free(&h->net->frames, (uint32_t)tokens[i]);
+		x->rx_held -= n;
+	}
+}
+
+static void deliver(struct hosts *h, uint32_t m)
+{
+	h->msg[m].delivered = true;
+	struct msg done = h->msg[m];
+
+	msg_end_if_done(h, m);
+	h->delivered(h->arg, &done);
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+/* Hands a message in buffers to the application. */
+static void deliver_bufs(struct hosts *h, struct host *x, uint32_t first)
+{
+	uint32_t m = h->net->frames.frame[first].msg;
+
+	for (uint32_t f = first, next; f != FRAME_NONE; f = next) {
+		next = h->net->frames.frame[f].frag;
+		frame_free(&h->net->frames, f);
+		x->rx_held--;
+	}
+	deliver(h, m);
+}
+
+static void reorder_out(struct hosts *h, struct host *x, hk_peer p, uint32_t next)
+{
+	uint32_t first;
+
+	/* the application may send, so that peers move */
+	while ((first = host_reorder_due(h, &x->peer[p], next)) != FRAME_NONE)
+		deliver_bufs(h, x, first);
+}
+
+static void put_in(struct hosts *h, uint32_t frame)
+{
+	const struct frame *f = &h->net->frames.frame[frame];
+	struct msg *m = &h->msg[f->msg];
+	uint32_t number = f->msg;
+
+	m->arrived += f->payload;
+	if (m->arrived == m->bytes)
+		deliver(h, number);
+}
+
+/* Takes a frame in; returns whether the host keeps its buffer. */
+static bool take(struct hosts *h, struct host *x, uint32_t frame)
+{
+	/* payloads are zeros, so only the headers are copied in front of them */
+	static uint8_t bytes[UINT16_MAX];
+	const struct frame *f = &h->net->frames.frame[frame];
+	uint32_t from = f->from;
+	struct hk_rx rx;
+
+	memcpy(bytes, f->bytes, HK_MIN(f->len, sizeof(f->bytes)));
+	/* f->marked goes in here when the engine has a use for it */
+	hk_engine_input(x->engine, bytes, f->len, frame, now_ns(h), &rx);
+	if (rx.peer != HK_PEER_NONE)
+		host_peer(x, rx.peer, from);
+	switch (rx.result) {
+	case HK_RX_DELIVER:
+		x->n.reordered += !hk_psn_before(rx.last, rx.next);
+		host_reorder_add(h, &x->peer[rx.peer], rx.tokens, rx.count, rx.last);
+		reorder_out(h, x, rx.peer, rx.next);
+		return true;
+	case HK_RX_HOLD:
+		reorder_out(h, x, rx.peer, rx.next);
+		return true;
+	case HK_RX_PUT:
+		put_in(h, frame);
+		reorder_out(h, x, rx.peer, rx.next);
+		return false;
+	case HK_RX_CONTROL:
+	case HK_RX_DROP:
+	case HK_RX_MCAST:
+		break;
+	}
+	return false;
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+/* Does what is due, and notes when something is due again. */
+static void turn(struct hosts *h, struct host *x)
+{
+	enum hk_disconnect_reason why;
+
+	x->busy = true;
+	reap(h, x);
+	waiting_run(h, x);
+	send_queues_run(h, x);
+	poll_engine(h, x, FRAME_NONE);
+	while (hk_engine_next_disconnect(x->engine, &why) != HK_PEER_NONE)
+		x->n.disconnects++;
+	x->busy = false;
+
+	uint64_t next = hk_engine_deadline(x->engine);
+
+	if (next == UINT64_MAX)
+		return;
+	/* more may be due at once, such as resends beyond the cap */
+	uint64_t at = HK_MAX(next, now_ns(h) + (next <= now_ns(h) ? HK_USEC : 1)) * SIM_NS;
+
+	if (at < x->wake_at) {
+		x->wake_at = at;
+		events_add(&h->net->events, at, EVENT_WAKE, x->id, 0);
+	}
+}
+
+void host_wake(struct hosts *h, uint32_t id)
+{
+	struct host *x = &h->host[id];
+
+	if (x->wake_at != h->net->events.now)
+		return; /* an earlier event has replaced this one */
+	x->wake_at = UINT64_MAX;
+	turn(h, x);
+}
+
+static void arrived(void *arg, uint32_t host, uint32_t frame)
+{
+	struct hosts *h = arg;
+	struct host *x = &h->host[host];
+	uint32_t from = h->net->frames.frame[frame].from;
+
+	if (x->rx_held >= h->c.pool) {
+		x->n.rx_no_buffer++;
+		frame_free(&h->net->frames, frame);
+		return;
+	}
+	x->rx_held++;
+	x->n.rx_held_max = HK_MAX(x->n.rx_held_max, x->rx_held);
+	x->busy = true;
+	if (!take(h, x, frame)) {
+		frame_free(&h->net->frames, frame);
+		x->rx_held--;
+	}
+	if (hk_engine_deadline(x->engine) == 0)
+		poll_engine(h, x, from);
+	turn(h, x);
+}
+
+static void nic_sent(void *arg, uint32_t host)
+{
+	struct hosts *h = arg;
+	struct host *x = &h->host[host];
+
+	if (HK_LIKELY(!x->nic_full))
+		return;
+	x->nic_full = false;
+	turn(h, x);
+}
+
+void host_send(struct hosts *h, uint32_t from, uint32_t to, uint32_t bytes, bool put, uint32_t tag)
+{
+	struct host *x = &h->host[from];
+	uint32_t frames = (bytes + host_payload(h) - 1) / host_payload(h);
+	uint32_t m = msg_new(h);
+
+	h->msg[m] = (struct msg){.next = MSG_NONE,
+				 .from = from,
+				 .to = to,
+				 .bytes = bytes,
+				 .tag = tag,
+				 .frames = frames,
+				 .began = h->net->events.now,
+				 .put = put || frames > HK_WIRE_MAX_FRAGS};
+	if (x->waiting != MSG_NONE)
+		h->msg[x->waiting_tail].next = m;
+	else
+		x->waiting = m;
+	x->waiting_tail = m;
+	waiting_run(h, x);
+	if (!x->busy) /* otherwise a turn follows */
+		turn(h, x);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+void hosts_init(struct hosts *h, const struct host_config *c, struct net *net, uint32_t count)
+{
+	*h = (struct hosts){
+		.c = *c, .net = net, .count = count, .msg_free = MSG_NONE, .buf_free = MSG_NONE};
+	h->host = sim_alloc(count * sizeof(*h->host));
+	net->arrived = arrived;
+	net->sent = nic_sent;
+	net->arg = h;
+}
+
+void host_start(struct hosts *h, uint32_t id, uint32_t peers, bool receives)
+{
+	struct host *x = &h->host[id];
+	struct hk_engine_config c = h->c.engine;
+
+	c.endpoint = id;
+	c.epoch = EPOCH;
+	/* unused entries would only cost memory, a thousand times */
+	c.max_peers = peers;
+	c.tx_blocks = HK_MIN(c.tx_blocks, peers);
+	if (!receives)
+		c.rx_budget = HK_WIRE_MAX_FRAGS;
+	size_t bytes = hk_engine_size(&c);
+
+	*x = (struct host){
+		.id = id, .listed = HK_PEER_NONE, .waiting = MSG_NONE, .wake_at = UINT64_MAX};
+	x->arena = aligned_alloc(64, bytes);
+	x->engine = x->arena ? hk_engine_init(x->arena, bytes, &c) : NULL;
+	if (!x->engine)
+		sim_no_memory();
+}
+
+void hosts_free(struct hosts *h)
+{
+	for (uint32_t i = 0; i < h->count; i++) {
+		free(h->host[i].arena);
+		free(h->host[i].peer);
+	}
+	free(h->host);
+	free(h->msg);
+	free(h->buf);
+}

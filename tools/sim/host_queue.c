@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sim/host_queue.c: a host's messages, frame buffers, send queues and reorder queues.
+ */
+#include "sim/host.h"
+
+uint32_t msg_new(struct hosts *h)
+{
+	uint32_t m = h->msg_free;
+
+	if (m != MSG_NONE) {
+		h->msg_free = h->msg[m].next;
+		return m;
+	}
+	h->msg = sim_grow(h->msg, h->msgs, &h->msgs_cap, sizeof(*h->msg));
+	return h->msgs++;
+}
+
+void msg_end_if_done(struct hosts *h, uint32_t m)
+{
+	struct msg *x = &h->msg[m];
+
+	if (!x->delivered || x->acked < x->frames)
+		return;
+	x->next = h->msg_free;
+	h->msg_free = m;
+}
+
+uint32_t buf_new(struct hosts *h)
+{
+	uint32_t b = h->buf_free;
+
+	if (b != MSG_NONE) {
+		h->buf_free = h->buf[b].msg;
+		return b;
+	}
+	h->buf = sim_grow(h->buf, h->bufs, &h->bufs_cap, sizeof(*h->buf));
+	return h->bufs++;
+}
+
+void buf_free(struct hosts *h, uint32_t b)
+{
+	h->buf[b].msg = h->buf_free;
+	h->buf_free = b;
+}
+
+/* ---- peers and their send queues ------------------------------------------------------------- */
+
+struct host_peer *host_peer(struct host *x, hk_peer p, uint32_t host)
+{
+	while (p >= x->peers) {
+		x->peer = sim_grow(x->peer, x->peers, &x->peers_cap, sizeof(*x->peer));
+		x->peer[x->peers++] = (struct host_peer){.host = host,
+							 .queue = MSG_NONE,
+							 .reorder = FRAME_NONE,
+							 .next_listed = HK_PEER_NONE};
+	}
+	return &x->peer[p];
+}
+
+void host_list_add(struct host *x, hk_peer p)
+{
+	struct host_peer *q = &x->peer[p];
+
+	if (q->listed)
+		return;
+	q->listed = true;
+	q->next_listed = x->listed;
+	x->listed = p;
+}
+
+void host_queue_add(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
+{
+	struct host_peer *q = &x->peer[p];
+
+	h->msg[m].next = MSG_NONE;
+	if (q->queue == MSG_NONE)
+		q->queue = m;
+	else
+		h->msg[q->queue_tail].next = m;
+	q->queue_tail = m;
+	host_list_add(x, p);
+}
+
+/* ---- messages that wait for an earlier one --------------------------------------------------- */
+
+void host_reorder_add(struct hosts *h, struct host_peer *q, const uint64_t *tokens, unsigned count,
+		      uint32_t last)
+{
+	struct frame *frame = h->net->frames.frame;
+	uint32_t first = (uint32_t)tokens[0];
+	uint32_t *link = &q->reorder;
+
+	for (unsigned i = 0; i < count; i++)
+		frame[tokens[i]].frag = i + 1 < count ? (uint32_t)tokens[i + 1] : FRAME_NONE;
+	frame[first].last = last;
+	/* mostly at the tail: when one frame of many is lost, the rest arrives in order */
+	if (*link != FRAME_NONE && hk_psn_before(frame[q->reorder_tail].last, last))
+		link = &frame[q->reorder_tail].next;
+	while (*link != FRAME_NONE && hk_psn_before(frame[*link].last, last))
+		link = &frame[*link].next;
+	frame[first].next = *link;
+	*link = first;
+	if (frame[first].next == FRAME_NONE)
+		q->reorder_tail = first;
+}
+
+uint32_t host_reorder_due(struct hosts *h, struct host_peer *q, uint32_t next)
+{
+	struct frame *frame = h->net->frames.frame;
+	uint32_t first = q->reorder;
+
+	if (first == FRAME_NONE || !hk_psn_before(frame[first].last, next))
+		return FRAME_NONE;
+	q->reorder = frame[first].next;
+	return first;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sim/options.c: see options.h.
+ */
+#include "sim/options.h"
+#include "sim/scenarios.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct scenario *const all[] = {
+	&scenario_incast, &scenario_longflows, &scenario_burst, &scenario_eager, &scenario_bulk,
+};
+
+/* A number from @lo to @hi. */
+struct option {
+	const char *name;
+	uint64_t lo, hi;
+};
+
+enum {
+	HOSTS,
+	RATE,
+	FRAME,
+	BUFFER,
+	SIZE,
+	COUNT,
+	TIME_MS,
+	SEED,
+	POOL,
+	MARK,
+	CLASSES,
+	LOSS,
+	LEAF_HOSTS,
+	SPINES,
+	OPTIONS
+};
+
+static const struct option option[OPTIONS] = {
+	[HOSTS] = {"--hosts", 2, 100000},
+	[RATE] = {"--rate", 1, 800},
+	[FRAME] = {"--frame", 576, 9200},
+	[BUFFER] = {"--buffer", 10000, 1u << 30},
+	[SIZE] = {"--size", 1, 1u << 30},
+	[COUNT] = {"--count", 1, 1u << 20},
+	[TIME_MS] = {"--time-ms", 1, 1000000},
+	[SEED] = {"--seed", 0, UINT64_MAX},
+	[POOL] = {"--pool", 64, 1u << 20},
+	[MARK] = {"--mark", 1, 1u << 30},
+	[CLASSES] = {"--classes", 0, 1},
+	[LOSS] = {"--loss-ppm", 0, 1000000},
+	[LEAF_HOSTS] = {"--leaf-hosts", 1, 100000},
+	[SPINES] = {"--spines", 1, 1024},
+};
+
+static int number(const char *name, const char *text, uint64_t *value, struct hk_error *err)
+{
+	char *end;
+
+	for (unsigned i = 0; i < OPTIONS; i++) {
+		if (strcmp(name, option[i].name) != 0)
+			continue;
+		errno = 0;
+		unsigned long long v = strtoull(text, &end, 10);
+
+		if (errno || *end || end == text || *text == '-' || v < option[i].lo ||
+		    v > option[i].hi)
+			return hk_error_set(
+				err, -EINVAL,
+				"%s %s is not a number from %lu to %lu; fix: choose one", name,
+				text, (unsigned long)option[i].lo, (unsigned long)option[i].hi);
+		value[i] = v;
+		return 0;
+	}
+	return hk_error_set(err, -EINVAL, "unknown option %s; fix: see `hikyaku sim --help`", name);
+}
+
+int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_error *err)
+{
+	uint64_t v[OPTIONS] = {[RATE] = 10, [FRAME] = 1500, [BUFFER] = 1 << 20, [SEED] = 1};
+	int rc;
+
+	memset(o, 0, sizeof(*o));
+	for (unsigned i = 0; i < HK_ARRAY_LEN(all) && argc > 1; i++)
+		if (strcmp(all[i]->name, argv[1]) == 0)
+			o->scenario = all[i];
+	if (!o->scenario)
+		return hk_error_set(err, -EINVAL, "no scenario %s; fix: see `hikyaku sim --help`",
+				    argc > 1 ? argv[1] : "was named");
+	for (int i = 2; i < argc; i += 2) {
+		if (i + 1 == argc)
+			return hk_error_set(err, -EINVAL, "%s lacks its value; fix: add it",
+					    argv[i]);
+		if ((rc = number(argv[i], argv[i + 1], v, err)) != 0)
+			return rc;
+	}
+	host_config_default(&o->host);
+	o->host.mtu = (uint32_t)v[FRAME];
+	if (v[POOL]) {
+		/* a worker's backlog is a third of its buffers by default */
+		o->host.pool = (uint32_t)v[POOL];
+		o->host.engine.rx_budget = (uint32_t)HK_MAX(v[POOL] / 3, HK_WIRE_MAX_FRAGS);
+	}
+	o->rate_gbit = (uint32_t)v[RATE];
+	o->seed = v[SEED];
+	o->size = (uint32_t)v[SIZE];
+	o->count = (uint32_t)v[COUNT];
+	o->time = v[TIME_MS] * HK_MSEC * SIM_NS;
+	o->net = (struct net_config){
+		.hosts = v[HOSTS] ? (uint32_t)v[HOSTS] : 65,
+		.topology = v[SPINES] ? TOPOLOGY_LEAFSPINE : TOPOLOGY_STAR,
+		.leaf_hosts = v[LEAF_HOSTS] ? (uint32_t)v[LEAF_HOSTS] : 32,
+		.spines = (uint32_t)v[SPINES],
+		.host_ports = 1,
+		.ps_per_byte = 8000 / (uint32_t)v[RATE],
+		.link_delay = HK_USEC * SIM_NS,
+		.buffer = (uint32_t)v[BUFFER],
+		.mark = (uint32_t)v[MARK],
+		.classes = v[CLASSES] != 0,
+		.loss = (uint32_t)v[LOSS],
+	};
+	o->scenario->defaults(o);
+	return 0;
+}

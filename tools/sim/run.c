@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sim/run.c: one run of a scenario. See run.h.
+ */
+#include "sim/run.h"
+
+#include <stdlib.h>
+
+#define START (1000 * HK_SEC * SIM_NS) /* so that no time is 0 */
+
+static void delivered(void *arg, const struct msg *m)
+{
+	struct run *r = arg;
+
+	r->delivered_bytes += m->bytes;
+	r->last_delivery = r->net.events.now;
+	r->o.scenario->delivered(r, m);
+}
+
+static void completed(void *arg, const struct msg *m)
+{
+	struct run *r = arg;
+
+	r->o.scenario->completed(r, m);
+}
+
+void run_init(struct run *r, const struct sim_options *o)
+{
+	*r = (struct run){.o = *o, .rng = {o->seed}, .start = START};
+	r->end = START + o->time;
+	net_init(&r->net, &o->net, hk_rng_next(&r->rng), START);
+	hosts_init(&r->hosts, &o->host, &r->net, o->net.hosts);
+	r->hosts.delivered = delivered;
+	r->hosts.completed = completed;
+	r->hosts.arg = r;
+	r->flows = o->flows;
+	r->flow = sim_alloc(r->flows * sizeof(*r->flow));
+}
+
+void run_free(struct run *r)
+{
+	hosts_free(&r->hosts);
+	net_free(&r->net);
+	free(r->flow);
+	free(r->sample);
+}
+
+void run_go(struct run *r)
+{
+	struct event ev;
+
+	r->o.scenario->begin(r);
+	bool finite = r->left > 0;
+
+	while ((!finite || r->left) && events_next(&r->net.events, r->end, &ev)) {
+		if (ev.kind == EVENT_WAKE)
+			host_wake(&r->hosts, ev.a);
+		else if (ev.kind == EVENT_CALL)
+			r->o.scenario->call(r, ev.a, ev.b);
+		else
+			net_event(&r->net, &ev);
+	}
+	r->ended = r->left == 0;
+}
+
+void run_call_soon(struct run *r, uint64_t spread, uint32_t a, uint32_t b)
+{
+	events_add(&r->net.events, r->net.events.now + SIM_NS * hk_rng_range(&r->rng, 0, spread),
+		   EVENT_CALL, a, b);
+}
+
+void run_sample(struct run *r, uint64_t began)
+{
+	r->sample = sim_grow(r->sample, r->samples, &r->samples_cap, sizeof(*r->sample));
+	r->sample[r->samples++] = (float)(r->net.events.now - began) / 1e6f;
+}
+
+uint64_t run_ideal(const struct run *r, uint64_t messages, uint32_t size, bool put)
+{
+	uint32_t one = host_payload(&r->hosts);
+	uint32_t head = put || size > HK_WIRE_MAX_FRAGS * one ? HK_WIRE_PUT_OVERHEAD
+							      : HK_WIRE_DATA_OVERHEAD;
+	uint64_t bytes = (uint64_t)(size / one) * net_wire_bytes(head + one);
+
+	if (size % one)
+		bytes += net_wire_bytes(head + size % one);
+	return messages * bytes * r->o.net.ps_per_byte;
+}

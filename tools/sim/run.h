@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * sim/run.h: one run: options, scenarios, and what is measured.
+ */
+#ifndef HK_SIM_RUN_H
+#define HK_SIM_RUN_H
+
+#include "sim/host.h"
+
+#include <stdio.h>
+
+struct scenario;
+
+struct sim_options {
+	const struct scenario *scenario;
+	struct net_config net;
+	struct host_config host;
+	uint64_t seed;
+	uint32_t rate_gbit;
+	uint32_t flows; /* senders, or long flows */
+	uint32_t size;  /* bytes of a message */
+	uint32_t count; /* messages of each sender */
+	uint64_t time;  /* ps that are simulated, at most */
+};
+
+/* What one sender did. */
+struct flow {
+	uint64_t bytes; /* completed */
+	uint64_t completed;
+	uint64_t began; /* ps: its oldest message that is not complete */
+};
+
+struct run {
+	struct sim_options o;
+	struct net net;
+	struct hosts hosts;
+	struct hk_rng rng;
+	struct flow *flow; /* by the tag of a message */
+	uint32_t flows;
+	uint64_t start, end; /* ps */
+	uint64_t left;       /* messages that must still be delivered */
+	uint64_t delivered_bytes;
+	uint64_t last_delivery; /* ps */
+	float *sample;          /* completion times, µs */
+	uint32_t samples, samples_cap;
+	bool ended; /* everything was delivered in time */
+};
+
+struct scenario {
+	const char *name;
+	/* Fills in what the user did not choose: 0 in sim_options. */
+	void (*defaults)(struct sim_options *o);
+	void (*begin)(struct run *r);
+	void (*call)(struct run *r, uint32_t a, uint32_t b); /* EVENT_CALL */
+	void (*delivered)(struct run *r, const struct msg *m);
+	void (*completed)(struct run *r, const struct msg *m);
+	/* Writes what only this scenario measures: members of a JSON object, each with a comma. */
+	void (*report)(const struct run *r, FILE *out);
+};
+
+void run_init(struct run *r, const struct sim_options *o);
+void run_go(struct run *r);
+void run_free(struct run *r);
+
+/* An EVENT_CALL for the scenario at a random time up to @spread ns from now. */
+void run_call_soon(struct run *r, uint64_t spread, uint32_t a, uint32_t b);
+
+/* Adds a completion time, from @began (ps) until now. */
+void run_sample(struct run *r, uint64_t began);
+
+/* ps that a link needs for @bytes as messages of @size. */
+uint64_t run_ideal(const struct run *r, uint64_t messages, uint32_t size, bool put);
+
+/* report.c */
+void run_report(struct run *r, FILE *out);
+
+/* Jain's index of the flows' bytes: 1 if all are equal, 1 / n if one has everything. */
+double run_jain(const struct run *r);
+/* The @q quantile of the samples, which are sorted; 0 without any. */
+double run_quantile(const struct run *r, double q);
+
+#endif
