@@ -9,25 +9,32 @@
  *
  * Approach, after Homa (SIGCOMM 2018): the receiver lets few senders send bulk at a time. Packets
  * of HK_LONG_FRAME bytes or more are bulk. A sender says how many bytes it wants to send, and waits
- * for a grant. The receiver grants a quantum at a time to the senders that wait, in turn. All bytes
- * that are granted and have not arrived stay within a budget: what the link carries in a round
- * trip, and a small queue. The budget is far below the buffer of a switch port, so no bulk is lost
- * there. Smaller packets need no grant.
+ * for a grant. It is the turn of HK_GRANT_TURNS senders at a time; the others wait. The receiver
+ * grants them a quantum each, again and again, until a sender has what it wants or has had
+ * TURN_BYTES. So a message begins and ends in one turn, and few incomplete ones need buffers. All
+ * bytes that are granted and have not arrived stay within a budget: what the link carries in a
+ * round trip, and a small queue. The budget is far below the buffer of a switch port, so no bulk is
+ * lost there. Smaller packets need no grant.
  *
  * Both numbers of a grant are sums since the start of the connection, so a grant that is lost or
  * late is repaired by the next. A sender that was granted and does not send keeps a part of the
  * budget from others. So a grant ends: its sender forgets it HK_GRANT_LIFE after it used it last,
  * and the receiver takes it back after twice that time.
  *
+ * The last packet under a grant may exceed it. A rest that is too short for a packet would stay
+ * open, and keep its part of the budget.
+ *
  * A sender that nobody else waits for gets its next quantum without asking, while the last one
  * arrives.
  *
  * The round trip of the budget is the least time from a grant to the first packet that it allowed,
- * of a sender that had nothing else to send. It includes the sender's polling and its NIC.
+ * of a sender that had nothing else to send. It includes the sender's polling and its NIC. Bytes
+ * that were granted before, beyond those of a round trip, make a queue at the switch, in which that
+ * packet waits. Their time is subtracted: otherwise the budget would grow with its own queue.
  *
  * Invariants: e->grant.out is the sum of granted - received over all peers that have a grant open;
  * these are in the list `open`, the longest idle first. A peer that wants more than it was granted
- * is in the list `waiting`.
+ * has its turn or is in the list `waiting`.
  *
  * A wire with two ends has no switch to overflow: there cfg.link_mbps is 0, and nobody waits for
  * grants. A receiver answers requests in any case, since its peer may think otherwise.
@@ -35,6 +42,8 @@
 #include "engine/internal.h"
 
 #define HK_GRANT_LIFE (500 * HK_USEC)
+/* Bytes after which it is the turn of another sender, if one waits. */
+#define TURN_BYTES (64u << 10)
 /* Until a round trip has been measured. */
 #define ROUND_TRIP_START (20 * HK_USEC)
 /* The queue at the receiver's switch port: so long, and at most so many bytes. */
@@ -53,6 +62,11 @@ static uint64_t bytes_in(const struct hk_engine *e, uint64_t ns)
 	return ns * link_mbps(e) / 8000;
 }
 
+static uint64_t time_of(const struct hk_engine *e, uint32_t bytes)
+{
+	return (uint64_t)bytes * 8000 / link_mbps(e);
+}
+
 static void set_budget(struct hk_engine *e)
 {
 	struct hk_grants *g = &e->grant;
@@ -62,6 +76,7 @@ static void set_budget(struct hk_engine *e)
 
 	if (rtt == UINT64_MAX)
 		rtt = ROUND_TRIP_START;
+	g->base = rtt;
 	/* below three frames the link would idle between them */
 	uint64_t budget = bytes_in(e, rtt) + HK_MAX(queue, 3 * frame);
 
@@ -162,6 +177,30 @@ static void wait_remove(struct hk_engine *e, struct hk_peer_rec *r)
 		e->grant.wait_tail = before;
 }
 
+/* Fills the places of those whose turn it is. */
+static void turns_fill(struct hk_engine *e)
+{
+	struct hk_grants *g = &e->grant;
+
+	while (g->turns < HK_GRANT_TURNS && g->wait_head != HK_NIL) {
+		struct hk_peer_rec *r = wait_pop(e);
+
+		r->turn_left = TURN_BYTES;
+		r->in_turn = 1;
+		g->turn[g->turns++] = hk_index(e, r);
+	}
+}
+
+static void turn_end(struct hk_engine *e, unsigned i)
+{
+	struct hk_grants *g = &e->grant;
+
+	hk_rec(e, g->turn[i])->in_turn = 0;
+	g->turns--;
+	for (; i < g->turns; i++)
+		g->turn[i] = g->turn[i + 1];
+}
+
 /* ---- granting ------------------------------------------------------------------------------ */
 
 static uint32_t wants(const struct hk_peer_rec *r)
@@ -171,8 +210,12 @@ static uint32_t wants(const struct hk_peer_rec *r)
 
 static void grant(struct hk_engine *e, struct hk_peer_rec *r, uint32_t bytes, uint64_t now)
 {
-	if (open_bytes(r) == 0)
-		r->granted_at = now; /* the sender idles: this grant measures a round trip */
+	if (open_bytes(r) == 0) { /* the sender idles: this grant measures a round trip */
+		uint64_t queue = time_of(e, e->grant.out);
+
+		r->granted_at = now;
+		r->granted_behind = (uint32_t)(queue - HK_MIN(queue, e->grant.base));
+	}
 	r->rx_granted += bytes;
 	r->grant_due = 1;
 	e->grant.out += bytes;
@@ -188,38 +231,58 @@ static void close_grant(struct hk_engine *e, struct hk_peer_rec *r)
 	open_remove(e, r);
 }
 
-/* Grants while the budget has room. */
-static void run(struct hk_engine *e, uint64_t now)
+/* Adds a peer that wants more than it was granted. */
+static void enlist(struct hk_engine *e, struct hk_peer_rec *r)
 {
-	struct hk_grants *g = &e->grant;
+	if (!r->in_turn)
+		wait_add(e, r);
+}
 
-	while (g->open_head != HK_NIL) {
-		struct hk_peer_rec *r = hk_rec(e, g->open_head);
+/* Takes back grants that are not used. */
+static void close_idle(struct hk_engine *e, uint64_t now)
+{
+	while (e->grant.open_head != HK_NIL) {
+		struct hk_peer_rec *r = hk_rec(e, e->grant.open_head);
 
 		if (HK_LIKELY(now - r->grant_used_at < 2 * HK_GRANT_LIFE))
 			break;
 		close_grant(e, r);
+		r->rx_wanted = r->rx_granted; /* it asks again */
 		e->n.grants_unused++;
-		if (wants(r))
-			wait_add(e, r);
 	}
-	while (g->wait_head != HK_NIL) {
-		struct hk_peer_rec *r = hk_rec(e, g->wait_head);
+}
+
+/* Grants a quantum to each whose turn it is, while the budget has room. */
+static void run(struct hk_engine *e, uint64_t now)
+{
+	struct hk_grants *g = &e->grant;
+
+	close_idle(e, now);
+	for (;;) {
+		turns_fill(e);
+		if (g->turns == 0)
+			break;
+		unsigned i = g->next_turn < g->turns ? g->next_turn : 0;
+		struct hk_peer_rec *r = hk_rec(e, g->turn[i]);
 		uint32_t bytes = HK_MIN(wants(r), g->quantum);
 
 		if (bytes && g->out && g->out + bytes > g->budget)
 			break;
-		wait_pop(e);
-		if (!bytes)
+		if (bytes) {
+			grant(e, r, bytes, now);
+			hk_ack_schedule(e, r, now, true);
+			r->turn_left -= HK_MIN(bytes, r->turn_left);
+		}
+		g->next_turn = (uint8_t)(i + 1);
+		if (wants(r) && (r->turn_left || g->wait_head == HK_NIL))
 			continue;
-		grant(e, r, bytes, now);
-		hk_ack_schedule(e, r, now, true);
+		turn_end(e, i);
+		g->next_turn = (uint8_t)i;
 		if (wants(r))
 			wait_add(e, r);
 	}
-	g->due = g->wait_head == HK_NIL
-			 ? UINT64_MAX
-			 : hk_rec(e, g->open_head)->grant_used_at + 2 * HK_GRANT_LIFE;
+	g->due = g->turns == 0 ? UINT64_MAX
+			       : hk_rec(e, g->open_head)->grant_used_at + 2 * HK_GRANT_LIFE;
 }
 
 void hk_grants_due(struct hk_engine *e, uint64_t now)
@@ -231,9 +294,10 @@ void hk_grants_due(struct hk_engine *e, uint64_t now)
 static void round_trip(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
 	struct hk_grants *g = &e->grant;
-	uint64_t rtt = now - r->granted_at;
+	uint64_t rtt = now - r->granted_at, queue = r->granted_behind;
 
 	r->granted_at = 0;
+	rtt -= HK_MIN(rtt, queue);
 	if (now - g->rtt_since > ROUND_TRIP_LIFE) {
 		g->rtt_since = now;
 		g->rtt_before = g->rtt;
@@ -270,7 +334,7 @@ void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, 
 		open_add(e, r, now);
 	else if (r->in_open_list)
 		open_remove(e, r);
-	if (g->wait_head != HK_NIL)
+	if (g->turns)
 		run(e, now);
 	else if (open_bytes(r) < g->quantum && g->out + g->quantum <= g->budget)
 		/* it rides on the next acknowledgement */
@@ -299,7 +363,7 @@ void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_
 	if (hk_psn_before(r->rx_wanted, g->wanted))
 		r->rx_wanted = g->wanted;
 	if (wants(r)) {
-		wait_add(e, r);
+		enlist(e, r);
 		run(e, now);
 	}
 }
@@ -324,15 +388,15 @@ static void forget_old(struct hk_peer_rec *r, uint64_t now)
 	}
 }
 
-bool hk_grant_allows(struct hk_peer_rec *r, uint32_t len, uint64_t now)
+bool hk_grant_allows(struct hk_peer_rec *r, uint64_t now)
 {
 	forget_old(r, now);
-	return !hk_psn_before(r->tx_granted, r->tx_bulk + len);
+	return hk_psn_before(r->tx_bulk, r->tx_granted);
 }
 
 bool hk_engine_granted(struct hk_engine *e, hk_peer p, uint32_t len, uint64_t now)
 {
-	return p < e->peers && (!hk_is_bulk(e, len) || hk_grant_allows(hk_rec(e, p), len, now));
+	return p < e->peers && (!hk_is_bulk(e, len) || hk_grant_allows(hk_rec(e, p), now));
 }
 
 void hk_grant_used(struct hk_peer_rec *r, uint32_t len, uint64_t now)
@@ -372,6 +436,9 @@ void hk_engine_want(struct hk_engine *e, hk_peer p, uint32_t bytes, uint64_t now
 void hk_grant_forget(struct hk_engine *e, struct hk_peer_rec *r)
 {
 	wait_remove(e, r);
+	for (unsigned i = 0; r->in_turn; i++)
+		if (e->grant.turn[i] == hk_index(e, r))
+			turn_end(e, i);
 	if (r->in_open_list)
 		close_grant(e, r);
 }

@@ -126,7 +126,7 @@ struct hk_peer_rec {
 	uint8_t has_sent : 1;    /* the peer has sent a frame, so keepalives make sense */
 	uint8_t tx_mid : 1;      /* the message sent last lacks fragments */
 	uint8_t in_ack_list : 1, in_wheel : 1, in_wait_list : 1;
-	uint8_t in_open_list : 1, in_grant_list : 1;
+	uint8_t in_open_list : 1, in_grant_list : 1, in_turn : 1;
 	uint8_t has_bulk : 1;  /* acknowledgements carry a grant */
 	uint8_t grant_due : 1; /* the next one tells something new */
 	uint8_t slot;          /* of time, when its latest packet arrived; see engine/budget.c */
@@ -144,7 +144,9 @@ struct hk_peer_rec {
 	uint64_t tx_granted_at;                  /* when we last got or used a grant, ns */
 	uint64_t asked_at;                       /* when we last asked for one, ns */
 	uint64_t grant_used_at;                  /* when the peer last got or used a grant, ns */
-	uint64_t granted_at; /* when it got one that measures a round trip, ns; 0: none open */
+	uint64_t granted_at;     /* when it got one that measures a round trip, ns; 0: none open */
+	uint32_t granted_behind; /* the queue in front of that one, ns */
+	uint32_t turn_left;      /* bytes that its turn lasts */
 	uint32_t open_prev, open_next; /* in the list of peers with an open grant */
 	uint32_t grant_next;           /* in the list of peers that wait for one */
 };
@@ -162,6 +164,7 @@ struct hk_wheel {
 };
 
 /* Grants of bulk to all peers, see engine/grant.c. */
+#define HK_GRANT_TURNS 4
 struct hk_grants {
 	uint32_t out;                  /* bytes that are granted and have not arrived */
 	uint32_t budget, quantum;      /* limit of `out`; bytes of one grant */
@@ -171,6 +174,9 @@ struct hk_grants {
 	uint64_t due;                  /* when the first of these is idle for too long, ns */
 	uint64_t rtt, rtt_before;      /* least round trip since `rtt_since`, and before it, ns */
 	uint64_t rtt_since;            /* ns */
+	uint64_t base;                 /* round trip that the budget covers, ns */
+	uint32_t turn[HK_GRANT_TURNS]; /* senders whose turn it is */
+	uint8_t turns, next_turn;      /* how many; which of them gets the next quantum */
 };
 
 struct hk_engine {
@@ -356,7 +362,7 @@ static inline bool hk_grant_missing(const struct hk_peer_rec *r)
 	return hk_psn_before(r->tx_granted, r->tx_wanted);
 }
 void hk_grant_init(struct hk_engine *e);
-bool hk_grant_allows(struct hk_peer_rec *r, uint32_t len, uint64_t now);
+bool hk_grant_allows(struct hk_peer_rec *r, uint64_t now);
 void hk_grant_used(struct hk_peer_rec *r, uint32_t len, uint64_t now);
 void hk_grant_fill(struct hk_peer_rec *r, struct hk_wire_grant *g, uint64_t now);
 void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_wire_grant *g,

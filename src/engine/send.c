@@ -136,7 +136,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	bool bulk = hk_is_bulk(e, pkt->len);
 
 	if (bulk) {
-		if (!hk_grant_allows(r, pkt->len, now)) {
+		if (!hk_grant_allows(r, now)) {
 			e->n.no_grant++;
 			return false;
 		}

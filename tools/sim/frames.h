@@ -12,7 +12,7 @@
 #include "wire/wire.h"
 
 /* Bytes of the longest headers: an acknowledgement's or a put's. */
-#define FRAME_HEAD (HK_ETH_HLEN + HK_WIRE_HLEN + HK_WIRE_SACK_LEN)
+#define FRAME_HEAD (HK_ETH_HLEN + HK_WIRE_HLEN + HK_WIRE_GRANT_LEN + HK_WIRE_SACK_LEN)
 _Static_assert(FRAME_HEAD >= HK_WIRE_PUT_OVERHEAD, "every header fits");
 
 #define FRAME_NONE UINT32_MAX

@@ -105,6 +105,8 @@ static bool send_frame(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
 	    (msg->put && low && hk_engine_unacked(x->engine, p) >= PUTS_WHEN_LOW))
 		return false;
 	pkt.len = (uint16_t)(payload + (msg->put ? HK_WIRE_PUT_LEN : 0));
+	if (!hk_engine_granted(x->engine, p, pkt.len, now_ns(h)))
+		return false;
 	if (!msg->put) {
 		pkt.frag = (uint8_t)msg->sent;
 		pkt.frags = (uint8_t)msg->frames;
@@ -141,8 +143,18 @@ static void send_queues_run(struct hosts *h, struct host *x)
 	for (hk_peer *link = &x->listed; *link != HK_PEER_NONE;) {
 		struct host_peer *q = &x->peer[*link];
 
-		while (q->queue != MSG_NONE && send_msg(h, x, *link, q->queue))
+		while (q->queue != MSG_NONE) {
+			uint64_t before = host_unsent(h, q->queue);
+			bool all = send_msg(h, x, *link, q->queue);
+
+			q->unsent -= before - (all ? 0 : host_unsent(h, q->queue));
+			if (!all)
+				break;
 			q->queue = h->msg[q->queue].next;
+		}
+		if (q->queue != MSG_NONE)
+			hk_engine_want(x->engine, *link, (uint32_t)HK_MIN(q->unsent, 1u << 30),
+				       now_ns(h));
 		if (q->queue == MSG_NONE) {
 			q->listed = false;
 			*link = q->next_listed;

@@ -37,6 +37,7 @@ struct msg {
 struct host_peer {
 	uint32_t host;
 	uint32_t queue, queue_tail;     /* messages to it that are not sent completely */
+	uint64_t unsent;                /* of these, see host_unsent() */
 	uint32_t reorder, reorder_tail; /* first buffers of messages that wait, by packet number */
 	uint32_t next_listed;           /* next peer with a send queue */
 	bool listed;
@@ -131,6 +132,8 @@ void buf_free(struct hosts *h, uint32_t b);
 struct host_peer *host_peer(struct host *x, hk_peer p, uint32_t host);
 void host_queue_add(struct hosts *h, struct host *x, hk_peer p, uint32_t m);
 void host_list_add(struct host *x, hk_peer p);
+/* The sum of `len` of the packets of message @m that are not sent and need a grant. */
+uint64_t host_unsent(const struct hosts *h, uint32_t m);
 
 /* Puts the @count buffers of a message into the reorder queue of @q. */
 void host_reorder_add(struct hosts *h, struct host_peer *q, const uint64_t *tokens, unsigned count,

@@ -69,6 +69,19 @@ void host_list_add(struct host *x, hk_peer p)
 	x->listed = p;
 }
 
+uint64_t host_unsent(const struct hosts *h, uint32_t m)
+{
+	const struct msg *x = &h->msg[m];
+	uint32_t one = host_payload(h), ext = x->put ? HK_WIRE_PUT_LEN : 0;
+	uint64_t left = x->bytes - (uint64_t)x->sent * one;
+	uint32_t last = x->bytes % one;
+
+	/* a short frame at the end needs no grant */
+	if (left && last && last + ext < HK_LONG_FRAME)
+		return (left - last) / one * (one + ext);
+	return left + (uint64_t)(x->frames - x->sent) * ext;
+}
+
 void host_queue_add(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
 {
 	struct host_peer *q = &x->peer[p];
@@ -79,6 +92,7 @@ void host_queue_add(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
 	else
 		h->msg[q->queue_tail].next = m;
 	q->queue_tail = m;
+	q->unsent += host_unsent(h, m);
 	host_list_add(x, p);
 }
 

@@ -103,6 +103,7 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 		o->host.engine.rx_budget = (uint32_t)HK_MAX(v[POOL] / 3, HK_WIRE_MAX_FRAGS);
 	}
 	o->rate_gbit = (uint32_t)v[RATE];
+	o->host.engine.link_mbps = o->rate_gbit * 1000;
 	o->seed = v[SEED];
 	o->size = (uint32_t)v[SIZE];
 	o->count = (uint32_t)v[COUNT];
