@@ -359,7 +359,8 @@ void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_
 {
 	r->has_bulk = 1;
 	granted(e, r, g->granted, now);
-	/* to us, the receiver */
+	/* to us, the receiver. A grant that ends must not take this request with it */
+	close_idle(e, now);
 	if (hk_psn_before(r->rx_wanted, g->wanted))
 		r->rx_wanted = g->wanted;
 	if (wants(r)) {

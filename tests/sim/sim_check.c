@@ -148,6 +148,14 @@ static void check_packet(struct sim *s, unsigned from, unsigned to, struct sim_d
 	CHECK_MSG(hk_psn_before(h->psn, d->limit),
 		  "%u->%u: packet %u is beyond the credit, which ends at %u", from, to, h->psn,
 		  d->limit);
+	CHECK_EQ((h->flags & HK_WIRE_F_BULK) != 0,
+		 s->c.engine.link_mbps && h->len >= HK_LONG_FRAME);
+	if (first && h->flags & HK_WIRE_F_BULK) {
+		CHECK_MSG(hk_psn_before(d->bulk, d->granted),
+			  "%u->%u: sent %u bytes of bulk, of which %u are granted", from, to,
+			  d->bulk, d->granted);
+		d->bulk += h->len;
+	}
 	if (first) {
 		d->next++;
 		if (h->frag) {
@@ -226,7 +234,11 @@ void sim_monitor(struct sim *s, unsigned from, unsigned to, const struct hk_fram
 		check_packet(s, from, to, d, &f->h);
 	else if (d->began)
 		CHECK_EQ(f->h.psn, d->next);
-	check_ack(s, from, to, sim_dir(s, to, from), f);
+	struct sim_dir *r = sim_dir(s, to, from);
+
+	if (f->h.flags & HK_WIRE_F_GRANT && hk_psn_before(r->granted, f->grant.granted))
+		r->granted = f->grant.granted;
+	check_ack(s, from, to, r, f);
 }
 
 /* ---- when it does not end ------------------------------------------------------------------ */

@@ -199,6 +199,27 @@ static void send_part(struct sim *s, unsigned node, hk_peer p, uint32_t id)
 	b->wire_until = transmit(s, node, b->frame, b->len);
 }
 
+/* The engine's `len` of each part of message @m. */
+static uint16_t packet_len(const struct sim_msg *m)
+{
+	return (uint16_t)(m->len + (m->type == HK_WIRE_PUT ? HK_WIRE_PUT_LEN : 0));
+}
+
+/* Bytes of queued bulk to @to. */
+static uint32_t bulk_waiting(const struct sim *s, const struct sim_node *n, unsigned to)
+{
+	const struct sim_fifo *q = &n->queue[to];
+	uint32_t bytes = 0;
+
+	for (uint32_t i = 0; i < q->count; i++) {
+		const struct sim_msg *m = &s->msgs[q->items[(q->head + i) % q->cap]];
+
+		if (packet_len(m) >= HK_LONG_FRAME)
+			bytes += (uint32_t)(m->frags - m->next) * packet_len(m);
+	}
+	return bytes;
+}
+
 void sim_pump(struct sim *s, unsigned node, unsigned to)
 {
 	struct sim_node *n = &s->nodes[node];
@@ -230,10 +251,19 @@ void sim_pump(struct sim *s, unsigned node, unsigned to)
 		}
 		/* asked for each packet, because the window in bytes may close before the one in
 		 * packets */
-		while (m->next < m->frags && hk_engine_available(n->engine, p))
+		bool granted = true;
+
+		while (m->next < m->frags && hk_engine_available(n->engine, p) &&
+		       (granted = hk_engine_granted(n->engine, p, packet_len(m), s->now)))
 			send_part(s, node, p, id);
 		if (m->next == m->frags)
 			fifo_pop(q);
+		if (!granted) {
+			hk_engine_want(n->engine, p, bulk_waiting(s, n, to), s->now);
+			if (m->next == 0 && m->must)
+				m->src_epoch = m->dst_epoch = 0;
+			return;
+		}
 	}
 }
 

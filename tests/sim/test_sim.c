@@ -35,6 +35,7 @@ static void random_engine(struct hk_rng *r, struct hk_engine_config *e, unsigned
 	e->initial_rto = PICK(r, HK_MSEC, 5 * HK_MSEC, 20 * HK_MSEC);
 	e->peer_timeout = 20 * HK_SEC;
 	e->keepalive = PICK(r, 0, 0, 50 * HK_MSEC);
+	e->link_mbps = (uint32_t)PICK(r, 0, 0, 10, 1000, 100000);
 	e->target_delay = PICK(r, 20 * HK_USEC, 200 * HK_USEC);
 }
 

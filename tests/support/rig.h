@@ -19,7 +19,8 @@
 
 #define RIG_POLLS 100 /* of one rig_next() */
 
-#define RIG_LONG 1024 /* bytes of the longest payload put in */
+#define RIG_LONG 1024 /* bytes of a long payload */
+#define RIG_BODY 2048 /* bytes behind a header that is put in, at most */
 
 struct rig {
 	struct hk_engine_config cfg;
@@ -115,9 +116,9 @@ HK_TEST_UNUSED static struct hk_wire_hdr rig_hdr(const struct rig *g, uint32_t e
 HK_TEST_UNUSED static enum hk_rx_result rig_input(struct rig *g, const struct hk_wire_hdr *h,
 						  const struct hk_wire_sack *sack, uint64_t token)
 {
-	uint8_t frame[FRAME_BYTES(RIG_LONG)], body[RIG_LONG] = {0};
+	uint8_t frame[FRAME_BYTES(RIG_BODY)], body[RIG_BODY] = {0};
 
-	CHECK(h->len <= RIG_LONG);
+	CHECK(h->len <= RIG_BODY);
 	struct hk_wire_hdr with = *h;
 
 	if (sack)
@@ -179,6 +180,33 @@ HK_TEST_UNUSED static void rig_echo(struct rig *g, uint32_t ack, uint32_t tsecr,
 	rig_input(g, &h, NULL, 0);
 }
 
+/* An ack of @endpoint with a grant. */
+HK_TEST_UNUSED static enum hk_rx_result rig_grant(struct rig *g, uint32_t endpoint,
+						  uint32_t granted, uint32_t wanted)
+{
+	struct hk_wire_hdr h = rig_hdr(g, endpoint, HK_WIRE_ACK);
+	uint8_t frame[FRAME_BYTES(HK_WIRE_GRANT_LEN)], body[HK_WIRE_GRANT_LEN];
+
+	h.flags = HK_WIRE_F_GRANT;
+	h.len = HK_WIRE_GRANT_LEN;
+	hk_wire_grant_encode(body, &(struct hk_wire_grant){granted, wanted});
+	memset(&g->rx, 0xa5, sizeof(g->rx));
+	hk_engine_input(g->e, frame, frame_encode(frame, &h, body, g->cfg.crc), 0, g->now, &g->rx);
+	return g->rx.result;
+}
+
+/* Packet @psn of @endpoint with @len bytes of bulk. */
+HK_TEST_UNUSED static enum hk_rx_result rig_bulk(struct rig *g, uint32_t endpoint, uint32_t psn,
+						 uint16_t len)
+{
+	struct hk_wire_hdr h = rig_hdr(g, endpoint, HK_WIRE_PUT);
+
+	h.psn = psn;
+	h.len = len;
+	h.flags = HK_WIRE_F_BULK;
+	return rig_input(g, &h, NULL, psn);
+}
+
 /* Polls once; returns how much came out, in g->out. */
 HK_TEST_UNUSED static unsigned rig_poll(struct rig *g)
 {
@@ -186,8 +214,8 @@ HK_TEST_UNUSED static unsigned rig_poll(struct rig *g)
 	return g->outs;
 }
 
-/* The header of output @i. */
-HK_TEST_UNUSED static struct hk_wire_hdr rig_out(const struct rig *g, unsigned i)
+/* Output @i, without pointers into it. */
+HK_TEST_UNUSED static struct hk_frame rig_out_frame(const struct rig *g, unsigned i)
 {
 	uint8_t frame[HK_ETH_HLEN + sizeof(g->out[i].bytes) + 2048] = {0};
 	struct hk_frame f;
@@ -198,7 +226,14 @@ HK_TEST_UNUSED static struct hk_wire_hdr rig_out(const struct rig *g, unsigned i
 	enum hk_wire_status st = hk_wire_frame_parse(frame, sizeof(frame), false, &f);
 	CHECK_MSG(st == HK_WIRE_OK || (g->cfg.crc && st == HK_WIRE_E_CRC),
 		  "the engine put out a frame that does not parse: %s", hk_wire_status_name(st));
-	return f.h;
+	f.payload = f.src_mac = NULL;
+	return f;
+}
+
+/* The header of output @i. */
+HK_TEST_UNUSED static struct hk_wire_hdr rig_out(const struct rig *g, unsigned i)
+{
+	return rig_out_frame(g, i).h;
 }
 
 /* Sends one small message to @p with @token; its header. */
