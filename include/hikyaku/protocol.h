@@ -51,6 +51,7 @@ struct hk_engine_config {
 	/* Rate of our port if a network with switches is behind it, Mbit/s: bulk waits for grants
 	 * of its receiver. 0: a wire with two ends. */
 	uint32_t link_mbps;
+#define HK_LINK_MBPS_MAX 10000000u
 };
 
 /* Fills in the defaults of every field except key, endpoint and epoch. */

@@ -22,7 +22,7 @@ from .errors import HikyakuError
 STATS, STATUS = 11, 10  # requests that Daemon.text() answers
 _ERROR, _TEXT, _STOP, _STOPPED = 3, 12, 13, 14
 _MAGIC = 0x4C544B48
-_VERSION = 1
+_VERSION = 2
 _HEADER = struct.Struct("=IHHII")  # magic, version, type, length, sequence number
 _LARGEST = 8192
 _START_S = 30.0

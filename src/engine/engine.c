@@ -35,7 +35,8 @@ static bool config_ok(const struct hk_engine_config *c)
 	       c->tx_blocks <= (1u << 20) && c->rx_budget <= (1u << 24) &&
 	       c->rx_budget >= HK_WIRE_MAX_FRAGS && c->window_bytes >= 1 && c->resend_cap >= 1 &&
 	       c->ack_every >= 1 && c->min_rto >= 1 && c->max_rto >= c->min_rto &&
-	       c->initial_rto >= 1 && c->peer_timeout >= 1 && c->target_delay >= 1;
+	       c->initial_rto >= 1 && c->peer_timeout >= 1 && c->target_delay >= 1 &&
+	       c->link_mbps <= HK_LINK_MBPS_MAX;
 }
 
 static uint64_t align64(uint64_t n)

@@ -149,6 +149,8 @@ static const char *check_welcome(const struct hk_ctl_welcome *w)
 	EXPECT(w->mode >= 1 && w->mode < HK_CTL_MODES, "mode");
 	EXPECT(w->eager <= HK_CTL_MAX_EAGER, "eager");
 	EXPECT((w->eager != 0) == hk_ctl_mode_has_pipes((enum hk_ctl_mode)w->mode), "eager");
+	EXPECT(w->link_mbps <= HK_LINK_MBPS_MAX, "link_mbps");
+	EXPECT(w->zero == 0, "zero");
 	EXPECT(TEXT(w->shared, 1), "shared");
 	EXPECT(TEXT(w->huge_dir, 0), "huge_dir");
 	EXPECT(TEXT(w->runtime_dir, 1), "runtime_dir");

@@ -36,13 +36,14 @@
 
 #include "base/clock.h"
 #include "hikyaku/error.h"
+#include "hikyaku/protocol.h"
 
 #include <sys/types.h>
 
 #pragma GCC visibility push(default)
 
 #define HK_CTL_MAGIC     UINT32_C(0x4c544b48) /* "HKTL" */
-#define HK_CTL_VERSION   1
+#define HK_CTL_VERSION   2
 #define HK_CTL_MAX_SLOTS 64  /* ranks of one daemon */
 #define HK_CTL_MAX_NODES 255 /* other nodes of one request */
 #define HK_CTL_MAX_EAGER 64  /* queue pairs of a wire that hikyakud polls */
@@ -102,10 +103,12 @@ struct hk_ctl_welcome {
 	uint32_t lcore;      /* DPDK's logical core that only this slot uses */
 	uint32_t frame_max;  /* bytes, Ethernet header included */
 	uint8_t mac[6];
-	uint8_t port_kind;             /* enum hk_ctl_port: one wire per other node, or one port */
-	uint8_t poller;                /* 1: the daemon has a poller */
-	uint16_t mode;                 /* enum hk_ctl_mode */
-	uint16_t eager;                /* number of eager queues of each wire */
+	uint8_t port_kind;  /* enum hk_ctl_port: one wire per other node, or one port */
+	uint8_t poller;     /* 1: the daemon has a poller */
+	uint16_t mode;      /* enum hk_ctl_mode */
+	uint16_t eager;     /* number of eager queues of each wire */
+	uint32_t link_mbps; /* rate of the port; 0: unknown, or wires */
+	uint32_t zero;
 	char shared[64];               /* DPDK's file prefix, which names the shared memory */
 	char huge_dir[128];            /* mount point of hugetlbfs; "": DPDK looks for it */
 	char runtime_dir[128];         /* directory of DPDK's files: hk_eal_runtime_dir() */
@@ -167,7 +170,7 @@ struct hk_ctl_text {
 
 _Static_assert(sizeof(struct hk_ctl_hdr) == 16, "the header never changes");
 _Static_assert(sizeof(struct hk_ctl_hello) == 136, "part of the protocol");
-_Static_assert(sizeof(struct hk_ctl_welcome) == 528, "part of the protocol");
+_Static_assert(sizeof(struct hk_ctl_welcome) == 536, "part of the protocol");
 _Static_assert(sizeof(struct hk_ctl_error) == 536, "ERROR never changes");
 _Static_assert(sizeof(struct hk_ctl_node) == 16, "part of the protocol");
 _Static_assert(sizeof(struct hk_ctl_wire) == 16, "part of the protocol");

@@ -64,7 +64,8 @@ struct hk_res_info {
 	enum hk_ctl_port port_kind;
 	uint16_t frame_max; /* bytes, Ethernet header included */
 	uint8_t mac[6];
-	uint16_t eager; /* eager queues of each wire */
+	uint16_t eager;     /* eager queues of each wire */
+	uint32_t link_mbps; /* 0: unknown, or wires */
 	char huge_dir[128];
 	char runtime_dir[128];
 };

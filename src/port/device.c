@@ -254,9 +254,13 @@ void hk_device_describe(struct hk_port_impl *p)
 	struct rte_ether_addr mac;
 	if (rte_eth_macaddr_get(p->port.id, &mac) == 0)
 		memcpy(info->mac, mac.addr_bytes, sizeof(info->mac));
+	const struct hk_spec *s = &p->spec;
+
 	/* virtual devices report arbitrary speeds */
-	if (!p->is_vdev && rte_eth_link_get_nowait(p->port.id, &link) == 0 &&
-	    link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
+	if (s->kind == HK_SPEC_AF_XDP || s->kind == HK_SPEC_AF_PACKET)
+		info->link_mbps = hk_netdev_link_mbps(s->iface);
+	else if (!p->is_vdev && rte_eth_link_get_nowait(p->port.id, &link) == 0 &&
+		 link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
 		info->link_mbps = link.link_speed;
 }
 

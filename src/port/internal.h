@@ -89,6 +89,9 @@ struct hk_netdev {
 /* Finds @name in this network namespace; the error lists the interfaces that exist. */
 int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, struct hk_error *err);
 
+/* Returns the rate of the interface @name, Mbit/s. 0: it is unknown, or no device is behind it. */
+uint32_t hk_netdev_link_mbps(const char *name);
+
 /* Fails with a sentence if this process may not open packet sockets (and, for @admin, may not
  * load XDP programs). */
 int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err);

@@ -14,8 +14,10 @@
 #include <unistd.h>
 
 #include <arpa/inet.h>
+#include <linux/ethtool.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
+#include <linux/sockios.h>
 
 static void list_netdevs(char *out, size_t len)
 {
@@ -68,6 +70,30 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
 			    "or have a hikyakud open it that has the capabilities "
 			    "cap_net_raw,cap_net_admin,cap_ipc_lock%s (docs/cluster.md, step 3)",
 			    spec, strerror(errno), admin ? ",cap_sys_admin" : "");
+}
+
+/* Calls the ethtool command in @data for the interface @name. */
+static bool ethtool(int fd, const char *name, void *data)
+{
+	struct ifreq ifr = {.ifr_data = data};
+
+	strncpy(ifr.ifr_name, name, sizeof(ifr.ifr_name) - 1);
+	return ioctl(fd, SIOCETHTOOL, &ifr) == 0;
+}
+
+uint32_t hk_netdev_link_mbps(const char *name)
+{
+	struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
+	struct ethtool_cmd link = {.cmd = ETHTOOL_GSET};
+	uint32_t speed = 0;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	/* an interface without a device, such as a veth, reports an arbitrary speed */
+	if (fd >= 0 && ethtool(fd, name, &driver) && driver.bus_info[0] && ethtool(fd, name, &link))
+		speed = ethtool_cmd_speed(&link);
+	if (fd >= 0)
+		close(fd);
+	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
 static bool is_socket(int fd, int family, unsigned ifindex)

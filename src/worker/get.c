@@ -251,6 +251,8 @@ void hk_get_replies_cancel(struct hk_worker *w, hk_region r)
 			refuse(w, op->peer,
 			       (struct hk_wire_get){.len = op->len, .to_region = op->remote},
 			       HK_WIRE_GET_DENIED);
+		if (op->queued)
+			w->peer[op->peer].tx.queue.bulk -= hk_put_bulk(w, op);
 		op->len = op->sent;
 	}
 }

@@ -34,7 +34,8 @@ struct hk_peer_tx {
 	struct hk_send_queue {
 		struct hk_item *head, *tail; /* links as hk_put_link() makes them */
 		unsigned len;
-	} queue; /* buffers and puts that wait until the window has space */
+		uint64_t bulk; /* sum of `len` of the packets in it that need a grant */
+	} queue;               /* buffers and puts that wait until the window has space */
 };
 
 struct hk_peer_rx {

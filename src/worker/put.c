@@ -41,6 +41,14 @@ static bool unsent(const struct hk_op *op)
 	return op->sent < op->len || (op->number && !op->begun);
 }
 
+uint64_t hk_put_bulk(const struct hk_worker *w, const struct hk_op *op)
+{
+	uint64_t left = op->len - op->sent, last = left % w->frame_payload;
+	uint64_t bulk = left / w->frame_payload * (w->frame_payload + HK_WIRE_PUT_LEN);
+
+	return last + HK_WIRE_PUT_LEN >= HK_LONG_FRAME ? bulk + last + HK_WIRE_PUT_LEN : bulk;
+}
+
 /* The bytes that @op sends next; NULL if they do not lie in one piece. */
 static char *source(const struct hk_op *op)
 {
@@ -103,6 +111,7 @@ static bool put_frame(struct hk_worker *w, struct hk_op *op, uint64_t now)
 	bool low = hk_worker_tx_low(w);
 
 	if (hk_txq_stuck(w, route.txq) || !hk_engine_available(w->engine, op->peer) ||
+	    !hk_engine_granted(w->engine, op->peer, pkt.len, now) ||
 	    (low && hk_engine_unacked(w->engine, op->peer) >= PUTS_WHEN_LOW))
 		return false;
 	hk_buf *b = low ? hk_buf_take_reserved(w) : hk_buf_take(w);
@@ -158,6 +167,8 @@ static bool put_frame(struct hk_worker *w, struct hk_op *op, uint64_t now)
 	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	b->data_len = (uint16_t)bytes;
 	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
+	if (op->queued && pkt.len >= HK_LONG_FRAME)
+		w->peer[op->peer].tx.queue.bulk -= pkt.len;
 	op->sent += len;
 	op->begun = true;
 	op->in_flight++;
@@ -249,6 +260,7 @@ void hk_put_start(struct hk_worker *w, struct hk_op *op)
 	if (peer->tx.queue.head || !hk_put_run(w, op, hk_now(w))) {
 		op->queued = true;
 		hk_send_queue_add(w, op->peer, hk_put_link(op));
+		hk_send_queue_ask(w, op->peer, hk_now(w));
 	} else if (op->is_get_reply) {
 		hk_get_reply_sent(w, op);
 	}

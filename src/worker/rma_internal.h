@@ -41,6 +41,9 @@ void hk_rma_report(struct hk_worker *w);
 
 /* ---- put.c ----------------------------------------------------------------------------------- */
 
+/* The sum of `len` of the packets that @op has to send and that need a grant. */
+uint64_t hk_put_bulk(const struct hk_worker *w, const struct hk_op *op);
+
 /* Sends what there is space for. True: all of it. */
 bool hk_put_run(struct hk_worker *w, struct hk_op *op, uint64_t now);
 

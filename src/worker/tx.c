@@ -206,10 +206,21 @@ static bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t now)
 	return true;
 }
 
+/* The sum of `len` of packets in @item that need a grant. */
+static uint64_t bulk_of(const struct hk_worker *w, struct hk_item *item)
+{
+	if (hk_link_is_put(item))
+		return hk_put_bulk(w, hk_put_of(item));
+	uint16_t len = hk_note(hk_buf_of(item))->len;
+
+	return len >= HK_LONG_FRAME ? len : 0;
+}
+
 void hk_send_queue_add(struct hk_worker *w, hk_peer p, struct hk_item *item)
 {
 	struct hk_worker_peer *peer = &w->peer[p];
 
+	peer->tx.queue.bulk += bulk_of(w, item);
 	hk_item_of(item)->next = NULL;
 	if (peer->tx.queue.head)
 		hk_item_of(peer->tx.queue.tail)->next = item;
@@ -238,6 +249,7 @@ static void backlog_pop(struct hk_worker *w, hk_peer p)
 	struct hk_worker_peer *peer = &w->peer[p];
 	struct hk_item *item = peer->tx.queue.head;
 
+	peer->tx.queue.bulk -= bulk_of(w, item);
 	peer->tx.queue.head = hk_item_of(item)->next;
 	peer->tx.queue.len--;
 	if (hk_link_is_put(item))
@@ -246,6 +258,16 @@ static void backlog_pop(struct hk_worker *w, hk_peer p)
 		peer->rma.refusals_queued--;
 	else if (hk_note(hk_buf_of(item))->atomic_reply)
 		peer->atomic.replies_queued--;
+}
+
+/* Tells the engine how much bulk waits. A grant takes a round trip, so it asks in time, even if
+ * something else holds the queue up now. */
+static void want(struct hk_worker *w, hk_peer p, uint64_t now)
+{
+	uint64_t bulk = w->peer[p].tx.queue.bulk;
+
+	if (HK_UNLIKELY(w->cfg.engine.link_mbps != 0) && bulk)
+		hk_engine_want(w->engine, p, (uint32_t)HK_MIN(bulk, 1u << 30), now);
 }
 
 void hk_send_queues_run(struct hk_worker *w, uint64_t now)
@@ -261,8 +283,16 @@ void hk_send_queues_run(struct hk_worker *w, uint64_t now)
 				break;
 			backlog_pop(w, p);
 		}
+		want(w, p, now);
 		link = hk_peer_list_step(w, HK_LIST_SEND_QUEUE, link, peer->tx.queue.head != NULL);
 	}
+}
+
+void hk_send_queue_ask(struct hk_worker *w, hk_peer p, uint64_t now)
+{
+	want(w, p, now);
+	if (hk_engine_deadline(w->engine) <= now) /* the request must not wait for a poll */
+		hk_tx_poll(w, now, NULL, 0);
 }
 
 bool hk_worker_peers_not_polling(struct hk_worker *w)
@@ -341,6 +371,8 @@ int hk_tx_message(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *const *buf
 		rc = i < count;
 		for (; i < count; i++)
 			hk_send_queue_add(w, p, &hk_note(bufs[i])->item);
+		if (HK_UNLIKELY(rc))
+			hk_send_queue_ask(w, p, now);
 		w->n.messages_sent++;
 	}
 	return rc;

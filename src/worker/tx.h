@@ -38,6 +38,9 @@ void hk_send_queue_add(struct hk_worker *w, hk_peer p, struct hk_item *item);
 /* Sends from the send queues what the windows have space for. */
 void hk_send_queues_run(struct hk_worker *w, uint64_t now);
 
+/* Asks for the grants that the first of a send queue waits for. Call it when one was added. */
+void hk_send_queue_ask(struct hk_worker *w, hk_peer p, uint64_t now);
+
 /* The connection has ended: frees what waited. */
 void hk_send_queue_drop(struct hk_worker *w, hk_peer p);
 

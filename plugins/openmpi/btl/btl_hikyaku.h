@@ -110,6 +110,7 @@ struct hk_btl_params {
 	char *registrar; /* SECRET@HOST:PORT (sdn/registrar/registrar.h) */
 	unsigned peer_timeout_ms, keepalive_ms;
 	unsigned min_rto_us, max_rto_us, ack_delay_us, ack_every, target_delay_us, wakeup_after_us;
+	unsigned link_mbps;
 	unsigned connect_timeout_ms, linger_ms;
 	bool progress_thread;
 	unsigned progress_idle_us, progress_period_us;

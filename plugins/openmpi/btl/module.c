@@ -129,11 +129,14 @@ static int read_port_list(struct hk_error *err)
 
 /* Frames have one size on all paths, that of the smallest: what is lost on one is sent again by
  * another. */
-static void path_carries(struct hk_worker_config *cfg, unsigned carries, bool point_to_point)
+static void path_carries(struct hk_worker_config *cfg, unsigned carries, bool point_to_point,
+			 uint32_t link_mbps)
 {
 	/* a wire with two ends has no queue that others share: credit is enough */
 	if (point_to_point)
 		cfg->engine.target_delay = HK_SEC;
+	else
+		cfg->engine.link_mbps = PARAMS->link_mbps ? PARAMS->link_mbps : link_mbps;
 	if (!cfg->frame_max || cfg->frame_max > carries)
 		cfg->frame_max = carries;
 }
@@ -146,7 +149,9 @@ static int open_port(struct hk_worker_config *cfg, const char *spec, struct hk_p
 
 	if (rc)
 		return rc;
-	path_carries(cfg, (*port)->info.frame_max, (*port)->info.point_to_point);
+	const struct hk_port_info *info = &(*port)->info;
+
+	path_carries(cfg, info->frame_max, info->point_to_point, info->link_mbps);
 	opal_output_verbose(1, mca_btl_hikyaku_component.output,
 			    "hikyaku: port %s, driver %s, frames of %u bytes", (*port)->info.spec,
 			    (*port)->info.driver, (*port)->info.frame_max);
@@ -167,9 +172,11 @@ static int open_ports(struct hk_worker_config *cfg, struct hk_port **port, struc
 			path_carries(cfg,
 				     hk_btl.daemon ? hk_hostd_client_lease(hk_btl.daemon)->frame_max
 						   : hk_port_wire_frame_max(hk_btl.path[i]),
-				     true);
+				     true, 0);
 	} else if (hk_btl.daemon) {
-		path_carries(cfg, hk_hostd_client_lease(hk_btl.daemon)->frame_max, false);
+		const struct hk_ctl_welcome *l = hk_hostd_client_lease(hk_btl.daemon);
+
+		path_carries(cfg, l->frame_max, false, l->link_mbps);
 	} else {
 		for (unsigned i = 0; rc == 0 && i < hk_btl.path_count; i++)
 			rc = open_port(cfg, hk_btl.path[i], &port[i], err);

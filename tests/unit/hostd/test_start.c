@@ -125,7 +125,7 @@ TEST(versions_and_nodes)
 		CHECK(fd >= 0);
 		rig_hello(&m, 0x400);
 		if (i == 0)
-			m.hdr.version = 2;
+			m.hdr.version = HK_CTL_VERSION + 1;
 		if (i == 1)
 			hk_ctl_set_text(m.hello.release, sizeof(m.hello.release), "9.9");
 		if (i == 2)
