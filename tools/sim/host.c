@@ -35,6 +35,12 @@ const struct hk_engine_counters *host_counters(const struct hosts *h, uint32_t i
 	return hk_engine_counters(h->host[id].engine);
 }
 
+/* Where a frame came from whose sender may be unknown to the engine. */
+struct asker {
+	uint32_t from;
+	uint8_t path;
+};
+
 /* ---- out ------------------------------------------------------------------------------------- */
 
 /* Gives a frame to the NIC. It is lost if even the overflow is full: the engine resends it. */
@@ -50,13 +56,54 @@ static void transmit(struct hosts *h, struct host *x, uint32_t frame)
 	net_enqueue(h->net, nic, frame);
 }
 
-/* Is the NIC so full that no new packets are sent? */
-static bool nic_stuck(const struct hosts *h, struct host *x, unsigned path)
+/* The NICs so full that no new packets are sent by them: one bit each. */
+static uint8_t nics_stuck(const struct hosts *h, struct host *x)
 {
-	if (h->net->port[net_nic(h->net, x->id, path)].frames < h->c.nic_ring + NIC_MORE / 2)
-		return false;
-	x->nic_full = true;
-	return true;
+	unsigned mask = 0;
+
+	for (unsigned i = 0; i < h->net->c.host_ports; i++)
+		if (h->net->port[net_nic(h->net, x->id, i)].frames >= h->c.nic_ring + NIC_MORE / 2)
+			mask |= 1u << i;
+	x->nic_full |= mask != 0;
+	return (uint8_t)mask;
+}
+
+/* Tells the engine which paths of a peer are in use, after @before were. */
+static void update_paths(struct host *x, hk_peer p, uint8_t before)
+{
+	uint8_t mask = paths_mask(x->peer[p].paths);
+
+	if (mask != before)
+		hk_engine_peer_paths(x->engine, p, mask);
+}
+
+/* What the host knows of peer @p, which it may have just learned of. */
+static struct host_peer *learn(struct hosts *h, struct host *x, hk_peer p, uint32_t host)
+{
+	if (HK_UNLIKELY(p >= x->peers)) {
+		host_peer_new(h, x, p, host);
+		if (x->peer[p].paths)
+			update_paths(x, p, 0);
+	}
+	return &x->peer[p];
+}
+
+/* The path of the next frame to @p; HK_PATHS: its NIC is stuck. */
+static unsigned pick_path(struct hosts *h, struct host *x, hk_peer p, bool bulk)
+{
+	struct paths *paths = x->peer[p].paths;
+	uint8_t stuck = nics_stuck(h, x);
+	unsigned path = 0;
+
+	if (HK_UNLIKELY(paths != NULL)) {
+		uint8_t before = paths_mask(paths);
+
+		if (now_ns(h) >= paths->resume_at)
+			paths_resume(paths, now_ns(h));
+		update_paths(x, p, before);
+		path = paths_pick(paths, bulk, stuck);
+	}
+	return stuck & 1u << path ? HK_PATHS : path;
 }
 
 static uint32_t frame_to(struct hosts *h, const struct host *x, uint32_t to, size_t len,
@@ -101,7 +148,9 @@ static bool send_frame(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
 	bool low = h->c.tx_buffers - HK_MIN(x->tx_in_use, h->c.tx_buffers) <=
 		   HK_MAX(h->c.tx_buffers / TX_LOW, HK_WIRE_MAX_FRAGS);
 
-	if (nic_stuck(h, x, 0) || !hk_engine_available(x->engine, p) ||
+	unsigned path = pick_path(h, x, p, msg->put);
+
+	if (path == HK_PATHS || !hk_engine_available(x->engine, p) ||
 	    (msg->put && low && hk_engine_unacked(x->engine, p) >= PUTS_WHEN_LOW))
 		return false;
 	pkt.len = (uint16_t)(payload + (msg->put ? HK_WIRE_PUT_LEN : 0));
@@ -112,11 +161,13 @@ static bool send_frame(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
 		pkt.frags = (uint8_t)msg->frames;
 	}
 	uint32_t b = buf_new(h);
-	uint32_t i = frame_to(h, x, msg->to, HK_WIRE_DATA_OVERHEAD + pkt.len, 0);
+	uint32_t i = frame_to(h, x, msg->to, HK_WIRE_DATA_OVERHEAD + pkt.len, path);
 	struct frame *f = &h->net->frames.frame[i];
 
-	h->buf[b] = (struct tx_buf){.msg = m, .peer = p, .len = f->len, .payload = payload};
+	h->buf[b] = (struct tx_buf){
+		.msg = m, .peer = p, .len = f->len, .payload = payload, .path = (uint8_t)path};
 	pkt.token = b;
+	pkt.path = (uint8_t)path;
 	if (!hk_engine_send(x->engine, p, &pkt, now_ns(h), f->bytes + HK_ETH_HLEN)) {
 		frame_free(&h->net->frames, i);
 		buf_free(h, b);
@@ -126,6 +177,8 @@ static bool send_frame(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
 	msg->sent++;
 	x->tx_in_use += msg->put; /* a message has its buffers since it was sent */
 	x->n.data++;
+	if (x->peer[p].paths)
+		paths_sent(x->peer[p].paths, path);
 	transmit(h, x, i);
 	return true;
 }
@@ -164,8 +217,30 @@ static void send_queues_run(struct hosts *h, struct host *x)
 	}
 }
 
-/* Sends what the engine wants sent. @asker: the sender of the frame that just arrived. */
-static void poll_engine(struct hosts *h, struct host *x, uint32_t asker)
+/* The path of what the engine wants sent. */
+static unsigned out_path(struct hosts *h, struct host *x, const struct hk_out *o,
+			 const struct asker *asker)
+{
+	if (o->peer == HK_PEER_NONE)
+		return asker->path;
+	struct host_peer *q = &x->peer[o->peer];
+
+	if (HK_LIKELY(!q->paths))
+		return 0;
+	if (o->kind != HK_OUT_RESEND)
+		return paths_for_reply(q->paths, q->reply);
+	struct tx_buf *b = &h->buf[o->token];
+	uint8_t before = paths_mask(q->paths);
+
+	b->moved |= b->path != o->path;
+	paths_lost(q->paths, b->path, o->path, now_ns(h));
+	b->path = o->path;
+	update_paths(x, o->peer, before);
+	return o->path;
+}
+
+/* Sends what the engine wants sent. @asker: of the frame that just arrived. */
+static void poll_engine(struct hosts *h, struct host *x, const struct asker *asker)
 {
 	struct hk_out out[BURST];
 	unsigned n;
@@ -175,9 +250,10 @@ static void poll_engine(struct hosts *h, struct host *x, uint32_t asker)
 		for (unsigned i = 0; i < n; i++) {
 			const struct hk_out *o = &out[i];
 			bool resend = o->kind == HK_OUT_RESEND;
-			uint32_t to = o->peer == HK_PEER_NONE ? asker : x->peer[o->peer].host;
+			struct host_peer *q = o->peer == HK_PEER_NONE ? NULL : &x->peer[o->peer];
 			size_t len = resend ? h->buf[o->token].len : HK_ETH_HLEN + o->len;
-			uint32_t frame = frame_to(h, x, to, len, 0);
+			uint32_t frame = frame_to(h, x, q ? q->host : asker->from, len,
+						  out_path(h, x, o, asker));
 			struct frame *f = &h->net->frames.frame[frame];
 
 			memcpy(f->bytes + HK_ETH_HLEN, o->bytes, o->len);
@@ -199,7 +275,7 @@ static void send_or_queue(struct hosts *h, struct host *x, uint32_t m)
 
 	if (p == HK_PEER_NONE)
 		p = hk_engine_peer_add(x->engine, msg->to, EPOCH, now_ns(h));
-	struct host_peer *q = host_peer(x, p, msg->to);
+	struct host_peer *q = learn(h, x, p, msg->to);
 
 	if (!msg->put)
 		x->tx_in_use += msg->frames;
@@ -228,7 +304,10 @@ static void reap(struct hosts *h, struct host *x)
 	while ((n = hk_engine_reap(x->engine, tokens, BURST)) != 0) {
 		for (unsigned i = 0; i < n; i++) {
 			uint32_t b = (uint32_t)tokens[i], m = h->buf[b].msg;
+			struct paths *paths = x->peer[h->buf[b].peer].paths;
 
+			if (paths && !(tokens[i] & HK_TOKEN_LOST))
+				paths_acked(paths, h->buf[b].path, h->buf[b].moved);
 			buf_free(h, b);
 			x->tx_in_use--;
 			if (++h->msg[m].acked < h->msg[m].frames)
@@ -297,13 +376,14 @@ static bool take(struct hosts *h, struct host *x, uint32_t frame)
 	static uint8_t bytes[UINT16_MAX];
 	const struct frame *f = &h->net->frames.frame[frame];
 	uint32_t from = f->from;
+	uint8_t path = f->path;
 	struct hk_rx rx;
 
 	memcpy(bytes, f->bytes, HK_MIN(f->len, sizeof(f->bytes)));
 	/* f->marked goes in here when the engine has a use for it */
 	hk_engine_input(x->engine, bytes, f->len, frame, now_ns(h), &rx);
 	if (rx.peer != HK_PEER_NONE)
-		host_peer(x, rx.peer, from);
+		learn(h, x, rx.peer, from)->reply = path;
 	switch (rx.result) {
 	case HK_RX_DELIVER:
 		x->n.reordered += !hk_psn_before(rx.last, rx.next);
@@ -327,18 +407,34 @@ static bool take(struct hosts *h, struct host *x, uint32_t frame)
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
+/* Drops what waits for peers that were given up. Returns whether there were any. */
+static bool disconnects(struct hosts *h, struct host *x)
+{
+	enum hk_disconnect_reason why;
+	bool any = false;
+
+	for (hk_peer p; (p = hk_engine_next_disconnect(x->engine, &why)) != HK_PEER_NONE;) {
+		struct host_peer *q = &x->peer[p];
+
+		for (; q->queue != MSG_NONE; q->queue = h->msg[q->queue].next)
+			if (!h->msg[q->queue].put)
+				x->tx_in_use -= h->msg[q->queue].frames - h->msg[q->queue].sent;
+		x->n.disconnects++;
+		any = true;
+	}
+	return any;
+}
+
 /* Does what is due, and notes when something is due again. */
 static void turn(struct hosts *h, struct host *x)
 {
-	enum hk_disconnect_reason why;
-
 	x->busy = true;
-	reap(h, x);
-	waiting_run(h, x);
-	send_queues_run(h, x);
-	poll_engine(h, x, FRAME_NONE);
-	while (hk_engine_next_disconnect(x->engine, &why) != HK_PEER_NONE)
-		x->n.disconnects++;
+	do {
+		reap(h, x);
+		waiting_run(h, x);
+		send_queues_run(h, x);
+		poll_engine(h, x, NULL);
+	} while (disconnects(h, x)); /* whose buffers and blocks are free now */
 	x->busy = false;
 
 	uint64_t next = hk_engine_deadline(x->engine);
@@ -368,8 +464,12 @@ static void arrived(void *arg, uint32_t host, uint32_t frame)
 {
 	struct hosts *h = arg;
 	struct host *x = &h->host[host];
-	uint32_t from = h->net->frames.frame[frame].from;
+	struct asker asker = {h->net->frames.frame[frame].from, h->net->frames.frame[frame].path};
 
+	if (HK_UNLIKELY(x->silent)) {
+		frame_free(&h->net->frames, frame);
+		return;
+	}
 	if (x->rx_held >= h->c.pool) {
 		x->n.rx_no_buffer++;
 		frame_free(&h->net->frames, frame);
@@ -383,7 +483,7 @@ static void arrived(void *arg, uint32_t host, uint32_t frame)
 		x->rx_held--;
 	}
 	if (hk_engine_deadline(x->engine) == 0)
-		poll_engine(h, x, from);
+		poll_engine(h, x, &asker);
 	turn(h, x);
 }
 
@@ -459,6 +559,8 @@ void host_start(struct hosts *h, uint32_t id, uint32_t peers, bool receives)
 void hosts_free(struct hosts *h)
 {
 	for (uint32_t i = 0; i < h->count; i++) {
+		for (uint32_t k = 0; k < h->host[i].peers; k++)
+			free(h->host[i].peer[k].paths);
 		free(h->host[i].arena);
 		free(h->host[i].peer);
 	}

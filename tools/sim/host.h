@@ -21,6 +21,7 @@
 
 #include "engine/engine.h"
 #include "sim/net.h"
+#include "sim/paths.h"
 
 #define MSG_NONE UINT32_MAX
 
@@ -36,6 +37,8 @@ struct msg {
 
 struct host_peer {
 	uint32_t host;
+	struct paths *paths;            /* NULL: there is one port */
+	uint8_t reply;                  /* the port by which its latest frame came */
 	uint32_t queue, queue_tail;     /* messages to it that are not sent completely */
 	uint64_t unsent;                /* of these, see host_unsent() */
 	uint32_t reorder, reorder_tail; /* first buffers of messages that wait, by packet number */
@@ -55,6 +58,7 @@ struct host {
 	uint32_t waiting, waiting_tail; /* messages that wait for frame buffers */
 	uint64_t wake_at;               /* time of the next EVENT_WAKE, ps */
 	bool nic_full;                  /* something could not be sent because of the NIC */
+	bool silent;                    /* frames to it are lost, for a scenario */
 	bool busy;                      /* its turn runs */
 	struct host_stats {
 		uint32_t rx_held_max;
@@ -81,6 +85,7 @@ struct tx_buf {
 	uint16_t len;     /* of the frame */
 	uint16_t payload; /* put */
 	uint8_t path;
+	bool moved; /* sent by several paths */
 };
 
 struct hosts {
@@ -129,7 +134,7 @@ uint32_t msg_new(struct hosts *h);
 void msg_end_if_done(struct hosts *h, uint32_t m);
 uint32_t buf_new(struct hosts *h);
 void buf_free(struct hosts *h, uint32_t b);
-struct host_peer *host_peer(struct host *x, hk_peer p, uint32_t host);
+void host_peer_new(const struct hosts *h, struct host *x, hk_peer p, uint32_t host);
 void host_queue_add(struct hosts *h, struct host *x, hk_peer p, uint32_t m);
 void host_list_add(struct host *x, hk_peer p);
 /* The sum of `len` of the packets of message @m that are not sent and need a grant. */

@@ -46,16 +46,19 @@ void buf_free(struct hosts *h, uint32_t b)
 
 /* ---- peers and their send queues ------------------------------------------------------------- */
 
-struct host_peer *host_peer(struct host *x, hk_peer p, uint32_t host)
+void host_peer_new(const struct hosts *h, struct host *x, hk_peer p, uint32_t host)
 {
-	while (p >= x->peers) {
+	while (x->peers <= p) {
 		x->peer = sim_grow(x->peer, x->peers, &x->peers_cap, sizeof(*x->peer));
 		x->peer[x->peers++] = (struct host_peer){.host = host,
 							 .queue = MSG_NONE,
 							 .reorder = FRAME_NONE,
 							 .next_listed = HK_PEER_NONE};
 	}
-	return &x->peer[p];
+	if (h->net->c.host_ports > 1) {
+		x->peer[p].paths = sim_alloc(sizeof(struct paths));
+		paths_init(x->peer[p].paths, h->net->c.host_ports);
+	}
 }
 
 void host_list_add(struct host *x, hk_peer p)

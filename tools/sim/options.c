@@ -10,7 +10,9 @@
 #include <string.h>
 
 static const struct scenario *const all[] = {
-	&scenario_incast, &scenario_longflows, &scenario_burst, &scenario_eager, &scenario_bulk,
+	&scenario_incast, &scenario_longflows, &scenario_burst,    &scenario_eager,
+	&scenario_bulk,   &scenario_lone,      &scenario_pingpong, &scenario_alltoall,
+	&scenario_mixed,  &scenario_silent,    &scenario_idle,
 };
 
 /* A number from @lo to @hi. */
@@ -34,6 +36,9 @@ enum {
 	LOSS,
 	LEAF_HOSTS,
 	SPINES,
+	LOAD,
+	PORTS,
+	DEAD_AT,
 	OPTIONS
 };
 
@@ -52,6 +57,9 @@ static const struct option option[OPTIONS] = {
 	[LOSS] = {"--loss-ppm", 0, 1000000},
 	[LEAF_HOSTS] = {"--leaf-hosts", 1, 100000},
 	[SPINES] = {"--spines", 1, 1024},
+	[LOAD] = {"--load", 1, 100},
+	[PORTS] = {"--ports", 1, HK_PATHS},
+	[DEAD_AT] = {"--dead-at-ms", 1, 1000000},
 };
 
 static int number(const char *name, const char *text, uint64_t *value, struct hk_error *err)
@@ -109,18 +117,27 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 	o->count = (uint32_t)v[COUNT];
 	o->time = v[TIME_MS] * HK_MSEC * SIM_NS;
 	o->net = (struct net_config){
-		.hosts = v[HOSTS] ? (uint32_t)v[HOSTS] : 65,
+		.hosts = (uint32_t)v[HOSTS],
 		.topology = v[SPINES] ? TOPOLOGY_LEAFSPINE : TOPOLOGY_STAR,
 		.leaf_hosts = v[LEAF_HOSTS] ? (uint32_t)v[LEAF_HOSTS] : 32,
 		.spines = (uint32_t)v[SPINES],
-		.host_ports = 1,
+		.host_ports = v[PORTS] ? (uint32_t)v[PORTS] : 1,
 		.ps_per_byte = 8000 / (uint32_t)v[RATE],
 		.link_delay = HK_USEC * SIM_NS,
 		.buffer = (uint32_t)v[BUFFER],
 		.mark = (uint32_t)v[MARK],
 		.classes = v[CLASSES] != 0,
 		.loss = (uint32_t)v[LOSS],
+		/* the last port of host 1, which sends in every scenario */
+		.dead_at = v[DEAD_AT] ? SIM_START + v[DEAD_AT] * HK_MSEC * SIM_NS : 0,
+		.dead_host = 1,
+		.dead_port = v[PORTS] ? (uint32_t)v[PORTS] - 1 : 0,
 	};
+	o->load = (uint32_t)v[LOAD];
 	o->scenario->defaults(o);
+	if (o->net.hosts < o->scenario->min_hosts)
+		return hk_error_set(err, -EINVAL, "%s needs %u hosts; fix: choose --hosts %u",
+				    o->scenario->name, o->scenario->min_hosts,
+				    o->scenario->min_hosts);
 	return 0;
 }

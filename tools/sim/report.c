@@ -4,6 +4,7 @@
  */
 #include "sim/run.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 double run_jain(const struct run *r)
@@ -19,22 +20,33 @@ double run_jain(const struct run *r)
 	return squares > 0 ? sum * sum / (r->flows * squares) : 0;
 }
 
-double run_quantile(const struct run *r, double q)
-{
-	if (!r->samples)
-		return 0;
-	double at = q * r->samples;
-	uint32_t i = (uint32_t)at;
-
-	i += at > i; /* the nearest rank */
-	return (double)r->sample[i ? i - 1 : 0];
-}
-
 static int by_value(const void *a, const void *b)
 {
 	float x = *(const float *)a, y = *(const float *)b;
 
 	return (x > y) - (x < y);
+}
+
+void run_sort(float *sample, uint32_t count)
+{
+	if (count)
+		qsort(sample, count, sizeof(*sample), by_value);
+}
+
+double run_quantile(const float *sample, uint32_t count, double q)
+{
+	if (!count)
+		return 0;
+	double at = q * count;
+	uint32_t i = (uint32_t)at;
+
+	i += at > i; /* the nearest rank */
+	return (double)sample[i ? i - 1 : 0];
+}
+
+static double quantile(const struct run *r, double q)
+{
+	return run_quantile(r->sample, r->samples, q);
 }
 
 static void options(const struct run *r, FILE *out)
@@ -45,7 +57,7 @@ static void options(const struct run *r, FILE *out)
 		o->scenario->name, o->net.hosts, o->rate_gbit);
 	fprintf(out, "  \"frame\": %u,\n  \"buffer\": %u,\n  \"size\": %u,\n  \"count\": %u,\n",
 		o->host.mtu, o->net.buffer, o->size, o->count);
-	fprintf(out, "  \"seed\": %lu,\n  \"topology\": \"%s\",\n", (unsigned long)o->seed,
+	fprintf(out, "  \"seed\": %" PRIu64 ",\n  \"topology\": \"%s\",\n", o->seed,
 		o->net.topology == TOPOLOGY_STAR ? "star" : "leafspine");
 }
 
@@ -72,17 +84,17 @@ static void hosts(const struct run *r, FILE *out)
 		loss += e->loss_time;
 	}
 	fprintf(out,
-		"  \"data_frames\": %lu,\n  \"resends\": %lu,\n  \"controls\": %lu,\n"
-		"  \"refused\": %lu,\n  \"duplicates\": %lu,\n  \"timeouts\": %lu,\n"
-		"  \"found_lost\": %lu,\n",
-		(unsigned long)sum.data, (unsigned long)sum.resends, (unsigned long)sum.controls,
-		(unsigned long)refused, (unsigned long)duplicates, (unsigned long)rto,
-		(unsigned long)loss);
+		"  \"data_frames\": %" PRIu64 ",\n  \"resends\": %" PRIu64
+		",\n  \"controls\": %" PRIu64 ",\n"
+		"  \"refused\": %" PRIu64 ",\n  \"duplicates\": %" PRIu64
+		",\n  \"timeouts\": %" PRIu64 ",\n"
+		"  \"found_lost\": %" PRIu64 ",\n",
+		sum.data, sum.resends, sum.controls, refused, duplicates, rto, loss);
 	fprintf(out,
-		"  \"reordered\": %lu,\n  \"held_max\": %u,\n  \"no_rx_buffer\": %lu,\n"
-		"  \"nic_dropped\": %lu,\n  \"disconnects\": %lu,\n",
-		(unsigned long)sum.reordered, sum.rx_held_max, (unsigned long)sum.rx_no_buffer,
-		(unsigned long)sum.tx_dropped, (unsigned long)sum.disconnects);
+		"  \"reordered\": %" PRIu64 ",\n  \"held_max\": %u,\n  \"no_rx_buffer\": %" PRIu64
+		",\n"
+		"  \"nic_dropped\": %" PRIu64 ",\n  \"disconnects\": %" PRIu64 ",\n",
+		sum.reordered, sum.rx_held_max, sum.rx_no_buffer, sum.tx_dropped, sum.disconnects);
 }
 
 static void network(struct run *r, FILE *out)
@@ -96,11 +108,11 @@ static void network(struct run *r, FILE *out)
 	fprintf(out, "  \"loss\": %.5f,\n", sent ? (double)p->n.dropped / (double)sent : 0);
 	fprintf(out, "  \"queue_mean\": %.0f,\n  \"queue_max\": %u,\n", mean, p->n.queue_max);
 	fprintf(out,
-		"  \"dropped\": %lu,\n  \"dropped_bulk\": %lu,\n  \"marked\": %lu,\n"
-		"  \"lost_by_links\": %lu,\n  \"events\": %lu,\n",
-		(unsigned long)sum.dropped, (unsigned long)sum.dropped_bulk,
-		(unsigned long)sum.marked, (unsigned long)r->net.lost_by_links,
-		(unsigned long)r->net.events.done);
+		"  \"dropped\": %" PRIu64 ",\n  \"dropped_bulk\": %" PRIu64
+		",\n  \"marked\": %" PRIu64 ",\n"
+		"  \"lost_by_links\": %" PRIu64 ",\n  \"events\": %" PRIu64 ",\n",
+		sum.dropped, sum.dropped_bulk, sum.marked, r->net.lost_by_links,
+		r->net.events.done);
 }
 
 static void plots(const struct run *r, FILE *out)
@@ -115,29 +127,29 @@ static void plots(const struct run *r, FILE *out)
 		fprintf(out, "%s%u", i ? ", " : "", s->bin[i].max);
 	fprintf(out, "]},\n  \"quantiles_us\": [");
 	for (unsigned i = 0; i <= 200 && r->samples; i++)
-		fprintf(out, "%s%.3f", i ? ", " : "", run_quantile(r, i / 200.0));
+		fprintf(out, "%s%.3f", i ? ", " : "", quantile(r, i / 200.0));
 	fprintf(out, "],\n  \"flow_bytes\": [");
 	for (uint32_t i = 0; i < r->flows; i++)
-		fprintf(out, "%s%lu", i ? ", " : "", (unsigned long)r->flow[i].bytes);
+		fprintf(out, "%s%" PRIu64 "", i ? ", " : "", r->flow[i].bytes);
 	fprintf(out, "]\n");
 }
 
 void run_report(struct run *r, FILE *out)
 {
-	double ps = (double)(r->net.events.now - r->start);
+	double ps = (double)(r->net.events.now - r->measured_from);
+	uint32_t links = HK_MAX(r->o.share_of, 1u) * r->o.net.host_ports;
+	double share = ps > 0 ? (double)r->delivered_bytes * r->o.net.ps_per_byte / ps / links : 0;
 
-	if (r->samples)
-		qsort(r->sample, r->samples, sizeof(*r->sample), by_value);
+	run_sort(r->sample, r->samples);
 	fprintf(out, "{\n");
 	options(r, out);
-	fprintf(out, "  \"ended\": %s,\n  \"time_ms\": %.3f,\n", r->ended ? "true" : "false",
+	fprintf(out, "  \"ended\": %s,\n  \"time_ms\": %.3f,\n", r->left ? "false" : "true",
 		ps / 1e9);
-	fprintf(out, "  \"share\": %.4f,\n  \"jain\": %.4f,\n",
-		ps > 0 ? (double)r->delivered_bytes * r->o.net.ps_per_byte / ps : 0, run_jain(r));
+	fprintf(out, "  \"share\": %.4f,\n  \"jain\": %.4f,\n", share, run_jain(r));
 	fprintf(out,
 		"  \"completions\": %u,\n  \"p50_us\": %.3f,\n  \"p99_us\": %.3f,\n"
 		"  \"max_us\": %.3f,\n",
-		r->samples, run_quantile(r, .5), run_quantile(r, .99), run_quantile(r, 1));
+		r->samples, quantile(r, .5), quantile(r, .99), quantile(r, 1));
 	r->o.scenario->report(r, out);
 	network(r, out);
 	hosts(r, out);

@@ -6,29 +6,30 @@
 
 #include <stdlib.h>
 
-#define START (1000 * HK_SEC * SIM_NS) /* so that no time is 0 */
-
 static void delivered(void *arg, const struct msg *m)
 {
 	struct run *r = arg;
 
 	r->delivered_bytes += m->bytes;
 	r->last_delivery = r->net.events.now;
-	r->o.scenario->delivered(r, m);
+	if (r->o.scenario->delivered)
+		r->o.scenario->delivered(r, m);
 }
 
 static void completed(void *arg, const struct msg *m)
 {
 	struct run *r = arg;
 
-	r->o.scenario->completed(r, m);
+	if (r->o.scenario->completed)
+		r->o.scenario->completed(r, m);
 }
 
 void run_init(struct run *r, const struct sim_options *o)
 {
-	*r = (struct run){.o = *o, .rng = {o->seed}, .start = START};
-	r->end = START + o->time;
-	net_init(&r->net, &o->net, hk_rng_next(&r->rng), START);
+	*r = (struct run){
+		.o = *o, .rng = {o->seed}, .start = SIM_START, .measured_from = SIM_START};
+	r->end = SIM_START + o->time;
+	net_init(&r->net, &o->net, hk_rng_next(&r->rng), SIM_START);
 	hosts_init(&r->hosts, &o->host, &r->net, o->net.hosts);
 	r->hosts.delivered = delivered;
 	r->hosts.completed = completed;
@@ -41,6 +42,9 @@ void run_free(struct run *r)
 {
 	hosts_free(&r->hosts);
 	net_free(&r->net);
+	if (r->o.scenario->end && r->state)
+		r->o.scenario->end(r);
+	free(r->state);
 	free(r->flow);
 	free(r->sample);
 }
@@ -60,13 +64,18 @@ void run_go(struct run *r)
 		else
 			net_event(&r->net, &ev);
 	}
-	r->ended = r->left == 0;
 }
 
 void run_call_soon(struct run *r, uint64_t spread, uint32_t a, uint32_t b)
 {
 	events_add(&r->net.events, r->net.events.now + SIM_NS * hk_rng_range(&r->rng, 0, spread),
 		   EVENT_CALL, a, b);
+}
+
+void run_measure(struct run *r)
+{
+	r->measured_from = r->net.events.now;
+	r->delivered_bytes = 0;
 }
 
 void run_sample(struct run *r, uint64_t began)
@@ -84,5 +93,5 @@ uint64_t run_ideal(const struct run *r, uint64_t messages, uint32_t size, bool p
 
 	if (size % one)
 		bytes += net_wire_bytes(head + size % one);
-	return messages * bytes * r->o.net.ps_per_byte;
+	return messages * bytes * r->o.net.ps_per_byte / r->o.net.host_ports;
 }

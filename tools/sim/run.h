@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+#define SIM_START (1000 * HK_SEC * SIM_NS) /* ps: the clock's first value, so that no time is 0 */
+
 struct scenario;
 
 struct sim_options {
@@ -17,10 +19,12 @@ struct sim_options {
 	struct host_config host;
 	uint64_t seed;
 	uint32_t rate_gbit;
-	uint32_t flows; /* senders, or long flows */
-	uint32_t size;  /* bytes of a message */
-	uint32_t count; /* messages of each sender */
-	uint64_t time;  /* ps that are simulated, at most */
+	uint32_t flows;    /* what struct run counts apart: mostly senders */
+	uint32_t size;     /* bytes of a message */
+	uint32_t count;    /* messages of each sender */
+	uint32_t load;     /* mixed: percent of each link */
+	uint32_t share_of; /* the share is one of so many links; 0: of one */
+	uint64_t time;     /* ps that are simulated, at most */
 };
 
 /* What one sender did. */
@@ -37,25 +41,31 @@ struct run {
 	struct hk_rng rng;
 	struct flow *flow; /* by the tag of a message */
 	uint32_t flows;
-	uint64_t start, end; /* ps */
-	uint64_t left;       /* messages that must still be delivered */
+	uint64_t start, end;    /* ps */
+	uint64_t left;          /* messages that must still be delivered; 0: runs for its time */
+	uint64_t measured_from; /* ps: the share of the link counts from here */
 	uint64_t delivered_bytes;
 	uint64_t last_delivery; /* ps */
+	uint64_t rounds;        /* of a ping-pong, or messages before the measurement */
+	uint64_t round_began;   /* ps */
+	void *state;            /* the scenario's, from malloc() */
 	float *sample;          /* completion times, µs */
 	uint32_t samples, samples_cap;
-	bool ended; /* everything was delivered in time */
 };
 
 struct scenario {
 	const char *name;
+	uint32_t min_hosts;
 	/* Fills in what the user did not choose: 0 in sim_options. */
 	void (*defaults)(struct sim_options *o);
 	void (*begin)(struct run *r);
 	void (*call)(struct run *r, uint32_t a, uint32_t b); /* EVENT_CALL */
+	/* The rest may be NULL. */
 	void (*delivered)(struct run *r, const struct msg *m);
 	void (*completed)(struct run *r, const struct msg *m);
 	/* Writes what only this scenario measures: members of a JSON object, each with a comma. */
 	void (*report)(const struct run *r, FILE *out);
+	void (*end)(struct run *r); /* frees what its state points to */
 };
 
 void run_init(struct run *r, const struct sim_options *o);
@@ -65,10 +75,13 @@ void run_free(struct run *r);
 /* An EVENT_CALL for the scenario at a random time up to @spread ns from now. */
 void run_call_soon(struct run *r, uint64_t spread, uint32_t a, uint32_t b);
 
+/* What happened before does not count for the share of the link. */
+void run_measure(struct run *r);
+
 /* Adds a completion time, from @began (ps) until now. */
 void run_sample(struct run *r, uint64_t began);
 
-/* ps that a link needs for @bytes as messages of @size. */
+/* ps that the links of a host need for @messages of @size bytes. */
 uint64_t run_ideal(const struct run *r, uint64_t messages, uint32_t size, bool put);
 
 /* report.c */
@@ -76,7 +89,8 @@ void run_report(struct run *r, FILE *out);
 
 /* Jain's index of the flows' bytes: 1 if all are equal, 1 / n if one has everything. */
 double run_jain(const struct run *r);
-/* The @q quantile of the samples, which are sorted; 0 without any. */
-double run_quantile(const struct run *r, double q);
+void run_sort(float *sample, uint32_t count);
+/* The @q quantile of samples, which are sorted; 0 without any. */
+double run_quantile(const float *sample, uint32_t count, double q);
 
 #endif
