@@ -9,9 +9,8 @@
 
 #define BURST         16 /* outputs and tokens taken from the engine at once */
 #define EPOCH         1
-#define NIC_MORE      256 /* frames that a worker keeps for a port whose ring is full */
-#define TX_LOW        8   /* puts leave this share of the frame buffers to messages … */
-#define PUTS_WHEN_LOW 8   /* … except so many frames of each peer */
+#define TX_LOW        8 /* puts leave this share of the frame buffers to messages … */
+#define PUTS_WHEN_LOW 8 /* … except so many frames of each peer */
 
 void host_config_default(struct host_config *c)
 {
@@ -43,31 +42,6 @@ struct asker {
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-/* Gives a frame to the NIC. It is lost if even the overflow is full: the engine resends it. */
-static void transmit(struct hosts *h, struct host *x, uint32_t frame)
-{
-	uint32_t nic = net_nic(h->net, x->id, h->net->frames.frame[frame].path);
-
-	if (h->net->port[nic].frames >= h->c.nic_ring + NIC_MORE) {
-		x->n.tx_dropped++;
-		frame_free(&h->net->frames, frame);
-		return;
-	}
-	net_enqueue(h->net, nic, frame);
-}
-
-/* The NICs so full that no new packets are sent by them: one bit each. */
-static uint8_t nics_stuck(const struct hosts *h, struct host *x)
-{
-	unsigned mask = 0;
-
-	for (unsigned i = 0; i < h->net->c.host_ports; i++)
-		if (h->net->port[net_nic(h->net, x->id, i)].frames >= h->c.nic_ring + NIC_MORE / 2)
-			mask |= 1u << i;
-	x->nic_full |= mask != 0;
-	return (uint8_t)mask;
-}
-
 /* Tells the engine which paths of a peer are in use, after @before were. */
 static void update_paths(struct host *x, hk_peer p, uint8_t before)
 {
@@ -92,7 +66,7 @@ static struct host_peer *learn(struct hosts *h, struct host *x, hk_peer p, uint3
 static unsigned pick_path(struct hosts *h, struct host *x, hk_peer p, bool bulk)
 {
 	struct paths *paths = x->peer[p].paths;
-	uint8_t stuck = nics_stuck(h, x);
+	uint8_t stuck = host_nics_stuck(h, x);
 	unsigned path = 0;
 
 	if (HK_UNLIKELY(paths != NULL)) {
@@ -104,38 +78,6 @@ static unsigned pick_path(struct hosts *h, struct host *x, hk_peer p, bool bulk)
 		path = paths_pick(paths, bulk, stuck);
 	}
 	return stuck & 1u << path ? HK_PATHS : path;
-}
-
-static uint32_t frame_to(struct hosts *h, const struct host *x, uint32_t to, size_t len,
-			 unsigned path)
-{
-	static const uint8_t mac[6] = {2};
-	uint32_t i = frame_new(&h->net->frames);
-	struct frame *f = &h->net->frames.frame[i];
-
-	f->from = x->id;
-	f->to = to;
-	f->len = (uint16_t)len;
-	f->path = (uint8_t)path;
-	f->flow = (x->id * 0x9e3779b9u ^ to) + path;
-	f->bulk = false;
-	f->class = 1;
-	hk_wire_eth_encode(f->bytes, mac, mac);
-	return i;
-}
-
-/* Fills in what a frame in buffer @b has beside its base header. */
-static void fill_packet(struct hosts *h, struct frame *f, uint32_t b)
-{
-	const struct tx_buf *buf = &h->buf[b];
-
-	f->msg = buf->msg;
-	f->payload = buf->payload;
-	f->bulk = h->msg[buf->msg].put;
-	f->class = !f->bulk;
-	if (f->bulk)
-		hk_wire_put_encode(f->bytes + HK_WIRE_DATA_OVERHEAD,
-				   &(struct hk_wire_put){.region = 1});
 }
 
 /* Sends the next frame of message @m. False if the window, the NIC or the buffers have no space. */
@@ -161,7 +103,7 @@ static bool send_frame(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
 		pkt.frags = (uint8_t)msg->frames;
 	}
 	uint32_t b = buf_new(h);
-	uint32_t i = frame_to(h, x, msg->to, HK_WIRE_DATA_OVERHEAD + pkt.len, path);
+	uint32_t i = host_frame(h, x, msg->to, HK_WIRE_DATA_OVERHEAD + pkt.len, path);
 	struct frame *f = &h->net->frames.frame[i];
 
 	h->buf[b] = (struct tx_buf){
@@ -173,13 +115,13 @@ static bool send_frame(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
 		buf_free(h, b);
 		return false;
 	}
-	fill_packet(h, f, b);
+	host_frame_fill(h, f, b);
 	msg->sent++;
 	x->tx_in_use += msg->put; /* a message has its buffers since it was sent */
 	x->n.data++;
 	if (x->peer[p].paths)
 		paths_sent(x->peer[p].paths, path);
-	transmit(h, x, i);
+	host_transmit(h, x, i);
 	return true;
 }
 
@@ -252,16 +194,16 @@ static void poll_engine(struct hosts *h, struct host *x, const struct asker *ask
 			bool resend = o->kind == HK_OUT_RESEND;
 			struct host_peer *q = o->peer == HK_PEER_NONE ? NULL : &x->peer[o->peer];
 			size_t len = resend ? h->buf[o->token].len : HK_ETH_HLEN + o->len;
-			uint32_t frame = frame_to(h, x, q ? q->host : asker->from, len,
-						  out_path(h, x, o, asker));
+			uint32_t frame = host_frame(h, x, q ? q->host : asker->from, len,
+						    out_path(h, x, o, asker));
 			struct frame *f = &h->net->frames.frame[frame];
 
 			memcpy(f->bytes + HK_ETH_HLEN, o->bytes, o->len);
 			if (resend)
-				fill_packet(h, f, (uint32_t)o->token);
+				host_frame_fill(h, f, (uint32_t)o->token);
 			x->n.resends += resend;
 			x->n.controls += !resend;
-			transmit(h, x, frame);
+			host_transmit(h, x, frame);
 		}
 	} while (n == BURST);
 }

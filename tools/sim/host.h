@@ -14,7 +14,8 @@
  *  - hands messages over in order: one that arrived before an earlier one waits in its receive
  *    buffers, and so do fragments of incomplete messages. Without a free buffer, frames are lost.
  *
- * host.c has every call of the engine in this program. host_queue.c has what surrounds them.
+ * host.c has every call of the engine in this program. host_queue.c and host_nic.c have what
+ * surrounds them.
  */
 #ifndef HK_SIM_HOST_H
 #define HK_SIM_HOST_H
@@ -128,6 +129,16 @@ uint32_t host_payload(const struct hosts *h);
 const struct hk_engine_counters *host_counters(const struct hosts *h, uint32_t id);
 
 /* ---- between the files of the host ----------------------------------------------------------- */
+
+/* host_nic.c */
+/* A frame of @len bytes to host @to, without its headers. */
+uint32_t host_frame(struct hosts *h, const struct host *x, uint32_t to, size_t len, unsigned path);
+/* Fills in what the frame of buffer @b has beside its base header. */
+void host_frame_fill(const struct hosts *h, struct frame *f, uint32_t b);
+/* Gives a frame to its NIC. It is lost if even the overflow is full: the engine resends it. */
+void host_transmit(struct hosts *h, struct host *x, uint32_t frame);
+/* The NICs so full that no new packets are sent by them: one bit each. */
+uint8_t host_nics_stuck(const struct hosts *h, struct host *x);
 
 /* host_queue.c */
 uint32_t msg_new(struct hosts *h);
