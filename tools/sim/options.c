@@ -134,6 +134,16 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 		.dead_port = v[PORTS] ? (uint32_t)v[PORTS] - 1 : 0,
 	};
 	o->load = (uint32_t)v[LOAD];
+	if (8000 % v[RATE])
+		return hk_error_set(err, -EINVAL,
+				    "--rate %lu does not divide 8000; fix: choose 10, 25 or 100",
+				    (unsigned long)v[RATE]);
+	if (v[LEAF_HOSTS] && !v[SPINES])
+		return hk_error_set(err, -EINVAL,
+				    "--leaf-hosts is for networks with spines; fix: add --spines");
+	if (v[LOAD] && o->scenario != &scenario_mixed)
+		return hk_error_set(err, -EINVAL,
+				    "--load is for the scenario mixed; fix: leave it out");
 	o->scenario->defaults(o);
 	if (o->net.hosts < o->scenario->min_hosts)
 		return hk_error_set(err, -EINVAL, "%s needs %u hosts; fix: choose --hosts %u",

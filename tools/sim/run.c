@@ -49,6 +49,16 @@ void run_free(struct run *r)
 	free(r->sample);
 }
 
+static void happen(struct run *r, const struct event *ev)
+{
+	if (ev->kind == EVENT_WAKE)
+		host_wake(&r->hosts, ev->a);
+	else if (ev->kind == EVENT_CALL)
+		r->o.scenario->call(r, ev->a, ev->b);
+	else
+		net_event(&r->net, ev);
+}
+
 void run_go(struct run *r)
 {
 	struct event ev;
@@ -56,14 +66,17 @@ void run_go(struct run *r)
 	r->o.scenario->begin(r);
 	bool finite = r->left > 0;
 
-	while ((!finite || r->left) && events_next(&r->net.events, r->end, &ev)) {
-		if (ev.kind == EVENT_WAKE)
-			host_wake(&r->hosts, ev.a);
-		else if (ev.kind == EVENT_CALL)
-			r->o.scenario->call(r, ev.a, ev.b);
-		else
-			net_event(&r->net, &ev);
-	}
+	while ((!finite || r->left) && events_next(&r->net.events, r->end, &ev))
+		happen(r, &ev);
+}
+
+void run_on(struct run *r, uint64_t time)
+{
+	uint64_t until = r->net.events.now + time;
+	struct event ev;
+
+	while (events_next(&r->net.events, until, &ev))
+		happen(r, &ev);
 }
 
 void run_call_soon(struct run *r, uint64_t spread, uint32_t a, uint32_t b)

@@ -69,7 +69,10 @@ struct scenario {
 };
 
 void run_init(struct run *r, const struct sim_options *o);
+/* Until the scenario is done or its time has passed. */
 void run_go(struct run *r);
+/* For @time ps more, such as for the last acknowledgements. */
+void run_on(struct run *r, uint64_t time);
 void run_free(struct run *r);
 
 /* An EVENT_CALL for the scenario at a random time up to @spread ns from now. */

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The options of hikyaku-sim.
+ */
+#include "sim/options.h"
+
+#include "tests/support/hk_test.h"
+
+static struct sim_options o;
+static struct hk_error err;
+
+static int parse(const char *line)
+{
+	static char text[256];
+	char *argv[32];
+	int argc = 0;
+
+	snprintf(text, sizeof(text), "hikyaku-sim %s", line);
+	for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
+		argv[argc++] = word;
+	err.text[0] = 0;
+	return sim_options_parse(&o, argc, argv, &err);
+}
+
+#define REFUSED(line, why)                                                                         \
+	do {                                                                                       \
+		CHECK(parse(line) < 0);                                                            \
+		CHECK_MSG(strstr(err.text, why), "%s: %s", line, err.text);                        \
+		CHECK_MSG(strstr(err.text, "; fix: "), "%s: %s", line, err.text);                  \
+	} while (0)
+
+TEST(defaults_are_those_of_a_worker)
+{
+	CHECK_EQ(parse("incast"), 0);
+	CHECK_EQ(o.net.hosts, 65);
+	CHECK_EQ(o.flows, 64);
+	CHECK_EQ(o.size, 64 << 10);
+	CHECK_EQ(o.net.ps_per_byte, 800);
+	CHECK_EQ(o.net.buffer, 1 << 20);
+	CHECK_EQ(o.host.mtu, 1500);
+	CHECK_EQ(o.host.pool, 6144);
+	CHECK_EQ(o.host.tx_buffers, 2048);
+	CHECK_EQ(o.host.engine.rx_budget, 2048);
+	CHECK_EQ(o.net.topology, TOPOLOGY_STAR);
+}
+
+TEST(values_are_taken)
+{
+	CHECK_EQ(parse("burst --hosts 9 --rate 100 --frame 9000 --buffer 20000 --size 16 --count 3 "
+		       "--time-ms 7 --seed 18446744073709551615 --pool 99 --mark 5000 --classes 1 "
+		       "--loss-ppm 10 --leaf-hosts 4 --spines 2 --ports 2 --dead-at-ms 3"),
+		 0);
+	CHECK_EQ(o.net.hosts, 9);
+	CHECK_EQ(o.net.ps_per_byte, 80);
+	CHECK_EQ(o.host.mtu, 9000);
+	CHECK_EQ(o.net.buffer, 20000);
+	CHECK_EQ(o.size, 16);
+	CHECK_EQ(o.count, 3);
+	CHECK_EQ(o.time, 7 * HK_MSEC * SIM_NS);
+	CHECK_EQ(o.seed, UINT64_MAX);
+	CHECK_EQ(o.host.pool, 99);
+	CHECK_EQ(o.host.engine.rx_budget, 33);
+	CHECK_EQ(o.net.mark, 5000);
+	CHECK(o.net.classes);
+	CHECK_EQ(o.net.loss, 10);
+	CHECK_EQ(o.net.topology, TOPOLOGY_LEAFSPINE);
+	CHECK_EQ(o.net.leaf_hosts, 4);
+	CHECK_EQ(o.net.spines, 2);
+	CHECK_EQ(o.net.host_ports, 2);
+	CHECK_EQ(o.net.dead_at, SIM_START + 3 * HK_MSEC * SIM_NS);
+	CHECK_EQ(o.net.dead_port, 1);
+}
+
+TEST(mistakes_are_named)
+{
+	REFUSED("", "no scenario");
+	REFUSED("outcast", "no scenario outcast");
+	REFUSED("incast --hosts", "--hosts lacks its value");
+	REFUSED("incast --hosts 1", "--hosts 1 ");
+	REFUSED("incast --hosts -5", "--hosts -5 ");
+	REFUSED("incast --hosts 5x", "--hosts 5x ");
+	REFUSED("incast --seed 99999999999999999999", "--seed ");
+	REFUSED("incast --rate 30", "--rate 30 ");
+	REFUSED("incast --colour 7", "unknown option --colour");
+	REFUSED("lone --hosts 2", "lone needs 3 hosts");
+	REFUSED("incast --leaf-hosts 4", "--leaf-hosts");
+	REFUSED("incast --load 50", "--load");
+}
