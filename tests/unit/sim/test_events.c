@@ -124,6 +124,24 @@ TEST(a_series_keeps_mean_and_maximum_however_long_it_is)
 	series_free(&s);
 }
 
+TEST(a_series_puts_values_where_they_belong)
+{
+	struct series s = {0};
+	unsigned i = 0;
+
+	/* 100 until the middle, and then 300 */
+	series_set(&s, START, 100);
+	for (uint64_t ms = 1; ms <= 10; ms++)
+		series_set(&s, START + ms * HK_MSEC * SIM_NS, ms < 5 ? 100 : 300);
+	CHECK_CMP(s.used, <=, 10 * HK_MSEC * SIM_NS / s.width + 1);
+	for (; (i + 1) * s.width <= 5 * HK_MSEC * SIM_NS; i++)
+		check_near(s.bin[i].area, 100.0 * (double)s.width);
+	for (i++; (i + 1) * s.width <= 10 * HK_MSEC * SIM_NS; i++)
+		check_near(s.bin[i].area, 300.0 * (double)s.width);
+	CHECK_CMP(i, >, SERIES_BINS / 2 - 2);
+	series_free(&s);
+}
+
 TEST(quantiles_are_the_nearest_ranks)
 {
 	float sample[100];
@@ -134,6 +152,8 @@ TEST(quantiles_are_the_nearest_ranks)
 	CHECK_EQ((int)run_quantile(sample, 100, 0), 1);
 	CHECK_EQ((int)run_quantile(sample, 100, .5), 50);
 	CHECK_EQ((int)run_quantile(sample, 100, .99), 99);
+	CHECK_EQ((int)run_quantile(sample, 100, .985), 99);
+	CHECK_EQ((int)run_quantile(sample, 100, .501), 51);
 	CHECK_EQ((int)run_quantile(sample, 100, 1), 100);
 	CHECK_EQ((int)run_quantile(sample, 1, .99), 1);
 	CHECK_EQ((int)run_quantile(sample, 0, .99), 0);
