@@ -66,7 +66,9 @@ static size_t layout(struct hk_engine *e, const struct hk_engine_config *c)
 	e->rx_off = off;
 	off = align64(off + (uint64_t)(c->rx_budget / 2) * sizeof(struct hk_rx_message));
 	e->done_off = off;
-	return align64(off + (uint64_t)e->done_cap * sizeof(uint64_t));
+	off = align64(off + (uint64_t)e->done_cap * sizeof(uint64_t));
+	e->grant_off = off;
+	return align64(off + (uint64_t)c->max_peers * sizeof(uint32_t));
 }
 
 size_t hk_engine_size(const struct hk_engine_config *cfg)

@@ -9,7 +9,9 @@
  *
  * Approach, after Homa (SIGCOMM 2018): the receiver lets few senders send bulk at a time. Packets
  * of HK_LONG_FRAME bytes or more are bulk. A sender says how many bytes it wants to send, and waits
- * for a grant. It is the turn of HK_GRANT_TURNS senders at a time; the others wait. The receiver
+ * for a grant. It is the turn of HK_GRANT_TURNS senders at a time; the others wait. Who is next is
+ * drawn from those that waited when the last draw of all was complete: in an exchange between all
+ * hosts, each receiver would otherwise give its turns to the same senders. The receiver
  * grants them a quantum each, again and again, until a sender has what it wants or has had
  * TURN_BYTES. So a message begins and ends in one turn, and few incomplete ones need buffers. All
  * bytes that are granted and have not arrived stay within a budget: what the link carries in a
@@ -24,17 +26,28 @@
  * The last packet under a grant may exceed it. A rest that is too short for a packet would stay
  * open, and keep its part of the budget.
  *
+ * A sender may have grants of many receivers. It gives its NIC no more than the NIC sends in
+ * NIC_QUEUE_TIME: otherwise grants would be used up in a long queue there, and arrive long after
+ * their receiver has given them up. Small packets would wait behind them, too.
+ *
+ * A sender that is busy with other receivers keeps its grant open. Its turn then ends, and what it
+ * has open does not count against the budget, up to STALLED_MAX. Otherwise a receiver would idle
+ * while all its turns are with busy senders, as in an exchange between all hosts. A packet that
+ * waits in the queue in front of our own link looks the same, so this is done only while that link
+ * idles.
+ *
  * A sender that nobody else waits for gets its next quantum without asking, while the last one
  * arrives.
  *
- * The round trip of the budget is the least time from a grant to the first packet that it allowed,
- * of a sender that had nothing else to send. It includes the sender's polling and its NIC. Bytes
- * that were granted before, beyond those of a round trip, make a queue at the switch, in which that
- * packet waits. Their time is subtracted: otherwise the budget would grow with its own queue.
+ * The round trip of the budget is the least one that bulk had lately, from a frame of ours to the
+ * packet that echoes its timestamp. The echo leaves out the time that the sender waited. Bytes that
+ * are granted beyond a round trip make a queue at the switch, in which packets wait. Their time is
+ * subtracted: otherwise the budget would grow with its own queue. It is not known that they are in
+ * that queue, so such a measurement never lowers the round trip.
  *
- * Invariants: e->grant.out is the sum of granted - received over all peers that have a grant open;
- * these are in the list `open`, the longest idle first. A peer that wants more than it was granted
- * has its turn or is in the list `waiting`.
+ * Invariants: e->grant.out and .stalled are the sums of granted - received over the peers of the
+ * lists OPEN and STALLED. Each peer with a grant open is in one of them, the longest idle first. A
+ * peer that wants more than it was granted has its turn or is in the list `waiting`.
  *
  * A wire with two ends has no switch to overflow: there cfg.link_mbps is 0, and nobody waits for
  * grants. A receiver answers requests in any case, since its peer may think otherwise.
@@ -42,15 +55,29 @@
 #include "engine/internal.h"
 
 #define HK_GRANT_LIFE (500 * HK_USEC)
+/* Bulk that waits for our own NIC waits in the send queue, except for so long. */
+#define NIC_QUEUE_TIME (20 * HK_USEC)
+/* A sender that has not answered for two round trips and so long serves others. Bytes that such
+ * senders may have open in addition to the budget. */
+#define STALL_TIME  (5 * HK_USEC)
+#define STALLED_MAX (384u << 10)
+/* That matters if our link was idle for so long in the last twice that time. */
+#define LINK_IDLE      (5 * HK_USEC)
+#define FRAME_OVERHEAD 100u /* bytes on the wire besides `len`, and small packets, about */
+/* A sender that wants no more than this gets it at once: the first part of an eager message would
+ * hold receive buffers until the rest comes. */
+#define EAGER_BYTES (20u << 10)
 /* Bytes after which it is the turn of another sender, if one waits. */
 #define TURN_BYTES (64u << 10)
 /* Until a round trip has been measured. */
-#define ROUND_TRIP_START (20 * HK_USEC)
+#define ROUND_TRIP_START (4 * HK_USEC)
 /* The queue at the receiver's switch port: so long, and at most so many bytes. */
 #define QUEUE_TIME  (20 * HK_USEC)
 #define QUEUE_BYTES (80u << 10)
+/* Half the buffer of a switch port, as these are today. */
+#define BUDGET_MAX (512u << 10)
 /* The least round trip counts for so long. Routes change. */
-#define ROUND_TRIP_LIFE (100 * HK_MSEC)
+#define ROUND_TRIP_LIFE (10 * HK_MSEC)
 
 static uint32_t link_mbps(const struct hk_engine *e)
 {
@@ -70,27 +97,56 @@ static uint64_t time_of(const struct hk_engine *e, uint32_t bytes)
 static void set_budget(struct hk_engine *e)
 {
 	struct hk_grants *g = &e->grant;
-	uint64_t rtt = HK_MIN(g->rtt, g->rtt_before);
 	uint64_t frame = HK_MAX(g->frame, HK_LONG_FRAME);
 	uint64_t queue = HK_MIN(bytes_in(e, QUEUE_TIME), QUEUE_BYTES);
 
-	if (rtt == UINT64_MAX)
-		rtt = ROUND_TRIP_START;
-	g->base = rtt;
-	/* below three frames the link would idle between them */
-	uint64_t budget = bytes_in(e, rtt) + HK_MAX(queue, 3 * frame);
+	/* below two frames the link would idle between them */
+	uint64_t budget = bytes_in(e, g->base) + HK_MAX(queue, 2 * frame);
 
-	g->budget = (uint32_t)HK_MIN(budget, UINT32_MAX / 2);
-	g->quantum = (uint32_t)HK_MAX(g->budget / 4, frame);
+	g->budget = (uint32_t)HK_MIN(budget, BUDGET_MAX);
+	/* of whole packets, so that none exceeds it */
+	g->quantum = (uint32_t)(HK_MAX(g->budget / 4 / frame, 1) * frame);
+	e->nic_queue = HK_MAX(NIC_QUEUE_TIME, 2 * time_of(e, (uint32_t)frame));
+}
+
+static void saw_frame(struct hk_engine *e, uint32_t len)
+{
+	if (HK_LIKELY(len <= e->grant.frame))
+		return;
+	e->grant.frame = len;
+	set_budget(e);
+}
+
+/* Between packets that follow each other closely, a link is not idle. */
+static uint64_t idle_time(const struct hk_engine *e)
+{
+	return LINK_IDLE + time_of(e, e->grant.frame);
+}
+
+/* Notes how long our link was busy with a frame. */
+static void link_busy(struct hk_engine *e, uint32_t len, uint64_t now)
+{
+	struct hk_grants *g = &e->grant;
+	uint64_t from = HK_MAX(g->busy_to, now - HK_MIN(now, 2 * idle_time(e)));
+
+	g->busy_to = HK_MIN(from, now) + time_of(e, len + FRAME_OVERHEAD);
+}
+
+/* A sender that has not answered for so long is busy. */
+static uint64_t stall_time(const struct hk_engine *e)
+{
+	return 2 * (e->grant.base + time_of(e, e->grant.frame)) + STALL_TIME;
 }
 
 void hk_grant_init(struct hk_engine *e)
 {
 	struct hk_grants *g = &e->grant;
 
-	g->wait_head = g->wait_tail = g->open_head = g->open_tail = HK_NIL;
-	g->due = UINT64_MAX;
-	g->rtt = g->rtt_before = UINT64_MAX;
+	for (unsigned i = 0; i < HK_GRANT_LISTS; i++)
+		g->list[i].head = g->list[i].tail = HK_NIL;
+	g->random = e->cfg.endpoint * 2654435761u;
+	g->due = e->nic_due = UINT64_MAX;
+	g->base = ROUND_TRIP_START;
 	set_budget(e);
 }
 
@@ -101,80 +157,110 @@ static uint32_t open_bytes(const struct hk_peer_rec *r)
 	return r->rx_granted - r->rx_bulk;
 }
 
-static void open_remove(struct hk_engine *e, struct hk_peer_rec *r)
+/* Puts @r, which has a grant open, at the end of @list, or takes it out of its list
+ * (HK_GRANT_NONE). */
+static void move_to(struct hk_engine *e, struct hk_peer_rec *r, enum hk_grant_list list)
 {
-	if (r->open_prev == HK_NIL)
-		e->grant.open_head = r->open_next;
-	else
-		hk_rec(e, r->open_prev)->open_next = r->open_next;
-	if (r->open_next == HK_NIL)
-		e->grant.open_tail = r->open_prev;
-	else
-		hk_rec(e, r->open_next)->open_prev = r->open_prev;
-	r->in_open_list = 0;
-}
-
-static void open_add(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
-{
+	struct hk_grants *g = &e->grant;
 	uint32_t p = hk_index(e, r);
 
-	r->grant_used_at = now;
-	if (r->in_open_list) {
-		if (HK_LIKELY(e->grant.open_tail == p))
+	if (r->grant_list != HK_GRANT_NONE) {
+		struct hk_grant_queue *from = &g->list[r->grant_list];
+
+		if (r->grant_list == list && from->tail == p)
 			return;
-		open_remove(e, r);
+		if (r->open_prev == HK_NIL)
+			from->head = r->open_next;
+		else
+			hk_rec(e, r->open_prev)->open_next = r->open_next;
+		if (r->open_next == HK_NIL)
+			from->tail = r->open_prev;
+		else
+			hk_rec(e, r->open_next)->open_prev = r->open_prev;
 	}
-	r->in_open_list = 1;
+	r->grant_list = (uint8_t)list & 3u;
+	if (list == HK_GRANT_NONE)
+		return;
+	struct hk_grant_queue *to = &g->list[list];
+
 	r->open_next = HK_NIL;
-	r->open_prev = e->grant.open_tail;
-	if (e->grant.open_tail == HK_NIL)
-		e->grant.open_head = p;
+	r->open_prev = to->tail;
+	if (to->tail == HK_NIL)
+		to->head = p;
 	else
-		hk_rec(e, e->grant.open_tail)->open_next = p;
-	e->grant.open_tail = p;
+		hk_rec(e, to->tail)->open_next = p;
+	to->tail = p;
+}
+
+/* The first of @list, if it has not used its grant for @after ns; or NULL. */
+static struct hk_peer_rec *idle_for(const struct hk_engine *e, enum hk_grant_list list,
+				    uint64_t after, uint64_t now)
+{
+	uint32_t p = e->grant.list[list].head;
+
+	if (p == HK_NIL || now - hk_rec(e, p)->grant_used_at < after)
+		return NULL;
+	return hk_rec(e, p);
+}
+
+/* When the first of @list will have been idle for @after ns. */
+static uint64_t idle_at(const struct hk_engine *e, enum hk_grant_list list, uint64_t after)
+{
+	uint32_t p = e->grant.list[list].head;
+
+	return p == HK_NIL ? UINT64_MAX : hk_rec(e, p)->grant_used_at + after;
+}
+
+static void wait_put(struct hk_engine *e, uint32_t at, uint32_t p)
+{
+	*hk_grant_wait(e, at) = p;
+	hk_rec(e, p)->grant_at = at;
+}
+
+/* The peer at place @from moves to @to. */
+static void wait_move(struct hk_engine *e, uint32_t from, uint32_t to)
+{
+	if (from != to)
+		wait_put(e, to, *hk_grant_wait(e, from));
 }
 
 static void wait_add(struct hk_engine *e, struct hk_peer_rec *r)
 {
-	uint32_t p = hk_index(e, r);
-
 	if (r->in_grant_list)
 		return;
 	r->in_grant_list = 1;
-	r->grant_next = HK_NIL;
-	if (e->grant.wait_head == HK_NIL)
-		e->grant.wait_head = p;
-	else
-		hk_rec(e, e->grant.wait_tail)->grant_next = p;
-	e->grant.wait_tail = p;
+	wait_put(e, e->grant.waiting++, hk_index(e, r));
 }
 
-static struct hk_peer_rec *wait_pop(struct hk_engine *e)
-{
-	struct hk_peer_rec *r = hk_rec(e, e->grant.wait_head);
-
-	e->grant.wait_head = r->grant_next;
-	if (e->grant.wait_head == HK_NIL)
-		e->grant.wait_tail = HK_NIL;
-	r->in_grant_list = 0;
-	return r;
-}
-
+/* The hole moves to the end: first of the batch, then of the others. */
 static void wait_remove(struct hk_engine *e, struct hk_peer_rec *r)
 {
-	uint32_t p = hk_index(e, r), before = HK_NIL;
+	struct hk_grants *g = &e->grant;
+	uint32_t at = r->grant_at;
 
 	if (!r->in_grant_list)
 		return;
 	r->in_grant_list = 0;
-	for (uint32_t i = e->grant.wait_head; i != p; i = hk_rec(e, i)->grant_next)
-		before = i;
-	if (before == HK_NIL)
-		e->grant.wait_head = r->grant_next;
-	else
-		hk_rec(e, before)->grant_next = r->grant_next;
-	if (e->grant.wait_tail == p)
-		e->grant.wait_tail = before;
+	if (at < g->batch) {
+		wait_move(e, --g->batch, at);
+		at = g->batch;
+	}
+	wait_move(e, --g->waiting, at);
+}
+
+/* Takes one of the batch at random. */
+static struct hk_peer_rec *wait_pick(struct hk_engine *e)
+{
+	struct hk_grants *g = &e->grant;
+
+	if (g->batch == 0)
+		g->batch = g->waiting;
+	g->random = g->random * 1664525u + 1013904223u;
+	uint32_t at = (uint32_t)((uint64_t)g->random * g->batch >> 32);
+	struct hk_peer_rec *r = hk_rec(e, *hk_grant_wait(e, at));
+
+	wait_remove(e, r);
+	return r;
 }
 
 /* Fills the places of those whose turn it is. */
@@ -182,8 +268,8 @@ static void turns_fill(struct hk_engine *e)
 {
 	struct hk_grants *g = &e->grant;
 
-	while (g->turns < HK_GRANT_TURNS && g->wait_head != HK_NIL) {
-		struct hk_peer_rec *r = wait_pop(e);
+	while (g->turns < HK_GRANT_TURNS && g->waiting) {
+		struct hk_peer_rec *r = wait_pick(e);
 
 		r->turn_left = TURN_BYTES;
 		r->in_turn = 1;
@@ -208,27 +294,38 @@ static uint32_t wants(const struct hk_peer_rec *r)
 	return hk_psn_before(r->rx_granted, r->rx_wanted) ? r->rx_wanted - r->rx_granted : 0;
 }
 
+/* Adds (@sign 1) or removes (-1) what @r has open to or from its list's sum. */
+static void account(struct hk_engine *e, const struct hk_peer_rec *r, int sign)
+{
+	uint32_t *sum = r->grant_list == HK_GRANT_STALLED ? &e->grant.stalled : &e->grant.out;
+
+	*sum += sign > 0 ? open_bytes(r) : -open_bytes(r);
+}
+
+/* The peer has got or used a grant: it does not stall any more. */
+static void used_now(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+{
+	r->grant_used_at = now;
+	account(e, r, -1);
+	move_to(e, r, open_bytes(r) ? HK_GRANT_OPEN : HK_GRANT_NONE);
+	account(e, r, 1);
+}
+
 static void grant(struct hk_engine *e, struct hk_peer_rec *r, uint32_t bytes, uint64_t now)
 {
-	if (open_bytes(r) == 0) { /* the sender idles: this grant measures a round trip */
-		uint64_t queue = time_of(e, e->grant.out);
-
-		r->granted_at = now;
-		r->granted_behind = (uint32_t)(queue - HK_MIN(queue, e->grant.base));
-	}
+	account(e, r, -1);
 	r->rx_granted += bytes;
 	r->grant_due = 1;
-	e->grant.out += bytes;
-	open_add(e, r, now);
+	account(e, r, 1);
+	used_now(e, r, now);
 }
 
 /* Takes the rest of a grant back. */
 static void close_grant(struct hk_engine *e, struct hk_peer_rec *r)
 {
-	e->grant.out -= open_bytes(r);
+	account(e, r, -1);
 	r->rx_granted = r->rx_bulk;
-	r->granted_at = 0;
-	open_remove(e, r);
+	move_to(e, r, HK_GRANT_NONE);
 }
 
 /* Adds a peer that wants more than it was granted. */
@@ -238,18 +335,57 @@ static void enlist(struct hk_engine *e, struct hk_peer_rec *r)
 		wait_add(e, r);
 }
 
+/* May what the first of the list OPEN has open leave the budget? */
+static bool may_stall(const struct hk_engine *e)
+{
+	const struct hk_grants *g = &e->grant;
+	uint32_t p = g->list[HK_GRANT_OPEN].head;
+
+	if (p == HK_NIL || g->stalled + open_bytes(hk_rec(e, p)) > STALLED_MAX)
+		return false;
+	/* others must want it */
+	return g->waiting || g->turns > hk_rec(e, p)->in_turn;
+}
+
+/* Senders that do not answer have other receivers to serve. Their turn ends, and what they have
+ * open leaves the budget to others. */
+static void pass_over(struct hk_engine *e, uint64_t now)
+{
+	struct hk_grants *g = &e->grant;
+	struct hk_peer_rec *r;
+
+	while (now >= g->busy_to + idle_time(e) &&
+	       (r = idle_for(e, HK_GRANT_OPEN, stall_time(e), now)) && may_stall(e)) {
+		account(e, r, -1);
+		move_to(e, r, HK_GRANT_STALLED);
+		account(e, r, 1);
+		for (unsigned i = 0; r->in_turn; i++)
+			if (g->turn[i] == hk_index(e, r))
+				turn_end(e, i);
+		/* it may have another turn when it has answered */
+	}
+}
+
+static void close_one(struct hk_engine *e, struct hk_peer_rec *r)
+{
+	close_grant(e, r);
+	e->n.grants_unused++;
+	/* It may have asked again before. If not, it does when it can send. */
+	if (!r->asked)
+		r->rx_wanted = r->rx_granted;
+	r->asked = 0;
+	if (wants(r))
+		enlist(e, r);
+}
+
 /* Takes back grants that are not used. */
 static void close_idle(struct hk_engine *e, uint64_t now)
 {
-	while (e->grant.open_head != HK_NIL) {
-		struct hk_peer_rec *r = hk_rec(e, e->grant.open_head);
+	struct hk_peer_rec *r;
 
-		if (HK_LIKELY(now - r->grant_used_at < 2 * HK_GRANT_LIFE))
-			break;
-		close_grant(e, r);
-		r->rx_wanted = r->rx_granted; /* it asks again */
-		e->n.grants_unused++;
-	}
+	for (enum hk_grant_list i = HK_GRANT_OPEN; i <= HK_GRANT_STALLED; i++)
+		while ((r = idle_for(e, i, 2 * HK_GRANT_LIFE, now)))
+			close_one(e, r);
 }
 
 /* Grants a quantum to each whose turn it is, while the budget has room. */
@@ -258,14 +394,17 @@ static void run(struct hk_engine *e, uint64_t now)
 	struct hk_grants *g = &e->grant;
 
 	close_idle(e, now);
+	pass_over(e, now);
 	for (;;) {
 		turns_fill(e);
 		if (g->turns == 0)
 			break;
 		unsigned i = g->next_turn < g->turns ? g->next_turn : 0;
 		struct hk_peer_rec *r = hk_rec(e, g->turn[i]);
-		uint32_t bytes = HK_MIN(wants(r), g->quantum);
+		uint32_t bytes = wants(r);
 
+		if (bytes > EAGER_BYTES)
+			bytes = HK_MIN(bytes, g->quantum);
 		if (bytes && g->out && g->out + bytes > g->budget)
 			break;
 		if (bytes) {
@@ -274,15 +413,20 @@ static void run(struct hk_engine *e, uint64_t now)
 			r->turn_left -= HK_MIN(bytes, r->turn_left);
 		}
 		g->next_turn = (uint8_t)(i + 1);
-		if (wants(r) && (r->turn_left || g->wait_head == HK_NIL))
+		if (wants(r) && (r->turn_left || !g->waiting))
 			continue;
 		turn_end(e, i);
 		g->next_turn = (uint8_t)i;
 		if (wants(r))
 			wait_add(e, r);
 	}
-	g->due = g->turns == 0 ? UINT64_MAX
-			       : hk_rec(e, g->open_head)->grant_used_at + 2 * HK_GRANT_LIFE;
+	g->due = UINT64_MAX;
+	if (g->turns)
+		g->due = HK_MIN(idle_at(e, HK_GRANT_OPEN, 2 * HK_GRANT_LIFE),
+				idle_at(e, HK_GRANT_STALLED, 2 * HK_GRANT_LIFE));
+	if (may_stall(e))
+		g->due = HK_MIN(g->due, HK_MAX(idle_at(e, HK_GRANT_OPEN, stall_time(e)),
+					       g->busy_to + idle_time(e)));
 }
 
 void hk_grants_due(struct hk_engine *e, uint64_t now)
@@ -290,51 +434,53 @@ void hk_grants_due(struct hk_engine *e, uint64_t now)
 	run(e, now);
 }
 
-/* The first packet under a grant that measures has arrived. */
-static void round_trip(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
+/* A packet of bulk took @rtt from our latest frame to its arrival here, without the time at its
+ * sender. */
+static void round_trip(struct hk_engine *e, uint64_t rtt, uint64_t now)
 {
 	struct hk_grants *g = &e->grant;
-	uint64_t rtt = now - r->granted_at, queue = r->granted_behind;
+	uint64_t out = time_of(e, g->out + g->stalled), queue = out - HK_MIN(out, g->base);
 
-	r->granted_at = 0;
-	rtt -= HK_MIN(rtt, queue);
-	if (now - g->rtt_since > ROUND_TRIP_LIFE) {
+	if (queue)
+		rtt = HK_MAX(rtt - HK_MIN(rtt, queue), g->base);
+	if (HK_UNLIKELY(now - g->rtt_since > ROUND_TRIP_LIFE)) {
+		g->base = g->rtt ? g->rtt : g->base; /* the least of the time that has ended */
+		g->rtt = 0;
 		g->rtt_since = now;
-		g->rtt_before = g->rtt;
-		g->rtt = UINT64_MAX;
+		set_budget(e);
 	}
-	if (rtt < g->rtt) {
+	if (g->rtt == 0 || rtt < g->rtt)
 		g->rtt = rtt;
+	if (HK_UNLIKELY(rtt < g->base)) {
+		g->base = rtt;
 		set_budget(e);
 	}
 }
 
-void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, uint64_t now)
+void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, uint64_t rtt,
+		      uint64_t now)
 {
 	struct hk_grants *g = &e->grant;
 
-	if (HK_UNLIKELY(len > g->frame)) {
-		g->frame = len;
-		set_budget(e);
-	}
-	if (r->granted_at)
-		round_trip(e, r, now);
+	saw_frame(e, len);
+	if (HK_LIKELY(rtt != 0))
+		round_trip(e, rtt, now);
+	link_busy(e, len, now);
 	uint32_t open = open_bytes(r);
 
+	account(e, r, -1);
 	r->rx_bulk += len;
 	if (HK_UNLIKELY(len >
 			open)) { /* a resend after we took the grant back, or no grant at all */
 		r->rx_granted = r->rx_bulk;
-		len = open;
 	}
-	g->out -= len;
+	account(e, r, 1);
 	if (hk_psn_before(r->rx_wanted, r->rx_bulk))
 		r->rx_wanted = r->rx_bulk;
-	if (open_bytes(r))
-		open_add(e, r, now);
-	else if (r->in_open_list)
-		open_remove(e, r);
-	if (g->turns)
+	used_now(e, r, now);
+	if (wants(r))
+		enlist(e, r);
+	if (g->turns || g->waiting)
 		run(e, now);
 	else if (open_bytes(r) < g->quantum && g->out + g->quantum <= g->budget)
 		/* it rides on the next acknowledgement */
@@ -355,15 +501,21 @@ static void granted(struct hk_engine *e, struct hk_peer_rec *r, uint32_t to, uin
 }
 
 void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_wire_grant *g,
-		    uint64_t now)
+		    uint32_t tsval, uint64_t now)
 {
 	r->has_bulk = 1;
+	link_busy(e, 0, now); /* a crowd of requests delays the packets behind them */
+	/* the bulk that follows echoes this frame, by which its receiver measures the round trip */
+	r->ts_recent = tsval;
+	r->ts_at = now;
+	r->ts_not_polling = e->not_polling;
 	granted(e, r, g->granted, now);
 	/* to us, the receiver. A grant that ends must not take this request with it */
 	close_idle(e, now);
 	if (hk_psn_before(r->rx_wanted, g->wanted))
 		r->rx_wanted = g->wanted;
-	if (wants(r)) {
+	r->asked = 1;
+	if (wants(r) && r->grant_list != HK_GRANT_STALLED) {
 		enlist(e, r);
 		run(e, now);
 	}
@@ -389,19 +541,27 @@ static void forget_old(struct hk_peer_rec *r, uint64_t now)
 	}
 }
 
-bool hk_grant_allows(struct hk_peer_rec *r, uint64_t now)
+bool hk_grant_allows(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
 	forget_old(r, now);
-	return hk_psn_before(r->tx_bulk, r->tx_granted);
+	if (!hk_psn_before(r->tx_bulk, r->tx_granted))
+		return false;
+	if (HK_LIKELY(e->nic_free_at <= now + e->nic_queue))
+		return true;
+	/* the caller tries again when its NIC has sent some of its queue */
+	e->nic_due = e->nic_free_at - e->nic_queue;
+	return false;
 }
 
 bool hk_engine_granted(struct hk_engine *e, hk_peer p, uint32_t len, uint64_t now)
 {
-	return p < e->peers && (!hk_is_bulk(e, len) || hk_grant_allows(hk_rec(e, p), now));
+	return p < e->peers && (!hk_is_bulk(e, len) || hk_grant_allows(e, hk_rec(e, p), now));
 }
 
-void hk_grant_used(struct hk_peer_rec *r, uint32_t len, uint64_t now)
+void hk_grant_used(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, uint64_t now)
 {
+	saw_frame(e, len);
+	e->nic_free_at = HK_MAX(e->nic_free_at, now) + time_of(e, len);
 	r->tx_bulk += len;
 	r->tx_granted_at = now;
 	if (hk_psn_before(r->tx_wanted, r->tx_bulk))
@@ -440,6 +600,6 @@ void hk_grant_forget(struct hk_engine *e, struct hk_peer_rec *r)
 	for (unsigned i = 0; r->in_turn; i++)
 		if (e->grant.turn[i] == hk_index(e, r))
 			turn_end(e, i);
-	if (r->in_open_list)
+	if (r->grant_list != HK_GRANT_NONE)
 		close_grant(e, r);
 }

@@ -188,7 +188,7 @@ static void input_packet(struct hk_engine *e, struct hk_peer_rec *r, struct hk_r
 	e->n.rx_packets++;
 	e->n.rx_bytes += h->len;
 	if (HK_UNLIKELY(h->flags & HK_WIRE_F_BULK))
-		hk_grant_arrived(e, r, h->len, now);
+		hk_grant_arrived(e, r, h->len, hk_echo_age(h->tsecr, now), now);
 	if (h->len >= HK_LONG_FRAME)
 		r->long_at = hk_coarse_ms(now);
 	r->ts_recent = h->tsval;
@@ -356,7 +356,7 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 	}
 	hk_loss_ack(e, r, &rx->f, now);
 	if (HK_UNLIKELY(h->flags & HK_WIRE_F_GRANT))
-		hk_grant_input(e, r, &rx->f.grant, now);
+		hk_grant_input(e, r, &rx->f.grant, h->tsval, now);
 	if (h->type == HK_WIRE_ACK) {
 		rx->result = HK_RX_CONTROL;
 		e->n.rx_acks++;

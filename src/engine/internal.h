@@ -18,6 +18,7 @@
  *
  *   struct hk_engine | peers[max_peers] | hash[] | tx slots[tx_blocks][window]
  *                    | owners[tx_blocks] | rx messages[rx_budget / 2] | done ring
+ *                    | waiting for grants[max_peers]
  *
  * A peer owns a tx block only while it has packets in flight. So an idle peer costs sizeof(struct
  * hk_peer_rec) and its hash slots.
@@ -126,7 +127,9 @@ struct hk_peer_rec {
 	uint8_t has_sent : 1;    /* the peer has sent a frame, so keepalives make sense */
 	uint8_t tx_mid : 1;      /* the message sent last lacks fragments */
 	uint8_t in_ack_list : 1, in_wheel : 1, in_wait_list : 1;
-	uint8_t in_open_list : 1, in_grant_list : 1, in_turn : 1;
+	uint8_t grant_list : 2; /* enum hk_grant_list */
+	uint8_t in_grant_list : 1, in_turn : 1;
+	uint8_t asked : 1;     /* the peer has asked since its last grant ended unused */
 	uint8_t has_bulk : 1;  /* acknowledgements carry a grant */
 	uint8_t grant_due : 1; /* the next one tells something new */
 	uint8_t slot;          /* of time, when its latest packet arrived; see engine/budget.c */
@@ -144,11 +147,9 @@ struct hk_peer_rec {
 	uint64_t tx_granted_at;                  /* when we last got or used a grant, ns */
 	uint64_t asked_at;                       /* when we last asked for one, ns */
 	uint64_t grant_used_at;                  /* when the peer last got or used a grant, ns */
-	uint64_t granted_at;     /* when it got one that measures a round trip, ns; 0: none open */
-	uint32_t granted_behind; /* the queue in front of that one, ns */
-	uint32_t turn_left;      /* bytes that its turn lasts */
-	uint32_t open_prev, open_next; /* in the list of peers with an open grant */
-	uint32_t grant_next;           /* in the list of peers that wait for one */
+	uint32_t turn_left;                      /* bytes that its turn lasts */
+	uint32_t open_prev, open_next;           /* in the list of peers with an open grant */
+	uint32_t grant_at;                       /* place among the peers that wait for one */
 };
 _Static_assert(sizeof(struct hk_peer_rec) <= HK_ENGINE_PEER_BYTES - 16,
 	       "an idle peer fits its budget, hash slots included");
@@ -163,18 +164,25 @@ struct hk_wheel {
 	uint32_t slot[HK_WHEEL_LEVELS][HK_WHEEL_SLOTS]; /* first peer */
 };
 
+/* Where a peer with an open grant is. */
+enum hk_grant_list { HK_GRANT_NONE = 0, HK_GRANT_OPEN, HK_GRANT_STALLED, HK_GRANT_LISTS };
+
 /* Grants of bulk to all peers, see engine/grant.c. */
-#define HK_GRANT_TURNS 4
+#define HK_GRANT_TURNS 8
 struct hk_grants {
-	uint32_t out;                  /* bytes that are granted and have not arrived */
-	uint32_t budget, quantum;      /* limit of `out`; bytes of one grant */
-	uint32_t frame;                /* `len` of the longest packet of bulk seen */
-	uint32_t wait_head, wait_tail; /* peers that wait for a grant */
-	uint32_t open_head, open_tail; /* peers with an open grant, the longest idle first */
+	uint32_t out;             /* bytes that are granted and have not arrived */
+	uint32_t stalled;         /* those of senders that do not answer; not in `out` */
+	uint32_t budget, quantum; /* limit of `out`; bytes of one grant */
+	uint32_t frame;           /* `len` of the longest packet of bulk seen */
+	uint32_t waiting, batch;  /* peers that wait for a grant; first of them: next in turn */
+	uint32_t random;          /* state of the generator that draws from these */
+	struct hk_grant_queue {
+		uint32_t head, tail;
+	} list[HK_GRANT_LISTS];        /* peers with an open grant, the longest idle first */
 	uint64_t due;                  /* when the first of these is idle for too long, ns */
-	uint64_t rtt, rtt_before;      /* least round trip since `rtt_since`, and before it, ns */
-	uint64_t rtt_since;            /* ns */
+	uint64_t rtt, rtt_since;       /* least round trip since that time, ns; 0: none yet */
 	uint64_t base;                 /* round trip that the budget covers, ns */
+	uint64_t busy_to;              /* our link has received all that arrived by then, ns */
 	uint32_t turn[HK_GRANT_TURNS]; /* senders whose turn it is */
 	uint8_t turns, next_turn;      /* how many; which of them gets the next quantum */
 };
@@ -210,9 +218,12 @@ struct hk_engine {
 	bool reset_wanted;  /* the frame just input is to be answered by a RESET */
 	uint32_t reset_dst, reset_dst_epoch, reset_refused; /* header fields of that RESET */
 	/* Parts of the arena, from its start. */
-	uint64_t peers_off, hash_off, tx_off, owner_off, rx_off, done_off;
+	uint64_t peers_off, hash_off, tx_off, owner_off, rx_off, done_off, grant_off;
 	struct hk_wheel wheel;
 	struct hk_grants grant;
+	/* Our NIC and bulk: when it has sent all, how far ahead of now that may be, and when bulk
+	 * that waits for it may go on; ns. */
+	uint64_t nic_free_at, nic_queue, nic_due;
 };
 
 static inline void *hk_at(const struct hk_engine *e, uint64_t off)
@@ -286,6 +297,12 @@ static inline void hk_path_used(const struct hk_engine *e, struct hk_peer_rec *r
 		return;
 	r->tx_others |= (uint8_t)(1u << path);
 	*hk_rack(e, r, path) = (struct hk_rack){0};
+}
+
+/* Place @i of the peers that wait for a grant. */
+static inline uint32_t *hk_grant_wait(const struct hk_engine *e, uint32_t i)
+{
+	return (uint32_t *)hk_at(e, e->grant_off) + i;
 }
 
 static inline struct hk_rx_message *hk_rx_message(const struct hk_engine *e, uint32_t i)
@@ -362,19 +379,30 @@ static inline bool hk_grant_missing(const struct hk_peer_rec *r)
 	return hk_psn_before(r->tx_granted, r->tx_wanted);
 }
 void hk_grant_init(struct hk_engine *e);
-bool hk_grant_allows(struct hk_peer_rec *r, uint64_t now);
-void hk_grant_used(struct hk_peer_rec *r, uint32_t len, uint64_t now);
+bool hk_grant_allows(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
+void hk_grant_used(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, uint64_t now);
 void hk_grant_fill(struct hk_peer_rec *r, struct hk_wire_grant *g, uint64_t now);
 void hk_grant_input(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_wire_grant *g,
-		    uint64_t now);
-/* A packet of bulk with `len` @len has arrived for the first time. */
-void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, uint64_t now);
+		    uint32_t tsval, uint64_t now);
+/* A packet of bulk with `len` @len has arrived for the first time. @rtt: see hk_echo_age(). */
+void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, uint64_t rtt,
+		      uint64_t now);
 void hk_grants_due(struct hk_engine *e, uint64_t now);
 void hk_grant_forget(struct hk_engine *e, struct hk_peer_rec *r);
 
 /* ---- loss.c */
 void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
 		 uint64_t now);
+/* Returns how long ago, in ns, we sent the frame whose timestamp comes back as @tsecr, without the
+ * time that the peer waited before it did. 0: the frame has no echo. */
+static inline uint64_t hk_echo_age(uint32_t tsecr, uint64_t now)
+{
+	uint32_t ticks = (uint32_t)(now >> HK_WIRE_TS_SHIFT) - tsecr;
+
+	if (tsecr == 0 || ticks > UINT32_C(1) << 26) /* over a second is not a round trip */
+		return 0;
+	return (uint64_t)HK_MAX(ticks, 1u) << HK_WIRE_TS_SHIFT;
+}
 void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
 void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot *s);
 /* Finds the last packet in flight that was sent by @before and that this process can read. */

@@ -224,17 +224,6 @@ static bool is_answer(const struct hk_peer_rec *r, const struct hk_frame *f, uin
 
 /* ---- acknowledgements ---------------------------------------------------------------------- */
 
-/* Returns how long ago, in ns, we sent the packet that the peer acknowledges, without the time that
- * the peer waited before it did. 0: the frame has no echo. */
-static uint64_t echo_age(uint32_t tsecr, uint64_t now)
-{
-	uint32_t ticks = (uint32_t)(now >> HK_WIRE_TS_SHIFT) - tsecr;
-
-	if (tsecr == 0 || ticks > UINT32_C(1) << 26) /* over a second is not a round trip */
-		return 0;
-	return (uint64_t)HK_MAX(ticks, 1u) << HK_WIRE_TS_SHIFT;
-}
-
 static void rtt_sample(struct hk_peer_rec *r, uint64_t age)
 {
 	uint32_t rtt = (uint32_t)age;
@@ -363,7 +352,7 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 		}
 		return;
 	}
-	uint64_t age = echo_age(f->h.tsecr, now);
+	uint64_t age = hk_echo_age(f->h.tsecr, now);
 	unsigned newly = release_cumulative(e, r, ack, now, age);
 
 	if (f->h.type == HK_WIRE_ACK)

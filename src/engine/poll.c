@@ -22,7 +22,7 @@ uint64_t hk_engine_deadline(const struct hk_engine *e)
 		return 0;
 	uint64_t ack = e->ack_head == HK_NIL ? UINT64_MAX : hk_rec(e, e->ack_head)->ack_due;
 
-	return HK_MIN(HK_MIN(ack, e->timer_min), e->grant.due);
+	return HK_MIN(HK_MIN(ack, e->timer_min), HK_MIN(e->grant.due, e->nic_due));
 }
 
 /* ---- resends ------------------------------------------------------------------------------- */
@@ -350,6 +350,8 @@ unsigned hk_engine_poll(struct hk_engine *e, uint64_t now, struct hk_out *out, u
 	}
 	if (HK_UNLIKELY(e->grant.due <= now))
 		hk_grants_due(e, now);
+	if (HK_UNLIKELY(e->nic_due <= now))
+		e->nic_due = UINT64_MAX; /* the caller runs its send queues */
 	while (n < max && e->ack_head != HK_NIL && hk_rec(e, e->ack_head)->ack_due <= now)
 		hk_ack_emit(e, hk_rec(e, e->ack_head), now, 0, &out[n++]);
 	return n;

@@ -136,11 +136,11 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	bool bulk = hk_is_bulk(e, pkt->len);
 
 	if (bulk) {
-		if (!hk_grant_allows(r, now)) {
+		if (!hk_grant_allows(e, r, now)) {
 			e->n.no_grant++;
 			return false;
 		}
-		hk_grant_used(r, pkt->len, now);
+		hk_grant_used(e, r, pkt->len, now);
 	}
 	if (HK_UNLIKELY(r->tx_block == HK_NIL)) {
 		r->tx_block = e->tx_free;

@@ -133,30 +133,50 @@ static bool send_msg(struct hosts *h, struct host *x, hk_peer p, uint32_t m)
 	return true;
 }
 
+/* Sends what it can of the queue to @p. Returns whether it sent anything. */
+static bool send_queue(struct hosts *h, struct host *x, hk_peer p)
+{
+	struct host_peer *q = &x->peer[p];
+	uint64_t at_first = q->unsent;
+
+	while (q->queue != MSG_NONE) {
+		uint64_t before = host_unsent(h, q->queue);
+		bool all = send_msg(h, x, p, q->queue);
+
+		q->unsent -= before - (all ? 0 : host_unsent(h, q->queue));
+		if (!all)
+			break;
+		q->queue = h->msg[q->queue].next;
+	}
+	if (q->queue != MSG_NONE)
+		hk_engine_want(x->engine, p, (uint32_t)HK_MIN(q->unsent, 1u << 30), now_ns(h));
+	return q->unsent != at_first;
+}
+
+/* Peers that sent something go behind the others: all of them get their share of the NIC. */
 static void send_queues_run(struct hosts *h, struct host *x)
 {
-	for (hk_peer *link = &x->listed; *link != HK_PEER_NONE;) {
-		struct host_peer *q = &x->peer[*link];
+	hk_peer served = HK_PEER_NONE, *served_end = &served;
+	hk_peer *link = &x->listed;
 
-		while (q->queue != MSG_NONE) {
-			uint64_t before = host_unsent(h, q->queue);
-			bool all = send_msg(h, x, *link, q->queue);
+	while (*link != HK_PEER_NONE) {
+		hk_peer p = *link;
+		struct host_peer *q = &x->peer[p];
+		bool sent = send_queue(h, x, p);
 
-			q->unsent -= before - (all ? 0 : host_unsent(h, q->queue));
-			if (!all)
-				break;
-			q->queue = h->msg[q->queue].next;
-		}
-		if (q->queue != MSG_NONE)
-			hk_engine_want(x->engine, *link, (uint32_t)HK_MIN(q->unsent, 1u << 30),
-				       now_ns(h));
-		if (q->queue == MSG_NONE) {
-			q->listed = false;
-			*link = q->next_listed;
-		} else {
+		if (q->queue != MSG_NONE && !sent) {
 			link = &q->next_listed;
+			continue;
+		}
+		*link = q->next_listed;
+		q->listed = q->queue != MSG_NONE;
+		q->next_listed = HK_PEER_NONE;
+		if (q->listed) {
+			*served_end = p;
+			served_end = &q->next_listed;
 		}
 	}
+	*link = served;
 }
 
 /* The path of what the engine wants sent. */

@@ -197,9 +197,10 @@ TEST(a_sender_forgets_a_grant_that_it_does_not_use)
 
 /* ---- the receiver -------------------------------------------------------------------------- */
 
-/* With 10 Gbit/s and 20 us of round trip: 25 000 bytes, and 20 us of queue. */
-#define BUDGET  50000u
-#define QUANTUM (BUDGET / 4)
+/* With 10 Gbit/s and 4 us of round trip, as it is believed at first: 5000 bytes, and 20 us of
+ * queue. The quantum is a quarter of it, in whole packets. */
+#define BUDGET  30000u
+#define QUANTUM (BUDGET / 4 / LONG * LONG)
 
 TEST(a_receiver_grants_a_quantum_at_once)
 {
@@ -208,16 +209,17 @@ TEST(a_receiver_grants_a_quantum_at_once)
 	rig_grant(&g, 2, 0, 1 << 20);
 	CHECK_EQ(rig_poll(&g), 1);
 	/* nobody else waits: quantum after quantum, up to the budget */
-	CHECK_EQ(granted_to(&g, 2), BUDGET);
+	CHECK_EQ(granted_to(&g, 2), BUDGET / QUANTUM * QUANTUM);
 	/* what arrives makes room */
 	g.now += 20 * HK_USEC;
-	for (uint32_t psn = 0; psn < 8; psn++)
-		rig_bulk(&g, 2, psn, 1500);
+	for (uint32_t psn = 0; psn < 4; psn++)
+		rig_bulk(&g, 2, psn, LONG);
 	rig_poll(&g);
-	CHECK_CMP(granted_to(&g, 2), <=, BUDGET); /* 12 000 bytes are less than a quantum */
-	rig_bulk(&g, 2, 8, 1500);
+	CHECK_CMP(granted_to(&g, 2), <=, BUDGET); /* less than a quantum has */
+	for (uint32_t psn = 4; psn < 8; psn++)
+		rig_bulk(&g, 2, psn, LONG);
 	rig_poll(&g);
-	CHECK_CMP(granted_to(&g, 2), >, BUDGET);
+	CHECK_EQ(granted_to(&g, 2), BUDGET / QUANTUM * QUANTUM + QUANTUM);
 }
 
 TEST(a_short_request_gets_what_it_wants)
@@ -246,33 +248,45 @@ TEST(all_grants_stay_within_the_budget)
 	uint32_t sum = 0;
 
 	switched(&g);
-	crowd(&g, 7, 10000);
+	crowd(&g, 7, 30000);
 	for (uint32_t endpoint = 2; endpoint < 9; endpoint++)
 		sum += granted_to(&g, endpoint);
 	CHECK_CMP(sum, <=, BUDGET);
-	CHECK_CMP(sum, >, BUDGET - 10000);
+	CHECK_CMP(sum, >, BUDGET - QUANTUM);
 }
 
-/* A sender whose turn it is goes on before others begin. */
-TEST(few_senders_have_their_turn)
+/* A message of few frames would hold receive buffers between two grants. */
+TEST(an_eager_message_is_granted_whole)
 {
 	RIG(g);
-	uint32_t sent[9] = {0}, psn[9] = {0}, may[9] = {0}, sum = 0;
+	switched(&g);
+	crowd(&g, 2, 18000);
+	CHECK_EQ(granted_to(&g, 2), 18000);
+	CHECK_EQ(granted_to(&g, 3), 0);
+}
+
+/* Senders whose turn it is go on before others begin. */
+TEST(few_senders_have_their_turn)
+{
+	enum { PEERS = 20, TURNS = 8 };
+	RIG(g);
+	uint32_t sent[2 + PEERS] = {0}, psn[2 + PEERS] = {0}, may[2 + PEERS] = {0}, sum = 0;
 	const uint32_t each = 50 * LONG;
 
+	g.cfg.max_peers = PEERS;
 	switched(&g);
-	crowd(&g, 7, each);
-	while (sum < 7 * each) {
+	crowd(&g, PEERS, each);
+	while (sum < PEERS * each) {
 		unsigned begun = 0;
 		uint32_t before = sum;
 
-		for (uint32_t i = 2; i < 9; i++) {
+		for (uint32_t i = 2; i < 2 + PEERS; i++) {
 			may[i] = HK_MAX(may[i], granted_to(&g, i));
 			begun += may[i] != 0;
 		}
-		if (sum < 2 * each)
-			CHECK_CMP(begun, <=, 5); /* peer 2 was alone at first */
-		for (uint32_t i = 2; i < 9; i++) {
+		if (sum < (TURNS / 2) * each)
+			CHECK_CMP(begun, <=, TURNS + 1); /* peer 2 was alone at first */
+		for (uint32_t i = 2; i < 2 + PEERS; i++) {
 			if (sent[i] >= may[i])
 				continue;
 			g.now += HK_USEC;
@@ -285,21 +299,64 @@ TEST(few_senders_have_their_turn)
 	}
 }
 
+/* A sender that does not answer, while the link idles, has others to serve. */
+TEST(a_busy_sender_is_passed_over)
+{
+	RIG(g);
+	switched(&g);
+	crowd(&g, 1, 1 << 20);
+	rig_add(&g, 3);
+	rig_grant(&g, 3, 0, 3000);
+	CHECK_EQ(rig_poll(&g), 0); /* the budget is used up */
+	CHECK_CMP(hk_engine_deadline(g.e), <=, g.now + 100 * HK_USEC);
+	CHECK(rig_next(&g) > 0);
+	CHECK_EQ(granted_to(&g, 3), 3000);
+	CHECK_EQ(hk_engine_counters(g.e)->grants_unused, 0);
+	/* what peer 2 has open still holds when it can send */
+	CHECK_EQ(rig_bulk(&g, 2, 0, LONG), HK_RX_PUT);
+	g.now += HK_MSEC;
+	rig_poll(&g);
+	CHECK_EQ(hk_engine_counters(g.e)->grants_unused, 2); /* peer 3 as well */
+}
+
+/* A packet that waits in the queue in front of a busy link looks the same. */
+TEST(nobody_is_passed_over_while_the_link_is_busy)
+{
+	RIG(g);
+	uint32_t psn = 0;
+
+	switched(&g);
+	rig_grant(&g, 3, 0, 1 << 20);
+	rig_poll(&g);
+	uint32_t may = granted_to(&g, 3);
+
+	rig_grant(&g, 2, 0, 1 << 20);
+	rig_grant(&g, 4, 0, 1 << 20);
+	for (unsigned i = 0; i < 500; i++) {
+		g.now += HK_USEC; /* 1 250 bytes */
+		if (psn * LONG < may)
+			rig_bulk(&g, 3, psn++, LONG);
+		rig_poll(&g);
+		may = HK_MAX(may, granted_to(&g, 3));
+		if (granted_to(&g, 2) || granted_to(&g, 4))
+			break;
+	}
+	CHECK_CMP(psn, <, 100); /* others had their turn in time */
+}
+
 TEST(a_grant_that_is_not_used_goes_to_others)
 {
 	RIG(g);
 	switched(&g);
 	crowd(&g, 1, 1 << 20);
-	CHECK_EQ(granted_to(&g, 2), BUDGET);
-	rig_add(&g, 3);
-	rig_grant(&g, 3, 0, 3000);
-	CHECK_EQ(rig_poll(&g), 0); /* the budget is used up */
 	CHECK_CMP(hk_engine_deadline(g.e), <=, g.now + HK_MSEC);
 	g.now += HK_MSEC;
 	rig_poll(&g);
-	CHECK_EQ(granted_to(&g, 3), 3000);
 	CHECK_EQ(hk_engine_counters(g.e)->grants_unused, 1);
-	/* peer 2 must ask again */
+	/* it may have asked again before, so it gets another; after that it must ask */
+	g.now += HK_MSEC;
+	rig_poll(&g);
+	CHECK_EQ(hk_engine_counters(g.e)->grants_unused, 2);
 	g.now += 10 * HK_MSEC;
 	rig_poll(&g);
 	CHECK_EQ(granted_to(&g, 2), 0);
@@ -336,7 +393,7 @@ TEST(a_lone_sender_need_not_ask_again)
 	rig_bulk(&g, 2, 0, 1500);
 	rig_bulk(&g, 2, 1, 1500);
 	CHECK(rig_next(&g) > 0);
-	CHECK_CMP(granted_to(&g, 2), >=, 3000 + QUANTUM);
+	CHECK_EQ(granted_to(&g, 2), 3000 + 5 * 1500); /* packets are longer than believed */
 }
 
 /* A peer may ask before its first packet. */
@@ -371,11 +428,13 @@ TEST(a_resend_counts_once)
 	switched(&g);
 	rig_grant(&g, 2, 0, 1 << 20);
 	rig_poll(&g);
+	uint32_t before = granted_to(&g, 2);
+
 	g.now += 10 * HK_USEC;
 	for (unsigned i = 0; i < 20; i++)
-		CHECK_EQ(rig_bulk(&g, 2, 0, 1500), i ? HK_RX_DROP : HK_RX_PUT);
+		CHECK_EQ(rig_bulk(&g, 2, 0, LONG), i ? HK_RX_DROP : HK_RX_PUT);
 	rig_poll(&g);
-	CHECK_EQ(granted_to(&g, 2), BUDGET);
+	CHECK_EQ(granted_to(&g, 2), before);
 }
 
 /* A packet without a grant, of a peer that believes to need none, takes nothing from others. */
@@ -393,19 +452,35 @@ TEST(bulk_without_a_grant_is_taken)
 
 /* ---- the budget follows the round trip ------------------------------------------------------- */
 
-/* Peer 2 asks, and its first packet arrives after @rtt. Returns what it has been granted when it
- * asks for much next time. */
+/* A packet of bulk from peer 2 that echoes the frame that we sent @rtt ago. */
+static void bulk_after(struct rig *g, uint32_t psn, uint64_t rtt)
+{
+	struct hk_wire_hdr h = rig_hdr(g, 2, HK_WIRE_PUT);
+
+	h.psn = psn;
+	h.len = LONG;
+	h.flags = HK_WIRE_F_BULK;
+	h.tsecr = (uint32_t)((g->now - rtt) >> HK_WIRE_TS_SHIFT);
+	rig_input(g, &h, NULL, psn);
+}
+
+/* Single packets of peer 2 have round trips of @rtt for long. Returns how much it is granted when
+ * it then asks for more. */
 static uint32_t budget_after(struct rig *g, uint64_t rtt)
 {
-	rig_grant(g, 2, 0, 1024);
-	rig_poll(g);
-	g->now += rtt;
-	rig_bulk(g, 2, 0, 1024);
-	g->now += 2 * HK_MSEC; /* forgets what it was granted ahead */
-	rig_poll(g);
+	uint32_t psn = 0;
+
+	for (unsigned i = 0; i < 40; i++) {
+		rig_grant(g, 2, 0, (psn + 1) * LONG);
+		rig_poll(g);
+		g->now += HK_MSEC;
+		bulk_after(g, psn++, rtt);
+		g->now += 2 * HK_MSEC; /* forgets what it was granted ahead */
+		rig_poll(g);
+	}
 	rig_grant(g, 2, 0, 1 << 24);
 	rig_poll(g);
-	return granted_to(g, 2) - 1024;
+	return granted_to(g, 2) - psn * LONG;
 }
 
 TEST(a_longer_round_trip_has_a_larger_budget)
@@ -414,10 +489,11 @@ TEST(a_longer_round_trip_has_a_larger_budget)
 	RIG(h);
 	switched(&g);
 	switched(&h);
-	uint32_t shorter = budget_after(&g, 8 * HK_USEC), longer = budget_after(&h, 80 * HK_USEC);
+	uint32_t shorter = budget_after(&g, 16 * HK_USEC), longer = budget_after(&h, 80 * HK_USEC);
 
-	CHECK_EQ(shorter, 10000 + 25000);
-	CHECK_EQ(longer, 100000 + 25000);
+	/* whole quanta of 20 000 + 25 000 and of 100 000 + 25 000 */
+	CHECK_EQ(shorter, 45000 / (10 * LONG) * (10 * LONG));
+	CHECK_EQ(longer, 125000 / (30 * LONG) * (30 * LONG));
 }
 
 TEST(a_faster_link_has_a_larger_budget)
@@ -425,6 +501,21 @@ TEST(a_faster_link_has_a_larger_budget)
 	RIG(g);
 	g.cfg.link_mbps = 100000;
 	rig_pair(&g);
-	/* 80 KiB of queue at most */
-	CHECK_EQ(budget_after(&g, 8 * HK_USEC), 100000 + (80u << 10));
+	/* 80 KiB of queue at most, and 100 000 bytes in 8 us */
+	uint32_t budget = budget_after(&g, 8 * HK_USEC);
+
+	CHECK_EQ(budget, 181920 / (44 * LONG) * (44 * LONG));
+}
+
+/* The echo leaves out how long the peer waited, so a busy peer does not make the budget larger. */
+TEST(a_request_is_echoed)
+{
+	RIG(g);
+	hk_peer p = switched(&g);
+	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_ACK), sent;
+
+	rig_grant(&g, 2, 1 << 20, 0);
+	g.now += 100 * HK_USEC;
+	CHECK(send_len(&g, p, LONG, &sent));
+	CHECK_EQ(sent.tsecr, h.tsval + (100 * HK_USEC >> HK_WIRE_TS_SHIFT));
 }
