@@ -150,3 +150,20 @@ def training(nodes: int, first: float, last: float, false: dict[int, float]) -> 
             line |= {"bytes": 70_000 * step, "loss": false.get(node, loss), "loss_all": loss}
             lines.append(line)
     return lines
+
+
+def simulation(scenario: str, **more: object) -> dict:
+    """The members of a result that its plot shows."""
+    bins = [400_000 - 900 * i for i in range(300)]
+    return {
+        "scenario": scenario,
+        "hosts": 257,
+        "rate_gbit": 25,
+        "frame": 1500,
+        "topology": "star",
+        "buffer": 1 << 20,
+        "seed": 1,
+        "queue": {"bin_us": 2048.0, "mean": bins, "max": [2 * x for x in bins]},
+        "quantiles_us": [1500 * 1.02**i for i in range(201)],
+        **more,
+    }

@@ -22,6 +22,7 @@ from hikyaku.bench.rtc import plot as rtc
 from hikyaku.bench.sdn import plot as sdn
 from hikyaku.devmem import plot as devmem
 from hikyaku.learn import plot as learn
+from hikyaku.sim import plot as sim
 
 LATENCY = "latency, half round trip, µs (lower is better)"
 BANDWIDTH = "bandwidth, window 64, MB/s"
@@ -102,6 +103,14 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
             ("number lost", "load of the CPU"),
             ("number wrong", "load of the CPU"),
         ],
+    ),
+    "sim": (
+        lambda: sim.draw(documents.simulation("incast", fair_ms=14.3)),
+        [("time, ms", "KB"), ("percent that took at most so long", "µs")],
+    ),
+    "sim, round trips": (
+        lambda: sim.draw(documents.simulation("pingpong", fair_ms=900)),
+        [("time, ms", "KB"), ("percent that took at most so long", "µs")],
     ),
     "learn": (
         lambda: training(0.7, 0.55, false=LIAR),
@@ -221,7 +230,7 @@ def test_every_value_is_within_its_axes(figure: Figure) -> None:
             assert bar.get_width() <= axes.get_xlim()[1]
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("learn")])
+@pytest.mark.parametrize("name", [n for n in CASES if not n.startswith(("learn", "sim"))])
 def test_each_median_has_its_range(name: str) -> None:
     for axes in drawn(name).axes:
         if axes.patches:

@@ -55,7 +55,7 @@ def test_the_manual_has_every_command():
 
 
 @pytest.mark.parametrize(
-    "command", [["lab"], ["lab", "up"], ["lab", "mpirun"], ["bench", "mpi"], ["reach"]]
+    "command", [["lab"], ["lab", "up"], ["lab", "mpirun"], ["bench", "mpi"], ["reach"], ["sim"]]
 )
 def test_help_has_examples(hikyaku, command):
     done = call(hikyaku, *command, "--help")
@@ -91,6 +91,11 @@ def test_help_has_examples(hikyaku, command):
         (["bench", "mpi", "--repeats", "0"], "0"),
         (["bench", "mpi", "--plot", "/tmp/plot.txt"], "/tmp/plot.txt has an unknown format"),
         (["bench", "mpi", "--json", "/proc/none/b.json"], "/proc/none/b.json cannot be written"),
+        (["sim", "incast", "--spines", "4"], "need --topology leafspine"),
+        (["sim", "incast", "--rate", "30G"], "'30G'"),
+        (["sim", "lone", "--hosts", "2"], "lone needs 3 hosts; fix: choose --hosts 3"),
+        (["sim", "incast", "--load", "50"], "--load is for the scenario mixed; fix: "),
+        (["sim", "incast", "--plot", "/tmp/plot.txt"], "/tmp/plot.txt has an unknown format"),
         (["no-such-command"], "no-such-command"),
     ],
     ids=lambda v: "-".join(v) if isinstance(v, list) else "",

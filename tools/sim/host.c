@@ -51,7 +51,7 @@ static void update_paths(struct host *x, hk_peer p, uint8_t before)
 		hk_engine_peer_paths(x->engine, p, mask);
 }
 
-/* What the host knows of peer @p, which it may have just learned of. */
+/* The record of peer @p; makes it when the engine has just learned of the peer. */
 static struct host_peer *learn(struct hosts *h, struct host *x, hk_peer p, uint32_t host)
 {
 	if (HK_UNLIKELY(p >= x->peers)) {

@@ -120,8 +120,12 @@ static void plots(const struct run *r, FILE *out)
 	const struct series *s = &r->net.port[net_busiest(&r->net)].queue;
 
 	fprintf(out, "  \"queue\": {\"bin_us\": %.3f, \"mean\": [", (double)s->width / 1e6);
-	for (uint32_t i = 0; i < s->used; i++)
-		fprintf(out, "%s%.0f", i ? ", " : "", s->bin[i].area / (double)s->width);
+	for (uint32_t i = 0; i < s->used; i++) {
+		uint64_t end = HK_MIN(s->at - s->start, (i + 1) * s->width); /* the last is short */
+
+		fprintf(out, "%s%.0f", i ? ", " : "",
+			s->bin[i].area / (double)(end - i * s->width));
+	}
 	fprintf(out, "], \"max\": [");
 	for (uint32_t i = 0; i < s->used; i++)
 		fprintf(out, "%s%u", i ? ", " : "", s->bin[i].max);

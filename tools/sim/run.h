@@ -27,7 +27,7 @@ struct sim_options {
 	uint64_t time;     /* ps that are simulated, at most */
 };
 
-/* What one sender did. */
+/* The progress of one sender. */
 struct flow {
 	uint64_t bytes; /* completed */
 	uint64_t completed;
@@ -78,7 +78,7 @@ void run_free(struct run *r);
 /* An EVENT_CALL for the scenario at a random time up to @spread ns from now. */
 void run_call_soon(struct run *r, uint64_t spread, uint32_t a, uint32_t b);
 
-/* What happened before does not count for the share of the link. */
+/* The share of the link counts from now. */
 void run_measure(struct run *r);
 
 /* Adds a completion time, from @began (ps) until now. */

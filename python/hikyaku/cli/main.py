@@ -21,6 +21,7 @@ from .lab import lab
 from .learn import learn
 from .reach import reach
 from .sdn import sdn
+from .sim import sim
 from .stats import stats
 from .tag import tag
 from .top import top
@@ -66,7 +67,7 @@ def run() -> None:
 
 
 COMMANDS = [bench, capture, daemon, demo, devmem, doctor, env]
-COMMANDS += [lab, learn, reach, sdn, stats, tag, top]
+COMMANDS += [lab, learn, reach, sdn, sim, stats, tag, top]
 
 
 @click.group(commands=COMMANDS, context_settings=CONTEXT)

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs hikyaku-sim (tools/sim)."""
+
+import json
+import subprocess
+
+from ..checkout import built
+from ..errors import HikyakuError
+from ..process import option_words
+
+SCENARIOS = {
+    "incast": "all keep a 64 KiB put outstanding to one host",
+    "longflows": "long flows from all hosts to one",
+    "alltoall": "each host sends to each other one, all in the same order",
+    "mixed": "messages of 8 B to 2 MiB between random hosts, at --load",
+    "burst": "64 messages of 8 B from each host to one, all at once",
+    "eager": "one message of 16 KiB from each host to one",
+    "bulk": "one put of 64 KiB from each host to one",
+    "lone": "one long flow, after each other host sent one message",
+    "pingpong": "8 B back and forth, beside long flows to the same host",
+    "silent": "the first message to a host, after others to hosts that never answer",
+    "idle": "8 B back and forth, beside hosts that sent one message",
+}
+RATES = ("1G", "10G", "25G", "40G", "50G", "100G", "200G", "400G")
+PROGRAM = "tools/sim/hikyaku-sim"
+
+
+def simulate(scenario: str, **options: int | None) -> dict:
+    """The results of one run. @options are those of hikyaku-sim; None leaves its default."""
+    argv = [str(built(PROGRAM)), scenario, *option_words(**options)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode < 0:
+        raise HikyakuError(f"the simulation was ended by signal {-done.returncode}")
+    if done.returncode:
+        raise HikyakuError.said(done.stderr.removeprefix("hikyaku-sim: "))
+    return {"schema": 1, **json.loads(done.stdout)}
