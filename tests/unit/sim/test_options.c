@@ -2,24 +2,15 @@
 /*
  * The options of hikyaku-sim.
  */
-#include "sim/options.h"
-
-#include "tests/support/hk_test.h"
+#include "tests/unit/sim/command.h"
 
 static struct sim_options o;
 static struct hk_error err;
 
 static int parse(const char *line)
 {
-	static char text[256];
-	char *argv[32];
-	int argc = 0;
-
-	snprintf(text, sizeof(text), "hikyaku-sim %s", line);
-	for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
-		argv[argc++] = word;
 	err.text[0] = 0;
-	return sim_options_parse(&o, argc, argv, &err);
+	return command(&o, line, &err);
 }
 
 #define REFUSED(line, why)                                                                         \

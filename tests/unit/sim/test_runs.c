@@ -2,24 +2,14 @@
 /*
  * Small runs of the simulator: what must hold whatever the engine does for speed.
  */
-#include "sim/options.h"
-#include "sim/scenarios.h"
-
-#include "tests/support/hk_test.h"
-
-#include <unistd.h>
+#include "tests/unit/sim/command.h"
 
 static void begin(struct run *r, const char *line)
 {
-	char text[256], *argv[32];
 	struct sim_options o;
 	struct hk_error err;
-	int argc = 0;
 
-	snprintf(text, sizeof(text), "hikyaku-sim %s", line);
-	for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
-		argv[argc++] = word;
-	CHECK_MSG(sim_options_parse(&o, argc, argv, &err) == 0, "%s", err.text);
+	CHECK_MSG(command(&o, line, &err) == 0, "%s", err.text);
 	run_init(r, &o);
 }
 
