@@ -23,6 +23,7 @@ enum event_kind {
 	EVENT_ARRIVE, /* frame `a` arrives at the far end of port `b` */
 	EVENT_WAKE,   /* host `a` has something due */
 	EVENT_CALL,   /* the scenario's: it chose `a` and `b` */
+	EVENT_TAKEN,  /* the application at host `a` has dealt with the message in frame `b` */
 };
 
 struct event {

@@ -298,17 +298,35 @@ static void deliver(struct hosts *h, uint32_t m)
 
 /* ---- in -------------------------------------------------------------------------------------- */
 
-/* Hands a message in buffers to the application. */
-static void deliver_bufs(struct hosts *h, struct host *x, uint32_t first)
+/* The application has dealt with a message: frees its buffers, and returns how many. */
+static unsigned deliver_bufs(struct hosts *h, struct host *x, uint32_t first)
 {
 	uint32_t m = h->net->frames.frame[first].msg;
+	unsigned count = 0;
 
-	for (uint32_t f = first, next; f != FRAME_NONE; f = next) {
+	for (uint32_t f = first, next; f != FRAME_NONE; f = next, count++) {
 		next = h->net->frames.frame[f].frag;
 		frame_free(&h->net->frames, f);
-		x->rx_held--;
 	}
+	x->rx_held -= count;
 	deliver(h, m);
+	return count;
+}
+
+/* Hands a message in buffers to the application. */
+static void hand_over(struct hosts *h, struct host *x, hk_peer p, uint32_t first)
+{
+	unsigned count = 0;
+
+	if (HK_LIKELY(!h->c.hold)) {
+		(void)deliver_bufs(h, x, first);
+		return;
+	}
+	for (uint32_t f = first; f != FRAME_NONE; f = h->net->frames.frame[f].frag)
+		count++;
+	x->app_held += count;
+	hk_engine_rx_held(x->engine, p, (int)count);
+	events_add(&h->net->events, h->net->events.now + h->c.hold, EVENT_TAKEN, x->id, first);
 }
 
 static void reorder_out(struct hosts *h, struct host *x, hk_peer p, uint32_t next)
@@ -317,7 +335,7 @@ static void reorder_out(struct hosts *h, struct host *x, hk_peer p, uint32_t nex
 
 	/* the application may send, so that peers move */
 	while ((first = host_reorder_due(h, &x->peer[p], next)) != FRAME_NONE)
-		deliver_bufs(h, x, first);
+		hand_over(h, x, p, first);
 }
 
 static void put_in(struct hosts *h, uint32_t frame)
@@ -342,6 +360,9 @@ static bool take(struct hosts *h, struct host *x, uint32_t frame)
 	struct hk_rx rx;
 
 	memcpy(bytes, f->bytes, HK_MIN(f->len, sizeof(f->bytes)));
+	/* as a worker whose rx backlog is full */
+	if (h->c.hold)
+		hk_engine_set_refusing(x->engine, x->app_held + BURST > h->c.engine.rx_budget);
 	/* f->marked goes in here when the engine has a use for it */
 	hk_engine_input(x->engine, bytes, f->len, frame, now_ns(h), &rx);
 	if (rx.peer != HK_PEER_NONE)
@@ -419,6 +440,19 @@ void host_wake(struct hosts *h, uint32_t id)
 	if (x->wake_at != h->net->events.now)
 		return; /* an earlier event has replaced this one */
 	x->wake_at = UINT64_MAX;
+	turn(h, x);
+}
+
+void host_taken(struct hosts *h, uint32_t id, uint32_t first)
+{
+	struct host *x = &h->host[id];
+	hk_peer p = hk_engine_peer_find(x->engine, h->net->frames.frame[first].from);
+
+	x->busy = true;
+	unsigned count = deliver_bufs(h, x, first);
+
+	x->app_held -= count;
+	hk_engine_rx_held(x->engine, p, -(int)count);
 	turn(h, x);
 }
 

@@ -12,7 +12,8 @@
  *  - holds a frame buffer for each packet until it is acknowledged, of `tx_buffers`;
  *  - has a send queue for each peer, which it drains while the engine and the NIC take more;
  *  - hands messages over in order: one that arrived before an earlier one waits in its receive
- *    buffers, and so do fragments of incomplete messages. Without a free buffer, frames are lost.
+ *    buffers, and so do fragments of incomplete messages, and messages that the application holds.
+ *    Without a free buffer, frames are lost.
  *
  * host.c has every call of the engine in this program. host_queue.c and host_nic.c have what
  * surrounds them.
@@ -55,6 +56,7 @@ struct host {
 	uint32_t listed; /* first peer with a send queue */
 	uint32_t id;
 	uint32_t rx_held;               /* receive buffers in use */
+	uint32_t app_held;              /* of those, by the application */
 	uint32_t tx_in_use;             /* frame buffers in use */
 	uint32_t waiting, waiting_tail; /* messages that wait for frame buffers */
 	uint64_t wake_at;               /* time of the next EVENT_WAKE, ps */
@@ -77,6 +79,7 @@ struct host_config {
 	uint32_t pool;                  /* receive buffers */
 	uint32_t tx_buffers;            /* frame buffers */
 	uint32_t nic_ring;              /* frames that a NIC queues */
+	uint64_t hold;                  /* ps for which the application holds a message */
 };
 
 /* A buffer that a packet occupies until it is acknowledged. */
@@ -119,8 +122,9 @@ void host_start(struct hosts *h, uint32_t id, uint32_t peers, bool receives);
  * Returns its number; it may have been delivered already by then. */
 void host_send(struct hosts *h, uint32_t from, uint32_t to, uint32_t bytes, bool put, uint32_t tag);
 
-/* Handles EVENT_WAKE. */
+/* Handle EVENT_WAKE and EVENT_TAKEN. */
 void host_wake(struct hosts *h, uint32_t id);
+void host_taken(struct hosts *h, uint32_t id, uint32_t first);
 
 /* Bytes of a message in one frame. */
 uint32_t host_payload(const struct hosts *h);

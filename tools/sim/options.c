@@ -39,6 +39,7 @@ enum {
 	LOAD,
 	PORTS,
 	DEAD_AT,
+	HOLD,
 	OPTIONS
 };
 
@@ -60,6 +61,7 @@ static const struct option option[OPTIONS] = {
 	[LOAD] = {"--load", 1, 100},
 	[PORTS] = {"--ports", 1, HK_PATHS},
 	[DEAD_AT] = {"--dead-at-ms", 1, 1000000},
+	[HOLD] = {"--hold-us", 0, 1000000},
 };
 
 static int number(const char *name, const char *text, uint64_t *value, struct hk_error *err)
@@ -110,6 +112,7 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 		o->host.pool = (uint32_t)v[POOL];
 		o->host.engine.rx_budget = (uint32_t)HK_MAX(v[POOL] / 3, HK_WIRE_MAX_FRAGS);
 	}
+	o->host.hold = v[HOLD] * HK_USEC * SIM_NS;
 	o->rate_gbit = (uint32_t)v[RATE];
 	o->host.engine.link_mbps = o->rate_gbit * 1000;
 	o->seed = v[SEED];

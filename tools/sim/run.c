@@ -53,6 +53,8 @@ static void happen(struct run *r, const struct event *ev)
 {
 	if (ev->kind == EVENT_WAKE)
 		host_wake(&r->hosts, ev->a);
+	else if (ev->kind == EVENT_TAKEN)
+		host_taken(&r->hosts, ev->a, ev->b);
 	else if (ev->kind == EVENT_CALL)
 		r->o.scenario->call(r, ev->a, ev->b);
 	else

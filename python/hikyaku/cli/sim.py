@@ -62,6 +62,7 @@ def _number(name: str, low: int, high: int, text: str, **more: object) -> click.
 @_number("--mark", 1, 1 << 30, "Mark frames (ECN) that find so many bytes queued.")
 @click.option("--classes", is_flag=True, help="The network serves 802.1p classes, small first.")
 @_number("--pool", 64, 1 << 20, "Receive buffers of a host.  [default: 6144]")
+@_number("--hold-us", 0, 1_000_000, "How long an application holds a message.", default=0)
 @seed_option("Of all that is random.")
 @json_option
 @plot_option

@@ -39,7 +39,8 @@ TEST(values_are_taken)
 {
 	CHECK_EQ(parse("burst --hosts 9 --rate 100 --frame 9000 --buffer 20000 --size 16 --count 3 "
 		       "--time-ms 7 --seed 18446744073709551615 --pool 99 --mark 5000 --classes 1 "
-		       "--loss-ppm 10 --leaf-hosts 4 --spines 2 --ports 2 --dead-at-ms 3"),
+		       "--loss-ppm 10 --leaf-hosts 4 --spines 2 --ports 2 --dead-at-ms 3 "
+		       "--hold-us 7"),
 		 0);
 	CHECK_EQ(o.net.hosts, 9);
 	CHECK_EQ(o.net.ps_per_byte, 80);
@@ -60,6 +61,7 @@ TEST(values_are_taken)
 	CHECK_EQ(o.net.host_ports, 2);
 	CHECK_EQ(o.net.dead_at, SIM_START + 3 * HK_MSEC * SIM_NS);
 	CHECK_EQ(o.net.dead_port, 1);
+	CHECK_EQ(o.host.hold, 7 * HK_USEC * SIM_NS);
 }
 
 TEST(mistakes_are_named)

@@ -2,6 +2,8 @@
 /*
  * Small runs of the simulator: what must hold whatever the engine does for speed.
  */
+#include "sim/scenarios.h"
+
 #include "tests/unit/sim/command.h"
 
 static void begin(struct run *r, const char *line)
@@ -22,6 +24,7 @@ static void check_quiet(struct run *r)
 		const struct host *x = &r->hosts.host[i];
 
 		CHECK_EQ(x->rx_held, 0);
+		CHECK_EQ(x->app_held, 0);
 		CHECK_EQ(x->tx_in_use, 0);
 		CHECK_EQ(hk_engine_unacked(x->engine, HK_PEER_NONE), 0);
 		CHECK_EQ(x->n.disconnects, 0);
@@ -44,6 +47,8 @@ TEST(finite_scenarios_end_and_free_everything)
 	ends("burst --hosts 33");
 	ends("burst --hosts 129 --pool 64"); /* so few that frames are lost at the receiver */
 	ends("burst --hosts 129 --buffer 10000");
+	ends("burst --hosts 129 --hold-us 50 --pool 400");
+	ends("eager --hosts 65 --hold-us 1000");
 	ends("eager --hosts 65");
 	ends("bulk --hosts 65");
 	ends("bulk --hosts 65 --frame 9000 --rate 100");
@@ -171,6 +176,87 @@ TEST(messages_are_delivered_once_and_in_order)
 	check_quiet(&r);
 	CHECK_EQ(seen.completed, 15 * EACH);
 	CHECK_CMP(r.hosts.host[0].n.reordered, >, 0);
+	run_free(&r);
+}
+
+TEST(messages_that_the_application_holds_keep_their_buffers)
+{
+	struct run r;
+
+	/* one after the other: 8 messages of 12 frames, each held for a millisecond */
+	begin(&r, "eager --hosts 2 --count 8 --hold-us 1000");
+	run_go(&r);
+	CHECK_EQ(r.left, 0);
+	CHECK_CMP(r.hosts.host[0].n.rx_held_max, >=, 8 * 12);
+	CHECK_CMP(r.last_delivery, >, r.start + HK_MSEC * SIM_NS);
+	CHECK_CMP(r.last_delivery, <, r.start + 2 * HK_MSEC * SIM_NS);
+	check_quiet(&r);
+	run_free(&r);
+}
+
+TEST(a_sender_waits_while_the_application_holds_its_messages)
+{
+	struct run r;
+
+	/* of 480 frames the window takes 256 */
+	begin(&r, "burst --hosts 2 --count 480 --hold-us 1000");
+	r.end = r.start + 900 * HK_USEC * SIM_NS;
+	run_go(&r);
+	CHECK_EQ(r.left, 480);
+	CHECK_CMP(host_counters(&r.hosts, 0)->rx_packets, <=, HK_WIRE_WINDOW);
+	run_on(&r, 20 * HK_MSEC * SIM_NS);
+	CHECK_EQ(r.left, 0);
+	check_quiet(&r);
+	run_free(&r);
+}
+
+TEST(packets_are_refused_while_the_application_holds_too_many)
+{
+	struct run r;
+
+	begin(&r, "burst --hosts 65 --hold-us 50 --pool 400");
+	run_go(&r);
+	CHECK_EQ(r.left, 0);
+	CHECK_EQ(r.hosts.host[0].n.rx_no_buffer, 0);
+	CHECK_CMP(host_counters(&r.hosts, 0)->refused, >, 0);
+	run_free(&r);
+}
+
+static void limited_delivered(struct run *r, const struct msg *m)
+{
+	r->left--;
+	CHECK_CMP(r->hosts.host[m->from].tx_in_use, <=, r->hosts.c.tx_buffers);
+	for (uint32_t i = 0; i < r->net.c.hosts; i++) /* and as many as a worker keeps */
+		CHECK_CMP(r->net.port[i].frames, <=, r->hosts.c.nic_ring + 256);
+}
+
+TEST(frame_buffers_and_nics_have_limits)
+{
+	struct scenario limited = scenario_burst;
+	struct run r;
+
+	limited.delivered = limited_delivered;
+	begin(&r, "burst --hosts 401 --count 30");
+	r.o.scenario = &limited;
+	r.hosts.c.tx_buffers = 20;
+	r.hosts.c.nic_ring = 4;
+	run_go(&r);
+	CHECK_EQ(r.left, 0);
+	CHECK_CMP(r.hosts.host[0].n.tx_dropped, >, 0);
+	check_quiet(&r);
+	run_free(&r);
+}
+
+TEST(a_host_sends_on_as_soon_as_its_nic_has_space)
+{
+	struct run r;
+
+	/* no acknowledgement wakes it, and timers come later */
+	begin(&r, "silent --hosts 50 --size 16000");
+	r.hosts.c.nic_ring = 4;
+	run_go(&r);
+	CHECK_EQ(r.left, 0);
+	CHECK_CMP(r.last_delivery, <, r.start + 5 * HK_MSEC * SIM_NS);
 	run_free(&r);
 }
 
