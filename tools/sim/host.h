@@ -12,8 +12,10 @@
  *  - holds a frame buffer for each packet until it is acknowledged, of `tx_buffers`;
  *  - has a send queue for each peer, which it drains while the engine and the NIC take more;
  *  - hands messages over in order: one that arrived before an earlier one waits in its receive
- *    buffers, and so do fragments of incomplete messages, and messages that the application holds.
- *    Without a free buffer, frames are lost.
+ *    buffers.
+ *
+ * Receive buffers are limited. Frames in the ring, fragments of incomplete messages, messages that
+ * wait and those that the application holds occupy them. Without a free one, frames are lost.
  *
  * host.c has every call of the engine in this program. host_queue.c and host_nic.c have what
  * surrounds them.
