@@ -92,7 +92,7 @@ TEST(quiet_peers_are_not_visited)
 	g.now += HK_MSEC;
 	while (rig_poll(&g) > 0)
 		;
-	uintptr_t first = (uintptr_t)hk_rec(g.e, 1), last = (uintptr_t)hk_rec(g.e, peers);
+	uintptr_t first = (uintptr_t)hk_rec(g.e, 1), last = (uintptr_t)hk_rec(g.e, peers - 1);
 	uintptr_t from = (first + page - 1) / page * page, to = last / page * page;
 	CHECK_CMP(to - from, >, 100 * page);
 	CHECK_EQ(mprotect((void *)from, to - from, PROT_NONE), 0);

@@ -236,7 +236,7 @@ TEST(frame_buffers_and_nics_have_limits)
 	struct run r;
 
 	limited.delivered = limited_delivered;
-	begin(&r, "burst --hosts 401 --count 30");
+	begin(&r, "burst --hosts 1001 --count 30");
 	r.o.scenario = &limited;
 	r.hosts.c.tx_buffers = 20;
 	r.hosts.c.nic_ring = 4;
