@@ -342,6 +342,9 @@ int hk_memif_publish(const struct hk_spec *s, struct hk_error *err);
 int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
 		 struct hk_error *err);
 
+/* Whether hk_pools_leave() was called. */
+bool hk_pools_left(void);
+
 /* Checks whether the port can receive into buffers of @given. */
 int hk_pool_suits(const struct hk_port_impl *p, struct rte_mempool *given, struct hk_error *err);
 

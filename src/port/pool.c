@@ -67,6 +67,18 @@ static unsigned buffer_data_room(const struct hk_port_impl *p)
 					      : RTE_PKTMBUF_HEADROOM + ((frame + 63u) & ~63u);
 }
 
+static bool left;
+
+void hk_pools_leave(void)
+{
+	left = true;
+}
+
+bool hk_pools_left(void)
+{
+	return left;
+}
+
 int hk_pool_suits(const struct hk_port_impl *p, struct rte_mempool *given, struct hk_error *err)
 {
 	const struct hk_port_info *info = &p->port.info;

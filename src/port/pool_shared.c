@@ -240,7 +240,7 @@ bool hk_pool_table(const struct rte_mempool *pool, struct hk_pool_table *table)
 void hk_pool_free(struct rte_mempool *pool)
 {
 	struct own_pool **at = find_own(pool), *own = *at;
-	if (!pool || !own)
+	if (!pool || !own || hk_pools_left())
 		return;
 	*at = own->next;
 	rte_mempool_free(pool);

@@ -182,7 +182,7 @@ void hk_port_close(struct hk_port *port)
 		(void)hk_wakeup_take_wire(port->id);
 	}
 	hk_memif_guard_free(p->guard);
-	if (p->own_pool)
+	if (p->own_pool && !hk_pools_left())
 		rte_mempool_free(port->pool);
 	free(p);
 }

@@ -290,6 +290,11 @@ int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err);
  * no port may use it. @pool may be NULL. */
 void hk_pool_free(struct rte_mempool *pool);
 
+/* For a process that is about to end: it frees no pool from now on, and the kernel takes all memory
+ * back at once. DPDK writes zeros to memory that is freed, and so the kernel has to supply every
+ * page of a pool that was never used. The process opens no port afterwards. */
+void hk_pools_leave(void);
+
 /* rx and tx of ports with fault injection or a pipe. */
 uint16_t hk_port_rx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 uint16_t hk_port_tx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);

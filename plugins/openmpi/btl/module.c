@@ -372,6 +372,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 		hk_btl_print_counters();
 	hk_btl_mode_unshare();
 	hk_btl_stats_stop();
+	hk_pools_leave(); /* an MPI process cannot start MPI again */
 	left = hk_worker_close(hk_btl.worker, PARAMS->linger_ms);
 	hk_btl.worker = NULL;
 	hk_tap_close();

@@ -275,6 +275,33 @@ TEST(kernel_interfaces)
 	}
 }
 
+static size_t shared_memory_kb(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[128];
+	size_t kb = 0;
+
+	CHECK(f != NULL);
+	while (fgets(line, sizeof(line), f))
+		(void)sscanf(line, "RssShmem: %zu", &kb);
+	fclose(f);
+	return kb;
+}
+
+/* A pool that is left costs no page that was not used. A pool that is freed costs all of them. */
+TEST(pools_that_are_left)
+{
+	enum { COUNT = 5000, FRAME = 9216, KB = COUNT * FRAME / 1024 };
+	struct rte_mempool *pool;
+	size_t before = shared_memory_kb();
+
+	CHECK_OK(hk_pool_create("left", COUNT, FRAME, &pool, ERR));
+	hk_pools_leave();
+	hk_pool_free(pool);
+	CHECK(rte_mempool_lookup("left") == pool);
+	CHECK_MSG(shared_memory_kb() - before < KB * 3 / 4, "%zu kB", shared_memory_kb() - before);
+}
+
 BEFORE_ALL()
 {
 	cpu_set_t before, after;
