@@ -97,7 +97,7 @@ def test_an_exchange_that_is_given_up_writes_to_nobody(run, lab):
 
 
 def test_a_dead_neighbour_is_named(run):
-    timeout = {"btl_hikyaku_peer_timeout_ms": "2000"}
+    timeout = {"btl_hikyaku_peer_timeout_ms": "1500"}
     result = run(("memif", 2, 1), "halo_errors --mode stop", mca=timeout, limit=60, watchdog=40)
     assert "LEAVING rank 1" in result.stderr
     assert result.returncode != 0

@@ -142,7 +142,7 @@ def test_random_traffic_with_other_seeds(run, seed):
 @pytest.mark.parametrize("lab", [LABS[0], LABS[2]], ids=lab_id)
 def test_a_rank_that_computes_for_long_is_not_given_up(run, lab):
     """It is outside of MPI for longer than the time after which silent peers are given up."""
-    command = "compute_gap --mode 2500 --rounds 1"
+    command = "compute_gap --mode 1500 --rounds 1"
     assert_passed(run(lab, command, mca={"btl_hikyaku_peer_timeout_ms": "1000"}), command)
 
 
@@ -290,7 +290,7 @@ def test_hand_over_of_millions(run, lab, mode):
 
 @pytest.mark.parametrize("mode", ["hybrid", "split"])
 def test_a_rank_that_computes_for_long_is_not_given_up_with_hikyakud(run, mode):
-    command = "compute_gap --mode 2500 --rounds 1"
+    command = "compute_gap --mode 1500 --rounds 1"
     timeout = {"btl_hikyaku_peer_timeout_ms": "1000"}
     assert_passed(run(HYBRID_LABS[0], command, mode=mode, mca=timeout), command)
 
@@ -332,7 +332,7 @@ def test_silent_rank_is_named_with_its_host(run, lab):
     """The launcher does not notice a stopped process, so its peers must."""
     _, nodes, ranks = lab
     victim = nodes * ranks - 1
-    timeout = {"btl_hikyaku_peer_timeout_ms": "3000"}
+    timeout = {"btl_hikyaku_peer_timeout_ms": "1500"}
     result = run(lab, "peer_loss --mode stop", mca=timeout, limit=60, watchdog=40)
     assert_noticed(result, "stop")
     assert re.search(rf"rank {victim} on node{nodes - 1}\b", result.stderr), result.stderr
@@ -348,7 +348,7 @@ def test_programs_find_corruption_if_checksums_are_off(run):
     outputs = []
     for seed in range(1000, 1150, 10):
         errors = {"faults": "corrupt=0.2", "seed": seed}
-        result = run(LABS[0], "digest --rounds 20", **errors, limit=30, watchdog=10)
+        result = run(LABS[0], "digest --rounds 20", **errors, limit=30, watchdog=5)
         assert result.returncode != 0
         outputs.append(result.stderr)
         if re.search(
