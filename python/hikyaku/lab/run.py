@@ -19,9 +19,6 @@ from typing import IO, NoReturn
 
 from .. import process
 from ..errors import HikyakuError
-from ..sdn.client import Client
-from ..sdn.registrar import RETRY_S, Registrar
-from ..sdn.tagger import tag_command
 from . import openmpi
 from .job import Job, RunResult, check
 from .ready import start_command
@@ -137,6 +134,10 @@ def tagging(
     On wire ovs, registers the job with the lab's controller, and the last switch restores
     addresses. On other wires the nodes restore them.
     """
+    from ..sdn.client import Client
+    from ..sdn.registrar import RETRY_S, Registrar
+    from ..sdn.tagger import tag_command
+
     if not job.tag:
         yield [], {}
     elif not topology.wiring:

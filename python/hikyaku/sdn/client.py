@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Asks a controller on this machine, found by its directory."""
 
-import http.client
 import json
 import time
 from pathlib import Path
@@ -63,6 +62,8 @@ class Client:
                 time.sleep(_AGAIN_S)
 
     def _once(self, method: str, path: str, body: bytes | None) -> object:
+        import http.client
+
         self.address, self._token = self._find()
         url = urlsplit(self.address)
         # http.client uses no proxy and follows no redirection
