@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The `#include` lines of the tree against the table in ARCHITECTURE.md, and for circles."""
+"""The `#include` lines of the tree against the table in ARCHITECTURE.md, and circles of these lines
+and of Python's imports."""
 
+import ast
 import re
 import subprocess
 from graphlib import CycleError, TopologicalSorter
@@ -76,6 +78,34 @@ def test_directories_have_no_circle():
 
 def test_files_have_no_circle():
     tuple(TopologicalSorter(includes()).static_order())
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT / "python").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path, known: dict[str, Path]) -> set[str]:
+    """The modules of @known that @path imports outside of functions. A package is imported before
+    its modules."""
+    found = set()
+    own = module_name(path).split(".")
+    package = own if path.stem == "__init__" else own[:-1]
+    for line in ast.parse(path.read_text()).body:
+        if isinstance(line, ast.ImportFrom):
+            base = package[: len(package) - line.level + 1] if line.level else []
+            base = [*base, *(line.module or "").split(".")] if line.module else base
+            wholes = [[*base, name.name] for name in line.names]
+            found |= {".".join(w[:n]) for w in wholes for n in range(1, len(w) + 1)}
+    return {each for each in found & known.keys() if not f"{'.'.join(own)}.".startswith(f"{each}.")}
+
+
+def test_modules_have_no_circle():
+    known = {module_name(path): path for path in (ROOT / "python").rglob("*.py")}
+    graph = {name: imports(path, known) for name, path in known.items()}
+    assert "hikyaku.errors" in graph["hikyaku.process"]
+    assert "hikyaku.cli.options" in graph["hikyaku.cli.lab.guest"]
+    tuple(TopologicalSorter(graph).static_order())
 
 
 def test_an_edge_that_is_not_drawn_is_found():

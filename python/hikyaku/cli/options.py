@@ -21,6 +21,12 @@ plot_option = click.option(
     type=click.Path(dir_okay=False, path_type=Path),
     help="Save a plot (.png, .svg or .pdf).",
 )
+nic_model_option = click.option(
+    "--nic-model",
+    type=click.Choice(["e1000e", "vmxnet3"]),
+    default="e1000e",
+    help="The emulated NIC.",
+)
 
 
 def lab_option(text: str, default: str | None = "default", parameter: str = "name") -> Callable:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..lab.guest import nic_model_option
-from ..options import json_option, wide_console
+from ..options import json_option, nic_model_option, wide_console
 from .common import check_outputs, progress_bar, save
 
 

@@ -7,14 +7,7 @@ from pathlib import Path
 import click
 
 from ..bench.common import check_output
-from ..options import lab_option
-
-nic_model_option = click.option(
-    "--nic-model",
-    type=click.Choice(["e1000e", "vmxnet3"]),
-    default="e1000e",
-    help="The emulated NIC.",
-)
+from ..options import lab_option, nic_model_option
 
 guest_option = lab_option("The guest; several may be up at the same time.")
 
