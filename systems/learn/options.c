@@ -229,8 +229,11 @@ int hk_learn_options(int argc, char **argv, struct hk_learn_options *o, struct h
 		return hk_error_set(err, -EINVAL,
 				    "--max-seconds or --report-seconds is invalid; fix: use more "
 				    "than 0 and less than 1e9");
+	enum hk_learn_gossip_fault kind;
+	double scale;
+	int rc = hk_learn_fault(o->fault, 0, &kind, &scale, err);
 	o->rtc.seed = o->set.seed;
-	return hk_learn_check_settings(&o->set, err);
+	return rc ? rc : hk_learn_check_settings(&o->set, err);
 }
 
 int hk_learn_fault(const char *fault, uint16_t node, enum hk_learn_gossip_fault *kind,

@@ -104,9 +104,12 @@ def test_bad_input_leaves_nothing(
 
 
 def test_nodes_that_fail_are_told_and_leave_nothing(
-    hikyaku: list[str], get_lab: Callable, tmp_path: Path
+    hikyaku: list[str], get_lab: Callable, tmp_path: Path, program: Callable
 ) -> None:
     words = ["--fault", "1:outlier=far"]
+    # refused before it looks for its data or for other nodes
+    node = [program("systems/learn/hk_learn"), "--shard", "/dev/null", *words]
+    assert "NODE:outlier=LENGTH" in execute(node, code=2).stderr
     done = learn(hikyaku, get_lab(2).name, tmp_path / "out", *words, code=1)
     assert "NODE:nan or NODE:outlier=LENGTH" in done.stderr
     assert not list((tmp_path / "out").iterdir())
