@@ -325,21 +325,6 @@ def test_mode_that_the_build_lacks(root, hikyaku):
     assert bench_labs(tool.pid) == []
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--modes", "sideways"], "there is no mode 'sideways'"),
-        (["--metrics", "colour"], "there is no metric 'colour'"),
-        (["--modes", "inline", "--metrics", "flood,idle"], "cannot be measured in mode inline"),
-        (["--json", "/proc/none/modes.json"], "cannot be written"),
-    ],
-)
-def test_modes_refuses(hikyaku, arguments, text):
-    done = run_bench(hikyaku, *arguments, what="modes")
-    assert done.returncode == 1
-    assert text in done.stderr
-
-
 def test_modes_alternate_within_each_repeat():
     plan = modes.Plan(metrics=["latency", "idle"], modes=["inline", "split", "hybrid"], repeats=2)
     assert plan.steps() == [

@@ -66,13 +66,6 @@ def test_several_ports(lab_name, hikyaku, tmp_path):
     }
 
 
-def test_wrong_numbers_of_ports(hikyaku):
-    argv = [*hikyaku, "bench", "halo", "--ports", "9"]
-    done = execute(argv, code=None)
-    assert done.returncode != 0
-    assert "9 ports a rank; fix: give from 1 to 8" in done.stderr
-
-
 def row(experiment: str, size: int, method: str, median: float) -> dict:
     return {"experiment": experiment, "bytes": size, "method": method, "median": median}
 

@@ -123,17 +123,3 @@ def test_error_of_a_failed_run_names_the_case():
     assert printed(good, "sum over tcp") == [{"a": 1}]
     with pytest.raises(HikyakuError, match=r"sum over tcp failed \(status 3\):\nno such wire"):
         printed(bad, "sum over tcp")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        (["--experiments", "colour"], "there is no experiment 'colour'"),
-        (["--backends", "pigeon"], "there is no backend 'pigeon'"),
-        (["--plot", "out/rtc.txt"], "has an unknown format"),
-    ],
-)
-def test_wrong_arguments_are_refused(hikyaku, arguments, text):
-    done = run_bench(hikyaku, *arguments)
-    assert done.returncode == 1
-    assert text in done.stderr

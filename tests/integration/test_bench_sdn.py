@@ -118,21 +118,6 @@ def test_the_table_has_a_column_a_method(capsys) -> None:
     assert "16 B" in out
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--experiments", "nope"], "there is no experiment 'nope'"),
-        (["--sizes", "x"], "'x' is not a number of bytes"),
-        (["--plot", "a.txt"], "a.txt has an unknown format"),
-    ],
-    ids=lambda value: value[0] if isinstance(value, list) else "",
-)
-def test_refusals(hikyaku, arguments, says) -> None:
-    done = call(hikyaku, *arguments)
-    assert done.returncode == 1
-    assert says in done.stderr
-
-
 def test_what_is_counted_is_counted(hikyaku, tmp_path):
     """Experiments without a lab: their figures are exact, so they are judged here."""
     path = tmp_path / "sdn.json"

@@ -63,50 +63,6 @@ def test_help_has_examples(hikyaku, command):
     assert "  hikyaku " + " ".join(command) in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
-        (["lab", "up", "--nodes", "1"], "a lab has from 2 to"),
-        (["lab", "up", "--nodes", "many"], "many"),
-        (["lab", "up", "--wire", "string"], "string"),
-        (["lab", "up", "--ranks-per-node", "0"], "0 ranks per node"),
-        (["lab", "up", "--mtu", "20"], "MTU 20"),
-        (["lab", "up", "--lab", "../evil"], "'../evil' is not a name for a lab"),
-        (["lab", "status", "--lab", "absent"], "lab 'absent' is not up"),
-        (["lab", "down", "--lab", "../evil"], "'../evil' is not a name for a lab"),
-        (["lab", "exec", "--lab", "absent", "node0", "true"], "hikyaku lab up"),
-        (["lab", "mpirun", "--lab"], "--lab"),
-        (["lab", "mpirun", "--lab", "absent", "-np", "2", "true"], "lab 'absent' is not up"),
-        (["bench", "mpi", "--sizes", "8,large"], "'large' is not a number of bytes"),
-        (["bench", "mpi", "--sizes", "2G"], "2G"),
-        (["bench", "halo", "--doubles", "x"], "'x' is not a number of doubles; fix: "),
-        (["lab", "up", "--huge", "-1"], "-1 MB of huge pages; fix: "),
-        (["lab", "cut", "--lab", "absent", "x"], "hikyaku lab up --lab absent"),
-        (["learn", "--fault", "x"], "--fault: 'x' is malformed; fix: "),
-        (["learn", "--nodes", "2", "--fault", "1:nan,2:nan"], "no node 2; fix: name 0 to 1"),
-        (["sdn", "run", "--rest", "x"], "fix: give one such as 127.0.0.1:8080"),
-        (["bench", "mpi", "--wire", "copper"], "there is no wire 'copper'"),
-        (["bench", "mpi", "--metrics", "speed"], "there is no metric 'speed'"),
-        (["bench", "mpi", "--transports", "pigeon"], "there is no transport 'pigeon'"),
-        (["bench", "mpi", "--repeats", "0"], "0"),
-        (["bench", "mpi", "--plot", "/tmp/plot.txt"], "/tmp/plot.txt has an unknown format"),
-        (["bench", "mpi", "--json", "/proc/none/b.json"], "/proc/none/b.json cannot be written"),
-        (["sim", "incast", "--spines", "4"], "need --topology leafspine"),
-        (["sim", "incast", "--rate", "30G"], "'30G'"),
-        (["sim", "lone", "--hosts", "2"], "lone needs 3 hosts; fix: choose --hosts 3"),
-        (["sim", "incast", "--load", "50"], "--load is for the scenario mixed; fix: "),
-        (["sim", "incast", "--plot", "/tmp/plot.txt"], "/tmp/plot.txt has an unknown format"),
-        (["no-such-command"], "no-such-command"),
-    ],
-    ids=lambda v: "-".join(v) if isinstance(v, list) else "",
-)
-def test_bad_input_is_named(hikyaku, arguments, names):
-    done = call(hikyaku, *arguments)
-    assert done.returncode != 0
-    assert names in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_launcher_without_environment_says_make(hikyaku, tmp_path):
     """A fresh clone, before `make`; and an installed one, of which the environment is gone."""
     copy = tmp_path / "hikyaku"
