@@ -100,6 +100,7 @@ def kind_of(path: str, first_line: str) -> str | None:
     name = path.rpartition("/")[2]
     suffix = name.rpartition(".")[2]
     by_suffix = {"md": "markdown", "c": "c", "h": "c", "py": "python", "sh": "hash"}
+    by_suffix |= {"lua": "dashes", "f90": "fortran"}
     if suffix in by_suffix:
         return by_suffix[suffix]
     if name in ("meson.build", "meson_options.txt", "Makefile") or suffix in (
@@ -199,16 +200,17 @@ def c_blocks(text: str) -> Iterator[Block]:
             yield from string_blocks(number, value.replace("\\n", "\n").replace('\\"', '"'))
 
 
-def hash_blocks(lines: list[str]) -> Iterator[Block]:
+def line_blocks(lines: list[str], mark: str) -> Iterator[Block]:
+    """Comments from @mark to the end of the line."""
     comment: list[tuple[int, str]] = []
     for number, line in enumerate(lines, 1):
-        found = re.match(r"\s*#(?!!) ?(.*)", line)
+        found = re.match(rf"\s*{mark}(?!!) ?(.*)", line)
         if found:
             comment.append((number, found[1]))
             continue
         yield from comment_blocks(comment)
         comment = []
-        trailing = re.search(r"\s#\s+([^'\"]*)$", line)
+        trailing = re.search(rf"\s{mark}\s+([^'\"]*)$", line)
         if trailing:
             yield from comment_blocks([(number, trailing[1])])
     yield from comment_blocks(comment)
@@ -254,7 +256,7 @@ def blocks_of(kind: str, text: str) -> list[Block]:
         return list(c_blocks(text))
     if kind == "python":
         return list(python_blocks(text))
-    return list(hash_blocks(lines))
+    return list(line_blocks(lines, {"hash": "#", "dashes": "--", "fortran": "!"}[kind]))
 
 
 # ---- the rules of prose --------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: BSD-3-Clause
 !
-! examples/halo/cg.f90: the method of conjugate gradients (Hestenes and Stiefel 1952) for a sparse
-! matrix whose rows are distributed in blocks: the 5-point Laplacian on n * n points. The program
+! examples/halo/cg.f90: the method of conjugate gradients (Hestenes and Stiefel 1952). The matrix is
+! sparse, and its rows are distributed in blocks: the 5-point Laplacian on n * n points. The program
 ! checks the residual at the end.
 program cg
   use mpi

@@ -31,7 +31,7 @@ struct hk_rtc_budget {
 static inline bool hk_rtc_budget_sample(struct hk_rtc_budget *b, uint64_t ns, unsigned n)
 {
 	uint64_t each = (ns * 16) / n;
-	bool dear = b->limit && each > (uint64_t)b->limit * 16;
+	bool expensive = b->limit && each > (uint64_t)b->limit * 16;
 	uint64_t most = b->limit ? (uint64_t)b->limit * 24 : UINT32_MAX / 2;
 
 	each = HK_MIN(each, HK_MIN(most, UINT32_MAX / 2));
@@ -39,7 +39,7 @@ static inline bool hk_rtc_budget_sample(struct hk_rtc_budget *b, uint64_t ns, un
 	if (b->limit)
 		b->over = b->over ? b->smoothed >= (uint64_t)b->limit * 12
 				  : b->smoothed > (uint64_t)b->limit * 16;
-	return dear;
+	return expensive;
 }
 
 static inline uint32_t hk_rtc_budget_recent(const struct hk_rtc_budget *b)

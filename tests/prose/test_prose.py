@@ -78,6 +78,8 @@ def test_tables_code_and_lists_have_no_sentences(text):
         ("python", "a = 1  # {}\n"),
         ("python", 'raise SystemExit("{}")\n'),
         ("hash", "# {}\nproject()\n"),
+        ("dashes", "local a = 1 -- {}\n"),
+        ("fortran", "! {}\nprogram a\n"),
     ],
 )
 def test_comments_docstrings_and_messages_are_read(kind, text):

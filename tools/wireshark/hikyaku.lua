@@ -1,8 +1,8 @@
 -- SPDX-License-Identifier: BSD-3-Clause
 --
 -- Wireshark dissector for Hikyaku frames (EtherType 0x88B5) and for messages of rtc nodes (0x88B6;
--- over UDP by "Decode As"). docs/wire.md has the layout. The dissector adds an expert info for every
--- rule of that page that a frame breaks, and verifies the checksum.
+-- over UDP by "Decode As"). docs/wire.md has the layout. The dissector adds an expert info for
+-- every rule of that page that a frame breaks, and verifies the checksum.
 --
 --   wireshark -X lua_script:tools/wireshark/hikyaku.lua capture.pcap
 --   tshark    -X lua_script:tools/wireshark/hikyaku.lua -r capture.pcap -Y hikyaku -V
@@ -96,7 +96,8 @@ hikyaku.fields = f
 
 local e = {
 	short = ProtoExpert.new("hikyaku.malformed.short",
-		"Shorter than its headers or its length field require", expert.group.MALFORMED, expert.severity.ERROR),
+		"Shorter than its headers or its length field require", expert.group.MALFORMED,
+		expert.severity.ERROR),
 	version = ProtoExpert.new("hikyaku.malformed.version", "Unknown version",
 		expert.group.UNDECODED, expert.severity.WARN),
 	type = ProtoExpert.new("hikyaku.malformed.type", "Unknown type", expert.group.MALFORMED,
@@ -107,15 +108,16 @@ local e = {
 		expert.severity.ERROR),
 	resent = ProtoExpert.new("hikyaku.resent", "Not the first transmission of this packet",
 		expert.group.SEQUENCE, expert.severity.NOTE),
-	gaps = ProtoExpert.new("hikyaku.gaps", "Packets are missing or out of order at the receiver",
-		expert.group.SEQUENCE, expert.severity.NOTE),
+	gaps = ProtoExpert.new("hikyaku.gaps",
+		"Packets are missing or out of order at the receiver", expert.group.SEQUENCE,
+		expert.severity.NOTE),
 	reset = ProtoExpert.new("hikyaku.reset", "The destination's incarnation has ended",
 		expert.group.SEQUENCE, expert.severity.WARN),
 }
 hikyaku.experts = { e.short, e.version, e.type, e.field, e.crc, e.resent, e.gaps, e.reset }
 
--- Not every version of Wireshark's Lua (5.1 to 5.4) has bit operators. Its `bit` module has them, for
--- 32 bits.
+-- Not every version of Wireshark's Lua (5.1 to 5.4) has bit operators. Its `bit` module has them,
+-- for 32 bits.
 local band, bxor, rshift, tobit = bit.band, bit.bxor, bit.rshift, bit.tobit
 
 local crc_table = {}
@@ -177,7 +179,8 @@ local function add_sack(tree, tvb, at, len, ack)
 			count = count + 1
 			item:add(f.sack, byte, (ack + i) % 0x100000000)
 			if i == 0 then
-				malformed(item, e.field, "ACK: bit 0 is set, but that packet is the missing one")
+				malformed(item, e.field,
+					"ACK: bit 0 is set, but that packet is the missing one")
 			end
 		end
 	end
@@ -251,7 +254,8 @@ local function add_header(tree, tvb)
 		elseif h.frag >= h.frags then
 			malformed(frag, e.field, "DATA: frag is not below frags")
 		else
-			tree:add(f.first, tvb(28, 4), (h.psn - h.frag) % 0x100000000):set_generated()
+			local first = (h.psn - h.frag) % 0x100000000
+			tree:add(f.first, tvb(28, 4), first):set_generated()
 		end
 	elseif type_names[h.type] and (h.am ~= 0 or h.frag ~= 0 or h.frags ~= 0) then
 		malformed(frags, e.field, "am, frag and frags are for DATA only")
@@ -315,7 +319,8 @@ end
 
 local function describe(h, payload)
 	if h.type == MCAST then
-		return string.format("MCAST %u → channel %u  piece %u  %u bytes", h.src, h.dst, h.psn, payload)
+		return string.format("MCAST %u → channel %u  piece %u  %u bytes", h.src, h.dst,
+			h.psn, payload)
 	end
 	local text = string.format("%s %u → %u  psn %u  ack %u", type_names[h.type], h.src, h.dst,
 		h.psn, h.ack)
@@ -436,7 +441,8 @@ msg.fields = m
 
 local me = {
 	short = ProtoExpert.new("hkmsg.malformed.short",
-		"Shorter than its header or its length field require", expert.group.MALFORMED, expert.severity.ERROR),
+		"Shorter than its header or its length field require", expert.group.MALFORMED,
+		expert.severity.ERROR),
 	version = ProtoExpert.new("hkmsg.malformed.version", "Unknown version or flag",
 		expert.group.UNDECODED, expert.severity.WARN),
 	field = ProtoExpert.new("hkmsg.malformed.field", "Field outside its range",
@@ -447,8 +453,8 @@ local me = {
 msg.experts = { me.short, me.version, me.field, me.resent }
 
 local function describe_msg(type, flags, src, dst, number, len)
-	local text = string.format("%s %u → %u  number %u  %u bytes", msg_types[type] or "type " .. type,
-		src, dst, number, len)
+	local text = string.format("%s %u → %u  number %u  %u bytes",
+		msg_types[type] or "type " .. type, src, dst, number, len)
 	if band(flags, MSG_REPLY) ~= 0 then
 		text = "reply to " .. text
 	end

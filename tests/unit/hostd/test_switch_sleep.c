@@ -58,10 +58,10 @@ int ppoll(struct pollfd *p, nfds_t n, const struct timespec *limit, const sigset
 }
 
 /* Replaces the function of hostd/wakeup_priority.c: the machine allows the priority. */
-bool hk_wakeup_priority_set(bool prompt)
+bool hk_wakeup_priority_set(bool on)
 {
-	slept.ordinary += !prompt;
-	return prompt;
+	slept.ordinary += !on;
+	return on;
 }
 
 int sched_yield(void)

@@ -156,16 +156,16 @@ static void traffic(void)
 }
 
 /* Frames to other peers wait for port @txq of A. */
-static void fill(uint16_t lane)
+static void fill(uint16_t txq)
 {
 	struct hk_worker *w = end[A].w;
 
-	while (!hk_txq_stuck(w, lane)) {
+	while (!hk_txq_stuck(w, txq)) {
 		struct rte_mbuf *m = rte_pktmbuf_alloc(w->bufs.pool);
 
 		CHECK(m != NULL);
 		memset(rte_pktmbuf_append(m, 60), 0, 60);
-		hk_txq_send(w, lane, m);
+		hk_txq_send(w, txq, m);
 	}
 }
 
