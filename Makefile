@@ -35,10 +35,11 @@ deps-check:
 
 # Each stamp is written last, so an unfinished environment is completed or made again. The package
 # `hikyaku` lies beside the environment, here and where both are installed: hikyaku.pth names it.
-.venv/.demo: requirements-demo.txt | deps
+.venv/.demo: requirements-demo.in requirements.txt | deps
 	rm -rf .venv
 	$(PYTHON) -m venv .venv
-	.venv/bin/python $(PIP) -r requirements-demo.txt
+	scripts/locked.py requirements-demo.in >.venv/demo.txt
+	.venv/bin/python $(PIP) -r .venv/demo.txt
 	for d in .venv/lib/python3*/site-packages; do echo ../../../../python >$$d/hikyaku.pth; done
 	touch $@
 
