@@ -267,13 +267,13 @@ def test_long_messages_go_from_rank_to_rank_in_split(get_lab, program):
     hikyakud does not have to run meanwhile."""
     lab = get_lab(2, "memif", 1, HUGE_MB, 1)
     bench = [program("bench/mpi_bench"), "--sizes", "1000000", "--metrics", "bandwidth_MBps"]
-    result = lab.mpirun(2, [*bench, "--sample-ms", "200"], mca=COUNTS, mode="split")
+    result = lab.mpirun(2, [*bench, "--sample-ms", "1"], mca=COUNTS, mode="split")
     assert result.returncode == 0, result.stderr
     count = {
         name: int(re.findall(rf"\[node0:\d+\] hikyaku: {name} (\d+)", result.stderr)[0])
         for name in ("tx_packets", "tx_bulk", "gets_served")
     }
-    assert count["gets_served"] > 200
+    assert count["gets_served"] > 150  # three windows of 64 messages, however slow
     assert count["tx_packets"] - count["tx_bulk"] < count["gets_served"] / 2
 
 
