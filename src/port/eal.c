@@ -254,7 +254,9 @@ static const char *start_fix(const struct hk_eal_config *cfg)
 	if (cfg->role == HK_EAL_SECONDARY)
 		return "run the same program and libraries in all processes of one memory; if an "
 		       "address is taken here, start this process again";
-	if (cfg->role == HK_EAL_PRIMARY || cfg->hugepages)
+	if (cfg->role == HK_EAL_PRIMARY)
+		return "see what this machine lacks: hikyaku doctor";
+	if (cfg->hugepages)
 		return "run without huge pages, or see how to reserve them: hikyaku doctor";
 	return "lower the memory for buffers, or raise `ulimit -v`";
 }

@@ -99,7 +99,27 @@ int hk_eal_find_huge_dir(const char *given, char *out, size_t len, unsigned long
 			    rc == ENODEV || rc == ENOENT ? "" : strerror(rc));
 }
 
-int hk_eal_check_free_pages(unsigned long page, unsigned memory_mb, struct hk_error *err)
+/* Checks the limit of the hugetlbfs of @dir (mount's size=), in pages. */
+static int check_mount_limit(const char *dir, unsigned long kb, unsigned long need,
+			     struct hk_error *err)
+{
+	struct statfs fs;
+	if (statfs(dir, &fs) != 0)
+		return hk_error_set(err, -errno, "%.200s: %s; fix: findmnt -t hugetlbfs", dir,
+				    strerror(errno));
+	unsigned long all = (unsigned long)fs.f_blocks, nfree = (unsigned long)fs.f_bavail;
+	if (all == 0 || nfree >= need) /* 0: no limit */
+		return 0;
+	return hk_error_set(
+		err, -ENOMEM,
+		"the hugetlbfs %.150s is limited to %lu MB, of which %lu MB are free, "
+		"and %lu MB are needed; fix: as root: mount -o remount,size=%luM %.150s",
+		dir, all * kb / 1024, nfree * kb / 1024, need * kb / 1024,
+		(all + need - nfree) * kb / 1024, dir);
+}
+
+int hk_eal_check_free_pages(const char *dir, unsigned long page, unsigned memory_mb,
+			    struct hk_error *err)
 {
 	char path[128];
 	unsigned long kb = page / 1024, need = (memory_mb * 1024ul + kb - 1) / kb;
@@ -116,7 +136,7 @@ int hk_eal_check_free_pages(unsigned long page, unsigned memory_mb, struct hk_er
 				    kb, path);
 	nfree = HK_MAX(0, nfree - reserved);
 	if ((unsigned long)nfree >= need)
-		return 0;
+		return check_mount_limit(dir, kb, need, err);
 	return hk_error_set(err, -ENOMEM,
 			    "%s of %lu kB: %lu are needed for %u MB, and %ld are free; "
 			    "fix: as root: echo %lu > %s",

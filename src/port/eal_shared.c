@@ -349,7 +349,7 @@ int hk_eal_prepare_primary(const struct hk_eal_config *cfg, unsigned memory_mb, 
 				    "another primary process uses the shared memory '%s'; "
 				    "fix: end it, or use another name",
 				    cfg->shared);
-	return rc ? rc : hk_eal_check_free_pages(page, memory_mb, err);
+	return rc ? rc : hk_eal_check_free_pages(huge_dir, page, memory_mb, err);
 }
 
 /* ---- virtual devices ------------------------------------------------------------------------ */

@@ -38,8 +38,10 @@ int hk_eal_prepare_primary(const struct hk_eal_config *cfg, unsigned memory_mb, 
 int hk_eal_find_huge_dir(const char *given, char *out, size_t len, unsigned long *page,
 			 struct hk_error *err);
 
-/* Checks that enough huge pages of @page bytes are free for @memory_mb MB. */
-int hk_eal_check_free_pages(unsigned long page, unsigned memory_mb, struct hk_error *err);
+/* Checks that enough huge pages of @page bytes are free for @memory_mb MB, on the machine and
+ * within the limit of the hugetlbfs of @dir. */
+int hk_eal_check_free_pages(const char *dir, unsigned long page, unsigned memory_mb,
+			    struct hk_error *err);
 
 /* In a secondary, before rte_eal_init(): checks that the primary is alive, is ready and has our
  * DPDK version. */

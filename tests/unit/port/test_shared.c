@@ -13,6 +13,7 @@
 #include <rte_eal.h>
 #include <rte_version.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -307,6 +308,13 @@ TEST(refused)
 	       rig_run);
 	expect(-ENOENT, "/nowhere, does not exist; fix: name one", "primary hkt-a /nowhere 32 0");
 	expect(-ENOMEM, "huge pages", "primary hkt-a %s 60000 0", rig_huge);
+	char limited[96];
+	snprintf(limited, sizeof(limited), "%s/limited", rig_dir);
+	CHECK_EQ(mkdir(limited, 0700), 0);
+	CHECK_EQ(mount("none", limited, "hugetlbfs", 0, "pagesize=2M,size=16M"), 0);
+	expect(-ENOMEM, "is limited to 16 MB, of which 16 MB are free, and 32 MB are needed",
+	       "primary hkt-a %s 32 0", limited);
+	CHECK_EQ(umount(limited), 0);
 	CHECK_EQ(chmod(rig_dir, 0755), 0);
 	expect(-EACCES, "no permission", "primary hkt-a %s 32 65534", rig_huge);
 	expect(-ENOENT, "no primary", "secondary hkt-a - 0 0");
