@@ -35,6 +35,19 @@ def test_ranks_of_one_node_do_not_measure_the_port(get_lab, program):
     assert said.startswith("all 2 ranks are on one node: they talk by Open MPI's shared memory, ")
 
 
+def test_the_reason_of_one_rank_is_the_last_word(get_lab, program):
+    """Rank 0 has its port, and does not say that the job uses it. Rank 1 starts when rank 0's port
+    is open."""
+    lab = get_lab(2, "veth")
+    opened = f"ip -n {lab.node('node0').netns} link show dev hk0 | grep -q xdp"
+    wrong = "export OMPI_MCA_btl_hikyaku_port=af_xdp:iface=nope"
+    script = f'[ $OMPI_COMM_WORLD_RANK = 0 ] || {{ until {opened}; do :; done; {wrong}; }}; exec $0'
+    done = lab.mpirun(2, ["sh", "-c", script, program("tests/mpi/mpi_hand_over")], timeout=60)
+    assert done.returncode != 0
+    (said,) = lines(done.stderr)
+    assert REASON in said
+
+
 @pytest.mark.parametrize("mode", ["inline", "daemon"])
 def test_a_job_that_cannot_have_its_port_ends_with_the_reason_alone(run, mode):
     """The lab permits no other BTL between nodes. Open MPI would explain that at length."""

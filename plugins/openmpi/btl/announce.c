@@ -43,8 +43,11 @@ static bool speaks_for_the_job(void)
 
 void hk_btl_announce(void)
 {
-	if (!mca_btl_hikyaku_component.param.announce || !speaks_for_the_job())
+	static bool done;
+
+	if (done || !mca_btl_hikyaku_component.param.announce || !speaks_for_the_job())
 		return;
+	done = true;
 	uint32_t ranks = job_value(OPAL_PMIX_JOB_SIZE), nodes = job_value(OPAL_PMIX_NUM_NODES);
 	const char *mode = hk_btl.daemon ? hk_ctl_mode_name(hk_btl_mode_current()) : "inline";
 	const char *port = mca_btl_hikyaku_component.param.port;

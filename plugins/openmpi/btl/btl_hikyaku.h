@@ -177,7 +177,9 @@ void hk_btl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- announce.c */
 
-/* Rank 0 prints by what the job's ranks talk, unless btl_hikyaku_announce is 0. */
+/* Rank 0 prints by what the job's ranks talk, unless btl_hikyaku_announce is 0. Called when Open
+ * MPI adds processes, since all ranks have started their BTLs by then: a rank that cannot ends the
+ * job before. Only the first call prints. */
 void hk_btl_announce(void);
 
 /* Prints @text, the reason why this rank does not use Hikyaku. If no other BTL reaches the other

@@ -143,7 +143,6 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 		return NULL;
 	list[0] = &hk_btl.super;
 	hk_service_publish(&hk_btl_service);
-	hk_btl_announce();
 	*num_btls = 1;
 	return list;
 }

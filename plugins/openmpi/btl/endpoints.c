@@ -202,6 +202,7 @@ int hk_btl_add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 	}
 	hk_btl_unlock();
 	free(list);
+	hk_btl_announce();
 	return OPAL_SUCCESS;
 }
 
