@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+uint64_t example_json;
 static struct hk_rtc *running;
 
 static void usage(const char *program, const char *what, const struct example_option *own,
@@ -18,6 +19,7 @@ static void usage(const char *program, const char *what, const struct example_op
 	for (unsigned i = 0; i < n; i++)
 		printf("  --%-10s N  %s [%llu]\n", own[i].name, own[i].help,
 		       (unsigned long long)*own[i].value);
+	printf("  --%-10s N  1: print JSON, with all counters [0]\n", "json");
 	printf("\nwithout a launcher, for each node:\n"
 	       "  --backend NAME, --address WHERE, --peers FILE, --node N, --key N, --threads N, "
 	       "--timeout MS\n");
@@ -53,6 +55,8 @@ void example_options(int argc, char **argv, const char *what, const struct examp
 			exit(2);
 		} else if (k < n) {
 			*own[k].value = number(argv[0], o, v);
+		} else if (strcmp(o, "--json") == 0) {
+			example_json = number(argv[0], o, v);
 		} else if (strcmp(o, "--backend") == 0) {
 			cfg->backend = v;
 		} else if (strcmp(o, "--address") == 0) {

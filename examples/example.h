@@ -2,7 +2,8 @@
 /*
  * examples/example.h: shared by the examples: options, and a node that they configure.
  *
- * Under a launcher no option is needed: `hikyaku lab mpirun -np 2 build/examples/sum`. Without one:
+ * Under a launcher no option is needed: `hikyaku lab mpirun -np 2 build/examples/sum`. With --json
+ * 1 a node prints its result and its counters as JSON. Without a launcher:
  *
  *   --backend NAME    dpdk, af_xdp, raw, udp, tcp
  *   --address WHERE   as in hikyaku/rtc.h
@@ -24,6 +25,8 @@ struct example_option {
 	const char *help;
 };
 
+extern uint64_t example_json; /* --json */
+
 /* Reads these options into @cfg, and the program's own. An invalid option ends the program. */
 void example_options(int argc, char **argv, const char *what, const struct example_option *own,
 		     unsigned n, struct hk_rtc_config *cfg);
@@ -35,7 +38,7 @@ struct hk_rtc *example_open(const struct hk_rtc_config *cfg, unsigned min_nodes)
 /* Registers the type. An error ends the program. */
 void example_register(struct hk_rtc *rtc, uint8_t type, const struct hk_rtc_type *t);
 
-/* Prints the statistics as one line of JSON. */
+/* Prints all counters as one line of JSON. */
 void example_print_stats(struct hk_rtc *rtc);
 
 #endif

@@ -111,9 +111,16 @@ int main(int argc, char **argv)
 	}
 	hk_rtc_timer(rtc, 0, 2 * 1000000, on_tick, NULL);
 	hk_rtc_run(rtc);
-	example_print_stats(rtc);
-	printf("{\"node\": %u, \"value\": %.9f, \"asked\": %llu, \"given_up\": %llu}\n",
-	       hk_rtc_node(rtc), value, (unsigned long long)asked, (unsigned long long)given_up);
+	if (example_json) {
+		example_print_stats(rtc);
+		printf("{\"node\": %u, \"value\": %.9f, \"asked\": %llu, \"given_up\": %llu}\n",
+		       hk_rtc_node(rtc), value, (unsigned long long)asked,
+		       (unsigned long long)given_up);
+	} else {
+		printf("node %u: the average is %.9f after %llu exchanges; %llu given up\n",
+		       hk_rtc_node(rtc), value, (unsigned long long)asked,
+		       (unsigned long long)given_up);
+	}
 	hk_rtc_close(rtc);
 	return given_up ? 1 : 0;
 }

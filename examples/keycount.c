@@ -153,11 +153,18 @@ int main(int argc, char **argv)
 	}
 	for (unsigned i = 0; i < DISTINCT; i++)
 		distinct += count[i] != 0;
-	example_print_stats(rtc);
-	printf("{\"node\": %u, \"met\": %llu, \"counted\": %llu, \"distinct\": %llu, "
-	       "\"given_up\": %llu}\n",
-	       hk_rtc_node(rtc), (unsigned long long)met, (unsigned long long)total,
-	       (unsigned long long)distinct, (unsigned long long)given_up);
+	if (example_json) {
+		example_print_stats(rtc);
+		printf("{\"node\": %u, \"met\": %llu, \"counted\": %llu, \"distinct\": %llu, "
+		       "\"given_up\": %llu}\n",
+		       hk_rtc_node(rtc), (unsigned long long)met, (unsigned long long)total,
+		       (unsigned long long)distinct, (unsigned long long)given_up);
+	} else {
+		printf("node %u: met %llu keys, and counted %llu of %llu different ones; %llu "
+		       "given up\n",
+		       hk_rtc_node(rtc), (unsigned long long)met, (unsigned long long)total,
+		       (unsigned long long)distinct, (unsigned long long)given_up);
+	}
 	hk_rtc_close(rtc);
 	return given_up ? 1 : 0;
 }

@@ -181,8 +181,15 @@ int main(int argc, char **argv)
 	uint64_t since = hk_rtc_now(rtc);
 	hk_rtc_run(rtc);
 	double seconds = (double)(hk_rtc_now(rtc) - since) / 1e9;
-	example_print_stats(rtc);
-	if (!is_server)
+	if (example_json)
+		example_print_stats(rtc);
+	if (!is_server && !example_json)
+		printf("node %u: %llu sums in %.2f s, %.2f million a second; %llu wrong, %llu "
+		       "lost\n",
+		       hk_rtc_node(rtc), (unsigned long long)answered, seconds,
+		       (double)answered / seconds / 1e6, (unsigned long long)wrong,
+		       (unsigned long long)lost);
+	else if (!is_server)
 		printf("{\"node\": %u, \"answered\": %llu, \"wrong\": %llu, \"lost\": %llu, "
 		       "\"seconds\": %.6f, \"million_per_second\": %.4f, \"best\": %.4f}\n",
 		       hk_rtc_node(rtc), (unsigned long long)answered, (unsigned long long)wrong,

@@ -12,6 +12,8 @@ from hikyaku.bench.sdn import bcast, failover, model, tags
 from hikyaku.bench.sdn.run import Row, row
 
 ABOUT = {"cpu": "AMD EPYC 7763 64-Core Processor", "repeats": 7, "open_mpi": "4.1.4"}
+ABOUT |= {"dpdk": "22.11.11", "cores": 2, "load_at_start": 0.5, "mtu": 3506, "init_ms": {}}
+ABOUT |= {"rounds": 5, "window": 32, "learn_rows": 100_000}
 DEMO_SIZES = [1, 8, 64, 512, 2048, 8192, 65536, 262144, 1 << 20, 1 << 22]
 
 

@@ -41,7 +41,7 @@ def test_the_reason_of_one_rank_is_the_last_word(get_lab, program):
     lab = get_lab(2, "veth")
     opened = f"ip -n {lab.node('node0').netns} link show dev hk0 | grep -q xdp"
     wrong = "export OMPI_MCA_btl_hikyaku_port=af_xdp:iface=nope"
-    script = f'[ $OMPI_COMM_WORLD_RANK = 0 ] || {{ until {opened}; do :; done; {wrong}; }}; exec $0'
+    script = f"[ $OMPI_COMM_WORLD_RANK = 0 ] || {{ until {opened}; do :; done; {wrong}; }}; exec $0"
     done = lab.mpirun(2, ["sh", "-c", script, program("tests/mpi/mpi_hand_over")], timeout=60)
     assert done.returncode != 0
     (said,) = lines(done.stderr)

@@ -27,7 +27,9 @@ def run(get_lab, program, monkeypatch):
     def each(wire, backend, nodes, name, *options):
         monkeypatch.setenv("HIKYAKU_RTC_BACKEND", backend)
         lab = get_lab(nodes, wire, 1)
-        result = lab.mpirun(nodes, [program(f"examples/{name}"), *options], timeout=100)
+        result = lab.mpirun(
+            nodes, [program(f"examples/{name}"), *options, "--json", "1"], timeout=100
+        )
         assert result.returncode == 0, result.stderr + result.stdout
         lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
         stats = {line["node"]: line for line in lines if "backend" in line}

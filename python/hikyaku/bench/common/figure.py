@@ -16,7 +16,7 @@ from decimal import Decimal
 from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
-from .tables import number, size_text
+from .tables import number, repeats_text, size_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -321,7 +321,7 @@ def load_matplotlib() -> None:
 
 
 def range_note(repeats: int) -> str:
-    of = f"of {repeats} repeats"
+    of = f"of {repeats_text(repeats)}"
     return f"lines, bars and numbers: medians {of}; bands and whiskers: minimum to maximum"
 
 

@@ -15,6 +15,10 @@ def size_text(size: int) -> str:
     return f"{size} B"
 
 
+def repeats_text(count: int) -> str:
+    return f"{count} repeat{'' if count == 1 else 's'}"
+
+
 _UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))  # from where, unit, its name
 
 

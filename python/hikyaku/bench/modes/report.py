@@ -9,7 +9,14 @@ from rich.table import Table
 from ...lab.openmpi import SWITCH_MODES
 from ..common.goals import judged, value_text
 from ..common.goals import table as goal_table
-from ..common.tables import left_titled, show_core_distance, size_text, spread, warn_if_busy
+from ..common.tables import (
+    left_titled,
+    repeats_text,
+    show_core_distance,
+    size_text,
+    spread,
+    warn_if_busy,
+)
 
 # ---- goals ---------------------------------------------------------------------------------------
 
@@ -179,8 +186,8 @@ def show(document: dict, console: Console) -> None:
     warn_if_busy(about, console)
     show_core_distance(about, console)
     notes = [
-        f"Medians of {about['repeats']} repeats, modes in turn; {about['cpu']}, {about['cores']} "
-        "cores; daemon, poller and ranks of a node share one core; virtual wire; "
+        f"Medians of {repeats_text(about['repeats'])}, modes in turn; {about['cpu']}, "
+        f"{about['cores']} cores; daemon, poller and ranks of a node share one core; virtual wire; "
         f"load at start {about['load_at_start']}; Open MPI {about['open_mpi']}, DPDK "
         f"{about['dpdk']}.",
     ]

@@ -7,6 +7,7 @@ from ..common.tables import (
     left_titled,
     median_of,
     number,
+    repeats_text,
     show_core_distance,
     size_text,
     spread,
@@ -74,8 +75,9 @@ def show(document: dict, console: Console) -> None:
     show_core_distance(about, console)
     console.print(
         "raw: DPDK ping-pong of the same frame, no MPI; shm: Open MPI's shared memory, one node.\n"
-        f"Medians of {about['repeats']} repeats; {about['cpu']}, {about['cores']} cores, one core "
-        f"a rank; virtual wires, MTU {about['mtu']}; load at start {about['load_at_start']}; "
-        f"Open MPI {about['open_mpi']}, DPDK {about['dpdk']}.",
+        f"Medians of {repeats_text(about['repeats'])}; {about['cpu']}, {about['cores']} cores, "
+        f"one core a rank; virtual wires, MTU {about['mtu']}; "
+        f"load at start {about['load_at_start']}; Open MPI {about['open_mpi']}, "
+        f"DPDK {about['dpdk']}.",
         highlight=False,
     )

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..common import goals
-from ..common.tables import left_titled, number, spread, warn_if_busy
+from ..common.tables import left_titled, number, repeats_text, spread, warn_if_busy
 from .run import ALONE, LEARN_FEATURES, LOOP, WIRES
 
 # ---- goals ---------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ TITLES = {
     "hold_64B": ("(1) 64-byte frames, each held for a time", "ns held"),
     "hold_128B": ("(1) 128-byte frames, each held for a time", "ns held"),
     "sum": ("(2) Sum of 32 numbers a message, once, 10 and 100 times", "×"),
-    "sum_handler": ("… and the time of its handler", "×"),
+    "sum_handler": ("(2) The time of its handler", "×"),
     "learn": ("(3) Training until the loss is near its minimum", "× minimum"),
     "echo": ("64-byte frames, sent back", "B"),
 }
@@ -129,9 +129,9 @@ def show(document: dict, console: Console) -> None:
         console.print(goals.table(document["goals"]))
     warn_if_busy(about, console)
     console.print(
-        f"Medians of {about['repeats']} repeats; window {about['window']} (hold and echo: 128); "
-        f"training: a plane through {about['learn_rows']} rows of {LEARN_FEATURES}; "
-        f"{about['cpu']}, {about['cores']} cores, one a node, shared by more nodes; virtual "
-        f"wires; load at start {about['load_at_start']}; DPDK {about['dpdk']}.",
+        f"Medians of {repeats_text(about['repeats'])}; window {about['window']} "
+        f"(hold and echo: 128); training: a plane through {about['learn_rows']} rows "
+        f"of {LEARN_FEATURES}; {about['cpu']}, {about['cores']} cores, one a node, shared by "
+        f"more nodes; virtual wires; load at start {about['load_at_start']}; DPDK {about['dpdk']}.",
         highlight=False,
     )

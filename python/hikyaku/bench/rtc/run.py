@@ -144,7 +144,9 @@ class Bench:
         plan = self.plan
         times, messages = int(case.x), 10**12
         argv = [str(built("examples/sum"))]
-        argv += option_words(repeat=times, window=plan.window, ms=plan.sum_ms, messages=messages)
+        argv += option_words(
+            repeat=times, window=plan.window, ms=plan.sum_ms, messages=messages, json=1
+        )
         result = self.lab(WIRES[case.backend], 2).mpirun(
             2, argv, env={"HIKYAKU_RTC_BACKEND": case.backend}, one_core=True, timeout=60
         )

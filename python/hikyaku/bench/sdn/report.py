@@ -2,10 +2,19 @@
 """Tables of `bench sdn`: methods beside each other, for each experiment and unit."""
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from ..common import goals
-from ..common.tables import left_titled, median_of, number, size_text, spread, warn_if_busy
+from ..common.tables import (
+    left_titled,
+    median_of,
+    number,
+    repeats_text,
+    size_text,
+    spread,
+    warn_if_busy,
+)
 from .run import Row, experiments
 
 
@@ -25,17 +34,36 @@ def _table(title: str, rows: list[Row]) -> Table:
     return table
 
 
+def _list(title: str, rows: list[Row]) -> Table:
+    """A line for each number of ranks, size and method."""
+    table = left_titled(title)
+    for name in ("ranks", "size", "", "median", "range"):
+        table.add_column(name, justify="right" if name else "left", no_wrap=bool(name))
+    for r in rows:
+        size = size_text(r["bytes"]) if r["bytes"] else "–"
+        median = number(median_of(r))
+        table.add_row(str(r["ranks"]), size, r["method"], median, f"[dim]{spread(r)}[/]")
+    return table
+
+
+def _fitting(title: str, rows: list[Row], console: Console) -> Table:
+    """The methods beside each other, if the console is wide enough for that."""
+    table = _table(title, rows)
+    wanted = Measurement.get(console, console.options.update(width=10_000), table).maximum
+    return table if wanted <= console.width else _list(title, rows)
+
+
 def show(document: dict, console: Console) -> None:
     about = document["machine"]
     known = experiments()
     for name, unit in dict.fromkeys((r["experiment"], r["unit"]) for r in document["rows"]):
         rows = [r for r in document["rows"] if (r["experiment"], r["unit"]) == (name, unit)]
-        console.print(_table(f"{known[name].about}: {unit}", rows))
+        console.print(_fitting(f"{known[name].about}: {unit}", rows, console))
     if document["goals"]:
         console.print(goals.table(document["goals"]))
     warn_if_busy(about, console)
     console.print(
-        f"Medians of {about['repeats']} repeats; {about['cpu']}, {about['cores']} cores; virtual "
-        f"wires; load at start {about['load_at_start']}.",
+        f"Medians of {repeats_text(about['repeats'])}; {about['cpu']}, {about['cores']} cores; "
+        f"virtual wires; load at start {about['load_at_start']}.",
         highlight=False,
     )
