@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Each module of the package can be the first one that is imported: there is no circle."""
+
+import importlib
+import os
+import sys
+
+from hikyaku.checkout import ROOT
+
+PACKAGE = ROOT / "python/hikyaku"
+
+
+def test_no_module_needs_that_another_is_imported_first():
+    names = sorted(
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__main__.py"
+    )
+    assert len(names) > 100
+    child = os.fork()  # other tests keep their modules
+    if child == 0:
+        status = 1
+        try:
+            for name in names:
+                for other in [m for m in sys.modules if m.partition(".")[0] == "hikyaku"]:
+                    del sys.modules[other]
+                try:
+                    importlib.import_module(name)
+                except ImportError as bad:
+                    raise AssertionError(f"{name}: {bad}") from bad
+            status = 0
+        except AssertionError as bad:
+            os.write(2, f"{bad}\n".encode())
+        finally:
+            os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
