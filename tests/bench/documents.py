@@ -117,7 +117,7 @@ def network(names: Container[str] | None = None) -> dict:
     for name, value in ((model.SPREAD_BY_RANK, 3), (model.LEAST, 3), (model.WORST, 6)):
         rows.append(row("spread", name, 8, 0, model.FLOWS, around(value)))
     rows.append(row("spread", f"{model.LEAST} of {model.WORST}", 8, 0, "ratio", around(0.5)))
-    for name, lost in (("next cable", [7, 8, 8]), ("cable behind the spine", [0, 5, 9])):
+    for name, lost in (("next link", [7, 8, 8]), ("link behind the spine", [0, 5, 9])):
         rows.append(row("failover", name, 8, 64, failover.LOST, lost))
     for ranks in (8, 16, 32, 128, 512):
         rows.append(row("entries", "edge", ranks, 0, model.ENTRIES, [20 + ranks / 10]))

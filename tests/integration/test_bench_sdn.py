@@ -145,4 +145,4 @@ def test_real_switches(hikyaku, tmp_path):
     assert rows["bcast", carried, "binomial"]["min"] > 2
     assert rows["bcast", lost, "multicast"]["max"] == 0
     assert rows["bcast", lost, "multicast 1 %"]["min"] > 0
-    assert rows["failover", sdn_fabric.LOST, "next cable"]["max"] < 1000
+    assert rows["failover", sdn_fabric.LOST, "next link"]["max"] < 1000

@@ -30,6 +30,7 @@ def test_leaf_spine():
     assert degrees(made)["leaf1"] == 6
     assert degrees(made)["spine0"] == 3
     assert made.link("spine1-leaf2") == made.link("leaf2-spine1")
+    assert made.link("node0:hk0-leaf0") == made.link("node0-leaf0")
 
 
 def test_fat_tree_has_full_bisection():
@@ -169,9 +170,9 @@ def test_mpirun_over_switches_and_what_the_links_count(wire_lab):
         return now[link][way]["bytes"] - before[link][way]["bytes"]
 
     process.wait_until(
-        "all frames to cross", lambda: carried("node1-b", "b_to_a") >= frames * 1000, 20
+        "all frames to cross", lambda: carried("node1:tcp0-b", "b_to_a") >= frames * 1000, 20
     )
-    for link, way in (("node0-a", "a_to_b"), ("a-b", "a_to_b"), ("node1-b", "b_to_a")):
+    for link, way in (("node0:tcp0-a", "a_to_b"), ("a-b", "a_to_b"), ("node1:tcp0-b", "b_to_a")):
         assert frames * 1000 <= carried(link, way) < frames * 1100
 
 
@@ -203,17 +204,21 @@ def test_links_that_lose_frames(wire_lab, hikyaku):
         found = {}
 
         def counted() -> bool:
-            for name, way in (("node0-a", "a_to_b"), ("a-b", "a_to_b"), ("node1-b", "b_to_a")):
+            for name, way in (
+                ("node0:tcp0-a", "a_to_b"),
+                ("a-b", "a_to_b"),
+                ("node1:tcp0-b", "b_to_a"),
+            ):
                 now, then = carried()[name][way], before[name][way]
                 found[name] = {k: now[k] - then[k] for k in now}
             return (
-                found["node0-a"]["frames"] == sent
-                and found["a-b"]["frames"] == sent - found["node0-a"]["lost"]
-                and found["node1-b"]["frames"] == found["a-b"]["frames"] - found["a-b"]["lost"]
+                found["node0:tcp0-a"]["frames"] == sent
+                and found["a-b"]["frames"] == sent - found["node0:tcp0-a"]["lost"]
+                and found["node1:tcp0-b"]["frames"] == found["a-b"]["frames"] - found["a-b"]["lost"]
             )
 
         process.wait_until("all frames to be carried or lost", counted, 20)
-        return found["node0-a"]["lost"], found["a-b"]["lost"]
+        return found["node0:tcp0-a"]["lost"], found["a-b"]["lost"]
 
     lossy = [*hikyaku, "lab", "lose", "--lab", lab.name]
     seen = []

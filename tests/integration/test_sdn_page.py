@@ -4,6 +4,7 @@
 tests/sdn/test_page.py has the rest of the page, with networks without switches."""
 
 import asyncio
+import re
 from urllib.parse import quote
 
 import pytest
@@ -55,7 +56,7 @@ def test_topology_jobs_trees_and_failed_links(network):
         async with browsing() as page:
             await page.go(f"{controller.client.address}/?show={show}")
             summary = await page.ask("document.getElementById('summary').textContent")
-            assert summary == "4 switches, 3 links, 4 nodes, 1 jobs", "two links, and one node"
+            assert summary == "4 switches, 3 links, 4 nodes, 1 job", "two links, and one node"
             hops = await page.ask("document.getElementById('hops').innerText")
             assert hops.split("\n") == [
                 "node0 → leaf0",
@@ -68,6 +69,34 @@ def test_topology_jobs_trees_and_failed_links(network):
             await page.screenshot(SCREENSHOT)
 
     asyncio.run(look())
+
+
+def test_a_link_has_one_name(network, hikyaku):
+    """In `lab links`, REST, status and events."""
+    lab, controller = network
+    known = {row["link"]: row["up"] for row in links.counters(lab.topology)}
+    found = controller.client.get("/v1/topology")
+    assert {link["name"] for link in (*found["links"], *found["lost_links"])} == {
+        name for name in known if ":" not in name
+    }
+    assert {(host["name"], host["interface"], host["link"]) for host in found["hosts"]} == {
+        (name.partition(":")[0], re.split("[:-]", name)[1], name)
+        for name in known
+        if ":tcp0" in name or name.startswith("node2:hk0")
+    }
+    texts = [event["text"] for event in controller.client.get("/v1/status")["events"]]
+    assert "leaf0 port 1 (leaf0-spine0) is down" in texts
+    assert "spine0 port 1 (leaf0-spine0) is down" in texts
+    assert "leaf0 is connected, 6 ports are up" in texts
+    assert not [text for text in texts if "switch " in text]
+    shown = process.run([*hikyaku, "sdn", "status", "--lab", lab.name])
+    assert "node2:hk0-leaf1" in shown
+    links.set_link(lab.topology, "node1:tcp0-leaf0", up=False)
+    process.wait_until(
+        "the cut to be known",
+        lambda: [h["link"] for h in controller.client.get("/v1/topology")["hosts"] if not h["up"]],
+        20,
+    )
 
 
 def test_the_log_is_quiet(network):

@@ -43,7 +43,7 @@ def test_a_job_that_does_not_fit_a_flow_table_is_refused(network):
             *("--", "set", "bridge", "leaf0", "flow_tables:1=@t"),
         )
         groups = {str(g): [0, 1] for g in range(1, 30)}
-        with pytest.raises(HikyakuError, match=r"switch 2 refused \d+ rules of job 1 "):
+        with pytest.raises(HikyakuError, match=r"leaf0 refused \d+ rules of job 1 "):
             register(lab, client, ["node0", "node1"], groups=groups)
         wait_for_log(controller, "its flow table is full")
         assert client.get("/v1/jobs") == []
@@ -136,7 +136,7 @@ def test_a_host_that_has_gone_is_forgotten(network):
         brief.wait_links(2)
         job = brief.client.post("/v1/jobs", {"name": "j", "ranks": {"0": rank}})["job"]
         process.run(lab.exec_argv("node0", ["/usr/bin/python3", "-c", send_from_both]))
-        wait_for_log(brief, f"host {ghost} at switch 2")
+        wait_for_log(brief, f"host {ghost} at leaf0 port")
         assert rank in hosts()
         assert ghost not in hosts()
         process.wait_until("its rules to go", lambda: ghost not in flows(lab, "leaf1"), SOON)

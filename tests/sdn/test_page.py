@@ -94,8 +94,9 @@ async def site(directory: Path, text: str, jobs: int = 1, ranks: int = 0) -> Asy
         c.switches[i] = switch = Switch(i, None)
         switch.name = name
         switch.ports = {p: made.port_name(name, p) for p in c.network.graph.ports[i]}
-        c._learn_port_names(switch)
     c.names = Names({FIRST_HOST + i: (f"node{i}", "hk0") for i in range(made.nodes)})
+    for i, switch in c.switches.items():
+        c.names.learn_ports(i, switch.ports)
     for job in range(1, jobs + 1):
         c.jobs[job] = networks.job_on(c.network, ranks or 2 * made.nodes, number=job)
         c.jobs[job].name = "solver"
@@ -278,7 +279,7 @@ def test_a_way_that_cannot_be_shown_is_named(tmp_path, show, reason):
             await it.show(show)
             assert reason in await it.text("path")
             assert "2 switches" not in await it.text("summary")
-            assert "3 switches, 2 links, 4 nodes, 1 jobs" in await it.text("summary")
+            assert "3 switches, 2 links, 4 nodes, 1 job" in await it.text("summary")
             it.page.messages.clear()  # the browser reports refused calls
 
     asyncio.run(look())
@@ -289,7 +290,7 @@ def test_names_are_text(tmp_path):
         async with site(tmp_path, "leaf-spine:1x2x2") as it:
             evil = "<img src=x onerror=alert(1)>"
             it.c.jobs[1].name = evil
-            it.c.names = Names({FIRST_HOST: (evil, evil)})
+            it.c.names = Names({FIRST_HOST: (evil, evil)}, {(2, 1): evil})
             it.c.switches[1].name = evil
             it.c.say(evil)
             await it.show("/v1/jobs/1/path?source=0&function=bcast&group=0")

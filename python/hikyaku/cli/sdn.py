@@ -145,16 +145,17 @@ def sdn_run(
       hikyaku sdn run --openflow 10.0.0.1:6653 --rest 127.0.0.1:8080
       hikyaku sdn run --openflow 0.0.0.0:6653 --certificate c.pem --key k.pem --ca ca.pem
     """
+    from ..sdn.names import Names
     from ..sdn.run import Options, run
 
-    netns, names = None, {}
+    netns, names = None, Names()
     if lab_name is not None:
-        from ..lab import network
+        from ..lab import network, ovs
 
         lab = switched_lab(lab_name)
         netns = network.NETNS_DIR / lab.topology.switch_netns
         _start_in_lab(lab.topology.lab_id)
-        names = lab.host_names()
+        names = Names(lab.host_names(), ovs.link_names(lab.topology))
     directory = state_directory(state, lab_name)
     options = Options(
         directory, openflow, rest, netns, certificate, key, ca, host_expiry, rest_in_clear, names
@@ -213,7 +214,7 @@ def _start_in_lab(ident: str) -> None:
 @state_option
 @lab_option
 def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
-    """Show switches, links with their loads, hosts, jobs, and recent events."""
+    """Show switches, links with their loads, nodes, jobs, and recent events."""
     client = client_of(state, lab_name)
     status, topology, jobs = (client.get(f"/v1/{p}") for p in ("status", "topology", "jobs"))
     if as_json:
@@ -237,7 +238,7 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
     for link in topology["lost_links"]:
         table.add_row(link["name"], "[red]cut[/]", "")
     console.print(table)
-    _show_hosts(console, topology["hosts"])
+    _show_nodes(console, topology["hosts"])
     for job in jobs:
         console.print(f"job {job['job']} {escape(job['name'])}: {len(job['ranks'])} ranks")
     for text in status["refused_switches"].values():
@@ -246,13 +247,13 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
         console.print(escape(event["text"]))
 
 
-def _show_hosts(console: Console, hosts: list[dict]) -> None:
-    """A line for each address; those of one host follow each other."""
-    table = Table("host", "interface", "address", "link", title="hosts")
+def _show_nodes(console: Console, hosts: list[dict]) -> None:
+    """A line for each address; those of one node follow each other."""
+    table = Table("node", "interface", "address", "link", title="nodes")
     for host in sorted(hosts, key=lambda h: (h["name"] or "~", h["interface"] or "", h["address"])):
         name, interface = (escape(host[key] or "–") for key in ("name", "interface"))
-        cable = escape(host["cable"] or f"switch {host['switch']} port {host['port']}")
-        table.add_row(name, interface, host["address"], cable + ("" if host["up"] else " [red]cut"))
+        link = escape(host["link"] or f"switch {host['switch']} port {host['port']}")
+        table.add_row(name, interface, host["address"], link + ("" if host["up"] else " [red]cut"))
     console.print(table)
 
 

@@ -11,7 +11,7 @@ from .wiring import Link
 
 
 def set_link(topology: Topology, name: str, *, up: bool) -> Link:
-    """Cuts the cable of link @name, or repairs it. Both ends see it at once."""
+    """Cuts link @name, or repairs it. Both ends see it at once."""
     link = topology.wiring.link(name)
     state = "up" if up else "down"
     batch(topology.switch_netns, [f"link set {end} {state}" for end in ovs.ends(topology, link)])
@@ -40,7 +40,7 @@ def counters(topology: Topology) -> list[dict]:
         rows.append(_row(link.name, link, there[a], *ways))
     for link in w.access:
         for own, end in zip(ovs.node_links(topology), ovs.ends(topology, link), strict=True):
-            name = link.name if own == "tcp0" else f"{link.a}:{own}-{link.b}"
+            name = ovs.node_link_name(link, own)
             sent, got = (there[end]["stats64"][way] for way in ("tx", "rx"))
             out, came = lost.get(end, _NOTHING)
             # what is lost as it comes in, the node's end has sent

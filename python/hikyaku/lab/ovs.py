@@ -149,6 +149,24 @@ def _node_port(link: Link, k: int) -> int:
     return link.port_b + FURTHER * k
 
 
+def node_link_name(link: Link, own: str) -> str:
+    """The name of the link of a node's interface @own, as node3:hk0-leaf1. @link: the node's."""
+    return f"{link.a}:{own}-{link.b}"
+
+
+def link_names(topology: Topology) -> dict[tuple[int, int], str]:
+    """The names of all links, by (number of the switch, port)."""
+    w = topology.wiring
+    number = {switch: i for i, switch in enumerate(w.switches, 1)}
+    found = {}
+    for link in w.links:
+        found[number[link.a], link.port_a] = found[number[link.b], link.port_b] = link.name
+    for link in w.access:
+        for k, own in enumerate(node_links(topology)):
+            found[number[link.b], _node_port(link, k)] = node_link_name(link, own)
+    return found
+
+
 def node_port_name(wiring: Wiring, index: int, k: int) -> str:
     link = wiring.access[index]
     return wiring.port_name(link.b, _node_port(link, k))

@@ -6,6 +6,7 @@
     FILE                JSON, see from_file()
 
 Pure: nothing is made here. A link is called by its two ends, as leaf0-spine1 or node3-leaf0.
+That of one interface of a node is node3:hk0-leaf0.
 """
 
 import json
@@ -76,9 +77,11 @@ class Wiring:
         return f"s{self.switches.index(switch)}p{port}"
 
     def link(self, name: str) -> Link:
-        """The link called @name, its ends in either order."""
+        """The link called @name, its ends in either order. The link of an interface of a node is
+        that of the node."""
+        ends = re.sub(r"^(node\d+):\w+", r"\1", name)
         for link in self.all:
-            if name in (link.name, f"{link.b}-{link.a}"):
+            if ends in (link.name, f"{link.b}-{link.a}"):
                 return link
         names = ", ".join(link.name for link in self.all)
         raise HikyakuError(f"there is no link '{name}'", f"use one of: {names}")

@@ -141,7 +141,7 @@ class Controller(Updates):
     def _know(self, switch: Switch) -> None:
         """Merges the switch's rules and ports into the known network."""
         number, now = switch.number, self.clock()
-        self._learn_port_names(switch)
+        self.names.learn_ports(switch.number, switch.ports)
         self._taking_over[number] = now
         self.network.frozen.pop(number, None)
         known = learned(switch.rules)
@@ -168,7 +168,7 @@ class Controller(Updates):
         if not self.lost.done():
             self.lost.set_exception(
                 HikyakuError(
-                    f"another controller is the master of {switch.channel.name} now",
+                    f"another controller is the master of {self.switch_name(switch.number)} now",
                     "run one controller at a time; the one that was started last has the network",
                 )
             )
@@ -190,18 +190,17 @@ class Controller(Updates):
 
     def _port(self, switch: Switch, message: parser.OFPPortStatus) -> None:
         number = message.desc.port_no
-        name = switch.ports.get(number)  # before it is removed
         up = switch.port(message.desc, gone=message.reason == of.OFPPR_DELETE)
         if up is None:
             return
         port = (switch.number, number)
         if up:
-            self._learn_port_names(switch)
-            self.say(f"switch {switch.number} port {number} ({switch.ports[number]}) is up")
+            self.names.learn_ports(switch.number, switch.ports)
+            self.say(f"{port_name(port)} is up")
             self.discovery.port_up(port, self.clock())
             self._probe(switch)
         else:
-            self.say(f"switch {switch.number} port {number} ({name}) is down")
+            self.say(f"{port_name(port)} is down")
             self.discovery.port_down(port)
             self.noise.forget([port])
         self._changed()
@@ -341,13 +340,12 @@ class Controller(Updates):
         self._passed_by = overdue
 
     def _say_severed(self, switch: Switch) -> None:
-        ports = [p for s, p in self.discovery.severed() if s == switch.number]
-        ports = [str(p) for p in ports if trunk(p) in switch.rules]
+        ports = [each for each in self.discovery.severed() if each[0] == switch.number]
+        ports = [port_name(each) for each in ports if trunk(each[1]) in switch.rules]
         if ports:
             self.say(
-                f"switch {switch.number} port {', '.join(ports)}: was a link, by the switch's "
-                "rules, and leads to no switch that is here: not used; if hosts are there now, "
-                "take it down and up"
+                f"{', '.join(ports)}: was a link, by the switch's rules, and leads to no switch "
+                "that is here: not used; if hosts are there now, take it down and up"
             )
 
     def _probe(self, switch: Switch) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The names of hosts, for people: from the lab, or from the hosts' own LLDP.
+"""The names of hosts and links, for people: from the lab, or from the hosts' own LLDP and from the
+switches.
 
 Pure. A name is only a label: no rule depends on it, since a host can send any name.
 """
@@ -7,6 +8,7 @@ Pure. A name is only a label: no rule depends on it, since a host can send any n
 from collections.abc import Mapping
 
 from . import lldp
+from .lldp import Port
 
 MAX_NAME = 64
 MAX_NAMES = 4096  # that LLDP frames may add
@@ -20,11 +22,17 @@ def _text(value: bytes) -> str:
 
 
 class Names:
-    """@known: the names that are certain, by address; LLDP does not replace these."""
+    """@known: the names of hosts that are certain, by address; LLDP does not replace these. @links:
+    the names of links that are certain, by each of their ports; they replace those of the ports.
+    """
 
-    def __init__(self, known: Mapping[int, Name] | None = None):
+    def __init__(
+        self, known: Mapping[int, Name] | None = None, links: Mapping[Port, str] | None = None
+    ):
         self._known = dict(known or {})
+        self._links = dict(links or {})
         self._learned: dict[int, Name] = {}
+        self._ports: dict[Port, str] = {}
 
     def name(self, mac: int) -> str | None:
         """The name of the host with address @mac; all addresses of a host have the same name."""
@@ -32,6 +40,14 @@ class Names:
 
     def interface(self, mac: int) -> str | None:
         return self._of(mac)[1] or None
+
+    def link(self, port: Port) -> str | None:
+        """The name of the link at @port, also after it went down."""
+        return self._links.get(port) or self._ports.get(port)
+
+    def learn_ports(self, switch: int, ports: Mapping[int, str]) -> None:
+        """The switch calls its ports so."""
+        self._ports |= {(switch, number): name for number, name in ports.items()}
 
     def _of(self, mac: int) -> Name:
         return self._known.get(mac) or self._learned.get(mac) or ("", "")

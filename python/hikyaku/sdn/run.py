@@ -9,7 +9,6 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from ..errors import HikyakuError
 from ..netns import inside
 from .controller import Controller
 from .hosts import EXPIRY
-from .names import Name
+from .names import Names
 from .rest.app import make_app, serving
 from .store import Store
 
@@ -35,7 +34,7 @@ class Options:
     ca: Path | None = None
     host_expiry: float = EXPIRY
     rest_in_clear: bool = False  # REST may be reached over the network, without TLS
-    names: Mapping[int, Name] = field(default_factory=dict)  # of hosts, by address
+    names: Names = field(default_factory=Names)  # those that are certain
 
 
 def _listen(address: tuple[str, int], option: str, netns: Path | None = None) -> socket.socket:

@@ -17,13 +17,13 @@ import contextlib
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from .disconnected import assumed
 from .discovery import Discovery
 from .hosts import EXPIRY
 from .leases import Leases
-from .names import Name, Names
+from .names import Names
 from .network import Job, Network
 from .noise import Noise
 from .openflow import Gone
@@ -35,7 +35,7 @@ from .switch import Switch
 CALM = 0.05  # seconds between two checks while the network starts
 WAIT_FOR_SWITCHES = 10.0  # seconds that a new controller waits for the switches of the one before
 RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until a refused rule is sent again
-_PORT = re.compile(r"switch (\d+) port (\d+)(?! \()")
+_NUMBER = re.compile(r"\bswitch (\d+)(?: port (\d+))?\b")
 
 
 class Updates:
@@ -48,16 +48,15 @@ class Updates:
         *,
         clock=time.monotonic,
         host_expiry: float = EXPIRY,
-        names: Mapping[int, Name] | None = None,
+        names: Names | None = None,
     ):
         self.network = Network()
         self.store = store
         self.clock = clock
         self.events: deque[tuple[float, str]] = deque(maxlen=200)
-        self._port_names: dict[tuple[int, int], str] = {}
         self._print = say
         self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
-        self.names = Names(names)
+        self.names = names or Names()
         self._elsewhere: set[tuple[int, tuple[int, int]]] = set()  # reported: address, port
         self.noise = Noise()
         self.network.quiet = self.noise.quiet
@@ -85,22 +84,26 @@ class Updates:
         for job in self.jobs.values():
             self.renew(job)
 
-    def port_name(self, port: tuple[int, int]) -> str | None:
-        """The name that the switch gave to @port, also after it went down."""
-        return self._port_names.get(port)
-
-    def _learn_port_names(self, switch: Switch) -> None:
-        for number, name in switch.ports.items():
-            self._port_names[switch.number, number] = name
+    def switch_name(self, number: int) -> str:
+        """The name of switch @number, if no other switch has the same one."""
+        known = [*self.switches.values(), *(switch for switch, _ in self.disconnected.values())]
+        own = [switch.name for switch in known if switch.number == number]
+        if own and all(s.name != own[0] for s in known if s.number != number):
+            return own[0]
+        return f"switch {number}"
 
     def say(self, text: str) -> None:
-        """Reports @text, in which ports get their names: switch 3 port 2 (leaf0-spine1)."""
+        """Reports @text, in which switches and links get their names: `switch 3 port 2` becomes
+        `leaf0 port 2 (leaf0-spine1)`."""
 
         def named(match: re.Match) -> str:
-            name = self.port_name((int(match[1]), int(match[2])))
-            return f"{match[0]} ({name})" if name else match[0]
+            number = int(match[1])
+            if not match[2]:
+                return self.switch_name(number)
+            link = self.names.link((number, int(match[2])))
+            return f"{self.switch_name(number)} port {match[2]}" + (f" ({link})" if link else "")
 
-        text = _PORT.sub(named, text)
+        text = _NUMBER.sub(named, text)
         self.events.append((time.time(), text))
         self._print(text)
 

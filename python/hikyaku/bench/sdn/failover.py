@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`bench sdn`, failover: frames lost of 1000 a second from leaf to leaf, while a cable is cut.
+"""`bench sdn`, failover: frames lost of 1000 a second from leaf to leaf, while a link is cut.
 
 Runs on real switches: Open vSwitch, leaf-spine:2x2x4, the controller, raw frames.
 """
@@ -24,7 +24,7 @@ LIMIT_S = 60
 
 
 def cut(lab: Lab, controller: LabController, job: int, *, far: bool, rate: int = RATE) -> int:
-    """The frames that a stream from rank 0 to 4 loses when a cable on its path is cut. The cable is
+    """The frames that a stream from rank 0 to 4 loses when a link on its path is cut. The link is
     the first one, or with @far the one behind the spine. @rate: frames a second, for SECONDS."""
     path = controller.client.get(f"/v1/jobs/{job}/path?source=0&destination=4")["links"]
     ports = controller.client.get("/v1/topology")["switches"]
@@ -55,7 +55,7 @@ def cut(lab: Lab, controller: LabController, job: int, *, far: bool, rate: int =
 
 
 def _failover(plan: Plan, progress: Progress) -> list[Row]:
-    values: dict[str, list[float]] = {"next cable": [], "cable behind the spine": []}
+    values: dict[str, list[float]] = {"next link": [], "link behind the spine": []}
     down_dead("bench")
     with controlled(own_name("bench", "failover"), SHAPE) as (lab, controller):
         job = register(lab, controller.client, [n.name for n in lab.topology.nodes])
@@ -63,7 +63,7 @@ def _failover(plan: Plan, progress: Progress) -> list[Row]:
             for method, lost in values.items():
                 text = f"failover: {method}, repeat {repeat + 1} of {plan.repeats}"
                 progress(text, repeat, plan.repeats)
-                lost.append(cut(lab, controller, job, far=method != "next cable"))
+                lost.append(cut(lab, controller, job, far=method != "next link"))
     return [row("failover", m, RANKS, frames.BYTES, LOST, v) for m, v in values.items()]
 
 
@@ -71,4 +71,4 @@ def _failover_goals(rows: list[Row]) -> list[dict]:
     return [judged(f"frames lost: {r['method']} is cut", r["median"], "≤", 30) for r in rows]
 
 
-FAILOVER = Experiment(_failover, _failover_goals, f"a cut cable on {SHAPE}")
+FAILOVER = Experiment(_failover, _failover_goals, f"a cut link on {SHAPE}")

@@ -42,7 +42,7 @@ def bench_sdn(
            with static hashing and with the minimum of any routing. Counted on the controller's
            own tables.
     failover
-           1000 frames a second, while a cable is cut: lost frames.
+           1000 frames a second, while a link is cut: lost frames.
     entries
            Flow entries of a job, depending on its ranks.
     scale  Time to compute 100 switches and 1000 hosts.

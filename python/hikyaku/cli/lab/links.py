@@ -18,7 +18,8 @@ from .common import lab_option, switched_lab
 def lab_links(name: str, as_json: bool) -> None:
     """Show the links of the switches (wire ovs), and their traffic.
 
-    The name of a link is that of its two ends. Its counters count from when the lab came up.
+    The name of a link is that of its two ends. 'hikyaku sdn status' and the controller's page use
+    the same names. Its counters count from when the lab came up.
     """
     from ...lab import links
 
@@ -42,7 +43,7 @@ def lab_links(name: str, as_json: bool) -> None:
 @click.argument("link")
 @lab_option
 def lab_cut(link: str, name: str) -> None:
-    """Cut the cable of LINK (wire ovs).
+    """Cut LINK (wire ovs).
 
     Both ends report at once that the link is down. 'hikyaku lab links' lists the links, and
     'hikyaku lab repair' repairs one. The link of a node includes all interfaces of the node.
@@ -62,7 +63,7 @@ def lab_cut(link: str, name: str) -> None:
 @click.argument("link")
 @lab_option
 def lab_repair(link: str, name: str) -> None:
-    """Repair the cable of LINK (wire ovs), which 'lab cut' has cut."""
+    """Repair LINK (wire ovs), which 'lab cut' has cut."""
     from ...lab import links
 
     repaired = links.set_link(switched_lab(name).topology, link, up=True)

@@ -37,7 +37,7 @@ class Changes:
             ) from None
         if refused := self.c.refused_rules(job.number):
             undo()
-            raise Refused(507, refusal(job, refused))
+            raise Refused(507, refusal(self.c, job, refused))
         # not the whole job: each of its many ranks may call
         answer = job_to_json(job) if status == 201 else {"job": job.number}
         return web.json_response(answer, status=status)

@@ -26,7 +26,7 @@ def known_job(controller: Controller, request: web.Request) -> Job:
     return controller.jobs[number]
 
 
-def refusal(job: Job, refused: dict[int, dict[Key, str]]) -> str:
+def refusal(controller: Controller, job: Job, refused: dict[int, dict[Key, str]]) -> str:
     """An error text for rules that switches refused, short enough for a rank's message.
 
     A message has 243 bytes (sdn/tagger/socket.h).
@@ -34,7 +34,7 @@ def refusal(job: Job, refused: dict[int, dict[Key, str]]) -> str:
     switch, rules = min(refused.items())
     others = f", {len(refused) - 1} others too" if len(refused) > 1 else ""
     return (
-        f"switch {switch} refused {len(rules)} rules of job {job.number} "
+        f"{controller.switch_name(switch)} refused {len(rules)} rules of job {job.number} "
         f"({next(iter(rules.values()))}){others}; fix: wait until other jobs have ended, or use "
         "switches with larger flow tables"
     )
@@ -97,7 +97,7 @@ class Views:
         return [
             {
                 "switch": number,
-                "name": s.name,
+                "name": c.switch_name(number),
                 "ports": {str(p): name for p, name in sorted(s.ports.items())},
                 "rules": len(s.rules),
                 "disconnected": number in c.disconnected,
@@ -106,8 +106,8 @@ class Views:
         ]
 
     def _link(self, a: Port, b: Port) -> dict:
-        """A link has the name that its second end has at its switch, as leaf0-spine1 in a lab."""
-        ends = [_end(port) | {"name": self.c.port_name(port)} for port in (a, b)]
+        """A link without a name of its own has that of its second end, or of its first one."""
+        ends = [_end(port) | {"name": self.c.names.link(port)} for port in (a, b)]
         name = ends[1]["name"] or ends[0]["name"] or f"{port_name(a)} to {port_name(b)}"
         return {"name": name, "a": ends[0], "b": ends[1]}
 
@@ -135,7 +135,7 @@ class Views:
                 "name": c.names.name(mac),
                 "interface": c.names.interface(mac),
                 **_end(at),
-                "cable": c.port_name(at),
+                "link": c.names.link(at),
                 "up": at[1] in c.network.graph.ports.get(at[0], ()),
                 "ranks": ranks.get(mac, []),
                 "bits_to_host": c.network.load.get(at, 0.0),
@@ -163,7 +163,7 @@ class Views:
         job = known_job(self.c, request)
         answer: dict = {"located": sorted(self.c.reached(job))}
         if refused := self.c.refused_rules(job.number):
-            answer["refused"] = refusal(job, refused)
+            answer["refused"] = refusal(self.c, job, refused)
         return web.json_response(answer)
 
     async def path(self, request: web.Request) -> web.Response:

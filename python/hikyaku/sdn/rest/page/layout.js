@@ -95,8 +95,8 @@ export function layout(net, box, measure, ranks) {
 	return { width, height, switches, hosts };
 }
 
-/* The curve of a link from @a to @b, as { from, bend, to }. The @k-th of @n cables between the same
-   switches bends to its side. A cable within a tier bends upwards, around the switches between. */
+/* The curve of a link from @a to @b, as { from, bend, to }. The @k-th of @n links between the same
+   switches bends to its side. A link within a tier bends upwards, around the switches between. */
 export function curve(a, b, k = 0, n = 1) {
 	const [dx, dy] = [b.x - a.x, b.y - a.y], far = Math.hypot(dx, dy) || 1;
 	const aside = (k - (n - 1) / 2) * 22;

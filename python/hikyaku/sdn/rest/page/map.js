@@ -26,7 +26,7 @@ const directed = (c) => {
 	return { before: `M${points.slice(0, 9).join(" L")}`, after: `M${points.slice(8).join(" L")}` };
 };
 
-/* Every curve of the map, by its ends: links between switches, and the cables of hosts. */
+/* Every curve of the map, by its ends: those between switches, and those of hosts. */
 function curves(net, places) {
 	const found = new Map(), pairs = new Map();
 	const pair = (l) => [l.a.switch, l.b.switch].sort((a, b) => a - b).join();
@@ -58,26 +58,27 @@ function drawLinks(map, net, at) {
 			!l.cut && `${rate(l.bits_b_to_a)} out, ${rate(l.bits_a_to_b)} in`);
 	for (const host of net.hosts)
 		for (const i of host.interfaces)
-			drawLink(map, at.get(`${end(i)} ${i.address}`), i.cable || host.name, i.bits_to_host,
+			drawLink(map, at.get(`${end(i)} ${i.address}`), i.link || host.name, i.bits_to_host,
 				i.up && `${rate(i.bits_to_host)} to the node`);
 }
 
-/* The curves that the frame takes, each with its hop: the sender's cable, links, receivers'. */
+/* The curves that the frame takes, each with its hop: the sender's link, those between switches,
+   the receivers'. */
 function steps(shown, net, at) {
-	const cable = (p, address) => {
+	const own = (p, address) => {
 		const all = net.hosts.flatMap((h) => h.interfaces).filter((i) => end(i) === end(p));
 		const one = all.find((i) => i.address === address) || all[0];
 		return one && at.get(`${end(one)} ${one.address}`);
 	};
 	const hops = new Map([[shown.source.switch, 1]]);
-	const first = cable(shown.source, shown.from);
+	const first = own(shown.source, shown.from);
 	const found = first ? [{ hop: 1, curve: reversed(first) }] : [];
 	for (const l of shown.links) {
 		hops.set(l.b.switch, Math.min(hops.get(l.b.switch) ?? Infinity, l.hop + 1));
 		if (at.has(end(l.a))) found.push({ hop: l.hop + 1, curve: at.get(end(l.a)), named: true });
 	}
 	for (const r of shown.receivers) {
-		const c = cable(r, r.address);
+		const c = own(r, r.address);
 		if (c) found.push({ hop: (hops.get(r.switch) ?? 0) + 1, curve: c });
 	}
 	return found;
@@ -122,7 +123,7 @@ function drawHosts(map, net, places, shown) {
 		const sends = host.interfaces.some(isSource);
 		const takes = host.interfaces.some((i) => receivers.has(i.address));
 		const about = host.interfaces.map((i) =>
-			`${i.interface || "address"} ${i.address} by ${i.cable}`);
+			`${i.interface || "address"} ${i.address} by ${i.link}`);
 		const ranks = briefly(host, net.jobs, p.turned ? LONG : p.room);
 		const kinds = ["host", sends && "source", takes && "receiver"].filter(Boolean);
 		const group = make("g", { class: kinds.join(" ") },
@@ -167,7 +168,7 @@ export function draw(map, box, net, shown) {
 	for (const l of net.links)
 		if (l.cut) note(l.name, at.get(end(l.a)), "cut");
 	for (const i of net.hosts.flatMap((h) => h.interfaces))
-		if (!i.up) note(i.cable || i.address, at.get(`${end(i)} ${i.address}`), "cut");
+		if (!i.up) note(i.link || i.address, at.get(`${end(i)} ${i.address}`), "cut");
 	for (const { hop, curve: c, named } of taken)
 		if (named) note(`${hop}`, c, "hop");
 }

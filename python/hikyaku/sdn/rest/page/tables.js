@@ -6,6 +6,11 @@ import { end, order, ranksOf } from "./network.js";
 const byId = (id) => document.getElementById(id);
 const mbit = (bits) => (bits / 1e6).toFixed(1);
 
+/* "1 job", "2 jobs" */
+function counted(count, noun, plural = `${noun}s`) {
+	return `${count} ${count === 1 ? noun : plural}`;
+}
+
 function row(bad, ...cells) {
 	const made = document.createElement("tr");
 	if (bad) made.className = "bad";
@@ -21,8 +26,10 @@ function item(text) {
 
 export function write(net, status) {
 	const up = net.links.filter((l) => !l.cut).length;
-	byId("summary").textContent = `${net.switches.length} switches, ${up} links, ` +
-		`${net.hosts.length} nodes, ${net.jobs.length} jobs`;
+	byId("summary").textContent = [
+		counted(net.switches.length, "switch", "switches"), counted(up, "link"),
+		counted(net.hosts.length, "node"), counted(net.jobs.length, "job"),
+	].join(", ");
 	byId("links").replaceChildren(...net.links.map((l) => l.cut ? row(true, l.name, "cut", "")
 		: row(false, l.name, mbit(l.bits_b_to_a), mbit(l.bits_a_to_b))));
 	byId("switches").replaceChildren(
@@ -32,7 +39,7 @@ export function write(net, status) {
 		...Object.values(status.refused_switches).map((text) => row(true, text, "", "", "")));
 	const name = new Map(net.switches.map((s) => [s.switch, s.name]));
 	byId("hosts").replaceChildren(...net.hosts.map((h) => {
-		const cut = h.interfaces.filter((i) => !i.up).map((i) => i.cable || i.address);
+		const cut = h.interfaces.filter((i) => !i.up).map((i) => i.link || i.address);
 		const at = cut.length ? `${cut.join(", ")} cut` : name.get(h.at) ?? h.at;
 		return row(cut.length, h.name, at, ranksOf(h, net.jobs).replace(/^ranks? /, ""));
 	}));
@@ -65,8 +72,9 @@ export function writeWay(net, shown, wrong) {
 		add(reached.get(r.switch), at(r.switch), host(r, r.address));
 	const count = shown.receivers.length, links = shown.links.length;
 	byId("path").textContent = (shown.tag ? `Tag ${shown.tag}: ` : "") +
-		`${links} links between switches, ${hops.length} hops, ` +
-		`${count} receiver${count === 1 ? "" : "s"}${count ? "" : ": the switches drop it"}`;
+		[counted(links, "link between switches", "links between switches"),
+			counted(hops.length, "hop"), counted(count, "receiver")].join(", ") +
+		(count ? "" : ": the switches drop it");
 	const said = ([from, to]) => `${from} → ${to.sort(order.compare).join(", ")}`;
 	byId("hops").replaceChildren(...hops.map((each) => item([...each].map(said).join("; "))));
 }
