@@ -11,6 +11,7 @@ id and the lab's name.
 
 import hashlib
 import os
+import shlex
 import stat
 from pathlib import Path
 
@@ -68,14 +69,22 @@ def is_private(path: Path) -> bool:
 
 
 def private_dir(path: Path) -> Path:
-    """Makes @path, readable only by this user, and refuses a directory of another user."""
+    """Makes @path, readable only by this user. Refuses a directory that another user owns or may
+    enter."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not is_private(path):
+    if is_private(path):
+        return path
+    info, quoted = os.lstat(path), shlex.quote(str(path))
+    if not stat.S_ISDIR(info.st_mode) or info.st_uid != os.getuid():
         raise HikyakuError(
-            f"{path} exists and is not a private directory of user {os.getuid()}",
-            f"see who made it, then remove it: rm -r {path}",
+            f"{path} is not a directory of user {os.getuid()}", f"see whose it is: ls -ld {quoted}"
         )
-    return path
+    if info.st_mode & 0o022:
+        raise HikyakuError(
+            f"other users may write to {path}, so its files may be theirs",
+            f"see what it has (ls -la {quoted}), then: chmod 700 {quoted}",
+        )
+    raise HikyakuError(f"other users may enter {path}", f"chmod 700 {quoted}")
 
 
 def state_dir(checkout: str) -> Path:

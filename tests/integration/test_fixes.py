@@ -130,7 +130,19 @@ ON_A_NODE = [
         "hikyaku tag run --sdn --state '{tmp}/its state' --iface tcp0 -- true",
         "no controller runs with {tmp}",
     ),
-    Mistake(f"{SDN} --state {{tmp}}", "is not a private directory", before="chmod 755 {tmp}"),
+    Mistake(
+        f"{SDN} --state {{tmp}}",
+        "other users may enter {tmp}",
+        before="touch {tmp}/mine; chmod 755 {tmp}",
+        again=f"test -e {{tmp}}/mine && {SDN} --state {{tmp}}",
+    ),
+    Mistake(f"{SDN} --state {{tmp}}", "may be theirs", before="chmod 777 {tmp}"),
+    Mistake(
+        f"{SDN} --state {{tmp}}/s",
+        "is not a directory of user 0",
+        before="mkdir {tmp}/s; chown 65534 {tmp}/s",
+        shows=True,
+    ),
     Mistake(f"{SDN} --state {{tmp}}/s", "another controller", before=f"{SDN} --state {{tmp}}/s"),
     Mistake(
         "hikyaku tag run -- true",

@@ -141,7 +141,7 @@ def test_state_directory_that_others_can_write_is_refused(tmp_path, monkeypatch,
     theirs.mkdir(mode=0o755)
     theirs.chmod(0o777)
     monkeypatch.setattr(removal, "state_dir", lambda _checkout: theirs)
-    with pytest.raises(HikyakuError, match="not a private directory"):
+    with pytest.raises(HikyakuError, match="may be theirs"):
         Lab.up(name=lab_name("foreign"))
 
 
