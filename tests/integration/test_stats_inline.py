@@ -4,6 +4,7 @@
 import copy
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -12,10 +13,13 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
 from execute import execute
 from hikyaku import process
+from hikyaku.cli import stats as cli_stats
+from hikyaku.cli import top as cli_top
 from hikyaku.lab import kill
 from hikyaku.stats import Sample, inline, tables
 from hikyaku.stats.counters import rank_counters
@@ -206,12 +210,22 @@ def test_forms(answer):
     assert " 40 " not in shown(tables.picture(Sample(ranks=[again]), Sample(ranks=[before])))
 
 
+@pytest.mark.parametrize("command", [cli_stats.stats, cli_top.top], ids=lambda c: c.name)
+def test_the_help_explains_each_column(command):
+    shown = CliRunner().invoke(command, ["--help"]).output
+    columns = shown[shown.index("Columns:") :]
+    words = " ".join([*tables._TOTALS, *tables._RATES, "rank job pid polls no poll backlog"])
+    missing = {w for w in re.findall(r"[a-z]+", words) if not re.search(rf"\b{w}\b", columns)}
+    assert missing - {"s"} == set(), "/s is a second"
+
+
 # ---- a real job ----------------------------------------------------------------------------------
 
 
 @pytest.mark.alone
-def test_ranks_of_a_job(lab, hikyaku, program, tmp_path):
+def test_ranks_of_a_job(lab, get_lab, hikyaku, program, tmp_path):
     """The ranks of both nodes answer, also while they compute; a killed one disappears at once."""
+    idle = get_lab(3, "memif")
 
     def stats(node: str, *options: str) -> subprocess.CompletedProcess:
         argv = lab.exec_argv(node, [*hikyaku, "stats", *options])
@@ -245,6 +259,9 @@ def test_ranks_of_a_job(lab, hikyaku, program, tmp_path):
         assert "mode inline" in stats("node1").stdout
         nodes = execute([*hikyaku, "stats", "--lab", lab.name, "--json"])
         assert [r["endpoint"] & 0xFFFFF for r in json.loads(nodes.stdout)["ranks"]] == [0, 1]
+        here = execute([*hikyaku, "stats"], code=1).stderr
+        assert f"stats --lab {lab.name}" in here
+        assert idle.name not in here, "no rank runs there"
         kill.kill_rank(lab.topology, 0)
         process.wait_until("its end", lambda: not ranks("node0"), SOON)
         assert stats("node0").returncode == 1

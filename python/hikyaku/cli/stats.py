@@ -11,10 +11,28 @@ from ..stats.tables import totals, totals_inline
 from .options import json_flag, lab_option, wide_console
 
 name_option = click.option("--name", help="Only this daemon.")
+COLUMNS = """
+\b
+Columns:
+  rank, job, pid  the rank in MPI_COMM_WORLD, the job's key, the process
+  polls           the process that receives the rank's frames now: rank,
+                  poller (of hikyakud), thread (of the rank), or nobody
+  no poll         share of the poller's polls that found the rank outside of MPI
+  tx, rx          packets sent and received, each counted once; B: bytes
+  again, lost     packets sent again; packets declared lost
+  dups            packets received again
+  stall           sends that waited, since the receiver gave no credit
+  stored          frames and messages that the progress proxy stored for the rank
+  backlog         frames that wait for the rank
+  dead            peers that no longer answer, and were given up
+  frames, full    frames through the rank's queues; those that found no space
+  pipe in, out    frames that wait for the rank, and for hikyakud
+hikyaku(1) names the counter of each column.
+"""
 nodes_option = lab_option("The nodes of this lab.  [default: this node]", None, "lab")
 
 
-@click.command()
+@click.command(epilog=COLUMNS)
 @nodes_option
 @name_option
 @json_flag
@@ -22,9 +40,8 @@ nodes_option = lab_option("The nodes of this lab.  [default: this node]", None, 
 def stats(lab: str | None, name: str | None, as_json: bool, as_prometheus: bool) -> None:
     """Show what the ranks of this node have sent, received, lost and waited for.
 
-    Shows all daemons of this user on this node, and ranks of mode inline. `polls` is the process
-    that receives a rank's frames now: the rank itself, or its progress proxy while it computes. The
-    exit status is 1 if there is neither a daemon nor a rank.
+    Shows all daemons of this user on this node, and ranks of mode inline. The exit status is 1 if
+    there is neither a daemon nor a rank.
 
     \b
     Examples:

@@ -18,7 +18,7 @@ from ..stats import Sample
 from ..stats.ask import Place, nobody, places, take
 from ..stats.tables import picture
 from .options import wide_console
-from .stats import name_option, nodes_option
+from .stats import COLUMNS, name_option, nodes_option
 
 
 class _Keys:
@@ -75,7 +75,7 @@ def _next(where: Sequence[Place], name: str | None) -> Sample:
         return Sample(complaints=[str(error)])
 
 
-@click.command()
+@click.command(epilog=COLUMNS)
 @nodes_option
 @name_option
 @click.option(
@@ -89,8 +89,7 @@ def _next(where: Sequence[Place], name: str | None) -> Sample:
 def top(lab: str | None, name: str | None, interval: float, once: bool) -> None:
     """Watch the ranks of this node: polling process, rates, resends, waits for credit, CPU.
 
-    Ends with q or Ctrl-C, or when the last daemon has ended. `no poll` is the share of
-    the poller's polls in this interval that found the rank outside of MPI.
+    Ends with q or Ctrl-C, or when the last daemon has ended.
 
     \b
     Examples:

@@ -67,6 +67,14 @@ def nobody(where: Sequence[Place], lab: str | None) -> HikyakuError:
     names = {*all_names(), *(known.name for known in other_labs())}
     return HikyakuError(
         f"no hikyakud runs here (looked in {where[0].base}), and no rank of mode inline",
-        ", or: ".join(f"hikyaku stats --lab {name}" for name in sorted(names))
+        ", or: ".join(f"hikyaku stats --lab {name}" for name in sorted(names) if _has_ranks(name))
         or "start a job, and ask while it runs",
     )
+
+
+def _has_ranks(lab: str) -> bool:
+    try:
+        sample = take(places(lab), None)
+    except HikyakuError:  # it has ended meanwhile, or another release made it
+        return False
+    return bool(sample.daemons or sample.ranks)
