@@ -39,6 +39,10 @@ def test_without_a_controller_it_is_refused_and_the_fix_works(lab, hikyaku):
     assert shlex.split(fix)[0] == hikyaku[0], "as the user called it"
     try:
         assert "the controller runs" in process.run(shlex.split(fix), timeout=SOON)
+        hosts = Client(lab.directory / "sdn").get("/v1/topology")["hosts"]
+        assert {host["link"] for host in hosts} == {
+            f"node{i}:{own}-leaf{i}" for i in range(2) for own in ("tcp0", "hk0")
+        }
         said = hikyaku_fails(hikyaku, "sdn", "run", "--background", "--lab", lab.name)
         assert "another controller" in said
         assert sorted(process.run([*hikyaku, *job], timeout=SOON).split()) == ["node0", "node1"]

@@ -173,9 +173,11 @@ def _run_in_background(options: "Options", lab_name: str | None) -> None:
     try:
         client = client_of(options.state)
         if lab_name is not None:
-            from ..lab.ready import wait_for_switches
+            from ..lab.ready import introduce_nodes, wait_for_switches
 
-            wait_for_switches(switched_lab(lab_name).topology, client)
+            topology = switched_lab(lab_name).topology
+            wait_for_switches(topology, client)
+            introduce_nodes(topology, client)
     except (KeyboardInterrupt, SystemExit):
         background.stop(options.state)
         raise

@@ -5,18 +5,24 @@ Without a controller a new switch forwards nothing, and a job in that lab would 
 switch that lost its controller keeps its rules, and carries packets as before.
 """
 
+import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from ..errors import HikyakuError
+from ..netns import inside
 from ..sdn.client import Client, Unreachable
-from . import ovs
+from . import network, ovs
 from .topology import Topology
 
 LIMIT_S = 30.0
 _REPORT_AFTER_S = 1.0
 _AGAIN_S = 0.1
+_KNOWN_S = 3.0
+# EtherType 0x9000, a test of the link: switches send it as a sign of life, and receivers ignore it
+_INTRODUCTION = b"\xff" * 6 + b"%b" + b"\x90\x00" + bytes(46)
 
 
 def start_command(lab: str) -> str:
@@ -65,6 +71,30 @@ def wait_for_switches(topology: Topology, client: Client, limit: float = LIMIT_S
         if passed > _REPORT_AFTER_S and text != reported:
             print(f"hikyaku: {text}", file=sys.stderr, flush=True)
             reported = text
+        time.sleep(_AGAIN_S)
+
+
+def introduce_nodes(topology: Topology, client: Client) -> None:
+    """Each node sends a frame from each interface that is up, so that status and page show it. A
+    node that the controller does not know after some seconds appears when it sends something
+    itself."""
+    end = time.monotonic() + _KNOWN_S
+    while True:
+        known = {host["address"] for host in client.get("/v1/topology")["hosts"]}
+        silent = [
+            (node.netns, link)
+            for node in topology.nodes
+            for link in network.links(node.netns)
+            if link["name"] in ovs.node_links(topology) and link["up"] and link["mac"] not in known
+        ]
+        if not silent or time.monotonic() > end:
+            return
+        for netns, link in silent:
+            with inside(network.NETNS_DIR / netns):
+                raw = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+            with raw, suppress(OSError):  # the interface has gone down
+                raw.bind((link["name"], 0))
+                raw.send(_INTRODUCTION % bytes.fromhex(link["mac"].replace(":", "")))
         time.sleep(_AGAIN_S)
 
 
