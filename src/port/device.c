@@ -159,6 +159,14 @@ int hk_device_make(struct hk_port_impl *p, struct hk_error *err)
 				    "fix: give each port another name",
 				    s->text);
 	}
+	if (p->is_vdev && rte_eth_dev_count_total() == RTE_MAX_ETHPORTS) {
+		p->dev_name[0] = '\0';
+		return hk_error_set(err, -ENFILE,
+				    "port %s: this process has opened %d ports, the most of DPDK; "
+				    "fix: start fewer ranks on other nodes, or use another kind of "
+				    "port than memif",
+				    s->text, RTE_MAX_ETHPORTS);
+	}
 	hk_dpdk_log_clear();
 	if (p->is_vdev && hk_eal_role() == HK_EAL_PRIMARY) {
 		rc = rte_vdev_init(p->dev_name, args); /* in this process only: port/shared.c */

@@ -75,8 +75,12 @@ def test_learn(
         assert np.isfinite(model["weight"]).all()
 
 
-def test_it_brings_a_lab_up_and_takes_it_down(hikyaku: list[str], tmp_path: Path) -> None:
-    learn(hikyaku, "no-such-lab", tmp_path / "out", "--target-loss", "0.1")
+@pytest.mark.parametrize("nodes", ["2", "34"])
+def test_it_brings_a_lab_up_and_takes_it_down(
+    hikyaku: list[str], tmp_path: Path, nodes: str
+) -> None:
+    """34 nodes are more than wires of memif can join."""
+    learn(hikyaku, "no-such-lab", tmp_path / "out", "--target-loss", "0.1", "--nodes", nodes)
     assert events(tmp_path / "out")[-1]["stop"] == "target"
     status = execute(["ip", "netns"], timeout=30)
     done = execute([*hikyaku, "lab", "status", "--lab", "no-such-lab"], code=None)

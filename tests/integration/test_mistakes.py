@@ -115,6 +115,7 @@ IN_A_LAB = [
     ("lab mpirun --lab {memif} -np 2 none", "'none' is not in PATH", "fix: give its path"),
     ("lab mpirun --lab {memif} --mode hybrd -np 2 true", "no mode 'hybrd'", "fix: --mode inline"),
     ("lab mpirun --lab {memif} --mode hybrid -np 2 true", "no huge pages", "--huge 512"),
+    ("lab mpirun --lab {memif} -np 100 true", "each of 100 ranks needs 50 wires", "--wire veth"),
     ("lab mpirun --lab {memif} --tpc -np 2 true", "mpirun has no option '--tpc'", "fix: --tcp"),
     ("lab mpirun --lab {memif} --host nodeX -np 1 true", "no node 'nodeX'", "fix: use some of"),
     ("lab mpirun --lab {memif} --tag -np 2 true", "wire memif has no switches", "add --tcp"),

@@ -21,7 +21,7 @@ from ..checkout import LAUNCHER, ROOT, private_dir
 from ..errors import HikyakuError
 from ..own import own_name, write_maker
 from . import huge, network, others, ovs, ready, run, runs, topology, wiring
-from .job import Job, RunResult
+from .job import MEMIF_WIRES, Job, RunResult
 from .names import all_names, check_name, checkout_of, lab_directory, lab_id
 from .others import KnownLab, other_labs
 from .removal import down, down_all, down_dead, lab_processes, labs_locked, remove
@@ -30,6 +30,7 @@ from .topology import DEFAULT_MTU, MAX_NODES, MAX_PORTS, WIRES, Node, Topology
 
 __all__ = [
     "MAX_NODES",
+    "MEMIF_WIRES",
     "WIRES",
     "Job",
     "KnownLab",

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A run of mpirun in a lab: its description, its result, and the checks before it starts."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import HikyakuError
+from .rtc import BACKEND
 from .topology import Topology
+
+MEMIF_WIRES = 32  # that a process can open: RTE_MAX_ETHPORTS of DPDK
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,26 @@ class RunResult:
     stdout: str
     stderr: str
     seconds: float
+
+
+def check_wires(topology: Topology, job: Job, ranks: int, given: Mapping[str, str]) -> None:
+    """Raises an error if a rank of @job would need too many wires. @given: its environment.
+
+    On memif a rank has a wire to each rank of other nodes, and to all others if it uses rtc.
+    """
+    backend = given.get(BACKEND)
+    shared = job.tcp or job.mode not in (None, "inline") or backend not in (None, "dpdk")
+    if topology.wire != "memif" or shared:
+        return
+    on_a_node = -(-ranks // len(topology.nodes))
+    wires = (ranks - (1 if backend else on_a_node)) * topology.ports
+    if wires > MEMIF_WIRES:
+        veth = topology.again(wire="veth", ranks_per_node=on_a_node)
+        raise HikyakuError(
+            f"on wire memif each of {ranks} ranks needs {wires} wires, and DPDK opens "
+            f"{MEMIF_WIRES} in a process",
+            f"start fewer ranks, use --tcp, or make the lab with another wire: {veth}",
+        )
 
 
 def check(topology: Topology, job: Job) -> None:

@@ -29,6 +29,8 @@ _ONE_VALUE = """
 """
 _VALUES = dict.fromkeys(_ONE_VALUE.split(), 1) | dict.fromkeys(("mca", "gmca"), 2)
 _NP = {"np", "n", "c"}
+_HOST = {"H", "host"}
+HOSTS = _HOST | {"hostfile", "machinefile", "default-hostfile", "rf", "rankfile"}
 
 
 def split_command(args: list[str]) -> tuple[list[str], list[str]]:
@@ -66,7 +68,7 @@ def rank_count(options: list[str]) -> int | None:
 
 def check_hosts(options: list[str], nodes: list[str]) -> None:
     """Raises an error if mpirun's @options name a host that is none of @nodes."""
-    for each in (option(options, {"H", "host"}) or "").split(","):
+    for each in (option(options, _HOST) or "").split(","):
         name = each.partition(":")[0]
         if name and name not in nodes:
             raise HikyakuError(

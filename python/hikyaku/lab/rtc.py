@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from .topology import Topology
 
 PREFIX = "HIKYAKU_RTC_"
+BACKEND = f"{PREFIX}BACKEND"
 
 
 def settings(
@@ -23,15 +24,15 @@ def settings(
         f"{PREFIX}ADDRESS_TCP": "tcp0",
     }
     if topology.wire == "memif":
-        ours[f"{PREFIX}BACKEND"] = "dpdk"
+        ours[BACKEND] = "dpdk"
         ours[f"{PREFIX}ADDRESS_DPDK"] = memif
         # no other interface is there; the kernel's packet socket leaves nothing on it
         ours[f"{PREFIX}ADDRESS_RAW"] = "tcp0"
     else:
-        ours[f"{PREFIX}BACKEND"] = "af_xdp"
+        ours[BACKEND] = "af_xdp"
         ours[f"{PREFIX}ADDRESS_DPDK"] = "af_packet:iface=hk{local_rank}"
         ours[f"{PREFIX}ADDRESS_AF_XDP"] = "hk{local_rank}"
         ours[f"{PREFIX}ADDRESS_RAW"] = "hk{local_rank}"
     if tcp:
-        ours[f"{PREFIX}BACKEND"] = "tcp"
+        ours[BACKEND] = "tcp"
     return {name: given.get(name, value) for name, value in ours.items()}

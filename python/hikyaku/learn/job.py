@@ -185,14 +185,14 @@ def in_lab(
     nodes: int, *, backend: str | None, lab_name: str
 ) -> Callable[[list[str], float], "subprocess.CompletedProcess[str]"]:
     """Runs in the lab @lab_name if it is up, else in a temporary one."""
-    from ..lab import Job, Lab, all_names, down_dead, own_name
+    from ..lab import MEMIF_WIRES, Job, Lab, all_names, down_dead, own_name
 
     if nodes > _LAB_NODES:
         raise HikyakuError(
             f"{nodes} nodes in one lab", f"give up to {_LAB_NODES}, or start them by --launch"
         )
-    # one node has nobody to talk to, and a memif nobody at its other end
-    backend = backend or ("udp" if nodes == 1 else None)
+    # a memif joins two nodes; one node has nobody at its other end, and many nodes need too many
+    backend = backend or ("udp" if nodes == 1 or nodes - 1 > MEMIF_WIRES else None)
 
     def launch(command: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
         env = {} if backend is None else {"HIKYAKU_RTC_BACKEND": backend}

@@ -115,6 +115,24 @@ TEST(too_many_buffers)
 	hk_port_close(port);
 }
 
+TEST(more_ports_than_dpdk_has)
+{
+	struct hk_port *port[RTE_MAX_ETHPORTS], *further;
+	char spec[32];
+
+	for (unsigned i = 0; i <= RTE_MAX_ETHPORTS; i++) {
+		struct rte_mempool *pool = i ? port[0]->pool : NULL;
+		snprintf(spec, sizeof(spec), "vdev:net_ring%u", i);
+		if (i < RTE_MAX_ETHPORTS)
+			CHECK_OK(hk_port_open(spec, i ? 0 : 64, pool, 0, &port[i], ERR));
+		else
+			CHECK_REFUSED(hk_port_open(spec, 0, pool, 0, &further, ERR), -ENFILE,
+				      "fix: start fewer ranks");
+	}
+	for (unsigned i = RTE_MAX_ETHPORTS; i-- > 0;)
+		hk_port_close(port[i]);
+}
+
 TEST(stopped_before_closed)
 {
 	struct hk_port *port;
