@@ -97,6 +97,28 @@ def test_a_lab_comes_up(lab_name, hikyaku, tmp_path, stage):
     assert left(lab) == []
 
 
+# ---- a lab that goes down ------------------------------------------------------------------------
+
+DOWN = {
+    "it loads": lambda lab: at_once,
+    "its switches have ended": lambda lab: lambda: not runs(lab, "ovs-vswitchd"),
+    "a namespace is gone": lambda lab: lambda: len(network.namespaces(lab_id(lab) + "-")) < 4,
+    "its namespaces are gone": lambda lab: lambda: not network.namespaces(lab_id(lab) + "-"),
+}
+
+
+@pytest.mark.parametrize("stage", DOWN)
+def test_a_lab_goes_down(lab_name, hikyaku, tmp_path, stage):
+    """The next command removes the rest."""
+    lab = lab_name("leaving")
+    with Lab.up(wire="ovs", switches="leaf-spine:1x2x1", name=lab):
+        said, argv = tmp_path / "said", [*hikyaku, "lab", "down", "--lab", lab]
+        interrupt(start(argv, said), DOWN[stage](lab), said)
+        done = process.run(argv)
+        assert "Traceback" not in done
+        assert left(lab) == []
+
+
 # ---- a job ---------------------------------------------------------------------------------------
 
 JOB = {
