@@ -6,6 +6,7 @@ import subprocess
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from hikyaku.checkout import ROOT
 from hikyaku.cli.main import main
@@ -19,6 +20,19 @@ COMMAND = re.compile(
 )
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)")
 PROSE = {"command", "are", "import", "must", "calls"}  # "the hikyaku command", "import halo"
+
+
+def groups(command: click.Command, words: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    if not isinstance(command, click.Group):
+        return []
+    return [words, *(g for n, c in command.commands.items() for g in groups(c, (*words, n)))]
+
+
+@pytest.mark.parametrize("words", groups(main), ids=" ".join)
+def test_a_list_of_commands_is_not_cut(words):
+    shown = CliRunner().invoke(main, [*words, "--help"]).output
+    listed = shown[shown.index("Commands:") :]
+    assert "..." not in listed
 
 
 def sources() -> list[str]:

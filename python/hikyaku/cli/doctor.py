@@ -23,7 +23,7 @@ _COLOUR = {"ok": "green", "warn": "yellow", "missing": "red"}
     help="Check how ranks of a node can share this port. Opens pci: and vdev: ports briefly.",
 )
 def doctor(as_json: bool, port: str | None) -> None:
-    """Check this machine: what works, what is missing, and the command that fixes it.
+    """Check what works here, what is missing, and how to get it.
 
     Checks network cards, DPDK with its drivers, Open MPI and the BTL, huge pages, memory for shared
     ports, and permissions. Finds leftovers of labs and dead daemons. Changes nothing. The exit

@@ -216,7 +216,7 @@ def _start_in_lab(ident: str) -> None:
 @state_option
 @lab_option
 def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
-    """Show switches, links with their loads, nodes, jobs, and recent events."""
+    """Show switches, links, loads, nodes, jobs and recent events."""
     client = client_of(state, lab_name)
     status, topology, jobs = (client.get(f"/v1/{p}") for p in ("status", "topology", "jobs"))
     if as_json:
@@ -264,7 +264,7 @@ def _show_nodes(console: Console, hosts: list[dict]) -> None:
 @state_option
 @lab_option
 def sdn_forget(job: int, state: Path | None, lab_name: str | None) -> None:
-    """Remove JOB from the controller and its switches, if its mpirun was killed.
+    """Remove JOB, whose mpirun was killed, from the switches.
 
     A job that still runs registers again within 15 s.
 

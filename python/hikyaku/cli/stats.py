@@ -38,7 +38,7 @@ nodes_option = lab_option("The nodes of this lab.  [default: this node]", None, 
 @json_flag
 @click.option("--prometheus", "as_prometheus", is_flag=True, help="Print Prometheus' text format.")
 def stats(lab: str | None, name: str | None, as_json: bool, as_prometheus: bool) -> None:
-    """Show what the ranks of this node have sent, received, lost and waited for.
+    """Show what ranks have sent, received, lost and waited for.
 
     Shows all daemons of this user on this node, and ranks of mode inline. The exit status is 1 if
     there is neither a daemon nor a rank.

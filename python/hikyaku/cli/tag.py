@@ -23,7 +23,7 @@ from .options import json_flag
 
 @click.group()
 def tag() -> None:
-    """Tag the TCP packets of an unmodified MPI program, for a network that routes by tags.
+    """Tag the TCP packets of a job, for a network that routes by tags.
 
     A tag is a destination address that contains the job, the MPI function and the ranks
     (docs/tag.md). eBPF programs in the kernel write it (docs/tagger.md). They end with the job.
@@ -93,11 +93,12 @@ def tag_run(
     reach_as: str | None,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND, which starts with mpirun, and tag the TCP packets of its ranks on every node.
+    """Run COMMAND and tag the TCP packets of its ranks.
 
-    mpirun starts the other nodes with the same settings, so hikyaku must be at the same path there.
-    This needs the privilege to load eBPF programs, which ranks do not get. The programs are removed
-    from a node when the last process of the job there has ended, also if it was killed.
+    COMMAND starts with mpirun, which starts the other nodes with the same settings. So hikyaku must
+    be at the same path there. This needs the privilege to load eBPF programs, which ranks do not
+    get. The programs are removed from a node when the last process of the job there has ended, also
+    if it was killed.
 
     \b
     Examples:

@@ -87,7 +87,7 @@ def _next(where: Sequence[Place], name: str | None) -> Sample:
 )
 @click.option("--once", is_flag=True, help="Print one table after one interval.")
 def top(lab: str | None, name: str | None, interval: float, once: bool) -> None:
-    """Watch the ranks of this node: polling process, rates, resends, waits for credit, CPU.
+    """Watch the ranks of this node: rates, resends, waits, CPU.
 
     Ends with q or Ctrl-C, or when the last daemon has ended.
 

@@ -42,7 +42,7 @@ def bench_mpi(
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
-    """Latency and bandwidth of MPI over TCP and over Hikyaku, in one run.
+    """Measure latency and bandwidth of MPI over TCP and Hikyaku.
 
     Brings up a lab of two nodes for each wire. Each repeat runs the same program over each
     transport, one after the other, with the same pinning. The table shows medians and ranges; a

@@ -28,11 +28,12 @@ from ..options import repeats_option
 )
 @click.option("--json", "as_json", is_flag=True, help="Print all runs as JSON.")
 def bench_router(source: Path, repeats: int, batches: int, as_json: bool) -> None:
-    """Compare the router, mode bounce, with DPDK's L3 example: 64-byte frames on memif.
+    """Compare the router with DPDK's L3 example.
 
-    Both run in turn, pinned to one CPU; the same program loads them from another CPU. The rate is
-    that of the upper tenth of batches, and the median of the repeats. `refused` is the share of
-    frames that the router did not take at once; near 0, the load generator is the bottleneck.
+    The router's mode is bounce, and 64-byte frames come by memif. Both run in turn, pinned to one
+    CPU; the same program loads them from another CPU. The rate is that of the upper tenth of
+    batches, and the median of the repeats. `refused` is the share of frames that the router did not
+    take at once; near 0, the load generator is the bottleneck.
 
     Then loads, looks up and updates a table of a million prefixes on one CPU (fib_bench).
     """

@@ -52,7 +52,7 @@ def bench_rtc(
     plot_file: Path | None,
     **settings: int,
 ) -> None:
-    """Measure run-to-completion nodes: the cost of handlers, and the gain of kernel bypass.
+    """Measure run to completion: handlers, and kernel bypass.
 
     Brings up labs of two and four nodes. Two nodes have one core each. Within each repeat, runs
     that are compared follow each other. Shows medians, ranges and the goals.

@@ -27,7 +27,7 @@ def bench_sdn(
     plot_file: Path | None,
     **settings: int,
 ) -> None:
-    """Measure the gain and cost of a network that knows the communication pattern.
+    """Measure a network that knows the communication pattern.
 
     \b
     tags   Latency and bandwidth of MPI over kernel TCP with and without tags, through three

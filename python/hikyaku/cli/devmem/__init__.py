@@ -10,4 +10,4 @@ from .route import ask, route
 
 @click.group(commands=[list_, measure, route, ask])
 def devmem() -> None:
-    """DMA between devices, and routers that keep packets in device memory."""
+    """DMA between devices, and routers with packets in their memory."""

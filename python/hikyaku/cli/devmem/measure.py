@@ -35,12 +35,12 @@ def measure(
     plot_file: Path | None,
     **settings: object,
 ) -> None:
-    """Measure DMA throughput and latency, to main memory and to device memory.
+    """Measure DMA to main memory and to the memory of devices.
 
-    NIC A sends to NIC B over a cable between two ports of this machine. B writes the frames to
-    main memory, or to the memory of another device. With --nvme, an SSD writes the blocks that it
-    reads. Meanwhile the CPU does nothing, reads or writes main memory, or trains a model. Bind the
-    devices to uio_pci_generic or vfio-pci (NVMe: to no driver).
+    Measures throughput and latency. NIC A sends to NIC B over a cable between two ports of this
+    machine. B writes the frames to main memory, or to the memory of another device. With --nvme, an
+    SSD writes the blocks that it reads. Meanwhile the CPU does nothing, reads or writes main
+    memory, or trains a model. Bind the devices to uio_pci_generic or vfio-pci (NVMe: to no driver).
 
     \b
     Examples:

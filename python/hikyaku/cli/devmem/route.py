@@ -85,7 +85,7 @@ from ...process import option_words
 @click.option("--spin", is_flag=True, help="Poll without sleeping, even when no packet arrives.")
 @click.option("--check", is_flag=True, help="Only check the route file and print a summary.")
 def route(routes: Path, ports: tuple[str, ...], check: bool, **given: object) -> None:
-    """Forward IPv4 and IPv6 between ports, on one core, run to completion.
+    """Forward IPv4 and IPv6 between ports, on one core.
 
     \b
     Modes; all forward the same bytes:

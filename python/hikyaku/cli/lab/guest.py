@@ -14,7 +14,7 @@ guest_option = lab_option("The guest; several may be up at the same time.")
 
 @click.group()
 def guest() -> None:
-    """A virtual machine with NICs and devices that have memory, for peer-to-peer DMA.
+    """A virtual machine with devices for peer-to-peer DMA.
 
     QEMU emulates the PCI devices in software; real drivers use them. It shows that addresses and
     data are correct; its speed means nothing.

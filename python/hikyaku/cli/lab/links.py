@@ -76,10 +76,11 @@ def lab_repair(link: str, name: str) -> None:
 @seed_option("Seed of the random losses.")
 @lab_option
 def lab_lose(percent: float, link: tuple[str, ...], seed: int, name: str) -> None:
-    """Make each LINK (wire ovs) lose PERCENT of its frames at random; 0 ends this.
+    """Make each LINK (wire ovs) lose PERCENT of its frames.
 
-    Without LINK, all links lose frames. The two directions of a link lose frames independently. The
-    same seed loses the same frames in every run. 'hikyaku lab links' counts the losses.
+    0 ends this. Without LINK, all links lose frames at random. The two directions of a link lose
+    frames independently. The same seed loses the same frames in every run. 'hikyaku lab links'
+    counts the losses.
 
     \b
     Examples:

@@ -37,7 +37,7 @@ def lab_exec(name: str, node: str, command: tuple[str, ...]) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.pass_context
 def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
-    """Run an MPI program in the lab: over Hikyaku, or with --tcp over TCP.
+    """Run an MPI program in the lab, over Hikyaku or TCP.
 
     All other arguments go to mpirun: its options, then the program and its arguments. mpirun's
     options override the settings of the lab: hosts, mapping, binding and BTLs. Consecutive ranks
