@@ -116,9 +116,10 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	*num_btls = 0;
 	if (!p->port || !*p->port) {
 		if (named_by_user())
-			hk_btl_error("no port is configured; fix: --mca btl_hikyaku_port "
-				     "af_xdp:iface=NAME (or memif:…, af_packet:…, pci:…), or ask "
-				     "`hikyaku doctor` which ports this machine has");
+			hk_btl_announce_failure(
+				"no port is configured; fix: --mca btl_hikyaku_port "
+				"af_xdp:iface=NAME (or memif:…, af_packet:…, pci:…), or ask "
+				"`hikyaku doctor` which ports this machine has");
 		return NULL;
 	}
 	hk_btl.threads = enable_mpi_threads;
