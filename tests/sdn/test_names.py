@@ -2,10 +2,13 @@
 """The names of hosts: from the lab, and from their own LLDP, which may hold anything."""
 
 import random
+import re
 
 import pytest
 from networks import lldp
+from rich.console import Console
 
+from hikyaku.cli.sdn import _show_nodes
 from hikyaku.sdn.names import MAX_NAME, MAX_NAMES, Names
 
 HOST = 0x0200_0000_0001
@@ -49,6 +52,20 @@ def test_names_are_not_without_end():
     assert names.name(HOST + MAX_NAMES) is None
     names.learn(lldp(b"new"))
     assert names.name(HOST) == "new"
+
+
+def test_the_nodes_of_a_status_are_in_the_order_of_their_numbers():
+    names = ["node10", None, "node2", "rack1-3", "node1"]
+    hosts = [
+        {"name": n, "interface": "hk0", "address": f"0{i}", "link": None, "switch": 1, "port": i}
+        | {"up": True}
+        for i, n in enumerate(names)
+    ]
+    console = Console(width=100)
+    with console.capture() as text:
+        _show_nodes(console, hosts)
+    shown = re.findall(r"│ (\S+) +│ hk0", text.get())
+    assert shown == ["node1", "node2", "node10", "rack1-3", "–"]
 
 
 def test_broken_frames_name_nobody():

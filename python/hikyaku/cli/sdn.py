@@ -252,7 +252,14 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
 def _show_nodes(console: Console, hosts: list[dict]) -> None:
     """A line for each address; those of one node follow each other."""
     table = Table("node", "interface", "address", "link", title="nodes")
-    for host in sorted(hosts, key=lambda h: (h["name"] or "~", h["interface"] or "", h["address"])):
+
+    def place(host: dict) -> list:
+        """node2 before node10, and those without a name last."""
+        name = re.split(r"(\d+)", host["name"] or "")
+        name[1::2] = map(int, name[1::2])
+        return [host["name"] is None, name, host["interface"] or "", host["address"]]
+
+    for host in sorted(hosts, key=place):
         name, interface = (escape(host[key] or "–") for key in ("name", "interface"))
         link = escape(host["link"] or f"switch {host['switch']} port {host['port']}")
         table.add_row(name, interface, host["address"], link + ("" if host["up"] else " [red]cut"))
