@@ -399,6 +399,9 @@ def test_output_that_cannot_be_written(hikyaku, lab, job, capture):
     done = run("/no/such/place")
     assert done.returncode == 2
     assert "cannot write /no/such/place: No such file or directory" in done.stderr
+    assert "/no/such/place may grow by 100 MB a second" in done.stderr
+    limited = execute([*argv, "/no/such/place", "--count", "9"], code=2)
+    assert "may grow" not in limited.stderr
     done = run("/dev/full")
     assert done.returncode == 1
     assert "cannot write /dev/full: No space left on device" in done.stderr

@@ -92,6 +92,13 @@ def capture(
     argv += option_words(shared=shared, pid=pid, pipes=pipes or bool(pid), **given)
     if lab and node:
         argv = lab.exec_argv(node, argv)
+    limited = given["count"] or given["duration"] or given["snaplen"] < 65535
+    if file not in (None, "-") and not limited:
+        click.echo(
+            f"hikyaku: {file} may grow by 100 MB a second, until Ctrl-C; to limit it: "
+            "--duration 5, --count 100000 or --snaplen 128",
+            err=True,
+        )
     try:
         os.execvp(argv[0], argv)
     except OSError as error:
