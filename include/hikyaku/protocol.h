@@ -34,7 +34,7 @@ struct hk_engine_config {
 	uint32_t endpoint;     /* number of this worker, unique in the job */
 	uint32_t epoch;        /* incarnation, not 0; later starts have later ones (RFC 1982) */
 	uint32_t max_peers;    /* size of the peer table */
-	uint32_t tx_blocks;    /* peers with packets in flight, at most */
+	uint32_t tx_blocks;    /* peers with packets in flight, at most HK_TX_BLOCKS_MAX */
 	uint32_t rx_budget;    /* frames that the worker can hold, of all peers; 16 or more */
 	uint16_t window;       /* packets in flight to a peer: a power of two, 8 to 256 */
 	uint32_t window_bytes; /* bytes in flight to a peer; fits a core's cache */
@@ -51,6 +51,7 @@ struct hk_engine_config {
 	/* Rate of our port if a network with switches is behind it, Mbit/s: bulk waits for grants
 	 * of its receiver. 0: a wire with two ends. */
 	uint32_t link_mbps;
+#define HK_TX_BLOCKS_MAX (1u << 20)
 #define HK_LINK_MBPS_MAX 10000000u
 };
 

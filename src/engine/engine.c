@@ -32,7 +32,7 @@ static bool config_ok(const struct hk_engine_config *c)
 
 	return pow2 && c->window >= 8 && c->window <= HK_WIRE_WINDOW && c->epoch != 0 &&
 	       c->max_peers >= 1 && c->max_peers <= (1u << 24) && c->tx_blocks >= 1 &&
-	       c->tx_blocks <= (1u << 20) && c->rx_budget <= (1u << 24) &&
+	       c->tx_blocks <= HK_TX_BLOCKS_MAX && c->rx_budget <= (1u << 24) &&
 	       c->rx_budget >= HK_WIRE_MAX_FRAGS && c->window_bytes >= 1 && c->resend_cap >= 1 &&
 	       c->ack_every >= 1 && c->min_rto >= 1 && c->max_rto >= c->min_rto &&
 	       c->initial_rto >= 1 && c->peer_timeout >= 1 && c->target_delay >= 1 &&
@@ -44,6 +44,10 @@ static uint64_t align64(uint64_t n)
 	return (n + 63) & ~UINT64_C(63);
 }
 
+/* Tokens that wait to be reaped and packets in flight, at most. The ring of tokens is touched from
+ * end to end, so its size is memory that is really used. */
+#define DONE_MAX 65536u
+
 /* Writes the offset of each part of the arena to @e and returns the arena's size in bytes. */
 static size_t layout(struct hk_engine *e, const struct hk_engine_config *c)
 {
@@ -52,7 +56,7 @@ static size_t layout(struct hk_engine *e, const struct hk_engine_config *c)
 	while (hash < c->max_peers * UINT64_C(2))
 		hash *= 2;
 	e->hash_mask = (uint32_t)hash - 1;
-	e->done_cap = c->tx_blocks * c->window * 2;
+	e->done_cap = (uint32_t)HK_MIN(c->tx_blocks * (uint64_t)c->window * 2, DONE_MAX);
 
 	e->peers_off = off;
 	off = align64(off + c->max_peers * (uint64_t)sizeof(struct hk_peer_rec));
@@ -85,7 +89,9 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 
 	if (need == 0 || bytes < need || ((uintptr_t)arena & 63))
 		return NULL;
-	memset(arena, 0, need);
+	/* The rest of the arena is written when it is first used. So peers and blocks that are
+	 * never used need no memory, if the arena is fresh memory of the kernel. */
+	memset(e, 0, sizeof(*e));
 	layout(e, cfg);
 	e->cfg = *cfg;
 	e->version = HK_WIRE_VERSION_BYTE(cfg->crc ? HK_WIRE_CRC : HK_WIRE_BARE);
@@ -97,10 +103,8 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 	memset(hk_tx_owner(e, 0), 0xff, cfg->tx_blocks * sizeof(uint32_t)); /* HK_NIL */
 	memset(hk_at(e, e->hash_off), 0xff, (e->hash_mask + 1u) * sizeof(uint32_t));
 
-	/* the list of free tx blocks uses the token of each block's first slot as link */
-	e->tx_free = e->rx_free = 0;
-	for (uint32_t b = 0; b < cfg->tx_blocks; b++)
-		hk_tx_block(e, b)->token = b + 1 < cfg->tx_blocks ? b + 1 : HK_NIL;
+	e->tx_free = HK_NIL;
+	e->rx_free = 0;
 	for (uint32_t i = 0; i < cfg->rx_budget / 2; i++)
 		hk_rx_message(e, i)->next = i + 1 < cfg->rx_budget / 2 ? i + 1 : HK_NIL;
 	return e;

@@ -205,6 +205,7 @@ struct hk_engine {
 	uint32_t lost_head;              /* peers with LOST slots */
 	uint32_t ended_head, ended_tail; /* peers whose disconnect reason was not read yet */
 	uint32_t tx_free;                /* free tx blocks, linked through their first slot */
+	uint32_t tx_fresh;               /* blocks from here on have not been used */
 	uint32_t rx_free;                /* free rx messages */
 	uint32_t rx_doomed;              /* rx messages of ended peers, to be reaped */
 	uint64_t timer_min;              /* no timer is due before, ns */
@@ -258,6 +259,12 @@ static inline struct hk_tx_slot *hk_tx_slot(const struct hk_engine *e, const str
 					    uint32_t psn)
 {
 	return hk_tx_block(e, r->tx_block) + (psn & (e->cfg.window - 1u));
+}
+
+/* Returns whether a peer can take a tx block. */
+static inline bool hk_tx_block_left(const struct hk_engine *e)
+{
+	return e->tx_free != HK_NIL || e->tx_fresh < e->cfg.tx_blocks;
 }
 
 /* The peer that owns tx block @b; HK_NIL: it is free. */

@@ -59,7 +59,7 @@ unsigned hk_engine_silent_peers(const struct hk_engine *e, uint64_t now, uint64_
 
 	if (e->unacked == 0)
 		return 0;
-	for (uint32_t b = 0; b < e->cfg.tx_blocks && n < max; b++) {
+	for (uint32_t b = 0; b < e->tx_fresh && n < max; b++) {
 		uint32_t p = *hk_tx_owner(e, b);
 
 		if (p == HK_NIL)

@@ -78,6 +78,7 @@ struct hk_peer_rec *hk_peer_create(struct hk_engine *e, uint32_t endpoint, uint3
 	struct hk_peer_rec *r = hk_rec(e, e->peers);
 
 	*slot = e->peers++;
+	r->held = 0;
 	hk_peer_start(e, r, endpoint, epoch, state, now);
 	return r;
 }

@@ -74,7 +74,7 @@ void hk_engine_set_proxy(struct hk_engine *e, bool on)
 	if (on || HK_LIKELY(!e->borrowed_lost))
 		return;
 	e->borrowed_lost = false;
-	for (uint32_t b = 0; b < e->cfg.tx_blocks; b++) {
+	for (uint32_t b = 0; b < e->tx_fresh; b++) {
 		uint32_t p = *hk_tx_owner(e, b);
 
 		if (p != HK_NIL && hk_rec(e, p)->lost)

@@ -27,6 +27,18 @@ unsigned hk_engine_reap(struct hk_engine *e, uint64_t *tokens, unsigned max)
 	return n;
 }
 
+/* Takes the block that was given back last, because it is in the cache, or a fresh one. */
+static void tx_block_take(struct hk_engine *e, struct hk_peer_rec *r, hk_peer p)
+{
+	if (e->tx_free != HK_NIL) {
+		r->tx_block = e->tx_free;
+		e->tx_free = (uint32_t)hk_tx_block(e, r->tx_block)->token;
+	} else {
+		r->tx_block = e->tx_fresh++;
+	}
+	*hk_tx_owner(e, r->tx_block) = p;
+}
+
 /* Gives the peer's tx block back, except while the message sent last lacks fragments. Its receiver
  * has an rx block for that message; two peers that waited for each other's blocks would wait for
  * ever. */
@@ -87,7 +99,7 @@ static unsigned available(const struct hk_engine *e, const struct hk_peer_rec *r
 	if (HK_UNLIKELY(!hk_peer_connected(r)) || cwnd <= load ||
 	    r->tx_bytes >= e->cfg.window_bytes)
 		return 0;
-	if (r->tx_block == HK_NIL && e->tx_free == HK_NIL)
+	if (r->tx_block == HK_NIL && !hk_tx_block_left(e))
 		return 0;
 	uint32_t n = HK_MIN(slots, credit);
 
@@ -143,9 +155,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 		hk_grant_used(e, r, pkt->len, now);
 	}
 	if (HK_UNLIKELY(r->tx_block == HK_NIL)) {
-		r->tx_block = e->tx_free;
-		e->tx_free = (uint32_t)hk_tx_block(e, r->tx_block)->token;
-		*hk_tx_owner(e, r->tx_block) = p;
+		tx_block_take(e, r, p);
 	}
 
 	if (HK_UNLIKELY(pkt->path))

@@ -56,6 +56,8 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 
 	*worker = NULL;
 	c.engine.rx_budget = cfg->rx_backlog;
+	if (!cfg->memory) /* unused blocks of private memory cost nothing: no peer waits for one */
+		c.engine.tx_blocks = HK_MIN(c.engine.max_peers, HK_TX_BLOCKS_MAX);
 	size_t bytes = hk_engine_size(&c.engine);
 
 	if (bytes == 0)
@@ -64,7 +66,7 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 				    "fix: window must be a power of two from 8 to %u",
 				    c.engine.window, c.engine.max_peers, HK_WIRE_WINDOW);
 	struct hk_worker *w = hk_mem_worker(&c);
-	void *arena = w ? hk_mem_alloc(w, bytes) : NULL;
+	void *arena = w ? hk_mem_alloc_dirty(w, bytes) : NULL;
 
 	if (w)
 		w->peer = hk_mem_alloc(w, c.engine.max_peers * sizeof(*w->peer));

@@ -539,7 +539,7 @@ void host_start(struct hosts *h, uint32_t id, uint32_t peers, bool receives)
 	c.epoch = EPOCH;
 	/* unused entries would only cost memory, a thousand times */
 	c.max_peers = peers;
-	c.tx_blocks = HK_MIN(c.tx_blocks, peers);
+	c.tx_blocks = peers;
 	if (!receives)
 		c.rx_budget = HK_WIRE_MAX_FRAGS;
 	size_t bytes = hk_engine_size(&c);

@@ -136,7 +136,7 @@ static void path_carries(struct hk_worker_config *cfg, unsigned carries, bool po
 	if (point_to_point)
 		cfg->engine.target_delay = HK_SEC;
 	else
-		cfg->engine.link_mbps = PARAMS->link_mbps ? PARAMS->link_mbps : link_mbps;
+		cfg->engine.link_mbps += PARAMS->link_mbps ? PARAMS->link_mbps : link_mbps;
 	if (!cfg->frame_max || cfg->frame_max > carries)
 		cfg->frame_max = carries;
 }

@@ -156,7 +156,7 @@ static void reg_protocol(void)
 		 OPAL_INFO_LVL_6, 200, &p->target_delay_us);
 	reg_uint(
 		"link_mbps",
-		"Rate of the network in Mbit/s, by which receivers grant bulk; 0: as the port says",
+		"Rate of each port in Mbit/s, by which receivers grant bulk; 0: as the port says",
 		OPAL_INFO_LVL_6, 0, &p->link_mbps);
 	reg_uint("linger_ms", "How long MPI_Finalize may wait for the last acknowledgements",
 		 OPAL_INFO_LVL_6, 1000, &p->linger_ms);
