@@ -9,41 +9,43 @@
  *
  * Approach, after Homa (SIGCOMM 2018): the receiver lets few senders send bulk at a time. Packets
  * of HK_LONG_FRAME bytes or more are bulk. A sender says how many bytes it wants to send, and waits
- * for a grant. It is the turn of HK_GRANT_TURNS senders at a time; the others wait. Who is next is
- * drawn from those that waited when the last draw of all was complete: in an exchange between all
- * hosts, each receiver would otherwise give its turns to the same senders. The receiver
- * grants them a quantum each, again and again, until a sender has what it wants or has had
- * TURN_BYTES. So a message begins and ends in one turn, and few incomplete ones need buffers. All
- * bytes that are granted and have not arrived stay within a budget: what the link carries in a
- * round trip, and a small queue. The budget is far below the buffer of a switch port, so no bulk is
- * lost there. Smaller packets need no grant.
+ * for a grant. Smaller packets need none.
  *
- * Both numbers of a grant are sums since the start of the connection, so a grant that is lost or
- * late is repaired by the next. A sender that was granted and does not send keeps a part of the
- * budget from others. So a grant ends: its sender forgets it HK_GRANT_LIFE after it used it last,
- * and the receiver takes it back after twice that time.
+ * Turns. HK_GRANT_TURNS senders have their turn at a time; the others wait. The receiver grants a
+ * quantum to each of these, again and again, until it has what it wants or has had TURN_BYTES. So a
+ * message begins and ends in one turn, and few incomplete ones need buffers. The next sender is
+ * drawn at random from those that waited when the last such draw was complete. In order, all
+ * receivers would choose the same senders in an exchange between all hosts.
+ *
+ * Budget. All bytes that are granted and have not arrived stay within a budget: what the link
+ * carries in a round trip, and a small queue. That is far below the buffer of a switch port, so no
+ * bulk is lost there.
+ *
+ * Both numbers of a grant are sums since the start of the connection. So the next grant repairs one
+ * that is lost or late. A sender that does not use its grant keeps a part of the budget from
+ * others. So a grant ends: its sender forgets it HK_GRANT_LIFE after it used it last. The receiver
+ * takes it back after twice that time.
  *
  * The last packet under a grant may exceed it. A rest that is too short for a packet would stay
  * open, and keep its part of the budget.
  *
- * A sender may have grants of many receivers. It gives its NIC no more than the NIC sends in
- * NIC_QUEUE_TIME: otherwise grants would be used up in a long queue there, and arrive long after
- * their receiver has given them up. Small packets would wait behind them, too.
+ * Our NIC. A sender may have grants of many receivers. It gives its NIC no more bulk than the NIC
+ * sends in NIC_QUEUE_TIME. In a long queue there, packets would arrive after their receivers have
+ * given the grants up, and small packets would wait behind them.
  *
- * A sender that is busy with other receivers keeps its grant open. Its turn then ends, and what it
- * has open does not count against the budget, up to STALLED_MAX. Otherwise a receiver would idle
- * while all its turns are with busy senders, as in an exchange between all hosts. A packet that
- * waits in the queue in front of our own link looks the same, so this is done only while that link
- * idles.
+ * Busy senders. A sender that is busy with other receivers does not answer. Its turn then ends, and
+ * what it has open does not count against the budget, up to STALLED_MAX. Otherwise a receiver would
+ * idle while all its turns are with busy senders. A packet that waits in the queue in front of our
+ * own link looks the same. So the engine does this only while that link idles.
  *
  * A sender that nobody else waits for gets its next quantum without asking, while the last one
  * arrives.
  *
- * The round trip of the budget is the least one that bulk had lately, from a frame of ours to the
+ * Round trip. The budget follows the least one that bulk had lately, from a frame of ours to the
  * packet that echoes its timestamp. The echo leaves out the time that the sender waited. Bytes that
  * are granted beyond a round trip make a queue at the switch, in which packets wait. Their time is
- * subtracted: otherwise the budget would grow with its own queue. It is not known that they are in
- * that queue, so such a measurement never lowers the round trip.
+ * subtracted: otherwise the budget would grow with its own queue. Whether they are in that queue is
+ * not known, so such a measurement never lowers the round trip.
  *
  * Invariants: e->grant.out and .stalled are the sums of granted - received over the peers of the
  * lists OPEN and STALLED. Each peer with a grant open is in one of them, the longest idle first. A
@@ -64,7 +66,7 @@
 /* That matters if our link was idle for so long in the last twice that time. */
 #define LINK_IDLE      (5 * HK_USEC)
 #define FRAME_OVERHEAD 100u /* bytes on the wire besides `len`, and small packets, about */
-/* A sender that wants no more than this gets it at once: the first part of an eager message would
+/* A sender that wants no more than this gets it at once. The first part of an eager message would
  * hold receive buffers until the rest comes. */
 #define EAGER_BYTES (20u << 10)
 /* Bytes after which it is the turn of another sender, if one waits. */

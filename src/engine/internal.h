@@ -222,9 +222,9 @@ struct hk_engine {
 	uint64_t peers_off, hash_off, tx_off, owner_off, rx_off, done_off, grant_off;
 	struct hk_wheel wheel;
 	struct hk_grants grant;
-	/* Our NIC and bulk: when it has sent all, how far ahead of now that may be, and when bulk
-	 * that waits for it may go on; ns. */
-	uint64_t nic_free_at, nic_queue, nic_due;
+	uint64_t nic_free_at; /* when our NIC has sent all bulk, ns */
+	uint64_t nic_queue;   /* how far ahead of now that may be, ns */
+	uint64_t nic_due;     /* when bulk that waits for the NIC may go on, ns */
 };
 
 static inline void *hk_at(const struct hk_engine *e, uint64_t off)
@@ -400,8 +400,8 @@ void hk_grant_forget(struct hk_engine *e, struct hk_peer_rec *r);
 /* ---- loss.c */
 void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
 		 uint64_t now);
-/* Returns how long ago, in ns, we sent the frame whose timestamp comes back as @tsecr, without the
- * time that the peer waited before it did. 0: the frame has no echo. */
+/* Returns how long ago, in ns, we sent the frame whose timestamp comes back as @tsecr. The time
+ * that the peer waited is left out. 0: the frame has no echo. */
 static inline uint64_t hk_echo_age(uint32_t tsecr, uint64_t now)
 {
 	uint32_t ticks = (uint32_t)(now >> HK_WIRE_TS_SHIFT) - tsecr;

@@ -64,8 +64,8 @@ static void check_atomic(const struct hk_frame *f)
 	CHECK(memcmp(head, f->payload, sizeof(head)) == 0);
 }
 
-/* Checks the records of a bundle: they lie within it, in order, and encoding them again gives the
- * same bytes as far as they follow the rules. */
+/* Checks the records of a bundle: they lie within it, in order. Encoding them again gives the same
+ * places. */
 static void check_bundle(const struct hk_frame *f)
 {
 	struct hk_wire_record r;

@@ -60,10 +60,10 @@ struct sim_rxbuf { /* a fragment held for the engine */
 
 /* The monitor's knowledge of packets from one node to another, between two incarnations. */
 struct sim_dir {
-	uint32_t next;      /* first number that was not sent yet */
-	uint32_t ack, edge; /* latest ones that the receiver sent */
-	uint32_t limit;     /* numbers from here on may not be sent yet */
-	uint32_t handed;    /* every packet before it was handed to the application */
+	uint32_t next;          /* first number that was not sent yet */
+	uint32_t ack, edge;     /* latest ones that the receiver sent */
+	uint32_t limit;         /* numbers from here on may not be sent yet */
+	uint32_t handed;        /* every packet before it was handed to the application */
 	uint32_t bulk, granted; /* bytes of bulk sent; the most that the receiver granted */
 	bool began, reported;
 	uint64_t arrived[2 * HK_WIRE_WINDOW]; /* number plus one of each packet handed over */

@@ -33,12 +33,14 @@ local f = {
 	key_index = ProtoField.uint8("hikyaku.key_index", "Index of the key"),
 	type = ProtoField.uint8("hikyaku.type", "Type", base.DEC, type_names),
 	flags = ProtoField.uint8("hikyaku.flags", "Flags", base.HEX),
-	flag_ack_now = ProtoField.bool("hikyaku.flags.ack_now", "Acknowledge now", 8, nil, FLAG_ACK_NOW),
+	flag_ack_now = ProtoField.bool("hikyaku.flags.ack_now", "Acknowledge now", 8, nil,
+		FLAG_ACK_NOW),
 	flag_resent = ProtoField.bool("hikyaku.flags.resent", "Sent before", 8, nil, FLAG_RESENT),
-	flag_not_polling = ProtoField.bool("hikyaku.flags.not_polling", "Receiver is not polling", 8,
-		nil, FLAG_NOT_POLLING),
+	flag_not_polling = ProtoField.bool("hikyaku.flags.not_polling", "Receiver is not polling",
+		8, nil, FLAG_NOT_POLLING),
 	flag_grant = ProtoField.bool("hikyaku.flags.grant", "A grant follows", 8, nil, FLAG_GRANT),
-	flag_bulk = ProtoField.bool("hikyaku.flags.bulk", "Counts against grants", 8, nil, FLAG_BULK),
+	flag_bulk = ProtoField.bool("hikyaku.flags.bulk", "Counts against grants", 8, nil,
+		FLAG_BULK),
 	flag_unknown = ProtoField.uint8("hikyaku.flags.unknown", "Unknown flags", base.HEX, nil,
 		FLAG_UNKNOWN),
 	len = ProtoField.uint16("hikyaku.len", "Length of extensions and payload"),
@@ -166,7 +168,8 @@ end
 
 local function add_sack(tree, tvb, at, len, ack)
 	if len % 8 ~= 0 or len > SACK_MAX then
-		malformed(tree, e.field, "ACK: the bitmap is not a multiple of 8 bytes up to " .. SACK_MAX)
+		malformed(tree, e.field, "ACK: the bitmap has not a multiple of 8 bytes up to " ..
+			SACK_MAX)
 		return nil
 	elseif len == 0 then
 		return 0
@@ -305,7 +308,8 @@ local function add_bundle(tree, tvb, at, finish)
 		local len, am = tvb(at, 2):le_uint(), tvb(at + 2, 1):uint()
 		local item = tree:add_le(f.record_len, tvb(at, 2))
 
-		if am >= AM_BUNDLE or tvb(at + 3, 1):uint() ~= 0 or at + RECORD_LEN + len > finish then
+		if am >= AM_BUNDLE or tvb(at + 3, 1):uint() ~= 0
+			or at + RECORD_LEN + len > finish then
 			malformed(item, e.field, "bundle: a record breaks a rule")
 			return
 		end

@@ -154,10 +154,9 @@ static void reg_protocol(void)
 		 32, &p->ack_every);
 	reg_uint("target_delay_us", "Queueing delay that congestion control aims at",
 		 OPAL_INFO_LVL_6, 200, &p->target_delay_us);
-	reg_uint(
-		"link_mbps",
-		"Rate of each port in Mbit/s, by which receivers grant bulk; 0: as the port says",
-		OPAL_INFO_LVL_6, 0, &p->link_mbps);
+	reg_uint("link_mbps",
+		 "Rate of each port in Mbit/s, by which receivers grant bulk; 0: as the port says",
+		 OPAL_INFO_LVL_6, 0, &p->link_mbps);
 	reg_uint("linger_ms", "How long MPI_Finalize may wait for the last acknowledgements",
 		 OPAL_INFO_LVL_6, 1000, &p->linger_ms);
 	reg_bool("progress_thread",

@@ -41,7 +41,7 @@ TEST(messages_come_out_as_they_went_in)
 	}
 }
 
-/* What follows a message of 5 bytes: @bytes, of which the parser accepts nothing. */
+/* The parser accepts nothing of @bytes behind a message of 5 bytes. */
 static void check_refused(const uint8_t *bytes, size_t len)
 {
 	uint8_t bundle[64];
