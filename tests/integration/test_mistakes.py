@@ -79,7 +79,7 @@ TYPOS = [
     ("bench mpi --transports pigeon", "there is no transport 'pigeon'", "fix: use some of: tcp"),
     ("bench mpi --repeats 0", "0 is not in the range 1<=x<=1000", USAGE),
     ("bench mpi --plot x.doc", "x.doc has an unknown format", "fix: use a name that ends in .png"),
-    ("sim incast --spines 4", "need --topology leafspine", "fix: "),
+    ("sim incast --spines 4", "need --topology leafspine", USAGE),
     ("sim incast --rate 30G", "'30G'", USAGE),
     ("sim lone --hosts 2", "lone needs 3 hosts", "fix: choose --hosts 3"),
     ("sim incast --load 50", "--load is for the scenario mixed", "fix: "),

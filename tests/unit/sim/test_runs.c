@@ -2,18 +2,7 @@
 /*
  * Small runs of the simulator: what must hold whatever the engine does for speed.
  */
-#include "sim/scenarios.h"
-
 #include "tests/unit/sim/command.h"
-
-static void begin(struct run *r, const char *line)
-{
-	struct sim_options o;
-	struct hk_error err;
-
-	CHECK_MSG(command(&o, line, &err) == 0, "%s", err.text);
-	run_init(r, &o);
-}
 
 /* Acknowledgements and resends end, and every buffer is free again. */
 static void check_quiet(struct run *r)
@@ -56,23 +45,6 @@ TEST(finite_scenarios_end_and_free_everything)
 	ends("bulk --hosts 33 --loss-ppm 20000 --ports 2");
 	ends("alltoall --hosts 12");
 	ends("alltoall --hosts 16 --spines 2 --leaf-hosts 4");
-}
-
-static char *report(const char *line)
-{
-	static char *text;
-	size_t len;
-	struct run r;
-	FILE *out;
-
-	text = NULL;
-	begin(&r, line);
-	run_go(&r);
-	CHECK((out = open_memstream(&text, &len)) != NULL);
-	run_report(&r, out);
-	CHECK_EQ(fclose(out), 0);
-	run_free(&r);
-	return text;
 }
 
 TEST(a_run_is_a_function_of_its_options_and_seed)

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Runs of the simulator at 64 and 256 peers: networks of many hosts stay fair, full and short of
+ * queues. The simulator repeats exactly, so the limits are close to what is reached. docs/sim.md
+ * names the commands for more hosts.
+ */
+#include "sim/scenarios.h"
+
+#include "tests/unit/sim/command.h"
+
+#include <stdlib.h>
+
+/* Runs the command @line and keeps its report. */
+struct result {
+	const char *line;
+	char *text;
+};
+
+static struct result run_of(const char *line)
+{
+	return (struct result){line, report(line)};
+}
+
+static double value(const struct result *r, const char *name)
+{
+	char key[64];
+
+	snprintf(key, sizeof(key), "\"%s\": ", name);
+	const char *at = strstr(r->text, key);
+
+	CHECK_MSG(at != NULL, "%s: no %s", r->line, name);
+	return strtod(at + strlen(key), NULL);
+}
+
+#define CHECK_LIMIT(r, name, cmp, limit)                                                           \
+	CHECK_MSG(value(r, name) cmp(limit), "%s: %s is %g, against %g", (r)->line, name,          \
+		  value(r, name), (double)(limit))
+
+static void incast(const char *line, double share)
+{
+	struct result r = run_of(line);
+
+	CHECK_LIMIT(&r, "share", >=, share);
+	CHECK_LIMIT(&r, "loss", <=, 0);
+	CHECK_LIMIT(&r, "jain", >=, .95);
+	CHECK_LIMIT(&r, "starved", <=, 0);
+	CHECK_LIMIT(&r, "p99_us", <=, 2000 * value(&r, "fair_ms"));
+	CHECK_LIMIT(&r, "queue_mean", <=, 100000);
+	free(r.text);
+}
+
+TEST(incast_is_full_fair_and_without_loss)
+{
+	incast("incast --hosts 9 --time-ms 50", .90);
+	incast("incast --hosts 65 --time-ms 200", .90);
+	incast("incast --hosts 257 --time-ms 200", .90);
+	incast("incast --hosts 65 --time-ms 200 --frame 9000", .95);
+	incast("incast --hosts 257 --time-ms 200 --frame 9000", .95);
+	incast("incast --hosts 65 --time-ms 50 --frame 9000 --rate 100", .95);
+}
+
+static void longflows(const char *line)
+{
+	struct result r = run_of(line);
+
+	CHECK_LIMIT(&r, "share", >=, .90);
+	CHECK_LIMIT(&r, "loss", <=, 0);
+	CHECK_LIMIT(&r, "jain", >=, .97);
+	CHECK_LIMIT(&r, "queue_mean", <=, 100000);
+	free(r.text);
+}
+
+TEST(long_flows_are_fair_and_queues_are_short)
+{
+	longflows("longflows --hosts 3 --time-ms 200");
+	longflows("longflows --hosts 5 --time-ms 200 --frame 9000");
+	longflows("longflows --hosts 17 --time-ms 400");
+	longflows("longflows --hosts 17 --time-ms 100 --rate 100");
+	longflows("longflows --hosts 17 --time-ms 100 --rate 100 --frame 9000");
+}
+
+/* @factor: of the ideal time. */
+static void once(const char *line, double factor)
+{
+	struct result r = run_of(line);
+
+	CHECK_LIMIT(&r, "undelivered", <=, 0);
+	CHECK_LIMIT(&r, "last_delivery_ms", <=, factor * value(&r, "ideal_ms"));
+	free(r.text);
+}
+
+TEST(one_message_of_each_takes_about_the_ideal_time)
+{
+	once("eager --hosts 65", 1.1);
+	once("eager --hosts 257", 1.1);
+	once("eager --hosts 257 --pool 1024", 1.1);
+	once("bulk --hosts 65", 1.1);
+	once("bulk --hosts 257 --frame 9000", 1.1);
+	once("bulk --hosts 257 --frame 9000 --rate 100", 1.2);
+}
+
+TEST(small_messages_pass_bulk)
+{
+	struct result r = run_of("pingpong --hosts 65 --time-ms 100");
+
+	CHECK_LIMIT(&r, "p99_us", <=, 40);
+	free(r.text);
+	r = run_of("pingpong --hosts 65 --time-ms 100 --frame 9000 --rate 25");
+	CHECK_LIMIT(&r, "p99_us", <=, 40);
+	free(r.text);
+	r = run_of("pingpong --hosts 65 --time-ms 100 --frame 9000 --classes 1");
+	CHECK_LIMIT(&r, "p99_us", <=, 12);
+	free(r.text);
+}
+
+/* All hosts send to all others in the same order, from cold. */
+TEST(an_exchange_between_all_hosts_uses_most_of_the_links)
+{
+	struct result r = run_of("alltoall --hosts 64");
+
+	CHECK_LIMIT(&r, "share", >=, .75);
+	CHECK_LIMIT(&r, "loss", <=, 0);
+	free(r.text);
+}
+
+TEST(silent_peers_hold_nobody_up)
+{
+	struct result r = run_of("silent --hosts 66");
+
+	CHECK_LIMIT(&r, "last_delivery_ms", <=, 2);
+	free(r.text);
+	r = run_of("silent --hosts 258");
+	CHECK_LIMIT(&r, "last_delivery_ms", <=, 2);
+	free(r.text);
+}
+
+TEST(peers_that_spoke_once_cost_a_flow_nothing)
+{
+	struct result r = run_of("lone --hosts 2001 --rate 25 --time-ms 300");
+
+	CHECK_LIMIT(&r, "share", >=, .90);
+	free(r.text);
+}
