@@ -15,12 +15,16 @@
 #include "engine/internal.h"
 
 #define HK_CWND_START (32u << 8)
-#define HK_CWND_MIN   (4u << 8)
-#define HK_CWND_GROW  2u /* packets per round trip after the first reduction */
+/* Behind a network switch, as RFC 6928: small packets of a thousand peers fit its buffer then. */
+#define HK_CWND_START_SWITCHED (10u << 8)
+#define HK_CWND_MIN            (4u << 8)
+#define HK_CWND_GROW           2u /* packets per round trip after the first reduction */
 
 void hk_cc_start(const struct hk_engine *e, struct hk_peer_rec *r)
 {
-	r->cwnd = HK_MIN(HK_CWND_START, (uint32_t)e->cfg.window << 8);
+	uint32_t start = e->cfg.link_mbps ? HK_CWND_START_SWITCHED : HK_CWND_START;
+
+	r->cwnd = HK_MIN(start, (uint32_t)e->cfg.window << 8);
 	r->ssthresh = UINT32_MAX;
 }
 

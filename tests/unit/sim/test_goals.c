@@ -99,6 +99,14 @@ TEST(one_message_of_each_takes_about_the_ideal_time)
 	once("bulk --hosts 257 --frame 9000 --rate 100", 1.2);
 }
 
+TEST(bursts_of_small_messages_fit_the_switch)
+{
+	once("burst --hosts 65", 1.1);
+	once("burst --hosts 257", 1.1);
+	once("burst --hosts 401", 1.1);
+	once("burst --hosts 401 --pool 512", 2);
+}
+
 TEST(small_messages_pass_bulk)
 {
 	struct result r = run_of("pingpong --hosts 65 --time-ms 100");
