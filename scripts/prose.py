@@ -100,7 +100,7 @@ def kind_of(path: str, first_line: str) -> str | None:
     name = path.rpartition("/")[2]
     suffix = name.rpartition(".")[2]
     by_suffix = {"md": "markdown", "c": "c", "h": "c", "py": "python", "sh": "hash"}
-    by_suffix |= {"lua": "dashes", "f90": "fortran"}
+    by_suffix |= {"lua": "dashes", "f90": "fortran", "js": "c"}
     if suffix in by_suffix:
         return by_suffix[suffix]
     if name in ("meson.build", "meson_options.txt", "Makefile") or suffix in (

@@ -5,9 +5,9 @@
 const byId = (id) => document.getElementById(id);
 const UNTAGGED = "untagged";
 
-/* What is chosen, as the values of the form's fields; job "" shows nothing. */
+/* The choice of the user, as the values of the form's fields; job "" shows nothing. */
 let chosen = { job: "", function: "bcast", source: "", destination: "" };
-let refused = "";  /* the PATH of the address, if it is no path call */
+let refused = "";  /* the PATH of the address, if it does not ask for a path */
 
 /* A destination is a rank, or a group such as "group 0". */
 export function path() {
@@ -23,7 +23,8 @@ export function path() {
 function read(address) {
 	const asked = new URL(address, location.origin), query = asked.searchParams;
 	const [, job] = asked.pathname.match(/^\/v1\/jobs\/(\d+)\/path$/) || [];
-	if (asked.origin !== location.origin || (!job && asked.pathname !== "/v1/path")) return false;
+	const known = job || asked.pathname === "/v1/path";
+	if (asked.origin !== location.origin || !known) return false;
 	chosen = {
 		job: job || UNTAGGED,
 		function: query.get("function") || "p2p",
@@ -48,7 +49,8 @@ function offer(id, options, hidden) {
 
 /* The nodes of ranks, or all addresses. */
 function ends(net) {
-	const interfaces = net.hosts.flatMap((h) => h.interfaces.map((i) => ({ ...i, host: h.name })));
+	const interfaces = net.hosts.flatMap(
+		(h) => h.interfaces.map((i) => ({ ...i, host: h.name })));
 	const job = net.jobs.find((j) => `${j.job}` === chosen.job);
 	if (!job)
 		return interfaces.map((i) => [i.address, `${i.host} ${i.interface || ""}`.trim()]);
@@ -92,7 +94,8 @@ export function start(current, changed) {
 		refused = "";
 		chosen[target.id] = target.value;
 		if (target.id === "job") restart(current());
-		if (target.id === "function" && target.value === "bcast") chosen.destination = "group 0";
+		if (target.id === "function" && target.value === "bcast")
+			chosen.destination = "group 0";
 		else if (target.id === "function" && chosen.destination.startsWith("group"))
 			chosen.destination = ends(current()).at(-1)?.[0] || "0";
 		const show = path();

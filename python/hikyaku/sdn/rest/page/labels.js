@@ -26,12 +26,13 @@ export class Room {
 	/* The area that a box there would share with those that are taken. */
 	#shared(x, y, w, h) {
 		const [a, b, c, d] = [x - w / 2, y - h / 2, x + w / 2, y + h / 2];
-		const shared = this.#taken.map(([e, f, g, i]) => common(a, c, e, g) * common(b, d, f, i));
+		const shared = this.#taken.map(
+			([e, f, g, i]) => common(a, c, e, g) * common(b, d, f, i));
 		return shared.reduce((sum, area) => sum + area, 0);
 	}
 
-	/* Takes a place for @text on a link, of which @at(t) is a point. @must: also where there is no
-	   free one. Returns [x, y], or undefined. */
+	/* Takes a place for @text on a link, of which @at(t) is a point. @must: also where none is
+	   free. Returns [x, y], or undefined. */
 	put(text, at, { must, width }) {
 		const w = measure(text, "600 12px system-ui, sans-serif") + 4;
 		let best;

@@ -36,7 +36,8 @@ function rows({ tier, near }, net) {
 			const below = near.get(s).filter((n) => tier.get(n) === depth - 1);
 			return below.reduce((sum, n) => sum + at.get(n), 0) / (below.length || 1);
 		};
-		const row = net.switches.filter((s) => tier.get(s.switch) === depth).map((s) => s.switch);
+		const row = net.switches.filter((s) => tier.get(s.switch) === depth)
+			.map((s) => s.switch);
 		const wanted = new Map(row.map((s) => [s, depth ? middle(s) : 0]));
 		row.sort((a, b) => wanted.get(a) - wanted.get(b) || a - b);
 		row.forEach((s, i) => at.set(s, (i + 0.5) / row.length));
@@ -73,7 +74,8 @@ export function layout(net, box, measure, ranks) {
 	for (const s of bottom) {
 		const mine = own.get(s), size = Math.max(1, mine.length) * pitch;
 		mine.forEach((h, i) =>
-			hosts.set(h.name, { x: slot + (i + 0.5) * pitch, y: line, turned, room: pitch - 6 }));
+			hosts.set(h.name,
+				{ x: slot + (i + 0.5) * pitch, y: line, turned, room: pitch - 6 }));
 		switches.set(s, { x: slot + size / 2 });
 		slot += size + 0.6 * pitch;
 	}
@@ -82,13 +84,15 @@ export function layout(net, box, measure, ranks) {
 	const nameOf = new Map(net.switches.map((s) => [s.switch, s.name]));
 	[bottom, ...above].forEach((row, depth) => {
 		const places = row.map((s) => switches.get(s));
-		const free = Math.min(...places.slice(1).map((p, i) => p.x - places[i].x), WIDE + 10) - 10;
+		const gaps = places.slice(1).map((p, i) => p.x - places[i].x);
+		const free = Math.min(...gaps, WIDE + 10) - 10;
 		const longest = Math.max(0, ...row.map((s) => measure(nameOf.get(s)))) + 12;
 		const narrow = longest > Math.max(free, 0) && free < WIDE;
 		for (const place of places) {
 			place.y = line - (depth + 1) * gap;
 			place.turned = narrow;
-			place.w = narrow ? Math.min(22, free + 6) : Math.max(longest, Math.min(free, WIDE));
+			place.w = narrow ? Math.min(22, free + 6)
+				: Math.max(longest, Math.min(free, WIDE));
 			place.h = narrow ? longest : 30;
 		}
 	});

@@ -30,7 +30,8 @@ async function refresh() {
 	const summary = byId("summary");
 	try {
 		functions ||= await get("/v1/functions");
-		const answers = await Promise.all(["/v1/status", "/v1/topology", "/v1/jobs"].map(get));
+		const answers = await Promise.all(
+			["/v1/status", "/v1/topology", "/v1/jobs"].map(get));
 		net = network(...answers);
 		choice.offerAll(net, functions);
 		const path = choice.path(), [shown, wrong] = await way(path);

@@ -23,7 +23,8 @@ const line = ({ from, bend, to }) => `M${from} Q${bend} ${to}`;
 /* with a vertex in the middle, for the arrow there */
 const directed = (c) => {
 	const points = Array.from({ length: 17 }, (_, i) => along(c, i / 16));
-	return { before: `M${points.slice(0, 9).join(" L")}`, after: `M${points.slice(8).join(" L")}` };
+	const path = (some) => `M${some.join(" L")}`;
+	return { before: path(points.slice(0, 9)), after: path(points.slice(8)) };
 };
 
 /* Every curve of the map, by its ends: those between switches, and those of hosts. */
@@ -33,7 +34,8 @@ function curves(net, places) {
 	for (const l of net.links) pairs.set(pair(l), [...(pairs.get(pair(l)) || []), l]);
 	for (const links of pairs.values())
 		links.forEach((l, k) => {
-			const [a, b] = [places.switches.get(l.a.switch), places.switches.get(l.b.switch)];
+			const a = places.switches.get(l.a.switch);
+			const b = places.switches.get(l.b.switch);
 			if (!a || !b) return;
 			const c = curve(a, b, k, links.length);
 			found.set(end(l.a), c).set(end(l.b), reversed(c));
@@ -41,14 +43,17 @@ function curves(net, places) {
 	for (const host of net.hosts)
 		host.interfaces.forEach((i, k) => {
 			const [a, b] = [places.switches.get(i.switch), places.hosts.get(host.name)];
-			if (a && b) found.set(`${end(i)} ${i.address}`, curve(a, b, k, host.interfaces.length));
+			if (a && b)
+				found.set(`${end(i)} ${i.address}`,
+					curve(a, b, k, host.interfaces.length));
 		});
 	return found;
 }
 
 function drawLink(map, c, name, bits, about) {
 	if (c)
-		map.append(make("path", { d: line(c), class: about ? "link" : "link cut", "data-link": name,
+		map.append(make("path", { d: line(c), class: about ? "link" : "link cut",
+			"data-link": name,
 			"stroke-width": thickness(bits) }, titled(`${name}: ${about || "cut"}`)));
 }
 
@@ -58,7 +63,8 @@ function drawLinks(map, net, at) {
 			!l.cut && `${rate(l.bits_b_to_a)} out, ${rate(l.bits_a_to_b)} in`);
 	for (const host of net.hosts)
 		for (const i of host.interfaces)
-			drawLink(map, at.get(`${end(i)} ${i.address}`), i.link || host.name, i.bits_to_host,
+			drawLink(map, at.get(`${end(i)} ${i.address}`), i.link || host.name,
+				i.bits_to_host,
 				i.up && `${rate(i.bits_to_host)} to the node`);
 }
 
@@ -75,7 +81,8 @@ function steps(shown, net, at) {
 	const found = first ? [{ hop: 1, curve: reversed(first) }] : [];
 	for (const l of shown.links) {
 		hops.set(l.b.switch, Math.min(hops.get(l.b.switch) ?? Infinity, l.hop + 1));
-		if (at.has(end(l.a))) found.push({ hop: l.hop + 1, curve: at.get(end(l.a)), named: true });
+		if (at.has(end(l.a)))
+			found.push({ hop: l.hop + 1, curve: at.get(end(l.a)), named: true });
 	}
 	for (const r of shown.receivers) {
 		const c = own(r, r.address);
@@ -87,7 +94,8 @@ function steps(shown, net, at) {
 function drawWay(map, taken) {
 	for (const { hop, curve: c } of taken) {
 		const { before, after } = directed(c);
-		const half = { d: before, class: "way", "data-hop": hop, "marker-end": "url(#arrow)" };
+		const half = { d: before, class: "way", "data-hop": hop,
+			"marker-end": "url(#arrow)" };
 		map.append(make("path", half, titled(`hop ${hop}`)),
 			make("path", { d: after, class: "way" }));
 	}
@@ -96,10 +104,12 @@ function drawWay(map, taken) {
 function drawSwitches(map, net, places, room) {
 	for (const s of net.switches) {
 		const p = places.switches.get(s.switch);
-		const group = make("g", { class: s.disconnected ? "switch disconnected" : "switch" },
+		const kind = s.disconnected ? "switch disconnected" : "switch";
+		const group = make("g", { class: kind },
 			titled(s.disconnected ? `${s.name}: no connection to the controller`
 				: `${s.name}: ${s.rules} rules, ${s.groups} groups`),
-			make("rect", { x: p.x - p.w / 2, y: p.y - p.h / 2, width: p.w, height: p.h, rx: 5 }));
+			make("rect", { x: p.x - p.w / 2, y: p.y - p.h / 2, width: p.w, height: p.h,
+				rx: 5 }));
 		const turn = p.turned ? { transform: `rotate(-90 ${p.x} ${p.y})` } : {};
 		group.append(make("text", { x: p.x, y: p.y + 4, ...turn }, s.name));
 		map.append(group);
@@ -127,7 +137,8 @@ function drawHosts(map, net, places, shown) {
 		const ranks = briefly(host, net.jobs, p.turned ? LONG : p.room);
 		const kinds = ["host", sends && "source", takes && "receiver"].filter(Boolean);
 		const group = make("g", { class: kinds.join(" ") },
-			titled([host.name, ranksOf(host, net.jobs), ...about].filter(Boolean).join("\n")),
+			titled([host.name, ranksOf(host, net.jobs), ...about]
+				.filter(Boolean).join("\n")),
 			make("circle", { cx: p.x, cy: p.y, r: RADIUS > p.room ? 5 : RADIUS }));
 		const y = p.y + RADIUS;
 		if (p.turned)
@@ -153,8 +164,10 @@ function write(map, room, width, text, c, kind) {
 export function draw(map, box, net, shown) {
 	const places = layout(net, box, measure, (h) => briefly(h, net.jobs, LONG));
 	const { width, height } = places, room = new Room();
-	map.replaceChildren(make("defs", {}, make("marker", { id: "arrow", viewBox: "0 0 8 8", refX: 5,
-		refY: 4, markerWidth: 14, markerHeight: 14, orient: "auto", markerUnits: "userSpaceOnUse" },
+	map.replaceChildren(make("defs", {}, make("marker", { id: "arrow",
+		viewBox: "0 0 8 8", refX: 5,
+		refY: 4, markerWidth: 14, markerHeight: 14, orient: "auto",
+		markerUnits: "userSpaceOnUse" },
 		make("path", { d: "M0,0 L8,4 L0,8 Z", class: "arrow" }))));
 	map.setAttribute("width", width);
 	map.setAttribute("height", height);
@@ -176,19 +189,23 @@ export function draw(map, box, net, shown) {
 /* The legend, drawn by the same rules as the map. */
 export function drawLegend(list) {
 	const key = (text, width, ...inside) => {
-		const item = document.createElement("li"), drawn = make("svg", { width, height: 16 });
+		const item = document.createElement("li");
+		const drawn = make("svg", { width, height: 16 });
 		drawn.append(...inside);
 		item.append(drawn, text);
 		return item;
 	};
 	const sample = (size, kind) =>
 		make("path", { d: "M0,8 H30", class: kind, "stroke-width": size });
-	const box = (kind) => make("rect", { x: 1, y: 2, width: 24, height: 12, rx: 3, class: kind });
-	const loads = [["link, to 1 Mbit/s", 1e6], ["100 Mbit/s", 1e8], ["10 Gbit/s and more", 1e10]];
+	const box = (kind) => make("rect",
+		{ x: 1, y: 2, width: 24, height: 12, rx: 3, class: kind });
+	const loads = [["link, to 1 Mbit/s", 1e6], ["100 Mbit/s", 1e8],
+		["10 Gbit/s and more", 1e10]];
 	list.replaceChildren(
 		key("switch", 26, box("key-switch")),
 		key("switch without connection to the controller", 26, box("key-disconnected")),
-		key("node, with its ranks", 16, make("circle", { cx: 8, cy: 8, r: 6, class: "key-host" })),
+		key("node, with its ranks", 16,
+			make("circle", { cx: 8, cy: 8, r: 6, class: "key-host" })),
 		...loads.map(([text, bits]) => key(text, 30, sample(thickness(bits), "link"))),
 		key("cut link, with its name", 30, sample(2, "link cut")),
 		key("the way shown, with the numbers of hops", 30, sample(3, "way"),

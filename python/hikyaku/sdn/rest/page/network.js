@@ -21,7 +21,8 @@ function machines(hosts) {
 	}
 	const all = [...found.values()].sort((a, b) => order.compare(a.name, b.name));
 	for (const machine of all) {
-		machine.interfaces.sort((a, b) => order.compare(a.interface || "", b.interface || ""));
+		machine.interfaces.sort(
+			(a, b) => order.compare(a.interface || "", b.interface || ""));
 		machine.at = machine.interfaces[0].switch;
 	}
 	return all;

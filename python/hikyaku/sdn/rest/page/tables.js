@@ -36,7 +36,8 @@ export function write(net, status) {
 		...net.switches.map((s) => s.disconnected
 			? row(true, `${s.name}: no connection`, "", "", "")
 			: row(false, s.name, s.rules, s.groups ?? "", s.refused ?? "")),
-		...Object.values(status.refused_switches).map((text) => row(true, text, "", "", "")));
+		...Object.values(status.refused_switches)
+			.map((text) => row(true, text, "", "", "")));
 	const name = new Map(net.switches.map((s) => [s.switch, s.name]));
 	byId("hosts").replaceChildren(...net.hosts.map((h) => {
 		const cut = h.interfaces.filter((i) => !i.up).map((i) => i.link || i.address);
