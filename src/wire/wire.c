@@ -174,11 +174,9 @@ static inline bool common_fields_ok(const struct hk_wire_hdr *h)
 	       (h->dst_epoch != 0);
 }
 
-/* Only version 2, bare or with a checksum. */
-static inline bool version_ok(const struct hk_wire_hdr *h)
-{
-	return (h->version & ~1u) == HK_WIRE_VERSION_BYTE(HK_WIRE_BARE);
-}
+/* The version of a bare frame; a frame with a checksum has the lowest bit as well. */
+#define BARE HK_WIRE_VERSION_BYTE(HK_WIRE_BARE)
+_Static_assert(HK_WIRE_CRC == 1 && (BARE & 1) == 0, "one test for both");
 
 /* Flags of packets do not fit frames without one. */
 static inline bool no_packet_flags(const struct hk_wire_hdr *h, unsigned allowed)
@@ -209,7 +207,7 @@ static inline bool data_fields_ok(const struct hk_wire_hdr *h)
 /* Returns which rule a frame breaks that is at least as long as the base header. */
 static enum hk_wire_status classify(const struct hk_wire_hdr *h, size_t available)
 {
-	if (!version_ok(h))
+	if ((h->version & ~(unsigned)HK_WIRE_CRC) != BARE)
 		return HK_WIRE_E_VERSION;
 	if (h->len + (hk_wire_has_crc(h) ? HK_WIRE_CRC_LEN : 0u) > available)
 		return HK_WIRE_E_SHORT;
@@ -253,7 +251,8 @@ enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need
 	const struct hk_wire_hdr *h = &out->h;
 	bool has_crc = hk_wire_has_crc(h);
 
-	if (HK_UNLIKELY(!version_ok(h) | (h->len + (has_crc ? HK_WIRE_CRC_LEN : 0u) > available) |
+	if (HK_UNLIKELY(((h->version & ~(unsigned)HK_WIRE_CRC) != BARE) |
+			(h->len + (has_crc ? HK_WIRE_CRC_LEN : 0u) > available) |
 			!common_fields_ok(h)))
 		return classify(h, available);
 
@@ -278,18 +277,18 @@ enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need
 		ext_len += HK_WIRE_PUT_LEN;
 		break;
 	case HK_WIRE_ACK:
-		if (HK_UNLIKELY(!no_fragment(h) | !no_packet_flags(h, HK_WIRE_F_GRANT)) ||
+		if (HK_UNLIKELY(!no_fragment(h) || !no_packet_flags(h, HK_WIRE_F_GRANT)) ||
 		    !sack_parse(ext + ext_len, h->len - ext_len, &out->sack))
 			return HK_WIRE_E_FIELD;
 		ext_len = h->len;
 		break;
 	case HK_WIRE_RESET:
 	case HK_WIRE_BYE:
-		if (HK_UNLIKELY(!no_fragment(h) | !no_packet_flags(h, 0) | (h->len != 0)))
+		if (HK_UNLIKELY(!no_fragment(h) || !no_packet_flags(h, 0) || h->len != 0))
 			return HK_WIRE_E_FIELD;
 		break;
 	case HK_WIRE_MCAST:
-		if (HK_UNLIKELY(!no_fragment(h) | !no_packet_flags(h, 0) | !no_stream(h)))
+		if (HK_UNLIKELY(!no_fragment(h) || !no_packet_flags(h, 0) || !no_stream(h)))
 			return HK_WIRE_E_FIELD;
 		break;
 	default:

@@ -129,12 +129,17 @@ static void send(struct world *w, uint8_t how)
 		pkt.type = HK_WIRE_PUT, pkt.frags = 0, frags = 1;
 	else
 		pkt.frags = frags;
+	if (how & 0x20)
+		pkt.len = 1200; /* bulk, where that needs grants */
 	for (uint8_t i = 0; i < frags && w->tx_tokens < TOKENS; i++) {
 		unsigned room = hk_engine_available(w->e, p);
+		bool granted = hk_engine_granted(w->e, p, pkt.len, w->now);
 		pkt.token = w->tx_tokens;
 		pkt.frag = pkt.type == HK_WIRE_PUT ? 0 : i;
 		bool took = hk_engine_send(w->e, p, &pkt, w->now, hdr);
-		CHECK(took == (room > 0));
+		CHECK(took == (room > 0 && granted));
+		if (!granted)
+			hk_engine_want(w->e, p, how * 100u, w->now);
 		if (!took)
 			return;
 		w->tx[w->tx_tokens++] = TOKEN_OUT;
@@ -200,7 +205,8 @@ static void patched_frame(struct world *w)
 	struct hk_wire_hdr h = {
 		.version = HK_WIRE_VERSION_BYTE(HK_WIRE_BARE),
 		.type = kind % 5 + 1,
-		.flags = kind >> 5,
+		.flags = kind >> 5 | (how & 64 ? HK_WIRE_F_GRANT : 0) |
+			 (how & 128 ? HK_WIRE_F_BULK : 0),
 		.credit = two(w),
 		.job = KEY,
 		.src = 2 + who,
@@ -228,10 +234,17 @@ static void patched_frame(struct world *w)
 	} else if (h.type == HK_WIRE_ACK) {
 		h.len = HK_WIRE_SACK_LEN;
 	}
+	if (h.type > HK_WIRE_PUT)
+		h.flags &= (uint8_t)~HK_WIRE_F_BULK;
+	if (h.type > HK_WIRE_ACK)
+		h.flags &= (uint8_t)~HK_WIRE_F_GRANT;
+	unsigned grant = h.flags & HK_WIRE_F_GRANT ? HK_WIRE_GRANT_LEN : 0;
+
+	h.len = (uint16_t)(h.len + grant);
 	for (unsigned i = 0; i < h.len; i++)
 		body[i] = byte(w);
 	if (h.type == HK_WIRE_ACK)
-		body[0] &= 0xfe;
+		body[grant] &= 0xfe;
 
 	/* of exactly its size, so that a sanitizer sees each read beyond it */
 	uint8_t *frame = malloc(FRAME_BYTES(h.len) - (w->cfg.crc ? 0 : HK_WIRE_CRC_LEN));
@@ -360,6 +373,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w.cfg.tx_blocks = 1 + (shape & 3);
 	w.cfg.window = (uint16_t)(8 << (shape >> 4 & 3) * 5 / 3);
 	w.cfg.rx_budget = 64;
+	w.cfg.link_mbps = shape & 8 ? 10000 : 0;
 	w.cfg.crc = shape & 0x40;
 	w.cfg.keepalive = shape & 0x80 ? HK_SEC : 0;
 	w.cfg.peer_timeout = 2 * HK_SEC;
