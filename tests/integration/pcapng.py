@@ -96,7 +96,7 @@ FIELDS = {
     "psn": "hikyaku.psn",
     "tsval": "hikyaku.tsval",
     "resent": "hikyaku.flags.resent",
-    "key": "hikyaku.key",
+    "key": "hikyaku.job",
     "malformed": "_ws.malformed",
     "protocols": "frame.protocols",
     "bad_crc": "hikyaku.crc.bad",

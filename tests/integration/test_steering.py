@@ -158,9 +158,9 @@ def test_a_frame_in_the_wrong_queue(lab, hikyaku, job):
     )
     queue_of_first = bytes([((own[0] ^ (first["slot"] + 1) << 2) & 0xFC) | 2]) + own[1:]
     header = bytearray(48)
-    header[0] = 1  # version; most other fields stay 0, which is not valid
-    header[8:12] = int(second["job"], 16).to_bytes(4, "little")
-    header[16:20] = second["endpoint"].to_bytes(4, "little")
+    header[0] = 0x20  # version 2; most other fields stay 0, which is not valid
+    header[4:8] = int(second["job"], 16).to_bytes(4, "little")
+    header[12:16] = second["endpoint"].to_bytes(4, "little")
     frame = queue_of_first + b"\x02\0\0\0\0\x07" + b"\x88\xb5" + header
     subprocess.run(
         lab.exec_argv("node1", [sys.executable, "-c", SEND, frame.hex()]), check=True, timeout=60

@@ -15,7 +15,7 @@ from hikyaku.sdn.tag import Function
 from .mpi_programs import assert_passed
 from .tagging import Frame, captured
 
-RESENT = 4  # HK_WIRE_F_RESENT
+RESENT = 2  # HK_WIRE_F_RESENT
 
 
 def native(lab: Lab, program: str, job: int, *arguments: str, **more: str):
@@ -38,10 +38,10 @@ def test_native_tags(get_lab, program, function: str, sender: int) -> None:
         (5, sender, 1 - sender)
     }
     assert all(f.tag for f in ours)
-    # Base header: type at byte 1 (DATA 1, PUT 2, ACK 3), flags at byte 2. The tag of a resent frame
+    # Base header: type at byte 24 (DATA 1, PUT 2, ACK 3), flags at byte 25. The tag of a resent frame
     # has the MPI function that the sender is in at that time (docs/tag.md).
-    first = [f for f in ours if not f.raw[16] & RESENT]
-    seen = Counter((f.raw[15], f.tag.function) for f in first)
+    first = [f for f in ours if not f.raw[39] & RESENT]
+    seen = Counter((f.raw[38], f.tag.function) for f in first)
     here = Function[function.upper()]
     assert sum(n for (_, fn), n in seen.items() if fn == here) >= 20, seen
     got = {fn for kind, fn in seen if kind == 2}
