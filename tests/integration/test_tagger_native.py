@@ -38,8 +38,8 @@ def test_native_tags(get_lab, program, function: str, sender: int) -> None:
         (5, sender, 1 - sender)
     }
     assert all(f.tag for f in ours)
-    # Base header: type at byte 24 (DATA 1, PUT 2, ACK 3), flags at byte 25. The tag of a resent frame
-    # has the MPI function that the sender is in at that time (docs/tag.md).
+    # Base header: type at byte 24 (DATA 1, PUT 2, ACK 3), flags at byte 25. The tag of a resent
+    # frame has the MPI function that the sender is in at that time (docs/tag.md).
     first = [f for f in ours if not f.raw[39] & RESENT]
     seen = Counter((f.raw[38], f.tag.function) for f in first)
     here = Function[function.upper()]
