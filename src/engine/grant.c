@@ -116,13 +116,14 @@ static void saw_frame(struct hk_engine *e, uint32_t len)
 	if (HK_LIKELY(len <= e->grant.frame))
 		return;
 	e->grant.frame = len;
+	e->grant.frame_time = time_of(e, len);
 	set_budget(e);
 }
 
 /* Between packets that follow each other closely, a link is not idle. */
 static uint64_t idle_time(const struct hk_engine *e)
 {
-	return LINK_IDLE + time_of(e, e->grant.frame);
+	return LINK_IDLE + e->grant.frame_time;
 }
 
 /* Notes how long our link was busy with a frame. */
@@ -137,7 +138,7 @@ static void link_busy(struct hk_engine *e, uint32_t len, uint64_t now)
 /* A sender that has not answered for so long is busy. */
 static uint64_t stall_time(const struct hk_engine *e)
 {
-	return 2 * (e->grant.base + time_of(e, e->grant.frame)) + STALL_TIME;
+	return 2 * (e->grant.base + e->grant.frame_time) + STALL_TIME;
 }
 
 void hk_grant_init(struct hk_engine *e)
@@ -289,6 +290,14 @@ static void turn_end(struct hk_engine *e, unsigned i)
 		g->turn[i] = g->turn[i + 1];
 }
 
+/* Ends the turn of @r if it has one. */
+static void turn_leave(struct hk_engine *e, const struct hk_peer_rec *r)
+{
+	for (unsigned i = 0; r->in_turn; i++)
+		if (e->grant.turn[i] == hk_index(e, r))
+			turn_end(e, i);
+}
+
 /* ---- granting ------------------------------------------------------------------------------ */
 
 static uint32_t wants(const struct hk_peer_rec *r)
@@ -361,9 +370,7 @@ static void pass_over(struct hk_engine *e, uint64_t now)
 		account(e, r, -1);
 		move_to(e, r, HK_GRANT_STALLED);
 		account(e, r, 1);
-		for (unsigned i = 0; r->in_turn; i++)
-			if (g->turn[i] == hk_index(e, r))
-				turn_end(e, i);
+		turn_leave(e, r);
 		/* it may have another turn when it has answered */
 	}
 }
@@ -472,10 +479,8 @@ void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, 
 
 	account(e, r, -1);
 	r->rx_bulk += len;
-	if (HK_UNLIKELY(len >
-			open)) { /* a resend after we took the grant back, or no grant at all */
+	if (HK_UNLIKELY(len > open)) /* the last packet under a grant, or one without */
 		r->rx_granted = r->rx_bulk;
-	}
 	account(e, r, 1);
 	if (hk_psn_before(r->rx_wanted, r->rx_bulk))
 		r->rx_wanted = r->rx_bulk;
@@ -599,9 +604,7 @@ void hk_engine_want(struct hk_engine *e, hk_peer p, uint32_t bytes, uint64_t now
 void hk_grant_forget(struct hk_engine *e, struct hk_peer_rec *r)
 {
 	wait_remove(e, r);
-	for (unsigned i = 0; r->in_turn; i++)
-		if (e->grant.turn[i] == hk_index(e, r))
-			turn_end(e, i);
+	turn_leave(e, r);
 	if (r->grant_list != HK_GRANT_NONE)
 		close_grant(e, r);
 }

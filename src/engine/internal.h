@@ -133,7 +133,6 @@ struct hk_peer_rec {
 	uint8_t has_bulk : 1;  /* acknowledgements carry a grant */
 	uint8_t grant_due : 1; /* the next one tells something new */
 	uint8_t slot;          /* of time, when its latest packet arrived; see engine/budget.c */
-	uint8_t rx_marks;      /* frames of the peer that came with a congestion mark */
 	uint64_t ts_at;        /* arrival time of ts_recent, ns */
 	uint64_t ack_due;      /* when the acknowledgement is due, ns; while in the ack list */
 	uint32_t ack_prev, ack_next;
@@ -174,6 +173,7 @@ struct hk_grants {
 	uint32_t stalled;         /* those of senders that do not answer; not in `out` */
 	uint32_t budget, quantum; /* limit of `out`; bytes of one grant */
 	uint32_t frame;           /* `len` of the longest packet of bulk seen */
+	uint64_t frame_time;      /* what our link needs for it, ns */
 	uint32_t waiting, batch;  /* peers that wait for a grant; first of them: next in turn */
 	uint32_t random;          /* state of the generator that draws from these */
 	struct hk_grant_queue {

@@ -84,8 +84,7 @@ void hk_hdr_fill(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, hk_wi
 	h->ack = r->rx_next;
 	h->tsval = tsval + (tsval == 0);
 	h->tsecr = echo;
-	h->am = h->frag = h->frags = 0;
-	h->marks = r->rx_marks;
+	h->am = h->frag = h->frags = h->marks = 0;
 }
 
 static unsigned available(const struct hk_engine *e, const struct hk_peer_rec *r)
