@@ -37,7 +37,7 @@ struct hk_rank_levels {
 #define HK_PIPE_COUNTERS(X)                                                                        \
 	X(rx_dropped_full, "Frames for the rank dropped because its pipe was full")                \
 	X(rx_dropped_quota, "Frames for the rank dropped because it exceeded its buffer quota")    \
-	X(tx_dropped, "Frames of the rank that the port did not accept")
+	X(tx_full, "Frames of the rank that waited in the pipe because the port was full")
 
 #define HK_PIPE_GAUGES(X)                                                                          \
 	X(to_rank_frames, "Frames waiting in the pipes to the rank")                               \
@@ -54,7 +54,7 @@ struct hk_pipe_levels {
 	X(rx_steered, "Frames that arrived on the queue of the rank that they name")               \
 	X(rx_missteered, "Frames that arrived on the queue of another rank")                       \
 	X(rx_no_rank, "Frames for no rank of this node, dropped")                                  \
-	X(tx_dropped, "Frames that the port did not accept")                                       \
+	X(tx_full, "Frames that waited in a pipe because the port was full")                       \
 	X(rx_dropped, "Frames that a rank's pipe did not accept")                                  \
 	X(sleeps, "Times that the switch slept")                                                   \
 	X(wakeups_received, "Sleeps of the switch that a signal or a frame ended")                 \

@@ -52,7 +52,7 @@ bool hk_res_pipe_levels(const struct hk_res *r, unsigned slot, struct hk_pipe_le
 		return false;
 	const struct hk_pipe *p = r->slot[slot].pipes->addr;
 
-	hk_switch_drops(r->sw, slot, n);
+	hk_switch_pipe_counters(r->sw, slot, n);
 	for (unsigned w = 0; w < HK_SWITCH_WIRES; w++) {
 		n->to_rank_frames += waiting(&p[w].rx_head, &p[w].rx_tail);
 		n->from_rank_frames += waiting(&p[w].tx_head, &p[w].tx_tail);

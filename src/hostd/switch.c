@@ -55,8 +55,8 @@ static void deliver(struct hk_switch *sw, unsigned slot, unsigned wire, struct r
 	full = c->rx_dropped_full - full;
 	share = c->rx_dropped_quota - share;
 	if (HK_UNLIKELY(full + share)) {
-		hk_switch_count(&sw->drops[slot].rx_dropped_full, full);
-		hk_switch_count(&sw->drops[slot].rx_dropped_quota, share);
+		hk_switch_count(&sw->pipes[slot].rx_dropped_full, full);
+		hk_switch_count(&sw->pipes[slot].rx_dropped_quota, share);
 		hk_switch_count(&sw->n.rx_dropped, full + share);
 	}
 }
@@ -140,39 +140,43 @@ static unsigned from_slot(struct hk_switch *sw, unsigned slot, unsigned wire)
 	struct hk_pipe_frame f[BURST];
 	struct rte_mbuf *m[BURST];
 	int n = hk_pipe_take(end, f, BURST);
-	unsigned k = 0;
+	int k = 0;
 
 	if (n == 0)
 		return 0;
-	if (n < 0) {
+	for (; k < n; k++) {
+		if (f[k].len < HK_ETH_HLEN || f[k].len > w->port->info.frame_max) {
+			n = -EPROTO;
+			break;
+		}
+		if (!(m[k] = make_tx_mbuf(sw, w, &f[k])))
+			break;
+	}
+	if (HK_UNLIKELY(n < 0)) {
+		while (k > 0)
+			rte_pktmbuf_free_seg(m[--k]);
 		atomic_store_explicit(&sw->corrupt[slot], true, memory_order_relaxed);
 		return 0;
 	}
-	for (int i = 0; i < n; i++) {
-		if (f[i].len < HK_ETH_HLEN || f[i].len > w->port->info.frame_max) {
-			atomic_store_explicit(&sw->corrupt[slot], true, memory_order_relaxed);
-			continue;
-		}
-		if ((m[k] = make_tx_mbuf(sw, w, &f[i])))
-			k++;
-	}
 	unsigned sent = hk_port_tx(w->port, (uint16_t)(slot % w->queues), m, (uint16_t)k);
 
-	/* frames that the port does not take are lost; their sender resends them */
-	for (unsigned i = sent; i < k; i++)
+	for (int i = (int)sent; i < k; i++)
 		rte_pktmbuf_free_seg(m[i]);
-	hk_pipe_sent(end, (unsigned)n);
+	hk_pipe_sent(end, sent);
+	if (HK_UNLIKELY(sent < (unsigned)n)) { /* the others wait in the pipe for the next round */
+		sw->tx_waits = true;
+		hk_switch_count(&sw->pipes[slot].tx_full, (unsigned)n - sent);
+		hk_switch_count(&sw->n.tx_full, (unsigned)n - sent);
+		if (sent == 0)
+			return 0;
+	}
 	/* The switch at the other end may sleep, as this one does. The last frame left after tx_at,
 	 * and this one before now, even if other threads had the core meanwhile. */
 	if (rte_rdtsc() - sw->tx_at[wire] > sw->signal_after)
 		(void)hk_wakeup_signal_wire(w->port->id, HK_WAKEUP_SWITCH);
 	sw->tx_at[wire] = sw->now;
 	hk_switch_count(&sw->n.tx_frames, sent);
-	if (HK_UNLIKELY(sent < (unsigned)n)) {
-		hk_switch_count(&sw->drops[slot].tx_dropped, (unsigned)n - sent);
-		hk_switch_count(&sw->n.tx_dropped, (unsigned)n - sent);
-	}
-	return (unsigned)n;
+	return sent;
 }
 
 /* ---- both ------------------------------------------------------------------------------------ */
@@ -181,6 +185,7 @@ unsigned hk_switch_round(struct hk_switch *sw)
 {
 	unsigned frames = 0;
 
+	sw->tx_waits = false;
 	for (unsigned w = 0; w < sw->wires; w++) {
 		if (!sw->wire[w].port)
 			continue;

@@ -75,7 +75,7 @@ bool hk_switch_slot_is_corrupt(const struct hk_switch *sw, unsigned slot);
 /* Any thread may call it; the counters may be some frames old. */
 void hk_switch_counters(const struct hk_switch *sw, struct hk_switch_counters *n);
 
-/* Sets HK_PIPE_COUNTERS of @n: the dropped frames of a slot's present rank. */
-void hk_switch_drops(const struct hk_switch *sw, unsigned slot, struct hk_pipe_levels *n);
+/* Sets HK_PIPE_COUNTERS of @n, of a slot's present rank. */
+void hk_switch_pipe_counters(const struct hk_switch *sw, unsigned slot, struct hk_pipe_levels *n);
 
 #endif

@@ -61,7 +61,7 @@ int hk_switch_do_add(struct hk_switch *sw, unsigned slot, const struct hk_switch
 		if (sw->slot[s].config.endpoint == what->endpoint &&
 		    sw->slot[s].config.job_key == what->job_key)
 			sw->slot[s].replaced = true;
-#define RESET(name, ...) atomic_store_explicit(&sw->drops[slot].name, 0, memory_order_relaxed);
+#define RESET(name, ...) atomic_store_explicit(&sw->pipes[slot].name, 0, memory_order_relaxed);
 	HK_PIPE_COUNTERS(RESET)
 #undef RESET
 	sw->slot[slot] = (struct hk_switch_entry){
@@ -260,9 +260,9 @@ void hk_switch_counters(const struct hk_switch *sw, struct hk_switch_counters *n
 #undef COPY
 }
 
-void hk_switch_drops(const struct hk_switch *sw, unsigned slot, struct hk_pipe_levels *n)
+void hk_switch_pipe_counters(const struct hk_switch *sw, unsigned slot, struct hk_pipe_levels *n)
 {
-#define COPY(name, ...) n->name = sw->drops[slot].name;
+#define COPY(name, ...) n->name = sw->pipes[slot].name;
 	HK_PIPE_COUNTERS(COPY)
 #undef COPY
 }

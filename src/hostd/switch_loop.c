@@ -267,13 +267,15 @@ void hk_switch_step(struct hk_switch *sw)
 		return;
 	/* more frames may come without a signal */
 	bool soon = any_untaken(sw) || sw->now - sw->frames_at < sw->spin;
+	/* nothing signals that a full port has space again */
+	uint64_t longest = sw->tx_waits ? SHORT_SLEEP_NS : HK_SWITCH_MAX_SLEEP_NS;
 
 	if (crowded)
-		sleep_or_prepare(sw, soon ? CROWDED_US * 1000 : HK_SWITCH_MAX_SLEEP_NS);
+		sleep_or_prepare(sw, soon ? CROWDED_US * 1000 : longest);
 	else if (soon)
 		yield(sw);
 	else
-		sleep_or_prepare(sw, HK_SWITCH_MAX_SLEEP_NS);
+		sleep_or_prepare(sw, longest);
 }
 
 int hk_switch_loop(void *arg)

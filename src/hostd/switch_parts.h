@@ -46,6 +46,7 @@ struct hk_switch {
 	struct hk_abort_log abort_log;
 	_Atomic bool corrupt[HK_CTL_MAX_SLOTS];
 	bool stop;
+	bool tx_waits; /* since the last round, frames wait in pipes because a port is full */
 	unsigned steps;
 	uint64_t now;                    /* of this step */
 	uint64_t frames_at;              /* last step that moved frames */
@@ -77,7 +78,7 @@ struct hk_switch {
 	} n;
 	struct {
 		HK_PIPE_COUNTERS(HK_COUNTER_ATOMIC)
-	} drops[HK_CTL_MAX_SLOTS];
+	} pipes[HK_CTL_MAX_SLOTS];
 };
 _Static_assert(HK_CTL_MAX_SLOTS <= 64, "one bit for each slot");
 

@@ -104,8 +104,8 @@ struct hk_pipe_frame {
 /* Takes the next frames to send, at most @n. Returns their number, or -EPROTO. */
 int hk_pipe_take(struct hk_pipe_end *end, struct hk_pipe_frame *frames, unsigned n);
 
-/* Reports that the @n frames taken last are sent or lost. The switch no longer reads them.
- * Call it before the next hk_pipe_take(). */
+/* Reports that the first @n of the frames taken last are sent. The switch no longer reads them. The
+ * next hk_pipe_take() takes the others again. */
 void hk_pipe_sent(struct hk_pipe_end *end, unsigned n);
 
 struct hk_pipe_counters {

@@ -209,7 +209,7 @@ def test_rates(answer):
         "from_rank_frames": 9,
         "rx_dropped_full": 10,
         "rx_dropped_quota": 20,
-        "tx_dropped": 30,
+        "tx_full": 30,
     }
     now["slots"][0]["pipe"] = pipe
     assert row(shown(rates(now, answer)), 4).endswith(" 12 8 9")
@@ -217,13 +217,13 @@ def test_rates(answer):
         **pipe,
         "rx_dropped_full": 6,
         "rx_dropped_quota": 12,
-        "tx_dropped": 0,
+        "tx_full": 0,
     }
     text = shown(rates(now, answer), 80)
-    dropped = "rank 4: rx_dropped_full 2, rx_dropped_quota 4, tx_dropped 15 each second"
+    dropped = "rank 4: rx_dropped_full 2, rx_dropped_quota 4, tx_full 15 each second"
     assert dropped in text
     text = shown(totals(now))
-    assert "rank 4: rx_dropped_full 10, rx_dropped_quota 20, tx_dropped 30" in text
+    assert "rank 4: rx_dropped_full 10, rx_dropped_quota 20, tx_full 30" in text
     assert "rank 6: " not in text
     now["poller"]["pid"] = 19  # another poller, whose CPU time began at 0
     assert "CPU 25%, of the poller -" in shown(rates(now, answer))

@@ -169,6 +169,39 @@ TEST(polls_after_a_frame)
 	polls_for_a_moment_after_a_frame(true);
 }
 
+/* A port that accepts no frame: they wait in the pipe, and none is lost. Nothing signals that the
+ * port has space again, so the switch does not sleep long. */
+TEST(frames_wait_for_a_full_port)
+{
+	struct rte_mbuf *held[BUFFERS];
+	struct hk_pipe_levels n = {0};
+
+	start(false);
+	for (unsigned i = 0; i < BUFFERS; i++)
+		CHECK((held[i] = rte_pktmbuf_alloc(rx_pool)) != NULL);
+	sw->spin = 0;
+	send_to(&rank[0], 1, 5);
+	steps(4);
+	CHECK(sw->tx_waits);
+	CHECK(slept.briefly && slept.beats == 0);
+	CHECK_EQ(receive(&rank[1]), 0);
+	for (unsigned i = 0; i < 3; i++) /* space for three of the five */
+		rte_pktmbuf_free(held[i]);
+	steps(2);
+	CHECK(sw->tx_waits);
+	CHECK_EQ(receive(&rank[1]), 3);
+	steps(3); /* frees the three, sends, receives */
+	CHECK(!sw->tx_waits);
+	CHECK_EQ(receive(&rank[1]), 2);
+	hk_switch_pipe_counters(sw, 0, &n);
+	CHECK_EQ(n.tx_full, 4 * 5 + 3 * 2);
+	steps(3);
+	CHECK_CMP(slept.beats, >, 0);
+	for (unsigned i = 3; i < BUFFERS; i++)
+		rte_pktmbuf_free(held[i]);
+	stop();
+}
+
 /* A rank that takes nothing has left MPI. An awake poller may poll before that rank counts as not
  * polling, so the switch requests another poll. */
 TEST(wakes_the_poller_for_a_rank_that_takes_nothing)
