@@ -103,8 +103,15 @@ def job(lab, hikyaku, program) -> Iterator[Callable[..., subprocess.Popen]]:
 
     yield start
     for each in jobs:
-        each.send_signal(signal.SIGTERM)
-        each.communicate(timeout=40)
+        end_job(each)
+
+
+def end_job(tool: subprocess.Popen) -> None:
+    """Ends it, if it has not ended. It uses both cores, and tshark would take three times as long
+    beside it."""
+    if tool.poll() is None:
+        tool.send_signal(signal.SIGTERM)
+        tool.communicate(timeout=40)
 
 
 def ask(hikyaku: list[str], *arguments: str) -> subprocess.CompletedProcess:
@@ -157,13 +164,13 @@ def test_frames_of_a_job(capture, job, mode):
     for here, there in ((0, 1), (1, 0)):
         sent = [f for f in frames[here] if f["direction"] == OUT and f["type"] in NUMBERED]
         first = [f["psn"] for f in sent if not f["resent"]]
-        assert len(first) > 1500
+        assert len(first) > 1000
         assert sorted(first) == list(range(min(first), max(first) + 1))
         out, came = packets(frames[here], OUT), packets(frames[there], IN)
         assert max(out.values()) == max(came.values()) == 1
         early = [key for key in came if key[1] < min(first)]  # before the sender was captured
         assert not came.keys() - out.keys() - set(early)
-        assert len(came) > 1500
+        assert len(came) > 1000
 
 
 def test_tshark_reads_standard_output(hikyaku, lab, capture, job):
@@ -250,6 +257,7 @@ def test_frames_that_do_not_fit_the_buffer_are_dropped_and_counted(capture, job,
     slow.tool.send_signal(signal.SIGCONT)
     assert slow.end() == 0
     assert tool.poll() is None
+    end_job(tool)
     interfaces = read(slow.file)
     assert sum(i.dropped for i in interfaces) > 500
     for i in interfaces:
@@ -309,10 +317,8 @@ def test_a_daemon_and_its_ranks(hikyaku, lab, capture, job):
     assert [i.name.split()[0] for i in read(of_daemon.file)] == ["switch"]
     # of the rank alone, the capture shows its pipe
     pid = re.search(r"rank 0 .*process (\d+)", all_processes.messages()).group(1)
-    of_rank = capture("node0", "--pid", pid)
-    of_rank.wait_for("rank 0")
-    of_rank.wait_for_bytes()
-    assert of_rank.end() == 0
+    of_rank = capture("node0", "--pid", pid, "--count", "500")
+    assert of_rank.end(None) == 0
     (interface,) = read(of_rank.file)
     assert interface.options[15] == b"pipe"
     assert {f["direction"] for f in dissect(of_rank.file)} == {IN, OUT}

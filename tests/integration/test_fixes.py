@@ -250,6 +250,7 @@ def mend(place: Place, m: Mistake, at: str = "root", by: str = "") -> None:
         status, said = place.type(at, m.again or m.typed)
         if cause not in said and (status == 0 or (m.later and m.later in said)):
             return
+        assert "fix: " in said, f"status {status} after '{fix}':\n{said}"
         cause = said.partition("fix: ")[0]
         assert cause not in seen, f"'{fix}' changed nothing:\n{said}"
     pytest.fail(f"after {CHAIN} fixes:\n{said}")
