@@ -50,8 +50,10 @@
 	X(messages_sent, "Messages sent")                                                          \
 	X(messages_delivered, "Messages delivered to a handler")                                   \
 	X(queued, "Messages and puts that waited in the send queue")                               \
+	X(bundled, "Messages that joined another one in its frame while it waited")                \
 	X(reordered, "Messages that arrived before an earlier one and waited for it")              \
 	X(unknown_am, "Messages without a handler, dropped")                                       \
+	X(bad_bundles, "Bundles with a record that breaks a rule; the rest is dropped")            \
 	X(rx_too_long, "Frames in more than one buffer, dropped")                                  \
 	X(tx_dropped, "Frames that the port did not accept")                                       \
 	X(tx_bulk, "Packets sent by a queue for bulk")                                             \

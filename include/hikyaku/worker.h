@@ -249,7 +249,7 @@ uint64_t hk_worker_now(const struct hk_worker *w);
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Sets the handler of @am, which is at most 253; NULL removes it. 254 and 255 are the worker's. */
+/* Sets the handler of @am, which is at most 252; NULL removes it. The others are the worker's. */
 void hk_worker_set_am(struct hk_worker *w, uint8_t am, hk_am_fn fn, void *arg);
 
 /* Receives, delivers, acknowledges, resends. Returns 0 if there was nothing to do: no frame, no

@@ -10,6 +10,7 @@
  *                 paths.h           paths.c         several ports that reach one peer
  *                 wakeup.h          wakeup.c        waking the pollers of silent peers
  *   sending       txq.h, tx.h       tx.c            buffers, transmit queues, messages, resends
+ *                 bundles.h         bundles.c       small messages that share a frame
  *                 buf.h                             notes in frame buffers and receive buffers
  *   receiving     rx.h              rx.c            progress: frames, handlers, timers
  *                 reorder.h         reorder.c       messages that arrived before an earlier one
@@ -54,6 +55,13 @@ struct hk_get_replies {
 	unsigned unsent;    /* of all peers, with bytes to send */
 };
 
+/* A bundle while its messages are delivered. */
+struct hk_bundle {
+	const void *base;
+	size_t len, at; /* `at`: of the next record */
+	hk_peer peer;
+};
+
 struct hk_worker {
 	struct hk_engine *engine;
 	struct hk_worker_config cfg;
@@ -91,6 +99,7 @@ struct hk_worker {
 	struct hk_atomic_ops atomic_ops;
 	struct hk_deferred_cas deferred_cas;
 	struct hk_mcast *mcast_listeners;
+	struct hk_bundle *bundle; /* that is being delivered, or NULL */
 	hk_buf *puts_acked; /* frames of puts that a progress proxy reaped for the application */
 	struct hk_item_list completions; /* operations of which `done` has not been called */
 	_Atomic uint32_t progress_calls; /* the progress thread sees by it whether the rank polls */

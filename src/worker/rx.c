@@ -18,6 +18,7 @@
  */
 #include "worker/rx.h"
 
+#include "worker/bundles.h"
 #include "worker/mcast_internal.h"
 #include "worker/peers.h"
 #include "worker/pending_reply.h"
@@ -25,6 +26,7 @@
 #include "worker/rma_internal.h"
 #include "worker/tx.h"
 #include "worker/wakeup.h"
+#include "wire/bundle.h"
 
 /* A polling rank polls more often than this. */
 #define NOT_POLLING_AFTER (50 * HK_USEC)
@@ -43,11 +45,13 @@ static void message_iov(struct rte_mbuf *const *bufs, unsigned n, struct hk_iov 
 	}
 }
 
-static void handle(struct hk_worker *w, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned n)
+void hk_am_deliver(struct hk_worker *w, hk_peer p, uint8_t am, const struct hk_iov *iov, unsigned n)
 {
 	if (HK_LIKELY(w->am[am].fn != NULL)) {
 		w->n.messages_delivered++;
 		w->am[am].fn(w->am[am].arg, p, am, iov, n);
+	} else if (am == HK_WIRE_AM_BUNDLE && n == 1) {
+		hk_bundle_deliver(w, p, iov);
 	} else {
 		w->n.unknown_am++;
 	}
@@ -60,7 +64,7 @@ static void deliver(struct hk_worker *w, hk_peer p, uint8_t am, struct rte_mbuf 
 	struct hk_iov iov[HK_WIRE_MAX_FRAGS];
 
 	message_iov(bufs, n, iov);
-	handle(w, p, am, iov, n);
+	hk_am_deliver(w, p, am, iov, n);
 	hk_rx_bufs_free(bufs, n);
 }
 
@@ -165,7 +169,7 @@ static void deliver_entry(struct hk_worker *w, const struct hk_rx_backlog_entry 
 	} else if (k->m) {
 		message_out(w, k->m, false);
 	} else {
-		handle(w, k->peer, k->am, &k->iov, 1);
+		hk_am_deliver(w, k->peer, k->am, &k->iov, 1);
 	}
 }
 
@@ -409,6 +413,8 @@ unsigned hk_worker_progress(struct hk_worker *w)
 		hk_biased_leave(&w->lock);
 		return 0;
 	}
+	if (HK_UNLIKELY(w->bundle != NULL))
+		hk_bundle_continue(w);
 	if (HK_UNLIKELY(hk_peers_listed(w, HK_LIST_ENDED)))
 		hk_peers_forget_ended(w);
 	/* reordered messages may wait alone: the RMA proxy may have emptied the rx backlog */

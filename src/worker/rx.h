@@ -18,6 +18,10 @@
  * Returns how many frames came. */
 unsigned hk_rx_poll(struct hk_worker *w, bool by_proxy);
 
+/* Calls the handler of @am, which may be a bundle. */
+void hk_am_deliver(struct hk_worker *w, hk_peer p, uint8_t am, const struct hk_iov *iov,
+		   unsigned n);
+
 /* The connection has ended: frees the peer's reorder queue. */
 void hk_rx_forget(struct hk_worker *w, hk_peer p);
 

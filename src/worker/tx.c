@@ -18,6 +18,7 @@
  * gathered, and leave in one burst at its end.
  */
 #include "worker/tx.h"
+#include "worker/bundles.h"
 #include "worker/paths.h"
 #include "worker/peers.h"
 #include "worker/rma_internal.h"
@@ -370,7 +371,8 @@ int hk_tx_message(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *const *buf
 		}
 		rc = i < count;
 		for (; i < count; i++)
-			hk_send_queue_add(w, p, &hk_note(bufs[i])->item);
+			if (!hk_bundle_join(w, p, bufs[i]))
+				hk_send_queue_add(w, p, &hk_note(bufs[i])->item);
 		if (HK_UNLIKELY(rc))
 			hk_send_queue_ask(w, p, now);
 		w->n.messages_sent++;

@@ -4,6 +4,8 @@
  */
 #include "openmpi/btl/btl_hikyaku.h"
 
+#include "wire/bundle.h"
+
 /* Copies a message of several frames together. ob1 accepts several segments. However, its fast path
  * for posted receives counts only the first one. So it does not notice that a message is longer
  * than the receive (MPI_ERR_TRUNCATE). Returns NULL, and leaves the message in pieces, if no buffer
@@ -67,7 +69,7 @@ void hk_btl_recv_init(struct hk_worker *f)
 	opal_free_list_init(
 		&hk_btl.pieces, sizeof(opal_free_list_item_t) + hk_btl.super.btl_eager_limit, 64,
 		OBJ_CLASS(opal_free_list_item_t), 0, 64, 1, 64, 4, NULL, 0, NULL, NULL, NULL);
-	for (unsigned am = 0; am < HK_WIRE_AM_ATOMIC; am++)
+	for (unsigned am = 0; am < HK_WIRE_AM_BUNDLE; am++)
 		hk_worker_set_am(f, (uint8_t)am, on_message, NULL);
 }
 
