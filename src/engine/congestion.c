@@ -15,8 +15,8 @@
 #include "engine/internal.h"
 
 #define HK_CWND_START (32u << 8)
-/* Behind a network switch, as RFC 6928: small packets of a thousand peers fit its buffer then. */
-#define HK_CWND_START_SWITCHED (10u << 8)
+/* Behind a network switch: small packets of two thousand peers fit its buffer then. */
+#define HK_CWND_START_SWITCHED (4u << 8)
 #define HK_CWND_MIN            (4u << 8)
 #define HK_CWND_GROW           2u /* packets per round trip after the first reduction */
 

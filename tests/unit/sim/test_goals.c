@@ -105,6 +105,8 @@ TEST(bursts_of_small_messages_fit_the_switch)
 	once("burst --hosts 257", 1.1);
 	once("burst --hosts 401", 1.1);
 	once("burst --hosts 401 --pool 512", 2);
+	once("burst --hosts 2001", 1.1);
+	once("burst --hosts 2001 --rate 25", 1.1);
 }
 
 TEST(small_messages_pass_bulk)
