@@ -20,7 +20,7 @@ PROGRAMS = [
     "p2p_match",
     "p2p_outstanding",
     "p2p_persistent",
-    "p2p_random",
+    "p2p_random --rounds 10",
     "rma_random --rounds 8",
     "rma_passive",
     "datatypes",
@@ -30,7 +30,7 @@ PROGRAMS = [
     "coll_inter",
     "comm_manage",
     "threads",
-    "compute_gap",
+    "compute_gap --rounds 2",
     "dynamic --mode connect",
     "hand_over --rounds 10",
 ]
@@ -132,7 +132,7 @@ def test_a_rank_that_waits_for_a_lock_gets_it(run, lab, mode):
     """Ranks that yield run in step with each other. Without deferred compare-and-swaps, a waiting
     rank could miss the lock each time."""
     mca = {"mpi_yield_when_idle": "1"}
-    command = "rma_locks --rounds 40"
+    command = "rma_locks --rounds 20"
     assert_passed(run(lab, command, mode=mode, mca=mca), command)
 
 

@@ -13,7 +13,7 @@ def test_the_job_that_is_refused_leaves_the_other_alone(get_lab, hikyaku, progra
     lab = get_lab(2, "veth", 1)
     job = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "-np", "2"]
     job += [program("tests/mpi/mpi_hand_over"), "--rounds", "4"]
-    for _ in range(4):
+    for _ in range(2):
         both = [
             subprocess.Popen(job, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             for _ in range(2)
