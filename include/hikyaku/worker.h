@@ -234,6 +234,14 @@ static inline int hk_worker_send(struct hk_worker *w, hk_peer peer, uint8_t am, 
 	return hk_worker_sendv(w, peer, am, &b, &len, 1);
 }
 
+#define HK_SHORT_MAX 256 /* bytes of a short message, at most */
+
+/* Copies @header and @data into one message of at most HK_SHORT_MAX bytes, and sends it. It is the
+ * fastest way for them. Returns as hk_worker_sendv(); and -EAGAIN if few frame buffers are left
+ * (hk_worker_tx_low()) or more than a quarter of all wait for @peer. */
+int hk_worker_send_short(struct hk_worker *w, hk_peer peer, uint8_t am, const void *header,
+			 size_t header_len, const void *data, size_t len);
+
 /* How many buffers wait in the send queue of @peer. */
 unsigned hk_worker_backlog(const struct hk_worker *w, hk_peer peer);
 

@@ -16,6 +16,8 @@
  * the rest of the bundle. So progress first delivers the rest of the bundle that is being
  * delivered.
  *
+ * Only short messages are bundled: a longer one gains little, and its copy costs more.
+ *
  * Invariants:
  *
  * - The order of messages is that of the send calls, because only the last one is joined.
@@ -30,11 +32,9 @@
 
 #include <string.h>
 
-#define MESSAGE_MAX 256 /* a longer one gains little, and its copy costs more */
-
 static bool fits(const struct hk_buf_note *note)
 {
-	return note->am < HK_WIRE_AM_BUNDLE && note->frags == 1 && note->len <= MESSAGE_MAX;
+	return note->am < HK_WIRE_AM_BUNDLE && note->frags == 1 && note->len <= HK_SHORT_MAX;
 }
 
 /* Makes the message in @b the first one of a bundle. */

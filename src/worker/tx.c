@@ -106,7 +106,7 @@ unsigned hk_worker_backlog(const struct hk_worker *w, hk_peer p)
 
 /* Call this if the queue is not empty after a flush. A queue that was emptied and filled again
  * is noted before it is half full. */
-static HK_NOINLINE void note_if_stuck(const struct hk_worker *w, struct hk_txq *q, uint16_t sent)
+static void note_if_stuck(const struct hk_worker *w, struct hk_txq *q, uint16_t sent)
 {
 	if (sent || q->waiting < STUCK) {
 		q->stuck_since = q->stuck_for = 0;
@@ -119,18 +119,23 @@ static HK_NOINLINE void note_if_stuck(const struct hk_worker *w, struct hk_txq *
 	q->stuck_for = now - q->stuck_since;
 }
 
-static void txq_flush(const struct hk_worker *w, struct hk_txq *q)
+/* The port has accepted the first @sent frames, and the others wait. */
+static HK_NOINLINE void keep_waiting(const struct hk_worker *w, struct hk_txq *q, uint16_t sent)
 {
-	uint16_t sent = hk_port_tx(q->port, q->pair, q->queue, q->waiting);
-
-	q->waiting -= sent;
-	if (HK_LIKELY(q->waiting == 0))
-		return;
 	note_if_stuck(w, q, sent);
 	memmove(q->queue, q->queue + sent, q->waiting * sizeof(q->queue[0]));
 	/* the poller may flush this queue next, and it cannot read the source of a put */
 	for (uint16_t i = 0; w->shared && q->zero_copy && i < q->waiting; i++)
 		hk_buf_detach(q->queue[i]);
+}
+
+static inline void txq_flush(const struct hk_worker *w, struct hk_txq *q)
+{
+	uint16_t sent = hk_port_tx(q->port, q->pair, q->queue, q->waiting);
+
+	q->waiting -= sent;
+	if (HK_UNLIKELY(q->waiting))
+		keep_waiting(w, q, sent);
 }
 
 void hk_txqs_flush(struct hk_worker *w)
@@ -143,9 +148,8 @@ void hk_txqs_flush(struct hk_worker *w)
 	}
 }
 
-void hk_txq_send(struct hk_worker *w, uint16_t txq, struct rte_mbuf *m)
+static inline void txq_send(struct hk_worker *w, struct hk_txq *q, struct rte_mbuf *m)
 {
-	struct hk_txq *q = w->txq[txq];
 
 	if (HK_UNLIKELY(q->waiting == HK_TX_QUEUE)) {
 		txq_flush(w, q);
@@ -162,6 +166,11 @@ void hk_txq_send(struct hk_worker *w, uint16_t txq, struct rte_mbuf *m)
 		w->tx_waiting = true;
 }
 
+void hk_txq_send(struct hk_worker *w, uint16_t txq, struct rte_mbuf *m)
+{
+	txq_send(w, w->txq[txq], m);
+}
+
 bool hk_txq_stuck(const struct hk_worker *w, uint16_t txq)
 {
 	return w->txq[txq]->waiting >= STUCK;
@@ -170,11 +179,12 @@ bool hk_txq_stuck(const struct hk_worker *w, uint16_t txq)
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* Numbers and transmits one buffer. False if the window has no space. */
-static bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t now)
+static inline bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t now)
 {
 	struct hk_buf_note *note = hk_note(b);
 	const struct hk_worker_peer *peer = &w->peer[p];
 	struct hk_tx_route route = hk_tx_route(w, p, note->bulk, now);
+	struct hk_txq *q = w->txq[route.txq];
 	struct hk_packet pkt = {
 		.token = (uintptr_t)b,
 		.len = note->len,
@@ -187,7 +197,7 @@ static bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t now)
 	char *frame = (char *)b->buf_addr + HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	size_t len = HK_WIRE_DATA_OVERHEAD + note->len;
 
-	if (HK_UNLIKELY(hk_txq_stuck(w, route.txq)) ||
+	if (HK_UNLIKELY(q->waiting >= STUCK) ||
 	    !hk_engine_send(w->engine, p, &pkt, now, frame + HK_ETH_HLEN))
 		return false;
 	if (HK_UNLIKELY(peer->tx.paths != NULL)) {
@@ -203,7 +213,7 @@ static bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t now)
 	b->data_len = (uint16_t)len;
 	b->pkt_len = (uint32_t)len;
 	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
-	hk_txq_send(w, route.txq, b);
+	txq_send(w, q, b);
 	return true;
 }
 
@@ -330,6 +340,15 @@ static int refuse(struct hk_worker *w, hk_buf *const *bufs, unsigned count)
 	return -ENOTCONN;
 }
 
+static inline bool may_send(struct hk_worker *w, hk_peer p)
+{
+	enum hk_peer_state state = hk_engine_peer_state(w->engine, p);
+
+	return HK_LIKELY(state == HK_PEER_ACTIVE || state == HK_PEER_PASSIVE) &&
+	       HK_LIKELY(!atomic_load_explicit(&w->lock.broken, memory_order_relaxed) ||
+			 !hk_worker_broken(w));
+}
+
 int hk_tx_message(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *const *bufs,
 		  const size_t *len, unsigned count, bool bulk)
 {
@@ -347,11 +366,7 @@ int hk_tx_message(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *const *buf
 			.function = peer->tx.function,
 		};
 	}
-	enum hk_peer_state state = hk_engine_peer_state(w->engine, p);
-
-	if (HK_UNLIKELY((state != HK_PEER_ACTIVE && state != HK_PEER_PASSIVE) ||
-			(atomic_load_explicit(&w->lock.broken, memory_order_relaxed) &&
-			 hk_worker_broken(w)))) {
+	if (HK_UNLIKELY(!may_send(w, p))) {
 		rc = refuse(w, bufs, count);
 	} else {
 		uint64_t now = hk_now(w);
@@ -395,6 +410,56 @@ int hk_worker_sendv_bulk(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *con
 {
 	hk_biased_enter(&w->lock);
 	int rc = hk_tx_message(w, p, am, bufs, len, count, true);
+
+	hk_biased_leave(&w->lock);
+	return rc;
+}
+
+#define QUEUE_SHARE 4 /* short messages to one peer leave other peers this part of the buffers */
+
+static int tx_short(struct hk_worker *w, hk_peer p, uint8_t am, const void *header,
+		    size_t header_len, const void *data, size_t len)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+
+	if (HK_UNLIKELY(!may_send(w, p)))
+		return -ENOTCONN;
+	hk_peer_forget_ended(w, p);
+	bool waits = peer->tx.queue.head != NULL;
+
+	if (HK_UNLIKELY(hk_worker_tx_low(w) ||
+			peer->tx.queue.len > w->cfg.tx_buffers / QUEUE_SHARE))
+		return -EAGAIN;
+	hk_buf *b = hk_buf_take(w);
+
+	if (HK_UNLIKELY(!b))
+		return -EAGAIN;
+	char *to = hk_buf_data(b);
+	uint64_t now = hk_now(w);
+
+	memcpy(to, header, header_len);
+	memcpy(to + header_len, data, len);
+	*hk_note(b) = (struct hk_buf_note){
+		.peer = p,
+		.len = (uint16_t)(header_len + len),
+		.am = am,
+		.frags = 1,
+		.function = peer->tx.function,
+	};
+	w->n.messages_sent++;
+	if (HK_LIKELY(!waits && send_now(w, p, b, now)))
+		return 0;
+	if (!hk_bundle_join(w, p, b))
+		hk_send_queue_add(w, p, &hk_note(b)->item);
+	hk_send_queue_ask(w, p, now);
+	return 1;
+}
+
+int hk_worker_send_short(struct hk_worker *w, hk_peer p, uint8_t am, const void *header,
+			 size_t header_len, const void *data, size_t len)
+{
+	hk_biased_enter(&w->lock);
+	int rc = tx_short(w, p, am, header, header_len, data, len);
 
 	hk_biased_leave(&w->lock);
 	return rc;

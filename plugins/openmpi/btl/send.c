@@ -332,19 +332,37 @@ void hk_btl_drop_pending(hk_endpoint *ep)
 		frag_put(frag);
 }
 
-int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
-		 struct opal_convertor_t *convertor, void *header, size_t header_size,
-		 size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
-		 mca_btl_base_descriptor_t **descriptor)
+/* Sends a message whose data needs no packing. */
+static bool sendi_short(hk_endpoint *ep, struct opal_convertor_t *convertor, void *header,
+			size_t header_size, size_t payload_size, mca_btl_base_tag_t tag)
 {
-	size_t total = header_size + payload_size, left = payload_size, at = header_size;
+	void *data = NULL;
+
+	if (payload_size)
+		opal_convertor_get_current_pointer(convertor, &data);
+	hk_btl_lock();
+	if (HK_UNLIKELY(hk_btl.tag))
+		hk_btl_tag_note(ep, tag, header);
+	int rc = hk_worker_send_short(hk_btl.worker, ep->peer, tag, header, header_size, data,
+				      payload_size);
+
+	hk_btl_unlock();
+	return rc >= 0;
+}
+
+/* Packs the data into frame buffers, and sends them. */
+static bool sendi_packed(hk_endpoint *ep, struct opal_convertor_t *convertor, void *header,
+			 size_t header_size, size_t payload_size, mca_btl_base_tag_t tag)
+{
+	size_t left = payload_size, at = header_size;
 	hk_buf *bufs[HK_WIRE_MAX_FRAGS];
 	size_t len[HK_WIRE_MAX_FRAGS];
 	unsigned n = 0;
+	int rc = -1;
 
 	hk_btl_lock();
 	/* one peer's backlog must not take all buffers: beyond its share, senders wait for it */
-	if (HK_UNLIKELY(total > btl->btl_eager_limit || hk_worker_tx_low(hk_btl.worker) ||
+	if (HK_UNLIKELY(hk_worker_tx_low(hk_btl.worker) ||
 			hk_worker_backlog(hk_btl.worker, ep->peer) >
 				mca_btl_hikyaku_component.param.tx_buffers / 4))
 		goto refused;
@@ -369,21 +387,34 @@ int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
 
 	if (HK_UNLIKELY(hk_btl.tag))
 		hk_btl_tag_note(ep, tag, header);
-	int rc = hk_worker_sendv(hk_btl.worker, ep->peer, tag, bufs, len, n);
-
-	if (HK_LIKELY(rc >= 0)) {
-		hk_btl_unlock();
-		return OPAL_SUCCESS;
-	}
-	/* the peer is gone: ob1 learns so from hk_btl_send(), without a descriptor it would retry
-	 */
-	goto refused;
-
+	rc = hk_worker_sendv(hk_btl.worker, ep->peer, tag, bufs, len, n);
+	n = 0;
 undo:
 	while (n--)
 		hk_worker_free(hk_btl.worker, bufs[n]);
 refused:
 	hk_btl_unlock();
+	return rc >= 0;
+}
+
+int hk_btl_sendi(struct mca_btl_base_module_t *btl, hk_endpoint *ep,
+		 struct opal_convertor_t *convertor, void *header, size_t header_size,
+		 size_t payload_size, uint8_t order, uint32_t flags, mca_btl_base_tag_t tag,
+		 mca_btl_base_descriptor_t **descriptor)
+{
+	size_t total = header_size + payload_size;
+	bool sent;
+
+	if (HK_LIKELY(total <= HK_SHORT_MAX) &&
+	    HK_LIKELY(payload_size == 0 || !opal_convertor_need_buffers(convertor)))
+		sent = sendi_short(ep, convertor, header, header_size, payload_size, tag);
+	else
+		sent = total <= btl->btl_eager_limit &&
+		       sendi_packed(ep, convertor, header, header_size, payload_size, tag);
+	if (HK_LIKELY(sent))
+		return OPAL_SUCCESS;
+	/* If the peer is gone, ob1 learns so from hk_btl_send(). Without a descriptor it would
+	 * retry. */
 	if (descriptor)
 		*descriptor = hk_btl_alloc(btl, ep, order, total, flags);
 	return OPAL_ERR_OUT_OF_RESOURCE;

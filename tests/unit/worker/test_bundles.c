@@ -8,6 +8,7 @@
 #include "worker/internal.h"
 #include "worker/proxy.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define AM_OTHER 8
@@ -262,4 +263,49 @@ TEST(stored_bundles_are_delivered)
 	CHECK_STR(h.text, "abcd");
 	CHECK_EQ(hk_worker_counters(s.w)->bad_bundles, 1);
 	nothing_is_left(&s);
+}
+
+/* ---- short messages -------------------------------------------------------------------------- */
+
+static int send_short(struct scene *s, const char *header, const char *data)
+{
+	return hk_worker_send_short(s->w, s->peer, AM, header, strlen(header), data, strlen(data));
+}
+
+/* Header and data are one message, alone or in a bundle. With a quarter of the buffers waiting, the
+ * worker accepts no more for this peer. */
+TEST(short_messages_of_two_parts)
+{
+	struct hk_frame f;
+	struct scene s;
+	char longest[HK_SHORT_MAX] = "";
+
+	scene_open(&s, false);
+	CHECK_EQ(send_short(&s, "ab", "cd"), 0);
+	struct rte_mbuf *m = take_data(&s, &f);
+
+	CHECK(f.payload_len == 4 && memcmp(f.payload, "abcd", 4) == 0);
+	CHECK_EQ(f.h.am, AM);
+	rte_pktmbuf_free_seg(m);
+	uint32_t sent = 1;
+
+	while (send_short(&s, "a", "") == 0)
+		sent++;
+	CHECK_EQ(send_short(&s, "b", "b"), 1);
+	CHECK_EQ(send_short(&s, "", "cc"), 1);
+	CHECK_EQ(hk_worker_backlog(s.w, s.peer), 1);
+	memset(longest, 'd', sizeof(longest));
+	int rc;
+
+	while ((rc = hk_worker_send_short(s.w, s.peer, AM, "", 0, longest, HK_SHORT_MAX)) == 1)
+		;
+	CHECK_EQ(rc, -EAGAIN);
+	CHECK_CMP(hk_worker_backlog(s.w, s.peer), >, BUFFERS / 4);
+	CHECK_CMP(hk_worker_tx_available(s.w), >, BUFFERS / 2);
+	drain(&s);
+	arrives(&s, HK_WIRE_ACK, 0, sent, 4);
+	next_frame(&s, "abcddd");
+	arrives(&s, HK_WIRE_BYE, 0, sent + 1, 0);
+	CHECK_EQ(send_short(&s, "a", "b"), -ENOTCONN);
+	hk_worker_close(s.w, 0);
 }

@@ -254,7 +254,7 @@ static void computes(int other)
 
 	line_expect(other, WAIT_MS, "acknowledged"); /* though the application did not poll */
 	CHECK_EQ(e->got, 0);
-	CHECK(hk_worker_counters(e->w)->proxy_backlogged >= KEPT); /* and perhaps the last word */
+	CHECK(hk_worker_counters(e->w)->proxy_backlogged > 0); /* bundles count once */
 	while (!e->done)
 		hk_worker_progress(e->w);
 	CHECK_EQ(e->got, KEPT);
