@@ -213,7 +213,7 @@ enum hk_out_kind {
 struct hk_out {
 	enum hk_out_kind kind;
 	hk_peer peer;   /* receiver. HK_PEER_NONE: the source of the frame just input, so poll
-			   right after an input that makes hk_engine_deadline() 0 */
+			   right after an input that makes hk_engine_urgent() true */
 	uint64_t token; /* RESEND: buffer of the packet */
 	uint16_t len;   /* bytes of `bytes` */
 	uint8_t path;   /* RESEND, TAIL_PROBE: path to send it by */
@@ -233,6 +233,9 @@ void hk_engine_set_proxy(struct hk_engine *e, bool on);
 /* Returns when hk_engine_poll() next has frames due, unless a frame arrives before; UINT64_MAX if
  * never. */
 uint64_t hk_engine_deadline(const struct hk_engine *e);
+
+/* Returns whether that is at once, whatever the time; cheaper than hk_engine_deadline(). */
+bool hk_engine_urgent(const struct hk_engine *e);
 
 /* Starts an orderly leave: the next polls emit a BYE to every peer that we exchanged frames with.
  * Nothing acknowledges a BYE; call this again to repeat it. */

@@ -11,14 +11,14 @@
  * process that was stopped for a minute would give all peers up when it continues. */
 #define HK_STUCK_RESENDS 10
 
-static bool urgent(const struct hk_engine *e)
+bool hk_engine_urgent(const struct hk_engine *e)
 {
 	return e->lost_head != HK_NIL || e->reset_wanted || e->bye_next < e->peers;
 }
 
 uint64_t hk_engine_deadline(const struct hk_engine *e)
 {
-	if (urgent(e))
+	if (hk_engine_urgent(e))
 		return 0;
 	uint64_t ack = e->ack_head == HK_NIL ? UINT64_MAX : hk_rec(e, e->ack_head)->ack_due;
 

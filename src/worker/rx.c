@@ -303,7 +303,7 @@ static HK_NOINLINE void burst_in(struct hk_worker *w, uint16_t txq, struct rte_m
 		struct rte_ether_hdr eth = *rte_pktmbuf_mtod(m[i], struct rte_ether_hdr *);
 
 		frame_in(w, txq, m[i], now, by_proxy);
-		if (HK_UNLIKELY(hk_engine_deadline(w->engine) == 0))
+		if (HK_UNLIKELY(hk_engine_urgent(w->engine)))
 			hk_tx_poll(w, now, &eth, txq);
 	}
 }
