@@ -5,6 +5,7 @@
 #   make demo       two nodes on this machine: MPI over TCP beside MPI over Hikyaku
 #   make quick      for daily work: linters, unit tests, the core of the tests in labs
 #   make check      every test and linter
+#   make mutate     wrong lines in engine and codec that no test notices; ARGS="--sample 100"
 #   make docs       the pages as a searchable site in build/site
 #   make format     put C and Python into the house style
 #   make install    to PREFIX (/usr/local), below DESTDIR if that is set (docs/install.md)
@@ -22,7 +23,7 @@ export HIKYAKU_BUILD = $(BUILD)
 
 PIP = -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: all deps deps-check build install uninstall demo quick check docs format clean distclean
+.PHONY: all deps deps-check build install uninstall demo quick check mutate docs format clean distclean
 .DELETE_ON_ERROR:
 
 all: .venv/.complete build
@@ -81,6 +82,9 @@ quick: deps-check all .venv/.check
 check: deps-check all .venv/.check
 	.venv/bin/python scripts/check.py --build $(BUILD) --jobs $(JOBS)
 
+mutate: deps
+	$(PYTHON) scripts/mutate.py --build $(BUILD)-mutate $(ARGS)
+
 docs: $(BUILD)/.venv-docs/.complete
 	$(BUILD)/.venv-docs/bin/python scripts/make-docs.py $(BUILD) $(BUILD)/.venv-docs/bin/mkdocs
 
@@ -90,7 +94,7 @@ format: .venv/.check
 	.venv/bin/ruff check --fix python scripts tests
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz out .ruff_cache .pytest_cache
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-mutate $(BUILD)-fuzz out .ruff_cache .pytest_cache
 
 distclean: clean
 	rm -rf .venv
