@@ -4,35 +4,7 @@
  */
 #include "sim/events.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-void sim_no_memory(void)
-{
-	fprintf(stderr, "no memory left for this simulation; fix: choose fewer hosts\n");
-	exit(1);
-}
-
-static void *checked(void *memory)
-{
-	if (!memory)
-		sim_no_memory();
-	return memory;
-}
-
-void *sim_grow(void *array, uint32_t len, uint32_t *cap, size_t item)
-{
-	if (len < *cap)
-		return array;
-	*cap = *cap ? *cap * 2 : 64;
-	return checked(realloc(array, *cap * item));
-}
-
-void *sim_alloc(size_t bytes)
-{
-	return checked(calloc(1, HK_MAX(bytes, (size_t)1)));
-}
 
 void events_init(struct events *q, uint64_t start, uint64_t link_delay)
 {

@@ -12,11 +12,6 @@
  *
  *   NICs | ports of switches to hosts, one for each NIC | leaf to spine | spine to leaf
  */
-static uint32_t nics(const struct net *n)
-{
-	return n->c.hosts * n->c.host_ports;
-}
-
 static uint32_t leaves(const struct net *n)
 {
 	return (n->c.hosts + n->c.leaf_hosts - 1) / n->c.leaf_hosts;
@@ -24,7 +19,7 @@ static uint32_t leaves(const struct net *n)
 
 static uint32_t uplink(const struct net *n, uint32_t leaf, uint32_t spine)
 {
-	return 2 * nics(n) + leaf * n->c.spines + spine;
+	return 2 * net_nics(n) + leaf * n->c.spines + spine;
 }
 
 static uint32_t downlink(const struct net *n, uint32_t spine, uint32_t leaf)
@@ -50,7 +45,7 @@ static uint32_t route(const struct net *n, uint32_t s, const struct frame *f)
 		if (s != leaf)
 			return uplink(n, s, mix(f->flow) % n->c.spines);
 	}
-	return nics(n) + net_nic(n, f->to, f->path);
+	return net_nics(n) + net_nic(n, f->to, f->path);
 }
 
 static void port_init(struct port *p, uint32_t to, uint32_t limit)
@@ -70,13 +65,13 @@ void net_init(struct net *n, const struct net_config *c, uint64_t seed, uint64_t
 	events_init(&n->events, start, c->link_delay);
 	frames_init(&n->frames);
 	n->switches = two ? leaves(n) + c->spines : 1;
-	n->ports = 2 * nics(n) + (two ? 2 * leaves(n) * c->spines : 0);
+	n->ports = 2 * net_nics(n) + (two ? 2 * leaves(n) * c->spines : 0);
 	n->port = sim_alloc(n->ports * sizeof(*n->port));
-	for (uint32_t i = 0; i < nics(n); i++) {
+	for (uint32_t i = 0; i < net_nics(n); i++) {
 		uint32_t host = i / c->host_ports;
 
 		port_init(&n->port[i], NET_SWITCH | (two ? host / c->leaf_hosts : 0), UINT32_MAX);
-		port_init(&n->port[nics(n) + i], host, c->buffer);
+		port_init(&n->port[net_nics(n) + i], host, c->buffer);
 	}
 	for (uint32_t s = 0; two && s < c->spines; s++) {
 		for (uint32_t l = 0; l < leaves(n); l++) {
@@ -158,7 +153,7 @@ static bool link_loses(struct net *n, uint32_t port)
 	uint32_t dead = net_nic(n, n->c.dead_host, n->c.dead_port);
 
 	if (n->c.dead_at && n->events.now >= n->c.dead_at &&
-	    (port == dead || port == nics(n) + dead))
+	    (port == dead || port == net_nics(n) + dead))
 		return true;
 	return hk_rng_chance(&n->rng, n->c.loss);
 }
@@ -182,7 +177,7 @@ static void sent(struct net *n, uint32_t port)
 		events_add_arrival(&n->events, frame, port);
 	}
 	send_next(n, port);
-	if (port < nics(n))
+	if (port < net_nics(n))
 		n->sent(n->arg, port / n->c.host_ports);
 }
 
@@ -198,33 +193,4 @@ void net_event(struct net *n, const struct event *ev)
 		net_enqueue(n, route(n, to & ~NET_SWITCH, &n->frames.frame[ev->a]), ev->a);
 	else
 		n->arrived(n->arg, to, ev->a);
-}
-
-/* ---- statistics ------------------------------------------------------------------------------ */
-
-uint32_t net_busiest(const struct net *n)
-{
-	uint32_t best = nics(n);
-
-	for (uint32_t i = nics(n); i < n->ports; i++)
-		if (n->port[i].queue.area > n->port[best].queue.area)
-			best = i;
-	return best;
-}
-
-struct port_stats net_sum(const struct net *n)
-{
-	struct port_stats sum = {0};
-
-	for (uint32_t i = nics(n); i < n->ports; i++) {
-		const struct port_stats *s = &n->port[i].n;
-
-		sum.frames += s->frames;
-		sum.bytes += s->bytes;
-		sum.dropped += s->dropped;
-		sum.dropped_bulk += s->dropped_bulk;
-		sum.marked += s->marked;
-		sum.queue_max = HK_MAX(sum.queue_max, s->queue_max);
-	}
-	return sum;
 }

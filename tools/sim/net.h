@@ -94,6 +94,11 @@ static inline uint32_t net_wire_bytes(uint32_t len)
 	return HK_MAX(len, HK_ETH_MIN_FRAME) + 24;
 }
 
+static inline uint32_t net_nics(const struct net *n)
+{
+	return n->c.hosts * n->c.host_ports;
+}
+
 /* The NIC port of a host. */
 static inline uint32_t net_nic(const struct net *n, uint32_t host, unsigned path)
 {
