@@ -6,6 +6,7 @@
 #   make quick      for daily work: linters, unit tests, the core of the tests in labs
 #   make check      every test and linter
 #   make mutate     wrong lines in engine and codec that no test notices; ARGS="--sample 100"
+#   make sim-ns3    our engine beside TCP in ns-3 (tools/sim-ns3), a table in out/
 #   make docs       the pages as a searchable site in build/site
 #   make format     put C and Python into the house style
 #   make install    to PREFIX (/usr/local), below DESTDIR if that is set (docs/install.md)
@@ -16,6 +17,8 @@ BUILD ?= build
 PYTHON ?= /usr/bin/python3
 PREFIX ?= /usr/local
 DESTDIR ?=
+# Of sim-ns3, such as --quick.
+ARGS ?=
 # Goes to ninja and to the tests.
 JOBS ?= $(shell nproc)
 
@@ -23,7 +26,8 @@ export HIKYAKU_BUILD = $(BUILD)
 
 PIP = -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: all deps deps-check build install uninstall demo quick check mutate docs format clean distclean
+.PHONY: all deps deps-check build install uninstall demo quick check mutate sim-ns3 docs format \
+	clean distclean
 .DELETE_ON_ERROR:
 
 all: .venv/.complete build
@@ -85,16 +89,25 @@ check: deps-check all .venv/.check
 mutate: deps
 	$(PYTHON) scripts/mutate.py --build $(BUILD)-mutate $(ARGS)
 
+# Debian's libns3-dev is for this target alone.
+$(BUILD)-ns3/build.ninja:
+	meson setup $(BUILD)-ns3 -Dpure=true -Dns3=true
+
+sim-ns3: $(BUILD)-ns3/build.ninja
+	@ninja -C $(BUILD)-ns3 -j $(JOBS) sim-ns3
+	@$(PYTHON) scripts/sim-ns3.py --build $(BUILD)-ns3 --jobs $(JOBS) $(ARGS)
+
 docs: $(BUILD)/.venv-docs/.complete
 	$(BUILD)/.venv-docs/bin/python scripts/make-docs.py $(BUILD) $(BUILD)/.venv-docs/bin/mkdocs
 
 format: .venv/.check
-	git ls-files '*.c' '*.h' | xargs clang-format -i
+	git ls-files '*.c' '*.cc' '*.h' | xargs clang-format -i
 	.venv/bin/ruff format python scripts tests
 	.venv/bin/ruff check --fix python scripts tests
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-mutate $(BUILD)-fuzz out .ruff_cache .pytest_cache
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-mutate $(BUILD)-ns3 out .ruff_cache \
+		.pytest_cache
 
 distclean: clean
 	rm -rf .venv

@@ -160,10 +160,11 @@ def shell_scripts() -> list[str]:
 def lint(options: Options) -> Tally:
     tally = Tally()
     c_files = tracked("*.c", "*.h")
+    formatted = c_files + tracked("*.cc")
     ruff = str(ROOT / ".venv/bin/ruff")
     suppressions = ROOT / "scripts/cppcheck.suppressions"
     commands = {
-        "clang-format": ["clang-format", "--dry-run", "-Werror", *c_files],
+        "clang-format": ["clang-format", "--dry-run", "-Werror", *formatted],
         "cppcheck": [
             "cppcheck",
             "--quiet",

@@ -42,8 +42,8 @@ def table() -> dict[str, set[str]]:
     text = (ROOT / "ARCHITECTURE.md").read_text()
     rows = re.search(r"<!-- include-graph -->(.*?)<!-- /include-graph -->", text, re.DOTALL)[1]
     drawn = {}
-    for row in re.findall(r"^\| `([\w/]+)` \|(.*)\|$", rows, re.MULTILINE):
-        drawn[row[0]] = set(re.findall(r"[\w/]+", row[1]))
+    for row in re.findall(r"^\| `([\w/-]+)` \|(.*)\|$", rows, re.MULTILINE):
+        drawn[row[0]] = set(re.findall(r"[\w/-]+", row[1]))
     return drawn
 
 
