@@ -26,6 +26,9 @@
  * others. So a grant ends: its sender forgets it HK_GRANT_LIFE after it used it last. The receiver
  * takes it back after twice that time.
  *
+ * A sender that wants little gets all at once, if the budget has room for a quantum: otherwise the
+ * link would idle between messages. So all that is granted may exceed the budget by one message.
+ *
  * The last packet under a grant may exceed it. A rest that is too short for a packet would stay
  * open, and keep its part of the budget.
  *
@@ -412,9 +415,11 @@ static void run(struct hk_engine *e, uint64_t now)
 		struct hk_peer_rec *r = hk_rec(e, g->turn[i]);
 		uint32_t bytes = wants(r);
 
+		uint32_t at_least = HK_MIN(bytes, g->quantum);
+
 		if (bytes > EAGER_BYTES)
-			bytes = HK_MIN(bytes, g->quantum);
-		if (bytes && g->out && g->out + bytes > g->budget)
+			bytes = at_least;
+		if (bytes && g->out && g->out + at_least > g->budget)
 			break;
 		if (bytes) {
 			grant(e, r, bytes, now);

@@ -92,6 +92,7 @@ static void once(const char *line, double factor)
 TEST(one_message_of_each_takes_about_the_ideal_time)
 {
 	once("eager --hosts 65", 1.1);
+	once("eager --hosts 65 --frame 9000", 1.05);
 	once("eager --hosts 257", 1.1);
 	once("eager --hosts 257 --pool 1024", 1.1);
 	once("bulk --hosts 65", 1.1);
