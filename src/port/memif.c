@@ -61,13 +61,12 @@ static int check_socket_dir(const struct hk_spec *s, struct hk_error *err)
 {
 	char dir[sizeof(s->socket)];
 	strcpy(dir, s->socket);
-	char *slash = strrchr(dir, '/');
-	if (!slash)
+	if (dir[0] != '/') /* the driver refuses it, without a reason */
 		return hk_error_set(err, -EINVAL,
-				    "port %s: %s has no directory; fix: give the whole path of "
-				    "the socket",
+				    "port %s: %s is not an absolute path; fix: give the whole path "
+				    "of the socket",
 				    s->text, s->socket);
-	*slash = '\0';
+	*strrchr(dir, '/') = '\0';
 	return check_dir(s->text, *dir ? dir : "/", err);
 }
 

@@ -136,6 +136,7 @@ PARAMETERS = [
     ("port af_xdp:ifc=hk0", '"ifc" is not a key of af_xdp', "fix: use one of iface"),
     ("port memif:dir=/no/dir", "/no/dir does not exist", "fix: mkdir -p /no/dir"),
     ("port memif:socket=/no/x,role=boss", "boss", "fix: "),
+    ("port memif:socket=x/y,role=server", "x/y is not an absolute path", "fix: give the whole"),
     ("window 7", "window 7", "fix: window must be a power of two"),
     ("mode hybrd", 'no mode "hybrd"', "fix: inline, hybrid"),
     ("pool pop:hug:size=4M", "is not a pop", "fix: use pop:huge"),

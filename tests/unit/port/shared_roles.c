@@ -72,7 +72,10 @@ static uint32_t take_some(uint32_t epoch, uint32_t seq)
 	uint16_t n = hk_port_rx(port, (uint16_t)own_queue, m, BURST);
 	for (unsigned i = 0; i < n; i++) {
 		struct head h;
-		CHECK(m[i]->data_len >= MIN_LEN && m[i]->nb_segs == 1);
+		CHECK_MSG(m[i]->data_len >= MIN_LEN && m[i]->nb_segs == 1,
+			  "frame %u of %u has %u segments, the first of %u bytes; packet %u of "
+			  "epoch %u is next",
+			  i, n, m[i]->nb_segs, m[i]->data_len, seq, epoch);
 		memcpy(&h, rte_pktmbuf_mtod(m[i], void *), sizeof(h));
 		CHECK_EQ(h.queue, own_queue);
 		CHECK_EQ(h.side, own_side == 'a' ? 'b' : 'a');
