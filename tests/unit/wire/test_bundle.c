@@ -41,6 +41,27 @@ TEST(messages_come_out_as_they_went_in)
 	}
 }
 
+/* The length has its low byte first, and bytes of padding are 0 whatever the memory held. */
+TEST(a_record_byte_by_byte)
+{
+	static const uint8_t record[] = {0x03, 0x02, 7, 0};
+	static const uint8_t next[] = {0, 0x01, 0x00, 9, 0};
+	uint8_t bundle[600];
+	size_t used = 0, at = 0;
+	struct hk_wire_record r;
+
+	memset(bundle, 0xee, sizeof(bundle));
+	hk_wire_bundle_add(bundle, &used, 7, 0x0203);
+	CHECK_EQ(memcmp(bundle, record, sizeof(record)), 0);
+	hk_wire_bundle_add(bundle, &used, 9, 1);
+	CHECK_EQ(memcmp(bundle + 4 + 0x0203, next, sizeof(next)), 0);
+	CHECK(hk_wire_bundle_next(bundle, used, &at, &r) != NULL);
+	CHECK_EQ(r.len, 0x0203);
+	CHECK(hk_wire_bundle_next(bundle, used, &at, &r) != NULL);
+	CHECK_EQ(r.am, 9);
+	CHECK_EQ(at, used);
+}
+
 /* The parser accepts nothing of @bytes behind a message of 5 bytes. */
 static void check_refused(const uint8_t *bytes, size_t len)
 {
