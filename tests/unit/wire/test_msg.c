@@ -75,6 +75,20 @@ TEST(every_length)
 	}
 }
 
+/* A header alone is a whole message, so another rule that it breaks is the one that is named. */
+TEST(an_empty_message_is_not_short)
+{
+	struct hk_msg_hdr h = hk_msg_specimens[0].h, out;
+	uint8_t m[HK_MSG_HLEN];
+
+	h.len = 0;
+	hk_msg_encode(m, &h);
+	CHECK_EQ(hk_msg_parse(m, sizeof(m), &out), HK_MSG_OK);
+	h.epoch = 0;
+	hk_msg_encode(m, &h);
+	CHECK_EQ(hk_msg_parse(m, sizeof(m), &out), HK_MSG_E_FIELD);
+}
+
 TEST(names)
 {
 	for (unsigned s = 0; s < HK_MSG_STATUS_MAX; s++)
