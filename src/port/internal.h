@@ -189,6 +189,31 @@ bool hk_memif_shared_mapped(const struct hk_memif_memory *mem);
 /* Unmaps the memory, because the driver does not. */
 void hk_memif_shared_unmap(const struct hk_memif_memory *mem);
 
+/* The rings of a memif, in this process's mapping of their memory (port/memif_rings.c). They lie in
+ * a row: those from the client to the server, one for each queue, and then those back. */
+struct hk_memif_rings {
+	uint8_t *at;
+	size_t ring_len; /* bytes from one ring to the next */
+	unsigned count;
+};
+
+/* Finds @count rings in @size bytes at @at. -EPROTO: they differ from those of DPDK's driver. */
+int hk_memif_rings_find(void *at, size_t size, unsigned count, struct hk_memif_rings *rings);
+
+/* The same, in what the driver has mapped. -EPIPE: nothing. */
+int hk_memif_shared_rings(const struct hk_memif_memory *mem, unsigned queues,
+			  struct hk_memif_rings *rings);
+
+/* Sets the flag "no interrupts" in all rings. */
+void hk_memif_rings_mask_interrupts(const struct hk_memif_rings *rings);
+
+/* At a server: where the driver goes on to read the ring of @queue. NULL: unknown. */
+uint16_t *hk_memif_rx_position(const struct hk_memif_rings *rings, uint16_t port, uint16_t queue);
+
+/* At a server, whose buffers have @frame_max bytes: hk_port_take_queue(). */
+int hk_memif_rings_take(const struct hk_memif_rings *rings, uint16_t port, uint16_t queue,
+			uint16_t frame_max);
+
 /* Ends the listening socket of the server at @path, which the driver leaves open at close. */
 void hk_memif_unlisten(const char *path);
 

@@ -47,16 +47,6 @@ struct region_msg {
 	uint64_t size;
 };
 
-/* A ring, as the memif protocol defines it. */
-#define RING_COOKIE   0x3E31F20
-#define RING_NO_INTR  1
-#define RING_HEAD_LEN 128u
-#define RING_DESC_LEN 16u
-struct ring_head {
-	uint32_t cookie;
-	uint16_t flags;
-};
-
 static int fetch_region(const char *device, int64_t deadline, int *fd, uint64_t *size)
 {
 	struct rte_mp_msg msg;
@@ -91,26 +81,14 @@ static int fetch_region(const char *device, int64_t deadline, int *fd, uint64_t 
 	return rc;
 }
 
-/* Sets the flag "no interrupts" in @rings rings, which lie in a row at the start of the memory. All
- * have the same length, so the position of the second cookie shows it. */
-static int mask_interrupts(uint8_t *at, size_t size, unsigned rings)
+static int mask_interrupts(void *at, size_t size, unsigned queues)
 {
-	struct ring_head *first = (struct ring_head *)at;
-	size_t len = 0;
-	for (unsigned l = 0; l <= 14 && !len; l++) { /* the driver's limit is 2^14 descriptors */
-		size_t try = RING_HEAD_LEN + ((size_t)RING_DESC_LEN << l);
-		if (try * rings <= size && ((struct ring_head *)(at + try))->cookie == RING_COOKIE)
-			len = try;
-	}
-	if (!len || first->cookie != RING_COOKIE)
-		return -EPROTO;
-	for (unsigned r = 0; r < rings; r++) {
-		struct ring_head *ring = (struct ring_head *)(at + r * len);
-		if (ring->cookie != RING_COOKIE)
-			return -EPROTO;
-		__atomic_or_fetch(&ring->flags, RING_NO_INTR, __ATOMIC_RELEASE);
-	}
-	return 0;
+	struct hk_memif_rings rings;
+	int rc = hk_memif_rings_find(at, size, 2 * queues, &rings);
+
+	if (rc == 0)
+		hk_memif_rings_mask_interrupts(&rings);
+	return rc;
 }
 
 int hk_memif_shared_prepare(const char *spec, const char *device, unsigned queues, int64_t deadline,
@@ -125,7 +103,7 @@ int hk_memif_shared_prepare(const char *spec, const char *device, unsigned queue
 		mem->dev = st.st_dev;
 		mem->ino = st.st_ino;
 		void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		rc = at == MAP_FAILED ? -errno : mask_interrupts(at, size, 2 * queues);
+		rc = at == MAP_FAILED ? -errno : mask_interrupts(at, size, queues);
 		if (at != MAP_FAILED)
 			munmap(at, size);
 	}
@@ -170,6 +148,15 @@ bool hk_memif_shared_mapped(const struct hk_memif_memory *mem)
 {
 	size_t len;
 	return find_mapping(mem, &len) != NULL;
+}
+
+int hk_memif_shared_rings(const struct hk_memif_memory *mem, unsigned queues,
+			  struct hk_memif_rings *rings)
+{
+	size_t len = 0;
+	void *at = find_mapping(mem, &len);
+
+	return at ? hk_memif_rings_find(at, len, 2 * queues, rings) : -EPIPE;
 }
 
 void hk_memif_shared_unmap(const struct hk_memif_memory *mem)

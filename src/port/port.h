@@ -246,11 +246,16 @@ bool hk_port_spec_shares_queues(const char *spec, const char **why);
  *  - If the peer leaves or the primary dies, nothing is unmapped in this process. rx returns
  * nothing then, tx soon refuses all frames, and hk_port_link() becomes false. Two secondaries whose
  *    primaries are both dead can still exchange frames.
- *  - If this process is killed, another that attaches later can use its queues. Frames that it was
- *    sending are lost. The next user may receive a burst again, or a damaged one, so it should
- *    discard the frames that it finds when it starts.
+ *  - If this process is killed, another that attaches later can use its queues after
+ *    hk_port_take_queue(). Frames that it was sending are lost. The next user may receive a burst
+ *    again.
  * After the primary's death only rx, tx, hk_port_link() and hk_port_detach() are allowed. */
 int hk_port_attach(uint16_t id, int timeout_ms, struct hk_port **port, struct hk_error *err);
+
+/* In a secondary: prepares @queue for this process. Another process may have been killed while it
+ * used the queue, and what it left would damage our frames. Call this before the first rx and tx,
+ * while nobody else uses the queue. -EPROTO: the rings are not those that DPDK's driver makes. */
+int hk_port_take_queue(struct hk_port *port, uint16_t queue, struct hk_error *err);
 
 /* Gives the queues back and frees the port; nobody may poll it afterwards. @port may be NULL. */
 void hk_port_detach(struct hk_port *port);

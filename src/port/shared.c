@@ -271,6 +271,24 @@ int hk_port_attach(uint16_t id, int timeout_ms, struct hk_port **port, struct hk
 	return 0;
 }
 
+int hk_port_take_queue(struct hk_port *port, uint16_t queue, struct hk_error *err)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)port;
+	struct hk_memif_rings rings;
+
+	if (p->spec.kind != HK_SPEC_MEMIF || !p->spec.server)
+		return 0;
+	int rc = hk_memif_shared_rings(&p->memory, port->info.queues, &rings);
+	if (rc == 0)
+		rc = hk_memif_rings_take(&rings, port->id, queue, port->info.frame_max);
+	if (rc == 0)
+		return 0;
+	return hk_error_set(err, -EPROTO,
+			    "port %s: queue %u differs from those that DPDK's driver makes; "
+			    "fix: use DPDK 22.11 in all processes",
+			    p->spec.text, queue);
+}
+
 void hk_port_detach(struct hk_port *port)
 {
 	struct hk_port_impl *p = (struct hk_port_impl *)port;

@@ -316,8 +316,11 @@ static int add_txqs(struct hk_candidate *c, const struct node_wire *w, struct hk
 {
 	int txq = w->txq;
 
-	if (w->port)
-		txq = hk_worker_add_queue(hk_btl.worker, w->port, pair_to(&c->m), err);
+	if (w->port) {
+		int rc = hk_port_take_queue(w->port, pair_to(&c->m), err);
+
+		txq = rc ? rc : hk_worker_add_queue(hk_btl.worker, w->port, pair_to(&c->m), err);
+	}
 	if (txq < 0)
 		return txq;
 	c->txq = hk_ctl_mode_has_pipes(lease_mode()) ? w->txq : txq;

@@ -12,6 +12,8 @@
 #include <poll.h>
 #include <rte_ring.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -115,6 +117,68 @@ static void stream(uint32_t epoch, uint32_t end)
 	role_reply("done %u", taken);
 }
 
+/* Sends until the ring is full. The peer does not poll now. */
+static void fill(uint32_t epoch)
+{
+	uint32_t seq = 0;
+
+	for (uint32_t before = UINT32_MAX; seq != before;) {
+		before = seq;
+		seq = send_some(epoch, seq, UINT32_MAX);
+	}
+	role_reply("full %u", seq);
+}
+
+static void drain(void)
+{
+	struct rte_mbuf *m[BURST];
+	unsigned n, count = 0;
+
+	while ((n = hk_port_rx(port, (uint16_t)own_queue, m, BURST)) > 0) {
+		rte_pktmbuf_free_bulk(m, n);
+		count += n;
+	}
+	role_reply("drained %u", count);
+}
+
+/* ---- death inside the driver ----------------------------------------------------------------- */
+
+static void in_tx(int sig)
+{
+	(void)sig;
+	role_reply("in tx");
+	for (;;)
+		pause();
+}
+
+/* Enters tx with some short frames, and one that cannot be read. It stays there, with the short
+ * frames in the ring and not sent. */
+static void stay_in_tx(void)
+{
+	void *unreadable = mmap(NULL, FRAME, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct rte_mbuf *m[BURST];
+
+	CHECK(unreadable != MAP_FAILED && signal(SIGSEGV, in_tx) != SIG_ERR);
+	CHECK_EQ(rte_pktmbuf_alloc_bulk(tx_pool, m, BURST), 0);
+	for (unsigned i = 0; i < BURST; i++)
+		m[i]->pkt_len = m[i]->data_len = MIN_LEN;
+	m[BURST - 1]->buf_addr = unreadable;
+	(void)hk_port_tx(port, (uint16_t)own_queue, m, BURST);
+	FAIL("tx has read what cannot be read");
+}
+
+/* Moves the driver's position in the ring back by 3 slots, which it has given back already. A kill
+ * between the two stores at the end of rx has that effect. */
+static void stay_in_rx(void)
+{
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
+	struct hk_memif_rings rings;
+
+	CHECK_EQ(hk_memif_shared_rings(&p->memory, port->info.queues, &rings), 0);
+	*hk_memif_rx_position(&rings, port->id, (uint16_t)own_queue) -= 3;
+	role_reply("in rx");
+}
+
 /* Fault injection in this process alone: it sends duplicates, and its copies return to the pool.
  * The peer does not poll now, and discards this epoch later. */
 static void faults(void)
@@ -214,12 +278,22 @@ ROLE(secondary)
 			struct hk_port *got;
 			int rc = hk_port_attach((uint16_t)id, (int)ms, &got, ERR);
 			port = rc ? port : got;
+			if (rc == 0)
+				CHECK_OK(hk_port_take_queue(port, (uint16_t)own_queue, ERR));
 			role_reply(rc ? "attached %d %s" : "attached %d%.0s %d", rc,
 				   hk_test_err.text, (int)(hk_clock_ms() - from));
 		} else if (sscanf(line, "exchange %u %u", &epoch, &n) == 2) {
 			stream(epoch, n);
 		} else if (sscanf(line, "stream %u", &epoch) == 1) {
 			stream(epoch, UINT32_MAX);
+		} else if (sscanf(line, "fill %u", &epoch) == 1) {
+			fill(epoch);
+		} else if (strcmp(line, "drain") == 0) {
+			drain();
+		} else if (strcmp(line, "stay in tx") == 0) {
+			stay_in_tx();
+		} else if (strcmp(line, "stay in rx") == 0) {
+			stay_in_rx();
 		} else if (strcmp(line, "link") == 0) {
 			role_reply("link %d", hk_port_link(port));
 		} else if (strcmp(line, "faults") == 0) {

@@ -33,6 +33,10 @@
  *   detach          "detached"
  *   exchange E N    sends and receives N frames of epoch E: "done N"
  *   stream E        the same until "stop": "flows" after STREAM_RUN, "done N" at the end
+ *   fill E          sends frames of epoch E until the ring is full: "full N"
+ *   drain           receives until the ring is empty: "drained N"
+ *   stay in tx      enters the driver's tx and does not come back: "in tx"
+ *   stay in rx      leaves its queue as a kill within the driver's rx does: "in rx"
  *   link            "link 0|1"
  *   faults          duplicates frames by itself, and checks its buffers: "doubled"
  *   open            tries to open a port, which is an error: "open ERRNO"

@@ -156,6 +156,42 @@ TEST(secondary_is_killed)
 	end_node(&b);
 }
 
+static void replace(struct node *n, unsigned q)
+{
+	rig_kill(&n->secondary[q]);
+	rig_call(&n->primary, q ? "reset 1" : "reset 0", "reset");
+	start_second(n, q);
+	attach(n, q);
+}
+
+/* Nobody sees a damaged frame, at either end of the memif, and the successor uses the queue. */
+TEST(secondary_is_killed_inside_the_driver)
+{
+	struct node *const node[] = {&a, &b};
+
+	start_nodes();
+	for (unsigned i = 0; i < 2; i++) {
+		struct node *n = node[i], *peer = node[1 - i];
+
+		command_all("exchange 1 1000"); /* the rings have gone round */
+		expect_all("done 1000");
+		rig_call(&n->secondary[1], "stay in tx", "in tx");
+		replace(n, 1);
+		rig_command(&n->secondary[1], "exchange 2 5000");
+		rig_command(&peer->secondary[1], "exchange 2 5000");
+		rig_expect(&n->secondary[1], "done 5000");
+		rig_expect(&peer->secondary[1], "done 5000");
+	}
+	rig_call(&a.secondary[1], "stay in rx", "in rx");
+	int full = atoi(rig_call(&b.secondary[1], "fill 3", "full "));
+	replace(&a, 1);
+	CHECK_EQ(atoi(rig_call(&a.secondary[1], "drain", "drained ")), full);
+	command_all("exchange 4 1000");
+	expect_all("done 1000");
+	end_node(&a);
+	end_node(&b);
+}
+
 TEST(primary_is_killed)
 {
 	char text[128];
