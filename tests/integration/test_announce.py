@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A job says by what its ranks talk, or why they do not use Hikyaku."""
 
+import re
+
 import pytest
 
 VETH = ("veth", 2, 1)
@@ -11,6 +13,16 @@ REASON = "there is no interface nope here; fix: use one of "
 def lines(text: str) -> list[str]:
     """The lines that are ours: Open MPI prefixes them with node and process."""
     return [line.partition("hikyaku: ")[2] for line in text.splitlines() if "hikyaku: " in line]
+
+
+# Open MPI's launcher kills the ranks of a job that one of them has ended. Sometimes it closes the
+# connection to a rank while an answer is queued there. Then libevent or PMIx warns of it
+# (open-mpi/ompi#5520). No rank prints these lines, and no rank can prevent them.
+OF_LAUNCHER = re.compile(r"\[warn\] Epoll |\[[^]]+\] PMIX ERROR: ")
+
+
+def lines_of_ranks(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.strip() and not OF_LAUNCHER.match(line)]
 
 
 @pytest.mark.parametrize("mode", ["inline", "daemon"])
@@ -53,7 +65,7 @@ def test_a_job_that_cannot_have_its_port_ends_with_the_reason_alone(run, mode):
     """The lab permits no other BTL between nodes. Open MPI would explain that at length."""
     result = run(VETH, "hand_over", mca=NO_PORT, mode=mode)
     assert result.returncode != 0
-    text = [line for line in result.stderr.splitlines() if line.strip()]
+    text = lines_of_ranks(result.stderr)
     assert 1 <= len(text) <= 5, result.stderr
     assert all(REASON in line for line in text), result.stderr
 
@@ -61,7 +73,7 @@ def test_a_job_that_cannot_have_its_port_ends_with_the_reason_alone(run, mode):
 def test_a_job_without_a_port_ends_with_the_reason_alone(run):
     result = run(VETH, "hand_over", mca={"btl_hikyaku_port": ""})
     assert result.returncode != 0
-    text = [line for line in result.stderr.splitlines() if line.strip()]
+    text = lines_of_ranks(result.stderr)
     assert 1 <= len(text) <= 5, result.stderr
     assert all("no port is configured; fix: " in line for line in text), result.stderr
 
