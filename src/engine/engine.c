@@ -98,6 +98,7 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 	e->wait_head = e->wait_tail = HK_NIL;
 	e->last_peer = e->ack_head = e->ack_tail = e->lost_head = HK_NIL;
 	e->ended_head = e->ended_tail = e->rx_doomed = e->bye_next = HK_NIL;
+	hk_cc_init(e);
 	hk_timer_init(e);
 	hk_grant_init(e);
 	memset(hk_tx_owner(e, 0), 0xff, cfg->tx_blocks * sizeof(uint32_t)); /* HK_NIL */

@@ -183,6 +183,9 @@ struct hk_rx {
 void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_t token,
 		     uint64_t now, struct hk_rx *rx);
 
+/* Reports that the frame of @p which was just input came with a congestion mark of the network. */
+void hk_engine_marked(struct hk_engine *e, hk_peer p);
+
 /* Sets whether the caller has not been polling, so that frames may have waited in the port's queue.
  * While set, the engine acknowledges frames with HK_WIRE_F_NOT_POLLING: senders must not take that
  * wait for congestion. */

@@ -151,7 +151,7 @@ void hk_grant_init(struct hk_engine *e)
 	for (unsigned i = 0; i < HK_GRANT_LISTS; i++)
 		g->list[i].head = g->list[i].tail = HK_NIL;
 	g->random = e->cfg.endpoint * 2654435761u;
-	g->due = e->nic_due = UINT64_MAX;
+	g->due = e->send_due = UINT64_MAX;
 	g->base = ROUND_TRIP_START;
 	set_budget(e);
 }
@@ -561,7 +561,7 @@ bool hk_grant_allows(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 	if (HK_LIKELY(e->nic_free_at <= now + e->nic_queue))
 		return true;
 	/* the caller tries again when its NIC has sent some of its queue */
-	e->nic_due = e->nic_free_at - e->nic_queue;
+	e->send_due = e->nic_free_at - e->nic_queue;
 	return false;
 }
 

@@ -267,6 +267,12 @@ void hk_engine_set_refusing(struct hk_engine *e, bool refuse)
 	e->refusing = refuse;
 }
 
+void hk_engine_marked(struct hk_engine *e, hk_peer p)
+{
+	if (p < e->peers)
+		hk_rec(e, p)->rx_marks++;
+}
+
 void hk_engine_set_not_polling(struct hk_engine *e, bool not_polling)
 {
 	e->not_polling = not_polling;

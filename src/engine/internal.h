@@ -73,6 +73,7 @@ enum hk_timer {
 	HK_TIMER_PROBE,     /* tail probe: ask whether the last packets have arrived */
 	HK_TIMER_RESEND,    /* retransmission timeout */
 	HK_TIMER_REORDER,   /* end of the reordering window: late packets become lost */
+	HK_TIMER_PACE,      /* nothing in flight, a window below one packet: the next may go */
 	HK_TIMER_CREDIT,    /* nothing in flight, no credit: ask for credit */
 	HK_TIMER_KEEPALIVE, /* nothing in flight: ask whether the peer is alive */
 };
@@ -104,6 +105,7 @@ struct hk_peer_rec {
 	uint16_t sacked;                /* number of ACKED slots at or after una */
 	uint16_t held;                  /* delivered buffers that the caller holds */
 	uint32_t srtt, rttvar, min_rtt; /* ns */
+	uint32_t min_now;               /* least round trip of this period, ns */
 	uint32_t last_rtt;              /* latest sample, ns */
 	struct hk_rack rack;            /* latest arrival of path 0; others lie in the tx block */
 	uint64_t timer_armed;           /* when the timer was set, ns */
@@ -111,6 +113,11 @@ struct hk_peer_rec {
 	uint64_t last_rx;               /* time of the last frame, ns */
 	uint64_t progress_at;           /* time when una last moved or sending began, ns */
 	uint64_t cut_at;                /* time when cwnd was last reduced, ns */
+	uint32_t round_end;             /* packet with which this round trip ends */
+	uint16_t round_acked, round_marked; /* packets and marks in this round trip */
+	uint16_t marked_part;               /* average part of marked packets, in 1/65536 */
+	uint8_t tx_marks, rx_marks;         /* frames with a mark: of ours, of the peer's */
+	uint8_t min_period;                 /* number of that period, see engine/loss.c */
 	/* Receiving: every number before rx_next has arrived, and those with a bit in rx_map. */
 	uint32_t rx_next, rx_edge; /* rx_edge: right edge of the credit that we gave last */
 	uint64_t rx_map[HK_WIRE_WINDOW / 64]; /* bit psn % window: packet psn has arrived */
@@ -132,6 +139,7 @@ struct hk_peer_rec {
 	uint8_t asked : 1;     /* the peer has asked since its last grant ended unused */
 	uint8_t has_bulk : 1;  /* acknowledgements carry a grant */
 	uint8_t grant_due : 1; /* the next one tells something new */
+	uint8_t pausing : 1;   /* the window is below one packet, and the next may not go yet */
 	uint8_t slot;          /* of time, when its latest packet arrived; see engine/budget.c */
 	uint64_t ts_at;        /* arrival time of ts_recent, ns */
 	uint64_t ack_due;      /* when the acknowledgement is due, ns; while in the ack list */
@@ -209,6 +217,7 @@ struct hk_engine {
 	uint32_t rx_free;                /* free rx messages */
 	uint32_t rx_doomed;              /* rx messages of ended peers, to be reaped */
 	uint64_t timer_min;              /* no timer is due before, ns */
+	uint64_t target_delay;           /* queueing delay that congestion control permits, ns */
 	/* Ring of tokens to be reaped. */
 	uint32_t done_head, done_count, done_cap;
 	uint32_t bye_next;  /* index of the next peer that gets a BYE; HK_NIL: not leaving */
@@ -224,7 +233,7 @@ struct hk_engine {
 	struct hk_grants grant;
 	uint64_t nic_free_at; /* when our NIC has sent all bulk, ns */
 	uint64_t nic_queue;   /* how far ahead of now that may be, ns */
-	uint64_t nic_due;     /* when bulk that waits for the NIC may go on, ns */
+	uint64_t send_due; /* when a packet that waits for the NIC or for its pace may go on, ns */
 };
 
 static inline void *hk_at(const struct hk_engine *e, uint64_t off)
@@ -428,10 +437,31 @@ bool hk_timer_next_due(struct hk_engine *e, uint64_t now, hk_peer *p);
 void hk_timer_init(struct hk_engine *e);
 
 /* ---- congestion.c */
+void hk_cc_init(struct hk_engine *e);
 void hk_cc_start(const struct hk_engine *e, struct hk_peer_rec *r);
 void hk_cc_acked(const struct hk_engine *e, struct hk_peer_rec *r, unsigned packets, uint64_t now);
 void hk_cc_lost(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
 void hk_cc_spurious(struct hk_peer_rec *r);
-void hk_cc_timeout(struct hk_peer_rec *r, uint64_t now);
+void hk_cc_timeout(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
+/* The peer has acknowledged @packets more, and has received @marks frames with a mark so far,
+ * modulo 256. */
+void hk_cc_marks(const struct hk_engine *e, struct hk_peer_rec *r, unsigned packets, uint8_t marks,
+		 uint64_t now);
+/* How long a peer with a window below one packet pauses after an acknowledgement, ns. */
+uint64_t hk_cc_pause(const struct hk_peer_rec *r);
+static inline bool hk_cc_below_one(const struct hk_peer_rec *r)
+{
+	return HK_UNLIKELY(r->cwnd < 1u << 8);
+}
+/* How many packets the window lets be in flight. */
+#define HK_CC_GRANTED 4u
+static inline uint32_t hk_cc_packets(const struct hk_peer_rec *r)
+{
+	uint32_t n = hk_cc_below_one(r) ? !r->pausing : r->cwnd >> 8;
+
+	if (HK_UNLIKELY(n < HK_CC_GRANTED) && hk_psn_before(r->tx_bulk, r->tx_granted))
+		return HK_CC_GRANTED;
+	return n;
+}
 
 #endif

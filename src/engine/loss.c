@@ -224,7 +224,24 @@ static bool is_answer(const struct hk_peer_rec *r, const struct hk_frame *f, uin
 
 /* ---- acknowledgements ---------------------------------------------------------------------- */
 
-static void rtt_sample(struct hk_peer_rec *r, uint64_t age)
+/* The minimum is that of this period and of the one before, so it follows a longer route later.
+ * Only a queue that is never empty for two periods hides the true minimum. */
+#define MIN_PERIOD_SHIFT 33 /* 8.6 s */
+
+static void min_sample(struct hk_peer_rec *r, uint32_t rtt, uint64_t now)
+{
+	uint8_t period = (uint8_t)(now >> MIN_PERIOD_SHIFT);
+
+	if (HK_UNLIKELY(period != r->min_period)) {
+		r->min_period = period;
+		r->min_rtt = r->min_now;
+		r->min_now = rtt;
+	}
+	r->min_now = HK_MIN(r->min_now, rtt);
+	r->min_rtt = HK_MIN(r->min_rtt, rtt);
+}
+
+static void rtt_sample(struct hk_peer_rec *r, uint64_t age, uint64_t now)
 {
 	uint32_t rtt = (uint32_t)age;
 
@@ -232,8 +249,9 @@ static void rtt_sample(struct hk_peer_rec *r, uint64_t age)
 		return;
 	r->last_rtt = rtt;
 	if (!r->srtt) {
-		r->srtt = r->min_rtt = rtt;
+		r->srtt = r->min_rtt = r->min_now = rtt;
 		r->rttvar = rtt / 2;
+		r->min_period = (uint8_t)(now >> MIN_PERIOD_SHIFT);
 		return;
 	}
 	uint32_t diff = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
@@ -242,11 +260,7 @@ static void rtt_sample(struct hk_peer_rec *r, uint64_t age)
 	r->srtt += (rtt >> 3) - (r->srtt >> 3);
 	if (r->srtt == 0)
 		r->srtt = 1;
-	/* the minimum rises slowly, because routes change */
-	if (rtt < r->min_rtt)
-		r->min_rtt = rtt;
-	else
-		r->min_rtt += (rtt - r->min_rtt) >> 12;
+	min_sample(r, rtt, now);
 }
 
 /* Handles the news that one packet has arrived: releases its buffer, and updates the latest arrival
@@ -358,15 +372,18 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 	if (f->h.type == HK_WIRE_ACK)
 		newly += release_selective(e, r, &f->sack, now, age);
 	if (newly) {
-		rtt_sample(r, age);
+		rtt_sample(r, age, now);
 		if (!(f->h.flags & HK_WIRE_F_NOT_POLLING))
 			hk_cc_acked(e, r, newly, now);
+		if (HK_UNLIKELY(f->h.marks != r->tx_marks || r->marked_part))
+			hk_cc_marks(e, r, newly, f->h.marks, now);
 		r->backoff = 0;
 		r->probed = HK_PROBED_NOT;
 	} else if (HK_UNLIKELY(awaits_answer(r)) && is_answer(r, f, age, now)) {
 		probe_answered(e, r);
 	}
 	if (r->tx_una == r->tx_next) {
+		r->pausing = hk_cc_below_one(r);
 		hk_tx_block_release(e, r);
 		hk_timer_rearm(e, r, now);
 		return;

@@ -22,7 +22,7 @@ uint64_t hk_engine_deadline(const struct hk_engine *e)
 		return 0;
 	uint64_t ack = e->ack_head == HK_NIL ? UINT64_MAX : hk_rec(e, e->ack_head)->ack_due;
 
-	return HK_MIN(HK_MIN(ack, e->timer_min), HK_MIN(e->grant.due, e->nic_due));
+	return HK_MIN(HK_MIN(ack, e->timer_min), HK_MIN(e->grant.due, e->send_due));
 }
 
 /* ---- resends ------------------------------------------------------------------------------- */
@@ -207,7 +207,7 @@ static unsigned fire_resend(struct hk_engine *e, struct hk_peer_rec *r, uint64_t
 	if (!once_more && s->state == HK_SLOT_IN_FLIGHT) {
 		hk_loss_mark(e, r, s);
 		e->n.loss_rto++;
-		hk_cc_timeout(r, now);
+		hk_cc_timeout(e, r, now);
 	}
 	back_off(r);
 	hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
@@ -254,6 +254,11 @@ static unsigned fire(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, s
 	case HK_TIMER_REORDER:
 		hk_timer_rearm(e, r, now);
 		hk_loss_detect(e, r, now);
+		return 0;
+	case HK_TIMER_PACE:
+		r->pausing = 0;
+		hk_timer_rearm(e, r, now);
+		e->send_due = now + 1; /* after this poll */
 		return 0;
 	case HK_TIMER_CREDIT:
 	case HK_TIMER_KEEPALIVE:
@@ -350,8 +355,8 @@ unsigned hk_engine_poll(struct hk_engine *e, uint64_t now, struct hk_out *out, u
 	}
 	if (HK_UNLIKELY(e->grant.due <= now))
 		hk_grants_due(e, now);
-	if (HK_UNLIKELY(e->nic_due <= now))
-		e->nic_due = UINT64_MAX; /* the caller runs its send queues */
+	if (HK_UNLIKELY(e->send_due <= now))
+		e->send_due = UINT64_MAX; /* the caller runs its send queues */
 	while (n < max && e->ack_head != HK_NIL && hk_rec(e, e->ack_head)->ack_due <= now)
 		hk_ack_emit(e, hk_rec(e, e->ack_head), now, 0, &out[n++]);
 	return n;

@@ -84,7 +84,8 @@ void hk_hdr_fill(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, hk_wi
 	h->ack = r->rx_next;
 	h->tsval = tsval + (tsval == 0);
 	h->tsecr = echo;
-	h->am = h->frag = h->frags = h->marks = 0;
+	h->am = h->frag = h->frags = 0;
+	h->marks = r->rx_marks;
 }
 
 static unsigned available(const struct hk_engine *e, const struct hk_peer_rec *r)
@@ -92,7 +93,7 @@ static unsigned available(const struct hk_engine *e, const struct hk_peer_rec *r
 	uint32_t used = r->tx_next - r->tx_una;
 	uint32_t slots = e->cfg.window - used;
 	uint32_t credit = r->tx_edge - r->tx_next;
-	uint32_t cwnd = r->cwnd >> 8;
+	uint32_t cwnd = hk_cc_packets(r);
 	uint32_t load = (uint32_t)r->in_flight + r->lost;
 
 	if (HK_UNLIKELY(!hk_peer_connected(r)) || cwnd <= load ||
@@ -125,7 +126,7 @@ static void count_refusal(struct hk_engine *e, const struct hk_peer_rec *r)
 {
 	if (r->tx_edge == r->tx_next)
 		e->n.no_credit++;
-	else if ((r->cwnd >> 8) <= (uint32_t)r->in_flight + r->lost ||
+	else if (hk_cc_packets(r) <= (uint32_t)r->in_flight + r->lost ||
 		 r->tx_bytes >= e->cfg.window_bytes)
 		e->n.no_cwnd++;
 	else
@@ -200,7 +201,7 @@ bool hk_engine_send(struct hk_engine *e, hk_peer p, const struct hk_packet *pkt,
 	/* the header acknowledges everything except gaps, which need the bitmap of an ACK */
 	if (r->rx_gaps == 0 && !r->grant_due)
 		hk_ack_cancel(e, r);
-	if (r->timer == HK_TIMER_NONE || r->timer >= HK_TIMER_CREDIT)
+	if (r->timer == HK_TIMER_NONE || r->timer >= HK_TIMER_PACE)
 		hk_timer_rearm(e, r, now);
 	return true;
 }

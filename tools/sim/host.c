@@ -351,10 +351,12 @@ static bool take(struct hosts *h, struct host *x, uint32_t frame)
 	/* as a worker whose rx backlog is full */
 	if (h->c.hold)
 		hk_engine_set_refusing(x->engine, x->app_held + BURST > h->c.engine.rx_budget);
-	/* f->marked goes in here when the engine has a use for it */
 	hk_engine_input(x->engine, bytes, f->len, frame, now_ns(h), &rx);
-	if (rx.peer != HK_PEER_NONE)
+	if (rx.peer != HK_PEER_NONE) {
 		learn(h, x, rx.peer, from)->reply = path;
+		if (f->marked)
+			hk_engine_marked(x->engine, rx.peer);
+	}
 	switch (rx.result) {
 	case HK_RX_DELIVER:
 		x->n.reordered += !hk_psn_before(rx.last, rx.next);

@@ -4,6 +4,7 @@
  *
  * Round trips are multiples of the clock's 16 ns. The queueing delay of the first round is 0.
  */
+#include "engine/internal.h"
 #include "tests/support/rig.h"
 
 #define BASE   (16 * HK_USEC) /* round trip without a queue */
@@ -31,6 +32,8 @@ static unsigned round_trip(struct rig *g, hk_peer p, unsigned n, uint64_t rtt)
 	(void)hk_engine_reap(g->e, tokens, HK_ARRAY_LEN(tokens)); /* or sending would stop */
 	return rig_info(g, p).cwnd;
 }
+
+/* ---- on a wire with two ends ---------------------------------------------------------------- */
 
 /* Each acknowledged packet adds one. After a reduction, a window of packets adds two. */
 TEST(growth)
@@ -141,4 +144,223 @@ TEST(a_spurious_timeout_is_undone)
 	CHECK_EQ(rig_info(&g, p).cwnd, 16);
 	rig_echo(&g, next_psn + 1, tsval, 0);
 	CHECK_CMP(rig_info(&g, p).cwnd, >=, 64);
+}
+
+/* ---- behind a network switch ----------------------------------------------------------------- */
+
+static hk_peer switched(struct rig *g)
+{
+	g->cfg.link_mbps = 10000;
+	return pair(g);
+}
+
+static uint32_t window_of(const struct rig *g, hk_peer p)
+{
+	return hk_rec(g->e, p)->cwnd;
+}
+
+/* A thousand peers start with one packet each. Until the first reduction a packet adds one, and
+ * then a sixteenth. */
+TEST(a_switched_window_starts_with_one_packet)
+{
+	RIG(g);
+	hk_peer p = switched(&g);
+
+	CHECK_EQ(hk_engine_available(g.e, p), 1);
+	CHECK_EQ(round_trip(&g, p, 1, BASE), 2);
+	CHECK_EQ(round_trip(&g, p, 2, BASE), 4);
+	CHECK_EQ(round_trip(&g, p, 4, BASE), 8);
+	CHECK_EQ(round_trip(&g, p, 1, BASE + 5 * TARGET), 4);
+	CHECK_EQ(round_trip(&g, p, 4, BASE), 4);
+	CHECK_EQ(window_of(&g, p), 4 * 256 + 4 * 16);
+}
+
+/* Below one packet, the next one waits after an acknowledgement for as long as the window says. */
+TEST(a_window_below_one_packet_is_a_pause)
+{
+	RIG(g);
+	hk_peer p = switched(&g);
+
+	round_trip(&g, p, 1, BASE);
+	for (unsigned want = 256; want >= 4; want /= 2) {
+		g.now += HK_MSEC;
+		round_trip(&g, p, 1, BASE + 5 * TARGET);
+		CHECK_EQ(window_of(&g, p), want);
+		if (want == 256)
+			continue;
+		uint64_t acked = g.now, pause = rig_info(&g, p).srtt * (256 / want - 1);
+
+		CHECK_EQ(hk_engine_available(g.e, p), 0);
+		while (hk_engine_available(g.e, p) == 0)
+			rig_next(&g);
+		CHECK_EQ(hk_engine_available(g.e, p), 1);
+		CHECK_CMP(g.now, >=, acked + pause);
+		CHECK_CMP(g.now, <, acked + pause + 4 * HK_USEC);
+		/* the caller is asked to run its send queues */
+		CHECK_CMP(hk_engine_deadline(g.e), <=, g.now + 1);
+	}
+	g.now += HK_MSEC;
+	round_trip(&g, p, 1, BASE + 5 * TARGET);
+	CHECK_EQ(window_of(&g, p), 4); /* not less */
+	while (hk_engine_available(g.e, p) == 0)
+		rig_next(&g);
+	round_trip(&g, p, 1, BASE);
+	CHECK_EQ(window_of(&g, p), 4 + 16);
+}
+
+/* All that a receiver grants fits the network switch. */
+TEST(granted_bulk_does_not_pause)
+{
+	RIG(g);
+	hk_peer p = switched(&g);
+
+	round_trip(&g, p, 1, BASE);
+	for (unsigned i = 0; i < 4; i++) {
+		g.now += HK_MSEC;
+		round_trip(&g, p, 1, BASE + 5 * TARGET);
+		while (i < 3 && hk_engine_available(g.e, p) == 0)
+			rig_next(&g);
+	}
+	CHECK_EQ(hk_engine_available(g.e, p), 0);
+	rig_grant(&g, 2, 1, 0); /* which acknowledges nothing: one packet is in flight or none */
+	CHECK_EQ(hk_engine_available(g.e, p), 4);
+}
+
+/* A timeout may be the peer's, so one packet stays. */
+TEST(a_timeout_leaves_one_packet)
+{
+	RIG(g);
+	hk_peer p = switched(&g);
+
+	round_trip(&g, p, 1, BASE);
+	(void)rig_send(&g, p, next_psn);
+	while (hk_engine_counters(g.e)->loss_rto < 4)
+		rig_next(&g);
+	CHECK_EQ(window_of(&g, p), 256);
+}
+
+/* The queue that the target permits fits a port's buffer, so a fast link has a shorter one. */
+TEST(the_target_fits_the_link)
+{
+	static const struct {
+		unsigned mbps;
+		uint64_t target;
+	} want[] = {{0, 200 * HK_USEC},    {1000, 200 * HK_USEC}, {10000, 200 * HK_USEC},
+		    {25000, 80 * HK_USEC}, {40000, 50 * HK_USEC}, {100000, 50 * HK_USEC}};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(want); i++) {
+		RIG(g);
+		g.cfg.link_mbps = want[i].mbps;
+		rig_start(&g);
+		CHECK_EQ(g.e->target_delay, want[i].target);
+	}
+	RIG(g); /* a shorter one that somebody asked for stays */
+	g.cfg.link_mbps = 25000;
+	g.cfg.target_delay = 20 * HK_USEC;
+	rig_start(&g);
+	CHECK_EQ(g.e->target_delay, 20 * HK_USEC);
+}
+
+/* ---- marks ----------------------------------------------------------------------------------- */
+
+/* Sends @n packets, of which the network marks @marked. */
+static void marked_trip(struct rig *g, hk_peer p, unsigned n, unsigned marked, uint8_t *marks)
+{
+	uint64_t tokens[HK_WIRE_WINDOW];
+	struct hk_wire_hdr h = rig_hdr(g, 2, HK_WIRE_ACK);
+
+	for (unsigned i = 0; i < n; i++)
+		h.tsecr = rig_send(g, p, next_psn++).tsval;
+	g->now += BASE;
+	h.ack = next_psn;
+	*marks = (uint8_t)(*marks + marked);
+	h.marks = *marks;
+	rig_input(g, &h, NULL, 0);
+	(void)hk_engine_reap(g->e, tokens, HK_ARRAY_LEN(tokens));
+}
+
+/* The first mark for long halves the window. Later ones reduce it by half of the average part. */
+TEST(marks_reduce_the_window)
+{
+	uint8_t marks = 250; /* the count wraps */
+
+	RIG(g);
+	hk_peer p = pair(&g);
+
+	hk_rec(g.e, p)->tx_marks = marks;
+	marked_trip(&g, p, 32, 0, &marks);
+	CHECK_EQ(window_of(&g, p), 64 * 256);
+	g.now += HK_MSEC;
+	marked_trip(&g, p, 32, 8, &marks);
+	uint32_t part = (65535u * 15 + 65535 / 4) / 16, cwnd = 64 * 256 + 32 * 256;
+
+	CHECK_EQ(window_of(&g, p), cwnd - (uint32_t)((uint64_t)cwnd * part >> 17));
+	for (unsigned i = 0; i < 20; i++) { /* rounds without marks make the average small */
+		g.now += HK_MSEC;
+		marked_trip(&g, p, 4, 0, &marks);
+	}
+	g.now += HK_MSEC;
+	cwnd = window_of(&g, p);
+	marked_trip(&g, p, 4, 4, &marks);
+	CHECK_CMP(window_of(&g, p), <, cwnd - cwnd / 8);
+	CHECK_CMP(window_of(&g, p), >, cwnd - cwnd / 4);
+	for (unsigned i = 0; i < 200; i++) {
+		g.now += HK_MSEC;
+		marked_trip(&g, p, 4, 0, &marks);
+	}
+	CHECK_EQ(hk_rec(g.e, p)->marked_part, 0);
+	/* an overtaken frame has an earlier count */
+	cwnd = window_of(&g, p);
+	marks--;
+	marked_trip(&g, p, 1, 0, &marks);
+	CHECK_CMP(window_of(&g, p), >=, cwnd);
+}
+
+TEST(marks_are_counted_for_the_sender)
+{
+	RIG(g);
+	hk_peer p = pair(&g), q = rig_add(&g, 3);
+
+	CHECK_EQ(rig_send(&g, p, 0).marks, 0);
+	rig_data(&g, 2, 0);
+	hk_engine_marked(g.e, g.rx.peer);
+	rig_data(&g, 2, 1);
+	hk_engine_marked(g.e, g.rx.peer);
+	hk_engine_marked(g.e, HK_PEER_NONE);
+	CHECK_EQ(rig_send(&g, p, 1).marks, 2);
+	CHECK_EQ(rig_send(&g, q, 0).marks, 0);
+}
+
+/* ---- the minimum ----------------------------------------------------------------------------- */
+
+/* A queue that is never empty for seconds does not become the minimum. */
+TEST(the_least_round_trip_does_not_drift)
+{
+	RIG(g);
+	hk_peer p = pair(&g);
+
+	round_trip(&g, p, 1, BASE);
+	for (unsigned i = 0; i < 40000; i++)
+		round_trip(&g, p, 1, BASE + TARGET);
+	CHECK_EQ(rig_info(&g, p).min_rtt, BASE);
+	round_trip(&g, p, 1, BASE / 2);
+	CHECK_EQ(rig_info(&g, p).min_rtt, BASE / 2);
+}
+
+/* A route that has become longer is known after two periods of 8.6 s. */
+TEST(the_least_round_trip_follows_the_route)
+{
+	RIG(g);
+	hk_peer p = pair(&g);
+
+	round_trip(&g, p, 1, BASE);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_EQ(rig_info(&g, p).min_rtt, BASE);
+		g.now += 4300 * HK_MSEC;
+		round_trip(&g, p, 1, 2 * BASE);
+		round_trip(&g, p, 1, 3 * BASE);
+	}
+	g.now += 8600 * HK_MSEC;
+	round_trip(&g, p, 1, 3 * BASE);
+	CHECK_EQ(rig_info(&g, p).min_rtt, 2 * BASE);
 }

@@ -57,6 +57,7 @@ TEST(bulk_waits_for_a_grant)
 	CHECK(hk_engine_granted(g.e, p, LONG - 1, g.now));
 	CHECK(send_len(&g, p, LONG - 1, &h));
 	CHECK(!(h.flags & HK_WIRE_F_BULK));
+	rig_ack(&g, 2, 1, 64);
 	CHECK(!hk_engine_granted(g.e, p, LONG, g.now));
 	CHECK(!send_len(&g, p, LONG, &h));
 	CHECK_EQ(hk_engine_counters(g.e)->no_grant, 1);

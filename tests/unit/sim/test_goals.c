@@ -108,6 +108,21 @@ TEST(bursts_of_small_messages_fit_the_switch)
 	once("burst --hosts 401 --pool 512", 2);
 	once("burst --hosts 2001", 1.1);
 	once("burst --hosts 2001 --rate 25", 1.1);
+	once("burst --hosts 1001 --rate 100", 1.2);
+	once("burst --hosts 257 --size 900", 1.1);
+	once("burst --hosts 257 --size 900 --rate 100", 1.1);
+	once("burst --hosts 1001 --size 900", 1.1);
+}
+
+/* Small messages have no grants. A network that marks frames keeps their queues short. */
+TEST(marks_keep_queues_short)
+{
+	struct result r = run_of("burst --hosts 65 --size 900 --count 256 --mark 65000");
+
+	CHECK_LIMIT(&r, "queue_mean", <=, 80000);
+	CHECK_LIMIT(&r, "loss", <=, 0);
+	CHECK_LIMIT(&r, "last_delivery_ms", <=, 1.05 * value(&r, "ideal_ms"));
+	free(r.text);
 }
 
 TEST(small_messages_pass_bulk)
