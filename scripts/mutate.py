@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SOURCES = ("src/engine", "src/wire")
-SUITES = re.compile(r"(engine|wire|sim|fuzz)(_|$)")
+SUITES = re.compile(r"(engine|wire|sim|fuzz_(wire|msg|engine))(_|$)")
 KNOWN = Path("tests/mutants.txt")
 SLOWER = 10  # times the usual duration, and
 LEAST_S = 2.0  # at least so long
