@@ -27,6 +27,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rte_lcore.h>
+#include <rte_memzone.h>
+
 #define OUT_LEN    512  /* limit of frames that wait for the driver */
 #define DELAY_LEN  1024 /* limit of delayed frames; further ones are not delayed */
 #define OUT_SPARE  3    /* frames that one can become: itself, its duplicate, an overtaken one */
@@ -315,13 +318,43 @@ int hk_faults_parse(const char *text, struct hk_faults_config *cfg, struct hk_er
 	return 0;
 }
 
+/* In a secondary the state lies in the shared memory, because another process (hikyakud's poller)
+ * may use the process's queues. A process that is killed cannot give its zone back. So later
+ * processes of the same logical core use it again. */
+static struct hk_faults *state_new(const struct hk_port *port, size_t bytes)
+{
+	char name[RTE_MEMZONE_NAMESIZE];
+
+	if (hk_eal_role() != HK_EAL_SECONDARY)
+		return calloc(1, bytes);
+	snprintf(name, sizeof(name), "hk_faults_%u_%u", port->id, rte_get_main_lcore());
+	const struct rte_memzone *mz = rte_memzone_lookup(name);
+
+	if (!mz)
+		mz = rte_memzone_reserve(name, bytes, SOCKET_ID_ANY, 0);
+	if (!mz || mz->len < bytes)
+		return NULL;
+	memset(mz->addr, 0, bytes);
+	return mz->addr;
+}
+
+static void state_free(struct hk_faults *f)
+{
+	if (hk_eal_role() != HK_EAL_SECONDARY)
+		free(f);
+}
+
 int hk_faults_attach(struct hk_port *port, const struct hk_faults_config *cfg, struct hk_error *err)
 {
 	uint16_t queues = port->info.queues;
-	struct hk_faults *f = calloc(1, sizeof(*f) + queues * sizeof(f->queue[0]));
+
+	hk_faults_detach(port);
+	struct hk_faults *f = state_new(port, sizeof(*f) + queues * sizeof(f->queue[0]));
 	if (!f)
-		return hk_error_set(err, -ENOMEM, "no memory for faults on port %s",
-				    port->info.spec);
+		return hk_error_set(err, -ENOMEM,
+				    "port %s: no memory for faults of %u queues; fix: give DPDK "
+				    "more memory",
+				    port->info.spec, queues);
 	f->cfg = *cfg;
 	f->queues = queues;
 	for (uint16_t q = 0; q < queues; q++)
@@ -332,7 +365,6 @@ int hk_faults_attach(struct hk_port *port, const struct hk_faults_config *cfg, s
 	f->corrupt = threshold(cfg->corrupt);
 	f->delay = threshold(cfg->delay);
 	f->needs_clock = f->delay || f->reorder;
-	hk_faults_detach(port);
 	port->faults = f;
 	port->wrapped = true;
 	return 0;
@@ -359,5 +391,5 @@ void hk_faults_detach(struct hk_port *port)
 	}
 	port->faults = NULL;
 	port->wrapped = false;
-	free(f);
+	state_free(f);
 }

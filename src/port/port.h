@@ -232,7 +232,7 @@ bool hk_port_spec_shares_queues(const char *spec, const char **why);
 /* In a secondary: uses the port that the primary opened as DPDK's @id. Waits at most @timeout_ms
  * until the link is up and the queues work here. If the spec has faults, this process injects them
  * into the frames that it sends, with a generator for each queue. hk_faults_attach() and
- * hk_faults_detach() then affect only this process.
+ * hk_faults_detach() then affect only this process, and others that use its struct hk_port.
  *
  * Codes:
  *  -ENOTSUP   the driver's queues do not work in secondaries

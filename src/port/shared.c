@@ -306,8 +306,6 @@ void hk_port_detach(struct hk_port *port)
 			(void)rte_vdev_uninit(p->dev_name);
 		if (p->is_vdev && p->memory.ino)
 			hk_memif_shared_unmap(&p->memory);
-	} else {
-		free(port->faults);
 	}
 	free(p);
 }

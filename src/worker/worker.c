@@ -173,10 +173,9 @@ int hk_worker_add_queue(struct hk_worker *w, const struct hk_port *port, uint16_
 {
 	int rc;
 
-	if (pair >= port->info.queues || port->faults)
-		return hk_error_set(err, -EINVAL, "port %s: %s", port->info.spec,
-				    port->faults ? "one with faults cannot be shared"
-						 : "it has not so many queues");
+	if (pair >= port->info.queues)
+		return hk_error_set(err, -EINVAL, "port %s: it has %u queues, none with number %u",
+				    port->info.spec, port->info.queues, pair);
 	hk_biased_enter(&w->lock); /* the poller may drive the worker now */
 	discard(port, pair);
 	struct hk_txq *l = add_txq(w, port, err, &rc);

@@ -214,12 +214,12 @@ def test_one_sided_with_hikyakud(run, mode):
 
 @pytest.mark.parametrize("mode", ["hybrid", "daemon", "split"])
 def test_one_sided_on_loaded_cores(run, burners, mode):
-    """Mode daemon also has fault injection, which is possible because only hikyakud uses the
-    port."""
-    faulty = {"faults": FAULTS, "mca": {"btl_hikyaku_crc": "1"}} if mode == "daemon" else {}
+    """Under faults, so that also the poller resends."""
     command = "rma_random --rounds 3"
+    crc = {"btl_hikyaku_crc": "1"}
     burners(2)
-    assert_passed(run(("memif", 2, 1), command, mode=mode, **faulty), command)
+    result = run(("memif", 2, 1), command, mode=mode, faults=FAULTS, mca=crc)
+    assert_passed(result, command)
 
 
 @pytest.mark.parametrize("mode", ["inline", "hybrid"])
@@ -294,6 +294,19 @@ def test_long_messages_go_from_rank_to_rank_in_split(get_lab, program):
     assert count["tx_packets"] - count["tx_bulk"] < count["gets_served"] / 2
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "split"])
+def test_hand_over_under_faults(run, mode):
+    """Rank and poller use one generator of faults for each queue, which lies in shared memory."""
+    command = "hand_over --rounds 20"
+    mca = COUNTS | {"btl_hikyaku_crc": "1"}
+    heavy = "drop=0.05,dup=0.05,reorder=0.05,corrupt=0.01,delay=0.01"
+    result = run(HYBRID_LABS[0], command, mode=mode, faults=heavy, mca=mca)
+    assert_passed(result, command)
+    resends = [int(n) for n in re.findall(r"hikyaku: tx_resends (\d+)", result.stderr)]
+    assert len(resends) == 2, result.stderr
+    assert min(resends) > 100
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["hybrid", "split"])
 @pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
@@ -310,13 +323,6 @@ def test_a_rank_that_computes_for_long_is_not_given_up_with_hikyakud(run, mode):
     command = "compute_gap --mode 1500 --rounds 1"
     timeout = {"btl_hikyaku_peer_timeout_ms": "1000"}
     assert_passed(run(HYBRID_LABS[0], command, mode=mode, mca=timeout), command)
-
-
-@pytest.mark.parametrize("mode", ["hybrid", "split"])
-def test_faults_are_refused_on_shared_queues(run, mode):
-    result = run(HYBRID_LABS[0], "digest", mode=mode, faults="drop=0.1", limit=60)
-    assert result.returncode != 0
-    assert re.search(r"port memif:\S*faults=drop=0.1\S*: \S.* cannot be shared", result.stderr)
 
 
 def test_hybrid_needs_huge_pages(get_lab):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from mpi_programs import HUGE_MB
+
 pytestmark = pytest.mark.alone
 
 _path = Path(__file__).parent / "mpi_suites/mpi4py_suite.py"
@@ -35,15 +37,38 @@ def test_mpi4py_short(get_lab, tmp_path, wire):
     compare(get_lab(nodes=2, wire=wire), 2, suite.SHORT, tmp_path, LIMIT_S)
 
 
+FAULTS = "drop=0.05,dup=0.05,reorder=0.05,corrupt=0.01"
+MODES = ["inline", "hybrid", "split", "daemon"]
+
+
+GOOD = {"passed", "skipped", "expected failure"}
+
+
+def assert_all_pass(lab, modules, results, timeout, **how) -> None:
+    outcomes = suite.run(lab, 2, modules, tcp=False, results=results, timeout=timeout, **how)
+    assert outcomes.pop((-1, "exit status")) == "0", outcomes
+    assert len(outcomes) >= 100, suite.summary(outcomes)
+    bad = {test: o for test, o in outcomes.items() if o.partition(":")[0] not in GOOD}
+    assert not bad, bad
+
+
 def test_mpi4py_one_sided(get_lab, tmp_path):
     lab = get_lab(nodes=2, wire="memif")
-    results = suite.run(
-        lab, 2, suite.ONE_SIDED, tcp=False, results=tmp_path / "one-sided", timeout=LIMIT_S
-    )
-    assert results.pop((-1, "exit status")) == "0", results
-    assert len(results) >= 200, suite.summary(results)
-    bad = {test: outcome for test, outcome in results.items() if outcome != "passed"}
-    assert not bad, bad
+    assert_all_pass(lab, suite.ONE_SIDED, tmp_path / "one-sided", LIMIT_S)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_mpi4py_under_faults(get_lab, tmp_path, mode):
+    lab = get_lab(2, "memif", 1, 0 if mode == "inline" else HUGE_MB)
+    assert_all_pass(lab, suite.FAULTY, tmp_path / mode, LIMIT_S, mode=mode, faults=FAULTS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mode", MODES)
+def test_mpi4py_under_faults_at_length(get_lab, tmp_path, mode):
+    lab = get_lab(2, "memif", 1, 0 if mode == "inline" else HUGE_MB)
+    modules = [*suite.SHORT, *suite.ONE_SIDED]
+    assert_all_pass(lab, modules, tmp_path / mode, LIMIT_WHOLE_S, mode=mode, faults=FAULTS)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from hikyaku.checkout import ROOT, build_dir
 from hikyaku.lab import Lab
+from hikyaku.lab.openmpi import with_faults
 
 HERE = Path(__file__).parent
 PIP_LIMIT_S = 900
@@ -37,6 +38,9 @@ EXCLUDED = {
 
 # Over TCP these need another component, which fails some of them: there is nothing to compare with.
 ONE_SIDED = ["test_rma", "test_rma_nb", "test_win"]
+
+# The part that `make check` runs under faults, in each mode.
+FAULTY = ["test_p2p_buf", "test_p2p_buf_matched"]
 
 # The part for every `make check`: what moves data most.
 SHORT = [
@@ -95,13 +99,24 @@ def all_modules(place: Path) -> list[str]:
 
 
 def run(
-    lab: Lab, ranks: int, modules: list[str], *, tcp: bool, results: Path, timeout: float
+    lab: Lab,
+    ranks: int,
+    modules: list[str],
+    *,
+    tcp: bool,
+    results: Path,
+    timeout: float,
+    mode: str | None = None,
+    faults: str = "",
 ) -> dict[tuple[int, str], str]:
     """The outcome of each (rank, test). Results of a run that died are those it wrote before."""
     place = prepare()
     results.mkdir()
     argv = [sys.executable, str(HERE / "rank.py"), str(place), str(results), *modules]
-    done = lab.mpirun(ranks, argv, tcp=tcp, timeout=timeout)
+    if faults:
+        argv = with_faults(faults, 1, argv)
+    crc = {"btl_hikyaku_crc": "1"} if faults else None
+    done = lab.mpirun(ranks, argv, tcp=tcp, timeout=timeout, mode=mode, mca=crc)
     outcomes = {}
     for rank in range(ranks):
         path = results / f"{rank}.jsonl"
