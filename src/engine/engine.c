@@ -55,7 +55,7 @@ static size_t layout(struct hk_engine *e, const struct hk_engine_config *c)
 
 	while (hash < c->max_peers * UINT64_C(2))
 		hash *= 2;
-	e->hash_mask = (uint32_t)hash - 1;
+	e->hash_most = (uint32_t)hash - 1;
 	e->done_cap = (uint32_t)HK_MIN(c->tx_blocks * (uint64_t)c->window * 2, DONE_MAX);
 
 	e->peers_off = off;
@@ -101,8 +101,7 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 	hk_cc_init(e);
 	hk_timer_init(e);
 	hk_grant_init(e);
-	memset(hk_tx_owner(e, 0), 0xff, cfg->tx_blocks * sizeof(uint32_t)); /* HK_NIL */
-	memset(hk_at(e, e->hash_off), 0xff, (e->hash_mask + 1u) * sizeof(uint32_t));
+	hk_peers_init(e);
 
 	e->tx_free = HK_NIL;
 	e->rx_free = 0;
@@ -114,6 +113,11 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 const struct hk_engine_counters *hk_engine_counters(const struct hk_engine *e)
 {
 	return &e->n;
+}
+
+uint32_t hk_engine_peers(const struct hk_engine *e)
+{
+	return e->peers;
 }
 
 unsigned hk_engine_unacked(const struct hk_engine *e, hk_peer p)

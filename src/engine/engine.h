@@ -74,6 +74,10 @@ hk_peer hk_engine_peer_find(const struct hk_engine *e, uint32_t endpoint);
 /* Returns the peer's state; HK_PEER_FREE also for an index that no peer has. */
 enum hk_peer_state hk_engine_peer_state(const struct hk_engine *e, hk_peer p);
 
+/* Returns the number of peers that have been added or have introduced themselves. Each hk_peer is
+ * below it. */
+uint32_t hk_engine_peers(const struct hk_engine *e);
+
 uint32_t hk_engine_peer_endpoint(const struct hk_engine *e, hk_peer p);
 
 /* Returns the next peer that was given up since the last call and writes its disconnect reason to

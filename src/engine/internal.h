@@ -198,9 +198,10 @@ struct hk_grants {
 struct hk_engine {
 	struct hk_engine_config cfg;
 	struct hk_engine_counters n;
-	uint32_t peers, hash_mask;
-	uint8_t version;    /* first byte of each header */
-	uint32_t last_peer; /* peer of the last frame, tried first for the next frame */
+	uint32_t peers;
+	uint32_t hash_mask, hash_most; /* slots of the hash minus one: at present, at most */
+	uint8_t version;               /* first byte of each header */
+	uint32_t last_peer;            /* peer of the last frame, tried first for the next frame */
 	/* Receive buffers of all peers, see engine/budget.c. */
 	uint32_t rx_held, rx_reserved, rx_deferred;
 	uint32_t slot;                   /* present slot of time */
@@ -276,7 +277,7 @@ static inline bool hk_tx_block_left(const struct hk_engine *e)
 	return e->tx_free != HK_NIL || e->tx_fresh < e->cfg.tx_blocks;
 }
 
-/* The peer that owns tx block @b; HK_NIL: it is free. */
+/* The peer that owns tx block @b, which is below tx_fresh; HK_NIL: it is free. */
 static inline uint32_t *hk_tx_owner(const struct hk_engine *e, uint32_t b)
 {
 	return (uint32_t *)hk_at(e, e->owner_off) + b;
@@ -332,6 +333,7 @@ static inline bool hk_peer_connected(const struct hk_peer_rec *r)
 }
 
 /* ---- peer.c */
+void hk_peers_init(struct hk_engine *e);
 struct hk_peer_rec *hk_peer_lookup(struct hk_engine *e, uint32_t endpoint);
 struct hk_peer_rec *hk_peer_create(struct hk_engine *e, uint32_t endpoint, uint32_t epoch,
 				   enum hk_peer_state state, uint64_t now);

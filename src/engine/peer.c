@@ -3,7 +3,9 @@
  * engine/peer.c: the table of peers: lookup, creation and end of a peer.
  *
  * The table is an open-addressing hash from endpoint to index. Peers are never removed from it. An
- * endpoint that comes back gets its old record, started again, so the hash needs no tombstones.
+ * endpoint that comes back gets its old record, started again, so the hash needs no tombstones. The
+ * hash doubles when it is half full. So a table for many peers needs memory only for those that
+ * exist.
  */
 #include "engine/internal.h"
 
@@ -30,6 +32,27 @@ static uint32_t *hash_slot(const struct hk_engine *e, uint32_t endpoint)
 	while (hash[i] != HK_NIL && hk_rec(e, hash[i])->endpoint != endpoint)
 		i = (i + 1) & e->hash_mask;
 	return &hash[i];
+}
+
+/* Makes @slots slots empty. */
+static void hash_clear(struct hk_engine *e, uint32_t slots)
+{
+	e->hash_mask = slots - 1;
+	memset(hk_at(e, e->hash_off), 0xff, slots * sizeof(uint32_t)); /* HK_NIL */
+}
+
+#define HASH_FIRST 1024u
+
+void hk_peers_init(struct hk_engine *e)
+{
+	hash_clear(e, HK_MIN(HASH_FIRST, e->hash_most + 1));
+}
+
+static void hash_grow(struct hk_engine *e)
+{
+	hash_clear(e, 2 * (e->hash_mask + 1));
+	for (uint32_t p = 0; p < e->peers; p++)
+		*hash_slot(e, hk_rec(e, p)->endpoint) = p;
 }
 
 struct hk_peer_rec *hk_peer_lookup(struct hk_engine *e, uint32_t endpoint)
@@ -74,6 +97,8 @@ struct hk_peer_rec *hk_peer_create(struct hk_engine *e, uint32_t endpoint, uint3
 {
 	if (e->peers == e->cfg.max_peers)
 		return NULL;
+	if (e->peers > e->hash_mask / 2 && e->hash_mask < e->hash_most)
+		hash_grow(e);
 	uint32_t *slot = hash_slot(e, endpoint);
 	struct hk_peer_rec *r = hk_rec(e, e->peers);
 

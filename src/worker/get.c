@@ -43,10 +43,6 @@ int hk_gets_open(struct hk_worker *w)
 	r->op = calloc(replies_max(w), sizeof(*r->op));
 	if (!r->op)
 		return -ENOMEM;
-	for (unsigned i = replies_max(w); i-- > 0;) {
-		r->op[i].item.next = r->free;
-		r->free = &r->op[i].item;
-	}
 	r->available = HK_GET_REPLIES;
 	w->am[HK_WIRE_AM_GET].fn = on_get;
 	w->am[HK_WIRE_AM_GET].arg = w;
@@ -241,7 +237,7 @@ static void refuse(struct hk_worker *w, hk_peer p, struct hk_wire_get g,
 
 void hk_get_replies_cancel(struct hk_worker *w, hk_region r)
 {
-	for (unsigned i = 0; i < replies_max(w); i++) {
+	for (unsigned i = 0; i < w->get_replies.fresh; i++) {
 		struct hk_op *op = &w->get_replies.op[i];
 
 		if (!op->is_get_reply || op->local != r)
@@ -257,19 +253,29 @@ void hk_get_replies_cancel(struct hk_worker *w, hk_region r)
 	}
 }
 
+/* There is one for each get that is allowed. */
+static struct hk_op *get_reply_take(struct hk_get_replies *r)
+{
+	struct hk_op *op = (struct hk_op *)r->free;
+
+	if (!op)
+		return &r->op[r->fresh++];
+	r->free = op->item.next;
+	return op;
+}
+
 /* Serves a get. Returns the refusal, or 0. */
 static enum hk_wire_get_status serve(struct hk_worker *w, hk_peer p, const struct hk_wire_get *g)
 {
 	struct hk_region_slot *s = hk_region_find(&w->regions, g->region);
-	/* there is one for each get that is allowed */
-	struct hk_op *op = (struct hk_op *)w->get_replies.free;
 	struct hk_worker_peer *peer = &w->peer[p];
 
 	if (!hk_region_allows(s, p, HK_REGION_READ, g->offset, g->len))
 		return HK_WIRE_GET_DENIED;
 	if (peer->rma.get_replies && peer->rma.get_replies > w->get_replies.available)
 		return HK_WIRE_GET_BUSY;
-	w->get_replies.free = op->item.next;
+	struct hk_op *op = get_reply_take(&w->get_replies);
+
 	w->get_replies.available -= peer->rma.get_replies++ > 0;
 	peer->rma.get_replies_unsent++;
 	w->get_replies.unsent++;

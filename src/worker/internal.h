@@ -49,10 +49,11 @@
 
 /* The peers' gets that this worker serves; each is a put of its own. */
 struct hk_get_replies {
-	struct hk_op *op; /* HK_GET_REPLIES, and one for each peer */
-	struct hk_item *free;
-	unsigned available; /* of HK_GET_REPLIES */
-	unsigned unsent;    /* of all peers, with bytes to send */
+	struct hk_op *op;     /* HK_GET_REPLIES, and one for each peer */
+	unsigned fresh;       /* those from here on have not been used */
+	struct hk_item *free; /* of those before */
+	unsigned available;   /* of HK_GET_REPLIES */
+	unsigned unsent;      /* of all peers, with bytes to send */
 };
 
 /* A bundle while its messages are delivered. */
@@ -89,6 +90,7 @@ struct hk_worker {
 	struct hk_txq *txq[HK_MAX_PORTS];
 	struct hk_worker_peer *peer; /* by hk_peer */
 	unsigned peers_added;        /* by the application */
+	uint32_t peers_fresh;        /* records from here on have not been written */
 	struct {
 		hk_am_fn fn;
 		void *arg;

@@ -109,7 +109,7 @@ int hk_worker_peer_add(struct hk_worker *w, const struct hk_peer_addr *a, hk_pee
 	if (*peer == HK_PEER_NONE)
 		return hk_error_set(err, -ENOSPC,
 				    "cannot add %s: the table of %u peers is full, or its endpoint "
-				    "%#x is taken; fix: raise btl_hikyaku_max_peers",
+				    "%#x is taken; fix: set btl_hikyaku_max_peers to more",
 				    a->name, w->cfg.engine.max_peers, a->endpoint);
 	return rc == 0 ? 0 : hk_error_set(err, rc, "%s: no memory for its ports", a->name);
 }
@@ -217,6 +217,9 @@ static void disconnect_if_waiting(struct hk_worker *w, hk_peer p, enum hk_discon
  * what was sent to the earlier incarnation is lost. hk_tx_reap() learns of lost packets. */
 void hk_peer_restarted(struct hk_worker *w, hk_peer p)
 {
+	/* a table for many peers needs memory only for those that exist */
+	while (w->peers_fresh <= p)
+		w->peer[w->peers_fresh++] = (struct hk_worker_peer){0};
 	disconnect_if_waiting(w, p, HK_DISCONNECT_RESTARTED);
 	w->peer[p].incarnation++;
 	peer_ends(w, p);

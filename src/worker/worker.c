@@ -49,6 +49,8 @@ static int set_frame(struct hk_worker *w, unsigned frame, struct hk_error *err)
 	return hk_worker_tx_pool(name, w->cfg.tx_buffers, frame, &w->bufs.pool, err);
 }
 
+#define PRIVATE_TX_BLOCKS 16384u
+
 int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker,
 		   struct hk_error *err)
 {
@@ -56,8 +58,8 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 
 	*worker = NULL;
 	c.engine.rx_budget = cfg->rx_backlog;
-	if (!cfg->memory) /* unused blocks of private memory cost nothing: no peer waits for one */
-		c.engine.tx_blocks = HK_MIN(c.engine.max_peers, HK_TX_BLOCKS_MAX);
+	if (!cfg->memory) /* unused blocks of private memory cost nothing */
+		c.engine.tx_blocks = HK_MIN(c.engine.max_peers, PRIVATE_TX_BLOCKS);
 	size_t bytes = hk_engine_size(&c.engine);
 
 	if (bytes == 0)
@@ -69,7 +71,7 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 	void *arena = w ? hk_mem_alloc_dirty(w, bytes) : NULL;
 
 	if (w)
-		w->peer = hk_mem_alloc(w, c.engine.max_peers * sizeof(*w->peer));
+		w->peer = hk_mem_alloc_dirty(w, c.engine.max_peers * sizeof(*w->peer));
 	if (arena)
 		w->engine = hk_engine_init(arena, bytes, &c.engine);
 	if (!w || !w->engine || !w->peer) {
@@ -242,7 +244,7 @@ unsigned hk_worker_close(struct hk_worker *w, unsigned linger_ms)
 	if (works)
 		send_byes(w);
 	hk_rx_backlog_drop(w);
-	for (unsigned p = 0; p < w->cfg.engine.max_peers; p++) {
+	for (unsigned p = 0; p < w->peers_fresh; p++) {
 		hk_rx_forget(w, p);
 		hk_paths_drop(w, p);
 		free(w->peer[p].name);

@@ -38,6 +38,10 @@ static void identify(void)
 	hk_btl.epoch += hk_btl.epoch == 0;
 }
 
+/* A peer needs memory when it is first used. A slot of hikyakud has its memory from the start. */
+#define MAX_PEERS        65536u
+#define MAX_PEERS_SHARED 4096u
+
 static void engine_config(struct hk_engine_config *c)
 {
 	const struct hk_btl_params *p = PARAMS;
@@ -45,7 +49,7 @@ static void engine_config(struct hk_engine_config *c)
 	c->key = hk_btl.key;
 	c->endpoint = hk_btl.endpoint;
 	c->epoch = hk_btl.epoch;
-	c->max_peers = p->max_peers;
+	c->max_peers = p->max_peers ? p->max_peers : hk_btl.daemon ? MAX_PEERS_SHARED : MAX_PEERS;
 	c->window = (uint16_t)p->window;
 	c->window_bytes = p->window_bytes;
 	c->crc = p->crc;
@@ -305,9 +309,11 @@ int hk_btl_module_init(struct hk_error *err)
 	struct hk_port *port[HK_PATHS_MAX] = {NULL};
 	int rc;
 
-	hk_btl.by_peer = calloc(PARAMS->max_peers, sizeof(*hk_btl.by_peer));
+	unsigned endpoints = PARAMS->max_peers ? PARAMS->max_peers : MAX_PEERS;
+
+	hk_btl.by_peer = calloc(endpoints, sizeof(*hk_btl.by_peer));
 	if (!hk_btl.by_peer)
-		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", PARAMS->max_peers);
+		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", endpoints);
 	identify();
 	rc = read_port_list(err);
 	if (rc == 0)

@@ -121,8 +121,8 @@ static void reg_protocol(void)
 		 "Bytes of the shortest put or get that is striped over several ports; shorter "
 		 "ones use the first",
 		 OPAL_INFO_LVL_5, 16 << 10, &p->stripe_min);
-	reg_uint("max_peers", "Maximum number of peers of a rank", OPAL_INFO_LVL_5, 4096,
-		 &p->max_peers);
+	reg_uint("max_peers", "Maximum number of peers of a rank; 0: 65536, with hikyakud 4096",
+		 OPAL_INFO_LVL_5, 0, &p->max_peers);
 	reg_uint("key", "Job key in every frame; 0: made from the job's id", OPAL_INFO_LVL_6, 0,
 		 &p->key);
 	reg_uint("tag",

@@ -67,6 +67,33 @@ TEST(idle_peer_is_small)
 	}
 }
 
+/* A table for many peers needs memory only for those that exist: most of its pages are not written.
+ */
+TEST(a_large_table_costs_what_is_used)
+{
+	enum { PAGE = 4096 };
+	unsigned written = 0;
+
+	RIG(g);
+	g.cfg.max_peers = 65536;
+	g.cfg.tx_blocks = 64;
+	g.cfg.rx_budget = 64;
+	rig_start(&g);
+	for (uint32_t i = 2; i < 10; i++)
+		(void)rig_add(&g, i);
+	size_t bytes = hk_engine_size(&g.cfg);
+
+	CHECK_CMP(bytes, >, 65536 * sizeof(uint64_t) * 40);
+	for (size_t at = 0; at + PAGE <= bytes; at += PAGE) {
+		size_t i = 0;
+
+		while (i < PAGE && ((uint8_t *)g.arena)[at + i] == 0xa5)
+			i++;
+		written += i < PAGE;
+	}
+	CHECK_CMP(written, <=, 12);
+}
+
 /* The arena may be moved to another address, because it contains no pointers. */
 TEST(arena_may_move)
 {

@@ -195,6 +195,28 @@ TEST(table_of_peers_is_bounded)
 	CHECK_EQ(hk_engine_peer_state(g.e, hk_engine_peer_find(g.e, 3)), HK_PEER_ACTIVE);
 }
 
+/* Every peer is found again, however often the hash has grown, and up to the last one. */
+TEST(the_table_grows)
+{
+	enum { PEERS = 5000 };
+
+	RIG(g);
+	g.cfg.max_peers = PEERS;
+	rig_start(&g);
+	for (uint32_t i = 0; i < PEERS; i++) {
+		CHECK_EQ(hk_engine_peers(g.e), i);
+		CHECK_EQ(rig_data(&g, 2 + 7919 * i, 0), HK_RX_DELIVER);
+		CHECK_EQ(g.rx.peer, i);
+	}
+	for (uint32_t i = 0; i < PEERS; i++) {
+		CHECK_EQ(hk_engine_peer_find(g.e, 2 + 7919 * i), i);
+		CHECK_EQ(rig_data(&g, 2 + 7919 * i, 1), HK_RX_DELIVER);
+		CHECK(!g.rx.new_peer);
+	}
+	CHECK_EQ(hk_engine_peer_find(g.e, 3), HK_PEER_NONE);
+	CHECK_EQ(rig_data(&g, 3, 0), HK_RX_DROP);
+}
+
 TEST(peers_are_added_once)
 {
 	RIG(g);
