@@ -158,7 +158,7 @@ void hk_cc_spurious(struct hk_peer_rec *r)
 	r->cwnd_before = 0;
 }
 
-uint64_t hk_cc_pause(const struct hk_peer_rec *r)
+void hk_cc_pause(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 {
-	return (uint64_t)r->srtt * (ONE - r->cwnd) / r->cwnd;
+	hk_timer_arm(e, r, HK_TIMER_PACE, now, (uint64_t)r->srtt * (ONE - r->cwnd) / r->cwnd);
 }

@@ -449,8 +449,8 @@ void hk_cc_timeout(const struct hk_engine *e, struct hk_peer_rec *r, uint64_t no
  * modulo 256. */
 void hk_cc_marks(const struct hk_engine *e, struct hk_peer_rec *r, unsigned packets, uint8_t marks,
 		 uint64_t now);
-/* How long a peer with a window below one packet pauses after an acknowledgement, ns. */
-uint64_t hk_cc_pause(const struct hk_peer_rec *r);
+/* Has a peer with a window below one packet pause: sets the timer. */
+void hk_cc_pause(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now);
 static inline bool hk_cc_below_one(const struct hk_peer_rec *r)
 {
 	return HK_UNLIKELY(r->cwnd < 1u << 8);
@@ -459,11 +459,13 @@ static inline bool hk_cc_below_one(const struct hk_peer_rec *r)
 #define HK_CC_GRANTED 4u
 static inline uint32_t hk_cc_packets(const struct hk_peer_rec *r)
 {
-	uint32_t n = hk_cc_below_one(r) ? !r->pausing : r->cwnd >> 8;
+	uint32_t n = r->cwnd >> 8;
 
-	if (HK_UNLIKELY(n < HK_CC_GRANTED) && hk_psn_before(r->tx_bulk, r->tx_granted))
+	if (HK_LIKELY(n >= HK_CC_GRANTED))
+		return n;
+	if (hk_psn_before(r->tx_bulk, r->tx_granted))
 		return HK_CC_GRANTED;
-	return n;
+	return n ? n : !r->pausing;
 }
 
 #endif

@@ -232,7 +232,9 @@ static void min_sample(struct hk_peer_rec *r, uint32_t rtt, uint64_t now)
 {
 	uint8_t period = (uint8_t)(now >> MIN_PERIOD_SHIFT);
 
-	if (HK_UNLIKELY(period != r->min_period)) {
+	if (HK_LIKELY(rtt >= r->min_now && period == r->min_period))
+		return;
+	if (period != r->min_period) {
 		r->min_period = period;
 		r->min_rtt = r->min_now;
 		r->min_now = rtt;
@@ -383,7 +385,8 @@ void hk_loss_ack(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_fra
 		probe_answered(e, r);
 	}
 	if (r->tx_una == r->tx_next) {
-		r->pausing = hk_cc_below_one(r);
+		if (hk_cc_below_one(r))
+			r->pausing = 1;
 		hk_tx_block_release(e, r);
 		hk_timer_rearm(e, r, now);
 		return;

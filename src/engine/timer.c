@@ -175,8 +175,8 @@ void hk_timer_rearm(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 			hk_timer_arm(e, r, HK_TIMER_PROBE, now, probe_timeout(e, r));
 		else
 			hk_timer_arm(e, r, HK_TIMER_RESEND, now, hk_rto(e, r));
-	} else if (HK_UNLIKELY(r->pausing)) {
-		hk_timer_arm(e, r, HK_TIMER_PACE, now, hk_cc_pause(r));
+	} else if (hk_cc_below_one(r) && r->pausing) {
+		hk_cc_pause(e, r, now);
 	} else if (r->tx_edge == r->tx_next || hk_grant_missing(r)) {
 		hk_timer_arm(e, r, HK_TIMER_CREDIT, now, hk_rto(e, r));
 	} else if (hk_budget_waits(r) && !e->cfg.keepalive) {
