@@ -24,8 +24,10 @@
  *
  * Threads. An engine has no threads and no lock: one caller at a time.
  *
- * Peers. A hk_peer belongs to one endpoint for the life of the engine; a later incarnation of the
- * endpoint keeps it. Functions accept only a hk_peer that this engine returned.
+ * Peers. A hk_peer that the caller has added belongs to one endpoint for the life of the engine; a
+ * later incarnation of the endpoint keeps it. The hk_peer of a stranger, which only introduced
+ * itself, may go to another endpoint when the table is full (hk_rx.new_peer says so). Functions
+ * accept only a hk_peer that this engine returned.
  *
  * Sources: selective acknowledgement RFC 2018; timers RFC 6298; time-based loss detection and tail
  * probes RFC 8985; timestamps RFC 7323; delay-based congestion window after Swift (SIGCOMM 2020).

@@ -139,6 +139,7 @@ struct hk_peer_rec {
 	uint8_t asked : 1;     /* the peer has asked since its last grant ended unused */
 	uint8_t has_bulk : 1;  /* acknowledgements carry a grant */
 	uint8_t grant_due : 1; /* the next one tells something new */
+	uint8_t added : 1;     /* by the caller, in this incarnation or an earlier one */
 	uint8_t pausing : 1;   /* the window is below one packet, and the next may not go yet */
 	uint8_t slot;          /* of time, when its latest packet arrived; see engine/budget.c */
 	uint64_t ts_at;        /* arrival time of ts_recent, ns */
@@ -199,6 +200,7 @@ struct hk_engine {
 	struct hk_engine_config cfg;
 	struct hk_engine_counters n;
 	uint32_t peers;
+	uint32_t stranger_at;          /* where the search for a stranger's record goes on */
 	uint32_t hash_mask, hash_most; /* slots of the hash minus one: at present, at most */
 	uint8_t version;               /* first byte of each header */
 	uint32_t last_peer;            /* peer of the last frame, tried first for the next frame */

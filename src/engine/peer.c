@@ -2,10 +2,15 @@
 /*
  * engine/peer.c: the table of peers: lookup, creation and end of a peer.
  *
- * The table is an open-addressing hash from endpoint to index. Peers are never removed from it. An
- * endpoint that comes back gets its old record, started again, so the hash needs no tombstones. The
- * hash doubles when it is half full. So a table for many peers needs memory only for those that
- * exist.
+ * The table is an open-addressing hash from endpoint to index. An endpoint that comes back gets its
+ * old record, started again. The hash doubles when it is half full. So a table for many peers needs
+ * memory only for those that exist.
+ *
+ * Strangers: any frame with the job's key may introduce a peer that the caller has never added.
+ * When the table is full, such a peer gives its record to a new one. It must have been silent for
+ * twice peer_timeout, and nothing of it may be left here. A real peer is not silent for so long,
+ * because it sends keepalives. If one comes back nevertheless, its packets have numbers that we
+ * no longer expect, and it finds itself stuck; nothing is delivered twice.
  */
 #include "engine/internal.h"
 
@@ -77,6 +82,7 @@ void hk_peer_start(struct hk_engine *e, struct hk_peer_rec *r, uint32_t endpoint
 {
 	uint32_t credit = HK_MIN((uint32_t)e->cfg.window, HK_INITIAL_CREDIT);
 	uint16_t held = r->held; /* the caller still has these buffers */
+	bool added = r->added || state == HK_PEER_ACTIVE;
 
 	*r = (struct hk_peer_rec){
 		.endpoint = endpoint,
@@ -87,25 +93,10 @@ void hk_peer_start(struct hk_engine *e, struct hk_peer_rec *r, uint32_t endpoint
 		.tx_block = HK_NIL,
 		.rx_messages = HK_NIL,
 		.held = held,
+		.added = added,
 		.last_rx = now,
 	};
 	hk_cc_start(e, r);
-}
-
-struct hk_peer_rec *hk_peer_create(struct hk_engine *e, uint32_t endpoint, uint32_t epoch,
-				   enum hk_peer_state state, uint64_t now)
-{
-	if (e->peers == e->cfg.max_peers)
-		return NULL;
-	if (e->peers > e->hash_mask / 2 && e->hash_mask < e->hash_most)
-		hash_grow(e);
-	uint32_t *slot = hash_slot(e, endpoint);
-	struct hk_peer_rec *r = hk_rec(e, e->peers);
-
-	*slot = e->peers++;
-	r->held = 0;
-	hk_peer_start(e, r, endpoint, epoch, state, now);
-	return r;
 }
 
 /* Returns whether the caller still has to read this peer's disconnect reason. The record must not
@@ -120,6 +111,67 @@ bool hk_disconnect_unread(const struct hk_engine *e, const struct hk_peer_rec *r
 	return false;
 }
 
+/* Removes @p from the hash. The entries behind it move up where that shortens their search. */
+static void hash_remove(struct hk_engine *e, uint32_t p)
+{
+	uint32_t *hash = hk_at(e, e->hash_off), mask = e->hash_mask;
+	uint32_t hole = (uint32_t)(hash_slot(e, hk_rec(e, p)->endpoint) - hash);
+
+	for (uint32_t i = (hole + 1) & mask; hash[i] != HK_NIL; i = (i + 1) & mask) {
+		uint32_t home = hash32(hk_rec(e, hash[i])->endpoint) & mask;
+
+		if (((i - home) & mask) >= ((i - hole) & mask)) {
+			hash[hole] = hash[i];
+			hole = i;
+		}
+	}
+	hash[hole] = HK_NIL;
+}
+
+#define STRANGERS_LOOKED_AT 64 /* records, for one new peer */
+
+/* Frees the record of a stranger. Returns its index, or HK_NIL if none is found. */
+static uint32_t stranger_forget(struct hk_engine *e, uint64_t now)
+{
+	for (unsigned i = 0; i < STRANGERS_LOOKED_AT; i++) {
+		uint32_t p = e->stranger_at;
+		struct hk_peer_rec *r = hk_rec(e, p);
+
+		e->stranger_at = p + 1 < e->peers ? p + 1 : 0;
+		if (r->added || r->tx_una != r->tx_next || r->held || hk_budget_waits(r) ||
+		    now - r->last_rx < 2 * e->cfg.peer_timeout || hk_disconnect_unread(e, r))
+			continue;
+		if (hk_peer_connected(r))
+			hk_peer_end(e, r, HK_PEER_LEFT, HK_DISCONNECT_NONE);
+		hash_remove(e, p);
+		if (e->last_peer == p)
+			e->last_peer = HK_NIL;
+		return p;
+	}
+	return HK_NIL;
+}
+
+struct hk_peer_rec *hk_peer_create(struct hk_engine *e, uint32_t endpoint, uint32_t epoch,
+				   enum hk_peer_state state, uint64_t now)
+{
+	uint32_t p = e->peers;
+
+	if (p == e->cfg.max_peers)
+		p = stranger_forget(e, now);
+	if (p == HK_NIL)
+		return NULL;
+	if (p > e->hash_mask / 2 && e->hash_mask < e->hash_most)
+		hash_grow(e);
+	struct hk_peer_rec *r = hk_rec(e, p);
+
+	*hash_slot(e, endpoint) = p;
+	e->peers = HK_MAX(e->peers, p + 1);
+	r->held = 0;
+	r->added = 0;
+	hk_peer_start(e, r, endpoint, epoch, state, now);
+	return r;
+}
+
 hk_peer hk_engine_peer_add(struct hk_engine *e, uint32_t endpoint, uint32_t epoch, uint64_t now)
 {
 	struct hk_peer_rec *r = hk_peer_lookup(e, endpoint);
@@ -132,6 +184,7 @@ hk_peer hk_engine_peer_add(struct hk_engine *e, uint32_t endpoint, uint32_t epoc
 	}
 	if (r->epoch == epoch && hk_peer_connected(r)) {
 		r->state = HK_PEER_ACTIVE;
+		r->added = 1;
 		return hk_index(e, r);
 	}
 	if (r->state == HK_PEER_ACTIVE || r->epoch == epoch || hk_disconnect_unread(e, r))

@@ -195,6 +195,63 @@ TEST(table_of_peers_is_bounded)
 	CHECK_EQ(hk_engine_peer_state(g.e, hk_engine_peer_find(g.e, 3)), HK_PEER_ACTIVE);
 }
 
+/* A stranger that has been silent for long gives its place to a new peer. One that the caller has
+ * added does not, and neither does one of which something is left here. */
+TEST(silent_strangers_make_room)
+{
+	enum { PEERS = 40, FIRST = 100 };
+
+	RIG(g);
+	g.cfg.max_peers = PEERS;
+	rig_start(&g);
+	for (uint32_t i = 0; i < PEERS; i++)
+		CHECK_EQ(rig_data(&g, FIRST + i, 0), HK_RX_DELIVER);
+	hk_peer added = rig_add(&g, FIRST), sent = hk_engine_peer_find(g.e, FIRST + 1),
+		held = hk_engine_peer_find(g.e, FIRST + 2);
+
+	(void)rig_send(&g, sent, 0);
+	hk_engine_rx_held(g.e, held, 1);
+	g.now += 2 * g.cfg.peer_timeout - 1;
+	CHECK_EQ(rig_data(&g, FIRST + PEERS, 0), HK_RX_DROP);
+	CHECK_EQ(rig_data(&g, FIRST + 3, 1), HK_RX_DELIVER); /* this one is not silent */
+	g.now += 1;
+	for (uint32_t i = 0; i < PEERS - 4; i++) {
+		CHECK_EQ(rig_data(&g, FIRST + PEERS + i, 0), HK_RX_DELIVER);
+		CHECK(g.rx.new_peer);
+		CHECK(g.rx.peer != added && g.rx.peer != sent && g.rx.peer != held);
+	}
+	CHECK_EQ(rig_data(&g, FIRST + 2 * PEERS, 0), HK_RX_DROP);
+	CHECK_EQ(hk_engine_peers(g.e), PEERS);
+	for (uint32_t i = 0; i < 2 * PEERS - 4; i++) {
+		hk_peer p = hk_engine_peer_find(g.e, FIRST + i);
+
+		CHECK_EQ(p == HK_PEER_NONE, i >= 4 && i < PEERS);
+		CHECK(p == HK_PEER_NONE || hk_engine_peer_endpoint(g.e, p) == FIRST + i);
+	}
+	CHECK_EQ(hk_engine_peer_find(g.e, FIRST), added);
+}
+
+/* Strangers come and go for years, and each is found while it is here. */
+TEST(strangers_for_years)
+{
+	enum { PEERS = 64, ROUNDS = 2000 };
+
+	RIG(g);
+	g.cfg.max_peers = PEERS;
+	rig_start(&g);
+	for (uint32_t round = 0; round < ROUNDS; round++) {
+		uint32_t first = 2 + (uint32_t)hk_rng_below(&hk_test_rng, 1u << 30);
+
+		g.now += 2 * g.cfg.peer_timeout;
+		for (uint32_t i = 0; i < PEERS; i++)
+			CHECK_EQ(rig_data(&g, first + 3 * i, 0), HK_RX_DELIVER);
+		for (uint32_t i = 0; i < PEERS; i++)
+			CHECK_EQ(rig_data(&g, first + 3 * i, 1), HK_RX_DELIVER);
+	}
+	CHECK_EQ(hk_engine_peers(g.e), PEERS);
+	CHECK_EQ(hk_engine_counters(g.e)->dead_peers, 0);
+}
+
 /* Every peer is found again, however often the hash has grown, and up to the last one. */
 TEST(the_table_grows)
 {
