@@ -259,7 +259,7 @@ enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need
 	size_t ext_len = 0;
 	if (HK_UNLIKELY(h->flags & HK_WIRE_F_GRANT)) {
 		if (HK_UNLIKELY(h->len < HK_WIRE_GRANT_LEN))
-			return HK_WIRE_E_FIELD;
+			return classify(h, available);
 		memcpy(&out->grant, ext, sizeof(out->grant));
 		swap_grant(&out->grant);
 		ext_len = HK_WIRE_GRANT_LEN;

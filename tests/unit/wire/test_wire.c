@@ -201,6 +201,53 @@ TEST(every_rule)
 	}
 }
 
+/* A frame that breaks two rules is counted under the one that docs/wire.md checks first. */
+TEST(the_first_broken_rule_is_named)
+{
+	static const struct {
+		const char *frame;
+		size_t cut; /* bytes missing at the end */
+		struct {
+			size_t at;
+			uint8_t value;
+		} bytes[2];
+		enum hk_wire_status want;
+	} table[] = {
+		{"data", 57, {{12, 0x08}}, HK_WIRE_E_SHORT}, /* the Ethernet header is incomplete */
+		{"data", 56, {{13, 0xb6}}, HK_WIRE_E_ETHERTYPE}, /* it is complete, and alone */
+		{"data", 9, {{13, 0xb6}}, HK_WIRE_E_ETHERTYPE},  /* the base header is incomplete */
+		{"data", 1, {{AT(version), 0x22}}, HK_WIRE_E_VERSION},
+		{"data", 0, {{AT(version), 0x30}, {AT(type), 0}}, HK_WIRE_E_VERSION},
+		{"data", 1, {{AT(type), 7}}, HK_WIRE_E_SHORT},
+		{"data", 1, {{AT(key_index), 1}}, HK_WIRE_E_SHORT},
+		{"data", 0, {{AT(key_index), 1}, {AT(type), 0}}, HK_WIRE_E_TYPE},
+		{"data", 0, {{AT(key_index), 1}, {AT(type), 7}}, HK_WIRE_E_TYPE},
+		{"data", 0, {{AT(flags), 0x20}, {AT(type), 255}}, HK_WIRE_E_TYPE},
+		{"data", 0, {{AT(key_index), 1}, {AT(type), HK_WIRE_DATA}}, HK_WIRE_E_FIELD},
+		{"mcast", 0, {{AT(key_index), 1}, {AT(type), HK_WIRE_MCAST}}, HK_WIRE_E_FIELD},
+		/* the frame has space for a grant, and `len` has not */
+		{"reset", 0, {{AT(flags), HK_WIRE_F_GRANT}, {AT(type), 7}}, HK_WIRE_E_TYPE},
+		{"data", 0, {{AT(flags), HK_WIRE_F_GRANT}, {AT(len), 7}}, HK_WIRE_E_FIELD},
+		/* the checksum is wrong, too */
+		{"data-fragment-crc", 0, {{AT(frag), 3}}, HK_WIRE_E_FIELD},
+		{"data-fragment-crc", 0, {{AT(type), 7}}, HK_WIRE_E_TYPE},
+		{"data-fragment-crc", 1, {{AT(frag), 2}}, HK_WIRE_E_SHORT},
+		{"data-fragment-crc", 0, {{AT(frag), 2}}, HK_WIRE_E_CRC},
+	};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(table); i++) {
+		uint8_t frame[HK_SPECIMEN_MAX];
+		size_t n = hk_specimen_encode(specimen(table[i].frame), frame) - table[i].cut;
+
+		for (size_t b = 0; b < 2; b++)
+			if (table[i].bytes[b].at)
+				frame[table[i].bytes[b].at] = table[i].bytes[b].value;
+		enum hk_wire_status got = parse_exact(frame, n, false);
+		CHECK_MSG(got == table[i].want, "row %zu: %s, should be %s", i,
+			  hk_wire_status_name(got), hk_wire_status_name(table[i].want));
+	}
+}
+
 TEST(epochs_are_not_zero)
 {
 	for (size_t i = 0; i < hk_specimens_len; i++) {
