@@ -248,6 +248,76 @@ TEST(the_first_broken_rule_is_named)
 	}
 }
 
+/* An ACK of the format's longest bitmap is accepted, and the bits beyond our window are ignored. */
+TEST(a_bitmap_may_be_longer_than_the_window)
+{
+	static const struct {
+		size_t len;
+		enum hk_wire_status want;
+	} table[] = {
+		{0, HK_WIRE_OK},
+		{8, HK_WIRE_OK},
+		{HK_WIRE_SACK_LEN + 8, HK_WIRE_OK},
+		{HK_WIRE_SACK_MAX - 1, HK_WIRE_E_FIELD},
+		{HK_WIRE_SACK_MAX, HK_WIRE_OK},
+		{HK_WIRE_SACK_MAX + 8, HK_WIRE_E_FIELD},
+	};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(table); i++) {
+		uint8_t frame[EXT + HK_WIRE_SACK_MAX + 8] = {0};
+		struct hk_specimen s = *specimen("ack");
+		struct hk_frame f;
+
+		hk_specimen_encode(&s, frame);
+		s.h.len = (uint16_t)table[i].len;
+		hk_wire_hdr_encode(frame + BASE, &s.h);
+		memset(frame + EXT, 0xff, sizeof(frame) - EXT);
+		frame[EXT] = 0xfe;
+		CHECK_EQ(parse_exact(frame, EXT + table[i].len, false), table[i].want);
+		memset(&f, 0xa5, sizeof(f));
+		if (hk_wire_frame_parse(frame, EXT + table[i].len, false, &f) != HK_WIRE_OK)
+			continue;
+		CHECK_EQ(f.payload_len, 0);
+		for (size_t w = 0; w < HK_ARRAY_LEN(f.sack.bits); w++)
+			CHECK(f.sack.bits[w] == (8 * w >= table[i].len ? 0
+						 : w == 0              ? ~UINT64_C(1)
+								       : UINT64_MAX));
+	}
+}
+
+/* A network switch reads job and endpoint from the first 62 bytes of a frame, whatever the rest. */
+TEST(a_forwarder_reads_the_address)
+{
+	struct hk_specimen s = *specimen("data");
+	uint8_t frame[HK_SPECIMEN_MAX];
+	uint32_t job = 1, endpoint = 1;
+
+	s.h.job = 0x14131211;
+	s.h.dst = 0x24232221;
+	hk_specimen_encode(&s, frame);
+	CHECK(!hk_wire_frame_address(frame, EXT - 1, &job, &endpoint));
+	CHECK(hk_wire_frame_address(frame, EXT, &job, &endpoint));
+	CHECK_EQ(job, 0x14131211);
+	CHECK_EQ(endpoint, 0x24232221);
+
+	static const struct {
+		size_t at;
+		uint8_t value;
+		bool ours;
+	} table[] = {
+		{12, 0x08, false},          {13, 0xb6, false},         {AT(version), 0x1f, false},
+		{AT(version), 0x30, false}, {AT(version), 0x2f, true}, {AT(type), 0xff, true},
+		{AT(src_epoch), 0, true},
+	};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(table); i++) {
+		hk_specimen_encode(&s, frame);
+		frame[table[i].at] = table[i].value;
+		CHECK_MSG(hk_wire_frame_address(frame, EXT, &job, &endpoint) == table[i].ours,
+			  "row %zu", i);
+	}
+}
+
 TEST(epochs_are_not_zero)
 {
 	for (size_t i = 0; i < hk_specimens_len; i++) {
@@ -422,6 +492,9 @@ TEST(get_messages)
 	CHECK(hk_wire_get_parse(bytes, sizeof(bytes), &back));
 	CHECK(memcmp(&g, &back, sizeof(g)) == 0);
 	CHECK(!hk_wire_get_parse(bytes, sizeof(bytes) - 1, &back));
+	bytes[0] = HK_WIRE_GET_DENIED; /* a refusal */
+	CHECK(hk_wire_get_parse(bytes, sizeof(bytes), &back));
+	CHECK_EQ(back.status, HK_WIRE_GET_DENIED);
 	static const struct {
 		size_t at;
 		uint8_t value;
@@ -488,6 +561,14 @@ TEST(atomic_messages)
 	memcpy(bad, bytes, sizeof(bad));
 	memset(bad + 4, 0, 4); /* a reply would have no token */
 	CHECK(!hk_wire_atomic_parse(bad, len, &back));
+
+	/* an operation that does not exist; apart from that, the message is one to add */
+	const struct hk_wire_atomic next = {.op = HK_ATOMIC_KINDS, .size = 8, .token = 1};
+
+	hk_wire_atomic_encode(bytes, &next);
+	CHECK(!hk_wire_atomic_parse(bytes, len, &back));
+	bytes[0] = HK_ATOMIC_ADD;
+	CHECK(hk_wire_atomic_parse(bytes, len, &back));
 
 	/* a request to write and the reply to a read carry `len` bytes */
 	for (uint8_t op = HK_ATOMIC_FENCE; op < HK_ATOMIC_KINDS; op++)
