@@ -95,12 +95,11 @@ static bool stuck(const struct hk_engine *e, const struct hk_peer_rec *r, uint64
  * resent even if the window is full, because nothing progresses without it. */
 static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out, unsigned max)
 {
-	uint32_t *link = &e->lost_head;
 	unsigned n = 0;
 
-	while (*link != HK_NIL && n < max) {
-		struct hk_peer_rec *r = hk_rec(e, *link);
-		bool full = false, left = false;
+	while (e->lost_head != HK_NIL && n < max) {
+		struct hk_peer_rec *r = hk_rec(e, e->lost_head);
+		bool full = false;
 
 		if (HK_UNLIKELY(r->lost && stuck(e, r, now))) {
 			hk_peer_end(e, r, HK_PEER_DEAD, HK_DISCONNECT_STUCK); /* unlinks it */
@@ -113,7 +112,7 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
 			if (s->state != HK_SLOT_LOST)
 				continue;
 			if (hk_out_of_reach(e, s)) {
-				left = true;
+				e->borrowed_lost = true;
 				continue;
 			}
 			full = r->in_flight >= r->cwnd >> 8 && psn != r->tx_una;
@@ -124,18 +123,15 @@ static unsigned poll_lost(struct hk_engine *e, uint64_t now, struct hk_out *out,
 			r->in_flight++;
 			emit_resend(e, r, psn, now, &out[n++]);
 		}
-		e->borrowed_lost |= left;
+		if (r->timer == HK_TIMER_NONE)
+			hk_timer_rearm(e, r, now);
+		if (r->lost && !full && n == max)
+			break; /* the next poll continues with this peer */
 		/* With a full window the other packets wait for an acknowledgement: hk_loss_ack()
 		 * puts the peer back into the list. For packets that a progress proxy cannot read,
 		 * hk_engine_set_proxy() does. */
-		if (r->lost == 0 || full || (left && n < max)) {
-			r->in_lost_list = 0;
-			*link = r->lost_next;
-		} else {
-			link = &r->lost_next;
-		}
-		if (r->timer == HK_TIMER_NONE)
-			hk_timer_rearm(e, r, now);
+		r->in_lost_list = 0;
+		e->lost_head = r->lost_next;
 	}
 	return n;
 }
@@ -254,12 +250,12 @@ static unsigned fire(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, s
 	case HK_TIMER_REORDER:
 		hk_timer_rearm(e, r, now);
 		hk_loss_detect(e, r, now);
-		return 0;
+		break;
 	case HK_TIMER_PACE:
 		r->pausing = 0;
 		hk_timer_rearm(e, r, now);
 		e->send_due = now + 1; /* after this poll */
-		return 0;
+		break;
 	case HK_TIMER_CREDIT:
 	case HK_TIMER_KEEPALIVE:
 		return fire_idle_probe(e, r, now, o);
