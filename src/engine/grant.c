@@ -313,7 +313,7 @@ static void account(struct hk_engine *e, const struct hk_peer_rec *r, int sign)
 {
 	uint32_t *sum = r->grant_list == HK_GRANT_STALLED ? &e->grant.stalled : &e->grant.out;
 
-	*sum += sign > 0 ? open_bytes(r) : -open_bytes(r);
+	*sum += (uint32_t)sign * open_bytes(r);
 }
 
 /* The peer has got or used a grant: it does not stall any more. */
@@ -599,7 +599,6 @@ void hk_engine_want(struct hk_engine *e, hk_peer p, uint32_t bytes, uint64_t now
 	/* a request may be lost; while nothing is in flight, the timer repeats it */
 	if (more || now - r->asked_at > hk_rto(e, r)) {
 		r->has_bulk = r->grant_due = 1;
-		r->asked_at = now;
 		hk_ack_schedule(e, r, now, true);
 		if (r->timer == HK_TIMER_NONE || r->timer == HK_TIMER_KEEPALIVE)
 			hk_timer_rearm(e, r, now);
