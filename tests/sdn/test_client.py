@@ -70,7 +70,7 @@ def test_a_restarted_controller_is_found_at_its_new_address(store):
 
 def test_the_client_retries_until_a_controller_runs(store, monkeypatch):
     with controller(store):
-        client = Client(store.directory, retry_s=3600)
+        client = Client(store.directory, retry_s=60)
     begin, end = threading.Event(), threading.Event()
     monkeypatch.setattr(module.time, "sleep", lambda _: begin.set())
 

@@ -3,7 +3,6 @@
 
 import asyncio
 import errno
-import fcntl
 import os
 import subprocess
 import sys
@@ -77,15 +76,29 @@ def test_a_killed_ones_address_goes_with_the_next(tmp_path):
         assert store.address() is None
 
 
-def test_who_looks_does_not_keep_a_controller_from_starting(tmp_path):
+def test_who_looks_does_not_keep_a_controller_from_starting(tmp_path, monkeypatch):
+    """Clients that wait for a controller look at the directory all the time."""
+    monkeypatch.setattr("time.sleep", lambda _: None)  # the owner may not wait for a pause
     store = Store(tmp_path / "sdn")
-    with store.owned():
-        pass
-    with (store.directory / "lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)
-        threading.Timer(0.1, lambda: fcntl.flock(lock, fcntl.LOCK_UN)).start()
-        with store.owned():
-            assert store.is_owned()
+    end = threading.Event()
+    seen: set[bool] = set()
+
+    def look() -> None:
+        while not end.is_set():
+            seen.add(store.is_owned())
+
+    clients = [threading.Thread(target=look) for _ in range(3)]
+    for each in clients:
+        each.start()
+    try:
+        for _ in range(300):
+            with store.owned():
+                assert store.is_owned()
+    finally:
+        end.set()
+        for each in clients:
+            each.join()
+    assert seen == {False, True}
 
 
 def test_much_that_comes_at_once_is_written_once_and_not_lost(tmp_path, monkeypatch):

@@ -6,12 +6,12 @@ import fcntl
 import os
 import re
 import shlex
-import struct
 import time
 from pathlib import Path
 
 from ..errors import HikyakuError
 from ..hostd import run_base
+from ..record_lock import is_held
 from ..sdn.tagger import STALE_FIX, check, stale_text
 from .finding import OK, WARN, Finding, Findings, make, text_of
 from .sharing import huge_mounts
@@ -49,20 +49,6 @@ def _held(lock: Path) -> bool:
     finally:
         os.close(fd)
     return False
-
-
-def _locked(config: Path) -> bool:
-    """Does a process hold a POSIX lock on @config, like a DPDK primary? Takes no lock."""
-    layout = struct.Struct("@hhqqi4x")
-    try:
-        fd = os.open(config, os.O_RDONLY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        answer = fcntl.fcntl(fd, fcntl.F_GETLK, layout.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-    finally:
-        os.close(fd)
-    return layout.unpack(answer)[0] != fcntl.F_UNLCK
 
 
 def _mapped(files: list[Path], proc: Path = Path("/proc")) -> set[Path]:
@@ -124,7 +110,7 @@ def _dpdk_files(bases: list[Path], mounts: Path) -> Findings:
                 _OURS.match(where.name)
                 and where.is_dir()
                 and _mine(where)
-                and not _locked(where / "config")
+                and not is_held(where / "config")
                 and _old(where)
             ):
                 yield Finding(

@@ -9,16 +9,14 @@ lock        locked by the controller that runs; contains its process id
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import secrets
 import shlex
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TextIO
 
+from .. import record_lock
 from ..checkout import private_dir
 from ..errors import HikyakuError
 from .network import Job, Port
@@ -63,7 +61,7 @@ class Store:
         """Holds the directory for a running controller. Removes the address that a killed one has
         left, and ours at the end."""
         with (self.directory / "lock").open("a+") as lock:
-            if not _locked(lock):
+            if not record_lock.take(lock.fileno()):
                 raise HikyakuError(
                     f"another controller, process {self.owner()}, runs with {self.directory}",
                     f"hikyaku sdn stop --state {shlex.quote(str(self.directory))}",
@@ -79,14 +77,7 @@ class Store:
 
     def is_owned(self) -> bool:
         """Does a controller run with it?"""
-        try:
-            with (self.directory / "lock").open() as lock:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except FileNotFoundError:
-            return False
-        except BlockingIOError:
-            return True
-        return False
+        return record_lock.is_held(self.directory / "lock")
 
     def owner(self) -> int | None:
         """The process of the controller that runs with it."""
@@ -145,19 +136,6 @@ class Store:
             raise HikyakuError(f"{path} is damaged: {bad}", f"rm {path}") from None
         links |= {b: a for a, b in links.items()}
         return {job.number: job for job in jobs}, hosts, switches, links
-
-
-def _locked(file: TextIO) -> bool:
-    """Tries for a while, since is_owned() holds the lock for a moment."""
-    for left in reversed(range(25)):
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if left:
-                time.sleep(0.02)
-        else:
-            return True
-    return False
 
 
 def job_to_json(job: Job) -> dict:
