@@ -37,6 +37,7 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
 INCLUDE = (".", "include", "src", "systems", "plugins", "tools")  # as in meson.build
+HANG_S = 400  # the slowest test of Python takes 30 s, and five times as long on a busy machine
 
 
 @dataclass
@@ -299,6 +300,9 @@ def pytest(options: Options, name: str, *arguments: str) -> Tally:
         "pytest",
         f"--junitxml={report}",
         "--durations=20",
+        # A test that hangs ends the run, which names it and the line of each thread.
+        f"--override-ini=faulthandler_timeout={HANG_S}",
+        "--override-ini=faulthandler_exit_on_timeout=true",
     ]
     argv += arguments
     succeeded = options.run(argv, limit=3600, env={"HIKYAKU_BUILD": str(options.build)})
@@ -326,6 +330,7 @@ def pairs(options: Options) -> Tally:
         "--dist",
         "loadfile",
         "--no-loadscope-reorder",
+        "--max-worker-restart=0",  # else a test that hangs does so in each worker that follows
         "-m",
         "not alone",
     )

@@ -61,6 +61,10 @@ def test_a_switch_that_does_not_connect_is_named(lab, hikyaku, capfd):
     controller = subprocess.Popen([*hikyaku, "sdn", "run", "--lab", lab.name])
     try:
         process.wait_until("its address", (state / "address").exists, SOON)
+        client = Client(state)
+        process.wait_until(
+            "two switches", lambda: len(client.get("/v1/status")["switches"]) == 2, SOON
+        )
         missing = "2 of 3 switches are connected after 3 s; missing: leaf1; fix: see what the"
         with pytest.raises(HikyakuError, match=missing):
             ready.require_packets(lab.name, lab.topology, state, limit=3)
@@ -68,7 +72,6 @@ def test_a_switch_that_does_not_connect_is_named(lab, hikyaku, capfd):
         ovs.set_controllers(lab.topology, [ovs.CONTROLLER], ["leaf1"])
         job = Job(["-np", "2", "hostname"], tcp=True, timeout=SOON)
         assert lab.launch(job).returncode == 0, "it waits for the switch"
-        status = Client(state).get("/v1/status")
-        assert len(status["switches"]) == 3
+        assert len(client.get("/v1/status")["switches"]) == 3
     finally:
         process.stop(controller)
