@@ -33,6 +33,7 @@ CAPTURED = {  # the processes that move the frames of the port; the first one al
     "split": ["switch", "rank", "poller"],
 }
 NUMBERED = (1, 2)  # DATA and PUT
+MANY = 300  # packets of two rounds; the fewer, the more messages waited and shared a frame
 
 # ---- jobs and captures ---------------------------------------------------------------------------
 
@@ -164,13 +165,13 @@ def test_frames_of_a_job(capture, job, mode):
     for here, there in ((0, 1), (1, 0)):
         sent = [f for f in frames[here] if f["direction"] == OUT and f["type"] in NUMBERED]
         first = [f["psn"] for f in sent if not f["resent"]]
-        assert len(first) > 1000
+        assert len(first) > MANY
         assert sorted(first) == list(range(min(first), max(first) + 1))
         out, came = packets(frames[here], OUT), packets(frames[there], IN)
         assert max(out.values()) == max(came.values()) == 1
         early = [key for key in came if key[1] < min(first)]  # before the sender was captured
         assert not came.keys() - out.keys() - set(early)
-        assert len(came) > 1000
+        assert len(came) > MANY
 
 
 def test_tshark_reads_standard_output(hikyaku, lab, capture, job):
