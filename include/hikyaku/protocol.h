@@ -51,6 +51,7 @@ struct hk_engine_config {
 	/* Rate of our port if a network with switches is behind it, Mbit/s: bulk waits for grants
 	 * of its receiver. 0: a wire with two ends. */
 	uint32_t link_mbps;
+	bool classes; /* small packets may overtake bulk on their way: it has a class of its own */
 #define HK_TX_BLOCKS_MAX (1u << 20)
 #define HK_LINK_MBPS_MAX 10000000u
 };

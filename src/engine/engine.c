@@ -23,6 +23,7 @@ void hk_engine_config_default(struct hk_engine_config *cfg)
 		.keepalive = 5 * HK_SEC,
 		.target_delay = 200 * HK_USEC,
 		.link_mbps = 0,
+		.classes = false,
 	};
 }
 

@@ -10,6 +10,9 @@
  * arrived and the reordering window has passed as well. Each transmission has its own send time.
  * So the same rule applies to resends, and the engine finds a lost resend too.
  *
+ * Classes: a network that serves small packets first (cfg.classes) lets them overtake bulk. There
+ * only later bulk shows that bulk is lost. Bulk cannot overtake small packets.
+ *
  * Several paths: packets of different paths may overtake each other freely, so this rule compares
  * only packets of the same path. A failed path delivers nothing, so its packets would never be
  * found that way. If the caller declares paths equal, there is therefore a second rule. A packet is
@@ -98,9 +101,13 @@ void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot 
 	hk_lost_enlist(e, r);
 }
 
-/* Returns whether @s was sent before the latest packet that is known to have arrived. */
-static bool sent_before(const struct hk_rack *rack, const struct hk_tx_slot *s, uint32_t psn)
+/* Returns whether @s was sent before the latest packet that is known to have arrived, and that
+ * cannot have overtaken it. */
+static bool sent_before(const struct hk_engine *e, const struct hk_rack *rack,
+			const struct hk_tx_slot *s, uint32_t psn)
 {
+	if (HK_UNLIKELY(e->cfg.classes) && s->len >= HK_LONG_FRAME)
+		return s->sent_at < rack->bulk_sent;
 	return s->sent_at < rack->sent ||
 	       (s->sent_at == rack->sent && !s->resent && hk_psn_before(psn, rack->psn));
 }
@@ -139,7 +146,7 @@ void hk_loss_detect(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now)
 
 		if (s->state != HK_SLOT_IN_FLIGHT)
 			continue;
-		if (sent_before(rack_view.rack[s->path], s, psn))
+		if (sent_before(e, rack_view.rack[s->path], s, psn))
 			lost_at = s->sent_at + rack_view.timeout[s->path];
 		else if (HK_UNLIKELY(s->sent_at < rack_view.latest))
 			lost_at = s->sent_at + hk_rto(e, r);
@@ -284,6 +291,8 @@ static void slot_acked(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_
 	}
 	struct hk_rack *rack = hk_rack(e, r, s->path);
 
+	if (HK_UNLIKELY(e->cfg.classes) && s->len >= HK_LONG_FRAME)
+		rack->bulk_sent = HK_MAX(rack->bulk_sent, s->sent_at);
 	if (s->sent_at > rack->sent ||
 	    (s->sent_at == rack->sent && hk_psn_before(rack->psn, psn))) {
 		rack->sent = s->sent_at;

@@ -18,7 +18,7 @@ uint32_t host_frame(struct hosts *h, const struct host *x, uint32_t to, size_t l
 	f->path = (uint8_t)path;
 	f->flow = (x->id * 0x9e3779b9u ^ to) + path;
 	f->bulk = false;
-	f->class = 1;
+	f->class = len < HK_WIRE_DATA_OVERHEAD + HK_LONG_FRAME; /* as port/priority.c has it */
 	hk_wire_eth_encode(f->bytes, mac, mac);
 	return i;
 }
@@ -30,7 +30,6 @@ void host_frame_fill(const struct hosts *h, struct frame *f, uint32_t b)
 	f->msg = buf->msg;
 	f->payload = buf->payload;
 	f->bulk = h->msg[buf->msg].put;
-	f->class = !f->bulk;
 	if (f->bulk)
 		hk_wire_put_encode(f->bytes + HK_WIRE_DATA_OVERHEAD,
 				   &(struct hk_wire_put){.region = 1});

@@ -114,6 +114,7 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 	}
 	o->host.hold = v[HOLD] * HK_USEC * SIM_NS;
 	o->rate_gbit = (uint32_t)v[RATE];
+	o->host.engine.classes = v[CLASSES] != 0;
 	o->host.engine.link_mbps = o->rate_gbit * 1000 * (v[PORTS] ? (uint32_t)v[PORTS] : 1);
 	o->seed = v[SEED];
 	o->size = (uint32_t)v[SIZE];
