@@ -150,7 +150,8 @@ static const char *check_welcome(const struct hk_ctl_welcome *w)
 	EXPECT(w->eager <= HK_CTL_MAX_EAGER, "eager");
 	EXPECT((w->eager != 0) == hk_ctl_mode_has_pipes((enum hk_ctl_mode)w->mode), "eager");
 	EXPECT(w->link_mbps <= HK_LINK_MBPS_MAX, "link_mbps");
-	EXPECT(w->zero == 0, "zero");
+	EXPECT(w->classes <= 1, "classes");
+	EXPECT((w->zero[0] | w->zero[1] | w->zero[2]) == 0, "zero");
 	EXPECT(TEXT(w->shared, 1), "shared");
 	EXPECT(TEXT(w->huge_dir, 0), "huge_dir");
 	EXPECT(TEXT(w->runtime_dir, 1), "runtime_dir");

@@ -108,7 +108,8 @@ struct hk_ctl_welcome {
 	uint16_t mode;      /* enum hk_ctl_mode */
 	uint16_t eager;     /* number of eager queues of each wire */
 	uint32_t link_mbps; /* rate of the port; 0: unknown, or wires */
-	uint32_t zero;
+	uint8_t classes;    /* 1: the port gives small frames a priority */
+	uint8_t zero[3];
 	char shared[64];               /* DPDK's file prefix, which names the shared memory */
 	char huge_dir[128];            /* mount point of hugetlbfs; "": DPDK looks for it */
 	char runtime_dir[128];         /* directory of DPDK's files: hk_eal_runtime_dir() */

@@ -130,6 +130,7 @@ static void hello(struct hk_daemon *d, unsigned c, const struct hk_ctl_hello *h)
 	w->mode = (uint16_t)d->o.mode;
 	w->eager = info->eager;
 	w->link_mbps = info->link_mbps;
+	w->classes = info->classes;
 	w->poller = d->o.poller && !d->poller.failed;
 	hk_ctl_set_text(w->shared, sizeof(w->shared), d->rd.shared);
 	hk_ctl_set_text(w->huge_dir, sizeof(w->huge_dir), info->huge_dir);

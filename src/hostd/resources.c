@@ -108,6 +108,7 @@ static int open_one(struct hk_res *r, const struct hk_res_config *cfg, struct hk
 	r->info.port_kind = HK_CTL_PORT_ONE;
 	r->info.frame_max = r->one->info.frame_max;
 	r->info.link_mbps = r->one->info.link_mbps;
+	r->info.classes = r->one->info.priority != 0;
 	memcpy(r->info.mac, r->one->info.mac, sizeof(r->info.mac));
 	r->wire_used[0] = true;
 	return hk_switch_wire(r->sw, 0,

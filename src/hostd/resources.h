@@ -66,6 +66,7 @@ struct hk_res_info {
 	uint8_t mac[6];
 	uint16_t eager;     /* eager queues of each wire */
 	uint32_t link_mbps; /* 0: unknown, or wires */
+	bool classes;       /* the port gives small frames a priority */
 	char huge_dir[128];
 	char runtime_dir[128];
 };

@@ -390,6 +390,6 @@ void hk_faults_detach(struct hk_port *port)
 		rte_pktmbuf_free(fq->swap);
 	}
 	port->faults = NULL;
-	port->wrapped = false;
+	port->wrapped = port->info.priority != 0;
 	state_free(f);
 }

@@ -12,6 +12,7 @@
 #include "port/wakeup.h"
 #include "port/internal.h"
 #include "port/pipe.h"
+#include "port/priority.h"
 #include "port/split.h"
 
 #include <errno.h>
@@ -76,6 +77,8 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 		rc = hk_device_start(p, deadline, err);
 	if (rc == 0 && w->steered && p->port.info.queues > 1)
 		rc = hk_queues_steer(p, &dev, w->sample, deadline, err);
+	if (rc == 0 && p->spec.priority)
+		rc = hk_priority_attach(&p->port, p->spec.priority, err);
 	if (rc == 0 && p->spec.faulty)
 		rc = hk_faults_attach(&p->port, &p->spec.faults, err);
 	if (rc == 0 && !(p->spec.kind == HK_SPEC_MEMIF && p->spec.server))
@@ -182,6 +185,7 @@ void hk_port_close(struct hk_port *port)
 		(void)hk_wakeup_take_wire(port->id);
 	}
 	hk_memif_guard_free(p->guard);
+	hk_priority_detach(port);
 	if (p->own_pool && !hk_pools_left())
 		rte_mempool_free(port->pool);
 	free(p);
@@ -262,14 +266,20 @@ int hk_port_wait_fd(const struct hk_port *port)
 	}
 }
 
-/* ---- rx and tx with faults or a pipe --------------------------------------------------------- */
+/* ---- rx and tx that are more than the driver's ----------------------------------------------- */
 
 uint16_t hk_port_rx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {
-	return port->pipe ? hk_pipe_rx(port, m, n) : hk_faults_rx(port, queue, m, n);
+	if (port->pipe)
+		return hk_pipe_rx(port, m, n);
+	return port->info.priority ? hk_priority_rx(port, queue, m, n)
+				   : hk_faults_rx(port, queue, m, n);
 }
 
 uint16_t hk_port_tx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)
 {
-	return port->pipe ? hk_pipe_tx(port, m, n) : hk_faults_tx(port, queue, m, n);
+	if (port->pipe)
+		return hk_pipe_tx(port, m, n);
+	return port->info.priority ? hk_priority_tx(port, queue, m, n)
+				   : hk_faults_tx(port, queue, m, n);
 }

@@ -136,6 +136,7 @@ struct hk_port_info {
 	uint16_t extra_queues; /* of a port opened for steering (port/steer.h): number of queues
 				  besides queue 0 on which frames may arrive */
 	bool steered;          /* rules choose the queue of a frame */
+	uint8_t priority;      /* of small frames, by their tags; 0: no tags (port/priority.h) */
 	bool split;            /* the NIC splits off the first bytes of frames (port/split.h) */
 	/* Reason why a requested split is off; NULL otherwise. Valid in this process only. */
 	const char *split_refusal;
@@ -143,11 +144,12 @@ struct hk_port_info {
 
 /* hk_port_open() and its variants create it and write to it; callers read it. */
 struct hk_port {
-	uint16_t id;              /* DPDK's number of the port */
-	struct rte_mempool *pool; /* NULL if each queue has its own */
-	struct hk_faults *faults; /* NULL without fault injection */
-	struct hk_pipe *pipe;     /* set if another process polls the port: port/pipe.h */
-	bool wrapped;             /* faults or pipe is set */
+	uint16_t id;                /* DPDK's number of the port */
+	struct rte_mempool *pool;   /* NULL if each queue has its own */
+	struct hk_faults *faults;   /* NULL without fault injection */
+	struct rte_mempool *copies; /* of frames with a priority tag; NULL without a priority */
+	struct hk_pipe *pipe;       /* set if another process polls the port: port/pipe.h */
+	bool wrapped;               /* faults, pipe or info.priority is set */
 	struct hk_port_info info;
 	/* Frames counted here because not every driver counts; tx_full: frames that the driver
 	 * refused because its ring was full. */
@@ -300,7 +302,7 @@ void hk_pool_free(struct rte_mempool *pool);
  * page of a pool that was never used. The process opens no port afterwards. */
 void hk_pools_leave(void);
 
-/* rx and tx of ports with fault injection or a pipe. */
+/* rx and tx of ports with fault injection, a priority or a pipe. */
 uint16_t hk_port_rx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 uint16_t hk_port_tx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 

@@ -42,6 +42,8 @@ void hk_queues_choose(struct hk_port_impl *p, const struct rte_eth_dev_info *dev
 	if (p->spec.kind != HK_SPEC_PCI && p->spec.kind != HK_SPEC_VDEV) {
 		snprintf(why, sizeof(why), "not asked: %s is opened with one queue", info->driver);
 		hk_steer_set_software(p, why);
+	} else if (p->spec.priority) {
+		hk_steer_set_software(p, "not asked: its rules do not look behind a priority tag");
 	} else if (n < 2) {
 		snprintf(why, sizeof(why), "%s has %u receive queue%s here", info->driver, has,
 			 has == 1 ? "" : "s");

@@ -43,6 +43,8 @@ struct key {
 /* DPDK's memif accepts rings of 2 to 16384 descriptors. */
 #define RING_MIN 8
 #define RING_MAX 16384
+/* Of IEEE 802.1Q. */
+#define PRIORITY_MAX 7
 
 static const struct key memif_keys[] = {
 	TEXT_KEY(socket),
@@ -62,10 +64,12 @@ static const struct key af_xdp_keys[] = {
 	{"mode", KEY_MODE, 0, 0, 0, 0, false},
 	NUMBER_KEY(busy, 0, 65535),
 	NUMBER_KEY(force, 0, 1),
+	NUMBER_KEY(priority, 0, PRIORITY_MAX),
 };
 static const struct key af_packet_keys[] = {
 	TEXT_KEY(iface),
 	NUMBER_KEY(ring, RING_MIN, RING_MAX),
+	NUMBER_KEY(priority, 0, PRIORITY_MAX),
 };
 
 #define HAS_KEYS(t) t, HK_ARRAY_LEN(t)
@@ -322,6 +326,7 @@ static int parse_pci(struct hk_spec *spec, char *rest, struct hk_error *err)
 	static const struct key keys[] = {
 		NUMBER_KEY(frame, FRAME_MIN, FRAME_MAX),
 		NUMBER_KEY(ring, RING_MIN, RING_MAX),
+		NUMBER_KEY(priority, 0, PRIORITY_MAX),
 	};
 	char *save = NULL;
 	size_t n = 0;

@@ -33,6 +33,7 @@ struct hk_spec {
 	bool server;
 	unsigned id, frame, ring, queue, busy; /* values of the keys; 0: not given */
 	unsigned force;                        /* af_xdp: 1: accept the default route's interface */
+	unsigned priority;                     /* of small frames (port/priority.h); 0: no tags */
 	enum hk_spec_mode mode;
 	bool faulty; /* the spec has ;faults= */
 	struct hk_faults_config faults;

@@ -24,6 +24,7 @@
 #include "worker/rma_internal.h"
 #include "worker/rx.h"
 #include "worker/wakeup.h"
+#include "port/priority.h"
 #include "wire/atomic.h"
 
 #include <errno.h>
@@ -31,6 +32,9 @@
 
 _Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "hk_buf_data() reads it there");
 _Static_assert(HK_FRAGS_MAX == HK_WIRE_MAX_FRAGS, "buffers of a message");
+_Static_assert(HK_PORT_SMALL_FRAME ==
+		       HK_WIRE_DATA_OVERHEAD + HK_WIRE_GRANT_LEN + HK_LONG_FRAME + HK_WIRE_CRC_LEN,
+	       "what is not bulk to the engine is small to the port");
 
 /* hk_worker_tx_low() is true below this share of the buffers. */
 #define HK_LOW_DIVISOR 8

@@ -37,6 +37,7 @@ SNIFFER = """
 import ctypes, itertools, select, socket, struct, sys
 sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
 sock.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+sock.setsockopt(263, 8, 1)  # SOL_PACKET, PACKET_AUXDATA: the kernel takes VLAN tags off
 
 def attach(*code):
     program = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *c) for c in code))
@@ -56,8 +57,10 @@ for n in itertools.count():
         attach((0x06, 0, 0, 0))
         ended = True
     try:
-        frame, address = sock.recvfrom(1 << 17)
-        print(address[2], frame[:256].hex())
+        frame, more, _, address = sock.recvmsg(1 << 17, socket.CMSG_SPACE(20))
+        status, _, _, _, _, tci, tpid = struct.unpack("IIIHHHH", more[0][2])
+        vlan = tpid << 16 | tci if status & 0x10 else -1  # TP_STATUS_VLAN_VALID
+        print(address[2], len(frame), vlan, frame[:256].hex())
     except BlockingIOError:
         if ended:
             break
@@ -70,6 +73,8 @@ class Frame:
     """The start of a frame, as it was on the wire."""
 
     outgoing: bool
+    size: int  # without a VLAN tag
+    vlan: int | None  # such as 0x8100c000: EtherType and contents of a VLAN tag
     raw: bytes
 
     @property
@@ -102,12 +107,14 @@ class Frame:
 
 
 @contextmanager
-def started(lab: Lab, node: str, *argv: str, **options) -> Iterator[subprocess.Popen]:
-    """A process on @node that prints a line when it is ready. It is killed at the end of the
-    block."""
-    child = subprocess.Popen(
-        lab.exec_argv(node, list(argv)), stdin=subprocess.PIPE, text=True, **options
-    )
+def started(lab: Lab, node: str | None, *argv: str, **options) -> Iterator[subprocess.Popen]:
+    """A process on @node, or in the namespace of the switch, that prints a line when it is ready.
+    It is killed at the end of the block."""
+    if node:
+        command = lab.exec_argv(node, list(argv))
+    else:
+        command = ["ip", "netns", "exec", lab.topology.switch_netns, *argv]
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, **options)
     try:
         yield child
     finally:
@@ -117,9 +124,10 @@ def started(lab: Lab, node: str, *argv: str, **options) -> Iterator[subprocess.P
 
 @contextmanager
 def captured(
-    lab: Lab, node: str, frames: list[Frame], which: str = "all", link: str = "tcp0"
+    lab: Lab, node: str | None, frames: list[Frame], which: str = "all", link: str = "tcp0"
 ) -> Iterator[None]:
-    """Appends the frames on @link of @node to @frames. @which: "all" or "untagged"."""
+    """Appends the frames on @link of @node, or of the switch, to @frames. @which: "all" or
+    "untagged"."""
     argv = [sys.executable, "-c", SNIFFER, link, which]
     with started(lab, node, *argv, stdout=subprocess.PIPE) as sniffer:
         assert sniffer.stdout.readline() == "ready\n"
@@ -128,8 +136,9 @@ def captured(
         yield
         out, _ = sniffer.communicate(timeout=SOON)
         for line in out.splitlines():
-            kind, raw = line.split()
-            frames.append(Frame(int(kind) == OUTGOING, bytes.fromhex(raw)))
+            kind, size, vlan, raw = line.split()
+            tag = None if vlan == "-1" else int(vlan)
+            frames.append(Frame(int(kind) == OUTGOING, int(size), tag, bytes.fromhex(raw)))
 
 
 def mac_of(lab: Lab, node: str) -> str:

@@ -134,8 +134,9 @@ static int read_port_list(struct hk_error *err)
 /* Frames have one size on all paths, that of the smallest: what is lost on one is sent again by
  * another. */
 static void path_carries(struct hk_worker_config *cfg, unsigned carries, bool point_to_point,
-			 uint32_t link_mbps)
+			 uint32_t link_mbps, bool classes)
 {
+	cfg->engine.classes |= classes;
 	/* a wire with two ends has no queue that others share: credit is enough */
 	if (point_to_point)
 		cfg->engine.target_delay = HK_SEC;
@@ -155,7 +156,8 @@ static int open_port(struct hk_worker_config *cfg, const char *spec, struct hk_p
 		return rc;
 	const struct hk_port_info *info = &(*port)->info;
 
-	path_carries(cfg, info->frame_max, info->point_to_point, info->link_mbps);
+	path_carries(cfg, info->frame_max, info->point_to_point, info->link_mbps,
+		     info->priority != 0);
 	opal_output_verbose(1, mca_btl_hikyaku_component.output,
 			    "hikyaku: port %s, driver %s, frames of %u bytes", (*port)->info.spec,
 			    (*port)->info.driver, (*port)->info.frame_max);
@@ -176,11 +178,11 @@ static int open_ports(struct hk_worker_config *cfg, struct hk_port **port, struc
 			path_carries(cfg,
 				     hk_btl.daemon ? hk_hostd_client_lease(hk_btl.daemon)->frame_max
 						   : hk_port_wire_frame_max(hk_btl.path[i]),
-				     true, 0);
+				     true, 0, false);
 	} else if (hk_btl.daemon) {
 		const struct hk_ctl_welcome *l = hk_hostd_client_lease(hk_btl.daemon);
 
-		path_carries(cfg, l->frame_max, false, l->link_mbps);
+		path_carries(cfg, l->frame_max, false, l->link_mbps, l->classes);
 	} else {
 		for (unsigned i = 0; rc == 0 && i < hk_btl.path_count; i++)
 			rc = open_port(cfg, hk_btl.path[i], &port[i], err);

@@ -112,7 +112,8 @@ TEST(every_rule)
 	BREAK(HK_CTL_WELCOME, welcome.frame_max, 63, "frame_max");
 	BREAK(HK_CTL_WELCOME, welcome.frame_max, 65536, "frame_max");
 	BREAK(HK_CTL_WELCOME, welcome.link_mbps, HK_LINK_MBPS_MAX + 1, "link_mbps");
-	BREAK(HK_CTL_WELCOME, welcome.zero, 1, "zero");
+	BREAK(HK_CTL_WELCOME, welcome.classes, 2, "classes");
+	BREAK(HK_CTL_WELCOME, welcome.zero[2], 1, "zero");
 	BREAK(HK_CTL_WELCOME, welcome.port_kind, 0, "port_kind");
 	BREAK(HK_CTL_WELCOME, welcome.poller, 2, "poller");
 	BREAK(HK_CTL_WELCOME, welcome.mode, 0, "mode");

@@ -78,11 +78,25 @@ TEST(kernel_interfaces)
 	CHECK_EQ(s.queue, 5);
 	CHECK_EQ(s.busy, 64);
 	CHECK_EQ(s.force, 0);
+	CHECK_EQ(s.priority, 0);
 	CHECK_EQ(parse("af_xdp:iface=eth0,force=1").force, 1);
 	CHECK_EQ(s.mode, HK_SPEC_MODE_COPY);
 	s = parse("af_packet:iface=eth0");
 	CHECK_EQ(s.kind, HK_SPEC_AF_PACKET);
 	CHECK_STR(s.iface, "eth0");
+}
+
+TEST(priorities)
+{
+	struct hk_spec s;
+
+	CHECK_EQ(parse("af_xdp:iface=eth0,priority=7").priority, 7);
+	CHECK_EQ(parse("af_packet:priority=1,iface=eth0").priority, 1);
+	s = parse("pci:0000:3b:02.1,priority=5,rx_vec=1");
+	CHECK_EQ(s.priority, 5);
+	CHECK_STR(s.device, "0000:3b:02.1,rx_vec=1");
+	CHECK_EQ(hk_spec_parse("af_xdp:iface=eth0,priority=8", &s, ERR), -EINVAL);
+	CHECK_EQ(hk_spec_parse("memif:dir=/x,priority=1", &s, ERR), -EINVAL);
 }
 
 TEST(devices)
