@@ -64,7 +64,7 @@
 #define NIC_QUEUE_TIME (20 * HK_USEC)
 /* A sender that has not answered for two round trips and so long serves others. Bytes that such
  * senders may have open in addition to the budget. */
-#define STALL_TIME  (5 * HK_USEC)
+#define STALL_TIME  (2 * HK_USEC)
 #define STALLED_MAX (384u << 10)
 /* That matters if our link was idle for so long in the last twice that time. */
 #define LINK_IDLE      (5 * HK_USEC)

@@ -141,7 +141,7 @@ TEST(the_queue_at_the_switch_does_not_count)
 
 	uint64_t start = one_has_all(&h);
 
-	h.now = start + 15000;
+	h.now = start + 12000;
 	rig_poll(&h);
 	CHECK(h.e->grant.stalled == BUDGET && h.e->grant.out == 3000);
 	bulk_from(&h, 4, 0, 40000);

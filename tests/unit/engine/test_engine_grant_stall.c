@@ -50,26 +50,26 @@ TEST(nobody_is_passed_over_while_the_link_is_busy)
 	CHECK_CMP(psn, <, 100); /* others had their turn in time */
 }
 
-/* A sender stalls if it does not answer for 5 us and twice the round trip with a packet, 4 + 1 us.
+/* A sender stalls if it does not answer for 2 us and twice the round trip with a packet, 4 + 1 us.
  * It is passed over once our link was idle for 6 us. The link is busy for 1080 ns with each packet,
  * but what it received more than 12 us ago does not matter. */
 TEST(a_sender_is_passed_over_on_time)
 {
 	static const struct {
-		unsigned packets; /* of peer 4, all at 14 us */
+		unsigned packets; /* of peer 4, all at 11 us */
 		uint64_t want;
 	} table[] = {
-		{0, 15000},
-		{5, 15000},
-		{9, 2000 + 9 * 1080 + 6000},
-		{20, 14000 + 1080 + 6000},
+		{0, 12000},
+		{5, 12000},
+		{9, 9 * 1080 - 1000 + 6000},
+		{20, 11000 + 1080 + 6000},
 	};
 
 	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
 		RIG(g);
 		uint64_t start = one_has_all(&g);
 
-		g.now = start + 14000;
+		g.now = start + 11000;
 		for (uint32_t psn = 0; psn < table[i].packets; psn++)
 			CHECK_EQ(rig_bulk(&g, 4, psn, 1250), HK_RX_PUT);
 		rig_poll(&g);
@@ -104,7 +104,7 @@ TEST(a_stalled_grant_ends)
 	RIG(g);
 	uint64_t start = one_has_all(&g);
 
-	g.now = start + 15000;
+	g.now = start + 12000;
 	rig_poll(&g);
 	CHECK_EQ(granted_to(&g, 3), 3000);
 	CHECK_EQ(g.e->grant.stalled, BUDGET);
@@ -135,7 +135,7 @@ TEST(a_stalled_grant_ends_in_time)
 	uint64_t start = one_has_all(&g);
 
 	rig_grant(&g, 3, 0, 1 << 20);
-	g.now = start + 15000;
+	g.now = start + 12000;
 	rig_poll(&g);
 	CHECK_EQ(g.e->grant.stalled, BUDGET);
 	CHECK_EQ(g.e->grant.turns, 1);
