@@ -116,7 +116,6 @@ void hk_cc_marks(const struct hk_engine *e, struct hk_peer_rec *r, unsigned pack
 		if (!marked)
 			return;
 		r->marked_part = UINT16_MAX;
-		r->round_acked = r->round_marked = 0;
 		r->round_end = r->tx_una;
 	}
 	r->round_acked = (uint16_t)HK_MIN(r->round_acked + packets, UINT16_MAX);

@@ -245,6 +245,25 @@ TEST(acks_wait_or_hurry)
 	CHECK_EQ(rig_poll(&g), 0);
 }
 
+/* The first packet without an acknowledgement says when it leaves, and later ones do not delay it.
+ */
+TEST(an_ack_waits_for_the_first_packet)
+{
+	RIG(g);
+	g.cfg.ack_delay = 40 * HK_USEC;
+	rig_pair(&g);
+	uint64_t due = g.now + g.cfg.ack_delay;
+
+	for (uint32_t psn = 0; psn < 4; psn++) {
+		rig_data(&g, 2, psn);
+		CHECK_EQ(hk_engine_deadline(g.e), due);
+		g.now += 10 * HK_USEC;
+	}
+	CHECK_EQ(g.now, due);
+	CHECK_EQ(rig_poll(&g), 1);
+	CHECK_EQ(rig_out(&g, 0).ack, 4);
+}
+
 /* Releasing buffers one by one sends no update to a peer with credit. A peer without credit gets
  * an update at once for the first free buffer. */
 TEST(window_updates_are_rare)

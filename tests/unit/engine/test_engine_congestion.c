@@ -52,6 +52,19 @@ TEST(growth)
 	CHECK_EQ(rig_info(&g, p).cwnd, g.cfg.window);
 }
 
+/* A short window does not start longer, and grows by two packets as well. */
+TEST(a_short_window)
+{
+	RIG(g);
+	g.cfg.window = 8;
+	hk_peer p = pair(&g);
+
+	CHECK_EQ(rig_info(&g, p).cwnd, 8);
+	CHECK_EQ(round_trip(&g, p, 4, BASE), 8);
+	CHECK_EQ(round_trip(&g, p, 1, BASE + 5 * TARGET), 4);
+	CHECK_EQ(round_trip(&g, p, 4, BASE), 6);
+}
+
 /* A delay above the target reduces the window by 0.8 of the excess, at most by half, and to no less
  * than four packets. */
 TEST(reduction_by_delay)
@@ -123,7 +136,7 @@ static unsigned window_after_loss(uint64_t rtt)
 TEST(reduction_by_loss)
 {
 	CHECK_EQ(window_after_loss(BASE), (64 + 7) * 7 / 8);
-	CHECK_EQ(window_after_loss(BASE + TARGET / 2 - HK_USEC), (64 + 7) * 7 / 8);
+	CHECK_EQ(window_after_loss(BASE + TARGET / 2), (64 + 7) * 7 / 8);
 	CHECK_EQ(window_after_loss(BASE + TARGET / 2 + HK_USEC), (64 + 7) / 2);
 }
 
@@ -144,6 +157,39 @@ TEST(a_spurious_timeout_is_undone)
 	CHECK_EQ(rig_info(&g, p).cwnd, 16);
 	rig_echo(&g, next_psn + 1, tsval, 0);
 	CHECK_CMP(rig_info(&g, p).cwnd, >=, 64);
+}
+
+/* It can be undone once. A packet that is acknowledged in time shows that the window is right. */
+TEST(a_timeout_is_not_undone_twice)
+{
+	RIG(g);
+	hk_peer p = pair(&g);
+	struct hk_peer_rec *r = hk_rec(g.e, p);
+
+	CHECK_EQ(round_trip(&g, p, 32, BASE), 64);
+	hk_cc_timeout(g.e, r, g.now);
+	CHECK_EQ(r->cwnd_before, 64 * 256);
+	hk_cc_spurious(r);
+	CHECK(r->cwnd == 64 * 256 && r->cwnd_before == 0);
+	hk_cc_timeout(g.e, r, g.now);
+	CHECK_EQ(round_trip(&g, p, 1, BASE), 32);
+	hk_cc_spurious(r);
+	CHECK_EQ(rig_info(&g, p).cwnd, 32);
+}
+
+/* The next reduction may come a round trip after the last one. */
+TEST(a_reduction_after_a_round_trip)
+{
+	for (uint64_t early = 0; early < 2; early++) {
+		RIG(g);
+		hk_peer p = pair(&g);
+		struct hk_peer_rec *r = hk_rec(g.e, p);
+
+		CHECK_EQ(round_trip(&g, p, 32, BASE), 64);
+		r->cut_at = g.now - r->srtt + early;
+		hk_cc_lost(g.e, r, g.now);
+		CHECK_EQ(r->cwnd, early ? 64 * 256 : 56 * 256);
+	}
 }
 
 /* ---- behind a network switch ----------------------------------------------------------------- */
@@ -314,6 +360,54 @@ TEST(marks_reduce_the_window)
 	marks--;
 	marked_trip(&g, p, 1, 0, &marks);
 	CHECK_CMP(window_of(&g, p), >=, cwnd);
+}
+
+/* A count that is lower by up to 128 is of an overtaken frame. */
+TEST(marks_of_an_overtaken_frame)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		RIG(g);
+		hk_peer p = pair(&g);
+		uint8_t marks = 10;
+
+		hk_rec(g.e, p)->tx_marks = marks;
+		marked_trip(&g, p, 1, 127 + i, &marks);
+		CHECK_EQ(hk_rec(g.e, p)->tx_marks, i ? 10 : 137);
+		CHECK_EQ(hk_rec(g.e, p)->marked_part != 0, i == 0);
+	}
+}
+
+/* A round trip ends with the last packet that was in flight at its begin. Only then does the
+ * average change. */
+TEST(the_average_changes_once_a_round_trip)
+{
+	struct hk_wire_hdr h;
+	uint32_t tsval = 0;
+
+	RIG(g);
+	hk_peer p = pair(&g);
+	struct hk_peer_rec *r = hk_rec(g.e, p);
+
+	/* the end of a round trip long ago, two billion packets before */
+	r->round_end = r->tx_una - (UINT32_C(1) << 31) + 1;
+	for (unsigned i = 0; i < 16; i++)
+		tsval = rig_send(&g, p, i).tsval;
+	h = rig_hdr(&g, 2, HK_WIRE_ACK);
+	h.tsecr = tsval;
+	h.marks = 1;
+	g.now += BASE;
+	h.ack = 1;
+	rig_input(&g, &h, NULL, 0);
+	uint16_t part = r->marked_part;
+
+	CHECK_EQ(part, UINT16_MAX);
+	CHECK_EQ(r->round_end, 16);
+	for (h.ack = 2; h.ack < 16; h.ack++) {
+		rig_input(&g, &h, NULL, 0);
+		CHECK_EQ(r->marked_part, part);
+	}
+	rig_input(&g, &h, NULL, 0);
+	CHECK_EQ(r->marked_part, part * 15 / 16);
 }
 
 TEST(marks_are_counted_for_the_sender)

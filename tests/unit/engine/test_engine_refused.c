@@ -49,6 +49,38 @@ TEST(a_bad_frame_has_no_peer)
 	CHECK_EQ(n->drop_endpoint, 2);
 }
 
+/* Frames of peers that are unknown, have no place in the table, or have left. */
+TEST(frames_of_no_peer_are_counted)
+{
+	RIG(g);
+	g.cfg.max_peers = 1;
+	rig_pair(&g);
+	const struct hk_engine_counters *n = hk_engine_counters(g.e);
+
+	CHECK_EQ(rig_ack(&g, 3, 0, 8), HK_RX_DROP);
+	CHECK_EQ(n->drop_peers, 1);
+	CHECK_EQ(rig_data(&g, 3, 0), HK_RX_DROP);
+	CHECK_EQ(n->drop_peers, 2);
+	struct hk_wire_hdr bye = rig_hdr(&g, 2, HK_WIRE_BYE);
+
+	CHECK_EQ(rig_input(&g, &bye, NULL, 0), HK_RX_CONTROL);
+	CHECK_EQ(n->drop_peers, 2);
+	CHECK_EQ(rig_data(&g, 2, 0), HK_RX_DROP);
+	CHECK_EQ(n->drop_peers, 3);
+}
+
+/* Each frame of a peer ends its silence. */
+TEST(a_frame_ends_silence)
+{
+	RIG(g);
+	hk_peer p = rig_pair(&g);
+
+	hk_rec(g.e, p)->silent = HK_SEC;
+	rig_data(&g, 2, 0);
+	CHECK_EQ(hk_rec(g.e, p)->silent, 0);
+	CHECK_EQ(hk_rec(g.e, p)->last_rx, g.now);
+}
+
 TEST(our_own_multicast_is_dropped)
 {
 	RIG(g);
