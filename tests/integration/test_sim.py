@@ -3,6 +3,7 @@
 
 import io
 import json
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -19,7 +20,18 @@ SMALL = {
     "pingpong": ["--time-ms", "30"],
     "mixed": ["--time-ms", "5"],
 }
-OPTIONS = {"schema", "scenario", "hosts", "rate_gbit", "frame", "size", "count", "topology", "seed"}
+OPTIONS = {
+    "schema",
+    "workers",
+    "scenario",
+    "hosts",
+    "rate_gbit",
+    "frame",
+    "size",
+    "count",
+    "topology",
+    "seed",
+}
 # docs/man/hikyaku.1.md names these in its text, or they are of no use to a reader.
 SAID = OPTIONS | {"buffer", "events"}
 
@@ -43,6 +55,67 @@ def test_each_scenario(hikyaku, tmp_path, scenario):
 
     execute([*hikyaku, *words, "--json", file])
     assert json.loads(file.read_text()) == result
+
+
+# ---- real workers --------------------------------------------------------------------------------
+
+
+def results(hikyaku: list[str], file: Path, *words: str) -> dict:
+    execute([*hikyaku, "sim", *words, "--json", file], timeout=300)
+    return json.loads(file.read_text())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["eager", "--hosts", "33"],
+        ["incast", "--hosts", "17", "--time-ms", "20"],
+        ["silent", "--hosts", "9"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_the_model_does_what_a_worker_does(hikyaku, tmp_path, words):
+    """The same frames at the same times: at most the last acknowledgements differ."""
+    words = [*words, "--pool", "1024"]
+    model = results(hikyaku, tmp_path / "model.json", *words)
+    real = results(hikyaku, tmp_path / "real.json", *words, "--workers")
+    assert not model["workers"]
+    assert real["workers"]
+    same = ("completions", "p50_us", "p99_us", "data_frames", "resends", "queue_max")
+    assert {key: real[key] for key in same} == {key: model[key] for key in same}
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_workers_deliver_once_and_in_order_in_spite_of_loss(hikyaku, tmp_path, seed):
+    """The program checks each message, and ends by a signal for a wrong one."""
+    words = ["mixed", "--hosts", "12", "--time-ms", "10", "--loss", "3", "--pool", "256"]
+    done = results(hikyaku, tmp_path / "sim.json", *words, "--workers", "--seed", seed)
+    assert done["completions"] > 1000
+    assert done["resends"] > 1000
+    assert done["disconnects"] == 0
+
+
+def test_messages_share_frames_under_back_pressure(hikyaku, tmp_path):
+    words = ["burst", "--hosts", "33", "--pool", "1024", "--workers"]
+    done = results(hikyaku, tmp_path / "sim.json", *words)
+    assert done["completions"] == 32 * 64
+    assert done["data_frames"] < done["completions"] / 4
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (["--ports", "2"], "leave out --ports"),
+        (["--mark", "1000"], "leave out --mark"),
+        (["--hold-us", "1"], "leave out --hold-us"),
+    ],
+)
+def test_what_workers_cannot_do_is_refused(hikyaku, words, fix):
+    done = execute([*hikyaku, "sim", "incast", "--workers", *words], code=1)
+    assert fix in done.stderr
+
+
+# ---- the table -----------------------------------------------------------------------------------
 
 
 def shown(result: dict) -> str:

@@ -61,6 +61,9 @@ def _number(name: str, low: int, high: int, text: str, **more: object) -> click.
 )
 @_number("--mark", 1, 1 << 30, "Mark frames (ECN) that find so many bytes queued.")
 @click.option("--classes", is_flag=True, help="The network serves 802.1p classes, small first.")
+@click.option(
+    "--workers", is_flag=True, help="Hosts with real workers, in place of a model. 22 MB a host."
+)
 @_number("--pool", 64, 1 << 20, "Receive buffers of a host.  [default: 6144]")
 @_number("--hold-us", 0, 1_000_000, "How long an application holds a message.", default=0)
 @seed_option("Of all that is random.")
@@ -74,6 +77,7 @@ def sim(
     leaf_hosts: int | None,
     loss: float,
     classes: bool,
+    workers: bool,
     json_file: Path | None,
     plot_file: Path | None,
     **numbers: int | None,
@@ -85,6 +89,7 @@ def sim(
     check_outputs(json_file, plot_file)
     result = simulate(
         scenario,
+        workers,
         rate=int(rate.removesuffix("G")),
         spines=spines,
         leaf_hosts=leaf_hosts,

@@ -20,8 +20,9 @@ def described(result: dict) -> str:
     """One line that says which network was simulated."""
     mtu, buffer = result["frame"], size_text(result["buffer"])
     where = "leaves and spines" if result["topology"] == "leafspine" else "one network switch"
+    hosts = f"{result['hosts']} hosts" + (" with real workers" if result["workers"] else "")
     return (
-        f"{result['scenario']}: {result['hosts']} hosts, {result['rate_gbit']} Gb/s, "
+        f"{result['scenario']}: {hosts}, {result['rate_gbit']} Gb/s, "
         f"{mtu}-byte frames, {where}, {buffer} a port, seed {result['seed']}"
     )
 

@@ -23,14 +23,15 @@ SCENARIOS = {
 }
 RATES = ("1G", "10G", "25G", "40G", "50G", "100G", "200G", "400G")
 PROGRAM = "tools/sim/hikyaku-sim"
+WORKERS = "tools/sim-worker/hikyaku-sim-worker"
 
 
-def simulate(scenario: str, **options: int | None) -> dict:
+def simulate(scenario: str, workers: bool = False, **options: int | None) -> dict:
     """The results of one run. @options are those of hikyaku-sim; None leaves its default."""
-    argv = [str(built(PROGRAM)), scenario, *option_words(**options)]
+    argv = [str(built(WORKERS if workers else PROGRAM)), scenario, *option_words(**options)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode < 0:
         raise HikyakuError(f"the simulation was ended by signal {-done.returncode}")
     if done.returncode:
         raise HikyakuError.said(done.stderr.removeprefix("hikyaku-sim: "))
-    return {"schema": 1, **json.loads(done.stdout)}
+    return {"schema": 1, "workers": workers, **json.loads(done.stdout)}
