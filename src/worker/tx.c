@@ -285,22 +285,45 @@ static void want(struct hk_worker *w, hk_peer p, uint64_t now)
 		hk_engine_want(w->engine, p, (uint32_t)HK_MIN(bulk, 1u << 30), now);
 }
 
+/* Sends what it can of the queue to @p. Returns whether it sent anything. */
+static bool send_queue(struct hk_worker *w, hk_peer p, uint64_t now)
+{
+	struct hk_worker_peer *peer = &w->peer[p];
+	uint64_t bulk = peer->tx.queue.bulk;
+	unsigned len = peer->tx.queue.len;
+
+	while (peer->tx.queue.head && !peer->ended_unseen) {
+		if (!send_item(w, p, peer->tx.queue.head, now))
+			break;
+		backlog_pop(w, p);
+	}
+	want(w, p, now);
+	return peer->tx.queue.bulk != bulk || peer->tx.queue.len != len;
+}
+
+/* Peers that something was sent to go behind the others. Behind a network switch the engine gives
+ * the NIC little bulk at a time. The same peers would have all of that otherwise, and the grants of
+ * the others would end. */
 void hk_send_queues_run(struct hk_worker *w, uint64_t now)
 {
-	for (uint32_t *link = &w->list[HK_LIST_SEND_QUEUE]; *link != HK_PEER_NONE;) {
+	uint32_t *link = &w->list[HK_LIST_SEND_QUEUE];
+	hk_peer served = HK_PEER_NONE, *served_end = &served;
+
+	while (*link != HK_PEER_NONE) {
 		hk_peer p = *link;
 		struct hk_worker_peer *peer = &w->peer[p];
+		bool sent = send_queue(w, p, now), left = peer->tx.queue.head != NULL;
 
-		while (peer->tx.queue.head && !peer->ended_unseen) {
-			struct hk_item *item = peer->tx.queue.head;
-
-			if (!send_item(w, p, item, now))
-				break;
-			backlog_pop(w, p);
+		if (!left || !sent) {
+			link = hk_peer_list_step(w, HK_LIST_SEND_QUEUE, link, left);
+			continue;
 		}
-		want(w, p, now);
-		link = hk_peer_list_step(w, HK_LIST_SEND_QUEUE, link, peer->tx.queue.head != NULL);
+		*link = peer->next[HK_LIST_SEND_QUEUE];
+		peer->next[HK_LIST_SEND_QUEUE] = HK_PEER_NONE;
+		*served_end = p;
+		served_end = &peer->next[HK_LIST_SEND_QUEUE];
 	}
+	*link = served;
 }
 
 void hk_send_queue_ask(struct hk_worker *w, hk_peer p, uint64_t now)
