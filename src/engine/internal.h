@@ -53,8 +53,10 @@ struct hk_tx_slot {
 struct hk_rack {
 	uint64_t sent; /* send time, ns; 0: none has arrived */
 	uint32_t psn;
-	uint32_t rtt;       /* its round trip, ns */
-	uint64_t bulk_sent; /* send time of the latest bulk, ns; only if cfg.classes */
+	uint32_t rtt; /* its round trip, ns */
+	/* The same of bulk; only if cfg.classes. */
+	uint64_t bulk_sent;
+	uint32_t bulk_psn;
 };
 _Static_assert(HK_PATHS <= 8, "a path number has three bits, a set of paths eight");
 

@@ -106,10 +106,11 @@ void hk_loss_mark(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_slot 
 static bool sent_before(const struct hk_engine *e, const struct hk_rack *rack,
 			const struct hk_tx_slot *s, uint32_t psn)
 {
-	if (HK_UNLIKELY(e->cfg.classes) && s->len >= HK_LONG_FRAME)
-		return s->sent_at < rack->bulk_sent;
-	return s->sent_at < rack->sent ||
-	       (s->sent_at == rack->sent && !s->resent && hk_psn_before(psn, rack->psn));
+	bool bulk = HK_UNLIKELY(e->cfg.classes) && s->len >= HK_LONG_FRAME;
+	uint64_t sent = bulk ? rack->bulk_sent : rack->sent;
+
+	return s->sent_at < sent || (s->sent_at == sent && !s->resent &&
+				     hk_psn_before(psn, bulk ? rack->bulk_psn : rack->psn));
 }
 
 /* The latest arrivals of all paths in use. */
@@ -266,10 +267,18 @@ static void rtt_sample(struct hk_peer_rec *r, uint64_t age, uint64_t now)
 	uint32_t diff = rtt > r->srtt ? rtt - r->srtt : r->srtt - rtt;
 
 	r->rttvar += (diff >> 2) - (r->rttvar >> 2); /* RFC 6298: beta 1/4, alpha 1/8 */
-	r->srtt += (rtt >> 3) - (r->srtt >> 3);
-	if (r->srtt == 0)
-		r->srtt = 1;
+	r->srtt += (rtt >> 3) - (r->srtt >> 3);      /* not 0, as the clock has units of 16 ns */
 	min_sample(r, rtt, now);
+}
+
+/* Was packet @psn sent after the one of *@sent and *@last? Then it takes its place. */
+static bool is_latest(const struct hk_tx_slot *s, uint32_t psn, uint64_t *sent, uint32_t *last)
+{
+	if (s->sent_at < *sent || (s->sent_at == *sent && !hk_psn_before(*last, psn)))
+		return false;
+	*sent = s->sent_at;
+	*last = psn;
+	return true;
 }
 
 /* Handles the news that one packet has arrived: releases its buffer, and updates the latest arrival
@@ -292,13 +301,9 @@ static void slot_acked(struct hk_engine *e, struct hk_peer_rec *r, struct hk_tx_
 	struct hk_rack *rack = hk_rack(e, r, s->path);
 
 	if (HK_UNLIKELY(e->cfg.classes) && s->len >= HK_LONG_FRAME)
-		rack->bulk_sent = HK_MAX(rack->bulk_sent, s->sent_at);
-	if (s->sent_at > rack->sent ||
-	    (s->sent_at == rack->sent && hk_psn_before(rack->psn, psn))) {
-		rack->sent = s->sent_at;
-		rack->psn = psn;
+		(void)is_latest(s, psn, &rack->bulk_sent, &rack->bulk_psn);
+	if (is_latest(s, psn, &rack->sent, &rack->psn))
 		rack->rtt = (uint32_t)HK_MIN(now - s->sent_at, UINT64_C(1) << 30);
-	}
 }
 
 static unsigned release_cumulative(struct hk_engine *e, struct hk_peer_rec *r, uint32_t ack,

@@ -215,6 +215,9 @@ TEST(acks_wait_or_hurry)
 	CHECK_EQ(rig_next(&g), 1);
 	CHECK_EQ(rig_out(&g, 0).type, HK_WIRE_ACK);
 	CHECK_EQ(rig_out(&g, 0).ack, 1);
+	CHECK_EQ(g.out[0].token, 0);
+	CHECK_EQ(hk_engine_counters(g.e)->tx_acks, 1);
+	CHECK_EQ(hk_engine_counters(g.e)->tx_probes, 0);
 	/* the fourth packet: the acknowledgement comes at once */
 	for (uint32_t psn = 1; psn < 4; psn++) {
 		CHECK_EQ(rig_data(&g, 2, psn), HK_RX_DELIVER);
