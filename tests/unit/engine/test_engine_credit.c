@@ -258,3 +258,17 @@ TEST(a_timer_runs_while_something_waits)
 	CHECK_EQ(rig_fragment(&g, 3, 1, 2, 7), HK_RX_DELIVER);
 	CHECK_EQ(r->timer, HK_TIMER_NONE);
 }
+
+/* The caller holds buffers of peers that exist, and releases at most what it holds. */
+TEST(buffers_of_nobody_are_not_held)
+{
+	RIG(g);
+	struct hk_peer_rec *r = pair(&g, 64, 0);
+
+	hk_engine_rx_held(g.e, g.e->peers, 5);
+	hk_engine_rx_held(g.e, HK_PEER_NONE, 5);
+	CHECK_EQ(g.e->rx_held, 0);
+	hk_engine_rx_held(g.e, hk_index(g.e, r), 5);
+	hk_engine_rx_held(g.e, hk_index(g.e, r), -6);
+	CHECK(g.e->rx_held == 0 && r->held == 0);
+}
