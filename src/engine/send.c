@@ -53,10 +53,10 @@ void hk_tx_block_release(struct hk_engine *e, struct hk_peer_rec *r)
 	r->tx_others = 0;
 }
 
-/* Fills in a header except type, len and the fragment fields, which become 0. Each header carries
- * all acknowledgements except gaps, so any frame replaces a pure acknowledgement. The function
- * writes each field directly into the frame, because copying a header just after storing its fields
- * would wait for those stores. */
+/* Fills in a header except its type; len and the fragment fields become 0. Each header carries all
+ * acknowledgements except gaps, so any frame replaces a pure acknowledgement. The function writes
+ * each field directly into the frame, because copying a header just after storing its fields would
+ * wait for those stores. */
 void hk_hdr_fill(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, hk_wire_hdr_in_frame *h)
 {
 	/* The peer shall measure the network without the time that its packet waited here. RFC 7323
@@ -77,7 +77,6 @@ void hk_hdr_fill(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, hk_wi
 	h->dst = r->endpoint;
 	h->src_epoch = e->cfg.epoch;
 	h->dst_epoch = r->epoch;
-	h->type = 0;
 	h->flags = r->ts_not_polling ? HK_WIRE_F_NOT_POLLING : 0;
 	h->credit = hk_credit_grant(e, r);
 	h->psn = r->tx_next;

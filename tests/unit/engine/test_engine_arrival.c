@@ -175,6 +175,18 @@ TEST(packets_of_one_instant_have_an_order)
 	}
 }
 
+/* A round trip of more than a second does not measure the network. */
+TEST(late_arrivals_are_bounded)
+{
+	RIG(g);
+	hk_peer p = pair(&g);
+
+	send_one(&g, p, 64);
+	g.now += 5 * HK_SEC;
+	acknowledge(&g, 2, (struct hk_wire_sack){{0}}, 16);
+	CHECK_EQ(hk_rec(g.e, p)->rack.rtt, 1 << 30);
+}
+
 /* ---- losses ---------------------------------------------------------------------------------- */
 
 /* A packet is lost a quarter of the round trip after it was due. */

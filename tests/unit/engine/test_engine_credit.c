@@ -272,3 +272,34 @@ TEST(buffers_of_nobody_are_not_held)
 	hk_engine_rx_held(g.e, hk_index(g.e, r), -6);
 	CHECK(g.e->rx_held == 0 && r->held == 0);
 }
+
+/* A peer with less than a quarter of the window hears of a quarter more, or of its first buffer. */
+TEST(little_credit_is_told_of)
+{
+	static const struct {
+		uint32_t advertised, now_free;
+		bool told;
+	} table[] = {
+		{0, 0, false}, {0, 1, true}, {1, 2, false},  {1, 4, false},   {1, 5, true},
+		{3, 6, false}, {3, 7, true}, {4, 16, false}, {15, 16, false},
+	};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
+		RIG(g);
+		g.cfg.window = 16;
+		struct hk_peer_rec *r = pair(&g, 1000, 0);
+		hk_peer p = hk_index(g.e, r);
+
+		r->rx_next = 100;
+		r->rx_edge = 100 + table[i].advertised;
+		r->last_rx = g.now;
+		r->held = (uint16_t)(16 - table[i].now_free + 1);
+		g.e->rx_held = r->held;
+		hk_engine_rx_held(g.e, p, 0);
+		CHECK_EQ(rig_poll(&g), 0);
+		hk_engine_rx_held(g.e, p, -1);
+		CHECK_EQ(rig_poll(&g), table[i].told);
+		if (table[i].told)
+			CHECK_EQ(rig_out(&g, 0).credit, table[i].now_free);
+	}
+}
