@@ -61,6 +61,110 @@ TEST(timers_fire_when_they_are_due)
 	CHECK_CMP(fired, >, 10000);
 }
 
+/* ---- how long, and for what ------------------------------------------------------------------ */
+
+/* RFC 6298, with what a peer may wait before it acknowledges, and between two bounds. */
+TEST(timeouts_in_figures)
+{
+	static const struct {
+		uint32_t srtt, rttvar;
+		unsigned backoff, not_polling;
+		uint64_t resend, probe;
+	} table[] = {
+		{0, 0, 0, 0, 20 * HK_MSEC, 20 * HK_MSEC},
+		{0, 0, 1, 0, 40 * HK_MSEC, 20 * HK_MSEC},
+		{0, 0, 5, 0, 640 * HK_MSEC, 20 * HK_MSEC},
+		{0, 0, 6, 0, HK_SEC, 20 * HK_MSEC},
+		{HK_MSEC, 500 * HK_USEC, 0, 0, 3060 * HK_USEC, 2060 * HK_USEC},
+		{HK_MSEC, 500 * HK_USEC, 0, 1, 8 * HK_MSEC, 8 * HK_MSEC},
+		{5 * HK_MSEC, HK_MSEC, 0, 1, 9060 * HK_USEC, 9060 * HK_USEC},
+		{10 * HK_USEC, HK_USEC, 0, 0, 2 * HK_MSEC, 250 * HK_USEC},
+		{100 * HK_USEC, HK_USEC, 3, 0, 16 * HK_MSEC, 260 * HK_USEC},
+		{100 * HK_USEC, HK_USEC, 20, 0, HK_SEC, 260 * HK_USEC},
+	};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
+		RIG(g);
+		g.cfg.ack_delay = 30 * HK_USEC;
+		g.cfg.min_rto = 2 * HK_MSEC;
+		g.cfg.max_rto = HK_SEC;
+		g.cfg.initial_rto = 20 * HK_MSEC;
+		struct hk_peer_rec *r = hk_rec(g.e, rig_pair(&g));
+
+		r->srtt = table[i].srtt;
+		r->rttvar = table[i].rttvar;
+		r->backoff = (uint8_t)table[i].backoff;
+		r->not_polling = table[i].not_polling;
+		CHECK_EQ(hk_rto(g.e, r), table[i].resend);
+		r->backoff = 0;
+		r->tx_next++;
+		hk_timer_rearm(g.e, r, g.now);
+		CHECK_EQ(r->timer, HK_TIMER_PROBE);
+		CHECK_EQ((uint64_t)r->timer_after << HK_TIMER_UNIT,
+			 (table[i].probe + 63) / 64 * 64);
+	}
+}
+
+/* The back-off doubles 16 times at most. */
+TEST(the_back_off_is_bounded)
+{
+	RIG(g);
+	g.cfg.min_rto = 1;
+	g.cfg.max_rto = UINT64_MAX;
+	g.cfg.initial_rto = 1;
+	rig_start(&g);
+	struct hk_peer_rec *r = hk_rec(g.e, rig_add(&g, 2));
+
+	r->backoff = 15;
+	CHECK_EQ(hk_rto(g.e, r), 1 << 15);
+	r->backoff = 16;
+	CHECK_EQ(hk_rto(g.e, r), 1 << 16);
+	r->backoff = 17;
+	CHECK_EQ(hk_rto(g.e, r), 1 << 16);
+}
+
+/* The first wait that applies: for an acknowledgement, credit, an earlier packet, a sign of life.
+ */
+TEST(each_wait_has_its_timer)
+{
+	for (unsigned keepalive = 0; keepalive < 2; keepalive++) {
+		RIG(g);
+		g.cfg.keepalive = keepalive ? 3 * HK_SEC : 0;
+		g.cfg.peer_timeout = 8 * HK_SEC;
+		rig_start(&g);
+		struct hk_peer_rec *r = hk_rec(g.e, rig_add(&g, 2));
+
+		hk_timer_rearm(g.e, r, g.now);
+		CHECK_EQ(r->timer, HK_TIMER_NONE); /* it has sent nothing */
+		r->has_sent = 1;
+		hk_timer_rearm(g.e, r, g.now);
+		CHECK_EQ(r->timer, keepalive ? HK_TIMER_KEEPALIVE : HK_TIMER_NONE);
+		if (keepalive)
+			CHECK_EQ(hk_timer_at(r), g.now + 3 * HK_SEC);
+		r->rx_deferred = 1;
+		hk_timer_rearm(g.e, r, g.now);
+		CHECK_EQ(r->timer, HK_TIMER_KEEPALIVE);
+		CHECK_EQ(hk_timer_at(r), g.now + (keepalive ? 3 : 2) * HK_SEC);
+		r->rx_deferred = 0;
+		r->tx_edge = r->tx_next;
+		hk_timer_rearm(g.e, r, g.now);
+		CHECK_EQ(r->timer, HK_TIMER_CREDIT);
+		r->tx_next++;
+		hk_timer_rearm(g.e, r, g.now);
+		CHECK_EQ(r->timer, HK_TIMER_PROBE);
+		r->backoff = 1;
+		hk_timer_rearm(g.e, r, g.now);
+		CHECK_EQ(r->timer, HK_TIMER_RESEND);
+		r->tx_next--;
+		r->tx_edge += 8;
+		r->backoff = 0;
+		r->has_sent = 0;
+		hk_timer_rearm(g.e, r, g.now);
+		CHECK_EQ(r->timer, HK_TIMER_NONE);
+		CHECK_EQ(r->in_wheel, 0);
+	}
+}
+
 /* ---- quiet peers --------------------------------------------------------------------------- */
 
 /* A rig whose peers lie in whole pages. */
