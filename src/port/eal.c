@@ -46,6 +46,7 @@
 
 static bool eal_started, eal_verbose;
 static enum hk_eal_role eal_role;
+static bool eal_lazy_buffers;
 static char eal_shared[64], eal_huge_dir[256]; /* set in a primary or secondary after its start */
 static char first_log[200];
 static pthread_mutex_t first_log_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -379,6 +380,8 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 	if (cfg->role != HK_EAL_SECONDARY)
 		hk_eal_remove_empty();
 	eal_role = cfg->role;
+	eal_lazy_buffers = cfg->lazy_buffers && cfg->role == HK_EAL_ALONE && !cfg->hugepages &&
+			   !cfg->pci_allow[0] && !cfg->extra_args;
 	pin_object((void *)(uintptr_t)rte_eal_init);
 	pin_object((void *)(uintptr_t)hk_eal_init);
 	eal_started = true;
@@ -394,6 +397,11 @@ bool hk_eal_verbose(void)
 enum hk_eal_role hk_eal_role(void)
 {
 	return eal_role;
+}
+
+bool hk_eal_lazy_buffers(void)
+{
+	return eal_lazy_buffers;
 }
 
 bool hk_eal_primary_alive(void)

@@ -27,6 +27,7 @@ void hk_pause_1ms(void);
 /* ---- shared memory (port/eal_shared.c) ------------------------------------------------------ */
 
 enum hk_eal_role hk_eal_role(void);
+bool hk_eal_lazy_buffers(void); /* as asked for, and where it works */
 
 /* In a primary, before rte_eal_init(): checks the name and the huge pages, and removes files of
  * earlier primaries. Writes the directory for DPDK's files in the hugetlbfs to @huge_dir. */
@@ -368,6 +369,12 @@ int hk_memif_publish(const struct hk_spec *s, struct hk_error *err);
 /* Creates the port's pool, or uses @given (port/pool.c). */
 int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
 		 struct hk_error *err);
+
+/* Makes a pool of @n packet buffers, as rte_pktmbuf_pool_create_by_ops() does, or a lazy one
+ * (port/pool_lazy.c). @ops: NULL for the best. NULL without memory. */
+struct rte_mempool *hk_pool_new(const char *name, unsigned n, unsigned cache, uint16_t private,
+				uint16_t data_room, const char *ops);
+void hk_pool_delete(struct rte_mempool *mp);
 
 /* Whether hk_pools_leave() was called. */
 bool hk_pools_left(void);

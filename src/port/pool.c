@@ -113,8 +113,7 @@ int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *g
 	snprintf(name, sizeof(name), "hk_pool_%u", p->port.id);
 	unsigned cache = HK_MIN((unsigned)POOL_CACHE, buffers / 2); /* DPDK's limit: two thirds */
 	p->port.pool = xdp ? page_pool(name, buffers, cache)
-			   : rte_pktmbuf_pool_create(name, buffers, cache, 0, (uint16_t)data_room,
-						     SOCKET_ID_ANY);
+			   : hk_pool_new(name, buffers, cache, 0, (uint16_t)data_room, NULL);
 	if (!p->port.pool)
 		return hk_error_set(err, -ENOMEM,
 				    "port %s: no memory for %u buffers of %u bytes (%u MB); "

@@ -114,10 +114,9 @@ int hk_pool_create_sized(const char *name, unsigned count, unsigned private, uns
 	size_t bytes = sizeof(*own) + count * sizeof(own->buffer[0]);
 	void *at = NULL; /* aligned like DPDK's structures */
 	own = posix_memalign(&at, RTE_CACHE_LINE_SIZE, bytes) ? NULL : at;
-	struct rte_mempool *mp = own ? rte_pktmbuf_pool_create_by_ops(
+	struct rte_mempool *mp = own ? hk_pool_new(
 					       name, count, HK_MIN((unsigned)POOL_CACHE, count / 2),
-					       private_size(private), (uint16_t)data_room,
-					       SOCKET_ID_ANY, POOL_OPS)
+					       private_size(private), (uint16_t)data_room, POOL_OPS)
 				     : NULL;
 	if (!mp) {
 		rc = own && rte_errno == EEXIST ? -EEXIST : -ENOMEM;
@@ -243,6 +242,6 @@ void hk_pool_free(struct rte_mempool *pool)
 	if (!pool || !own || hk_pools_left())
 		return;
 	*at = own->next;
-	rte_mempool_free(pool);
+	hk_pool_delete(pool);
 	free(own);
 }

@@ -187,7 +187,7 @@ void hk_port_close(struct hk_port *port)
 	hk_memif_guard_free(p->guard);
 	hk_priority_detach(port);
 	if (p->own_pool && !hk_pools_left())
-		rte_mempool_free(port->pool);
+		hk_pool_delete(port->pool);
 	free(p);
 }
 

@@ -13,7 +13,7 @@ int hk_worker_open_port_spec(const struct hk_worker_config *cfg, const char *spe
 			     struct hk_worker **worker, struct hk_error *err)
 {
 	struct hk_worker_config c = *cfg;
-	struct hk_eal_config eal = {.role = HK_EAL_ALONE};
+	struct hk_eal_config eal = {.role = HK_EAL_ALONE, .lazy_buffers = true};
 	struct hk_port *port = NULL;
 	int rc = hk_port_spec_eal(spec, &eal, err);
 

@@ -95,6 +95,7 @@ static int start_dpdk(struct hk_error *err)
 	struct hk_eal_config eal = {
 		.memory_mb = p->memory_mb,
 		.hugepages = p->hugepages,
+		.lazy_buffers = true,
 		.extra_args = p->eal_args,
 		.verbose = p->verbose >= 20,
 	};

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/pool_lazy.c: pools whose buffers take memory only once they are used.
+ *
+ * DESIGN NOTES
+ *
+ * Problem: DPDK puts the bytes of a buffer behind its mbuf. It writes each mbuf when it creates a
+ * pool, and so each buffer takes a page before it is used. A rank has 8700 buffers of 9 KB, and
+ * mostly uses a few hundred: 34 MB for nothing.
+ *
+ * Approach: the mbufs lie side by side. The bytes have memory of their own, which the kernel
+ * supplies page by page when somebody writes to it. DPDK's cache of free buffers gives out the
+ * latest first, so the same ones are used again. The kernel is asked for huge pages there. With
+ * small ones, an mbuf and its bytes need two address translations in place of one: 3 % of the
+ * message rate.
+ *
+ * An mbuf finds its bytes by buf_addr alone. Only rte_pktmbuf_attach() and what undoes it compute
+ * one address from the other. Pools are such ones only if the process promised not to use these
+ * (hk_eal_config.lazy_buffers). Devices that read memory by themselves need pinned memory, so the
+ * promise holds only without PCI devices and huge pages.
+ */
+#include "port/internal.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include <rte_mbuf_pool_ops.h>
+
+struct lazy {
+	struct lazy *next;
+	struct rte_mempool *mp;
+	char *bytes; /* of all buffers */
+	size_t each, len;
+};
+
+static struct lazy *pools; /* only one thread creates and frees pools */
+
+static void init(struct rte_mempool *mp, void *arg, void *object, unsigned i)
+{
+	const struct lazy *l = arg;
+	struct rte_mbuf *m = object;
+
+	rte_pktmbuf_init(mp, NULL, m, i);
+	m->buf_addr = l->bytes + i * l->each;
+	m->buf_iova = (rte_iova_t)(uintptr_t)m->buf_addr; /* no device uses it */
+}
+
+static struct rte_mempool *make(const char *name, unsigned n, unsigned cache, uint16_t private,
+				uint16_t data_room, const char *ops)
+{
+	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = data_room,
+						.mbuf_priv_size = private};
+	struct rte_mempool *mp = rte_mempool_create_empty(
+		name, n, (unsigned)sizeof(struct rte_mbuf) + private, cache, sizeof(priv),
+		SOCKET_ID_ANY, 0);
+
+	if (!mp)
+		return NULL;
+	if (rte_mempool_set_ops_byname(mp, ops, NULL) == 0) {
+		rte_pktmbuf_pool_init(mp, &priv);
+		if (rte_mempool_populate_default(mp) == (int)n)
+			return mp;
+	}
+	rte_mempool_free(mp);
+	return NULL;
+}
+
+struct rte_mempool *hk_pool_new(const char *name, unsigned n, unsigned cache, uint16_t private,
+				uint16_t data_room, const char *ops)
+{
+	if (!ops)
+		ops = rte_mbuf_best_mempool_ops();
+	if (!hk_eal_lazy_buffers())
+		return rte_pktmbuf_pool_create_by_ops(name, n, cache, private, data_room,
+						      SOCKET_ID_ANY, ops);
+	struct lazy *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return NULL;
+	l->each = RTE_ALIGN(data_room, RTE_CACHE_LINE_SIZE);
+	if (l->each % 4096 == 0) /* else all headers would share a few sets of the cache */
+		l->each += RTE_CACHE_LINE_SIZE;
+	l->len = n * l->each;
+	l->bytes = mmap(NULL, l->len, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	l->mp = l->bytes == MAP_FAILED ? NULL : make(name, n, cache, private, data_room, ops);
+	if (!l->mp) {
+		if (l->bytes != MAP_FAILED)
+			munmap(l->bytes, l->len);
+		free(l);
+		return NULL;
+	}
+	(void)madvise(l->bytes, l->len, MADV_HUGEPAGE); /* a kernel without them uses small ones */
+	rte_mempool_obj_iter(l->mp, init, l);
+	l->next = pools;
+	pools = l;
+	return l->mp;
+}
+
+void hk_pool_delete(struct rte_mempool *mp)
+{
+	struct lazy **at = &pools, *l;
+
+	rte_mempool_free(mp);
+	while ((l = *at) && l->mp != mp)
+		at = &l->next;
+	if (!l)
+		return;
+	*at = l->next;
+	munmap(l->bytes, l->len);
+	free(l);
+}
