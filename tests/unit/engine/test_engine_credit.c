@@ -167,56 +167,72 @@ TEST(nobody_is_woken_in_vain)
 	CHECK_EQ(rig_poll(&g), 1);
 }
 
-/* A peer that ends while it waits leaves the list, wherever it is there. */
+/* A peer that ends while it waits leaves the list, wherever it is there. Those that begin to wait
+ * later are behind the others. */
 TEST(a_peer_that_ends_waits_no_longer)
 {
 	for (uint32_t gone = 2; gone < 5; gone++) {
 		RIG(g);
 		three_wait(&g);
-		hk_peer other = rig_add(&g, 5);
 		struct hk_wire_hdr bye = rig_hdr(&g, gone, HK_WIRE_BYE);
 
 		rig_input(&g, &bye, NULL, 0);
-		hk_rec(g.e, other)->held = 64;
-		for (uint32_t endpoint = 2; endpoint < 5; endpoint++) {
+		struct hk_peer_rec *later = hk_rec(g.e, rig_add(&g, 5));
+
+		later->rx_edge = later->rx_next;
+		CHECK_EQ(hk_credit_grant(g.e, later), 0);
+		hk_peer holder = rig_add(&g, 6);
+
+		hk_rec(g.e, holder)->held = 64;
+		for (uint32_t endpoint = 2; endpoint < 6; endpoint++) {
 			if (endpoint == gone)
 				continue;
-			hk_engine_rx_held(g.e, other, -1);
+			hk_engine_rx_held(g.e, holder, -1);
 			CHECK_EQ(rig_poll(&g), 1);
 			CHECK_EQ(rig_out(&g, 0).dst, endpoint);
 		}
 		CHECK_EQ(g.e->wait_head, HK_NIL);
 		CHECK_EQ(g.e->wait_tail, HK_NIL);
-		/* one that begins to wait now is alone in the list */
-		g.e->rx_held = 64;
-		struct hk_peer_rec *r = hk_rec(g.e, other);
-
-		r->rx_edge = r->rx_next;
-		CHECK_EQ(hk_credit_grant(g.e, r), 0);
-		CHECK(g.e->wait_head == other && g.e->wait_tail == other);
 	}
 }
 
-/* Peer 5 has three messages that wait for its first packet, and a fragment of another one. */
+static enum hk_rx_result fragment(struct rig *g, uint32_t psn, uint8_t frag)
+{
+	struct hk_wire_hdr h = rig_hdr(g, 5, HK_WIRE_DATA);
+
+	h.psn = psn;
+	h.frag = frag;
+	h.frags = 2;
+	return rig_input(g, &h, NULL, psn);
+}
+
+/* Peer 5 has a message that waits for its first packet, and the first half of another one. All
+ * other buffers are in use. */
 static struct hk_peer_rec *wait_for_a_packet(struct rig *g)
 {
 	struct hk_peer_rec *r = hk_rec(g->e, rig_add(g, 5));
-	struct hk_wire_hdr h = rig_hdr(g, 5, HK_WIRE_DATA);
 
 	g->e->rx_held = 0;
-	for (uint32_t psn = 1; psn < 4; psn++)
-		CHECK_EQ(rig_data(g, 5, psn), HK_RX_DELIVER);
-	h.psn = 4;
-	h.frags = 2;
-	CHECK_EQ(rig_input(g, &h, NULL, 0), HK_RX_HOLD);
-	CHECK(r->rx_deferred == 3 && r->rx_reserved == 2);
+	CHECK_EQ(rig_data(g, 5, 1), HK_RX_DELIVER);
+	CHECK_EQ(fragment(g, 2, 0), HK_RX_HOLD);
+	CHECK(r->rx_deferred == 1 && r->rx_reserved == 2);
 	while (hk_engine_deadline(g->e) <= g->now)
 		rig_poll(g);
-	g->e->rx_held = 64 - 5;
+	g->e->rx_held = 64 - 3;
 	return r;
 }
 
-/* The packet that closes the gap frees the buffers of those that waited for it. */
+/* How many of peers 2, 3 and 4 still wait. */
+static unsigned waiting(const struct rig *g)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = g->e->wait_head; i != HK_NIL; i = hk_rec(g->e, i)->wait_next)
+		n++;
+	return n;
+}
+
+/* The packet that closes the gap frees the buffer of the message that waited for it. */
 TEST(a_closed_gap_wakes_others)
 {
 	RIG(g);
@@ -225,7 +241,19 @@ TEST(a_closed_gap_wakes_others)
 
 	CHECK_EQ(rig_data(&g, 5, 0), HK_RX_DELIVER);
 	CHECK(r->rx_deferred == 0 && g.e->rx_deferred == 0);
-	CHECK_EQ(g.e->wait_head, HK_NIL); /* three buffers, and three waited */
+	CHECK_EQ(waiting(&g), 2);
+}
+
+/* A message that is complete frees what was reserved for it. */
+TEST(a_complete_message_wakes_others)
+{
+	RIG(g);
+	three_wait(&g);
+	wait_for_a_packet(&g);
+	CHECK_EQ(rig_data(&g, 5, 0), HK_RX_DELIVER);
+	CHECK_EQ(fragment(&g, 3, 1), HK_RX_DELIVER);
+	CHECK_EQ(g.e->rx_reserved, 0);
+	CHECK_EQ(waiting(&g), 0);
 }
 
 /* All buffers of a peer that ends are free. */
@@ -239,7 +267,7 @@ TEST(a_peer_that_ends_wakes_others)
 	rig_input(&g, &bye, NULL, 0);
 	CHECK(g.e->rx_deferred == 0 && g.e->rx_reserved == 0);
 	CHECK(r->rx_deferred == 0 && r->rx_reserved == 0);
-	CHECK_EQ(g.e->wait_head, HK_NIL);
+	CHECK_EQ(waiting(&g), 0);
 }
 
 /* Without keepalives, a timer runs only while something waits for the peer. */
