@@ -85,15 +85,6 @@ static void expect(int rc, const struct hk_error *err)
 
 /* ---- delivery ------------------------------------------------------------------------------- */
 
-static void deliver(struct hosts *h, uint32_t m)
-{
-	h->msg[m].delivered = true;
-	struct msg done = h->msg[m];
-
-	msg_end_if_done(h, m);
-	h->delivered(h->arg, &done);
-}
-
 static void complete(struct hosts *h, uint32_t m)
 {
 	h->msg[m].acked = h->msg[m].frames;
@@ -127,7 +118,7 @@ static void handler(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *io
 		broken("messages out of order", m->from, to);
 	if (len != m->bytes)
 		broken("a message of another length", m->from, to);
-	deliver(all, head.msg);
+	msg_deliver(all, head.msg);
 }
 
 static void put_done(void *arg, int status)
@@ -138,7 +129,7 @@ static void put_done(void *arg, int status)
 	free(p);
 	if (status != 0)
 		return; /* `lost` has counted it */
-	deliver(all, m);
+	msg_deliver(all, m);
 	complete(all, m);
 }
 
@@ -281,26 +272,13 @@ static void turn(struct hosts *h, struct host *x)
 	x->n.rx_held_max = HK_MAX(x->n.rx_held_max, rte_mempool_in_use_count(y->nic.pool));
 	x->n.reordered = hk_worker_counters(y->w)->reordered;
 
-	uint64_t next = hk_engine_deadline(x->engine), now = sim_now_ns();
-
-	if (next == UINT64_MAX)
-		return;
-	uint64_t at = HK_MAX(next, now + (next <= now ? HK_USEC : 1)) * SIM_NS;
-
-	if (at < x->wake_at) {
-		x->wake_at = at;
-		events_add(&h->net->events, at, EVENT_WAKE, x->id, 0);
-	}
+	host_note_deadline(h, x);
 }
 
 void host_wake(struct hosts *h, uint32_t id)
 {
-	struct host *x = &h->host[id];
-
-	if (x->wake_at != h->net->events.now)
-		return; /* an earlier event has replaced this one */
-	x->wake_at = UINT64_MAX;
-	turn(h, x);
+	if (host_woken(h, &h->host[id]))
+		turn(h, &h->host[id]);
 }
 
 void host_taken(struct hosts *h, uint32_t id, uint32_t first)

@@ -25,7 +25,6 @@ int main(int argc, char **argv)
 {
 	struct sim_options o;
 	struct hk_error err = {0};
-	struct run r;
 	int rc = sim_options_parse(&o, argc, argv, &err);
 
 	if (rc == 0)
@@ -38,9 +37,6 @@ int main(int argc, char **argv)
 		fprintf(stderr, "hikyaku-sim: %s\n", err.text);
 		return 2;
 	}
-	run_init(&r, &o);
-	run_go(&r);
-	run_report(&r, stdout);
-	run_free(&r);
+	run_print(&o, stdout);
 	return 0;
 }

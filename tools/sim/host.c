@@ -275,15 +275,6 @@ static void reap(struct hosts *h, struct host *x)
 	}
 }
 
-static void deliver(struct hosts *h, uint32_t m)
-{
-	h->msg[m].delivered = true;
-	struct msg done = h->msg[m];
-
-	msg_end_if_done(h, m);
-	h->delivered(h->arg, &done);
-}
-
 /* ---- in -------------------------------------------------------------------------------------- */
 
 /* The application has dealt with a message: frees its buffers, and returns how many. */
@@ -297,7 +288,7 @@ static unsigned deliver_bufs(struct hosts *h, struct host *x, uint32_t first)
 		frame_free(&h->net->frames, f);
 	}
 	x->rx_held -= count;
-	deliver(h, m);
+	msg_deliver(h, m);
 	return count;
 }
 
@@ -334,7 +325,7 @@ static void put_in(struct hosts *h, uint32_t frame)
 
 	m->arrived += f->payload;
 	if (m->arrived == m->bytes)
-		deliver(h, number);
+		msg_deliver(h, number);
 }
 
 /* Takes a frame in; returns whether the host keeps its buffer. */
@@ -410,27 +401,13 @@ static void turn(struct hosts *h, struct host *x)
 	} while (disconnects(h, x)); /* whose buffers and blocks are free now */
 	x->busy = false;
 
-	uint64_t next = hk_engine_deadline(x->engine);
-
-	if (next == UINT64_MAX)
-		return;
-	/* more may be due at once, such as resends beyond the cap */
-	uint64_t at = HK_MAX(next, now_ns(h) + (next <= now_ns(h) ? HK_USEC : 1)) * SIM_NS;
-
-	if (at < x->wake_at) {
-		x->wake_at = at;
-		events_add(&h->net->events, at, EVENT_WAKE, x->id, 0);
-	}
+	host_note_deadline(h, x);
 }
 
 void host_wake(struct hosts *h, uint32_t id)
 {
-	struct host *x = &h->host[id];
-
-	if (x->wake_at != h->net->events.now)
-		return; /* an earlier event has replaced this one */
-	x->wake_at = UINT64_MAX;
-	turn(h, x);
+	if (host_woken(h, &h->host[id]))
+		turn(h, &h->host[id]);
 }
 
 void host_taken(struct hosts *h, uint32_t id, uint32_t first)

@@ -147,8 +147,14 @@ void host_transmit(struct hosts *h, struct host *x, uint32_t frame);
 uint8_t host_nics_stuck(const struct hosts *h, struct host *x);
 
 /* host_queue.c */
+/* Adds an EVENT_WAKE for the engine's deadline, unless an earlier one is to come. */
+void host_note_deadline(struct hosts *h, struct host *x);
+/* An EVENT_WAKE of @x is here: false if an earlier event has replaced it. */
+bool host_woken(const struct hosts *h, struct host *x);
 uint32_t msg_new(struct hosts *h);
 void msg_end_if_done(struct hosts *h, uint32_t m);
+/* The application at the receiver has message @m. */
+void msg_deliver(struct hosts *h, uint32_t m);
 uint32_t buf_new(struct hosts *h);
 void buf_free(struct hosts *h, uint32_t b);
 void host_peer_new(const struct hosts *h, struct host *x, hk_peer p, uint32_t host);

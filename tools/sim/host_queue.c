@@ -26,6 +26,15 @@ void msg_end_if_done(struct hosts *h, uint32_t m)
 	h->msg_free = m;
 }
 
+void msg_deliver(struct hosts *h, uint32_t m)
+{
+	h->msg[m].delivered = true;
+	struct msg done = h->msg[m];
+
+	msg_end_if_done(h, m);
+	h->delivered(h->arg, &done);
+}
+
 uint32_t buf_new(struct hosts *h)
 {
 	uint32_t b = h->buf_free;
@@ -42,6 +51,31 @@ void buf_free(struct hosts *h, uint32_t b)
 {
 	h->buf[b].msg = h->buf_free;
 	h->buf_free = b;
+}
+
+/* ---- when a host acts ------------------------------------------------------------------------ */
+
+void host_note_deadline(struct hosts *h, struct host *x)
+{
+	uint64_t next = hk_engine_deadline(x->engine), now = h->net->events.now / SIM_NS;
+
+	if (next == UINT64_MAX)
+		return;
+	/* more may be due at once, such as resends beyond the cap */
+	uint64_t at = HK_MAX(next, now + (next <= now ? HK_USEC : 1)) * SIM_NS;
+
+	if (at < x->wake_at) {
+		x->wake_at = at;
+		events_add(&h->net->events, at, EVENT_WAKE, x->id, 0);
+	}
+}
+
+bool host_woken(const struct hosts *h, struct host *x)
+{
+	if (x->wake_at != h->net->events.now)
+		return false;
+	x->wake_at = UINT64_MAX;
+	return true;
 }
 
 /* ---- peers and their send queues ------------------------------------------------------------- */

@@ -8,15 +8,11 @@ int main(int argc, char **argv)
 {
 	struct sim_options o;
 	struct hk_error err = {0};
-	struct run r;
 
 	if (sim_options_parse(&o, argc, argv, &err) != 0) {
 		fprintf(stderr, "hikyaku-sim: %s\n", err.text);
 		return 2;
 	}
-	run_init(&r, &o);
-	run_go(&r);
-	run_report(&r, stdout);
-	run_free(&r);
+	run_print(&o, stdout);
 	return 0;
 }

@@ -49,6 +49,16 @@ void run_free(struct run *r)
 	free(r->sample);
 }
 
+void run_print(const struct sim_options *o, FILE *out)
+{
+	struct run r;
+
+	run_init(&r, o);
+	run_go(&r);
+	run_report(&r, out);
+	run_free(&r);
+}
+
 static void happen(struct run *r, const struct event *ev)
 {
 	if (ev->kind == EVENT_WAKE)

@@ -75,6 +75,9 @@ void run_go(struct run *r);
 void run_on(struct run *r, uint64_t time);
 void run_free(struct run *r);
 
+/* All of that, and writes the results. */
+void run_print(const struct sim_options *o, FILE *out);
+
 /* An EVENT_CALL for the scenario at a random time up to @spread ns from now. */
 void run_call_soon(struct run *r, uint64_t spread, uint32_t a, uint32_t b);
 
