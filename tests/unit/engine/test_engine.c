@@ -41,6 +41,20 @@ TEST(configuration_is_checked)
 	}
 }
 
+TEST(defaults_in_figures)
+{
+	struct hk_engine_config c;
+
+	hk_engine_config_default(&c);
+	CHECK(c.max_peers == 1024 && c.tx_blocks == 64 && c.rx_budget == 1024);
+	CHECK(c.window == 256 && c.window_bytes == 1 << 20);
+	CHECK(c.resend_cap == 32 && c.ack_every == 32 && !c.crc && !c.classes);
+	CHECK_EQ(c.ack_delay, 30 * HK_USEC);
+	CHECK(c.min_rto == 2 * HK_MSEC && c.max_rto == 200 * HK_MSEC);
+	CHECK(c.initial_rto == 20 * HK_MSEC && c.peer_timeout == 30 * HK_SEC);
+	CHECK(c.keepalive == 5 * HK_SEC && c.target_delay == 200 * HK_USEC && c.link_mbps == 0);
+}
+
 TEST(arena_is_checked)
 {
 	RIG(g);

@@ -61,6 +61,39 @@ TEST(timers_fire_when_they_are_due)
 	CHECK_CMP(fired, >, 10000);
 }
 
+/* A timer that is due now fires with the next tick. The upper bits of the clock may change before a
+ * timer ends. */
+TEST(timers_at_the_edges)
+{
+	static const struct {
+		uint64_t now, after;
+	} table[] = {
+		{UINT64_C(1) << 40, 0},
+		{UINT64_C(1) << 40, 1},
+		{(UINT64_C(1) << 52) - TICK, 2 * TICK},
+		{(UINT64_C(1) << 58) - 100 * HK_USEC, HK_MSEC},
+		{(UINT64_C(1) << 58) - TICK, 10 * HK_SEC},
+		{(UINT64_C(1) << 62) - TICK, 10 * HK_SEC},
+	};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
+		hk_peer p;
+
+		RIG(g);
+		g.now = table[i].now;
+		struct hk_peer_rec *r = hk_rec(g.e, rig_pair(&g));
+
+		hk_timer_arm(g.e, r, HK_TIMER_PROBE, g.now, table[i].after);
+		uint64_t end = g.now + table[i].after;
+
+		CHECK(!hk_timer_next_due(g.e, g.now + table[i].after / 2, &p));
+		CHECK(hk_timer_next_due(g.e, end + 2 * TICK, &p));
+		CHECK_EQ(p, 0);
+		CHECK(!hk_timer_next_due(g.e, end + 2 * TICK, &p));
+		CHECK_EQ(g.e->timer_min, UINT64_MAX);
+	}
+}
+
 /* ---- how long, and for what ------------------------------------------------------------------ */
 
 /* RFC 6298, with what a peer may wait before it acknowledges, and between two bounds. */
