@@ -117,8 +117,9 @@ bool hk_eal_primary_alive(void);
 int hk_port_list_split(const char *list, char spec[][HK_PORT_SPEC_MAX], unsigned max,
 		       struct hk_error *err);
 
-/* Adds to @cfg what the port @spec needs from DPDK: for pci: its address and huge pages, for other
- * kinds nothing. Returns 0, or -EINVAL with a sentence if the spec does not parse. */
+/* Adds to @cfg what the port @spec needs from DPDK. For pci that is its address and huge pages, for
+ * vdev buffers in DPDK's own memory, for other kinds nothing. Returns 0, or -EINVAL with a sentence
+ * if the spec does not parse. */
 int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_error *err);
 
 /* ---- ports --------------------------------------------------------------------------------- */

@@ -34,7 +34,24 @@ TEST(configuration_is_checked)
 	REFUSED(max_rto, g.cfg.min_rto - 1);
 	REFUSED(max_peers, UINT32_MAX);
 	REFUSED(tx_blocks, UINT32_MAX);
+	REFUSED(max_peers, (1u << 24) + 1);
+	REFUSED(tx_blocks, HK_TX_BLOCKS_MAX + 1);
+	REFUSED(rx_budget, (1u << 24) + 1);
+	REFUSED(rx_budget, HK_WIRE_MAX_FRAGS - 1);
+	REFUSED(window, 24);
+	REFUSED(window_bytes, 0);
+	REFUSED(link_mbps, HK_LINK_MBPS_MAX + 1);
 #undef REFUSED
+	struct hk_engine_config c = g.cfg;
+
+	c.max_peers = c.rx_budget = 1u << 24;
+	c.tx_blocks = HK_TX_BLOCKS_MAX;
+	c.link_mbps = HK_LINK_MBPS_MAX;
+	CHECK(hk_engine_size(&c) != 0);
+	c.max_peers = c.tx_blocks = c.window_bytes = c.resend_cap = c.ack_every = 1;
+	c.rx_budget = HK_WIRE_MAX_FRAGS;
+	c.min_rto = c.max_rto = c.initial_rto = c.peer_timeout = c.target_delay = 1;
+	CHECK(hk_engine_size(&c) != 0);
 	for (uint16_t w = 8; w <= HK_WIRE_WINDOW; w *= 2) {
 		g.cfg.window = w;
 		CHECK(hk_engine_size(&g.cfg) != 0);

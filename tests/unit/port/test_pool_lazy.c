@@ -91,3 +91,22 @@ TEST(a_port_receives_into_them)
 	CHECK_CMP(resident() - before, <, FEW);
 	hk_port_close(port);
 }
+
+/* A device may share DPDK's memory with others, so it gets buffers there. */
+TEST(other_virtual_devices_have_whole_buffers)
+{
+	static const struct {
+		const char *spec;
+		bool lazy;
+	} table[] = {{"memif:dir=/x", true},
+		     {"af_xdp:iface=a", true},
+		     {"af_packet:iface=a", true},
+		     {"vdev:net_virtio_user0,path=/x", false}};
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
+		struct hk_eal_config cfg = {.lazy_buffers = true};
+
+		CHECK_OK(hk_port_spec_eal(table[i].spec, &cfg, ERR));
+		CHECK_EQ(cfg.lazy_buffers, table[i].lazy);
+	}
+}
