@@ -3,6 +3,7 @@
  * tests/unit/engine/test_engine_input.c: received frames: foreign ones, other incarnations, peers
  * that come and go, invalid acknowledgements and credit, fragments.
  */
+#include "engine/internal.h"
 #include "tests/support/rig.h"
 
 /* ---- accepted senders ---------------------------------------------------------------------- */
@@ -272,6 +273,53 @@ TEST(the_table_grows)
 	}
 	CHECK_EQ(hk_engine_peer_find(g.e, 3), HK_PEER_NONE);
 	CHECK_EQ(rig_data(&g, 3, 0), HK_RX_DROP);
+}
+
+/* The hash contains each peer once, and nothing else, before and after it grew. */
+TEST(the_hash_has_peers_alone)
+{
+	RIG(g);
+	g.cfg.max_peers = 5000;
+	rig_start(&g);
+	for (uint32_t i = 0; i < 3000; i++) {
+		rig_add(&g, 2 + 7919 * i);
+		if (i % 100)
+			continue;
+		const uint32_t *hash = hk_at(g.e, g.e->hash_off);
+		uint32_t entries = 0, sum = 0;
+
+		for (uint32_t k = 0; k <= g.e->hash_mask; k++) {
+			if (hash[k] == HK_NIL)
+				continue;
+			CHECK_CMP(hash[k], <, hk_engine_peers(g.e));
+			entries++;
+			sum += hash[k];
+		}
+		CHECK_EQ(entries, i + 1);
+		CHECK_EQ(sum, i * (i + 1) / 2);
+	}
+}
+
+/* A peer that the caller has added does not become a stranger when it comes back by itself. */
+TEST(an_added_peer_stays_one)
+{
+	RIG(g);
+	hk_peer p = rig_pair(&g);
+	struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_BYE);
+
+	CHECK(hk_rec(g.e, p)->added);
+	rig_input(&g, &h, NULL, 0);
+	h = rig_hdr(&g, 2, HK_WIRE_DATA);
+	h.src_epoch++;
+	CHECK_EQ(rig_input(&g, &h, NULL, 0), HK_RX_DELIVER);
+	CHECK_EQ(hk_engine_peer_state(g.e, p), HK_PEER_PASSIVE);
+	CHECK(hk_rec(g.e, p)->added);
+	CHECK_EQ(rig_data(&g, 3, 0), HK_RX_DELIVER);
+	hk_peer stranger = g.rx.peer;
+
+	CHECK(!hk_rec(g.e, stranger)->added);
+	CHECK_EQ(rig_add(&g, 3), stranger);
+	CHECK(hk_rec(g.e, stranger)->added);
 }
 
 TEST(peers_are_added_once)
