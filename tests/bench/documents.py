@@ -158,6 +158,7 @@ def simulation(scenario: str, **more: object) -> dict:
     """The members of a result that its plot shows."""
     bins = [400_000 - 900 * i for i in range(300)]
     return {
+        "workers": False,
         "scenario": scenario,
         "hosts": 257,
         "rate_gbit": 25,
