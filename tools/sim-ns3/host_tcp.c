@@ -224,9 +224,7 @@ void tcp_hosts_connect(struct hosts *h, bool mesh)
 
 void hosts_init(struct hosts *h, const struct host_config *c, struct net *net, uint32_t count)
 {
-	*h = (struct hosts){
-		.c = *c, .net = net, .count = count, .msg_free = MSG_NONE, .buf_free = MSG_NONE};
-	h->host = sim_alloc(count * sizeof(*h->host));
+	hosts_new(h, c, net, count);
 	tcp.hosts = h;
 	tcp.of = sim_alloc((size_t)count * count * sizeof(*tcp.of));
 	tcp.counters = sim_alloc(count * sizeof(*tcp.counters));

@@ -46,7 +46,7 @@ struct other {
 
 struct real {
 	struct hk_worker *w;
-	struct sim_nic nic;
+	struct sim_nic *nic;
 	struct other *other; /* by host */
 	uint32_t incomplete; /* first of the hosts with messages that are not complete */
 	bool again;          /* its turn must go on */
@@ -54,7 +54,7 @@ struct real {
 
 struct put {
 	struct hk_op op;
-	uint32_t host, msg;
+	uint32_t msg;
 };
 
 static struct hosts *all;
@@ -88,15 +88,12 @@ static void expect(int rc, const struct hk_error *err)
 static void complete(struct hosts *h, uint32_t m)
 {
 	h->msg[m].acked = h->msg[m].frames;
-	struct msg done = h->msg[m];
-
-	msg_end_if_done(h, m);
-	h->completed(h->arg, &done);
+	msg_complete(h, m);
 }
 
 static void handler(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned n)
 {
-	uint32_t to = ((struct real *)arg)->nic.host;
+	uint32_t to = ((struct real *)arg)->nic->host;
 	uint64_t len = 0;
 	struct head head;
 
@@ -140,7 +137,7 @@ static void lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, const c
 	(void)peer;
 	(void)why;
 	(void)text;
-	all->host[x->nic.host].n.disconnects++;
+	all->host[x->nic->host].n.disconnects++;
 }
 
 /* Messages whose last packet is acknowledged are complete. */
@@ -198,7 +195,6 @@ static void send_put(struct real *x, struct other *o, uint32_t m)
 {
 	struct put *p = sim_alloc(sizeof(*p));
 
-	p->host = x->nic.host;
 	p->msg = m;
 	if (hk_worker_put(x->w, o->peer, &p->op, memory, all->msg[m].bytes, region, 0, put_done,
 			  p) != 0)
@@ -215,7 +211,7 @@ static void send_message(struct hosts *h, struct real *x, struct other *o, uint3
 	do {
 		buf[n] = hk_worker_alloc(x->w);
 		if (!buf[n])
-			broken("no frame buffer, although some were free", x->nic.host, 0);
+			broken("no frame buffer, although some were free", x->nic->host, 0);
 		len[n] = HK_MIN(one, left);
 		left -= (uint32_t)len[n++];
 	} while (left);
@@ -269,7 +265,7 @@ static void turn(struct hosts *h, struct host *x)
 		find_complete(h, y);
 	} while (y->again || (x->waiting != MSG_NONE && !hk_worker_tx_low(y->w)));
 	x->busy = false;
-	x->n.rx_held_max = HK_MAX(x->n.rx_held_max, rte_mempool_in_use_count(y->nic.pool));
+	x->n.rx_held_max = HK_MAX(x->n.rx_held_max, rte_mempool_in_use_count(y->nic->pool));
 	x->n.reordered = hk_worker_counters(y->w)->reordered;
 
 	host_note_deadline(h, x);
@@ -326,11 +322,7 @@ void host_send(struct hosts *h, uint32_t from, uint32_t to, uint32_t bytes, bool
 				 .frames = 1,
 				 .began = h->net->events.now,
 				 .put = put || bytes > longest};
-	if (x->waiting != MSG_NONE)
-		h->msg[x->waiting_tail].next = m;
-	else
-		x->waiting = m;
-	x->waiting_tail = m;
+	msg_wait(h, x, m);
 	turn(h, x);
 }
 
@@ -352,9 +344,7 @@ unsigned sim_worker_memory_mb(const struct host_config *c, uint32_t hosts)
 
 void hosts_init(struct hosts *h, const struct host_config *c, struct net *net, uint32_t count)
 {
-	*h = (struct hosts){
-		.c = *c, .net = net, .count = count, .msg_free = MSG_NONE, .buf_free = MSG_NONE};
-	h->host = sim_alloc(count * sizeof(*h->host));
+	hosts_new(h, c, net, count);
 	net->arrived = arrived;
 	net->sent = nic_sent;
 	net->arg = h;
@@ -377,8 +367,7 @@ void host_start(struct hosts *h, uint32_t id, uint32_t peers, bool receives)
 	char name[32];
 
 	(void)receives;
-	*x = (struct host){
-		.id = id, .listed = HK_PEER_NONE, .waiting = MSG_NONE, .wake_at = UINT64_MAX};
+	host_new(x, id);
 	hk_worker_config_default(&c);
 	c.engine = h->c.engine;
 	c.engine.endpoint = id;
@@ -389,16 +378,16 @@ void host_start(struct hosts *h, uint32_t id, uint32_t peers, bool receives)
 	c.frame_max = port.info.frame_max;
 	c.lost = lost;
 	c.lost_arg = y;
-	*y = (struct real){.incomplete = MSG_NONE,
+	*y = (struct real){.nic = &nics[id],
+			   .incomplete = MSG_NONE,
 			   .other = sim_alloc(h->count * sizeof(*y->other))};
 	for (uint32_t i = 0; i < h->count; i++)
 		y->other[i] = (struct other){
 			.peer = HK_PEER_NONE, .first = MSG_NONE, .next = MSG_NONE};
 	snprintf(name, sizeof(name), "host_%u", id);
-	expect(hk_pool_create(name, h->c.pool, port.info.frame_max, &y->nic.pool, &err), &err);
-	y->nic.hosts = h;
-	y->nic.host = id;
-	nics[id] = y->nic;
+	expect(hk_pool_create(name, h->c.pool, port.info.frame_max, &y->nic->pool, &err), &err);
+	y->nic->hosts = h;
+	y->nic->host = id;
 	expect(hk_worker_open(&c, &y->w, &err), &err);
 	expect(hk_worker_add_queue(y->w, &port, (uint16_t)id, &err), &err);
 	hk_worker_set_am(y->w, AM, handler, y);

@@ -262,10 +262,7 @@ static void reap(struct hosts *h, struct host *x)
 			x->tx_in_use--;
 			if (++h->msg[m].acked < h->msg[m].frames)
 				continue;
-			struct msg done = h->msg[m];
-
-			msg_end_if_done(h, m);
-			h->completed(h->arg, &done);
+			msg_complete(h, m);
 		}
 	}
 	while ((n = hk_engine_reap_rx(x->engine, tokens, BURST)) != 0) {
@@ -475,11 +472,7 @@ void host_send(struct hosts *h, uint32_t from, uint32_t to, uint32_t bytes, bool
 				 .frames = frames,
 				 .began = h->net->events.now,
 				 .put = put || frames > HK_WIRE_MAX_FRAGS};
-	if (x->waiting != MSG_NONE)
-		h->msg[x->waiting_tail].next = m;
-	else
-		x->waiting = m;
-	x->waiting_tail = m;
+	msg_wait(h, x, m);
 	waiting_run(h, x);
 	if (!x->busy) /* otherwise a turn follows */
 		turn(h, x);
@@ -489,9 +482,7 @@ void host_send(struct hosts *h, uint32_t from, uint32_t to, uint32_t bytes, bool
 
 void hosts_init(struct hosts *h, const struct host_config *c, struct net *net, uint32_t count)
 {
-	*h = (struct hosts){
-		.c = *c, .net = net, .count = count, .msg_free = MSG_NONE, .buf_free = MSG_NONE};
-	h->host = sim_alloc(count * sizeof(*h->host));
+	hosts_new(h, c, net, count);
 	net->arrived = arrived;
 	net->sent = nic_sent;
 	net->arg = h;
@@ -511,8 +502,7 @@ void host_start(struct hosts *h, uint32_t id, uint32_t peers, bool receives)
 		c.rx_budget = HK_WIRE_MAX_FRAGS;
 	size_t bytes = hk_engine_size(&c);
 
-	*x = (struct host){
-		.id = id, .listed = HK_PEER_NONE, .waiting = MSG_NONE, .wake_at = UINT64_MAX};
+	host_new(x, id);
 	x->arena = aligned_alloc(64, bytes);
 	x->engine = x->arena ? hk_engine_init(x->arena, bytes, &c) : NULL;
 	if (!x->engine)

@@ -147,6 +147,9 @@ void host_transmit(struct hosts *h, struct host *x, uint32_t frame);
 uint8_t host_nics_stuck(const struct hosts *h, struct host *x);
 
 /* host_queue.c */
+/* Every kind of host begins with these. */
+void hosts_new(struct hosts *h, const struct host_config *c, struct net *net, uint32_t count);
+void host_new(struct host *x, uint32_t id);
 /* Adds an EVENT_WAKE for the engine's deadline, unless an earlier one is to come. */
 void host_note_deadline(struct hosts *h, struct host *x);
 /* An EVENT_WAKE of @x is here: false if an earlier event has replaced it. */
@@ -155,6 +158,10 @@ uint32_t msg_new(struct hosts *h);
 void msg_end_if_done(struct hosts *h, uint32_t m);
 /* The application at the receiver has message @m. */
 void msg_deliver(struct hosts *h, uint32_t m);
+/* Every frame of message @m is acknowledged, and `acked` says so. */
+void msg_complete(struct hosts *h, uint32_t m);
+/* Message @m, whose `next` is MSG_NONE, waits for frame buffers behind the others. */
+void msg_wait(struct hosts *h, struct host *x, uint32_t m);
 uint32_t buf_new(struct hosts *h);
 void buf_free(struct hosts *h, uint32_t b);
 void host_peer_new(const struct hosts *h, struct host *x, hk_peer p, uint32_t host);

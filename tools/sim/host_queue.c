@@ -4,6 +4,19 @@
  */
 #include "sim/host.h"
 
+void hosts_new(struct hosts *h, const struct host_config *c, struct net *net, uint32_t count)
+{
+	*h = (struct hosts){
+		.c = *c, .net = net, .count = count, .msg_free = MSG_NONE, .buf_free = MSG_NONE};
+	h->host = sim_alloc(count * sizeof(*h->host));
+}
+
+void host_new(struct host *x, uint32_t id)
+{
+	*x = (struct host){
+		.id = id, .listed = HK_PEER_NONE, .waiting = MSG_NONE, .wake_at = UINT64_MAX};
+}
+
 uint32_t msg_new(struct hosts *h)
 {
 	uint32_t m = h->msg_free;
@@ -33,6 +46,23 @@ void msg_deliver(struct hosts *h, uint32_t m)
 
 	msg_end_if_done(h, m);
 	h->delivered(h->arg, &done);
+}
+
+void msg_complete(struct hosts *h, uint32_t m)
+{
+	struct msg done = h->msg[m];
+
+	msg_end_if_done(h, m);
+	h->completed(h->arg, &done);
+}
+
+void msg_wait(struct hosts *h, struct host *x, uint32_t m)
+{
+	if (x->waiting != MSG_NONE)
+		h->msg[x->waiting_tail].next = m;
+	else
+		x->waiting = m;
+	x->waiting_tail = m;
 }
 
 uint32_t buf_new(struct hosts *h)
