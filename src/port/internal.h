@@ -370,6 +370,12 @@ int hk_memif_publish(const struct hk_spec *s, struct hk_error *err);
 int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,
 		 struct hk_error *err);
 
+/* Makes a pool with memory for @n objects of @element bytes, which the caller initializes as mbufs.
+ * @flags: RTE_MEMPOOL_F_*. NULL without memory. */
+struct rte_mempool *hk_pool_populated(const char *name, unsigned n, unsigned cache, size_t element,
+				      struct rte_pktmbuf_pool_private *priv, const char *ops,
+				      unsigned flags);
+
 /* Makes a pool of @n packet buffers, as rte_pktmbuf_pool_create_by_ops() does, or a lazy one
  * (port/pool_lazy.c). @ops: NULL for the best. NULL without memory. */
 struct rte_mempool *hk_pool_new(const char *name, unsigned n, unsigned cache, uint16_t private,

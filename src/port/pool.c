@@ -29,6 +29,24 @@ unsigned hk_port_ring_buffers(const char *device, unsigned ring)
 	return ring_buffers(info.driver_name, ring);
 }
 
+struct rte_mempool *hk_pool_populated(const char *name, unsigned n, unsigned cache, size_t element,
+				      struct rte_pktmbuf_pool_private *priv, const char *ops,
+				      unsigned flags)
+{
+	struct rte_mempool *mp = rte_mempool_create_empty(name, n, (unsigned)element, cache,
+							  sizeof(*priv), SOCKET_ID_ANY, flags);
+
+	if (!mp)
+		return NULL;
+	if (rte_mempool_set_ops_byname(mp, ops, NULL) == 0) {
+		rte_pktmbuf_pool_init(mp, priv);
+		if (rte_mempool_populate_default(mp) == (int)n)
+			return mp;
+	}
+	rte_mempool_free(mp);
+	return NULL;
+}
+
 /* Creates a pool in one piece of memory, whose objects fill exactly one page each. The driver gives
  * the kernel a umem of (number of objects) x (size of an object) bytes. The pool never places an
  * object across a page border. If objects were smaller than a page, the last ones would lie
@@ -36,18 +54,13 @@ unsigned hk_port_ring_buffers(const char *device, unsigned ring)
 static struct rte_mempool *page_pool(const char *name, unsigned n, unsigned cache)
 {
 	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = HK_AF_XDP_DATA_ROOM};
-	struct rte_mempool *mp = rte_mempool_create_empty(
-		name, n, sizeof(struct rte_mbuf) + HK_AF_XDP_DATA_ROOM, cache, sizeof(priv),
-		SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_SPREAD);
-	if (!mp)
-		return NULL;
-	if (rte_mempool_set_ops_byname(mp, rte_mbuf_best_mempool_ops(), NULL) == 0) {
-		rte_pktmbuf_pool_init(mp, &priv);
-		if (rte_mempool_populate_default(mp) == (int)n && mp->nb_mem_chunks == 1 &&
-		    mp->header_size + mp->elt_size + mp->trailer_size == 4096) {
-			rte_mempool_obj_iter(mp, rte_pktmbuf_init, NULL);
-			return mp;
-		}
+	struct rte_mempool *mp = hk_pool_populated(
+		name, n, cache, sizeof(struct rte_mbuf) + HK_AF_XDP_DATA_ROOM, &priv,
+		rte_mbuf_best_mempool_ops(), RTE_MEMPOOL_F_NO_SPREAD);
+	if (mp && mp->nb_mem_chunks == 1 &&
+	    mp->header_size + mp->elt_size + mp->trailer_size == 4096) {
+		rte_mempool_obj_iter(mp, rte_pktmbuf_init, NULL);
+		return mp;
 	}
 	rte_mempool_free(mp);
 	return NULL;

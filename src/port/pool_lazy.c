@@ -45,26 +45,6 @@ static void init(struct rte_mempool *mp, void *arg, void *object, unsigned i)
 	m->buf_iova = (rte_iova_t)(uintptr_t)m->buf_addr; /* no device uses it */
 }
 
-static struct rte_mempool *make(const char *name, unsigned n, unsigned cache, uint16_t private,
-				uint16_t data_room, const char *ops)
-{
-	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = data_room,
-						.mbuf_priv_size = private};
-	struct rte_mempool *mp = rte_mempool_create_empty(
-		name, n, (unsigned)sizeof(struct rte_mbuf) + private, cache, sizeof(priv),
-		SOCKET_ID_ANY, 0);
-
-	if (!mp)
-		return NULL;
-	if (rte_mempool_set_ops_byname(mp, ops, NULL) == 0) {
-		rte_pktmbuf_pool_init(mp, &priv);
-		if (rte_mempool_populate_default(mp) == (int)n)
-			return mp;
-	}
-	rte_mempool_free(mp);
-	return NULL;
-}
-
 struct rte_mempool *hk_pool_new(const char *name, unsigned n, unsigned cache, uint16_t private,
 				uint16_t data_room, const char *ops)
 {
@@ -73,6 +53,8 @@ struct rte_mempool *hk_pool_new(const char *name, unsigned n, unsigned cache, ui
 	if (!hk_eal_lazy_buffers())
 		return rte_pktmbuf_pool_create_by_ops(name, n, cache, private, data_room,
 						      SOCKET_ID_ANY, ops);
+	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = data_room,
+						.mbuf_priv_size = private};
 	struct lazy *l = calloc(1, sizeof(*l));
 
 	if (!l)
@@ -83,7 +65,9 @@ struct rte_mempool *hk_pool_new(const char *name, unsigned n, unsigned cache, ui
 	l->len = n * l->each;
 	l->bytes = mmap(NULL, l->len, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	l->mp = l->bytes == MAP_FAILED ? NULL : make(name, n, cache, private, data_room, ops);
+	if (l->bytes != MAP_FAILED)
+		l->mp = hk_pool_populated(name, n, cache, sizeof(struct rte_mbuf) + private, &priv,
+					  ops, 0);
 	if (!l->mp) {
 		if (l->bytes != MAP_FAILED)
 			munmap(l->bytes, l->len);

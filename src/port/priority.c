@@ -24,7 +24,7 @@ int hk_priority_attach(struct hk_port *port, unsigned priority, struct hk_error 
 
 	hk_priority_detach(port);
 	snprintf(name, sizeof(name), "hk_priority_%u", port->id);
-	port->copies = rte_pktmbuf_pool_create(name, n, BURST, 0, DATA_ROOM, SOCKET_ID_ANY);
+	port->copies = hk_pool_new(name, n, BURST, 0, DATA_ROOM, NULL);
 	if (!port->copies)
 		return hk_error_set(err, -ENOMEM,
 				    "port %s: no memory for %u copies with a tag; fix: give DPDK "
@@ -40,7 +40,7 @@ void hk_priority_detach(struct hk_port *port)
 	if (!port->copies)
 		return;
 	if (!hk_pools_left())
-		rte_mempool_free(port->copies);
+		hk_pool_delete(port->copies);
 	port->copies = NULL;
 	port->info.priority = 0;
 	port->wrapped = port->faults || port->pipe;
