@@ -77,8 +77,11 @@ install: all
 uninstall:
 	DESTDIR='$(DESTDIR)' $(PYTHON) scripts/install.py --remove '$(PREFIX)'
 
+# The plot first: the packages of the other commands take a minute more.
 demo: build
 	./hikyaku demo
+	@[ -e .venv/.complete ] || echo "installing the Python packages of the other commands"
+	@$(MAKE) --no-print-directory .venv/.complete
 
 quick: deps-check all .venv/.check
 	.venv/bin/python scripts/check.py --build $(BUILD) --jobs $(JOBS) --quick

@@ -18,6 +18,7 @@ The protocol is written in C, in the directories beside this one; Python never h
     hostd.py       a client of hikyakud
     reach.py       whether two nodes reach each other
     checkout.py    which checkout or installation this is, and the names that follow from it
+    packages.py    the Python packages of others, and the fix where one is missing
     process.py     bounded waits, process lookup, ending processes
     errors.py      the exception that users see
 """

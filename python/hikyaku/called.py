@@ -63,6 +63,13 @@ def in_checkout(path: str) -> str:
     return path if Path.cwd() == ROOT else shlex.quote(str(ROOT / path))
 
 
+def make() -> str:
+    """The command that builds or installs what is missing."""
+    if INSTALLED:
+        return "run 'make install' again in the checkout that it was installed from"
+    return "make" if Path.cwd() == ROOT else f"make -C {in_checkout('.')}"
+
+
 def install_deps() -> str:
     """The fix where a package is missing."""
     if INSTALLED:

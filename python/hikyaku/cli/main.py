@@ -10,6 +10,7 @@ import click
 from .. import __version__
 from ..called import as_typed
 from ..errors import HikyakuError
+from ..packages import missing
 from .bench import bench
 from .capture import capture
 from .daemon import daemon
@@ -45,6 +46,10 @@ def _terminate(signum: int, _frame: object) -> None:
     sys.exit(128 + signum)
 
 
+def _say(error: HikyakuError) -> None:
+    click.echo(f"hikyaku: {as_typed(str(error))}", err=True)
+
+
 def run() -> None:
     """Runs the command line. Cleans up however it ends; errors are one sentence, no traceback."""
     for signum in ENDING:
@@ -52,7 +57,13 @@ def run() -> None:
     try:
         main(standalone_mode=False, prog_name="hikyaku")
     except HikyakuError as error:
-        click.echo(f"hikyaku: {as_typed(str(error))}", err=True)
+        _say(error)
+        sys.exit(1)
+    except ModuleNotFoundError as error:
+        sentence = missing(error)
+        if sentence is None:
+            raise
+        _say(sentence)
         sys.exit(1)
     except click.ClickException as error:
         error.show()

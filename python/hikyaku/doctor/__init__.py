@@ -6,7 +6,7 @@ Each finding is one line. `ok`: works. `warn`: works, but not as well as it coul
 user. `missing`: required, but absent. The checks change nothing, except that a port whose driver
 must be asked is opened for a moment.
 
-    software.py    programs, DPDK, Open MPI
+    software.py    programs, Python packages, DPDK, Open MPI
     machine.py     cores, memory, permissions
     network.py     network interfaces, labs
     uplink.py      interfaces that this node needs itself
@@ -22,7 +22,7 @@ from .machine import cpu, memory, permissions, realtime
 from .network import interfaces, labs, xdp_leftovers
 from .sharing import port as shared_port
 from .sharing import shared_ports
-from .software import dpdk, open_mpi, programs
+from .software import dpdk, open_mpi, programs, python
 from .uplink import uplinks
 
 __all__ = ["MISSING", "OK", "WARN", "Finding", "examine"]
@@ -30,6 +30,7 @@ __all__ = ["MISSING", "OK", "WARN", "Finding", "examine"]
 
 CHECKS: tuple[Callable[[], Findings], ...] = (
     programs,
+    python,
     dpdk,
     open_mpi,
     cpu,

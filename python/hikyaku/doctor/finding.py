@@ -5,9 +5,6 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..called import in_checkout
-from ..checkout import INSTALLED, ROOT
-
 OK, WARN, MISSING = "ok", "warn", "missing"
 
 
@@ -23,13 +20,6 @@ class Finding:
 
 
 Findings = Iterator[Finding]
-
-
-def make() -> str:
-    """The command that builds what is missing."""
-    if INSTALLED:
-        return "run 'make install' again in the checkout that it was installed from"
-    return "make" if Path.cwd() == ROOT else f"make -C {in_checkout('.')}"
 
 
 def text_of(path: Path) -> str | None:

@@ -9,11 +9,12 @@ import shlex
 import time
 from pathlib import Path
 
+from ..called import make
 from ..errors import HikyakuError
 from ..hostd import run_base
 from ..record_lock import is_held
 from ..sdn.tagger import STALE_FIX, check, stale_text
-from .finding import OK, WARN, Finding, Findings, make, text_of
+from .finding import OK, WARN, Finding, Findings, text_of
 from .sharing import huge_mounts
 
 _YOUNG_S = 10  # who is just starting has files, but no lock yet

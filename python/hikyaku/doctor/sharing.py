@@ -8,11 +8,11 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..called import as_root
+from ..called import as_root, make
 from ..checkout import STATE_DIR, built
 from ..errors import HikyakuError
 from ..lab.openmpi import MODE_PARAMETER
-from .finding import MISSING, OK, WARN, Finding, Findings, make, text_of
+from .finding import MISSING, OK, WARN, Finding, Findings, text_of
 
 # Memory of a job's hikyakud, and of each rank: memory_needed() in hostd/resources.c, with the
 # ranks' default number of buffers and the frames of a memif.

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs, DPDK with its drivers, Open MPI and the BTL."""
+"""Programs, Python packages, DPDK with its drivers, Open MPI and the BTL."""
 
 import re
 import shutil
 from pathlib import Path
 
+from .. import packages
 from ..bench.common.machine import first_line, open_mpi_version
-from ..called import as_root
+from ..called import as_root, make
 from ..checkout import INSTALLED, build_dir, built
 from ..errors import HikyakuError
 from ..lab import openmpi
 from ..process import run
-from .finding import MISSING, OK, WARN, Finding, Findings, make
+from .finding import MISSING, OK, WARN, Finding, Findings
 
 PROGRAMS = {
     "ip": "iproute2",
@@ -41,6 +42,15 @@ def programs() -> Findings:
         yield Finding("programs", MISSING, f"{program} is not installed", _install(package))
     if not absent:
         yield Finding("programs", OK, f"all there: {', '.join(wanted)}")
+
+
+def python() -> Findings:
+    absent = packages.absent()
+    for name in absent:
+        text = f"{name} is not installed, for {packages.NEEDED[name]}"
+        yield Finding("Python", MISSING, text, packages.fix(name))
+    if not absent:
+        yield Finding("Python", OK, f"all packages there: {', '.join(packages.NEEDED)}")
 
 
 def dpdk() -> Findings:

@@ -12,7 +12,14 @@ __all__ = ["GossipClassifier", "GossipRegressor"]
 
 def __getattr__(name: str) -> object:
     if name in __all__:
-        from . import estimators
+        try:
+            from . import estimators
+        except ModuleNotFoundError as error:
+            from ..packages import missing
+
+            if sentence := missing(error):
+                raise ModuleNotFoundError(str(sentence), name=error.name) from error
+            raise
 
         return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
