@@ -47,4 +47,10 @@ def table(goals: list[dict], column: str | None = None) -> Table:
             f"{goal['relation']} {number(goal['limit'])}",
             "[green]met[/]" if goal["met"] else "[red]not met[/]",
         )
+    if not all(goal["met"] for goal in goals):
+        made.caption = (
+            "A goal that is not met is not a fault of this machine's set-up: goals are for quiet "
+            "cores that are near each other. docs/performance.md has those that we miss."
+        )
+        made.caption_justify = "left"
     return made
