@@ -120,8 +120,10 @@ int main(int argc, char **argv)
 	char spec[256], memory[64] = "";
 	hk_peer peer;
 
-	if (argc != 3) {
-		fprintf(stderr, "usage: hello PREFIX server|client\n");
+	if (argc != 3 || (!server && strcmp(argv[2], "client") != 0)) {
+		fprintf(stderr, "usage: hello PREFIX server|client\n"
+				"Files of the two processes begin with PREFIX. Example:\n"
+				"  hello /tmp/hello server & hello /tmp/hello client\n");
 		return 2;
 	}
 	hk_worker_config_default(&cfg);

@@ -117,3 +117,10 @@ def test_the_printed_commands_that_make_a_lab_again():
         "--ranks-per-node 2 --mtu 1500 --huge 512"
     )
     assert wrong(made) == []
+
+
+def test_commands_of_the_lab_work_in_a_checkout():
+    """Pages start them as ./hikyaku: a checkout's hikyaku is not in PATH."""
+    bare = re.compile(r"^\s*hikyaku (?:lab|bench|sim|demo)\b.*", re.MULTILINE)
+    pages = [n for n in sources() if re.match(r"README\.md|docs/[^/]*\.md|systems/.*\.md", n)]
+    assert [f"{n}: {line}" for n in pages for line in bare.findall((ROOT / n).read_text())] == []

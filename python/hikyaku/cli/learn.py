@@ -287,7 +287,7 @@ def _learn(o: dict) -> None:
         f"loss on all {plan.data.rows} rows {losses[node]:.6g} (node {node}'s model, the best of "
         f"{plan.nodes}), {measure} {value:.4f}\n"
         f"sent {summary['messages']} messages, {summary['bytes'] / 1e6:.2f} MB; "
-        f"{summary['drops']} dropped, {summary['rejects']} refused\n"
+        f"{summary['drops']} dropped (later ones replace them), {summary['rejects']} refused\n"
         f"wrote {out / 'model.npz'}, {out / 'learn.jsonl'}, {out / 'learn.png'}"
     )
 
