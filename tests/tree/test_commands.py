@@ -124,3 +124,12 @@ def test_commands_of_the_lab_work_in_a_checkout():
     bare = re.compile(r"^\s*hikyaku (?:lab|bench|sim|demo)\b.*", re.MULTILINE)
     pages = [n for n in sources() if re.match(r"README\.md|docs/[^/]*\.md|systems/.*\.md", n)]
     assert [f"{n}: {line}" for n in pages for line in bare.findall((ROOT / n).read_text())] == []
+
+
+def test_tables_show_addresses_as_they_are():
+    """Rich's consoles would show the :cd: of an address as a picture of a disc."""
+    python = [name for name in sources() if name.startswith("python/")]
+    made = [
+        (n, found) for n in python for found in re.findall(r"Console\(.*", (ROOT / n).read_text())
+    ]
+    assert [each for each in made if "emoji=False" not in each[1]] == []

@@ -46,7 +46,7 @@ def doctor(as_json: bool, port: str | None) -> None:
     if as_json:
         click.echo(json.dumps({"schema": 1, "findings": [f.to_json() for f in findings]}, indent=1))
     else:
-        console = Console(emoji=False)  # a port spec may contain ":x:"
+        console = Console(emoji=False)
         area = None
         for f in findings:
             if f.area != area:

@@ -50,4 +50,4 @@ def sample_option(default: int, text: str | None = None) -> Callable:
 
 def wide_console(columns: int = 160, *, highlight: bool = True) -> Console:
     """A console for tables; @columns wide in a file or a pipe, so that these are not cut."""
-    return Console(width=None if sys.stdout.isatty() else columns, highlight=highlight)
+    return Console(width=None if sys.stdout.isatty() else columns, highlight=highlight, emoji=False)

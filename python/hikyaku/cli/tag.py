@@ -179,7 +179,7 @@ def tag_status(as_json: bool) -> None:
         click.echo("this node has no tagged job")
     if stale := check()["stale"]:
         click.echo(as_typed(f"{stale_text(stale)}; fix: {STALE_FIX}"))
-    console = Console()
+    console = Console(emoji=False)
     for job in found:
         _show(console, job)
 

@@ -24,7 +24,7 @@ Draw = Callable[[dict], "Figure"]
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
     """Shows progress on stderr: a bar on a terminal, elsewhere a line for each step."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, emoji=False)
     if not console.is_terminal:
 
         def line(text: str, done: int, total: int) -> None:
@@ -100,5 +100,5 @@ def run_suite(
         document = run(progress)
     if judge:
         document["goals"] = judge(document)
-    show(document, Console())
+    show(document, Console(emoji=False))
     save(document, json_file, plot_file, draw)

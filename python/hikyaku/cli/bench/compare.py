@@ -36,5 +36,5 @@ def bench_compare(old: str, new: str, json_file: Path | None, **settings: object
 
     check_outputs(json_file)
     document = compare(Plan((old, new), **settings))
-    show(document, Console())
+    show(document, Console(emoji=False))
     save(document, json_file)

@@ -44,4 +44,4 @@ def bench_router(source: Path, repeats: int, batches: int, as_json: bool) -> Non
     if as_json:
         click.echo(json.dumps(result))
         return
-    report.show(result, Console())
+    report.show(result, Console(emoji=False))

@@ -173,4 +173,4 @@ def _show(stats: dict) -> None:
         table.add_row(name, *(f"{port[name]:,}" for port in stats["ports"]))
     for name in dict.fromkeys(v for port in stats["ports"] for v in port["results"]):
         table.add_row(name, *(f"{port['results'].get(name, 0):,}" for port in stats["ports"]))
-    Console().print(table)
+    Console(emoji=False).print(table)

@@ -36,7 +36,7 @@ def lab_links(name: str, as_json: bool) -> None:
     for row in rows:
         counts = [str(row[way][w]) for way in ("a_to_b", "b_to_a") for w in counted]
         table.add_row(row["link"], "up" if row["up"] else "[red]cut[/]", *counts)
-    Console().print(table)
+    Console(emoji=False).print(table)
 
 
 @click.command("cut")

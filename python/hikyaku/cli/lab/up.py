@@ -123,7 +123,7 @@ def lab_status(name: str, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(status, indent=1))
         return
-    console = Console()
+    console = Console(emoji=False)
     huge = f", {status['huge_mb']} MB of huge pages a node" if status["huge_mb"] else ""
     columns = ("node", "cores", "link", "state", "MAC", "XDP program")
     if status["launcher"] != str(LAUNCHER):
