@@ -3,12 +3,16 @@
 
 import http.server
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 import pytest
+from click.testing import CliRunner
 
+from hikyaku import lab
+from hikyaku.cli.main import main
 from hikyaku.errors import HikyakuError
 from hikyaku.sdn import client as module
 from hikyaku.sdn.client import Client, Refused, Unreachable
@@ -120,3 +124,16 @@ def test_the_client_uses_no_proxy(store, monkeypatch):
         with suppress(HikyakuError):
             Client(store.directory).get("/x")
         assert proxy.seen == []
+
+
+@pytest.mark.parametrize("words", [["status"], ["stop"], ["forget", "3"]], ids=" ".join)
+def test_a_lab_s_controller_is_named(tmp_path, monkeypatch, words):
+    """Without --lab these ask the user's own controller, which does not run here."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(lab, "all_names", lambda: ["bare", "mine"])
+    monkeypatch.setattr(lab, "lab_directory", lambda name: tmp_path / name)
+    monkeypatch.setattr(sys, "argv", ["hikyaku", "sdn", *words])
+    with Store(tmp_path / "mine/sdn").owned():
+        done = CliRunner().invoke(main, ["sdn", *words])
+    assert isinstance(done.exception, HikyakuError)
+    assert done.exception.fix == f"hikyaku sdn {' '.join(words)} --lab mine"

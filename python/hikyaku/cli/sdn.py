@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..errors import HikyakuError
 from ..process import option_words
 from ..sdn.tag import JOBS
 from .lab.common import switched_lab
@@ -61,7 +62,25 @@ def client_of(state: Path | None, lab_name: str | None = None, retry_s: float = 
 
     words = option_words(background=True, state=state, lab=lab_name)
     start = f"hikyaku sdn run {shlex.join(words)}"
-    return Client(state_directory(state, lab_name), retry_s=retry_s, start=start)
+    directory = state_directory(state, lab_name)
+    if state is None and lab_name is None and (other := _of_a_lab(directory)):
+        raise HikyakuError(f"no controller runs with {directory}, but one of a lab does", other)
+    return Client(directory, retry_s=retry_s, start=start)
+
+
+def _of_a_lab(directory: Path) -> str | None:
+    """If no controller runs with @directory, but one of a lab: the command of this process for
+    that one."""
+    from ..lab import all_names, lab_directory
+    from ..sdn.store import Store
+
+    def runs(state: Path) -> bool:
+        return state.is_dir() and Store(state).is_owned()
+
+    if runs(directory):
+        return None
+    labs = [name for name in all_names() if runs(lab_directory(name) / "sdn")]
+    return f"hikyaku {shlex.join(sys.argv[1:])} --lab {labs[0]}" if labs else None
 
 
 class _Address(click.ParamType):
@@ -198,6 +217,8 @@ def sdn_stop(state: Path | None, lab_name: str | None) -> None:
 
     directory = state_directory(state, lab_name)
     pid = background.stop(directory)
+    if pid is None and state is None and lab_name is None and (other := _of_a_lab(directory)):
+        raise HikyakuError(f"no controller runs with {directory}, but one of a lab does", other)
     if pid is None:
         click.echo(f"no controller runs with {directory}: nothing to stop")
     else:
@@ -222,7 +243,7 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
     if as_json:
         click.echo(json.dumps({**status, **topology, "jobs": jobs}, indent=1))
         return
-    console = Console()
+    console = Console(emoji=False)
     table = Table(title=f"switches ({client.address})")
     for column in ("switch", "ports", "rules", "groups", "refused"):
         table.add_column(column, justify="right")
