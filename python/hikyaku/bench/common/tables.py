@@ -55,7 +55,7 @@ def warn_if_busy(about: dict, console: Console) -> None:
 
 
 _NEAR = "near cores"
-_FAR = f"far cores (the goals are for near cores, at most {NEAR_NS:.0f} ns)"
+_FAR = f"far cores (near ones take at most {NEAR_NS:.0f} ns, and are faster)"
 
 
 def show_core_distance(about: dict, console: Console) -> None:

@@ -52,7 +52,7 @@ def show(document: dict, console: Console) -> None:
     about = document["machine"]
     for (wire, metric), rows in _groups(document).items():
         has_raw = any(r["raw"] for r in rows)
-        columns = ["size", "TCP", "range", "Hikyaku", "range", "better"]
+        columns = ["size", "TCP", "range", "Hikyaku", "range", "than TCP"]
         columns += ["raw", "shm"] if has_raw else ["shm"]
         title = f"{wire} wire: {UNITS[metric]}"
         table = left_titled(title)

@@ -58,9 +58,12 @@ def show(document: dict, console: Console) -> None:
     known = experiments()
     for name, unit in dict.fromkeys((r["experiment"], r["unit"]) for r in document["rows"]):
         rows = [r for r in document["rows"] if (r["experiment"], r["unit"]) == (name, unit)]
-        console.print(_fitting(f"{known[name].about}: {unit}", rows, console))
+        how = "computed, not run: " if known[name].computed else ""
+        console.print(_fitting(f"{how}{known[name].about}: {unit}", rows, console))
     if document["goals"]:
         console.print(goals.table(document["goals"]))
+    if all(known[row["experiment"]].computed for row in document["rows"]):
+        return
     warn_if_busy(about, console)
     console.print(
         f"Medians of {repeats_text(about['repeats'])}; {about['cpu']}, {about['cores']} cores; "

@@ -34,6 +34,7 @@ class Experiment:
     run: Callable[[Plan, Progress], list[Row]]
     goals: Callable[[list[Row]], list[dict]]
     about: str  # one line for the table's title
+    computed: bool = False  # from topology and placements alone: no switch forwards a packet
 
 
 def row(experiment: str, method: str, ranks: int, size: int, unit: str, values: list[float]) -> Row:
