@@ -3,6 +3,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,9 @@ from .bench.common import check_output
 from .options import lab_option, seed_option
 
 if TYPE_CHECKING:
+    from ..learn import job
     from ..learn.data import Data
+    from ..learn.live import Board
 
 
 @click.command()
@@ -208,9 +211,33 @@ def _data(o: dict) -> "Data":
     return data.from_csv(Path(f"{make.__name__}.csv"), make(), **how)
 
 
-def _learn(o: dict) -> None:
+def _train(
+    plan: "job.Plan", launch: Callable, out: Path, board: "Board", console: Console
+) -> "job.Outcome":
+    """Trains, and shows the table of @board meanwhile. @out: the parent of the nodes' files."""
     from rich.live import Live
 
+    from ..learn import job
+
+    try:
+        with Live(board.table(), console=console, auto_refresh=False) as live:
+
+            def show(lines: list[dict]) -> None:
+                board.take(lines)
+                live.update(board.table(), refresh=console.is_terminal)
+
+            try:
+                outcome = job.train(plan, launch, out, show)
+            finally:
+                live.transient = not any(board.last)  # no row says anything
+            live.update(board.table(), refresh=True)
+    finally:
+        if not console.is_terminal and any(board.last):
+            console.line()  # on a terminal Live adds it
+    return outcome
+
+
+def _learn(o: dict) -> None:
     from ..errors import HikyakuError
     from ..learn import job, result
     from ..learn.live import Board
@@ -241,20 +268,10 @@ def _learn(o: dict) -> None:
     else:
         launch = job.in_lab(plan.nodes, backend=o["backend"], lab_name=o["lab_name"])
 
-    console = Console()
+    console = Console(emoji=False)
     title = f"{plan.data.name}: {kind}, {plan.nodes} nodes, {o['merge']} over {o['topology']}"
     board = Board(plan.nodes, title, trims=o["merge"] == "trimmed" and plan.nodes >= 4)
-    with Live(board.table(), console=console, auto_refresh=False) as live:
-
-        def show(lines: list[dict]) -> None:
-            board.take(lines)
-            live.update(board.table(), refresh=console.is_terminal)
-
-        outcome = job.train(plan, launch, out.resolve(), show)
-        live.update(board.table(), refresh=True)
-    if not console.is_terminal:
-        console.line()  # on a terminal Live adds it
-
+    outcome = _train(plan, launch, out.resolve(), board, console)
     x, y = outcome.scaling.x(plan.data.x), outcome.scaling.y(plan.data.y)
     node, losses = result.best_node(plan.model, outcome.w, x, y)
     measure, value = result.quality(plan.model, outcome.w[node], outcome.scaling, plan.data)
@@ -282,8 +299,11 @@ def _learn(o: dict) -> None:
     result.write_model(out / "model.npz", arrays)
     for text in board.notes():
         console.print(f"note: {escape(text)}")
+    why = _STOPS[summary["stop"]]
+    if o["target_loss"] is not None and summary["stop"] != "target":
+        why += f", and the target {o['target_loss']:g} is not reached"
     console.print(
-        f"ended after {seconds:.2f} s: {_STOPS[summary['stop']]}\n"
+        f"ended after {seconds:.2f} s: {why}\n"
         f"loss on all {plan.data.rows} rows {losses[node]:.6g} (node {node}'s model, the best of "
         f"{plan.nodes}), {measure} {value:.4f}\n"
         f"sent {summary['messages']} messages, {summary['bytes'] / 1e6:.2f} MB; "

@@ -39,7 +39,8 @@ def read(path: Path, *, target: str | None = None, task: str = "auto") -> Data:
     """Reads @path by its suffix. @target: the column to predict, by name or number from 1; by
     default the last. svmlight has its own."""
     if not path.is_file():
-        raise HikyakuError(f"{path} is not a file", "name the data: --data FILE")
+        what = "is not a file" if path.exists() else "does not exist"
+        raise HikyakuError(f"the data {path} {what}", "give --data the path of a file")
     kind = _format(path)
     if kind == "csv":
         with path.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
@@ -303,11 +304,16 @@ class Scaling:
         return (y - self.y_mean) / self.y_scale
 
 
-def split(rows: int, nodes: int, seed: int) -> list[np.ndarray]:
-    """The row numbers of each node: random by the seed, in equal shares."""
+def check_nodes(rows: int, nodes: int) -> None:
+    """Raises an error if a node would have no rows."""
     if nodes > rows:
         raise HikyakuError(
             f"{nodes} nodes, and the data has {rows} row{'s' if rows != 1 else ''}",
             f"--nodes with at most {rows}",
         )
+
+
+def split(rows: int, nodes: int, seed: int) -> list[np.ndarray]:
+    """The row numbers of each node: random by the seed, in equal shares."""
+    check_nodes(rows, nodes)
     return np.array_split(np.random.default_rng(seed).permutation(rows), nodes)

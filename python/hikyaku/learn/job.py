@@ -25,7 +25,7 @@ from ..checkout import built
 from ..errors import HikyakuError
 from ..process import option_words
 from . import shard
-from .data import Data, Scaling, split
+from .data import Data, Scaling, check_nodes, split
 from .native import Model
 
 BACKENDS = ("dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1")
@@ -55,6 +55,7 @@ class Plan:
 
 def check(plan: Plan) -> None:
     """Raises an error if this cannot be trained."""
+    check_nodes(plan.data.rows, plan.nodes)
     regression = plan.data.classes is None
     if plan.kind == "linear" and not regression:
         raise HikyakuError(
@@ -200,7 +201,13 @@ def in_lab(
         crowded = ["--yield"] if nodes > cores else []
         job = Job(["-np", str(nodes), *command, *crowded], env=env, timeout=limit)
         if lab_name in all_names():
-            done = Lab.find(lab_name).launch(job)
+            lab = Lab.find(lab_name)
+            if backend == "af_xdp" and lab.topology.wire == "memif":
+                raise HikyakuError(
+                    f"lab '{lab_name}' has the wire memif, which af_xdp cannot use",
+                    lab.topology.again(wire="veth"),
+                )
+            done = lab.launch(job)
         else:
             down_dead("learn")
             # more nodes than that share namespaces: it is one machine all the same

@@ -118,10 +118,10 @@ class Board:
             pad_edge=False,
             caption=None
             if latest is None
-            else f"{latest['time']:.1f} s, loss of all {short(latest['loss_all'], 6)}",
+            else f"{latest['time']:.1f} s, agreed loss {short(latest['loss_all'], 6)}",
         )
         names = ("node", "state", "epochs", "loss", "apart", "sent", "per s")
-        for name in (*names, "drops", "rejects", "bytes"):
+        for name in (*names, "drops", "refused", "bytes"):
             # numbers fit 80 columns; a narrower terminal folds them, since a cut one is wrong
             side = "left" if name == "state" else "right"
             table.add_column(name, justify=side, overflow="fold")
