@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from execute import execute
+from hikyaku.checkout import build_dir
 from hikyaku.lab import Lab
 
 LINES = 5  # of the answer, at most
@@ -69,7 +70,8 @@ TYPOS = [
     ("reach -p af_xdp:iface=eth1 a", "give two nodes", USAGE),
     ("reach -p memif:dir=/x a b", "there is no network to try", "fix: give af_xdp"),
     ("learn --model forest", "'forest' is not one of", "'linear'"),
-    ("learn --data /no/file.csv", "/no/file.csv is not a file", "fix: name the data"),
+    ("learn --data /no/file.csv", "/no/file.csv does not exist", "fix: give --data"),
+    ("learn --data /", "the data / is not a file", "fix: give --data"),
     ("learn --nodes 1000", "1000 nodes in one lab", "fix: give up to 512"),
     ("learn --backend dpkd", "'dpkd' is not one of", "'dpdk'"),
     ("learn --fault x", "--fault: 'x' is malformed", "fix: "),
@@ -109,8 +111,34 @@ IN_A_LAB = [
     ("lab mpirun --lab {memif} -np two ./x", "must be a positive number", "fix: such as -np 2"),
     (
         "lab mpirun --lab {memif} -np 2 ./none",
-        "'./none' is not an executable",
+        "there is no program './none'",
         "fix: give the path of a program",
+    ),
+    ("lab mpirun --lab {memif} -np 2 /no/sum", "there is no program '/no/sum'", "fix: see: ls /no"),
+    (
+        "lab mpirun --lab {memif} -np 2 {build}/examples/smu",
+        "there is no program",
+        "fix: use {build}/examples/sum",
+    ),
+    (
+        "lab mpirun --lab {memif} -np 2 {build}/examples/hello",
+        "is a directory",
+        "fix: use {build}/examples/hello/hello",
+    ),
+    (
+        "lab mpirun --lab {memif} -np 2 tests/integration/conftest.py",
+        "is not an executable",
+        "bin/python tests/integration/conftest.py",
+    ),
+    (
+        "lab mpirun --lab {memif} -np 2 --mca btl_hikyaku_prot x true",
+        "no parameter 'btl_hikyaku_prot'",
+        "fix: use btl_hikyaku_port",
+    ),
+    (
+        "learn --lab {memif} --backend af_xdp",
+        "has the wire memif",
+        "lab up --lab {memif} --wire veth",
     ),
     ("lab mpirun --lab {memif} -np 2 none", "'none' is not in PATH", "fix: give its path"),
     ("lab mpirun --lab {memif} --mode hybrd -np 2 true", "no mode 'hybrd'", "fix: --mode inline"),
@@ -132,7 +160,7 @@ IN_A_LAB = [
 JOB = "lab mpirun --lab {lab} -np 2 --mca btl_hikyaku_{parameter} {program}"
 PARAMETERS = [
     ("port af_xpd:iface=hk0", '"af_xpd" is not a kind of port', "fix: use memif:"),
-    ("port af_xdp:iface=eth9", "there is no interface eth9 here", "fix: use one of lo"),
+    ("port af_xdp:iface=eth9", "there is no interface eth9 here", "fix: use one of "),
     ("port af_xdp:ifc=hk0", '"ifc" is not a key of af_xdp', "fix: use one of iface"),
     ("port memif:dir=/no/dir", "/no/dir does not exist", "fix: mkdir -p /no/dir"),
     ("port memif:socket=/no/x,role=boss", "boss", "fix: "),
@@ -226,7 +254,8 @@ def test_a_mistake(hikyaku, words, cause, fix):
 
 @pytest.mark.parametrize(("words", "cause", "fix"), IN_A_LAB, ids=[w for w, _, _ in IN_A_LAB])
 def test_a_mistake_in_a_lab(hikyaku, labs, words, cause, fix):
-    check([*hikyaku, *words.format(**labs).split()], cause, fix)
+    names = labs | {"build": build_dir()}
+    check([*hikyaku, *words.format(**names).split()], cause, fix.format(**names))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ MPI an option overrides the environment, so the user's command line wins.
 """
 
 import os
+import re
 import shlex
 import shutil
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from .. import hostd
 from ..called import install_deps
-from ..checkout import built
+from ..checkout import ROOT, built
 from ..errors import HikyakuError
 from ..process import run
 
@@ -85,10 +86,68 @@ def check_program(options: list[str], program: str) -> None:
     if "/" not in program:
         fix = f"give its path, such as ./{program}"
         raise HikyakuError(f"the program '{program}' is not in PATH", fix)
+    path = Path(program)
+    if not path.exists():
+        raise HikyakuError(f"there is no program '{program}'", _instead(path))
+    if path.is_dir():
+        raise HikyakuError(f"'{program}' is a directory, not a program", _inside(path))
     fix = "give the path of a program"
-    if _is_code(Path(program)):
+    if path.suffix == ".py":
+        python = ROOT / ".venv/bin/python"
+        fix = f"let Python run it: {python if python.exists() else 'python3'} {program}"
+    elif _is_code(path):
         fix = f"chmod +x {shlex.quote(program)}"
     raise HikyakuError(f"the program '{program}' is not an executable file", fix)
+
+
+def _programs(directory: Path) -> list[str]:
+    if not directory.is_dir():
+        return []
+    return [p.name for p in directory.iterdir() if p.is_file() and os.access(p, os.X_OK)]
+
+
+def _instead(path: Path) -> str:
+    """A fix that names the programs whose names resemble @path's, in the same directory."""
+    near = get_close_matches(path.name, _programs(path.parent), n=3)
+    if near:
+        return f"use {' or '.join(str(path.with_name(name)) for name in near)}"
+    return "give the path of a program" if path.parent.is_dir() else f"see: ls {path.parent}"
+
+
+def _inside(directory: Path) -> str:
+    """A fix that names the programs in @directory; the one with its name first."""
+    there = sorted(_programs(directory), key=lambda name: (name != directory.name, name))
+    if not there:
+        return "give the path of a program"
+    return f"use {' or '.join(str(directory / name) for name in there[:3])}"
+
+
+def check_parameters(options: list[str]) -> None:
+    """Raises an error if mpirun's @options set a parameter of Hikyaku that does not exist. Open MPI
+    ignores such a one."""
+    i = 0
+    while i < len(options):
+        name = options[i].lstrip("-")
+        if name in ("mca", "gmca"):
+            _check_parameter(options[i + 1])
+        i += 1 + _VALUES.get(name, 0)
+
+
+def _check_parameter(name: str) -> None:
+    framework, _, rest = name.partition("_")
+    if framework not in ("btl", "coll") or not rest.startswith("hikyaku_"):
+        return
+    listing = run(
+        [
+            *("env", f"OMPI_MCA_mca_base_component_path={component_path()}"),
+            *("ompi_info", "--param", framework, "hikyaku", "--level", "9", "--parsable"),
+        ]
+    )
+    known = set(re.findall(rf":param:({framework}_hikyaku_\w+):", listing))
+    if known and name not in known:
+        near = get_close_matches(name, known, n=2)
+        fix = f"use {' or '.join(near)}" if near else "see: man btl_hikyaku"
+        raise HikyakuError(f"Hikyaku has no parameter '{name}'", fix)
 
 
 def _is_code(path: Path) -> bool:

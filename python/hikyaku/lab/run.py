@@ -171,6 +171,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     ranks = openmpi.rank_count(options)
     openmpi.check_hosts(options, [node.name for node in topology.nodes])
     openmpi.check_program(options, program[0])
+    openmpi.check_parameters(options)
     check(topology, job)
     first = topology.nodes[0].name
     given = {**os.environ, **job.env}
