@@ -15,17 +15,25 @@
 
 #include <arpa/inet.h>
 #include <linux/ethtool.h>
+#include <linux/if_arp.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
 
-static void list_netdevs(char *out, size_t len)
+/* Lists the interfaces that carry Ethernet to other machines: a port on loopback does not open. */
+static void list_netdevs(int fd, char *out, size_t len)
 {
 	struct if_nameindex *all = if_nameindex();
 	size_t n = 0;
 	*out = '\0';
-	for (struct if_nameindex *i = all; i && i->if_index && n < len; i++)
+	for (struct if_nameindex *i = all; i && i->if_index && n < len; i++) {
+		struct ifreq ifr;
+		memset(&ifr, 0, sizeof(ifr));
+		strncpy(ifr.ifr_name, i->if_name, sizeof(ifr.ifr_name) - 1);
+		if (ioctl(fd, SIOCGIFHWADDR, &ifr) != 0 || ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
+			continue;
 		n += (size_t)snprintf(out + n, len - n, "%s%s", n ? ", " : "", i->if_name);
+	}
 	if (all)
 		if_freenameindex(all);
 }
@@ -48,14 +56,21 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
 		rc = -ENODEV;
 	if (rc == 0 && ioctl(fd, SIOCGIFFLAGS, &ifr) == 0)
 		dev->up = ifr.ifr_flags & IFF_UP;
+	if (rc != 0)
+		list_netdevs(fd, names, sizeof(names));
 	close(fd);
 	if (rc == 0)
 		return 0;
-	list_netdevs(names, sizeof(names));
-	return hk_error_set(err, rc,
-			    "port %s: there is no interface %s here; fix: use one of %s (this "
-			    "network namespace has no other)",
-			    spec, name, names);
+	if (!names[0])
+		return hk_error_set(err, rc,
+				    "port %s: there is no interface %s here, nor any other that "
+				    "carries Ethernet",
+				    spec, name);
+	return hk_error_set(
+		err, rc,
+		"port %s: there is no interface %s here; fix: use one of %s, but not the "
+		"one by which you are logged in",
+		spec, name, names);
 }
 
 int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)

@@ -369,7 +369,7 @@ def test_sharing_modes(spec, mode):
         ("af_xdp:ifac=lo", '"ifac" is not a key', "iface"),
         ("memif:dir=/x;faults=drp=1", '"drp"', "drop="),
         ("pci:9999", '"9999" is not a PCI address', "lspci"),
-        ("af_packet:iface=absent0", "there is no interface 'absent0'", "lo"),
+        ("af_packet:iface=absent0", "there is no interface 'absent0'", ""),
     ],
 )
 def test_wrong_port_specs(spec, error, fix):
@@ -378,6 +378,15 @@ def test_wrong_port_specs(spec, error, fix):
     assert finding.state == "missing"
     assert error in finding.text
     assert fix in finding.fix
+
+
+def test_an_absent_interface_is_answered_by_those_that_can_have_a_port(tmp_path, monkeypatch):
+    for name, kind in (("lo", "772"), ("eth0", "1"), ("eth1", "1"), ("ib0", "32")):
+        nic(tmp_path, name, type=kind)
+    network = doctor.uplink.Network(routes=[{"dst": "default", "dev": "eth0"}])
+    monkeypatch.setattr(doctor.sharing.Network, "of_this_node", lambda: network)
+    (finding,) = doctor.sharing.port("af_xdp:iface=eth9", tmp_path / "class/net")
+    assert finding.fix == "use one of: eth1"
 
 
 def steering(spec: str) -> list[tuple[str, str]]:

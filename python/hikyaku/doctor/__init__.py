@@ -48,6 +48,7 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
 
 
 def examine(port: str | None = None) -> list[Finding]:
-    """All findings; with @port, also how ranks can share it and how it tells their frames apart."""
+    """All findings; with @port, first how ranks can share it and how it tells their frames
+    apart."""
     asked = list(shared_port(port)) if port else []
-    return [finding for check in CHECKS for finding in check()] + asked
+    return asked + [finding for check in CHECKS for finding in check()]

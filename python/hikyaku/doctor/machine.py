@@ -75,8 +75,8 @@ def _raised(limit: str, value: str) -> str:
 
 
 def may_be_realtime() -> bool:
-    """Can this process get a real-time priority, as hikyakud asks (hostd/wakeup_priority.h)? The
-    thread keeps its priority."""
+    """Can this process get a real-time priority, as hikyakud asks? The thread keeps its
+    priority."""
     policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
     soft, hard = resource.getrlimit(resource.RLIMIT_RTPRIO)
     try:
@@ -92,9 +92,7 @@ def may_be_realtime() -> bool:
 
 def realtime(may: Callable[[], bool] = may_be_realtime) -> Findings:
     if may():
-        yield Finding(
-            "permissions", OK, "hikyakud may have a real-time priority (hostd/wakeup_priority.h)"
-        )
+        yield Finding("permissions", OK, "hikyakud may have a real-time priority")
     else:
         yield Finding(
             "permissions",

@@ -13,6 +13,7 @@ from ..checkout import STATE_DIR, built
 from ..errors import HikyakuError
 from ..lab.openmpi import MODE_PARAMETER
 from .finding import MISSING, OK, WARN, Finding, Findings, text_of
+from .uplink import Network, needs
 
 # Memory of a job's hikyakud, and of each rank: memory_needed() in hostd/resources.c, with the
 # ranks' default number of buffers and the frames of a memif.
@@ -95,7 +96,7 @@ def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sy
     every = [m for m in every if (str(m.directory) == given if given else not _of_a_lab(m))]
     usable = sorted((m for m in every if m.usable), key=lambda m: m.page_kb)
     if not usable:
-        text = "no hugetlbfs is mounted"
+        text = "no hugetlbfs is mounted for jobs outside of labs"
         if every:
             text = f"no hugetlbfs lets this user in ({', '.join(str(m.directory) for m in every)})"
         yield Finding(
@@ -125,6 +126,12 @@ def _ask(spec: str) -> subprocess.CompletedProcess:
     )
 
 
+def _for_ports(net: Path) -> list[str]:
+    """The interfaces of Ethernet that this node does not need itself."""
+    ethernet = [each.name for each in net.iterdir() if text_of(each / "type") == "1"]
+    return sorted(set(ethernet) - set(needs(Network.of_this_node())))
+
+
 # hikyakud's status for an invalid port spec (hostd/hikyakud.c)
 _NO_PORT = 2
 
@@ -136,12 +143,12 @@ def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
         return
     named = _INTERFACE.search(spec)
     if named and not (net / named[1]).exists():
-        there = ", ".join(sorted(d.name for d in net.iterdir())) or "none"
+        there = ", ".join(_for_ports(net))
         yield Finding(
             "shared ports",
             MISSING,
             f"port {spec}: there is no interface '{named[1]}'",
-            f"use one of: {there}",
+            f"use one of: {there}" if there else "see which there are: ip link",
         )
         return
     try:

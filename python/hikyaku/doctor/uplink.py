@@ -33,6 +33,10 @@ class Network:
 
     @classmethod
     def of_this_node(cls) -> "Network":
+        """An empty one where iproute2 is missing, which programs() reports."""
+        if not (shutil.which("ip") and shutil.which("ss")):
+            return cls()
+
         def ip(*what: str) -> list[dict]:
             return json.loads(run(["ip", "-json", *what]) or "[]")
 
@@ -106,8 +110,6 @@ def needs(network: Network) -> dict[str, list[str]]:
 
 def uplinks(network: Network | None = None) -> Findings:
     if network is None:
-        if not (shutil.which("ip") and shutil.which("ss")):
-            return  # programs() says so
         network = Network.of_this_node()
     needed = needs(network)
     for name, what in sorted(needed.items()):
