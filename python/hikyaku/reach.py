@@ -8,6 +8,7 @@ latency.
 
 import json
 import os
+import re
 import secrets
 import shlex
 import subprocess
@@ -154,6 +155,12 @@ class Answer:
         return all(line.ok for line in self.lines)
 
 
+def _beginning(said: str, lines: int = 2) -> str:
+    """The first @lines that tell something: Open MPI frames its messages, and adds many."""
+    words = [line.strip() for line in said.splitlines() if re.search(r"[a-z]{2}", line)]
+    return " / ".join(words[:lines]) or "it printed nothing"
+
+
 def reach(port: str, launch: Launch, timeout_s: float = 10) -> Answer:
     if port.startswith("memif:"):
         raise HikyakuError(
@@ -169,9 +176,8 @@ def reach(port: str, launch: Launch, timeout_s: float = 10) -> Answer:
         if "error" in report:
             raise HikyakuError.said(report["error"], f"{report['host']}: ")
     if len(sides) < 2:
-        said = " ".join(err.split())[:300] or "it printed nothing"
         raise HikyakuError(
-            f"mpirun did not run both sides (status {status}): {said}",
+            f"mpirun did not run both sides (status {status}): {_beginning(err)}",
             "see that `mpirun --host A,B hostname` works, and that Hikyaku lies at the same path",
         )
     answer = Answer(judge(sides["a"], sides["b"]))

@@ -112,3 +112,12 @@ def test_the_command_of_mpirun(monkeypatch):
     assert launch(["-np", "1", "x"], 5) == (3, "out", "err")
     assert seen[0][:5] == ["mpirun", "--mca", "oob_tcp_if_include", "eth0", "--host"]
     assert seen[0][5:] == ["n1:1,n2:1", "-np", "1", "x"]
+
+
+def test_what_mpirun_said_first_is_shown():
+    """Open MPI adds twenty lines about what may be wrong."""
+    said = (
+        "ssh: Could not resolve hostname a: not known\n" + "-" * 74 + "\nORTE was unable\nto start"
+    )
+    with pytest.raises(HikyakuError, match=r"hostname a: not known / ORTE was unable; fix: "):
+        reach.reach("af_xdp:iface=eth1", lambda *_: (255, "", said))
