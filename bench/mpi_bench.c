@@ -329,6 +329,18 @@ static long number(const char *text, char **end, long max)
 	return n;
 }
 
+/* A number of bytes, such as 64K. */
+static long bytes(const char *text, char **end, long max)
+{
+	long n = number(text, end, max);
+	int shift = **end == 'K' ? 10 : **end == 'M' ? 20 : 0;
+
+	if (n > max >> shift)
+		fail("not a number in range: ", text);
+	*end += shift != 0;
+	return n << shift;
+}
+
 static int parse_sizes(const char *text, int *sizes)
 {
 	int n = 0;
@@ -337,13 +349,15 @@ static int parse_sizes(const char *text, int *sizes)
 	for (const char *p = text;; p = end + 1) {
 		if (n == MAX_SIZES)
 			fail("too many sizes: ", text);
-		sizes[n++] = (int)number(p, &end, MAX_SIZE);
+		sizes[n++] = (int)bytes(p, &end, MAX_SIZE);
 		if (!*end)
 			return n;
 		if (*end != ',')
-			fail("sizes are numbers, separated by commas: ", text);
+			fail("fix: give sizes such as 8,64K,1M in place of ", text);
 	}
 }
+
+#define METRIC_NAMES "latency_us, bandwidth_MBps, bibandwidth_MBps, messages_per_s"
 
 static void parse_metrics(char *text)
 {
@@ -354,7 +368,8 @@ static void parse_metrics(char *text)
 		while (i < METRICS && strcmp(metrics[i].name, word) != 0)
 			i++;
 		if (i == METRICS)
-			fail("no such metric: ", word);
+			fail("no such metric; fix: use some of " METRIC_NAMES " in place of ",
+			     word);
 		chosen[i] = true;
 	}
 }
@@ -363,8 +378,8 @@ static const char usage[] =
 	"usage: mpirun -np 2 mpi_bench [--sizes N,...] [--metrics NAME,...] [--sample-ms N] "
 	"[--window N]\n"
 	"                              [--line FILE] [--switch SOCKET --turns N [--most-ms N]]\n"
-	"  --sizes      message sizes in bytes [8,1024,65536]\n"
-	"  --metrics    latency_us, bandwidth_MBps, bibandwidth_MBps, messages_per_s [latency_us]\n"
+	"  --sizes      message sizes in bytes, also such as 64K or 1M [8,1K,64K]\n"
+	"  --metrics    " METRIC_NAMES " [latency_us]\n"
 	"  --sample-ms  how long each timing lasts [30]\n"
 	"  --window     messages in a window, at most 64 [64]\n"
 	"  --line       file of 64 zero bytes that both ranks map: time of a cache line\n"
