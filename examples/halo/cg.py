@@ -3,7 +3,7 @@
 
 The matrix is the 5-point Laplacian on n * n points.
 
-    mpirun -np 2 python examples/halo/cg.py
+    ./hikyaku lab mpirun -np 2 .venv/bin/python examples/halo/cg.py
 
 The program checks the residual at the end.
 """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Jacobi's iteration for the 5-point Laplacian on n * n points, cut into boxes; two fields at once.
 
-    mpirun -np 2 python examples/halo/jacobi.py
+    ./hikyaku lab mpirun -np 2 .venv/bin/python examples/halo/jacobi.py
 
 Each rank computes its inner points while the exchange is under way. The program compares the result
 with that of one process.

@@ -132,6 +132,7 @@ int main(int argc, char **argv)
 	cfg.engine.epoch = (uint32_t)time(NULL);
 	cfg.frame_max = 0;
 	cfg.lost = on_lost;
+	fprintf(stderr, "hello: the %s waits for the %s\n", me, other);
 	snprintf(spec, sizeof(spec), "memif:socket=%s.sock,role=%s", argv[1], me);
 	if (hk_worker_open_port_spec(&cfg, spec, TIMEOUT_S * 1000, &w, &err) != 0) {
 		fprintf(stderr, "hello: %s\n", err.text);
@@ -153,7 +154,7 @@ int main(int argc, char **argv)
 		wait_for(w, &finished, "message from the client");
 		printf("put: %s\n", memory);
 	} else {
-		static const char text[] = "bytes that nobody received";
+		static const char text[] = "hello by a put";
 		struct hk_op op;
 		int status = 1;
 

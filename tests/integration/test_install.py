@@ -381,7 +381,7 @@ def test_hello_is_built_by_pkg_config_and_sends_and_puts(compile_with, tmp_path)
         finally:
             server.kill()
         assert server.returncode == 0
-        assert out == "message: hello\nput: bytes that nobody received\n"
+        assert out == "message: hello\nput: hello by a put\n"
         assert not list(tmp_path.glob("wire*")), "the next run would read old addresses"
 
 
