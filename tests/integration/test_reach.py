@@ -26,6 +26,14 @@ def wire(get_lab):
 
 
 @pytest.mark.alone
+def test_nodes_of_several_ranks(hikyaku, get_lab):
+    """Both sides must not start on one node."""
+    code, found = findings(hikyaku, get_lab(2, "veth", 2), "af_packet:iface=hk0")
+    assert code == 0
+    assert found[0]["text"].startswith("node0 to node1: ")
+
+
+@pytest.mark.alone
 def test_a_good_wire(hikyaku, wire):
     status, (there, back, latency) = findings(hikyaku, wire, "af_xdp:iface=hk0")
     assert status == 0

@@ -69,9 +69,10 @@ def _in_lab(name: str) -> "Launch":
     from ..lab import Job, Lab
 
     where = Lab.find(name)
+    hosts = ",".join(f"{node.name}:1" for node in where.topology.nodes[:2])
 
     def launch(arguments: list[str], limit: float) -> tuple[int, str, str]:
-        done = where.launch(Job(arguments, tcp=True, timeout=limit))
+        done = where.launch(Job(["--host", hosts, *arguments], tcp=True, timeout=limit))
         return done.returncode, done.stdout, done.stderr
 
     return launch
