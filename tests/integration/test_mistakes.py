@@ -114,9 +114,14 @@ IN_A_LAB = [
         "there is no program './none'",
         "fix: give the path of a program",
     ),
-    ("lab mpirun --lab {memif} -np 2 /no/sum", "there is no program '/no/sum'", "fix: see: ls /no"),
+    ("lab mpirun --lab {memif} -np 2 /no/sum", "there is no program '/no/sum'", "fix: see: ls /"),
     (
         "lab mpirun --lab {memif} -np 2 {build}/examples/smu",
+        "there is no program",
+        "fix: use {build}/examples/sum",
+    ),
+    (
+        "lab mpirun --lab {memif} -np 2 {build}/example/sum",
         "there is no program",
         "fix: use {build}/examples/sum",
     ),
@@ -150,6 +155,7 @@ IN_A_LAB = [
     ("lab mpirun --lab {memif} --tcp --mode inline -np 2 true", "--tcp does not use", "leave out"),
     ("lab mpirun --lab {veth} -np 6 true", "need 3 ports a node", "--ranks-per-node 3"),
     ("lab cut --lab {memif} node0", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
+    ("sdn run --lab none", "lab 'none' is not up", "--lab none --wire ovs --topology"),
     ("sdn status --lab {memif}", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
     ("lab mpirun --lab {ovs} --tcp -np 2 true", "has no controller", "sdn run --background --lab"),
     ("sdn status --lab {ovs}", "no controller runs", "sdn run --background --lab"),

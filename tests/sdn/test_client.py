@@ -126,14 +126,25 @@ def test_the_client_uses_no_proxy(store, monkeypatch):
         assert proxy.seen == []
 
 
-@pytest.mark.parametrize("words", [["status"], ["stop"], ["forget", "3"]], ids=" ".join)
-def test_a_lab_s_controller_is_named(tmp_path, monkeypatch, words):
+LAB_MPIRUN = "hikyaku lab mpirun --lab mine --tcp --tag -np 2 ./program"
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        ("sdn status", "hikyaku sdn status --lab mine"),
+        ("sdn stop", "hikyaku sdn stop --lab mine"),
+        ("sdn forget 3", "hikyaku sdn forget 3 --lab mine"),
+        ("tag run --sdn --iface lo -- true", LAB_MPIRUN),
+    ],
+)
+def test_a_lab_s_controller_is_named(tmp_path, monkeypatch, words, fix):
     """Without --lab these ask the user's own controller, which does not run here."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(lab, "all_names", lambda: ["bare", "mine"])
     monkeypatch.setattr(lab, "lab_directory", lambda name: tmp_path / name)
-    monkeypatch.setattr(sys, "argv", ["hikyaku", "sdn", *words])
+    monkeypatch.setattr(sys, "argv", ["hikyaku", *words.split()])
     with Store(tmp_path / "mine/sdn").owned():
-        done = CliRunner().invoke(main, ["sdn", *words])
+        done = CliRunner().invoke(main, words.split())
     assert isinstance(done.exception, HikyakuError)
-    assert done.exception.fix == f"hikyaku sdn {' '.join(words)} --lab mine"
+    assert done.exception.fix == fix

@@ -64,13 +64,12 @@ def client_of(state: Path | None, lab_name: str | None = None, retry_s: float = 
     start = f"hikyaku sdn run {shlex.join(words)}"
     directory = state_directory(state, lab_name)
     if state is None and lab_name is None and (other := _of_a_lab(directory)):
-        raise HikyakuError(f"no controller runs with {directory}, but one of a lab does", other)
+        raise _other_lab(directory, other)
     return Client(directory, retry_s=retry_s, start=start)
 
 
 def _of_a_lab(directory: Path) -> str | None:
-    """If no controller runs with @directory, but one of a lab: the command of this process for
-    that one."""
+    """If no controller runs with @directory, but one of a lab: that lab's name."""
     from ..lab import all_names, lab_directory
     from ..sdn.store import Store
 
@@ -79,8 +78,17 @@ def _of_a_lab(directory: Path) -> str | None:
 
     if runs(directory):
         return None
-    labs = [name for name in all_names() if runs(lab_directory(name) / "sdn")]
-    return f"hikyaku {shlex.join(sys.argv[1:])} --lab {labs[0]}" if labs else None
+    return next((name for name in all_names() if runs(lab_directory(name) / "sdn")), None)
+
+
+def _other_lab(directory: Path, lab: str) -> HikyakuError:
+    """The fix is the command of this process, for the controller of @lab."""
+    words = sys.argv[1:]
+    if words[:1] == ["sdn"]:
+        again = f"hikyaku {shlex.join(words)} --lab {lab}"
+    else:  # tag run -- PROGRAM is for real nodes
+        again = f"hikyaku lab mpirun --lab {lab} --tcp --tag -np 2 ./program"
+    return HikyakuError(f"no controller runs with {directory}, but one of a lab does", again)
 
 
 class _Address(click.ParamType):
@@ -218,7 +226,7 @@ def sdn_stop(state: Path | None, lab_name: str | None) -> None:
     directory = state_directory(state, lab_name)
     pid = background.stop(directory)
     if pid is None and state is None and lab_name is None and (other := _of_a_lab(directory)):
-        raise HikyakuError(f"no controller runs with {directory}, but one of a lab does", other)
+        raise _other_lab(directory, other)
     if pid is None:
         click.echo(f"no controller runs with {directory}: nothing to stop")
     else:
