@@ -37,13 +37,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rte_interrupts.h>
@@ -83,6 +83,13 @@ static void on_event(void *arg)
 	__atomic_store_n(&c->guard->done, 1, __ATOMIC_RELEASE);
 }
 
+/* Sleeps: among many processes that only yield, the interrupt thread would wait for seconds until
+ * the scheduler comes round to it. */
+static void leave_core(void)
+{
+	(void)nanosleep(&(struct timespec){.tv_nsec = 20000}, NULL);
+}
+
 /* Makes the interrupt thread rebuild its set of descriptors and then run @fn, which may be NULL. */
 static int in_interrupt_thread(struct hk_memif_guard *g, void (*fn)(struct hk_memif_guard *))
 {
@@ -105,11 +112,11 @@ static int in_interrupt_thread(struct hk_memif_guard *g, void (*fn)(struct hk_me
 			rc = -ETIMEDOUT;
 			break;
 		}
-		sched_yield();
+		leave_core();
 	}
 	/* -EAGAIN: the callback has not returned yet */
 	while (rte_intr_callback_unregister(ih, on_event, &c) == -EAGAIN)
-		sched_yield();
+		leave_core();
 out:
 	if (c.fd >= 0)
 		close(c.fd);

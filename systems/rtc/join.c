@@ -340,7 +340,7 @@ static int name_missing(struct hk_rtc_join *join, struct hk_error *err)
 			    missing, join->size, names, missing > 4 ? ", …" : "");
 }
 
-static int fence(struct hk_rtc_join *join, int64_t deadline_ms, struct hk_error *err)
+int hk_rtc_join_fence(struct hk_rtc_join *join, int64_t deadline_ms, struct hk_error *err)
 {
 	struct wait *w = wait_new(join->size);
 	struct request *q = w ? request_new(w, join->me.rank) : NULL;
@@ -402,7 +402,7 @@ int hk_rtc_join_exchange(struct hk_rtc_join *join, const char *own,
 	int rc = publish_address(join, own, err);
 
 	if (rc == 0)
-		rc = fence(join, deadline_ms, err);
+		rc = hk_rtc_join_fence(join, deadline_ms, err);
 	for (unsigned i = 0; i < join->size && rc == 0; i++)
 		rc = read_address(join, i, address[i], deadline_ms, err);
 	return rc;

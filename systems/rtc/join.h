@@ -30,6 +30,10 @@ int hk_rtc_join_exchange(struct hk_rtc_join *join, const char *own,
 			 char (*address)[HK_RTC_ADDRESS_MAX], int64_t deadline_ms,
 			 struct hk_error *err);
 
+/* Waits until all nodes have called it, without use of the processor. Returns as the former does.
+ */
+int hk_rtc_join_fence(struct hk_rtc_join *join, int64_t deadline_ms, struct hk_error *err);
+
 /* Frees @join, which may be NULL. The process leaves PMIx when it exits. */
 void hk_rtc_join_end(struct hk_rtc_join *join);
 

@@ -117,7 +117,14 @@ static int find_peers(struct opening *o, struct hk_error *err)
 	for (uint16_t i = 0; rc == 0 && i < o->c.nodes; i++)
 		if (i != o->c.node)
 			rc = ops->peer(b, i, o->peers.address[i], err);
-	return rc == 0 && ops->connect ? ops->connect(b, o->deadline_ms, err) : rc;
+	if (rc == 0 && ops->connect) {
+		rc = ops->connect(b, o->deadline_ms, err);
+		/* A node that polls already would keep the others from their connections, if they
+		 * share its core. */
+		if (rc == 0 && o->join)
+			rc = hk_rtc_join_fence(o->join, o->deadline_ms, err);
+	}
+	return rc;
 }
 
 int hk_rtc_open(const struct hk_rtc_config *cfg, struct hk_rtc **rtc, struct hk_error *err)

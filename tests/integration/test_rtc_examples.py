@@ -99,3 +99,10 @@ def test_double(get_lab, program):
     assert sorted(result.stdout.split("\n")) == sorted(
         ["", "node 0 says 40", "node 0 says 42", "node 0 says 44"]
     )
+
+
+def test_more_nodes_than_cores(get_lab, program):
+    """Nodes that are connected must not keep the core from those that are not: 66 wires."""
+    mca, argv = {"mpi_yield_when_idle": "1"}, [program("examples/double")]
+    result = get_lab(2, "memif", 1).mpirun(12, argv, mca=mca, timeout=60)
+    assert result.returncode == 0, result.stderr + result.stdout
