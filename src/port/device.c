@@ -326,7 +326,7 @@ void hk_port_stop(struct hk_port *port)
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
 	struct no_sigpipe guard;
 
-	if (!p || !p->started || p->stopped)
+	if (!p || !p->started || p->stopped || p->udp)
 		return;
 	no_sigpipe_begin(&guard);
 	(void)rte_eth_dev_stop(port->id);

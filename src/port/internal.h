@@ -267,6 +267,7 @@ struct hk_port_impl {
 	bool own_pool, configured, started, stopped, is_vdev;
 	int claim;          /* AF_XDP: hk_xdp_claim(); -1: none */
 	bool queues_tested; /* AF_XDP: other processes have no socket on the queues */
+	struct hk_udp *udp; /* udp:… (port/udp.h) */
 	struct hk_memif_guard *guard;
 	struct hk_port_share *share; /* NULL: not shared */
 	bool attached;               /* a secondary's */

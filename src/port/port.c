@@ -14,6 +14,7 @@
 #include "port/pipe.h"
 #include "port/priority.h"
 #include "port/split.h"
+#include "port/udp.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -38,24 +39,12 @@ struct wanted {
 static int wait_link(struct hk_port_impl *p, int64_t deadline, int timeout_ms,
 		     struct hk_error *err);
 
-/* Tries once to open the port. Sets *@unbound if it failed because an AF_XDP queue is in use or
- * cannot be bound yet. *@tested: the queues were found free; another test would only get
- * in our own way. */
-static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **port, bool *tested,
-		     bool *unbound, struct hk_error *err)
+static int open_device(struct hk_port_impl *p, const struct wanted *w, int64_t deadline,
+		       bool *tested, bool *unbound, struct hk_error *err)
 {
 	struct rte_eth_dev_info dev;
-	struct hk_port_impl *p = calloc(1, sizeof(*p));
-	*port = NULL;
-	if (!p)
-		return hk_error_set(err, -ENOMEM, "no memory for port %s", w->spec);
+	int rc = hk_device_make(p, err);
 
-	p->claim = -1;
-	p->queues_tested = *tested;
-	int rc = hk_spec_parse(w->spec, &p->spec, err);
-	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
-	if (rc == 0)
-		rc = hk_device_make(p, err);
 	*unbound = rc == -EBUSY && p->spec.kind == HK_SPEC_AF_XDP;
 	*tested = p->queues_tested;
 	if (rc == 0)
@@ -77,6 +66,38 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 		rc = hk_device_start(p, deadline, err);
 	if (rc == 0 && w->steered && p->port.info.queues > 1)
 		rc = hk_queues_steer(p, &dev, w->sample, deadline, err);
+	return rc;
+}
+
+static int open_udp(struct hk_port_impl *p, const struct wanted *w, struct hk_error *err)
+{
+	if (w->queues || w->split)
+		return hk_error_set(err, -ENOTSUP,
+				    "port %s: a UDP socket has one queue; fix: use mode inline",
+				    w->spec);
+	return hk_udp_open(p, w->buffers, w->pool, err);
+}
+
+/* Tries once to open the port. Sets *@unbound if it failed because an AF_XDP queue is in use or
+ * cannot be bound yet. *@tested: the queues were found free; another test would only get
+ * in our own way. */
+static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **port, bool *tested,
+		     bool *unbound, struct hk_error *err)
+{
+	struct hk_port_impl *p = calloc(1, sizeof(*p));
+	*port = NULL;
+	if (!p)
+		return hk_error_set(err, -ENOMEM, "no memory for port %s", w->spec);
+
+	p->claim = -1;
+	p->queues_tested = *tested;
+	int rc = hk_spec_parse(w->spec, &p->spec, err);
+	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
+	*unbound = false;
+	if (rc == 0)
+		rc = p->spec.kind == HK_SPEC_UDP
+			     ? open_udp(p, w, err)
+			     : open_device(p, w, deadline, tested, unbound, err);
 	if (rc == 0 && p->spec.priority)
 		rc = hk_priority_attach(&p->port, p->spec.priority, err);
 	if (rc == 0 && p->spec.faulty)
@@ -87,7 +108,8 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 		hk_port_close(&p->port);
 		return rc;
 	}
-	hk_device_describe(p);
+	if (!p->udp)
+		hk_device_describe(p);
 	if (w->queues && hk_share_publish(p, err) != 0) {
 		hk_port_close(&p->port);
 		return -ENOMEM;
@@ -170,6 +192,7 @@ void hk_port_close(struct hk_port *port)
 	bool memif_server = p->spec.kind == HK_SPEC_MEMIF && p->spec.server;
 	hk_faults_detach(port);
 	hk_steer_end(p);
+	hk_udp_close(p);
 	if (memif_server && p->dev_name[0])
 		hk_memif_unlisten(p->spec.socket);
 	if (p->dev_name[0])
@@ -208,6 +231,9 @@ static int guard_link(struct hk_port_impl *p, struct hk_error *err)
 static bool driver_link(const struct hk_port *port)
 {
 	struct rte_eth_link link;
+
+	if (((const struct hk_port_impl *)port)->udp)
+		return true; /* a socket sends whenever the kernel has a route */
 	return rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status;
 }
 
@@ -261,6 +287,8 @@ int hk_port_wait_fd(const struct hk_port *port)
 		return hk_netdev_socket(AF_PACKET, if_nametoindex(p->spec.iface));
 	case HK_SPEC_AF_XDP:
 		return hk_netdev_socket(AF_XDP, 0);
+	case HK_SPEC_UDP:
+		return hk_udp_fd(p);
 	default:
 		return -1;
 	}

@@ -9,6 +9,7 @@
  *   memif:socket=/run/a.sock,role=server|client[,id=N][,frame=N][,ring=N]     one such wire
  *   af_xdp:iface=hk0[,queue=N][,mode=auto|copy][,busy=N][,force=1]
  *   af_packet:iface=hk0[,ring=N]
+ *   udp:addr=ADDRESS|INTERFACE[,port=N][,mtu=N]
  *   pci:0000:3b:02.1[,frame=N][,ring=N]    any NIC or virtual function that DPDK drives
  *   vdev:net_xyz0,key=value      any other DPDK virtual device
  *

@@ -75,6 +75,9 @@ bool hk_port_spec_shares_queues(const char *spec, const char **why)
 		return driver_shares("net_af_packet", why);
 	case HK_SPEC_AF_XDP:
 		return driver_shares("net_af_xdp", why);
+	case HK_SPEC_UDP:
+		*why = "a UDP socket has one queue";
+		return false;
 	case HK_SPEC_MEMIF:
 		*why = "it is one wire with one queue; a set of wires (memif:dir=DIR) has more";
 		return false;

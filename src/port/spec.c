@@ -72,6 +72,12 @@ static const struct key af_packet_keys[] = {
 	NUMBER_KEY(priority, 0, PRIORITY_MAX),
 };
 
+static const struct key udp_keys[] = {
+	TEXT_KEY(addr),
+	{"port", KEY_NUMBER, offsetof(struct hk_spec, udp_port), sizeof(unsigned), 1, 65535, false},
+	NUMBER_KEY(mtu, 576, 65535),
+};
+
 #define HAS_KEYS(t) t, HK_ARRAY_LEN(t)
 static const struct form {
 	const char *prefix;
@@ -83,6 +89,7 @@ static const struct form {
 	{"memif", HK_SPEC_MEMIF_SET, HAS_KEYS(memif_set_keys)},
 	{"af_xdp", HK_SPEC_AF_XDP, HAS_KEYS(af_xdp_keys)},
 	{"af_packet", HK_SPEC_AF_PACKET, HAS_KEYS(af_packet_keys)},
+	{"udp", HK_SPEC_UDP, HAS_KEYS(udp_keys)},
 	{"pci", HK_SPEC_PCI, NULL, 0},
 	{"vdev", HK_SPEC_VDEV, NULL, 0},
 };
@@ -381,7 +388,7 @@ int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err)
 	if (!f)
 		return hk_error_set(err, -EINVAL,
 				    "port %s: \"%s\" is not a kind of port; fix: use memif:…, "
-				    "af_xdp:…, af_packet:…, pci:… or vdev:… (docs/ports.md)",
+				    "af_xdp:…, af_packet:…, udp:…, pci:… or vdev:… (docs/ports.md)",
 				    spec->text, copy);
 	spec->kind = f->kind;
 	if (f->keys)

@@ -17,6 +17,7 @@ enum hk_spec_kind {
 	HK_SPEC_MEMIF_SET, /* a wire set */
 	HK_SPEC_AF_XDP,
 	HK_SPEC_AF_PACKET,
+	HK_SPEC_UDP,
 	HK_SPEC_PCI,
 	HK_SPEC_VDEV,
 };
@@ -29,10 +30,13 @@ struct hk_spec {
 	char socket[108]; /* memif: path of the socket */
 	char dir[108];    /* wire set: directory of the sockets */
 	char iface[16];   /* af_xdp, af_packet: name of the interface */
+	char addr[64];    /* udp: IPv4 address, or name of the interface */
 	char device[200]; /* pci: address; vdev: name and arguments in DPDK's form */
 	bool server;
 	unsigned id, frame, ring, queue, busy; /* values of the keys; 0: not given */
 	unsigned force;                        /* af_xdp: 1: accept the default route's interface */
+	unsigned udp_port;                     /* udp: 0: any free one */
+	unsigned mtu;                          /* udp: of the path; 0: the interface's */
 	unsigned priority;                     /* of small frames (port/priority.h); 0: no tags */
 	enum hk_spec_mode mode;
 	bool faulty; /* the spec has ;faults= */

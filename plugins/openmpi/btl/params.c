@@ -45,11 +45,12 @@ static void reg_port(void)
 {
 	struct hk_btl_params *p = PARAMS;
 
-	reg_string("port",
-		   "The port: af_xdp:iface=NAME, af_packet:iface=NAME, pci:ADDRESS or "
-		   "memif:dir=DIR; {local_rank} and {rank} are replaced. Several ports, with + "
-		   "between them, share long messages. See docs/ports.md",
-		   OPAL_INFO_LVL_1, &p->port);
+	reg_string(
+		"port",
+		"The port: af_xdp:iface=NAME, af_packet:iface=NAME, udp:addr=NAME, pci:ADDRESS or "
+		"memif:dir=DIR; {local_rank} and {rank} are replaced. Several ports, with + "
+		"between them, share long messages. See docs/ports.md",
+		OPAL_INFO_LVL_1, &p->port);
 	reg_string("mode",
 		   "The polling mode. inline (the default): the rank polls a port of its own, or "
 		   "its progress thread does. hybrid: the rank polls queues of a port that all "

@@ -86,6 +86,22 @@ TEST(kernel_interfaces)
 	CHECK_STR(s.iface, "eth0");
 }
 
+TEST(sockets)
+{
+	struct hk_spec s = parse("udp:addr=10.0.0.1,port=4791,mtu=1400");
+
+	CHECK_EQ(s.kind, HK_SPEC_UDP);
+	CHECK_STR(s.addr, "10.0.0.1");
+	CHECK_EQ(s.udp_port, 4791);
+	CHECK_EQ(s.mtu, 1400);
+	s = parse("udp:addr=eth0");
+	CHECK(s.udp_port == 0 && s.mtu == 0);
+	CHECK_EQ(hk_spec_parse("udp:port=4791", &s, ERR), -EINVAL);
+	CHECK_EQ(hk_spec_parse("udp:addr=eth0,mtu=575", &s, ERR), -EINVAL);
+	CHECK_EQ(hk_spec_parse("udp:addr=eth0,port=0", &s, ERR), -EINVAL);
+	CHECK_EQ(hk_spec_parse("udp:addr=eth0,port=65536", &s, ERR), -EINVAL);
+}
+
 TEST(priorities)
 {
 	struct hk_spec s;

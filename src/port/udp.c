@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/udp.c: frames by a UDP socket: trains out and in. See port/udp.h.
+ */
+#include "port/udp.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+
+#include <rte_ether.h>
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+#define ETHERTYPE RTE_BE16(0x88b5) /* HK_WIRE_ETHERTYPE; the wire is a layer of its own */
+
+static void mac_of(const struct sockaddr_in *at, uint8_t mac[6])
+{
+	memcpy(mac, &at->sin_addr.s_addr, 4);
+	memcpy(mac + 4, &at->sin_port, 2);
+}
+
+static void address_of(const uint8_t mac[6], struct sockaddr_in *at)
+{
+	*at = (struct sockaddr_in){.sin_family = AF_INET};
+	memcpy(&at->sin_addr.s_addr, mac, 4);
+	memcpy(&at->sin_port, mac + 4, 2);
+}
+
+/* ---- in -------------------------------------------------------------------------------------- */
+
+/* Gives a train a buffer for each piece. False: no buffer is free. */
+static bool fill(struct hk_udp *u, struct hk_udp_train *t)
+{
+	for (unsigned i = 0; i < u->pieces; i++) {
+		if (t->m[i])
+			continue;
+		t->m[i] = rte_pktmbuf_alloc(u->pool);
+		if (HK_UNLIKELY(!t->m[i]))
+			return false;
+		t->piece[i] = (struct iovec){
+			rte_pktmbuf_mtod_offset(t->m[i], char *, RTE_ETHER_HDR_LEN), u->piece};
+	}
+	return true;
+}
+
+static void prepare(struct hk_udp *u, struct hk_udp_train *t, struct mmsghdr *in)
+{
+	in->msg_hdr = (struct msghdr){
+		.msg_name = &t->from,
+		.msg_namelen = sizeof(t->from),
+		.msg_iov = t->piece,
+		.msg_iovlen = u->pieces,
+		.msg_control = t->control,
+		.msg_controllen = sizeof(t->control),
+	};
+}
+
+/* The length of a train's pieces but the last; its own length, if it is one datagram. */
+static unsigned piece_of(struct msghdr *h, unsigned len)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
+		int size;
+
+		if (c->cmsg_level != SOL_UDP || c->cmsg_type != UDP_GRO)
+			continue;
+		memcpy(&size, CMSG_DATA(c), sizeof(size));
+		if (size > 0)
+			return HK_MIN((unsigned)size, len);
+	}
+	return len;
+}
+
+static void add_ready(struct hk_udp *u, struct rte_mbuf *m, unsigned len, const uint8_t from[6])
+{
+	m->data_len = (uint16_t)(RTE_ETHER_HDR_LEN + len);
+	m->pkt_len = m->data_len;
+	struct rte_ether_hdr *eth = rte_pktmbuf_mtod(m, struct rte_ether_hdr *);
+
+	memcpy(&eth->dst_addr, u->mac, sizeof(u->mac));
+	memcpy(&eth->src_addr, from, sizeof(u->mac));
+	eth->ether_type = ETHERTYPE;
+	u->ready[u->ready_count++] = m;
+}
+
+/* Copies @len bytes at @at of the train to @out. */
+static void copy_out(const struct hk_udp *u, const struct hk_udp_train *t, unsigned at,
+		     unsigned len, char *out)
+{
+	while (len > 0) {
+		unsigned in = at % u->piece, now = HK_MIN(len, u->piece - in);
+
+		memcpy(out, (const char *)t->piece[at / u->piece].iov_base + in, now);
+		out += now;
+		at += now;
+		len -= now;
+	}
+}
+
+/* Makes frames of a train of @len bytes in pieces of @size. */
+static void take(struct hk_udp *u, struct hk_udp_train *t, unsigned len, unsigned size)
+{
+	unsigned count = (len + size - 1) / size;
+	uint8_t from[6];
+
+	if (HK_UNLIKELY(size > u->piece || count > HK_UDP_PIECES)) {
+		u->dropped_rx += count;
+		return;
+	}
+	mac_of(&t->from, from);
+	if (count == 1 || size == u->piece) {
+		for (unsigned i = 0, left = len; i < count; i++, left -= size) {
+			add_ready(u, t->m[i], HK_MIN(left, size), from);
+			t->m[i] = NULL;
+		}
+		return;
+	}
+	for (unsigned at = 0; at < len; at += size) {
+		struct rte_mbuf *m = rte_pktmbuf_alloc(u->pool);
+
+		if (HK_UNLIKELY(!m)) {
+			u->dropped_rx++;
+			continue;
+		}
+		unsigned now = HK_MIN(len - at, size);
+
+		copy_out(u, t, at, now, rte_pktmbuf_mtod_offset(m, char *, RTE_ETHER_HDR_LEN));
+		add_ready(u, m, now, from);
+	}
+}
+
+static void receive(struct hk_udp *u)
+{
+	unsigned n = 0;
+
+	u->ready_at = u->ready_count = 0;
+	while (n < HK_UDP_TRAINS && fill(u, &u->train[n])) {
+		prepare(u, &u->train[n], &u->in[n]);
+		n++;
+	}
+	int got = n ? recvmmsg(u->fd, u->in, n, MSG_DONTWAIT, NULL) : 0;
+
+	for (int i = 0; i < got; i++) {
+		struct msghdr *h = &u->in[i].msg_hdr;
+		unsigned len = u->in[i].msg_len;
+
+		if (HK_UNLIKELY(len == 0 || h->msg_flags & MSG_TRUNC ||
+				h->msg_namelen != sizeof(struct sockaddr_in)))
+			u->dropped_rx++;
+		else
+			take(u, &u->train[i], len, piece_of(h, len));
+	}
+}
+
+uint16_t hk_udp_rx(void *queue, struct rte_mbuf **m, uint16_t n)
+{
+	struct hk_udp *u = queue;
+
+	if (u->ready_at == u->ready_count)
+		receive(u);
+	unsigned now = HK_MIN((unsigned)n, u->ready_count - u->ready_at);
+
+	memcpy(m, &u->ready[u->ready_at], now * sizeof(*m));
+	u->ready_at += now;
+	return (uint16_t)now;
+}
+
+void hk_udp_drain(struct hk_udp *u)
+{
+	rte_pktmbuf_free_bulk(&u->ready[u->ready_at], u->ready_count - u->ready_at);
+	u->ready_at = u->ready_count = 0;
+	for (unsigned t = 0; t < HK_UDP_TRAINS; t++)
+		for (unsigned i = 0; i < HK_UDP_PIECES; i++) {
+			rte_pktmbuf_free(u->train[t].m[i]);
+			u->train[t].m[i] = NULL;
+		}
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+static const uint8_t *destination(const struct rte_mbuf *m)
+{
+	return rte_pktmbuf_mtod(m, const uint8_t *);
+}
+
+static unsigned payload(const struct rte_mbuf *m)
+{
+	return rte_pktmbuf_pkt_len(m) - RTE_ETHER_HDR_LEN;
+}
+
+/* Adds the bytes of a frame behind its Ethernet header to @part. Returns the number of parts, at
+ * most two: our frames have at most two buffers. */
+static unsigned add_parts(struct rte_mbuf *m, struct iovec *part)
+{
+	part[0] = (struct iovec){rte_pktmbuf_mtod_offset(m, char *, RTE_ETHER_HDR_LEN),
+				 m->data_len - (size_t)RTE_ETHER_HDR_LEN};
+	if (HK_LIKELY(!m->next))
+		return 1;
+	part[1] = (struct iovec){rte_pktmbuf_mtod(m->next, char *), m->next->data_len};
+	return 2;
+}
+
+/* How many of the @n frames at @m make a train: one peer, one length, of which the last is at most
+ * that long. */
+static unsigned train_of(const struct hk_udp *u, struct rte_mbuf **m, unsigned n)
+{
+	unsigned size = payload(m[0]), bytes = size, count = 1;
+
+	n = HK_MIN(n, u->pieces);
+	while (count < n && memcmp(destination(m[count]), destination(m[0]), 6) == 0 &&
+	       payload(m[count]) <= size && bytes + payload(m[count]) <= HK_UDP_BYTES) {
+		unsigned len = payload(m[count++]);
+
+		bytes += len;
+		if (len < size)
+			break;
+	}
+	return count;
+}
+
+/* Makes one message of @count frames. Returns the number of parts. */
+static unsigned compose(struct hk_udp *u, unsigned message, struct rte_mbuf **m, unsigned count,
+			struct iovec *part)
+{
+	struct msghdr *h = &u->out[message].msg_hdr;
+	unsigned parts = 0;
+
+	address_of(destination(m[0]), &u->to[message]);
+	for (unsigned i = 0; i < count; i++)
+		parts += add_parts(m[i], part + parts);
+	*h = (struct msghdr){
+		.msg_name = &u->to[message],
+		.msg_namelen = sizeof(u->to[message]),
+		.msg_iov = part,
+		.msg_iovlen = parts,
+	};
+	u->frames[message] = count;
+	if (count == 1)
+		return parts;
+	h->msg_control = u->gso[message];
+	h->msg_controllen = sizeof(u->gso[message]);
+	struct cmsghdr *c = CMSG_FIRSTHDR(h);
+	uint16_t size = (uint16_t)payload(m[0]);
+
+	*c = (struct cmsghdr){.cmsg_level = SOL_UDP,
+			      .cmsg_type = UDP_SEGMENT,
+			      .cmsg_len = CMSG_LEN(sizeof(size))};
+	memcpy(CMSG_DATA(c), &size, sizeof(size));
+	return parts;
+}
+
+uint16_t hk_udp_tx(void *queue, struct rte_mbuf **m, uint16_t n)
+{
+	struct hk_udp *u = queue;
+	unsigned messages = 0, parts = 0, frames = 0, sent = 0;
+
+	n = HK_MIN(n, HK_UDP_BURST);
+	while (frames < n) {
+		unsigned count = train_of(u, m + frames, n - frames);
+
+		parts += compose(u, messages++, m + frames, count, u->part + parts);
+		frames += count;
+	}
+	for (unsigned at = 0; at < messages;) {
+		int done = sendmmsg(u->fd, u->out + at, messages - at, MSG_DONTWAIT);
+
+		if (done < 0 && (errno == EAGAIN || errno == ENOBUFS))
+			break;
+		if (done < 0) {
+			/* a frame that does not leave is a lost one, as in a network */
+			u->failed_tx += u->frames[at];
+			done = 1;
+		}
+		for (int i = 0; i < done; i++)
+			sent += u->frames[at++];
+	}
+	for (unsigned i = 0; i < sent; i++)
+		rte_pktmbuf_free(m[i]);
+	return (uint16_t)sent;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/udp.h: ports on a UDP socket of the kernel (udp:…), for networks that route, and for users
+ * without privileges.
+ *
+ * DESIGN NOTES
+ *
+ * Problem. AF_XDP and PCI ports need rights, and frames with our EtherType pass no router. The
+ * kernel's UDP passes everywhere. But one system call for each frame makes it slower than TCP.
+ *
+ * Approach. A frame without its Ethernet header is the payload of one datagram. Frames of one
+ * length to one peer leave in one system call (UDP_SEGMENT, udp(7)). The kernel cuts them apart at
+ * the NIC, and a virtual link not at all. The receiver gets them back in one call (UDP_GRO).
+ *
+ * The layers above know Ethernet addresses. A node's address here is its IPv4 address and UDP port,
+ * which are six bytes too. So this file reads them from a frame's destination, and writes them as
+ * the source of a received one.
+ *
+ * To DPDK the port is a device that DPDK has not made. It has a number at the upper end, and its rx
+ * and tx are in rte_eth_fp_ops, where rte_eth_rx_burst() finds those of every driver. So the way of
+ * a frame has no branch for it.
+ *
+ * Copies. The kernel writes into buffers of the pool. A train whose pieces have the length of the
+ * largest frame, as bulk has, fills one buffer with each piece. Others are copied apart.
+ */
+#ifndef HK_PORT_UDP_H
+#define HK_PORT_UDP_H
+
+#include "port/internal.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define HK_UDP_BYTES    65507u /* payload of the largest datagram, IPv4 */
+#define HK_UDP_PIECES   64u    /* pieces of a train: UDP_MAX_SEGMENTS of Linux before 6.9 */
+#define HK_UDP_TRAINS   4u     /* trains that one call receives */
+#define HK_UDP_BURST    64u    /* frames that one call sends */
+#define HK_UDP_OVERHEAD 28u    /* headers of IPv4 and UDP */
+
+/* The buffers that the next train fills. */
+struct hk_udp_train {
+	struct rte_mbuf *m[HK_UDP_PIECES];
+	struct iovec piece[HK_UDP_PIECES];
+	struct sockaddr_in from;
+	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+};
+
+struct hk_udp {
+	int fd;
+	struct rte_mempool *pool;
+	uint8_t mac[6];  /* our address and port */
+	unsigned piece;  /* bytes of the largest frame without its Ethernet header */
+	unsigned pieces; /* that the largest train has */
+	/* received frames that the caller has no space for yet */
+	struct rte_mbuf *ready[HK_UDP_TRAINS * HK_UDP_PIECES];
+	unsigned ready_at, ready_count;
+	struct hk_udp_train train[HK_UDP_TRAINS];
+	struct mmsghdr in[HK_UDP_TRAINS];
+	/* tx: of one call */
+	struct mmsghdr out[HK_UDP_BURST];
+	struct sockaddr_in to[HK_UDP_BURST];
+	struct iovec part[HK_UDP_BURST * 2];
+	_Alignas(struct cmsghdr) char gso[HK_UDP_BURST][CMSG_SPACE(sizeof(uint16_t))];
+	unsigned frames[HK_UDP_BURST]; /* of each message */
+	/* frames that neither side's counters show */
+	uint64_t
+		dropped_rx; /* larger than our frames, or without a free buffer to cut them apart */
+	uint64_t failed_tx; /* that the kernel refused: no route, or larger than the path allows */
+};
+
+/* Makes the socket of @p's spec, its buffers (@buffers beside those that it needs itself, or from
+ * @pool), and a number for the port. */
+int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *pool,
+		struct hk_error *err);
+
+/* Frees all that hk_udp_open() made, except the pool. */
+void hk_udp_close(struct hk_port_impl *p);
+
+/* The descriptor of the port's socket. */
+int hk_udp_fd(const struct hk_port_impl *p);
+
+/* Bursts, in the form that rte_eth_fp_ops has. @queue: a struct hk_udp. */
+uint16_t hk_udp_rx(void *queue, struct rte_mbuf **m, uint16_t n);
+uint16_t hk_udp_tx(void *queue, struct rte_mbuf **m, uint16_t n);
+
+/* Frees the buffers that wait for frames. */
+void hk_udp_drain(struct hk_udp *u);
+
+#endif
