@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -215,7 +215,9 @@ def run(get_lab, program) -> Callable[..., RunResult]:
         mca: dict[str, str] | None = None,
         limit: float = LIMIT_S,
         watchdog: float = WATCHDOG_S,
+        before: Sequence[str] = (),
     ) -> RunResult:
+        """@before: a command that starts the program, with its options."""
         wire, nodes, ranks = where
         huge_mb = ranks * HUGE_MB if mode in ("hybrid", "split", "daemon") else 0
         lab: Lab = get_lab(nodes, wire, ranks, huge_mb, ports)
@@ -225,7 +227,7 @@ def run(get_lab, program) -> Callable[..., RunResult]:
             argv = with_faults(faults, seed, argv)
         return lab.mpirun(
             nodes * ranks,
-            argv,
+            [*before, *argv],
             tcp=tcp,
             mode=mode,
             mca=mca,

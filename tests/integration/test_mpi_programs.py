@@ -43,6 +43,7 @@ LABS = [
     ("memif", 2, 2),
     ("veth", 2, 2),
     ("veth", 4, 1),
+    ("udp", 2, 2),
 ]
 
 # Without --slow, these programs run in every lab, and the others only in ALL_PROGRAM_LABS.
@@ -100,6 +101,14 @@ def test_results_equal_those_over_tcp_under_faults(run, lab):
     over_tcp = digest_of(run(lab, "digest --rounds 8", tcp=True))
     crc = {"btl_hikyaku_crc": "1"}
     assert digest_of(run(lab, "digest --rounds 8", faults=FAULTS, mca=crc)) == over_tcp
+
+
+def test_ranks_of_one_interface_without_capabilities(run):
+    """A UDP socket needs none, and each rank has one of its own."""
+    bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    mca = {"btl_hikyaku_crc": "1"}
+    command = "p2p_random --rounds 10"
+    assert_passed(run(LABS[-1], command, faults=FAULTS, mca=mca, before=bare), command)
 
 
 # A veth does not report a rate, so that bulk there waits for grants only if the job names one.

@@ -205,7 +205,7 @@ def wire_links(topology: Topology, node: Node, link: str | None = None) -> list[
             "use a lab of wire veth; or kill the daemon or a rank at one end; or let frames be "
             "lost, by ';faults=drop=1' behind the port; or name a kernel link by --link tcp0",
         )
-    return [name for name in there if name.startswith("hk")]
+    return [name for name in there if name.startswith("tcp" if topology.wire == "udp" else "hk")]
 
 
 def set_links(node: Node, links: list[str], *, up: bool) -> None:

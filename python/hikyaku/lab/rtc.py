@@ -28,6 +28,8 @@ def settings(
         ours[f"{PREFIX}ADDRESS_DPDK"] = memif
         # no other interface is there; the kernel's packet socket leaves nothing on it
         ours[f"{PREFIX}ADDRESS_RAW"] = "tcp0"
+    elif topology.wire == "udp":
+        ours[BACKEND] = "udp"
     else:
         ours[BACKEND] = "af_xdp"
         ours[f"{PREFIX}ADDRESS_DPDK"] = "af_packet:iface=hk{local_rank}"

@@ -3,7 +3,8 @@
 
     n0, n1, …    a namespace for each node, with
                    ctl0      control network: mpirun's daemons talk over it
-                   tcp0      the wire that TCP is measured on; never carries an XDP program
+                   tcp0      the wire that TCP is measured on; never carries an XDP program. On
+                             wire udp Hikyaku uses it too, by UDP sockets
                    hk0 …     (veth, ovs) the data wires, one for each local rank; where a rank has
                              several ports, hk0r1 and so on are the others of rank 0
     ctl          a namespace with the bridge of the control network
@@ -23,7 +24,8 @@ from ..process import option_words
 from .names import checkout_of
 from .wiring import Wiring
 
-WIRES = ("memif", "veth", "ovs")
+WIRES = ("memif", "veth", "udp", "ovs")
+WITHOUT_LINKS = ("memif", "udp")  # wires without links of their own: ranks of any number
 MAX_NODES = 64
 MAX_PORTS = 8  # of a rank
 # The largest MTU at which veth takes an XDP program and a frame with its headroom fits a page.
@@ -86,7 +88,7 @@ class Topology:
     @property
     def data_ports(self) -> int:
         """The number of ranks of a node that have data interfaces."""
-        return 0 if self.wire == "memif" else self.ranks_per_node
+        return 0 if self.wire in WITHOUT_LINKS else self.ranks_per_node
 
     def data_links(self) -> list[tuple[str, int]]:
         """The data interfaces of each node, with the index of the port at its rank."""

@@ -43,13 +43,16 @@ def run(
 
     down_dead("bench")
     for wire in wires:
+        # DPDK has no port on a UDP socket to compare with
+        chosen = [each for each in transports if (wire, each) != ("udp", "raw")]
+        done += repeats * (len(transports) - len(chosen))
         with Lab.up(2, wire, mtu=mtu, name=own_name("bench", wire)) as lab:
             for repeat in range(repeats):
-                for transport in turned(transports, repeat):
+                for transport in turned(chosen, repeat):
                     once(lab, wire, transport, f"repeat {repeat + 1} of {repeats}")
                     done += 1
             samples.draw_more(
-                transports,
+                chosen,
                 lambda cell, who, here=wire: who if cell[0] == here else None,
                 repeats,
                 repeats,

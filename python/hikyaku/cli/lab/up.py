@@ -10,7 +10,7 @@ from rich.table import Table
 
 from ...called import as_typed
 from ...checkout import LAUNCHER
-from ...lab.topology import DEFAULT_MTU
+from ...lab.topology import DEFAULT_MTU, WIRES
 from ..options import json_flag
 from .common import lab_option
 
@@ -19,10 +19,11 @@ from .common import lab_option
 @click.option("--nodes", type=int, help="Number of nodes.  [default: 2, or that of the topology]")
 @click.option(
     "--wire",
-    type=click.Choice(["memif", "veth", "ovs"]),
+    type=click.Choice(WIRES),
     default="memif",
     help="memif: a user-space wire, shared memory in place of a NIC. "
-    "veth: a kernel wire, used through AF_XDP. ovs: veth links to OpenFlow switches.",
+    "veth: a kernel wire, used through AF_XDP. udp: the same, used through UDP sockets, without "
+    "privileges. ovs: veth links to OpenFlow switches.",
 )
 @click.option(
     "--topology",
