@@ -3,6 +3,8 @@
 
 import http.server
 import json
+import os
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -116,6 +118,18 @@ def test_the_token_is_not_shown_if_the_address_changes_meanwhile(store, monkeypa
         with pytest.raises(Unreachable):
             client.get("/x")
         assert stranger.seen == []
+
+
+def test_a_controller_that_is_busy_is_not_started_again(store, monkeypatch):
+    with controller(store):
+        client = Client(store.directory)
+    # what listens there does not answer in time
+    monkeypatch.setattr(module, "LIMIT", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent, store.owned():
+        store.set_address(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(Unreachable, match="timed out") as error:
+            client.get("/x")
+    assert error.value.fix == f"see what process {os.getpid()} does: top -b -n 1 -p {os.getpid()}"
 
 
 def test_the_client_uses_no_proxy(store, monkeypatch):

@@ -90,7 +90,10 @@ class Client:
         raise Refused(f"the controller refused {method} {path}: {_error(said)}", answer.status)
 
     def _silent(self, why: object, kind: type[HikyakuError] = Unreachable) -> HikyakuError:
-        return kind(f"the controller at {self.address} does not answer: {why}", self._start)
+        fix = self._start
+        if pid := Store(self.directory).owner():  # it runs, and is busy or stopped
+            fix = f"see what process {pid} does: top -b -n 1 -p {pid}"
+        return kind(f"the controller at {self.address} does not answer: {why}", fix)
 
     def get(self, path: str) -> object:
         return self._call("GET", path)
