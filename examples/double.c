@@ -84,9 +84,13 @@ int main(void)
 	}
 	if (hk_rtc_nodes(rtc) < 2)
 		hk_rtc_stop(rtc); /* there is no client */
-	if (hk_rtc_node(rtc) != 0)
-		for (uint32_t v = 20; v < 23; v++)
-			hk_rtc_send(rtc, 0, DOUBLE, &v, sizeof(v), NULL);
+	for (uint32_t v = 20; v < 23 && hk_rtc_node(rtc) != 0; v++) {
+		int rc = hk_rtc_send(rtc, 0, DOUBLE, &v, sizeof(v), NULL);
+		if (rc != 0) {
+			fprintf(stderr, "not sent: %s\n", strerror(-rc));
+			hk_rtc_stop(rtc);
+		}
+	}
 	hk_rtc_run(rtc); /* until hk_rtc_stop() */
 	hk_rtc_close(rtc);
 	return left == 0 || left == 3 ? 0 : 1;
