@@ -134,17 +134,29 @@ static void take(struct hk_udp *u, struct hk_udp_train *t, unsigned len, unsigne
 	}
 }
 
+/* recvmsg() is quicker than recvmmsg() for one. */
+static int read_trains(struct hk_udp *u, unsigned n)
+{
+	if (n > 1)
+		return recvmmsg(u->fd, u->in, n, MSG_DONTWAIT, NULL);
+	ssize_t len = recvmsg(u->fd, &u->in->msg_hdr, MSG_DONTWAIT);
+
+	u->in->msg_len = (unsigned)len;
+	return len < 0 ? 0 : 1;
+}
+
 static void receive(struct hk_udp *u)
 {
 	unsigned n = 0;
 
 	u->ready_at = u->ready_count = 0;
-	while (n < HK_UDP_TRAINS && fill(u, &u->train[n])) {
+	while (n < u->asked && fill(u, &u->train[n])) {
 		prepare(u, &u->train[n], &u->in[n]);
 		n++;
 	}
-	int got = n ? recvmmsg(u->fd, u->in, n, MSG_DONTWAIT, NULL) : 0;
+	int got = n ? read_trains(u, n) : 0;
 
+	u->asked = got == (int)u->asked ? HK_MIN(2 * u->asked, HK_UDP_TRAINS) : 1;
 	for (int i = 0; i < got; i++) {
 		struct msghdr *h = &u->in[i].msg_hdr;
 		unsigned len = u->in[i].msg_len;
@@ -254,6 +266,14 @@ static unsigned compose(struct hk_udp *u, unsigned message, struct rte_mbuf **m,
 	return parts;
 }
 
+/* sendmsg() is quicker than sendmmsg() for one. */
+static int send_messages(struct hk_udp *u, unsigned at, unsigned end)
+{
+	if (end - at > 1)
+		return sendmmsg(u->fd, u->out + at, end - at, MSG_DONTWAIT);
+	return sendmsg(u->fd, &u->out[at].msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+}
+
 uint16_t hk_udp_tx(void *queue, struct rte_mbuf **m, uint16_t n)
 {
 	struct hk_udp *u = queue;
@@ -267,7 +287,7 @@ uint16_t hk_udp_tx(void *queue, struct rte_mbuf **m, uint16_t n)
 		frames += count;
 	}
 	for (unsigned at = 0; at < messages;) {
-		int done = sendmmsg(u->fd, u->out + at, messages - at, MSG_DONTWAIT);
+		int done = send_messages(u, at, messages);
 
 		if (done < 0 && (errno == EAGAIN || errno == ENOBUFS))
 			break;

@@ -56,6 +56,7 @@ struct hk_udp {
 	struct rte_mbuf *ready[HK_UDP_TRAINS * HK_UDP_PIECES];
 	unsigned ready_at, ready_count;
 	struct hk_udp_train train[HK_UDP_TRAINS];
+	unsigned asked; /* trains that the next call asks for: more cost time, if one comes */
 	struct mmsghdr in[HK_UDP_TRAINS];
 	/* tx: of one call */
 	struct mmsghdr out[HK_UDP_BURST];

@@ -169,6 +169,7 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	if (!u)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", p->spec.text);
 	p->udp = u;
+	u->asked = 1;
 	u->piece = HK_MIN(mtu - HK_UDP_OVERHEAD, FRAME_LIMIT - RTE_ETHER_HDR_LEN);
 	u->pieces = HK_MIN((HK_UDP_BYTES + u->piece - 1) / u->piece, HK_UDP_PIECES);
 	rc = make_socket(p, u, addr, err);

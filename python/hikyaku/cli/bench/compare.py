@@ -18,7 +18,7 @@ from .common import check_outputs, save
 @click.option(
     "--metrics", default="latency_us,bandwidth_MBps,messages_per_s", help="As of bench mpi."
 )
-@click.option("--wire", default="memif", type=click.Choice(["memif", "veth"]))
+@click.option("--wire", default="memif", type=click.Choice(["memif", "veth", "udp"]))
 @sample_option(30)
 @json_option
 def bench_compare(old: str, new: str, json_file: Path | None, **settings: object) -> None:
