@@ -409,7 +409,7 @@ def test_too_many_ranks_for_the_ports(get_lab):
 
 
 def test_mpirun_reports_a_missing_program(get_lab):
-    with pytest.raises(HikyakuError, match="'/no/such/program' is not an executable file; fix: "):
+    with pytest.raises(HikyakuError, match="there is no program '/no/such/program'; fix: "):
         get_lab(2, "memif", 1).mpirun(2, ["/no/such/program"], tcp=True, timeout=60)
 
 
