@@ -276,6 +276,8 @@ int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_erro
 {
 	struct hk_spec s;
 	int rc = hk_spec_parse(spec, &s, err);
+	if (rc == 0)
+		*(s.kind == HK_SPEC_UDP ? &cfg->sockets : &cfg->devices) += 1;
 	if (rc == 0 && s.kind == HK_SPEC_VDEV) /* net_virtio_user shares DPDK's memory, for one */
 		cfg->lazy_buffers = false;
 	if (rc || s.kind != HK_SPEC_PCI)

@@ -32,6 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <rte_cycles.h>
 #include <rte_eal.h>
 #include <rte_errno.h>
 #include <rte_log.h>
@@ -42,11 +43,13 @@
 #define HK_EAL_DEFAULT_MB   256
 #define HK_EAL_MAX_MB       65536
 #define HK_EAL_CPU_LIST_LEN 4096
-#define HK_EAL_SOCKETS      8 /* NUMA nodes whose memory is limited */
+#define TSC_SLEEP_NS        5000000 /* the rate is right to 1 in 20 000 then */
+#define HK_EAL_SOCKETS      8       /* NUMA nodes whose memory is limited */
 
 static bool eal_started, eal_verbose;
 static enum hk_eal_role eal_role;
 static bool eal_lazy_buffers;
+static bool eal_bare;                          /* no port needs DPDK */
 static char eal_shared[64], eal_huge_dir[256]; /* set in a primary or secondary after its start */
 static char first_log[200];
 static pthread_mutex_t first_log_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -330,6 +333,12 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 {
 	if (eal_started)
 		return 0;
+	if (cfg->role == HK_EAL_ALONE && cfg->sockets && !cfg->devices && !cfg->hugepages &&
+	    !cfg->extra_args) {
+		eal_bare = eal_lazy_buffers = true;
+		pin_object((void *)(uintptr_t)hk_eal_init);
+		return 0;
+	}
 	if (cfg->memory_mb > HK_EAL_MAX_MB)
 		return hk_error_set(err, -EINVAL,
 				    "%u MB for packet buffers is out of range; fix: give 1 to %d",
@@ -385,6 +394,7 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 	pin_object((void *)(uintptr_t)rte_eal_init);
 	pin_object((void *)(uintptr_t)hk_eal_init);
 	eal_started = true;
+	eal_bare = false;
 	eal_verbose = cfg->verbose;
 	return 0;
 }
@@ -397,6 +407,49 @@ bool hk_eal_verbose(void)
 enum hk_eal_role hk_eal_role(void)
 {
 	return eal_role;
+}
+
+bool hk_eal_bare(void)
+{
+	return eal_bare;
+}
+
+struct instant {
+	uint64_t tsc, ns;
+};
+
+/* Reads both clocks within as short a time as it gets in a few tries. */
+static struct instant read_clocks(void)
+{
+	struct instant found = {0};
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned i = 0; i < 8; i++) {
+		uint64_t before = rte_rdtsc(), ns = hk_clock_ns(), took = rte_rdtsc() - before;
+
+		if (took >= least)
+			continue;
+		least = took;
+		found = (struct instant){before + took / 2, ns};
+	}
+	return found;
+}
+
+uint64_t hk_eal_tsc_hz(void)
+{
+	static uint64_t measured; /* two threads would measure the same */
+
+	if (eal_started)
+		return rte_get_tsc_hz();
+	if (measured)
+		return measured;
+	struct instant a = read_clocks();
+
+	(void)nanosleep(&(struct timespec){.tv_nsec = TSC_SLEEP_NS}, NULL);
+	struct instant b = read_clocks();
+
+	measured = (uint64_t)((unsigned __int128)(b.tsc - a.tsc) * HK_SEC / (b.ns - a.ns));
+	return measured;
 }
 
 bool hk_eal_lazy_buffers(void)

@@ -27,6 +27,7 @@ void hk_pause_1ms(void);
 /* ---- shared memory (port/eal_shared.c) ------------------------------------------------------ */
 
 enum hk_eal_role hk_eal_role(void);
+bool hk_eal_bare(void);         /* DPDK is not started, since no port needs it */
 bool hk_eal_lazy_buffers(void); /* as asked for, and where it works */
 
 /* In a primary, before rte_eal_init(): checks the name and the huge pages, and removes files of
@@ -376,6 +377,12 @@ int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *g
 struct rte_mempool *hk_pool_populated(const char *name, unsigned n, unsigned cache, size_t element,
 				      struct rte_pktmbuf_pool_private *priv, const char *ops,
 				      unsigned flags);
+
+/* The same in a process without DPDK (port/pool_bare.c). hk_pool_bare_free() frees such a pool;
+ * false: it is one of DPDK's. */
+struct rte_mempool *hk_pool_bare(const char *name, unsigned n, size_t element,
+				 struct rte_pktmbuf_pool_private *priv);
+bool hk_pool_bare_free(struct rte_mempool *mp);
 
 /* Makes a pool of @n packet buffers, as rte_pktmbuf_pool_create_by_ops() does, or a lazy one
  * (port/pool_lazy.c). @ops: NULL for the best. NULL without memory. */

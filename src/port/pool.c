@@ -33,6 +33,8 @@ struct rte_mempool *hk_pool_populated(const char *name, unsigned n, unsigned cac
 				      struct rte_pktmbuf_pool_private *priv, const char *ops,
 				      unsigned flags)
 {
+	if (hk_eal_bare())
+		return hk_pool_bare(name, n, element, priv);
 	struct rte_mempool *mp = rte_mempool_create_empty(name, n, (unsigned)element, cache,
 							  sizeof(*priv), SOCKET_ID_ANY, flags);
 

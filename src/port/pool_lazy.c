@@ -48,7 +48,7 @@ static void init(struct rte_mempool *mp, void *arg, void *object, unsigned i)
 struct rte_mempool *hk_pool_new(const char *name, unsigned n, unsigned cache, uint16_t private,
 				uint16_t data_room, const char *ops)
 {
-	if (!ops)
+	if (!ops && !hk_eal_bare())
 		ops = rte_mbuf_best_mempool_ops();
 	if (!hk_eal_lazy_buffers())
 		return rte_pktmbuf_pool_create_by_ops(name, n, cache, private, data_room,
@@ -85,7 +85,8 @@ void hk_pool_delete(struct rte_mempool *mp)
 {
 	struct lazy **at = &pools, *l;
 
-	rte_mempool_free(mp);
+	if (mp && !hk_pool_bare_free(mp))
+		rte_mempool_free(mp);
 	while ((l = *at) && l->mp != mp)
 		at = &l->next;
 	if (!l)

@@ -137,9 +137,11 @@ int hk_pool_create_sized(const char *name, unsigned count, unsigned private, uns
 	own->count = rte_mempool_obj_iter(mp, record_buffer, own);
 	own->description = *mp;
 	memcpy(&own->private, rte_mempool_get_priv(mp), sizeof(own->private));
-	own->ring = *(struct rte_ring *)mp->pool_data;
-	own->cache_size = mp->local_cache[0].size;
-	own->cache_flush = mp->local_cache[0].flushthresh;
+	if (!hk_eal_bare()) {
+		own->ring = *(struct rte_ring *)mp->pool_data;
+		own->cache_size = mp->local_cache[0].size;
+		own->cache_flush = mp->local_cache[0].flushthresh;
+	}
 	own->next = own_pools;
 	own_pools = own;
 	*pool = mp;
@@ -186,6 +188,10 @@ int hk_pool_reset(struct rte_mempool *pool, struct hk_error *err)
 		return hk_error_set(err, -EPERM,
 				    "a pool that another process made cannot be reset here; "
 				    "fix: reset it where hk_pool_create() was called");
+	if (hk_eal_bare())
+		return hk_error_set(err, -EPERM,
+				    "a pool without DPDK has one process, and no "
+				    "need of a reset");
 	struct rte_mempool *mp = own->mp;
 	*mp = own->description;
 	memcpy(rte_mempool_get_priv(mp), &own->private, sizeof(own->private));

@@ -68,6 +68,9 @@ struct hk_eal_config {
 	 * once it is used. The process calls no function of DPDK that attaches one mbuf to another,
 	 * such as rte_pktmbuf_attach(). */
 	bool lazy_buffers;
+	/* alone: ports that need no DPDK, and others (hk_port_spec_eal()). If all are such ones,
+	 * and there are no more arguments, DPDK is not started. */
+	unsigned sockets, devices;
 	char pci_allow[208];    /* PCI devices to probe, separated by spaces; "": no PCI */
 	const char *extra_args; /* more arguments for DPDK, split at spaces; may be NULL */
 	bool verbose;           /* DPDK logs to stderr */
@@ -78,9 +81,13 @@ struct hk_eal_config {
  * another. The caller must not free the string. */
 const char *hk_eal_runtime_dir(void);
 
+/* Returns the rate of rte_rdtsc() in Hz, with or without DPDK. */
+uint64_t hk_eal_tsc_hz(void);
+
 /* Starts DPDK in this process. Only the first call has an effect; later ones return 0. The function
  * restores the calling thread's CPU affinity, which rte_eal_init() changes. A process that is alone
- * leaves nothing in the file system. Returns 0, or a negative errno with a sentence in @err.
+ * leaves nothing in the file system. Returns 0, or a negative errno with a sentence in @err. If
+ * @cfg says that no port needs DPDK, the call only notes that, and a later one may start it.
  *
  * A primary first removes the files of a dead primary of its name (hk_eal_remove_stale()). Its own
  * files lie in DPDK's runtime directory and in the hugetlbfs until hk_eal_end(). Codes: -EADDRINUSE

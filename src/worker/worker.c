@@ -89,7 +89,7 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 	for (unsigned l = 0; l < HK_LISTS; l++)
 		w->list[l] = HK_PEER_NONE;
 	w->wakeup.at = UINT64_MAX; /* never, until the worker is shared */
-	w->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / rte_get_tsc_hz());
+	w->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / hk_eal_tsc_hz());
 	int rc = set_frame(w, c.frame_max, err);
 
 	if (rc == 0 && hk_rx_backlog_open(w) != 0)

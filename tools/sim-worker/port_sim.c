@@ -47,6 +47,11 @@ static void keep(uint32_t frame, struct rte_mbuf *m)
 		memcpy(k->bytes, from, k->len);
 }
 
+uint64_t sim_tsc_hz(void)
+{
+	return HK_SEC;
+}
+
 void sim_mac(uint32_t id, uint8_t mac[6])
 {
 	const uint8_t address[6] = {2, 0, 0, (uint8_t)(id >> 16), (uint8_t)(id >> 8), (uint8_t)id};

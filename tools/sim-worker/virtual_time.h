@@ -10,7 +10,7 @@
 
 uint64_t sim_now_ns(void);
 
-#define rte_rdtsc()      sim_now_ns()
-#define rte_get_tsc_hz() UINT64_C(1000000000)
+#define rte_rdtsc()   sim_now_ns()
+#define hk_eal_tsc_hz sim_tsc_hz
 
 #endif

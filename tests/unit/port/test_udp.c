@@ -35,7 +35,11 @@ static void start(void)
 {
 	if (a)
 		return;
-	CHECK_OK(hk_eal_init(&(struct hk_eal_config){.lazy_buffers = true}, ERR));
+	struct hk_eal_config cfg = {.lazy_buffers = true};
+
+	CHECK_OK(hk_port_spec_eal(SPEC, &cfg, ERR));
+	CHECK_OK(hk_eal_init(&cfg, ERR));
+	CHECK(hk_eal_bare());
 	a = open_spec(SPEC);
 	b = open_spec(SPEC);
 	c = open_spec(SPEC);
