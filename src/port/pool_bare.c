@@ -9,8 +9,8 @@
  * everywhere, but rte_mempool_create() needs DPDK's memory.
  *
  * Approach: struct rte_mempool and the header of its objects are public, since these functions read
- * them. So this file fills them itself: one piece of memory for the description, the objects and a
- * stack of free ones, with operations of our own on the stack. There is no cache for each logical
+ * them. So this file fills them itself. One piece of memory has the description, the objects and a
+ * stack of free ones, and the operations on the stack are ours. There is no cache for each logical
  * core: without DPDK a thread has no number. The worker keeps free buffers at hand itself.
  */
 #include "port/internal.h"
@@ -48,7 +48,10 @@ static int put(struct rte_mempool *mp, void *const *objects, unsigned n)
 	struct stack *s = mp->pool_data;
 
 	rte_spinlock_lock(&s->lock);
-	memcpy(&s->object[s->free], objects, n * sizeof(*objects));
+	if (HK_LIKELY(n == 1))
+		s->object[s->free] = objects[0];
+	else
+		memcpy(&s->object[s->free], objects, n * sizeof(*objects));
 	s->free += n;
 	rte_spinlock_unlock(&s->lock);
 	return 0;
@@ -62,7 +65,10 @@ static int get(struct rte_mempool *mp, void **objects, unsigned n)
 	rte_spinlock_lock(&s->lock);
 	if (HK_LIKELY(n <= s->free)) {
 		s->free -= n;
-		memcpy(objects, &s->object[s->free], n * sizeof(*objects));
+		if (HK_LIKELY(n == 1))
+			objects[0] = s->object[s->free];
+		else
+			memcpy(objects, &s->object[s->free], n * sizeof(*objects));
 		rc = 0;
 	}
 	rte_spinlock_unlock(&s->lock);
@@ -100,6 +106,7 @@ struct rte_mempool *hk_pool_bare(const char *name, unsigned n, size_t element,
 
 	if (memory == MAP_FAILED)
 		return NULL;
+	(void)madvise(memory, bytes, MADV_HUGEPAGE); /* all of it is used at once */
 	struct rte_mempool *mp = (void *)memory;
 	struct stack *s = (void *)(memory + description + objects);
 
