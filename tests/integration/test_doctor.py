@@ -90,6 +90,18 @@ def test_card_that_is_down_and_has_an_unknown_driver(tmp_path):
     assert finding.fix == "ip link set eth9 up"
 
 
+def test_card_with_an_address(tmp_path):
+    nic(tmp_path, "eth9", pci="0000:00:09.0", driver="virtio_net")
+    nic(tmp_path, "eth8", pci="0000:00:08.0", driver="e1000")
+    addresses = [
+        {"ifname": "eth9", "addr_info": [{"family": "inet", "local": "10.0.0.1"}]},
+        {"ifname": "eth8", "addr_info": [{"family": "inet6", "local": "fe80::1"}]},
+    ]
+    eight, nine = doctor.network.interfaces(tmp_path, doctor.uplink.Network(addresses=addresses))
+    assert "; udp:addr=eth9 (without privileges)" in nine.text
+    assert "udp:" not in eight.text
+
+
 def test_card_that_dpdk_and_the_kernel_share(tmp_path):
     nic(tmp_path, "mlx0", pci="0000:81:00.0", driver="mlx5_core", speed="100000")
     (finding,) = doctor.network.interfaces(tmp_path)

@@ -11,6 +11,7 @@ from ..errors import HikyakuError
 from ..lab import KnownLab, Lab, all_names, lab_id, network, other_labs
 from ..process import run
 from .finding import OK, WARN, Finding, Findings, text_of
+from .uplink import Network
 
 _ZERO_COPY = {"i40e", "ice", "ixgbe", "igc", "igb", "mlx5_core", "stmmac", "nfp"}
 _NATIVE = {
@@ -35,8 +36,8 @@ _NATIVE = {
 _BIFURCATED = {"mlx5_core", "mlx4_core", "mlx4_en", "mana"}
 
 
-def _interface(nic: Path) -> Finding:
-    """The uses of a kernel interface, the best one first."""
+def _interface(nic: Path, has_address: bool) -> Finding:
+    """The uses of a kernel interface, the best one first. @has_address: of IPv4."""
     name = nic.name
     device = nic / "device"
     driver = (device / "driver").resolve().name if (device / "driver").exists() else None
@@ -61,6 +62,8 @@ def _interface(nic: Path) -> Finding:
     else:
         ways.append(f"af_xdp:iface={name} (generic, slow)")
     ways.append(f"af_packet:iface={name}")
+    if has_address:
+        ways.append(f"udp:addr={name} (without privileges)")
     state = text_of(nic / "operstate") or "unknown"
     speed = text_of(nic / "speed")
     about = f"{name}: driver {driver or 'none'}, MTU {text_of(nic / 'mtu')}, {state}"
@@ -75,11 +78,21 @@ def _interface(nic: Path) -> Finding:
     )
 
 
-def interfaces(sys: Path = Path("/sys")) -> Findings:
+def _with_address(network: Network) -> set[str]:
+    """The interfaces that have an IPv4 address."""
+    return {
+        each["ifname"]
+        for each in network.addresses
+        if any(a.get("family") == "inet" for a in each.get("addr_info", []))
+    }
+
+
+def interfaces(sys: Path = Path("/sys"), network: Network | None = None) -> Findings:
+    addressed = _with_address(network or Network.of_this_node())
     nics = [p for p in sorted((sys / "class/net").iterdir()) if (p / "mtu").exists()]
     real = [p for p in nics if (p / "device").exists()]
     for nic in real:
-        yield _interface(nic)
+        yield _interface(nic, nic.name in addressed)
     if not real:
         yield Finding(
             "interfaces",
