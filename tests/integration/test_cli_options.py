@@ -60,7 +60,7 @@ def test_the_manual_has_every_command():
 def test_help_has_examples(hikyaku, command):
     done = call(hikyaku, *command, "--help")
     assert "Example" in done.stdout
-    assert "  hikyaku " + " ".join(command) in done.stdout
+    assert f"  {hikyaku[0]} " + " ".join(command) in done.stdout
 
 
 def test_launcher_without_environment_says_make(hikyaku, tmp_path):
@@ -216,3 +216,8 @@ def test_ranks_behind_a_daemon_are_not_tagged_by_switches(mode):
     with pytest.raises(HikyakuError, match="leave out --tag"):
         check(lab, Job([], mode=mode, tag=True))
     check(lab, Job([], mode=mode))
+
+
+def test_examples_of_help_are_as_the_user_calls_it(hikyaku):
+    said = execute([*hikyaku, "sdn", "--help"]).stdout
+    assert f"{hikyaku[0]} sdn status --lab default" in said

@@ -2,6 +2,7 @@
 """The entry of the command line, and the group of all commands."""
 
 import os
+import re
 import signal
 import sys
 
@@ -44,6 +45,16 @@ def _terminate(signum: int, _frame: object) -> None:
     for each in ENDING:
         signal.signal(each, lambda *_: None)  # not SIG_IGN: child processes would inherit it
     sys.exit(128 + signum)
+
+
+class _Help(click.HelpFormatter):
+    """Help whose examples work when they are pasted."""
+
+    def getvalue(self) -> str:
+        return re.sub(r"(?m)^ +hikyaku .*$", lambda line: as_typed(line[0]), super().getvalue())
+
+
+click.Context.formatter_class = _Help
 
 
 def _say(error: HikyakuError) -> None:
