@@ -114,6 +114,7 @@ IN_A_LAB = [
         "there is no program './none'",
         "fix: give the path of a program",
     ),
+    ("lab mpirun --lab {memif} -np 2 ./hikyak", "there is no program", "fix: use ./hikyaku"),
     ("lab mpirun --lab {memif} -np 2 /no/sum", "there is no program '/no/sum'", "fix: see: ls /"),
     (
         "lab mpirun --lab {memif} -np 2 {build}/examples/smu",

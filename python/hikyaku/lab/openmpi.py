@@ -110,14 +110,19 @@ def _instead(path: Path) -> str:
     """A fix that names the programs whose names resemble @path's, in the same directory."""
     near = get_close_matches(path.name, _programs(path.parent), n=3)
     if near:
-        return f"use {' or '.join(str(path.with_name(name)) for name in near)}"
+        return f"use {' or '.join(_typed(path.with_name(name)) for name in near)}"
     if path.parent.is_dir():
         return "give the path of a program"
     there = next(each for each in path.parents if each.is_dir())
     missing = path.relative_to(there).parts[0]
     near = get_close_matches(missing, [each.name for each in there.iterdir()], n=1)
     other = there / near[0] / path.relative_to(there / missing) if near else None
-    return f"use {other}" if other and other.exists() else f"see: ls {there}"
+    return f"use {_typed(other)}" if other and other.exists() else f"see: ls {there}"
+
+
+def _typed(path: Path) -> str:
+    """@path as mpirun takes it: a name alone would be looked for in PATH."""
+    return str(path) if len(path.parts) > 1 else f"./{path}"
 
 
 def _inside(directory: Path) -> str:
