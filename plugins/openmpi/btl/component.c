@@ -117,9 +117,8 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	if (!p->port || !*p->port) {
 		if (named_by_user())
 			hk_btl_announce_failure(
-				"no port is configured; fix: --mca btl_hikyaku_port "
-				"af_xdp:iface=NAME (or memif:…, af_packet:…, pci:…), or ask "
-				"`hikyaku doctor` which ports this machine has");
+				"no port is configured; fix: --mca btl_hikyaku_port udp:addr=NAME "
+				"(or af_xdp:…, af_packet:…, pci:…, memif:…: docs/ports.md)");
 		return NULL;
 	}
 	hk_btl.threads = enable_mpi_threads;
