@@ -94,6 +94,7 @@ TYPOS = [
         "fix: ",
     ),
     ("bench halo --doubles x", "'x' is not a number of doubles", "fix: "),
+    ("lab up --lab none --wire udp --ports 2", "on wire udp a rank has one", "--wire veth"),
     ("bench halo --ports 9", "9 ports a rank", "fix: give from 1 to 8"),
     ("bench halo --experiments Z", "there is no experiment 'Z'", "fix: use some of: A"),
     ("bench rtc --backends tpc", "there is no backend 'tpc'", "fix: use some of: tcp"),

@@ -64,7 +64,7 @@ def port_spec(topology: Topology, run_dir: Path, mode: str | None) -> str:
     if topology.wire == "memif":
         return "+".join(memif_ports(topology, run_dir))
     if topology.wire == "udp":
-        return "+".join(["udp:addr=tcp0"] * topology.ports)
+        return "udp:addr=tcp0"
     # if hikyakud polls, all ranks of a node share its first port
     if mode in ("daemon", "auto"):
         return "af_xdp:iface=hk0"
