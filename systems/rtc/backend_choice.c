@@ -93,11 +93,9 @@ int hk_rtc_backend_choose(struct hk_rtc_config *cfg, unsigned local_rank, const 
 	if (!address)
 		address = getenv(variable);
 	if (!address || !*address)
-		return hk_error_set(
-			err, -EINVAL,
-			"backend %s has no address here; fix: give one, or set %s (in a "
-			"lab: af_xdp needs 'hikyaku lab up --wire veth')",
-			choice->name, variable);
+		return hk_error_set(err, -EINVAL,
+				    "backend %s has no address; fix: give one, or set %s",
+				    choice->name, variable);
 	int rc = fill_in(address, cfg->node, local_rank, choice->address, sizeof(choice->address),
 			 err);
 	if (rc)

@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from .. import process
@@ -122,17 +122,17 @@ class Lab:
         return lab
 
     @classmethod
-    def find(cls, name: str = "default", *, shown: bool = False) -> "Lab":
-        """The lab @name that is up, or an error that says how to bring it up.
+    def find(cls, name: str = "default", *, shown: bool = False, made: Sequence[str] = ()) -> "Lab":
+        """The lab @name that is up, or an error that says how to bring it up, with options @made.
 
         @shown: the caller only shows it, so it may be a lab of another installation.
         """
         check_name(name)
         network.require_root()  # a user who is not root sees no lab, even if one is up
-        return cls.read(others.find(name, others=shown))
+        return cls.read(others.find(name, others=shown), made)
 
     @classmethod
-    def read(cls, known: KnownLab) -> "Lab":
+    def read(cls, known: KnownLab, made: Sequence[str] = ()) -> "Lab":
         """The lab @known, as find()."""
         name, command = known.name, known.command
         try:
@@ -141,7 +141,8 @@ class Lab:
         except FileNotFoundError:
             words = [] if name == os.environ.get("HIKYAKU_LAB", "default") else ["--lab", name]
             raise HikyakuError(
-                f"lab '{name}' is not up{_others_up()}", " ".join([command, "lab up", *words])
+                f"lab '{name}' is not up{_others_up()}",
+                " ".join([command, "lab up", *words, *made]),
             ) from None
         except (ValueError, KeyError, TypeError) as bad:
             if not known.is_ours and not known.is_orphan:
@@ -364,7 +365,7 @@ def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str, ports
         raise HikyakuError(f"MTU {mtu} for the kernel's wires", f"give from {MIN_MTU} to {MAX_MTU}")
     if not 1 <= ports <= MAX_PORTS:
         raise HikyakuError(f"{ports} ports a rank", f"give from 1 to {MAX_PORTS}")
-    if ports > 1 and wire == "ovs":
+    if ports > 1 and wire in ("ovs", "udp"):
         raise HikyakuError(
-            f"{ports} ports: on wire ovs a rank has one", "use --wire memif or --wire veth"
+            f"{ports} ports: on wire {wire} a rank has one", "use --wire memif or --wire veth"
         )

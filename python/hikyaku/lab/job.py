@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..errors import HikyakuError
-from .rtc import BACKEND
+from .rtc import BACKEND, PREFIX
 from .topology import Topology
 
 MEMIF_WIRES = 32  # that a process can open: RTE_MAX_ETHPORTS of DPDK
@@ -54,6 +54,17 @@ def check_wires(topology: Topology, job: Job, ranks: int, given: Mapping[str, st
             f"on wire memif each of {ranks} ranks needs {wires} wires, and DPDK opens "
             f"{MEMIF_WIRES} in a process",
             f"start fewer ranks, use --tcp, or make the lab with another wire: {veth}",
+        )
+
+
+def check_backend(topology: Topology, given: Mapping[str, str]) -> None:
+    """Raises an error if @given, a job's environment, names a backend of rtc without an interface
+    in this lab."""
+    own = f"{PREFIX}ADDRESS_AF_XDP" in given
+    if given.get(BACKEND) == "af_xdp" and not topology.data_ports and not own:
+        raise HikyakuError(
+            f"lab '{topology.lab}' has the wire {topology.wire}, which af_xdp cannot use",
+            topology.again(wire="veth"),
         )
 
 

@@ -20,7 +20,7 @@ from typing import IO, NoReturn
 from .. import process
 from ..errors import HikyakuError
 from . import openmpi
-from .job import Job, RunResult, check, check_wires
+from .job import Job, RunResult, check, check_backend, check_wires
 from .ready import start_command
 from .runs import run_directory
 from .settings import TAG, remove_wires, settings, tagged
@@ -175,6 +175,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     check(topology, job)
     first = topology.nodes[0].name
     given = {**os.environ, **job.env}
+    check_backend(topology, given)
     if ranks and not openmpi.option(options, openmpi.HOSTS):
         check_wires(topology, job, ranks, given)
     with run_directory(runs) as run_dir:

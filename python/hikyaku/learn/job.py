@@ -201,13 +201,7 @@ def in_lab(
         crowded = ["--yield"] if nodes > cores else []
         job = Job(["-np", str(nodes), *command, *crowded], env=env, timeout=limit)
         if lab_name in all_names():
-            lab = Lab.find(lab_name)
-            if backend == "af_xdp" and lab.topology.wire == "memif":
-                raise HikyakuError(
-                    f"lab '{lab_name}' has the wire memif, which af_xdp cannot use",
-                    lab.topology.again(wire="veth"),
-                )
-            done = lab.launch(job)
+            done = Lab.find(lab_name).launch(job)
         else:
             down_dead("learn")
             # more nodes than that share namespaces: it is one machine all the same
