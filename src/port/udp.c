@@ -10,13 +10,6 @@
 
 #include <rte_ether.h>
 
-#ifndef UDP_SEGMENT
-#define UDP_SEGMENT 103
-#endif
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 #define ETHERTYPE RTE_BE16(0x88b5) /* HK_WIRE_ETHERTYPE; the wire is a layer of its own */
 
 static void mac_of(const struct sockaddr_in *at, uint8_t mac[6])

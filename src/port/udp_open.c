@@ -12,10 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#ifndef UDP_GRO
-#define UDP_GRO 104
-#endif
-
 #define QUEUE_BYTES   (4 << 20) /* of the kernel's queue of received datagrams, if it permits */
 #define FRAME_LIMIT   9216u
 #define SMALLEST_MTU  576u /* that every host of IPv4 takes, RFC 791 */
