@@ -123,6 +123,16 @@ def started(pid: int) -> int | None:
     return int(fields[19]) if fields else None
 
 
+def descendants(pid: int) -> list[int]:
+    """The children of @pid, theirs, and so on; without those whose parent has ended."""
+    found = []
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # the thread has ended
+            for child in map(int, thread.read_text().split()):
+                found += [child, *descendants(child)]
+    return found
+
+
 def net_namespace(pid: int | str = "self") -> int | None:
     try:
         return Path(f"/proc/{pid}/ns/net").stat().st_ino

@@ -19,7 +19,7 @@ from typing import IO, NoReturn
 
 from .. import process
 from ..errors import HikyakuError
-from . import openmpi
+from . import openmpi, ranks
 from .job import Job, RunResult, check, check_backend, check_wires
 from .ready import start_command
 from .runs import run_directory
@@ -103,6 +103,11 @@ class Output:
         """Arguments of Popen()."""
         return {"stdout": self.out, "stderr": self.relay.pipe if self.relay else self.err}
 
+    def note(self, line: str) -> None:
+        """Adds a line of the lab to the command's stderr."""
+        with suppress(OSError):  # stderr is gone
+            os.write(self.relay.pipe if self.relay else self.err.fileno(), line.encode())
+
     def read(self) -> tuple[str, str]:
         texts = []
         for file in (self.out, self.err):
@@ -168,7 +173,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     options, program = openmpi.split_command(job.arguments)
     if not program:
         raise HikyakuError("no program to run", "name it after the options, such as ./program")
-    ranks = openmpi.rank_count(options)
+    count = openmpi.rank_count(options)
     openmpi.check_hosts(options, [node.name for node in topology.nodes])
     openmpi.check_program(options, program[0])
     openmpi.check_parameters(options)
@@ -176,13 +181,13 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     first = topology.nodes[0].name
     given = {**os.environ, **job.env}
     check_backend(topology, given)
-    if ranks and not openmpi.option(options, openmpi.HOSTS):
-        check_wires(topology, job, ranks, given)
+    if count and not openmpi.option(options, openmpi.HOSTS):
+        check_wires(topology, job, count, given)
     with run_directory(runs) as run_dir:
         ours = settings(
             topology,
             run_dir,
-            ranks=ranks,
+            ranks=count,
             tcp=job.tcp,
             one_core=job.one_core,
             mode=job.mode,
@@ -190,7 +195,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
         )
         cores = topology.cpus(one_core=job.one_core)[first]
         start = time.monotonic()
-        late = False
+        late, hung = False, None
         with (
             tagging(topology, runs.parent, run_dir, job, program) as (tagger, tags),
             Output(run_dir / "mpirun", job.capture) as output,
@@ -204,7 +209,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
                     stdin=subprocess.DEVNULL if job.capture else None,
                     **output.where(),
                 )
-                mpirun.wait(timeout=job.timeout)
+                hung = ranks.wait(mpirun, job.timeout)
             except subprocess.TimeoutExpired:
                 late = True
             except KeyboardInterrupt:
@@ -218,10 +223,13 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
                 if mpirun:
                     mpirun.wait(timeout=10)
                 remove_wires(topology, run_dir)
+            if hung:
+                output.note(f"hikyaku: {hung}, so the lab ended it\n")
             out, err = output.read()
         if late:
             raise too_late(["mpirun", *job.arguments], job.timeout, out, err)
-        return RunResult(mpirun.returncode, out, err, time.monotonic() - start)
+        status = 1 if hung else mpirun.returncode
+        return RunResult(status, out, err, time.monotonic() - start)
 
 
 def launch_each(
