@@ -217,6 +217,11 @@ unsigned hk_worker_peer_paths(const struct hk_worker *w, hk_peer peer);
 hk_buf *hk_worker_alloc(struct hk_worker *w);
 void hk_worker_free(struct hk_worker *w, hk_buf *b);
 
+/* Puts the @len bytes at @data behind the first @at bytes of @b. The call that sends @b reads them,
+ * and copies them only after it has transmitted: so leave them unchanged until it has returned. All
+ * of them must fit (hk_worker_frame_payload()). */
+void hk_worker_lend(struct hk_worker *w, hk_buf *b, size_t at, const void *data, size_t len);
+
 /* Sends one message of @count buffers (1 to HK_FRAGS_MAX) with @len[i] bytes in each. Returns 0 if
  * it was sent, and 1 if it waits in the send queue until the peer's window has space. Then prepare
  * no more messages for this peer (hk_worker_backlog()). -ENOTCONN: the peer is disconnected; the

@@ -5,10 +5,9 @@
  * DESIGN NOTES
  *
  * Sending. A put is an item in its peer's send queue. It makes frames as the window has space, so
- * nothing is copied or allocated ahead. On a port that copies at transmit, a frame is two mbufs.
- * The frame buffer has the headers, and an mbuf in its private area points into the source. Both
- * stay until the frame is acknowledged, because it may have to be sent again. So the source belongs
- * to the worker until then.
+ * nothing is copied or allocated ahead. On a port that copies at transmit, a frame points to the
+ * source (lend.h). It stays so until it is acknowledged, because it may have to be sent again. So
+ * the source belongs to the worker until then.
  *
  * Poller. The source is the application's memory, which hikyakud's poller does not map. The poller
  * never sends or reads such a frame. Lost ones wait in the engine until the application polls
@@ -19,6 +18,7 @@
  * the send queue hold their buffers until it is sent. So a few frames of each peer's puts go in any
  * case (PUTS_WHEN_LOW).
  */
+#include "worker/lend.h"
 #include "worker/paths.h"
 #include "worker/peers.h"
 #include "worker/rma_internal.h"
@@ -27,8 +27,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define PUTS_WHEN_LOW 8   /* frames in flight of a peer's puts, although buffers are low */
-#define ATTACH_MIN    512 /* bytes; a shorter payload is copied: cheaper than a second mbuf */
+#define PUTS_WHEN_LOW 8 /* frames in flight of a peer's puts, although buffers are low */
 /* The last bytes of a notifying put are copied: cheaper than waiting for their acknowledgement,
  * before which the source is not free. */
 #define NOTIFY_TAIL 8192
@@ -57,44 +56,13 @@ static char *source(const struct hk_op *op)
 	return op->from->count == 1 ? op->from->block[0].base + op->sent : NULL;
 }
 
-/* Appends @len bytes at @from to the headers in @b, without copying them. */
-static void attach(hk_buf *b, char *from, uint16_t len)
-{
-	struct rte_mbuf *data = hk_buf_source(b);
-
-	data->pool = b->pool;
-	data->buf_addr = from;
-	data->buf_len = len;
-	data->data_off = 0;
-	data->data_len = len;
-	data->pkt_len = len;
-	data->nb_segs = 1;
-	data->next = NULL;
-	data->ol_flags = 0;
-	rte_mbuf_refcnt_set(data, 2); /* the driver's and ours */
-	b->next = data;
-	b->nb_segs = 2;
-}
-
 /* Makes @b one mbuf again, without the bytes of its source. */
 static void detach_source(hk_buf *b)
 {
 	if (b->nb_segs == 1)
 		return;
-	b->next = NULL;
-	b->nb_segs = 1;
+	hk_buf_drop_source(b);
 	hk_note(b)->op->zero_copy--;
-}
-
-void hk_buf_detach(hk_buf *b)
-{
-	const struct rte_mbuf *data = b->next;
-
-	if (!data)
-		return;
-	memcpy(rte_pktmbuf_mtod_offset(b, char *, b->data_len), data->buf_addr, data->data_len);
-	b->data_len = (uint16_t)(b->data_len + data->data_len);
-	detach_source(b);
 }
 
 /* Makes and sends the next frame of @op. False if there is no space. */
@@ -123,7 +91,7 @@ static bool put_frame(struct hk_worker *w, struct hk_op *op, uint64_t now)
 	uint64_t after = op->len - op->sent - len;
 
 	pkt.token = (uintptr_t)b;
-	pkt.borrowed = w->txq[route.txq]->zero_copy && len >= ATTACH_MIN && from &&
+	pkt.borrowed = w->txq[route.txq]->zero_copy && len >= HK_LEND_MIN && from &&
 		       (!op->number || after >= NOTIFY_TAIL);
 	/* a caller that waits for its source waits for the last frame on each path that points
 	 * there */
@@ -152,7 +120,7 @@ static bool put_frame(struct hk_worker *w, struct hk_op *op, uint64_t now)
 						 .xfer = op->number,
 						 .offset = op->offset + op->sent});
 	if (HK_LIKELY(pkt.borrowed)) {
-		attach(b, from, len);
+		hk_buf_attach(b, from, len);
 		b->pkt_len = (uint32_t)(bytes + len);
 	} else {
 		if (op->from)

@@ -53,9 +53,6 @@ void hk_put_start(struct hk_worker *w, struct hk_op *op);
 /* @op has left the send queue: all of it is sent, or the connection has ended. */
 void hk_put_unqueued(struct hk_worker *w, struct hk_op *op);
 
-/* Copies what @b points to into @b itself, which is large enough. Not by the poller. */
-void hk_buf_detach(hk_buf *b);
-
 /* Makes frames in flight of @op independent of its source. Walks all buffers: for rare cases. */
 void hk_put_detach(struct hk_worker *w, const struct hk_op *op);
 

@@ -19,6 +19,7 @@
  */
 #include "worker/tx.h"
 #include "worker/bundles.h"
+#include "worker/lend.h"
 #include "worker/paths.h"
 #include "worker/peers.h"
 #include "worker/rma_internal.h"
@@ -84,6 +85,7 @@ hk_buf *hk_worker_alloc(struct hk_worker *w)
 void hk_worker_free(struct hk_worker *w, hk_buf *b)
 {
 	hk_biased_enter(&w->lock);
+	hk_buf_drop_source(b);
 	hk_buf_release(w, b);
 	hk_biased_leave(&w->lock);
 }
@@ -204,6 +206,8 @@ static inline bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t 
 	if (HK_UNLIKELY(q->waiting >= STUCK) ||
 	    !hk_engine_send(w->engine, p, &pkt, now, frame + HK_ETH_HLEN))
 		return false;
+	if (HK_UNLIKELY(b->nb_segs > 1 && !q->zero_copy))
+		hk_buf_detach(b);
 	if (HK_UNLIKELY(peer->tx.paths != NULL)) {
 		note->path = route.path;
 		hk_path_sent(w, peer->tx.paths, route.path, note->len);
@@ -213,8 +217,10 @@ static inline bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t 
 	hk_tx_eth(frame, route.eth, note->function);
 	if (HK_UNLIKELY(w->cfg.engine.crc))
 		len += hk_wire_frame_checksum(frame + HK_ETH_HLEN);
-	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
-	b->data_len = (uint16_t)len;
+	if (HK_LIKELY(b->nb_segs == 1)) {
+		b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
+		b->data_len = (uint16_t)len;
+	}
 	b->pkt_len = (uint32_t)len;
 	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
 	txq_send(w, q, b);
@@ -360,8 +366,17 @@ void hk_send_queue_drop(struct hk_worker *w, hk_peer p)
 	}
 }
 
+/* The frames of a message have left: keeps what they point to. */
+static void keep_lent(hk_buf *const *bufs, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++)
+		if (bufs[i]->nb_segs > 1)
+			hk_buf_detach(bufs[i]);
+}
+
 static int refuse(struct hk_worker *w, hk_buf *const *bufs, unsigned count)
 {
+	keep_lent(bufs, count);
 	for (unsigned i = 0; i < count; i++)
 		hk_buf_release(w, bufs[i]);
 	return -ENOTCONN;
@@ -411,6 +426,7 @@ int hk_tx_message(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *const *buf
 			else
 				txq_flush(w, w->txq[bulk ? peer->tx.bulk_txq : peer->tx.txq]);
 		}
+		keep_lent(bufs, count);
 		rc = i < count;
 		for (; i < count; i++)
 			if (!hk_bundle_join(w, p, bufs[i]))

@@ -8,9 +8,10 @@
  *                was refused).
  *   prepare_src, send   the fragments of a rendezvous: we pack, ob1 adds its header.
  *
- * A descriptor that we pack is a series of frame buffers, with a segment for each: nothing is
- * copied at send. A descriptor that ob1 fills itself must be in one piece. It is a frame buffer if
- * the data fits. Otherwise (an eager message of several frames) it is ordinary memory, cut up at
+ * sendi lends what lies in one piece of the user's memory (hk_worker_lend()): the port reads it
+ * there. A descriptor that we pack is a series of frame buffers, with a segment for each: nothing
+ * is copied at send. A descriptor that ob1 fills itself must be in one piece. It is a frame buffer
+ * if the data fits. Otherwise (an eager message of several frames) it is ordinary memory, cut up at
  * send.
  *
  * Completion. The worker takes the bytes over at once, so a send is complete when it returns
@@ -36,6 +37,10 @@
 #define OB1_ACK  (MCA_BTL_TAG_PML + 4)
 #define OB1_FRAG (MCA_BTL_TAG_PML + 6)
 #define OB1_FIN  (MCA_BTL_TAG_PML + 9)
+
+/* Bytes of a message that is lent. Shorter ones are copied first, since two parts of a frame cost a
+ * stream of messages more than a copy. */
+#define LEND_MIN 8192
 
 typedef struct hk_frag {
 	mca_btl_base_descriptor_t base;
@@ -350,16 +355,31 @@ static bool sendi_short(hk_endpoint *ep, struct opal_convertor_t *convertor, voi
 	return rc >= 0;
 }
 
-/* Packs the data into frame buffers, and sends them. */
+/* Puts the next @len bytes of the convertor behind the first @at of @buf. @lent: they lie there in
+ * one piece, so the buffer only points to them. NULL: packs them. */
+static bool add_data(hk_buf *buf, size_t at, struct opal_convertor_t *convertor, const char *lent,
+		     size_t len)
+{
+	if (HK_LIKELY(lent != NULL)) {
+		hk_worker_lend(hk_btl.worker, buf, at, lent, len);
+		return true;
+	}
+	return pack(convertor, (char *)hk_buf_data(buf) + at, len) == (ssize_t)len;
+}
+
+/* Puts the data into frame buffers, and sends them. */
 static bool sendi_packed(hk_endpoint *ep, struct opal_convertor_t *convertor, void *header,
 			 size_t header_size, size_t payload_size, mca_btl_base_tag_t tag)
 {
 	size_t left = payload_size, at = header_size;
 	hk_buf *bufs[HK_WIRE_MAX_FRAGS];
 	size_t len[HK_WIRE_MAX_FRAGS];
+	void *lent = NULL;
 	unsigned n = 0;
 	int rc = -1;
 
+	if (payload_size >= LEND_MIN && !opal_convertor_need_buffers(convertor))
+		opal_convertor_get_current_pointer(convertor, &lent);
 	hk_btl_lock();
 	/* one peer's backlog must not take all buffers: beyond its share, senders wait for it */
 	if (HK_UNLIKELY(hk_worker_tx_low(hk_btl.worker) ||
@@ -372,11 +392,11 @@ static bool sendi_packed(hk_endpoint *ep, struct opal_convertor_t *convertor, vo
 		bufs[n] = hk_worker_alloc(hk_btl.worker);
 		if (HK_UNLIKELY(!bufs[n]))
 			goto undo;
-		char *to = hk_buf_data(bufs[n]);
-
 		if (n == 0)
-			memcpy(to, header, header_size);
-		if (part && HK_UNLIKELY(pack(convertor, to + at, part) != (ssize_t)part)) {
+			memcpy(hk_buf_data(bufs[n]), header, header_size);
+		const char *from = lent ? (const char *)lent + payload_size - left : NULL;
+
+		if (part && HK_UNLIKELY(!add_data(bufs[n], at, convertor, from, part))) {
 			n++;
 			goto undo;
 		}
