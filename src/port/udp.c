@@ -30,7 +30,7 @@ static void address_of(const uint8_t mac[6], struct sockaddr_in *at)
 /* Gives a train a buffer for each piece. False: no buffer is free. */
 static bool fill(struct hk_udp *u, struct hk_udp_train *t)
 {
-	for (unsigned i = 0; i < u->pieces; i++) {
+	for (unsigned i = 0; t->missing && i < u->pieces; i++) {
 		if (t->m[i])
 			continue;
 		t->m[i] = rte_pktmbuf_alloc(u->pool);
@@ -39,16 +39,21 @@ static bool fill(struct hk_udp *u, struct hk_udp_train *t)
 		t->piece[i] = (struct iovec){
 			rte_pktmbuf_mtod_offset(t->m[i], char *, RTE_ETHER_HDR_LEN), u->piece};
 	}
+	t->missing = false;
 	return true;
 }
 
-static void prepare(struct hk_udp *u, struct hk_udp_train *t, struct mmsghdr *in)
+static void prepare(struct hk_udp *u, struct hk_udp_train *t, bool narrow, struct mmsghdr *in)
 {
+	if (narrow) {
+		memcpy(u->narrow, t->piece, sizeof(u->narrow) - sizeof(u->narrow[0]));
+		u->narrow[HK_UDP_NARROW] = (struct iovec){u->rest, HK_UDP_BYTES};
+	}
 	in->msg_hdr = (struct msghdr){
 		.msg_name = &t->from,
 		.msg_namelen = sizeof(t->from),
-		.msg_iov = t->piece,
-		.msg_iovlen = u->pieces,
+		.msg_iov = narrow ? u->narrow : t->piece,
+		.msg_iovlen = narrow ? HK_ARRAY_LEN(u->narrow) : u->pieces,
 		.msg_control = t->control,
 		.msg_controllen = sizeof(t->control),
 	};
@@ -81,24 +86,30 @@ static void add_ready(struct hk_udp *u, struct rte_mbuf *m, unsigned len, const 
 	u->ready[u->ready_count++] = m;
 }
 
-/* Copies @len bytes at @at of the train to @out. */
-static void copy_out(const struct hk_udp *u, const struct hk_udp_train *t, unsigned at,
-		     unsigned len, char *out)
+/* Copies @len bytes at @at of the train that @h received to @out. Each part but the last has the
+ * length of the first. */
+static void copy_out(const struct msghdr *h, unsigned at, unsigned len, char *out)
 {
-	while (len > 0) {
-		unsigned in = at % u->piece, now = HK_MIN(len, u->piece - in);
+	unsigned each = (unsigned)h->msg_iov->iov_len, last = (unsigned)h->msg_iovlen - 1;
 
-		memcpy(out, (const char *)t->piece[at / u->piece].iov_base + in, now);
+	while (len > 0) {
+		unsigned i = HK_MIN(at / each, last), in = at - i * each;
+		unsigned now = HK_MIN(len, (unsigned)h->msg_iov[i].iov_len - in);
+
+		memcpy(out, (const char *)h->msg_iov[i].iov_base + in, now);
 		out += now;
 		at += now;
 		len -= now;
 	}
 }
 
-/* Makes frames of a train of @len bytes in pieces of @size. */
-static void take(struct hk_udp *u, struct hk_udp_train *t, unsigned len, unsigned size)
+/* Makes frames of a train that was received by @h: @len bytes in pieces of @size. */
+static void take(struct hk_udp *u, struct hk_udp_train *t, const struct msghdr *h, unsigned len,
+		 unsigned size)
 {
 	unsigned count = (len + size - 1) / size;
+	bool own = count == 1 || size == u->piece; /* each piece has a buffer, */
+	unsigned in_place = h->msg_iov == u->narrow ? HK_UDP_NARROW : u->pieces; /* or a few have */
 	uint8_t from[6];
 
 	if (HK_UNLIKELY(size > u->piece || count > HK_UDP_PIECES)) {
@@ -106,25 +117,36 @@ static void take(struct hk_udp *u, struct hk_udp_train *t, unsigned len, unsigne
 		return;
 	}
 	mac_of(&t->from, from);
-	if (count == 1 || size == u->piece) {
-		for (unsigned i = 0, left = len; i < count; i++, left -= size) {
-			add_ready(u, t->m[i], HK_MIN(left, size), from);
-			t->m[i] = NULL;
-		}
-		return;
-	}
-	for (unsigned at = 0; at < len; at += size) {
-		struct rte_mbuf *m = rte_pktmbuf_alloc(u->pool);
+	for (unsigned i = 0; i < count; i++) {
+		struct rte_mbuf *m = own ? t->m[i] : rte_pktmbuf_alloc(u->pool);
+		unsigned at = i * size, now = HK_MIN(len - at, size);
 
 		if (HK_UNLIKELY(!m)) {
 			u->dropped_rx++;
 			continue;
 		}
-		unsigned now = HK_MIN(len - at, size);
-
-		copy_out(u, t, at, now, rte_pktmbuf_mtod_offset(m, char *, RTE_ETHER_HDR_LEN));
+		if (!own || i >= in_place)
+			copy_out(h, at, now, rte_pktmbuf_mtod_offset(m, char *, RTE_ETHER_HDR_LEN));
+		if (own) {
+			t->m[i] = NULL;
+			t->missing = true;
+		}
 		add_ready(u, m, now, from);
 	}
+}
+
+/* Learns from a call that returned @got trains, of at most @longest bytes, for the next one. */
+static void learn(struct hk_udp *u, unsigned got, unsigned longest)
+{
+	if (got < u->asked)
+		u->asked = HK_MAX(got, 1u);
+	else if (u->again)
+		u->asked = HK_MIN(2 * u->asked, HK_UDP_TRAINS);
+	u->again = got > 0;
+	if (longest > HK_UDP_NARROW * u->piece)
+		u->calm = 0;
+	else
+		u->calm += got;
 }
 
 /* recvmsg() is quicker than recvmmsg() for one. */
@@ -140,16 +162,17 @@ static int read_trains(struct hk_udp *u, unsigned n)
 
 static void receive(struct hk_udp *u)
 {
+	bool narrow = u->asked == 1 && u->calm >= HK_UDP_CALM && u->pieces > HK_UDP_NARROW;
 	unsigned n = 0;
 
 	u->ready_at = u->ready_count = 0;
 	while (n < u->asked && fill(u, &u->train[n])) {
-		prepare(u, &u->train[n], &u->in[n]);
+		prepare(u, &u->train[n], narrow, &u->in[n]);
 		n++;
 	}
 	int got = n ? read_trains(u, n) : 0;
+	unsigned longest = 0;
 
-	u->asked = got == (int)u->asked ? HK_MIN(2 * u->asked, HK_UDP_TRAINS) : 1;
 	for (int i = 0; i < got; i++) {
 		struct msghdr *h = &u->in[i].msg_hdr;
 		unsigned len = u->in[i].msg_len;
@@ -158,8 +181,10 @@ static void receive(struct hk_udp *u)
 				h->msg_namelen != sizeof(struct sockaddr_in)))
 			u->dropped_rx++;
 		else
-			take(u, &u->train[i], len, piece_of(h, len));
+			take(u, &u->train[i], h, len, piece_of(h, len));
+		longest = HK_MAX(longest, len);
 	}
+	learn(u, (unsigned)HK_MAX(got, 0), longest);
 }
 
 uint16_t hk_udp_rx(void *queue, struct rte_mbuf **m, uint16_t n)

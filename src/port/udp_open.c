@@ -165,9 +165,15 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	if (!u)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", p->spec.text);
 	p->udp = u;
+	u->fd = -1;
 	u->asked = 1;
+	u->rest = malloc(HK_UDP_BYTES);
+	if (!u->rest)
+		return hk_error_set(err, -ENOMEM, "no memory for port %s", p->spec.text);
 	u->piece = HK_MIN(mtu - HK_UDP_OVERHEAD, FRAME_LIMIT - RTE_ETHER_HDR_LEN);
 	u->pieces = HK_MIN((HK_UDP_BYTES + u->piece - 1) / u->piece, HK_UDP_PIECES);
+	for (unsigned i = 0; i < HK_UDP_TRAINS; i++)
+		u->train[i].missing = true;
 	rc = make_socket(p, u, addr, err);
 	if (rc)
 		return rc;
@@ -180,6 +186,7 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	info->link_mbps = hk_netdev_link_mbps(name);
 	info->copies_at_tx = true;
 	info->tx_multi_seg = true;
+	info->system_calls = true;
 	rc = take_number(p, u, err);
 	if (rc == 0)
 		rc = hk_pool_make(p, buffers + 2 * HK_UDP_TRAINS * HK_UDP_PIECES, pool, err);
@@ -201,6 +208,7 @@ void hk_udp_close(struct hk_port_impl *p)
 	hk_udp_drain(u);
 	if (u->fd >= 0)
 		close(u->fd);
+	free(u->rest);
 	free(u);
 	p->udp = NULL;
 }

@@ -136,6 +136,36 @@ TEST(a_train_of_long_frames)
 	no_more(b);
 }
 
+/* After short trains, a receive holds a few long frames in buffers, and the rest elsewhere. */
+TEST(a_long_train_after_short_ones)
+{
+	start();
+	for (unsigned round = 0; round < 4; round++) {
+		uint16_t len = round % 2 ? FRAME : 900;
+		struct rte_mbuf *m[60];
+
+		for (unsigned i = 0; i < HK_UDP_CALM; i++) {
+			m[0] = make(a, b, i, 100, 0);
+			CHECK_EQ(hk_port_tx(a, 0, m, 1), 1);
+			receive(b, m, 1);
+			check(m[0], a, b, i, 100);
+			rte_pktmbuf_free(m[0]);
+			no_more(b);
+		}
+		CHECK(((struct hk_port_impl *)b)->udp->calm >= HK_UDP_CALM);
+		for (unsigned i = 0; i < 60; i++)
+			m[i] = make(a, b, i, len, 0);
+		CHECK_EQ(hk_port_tx(a, 0, m, 60), 60);
+		receive(b, m, 60);
+		for (unsigned i = 0; i < 60; i++) {
+			check(m[i], a, b, i, len);
+			rte_pktmbuf_free(m[i]);
+		}
+		CHECK_EQ(((struct hk_port_impl *)b)->udp->calm, 0);
+		no_more(b);
+	}
+}
+
 /* Lengths, segments and peers at random: each peer gets its frames once and in order. */
 TEST(bursts_at_random)
 {
