@@ -110,7 +110,7 @@ static void reg_protocol(void)
 		 OPAL_INFO_LVL_3, false, &p->crc);
 	reg_uint("eager_frames",
 		 "Frames of the longest message that is sent eagerly (1-16); 0: as many as carry "
-		 "16 KiB",
+		 "16 KiB, or 64 KiB with UDP sockets",
 		 OPAL_INFO_LVL_5, 0, &p->eager_frames);
 	reg_uint("window", "Maximum of packets in flight to a peer (power of two, 8-256)",
 		 OPAL_INFO_LVL_5, HK_WIRE_WINDOW, &p->window);
