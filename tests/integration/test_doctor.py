@@ -392,13 +392,33 @@ def test_wrong_port_specs(spec, error, fix):
     assert fix in finding.fix
 
 
-def test_an_absent_interface_is_answered_by_those_that_can_have_a_port(tmp_path, monkeypatch):
-    for name, kind in (("lo", "772"), ("eth0", "1"), ("eth1", "1"), ("ib0", "32")):
-        nic(tmp_path, name, type=kind)
+@pytest.fixture
+def net(tmp_path, monkeypatch) -> Path:
+    """eth0 carries the default route."""
+    for name, kind in (("lo", "772"), ("eth0", "1"), ("ib0", "32")):
+        nic(tmp_path, name, type=kind, flags="0x1003")
     network = doctor.uplink.Network(routes=[{"dst": "default", "dev": "eth0"}])
     monkeypatch.setattr(doctor.sharing.Network, "of_this_node", lambda: network)
-    (finding,) = doctor.sharing.port("af_xdp:iface=eth9", tmp_path / "class/net")
+    return tmp_path / "class/net"
+
+
+def test_an_absent_interface_is_answered_by_those_that_can_have_a_port(net, tmp_path):
+    nic(tmp_path, "eth1", type="1", flags="0x1003")
+    nic(tmp_path, "ifb0", type="1", flags="0x82")
+    (finding,) = doctor.sharing.port("af_xdp:iface=eth9", net)
     assert finding.fix == "use one of: eth1"
+
+
+def test_an_absent_interface_where_the_node_needs_the_only_one(net):
+    (finding,) = doctor.sharing.port("af_xdp:iface=eth9", net)
+    assert finding.fix.endswith("udp:addr=eth0 or af_packet:iface=eth0")
+
+
+def test_an_interface_that_is_down(net, tmp_path):
+    nic(tmp_path, "ifb0", type="1", flags="0x82")
+    (finding,) = doctor.sharing.port("af_xdp:iface=ifb0", net)
+    assert finding.text == "port af_xdp:iface=ifb0: the interface ifb0 is down"
+    assert finding.fix == "ip link set ifb0 up"
 
 
 def steering(spec: str) -> list[tuple[str, str]]:

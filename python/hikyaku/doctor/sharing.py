@@ -126,10 +126,22 @@ def _ask(spec: str) -> subprocess.CompletedProcess:
     )
 
 
-def _for_ports(net: Path) -> list[str]:
-    """The interfaces of Ethernet that this node does not need itself."""
-    ethernet = [each.name for each in net.iterdir() if text_of(each / "type") == "1"]
-    return sorted(set(ethernet) - set(needs(Network.of_this_node())))
+def _is_up(interface: Path) -> bool:
+    return bool(int(text_of(interface / "flags") or "0", 16) & 1)  # IFF_UP
+
+
+def _other_interface(net: Path) -> str:
+    """The fix for a port on an interface that does not exist."""
+    ethernet = {e.name for e in net.iterdir() if text_of(e / "type") == "1" and _is_up(e)}
+    needed = sorted(ethernet & set(needs(Network.of_this_node())))
+    if free := sorted(ethernet - set(needed)):
+        return f"use one of: {', '.join(free)}"
+    if needed:
+        one = needed[0]  # the node itself needs it, so it must stay with the kernel
+        return (
+            f"use the one of this node beside the kernel: udp:addr={one} or af_packet:iface={one}"
+        )
+    return "see which there are: ip link"
 
 
 # hikyakud's status for an invalid port spec (hostd/hikyakud.c)
@@ -143,13 +155,12 @@ def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
         return
     named = _INTERFACE.search(spec)
     if named and not (net / named[1]).exists():
-        there = ", ".join(_for_ports(net))
-        yield Finding(
-            "shared ports",
-            MISSING,
-            f"port {spec}: there is no interface '{named[1]}'",
-            f"use one of: {there}" if there else "see which there are: ip link",
-        )
+        text = f"port {spec}: there is no interface '{named[1]}'"
+        yield Finding("shared ports", MISSING, text, _other_interface(net))
+        return
+    if named and not _is_up(net / named[1]):
+        text = f"port {spec}: the interface {named[1]} is down"
+        yield Finding("shared ports", MISSING, text, f"ip link set {named[1]} up")
         return
     try:
         done = _ask(spec)
