@@ -11,6 +11,7 @@ from rich.console import Console
 from execute import execute
 from hikyaku.bench.sdn import bcast as sdn_bcast
 from hikyaku.bench.sdn import failover as sdn_fabric
+from hikyaku.bench.sdn import plot as sdn_plot
 from hikyaku.bench.sdn import report as sdn_report
 from hikyaku.bench.sdn import run as sdn
 from hikyaku.bench.sdn import switching as switch
@@ -146,3 +147,14 @@ def test_real_switches(hikyaku, tmp_path):
     assert rows["bcast", lost, "multicast"]["max"] == 0
     assert rows["bcast", lost, "multicast 1 %"]["min"] > 0
     assert rows["failover", sdn_fabric.LOST, "next link"]["max"] < 1000
+
+
+@pytest.mark.parametrize(("names", "computed"), [(["spread"], True), (["spread", "tags"], False)])
+def test_the_picture_says_whether_packets_were_sent(names, computed):
+    document = {
+        "rows": [{"experiment": name} for name in names],
+        "machine": {"repeats": 5, "cpu": "a processor"},
+    }
+    text = sdn_plot.note(document)
+    assert ("no packet was sent" in text) == computed
+    assert ("a processor" in text) != computed
