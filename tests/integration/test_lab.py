@@ -396,6 +396,14 @@ def test_ranks_are_pinned_by_node(get_lab):
         assert f"affinity list: {cores[0]}" in result.stdout
 
 
+def test_cores_that_nodes_share_are_named(get_lab, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {3, 5})
+    assert get_lab(2, "memif", 1).topology.sharing() == []
+    three = get_lab(3, "memif", 1).topology
+    expected = "core 3 is shared by node0, node2: programs that poll wait for each other"
+    assert three.sharing() == [expected]
+
+
 def test_nodes_run_in_one_session(get_lab):
     """The scheduler's autogroups divide a core among sessions, not among processes. With a session
     for each node, the processes of one node could keep another off its core."""

@@ -117,6 +117,18 @@ class Topology:
             dealt[node.name] = mine[:1] if one_core else mine
         return dealt
 
+    def sharing(self) -> list[str]:
+        """A line for each core that several nodes have."""
+        nodes: dict[int, list[str]] = {}
+        for name, cores in self.cpus(one_core=False).items():
+            for core in cores:
+                nodes.setdefault(core, []).append(name)
+        return [
+            f"core {core} is shared by {', '.join(names)}: programs that poll wait for each other"
+            for core, names in sorted(nodes.items())
+            if len(names) > 1
+        ]
+
     def to_json(self) -> dict:
         return asdict(self)
 

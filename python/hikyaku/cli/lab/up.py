@@ -88,6 +88,8 @@ def lab_up(
     )
     names = ", ".join(n.name for n in made.topology.nodes)
     click.echo(f"lab '{name}' is up: {names}; wire {wire}")
+    for line in made.topology.sharing():
+        click.echo(line)
     if topology:
         from ...lab.ready import start_command
 
