@@ -212,7 +212,7 @@ def test_component_path_keeps_open_mpis_own():
 
 @pytest.mark.parametrize("mode", ["hybrid", "split", "daemon"])
 def test_ranks_behind_a_daemon_are_not_tagged_by_switches(mode):
-    lab = SimpleNamespace(wire="ovs", wiring=object(), ports=1, huge_mb=512)
+    lab = SimpleNamespace(wire="ovs", wiring=object(), ports=1, huge_mb=512, by_sockets=False)
     with pytest.raises(HikyakuError, match="leave out --tag"):
         check(lab, Job([], mode=mode, tag=True))
     check(lab, Job([], mode=mode))

@@ -229,7 +229,7 @@ def place(veth, lab_name, program, tmp_path, number) -> Iterator[Place]:
     for node in veth.topology.nodes:
         inode = network.namespace_inode(node.netns)
         process.end_all(lambda inode=inode: process.find(namespaces=[inode]))
-        kill.set_links(node, ["ctl0", "tcp0", "hk0"], up=True)
+        kill.bring_up(veth.topology, node, ["ctl0", "tcp0", "hk0"])
 
 
 def mend(place: Place, m: Mistake, at: str = "root", by: str = "") -> None:

@@ -317,7 +317,7 @@ def test_a_job_survives_a_cut_of_its_wire(get_lab, program):
 
     try:
         process.wait_until("both ports to be open", lambda: open_ports() == 2, 60)
-        kill.cut_wire(node, kill.wire_links(lab.topology, node), 0.3)
+        kill.cut_wire(lab.topology, node, kill.wire_links(lab.topology, node), 0.3)
         assert results == [], "the job ended before its wire was back, so the test shows nothing"
     finally:
         runner.join(timeout=150)

@@ -25,7 +25,7 @@ TYPOS = [
     ("labs", "No such command 'labs'", "Did you mean 'lab'?"),
     ("lab upp", "No such command 'upp'", "Did you mean 'up'?"),
     ("lab up --nods 2", "No such option '--nods'", "'--nodes'"),
-    ("lab up --wire memfi", "'memfi' is not one of", "'memif', 'veth', 'udp', 'ovs'"),
+    ("lab up --wire memfi", "'memfi' is not one of", "'memif', 'veth', 'udp', 'routed', 'ovs'"),
     ("lab up --nodes 1", "1 nodes", "fix: a lab has from 2 to 64"),
     ("lab up --nodes 200", "200 nodes", "fix: a lab has from 2 to 64"),
     ("lab up --nodes 2 --ranks-per-node 0", "0 ranks per node", "fix: a node takes from 1 to 64"),

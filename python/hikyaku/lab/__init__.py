@@ -26,9 +26,10 @@ from .names import all_names, check_name, checkout_of, lab_directory, lab_id
 from .others import KnownLab, other_labs
 from .removal import down, down_all, down_dead, lab_processes, labs_locked, remove
 from .settings import remove_wires
-from .topology import DEFAULT_MTU, MAX_NODES, MAX_PORTS, WIRES, Node, Topology
+from .topology import BY_SOCKETS, DEFAULT_MTU, MAX_NODES, MAX_PORTS, WIRES, Node, Topology
 
 __all__ = [
+    "BY_SOCKETS",
     "MAX_NODES",
     "MEMIF_WIRES",
     "WIRES",
@@ -365,7 +366,7 @@ def check(nodes: int, wire: str, ranks_per_node: int, mtu: int, name: str, ports
         raise HikyakuError(f"MTU {mtu} for the kernel's wires", f"give from {MIN_MTU} to {MAX_MTU}")
     if not 1 <= ports <= MAX_PORTS:
         raise HikyakuError(f"{ports} ports a rank", f"give from 1 to {MAX_PORTS}")
-    if ports > 1 and wire in ("ovs", "udp"):
+    if ports > 1 and wire in ("ovs", *BY_SOCKETS):
         raise HikyakuError(
             f"{ports} ports: on wire {wire} a rank has one", "use --wire memif or --wire veth"
         )

@@ -84,10 +84,10 @@ def check(topology: Topology, job: Job) -> None:
             f"--mode {job.mode} selects how the BTL polls, and --tcp does not use the BTL",
             "leave out one of them",
         )
-    if topology.wire == "udp" and job.mode != "inline":
+    if topology.by_sockets and job.mode != "inline":
         raise HikyakuError(
-            f"in mode {job.mode} ranks share one port, and on wire udp each has a socket of its "
-            "own",
+            f"in mode {job.mode} ranks share one port, and on wire {topology.wire} each has a "
+            "socket of its own",
             "--mode inline",
         )
     if job.tag and topology.wiring and job.mode in ("hybrid", "split", "daemon"):

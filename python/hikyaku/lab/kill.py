@@ -205,18 +205,23 @@ def wire_links(topology: Topology, node: Node, link: str | None = None) -> list[
             "use a lab of wire veth; or kill the daemon or a rank at one end; or let frames be "
             "lost, by ';faults=drop=1' behind the port; or name a kernel link by --link tcp0",
         )
-    return [name for name in there if name.startswith("tcp" if topology.wire == "udp" else "hk")]
+    return [name for name in there if name.startswith("tcp" if topology.by_sockets else "hk")]
 
 
-def set_links(node: Node, links: list[str], *, up: bool) -> None:
+def take_down(node: Node, links: list[str]) -> None:
+    network.batch(node.netns, [f"link set {link} down" for link in links])
+
+
+def bring_up(topology: Topology, node: Node, links: list[str]) -> None:
+    """Links that are up already may be among @links, except on wire routed."""
     for link in links:
-        process.run(["ip", "-n", node.netns, "link", "set", link, "up" if up else "down"])
+        network.batch(node.netns, network.commands_up(topology, link))
 
 
-def cut_wire(node: Node, links: list[str], seconds: float) -> None:
+def cut_wire(topology: Topology, node: Node, links: list[str], seconds: float) -> None:
     """Takes @links down for @seconds, and brings them back however this ends."""
     try:
-        set_links(node, links, up=False)
+        take_down(node, links)
         time.sleep(seconds)
     finally:
-        set_links(node, links, up=True)
+        bring_up(topology, node, links)

@@ -84,6 +84,37 @@ def _bridged(t: Topology) -> None:
             _plug(n.netns, link, t.mtu, t.switch_netns, f"data{port}", f"hk{n.index}-{k}")
 
 
+_ROUTER = "169.254.78.1"  # of all its ends: each is a link of its own
+
+
+def commands_up(t: Topology, link: str) -> list[str]:
+    """The commands of ip that bring a node's @link up. On wire routed also the way to the other
+    nodes, which the kernel forgets when the link goes down."""
+    way = [f"route add {_ROUTER} dev tcp0", f"route add 10.78.0.0/16 via {_ROUTER} dev tcp0"]
+    return [f"link set {link} up", *(way if t.wire == "routed" and link == "tcp0" else [])]
+
+
+def _routed(t: Topology) -> None:
+    """A router with a link to each node. It passes IP alone, as the networks of clouds do."""
+    run(["ip", "netns", "exec", t.switch_netns, "sysctl", "-qw", "net.ipv4.ip_forward=1"])
+    for n in t.nodes:
+        port = f"tcp{n.index}"
+        batch(t.switch_netns, [f"link add {port} type veth peer name tcp0 netns {n.netns}"])
+        own = [f"link set {port} mtu {t.mtu} up", f"address add {_ROUTER}/32 dev {port}"]
+        batch(t.switch_netns, [*own, f"route add {n.tcp_ip} dev {port}"])
+        batch(n.netns, [f"link set tcp0 mtu {t.mtu}", f"address add {n.tcp_ip}/32 dev tcp0"])
+        batch(n.netns, commands_up(t, "tcp0"))
+
+
+def _tcp_wire(t: Topology) -> None:
+    if len(t.nodes) == 2:
+        _direct(t.nodes[0].netns, t.nodes[1].netns, "tcp0", t.mtu)
+        return
+    batch(t.switch_netns, _bridge("tcp", t.mtu))
+    for n in t.nodes:
+        _plug(n.netns, "tcp0", t.mtu, t.switch_netns, "tcp", f"tcp{n.index}")
+
+
 def create(topology: Topology) -> None:
     from . import ovs  # which makes its links with batch()
 
@@ -98,21 +129,19 @@ def create(topology: Topology) -> None:
         _plug(n.netns, "ctl0", 1500, t.ctl_netns, "ctl", f"n{n.index}")
         batch(n.netns, [f"address add {n.ctl_ip}/16 dev ctl0"])
 
-    pair = len(t.nodes) == 2
     if t.wiring:
         ovs.create_links(t)
-    elif pair:
-        _direct(t.nodes[0].netns, t.nodes[1].netns, "tcp0", t.mtu)
+    elif t.wire == "routed":
+        _routed(t)
     else:
-        batch(t.switch_netns, _bridge("tcp", t.mtu))
-        for n in t.nodes:
-            _plug(n.netns, "tcp0", t.mtu, t.switch_netns, "tcp", f"tcp{n.index}")
+        _tcp_wire(t)
     for n in t.nodes:
-        batch(n.netns, [f"address add {n.tcp_ip}/16 dev tcp0"])
+        if t.wire != "routed":
+            batch(n.netns, [f"address add {n.tcp_ip}/16 dev tcp0"])
 
     if t.wiring:
         ovs.start(t)
-    elif pair and t.data_ports == 1:
+    elif len(t.nodes) == 2 and t.data_ports == 1:
         for link, _ in t.data_links():
             _direct(t.nodes[0].netns, t.nodes[1].netns, link, t.mtu)
     elif t.data_ports:

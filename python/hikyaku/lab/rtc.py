@@ -28,7 +28,7 @@ def settings(
         ours[f"{PREFIX}ADDRESS_DPDK"] = memif
         # no other interface is there; the kernel's packet socket leaves nothing on it
         ours[f"{PREFIX}ADDRESS_RAW"] = "tcp0"
-    elif topology.wire == "udp":
+    elif topology.by_sockets:
         ours[BACKEND] = "udp"
     else:
         ours[BACKEND] = "af_xdp"

@@ -63,7 +63,7 @@ def switch_polls(topology: Topology, mode: str | None) -> bool:
 def port_spec(topology: Topology, run_dir: Path, mode: str | None) -> str:
     if topology.wire == "memif":
         return "+".join(memif_ports(topology, run_dir))
-    if topology.wire == "udp":
+    if topology.by_sockets:
         return "udp:addr=tcp0"
     # if hikyakud polls, all ranks of a node share its first port
     if mode in ("daemon", "auto"):

@@ -4,12 +4,13 @@
     n0, n1, …    a namespace for each node, with
                    ctl0      control network: mpirun's daemons talk over it
                    tcp0      the wire that TCP is measured on; never carries an XDP program. On
-                             wire udp Hikyaku uses it too, by UDP sockets
+                             wires udp and routed Hikyaku uses it too, by UDP sockets
                    hk0 …     (veth, ovs) the data wires, one for each local rank; where a rank has
                              several ports, hk0r1 and so on are the others of rank 0
     ctl          a namespace with the bridge of the control network
     sw           a namespace with the bridges of tcp0 and hk*, unless two ends meet directly; on
-                 wire ovs with its switches (wiring.py, ovs.py)
+                 wire ovs with its switches (wiring.py, ovs.py); on wire routed it is a router, and
+                 each tcp0 a network of its own
 
 Links exist inside namespaces only, so the machine's own network never sees one.
 """
@@ -24,8 +25,9 @@ from ..process import option_words
 from .names import checkout_of
 from .wiring import Wiring
 
-WIRES = ("memif", "veth", "udp", "ovs")
-WITHOUT_LINKS = ("memif", "udp")  # wires without links of their own: ranks of any number
+WIRES = ("memif", "veth", "udp", "routed", "ovs")
+BY_SOCKETS = ("udp", "routed")  # wires on which each rank has a UDP socket
+WITHOUT_LINKS = ("memif", *BY_SOCKETS)  # wires without links of their own: ranks of any number
 MAX_NODES = 64
 MAX_PORTS = 8  # of a rank
 # The largest MTU at which veth takes an XDP program and a frame with its headroom fits a page.
@@ -84,6 +86,10 @@ class Topology:
     @property
     def switch_netns(self) -> str:
         return f"{self.lab_id}-sw"
+
+    @property
+    def by_sockets(self) -> bool:
+        return self.wire in BY_SOCKETS
 
     @property
     def data_ports(self) -> int:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
 
-from ...lab import WIRES, Lab, down_dead, own_name
+from ...lab import BY_SOCKETS, WIRES, Lab, down_dead, own_name
 from ..common import machine
 from ..common.phases import Phases
 from ..common.sample import METRICS, Plan, with_lines
@@ -44,7 +44,7 @@ def run(
     down_dead("bench")
     for wire in wires:
         # DPDK has no port on a UDP socket to compare with
-        chosen = [each for each in transports if (wire, each) != ("udp", "raw")]
+        chosen = [each for each in transports if each != "raw" or wire not in BY_SOCKETS]
         done += repeats * (len(transports) - len(chosen))
         with Lab.up(2, wire, mtu=mtu, name=own_name("bench", wire)) as lab:
             for repeat in range(repeats):

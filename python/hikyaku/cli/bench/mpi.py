@@ -12,7 +12,7 @@ from .common import run_suite
 
 
 @click.command("mpi")
-@click.option("--wire", default="memif", metavar="WIRE[,WIRE]", help="Of memif, veth, udp.")
+@click.option("--wire", default="memif", metavar="WIRE[,WIRE]", help="Of memif, veth, udp, routed.")
 @click.option(
     "--sizes", default="1..4M", help="Bytes, such as 8,2048,64K, or a range of powers of two."
 )

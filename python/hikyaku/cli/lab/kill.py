@@ -79,14 +79,14 @@ def lab_kill_daemon(node: str, daemon: str | None, name: str) -> None:
     help="Bring the wire back after this time.  [it stays down]",
 )
 @click.option(
-    "--link", metavar="LINK", help="Only this link, such as tcp0.  [default: all hk* links]"
+    "--link", metavar="LINK", help="Only this link, such as tcp0.  [default: all data links]"
 )
 @lab_option
 def lab_kill_wire(node: str, seconds: float | None, link: str | None, name: str) -> None:
-    """Unplug NODE: take its data links down (veth).
+    """Unplug NODE: take its data links down.
 
     Frames to and from the node are lost without notice. Ctrl-C brings the wire back early. A memif
-    wire is shared memory and has no link; --link tcp0 unplugs TCP on either wire.
+    wire is shared memory and has no link; --link tcp0 unplugs TCP on any wire.
 
     \b
     Examples:
@@ -94,18 +94,18 @@ def lab_kill_wire(node: str, seconds: float | None, link: str | None, name: str)
       hikyaku lab kill wire node1
       hikyaku lab exec node1 ip link set hk0 up
     """
-    from ...lab import Lab, kill
+    from ...lab import Lab, kill, network
 
     found = Lab.find(name)
     place = found.node(node)
     links = kill.wire_links(found.topology, place, link)
     what = ", ".join(links)
     if seconds is None:
-        kill.set_links(place, links, up=False)
+        kill.take_down(place, links)
         click.echo(f"{node}: {what} down; to bring it back:")
-        for each in links:
-            click.echo(as_typed(f"  hikyaku lab exec --lab {name} {node} ip link set {each} up"))
+        for command in [c for link in links for c in network.commands_up(found.topology, link)]:
+            click.echo(as_typed(f"  hikyaku lab exec --lab {name} {node} ip {command}"))
         return
     click.echo(f"{node}: {what} down for {seconds:g} s")
-    kill.cut_wire(place, links, seconds)
+    kill.cut_wire(found.topology, place, links, seconds)
     click.echo(f"{node}: {what} up")
