@@ -294,6 +294,13 @@ int hk_port_wait_fd(const struct hk_port *port)
 	}
 }
 
+bool hk_port_advice(const struct hk_port *port, char *text, size_t len)
+{
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
+
+	return p->spec.kind == HK_SPEC_UDP && hk_udp_advice(p, text, len);
+}
+
 /* ---- rx and tx that are more than the driver's ----------------------------------------------- */
 
 uint16_t hk_port_rx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n)

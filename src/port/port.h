@@ -218,6 +218,10 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
  * of the kernel. Threads sleep on it instead of polling. The descriptor belongs to the port. */
 int hk_port_wait_fd(const struct hk_port *port);
 
+/* Writes what has slowed the port, with the fix, as one sentence for its user. False: nothing. Not
+ * for the hot path. */
+bool hk_port_advice(const struct hk_port *port, char *text, size_t len);
+
 /* ---- ports that processes share ------------------------------------------------------------- */
 
 struct hk_port_queues {

@@ -253,7 +253,7 @@ static unsigned train_of(const struct hk_udp *u, struct rte_mbuf **m, unsigned n
 	return count;
 }
 
-/* Makes one message of @count frames. Returns the number of parts. */
+/* Makes a message of @count frames. Returns the number of parts. */
 static unsigned compose(struct hk_udp *u, unsigned message, struct rte_mbuf **m, unsigned count,
 			struct iovec *part)
 {
@@ -292,6 +292,17 @@ static int send_messages(struct hk_udp *u, unsigned at, unsigned end)
 	return sendmsg(u->fd, &u->out[at].msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
 }
 
+/* How many frames at @m leave together. */
+static unsigned next_train(struct hk_udp *u, struct rte_mbuf **m, unsigned n)
+{
+	unsigned count = train_of(u, m, n);
+
+	if (HK_LIKELY(u->apart == 0) || count == 1)
+		return count;
+	u->apart--;
+	return 1;
+}
+
 uint16_t hk_udp_tx(void *queue, struct rte_mbuf **m, uint16_t n)
 {
 	struct hk_udp *u = queue;
@@ -299,7 +310,7 @@ uint16_t hk_udp_tx(void *queue, struct rte_mbuf **m, uint16_t n)
 
 	n = HK_MIN(n, HK_UDP_BURST);
 	while (frames < n) {
-		unsigned count = train_of(u, m + frames, n - frames);
+		unsigned count = next_train(u, m + frames, n - frames);
 
 		parts += compose(u, messages++, m + frames, count, u->part + parts);
 		frames += count;
@@ -307,8 +318,14 @@ uint16_t hk_udp_tx(void *queue, struct rte_mbuf **m, uint16_t n)
 	for (unsigned at = 0; at < messages;) {
 		int done = send_messages(u, at, messages);
 
-		if (done < 0 && (errno == EAGAIN || errno == ENOBUFS))
+		if (done < 0 && errno == EAGAIN)
 			break;
+		if (done < 0 && errno == EMSGSIZE && u->frames[at] > 1) {
+			/* the path carries less now: the caller sends these again, one by one */
+			u->apart = HK_UDP_APART;
+			u->narrow_to = u->to[at];
+			break;
+		}
 		if (done < 0) {
 			/* a frame that does not leave is a lost one, as in a network */
 			u->failed_tx += u->frames[at];

@@ -20,6 +20,10 @@
  * and tx are in rte_eth_fp_ops, where rte_eth_rx_burst() finds those of every driver. So the way of
  * a frame has no branch for it.
  *
+ * Path. The kernel learns from routers what the path to a peer carries, and forgets it after ten
+ * minutes. Where that is less than a frame, it refuses trains, so frames leave one by one, and the
+ * kernel cuts each into fragments. That is slow, but nothing is lost when a route changes.
+ *
  * Copies. The kernel writes into buffers of the pool. A train whose pieces have the length of the
  * largest frame, as bulk has, fills one buffer with each piece. Others are copied apart.
  *
@@ -41,8 +45,9 @@
 #define HK_UDP_TRAINS   4u     /* trains that one call receives */
 #define HK_UDP_BURST    64u    /* frames that one call sends */
 #define HK_UDP_OVERHEAD 28u    /* headers of IPv4 and UDP */
-#define HK_UDP_NARROW   7u  /* buffers of a narrow receive; Linux takes 8 parts without kmalloc */
-#define HK_UDP_CALM     16u /* short trains in a row, after which receives are narrow again */
+#define HK_UDP_NARROW   7u    /* buffers of a narrow receive; Linux takes 8 parts without kmalloc */
+#define HK_UDP_APART    4096u /* trains that are sent frame by frame before one is tried again */
+#define HK_UDP_CALM     16u   /* short trains in a row, after which receives are narrow again */
 
 /* The buffers that the next train fills. */
 struct hk_udp_train {
@@ -75,6 +80,8 @@ struct hk_udp {
 	struct iovec part[HK_UDP_BURST * 2];
 	_Alignas(struct cmsghdr) char gso[HK_UDP_BURST][CMSG_SPACE(sizeof(uint16_t))];
 	unsigned frames[HK_UDP_BURST]; /* of each message */
+	unsigned apart;                /* trains that must still be sent frame by frame */
+	struct sockaddr_in narrow_to;  /* the last peer whose path carries less than a frame */
 	/* frames that neither side's counters show */
 	uint64_t
 		dropped_rx; /* larger than our frames, or without a free buffer to cut them apart */
@@ -91,6 +98,9 @@ void hk_udp_close(struct hk_port_impl *p);
 
 /* The descriptor of the port's socket. */
 int hk_udp_fd(const struct hk_port_impl *p);
+
+/* Was there a path that carries less than a frame? Then writes what it carries, and the fix. */
+bool hk_udp_advice(const struct hk_port_impl *p, char *text, size_t len);
 
 /* Bursts, in the form that rte_eth_fp_ops has. @queue: a struct hk_udp. */
 uint16_t hk_udp_rx(void *queue, struct rte_mbuf **m, uint16_t n);

@@ -88,7 +88,7 @@ static int make_socket(struct hk_port_impl *p, struct hk_udp *u, struct in_addr 
 				    s->text, s->udp_port, strerror(errno),
 				    "leave out port=, so that the kernel chooses one");
 	if (getsockname(u->fd, (struct sockaddr *)&at, &len) != 0 ||
-	    set(u->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO) != 0 ||
+	    set(u->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT) != 0 ||
 	    set(u->fd, SOL_UDP, UDP_GRO, 1) != 0)
 		return hk_error_set(err, -errno,
 				    "port %s: the kernel does not set up the socket: %s; fix: use "
@@ -211,6 +211,37 @@ void hk_udp_close(struct hk_port_impl *p)
 	free(u->rest);
 	free(u);
 	p->udp = NULL;
+}
+
+/* The largest IP packet for the path to @at, as far as the kernel knows; 0: it does not. */
+static unsigned path_mtu(const struct sockaddr_in *at)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), mtu = 0;
+	socklen_t len = sizeof(mtu);
+
+	if (fd < 0)
+		return 0;
+	if (connect(fd, (const struct sockaddr *)at, sizeof(*at)) != 0 ||
+	    getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len) != 0 || mtu < 0)
+		mtu = 0;
+	close(fd);
+	return (unsigned)mtu;
+}
+
+bool hk_udp_advice(const struct hk_port_impl *p, char *text, size_t len)
+{
+	const struct hk_udp *u = p->udp;
+	unsigned mtu = u->narrow_to.sin_family ? path_mtu(&u->narrow_to) : 0;
+	char peer[INET_ADDRSTRLEN];
+
+	if (mtu == 0 || mtu >= u->piece + HK_UDP_OVERHEAD)
+		return false;
+	inet_ntop(AF_INET, &u->narrow_to.sin_addr, peer, sizeof(peer));
+	snprintf(text, len,
+		 "port %s: the path to %s carries packets of %u bytes, so the kernel cut up those "
+		 "of %u, which is slow; fix: on all nodes udp:addr=%s,mtu=%u",
+		 p->spec.text, peer, mtu, u->piece + HK_UDP_OVERHEAD, p->spec.addr, mtu);
+	return true;
 }
 
 int hk_udp_fd(const struct hk_port_impl *p)

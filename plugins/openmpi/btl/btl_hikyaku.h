@@ -141,9 +141,10 @@ struct hk_btl_module {
 	bool registered;                           /* the network's controller knows our address */
 	char path[HK_PATHS_MAX][HK_PORT_SPEC_MAX]; /* the ports, or wire sets */
 	unsigned path_count;                       /* length of `path`; with hikyakud 1 */
-	struct rte_mempool *rx_pool;               /* of a wire set: that of the first wire */
-	struct hk_port *rx_owner;                  /* the wire that owns `rx_pool` */
-	struct hk_port *pool_owner;                /* the same, if it failed and no worker has it */
+	struct hk_port *port[HK_PATHS_MAX]; /* the worker's; NULL with hikyakud, and for sets */
+	struct rte_mempool *rx_pool;        /* of a wire set: that of the first wire */
+	struct hk_port *rx_owner;           /* the wire that owns `rx_pool` */
+	struct hk_port *pool_owner;         /* the same, if it failed and no worker has it */
 	uint32_t key, endpoint, epoch;
 	size_t payload;                       /* bytes of one frame */
 	opal_free_list_t frags, long_frags;   /* descriptors: see send.c */

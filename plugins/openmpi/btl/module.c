@@ -338,6 +338,7 @@ int hk_btl_module_init(struct hk_error *err)
 		hk_btl_mode_leave();
 		return rc;
 	}
+	memcpy(hk_btl.port, port, sizeof(port));
 	open_tap();
 	OBJ_CONSTRUCT(&hk_btl.endpoints, opal_list_t);
 	init_lock();
@@ -377,6 +378,16 @@ static int register_error(struct mca_btl_base_module_t *btl, mca_btl_base_module
 
 /* ---- the end ------------------------------------------------------------------------------- */
 
+/* Tells the user once a node what slowed the ports. */
+static void advise(void)
+{
+	char text[400];
+
+	for (unsigned i = 0; i < HK_PATHS_MAX && opal_process_info.my_local_rank == 0; i++)
+		if (hk_btl.port[i] && hk_port_advice(hk_btl.port[i], text, sizeof(text)))
+			hk_btl_error("%s", text);
+}
+
 static int finalize(struct mca_btl_base_module_t *btl)
 {
 	unsigned left;
@@ -385,6 +396,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	hk_btl_finish_pending(true);
 	if (PARAMS->verbose >= 5)
 		hk_btl_print_counters();
+	advise();
 	hk_btl_mode_unshare();
 	hk_btl_stats_stop();
 	hk_pools_leave(); /* an MPI process cannot start MPI again */
