@@ -87,5 +87,6 @@ void hk_learn_report_progress(struct hk_learn_report *r, const char *event,
 	fputs("}", r->out);
 	fprintf(r->out, ", \"stop\": \"%s\"", hk_learn_stop_name(g->agree.stop));
 	count(r, "decider", g->agree.decider);
+	hk_learn_report_number(r, "stop_loss", g->agree.stop ? g->agree.stop_loss : NAN);
 	hk_learn_report_end(r);
 }

@@ -239,10 +239,14 @@ def test_killed_and_back(nodes: Nodes, merge: str) -> None:
     nodes.wait_for("node 1 trains again", 1, trained(20), before)
     # one is asked to end; the others learn it from each other, and end as well
     nodes.child[2].terminate()
+    assert nodes.child[2].wait(timeout=SECONDS) == 0
+    decided = nodes.lines(2)[-1]["stop_loss"]
+    assert decided > 0
     for i, child in nodes.child.items():
         assert child.wait(timeout=SECONDS) == 0, f"node {i}: {child.stderr.read()}"
         last = nodes.lines(i)[-1]
         assert (last["event"], last["stop"], last["decider"]) == ("end", "asked", 2)
+        assert last["stop_loss"] == decided
     best = np.linalg.solve(
         nodes.x.T @ nodes.x / 1200 + 0.01 * np.eye(5), nodes.x.T @ nodes.y / 1200
     )

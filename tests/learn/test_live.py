@@ -63,6 +63,15 @@ def test_a_refusal_for_another_reason_names_both_sides():
     assert len(made.notes()) == 1
 
 
+def test_at_the_end_the_loss_is_that_of_the_decision():
+    """The last line of a node may be of an earlier loss, or of none."""
+    line = {"event": "end", "state": "done", "stop": "target"} | WIDEST
+    made = Board(2, "a title")
+    made.take([line | {"node": 0, "time": 1.0, "loss_all": 0.25, "stop_loss": 0.19}])
+    made.take([line | {"node": 1, "time": 2.0, "loss_all": None, "stop_loss": 0.19}])
+    assert made.table().caption == "2.0 s, agreed loss 0.19"
+
+
 WIDEST = {
     "epochs": 99_949,
     "loss": 1.23456e-05,

@@ -107,18 +107,24 @@ class Board:
         passed = last["time"] - since["time"]
         return (last["messages"] - since["messages"]) / passed if passed > 0 else 0.0
 
-    def table(self) -> Table:
+    def _caption(self) -> str | None:
+        """The agreed loss that some node saw last; at the end, the one that it decided by."""
         said = [line for line in self.last if line]
-        latest = max(said, key=lambda line: line["time"], default=None)
+        if not said:
+            return None
+        latest = max(said, key=lambda line: line["time"])
+        decided = [loss for line in said if (loss := line.get("stop_loss")) is not None]
+        agreed = decided[0] if decided else latest["loss_all"]
+        return f"{latest['time']:.1f} s, agreed loss {short(agreed, 6)}"
+
+    def table(self) -> Table:
         table = Table(
             title=self.title,
             box=box.SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
             show_edge=False,
             pad_edge=False,
-            caption=None
-            if latest is None
-            else f"{latest['time']:.1f} s, agreed loss {short(latest['loss_all'], 6)}",
+            caption=self._caption(),
         )
         names = ("node", "state", "epochs", "loss", "apart", "sent", "per s")
         for name in (*names, "drops", "refused", "bytes"):
