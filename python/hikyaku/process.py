@@ -10,7 +10,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -18,16 +18,33 @@ from .called import install_deps
 from .errors import HikyakuError
 
 
-def run(argv: list[str], *, text_in: str | None = None, timeout: float = 30) -> str:
-    """Runs a short program and returns its output; an error has its message."""
+def run(
+    argv: list[str],
+    *,
+    text_in: str | None = None,
+    timeout: float = 30,
+    env: Mapping[str, str] | None = None,
+) -> str:
+    """Runs a short program and returns its output; an error has its message. @env: the whole
+    environment of the program."""
     try:
         done = subprocess.run(
-            argv, input=text_in, capture_output=True, text=True, timeout=timeout, check=False
+            argv,
+            input=text_in,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+            env=env,
         )
     except FileNotFoundError:
         raise HikyakuError(f"{argv[0]} is not installed", install_deps()) from None
     except subprocess.TimeoutExpired:
-        raise HikyakuError(f"'{' '.join(argv)}' did not end within {timeout:g} s") from None
+        command = " ".join(argv)
+        raise HikyakuError(
+            f"'{command}' did not end within {timeout:g} s",
+            f"try again, or run it yourself if the machine is not busy: {command}",
+        ) from None
     if done.returncode != 0:
         message = (done.stderr or done.stdout).strip()
         raise HikyakuError(f"'{' '.join(argv)}' failed: {message}")

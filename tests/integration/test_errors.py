@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Errors look the same wherever they come from: "what happened; fix: what to do", in one line."""
 
+import os
 import re
 from pathlib import Path
 
 import pytest
 
+from hikyaku import process
 from hikyaku.errors import HikyakuError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,3 +34,10 @@ def test_python_has_the_same():
     assert HikyakuError.said("no wire").fix is None
     with pytest.raises(HikyakuError, match=r"no wire$"):
         raise HikyakuError.said("no wire")
+
+
+def test_a_program_that_does_not_answer_is_named_without_our_environment(monkeypatch):
+    monkeypatch.setenv("SOME_SECRET", "not for the terminal")
+    with pytest.raises(HikyakuError) as caught:
+        process.run(["sleep", "300"], timeout=0.05, env=dict(os.environ))
+    assert str(caught.value).startswith("'sleep 300' did not end within 0.05 s; fix: try again")

@@ -260,9 +260,8 @@ def default_component_path() -> str:
     mca_base_component_path replaces this directory, so the setting must repeat it.
     """
     clean = {k: v for k, v in os.environ.items() if not k.startswith("OMPI_MCA_")}
-    argv = ["env", "-i", *(f"{k}={v}" for k, v in clean.items())]
-    argv += ["ompi_info", "--parsable", "--level", "9", "--param", "mca", "base"]
-    for line in run(argv).splitlines():
+    argv = ["ompi_info", "--parsable", "--level", "9", "--param", "mca", "base"]
+    for line in run(argv, env=clean).splitlines():
         head, _, value = line.partition(":mca_base_component_path:value:")
         if head != line and value:
             return value.strip('"')  # in quotes, because the value has colons
