@@ -29,9 +29,6 @@ int hk_rtc_inet_peer(const char *text, struct sockaddr_in *out, struct hk_error 
  * @here. Returns the descriptor or a negative errno. */
 int hk_rtc_inet_bind(struct hk_rtc_inet *here, int type, struct hk_error *err);
 
-/* Asks for socket buffers of @bytes, beyond the system's limit if the process has the right. */
-void hk_rtc_inet_buffers(int fd, int bytes);
-
 void hk_rtc_inet_text(const struct sockaddr_in *at, char *out, size_t size);
 
 #endif

@@ -6,6 +6,8 @@
  * an empty round costs only the system call.
  */
 #include "rtc/inet.h"
+
+#include "base/inet.h"
 #include "rtc/slab.h"
 
 #include <errno.h>
@@ -84,7 +86,7 @@ static int udp_open(const struct hk_rtc_config *cfg, const char *option, struct 
 		udp_close(&u->base);
 		return rc;
 	}
-	hk_rtc_inet_buffers(u->fd, SOCKET_BYTES);
+	hk_inet_buffers(u->fd, SOCKET_BYTES);
 	hk_rtc_inet_text(&u->here.addr, u->base.address, sizeof(u->base.address));
 	for (unsigned i = 0; i < BURST; i++) {
 		u->rx_msg[i].msg_hdr.msg_iov = &u->rx_iov[i];

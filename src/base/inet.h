@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * base/inet.h: the IP address of this machine that a user's text names, and sockets' buffers.
+ */
+#ifndef HK_BASE_INET_H
+#define HK_BASE_INET_H
+
+#include "hikyaku/error.h"
+
+#include <netinet/in.h>
+
+/* An address with a port. */
+union hk_inet_addr {
+	struct sockaddr any;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/* Longest text of an address with its port, with the final zero: "[IPv6]:65535". */
+#define HK_INET_TEXT (INET6_ADDRSTRLEN + 8)
+
+static inline socklen_t hk_inet_len(const union hk_inet_addr *at)
+{
+	return at->any.sa_family == AF_INET6 ? sizeof(at->v6) : sizeof(at->v4);
+}
+
+struct hk_inet_local {
+	union hk_inet_addr at; /* port 0 */
+	char interface[16];    /* that has the address, without a label ("eth0:1") */
+	unsigned mtu;          /* of the interface, bytes; at least 68 (RFC 791) */
+};
+
+/* Resolves @text, an address of this machine or an interface that has one. @family: AF_INET,
+ * AF_INET6, or AF_UNSPEC for either, IPv4 first. Link-local addresses of IPv6 do not count.
+ * -EADDRNOTAVAIL: there is no such; the error names those that there are. */
+int hk_inet_local(const char *text, int family, struct hk_inet_local *out, struct hk_error *err);
+
+/* Asks for socket buffers of @bytes. More than net.core.rmem_max needs cap_net_admin; without it
+ * the limit holds. */
+void hk_inet_buffers(int fd, int bytes);
+
+/* Writes the address without its port. */
+void hk_inet_text(const union hk_inet_addr *at, char *out, size_t size);
+
+#endif
