@@ -21,7 +21,6 @@
 #include <rte_dev.h>
 #include <rte_errno.h>
 
-#define FRAME_LIMIT    9216 /* larger frames gain nothing, but need larger buffers */
 #define AF_PACKET_RING 512
 
 /* ---- kernel interfaces ----------------------------------------------------------------------- */
@@ -46,7 +45,7 @@ static int check_netdev(struct hk_port_impl *p, bool admin, unsigned limit, stru
 static int prepare_af_packet(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err)
 {
 	const struct hk_spec *s = &p->spec;
-	int rc = check_netdev(p, false, FRAME_LIMIT, err);
+	int rc = check_netdev(p, false, HK_PORT_FRAME_LIMIT, err);
 	if (rc)
 		return rc;
 	/* a slot also holds the kernel's header, at most 128 bytes; a block holds whole slots */
@@ -219,7 +218,7 @@ int hk_device_query(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct
 		uint32_t len = dev->max_rx_pktlen ? dev->max_rx_pktlen : RTE_ETHER_MAX_LEN;
 		if (dev->max_mtu && dev->max_mtu != UINT16_MAX)
 			len = HK_MIN(len, dev->max_mtu + (uint32_t)RTE_ETHER_HDR_LEN + 4);
-		info->frame_max = (uint16_t)HK_MIN(len - 4, (uint32_t)FRAME_LIMIT);
+		info->frame_max = (uint16_t)HK_MIN(len - 4, HK_PORT_FRAME_LIMIT);
 		if (p->spec.frame)
 			info->frame_max = (uint16_t)HK_MIN(info->frame_max, p->spec.frame);
 	}

@@ -378,6 +378,8 @@ struct rte_mempool *hk_pool_populated(const char *name, unsigned n, unsigned cac
 				      struct rte_pktmbuf_pool_private *priv, const char *ops,
 				      unsigned flags);
 
+#define HK_PORT_FRAME_LIMIT 9216u /* larger frames gain nothing, but need larger buffers */
+
 /* The same in a process without DPDK (port/pool_bare.c). hk_pool_bare_free() frees such a pool;
  * false: it is one of DPDK's. */
 struct rte_mempool *hk_pool_bare(const char *name, unsigned n, size_t element,

@@ -294,6 +294,26 @@ int hk_port_wait_fd(const struct hk_port *port)
 	}
 }
 
+bool hk_port_address(const struct hk_port *port, uint8_t address[HK_PORT_ADDRESS])
+{
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
+
+	return p->spec.kind == HK_SPEC_UDP && hk_udp_address(p, address);
+}
+
+int hk_port_know(struct hk_port *port, const uint8_t *address, struct hk_error *err)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)port;
+	uint8_t own[HK_PORT_ADDRESS];
+
+	if (hk_port_address(port, own) == !address)
+		return hk_error_set(err, -EAFNOSUPPORT,
+				    "port %s is of IPv%d, and that of the peer is not; fix: add "
+				    "ip=4 or ip=6 on all nodes",
+				    p->spec.text, address ? 4 : 6);
+	return address ? hk_udp_know(p, address, err) : 0;
+}
+
 bool hk_port_advice(const struct hk_port *port, char *text, size_t len)
 {
 	const struct hk_port_impl *p = (const struct hk_port_impl *)port;

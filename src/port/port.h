@@ -218,6 +218,16 @@ int hk_port_wait_link(struct hk_port *port, int timeout_ms, struct hk_error *err
  * of the kernel. Threads sleep on it instead of polling. The descriptor belongs to the port. */
 int hk_port_wait_fd(const struct hk_port *port);
 
+#define HK_PORT_ADDRESS 18
+
+/* Writes the bytes by which peers find the port, where those of info.mac do not suffice. False:
+ * they do (all but udp with IPv6). */
+bool hk_port_address(const struct hk_port *port, uint8_t address[HK_PORT_ADDRESS]);
+
+/* A peer has @address by hk_port_address(); NULL: it has none. Call it before the first frame to
+ * the peer. -EAFNOSUPPORT: the peer has an address of another kind. */
+int hk_port_know(struct hk_port *port, const uint8_t *address, struct hk_error *err);
+
 /* Writes what has slowed the port, with the fix, as one sentence for its user. False: nothing. Not
  * for the hot path. */
 bool hk_port_advice(const struct hk_port *port, char *text, size_t len);

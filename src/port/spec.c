@@ -76,6 +76,7 @@ static const struct key udp_keys[] = {
 	TEXT_KEY(addr),
 	{"port", KEY_NUMBER, offsetof(struct hk_spec, udp_port), sizeof(unsigned), 1, 65535, false},
 	NUMBER_KEY(mtu, 576, 65535),
+	NUMBER_KEY(ip, 4, 6),
 };
 
 #define HAS_KEYS(t) t, HK_ARRAY_LEN(t)

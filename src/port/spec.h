@@ -30,13 +30,14 @@ struct hk_spec {
 	char socket[108]; /* memif: path of the socket */
 	char dir[108];    /* wire set: directory of the sockets */
 	char iface[16];   /* af_xdp, af_packet: name of the interface */
-	char addr[64];    /* udp: IPv4 address, or name of the interface */
+	char addr[64];    /* udp: IP address, or name of the interface */
 	char device[200]; /* pci: address; vdev: name and arguments in DPDK's form */
 	bool server;
 	unsigned id, frame, ring, queue, busy; /* values of the keys; 0: not given */
 	unsigned force;                        /* af_xdp: 1: accept the default route's interface */
 	unsigned udp_port;                     /* udp: 0: any free one */
 	unsigned mtu;                          /* udp: of the path; 0: the interface's */
+	unsigned ip;                           /* udp: 4 or 6; 0: 4, or else 6 */
 	unsigned priority;                     /* of small frames (port/priority.h); 0: no tags */
 	enum hk_spec_mode mode;
 	bool faulty; /* the spec has ;faults= */

@@ -12,17 +12,18 @@
 
 #define ETHERTYPE RTE_BE16(0x88b5) /* HK_WIRE_ETHERTYPE; the wire is a layer of its own */
 
-static void mac_of(const struct sockaddr_in *at, uint8_t mac[6])
+/* The address of the peer that is called @name. Nothing can be sent to an unknown one. */
+static void address_of(const struct hk_udp *u, const uint8_t name[6], union hk_inet_addr *at)
 {
-	memcpy(mac, &at->sin_addr.s_addr, 4);
-	memcpy(mac + 4, &at->sin_port, 2);
-}
+	if (HK_LIKELY(u->family == AF_INET)) {
+		*at = (union hk_inet_addr){.v4 = {.sin_family = AF_INET}};
+		memcpy(&at->v4.sin_addr.s_addr, name, 4);
+		memcpy(&at->v4.sin_port, name + 4, 2);
+		return;
+	}
+	const union hk_inet_addr *found = hk_udp_peers_find(&u->peers, name);
 
-static void address_of(const uint8_t mac[6], struct sockaddr_in *at)
-{
-	*at = (struct sockaddr_in){.sin_family = AF_INET};
-	memcpy(&at->sin_addr.s_addr, mac, 4);
-	memcpy(&at->sin_port, mac + 4, 2);
+	*at = found ? *found : (union hk_inet_addr){.v6 = {.sin6_family = AF_INET6}};
 }
 
 /* ---- in -------------------------------------------------------------------------------------- */
@@ -116,7 +117,9 @@ static void take(struct hk_udp *u, struct hk_udp_train *t, const struct msghdr *
 		u->dropped_rx += count;
 		return;
 	}
-	mac_of(&t->from, from);
+	hk_udp_name(&t->from, from);
+	if (HK_UNLIKELY(u->family == AF_INET6))
+		hk_udp_peers_heard(&u->peers, from, &t->from);
 	for (unsigned i = 0; i < count; i++) {
 		struct rte_mbuf *m = own ? t->m[i] : rte_pktmbuf_alloc(u->pool);
 		unsigned at = i * size, now = HK_MIN(len - at, size);
@@ -178,7 +181,7 @@ static void receive(struct hk_udp *u)
 		unsigned len = u->in[i].msg_len;
 
 		if (HK_UNLIKELY(len == 0 || h->msg_flags & MSG_TRUNC ||
-				h->msg_namelen != sizeof(struct sockaddr_in)))
+				h->msg_namelen != hk_inet_len(&u->train[i].from)))
 			u->dropped_rx++;
 		else
 			take(u, &u->train[i], h, len, piece_of(h, len));
@@ -260,12 +263,12 @@ static unsigned compose(struct hk_udp *u, unsigned message, struct rte_mbuf **m,
 	struct msghdr *h = &u->out[message].msg_hdr;
 	unsigned parts = 0;
 
-	address_of(destination(m[0]), &u->to[message]);
+	address_of(u, destination(m[0]), &u->to[message]);
 	for (unsigned i = 0; i < count; i++)
 		parts += add_parts(m[i], part + parts);
 	*h = (struct msghdr){
 		.msg_name = &u->to[message],
-		.msg_namelen = sizeof(u->to[message]),
+		.msg_namelen = hk_inet_len(&u->to[message]),
 		.msg_iov = part,
 		.msg_iovlen = parts,
 	};

@@ -12,9 +12,9 @@
  * length to one peer leave in one system call (UDP_SEGMENT, udp(7)). The kernel cuts them apart at
  * the NIC, and a virtual link not at all. The receiver gets them back in one call (UDP_GRO).
  *
- * The layers above know Ethernet addresses. A node's address here is its IPv4 address and UDP port,
- * which are six bytes too. So this file reads them from a frame's destination, and writes them as
- * the source of a received one.
+ * The layers above know Ethernet addresses. An IPv4 address and a UDP port are six bytes too. So
+ * this file reads them from a frame's destination, and writes them as the source of a received one.
+ * IPv6 has names of six bytes (udp_peers.h).
  *
  * To DPDK the port is a device that DPDK has not made. It has a number at the upper end, and its rx
  * and tx are in rte_eth_fp_ops, where rte_eth_rx_burst() finds those of every driver. So the way of
@@ -35,33 +35,33 @@
 #define HK_PORT_UDP_H
 
 #include "port/internal.h"
+#include "port/udp_peers.h"
 
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define HK_UDP_BYTES    65507u /* payload of the largest datagram, IPv4 */
-#define HK_UDP_PIECES   64u    /* pieces of a train: UDP_MAX_SEGMENTS of Linux before 6.9 */
-#define HK_UDP_TRAINS   4u     /* trains that one call receives */
-#define HK_UDP_BURST    64u    /* frames that one call sends */
-#define HK_UDP_OVERHEAD 28u    /* headers of IPv4 and UDP */
-#define HK_UDP_NARROW   7u    /* buffers of a narrow receive; Linux takes 8 parts without kmalloc */
-#define HK_UDP_APART    4096u /* trains that are sent frame by frame before one is tried again */
-#define HK_UDP_CALM     16u   /* short trains in a row, after which receives are narrow again */
+#define HK_UDP_BYTES  65507u /* payload of the largest datagram, IPv4 */
+#define HK_UDP_PIECES 64u    /* pieces of a train: UDP_MAX_SEGMENTS of Linux before 6.9 */
+#define HK_UDP_TRAINS 4u     /* trains that one call receives */
+#define HK_UDP_BURST  64u    /* frames that one call sends */
+#define HK_UDP_NARROW 7u     /* buffers of a narrow receive; Linux takes 8 parts without kmalloc */
+#define HK_UDP_APART  4096u  /* trains that are sent frame by frame before one is tried again */
+#define HK_UDP_CALM   16u    /* short trains in a row, after which receives are narrow again */
 
 /* The buffers that the next train fills. */
 struct hk_udp_train {
 	struct rte_mbuf *m[HK_UDP_PIECES];
 	struct iovec piece[HK_UDP_PIECES];
 	bool missing; /* some of the buffers */
-	struct sockaddr_in from;
+	union hk_inet_addr from;
 	_Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
 };
 
 struct hk_udp {
 	int fd;
 	struct rte_mempool *pool;
-	uint8_t mac[6];  /* our address and port */
+	int family;      /* AF_INET or AF_INET6 */
+	uint8_t mac[6];  /* our address and port, or their name */
 	unsigned piece;  /* bytes of the largest frame without its Ethernet header */
 	unsigned pieces; /* that the largest train has */
 	/* received frames that the caller has no space for yet */
@@ -76,12 +76,14 @@ struct hk_udp {
 	struct mmsghdr in[HK_UDP_TRAINS];
 	/* tx: of one call */
 	struct mmsghdr out[HK_UDP_BURST];
-	struct sockaddr_in to[HK_UDP_BURST];
+	union hk_inet_addr to[HK_UDP_BURST];
 	struct iovec part[HK_UDP_BURST * 2];
 	_Alignas(struct cmsghdr) char gso[HK_UDP_BURST][CMSG_SPACE(sizeof(uint16_t))];
 	unsigned frames[HK_UDP_BURST]; /* of each message */
 	unsigned apart;                /* trains that must still be sent frame by frame */
-	struct sockaddr_in narrow_to;  /* the last peer whose path carries less than a frame */
+	union hk_inet_addr narrow_to;  /* the last peer whose path carries less than a frame */
+	union hk_inet_addr own;
+	struct hk_udp_peers peers; /* of IPv6 */
 	/* frames that neither side's counters show */
 	uint64_t
 		dropped_rx; /* larger than our frames, or without a free buffer to cut them apart */
@@ -98,6 +100,11 @@ void hk_udp_close(struct hk_port_impl *p);
 
 /* The descriptor of the port's socket. */
 int hk_udp_fd(const struct hk_port_impl *p);
+
+/* hk_port_address() and hk_port_know(). */
+bool hk_udp_address(const struct hk_port_impl *p, uint8_t address[HK_PORT_ADDRESS]);
+int hk_udp_know(struct hk_port_impl *p, const uint8_t address[HK_PORT_ADDRESS],
+		struct hk_error *err);
 
 /* Was there a path that carries less than a frame? Then writes what it carries, and the fix. */
 bool hk_udp_advice(const struct hk_port_impl *p, char *text, size_t len);

@@ -3,104 +3,68 @@
  * port/udp_open.c: opening and closing a port on a UDP socket. See port/udp.h.
  */
 #include "port/udp.h"
+#include "base/inet.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <netinet/udp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define QUEUE_BYTES   (4 << 20) /* of the kernel's queue of received datagrams, if it permits */
-#define FRAME_LIMIT   9216u
-#define SMALLEST_MTU  576u /* that every host of IPv4 takes, RFC 791 */
-#define TRUESIZE_MORE 768u /* bytes that the kernel counts beside those of a datagram */
-
-/* ---- addresses ------------------------------------------------------------------------------- */
-
-static void list_address(char *out, size_t len, const struct ifaddrs *i)
-{
-	char text[INET_ADDRSTRLEN];
-	const struct sockaddr_in *at = (const void *)i->ifa_addr;
-	size_t n = strlen(out);
-
-	inet_ntop(AF_INET, &at->sin_addr, text, sizeof(text));
-	snprintf(out + n, len - n, "%s%s (%s)", n ? ", " : "", i->ifa_name, text);
-}
-
-/* Finds the IPv4 address of the interface, or the interface of the address, that the spec names. */
-static int find_address(struct hk_port_impl *p, char name[IF_NAMESIZE], struct in_addr *addr,
-			struct hk_error *err)
-{
-	const struct hk_spec *s = &p->spec;
-	char there[200] = "";
-	struct ifaddrs *all = NULL;
-	bool by_ip = inet_pton(AF_INET, s->addr, addr) == 1, found = false;
-
-	if (getifaddrs(&all) != 0)
-		return hk_error_set(err, -errno, "port %s: cannot list addresses: %s", s->text,
-				    strerror(errno));
-	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
-		if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET)
-			continue;
-		const struct sockaddr_in *at = (const void *)i->ifa_addr;
-
-		found = by_ip ? at->sin_addr.s_addr == addr->s_addr
-			      : strcmp(i->ifa_name, s->addr) == 0;
-		if (!found) {
-			list_address(there, sizeof(there), i);
-			continue;
-		}
-		*addr = at->sin_addr;
-		snprintf(name, IF_NAMESIZE, "%s", i->ifa_name);
-	}
-	freeifaddrs(all);
-	if (found)
-		return 0;
-	return hk_error_set(err, -EADDRNOTAVAIL, "port %s: %s %s here; fix: use one of %s", s->text,
-			    by_ip ? "no interface has the address"
-				  : "there is no interface with an IPv4 address called",
-			    s->addr, *there ? there : "(none has an IPv4 address)");
-}
+#define SMALLEST_MTU  576u      /* that every host of IPv4 takes, RFC 791 */
+#define TRUESIZE_MORE 768u      /* bytes that the kernel counts beside those of a datagram */
 
 /* ---- the socket ------------------------------------------------------------------------------ */
+
+/* Bytes of the headers of IP and UDP. */
+static unsigned overhead(int family)
+{
+	return (family == AF_INET ? 20 : 40) + 8;
+}
 
 static int set(int fd, int level, int option, int value)
 {
 	return setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-static int make_socket(struct hk_port_impl *p, struct hk_udp *u, struct in_addr addr,
+/* The kernel shall learn what the path carries, and cut what is longer. */
+static int set_up(int fd, int family)
+{
+	if (set(fd, SOL_UDP, UDP_GRO, 1) != 0)
+		return -1;
+	if (family == AF_INET)
+		return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT);
+	return set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_WANT);
+}
+
+/* @at: our address, whose port becomes that of the socket. */
+static int make_socket(struct hk_port_impl *p, struct hk_udp *u, union hk_inet_addr *at,
 		       struct hk_error *err)
 {
 	const struct hk_spec *s = &p->spec;
-	struct sockaddr_in at = {
-		.sin_family = AF_INET, .sin_addr = addr, .sin_port = htons((uint16_t)s->udp_port)};
-	socklen_t len = sizeof(at);
+	socklen_t len = hk_inet_len(at);
 
-	u->fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
+	u->family = at->any.sa_family;
+	*(u->family == AF_INET ? &at->v4.sin_port
+			       : &at->v6.sin6_port) = htons((uint16_t)s->udp_port);
+	u->fd = socket(u->family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
 	if (u->fd < 0)
 		return hk_error_set(err, -errno, "port %s: no socket: %s", s->text,
 				    strerror(errno));
-	if (bind(u->fd, (const struct sockaddr *)&at, sizeof(at)) != 0)
+	if (bind(u->fd, &at->any, len) != 0)
 		return hk_error_set(err, -errno, "port %s: cannot bind UDP port %u: %s; fix: %s",
 				    s->text, s->udp_port, strerror(errno),
 				    "leave out port=, so that the kernel chooses one");
-	if (getsockname(u->fd, (struct sockaddr *)&at, &len) != 0 ||
-	    set(u->fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT) != 0 ||
-	    set(u->fd, SOL_UDP, UDP_GRO, 1) != 0)
+	if (getsockname(u->fd, &at->any, &len) != 0 || set_up(u->fd, u->family) != 0)
 		return hk_error_set(err, -errno,
 				    "port %s: the kernel does not set up the socket: %s; fix: use "
 				    "Linux 5.0 or newer",
 				    s->text, strerror(errno));
-	/* more than net.core.rmem_max needs CAP_NET_ADMIN */
-	if (set(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, QUEUE_BYTES) != 0)
-		(void)set(u->fd, SOL_SOCKET, SO_RCVBUF, QUEUE_BYTES);
-	if (set(u->fd, SOL_SOCKET, SO_SNDBUFFORCE, QUEUE_BYTES) != 0)
-		(void)set(u->fd, SOL_SOCKET, SO_SNDBUF, QUEUE_BYTES);
-	memcpy(u->mac, &at.sin_addr.s_addr, 4);
-	memcpy(u->mac + 4, &at.sin_port, 2);
+	hk_inet_buffers(u->fd, QUEUE_BYTES);
+	hk_udp_name(at, u->mac);
+	u->own = *at;
 	return 0;
 }
 
@@ -145,21 +109,23 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 		struct hk_error *err)
 {
 	struct hk_port_info *info = &p->port.info;
-	char name[IF_NAMESIZE];
-	struct in_addr addr;
-	struct hk_netdev dev;
-	int rc = find_address(p, name, &addr, err);
+	static const int families[] = {[0] = AF_UNSPEC, [4] = AF_INET, [6] = AF_INET6};
+	struct hk_inet_local local;
+	struct hk_error why;
 
-	if (rc == 0)
-		rc = hk_netdev_get(p->spec.text, name, &dev, err);
+	if (p->spec.ip == 5)
+		return hk_error_set(err, -EINVAL, "port %s: there is no IPv5; fix: ip=4 or ip=6",
+				    p->spec.text);
+	int rc = hk_inet_local(p->spec.addr, families[p->spec.ip], &local, &why);
+
 	if (rc)
-		return rc;
-	unsigned mtu = p->spec.mtu ? p->spec.mtu : dev.mtu;
+		return hk_error_set(err, rc, "port %s: %s", p->spec.text, why.text);
+	unsigned mtu = p->spec.mtu ? p->spec.mtu : local.mtu;
 
 	if (mtu < SMALLEST_MTU)
 		return hk_error_set(err, -EMSGSIZE,
 				    "port %s: the MTU of %s is %u; fix: ip link set %s mtu 1500",
-				    p->spec.text, name, mtu, name);
+				    p->spec.text, local.interface, mtu, local.interface);
 	struct hk_udp *u = calloc(1, sizeof(*u));
 
 	if (!u)
@@ -170,11 +136,12 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	u->rest = malloc(HK_UDP_BYTES);
 	if (!u->rest)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", p->spec.text);
-	u->piece = HK_MIN(mtu - HK_UDP_OVERHEAD, FRAME_LIMIT - RTE_ETHER_HDR_LEN);
+	u->piece = HK_MIN(mtu - overhead(local.at.any.sa_family),
+			  HK_PORT_FRAME_LIMIT - RTE_ETHER_HDR_LEN);
 	u->pieces = HK_MIN((HK_UDP_BYTES + u->piece - 1) / u->piece, HK_UDP_PIECES);
 	for (unsigned i = 0; i < HK_UDP_TRAINS; i++)
 		u->train[i].missing = true;
-	rc = make_socket(p, u, addr, err);
+	rc = make_socket(p, u, &local.at, err);
 	if (rc)
 		return rc;
 	snprintf(info->driver, sizeof(info->driver), "udp");
@@ -183,7 +150,7 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	info->queues = 1;
 	info->numa = -1;
 	info->rx_ring = (uint16_t)queue_frames(u, info->frame_max);
-	info->link_mbps = hk_netdev_link_mbps(name);
+	info->link_mbps = hk_netdev_link_mbps(local.interface);
 	info->copies_at_tx = true;
 	info->tx_multi_seg = true;
 	info->system_calls = true;
@@ -209,20 +176,24 @@ void hk_udp_close(struct hk_port_impl *p)
 	if (u->fd >= 0)
 		close(u->fd);
 	free(u->rest);
+	hk_udp_peers_free(&u->peers);
 	free(u);
 	p->udp = NULL;
 }
 
 /* The largest IP packet for the path to @at, as far as the kernel knows; 0: it does not. */
-static unsigned path_mtu(const struct sockaddr_in *at)
+static unsigned path_mtu(const union hk_inet_addr *at)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), mtu = 0;
+	bool v4 = at->any.sa_family == AF_INET;
+	int fd = socket(at->any.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), mtu = 0;
 	socklen_t len = sizeof(mtu);
 
 	if (fd < 0)
 		return 0;
-	if (connect(fd, (const struct sockaddr *)at, sizeof(*at)) != 0 ||
-	    getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len) != 0 || mtu < 0)
+	if (connect(fd, &at->any, hk_inet_len(at)) != 0 ||
+	    getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len) !=
+		    0 ||
+	    mtu < 0)
 		mtu = 0;
 	close(fd);
 	return (unsigned)mtu;
@@ -231,17 +202,44 @@ static unsigned path_mtu(const struct sockaddr_in *at)
 bool hk_udp_advice(const struct hk_port_impl *p, char *text, size_t len)
 {
 	const struct hk_udp *u = p->udp;
-	unsigned mtu = u->narrow_to.sin_family ? path_mtu(&u->narrow_to) : 0;
-	char peer[INET_ADDRSTRLEN];
+	unsigned mtu = u->narrow_to.any.sa_family ? path_mtu(&u->narrow_to) : 0;
+	unsigned ours = u->piece + overhead(u->family);
+	char peer[HK_INET_TEXT], ip[16] = "";
 
-	if (mtu == 0 || mtu >= u->piece + HK_UDP_OVERHEAD)
+	if (mtu == 0 || mtu >= ours)
 		return false;
-	inet_ntop(AF_INET, &u->narrow_to.sin_addr, peer, sizeof(peer));
+	hk_inet_text(&u->narrow_to, peer, sizeof(peer));
+	if (p->spec.ip)
+		snprintf(ip, sizeof(ip), ",ip=%u", p->spec.ip);
 	snprintf(text, len,
 		 "port %s: the path to %s carries packets of %u bytes, so the kernel cut up those "
-		 "of %u, which is slow; fix: on all nodes udp:addr=%s,mtu=%u",
-		 p->spec.text, peer, mtu, u->piece + HK_UDP_OVERHEAD, p->spec.addr, mtu);
+		 "of %u, which is slow; fix: on all nodes udp:addr=%s%s,mtu=%u",
+		 p->spec.text, peer, mtu, ours, p->spec.addr, ip, mtu);
 	return true;
+}
+
+/* An IPv6 address and its port, as they travel. */
+bool hk_udp_address(const struct hk_port_impl *p, uint8_t address[HK_PORT_ADDRESS])
+{
+	const struct hk_udp *u = p->udp;
+
+	if (u->family != AF_INET6)
+		return false;
+	memcpy(address, &u->own.v6.sin6_addr, 16);
+	memcpy(address + 16, &u->own.v6.sin6_port, 2);
+	return true;
+}
+
+int hk_udp_know(struct hk_port_impl *p, const uint8_t address[HK_PORT_ADDRESS],
+		struct hk_error *err)
+{
+	union hk_inet_addr at = {.v6 = {.sin6_family = AF_INET6}};
+
+	memcpy(&at.v6.sin6_addr, address, 16);
+	memcpy(&at.v6.sin6_port, address + 16, 2);
+	if (hk_udp_peers_add(&p->udp->peers, &at) != 0)
+		return hk_error_set(err, -ENOMEM, "port %s: no memory for a peer", p->spec.text);
+	return 0;
 }
 
 int hk_udp_fd(const struct hk_port_impl *p)

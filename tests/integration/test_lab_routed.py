@@ -21,8 +21,9 @@ def narrow(lab: Lab) -> Iterator[None]:
     """The router's links carry less meanwhile, which it tells to those who send more."""
 
     def route(options: str) -> None:
-        lines = [f"route replace {n.tcp_ip} dev tcp{n.index}{options}" for n in lab.topology.nodes]
-        network.batch(lab.topology.switch_netns, lines)
+        for n in lab.topology.nodes:
+            to = [f"route replace {ip} dev tcp{n.index}{options}" for ip in (n.tcp_ip, n.tcp_ip6)]
+            network.batch(lab.topology.switch_netns, to)
 
     route(f" mtu lock {MTU}")
     try:
@@ -30,7 +31,36 @@ def narrow(lab: Lab) -> Iterator[None]:
     finally:
         route("")
         for node in lab.topology.nodes:
-            network.batch(node.netns, ["route flush cache"])
+            for family in ("-4", "-6"):
+                process.run(["ip", "-n", node.netns, family, "route", "flush", "cache"])
+
+
+PORTS = ["udp:addr=tcp0", "udp:addr=tcp0,ip=6"]
+
+
+def with_port(port: str, program: str) -> list[str]:
+    """A shell that names the port to its rank, and then becomes @program."""
+    return ["sh", "-c", f'export OMPI_MCA_btl_hikyaku_port="{port}"; exec "$0"', program]
+
+
+def test_addresses_of_ipv6_as_text(get_lab, program):
+    job = with_port("udp:addr=fd78::$((OMPI_COMM_WORLD_RANK + 1))", program("tests/mpi/mpi_digest"))
+    done = get_lab(2, "routed", 1).mpirun(2, job)
+    assert done.returncode == 0, done.stderr
+    assert "port udp:addr=fd78::1," in done.stderr
+
+
+def test_ranks_of_both_kinds(get_lab, program):
+    """The rank that notices it first names the other, and the fix."""
+    port = "udp:addr=tcp0,ip=$((4 + 2 * OMPI_COMM_WORLD_RANK))"
+    done = get_lab(2, "routed", 1).mpirun(2, with_port(port, program("tests/mpi/mpi_digest")))
+    assert done.returncode != 0
+    said = [
+        f"rank {rank} on node{rank}: port udp:addr=tcp0,ip={kind} is of IPv{kind}, and that of the "
+        "peer is not; fix: add ip=4 or ip=6"
+        for rank, kind in ((1, 4), (0, 6))
+    ]
+    assert any(each in done.stderr for each in said), done.stderr
 
 
 def routed_packets(lab: Lab) -> int:
@@ -43,7 +73,8 @@ def test_nodes_have_networks_of_their_own(get_lab):
     lab = get_lab(2, "routed", 1)
     addresses = json.loads(process.run(lab.exec_argv("node0", ["ip", "-json", "address"])))
     (tcp0,) = (link for link in addresses if link["ifname"] == "tcp0")
-    assert [a["prefixlen"] for a in tcp0["addr_info"]] == [32]
+    lengths = {a["family"]: a["prefixlen"] for a in tcp0["addr_info"] if a["scope"] == "global"}
+    assert lengths == {"inet": 32, "inet6": 128}
     macs = {link["mac"] for n in lab.topology.nodes for link in network.links(n.netns)}
     job = lab.mpirun(2, ["hostname"], tcp=True)
     assert sorted(job.stdout.split()) == ["node0", "node1"]
@@ -53,28 +84,32 @@ def test_nodes_have_networks_of_their_own(get_lab):
     assert all(n.get("lladdr") not in macs for n in known)
 
 
-@pytest.mark.parametrize("tcp", [False, True])
-def test_a_job_through_a_router(get_lab, program, tcp):
+@pytest.mark.parametrize("port", [None, *PORTS])
+def test_a_job_through_a_router(get_lab, program, port):
     lab = get_lab(2, "routed", 1)
-    done = lab.mpirun(2, [program("tests/mpi/mpi_p2p_random"), "--rounds", "5"], tcp=tcp)
+    mca = {"btl_hikyaku_port": port} if port else {}
+    argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "5"]
+    done = lab.mpirun(2, argv, tcp=not port, mca=mca)
     assert done.returncode == 0, done.stderr
     assert "PASS p2p_random" in done.stdout
     assert "carries packets" not in done.stderr
 
 
-def test_a_path_that_carries_less(get_lab, program):
+@pytest.mark.parametrize("port", PORTS)
+def test_a_path_that_carries_less(get_lab, program, port):
     """The kernel learns it from the router. The job is told once a node, with the fix."""
     lab = get_lab(2, "routed", 1)
     argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "5"]
+    node = lab.node("node1")
     with narrow(lab):
-        done = lab.mpirun(2, argv, timeout=100)
+        done = lab.mpirun(2, argv, mca={"btl_hikyaku_port": port}, timeout=100)
         assert done.returncode == 0, done.stderr
         assert "PASS p2p_random" in done.stdout
-        fix = f"udp:addr=tcp0,mtu={MTU}"
-        text = f"the path to {lab.node('node1').tcp_ip} carries packets of {MTU} bytes"
-        assert done.stderr.count(text) == 1
-        assert done.stderr.count(f"fix: on all nodes {fix}") == 2
-        done = lab.mpirun(2, argv, mca={"btl_hikyaku_port": fix}, timeout=100)
+        to = node.tcp_ip6 if "ip=6" in port else node.tcp_ip
+        assert done.stderr.count(f"the path to {to} carries packets of {MTU} bytes") == 1
+        assert done.stderr.count(f"fix: on all nodes {port},mtu={MTU}") == 2
+        mca = {"btl_hikyaku_port": f"{port},mtu={MTU}"}
+        done = lab.mpirun(2, argv, mca=mca, timeout=100)
         assert done.returncode == 0, done.stderr
         assert "carries packets" not in done.stderr
 
@@ -102,5 +137,7 @@ def test_the_way_comes_back_with_the_link(get_lab, hikyaku, program):
     lab = get_lab(2, "routed", 1)
     node = lab.node("node1")
     kill.cut_wire(lab.topology, node, kill.wire_links(lab.topology, node), 0)
-    done = lab.mpirun(2, [program("tests/mpi/mpi_p2p_random"), "--rounds", "1"])
-    assert "PASS p2p_random" in done.stdout, done.stderr
+    for port in PORTS:
+        argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "1"]
+        done = lab.mpirun(2, argv, mca={"btl_hikyaku_port": port})
+        assert "PASS p2p_random" in done.stdout, done.stderr

@@ -173,6 +173,8 @@ PARAMETERS = [
     ("port memif:dir=/no/dir", "/no/dir does not exist", "fix: mkdir -p /no/dir"),
     ("port memif:socket=/no/x,role=boss", "boss", "fix: "),
     ("port memif:socket=x/y,role=server", "x/y is not an absolute path", "fix: give the whole"),
+    ("port udp:addr=eth9", "no interface 'eth9' with an IP address", "fix: use one of: "),
+    ("port udp:addr=fd00::9", "machine has the address fd00::9", "fix: use one of: "),
     ("window 7", "window 7", "fix: window must be a power of two"),
     ("mode hybrd", 'no mode "hybrd"', "fix: inline, hybrid"),
     ("pool pop:hug:size=4M", "is not a pop", "fix: use pop:huge"),

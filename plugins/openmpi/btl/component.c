@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+_Static_assert(sizeof(((struct hk_modex *)0)->path[0].address) == HK_PORT_ADDRESS, "it fits");
+
 static int component_open(void)
 {
 	mca_btl_hikyaku_component.output = opal_output_open(NULL);
@@ -81,6 +83,7 @@ int hk_btl_publish(struct hk_port *const *port)
 		if (!port[i])
 			continue;
 		memcpy(m.path[i].mac, port[i]->info.mac, 6);
+		m.path[i].has_address = hk_port_address(port[i], m.path[i].address);
 		m.path[i].frame_max = port[i]->info.frame_max;
 	}
 	if (hk_btl.daemon) {

@@ -24,6 +24,8 @@ struct hk_modex {
 	struct hk_modex_path {
 		uint16_t frame_max; /* bytes of the largest frame that it takes */
 		uint8_t mac[6];
+		uint8_t address[18];       /* hk_port_address(), if … */
+		uint8_t has_address, zero; /* … there is one */
 	} path[HK_MODEX_PATHS];
 	uint64_t node_id;     /* of its node's polling process; 0: it has none */
 	uint32_t mode;        /* enum hk_ctl_mode; 0: inline */
@@ -35,10 +37,10 @@ struct hk_modex {
 	uint8_t zero[2];
 	char host[64];
 };
-_Static_assert(sizeof(struct hk_modex) == 184, "no hole is published");
+_Static_assert(sizeof(struct hk_modex) == 344, "no hole is published");
 
 #define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
-#define HK_MODEX_VERSION 5
+#define HK_MODEX_VERSION 6
 
 enum hk_modex_status {
 	HK_MODEX_OK,

@@ -93,6 +93,18 @@ static void open_wires(struct hk_candidate *list, size_t n)
 			use_wire(&list[i], path);
 }
 
+/* Our port @path leads to the same of @c, if they have addresses of one kind. */
+static void use_port(struct hk_candidate *c, unsigned path)
+{
+	const struct hk_modex_path *peer = &c->m.path[path];
+	struct hk_error err;
+
+	if (hk_port_know(hk_btl.port[path], peer->has_address ? peer->address : NULL, &err) != 0)
+		hk_btl_error("rank %u on %s: %s", c->proc->proc_name.vpid, c->m.host, err.text);
+	else
+		add_txq(c, path, (int)path);
+}
+
 void hk_btl_open_txqs(struct hk_candidate *list, size_t n)
 {
 	if (hk_btl.daemon)
@@ -102,5 +114,5 @@ void hk_btl_open_txqs(struct hk_candidate *list, size_t n)
 	else
 		for (size_t i = 0; i < n; i++)
 			for (unsigned path = 0; path < paths_to(&list[i]); path++)
-				add_txq(&list[i], path, (int)path);
+				use_port(&list[i], path);
 }

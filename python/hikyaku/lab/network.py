@@ -85,25 +85,40 @@ def _bridged(t: Topology) -> None:
 
 
 _ROUTER = "169.254.78.1"  # of all its ends: each is a link of its own
+_ROUTER6 = "fd78::ffff"
 
 
 def commands_up(t: Topology, link: str) -> list[str]:
     """The commands of ip that bring a node's @link up. On wire routed also the way to the other
     nodes, which the kernel forgets when the link goes down."""
     way = [f"route add {_ROUTER} dev tcp0", f"route add 10.78.0.0/16 via {_ROUTER} dev tcp0"]
+    way += [f"route add {_ROUTER6} dev tcp0", f"route add fd78::/64 via {_ROUTER6} dev tcp0"]
     return [f"link set {link} up", *(way if t.wire == "routed" and link == "tcp0" else [])]
+
+
+def _with_ipv6(netns: str, link: str) -> None:
+    """Permits it on @link, whose addresses are valid at once and stay when it goes down."""
+    values = {"disable_ipv6": 0, "accept_dad": 0, "keep_addr_on_down": 1, "router_solicitations": 0}
+    words = [f"net.ipv6.conf.{link}.{name}={value}" for name, value in values.items()]
+    run(["ip", "netns", "exec", netns, "sysctl", "-qw", *words])
 
 
 def _routed(t: Topology) -> None:
     """A router with a link to each node. It passes IP alone, as the networks of clouds do."""
-    run(["ip", "netns", "exec", t.switch_netns, "sysctl", "-qw", "net.ipv4.ip_forward=1"])
+    forward = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]
+    run(["ip", "netns", "exec", t.switch_netns, "sysctl", "-qw", *forward])
     for n in t.nodes:
         port = f"tcp{n.index}"
         batch(t.switch_netns, [f"link add {port} type veth peer name tcp0 netns {n.netns}"])
-        own = [f"link set {port} mtu {t.mtu} up", f"address add {_ROUTER}/32 dev {port}"]
-        batch(t.switch_netns, [*own, f"route add {n.tcp_ip} dev {port}"])
-        batch(n.netns, [f"link set tcp0 mtu {t.mtu}", f"address add {n.tcp_ip}/32 dev tcp0"])
-        batch(n.netns, commands_up(t, "tcp0"))
+        _with_ipv6(t.switch_netns, port)
+        _with_ipv6(n.netns, "tcp0")
+        own = [
+            f"address add {router} dev {port}" for router in (f"{_ROUTER}/32", f"{_ROUTER6}/128")
+        ]
+        to = [f"route add {address} dev {port}" for address in (n.tcp_ip, n.tcp_ip6)]
+        batch(t.switch_netns, [f"link set {port} mtu {t.mtu} up", *own, *to])
+        own = [f"address add {n.tcp_ip}/32 dev tcp0", f"address add {n.tcp_ip6}/128 dev tcp0"]
+        batch(n.netns, [f"link set tcp0 mtu {t.mtu}", *own, *commands_up(t, "tcp0")])
 
 
 def _tcp_wire(t: Topology) -> None:

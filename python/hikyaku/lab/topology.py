@@ -43,6 +43,11 @@ class Node:
     ctl_ip: str
     tcp_ip: str
 
+    @property
+    def tcp_ip6(self) -> str:
+        """On wire routed."""
+        return f"fd78::{self.index + 1:x}"
+
 
 @dataclass(frozen=True)
 class Topology:

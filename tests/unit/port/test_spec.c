@@ -96,6 +96,9 @@ TEST(sockets)
 	CHECK_EQ(s.mtu, 1400);
 	s = parse("udp:addr=eth0");
 	CHECK(s.udp_port == 0 && s.mtu == 0);
+	s = parse("udp:addr=fd00::1,ip=6");
+	CHECK(strcmp(s.addr, "fd00::1") == 0 && s.ip == 6);
+	CHECK_EQ(hk_spec_parse("udp:addr=eth0,ip=7", &s, ERR), -EINVAL);
 	CHECK_EQ(hk_spec_parse("udp:port=4791", &s, ERR), -EINVAL);
 	CHECK_EQ(hk_spec_parse("udp:addr=eth0,mtu=575", &s, ERR), -EINVAL);
 	CHECK_EQ(hk_spec_parse("udp:addr=eth0,port=0", &s, ERR), -EINVAL);
