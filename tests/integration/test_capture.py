@@ -287,7 +287,7 @@ def test_the_death_of_a_rank_is_reported(lab, capture, job, mode):
 
 
 def test_capture_ends_with_the_last_process(capture, job):
-    tool = job("inline", 60)
+    tool = job("inline", 300)  # longer than the captures take to begin
     first = capture("node0", "--wait")
     first.wait_for("rank 0")
     first.end()
