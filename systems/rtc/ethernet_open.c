@@ -164,6 +164,12 @@ static int open_spec(const struct hk_rtc_config *cfg, const struct hk_rtc_backen
 	e->kind = s.kind;
 	if (is_wire(e))
 		e->base.burst = WIRE_BURST;
+	if (rc == 0 && e->kind == HK_SPEC_UDP)
+		rc = hk_error_set(
+			err, -EINVAL,
+			"port %s: such a port carries frames of the worker alone; fix: use "
+			"backend udp with address %s",
+			spec, s.addr);
 	if (rc == 0)
 		rc = start_dpdk(e, err);
 	if (rc == 0 && is_wire(e)) {

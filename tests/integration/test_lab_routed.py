@@ -50,6 +50,19 @@ def test_addresses_of_ipv6_as_text(get_lab, program):
     assert "port udp:addr=fd78::1," in done.stderr
 
 
+def test_rtc_on_a_port_of_sockets(get_lab, program):
+    """Its own backend serves it."""
+    lab = get_lab(2, "routed", 1)
+    job = [program("examples/sum"), "--messages", "1000"]
+    env = {"HIKYAKU_RTC_BACKEND": "dpdk", "HIKYAKU_RTC_ADDRESS_DPDK": "udp:addr=tcp0"}
+    done = lab.mpirun(2, job, env=env, timeout=60)
+    assert done.returncode != 0
+    assert "fix: use backend udp with address tcp0" in done.stderr
+    done = lab.mpirun(2, job, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "0 wrong, 0 lost" in done.stdout
+
+
 def test_ranks_of_both_kinds(get_lab, program):
     """The rank that notices it first names the other, and the fix."""
     port = "udp:addr=tcp0,ip=$((4 + 2 * OMPI_COMM_WORLD_RANK))"
