@@ -186,7 +186,8 @@ struct hk_peer_addr {
 };
 
 /* The address of this worker by its port @port, as peers need it; `name` is NULL and `port` is 0.
- * -EINVAL: there is no such port. */
+ * -EINVAL: there is no such port. -EOPNOTSUPP: it is a UDP socket of IPv6, and its address does not
+ * fit here yet. */
 int hk_worker_address(const struct hk_worker *w, unsigned port, struct hk_peer_addr *addr);
 
 /* Adds a peer, or the next incarnation of one: then *peer is its old index. @addr is copied.

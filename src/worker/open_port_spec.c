@@ -40,8 +40,12 @@ int hk_worker_open_port_spec(const struct hk_worker_config *cfg, const char *spe
 
 int hk_worker_address(const struct hk_worker *w, unsigned port, struct hk_peer_addr *addr)
 {
+	uint8_t more[HK_PORT_ADDRESS];
+
 	if (port >= w->txqs)
 		return -EINVAL;
+	if (hk_port_address(w->txq[port]->port, more))
+		return -EOPNOTSUPP;
 	*addr = (struct hk_peer_addr){
 		.endpoint = w->cfg.engine.endpoint,
 		.epoch = w->cfg.engine.epoch,
