@@ -32,6 +32,8 @@ static void list_netdevs(int fd, char *out, size_t len)
 		strncpy(ifr.ifr_name, i->if_name, sizeof(ifr.ifr_name) - 1);
 		if (ioctl(fd, SIOCGIFHWADDR, &ifr) != 0 || ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
 			continue;
+		if (ioctl(fd, SIOCGIFFLAGS, &ifr) != 0 || !(ifr.ifr_flags & IFF_UP))
+			continue; /* it reaches nobody */
 		n += (size_t)snprintf(out + n, len - n, "%s%s", n ? ", " : "", i->if_name);
 	}
 	if (all)
@@ -62,14 +64,15 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
 	if (rc == 0)
 		return 0;
 	if (!names[0])
-		return hk_error_set(err, rc,
-				    "port %s: there is no interface %s here, nor any other that "
-				    "carries Ethernet",
-				    spec, name);
+		return hk_error_set(
+			err, rc,
+			"port %s: there is no interface %s here, nor any other that is up "
+			"and carries Ethernet",
+			spec, name);
 	return hk_error_set(
 		err, rc,
-		"port %s: there is no interface %s here; fix: use one of %s, but not the "
-		"one by which you are logged in",
+		"port %s: there is no interface %s here; fix: use one of %s, and the one by which "
+		"you are logged in by udp:addr=NAME",
 		spec, name, names);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/port/test_uplink.c: AF_XDP refuses the interface of the default route, unless the spec
- * overrides that.
+ * overrides that. For one that does not exist, it names those that are up.
  *
  * The network namespace has no name, and everything in it vanishes with the process.
  */
@@ -59,6 +59,16 @@ TEST(no_default_route)
 {
 	shell("ip route add 10.9.0.0/16 dev nic0");
 	opened("af_xdp:iface=nic0");
+}
+
+TEST(an_interface_that_does_not_exist)
+{
+	shell("ip link add down0 type veth peer name down1");
+	try_to_open("af_packet:iface=absent0");
+	CHECK_EQ(last->rc, -ENODEV);
+	CHECK_HAS(last->err.text, "no interface absent0 here; fix: use one of ", "nic0");
+	CHECK(strstr(last->err.text, "down0") == NULL);
+	shell("ip link delete down0");
 }
 
 TEST(its_own_default_route)
