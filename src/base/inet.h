@@ -16,9 +16,6 @@ union hk_inet_addr {
 	struct sockaddr_in6 v6;
 };
 
-/* Longest text of an address with its port, with the final zero: "[IPv6]:65535". */
-#define HK_INET_TEXT (INET6_ADDRSTRLEN + 8)
-
 static inline socklen_t hk_inet_len(const union hk_inet_addr *at)
 {
 	return at->any.sa_family == AF_INET6 ? sizeof(at->v6) : sizeof(at->v4);
@@ -39,7 +36,7 @@ int hk_inet_local(const char *text, int family, struct hk_inet_local *out, struc
  * the limit holds. */
 void hk_inet_buffers(int fd, int bytes);
 
-/* Writes the address without its port. */
+/* Writes the address without its port; INET6_ADDRSTRLEN bytes suffice. */
 void hk_inet_text(const union hk_inet_addr *at, char *out, size_t size);
 
 #endif

@@ -146,8 +146,7 @@ struct hk_port_info {
 	bool tx_multi_seg;   /* the port sends frames of several mbufs */
 	bool copies_at_tx;   /* tx has read the bytes of a frame when the call returns */
 	bool point_to_point; /* a wire: each sent frame arrives at its one peer, whatever the MAC */
-	bool system_calls; /* rx and tx enter the kernel, so a round trip takes longer than to copy
-			    */
+	bool system_calls;   /* rx and tx enter the kernel: a round trip costs more than a copy */
 	uint16_t extra_queues; /* of a port opened for steering (port/steer.h): number of queues
 				  besides queue 0 on which frames may arrive */
 	bool steered;          /* rules choose the queue of a frame */

@@ -40,16 +40,14 @@ static bool fill(struct hk_udp *u, struct hk_udp_train *t)
 		t->piece[i] = (struct iovec){
 			rte_pktmbuf_mtod_offset(t->m[i], char *, RTE_ETHER_HDR_LEN), u->piece};
 	}
+	if (t->missing && t == u->train) /* narrow receives are of one train */
+		memcpy(u->narrow, t->piece, HK_UDP_NARROW * sizeof(u->narrow[0]));
 	t->missing = false;
 	return true;
 }
 
 static void prepare(struct hk_udp *u, struct hk_udp_train *t, bool narrow, struct mmsghdr *in)
 {
-	if (narrow) {
-		memcpy(u->narrow, t->piece, sizeof(u->narrow) - sizeof(u->narrow[0]));
-		u->narrow[HK_UDP_NARROW] = (struct iovec){u->rest, HK_UDP_BYTES};
-	}
 	in->msg_hdr = (struct msghdr){
 		.msg_name = &t->from,
 		.msg_namelen = sizeof(t->from),

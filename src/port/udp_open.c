@@ -136,6 +136,7 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	u->rest = malloc(HK_UDP_BYTES);
 	if (!u->rest)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", p->spec.text);
+	u->narrow[HK_UDP_NARROW] = (struct iovec){u->rest, HK_UDP_BYTES};
 	u->piece = HK_MIN(mtu - overhead(local.at.any.sa_family),
 			  HK_PORT_FRAME_LIMIT - RTE_ETHER_HDR_LEN);
 	u->pieces = HK_MIN((HK_UDP_BYTES + u->piece - 1) / u->piece, HK_UDP_PIECES);
@@ -204,7 +205,7 @@ bool hk_udp_advice(const struct hk_port_impl *p, char *text, size_t len)
 	const struct hk_udp *u = p->udp;
 	unsigned mtu = u->narrow_to.any.sa_family ? path_mtu(&u->narrow_to) : 0;
 	unsigned ours = u->piece + overhead(u->family);
-	char peer[HK_INET_TEXT], ip[16] = "";
+	char peer[INET6_ADDRSTRLEN], ip[16] = "";
 
 	if (mtu == 0 || mtu >= ours)
 		return false;
