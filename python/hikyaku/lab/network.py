@@ -144,14 +144,12 @@ def create(topology: Topology) -> None:
         _plug(n.netns, "ctl0", 1500, t.ctl_netns, "ctl", f"n{n.index}")
         batch(n.netns, [f"address add {n.ctl_ip}/16 dev ctl0"])
 
-    if t.wiring:
-        ovs.create_links(t)
-    elif t.wire == "routed":
+    if t.wire == "routed":
         _routed(t)
     else:
-        _tcp_wire(t)
-    for n in t.nodes:
-        if t.wire != "routed":
+        make = ovs.create_links if t.wiring else _tcp_wire
+        make(t)
+        for n in t.nodes:
             batch(n.netns, [f"address add {n.tcp_ip}/16 dev tcp0"])
 
     if t.wiring:
