@@ -107,7 +107,7 @@ static bool is_over(uint64_t since, const char *what)
 	if (over)
 		return true;
 	over = stop || !hk_port_link(port) ||
-	       rte_get_tsc_cycles() - since >= opt.timeout * rte_get_tsc_hz();
+	       rte_get_tsc_cycles() - since >= opt.timeout * hk_eal_tsc_hz();
 	if (over && !stop)
 		fprintf(stderr, "raw_pingpong: %s while waiting for %s\n",
 			hk_port_link(port) ? "no frame came for the time of --timeout"
@@ -212,7 +212,7 @@ static struct rte_mbuf *ask(struct rte_mbuf *m, enum command command, uint32_t s
 			m = make(command, seq, size);
 		if (!m || !transmit(&m, 1, what))
 			return NULL;
-		while ((m = receive(what, RETRY_MS * rte_get_tsc_hz() / 1000))) {
+		while ((m = receive(what, RETRY_MS * hk_eal_tsc_hz() / 1000))) {
 			if (head_of(m)->command == command && head_of(m)->seq == seq)
 				return m;
 			rte_pktmbuf_free(m); /* the answer to an earlier question */
@@ -243,7 +243,7 @@ static bool measure_latency(unsigned size, uint32_t *samples, struct result *r)
 	}
 	rte_pktmbuf_free(m);
 	qsort(samples, n, sizeof(*samples), by_value);
-	double us = 5e5 / (double)rte_get_tsc_hz(); /* half a round trip */
+	double us = 5e5 / (double)hk_eal_tsc_hz(); /* half a round trip */
 	r->median = samples[n / 2] * us;
 	r->min = samples[0] * us;
 	r->max = samples[n - 1] * us;
@@ -273,7 +273,7 @@ static bool measure_flood(unsigned size, struct result *r)
 	if (!answer)
 		return false;
 	/* without the waits for lost questions */
-	double seconds = (double)(rte_rdtsc_precise() - t) / (double)rte_get_tsc_hz() -
+	double seconds = (double)(rte_rdtsc_precise() - t) / (double)hk_eal_tsc_hz() -
 			 asked * RETRY_MS / 1000.0;
 	uint32_t counted = head_of(answer)->size;
 	rte_pktmbuf_free(answer);

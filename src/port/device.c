@@ -25,13 +25,12 @@
 
 /* ---- kernel interfaces ----------------------------------------------------------------------- */
 
-static int check_netdev(struct hk_port_impl *p, bool admin, unsigned limit, struct hk_error *err)
+int hk_device_check_netdev(struct hk_port_impl *p, unsigned limit, struct hk_error *err)
 {
 	const struct hk_spec *s = &p->spec;
 	struct hk_netdev dev;
-	int rc = hk_netdev_may_open(s->text, admin, err);
-	if (rc == 0)
-		rc = hk_netdev_get(s->text, s->iface, &dev, err);
+	int rc = hk_netdev_get(s->text, s->iface, &dev, err);
+
 	if (rc)
 		return rc;
 	if (!dev.up)
@@ -45,7 +44,10 @@ static int check_netdev(struct hk_port_impl *p, bool admin, unsigned limit, stru
 static int prepare_af_packet(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err)
 {
 	const struct hk_spec *s = &p->spec;
-	int rc = check_netdev(p, false, HK_PORT_FRAME_LIMIT, err);
+	int rc = hk_netdev_may_open(s->text, err);
+
+	if (rc == 0)
+		rc = hk_device_check_netdev(p, HK_PORT_FRAME_LIMIT, err);
 	if (rc)
 		return rc;
 	/* a slot also holds the kernel's header, at most 128 bytes; a block holds whole slots */
@@ -68,47 +70,28 @@ int hk_device_check_uplink(const struct hk_spec *s, struct hk_error *err)
 		return hk_error_set(
 			err, -EPERM,
 			"port %s: TCP connections of this node use %s, such as the one at %s; "
-			"AF_XDP would take their frames from the kernel, also those of mpirun; "
-			"fix: use an interface that is for MPI alone, or af_packet:iface=%s, or "
+			"take=all would take their frames from the kernel, also those of mpirun; "
+			"fix: use an interface that nobody else needs, or leave out take=all, or "
 			"add ,force=1 if nobody needs them",
-			s->text, s->iface, at, s->iface);
+			s->text, s->iface, at);
 	if (rc <= 0)
 		return rc;
 	return hk_error_set(
 		err, -EPERM,
-		"port %s: the default route of this node leaves by %s%s%s; AF_XDP takes all "
+		"port %s: the default route of this node leaves by %s%s%s; take=all takes all "
 		"frames that arrive there from the kernel, also those of ssh and mpirun; "
-		"fix: use an interface that is for MPI alone, or af_packet:iface=%s, or "
+		"fix: use an interface that nobody else needs, or leave out take=all, or "
 		"add ,force=1 if nobody needs that route",
 		s->text, s->iface, strcmp(by, s->iface) ? " below " : "",
-		strcmp(by, s->iface) ? by : "", s->iface);
-}
-
-static int prepare_af_xdp(struct hk_port_impl *p, char *args, size_t len, struct hk_error *err)
-{
-	const struct hk_spec *s = &p->spec;
-	int rc = check_netdev(p, true, HK_AF_XDP_FRAME, err);
-	if (rc == 0)
-		rc = hk_device_check_uplink(s, err);
-	if (rc == 0)
-		rc = hk_xdp_claim(s->text, s->iface, &p->claim, err);
-	if (rc == 0)
-		rc = hk_xdp_prepare(s->text, s->iface, &p->queues_tested, err);
-	if (rc)
-		return rc;
-	p->port.info.rx_ring = 2048;
-	snprintf(args, len, "iface=%s,start_queue=%u,queue_count=1,force_copy=%d,busy_budget=%u",
-		 s->iface, s->queue, s->mode == HK_SPEC_MODE_COPY, s->busy);
-	return 0;
+		strcmp(by, s->iface) ? by : "");
 }
 
 /* ---- any device ------------------------------------------------------------------------------ */
 
 int hk_device_make(struct hk_port_impl *p, struct hk_error *err)
 {
-	static const char *const drivers[] = {[HK_SPEC_MEMIF] = "net_memif",
-					      [HK_SPEC_AF_XDP] = "net_af_xdp",
-					      [HK_SPEC_AF_PACKET] = "net_af_packet"};
+	static const char *const drivers[] = {
+		[HK_SPEC_MEMIF] = "net_memif", [HK_SPEC_AF_PACKET] = "net_af_packet"};
 	static unsigned serial; /* ports are opened by one thread */
 	const struct hk_spec *s = &p->spec;
 	char args[512] = "";
@@ -121,9 +104,6 @@ int hk_device_make(struct hk_port_impl *p, struct hk_error *err)
 		break;
 	case HK_SPEC_AF_PACKET:
 		rc = prepare_af_packet(p, args, sizeof(args), err);
-		break;
-	case HK_SPEC_AF_XDP:
-		rc = prepare_af_xdp(p, args, sizeof(args), err);
 		break;
 	case HK_SPEC_MEMIF_SET:
 		return hk_error_set(err, -EINVAL,
@@ -207,10 +187,7 @@ int hk_device_query(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct
 	snprintf(info->driver, sizeof(info->driver), "%s", dev->driver_name);
 	info->queues = 1;
 	info->numa = rte_eth_dev_socket_id(p->port.id);
-	/* AF_XDP's driver copies frames from other pools than its own: the case that matters here
-	 */
-	info->copies_at_tx = p->spec.kind == HK_SPEC_MEMIF || p->spec.kind == HK_SPEC_AF_PACKET ||
-			     p->spec.kind == HK_SPEC_AF_XDP;
+	info->copies_at_tx = p->spec.kind == HK_SPEC_MEMIF || p->spec.kind == HK_SPEC_AF_PACKET;
 	info->tx_multi_seg = dev->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
 	if (!info->rx_ring)
 		info->rx_ring = (uint16_t)(p->spec.ring ? p->spec.ring : HK_NIC_RING);
@@ -264,7 +241,7 @@ void hk_device_describe(struct hk_port_impl *p)
 	const struct hk_spec *s = &p->spec;
 
 	/* virtual devices report arbitrary speeds */
-	if (s->kind == HK_SPEC_AF_XDP || s->kind == HK_SPEC_AF_PACKET)
+	if (s->kind == HK_SPEC_AF_PACKET)
 		info->link_mbps = hk_netdev_link_mbps(s->iface);
 	else if (!p->is_vdev && rte_eth_link_get_nowait(p->port.id, &link) == 0 &&
 		 link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN)
@@ -276,7 +253,8 @@ int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_erro
 	struct hk_spec s;
 	int rc = hk_spec_parse(spec, &s, err);
 	if (rc == 0)
-		*(s.kind == HK_SPEC_UDP ? &cfg->sockets : &cfg->devices) += 1;
+		*(s.kind == HK_SPEC_UDP || s.kind == HK_SPEC_AF_XDP ? &cfg->sockets
+								    : &cfg->devices) += 1;
 	if (rc == 0 && s.kind == HK_SPEC_VDEV) /* net_virtio_user shares DPDK's memory, for one */
 		cfg->lazy_buffers = false;
 	if (rc || s.kind != HK_SPEC_PCI)
@@ -327,7 +305,7 @@ void hk_port_stop(struct hk_port *port)
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
 	struct no_sigpipe guard;
 
-	if (!p || !p->started || p->stopped || p->udp)
+	if (!p || !p->started || p->stopped || p->udp || p->xsk)
 		return;
 	no_sigpipe_begin(&guard);
 	(void)rte_eth_dev_stop(port->id);

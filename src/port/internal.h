@@ -84,6 +84,8 @@ void hk_eal_remove_own(const char *shared, const char *huge_dir, bool memory);
 
 /* ---- kernel interfaces (port/netdev.c) ------------------------------------------------------ */
 
+struct hk_port_impl;
+
 struct hk_netdev {
 	unsigned ifindex;
 	unsigned mtu;
@@ -96,12 +98,12 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
 /* Returns the rate of the interface @name, Mbit/s. 0: it is unknown, or no device is behind it. */
 uint32_t hk_netdev_link_mbps(const char *name);
 
-/* Fails with a sentence if this process may not open packet sockets (and, for @admin, may not
- * load XDP programs). */
-int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err);
+/* Fails with a sentence if this process may not open packet sockets. */
+int hk_netdev_may_open(const char *spec, struct hk_error *err);
 
 /* Refuses an interface that the default route or TCP connections use, with -EPERM and a sentence.
- * AF_XDP would cut off logins and mpirun's daemons. @s may override that by force=1. */
+ * A port that takes all frames would cut off logins and mpirun's daemons. @s may override that by
+ * force=1. */
 int hk_device_check_uplink(const struct hk_spec *s, struct hk_error *err);
 
 /* Returns whether a default route of this network namespace uses @name, or a bridge, bond or VLAN
@@ -115,28 +117,16 @@ int hk_netdev_uplink(const char *spec, const char *name, char by[IF_NAMESIZE],
 #define HK_CONNECTION_LEN 64
 bool hk_netdev_has_connection(const char *name, char at[HK_CONNECTION_LEN]);
 
-/* Returns this process's socket of family @family (AF_PACKET: bound to @ifindex), which the driver
- * does not reveal. -1: there is none, or there are several. */
-int hk_netdev_socket(int family, unsigned ifindex);
+/* Returns this process's packet socket that is bound to @ifindex, which the driver does not reveal.
+ * -1: there is none, or there are several. */
+int hk_netdev_socket(unsigned ifindex);
 
-/* ---- set-up for AF_XDP (port/xdp.c) --------------------------------------------------------- */
+/* Whether the interface @name has a link, as its driver says; true if it does not say. */
+bool hk_netdev_carrier(const char *name);
 
-/* Claims interface @name for this process until it closes *@claim, a descriptor. -EBUSY: another
- * process of this network namespace has claimed it. */
-int hk_xdp_claim(const char *spec, const char *name, int *claim, struct hk_error *err);
-
-/* Prepares @name for an AF_XDP socket: removes the XDP program of a killed process. Fails with a
- * sentence if another process uses the interface, or if an unknown program is attached. It tests
- * the queues unless *@tested is set, and sets it when it found them free. */
-int hk_xdp_prepare(const char *spec, const char *name, bool *tested, struct hk_error *err);
-
-/* Removes our own program if the driver has left it attached. */
-void hk_xdp_cleanup(const char *name);
-
-/* Call these before and after the driver creates its socket. In between, libbpf and libxdp print no
- * messages, and libxdp loads its program without pinning files in bpffs. */
-void hk_xdp_driver_enter(bool verbose);
-void hk_xdp_driver_leave(void);
+/* Finds the interface of @p's spec, which must be up, and sets the size of its frames, at most
+ * @limit. */
+int hk_device_check_netdev(struct hk_port_impl *p, unsigned limit, struct hk_error *err);
 
 /* Returns whether DPDK logs to stderr (hk_eal_config.verbose). */
 bool hk_eal_verbose(void);
@@ -266,9 +256,8 @@ struct hk_port_impl {
 	struct hk_spec spec;
 	char dev_name[64]; /* DPDK's name of the device */
 	bool own_pool, configured, started, stopped, is_vdev;
-	int claim;          /* AF_XDP: hk_xdp_claim(); -1: none */
-	bool queues_tested; /* AF_XDP: other processes have no socket on the queues */
 	struct hk_udp *udp; /* udp:… (port/udp.h) */
+	struct hk_xsk *xsk; /* af_xdp:… (port/xsk.h) */
 	struct hk_memif_guard *guard;
 	struct hk_port_share *share; /* NULL: not shared */
 	bool attached;               /* a secondary's */
@@ -362,11 +351,6 @@ int hk_memif_check_queues(const struct hk_port_impl *p, unsigned queues, struct 
 
 /* Renames a started server's socket to the name that clients look for. */
 int hk_memif_publish(const struct hk_spec *s, struct hk_error *err);
-
-/* AF_XDP needs a buffer with its mbuf and its pool header (64 bytes) to fill one page of the umem
- * exactly: see page_pool() in port/pool.c. The kernel takes 256 bytes of headroom besides ours. */
-#define HK_AF_XDP_DATA_ROOM (4096 - 64 - (unsigned)sizeof(struct rte_mbuf))
-#define HK_AF_XDP_FRAME     (HK_AF_XDP_DATA_ROOM - RTE_PKTMBUF_HEADROOM - 256)
 
 /* Creates the port's pool, or uses @given (port/pool.c). */
 int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *given,

@@ -69,14 +69,11 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
 			"port %s: there is no interface %s here, nor any other that is up "
 			"and carries Ethernet",
 			spec, name);
-	return hk_error_set(
-		err, rc,
-		"port %s: there is no interface %s here; fix: use one of %s, and the one by which "
-		"you are logged in by udp:addr=NAME",
-		spec, name, names);
+	return hk_error_set(err, rc, "port %s: there is no interface %s here; fix: use one of %s",
+			    spec, name, names);
 }
 
-int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
+int hk_netdev_may_open(const char *spec, struct hk_error *err)
 {
 	int fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, htons(ETH_P_ALL));
 	if (fd >= 0) {
@@ -86,8 +83,8 @@ int hk_netdev_may_open(const char *spec, bool admin, struct hk_error *err)
 	return hk_error_set(err, -errno,
 			    "port %s: no permission to open a packet socket: %s; fix: run as root, "
 			    "or have a hikyakud open it that has the capabilities "
-			    "cap_net_raw,cap_net_admin,cap_ipc_lock%s (docs/cluster.md, step 3)",
-			    spec, strerror(errno), admin ? ",cap_sys_admin" : "");
+			    "cap_net_raw,cap_net_admin,cap_ipc_lock (docs/cluster.md, step 3)",
+			    spec, strerror(errno));
 }
 
 /* Calls the ethtool command in @data for the interface @name. */
@@ -114,19 +111,31 @@ uint32_t hk_netdev_link_mbps(const char *name)
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
-static bool is_socket(int fd, int family, unsigned ifindex)
+bool hk_netdev_carrier(const char *name)
+{
+	struct ethtool_value link = {.cmd = ETHTOOL_GLINK, .data = 1};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return true;
+	(void)ethtool(fd, name, &link);
+	close(fd);
+	return link.data;
+}
+
+static bool is_packet_socket(int fd, unsigned ifindex)
 {
 	struct sockaddr_ll ll = {0};
 	socklen_t len = sizeof(int), ll_len = sizeof(ll);
 	int domain = 0;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 || domain != family)
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) != 0 || domain != AF_PACKET)
 		return false;
-	return family != AF_PACKET || (getsockname(fd, (struct sockaddr *)&ll, &ll_len) == 0 &&
-				       (unsigned)ll.sll_ifindex == ifindex);
+	return getsockname(fd, (struct sockaddr *)&ll, &ll_len) == 0 &&
+	       (unsigned)ll.sll_ifindex == ifindex;
 }
 
-int hk_netdev_socket(int family, unsigned ifindex)
+int hk_netdev_socket(unsigned ifindex)
 {
 	DIR *d = opendir("/proc/self/fd");
 	int found = -1;
@@ -135,7 +144,7 @@ int hk_netdev_socket(int family, unsigned ifindex)
 		char *last;
 		int fd = (int)strtol(e->d_name, &last, 10);
 
-		if (*last || !is_socket(fd, family, ifindex))
+		if (*last || !is_packet_socket(fd, ifindex))
 			continue;
 		if (found >= 0) {
 			found = -1;

@@ -9,8 +9,7 @@
 
 #include <rte_mbuf_pool_ops.h>
 
-#define POOL_CACHE     256
-#define AF_XDP_IN_RING 8192 /* buffers in fill, rx, tx and completion ring, 2048 each */
+#define POOL_CACHE 256
 
 /* Returns the buffers that the rings of a queue pair take. vmxnet3's driver fills two receive
  * rings; the second is for the rest of long frames. */
@@ -49,25 +48,6 @@ struct rte_mempool *hk_pool_populated(const char *name, unsigned n, unsigned cac
 	return NULL;
 }
 
-/* Creates a pool in one piece of memory, whose objects fill exactly one page each. The driver gives
- * the kernel a umem of (number of objects) x (size of an object) bytes. The pool never places an
- * object across a page border. If objects were smaller than a page, the last ones would lie
- * outside the umem, and the kernel would silently refuse frames sent from them. */
-static struct rte_mempool *page_pool(const char *name, unsigned n, unsigned cache)
-{
-	struct rte_pktmbuf_pool_private priv = {.mbuf_data_room_size = HK_AF_XDP_DATA_ROOM};
-	struct rte_mempool *mp = hk_pool_populated(
-		name, n, cache, sizeof(struct rte_mbuf) + HK_AF_XDP_DATA_ROOM, &priv,
-		rte_mbuf_best_mempool_ops(), RTE_MEMPOOL_F_NO_SPREAD);
-	if (mp && mp->nb_mem_chunks == 1 &&
-	    mp->header_size + mp->elt_size + mp->trailer_size == 4096) {
-		rte_mempool_obj_iter(mp, rte_pktmbuf_init, NULL);
-		return mp;
-	}
-	rte_mempool_free(mp);
-	return NULL;
-}
-
 /* Returns the bytes of a buffer, headroom included. */
 static unsigned buffer_data_room(const struct hk_port_impl *p)
 {
@@ -78,8 +58,7 @@ static unsigned buffer_data_room(const struct hk_port_impl *p)
 			slot *= 2;
 		return RTE_PKTMBUF_HEADROOM + slot;
 	}
-	return p->spec.kind == HK_SPEC_AF_XDP ? HK_AF_XDP_DATA_ROOM
-					      : RTE_PKTMBUF_HEADROOM + ((frame + 63u) & ~63u);
+	return RTE_PKTMBUF_HEADROOM + ((frame + 63u) & ~63u);
 }
 
 static bool left;
@@ -104,11 +83,6 @@ int hk_pool_suits(const struct hk_port_impl *p, struct rte_mempool *given, struc
 				    "needed; fix: open the port with the largest frames "
 				    "first, or lower its frame size",
 				    info->spec, rte_pktmbuf_data_room_size(given), data_room);
-	if (p->spec.kind == HK_SPEC_AF_XDP)
-		return hk_error_set(err, -EINVAL,
-				    "port %s: AF_XDP needs buffers of its own; fix: let "
-				    "the port make its pool",
-				    info->spec);
 	return 0;
 }
 
@@ -116,19 +90,18 @@ int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *g
 		 struct hk_error *err)
 {
 	struct hk_port_info *info = &p->port.info;
-	bool xdp = p->spec.kind == HK_SPEC_AF_XDP;
 	unsigned data_room = buffer_data_room(p);
 
 	if (given) {
 		p->port.pool = given;
 		return hk_pool_suits(p, given, err);
 	}
-	buffers += xdp ? AF_XDP_IN_RING : info->queues * ring_buffers(info->driver, info->rx_ring);
+	if (!p->xsk) /* whose rings have memory of their own */
+		buffers += info->queues * ring_buffers(info->driver, info->rx_ring);
 	char name[RTE_MEMPOOL_NAMESIZE];
 	snprintf(name, sizeof(name), "hk_pool_%u", p->port.id);
 	unsigned cache = HK_MIN((unsigned)POOL_CACHE, buffers / 2); /* DPDK's limit: two thirds */
-	p->port.pool = xdp ? page_pool(name, buffers, cache)
-			   : hk_pool_new(name, buffers, cache, 0, (uint16_t)data_room, NULL);
+	p->port.pool = hk_pool_new(name, buffers, cache, 0, (uint16_t)data_room, NULL);
 	if (!p->port.pool)
 		return hk_error_set(err, -ENOMEM,
 				    "port %s: no memory for %u buffers of %u bytes (%u MB); "

@@ -15,6 +15,7 @@
 #include "port/priority.h"
 #include "port/split.h"
 #include "port/udp.h"
+#include "port/xsk.h"
 
 #include <errno.h>
 #include <net/if.h>
@@ -29,6 +30,7 @@ struct wanted {
 	const char *spec;
 	unsigned buffers;
 	struct rte_mempool *pool;
+	unsigned sharers; /* 0 and 1: nobody shares the port */
 	const struct hk_port_queues *queues;
 	unsigned steered;
 	const struct hk_steer_match *sample;
@@ -40,13 +42,11 @@ static int wait_link(struct hk_port_impl *p, int64_t deadline, int timeout_ms,
 		     struct hk_error *err);
 
 static int open_device(struct hk_port_impl *p, const struct wanted *w, int64_t deadline,
-		       bool *tested, bool *unbound, struct hk_error *err)
+		       struct hk_error *err)
 {
 	struct rte_eth_dev_info dev;
 	int rc = hk_device_make(p, err);
 
-	*unbound = rc == -EBUSY && p->spec.kind == HK_SPEC_AF_XDP;
-	*tested = p->queues_tested;
 	if (rc == 0)
 		rc = hk_device_query(p, &dev, err);
 	if (rc == 0 && w->steered)
@@ -54,14 +54,8 @@ static int open_device(struct hk_port_impl *p, const struct wanted *w, int64_t d
 	if (rc == 0)
 		rc = w->queues ? hk_queues_check(p, &dev, w->queues, err)
 			       : hk_pool_make(p, w->buffers, w->pool, err);
-	if (p->spec.kind == HK_SPEC_AF_XDP)
-		hk_xdp_driver_enter(hk_eal_verbose());
 	if (rc == 0)
 		rc = hk_queues_configure(p, &dev, w->queues, w->split, err);
-	if (p->spec.kind == HK_SPEC_AF_XDP) {
-		hk_xdp_driver_leave();
-		*unbound |= rc != 0 && p->configured;
-	}
 	if (rc == 0)
 		rc = hk_device_start(p, deadline, err);
 	if (rc == 0 && w->steered && p->port.info.queues > 1)
@@ -69,35 +63,54 @@ static int open_device(struct hk_port_impl *p, const struct wanted *w, int64_t d
 	return rc;
 }
 
-static int open_udp(struct hk_port_impl *p, const struct wanted *w, struct hk_error *err)
+/* Opens a port on a socket, without DPDK. */
+static int open_socket(struct hk_port_impl *p, const struct wanted *w, int64_t deadline,
+		       struct hk_error *err)
 {
+	bool xdp = p->spec.kind == HK_SPEC_AF_XDP;
+
 	if (w->queues || w->split)
 		return hk_error_set(err, -ENOTSUP,
-				    "port %s: a UDP socket has one queue; fix: use mode inline",
-				    w->spec);
-	return hk_udp_open(p, w->buffers, w->pool, err);
+				    "port %s: %s socket has one queue; fix: use mode inline",
+				    w->spec, xdp ? "an AF_XDP" : "a UDP");
+	if (!xdp)
+		return hk_udp_open(p, w->buffers, w->pool, err);
+	enum hk_helper_take take = p->spec.take_all ? HK_HELPER_TAKE_ALL
+				   : w->sharers > 1 ? HK_HELPER_TAKE_CLAIMED
+						    : HK_HELPER_TAKE_OURS;
+	int rc = hk_device_check_netdev(p, HK_PORT_FRAME_LIMIT, err);
+
+	if (rc == 0 && p->spec.take_all)
+		rc = hk_device_check_uplink(&p->spec, err);
+	return rc ? rc : hk_xsk_open(p, w->buffers, w->pool, take, w->sharers, deadline, err);
 }
 
-/* Tries once to open the port. Sets *@unbound if it failed because an AF_XDP queue is in use or
- * cannot be bound yet. *@tested: the queues were found free; another test would only get
- * in our own way. */
-static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **port, bool *tested,
-		     bool *unbound, struct hk_error *err)
+static bool is_socket(const struct hk_port_impl *p)
 {
-	struct hk_port_impl *p = calloc(1, sizeof(*p));
+	return p->spec.kind == HK_SPEC_UDP || p->spec.kind == HK_SPEC_AF_XDP;
+}
+
+static int open_port(const struct wanted *w, struct hk_port **port, struct hk_error *err)
+{
+	int64_t deadline = hk_clock_ms() + w->timeout_ms;
+
 	*port = NULL;
+	if (hk_eal_role() == HK_EAL_SECONDARY)
+		return hk_error_set(
+			err, -EPERM,
+			"port %s: a secondary process does not open ports; fix: open it "
+			"in the primary process, and attach to it here",
+			w->spec);
+	struct hk_port_impl *p = calloc(1, sizeof(*p));
+
 	if (!p)
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", w->spec);
-
-	p->claim = -1;
-	p->queues_tested = *tested;
 	int rc = hk_spec_parse(w->spec, &p->spec, err);
+
 	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
-	*unbound = false;
 	if (rc == 0)
-		rc = p->spec.kind == HK_SPEC_UDP
-			     ? open_udp(p, w, err)
-			     : open_device(p, w, deadline, tested, unbound, err);
+		rc = is_socket(p) ? open_socket(p, w, deadline, err)
+				  : open_device(p, w, deadline, err);
 	if (rc == 0 && p->spec.priority)
 		rc = hk_priority_attach(&p->port, p->spec.priority, err);
 	if (rc == 0 && p->spec.faulty)
@@ -108,7 +121,7 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 		hk_port_close(&p->port);
 		return rc;
 	}
-	if (!p->udp)
+	if (!is_socket(p))
 		hk_device_describe(p);
 	if (w->queues && hk_share_publish(p, err) != 0) {
 		hk_port_close(&p->port);
@@ -120,37 +133,31 @@ static int open_once(const struct wanted *w, int64_t deadline, struct hk_port **
 	return 0;
 }
 
-/* The kernel removes an AF_XDP socket a moment after it was closed, by another process or by our
- * own test of the queue. Until then it does not bind the queue again. */
-#define UNBIND_WAIT_MS 3000
-
-static int open_port(const struct wanted *w, struct hk_port **port, struct hk_error *err)
-{
-	int64_t now = hk_clock_ms(), deadline = now + w->timeout_ms;
-	int64_t unbind_by = now + HK_MIN(w->timeout_ms, UNBIND_WAIT_MS);
-
-	*port = NULL;
-	if (hk_eal_role() == HK_EAL_SECONDARY)
-		return hk_error_set(
-			err, -EPERM,
-			"port %s: a secondary process does not open ports; fix: open it "
-			"in the primary process, and attach to it here",
-			w->spec);
-	for (bool tested = false;;) {
-		bool unbound = false;
-		int rc = open_once(w, deadline, port, &tested, &unbound, err);
-		if (rc == 0 || !unbound || hk_clock_ms() >= unbind_by)
-			return rc;
-		hk_pause_1ms();
-	}
-}
-
 int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
 		 struct hk_port **port, struct hk_error *err)
 {
 	const struct wanted w = {
 		.spec = spec, .buffers = buffers, .pool = pool, .timeout_ms = timeout_ms};
 	return open_port(&w, port, err);
+}
+
+int hk_port_open_shared(const char *spec, unsigned buffers, struct rte_mempool *pool,
+			unsigned sharers, int timeout_ms, struct hk_port **port,
+			struct hk_error *err)
+{
+	const struct wanted w = {.spec = spec,
+				 .buffers = buffers,
+				 .pool = pool,
+				 .sharers = sharers,
+				 .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
+}
+
+int hk_port_claim(struct hk_port *port, uint32_t job, uint32_t endpoint, struct hk_error *err)
+{
+	struct hk_port_impl *p = (struct hk_port_impl *)port;
+
+	return p->xsk ? hk_xsk_claim(p, job, endpoint, err) : 0;
 }
 
 int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int timeout_ms,
@@ -193,14 +200,11 @@ void hk_port_close(struct hk_port *port)
 	hk_faults_detach(port);
 	hk_steer_end(p);
 	hk_udp_close(p);
+	hk_xsk_close(p);
 	if (memif_server && p->dev_name[0])
 		hk_memif_unlisten(p->spec.socket);
 	if (p->dev_name[0])
 		hk_device_remove(p);
-	if (p->dev_name[0] && p->spec.kind == HK_SPEC_AF_XDP)
-		hk_xdp_cleanup(p->spec.iface);
-	if (p->claim >= 0)
-		close(p->claim);
 	if (p->started && memif_server)
 		(void)unlink(p->spec.socket);
 	if (p->guard && hk_eal_role() == HK_EAL_PRIMARY) {
@@ -230,10 +234,13 @@ static int guard_link(struct hk_port_impl *p, struct hk_error *err)
 
 static bool driver_link(const struct hk_port *port)
 {
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
 	struct rte_eth_link link;
 
-	if (((const struct hk_port_impl *)port)->udp)
+	if (p->udp)
 		return true; /* a socket sends whenever the kernel has a route */
+	if (p->xsk)
+		return hk_xsk_alive(p) && hk_netdev_carrier(p->spec.iface);
 	return rte_eth_link_get_nowait(port->id, &link) == 0 && link.link_status;
 }
 
@@ -284,9 +291,9 @@ int hk_port_wait_fd(const struct hk_port *port)
 
 	switch (p->spec.kind) {
 	case HK_SPEC_AF_PACKET:
-		return hk_netdev_socket(AF_PACKET, if_nametoindex(p->spec.iface));
+		return hk_netdev_socket(if_nametoindex(p->spec.iface));
 	case HK_SPEC_AF_XDP:
-		return hk_netdev_socket(AF_XDP, 0);
+		return hk_xsk_fd(p);
 	case HK_SPEC_UDP:
 		return hk_udp_fd(p);
 	default:

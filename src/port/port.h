@@ -7,7 +7,7 @@
  *
  *   memif:dir=/run/hk[,frame=N][,ring=N]    wires in shared memory, one for each pair of peers
  *   memif:socket=/run/a.sock,role=server|client[,id=N][,frame=N][,ring=N]     one such wire
- *   af_xdp:iface=hk0[,queue=N][,mode=auto|copy][,busy=N][,force=1]
+ *   af_xdp:iface=hk0[,queue=N][,mode=auto|copy][,busy=N][,take=ours|all][,force=1]
  *   af_packet:iface=hk0[,ring=N]
  *   udp:addr=ADDRESS|INTERFACE[,port=N][,mtu=N]
  *   pci:0000:3b:02.1[,frame=N][,ring=N]    any NIC or virtual function that DPDK drives
@@ -174,7 +174,7 @@ struct hk_port {
  *
  * If @pool is NULL, the port creates a pool with @buffers frame buffers for the caller, besides
  * those that the driver's rings take. Otherwise it uses @pool, the pool of another port with frames
- * at least as large (not for af_xdp).
+ * at least as large.
  *
  * `{local_rank}` and `{rank}` in the spec stand for mpirun's OMPI_COMM_WORLD_LOCAL_RANK and
  * OMPI_COMM_WORLD_RANK, otherwise for srun's SLURM_LOCALID and SLURM_PROCID.
@@ -184,6 +184,17 @@ struct hk_port {
  * interface, in use by another process, no permission, syntax) and the fix. */
 int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
 		 struct hk_port **port, struct hk_error *err);
+
+/* Opens the port as hk_port_open() does, for one of @sharers processes of this node that open the
+ * same spec. On af_xdp each gets only frames for the endpoints that it claims, and no multicast. On
+ * ports of other kinds there is no difference: each process sees all frames that the port sees. */
+int hk_port_open_shared(const char *spec, unsigned buffers, struct rte_mempool *pool,
+			unsigned sharers, int timeout_ms, struct hk_port **port,
+			struct hk_error *err);
+
+/* Has frames for @endpoint of job @job arrive here, on a port of hk_port_open_shared(). Returns 0,
+ * or a negative errno with a sentence. */
+int hk_port_claim(struct hk_port *port, uint32_t job, uint32_t endpoint, struct hk_error *err);
 
 /* Returns how many buffers the rings of one queue pair take, with @ring descriptors per direction.
  * A given pool must have as many for each of its ports, besides those for the caller. @device is a

@@ -106,10 +106,7 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 		return 0;
 	return hk_error_set(err, rc, "port %s: cannot %s the device: %s%s%s; fix: %s", info->spec,
 			    step, rte_strerror(-rc), *hk_dpdk_log() ? ": " : "", hk_dpdk_log(),
-			    p->spec.kind == HK_SPEC_AF_XDP
-				    ? "check that no other process uses this queue (ip link show "
-				      "tells of XDP programs), and that the MTU is at most 3506"
-				    : "see what the driver says above");
+			    "see what the driver says above");
 }
 
 int hk_queues_configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,

@@ -41,9 +41,6 @@ static bool driver_shares(const char *driver, const char **why)
 		{"net_af_packet", false,
 		 "its rings are mapped only in the process that opened it: a secondary crashes "
 		 "(tried)"},
-		{"net_af_xdp", false,
-		 "its sockets and rings belong to the process that opened it: a secondary moves no "
-		 "frames (tried)"},
 	};
 	for (size_t i = 0; i < HK_ARRAY_LEN(known); i++) {
 		if (strcmp(driver, known[i].driver) == 0) {
@@ -55,9 +52,24 @@ static bool driver_shares(const char *driver, const char **why)
 	return false;
 }
 
+/* @driver: of a kind that has several */
+static bool kind_shares(enum hk_spec_kind kind, const char *driver, const char **why)
+{
+	switch (kind) {
+	case HK_SPEC_AF_XDP:
+		*why = "its sockets and rings belong to the process that opened it";
+		return false;
+	case HK_SPEC_UDP:
+		*why = "a UDP socket has one queue";
+		return false;
+	default:
+		return driver_shares(driver, why);
+	}
+}
+
 bool hk_port_shares_queues(const struct hk_port *port, const char **why)
 {
-	return driver_shares(port->info.driver, why);
+	return kind_shares(((const struct hk_port_impl *)port)->spec.kind, port->info.driver, why);
 }
 
 bool hk_port_spec_shares_queues(const char *spec, const char **why)
@@ -73,16 +85,11 @@ bool hk_port_spec_shares_queues(const char *spec, const char **why)
 		return driver_shares("net_memif", why);
 	case HK_SPEC_AF_PACKET:
 		return driver_shares("net_af_packet", why);
-	case HK_SPEC_AF_XDP:
-		return driver_shares("net_af_xdp", why);
-	case HK_SPEC_UDP:
-		*why = "a UDP socket has one queue";
-		return false;
 	case HK_SPEC_MEMIF:
 		*why = "it is one wire with one queue; a set of wires (memif:dir=DIR) has more";
 		return false;
 	default:
-		return driver_shares("", why);
+		return kind_shares(s.kind, "", why);
 	}
 }
 
@@ -244,7 +251,6 @@ int hk_port_attach(uint16_t id, int timeout_ms, struct hk_port **port, struct hk
 		return hk_error_set(err, -ENOMEM, "no memory for port %u", id);
 	p->port.id = id;
 	p->attached = true;
-	p->claim = -1;
 
 	const char *why = "";
 	int rc = wait_share(p, deadline, timeout_ms, err);

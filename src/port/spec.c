@@ -16,7 +16,7 @@
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-enum key_type { KEY_TEXT, KEY_NUMBER, KEY_ROLE, KEY_MODE };
+enum key_type { KEY_TEXT, KEY_NUMBER, KEY_ROLE, KEY_MODE, KEY_TAKE };
 
 struct key {
 	const char *name;
@@ -62,6 +62,7 @@ static const struct key af_xdp_keys[] = {
 	TEXT_KEY(iface),
 	NUMBER_KEY(queue, 0, 1023),
 	{"mode", KEY_MODE, 0, 0, 0, 0, false},
+	{"take", KEY_TAKE, 0, 0, 0, 0, false},
 	NUMBER_KEY(busy, 0, 65535),
 	NUMBER_KEY(force, 0, 1),
 	NUMBER_KEY(priority, 0, PRIORITY_MAX),
@@ -156,6 +157,8 @@ static int set_key(struct hk_spec *spec, const struct key *k, const char *value,
 			return -EINVAL;
 		spec->mode = second ? HK_SPEC_MODE_COPY : HK_SPEC_MODE_AUTO;
 		return 0;
+	case KEY_TAKE:
+		return choice(spec->text, "take", value, "ours", "all", &spec->take_all, err);
 	}
 	return -EINVAL;
 }

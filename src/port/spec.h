@@ -34,13 +34,14 @@ struct hk_spec {
 	char device[200]; /* pci: address; vdev: name and arguments in DPDK's form */
 	bool server;
 	unsigned id, frame, ring, queue, busy; /* values of the keys; 0: not given */
-	unsigned force;                        /* af_xdp: 1: accept the default route's interface */
-	unsigned udp_port;                     /* udp: 0: any free one */
-	unsigned mtu;                          /* udp: of the path; 0: the interface's */
-	unsigned ip;                           /* udp: 4 or 6; 0: 4, or else 6 */
-	unsigned priority;                     /* of small frames (port/priority.h); 0: no tags */
+	unsigned force;    /* af_xdp with take=all: 1: accept the default route's interface */
+	unsigned udp_port; /* udp: 0: any free one */
+	unsigned mtu;      /* udp: of the path; 0: the interface's */
+	unsigned ip;       /* udp: 4 or 6; 0: 4, or else 6 */
+	unsigned priority; /* of small frames (port/priority.h); 0: no tags */
 	enum hk_spec_mode mode;
-	bool faulty; /* the spec has ;faults= */
+	bool take_all; /* af_xdp: all frames, not only ours */
+	bool faulty;   /* the spec has ;faults= */
 	struct hk_faults_config faults;
 };
 

@@ -272,7 +272,7 @@ int hk_steer_known(const char *spec, struct hk_steer_report *out, struct hk_erro
 	struct hk_port_impl p = {.port.info.queues = 1};
 	int rc = hk_spec_parse(spec, &p.spec, err);
 
-	if (rc == 0 && p.spec.kind == HK_SPEC_AF_XDP)
+	if (rc == 0 && p.spec.take_all)
 		rc = hk_device_check_uplink(&p.spec, err);
 	if (rc)
 		return rc;

@@ -16,9 +16,7 @@
  * this file reads them from a frame's destination, and writes them as the source of a received one.
  * IPv6 has names of six bytes (udp_peers.h).
  *
- * To DPDK the port is a device that DPDK has not made. It has a number at the upper end, and its rx
- * and tx are in rte_eth_fp_ops, where rte_eth_rx_burst() finds those of every driver. So the way of
- * a frame has no branch for it.
+ * To DPDK the port is a device that it has not made (port/number.h).
  *
  * Path. The kernel learns from routers what the path to a peer carries, and forgets it after ten
  * minutes. Where that is less than a frame, it refuses trains, so frames leave one by one, and the

@@ -4,6 +4,7 @@
  */
 #include "port/udp.h"
 #include "base/inet.h"
+#include "port/number.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -79,31 +80,7 @@ static unsigned queue_frames(const struct hk_udp *u, unsigned frame)
 	return HK_MIN(HK_MAX((unsigned)bytes / (frame + TRUESIZE_MORE), 8u), 4096u);
 }
 
-/* ---- the device ------------------------------------------------------------------------------ */
-
-static void *queue_data[RTE_MAX_ETHPORTS][1];
-static void *no_callbacks[1];
-
-/* Takes a number that DPDK has not given to a device. DPDK counts from 0, so this counts down. */
-static int take_number(struct hk_port_impl *p, struct hk_udp *u, struct hk_error *err)
-{
-	for (unsigned id = RTE_MAX_ETHPORTS; id-- > 0;) {
-		struct rte_eth_fp_ops *ops = &rte_eth_fp_ops[id];
-
-		if (queue_data[id][0] || rte_eth_dev_is_valid_port((uint16_t)id))
-			continue;
-		queue_data[id][0] = u;
-		ops->rx_pkt_burst = hk_udp_rx;
-		ops->tx_pkt_burst = hk_udp_tx;
-		ops->rxq.data = ops->txq.data = queue_data[id];
-		ops->rxq.clbk = ops->txq.clbk = no_callbacks;
-		p->port.id = (uint16_t)id;
-		return 0;
-	}
-	return hk_error_set(err, -ENFILE,
-			    "port %s: this process has %d ports, the most of DPDK; fix: open fewer",
-			    p->spec.text, RTE_MAX_ETHPORTS);
-}
+/* ---- the port ------------------------------------------------------------------------------- */
 
 int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *pool,
 		struct hk_error *err)
@@ -155,7 +132,7 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	info->copies_at_tx = true;
 	info->tx_multi_seg = true;
 	info->system_calls = true;
-	rc = take_number(p, u, err);
+	rc = hk_number_take(p, u, hk_udp_rx, hk_udp_tx, err);
 	if (rc == 0)
 		rc = hk_pool_make(p, buffers + 2 * HK_UDP_TRAINS * HK_UDP_PIECES, pool, err);
 	u->pool = p->port.pool;
@@ -169,10 +146,7 @@ void hk_udp_close(struct hk_port_impl *p)
 
 	if (!u)
 		return;
-	if (queue_data[p->port.id][0] == u) {
-		memset(&rte_eth_fp_ops[p->port.id], 0, sizeof(rte_eth_fp_ops[0]));
-		queue_data[p->port.id][0] = NULL;
-	}
+	hk_number_give(p, u);
 	hk_udp_drain(u);
 	if (u->fd >= 0)
 		close(u->fd);

@@ -47,7 +47,7 @@ struct hk_rtc_ethernet {
 
 static inline struct hk_rtc_buf *hk_rtc_ethernet_buf(struct rte_mbuf *m)
 {
-	return (struct hk_rtc_buf *)(m + 1);
+	return m->buf_addr; /* the headroom, wherever the pool has it */
 }
 
 /* ---- ethernet_open.c: see struct hk_rtc_backend_ops ---- */

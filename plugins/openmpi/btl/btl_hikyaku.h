@@ -137,8 +137,9 @@ struct hk_btl_module {
 	struct hk_hostd_client *daemon; /* client of this node's hikyakud; NULL: mode inline */
 	bool same_node;                 /* ranks of our node reach our memory: same_node.c */
 	bool wire_set;
-	bool tag;                                  /* destination addresses are tags */
-	bool registered;                           /* the network's controller knows our address */
+	bool tag;         /* destination addresses are tags */
+	bool shares_port; /* ranks of this node use the same one, and claim their frames */
+	bool registered;  /* the network's controller knows our address */
 	char path[HK_PATHS_MAX][HK_PORT_SPEC_MAX]; /* the ports, or wire sets */
 	unsigned path_count;                       /* length of `path`; with hikyakud 1 */
 	struct hk_port *port[HK_PATHS_MAX]; /* the worker's; NULL with hikyakud, and for sets */

@@ -153,14 +153,26 @@ static void path_carries(struct hk_worker_config *cfg, unsigned carries, bool po
 		cfg->frame_max = carries;
 }
 
+/* Processes of this node that open the port @spec. */
+static unsigned sharers_of(const char *spec)
+{
+	bool own = strstr(spec, "{local_rank}") || strstr(spec, "{rank}");
+
+	return own ? 1 : opal_process_info.num_local_peers + 1u;
+}
+
 static int open_port(struct hk_worker_config *cfg, const char *spec, struct hk_port **port,
 		     struct hk_error *err)
 {
-	int rc = hk_port_open(spec, PARAMS->rx_buffers, hk_btl.rx_pool,
-			      (int)PARAMS->connect_timeout_ms, port, err);
+	unsigned sharers = sharers_of(spec);
+	int rc = hk_port_open_shared(spec, PARAMS->rx_buffers, hk_btl.rx_pool, sharers,
+				     (int)PARAMS->connect_timeout_ms, port, err);
 
+	if (rc == 0 && sharers > 1)
+		rc = hk_port_claim(*port, hk_btl.key, hk_btl.endpoint, err);
 	if (rc)
 		return rc;
+	hk_btl.shares_port |= sharers > 1;
 	const struct hk_port_info *info = &(*port)->info;
 
 	path_carries(cfg, info->frame_max, info->point_to_point, info->link_mbps,
@@ -266,7 +278,7 @@ static int open_worker(struct hk_port **port, struct hk_error *err)
 		hk_worker_close(hk_btl.worker, 0);
 		hk_btl.worker = NULL;
 	} else {
-		hk_btl_tag_register(*port ? (*port)->info.mac : NULL);
+		hk_btl_tag_register(*port && !hk_btl.shares_port ? (*port)->info.mac : NULL);
 	}
 	return rc;
 }

@@ -138,10 +138,16 @@ void hk_btl_tag_register(const uint8_t *mac)
 	if (!hk_btl.tag || !mca_btl_hikyaku_component.param.registrar || rank >= HK_TAG_RANKS)
 		return;
 	if (!mac) {
+		const char *why = hk_btl.daemon        ? "hikyakud has this node's"
+				  : hk_btl.shares_port ? "ranks of this node share one"
+						       : "memif has wires";
+		const char *fix = hk_btl.daemon        ? "btl_hikyaku_mode inline"
+				  : hk_btl.shares_port ? "name one for each, by {local_rank}"
+						       : "name a port of a switch";
+
 		hk_error_set(&err, -ENOTSUP,
 			     "a tag stands for a port that the rank polls itself, and %s; fix: %s",
-			     hk_btl.daemon ? "hikyakud has this node's" : "memif has wires",
-			     hk_btl.daemon ? "btl_hikyaku_mode inline" : "name a port of a switch");
+			     why, fix);
 	} else if (hk_btl.path_count > 1) {
 		hk_error_set(&err, -ENOTSUP,
 			     "a tag stands for one port, and btl_hikyaku_port names several; fix: "

@@ -9,7 +9,6 @@ must be asked is opened for a moment.
     software.py    programs, Python packages, DPDK, Open MPI
     machine.py     cores, memory, permissions
     network.py     network interfaces, labs
-    uplink.py      interfaces that this node needs itself
     sharing.py     ports that ranks of a node share
     leftovers.py   daemons and taggers, and the leftovers of dead ones
 """
@@ -19,11 +18,10 @@ from collections.abc import Callable
 from .finding import MISSING, OK, WARN, Finding, Findings
 from .leftovers import daemons, tagger
 from .machine import cpu, memory, permissions, realtime
-from .network import interfaces, labs, xdp_leftovers
+from .network import interfaces, labs, xdp_programs
 from .sharing import port as shared_port
 from .sharing import shared_ports
 from .software import dpdk, open_mpi, programs, python
-from .uplink import uplinks
 
 __all__ = ["MISSING", "OK", "WARN", "Finding", "examine"]
 
@@ -38,8 +36,7 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
     permissions,
     realtime,
     interfaces,
-    uplinks,
-    xdp_leftovers,
+    xdp_programs,
     shared_ports,
     daemons,
     tagger,

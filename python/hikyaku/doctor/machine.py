@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..called import as_root
-from .finding import MISSING, OK, WARN, Finding, Findings
+from ..checkout import build_dir
+from .finding import MISSING, OK, WARN, Finding, Findings, text_of
 
 
 def cpu() -> Findings:
@@ -56,14 +57,14 @@ def memory(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Findings:
             yield Finding("memory", OK, f"transparent huge pages: {mode}")
     soft, hard = resource.getrlimit(resource.RLIMIT_MEMLOCK)
     if soft == resource.RLIM_INFINITY or "ipc_lock" in capabilities():
-        yield Finding("memory", OK, "memory may be locked without limit (AF_XDP, VFIO, af_packet)")
+        yield Finding("memory", OK, "memory may be locked without limit (VFIO, af_packet)")
     else:
         may = hard == resource.RLIM_INFINITY
         raised = "ulimit -l unlimited" if may else _raised("memlock", "unlimited")
         yield Finding(
             "memory",
             WARN,
-            f"at most {soft // 1024} kB may be locked: ports by AF_XDP, VFIO and large frames of "
+            f"at most {soft // 1024} kB may be locked: ports by VFIO and large frames of "
             "af_packet will not open, unless by a process with CAP_IPC_LOCK",
             f"{raised}   # for good: 'memlock' in /etc/security/limits.conf",
         )
@@ -104,7 +105,7 @@ def realtime(may: Callable[[], bool] = may_be_realtime) -> Findings:
         )
 
 
-_CAPABILITIES = {"net_admin": 12, "net_raw": 13, "ipc_lock": 14, "sys_admin": 21}
+_CAPABILITIES = {"net_admin": 12, "net_raw": 13, "ipc_lock": 14, "sys_admin": 21, "bpf": 39}
 
 
 def capabilities() -> set[str]:
@@ -118,12 +119,35 @@ def capabilities() -> set[str]:
 
 # The capabilities that ports need (docs/ports.md). A high limit of locked memory replaces ipc_lock;
 # memory() checks that.
-_KERNEL_PORT = {"net_raw", "net_admin"}
 _NEEDS = {
-    "af_xdp ports": _KERNEL_PORT | {"sys_admin"},
-    "af_packet ports": _KERNEL_PORT,
+    "af_xdp ports": {"net_raw", "net_admin", "bpf"},
+    "af_packet ports": {"net_raw", "net_admin"},
 }
-_HOW = "let hikyakud have them, not the ranks: docs/cluster.md, step 3"
+_HELPER = "hikyaku-helper"
+_HELPER_RIGHTS = "cap_net_admin,cap_net_raw,cap_bpf,cap_ipc_lock=ep"
+
+
+def _helper_program() -> Path:
+    return build_dir() / "src/helper" / _HELPER
+
+
+def _how(what: str) -> str:
+    """How an ordinary user gets such ports."""
+    if what == "af_packet ports":
+        return "let hikyakud have them, not the ranks: docs/cluster.md, step 3"
+    grant = as_root(f"setcap {_HELPER_RIGHTS} {_helper_program()}")
+    return f"{grant}   # and name users and interfaces: docs/ports.md"
+
+
+def _helper() -> str | None:
+    """How hikyaku-helper gives this user AF_XDP sockets; None: it does not."""
+    if f"@{_HELPER}\n" in (text_of(Path("/proc/net/unix")) or "") + "\n":
+        return "by the hikyaku-helper that runs here"
+    try:
+        os.getxattr(_helper_program(), "security.capability")
+    except OSError:
+        return None
+    return "by hikyaku-helper, which has capabilities"
 
 
 def permissions(have: set[str] | None = None, uid: int | None = None) -> Findings:
@@ -137,9 +161,12 @@ def permissions(have: set[str] | None = None, uid: int | None = None) -> Finding
         yield Finding("permissions", WARN, text, fix)
     for what, wanted in _NEEDS.items():
         lacking = sorted(wanted - have)
-        if lacking:
+        helped = _helper() if lacking and what == "af_xdp ports" else None
+        if helped:
+            yield Finding("permissions", OK, f"{what} are allowed, {helped}")
+        elif lacking:
             names = ", ".join("CAP_" + n.upper() for n in lacking)
             text = f"no {what} as this user: {names} lacking"
-            yield Finding("permissions", WARN, text, _HOW)
+            yield Finding("permissions", WARN, text, _how(what))
         else:
             yield Finding("permissions", OK, f"{what} are allowed")

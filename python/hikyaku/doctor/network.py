@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Network interfaces and how each can be used, programs left on them, labs."""
+"""Network interfaces and how each can be used, XDP programs on them, labs."""
 
 import json
 import shutil
@@ -11,7 +11,6 @@ from ..errors import HikyakuError
 from ..lab import KnownLab, Lab, all_names, lab_id, network, other_labs
 from ..process import run
 from .finding import OK, WARN, Finding, Findings, text_of
-from .uplink import Network
 
 _ZERO_COPY = {"i40e", "ice", "ixgbe", "igc", "igb", "mlx5_core", "stmmac", "nfp"}
 _NATIVE = {
@@ -78,17 +77,22 @@ def _interface(nic: Path, has_address: bool) -> Finding:
     )
 
 
-def _with_address(network: Network) -> set[str]:
+def _addresses() -> list[dict]:
+    """Of all interfaces; none where iproute2 is missing, which programs() reports."""
+    return json.loads(run(["ip", "-json", "address", "show"]) or "[]") if shutil.which("ip") else []
+
+
+def _with_address(addresses: list[dict]) -> set[str]:
     """The interfaces that have an IPv4 address."""
     return {
         each["ifname"]
-        for each in network.addresses
+        for each in addresses
         if any(a.get("family") == "inet" for a in each.get("addr_info", []))
     }
 
 
-def interfaces(sys: Path = Path("/sys"), network: Network | None = None) -> Findings:
-    addressed = _with_address(network or Network.of_this_node())
+def interfaces(sys: Path = Path("/sys"), addresses: list[dict] | None = None) -> Findings:
+    addressed = _with_address(_addresses() if addresses is None else addresses)
     nics = [p for p in sorted((sys / "class/net").iterdir()) if (p / "mtu").exists()]
     real = [p for p in nics if (p / "device").exists()]
     for nic in real:
@@ -105,23 +109,29 @@ def interfaces(sys: Path = Path("/sys"), network: Network | None = None) -> Find
         yield Finding("interfaces", OK, f"{device.name}: bound to vfio-pci; port pci:{device.name}")
 
 
-def xdp_leftovers() -> Findings:
-    dirty = []
+# The program of hikyaku-helper (src/helper/xdp.bpf.c). It goes with the last rank.
+_OURS = "hikyaku_take"
+
+
+def xdp_programs() -> Findings:
+    """The XDP programs of others: the kernel permits one on an interface."""
+    others = []
     if shutil.which("ip"):
         for link in json.loads(run(["ip", "-json", "-details", "link", "show"])):
-            if link.get("xdp"):
-                dirty.append(link["ifname"])
-    for name in dirty:
+            program = link.get("xdp", {}).get("prog", {})
+            if program and program.get("name") != _OURS:
+                others.append(link["ifname"])
+    for name in others:
         yield Finding(
             "interfaces",
             WARN,
-            f"{name} carries an XDP program: of a running process, or left by one that was killed; "
-            "it slows the kernel's traffic",
+            f"{name} carries an XDP program: af_xdp:iface={name} is refused, and the kernel's "
+            "traffic is slower",
             "if no process uses it: "
             + as_root(f"ip link set {name} xdp off && ip link set {name} xdpgeneric off"),
         )
-    if not dirty:
-        yield Finding("interfaces", OK, "no XDP program is attached to any interface")
+    if not others:
+        yield Finding("interfaces", OK, "no interface carries an XDP program of others")
 
 
 def _lab(known: KnownLab, whose: str) -> Finding:

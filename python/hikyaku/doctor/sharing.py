@@ -13,7 +13,6 @@ from ..checkout import STATE_DIR, built
 from ..errors import HikyakuError
 from ..lab.openmpi import MODE_PARAMETER
 from .finding import MISSING, OK, WARN, Finding, Findings, text_of
-from .uplink import Network, needs
 
 # Memory of a job's hikyakud, and of each rank: memory_needed() in hostd/resources.c, with the
 # ranks' default number of buffers and the frames of a memif.
@@ -24,7 +23,9 @@ _QUEUES = "memif:dir="
 _ASK_S = 30
 _PER_RANK = re.compile(r"\{(local_)?rank\}")
 _INTERFACE = re.compile(r"\biface=([^,;]+)")
-_PIPES = ("memif:socket=", "af_xdp:", "af_packet:", "pci:", "vdev:")
+_PIPES = ("memif:socket=", "af_packet:", "pci:", "vdev:")
+# Ports on sockets: each rank has one of its own.
+_SOCKETS = ("af_xdp:", "udp:")
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sy
         "shared ports",
         OK,
         f"{_QUEUES}… can be polled by each rank ({MODE_PARAMETER} hybrid or split); "
-        f"{', '.join(p + '…' for p in _PIPES[1:])} by hikyakud for all (daemon)",
+        f"{', '.join(p + '…' for p in _PIPES[1:])} by hikyakud for all (daemon); of "
+        f"{' and '.join(p + '…' for p in _SOCKETS)} each rank has a socket (inline)",
     )
 
 
@@ -132,16 +134,9 @@ def _is_up(interface: Path) -> bool:
 
 def _other_interface(net: Path) -> str:
     """The fix for a port on an interface that does not exist."""
-    ethernet = {e.name for e in net.iterdir() if text_of(e / "type") == "1" and _is_up(e)}
-    needed = sorted(ethernet & set(needs(Network.of_this_node())))
-    if free := sorted(ethernet - set(needed)):
-        return f"use one of: {', '.join(free)}"
-    if needed:
-        one = needed[0]  # the node itself needs it, so it must stay with the kernel
-        return (
-            f"use the one of this node beside the kernel: udp:addr={one} or af_packet:iface={one}"
-        )
-    return "see which there are: ip link"
+    ethernet = (e.name for e in net.iterdir() if text_of(e / "type") == "1" and _is_up(e))
+    there = sorted(ethernet)
+    return f"use one of: {', '.join(there)}" if there else "see which there are: ip link"
 
 
 # hikyakud's status for an invalid port spec (hostd/hikyakud.c)
@@ -174,11 +169,11 @@ def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
         yield Finding("shared ports", MISSING, said.what, said.fix)
         return
     yield sharing_modes(spec)
-    if done.returncode == 0:
+    if done.returncode:
+        text = f"cannot be asked: {said.what}; of a port that a hikyakud has, `hikyaku stats` tells"
+        yield Finding("steering", WARN, text, said.fix)
+    elif not spec.startswith(_SOCKETS):
         yield from _steering(spec, json.loads(done.stdout))
-        return
-    text = f"cannot be asked: {said.what}; of a port that a hikyakud has, `hikyaku stats` tells"
-    yield Finding("steering", WARN, text, said.fix)
 
 
 def _steering(spec: str, answer: dict) -> Findings:
@@ -196,6 +191,8 @@ def sharing_modes(spec: str) -> Finding:
     """How ranks of a node can share the port @spec, by the kind of the spec; opens nothing."""
     if _PER_RANK.search(spec):
         text = f"a port for each rank, nothing to share: {MODE_PARAMETER} inline"
+    elif spec.startswith(_SOCKETS):
+        text = f"each rank has a socket of its own, beside the kernel: {MODE_PARAMETER} inline"
     elif spec.startswith(_QUEUES):
         text = (
             f"each rank polls its own queues ({MODE_PARAMETER} hybrid; split, for bulk; or "

@@ -27,7 +27,7 @@ TO_BUILD = {
     "pkg-config": "pkgconf",
 }
 # The DPDK drivers that port specs need, as files in DPDK's plug-in directory.
-PMDS = {"memif": "memif:…", "af_xdp": "af_xdp:…", "af_packet": "af_packet:…"}
+PMDS = {"memif": "memif:…", "af_packet": "af_packet:…"}
 
 
 def _install(packages: str) -> str:

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tests/unit/port/test_uplink.c: AF_XDP refuses the interface of the default route, unless the spec
- * overrides that. For one that does not exist, it names those that are up.
+ * tests/unit/port/test_uplink.c: a port that takes all frames refuses the interface of the default
+ * route, unless the spec overrides that. For one that does not exist, the error names those that
+ * are up.
  *
  * The network namespace has no name, and everything in it vanishes with the process.
  */
@@ -23,8 +24,7 @@ struct outcome {
 };
 static struct outcome *last; /* shared with the children */
 
-/* Opens the port in a process of its own, because AF_XDP cannot be opened again after it was
- * open. */
+/* Opens the port in a process of its own, because DPDK starts once in a process. */
 static void try_to_open(const char *spec)
 {
 	struct hk_eal_config eal = {.memory_mb = 128};
@@ -58,7 +58,7 @@ static void opened(const char *spec)
 TEST(no_default_route)
 {
 	shell("ip route add 10.9.0.0/16 dev nic0");
-	opened("af_xdp:iface=nic0");
+	opened("af_xdp:iface=nic0,take=all");
 }
 
 TEST(an_interface_that_does_not_exist)
@@ -74,26 +74,27 @@ TEST(an_interface_that_does_not_exist)
 TEST(its_own_default_route)
 {
 	shell("ip route add default dev nic0");
-	refused("af_xdp:iface=nic0", "leaves by nic0; ");
-	opened("af_xdp:iface=nic0,force=1");
+	refused("af_xdp:iface=nic0,take=all", "leaves by nic0; ");
+	opened("af_xdp:iface=nic0,take=all,force=1");
 	opened("af_packet:iface=nic0"); /* takes no frames from others */
-	opened("af_xdp:iface=far0");    /* a veth does not send by its peer's namespace */
-	shell("ip route del default");
 	opened("af_xdp:iface=nic0");
+	opened("af_xdp:iface=far0,take=all"); /* a veth does not send by its peer's namespace */
+	shell("ip route del default");
+	opened("af_xdp:iface=nic0,take=all");
 }
 
 TEST(of_ipv6)
 {
 	shell("sysctl -qw net.ipv6.conf.nic0.disable_ipv6=0");
 	shell("ip -6 route add default dev nic0");
-	refused("af_xdp:iface=nic0", "leaves by nic0; ");
+	refused("af_xdp:iface=nic0,take=all", "leaves by nic0; ");
 	shell("ip -6 route del default");
 }
 
 TEST(one_of_several_ways)
 {
 	shell("ip route add default nexthop dev far0 nexthop dev nic0");
-	refused("af_xdp:iface=nic0", "leaves by nic0; ");
+	refused("af_xdp:iface=nic0,take=all", "leaves by nic0; ");
 	shell("ip route del default");
 }
 
@@ -101,12 +102,12 @@ TEST(one_of_several_ways)
 TEST(on_top_of_it)
 {
 	shell("ip link add br0 type bridge && ip link set nic0 master br0 && ip link set br0 up");
-	opened("af_xdp:iface=nic0");
+	opened("af_xdp:iface=nic0,take=all");
 	shell("ip route add default dev br0");
-	refused("af_xdp:iface=nic0", "leaves by nic0 below br0; ");
+	refused("af_xdp:iface=nic0,take=all", "leaves by nic0 below br0; ");
 	shell("ip link add link br0 name on0 type macvlan && ip link set on0 up");
 	shell("ip route replace default dev on0");
-	refused("af_xdp:iface=nic0", "leaves by nic0 below on0; ");
+	refused("af_xdp:iface=nic0,take=all", "leaves by nic0 below on0; ");
 	shell("ip link del br0");
 }
 
@@ -123,14 +124,14 @@ TEST(of_a_connection)
 	CHECK_EQ(bind(listens, (struct sockaddr *)&a, len), 0);
 	CHECK_EQ(listen(listens, 1), 0);
 	CHECK_EQ(getsockname(listens, (struct sockaddr *)&a, &len), 0);
-	opened("af_xdp:iface=nic0");
+	opened("af_xdp:iface=nic0,take=all");
 	struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr = {inet_addr("10.9.9.2")}};
 	CHECK_EQ(bind(connects, (struct sockaddr *)&from, sizeof(from)), 0);
 	CHECK_EQ(connect(connects, (struct sockaddr *)&a, len), 0);
-	refused("af_xdp:iface=nic0",
+	refused("af_xdp:iface=nic0,take=all",
 		"TCP connections of this node use nic0, such as the one at 10.");
-	opened("af_xdp:iface=nic0,force=1");
-	opened("af_xdp:iface=far0");
+	opened("af_xdp:iface=nic0,take=all,force=1");
+	opened("af_xdp:iface=far0,take=all");
 	close(connects);
 	close(listens);
 	shell("ip addr flush dev nic0");

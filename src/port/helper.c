@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * port/helper.c: the clients' end of hikyaku-helper. See port/helper.h.
+ */
+#include "port/helper.h"
+#include "port/internal.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* ---- the program ----------------------------------------------------------------------------- */
+
+/* Finds the program: $HIKYAKU_HELPER, or where a build and an installation have it, seen from this
+ * library. Programs of ours may contain the library. */
+static bool find_program(char *path, size_t len)
+{
+	static const char *const below[] = {"helper/", "hikyaku/src/helper/", "../src/helper/",
+					    "../../src/helper/", "../../../src/helper/"};
+	const char *given = getenv("HIKYAKU_HELPER");
+	Dl_info info;
+
+	if (given) {
+		snprintf(path, len, "%s", given);
+		return access(path, X_OK) == 0;
+	}
+	if (!dladdr((void *)(uintptr_t)hk_helper_connect, &info) || !info.dli_fname)
+		return false;
+	const char *slash = strrchr(info.dli_fname, '/');
+	int dir = slash ? (int)(slash - info.dli_fname) : 1;
+
+	for (unsigned i = 0; i < HK_ARRAY_LEN(below); i++) {
+		snprintf(path, len, "%.*s/%s%s", dir, slash ? info.dli_fname : ".", below[i],
+			 HK_HELPER_NAME);
+		if (access(path, X_OK) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Starts a helper, which goes to the background when it listens, and ends by itself. It has none of
+ * our descriptors: mpirun waits until nobody has the ranks' output. */
+static int start(const char *who, struct hk_error *err)
+{
+	char path[4096];
+	char *const args[] = {path, (char *)"--on-demand", NULL};
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t at;
+	sigset_t none, all;
+	pid_t pid;
+
+	if (!find_program(path, sizeof(path)))
+		return hk_error_set(err, -ENOENT,
+				    "%s: the program hikyaku-helper is not beside the library; "
+				    "fix: install it, or name it in HIKYAKU_HELPER",
+				    who);
+	sigemptyset(&none);
+	sigfillset(&all);
+	posix_spawn_file_actions_init(&files);
+	for (int fd = 0; fd < 3; fd++)
+		posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+	posix_spawn_file_actions_addclosefrom_np(&files, 3);
+	posix_spawnattr_init(&at);
+	posix_spawnattr_setsigmask(&at, &none);
+	posix_spawnattr_setsigdefault(&at, &all);
+	/* a session of its own: Ctrl-C and mpirun end the ranks, and those end the helper */
+	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
+					      POSIX_SPAWN_SETSID);
+	int rc = posix_spawn(&pid, path, &files, &at, args, environ);
+
+	posix_spawnattr_destroy(&at);
+	posix_spawn_file_actions_destroy(&files);
+	while (rc == 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return rc ? hk_error_set(err, -rc, "%s: cannot start %s: %s", who, path, strerror(rc)) : 0;
+}
+
+/* ---- the connection -------------------------------------------------------------------------- */
+
+/* -ECONNREFUSED: there is no helper. */
+static int connect_once(const char *who, struct hk_error *err)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	socklen_t len = offsetof(struct sockaddr_un, sun_path) + 1 + sizeof(HK_HELPER_NAME) - 1;
+	struct ucred peer;
+	socklen_t peer_len = sizeof(peer);
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	memcpy(at.sun_path + 1, HK_HELPER_NAME, sizeof(HK_HELPER_NAME) - 1);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&at, len) != 0) {
+		int rc = -errno;
+
+		if (fd >= 0)
+			close(fd);
+		return hk_error_set(err, rc, "%s: cannot reach hikyaku-helper: %s", who,
+				    strerror(-rc));
+	}
+	/* any user can take the name, and would get our frames */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_len) != 0 ||
+	    (peer.uid != 0 && peer.uid != geteuid())) {
+		close(fd);
+		return hk_error_set(err, -EPERM,
+				    "%s: the hikyaku-helper here is not root's but user %u's; fix: "
+				    "end process %d, or wait until it ends",
+				    who, (unsigned)peer.uid, (int)peer.pid);
+	}
+	return fd;
+}
+
+int hk_helper_connect(const char *who, int64_t deadline, struct hk_error *err)
+{
+	for (;;) {
+		int fd = connect_once(who, err);
+
+		if (fd >= 0 || (fd != -ECONNREFUSED && fd != -ENOENT) || hk_clock_ms() >= deadline)
+			return fd;
+		/* of several that are started at the same moment, all but one end at once */
+		int rc = start(who, err);
+
+		if (rc)
+			return rc;
+		hk_pause_1ms();
+	}
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+/* Takes the descriptors of an answer to @fd. Closes those that are too many. Returns their number.
+ */
+static unsigned take_descriptors(struct msghdr *m, int *fd)
+{
+	unsigned n = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		unsigned count = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+
+		for (unsigned i = 0; i < count; i++) {
+			int got;
+
+			memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof(got));
+			if (fd && n < HK_HELPER_FDS)
+				fd[n++] = got;
+			else
+				close(got);
+		}
+	}
+	return n;
+}
+
+static int receive(int helper, const char *who, struct hk_helper_reply *reply, int *fd,
+		   struct hk_error *err)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(HK_HELPER_FDS * sizeof(int))];
+	} control;
+	struct iovec part = {reply, sizeof(*reply)};
+	struct msghdr m = {.msg_iov = &part,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
+	ssize_t len = recvmsg(helper, &m, MSG_CMSG_CLOEXEC);
+
+	if (len <= 0)
+		return hk_error_set(err, -EAGAIN, "%s: hikyaku-helper has ended", who);
+	unsigned n = take_descriptors(&m, fd);
+
+	reply->text[sizeof(reply->text) - 1] = '\0';
+	bool right = len == sizeof(*reply) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&
+		     n == (fd && reply->rc == 0 ? HK_HELPER_FDS : 0);
+
+	if (right && reply->rc == 0)
+		return 0;
+	while (n > 0)
+		close(fd[--n]);
+	if (right && reply->rc < 0)
+		return hk_error_set(err, reply->rc, "%s: %s", who, reply->text);
+	return hk_error_set(err, -EPROTO,
+			    "%s: hikyaku-helper answers in an unknown form; fix: install the "
+			    "library and hikyaku-helper of one version, and restart it",
+			    who);
+}
+
+int hk_helper_ask(int helper, const char *who, const struct hk_helper_request *request,
+		  struct hk_helper_reply *reply, int *fd, int64_t deadline, struct hk_error *err)
+{
+	struct pollfd p = {.fd = helper, .events = POLLIN};
+
+	if (send(helper, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
+		return hk_error_set(err, -EAGAIN, "%s: hikyaku-helper has ended", who);
+	for (;;) {
+		int64_t ms = deadline - hk_clock_ms();
+
+		if (ms <= 0)
+			return hk_error_set(err, -ETIMEDOUT,
+					    "%s: hikyaku-helper does not answer; fix: restart it",
+					    who);
+		if (poll(&p, 1, (int)HK_MIN(ms, 1000)) > 0)
+			return receive(helper, who, reply, fd, err);
+	}
+}
