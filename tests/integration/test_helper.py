@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Ranks on AF_XDP sockets of hikyaku-helper: several on one interface, without rights, beside the
+kernel's own traffic. tests/unit/helper has the cases of single frames and wrong requests."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from hikyaku import process
+from hikyaku.checkout import built
+from hikyaku.lab import Lab
+from mpi_programs import assert_passed
+
+pytestmark = pytest.mark.alone
+
+WHERE = ("veth", 2, 2)
+ONE_PORT = {"btl_hikyaku_port": "af_xdp:iface=hk0"}
+FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
+
+
+@pytest.mark.parametrize(
+    "command", ["p2p_random --rounds 10", "rma_random --rounds 8", "threads", "hand_over"]
+)
+def test_ranks_of_a_node_share_an_interface(run, command):
+    result = run(WHERE, command, mca=ONE_PORT)
+    assert_passed(result, command)
+    assert "port af_xdp:iface=hk0, mode inline" in result.stderr
+
+
+def test_ranks_that_share_an_interface_with_faults(run):
+    command = "p2p_random --rounds 10"
+    mca = ONE_PORT | {"btl_hikyaku_crc": "1"}
+    assert_passed(run(WHERE, command, faults=FAULTS, mca=mca), command)
+
+
+def exec_in(netns: str, *argv: str) -> subprocess.Popen:
+    command = ["ip", "netns", "exec", netns, *argv]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def helpers(get_lab) -> Iterator[None]:
+    """One of root's on each node, which stays."""
+    nodes = get_lab(2, "veth", 2).topology.nodes
+    running = [exec_in(node.netns, str(built("src/helper/hikyaku-helper"))) for node in nodes]
+    yield
+    for each in running:
+        assert each.poll() is None
+        each.terminate()
+        assert each.wait(timeout=20) == 0
+
+
+@pytest.mark.usefixtures("helpers")
+def test_ranks_without_capabilities(run):
+    bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    command = "p2p_random --rounds 5"
+    assert_passed(run(WHERE, command, mca=ONE_PORT, before=bare), command)
+
+
+def test_without_capabilities_and_without_a_helper(run):
+    bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
+    result = run(WHERE, "digest", mca=ONE_PORT, before=bare, limit=60)
+    assert result.returncode != 0
+    assert (
+        "port af_xdp:iface=hk0: no permission for AF_XDP on hk0; fix: have the administrator start "
+        "hikyaku-helper or give it rights (docs/ports.md), or use udp:addr=hk0"
+    ) in result.stderr
+
+
+def has_program(netns: str) -> bool:
+    (link,) = json.loads(process.run(["ip", "-n", netns, "-json", "-d", "link", "show", "hk0"]))
+    return "xdp" in link
+
+
+@pytest.mark.usefixtures("helpers")
+def test_a_killed_job_leaves_no_program(get_lab, hikyaku, program):
+    """Of the ranks, too, since the helper lives on."""
+    lab: Lab = get_lab(2, "veth", 2)
+    port = ["--mca", "btl_hikyaku_port", ONE_PORT["btl_hikyaku_port"]]
+    endless = [program("tests/mpi/mpi_hand_over"), "--rounds", "1000000"]
+    job = subprocess.Popen(
+        [*hikyaku, "lab", "mpirun", "--lab", lab.name, "-np", "4", *port, *endless],
+        start_new_session=True,
+    )
+    netns = [node.netns for node in lab.topology.nodes]
+    try:
+        process.wait_until("programs on both nodes", lambda: all(map(has_program, netns)), 30)
+    finally:
+        job.terminate()
+        job.wait(timeout=60)
+    process.wait_until("no program", lambda: not any(map(has_program, netns)), 30)
+
+
+# Sends and receives 64 bytes @N times by TCP.
+CLIENT = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 7777), timeout=60) as s:
+    for i in range(int(sys.argv[2])):
+        sent = i.to_bytes(64, "big")
+        s.sendall(sent)
+        got = b""
+        while len(got) < 64:
+            got += s.recv(64 - len(got))
+        assert got == sent
+print("all")
+"""
+SERVER = """
+import socket, sys
+with socket.create_server((sys.argv[1], 7777)) as listening:
+    print("ready", flush=True)
+    s, _ = listening.accept()
+    while data := s.recv(64):
+        s.sendall(data)
+"""
+
+
+def test_the_kernels_traffic_goes_on(get_lab, program):
+    """TCP by the interface of a job that sends all the time."""
+    lab: Lab = get_lab(2, "veth", 2)
+    one, two = lab.topology.nodes
+    for node, address in ((one, "10.77.0.1/24"), (two, "10.77.0.2/24")):
+        process.run(["ip", "-n", node.netns, "address", "replace", address, "dev", "hk0"])
+    bench = [program("bench/mpi_bench"), "--sizes", "8,1M", "--metrics", "bandwidth_MBps"]
+    results = []
+    job = threading.Thread(
+        target=lambda: results.append(lab.mpirun(2, [*bench, "--sample-ms", "1500"], mca=ONE_PORT))
+    )
+    server = exec_in(two.netns, sys.executable, "-c", SERVER, "10.77.0.2")
+    try:
+        assert server.stdout.readline() == "ready\n"
+        job.start()
+        process.wait_until("the job", lambda: has_program(two.netns), 30)
+        client = exec_in(one.netns, sys.executable, "-c", CLIENT, "10.77.0.2", "500")
+        said, _ = client.communicate(timeout=120)
+        assert said == "all\n"
+        assert has_program(two.netns)
+    finally:
+        process.stop(server)
+        job.join()
+    assert results[0].returncode == 0, results[0].stderr
