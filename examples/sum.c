@@ -66,6 +66,8 @@ static void on_member(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined)
 #define WINDOW_MAX 2048
 
 static uint64_t asked, answered, wrong, lost, open_requests, seen_at_tick;
+static uint64_t absent_until; /* without node 0, hk_rtc_now() */
+static bool absent;
 static uint32_t expected[2 * WINDOW_MAX]; /* by number of the request */
 
 static bool ask(struct hk_rtc *rtc)
@@ -126,10 +128,20 @@ static void on_reply(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned
 	ask_more(rtc);
 }
 
+static void give_up(struct hk_rtc *rtc)
+{
+	fprintf(stderr,
+		"node 0 does not answer; fix: start it, with the same --key and addresses\n");
+	absent = true;
+	hk_rtc_stop(rtc);
+}
+
 /* No reply came for a while: the open requests are lost. */
 static void on_tick(struct hk_rtc *rtc, void *arg)
 {
 	(void)arg;
+	if (!asked && hk_rtc_now(rtc) >= absent_until)
+		give_up(rtc);
 	if (asked && answered == seen_at_tick) {
 		if (!hk_rtc_is_member(rtc, 0)) {
 			fprintf(stderr, "node 0 has left; %llu of %llu requests are answered\n",
@@ -147,6 +159,8 @@ static void on_tick(struct hk_rtc *rtc, void *arg)
 static void on_end(struct hk_rtc *rtc, void *arg)
 {
 	(void)arg;
+	if (!asked)
+		give_up(rtc);
 	messages = asked;
 	ask_more(rtc);
 }
@@ -179,6 +193,8 @@ int main(int argc, char **argv)
 	if (!is_server && ms)
 		hk_rtc_timer(rtc, ms * 1000000, 0, on_end, NULL);
 	uint64_t since = hk_rtc_now(rtc);
+
+	absent_until = since + (cfg.timeout_ms ? cfg.timeout_ms : 10000) * UINT64_C(1000000);
 	hk_rtc_run(rtc);
 	double seconds = (double)(hk_rtc_now(rtc) - since) / 1e9;
 	if (example_json)
@@ -195,5 +211,5 @@ int main(int argc, char **argv)
 		       hk_rtc_node(rtc), (unsigned long long)answered, (unsigned long long)wrong,
 		       (unsigned long long)lost, seconds, (double)answered / seconds / 1e6, best);
 	hk_rtc_close(rtc);
-	return is_server || (answered + lost >= messages && wrong == 0) ? 0 : 1;
+	return is_server || (!absent && answered + lost >= messages && wrong == 0) ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -283,3 +284,18 @@ def test_alone_it_waits_and_goes_on(nodes: Nodes) -> None:
     kinds = {line["event"]: line for line in nodes.lines(0)}
     assert kinds["absent"]["nodes"] == [1, 2]
     assert kinds["end"]["stop"] == "epochs"
+
+
+def test_shards_that_nodes_are_started_on_by_hand(hikyaku, nodes, tmp_path):
+    """With the command that `--shards` prints, and addresses in a file (docs/learn.md)."""
+    place = tmp_path / "shards"
+    said = execute([*hikyaku, "learn", "--nodes", "3", "--shards", str(place)], timeout=60).stdout
+    first, command = said.splitlines()
+    assert first == f"wrote {place}/shard-0 to shard-2; each node runs"
+    common = [*shlex.split(command), "--backend", "udp", "--key", "77"]
+    common += ["--peers", str(nodes.directory / "peers")]
+    running = [subprocess.Popen([*common, "--node", str(i)]) for i in range(3)]
+    assert [each.wait(timeout=SECONDS) for each in running] == [0, 0, 0]
+    for i in range(3):
+        lines = (place / f"log-{i}").read_text().splitlines()
+        assert json.loads(lines[-1])["stop"] == "converged"

@@ -27,6 +27,15 @@ def peers(tmp_path, *lines: str) -> str:
     return str(path)
 
 
+def test_a_client_without_its_server(program, tmp_path):
+    """It waits for as long as --timeout says, and no longer than it asks."""
+    file = peers(tmp_path, "0 127.0.0.1:7999", "1 127.0.0.1:7998")
+    alone = [program("examples/sum"), "--backend", "udp", "--peers", file, "--node", "1"]
+    for limit in (["--timeout", "300"], ["--ms", "300"]):
+        done = execute([*alone, "--key", "7", *limit], code=1, timeout=30)
+        assert "node 0 does not answer; fix: start it, with the same --key" in done.stderr
+
+
 def test_unknown_backend(gossip, tmp_path):
     said = gossip("--backend", "carrier", "--address", "x", "--peers", peers(tmp_path, "0 x"))
     assert "'carrier'" in said

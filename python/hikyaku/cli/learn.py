@@ -3,6 +3,7 @@
 
 import math
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -137,6 +138,12 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="Directory for model.npz, learn.jsonl and learn.png.",
 )
+@click.option(
+    "--shards",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Do not train: write the nodes' rows to DIR, and print the command that each node runs.",
+)
 @lab_option("The lab; if it is not up, the training brings one up.", parameter="lab_name")
 @click.option(
     "--launch",
@@ -261,6 +268,11 @@ def _learn(o: dict) -> None:
         **{name: o[name] for name in ("kind", "nodes", "seed", "l2", "hinge", "max_seconds")},
     )
     job.check(plan)
+    if o["shards"]:
+        command = job.prepare(plan, o["shards"])
+        click.echo(f"wrote {o['shards']}/shard-0 to shard-{plan.nodes - 1}; each node runs")
+        click.echo(shlex.join(command))
+        return
     out: Path = o["out"]
     check_output(out / "model.npz")
     if o["launch"]:

@@ -124,6 +124,32 @@ def _watched(log: Log, on_lines: Callable[[list[dict]], None] | None) -> Iterato
             on_lines(new)
 
 
+def _write_shards(plan: Plan, place: Path) -> Scaling:
+    """Writes each node's rows to @place."""
+    data = plan.data
+    scaling = Scaling.of(data.x, data.y, regression=data.classes is None)
+    x, y = scaling.x(data.x), scaling.y(data.y)
+    for i, rows in enumerate(split(data.rows, plan.nodes, plan.seed)):
+        shard.write(
+            place / f"shard-{i}",
+            x[rows],
+            y[rows],
+            classes=plan.model.classes,
+            node=i,
+            nodes=plan.nodes,
+            total=data.rows,
+        )
+    return scaling
+
+
+def prepare(plan: Plan, place: Path) -> list[str]:
+    """Writes the nodes' shards to the directory @place, and returns the command of a node."""
+    check(plan)
+    place.mkdir(parents=True, exist_ok=True)
+    _write_shards(plan, place)
+    return _command(plan, place)
+
+
 def train(
     plan: Plan,
     launch: Callable[[list[str], float], "subprocess.CompletedProcess[str]"],
@@ -133,23 +159,10 @@ def train(
     """Trains by @launch, which runs a command as N nodes and returns when all have ended; see
     in_lab() and by_command(). @directory: the parent of the nodes' files; nodes must see it."""
     check(plan)
-    data = plan.data
-    parts = split(data.rows, plan.nodes, plan.seed)
-    scaling = Scaling.of(data.x, data.y, regression=data.classes is None)
-    x, y = scaling.x(data.x), scaling.y(data.y)
     place = Path(tempfile.mkdtemp(prefix=".learn-", dir=directory))
     log = Log(place, plan.nodes)
     try:
-        for i, rows in enumerate(parts):
-            shard.write(
-                place / f"shard-{i}",
-                x[rows],
-                y[rows],
-                classes=plan.model.classes,
-                node=i,
-                nodes=plan.nodes,
-                total=data.rows,
-            )
+        scaling = _write_shards(plan, place)
         start = time.monotonic()
         with _watched(log, on_lines):
             done = launch(_command(plan, place), plan.max_seconds + 60)
