@@ -8,9 +8,9 @@
  * process ends.
  */
 #include "openmpi/btl/btl_hikyaku.h"
+#include "openmpi/version.h"
 
 #include "opal/mca/base/mca_base_var.h"
-#include "opal/mca/pmix/pmix.h"
 #include "opal/util/output.h"
 
 #include <dlfcn.h>
@@ -23,7 +23,7 @@ static uint32_t job_value(const char *key)
 	uint32_t value = 0, *at = &value;
 	int rc;
 
-	OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, key, &job, &at, OPAL_UINT32);
+	OPAL_MODEX_RECV_VALUE_OPTIONAL(rc, key, &job, &at, HK_UINT32);
 	return rc == OPAL_SUCCESS ? value : 0;
 }
 
@@ -38,7 +38,7 @@ static bool speaks_for_the_job(void)
 {
 	opal_process_name_t me = opal_proc_local_get()->proc_name;
 
-	return me.vpid == 0 && (me.jobid & 0xffff) == 1;
+	return me.vpid == 0 && (me.jobid & 0xffff) <= 1; /* 0: without mpirun */
 }
 
 void hk_btl_announce(void)
@@ -48,7 +48,7 @@ void hk_btl_announce(void)
 	if (done || !mca_btl_hikyaku_component.param.announce || !speaks_for_the_job())
 		return;
 	done = true;
-	uint32_t ranks = job_value(OPAL_PMIX_JOB_SIZE), nodes = job_value(OPAL_PMIX_NUM_NODES);
+	uint32_t ranks = job_value(HK_JOB_SIZE), nodes = job_value(HK_NUM_NODES);
 	const char *mode = hk_btl.daemon ? hk_ctl_mode_name(hk_btl_mode_current()) : "inline";
 	const char *port = mca_btl_hikyaku_component.param.port;
 	bool apart = spans_nodes(ranks);
@@ -104,8 +104,8 @@ void hk_btl_announce_failure(const char *text)
 
 	hk_btl_error("%s", text);
 	/* Open MPI would go on, fail to reach the other nodes, and explain that at length. */
-	if (spans_nodes(job_value(OPAL_PMIX_JOB_SIZE)) && !others_reach_other_nodes())
-		(void)opal_pmix.abort(1, "", NULL);
+	if (spans_nodes(job_value(HK_JOB_SIZE)) && !others_reach_other_nodes())
+		hk_abort_job();
 	if (!mca_btl_hikyaku_component.param.announce || opal_process_info.my_local_rank != 0)
 		return;
 	/* Open MPI unloads a component that it does not use, but remind() runs after that. */

@@ -4,11 +4,11 @@
  * the rank's addresses, and polls.
  */
 #include "openmpi/btl/btl_hikyaku.h"
+#include "openmpi/version.h"
 #include "openmpi/btl/idle.h"
 #include "hikyaku/service.h"
 
 #include "opal/mca/base/mca_base_var.h"
-#include "opal/mca/pmix/pmix.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/output.h"
 #include "opal/util/show_help.h"
@@ -98,12 +98,11 @@ int hk_btl_publish(struct hk_port *const *port)
 		m.eager = lease->eager;
 	}
 	snprintf(m.host, sizeof(m.host), "%s", opal_process_info.nodename);
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_btl_hikyaku_component.super.btl_version, &m,
-			sizeof(m));
+	OPAL_MODEX_SEND(rc, HK_GLOBAL, &mca_btl_hikyaku_component.super.btl_version, &m, sizeof(m));
 	const char *companion = hk_service_companion();
 
 	if (rc == OPAL_SUCCESS && companion)
-		OPAL_MODEX_SEND_STRING(rc, OPAL_PMIX_GLOBAL, HK_SERVICE_COMPANION_KEY, companion,
+		OPAL_MODEX_SEND_STRING(rc, HK_GLOBAL, HK_SERVICE_COMPANION_KEY, companion,
 				       strlen(companion) + 1);
 	return rc;
 }

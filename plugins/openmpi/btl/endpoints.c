@@ -7,8 +7,7 @@
  * (MCA_BTL_FLAGS_SINGLE_ADD_PROCS), servers before clients, and no circular wait is possible.
  */
 #include "openmpi/btl/btl_hikyaku.h"
-
-#include "opal/mca/pmix/pmix.h"
+#include "openmpi/version.h"
 
 #include <stdlib.h>
 

@@ -4,6 +4,7 @@
  * the MPI_T variables. docs/man/btl_hikyaku.7.md describes the parameters; update it with them.
  */
 #include "openmpi/btl/btl_hikyaku.h"
+#include "openmpi/version.h"
 
 #include "opal/mca/base/mca_base_var.h"
 #include "opal/util/output.h"
@@ -194,7 +195,7 @@ int hk_btl_register(void)
 	/* above tcp, so that it is preferred where both reach a peer */
 	m->btl_exclusivity = MCA_BTL_EXCLUSIVITY_DEFAULT;
 	m->btl_flags = MCA_BTL_FLAGS_SEND | MCA_BTL_FLAGS_RDMA | MCA_BTL_FLAGS_ATOMIC_OPS |
-		       MCA_BTL_FLAGS_ATOMIC_FOPS;
+		       MCA_BTL_FLAGS_ATOMIC_FOPS | HK_REMOTE_COMPLETION;
 	m->btl_atomic_flags = MCA_BTL_ATOMIC_SUPPORTS_ADD | MCA_BTL_ATOMIC_SUPPORTS_AND |
 			      MCA_BTL_ATOMIC_SUPPORTS_OR | MCA_BTL_ATOMIC_SUPPORTS_XOR |
 			      MCA_BTL_ATOMIC_SUPPORTS_SWAP | MCA_BTL_ATOMIC_SUPPORTS_CSWAP |

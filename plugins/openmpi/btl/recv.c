@@ -3,6 +3,7 @@
  * openmpi/btl/recv.c: from the worker to the callbacks that ob1 (and others) registered for a tag.
  */
 #include "openmpi/btl/btl_hikyaku.h"
+#include "openmpi/version.h"
 
 #include "wire/bundle.h"
 
@@ -34,16 +35,40 @@ static opal_free_list_item_t *in_one_piece(const struct hk_iov *iov, unsigned co
 	return item;
 }
 
+/* Calls ob1, or another user of the BTL. */
+static void call(const mca_btl_active_message_callback_t *reg, uint8_t am, hk_peer peer,
+		 mca_btl_base_segment_t *seg, unsigned count)
+{
+#if HK_OMPI5
+	hk_endpoint *from = hk_btl.by_peer[peer];
+	const mca_btl_base_receive_descriptor_t des = {
+		.endpoint = from == HK_DELETED ? NULL : from,
+		.des_segments = seg,
+		.des_segment_count = count,
+		.tag = am,
+		.cbdata = reg->cbdata,
+	};
+
+	reg->cbfunc(&hk_btl.super, &des);
+#else
+	mca_btl_base_descriptor_t des;
+
+	(void)peer;
+	des.des_segments = seg;
+	des.des_segment_count = count;
+	des.des_flags = 0;
+	reg->cbfunc(&hk_btl.super, am, &des, reg->cbdata);
+#endif
+}
+
 static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov,
 		       unsigned count)
 {
 	const mca_btl_active_message_callback_t *reg = &mca_btl_base_active_message_trigger[am];
 	mca_btl_base_segment_t seg[HK_WIRE_MAX_FRAGS];
 	opal_free_list_item_t *whole = NULL;
-	mca_btl_base_descriptor_t des;
 
 	(void)arg;
-	(void)peer;
 	if (HK_UNLIKELY(!reg->cbfunc)) /* a tag nobody here knows: another build, or a stray */
 		return;
 	if (HK_UNLIKELY(count > 1))
@@ -55,10 +80,7 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 			seg[i].seg_addr.pval = (void *)(uintptr_t)iov[i].base;
 			seg[i].seg_len = iov[i].len;
 		}
-	des.des_segments = seg;
-	des.des_segment_count = count;
-	des.des_flags = 0;
-	reg->cbfunc(&hk_btl.super, am, &des, reg->cbdata);
+	call(reg, am, peer, seg, count);
 	if (whole)
 		opal_free_list_return(&hk_btl.pieces, whole);
 }

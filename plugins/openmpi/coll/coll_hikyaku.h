@@ -34,8 +34,17 @@
 
 #include "openmpi/btl/coll_tags.h"
 #include "openmpi/btl/mcast.h"
+#include "openmpi/version.h"
 
 #include <stdatomic.h>
+
+#if HK_OMPI5
+#define HK_CONVERTOR_DEVICE  CONVERTOR_ACCELERATOR
+#define HK_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_2_4_0
+#else
+#define HK_CONVERTOR_DEVICE  CONVERTOR_CUDA
+#define HK_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_2_0_0
+#endif
 
 #define HK_COLL_BURST_MAX 512u /* pieces between two queries */
 #define HK_COLL_BURST_MIN 8u

@@ -141,7 +141,7 @@ struct hk_coll_component mca_coll_hikyaku_component __attribute__((visibility("d
 		{
 			.collm_version =
 				{
-					MCA_COLL_BASE_VERSION_2_0_0,
+					HK_COLL_BASE_VERSION,
 					.mca_component_name = "hikyaku",
 					MCA_BASE_MAKE_VERSION(component, OMPI_MAJOR_VERSION,
 							      OMPI_MINOR_VERSION,

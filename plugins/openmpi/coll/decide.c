@@ -38,7 +38,7 @@ static enum hk_coll_state check_reachability(hk_coll_module *m, struct ompi_comm
 			m,
 			"communicator %u has %u ranks, and %u to %u multicast "
 			"(coll_hikyaku_min_ranks, coll_hikyaku_max_ranks): Open MPI's own Bcast",
-			comm->c_contextid, n, HK_COLL_PARAMS->min_ranks, HK_COLL_PARAMS->max_ranks);
+			HK_CID(comm), n, HK_COLL_PARAMS->min_ranks, HK_COLL_PARAMS->max_ranks);
 		return HK_COLL_RANKS;
 	}
 	m->peer = malloc(n * sizeof(*m->peer));
@@ -146,7 +146,7 @@ static void multicast(hk_coll_module *m, struct ompi_communicator_t *comm, const
 	m->burst = HK_MAX(HK_MIN(m->burst, HK_COLL_BURST_MAX), HK_COLL_BURST_MIN);
 	m->burst_max = m->burst;
 	hk_coll_log(m, "communicator %u of %d ranks multicasts: group %u, pieces of %zu bytes",
-		    comm->c_contextid, ompi_comm_size(comm), m->group, m->piece_size);
+		    HK_CID(comm), ompi_comm_size(comm), m->group, m->piece_size);
 }
 
 int hk_coll_decide(hk_coll_module *m, struct ompi_communicator_t *comm)

@@ -130,7 +130,7 @@ static int give_up(struct ompi_communicator_t *comm, size_t total, int root, int
 		    "%d of communicator %u (error %d); fix: call it with the same root and as many "
 		    "bytes on all ranks",
 		    opal_process_info.nodename, ompi_comm_rank(comm), ompi_comm_size(comm), total,
-		    root, comm->c_contextid, rc);
+		    root, HK_CID(comm), rc);
 	return ompi_mpi_abort(comm, MPI_ERR_OTHER);
 }
 
@@ -169,7 +169,7 @@ static int by_multicast(hk_coll_module *m, void *buff, int count, struct ompi_da
 	HK_COLL_COUNT(bcasts, 1);
 	gaps_open(&g, buff, count, dtype, c.me == root);
 	stretch = ompi_datatype_is_contiguous_memory_layout(dtype, count) &&
-		  !(g.conv.flags & CONVERTOR_CUDA);
+		  !(g.conv.flags & HK_CONVERTOR_DEVICE);
 	if (stretch)
 		(void)opal_datatype_span(&dtype->super, count, &gap);
 	for (size_t at = 0; at < total && rc == OMPI_SUCCESS; at += c.total) {
@@ -184,7 +184,7 @@ static int by_multicast(hk_coll_module *m, void *buff, int count, struct ompi_da
 	if (lossy) {
 		m->state = HK_COLL_LOSSY;
 		hk_coll_log(m, "communicator %u does without multicast: most of it is lost",
-			    comm->c_contextid);
+			    HK_CID(comm));
 	}
 	return OMPI_SUCCESS;
 }

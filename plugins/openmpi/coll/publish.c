@@ -9,8 +9,6 @@
  */
 #include "openmpi/coll/coll_hikyaku.h"
 
-#include "opal/mca/pmix/pmix.h"
-
 #include <stdlib.h>
 
 #define VERSION 1u
@@ -32,9 +30,9 @@ void hk_coll_publish(void)
 	const struct published p = ours();
 	int rc;
 
-	if (!opal_pmix.put) /* ompi_info */
+	if (!hk_can_publish()) /* ompi_info */
 		return;
-	OPAL_MODEX_SEND(rc, OPAL_PMIX_GLOBAL, &mca_coll_hikyaku_component.super.collm_version, &p,
+	OPAL_MODEX_SEND(rc, HK_GLOBAL, &mca_coll_hikyaku_component.super.collm_version, &p,
 			sizeof(p));
 	if (rc != OPAL_SUCCESS)
 		hk_coll_log(NULL,

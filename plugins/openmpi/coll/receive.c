@@ -188,7 +188,7 @@ int hk_coll_receive(const struct hk_coll_call *c, bool *lossy)
 {
 	const struct hk_btl_mcast_peer *root = &c->m->peer[c->root];
 	struct receiver r = {
-		.m = {.channel = c->comm->c_contextid,
+		.m = {.channel = HK_CID(c->comm),
 		      .number = c->m->number,
 		      .endpoint = root->endpoint,
 		      .epoch = root->epoch,

@@ -138,7 +138,7 @@ static int multicast(struct root *o, uint32_t first, uint32_t count)
 	for (uint32_t sent = 0; sent < count && rc == OMPI_SUCCESS;) {
 		size_t at = (size_t)(first + sent) * m->piece_size;
 		size_t len = HK_MIN((size_t)(count - sent) * m->piece_size, c->total - at);
-		uint32_t n = m->btl->send(m->group, c->comm->c_contextid, m->number, first + sent,
+		uint32_t n = m->btl->send(m->group, HK_CID(c->comm), m->number, first + sent,
 					  c->data + at, len, m->piece_size);
 
 		sent += n;

@@ -4,6 +4,7 @@
  * receives and probes.
  */
 #include "halo/promote/promote.h"
+#include "openmpi/version.h"
 
 #include "ompi/proc/proc.h"
 
@@ -38,7 +39,7 @@ static struct hk_comm *comm_new(MPI_Comm comm)
 	struct hk_comm *c = hk_promote_alloc(sizeof(*c));
 
 	c->comm = comm;
-	c->cid = comm->c_contextid;
+	c->cid = HK_CID(comm);
 	c->rank = ompi_comm_rank(comm);
 	c->size = ompi_comm_size(comm);
 	c->ignored = OMPI_COMM_IS_INTER(comm) || has_other_job(comm);

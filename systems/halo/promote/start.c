@@ -5,10 +5,10 @@
  * channels of a communicator, or of the program.
  */
 #include "halo/promote/calls.h"
+#include "openmpi/version.h"
 
 #include "ompi/mca/pml/base/base.h"
 #include "ompi/runtime/mpiruntime.h"
-#include "opal/mca/pmix/pmix.h"
 #include "opal/runtime/opal_progress.h"
 #include "opal/util/proc.h"
 
@@ -77,7 +77,7 @@ static const char *obstacle(void)
 		return "HK_HALO_TRANSPORT is neither auto nor worker";
 	if (strcmp(mca_pml_base_selected_component.pmlm_version.mca_component_name, "ob1") != 0)
 		return "Open MPI's PML is not ob1";
-	if (opal_process_info.num_local_peers + 1 >= size)
+	if ((int)opal_process_info.num_local_peers + 1 >= size)
 		return "all ranks are on one node";
 	hk_service = hk_service_find();
 	if (!hk_service || !hk_service->identity(&me))
