@@ -20,6 +20,7 @@
 #include <rte_bus_vdev.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <rte_version.h>
 
 #define AF_PACKET_RING 512
 
@@ -147,10 +148,10 @@ int hk_device_make(struct hk_port_impl *p, struct hk_error *err)
 				    s->text, RTE_MAX_ETHPORTS);
 	}
 	hk_dpdk_log_clear();
-	if (p->is_vdev && hk_eal_role() == HK_EAL_PRIMARY) {
-		rc = rte_vdev_init(p->dev_name, args); /* in this process only: port/shared.c */
-	} else if (p->is_vdev) {
-		rc = rte_eal_hotplug_add("vdev", p->dev_name, args);
+	if (p->is_vdev) {
+		/* In this process only: port/shared.c. rte_eal_hotplug_add() of DPDK 24.11 takes no
+		 * more than 128 bytes. */
+		rc = rte_vdev_init(p->dev_name, args);
 	} else if (rte_eth_dev_get_port_by_name(p->dev_name, &p->port.id) != 0) {
 		/* hk_eal_init() has probed it if it is allowed, present, and has a driver */
 		p->dev_name[0] = '\0';
@@ -189,6 +190,8 @@ int hk_device_query(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct
 	info->numa = rte_eth_dev_socket_id(p->port.id);
 	info->copies_at_tx = p->spec.kind == HK_SPEC_MEMIF || p->spec.kind == HK_SPEC_AF_PACKET;
 	info->tx_multi_seg = dev->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+	if (RTE_VERSION >= RTE_VERSION_NUM(24, 11, 0, 0) && p->spec.kind == HK_SPEC_MEMIF)
+		info->tx_multi_seg = false;
 	if (!info->rx_ring)
 		info->rx_ring = (uint16_t)(p->spec.ring ? p->spec.ring : HK_NIC_RING);
 	if (!info->frame_max) { /* a NIC: the driver's limit, which includes the FCS */
@@ -320,9 +323,7 @@ void hk_device_remove(struct hk_port_impl *p)
 	hk_port_stop(&p->port);
 	no_sigpipe_begin(&guard);
 	(void)rte_eth_dev_close(p->port.id);
-	if (p->is_vdev && hk_eal_role() == HK_EAL_PRIMARY)
+	if (p->is_vdev)
 		(void)rte_vdev_uninit(p->dev_name);
-	else if (p->is_vdev)
-		(void)rte_eal_hotplug_remove("vdev", p->dev_name);
 	no_sigpipe_end(&guard);
 }

@@ -60,6 +60,8 @@ static void port_init(struct port *p, uint32_t to, uint32_t limit)
 void net_init(struct net *n, const struct net_config *c, uint64_t seed, uint64_t start)
 {
 	bool two = c->topology == TOPOLOGY_LEAFSPINE;
+	/* With `two ? host / c->leaf_hosts : 0` gcc 14 divides by 0 where there are no leaves. */
+	uint32_t leaf_hosts = two ? c->leaf_hosts : UINT32_MAX;
 
 	*n = (struct net){.c = *c, .rng = {seed}};
 	events_init(&n->events, start, c->link_delay);
@@ -70,7 +72,7 @@ void net_init(struct net *n, const struct net_config *c, uint64_t seed, uint64_t
 	for (uint32_t i = 0; i < net_nics(n); i++) {
 		uint32_t host = i / c->host_ports;
 
-		port_init(&n->port[i], NET_SWITCH | (two ? host / c->leaf_hosts : 0), UINT32_MAX);
+		port_init(&n->port[i], NET_SWITCH | host / leaf_hosts, UINT32_MAX);
 		port_init(&n->port[net_nics(n) + i], host, c->buffer);
 	}
 	for (uint32_t s = 0; two && s < c->spines; s++) {

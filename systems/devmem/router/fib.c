@@ -25,7 +25,7 @@ static int add(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsigne
 	       uint32_t cell)
 {
 	return family == 4 ? rte_fib_add(f->v4, host_order(prefix), (uint8_t)depth, cell)
-			   : rte_fib6_add(f->v6, prefix, (uint8_t)depth, cell);
+			   : rte_fib6_add(f->v6, HK_FIB6_ADDRESS(prefix), (uint8_t)depth, cell);
 }
 
 static void set_default(struct hk_fib *f, unsigned family, uint32_t of)
@@ -215,5 +215,5 @@ int hk_fib_update(struct hk_fib *f, unsigned family, const uint8_t *prefix, unsi
 	if (!out)
 		return add(f, family, prefix, depth, cell);
 	return family == 4 ? rte_fib_delete(f->v4, host_order(prefix), (uint8_t)depth)
-			   : rte_fib6_delete(f->v6, prefix, (uint8_t)depth);
+			   : rte_fib6_delete(f->v6, HK_FIB6_ADDRESS(prefix), (uint8_t)depth);
 }

@@ -60,6 +60,9 @@ static inline enum hk_hop_kind hk_cell_kind(hk_cell c)
 	return (enum hk_hop_kind)(c >> 56);
 }
 
+/* DPDK 22.11 takes arrays of 16 bytes, and 24.11 a struct of them. */
+#define HK_FIB6_ADDRESS(bytes) ((void *)(uintptr_t)(bytes))
+
 struct hk_fib {
 	struct rte_fib *v4;
 	struct rte_fib6 *v6;
@@ -90,7 +93,7 @@ static inline void hk_fib_lookup4(const struct hk_fib *f, uint32_t *address, uin
 static inline void hk_fib_lookup6(const struct hk_fib *f, uint8_t (*address)[16], uint64_t *hop,
 				  unsigned n)
 {
-	(void)rte_fib6_lookup_bulk(f->v6, address, hop, (int)n);
+	(void)rte_fib6_lookup_bulk(f->v6, HK_FIB6_ADDRESS(address), hop, (int)n);
 }
 
 static inline hk_cell hk_fib_cell(const struct hk_fib *f, uint64_t hop)

@@ -178,8 +178,8 @@ static HK_NOINLINE void shorten(struct rte_mbuf *m, uint32_t len)
 	}
 }
 
-static inline void send(struct hk_forward *f, struct rte_mbuf *m, const struct hk_ip *ip,
-			hk_cell cell)
+static inline void transmit(struct hk_forward *f, struct rte_mbuf *m, const struct hk_ip *ip,
+			    hk_cell cell)
 {
 	unsigned port = hk_cell_port(cell);
 	uint8_t l2[16];
@@ -340,7 +340,7 @@ void hk_forward_burst(struct hk_forward *f, unsigned port, struct rte_mbuf **m, 
 			v = decide(f, &b.ip[i], cell);
 		}
 		if (HK_LIKELY(v == HK_RESULT_FORWARD)) {
-			send(f, m[i], &b.ip[i], cell);
+			transmit(f, m[i], &b.ip[i], cell);
 			sent++;
 		} else {
 			handle_other(f, port, m[i], v, &b, i, hop, cell);

@@ -194,7 +194,7 @@ static int read_lines(struct parser *p, const char *text, size_t len, int (*line
 
 static int line_port(struct parser *p)
 {
-	unsigned port, mtu;
+	unsigned port = 0, mtu = 0;
 
 	if (p->words != 4 && p->words != 6)
 		return wrong(p, "malformed port statement; fix: write `port N mtu BYTES`, `port N "
