@@ -108,10 +108,9 @@ def open_mpi() -> Findings:
             "Open MPI", MISSING, "mpirun is not installed", _install("openmpi-bin libopenmpi-dev")
         )
         return
-    if not version.startswith("4.1."):
-        yield Finding(
-            "Open MPI", MISSING, f"Open MPI {version}: the BTL is made for 4.1", "use Debian 12's"
-        )
+    if not version.startswith(("4.1.", "5.0.")):
+        text = f"Open MPI {version}: the BTL is made for 4.1 and 5.0"
+        yield Finding("Open MPI", MISSING, text, "use Debian's")
     else:
         yield Finding("Open MPI", OK, f"Open MPI {version}")
     headers = version if INSTALLED else first_line(["pkg-config", "--modversion", "ompi-c"])

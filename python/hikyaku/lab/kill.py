@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,6 +76,15 @@ class Rank:
     command: str
 
 
+def _job(env: Mapping[str, str]) -> int:
+    """Its number among those of an mpirun, as Open MPI 4.1 or 5.0 tells it; 0: unknown."""
+    ident = env.get("OMPI_MCA_ess_base_jobid", "")
+    if ident.isdigit():
+        return int(ident) & 0xFFFF
+    number = env.get("PMIX_NAMESPACE", "").rpartition("@")[2]
+    return int(number) if number.isdigit() else 0
+
+
 def ranks(topology: Topology) -> list[Rank]:
     """The ranks that run in the lab. Children of a rank have its environment, so a rank is a
     process whose parent is not a rank."""
@@ -87,10 +96,9 @@ def ranks(topology: Topology) -> list[Rank]:
             if parent is None or "OMPI_COMM_WORLD_RANK" in parent:
                 continue
             number = env.get("OMPI_COMM_WORLD_RANK", "")
-            ident = env.get("OMPI_MCA_ess_base_jobid", "")
             if number.isdigit():
                 run = env.get("HIKYAKU_RUN", "?").rpartition("-")[2]
-                job = int(ident) & 0xFFFF if ident.isdigit() else 0
+                job = _job(env)
                 command = process.command_line(pid)
                 found.append(Rank(pid, node.name, int(number), run, job, command))
     return found

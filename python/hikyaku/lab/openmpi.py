@@ -264,7 +264,9 @@ def default_component_path() -> str:
     for line in run(argv, env=clean).splitlines():
         head, _, value = line.partition(":mca_base_component_path:value:")
         if head != line and value:
-            return value.strip('"')  # in quotes, because the value has colons
+            # in quotes, because the value has colons; Open MPI 5 complains of absent directories
+            directories = value.strip('"').split(":")
+            return ":".join(each for each in directories if Path(each).is_dir())
     raise HikyakuError("ompi_info does not print where Open MPI's components are", install_deps())
 
 
@@ -273,17 +275,32 @@ def component_path(component: Path | None = None) -> str:
     return f"{component.parent}:{default_component_path()}"
 
 
+def _pmix_settings() -> dict[str, str]:
+    """Open MPI 5 gives its component path to PMIx, which looks at each file there and complains.
+    So PMIx gets its own."""
+    for line in run(["ldd", str(built("plugins/openmpi/mca_btl_hikyaku.so"))]).splitlines():
+        name, _, path = line.strip().partition(" => ")
+        if name.startswith("libpmix."):
+            own = Path(path.partition(" ")[0]).resolve().parent / "pmix"
+            return {"PMIX_MCA_mca_base_component_path": str(own)} if own.is_dir() else {}
+    return {}
+
+
 def fabric_settings(mode: str | None = None) -> dict[str, str]:
     """The settings that make any mpirun use the built BTL. @mode: one of MODES."""
     polling = {f"OMPI_MCA_{MODE_PARAMETER}": mode} if mode else {}
-    return polling | {
-        # Always set: mpirun's options may select a mode that needs it. An environment variable
-        # such as HIKYAKU_DAEMON would not reach other nodes.
-        "OMPI_MCA_btl_hikyaku_daemon_program": hostd.program(),
-        "OMPI_MCA_mca_base_component_path": component_path(),
-        "OMPI_MCA_pml": "ob1",
-        "OMPI_MCA_btl": "hikyaku,vader,self",
-    }
+    return (
+        polling
+        | _pmix_settings()
+        | {
+            # Always set: mpirun's options may select a mode that needs it. An environment variable
+            # such as HIKYAKU_DAEMON would not reach other nodes.
+            "OMPI_MCA_btl_hikyaku_daemon_program": hostd.program(),
+            "OMPI_MCA_mca_base_component_path": component_path(),
+            "OMPI_MCA_pml": "ob1",
+            "OMPI_MCA_btl": "hikyaku,vader,self",
+        }
+    )
 
 
 def promoter_settings() -> dict[str, str]:

@@ -72,6 +72,29 @@ def port_spec(topology: Topology, run_dir: Path, mode: str | None) -> str:
     return "+".join(f"af_xdp:iface={link}" for link in links)
 
 
+def _runtime(run_dir: Path, hostfile: Path) -> dict[str, str]:
+    """Of Open MPI's runtime, under its names in 4.1 (ORTE) and in 5.0 (PRRTE)."""
+    agent, tmp = str(run_dir.parent.parent / "agent.sh"), str(run_dir / "tmp")
+    values = [
+        ("plm", "plm", "rsh", "ssh"),
+        ("plm_rsh_agent", "plm_ssh_agent", agent, agent),
+        ("plm_rsh_no_tree_spawn", "plm_ssh_no_tree_spawn", "1", "1"),
+        # One session for all nodes. The kernel shares a core first between sessions, then between
+        # the processes of each (autogroup, sched(7)). Linux 6.18 can keep a session off a core for
+        # half a minute: nodes that share a core would declare each other dead.
+        ("orte_leave_session_attached", "prte_leave_session_attached", "1", "1"),
+        ("oob_tcp_if_include", "prte_if_include", "ctl0", "ctl0"),
+        ("orte_tmpdir_base", "prte_tmpdir_base", tmp, tmp),
+        ("orte_default_hostfile", "prte_default_hostfile", str(hostfile), str(hostfile)),
+        # Consecutive ranks on different nodes, so that they use the wire.
+        ("rmaps_base_mapping_policy", "rmaps_default_mapping_policy", "node", "node"),
+        # Each node's daemon would bind its first rank to core 0; taskset has pinned the node.
+        ("hwloc_base_binding_policy", "hwloc_default_binding_policy", "none", "none"),
+    ]
+    old = {f"OMPI_MCA_{name}": value for name, _, value, _ in values}
+    return old | {f"PRTE_MCA_{name}": value for _, name, _, value in values}
+
+
 def settings(
     topology: Topology,
     run_dir: Path,
@@ -104,20 +127,7 @@ def settings(
         ),
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_plm": "rsh",
-        "OMPI_MCA_plm_rsh_agent": str(run_dir.parent.parent / "agent.sh"),
-        "OMPI_MCA_plm_rsh_no_tree_spawn": "1",
-        # One session for all nodes. The kernel shares a core first between sessions, then between
-        # the processes of each (autogroup, sched(7)). Linux 6.18 can keep a session off a core for
-        # half a minute: nodes that share a core would declare each other dead.
-        "OMPI_MCA_orte_leave_session_attached": "1",
-        "OMPI_MCA_oob_tcp_if_include": "ctl0",
-        "OMPI_MCA_orte_tmpdir_base": str(run_dir / "tmp"),
-        "OMPI_MCA_orte_default_hostfile": str(hostfile),
-        # Consecutive ranks on different nodes, so that they use the wire.
-        "OMPI_MCA_rmaps_base_mapping_policy": "node",
-        # Each node's daemon would bind its first rank to core 0; taskset has pinned the node.
-        "OMPI_MCA_hwloc_base_binding_policy": "none",
+        **_runtime(run_dir, hostfile),
         "OMPI_MCA_mpi_yield_when_idle": "1" if shared else "0",
         **rtc.settings(topology, memif_spec(topology, run_dir), tcp=tcp, given=given),
     }
