@@ -5,6 +5,7 @@
 #   make demo       two nodes on this machine: MPI over TCP beside MPI over Hikyaku
 #   make quick      for daily work: linters, unit tests, the core of the tests in labs
 #   make check      every test and linter
+#   make check-debian13   builds and tests on Debian 13, in a root directory (build-debian13)
 #   make mutate     wrong lines in engine and codec that no test notices; ARGS="--sample 100"
 #   make sim-ns3    our engine beside TCP in ns-3 (tools/sim-ns3), a table in out/
 #   make docs       the pages as a searchable site in build/site
@@ -26,8 +27,8 @@ export HIKYAKU_BUILD = $(BUILD)
 
 PIP = -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: all deps deps-check build install uninstall demo quick check mutate sim-ns3 docs format \
-	clean distclean
+.PHONY: all deps deps-check build install uninstall demo quick check check-debian13 mutate sim-ns3 \
+	docs format clean distclean
 .DELETE_ON_ERROR:
 
 all: .venv/.complete build
@@ -88,6 +89,9 @@ quick: deps-check all .venv/.check
 
 check: deps-check all .venv/.check
 	.venv/bin/python scripts/check.py --build $(BUILD) --jobs $(JOBS)
+
+check-debian13:
+	scripts/debian13
 
 mutate: deps
 	$(PYTHON) scripts/mutate.py --build $(BUILD)-mutate $(ARGS)

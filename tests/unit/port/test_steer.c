@@ -31,7 +31,7 @@ BEFORE_ALL()
 	shell("sysctl -qw net.ipv6.conf.default.disable_ipv6=1");
 	shell("ip link add nic0 type veth peer name far0");
 	shell("ip link set nic0 up && ip link set far0 up");
-	CHECK_OK(hk_eal_init(&(struct hk_eal_config){.memory_mb = 64}, ERR));
+	CHECK_OK(hk_eal_init(&(struct hk_eal_config){.memory_mb = 192}, ERR));
 	sender = net_packet_socket("far0");
 }
 
