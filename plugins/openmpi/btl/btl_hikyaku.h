@@ -26,8 +26,8 @@
  *   idle.c        when a waiting rank sleeps (idle.h)
  *   relock.c      a lock for which osc/rdma would wait forever
  *
- * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1, which documents everything that this
- * file does not.
+ * The interface is that of opal/mca/btl/btl.h of Open MPI 4.1 and 5.0 (openmpi/version.h), which
+ * documents everything that this file does not.
  *
  * Threads: with MPI_THREAD_MULTIPLE every entry takes one recursive lock (handlers re-enter);
  * without, none. A progress call that finds the lock taken returns at once.

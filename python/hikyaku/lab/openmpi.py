@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Open MPI 4.1: its options, its directories, its settings.
+"""Open MPI 4.1 and 5.0: its options, its directories, its settings.
 
 Settings are passed to mpirun as environment variables (OMPI_MCA_name), never as options. In Open
 MPI an option overrides the environment, so the user's command line wins.

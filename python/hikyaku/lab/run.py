@@ -34,9 +34,9 @@ def enter(directory: Path, node: str, cores: list[int], argv: list[str]) -> list
 
 
 # When mpirun starts its daemons, parent and child both put the child into its own process group. If
-# the child is quicker and already runs the agent, the parent's call fails, and Open MPI 4.1 warns
+# the child is quicker and already runs the agent, the parent's call fails, and Open MPI warns
 # although all is well. mpirun shares its core with the agents here, so this happens sometimes.
-_WARNING = rb"\[\S*\] plm:rsh: Warning: setpgid\(\d+,\d+\) failed in parent.*\n"
+_WARNING = rb"\[\S*\] plm:(?:rsh|ssh): Warning: setpgid\(\d+,\d+\) failed in parent.*\n"
 _RELAY_END_S = 2.0
 
 
