@@ -26,6 +26,10 @@
  * by messages. */
 #define HK_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 
+/* Make all endpoints at start: osc/rdma replies to the endpoint of a message, which is not there
+ * yet if this rank has never sent to that one. */
+#define HK_ALL_ENDPOINTS true
+
 /* Whether this process can publish; ompi_info cannot. */
 static inline bool hk_can_publish(void)
 {
@@ -69,6 +73,7 @@ static inline void hk_abort_job(void)
 }
 
 #define HK_REMOTE_COMPLETION 0 /* all BTLs promise it */
+#define HK_ALL_ENDPOINTS     false
 
 #define HK_CID(comm) ((comm)->c_contextid)
 

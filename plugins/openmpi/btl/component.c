@@ -126,7 +126,7 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 	hk_btl.threads = enable_mpi_threads;
 	/* Endpoints made late would take our lock under ob1's, and handlers take them the other way
 	 * round: so with threads all are made at start. */
-	if (enable_mpi_threads)
+	if (enable_mpi_threads || HK_ALL_ENDPOINTS)
 		hk_btl.super.btl_flags |= MCA_BTL_FLAGS_SINGLE_ADD_PROCS;
 	/* osc/rdma of 4.1 looks for these two flags of btl_atomic_flags in btl_flags, where no
 	 * other flags have their values. Our atomic operations are the processor's, so they may be
