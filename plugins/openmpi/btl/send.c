@@ -148,6 +148,7 @@ mca_btl_base_descriptor_t *hk_btl_alloc(struct mca_btl_base_module_t *btl, hk_en
 	if (HK_UNLIKELY(!frag))
 		return NULL;
 	frag->base.des_flags = flags;
+	frag->base.des_cbfunc = NULL;
 	return &frag->base;
 }
 
@@ -200,6 +201,7 @@ mca_btl_base_descriptor_t *hk_btl_prepare_src(struct mca_btl_base_module_t *btl,
 		skip = 0;
 	}
 	frag->base.des_flags = flags;
+	frag->base.des_cbfunc = NULL;
 	*size = packed;
 	return &frag->base;
 }
@@ -248,7 +250,8 @@ static void complete(hk_frag *frag, hk_endpoint *ep, int status)
 {
 	bool own = frag->base.des_flags & MCA_BTL_DES_FLAGS_BTL_OWNERSHIP;
 
-	if (frag->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK)
+	/* Open MPI 5.0's osc/rdma sends descriptors without a callback */
+	if (frag->base.des_flags & MCA_BTL_DES_SEND_ALWAYS_CALLBACK && frag->base.des_cbfunc)
 		frag->base.des_cbfunc(&hk_btl.super, ep, &frag->base, status);
 	if (own)
 		frag_put(frag);
