@@ -26,8 +26,8 @@
  * by messages. */
 #define HK_REMOTE_COMPLETION MCA_BTL_FLAGS_RDMA_REMOTE_COMPLETION
 
-/* Make all endpoints at start: osc/rdma replies to the endpoint of a message, which is not there
- * yet if this rank has never sent to that one. */
+/* Make all endpoints at start. osc/rdma replies to the endpoint of a message. It is not there yet
+ * if this rank has never sent to that one. */
 #define HK_ALL_ENDPOINTS true
 
 /* Whether this process can publish; ompi_info cannot. */

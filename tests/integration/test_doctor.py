@@ -5,6 +5,7 @@ import fcntl
 import json
 import mmap
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -39,7 +40,7 @@ def test_json(hikyaku):
 def test_text_has_a_line_for_each_finding(hikyaku):
     done = execute([*hikyaku, "doctor"], code=None, timeout=120)
     assert any(line.strip().startswith("ok ") for line in done.stdout.splitlines())
-    assert "DPDK 22.11" in done.stdout
+    assert re.search(r"DPDK 2[24]\.11", done.stdout)
 
 
 def nic(sys: Path, name: str, **files: str) -> Path:
