@@ -9,7 +9,8 @@
  *     eth1         alice @mpi
  *     *            bob
  *
- * Root may use all. So may the user with whose own rights the helper runs.
+ * Root may use all. So may the user with whose own rights the helper runs. Others get our frames
+ * alone. Each of them can send any frame: AF_XDP does not look into them.
  */
 #ifndef HK_HELPER_POLICY_H
 #define HK_HELPER_POLICY_H

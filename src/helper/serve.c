@@ -142,6 +142,10 @@ static int check(const struct client *c, const struct hk_helper_request *r, stru
 	/* its own user may do what it could do itself */
 	if (c->who.uid == 0 || (c->who.uid == geteuid() && !config->borrowed))
 		return 0;
+	if (r->take == HK_HELPER_TAKE_ALL) /* it would read what others send */
+		return hk_error_set(err, -EPERM,
+				    "only root may take all frames of %s; fix: leave out take=all",
+				    r->iface);
 	return hk_policy_check(config->policy, c->who.uid, r->iface, err);
 }
 

@@ -299,6 +299,7 @@ static void has_no_rights(void)
 static void works(void)
 {
 	hk_port_close(open_shared(1));
+	refused(SPEC ",take=all", 1, -EPERM, "only root may take all frames of nic0");
 }
 
 /* Connects to the helper that is there, and starts none. */
