@@ -307,6 +307,15 @@ static void memif_peer_dies_case(bool asks)
 	CHECK(!rings_are_mapped());
 }
 
+/* Each with options that change the socket or the frames that it gets. */
+static void af_xdp_options_case(bool asks)
+{
+	make_link(asks, MTU_AF_XDP);
+	exchange(asks ? "af_xdp:iface=hk0,mode=copy" : "af_xdp:iface=hk0,take=all", asks);
+	exchange(asks ? "af_xdp:iface=hk0,busy=64" : "af_xdp:iface=hk0", asks);
+	check_no_xdp();
+}
+
 /* A process with AF_XDP is killed. The next one works. */
 static void af_xdp_after_a_kill_case(bool asks)
 {
@@ -390,6 +399,11 @@ TEST(af_packet)
 TEST(af_xdp)
 {
 	run_case(af_xdp_case, false);
+}
+
+TEST(af_xdp_options)
+{
+	run_case(af_xdp_options_case, false);
 }
 
 TEST(af_xdp_after_a_kill)
