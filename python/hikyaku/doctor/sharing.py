@@ -103,7 +103,7 @@ def shared_ports(mounts: Path = Path("/proc/self/mounts"), sys: Path = Path("/sy
         yield Finding(
             "shared ports",
             WARN,
-            f"{text}: no hikyakud, so each rank needs its own port ({MODE_PARAMETER} inline)",
+            f"{text}: no hikyakud, so ranks poll for themselves ({MODE_PARAMETER} inline)",
             _mount_command(),
         )
         return
