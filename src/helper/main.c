@@ -14,8 +14,6 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define SYSTEMD_FD 3 /* the first descriptor of socket activation, sd_listen_fds(3) */
@@ -38,13 +36,12 @@ static void stop(int signal)
 /* The socket of systemd, or one of our own. -EADDRINUSE: another helper is there. */
 static int listen_here(struct hk_error *err)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	struct sockaddr_un at;
 	const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
-	socklen_t len = offsetof(struct sockaddr_un, sun_path) + 1 + sizeof(HK_HELPER_NAME) - 1;
+	socklen_t len = hk_helper_address(&at);
 
 	if (pid && fds && atol(pid) == (long)getpid() && strcmp(fds, "1") == 0)
 		return SYSTEMD_FD;
-	memcpy(at.sun_path + 1, HK_HELPER_NAME, sizeof(HK_HELPER_NAME) - 1);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0 || bind(fd, (struct sockaddr *)&at, len) != 0 || listen(fd, 64) != 0) {

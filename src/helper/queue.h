@@ -22,7 +22,7 @@ struct hk_queue {
 	uint32_t sharers; /* that the memory suffices for */
 	uint32_t used;    /* of them; one that was killed keeps its share until the queue closes */
 	uint32_t chunks, rx_ring;
-	bool zero; /* copy */
+	bool zero; /* zero-copy */
 	int socket, memory;
 	struct hk_umem_shared *shared;
 	void *mapped;

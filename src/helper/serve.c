@@ -298,7 +298,7 @@ static void serve(struct client *c)
 
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (len == 0 || len < 0) {
+	if (len <= 0) {
 		drop(c);
 		return;
 	}

@@ -3,6 +3,7 @@
  * hostd/control.c: makes and checks messages; sockets with deadlines.
  */
 #include "hostd/control.h"
+#include "base/descriptors.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -350,20 +351,6 @@ int hk_ctl_send(int fd, const union hk_ctl_msg *m, int64_t deadline)
 	}
 }
 
-static void close_received(struct msghdr *h)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(h); c; c = CMSG_NXTHDR(h, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		size_t n = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			close(fd);
-		}
-	}
-}
-
 int hk_ctl_recv(int fd, union hk_ctl_msg *m, int64_t deadline, struct hk_error *err)
 {
 	for (;;) {
@@ -377,13 +364,13 @@ int hk_ctl_recv(int fd, union hk_ctl_msg *m, int64_t deadline, struct hk_error *
 		ssize_t n = recvmsg(fd, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
 		if (n > 0) {
-			close_received(&h);
+			(void)hk_descriptors_take(&h, NULL, 0);
 			return hk_ctl_check(buf, (size_t)n, m, err);
 		}
 		/* an empty message looks like the end of the connection, and counts as that */
 		if (n == 0 || errno == ECONNRESET) {
 			if (n == 0)
-				close_received(&h);
+				(void)hk_descriptors_take(&h, NULL, 0);
 			return 0;
 		}
 		if (errno == EINTR)

@@ -256,8 +256,7 @@ int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_erro
 	struct hk_spec s;
 	int rc = hk_spec_parse(spec, &s, err);
 	if (rc == 0)
-		*(s.kind == HK_SPEC_UDP || s.kind == HK_SPEC_AF_XDP ? &cfg->sockets
-								    : &cfg->devices) += 1;
+		*(hk_spec_is_socket(&s) ? &cfg->sockets : &cfg->devices) += 1;
 	if (rc == 0 && s.kind == HK_SPEC_VDEV) /* net_virtio_user shares DPDK's memory, for one */
 		cfg->lazy_buffers = false;
 	if (rc || s.kind != HK_SPEC_PCI)
@@ -308,7 +307,7 @@ void hk_port_stop(struct hk_port *port)
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
 	struct no_sigpipe guard;
 
-	if (!p || !p->started || p->stopped || p->udp || p->xsk)
+	if (!p || !p->started || p->stopped || hk_spec_is_socket(&p->spec))
 		return;
 	no_sigpipe_begin(&guard);
 	(void)rte_eth_dev_stop(port->id);

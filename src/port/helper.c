@@ -3,6 +3,7 @@
  * port/helper.c: the clients' end of hikyaku-helper. See port/helper.h.
  */
 #include "port/helper.h"
+#include "base/descriptors.h"
 #include "port/internal.h"
 
 #include <dlfcn.h>
@@ -13,8 +14,6 @@
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,13 +90,12 @@ static int start(const char *who, struct hk_error *err)
 /* -ECONNREFUSED: there is no helper. */
 static int connect_once(const char *who, struct hk_error *err)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX};
-	socklen_t len = offsetof(struct sockaddr_un, sun_path) + 1 + sizeof(HK_HELPER_NAME) - 1;
+	struct sockaddr_un at;
+	socklen_t len = hk_helper_address(&at);
 	struct ucred peer;
 	socklen_t peer_len = sizeof(peer);
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	memcpy(at.sun_path + 1, HK_HELPER_NAME, sizeof(HK_HELPER_NAME) - 1);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&at, len) != 0) {
 		int rc = -errno;
 
@@ -123,7 +121,7 @@ int hk_helper_connect(const char *who, int64_t deadline, struct hk_error *err)
 	for (;;) {
 		int fd = connect_once(who, err);
 
-		if (fd >= 0 || (fd != -ECONNREFUSED && fd != -ENOENT) || hk_clock_ms() >= deadline)
+		if (fd != -ECONNREFUSED || hk_clock_ms() >= deadline)
 			return fd;
 		/* of several that are started at the same moment, all but one end at once */
 		int rc = start(who, err);
@@ -135,30 +133,6 @@ int hk_helper_connect(const char *who, int64_t deadline, struct hk_error *err)
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
-
-/* Takes the descriptors of an answer to @fd. Closes those that are too many. Returns their number.
- */
-static unsigned take_descriptors(struct msghdr *m, int *fd)
-{
-	unsigned n = 0;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		unsigned count = (unsigned)((c->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-
-		for (unsigned i = 0; i < count; i++) {
-			int got;
-
-			memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof(got));
-			if (fd && n < HK_HELPER_FDS)
-				fd[n++] = got;
-			else
-				close(got);
-		}
-	}
-	return n;
-}
 
 static int receive(int helper, const char *who, struct hk_helper_reply *reply, int *fd,
 		   struct hk_error *err)
@@ -176,7 +150,7 @@ static int receive(int helper, const char *who, struct hk_helper_reply *reply, i
 
 	if (len <= 0)
 		return hk_error_set(err, -EAGAIN, "%s: hikyaku-helper has ended", who);
-	unsigned n = take_descriptors(&m, fd);
+	unsigned n = hk_descriptors_take(&m, fd, fd ? HK_HELPER_FDS : 0);
 
 	reply->text[sizeof(reply->text) - 1] = '\0';
 	bool right = len == sizeof(*reply) && !(m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) &&

@@ -14,10 +14,10 @@
  * nothing more. When the last client of an interface has gone, so has the program. It is attached
  * by a link that only the helper holds. So the kernel detaches it however the helper ends.
  *
- * Who starts it. The system's administrator, by a systemd unit; else the first process that needs
- * it. That one ends with its last client. It has the rights of the user who started it, or those
- * that the file has (setcap(8)). Which users may use which interface is written in a file of the
- * operator (src/helper/policy.h).
+ * Start. The system's administrator starts it by a systemd unit; else the first process that needs
+ * it does. That one ends with its last client. It has the rights of the user who started it, or
+ * those that the file has (setcap(8)). Which users may use which interface is written in a file of
+ * the operator (src/helper/policy.h).
  *
  * The memory of a queue. The kernel gives a queue to one umem. All sockets of the queue share it
  * (XDP_SHARED_UMEM), and so all of them belong to one user. Chunks that nobody has lie in a list in
@@ -34,6 +34,8 @@
 #include "hikyaku/error.h"
 
 #include <stdatomic.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #define HK_HELPER_NAME    "hikyaku-helper" /* abstract name of the socket, and of the program */
 #define HK_HELPER_VERSION 1u
@@ -88,12 +90,19 @@ struct hk_helper_reply {
 
 /* Behind the chunks, in the same memory. Clients trust each other: they are one user's. */
 struct hk_umem_shared {
-	_Atomic uint64_t
-		free; /* first of the free chunks: number + 1, and a tag in the upper half */
+	/* first of the free chunks: number + 1, and a tag in the upper half */
+	_Atomic uint64_t free;
 	_Alignas(64) _Atomic uint32_t fill_lock;       /* slot of the client that writes the ring */
 	_Alignas(64) _Atomic uint32_t completion_lock; /* slot of the one that reads it; 0: none */
 	_Alignas(64) _Atomic uint32_t next[];          /* of each chunk: the next free one + 1 */
 };
+
+/* Writes the address at which the helper listens. Returns its length. */
+static inline socklen_t hk_helper_address(struct sockaddr_un *at)
+{
+	*at = (struct sockaddr_un){.sun_family = AF_UNIX, .sun_path = "\0" HK_HELPER_NAME};
+	return offsetof(struct sockaddr_un, sun_path) + sizeof(HK_HELPER_NAME);
+}
 
 /* Bytes of the memory of @chunks chunks. */
 static inline size_t hk_umem_bytes(uint32_t chunks)

@@ -85,11 +85,6 @@ static int open_socket(struct hk_port_impl *p, const struct wanted *w, int64_t d
 	return rc ? rc : hk_xsk_open(p, w->buffers, w->pool, take, w->sharers, deadline, err);
 }
 
-static bool is_socket(const struct hk_port_impl *p)
-{
-	return p->spec.kind == HK_SPEC_UDP || p->spec.kind == HK_SPEC_AF_XDP;
-}
-
 static int open_port(const struct wanted *w, struct hk_port **port, struct hk_error *err)
 {
 	int64_t deadline = hk_clock_ms() + w->timeout_ms;
@@ -109,8 +104,8 @@ static int open_port(const struct wanted *w, struct hk_port **port, struct hk_er
 
 	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
 	if (rc == 0)
-		rc = is_socket(p) ? open_socket(p, w, deadline, err)
-				  : open_device(p, w, deadline, err);
+		rc = hk_spec_is_socket(&p->spec) ? open_socket(p, w, deadline, err)
+						 : open_device(p, w, deadline, err);
 	if (rc == 0 && p->spec.priority)
 		rc = hk_priority_attach(&p->port, p->spec.priority, err);
 	if (rc == 0 && p->spec.faulty)
@@ -121,7 +116,7 @@ static int open_port(const struct wanted *w, struct hk_port **port, struct hk_er
 		hk_port_close(&p->port);
 		return rc;
 	}
-	if (!is_socket(p))
+	if (!hk_spec_is_socket(&p->spec))
 		hk_device_describe(p);
 	if (w->queues && hk_share_publish(p, err) != 0) {
 		hk_port_close(&p->port);

@@ -48,6 +48,12 @@ struct hk_spec {
 /* Parses @text into @spec. Returns 0, or -EINVAL with a sentence. */
 int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err);
 
+/* Whether the port is a socket of the kernel, without a device of DPDK. */
+static inline bool hk_spec_is_socket(const struct hk_spec *s)
+{
+	return s->kind == HK_SPEC_UDP || s->kind == HK_SPEC_AF_XDP;
+}
+
 /* Returns whether the text up to the first comma or space of @device is a PCI address. */
 bool hk_spec_is_pci_address(const char *device);
 

@@ -7,6 +7,7 @@
  * refusal of a second one names the process that captures.
  */
 #include "port/tap.h"
+#include "base/descriptors.h"
 #include "port/tap_internal.h"
 
 #include <errno.h>
@@ -145,19 +146,8 @@ static bool receive(int fd, struct hk_tap_msg *m, int *passed)
 	*passed = -1;
 	ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
 
-	for (struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++) {
-			int got;
-
-			memcpy(&got, CMSG_DATA(c) + i * sizeof(int), sizeof(int));
-			if (*passed < 0)
-				*passed = got;
-			else
-				close(got);
-		}
-	}
+	if (n >= 0)
+		(void)hk_descriptors_take(&msg, passed, 1);
 	return n == (ssize_t)sizeof(*m);
 }
 

@@ -10,9 +10,8 @@
 
 #include <linux/if_xdp.h>
 
-#define TRIES                                                                                      \
-	8 /* system calls for one burst: each moves at most 32 frames (xsk_generic_xmit())         \
-	   */
+/* System calls for one burst: each moves at most 32 frames (xsk_generic_xmit()). */
+#define TRIES 8
 
 static uint32_t load(const _Atomic uint32_t *at)
 {

@@ -22,7 +22,6 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define SPEC     "af_xdp:iface=nic0"
@@ -305,8 +304,8 @@ static void works(void)
 /* Connects to the helper that is there, and starts none. */
 static bool helper_is_there(int *fd)
 {
-	struct sockaddr_un at = {.sun_family = AF_UNIX, .sun_path = "\0" HK_HELPER_NAME};
-	socklen_t len = offsetof(struct sockaddr_un, sun_path) + sizeof(HK_HELPER_NAME);
+	struct sockaddr_un at;
+	socklen_t len = hk_helper_address(&at);
 
 	*fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (connect(*fd, (struct sockaddr *)&at, len) == 0)
