@@ -19,6 +19,8 @@
 
 extern char **environ;
 
+#define LIBRARIES "LD_LIBRARY_PATH="
+
 /* ---- the program ----------------------------------------------------------------------------- */
 
 /* Finds the program: $HIKYAKU_HELPER, or where a build and an installation have it, seen from this
@@ -48,12 +50,15 @@ static bool find_program(char *path, size_t len)
 	return false;
 }
 
-/* Starts a helper, which goes to the background when it listens, and ends by itself. It has none of
- * our descriptors: mpirun waits until nobody has the ranks' output. */
+/* Starts a helper, which goes to the background when it listens, and ends by itself. It may serve
+ * other jobs after this one, so it has nothing of this job. Of our descriptors it has none: mpirun
+ * waits until nobody has the ranks' output. Of our environment it has what the dynamic linker
+ * needs: some launchers end all processes whose environment names the job. */
 static int start(const char *who, struct hk_error *err)
 {
 	char path[4096];
 	char *const args[] = {path, (char *)"--on-demand", NULL};
+	char *environment[] = {NULL, NULL};
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t at;
 	sigset_t none, all;
@@ -64,6 +69,9 @@ static int start(const char *who, struct hk_error *err)
 				    "%s: the program hikyaku-helper is not beside the library; "
 				    "fix: install it, or name it in HIKYAKU_HELPER",
 				    who);
+	for (char **e = environ; *e && !environment[0]; e++)
+		if (strncmp(*e, LIBRARIES, sizeof(LIBRARIES) - 1) == 0)
+			environment[0] = *e;
 	sigemptyset(&none);
 	sigfillset(&all);
 	posix_spawn_file_actions_init(&files);
@@ -76,7 +84,7 @@ static int start(const char *who, struct hk_error *err)
 	/* a session of its own: Ctrl-C and mpirun end the ranks, and those end the helper */
 	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
 					      POSIX_SPAWN_SETSID);
-	int rc = posix_spawn(&pid, path, &files, &at, args, environ);
+	int rc = posix_spawn(&pid, path, &files, &at, args, environment);
 
 	posix_spawnattr_destroy(&at);
 	posix_spawn_file_actions_destroy(&files);
@@ -149,7 +157,7 @@ static int receive(int helper, const char *who, struct hk_helper_reply *reply, i
 	ssize_t len = recvmsg(helper, &m, MSG_CMSG_CLOEXEC);
 
 	if (len <= 0)
-		return hk_error_set(err, -EAGAIN, "%s: hikyaku-helper has ended", who);
+		return hk_error_set(err, -ECONNRESET, "%s: hikyaku-helper has ended", who);
 	unsigned n = hk_descriptors_take(&m, fd, fd ? HK_HELPER_FDS : 0);
 
 	reply->text[sizeof(reply->text) - 1] = '\0';
@@ -174,7 +182,7 @@ int hk_helper_ask(int helper, const char *who, const struct hk_helper_request *r
 	struct pollfd p = {.fd = helper, .events = POLLIN};
 
 	if (send(helper, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
-		return hk_error_set(err, -EAGAIN, "%s: hikyaku-helper has ended", who);
+		return hk_error_set(err, -ECONNRESET, "%s: hikyaku-helper has ended", who);
 	for (;;) {
 		int64_t ms = deadline - hk_clock_ms();
 

@@ -127,7 +127,7 @@ int hk_helper_connect(const char *who, int64_t deadline, struct hk_error *err);
 
 /* Sends @request and waits for the answer until @deadline. @fd: HK_HELPER_FDS descriptors, which
  * the caller closes; NULL: the answer has none. Returns 0, or a negative errno with a sentence.
- * -EAGAIN: the helper has gone, or asks to try again. */
+ * -EAGAIN: the helper asks to try again. -ECONNRESET: it has ended; another one can be started. */
 int hk_helper_ask(int helper, const char *who, const struct hk_helper_request *request,
 		  struct hk_helper_reply *reply, int *fd, int64_t deadline, struct hk_error *err);
 

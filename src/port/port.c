@@ -250,6 +250,20 @@ bool hk_port_link(struct hk_port *port)
 	return up;
 }
 
+bool hk_port_fault(struct hk_port *port, char *text, size_t len)
+{
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
+
+	if (hk_port_link(port))
+		return false;
+	if (p->xsk && !hk_xsk_alive(p))
+		snprintf(text, len, "the hikyaku-helper that serves port %s has ended",
+			 port->info.spec);
+	else
+		snprintf(text, len, "port %s has no link", port->info.spec);
+	return true;
+}
+
 /* @timeout_ms is the caller's limit, for the error text; part of it may have passed. */
 static int wait_link(struct hk_port_impl *p, int64_t deadline, int timeout_ms, struct hk_error *err)
 {
@@ -257,6 +271,11 @@ static int wait_link(struct hk_port_impl *p, int64_t deadline, int timeout_ms, s
 	bool memif = p->spec.kind == HK_SPEC_MEMIF;
 
 	while (p->attached ? !hk_share_link(p) : !p->guard && !driver_link(port)) {
+		if (p->xsk && !hk_xsk_alive(p))
+			return hk_error_set(err, -EPIPE,
+					    "port %s: the hikyaku-helper that serves it has ended; "
+					    "fix: start this process again",
+					    port->info.spec);
 		if (hk_clock_ms() >= deadline)
 			return hk_error_set(err, -ETIMEDOUT, "port %s: %s within %d ms; fix: %s",
 					    port->info.spec,

@@ -218,6 +218,10 @@ void hk_port_stop(struct hk_port *port);
  * false once the primary is dead or has closed the port. */
 bool hk_port_link(struct hk_port *port);
 
+/* Returns whether the port can carry no frames now, and writes why into @text. It may have no link,
+ * or the hikyaku-helper that serves it has ended. The rules of hk_port_link() apply. */
+bool hk_port_fault(struct hk_port *port, char *text, size_t len);
+
 /* Waits at most @timeout_ms for the link. hk_port_open() waits itself, except for the server end
  * of a memif, whose peer may come later: open all servers, then all clients, then wait. Call this
  * before the first rx or tx of a server end. Returns 0, -ETIMEDOUT, or another negative errno with

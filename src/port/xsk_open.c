@@ -117,7 +117,8 @@ static int use(struct hk_xsk *x, const char *who, const struct hk_helper_reply *
 }
 
 /* Asks until the helper has a socket for us. A process that has just ended may seem to be there for
- * a moment. The helper learns of its end later, and the kernel removes a closed socket later. */
+ * a moment. The helper learns of its end later, and the kernel removes a closed socket later. A
+ * helper may just have ended because nobody needed it; then another one is asked. */
 static int ask(struct hk_port_impl *p, const char *who, enum hk_helper_take take, unsigned sharers,
 	       int64_t deadline, struct hk_error *err)
 {
@@ -132,10 +133,10 @@ static int ask(struct hk_port_impl *p, const char *who, enum hk_helper_take take
 		.copy = s->mode == HK_SPEC_MODE_COPY,
 		.busy = s->busy};
 	struct hk_helper_reply reply;
+	int64_t soon = HK_MIN(deadline, hk_clock_ms() + SOON_MS), until;
 	int fd[HK_HELPER_FDS], rc;
 
 	memcpy(request.iface, s->iface, sizeof(request.iface));
-	deadline = HK_MIN(deadline, hk_clock_ms() + SOON_MS);
 	do {
 		x->helper = hk_helper_connect(who, deadline, err);
 		if (x->helper < 0)
@@ -150,7 +151,8 @@ static int ask(struct hk_port_impl *p, const char *who, enum hk_helper_take take
 		close(x->helper);
 		x->helper = -1;
 		hk_pause_1ms();
-	} while ((rc == -EAGAIN || rc == -EBUSY) && hk_clock_ms() < deadline);
+		until = rc == -ECONNRESET ? deadline : rc == -EAGAIN || rc == -EBUSY ? soon : 0;
+	} while (hk_clock_ms() < until);
 	if (rc)
 		return rc == -EAGAIN ? -EBUSY : rc;
 	p->port.info.frame_max = (uint16_t)reply.frame_max;

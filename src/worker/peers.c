@@ -119,15 +119,31 @@ const char *hk_worker_peer_name(const struct hk_worker *w, hk_peer p)
 	return w->peer[p].name ? w->peer[p].name : "a peer not yet added";
 }
 
+/* @p is silent. Adds what this end knows about the cause. */
+static void describe_silence(const struct hk_worker *w, char *text, size_t len)
+{
+	char why[200];
+
+	for (unsigned i = 0; i < w->txqs; i++) {
+		if (!hk_port_fault(w->txq[i]->port, why, sizeof(why)))
+			continue;
+		snprintf(text, len, ": %s", why);
+		return;
+	}
+}
+
 static void describe(const struct hk_worker *w, hk_peer p, enum hk_disconnect_reason why,
 		     char *text, size_t len)
 {
 	const char *who = hk_worker_peer_name(w, p);
 	double timeout = (double)w->cfg.engine.peer_timeout / (double)HK_SEC;
+	size_t n;
 
 	switch (why) {
 	case HK_DISCONNECT_SILENT:
-		snprintf(text, len, "%s has not answered for %.3g s", who, timeout);
+		n = (size_t)snprintf(text, len, "%s has not answered for %.3g s", who, timeout);
+		if (n < len)
+			describe_silence(w, text + n, len - n);
 		break;
 	case HK_DISCONNECT_RESTARTED:
 		snprintf(text, len, "%s was restarted, and knows nothing of this job's traffic",
@@ -173,7 +189,7 @@ void hk_peer_forget(struct hk_worker *w, hk_peer p)
 
 static void report(struct hk_worker *w, hk_peer p, enum hk_disconnect_reason why)
 {
-	char text[256];
+	char text[512];
 
 	describe(w, p, why, text, sizeof(text));
 	if (w->cfg.lost)

@@ -2,17 +2,20 @@
 """Ranks on AF_XDP sockets of hikyaku-helper: several on one interface, without rights, beside the
 kernel's own traffic. tests/unit/helper has the cases of single frames and wrong requests."""
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from hikyaku import process
-from hikyaku.checkout import built
-from hikyaku.lab import Lab
+from hikyaku.checkout import ROOT, built
+from hikyaku.lab import Lab, kill
 from mpi_programs import assert_passed
 
 pytestmark = pytest.mark.alone
@@ -71,28 +74,70 @@ def test_without_capabilities_and_without_a_helper(run):
     ) in result.stderr
 
 
-def has_program(netns: str) -> bool:
-    (link,) = json.loads(process.run(["ip", "-n", netns, "-json", "-d", "link", "show", "hk0"]))
+def has_program(netns: str, iface: str = "hk0") -> bool:
+    (link,) = json.loads(process.run(["ip", "-n", netns, "-json", "-d", "link", "show", iface]))
     return "xdp" in link
 
 
-@pytest.mark.usefixtures("helpers")
-def test_a_killed_job_leaves_no_program(get_lab, hikyaku, program):
-    """Of the ranks, too, since the helper lives on."""
-    lab: Lab = get_lab(2, "veth", 2)
-    port = ["--mca", "btl_hikyaku_port", ONE_PORT["btl_hikyaku_port"]]
+@contextlib.contextmanager
+def endless_job(lab: Lab, program: Callable, ranks: int, iface: str, **mca: str) -> Iterator:
+    """Runs until the block ends, which may wait for its end. It has its ports when this starts."""
+    settings = {"btl_hikyaku_port": f"af_xdp:iface={iface}", **mca}
+    options = [word for name, value in settings.items() for word in ("--mca", name, value)]
     endless = [program("tests/mpi/mpi_hand_over"), "--rounds", "1000000"]
+    command = [ROOT / "hikyaku", "lab", "mpirun", "--lab", lab.name, "-np", str(ranks)]
+    command += ["--map-by", "node"]
     job = subprocess.Popen(
-        [*hikyaku, "lab", "mpirun", "--lab", lab.name, "-np", "4", *port, *endless],
-        start_new_session=True,
+        [*command, *options, *endless], start_new_session=True, stderr=subprocess.PIPE, text=True
     )
-    netns = [node.netns for node in lab.topology.nodes]
     try:
-        process.wait_until("programs on both nodes", lambda: all(map(has_program, netns)), 30)
+        assert f"{ranks} ranks on 2 nodes, port af_xdp:iface={iface}" in job.stderr.readline()
+        yield job
     finally:
         job.terminate()
         job.wait(timeout=60)
-    process.wait_until("no program", lambda: not any(map(has_program, netns)), 30)
+
+
+@pytest.mark.usefixtures("helpers")
+def test_a_killed_job_leaves_no_program(get_lab, program):
+    """Of the ranks, too, since the helper lives on."""
+    lab: Lab = get_lab(2, "veth", 2)
+    with endless_job(lab, program, 4, "hk0"):
+        pass
+    for node in lab.topology.nodes:
+        process.wait_until("no program", lambda node=node: not has_program(node.netns), 30)
+
+
+def test_a_helper_outlives_the_job_that_started_it(get_lab, program):
+    """The lab ends all processes whose environment names the job. One was the helper."""
+    lab: Lab = get_lab(2, "veth", 2)
+    with contextlib.ExitStack() as first:
+        first.enter_context(endless_job(lab, program, 2, "hk0"))
+        stopped = kill.ranks(lab.topology)  # or they would keep the cores from those of the second
+        for rank in stopped:
+            os.kill(rank.pid, signal.SIGSTOP)
+        with endless_job(lab, program, 2, "hk1"):
+            for rank in stopped:
+                os.kill(rank.pid, signal.SIGCONT)
+            first.close()
+            assert all(has_program(node.netns, "hk1") for node in lab.topology.nodes)
+    for node in lab.topology.nodes:
+        process.wait_until("its end", lambda node=node: not has_program(node.netns, "hk1"), 30)
+
+
+def test_a_helper_that_ends_under_a_job(get_lab, program):
+    """The ranks learn of it when they miss an answer."""
+    lab: Lab = get_lab(2, "veth", 2)
+    helper = exec_in(lab.topology.nodes[1].netns, str(built("src/helper/hikyaku-helper")))
+    with endless_job(lab, program, 2, "hk0", btl_hikyaku_peer_timeout_ms="1500") as job:
+        helper.terminate()
+        helper.wait(timeout=20)
+        said = job.communicate(timeout=60)[1]
+    assert job.returncode != 0
+    assert (
+        "rank 0 on node0 has not answered for 1.5 s: the hikyaku-helper that serves port "
+        "af_xdp:iface=hk0 has ended"
+    ) in said
 
 
 # Sends and receives 64 bytes @N times by TCP.

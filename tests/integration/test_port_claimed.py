@@ -23,4 +23,4 @@ def test_the_job_that_is_refused_leaves_the_other_alone(get_lab, hikyaku, progra
             if each.returncode == 0:
                 assert "PASS hand_over" in text
             else:
-                assert "on hk0; fix: end it, or give each process an interface" in text, text
+                assert "uses queue 0 of hk0; fix: end it, or give each process" in text, text
