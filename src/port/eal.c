@@ -37,6 +37,7 @@
 #include <rte_errno.h>
 #include <rte_log.h>
 #include <rte_memory.h>
+#include <rte_service_component.h>
 #include <rte_version.h>
 
 #define HK_EAL_MAX_ARGS     64
@@ -291,8 +292,12 @@ static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, const c
 				    "too many arguments for DPDK (at most %d, %d are ours); "
 				    "fix: shorten extra_args",
 				    HK_EAL_MAX_ARGS, a.n);
-	if (rc >= 0)
+	if (rc >= 0) {
+		/* Nobody needs DPDK's services. Their tables take 170 KB of the shared memory,
+		 * which a process that is killed would keep. */
+		rte_service_finalize();
 		return 0;
+	}
 	if (code == EALREADY)
 		return hk_error_set(err, -EALREADY,
 				    "another part of this process has started DPDK already, or a "
@@ -367,7 +372,12 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 	sigset_t all, before;
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = start(cfg, &cpus, eal_huge_dir, err);
+	if (cfg->role == HK_EAL_SECONDARY)
+		rc = hk_eal_turn_begin(cfg->shared, err);
+	if (rc == 0)
+		rc = start(cfg, &cpus, eal_huge_dir, err);
+	if (cfg->role == HK_EAL_SECONDARY)
+		hk_eal_turn_end(cfg->shared);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	hk_eal_runtime_dir_restore(&env);
 	(void)sched_setaffinity(0, sizeof(cpus), &cpus);

@@ -49,6 +49,10 @@ int hk_eal_check_free_pages(const char *dir, unsigned long page, unsigned memory
  * DPDK version. */
 int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *err);
 
+/* In a secondary, around rte_eal_init(): see port/eal_turns.c. @shared is the same in both. */
+int hk_eal_turn_begin(const char *shared, struct hk_error *err);
+void hk_eal_turn_end(const char *shared);
+
 /* An environment variable before hk_eal_runtime_dir_set(). */
 struct hk_saved_env {
 	bool set;  /* the variable was changed */

@@ -29,6 +29,9 @@ struct node {
 
 static struct node a, b;
 
+#define STARTERS     12
+#define START_ROUNDS 12
+
 static void command_all(const char *line)
 {
 	for (unsigned q = 0; q < QUEUES; q++) {
@@ -299,6 +302,27 @@ TEST(peer_leaves)
 		rig_call(&a.secondary[q], "link", "link 0");
 	}
 	end_node(&a);
+}
+
+/* A start failed if another one, at its end, held the lock of a new file for a moment. And each
+ * start took memory that its end did not give back, so one of a hundred found none. */
+TEST(many_start_at_once)
+{
+	struct rig_proc p[STARTERS] = {0};
+	struct node m = {0};
+
+	start_primary(&m, 'm', "server");
+	for (unsigned round = 0; round < START_ROUNDS; round++) {
+		for (unsigned i = 0; i < STARTERS; i++)
+			rig_spawn(&p[i], "a starter", "try secondary %s - 0 0", m.name);
+		for (unsigned i = 0; i < STARTERS; i++) {
+			rig_expect(&p[i], "init 0");
+			rig_gone(&p[i]);
+		}
+	}
+	rig_command(&m.primary, "end");
+	rig_gone(&m.primary);
+	nothing_left(&m);
 }
 
 /* ---- what is refused ------------------------------------------------------------------------- */
