@@ -99,6 +99,11 @@ def router(
     with subprocess.Popen(argv, **pipes, env={**os.environ, **(env or {})}) as it:
         try:
             yield it
+        except AssertionError as error:
+            it.terminate()
+            raise AssertionError(
+                "\n".join([str(error), "router:", *it.communicate(timeout=20)])
+            ) from error
         finally:
             it.terminate()
             try:
