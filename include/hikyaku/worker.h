@@ -178,10 +178,10 @@ struct hk_peer_addr {
 	uint32_t epoch;     /* see struct hk_engine_config */
 	uint8_t mac[6];     /* of the peer's port */
 	uint16_t port;      /* index of the local port that reaches the peer */
-	uint16_t bulk;      /* index of the local port for bulk, plus 1; 0: the same port */
+	uint16_t bulk;      /* index of the local port for bulk, plus 1; 0: the same port, or all */
 	uint16_t frame_max; /* bytes of the largest frame of the peer's port */
 	const char *name;   /* for messages, such as "rank 3 on node1"; copied */
-	unsigned more;      /* further paths, at most HK_PATHS_MAX - 1; `bulk` is 0 then */
+	unsigned more;      /* further paths, at most HK_PATHS_MAX - 1; `bulk` is one of all */
 	struct hk_path_addr path[HK_PATHS_MAX - 1];
 };
 

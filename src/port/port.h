@@ -144,6 +144,7 @@ struct hk_port_info {
 	uint32_t link_mbps;  /* 0: unknown */
 	int numa;            /* NUMA node; -1: unknown */
 	bool tx_multi_seg;   /* the port sends frames of several mbufs */
+	bool bulk;           /* many frames in one call cost little more than one */
 	bool copies_at_tx;   /* tx has read the bytes of a frame when the call returns */
 	bool point_to_point; /* a wire: each sent frame arrives at its one peer, whatever the MAC */
 	bool system_calls;   /* rx and tx enter the kernel: a round trip costs more than a copy */

@@ -130,6 +130,7 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	info->rx_ring = (uint16_t)queue_frames(u, info->frame_max);
 	info->link_mbps = hk_netdev_link_mbps(local.interface);
 	info->copies_at_tx = true;
+	info->bulk = true;
 	info->tx_multi_seg = true;
 	info->system_calls = true;
 	rc = hk_number_take(p, u, hk_udp_rx, hk_udp_tx, err);

@@ -157,6 +157,7 @@ static int ask(struct hk_port_impl *p, const char *who, enum hk_helper_take take
 		return rc == -EAGAIN ? -EBUSY : rc;
 	p->port.info.frame_max = (uint16_t)reply.frame_max;
 	p->port.info.rx_ring = (uint16_t)reply.rx_ring;
+	p->port.info.bulk = reply.zero;
 	memcpy(p->port.info.mac, reply.mac, sizeof(reply.mac));
 	snprintf(p->port.info.driver, sizeof(p->port.info.driver), "af_xdp, %s",
 		 reply.zero     ? "zero copy"

@@ -79,6 +79,7 @@ struct hk_worker {
 	} wakeup;
 	bool not_polling;     /* nobody polled for a while; until the ports are empty */
 	unsigned txqs;        /* of `txq` */
+	unsigned cheap_ports; /* of these, whose polls make no system call */
 	unsigned idle_polls;  /* since a frame came */
 	unsigned gather;      /* above 0: frames wait for hk_txqs_flush() */
 	size_t frame_payload; /* bytes of a frame's payload, at most */

@@ -14,9 +14,14 @@
  * shares, and a slow one gets as much as it drains. All other frames go by the first path. A lost
  * frame is retransmitted on another path.
  *
+ * If the paths are of several kinds, they may lead over the same cable, and each is best at
+ * something. Then bulk has one path of its own, and the others take over if it fails.
+ *
  * Pausing. A path is paused if none of its frames is acknowledged while other paths deliver
- * theirs; after PAUSE it is tried again. A path whose port takes no frames is skipped at once, and
- * paused if that lasts. No loss would ever show for frames that never left.
+ * theirs. After PAUSE it is tried again. A try costs the time until a loss is noticed. So while the
+ * path delivers nothing, each pause is twice as long as the last one. A path whose port takes no
+ * frames is skipped at once, and paused if that lasts. No loss would ever show for frames that
+ * never left.
  *
  * Invariant. The last path is never paused: the engine decides whether the peer is silent.
  */
@@ -33,6 +38,7 @@
 #define LOSSES       3
 #define OTHERS_ACKED 8
 #define PAUSE        HK_SEC
+#define DOUBLINGS    6
 
 static bool paused(const struct hk_tx_paths *r, unsigned i)
 {
@@ -76,6 +82,9 @@ int hk_paths_set(struct hk_worker *w, hk_peer p, const struct hk_peer_addr *a)
 		r->path[i].txq = at->port;
 		hk_wire_eth_encode(r->path[i].eth, at->mac, w->txq[at->port]->port->info.mac);
 	}
+	for (unsigned i = 0; i < r->count; i++)
+		if (a->bulk && r->path[i].txq == a->bulk - 1u)
+			r->bulk = i + 1;
 	r->resume_at = UINT64_MAX;
 	peer->tx.paths = r;
 	w->has_paths = true;
@@ -133,8 +142,11 @@ static void pause_path(struct hk_worker *w, hk_peer p, unsigned i, uint64_t now)
 		others += k != i && !paused(r, k) && !stuck(w, r, k);
 	if (others == 0)
 		return;
-	r->path[i].paused_until = now + PAUSE;
-	r->resume_at = HK_MIN(r->resume_at, now + PAUSE);
+	uint64_t until = now + (PAUSE << r->path[i].pauses_in_vain);
+
+	r->path[i].paused_until = until;
+	r->path[i].pauses_in_vain += r->path[i].pauses_in_vain < DOUBLINGS;
+	r->resume_at = HK_MIN(r->resume_at, until);
 	w->n.path[i].pauses++;
 	if (!r->path[i].reported)
 		hk_peer_list_add(w, HK_LIST_PATHS, p);
@@ -144,12 +156,13 @@ static void pause_path(struct hk_worker *w, hk_peer p, unsigned i, uint64_t now)
 unsigned hk_path_pick(struct hk_worker *w, hk_peer p, bool bulk, uint64_t now)
 {
 	struct hk_tx_paths *r = w->peer[p].tx.paths;
+	unsigned start = !bulk ? 0 : r->bulk ? r->bulk - 1 : r->next;
 	unsigned best = HK_PATHS_MAX, stuck_one = 0;
 
 	if (HK_UNLIKELY(now >= r->resume_at))
 		resume(w, p, now);
 	for (unsigned k = 0; k < r->count; k++) {
-		unsigned i = bulk ? (r->next + k) % r->count : k;
+		unsigned i = (start + k) % r->count;
 
 		if (paused(r, i))
 			continue;
@@ -159,7 +172,7 @@ unsigned hk_path_pick(struct hk_worker *w, hk_peer p, bool bulk, uint64_t now)
 				pause_path(w, p, i, now);
 			continue;
 		}
-		if (!bulk)
+		if (!bulk || r->bulk)
 			return i;
 		if (best == HK_PATHS_MAX || r->path[i].in_flight < r->path[best].in_flight)
 			best = i;
@@ -188,7 +201,7 @@ void hk_path_acked(struct hk_worker *w, const struct hk_buf_note *note)
 	if (note->by_several_paths)
 		return; /* the path before may have delivered it late */
 	path->silent_since = 0;
-	path->consecutive_losses = 0;
+	path->consecutive_losses = path->pauses_in_vain = 0;
 }
 
 void hk_path_lost(struct hk_worker *w, hk_peer p, struct hk_buf_note *note, unsigned path)

@@ -15,12 +15,14 @@ struct hk_tx_path {
 	uint64_t silent_since;       /* ns: the first of those losses; 0: none */
 	uint64_t others_acked;       /* the peer's `acked` at that time */
 	uint64_t paused_until;       /* ns; 0: in use */
+	unsigned pauses_in_vain;     /* since a frame was acknowledged */
 	bool reported;               /* a pause was reported */
 };
 
 struct hk_tx_paths {
 	unsigned count;
 	unsigned next;      /* among equals, the choice goes round */
+	unsigned bulk;      /* the path of bulk, plus 1; 0: all are equals */
 	uint64_t acked;     /* frames acknowledged on any path */
 	uint64_t resume_at; /* ns: when the first paused path is tried again */
 	struct hk_tx_path path[HK_PATHS_MAX];
@@ -50,15 +52,16 @@ const struct hk_tx_path *hk_path_for_reply(const struct hk_worker *w, const stru
 /* Reports pauses to the application. */
 void hk_paths_report(struct hk_worker *w);
 
-/* How the next frame to @p leaves. */
+/* How the next frame to @p leaves. @bulk: it belongs to a transfer of bulk; @of_several: it brings
+ * data, and is not the only frame that does. */
 static inline struct hk_tx_route hk_tx_route(struct hk_worker *w, hk_peer p, bool bulk,
-					     uint64_t now)
+					     bool of_several, uint64_t now)
 {
 	const struct hk_peer_tx *tx = &w->peer[p].tx;
 	uint16_t txq = bulk ? tx->bulk_txq : tx->txq;
 
 	if (HK_UNLIKELY(tx->paths != NULL)) {
-		unsigned i = hk_path_pick(w, p, bulk, now);
+		unsigned i = hk_path_pick(w, p, tx->paths->bulk ? of_several : bulk, now);
 
 		return (struct hk_tx_route){tx->paths->path[i].eth, tx->paths->path[i].txq,
 					    (uint8_t)i};

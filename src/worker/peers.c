@@ -72,15 +72,24 @@ static int check_address(const struct hk_worker *w, const struct hk_peer_addr *a
 {
 	int rc = check_path(w, a->name, a->port, a->frame_max, err);
 
-	if (rc == 0 && a->bulk)
+	bool known = !a->more || !a->bulk || a->bulk - 1u == a->port;
+
+	if (rc == 0 && a->bulk && !a->more)
 		rc = check_path(w, a->name, a->bulk - 1u, a->frame_max, err);
-	if (rc == 0 && (a->more >= HK_PATHS_MAX || (a->more && (a->bulk || w->cfg.memory))))
+	if (rc == 0 && (a->more >= HK_PATHS_MAX || (a->more && w->cfg.memory)))
 		rc = hk_error_set(err, -EINVAL,
 				  "%s: %u ports; fix: give 1 to %u, and one port where hikyakud's "
 				  "poller drives the worker",
 				  a->name, a->more + 1, HK_PATHS_MAX);
-	for (unsigned i = 0; rc == 0 && i < a->more; i++)
+	for (unsigned i = 0; rc == 0 && i < a->more; i++) {
 		rc = check_path(w, a->name, a->path[i].port, a->path[i].frame_max, err);
+		known |= a->bulk - 1u == a->path[i].port;
+	}
+	if (rc == 0 && !known)
+		rc = hk_error_set(
+			err, -EINVAL,
+			"%s: port %u for bulk is none of its ports; fix: name one of them", a->name,
+			a->bulk - 1u);
 	return rc;
 }
 
@@ -99,7 +108,7 @@ int hk_worker_peer_add(struct hk_worker *w, const struct hk_peer_addr *a, hk_pee
 		if (epoch != a->epoch)
 			hk_peer_restarted(w, *peer);
 		hk_peer_learn(w, *peer, a->mac, a->port);
-		w->peer[*peer].tx.bulk_txq = a->bulk ? a->bulk - 1 : a->port;
+		w->peer[*peer].tx.bulk_txq = a->bulk && !a->more ? a->bulk - 1 : a->port;
 		w->peers_added += !w->peer[*peer].name;
 		free(w->peer[*peer].name);
 		w->peer[*peer].name = strdup(a->name);

@@ -30,6 +30,8 @@
 
 /* A polling rank polls more often than this. */
 #define NOT_POLLING_AFTER (50 * HK_USEC)
+#define REST              (5 * HK_USEC) /* ten times what a poll by a system call takes */
+#define ACTIVE            (50 * HK_USEC)
 
 /* Writes the payloads of a message to @iov. The engine has parsed the frames, so every `len` lies
  * within its frame. */
@@ -367,6 +369,25 @@ static inline unsigned txq_poll(struct hk_worker *w, uint16_t txq, bool by_proxy
 	return frames;
 }
 
+/* Polls a port whose polls make system calls, beside ports whose polls make none. It would slow
+ * down those, so it rests while it has no traffic. */
+static HK_NOINLINE unsigned txq_poll_seldom(struct hk_worker *w, uint16_t txq, bool by_proxy)
+{
+	struct hk_txq *l = w->txq[txq];
+	uint64_t now = hk_now(w);
+
+	if (now < l->rest_until && !l->sent)
+		return 0;
+	unsigned frames = txq_poll(w, txq, by_proxy);
+
+	if (frames || l->sent) {
+		l->sent = false;
+		l->active_until = now + ACTIVE;
+	}
+	l->rest_until = now < l->active_until ? 0 : now + REST;
+	return frames;
+}
+
 unsigned hk_rx_poll(struct hk_worker *w, bool by_proxy)
 {
 	unsigned frames = 0;
@@ -375,7 +396,9 @@ unsigned hk_rx_poll(struct hk_worker *w, bool by_proxy)
 		backlog_add_reordered(w);
 	for (unsigned i = 0; i < w->polls_per_call && !frames; i++)
 		for (uint16_t l = 0; l < w->txqs; l++)
-			frames += txq_poll(w, l, by_proxy);
+			frames += HK_UNLIKELY(w->txq[l]->system_calls && w->cheap_ports)
+					  ? txq_poll_seldom(w, l, by_proxy)
+					  : txq_poll(w, l, by_proxy);
 	if (frames) {
 		w->idle_polls = 0;
 		/* frees acknowledged buffers before the application sends again, so that it takes

@@ -20,9 +20,13 @@ struct hk_txq {
 	struct hk_port own_port; /* what `port` points to if the poller uses the port too */
 	uint16_t pair;           /* queue pair of the port */
 	bool owned;              /* closed with the worker */
+	bool system_calls;       /* a poll makes one */
 	bool zero_copy;   /* the port copies at transmit: frames may point to the source of a put */
 	uint16_t waiting; /* frames in `queue` */
 	uint16_t burst;   /* frames that are gathered, at most */
+	bool sent;        /* frames have left since the last poll */
+	/* With system_calls, in ns: when it may rest, and until when it does now. */
+	uint64_t active_until, rest_until;
 	/* Set while the queue is half full, in ns. The port has taken nothing since
 	 * `stuck_since`; at the last flush that had lasted for `stuck_for`. */
 	uint64_t stuck_since, stuck_for;

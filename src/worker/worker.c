@@ -135,6 +135,8 @@ static struct hk_txq *add_txq(struct hk_worker *w, const struct hk_port *port, s
 						 : "");
 	if (!l)
 		return NULL;
+	l->system_calls = port->info.system_calls;
+	w->cheap_ports += !l->system_calls;
 	l->burst = port->info.point_to_point ? HK_TX_BURST_LOW_LATENCY : HK_TX_BURST;
 	l->zero_copy = !w->cfg.engine.crc && port->info.copies_at_tx && port->info.tx_multi_seg;
 	*rc = (int)w->txqs;

@@ -38,6 +38,7 @@ static char dir[TMP_PATH];
 static const char *faults;
 static bool two_ports;     /* one port for messages, one for bulk; faults on the latter */
 static bool several_paths; /* both ports for all frames */
+static bool bulk_apart;    /* of several paths, the second is for bulk */
 static bool on_first;      /* faults on the first port */
 static bool on_both;       /* faults on both ports */
 static bool crc;
@@ -116,6 +117,7 @@ static void open_worker(int which, struct hk_port *port, struct hk_port *bulk)
 		CHECK_EQ(hk_worker_add_port(e->w, bulk, ERR), 1);
 		if (several_paths) {
 			addr.more = 1;
+			addr.bulk = bulk_apart ? 1 + 1 : 0;
 			addr.path[0] = (struct hk_path_addr){.port = 1, .frame_max = 9216};
 		} else {
 			addr.bulk = 1 + 1;

@@ -63,8 +63,17 @@ static void engine_config(struct hk_engine_config *c)
 	c->target_delay = p->target_delay_us * HK_USEC;
 }
 
-/* Limits of messages. @port: the first; NULL with hikyakud, and for sets of wires. */
-static void set_limits(const struct hk_port *port)
+/* @port: one for each path; NULLs with hikyakud, and for sets of wires. */
+static bool has_sockets(struct hk_port *const *port)
+{
+	for (unsigned i = 0; i < hk_btl.path_count; i++)
+		if (port[i] && port[i]->info.system_calls)
+			return true;
+	return false;
+}
+
+/* Limits of messages. @port: as above. */
+static void set_limits(struct hk_port *const *port)
 {
 	mca_btl_base_module_t *m = &hk_btl.super;
 	size_t one = hk_worker_frame_payload(hk_btl.worker);
@@ -73,7 +82,7 @@ static void set_limits(const struct hk_port *port)
 	if (frames == 0) {
 		/* A longer message costs a round trip more. At 32 KiB that is 10 of 26 us on UDP
 		 * sockets. On other ports it costs less than eager messages do, in bandwidth. */
-		size_t bytes = port && port->info.system_calls ? 64u << 10 : 16u << 10;
+		size_t bytes = has_sockets(port) ? 64u << 10 : 16u << 10;
 
 		frames = (bytes + 64 /* ob1's header */ + one - 1) / one;
 	}
@@ -354,7 +363,7 @@ int hk_btl_module_init(struct hk_error *err)
 	open_tap();
 	OBJ_CONSTRUCT(&hk_btl.endpoints, opal_list_t);
 	init_lock();
-	set_limits(*port);
+	set_limits(port);
 	hk_btl_send_init();
 	hk_btl_recv_init(hk_btl.worker);
 	hk_btl_rma_init();

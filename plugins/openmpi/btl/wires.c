@@ -105,6 +105,24 @@ static void use_port(struct hk_candidate *c, unsigned path)
 		add_txq(c, path, (int)path);
 }
 
+/* If only some of the ports to @c are good at bulk, the first of these carries it alone. */
+static void choose_bulk(struct hk_candidate *c)
+{
+	unsigned good = 0;
+
+	if (c->txq < 0)
+		return;
+	for (unsigned i = 0; i <= c->further; i++) {
+		int txq = i == 0 ? c->txq : c->path[i - 1].port;
+
+		if (!hk_btl.port[txq]->info.bulk)
+			continue;
+		c->bulk = good++ == 0 ? txq : c->bulk;
+	}
+	if (good == c->further + 1)
+		c->bulk = -1;
+}
+
 void hk_btl_open_txqs(struct hk_candidate *list, size_t n)
 {
 	if (hk_btl.daemon)
@@ -112,7 +130,9 @@ void hk_btl_open_txqs(struct hk_candidate *list, size_t n)
 	else if (hk_btl.wire_set)
 		open_wires(list, n);
 	else
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < n; i++) {
 			for (unsigned path = 0; path < paths_to(&list[i]); path++)
 				use_port(&list[i], path);
+			choose_bulk(&list[i]);
+		}
 }

@@ -90,6 +90,76 @@ TEST(what_is_short_stays_together)
 	close_paths();
 }
 
+static void long_message(void)
+{
+	hk_buf *b[4];
+	size_t len[4] = {8000, 8000, 8000, 8000};
+	unsigned before = end[B].messages;
+
+	for (unsigned i = 0; i < 4; i++)
+		CHECK((b[i] = hk_worker_alloc(end[A].w)) != NULL);
+	CHECK(hk_worker_sendv(end[A].w, end[A].peer, AM, b, len, 4) >= 0);
+	UNTIL(end[B].messages > before);
+}
+
+/* Transfers of several frames go by the path of bulk, and nothing else does. */
+TEST(bulk_has_a_path_of_its_own)
+{
+	bulk_apart = true;
+	open_paths("");
+	put_bytes(BYTES);
+	uint64_t alone = path(A, 1)->bytes;
+
+	CHECK_EQ(alone, BYTES);
+	long_message();
+	CHECK_EQ(path(A, 1)->bytes - alone, 4 * 8000);
+	CHECK_EQ(path(A, 0)->bytes, 0);
+	for (unsigned i = 0; i < 50; i++) {
+		put_bytes(4096);
+		message(A);
+	}
+	UNTIL(end[B].messages == 51);
+	CHECK_EQ(path(A, 1)->bytes - alone, 4 * 8000);
+	close_paths();
+	bulk_apart = false;
+}
+
+/* The other path takes bulk over, and is asked less and less often whether that goes on. */
+TEST(a_dead_path_of_bulk)
+{
+	bulk_apart = true;
+	open_paths(";faults=drop=1");
+	while (path(A, 1)->pauses < 2)
+		put_bytes(BYTES);
+	CHECK_EQ(end[A].paths_down, 1);
+	CHECK_EQ(end[A].w->peer[end[A].peer].tx.paths->path[1].pauses_in_vain, 2);
+	put_bytes(BYTES);
+	CHECK_CMP(path(A, 0)->bytes, >=, BYTES);
+	close_paths();
+	bulk_apart = false;
+}
+
+/* A port whose polls make system calls rests beside another one, but no frame waits for ever. */
+TEST(a_port_of_system_calls_rests)
+{
+	bulk_apart = true;
+	open_paths("");
+	for (int e = A; e <= B; e++) {
+		end[e].w->txq[1]->system_calls = true;
+		end[e].w->cheap_ports = 1;
+	}
+	struct hk_txq *q = end[B].w->txq[1];
+
+	UNTIL(q->rest_until > hk_worker_now(end[B].w));
+	for (unsigned i = 0; i < 8; i++) {
+		put_bytes(BYTES);
+		CHECK_CMP(q->active_until, >, q->rest_until);
+		UNTIL(q->rest_until > q->active_until);
+	}
+	close_paths();
+	bulk_apart = false;
+}
+
 /* Nothing arrives by the second port. The sending end reports it once to the application. */
 TEST(a_dead_path_is_paused)
 {
@@ -244,7 +314,8 @@ TEST(wrong_addresses_are_refused)
 		{{.more = 200}, -EINVAL},
 		{{.more = 1, .path = {{.port = 2, .frame_max = 9216}}}, -EINVAL},
 		{{.more = 1, .path = {{.port = 1, .frame_max = 1500}}}, -EMSGSIZE},
-		{{.more = 1, .bulk = 2, .path = {{.port = 1, .frame_max = 9216}}}, -EINVAL},
+		{{.more = 1, .bulk = 3, .path = {{.port = 1, .frame_max = 9216}}}, -EINVAL},
+		{{.bulk = 3}, -EINVAL},
 	};
 
 	open_paths("");
