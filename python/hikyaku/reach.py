@@ -4,6 +4,9 @@
 mpirun, which reaches both nodes already, runs bench/reach on both. It reports the frames that each
 side sent and received; this module judges each direction. Then bench/raw_pingpong measures the
 latency.
+
+UDP sockets find each other only by what MPI's ranks tell each other. So for these mpirun runs an
+MPI program on both, bench/mpi_bench, over Hikyaku alone.
 """
 
 import json
@@ -17,6 +20,7 @@ from dataclasses import dataclass, field
 
 from .checkout import built
 from .errors import HikyakuError
+from .lab.openmpi import fabric_settings
 from .process import option_words
 
 _JOIN_S = 60  # mpirun's own start and end
@@ -25,6 +29,13 @@ _ON_THE_WAY = (
     "`ip -s link show` and `ethtool -S` on both. Not sent: see the driver. Sent and not received: "
     "see the switch (VLAN, EtherTypes 0x88B5 and 0x88B6). Received by the NIC only: it went to "
     "another queue (ethtool -L IFACE combined 1). docs/cluster.md, 8"
+)
+
+_MESSAGES = (8, 64 << 10)  # bytes; the longer one takes frames of the largest size
+_UDP_ON_THE_WAY = (
+    "let the firewalls of both nodes pass UDP between them (any port, or the one of "
+    "udp:addr=IFACE,port=N). If only short messages pass: name the MTU of the whole path, "
+    "udp:addr=IFACE,mtu=1400. docs/cluster.md, 9"
 )
 
 # Runs mpirun's arguments; returns its exit status, its output and its errors.
@@ -161,12 +172,52 @@ def _beginning(said: str, lines: int = 2) -> str:
     return " / ".join(words[:lines]) or "it printed nothing"
 
 
+def _ours(said: str) -> str | None:
+    """The last thing that a rank said of Hikyaku, which is why the job failed."""
+    found = re.findall(r"hikyaku: (?!\d+ ranks on )(.*\S)", said)
+    return found[-1] if found else None
+
+
+def _by_messages(port: str, launch: Launch, timeout_s: float) -> Answer:
+    """The answer for UDP sockets."""
+    settings = {
+        name.removeprefix("OMPI_MCA_"): value
+        for name, value in fabric_settings().items()
+        if name.startswith("OMPI_MCA_")
+    } | {
+        "btl": "hikyaku,self",
+        "btl_hikyaku_port": port,
+        "btl_hikyaku_peer_timeout_ms": str(int(timeout_s * 1e3)),
+    }
+    options = [word for pair in settings.items() for word in ("--mca", *pair)]
+    bench = [str(built("bench/mpi_bench")), "--metrics", "latency_us"]
+    bench += ["--sizes", ",".join(map(str, _MESSAGES))]
+    status, out, err = launch([*options, "-np", "2", *bench], 4 * timeout_s + _JOIN_S)
+    took = {
+        row["size"]: row["value"]
+        for row in map(json.loads, re.findall(r'^{"metric":"latency_us".*}$', out, re.MULTILINE))
+    }
+    lines = [
+        Line(True, f"messages of {size} bytes pass both ways, in {took[size]:.1f} µs one way")
+        for size in _MESSAGES
+        if size in took
+    ]
+    if len(lines) < len(_MESSAGES) or status:
+        why = _ours(err)
+        if not lines and (why is None or "; fix: " in why):
+            raise HikyakuError.said(why or f"mpirun failed (status {status}): {_beginning(err)}")
+        lines.append(Line(False, why or f"the program ended with {status}", _UDP_ON_THE_WAY))
+    return Answer(lines)
+
+
 def reach(port: str, launch: Launch, timeout_s: float = 10) -> Answer:
     if port.startswith("memif:"):
         raise HikyakuError(
             f"{port} joins processes of one machine: there is no network to try",
-            "give af_xdp:iface=…, af_packet:iface=… or pci:…",
+            "give udp:addr=…, af_xdp:iface=…, af_packet:iface=… or pci:…",
         )
+    if port.startswith("udp:"):
+        return _by_messages(port, launch, timeout_s)
     key, limit = 1 + secrets.randbelow(2**62), int(timeout_s * 1e3)
     program = [str(built("bench/reach")), *option_words(spec=port, key=key, timeout_ms=limit)]
     arguments = _apart([*program, "--side", "a"], [*program, "--side", "b"])

@@ -55,6 +55,28 @@ def test_a_wire_that_works_one_way_only(hikyaku, wire):
     assert "EtherTypes 0x88B5" in back["fix"]
 
 
+@pytest.mark.alone
+def test_udp(hikyaku, get_lab):
+    """UDP sockets have no broadcast: MPI's ranks tell each other the addresses."""
+    lab = get_lab(2, "udp", 1)
+    status, (short, long) = findings(hikyaku, lab, "udp:addr=tcp0")
+    assert status == 0
+    assert short["text"].startswith("messages of 8 bytes pass both ways, in ")
+    assert long["text"].startswith("messages of 65536 bytes pass both ways, in ")
+    spec = "udp:addr=tcp0;faults=drop=1"
+    status, (silence,) = findings(hikyaku, lab, spec, "--timeout", "1.5")
+    assert status == 1
+    assert silence["text"].endswith(" has not answered for 1.5 s")
+    assert "firewalls of both nodes" in silence["fix"]
+
+
+@pytest.mark.alone
+def test_udp_port_that_does_not_open(hikyaku, get_lab):
+    done = call(hikyaku, "--lab", get_lab(2, "udp", 1).name, "-p", "udp:addr=tcp9")
+    assert done.returncode == 1
+    assert "there is no interface 'tcp9' with an IP address; fix: use one of: " in done.stderr
+
+
 def test_port_that_does_not_open(hikyaku, wire):
     done = call(hikyaku, "--lab", wire.name, "-p", "af_xdp:iface=eth77")
     assert done.returncode == 1

@@ -33,12 +33,14 @@ def reach(
     """Test whether two nodes reach each other by a port.
 
     Reports the largest frame that passes, loss and latency in both directions, and whether both
-    nodes have the same release. mpirun starts the two sides, so it must reach both over another
-    network than the port's. They need the privileges to open the port (docs/cluster.md, 3), and no
-    other process may use it. The exit status is 1 if something is wrong.
+    nodes have the same release. For UDP sockets it runs an MPI program, and reports its latency.
+    mpirun starts the two sides, so it must reach both nodes; that may be by the port's own
+    interface, except with pci:. They need the privileges to open the port (docs/cluster.md, 3),
+    and no other process may use it. The exit status is 1 if something is wrong.
 
     \b
     Examples:
+      hikyaku reach --port udp:addr=eth0 node1 node2
       hikyaku reach --port af_xdp:iface=eth1 node1 node2
       hikyaku reach -p pci:0000:3b:02.0 --mpirun 'mpirun --mca oob_tcp_if_include eth0' a b
       hikyaku reach --lab default --port af_xdp:iface=hk0
