@@ -190,6 +190,23 @@ def test_a_cut_cable_is_seen_at_both_ends(wire_lab):
         links.set_link(lab.topology, "a-z", up=False)
 
 
+def test_a_cut_cuts_what_it_names(wire_lab):
+    """All links of a node, or that of one interface. The latter cut all, too."""
+    lab = wire_lab
+
+    def cut() -> list[str]:
+        return [row["link"] for row in links.counters(lab.topology) if not row["up"]]
+
+    both = ["node0:tcp0-a", "node0:hk0-a"]
+    for name, names in (("node0:hk0-a", both[1:]), ("node0-a", both)):
+        assert links.set_link(lab.topology, name, up=False) == name
+        assert cut() == names
+        links.set_link(lab.topology, name, up=True)
+        assert cut() == []
+    with pytest.raises(HikyakuError, match="use one of: node0:tcp0-a, node0:hk0-a"):
+        links.set_link(lab.topology, "node0:hk7-a", up=False)
+
+
 def test_links_that_lose_frames(wire_lab, hikyaku):
     """Frames are lost at a switch's and at a node's link; the same frames with the same seed."""
     lab, sent = wire_lab, 300

@@ -3,6 +3,7 @@
 
 import json
 
+from ..errors import HikyakuError
 from ..process import run
 from . import loss, ovs
 from .network import batch
@@ -10,12 +11,25 @@ from .topology import Topology
 from .wiring import Link
 
 
-def set_link(topology: Topology, name: str, *, up: bool) -> Link:
-    """Cuts link @name, or repairs it. Both ends see it at once."""
+def _named(topology: Topology, name: str) -> tuple[str, list[str]]:
+    """The link called @name, which may be that of one interface of a node: its own name, and the
+    interfaces at its switches."""
     link = topology.wiring.link(name)
+    ends = ovs.ends(topology, link)
+    if ":" not in name:
+        return link.name, ends
+    of_node = [ovs.node_link_name(link, own) for own in ovs.node_links(topology)]
+    if name not in of_node:
+        raise HikyakuError(f"there is no link '{name}'", f"use one of: {', '.join(of_node)}")
+    return name, [ends[of_node.index(name)]]
+
+
+def set_link(topology: Topology, name: str, *, up: bool) -> str:
+    """Cuts link @name, or repairs it. Both ends see it at once. Returns its own name."""
+    name, ends = _named(topology, name)
     state = "up" if up else "down"
-    batch(topology.switch_netns, [f"link set {end} {state}" for end in ovs.ends(topology, link)])
-    return link
+    batch(topology.switch_netns, [f"link set {end} {state}" for end in ends])
+    return name
 
 
 _NOTHING = ({"frames": 0, "bytes": 0}, {"frames": 0, "bytes": 0})

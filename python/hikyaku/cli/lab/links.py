@@ -46,17 +46,19 @@ def lab_cut(link: str, name: str) -> None:
     """Cut LINK (wire ovs).
 
     Both ends report at once that the link is down. 'hikyaku lab links' lists the links, and
-    'hikyaku lab repair' repairs one. The link of a node includes all interfaces of the node.
+    'hikyaku lab repair' repairs one. node0-leaf0 is all links of a node, and node0:hk0-leaf0 that
+    of one of its interfaces.
 
     \b
-    Example:
+    Examples:
       hikyaku lab cut leaf0-spine1
+      hikyaku lab cut node0:hk0-leaf0
     """
     from ...lab import links
 
     cut = links.set_link(switched_lab(name).topology, link, up=False)
-    repair = f"hikyaku lab repair --lab {name} {cut.name}"
-    click.echo(as_typed(f"link {cut.name} is cut; to repair it: {repair}"))
+    repair = f"hikyaku lab repair --lab {name} {cut}"
+    click.echo(as_typed(f"link {cut} is cut; to repair it: {repair}"))
 
 
 @click.command("repair")
@@ -67,7 +69,7 @@ def lab_repair(link: str, name: str) -> None:
     from ...lab import links
 
     repaired = links.set_link(switched_lab(name).topology, link, up=True)
-    click.echo(f"link {repaired.name} is up")
+    click.echo(f"link {repaired} is up")
 
 
 @click.command("lose")
