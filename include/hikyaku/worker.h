@@ -91,9 +91,9 @@ typedef void (*hk_am_fn)(void *arg, hk_peer peer, uint8_t am, const struct hk_io
 typedef void (*hk_lost_fn)(void *arg, hk_peer peer, enum hk_disconnect_reason why,
 			   const char *text);
 
-/* A path to @peer is paused, and the other paths carry its traffic. Called once for each pause;
- * @text names path and peer, and is valid until the return. */
-typedef void (*hk_path_fn)(void *arg, hk_peer peer, const char *text);
+/* A path to @peer is paused, and the other paths carry its traffic. Called once for each path.
+ * @port: index of its local port. @text names path and peer, and is valid until the return. */
+typedef void (*hk_path_fn)(void *arg, hk_peer peer, unsigned port, const char *text);
 
 #define HK_PATHS_MAX HK_PATHS
 

@@ -102,6 +102,9 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
 /* Returns the rate of the interface @name, Mbit/s. 0: it is unknown, or no device is behind it. */
 uint32_t hk_netdev_link_mbps(const char *name);
 
+/* See hk_port_network(). */
+uint64_t hk_netdev_network(const char *name);
+
 /* Fails with a sentence if this process may not open packet sockets. */
 int hk_netdev_may_open(const char *spec, struct hk_error *err);
 

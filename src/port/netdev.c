@@ -111,6 +111,31 @@ uint32_t hk_netdev_link_mbps(const char *name)
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
+static bool read_ipv4(int fd, const char *name, unsigned long what, uint32_t *address)
+{
+	struct ifreq ifr = {0};
+	struct sockaddr_in at;
+
+	strncpy(ifr.ifr_name, name, sizeof(ifr.ifr_name) - 1);
+	if (ioctl(fd, what, &ifr) != 0)
+		return false;
+	memcpy(&at, &ifr.ifr_addr, sizeof(at)); /* also of SIOCGIFNETMASK */
+	*address = ntohl(at.sin_addr.s_addr);
+	return at.sin_family == AF_INET;
+}
+
+uint64_t hk_netdev_network(const char *name)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint32_t address = 0, mask = 0;
+	bool found = fd >= 0 && read_ipv4(fd, name, SIOCGIFADDR, &address) &&
+		     read_ipv4(fd, name, SIOCGIFNETMASK, &mask);
+
+	if (fd >= 0)
+		close(fd);
+	return found ? (uint64_t)(address & mask) << 8 | (unsigned)__builtin_popcount(mask) : 0;
+}
+
 bool hk_netdev_carrier(const char *name)
 {
 	struct ethtool_value link = {.cmd = ETHTOOL_GLINK, .data = 1};

@@ -315,6 +315,15 @@ int hk_port_wait_fd(const struct hk_port *port)
 	}
 }
 
+uint64_t hk_port_network(const struct hk_port *port)
+{
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
+
+	return p->spec.kind == HK_SPEC_AF_PACKET || p->spec.kind == HK_SPEC_AF_XDP
+		       ? hk_netdev_network(p->spec.iface)
+		       : 0;
+}
+
 bool hk_port_address(const struct hk_port *port, uint8_t address[HK_PORT_ADDRESS])
 {
 	const struct hk_port_impl *p = (const struct hk_port_impl *)port;

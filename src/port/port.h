@@ -239,6 +239,11 @@ int hk_port_wait_fd(const struct hk_port *port);
  * they do (all but udp with IPv6). */
 bool hk_port_address(const struct hk_port *port, uint8_t address[HK_PORT_ADDRESS]);
 
+/* The IPv4 network of the interface that an Ethernet port uses, as a number. Two ports with the
+ * same number are in one L2 segment, as a rule. 0: the interface has no address, or the port uses
+ * no interface. */
+uint64_t hk_port_network(const struct hk_port *port);
+
 /* A peer has @address by hk_port_address(); NULL: it has none. Call it before the first frame to
  * the peer. -EAFNOSUPPORT: the peer has an address of another kind. */
 int hk_port_know(struct hk_port *port, const uint8_t *address, struct hk_error *err);

@@ -264,7 +264,7 @@ static void report(struct hk_worker *w, hk_peer p)
 			 "traffic; fix: check its link and cable",
 			 i, w->txq[r->path[i].txq]->port->info.spec, hk_worker_peer_name(w, p));
 		if (w->cfg.path_down)
-			w->cfg.path_down(w->cfg.lost_arg, p, text);
+			w->cfg.path_down(w->cfg.lost_arg, p, r->path[i].txq, text);
 	}
 }
 

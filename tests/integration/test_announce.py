@@ -70,14 +70,6 @@ def test_a_job_that_cannot_have_its_port_ends_with_the_reason_alone(run, mode):
     assert all(REASON in line for line in text), result.stderr
 
 
-def test_a_job_without_a_port_ends_with_the_reason_alone(run):
-    result = run(VETH, "hand_over", mca={"btl_hikyaku_port": ""})
-    assert result.returncode != 0
-    text = lines_of_ranks(result.stderr)
-    assert 1 <= len(text) <= 5, result.stderr
-    assert all("no port is configured; fix: " in line for line in text), result.stderr
-
-
 def test_a_job_that_other_btls_carried_on_says_so_last(run):
     mca = NO_PORT | {"btl": "self,vader,tcp,hikyaku", "btl_tcp_if_include": "tcp0"}
     result = run(VETH, "hand_over", mca=mca)

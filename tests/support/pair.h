@@ -64,8 +64,9 @@ static void on_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, cons
 	((struct end *)arg)->lost++;
 }
 
-static void on_path_down(void *arg, hk_peer peer, const char *text)
+static void on_path_down(void *arg, hk_peer peer, unsigned port, const char *text)
 {
+	CHECK_EQ(port, on_first ? 0 : 1);
 	CHECK_HAS(text, on_first ? "port 0 (memif:" : "port 1 (memif:", "the other end");
 	((struct end *)arg)->paths_down++;
 }

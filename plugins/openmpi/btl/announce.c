@@ -33,6 +33,11 @@ static bool spans_nodes(uint32_t ranks)
 	return ranks > (uint32_t)opal_process_info.num_local_peers + 1;
 }
 
+bool hk_btl_job_is_on_one_node(void)
+{
+	return !spans_nodes(job_value(HK_JOB_SIZE));
+}
+
 /* Only the first rank of the job that mpirun starts, not of those that it spawns. */
 static bool speaks_for_the_job(void)
 {
@@ -50,11 +55,12 @@ void hk_btl_announce(void)
 	done = true;
 	uint32_t ranks = job_value(HK_JOB_SIZE), nodes = job_value(HK_NUM_NODES);
 	const char *mode = hk_btl.daemon ? hk_ctl_mode_name(hk_btl_mode_current()) : "inline";
-	const char *port = mca_btl_hikyaku_component.param.port;
+	char port[256];
 	bool apart = spans_nodes(ranks);
 
 	if (ranks < 2)
 		return;
+	hk_btl_port_list_text(port, sizeof(port));
 	if (apart && nodes > 1)
 		opal_output(0, "hikyaku: %u ranks on %u nodes, port %s, mode %s", ranks, nodes,
 			    port, mode);
@@ -63,8 +69,8 @@ void hk_btl_announce(void)
 	else if (!mca_btl_hikyaku_component.param.same_node)
 		opal_output(0,
 			    "hikyaku: all %u ranks are on one node: they talk by Open MPI's shared "
-			    "memory, not by port %s",
-			    ranks, port);
+			    "memory%s%s",
+			    ranks, *port ? ", not by port " : "", port);
 }
 
 /* ---- at the end ------------------------------------------------------------------------------ */

@@ -88,10 +88,11 @@ struct hk_candidate {
 };
 
 struct hk_btl_params {
-	char *port;   /* port spec, or several */
-	char *pool;   /* pop spec of its receive buffers; NULL: the port's own */
-	char *mode;   /* polling mode: inline, hybrid, split, daemon, auto */
-	char *daemon; /* name of the administrator's hikyakud to use */
+	char *port;                    /* port spec, or several; NULL, "" or "auto": port/auto.h */
+	char *if_include, *if_exclude; /* for auto */
+	char *pool;                    /* pop spec of its receive buffers; NULL: the port's own */
+	char *mode;                    /* polling mode: inline, hybrid, split, daemon, auto */
+	char *daemon;                  /* name of the administrator's hikyakud to use */
 	char *daemon_program;
 	char *huge_dir;
 	char *eal_args;     /* more arguments for DPDK */
@@ -141,7 +142,9 @@ struct hk_btl_module {
 	bool shares_port; /* ranks of this node use the same one, and claim their frames */
 	bool registered;  /* the network's controller knows our address */
 	char path[HK_PATHS_MAX][HK_PORT_SPEC_MAX]; /* the ports, or wire sets */
+	bool optional[HK_PATHS_MAX];               /* a rank may go without it */
 	unsigned path_count;                       /* length of `path`; with hikyakud 1 */
+	struct hk_modex self;                      /* what we have published */
 	struct hk_port *port[HK_PATHS_MAX]; /* the worker's; NULL with hikyakud, and for sets */
 	struct rte_mempool *rx_pool;        /* of a wire set: that of the first wire */
 	struct hk_port *rx_owner;           /* the wire that owns `rx_pool` */
@@ -184,6 +187,8 @@ void hk_btl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * job before. Only the first call prints. */
 void hk_btl_announce(void);
 
+bool hk_btl_job_is_on_one_node(void);
+
 /* Prints @text, the reason why this rank does not use Hikyaku. If no other BTL reaches the other
  * nodes, it ends the job. Else one rank of each node prints it again when the process ends. */
 void hk_btl_announce_failure(const char *text);
@@ -196,6 +201,15 @@ int hk_btl_register(void);
 void hk_btl_counters_register(void);
 void hk_btl_print_counters(void);
 void hk_btl_counters_register(void);
+
+/* ---- port_list.c */
+bool hk_btl_port_is_auto(void);
+/* Fills hk_btl.path and what belongs to it. */
+int hk_btl_port_list_read(struct hk_error *err);
+/* Port @i does not open: @why. Returns whether the rank goes without it; the next ones move up. */
+bool hk_btl_port_list_leave_out(unsigned i, const char *why);
+/* Writes the ports in the form of btl_hikyaku_port. */
+void hk_btl_port_list_text(char *text, size_t len);
 
 /* ---- module.c */
 int hk_btl_module_init(struct hk_error *err);

@@ -84,6 +84,8 @@ int hk_btl_publish(struct hk_port *const *port)
 			continue;
 		memcpy(m.path[i].mac, port[i]->info.mac, 6);
 		m.path[i].has_address = hk_port_address(port[i], m.path[i].address);
+		m.path[i].udp = port[i]->info.system_calls;
+		m.path[i].network = hk_port_network(port[i]);
 		m.path[i].frame_max = port[i]->info.frame_max;
 	}
 	if (hk_btl.daemon) {
@@ -98,6 +100,7 @@ int hk_btl_publish(struct hk_port *const *port)
 		m.eager = lease->eager;
 	}
 	snprintf(m.host, sizeof(m.host), "%s", opal_process_info.nodename);
+	hk_btl.self = m;
 	OPAL_MODEX_SEND(rc, HK_GLOBAL, &mca_btl_hikyaku_component.super.btl_version, &m, sizeof(m));
 	const char *companion = hk_service_companion();
 
@@ -116,11 +119,12 @@ static mca_btl_base_module_t **component_init(int *num_btls, bool enable_progres
 
 	(void)enable_progress_threads;
 	*num_btls = 0;
-	if (!p->port || !*p->port) {
-		if (named_by_user())
-			hk_btl_announce_failure(
-				"no port is configured; fix: --mca btl_hikyaku_port udp:addr=NAME "
-				"(or af_xdp:…, af_packet:…, pci:…, memif:…: docs/ports.md)");
+	/* who has not asked for this BTL gets none of its ports */
+	if ((!p->port || !*p->port) && !named_by_user())
+		return NULL;
+	/* such ranks need no port, and nobody has asked for a certain one */
+	if (hk_btl_port_is_auto() && !p->same_node && hk_btl_job_is_on_one_node()) {
+		hk_btl_announce();
 		return NULL;
 	}
 	hk_btl.threads = enable_mpi_threads;

@@ -43,7 +43,7 @@ static int connect_daemon(enum hk_ctl_mode mode, struct hk_error *err)
 		.local_ranks = opal_process_info.num_local_peers + 1u,
 		.name = PARAMS->daemon,
 		.program = PARAMS->daemon_program,
-		.port = PARAMS->port,
+		.port = hk_btl.path[0],
 		.huge_dir = PARAMS->huge_dir ? PARAMS->huge_dir : getenv("HIKYAKU_HUGE_DIR"),
 		.rx_buffers = PARAMS->rx_buffers,
 		.tx_buffers = PARAMS->tx_buffers,
@@ -83,11 +83,11 @@ static int check_mode(enum hk_ctl_mode mode, struct hk_error *err)
 static enum hk_ctl_mode choose_mode(void)
 {
 	const char *why;
-	bool shares = hk_port_spec_shares_queues(PARAMS->port, &why);
+	bool shares = hk_port_spec_shares_queues(hk_btl.path[0], &why);
 
 	opal_output_verbose(1, mca_btl_hikyaku_component.output,
 			    "hikyaku: mode auto asks for %s: ranks %s poll queues of port %s: %s",
-			    shares ? "hybrid" : "daemon", shares ? "can" : "cannot", PARAMS->port,
+			    shares ? "hybrid" : "daemon", shares ? "can" : "cannot", hk_btl.path[0],
 			    why);
 	return shares ? HK_CTL_HYBRID : HK_CTL_DAEMON;
 }

@@ -24,8 +24,11 @@ struct hk_modex {
 	struct hk_modex_path {
 		uint16_t frame_max; /* bytes of the largest frame that it takes */
 		uint8_t mac[6];
-		uint8_t address[18];       /* hk_port_address(), if … */
-		uint8_t has_address, zero; /* … there is one */
+		uint8_t address[18]; /* hk_port_address(), if … */
+		uint8_t has_address; /* … there is one */
+		uint8_t udp;         /* it is a UDP socket: it reaches such alone */
+		uint8_t zero[4];
+		uint64_t network; /* hk_port_network() */
 	} path[HK_MODEX_PATHS];
 	uint64_t node_id;     /* of its node's polling process; 0: it has none */
 	uint32_t mode;        /* enum hk_ctl_mode; 0: inline */
@@ -37,10 +40,10 @@ struct hk_modex {
 	uint8_t zero[2];
 	char host[64];
 };
-_Static_assert(sizeof(struct hk_modex) == 344, "no hole is published");
+_Static_assert(sizeof(struct hk_modex) == 440, "no hole is published");
 
 #define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
-#define HK_MODEX_VERSION 6
+#define HK_MODEX_VERSION 7
 
 enum hk_modex_status {
 	HK_MODEX_OK,
@@ -53,5 +56,12 @@ enum hk_modex_status {
  * @m and terminates `host`. With a malformed number of ports it fills only `host` and `path_count`,
  * and with another version only `version`. */
 enum hk_modex_status hk_modex_read(const void *data, size_t size, struct hk_modex *m);
+
+/* Which of @peer's ports each of ours reaches; -1: none. The n-th Ethernet port reaches the n-th,
+ * and the n-th UDP socket the n-th. Two Ethernet ports in different networks of IP may have a
+ * router between them, so they are left out if other ports reach. Returns how many of ours reach
+ * one. */
+unsigned hk_modex_pair(const struct hk_modex *own, const struct hk_modex *peer,
+		       int to[HK_MODEX_PATHS]);
 
 #endif

@@ -121,32 +121,6 @@ static int start_dpdk(struct hk_error *err)
 	return rc ? rc : hk_eal_init(&eal, err);
 }
 
-/* Reads btl_hikyaku_port. */
-static int read_port_list(struct hk_error *err)
-{
-	int n = hk_port_list_split(PARAMS->port, hk_btl.path, HK_PATHS_MAX, err);
-
-	if (n < 0)
-		return n;
-	hk_btl.path_count = (unsigned)n;
-	hk_btl.wire_set = hk_port_spec_is_wire_set(hk_btl.path[0]);
-	for (unsigned i = 1; i < hk_btl.path_count; i++) {
-		if (hk_port_spec_is_wire_set(hk_btl.path[i]) != hk_btl.wire_set)
-			return hk_error_set(err, -EINVAL,
-					    "btl_hikyaku_port: of %s and %s one is a set of wires "
-					    "(memif:dir=) and one is not; fix: name ports of one "
-					    "kind",
-					    hk_btl.path[0], hk_btl.path[i]);
-		for (unsigned k = 0; k < i; k++)
-			if (strcmp(hk_btl.path[i], hk_btl.path[k]) == 0)
-				return hk_error_set(err, -EINVAL,
-						    "btl_hikyaku_port names %s twice; fix: name "
-						    "each port once",
-						    hk_btl.path[i]);
-	}
-	return 0;
-}
-
 /* Frames have one size on all paths, that of the smallest: what is lost on one is sent again by
  * another. */
 static void path_carries(struct hk_worker_config *cfg, unsigned carries, bool point_to_point,
@@ -212,8 +186,11 @@ static int open_ports(struct hk_worker_config *cfg, struct hk_port **port, struc
 
 		path_carries(cfg, l->frame_max, false, l->link_mbps, l->classes);
 	} else {
-		for (unsigned i = 0; rc == 0 && i < hk_btl.path_count; i++)
+		for (unsigned i = 0; rc == 0 && i < hk_btl.path_count; i += rc == 0) {
 			rc = open_port(cfg, hk_btl.path[i], &port[i], err);
+			if (rc && hk_btl_port_list_leave_out(i, err->text))
+				rc = 0, i--;
+		}
 	}
 	return rc;
 }
@@ -230,11 +207,15 @@ static int add_ports(struct hk_port *const *port, unsigned *taken, struct hk_err
 	return HK_MIN(rc, 0);
 }
 
-static void path_down(void *arg, hk_peer peer, const char *text)
+/* Nobody has promised that an optional port works. */
+static void path_down(void *arg, hk_peer peer, unsigned port, const char *text)
 {
 	(void)arg;
 	(void)peer;
-	hk_btl_error("%s", text);
+	if (!hk_btl.wire_set && hk_btl.optional[port])
+		opal_output_verbose(1, mca_btl_hikyaku_component.output, "hikyaku: %s", text);
+	else
+		hk_btl_error("%s", text);
 }
 
 /* A compare-and-swap that misses repeatedly is deferred because of osc/rdma. Its locks are words
@@ -345,7 +326,7 @@ int hk_btl_module_init(struct hk_error *err)
 	if (!hk_btl.by_peer)
 		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", endpoints);
 	identify();
-	rc = read_port_list(err);
+	rc = hk_btl_port_list_read(err);
 	if (rc == 0)
 		rc = hk_btl_mode_choose(err);
 	if (rc == 0)

@@ -50,8 +50,15 @@ static void reg_port(void)
 		"port",
 		"The port: af_xdp:iface=NAME, af_packet:iface=NAME, udp:addr=NAME, pci:ADDRESS or "
 		"memif:dir=DIR; {local_rank} and {rank} are replaced. Several ports, with + "
-		"between them, share long messages. See docs/ports.md",
+		"between them, share long messages. auto (the default): a UDP socket, and on a NIC "
+		"AF_XDP if it is permitted. See docs/ports.md",
 		OPAL_INFO_LVL_1, &p->port);
+	reg_string("if_include",
+		   "With port auto: choose among these interfaces, by names and networks, such as "
+		   "eth0,10.1.0.0/16",
+		   OPAL_INFO_LVL_1, &p->if_include);
+	reg_string("if_exclude", "With port auto: choose none of these interfaces", OPAL_INFO_LVL_1,
+		   &p->if_exclude);
 	reg_string("mode",
 		   "The polling mode. inline (the default): the rank polls a port of its own, or "
 		   "its progress thread does. hybrid: the rank polls queues of a port that all "

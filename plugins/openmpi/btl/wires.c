@@ -2,7 +2,7 @@
 /*
  * openmpi/btl/wires.c: the own ports that reach each peer, as many as both ends have.
  *
- * One port reaches all peers; the n-th of several reaches the n-th of each peer. A set of
+ * One port reaches all peers; the n-th of several reaches the n-th of its kind (modex.h). A set of
  * point-to-point wires has one wire for each peer, which this file opens. With hikyakud it is the
  * queue of a wire that the nodes share (mode.c).
  */
@@ -10,7 +10,7 @@
 
 #define PARAMS (&mca_btl_hikyaku_component.param)
 
-/* Ports that both ends have. */
+/* Wire sets that both ends have. */
 static unsigned paths_to(const struct hk_candidate *c)
 {
 	return HK_MIN(hk_btl.path_count, (unsigned)c->m.path_count);
@@ -93,16 +93,29 @@ static void open_wires(struct hk_candidate *list, size_t n)
 			use_wire(&list[i], path);
 }
 
-/* Our port @path leads to the same of @c, if they have addresses of one kind. */
-static void use_port(struct hk_candidate *c, unsigned path)
+/* Our port @path leads to port @to of @c, if they have addresses of one kind. */
+static void use_port(struct hk_candidate *c, unsigned path, unsigned to)
 {
-	const struct hk_modex_path *peer = &c->m.path[path];
+	const struct hk_modex_path *peer = &c->m.path[to];
 	struct hk_error err;
 
 	if (hk_port_know(hk_btl.port[path], peer->has_address ? peer->address : NULL, &err) != 0)
 		hk_btl_error("rank %u on %s: %s", c->proc->proc_name.vpid, c->m.host, err.text);
 	else
-		add_txq(c, path, (int)path);
+		add_txq(c, to, (int)path);
+}
+
+static void use_ports(struct hk_candidate *c)
+{
+	int to[HK_MODEX_PATHS];
+
+	if (hk_modex_pair(&hk_btl.self, &c->m, to) == 0)
+		hk_btl_error("rank %u on %s has no port that ours reaches: a UDP socket reaches "
+			     "only UDP sockets; fix: give all ranks the same btl_hikyaku_port",
+			     c->proc->proc_name.vpid, c->m.host);
+	for (unsigned path = 0; path < hk_btl.path_count; path++)
+		if (to[path] >= 0)
+			use_port(c, path, (unsigned)to[path]);
 }
 
 /* If only some of the ports to @c are good at bulk, the first of these carries it alone. */
@@ -131,8 +144,7 @@ void hk_btl_open_txqs(struct hk_candidate *list, size_t n)
 		open_wires(list, n);
 	else
 		for (size_t i = 0; i < n; i++) {
-			for (unsigned path = 0; path < paths_to(&list[i]); path++)
-				use_port(&list[i], path);
+			use_ports(&list[i]);
 			choose_bulk(&list[i]);
 		}
 }

@@ -82,3 +82,52 @@ TEST(any_bytes)
 		CHECK(memchr(got.host, '\0', sizeof(got.host)) != NULL);
 	}
 }
+
+/* Of the ranks' ports, written as kinds: e, Ethernet; u, UDP; and the network behind an e. */
+static struct hk_modex with_ports(const char *ports)
+{
+	struct hk_modex m = good();
+
+	m.path_count = 0;
+	for (; *ports; ports++) {
+		if (*ports >= '0' && *ports <= '9')
+			m.path[m.path_count - 1].network = (uint64_t)(*ports - '0');
+		else
+			m.path[m.path_count++].udp = *ports == 'u';
+	}
+	return m;
+}
+
+static void check_pairs(const char *own, const char *peer, const char *want)
+{
+	struct hk_modex a = with_ports(own), b = with_ports(peer);
+	int to[HK_MODEX_PATHS];
+	unsigned n = hk_modex_pair(&a, &b, to), pairs = 0;
+
+	for (unsigned i = 0; i < a.path_count; i++) {
+		CHECK_MSG(to[i] == (want[i] == '-' ? -1 : want[i] - '0'), "%s and %s: port %u", own,
+			  peer, i);
+		pairs += to[i] >= 0;
+	}
+	CHECK_EQ(n, pairs);
+}
+
+TEST(ports_of_one_kind_reach_each_other)
+{
+	check_pairs("ee", "ee", "01");
+	check_pairs("ee", "e", "0-");
+	check_pairs("e", "ee", "0");
+	check_pairs("eu", "eu", "01");
+	check_pairs("eu", "u", "-0");
+	check_pairs("u", "eu", "1");
+	check_pairs("eu", "ue", "10");
+	check_pairs("euu", "uue", "201");
+	check_pairs("e", "u", "-");
+	/* in different networks: only if nothing else reaches */
+	check_pairs("e1u", "e2u", "-1");
+	check_pairs("e1u", "e1u", "01");
+	check_pairs("e1u", "eu", "01");
+	check_pairs("e1", "e2", "0");
+	check_pairs("e1u", "e2", "0-");
+	check_pairs("e1e2", "e1e3", "0-");
+}
