@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tables of the benchmarks in a terminal of 80 columns: nothing is cut."""
+"""The tables of the benchmarks in a terminal of 80 columns: nothing is cut, and goals say which
+value they judge."""
 
 import io
 from collections.abc import Callable
@@ -7,7 +8,9 @@ from collections.abc import Callable
 import documents
 import pytest
 from rich.console import Console
+from rich.table import Table
 
+from hikyaku.bench.common import goals
 from hikyaku.bench.halo import report as halo
 from hikyaku.bench.mpi import report as mpi
 from hikyaku.bench.rtc import report as rtc
@@ -27,7 +30,23 @@ def test_no_column_is_cut(name):
     show, document = CASES[name]
     out = io.StringIO()
     show({"goals": [], **document}, Console(file=out, width=80))
-    said = out.getvalue()
-    assert said.count("\n") > 10
-    assert "…" not in said
-    assert max(map(len, said.splitlines())) <= 80
+    text = out.getvalue()
+    assert text.count("\n") > 10
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def said(table: Table) -> str:
+    out = io.StringIO()
+    Console(file=out, width=80).print(table)
+    return out.getvalue()
+
+
+def test_a_goal_for_several_values_says_that_it_shows_the_worst():
+    for relation, shown in (("≤", 3), (">", 1)):
+        (goal,) = goals.worst("of TCP", [2, 3, 1], relation, 2, "size")
+        lines = said(goals.table([goal])).splitlines()
+        assert f"of TCP, worst size {shown} {relation} 2 not met" in {
+            " ".join(line.split()) for line in lines
+        }
+        assert "median" not in "".join(lines)

@@ -22,11 +22,14 @@ def judged(text: str, value: float, relation: str, limit: float, **more: str) ->
     return {"goal": text, **more, "value": value, "relation": relation, "limit": limit, "met": met}
 
 
-def worst(text: str, values: list[float], relation: str, limit: float) -> list[dict]:
-    """The goal @text for the worst of @values; none without values."""
+def worst(text: str, values: list[float], relation: str, limit: float, each: str) -> list[dict]:
+    """The goal @text for the worst of @values, which its text says; none without values.
+
+    @each: the thing that has a value, such as a size."""
     if not values:
         return []
-    return [judged(text, min(values) if relation in ">≥" else max(values), relation, limit)]
+    value = min(values) if relation in ">≥" else max(values)
+    return [judged(f"{text}, worst {each}", value, relation, limit)]
 
 
 def value_text(value: float) -> str:
@@ -37,7 +40,7 @@ def table(goals: list[dict], column: str | None = None) -> Table:
     """The table of @goals. @column: a field of the goals to show as a column."""
     made = left_titled("Goals")
     made.add_column("")
-    for name in (*((column,) if column else ()), "median", "goal", ""):
+    for name in (*((column,) if column else ()), "value", "goal", ""):
         made.add_column(name, justify="right", no_wrap=True)
     for goal in goals:
         made.add_row(

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from ...devmem import plans
 from ..common import goals
-from ..common.goals import worst
+from ..common.goals import judged, worst
 from ..common.tables import left_titled
 
 
@@ -13,14 +13,15 @@ def judge(rows: list[dict]) -> list[dict]:
     """The goals over all plans."""
     device = [r["in_main_memory"] for r in rows if r["mode"] != "bounce"]
     bounce = [r["in_main_memory"] for r in rows if r["mode"] == "bounce"]
+    unordered = sum(not r["in_order"] for r in rows)
     read = [r["header_bytes"] for r in rows]
     return [
-        *worst("wrong frames", [r["corrupt"] for r in rows], "≤", 0),
-        *worst("missing frames", [r["missing"] for r in rows], "≤", 0),
-        *worst("plans with frames in another order", [not r["in_order"] for r in rows], "≤", 0),
-        *worst("p2p, pktpit: markers in main memory", device, "≤", 0),
-        *worst("bounce: markers found by the scan", bounce, "≥", 1),
-        *worst("header bytes that the CPU read per packet", read, "≤", 64),
+        *worst("wrong frames", [r["corrupt"] for r in rows], "≤", 0, "plan"),
+        *worst("missing frames", [r["missing"] for r in rows], "≤", 0, "plan"),
+        judged("plans with frames in another order", unordered, "≤", 0),
+        *worst("p2p, pktpit: markers in main memory", device, "≤", 0, "plan"),
+        *worst("bounce: markers found by the scan", bounce, "≥", 1, "plan"),
+        *worst("header bytes that the CPU read per packet", read, "≤", 64, "plan"),
     ]
 
 

@@ -56,7 +56,7 @@ def judge(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
     for experiment, text, other, limit, least in wanted:
         by_size = cells(rows, experiment)
         ratios = [r for b, by in by_size.items() if b >= least and (r := _ratio(by, other))]
-        found += goals.worst(f"{experiment}: {text}", ratios, "≤", limit)
+        found += goals.worst(f"{experiment}: {text}", ratios, "≤", limit, "size")
     for experiment in TITLES:
         pays = [
             by[SETUP]["median"] / saved
@@ -65,12 +65,12 @@ def judge(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
             and (saved := by["mpi-tcp"]["median"] - by["halo"]["median"]) > 0
         ]
         text = f"{experiment}: exchanges until the set-up pays off, against TCP"
-        found += goals.worst(text, pays, "≤", 10)
+        found += goals.worst(text, pays, "≤", 10, "size")
     for experiment in TITLES:
         by_size = cells(rows, experiment).values()
         slower = [r for by in by_size if (r := _ratio(by, LOSSLESS, LOSSY))]
         text = f"{experiment}: with 1 % of the frames lost, of without loss"
-        found += goals.worst(text, slower, "≤", 1.5)
+        found += goals.worst(text, slower, "≤", 1.5, "size")
     return found + _judge_promoter(rows, promoted)
 
 
@@ -86,7 +86,7 @@ def _judge_promoter(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
     ):
         by_size = cells(rows, experiment).values()
         ratios = [r for by in by_size if (r := _ratio(by, other, "promoter"))]
-        found += goals.worst(f"{experiment}: {text}", ratios, "≤", limit)
+        found += goals.worst(f"{experiment}: {text}", ratios, "≤", limit, "size")
     for experiment, share in sorted(promoted.items()):
         text = f"{experiment}: promoter, steady bytes by puts after three periods"
         found.append(goals.judged(text, share, "≥", 0.95))

@@ -92,7 +92,7 @@ def _bcast(plan: Plan, progress: Progress) -> list[Row]:
 def _goals(rows: list[Row]) -> list[dict]:
     most = {r["method"]: r["max"] for r in rows if r["unit"] == OF_PAYLOAD}
     return [
-        judged(f"Bcast's busiest link, of the payload: {m}", most[m], "≤", goal)
+        judged(f"Bcast's busiest link, of the payload: {m}, worst repeat", most[m], "≤", goal)
         for m, goal in GOALS.items()
     ]
 
