@@ -50,3 +50,21 @@ def test_a_goal_for_several_values_says_that_it_shows_the_worst():
             " ".join(line.split()) for line in lines
         }
         assert "median" not in "".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("value", "relation", "limit", "shown"),
+    [
+        (29.96, "≥", 30, "29.96 ≥ 30 not met"),
+        (29.9999, "≥", 30, "29.9999 ≥ 30 not met"),
+        (30, "≥", 30, "30 ≥ 30 met"),
+        (31.234, "≥", 30, "31.2 ≥ 30 met"),
+        (0.8004, "≤", 0.8, "0.8004 ≤ 0.8 not met"),
+        (1000.4, "<", 1000, "1000.4 < 1000 not met"),
+        (2_000_001, "≤", 2_000_000, "2.000001M ≤ 2M not met"),
+        (-0.5, ">", 0, "−0.5 > 0 not met"),
+    ],
+)
+def test_a_value_that_misses_its_goal_does_not_look_equal_to_it(value, relation, limit, shown):
+    lines = said(goals.table([goals.judged("it", value, relation, limit)])).splitlines()
+    assert f"it {shown}" in [" ".join(line.split()) for line in lines]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from rich.table import Table
 
-from .tables import left_titled, number
+from .tables import left_titled, number, number_beside
 
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
     "<": operator.lt,
@@ -32,8 +32,11 @@ def worst(text: str, values: list[float], relation: str, limit: float, each: str
     return [judged(f"{text}, worst {each}", value, relation, limit)]
 
 
-def value_text(value: float) -> str:
-    return number(value) if value >= 0 else "−" + number(-value)
+def value_text(value: float, limit: float | None = None) -> str:
+    """@value, which does not look equal to @limit unless it is."""
+    size = abs(value)
+    text = number(size) if limit is None else number_beside(size, abs(limit))
+    return text if value >= 0 else "−" + text
 
 
 def table(goals: list[dict], column: str | None = None) -> Table:
@@ -46,7 +49,7 @@ def table(goals: list[dict], column: str | None = None) -> Table:
         made.add_row(
             goal["goal"],
             *((goal[column],) if column else ()),
-            value_text(goal["value"]),
+            value_text(goal["value"], goal["limit"]),
             f"{goal['relation']} {number(goal['limit'])}",
             "[green]met[/]" if goal["met"] else "[red]not met[/]",
         )

@@ -22,15 +22,23 @@ def repeats_text(count: int) -> str:
 _UNITS = ((1e9, 1e9, "G"), (1e6, 1e6, "M"), (1e4, 1e3, "k"))  # from where, unit, its name
 
 
-def number(value: float | None) -> str:
-    """@value with three digits, and k, M or G, so that columns stay narrow; with four from 1000."""
+def number(value: float | None, digits: int = 3) -> str:
+    """@value with @digits digits, and k, M or G, so that columns stay narrow; with four, not three,
+    from 1000."""
     if value is None:
         return "–"
-    rounded = round(value) if 999.5 <= value < 9999.5 else float(f"{value:.3g}")
+    whole = digits == 3 and 999.5 <= value < 9999.5
+    rounded = round(value) if whole else float(f"{value:.{digits}g}")
     for least, unit, name in _UNITS:
         if rounded >= least:
-            return f"{rounded / unit:g}{name}"
-    return f"{rounded:g}"
+            return f"{rounded / unit:.{max(digits, 6)}g}{name}"
+    return f"{rounded:.{max(digits, 6)}g}"
+
+
+def number_beside(value: float, limit: float) -> str:
+    """number() of @value, with as many more digits as it takes to look unlike another @limit."""
+    texts = [number(value, digits) for digits in range(3, 18)]
+    return next((t for t in texts if value == limit or t != number(limit)), texts[-1])
 
 
 def median_of(cell: dict | None) -> float | None:
