@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hikyaku.bench.common import goals
+from hikyaku.bench.common import goals, tables
 from hikyaku.bench.halo import report as halo
 from hikyaku.bench.mpi import report as mpi
 from hikyaku.bench.rtc import report as rtc
@@ -68,3 +68,19 @@ def test_a_goal_for_several_values_says_that_it_shows_the_worst():
 def test_a_value_that_misses_its_goal_does_not_look_equal_to_it(value, relation, limit, shown):
     lines = said(goals.table([goals.judged("it", value, relation, limit)])).splitlines()
     assert f"it {shown}" in [" ".join(line.split()) for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("usual", "near", "shown"),
+    [
+        (60.04, False, "60.04 ns from core to core: far cores (near ones take at most 60 ns"),
+        (60.0, True, "60 ns from core to core: near cores"),
+        (181.27, False, "181 ns from core to core: far cores"),
+    ],
+)
+def test_far_cores_do_not_look_as_near_as_the_limit(usual, near, shown):
+    apart = {"usual_ns": usual, "near": near, "min_ns": 30, "max_ns": 190}
+    apart |= {"left_out": 1, "samples": 9}
+    out = io.StringIO()
+    tables.show_core_distance({"cores_apart": apart}, Console(file=out, width=200))
+    assert f"A cache line took {shown}" in out.getvalue()

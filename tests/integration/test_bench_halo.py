@@ -7,7 +7,8 @@ from contextlib import nullcontext
 import pytest
 
 from execute import execute
-from hikyaku.bench.common.phases import Phases
+from hikyaku.bench.common.phases import NEAR_NS, Phases
+from hikyaku.bench.common.tables import number_beside
 from hikyaku.bench.halo import report as halo_report
 from hikyaku.bench.halo import run as halo
 from hikyaku.errors import HikyakuError
@@ -35,8 +36,9 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     judged = [g["goal"] for g in document["goals"] if "promoter" in g["goal"]]
     assert len(judged) == 7
     assert sum("frames lost" in g["goal"] for g in document["goals"]) == 3
-    assert f"{document['machine']['cores_apart']['usual_ns']:.0f} ns from core" in done.stdout
-    assert document["machine"]["cores_apart"]["samples"] > 0
+    apart = document["machine"]["cores_apart"]
+    assert f"{number_beside(apart['usual_ns'], NEAR_NS)} ns from core" in done.stdout
+    assert apart["samples"] > 0
     for row in document["rows"]:
         assert set(row) == {
             *("experiment", "processes", "bytes", "method", "ports"),

@@ -69,7 +69,7 @@ _FAR = f"far cores (near ones take at most {NEAR_NS:.0f} ns, and are faster)"
 def show_core_distance(about: dict, console: Console) -> None:
     if apart := about.get("cores_apart"):
         console.print(
-            f"A cache line took {apart['usual_ns']:.0f} ns from core to core: "
+            f"A cache line took {number_beside(apart['usual_ns'], NEAR_NS)} ns from core to core: "
             f"{_NEAR if apart['near'] else _FAR}. {apart['left_out']} of "
             f"{apart['samples']} samples are left out; over all samples it took "
             f"{apart['min_ns']:.0f} to {apart['max_ns']:.0f} ns.",
