@@ -84,3 +84,16 @@ def test_far_cores_do_not_look_as_near_as_the_limit(usual, near, shown):
     out = io.StringIO()
     tables.show_core_distance({"cores_apart": apart}, Console(file=out, width=200))
     assert f"A cache line took {shown}" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("experiment", "about"),
+    [("sum", "window of sum"), ("hold_64B", "window of hold"), ("learn", "training:")],
+)
+def test_rtc_tells_the_settings_of_what_ran_and_of_nothing_else(experiment, about):
+    document = documents.run_to_completion()
+    rows = [r for r in document["rows"] if r["experiment"] == experiment]
+    out = io.StringIO()
+    rtc.show({**document, "rows": rows, "goals": []}, Console(file=out, width=500))
+    settings = ("window of sum", "window of hold", "window of echo", "training:")
+    assert [text for text in settings if text in out.getvalue()] == [about]

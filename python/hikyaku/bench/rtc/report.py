@@ -119,6 +119,19 @@ def _table(experiment: str, rows: list[dict], width: int) -> Table:
     return table
 
 
+def _settings(document: dict) -> str:
+    """The settings of the experiments that @document has."""
+    about = document["machine"]
+    texts = {
+        "sum": f"window of sum {about['window']}; ",
+        "hold": "window of hold 128; ",
+        "echo": "window of echo 128; ",
+        "learn": f"training: a plane through {about['learn_rows']} rows of {LEARN_FEATURES}; ",
+    }
+    run = {row["experiment"].partition("_")[0] for row in document["rows"]}
+    return "".join(text for name, text in texts.items() if name in run)
+
+
 def show(document: dict, console: Console) -> None:
     about = document["machine"]
     for experiment in TITLES:
@@ -129,9 +142,8 @@ def show(document: dict, console: Console) -> None:
         console.print(goals.table(document["goals"]))
     warn_if_busy(about, console)
     console.print(
-        f"Medians of {repeats_text(about['repeats'])}; window {about['window']} "
-        f"(hold and echo: 128); training: a plane through {about['learn_rows']} rows "
-        f"of {LEARN_FEATURES}; {about['cpu']}, {about['cores']} cores, one a node, shared by "
-        f"more nodes; virtual wires; load at start {about['load_at_start']}; DPDK {about['dpdk']}.",
+        f"Medians of {repeats_text(about['repeats'])}; {_settings(document)}{about['cpu']}, "
+        f"{about['cores']} cores, one a node, shared by more nodes; virtual wires; load at start "
+        f"{about['load_at_start']}; DPDK {about['dpdk']}.",
         highlight=False,
     )
