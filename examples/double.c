@@ -17,7 +17,7 @@ static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsign
 	for (unsigned i = 0; i < n; i++) {
 		uint32_t v;
 		if (msg[i].len != sizeof(v))
-			continue; /* no reply: the default */
+			continue; /* the default: a reply without a payload */
 		memcpy(&v, msg[i].data, sizeof(v));
 		v *= 2;
 		memcpy(msg[i].data, &v, sizeof(v)); /* the reply replaces the request */

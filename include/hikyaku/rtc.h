@@ -58,7 +58,8 @@ struct hk_rtc;
 
 /* The library's next step with a message, after its handler has returned. */
 enum hk_rtc_action {
-	HK_RTC_DONE = 0, /* free the message, without a reply; the default */
+	HK_RTC_DONE = 0, /* free the message, without a reply (HK_RTC_RETRY: with an empty one); the
+			  * default */
 	HK_RTC_REPLY,    /* send the payload back as it is now, `len` bytes */
 	/* handle it on a handler thread, or, without any, again when no message arrives */
 	HK_RTC_DEFER,

@@ -107,6 +107,25 @@ TEST(dropped_request_is_answered)
 	close_all(2);
 }
 
+/* Messages of the other classes get no reply that the handler did not ask for. */
+TEST(only_a_request_is_answered_by_default)
+{
+	for (enum hk_rtc_class class = HK_RTC_BEST_EFFORT; class < HK_RTC_RETRY; class ++) {
+		struct seen asked = {0}, answered = {0};
+		struct hk_rtc_type server = {
+			.name = "q", .class = class, .on_message = note, .arg = &asked};
+		struct hk_rtc_type client = {
+			.name = "q", .class = class, .on_reply = note, .arg = &answered};
+
+		open_two(3, &server, &client);
+		send_value(node[1], 0, 3, 41);
+		loop_run(&net, node, 2, 20, 2 * HK_USEC);
+		CHECK_EQ(asked.messages, 1);
+		CHECK_EQ(answered.messages, 0);
+		close_all(2);
+	}
+}
+
 TEST(never_answered)
 {
 	struct hk_rtc_type t = {.name = "q",
