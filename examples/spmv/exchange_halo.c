@@ -2,7 +2,7 @@
 /*
  * examples/spmv/exchange_halo.c: the same exchange with the halo library.
  */
-#include "examples/spmv/problem.h"
+#include "problem.h"
 #include "hikyaku/halo.h"
 
 #include <stdio.h>

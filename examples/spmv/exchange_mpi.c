@@ -3,7 +3,7 @@
  * examples/spmv/exchange_mpi.c: the exchange as one writes it with MPI, by Isend and Irecv, or by
  * persistent requests.
  */
-#include "examples/spmv/exchange_mpi.h"
+#include "exchange_mpi.h"
 
 #include <stdlib.h>
 #include <string.h>

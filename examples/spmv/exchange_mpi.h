@@ -6,7 +6,7 @@
 #ifndef EXAMPLES_SPMV_EXCHANGE_MPI_H
 #define EXAMPLES_SPMV_EXCHANGE_MPI_H
 
-#include "examples/spmv/problem.h"
+#include "problem.h"
 
 struct exchange {
 	MPI_Comm comm;

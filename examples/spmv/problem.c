@@ -2,7 +2,7 @@
 /*
  * examples/spmv/problem.c: the matrix and its partition.
  */
-#include "examples/spmv/problem.h"
+#include "problem.h"
 
 #include <metis.h>
 #include <stdlib.h>

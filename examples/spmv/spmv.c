@@ -8,7 +8,7 @@
  *
  * The result is compared, bit by bit, with that of one process: `PASS spmv …`.
  */
-#include "examples/spmv/problem.h"
+#include "problem.h"
 
 #include <stdint.h>
 #include <stdio.h>

@@ -102,14 +102,20 @@ def prefix(installation) -> Path:
 
 
 @pytest.fixture(scope="module", params=["checkout", "installed"])
-def compile_with(request, prefix) -> Callable[[str, str, Path], None]:
-    """compile_with("cc a.c -o a", "hk_halo", directory), by the settings of `hikyaku env`."""
+def take_settings(request, prefix) -> str:
+    """The command that takes over the settings of `hikyaku env`."""
     launcher = ROOT / "hikyaku" if request.param == "checkout" else prefix / "bin/hikyaku"
+    return f'eval "$({launcher} env)"'
+
+
+@pytest.fixture(scope="module")
+def compile_with(take_settings) -> Callable[[str, str, Path], None]:
+    """compile_with("cc a.c -o a", "hk_halo", directory), by the settings of `hikyaku env`."""
 
     def run(command: str, module: str, directory: Path) -> None:
         flags = f"$(pkg-config --cflags --libs {module})"
         rpath = f"-Wl,-rpath,$(pkg-config --variable=libdir {module})"
-        sh(f'eval "$({launcher} env)"; {command} {flags} {rpath}', directory)
+        sh(f"{take_settings}; {command} {flags} {rpath}", directory)
 
     return run
 
@@ -385,10 +391,18 @@ def test_hello_is_built_by_pkg_config_and_sends_and_puts(compile_with, tmp_path)
         assert not list(tmp_path.glob("wire*")), "the next run would read old addresses"
 
 
-def test_installed_examples_build_where_they_are_copied(compile_with, prefix, tmp_path):
-    shutil.copytree(prefix / "share/doc/hikyaku/examples", tmp_path / "copy")
-    for name in ("sum", "gossip", "keycount"):
-        compile_with(f"cc -Wall -Werror {name}.c example.c -o {name}", "hk_rtc", tmp_path / "copy")
+def test_installed_examples_build_where_they_are_copied(take_settings, mpirun, prefix, tmp_path):
+    """All of them, by the lines of docs/programs.md, as printed."""
+    copy = tmp_path / "examples"
+    shutil.copytree(prefix / "share/doc/hikyaku/examples", copy)
+    page = (ROOT / "docs/programs.md").read_text()
+    (lines,) = re.findall(r"^```\n(flags\(\).*?)^```$", page, re.MULTILINE | re.DOTALL)
+    sh(f"{take_settings}\n{lines}", tmp_path)
+    shared = {copy / "example.c", *copy.glob("spmv/*")} - {copy / "spmv/spmv.c"}
+    sources = {path for ending in ("c", "f90") for path in copy.rglob(f"*.{ending}")}
+    built = {path.name for path in tmp_path.iterdir() if path.is_file()}
+    assert built == {path.stem for path in sources - shared}
+    assert "PASS spmv" in sh(f"{mpirun} ./spmv -n 8 --partition metis --exchange halo", tmp_path)
 
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")
