@@ -25,10 +25,19 @@ static void usage(const char *program, const char *what, const struct example_op
 	       "--timeout MS\n");
 }
 
+static const char *value(const char *program, const char *option, const char *text)
+{
+	if (!text) {
+		fprintf(stderr, "%s: %s has no value; fix: see --help\n", program, option);
+		exit(2);
+	}
+	return text;
+}
+
 static uint64_t number(const char *program, const char *option, const char *text)
 {
 	char *end;
-	unsigned long long v = strtoull(text, &end, 0);
+	unsigned long long v = strtoull(value(program, option, text), &end, 0);
 	if (!*text || *end || *text == '-') {
 		fprintf(stderr, "%s: %s '%s' is not a number; fix: write one, such as 10\n",
 			program, option, text);
@@ -50,19 +59,16 @@ void example_options(int argc, char **argv, const char *what, const struct examp
 		}
 		while (k < n && (strncmp(o, "--", 2) != 0 || strcmp(o + 2, own[k].name) != 0))
 			k++;
-		if (!v) {
-			fprintf(stderr, "%s: %s has no value; fix: see --help\n", argv[0], o);
-			exit(2);
-		} else if (k < n) {
+		if (k < n) {
 			*own[k].value = number(argv[0], o, v);
 		} else if (strcmp(o, "--json") == 0) {
 			example_json = number(argv[0], o, v);
 		} else if (strcmp(o, "--backend") == 0) {
-			cfg->backend = v;
+			cfg->backend = value(argv[0], o, v);
 		} else if (strcmp(o, "--address") == 0) {
-			cfg->address = v;
+			cfg->address = value(argv[0], o, v);
 		} else if (strcmp(o, "--peers") == 0) {
-			cfg->peers_file = v;
+			cfg->peers_file = value(argv[0], o, v);
 		} else if (strcmp(o, "--node") == 0) {
 			cfg->node = (uint16_t)number(argv[0], o, v);
 		} else if (strcmp(o, "--key") == 0) {

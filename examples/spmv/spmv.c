@@ -23,13 +23,14 @@ struct options {
 	const struct exchange_kind *kind;
 };
 
-__attribute__((noreturn)) static void usage(const char *what)
+/* @name: the word that @what tells about, or NULL. */
+__attribute__((noreturn)) static void usage(const char *what, const char *name)
 {
 	fprintf(stderr,
-		"spmv: %s; fix: spmv [-n N] [--partition rows|metis] [--exchange "
+		"spmv: %s%s%s%s; fix: spmv [-n N] [--partition rows|metis] [--exchange "
 		"mpi|persistent|halo] "
 		"[--products N]\n",
-		what);
+		what, name ? " '" : "", name ? name : "", name ? "'" : "");
 	MPI_Abort(MPI_COMM_WORLD, 2);
 	exit(2);
 }
@@ -40,7 +41,7 @@ static int number(const char *text)
 	long v = strtol(text, &end, 10);
 
 	if (*end || v < 1 || v > 500)
-		usage("a number is not from 1 to 500");
+		usage("not a number from 1 to 500:", text);
 	return (int)v;
 }
 
@@ -49,10 +50,8 @@ static struct options options(int argc, char **argv)
 	struct options o = {100, 0, 20, &exchange_halo};
 
 	for (int i = 1; i < argc; i += 2) {
-		const char *v = argv[i + 1];
+		const char *v = argv[i + 1] ? argv[i + 1] : "";
 
-		if (!v)
-			usage("an option lacks its value");
 		if (strcmp(argv[i], "-n") == 0) {
 			o.n = number(v);
 		} else if (strcmp(argv[i], "--products") == 0) {
@@ -60,16 +59,16 @@ static struct options options(int argc, char **argv)
 		} else if (strcmp(argv[i], "--partition") == 0) {
 			o.metis = strcmp(v, "metis") == 0;
 			if (!o.metis && strcmp(v, "rows") != 0)
-				usage("the partition is unknown");
+				usage("there is no partition", v);
 		} else if (strcmp(argv[i], "--exchange") == 0) {
 			o.kind = NULL;
 			for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++)
 				if (strcmp(kinds[k]->name, v) == 0)
 					o.kind = kinds[k];
 			if (!o.kind)
-				usage("the exchange is unknown");
+				usage("there is no exchange", v);
 		} else {
-			usage("an option is unknown");
+			usage("there is no option", argv[i]);
 		}
 	}
 	return o;
@@ -102,7 +101,7 @@ static long long compare(const struct options *o, const struct matrix *m, const 
 	long long differ = 0;
 
 	if (!want || !y)
-		usage("no memory for the serial product");
+		usage("no memory for the serial product", NULL);
 	for (size_t k = 0; k < all; k++)
 		want[k] = first_guess((long long)k);
 	for (int p = 0; p < o->products; p++) {
@@ -129,7 +128,7 @@ int main(int argc, char **argv)
 	struct matrix *m = matrix_make(MPI_COMM_WORLD, o.n, o.metis, &why);
 
 	if (!m)
-		usage(why);
+		usage(why, NULL);
 	int *local = malloc(((size_t)m->start[m->rows] + 1) * sizeof(*local));
 	void *e = local ? o.kind->plan(MPI_COMM_WORLD, m->rows, m->start[m->rows], m->column, local,
 				       &ghosts)
@@ -138,7 +137,7 @@ int main(int argc, char **argv)
 	double *y = malloc(((size_t)m->rows + 1) * sizeof(*y));
 
 	if (!x || !y)
-		usage("no memory for the vectors");
+		usage("no memory for the vectors", NULL);
 	for (int r = 0; r < m->rows; r++)
 		x[r] = first_guess(m->original[r]);
 	o.kind->connect(e, x);

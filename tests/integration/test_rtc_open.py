@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Errors of hk_rtc_open(): each names the thing and the fix."""
 
+import re
 import subprocess
 
 import pytest
@@ -34,6 +35,19 @@ def test_a_client_without_its_server(program, tmp_path):
     for limit in (["--timeout", "300"], ["--ms", "300"]):
         done = execute([*alone, "--key", "7", *limit], code=1, timeout=30)
         assert "node 0 does not answer; fix: start it, with the same --key" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["sum", "gossip", "keycount", "spmv/spmv"])
+@pytest.mark.parametrize("words", [["--foo"], ["--foo", "1"]])
+def test_an_unknown_option_of_an_example_is_named(program, name, words):
+    done = execute([program(f"examples/{name}"), *words], code=2)
+    assert re.search(r": there is no option '?--foo'?; fix: ", done.stderr), done.stderr
+
+
+@pytest.mark.parametrize("option", ["--window", "--backend", "--json"])
+def test_a_known_option_of_an_example_needs_a_value(program, option):
+    done = execute([program("examples/sum"), option], code=2)
+    assert f": {option} has no value; fix: " in done.stderr
 
 
 def test_unknown_backend(gossip, tmp_path):
