@@ -64,6 +64,8 @@ def test_learn(
     said = " ".join(done.stdout.split())
     if "--fault" in words:
         assert summary["rejects"] > 0
+        assert summary["node"] not in {3, 5}
+        assert f"(node {summary['node']}'s model, the best of 6 that others accept)" in said
         assert "note: node 3 sent false parameters: " in said
     assert said.count("sent false parameters") == 2 * ("--fault" in words)
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [

@@ -74,7 +74,7 @@ TYPOS = [
     ("learn --data /", "the data / is not a file", "fix: give --data"),
     ("learn --nodes 1000", "1000 nodes in one lab", "fix: give up to 512"),
     ("learn --backend dpkd", "'dpkd' is not one of", "'dpdk'"),
-    ("learn --fault x", "--fault: 'x' is malformed", "fix: "),
+    ("learn --fault x", "--fault: 'x' is malformed", "fix: write NODE:nan or NODE:outlier=LENGTH"),
     ("learn --fault 9:nan", "there is no node 9", "fix: name 0 to 1"),
     ("bench mpi --wire memfi", "there is no wire 'memfi'", "fix: use some of: memif"),
     ("bench mpi --sizes 8,large", "'large' is not a number of bytes", "fix: "),

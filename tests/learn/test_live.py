@@ -34,6 +34,19 @@ def test_a_node_that_most_refuse_most_of_the_time_is_named():
     assert made.notes() == [said]
 
 
+def test_advice_for_a_liar_comes_only_if_the_models_have_something_of_it():
+    def note(*judges: tuple[int, int]) -> str:
+        (text,) = board(4, {(judge, 3): of for judge, of in enumerate(judges)}).notes()
+        return text
+
+    advice = "to keep them out of the model"
+    assert "3 of 3 other nodes refused 100% of its slices" in note((0, 90), (0, 90), (0, 90))
+    assert advice not in note((0, 90), (0, 90), (0, 90))
+    assert advice in note((1, 999), (0, 999), (0, 999))
+    assert "refused 99% of its slices" in note((1, 999), (0, 999), (0, 999))
+    assert advice in note((90, 0), (0, 90), (0, 90))  # by the node that took all
+
+
 @pytest.mark.parametrize(
     "judged",
     [

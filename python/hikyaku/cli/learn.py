@@ -201,7 +201,8 @@ def _check_fault(text: str, nodes: int) -> None:
         match = re.fullmatch(r"(\d+):(nan|outlier=.+)", each.strip())
         if not match:
             raise HikyakuError(
-                f"--fault: '{each}' is malformed", "give a list such as 3:nan,5:outlier=50"
+                f"--fault: '{each}' is malformed",
+                "write NODE:nan or NODE:outlier=LENGTH, such as 3:nan,5:outlier=50",
             )
         if int(match[1]) >= nodes:
             raise HikyakuError(f"--fault: there is no node {match[1]}", f"name 0 to {nodes - 1}")
@@ -285,7 +286,9 @@ def _learn(o: dict) -> None:
     board = Board(plan.nodes, title, trims=o["merge"] == "trimmed" and plan.nodes >= 4)
     outcome = _train(plan, launch, out.resolve(), board, console)
     x, y = outcome.scaling.x(plan.data.x), outcome.scaling.y(plan.data.y)
-    node, losses = result.best_node(plan.model, outcome.w, x, y)
+    losses = [plan.model.loss(each, x, y) for each in outcome.w]
+    node, among = result.best_node(losses, board.faulty())
+    best_of = f"{among} that others accept" if among < plan.nodes else f"{among}"
     measure, value = result.quality(plan.model, outcome.w[node], outcome.scaling, plan.data)
     ends = [line for line in outcome.lines if line["event"] == "end"]
     seconds = max(line["time"] for line in ends)
@@ -317,7 +320,7 @@ def _learn(o: dict) -> None:
     console.print(
         f"ended after {seconds:.2f} s: {why}\n"
         f"loss on all {plan.data.rows} rows {losses[node]:.6g} (node {node}'s model, the best of "
-        f"{plan.nodes}), {measure} {value:.4f}\n"
+        f"{best_of}), {measure} {value:.4f}\n"
         f"sent {summary['messages']} messages, {summary['bytes'] / 1e6:.2f} MB; "
         f"{summary['drops']} dropped (later ones replace them), {summary['rejects']} refused\n"
         f"wrote {out / 'model.npz'}, {out / 'learn.jsonl'}, {out / 'learn.png'}"

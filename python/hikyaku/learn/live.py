@@ -81,14 +81,15 @@ class Board:
         found = []
         for peer in self.faulty():
             against = self._against(peer)
-            share = sum(f for _, f in against) / sum(t + f for t, f in against)
+            refused, came = sum(f for _, f in against), sum(t + f for t, f in against)
+            share = f"{100 * refused // came}%"  # rounded down: 100 % only if all were refused
             if len(self.last) == 2:
-                text = f"node {1 - peer} refused {share:.0%} of node {peer}'s slices: one of the "
+                text = f"node {1 - peer} refused {share} of node {peer}'s slices: one of the "
                 text += "two has false parameters"
             else:
                 text = f"node {peer} sent false parameters: {len(against)} of "
-                text += f"{len(self.last) - 1} other nodes refused {share:.0%} of its slices"
-                if not self.trims:
+                text += f"{len(self.last) - 1} other nodes refused {share} of its slices"
+                if not self.trims and any(taken for taken, _ in self.judged[peer].values()):
                     text += "; to keep them out of the model: --merge trimmed, with 4 nodes or more"
             found.append(text)
         return found

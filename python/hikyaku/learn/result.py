@@ -16,12 +16,12 @@ from .native import Model
 VERSION = 1
 
 
-def best_node(model: Model, w: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[int, list[float]]:
-    """The node with the lowest loss on all rows, and the loss of each node. This excludes nodes
-    with wrong parameters, and late ones."""
-    losses = [model.loss(each, x, y) for each in w]
-    finite = [loss if np.isfinite(loss) else np.inf for loss in losses]
-    return int(np.argmin(finite)), losses
+def best_node(losses: list[float], faulty: list[int]) -> tuple[int, int]:
+    """The node with the lowest of @losses, and among how many. @faulty: nodes whose parameters
+    others refused; they do not count, unless they are all nodes."""
+    all_nodes = range(len(losses))
+    nodes = [node for node in all_nodes if node not in faulty] or list(all_nodes)
+    return min(nodes, key=lambda n: losses[n] if np.isfinite(losses[n]) else np.inf), len(nodes)
 
 
 def predict(model: Model, w: np.ndarray, scaling: Scaling, x: np.ndarray) -> np.ndarray:
