@@ -54,6 +54,11 @@ def built(relative: str) -> Path:
     return path
 
 
+def library() -> Path:
+    """libhikyaku, which an installation has beside the directory of everything else."""
+    return ROOT.parent / "libhikyaku.so.0" if INSTALLED else built("src/libhikyaku.so")
+
+
 def digest(text: str, length: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 

@@ -30,6 +30,7 @@ from types import TracebackType
 import numpy as np
 from mpi4py import MPI
 
+from .checkout import built
 from .errors import HikyakuError
 from .native import load
 
@@ -69,7 +70,7 @@ def _library() -> ctypes.CDLL:
         "error": (c_char_p, ()),
         "refuse_next": (None, (c_char_p,)),
     }
-    return load("systems/halo/libhk_halo.so.0", "hk_halo_", calls)
+    return load(built("systems/halo/libhk_halo.so.0"), "hk_halo_", calls)
 
 
 def _checked(rc: int) -> int:

@@ -3,8 +3,7 @@
 
 import ctypes
 from collections.abc import Mapping, Sequence
-
-from .checkout import built
+from pathlib import Path
 
 # By name, without the prefix of the library: the result, and the arguments.
 Calls = Mapping[str, tuple[type | None, Sequence[type]]]
@@ -19,9 +18,9 @@ class Error(ctypes.Structure):
         return self.text.decode(errors="replace")
 
 
-def load(relative: str, prefix: str, calls: Calls) -> ctypes.CDLL:
-    """The built library @relative, with the types of its @calls."""
-    library = ctypes.CDLL(str(built(relative)))
+def load(path: Path, prefix: str, calls: Calls) -> ctypes.CDLL:
+    """The library @path, with the types of its @calls."""
+    library = ctypes.CDLL(str(path))
     for name, (result, arguments) in calls.items():
         call = getattr(library, prefix + name)
         call.restype, call.argtypes = result, arguments

@@ -40,6 +40,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from .checkout import built
 from .errors import HikyakuError
 from .native import Error, load
 
@@ -127,7 +128,7 @@ def _library() -> ctypes.CDLL:
         "pick": (c_int, [c_void_p]),
         "stats_json": (c_int, [c_void_p, c_char_p, c_size_t]),
     }
-    return load("systems/rtc/libhk_rtc.so.0", "hk_rtc_", calls)
+    return load(built("systems/rtc/libhk_rtc.so.0"), "hk_rtc_", calls)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,26 @@ def test_text_has_a_line_for_each_finding(hikyaku):
     assert re.search(r"DPDK 2[24]\.11", done.stdout)
 
 
+def test_the_port_that_ranks_choose(get_lab, hikyaku):
+    """On a node of a lab, which has no NIC."""
+    node = get_lab(2, "udp", 1).topology.nodes[0]
+    done = execute(
+        ["ip", "netns", "exec", node.netns, *hikyaku, "doctor", "--json"], code=None, timeout=120
+    )
+    texts = [f["text"] for f in json.loads(done.stdout)["findings"]]
+    assert "without a named port, ranks take udp:addr=ctl0" in texts
+
+
+def test_a_library_that_cannot_be_loaded(tmp_path, monkeypatch):
+    broken = tmp_path / "libhikyaku.so"
+    broken.write_text("no library")
+    monkeypatch.setattr(doctor.network, "library", lambda: broken)
+    (found,) = doctor.port_auto()
+    assert found.state == "missing"
+    assert str(broken) in found.text
+    assert found.fix == "make"
+
+
 def nic(sys: Path, name: str, **files: str) -> Path:
     """A simulated interface in a directory like /sys. @files: its files. `driver` and `pci` become
     links, as the kernel's are."""

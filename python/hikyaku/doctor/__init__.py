@@ -18,7 +18,7 @@ from collections.abc import Callable
 from .finding import MISSING, OK, WARN, Finding, Findings
 from .leftovers import daemons, tagger
 from .machine import cpu, memory, permissions, realtime
-from .network import interfaces, labs, xdp_programs
+from .network import interfaces, labs, port_auto, xdp_programs
 from .sharing import port as shared_port
 from .sharing import shared_ports
 from .software import dpdk, open_mpi, programs, python
@@ -36,6 +36,7 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
     permissions,
     realtime,
     interfaces,
+    port_auto,
     xdp_programs,
     shared_ports,
     daemons,

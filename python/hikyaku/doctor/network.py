@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Network interfaces and how each can be used, XDP programs on them, labs."""
 
+import ctypes
 import json
 import shutil
 from pathlib import Path
 
+from .. import native
 from ..called import as_root
-from ..checkout import CHECKOUT_ID
+from ..checkout import CHECKOUT_ID, library
 from ..errors import HikyakuError
 from ..lab import KnownLab, Lab, all_names, lab_id, network, other_labs
 from ..process import run
-from .finding import OK, WARN, Finding, Findings, text_of
+from .finding import MISSING, OK, WARN, Finding, Findings, text_of
 
 _ZERO_COPY = {"i40e", "ice", "ixgbe", "igc", "igb", "mlx5_core", "stmmac", "nfp"}
 _NATIVE = {
@@ -107,6 +109,40 @@ def interfaces(sys: Path = Path("/sys"), addresses: list[dict] | None = None) ->
     vfio = sys / "bus/pci/drivers/vfio-pci"
     for device in sorted(vfio.glob("*:*:*.*")) if vfio.is_dir() else []:
         yield Finding("interfaces", OK, f"{device.name}: bound to vfio-pci; port pci:{device.name}")
+
+
+class _Lists(ctypes.Structure):
+    """struct hk_auto_config (src/port/auto.h)."""
+
+    _fields_ = (("include", ctypes.c_char_p), ("exclude", ctypes.c_char_p))
+
+
+_CALLS = {
+    "port_auto": (
+        ctypes.c_int,
+        [ctypes.POINTER(_Lists), ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(native.Error)],
+    )
+}
+
+
+def port_auto() -> Findings:
+    """The port that ranks of this machine choose, without lists of interfaces."""
+    try:
+        choose = native.load(library(), "hk_", _CALLS).hk_port_auto
+    except HikyakuError as error:
+        yield Finding("interfaces", MISSING, error.what, error.fix)
+        return
+    except OSError as error:  # some of its packages are missing
+        yield Finding("interfaces", MISSING, f"libhikyaku does not load: {error}", "make")
+        return
+    chosen, error = ctypes.create_string_buffer(512), native.Error()
+    if choose(_Lists(), chosen, len(chosen), error) == 0:
+        ports = chosen.value.decode()
+        optional = "; the one with ? only if it opens" if "?" in ports else ""
+        yield Finding("interfaces", OK, f"without a named port, ranks take {ports}{optional}")
+    else:
+        said = HikyakuError.said(str(error))
+        yield Finding("interfaces", WARN, f"ranks that name no port: {said.what}", said.fix)
 
 
 # The program of hikyaku-helper (src/helper/xdp.bpf.c). It goes with the last rank.

@@ -25,6 +25,7 @@ from functools import cache
 
 import numpy as np
 
+from ..checkout import built
 from ..errors import HikyakuError
 from ..native import Error, load
 
@@ -139,7 +140,7 @@ def _library() -> ctypes.CDLL:
         "loss": (c_double, [model, c_void_p, data, c_void_p]),
         "local": (c_int, [*local, POINTER(_Result), POINTER(Error)]),
     }
-    return load("systems/learn/libhk_learn.so", "hk_learn_", calls)
+    return load(built("systems/learn/libhk_learn.so"), "hk_learn_", calls)
 
 
 def _data(x: np.ndarray, y: np.ndarray) -> _Data:
