@@ -409,6 +409,10 @@ uint16_t hk_port_wire_frame_max(const char *set_spec);
  * pairs of endpoints have their sockets. */
 bool hk_port_spec_is_wire_set(const char *spec);
 
+/* Returns whether a process may have several ports of this spec: UDP sockets whose port number is
+ * free. Each is a flow of its own, which a network may send another way. */
+bool hk_port_spec_repeats(const char *spec);
+
 /* Checks that the directory of the wire set @set_spec exists, and that this process may create
  * files in it. Returns 0, or a negative errno with a sentence. */
 int hk_port_wire_set_check(const char *set_spec, struct hk_error *err);

@@ -408,3 +408,10 @@ int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err)
 	strcpy(spec->device, rest);
 	return 0;
 }
+
+bool hk_port_spec_repeats(const char *spec)
+{
+	struct hk_spec s;
+
+	return hk_spec_parse(spec, &s, NULL) == 0 && s.kind == HK_SPEC_UDP && s.udp_port == 0;
+}

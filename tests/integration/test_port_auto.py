@@ -104,6 +104,25 @@ def test_a_network_that_does_not_carry_our_frames(run, mark):
     assert said == (mark == "")
 
 
+def test_several_flows(run):
+    """Both carry bulk, and one that delivers nothing is left out."""
+    mca = {"btl_hikyaku_port": "udp:addr=tcp0+udp:addr=tcp0", "btl_hikyaku_verbose": "5"}
+    result = run(ROUTED, "rma_random --rounds 8", mca=mca)
+    assert_passed(result, "rma_random --rounds 8")
+    assert all(frames_by_path(result.stderr))
+    mca = {"btl_hikyaku_port": "udp:addr=tcp0;faults=drop=1+udp:addr=tcp0"}
+    result = run(ROUTED, "rma_random --rounds 8", mca=mca)
+    assert_passed(result, "rma_random --rounds 8")
+    assert "port 0 (udp:addr=tcp0;faults=drop=1) delivers nothing" in result.stderr
+
+
+@pytest.mark.parametrize("port", ["udp:addr=tcp0,port=7007", "af_packet:iface=tcp0"])
+def test_what_cannot_be_repeated(run, port):
+    result = run(UDP, COMMAND, mca={"btl_hikyaku_port": f"{port}+{port}"})
+    assert result.returncode != 0
+    assert f"names {port} twice; fix: " in result.stderr
+
+
 def test_nodes_in_different_networks(run):
     """Their Ethernet frames cannot reach each other, so none is sent."""
     mca = {"btl_hikyaku_port": BOTH, "btl_hikyaku_verbose": "5"}

@@ -54,7 +54,7 @@ static int check(unsigned i, struct hk_error *err)
 				    "btl_hikyaku_port: %s is a set of wires, which cannot be "
 				    "optional; fix: leave out the ?",
 				    hk_btl.path[i]);
-	for (unsigned k = 0; k < i; k++)
+	for (unsigned k = 0; k < i && !hk_port_spec_repeats(hk_btl.path[i]); k++)
 		if (strcmp(hk_btl.path[i], hk_btl.path[k]) == 0)
 			return hk_error_set(err, -EINVAL,
 					    "btl_hikyaku_port names %s twice; fix: name each port "
