@@ -68,7 +68,7 @@ TYPOS = [
     ("tag run", "Missing argument 'COMMAND...'", USAGE),
     ("tag decode zz", "zz is not a tag", "fix: docs/tag.md"),
     ("reach -p af_xdp:iface=eth1 a", "give two nodes", USAGE),
-    ("reach -p memif:dir=/x a b", "there is no network to try", "fix: give af_xdp"),
+    ("reach -p memif:dir=/x a b", "there is no network to try", "fix: give udp:addr="),
     ("learn --model forest", "'forest' is not one of", "'linear'"),
     ("learn --data /no/file.csv", "/no/file.csv does not exist", "fix: give --data"),
     ("learn --data /", "the data / is not a file", "fix: give --data"),
