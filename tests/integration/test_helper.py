@@ -45,11 +45,24 @@ def exec_in(netns: str, *argv: str) -> subprocess.Popen:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def is_there(netns: str) -> bool:
+    """A helper, or what the kernel has not removed of one that has ended."""
+    return "@hikyaku-helper" in process.run(["ip", "netns", "exec", netns, "cat", "/proc/net/unix"])
+
+
+def start_helper(netns: str) -> subprocess.Popen:
+    """One of root's, which stays. One that the ranks of a former test have started ends first: it
+    may have no rights."""
+    process.wait_until("the former helper to end", lambda: not is_there(netns), 30)
+    helper = exec_in(netns, str(built("src/helper/hikyaku-helper")))
+    process.wait_until("the helper to listen", lambda: is_there(netns), 30)
+    return helper
+
+
 @pytest.fixture
 def helpers(get_lab) -> Iterator[None]:
-    """One of root's on each node, which stays."""
-    nodes = get_lab(2, "veth", 2).topology.nodes
-    running = [exec_in(node.netns, str(built("src/helper/hikyaku-helper"))) for node in nodes]
+    """On each node."""
+    running = [start_helper(node.netns) for node in get_lab(2, "veth", 2).topology.nodes]
     yield
     for each in running:
         assert each.poll() is None
@@ -128,7 +141,7 @@ def test_a_helper_outlives_the_job_that_started_it(get_lab, program):
 def test_a_helper_that_ends_under_a_job(get_lab, program):
     """The ranks learn of it when they miss an answer."""
     lab: Lab = get_lab(2, "veth", 2)
-    helper = exec_in(lab.topology.nodes[1].netns, str(built("src/helper/hikyaku-helper")))
+    helper = start_helper(lab.topology.nodes[1].netns)
     with endless_job(lab, program, 2, "hk0", btl_hikyaku_peer_timeout_ms="1500") as job:
         helper.terminate()
         helper.wait(timeout=20)
