@@ -186,10 +186,15 @@ static int open_ports(struct hk_worker_config *cfg, struct hk_port **port, struc
 
 		path_carries(cfg, l->frame_max, false, l->link_mbps, l->classes);
 	} else {
-		for (unsigned i = 0; rc == 0 && i < hk_btl.path_count; i += rc == 0) {
+		for (unsigned i = 0; rc == 0 && i < hk_btl.path_count;) {
 			rc = open_port(cfg, hk_btl.path[i], &port[i], err);
-			if (rc && hk_btl_port_list_leave_out(i, err->text))
-				rc = 0, i--;
+			if (rc == 0) {
+				i++;
+			} else if (hk_btl_port_list_leave_out(i, err->text)) {
+				hk_port_close(port[i]);
+				port[i] = NULL;
+				rc = 0;
+			}
 		}
 	}
 	return rc;
