@@ -56,7 +56,7 @@ def built(relative: str) -> Path:
 
 def library() -> Path:
     """libhikyaku, which an installation has beside the directory of everything else."""
-    return ROOT.parent / "libhikyaku.so.0" if INSTALLED else built("src/libhikyaku.so")
+    return ROOT.parent / "libhikyaku.so.0" if INSTALLED else build_dir() / "src" / "libhikyaku.so"
 
 
 def digest(text: str, length: int) -> str:

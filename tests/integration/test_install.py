@@ -234,6 +234,8 @@ def test_installed_doctor_needs_no_build_tools(prefix, tmp_path):
     software = [f for f in findings if f["area"] in ("programs", "DPDK", "Open MPI")]
     assert {f["area"] for f in software} == {"programs", "DPDK", "Open MPI"}
     assert [f for f in software if f["state"] != "ok"] == []
+    # the installed library says what ranks choose
+    assert any(f["text"].startswith(("without a named port", "ranks that")) for f in findings)
 
 
 def listings(page: str) -> list[str]:
