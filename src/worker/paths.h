@@ -52,16 +52,19 @@ const struct hk_tx_path *hk_path_for_reply(const struct hk_worker *w, const stru
 /* Reports pauses to the application. */
 void hk_paths_report(struct hk_worker *w);
 
-/* How the next frame to @p leaves. @bulk: it belongs to a transfer of bulk; @of_several: it brings
- * data, and is not the only frame that does. */
+/* A path of bulk has what takes more frames than these. Fewer are slower by UDP sockets. */
+#define HK_FEW_FRAMES 4
+
+/* How the next frame to @p leaves. @bulk: it belongs to a transfer of bulk; @of_many: it is one of
+ * more than HK_FEW_FRAMES that bring data. */
 static inline struct hk_tx_route hk_tx_route(struct hk_worker *w, hk_peer p, bool bulk,
-					     bool of_several, uint64_t now)
+					     bool of_many, uint64_t now)
 {
 	const struct hk_peer_tx *tx = &w->peer[p].tx;
 	uint16_t txq = bulk ? tx->bulk_txq : tx->txq;
 
 	if (HK_UNLIKELY(tx->paths != NULL)) {
-		unsigned i = hk_path_pick(w, p, tx->paths->bulk ? of_several : bulk, now);
+		unsigned i = hk_path_pick(w, p, tx->paths->bulk ? of_many : bulk, now);
 
 		return (struct hk_tx_route){tx->paths->path[i].eth, tx->paths->path[i].txq,
 					    (uint8_t)i};

@@ -72,7 +72,7 @@ static bool put_frame(struct hk_worker *w, struct hk_op *op, uint64_t now)
 	uint16_t len = (uint16_t)HK_MIN(op->len - op->sent, w->frame_payload);
 	struct hk_tx_route route = hk_tx_route(w, op->peer,
 					       !peer->tx.paths || op->len >= w->cfg.stripe_min,
-					       op->len > w->frame_payload, now);
+					       op->len > HK_FEW_FRAMES * w->frame_payload, now);
 	struct hk_packet pkt = {
 		.len = HK_WIRE_PUT_LEN + len, .type = HK_WIRE_PUT, .path = route.path};
 	size_t bytes = HK_WIRE_PUT_OVERHEAD;

@@ -190,7 +190,7 @@ static inline bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t 
 {
 	struct hk_buf_note *note = hk_note(b);
 	const struct hk_worker_peer *peer = &w->peer[p];
-	struct hk_tx_route route = hk_tx_route(w, p, note->bulk, note->frags > 1, now);
+	struct hk_tx_route route = hk_tx_route(w, p, note->bulk, note->frags > HK_FEW_FRAMES, now);
 	struct hk_txq *q = w->txq[route.txq];
 	struct hk_packet pkt = {
 		.token = (uintptr_t)b,

@@ -90,19 +90,21 @@ TEST(what_is_short_stays_together)
 	close_paths();
 }
 
-static void long_message(void)
+static void message_of(unsigned frames)
 {
-	hk_buf *b[4];
-	size_t len[4] = {8000, 8000, 8000, 8000};
+	hk_buf *b[16];
+	size_t len[16];
 	unsigned before = end[B].messages;
 
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < frames; i++) {
 		CHECK((b[i] = hk_worker_alloc(end[A].w)) != NULL);
-	CHECK(hk_worker_sendv(end[A].w, end[A].peer, AM, b, len, 4) >= 0);
+		len[i] = 8000;
+	}
+	CHECK(hk_worker_sendv(end[A].w, end[A].peer, AM, b, len, frames) >= 0);
 	UNTIL(end[B].messages > before);
 }
 
-/* Transfers of several frames go by the path of bulk, and nothing else does. */
+/* Transfers of many frames go by the path of bulk, and nothing else does. */
 TEST(bulk_has_a_path_of_its_own)
 {
 	bulk_apart = true;
@@ -111,15 +113,16 @@ TEST(bulk_has_a_path_of_its_own)
 	uint64_t alone = path(A, 1)->bytes;
 
 	CHECK_EQ(alone, BYTES);
-	long_message();
-	CHECK_EQ(path(A, 1)->bytes - alone, 4 * 8000);
+	message_of(HK_FEW_FRAMES + 1);
+	CHECK_EQ(path(A, 1)->bytes - alone, (HK_FEW_FRAMES + 1) * 8000);
 	CHECK_EQ(path(A, 0)->bytes, 0);
+	message_of(HK_FEW_FRAMES);
 	for (unsigned i = 0; i < 50; i++) {
 		put_bytes(4096);
 		message(A);
 	}
-	UNTIL(end[B].messages == 51);
-	CHECK_EQ(path(A, 1)->bytes - alone, 4 * 8000);
+	UNTIL(end[B].messages == 52);
+	CHECK_EQ(path(A, 1)->bytes - alone, (HK_FEW_FRAMES + 1) * 8000);
 	close_paths();
 	bulk_apart = false;
 }
