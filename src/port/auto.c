@@ -3,6 +3,7 @@
  * port/auto.c: see port/auto.h.
  */
 #include "port/auto.h"
+#include "port/helper.h"
 #include "port/internal.h"
 
 #include <arpa/inet.h>
@@ -195,7 +196,7 @@ int hk_port_auto(const struct hk_auto_config *cfg, char *list, size_t len, struc
 	freeifaddrs(there);
 	if (rc)
 		return rc;
-	if (it->nic)
+	if (it->nic && hk_helper_runs())
 		snprintf(list, len, "af_xdp:iface=%s?+udp:addr=%s", it->name, it->name);
 	else
 		snprintf(list, len, "udp:addr=%s", it->name);

@@ -3,8 +3,10 @@
  * port/auto.h: chooses the port of a process for which nobody has named one.
  *
  * It is a UDP socket, which needs no rights and which any network of IP carries. On a NIC, an
- * AF_XDP port of the same interface goes before it, for what is short. It is optional (a `?` ends
- * its spec): it needs rights. Between nodes in different networks of IP it is not used.
+ * AF_XDP port of the same interface goes before it, for what is short, if a hikyaku-helper runs.
+ * The administrator has started that. Nobody who only runs a program shall attach an XDP program:
+ * many drivers take the link down for that. The port is optional (a `?` ends its spec), since the
+ * helper may refuse it. Between nodes in different networks of IP it is not used.
  */
 #ifndef HK_PORT_AUTO_H
 #define HK_PORT_AUTO_H

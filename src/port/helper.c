@@ -124,6 +124,16 @@ static int connect_once(const char *who, struct hk_error *err)
 	return fd;
 }
 
+bool hk_helper_runs(void)
+{
+	struct hk_error err;
+	int fd = connect_once("auto", &err);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
 int hk_helper_connect(const char *who, int64_t deadline, struct hk_error *err)
 {
 	for (;;) {

@@ -125,6 +125,9 @@ static inline uint32_t hk_umem_chunks(uint32_t sharers)
  * begins with @who. */
 int hk_helper_connect(const char *who, int64_t deadline, struct hk_error *err);
 
+/* Returns whether a helper that we believe runs in this network namespace. It starts none. */
+bool hk_helper_runs(void);
+
 /* Sends @request and waits for the answer until @deadline. @fd: HK_HELPER_FDS descriptors, which
  * the caller closes; NULL: the answer has none. Returns 0, or a negative errno with a sentence.
  * -EAGAIN: the helper asks to try again. -ECONNRESET: it has ended; another one can be started. */

@@ -51,7 +51,7 @@ static void reg_port(void)
 		"The port: af_xdp:iface=NAME, af_packet:iface=NAME, udp:addr=NAME, pci:ADDRESS or "
 		"memif:dir=DIR; {local_rank} and {rank} are replaced. Several ports, with + "
 		"between them, share long messages. auto (the default): a UDP socket, and on a NIC "
-		"AF_XDP if it is permitted. See docs/ports.md",
+		"AF_XDP if hikyaku-helper runs. See docs/ports.md",
 		OPAL_INFO_LVL_1, &p->port);
 	reg_string("if_include",
 		   "With port auto: choose among these interfaces, by names and networks, such as "

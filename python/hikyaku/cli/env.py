@@ -11,9 +11,9 @@ import click
 def env() -> None:
     """Print the settings to use Hikyaku's BTL from any shell.
 
-    Without a port, each rank chooses one: a UDP socket, and on a NIC AF_XDP before it if that is
-    permitted (docs/ports.md, auto). mpirun hands Open MPI's settings on to the other nodes. The
-    files that they name must be at the same path on every node.
+    Without a port, each rank chooses one: a UDP socket, and on a NIC AF_XDP before it if
+    hikyaku-helper runs (docs/ports.md, auto). mpirun hands Open MPI's settings on to the other
+    nodes. The files that they name must be at the same path on every node.
 
     pkg-config finds the modules hikyaku, hk_halo, hk_halo_fortran and hk_rtc.
     $HIKYAKU_PROMOTER is a library to preload: it turns messages that a program repeats into puts.
