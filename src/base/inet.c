@@ -58,8 +58,7 @@ static bool parse(const char *text, union hk_inet_addr *at)
 	return inet_pton(AF_INET, text, &at->v4.sin_addr) == 1;
 }
 
-/* The address of an entry, if it is of @family. */
-static bool address(const struct ifaddrs *i, int family, union hk_inet_addr *at)
+bool hk_inet_entry(const struct ifaddrs *i, int family, union hk_inet_addr *at)
 {
 	*at = (union hk_inet_addr){0};
 	if (!i->ifa_addr || i->ifa_addr->sa_family != family)
@@ -77,7 +76,7 @@ static bool find(const struct ifaddrs *all, const char *text, const union hk_ine
 		char other[INET6_ADDRSTRLEN];
 		size_t used = strlen(have);
 
-		if (!address(i, family, &at))
+		if (!hk_inet_entry(i, family, &at))
 			continue;
 		if (ip ? same_ip(ip, &at) : strcmp(text, i->ifa_name) == 0) {
 			out->at = at;

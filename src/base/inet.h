@@ -7,7 +7,9 @@
 
 #include "hikyaku/error.h"
 
+#include <ifaddrs.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 
 /* An address with a port. */
 union hk_inet_addr {
@@ -31,6 +33,10 @@ struct hk_inet_local {
  * AF_INET6, or AF_UNSPEC for either, IPv4 first. Link-local addresses of IPv6 do not count.
  * -EADDRNOTAVAIL: there is no such; the error names those that there are. */
 int hk_inet_local(const char *text, int family, struct hk_inet_local *out, struct hk_error *err);
+
+/* Takes the address of @i, an entry of getifaddrs(3), if it is of @family. Link-local addresses of
+ * IPv6 do not count. */
+bool hk_inet_entry(const struct ifaddrs *i, int family, union hk_inet_addr *at);
 
 /* Asks for socket buffers of @bytes. More than net.core.rmem_max needs cap_net_admin; without it
  * the limit holds. */

@@ -8,7 +8,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,14 +138,9 @@ static bool usable(const struct ifaddrs *i)
 {
 	const unsigned want = IFF_UP | IFF_RUNNING;
 
-	if (!i->ifa_addr || (i->ifa_flags & want) != want ||
-	    i->ifa_flags & (IFF_LOOPBACK | IFF_POINTOPOINT) ||
-	    strlen(i->ifa_name) >= sizeof(((struct hk_auto_interface *)0)->name))
-		return false;
-	if (i->ifa_addr->sa_family == AF_INET)
-		return true;
-	return i->ifa_addr->sa_family == AF_INET6 &&
-	       !IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)i->ifa_addr)->sin6_addr);
+	return (i->ifa_flags & want) == want &&
+	       !(i->ifa_flags & (IFF_LOOPBACK | IFF_POINTOPOINT)) &&
+	       strlen(i->ifa_name) < sizeof(((struct hk_auto_interface *)0)->name);
 }
 
 static bool known(const struct hk_auto_interface *list, unsigned n, const char *name)
@@ -160,25 +154,24 @@ static bool known(const struct hk_auto_interface *list, unsigned n, const char *
 /* An interface has its first address of IPv4, or else of IPv6, as with udp:addr=NAME. */
 static unsigned read_interfaces(const struct ifaddrs *all, struct hk_auto_interface *list)
 {
+	static const int families[] = {AF_INET, AF_INET6};
 	unsigned n = 0;
 
-	for (int family = AF_INET;; family = AF_INET6) {
+	for (unsigned f = 0; f < HK_ARRAY_LEN(families); f++)
 		for (const struct ifaddrs *i = all; i && n < INTERFACES; i = i->ifa_next) {
-			if (!usable(i) || i->ifa_addr->sa_family != family ||
+			union hk_inet_addr at;
+
+			if (!usable(i) || !hk_inet_entry(i, families[f], &at) ||
 			    known(list, n, i->ifa_name))
 				continue;
 			struct hk_auto_interface *it = &list[n++];
 
-			memset(it, 0, sizeof(*it));
+			*it = (struct hk_auto_interface){.at = at};
 			strcpy(it->name, i->ifa_name);
-			memcpy(&it->at, i->ifa_addr,
-			       family == AF_INET ? sizeof(it->at.v4) : sizeof(it->at.v6));
 			it->nic = is_nic(it->name);
 			it->mbps = hk_netdev_link_mbps(it->name);
 		}
-		if (family == AF_INET6)
-			return n;
-	}
+	return n;
 }
 
 int hk_port_auto(const struct hk_auto_config *cfg, char *list, size_t len, struct hk_error *err)

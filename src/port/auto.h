@@ -31,8 +31,8 @@ struct hk_auto_interface {
 };
 
 /* Chooses one of @list: of those that @cfg permits a NIC before a virtual interface, then the
- * fastest, then the first. Interfaces that @cfg includes are not compared by kind. Errors: -EINVAL,
- * @cfg is malformed; -ENODEV, there is none, with the names of those that there are. */
+ * fastest, then the first. Errors: -EINVAL, @cfg is malformed; -ENODEV, there is none, with the
+ * names of those that there are. */
 int hk_auto_pick(const struct hk_auto_config *cfg, const struct hk_auto_interface *list, unsigned n,
 		 const struct hk_auto_interface **out, struct hk_error *err);
 

@@ -117,9 +117,7 @@ void hk_eal_runtime_dir_restore(struct hk_saved_env *before)
 
 static ino_t primary_ino; /* in a secondary: inode of its primary's `config` */
 
-/* Opens the primary's `config`, and sets *@alive if another process has locked it. Returns -1 with
- * errno if it cannot be opened. */
-static int open_config(const char *shared, bool *alive)
+int hk_eal_open_config(const char *shared, bool *alive)
 {
 	char path[PATH_MAX];
 	runtime_dir(shared, path, sizeof(path) - sizeof("/config"));
@@ -146,7 +144,7 @@ int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *e
 	while (rc == 0) {
 		struct config_head head = {0};
 		bool alive;
-		int fd = open_config(cfg->shared, &alive);
+		int fd = hk_eal_open_config(cfg->shared, &alive);
 		if (fd < 0 && errno == EACCES)
 			return hk_error_set(err, -EACCES,
 					    "the shared memory '%s' belongs to another user; "
@@ -192,7 +190,7 @@ bool hk_eal_same_primary_lives(const char *shared)
 {
 	struct stat st;
 	bool alive;
-	int fd = open_config(shared, &alive);
+	int fd = hk_eal_open_config(shared, &alive);
 	/* another primary may have started under the name: then it has another file */
 	alive = alive && fstat(fd, &st) == 0 && st.st_ino == primary_ino;
 	if (fd >= 0)
@@ -276,7 +274,7 @@ int hk_eal_remove_stale(const char *shared, const char *huge_dir, struct hk_erro
 	int rc = check_name(shared, err);
 	if (rc)
 		return rc;
-	int fd = open_config(shared, &alive);
+	int fd = hk_eal_open_config(shared, &alive);
 	if (fd >= 0)
 		close(fd);
 	if (alive)

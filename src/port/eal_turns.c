@@ -15,8 +15,6 @@
 #include "port/internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -30,11 +28,9 @@ static int lock = -1;
 static void wait_for_turn(void *shared)
 {
 	int64_t deadline = hk_clock_ms() + TURN_MS;
-	char path[PATH_MAX];
+	bool alive;
 
-	snprintf(path, sizeof(path), "%s/dpdk/%s/config", hk_eal_runtime_dir(),
-		 (const char *)shared);
-	lock = open(path, O_RDWR | O_CLOEXEC);
+	lock = hk_eal_open_config(shared, &alive);
 	while (lock >= 0 && flock(lock, LOCK_EX | LOCK_NB) != 0 && hk_clock_ms() < deadline)
 		hk_pause_1ms();
 }

@@ -49,6 +49,10 @@ int hk_eal_check_free_pages(const char *dir, unsigned long page, unsigned memory
  * DPDK version. */
 int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *err);
 
+/* Opens the primary's `config`, and sets *@alive if another process has locked it. Returns -1 with
+ * errno if it cannot be opened. */
+int hk_eal_open_config(const char *shared, bool *alive);
+
 /* In a secondary, around rte_eal_init(): see port/eal_turns.c. @shared is the same in both. */
 int hk_eal_turn_begin(const char *shared, struct hk_error *err);
 void hk_eal_turn_end(const char *shared);
