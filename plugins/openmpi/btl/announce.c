@@ -110,7 +110,7 @@ void hk_btl_announce_failure(const char *text)
 
 	hk_btl_error("%s", text);
 	/* Open MPI would go on, fail to reach the other nodes, and explain that at length. */
-	if (spans_nodes(job_value(HK_JOB_SIZE)) && !others_reach_other_nodes())
+	if (!hk_btl_job_is_on_one_node() && !others_reach_other_nodes())
 		hk_abort_job();
 	if (!mca_btl_hikyaku_component.param.announce || opal_process_info.my_local_rank != 0)
 		return;

@@ -128,9 +128,8 @@ static void choose_bulk(struct hk_candidate *c)
 	for (unsigned i = 0; i <= c->further; i++) {
 		int txq = i == 0 ? c->txq : c->path[i - 1].port;
 
-		if (!hk_btl.port[txq]->info.bulk)
-			continue;
-		c->bulk = good++ == 0 ? txq : c->bulk;
+		if (hk_btl.port[txq]->info.bulk && good++ == 0)
+			c->bulk = txq;
 	}
 	if (good == c->further + 1)
 		c->bulk = -1;
