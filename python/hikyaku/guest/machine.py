@@ -53,6 +53,8 @@ def command(machine: Machine, kernel: Kernel, directory: Path) -> list[str]:
         "panic=-1",
         "random.trust_cpu=on",
         "tsc=reliable",
+        # The check counts ticks in a time that a busy host can take away whole: the kernel panics.
+        "no_timer_check",
         f"hugepages={machine.huge_mb // 2}",
     ]
     if machine.iommu:
