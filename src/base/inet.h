@@ -23,6 +23,17 @@ static inline socklen_t hk_inet_len(const union hk_inet_addr *at)
 	return at->any.sa_family == AF_INET6 ? sizeof(at->v6) : sizeof(at->v4);
 }
 
+/* The bytes of an IPv4 or IPv6 address, and their number. */
+static inline const void *hk_inet_bytes(const struct sockaddr *a, unsigned *len)
+{
+	const void *any = a;
+
+	*len = a->sa_family == AF_INET6 ? 16 : 4;
+	return a->sa_family == AF_INET6
+		       ? (const void *)&((const struct sockaddr_in6 *)any)->sin6_addr
+		       : (const void *)&((const struct sockaddr_in *)any)->sin_addr;
+}
+
 struct hk_inet_local {
 	union hk_inet_addr at; /* port 0 */
 	char interface[16];    /* that has the address, without a label ("eth0:1") */

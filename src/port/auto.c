@@ -18,13 +18,6 @@
 /* ---- lists of interfaces --------------------------------------------------------------------- */
 
 /* The address of @at in the order of the network, and its length in bytes. */
-static const uint8_t *bytes_of(const union hk_inet_addr *at, unsigned *len)
-{
-	*len = at->any.sa_family == AF_INET6 ? 16 : 4;
-	return at->any.sa_family == AF_INET6 ? at->v6.sin6_addr.s6_addr
-					     : (const uint8_t *)&at->v4.sin_addr;
-}
-
 static bool in_network(const uint8_t *a, const uint8_t *net, unsigned bits)
 {
 	unsigned whole = bits / 8, rest = bits % 8;
@@ -55,7 +48,7 @@ static int names(const char *word, const struct hk_auto_interface *i, struct hk_
 			"\"%s\" is not a network; fix: write one such as 10.1.0.0/16, or "
 			"the name of an interface",
 			word);
-	const uint8_t *a = bytes_of(&i->at, &len);
+	const uint8_t *a = hk_inet_bytes(&i->at.any, &len);
 
 	return len == family_len && in_network(a, net, (unsigned)bits);
 }
@@ -190,7 +183,7 @@ int hk_port_auto(const struct hk_auto_config *cfg, char *list, size_t len, struc
 	if (rc)
 		return rc;
 	if (it->nic && hk_helper_runs())
-		snprintf(list, len, "af_xdp:iface=%s?+udp:addr=%s", it->name, it->name);
+		snprintf(list, len, "udp:addr=%s,xdp=1?+udp:addr=%s", it->name, it->name);
 	else
 		snprintf(list, len, "udp:addr=%s", it->name);
 	return 0;

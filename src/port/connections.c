@@ -5,6 +5,7 @@
  * AF_XDP takes the frames of an interface from the kernel, so such connections would stand still.
  * Those of mpirun's daemons do not need the default route: nodes without a gateway have none.
  */
+#include "base/inet.h"
 #include "port/internal.h"
 
 #include <arpa/inet.h>
@@ -16,24 +17,15 @@
 
 #define ESTABLISHED 0x01 /* of the column `st` in /proc/net/tcp */
 
-/* The bytes of an IPv4 or IPv6 address, in network order. */
-static const void *bytes_of(const struct sockaddr *a)
-{
-	const void *any = a;
-
-	return a->sa_family == AF_INET
-		       ? (const void *)&((const struct sockaddr_in *)any)->sin_addr
-		       : (const void *)&((const struct sockaddr_in6 *)any)->sin6_addr;
-}
-
 /* Writes an address to @out as the kernel prints it there: words of 32 bits in hexadecimal. */
 static void as_hex(const struct sockaddr *a, char out[33])
 {
 	uint32_t word[4];
-	unsigned words = a->sa_family == AF_INET ? 1 : 4;
+	unsigned len;
+	const void *bytes = hk_inet_bytes(a, &len);
 
-	memcpy(word, bytes_of(a), words * sizeof(*word));
-	for (unsigned i = 0; i < words; i++)
+	memcpy(word, bytes, len);
+	for (unsigned i = 0; i < len / 4; i++)
 		sprintf(out + (size_t)i * 8, "%08X", word[i]);
 }
 
@@ -65,7 +57,7 @@ bool hk_netdev_has_connection(const char *name, char at[HK_CONNECTION_LEN])
 	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
 		const struct sockaddr *a = i->ifa_addr;
 		char hex[33], text[INET6_ADDRSTRLEN] = "";
-		unsigned port = 0;
+		unsigned port = 0, len;
 
 		if (!a || strcmp(i->ifa_name, name) != 0 ||
 		    (a->sa_family != AF_INET && a->sa_family != AF_INET6))
@@ -73,7 +65,7 @@ bool hk_netdev_has_connection(const char *name, char at[HK_CONNECTION_LEN])
 		as_hex(a, hex);
 		found = has_connection(a->sa_family == AF_INET ? "/proc/net/tcp" : "/proc/net/tcp6",
 				       hex, &port);
-		(void)inet_ntop(a->sa_family, bytes_of(a), text, sizeof(text));
+		(void)inet_ntop(a->sa_family, hk_inet_bytes(a, &len), text, sizeof(text));
 		snprintf(at, HK_CONNECTION_LEN, "%s port %u", text, port);
 	}
 	freeifaddrs(all);

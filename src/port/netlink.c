@@ -27,6 +27,16 @@ uint32_t hk_netlink_u32(const struct rtattr *a)
 	return v;
 }
 
+void hk_netlink_add(struct nlmsghdr *req, unsigned short type, const void *data, unsigned len)
+{
+	struct rtattr a = {.rta_len = (unsigned short)RTA_LENGTH(len), .rta_type = type};
+	char *at = (char *)req + NLMSG_ALIGN(req->nlmsg_len);
+
+	memcpy(at, &a, sizeof(a));
+	memcpy(at + RTA_LENGTH(0), data, len);
+	req->nlmsg_len = (uint32_t)(NLMSG_ALIGN(req->nlmsg_len) + RTA_LENGTH(len));
+}
+
 ssize_t hk_netlink_request(const struct nlmsghdr *req, void *reply, size_t len)
 {
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);

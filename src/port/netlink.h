@@ -23,6 +23,9 @@ const struct rtattr *hk_netlink_attr(const struct rtattr *a, int len, unsigned s
 /* Returns an attribute's value; 0 for NULL or an attribute that is too short. */
 uint32_t hk_netlink_u32(const struct rtattr *a);
 
+/* Adds an attribute to @req, behind which the caller has space for it. */
+void hk_netlink_add(struct nlmsghdr *req, unsigned short type, const void *data, unsigned len);
+
 /* Sends @req and reads one reply. Returns its length, 0 for an acknowledgement, or a negative
  * errno. */
 ssize_t hk_netlink_request(const struct nlmsghdr *req, void *reply, size_t len);

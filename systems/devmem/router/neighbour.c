@@ -3,6 +3,7 @@
  * devmem/router/neighbour.c: the kernel's neighbour table, through rtnetlink(7).
  */
 #include "devmem/router/kernel.h"
+#include "port/netlink.h"
 
 #include <errno.h>
 #include <linux/neighbour.h>
@@ -21,16 +22,6 @@ struct request {
 		uint8_t bytes[128];
 	};
 };
-
-static void attribute(struct request *q, unsigned short type, const void *data, unsigned short len)
-{
-	struct rtattr a = {.rta_len = (unsigned short)RTA_LENGTH(len), .rta_type = type};
-	uint8_t *at = (uint8_t *)q + NLMSG_ALIGN(q->head.nlmsg_len);
-
-	memcpy(at, &a, sizeof(a));
-	memcpy(at + RTA_LENGTH(0), data, len);
-	q->head.nlmsg_len = (uint32_t)(NLMSG_ALIGN(q->head.nlmsg_len) + RTA_LENGTH(len));
-}
 
 int hk_router_netlink_open(struct hk_router_kernel *k, struct hk_error *err)
 {
@@ -64,8 +55,8 @@ int hk_router_netlink_add_address(struct hk_router_kernel *k, unsigned port,
 	} answer;
 	char text[HK_ADDRESS_TEXT];
 
-	attribute(&q, IFA_LOCAL, a->address, len);
-	attribute(&q, IFA_ADDRESS, a->address, len);
+	hk_netlink_add(&q.head, IFA_LOCAL, a->address, len);
+	hk_netlink_add(&q.head, IFA_ADDRESS, a->address, len);
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), code = 0;
 	if (fd < 0 || send(fd, &q, q.head.nlmsg_len, 0) < 0 ||
 	    recv(fd, &answer, sizeof(answer), 0) < (ssize_t)sizeof(answer.head) + 4)
@@ -92,7 +83,7 @@ void hk_router_kernel_resolve(struct hk_router_kernel *k, unsigned family, const
 					  .ndm_state = NUD_NONE,
 					  .ndm_flags = NTF_USE}};
 
-	attribute(&q, NDA_DST, address, family == 4 ? 4 : 16);
+	hk_netlink_add(&q.head, NDA_DST, address, family == 4 ? 4 : 16);
 	(void)!send(k->netlink, &q, q.head.nlmsg_len,
 		    0); /* a lost request is repeated with the next packet */
 }
