@@ -173,13 +173,27 @@ int hk_interface_set_queue(struct hk_interface *i, uint32_t queue, const struct 
 	return bpf_map_update_elem(map, &queue, to, BPF_ANY) == 0 ? 0 : -errno;
 }
 
-int hk_interface_claim(struct hk_interface *i, const struct hk_xdp_claim *claim, uint32_t slot)
+static int give(const struct bpf_map *map, const void *key, uint32_t slot)
 {
-	int map = bpf_map__fd(i->program->skel->maps.claims);
-
-	if (bpf_map_update_elem(map, claim, &slot, BPF_NOEXIST) == 0)
+	if (bpf_map_update_elem(bpf_map__fd(map), key, &slot, BPF_NOEXIST) == 0)
 		return 0;
 	return errno == EEXIST ? -EBUSY : errno == E2BIG ? -ENOSPC : -errno;
+}
+
+int hk_interface_claim(struct hk_interface *i, const struct hk_xdp_claim *claim, uint32_t slot)
+{
+	return give(i->program->skel->maps.claims, claim, slot);
+}
+
+int hk_interface_claim_datagrams(struct hk_interface *i, const struct hk_xdp_datagrams *what,
+				 uint32_t slot)
+{
+	return give(i->program->skel->maps.datagrams, what, slot);
+}
+
+void hk_interface_leave_datagrams(struct hk_interface *i, const struct hk_xdp_datagrams *what)
+{
+	(void)bpf_map_delete_elem(bpf_map__fd(i->program->skel->maps.datagrams), what);
 }
 
 unsigned hk_interface_unclaim(struct hk_interface *i, uint32_t slot)

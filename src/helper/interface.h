@@ -37,6 +37,11 @@ int hk_interface_set_queue(struct hk_interface *i, uint32_t queue, const struct 
 /* Gives the frames of @claim to @slot. -EBUSY: another has them; -ENOSPC. */
 int hk_interface_claim(struct hk_interface *i, const struct hk_xdp_claim *claim, uint32_t slot);
 
+/* The same for datagrams. */
+int hk_interface_claim_datagrams(struct hk_interface *i, const struct hk_xdp_datagrams *what,
+				 uint32_t slot);
+void hk_interface_leave_datagrams(struct hk_interface *i, const struct hk_xdp_datagrams *what);
+
 /* Ends all claims of @slot. Returns how many there were. */
 unsigned hk_interface_unclaim(struct hk_interface *i, uint32_t slot);
 

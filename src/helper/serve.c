@@ -7,9 +7,12 @@
  */
 #include "helper/serve.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/inet.h"
 #include "helper/policy.h"
 #include "helper/queue.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <pwd.h>
@@ -29,6 +32,8 @@ struct client {
 	int64_t silent_until;
 	struct hk_queue *queue; /* NULL: it has no socket yet */
 	uint32_t slot, take;
+	int udp; /* the socket whose datagrams it takes; -1: none */
+	struct hk_xdp_datagrams datagrams;
 };
 
 static struct client client[CLIENTS];
@@ -167,6 +172,12 @@ static void leave_frames(struct client *c)
 	struct hk_queue *q = c->queue;
 
 	q->frames.claims -= hk_interface_unclaim(q->interface, c->slot);
+	if (c->udp >= 0) {
+		hk_interface_leave_datagrams(q->interface, &c->datagrams);
+		close(c->udp);
+		c->udp = -1;
+		q->frames.datagrams--;
+	}
 	if (q->frames.ours == c->slot)
 		q->frames.ours = 0;
 	if (q->frames.all == c->slot)
@@ -248,6 +259,67 @@ static int claim(struct client *c, const struct hk_helper_request *r, struct hk_
 	return hk_interface_set_queue(q->interface, q->number, &q->frames);
 }
 
+/* Takes the address of the UDP socket @fd. It must be of this network namespace: in one of its own,
+ * a user can give a socket any address. -EINVAL: it is something else. */
+static int datagrams_of(int fd, struct hk_xdp_datagrams *what)
+{
+	int type = 0, protocol = 0;
+	uint64_t here = 0, there = 1;
+	union hk_inet_addr at = {0};
+	socklen_t type_len = sizeof(type), protocol_len = sizeof(protocol), at_len = sizeof(at);
+	socklen_t here_len = sizeof(here), there_len = sizeof(there);
+	int own = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool right = own >= 0 && fd >= 0 &&
+		     getsockopt(own, SOL_SOCKET, SO_NETNS_COOKIE, &here, &here_len) == 0 &&
+		     getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &there, &there_len) == 0 &&
+		     here == there && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) == 0 &&
+		     getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &protocol_len) == 0 &&
+		     type == SOCK_DGRAM && protocol == IPPROTO_UDP &&
+		     getsockname(fd, &at.any, &at_len) == 0;
+
+	if (own >= 0)
+		close(own);
+	if (right && at.any.sa_family == AF_INET) {
+		what->port = at.v4.sin_port;
+		what->address[10] = what->address[11] = 0xff; /* RFC 4291, 2.5.5.2 */
+		memcpy(what->address + 12, &at.v4.sin_addr, 4);
+		return at.v4.sin_port && at.v4.sin_addr.s_addr ? 0 : -EINVAL;
+	}
+	if (right && at.any.sa_family == AF_INET6) {
+		what->port = at.v6.sin6_port;
+		memcpy(what->address, &at.v6.sin6_addr, 16);
+		return at.v6.sin6_port && !IN6_IS_ADDR_UNSPECIFIED(&at.v6.sin6_addr) ? 0 : -EINVAL;
+	}
+	return -EINVAL;
+}
+
+/* @with: the socket; -1 afterwards if the client keeps it. */
+static int claim_datagrams(struct client *c, int *with, struct hk_error *err)
+{
+	struct hk_xdp_datagrams what = {0};
+
+	if (!c->queue || c->take != HK_HELPER_TAKE_CLAIMED || c->udp >= 0)
+		return hk_error_set(err, -EINVAL, "this socket claims no datagrams");
+	if (datagrams_of(*with, &what) != 0)
+		return hk_error_set(err, -EINVAL,
+				    "datagrams are for a UDP socket that has an address of this "
+				    "network namespace; fix: use Linux 5.14 or newer");
+	struct hk_queue *q = c->queue;
+
+	what.queue = q->number;
+	int rc = hk_interface_claim_datagrams(q->interface, &what, c->slot);
+
+	if (rc)
+		return hk_error_set(err, rc, "UDP port %u on %s: %s", ntohs(what.port),
+				    q->interface->name,
+				    rc == -EBUSY ? "another process has it" : strerror(-rc));
+	c->udp = *with;
+	c->datagrams = what;
+	*with = -1;
+	q->frames.datagrams++;
+	return hk_interface_set_queue(q->interface, q->number, &q->frames);
+}
+
 /* ---- clients --------------------------------------------------------------------------------- */
 
 static void drop(struct client *c)
@@ -269,23 +341,30 @@ static void drop(struct client *c)
 /* @fd: NULL or HK_HELPER_FDS descriptors. */
 static bool answer(const struct client *c, const struct hk_helper_reply *reply, const int *fd)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(HK_HELPER_FDS * sizeof(int))];
-	} control = {0};
+	union hk_descriptors control;
 	struct iovec part = {(void *)reply, sizeof(*reply)};
 	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
 
-	if (fd) {
-		m.msg_control = &control;
-		m.msg_controllen = sizeof(control);
-		*CMSG_FIRSTHDR(&m) = (struct cmsghdr){
-			.cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS,
-			.cmsg_len = CMSG_LEN(HK_HELPER_FDS * sizeof(int))};
-		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&m)), fd, HK_HELPER_FDS * sizeof(int));
-	}
+	if (fd)
+		hk_descriptors_add(&m, &control, fd, HK_HELPER_FDS);
 	return sendmsg(c->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(*reply);
+}
+
+/* Receives a request. @with: the descriptor that came with it, or -1. Returns its length. */
+static ssize_t receive(const struct client *c, struct hk_helper_request *r, int *with)
+{
+	union hk_descriptors control;
+	struct iovec part = {r, sizeof(*r)};
+	struct msghdr m = {.msg_iov = &part,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
+	ssize_t len = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
+
+	*with = -1;
+	if (len >= 0)
+		(void)hk_descriptors_take(&m, with, 1);
+	return len;
 }
 
 static void serve(struct client *c)
@@ -293,8 +372,8 @@ static void serve(struct client *c)
 	struct hk_helper_request r;
 	struct hk_helper_reply reply = {0};
 	struct hk_error err = {""};
-	int fd[HK_HELPER_FDS] = {-1, -1, -1};
-	ssize_t len = recv(c->fd, &r, sizeof(r), MSG_DONTWAIT | MSG_TRUNC);
+	int fd[HK_HELPER_FDS] = {-1, -1, -1}, with;
+	ssize_t len = receive(c, &r, &with);
 
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -311,8 +390,12 @@ static void serve(struct client *c)
 		reply.rc = open_socket(c, &r, &reply, fd, &err);
 	else if (r.op == HK_HELPER_CLAIM)
 		reply.rc = claim(c, &r, &err);
+	else if (r.op == HK_HELPER_CLAIM_DATAGRAMS)
+		reply.rc = claim_datagrams(c, &with, &err);
 	else
 		reply.rc = hk_error_set(&err, -EINVAL, "there is no request %u", r.op);
+	if (with >= 0)
+		close(with);
 	memcpy(reply.text, err.text, sizeof(reply.text));
 	bool gives = reply.rc == 0 && r.op == HK_HELPER_OPEN;
 	bool sent = answer(c, &reply, gives ? fd : NULL);
@@ -353,7 +436,7 @@ static void welcome(void)
 			close(fd);
 		return;
 	}
-	*c = (struct client){.fd = fd, .silent_until = hk_clock_ms() + SILENT_MS};
+	*c = (struct client){.fd = fd, .udp = -1, .silent_until = hk_clock_ms() + SILENT_MS};
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c->who, &len) != 0)
 		drop(c);
 }

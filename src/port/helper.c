@@ -155,10 +155,7 @@ int hk_helper_connect(const char *who, int64_t deadline, struct hk_error *err)
 static int receive(int helper, const char *who, struct hk_helper_reply *reply, int *fd,
 		   struct hk_error *err)
 {
-	union {
-		struct cmsghdr align;
-		char bytes[CMSG_SPACE(HK_HELPER_FDS * sizeof(int))];
-	} control;
+	union hk_descriptors control;
 	struct iovec part = {reply, sizeof(*reply)};
 	struct msghdr m = {.msg_iov = &part,
 			   .msg_iovlen = 1,
@@ -186,12 +183,23 @@ static int receive(int helper, const char *who, struct hk_helper_reply *reply, i
 			    who);
 }
 
-int hk_helper_ask(int helper, const char *who, const struct hk_helper_request *request,
+static bool ask(int helper, const struct hk_helper_request *request, int with)
+{
+	struct iovec part = {(void *)(uintptr_t)request, sizeof(*request)};
+	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+	union hk_descriptors control;
+
+	if (with >= 0)
+		hk_descriptors_add(&m, &control, &with, 1);
+	return sendmsg(helper, &m, MSG_NOSIGNAL) == (ssize_t)sizeof(*request);
+}
+
+int hk_helper_ask(int helper, const char *who, const struct hk_helper_request *request, int with,
 		  struct hk_helper_reply *reply, int *fd, int64_t deadline, struct hk_error *err)
 {
 	struct pollfd p = {.fd = helper, .events = POLLIN};
 
-	if (send(helper, request, sizeof(*request), MSG_NOSIGNAL) != (ssize_t)sizeof(*request))
+	if (!ask(helper, request, with))
 		return hk_error_set(err, -ECONNRESET, "%s: hikyaku-helper has ended", who);
 	for (;;) {
 		int64_t ms = deadline - hk_clock_ms();

@@ -38,7 +38,7 @@
 #include <sys/un.h>
 
 #define HK_HELPER_NAME    "hikyaku-helper" /* abstract name of the socket, and of the program */
-#define HK_HELPER_VERSION 1u
+#define HK_HELPER_VERSION 2u
 #define HK_HELPER_FDS     3 /* with the answer to HK_HELPER_OPEN, in this order: */
 enum { HK_HELPER_FD_SOCKET, HK_HELPER_FD_QUEUE, HK_HELPER_FD_MEMORY };
 
@@ -54,6 +54,10 @@ enum { HK_HELPER_FD_SOCKET, HK_HELPER_FD_QUEUE, HK_HELPER_FD_MEMORY };
 enum hk_helper_op {
 	HK_HELPER_OPEN = 1,  /* a socket on a queue. Answer: with HK_HELPER_FDS descriptors */
 	HK_HELPER_CLAIM = 2, /* frames for an endpoint of a job go to this client's socket */
+	/* So do datagrams of UDP for the address and port of the UDP socket that comes with the
+	 * request. Only who has the socket can take them, and the helper keeps it open, so that
+	 * nobody else gets its port. */
+	HK_HELPER_CLAIM_DATAGRAMS = 3,
 };
 
 /* Which frames a socket gets. */
@@ -128,10 +132,11 @@ int hk_helper_connect(const char *who, int64_t deadline, struct hk_error *err);
 /* Returns whether a helper that we believe runs in this network namespace. It starts none. */
 bool hk_helper_runs(void);
 
-/* Sends @request and waits for the answer until @deadline. @fd: HK_HELPER_FDS descriptors, which
- * the caller closes; NULL: the answer has none. Returns 0, or a negative errno with a sentence.
- * -EAGAIN: the helper asks to try again. -ECONNRESET: it has ended; another one can be started. */
-int hk_helper_ask(int helper, const char *who, const struct hk_helper_request *request,
+/* Sends @request, with the descriptor @with unless that is -1, and waits for the answer until
+ * @deadline. @fd: HK_HELPER_FDS descriptors, which the caller closes; NULL: the answer has none.
+ * Returns 0, or a negative errno with a sentence. -EAGAIN: the helper asks to try again.
+ * -ECONNRESET: it has ended; another one can be started. */
+int hk_helper_ask(int helper, const char *who, const struct hk_helper_request *request, int with,
 		  struct hk_helper_reply *reply, int *fd, int64_t deadline, struct hk_error *err);
 
 #endif

@@ -164,19 +164,20 @@ static void complete(struct hk_xsk *x)
 /* ---- in -------------------------------------------------------------------------------------- */
 
 /* Copies a received frame to @m. Both of its lengths come from the kernel. */
-static void copy_in(const struct hk_xsk *x, const struct xdp_desc *d, struct rte_mbuf *m)
+static bool copy_in(void *arg, const char *frame, uint32_t len, struct rte_mbuf *m)
 {
-	char *to = rte_pktmbuf_mtod(m, char *);
-	uint32_t len = HK_MIN(d->len, (uint32_t)rte_pktmbuf_tailroom(m));
-
-	memcpy(to, x->memory + d->addr, len);
+	(void)arg;
+	len = HK_MIN(len, (uint32_t)rte_pktmbuf_tailroom(m));
+	memcpy(rte_pktmbuf_mtod(m, char *), frame, len);
 	m->data_len = (uint16_t)len;
 	m->pkt_len = len;
+	return true;
 }
 
-uint16_t hk_xsk_rx(void *queue, struct rte_mbuf **m, uint16_t n)
+/* For each form of frames there is a copy of this function, without calls. */
+static inline __rte_always_inline uint16_t receive(struct hk_xsk *x, struct rte_mbuf **m,
+						   uint16_t n, hk_xsk_read *read, void *arg)
 {
-	struct hk_xsk *x = queue;
 	struct hk_xsk_ring *r = &x->rx;
 	const struct xdp_desc *entry = r->entry;
 	uint32_t at = atomic_load_explicit(r->consumer, memory_order_relaxed);
@@ -193,26 +194,48 @@ uint16_t hk_xsk_rx(void *queue, struct rte_mbuf **m, uint16_t n)
 	if (HK_UNLIKELY(rte_pktmbuf_alloc_bulk(x->pool, m, n) != 0))
 		return 0; /* they wait in the ring */
 	have_room(x, n);
+	unsigned good = 0;
+
 	for (unsigned i = 0; i < n; i++) {
 		const struct xdp_desc *d = &entry[at++ & (r->size - 1)];
 
-		copy_in(x, d, m[i]);
+		good += read(arg, x->memory + d->addr, d->len, m[good]);
 		x->hand[x->hand_count++] = (uint32_t)(d->addr / HK_CHUNK);
 	}
 	atomic_store_explicit(r->consumer, at, memory_order_release);
 	if (fill_is_low(x))
 		hk_xsk_fill(x);
-	return n;
+	if (HK_UNLIKELY(good < n))
+		rte_pktmbuf_free_bulk(m + good, n - good);
+	return (uint16_t)good;
+}
+
+uint16_t hk_xsk_rx(void *queue, struct rte_mbuf **m, uint16_t n)
+{
+	return receive(queue, m, n, copy_in, NULL);
+}
+
+uint16_t hk_xsk_receive(struct hk_xsk *x, struct rte_mbuf **m, uint16_t n, hk_xsk_read *read,
+			void *arg)
+{
+	return receive(x, m, n, read, arg);
 }
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-static void copy_out(const struct rte_mbuf *m, char *to)
+static uint32_t copy_out(void *arg, unsigned i, const struct rte_mbuf *m, char *to)
 {
+	uint32_t len = rte_pktmbuf_pkt_len(m);
+
+	(void)arg;
+	(void)i;
+	if (HK_UNLIKELY(len > HK_CHUNK_DATA))
+		return 0; /* larger than frame_max */
 	for (; m; m = m->next) {
 		memcpy(to, rte_pktmbuf_mtod(m, const char *), m->data_len);
 		to += m->data_len;
 	}
+	return len;
 }
 
 /* Has the kernel send what is in the ring. In copy mode each call moves some frames, and reports
@@ -237,9 +260,9 @@ static void kick(struct hk_xsk *x)
 	x->unsent = true;
 }
 
-uint16_t hk_xsk_tx(void *queue, struct rte_mbuf **m, uint16_t n)
+static inline __rte_always_inline uint16_t send_frames(struct hk_xsk *x, struct rte_mbuf **m,
+						       uint16_t n, hk_xsk_write *write, void *arg)
 {
-	struct hk_xsk *x = queue;
 	struct hk_xsk_ring *r = &x->tx;
 	struct xdp_desc *entry = r->entry;
 	uint32_t at = atomic_load_explicit(r->producer, memory_order_relaxed);
@@ -250,13 +273,12 @@ uint16_t hk_xsk_tx(void *queue, struct rte_mbuf **m, uint16_t n)
 	if (HK_UNLIKELY(!have_chunks(x, n)))
 		n = (uint16_t)HK_MIN((unsigned)n, x->hand_count);
 	for (unsigned i = 0; i < n; i++) {
-		uint32_t len = rte_pktmbuf_pkt_len(m[i]);
+		uint64_t chunk = (uint64_t)x->hand[x->hand_count - 1] * HK_CHUNK;
+		uint32_t len = write(arg, i, m[i], x->memory + chunk);
 
-		if (HK_UNLIKELY(len > HK_CHUNK_DATA))
-			continue; /* larger than frame_max: lost, as on a wire */
-		uint64_t chunk = (uint64_t)x->hand[--x->hand_count] * HK_CHUNK;
-
-		copy_out(m[i], x->memory + chunk);
+		if (HK_UNLIKELY(len == 0))
+			continue; /* lost, as on a wire */
+		x->hand_count--;
 		entry[at++ & (r->size - 1)] = (struct xdp_desc){.addr = chunk, .len = len};
 	}
 	atomic_store_explicit(r->producer, at, memory_order_release);
@@ -264,4 +286,15 @@ uint16_t hk_xsk_tx(void *queue, struct rte_mbuf **m, uint16_t n)
 	for (unsigned i = 0; i < n; i++)
 		rte_pktmbuf_free(m[i]);
 	return n;
+}
+
+uint16_t hk_xsk_tx(void *queue, struct rte_mbuf **m, uint16_t n)
+{
+	return send_frames(queue, m, n, copy_out, NULL);
+}
+
+uint16_t hk_xsk_send(struct hk_xsk *x, struct rte_mbuf **m, uint16_t n, hk_xsk_write *write,
+		     void *arg)
+{
+	return send_frames(x, m, n, write, arg);
 }

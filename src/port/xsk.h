@@ -57,6 +57,10 @@ struct hk_xsk {
 	uint32_t hand[HK_XSK_HAND];
 };
 
+/* Gets a socket on @p's interface. hk_xsk_close() gives it back. */
+int hk_xsk_attach(struct hk_port_impl *p, enum hk_helper_take take, unsigned sharers,
+		  int64_t deadline, struct hk_error *err);
+
 /* Opens the port of @p's spec, with @buffers buffers or into @pool. */
 int hk_xsk_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *pool,
 		enum hk_helper_take take, unsigned sharers, int64_t deadline, struct hk_error *err);
@@ -65,6 +69,9 @@ void hk_xsk_close(struct hk_port_impl *p);
 /* Takes the frames for @endpoint of job @job, in a port that was opened with
  * HK_HELPER_TAKE_CLAIMED. */
 int hk_xsk_claim(struct hk_port_impl *p, uint32_t job, uint32_t endpoint, struct hk_error *err);
+
+/* Takes the datagrams for the address and port of @udp, a UDP socket, from the port's queue. */
+int hk_xsk_claim_datagrams(struct hk_port_impl *p, int udp, struct hk_error *err);
 
 /* The descriptor of the port's socket. */
 int hk_xsk_fd(const struct hk_port_impl *p);
@@ -75,6 +82,18 @@ bool hk_xsk_alive(const struct hk_port_impl *p);
 /* Bursts, in the form that rte_eth_fp_ops has. @queue: a struct hk_xsk. */
 uint16_t hk_xsk_rx(void *queue, struct rte_mbuf **m, uint16_t n);
 uint16_t hk_xsk_tx(void *queue, struct rte_mbuf **m, uint16_t n);
+
+/* Writes frame @i of a burst, @m, to @to, which has HK_CHUNK_DATA bytes. Returns its length. */
+typedef uint32_t hk_xsk_write(void *arg, unsigned i, const struct rte_mbuf *m, char *to);
+
+/* Makes @m of the received @frame. False: it is none of ours. */
+typedef bool hk_xsk_read(void *arg, const char *frame, uint32_t len, struct rte_mbuf *m);
+
+/* The same bursts, for frames that have another form in buffers than on the wire. */
+uint16_t hk_xsk_receive(struct hk_xsk *x, struct rte_mbuf **m, uint16_t n, hk_xsk_read *read,
+			void *arg);
+uint16_t hk_xsk_send(struct hk_xsk *x, struct rte_mbuf **m, uint16_t n, hk_xsk_write *write,
+		     void *arg);
 
 /* Puts free chunks into the fill ring, as many as fit. */
 void hk_xsk_fill(struct hk_xsk *x);

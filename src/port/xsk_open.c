@@ -141,7 +141,7 @@ static int ask(struct hk_port_impl *p, const char *who, enum hk_helper_take take
 		x->helper = hk_helper_connect(who, deadline, err);
 		if (x->helper < 0)
 			return x->helper;
-		rc = hk_helper_ask(x->helper, who, &request, &reply, fd,
+		rc = hk_helper_ask(x->helper, who, &request, -1, &reply, fd,
 				   HK_MAX(deadline, hk_clock_ms() + ANSWER_MS), err);
 		if (rc == 0) {
 			x->fd = fd[HK_HELPER_FD_SOCKET];
@@ -166,10 +166,9 @@ static int ask(struct hk_port_impl *p, const char *who, enum hk_helper_take take
 	return 0;
 }
 
-int hk_xsk_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *pool,
-		enum hk_helper_take take, unsigned sharers, int64_t deadline, struct hk_error *err)
+int hk_xsk_attach(struct hk_port_impl *p, enum hk_helper_take take, unsigned sharers,
+		  int64_t deadline, struct hk_error *err)
 {
-	struct hk_port_info *info = &p->port.info;
 	struct hk_xsk *x = calloc(1, sizeof(*x));
 	char who[HK_PORT_SPEC_MAX + 8];
 
@@ -178,11 +177,19 @@ int hk_xsk_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	p->xsk = x;
 	x->fd = x->helper = -1;
 	snprintf(who, sizeof(who), "port %s", p->spec.text);
-	int rc = ask(p, who, take, sharers, deadline, err);
+	x->busy = p->spec.busy;
+	return ask(p, who, take, sharers, deadline, err);
+}
+
+int hk_xsk_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *pool,
+		enum hk_helper_take take, unsigned sharers, int64_t deadline, struct hk_error *err)
+{
+	struct hk_port_info *info = &p->port.info;
+	int rc = hk_xsk_attach(p, take, sharers, deadline, err);
+	struct hk_xsk *x = p->xsk;
 
 	if (rc)
 		return rc;
-	x->busy = p->spec.busy;
 	info->queues = 1;
 	info->numa = -1;
 	info->link_mbps = hk_netdev_link_mbps(p->spec.iface);
@@ -231,7 +238,19 @@ int hk_xsk_claim(struct hk_port_impl *p, uint32_t job, uint32_t endpoint, struct
 	char who[HK_PORT_SPEC_MAX + 8];
 
 	snprintf(who, sizeof(who), "port %s", p->spec.text);
-	return hk_helper_ask(p->xsk->helper, who, &request, &reply, NULL, hk_clock_ms() + 5000,
+	return hk_helper_ask(p->xsk->helper, who, &request, -1, &reply, NULL, hk_clock_ms() + 5000,
+			     err);
+}
+
+int hk_xsk_claim_datagrams(struct hk_port_impl *p, int udp, struct hk_error *err)
+{
+	const struct hk_helper_request request = {.version = HK_HELPER_VERSION,
+						  .op = HK_HELPER_CLAIM_DATAGRAMS};
+	struct hk_helper_reply reply;
+	char who[HK_PORT_SPEC_MAX + 8];
+
+	snprintf(who, sizeof(who), "port %s", p->spec.text);
+	return hk_helper_ask(p->xsk->helper, who, &request, udp, &reply, NULL, hk_clock_ms() + 5000,
 			     err);
 }
 

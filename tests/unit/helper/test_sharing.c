@@ -408,7 +408,7 @@ TEST(wrong_requests)
 		for (size_t k = 0; k < sizeof(r); k++)
 			((uint8_t *)&r)[k] = (uint8_t)hk_rng_next(&hk_test_rng);
 		r.version = HK_HELPER_VERSION;
-		r.op = 1 + (uint32_t)hk_rng_range(&hk_test_rng, 0, 1);
+		r.op = 1 + (uint32_t)hk_rng_range(&hk_test_rng, 0, 2);
 		CHECK(answer_to(fd, &r, sizeof(r)) < 0);
 	}
 	/* the same helper still serves */
