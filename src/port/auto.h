@@ -2,11 +2,11 @@
 /*
  * port/auto.h: chooses the port of a process for which nobody has named one.
  *
- * It is a UDP socket, which needs no rights and which any network of IP carries. On a NIC, an
- * AF_XDP port of the same interface goes before it, for what is short, if a hikyaku-helper runs.
- * The administrator has started that. Nobody who only runs a program shall attach an XDP program:
+ * It is a UDP socket, which needs no rights and which any network of IP carries. If a
+ * hikyaku-helper runs, AF_XDP carries the datagrams that are short (xdp=1), on a NIC. The
+ * administrator has started the helper. Nobody who only runs a program shall attach an XDP program:
  * many drivers take the link down for that. The port is optional (a `?` ends its spec), since the
- * helper may refuse it. Between nodes in different networks of IP it is not used.
+ * helper may refuse it.
  */
 #ifndef HK_PORT_AUTO_H
 #define HK_PORT_AUTO_H

@@ -74,7 +74,7 @@ static int open_socket(struct hk_port_impl *p, const struct wanted *w, int64_t d
 				    "port %s: %s socket has one queue; fix: use mode inline",
 				    w->spec, xdp ? "an AF_XDP" : "a UDP");
 	if (!xdp)
-		return hk_udp_open(p, w->buffers, w->pool, err);
+		return hk_udp_open(p, w->buffers, w->pool, w->sharers, deadline, err);
 	enum hk_helper_take take = p->spec.take_all ? HK_HELPER_TAKE_ALL
 				   : w->sharers > 1 ? HK_HELPER_TAKE_CLAIMED
 						    : HK_HELPER_TAKE_OURS;
@@ -152,7 +152,7 @@ int hk_port_claim(struct hk_port *port, uint32_t job, uint32_t endpoint, struct 
 {
 	struct hk_port_impl *p = (struct hk_port_impl *)port;
 
-	return p->xsk ? hk_xsk_claim(p, job, endpoint, err) : 0;
+	return p->xsk && !p->udp ? hk_xsk_claim(p, job, endpoint, err) : 0;
 }
 
 int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int timeout_ms,

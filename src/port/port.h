@@ -9,7 +9,7 @@
  *   memif:socket=/run/a.sock,role=server|client[,id=N][,frame=N][,ring=N]     one such wire
  *   af_xdp:iface=hk0[,queue=N][,mode=auto|copy][,busy=N][,take=ours|all][,force=1]
  *   af_packet:iface=hk0[,ring=N]
- *   udp:addr=ADDRESS|INTERFACE[,port=N][,mtu=N]
+ *   udp:addr=ADDRESS|INTERFACE[,port=N][,mtu=N][,ip=4|6][,xdp=1][,queue=N]
  *   pci:0000:3b:02.1[,frame=N][,ring=N]    any NIC or virtual function that DPDK drives
  *   vdev:net_xyz0,key=value      any other DPDK virtual device
  *
@@ -148,6 +148,7 @@ struct hk_port_info {
 	bool copies_at_tx;   /* tx has read the bytes of a frame when the call returns */
 	bool point_to_point; /* a wire: each sent frame arrives at its one peer, whatever the MAC */
 	bool system_calls;   /* rx and tx enter the kernel: a round trip costs more than a copy */
+	bool datagrams;      /* frames travel as datagrams of UDP, and reach only such ports */
 	uint16_t extra_queues; /* of a port opened for steering (port/steer.h): number of queues
 				  besides queue 0 on which frames may arrive */
 	bool steered;          /* rules choose the queue of a frame */

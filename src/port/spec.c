@@ -78,6 +78,8 @@ static const struct key udp_keys[] = {
 	{"port", KEY_NUMBER, offsetof(struct hk_spec, udp_port), sizeof(unsigned), 1, 65535, false},
 	NUMBER_KEY(mtu, 576, 65535),
 	NUMBER_KEY(ip, 4, 6),
+	NUMBER_KEY(xdp, 0, 1),
+	NUMBER_KEY(queue, 0, 1023),
 };
 
 #define HAS_KEYS(t) t, HK_ARRAY_LEN(t)
@@ -395,8 +397,15 @@ int hk_spec_parse(const char *text, struct hk_spec *spec, struct hk_error *err)
 				    "af_xdp:…, af_packet:…, udp:…, pci:… or vdev:… (docs/ports.md)",
 				    spec->text, copy);
 	spec->kind = f->kind;
+	if (f->keys && parse_keys(spec, f, rest, err) != 0)
+		return -EINVAL;
+	if (spec->kind == HK_SPEC_UDP && spec->queue && !spec->xdp)
+		return hk_error_set(err, -EINVAL,
+				    "port %s: queue= is of AF_XDP; fix: add xdp=1, or leave out "
+				    "queue=",
+				    spec->text);
 	if (f->keys)
-		return parse_keys(spec, f, rest, err);
+		return 0;
 
 	if (!*rest || strlen(rest) >= sizeof(spec->device))
 		return hk_error_set(err, -EINVAL, "port %s: the device is %s; fix: %s", spec->text,

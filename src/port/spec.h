@@ -38,6 +38,7 @@ struct hk_spec {
 	unsigned udp_port; /* udp: 0: any free one */
 	unsigned mtu;      /* udp: of the path; 0: the interface's */
 	unsigned ip;       /* udp: 4 or 6; 0: 4, or else 6 */
+	unsigned xdp;      /* udp: 1: by AF_XDP */
 	unsigned priority; /* of small frames (port/priority.h); 0: no tags */
 	enum hk_spec_mode mode;
 	bool take_all; /* af_xdp: all frames, not only ours */

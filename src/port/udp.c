@@ -12,8 +12,7 @@
 
 #define ETHERTYPE RTE_BE16(0x88b5) /* HK_WIRE_ETHERTYPE; the wire is a layer of its own */
 
-/* The address of the peer that is called @name. Nothing can be sent to an unknown one. */
-static void address_of(const struct hk_udp *u, const uint8_t name[6], union hk_inet_addr *at)
+void hk_udp_address_of(const struct hk_udp *u, const uint8_t name[6], union hk_inet_addr *at)
 {
 	if (HK_LIKELY(u->family == AF_INET)) {
 		*at = (union hk_inet_addr){.v4 = {.sin_family = AF_INET}};
@@ -178,10 +177,10 @@ static void receive(struct hk_udp *u)
 		struct msghdr *h = &u->in[i].msg_hdr;
 		unsigned len = u->in[i].msg_len;
 
-		if (HK_UNLIKELY(len == 0 || h->msg_flags & MSG_TRUNC ||
+		if (HK_UNLIKELY(h->msg_flags & MSG_TRUNC ||
 				h->msg_namelen != hk_inet_len(&u->train[i].from)))
 			u->dropped_rx++;
-		else
+		else if (HK_LIKELY(len > 0)) /* empty ones are for the kernels: port/udp_xdp.h */
 			take(u, &u->train[i], h, len, piece_of(h, len));
 		longest = HK_MAX(longest, len);
 	}
@@ -261,7 +260,7 @@ static unsigned compose(struct hk_udp *u, unsigned message, struct rte_mbuf **m,
 	struct msghdr *h = &u->out[message].msg_hdr;
 	unsigned parts = 0;
 
-	address_of(u, destination(m[0]), &u->to[message]);
+	hk_udp_address_of(u, destination(m[0]), &u->to[message]);
 	for (unsigned i = 0; i < count; i++)
 		parts += add_parts(m[i], part + parts);
 	*h = (struct msghdr){

@@ -82,6 +82,7 @@ struct hk_udp {
 	union hk_inet_addr narrow_to;  /* the last peer whose path carries less than a frame */
 	union hk_inet_addr own;
 	struct hk_udp_peers peers; /* of IPv6 */
+	struct hk_udp_xdp *xdp;    /* NULL without xdp=1 (port/udp_xdp.h) */
 	/* frames that neither side's counters show */
 	uint64_t
 		dropped_rx; /* larger than our frames, or without a free buffer to cut them apart */
@@ -89,14 +90,14 @@ struct hk_udp {
 };
 
 /* Makes the socket of @p's spec, its buffers (@buffers beside those that it needs itself, or from
- * @pool), and a number for the port. */
+ * @pool), and a number for the port. @sharers and @deadline are for hikyaku-helper, with xdp=1. */
 int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *pool,
-		struct hk_error *err);
+		unsigned sharers, int64_t deadline, struct hk_error *err);
 
 /* Frees all that hk_udp_open() made, except the pool. */
 void hk_udp_close(struct hk_port_impl *p);
 
-/* The descriptor of the port's socket. */
+/* A descriptor that is readable when datagrams have arrived. */
 int hk_udp_fd(const struct hk_port_impl *p);
 
 /* hk_port_address() and hk_port_know(). */
@@ -106,6 +107,9 @@ int hk_udp_know(struct hk_port_impl *p, const uint8_t address[HK_PORT_ADDRESS],
 
 /* Was there a path that carries less than a frame? Then writes what it carries, and the fix. */
 bool hk_udp_advice(const struct hk_port_impl *p, char *text, size_t len);
+
+/* Finds the address of the peer that is called @name. Nothing can be sent to an unknown one. */
+void hk_udp_address_of(const struct hk_udp *u, const uint8_t name[6], union hk_inet_addr *at);
 
 /* Bursts, in the form that rte_eth_fp_ops has. @queue: a struct hk_udp. */
 uint16_t hk_udp_rx(void *queue, struct rte_mbuf **m, uint16_t n);

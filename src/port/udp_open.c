@@ -5,6 +5,8 @@
 #include "port/udp.h"
 #include "base/inet.h"
 #include "port/number.h"
+#include "port/udp_xdp.h"
+#include "port/xsk.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -82,10 +84,46 @@ static unsigned queue_frames(const struct hk_udp *u, unsigned frame)
 
 /* ---- the port ------------------------------------------------------------------------------- */
 
-int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *pool,
-		struct hk_error *err)
+/* Sets what the port says of itself, its number and its buffers. */
+static int make_port(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *pool,
+		     struct hk_error *err)
 {
 	struct hk_port_info *info = &p->port.info;
+	struct hk_udp *u = p->udp;
+	struct hk_udp_xdp *x = u->xdp;
+	char below[sizeof(info->driver)];
+
+	memcpy(below, info->driver, sizeof(below));
+	snprintf(info->driver, sizeof(info->driver), x ? "udp by %s" : "udp", below);
+	memcpy(info->mac, u->mac, sizeof(info->mac));
+	info->frame_max = (uint16_t)(u->piece + RTE_ETHER_HDR_LEN);
+	info->queues = 1;
+	info->numa = -1;
+	unsigned queue = queue_frames(u, info->frame_max);
+
+	info->rx_ring = (uint16_t)(x ? HK_MIN(queue, (unsigned)info->rx_ring) : queue);
+	info->copies_at_tx = true;
+	info->bulk = !x;
+	info->tx_multi_seg = true;
+	info->system_calls = !x;
+	info->datagrams = true;
+	int rc = x ? hk_number_take(p, x, hk_udp_xdp_rx, hk_udp_xdp_tx, err)
+		   : hk_number_take(p, u, hk_udp_rx, hk_udp_tx, err);
+
+	if (rc == 0)
+		rc = hk_pool_make(p, buffers + 2 * HK_UDP_TRAINS * HK_UDP_PIECES, pool, err);
+	u->pool = p->port.pool;
+	if (rc == 0 && x) {
+		x->xsk->pool = p->port.pool;
+		hk_xsk_fill(x->xsk);
+	}
+	p->started = rc == 0;
+	return rc;
+}
+
+int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *pool,
+		unsigned sharers, int64_t deadline, struct hk_error *err)
+{
 	static const int families[] = {[0] = AF_UNSPEC, [4] = AF_INET, [6] = AF_INET6};
 	struct hk_inet_local local;
 	struct hk_error why;
@@ -116,29 +154,16 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	u->narrow[HK_UDP_NARROW] = (struct iovec){u->rest, HK_UDP_BYTES};
 	u->piece = HK_MIN(mtu - overhead(local.at.any.sa_family),
 			  HK_PORT_FRAME_LIMIT - RTE_ETHER_HDR_LEN);
+	rc = make_socket(p, u, &local.at, err);
+	if (rc == 0 && p->spec.xdp)
+		rc = hk_udp_xdp_open(p, local.interface, local.mtu, sharers, deadline, err);
+	if (rc)
+		return rc;
 	u->pieces = HK_MIN((HK_UDP_BYTES + u->piece - 1) / u->piece, HK_UDP_PIECES);
 	for (unsigned i = 0; i < HK_UDP_TRAINS; i++)
 		u->train[i].missing = true;
-	rc = make_socket(p, u, &local.at, err);
-	if (rc)
-		return rc;
-	snprintf(info->driver, sizeof(info->driver), "udp");
-	memcpy(info->mac, u->mac, sizeof(info->mac));
-	info->frame_max = (uint16_t)(u->piece + RTE_ETHER_HDR_LEN);
-	info->queues = 1;
-	info->numa = -1;
-	info->rx_ring = (uint16_t)queue_frames(u, info->frame_max);
-	info->link_mbps = hk_netdev_link_mbps(local.interface);
-	info->copies_at_tx = true;
-	info->bulk = true;
-	info->tx_multi_seg = true;
-	info->system_calls = true;
-	rc = hk_number_take(p, u, hk_udp_rx, hk_udp_tx, err);
-	if (rc == 0)
-		rc = hk_pool_make(p, buffers + 2 * HK_UDP_TRAINS * HK_UDP_PIECES, pool, err);
-	u->pool = p->port.pool;
-	p->started = rc == 0;
-	return rc;
+	p->port.info.link_mbps = hk_netdev_link_mbps(local.interface);
+	return make_port(p, buffers, pool, err);
 }
 
 void hk_udp_close(struct hk_port_impl *p)
@@ -147,7 +172,8 @@ void hk_udp_close(struct hk_port_impl *p)
 
 	if (!u)
 		return;
-	hk_number_give(p, u);
+	hk_number_give(p, u->xdp ? (const void *)u->xdp : u);
+	hk_udp_xdp_close(p);
 	hk_udp_drain(u);
 	if (u->fd >= 0)
 		close(u->fd);
@@ -180,17 +206,19 @@ bool hk_udp_advice(const struct hk_port_impl *p, char *text, size_t len)
 	const struct hk_udp *u = p->udp;
 	unsigned mtu = u->narrow_to.any.sa_family ? path_mtu(&u->narrow_to) : 0;
 	unsigned ours = u->piece + overhead(u->family);
-	char peer[INET6_ADDRSTRLEN], ip[16] = "";
+	char peer[INET6_ADDRSTRLEN], more[32] = "";
 
 	if (mtu == 0 || mtu >= ours)
-		return false;
+		return u->xdp && hk_udp_xdp_advice(p, text, len);
 	hk_inet_text(&u->narrow_to, peer, sizeof(peer));
 	if (p->spec.ip)
-		snprintf(ip, sizeof(ip), ",ip=%u", p->spec.ip);
+		snprintf(more, sizeof(more), ",ip=%u", p->spec.ip);
+	if (u->xdp)
+		strcat(more, ",xdp=1");
 	snprintf(text, len,
 		 "port %s: the path to %s carries packets of %u bytes, so the kernel cut up those "
 		 "of %u, which is slow; fix: on all nodes udp:addr=%s%s,mtu=%u",
-		 p->spec.text, peer, mtu, ours, p->spec.addr, ip, mtu);
+		 p->spec.text, peer, mtu, ours, p->spec.addr, more, mtu);
 	return true;
 }
 
@@ -220,5 +248,5 @@ int hk_udp_know(struct hk_port_impl *p, const uint8_t address[HK_PORT_ADDRESS],
 
 int hk_udp_fd(const struct hk_port_impl *p)
 {
-	return p->udp->fd;
+	return p->udp->xdp ? hk_udp_xdp_fd(p->udp->xdp) : p->udp->fd;
 }

@@ -18,14 +18,6 @@ static uint64_t number(const uint8_t name[6])
 	return n;
 }
 
-/* Spreads every bit of @x over all (the finalizer of MurmurHash3). */
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ x >> 33) * 0xff51afd7ed558ccdULL;
-	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ULL;
-	return x ^ x >> 33;
-}
-
 void hk_udp_name(const union hk_inet_addr *at, uint8_t name[6])
 {
 	uint64_t half[2];
@@ -36,7 +28,7 @@ void hk_udp_name(const union hk_inet_addr *at, uint8_t name[6])
 		return;
 	}
 	memcpy(half, &at->v6.sin6_addr, sizeof(half));
-	uint64_t n = mix(mix(mix(half[0]) ^ half[1]) ^ at->v6.sin6_port);
+	uint64_t n = hk_udp_mix(hk_udp_mix(hk_udp_mix(half[0]) ^ half[1]) ^ at->v6.sin6_port);
 
 	memcpy(name, &n, 6);
 	name[0] = (uint8_t)((name[0] | 2) & ~1); /* locally administered, one station */

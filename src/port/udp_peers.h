@@ -35,6 +35,14 @@ struct hk_udp_peers {
 	struct hk_udp_peer heard[HK_UDP_HEARD];
 };
 
+/* Spreads every bit of @x over all (the finalizer of MurmurHash3). */
+static inline uint64_t hk_udp_mix(uint64_t x)
+{
+	x = (x ^ x >> 33) * 0xff51afd7ed558ccdULL;
+	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ULL;
+	return x ^ x >> 33;
+}
+
 /* The name of @at. IPv4: the address and the port themselves. */
 void hk_udp_name(const union hk_inet_addr *at, uint8_t name[6]);
 

@@ -35,7 +35,8 @@ def narrow(lab: Lab) -> Iterator[None]:
                 process.run(["ip", "-n", node.netns, family, "route", "flush", "cache"])
 
 
-PORTS = ["udp:addr=tcp0", "udp:addr=tcp0,ip=6"]
+XDP = "udp:addr=tcp0,xdp=1"
+PORTS = ["udp:addr=tcp0", "udp:addr=tcp0,ip=6", XDP, "udp:addr=tcp0,ip=6,xdp=1"]
 
 
 def with_port(port: str, program: str) -> list[str]:
@@ -76,6 +77,36 @@ def test_ranks_of_both_kinds(get_lab, program):
     assert any(each in done.stderr for each in said), done.stderr
 
 
+def sent_by_kernel(lab: Lab, name: str) -> int:
+    """Datagrams of UDP that the kernel of a node has sent."""
+    lines = process.run(lab.exec_argv(name, ["cat", "/proc/net/snmp", "/proc/net/snmp6"]))
+    (keys, values) = (line.split() for line in lines.splitlines() if line.startswith("Udp:"))
+    (v6,) = (line.split()[1] for line in lines.splitlines() if line.startswith("Udp6OutDatagrams"))
+    return int(values[keys.index("OutDatagrams")]) + int(v6)
+
+
+@pytest.mark.parametrize("port", PORTS[2:])
+def test_frames_do_not_go_through_the_kernel(get_lab, program, port):
+    """It sends the first to each peer, and an empty one in each two seconds."""
+    lab = get_lab(2, "routed", 1)
+    before = sent_by_kernel(lab, "node0"), routed_packets(lab)
+    argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "5"]
+    done = lab.mpirun(2, argv, mca={"btl_hikyaku_port": port})
+    assert "PASS p2p_random" in done.stdout, done.stderr
+    assert routed_packets(lab) - before[1] > 1000
+    assert sent_by_kernel(lab, "node0") - before[0] < 100
+
+
+@pytest.mark.parametrize("ip", ["", ",ip=6"])
+def test_a_rank_without_the_helper(get_lab, program, ip):
+    """The datagrams are the same, however they are sent."""
+    port = f"udp:addr=tcp0{ip},xdp=$OMPI_COMM_WORLD_RANK"
+    job = ["sh", "-c", f'export OMPI_MCA_btl_hikyaku_port="{port}"; exec "$@"', "sh"]
+    argv = [*job, program("tests/mpi/mpi_p2p_random"), "--rounds", "5"]
+    done = get_lab(2, "routed", 1).mpirun(2, argv)
+    assert "PASS p2p_random" in done.stdout, done.stderr
+
+
 def routed_packets(lab: Lab) -> int:
     argv = ["ip", "-n", lab.topology.switch_netns, "-json", "-stats", "link", "show", "tcp0"]
     return json.loads(process.run(argv))[0]["stats64"]["rx"]["packets"]
@@ -108,7 +139,7 @@ def test_a_job_through_a_router(get_lab, program, port):
     assert "carries packets" not in done.stderr
 
 
-@pytest.mark.parametrize("port", PORTS)
+@pytest.mark.parametrize("port", PORTS[:3])
 def test_a_path_that_carries_less(get_lab, program, port):
     """The kernel learns it from the router. The job is told once a node, with the fix."""
     lab = get_lab(2, "routed", 1)
@@ -127,11 +158,16 @@ def test_a_path_that_carries_less(get_lab, program, port):
         assert "carries packets" not in done.stderr
 
 
-def test_a_path_that_shrinks_under_way(get_lab, program):
+@pytest.mark.parametrize("port", [PORTS[0], XDP])
+def test_a_path_that_shrinks_under_way(get_lab, program, port):
     lab = get_lab(2, "routed", 1)
     argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "40", "--timeout", "100"]
     results = []
-    runner = threading.Thread(target=lambda: results.append(lab.mpirun(2, argv, timeout=130)))
+
+    def run() -> None:
+        results.append(lab.mpirun(2, argv, mca={"btl_hikyaku_port": port}, timeout=130))
+
+    runner = threading.Thread(target=run)
     before = routed_packets(lab)
     runner.start()
     try:

@@ -70,10 +70,18 @@ def frames_by_path(text: str) -> list[int]:
     return [sum(int(n) for path, n in found if path == which) for which in "01"]
 
 
-@pytest.mark.parametrize("command", [COMMAND, "p2p_random --rounds 10", "rma_random --rounds 8"])
-def test_ports_of_two_kinds(run, command):
+@pytest.mark.parametrize(
+    ("ports", "command"),
+    [
+        (BOTH, COMMAND),
+        (BOTH, "p2p_random --rounds 10"),
+        (BOTH, "rma_random --rounds 8"),
+        ("udp:addr=tcp0,xdp=1+udp:addr=tcp0", "p2p_random --rounds 10"),
+    ],
+)
+def test_ports_of_two_kinds(run, ports, command):
     """AF_XDP for what is short, UDP for bulk."""
-    result = run(UDP, command, mca={"btl_hikyaku_port": BOTH, "btl_hikyaku_verbose": "5"})
+    result = run(UDP, command, mca={"btl_hikyaku_port": ports, "btl_hikyaku_verbose": "5"})
     assert_passed(result, command)
     short, long = frames_by_path(result.stderr)
     assert short > 0

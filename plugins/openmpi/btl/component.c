@@ -84,7 +84,7 @@ int hk_btl_publish(struct hk_port *const *port)
 			continue;
 		memcpy(m.path[i].mac, port[i]->info.mac, 6);
 		m.path[i].has_address = hk_port_address(port[i], m.path[i].address);
-		m.path[i].udp = port[i]->info.system_calls;
+		m.path[i].udp = port[i]->info.datagrams;
 		m.path[i].network = hk_port_network(port[i]);
 		m.path[i].frame_max = port[i]->info.frame_max;
 	}

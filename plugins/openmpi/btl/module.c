@@ -136,12 +136,15 @@ static void path_carries(struct hk_worker_config *cfg, unsigned carries, bool po
 		cfg->frame_max = carries;
 }
 
-/* Processes of this node that open the port @spec. */
+/* How often this node's processes open the port @spec. */
 static unsigned sharers_of(const char *spec)
 {
 	bool own = strstr(spec, "{local_rank}") || strstr(spec, "{rank}");
+	unsigned times = 0;
 
-	return own ? 1 : opal_process_info.num_local_peers + 1u;
+	for (unsigned i = 0; i < hk_btl.path_count; i++)
+		times += strcmp(hk_btl.path[i], spec) == 0;
+	return times * (own ? 1 : opal_process_info.num_local_peers + 1u);
 }
 
 static int open_port(struct hk_worker_config *cfg, const char *spec, struct hk_port **port,
