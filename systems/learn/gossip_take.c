@@ -16,18 +16,16 @@ static bool far_behind(const struct hk_learn_gossip *g, uint64_t mine, uint64_t 
 	return yours < mine / 2 && mine - yours > STALE_EPOCHS * (uint64_t)g->data.rows;
 }
 
-/* Returns whether most of the neighbours that have sent slices are too far from us. */
+/* Returns whether most of the live neighbours are too far from us. One that has sent nothing is
+ * not: a faulty node may be the first that sends. */
 static bool most_far(const struct hk_learn_gossip *g)
 {
-	unsigned active = 0, far = 0;
+	const uint16_t *list;
+	unsigned live = g->net.neighbours(g->net.arg, &list), far = 0;
 
-	for (unsigned i = 0; i < g->nodes; i++) {
-		if (!g->peer[i] || !g->peer[i]->active)
-			continue;
-		active++;
-		far += g->peer[i]->far;
-	}
-	return 2 * far > active;
+	for (unsigned i = 0; i < live; i++)
+		far += g->peer[list[i]] && g->peer[list[i]]->far;
+	return 2 * far > live;
 }
 
 static double length(const double *v, size_t n)

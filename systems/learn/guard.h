@@ -13,8 +13,9 @@
  * shrink while training converges, so a fault must be smaller the later it comes. The trimmed mean
  * (learn/merge.h) defends against many small faults that pass.
  *
- * If most neighbours are too far, this node is the one that is elsewhere: it was cut off or came
- * late. Then each refusal doubles the limit, until most neighbours are near again. With one or two
+ * If most live neighbours are too far, this node is the one that is elsewhere: it was cut off or
+ * came late. Those that have sent nothing yet are not far, since a faulty one may be the first.
+ * Then each refusal doubles the limit, until most neighbours are near again. With one or two
  * neighbours nobody can tell which side is right; the trimmed mean needs three as well.
  */
 #ifndef HK_LEARN_GUARD_H

@@ -238,12 +238,14 @@ TEST(the_others_stay_good)
 
 /* ---- a node with one neighbour, whose messages the test makes -------------------------------- */
 
-static unsigned one_neighbour(void *arg, const uint16_t **list)
-{
-	static const uint16_t other[] = {1};
+static unsigned neighbours = 1;
 
-	*list = other;
-	return 1;
+static unsigned the_others(void *arg, const uint16_t **list)
+{
+	static const uint16_t others[] = {1, 2, 3};
+
+	*list = others;
+	return neighbours;
 }
 
 static int pick_one(void *arg)
@@ -269,10 +271,10 @@ static struct hk_learn_gossip *open_one(struct job *j, struct hk_learn_slice_hdr
 		.model = &linear,
 		.set = &j->set,
 		.data = j->data.shard[0],
-		.nodes = 2,
+		.nodes = (uint16_t)(neighbours + 1),
 		.run = 1,
 		.payload_max = 1400,
-		.net = {last, one_neighbour, pick_one, all_alive, keep_header},
+		.net = {last, the_others, pick_one, all_alive, keep_header},
 	};
 	const struct hk_learn_status_hdr hello = {.version = HK_LEARN_VERSION,
 						  .fingerprint = hk_learn_fingerprint(&linear),
@@ -281,8 +283,9 @@ static struct hk_learn_gossip *open_one(struct job *j, struct hk_learn_slice_hdr
 	struct hk_learn_gossip *g;
 
 	CHECK(hk_learn_gossip_open(&cfg, &g, NULL) == 0);
-	CHECK(hk_learn_gossip_message(g, 1, HK_LEARN_T_STATUS, &hello, sizeof(hello)) ==
-	      HK_LEARN_TAKEN);
+	for (uint16_t i = 1; i <= neighbours; i++)
+		CHECK(hk_learn_gossip_message(g, i, HK_LEARN_T_STATUS, &hello, sizeof(hello)) ==
+		      HK_LEARN_TAKEN);
 	return g;
 }
 
@@ -313,13 +316,19 @@ static void give(struct giver *from, double z)
 		from->values[i] += 0.5 * z;
 }
 
-static enum hk_learn_reason deliver(struct hk_learn_gossip *g, const struct giver *from)
+static enum hk_learn_reason deliver_from(struct hk_learn_gossip *g, uint16_t src,
+					 const struct giver *from)
 {
 	uint8_t bytes[sizeof(from->h) + sizeof(from->values)];
 
 	memcpy(bytes, &from->h, sizeof(from->h));
 	memcpy(bytes + sizeof(from->h), from->values, sizeof(from->values));
-	return hk_learn_gossip_message(g, 1, HK_LEARN_T_SLICE, bytes, sizeof(bytes));
+	return hk_learn_gossip_message(g, src, HK_LEARN_T_SLICE, bytes, sizeof(bytes));
+}
+
+static enum hk_learn_reason deliver(struct hk_learn_gossip *g, const struct giver *from)
+{
+	return deliver_from(g, 1, from);
 }
 
 static void check_model(const struct hk_learn_gossip *g, double w, double weight)
@@ -380,6 +389,46 @@ TEST(a_refused_part_gives_its_weight)
 	check_model(g, 0.5, 4);
 	CHECK(hk_learn_gossip_taken(g, 1, 0) == from.h.weight);
 	hk_learn_gossip_close(g);
+	test_data_free(&j.data);
+}
+
+/* Sends 20 messages with parameters that are all @z. Returns how many are taken. */
+static unsigned send_all(struct hk_learn_gossip *g, uint16_t src, double z)
+{
+	static uint64_t number;
+	struct giver from = make_giver();
+	unsigned taken = 0;
+
+	from.h.merge = HK_LEARN_MEAN;
+	for (unsigned i = 0; i <= P; i++)
+		from.values[i] = z;
+	for (unsigned k = 0; k < 20; k++) {
+		from.h.number = ++number;
+		taken += deliver_from(g, src, &from) == HK_LEARN_TAKEN;
+	}
+	return taken;
+}
+
+/* While the others are silent, one far neighbour is all that a node knows. Only if most neighbours
+ * are far is the node itself elsewhere. */
+TEST(the_first_that_sends_may_lie)
+{
+	struct job j = prepare(2, HK_LEARN_MEAN);
+	struct hk_learn_slice_hdr last;
+
+	neighbours = 3;
+	struct hk_learn_gossip *g = open_one(&j, &last);
+
+	CHECK_EQ(send_all(g, 1, 50), 0);
+	CHECK_EQ(send_all(g, 2, 0.1), 20);
+	CHECK_EQ(send_all(g, 1, 50), 0);
+	hk_learn_gossip_close(g);
+	g = open_one(&j, &last);
+	CHECK_EQ(send_all(g, 1, 50), 0);
+	CHECK_CMP(send_all(g, 2, 50), >, 0);
+	CHECK_EQ(send_all(g, 3, 50), 20);
+	hk_learn_gossip_close(g);
+	neighbours = 1;
 	test_data_free(&j.data);
 }
 
