@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 	cfg.engine.epoch = (uint32_t)time(NULL);
 	cfg.frame_max = 0;
 	cfg.lost = on_lost;
-	fprintf(stderr, "hello: the %s waits for the %s\n", me, other);
+	fprintf(stderr, "hello: the %s waits %d s for the %s\n", me, TIMEOUT_S, other);
 	snprintf(spec, sizeof(spec), "memif:socket=%s.sock,role=%s", argv[1], me);
 	if (hk_worker_open_port_spec(&cfg, spec, TIMEOUT_S * 1000, &w, &err) != 0) {
 		fprintf(stderr, "hello: %s\n", err.text);

@@ -199,6 +199,16 @@ def test_a_node_has_its_own_shared_memory(get_lab):
     assert not (Path("/dev/shm") / marker).exists()
 
 
+def test_a_node_sees_its_own_interfaces(get_lab):
+    """Programs read them from /sys, such as doctor."""
+    lab = get_lab(2, "veth", 1)
+    there = json.loads(in_lab(lab, "node0", "ip", "-json", "link", "show"))
+    names = in_lab(lab, "node0", "ls", "/sys/class/net").split()
+    assert sorted(names) == sorted(link["ifname"] for link in there)
+    mtu = {link["ifname"]: link["mtu"] for link in there}
+    assert int(in_lab(lab, "node0", "cat", "/sys/class/net/hk0/mtu")) == mtu["hk0"]
+
+
 def test_exec_passes_arguments_and_status(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     command = [*hikyaku, "lab", "exec", "--lab", lab.name, "node1"]

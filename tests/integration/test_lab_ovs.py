@@ -186,7 +186,7 @@ def test_a_cut_cable_is_seen_at_both_ends(wire_lab):
     assert not next(r for r in links.counters(lab.topology) if r["link"] == "a-b")["up"]
     links.set_link(lab.topology, "a-b", up=True)
     assert next(r for r in links.counters(lab.topology) if r["link"] == "a-b")["up"]
-    with pytest.raises(HikyakuError, match="use one of: a-b, node0-a"):
+    with pytest.raises(HikyakuError, match="use one of: a-b, node0:tcp0-a"):
         links.set_link(lab.topology, "a-z", up=False)
 
 
@@ -246,7 +246,7 @@ def test_links_that_lose_frames(wire_lab, hikyaku):
     assert all(sent / 20 < lost < sent / 2 for pair in seen for lost in pair)
     process.run([*lossy, "0"])
     assert run() == (0, 0)
-    with pytest.raises(HikyakuError, match="there is no link 'x'"):
+    with pytest.raises(HikyakuError, match=r"there is no link 'x'; .*: a-b, node0:tcp0-a"):
         process.run([*lossy, "1", "x"])
 
 

@@ -6,7 +6,8 @@
 # `ip netns exec` would remount /sys and so hide pinned eBPF programs.
 #
 # Each command has a host name, a hosts file and a /dev/shm of its own, which end with it. Nodes of
-# a real cluster share no memory either. Other directories last as long as the node:
+# a real cluster share no memory either. /sys shows the interfaces of the namespace. Other
+# directories last as long as the node:
 #
 #   HIKYAKU_RUNDIR      run directories of daemons
 #   HIKYAKU_HUGE_DIR    the hugetlbfs, if the node has huge pages
@@ -42,6 +43,10 @@ fi
 exec nsenter --net="/run/netns/$netns" unshare --uts --mount taskset -c "$cpus" sh -c '
 	hostname "$1"
 	mount --bind "$2" /etc/hosts
+	mount -t sysfs hikyaku /dev/shm
+	mount --bind /dev/shm/class/net /sys/class/net
+	mount --bind /dev/shm/devices/virtual/net /sys/devices/virtual/net
+	umount /dev/shm
 	mount -t tmpfs -o mode=1777 hikyaku /dev/shm
 	shift 2
 	exec "$@"' "$node" "$node" "$dir/hosts" "$@"

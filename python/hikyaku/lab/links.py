@@ -14,7 +14,7 @@ from .wiring import Link
 def _named(topology: Topology, name: str) -> tuple[str, list[str]]:
     """The link called @name, which may be that of one interface of a node: its own name, and the
     interfaces at its switches."""
-    link = topology.wiring.link(name)
+    link = topology.wiring.link(name, ovs.link_names(topology).values())
     ends = ovs.ends(topology, link)
     if ":" not in name:
         return link.name, ends

@@ -11,6 +11,7 @@ That of one interface of a node is node3:hk0-leaf0.
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -76,15 +77,15 @@ class Wiring:
             return name
         return f"s{self.switches.index(switch)}p{port}"
 
-    def link(self, name: str) -> Link:
+    def link(self, name: str, names: Iterable[str] = ()) -> Link:
         """The link called @name, its ends in either order. The link of an interface of a node is
-        that of the node."""
+        that of the node. @names: those that an error offers; the links' own by default."""
         ends = re.sub(r"^(node\d+):\w+", r"\1", name)
         for link in self.all:
             if ends in (link.name, f"{link.b}-{link.a}"):
                 return link
-        names = ", ".join(link.name for link in self.all)
-        raise HikyakuError(f"there is no link '{name}'", f"use one of: {names}")
+        offered = ", ".join(dict.fromkeys(names) or (link.name for link in self.all))
+        raise HikyakuError(f"there is no link '{name}'", f"use one of: {offered}")
 
     def to_json(self) -> dict:
         return asdict(self)

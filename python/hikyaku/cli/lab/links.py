@@ -90,9 +90,10 @@ def lab_lose(percent: float, link: tuple[str, ...], seed: int, name: str) -> Non
       hikyaku lab lose 0.1 leaf0-spine1 node0-leaf0
       hikyaku lab lose 0
     """
-    from ...lab import loss
+    from ...lab import loss, ovs
 
     topology = switched_lab(name).topology
-    chosen = [topology.wiring.link(each) for each in link] or topology.wiring.all
+    names = ovs.link_names(topology).values()
+    chosen = [topology.wiring.link(each, names) for each in link] or topology.wiring.all
     loss.lose(topology, chosen, percent / 100, seed)
     click.echo(f"{len(chosen)} links lose {percent:g} % of their frames")
