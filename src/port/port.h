@@ -388,10 +388,13 @@ static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct r
 }
 
 /* Sends frames and returns how many the driver accepted, from the front of @m. Only the thread that
- * polls @queue may call it. The others stay with the caller. */
+ * polls @queue may call it. The others stay with the caller. @n may be 0, for which the memif driver
+ * of DPDK 24.11 would read a frame that is not there. */
 static inline uint16_t hk_port_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 				  uint16_t n)
 {
+	if (HK_UNLIKELY(n == 0))
+		return 0;
 	uint16_t sent = hk_port_tapped() ? hk_tap_tx(port, queue, m, n)
 					 : hk_port_tx_driver(port, queue, m, n);
 	port->tx_frames += sent;
