@@ -6,8 +6,10 @@
 #   make quick      for daily work: linters, unit tests, the core of the tests in labs
 #   make check      every test and linter
 #   make check-debian13   builds and tests on Debian 13, in a root directory (build-debian13)
+#   make check-deb  installs the packages of `make deb` in a clean Debian, and tries them
 #   make mutate     wrong lines in engine and codec that no test notices; ARGS="--sample 100"
 #   make sim-ns3    our engine beside TCP in ns-3 (tools/sim-ns3), a table in out/
+#   make deb        Debian packages in build/deb, for the release of Debian that runs it
 #   make docs       the pages as a searchable site in build/site
 #   make format     put C and Python into the house style
 #   make install    to PREFIX (/usr/local), below DESTDIR if that is set (docs/install.md)
@@ -27,8 +29,8 @@ export HIKYAKU_BUILD = $(BUILD)
 
 PIP = -m pip install --quiet --disable-pip-version-check --require-hashes
 
-.PHONY: all deps deps-check build install uninstall demo quick check check-debian13 mutate sim-ns3 \
-	docs format clean distclean
+.PHONY: all deps deps-check build install uninstall deb demo quick check check-debian13 check-deb \
+	mutate sim-ns3 docs format clean distclean
 .DELETE_ON_ERROR:
 
 all: .venv/.complete build
@@ -78,6 +80,17 @@ install: all
 uninstall:
 	DESTDIR='$(DESTDIR)' $(PYTHON) scripts/install.py --remove '$(PREFIX)'
 
+# For users of a cluster's package archive: scripts/try-deb installs them in a clean Debian.
+deb: all .venv/.complete
+	rm -rf $(BUILD)/deb
+	HIKYAKU_VENV=$(CURDIR)/.venv DESTDIR=$(CURDIR)/$(BUILD)/deb/tree \
+		$(PYTHON) scripts/install.py --build $(BUILD) /usr
+	$(PYTHON) scripts/make-deb.py --version \
+		"$$(meson introspect $(BUILD) --projectinfo | $(PYTHON) -c \
+		'import json, sys; print(json.load(sys.stdin)["version"])')" \
+		$(BUILD)/deb/tree $(BUILD)/deb
+	rm -rf $(BUILD)/deb/tree
+
 # The plot first: the packages of the other commands take a minute more.
 demo: build
 	./hikyaku demo
@@ -92,6 +105,12 @@ check: deps-check all .venv/.check
 
 check-debian13:
 	scripts/debian13
+
+# Those of Debian 13 are of its root directory, if check-debian13 has made it.
+check-deb: deb
+	scripts/try-deb bookworm $(BUILD)/deb build-debian12-clean
+	[ ! -d build-debian13/hikyaku/build/deb ] || \
+		scripts/try-deb trixie build-debian13/hikyaku/build/deb build-debian13-clean
 
 mutate: deps
 	$(PYTHON) scripts/mutate.py --build $(BUILD)-mutate $(ARGS)

@@ -356,8 +356,8 @@ void hk_pools_leave(void);
 uint16_t hk_port_rx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 uint16_t hk_port_tx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 
-/* rte_eth_tx_burst(), but for bursts without frames. The memif driver of DPDK 24.11 looks at the
- * first frame before it looks at their number. */
+/* rte_eth_tx_burst(), which is not called without frames: the memif driver of DPDK 24.11 looks at
+ * the first frame before it looks at their number. */
 static inline uint16_t hk_port_tx_burst(uint16_t id, uint16_t queue, struct rte_mbuf **m,
 					uint16_t n)
 {

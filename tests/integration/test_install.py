@@ -61,6 +61,10 @@ def test_the_environment_imports_the_package(tmp_path):
     assert execute(argv, cwd=tmp_path, env=clean()).stdout.count(f"{ROOT}/python/") == 2
 
 
+def is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()
+
+
 # ---- installed -----------------------------------------------------------------------------------
 
 
@@ -408,6 +412,30 @@ def test_installed_examples_build_where_they_are_copied(take_settings, mpirun, p
 
 
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)[^)]*\)")
+
+
+def fields(package: Path) -> dict[str, str]:
+    text = execute(["dpkg-deb", "-f", str(package)]).stdout
+    return dict(re.findall(r"^([\w-]+): (.*)", text, re.MULTILINE))
+
+
+def test_packages_have_each_file_once(prefix, tmp_path):
+    """Without the Python environment, whose compression takes a minute."""
+    usr, out = tmp_path / "tree/usr", tmp_path / "out"
+    shutil.copytree(prefix, usr, symlinks=True, ignore=shutil.ignore_patterns(".venv"))
+    script = [ROOT / "scripts/make-deb.py", "--version", "1.2", tmp_path / "tree", out]
+    execute([str(each) for each in script], timeout=120)
+    found: list[str] = []
+    for package in sorted(out.iterdir()):
+        into = tmp_path / package.stem
+        execute(["dpkg-deb", "-x", str(package), str(into)])
+        found += [str(p.relative_to(into)) for p in into.rglob("*") if not is_directory(p)]
+    made = [str(p.relative_to(usr.parent)) for p in usr.rglob("*") if not is_directory(p)]
+    assert sorted(found) == sorted(f for f in made if not f.endswith("installed.txt"))
+    plugins = fields(next(out.glob("openmpi-hikyaku_1.2_*.deb")))
+    assert "libhikyaku0 (= 1.2)" in plugins["Depends"]
+    assert "libopenmpi3" in plugins["Depends"]
+    assert "librte-net-memif" in fields(next(out.glob("libhikyaku0_1.2_*.deb")))["Depends"]
 
 
 def test_links_of_the_installed_pages_lead_somewhere(prefix):
