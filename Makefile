@@ -132,8 +132,8 @@ format: .venv/.check
 	.venv/bin/ruff check --fix python scripts tests
 
 clean:
-	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-mutate $(BUILD)-ns3 out .ruff_cache \
-		.pytest_cache
+	rm -rf $(BUILD) $(BUILD)-arm64 $(BUILD)-asan $(BUILD)-fuzz $(BUILD)-mutate $(BUILD)-ns3 \
+		out .ruff_cache .pytest_cache
 
 distclean: clean
 	rm -rf .venv

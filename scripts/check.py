@@ -9,6 +9,7 @@
 | lint     | linters                                                | beside the first   |
 | builds   | builds the trees of fuzz and sanitize                  | beside the first   |
 | fuzz     | runs each fuzzer for a number of inputs                | beside the first   |
+| arm64    | tests of the parts that need no device, on ARM64       | beside the first   |
 | unit     | unit tests                                             | first              |
 | pairs    | tests of Python and in labs, three at a time           | first              |
 | sanitize | unit tests of the pure parts under ASan and UBSan      | after all of these |
@@ -258,6 +259,9 @@ class Tree:
 # It compiles in half the time of the plain build's optimisation, and its tests take 7 % longer.
 ASAN = Tree("-asan", ["-Db_sanitize=address,undefined", "-Doptimization=1"])
 FUZZ = Tree("-fuzz", ["-Dfuzz=true"], "fuzz", {"CC": "clang"})
+ARM64 = Tree(
+    "-arm64", [f"--cross-file={ROOT / 'scripts/arm64.ini'}", "-Doptimization=1"], suite="arm64"
+)
 
 
 def builds(options: Options) -> Tally:
@@ -275,6 +279,13 @@ def fuzz(options: Options) -> Tally:
     if not FUZZ.configure(options):
         return Tally(failures=["configuration of the fuzzer build"])
     return meson_tests(options, FUZZ.path(options), suite=FUZZ.suite)
+
+
+def arm64(options: Options) -> Tally:
+    """Tests of the parts that need no device, on QEMU's ARM64."""
+    if not ARM64.configure(options):
+        return Tally(failures=["configuration of the build for ARM64"])
+    return meson_tests(options, ARM64.path(options), suite=ARM64.suite)
 
 
 def sanitize(options: Options) -> Tally:
@@ -351,7 +362,7 @@ def core(options: Options) -> Tally:
 
 
 Stage = Callable[[Options], Tally]
-BESIDE: dict[str, Stage] = {"lint": lint, "builds": builds, "fuzz": fuzz}
+BESIDE: dict[str, Stage] = {"lint": lint, "builds": builds, "fuzz": fuzz, "arm64": arm64}
 FIRST: dict[str, Stage] = {"unit": unit, "pairs": pairs}
 LAST: dict[str, Stage] = {"sanitize": sanitize, "alone": alone}
 QUICK_BESIDE: dict[str, Stage] = {"lint": lint}

@@ -97,7 +97,7 @@ PACKAGES = (
     Package(
         "python3-hikyaku",
         "Ethernet fabric in user space: command line and Python modules",
-        "The command hikyaku with the lab, the benchmarks, the controller and gossip learning.",
+        "The command line: the lab, the benchmarks, the controller and gossip learning.",
         (
             "usr/bin/hikyaku",
             f"{OURS}/**",

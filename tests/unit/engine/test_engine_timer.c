@@ -77,11 +77,10 @@ TEST(timers_at_the_edges)
 	};
 
 	for (unsigned i = 0; i < HK_ARRAY_LEN(table); i++) {
-		hk_peer p;
-
 		RIG(g);
 		g.now = table[i].now;
-		struct hk_peer_rec *r = hk_rec(g.e, rig_pair(&g));
+		hk_peer p = rig_pair(&g);
+		struct hk_peer_rec *r = hk_rec(g.e, p);
 
 		hk_timer_arm(g.e, r, HK_TIMER_PROBE, g.now, table[i].after);
 		uint64_t end = g.now + table[i].after;
@@ -122,7 +121,8 @@ TEST(timeouts_in_figures)
 		g.cfg.min_rto = 2 * HK_MSEC;
 		g.cfg.max_rto = HK_SEC;
 		g.cfg.initial_rto = 20 * HK_MSEC;
-		struct hk_peer_rec *r = hk_rec(g.e, rig_pair(&g));
+		hk_peer p = rig_pair(&g);
+		struct hk_peer_rec *r = hk_rec(g.e, p);
 
 		r->srtt = table[i].srtt;
 		r->rttvar = table[i].rttvar;
