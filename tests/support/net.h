@@ -13,6 +13,10 @@
 /* Moves this thread to a new network namespace. Returns false without the right to. */
 bool net_own(void);
 
+/* Moves the process to a network namespace with a wire from nic0, which has the address
+ * 10.9.9.1/24, to far0. Without the right to, the test is skipped. */
+void net_wire(void);
+
 /* Runs a command line. Fails unless its exit status is 0. */
 void shell(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

@@ -419,13 +419,7 @@ TEST(wrong_requests)
 
 BEFORE_ALL()
 {
-	if (!net_own()) {
-		printf("skipped: it needs root\n");
-		exit(77);
-	}
-	shell("ip link add nic0 type veth peer name far0");
-	shell("ip link set lo up; ip addr add 10.9.9.1/24 dev nic0");
-	shell("ip link set nic0 up; ip link set far0 up");
+	net_wire();
 	state = mmap(NULL, CHILDREN * sizeof(*state), PROT_READ | PROT_WRITE,
 		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	CHECK(state != MAP_FAILED);

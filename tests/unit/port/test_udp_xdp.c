@@ -469,14 +469,9 @@ TEST(only_the_owner_of_a_socket_claims_its_datagrams)
 
 BEFORE_ALL()
 {
-	if (!net_own()) {
-		printf("skipped: it needs root\n");
-		exit(77);
-	}
-	shell("ip link add nic0 type veth peer name far0");
-	shell("ip link set lo up; ip addr add 10.9.9.1/24 dev nic0");
+	net_wire();
 	shell("ip addr add fd99::1/64 dev nic0 nodad");
-	shell("ip link set nic0 up; ip link set far0 address " FAR_MAC " up");
+	shell("ip link set far0 address " FAR_MAC);
 	shell("ip neigh add 10.9.9.2 lladdr " FAR_MAC " dev nic0 nud permanent");
 	shell("ip neigh add fd99::2 lladdr " FAR_MAC " dev nic0 nud permanent");
 	far_end = net_packet_socket("far0");
