@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -133,9 +134,12 @@ def fail(text: str) -> None:
 
 
 def run(*argv: str | Path, cwd: Path | None = None) -> str:
-    return subprocess.run(
-        [str(a) for a in argv], cwd=cwd, check=True, text=True, stdout=subprocess.PIPE
-    ).stdout.strip()
+    """The output. A tool's warnings are shown if it fails: dpkg-shlibdeps has many."""
+    line = [str(a) for a in argv]
+    done = subprocess.run(line, cwd=cwd, check=False, text=True, capture_output=True)
+    if done.returncode:
+        fail(f"{shlex.join(line)[:200]}: status {done.returncode}: {done.stderr[-2000:]}")
+    return done.stdout.strip()
 
 
 def matches(path: str, pattern: str) -> bool:
