@@ -6,38 +6,87 @@
 #include "base/inet.h"
 
 #include <errno.h>
+#include <net/if.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-int hk_datagrams_of(int fd, struct hk_xdp_datagrams *what)
+static bool option_is(int fd, int option, int value)
 {
-	int type = 0, protocol = 0;
-	uint64_t here = 0, there = 1;
-	union hk_inet_addr at = {0};
-	socklen_t type_len = sizeof(type), protocol_len = sizeof(protocol), at_len = sizeof(at);
-	socklen_t here_len = sizeof(here), there_len = sizeof(there);
+	int is;
+	socklen_t len = sizeof(is);
+
+	return getsockopt(fd, SOL_SOCKET, option, &is, &len) == 0 && is == value;
+}
+
+static bool cookie(int fd, uint64_t *of)
+{
+	socklen_t len = sizeof(*of);
+
+	return getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, of, &len) == 0;
+}
+
+static bool is_of_this_namespace(int fd)
+{
+	uint64_t here, there;
 	int own = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool right = own >= 0 && fd >= 0 &&
-		     getsockopt(own, SOL_SOCKET, SO_NETNS_COOKIE, &here, &here_len) == 0 &&
-		     getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &there, &there_len) == 0 &&
-		     here == there && getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &type_len) == 0 &&
-		     getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &protocol_len) == 0 &&
-		     type == SOCK_DGRAM && protocol == IPPROTO_UDP &&
-		     getsockname(fd, &at.any, &at_len) == 0;
+	bool same = own >= 0 && cookie(own, &here) && cookie(fd, &there) && here == there;
 
 	if (own >= 0)
 		close(own);
-	if (right && at.any.sa_family == AF_INET) {
+	return same;
+}
+
+/* Whether @at is an address of @interface, whose name may have a label there ("eth0:1"). */
+static bool has_address(const char *interface, const union hk_inet_addr *at)
+{
+	struct ifaddrs *all;
+	unsigned len, other;
+	const void *mine = hk_inet_bytes(&at->any, &len);
+	bool found = false;
+
+	if (getifaddrs(&all) != 0)
+		return false;
+	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
+		size_t name = strcspn(i->ifa_name, ":");
+
+		found = i->ifa_addr && i->ifa_addr->sa_family == at->any.sa_family &&
+			name == strlen(interface) && memcmp(i->ifa_name, interface, name) == 0 &&
+			memcmp(hk_inet_bytes(i->ifa_addr, &other), mine, len) == 0;
+	}
+	freeifaddrs(all);
+	return found;
+}
+
+/* Reads the address of a socket that is bound to a port. One that the kernel has chosen goes. */
+static bool read_address(int fd, union hk_inet_addr *at)
+{
+	const struct sockaddr none = {.sa_family = AF_UNSPEC};
+	socklen_t len = sizeof(*at);
+
+	return connect(fd, &none, sizeof(none)) == 0 && getsockname(fd, &at->any, &len) == 0 &&
+	       (at->any.sa_family == AF_INET || at->any.sa_family == AF_INET6);
+}
+
+int hk_datagrams_of(int fd, const char *interface, struct hk_xdp_datagrams *what)
+{
+	union hk_inet_addr at = {0};
+
+	if (fd < 0 || !option_is(fd, SO_TYPE, SOCK_DGRAM) ||
+	    !option_is(fd, SO_PROTOCOL, IPPROTO_UDP) || !is_of_this_namespace(fd))
+		return -EINVAL;
+	if (!option_is(fd, SO_BINDTOIFINDEX, 0) &&
+	    !option_is(fd, SO_BINDTOIFINDEX, (int)if_nametoindex(interface)))
+		return -EINVAL;
+	if (!read_address(fd, &at) || !has_address(interface, &at))
+		return -EINVAL;
+	if (at.any.sa_family == AF_INET) {
 		what->port = at.v4.sin_port;
 		what->address[10] = what->address[11] = 0xff; /* RFC 4291, 2.5.5.2 */
 		memcpy(what->address + 12, &at.v4.sin_addr, 4);
-		return at.v4.sin_port && at.v4.sin_addr.s_addr ? 0 : -EINVAL;
-	}
-	if (right && at.any.sa_family == AF_INET6) {
+	} else {
 		what->port = at.v6.sin6_port;
 		memcpy(what->address, &at.v6.sin6_addr, 16);
-		return at.v6.sin6_port && !IN6_IS_ADDR_UNSPECIFIED(&at.v6.sin6_addr) ? 0 : -EINVAL;
 	}
-	return -EINVAL;
+	return what->port ? 0 : -EINVAL;
 }

@@ -7,9 +7,13 @@
 
 #include "helper/xdp.h"
 
-/* Writes the address and port of the UDP socket @fd to @what, which is zeros. The socket must be of
- * this network namespace: in one of its own, a user can give a socket any address. -EINVAL: it is
- * something else. */
-int hk_datagrams_of(int fd, struct hk_xdp_datagrams *what);
+/* Writes the address and port of the UDP socket @fd to @what, which is zeros. -EINVAL: the kernel
+ * might give these datagrams to others, too:
+ *  - the socket is of another network namespace, where a user can give it any address
+ *  - the address is not one of @interface: it is a multicast's, or not even this node's (ip(7),
+ *    IP_FREEBIND)
+ *  - the kernel has chosen the port, and the user can give it back
+ *  - it is bound to another interface */
+int hk_datagrams_of(int fd, const char *interface, struct hk_xdp_datagrams *what);
 
 #endif

@@ -266,12 +266,13 @@ static int claim_datagrams(struct client *c, int *with, struct hk_error *err)
 
 	if (!c->queue || c->take != HK_HELPER_TAKE_CLAIMED || c->udp >= 0)
 		return hk_error_set(err, -EINVAL, "this socket claims no datagrams");
-	if (hk_datagrams_of(*with, &what) != 0)
-		return hk_error_set(err, -EINVAL,
-				    "datagrams are for a UDP socket that has an address of this "
-				    "network namespace; fix: use Linux 5.14 or newer");
 	struct hk_queue *q = c->queue;
 
+	if (hk_datagrams_of(*with, q->interface->name, &what) != 0)
+		return hk_error_set(err, -EINVAL,
+				    "datagrams are for a UDP socket that is bound to an address of "
+				    "%s and a port; fix: use Linux 5.14 or newer",
+				    q->interface->name);
 	what.queue = q->number;
 	int rc = hk_interface_claim_datagrams(q->interface, &what, c->slot);
 
@@ -321,10 +322,14 @@ static ssize_t receive(const struct client *c, struct hk_helper_request *r, int 
 {
 	union hk_descriptors control;
 	struct iovec part = {r, sizeof(*r)};
-	struct msghdr m = {.msg_iov = &part,
-			   .msg_iovlen = 1,
-			   .msg_control = &control,
-			   .msg_controllen = sizeof(control)};
+	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+
+	/* Nobody else can send any: to close some kinds of files takes as long as their user likes.
+	 */
+	if (c->queue && c->take == HK_HELPER_TAKE_CLAIMED && c->udp < 0) {
+		m.msg_control = &control;
+		m.msg_controllen = sizeof(control);
+	}
 	ssize_t len = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_TRUNC | MSG_CMSG_CLOEXEC);
 
 	*with = -1;
@@ -344,6 +349,8 @@ static void serve(struct client *c)
 	if (len < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (len <= 0) {
+		if (with >= 0) /* it may come with an empty message */
+			close(with);
 		drop(c);
 		return;
 	}

@@ -5,6 +5,7 @@
 #include "port/auto.h"
 #include "port/helper.h"
 #include "port/internal.h"
+#include "port/udp_xdp.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,7 +18,6 @@
 
 /* ---- lists of interfaces --------------------------------------------------------------------- */
 
-/* The address of @at in the order of the network, and its length in bytes. */
 static bool in_network(const uint8_t *a, const uint8_t *net, unsigned bits)
 {
 	unsigned whole = bits / 8, rest = bits % 8;
@@ -167,6 +167,14 @@ static unsigned read_interfaces(const struct ifaddrs *all, struct hk_auto_interf
 	return n;
 }
 
+/* Whether frames are as long with xdp=1 as without: nodes with and without a helper must agree. */
+static bool fits_xdp(const char *name)
+{
+	struct hk_inet_local local;
+
+	return hk_inet_local(name, AF_UNSPEC, &local, NULL) == 0 && local.mtu <= HK_UDP_XDP_MTU;
+}
+
 int hk_port_auto(const struct hk_auto_config *cfg, char *list, size_t len, struct hk_error *err)
 {
 	struct hk_auto_interface all[INTERFACES];
@@ -182,7 +190,7 @@ int hk_port_auto(const struct hk_auto_config *cfg, char *list, size_t len, struc
 	freeifaddrs(there);
 	if (rc)
 		return rc;
-	if (it->nic && hk_helper_runs())
+	if (it->nic && fits_xdp(it->name) && hk_helper_runs())
 		snprintf(list, len, "udp:addr=%s,xdp=1?+udp:addr=%s", it->name, it->name);
 	else
 		snprintf(list, len, "udp:addr=%s", it->name);

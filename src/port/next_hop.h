@@ -15,7 +15,8 @@ struct hk_next_hop {
 };
 
 /* Looks up the way from address @from to @to, which must lead over the interface @ifindex, whose
- * MTU is @mtu. Makes system calls. Returns 0 or
+ * MTU is @mtu. Rules by user, mark or port (ip-rule(8)) do not count. Makes system calls. Returns 0
+ * or
  *  -EAGAIN       the kernel does not know the MAC address now; it asks for it when it sends itself
  *  -ENETUNREACH  the way is another one, or there is none
  *  another negative errno of netlink */

@@ -16,8 +16,9 @@
 #include <unistd.h>
 
 #define QUEUE_BYTES   (4 << 20) /* of the kernel's queue of received datagrams, if it permits */
-#define SMALLEST_MTU  576u      /* that every host of IPv4 takes, RFC 791 */
-#define TRUESIZE_MORE 768u      /* bytes that the kernel counts beside those of a datagram */
+#define SOON_MS       1000
+#define SMALLEST_MTU  576u /* that every host of IPv4 takes, RFC 791 */
+#define TRUESIZE_MORE 768u /* bytes that the kernel counts beside those of a datagram */
 
 /* ---- the socket ------------------------------------------------------------------------------ */
 
@@ -32,35 +33,69 @@ static int set(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/* The kernel shall learn what the path carries, and cut what is longer. */
-static int set_up(int fd, int family)
+/* The kernel shall learn what the path carries, and cut what is longer. With @xdp it shall not put
+ * datagrams together: below a VLAN or a bridge it would do so before our program sees them. */
+static int set_up(int fd, int family, bool xdp)
 {
-	if (set(fd, SOL_UDP, UDP_GRO, 1) != 0)
+	if (!xdp && set(fd, SOL_UDP, UDP_GRO, 1) != 0)
 		return -1;
 	if (family == AF_INET)
 		return set(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_WANT);
 	return set(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_WANT);
 }
 
+static uint16_t *port_of(union hk_inet_addr *at)
+{
+	return at->any.sa_family == AF_INET ? &at->v4.sin_port : &at->v6.sin6_port;
+}
+
+/* Binds to @at, whose port becomes that of the socket. A user can give back a port that the kernel
+ * has chosen, while the socket stays open. So hikyaku-helper leads no datagrams to such a socket.
+ * With @fixed it is bound again, to the number. */
+static int bind_to(int fd, union hk_inet_addr *at, bool fixed)
+{
+	const struct sockaddr none = {.sa_family = AF_UNSPEC};
+	socklen_t len = hk_inet_len(at);
+	bool chosen = *port_of(at) == 0;
+
+	if (bind(fd, &at->any, len) != 0 || getsockname(fd, &at->any, &len) != 0)
+		return -errno;
+	if (!fixed || !chosen)
+		return 0;
+	if (connect(fd, &none, sizeof(none)) == 0 && bind(fd, &at->any, len) == 0)
+		return 0;
+	*port_of(at) = 0; /* somebody else was quicker */
+	return errno == EADDRINUSE ? -EAGAIN : -errno;
+}
+
 /* @at: our address, whose port becomes that of the socket. */
 static int make_socket(struct hk_port_impl *p, struct hk_udp *u, union hk_inet_addr *at,
-		       struct hk_error *err)
+		       int64_t deadline, struct hk_error *err)
 {
 	const struct hk_spec *s = &p->spec;
-	socklen_t len = hk_inet_len(at);
+	int64_t since = hk_clock_ms();
+	int rc;
 
 	u->family = at->any.sa_family;
-	*(u->family == AF_INET ? &at->v4.sin_port
-			       : &at->v6.sin6_port) = htons((uint16_t)s->udp_port);
+	*port_of(at) = htons((uint16_t)s->udp_port);
 	u->fd = socket(u->family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
 	if (u->fd < 0)
 		return hk_error_set(err, -errno, "port %s: no socket: %s", s->text,
 				    strerror(errno));
-	if (bind(u->fd, &at->any, len) != 0)
-		return hk_error_set(err, -errno, "port %s: cannot bind UDP port %u: %s; fix: %s",
-				    s->text, s->udp_port, strerror(errno),
+	for (;;) {
+		rc = bind_to(u->fd, at, s->xdp);
+		/* the helper keeps the socket of a former owner for a moment */
+		bool again = rc == -EAGAIN || (rc == -EADDRINUSE && s->xdp);
+
+		if (!again || hk_clock_ms() >= HK_MIN(deadline, since + SOON_MS))
+			break;
+		hk_pause_1ms();
+	}
+	if (rc)
+		return hk_error_set(err, rc, "port %s: cannot bind UDP port %u: %s; fix: %s",
+				    s->text, s->udp_port, strerror(-rc),
 				    "leave out port=, so that the kernel chooses one");
-	if (getsockname(u->fd, &at->any, &len) != 0 || set_up(u->fd, u->family) != 0)
+	if (set_up(u->fd, u->family, s->xdp) != 0)
 		return hk_error_set(err, -errno,
 				    "port %s: the kernel does not set up the socket: %s; fix: use "
 				    "Linux 5.0 or newer",
@@ -154,7 +189,7 @@ int hk_udp_open(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *po
 	u->narrow[HK_UDP_NARROW] = (struct iovec){u->rest, HK_UDP_BYTES};
 	u->piece = HK_MIN(mtu - overhead(local.at.any.sa_family),
 			  HK_PORT_FRAME_LIMIT - RTE_ETHER_HDR_LEN);
-	rc = make_socket(p, u, &local.at, err);
+	rc = make_socket(p, u, &local.at, deadline, err);
 	if (rc == 0 && p->spec.xdp)
 		rc = hk_udp_xdp_open(p, local.interface, local.mtu, sharers, deadline, err);
 	if (rc)

@@ -22,9 +22,9 @@
 #define FIRST_US    200u     /* after a question in vain; then twice as long each time */
 #define REST_US     1u       /* the same between polls of the UDP socket, */
 #define REST_MAX_US 256u     /* up to this */
-#define POLLS       8u       /* of the AF_XDP socket in vain, between two looks at the clock */
+#define POLLS       8u       /* of the AF_XDP socket, between two looks at the clock */
 #define TTL         64
-#define SLOTS_FIRST 64u
+#define SLOTS_FIRST 256u  /* for a burst of new peers */
 #define FEW_PASSED  1000u /* frames that may come by the kernel without advice */
 
 #define ETH_LEN  RTE_ETHER_HDR_LEN
@@ -44,7 +44,7 @@ static struct hk_udp_flow *place(struct hk_udp_flow *flow, unsigned slots, uint6
 	return &flow[i];
 }
 
-/* Makes room for one more. Anybody can make us answer, so the table has a limit. */
+/* Makes the table larger. Anybody can make us answer, so it has a limit. */
 static bool grow(struct hk_udp_xdp *x)
 {
 	unsigned slots = x->slots ? 2 * x->slots : SLOTS_FIRST;
@@ -105,9 +105,12 @@ static void ask(struct hk_udp_xdp *x, struct hk_udp_flow *f, const uint8_t name[
 	union hk_inet_addr to;
 
 	hk_udp_address_of(u, name, &to);
-	int rc = hk_next_hop(&u->own, &to, x->ifindex, x->mtu, &hop);
+	bool known = u->family == AF_INET ? to.v4.sin_port : to.v6.sin6_port;
+	/* without the helper, nobody breaks the locks of a process that dies */
+	bool may = known && hk_xsk_alive(x->port);
 
-	f->direct = rc == 0 && hop.mtu >= u->piece + x->headers - ETH_LEN;
+	f->direct = may && hk_next_hop(&u->own, &to, x->ifindex, x->mtu, &hop) == 0 &&
+		    hop.mtu >= u->piece + x->headers - ETH_LEN;
 	f->pause_us = f->direct || !f->pause_us ? FIRST_US : HK_MIN(2 * f->pause_us, FRESH_US);
 	f->again_at = now + x->ticks_us * (f->direct ? FRESH_US : f->pause_us);
 	if (!f->direct)
@@ -126,21 +129,20 @@ static void ask(struct hk_udp_xdp *x, struct hk_udp_flow *f, const uint8_t name[
 		write_ipv6(f, u, &to);
 }
 
-/* How the frame @m leaves: NULL by the UDP socket. */
+/* How the frame @m leaves: NULL by the UDP socket. The table has space for its receiver. */
 static struct hk_udp_flow *flow_of(struct hk_udp_xdp *x, const struct rte_mbuf *m, uint64_t now)
 {
 	const uint8_t *to = rte_pktmbuf_mtod(m, const uint8_t *);
 	uint64_t name = 0;
 
 	memcpy(&name, to, 6);
+	if (HK_UNLIKELY(!name))
+		return NULL; /* 0.0.0.0, port 0 */
 	struct hk_udp_flow *f = place(x->flow, x->slots, name);
 
 	if (HK_UNLIKELY(!f->name)) {
-		if (2 * (x->count + 1) > x->slots && !grow(x))
-			return NULL;
-		f = place(x->flow, x->slots, name);
 		*f = (struct hk_udp_flow){.name = name};
-		x->count += name != 0;
+		x->count++;
 	}
 	if (HK_UNLIKELY(now >= f->again_at))
 		ask(x, f, to, now);
@@ -204,6 +206,9 @@ uint16_t hk_udp_xdp_tx(void *queue, struct rte_mbuf **m, uint16_t n)
 	uint16_t sent = 0;
 
 	n = HK_MIN(n, HK_UDP_BURST);
+	while (HK_UNLIKELY(2 * (x->count + n) > x->slots)) /* pointers into the table follow */
+		if (!grow(x))
+			return hk_udp_tx(x->udp, m, n);
 	for (uint16_t i = 0; i < n; i++)
 		x->burst[i] = flow_of(x, m[i], now);
 	while (sent < n) {
@@ -236,7 +241,7 @@ static bool parse(const struct hk_udp *u, const char *frame, uint32_t len, uint3
 		return false;
 	uint32_t datagram = rte_be_to_cpu_16(udp->dgram_len);
 
-	if (HK_UNLIKELY(datagram <= sizeof(*udp) ||
+	if (HK_UNLIKELY(datagram <= sizeof(*udp) || udp->src_port == 0 ||
 			datagram > len - headers + sizeof(struct rte_udp_hdr)))
 		return false;
 	*payload = datagram - (uint32_t)sizeof(*udp);
@@ -279,23 +284,30 @@ static bool read_frame(void *arg, const char *frame, uint32_t len, struct rte_mb
 	return true;
 }
 
-uint16_t hk_udp_xdp_rx(void *queue, struct rte_mbuf **m, uint16_t n)
+/* Polls the UDP socket, unless it rests. */
+static uint16_t receive_passed(struct hk_udp_xdp *x, struct rte_mbuf **m, uint16_t n)
 {
-	struct hk_udp_xdp *x = queue;
-	uint16_t got = hk_xsk_receive(x->xsk, m, n, read_frame, x);
-
-	x->taken += got;
-	if (got || HK_LIKELY(++x->polls % POLLS))
-		return got;
 	uint64_t now = rte_rdtsc();
 
 	if (HK_LIKELY(now < x->poll_at))
 		return 0;
-	got = hk_udp_rx(x->udp, m, n);
+	uint16_t got = hk_udp_rx(x->udp, m, n);
+
 	x->passed += got;
 	x->rest = got ? 0 : HK_MIN(2 * x->rest + REST_US * x->ticks_us, REST_MAX_US * x->ticks_us);
 	x->poll_at = now + x->rest;
 	return got;
+}
+
+/* The UDP socket comes first, now and then: AF_XDP may have frames at each poll. */
+uint16_t hk_udp_xdp_rx(void *queue, struct rte_mbuf **m, uint16_t n)
+{
+	struct hk_udp_xdp *x = queue;
+	uint16_t passed = HK_UNLIKELY(++x->polls % POLLS == 0) ? receive_passed(x, m, n) : 0;
+	uint16_t taken = hk_xsk_receive(x->xsk, m + passed, n - passed, read_frame, x);
+
+	x->taken += taken;
+	return passed + taken;
 }
 
 bool hk_udp_xdp_advice(const struct hk_port_impl *p, char *text, size_t len)
@@ -344,6 +356,7 @@ int hk_udp_xdp_open(struct hk_port_impl *p, const char *iface, unsigned mtu, uns
 		return hk_error_set(err, -ENOMEM, "no memory for port %s", p->spec.text);
 	u->xdp = x;
 	x->udp = u;
+	x->port = p;
 	x->wait = -1;
 	snprintf(p->spec.iface, sizeof(p->spec.iface), "%s", iface);
 	int rc = hk_xsk_attach(p, HK_HELPER_TAKE_CLAIMED, sharers, deadline, err);

@@ -29,10 +29,12 @@
 #ifndef HK_PORT_UDP_XDP_H
 #define HK_PORT_UDP_XDP_H
 
+#include "port/helper.h"
 #include "port/udp.h"
 
-#define HK_UDP_HEADERS 62u        /* bytes: Ethernet, IPv6, UDP */
-#define HK_UDP_FLOWS   (1u << 16) /* peers at most; then all are looked up again */
+#define HK_UDP_XDP_MTU (HK_CHUNK_DATA - 14) /* frames that fit into a chunk need no more */
+#define HK_UDP_HEADERS 62u                  /* bytes: Ethernet, IPv6, UDP */
+#define HK_UDP_FLOWS   (1u << 16)           /* peers at most; then all are looked up again */
 
 /* How frames reach a peer. */
 struct hk_udp_flow {
@@ -47,6 +49,7 @@ struct hk_udp_flow {
 struct hk_udp_xdp {
 	struct hk_udp *udp;
 	struct hk_xsk *xsk;
+	const struct hk_port_impl *port;
 	unsigned ifindex, mtu;
 	unsigned headers; /* bytes */
 	uint8_t mac[6];   /* of the interface */
@@ -55,7 +58,7 @@ struct hk_udp_xdp {
 	unsigned slots, count;
 	struct hk_udp_flow *burst[HK_UDP_BURST]; /* of the frames that are being sent, */
 	struct hk_udp_flow **at;                 /* and of the first in the present call */
-	/* the UDP socket is polled again after a rest, which grows while nothing comes */
+	/* the UDP socket is polled again after a rest, which grows while it has nothing */
 	uint64_t poll_at, rest;
 	unsigned polls;
 	int wait;               /* readable when either socket is; -1: nobody has asked */

@@ -8,6 +8,7 @@
  */
 #include "port/udp_xdp.h"
 #include "port/xsk.h"
+#include "base/descriptors.h"
 #include "tests/support/await.h"
 #include "tests/support/net.h"
 
@@ -31,6 +32,7 @@
 #define OURS    4444 /* UDP port */
 #define THEIRS  7777
 #define FAR_MAC "02:00:00:00:00:02"
+#define SLOTS   256u /* of the table of ways at first */
 #define FRAME   1486 /* of an MTU of 1500, with an Ethernet header */
 
 static struct hk_port *port[2]; /* of IPv4 and of IPv6 */
@@ -372,6 +374,57 @@ TEST(strangers_take_no_memory_for_good)
 	CHECK_EQ(at_far(p, sizeof(p), 0), 28 + 100);
 }
 
+/* The table of ways grows in the burst in which the peers are new. */
+TEST(a_burst_to_new_peers)
+{
+	start();
+	struct rte_mbuf *m[HK_UDP_BURST];
+	uint8_t p[2048], name[6] = {203, 0, 113, 2, 0, 0};
+
+	for (unsigned round = 0; round < 2 * SLOTS / HK_UDP_BURST; round++) {
+		m[0] = frame(0, far_name, 100, 0);
+		for (unsigned i = 1; i < HK_UDP_BURST; i++) {
+			name[4] = (uint8_t)(round + 1);
+			name[5] = (uint8_t)i;
+			m[i] = frame(0, name, 20, 0);
+		}
+		CHECK_EQ(hk_port_tx(port[0], 0, m, HK_UDP_BURST), HK_UDP_BURST);
+		CHECK_EQ(at_far(p, sizeof(p), 0), 28 + 100);
+		CHECK_EQ(memcmp(p, far_mac, 6), 0);
+		check_payload(p + 42, 100);
+	}
+}
+
+/* The port reads its UDP socket, also while AF_XDP has frames at each poll. */
+TEST(neither_socket_starves)
+{
+	start();
+	struct packet p = packet("by af_xdp");
+	uint64_t passed = way(0)->passed;
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < 64; i++)
+		send_packet(&p);
+	struct packet q = p;
+
+	memmove((char *)&q.udp + 4, &p.udp,
+		sizeof(p.udp) + 9); /* an option before the UDP header */
+	memset(&q.udp, 1, 4);
+	q.ip.version_ihl++;
+	q.ip.total_length = htons(24 + 8 + 9);
+	q.ip.hdr_checksum = 0;
+	q.ip.hdr_checksum = (uint16_t)~rte_raw_cksum(&q.ip, 24);
+	CHECK_EQ(send(far_end, &q, 14 + 41, 0), 14 + 41);
+	for (unsigned i = 0; way(0)->passed == passed; i++) {
+		CHECK(i < 32);
+		way(0)->poll_at = 0;
+		rte_pktmbuf_free(receive(0));
+		count++;
+	}
+	for (; count < 65; count++)
+		rte_pktmbuf_free(receive(0));
+}
+
 /* ---- claims ---------------------------------------------------------------------------------- */
 
 static struct hk_error err;
@@ -406,9 +459,18 @@ static int bound(int type, const char *address, uint16_t at)
 {
 	struct sockaddr_in to = {
 		.sin_family = AF_INET, .sin_port = htons(at), .sin_addr = {inet_addr(address)}};
-	int fd = socket(AF_INET, type, 0);
+	int fd = socket(AF_INET, type, 0), on = 1;
 
+	CHECK_EQ(setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &on, sizeof(on)), 0);
 	CHECK_EQ(bind(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	return fd;
+}
+
+static int bound_to_far(const char *address, uint16_t at)
+{
+	int fd = bound(SOCK_DGRAM, address, at), index = (int)if_nametoindex("far0");
+
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_BINDTOIFINDEX, &index, sizeof(index)), 0);
 	return fd;
 }
 
@@ -433,6 +495,12 @@ TEST(only_the_owner_of_a_socket_claims_its_datagrams)
 	int wrong[] = {-1,
 		       socket(AF_INET, SOCK_DGRAM, 0),
 		       bound(SOCK_DGRAM, "0.0.0.0", 5001),
+		       bound(SOCK_DGRAM, "10.9.9.1", 0),    /* the kernel has chosen the port */
+		       bound(SOCK_DGRAM, "10.9.9.9", 5005), /* not of this node */
+		       bound(SOCK_DGRAM, "127.0.0.1", 5006),
+		       bound(SOCK_DGRAM, "224.0.0.251", 5353),
+		       bound(SOCK_DGRAM, "10.9.9.255", 5007),
+		       bound_to_far("10.9.9.1", 5004),
 		       bound(SOCK_STREAM, "10.9.9.1", 5001),
 		       socket(AF_UNIX, SOCK_DGRAM, 0),
 		       open("/dev/null", O_RDONLY),
@@ -440,7 +508,7 @@ TEST(only_the_owner_of_a_socket_claims_its_datagrams)
 
 	for (unsigned i = 0; i < HK_ARRAY_LEN(wrong); i++) {
 		CHECK_EQ(claim(one, wrong[i]), -EINVAL);
-		CHECK_HAS(err.text, "UDP socket that has an address of this network namespace");
+		CHECK_HAS(err.text, "UDP socket that is bound to an address of nic0 and a port");
 		if (wrong[i] >= 0)
 			close(wrong[i]);
 	}
@@ -465,6 +533,34 @@ TEST(only_the_owner_of_a_socket_claims_its_datagrams)
 	close(two);
 	close(late);
 	close(other);
+}
+
+/* Anybody may connect and send descriptors, also with an empty message. */
+TEST(the_helper_keeps_no_descriptor_of_a_stranger)
+{
+	start();
+	struct sockaddr_un at;
+	socklen_t len = hk_helper_address(&at);
+	char byte = 0;
+
+	for (unsigned bytes = 0; bytes < 2; bytes++) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), end[2];
+		struct iovec part = {&byte, bytes};
+		struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1};
+		union hk_descriptors control;
+
+		CHECK_EQ(pipe(end), 0);
+		CHECK_EQ(connect(fd, (struct sockaddr *)&at, len), 0);
+		hk_descriptors_add(&m, &control, &end[1], 1);
+		CHECK_EQ(sendmsg(fd, &m, MSG_NOSIGNAL), bytes);
+		close(fd);
+		close(end[1]);
+		struct pollfd p = {.fd = end[0]};
+
+		CHECK_MSG(poll(&p, 1, WAIT_MS) == 1 && p.revents == POLLHUP,
+			  "it keeps what came with %u bytes", bytes);
+		close(end[0]);
+	}
 }
 
 BEFORE_ALL()
