@@ -158,7 +158,8 @@ static unsigned from_slot(struct hk_switch *sw, unsigned slot, unsigned wire)
 		atomic_store_explicit(&sw->corrupt[slot], true, memory_order_relaxed);
 		return 0;
 	}
-	unsigned sent = hk_port_tx(w->port, (uint16_t)(slot % w->queues), m, (uint16_t)k);
+	bool may = k > 0 || w->port->wrapped;
+	unsigned sent = may ? hk_port_tx(w->port, (uint16_t)(slot % w->queues), m, (uint16_t)k) : 0;
 
 	for (int i = (int)sent; i < k; i++)
 		rte_pktmbuf_free_seg(m[i]);

@@ -356,14 +356,6 @@ void hk_pools_leave(void);
 uint16_t hk_port_rx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 uint16_t hk_port_tx_wrapped(struct hk_port *port, uint16_t queue, struct rte_mbuf **m, uint16_t n);
 
-/* rte_eth_tx_burst(), which is not called without frames: the memif driver of DPDK 24.11 looks at
- * the first frame before it looks at their number. */
-static inline uint16_t hk_port_tx_burst(uint16_t id, uint16_t queue, struct rte_mbuf **m,
-					uint16_t n)
-{
-	return HK_LIKELY(n > 0) ? rte_eth_tx_burst(id, queue, m, n) : 0;
-}
-
 /* rx and tx without capture. */
 static inline uint16_t hk_port_rx_driver(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 					 uint16_t n)
@@ -376,7 +368,7 @@ static inline uint16_t hk_port_tx_driver(struct hk_port *port, uint16_t queue, s
 					 uint16_t n)
 {
 	return HK_UNLIKELY(port->wrapped) ? hk_port_tx_wrapped(port, queue, m, n)
-					  : hk_port_tx_burst(port->id, queue, m, n);
+					  : rte_eth_tx_burst(port->id, queue, m, n);
 }
 
 static inline bool hk_port_tapped(void)
@@ -396,8 +388,9 @@ static inline uint16_t hk_port_rx(struct hk_port *port, uint16_t queue, struct r
 }
 
 /* Sends frames and returns how many the driver accepted, from the front of @m. Only the thread that
- * polls @queue may call it. The others stay with the caller. With @n 0, frames that faults have
- * delayed may leave, and buffers come back from a pipe. */
+ * polls @queue may call it. The others stay with the caller. @n is 1 or more: the memif driver of
+ * DPDK 24.11 looks at the first frame before it looks at their number. Only a wrapped port takes 0:
+ * frames that faults have delayed may leave, and buffers come back from a pipe. */
 static inline uint16_t hk_port_tx(struct hk_port *port, uint16_t queue, struct rte_mbuf **m,
 				  uint16_t n)
 {

@@ -104,7 +104,8 @@ static uint16_t send_burst(struct hk_port *port, uint16_t queue, struct rte_mbuf
 		out[i] = rte_pktmbuf_pkt_len(m[i]) < HK_PORT_SMALL_FRAME ? tagged(port, m[i])
 									 : m[i];
 	uint16_t sent = port->faults ? hk_faults_tx(port, queue, out, n)
-				     : hk_port_tx_burst(port->id, queue, out, n);
+			: n > 0      ? rte_eth_tx_burst(port->id, queue, out, n)
+				     : 0;
 
 	for (uint16_t i = 0; i < n; i++) {
 		if (out[i] != m[i])

@@ -145,12 +145,18 @@ static inline void txq_flush(const struct hk_worker *w, struct hk_txq *q)
 		keep_waiting(w, q, sent);
 }
 
+/* The driver takes no empty burst. */
+static void flush_waiting(const struct hk_worker *w, struct hk_txq *q)
+{
+	if (q->waiting)
+		txq_flush(w, q);
+}
+
 void hk_txqs_flush(struct hk_worker *w)
 {
 	w->tx_waiting = false;
 	for (unsigned i = 0; i < w->txqs; i++) {
-		if (w->txq[i]->waiting)
-			txq_flush(w, w->txq[i]);
+		flush_waiting(w, w->txq[i]);
 		w->tx_waiting |= w->txq[i]->waiting > 0;
 	}
 }
@@ -425,7 +431,7 @@ int hk_tx_message(struct hk_worker *w, hk_peer p, uint8_t am, hk_buf *const *buf
 			if (HK_UNLIKELY(peer->tx.paths != NULL))
 				hk_txqs_flush(w);
 			else
-				txq_flush(w, w->txq[bulk ? peer->tx.bulk_txq : peer->tx.txq]);
+				flush_waiting(w, w->txq[bulk ? peer->tx.bulk_txq : peer->tx.txq]);
 		}
 		keep_lent(bufs, count);
 		rc = i < count;

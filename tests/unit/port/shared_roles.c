@@ -60,7 +60,10 @@ static uint32_t send_some(uint32_t epoch, uint32_t seq, uint32_t end)
 								      seq + n);
 		n++;
 	}
-	uint16_t sent = hk_port_tx(port, (uint16_t)own_queue, m, (uint16_t)n);
+	/* faults delay frames, which leave with a burst of none */
+	uint16_t sent = n > 0 || port->wrapped
+				? hk_port_tx(port, (uint16_t)own_queue, m, (uint16_t)n)
+				: 0;
 	for (unsigned i = sent; i < n; i++)
 		rte_pktmbuf_free(m[i]);
 	return seq + sent;
