@@ -36,6 +36,8 @@
 static struct child_state {
 	_Atomic unsigned ready, received, wrong, sent, stop;
 	_Atomic unsigned send; /* so many frames, once */
+	_Atomic unsigned slot; /* by which it holds locks of the queue */
+	_Atomic bool freed;    /* the last child's slot holds none, as this child sees it */
 } * state;
 static pid_t pid[CHILDREN];
 static int far_end = -1;
@@ -115,13 +117,16 @@ static void child(unsigned i, bool holds)
 	struct hk_port *port = open_shared(CHILDREN);
 
 	CHECK_OK(hk_port_claim(port, JOB, i + 1, ERR));
-	if (holds) {
-		struct hk_xsk *x = ((struct hk_port_impl *)port)->xsk;
+	struct hk_xsk *x = ((struct hk_port_impl *)port)->xsk;
+	const struct child_state *last = &state[CHILDREN - 1];
 
+	me->slot = x->slot;
+	if (holds)
 		x->shared->fill_lock = x->shared->completion_lock = x->slot;
-	}
 	me->ready = 1;
 	while (!me->stop) {
+		me->freed = x->shared->fill_lock != last->slot &&
+			    x->shared->completion_lock != last->slot;
 		count_frames(port, me, i + 1);
 		if (me->sent < me->send)
 			send_frames(port, me);
@@ -194,7 +199,10 @@ TEST(each_process_gets_the_frames_for_it)
 TEST(a_killed_process_holds_nobody_up)
 {
 	start(CHILDREN, true);
+	AWAIT(WAIT_MS, !state[0].freed, pause_1ms());
 	child_kill(pid[CHILDREN - 1]);
+	/* until then, frames that come while the fill ring is empty are lost */
+	AWAIT(WAIT_MS, state[0].freed, pause_1ms());
 	feed(CHILDREN - 1, 3 * HK_XSK_FILL);
 	for (unsigned i = 0; i < CHILDREN - 1; i++)
 		state[i].send = 2 * HK_XSK_FILL;
