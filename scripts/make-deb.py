@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 LIB = "usr/lib/*"
@@ -208,6 +209,7 @@ def libraries(root: Path, work: Path) -> list[str]:
     return [each.strip() for each in found.removeprefix("shlibs:Depends=").split(",") if each]
 
 
+@cache
 def drivers() -> list[str]:
     found = set()
     for driver in DRIVERS:

@@ -18,8 +18,8 @@
 
 void hk_inet_text(const union hk_inet_addr *at, char *out, size_t size)
 {
-	const void *ip = at->any.sa_family == AF_INET6 ? (const void *)&at->v6.sin6_addr
-						       : (const void *)&at->v4.sin_addr;
+	unsigned len;
+	const void *ip = hk_inet_bytes(&at->any, &len);
 
 	if (!inet_ntop(at->any.sa_family, ip, out, (socklen_t)size))
 		snprintf(out, size, "?");
@@ -37,15 +37,6 @@ static unsigned mtu_of(const char *interface)
 	if (fd >= 0)
 		close(fd);
 	return mtu;
-}
-
-static bool same_ip(const union hk_inet_addr *a, const union hk_inet_addr *b)
-{
-	if (a->any.sa_family != b->any.sa_family)
-		return false;
-	if (a->any.sa_family == AF_INET6)
-		return memcmp(&a->v6.sin6_addr, &b->v6.sin6_addr, 16) == 0;
-	return a->v4.sin_addr.s_addr == b->v4.sin_addr.s_addr;
 }
 
 /* Reads @text as an address. */
@@ -78,7 +69,7 @@ static bool find(const struct ifaddrs *all, const char *text, const union hk_ine
 
 		if (!hk_inet_entry(i, family, &at))
 			continue;
-		if (ip ? same_ip(ip, &at) : strcmp(text, i->ifa_name) == 0) {
+		if (ip ? hk_inet_same(&ip->any, &at.any) : strcmp(text, i->ifa_name) == 0) {
 			out->at = at;
 			memcpy(out->interface, i->ifa_name,
 			       strnlen(i->ifa_name, sizeof(out->interface) - 1));

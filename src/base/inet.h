@@ -10,6 +10,7 @@
 #include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdbool.h>
+#include <string.h>
 
 /* An address with a port. */
 union hk_inet_addr {
@@ -32,6 +33,15 @@ static inline const void *hk_inet_bytes(const struct sockaddr *a, unsigned *len)
 	return a->sa_family == AF_INET6
 		       ? (const void *)&((const struct sockaddr_in6 *)any)->sin6_addr
 		       : (const void *)&((const struct sockaddr_in *)any)->sin_addr;
+}
+
+/* Whether two addresses of IPv4 or IPv6 are the same, ports aside. */
+static inline bool hk_inet_same(const struct sockaddr *a, const struct sockaddr *b)
+{
+	unsigned a_len, b_len;
+	const void *a_bytes = hk_inet_bytes(a, &a_len), *b_bytes = hk_inet_bytes(b, &b_len);
+
+	return a->sa_family == b->sa_family && memcmp(a_bytes, b_bytes, a_len) == 0;
 }
 
 struct hk_inet_local {

@@ -41,8 +41,6 @@ static bool is_of_this_namespace(int fd)
 static bool has_address(const char *interface, const union hk_inet_addr *at)
 {
 	struct ifaddrs *all;
-	unsigned len, other;
-	const void *mine = hk_inet_bytes(&at->any, &len);
 	bool found = false;
 
 	if (getifaddrs(&all) != 0)
@@ -50,9 +48,9 @@ static bool has_address(const char *interface, const union hk_inet_addr *at)
 	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
 		size_t name = strcspn(i->ifa_name, ":");
 
-		found = i->ifa_addr && i->ifa_addr->sa_family == at->any.sa_family &&
-			name == strlen(interface) && memcmp(i->ifa_name, interface, name) == 0 &&
-			memcmp(hk_inet_bytes(i->ifa_addr, &other), mine, len) == 0;
+		found = i->ifa_addr && name == strlen(interface) &&
+			memcmp(i->ifa_name, interface, name) == 0 &&
+			hk_inet_same(i->ifa_addr, &at->any);
 	}
 	freeifaddrs(all);
 	return found;

@@ -83,7 +83,8 @@ bool hk_xsk_alive(const struct hk_port_impl *p);
 uint16_t hk_xsk_rx(void *queue, struct rte_mbuf **m, uint16_t n);
 uint16_t hk_xsk_tx(void *queue, struct rte_mbuf **m, uint16_t n);
 
-/* Writes frame @i of a burst, @m, to @to, which has HK_CHUNK_DATA bytes. Returns its length. */
+/* Writes frame @i of a burst, @m, to @to, which has HK_CHUNK_DATA bytes. Returns its length;
+ * 0: it is lost. */
 typedef uint32_t hk_xsk_write(void *arg, unsigned i, const struct rte_mbuf *m, char *to);
 
 /* Makes @m of the received @frame. False: it is none of ours. */

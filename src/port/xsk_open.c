@@ -19,6 +19,7 @@
 #define BUFFERS    (2 * HK_XSK_BATCH) /* of bursts, besides those of the caller */
 #define SOON_MS    3000
 #define ANSWER_MS  1000
+#define CLAIM_MS   5000
 
 /* ---- mapping --------------------------------------------------------------------------------- */
 
@@ -228,30 +229,33 @@ void hk_xsk_close(struct hk_port_impl *p)
 	p->xsk = NULL;
 }
 
+static int claim(const struct hk_port_impl *p, const struct hk_helper_request *request, int with,
+		 struct hk_error *err)
+{
+	struct hk_helper_reply reply;
+	char who[HK_PORT_SPEC_MAX + 8];
+
+	snprintf(who, sizeof(who), "port %s", p->spec.text);
+	return hk_helper_ask(p->xsk->helper, who, request, with, &reply, NULL,
+			     hk_clock_ms() + CLAIM_MS, err);
+}
+
 int hk_xsk_claim(struct hk_port_impl *p, uint32_t job, uint32_t endpoint, struct hk_error *err)
 {
 	const struct hk_helper_request request = {.version = HK_HELPER_VERSION,
 						  .op = HK_HELPER_CLAIM,
 						  .job = job,
 						  .endpoint = endpoint};
-	struct hk_helper_reply reply;
-	char who[HK_PORT_SPEC_MAX + 8];
 
-	snprintf(who, sizeof(who), "port %s", p->spec.text);
-	return hk_helper_ask(p->xsk->helper, who, &request, -1, &reply, NULL, hk_clock_ms() + 5000,
-			     err);
+	return claim(p, &request, -1, err);
 }
 
 int hk_xsk_claim_datagrams(struct hk_port_impl *p, int udp, struct hk_error *err)
 {
 	const struct hk_helper_request request = {.version = HK_HELPER_VERSION,
 						  .op = HK_HELPER_CLAIM_DATAGRAMS};
-	struct hk_helper_reply reply;
-	char who[HK_PORT_SPEC_MAX + 8];
 
-	snprintf(who, sizeof(who), "port %s", p->spec.text);
-	return hk_helper_ask(p->xsk->helper, who, &request, udp, &reply, NULL, hk_clock_ms() + 5000,
-			     err);
+	return claim(p, &request, udp, err);
 }
 
 int hk_xsk_fd(const struct hk_port_impl *p)

@@ -3,6 +3,7 @@
  * sdn/tagger/socket.c: requests and replies on hk-tagger's socket.
  */
 #include "sdn/tagger/socket.h"
+#include "base/descriptors.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -38,32 +39,19 @@ int hk_tagger_connect(const char *path, struct hk_error *err)
 
 int hk_tagger_reply_send(int sock, const struct hk_tagger_reply *reply, int fd)
 {
-	union {
-		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = {0};
+	union hk_descriptors control;
 	struct iovec iov = {.iov_base = (void *)reply, .iov_len = sizeof(*reply)};
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	if (fd >= 0) {
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_SOCKET;
-		c->cmsg_type = SCM_RIGHTS;
-		c->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-	}
+	if (fd >= 0)
+		hk_descriptors_add(&msg, &control, &fd, 1);
 	/* the socket's buffer always holds one reply; a client that does not read it loses it */
 	return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
 static int receive(int sock, struct hk_tagger_reply *reply, int *fd)
 {
-	union {
-		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = {0};
+	union hk_descriptors control;
 	struct iovec iov = {.iov_base = reply, .iov_len = sizeof(*reply)};
 	struct msghdr msg = {.msg_iov = &iov,
 			     .msg_iovlen = 1,
@@ -74,10 +62,7 @@ static int receive(int sock, struct hk_tagger_reply *reply, int *fd)
 	*fd = -1;
 	if (n < 0)
 		return -errno;
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
-	    c->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(fd, CMSG_DATA(c), sizeof(*fd));
+	(void)hk_descriptors_take(&msg, fd, 1);
 	if (n == 0)
 		return -ECONNRESET;
 	return n == sizeof(*reply) && reply->magic == HK_TAGGER_MAGIC ? 0 : -EPROTO;
