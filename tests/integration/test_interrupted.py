@@ -74,6 +74,24 @@ def left(lab: str) -> list[str]:
     return rest + [str(lab_directory(lab))] * lab_directory(lab).exists()
 
 
+# ---- a command that starts -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("late_ms", range(24))
+def test_python_starts(hikyaku, tmp_path, late_ms):
+    """Python itself starts in 10 to 20 ms. The command would end without a message of its own."""
+    said = tmp_path / "said"
+    tool = start([*hikyaku, "--version"], said)
+
+    def reached() -> bool:
+        if "python" not in process.command_line(tool.pid).split(" ")[0]:
+            return False
+        time.sleep(late_ms / 1000)
+        return True
+
+    interrupt(tool, reached, said)
+
+
 # ---- a lab that comes up -------------------------------------------------------------------------
 
 UP = {

@@ -66,6 +66,7 @@ def run() -> None:
     for signum in ENDING:
         signal.signal(signum, _terminate)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the launcher has blocked it
         main(standalone_mode=False, prog_name="hikyaku")
     except HikyakuError as error:
         _say(error)
