@@ -47,6 +47,7 @@
 #define HK_CTL_MAX_SLOTS 64  /* ranks of one daemon */
 #define HK_CTL_MAX_NODES 255 /* other nodes of one request */
 #define HK_CTL_MAX_EAGER 64  /* queue pairs of a wire that hikyakud polls */
+#define HK_CTL_DIR_LEN   128 /* of a directory, with the NUL */
 #define HK_CTL_TEXT_MAX  4072
 
 enum hk_ctl_type {
@@ -110,11 +111,11 @@ struct hk_ctl_welcome {
 	uint32_t link_mbps; /* rate of the port; 0: unknown, or wires */
 	uint8_t classes;    /* 1: the port gives small frames a priority */
 	uint8_t zero[3];
-	char shared[64];               /* DPDK's file prefix, which names the shared memory */
-	char huge_dir[128];            /* mount point of hugetlbfs; "": DPDK looks for it */
-	char runtime_dir[128];         /* directory of DPDK's files: hk_eal_runtime_dir() */
-	char rx_pool[32], tx_pool[32]; /* names of this slot's mbuf pools */
-	uint64_t memory, memory_len;   /* address and bytes of the memory for this slot's worker */
+	char shared[64];                  /* DPDK's file prefix, which names the shared memory */
+	char huge_dir[HK_CTL_DIR_LEN];    /* mount point of hugetlbfs; "": DPDK looks for it */
+	char runtime_dir[HK_CTL_DIR_LEN]; /* directory of DPDK's files: hk_eal_runtime_dir() */
+	char rx_pool[32], tx_pool[32];    /* names of this slot's mbuf pools */
+	uint64_t memory, memory_len; /* address and bytes of the memory for this slot's worker */
 	uint64_t pipes; /* address of this slot's pipes, one per wire; 0: the mode has none */
 	char host[64];
 };

@@ -149,19 +149,23 @@ void hk_res_open_tap(const char *what, const char *shared)
 		fprintf(stderr, "hikyakud: %s\n", err.text);
 }
 
-/* Stores DPDK's runtime directory for ranks: their environment or working directory may differ. */
-static int note_runtime_dir(struct hk_res *r, struct hk_error *err)
+/* Writes DPDK's runtime directory to @path, for ranks, whose environment or working directory may
+ * differ. This process and its poller then use that path too: DPDK's processes know each other by
+ * the text of their sockets' paths, so one that comes by a symbolic link (/var/run) gets no
+ * answers. */
+static int fix_runtime_dir(char path[HK_CTL_DIR_LEN], struct hk_error *err)
 {
-	char path[PATH_MAX];
+	char real[PATH_MAX];
 
-	if (realpath(hk_eal_runtime_dir(), path) &&
-	    hk_ctl_set_text(r->info.runtime_dir, sizeof(r->info.runtime_dir), path))
-		return 0;
-	return hk_error_set(
-		err, -ENAMETOOLONG,
-		"DPDK's runtime directory %.200s does not fit a message to ranks; fix: set "
-		"RUNTIME_DIRECTORY to one of at most %zu plain characters",
-		hk_eal_runtime_dir(), sizeof(r->info.runtime_dir) - 1);
+	if (!realpath(hk_eal_runtime_dir(), real) || !hk_ctl_set_text(path, HK_CTL_DIR_LEN, real))
+		return hk_error_set(
+			err, -ENAMETOOLONG,
+			"DPDK's runtime directory %.200s does not fit a message to ranks; fix: set "
+			"RUNTIME_DIRECTORY to one that exists, of at most %u plain characters",
+			hk_eal_runtime_dir(), HK_CTL_DIR_LEN - 1u);
+	return setenv("RUNTIME_DIRECTORY", path, 1) == 0
+		       ? 0
+		       : hk_error_set(err, -ENOMEM, "no memory for hikyakud");
 }
 
 int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_error *err)
@@ -188,8 +192,11 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 			hk_ctl_mode_name(cfg->mode), cfg->port, why);
 	if (!frame_max)
 		frame_max = FRAME_GUESS;
-	int rc = start_dpdk(cfg, frame_max, err);
+	char runtime_dir[HK_CTL_DIR_LEN];
+	int rc = fix_runtime_dir(runtime_dir, err);
 
+	if (rc == 0)
+		rc = start_dpdk(cfg, frame_max, err);
 	if (rc)
 		return rc;
 	struct hk_res *r = calloc(1, sizeof(*r));
@@ -202,7 +209,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 	r->info.port_kind = HK_CTL_PORT_WIRES;
 	r->info.frame_max = (uint16_t)frame_max;
 	make_mac(cfg->node_id, r->info.mac);
-	rc = note_runtime_dir(r, err);
+	memcpy(r->info.runtime_dir, runtime_dir, sizeof(runtime_dir));
 	snprintf(r->info.huge_dir, sizeof(r->info.huge_dir), "%s",
 		 cfg->huge_dir ? cfg->huge_dir : "");
 	snprintf(r->port, sizeof(r->port), "%s", cfg->port);

@@ -68,7 +68,7 @@ struct hk_res_info {
 	uint32_t link_mbps; /* 0: unknown, or wires */
 	bool classes;       /* the port gives small frames a priority */
 	char huge_dir[128];
-	char runtime_dir[128];
+	char runtime_dir[HK_CTL_DIR_LEN];
 };
 
 /* A wire to the daemon of another node. */

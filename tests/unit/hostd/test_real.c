@@ -191,7 +191,13 @@ TEST(two_nodes)
 
 BEFORE_ALL()
 {
+	char link[100];
+
 	rig_up(PAGES);
+	/* as /var/run is one to /run */
+	snprintf(link, sizeof(link), "%s/link", rig_dir);
+	CHECK_EQ(symlink(rig_run, link), 0);
+	CHECK_EQ(setenv("RUNTIME_DIRECTORY", link, 1), 0);
 }
 
 AFTER_ALL()
