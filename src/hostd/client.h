@@ -30,6 +30,8 @@
 
 #include "hostd/control.h"
 
+#include <sched.h>
+
 #pragma GCC visibility push(default)
 
 struct hk_hostd_client;
@@ -45,7 +47,7 @@ struct hk_hostd_request {
 	/* how to start the job's daemon; ignored if it runs */
 	const char *program;             /* NULL: $HIKYAKU_DAEMON, else `hikyakud` in PATH */
 	const char *port;                /* port spec (port/port.h) */
-	const char *cpus;                /* its CPUs, such as "0-3,8"; NULL: this rank's */
+	const cpu_set_t *cpus;           /* where it may run; NULL: where this thread may */
 	const char *huge_dir;            /* mount point of hugetlbfs; NULL: DPDK looks for it */
 	unsigned rx_buffers, tx_buffers; /* of each rank; 0: the daemon's default */
 	unsigned memory_mb;              /* huge pages; 0: as much as the buffers need */

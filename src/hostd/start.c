@@ -76,8 +76,6 @@ static void arguments(struct args *a, const struct hk_rundir *rd,
 	arg_number(a, "--slots", req->local_ranks);
 	if (req->port)
 		arg(a, "--port", req->port);
-	if (req->cpus)
-		arg(a, "--cpus", req->cpus);
 	if (req->huge_dir)
 		arg(a, "--huge-dir", req->huge_dir);
 	arg_number(a, "--rx-buffers", req->rx_buffers);
@@ -90,8 +88,13 @@ static void arguments(struct args *a, const struct hk_rundir *rd,
 		arg(a, "--poller", "off");
 }
 
-static int spawn(struct args *a, int out, pid_t *pid)
+static int spawn(struct args *a, int out, const cpu_set_t *cpus, pid_t *pid)
 {
+	cpu_set_t mine;
+	/* The child inherits the CPUs of this thread. If they cannot be changed, it keeps ours. */
+	bool lent = cpus && sched_getaffinity(0, sizeof(mine), &mine) == 0 &&
+		    sched_setaffinity(0, sizeof(*cpus), cpus) == 0;
+
 	posix_spawn_file_actions_t fa;
 	posix_spawnattr_t at;
 	sigset_t none, all;
@@ -109,6 +112,8 @@ static int spawn(struct args *a, int out, pid_t *pid)
 	posix_spawnattr_setflags(&at, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
 					      POSIX_SPAWN_SETPGROUP);
 	int rc = posix_spawnp(pid, a->v[0], &fa, &at, a->v, environ);
+	if (lent)
+		(void)sched_setaffinity(0, sizeof(mine), &mine);
 	posix_spawnattr_destroy(&at);
 	posix_spawn_file_actions_destroy(&fa);
 	return -rc;
@@ -164,7 +169,7 @@ static int start(const struct hk_rundir *rd, const struct hk_hostd_request *req,
 		return hk_error_set(err, -ENFILE, "cannot start hikyakud: %s", strerror(errno));
 	}
 	arguments(a, rd, req);
-	int rc = spawn(a, p[1], &pid);
+	int rc = spawn(a, p[1], req->cpus, &pid);
 	close(p[1]);
 	if (rc) {
 		close(p[0]);

@@ -34,8 +34,37 @@ static unsigned wire_count;
 
 /* ---- start --------------------------------------------------------------------------------- */
 
+/* mpirun's process of this node, which has started this rank; 0 if something else has. */
+static pid_t launcher(void)
+{
+	static const char *const names[] = {"orted\n", "prted\n", "mpirun\n", "orterun\n",
+					    "prterun\n"};
+	char path[40], name[20] = "";
+	pid_t parent = getppid();
+
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)parent);
+	FILE *f = fopen(path, "re");
+	bool known = f && fgets(name, sizeof(name), f);
+	if (f)
+		fclose(f);
+	for (size_t i = 0; known && i < HK_ARRAY_LEN(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return parent;
+	return 0;
+}
+
+/* mpirun binds each rank to a core. A daemon on the same core would take turns with the rank, so it
+ * starts on all cores that mpirun has here. */
+static const cpu_set_t *daemon_cpus(cpu_set_t *set)
+{
+	pid_t parent = launcher();
+
+	return parent && sched_getaffinity(parent, sizeof(*set), set) == 0 ? set : NULL;
+}
+
 static int connect_daemon(enum hk_ctl_mode mode, struct hk_error *err)
 {
+	cpu_set_t cpus;
 	struct hk_hostd_request req = {
 		.job_key = hk_btl.key,
 		.endpoint = hk_btl.endpoint,
@@ -44,6 +73,7 @@ static int connect_daemon(enum hk_ctl_mode mode, struct hk_error *err)
 		.name = PARAMS->daemon,
 		.program = PARAMS->daemon_program,
 		.port = hk_btl.path[0],
+		.cpus = daemon_cpus(&cpus),
 		.huge_dir = PARAMS->huge_dir ? PARAMS->huge_dir : getenv("HIKYAKU_HUGE_DIR"),
 		.rx_buffers = PARAMS->rx_buffers,
 		.tx_buffers = PARAMS->tx_buffers,

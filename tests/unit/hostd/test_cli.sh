@@ -38,6 +38,7 @@ want() {
 want 1 "no hikyakud runs here" status
 want 0 "nothing to stop" stop
 want 1 "fix: say --port" start
+want 1 "hikyakud cannot run on 1000-1023" start --port fake:port --cpus 1000-1023
 want 1 "there are no huge pages" start --port fake:broken
 want 0 "is ready" start --port "fake:$dir" --slots 2 --rx-buffers 128
 want 1 "another hikyakud 'default' runs" start --port "fake:$dir"
