@@ -24,7 +24,9 @@
 #define BASE_MB      40 /* for DPDK itself */
 #define PORT_OPEN_MS 5000
 #define PORT_RINGS   8192u /* buffers in a driver's rings; AF_XDP has the most */
-#define FRAME_GUESS  4096u /* largest frame of a port that is not open yet; AF_XDP's maximum */
+/* largest frame of a port that is not open yet */
+#define FRAME_GUESS     4096u
+#define NIC_FRAME_GUESS 8192u /* of a port that DPDK's PCI drivers serve */
 
 /* ---- memory --------------------------------------------------------------------------------- */
 
@@ -150,9 +152,8 @@ void hk_res_open_tap(const char *what, const char *shared)
 }
 
 /* Writes DPDK's runtime directory to @path, for ranks, whose environment or working directory may
- * differ. This process and its poller then use that path too: DPDK's processes know each other by
- * the text of their sockets' paths, so one that comes by a symbolic link (/var/run) gets no
- * answers. */
+ * differ. This process and its poller then use that path too. DPDK's processes know each other by
+ * the text of their sockets' paths: one that came by a symbolic link (/var/run) gets no answers. */
 static int fix_runtime_dir(char path[HK_CTL_DIR_LEN], struct hk_error *err)
 {
 	char real[PATH_MAX];
@@ -191,7 +192,7 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 			"hikyakud's --mode daemon), or mode inline and a port for each rank",
 			hk_ctl_mode_name(cfg->mode), cfg->port, why);
 	if (!frame_max)
-		frame_max = FRAME_GUESS;
+		frame_max = eal.pci_allow[0] ? NIC_FRAME_GUESS : FRAME_GUESS;
 	char runtime_dir[HK_CTL_DIR_LEN];
 	int rc = fix_runtime_dir(runtime_dir, err);
 

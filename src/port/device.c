@@ -198,9 +198,8 @@ int hk_device_query(struct hk_port_impl *p, struct rte_eth_dev_info *dev, struct
 		uint32_t len = dev->max_rx_pktlen ? dev->max_rx_pktlen : RTE_ETHER_MAX_LEN;
 		if (dev->max_mtu && dev->max_mtu != UINT16_MAX)
 			len = HK_MIN(len, dev->max_mtu + (uint32_t)RTE_ETHER_HDR_LEN + 4);
-		info->frame_max = (uint16_t)HK_MIN(len - 4, HK_PORT_FRAME_LIMIT);
-		if (p->spec.frame)
-			info->frame_max = (uint16_t)HK_MIN(info->frame_max, p->spec.frame);
+		unsigned want = p->spec.frame ? p->spec.frame : HK_NIC_FRAME;
+		info->frame_max = (uint16_t)HK_MIN(len - 4, want);
 	}
 	return 0;
 }

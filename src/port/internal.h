@@ -374,6 +374,8 @@ struct rte_mempool *hk_pool_populated(const char *name, unsigned n, unsigned cac
 				      unsigned flags);
 
 #define HK_PORT_FRAME_LIMIT 9216u /* larger frames gain nothing, but need larger buffers */
+#define HK_NIC_FRAME_EXTRA  32u   /* bytes of a NIC's buffer that no frame fills: pool.c */
+#define HK_NIC_FRAME        (8192u - HK_NIC_FRAME_EXTRA) /* without `frame` */
 
 /* The same in a process without DPDK (port/pool_bare.c). hk_pool_bare_free() frees such a pool;
  * false: it is one of DPDK's. */

@@ -48,6 +48,14 @@ struct rte_mempool *hk_pool_populated(const char *name, unsigned n, unsigned cac
 	return NULL;
 }
 
+/* Returns the bytes that a NIC writes to a buffer at most. A NIC that has its sizes in powers of
+ * two (82574) splits what is longer, and e.g. 82599 knows steps of 1024. The driver counts two VLAN
+ * tags, the FCS and the virtio header of 12 bytes too. */
+static unsigned nic_buffer(unsigned frame)
+{
+	return HK_MAX(rte_align32pow2(frame + HK_NIC_FRAME_EXTRA), 2048u);
+}
+
 /* Returns the bytes of a buffer, headroom included. */
 static unsigned buffer_data_room(const struct hk_port_impl *p)
 {
@@ -58,6 +66,8 @@ static unsigned buffer_data_room(const struct hk_port_impl *p)
 			slot *= 2;
 		return RTE_PKTMBUF_HEADROOM + slot;
 	}
+	if (p->spec.kind == HK_SPEC_PCI)
+		return RTE_PKTMBUF_HEADROOM + nic_buffer(frame);
 	return RTE_PKTMBUF_HEADROOM + ((frame + 63u) & ~63u);
 }
 
