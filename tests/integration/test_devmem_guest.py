@@ -195,7 +195,7 @@ def test_bad_pops(guest: Guest) -> None:
 def test_device_of_a_kernel_driver(guest: Guest) -> None:
     """A kernel driver owns the device. After its removal the device is free."""
     spec = f"pop:cmb:{NVME}"
-    guest.run(f"insmod /modules/*-nvme.ko; bind nvme {NVME}")
+    guest.run(f"modprobe nvme; bind nvme {NVME}")
     try:
         [bound] = pops(guest, spec)
     finally:

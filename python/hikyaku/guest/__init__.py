@@ -7,8 +7,9 @@
             left.send(frame)
 
 kernel.py and initramfs.py make the boot files, machine.py is QEMU's command line, init.sh runs in
-the guest, wire.py is the other end of a NIC. QEMU has a tag in its environment, like the processes
-of a lab, so that it can always be found.
+the guest, wire.py is the other end of a NIC. pair.py joins two guests to a cluster, in which mpirun
+and all other programs are the host's (host.sh). QEMU has a tag in its environment, like the
+processes of a lab, so that it can always be found.
 """
 
 import base64
@@ -241,6 +242,11 @@ class Guest:
         """The other end of NIC @nic. One at a time has it."""
         return Wire(self.directory / f"nic{nic}.in", self.directory / f"nic{nic}.out")
 
+    def join(self, nic: int, other: "Guest", its: int) -> None:
+        """Joins NIC @nic to NIC @its of @other by a cable."""
+        for at, mine, to, theirs in ((self, nic, other, its), (other, its, self, nic)):
+            (at.directory / f"nic{mine}.out").symlink_to(to.directory / f"nic{theirs}.in")
+
     def bar(self) -> bytes:
         """The content of the ivshmem device's memory."""
         return (self.directory / "ivshmem").read_bytes()
@@ -294,7 +300,10 @@ def _read_until(
             raise HikyakuError(f"waited {timeout:g} s in vain: {what}; it had said: {shown}")
         agent.settimeout(left)
         with suppress(TimeoutError):
-            more = agent.recv(65536)
+            try:
+                more = agent.recv(65536)
+            except ConnectionResetError:
+                more = b""
             if not more:
                 raise HikyakuError(f"the guest ended while this was awaited: {what}")
             said += more

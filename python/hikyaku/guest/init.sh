@@ -14,11 +14,10 @@ mount -t tmpfs run /run
 mount -t hugetlbfs huge /huge
 mkdir -p /dev/net /var/run
 ip link set lo up
-# All but the kernel's own driver of NVMe, which would take the device: insmod /modules/*-nvme.ko.
-for module in /modules/*.ko; do
-	case $module in *-nvme.ko) continue ;; esac
-	insmod "$module" || echo "init: cannot load $module"
-done
+# The kernel's own drivers of NICs and NVMe would take the devices: modprobe loads them on demand.
+while read -r module; do
+	modprobe "$module" || echo "init: cannot load $module"
+done < /etc/modules
 
 stty -F /dev/ttyS1 raw -echo
 exec 3<>/dev/ttyS1

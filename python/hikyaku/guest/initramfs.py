@@ -16,11 +16,12 @@ from .. import process
 from ..called import install_deps
 from ..checkout import built
 from ..errors import HikyakuError
-from .kernel import Kernel
+from .kernel import MODULES, Kernel, dependencies
 
 BUSYBOX = Path("/bin/busybox")
 INIT = Path(__file__).parent / "init.sh"
 BIND = Path(__file__).parent / "bind.sh"
+HOST = Path(__file__).parent / "host.sh"
 # Programs for the guest; an optional one is left out if it is not built.
 PROGRAMS = ("systems/devmem/tool/hk_devmem",)
 OPTIONAL = ("systems/devmem/router/hk_router",)
@@ -30,6 +31,7 @@ DRIVERS = (
     "mempool_ring",
     "net_e1000",
     "net_vmxnet3",
+    "net_virtio",
     "net_tap",
     "net_memif",
     "net_pcap",
@@ -108,10 +110,14 @@ def _fill(tree: Tree, kernel: Kernel, extra: list[Path]) -> None:
     tree.link("lib64", "usr/lib64")
     tree.copy(INIT, "init")
     tree.copy(BIND, "bin/bind")
+    tree.copy(HOST, "bin/host")
     tree.copy(BUSYBOX, "bin/busybox")
     tree.link("bin/sh", "busybox")
-    for i, module in enumerate(kernel.modules):
-        tree.copy(module, f"modules/{i:02d}-{module.name}", 0o644)
+    modules = f"lib/modules/{kernel.release}"
+    for module in kernel.modules:
+        tree.copy(module, f"{modules}/{module.name}", 0o644)
+    tree.path(f"{modules}/modules.dep").write_text(dependencies(kernel))
+    tree.path("etc/modules").write_text("\n".join(MODULES) + "\n")
 
     optional = [built(p) for p in OPTIONAL if _is_built(p)]
     programs = [*(built(p) for p in PROGRAMS), *optional, *extra]
@@ -121,6 +127,7 @@ def _fill(tree: Tree, kernel: Kernel, extra: list[Path]) -> None:
     drivers = _drivers()
     for path in drivers:
         tree.copy(path, str(path), 0o644)
+        tree.link(str(path).rpartition(".")[0], path.name)  # by which programs of the host load it
     for library in sorted(set().union(*(_libraries(p) for p in [*programs, *drivers]))):
         real = library.resolve()
         if real.name == library.name:

@@ -24,13 +24,18 @@ from ..lab.lock import locked_directory
 
 META = "linux-image-amd64"
 MODULES = (
-    *("uio_pci_generic", "vfio-pci", "vfio_iommu_type1", "tun", "nvme"),
+    *("uio_pci_generic", "vfio-pci", "vfio_iommu_type1", "tun"),
     *("dummy", "sch_ingress", "cls_bpf"),  # for the tagger
 )
+# Loaded by `modprobe` when wanted. The drivers of NICs and NVMe would take the devices.
+ON_DEMAND = ("e1000e", "vmxnet3", "virtio_net", "virtio_pci", "nvme", "9p", "9pnet_virtio")
+_WANTED = (*MODULES, *ON_DEMAND)
 # The directories of these modules and of those that they need.
 _PLACES = re.compile(
-    r"/kernel/(drivers/(uio|vfio|nvme/host|nvme/common|net/(tun|dummy))"
-    r"|net/sched/(sch_ingress|cls_bpf)|virt|lib|block|crypto)\b.*\.ko(\.xz)?$"
+    r"/kernel/(drivers/(uio|vfio|virtio|nvme/(host|common)|ptp|pps"
+    r"|net/(tun|dummy|vmxnet3|virtio_net|net_failover|ethernet/intel/e1000e))"
+    r"|net/(9p|core|sched/(sch_ingress|cls_bpf))|fs/(9p|netfs|fscache)"
+    r"|virt|lib|block|crypto)\b.*\.ko(\.xz)?$"
 )
 
 
@@ -77,13 +82,26 @@ def _download(directory: Path) -> Path:
     return found[0]
 
 
-def _needs(module: bytes) -> list[str]:
+def needs(module: bytes) -> list[str]:
+    """The names of the modules that @module is linked to."""
     match = re.search(rb"\0depends=([^\0]*)\0", b"\0" + module)
-    return [name for name in (match[1].decode().split(",") if match else []) if name]
+    return [_name(name) for name in (match[1].decode().split(",") if match else []) if name]
 
 
 def _name(path: str) -> str:
     return Path(path).name.split(".ko")[0].replace("-", "_")
+
+
+def dependencies(kernel: Kernel) -> str:
+    """A modules.dep for modprobe: for each module all that it needs, the last to load first."""
+    all_needs: dict[str, list[str]] = {}
+    lines = []
+    for module in kernel.modules:
+        direct = needs(module.read_bytes())
+        wanted = {*direct, *(deep for name in direct for deep in all_needs.get(name, ()))}
+        all_needs[module.stem] = [name for name in reversed(all_needs) if name in wanted]
+        lines.append(" ".join([f"{module.name}:", *(f"{n}.ko" for n in all_needs[module.stem])]))
+    return "\n".join(lines) + "\n"
 
 
 def _unpack(package: Path, into: Path) -> None:
@@ -110,18 +128,18 @@ def _unpack(package: Path, into: Path) -> None:
 
     def add(name: str) -> None:
         if name not in order and name in found:
-            for needed in _needs(found[name]):
-                add(needed.replace("-", "_"))
+            for needed in needs(found[name]):
+                add(needed)
             order.append(name)
 
-    for name in MODULES:
-        add(name.replace("-", "_"))
+    for name in _WANTED:
+        add(_name(name))
     (into / "modules").mkdir()
     for name in order:
         (into / "modules" / f"{name}.ko").write_bytes(found[name])
     files = [into / "vmlinuz", *(into / "modules" / f"{name}.ko" for name in order)]
     state = {
-        "wanted": list(MODULES),
+        "wanted": list(_WANTED),
         "release": images[0],
         "package": package.name,
         "modules": order,
@@ -133,7 +151,7 @@ def _unpack(package: Path, into: Path) -> None:
 def _load(directory: Path) -> Kernel | None:
     try:
         state = json.loads((directory / "kernel.json").read_text())
-        if state["wanted"] != list(MODULES):
+        if state["wanted"] != list(_WANTED):
             return None
         if any(_digest(directory / name) != sha for name, sha in state["sha256"].items()):
             return None

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from .kernel import Kernel
 
-FIRST_NIC, FIRST_DEVICE = 3, 8
+FIRST_NIC, FIRST_DEVICE, HOST_FILES = 3, 8, 12
 DEVICES = ("ivshmem", "nvme")
-NIC_MODELS = ("e1000e", "vmxnet3")
+NIC_MODELS = ("e1000e", "vmxnet3", "virtio-net-pci")
 NICS = (2, 4)
 
 
@@ -27,6 +27,8 @@ class Machine:
     device_mb: int = 16  # of memory on each device
     memory_mb: int = 640
     huge_mb: int = 160
+    number: int = 0  # of the guest, in the MACs of its NICs; joined guests have different ones
+    host_files: bool = False  # the host's file system, read-only, mounted at /host by `host`
 
     def nic(self, i: int) -> str:
         return f"0000:00:{FIRST_NIC + i:02x}.0"
@@ -35,7 +37,7 @@ class Machine:
         return f"0000:00:{FIRST_DEVICE + self.devices.index(kind):02x}.0"
 
     def mac(self, i: int) -> str:
-        return f"52:54:00:68:6b:{i:02x}"
+        return f"52:54:00:68:{0x6B + self.number:02x}:{i:02x}"
 
     def to_json(self) -> dict:
         return asdict(self)
@@ -73,13 +75,24 @@ def command(machine: Machine, kernel: Kernel, directory: Path) -> list[str]:
     ]
     if machine.iommu:
         argv += ["-device", "intel-iommu,aw-bits=48,intremap=on"]
+    if machine.host_files:
+        argv += [
+            *("-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap"),
+            *("-device", f"virtio-9p-pci,fsdev=host,mount_tag=host,addr={HOST_FILES:#x}"),
+        ]
+    # virtio devices address memory past the IOMMU otherwise
+    iommu = (
+        ",disable-legacy=on,iommu_platform=on"
+        if machine.iommu and "virtio" in machine.nic_model
+        else ""
+    )
     for i in range(machine.nics):
         argv += [
             "-netdev",
             f"dgram,id=n{i},local.type=unix,local.path={directory}/nic{i}.in,"
             f"remote.type=unix,remote.path={directory}/nic{i}.out",
             "-device",
-            f"{machine.nic_model},netdev=n{i},addr={FIRST_NIC + i:#x},mac={machine.mac(i)}",
+            f"{machine.nic_model},netdev=n{i},addr={FIRST_NIC + i:#x},mac={machine.mac(i)}{iommu}",
         ]
     for k, kind in enumerate(machine.devices):
         at = f"addr={FIRST_DEVICE + k:#x}"
