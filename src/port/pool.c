@@ -56,7 +56,7 @@ static unsigned nic_buffer(unsigned frame)
 	return HK_MAX(rte_align32pow2(frame + HK_NIC_FRAME_EXTRA), 2048u);
 }
 
-/* Returns the bytes of a buffer, headroom included. */
+/* Returns the bytes that a buffer needs, headroom included. */
 static unsigned buffer_data_room(const struct hk_port_impl *p)
 {
 	unsigned frame = p->port.info.frame_max;
@@ -66,8 +66,6 @@ static unsigned buffer_data_room(const struct hk_port_impl *p)
 			slot *= 2;
 		return RTE_PKTMBUF_HEADROOM + slot;
 	}
-	if (p->spec.kind == HK_SPEC_PCI)
-		return RTE_PKTMBUF_HEADROOM + nic_buffer(frame);
 	return RTE_PKTMBUF_HEADROOM + ((frame + 63u) & ~63u);
 }
 
@@ -100,7 +98,9 @@ int hk_pool_make(struct hk_port_impl *p, unsigned buffers, struct rte_mempool *g
 		 struct hk_error *err)
 {
 	struct hk_port_info *info = &p->port.info;
-	unsigned data_room = buffer_data_room(p);
+	unsigned data_room = p->spec.kind == HK_SPEC_PCI
+				     ? RTE_PKTMBUF_HEADROOM + nic_buffer(info->frame_max)
+				     : buffer_data_room(p);
 
 	if (given) {
 		p->port.pool = given;

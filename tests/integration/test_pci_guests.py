@@ -37,6 +37,11 @@ def run(pair: Pair, program: str, *arguments: str, mode: str = "inline") -> str:
 
 @each(*NIC_MODELS)
 def test_messages_of_all_sizes(pair: Pair) -> None:
+    assert "PASS digest" in run(pair, "tests/mpi/mpi_digest")
+
+
+@each("virtio-net-pci")
+def test_matching(pair: Pair) -> None:
     assert "PASS p2p_match" in run(pair, "tests/mpi/mpi_p2p_match")
 
 

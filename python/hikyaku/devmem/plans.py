@@ -161,7 +161,7 @@ def start(guest: Guest, plan: Plan) -> Background:
     if plan.memory != "main":
         pop = POPS[plan.memory] + guest.machine.device(plan.memory)
         options = f"--pool {pop}"
-    ports = " ".join(f"--port pci:{nic},ring=512" for nic in nics)
+    ports = " ".join(f"--port pci:{nic},frame=9216,ring=512" for nic in nics)
     guest.run(
         f"bind {DRIVERS[plan.driver]} {' '.join(nics)}\n"
         f"cat > /tmp/routes <<'END'\n{_routes(plan.mtu)}END\n"

@@ -34,7 +34,7 @@
 #include <rte_mempool.h>
 
 #define BURST     32
-#define FRAME_MAX 9216
+#define FRAME_MAX 9216u
 #define RING      256u
 #define RING_MIN  64u
 #define POISON    UINT64_C(0xa5c3e10f5a3c1ef0)
@@ -200,7 +200,8 @@ static int set_up(struct forward *f)
 	for (unsigned i = 0; !rc && i < f->o.n; i++) {
 		if (f->pop && !f->o.unmapped)
 			rc = hk_pop_map_for(f->pop, f->o.nics[i], &f->err);
-		snprintf(spec, sizeof(spec), "pci:%s,ring=%u", f->o.nics[i], f->o.ring);
+		snprintf(spec, sizeof(spec), "pci:%s,frame=%u,ring=%u", f->o.nics[i], FRAME_MAX,
+			 f->o.ring);
 		if (!rc)
 			rc = hk_port_open(spec, 0, f->pool, HK_DEVMEM_LINK_MS, &f->port[i],
 					  &f->err);

@@ -32,7 +32,7 @@
 
 #define BURST      16
 #define BUFFERS    1024
-#define FRAME_MAX  9216
+#define FRAME_MAX  9216u
 #define SAMPLES    4096
 #define WINDOW     64 /* frames in flight: fewer than a ring holds, so that none is lost */
 #define LOST_NS    (100 * HK_MSEC)
@@ -123,10 +123,10 @@ static int set_up_nics(struct measure *m)
 		rc = hk_pool_create("to", BUFFERS, FRAME_MAX, &m->to, &m->err);
 	if (!rc && m->pop)
 		rc = hk_pop_map_for(m->pop, m->nics[1], &m->err);
-	snprintf(spec, sizeof(spec), "pci:%s,ring=256", m->nics[0]);
+	snprintf(spec, sizeof(spec), "pci:%s,frame=%u,ring=256", m->nics[0], FRAME_MAX);
 	if (!rc)
 		rc = hk_port_open(spec, 0, m->from, HK_DEVMEM_LINK_MS, &m->a, &m->err);
-	snprintf(spec, sizeof(spec), "pci:%s,ring=256", m->nics[1]);
+	snprintf(spec, sizeof(spec), "pci:%s,frame=%u,ring=256", m->nics[1], FRAME_MAX);
 	if (!rc)
 		rc = hk_port_open(spec, 0, m->to, HK_DEVMEM_LINK_MS, &m->b, &m->err);
 	if (!rc && m->size > m->b->info.frame_max)

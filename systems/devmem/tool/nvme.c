@@ -35,7 +35,7 @@
 #define HEADER    22
 #define AHEAD     32 /* reads in progress */
 #define BUFFERS   512
-#define FRAME_MAX 9216
+#define FRAME_MAX 9216u
 #define WAIT_MS   10000
 #define DRAIN_MS  200
 
@@ -125,7 +125,7 @@ static int set_up(struct job *j)
 		rc = hk_pop_map_for(j->pop, j->nic, &j->err);
 	if (!rc)
 		rc = hk_nvme_open(j->nvme_addr, j->queues, &j->nvme, &j->err);
-	snprintf(spec, sizeof(spec), "pci:%s,ring=128", j->nic);
+	snprintf(spec, sizeof(spec), "pci:%s,frame=%u,ring=128", j->nic, FRAME_MAX);
 	if (!rc)
 		rc = hk_port_open(spec, 0, j->pool, HK_DEVMEM_LINK_MS, &j->port, &j->err);
 	if (!rc &&
