@@ -18,12 +18,12 @@ MTU = 1400
 
 @contextmanager
 def narrow(lab: Lab) -> Iterator[None]:
-    """The router's links carry less meanwhile, which it tells to those who send more."""
+    """The links to the nodes carry less meanwhile, which it tells to those who send more."""
 
     def route(options: str) -> None:
         for n in lab.topology.nodes:
             to = [f"route replace {ip} dev tcp{n.index}{options}" for ip in (n.tcp_ip, n.tcp_ip6)]
-            network.batch(lab.topology.switch_netns, to)
+            network.batch(lab.topology.router_netns[n.index % 2], to)
 
     route(f" mtu lock {MTU}")
     try:
@@ -180,6 +180,29 @@ def test_a_path_that_shrinks_under_way(get_lab, program, port):
     assert results[0].returncode == 0, results[0].stderr
     assert "PASS p2p_random" in results[0].stdout
     assert "carries packets of 1400 bytes" in results[0].stderr
+
+
+def packets_by_way(lab: Lab) -> list[int]:
+    """Of both directions."""
+    count = dict.fromkeys(network.WAYS, 0)
+    for netns in lab.topology.router_netns:
+        for link in json.loads(process.run(["ip", "-n", netns, "-json", "-stats", "link", "show"])):
+            if link["ifname"] in count:
+                count[link["ifname"]] += link["stats64"]["tx"]["packets"]
+    return list(count.values())
+
+
+@pytest.mark.parametrize("port", PORTS)
+def test_several_sockets_take_several_ways(get_lab, program, port):
+    """Eight flows in each direction: by chance, one run of 32000 has all on one way."""
+    lab = get_lab(2, "routed", 1)
+    argv = [program("tests/mpi/mpi_p2p_random"), "--rounds", "5"]
+    before = packets_by_way(lab)
+    done = lab.mpirun(2, argv, mca={"btl_hikyaku_port": "+".join([port] * 8)})
+    assert done.returncode == 0, done.stderr
+    assert "PASS p2p_random" in done.stdout
+    ways = [now - then for now, then in zip(packets_by_way(lab), before, strict=True)]
+    assert min(ways) > sum(ways) / 20, ways
 
 
 def test_the_way_comes_back_with_the_link(get_lab, hikyaku, program):

@@ -103,22 +103,55 @@ def _with_ipv6(netns: str, link: str) -> None:
     run(["ip", "netns", "exec", netns, "sysctl", "-qw", *words])
 
 
-def _routed(t: Topology) -> None:
-    """A router with a link to each node. It passes IP alone, as the networks of clouds do."""
-    forward = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"]
-    run(["ip", "netns", "exec", t.switch_netns, "sysctl", "-qw", *forward])
+WAYS = ("way0", "way1")  # the links between the two routers
+
+
+def _end(way: int, router: int) -> tuple[str, str]:
+    """The addresses of @router's end of a link to the other router."""
+    return f"10.79.{way}.{router}", f"fd79:{way}::{router:x}"
+
+
+def _join_routers(t: Topology) -> None:
+    """Each flow takes one way: the routers hash addresses and ports."""
+    a, b = t.router_netns
+    for way, link in enumerate(WAYS):
+        _direct(a, b, link, t.mtu)
+        for router, netns in enumerate(t.router_netns):
+            _with_ipv6(netns, link)
+            ip, ip6 = _end(way, router)
+            own = [f"address add {ip}/31 dev {link}", f"address add {ip6}/127 dev {link}"]
+            batch(netns, own)
     for n in t.nodes:
-        port = f"tcp{n.index}"
-        batch(t.switch_netns, [f"link add {port} type veth peer name tcp0 netns {n.netns}"])
-        _with_ipv6(t.switch_netns, port)
+        other = 1 - n.index % 2
+        hops = ["", ""]
+        for way, link in enumerate(WAYS):
+            for k, gateway in enumerate(_end(way, 1 - other)):
+                hops[k] += f" nexthop via {gateway} dev {link}"
+        to = [f"route add {ip}{hop}" for ip, hop in zip((n.tcp_ip, n.tcp_ip6), hops, strict=True)]
+        batch(t.router_netns[other], to)
+
+
+def _routed(t: Topology) -> None:
+    """Two routers, with a link to every second node each. They pass IP alone, as the networks of
+    clouds do."""
+    values = ["ipv4.ip_forward", "ipv6.conf.all.forwarding"]
+    values += ["ipv4.fib_multipath_hash_policy", "ipv6.fib_multipath_hash_policy"]
+    for netns in t.router_netns:
+        forward = [f"net.{value}=1" for value in values]
+        run(["ip", "netns", "exec", netns, "sysctl", "-qw", *forward])
+    for n in t.nodes:
+        port, netns = f"tcp{n.index}", t.router_netns[n.index % 2]
+        batch(netns, [f"link add {port} type veth peer name tcp0 netns {n.netns}"])
+        _with_ipv6(netns, port)
         _with_ipv6(n.netns, "tcp0")
         own = [
             f"address add {router} dev {port}" for router in (f"{_ROUTER}/32", f"{_ROUTER6}/128")
         ]
         to = [f"route add {address} dev {port}" for address in (n.tcp_ip, n.tcp_ip6)]
-        batch(t.switch_netns, [f"link set {port} mtu {t.mtu} up", *own, *to])
+        batch(netns, [f"link set {port} mtu {t.mtu} up", *own, *to])
         own = [f"address add {n.tcp_ip}/32 dev tcp0", f"address add {n.tcp_ip6}/128 dev tcp0"]
         batch(n.netns, [f"link set tcp0 mtu {t.mtu}", *own, *commands_up(t, "tcp0")])
+    _join_routers(t)
 
 
 def _tcp_wire(t: Topology) -> None:

@@ -11,6 +11,8 @@
     sw           a namespace with the bridges of tcp0 and hk*, unless two ends meet directly; on
                  wire ovs with its switches (wiring.py, ovs.py); on wire routed it is a router, and
                  each tcp0 a network of its own
+    sw2          on wire routed the router of node1, node3 and so on. Two links, way0 and way1, join
+                 the routers, and each flow takes one of them (ECMP)
 
 Links exist inside namespaces only, so the machine's own network never sees one.
 """
@@ -93,6 +95,11 @@ class Topology:
         return f"{self.lab_id}-sw"
 
     @property
+    def router_netns(self) -> list[str]:
+        """The routers of wire routed; nodes belong to them in turn."""
+        return [self.switch_netns, f"{self.lab_id}-sw2"] if self.wire == "routed" else []
+
+    @property
     def by_sockets(self) -> bool:
         return self.wire in BY_SOCKETS
 
@@ -111,7 +118,8 @@ class Topology:
 
     @property
     def netns(self) -> list[str]:
-        return [self.ctl_netns, self.switch_netns, *(n.netns for n in self.nodes)]
+        networks = self.router_netns or [self.switch_netns]
+        return [self.ctl_netns, *networks, *(n.netns for n in self.nodes)]
 
     def node(self, name: str) -> Node | None:
         return next((n for n in self.nodes if n.name == name), None)

@@ -23,8 +23,8 @@ from .common import lab_option
     default="memif",
     help="memif: a user-space wire, shared memory in place of a NIC. "
     "veth: a kernel wire, used through AF_XDP. udp: the same, used through UDP sockets, without "
-    "privileges. routed: as udp, but with a router between the nodes. ovs: veth links to OpenFlow "
-    "switches.",
+    "privileges. routed: as udp, but with two routers between the nodes, and two ways between "
+    "these. ovs: veth links to OpenFlow switches.",
 )
 @click.option(
     "--topology",
