@@ -96,7 +96,6 @@ void hk_ack_emit(struct hk_engine *e, struct hk_peer_rec *r, uint64_t now, uint8
 	}
 	o->kind = HK_OUT_CONTROL;
 	o->peer = hk_index(e, r);
-	o->token = 0;
 	ext += hk_wire_sack_encode(ext, &sack);
 	o->len = (uint16_t)(ext - o->bytes);
 	h.len = (uint16_t)(o->len - HK_WIRE_HLEN);

@@ -93,6 +93,10 @@ TEST(without_an_echo_there_is_no_sample)
 	g.now += RTT;
 	acknowledge(&g, 2, (struct hk_wire_sack){{0}}, 16);
 	CHECK_EQ(hk_rec(g.e, p)->srtt, 16);
+	send_one(&g, p, 64);
+	g.now += RTT;
+	acknowledge(&g, 3, (struct hk_wire_sack){{0}}, 0);
+	CHECK_EQ(hk_rec(g.e, p)->srtt, 16);
 }
 
 /* The least of this period counts in the next one, even if it was not the first of its period. */
@@ -214,7 +218,7 @@ TEST(the_reordering_window)
 
 /* The answer to a probe acknowledges nothing. Then the last packet from before the probe is lost,
  * or the first one if the window has no room for another. */
-static void answer_to_probe(unsigned window, unsigned sent_later, uint32_t lost)
+static void answer_to_probe(unsigned window, unsigned sent_later, uint64_t later, uint32_t lost)
 {
 	RIG(g);
 	hk_peer p = pair(&g);
@@ -224,7 +228,7 @@ static void answer_to_probe(unsigned window, unsigned sent_later, uint32_t lost)
 		send_one(&g, p, 64);
 	while (hk_engine_counters(g.e)->tx_probes == 0)
 		rig_next(&g);
-	g.now += HK_USEC;
+	g.now += later;
 	for (unsigned i = 0; i < sent_later; i++)
 		send_one(&g, p, 64);
 	r->cwnd = window << 8;
@@ -237,11 +241,32 @@ static void answer_to_probe(unsigned window, unsigned sent_later, uint32_t lost)
 
 TEST(an_answered_probe_names_the_last_packet)
 {
-	answer_to_probe(64, 0, 4);
-	answer_to_probe(4, 0, 4);
-	answer_to_probe(3, 0, 1);
-	answer_to_probe(64, 2, 4);
-	answer_to_probe(5, 2, 1);
+	answer_to_probe(64, 0, 0, 4);
+	answer_to_probe(4, 0, 0, 4);
+	answer_to_probe(3, 0, 0, 1);
+	answer_to_probe(64, 2, HK_USEC, 4);
+	answer_to_probe(5, 2, HK_USEC, 1);
+	answer_to_probe(64, 2, 0, 4); /* with the probe */
+}
+
+/* A packet that was sent earlier and arrives later says nothing of the path now. */
+TEST(the_latest_arrival_is_the_one_sent_last)
+{
+	RIG(g);
+	hk_peer p = pair(&g);
+	struct hk_peer_rec *r = hk_rec(g.e, p);
+
+	send_one(&g, p, 64);
+	g.now += HK_USEC;
+	send_one(&g, p, 64);
+	g.now += RTT;
+	acknowledge(&g, 1, only(1), RTT);
+	const struct hk_rack *rack = hk_rack(g.e, r, hk_tx_slot(g.e, r, 2)->path);
+
+	CHECK_EQ(rack->rtt, RTT);
+	g.now += HK_USEC;
+	acknowledge(&g, 3, (struct hk_wire_sack){{0}}, 16);
+	CHECK_EQ(rack->rtt, RTT);
 }
 
 /* An acknowledgement of something new ends the back-off, and the question. */

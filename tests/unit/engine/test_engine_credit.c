@@ -321,9 +321,12 @@ TEST(little_credit_is_told_of)
 		r->rx_next = 100;
 		r->rx_edge = 100 + table[i].advertised;
 		r->last_rx = g.now;
-		r->held = (uint16_t)(16 - table[i].now_free + 1);
+		/* only a buffer that comes back is a reason to tell */
+		r->held = (uint16_t)(16 - table[i].now_free);
 		g.e->rx_held = r->held;
 		hk_engine_rx_held(g.e, p, 0);
+		CHECK_EQ(rig_poll(&g), 0);
+		hk_engine_rx_held(g.e, p, 1);
 		CHECK_EQ(rig_poll(&g), 0);
 		hk_engine_rx_held(g.e, p, -1);
 		CHECK_EQ(rig_poll(&g), table[i].told);
