@@ -21,6 +21,7 @@ from .doctor import doctor
 from .env import env
 from .lab import lab
 from .learn import learn
+from .papers import papers
 from .reach import reach
 from .sdn import sdn
 from .sim import sim
@@ -90,7 +91,7 @@ def run() -> None:
 
 
 COMMANDS = [bench, capture, daemon, demo, devmem, doctor, env]
-COMMANDS += [lab, learn, reach, sdn, sim, stats, tag, top]
+COMMANDS += [lab, learn, papers, reach, sdn, sim, stats, tag, top]
 
 
 @click.group(commands=COMMANDS, context_settings=CONTEXT)

@@ -10,7 +10,7 @@ from .bench.common import check_outputs, save
 from .options import json_option, plot_option, seed_option, wide_console
 
 _LIST = "\n".join(f"  {name:10} {text}" for name, text in SCENARIOS.items())
-_HELP = f"""Simulate a network of hosts, each with the engine of this checkout.
+_HELP = f"""Simulate a network of hosts, each with this engine.
 
 A model of frames, links and network switches, in virtual time. It shows queues, losses, fairness
 and completion times of up to thousands of hosts on one core; docs/sim.md explains it.

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`hikyaku bench router`."""
 
-import json
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from ..options import repeats_option
+from ..options import json_option, repeats_option
+from .common import check_outputs, save
 
 
 @click.command("router")
@@ -26,8 +26,8 @@ from ..options import repeats_option
     default=500,
     help="Timed batches of 8192 frames per run.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print all runs as JSON.")
-def bench_router(source: Path, repeats: int, batches: int, as_json: bool) -> None:
+@json_option
+def bench_router(source: Path, repeats: int, batches: int, json_file: Path | None) -> None:
     """Compare the router with DPDK's L3 example.
 
     The router's mode is bounce, and 64-byte frames come by memif. Both run in turn, pinned to one
@@ -40,8 +40,7 @@ def bench_router(source: Path, repeats: int, batches: int, as_json: bool) -> Non
     from ...bench.router import report
     from ...bench.router.run import measure
 
+    check_outputs(json_file)
     result = measure(source, repeats, batches)
-    if as_json:
-        click.echo(json.dumps(result))
-        return
     report.show(result, Console(emoji=False))
+    save(result, json_file)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku papers`."""
+
+from pathlib import Path
+
+import click
+
+from ..checkout import output_dir
+from ..errors import HikyakuError
+from .bench.common import progress_bar
+
+
+@click.command()
+@click.argument("names", nargs=-1, metavar="[P1…P5 | FIGURE]...")
+@click.option("--quick", is_flag=True, help="Few repeats and sizes: ten minutes in all.")
+@click.option("--resume", is_flag=True, help="Keep what this commit has measured already.")
+@click.option("--list", "listing", is_flag=True, help="List the figures, and measure nothing.")
+@click.option(
+    "--out",
+    "directory",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where the page goes.  [out/papers]",
+)
+def papers(
+    names: tuple[str, ...], quick: bool, resume: bool, listing: bool, directory: Path | None
+) -> None:
+    """Measure what five papers report, and show both side by side.
+
+    Writes index.html, with plots, and papers.json. A figure that cannot be measured is a gap on the
+    page, with the reason. Without names it does all papers.
+
+    \b
+    Examples:
+      hikyaku papers --quick
+      hikyaku papers P3 P5-sum
+      hikyaku papers --resume           goes on after an interruption
+    """
+    from ..bench.common import machine
+    from ..papers import FIGURES, PAPERS, page, run
+
+    chosen = _chosen(names)
+    if listing:
+        for name, figure in FIGURES.items():
+            how = "measured" if figure.measurement else "a gap"
+            click.echo(f"{name:18} {how:9} {figure.title}")
+        return
+    directory = directory or output_dir() / "papers"
+    about = machine.describe()
+    with progress_bar() as progress:
+        results = run.measure(
+            [FIGURES[name] for name in chosen],
+            directory / "data",
+            progress,
+            quick=quick,
+            resume=resume,
+        )
+    shown = [part for paper in PAPERS if (part := paper.only(chosen)).figures]
+    made = page.write(directory, shown, results, about, quick)
+    for paper in shown:
+        for figure in paper.figures:
+            state = page.standing(page.compared(figure, results))
+            click.echo(f"{figure.name:18} {state:9} {figure.title}")
+    click.echo(f"saved {made}")
+
+
+def _chosen(names: tuple[str, ...]) -> list[str]:
+    """The names of figures that @names mean, in the papers' order."""
+    from ..papers import FIGURES, PAPERS
+
+    wanted = set()
+    by_lower = {name.lower(): [name] for name in FIGURES}
+    by_lower |= {paper.name.lower(): [f.name for f in paper.figures] for paper in PAPERS}
+    for name in names:
+        found = by_lower.get(name.lower())
+        if not found:
+            raise HikyakuError(f"there is no figure '{name}'", "hikyaku papers --list")
+        wanted.update(found)
+    return [name for name in FIGURES if not names or name in wanted]

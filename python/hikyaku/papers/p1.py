@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""P1: an Open MPI transport over DPDK, and a polling process."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .figure import MEMIF, VETH, VIRTUAL, Comparison, Document, Figure, Measurement, Paper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
+
+
+def _mpi(wire: str) -> Measurement:
+    words = ("bench", "mpi", "--metrics", "latency_us", "--transports", "tcp,hikyaku")
+    words = (*words, "--wire", wire)
+    full = (*words, "--sizes", "1..1M", "--repeats", "7")
+    return Measurement(
+        f"mpi-{wire}", full, (*words, "--sizes", "8,2K,16K,128K,1M", "--repeats", "3")
+    )
+
+
+def _latency(document: Document) -> Iterator[Comparison]:
+    of_tcp = {
+        row["size"]: row["hikyaku"]["median"] / row["tcp"]["median"] for row in document["rows"]
+    }
+    yield Comparison("below TCP at 2 KB", 77, 100 * (1 - of_tcp[2048]), "%", "≥")
+    best = min(of_tcp, key=of_tcp.__getitem__)
+    yield Comparison(f"below TCP in the best case ({best} B)", 77, 100 * (1 - of_tcp[best]), "%")
+    worst = max(of_tcp, key=of_tcp.__getitem__)
+    yield Comparison(f"of TCP's, worst size ({worst} B)", 1, of_tcp[worst], "", "<")
+
+
+def _draw_latency(document: Document) -> "Plot":
+    from ..bench.mpi.plot import draw
+
+    return draw(document)
+
+
+LATENCY = (
+    "Two nodes, 10 GbE (82599), osu_latency from 1 B to 1 MB: lower than TCP at every size. At "
+    "best it is 77 % lower, at 2 KB."
+)
+
+_MODES = ("bench", "modes", "--metrics", "busy,flood")
+MODES = Measurement("modes", (*_MODES, "--repeats", "3"), (*_MODES, "--repeats", "1"))
+
+
+def _modes(document: Document) -> Iterator[Comparison]:
+    for row in document["rows"]:
+        if row["metric"] == "flood_ratio":
+            what = f"ping-pong beside a flood, of that alone; mode {row['mode']}"
+            yield Comparison(what, None, row["hikyaku"]["median"])
+    for row in document["rows"]:
+        if row["metric"] == "busy_early_ms":
+            what = f"the sender is done before a busy receiver is back; mode {row['mode']}"
+            yield Comparison(what, None, row["hikyaku"]["median"], "ms")
+
+
+PAPER = Paper(
+    "P1",
+    "MPI implementation using DPDK framework",
+    "Shimada and Hayasaka, 2017",
+    (
+        Figure(
+            "P1-latency-memif",
+            "Latency by message size (Fig. 11), user-space wire",
+            LATENCY,
+            _mpi("memif"),
+            MEMIF,
+            _latency,
+            _draw_latency,
+            "The paper forces each protocol, eager and rendezvous, at every size. Here the library "
+            "chooses, as it does for users.",
+        ),
+        Figure(
+            "P1-latency-veth",
+            "Latency by message size (Fig. 11), kernel wire by AF_XDP",
+            LATENCY,
+            _mpi("veth"),
+            VETH,
+            _latency,
+            _draw_latency,
+            "A veth with an XDP program takes no frames of 64 KiB, TCP's own do: long messages "
+            "are slower than TCP's.",
+        ),
+        Figure(
+            "P1-polling",
+            "Polling by ranks, by a process, or by both",
+            "If ranks alone poll, queues overflow while they compute. If a process polls for all, "
+            "a flood to one rank starves the others. So a process receives what is eager, and "
+            "ranks receive the rest. The paper has no figure for it.",
+            MODES,
+            VIRTUAL + "The wire is memif. Mode split is the paper's design.",
+            _modes,
+        ),
+        Figure(
+            "P1-protocols",
+            "Forced protocols: eager below 13 KB, rendezvous above 26 KB",
+            "Below 13 KB eager has the lower latency, above 26 KB rendezvous.",
+            open="No command forces a protocol yet.",
+        ),
+        Figure(
+            "P1-applications",
+            "Mini-applications (future work of the paper)",
+            "Only osu_latency was measured.",
+            open="No command runs them yet; docs/trials.md has those that were run by hand.",
+        ),
+    ),
+)

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""P2: a network that knows MPI's communication patterns."""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from .figure import COMPUTED, Comparison, Document, Figure, Measurement, Paper, rows_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
+
+
+def _sdn(experiment: str, full: tuple[str, ...], quick: tuple[str, ...]) -> Measurement:
+    words = ("bench", "sdn", "--experiments", experiment)
+    return Measurement(f"sdn-{experiment}", (*words, *full), (*words, *quick))
+
+
+def _draw(document: Document) -> "Plot":
+    from ..bench.sdn.plot import draw
+
+    return draw(document)
+
+
+def _tags(experiment: str) -> Callable[[Document], Iterator[Comparison]]:
+    """Time with tags, of that without: the median of all sizes, and the worst size."""
+
+    def compare(document: Document) -> Iterator[Comparison]:
+        from ..bench.sdn.tags import RATIO, RATIOS
+
+        for metric, text in (("latency_us", "latency"), ("bandwidth_MBps", "bandwidth")):
+            rows = rows_of(document, experiment=experiment, method=RATIO, unit=RATIOS[metric])
+            values = sorted(row["median"] for row in rows)
+            middle = values[len(values) // 2]
+            yield Comparison(f"{text} with tags, of that without; middle of all sizes", 1, middle)
+            worst = values[-1 if metric == "latency_us" else 0]
+            yield Comparison(f"{text} with tags, of that without; worst size", 1, worst)
+
+    return compare
+
+
+TAGS = (
+    "One switch, two nodes, 1 GbE, osu_bw and osu_latency from 1 B to 2 MB: no visible difference "
+    "with and without tags."
+)
+TAG_SIZES = (("--sizes", "1..2M", "--repeats", "3"), ("--sizes", "8,2K,64K", "--repeats", "1"))
+
+
+def _bcast(document: Document) -> Iterator[Comparison]:
+    from ..bench.sdn.bcast import OF_PAYLOAD
+
+    carried = {
+        row["method"]: row["median"] for row in rows_of(document, experiment="bcast")
+        if row["unit"] == OF_PAYLOAD
+    }  # fmt: skip
+    for method, value in carried.items():
+        yield Comparison(f"on the busiest link, times the payload; {method}", None, value)
+
+
+def _spread(document: Document) -> Iterator[Comparison]:
+    for row in rows_of(document, experiment="spread", unit="ratio"):
+        text = f"flows on Allreduce's busiest link, {row['method']}; middle placement"
+        yield Comparison(text, None, row["median"])
+
+
+def _entries(document: Document) -> Iterator[Comparison]:
+    for row in rows_of(document, experiment="entries"):
+        text = f"flow entries of a job of {row['ranks']} ranks, switches {row['method']}"
+        yield Comparison(text, None, row["median"], "entries")
+
+
+def _failover(document: Document) -> Iterator[Comparison]:
+    for row in rows_of(document, experiment="failover"):
+        yield Comparison(f"of 1000 frames a second, lost when {row['method']} is cut", None,
+                         row["median"], "frames")  # fmt: skip
+
+
+PAPER = Paper(
+    "P2",
+    "Kernel module and network control by MPI communication patterns (SDN-MPI)",
+    "Takahashi, Date, Khureltulga, Kido and Shimojo",
+    (
+        Figure(
+            "P2-tags",
+            "Latency and bandwidth with and without tags (Figs. 5 and 6), three switches",
+            TAGS,
+            _sdn("tags", *TAG_SIZES),
+            "Two nodes in namespaces, and three switches of Open vSwitch in the kernel's place.",
+            _tags("tags"),
+            _draw,
+            "Three switches in place of one.",
+        ),
+        Figure(
+            "P2-tags-direct",
+            "The same on one wire, where the receiver restores the address",
+            TAGS,
+            _sdn("tags_direct", *TAG_SIZES),
+            "Two nodes in namespaces, joined by a veth pair.",
+            _tags("tags_direct"),
+            _draw,
+        ),
+        Figure(
+            "P2-bcast",
+            "MPI_Bcast by multicast of the switches",
+            "An algorithm of their controller; earlier work of theirs measured it.",
+            _sdn("bcast", ("--repeats", "3"), ("--repeats", "1")),
+            "Eight nodes in namespaces on a leaf-spine network of Open vSwitch.",
+            _bcast,
+            _draw,
+            "Bytes of each link alone. The time on links of limited rate is not measured yet.",
+        ),
+        Figure(
+            "P2-allreduce",
+            "MPI_Allreduce over redundant links",
+            "An algorithm of their controller; earlier work of theirs measured it.",
+            _sdn("spread", (), ()),
+            COMPUTED,
+            _spread,
+            None,
+            "The time of real Allreduces on links of limited rate is not measured yet.",
+        ),
+        Figure(
+            "P2-entries",
+            "Flow entries by the number of ranks",
+            "Entries that match addresses alone fit tables of tens of thousands.",
+            _sdn("entries", (), ()),
+            COMPUTED,
+            _entries,
+            None,
+            "Our entries match parts of addresses. A mode of whole ones does not exist yet.",
+        ),
+        Figure(
+            "P2-failover",
+            "A link is cut",
+            "The controller learns the topology by LLDP. The paper has no figure for a cut.",
+            _sdn("failover", ("--repeats", "5"), ("--repeats", "1")),
+            "Nodes in namespaces on a leaf-spine network of Open vSwitch.",
+            _failover,
+        ),
+    ),
+)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""P3: halo exchange by one-sided writes."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .figure import MEMIF, Comparison, Document, Figure, Measurement, Paper
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Plot
+
+_HALO = ("bench", "halo", "--experiments")
+PIECES = Measurement(
+    "halo-pieces",
+    (*_HALO, "A", "--repeats", "5"),
+    (*_HALO, "A", "--repeats", "1", "--doubles", "100,3000,30000,100000"),
+)
+MATRIX = Measurement(
+    "halo-matrix",
+    (*_HALO, "B,C", "--repeats", "5", "--ports", "1,4"),
+    (*_HALO, "B,C", "--repeats", "1", "--ports", "1,4"),
+)
+
+# ms an exchange with 6, 12, 48, 96 and 192 processes: MPI, RDMA with one NIC, with four
+THEIRS = {
+    "B": ((0.304, 0.306, 0.278, 0.285, 0.217), (0.310, 0.320, 0.291, 0.293, 0.225),
+          (0.187, 0.186, 0.177, 0.178, 0.115)),
+    "C": ((0.436, 0.428, 0.301, 0.296, 0.293), (0.306, 0.255, 0.172, 0.141, 0.131),
+          (0.275, 0.217, 0.122, 0.095, 0.086)),
+}  # fmt: skip
+PARTS = {"B": "blocks of rows", "C": "METIS"}
+
+
+def _draw(document: Document) -> "Plot":
+    from ..bench.halo.plot import draw
+
+    return draw(document)
+
+
+def _pieces(document: Document) -> Iterator[Comparison]:
+    from ..bench.halo.report import cells
+
+    for size, by in cells(document["rows"], "A").items():
+        halo = by["halo"]["median"]
+        doubles = size // 8
+        text = f"one-sided, of Isend and Irecv; {doubles} doubles"
+        yield Comparison(text, None, halo / by["mpi-btl"]["median"], note="both over Hikyaku")
+        yield Comparison(f"the same, of MPI over TCP; {doubles} doubles", None,
+                         halo / by["mpi-tcp"]["median"])  # fmt: skip
+
+
+def _matrix(document: Document) -> Iterator[Comparison]:
+    from ..bench.halo.report import cells
+
+    for experiment, part in PARTS.items():
+        mpi, one, four = THEIRS[experiment]
+        for ports, theirs in ((1, one), (4, four)):
+            for by in cells(document["rows"], experiment, ports).values():
+                ours = by["halo"]["median"] / by["mpi-btl"]["median"]
+                ends = f"{theirs[0] / mpi[0]:.2f} with 6 processes, {theirs[-1] / mpi[-1]:.2f} "
+                what = f"one-sided, of Isend and Irecv; {part}, ports of a rank: {ports}"
+                limit = 1.0 if experiment == "B" and ports == 1 else theirs[0] / mpi[0]
+                yield Comparison(what, limit, ours, "", "≤", f"theirs: {ends}with 192")
+
+
+PAPER = Paper(
+    "P3",
+    "Neighbour communication by RDMA in place of messages",
+    "Noguchi, Fujii and Tanaka",
+    (
+        Figure(
+            "P3-pieces",
+            "Transfers of 100 to 100 000 doubles between two nodes (Fig. 1)",
+            "One-sided writes are faster than Isend and Irecv, within a node and between nodes.",
+            PIECES,
+            MEMIF,
+            _pieces,
+            _draw,
+            "Within a node is not measured yet.",
+        ),
+        Figure(
+            "P3-matrix",
+            "An exchange of the 27-point matrix on 100³ points (tables 1 and 2)",
+            "With METIS and one NIC up to 55 % less time than MPI. With blocks of rows and one NIC "
+            "2 to 5 % more. With four NICs less in both.",
+            MATRIX,
+            MEMIF + " Two ranks.",
+            _matrix,
+            _draw,
+            "Two processes in place of 6 to 192. With blocks of rows and one port the goal is 1, "
+            "MPI's own time, which the paper did not reach. Four ports of a rank share its core, "
+            "so they gain nothing here.",
+        ),
+        Figure(
+            "P3-scale",
+            "6 to 192 processes",
+            "See the tables above.",
+            open="No command runs or simulates so many processes yet.",
+        ),
+    ),
+)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The page: each figure of the papers beside ours, as HTML with plots and as JSON."""
+
+import io
+import json
+import shlex
+from html import escape
+from pathlib import Path
+
+from ..bench.common.goals import value_text
+from . import Figure, Paper
+from .figure import Comparison
+from .run import Result
+
+STYLE = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
+h2 { border-top: 2px solid #0072B2; margin-top: 3rem; padding-top: 1rem; }
+h3 { margin-top: 2.5rem; }
+table { border-collapse: collapse; width: 100%; margin: 1rem 0; }
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid #ddd; }
+th:nth-child(n+2), td:nth-child(n+2) { text-align: right; white-space: nowrap; }
+.met { color: #00704f; } .missed { color: #b34700; } .gap { color: #777; }
+.said { border-left: 4px solid #56B4E9; padding-left: 1rem; }
+code { background: #f3f3f3; padding: .1rem .3rem; overflow-wrap: anywhere; }
+figure { margin: 1rem 0; } figure svg { max-width: 100%; height: auto; }
+small { color: #555; }
+"""
+
+
+def compared(figure: Figure, results: dict[str, Result]) -> list[Comparison]:
+    result = results.get(figure.measurement.name) if figure.measurement else None
+    if not result or not result.document or not figure.compare:
+        return []
+    return list(figure.compare(result.document))
+
+
+def standing(comparisons: list[Comparison]) -> str:
+    """How a figure stands: met, missed, measured (no goal), gap."""
+    if not comparisons:
+        return "gap"
+    judged = [c.met for c in comparisons if c.met is not None]
+    if not judged:
+        return "measured"
+    return "met" if all(judged) else "missed"
+
+
+WORDS = {
+    "met": '<span class="met">met or passed</span>',
+    "missed": '<span class="missed">not met</span>',
+    "measured": "measured",
+    "gap": '<span class="gap">a gap</span>',
+}
+
+
+def _number(value: float | None, unit: str) -> str:
+    return "–" if value is None else escape(f"{value_text(value)} {unit}".strip())
+
+
+def _table(comparisons: list[Comparison]) -> str:
+    lines = ["<table><tr><th></th><th>paper</th><th>here</th><th></th></tr>"]
+    for c in comparisons:
+        verdict = {True: WORDS["met"], False: WORDS["missed"], None: ""}[c.met]
+        goal = f" {escape(c.relation)} " if c.relation and c.theirs is not None else ""
+        note = f"<br><small>{escape(c.note)}</small>" if c.note else ""
+        lines.append(
+            f"<tr><td>{escape(c.what)}{note}</td><td>{goal}{_number(c.theirs, c.unit)}</td>"
+            f"<td>{_number(c.ours, c.unit)}</td><td>{verdict}</td></tr>"
+        )
+    return "\n".join([*lines, "</table>"])
+
+
+def _plot(figure: Figure, result: Result) -> str:
+    if not figure.draw or not result.document:
+        return ""
+    svg = io.StringIO()
+    figure.draw(result.document).savefig(svg, format="svg")
+    text = svg.getvalue()
+    return f"<figure>{text[text.index('<svg') :]}</figure>"
+
+
+def _section(figure: Figure, results: dict[str, Result]) -> list[str]:
+    parts = [f'<h3 id="{figure.name}">{escape(figure.title)}</h3>']
+    parts.append(f'<p class="said">{escape(figure.said)}</p>')
+    result = results.get(figure.measurement.name) if figure.measurement else None
+    if result is None:
+        return [*parts, f'<p class="gap">Not measured. {escape(figure.open)}</p>']
+    command = f"hikyaku {shlex.join(result.command)}"
+    if result.document is None:
+        parts.append(f'<p class="gap">Not measured: <code>{escape(command)}</code> failed.</p>')
+        return [*parts, f"<pre>{escape(result.failure)}</pre>"]
+    parts += [_table(compared(figure, results)), _plot(figure, result)]
+    parts.append(f"<p>{escape(figure.setting)} {escape(figure.open)}</p>")
+    parts.append(f"<p><small><code>{escape(command)}</code>, {result.seconds:.0f} s</small></p>")
+    return parts
+
+
+def _machine(about: dict) -> str:
+    return (
+        f"{about['cpu']}, {about['cores']} cores; {about['os']}, Linux {about['kernel']}; Open MPI "
+        f"{about['open_mpi']}, DPDK {about['dpdk']}; Hikyaku {about['hikyaku']}, commit "
+        f"{about['commit']}; {about['time']}"
+    )
+
+
+def html(papers: list[Paper], results: dict[str, Result], about: dict, quick: bool) -> str:
+    """The page of @papers; figures without a result are gaps."""
+    parts = ["<!doctype html>", '<html lang="en"><meta charset="utf-8">']
+    parts += ["<title>The five papers beside Hikyaku</title>", f"<style>{STYLE}</style>"]
+    parts.append("<h1>The five papers beside Hikyaku</h1>")
+    parts.append(
+        "<p>What the authors of each paper reported of their hardware, and what this machine "
+        "measured. Figures of different hardware are not compared; ratios are. Nothing is left "
+        "out because it came out badly.</p>"
+    )
+    parts.append(f"<p><small>{escape(_machine(about))}</small></p>")
+    if quick:
+        parts.append("<p><b>A quick run: few repeats, and few sizes.</b></p>")
+    parts.append("<table><tr><th>figure</th><th></th></tr>")
+    for paper in papers:
+        for figure in paper.figures:
+            state = WORDS[standing(compared(figure, results))]
+            link = f'<a href="#{figure.name}">{escape(figure.title)}</a>'
+            parts.append(f"<tr><td>{paper.name}: {link}</td><td>{state}</td></tr>")
+    parts.append("</table>")
+    for paper in papers:
+        parts.append(f'<h2 id="{paper.name}">{paper.name}: {escape(paper.title)}</h2>')
+        parts.append(f"<p>{escape(paper.authors)}</p>")
+        for figure in paper.figures:
+            parts += _section(figure, results)
+    return "\n".join([*parts, "</html>", ""])
+
+
+def document(papers: list[Paper], results: dict[str, Result], about: dict, quick: bool) -> dict:
+    """The same as JSON, without the measurements' own documents."""
+    figures = []
+    for paper in papers:
+        for figure in paper.figures:
+            result = results.get(figure.measurement.name) if figure.measurement else None
+            found = compared(figure, results)
+            figures.append(
+                {
+                    "figure": figure.name,
+                    "paper": paper.name,
+                    "title": figure.title,
+                    "said": figure.said,
+                    "setting": figure.setting,
+                    "open": figure.open,
+                    "command": result.command if result else None,
+                    "failure": result.failure if result else "",
+                    "standing": standing(found),
+                    "compared": [
+                        {
+                            "what": c.what,
+                            "theirs": c.theirs,
+                            "ours": c.ours,
+                            "unit": c.unit,
+                            "relation": c.relation,
+                            "met": c.met,
+                            "note": c.note,
+                        }
+                        for c in found
+                    ],
+                }
+            )
+    return {"schema": 1, "machine": about, "quick": quick, "figures": figures}
+
+
+def write(
+    directory: Path, papers: list[Paper], results: dict[str, Result], about: dict, quick: bool
+) -> Path:
+    """Writes index.html and papers.json; returns the page's path."""
+    directory.mkdir(parents=True, exist_ok=True)
+    data = document(papers, results, about, quick)
+    (directory / "papers.json").write_text(json.dumps(data, indent=1) + "\n")
+    page = directory / "index.html"
+    page.write_text(html(papers, results, about, quick))
+    return page

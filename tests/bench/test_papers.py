@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku papers`: what it measures, what it keeps, and its page."""
+
+import dataclasses
+import json
+
+import click
+import pytest
+
+from hikyaku.checkout import ROOT
+from hikyaku.cli.main import main
+from hikyaku.errors import HikyakuError
+from hikyaku.papers import FIGURES, PAPERS, page, run
+from hikyaku.papers.figure import Comparison, Figure, Measurement, Paper
+from hikyaku.papers.run import Result
+from hikyaku.process import run as run_command
+
+ABOUT = {"cpu": "<cpu>", "cores": 2, "os": "Debian", "kernel": "6", "open_mpi": "4.1"}
+ABOUT |= {"dpdk": "22.11", "hikyaku": "0.1", "commit": "c0ffee", "time": "2026-11-27T00:00:00Z"}
+
+
+def cell(median: float) -> dict[str, float]:
+    return {"median": median, "min": median, "max": median}
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+def test_names_say_their_paper():
+    for paper in PAPERS:
+        assert all(figure.name.startswith(f"{paper.name}-") for figure in paper.figures)
+    assert len(FIGURES) == sum(len(paper.figures) for paper in PAPERS)
+
+
+def test_without_a_measurement_there_is_a_reason():
+    assert all(f.open for f in FIGURES.values() if not f.measurement)
+    assert all(f.setting and f.compare for f in FIGURES.values() if f.measurement)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_measurements_are_commands(quick):
+    for each in run.needed(FIGURES.values()):
+        command: click.Command = main
+        words = [*each.argv(quick), "--json", "x.json"]
+        while isinstance(command, click.Group):
+            command = command.commands[words.pop(0)]
+        command.make_context(each.name, words)  # its options are valid
+
+
+def compared(name: str, document: dict) -> dict[str, Comparison]:
+    return {c.what: c for c in FIGURES[name].compare(document)}
+
+
+def test_latency_of_p1():
+    rows = [
+        {"size": size, "tcp": cell(tcp), "hikyaku": cell(ours)}
+        for size, tcp, ours in [(8, 10, 1), (2048, 10, 2), (1 << 20, 100, 120)]
+    ]
+    found = compared("P1-latency-memif", {"rows": rows})
+    at_2k = found["below TCP at 2 KB"]
+    assert (at_2k.theirs, round(at_2k.ours), at_2k.met) == (77, 80, True)
+    assert round(found["below TCP in the best case (8 B)"].ours) == 90
+    worst = found["of TCP's, worst size (1048576 B)"]
+    assert (worst.ours, worst.met) == (1.2, False)
+
+
+def test_matrix_of_p3():
+    def row(experiment: str, method: str, ports: int, median: float) -> dict:
+        at = {
+            "experiment": experiment,
+            "method": method,
+            "ports": ports,
+            "bytes": 9,
+            "processes": 2,
+        }
+        return {**at, **cell(median)}
+
+    rows = [
+        row(experiment, method, ports, value)
+        for experiment in "BC"
+        for ports in (1, 4)
+        for method, value in (("mpi-tcp", 90.0), ("mpi-btl", 10.0), ("halo", 8.0))
+    ]
+    found = compared("P3-matrix", {"rows": rows})
+    blocks = found["one-sided, of Isend and Irecv; blocks of rows, ports of a rank: 1"]
+    assert (blocks.ours, blocks.theirs, blocks.met) == (0.8, 1.0, True)
+    metis = found["one-sided, of Isend and Irecv; METIS, ports of a rank: 1"]
+    assert metis.theirs == pytest.approx(0.306 / 0.436) and not metis.met
+
+
+def test_sums_and_learning_of_p5():
+    def row(experiment: str, backend: str, nodes: int, x: float, median: float) -> dict:
+        at = {"experiment": experiment, "backend": backend, "nodes": nodes, "x": x}
+        return {**at, **cell(median)}
+
+    rows = [row("sum", "dpdk", 2, times, 8.0) for times in (1, 10, 100)]
+    rows += [row("sum", "tcp", 2, times, 1.0) for times in (1, 10, 100)]
+    found = compared("P5-sum", {"rows": rows})
+    verdicts = [c.met for c in found.values()]
+    assert verdicts == [False, True, True]  # of 30, 4 and 0.4
+    rows = [row("learn", "none", 1, 1.02, 4.0), row("learn", "dpdk", 2, 1.02, 1.0)]
+    (two,) = compared("P5-learn", {"rows": rows}).values()
+    assert (two.ours, two.met) == (4.0, True)
+
+
+def test_hold_of_p5():
+    rows = [
+        {"experiment": f"hold_{frame}B", "x": ns, "median": rate}
+        for frame in (64, 128)
+        for ns, rate in [(0, 10.0), (25, 9.5), (50, 9.1), (100, 7.0)]
+    ]
+    found = compared("P5-hold", {"rows": rows})
+    assert found["hold up to which throughput is flat; 64 B"].ours == 50
+    assert found["hold up to which throughput is flat; 64 B"].theirs == 50
+
+
+# ---- what is kept --------------------------------------------------------------------------------
+
+ONE = Measurement("one", ("bench", "one"), ("bench", "one", "--quick"))
+TWO = Measurement("two", ("bench", "two"), ("bench", "two", "--quick"))
+
+
+def figures() -> list[Figure]:
+    def compare(document: dict):
+        yield Comparison("<ratio>", 2, document["value"], "", "≥", "a note")
+
+    return [
+        Figure("P9-one", "one", "said", ONE, "virtual", compare),
+        Figure("P9-again", "again", "said", ONE, "virtual", compare),
+        Figure("P9-two", "two", "said", TWO, "virtual", compare),
+        Figure("P9-gap", "gap", "said", open="No tool."),
+    ]
+
+
+@pytest.fixture
+def ran(monkeypatch) -> list[list[str]]:
+    """The commands that run. "two" fails."""
+    argvs: list[list[str]] = []
+
+    def ran(argv, commit, _directory, step):
+        argvs.append(argv)
+        step("a step")
+        two = argv[1] == "two"
+        return Result(argv, commit, 1.5, None if two else {"value": 3}, "no tool" * two)
+
+    monkeypatch.setattr(run, "_run", ran)
+    monkeypatch.setattr(run.machine, "describe", lambda: ABOUT)
+    return argvs
+
+
+def measure(tmp_path, *, quick: bool = False, resume: bool = False) -> dict[str, Result]:
+    return run.measure(figures(), tmp_path, lambda *_: None, quick=quick, resume=resume)
+
+
+def test_each_measurement_runs_once(ran, tmp_path):
+    results = measure(tmp_path)
+    assert ran == [["bench", "one"], ["bench", "two"]]
+    assert results["one"].document == {"value": 3} and results["two"].document is None
+
+
+def test_resume_keeps_what_is_there(ran, tmp_path):
+    measure(tmp_path)
+    ran.clear()
+    measure(tmp_path, resume=True)
+    assert ran == [["bench", "two"]]  # which had failed
+    measure(tmp_path)
+    assert len(ran) == 3
+
+
+def test_resume_keeps_nothing_of_another_command_or_commit(ran, tmp_path, monkeypatch):
+    measure(tmp_path)
+    ran.clear()
+    measure(tmp_path, quick=True, resume=True)
+    assert ran[0] == ["bench", "one", "--quick"]
+    monkeypatch.setattr(run.machine, "describe", lambda: ABOUT | {"commit": "other"})
+    measure(tmp_path, quick=True, resume=True)
+    assert ran[2] == ["bench", "one", "--quick"]
+
+
+def test_resume_survives_a_damaged_file(ran, tmp_path):
+    measure(tmp_path)
+    (tmp_path / "one.json").write_text("{")
+    measure(tmp_path, resume=True)
+    assert len(ran) == 4
+
+
+def test_a_failure_has_its_output(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    tool = tmp_path / "hikyaku"
+    lines = [
+        "#!/bin/sh",
+        "echo '[1/2] a step'",
+        "echo 'hikyaku: no NIC; fix: buy one' >&2",
+        "exit 1",
+    ]
+    tool.write_text("\n".join(lines))
+    tool.chmod(0o755)
+    steps: list[str] = []
+    found = run._run(["bench", "one"], "c0ffee", tmp_path, steps.append)
+    assert found.document is None and found.failure == "hikyaku: no NIC; fix: buy one"
+    assert steps == ["one: a step (1 of 2)"]
+    tool.write_text('#!/bin/sh\necho \'{"value": 3}\' > "$4"\n')
+    assert run._run(["bench", "one"], "c0ffee", tmp_path, steps.append).document == {"value": 3}
+    assert [p.name for p in tmp_path.iterdir()] == ["hikyaku"]
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def test_page(ran, tmp_path):
+    results = measure(tmp_path / "data")
+    paper = Paper("P9", "A <title>", "authors", tuple(figures()))
+    path = page.write(tmp_path, [paper], results, ABOUT, quick=True)
+    text = path.read_text()
+    assert "&lt;ratio&gt;" in text and "A &lt;title&gt;" in text and "<ratio>" not in text
+    assert "<code>hikyaku bench two</code> failed" in text and "<pre>no tool</pre>" in text
+    assert "Not measured. No tool." in text
+    assert "A quick run" in text
+    data = json.loads((tmp_path / "papers.json").read_text())
+    stands = {f["figure"]: f["standing"] for f in data["figures"]}
+    assert stands == {"P9-one": "met", "P9-again": "met", "P9-two": "gap", "P9-gap": "gap"}
+
+
+def test_a_goal_that_is_not_met_shows():
+    (c,) = figures()[0].compare({"value": 1})
+    assert page.standing([c]) == "missed"
+    assert page.standing([dataclasses.replace(c, theirs=None)]) == "measured"
+    assert page.standing([]) == "gap"
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def test_command(tmp_path):
+    """A figure that is computed, and one that is a gap."""
+    argv = [str(ROOT / "hikyaku"), "papers"]
+    chosen = ["p2-entries", "P1-protocols", "--quick", "--out", str(tmp_path)]
+    said = run_command([*argv, *chosen])
+    assert "P2-entries         measured" in said and "P1-protocols       gap" in said
+    assert "flow entries of a job of 8 ranks" in (tmp_path / "index.html").read_text()
+    with pytest.raises(HikyakuError, match=r"there is no figure 'P9'; fix: .*papers --list"):
+        run_command([*argv, "P9"])
