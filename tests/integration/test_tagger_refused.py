@@ -259,7 +259,8 @@ def rank(number):
 
 def respond(answer, meanwhile=lambda: None):
     sock, _ = server.accept()
-    print(sock.makefile().readline().split()[1], flush=True)
+    numbers = sock.makefile().readline().split()[1].split(",")  # in the order of arrival
+    print(",".join(sorted(numbers)), flush=True)
     meanwhile()
     sock.sendall(answer)
     sock.close()
