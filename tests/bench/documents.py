@@ -56,6 +56,24 @@ def mpi(wires: list[str], metrics: list[str], sizes: list[int]) -> dict:
     return {"machine": ABOUT, "rows": rows}
 
 
+def protocols(carriers: list[str], sizes: list[int]) -> dict:
+    """Rendezvous costs a round trip, and eager messages a copy."""
+
+    def value(carrier: str, protocol: str, size: int) -> float:
+        start, per_byte = (7, 5e-4) if carrier == "tcp" else (0.7, 8e-5)
+        eager, asked = start + 2 * size * per_byte, 2 * start + size * per_byte
+        return {"eager": eager, "rendezvous": asked, "own": min(eager, asked)}[protocol]
+
+    rows = [
+        {"carrier": carrier, "protocol": protocol, "size": size}
+        | summary(around(value(carrier, protocol, size)))
+        for carrier in carriers
+        for protocol in ("eager", "rendezvous", "own")
+        for size in sizes
+    ]
+    return {"machine": ABOUT, "rows": rows}
+
+
 def halo_exchange(ports: list[int]) -> dict:
     """A over several sizes, B of one."""
     sizes = {"A": [800, 8000, 24_000, 80_000, 240_000, 800_000], "B": [80_000]}

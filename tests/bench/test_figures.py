@@ -18,6 +18,7 @@ from matplotlib.text import Text
 from hikyaku.bench.common.figure import looks
 from hikyaku.bench.halo import plot as halo
 from hikyaku.bench.mpi import plot as mpi
+from hikyaku.bench.protocols import plot as protocols
 from hikyaku.bench.rtc import plot as rtc
 from hikyaku.bench.sdn import plot as sdn
 from hikyaku.devmem import plot as devmem
@@ -54,6 +55,10 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
     "mpi, one size": (
         lambda: mpi.draw(documents.mpi(["memif"], METRICS, [8])),
         [(LATENCY, ""), (BANDWIDTH, ""), (BOTH_WAYS, ""), (RATE, "")],
+    ),
+    "protocols": (
+        lambda: protocols.draw(documents.protocols(["tcp", "inline", "split"], [256, 2048, 65536])),
+        3 * [("size, bytes", "latency, half round trip, µs")],
     ),
     "halo": (
         lambda: halo.draw(documents.halo_exchange([1, 4])),

@@ -5,6 +5,7 @@ import dataclasses
 import json
 
 import click
+import documents
 import pytest
 
 from hikyaku.checkout import ROOT
@@ -62,6 +63,17 @@ def test_latency_of_p1():
     assert round(found["below TCP in the best case (8 B)"].ours) == 90
     worst = found["of TCP's, worst size (1048576 B)"]
     assert (worst.ours, worst.met) == (1.2, False)
+
+
+def test_protocols_of_p1():
+    document = documents.protocols(["tcp", "split"], [256, 2048, 8192, 16384])
+    found = compared("P1-protocols", document)
+    start, per_byte = 0.7, 8e-5
+    (first,) = (c for what, c in found.items() if "from here on" in what)
+    assert first.ours == min(s for s in (256, 2048, 8192, 16384) if s * per_byte >= start) / 1e3
+    assert found["eager, of TCP's eager, worst size; Hikyaku, split"].met
+    slow = documents.protocols(["tcp", "split"], [256, 2048])
+    assert not any("from here on" in what for what in compared("P1-protocols", slow))
 
 
 def test_matrix_of_p3():
@@ -235,7 +247,7 @@ def test_command(tmp_path):
     """A figure that is computed, and one that is a gap."""
     argv = [str(ROOT / "hikyaku"), "papers"]
     chosen = ["p2-entries", "P1-protocols", "--quick", "--out", str(tmp_path)]
-    said = run_command([*argv, *chosen])
+    said = run_command([*argv, *chosen], timeout=300)
     assert "P2-entries         measured" in said and "P1-protocols       gap" in said
     assert "flow entries of a job of 8 ranks" in (tmp_path / "index.html").read_text()
     with pytest.raises(HikyakuError, match=r"there is no figure 'P9'; fix: .*papers --list"):

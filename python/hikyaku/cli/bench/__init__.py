@@ -8,11 +8,12 @@ from .devmem import bench_devmem
 from .halo import bench_halo
 from .modes import bench_modes
 from .mpi import bench_mpi
+from .protocols import bench_protocols
 from .router import bench_router
 from .rtc import bench_rtc
 from .sdn import bench_sdn
 
-SUITES = [bench_mpi, bench_modes, bench_rtc, bench_halo, bench_sdn]
+SUITES = [bench_mpi, bench_modes, bench_protocols, bench_rtc, bench_halo, bench_sdn]
 SUITES += [bench_router, bench_devmem, bench_compare]
 
 
