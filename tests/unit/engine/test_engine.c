@@ -126,36 +126,6 @@ TEST(a_large_table_costs_what_is_used)
 	CHECK_CMP(written, <=, 12);
 }
 
-/* A number that no peer has names nobody, whatever its place in the arena holds. */
-TEST(nothing_is_in_flight_to_nobody)
-{
-	RIG(g);
-	hk_peer p = rig_pair(&g);
-
-	hk_rec(g.e, p + 1)->tx_next = 7;
-	hk_rec(g.e, p + 1)->tx_una = 2;
-	CHECK_EQ(hk_engine_unacked(g.e, p + 1), 0);
-	rig_send(&g, p, 77);
-	CHECK_EQ(hk_engine_unacked(g.e, p), 1);
-}
-
-/* Simulations start near the overflow of the numbers. */
-TEST(numbers_move_with_the_credit)
-{
-	RIG(g);
-	hk_peer p = rig_pair(&g);
-	struct hk_peer_rec *r = hk_rec(g.e, p);
-
-	r->tx_next = r->tx_una = 5;
-	r->tx_edge = 12;
-	r->rx_next = 3;
-	r->rx_edge = 14;
-	hk_engine_test_set_psn(g.e, p, UINT32_MAX - 2, 1000);
-	CHECK_EQ(rig_info(&g, p).credit, 7);
-	CHECK(r->tx_next == UINT32_MAX - 2 && r->tx_una == UINT32_MAX - 2);
-	CHECK(r->rx_next == 1000 && r->rx_edge == 1011);
-}
-
 /* The arena may be moved to another address, because it contains no pointers. */
 TEST(arena_may_move)
 {
