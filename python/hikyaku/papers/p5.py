@@ -49,7 +49,7 @@ def _sum(document: Document) -> Iterator[Comparison]:
             plain = tcp == "tcp"
             how = "a send() a message" if plain else "a send() a burst"
             yield Comparison(
-                f"DPDK, times TCP with {how}; {times} repetitions",
+                f"DPDK, times TCP with {how}; repetitions: {times}",
                 theirs if plain else None,
                 ours / other,
                 "",
