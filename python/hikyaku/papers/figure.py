@@ -15,7 +15,7 @@ Document = dict  # what a benchmark saves by --json
 
 @dataclass(frozen=True)
 class Measurement:
-    """A command of hikyaku that saves its results by --json. Several figures may need one."""
+    """A benchmark that saves its results by --json. Several figures may need one."""
 
     name: str
     command: tuple[str, ...]

@@ -78,7 +78,7 @@ def _load(path: Path) -> Result | None:
 def _run(
     argv: list[str], commit: str | None, directory: Path, step: Callable[[str], None]
 ) -> Result:
-    """Runs a command of hikyaku that saves its results by --json."""
+    """Runs a benchmark that saves its results by --json."""
     out = directory / f"running-{os.getpid()}.json"
     started = time.monotonic()
     try:

@@ -31,7 +31,7 @@ def bench_protocols(
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
-    """Measure latency with Open MPI's eager and rendezvous protocols forced.
+    """Measure latency with a forced protocol: eager or rendezvous.
 
     Open MPI sends a message at once (eager), or asks first and sends it when the receive is there
     (rendezvous). Brings up a lab of two nodes with huge pages on the memif wire. Measures both over
