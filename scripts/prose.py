@@ -269,7 +269,7 @@ def plain(text: str) -> str:
     return re.sub(r"https?://\S+", lambda m: "¤" * len(m[0]), text)
 
 
-SENTENCE_END = re.compile(r"(?<!\s)[.?!]+[\"')\]*”]*\s+|[.?!:]+\**$")
+SENTENCE_END = re.compile(r"(?<!\s)[.?!]+[\"')\]*”]*\s+|。|[.?!:]+\**$")
 ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|Fig|No|al)\.)\W*$")
 
 
