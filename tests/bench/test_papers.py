@@ -246,9 +246,9 @@ def test_a_goal_that_is_not_met_shows():
 def test_command(tmp_path):
     """A figure that is computed, and one that is a gap."""
     argv = [str(ROOT / "hikyaku"), "papers"]
-    chosen = ["p2-entries", "P4-overhead", "--quick", "--out", str(tmp_path)]
+    chosen = ["p2-entries", "P4-load", "--quick", "--out", str(tmp_path)]
     said = run_command([*argv, *chosen], timeout=300)
-    assert "P2-entries         measured" in said and "P4-overhead        gap" in said
+    assert "P2-entries         measured" in said and "P4-load            gap" in said
     assert "flow entries of a job of 8 ranks" in (tmp_path / "index.html").read_text()
     with pytest.raises(HikyakuError, match=r"there is no figure 'P9'; fix: .*papers --list"):
         run_command([*argv, "P9"])
