@@ -252,3 +252,22 @@ def test_command(tmp_path):
     assert "flow entries of a job of 8 ranks" in (tmp_path / "index.html").read_text()
     with pytest.raises(HikyakuError, match=r"there is no figure 'P9'; fix: .*papers --list"):
         run_command([*argv, "P9"])
+
+
+# ---- plots ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "document"),
+    [
+        ("P1-latency-memif", documents.mpi(["memif"], ["latency_us"], [8, 2048])),
+        ("P1-protocols", documents.protocols(["tcp", "split"], [256, 2048])),
+        ("P2-tags", documents.network(["tags"])),
+        ("P3-pieces", documents.halo_exchange([1])),
+        ("P5-sum", documents.run_to_completion()),
+    ],
+    ids=str,
+)
+def test_plot(name, document):
+    result = Result(["bench"], None, 1.0, document)
+    assert page._plot(FIGURES[name], result).startswith("<figure><svg")

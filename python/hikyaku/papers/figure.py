@@ -3,6 +3,7 @@
 
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..bench.common.goals import RELATIONS
@@ -75,6 +76,15 @@ MEMIF = VIRTUAL + "The wire is memif, shared memory: it has no link rate and no 
 VETH = VIRTUAL + "The wire is a veth pair of the kernel."
 COMPUTED = "Computed from topology and placements. No switch forwards a packet."
 EMULATED = "QEMU emulates NICs and devices: bytes and addresses count, and times mean nothing."
+
+
+def drawn_by(suite: str) -> Callable[[Document], "Plot"]:
+    """The plot of a benchmark. matplotlib loads when it draws."""
+
+    def draw(document: Document) -> "Plot":
+        return import_module(f"hikyaku.bench.{suite}.plot").draw(document)
+
+    return draw
 
 
 def rows_of(document: Document, **fields: object) -> list[dict]:

@@ -2,12 +2,8 @@
 """P1: an Open MPI transport over DPDK, and a polling process."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from .figure import MEMIF, VETH, VIRTUAL, Comparison, Document, Figure, Measurement, Paper
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
+from .figure import MEMIF, VETH, VIRTUAL, Comparison, Document, Figure, Measurement, Paper, drawn_by
 
 
 def _mpi(wire: str) -> Measurement:
@@ -28,12 +24,6 @@ def _latency(document: Document) -> Iterator[Comparison]:
     yield Comparison(f"below TCP in the best case ({best} B)", 77, 100 * (1 - of_tcp[best]), "%")
     worst = max(of_tcp, key=of_tcp.__getitem__)
     yield Comparison(f"of TCP's, worst size ({worst} B)", 1, of_tcp[worst], "", "<")
-
-
-def _draw_latency(document: Document) -> "Plot":
-    from ..bench.mpi.plot import draw
-
-    return draw(document)
 
 
 LATENCY = (
@@ -67,12 +57,6 @@ def _protocols(document: Document) -> Iterator[Comparison]:
             yield Comparison(text, 1, worst, "", "<")
 
 
-def _draw_protocols(document: Document) -> "Plot":
-    from ..bench.protocols.plot import draw
-
-    return draw(document)
-
-
 _MODES = ("bench", "modes", "--metrics", "busy,flood")
 MODES = Measurement("modes", (*_MODES, "--repeats", "3"), (*_MODES, "--repeats", "1"))
 
@@ -100,7 +84,7 @@ PAPER = Paper(
             _mpi("memif"),
             MEMIF,
             _latency,
-            _draw_latency,
+            drawn_by("mpi"),
             "The paper forces each protocol, eager and rendezvous, at every size. Here the library "
             "chooses, as it does for users.",
         ),
@@ -111,7 +95,7 @@ PAPER = Paper(
             _mpi("veth"),
             VETH,
             _latency,
-            _draw_latency,
+            drawn_by("mpi"),
             "A veth with an XDP program takes no frames of 64 KiB, TCP's own do: long messages "
             "are slower than TCP's.",
         ),
@@ -133,7 +117,7 @@ PAPER = Paper(
             PROTOCOLS,
             MEMIF + " Mode split is the paper's design.",
             _protocols,
-            _draw_protocols,
+            drawn_by("protocols"),
             "Up to 64 KiB in place of 1 MB: Hikyaku sends at most 16 frames eagerly. Its "
             "rendezvous is a get of the receiver, and not the paper's two packets.",
         ),

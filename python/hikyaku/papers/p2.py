@@ -2,23 +2,13 @@
 """P2: a network that knows MPI's communication patterns."""
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
 
-from .figure import COMPUTED, Comparison, Document, Figure, Measurement, Paper, rows_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
+from .figure import COMPUTED, Comparison, Document, Figure, Measurement, Paper, drawn_by, rows_of
 
 
 def _sdn(experiment: str, full: tuple[str, ...], quick: tuple[str, ...]) -> Measurement:
     words = ("bench", "sdn", "--experiments", experiment)
     return Measurement(f"sdn-{experiment}", (*words, *full), (*words, *quick))
-
-
-def _draw(document: Document) -> "Plot":
-    from ..bench.sdn.plot import draw
-
-    return draw(document)
 
 
 def _tags(experiment: str) -> Callable[[Document], Iterator[Comparison]]:
@@ -86,7 +76,7 @@ PAPER = Paper(
             _sdn("tags", *TAG_SIZES),
             "Two nodes in namespaces, and three switches of Open vSwitch in the kernel's place.",
             _tags("tags"),
-            _draw,
+            drawn_by("sdn"),
             "Three switches in place of one.",
         ),
         Figure(
@@ -96,7 +86,7 @@ PAPER = Paper(
             _sdn("tags_direct", *TAG_SIZES),
             "Two nodes in namespaces, joined by a veth pair.",
             _tags("tags_direct"),
-            _draw,
+            drawn_by("sdn"),
         ),
         Figure(
             "P2-bcast",
@@ -105,7 +95,7 @@ PAPER = Paper(
             _sdn("bcast", ("--repeats", "3"), ("--repeats", "1")),
             "Eight nodes in namespaces on a leaf-spine network of Open vSwitch.",
             _bcast,
-            _draw,
+            drawn_by("sdn"),
             "Bytes of each link alone. The time on links of limited rate is not measured yet.",
         ),
         Figure(

@@ -2,12 +2,8 @@
 """P3: halo exchange by one-sided writes."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from .figure import MEMIF, Comparison, Document, Figure, Measurement, Paper
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
+from .figure import MEMIF, Comparison, Document, Figure, Measurement, Paper, drawn_by
 
 _HALO = ("bench", "halo", "--experiments")
 PIECES = Measurement(
@@ -29,12 +25,6 @@ THEIRS = {
           (0.275, 0.217, 0.122, 0.095, 0.086)),
 }  # fmt: skip
 PARTS = {"B": "blocks of rows", "C": "METIS"}
-
-
-def _draw(document: Document) -> "Plot":
-    from ..bench.halo.plot import draw
-
-    return draw(document)
 
 
 def _pieces(document: Document) -> Iterator[Comparison]:
@@ -75,7 +65,7 @@ PAPER = Paper(
             PIECES,
             MEMIF,
             _pieces,
-            _draw,
+            drawn_by("halo"),
             "Within a node is not measured yet.",
         ),
         Figure(
@@ -86,7 +76,7 @@ PAPER = Paper(
             MATRIX,
             MEMIF + " Two ranks.",
             _matrix,
-            _draw,
+            drawn_by("halo"),
             "Two processes in place of 6 to 192. With blocks of rows and one port the goal is 1, "
             "MPI's own time, which the paper did not reach. Four ports of a rank share its core, "
             "so they gain nothing here.",

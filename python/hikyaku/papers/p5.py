@@ -2,23 +2,23 @@
 """P5: run to completion on raw Ethernet, and gossip learning."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
-from .figure import MEMIF, Comparison, Document, Figure, Measurement, Paper, median, rows_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Plot
+from .figure import (
+    MEMIF,
+    Comparison,
+    Document,
+    Figure,
+    Measurement,
+    Paper,
+    drawn_by,
+    median,
+    rows_of,
+)
 
 
 def _rtc(experiment: str, full: tuple[str, ...], quick: tuple[str, ...]) -> Measurement:
     words = ("bench", "rtc", "--experiments", experiment)
     return Measurement(f"rtc-{experiment}", (*words, *full), (*words, *quick))
-
-
-def _draw(document: Document) -> "Plot":
-    from ..bench.rtc.plot import draw
-
-    return draw(document)
 
 
 FLAT = 0.9  # of the rate without a hold
@@ -80,7 +80,7 @@ PAPER = Paper(
             _rtc("hold", ("--repeats", "5"), ("--repeats", "1", "--batches", "100")),
             MEMIF + " The client keeps 128 messages open.",
             _hold,
-            _draw,
+            drawn_by("rtc"),
             "The client waits for answers, so nothing is lost. A sender with a rate of its own "
             "does not exist yet.",
         ),
@@ -91,7 +91,7 @@ PAPER = Paper(
             _rtc("sum", ("--repeats", "5"), ("--repeats", "1", "--sum-ms", "300")),
             "Two nodes in namespaces, one core each. DPDK's wire is memif, the others' is veth.",
             _sum,
-            _draw,
+            drawn_by("rtc"),
             "The client waits for answers, so overload does not lose messages. The sum uses AVX2 "
             "where the CPU has it.",
         ),
@@ -102,7 +102,7 @@ PAPER = Paper(
             _rtc("learn", ("--repeats", "5"), ("--repeats", "1")),
             MEMIF,
             _learn,
-            _draw,
+            drawn_by("rtc"),
             "16 features in place of y = ax + b.",
         ),
         Figure(
