@@ -75,12 +75,20 @@ def parse(result: RunResult, mode: str, what: str) -> Values:
     return sample.parse(result, f"{what} in mode {mode}")
 
 
-def _mpi(lab: Lab, plan: Plan, mode: str, np: int, argv: list[str], limit: float = 90) -> Values:
-    mca = {MODE_PARAMETER: mode, "btl_hikyaku_daemon_program": program()}
+def run_in_mode(
+    lab: Lab, mode: str, np: int, argv: list[str], mca: dict[str, str], limit: float
+) -> Values:
+    """The values that @argv prints as @np ranks in polling mode @mode, with a core for each node.
+    @mca: more parameters."""
+    own = {MODE_PARAMETER: mode, "btl_hikyaku_daemon_program": program()}
     if mode in SWITCH_MODES:  # hikyakud's switch and the rank share the node's core
-        mca["mpi_yield_when_idle"] = "1"
-    result = lab.mpirun(np, argv, mca=mca | plan.mca, one_core=True, timeout=limit)
+        own["mpi_yield_when_idle"] = "1"
+    result = lab.mpirun(np, argv, mca=own | mca, one_core=True, timeout=limit)
     return parse(result, mode, Path(argv[0]).name)
+
+
+def _mpi(lab: Lab, plan: Plan, mode: str, np: int, argv: list[str], limit: float = 90) -> Values:
+    return run_in_mode(lab, mode, np, argv, plan.mca, limit)
 
 
 def _mpi_bench(lab: Lab, plan: Plan, mode: str, metric: str, size: int) -> Values:

@@ -21,7 +21,7 @@ def carriers(document: dict) -> list[str]:
 
 
 def crossover(document: dict, carrier: str) -> int | None:
-    """The size from which on rendezvous is never slower; None: it is at the largest size."""
+    """The size from which on rendezvous is never slower; None: eager is faster at the largest."""
     eager, other = (curve(document, carrier, p) for p in (EAGER, RENDEZVOUS))
     found = None
     for size in sorted(eager, reverse=True):

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from ...checkout import built
 from ...lab import Lab, down_dead, own_name
-from ...lab.openmpi import MODE_PARAMETER, SWITCH_MODES
 from ..common import machine, sample
 from ..common.summary import summary, turned
-from ..modes.run import MODES, parse
+from ..modes.run import MODES, run_in_mode
 
 EAGER, RENDEZVOUS, OWN = "eager", "rendezvous", "own"
 PROTOCOLS = (EAGER, RENDEZVOUS, OWN)
@@ -55,11 +54,7 @@ def _latencies(lab: Lab, plan: Plan, carrier: str, protocol: str) -> dict[int, f
         done = lab.mpirun(2, argv, tcp=True, mca=mca, one_core=True, timeout=settings.limit)
         values = sample.parse(done, "TCP")
     else:
-        mca = limits("hikyaku", protocol) | {MODE_PARAMETER: carrier}
-        if carrier in SWITCH_MODES:  # hikyakud's switch and the rank share the node's core
-            mca["mpi_yield_when_idle"] = "1"
-        done = lab.mpirun(2, argv, mca=mca, one_core=True, timeout=settings.limit)
-        values = parse(done, carrier, "mpi_bench")
+        values = run_in_mode(lab, carrier, 2, argv, limits("hikyaku", protocol), settings.limit)
     return {size: value for (metric, size), value in values.items() if metric == "latency_us"}
 
 
