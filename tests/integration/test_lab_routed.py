@@ -23,7 +23,7 @@ def narrow(lab: Lab) -> Iterator[None]:
     def route(options: str) -> None:
         for n in lab.topology.nodes:
             to = [f"route replace {ip} dev tcp{n.index}{options}" for ip in (n.tcp_ip, n.tcp_ip6)]
-            network.batch(lab.topology.router_netns[n.index % 2], to)
+            network.batch(lab.topology.router_netns[lab.topology.router_of(n)], to)
 
     route(f" mtu lock {MTU}")
     try:

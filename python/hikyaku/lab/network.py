@@ -122,13 +122,13 @@ def _join_routers(t: Topology) -> None:
             own = [f"address add {ip}/31 dev {link}", f"address add {ip6}/127 dev {link}"]
             batch(netns, own)
     for n in t.nodes:
-        other = 1 - n.index % 2
+        home = t.router_of(n)
         hops = ["", ""]
         for way, link in enumerate(WAYS):
-            for k, gateway in enumerate(_end(way, 1 - other)):
+            for k, gateway in enumerate(_end(way, home)):
                 hops[k] += f" nexthop via {gateway} dev {link}"
         to = [f"route add {ip}{hop}" for ip, hop in zip((n.tcp_ip, n.tcp_ip6), hops, strict=True)]
-        batch(t.router_netns[other], to)
+        batch(t.router_netns[1 - home], to)
 
 
 def _routed(t: Topology) -> None:
@@ -140,7 +140,7 @@ def _routed(t: Topology) -> None:
         forward = [f"net.{value}=1" for value in values]
         run(["ip", "netns", "exec", netns, "sysctl", "-qw", *forward])
     for n in t.nodes:
-        port, netns = f"tcp{n.index}", t.router_netns[n.index % 2]
+        port, netns = f"tcp{n.index}", t.router_netns[t.router_of(n)]
         batch(netns, [f"link add {port} type veth peer name tcp0 netns {n.netns}"])
         _with_ipv6(netns, port)
         _with_ipv6(n.netns, "tcp0")

@@ -99,6 +99,10 @@ class Topology:
         """The routers of wire routed; nodes belong to them in turn."""
         return [self.switch_netns, f"{self.lab_id}-sw2"] if self.wire == "routed" else []
 
+    def router_of(self, node: Node) -> int:
+        """Which of the routers @node belongs to."""
+        return node.index % len(self.router_netns)
+
     @property
     def by_sockets(self) -> bool:
         return self.wire in BY_SOCKETS
