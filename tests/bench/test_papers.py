@@ -156,12 +156,14 @@ def ran(monkeypatch) -> list[list[str]]:
         return Result(argv, commit, 1.5, None if two else {"value": 3}, "no tool" * two)
 
     monkeypatch.setattr(run, "_run", ran)
-    monkeypatch.setattr(run.machine, "describe", lambda: ABOUT)
     return argvs
 
 
-def measure(tmp_path, *, quick: bool = False, resume: bool = False) -> dict[str, Result]:
-    return run.measure(figures(), tmp_path, lambda *_: None, quick=quick, resume=resume)
+def measure(
+    tmp_path, *, commit: str = "c0ffee", quick: bool = False, resume: bool = False
+) -> dict[str, Result]:
+    more = {"commit": commit, "quick": quick, "resume": resume}
+    return run.measure(figures(), tmp_path, lambda *_: None, **more)
 
 
 def test_each_measurement_runs_once(ran, tmp_path):
@@ -179,13 +181,12 @@ def test_resume_keeps_what_is_there(ran, tmp_path):
     assert len(ran) == 3
 
 
-def test_resume_keeps_nothing_of_another_command_or_commit(ran, tmp_path, monkeypatch):
+def test_resume_keeps_nothing_of_another_command_or_commit(ran, tmp_path):
     measure(tmp_path)
     ran.clear()
     measure(tmp_path, quick=True, resume=True)
     assert ran[0] == ["bench", "one", "--quick"]
-    monkeypatch.setattr(run.machine, "describe", lambda: ABOUT | {"commit": "other"})
-    measure(tmp_path, quick=True, resume=True)
+    measure(tmp_path, commit="other", quick=True, resume=True)
     assert ran[2] == ["bench", "one", "--quick"]
 
 
@@ -222,7 +223,7 @@ def test_a_failure_has_its_output(tmp_path, monkeypatch):
 def test_page(ran, tmp_path):
     results = measure(tmp_path / "data")
     paper = Paper("P9", "A <title>", "authors", tuple(figures()))
-    path = page.write(tmp_path, [paper], results, ABOUT, quick=True)
+    path = page.write(tmp_path, page.show([paper], results), ABOUT, quick=True)
     text = path.read_text()
     assert "&lt;ratio&gt;" in text and "A &lt;title&gt;" in text and "<ratio>" not in text
     assert "<code>hikyaku bench two</code> failed" in text and "<pre>no tool</pre>" in text

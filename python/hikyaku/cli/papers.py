@@ -51,15 +51,14 @@ def papers(
             [FIGURES[name] for name in chosen],
             directory / "data",
             progress,
+            commit=about["commit"],
             quick=quick,
             resume=resume,
         )
-    shown = [part for paper in PAPERS if (part := paper.only(chosen)).figures]
-    made = page.write(directory, shown, results, about, quick)
-    for paper in shown:
-        for figure in paper.figures:
-            state = page.standing(page.compared(figure, results))
-            click.echo(f"{figure.name:18} {state:9} {figure.title}")
+    shown = page.show([paper.only(chosen) for paper in PAPERS], results)
+    made = page.write(directory, shown, about, quick)
+    for each in shown:
+        click.echo(f"{each.figure.name:18} {each.standing:9} {each.figure.title}")
     click.echo(f"saved {made}")
 
 

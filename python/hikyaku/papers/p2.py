@@ -38,12 +38,9 @@ TAG_SIZES = (("--sizes", "1..2M", "--repeats", "3"), ("--sizes", "8,2K,64K", "--
 def _bcast(document: Document) -> Iterator[Comparison]:
     from ..bench.sdn.bcast import OF_PAYLOAD
 
-    carried = {
-        row["method"]: row["median"] for row in rows_of(document, experiment="bcast")
-        if row["unit"] == OF_PAYLOAD
-    }  # fmt: skip
-    for method, value in carried.items():
-        yield Comparison(f"on the busiest link, times the payload; {method}", None, value)
+    for row in rows_of(document, experiment="bcast", unit=OF_PAYLOAD):
+        text = f"on the busiest link, times the payload; {row['method']}"
+        yield Comparison(text, None, row["median"])
 
 
 def _spread(document: Document) -> Iterator[Comparison]:

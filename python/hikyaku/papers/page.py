@@ -4,7 +4,9 @@
 import io
 import json
 import shlex
+from dataclasses import asdict, dataclass
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
 from ..bench.common.goals import value_text
@@ -27,13 +29,6 @@ small { color: #555; }
 """
 
 
-def compared(figure: Figure, results: dict[str, Result]) -> list[Comparison]:
-    result = results.get(figure.measurement.name) if figure.measurement else None
-    if not result or not result.document or not figure.compare:
-        return []
-    return list(figure.compare(result.document))
-
-
 def standing(comparisons: list[Comparison]) -> str:
     """How a figure stands: met, missed, measured (no goal), gap."""
     if not comparisons:
@@ -42,6 +37,32 @@ def standing(comparisons: list[Comparison]) -> str:
     if not judged:
         return "measured"
     return "met" if all(judged) else "missed"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure with its result, if there is one."""
+
+    paper: Paper
+    figure: Figure
+    result: Result | None
+    compared: list[Comparison]
+
+    @property
+    def standing(self) -> str:
+        return standing(self.compared)
+
+
+def show(papers: list[Paper], results: dict[str, Result]) -> list[Shown]:
+    """The figures of @papers in order. Those without a result are gaps."""
+    shown = []
+    for paper in papers:
+        for figure in paper.figures:
+            result = results.get(figure.measurement.name) if figure.measurement else None
+            found = result.document if result else None
+            compared = list(figure.compare(found)) if found and figure.compare else []
+            shown.append(Shown(paper, figure, result, compared))
+    return shown
 
 
 WORDS = {
@@ -78,17 +99,17 @@ def _plot(figure: Figure, result: Result) -> str:
     return f"<figure>{text[text.index('<svg') :]}</figure>"
 
 
-def _section(figure: Figure, results: dict[str, Result]) -> list[str]:
+def _section(shown: Shown) -> list[str]:
+    figure, result = shown.figure, shown.result
     parts = [f'<h3 id="{figure.name}">{escape(figure.title)}</h3>']
     parts.append(f'<p class="said">{escape(figure.said)}</p>')
-    result = results.get(figure.measurement.name) if figure.measurement else None
     if result is None:
         return [*parts, f'<p class="gap">Not measured. {escape(figure.open)}</p>']
     command = f"hikyaku {shlex.join(result.command)}"
     if result.document is None:
         parts.append(f'<p class="gap">Not measured: <code>{escape(command)}</code> failed.</p>')
         return [*parts, f"<pre>{escape(result.failure)}</pre>"]
-    parts += [_table(compared(figure, results)), _plot(figure, result)]
+    parts += [_table(shown.compared), _plot(figure, result)]
     parts.append(f"<p>{escape(figure.setting)} {escape(figure.open)}</p>")
     parts.append(f"<p><small><code>{escape(command)}</code>, {result.seconds:.0f} s</small></p>")
     return parts
@@ -102,8 +123,7 @@ def _machine(about: dict) -> str:
     )
 
 
-def html(papers: list[Paper], results: dict[str, Result], about: dict, quick: bool) -> str:
-    """The page of @papers; figures without a result are gaps."""
+def html(shown: list[Shown], about: dict, quick: bool) -> str:
     parts = ["<!doctype html>", '<html lang="en"><meta charset="utf-8">']
     parts += ["<title>The five papers beside Hikyaku</title>", f"<style>{STYLE}</style>"]
     parts.append("<h1>The five papers beside Hikyaku</h1>")
@@ -116,62 +136,44 @@ def html(papers: list[Paper], results: dict[str, Result], about: dict, quick: bo
     if quick:
         parts.append("<p><b>A quick run: few repeats, and few sizes.</b></p>")
     parts.append("<table><tr><th>figure</th><th></th></tr>")
-    for paper in papers:
-        for figure in paper.figures:
-            state = WORDS[standing(compared(figure, results))]
-            link = f'<a href="#{figure.name}">{escape(figure.title)}</a>'
-            parts.append(f"<tr><td>{paper.name}: {link}</td><td>{state}</td></tr>")
+    for each in shown:
+        link = f'<a href="#{each.figure.name}">{escape(each.figure.title)}</a>'
+        state = WORDS[each.standing]
+        parts.append(f"<tr><td>{each.paper.name}: {link}</td><td>{state}</td></tr>")
     parts.append("</table>")
-    for paper in papers:
+    for paper, figures in groupby(shown, lambda each: each.paper):
         parts.append(f'<h2 id="{paper.name}">{paper.name}: {escape(paper.title)}</h2>')
         parts.append(f"<p>{escape(paper.authors)}</p>")
-        for figure in paper.figures:
-            parts += _section(figure, results)
+        for each in figures:
+            parts += _section(each)
     return "\n".join([*parts, "</html>", ""])
 
 
-def document(papers: list[Paper], results: dict[str, Result], about: dict, quick: bool) -> dict:
+def document(shown: list[Shown], about: dict, quick: bool) -> dict:
     """The same as JSON, without the measurements' own documents."""
-    figures = []
-    for paper in papers:
-        for figure in paper.figures:
-            result = results.get(figure.measurement.name) if figure.measurement else None
-            found = compared(figure, results)
-            figures.append(
-                {
-                    "figure": figure.name,
-                    "paper": paper.name,
-                    "title": figure.title,
-                    "said": figure.said,
-                    "setting": figure.setting,
-                    "open": figure.open,
-                    "command": result.command if result else None,
-                    "failure": result.failure if result else "",
-                    "standing": standing(found),
-                    "compared": [
-                        {
-                            "what": c.what,
-                            "theirs": c.theirs,
-                            "ours": c.ours,
-                            "unit": c.unit,
-                            "relation": c.relation,
-                            "met": c.met,
-                            "note": c.note,
-                        }
-                        for c in found
-                    ],
-                }
-            )
+    figures = [
+        {
+            "figure": each.figure.name,
+            "paper": each.paper.name,
+            "title": each.figure.title,
+            "said": each.figure.said,
+            "setting": each.figure.setting,
+            "open": each.figure.open,
+            "command": each.result.command if each.result else None,
+            "failure": each.result.failure if each.result else "",
+            "standing": each.standing,
+            "compared": [asdict(c) | {"met": c.met} for c in each.compared],
+        }
+        for each in shown
+    ]
     return {"schema": 1, "machine": about, "quick": quick, "figures": figures}
 
 
-def write(
-    directory: Path, papers: list[Paper], results: dict[str, Result], about: dict, quick: bool
-) -> Path:
+def write(directory: Path, shown: list[Shown], about: dict, quick: bool) -> Path:
     """Writes index.html and papers.json; returns the page's path."""
     directory.mkdir(parents=True, exist_ok=True)
-    data = document(papers, results, about, quick)
+    data = document(shown, about, quick)
     (directory / "papers.json").write_text(json.dumps(data, indent=1) + "\n")
     page = directory / "index.html"
-    page.write_text(html(papers, results, about, quick))
+    page.write_text(html(shown, about, quick))
     return page

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..bench.common import machine
 from ..checkout import ROOT
 from . import Figure
 from .figure import Measurement
@@ -44,11 +43,17 @@ def needed(figures: Iterable[Figure]) -> list[Measurement]:
 
 
 def measure(
-    figures: list[Figure], directory: Path, progress: Progress, *, quick: bool, resume: bool
+    figures: list[Figure],
+    directory: Path,
+    progress: Progress,
+    *,
+    commit: str | None,
+    quick: bool,
+    resume: bool,
 ) -> dict[str, Result]:
-    """The results by name. Each is saved in @directory at once, so an interrupted run can go on."""
+    """The results by name. Each is saved in @directory at once, so an interrupted run can go on.
+    @commit: the one of this run."""
     directory.mkdir(parents=True, exist_ok=True)
-    commit = machine.describe()["commit"]
     todo = needed(figures)
     results = {}
     for done, each in enumerate(todo):
