@@ -67,7 +67,7 @@ struct hk_res_info {
 	uint16_t eager;     /* eager queues of each wire */
 	uint32_t link_mbps; /* 0: unknown, or wires */
 	bool classes;       /* the port gives small frames a priority */
-	char huge_dir[128];
+	char huge_dir[HK_CTL_DIR_LEN];
 	char runtime_dir[HK_CTL_DIR_LEN];
 };
 
