@@ -153,9 +153,11 @@ def test_mpirun_over_switches_and_what_the_links_count(wire_lab):
     assert all(row["a_to_b"]["frames"] == 0 for row in before.values()), "it forwards unasked"
     connect(lab)
     assert lab.mpirun(2, ["hostname"], tcp=True, timeout=60).returncode == 0
-    shaped = process.run(["tc", "-n", lab.topology.nodes[0].netns, "qdisc", "show", "dev", "tcp0"])
-    assert "tbf" in shaped
-    assert "100Mbit" in shaped
+    t = lab.topology
+    for netns, device in ((t.nodes[0].netns, "tcp0"), (t.switch_netns, "a-node0")):
+        shaped = process.run(["tc", "-n", netns, "qdisc", "show", "dev", device])
+        assert "tbf" in shaped
+        assert "100Mbit" in shaped
 
     frames = 50
     send = (

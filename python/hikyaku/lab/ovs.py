@@ -93,6 +93,9 @@ def start(topology: Topology) -> None:
     for switch, port, interface in ports(topology):
         commands += ["--", "add-port", switch, interface]
         commands += ["--", "set", "interface", interface, f"ofport_request={port}"]
+        commands += ["--", "set", "port", interface, "qos=@none"]
+    # Open vSwitch removes the limits of create_links() from a port without this type.
+    commands += ["--", "--id=@none", "create", "qos", "type=linux-noop"]
     vsctl(topology, commands)
     set_controllers(topology, [CONTROLLER])
 
