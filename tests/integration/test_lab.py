@@ -378,6 +378,16 @@ def test_mpirun_sees_nodes_as_hosts(get_lab):
     assert sorted(result.stdout.split()) == ["node0", "node0", "node1", "node1", "node2", "node2"]
 
 
+def test_a_rankfile_places_the_ranks(get_lab, tmp_path):
+    file = tmp_path / "ranks"
+    file.write_text("rank 0=node2 slot=0\nrank 1=node0 slot=0\n")
+    lab = get_lab(nodes=3, ranks_per_node=2)
+    show = ["sh", "-c", "echo $OMPI_COMM_WORLD_RANK $(hostname)"]
+    result = lab.mpirun(2, ["--rankfile", str(file), *show], tcp=True, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.splitlines()) == ["0 node2", "1 node0"]
+
+
 def test_mpirun_takes_open_mpis_options(get_lab, hikyaku):
     lab = get_lab(2, "memif", 1)
     command = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "-np", "2", "--tcp"]

@@ -31,7 +31,8 @@ _ONE_VALUE = """
 _VALUES = dict.fromkeys(_ONE_VALUE.split(), 1) | dict.fromkeys(("mca", "gmca"), 2)
 _NP = {"np", "n", "c"}
 _HOST = {"H", "host"}
-HOSTS = _HOST | {"hostfile", "machinefile", "default-hostfile", "rf", "rankfile"}
+RANKFILE = {"rf", "rankfile"}
+HOSTS = _HOST | {"hostfile", "machinefile", "default-hostfile"} | RANKFILE
 
 
 def split_command(args: list[str]) -> tuple[list[str], list[str]]:

@@ -191,6 +191,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             tcp=job.tcp,
             one_core=job.one_core,
             mode=job.mode,
+            rankfile=openmpi.option(options, openmpi.RANKFILE) is not None,
             given=given,
         )
         cores = topology.cpus(one_core=job.one_core)[first]

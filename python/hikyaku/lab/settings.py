@@ -72,8 +72,9 @@ def port_spec(topology: Topology, run_dir: Path, mode: str | None) -> str:
     return "+".join(f"af_xdp:iface={link}" for link in links)
 
 
-def _runtime(run_dir: Path, hostfile: Path) -> dict[str, str]:
-    """Of Open MPI's runtime, under its names in 4.1 (ORTE) and in 5.0 (PRRTE)."""
+def _runtime(run_dir: Path, hostfile: Path, rankfile: bool) -> dict[str, str]:
+    """Of Open MPI's runtime, under its names in 4.1 (ORTE) and in 5.0 (PRRTE). @rankfile: one of
+    the user places the ranks."""
     agent, tmp = str(run_dir.parent.parent / "agent.sh"), str(run_dir / "tmp")
     values = [
         ("plm", "plm", "rsh", "ssh"),
@@ -86,11 +87,12 @@ def _runtime(run_dir: Path, hostfile: Path) -> dict[str, str]:
         ("oob_tcp_if_include", "prte_if_include", "ctl0", "ctl0"),
         ("orte_tmpdir_base", "prte_tmpdir_base", tmp, tmp),
         ("orte_default_hostfile", "prte_default_hostfile", str(hostfile), str(hostfile)),
-        # Consecutive ranks on different nodes, so that they use the wire.
-        ("rmaps_base_mapping_policy", "rmaps_default_mapping_policy", "node", "node"),
         # Each node's daemon would bind its first rank to core 0; taskset has pinned the node.
         ("hwloc_base_binding_policy", "hwloc_default_binding_policy", "none", "none"),
     ]
+    if not rankfile:  # Open MPI refuses a second policy
+        # Consecutive ranks on different nodes, so that they use the wire.
+        values.append(("rmaps_base_mapping_policy", "rmaps_default_mapping_policy", "node", "node"))
     old = {f"OMPI_MCA_{name}": value for name, _, value, _ in values}
     return old | {f"PRTE_MCA_{name}": value for _, name, _, value in values}
 
@@ -103,6 +105,7 @@ def settings(
     tcp: bool,
     one_core: bool,
     mode: str | None = None,
+    rankfile: bool = False,
     given: Mapping[str, str],
 ) -> dict[str, str]:
     """The lab's settings in the environment of mpirun, beside @given. Writes the hostfile."""
@@ -127,7 +130,7 @@ def settings(
         ),
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        **_runtime(run_dir, hostfile),
+        **_runtime(run_dir, hostfile, rankfile),
         "OMPI_MCA_mpi_yield_when_idle": "1" if shared else "0",
         **rtc.settings(topology, memif_spec(topology, run_dir), tcp=tcp, given=given),
     }
