@@ -8,7 +8,7 @@ from collections.abc import Container
 from hikyaku.bench.common.summary import summary
 from hikyaku.bench.halo import run as halo
 from hikyaku.bench.rtc import run as rtc
-from hikyaku.bench.sdn import bcast, failover, model, tags
+from hikyaku.bench.sdn import bcast, failover, model, tags, times
 from hikyaku.bench.sdn.run import Row, row
 
 ABOUT = {"cpu": "AMD EPYC 7763 64-Core Processor", "repeats": 7, "open_mpi": "4.1.4"}
@@ -135,12 +135,18 @@ def network(names: Container[str] | None = None) -> dict:
     for name, value in ((model.SPREAD_BY_RANK, 3), (model.LEAST, 3), (model.WORST, 6)):
         rows.append(row("spread", name, 8, 0, model.FLOWS, around(value)))
     rows.append(row("spread", f"{model.LEAST} of {model.WORST}", 8, 0, "ratio", around(0.5)))
+    for what, value in (("doubling worst, tcp", 100), ("ring best, tcp", 300)):
+        for name, part in ((times.SPREAD, 0.5), (times.HASHING, 1), (times.ONE_PATH, 1.1)):
+            method = f"{name}, {what}"
+            rows.append(row("allreduce_time", method, 8, times.SIZE, times.MS, around(value)))
+            if name != times.HASHING:
+                rows.append(row("allreduce_time", method, 8, times.SIZE, times.RATIO, [part]))
     for name, lost in (("next link", [7, 8, 8]), ("link behind the spine", [0, 5, 9])):
         rows.append(row("failover", name, 8, 64, failover.LOST, lost))
     for ranks in (8, 16, 32, 128, 512):
         rows.append(row("entries", "edge", ranks, 0, model.ENTRIES, [20 + ranks / 10]))
         rows.append(row("entries", "inside", ranks, 0, model.ENTRIES, [3]))
-    rows.append(row("scale", "100 switches, 1000 hosts", 0, 0, model.SECONDS, around(0.3)))
+    rows.append(row("scale", "1000 hosts", 0, 0, model.SECONDS, around(0.3)))
     chosen = [r for r in rows if names is None or r["experiment"] in names]
     return {"machine": ABOUT, "rows": chosen}
 

@@ -91,6 +91,8 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
             ("frames that links lost in a long run", ""),
             ("flows on the busiest link", ""),
             ("ratio", ""),
+            ("ms, the slowest rank", ""),
+            ("time, of hashing's", ""),
             ("frames lost of 1000 a second", ""),
             ("ranks", "entries of a job in a switch"),
             ("s of CPU time", ""),

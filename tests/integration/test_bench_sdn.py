@@ -16,6 +16,7 @@ from hikyaku.bench.sdn import report as sdn_report
 from hikyaku.bench.sdn import run as sdn
 from hikyaku.bench.sdn import switching as switch
 from hikyaku.bench.sdn import tags as sdn_tags
+from hikyaku.bench.sdn import times as sdn_times
 from hikyaku.bench.sdn.run import Row, row
 
 FIELDS = {"experiment", "method", "ranks", "bytes", "median", "min", "max", "unit"}
@@ -158,3 +159,28 @@ def test_the_picture_says_whether_packets_were_sent(names, computed):
     text = sdn_plot.note(document)
     assert ("no packet was sent" in text) == computed
     assert ("a processor" in text) != computed
+
+
+@pytest.mark.alone
+def test_each_routing_of_an_allreduce_uses_its_links(lab_name, monkeypatch):
+    """On real switches: the controller's rules load both spines alike, and those of the bench lead
+    over the spine that they name. The program compares all results."""
+    monkeypatch.setattr(sdn_times, "own_name", lambda _, what: lab_name(what))
+    monkeypatch.setattr(sdn_times, "SIZE", 64 << 10)
+    nodes = sdn_times.IN_BLOCKS
+    second = dict.fromkeys(sdn_times.crossing(nodes), 1)
+    mca = {"coll": "^hikyaku", "coll_tuned_use_dynamic_rules": 1}
+    mca["coll_tuned_allreduce_algorithm"] = sdn_times.ALGORITHM[sdn_times.DOUBLING]
+    with sdn_times._network("allreduce") as lab:
+        wiring = lab.topology.wiring
+        for routing, most in (({}, 2), (second, 4)):
+            with sdn_times._routed(lab, sdn_times.flows(wiring, nodes, routing)):
+                before = sdn_times._trunks(lab)
+                taken = sdn_times._run(lab, nodes, "allreduce", False, mca)
+            grown = [now - then for now, then in zip(sdn_times._trunks(lab), before, strict=True)]
+            assert most <= taken.carried < 1.3 * most
+            by_spine = [sum(grown[:2] + grown[4:6]), sum(grown[2:4] + grown[6:])]
+            if routing:
+                assert by_spine[0] < by_spine[1] / 10
+            else:
+                assert 0.8 < by_spine[0] / by_spine[1] < 1.25

@@ -4,7 +4,7 @@
 from typing import TYPE_CHECKING
 
 from ..common.figure import looks, machine_note, plot
-from .run import experiments
+from .run import experiments, in_cases
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,6 +28,11 @@ def draw(document: dict) -> "Figure":
             methods = list(dict.fromkeys(r["method"] for r in own))
             how = "computed, " if known[experiment].computed else ""
             panel.title, panel.unit = f"{experiment}: {how}{known[experiment].about}", unit
+            if cases := in_cases(own):
+                panel.grouped_bars(
+                    cases, looks(list(dict.fromkeys(n for c in cases.values() for n in c)))
+                )
+                continue
             key = next((k for k in ("bytes", "ranks") if len({r[k] for r in own}) > 1), None)
             if key is None:
                 panel.bars({r["method"]: r for r in own})

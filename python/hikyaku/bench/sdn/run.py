@@ -5,6 +5,8 @@ Each experiment is a module with a function that measures and one that judges, a
 EXPERIMENTS. All rows of the document have one form:
 
     experiment, method, ranks, bytes, median, min, max, unit
+
+A method is a name, or a name and a case, as in "spread, ring worst": see in_cases().
 """
 
 from collections.abc import Callable
@@ -49,18 +51,31 @@ def row(experiment: str, method: str, ranks: int, size: int, unit: str, values: 
     }
 
 
+def in_cases(rows: list[Row]) -> dict[str, dict[str, Row]]:
+    """@rows by case, and then by the name of the method. Empty if they have no cases."""
+    found: dict[str, dict[str, Row]] = {}
+    for each in rows:
+        name, _, case = str(each["method"]).partition(", ")
+        if case:
+            found.setdefault(case, {})[name] = each
+    return found
+
+
 def experiments() -> dict[str, Experiment]:
     """All experiments by name, in the order in which they run."""
     from . import bcast as sdn_bcast
     from . import failover as sdn_fabric
     from . import model as sdn_model
     from . import tags as sdn_tags
+    from . import times as sdn_times
 
     return {
         "tags": sdn_tags.SWITCHED_EXPERIMENT,
         "tags_direct": sdn_tags.DIRECT_EXPERIMENT,
         "bcast": sdn_bcast.BCAST,
+        "bcast_time": sdn_times.BCAST_TIME,
         "spread": sdn_model.SPREAD,
+        "allreduce_time": sdn_times.ALLREDUCE_TIME,
         "failover": sdn_fabric.FAILOVER,
         "entries": sdn_model.ENTRIES_USED,
         "scale": sdn_model.SCALE,

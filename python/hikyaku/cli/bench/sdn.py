@@ -38,9 +38,15 @@ def bench_sdn(
            address; and the time of the tagger's programs per packet.
     bcast  MPI_Bcast of 1 MiB to 8 nodes on leaf-spine:2x2x4, by multicast and by Open MPI's
            binomial tree, without loss and with 1 % loss on each link: load of the busiest link.
+    bcast_time
+           The time of Bcasts of 256 KiB to 8 ranks, by multicast and by Open MPI's own. Links
+           between switches have 20 Mbit/s.
     spread Allreduce on two spines, 20 placements of 8 ranks: flows on the busiest link, compared
            with static hashing and with the minimum of any routing. Counted on the controller's
            own tables.
+    allreduce_time
+           The time of Open MPI's Allreduce of 256 KiB on such links, with the controller's paths,
+           with static hashing in its worst, middle and best case, and with one path.
     failover
            1000 frames a second, while a link is cut: lost frames.
     entries
