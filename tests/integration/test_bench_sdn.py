@@ -11,6 +11,7 @@ from rich.console import Console
 from execute import execute
 from hikyaku.bench.sdn import bcast as sdn_bcast
 from hikyaku.bench.sdn import failover as sdn_fabric
+from hikyaku.bench.sdn import network as sdn_network
 from hikyaku.bench.sdn import plot as sdn_plot
 from hikyaku.bench.sdn import report as sdn_report
 from hikyaku.bench.sdn import run as sdn
@@ -33,7 +34,7 @@ def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
         hikyaku,
         *(
             "--experiments",
-            "tags,tags_direct",
+            "tags,tags_one,tags_direct",
             "--sizes",
             "8,70000",
             "--repeats",
@@ -49,13 +50,18 @@ def test_tags_document_of_a_tiny_run(lab_name, hikyaku, tmp_path) -> None:
     assert all(set(r) == FIELDS for r in document["rows"])
     assert all(r["median"] > 0 for r in document["rows"])
     seen = {(r["experiment"], r["method"], r["bytes"], r["unit"]) for r in document["rows"]}
-    units, ratios = sdn_tags.UNITS.values(), sdn_tags.RATIOS.values()
-    both = {(m, s, u) for m in ("plain", "tagged") for s in (8, 70000) for u in units}
-    both |= {("tagged / plain", s, u) for s in (8, 70000) for u in ratios}
-    want = {(name, *r) for name in ("tags", "tags_direct") for r in both}
+    want = set()
+    for name, units in (
+        ("tags", sdn_tags.UNITS),
+        ("tags_one", sdn_tags.ONE_UNITS),
+        ("tags_direct", sdn_tags.UNITS),
+    ):
+        for size in (8, 70000):
+            want |= {(name, m, size, u) for m in ("plain", "tagged") for u in units.values()}
+            want |= {(name, "tagged / plain", size, u) for u in sdn_tags.RATIOS.values()}
     want |= {("tags_direct", program, 0, "ns a packet") for program in ("egress", "ingress")}
     assert seen == want
-    assert len(document["goals"]) == 9
+    assert len(document["goals"]) == 13
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert "ns that tagging a packet takes" in done.stdout
 
@@ -87,7 +93,7 @@ def test_goals_of_tags(latency, bandwidth, egress, met) -> None:
 def test_a_ratio_is_of_timings_beside_each_other(monkeypatch) -> None:
     """mpi_bench times a b b a: the first of either is a pair, and so on."""
 
-    def timings(_lab, sample, _plan):
+    def timings(_lab, sample, _plan, _window):
         sides = [("a", 2.0), ("b", 1.0), ("b", 4.0), ("a", 16.0)]
         assert (switch.ON, switch.OFF) == ("a", "b")
         return [
@@ -165,13 +171,13 @@ def test_the_picture_says_whether_packets_were_sent(names, computed):
 def test_each_routing_of_an_allreduce_uses_its_links(lab_name, monkeypatch):
     """On real switches: the controller's rules load both spines alike, and those of the bench lead
     over the spine that they name. The program compares all results."""
-    monkeypatch.setattr(sdn_times, "own_name", lambda _, what: lab_name(what))
+    monkeypatch.setattr(sdn_network, "own_name", lambda _, what: lab_name(what))
     monkeypatch.setattr(sdn_times, "SIZE", 64 << 10)
     nodes = sdn_times.IN_BLOCKS
     second = dict.fromkeys(sdn_times.crossing(nodes), 1)
     mca = {"coll": "^hikyaku", "coll_tuned_use_dynamic_rules": 1}
     mca["coll_tuned_allreduce_algorithm"] = sdn_times.ALGORITHM[sdn_times.DOUBLING]
-    with sdn_times._network("allreduce") as lab:
+    with sdn_times.network("allreduce", sdn_times.topology()) as lab:
         wiring = lab.topology.wiring
         for routing, most in (({}, 2), (second, 4)):
             with sdn_times._routed(lab, sdn_times.flows(wiring, nodes, routing)):

@@ -85,14 +85,22 @@ PAPER = Paper(
     "Takahashi, Date, Khureltulga, Kido and Shimojo",
     (
         Figure(
+            "P2-tags-one",
+            "Latency and bandwidth with and without tags (Figs. 5 and 6), one switch",
+            TAGS,
+            _sdn("tags_one", *TAG_SIZES),
+            "Two nodes in namespaces, and a switch of Open vSwitch in user space.",
+            _tags("tags_one"),
+            drawn_by("sdn"),
+        ),
+        Figure(
             "P2-tags",
-            "Latency and bandwidth with and without tags (Figs. 5 and 6), three switches",
+            "The same through three switches",
             TAGS,
             _sdn("tags", *TAG_SIZES),
-            "Two nodes in namespaces, and three switches of Open vSwitch in the kernel's place.",
+            "Two nodes in namespaces, and three switches of Open vSwitch in user space.",
             _tags("tags"),
             drawn_by("sdn"),
-            "Three switches in place of one.",
         ),
         Figure(
             "P2-tags-direct",

@@ -71,6 +71,7 @@ def experiments() -> dict[str, Experiment]:
 
     return {
         "tags": sdn_tags.SWITCHED_EXPERIMENT,
+        "tags_one": sdn_tags.ONE_EXPERIMENT,
         "tags_direct": sdn_tags.DIRECT_EXPERIMENT,
         "bcast": sdn_bcast.BCAST,
         "bcast_time": sdn_times.BCAST_TIME,

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`bench sdn`, experiments tags and tags_direct: the cost of tags for an unmodified MPI over kernel
-TCP.
+"""`bench sdn`, experiments tags, tags_one and tags_direct: the cost of tags for an unmodified MPI
+over kernel TCP.
 
 One job runs, and its programs in the kernel are switched on and off between short timings
 (switching.py). Two jobs would differ by more than the effect. A ratio compares two timings that
 follow each other.
 
-    tags          Paper P2's figure: through switches, which route by the tag and restore the
-                  address. Both methods differ only in the tag.
+    tags          Through three switches, which route by the tag and restore the address. Both
+                  methods differ only in the tag.
+    tags_one      Paper P2's figure: through one switch, with windows of 64 messages of any size.
     tags_direct   Two nodes, one veth; the receiving node restores the address. The wire itself
                   costs nothing here. Also the time of the programs, which the kernel measures in
                   separate runs, since measuring costs time.
@@ -27,19 +28,23 @@ from ..common.sample import Plan as Sample
 from ..common.sample import parse, printed
 from ..common.summary import summary
 from . import switching as switch
+from .network import network
 from .run import Experiment, Plan, Progress, Row, row
 
-SWITCHED, DIRECT = "tags", "tags_direct"
+SWITCHED, ONE, DIRECT = "tags", "tags_one", "tags_direct"
 SHAPE = "leaf-spine:1x2x1"
+ONE_SWITCH = {"switches": ["switch"], "links": [], "nodes": 2 * [{"switch": "switch"}]}
 METHODS = {"plain": switch.OFF, "tagged": switch.ON}
 UNITS = {"latency_us": "µs, half round trip", "bandwidth_MBps": "MB/s, windows of 64 or 4 MiB"}
+ONE_UNITS = UNITS | {"bandwidth_MBps": "MB/s, windows of 64"}
 RATIO = "tagged / plain"
 RATIOS = {"latency_us": "latency ratio", "bandwidth_MBps": "bandwidth ratio"}
 PROGRAM = "ns a packet"
 MTU = 1500
 TURNS = 40  # of either side, for each repeat
 MOST_S = 2  # for them, of each size
-WINDOW, WINDOW_BYTES = 64, 4 << 20  # a long window is one timing where there could be ten
+WINDOW = 64
+WINDOW_BYTES = 4 << 20  # but in tags_one: a long window is one timing where there could be ten
 COST_MS = 200  # of each of a few sizes: some ten thousand packets
 
 SLOWDOWN = 0.02
@@ -77,10 +82,9 @@ def _holders(lab: Lab) -> list[int]:
     return [job["pid"] for base in bases for job in tagger.jobs(base)]
 
 
-def _timings(lab: Lab, sample: Sample, plan: Plan) -> list[dict]:
+def _timings(lab: Lab, sample: Sample, plan: Plan, window: int) -> list[dict]:
     """The rows that mpi_bench printed, each with its side."""
     path, turns, most = lab.directory / "switch", TURNS * plan.repeats, MOST_S * plan.repeats
-    window = max(1, min(WINDOW, WINDOW_BYTES // max(sample.sizes)))
     argv = [str(built("bench/mpi_bench")), *sample.arguments()]
     argv += option_words(switch=path, turns=turns, most_ms=1000 * most, window=window)
     limit = sample.limit + 2 * most * len(sample.metrics) * len(sample.sizes)
@@ -92,10 +96,12 @@ def _timings(lab: Lab, sample: Sample, plan: Plan) -> list[dict]:
 def _both_sides(lab: Lab, name: str, plan: Plan, progress: Progress) -> list[Row]:
     """One run for each size, so that progress is visible."""
     rows = []
+    units = ONE_UNITS if name == ONE else UNITS
     for at, size in enumerate(plan.sizes):
         progress(f"{name}: {size} bytes", at, len(plan.sizes))
-        timings = _timings(lab, Sample(list(UNITS), [size], plan.sample_ms), plan)
-        for metric, unit in UNITS.items():
+        window = WINDOW if name == ONE else max(1, min(WINDOW, WINDOW_BYTES // size))
+        timings = _timings(lab, Sample(list(units), [size], plan.sample_ms), plan, window)
+        for metric, unit in units.items():
             sides = {
                 method: [t["value"] for t in timings if (t["metric"], t["side"]) == (metric, side)]
                 for method, side in METHODS.items()
@@ -112,6 +118,11 @@ def _run_switched(plan: Plan, progress: Progress) -> list[Row]:
     down_dead("bench")
     with controlled(own_name("bench", SWITCHED), SHAPE) as (lab, _):
         return _both_sides(lab, SWITCHED, plan, progress)
+
+
+def _run_one(plan: Plan, progress: Progress) -> list[Row]:
+    with network(ONE, ONE_SWITCH) as lab:
+        return _both_sides(lab, ONE, plan, progress)
 
 
 def _run_direct(plan: Plan, progress: Progress) -> list[Row]:
@@ -153,4 +164,5 @@ def _direct_goals(rows: list[Row]) -> list[dict]:
 SWITCHED_EXPERIMENT = Experiment(
     _run_switched, _ratio_goals, "tags on kernel TCP, through three switches"
 )
+ONE_EXPERIMENT = Experiment(_run_one, _ratio_goals, "tags on kernel TCP, through one switch")
 DIRECT_EXPERIMENT = Experiment(_run_direct, _direct_goals, "tags on kernel TCP, one veth")

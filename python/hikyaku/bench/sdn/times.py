@@ -18,18 +18,14 @@ Bcast is compared with Open MPI's own, for ranks that fill one leaf after the ot
 that alternate between the leaves.
 """
 
-import json
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 from ...checkout import built
-from ...lab import Job, Lab, down_dead, links, ovs, own_name
-from ...lab.controller import controlled
+from ...lab import Job, Lab, links, ovs
 from ...lab.wiring import Wiring
 from ...process import option_words, run
 from ...sdn.algorithms.allreduce import steps
@@ -37,6 +33,7 @@ from ...sdn.rules import FORWARD
 from ...sdn.tag import Function, pattern
 from ..common.goals import judged
 from ..common.sample import printed
+from .network import network
 from .run import Experiment, Plan, Progress, Row, row
 
 SPINES, LEAVES, NODES = 2, 2, 4  # NODES on each leaf
@@ -119,16 +116,6 @@ def topology() -> dict:
     links = [{"ends": [leaf, spine], "mbit": RATE_MBIT} for leaf in leaves for spine in spines]
     nodes = [{"switch": leaf} for leaf in leaves for _ in range(NODES)]
     return {"switches": leaves + spines, "links": links, "nodes": nodes}
-
-
-@contextmanager
-def _network(name: str) -> Iterator[Lab]:
-    down_dead("bench")
-    with tempfile.TemporaryDirectory() as place:
-        file = Path(place) / "limited.json"
-        file.write_text(json.dumps(topology()))
-        with controlled(own_name("bench", name), str(file)) as (lab, _):
-            yield lab
 
 
 def _spine_ports(wiring: Wiring, leaf: str) -> list[int]:
@@ -228,7 +215,7 @@ def _allreduce(plan: Plan, progress: Progress) -> list[Row]:
         for carrier in CARRIERS
     ]
     rows = []
-    with _network("allreduce") as lab:
+    with network("allreduce", topology()) as lab:
         for at, (algorithm, place, case, carrier) in enumerate(todo):
             what = f"{algorithm} {place}, {carrier}"
             progress(f"allreduce_time: {what}", at, len(todo))
@@ -268,7 +255,7 @@ OF_OWN = "time, of Open MPI's own"
 def _bcast(plan: Plan, progress: Progress) -> list[Row]:
     rows = []
     methods: dict[str, dict] = {MULTICAST: {}, OPEN_MPI: {"coll": "^hikyaku"}}
-    with _network("bcast") as lab:
+    with network("bcast", topology()) as lab:
         for at, (place, nodes) in enumerate(PLACES.items()):
             progress(f"bcast_time: ranks {place}", at, len(PLACES))
             taken: dict[str, list[Taken]] = {name: [] for name in methods}

@@ -33,6 +33,8 @@ def bench_sdn(
     tags   Latency and bandwidth of MPI over kernel TCP with and without tags, through three
            switches that restore the address. One job alternates between both in many short
            timings: 40 of each per repeat, or as many as fit into 2 s.
+    tags_one
+           The same through one switch, with windows of 64 messages of any size.
     tags_direct
            The same over one wire between two nodes, where the receiving node restores the
            address; and the time of the tagger's programs per packet.
