@@ -8,41 +8,28 @@
  * Each client keeps a window of open requests and checks each reply. Node 0 ends when all clients
  * have left.
  */
+#include "add.h"
 #include "example.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define VALUES 32
-#define SUM    1 /* the message type */
+#define SUM 1 /* the message type */
 
-static uint64_t repeat = 1, messages = 1000000, window = 64, ms;
+static uint64_t repeat = 1, messages = 1000000, window = 64, ms, plain;
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-typedef uint32_t vector __attribute__((vector_size(32)));
-
-/* Adds sixteen numbers at once, as eight pairs. At its start the program chooses the version for
- * AVX2 or for other processors. */
+/* At its start the program chooses the version for AVX2 or for other processors. */
 __attribute__((target_clones("avx2", "default"))) static void
 on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsigned n)
 {
 	(void)rtc;
 	(void)arg;
 	for (unsigned i = 0; i < n; i++) {
-		vector sum = {0}, a, b;
-		uint32_t total = 0;
-		if (msg[i].len != VALUES * sizeof(uint16_t))
+		if (msg[i].len != ADD_VALUES * sizeof(uint16_t))
 			continue; /* dropped */
-		for (uint64_t t = 0; t < repeat; t++) {
-			/* make the compiler assume that the data changed, so that it adds again */
-			__asm__ volatile("" : : : "memory");
-			memcpy(&a, msg[i].data, sizeof(a));
-			memcpy(&b, (char *)msg[i].data + sizeof(a), sizeof(b));
-			sum += (a & 0xffff) + (a >> 16) + (b & 0xffff) + (b >> 16);
-		}
-		for (unsigned k = 0; k < sizeof(sum) / sizeof(uint32_t); k++)
-			total += sum[k];
+		uint32_t total = add_values(msg[i].data, repeat, plain);
 		memcpy(msg[i].data, &total, sizeof(total));
 		msg[i].len = sizeof(total);
 		msg[i].action = HK_RTC_REPLY;
@@ -77,12 +64,10 @@ static bool ask(struct hk_rtc *rtc)
 
 	if (!v)
 		return false;
-	for (unsigned i = 0; i < VALUES; i++)
-		v[i] = (uint16_t)(first + i);
-	if (hk_rtc_end(rtc, 0, SUM, VALUES * sizeof(*v), &number) != 0)
+	add_fill(v, first);
+	if (hk_rtc_end(rtc, 0, SUM, ADD_VALUES * sizeof(*v), &number) != 0)
 		return false;
-	expected[number % (2 * WINDOW_MAX)] = (uint32_t)repeat *
-					      (VALUES * first + VALUES * (VALUES - 1) / 2);
+	expected[number % (2 * WINDOW_MAX)] = add_expected(first, repeat);
 	asked++;
 	open_requests++;
 	return true;
@@ -172,12 +157,13 @@ int main(int argc, char **argv)
 		{"messages", &messages, "requests of each client"},
 		{"window", &window, "requests that a client keeps open"},
 		{"ms", &ms, "time limit in ms for new requests; 0: none"},
+		{"plain", &plain, "1: add by a plain loop in place of vectors"},
 	};
 	const struct hk_rtc_type server = {.name = "sum", .on_message = on_message};
 	const struct hk_rtc_type client = {.name = "sum", .on_reply = on_reply};
 	struct hk_rtc_config cfg;
 
-	example_options(argc, argv, "node 0 adds 32 numbers a message for the others", own, 4,
+	example_options(argc, argv, "node 0 adds 32 numbers a message for the others", own, 5,
 			&cfg);
 	if (window < 1 || window > WINDOW_MAX) {
 		fprintf(stderr, "--window %llu is out of range; fix: use 1 to %d\n",
