@@ -7,13 +7,14 @@ from collections.abc import Container
 
 from hikyaku.bench.common.summary import summary
 from hikyaku.bench.halo import run as halo
+from hikyaku.bench.rtc import load as rtc_load
 from hikyaku.bench.rtc import run as rtc
 from hikyaku.bench.sdn import bcast, failover, model, tags, times
 from hikyaku.bench.sdn.run import Row, row
 
 ABOUT = {"cpu": "AMD EPYC 7763 64-Core Processor", "repeats": 7, "open_mpi": "4.1.4"}
 ABOUT |= {"dpdk": "22.11.11", "cores": 2, "load_at_start": 0.5, "mtu": 3506, "init_ms": {}}
-ABOUT |= {"rounds": 5, "window": 32, "learn_rows": 100_000}
+ABOUT |= {"rounds": 5, "window": 32, "learn_rows": 100_000, "load_ms": 500, "hold_ns": 0}
 DEMO_SIZES = [1, 8, 64, 512, 2048, 8192, 65536, 262144, 1 << 20, 1 << 22]
 
 
@@ -90,19 +91,45 @@ def halo_exchange(ports: list[int]) -> dict:
     return {"machine": ABOUT, "rows": rows, "promoted": {}}
 
 
+def loaded(case: rtc.Case, most: float) -> dict[str, float]:
+    """Of a receiver that can handle @most million messages a second."""
+    offered = case.x if case.experiment == "drops" else (case.x or 0.9) * most
+    delivered = min(offered, most)
+    return {
+        "offered": offered,
+        "delivered": delivered,
+        "answered": delivered,
+        "lost": 100 * (1 - delivered / offered),
+        "cpu": 1e3 / delivered,
+        "softirq": 300.0,
+        "core": 1e3 / delivered,
+        "p50": 9.0,
+        "p99": 30.0 if offered < most else 4000.0,
+        rtc_load.KEPT: delivered / (0.9 * most),
+    }
+
+
 def run_to_completion() -> dict:
-    plan = rtc.Plan(list(rtc.EXPERIMENTS), list(rtc.BACKENDS), 3)
+    plan = rtc.Plan(list(rtc.EXPERIMENTS), list(rtc.BACKENDS), 3, adding=tuple(rtc.ADDING))
     rate = dict(zip(rtc.BACKENDS, (0.14, 2, 0.4, 0.6, 0.5, 8.4), strict=True)) | {rtc.LOOP: 16.0}
+    rate[rtc_load.SOCKET] = 0.3
     values = []
     for case in (case for group in rtc.cases(plan) for case in group):
         key = (case.experiment, case.backend, case.nodes, case.x)
         if case.experiment == "learn":
             samples = [(*key, rtc.SECONDS, v) for v in around(3.2 / case.nodes)]
-        elif case.experiment == "sum":
+        elif case.experiment.startswith("sum"):
             samples = [
                 (*key, rtc.MILLION, v) for v in around(rate[case.backend] * 9 / (9 + case.x))
             ]
-            samples.append(("sum_handler", *key[1:], rtc.NS, 4 * case.x))
+            samples.append((f"{case.experiment}_handler", *key[1:], rtc.NS, 4 * case.x))
+        elif case.experiment.partition("_")[0] in ("drops", "collapse"):
+            samples = [
+                (f"{case.experiment}_{name}", *key[1:], rtc_load.COLLAPSE_METRICS[name], v)
+                for name, median in loaded(case, rate[case.backend]).items()
+                if name in rtc_load.METRICS or case.experiment != "drops"
+                for v in around(median)
+            ]
         else:
             samples = [
                 (*key, rtc.MILLION, v) for v in around(rate[case.backend] * 9 / (9 + case.x))

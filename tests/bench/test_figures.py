@@ -71,9 +71,25 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
         lambda: rtc.draw(documents.run_to_completion()),
         [
             ("time that a message is held, ns", "rate, million messages/s"),
-            ("repetitions of the sum", "rate, million messages/s"),
+            *2 * [("repetitions of the sum", "rate, million messages/s")],
             ("time, s", ""),
             ("rate, million messages/s", ""),
+            *(
+                ("rate asked of the sender, million messages/s", unit)
+                for unit in (
+                    "rate, million messages/s",
+                    "lost, %",
+                    "ns a message",
+                    "latency, µs",
+                )
+            ),
+            *6
+            * [
+                (
+                    "rate asked of the sender, times that of the closed loop",
+                    "handled, times the closed loop's rate",
+                )
+            ],
         ],
     ),
     "sdn": (

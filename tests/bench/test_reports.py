@@ -88,12 +88,19 @@ def test_far_cores_do_not_look_as_near_as_the_limit(usual, near, shown):
 
 @pytest.mark.parametrize(
     ("experiment", "about"),
-    [("sum", "window of sum"), ("hold_64B", "window of hold"), ("learn", "training:")],
+    [
+        ("sum", "window of sum"),
+        ("hold_64B", "window of hold"),
+        ("learn", "training:"),
+        ("drops_lost", "drops:"),
+        ("collapse_10_delivered", "overload:"),
+    ],
 )
 def test_rtc_tells_the_settings_of_what_ran_and_of_nothing_else(experiment, about):
     document = documents.run_to_completion()
     rows = [r for r in document["rows"] if r["experiment"] == experiment]
     out = io.StringIO()
     rtc.show({**document, "rows": rows, "goals": []}, Console(file=out, width=500))
-    settings = ("window of sum", "window of hold", "window of echo", "training:")
+    settings = ("window of sum", "window of hold", "window of echo", "training:", "drops:")
+    settings += ("overload:",)
     assert [text for text in settings if text in out.getvalue()] == [about]

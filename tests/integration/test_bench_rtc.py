@@ -9,6 +9,7 @@ import pytest
 
 from execute import execute
 from hikyaku.bench.common.sample import printed
+from hikyaku.bench.rtc import load
 from hikyaku.bench.rtc import report as rtc_report
 from hikyaku.bench.rtc import run as rtc
 from hikyaku.bench.rtc.run import Case, Plan, Value
@@ -62,6 +63,72 @@ def test_hold_lowers_the_rate(lab_name):
     assert 0 < value.value <= 0.04
 
 
+@pytest.mark.alone
+def test_a_receiver_that_holds_messages_loses_them_under_load(lab_name, hikyaku, tmp_path):
+    """It can handle 10 000 a second, and is sent up to a million: a memif's ring holds only some of
+    those. If the sender waited for answers, nothing would be lost."""
+    file, receivers = tmp_path / "rtc.json", ("socket", "dpdk", "pipeline")
+    done = run_bench(
+        hikyaku,
+        *("--experiments", "drops", "--receivers", "socket,dpdk,pipeline", "--rates", "1"),
+        *("--hold-ns", "100000", "--load-ms", "100", "--repeats", "1", "--json", str(file)),
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(file.read_text())["rows"]
+    assert [(r["experiment"], r["backend"]) for r in rows] == [
+        (f"drops_{metric}", receiver) for receiver in receivers for metric in load.METRICS
+    ]
+    value = {(r["experiment"], r["backend"]): r["median"] for r in rows}
+    assert 0 < value["drops_lost", "dpdk"] < 100
+    for receiver in receivers:
+        assert 0 < value["drops_delivered", receiver] <= 0.01  # a hold is never shorter
+        assert value["drops_answered", receiver] <= value["drops_delivered", receiver]
+        assert value["drops_cpu", receiver] > 0
+
+
+def test_a_load_is_relative_to_the_closed_loop_before_it(monkeypatch):
+    """Over nothing: the runs are made up."""
+    asked = []
+
+    def ran(_lab, _receiver, want, _what):
+        asked.append((want.rate, want.repeat, want.plain))
+        closed = 0.5 / want.repeat
+        delivered = min(want.rate / 1e6, 0.8 * closed) if want.rate else closed
+        return dict.fromkeys(load.METRICS, 1.0) | {"delivered": delivered}
+
+    monkeypatch.setattr(load, "run", ran)
+    monkeypatch.setattr(rtc.Bench, "lab", lambda *_, **__: None)
+    plan = Plan(["collapse"], [], 1, adding=("plain",), receivers=("dpdk",), loads=(0.5, 2))
+    bench = rtc.Bench(plan, ExitStack())
+    values = [v for case, _ in rtc.steps(plan) for v in bench.run(case)]
+    assert asked == [
+        (rate, repeat, True)
+        for repeat, rates in (
+            (1, (0, 250_000, 1_000_000)),
+            (10, (0, 25_000, 100_000)),
+            (100, (0, 2500, 10_000)),
+        )
+        for rate in rates
+    ]
+    rows = rtc.rows(values, plan)
+    kept = {r["x"]: r["median"] for r in rows if r["experiment"] == "collapse_10_plain_kept"}
+    assert kept == pytest.approx({0: 1, 0.5: 0.5, 2: 0.8})
+
+
+def test_values_of_a_load():
+    receiver = {"handled": 500, "handling_ns": 1_000_000, "process_ns": 250_000}
+    receiver |= {"core_ns": 300_000, "core_softirq_ns": 100_000}
+    sender = {"offered": 2000, "sending_ns": 2_000_000, "returned": 400, "p50_us": 3, "p99_us": 9}
+    found = load.values(receiver, sender, "drops by raw")
+    assert found == {
+        **{"offered": 1.0, "delivered": 0.5, "answered": pytest.approx(0.4), "lost": 75.0},
+        **{"cpu": 500, "softirq": 200, "core": 600, "p50": 3, "p99": 9},
+    }
+    assert list(found) == list(load.METRICS)
+    with pytest.raises(HikyakuError, match=r"drops by raw: 0 of 2000 messages arrived"):
+        load.values(receiver | {"handled": 0}, sender, "drops by raw")
+
+
 def test_backends_alternate():
     plan = Plan(["sum", "echo"], ["tcp", "udp", "dpdk"], 2)
     order = [(c.experiment, c.backend, c.x, repeat) for c, repeat in rtc.steps(plan)]
@@ -96,11 +163,18 @@ def judged(*values: tuple) -> dict[str, bool]:
             "time to target: 1 node, times 2 by dpdk",
             1.8,
         ),
+        (
+            ("collapse_10_kept", "dpdk", 2, 4),
+            None,
+            "overload, 10×: dpdk, of its closed loop",
+            0.9,
+        ),
     ],
 )
 def test_goals(over, under, text, met):
     for factor, expected in ((1.01, True), (0.99, False)):
-        values = [(*over, "", 10 * met * factor), (*under, "", 10)]
+        of = 10 if under else 1
+        values = [(*over, "", of * met * factor)] + ([(*under, "", of)] if under else [])
         assert judged(*values)[text] is expected
 
 

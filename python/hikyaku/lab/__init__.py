@@ -278,13 +278,18 @@ class Lab:
         self,
         commands: Callable[[Path], list[tuple[str, list[str]]]],
         *,
+        one_core: bool = True,
         timeout: float = 60,
     ) -> list[RunResult]:
         """Runs one command on each of some nodes at the same time: see run.launch_each()."""
         self.clean_stale()
         try:
             return run.launch_each(
-                self.topology, self.directory / "runs", commands, timeout=timeout
+                self.topology,
+                self.directory / "runs",
+                commands,
+                one_core=one_core,
+                timeout=timeout,
             )
         finally:
             self.clean_stale()

@@ -238,14 +238,16 @@ def launch_each(
     runs: Path,
     commands: Callable[[Path], list[tuple[str, list[str]]]],
     *,
+    one_core: bool,
     timeout: float,
 ) -> list[RunResult]:
-    """Runs one command on each of some nodes at the same time, on one core each, without MPI.
+    """Runs one command on each of some nodes at the same time, without MPI.
 
-    @commands: called with the run's directory; returns (node, argv) pairs. Returns when all have
-    ended. After @timeout seconds it ends all commands and raises HikyakuError.
+    @one_core: each has one core, not all that its node has. @commands: called with the run's
+    directory; returns (node, argv) pairs. Returns when all have ended. After @timeout seconds it
+    ends all commands and raises HikyakuError.
     """
-    cpus = topology.cpus(one_core=True)
+    cpus = topology.cpus(one_core=one_core)
     with run_directory(runs) as run_dir:
         tags = tagged(topology, run_dir)
         start = time.monotonic()

@@ -46,3 +46,21 @@ def parse_names(text: str, known: tuple[str, ...], what: str) -> list[str]:
     if not names:
         raise HikyakuError(f"no {what} given", f"use some of: {', '.join(known)}")
     return [k for k in known if k in names]
+
+
+def parse_numbers(text: str, most: float, what: str) -> tuple[float, ...]:
+    """The comma-separated numbers of @text, above 0 and at most @most, in ascending order."""
+    found = set()
+    for word in filter(None, map(str.strip, text.split(","))):
+        try:
+            value = float(word)
+        except ValueError:
+            value = 0.0
+        if not 0 < value <= most:
+            raise HikyakuError(
+                f"'{word}' is not a {what}", f"use numbers above 0, at most {most:g}, such as 0.5"
+            )
+        found.add(value)
+    if not found:
+        raise HikyakuError(f"no {what} given", "use numbers such as 0.5,1")
+    return tuple(sorted(found))

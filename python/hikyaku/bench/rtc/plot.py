@@ -5,14 +5,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..common.figure import Panel, looks, machine_note, plot
-from .run import ALONE, BACKENDS, HOLD_FRAMES, LOOP
+from .load import CLOSED, KEPT, PIPELINE, SOCKET
+from .run import ADDING, ALONE, BACKENDS, HOLD_FRAMES, LOOP, PLAIN, REPETITIONS, VECTOR
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _HELD = {f"hold_{size}B": f"{size}-byte frames" for size in HOLD_FRAMES}
-_LOOKS = looks(["tcp", "dpdk", *BACKENDS, LOOP])
-_LOOKS |= {ALONE: _LOOKS[LOOP]} | looks(["", *_HELD.values()])  # frames: both over dpdk
+_LOOKS = looks(["tcp", "dpdk", *BACKENDS, LOOP, PIPELINE])
+_LOOKS |= {ALONE: _LOOKS[LOOP], SOCKET: _LOOKS["tcp"]} | looks(
+    ["", *_HELD.values()]
+)  # frames: both over dpdk
 _RATE = "rate, million messages/s"
 
 
@@ -31,6 +34,8 @@ def _hold(panel: Panel, rows: list[dict]) -> None:
 
 def _sum(panel: Panel, rows: list[dict]) -> None:
     panel.title, panel.unit = "sum of 32 numbers a message", _RATE
+    if rows[0]["experiment"].endswith(ADDING[PLAIN]):
+        panel.title += ", by a plain loop"
     panel.along = "repetitions of the sum"
     _lines(panel, rows, lambda row: row["backend"])
 
@@ -54,7 +59,43 @@ def _echo(panel: Panel, rows: list[dict]) -> None:
     _bars(panel, rows, lambda row: row["backend"])
 
 
-_PANELS = {tuple(_HELD): _hold, ("sum",): _sum, ("learn",): _learn, ("echo",): _echo}
+_OF_LOAD = {  # of a receiver under load: the panel's title, and the unit
+    "delivered": ("messages handled", _RATE),
+    "lost": ("messages lost", "lost, %"),
+    "cpu": ("CPU time of the receiver's process", "ns a message"),
+    "p99": ("99th percentile of latency", "latency, µs"),
+}
+
+
+def _drops(panel: Panel, rows: list[dict]) -> None:
+    panel.title, panel.unit = _OF_LOAD[rows[0]["experiment"].removeprefix("drops_")]
+    panel.title += "; the sender does not wait"
+    panel.along = "rate asked of the sender, million messages/s"
+    _lines(panel, rows, lambda row: row["backend"])
+
+
+def _collapse(panel: Panel, rows: list[dict]) -> None:
+    """The closed loop is not on this axis: its rate is the unit of the others."""
+    _, repetitions, *plain = rows[0]["experiment"].removesuffix(f"_{KEPT}").split("_")
+    panel.title = f"sum by a sender that does not wait, {repetitions}×"
+    panel.title += ", by a plain loop" if plain else ""
+    panel.unit = "handled, times the closed loop's rate"
+    panel.along = "rate asked of the sender, times that of the closed loop"
+    _lines(panel, [r for r in rows if r["x"] != CLOSED], lambda row: row["backend"])
+
+
+_PANELS = {
+    tuple(_HELD): _hold,
+    **{(f"sum{ADDING[adding]}",): _sum for adding in (VECTOR, PLAIN)},
+    ("learn",): _learn,
+    ("echo",): _echo,
+    **{(f"drops_{metric}",): _drops for metric in _OF_LOAD},
+    **{
+        (f"collapse_{x}{ADDING[adding]}_{KEPT}",): _collapse
+        for adding in (VECTOR, PLAIN)
+        for x in REPETITIONS
+    },
+}
 
 
 def draw(document: dict) -> "Figure":

@@ -8,7 +8,8 @@ from rich.table import Table
 
 from ..common import goals
 from ..common.tables import left_titled, number, repeats_text, spread, warn_if_busy
-from .run import ALONE, LEARN_FEATURES, LOOP, WIRES
+from .load import CLOSED, KEPT, RECEIVERS, WINDOW
+from .run import ADDING, ALONE, LEARN_FEATURES, LOOP, PLAIN, REPETITIONS, VECTOR, WIRES
 
 # ---- goals ---------------------------------------------------------------------------------------
 
@@ -49,6 +50,17 @@ GOALS = (
     Goal("echo of 64 B: times DPDK's own loop", _echo("dpdk"), _echo(LOOP), "≥", 0.6),
     Goal("time to target: 1 node, times 2 by dpdk", _learn(ALONE, 1), _learn("dpdk"), "≥", 1.8),
     Goal("time to target: 2 nodes by tcp, times dpdk", _learn("tcp"), _learn("dpdk"), "≥", 1.2),
+    *(
+        Goal(
+            f"overload, {x}×: {receiver}, of its closed loop",
+            (f"collapse_{x}_{KEPT}", receiver, 2, 4),
+            None,
+            "≥",
+            0.9,
+        )
+        for x in REPETITIONS
+        for receiver in ("af_xdp", "dpdk")
+    ),
 )
 
 
@@ -70,16 +82,48 @@ def judge(rows: list[dict]) -> list[dict]:
 TITLES = {
     "hold_64B": ("(1) 64-byte frames, each held for a time", "ns held"),
     "hold_128B": ("(1) 128-byte frames, each held for a time", "ns held"),
-    "sum": ("(2) Sum of 32 numbers a message, once, 10 and 100 times", "×"),
-    "sum_handler": ("(2) The time of its handler", "×"),
+    **{
+        f"sum{ADDING[adding]}{part}": (f"(2) {text}", "×")
+        for adding, how in ((VECTOR, ""), (PLAIN, ", by a plain loop"))
+        for part, text in (
+            ("", f"Sum of 32 numbers a message, once, 10 and 100 times{how}"),
+            ("_handler", f"The time of its handler{how}"),
+        )
+    },
     "learn": ("(3) Training until the loss is near its minimum", "× minimum"),
     "echo": ("64-byte frames, sent back", "B"),
+    **{
+        f"drops_{metric}": (f"By the rate asked of a sender that does not wait: {text}", "M/s")
+        for metric, text in (
+            ("offered", "sent"),
+            ("delivered", "handled"),
+            ("answered", "answers that came back"),
+            ("lost", "lost"),
+            ("cpu", "CPU time of the receiver's process for a message"),
+            ("softirq", "CPU time of softirqs on its core for a message"),
+            ("p50", "median latency of answers"),
+            ("p99", "99th percentile of latency"),
+        )
+    },
+    **{
+        f"collapse_{x}{end}_{metric}": (f"(2) Sum{how}, {x}×, without waiting: {text}", "×")
+        for end, how in ((ADDING[VECTOR], ""), (ADDING[PLAIN], " by a plain loop"))
+        for x in REPETITIONS
+        for metric, text in (
+            ("offered", "sent"),
+            ("delivered", "handled"),
+            (KEPT, "handled, of the closed loop's rate"),
+            ("answered", "answers that came back"),
+            ("lost", "lost"),
+        )
+    },
 }
+UNITS = {"million/s": "million messages/s", "s": "seconds", "us": "µs"}  # of rows, in titles
 
 
 def _who(row: dict) -> str:
     nodes = "" if row["nodes"] == 2 and row["experiment"] != "learn" else f"{row['nodes']} nodes"
-    wire = WIRES.get(row["backend"])
+    wire = (WIRES | RECEIVERS).get(row["backend"])
     carried = {ALONE: "", LOOP: LOOP}.get(row["backend"], f"{row['backend']} ({wire})")
     return ", ".join(filter(None, (nodes, carried))).replace("1 nodes", "1 node")
 
@@ -91,7 +135,7 @@ _NAME_WIDTH, _CELL_WIDTH = 21, 24
 def _table(experiment: str, rows: list[dict], width: int) -> Table:
     """The table of one experiment; without ranges if they do not fit @width."""
     title, x = TITLES[experiment]
-    unit = {"million/s": "million messages/s", "s": "seconds", "ns": "ns"}[rows[0]["unit"]]
+    unit = UNITS.get(rows[0]["unit"], rows[0]["unit"])
     who = list(dict.fromkeys(_who(r) for r in rows))
     columns = list(dict.fromkeys(r["x"] for r in rows))
     ranges = len(who) == 1 or width >= _NAME_WIDTH + len(columns) * _CELL_WIDTH
@@ -105,7 +149,9 @@ def _table(experiment: str, rows: list[dict], width: int) -> Table:
             table.add_row(who[0], f"{r['x']:g}", number(r["median"]), f"[dim]{spread(r)}[/]")
         return table
     for at in columns:
-        table.add_column(f"{at:g} {x}", justify="right", no_wrap=True)
+        closed = at == CLOSED and experiment.startswith("collapse")
+        name = "closed loop" if closed else f"{at:g} {x}"
+        table.add_column(name, justify="right", no_wrap=True)
         if ranges:
             table.add_column("range", justify="right", no_wrap=True)
     for name in who:
@@ -127,6 +173,9 @@ def _settings(document: dict) -> str:
         "hold": "window of hold 128; ",
         "echo": "window of echo 128; ",
         "learn": f"training: a plane through {about['learn_rows']} rows of {LEARN_FEATURES}; ",
+        "drops": f"drops: {about['load_ms']} ms, "
+        + (f"{about['hold_ns']} ns a message; " if about["hold_ns"] else "a sum a message; "),
+        "collapse": f"overload: {about['load_ms']} ms, the closed loop has a window of {WINDOW}; ",
     }
     run = {row["experiment"].partition("_")[0] for row in document["rows"]}
     return "".join(text for name, text in texts.items() if name in run)

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`hikyaku bench rtc`: run to completion, the three experiments of Yamamoto et al. and one more.
+"""`hikyaku bench rtc`: run to completion, the experiments of Yamamoto et al. and one more.
 
-    hold     (1) A node holds each message for a time before it answers: throughput.
-    sum      (2) A node adds up 32 numbers a message, 1, 10 or 100 times, over all backends.
-    learn    (3) Time to a target loss: one node, two over TCP, two over DPDK, four.
-    echo     A node that sends frames back, compared with a plain DPDK loop.
+    hold      (1) A node holds each message for a time before it answers: throughput.
+    sum       (2) A node adds up 32 numbers a message, 1, 10 or 100 times, over all backends.
+    learn     (3) Time to a target loss: one node, two over TCP, two over DPDK, four.
+    echo      A node that sends frames back, compared with a plain DPDK loop.
+    drops     Loss, CPU time and latency of receivers by the rate of a sender that does not wait.
+    collapse  (2) with such a sender, up to several times the rate that the receiver can answer.
 
-`hold` and `echo` use bench/rtc_forward.c, `sum` examples/sum.c, `learn` `hikyaku learn`. All runs
-of one x alternate within each repeat.
+`hold` and `echo` use bench/rtc_forward.c, `sum` examples/sum.c, `learn` `hikyaku learn`, `drops`
+and `collapse` bench/rtc_load.c (load.py). Runs that are compared follow each other within each
+repeat: those of one x, and of `collapse` those of one receiver.
 """
 
 from collections import defaultdict
@@ -28,8 +31,10 @@ from ...process import option_words
 from ..common import machine
 from ..common.sample import printed
 from ..common.summary import summary, turned
+from . import load
+from .load import CLOSED, RECEIVERS, USUAL, Load
 
-EXPERIMENTS = ("hold", "sum", "learn", "echo")
+EXPERIMENTS = ("hold", "sum", "learn", "echo", "drops", "collapse")
 # The lab's wire for each backend. tcp and udp have a separate veth in every lab.
 WIRES = {
     "tcp": "veth",
@@ -47,6 +52,11 @@ HOLD_FRAMES = (64, 128)
 HOLD_NS = (0, 10, 25, 50, 100, 200, 400, 800)
 REPETITIONS = (1, 10, 100)
 
+VECTOR, PLAIN = "vector", "plain"
+ADDING = {VECTOR: "", PLAIN: "_plain"}  # how a node adds, and the end of its experiments' names
+RATES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)  # million messages a second
+LOADS = (0.5, 0.8, 1.2, 2.0, 4.0)  # of the rate of the closed loop
+
 # Fit of a plane to noisy rows; the minimum of the loss is known in closed form.
 LEARN_FEATURES, LEARN_NOISE = 16, 0.5
 LEARN_TARGET = 1.02  # times the minimal loss
@@ -57,7 +67,9 @@ MILLION, NS, SECONDS = "million/s", "ns", "s"
 
 @dataclass(frozen=True)
 class Plan:
-    """@sum_ms: how long a client sends requests. @batches: of 4096 frames, for hold and echo."""
+    """@sum_ms: how long a client sends requests. @batches: of 4096 frames, for hold and echo.
+    @rates: of drops, million/s. @loads: of collapse, times the rate of the closed loop. @load_ms:
+    how long the sender sends. @hold_ns: of drops, in place of a sum."""
 
     experiments: list[str]
     backends: list[str]
@@ -67,6 +79,12 @@ class Plan:
     batches: int = 500
     learn_rows: int = 100_000
     seed: int = 1
+    adding: tuple[str, ...] = (VECTOR,)
+    receivers: tuple[str, ...] = USUAL
+    rates: tuple[float, ...] = RATES
+    loads: tuple[float, ...] = LOADS
+    load_ms: int = 500
+    hold_ns: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,14 +110,38 @@ def cases(plan: Plan) -> Iterator[list[Case]]:
             for ns in HOLD_NS:
                 yield [Case(f"hold_{frame}B", "dpdk", 2, ns)]
     if "sum" in plan.experiments:
-        for repetitions in REPETITIONS:
-            yield [Case("sum", backend, 2, repetitions) for backend in plan.backends]
+        for end in (ADDING[adding] for adding in plan.adding):
+            for repetitions in REPETITIONS:
+                yield [Case(f"sum{end}", backend, 2, repetitions) for backend in plan.backends]
     if "learn" in plan.experiments:
         others = [(backend, n) for n in (2, 4) for backend in ("tcp", "dpdk")]
         target = LEARN_TARGET
         yield [Case("learn", backend, n, target) for backend, n in [(ALONE, 1), *others]]
     if "echo" in plan.experiments:
         yield [Case("echo", backend, 2, HOLD_FRAMES[0]) for backend in (LOOP, "dpdk")]
+    yield from _loaded(plan)
+
+
+def _loaded(plan: Plan) -> Iterator[list[Case]]:
+    """Those with a sender that does not wait."""
+    if "drops" in plan.experiments:
+        for rate in plan.rates:
+            yield [Case("drops", receiver, 2, rate) for receiver in plan.receivers]
+    if "collapse" in plan.experiments:
+        for end in (ADDING[adding] for adding in plan.adding):
+            for repetitions in REPETITIONS:
+                name = f"collapse_{repetitions}{end}"
+                for receiver in plan.receivers:
+                    # the others are relative to the first, and are compared with it
+                    for times in (CLOSED, *plan.loads):
+                        yield [Case(name, receiver, 2, times)]
+
+
+def _repetitions(case: Case) -> tuple[int, bool]:
+    """Of the sum, and whether a plain loop adds."""
+    name, _, _ = case.experiment.partition("_plain")
+    plain = case.experiment.endswith(ADDING[PLAIN])
+    return int(name.removeprefix("collapse_") if "collapse" in name else case.x), plain
 
 
 # ---- one run -------------------------------------------------------------------------------------
@@ -111,13 +153,17 @@ class Bench:
     def __init__(self, plan: Plan, labs: ExitStack):
         self.plan = plan
         self._stack = labs
-        self._labs: dict[tuple[str, int], Lab] = {}
+        self._labs: dict[str, Lab] = {}
+        self._closed: dict[tuple[str, str], float] = {}  # rates of closed loops, million/s
 
-    def lab(self, wire: str, nodes: int) -> Lab:
-        key = (wire, nodes)
+    def lab(self, wire: str, nodes: int, *, steered: bool = False) -> Lab:
+        """@steered: each node's core does the kernel's work for it (load.py)."""
+        key = f"{wire}{nodes}" + ("s" if steered else "")
         if key not in self._labs:
-            name = own_name("bench", f"rtc-{wire}{nodes}")
-            self._labs[key] = self._stack.enter_context(Lab.up(nodes, wire, name=name))
+            name = own_name("bench", f"rtc-{key}")
+            lab = self._labs[key] = self._stack.enter_context(Lab.up(nodes, wire, name=name))
+            if steered:
+                load.steer(lab)
         return self._labs[key]
 
     def forward(self, case: Case) -> list[Value]:
@@ -142,11 +188,12 @@ class Bench:
 
     def sum(self, case: Case) -> list[Value]:
         plan = self.plan
-        times, messages = int(case.x), 10**12
+        (times, plain), messages = _repetitions(case), 10**12
         argv = [str(built("examples/sum"))]
         argv += option_words(
             repeat=times, window=plan.window, ms=plan.sum_ms, messages=messages, json=1
         )
+        argv += option_words(plain=int(plain))
         result = self.lab(WIRES[case.backend], 2).mpirun(
             2, argv, env={"HIKYAKU_RTC_BACKEND": case.backend}, one_core=True, timeout=60
         )
@@ -154,11 +201,11 @@ class Bench:
         for line in printed(result, f"sum over {case.backend}"):
             at = (case.backend, 2, case.x)
             if "million_per_second" in line:
-                values.append(Value("sum", *at, MILLION, line["million_per_second"]))
+                values.append(Value(case.experiment, *at, MILLION, line["million_per_second"]))
             elif line.get("node") == 0:
                 of = line["types"]["sum"]
                 each = of["handler_ns"] / max(1, of["messages"])
-                values.append(Value("sum_handler", *at, NS, each))
+                values.append(Value(f"{case.experiment}_handler", *at, NS, each))
         return values
 
     @cached_property
@@ -200,10 +247,33 @@ class Bench:
         seconds = max(line["time"] for line in ends)
         return [Value("learn", case.backend, case.nodes, case.x, SECONDS, seconds)]
 
+    def loaded(self, case: Case) -> list[Value]:
+        """Runs rtc_load: a receiver, and a sender that does not wait for it."""
+        wire, what = RECEIVERS[case.backend], f"{case.experiment} by {case.backend}"
+        lab = self.lab(wire, 2, steered=wire == "veth")
+        if case.experiment == "drops":
+            want = Load(round(case.x * 1e6), self.plan.load_ms, hold=self.plan.hold_ns)
+        else:
+            repeat, plain = _repetitions(case)
+            closed = case.x == CLOSED
+            rate = 0 if closed else case.x * self._closed[case.experiment, case.backend]
+            want = Load(round(rate * 1e6), self.plan.load_ms, repeat, plain)
+        found = load.run(lab, case.backend, want, what)
+        if case.experiment != "drops":
+            at = (case.experiment, case.backend)
+            if case.x == CLOSED:
+                self._closed[at] = found["delivered"]
+            found[load.KEPT] = found["delivered"] / self._closed[at]
+        units = load.COLLAPSE_METRICS
+        return [
+            Value(f"{case.experiment}_{name}", case.backend, 2, case.x, units[name], value)
+            for name, value in found.items()
+        ]
+
     def run(self, case: Case) -> list[Value]:
-        if case.experiment in ("sum", "learn"):
-            return getattr(self, case.experiment)(case)
-        return self.forward(case)
+        kinds = {"sum": self.sum, "learn": self.learn, "drops": self.loaded}
+        kinds["collapse"] = self.loaded
+        return kinds.get(case.experiment.partition("_")[0], self.forward)(case)
 
 
 # ---- all of them ---------------------------------------------------------------------------------
@@ -230,7 +300,10 @@ def rows(values: list[Value], plan: Plan) -> list[dict]:
             raise ValueError(f"rows of {v.experiment} in {units[v.experiment]} and in {v.unit}")
         by[v.experiment, v.backend, v.nodes, v.x].append(v.value)
     wanted = [(c.experiment, c.backend, c.nodes, c.x) for group in cases(plan) for c in group]
-    wanted += [("sum_handler", *w[1:]) for w in wanted if w[0] == "sum"]
+    more = {"sum": ["handler"], "drops": list(load.METRICS)}
+    more["collapse"] = list(load.COLLAPSE_METRICS)
+    for name, *at in list(wanted):
+        wanted += [(f"{name}_{each}", *at) for each in more.get(name.partition("_")[0], ())]
     made = []
     for key in sorted(by, key=wanted.index):
         row = dict(zip(("experiment", "backend", "nodes", "x"), key, strict=True))
@@ -252,5 +325,5 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
             values += bench.run(case)
     progress("done", len(order), len(order))
     about |= {"repeats": plan.repeats, "window": plan.window, "seed": plan.seed}
-    about["learn_rows"] = plan.learn_rows
+    about |= {"learn_rows": plan.learn_rows, "load_ms": plan.load_ms, "hold_ns": plan.hold_ns}
     return {"schema": 1, "machine": about, "rows": rows(values, plan)}

@@ -9,6 +9,9 @@ import click
 from ..options import json_option, plot_option, repeats_option, seed_option
 from .common import run_suite
 
+MOST_RATE = 100.0  # million/s
+MOST_LOAD = 100.0
+
 
 @click.command("rtc")
 @click.option("--experiments", default="hold,sum,learn,echo", help="Experiments; see above.")
@@ -42,12 +45,48 @@ from .common import run_suite
     type=click.IntRange(1000, 10_000_000),
     help="learn: rows of the data.",
 )
+@click.option(
+    "--adding",
+    default="vector",
+    help="sum, collapse: vector (AVX2), plain (a loop), or both.",
+)
+@click.option(
+    "--receivers",
+    default="socket,udp,raw,af_xdp,dpdk",
+    help="drops, collapse: receivers of the load.",
+)
+@click.option(
+    "--rates",
+    default="0.05,0.1,0.2,0.5,1,2,4",
+    help="drops: rates of the sender, million/s.",
+)
+@click.option(
+    "--loads",
+    default="0.5,0.8,1.2,2,4",
+    help="collapse: rates of the sender, times the closed loop's.",
+)
+@click.option(
+    "--load-ms",
+    default=500,
+    type=click.IntRange(10, 60000),
+    help="drops, collapse: how long the sender sends.",
+)
+@click.option(
+    "--hold-ns",
+    default=0,
+    type=click.IntRange(0, 100_000),
+    help="drops: hold each message so long in place of a sum.",
+)
 @seed_option("learn: seed of the rows and of the training.")
 @json_option
 @plot_option
 def bench_rtc(
     experiments: str,
     backends: str,
+    adding: str,
+    receivers: str,
+    rates: str,
+    loads: str,
     json_file: Path | None,
     plot_file: Path | None,
     **settings: int,
@@ -69,17 +108,29 @@ def bench_rtc(
     echo   Node 0 sends 64-byte frames back at once; compared with a plain DPDK loop.
 
     \b
+    Only if --experiments names them, with a sender that has a rate of its own and never waits:
+    drops     What receivers lose at each rate, their CPU time a message, and the latency.
+    collapse  sum at several times the rate of a closed loop: what is handled must not fall.
+    Receivers: socket (a program that sleeps on a UDP socket), or an rtc node over udp, raw, af_xdp
+    or dpdk. pipeline, only if named: over dpdk, one thread receives, and a second one computes.
+
+    \b
     Examples:
       hikyaku bench rtc --plot out/rtc.png --json out/rtc.json
       hikyaku bench rtc --experiments sum --backends tcp,dpdk --window 128
+      hikyaku bench rtc --experiments drops --rates 0.1,1 --repeats 1
     """
-    from ...bench.common.arguments import parse_names
+    from ...bench.common.arguments import parse_names, parse_numbers
     from ...bench.rtc import report, run
     from ...bench.rtc.plot import draw
 
     plan = run.Plan(
         experiments=parse_names(experiments, run.EXPERIMENTS, "experiment"),
         backends=parse_names(backends, run.BACKENDS, "backend"),
+        adding=tuple(parse_names(adding, tuple(run.ADDING), "way of adding")),
+        receivers=tuple(parse_names(receivers, tuple(run.RECEIVERS), "receiver")),
+        rates=parse_numbers(rates, MOST_RATE, "rate"),
+        loads=parse_numbers(loads, MOST_LOAD, "load"),
         **settings,
     )
     run_suite(
@@ -87,7 +138,12 @@ def bench_rtc(
         report.show,
         json_file,
         plot_file,
-        programs=["bench/rtc_forward", "examples/sum", "systems/learn/hk_learn"],
+        programs=[
+            "bench/rtc_forward",
+            "bench/rtc_load",
+            "examples/sum",
+            "systems/learn/hk_learn",
+        ],
         judge=lambda found: report.judge(found["rows"]),
         draw=draw,
     )
