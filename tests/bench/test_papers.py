@@ -126,6 +126,31 @@ def test_hold_of_p5():
     assert found["hold up to which throughput is flat; 64 B"].theirs == 50
 
 
+def test_overload_of_p5():
+    document = documents.run_to_completion()
+    found = compared("P5-overload", document)
+    name = "handled at 4 times the closed loop's rate, of it; repetitions: 100"
+    assert found[f"dpdk: {name}"].ours == pytest.approx(1 / 0.9)  # the closed loop's is 0.9
+    tcp = next(
+        r["median"]
+        for r in document["rows"]
+        if (r["experiment"], r["backend"], r["x"]) == ("sum", "tcp", 100)
+    )
+    times = found["DPDK at 4 times the closed loop's rate, times TCP; repetitions: 100"]
+    assert (times.theirs, times.met) == (0.4, True) and times.ours == pytest.approx(8.4 / tcp)
+    assert not any("socket: handled" in what and c.relation for what, c in found.items())
+
+
+def test_drops_of_p5():
+    found = compared("P5-drops", documents.run_to_completion())
+    # it can handle 0.3, and the rates are 0.2 and 0.5
+    assert found["rate with at most 1 % lost in the best repeat; socket"].ours == 0.2
+    assert found["rate with at most 1 % lost in the best repeat; dpdk"].ours == 4
+    ratio = found["such a rate of DPDK, times that of a UDP socket"]
+    assert (round(ratio.ours), ratio.met) == (20, True)
+    assert found["CPU time of a message; socket, 0.05 million/s"].ours == 20_000
+
+
 # ---- what is kept --------------------------------------------------------------------------------
 
 ONE = Measurement("one", ("bench", "one"), ("bench", "one", "--quick"))
@@ -266,6 +291,7 @@ def test_command(tmp_path):
         ("P2-tags", documents.network(["tags"])),
         ("P3-pieces", documents.halo_exchange([1])),
         ("P5-sum", documents.run_to_completion()),
+        ("P5-overload", documents.run_to_completion()),
     ],
     ids=str,
 )

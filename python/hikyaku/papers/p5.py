@@ -3,8 +3,10 @@
 
 from collections.abc import Iterator
 
+from ..bench.rtc.load import KEPT, RECEIVERS, SOCKET
 from .figure import (
     MEMIF,
+    VIRTUAL,
     Comparison,
     Document,
     Figure,
@@ -16,9 +18,10 @@ from .figure import (
 )
 
 
-def _rtc(experiment: str, full: tuple[str, ...], quick: tuple[str, ...]) -> Measurement:
-    words = ("bench", "rtc", "--experiments", experiment)
-    return Measurement(f"rtc-{experiment}", (*words, *full), (*words, *quick))
+def _rtc(experiments: str, full: tuple[str, ...], quick: tuple[str, ...]) -> Measurement:
+    words = ("bench", "rtc", "--experiments", experiments)
+    name = experiments.replace(",", "-")
+    return Measurement(f"rtc-{name}", (*words, *full), (*words, *quick))
 
 
 FLAT = 0.9  # of the rate without a hold
@@ -39,8 +42,11 @@ def _hold(document: Document) -> Iterator[Comparison]:
         yield Comparison(f"without a hold; {frame} B", None, rates[0], "million/s")
 
 
+TIMES_TCP = ((1, 30), (10, 4), (100, 0.4))  # by repetitions: theirs
+
+
 def _sum(document: Document) -> Iterator[Comparison]:
-    for times, theirs in ((1, 30), (10, 4), (100, 0.4)):
+    for times, theirs in TIMES_TCP:
         for tcp in ("tcp", "tcp:batch=1"):
             over = {"experiment": "sum", "nodes": 2, "x": times}
             ours, other = (median(document, backend=b, **over) for b in ("dpdk", tcp))
@@ -57,6 +63,60 @@ def _sum(document: Document) -> Iterator[Comparison]:
             )
 
 
+def _x(row: dict) -> float:
+    return row["x"]
+
+
+def _overload(document: Document) -> Iterator[Comparison]:
+    for end, how in (("", ""), ("_plain", ", by a plain loop")):
+        for times, theirs in TIMES_TCP:
+            name, text = f"collapse_{times}{end}", f"repetitions: {times}{how}"
+            for receiver in (SOCKET, "dpdk"):
+                kept = {
+                    row["x"]: row["median"]
+                    for row in rows_of(document, experiment=f"{name}_{KEPT}", backend=receiver)
+                }
+                if kept:
+                    what = (
+                        f"{receiver}: handled at {max(kept):g} times the closed loop's rate, of it"
+                    )
+                    yield Comparison(f"{what}; {text}", None, kept[max(kept)])
+            handled = rows_of(document, experiment=f"{name}_delivered", backend="dpdk")
+            tcp = median(document, experiment=f"sum{end}", backend="tcp", nodes=2, x=times)
+            if handled and tcp:
+                most = max(handled, key=_x)
+                ours = most["median"] / tcp
+                what = f"DPDK at {most['x']:g} times the closed loop's rate, times TCP; {text}"
+                yield Comparison(what, theirs, ours, "", "≥")
+
+
+CARRIED = 1.0  # most % lost, in the best repeat, at a rate that a receiver carries
+
+
+def _drops(document: Document) -> Iterator[Comparison]:
+    carried = {}
+    for name in RECEIVERS:
+        lost = rows_of(document, experiment="drops_lost", backend=name)
+        rates = [
+            median(document, experiment="drops_offered", backend=name, x=row["x"])
+            for row in lost
+            if row["min"] <= CARRIED
+        ]
+        if lost:
+            carried[name] = max(filter(None, rates), default=0.0)
+            what = f"rate with at most {CARRIED:g} % lost in the best repeat; {name}"
+            yield Comparison(what, None, carried[name], "million/s")
+    if carried.get(SOCKET) and carried.get("dpdk"):
+        ratio = carried["dpdk"] / carried[SOCKET]
+        yield Comparison("such a rate of DPDK, times that of a UDP socket", 1, ratio, "", ">")
+    for name in (SOCKET, "dpdk"):
+        rows = sorted(rows_of(document, experiment="drops_cpu", backend=name), key=_x)
+        for row in (rows[0], rows[-1]) if rows else ():
+            what = f"CPU time of a message; {name}, {row['x']:g} million/s"
+            note = "It polls, so it takes its core at any rate." if name == "dpdk" else ""
+            yield Comparison(what, None, row["median"], "ns", note=note)
+
+
 def _learn(document: Document) -> Iterator[Comparison]:
     def seconds(backend: str, nodes: int) -> float | None:
         return median(document, experiment="learn", backend=backend, nodes=nodes)
@@ -67,6 +127,12 @@ def _learn(document: Document) -> Iterator[Comparison]:
     if tcp and two:
         yield Comparison("time of two nodes by TCP, times by DPDK", 1.2, tcp / two, "", "≥")
 
+
+OVERLOAD = ("--backends", "tcp", "--receivers", "socket,dpdk", "--adding", "vector,plain")
+LOADED = (
+    VIRTUAL + "DPDK's wire is memif, the others' is veth, which hands packets to the core of their "
+    "receiver (RPS)."
+)
 
 PAPER = Paper(
     "P5",
@@ -81,8 +147,8 @@ PAPER = Paper(
             MEMIF + " The client keeps 128 messages open.",
             _hold,
             drawn_by("rtc"),
-            "The client waits for answers, so nothing is lost. A sender with a rate of its own "
-            "does not exist yet.",
+            "The client waits for answers, so nothing is lost. P5-drops has a sender that does not "
+            "wait; `bench rtc --experiments drops --hold-ns N` holds messages there.",
         ),
         Figure(
             "P5-sum",
@@ -92,8 +158,34 @@ PAPER = Paper(
             "Two nodes in namespaces, one core each. DPDK's wire is memif, the others' is veth.",
             _sum,
             drawn_by("rtc"),
-            "The client waits for answers, so overload does not lose messages. The sum uses AVX2 "
-            "where the CPU has it.",
+            "The client waits for answers, so overload does not lose messages. P5-overload has a "
+            "sender that does not wait. The sum uses AVX2 where the CPU has it.",
+        ),
+        Figure(
+            "P5-overload",
+            "Experiment 2 with a sender that does not wait",
+            "At 100 repetitions 0.4 times TCP, since receiving starves.",
+            _rtc(
+                "sum,collapse",
+                (*OVERLOAD, "--loads", "1,4", "--repeats", "5"),
+                (
+                    *OVERLOAD,
+                    "--loads",
+                    "4",
+                    "--repeats",
+                    "1",
+                    "--sum-ms",
+                    "300",
+                    "--load-ms",
+                    "100",
+                ),
+            ),
+            LOADED,
+            _overload,
+            drawn_by("rtc"),
+            "Where one core cannot send as much as is asked, the offered rate is lower than its "
+            "name; the tables of the command have it. `--receivers pipeline` is a pipeline of two "
+            "threads, which needs a machine of four cores.",
         ),
         Figure(
             "P5-learn",
@@ -109,7 +201,12 @@ PAPER = Paper(
             "P5-drops",
             "Lost packets and CPU by load (Figs. 5 and 6)",
             "The kernel loses packets at a load that DPDK carries.",
-            open="It needs a sender with a rate of its own, which does not exist yet.",
+            _rtc("drops", ("--repeats", "5"), ("--repeats", "1", "--load-ms", "100")),
+            LOADED,
+            _drops,
+            drawn_by("rtc"),
+            "Sender and receiver have a core each, so no sender reaches 10 GbE's line rate. The "
+            "CPU time of the kernel is seen where it is the process's, or a tick of its core.",
         ),
     ),
 )
