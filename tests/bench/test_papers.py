@@ -100,6 +100,29 @@ def test_matrix_of_p3():
     assert metis.theirs == pytest.approx(0.306 / 0.436) and not metis.met
 
 
+def test_trials_of_p1():
+    def row(name: str, **more: object) -> dict:
+        return {"name": name, "ranks": 2, **more}
+
+    def ran(tcp: float, ours: float, differences: list[str]) -> dict:
+        seconds = {"tcp": {"median": tcp}, "hikyaku": {"median": ours}}
+        return {"seconds": seconds, "figures": 7, "differences": {"hikyaku": differences}}
+
+    rows = [row("good", **ran(4, 1, [])), row("bad", **ran(1, 2, ["x"])), row("gone", missing="no")]
+    found = compared("P1-applications", {"rows": rows})
+    assert found["time of good, of that over TCP"].ours == 0.25
+    assert found["results of good that differ from TCP's, of 7"].met
+    assert not found["results of bad that differ from TCP's, of 7"].met
+    assert len(found) == 4
+
+
+def test_times_of_p2():
+    found = compared("P2-allreduce-time", documents.network(["allreduce_time"]))
+    text = "time of an Allreduce, of that by hashing; spread, doubling worst, tcp"
+    assert found[text].ours == 0.5
+    assert len(found) == 4
+
+
 def test_sums_and_learning_of_p5():
     def row(experiment: str, backend: str, nodes: int, x: float, median: float) -> dict:
         at = {"experiment": experiment, "backend": backend, "nodes": nodes, "x": x}

@@ -10,50 +10,11 @@ import shutil
 
 import pytest
 
+from hikyaku.trials.program import HPCC_INPUT
+
 pytestmark = pytest.mark.alone
 
 LIMIT_S = 120
-
-# In the format of HPL.dat, the position of a line gives its meaning. The text after the value is
-# free.
-HPCC_INPUT = """\
-HPC Challenge input
-on a small problem
-none     output file of Linpack alone
-8        where its output goes: the file of the suite
-1        number of problem sizes
-{size}   N
-1        number of block sizes
-{block}  NB
-0        row-major process grid
-1        number of process grids
-{rows}   P
-{columns} Q
-16.0     residual that still passes
-1        panel factorisations
-2        right-looking
-1        stopping criteria
-4        NBMIN
-1        panels in recursion
-2        NDIV
-1        recursive factorisations
-1        Crout
-1        broadcasts
-1        modified ring
-1        look-ahead depths
-1        depth
-2        swap: mix
-64       swapping threshold
-0        L1 transposed
-0        U transposed
-1        equilibration
-8        alignment in doubles
-separator
-0        additional sizes for the transposition
-400
-0        additional block sizes for the transposition
-32
-"""
 
 
 def installed(name: str, package: str) -> str:

@@ -28,6 +28,7 @@ from .sim import sim
 from .stats import stats
 from .tag import tag
 from .top import top
+from .trials import trials
 
 CONTEXT = {
     "help_option_names": ["-h", "--help"],
@@ -91,7 +92,7 @@ def run() -> None:
 
 
 COMMANDS = [bench, capture, daemon, demo, devmem, doctor, env]
-COMMANDS += [lab, learn, papers, reach, sdn, sim, stats, tag, top]
+COMMANDS += [lab, learn, papers, reach, sdn, sim, stats, tag, top, trials]
 
 
 @click.group(commands=COMMANDS, context_settings=CONTEXT)

@@ -81,6 +81,28 @@ def _modes(document: Document) -> Iterator[Comparison]:
         yield Comparison(what, None, row["hikyaku"]["median"], "ms")
 
 
+TRIALS = Measurement(
+    "trials",
+    ("trials", "--repeats", "3"),
+    ("trials", "--repeats", "1", "netpipe", "lammps"),
+)
+
+
+def _trials(document: Document) -> Iterator[Comparison]:
+    for row in document["rows"]:
+        if "seconds" not in row:
+            continue
+        times = row["seconds"]
+        yield Comparison(
+            f"time of {row['name']}, of that over TCP",
+            None,
+            times["hikyaku"]["median"] / times["tcp"]["median"],
+        )
+        wrong = sum(map(len, row["differences"].values()))
+        text = f"results of {row['name']} that differ from TCP's, of {row['figures']}"
+        yield Comparison(text, 0, wrong, "figures", "≤")
+
+
 PAPER = Paper(
     "P1",
     "MPI implementation using DPDK framework",
@@ -134,7 +156,12 @@ PAPER = Paper(
             "P1-applications",
             "Mini-applications (future work of the paper)",
             "Only osu_latency was measured.",
-            open="No command runs them yet; docs/trials.md has those that were run by hand.",
+            TRIALS,
+            MEMIF,
+            _trials,
+            None,
+            "Programs that Debian packages, if they are installed. docs/trials.md has others that "
+            "were run by hand.",
         ),
     ),
 )

@@ -11,8 +11,8 @@ controller runs. Three routings are compared in the same lab:
     one path all frames go through the first spine
 
 The bench writes the rules of the last two itself, with a priority above the controller's.
-Hashing is random, so three cases of 400 are measured: those in which a model of the steps gives
-hashing the longest time, the middle one, and the shortest.
+Hashing is random, so three cases of 400 are measured. A model of the steps says in which of them
+hashing takes longest, a middling time, and shortest.
 
 Bcast is compared with Open MPI's own, for ranks that fill one leaf after the other, and for ranks
 that alternate between the leaves.
