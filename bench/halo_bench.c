@@ -4,6 +4,7 @@
  *
  * - Isend and Irecv
  * - persistent requests
+ * - MPI_Neighbor_alltoallv, MPI_Put with fences, MPI_Put with passive targets (bench/halo_ways.h)
  * - the halo library
  * - the halo library with packed buffers (bench/halo_packed.h; experiments B and C)
  * - copies alone (bench/halo_copies.h)
@@ -26,6 +27,8 @@
  */
 #include "bench/halo_copies.h"
 #include "bench/halo_packed.h"
+#include "bench/halo_pair.h"
+#include "bench/halo_ways.h"
 #include "examples/spmv/problem.h"
 #include "hikyaku/halo.h"
 #include "line.h"
@@ -35,27 +38,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum method { PLAIN_MPI, PERSISTENT, HALO, PACKED, COPIES, METHODS };
-
 static const struct exchange_kind *const kinds[METHODS] = {
-	&exchange_mpi, &exchange_persistent, &exchange_halo, &exchange_packed, &exchange_copies};
+	[PLAIN_MPI] = &exchange_mpi,     [PERSISTENT] = &exchange_persistent,
+	[NEIGHBOR] = &exchange_neighbor, [FENCE] = &exchange_fence,
+	[LOCK] = &exchange_lock,         [HALO] = &exchange_halo,
+	[PACKED] = &exchange_packed,     [COPIES] = &exchange_copies,
+};
 static int rank, size, rounds = 5, sample_ms = 30, cube = 32;
-static int chosen[METHODS] = {1, 1, 1, 1, 0};
+static int chosen[METHODS] = {1, 1, 1, 1, 1, 1, 1, 0};
 static struct hk_line line;
 
-__attribute__((noreturn)) static void fail(const char *what)
+void bench_fail(const char *what)
 {
 	fprintf(stderr, "halo_bench: %s\n", what);
 	MPI_Abort(MPI_COMM_WORLD, 1);
 	exit(1);
 }
 
-static void *need(size_t bytes)
+void *bench_need(size_t bytes)
 {
 	void *p = calloc(1, bytes ? bytes : 1);
 
 	if (!p)
-		fail("no memory");
+		bench_fail("no memory");
 	return p;
 }
 
@@ -72,86 +77,6 @@ static void row(const char *experiment, const char *method, long long bytes, dou
 	       experiment, method, bytes, 1e6 * seconds, beside);
 }
 
-/* ---- experiment A: one block each way -------------------------------------------------------- */
-
-struct pair {
-	int doubles;
-	double *out, *in;
-	MPI_Request request[2];
-	hk_halo halo;
-};
-
-static struct pair *pair_new(int doubles)
-{
-	struct pair *p = need(sizeof(*p));
-
-	p->doubles = doubles;
-	p->out = need(sizeof(double) * (size_t)doubles);
-	p->in = need(sizeof(double) * (size_t)doubles);
-	for (int k = 0; k < doubles; k++)
-		p->out[k] = rank * 1e6 + k;
-	return p;
-}
-
-static void pair_open(struct pair *p, int method)
-{
-	int n = p->doubles;
-	struct hk_halo_edge e = {!rank, 1, p->out, n, MPI_DOUBLE, p->in, n, MPI_DOUBLE};
-
-	if (method == PERSISTENT) {
-		MPI_Recv_init(p->in, n, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[0]);
-		MPI_Send_init(p->out, n, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[1]);
-	} else if (method == HALO && hk_halo_setup(MPI_COMM_WORLD, 1, &e, &p->halo) != 0) {
-		fail(hk_halo_error());
-	}
-}
-
-static void pair_start(struct pair *p, int method)
-{
-	if (method == PLAIN_MPI) {
-		MPI_Irecv(p->in, p->doubles, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[0]);
-		MPI_Isend(p->out, p->doubles, MPI_DOUBLE, !rank, 1, MPI_COMM_WORLD, &p->request[1]);
-	} else if (method == PERSISTENT) {
-		MPI_Startall(2, p->request);
-	} else if (method == HALO && hk_halo_put(p->halo) != 0) {
-		fail(hk_halo_error());
-	}
-}
-
-static bool pair_copy(const struct pair *p)
-{
-	size_t bytes = sizeof(double) * (size_t)p->doubles;
-	const struct hk_block all = {(char *)p->out, 0, bytes};
-
-	return hk_copies_exchange(&(struct hk_layout){&all, 1, bytes}, p->in, bytes);
-}
-
-static void pair_finish(struct pair *p, int method)
-{
-	if (method <= PERSISTENT)
-		MPI_Waitall(2, p->request, MPI_STATUSES_IGNORE);
-	else if (method == HALO && hk_halo_wait(p->halo) != 0)
-		fail(hk_halo_error());
-	else if (method == COPIES && !pair_copy(p))
-		fail("the other rank has not copied for ten seconds");
-}
-
-static void pair_close(struct pair *p, int method)
-{
-	for (int k = 0; k < p->doubles; k++)
-		if (p->in[k] != !rank * 1e6 + k)
-			fail("wrong data came");
-	if (method == PERSISTENT) {
-		MPI_Request_free(&p->request[0]);
-		MPI_Request_free(&p->request[1]);
-	} else if (method == HALO) {
-		hk_halo_free(&p->halo);
-	}
-	free(p->out);
-	free(p->in);
-	free(p);
-}
-
 /* ---- experiments B and C ----------------------------------------------------------------------
  */
 
@@ -165,15 +90,15 @@ struct spmv {
 
 static struct spmv *spmv_new(const struct matrix *m, int method)
 {
-	struct spmv *s = need(sizeof(*s));
+	struct spmv *s = bench_need(sizeof(*s));
 
 	s->kind = kinds[method];
 	s->m = m;
 	s->rows = m->rows;
-	s->local = need(sizeof(int) * (size_t)m->start[m->rows]);
+	s->local = bench_need(sizeof(int) * (size_t)m->start[m->rows]);
 	s->e = s->kind->plan(MPI_COMM_WORLD, m->rows, m->start[m->rows], m->column, s->local,
 			     &s->ghosts);
-	s->x = need(sizeof(double) * (size_t)(m->rows + s->ghosts));
+	s->x = bench_need(sizeof(double) * (size_t)(m->rows + s->ghosts));
 	for (int k = 0; k < m->rows; k++)
 		s->x[k] = (double)(m->first + k);
 	return s;
@@ -183,7 +108,7 @@ static void spmv_close(struct spmv *s)
 {
 	for (int k = 0; k < s->m->start[s->rows]; k++)
 		if (s->x[s->local[k]] != (double)s->m->column[k])
-			fail("wrong data came");
+			bench_fail("wrong data came");
 	s->kind->close(s->e);
 	free(s->local);
 	free(s->x);
@@ -218,7 +143,7 @@ static void ball_once(struct ball *b)
 	}
 	MPI_Get_count(&s, MPI_DOUBLE, &got);
 	if (got != doubles)
-		fail("a message of another size came");
+		bench_fail("a message of another size came");
 }
 
 /* ---- measuring --------------------------------------------------------------------------------
@@ -314,7 +239,7 @@ static void experiment_a(int doubles)
 
 	chosen[PACKED] = 0; /* nothing to pack */
 	for (int round = 0; chosen[HALO] && round < rounds; round++) {
-		struct pair *p = pair_new(doubles);
+		struct pair *p = pair_new(rank, doubles);
 
 		MPI_Barrier(MPI_COMM_WORLD);
 		double start = MPI_Wtime();
@@ -327,7 +252,7 @@ static void experiment_a(int doubles)
 	}
 	for (int m = 0; m < METHODS; m++)
 		if (chosen[m]) {
-			r.state[m] = pair_new(doubles);
+			r.state[m] = pair_new(rank, doubles);
 			pair_open(r.state[m], m);
 		}
 	measure(&r, "A", 8LL * doubles);
@@ -344,7 +269,7 @@ static void experiment_spmv(int metis)
 	int ghosts = 0;
 
 	if (!m)
-		fail(why);
+		bench_fail(why);
 	for (int k = 0; k < METHODS; k++) {
 		if (!chosen[k])
 			continue;
@@ -378,7 +303,8 @@ static void experiment_d(void)
 	static struct ball ball;
 	struct run r = {.what = BALL, .state = {&ball}};
 
-	chosen[PERSISTENT] = chosen[HALO] = chosen[PACKED] = chosen[COPIES] = 0;
+	for (int m = 0; m < METHODS; m++)
+		chosen[m] &= m == PLAIN_MPI;
 	measure(&r, "D", (long long)sizeof(ball.back));
 }
 
@@ -393,7 +319,7 @@ static int positive(const char *text)
 	int v = atoi(text);
 
 	if (v < 1)
-		fail("an option needs a number of 1 or more");
+		bench_fail("an option needs a number of 1 or more");
 	return v;
 }
 
@@ -419,19 +345,19 @@ int main(int argc, char **argv)
 		else if (strcmp(name, "--sample-ms") == 0)
 			sample_ms = positive(value);
 		else if (strcmp(name, "--line") == 0 && !hk_line_open(&line, value))
-			fail("the file of --line cannot be mapped");
+			bench_fail("the file of --line cannot be mapped");
 		else if (strcmp(name, "--copies") == 0 && !copies_by(value))
-			fail("--copies needs two ranks, and a file that can be mapped");
+			bench_fail("--copies needs two ranks, and a file that can be mapped");
 		else if (strcmp(name, "--methods") == 0)
 			for (int m = 0; m < COPIES; m++)
 				chosen[m] = strstr(value, kinds[m]->name) != NULL;
 		else if (strcmp(name, "--line") != 0 && strcmp(name, "--copies") != 0)
-			fail("an option is unknown");
+			bench_fail("an option is unknown");
 	}
 	int two = strcmp(experiment, "A") == 0 || strcmp(experiment, "D") == 0;
 
 	if (size != 2 && (two || line.word))
-		fail("experiments A and D, and --line, need two ranks");
+		bench_fail("experiments A and D, and --line, need two ranks");
 	if (strcmp(experiment, "A") == 0) {
 		for (char *d = strtok(doubles ? doubles : all, ","); d; d = strtok(NULL, ","))
 			experiment_a(positive(d));
@@ -440,7 +366,7 @@ int main(int argc, char **argv)
 	} else if (strcmp(experiment, "D") == 0) {
 		experiment_d();
 	} else {
-		fail("the experiment must be A, B, C or D");
+		bench_fail("the experiment must be A, B, C or D");
 	}
 	MPI_Finalize();
 	return 0;

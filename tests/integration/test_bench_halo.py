@@ -22,6 +22,7 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     argv += ["--json", str(file), "--plot", str(picture)]
     done = execute(argv, timeout=200)
     assert "27-point matrix, METIS" in done.stdout
+    assert "C: ways of MPI over the BTL" in done.stdout
     assert "…" not in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     document = json.loads(file.read_text())

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The tables and goals of `bench halo`."""
 
+from collections.abc import Iterator
+
 from rich.console import Console
 from rich.table import Table
 
 from ..common import goals
 from ..common.tables import left_titled, number, show_core_distance, size_text, warn_if_busy
-from .run import COPIES, LOSSLESS, LOSSY, METHODS, OTHERS, PACKED, SETUP
+from .run import COPIES, LOSSLESS, LOSSY, METHODS, OTHERS, PACKED, SETUP, WAYS
 
 TITLES = {
     "A": "two ranks, one piece each way",
@@ -97,7 +99,7 @@ def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
     processes = next(iter(next(iter(by_size.values())).values()))["processes"]
     table = left_titled(f"{title}, {processes} ranks; µs an exchange")
     packs = any(PACKED in by for by in by_size.values())
-    methods = [m for m in METHODS if m != PACKED or packs]
+    methods = [m for m in METHODS if m not in WAYS and (m != PACKED or packs)]
     ratios = {"of TCP": "mpi-tcp"} | ({} if packs else {"of pers.": "persistent-btl"})
     beside = {"set-up": SETUP}
     if any(COPIES in by for by in by_size.values()):
@@ -117,13 +119,42 @@ def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
     return table
 
 
+_WAYS = ("mpi-btl", "persistent-btl", *WAYS, "halo")
+_WAY_TITLES = (
+    *("Isend,\nIrecv", "persistent\nrequests", "Neighbor_\nalltoallv"),
+    *("Put,\nfence", "Put, lock,\nflush", "halo"),
+)
+
+
+def _ways_table(title: str, ways: tuple[str, ...], by_size: dict[int, dict[str, dict]]) -> Table:
+    """The ways of MPI, and the halo library: the last of @ways."""
+    *mpi, halo = ways
+    table = left_titled(f"{title}; µs an exchange")
+    for name in ("bytes", *_WAY_TITLES, "halo of\nthe best"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for size, by in by_size.items():
+        found = [by[m]["median"] for m in mpi if m in by]
+        best = by[halo]["median"] / min(found) if found and halo in by else None
+        medians = [number(by[m]["median"]) if m in by else "–" for m in ways]
+        table.add_row(size_text(size), *medians, f"{100 * best:.0f}%" if best else "–")
+    return table
+
+
+def _tables(experiment: str, title: str, by_size: dict[int, dict[str, dict]]) -> Iterator[Table]:
+    yield _table(title, by_size)
+    if any(way in by for by in by_size.values() for way in WAYS):
+        text = title.replace(TITLES[experiment], "ways of MPI over the BTL")
+        yield _ways_table(text, _WAYS, by_size)
+
+
 def show(document: dict, console: Console) -> None:
     for experiment, title in TITLES.items():
         for ports in numbers_of_ports(document["rows"]):
             by_size = cells(document["rows"], experiment, ports)
+            many = f", {ports} ports" if ports > 1 else ""
             if by_size:
-                many = f", {ports} ports" if ports > 1 else ""
-                console.print(_table(f"{experiment}: {title}{many}", by_size))
+                for table in _tables(experiment, f"{experiment}: {title}{many}", by_size):
+                    console.print(table)
     if document["goals"]:
         console.print(goals.table(document["goals"]))
     about = document["machine"]

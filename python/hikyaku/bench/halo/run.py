@@ -26,7 +26,8 @@ from ..common.summary import summary
 
 EXPERIMENTS = ("A", "B", "C", "D")
 PACKED = "halo-packed"  # the library with data that the program has packed: B and C
-METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", "promoter", PACKED, "halo")
+WAYS = ("neighbor-btl", "fence-btl", "lock-btl")  # further ways of MPI (bench/halo_ways.h)
+METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", *WAYS, "promoter", PACKED, "halo")
 SETUP = "halo-setup"
 LOSSY = "halo-loss"  # the library, with loss
 LOSSLESS = "halo-lossless"  # the library, through the same layer without loss
@@ -40,6 +41,9 @@ NAMES = {
     "Hikyaku": {
         "mpi": "mpi-btl",
         "persistent": "persistent-btl",
+        "neighbor": "neighbor-btl",
+        "fence": "fence-btl",
+        "lock": "lock-btl",
         "halo": "halo",
         "halo-setup": SETUP,
         COPIES: COPIES,

@@ -44,9 +44,9 @@ def bench_halo(
     """Measure the neighbour exchange of a solver.
 
     Compares MPI over TCP and Hikyaku, the promoter and the halo library. Brings up a lab of two
-    nodes on the memif wire. A run over Hikyaku measures three variants in turn: Isend and Irecv,
-    persistent requests, and the halo library. These runs alternate with runs over TCP and runs with
-    the promoter preloaded. Shows the medians, and whether they meet the goals.
+    nodes on the memif wire. A run over Hikyaku measures its variants in turn: five ways of MPI, and
+    the halo library. These runs alternate with runs over TCP and runs with the promoter preloaded.
+    Shows the medians, and whether they meet the goals.
 
     \b
     A  two ranks send each other one piece of 100 to 100 000 doubles
