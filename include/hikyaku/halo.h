@@ -21,6 +21,7 @@
  * Results are those of MPI_Isend and MPI_Irecv with the same arguments, bit by bit. A *transport*
  * carries the bytes between two ranks:
  *
+ *   shared      copies through shared memory, between ranks of one node
  *   worker      puts by the worker of Hikyaku's BTL, if Open MPI loaded it and it reaches the peer
  *   libfabric   writes with remote completion data; only on request
  *   mpi         persistent requests; always possible
@@ -28,8 +29,8 @@
  *
  * Environment variables:
  *
- *   HK_HALO_TRANSPORT=NAME    the transport to try before mpi: worker, libfabric, mpi, or auto
- *                             (the default: worker)
+ *   HK_HALO_TRANSPORT=NAME    the transport to try before mpi: shared, worker, libfabric, mpi,
+ *                             or auto (the default: shared and worker)
  *   HK_HALO_REPORT=1          at hk_halo_free() each rank prints, for each neighbour, the bytes
  *                             exchanged, the transport, the reason for it, and the times
  *   HK_HALO_TIMEOUT=SECONDS   a wait fails after this time. Without it a wait lasts as long as the

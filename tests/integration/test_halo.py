@@ -24,8 +24,29 @@ def test_random_graphs_over_the_worker(run, lab):
 
 @pytest.mark.parametrize("lab", [("memif", 2, 2), ("memif", 2, 4)], ids=lab_id)
 def test_random_graphs_over_worker_and_shared_memory(run, lab):
-    """Neighbours of the same node are reached by MPI, the others by puts, in one exchange."""
+    """Neighbours of the same node are reached by shared memory, the others by puts, in one
+    exchange."""
     assert_passed(run(lab, "halo_random --rounds 12"), "halo_random")
+
+
+def of_one_node(get_lab, argv, ranks):
+    """Ranks of node0, which shared memory connects."""
+    options = ["--host", f"node0:{ranks}"]
+    yields = {"mpi_yield_when_idle": "1"}
+    return get_lab().mpirun(ranks, argv, tcp=True, options=options, mca=yields, timeout=100)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_random_graphs_over_shared_memory(get_lab, program, ranks):
+    argv = [program("tests/mpi/mpi_halo_random"), "--mode", "shared", "--rounds", "20"]
+    assert_passed(of_one_node(get_lab, argv, ranks), "halo_random")
+
+
+def test_ends_that_want_other_transports_take_mpi(get_lab, program):
+    """Rank 1 alone does not offer shared memory."""
+    choose = "[ $OMPI_COMM_WORLD_RANK = 0 ] || export HK_HALO_TRANSPORT=mpi; exec $0 $@"
+    argv = ["sh", "-c", choose, program("tests/mpi/mpi_halo_random"), "--mode", "mpi"]
+    assert_passed(of_one_node(get_lab, [*argv, "--rounds", "5"], 2), "halo_random")
 
 
 @pytest.mark.parametrize("faults", [LOSS, FAULTS])
@@ -89,6 +110,11 @@ def test_a_wait_ends_at_its_timeout(get_lab, program, transport):
     yields = {"mpi_yield_when_idle": "1"}
     result = get_lab().mpirun(2, [*argv, "--mode", "late"], mca=yields, timeout=60)
     assert_passed(result, "halo_errors")
+
+
+def test_shared_memory_that_is_given_up_is_not_written(get_lab, program):
+    argv = [program("tests/mpi/mpi_halo_errors"), "--mode", "gives-up"]
+    assert_passed(of_one_node(get_lab, argv, 2), "halo_errors")
 
 
 @pytest.mark.parametrize("lab", [("memif", 2, 1), ("memif", 2, 2)], ids=lab_id)

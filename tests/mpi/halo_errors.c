@@ -17,7 +17,9 @@
 #include <signal.h>
 #include <unistd.h>
 
-static double out[64], in[64];
+#define DOUBLES 2000 /* so many that shared memory writes them directly */
+
+static double out[DOUBLES], in[DOUBLES];
 
 /* MPI's function, or the error that the test sets. */
 static int test_fails;
@@ -282,18 +284,18 @@ static void behind(void)
 /* Rank 0 frees an exchange that has not ended; rank 1 puts to it after that. */
 static void gives_up(void)
 {
-	struct hk_halo_edge e = edge(!hkt_rank, 1, out, 8, in, 8);
+	struct hk_halo_edge e = edge(!hkt_rank, 1, out, DOUBLES, in, DOUBLES);
 	hk_halo h;
 
 	setenv("HK_HALO_TIMEOUT", hkt_rank == 0 ? "0.2" : "", 1);
 	HKT_CHECK(hk_halo_setup(MPI_COMM_WORLD, hkt_rank < 2, &e, &h) == 0, "%s", hk_halo_error());
-	for (int k = 0; k < 8; k++)
+	for (int k = 0; k < DOUBLES; k++)
 		out[k] = 1000 + hkt_rank;
 	if (hkt_rank == 0) {
 		HKT_CHECK(hk_halo_put(h) == 0, "%s", hk_halo_error());
 		HKT_CHECK(hk_halo_wait(h) == -ETIMEDOUT, "%s", hk_halo_error());
 		HKT_CHECK(hk_halo_free(&h) == -ETIMEDOUT && !h, "%s", hk_halo_error());
-		for (int k = 0; k < 8; k++)
+		for (int k = 0; k < DOUBLES; k++)
 			in[k] = 7;
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
@@ -302,7 +304,7 @@ static void gives_up(void)
 		HKT_CHECK(hk_halo_free(&h) == 0, "%s", hk_halo_error());
 	}
 	MPI_Barrier(MPI_COMM_WORLD);
-	for (int k = 0; k < 8; k++)
+	for (int k = 0; k < DOUBLES; k++)
 		HKT_CHECK(hkt_rank || in[k] == 7, "element %d is %g after it was freed", k, in[k]);
 	for (int k = 0; k < 4; k++)
 		good(); /* it receives no message of the freed exchange */

@@ -24,6 +24,7 @@ struct hk_halo_comm {
 	MPI_Comm comm;
 	atomic_int users; /* handles, plus 1 for the program's communicator */
 	unsigned setups;  /* set-ups so far; equal on all ranks, since set-ups are collective */
+	bool *same_node;  /* by rank */
 };
 
 /* `keyval` marks a communicator of the program, `own_keyval` one of the library. A builder passes
@@ -40,7 +41,44 @@ void hk_halo_comm_leave(struct hk_halo_comm *c)
 	MPI_Finalized(&finalized);
 	if (!finalized)
 		MPI_Comm_free(&c->comm);
+	free(c->same_node);
 	free(c);
+}
+
+/* Collective. False: out of memory. */
+static bool find_same_node(struct hk_halo_comm *c)
+{
+	MPI_Group all, near;
+	MPI_Comm node;
+	int size, count;
+
+	MPI_Comm_size(c->comm, &size);
+	MPI_Comm_split_type(c->comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+	MPI_Comm_size(node, &count);
+	MPI_Comm_group(c->comm, &all);
+	MPI_Comm_group(node, &near);
+	int *theirs = malloc(2 * (size_t)count * sizeof(*theirs));
+
+	c->same_node = calloc((size_t)size, sizeof(*c->same_node));
+	if (theirs && c->same_node) {
+		for (int k = 0; k < count; k++)
+			theirs[k] = k;
+		MPI_Group_translate_ranks(near, count, theirs, all, theirs + count);
+		for (int k = 0; k < count; k++)
+			c->same_node[theirs[count + k]] = true;
+	}
+	MPI_Group_free(&all);
+	MPI_Group_free(&near);
+	MPI_Comm_free(&node);
+	bool ok = theirs && c->same_node;
+
+	free(theirs);
+	return ok;
+}
+
+bool hk_halo_comm_same_node(const struct hk_halo_comm *c, int rank)
+{
+	return c->same_node[rank];
 }
 
 static int freed(MPI_Comm comm, int key, void *value, void *extra)
@@ -83,6 +121,12 @@ struct hk_halo_comm *hk_halo_comm_join(MPI_Comm theirs, MPI_Comm *comm, int *tag
 		if (!c)
 			return NULL;
 		MPI_Comm_dup(theirs, &c->comm);
+		if (!find_same_node(c)) {
+			MPI_Comm_free(&c->comm);
+			free(c->same_node);
+			free(c);
+			return NULL;
+		}
 		atomic_init(&c->users, 1);
 		MPI_Comm_set_attr(theirs, keyval, c);
 		MPI_Comm_set_attr(c->comm, own_keyval, c);

@@ -19,9 +19,10 @@
 #include <string.h>
 
 #define WHY       96 /* bytes of a reason */
-#define ADDRESSES 2  /* transports that have an address: the first ones in hk_transport_id */
+#define ADDRESSES 3  /* transports that have an address: the first ones in hk_transport_id */
 
 static const struct hk_transport *const transports[HK_TRANSPORTS] = {
+	[HK_TRANSPORT_SHARED] = &hk_transport_shared,
 	[HK_TRANSPORT_WORKER] = &hk_transport_worker,
 	[HK_TRANSPORT_LIBFABRIC] = &hk_transport_libfabric,
 	[HK_TRANSPORT_MPI] = &hk_transport_mpi,
@@ -166,6 +167,10 @@ static void choose(struct hk_halo *h, struct hk_halo_neighbour *nb, const struct
 {
 	uint32_t both = mine->transports & theirs->transports;
 
+	if (both & 1u << HK_TRANSPORT_SHARED &&
+	    !hk_halo_shared_matches(mine->address[HK_TRANSPORT_SHARED],
+				    theirs->address[HK_TRANSPORT_SHARED]))
+		both &= ~(1u << HK_TRANSPORT_SHARED);
 	if (nb->rank == h->rank) {
 		nb->id = nb->flat == 0 ? HK_TRANSPORT_SELF : HK_TRANSPORT_MPI;
 		snprintf(nb->why, sizeof(nb->why), "%s",
@@ -178,6 +183,8 @@ static void choose(struct hk_halo *h, struct hk_halo_neighbour *nb, const struct
 			snprintf(nb->why, sizeof(nb->why), "at the other end: %.*s", WHY - 1,
 				 theirs->why);
 	}
+	if (nb->id != HK_TRANSPORT_SHARED)
+		hk_halo_shared_retract(nb);
 }
 
 static void open_transport(struct hk_halo *h, struct hk_halo_neighbour *nb,

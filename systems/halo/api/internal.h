@@ -10,6 +10,7 @@
  *   flatten.c               MPI types to blocks of memory
  *   cart.c, csr.c           the edges of grids and of sparse matrices
  *   transport_mpi.c         persistent requests, and copies within a rank
+ *   transport_shared.c      copies through memory that two ranks of a node share
  *   transport_worker.c      puts by the worker of the BTL
  *   transport_libfabric.c   writes through libfabric
  *   report.c                errors and HK_HALO_REPORT
@@ -56,6 +57,7 @@ struct hk_halo_message {
 #define HK_HALO_ADDRESS 160
 
 enum hk_transport_id {
+	HK_TRANSPORT_SHARED,
 	HK_TRANSPORT_WORKER,
 	HK_TRANSPORT_LIBFABRIC,
 	HK_TRANSPORT_MPI,
@@ -67,7 +69,8 @@ struct hk_halo_neighbour {
 	int rank;
 	enum hk_transport_id id;
 	const struct hk_transport *transport;
-	void *state; /* of the transport */
+	void *state;  /* of the transport */
+	void *shared; /* of the transport "shared", between its offer and the choice */
 	struct hk_halo_message out, in;
 	int flat;      /* 0: both messages have blocks; else the negative errno */
 	bool arrived;  /* the message of this exchange from the neighbour */
@@ -120,8 +123,8 @@ struct hk_transport {
 	void (*close)(struct hk_halo *h, struct hk_halo_neighbour *nb);
 };
 
-extern const struct hk_transport hk_transport_mpi, hk_transport_self, hk_transport_worker,
-	hk_transport_libfabric;
+extern const struct hk_transport hk_transport_mpi, hk_transport_self, hk_transport_shared,
+	hk_transport_worker, hk_transport_libfabric;
 
 /* ---- flatten.c */
 /* Finds the blocks of @m. -ENOTSUP: only MPI knows the layout of a type. */
@@ -139,6 +142,8 @@ static inline struct hk_layout hk_halo_blocks_layout(const struct hk_halo_blocks
  * tags for this set-up. NULL: out of memory. */
 struct hk_halo_comm *hk_halo_comm_join(MPI_Comm theirs, MPI_Comm *comm, int *tag);
 void hk_halo_comm_leave(struct hk_halo_comm *c);
+/* Is that rank on the node of this one? */
+bool hk_halo_comm_same_node(const struct hk_halo_comm *c, int rank);
 /* 0, or -EINVAL if @comm is an inter-communicator. */
 int hk_halo_comm_check(MPI_Comm comm);
 
@@ -156,6 +161,12 @@ int hk_halo_edges_check_overlap(const struct hk_halo *h);
 int hk_halo_handshake(struct hk_halo *h, const char *wanted, const int *theirs);
 /* Aborts the job. */
 void hk_halo_no_memory(const struct hk_halo *h);
+
+/* ---- transport_shared.c */
+/* Do two addresses name processes that can reach each other's memory? */
+bool hk_halo_shared_matches(const char *one, const char *other);
+/* Frees what its offer to @nb has made, if another transport was chosen. */
+void hk_halo_shared_retract(struct hk_halo_neighbour *nb);
 
 /* ---- transport_worker.c */
 /* Polls the worker; with @all everything that MPI polls. */

@@ -102,7 +102,7 @@ static void release(struct hk_halo *h)
 
 static const char *transport_wanted(int *rc)
 {
-	static const char *const known[] = {"auto", "worker", "libfabric", "mpi"};
+	static const char *const known[] = {"auto", "shared", "worker", "libfabric", "mpi"};
 	const char *b = getenv("HK_HALO_TRANSPORT");
 
 	if (!b || !*b)
@@ -111,7 +111,8 @@ static const char *transport_wanted(int *rc)
 		if (strcmp(b, known[k]) == 0)
 			return b;
 	*rc = hk_halo_fail(
-		-EINVAL, "HK_HALO_TRANSPORT is '%s'; fix: set it to auto, worker, libfabric or mpi",
+		-EINVAL,
+		"HK_HALO_TRANSPORT is '%s'; fix: set it to auto, shared, worker, libfabric or mpi",
 		b);
 	return b;
 }

@@ -49,13 +49,13 @@ static bool offer(struct hk_halo *h, struct hk_halo_neighbour *nb, char *address
 	struct hk_identity me;
 
 	(void)h;
+	if (nb->flat) {
+		snprintf(nb->why, sizeof(nb->why), "only MPI knows the layout of a type");
+		return false;
+	}
 	service = hk_service_find();
 	if (!service || !service->identity(&me)) {
 		snprintf(nb->why, sizeof(nb->why), "this rank has not loaded Hikyaku's BTL");
-		return false;
-	}
-	if (nb->flat) {
-		snprintf(nb->why, sizeof(nb->why), "only MPI knows the layout of a type");
 		return false;
 	}
 	memcpy(address, &me, sizeof(me));
