@@ -76,15 +76,16 @@ def protocols(carriers: list[str], sizes: list[int]) -> dict:
 
 
 def halo_exchange(ports: list[int]) -> dict:
-    """A over several sizes, B of one."""
-    sizes = {"A": [800, 8000, 24_000, 80_000, 240_000, 800_000], "B": [80_000]}
+    """A over several sizes, B of one, and E with one port."""
+    sizes = [800, 8000, 24_000, 80_000, 240_000, 800_000]
+    all_of = {"A": (*halo.BETWEEN, *halo.OTHERS), "B": (*halo.BETWEEN, *halo.OTHERS)}
     rows = []
-    for experiment, of in sizes.items():
-        for size in of:
-            for i, method in enumerate((*halo.METHODS, *halo.OTHERS)):
+    for experiment, methods in (all_of | {"E": halo.WITHIN}).items():
+        for size in sizes if experiment != "B" else [80_000]:
+            for i, method in enumerate(methods):
                 if experiment == "A" and method == halo.PACKED:
                     continue
-                for count in ports if i else ports[:1]:
+                for count in ports if i and experiment != "E" else ports[:1]:
                     key = {"experiment": experiment, "processes": 2, "bytes": size}
                     key |= {"method": method, "ports": count, "unit": "us"}
                     rows.append(key | summary(around((13 + size / 2400) / (1 + i) * count)))

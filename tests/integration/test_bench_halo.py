@@ -22,6 +22,7 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     argv += ["--json", str(file), "--plot", str(picture)]
     done = execute(argv, timeout=200)
     assert "27-point matrix, METIS" in done.stdout
+    assert "E: two ranks of one node" in done.stdout
     assert "C: ways of MPI over the BTL" in done.stdout
     assert "…" not in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -29,9 +30,10 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     assert document["schema"] == 1
     found = {(r["experiment"], r["method"]) for r in document["rows"]}
     assert found == {
-        *((e, m) for e in "ABC" for m in (*halo.METHODS, *halo.OTHERS)),
+        *((e, m) for e in "ABC" for m in (*halo.BETWEEN, *halo.OTHERS)),
     } - {("A", halo.PACKED)} | {
         *(("D", m) for m in ("mpi-btl", "promoter")),
+        *(("E", m) for m in halo.WITHIN),
     }
     assert document["promoted"].keys() == {"B", "C"}
     judged = [g["goal"] for g in document["goals"] if "promoter" in g["goal"]]
@@ -59,7 +61,7 @@ def test_several_ports(lab_name, hikyaku, tmp_path):
     assert "two ranks, one piece each way, 4 ports" in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     found = {(r["method"], r["ports"]) for r in json.loads(file.read_text())["rows"]}
-    ours = [m for m in (*halo.METHODS, halo.SETUP) if m not in ("mpi-tcp", halo.PACKED)]
+    ours = [m for m in (*halo.BETWEEN, halo.SETUP) if m not in ("mpi-tcp", halo.PACKED)]
     assert found == {
         ("mpi-tcp", 1),
         (halo.LOSSLESS, 1),
@@ -85,6 +87,13 @@ def test_goal_against_tcp_is_judged_by_the_worst_size(ours, met):
     ]
     (goal,) = halo_report.judge(rows, {})
     assert (goal["goal"], goal["met"]) == ("A: of TCP, 8 kB to 800 kB, worst size", met)
+
+
+@pytest.mark.parametrize(("ours", "met"), [(10.0, True), (10.1, False)])
+def test_goal_within_a_node(ours, met):
+    rows = [row("E", 800, "mpi-shm", 10), row("E", 800, "halo-shm", ours)]
+    (goal,) = halo_report.judge(rows, {})
+    assert (goal["goal"], goal["met"]) == ("E: of Isend and Irecv within a node, worst size", met)
 
 
 def test_set_up_pays_by_what_exchanges_save():
@@ -155,13 +164,15 @@ def test_share_of_bytes_after_the_third_period():
 
 
 def test_transports_alternate():
-    plan = halo.Plan(["A", "D"], 2, 2, 8, [10], ports=[1, 4])
+    plan = halo.Plan(["A", "D", "E"], 2, 2, 8, [10], ports=[1, 4])
     ours = [halo.Setup(name, p) for p in (1, 4) for name in ("Hikyaku", "the promoter")]
     assert plan.steps() == [
         *(("A", setup, 0) for setup in (*ours, *halo.LOSS, halo.TCP)),
         *(("D", setup, 0) for setup in ours),
+        ("E", halo.SHARED, 0),
         *(("A", setup, 1) for setup in (halo.TCP, *reversed(halo.LOSS), *reversed(ours))),
         *(("D", setup, 1) for setup in reversed(ours)),
+        ("E", halo.SHARED, 1),
     ]
 
 

@@ -8,8 +8,8 @@ from .figure import MEMIF, Comparison, Document, Figure, Measurement, Paper, dra
 _HALO = ("bench", "halo", "--experiments")
 PIECES = Measurement(
     "halo-pieces",
-    (*_HALO, "A", "--repeats", "5"),
-    (*_HALO, "A", "--repeats", "1", "--doubles", "100,3000,30000,100000"),
+    (*_HALO, "A,E", "--repeats", "5"),
+    (*_HALO, "A,E", "--repeats", "1", "--doubles", "100,3000,30000,100000"),
 )
 MATRIX = Measurement(
     "halo-matrix",
@@ -37,6 +37,10 @@ def _pieces(document: Document) -> Iterator[Comparison]:
         yield Comparison(text, None, halo / by["mpi-btl"]["median"], note="both over Hikyaku")
         yield Comparison(f"the same, of MPI over TCP; {doubles} doubles", None,
                          halo / by["mpi-tcp"]["median"])  # fmt: skip
+    for size, by in cells(document["rows"], "E").items():
+        text = f"one-sided, of Isend and Irecv, within a node; {size // 8} doubles"
+        within = by["halo-shm"]["median"] / by["mpi-shm"]["median"]
+        yield Comparison(text, None, within, note="MPI by its own shared memory")
 
 
 def _matrix(document: Document) -> Iterator[Comparison]:
@@ -60,13 +64,12 @@ PAPER = Paper(
     (
         Figure(
             "P3-pieces",
-            "Transfers of 100 to 100 000 doubles between two nodes (Fig. 1)",
+            "Transfers of 100 to 100 000 doubles, between two nodes and within one (Fig. 1)",
             "One-sided writes are faster than Isend and Irecv, within a node and between nodes.",
             PIECES,
             MEMIF,
             _pieces,
             drawn_by("halo"),
-            "Within a node is not measured yet.",
         ),
         Figure(
             "P3-matrix",

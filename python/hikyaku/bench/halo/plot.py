@@ -5,12 +5,14 @@ from typing import TYPE_CHECKING
 
 from ..common.figure import looks, machine_note, plot, same_range
 from .report import TITLES, cells, numbers_of_ports
-from .run import METHODS
+from .run import BETWEEN, METHODS, WITHIN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_LOOKS = looks(["mpi-tcp", "halo", *METHODS])
+_LOOKS = looks(["mpi-tcp", "halo", *BETWEEN])
+# E has no line of another experiment: the same methods look the same
+_LOOKS |= {m: _LOOKS.get(m.replace("-shm", "-btl"), _LOOKS["halo"]) for m in WITHIN}
 
 
 def draw(document: dict) -> "Figure":

@@ -8,13 +8,14 @@ from rich.table import Table
 
 from ..common import goals
 from ..common.tables import left_titled, number, show_core_distance, size_text, warn_if_busy
-from .run import COPIES, LOSSLESS, LOSSY, METHODS, OTHERS, PACKED, SETUP, WAYS
+from .run import BETWEEN, COPIES, LOSSLESS, LOSSY, OTHERS, PACKED, SETUP, WAYS, WITHIN
 
 TITLES = {
     "A": "two ranks, one piece each way",
     "B": "27-point matrix, blocks of rows",
     "C": "27-point matrix, METIS",
     "D": "two ranks, nothing to promote",
+    "E": "two ranks of one node, one piece each way",
 }
 # Largest size, in bytes, that the BTL sends eagerly; longer messages use rendezvous.
 EAGER = 16 << 10
@@ -59,6 +60,8 @@ def judge(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
         by_size = cells(rows, experiment)
         ratios = [r for b, by in by_size.items() if b >= least and (r := _ratio(by, other))]
         found += goals.worst(f"{experiment}: {text}", ratios, "≤", limit, "size")
+    within = [r for by in cells(rows, "E").values() if (r := _ratio(by, "mpi-shm", "halo-shm"))]
+    found += goals.worst("E: of Isend and Irecv within a node", within, "≤", 1, "size")
     for experiment in TITLES:
         pays = [
             by[SETUP]["median"] / saved
@@ -99,7 +102,7 @@ def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
     processes = next(iter(next(iter(by_size.values())).values()))["processes"]
     table = left_titled(f"{title}, {processes} ranks; µs an exchange")
     packs = any(PACKED in by for by in by_size.values())
-    methods = [m for m in METHODS if m not in WAYS and (m != PACKED or packs)]
+    methods = [m for m in BETWEEN if m not in WAYS and (m != PACKED or packs)]
     ratios = {"of TCP": "mpi-tcp"} | ({} if packs else {"of pers.": "persistent-btl"})
     beside = {"set-up": SETUP}
     if any(COPIES in by for by in by_size.values()):
@@ -109,7 +112,7 @@ def _table(title: str, by_size: dict[int, dict[str, dict]]) -> Table:
         broken = broken.replace("promoter", "pro-\nmoter").replace("persistent", "pers.")
         table.add_column(broken, justify="right", no_wrap=True)
     for size, by in by_size.items():
-        medians = {m: number(by[m]["median"]) if m in by else "–" for m in (*METHODS, *OTHERS)}
+        medians = {m: number(by[m]["median"]) if m in by else "–" for m in (*BETWEEN, *OTHERS)}
         shares = [_ratio(by, other) for other in ratios.values()]
         texts = [f"{100 * r:.0f}%" if r else "–" for r in shares]
         ours = [medians[m] for m in methods]
@@ -141,6 +144,9 @@ def _ways_table(title: str, ways: tuple[str, ...], by_size: dict[int, dict[str, 
 
 
 def _tables(experiment: str, title: str, by_size: dict[int, dict[str, dict]]) -> Iterator[Table]:
+    if experiment == "E":
+        yield _ways_table(f"{title}, by shared memory", WITHIN, by_size)
+        return
     yield _table(title, by_size)
     if any(way in by for by in by_size.values() for way in WAYS):
         text = title.replace(TITLES[experiment], "ways of MPI over the BTL")

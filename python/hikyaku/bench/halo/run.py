@@ -3,7 +3,8 @@
 
 bench/halo_bench.c describes the experiments and how a sample is taken. A run over the BTL measures
 its methods in turn. Runs alternate: over TCP, over the BTL, with the promoter preloaded, with
-each number of ports, and with 1 % of the frames lost. The layer that drops frames (port/faults.h)
+each number of ports, and with 1 % of the frames lost. Experiment E is A between two ranks of one
+node, which neither TCP nor the BTL connects. The layer that drops frames (port/faults.h)
 costs time itself, so runs through it without loss alternate, too. Samples of a minority latency
 phase are retaken (phases.py).
 """
@@ -21,13 +22,16 @@ from ...lab.openmpi import promoter_settings, with_faults
 from ...process import option_words
 from ..common import machine
 from ..common.phases import Phases
-from ..common.sample import empty_file, line_file, printed
+from ..common.sample import empty_file, line_file, printed, same_node
 from ..common.summary import summary
 
-EXPERIMENTS = ("A", "B", "C", "D")
+EXPERIMENTS = ("A", "B", "C", "D", "E")
 PACKED = "halo-packed"  # the library with data that the program has packed: B and C
 WAYS = ("neighbor-btl", "fence-btl", "lock-btl")  # further ways of MPI (bench/halo_ways.h)
-METHODS = ("mpi-tcp", "mpi-btl", "persistent-btl", *WAYS, "promoter", PACKED, "halo")
+BETWEEN = ("mpi-tcp", "mpi-btl", "persistent-btl", *WAYS, "promoter", PACKED, "halo")
+# Experiment E: by Open MPI's shared memory, and by the halo library's
+WITHIN = ("mpi-shm", "persistent-shm", "neighbor-shm", "fence-shm", "lock-shm", "halo-shm")
+METHODS = (*BETWEEN, *WITHIN)
 SETUP = "halo-setup"
 LOSSY = "halo-loss"  # the library, with loss
 LOSSLESS = "halo-lossless"  # the library, through the same layer without loss
@@ -50,6 +54,7 @@ NAMES = {
     },
     # measured in turn: a machine's speed changes more from minute to minute than this overhead
     "the promoter": {"mpi": "promoter", "packed": PACKED},
+    "shared memory": {method.removesuffix("-shm"): method for method in WITHIN},
     "Hikyaku, 1 % of the frames lost": {"halo": LOSSY},
     "Hikyaku, 0 % of the frames lost": {"halo": LOSSLESS},
 }
@@ -73,6 +78,7 @@ class Setup:
 
 TCP = Setup("TCP")
 HIKYAKU = Setup("Hikyaku")
+SHARED = Setup("shared memory")
 LOSS = {
     Setup("Hikyaku, 1 % of the frames lost"): "drop=0.01",
     Setup("Hikyaku, 0 % of the frames lost"): "drop=0",
@@ -100,12 +106,14 @@ class Plan:
             (experiment, setup, repeat)
             for repeat in range(self.repeats)
             for experiment in self.experiments
-            for setup in ([*ours, *lossy, TCP][:: -1 if repeat % 2 else 1])
-            if experiment != "D" or setup not in (TCP, *LOSS)  # nothing is compared with these
+            for setup in ([*ours, *lossy, TCP, SHARED][:: -1 if repeat % 2 else 1])
+            if (experiment == "E") == (setup == SHARED)
+            # in D nothing is compared with these
+            if experiment != "D" or setup not in (TCP, *LOSS)
         ]
 
     def ranks(self, experiment: str) -> int:
-        return 2 if experiment in ("A", "D") else self.processes
+        return 2 if experiment in ("A", "D", "E") else self.processes
 
 
 def parse(samples: Phases, result: RunResult, experiment: str, setup: Setup) -> None:
@@ -113,7 +121,7 @@ def parse(samples: Phases, result: RunResult, experiment: str, setup: Setup) -> 
     names = NAMES[setup.name]
     for row in printed(result, f"experiment {experiment} over {setup}"):
         if row["method"] in names:
-            cell = (row["experiment"], row["bytes"], names[row["method"]], setup.ports)
+            cell = (experiment, row["bytes"], names[row["method"]], setup.ports)
             samples.add(cell, names[row["method"]], row["value"], row.get("line_ns"))
 
 
@@ -152,7 +160,7 @@ def promoted_share(report: str) -> float | None:
 def _run(lab: Lab, plan: Plan, experiment: str, setup: Setup) -> RunResult:
     argv = [str(built("bench/halo_bench")), "-n", str(plan.cube)]
     argv += option_words(
-        experiment=experiment,
+        experiment="A" if experiment == "E" else experiment,
         doubles=",".join(map(str, plan.doubles)),
         rounds=plan.rounds,
         sample_ms=plan.sample_ms,
@@ -161,6 +169,8 @@ def _run(lab: Lab, plan: Plan, experiment: str, setup: Setup) -> RunResult:
     ranks = plan.ranks(experiment)
     if ranks == 2:
         argv += line_file(lab)
+    if experiment == "E":
+        return same_node(lab, argv, timeout=240)
     if experiment in "ABC" and ranks == 2 and setup == HIKYAKU:
         argv += ["--copies", str(empty_file(lab, "copies"))]
     if setup.name == "the promoter":

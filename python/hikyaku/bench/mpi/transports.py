@@ -9,7 +9,7 @@ from ...checkout import built
 from ...errors import HikyakuError
 from ...lab import Lab
 from ...process import option_words
-from ..common.sample import LINE, Plan, Values, line_file, parse
+from ..common.sample import LINE, Plan, Values, line_file, parse, same_node
 
 # Bytes of a Hikyaku frame around an MPI payload: Ethernet and base header (HK_WIRE_DATA_OVERHEAD in
 # wire/wire.h), and the match header of Open MPI's ob1.
@@ -33,13 +33,7 @@ def hikyaku(lab: Lab, plan: Plan) -> Values:
 
 def shm(lab: Lab, plan: Plan) -> Values:
     """Open MPI's shared memory: both ranks on the first node, on the cores of both nodes."""
-    first = lab.topology.nodes[0].name
-    cores = [cores[0] for cores in lab.topology.cpus(one_core=True).values()][:2]
-    program = _program(lab, plan)
-    rank = [["taskset", "-c", str(core), *program] for core in cores]
-    place = ["--host", f"{first}:2"]
-    argv = [*rank[0], ":", "-np", "1", *place, *rank[1]]
-    result = lab.mpirun(1, argv, tcp=True, options=place, timeout=plan.limit)
+    result = same_node(lab, _program(lab, plan), plan.limit)
     return parse(result, "shared memory")
 
 

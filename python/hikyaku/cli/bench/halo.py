@@ -11,7 +11,7 @@ from .common import run_suite
 
 
 @click.command("halo")
-@click.option("--experiments", default="A,B,C,D", help="Experiments; see above.")
+@click.option("--experiments", default="A,B,C,D,E", help="Experiments; see above.")
 @click.option(
     "--processes", default=2, type=click.IntRange(2, 8), help="Ranks of B and C, on two nodes."
 )
@@ -53,6 +53,7 @@ def bench_halo(
     B  the exchange for a product with the 27-point matrix on n³, blocks of rows
     C  the same, partitioned by METIS
     D  two ranks send messages that the promoter does not promote: its overhead
+    E  the same as A between two ranks of one node, by shared memory
 
     \b
     Examples:
