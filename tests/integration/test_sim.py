@@ -3,6 +3,7 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ from rich.console import Console
 
 from execute import execute
 from hikyaku.checkout import ROOT
-from hikyaku.sim import report
+from hikyaku.errors import HikyakuError
+from hikyaku.sim import messages, report
 from hikyaku.sim.run import SCENARIOS
 
 SMALL = {
@@ -36,10 +38,20 @@ OPTIONS = {
 SAID = OPTIONS | {"buffer", "events"}
 
 
+def hosts(scenario: str, directory: Path) -> list[str]:
+    """The option that gives @scenario 9 hosts: in exchange, of a ring."""
+    if scenario != "exchange":
+        return ["--hosts", "9"]
+    ring = [[i, (i + 1) % 9, 100 + i] for i in range(9)]
+    file = directory / "messages.json"
+    file.write_text(json.dumps({"ranks": 9, "messages": ring}))
+    return ["--messages", str(file)]
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_each_scenario(hikyaku, tmp_path, scenario):
     file, picture = tmp_path / "sim.json", tmp_path / "sim.png"
-    words = ["sim", scenario, "--hosts", "9", *SMALL.get(scenario, [])]
+    words = ["sim", scenario, *hosts(scenario, tmp_path), *SMALL.get(scenario, [])]
     done = execute([*hikyaku, *words, "--json", file, "--plot", picture])
     assert f"{scenario}: 9 hosts" in " ".join(done.stdout.split())
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -55,6 +67,33 @@ def test_each_scenario(hikyaku, tmp_path, scenario):
 
     execute([*hikyaku, *words, "--json", file])
     assert json.loads(file.read_text()) == result
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("ranks", "cannot be read as JSON"),
+        ("[" * 100_000, "cannot be read as JSON"),
+        ("[]", "has no list of messages"),
+        ('{"ranks": 4, "messages": []}', "has no messages"),
+        ('{"ranks": 1, "messages": [[0, 0, 8]]}', "'ranks' must be"),
+        ('{"ranks": true, "messages": [[0, 1, 8]]}', "'ranks' must be"),
+        ('{"ranks": 4, "messages": [[0, 1]]}', "message 0 is not"),
+        ('{"ranks": 4, "messages": [[0, 1, 8], [0, 4, 8]]}', "message 1 names a rank"),
+        ('{"ranks": 4, "messages": [[0, -1, 8]]}', "message 0 names a rank"),
+        ('{"ranks": 4, "messages": [[0, 1.0, 8]]}', "message 0 names a rank"),
+        ('{"ranks": 4, "messages": [[2, 2, 8]]}', "to itself"),
+        ('{"ranks": 4, "messages": [[0, 1, 8], [0, 1, 9]]}', "the second of two ranks"),
+        ('{"ranks": 4, "messages": [[0, 1, 0]]}', "1 to 1073741824 bytes"),
+        ('{"ranks": 4, "messages": [[0, 1, 1073741824], [0, 2, 1]]}', "sends more than"),
+    ],
+)
+def test_wrong_messages_are_refused(tmp_path, text, why):
+    file = tmp_path / "messages.json"
+    file.write_text(text)
+    with pytest.raises(HikyakuError, match=re.escape(why)) as refused:
+        messages.read(file)
+    assert "; fix: " in str(refused.value)
 
 
 # ---- real workers --------------------------------------------------------------------------------

@@ -3,6 +3,8 @@
  * sim/options.c: see options.h.
  */
 #include "sim/options.h"
+
+#include "sim/messages.h"
 #include "sim/scenarios.h"
 
 #include <errno.h>
@@ -12,7 +14,7 @@
 static const struct scenario *const all[] = {
 	&scenario_incast, &scenario_longflows, &scenario_burst,    &scenario_eager,
 	&scenario_bulk,   &scenario_lone,      &scenario_pingpong, &scenario_alltoall,
-	&scenario_mixed,  &scenario_silent,    &scenario_idle,
+	&scenario_mixed,  &scenario_silent,    &scenario_idle,     &scenario_exchange,
 };
 
 /* A number from @lo to @hi. */
@@ -40,6 +42,7 @@ enum {
 	PORTS,
 	DEAD_AT,
 	HOLD,
+	EAGER,
 	OPTIONS
 };
 
@@ -62,6 +65,7 @@ static const struct option option[OPTIONS] = {
 	[PORTS] = {"--ports", 1, HK_PATHS},
 	[DEAD_AT] = {"--dead-at-ms", 1, 1000000},
 	[HOLD] = {"--hold-us", 0, 1000000},
+	[EAGER] = {"--eager", 0, 1u << 30},
 };
 
 static int number(const char *name, const char *text, uint64_t *value, struct hk_error *err)
@@ -86,9 +90,34 @@ static int number(const char *name, const char *text, uint64_t *value, struct hk
 	return hk_error_set(err, -EINVAL, "unknown option %s; fix: see `hikyaku sim --help`", name);
 }
 
+/* The options of the scenario exchange. */
+static int read_exchange(struct sim_options *o, const char *file, const uint64_t *v,
+			 struct hk_error *err)
+{
+	if (o->scenario != &scenario_exchange) {
+		if (file || v[EAGER])
+			return hk_error_set(err, -EINVAL,
+					    "--messages and --eager are for the scenario exchange; "
+					    "fix: leave them out");
+		return 0;
+	}
+	if (!file)
+		return hk_error_set(err, -EINVAL,
+				    "exchange has no messages; fix: add --messages FILE");
+	if (v[HOSTS] || v[SIZE])
+		return hk_error_set(
+			err, -EINVAL,
+			"the file of --messages has the ranks and bytes; fix: leave out "
+			"--hosts and --size");
+	o->eager = (uint32_t)v[EAGER];
+	o->messages = messages_read(file, err);
+	return o->messages ? 0 : -EINVAL;
+}
+
 int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_error *err)
 {
 	uint64_t v[OPTIONS] = {[RATE] = 10, [FRAME] = 1500, [BUFFER] = 1 << 20, [SEED] = 1};
+	const char *messages = NULL;
 	int rc;
 
 	memset(o, 0, sizeof(*o));
@@ -102,7 +131,9 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 		if (i + 1 == argc)
 			return hk_error_set(err, -EINVAL, "%s lacks its value; fix: add it",
 					    argv[i]);
-		if ((rc = number(argv[i], argv[i + 1], v, err)) != 0)
+		if (strcmp(argv[i], "--messages") == 0)
+			messages = argv[i + 1];
+		else if ((rc = number(argv[i], argv[i + 1], v, err)) != 0)
 			return rc;
 	}
 	host_config_default(&o->host);
@@ -148,6 +179,8 @@ int sim_options_parse(struct sim_options *o, int argc, char **argv, struct hk_er
 	if (v[LOAD] && o->scenario != &scenario_mixed)
 		return hk_error_set(err, -EINVAL,
 				    "--load is for the scenario mixed; fix: leave it out");
+	if ((rc = read_exchange(o, messages, v, err)) != 0)
+		return rc;
 	o->scenario->defaults(o);
 	if (o->net.hosts < o->scenario->min_hosts)
 		return hk_error_set(err, -EINVAL, "%s needs %u hosts; fix: choose --hosts %u",

@@ -11,6 +11,7 @@
 
 #define SIM_START (1000 * HK_SEC * SIM_NS) /* ps: the clock's first value, so that no time is 0 */
 
+struct messages;
 struct scenario;
 
 struct sim_options {
@@ -25,6 +26,9 @@ struct sim_options {
 	uint32_t load;     /* mixed: percent of each link */
 	uint32_t share_of; /* the share is one of so many links; 0: of one */
 	uint64_t time;     /* ps that are simulated, at most */
+	/* exchange */
+	struct messages *messages; /* the run frees them */
+	uint32_t eager;            /* bytes of the longest eager message; 0: puts */
 };
 
 /* The progress of one sender. */

@@ -24,5 +24,6 @@ extern const struct scenario scenario_incast, scenario_longflows;           /* l
 extern const struct scenario scenario_lone, scenario_pingpong;              /* loops.c */
 extern const struct scenario scenario_alltoall, scenario_mixed;             /* mesh.c */
 extern const struct scenario scenario_silent, scenario_idle;                /* peers.c */
+extern const struct scenario scenario_exchange;                             /* exchange.c */
 
 #endif

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ..sim.messages import read
 from ..sim.run import RATES, SCENARIOS, simulate
 from .bench.common import check_outputs, save
 from .options import json_option, plot_option, seed_option, wide_console
@@ -24,6 +25,7 @@ Examples:
   hikyaku sim incast --hosts 257 --rate 25G --plot incast.png
   hikyaku sim alltoall --topology leafspine --spines 4
   hikyaku sim longflows --hosts 3 --ports 2 --dead-at-ms 500
+  hikyaku sim exchange --messages messages.json --rate 100G
 """
 
 
@@ -66,6 +68,13 @@ def _number(name: str, low: int, high: int, text: str, **more: object) -> click.
 )
 @_number("--pool", 64, 1 << 20, "Receive buffers of a host.  [default: 6144]")
 @_number("--hold-us", 0, 1_000_000, "How long an application holds a message.", default=0)
+@click.option(
+    "--messages",
+    "messages_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="exchange: a JSON file of its messages; docs/sim.md has the form.",
+)
+@_number("--eager", 1, 1 << 30, "exchange: MPI, with so many bytes at most eager.  [default: puts]")
 @seed_option("Of all that is random.")
 @json_option
 @plot_option
@@ -78,6 +87,7 @@ def sim(
     loss: float,
     classes: bool,
     workers: bool,
+    messages_file: Path | None,
     json_file: Path | None,
     plot_file: Path | None,
     **numbers: int | None,
@@ -90,6 +100,7 @@ def sim(
     result = simulate(
         scenario,
         workers,
+        read(messages_file) if messages_file else None,
         rate=int(rate.removesuffix("G")),
         spines=spines,
         leaf_hosts=leaf_hosts,

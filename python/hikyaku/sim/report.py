@@ -42,6 +42,13 @@ def lines(result: dict) -> list[tuple[str, str]]:
         shown.append(("the links alone need", duration(1e3 * result["ideal_ms"])))
     elif result["scenario"] not in ("idle", "pingpong"):
         shown.append(("simulated time", duration(1e3 * result["time_ms"])))
+    if "exchange_us" in result:
+        how = f"MPI, eager up to {size_text(result['eager'])}" if result["eager"] else "puts"
+        shown += [
+            (f"an exchange by {how} takes", duration(result["exchange_us"])),
+            ("most bytes that a rank sends", number(result["bytes"])),
+            ("  to neighbours, at most", str(result["neighbours"])),
+        ]
     if result["scenario"] not in ("idle", "silent"):
         shown.append(("share of the links", percent(result["share"])))
     if len(result["flow_bytes"]) > 1:

@@ -3,10 +3,13 @@
 
 import json
 import subprocess
+import tempfile
+from contextlib import ExitStack
 
 from ..checkout import built
 from ..errors import HikyakuError
 from ..process import option_words
+from .messages import Messages
 
 SCENARIOS = {
     "incast": "all keep a 64 KiB put outstanding to one host",
@@ -20,16 +23,29 @@ SCENARIOS = {
     "pingpong": "8 B back and forth, beside long flows to the same host",
     "silent": "the first message to a host, after others to hosts that never answer",
     "idle": "8 B back and forth, beside hosts that sent one message",
+    "exchange": "the messages of --messages, again and again, between neighbours",
 }
 RATES = ("1G", "10G", "25G", "40G", "50G", "100G", "200G", "400G")
 PROGRAM = "tools/sim/hikyaku-sim"
 WORKERS = "tools/sim-worker/hikyaku-sim-worker"
 
 
-def simulate(scenario: str, workers: bool = False, **options: int | None) -> dict:
-    """The results of one run. @options are those of hikyaku-sim; None leaves its default."""
+def simulate(
+    scenario: str,
+    workers: bool = False,
+    messages: Messages | None = None,
+    **options: int | None,
+) -> dict:
+    """The results of one run. @messages: of the scenario exchange. @options are those of
+    hikyaku-sim; None leaves its default."""
     argv = [str(built(WORKERS if workers else PROGRAM)), scenario, *option_words(**options)]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    with ExitStack() as stack:
+        if messages:
+            file = stack.enter_context(tempfile.NamedTemporaryFile("w", prefix="hikyaku-messages-"))
+            file.write(messages.lines())
+            file.flush()
+            argv += ["--messages", file.name]
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode < 0:
         raise HikyakuError(f"the simulation was ended by signal {-done.returncode}")
     if done.returncode:
