@@ -125,14 +125,67 @@ static struct matrix *fill(int n, int rank, const long long *number, const long 
 	return m;
 }
 
+static const char *too_large(int n)
+{
+	return n > MATRIX_EDGE_MAX ? "the cube is larger than 430 points along an edge" : NULL;
+}
+
+/* The part of each row. */
+static const char *partition(int n, int parts, int metis, idx_t *part)
+{
+	long long all = (long long)n * n * n;
+
+	if (metis && parts > 1)
+		return by_metis(n, parts, part);
+	for (long long r = 0; r < all; r++)
+		part[r] = (idx_t)(r * parts / all);
+	return NULL;
+}
+
+/* Rows of @n^3 whose columns other parts need, by the part that has the row and by the other. */
+static void count_ghosts(int n, int parts, const idx_t *part, long long *elements)
+{
+	long long all = (long long)n * n * n, column[27];
+
+	memset(elements, 0, (size_t)parts * (size_t)parts * sizeof(*elements));
+	for (long long r = 0; r < all; r++) {
+		int c = row_of(n, r, column), others = 0;
+		idx_t other[27];
+
+		/* the pattern is symmetric: the rows that need this element are its columns */
+		for (int i = 0, k; i < c; i++) {
+			idx_t p = part[column[i]];
+
+			for (k = 0; k < others && other[k] != p; k++)
+				;
+			if (p == part[r] || k < others)
+				continue;
+			other[others++] = p;
+			elements[(size_t)part[r] * (size_t)parts + (size_t)p]++;
+		}
+	}
+}
+
+const char *matrix_messages(int n, int parts, int metis, long long *elements)
+{
+	const char *why = too_large(n);
+	idx_t *part = why ? NULL : malloc((size_t)n * (size_t)n * (size_t)n * sizeof(*part));
+
+	if (!why)
+		why = part ? partition(n, parts, metis, part) : "no memory for the partition";
+	if (!why)
+		count_ghosts(n, parts, part, elements);
+	free(part);
+	return why;
+}
+
 struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why)
 {
 	long long all = (long long)n * n * n;
 
-	if (n > MATRIX_EDGE_MAX) {
-		*why = "the cube is larger than 430 points along an edge";
+	*why = too_large(n);
+	if (*why)
 		return NULL;
-	}
 	idx_t *part = malloc((size_t)all * sizeof(*part));
 	long long *number = malloc((size_t)all * sizeof(*number)), *first;
 	struct matrix *m = NULL;
@@ -142,12 +195,8 @@ struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why)
 	MPI_Comm_size(comm, &size);
 	first = malloc(((size_t)size + 1) * sizeof(*first));
 	*why = part && number && first ? NULL : "no memory for the partition";
-	if (!*why && !metis)
-		for (long long r = 0; r < all; r++)
-			part[r] = (idx_t)(r * size / all);
-	if (!*why && metis && rank == 0)
-		*why = size == 1 ? (memset(part, 0, (size_t)all * sizeof(*part)), NULL)
-				 : by_metis(n, size, part);
+	if (!*why && (rank == 0 || !metis))
+		*why = partition(n, size, metis, part);
 	bad = *why != NULL;
 	MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, comm);
 	if (!any) {

@@ -26,6 +26,10 @@ struct matrix {
 struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why);
 void matrix_free(struct matrix *m);
 
+/* The messages of an exchange between @parts ranks. @elements[from * parts + to]: those of the
+ * vector that one rank sends to another. Needs no MPI. Returns the reason if it failed, or NULL. */
+const char *matrix_messages(int n, int parts, int metis, long long *elements);
+
 /* Computes y = A x in one process, with the original numbers. */
 void matrix_serial(int n, const double *x, double *y);
 

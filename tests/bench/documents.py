@@ -110,6 +110,25 @@ def loaded(case: rtc.Case, most: float) -> dict[str, float]:
     }
 
 
+def scale(processes: list[int]) -> dict:
+    """More ranks take less time, and puts take less than MPI."""
+    counts, times = [], []
+    for experiment in "BC":
+        for count in processes:
+            key = {"experiment": experiment, "processes": count}
+            sizes = {"neighbours": 6, "bytes": 480_000 // count, "bytes_all": 480_000}
+            real = True if count < 48 else None
+            counts.append(key | sizes | {"messages": 6 * count, "counted": real})
+            for method, ports, us in (("mpi", 1, 60), ("halo", 1, 40), ("halo", 4, 20)):
+                row = key | {"method": method, "ports": ports, "exchange_us": us + 300 / count}
+                times.append(row)
+    two = {"experiment": "C", "processes": 2, "exchange_us": 16.0, "measured_us": summary([24.0])}
+    measured = [two | {"method": method} for method in ("mpi", "halo")]
+    network = {"rate_gbit": 100, "frame": 9000, "eager": 16384, "seed": 1}
+    return {"machine": ABOUT, "network": network, "counts": counts, "times": times,
+            "measured": measured}  # fmt: skip
+
+
 def run_to_completion() -> dict:
     plan = rtc.Plan(list(rtc.EXPERIMENTS), list(rtc.BACKENDS), 3, adding=tuple(rtc.ADDING))
     rate = dict(zip(rtc.BACKENDS, (0.14, 2, 0.4, 0.6, 0.5, 8.4), strict=True)) | {rtc.LOOP: 16.0}

@@ -20,6 +20,7 @@ from hikyaku.bench.halo import plot as halo
 from hikyaku.bench.mpi import plot as mpi
 from hikyaku.bench.protocols import plot as protocols
 from hikyaku.bench.rtc import plot as rtc
+from hikyaku.bench.scale import plot as ranks
 from hikyaku.bench.sdn import plot as sdn
 from hikyaku.devmem import plot as devmem
 from hikyaku.learn import plot as learn
@@ -67,6 +68,10 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
             *(2 * [("time of an exchange, µs", "")]),
             ("size, bytes", "time of an exchange, µs"),
         ],
+    ),
+    "scale": (
+        lambda: ranks.draw(documents.scale([6, 12, 48, 96, 192])),
+        [*(2 * [("ranks", "time of an exchange, µs")])],
     ),
     "rtc": (
         lambda: rtc.draw(documents.run_to_completion()),

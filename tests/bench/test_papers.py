@@ -65,6 +65,16 @@ def test_latency_of_p1():
     assert (worst.ours, worst.met) == (1.2, False)
 
 
+def test_scale_of_p3():
+    found = compared("P3-scale", documents.scale([6, 192]))
+    text = "one-sided, of Isend and Irecv; METIS, 192 processes, ports of a rank: 4; simulated"
+    assert found[text].theirs == pytest.approx(0.086 / 0.293)
+    assert found[text].ours == pytest.approx((20 + 300 / 192) / (60 + 300 / 192))
+    assert found["messages as computed, counted by 6 real ranks; METIS"].met is True
+    assert not any("counted by 192" in what for what in found)
+    assert found["measured, of simulated; 2 ranks, METIS, halo"].ours == 1.5
+
+
 def test_protocols_of_p1():
     document = documents.protocols(["tcp", "split"], [256, 2048, 8192, 16384])
     found = compared("P1-protocols", document)

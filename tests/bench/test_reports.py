@@ -14,12 +14,14 @@ from hikyaku.bench.common import goals, tables
 from hikyaku.bench.halo import report as halo
 from hikyaku.bench.mpi import report as mpi
 from hikyaku.bench.rtc import report as rtc
+from hikyaku.bench.scale import report as scale
 from hikyaku.bench.sdn import report as sdn
 
 METRICS = ["latency_us", "bandwidth_MBps", "bibandwidth_MBps", "messages_per_s"]
 CASES: dict[str, tuple[Callable[[dict, Console], None], dict]] = {
     "mpi": (mpi.show, documents.mpi(["memif", "veth"], METRICS, documents.DEMO_SIZES)),
     "halo": (halo.show, documents.halo_exchange([1, 4])),
+    "scale": (scale.show, documents.scale([6, 192])),
     "rtc": (rtc.show, documents.run_to_completion()),
     "sdn": (sdn.show, documents.network()),
 }

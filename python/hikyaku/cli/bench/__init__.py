@@ -11,10 +11,11 @@ from .mpi import bench_mpi
 from .protocols import bench_protocols
 from .router import bench_router
 from .rtc import bench_rtc
+from .scale import bench_scale
 from .sdn import bench_sdn
 
 SUITES = [bench_mpi, bench_modes, bench_protocols, bench_rtc, bench_halo, bench_sdn]
-SUITES += [bench_router, bench_devmem, bench_compare]
+SUITES += [bench_scale, bench_router, bench_devmem, bench_compare]
 
 
 @click.group(commands=SUITES)
