@@ -13,6 +13,7 @@
  *     --experiment B   the exchange of a product with the 27-point matrix on -n cubed; the parts
  * are blocks of rows
  *     --experiment C   the same, with parts by METIS
+ *     --matrix FILE    B and C: the matrix of a Matrix Market file in place of the 27-point matrix
  *     --experiment D   two ranks play ping-pong by MPI alone, in a form that the promoter cannot
  *                      promote: sizes do not repeat, and the answer's receive is a wildcard
  *
@@ -46,6 +47,7 @@ static const struct exchange_kind *const kinds[METHODS] = {
 };
 static int rank, size, rounds = 5, sample_ms = 30, cube = 32;
 static int chosen[METHODS] = {1, 1, 1, 1, 1, 1, 1, 0};
+static const char *matrix_file; /* NULL: the cube */
 static struct hk_line line;
 
 void bench_fail(const char *what)
@@ -264,7 +266,8 @@ static void experiment_a(int doubles)
 static void experiment_spmv(int metis)
 {
 	const char *why, *name = metis ? "C" : "B";
-	struct matrix *m = matrix_make(MPI_COMM_WORLD, cube, metis, &why);
+	struct matrix *m = matrix_file ? matrix_read(MPI_COMM_WORLD, matrix_file, metis, &why)
+				       : matrix_make(MPI_COMM_WORLD, cube, metis, &why);
 	struct run r = {.what = SPMV};
 	int ghosts = 0;
 
@@ -340,6 +343,8 @@ int main(int argc, char **argv)
 			doubles = argv[i + 1]; /* strtok() writes to it */
 		else if (strcmp(name, "-n") == 0)
 			cube = positive(value);
+		else if (strcmp(name, "--matrix") == 0)
+			matrix_file = value;
 		else if (strcmp(name, "--rounds") == 0)
 			rounds = positive(value);
 		else if (strcmp(name, "--sample-ms") == 0)

@@ -157,15 +157,16 @@ static bool passive(struct hk_way *w)
 	w->number++;
 	put_all(w, its_place);
 	MPI_Win_flush_all(w->win); /* the data is there before the number is */
+	/* to both kinds of neighbours: two places suffice if each waits for the other */
 	for (int r = 0; r < w->size; r++)
-		if (w->to[r])
+		if (w->to[r] || w->from[r])
 			MPI_Put(&w->number, 1, MPI_UINT64_T, r, (MPI_Aint)sizeof(uint64_t) * rank,
 				1, MPI_UINT64_T, w->win);
 	MPI_Win_flush_all(w->win);
 	const char *place = w->window + its_place(w, rank) - w->target[rank];
 
 	for (int r = 0; r < w->size; r++) {
-		if (!w->from[r])
+		if (!w->from[r] && !w->to[r])
 			continue;
 		if (!await(w, r))
 			return false;

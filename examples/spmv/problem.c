@@ -2,9 +2,11 @@
 /*
  * examples/spmv/problem.c: the matrix and its partition.
  */
+#include "market.h"
 #include "problem.h"
 
 #include <metis.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +25,8 @@ static int row_of(int n, long long row, long long *column)
 			}
 	return k;
 }
+
+_Static_assert(sizeof(idx_t) == sizeof(int), "METIS with numbers of 32 bits");
 
 static double value_of(long long row, long long column)
 {
@@ -43,33 +47,48 @@ void matrix_serial(int n, const double *x, double *y)
 }
 
 /* part[row] by METIS, which minimises the edges between parts. */
-static const char *by_metis(int n, int parts, idx_t *part)
+static const char *by_metis(idx_t rows, idx_t *start, idx_t *to, int parts, idx_t *part)
 {
-	idx_t rows = (idx_t)n * n * n, one = 1, k = parts, cut;
-	idx_t *start = malloc(((size_t)rows + 1) * sizeof(*start)),
-	      *to = malloc((size_t)rows * 26 * sizeof(*to));
-	const char *why = NULL;
+	idx_t one = 1, k = parts, cut;
+	bool ok = METIS_PartGraphKway(&rows, &one, start, to, NULL, NULL, NULL, &k, NULL, NULL,
+				      NULL, &cut, part) == METIS_OK;
 
-	if (!start || !to) {
-		why = "no memory for METIS";
-	} else {
-		start[0] = 0;
-		for (idx_t r = 0; r < rows; r++) {
-			long long column[27];
-			int c = row_of(n, r, column);
-
-			start[r + 1] = start[r];
-			for (int i = 0; i < c; i++)
-				if (column[i] != r)
-					to[start[r + 1]++] = (idx_t)column[i];
-		}
-		if (METIS_PartGraphKway(&rows, &one, start, to, NULL, NULL, NULL, &k, NULL, NULL,
-					NULL, &cut, part) != METIS_OK)
-			why = "METIS failed";
-	}
 	free(start);
 	free(to);
-	return why;
+	return ok ? NULL : "METIS failed";
+}
+
+static const char *cube_by_metis(int n, int parts, idx_t *part)
+{
+	idx_t rows = (idx_t)n * n * n;
+	idx_t *start = malloc(((size_t)rows + 1) * sizeof(*start)),
+	      *to = malloc((size_t)rows * 26 * sizeof(*to));
+
+	if (!start || !to) {
+		free(start);
+		free(to);
+		return "no memory for METIS";
+	}
+	start[0] = 0;
+	for (idx_t r = 0; r < rows; r++) {
+		long long column[27];
+		int c = row_of(n, r, column);
+
+		start[r + 1] = start[r];
+		for (int i = 0; i < c; i++)
+			if (column[i] != r)
+				to[start[r + 1]++] = (idx_t)column[i];
+	}
+	return by_metis(rows, start, to, parts, part);
+}
+
+static const char *file_by_metis(const struct market *file, int parts, idx_t *part)
+{
+	int *start, *to;
+
+	if (market_graph(file, &start, &to) != 0)
+		return "no memory for METIS";
+	return by_metis(file->rows, start, to, parts, part);
 }
 
 /* number[row]: the new number of each row. Part 0 has the first numbers, part 1 the next, and so
@@ -89,20 +108,41 @@ static void number_by_part(long long rows, int parts, const idx_t *part, long lo
 	first[0] = 0;
 }
 
-static struct matrix *fill(int n, int rank, const long long *number, const long long *first,
-			   const idx_t *part)
+/* The whole matrix: a file's, or the one of the cube with an edge of @n points. */
+struct source {
+	const struct market *file; /* NULL: the cube */
+	int n;
+};
+
+static long long rows_of(const struct source *s)
 {
-	long long all = (long long)n * n * n, k = 0;
+	return s->file ? s->file->rows : (long long)s->n * s->n * s->n;
+}
+
+/* The number of entries of an original row. Of the cube, @column gets their columns. */
+static int entries_of(const struct source *s, long long row, long long *column)
+{
+	return s->file ? s->file->start[row + 1] - s->file->start[row] : row_of(s->n, row, column);
+}
+
+static struct matrix *fill(const struct source *s, int rank, const long long *number,
+			   const long long *first, const idx_t *part)
+{
+	long long all = rows_of(s), k = 0, column[27];
+	size_t entries = 0;
 	struct matrix *m = calloc(1, sizeof(*m));
 	size_t rows = (size_t)(first[rank + 1] - first[rank]);
 
 	if (!m)
 		return NULL;
-	*m = (struct matrix){.n = n, .rows = (int)rows, .first = first[rank]};
+	*m = (struct matrix){.n = s->n, .rows = (int)rows, .first = first[rank]};
+	for (long long r = 0; r < all; r++)
+		if (part[r] == rank)
+			entries += (size_t)entries_of(s, r, column);
 	m->original = malloc((rows + 1) * sizeof(*m->original));
 	m->start = malloc((rows + 1) * sizeof(*m->start));
-	m->column = malloc((rows * 27 + 1) * sizeof(*m->column));
-	m->value = malloc((rows * 27 + 1) * sizeof(*m->value));
+	m->column = malloc((entries + 1) * sizeof(*m->column));
+	m->value = malloc((entries + 1) * sizeof(*m->value));
 	if (!m->original || !m->start || !m->column || !m->value) {
 		matrix_free(m);
 		return NULL;
@@ -111,14 +151,16 @@ static struct matrix *fill(int n, int rank, const long long *number, const long 
 	for (long long r = 0; r < all; r++) {
 		if (part[r] != rank)
 			continue;
-		long long column[27];
-		int c = row_of(n, r, column);
+		int c = entries_of(s, r, column), at = s->file ? s->file->start[r] : 0;
 
 		m->original[k] = r;
 		m->start[k + 1] = m->start[k] + c;
 		for (int i = 0; i < c; i++) {
-			m->column[m->start[k] + i] = number[column[i]];
-			m->value[m->start[k] + i] = value_of(r, column[i]);
+			long long of = s->file ? s->file->column[at + i] : column[i];
+
+			m->column[m->start[k] + i] = number[of];
+			m->value[m->start[k] + i] = s->file ? s->file->value[at + i]
+							    : value_of(r, of);
 		}
 		k++;
 	}
@@ -131,12 +173,13 @@ static const char *too_large(int n)
 }
 
 /* The part of each row. */
-static const char *partition(int n, int parts, int metis, idx_t *part)
+static const char *partition(const struct source *s, int parts, int metis, idx_t *part)
 {
-	long long all = (long long)n * n * n;
+	long long all = rows_of(s);
 
 	if (metis && parts > 1)
-		return by_metis(n, parts, part);
+		return s->file ? file_by_metis(s->file, parts, part)
+			       : cube_by_metis(s->n, parts, part);
 	for (long long r = 0; r < all; r++)
 		part[r] = (idx_t)(r * parts / all);
 	return NULL;
@@ -172,20 +215,17 @@ const char *matrix_messages(int n, int parts, int metis, long long *elements)
 	idx_t *part = why ? NULL : malloc((size_t)n * (size_t)n * (size_t)n * sizeof(*part));
 
 	if (!why)
-		why = part ? partition(n, parts, metis, part) : "no memory for the partition";
+		why = part ? partition(&(struct source){.n = n}, parts, metis, part)
+			   : "no memory for the partition";
 	if (!why)
 		count_ghosts(n, parts, part, elements);
 	free(part);
 	return why;
 }
 
-struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why)
+static struct matrix *cut(MPI_Comm comm, const struct source *s, int metis, const char **why)
 {
-	long long all = (long long)n * n * n;
-
-	*why = too_large(n);
-	if (*why)
-		return NULL;
+	long long all = rows_of(s);
 	idx_t *part = malloc((size_t)all * sizeof(*part));
 	long long *number = malloc((size_t)all * sizeof(*number)), *first;
 	struct matrix *m = NULL;
@@ -196,14 +236,14 @@ struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why)
 	first = malloc(((size_t)size + 1) * sizeof(*first));
 	*why = part && number && first ? NULL : "no memory for the partition";
 	if (!*why && (rank == 0 || !metis))
-		*why = partition(n, size, metis, part);
+		*why = partition(s, size, metis, part);
 	bad = *why != NULL;
 	MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MAX, comm);
 	if (!any) {
 		if (metis)
 			MPI_Bcast(part, (int)((size_t)all * sizeof(*part)), MPI_BYTE, 0, comm);
 		number_by_part(all, size, part, number, first);
-		m = fill(n, rank, number, first, part);
+		m = fill(s, rank, number, first, part);
 		*why = m ? NULL : "no memory for the matrix";
 	} else if (!*why) {
 		*why = "another rank failed";
@@ -211,6 +251,28 @@ struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why)
 	free(part);
 	free(number);
 	free(first);
+	return m;
+}
+
+struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why)
+{
+	*why = too_large(n);
+	return *why ? NULL : cut(comm, &(struct source){.n = n}, metis, why);
+}
+
+struct matrix *matrix_read(MPI_Comm comm, const char *path, int metis, const char **why)
+{
+	static char text[512];
+	struct market file;
+	struct matrix *m = NULL;
+	int bad = market_read(path, &file, text, sizeof(text)), any;
+
+	*why = bad ? text : "another rank cannot read the file";
+	MPI_Allreduce(&bad, &any, 1, MPI_INT, MPI_MIN, comm);
+	if (!any)
+		m = cut(comm, &(struct source){.file = &file}, metis, why);
+	if (!bad)
+		market_free(&file);
 	return m;
 }
 

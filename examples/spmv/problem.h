@@ -24,6 +24,9 @@ struct matrix {
 /* Collective. @metis: partition by METIS instead of blocks of rows. NULL: failed; *@why has the
  * reason. */
 struct matrix *matrix_make(MPI_Comm comm, int n, int metis, const char **why);
+/* The same for the square matrix of a Matrix Market file, which each rank reads (market.h). Its
+ * `n` is 0. *@why is valid until the next call. */
+struct matrix *matrix_read(MPI_Comm comm, const char *path, int metis, const char **why);
 void matrix_free(struct matrix *m);
 
 /* The messages of an exchange between @parts ranks. @elements[from * parts + to]: those of the

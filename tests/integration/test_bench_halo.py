@@ -71,6 +71,57 @@ def test_several_ports(lab_name, hikyaku, tmp_path):
     }
 
 
+def grid(n: int, kind: str, symmetry: str) -> str:
+    """A Matrix Market file: the five-point matrix on n². A general one lacks some entries of the
+    upper half, so ranks send what they do not receive."""
+    entries = []
+    for row in range(1, n * n + 1):
+        near = {row: 4, row - n: -1, row - 1 if row % n != 1 else 0: -1}
+        if symmetry == "general" and row % 3:
+            near[row + n] = -2
+        for column, value in near.items():
+            if 1 <= column <= n * n:
+                entries.append(f"{row} {column}" + (f" {value}" if kind != "pattern" else ""))
+    head = f"%%MatrixMarket matrix coordinate {kind} {symmetry}"
+    return "\n".join([head, "% five points", f"{n * n} {n * n} {len(entries)}", *entries, ""])
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("experiment", ["B", "C"])
+@pytest.mark.parametrize(
+    ("kind", "symmetry"), [("real", "symmetric"), ("integer", "general"), ("pattern", "general")]
+)
+def test_matrix_of_a_file(get_lab, program, tmp_path, experiment, kind, symmetry):
+    """The program compares each ghost with the number of its row."""
+    file = tmp_path / "grid.mtx"
+    file.write_text(grid(12, kind, symmetry))
+    argv = [program("bench/halo_bench"), "--experiment", experiment, "--matrix", str(file)]
+    argv += ["--rounds", "1", "--sample-ms", "1"]
+    yields = {"mpi_yield_when_idle": "1"}
+    done = get_lab(2, "memif", 2).mpirun(4, argv, mca=yields, timeout=60)
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    methods = {"mpi", "persistent", "neighbor", "fence", "lock", "halo", "packed", "halo-setup"}
+    assert {r["method"] for r in rows} == methods, done.stderr
+    if experiment == "B":  # 12 points from each side; from the right side fewer, if general
+        assert {r["bytes"] for r in rows} == {8 * 24 if symmetry == "symmetric" else 8 * (12 + 8)}
+
+
+@pytest.mark.alone
+def test_a_wrong_matrix_is_refused(get_lab, program, tmp_path):
+    file = tmp_path / "bad.mtx"
+    file.write_text("%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n")
+    argv = [program("bench/halo_bench"), "--experiment", "B", "--matrix", str(file)]
+    done = get_lab().mpirun(2, argv, timeout=60)
+    assert done.returncode != 0
+    assert "bad.mtx, line 3: the file has an entry outside the matrix" in done.stderr
+
+
+def test_a_report_names_its_matrix():
+    document = {"machine": {"matrix": "x.mtx"}}
+    assert halo_report.titles(document)["C"] == "matrix x.mtx, METIS"
+    assert halo_report.titles({"machine": {}})["C"] == "27-point matrix, METIS"
+
+
 def row(experiment: str, size: int, method: str, median: float) -> dict:
     return {"experiment": experiment, "bytes": size, "method": method, "median": median}
 

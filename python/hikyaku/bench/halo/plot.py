@@ -4,7 +4,7 @@
 from typing import TYPE_CHECKING
 
 from ..common.figure import looks, machine_note, plot, same_range
-from .report import TITLES, cells, numbers_of_ports
+from .report import TITLES, cells, numbers_of_ports, titles
 from .run import BETWEEN, METHODS, WITHIN
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def draw(document: dict) -> "Figure":
     with plot(len(found), "Halo exchange", machine_note(document["machine"])) as (figure, panels):
         for panel, ((experiment, ports), by_size) in zip(panels, found.items(), strict=True):
             many = f", {ports} ports" if ports > 1 else ""
-            panel.title = f"{experiment}: {TITLES[experiment]}{many}"
+            panel.title = f"{experiment}: {titles(document)[experiment]}{many}"
             panel.unit = "time of an exchange, µs"
             series = {
                 method: {size: by[method] for size, by in by_size.items() if method in by}

@@ -17,6 +17,15 @@ TITLES = {
     "D": "two ranks, nothing to promote",
     "E": "two ranks of one node, one piece each way",
 }
+
+
+def titles(document: dict) -> dict[str, str]:
+    """The subject of each experiment of @document."""
+    matrix = document["machine"].get("matrix")
+    shown = f"matrix {matrix}" if matrix else "27-point matrix"
+    return {name: text.replace("27-point matrix", shown) for name, text in TITLES.items()}
+
+
 # Largest size, in bytes, that the BTL sends eagerly; longer messages use rendezvous.
 EAGER = 16 << 10
 
@@ -143,23 +152,27 @@ def _ways_table(title: str, ways: tuple[str, ...], by_size: dict[int, dict[str, 
     return table
 
 
-def _tables(experiment: str, title: str, by_size: dict[int, dict[str, dict]]) -> Iterator[Table]:
+def _tables(
+    experiment: str, title: str, many: str, by_size: dict[int, dict[str, dict]]
+) -> Iterator[Table]:
+    """@many: the number of ports, if there are several."""
+    name = f"{experiment}: {title}{many}"
     if experiment == "E":
-        yield _ways_table(f"{title}, by shared memory", WITHIN, by_size)
+        yield _ways_table(f"{name}, by shared memory", WITHIN, by_size)
         return
-    yield _table(title, by_size)
+    yield _table(name, by_size)
     if any(way in by for by in by_size.values() for way in WAYS):
-        text = title.replace(TITLES[experiment], "ways of MPI over the BTL")
+        text = f"{experiment}: ways of MPI over the BTL{many}"
         yield _ways_table(text, _WAYS, by_size)
 
 
 def show(document: dict, console: Console) -> None:
-    for experiment, title in TITLES.items():
+    for experiment, title in titles(document).items():
         for ports in numbers_of_ports(document["rows"]):
             by_size = cells(document["rows"], experiment, ports)
             many = f", {ports} ports" if ports > 1 else ""
             if by_size:
-                for table in _tables(experiment, f"{experiment}: {title}{many}", by_size):
+                for table in _tables(experiment, title, many, by_size):
                     console.print(table)
     if document["goals"]:
         console.print(goals.table(document["goals"]))

@@ -14,6 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Self
 
 from ...checkout import built
@@ -97,6 +98,7 @@ class Plan:
     ports: list[int] = field(default_factory=lambda: [1])  # of a rank
     sample_ms: int = 15
     rounds: int = 5
+    matrix: Path | None = None  # B and C: a Matrix Market file in place of the cube
 
     def steps(self) -> list[tuple[str, Setup, int]]:
         """(experiment, setup, repeat) in the order of the runs."""
@@ -166,6 +168,8 @@ def _run(lab: Lab, plan: Plan, experiment: str, setup: Setup) -> RunResult:
         sample_ms=plan.sample_ms,
         methods=",".join(NAMES[setup.name]) if setup.name != "Hikyaku" else None,
     )
+    if plan.matrix:
+        argv += ["--matrix", str(plan.matrix.resolve())]
     ranks = plan.ranks(experiment)
     if ranks == 2:
         argv += line_file(lab)
@@ -240,6 +244,7 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
         )
     progress("done", len(steps), len(steps))
     about |= {"repeats": plan.repeats, "rounds": plan.rounds, "cube": plan.cube}
+    about["matrix"] = plan.matrix.name if plan.matrix else None
     about["cores_apart"] = samples.describe()
     return {
         "schema": 1,

@@ -19,9 +19,13 @@ from .common import run_suite
 @click.option(
     "-n",
     "cube",
-    default=100,
     type=click.IntRange(2, 200),
-    help="B and C: points along an edge of the cube.",
+    help="B and C: points along an edge of the cube.  [default: 100]",
+)
+@click.option(
+    "--matrix",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="B and C: a Matrix Market file (.mtx) in place of the cube.",
 )
 @click.option(
     "--doubles", default="100,1000,3000,10000,30000,100000", help="A: doubles sent each way."
@@ -37,6 +41,8 @@ def bench_halo(
     experiments: str,
     doubles: str,
     ports: str,
+    cube: int | None,
+    matrix: Path | None,
     json_file: Path | None,
     plot_file: Path | None,
     **settings: int,
@@ -61,12 +67,17 @@ def bench_halo(
       hikyaku bench halo --experiments A --repeats 5 --json out/halo.json --plot out/halo.png
       hikyaku bench halo --experiments B,C --processes 4 -n 64
       hikyaku bench halo --experiments A --ports 1,4
+      hikyaku bench halo --experiments B,C --matrix file.mtx
     """
     from ...bench.common.arguments import parse_names, parse_sizes
     from ...bench.halo import report, run
     from ...bench.halo.plot import draw
 
+    if cube and matrix:
+        raise click.UsageError("-n is for the cube, and --matrix takes its place")
     plan = run.Plan(
+        cube=cube or 100,
+        matrix=matrix,
         experiments=parse_names(experiments, run.EXPERIMENTS, "experiment"),
         doubles=parse_sizes(doubles, "number of doubles"),
         ports=parse_sizes(ports),
