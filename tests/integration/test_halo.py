@@ -178,6 +178,20 @@ def test_solvers_in_fortran(get_lab, program, name):
     assert result.stdout.startswith(f"PASS {name}: 4 ranks"), result.stdout
 
 
+@pytest.mark.parametrize("partition", ["rows", "metis"])
+def test_a_solver_with_threads(get_lab, program, partition):
+    """Its solutions by MPI and by the library are equal, with any number of threads."""
+    argv = [program("examples/halo/halo_cg_threads"), "-n", "12", "--solves", "1"]
+    argv += ["--partition", partition]
+    threads = {"OMP_NUM_THREADS": "2"}
+    yields = {"mpi_yield_when_idle": "1"}
+    lab = get_lab(2, "memif", 2)
+    result = lab.mpirun(4, argv, mca=yields, env=threads, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("PASS cg: 4 ranks of 2 threads"), result.stdout
+    assert "solutions are equal" in result.stdout
+
+
 def test_fortran(run):
     result = run(("memif", 2, 2), "halo_fortran")
     assert result.returncode == 0, result.stderr
