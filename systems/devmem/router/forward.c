@@ -31,17 +31,6 @@ int hk_router_mode_parse(const char *name)
 	return -1;
 }
 
-/* State of a burst between the steps. */
-struct burst {
-	struct hk_ip ip[HK_FIB_BURST];
-	uint8_t result[HK_FIB_BURST];
-	uint8_t header[HK_FIB_BURST][HK_HEADER_MAX]; /* pktpit: copies of the headers */
-	uint32_t dst4[HK_FIB_BURST];
-	uint8_t dst6[HK_FIB_BURST][16];
-	uint64_t hop4[HK_FIB_BURST], hop6[HK_FIB_BURST];
-	unsigned n4, n6;
-};
-
 /* Whether the frame's destination is this port's own address. Frames to groups, which carry ARP and
  * neighbour discovery, have an odd first byte. */
 static inline bool for_us(const struct hk_forward_port *p, const uint8_t *f)
@@ -83,7 +72,7 @@ read_header(const struct hk_forward_port *p, const uint8_t *f, unsigned avail, u
 /* Reads the headers of a burst. This is the only step that depends on the mode. */
 static inline __attribute__((always_inline)) void read_burst(struct hk_forward *f, unsigned port,
 							     struct rte_mbuf **m, unsigned n,
-							     struct burst *b,
+							     struct hk_burst *b,
 							     enum hk_router_mode mode)
 {
 	struct hk_forward_port *p = &f->port[port];
@@ -292,7 +281,7 @@ static void request_neighbour(struct hk_forward *f, const struct hk_ip *ip, uint
 
 /* Handles a packet whose result is not HK_RESULT_FORWARD. */
 static HK_NOINLINE void handle_other(struct hk_forward *f, unsigned port, struct rte_mbuf *m,
-				     enum hk_router_result v, const struct burst *b, unsigned i,
+				     enum hk_router_result v, const struct hk_burst *b, unsigned i,
 				     uint64_t hop, hk_cell cell)
 {
 	const uint8_t *frame = f->mode == HK_ROUTER_PKTPIT ? b->header[i]
@@ -314,37 +303,60 @@ static HK_NOINLINE void handle_other(struct hk_forward *f, unsigned port, struct
 	f->port[port].count.result[v]++;
 }
 
-void hk_forward_burst(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n)
+void hk_forward_read(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n,
+		     struct hk_burst *b)
 {
-	struct burst b;
+	b->n4 = b->n6 = 0;
+	if (f->mode == HK_ROUTER_BOUNCE)
+		read_burst(f, port, m, n, b, HK_ROUTER_BOUNCE);
+	else if (f->mode == HK_ROUTER_P2P)
+		read_burst(f, port, m, n, b, HK_ROUTER_P2P);
+	else
+		read_burst(f, port, m, n, b, HK_ROUTER_PKTPIT);
+}
+
+void hk_forward_lookup(const struct hk_fib *fib, struct hk_burst *b)
+{
+	if (HK_LIKELY(b->n4))
+		hk_fib_lookup4(fib, b->dst4, b->hop4, b->n4);
+	if (b->n6)
+		hk_fib_lookup6(fib, b->dst6, b->hop6, b->n6);
+	for (unsigned i = 0; i < b->n4; i++)
+		b->cell4[i] = hk_fib_cell(fib, b->hop4[i]);
+	for (unsigned i = 0; i < b->n6; i++)
+		b->cell6[i] = hk_fib_cell(fib, b->hop6[i]);
+}
+
+void hk_forward_finish(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n,
+		       const struct hk_burst *b)
+{
 	unsigned at4 = 0, at6 = 0, sent = 0;
 
-	b.n4 = b.n6 = 0;
-	if (f->mode == HK_ROUTER_BOUNCE)
-		read_burst(f, port, m, n, &b, HK_ROUTER_BOUNCE);
-	else if (f->mode == HK_ROUTER_P2P)
-		read_burst(f, port, m, n, &b, HK_ROUTER_P2P);
-	else
-		read_burst(f, port, m, n, &b, HK_ROUTER_PKTPIT);
-	if (HK_LIKELY(b.n4))
-		hk_fib_lookup4(f->fib, b.dst4, b.hop4, b.n4);
-	if (b.n6)
-		hk_fib_lookup6(f->fib, b.dst6, b.hop6, b.n6);
 	for (unsigned i = 0; i < n; i++) {
-		enum hk_router_result v = b.result[i];
+		enum hk_router_result v = b->result[i];
 		uint64_t hop = 0;
 		hk_cell cell = 0;
 		if (HK_LIKELY(v == HK_RESULT_FORWARD)) {
-			hop = b.ip[i].family == 4 ? b.hop4[at4++] : b.hop6[at6++];
-			cell = hk_fib_cell(f->fib, hop);
-			v = decide(f, &b.ip[i], cell);
+			bool four = b->ip[i].family == 4;
+			hop = four ? b->hop4[at4] : b->hop6[at6];
+			cell = four ? b->cell4[at4++] : b->cell6[at6++];
+			v = decide(f, &b->ip[i], cell);
 		}
 		if (HK_LIKELY(v == HK_RESULT_FORWARD)) {
-			transmit(f, m[i], &b.ip[i], cell);
+			transmit(f, m[i], &b->ip[i], cell);
 			sent++;
 		} else {
-			handle_other(f, port, m[i], v, &b, i, hop, cell);
+			handle_other(f, port, m[i], v, b, i, hop, cell);
 		}
 	}
 	f->port[port].count.result[HK_RESULT_FORWARD] += sent;
+}
+
+void hk_forward_burst(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n)
+{
+	struct hk_burst b;
+
+	hk_forward_read(f, port, m, n, &b);
+	hk_forward_lookup(f->fib, &b);
+	hk_forward_finish(f, port, m, n, &b);
 }
