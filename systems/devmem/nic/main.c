@@ -2,8 +2,8 @@
 /*
  * devmem/nic/main.c: hk_nic's options and loops. docs/routers.md describes the program.
  *
- *   hk_nic --variant wr|rd|bn|pktpit --nics N --id I --dir DIR --routes FILE
- *          --port SPEC | [--frames N] [--expect N] [--interval NS] [--networks N] [--prefixes N]
+ *   hk_nic --variant wr|rd|bn|pktpit --nics N --id I ... --dir DIR --routes FILE
+ *          --port SPEC | [--frames N] [--expect N] [--single] [--networks N] [--prefixes N]
  *   hk_nic --host --variant pktpit --nics N --dir DIR --routes FILE
  */
 #include "base/clock.h"
@@ -31,8 +31,8 @@ static void on_signal(int sig)
 static int usage(const char *program)
 {
 	fprintf(stderr,
-		"usage: %s --variant wr|rd|bn|pktpit --nics N --id I --dir DIR --routes FILE\n"
-		"          --port SPEC | [--frames N] [--expect N] [--interval NS] [--networks N]\n"
+		"usage: %s --variant wr|rd|bn|pktpit --nics N --id I ... --dir DIR --routes FILE\n"
+		"          --port SPEC | [--frames N] [--expect N] [--single] [--networks N]\n"
 		"                        [--prefixes N]\n"
 		"          [--wait MS] [--yield]\n"
 		"       %s --host --variant pktpit --nics N --dir DIR --routes FILE\n"
@@ -74,46 +74,71 @@ static bool idle(struct idle *i, bool worked)
 	return true;
 }
 
-static int run_nic(struct hk_nic *nic, bool yield, struct hk_error *err)
+/* The NICs of this process; they take turns of a round. */
+struct nics {
+	struct hk_nic *nic[HK_NICS];
+	unsigned n;
+};
+
+/* Looks for peers that have died, and for a load that is stuck. */
+static int check_nic(struct hk_nic *nic, int64_t idle_ms, struct hk_error *err)
+{
+	int rc = hk_nic_check_peers(nic, err);
+
+	if (rc || nic->wire.port || idle_ms <= STUCK_MS || hk_nic_done(nic))
+		return rc;
+	return hk_error_set(err, -ETIMEDOUT,
+			    "NIC %u: no frame has moved for %d s: %" PRIu64 " of %" PRIu64
+			    " have come; fix: check the routes, --frames and --expect of all NICs",
+			    nic->o.id, STUCK_MS / 1000, nic->wire.taken, nic->wire.o.expect);
+}
+
+static int run_nics(struct nics *all, bool yield, struct hk_error *err)
 {
 	struct idle i = {.yield = yield};
-	int moved = 0;
+	unsigned done = 0;
 
-	while (!stop && !hk_nic_done(nic)) {
-		moved = hk_nic_round(nic, err);
-		if (HK_UNLIKELY(moved < 0))
-			return moved;
+	while (!stop && done < all->n) {
+		int moved = 0, rc = 0;
+		done = 0;
+		for (unsigned k = 0; k < all->n; k++) {
+			int n = hk_nic_round(all->nic[k], err);
+			if (HK_UNLIKELY(n < 0))
+				return n;
+			moved += n;
+			done += hk_nic_done(all->nic[k]);
+		}
 		if (!idle(&i, moved > 0))
 			continue;
-		int rc = hk_nic_check_peers(nic, err);
+		for (unsigned k = 0; k < all->n && rc == 0; k++)
+			rc = check_nic(all->nic[k], i.check - i.since, err);
 		if (rc)
 			return rc;
-		if (!nic->wire.port && i.check - i.since > STUCK_MS)
-			return hk_error_set(err, -ETIMEDOUT,
-					    "NIC %u: no frame has moved for %d s: %" PRIu64
-					    " of %" PRIu64 " have come; fix: check the routes, "
-					    "--frames and --expect of all NICs",
-					    nic->o.id, STUCK_MS / 1000, nic->wire.taken,
-					    nic->wire.o.expect);
 	}
 	return 0;
 }
 
-static int nic_main(const struct hk_nic_options *o, bool yield)
+static int nic_main(struct hk_nic_options *o, const unsigned *id, unsigned n, bool yield)
 {
 	struct hk_error err = {""};
-	struct hk_nic *nic;
+	struct nics all = {.n = n};
+	int rc = 0;
 
-	if (hk_nic_open(o, &nic, &err))
-		return fail(&err);
-	int rc = hk_nic_join(nic, &err);
+	for (unsigned k = 0; k < n && rc == 0; k++) {
+		o->id = id[k];
+		rc = hk_nic_open(o, &all.nic[k], &err);
+	}
+	for (unsigned k = 0; k < n && rc == 0; k++)
+		rc = hk_nic_join(all.nic[k], &err);
 	if (rc == 0) {
 		printf("ready\n");
 		fflush(stdout);
-		rc = run_nic(nic, yield, &err);
-		hk_nic_stats(nic, stdout);
+		rc = run_nics(&all, yield, &err);
+		for (unsigned k = 0; k < n; k++)
+			hk_nic_stats(all.nic[k], stdout);
 	}
-	hk_nic_close(nic);
+	for (unsigned k = 0; k < n; k++)
+		hk_nic_close(all.nic[k]);
 	return rc ? fail(&err) : 0;
 }
 
@@ -196,7 +221,7 @@ int main(int argc, char **argv)
 		OPTION_PORT,
 		OPTION_FRAMES,
 		OPTION_EXPECT,
-		OPTION_INTERVAL,
+		OPTION_SINGLE,
 		OPTION_NETWORKS,
 		OPTION_PREFIXES,
 		OPTION_WAIT,
@@ -212,7 +237,7 @@ int main(int argc, char **argv)
 		{"port", required_argument, NULL, OPTION_PORT},
 		{"frames", required_argument, NULL, OPTION_FRAMES},
 		{"expect", required_argument, NULL, OPTION_EXPECT},
-		{"interval", required_argument, NULL, OPTION_INTERVAL},
+		{"single", no_argument, NULL, OPTION_SINGLE},
 		{"networks", required_argument, NULL, OPTION_NETWORKS},
 		{"prefixes", required_argument, NULL, OPTION_PREFIXES},
 		{"wait", required_argument, NULL, OPTION_WAIT},
@@ -220,7 +245,8 @@ int main(int argc, char **argv)
 		{"host", no_argument, NULL, OPTION_HOST},
 		{NULL, 0, NULL, 0},
 	};
-	struct hk_nic_options o = {.id = HK_NICS, .wait_ms = 10000, .wire.networks = 1};
+	struct hk_nic_options o = {.wait_ms = 10000, .wire.networks = 1};
+	unsigned id[HK_NICS], ids = 0, seen = 0;
 	int variant = -1, c;
 	bool valid = true, yield = false, host = false;
 	uint64_t v = 0;
@@ -233,7 +259,10 @@ int main(int argc, char **argv)
 			o.nics = (unsigned)v;
 		} else if (c == OPTION_ID) {
 			valid &= number(optarg, 0, HK_NICS - 1, &v);
-			o.id = (unsigned)v;
+			valid &= ids < HK_NICS && !(seen & 1u << v);
+			seen |= 1u << v;
+			if (valid)
+				id[ids++] = (unsigned)v;
 		} else if (c == OPTION_DIR) {
 			o.dir = optarg;
 		} else if (c == OPTION_ROUTES) {
@@ -244,9 +273,8 @@ int main(int argc, char **argv)
 			valid &= number(optarg, 0, UINT64_C(1) << 40, &o.wire.frames);
 		} else if (c == OPTION_EXPECT) {
 			valid &= number(optarg, 0, UINT64_C(1) << 40, &o.wire.expect);
-		} else if (c == OPTION_INTERVAL) {
-			valid &= number(optarg, 0, UINT32_MAX, &v);
-			o.wire.interval_ns = (unsigned)v;
+		} else if (c == OPTION_SINGLE) {
+			o.wire.single = true;
 		} else if (c == OPTION_NETWORKS) {
 			valid &= number(optarg, 1, HK_NICS, &v);
 			o.wire.networks = (unsigned)v;
@@ -265,12 +293,13 @@ int main(int argc, char **argv)
 		}
 	}
 	if (!valid || variant < 0 || !o.nics || !o.dir || !o.routes || optind != argc ||
-	    (host ? variant != HK_NIC_PKTPIT || o.id != HK_NICS || o.wire.port : o.id >= o.nics))
+	    (host ? variant != HK_NIC_PKTPIT || ids || o.wire.port
+		  : !ids || seen >> o.nics || (ids > 1 && o.wire.port)))
 		return usage(argv[0]);
 	o.variant = (enum hk_nic_variant)variant;
 	o.wire.wait_ms = o.wait_ms;
 	struct sigaction act = {.sa_handler = on_signal};
 	sigaction(SIGINT, &act, NULL);
 	sigaction(SIGTERM, &act, NULL);
-	return host ? host_main(&o, yield) : nic_main(&o, yield);
+	return host ? host_main(&o, yield) : nic_main(&o, id, ids, yield);
 }

@@ -128,8 +128,22 @@ static void finish(struct hk_nic *nic, const struct hk_nic_pending *p)
 			move_to(nic, i);
 }
 
+/* Whether all frames of this NIC have left its peers. */
+static bool nothing_under_way(const struct hk_nic *nic)
+{
+	for (unsigned i = 0; i < nic->o.nics; i++) {
+		const struct hk_nic_link *l = &nic->link[i];
+		if (i != nic->o.id && !l->left &&
+		    atomic_load_explicit(l->to.credit, memory_order_acquire) != l->to.sent)
+			return false;
+	}
+	return nic->waiting == 0;
+}
+
 static unsigned receive(struct hk_nic *nic, struct hk_nic_pending *p)
 {
+	if (HK_UNLIKELY(nic->o.wire.single) && !nothing_under_way(nic))
+		return 0;
 	p->n = hk_nic_wire_rx(&nic->wire, p->m, HK_NIC_BURST);
 	if (p->n)
 		hk_forward_read(&nic->forward, nic->o.id, p->m, p->n, &p->burst);
@@ -211,14 +225,7 @@ int hk_nic_round(struct hk_nic *nic, struct hk_error *err)
 
 bool hk_nic_done(const struct hk_nic *nic)
 {
-	if (!hk_nic_wire_done(&nic->wire) || nic->waiting)
-		return false;
-	for (unsigned i = 0; i < nic->o.nics; i++)
-		if (i != nic->o.id && !nic->link[i].left &&
-		    atomic_load_explicit(nic->link[i].to.credit, memory_order_acquire) !=
-			    nic->link[i].to.sent)
-			return false;
-	return true;
+	return hk_nic_wire_done(&nic->wire) && nothing_under_way(nic);
 }
 
 int hk_nic_check_peers(struct hk_nic *nic, struct hk_error *err)

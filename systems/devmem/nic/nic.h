@@ -38,7 +38,7 @@
 #include "devmem/nic/lookup.h"
 #include "devmem/nic/wire.h"
 
-#define HK_NIC_PENDING 8 /* bursts that wait for next hops; all fit the rings of lookup.h */
+#define HK_NIC_PENDING 4 /* bursts that wait for next hops; all fit the rings of lookup.h */
 
 struct hk_nic_options {
 	enum hk_nic_variant variant;

@@ -26,12 +26,10 @@ static int open_load(struct hk_nic_wire *w, struct hk_error *err)
 		memcpy(w->frame[i], w->o.mac, 6);
 	free(t);
 	uint64_t batches = HK_MAX(w->o.expect / HK_LOAD_BATCH, UINT64_C(1));
-	if (!w->frame ||
-	    !(w->o.interval_ns ? hk_load_delays_begin(&w->delays, HK_MAX(w->o.expect, 1u))
-			       : hk_load_rates_begin(&w->rates, (unsigned)batches)))
+	if (!w->frame || !(w->o.single ? hk_load_delays_begin(&w->delays, HK_MAX(w->o.expect, 1u))
+				       : hk_load_rates_begin(&w->rates, (unsigned)batches)))
 		return hk_error_set(err, -ENOMEM,
 				    "no memory for the load; fix: expect fewer frames");
-	w->interval = (uint64_t)((double)w->o.interval_ns * (double)hk_eal_tsc_hz() / 1e9);
 	char name[24];
 	snprintf(name, sizeof(name), "hk_nic_wire%u", w->o.id);
 	return hk_pool_create(name, BUFFERS, HK_NIC_FRAME_MAX, &w->pool, err);
@@ -69,11 +67,9 @@ unsigned hk_nic_wire_rx(struct hk_nic_wire *w, struct rte_mbuf **m, unsigned n)
 	if (w->port)
 		return hk_port_rx(w->port, 0, m, (uint16_t)n);
 	n = (unsigned)HK_MIN((uint64_t)n, w->o.frames - w->given);
-	if (w->interval && n) {
+	if (w->o.single) {
+		n = HK_MIN(n, 1u);
 		now = rte_rdtsc();
-		n = now >= w->due;
-		if (n)
-			w->due = now + w->interval;
 	}
 	if (!n || rte_pktmbuf_alloc_bulk(w->pool, m, n))
 		return 0;
@@ -113,13 +109,13 @@ void hk_nic_wire_tx(struct hk_nic_wire *w, const uint8_t *const *frame, const ui
 	}
 	for (unsigned i = 0; i < n; i++) {
 		memcpy(w->sink, frame[i], length[i]);
-		if (w->interval && length[i] == HK_LOAD_FRAME)
+		if (w->o.single && length[i] == HK_LOAD_FRAME)
 			hk_load_delays_add(&w->delays, rte_rdtsc() - hk_load_stamped(w->sink));
 		/* the next frame is another write of the same place */
 		__asm__ volatile("" : : "r"(w->sink) : "memory");
 	}
 	w->taken += n;
-	if (!w->interval)
+	if (!w->o.single)
 		hk_load_rates_add(&w->rates, n);
 }
 

@@ -3,8 +3,8 @@
  * devmem/nic/wire.h: the wire side of an emulated NIC: a port, or a load of its own.
  *
  * The load takes the place of a link partner, so that no third process shares the cores with the
- * NICs. It gives the NIC frames from templates, as fast as the NIC takes them or one in each
- * interval. It takes the frames that the NIC sends, reads them, and measures their rate or delay.
+ * NICs. It gives the NIC frames from templates, as fast as the NIC takes them or one at a time. It
+ * takes the frames that the NIC sends, reads them, and measures their rate or delay.
  *
  * hk_nic_wire_rx() gives mbufs: the NIC's packet buffers. hk_nic_wire_tx() takes bytes, since they
  * lie in a region.
@@ -17,15 +17,15 @@
 #include "port/port.h"
 
 struct hk_nic_wire_options {
-	const char *port;     /* NULL: a load */
-	unsigned id;          /* of the NIC */
-	unsigned wait_ms;     /* for the port's link */
-	uint64_t frames;      /* that the load gives */
-	uint64_t expect;      /* that the load takes; its rate or delays are measured */
-	unsigned networks;    /* of their destinations (hk_load_frames()) */
-	unsigned prefixes;    /* of a generated table, for their destinations; 0: networks */
-	unsigned interval_ns; /* between frames, and delays are measured; 0: no pause, and rates */
-	uint8_t mac[6];       /* of the NIC, their destination */
+	const char *port;  /* NULL: a load */
+	unsigned id;       /* of the NIC */
+	unsigned wait_ms;  /* for the port's link */
+	uint64_t frames;   /* that the load gives */
+	uint64_t expect;   /* that the load takes; its rate or delays are measured */
+	unsigned networks; /* of their destinations (hk_load_frames()) */
+	unsigned prefixes; /* of a generated table, for their destinations; 0: networks */
+	bool single;       /* one frame at a time, and its delay is measured */
+	uint8_t mac[6];    /* of the NIC, their destination */
 };
 
 struct hk_nic_wire {
@@ -34,7 +34,6 @@ struct hk_nic_wire {
 	struct rte_mempool *pool;
 	uint8_t (*frame)[HK_LOAD_FRAME]; /* templates; NULL with a port */
 	uint64_t given, taken;           /* frames from and to the NIC */
-	uint64_t due, interval;          /* of the next frame, in ticks of rte_rdtsc() */
 	uint64_t tx_full;                /* frames that the port did not accept */
 	struct hk_load_rates rates;
 	struct hk_load_delays delays;

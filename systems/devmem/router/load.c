@@ -15,7 +15,7 @@ static void make_frame(uint8_t f[HK_LOAD_FRAME], uint32_t destination)
 {
 	static const uint8_t ether[HK_ETHER_LEN] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0x99, 8, 0};
 	static const uint8_t ip[16] = {
-		0x45, 0, 0, HK_LOAD_FRAME - HK_ETHER_LEN, 0, 0, 0, 0, 64, 17, 0, 0, 198, 18, 9, 9};
+		0x45, 0, 0, HK_LOAD_FRAME - HK_ETHER_LEN, 0, 0, 0, 0, 64, 17, 0, 0, 23, 9, 9, 9};
 	uint8_t *h = f + HK_ETHER_LEN;
 
 	memset(f, 0, HK_LOAD_FRAME);

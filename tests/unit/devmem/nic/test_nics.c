@@ -18,6 +18,7 @@ static char dir[TMP_PATH], routes[TMP_PATH + 16];
 static struct hk_nic *nic[2];
 static struct hk_nic_server_region host;
 static struct hk_nic_options options[2];
+static bool single; /* whether start() makes loads of single frames */
 
 static void start(enum hk_nic_variant v)
 {
@@ -37,6 +38,7 @@ static void start(enum hk_nic_variant v)
 						     .routes = routes,
 						     .wait_ms = 1000,
 						     .wire.networks = 1};
+		options[i].wire.single = single;
 		options[i].wire.frames = i == 0 ? FRAMES : 0;
 		options[i].wire.expect = i == 1 ? FRAMES : 0;
 		CHECK_OK(hk_nic_open(&options[i], &nic[i], ERR));
@@ -142,6 +144,22 @@ TEST(pktpit_sends_only_addresses_to_the_host)
 		 FRAMES * 4);
 	CHECK_EQ(bytes(&host.server.transfers, 0, HK_NIC_HOP, HK_NIC_WRITE), FRAMES * 8);
 	CHECK_EQ(host.server.lookups, FRAMES);
+	end();
+}
+
+TEST(a_single_frame_leaves_before_the_next_one_comes)
+{
+	single = true;
+	start(HK_NIC_PKTPIT);
+	single = false;
+	for (unsigned round = 0; !hk_nic_done(nic[0]); round++) {
+		CHECK_CMP(round, <, ROUNDS);
+		CHECK_CMP(hk_nic_round(nic[0], ERR), >=, 0);
+		CHECK_CMP(nic[0]->wire.given - nic[1]->wire.taken, <=, 1);
+		CHECK_CMP(hk_nic_serve(&host.server), >=, 0);
+		CHECK_CMP(hk_nic_round(nic[1], ERR), >=, 0);
+	}
+	CHECK_EQ(nic[1]->wire.delays.count, FRAMES);
 	end();
 }
 
