@@ -57,6 +57,42 @@ def mpi(wires: list[str], metrics: list[str], sizes: list[int]) -> dict:
     return {"machine": ABOUT, "rows": rows}
 
 
+def routers() -> dict:
+    """Pktpit is a little slower than Wr, and all emulated NICs are faster than l3fwd."""
+    rates = {"wr": 18.0, "rd": 17.0, "bn": 16.5, "pktpit": 16.9}
+    link = {"bytes_a_frame": 97.6, "payload_a_frame": 64.0, "header_share": 0.34}
+    nics = [
+        {
+            "variant": variant,
+            "pairs": pairs,
+            "rate": rate,
+            "receiver_ns": 55.0,
+            "sender_ns": 14.5,
+            "host_ns": 5.0 if variant == "pktpit" else 0.0,
+            "p50_us": 0.4 if pairs == 1 else None,
+            "p99_us": 3.0 if pairs == 1 else None,
+            "links": [link | {"nic": nic} for nic in range(2 * pairs)],
+        }
+        for pairs in (1, 2)
+        for variant, rate in rates.items()
+    ]
+    return {
+        "l3fwd": 13.0,
+        "bounce": 11.7,
+        "share": 0.9,
+        "refused": {"l3fwd": 0.8, "bounce": 0.85},
+        "delay": {who: {"p50_us": 1.5, "p99_us": 12.0} for who in ("l3fwd", "bounce")},
+        "l3fwd_alone": {"1": 24.5, "2": 23.9},
+        "prefixes": 1_000_000,
+        "nics": nics,
+        "fib": {
+            **{kind: {"mlps": 100.0} for kind in ("any_address", "routed_address")},
+            **{form: {"load_s": 0.9} for form in ("text", "mrt")},
+            "update_us": {"/8": {"worst": 400.0}, "/24": {"worst": 4.0}},
+        },
+    }
+
+
 def protocols(carriers: list[str], sizes: list[int]) -> dict:
     """Rendezvous costs a round trip, and eager messages a copy."""
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from hikyaku.bench.common import goals, tables
 from hikyaku.bench.halo import report as halo
 from hikyaku.bench.mpi import report as mpi
+from hikyaku.bench.router import report as router
 from hikyaku.bench.rtc import report as rtc
 from hikyaku.bench.scale import report as scale
 from hikyaku.bench.sdn import report as sdn
@@ -24,6 +25,7 @@ CASES: dict[str, tuple[Callable[[dict, Console], None], dict]] = {
     "scale": (scale.show, documents.scale([6, 192])),
     "rtc": (rtc.show, documents.run_to_completion()),
     "sdn": (sdn.show, documents.network()),
+    "router": (router.show, documents.routers()),
 }
 
 
@@ -36,6 +38,20 @@ def test_no_column_is_cut(name):
     assert text.count("\n") > 10
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_goals_of_routers():
+    document = documents.routers()
+    met = {goal["goal"]: (round(goal["value"], 3), goal["met"]) for goal in router.judge(document)}
+    assert met["emulated NICs, 1→1, times l3fwd on memif, worst variant"] == (1.269, True)
+    assert met["Pktpit of emulated NICs, times Wr"] == (0.939, True)
+    document["nics"][2]["rate"] = 13.0  # Bn
+    document["nics"][3]["rate"] = 16.0  # Pktpit
+    failed = {goal["goal"] for goal in router.judge(document) if not goal["met"]}
+    assert failed == {
+        "emulated NICs, 1→1, times l3fwd on memif, worst variant",
+        "Pktpit of emulated NICs, times Wr",
+    }
 
 
 def said(table: Table) -> str:

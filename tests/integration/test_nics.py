@@ -6,6 +6,7 @@ It also predicts the number of bytes that each region holds.
 """
 
 import json
+import os
 import subprocess
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
+from hikyaku.bench.router import nics as bench
 from hikyaku.devmem.model import SPECIAL, Out, Router
 from hikyaku.devmem.sequences import sequence
 from test_router import MACS, PEERS, play
@@ -159,3 +162,32 @@ def test_a_killed_nic_is_named_and_ends_the_others(tmp_path: Path, program) -> N
             _, errors = each.communicate(timeout=20)
             assert each.returncode == 1
             assert "NIC 1 has died" in errors and "fix: start all" in errors
+
+
+@pytest.mark.parametrize("variant", ["rd", "pktpit"])
+def test_two_pairs_share_two_processes(variant: str) -> None:
+    cpus = sorted(os.sched_getaffinity(0))
+    frames = 2 * bench.BATCH
+    said = bench.run_variant(variant, 2, [cpus[0], cpus[-1]], frames=frames)
+    assert [nic["received"] for nic in said[:4]] == [frames, frames, 0, 0]
+    assert [nic["sent"] for nic in said[:4]] == [0, 0, frames, frames]
+    assert all(nic["results"] == {"forwarded": frames} for nic in said[:2])
+    if variant == "pktpit":
+        assert said[4]["lookups"] == 2 * frames
+
+
+def test_wrong_options(tmp_path: Path, program) -> None:
+    (tmp_path / "routes").write_text("route 10.0.0.0/8 via 10.0.0.1 port 7\n")
+    base = [program("systems/devmem/nic/hk_nic"), "--dir", tmp_path, "--routes"]
+    base += [tmp_path / "routes", "--nics", "2"]
+    for words in (
+        ["--variant", "wr"],
+        ["--variant", "wr", "--id", "2"],
+        ["--variant", "wr", "--id", "1", "--id", "1"],
+        ["--variant", "xy", "--id", "1"],
+        ["--variant", "wr", "--host"],
+        ["--variant", "pktpit", "--host", "--id", "1"],
+    ):
+        assert "usage: " in execute([*base, *words], code=2).stderr, words
+    done = execute([*base, "--variant", "wr", "--id", "1"], code=1)
+    assert "routes:1: port 7" in done.stderr

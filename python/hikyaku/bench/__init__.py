@@ -6,7 +6,7 @@
     rtc      run to completion
     halo     a solver's neighbour exchange
     sdn      a network that knows the communication pattern; one module for each experiment
-    router   the router and DPDK's L3 example
+    router   the router, DPDK's L3 example and emulated NICs
     devmem   the routers' plans on emulated devices
     common   the machine, samples, phases, goals, tables and figures of all suites
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`bench router`: the router and DPDK's L3 example."""
+"""`bench router`: the router, DPDK's L3 example and emulated NICs."""

@@ -7,7 +7,7 @@ import click
 from rich.console import Console
 
 from ..options import json_option, repeats_option
-from .common import check_outputs, save
+from .common import check_outputs, progress_bar, save
 
 
 @click.command("router")
@@ -26,14 +26,25 @@ from .common import check_outputs, save
     default=500,
     help="Timed batches of 8192 frames per run.",
 )
+@click.option(
+    "--prefixes",
+    type=click.IntRange(1000, 1_000_000),
+    default=1_000_000,
+    help="Prefixes of the table of Pktpit's host.",
+)
 @json_option
-def bench_router(source: Path, repeats: int, batches: int, json_file: Path | None) -> None:
-    """Compare the router with DPDK's L3 example.
+def bench_router(
+    source: Path, repeats: int, batches: int, prefixes: int, json_file: Path | None
+) -> None:
+    """Compare routers, emulated NICs and DPDK's L3 example.
 
-    The router's mode is bounce, and 64-byte frames come by memif. Both run in turn, pinned to one
-    CPU; the same program loads them from another CPU. The rate is that of the upper tenth of
-    batches, and the median of the repeats. `refused` is the share of frames that the router did not
-    take at once; near 0, the load generator is the bottleneck.
+    The CPU's router has mode bounce, and 64-byte frames come by memif. It and the example run in
+    turn, pinned to one CPU; the same program loads them from another CPU. The rate is that of the
+    upper tenth of batches, and the median of the repeats. `refused` is the share of frames that the
+    router did not take at once; near 0, the load generator is the bottleneck.
+
+    Emulated NICs are processes that move frames to each other by shared memory (variants Wr, Rd, Bn
+    and Pktpit). They have no wires. So the example is measured without wires as well.
 
     Then loads, looks up and updates a table of a million prefixes on one CPU (fib_bench).
     """
@@ -41,6 +52,7 @@ def bench_router(source: Path, repeats: int, batches: int, json_file: Path | Non
     from ...bench.router.run import measure
 
     check_outputs(json_file)
-    result = measure(source, repeats, batches)
+    with progress_bar() as progress:
+        result = measure(source, repeats, batches, prefixes, progress)
     report.show(result, Console(emoji=False))
     save(result, json_file)
