@@ -52,6 +52,16 @@ def compared(name: str, document: dict) -> dict[str, Comparison]:
     return {c.what: c for c in FIGURES[name].compare(document)}
 
 
+def test_routers_of_p4():
+    found = compared("P4-l3fwd", documents.routers())
+    for variant, of in (("Wr", 18 / 13), ("Rd", 17 / 13), ("Bn", 16.5 / 13), ("Pktpit", 1.3)):
+        one = found[f"emulated NICs, {variant}, 1→1, times l3fwd"]
+        assert one.ours == pytest.approx(of) and one.met
+        assert found[f"emulated NICs, {variant}, 2→2"].met is None
+    assert found["Pktpit, times Wr, 1→1"].met
+    assert found["emulated NICs, Wr, 1→1, CPU of the host"].ours == 0
+
+
 def test_latency_of_p1():
     rows = [
         {"size": size, "tcp": cell(tcp), "hikyaku": cell(ours)}
