@@ -28,7 +28,7 @@ void hk_nic_ask(struct hk_nic_asker *a, const struct hk_burst *b, struct hk_nic_
 	}
 }
 
-/* A cell from the host, as one that hk_forward_finish() takes. */
+/* A cell from the host, as one that hk_forward_finish_cells() takes. */
 static inline hk_cell checked(struct hk_nic_asker *a, hk_cell cell)
 {
 	if (HK_LIKELY(hk_cell_kind(cell) == HK_HOP_FORWARD ? hk_cell_port(cell) < a->nics
@@ -42,7 +42,6 @@ int hk_nic_ask_poll(struct hk_nic_asker *a, struct hk_burst *b, struct hk_nic_tr
 {
 	const unsigned n[2] = {b->n4, b->n6};
 	hk_cell *to[2] = {b->cell4, b->cell6};
-	uint64_t *hop[2] = {b->hop4, b->hop6};
 
 	for (unsigned family = 0; family < 2; family++) {
 		uint32_t came = atomic_load_explicit(&a->hops->doorbell[family],
@@ -57,7 +56,6 @@ int hk_nic_ask_poll(struct hk_nic_asker *a, struct hk_burst *b, struct hk_nic_tr
 		const volatile uint64_t *cell = a->hops->cell[family];
 		for (unsigned i = 0; i < n[family]; i++) {
 			to[family][i] = checked(a, cell[(a->taken[family] + i) % HK_NIC_RING]);
-			hop[family][i] = 0;
 		}
 		a->taken[family] += n[family];
 		if (n[family])

@@ -120,9 +120,8 @@ static void move_to(struct hk_nic *nic, unsigned peer)
 	p->queued = 0;
 }
 
-static void finish(struct hk_nic *nic, const struct hk_nic_pending *p)
+static void move_all(struct hk_nic *nic)
 {
-	hk_forward_finish(&nic->forward, nic->o.id, (struct rte_mbuf **)p->m, p->n, &p->burst);
 	for (unsigned i = 0; i < nic->o.nics; i++)
 		if (nic->forward.port[i].queued)
 			move_to(nic, i);
@@ -145,8 +144,6 @@ static unsigned receive(struct hk_nic *nic, struct hk_nic_pending *p)
 	if (HK_UNLIKELY(nic->o.wire.single) && !nothing_under_way(nic))
 		return 0;
 	p->n = hk_nic_wire_rx(&nic->wire, p->m, HK_NIC_BURST);
-	if (p->n)
-		hk_forward_read(&nic->forward, nic->o.id, p->m, p->n, &p->burst);
 	return p->n;
 }
 
@@ -158,8 +155,8 @@ static int forward_own(struct hk_nic *nic, struct hk_error *err)
 
 	if (space <= 0 || receive(nic, p) == 0)
 		return HK_MIN(space, 0);
-	hk_forward_lookup(nic->fib, &p->burst);
-	finish(nic, p);
+	hk_forward_burst(&nic->forward, nic->o.id, p->m, p->n);
+	move_all(nic);
 	return (int)p->n;
 }
 
@@ -178,7 +175,8 @@ static int forward_asked(struct hk_nic *nic, struct hk_error *err)
 					    "the host has written a doorbell that cannot be; fix: "
 					    "start all processes of the router again");
 		if (came) {
-			finish(nic, p);
+			hk_forward_finish_cells(&nic->forward, nic->o.id, p->m, p->n, &p->burst);
+			move_all(nic);
 			nic->first = (nic->first + 1) % HK_NIC_PENDING;
 			nic->waiting--;
 			moved = (int)p->n;
@@ -188,6 +186,7 @@ static int forward_asked(struct hk_nic *nic, struct hk_error *err)
 		struct hk_nic_pending *p =
 			&nic->pending[(nic->first + nic->waiting) % HK_NIC_PENDING];
 		if (receive(nic, p)) {
+			hk_forward_read(&nic->forward, nic->o.id, p->m, p->n, &p->burst);
 			hk_nic_ask(&nic->asker, &p->burst, &nic->transfers);
 			nic->waiting++;
 			moved += (int)p->n;

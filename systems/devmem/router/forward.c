@@ -303,8 +303,9 @@ static HK_NOINLINE void handle_other(struct hk_forward *f, unsigned port, struct
 	f->port[port].count.result[v]++;
 }
 
-void hk_forward_read(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n,
-		     struct hk_burst *b)
+/* The steps are in line in hk_forward_burst(), and functions for others. */
+static inline __attribute__((always_inline)) void
+read_any(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n, struct hk_burst *b)
 {
 	b->n4 = b->n6 = 0;
 	if (f->mode == HK_ROUTER_BOUNCE)
@@ -315,20 +316,19 @@ void hk_forward_read(struct hk_forward *f, unsigned port, struct rte_mbuf **m, u
 		read_burst(f, port, m, n, b, HK_ROUTER_PKTPIT);
 }
 
-void hk_forward_lookup(const struct hk_fib *fib, struct hk_burst *b)
+static inline __attribute__((always_inline)) void look_up(const struct hk_fib *fib,
+							  struct hk_burst *b)
 {
 	if (HK_LIKELY(b->n4))
 		hk_fib_lookup4(fib, b->dst4, b->hop4, b->n4);
 	if (b->n6)
 		hk_fib_lookup6(fib, b->dst6, b->hop6, b->n6);
-	for (unsigned i = 0; i < b->n4; i++)
-		b->cell4[i] = hk_fib_cell(fib, b->hop4[i]);
-	for (unsigned i = 0; i < b->n6; i++)
-		b->cell6[i] = hk_fib_cell(fib, b->hop6[i]);
 }
 
-void hk_forward_finish(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n,
-		       const struct hk_burst *b)
+/* @cells: the burst has cells from elsewhere, and no hops. */
+static inline __attribute__((always_inline)) void finish(struct hk_forward *f, unsigned port,
+							 struct rte_mbuf **m, unsigned n,
+							 const struct hk_burst *b, bool cells)
 {
 	unsigned at4 = 0, at6 = 0, sent = 0;
 
@@ -338,8 +338,13 @@ void hk_forward_finish(struct hk_forward *f, unsigned port, struct rte_mbuf **m,
 		hk_cell cell = 0;
 		if (HK_LIKELY(v == HK_RESULT_FORWARD)) {
 			bool four = b->ip[i].family == 4;
-			hop = four ? b->hop4[at4] : b->hop6[at6];
-			cell = four ? b->cell4[at4++] : b->cell6[at6++];
+			unsigned at = four ? at4++ : at6++;
+			if (cells) {
+				cell = four ? b->cell4[at] : b->cell6[at];
+			} else {
+				hop = four ? b->hop4[at] : b->hop6[at];
+				cell = hk_fib_cell(f->fib, hop);
+			}
 			v = decide(f, &b->ip[i], cell);
 		}
 		if (HK_LIKELY(v == HK_RESULT_FORWARD)) {
@@ -352,11 +357,23 @@ void hk_forward_finish(struct hk_forward *f, unsigned port, struct rte_mbuf **m,
 	f->port[port].count.result[HK_RESULT_FORWARD] += sent;
 }
 
+void hk_forward_read(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n,
+		     struct hk_burst *b)
+{
+	read_any(f, port, m, n, b);
+}
+
+void hk_forward_finish_cells(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n,
+			     const struct hk_burst *b)
+{
+	finish(f, port, m, n, b, true);
+}
+
 void hk_forward_burst(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n)
 {
 	struct hk_burst b;
 
-	hk_forward_read(f, port, m, n, &b);
-	hk_forward_lookup(f->fib, &b);
-	hk_forward_finish(f, port, m, n, &b);
+	read_any(f, port, m, n, &b);
+	look_up(f->fib, &b);
+	finish(f, port, m, n, &b, false);
 }

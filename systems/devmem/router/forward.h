@@ -93,25 +93,24 @@ struct hk_burst {
 	uint8_t header[HK_FIB_BURST][HK_HEADER_MAX]; /* pktpit: copies of the headers */
 	uint32_t dst4[HK_FIB_BURST];                 /* destinations to look up, in host order */
 	uint8_t dst6[HK_FIB_BURST][16];
-	uint64_t hop4[HK_FIB_BURST], hop6[HK_FIB_BURST]; /* of these: the numbers of their cells */
-	hk_cell cell4[HK_FIB_BURST], cell6[HK_FIB_BURST];
-	unsigned n4, n6; /* destinations of each family */
+	uint64_t hop4[HK_FIB_BURST], hop6[HK_FIB_BURST];  /* of these: the numbers of their cells */
+	hk_cell cell4[HK_FIB_BURST], cell6[HK_FIB_BURST]; /* or their cells, from elsewhere */
+	unsigned n4, n6;                                  /* destinations of each family */
 };
 
 /* Handles a burst of at most HK_FIB_BURST packets received by @port, and takes ownership of all. It
  * queues the packets to send in port[].out; the caller sends them and empties the queue. */
 void hk_forward_burst(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n);
 
-/* The steps of hk_forward_burst(). Reads the headers, and collects the destinations. */
+/* The first and the last step of hk_forward_burst(), for a caller that looks destinations up
+ * elsewhere. The first reads the headers, and collects the destinations. */
 void hk_forward_read(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n,
 		     struct hk_burst *b);
-/* Looks the destinations up. A caller with another table writes the cells itself, and leaves the
- * hops 0: they serve requests for neighbours only. Each such cell has a kind below HK_HOP_KINDS,
- * and if that is HK_HOP_FORWARD, one of the ports. */
-void hk_forward_lookup(const struct hk_fib *fib, struct hk_burst *b);
-/* Rewrites and queues the packets in the order of arrival, and takes ownership of all. */
-void hk_forward_finish(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n,
-		       const struct hk_burst *b);
+/* Rewrites and queues the packets in the order of arrival, and takes ownership of all. The caller
+ * has written a cell for each destination. Its kind is below HK_HOP_KINDS, and if that is
+ * HK_HOP_FORWARD, it has one of the ports. Neighbours are not requested for such cells. */
+void hk_forward_finish_cells(struct hk_forward *f, unsigned port, struct rte_mbuf **m, unsigned n,
+			     const struct hk_burst *b);
 
 /* forward_fragment.c: queues IPv4 packet @m, received by @from, as fragments for @cell's link,
  * whose MTU is @mtu. @frame has the packet's first bytes, as they were read. Returns
