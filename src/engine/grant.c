@@ -42,7 +42,8 @@
  * own link looks the same. So the engine does this only while that link idles.
  *
  * A sender that nobody else waits for gets its next quantum without asking, while the last one
- * arrives.
+ * arrives. It may not use it. Such grants of senders with a single message would together keep all
+ * others waiting until they end. So they leave a quantum of the budget free.
  *
  * Round trip. The budget follows the least one that bulk had lately, from a frame of ours to the
  * packet that echoes its timestamp. The echo leaves out the time that the sender waited. Bytes that
@@ -494,7 +495,7 @@ void hk_grant_arrived(struct hk_engine *e, struct hk_peer_rec *r, uint32_t len, 
 		enlist(e, r);
 	if (g->turns || g->waiting)
 		run(e, now);
-	else if (open_bytes(r) < g->quantum && g->out + g->quantum <= g->budget)
+	else if (open_bytes(r) < g->quantum && g->out + 2 * g->quantum <= g->budget)
 		/* it rides on the next acknowledgement */
 		grant(e, r, g->quantum, now);
 }

@@ -131,8 +131,7 @@ PAPER = Paper(
             "Real ranks, of which many share a core, count the messages.",
             _scale,
             drawn_by("scale"),
-            "The model of MPI has the messages of eager and rendezvous protocols, and no matching. "
-            "At 400 Gb/s a host some messages wait 1 to 3 ms with METIS and 96 or more processes.",
+            "The model of MPI has the messages of eager and rendezvous protocols, and no matching.",
         ),
     ),
 )

@@ -146,18 +146,37 @@ TEST(a_lone_sender_need_not_ask_again)
 	CHECK_EQ(granted_to(&g, 2), 3000 + 5 * 1500); /* packets are longer than believed */
 }
 
-/* The budget must have space for all of it. */
-TEST(a_lone_sender_gets_the_rest_of_the_budget)
+/* Another quantum of the budget stays free for those who ask. */
+TEST(a_lone_sender_gets_the_rest_of_the_budget_but_a_quantum)
 {
 	for (uint32_t less = 0; less < 2; less++) {
 		RIG(g);
 		switched(&g);
 		rig_add(&g, 3);
 		rig_add(&g, 4);
-		rig_grant(&g, 3, 0, 20000);
-		rig_grant(&g, 4, 0, BUDGET - QUANTUM - 20000 + 1 - less);
+		rig_grant(&g, 3, 0, 10000);
+		rig_grant(&g, 4, 0, BUDGET - 2 * QUANTUM - 10000 + 1 - less);
 		rig_bulk(&g, 2, 0, LONG);
-		CHECK_EQ(g.e->grant.out, BUDGET + 1 - less - (less ? 0 : QUANTUM));
+		CHECK_EQ(g.e->grant.out, BUDGET - 2 * QUANTUM + 1 - less + (less ? QUANTUM : 0));
+	}
+}
+
+/* Senders with one message each do not use what they get without asking. Together they once kept
+ * the next one waiting until such a grant ended, which is a millisecond. */
+TEST(senders_with_one_message_each_wait_for_nobody)
+{
+	RIG(g);
+	g.cfg.link_mbps = 400000;
+	g.cfg.max_peers = 64;
+	rig_pair(&g);
+	for (uint32_t endpoint = 3; endpoint < 64; endpoint++) {
+		rig_add(&g, endpoint);
+		rig_grant(&g, endpoint, 0, 6000);
+		rig_poll(&g);
+		CHECK_EQ(granted_to(&g, endpoint), 6000);
+		for (uint32_t psn = 0; psn < 4; psn++)
+			rig_bulk(&g, endpoint, psn, 1500);
+		g.now += HK_USEC;
 	}
 }
 

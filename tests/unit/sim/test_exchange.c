@@ -74,7 +74,7 @@ TEST(exchanges_end_by_puts_and_by_messages)
 	CHECK_CMP(put, >, 14.4);
 	CHECK_CMP(put, <, 40);
 	CHECK_CMP(eager, <, 40);
-	CHECK_CMP(asked, >, put + 4); /* two more crossings of the network */
+	CHECK_CMP(asked, >, put + 2); /* two more crossings of the network */
 	remove_file();
 }
 
