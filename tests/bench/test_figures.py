@@ -2,7 +2,6 @@
 """Every plot that a command can draw, from a small document: its texts can be read, and it hides no
 value. Nothing is measured here."""
 
-import itertools
 import math
 from collections.abc import Callable
 from functools import cache
@@ -13,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
-from matplotlib.text import Text
+from readable import tick_labels, unreadable
 
 from hikyaku.bench.common.figure import looks
 from hikyaku.bench.halo import plot as halo
@@ -174,25 +173,6 @@ def of_unit(name: str, unit: str) -> Axes:
     return found
 
 
-def tick_labels(axes: Axes, which: str) -> list[Text]:
-    """Those that are visible."""
-    axis = getattr(axes, which)
-    low, high = sorted(axis.get_view_interval())
-    ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
-    return [text for at, text in ticks if low <= at <= high and text.get_text()]
-
-
-def texts(figure: Figure) -> list[Text]:
-    """All texts that a reader sees."""
-    found = [figure._suptitle, figure._supxlabel]
-    for axes in figure.axes:
-        found += [axes._left_title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
-        found += [*tick_labels(axes, "xaxis"), *tick_labels(axes, "yaxis")]
-        if legend := axes.get_legend():
-            found += legend.get_texts()
-    return [text for text in found if text.get_text()]
-
-
 def legend_texts(axes: Axes) -> list[str]:
     legend = axes.get_legend()
     return [text.get_text() for text in legend.get_texts()] if legend else []
@@ -209,17 +189,7 @@ def test_axes_say_what_they_show_and_the_unit(name: str) -> None:
 
 
 def test_no_text_covers_another_or_is_cut_off(figure: Figure) -> None:
-    boxes = [(text.get_text(), text.get_window_extent()) for text in texts(figure)]
-    edge = figure.bbox
-    outside = [
-        name
-        for name, box in boxes
-        if box.x0 < edge.x0 or box.y0 < edge.y0 or box.x1 > edge.x1 or box.y1 > edge.y1
-    ]
-    pairs = itertools.combinations(boxes, 2)
-    covered = [(a, b) for (a, one), (b, other) in pairs if one.overlaps(other)]
-    assert not outside
-    assert not covered
+    assert not unreadable(figure)
 
 
 def test_legends_stand_beside_the_data(figure: Figure) -> None:

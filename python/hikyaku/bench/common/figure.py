@@ -331,27 +331,35 @@ def machine_note(about: dict) -> str:
 
 
 @contextmanager
-def plot(panels: int, title: str, note: str = "") -> "Iterator[tuple[Figure, list[Panel]]]":
-    """A figure of @panels panels, two in a row, with @note below them. The caller draws into them
-    meanwhile; after that the figure is ready to be saved."""
+def sheet(
+    rows: int, columns: int, inches: tuple[float, float], title: str, note: str = ""
+) -> "Iterator[tuple[Figure, list[Axes]]]":
+    """A figure of axes of @inches each, row by row, with @note below them. The caller draws into
+    them meanwhile."""
     load_matplotlib()
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = min(2, panels)
-    rows = -(-panels // columns)
-    width, height = PANEL_INCHES[0] * columns, PANEL_INCHES[1] * rows
+    width, height = inches[0] * columns, inches[1] * rows
     with mpl.rc_context(STYLE):
         figure = Figure((width, height), dpi=DPI, layout="constrained")
         FigureCanvasAgg(figure)
-        grid = figure.subplots(rows, columns, squeeze=False).flat
+        figure.suptitle(fill(title, int(TITLE_CHARS * width)))
+        figure.supxlabel(fill(note, int(LABEL_CHARS * width)))
+        yield figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+@contextmanager
+def plot(panels: int, title: str, note: str = "") -> "Iterator[tuple[Figure, list[Panel]]]":
+    """A figure of @panels panels, two in a row, with @note below them. The caller draws into them
+    meanwhile; after that the figure is ready to be saved."""
+    columns = min(2, panels)
+    with sheet(-(-panels // columns), columns, PANEL_INCHES, title, note) as (figure, grid):
         for axes in grid[panels:]:
             axes.remove()
         made = [Panel(axes) for axes in grid[:panels]]
         yield figure, made
-        figure.suptitle(fill(title, int(TITLE_CHARS * width)))
-        figure.supxlabel(fill(note, int(LABEL_CHARS * width)))
         for panel in made:
             panel.scale()
         figure.draw_without_rendering()
