@@ -1,26 +1,29 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A training: writes the nodes' shards, runs hk_learn on them, and reads their logs and results.
 
-It runs in a lab, or by a launcher command of the user (mpirun, srun) on a cluster. All nodes must
-see the directory of the shards, which is removed however the training ends.
+It runs in a lab, on this machine, or by a launcher command of the user (mpirun, srun) on a cluster.
+All nodes must see the directory of the shards, which is removed however the training ends.
 """
 
 import json
 import os
+import secrets
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
+from .. import process
 from ..checkout import built
 from ..errors import HikyakuError
 from ..process import option_words
@@ -30,6 +33,7 @@ from .native import Model
 
 BACKENDS = ("dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1")
 _LAB_NODES = 512  # eight namespaces with 64 ranks each
+_TOGETHER_MS = 10_000  # limit for nodes of this machine to find each other
 TOPOLOGIES = ("all", "ring", "random", "exponential", "file")
 
 
@@ -252,6 +256,53 @@ def by_command(
             return subprocess.CompletedProcess(argv, child.returncode, out.read(), err.read())
 
     return launch
+
+
+def on_this_machine(
+    nodes: int,
+) -> Callable[[list[str], float], "subprocess.CompletedProcess[str]"]:
+    """Runs @nodes processes on this machine, over UDP, without launcher, lab and root."""
+
+    def launch(command: list[str], limit: float) -> "subprocess.CompletedProcess[str]":
+        end = time.monotonic() + limit
+        with tempfile.TemporaryDirectory(prefix="hikyaku-learn-") as place, ExitStack() as stack:
+            peers = Path(place) / "peers"
+            peers.write_text("".join(f"{i} 127.0.0.1:{p}\n" for i, p in enumerate(_ports(nodes))))
+            key = secrets.randbits(31) + 1
+            own = option_words(backend="udp", peers=peers, key=key, timeout_ms=_TOGETHER_MS)
+            said = stack.enter_context(tempfile.TemporaryFile("w+"))
+            running = []
+            for node in range(nodes):
+                argv = [*command, *own, "--node", str(node), "--yield"]
+                with process.uninterrupted():
+                    child = subprocess.Popen(
+                        argv, stdin=subprocess.DEVNULL, stdout=said, stderr=said
+                    )
+                    stack.callback(process.stop, child)
+                running.append(child)
+            process.wait_until(
+                "the nodes to end",
+                # one that failed ends them all
+                lambda: any(c.poll() for c in running) or all(c.poll() == 0 for c in running),
+                max(0.0, end - time.monotonic()),
+            )
+            said.seek(0)
+            code = next((c.returncode for c in running if c.returncode), 0)
+            return subprocess.CompletedProcess(command, code, "", said.read())
+
+    return launch
+
+
+def _ports(count: int) -> list[int]:
+    """UDP ports of this machine that are free."""
+    with ExitStack() as stack:
+        sockets = [
+            stack.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+            for _ in range(count)
+        ]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
 
 
 def _end_group(child: subprocess.Popen) -> None:

@@ -64,7 +64,7 @@ class Board:
         for (peer, why), by in sorted(self.refused.items()):
             if text := _WHY.get(why):
                 found.append(f"{_nodes(len(by))} refused messages of node {peer}: {text}")
-        return found + self._liars()
+        return found + self.liars()
 
     def _against(self, peer: int) -> list[tuple[int, int]]:
         """The slices taken and refused, for each node that refused most of @peer's slices."""
@@ -77,7 +77,8 @@ class Board:
         others = len(self.last) - 1
         return [peer for peer in sorted(self.judged) if 2 * len(self._against(peer)) > others]
 
-    def _liars(self) -> list[str]:
+    def liars(self) -> list[str]:
+        """A sentence for each node of faulty()."""
         found = []
         for peer in self.faulty():
             against = self._against(peer)
