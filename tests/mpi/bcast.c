@@ -7,6 +7,7 @@
  * sums over all ranks.
  *
  *   --mode megabyte   1 MiB, --rounds times, from rank 0
+ *   --mode until:FILE the same, until FILE exists
  *   --mode random     sizes, roots, datatypes and communicators drawn from the seed
  *   --mode absent     one receiver comes late, and one leaves early
  *   --mode lengthy    14 MiB, contiguous and with gaps
@@ -22,6 +23,7 @@
 #define LONGEST  ((size_t)1 << 19)
 #define LENGTHY  (14 * MEGABYTE)
 #define SPARE    ((rlim_t)8 << 20)
+#define UNTIL    "until:"
 
 enum { MOST = 32 };
 
@@ -197,6 +199,19 @@ static void megabyte(int rounds)
 		one(MPI_COMM_WORLD, 0, MEGABYTE, hkt_key(1, (uint64_t)i, 0, 0));
 }
 
+/* Rank 0 looks for the file, and tells the others after each Bcast. */
+static void until(const char *file)
+{
+	int over = 0;
+
+	for (uint64_t i = 0; !over; i++) {
+		one(MPI_COMM_WORLD, 0, MEGABYTE, hkt_key(6, i, 0, 0));
+		over = hkt_rank == 0 && access(file, F_OK) == 0;
+		hkt_at("the end of Bcasts until %s", file);
+		MPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	}
+}
+
 /* All ranks draw the same numbers, since they depend only on the seed. */
 static void randomly(int rounds)
 {
@@ -277,6 +292,8 @@ int main(int argc, char **argv)
 	counters_start();
 	if (strcmp(mode, "megabyte") == 0)
 		megabyte(rounds);
+	else if (strncmp(mode, UNTIL, strlen(UNTIL)) == 0)
+		until(mode + strlen(UNTIL));
 	else if (strcmp(mode, "random") == 0)
 		randomly(rounds);
 	else if (strcmp(mode, "absent") == 0)
@@ -288,7 +305,8 @@ int main(int argc, char **argv)
 	else if (strcmp(mode, "unequal") == 0)
 		unequal();
 	else
-		hkt_fail("--mode is megabyte, random, absent, lengthy, want or unequal");
+		hkt_fail(
+			"--mode is megabyte, until:FILE, random, absent, lengthy, want or unequal");
 	counters_print();
 	return hkt_finish();
 }
