@@ -4,6 +4,7 @@
 import re
 import sys
 
+import numpy as np
 import pytest
 
 from hikyaku.checkout import ROOT
@@ -169,6 +170,51 @@ def test_the_report_names_neighbours_and_paths(get_lab, program):
         r"\S+ us \(\S+ to \S+\), set-up \d+ us; transport worker: puts to rank 1 on node1",
         result.stderr,
     ), result.stderr
+
+
+def plate(n: int, steps: int) -> np.ndarray:
+    """The temperatures that heat computes, by one process."""
+    y, x = (np.indices((n + 2, n + 2)) - 1) / n - 0.37
+    heater = x**2 + y**2 < 0.01
+    u = heater.astype(float)
+    inner = np.s_[1:-1, 1:-1]
+    for _ in range(steps):
+        around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+        u[inner] = np.where(heater[inner], 1, u[inner] + 0.2 * (around - 4 * u[inner]))
+    return u[inner]
+
+
+@pytest.mark.parametrize(("ranks", "boxes"), [(3, "3 x 1"), (4, "2 x 2")])
+def test_heat(get_lab, program, tmp_path, ranks, boxes):
+    """Boxes of unequal size, an odd number of steps, and a file that was longer."""
+    file = tmp_path / "field"
+    file.write_bytes(bytes(1 << 20))
+    argv = [program("examples/halo/heat"), "-n", "29", "--steps", "101", "--moments", "3"]
+    result = get_lab(2, "memif", 2).mpirun(ranks, [*argv, "--output", str(file)], timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert re.fullmatch(
+        rf"PASS heat: {ranks} ranks \({boxes}\), 29 x 29 points, 101 steps: by MPI \d\.\d+ s, "
+        r"by halo \d\.\d+ s; 0 points differ\n",
+        result.stdout,
+    ), result.stdout
+    moments = np.fromfile(file).reshape(3, 29, 29)
+    for moment, steps in zip(moments, (0, 50, 101), strict=True):
+        np.testing.assert_allclose(moment, plate(29, steps), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-n", "0"], "a number is missing or out of range; fix: heat [-n 2…4096]"),
+        (["-n", "2"], "a rank would have no points; fix: give more points by -n"),
+        (["--output"], "unknown option, or one without its value"),
+        (["--output", "/no/file"], "fix: name another file by --output"),
+    ],
+)
+def test_heat_of_wrong_options(get_lab, program, words, said):
+    result = get_lab(2, "memif", 2).mpirun(3, [program("examples/halo/heat"), *words], timeout=60)
+    assert result.returncode != 0
+    assert said in result.stderr
 
 
 @pytest.mark.parametrize("name", ["jacobi", "cg"])
