@@ -186,6 +186,26 @@ def test_a_benchmark_runs(hikyaku, tmp_path, step, runs_job):
     assert not saved.exists()
 
 
+# ---- a demo --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "program"), [("halo", "halo/heat"), ("sdn", "sdn run"), ("sdn", "mpi_bcast")]
+)
+def test_a_demo_runs(hikyaku, tmp_path, monkeypatch, name, program):
+    """When its program runs. Two threads wait for Bcasts."""
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    said = tmp_path / "said"
+    tool = start([*hikyaku, "demo", name, "--out", str(tmp_path / "out")], said)
+    lab = f"demo-{tool.pid}-{name}"
+    assert not interrupt(tool, lambda: runs(lab, program), said)
+    assert left(lab) == []
+    assert list(scratch.iterdir()) == []
+    assert list((tmp_path / "out").iterdir()) == []
+
+
 # ---- a controller in the background --------------------------------------------------------------
 
 
