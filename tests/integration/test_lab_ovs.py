@@ -136,6 +136,11 @@ def connect(lab: Lab) -> None:
         ofctl(lab, "add-flow", switch, "in_port=2,actions=output:1")
 
 
+def addresses(netns: str) -> list[str]:
+    """Those of a node's links to switches."""
+    return [link["mac"] for link in network.links(netns) if link["name"] != "ctl0"]
+
+
 @pytest.fixture
 def wire_lab(lab_name, tmp_path):
     path = tmp_path / "topology.json"
@@ -176,6 +181,13 @@ def test_mpirun_over_switches_and_what_the_links_count(wire_lab):
     )
     for link, way in (("node0:tcp0-a", "a_to_b"), ("a-b", "a_to_b"), ("node1:tcp0-b", "b_to_a")):
         assert frames * 1000 <= carried(link, way) < frames * 1100
+
+
+def test_no_node_has_the_address_of_a_tag(wire_lab):
+    """A rank with such an address would end its job."""
+    macs = [mac for node in wire_lab.topology.nodes for mac in addresses(node.netns)]
+    assert len(set(macs)) == 4
+    assert all(mac.startswith("02:") for mac in macs)
 
 
 def test_a_cut_cable_is_seen_at_both_ends(wire_lab):

@@ -11,6 +11,7 @@ ovs-vswitchd(8), ovs-vswitchd.conf.db(5).
 """
 
 import json
+import secrets
 import shutil
 import subprocess
 from pathlib import Path
@@ -187,6 +188,11 @@ def node_port_name(wiring: Wiring, index: int, k: int) -> str:
     return wiring.port_name(link.b, _node_port(link, k))
 
 
+def _address() -> str:
+    """An address for a node. One that the kernel draws may begin as a tag does, with 66:48."""
+    return f"02:{secrets.token_bytes(5).hex(':')}"
+
+
 def create_links(topology: Topology) -> None:
     """The cables: switch to switch, and each node's tcp0 and hk* to its switch."""
     w, switch = topology.wiring, topology.switch_netns
@@ -199,7 +205,8 @@ def create_links(topology: Topology) -> None:
     for node, link in zip(topology.nodes, w.access, strict=True):
         for k, name in enumerate(node_links(topology)):
             port = node_port_name(w, node.index, k)
-            peer = f"peer name {name} mtu {topology.mtu} netns {node.netns}"
+            own = f"address {_address()} mtu {topology.mtu}"
+            peer = f"peer name {name} {own} netns {node.netns}"
             add = f"link add {port} mtu {topology.mtu} type veth {peer}"
             batch(switch, [add, f"link set {port} up"])
             batch(node.netns, [f"link set {name} up"])
