@@ -336,7 +336,7 @@ def test_command(tmp_path):
         ("P5-sum", documents.run_to_completion()),
         ("P5-overload", documents.run_to_completion()),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_plot(name, document):
     result = Result(["bench"], None, 1.0, document)
