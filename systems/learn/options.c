@@ -250,8 +250,10 @@ int hk_learn_fault(const char *fault, uint16_t node, enum hk_learn_gossip_fault 
 			what = HK_LEARN_FAULT_NAN;
 			end += 4;
 		} else if (end != at && strncmp(end, ":outlier=", 9) == 0) {
-			what = HK_LEARN_FAULT_OUTLIER;
-			length = strtod(end + 9, &end);
+			char *number = end + 9;
+			length = strtod(number, &end);
+			if (end != number)
+				what = HK_LEARN_FAULT_OUTLIER;
 		}
 		if (what == HK_LEARN_FAULT_NONE || (*end && *end != ',') || !isfinite(length))
 			return hk_error_set(err, -EINVAL,

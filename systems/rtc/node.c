@@ -17,7 +17,7 @@
 
 void hk_rtc_defaults(struct hk_rtc_config *cfg)
 {
-	*cfg = (struct hk_rtc_config){.topology = HK_RTC_ALL};
+	*cfg = (struct hk_rtc_config){.topology = HK_RTC_ALL, .timeout_ms = HK_RTC_TIMEOUT_MS};
 }
 
 int hk_rtc_check_config(struct hk_rtc_config *c, struct hk_error *err)

@@ -113,10 +113,11 @@ def test_bad_input_leaves_nothing(
 def test_nodes_that_fail_are_told_and_leave_nothing(
     hikyaku: list[str], get_lab: Callable, tmp_path: Path, program: Callable
 ) -> None:
-    words = ["--fault", "1:outlier=far"]
     # refused before it looks for its data or for other nodes
-    node = [program("systems/learn/hk_learn"), "--shard", "/dev/null", *words]
-    assert "NODE:outlier=LENGTH" in execute(node, code=2).stderr
+    for fault in ("1:outlier=", "1:outlier=far"):
+        words = ["--fault", fault]
+        node = [program("systems/learn/hk_learn"), "--shard", "/dev/null", *words]
+        assert "NODE:outlier=LENGTH" in execute(node, code=2).stderr
     done = learn(hikyaku, get_lab(2).name, tmp_path / "out", *words, code=1)
     assert "NODE:nan or NODE:outlier=LENGTH" in done.stderr
     assert not list((tmp_path / "out").iterdir())
@@ -299,5 +300,6 @@ def test_shards_that_nodes_are_started_on_by_hand(hikyaku, nodes, tmp_path):
     running = [subprocess.Popen([*common, "--node", str(i)]) for i in range(3)]
     assert [each.wait(timeout=SECONDS) for each in running] == [0, 0, 0]
     for i in range(3):
-        lines = (place / f"log-{i}").read_text().splitlines()
-        assert json.loads(lines[-1])["stop"] == "converged"
+        lines = list(map(json.loads, (place / f"log-{i}").read_text().splitlines()))
+        assert lines[-1]["stop"] == "converged"
+        assert "absent" not in [line["event"] for line in lines]  # they wait for each other
