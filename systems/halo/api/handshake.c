@@ -167,10 +167,10 @@ static void choose(struct hk_halo *h, struct hk_halo_neighbour *nb, const struct
 {
 	uint32_t both = mine->transports & theirs->transports;
 
-	if (both & 1u << HK_TRANSPORT_SHARED &&
-	    !hk_halo_shared_matches(mine->address[HK_TRANSPORT_SHARED],
-				    theirs->address[HK_TRANSPORT_SHARED]))
-		both &= ~(1u << HK_TRANSPORT_SHARED);
+	for (unsigned id = 0; id < ADDRESSES; id++)
+		if (both & 1u << id && transports[id]->matches &&
+		    !transports[id]->matches(mine->address[id], theirs->address[id]))
+			both &= ~(1u << id);
 	if (nb->rank == h->rank) {
 		nb->id = nb->flat == 0 ? HK_TRANSPORT_SELF : HK_TRANSPORT_MPI;
 		snprintf(nb->why, sizeof(nb->why), "%s",
@@ -183,8 +183,9 @@ static void choose(struct hk_halo *h, struct hk_halo_neighbour *nb, const struct
 			snprintf(nb->why, sizeof(nb->why), "at the other end: %.*s", WHY - 1,
 				 theirs->why);
 	}
-	if (nb->id != HK_TRANSPORT_SHARED)
-		hk_halo_shared_retract(nb);
+	for (unsigned id = 0; id < ADDRESSES; id++)
+		if (id != nb->id && transports[id]->retract)
+			transports[id]->retract(nb);
 }
 
 static void open_transport(struct hk_halo *h, struct hk_halo_neighbour *nb,

@@ -105,7 +105,9 @@ struct hk_halo {
  * A transport carries the messages between two ranks. Both ends call its functions in this order:
  *
  * 1. `offer` writes this end's address. False: the transport cannot be used; nb->why has the
- * reason.
+ *    reason. Both ends then know both addresses. `matches`, which may be NULL, says whether these
+ *    reach each other, and is the same at both ends. If another transport is chosen, `retract`,
+ *    which may be NULL, frees what the offer has made.
  * 2. `open` reads the other end's address, allocates this end and writes what the other end needs
  *    to reach it. Returns 0, or a negative errno with the reason in nb->why.
  * 3. If `open` succeeded at both ends, `connect` reads what the other end wrote. Otherwise `close`
@@ -114,6 +116,8 @@ struct hk_halo {
 struct hk_transport {
 	const char *name;
 	bool (*offer)(struct hk_halo *h, struct hk_halo_neighbour *nb, char *address);
+	bool (*matches)(const char *one, const char *other);
+	void (*retract)(struct hk_halo_neighbour *nb);
 	int (*open)(struct hk_halo *h, struct hk_halo_neighbour *nb, const char *theirs,
 		    char *mine);
 	int (*connect)(struct hk_halo *h, struct hk_halo_neighbour *nb, const char *theirs);
@@ -161,12 +165,6 @@ int hk_halo_edges_check_overlap(const struct hk_halo *h);
 int hk_halo_handshake(struct hk_halo *h, const char *wanted, const int *theirs);
 /* Aborts the job. */
 void hk_halo_no_memory(const struct hk_halo *h);
-
-/* ---- transport_shared.c */
-/* Do two addresses name processes that can reach each other's memory? */
-bool hk_halo_shared_matches(const char *one, const char *other);
-/* Frees what its offer to @nb has made, if another transport was chosen. */
-void hk_halo_shared_retract(struct hk_halo_neighbour *nb);
 
 /* ---- transport_worker.c */
 /* Polls the worker; with @all everything that MPI polls. */

@@ -161,7 +161,8 @@ static bool offer(struct hk_halo *h, struct hk_halo_neighbour *nb, char *address
 	return true;
 }
 
-bool hk_halo_shared_matches(const char *one, const char *other)
+/* Do two addresses name processes that can reach each other's memory? */
+static bool matches(const char *one, const char *other)
 {
 	struct address a, b;
 
@@ -373,7 +374,7 @@ static void close_shared(struct hk_halo *h, struct hk_halo_neighbour *nb)
 	nb->state = NULL;
 }
 
-void hk_halo_shared_retract(struct hk_halo_neighbour *nb)
+static void retract(struct hk_halo_neighbour *nb)
 {
 	state_free(nb->shared);
 	nb->shared = NULL;
@@ -382,6 +383,8 @@ void hk_halo_shared_retract(struct hk_halo_neighbour *nb)
 const struct hk_transport hk_transport_shared = {
 	.name = "shared",
 	.offer = offer,
+	.matches = matches,
+	.retract = retract,
 	.open = open_shared,
 	.connect = connect_shared,
 	.put = put,
