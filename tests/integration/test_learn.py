@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pytest
 from execute import execute
 from hikyaku.learn import shard
 from hikyaku.learn.data import Scaling, split
+from hikyaku.learn.job import free_ports
 from hikyaku.learn.native import Model
 from hikyaku.process import wait_until
 
@@ -167,12 +167,7 @@ class Nodes:
             shard.write(
                 path, self.x[rows], self.y[rows], classes=0, node=i, nodes=nodes, total=1200
             )
-        sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(nodes)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        lines = [f"{i} 127.0.0.1:{s.getsockname()[1]}\n" for i, s in enumerate(sockets)]
-        for each in sockets:
-            each.close()
+        lines = [f"{i} 127.0.0.1:{port}\n" for i, port in enumerate(free_ports(nodes))]
         (directory / "peers").write_text("".join(lines))
 
     def start(self, node: int, *words: str) -> None:

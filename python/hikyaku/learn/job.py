@@ -33,7 +33,6 @@ from .native import Model
 
 BACKENDS = ("dpdk", "af_xdp", "raw", "udp", "tcp", "tcp:batch=1")
 _LAB_NODES = 512  # eight namespaces with 64 ranks each
-_TOGETHER_MS = 10_000  # limit for nodes of this machine to find each other
 TOPOLOGIES = ("all", "ring", "random", "exponential", "file")
 
 
@@ -267,9 +266,11 @@ def on_this_machine(
         end = time.monotonic() + limit
         with tempfile.TemporaryDirectory(prefix="hikyaku-learn-") as place, ExitStack() as stack:
             peers = Path(place) / "peers"
-            peers.write_text("".join(f"{i} 127.0.0.1:{p}\n" for i, p in enumerate(_ports(nodes))))
+            peers.write_text(
+                "".join(f"{i} 127.0.0.1:{p}\n" for i, p in enumerate(free_ports(nodes)))
+            )
             key = secrets.randbits(31) + 1
-            own = option_words(backend="udp", peers=peers, key=key, timeout_ms=_TOGETHER_MS)
+            own = option_words(backend="udp", peers=peers, key=key)
             said = stack.enter_context(tempfile.TemporaryFile("w+"))
             running = []
             for node in range(nodes):
@@ -293,7 +294,7 @@ def on_this_machine(
     return launch
 
 
-def _ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """UDP ports of this machine that are free."""
     with ExitStack() as stack:
         sockets = [
