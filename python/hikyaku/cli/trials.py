@@ -62,13 +62,9 @@ def trials(
 
     def measure(progress: run.Progress) -> dict:
         document = run.run(chosen, repeats, progress)
-        bad.extend(r["name"] for r in document["rows"] if "failed" in r or _differs(r))
+        bad.extend(r["name"] for r in document["rows"] if "failed" in r or run.differing(r))
         return document
 
     run_suite(measure, report.show, json_file)
     if bad:
         raise HikyakuError(f"other results than over TCP, or none: {', '.join(bad)}")
-
-
-def _differs(row: dict) -> bool:
-    return any(row.get("differences", {}).values())

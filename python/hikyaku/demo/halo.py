@@ -49,8 +49,7 @@ def run(points: int = POINTS, steps: int = STEPS) -> Heat:
         with Lab.up(nodes=NODES, name=own_name("demo", "halo")) as lab:
             done = lab.mpirun(NODES, argv, timeout=LIMIT_S)
         if done.returncode != 0:
-            said = (done.stderr or done.stdout).strip()[-1000:]
-            raise HikyakuError(f"heat ended with {done.returncode}: {said}")
+            raise HikyakuError(f"heat ended with {done.returncode}: {done.said(1000)}")
         boxes, by_mpi, by_halo = parse(done.stdout)
         fields = np.fromfile(file).reshape(MOMENTS, points, points)
     at = [steps * moment // (MOMENTS - 1) for moment in range(MOMENTS)]

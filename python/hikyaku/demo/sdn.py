@@ -67,8 +67,7 @@ class _Bcasts:
         process.wait_until(what, lambda: self._job.done() or condition(), LIMIT_S)
         if self._job.done():
             done = self._job.result()  # raises its error
-            said = (done.stderr or done.stdout).strip()[-1000:]
-            raise HikyakuError(f"the Bcasts have ended, with {done.returncode}: {said}")
+            raise HikyakuError(f"the Bcasts have ended, with {done.returncode}: {done.said(1000)}")
 
     def _has_group(self) -> bool:
         """Has the job the group of all ranks, to which its Bcasts go?"""

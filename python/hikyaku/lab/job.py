@@ -36,6 +36,10 @@ class RunResult:
     stderr: str
     seconds: float
 
+    def said(self, most: int) -> str:
+        """The end of its errors, or else of its output, at most @most characters."""
+        return (self.stderr or self.stdout).strip()[-most:]
+
 
 def check_wires(topology: Topology, job: Job, ranks: int, given: Mapping[str, str]) -> None:
     """Raises an error if a rank of @job would need too many wires. @given: its environment.

@@ -4,7 +4,7 @@
 from rich.console import Console
 
 from ..bench.common.tables import left_titled, number, repeats_text, warn_if_busy
-from .run import HIKYAKU, TAGGED, TCP
+from .run import HIKYAKU, TAGGED, TCP, differing
 
 
 def same(row: dict) -> str:
@@ -13,7 +13,7 @@ def same(row: dict) -> str:
         return "not installed"
     if "failed" in row:
         return "failed"
-    wrong = sum(map(len, row["differences"].values()))
+    wrong = differing(row)
     return f"{wrong} differ" if wrong else f"all {row['figures']} alike"
 
 

@@ -48,9 +48,8 @@ def _once(lab: Lab, program: Program, way: str) -> Ran:
 
 def _check(program: Program, way: str, done: RunResult) -> None:
     if done.returncode:
-        said = (done.stderr or done.stdout).strip()[-1500:]
         raise HikyakuError(
-            f"{program.name} over {way} ended with status {done.returncode}:\n{said}"
+            f"{program.name} over {way} ended with status {done.returncode}:\n{done.said(1500)}"
         )
 
 
@@ -102,6 +101,11 @@ def try_program(lab: Lab, program: Program, repeats: int, say: Callable[[str], N
             for way, each in found.items()
         },
     }
+
+
+def differing(row: dict) -> int:
+    """How many figures of @row are other than over TCP."""
+    return sum(map(len, row.get("differences", {}).values()))
 
 
 def run(programs: list[Program], repeats: int, progress: Progress) -> dict:

@@ -43,10 +43,7 @@ class Plan:
 def printed(result: RunResult, what: str) -> list[dict]:
     """The JSON lines that a program of bench/ printed. @what: the run's name, for its error."""
     if result.returncode != 0:
-        raise HikyakuError(
-            f"{what} failed (status {result.returncode}):\n"
-            f"{(result.stderr or result.stdout).strip()[-3000:]}"
-        )
+        raise HikyakuError(f"{what} failed (status {result.returncode}):\n{result.said(3000)}")
     return [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
 
 

@@ -2,9 +2,9 @@
 """A receiver under the load of bench/rtc_load.c, whose sender has a rate of its own.
 
 The interfaces of a veth hand each packet to the core of its receiver, as a NIC's interrupt would
-(receive packet steering, RPS). Without that the sender's core would do the kernel's
-work for the receiver, and the receiver could not be overloaded. AF_XDP frames are not steered: the
-kernel hands them over on the sender's core.
+(receive packet steering, RPS). Without that the sender's core would do the kernel's work for the
+receiver, and the receiver could not be overloaded. AF_XDP frames are not steered: the kernel hands
+them over on the sender's core.
 """
 
 from collections.abc import Iterator

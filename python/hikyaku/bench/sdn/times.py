@@ -33,6 +33,7 @@ from ...sdn.rules import FORWARD
 from ...sdn.tag import Function, pattern
 from ..common.goals import judged
 from ..common.sample import printed
+from .model import HASHINGS, PLACEMENTS
 from .network import network
 from .run import Experiment, Plan, Progress, Row, row
 
@@ -42,7 +43,6 @@ RATE_MBIT = 20
 SIZE = 256 << 10
 ROUNDS = 3
 LIMIT_S = 120.0
-PLACEMENTS, HASHINGS = 20, 20
 PRIORITY = 69  # the highest that sdn/priorities.py leaves to algorithms; none of ours has it
 COOKIE = 0x62656E6368  # "bench": not the controller's, which leaves rules of others alone
 
