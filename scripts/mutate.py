@@ -8,17 +8,19 @@ a statement removed. The unit tests of engine and wire and the simulator's run a
 the reason. The command fails for any other survivor.
 
 A change that leaves the compiled object as it was is not counted. Neither is one that does not
-compile, or a survivor of that list. A test that takes ten times as long as usual counts as failed.
+compile, or a survivor of that list. A test that needs ten times its usual time of the CPU counts as
+failed. Other work on the machine makes no difference to that.
 """
 
 import argparse
 import json
+import math
 import random
 import re
+import resource
 import shutil
 import subprocess
 import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,8 +28,9 @@ from pathlib import Path
 SOURCES = ("src/engine", "src/wire")
 SUITES = re.compile(r"(engine|wire|crc|bundle|msg|sim|fuzz_(wire|msg|engine))(_|$)")
 KNOWN = Path("tests/mutants.txt")
-SLOWER = 10  # times the usual duration, and
-LEAST_S = 2.0  # at least so long
+SLOWER = 10  # times the usual CPU time, and
+LEAST_S = 2  # at least so long
+WAITS_S = 600  # a test that waits for what never comes uses no CPU time
 
 # (name, what, replacement); the first that matches at a position counts
 SWAPS = [
@@ -155,10 +158,10 @@ class Place:
         tests = json.loads(run("meson", "introspect", "--tests", str(self.build)))
         self.tests = [t for t in tests if SUITES.match(t["name"])]
         for test in self.tests:
-            begin = time.monotonic()
-            if self.fails(test, 600):
+            begin = cpu_seconds()
+            if self.fails(test, WAITS_S):
                 sys.exit(f"mutate: {test['name']} fails without a change; fix: meson test")
-            test["seconds"] = time.monotonic() - begin
+            test["seconds"] = cpu_seconds() - begin
         self.tests.sort(key=lambda t: t["seconds"])
         self.without_change: dict[str, dict[Path, bytes]] = {}  # the objects of a file
 
@@ -167,10 +170,15 @@ class Place:
             ["ninja", "-C", str(self.build), *targets], capture_output=True, check=False
         )
 
-    def fails(self, test: dict, limit: float) -> bool:
+    def fails(self, test: dict, cpu_s: float) -> bool:
+        limit = ("prlimit", f"--cpu={math.ceil(cpu_s)}", "--")
         try:
             done = subprocess.run(
-                test["cmd"], capture_output=True, cwd=self.build, timeout=limit, check=False
+                [*limit, *test["cmd"]],
+                capture_output=True,
+                cwd=self.build,
+                timeout=WAITS_S,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             return True
@@ -208,6 +216,12 @@ class Place:
             return "survived"
         finally:
             path.write_text(source)
+
+
+def cpu_seconds() -> float:
+    """What the programs that were run have used so far."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def run(*argv: str) -> str:

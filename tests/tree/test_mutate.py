@@ -51,3 +51,10 @@ def test_only_functions_are_changed():
 def test_a_name_says_where():
     (first, *_) = mutate.mutants_of("x.c", "int f(int a)\n{\n\treturn a < 7;\n}")
     assert (first.name, first.key) == ("x.c:3:10:compare", "x.c | return a < 7; | return a <= 7;")
+
+
+def test_a_test_that_computes_for_too_long_has_failed(tmp_path):
+    place = mutate.Place.__new__(mutate.Place)
+    place.build = tmp_path
+    assert place.fails({"cmd": ["sh", "-c", "while :; do :; done"]}, 1)
+    assert not place.fails({"cmd": ["sleep", "0"]}, 1)
