@@ -219,7 +219,7 @@ class Place:
 
 
 def cpu_seconds() -> float:
-    """What the programs that were run have used so far."""
+    """The CPU time of the programs that were run so far."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

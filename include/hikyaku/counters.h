@@ -33,6 +33,7 @@
 	X(drop_ethertype, "Frames of other protocols, dropped")                                    \
 	X(drop_short, "Frames shorter than their headers say, dropped")                            \
 	X(drop_version, "Frames of another version of the wire format, dropped")                   \
+	X(drop_protection, "Frames without the protection that this job demands, dropped")         \
 	X(drop_type, "Frames of an unknown type, dropped")                                         \
 	X(drop_field, "Frames with a header field out of range, dropped")                          \
 	X(drop_crc, "Frames with a wrong or missing checksum, dropped")                            \
@@ -40,6 +41,7 @@
 	X(drop_endpoint, "Frames for another endpoint, dropped")                                   \
 	X(drop_epoch, "Frames of or to another incarnation, dropped")                              \
 	X(drop_window, "Packets with a number outside of the window, dropped")                     \
+	X(drop_replay, "Acknowledgements that are not newer than those before, dropped")           \
 	X(drop_peers, "Frames of new peers dropped because the peer table is full")                \
 	X(drop_fragment, "Fragments that contradict their message, dropped")                       \
 	X(resets, "Frames sent that tell a peer its epoch is wrong")                               \
@@ -54,6 +56,7 @@
 	X(reordered, "Messages that arrived before an earlier one and waited for it")              \
 	X(unknown_am, "Messages without a handler, dropped")                                       \
 	X(bad_bundles, "Bundles with a record that breaks a rule; the rest is dropped")            \
+	X(drop_seal, "Frames with a wrong tag, or of a sender without a key, dropped")             \
 	X(rx_too_long, "Frames in more than one buffer, dropped")                                  \
 	X(tx_dropped, "Frames that the port did not accept")                                       \
 	X(tx_bulk, "Packets sent by a queue for bulk")                                             \

@@ -22,6 +22,7 @@
 #pragma GCC visibility push(default)
 
 struct hk_mcast;
+struct hk_seal_group;
 
 /* Piece @piece of the transfer has arrived, maybe not for the first time. @bytes lies in a receive
  * buffer and is valid until the return. The handler checks @piece and @len. */
@@ -33,8 +34,12 @@ struct hk_mcast {
 	uint32_t number;   /* number of the transfer, not 0 */
 	uint32_t endpoint; /* endpoint of its sender */
 	uint32_t epoch;    /* epoch of its sender */
+	/* HK_KEY_LEN bytes that the members of the channel have told each other in messages. Needed
+	 * with a protection that has keys, and unused else. */
+	const uint8_t *key;
 	hk_mcast_fn fn;
-	struct hk_mcast *next; /* the worker's */
+	struct hk_mcast *next;       /* the worker's */
+	struct hk_seal_group *group; /* the worker's */
 };
 
 void hk_worker_mcast_open(struct hk_worker *w, struct hk_mcast *m);
@@ -46,6 +51,7 @@ void hk_worker_mcast_close(struct hk_worker *w, struct hk_mcast *m);
 struct hk_mcast_to {
 	uint64_t tag; /* tag of the group: the destination address */
 	uint32_t channel, number;
+	const uint8_t *key; /* as a listener's */
 };
 
 /* Sends @len bytes by the first port, as pieces @first, @first + 1 and so on. Each piece has @each

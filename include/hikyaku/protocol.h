@@ -28,6 +28,14 @@ enum hk_disconnect_reason {
 	HK_DISCONNECT_STUCK,     /* the peer answers, but one packet never arrives: check the MTU */
 };
 
+/* How frames are protected (docs/wire.md). */
+enum hk_protection {
+	HK_PROTECTION_OFF = 0,
+	HK_PROTECTION_CRC = 1,  /* a checksum, against damage by the hardware on the way */
+	HK_PROTECTION_AUTH = 2, /* authenticated: nobody without the key can make or change one */
+	HK_PROTECTION_SEAL = 3, /* encrypted as well */
+};
+
 /* Times are nanoseconds. */
 struct hk_engine_config {
 	uint32_t key;          /* job key: frames of other jobs are dropped */
@@ -40,7 +48,7 @@ struct hk_engine_config {
 	uint32_t window_bytes; /* bytes in flight to a peer; fits a core's cache */
 	uint16_t resend_cap;   /* resends and probes in one poll, at most */
 	uint16_t ack_every;    /* small packets between two acks; 4 KiB of payload count as one */
-	bool crc;              /* every frame carries a CRC32C; frames without one are dropped */
+	uint8_t protection;    /* enum hk_protection of every frame; others are dropped */
 	uint64_t ack_delay;    /* longest time for which an ack waits for a frame to ride on */
 	uint64_t min_rto;      /* lower bound of the retransmission timeout */
 	uint64_t max_rto;      /* upper bound of its back-off */

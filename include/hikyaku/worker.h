@@ -95,6 +95,12 @@ typedef void (*hk_lost_fn)(void *arg, hk_peer peer, enum hk_disconnect_reason wh
  * @port: index of its local port. @text names path and peer, and is valid until the return. */
 typedef void (*hk_path_fn)(void *arg, hk_peer peer, unsigned port, const char *text);
 
+/* A frame came from an endpoint that has not been added. The callback adds it if it knows its
+ * address, and returns whether it did. Without it, and in the progress thread, the frame is dropped
+ * and its sender sends it again. Only with a protection that has keys. */
+typedef bool (*hk_stranger_fn)(void *arg, uint32_t endpoint, uint32_t epoch);
+
+#define HK_KEY_LEN   32 /* bytes of a public key, and of a job's key */
 #define HK_PATHS_MAX HK_PATHS
 
 /* When a peer's compare-and-swap of our memory is deferred. An application may take locks by a
@@ -119,9 +125,14 @@ struct hk_worker_config {
 	unsigned frame_max;   /* bytes of the largest frame; every port must carry it */
 	hk_lost_fn lost;
 	hk_path_fn path_down;
-	void *lost_arg;    /* argument of both callbacks */
+	void *lost_arg;    /* argument of all callbacks */
 	size_t stripe_min; /* bytes; shorter puts and gets use the first path alone */
 	struct hk_defer_cas defer_cas;
+
+	/* Frames with HK_PROTECTION_AUTH or HK_PROTECTION_SEAL. The worker draws a pair of keys for
+	 * itself, and its peers' addresses bring theirs. */
+	const uint8_t *job_key;  /* HK_KEY_LEN bytes that all of a job have beside; NULL: none */
+	hk_stranger_fn stranger; /* or NULL */
 
 	/* Memory of a worker that hikyakud's poller shares; NULL: private memory. Both map it at
 	 * the same address. It is zeroed and has at least hk_worker_size() bytes. The pool is one
@@ -181,7 +192,8 @@ struct hk_peer_addr {
 	uint16_t bulk;      /* index of the local port for bulk, plus 1; 0: the same port, or all */
 	uint16_t frame_max; /* bytes of the largest frame of the peer's port */
 	const char *name;   /* for messages, such as "rank 3 on node1"; copied */
-	unsigned more;      /* further paths, at most HK_PATHS_MAX - 1; `bulk` is one of all */
+	uint8_t public_key[HK_KEY_LEN]; /* of frames with keys; others: any */
+	unsigned more; /* further paths, at most HK_PATHS_MAX - 1; `bulk` is one of all */
 	struct hk_path_addr path[HK_PATHS_MAX - 1];
 };
 

@@ -14,7 +14,7 @@ void hk_engine_config_default(struct hk_engine_config *cfg)
 		.window_bytes = 1 << 20,
 		.resend_cap = 32,
 		.ack_every = 32,
-		.crc = false,
+		.protection = HK_PROTECTION_OFF,
 		.ack_delay = 30 * HK_USEC,
 		.min_rto = 2 * HK_MSEC,
 		.max_rto = 200 * HK_MSEC,
@@ -37,7 +37,7 @@ static bool config_ok(const struct hk_engine_config *c)
 	       c->rx_budget >= HK_WIRE_MAX_FRAGS && c->window_bytes >= 1 && c->resend_cap >= 1 &&
 	       c->ack_every >= 1 && c->min_rto >= 1 && c->max_rto >= c->min_rto &&
 	       c->initial_rto >= 1 && c->peer_timeout >= 1 && c->target_delay >= 1 &&
-	       c->link_mbps <= HK_LINK_MBPS_MAX;
+	       c->link_mbps <= HK_LINK_MBPS_MAX && c->protection <= HK_PROTECTION_SEAL;
 }
 
 static uint64_t align64(uint64_t n)
@@ -95,7 +95,7 @@ struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engi
 	memset(e, 0, sizeof(*e));
 	layout(e, cfg);
 	e->cfg = *cfg;
-	e->version = HK_WIRE_VERSION_BYTE(cfg->crc ? HK_WIRE_CRC : HK_WIRE_BARE);
+	e->version = HK_WIRE_VERSION_BYTE(cfg->protection);
 	e->wait_head = e->wait_tail = HK_NIL;
 	e->last_peer = e->ack_head = e->ack_tail = e->lost_head = HK_NIL;
 	e->ended_head = e->ended_tail = e->rx_doomed = e->bye_next = HK_NIL;

@@ -219,10 +219,18 @@ static void input_bye(struct hk_engine *e, struct hk_peer_rec *r, const struct h
 		    r->tx_una == r->tx_next ? HK_DISCONNECT_NONE : HK_DISCONNECT_LEFT);
 }
 
+/* Do frames have keys? Then they come from peers that the caller has added, and nobody else. */
+static bool has_keys(const struct hk_engine *e)
+{
+	return e->cfg.protection >= HK_PROTECTION_AUTH;
+}
+
 /* Does the frame create its sender as a peer? A packet does, and so does a request for a grant,
  * which a peer may send before its first packet. */
-static bool introduces(const struct hk_frame *f)
+static bool introduces(const struct hk_engine *e, const struct hk_frame *f)
 {
+	if (has_keys(e))
+		return false;
 	return f->h.type == HK_WIRE_DATA || f->h.type == HK_WIRE_PUT ||
 	       (f->h.type == HK_WIRE_ACK && f->h.flags & HK_WIRE_F_GRANT && f->grant.wanted != 0);
 }
@@ -234,7 +242,7 @@ static bool introduces(const struct hk_frame *f)
 static bool other_incarnation(struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f,
 			      uint64_t now)
 {
-	if (hk_psn_before(f->h.src_epoch, r->epoch) || !introduces(f) ||
+	if (hk_psn_before(f->h.src_epoch, r->epoch) || !introduces(e, f) ||
 	    hk_disconnect_unread(e, r)) {
 		e->n.drop_epoch++;
 		return false;
@@ -250,12 +258,25 @@ static bool other_incarnation(struct hk_engine *e, struct hk_peer_rec *r, const 
 	return true;
 }
 
+/* Is the authenticated frame newer than all that came from @r? Somebody may have recorded the frame
+ * and sent it again, or another path was faster. Its packet is taken at most once, by its number.
+ * Everything else in it is out of date then, and only a fresh frame has an effect by it. */
+static bool is_fresh(const struct hk_engine *e, struct hk_peer_rec *r, const struct hk_frame *f)
+{
+	if (HK_LIKELY(!has_keys(e)))
+		return true;
+	if (f->counter <= r->rx_counter)
+		return false;
+	r->rx_counter = f->counter;
+	return true;
+}
+
 /* Has the next poll send a RESET to the sender of this frame. */
 static void refuse_epoch(struct hk_engine *e, const struct hk_frame *f)
 {
 	e->n.drop_epoch++;
-	if (f->h.type == HK_WIRE_RESET || f->h.type == HK_WIRE_BYE) /* these get no answer */
-		return;
+	if (f->h.type == HK_WIRE_RESET || f->h.type == HK_WIRE_BYE || has_keys(e))
+		return; /* these get no answer */
 	e->reset_wanted = true;
 	e->reset_dst = f->h.src;
 	e->reset_dst_epoch = f->h.src_epoch;
@@ -290,7 +311,7 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 		     uint64_t now, struct hk_rx *rx)
 {
 	const struct hk_wire_hdr *h = &rx->f.h;
-	enum hk_wire_status st = hk_wire_frame_parse(frame, len, e->cfg.crc, &rx->f);
+	enum hk_wire_status st = hk_wire_frame_parse(frame, len, e->cfg.protection, &rx->f);
 
 	rx->result = HK_RX_DROP;
 	rx->peer = HK_PEER_NONE;
@@ -332,7 +353,7 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 		rx->new_peer = true;
 	}
 	if (HK_UNLIKELY(!r)) {
-		if (!introduces(&rx->f)) {
+		if (!introduces(e, &rx->f)) {
 			e->n.drop_peers++;
 			return;
 		}
@@ -345,6 +366,12 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 	}
 	if (HK_UNLIKELY(!hk_peer_connected(r))) {
 		e->n.drop_peers++;
+		return;
+	}
+	bool fresh = is_fresh(e, r, &rx->f);
+
+	if (HK_UNLIKELY(!fresh && h->type != HK_WIRE_DATA && h->type != HK_WIRE_PUT)) {
+		e->n.drop_replay++;
 		return;
 	}
 	rx->peer = hk_index(e, r);
@@ -360,9 +387,11 @@ void hk_engine_input(struct hk_engine *e, const void *frame, size_t len, uint64_
 		input_bye(e, r, &rx->f, now);
 		return;
 	}
-	hk_loss_ack(e, r, &rx->f, now);
-	if (HK_UNLIKELY(h->flags & HK_WIRE_F_GRANT))
-		hk_grant_input(e, r, &rx->f.grant, h->tsval, now);
+	if (HK_LIKELY(fresh)) {
+		hk_loss_ack(e, r, &rx->f, now);
+		if (HK_UNLIKELY(h->flags & HK_WIRE_F_GRANT))
+			hk_grant_input(e, r, &rx->f.grant, h->tsval, now);
+	}
 	if (h->type == HK_WIRE_ACK) {
 		rx->result = HK_RX_CONTROL;
 		e->n.rx_acks++;

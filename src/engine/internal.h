@@ -145,6 +145,7 @@ struct hk_peer_rec {
 	uint8_t added : 1;     /* by the caller, in this incarnation or an earlier one */
 	uint8_t pausing : 1;   /* the window is below one packet, and the next may not go yet */
 	uint8_t slot;          /* of time, when its latest packet arrived; see engine/budget.c */
+	uint64_t rx_counter;   /* of the newest authenticated frame */
 	uint64_t ts_at;        /* arrival time of ts_recent, ns */
 	uint64_t ack_due;      /* when the acknowledgement is due, ns; while in the ack list */
 	uint32_t ack_prev, ack_next;

@@ -19,7 +19,7 @@
 
 /* The longest packet of the engine that is not bulk (HK_LONG_FRAME), with all headers, and one
  * byte: src/worker/tx.c checks that. */
-#define HK_PORT_SMALL_FRAME 1098u
+#define HK_PORT_SMALL_FRAME 1118u
 
 /* From now on the started @port tags small frames with @priority, 1 to 7. -ENOMEM: there is no
  * memory for the copies. */

@@ -90,6 +90,11 @@ static inline uint32_t load_le32(const uint8_t *p)
 	return load_le16(p) | (uint32_t)load_le16(p + 2) << 16;
 }
 
+static inline uint64_t load_le64(const uint8_t *p)
+{
+	return load_le32(p) | (uint64_t)load_le32(p + 4) << 32;
+}
+
 /* ---- writing ------------------------------------------------------------------------------- */
 
 void hk_wire_hdr_encode(void *dst, const struct hk_wire_hdr *h)
@@ -151,10 +156,26 @@ void hk_wire_eth_encode(void *dst, const uint8_t dst_mac[6], const uint8_t src_m
 	d[13] = HK_WIRE_ETHERTYPE & 0xff;
 }
 
+size_t hk_wire_len(const void *base)
+{
+	return load_le16((const uint8_t *)base + offsetof(struct hk_wire_hdr, len));
+}
+
+void hk_wire_seal_encode(void *base, enum hk_wire_protection p, uint8_t key_index, uint64_t counter,
+			 void *trailer)
+{
+	uint8_t *b = base;
+
+	b[offsetof(struct hk_wire_hdr, version)] = HK_WIRE_VERSION_BYTE(p);
+	b[offsetof(struct hk_wire_hdr, key_index)] = key_index;
+	swap64(&counter);
+	memcpy(trailer, &counter, sizeof(counter));
+}
+
 size_t hk_wire_frame_checksum(void *base)
 {
 	uint8_t *b = base;
-	size_t covered = HK_WIRE_HLEN + load_le16(b + offsetof(struct hk_wire_hdr, len));
+	size_t covered = HK_WIRE_HLEN + hk_wire_len(base);
 	uint8_t *crc_at = b + covered;
 
 	/* The checksum covers the protection, so that must be set first. */
@@ -170,13 +191,26 @@ size_t hk_wire_frame_checksum(void *base)
 /* Rules for every type. `&` instead of `&&` avoids branches. */
 static inline bool common_fields_ok(const struct hk_wire_hdr *h)
 {
-	return ((h->flags & ~HK_WIRE_F_ALL) == 0) & (h->key_index == 0) & (h->src_epoch != 0) &
-	       (h->dst_epoch != 0);
+	return ((h->flags & ~HK_WIRE_F_ALL) == 0) & (h->src_epoch != 0) & (h->dst_epoch != 0);
 }
 
-/* The version of a bare frame; a frame with a checksum has the lowest bit as well. */
-#define BARE HK_WIRE_VERSION_BYTE(HK_WIRE_BARE)
-_Static_assert(HK_WIRE_CRC == 1 && (BARE & 1) == 0, "one test for both");
+_Static_assert(HK_WIRE_BARE == 0 && HK_WIRE_CRC == 1 && HK_WIRE_AUTH == 2 && HK_WIRE_SEAL == 3,
+	       "bit 1 says whether there is a key");
+
+static inline bool has_key(unsigned protection)
+{
+	return protection & 2;
+}
+
+/* Is the protection of @h acceptable to a receiver that demands @need? Without a key the receiver
+ * also takes a frame with a checksum, or reports later that it is missing. */
+static inline bool protection_ok(const struct hk_wire_hdr *h, unsigned need)
+{
+	unsigned any = has_key(need) ? 0 : HK_WIRE_CRC, want = has_key(need) ? need : HK_WIRE_BARE;
+
+	return ((h->version & ~any) == HK_WIRE_VERSION_BYTE(want)) &
+	       (has_key(need) | (h->key_index == 0));
+}
 
 /* Flags of packets do not fit frames without one. */
 static inline bool no_packet_flags(const struct hk_wire_hdr *h, unsigned allowed)
@@ -205,11 +239,15 @@ static inline bool data_fields_ok(const struct hk_wire_hdr *h)
 }
 
 /* Returns which rule a frame breaks that is at least as long as the base header. */
-static enum hk_wire_status classify(const struct hk_wire_hdr *h, size_t available)
+static enum hk_wire_status classify(const struct hk_wire_hdr *h, unsigned need, size_t available)
 {
-	if ((h->version & ~(unsigned)HK_WIRE_CRC) != BARE)
+	unsigned protection = h->version & 0xf;
+
+	if (h->version >> 4 != HK_WIRE_VERSION || protection > HK_WIRE_SEAL)
 		return HK_WIRE_E_VERSION;
-	if (h->len + (hk_wire_has_crc(h) ? HK_WIRE_CRC_LEN : 0u) > available)
+	if (has_key(protection | need) && protection != need)
+		return HK_WIRE_E_PROTECTION;
+	if (h->len + hk_wire_trailer_len(protection) > available)
 		return HK_WIRE_E_SHORT;
 	if (h->type < HK_WIRE_DATA || h->type > HK_WIRE_MCAST)
 		return HK_WIRE_E_TYPE;
@@ -233,33 +271,76 @@ static bool crc_matches(const uint8_t *base, size_t len)
 	return hk_crc32c(base, covered) == load_le32(base + covered);
 }
 
-enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need_crc,
-					struct hk_frame *out)
+/* Returns whether @f is a frame of ours with a whole base header. */
+static inline enum hk_wire_status framing_check(const uint8_t *f, size_t len)
 {
-	const uint8_t *f = frame, *base = f + HK_ETH_HLEN, *ext = base + HK_WIRE_HLEN;
-
 	if (HK_UNLIKELY(len < HK_ETH_HLEN))
 		return HK_WIRE_E_SHORT;
 	if (HK_UNLIKELY(f[12] != HK_WIRE_ETHERTYPE >> 8 || f[13] != (HK_WIRE_ETHERTYPE & 0xff)))
 		return HK_WIRE_E_ETHERTYPE;
 	if (HK_UNLIKELY(len < HK_ETH_HLEN + HK_WIRE_HLEN))
 		return HK_WIRE_E_SHORT;
+	return HK_WIRE_OK;
+}
 
+enum hk_wire_status hk_wire_sealed_parse(void *frame, size_t len, enum hk_wire_protection need,
+					 struct hk_wire_sealed *out)
+{
+	uint8_t *base = (uint8_t *)frame + HK_ETH_HLEN;
+	enum hk_wire_status st = framing_check(frame, len);
+	struct hk_wire_hdr h;
+
+	if (HK_UNLIKELY(st != HK_WIRE_OK))
+		return st;
+	memcpy(&h, base, sizeof(h));
+	swap_hdr(&h);
+	size_t available = len - HK_ETH_HLEN - HK_WIRE_HLEN;
+
+	if (HK_UNLIKELY((h.version != HK_WIRE_VERSION_BYTE(need)) |
+			(h.len + (size_t)HK_WIRE_SEAL_LEN > available)))
+		return classify(&h, need, available);
+	if (HK_UNLIKELY((h.src_epoch == 0) | (h.dst_epoch == 0)))
+		return HK_WIRE_E_FIELD;
+	size_t covered = HK_WIRE_HLEN + (size_t)h.len;
+
+	*out = (struct hk_wire_sealed){
+		.job = h.job,
+		.src = h.src,
+		.dst = h.dst,
+		.src_epoch = h.src_epoch,
+		.dst_epoch = h.dst_epoch,
+		.key_index = h.key_index,
+		.counter = load_le64(base + covered),
+		.base = base,
+		.len = covered,
+		.tag = base + covered + offsetof(struct hk_wire_seal, tag),
+	};
+	return HK_WIRE_OK;
+}
+
+enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, enum hk_wire_protection need,
+					struct hk_frame *out)
+{
+	const uint8_t *f = frame, *base = f + HK_ETH_HLEN, *ext = base + HK_WIRE_HLEN;
+	enum hk_wire_status st = framing_check(f, len);
+
+	if (HK_UNLIKELY(st != HK_WIRE_OK))
+		return st;
 	size_t available = len - HK_ETH_HLEN - HK_WIRE_HLEN;
 	memcpy(&out->h, base, sizeof(out->h));
 	swap_hdr(&out->h);
 	const struct hk_wire_hdr *h = &out->h;
 	bool has_crc = hk_wire_has_crc(h);
+	size_t trailer = has_key(need) ? HK_WIRE_SEAL_LEN : has_crc ? HK_WIRE_CRC_LEN : 0u;
 
-	if (HK_UNLIKELY(((h->version & ~(unsigned)HK_WIRE_CRC) != BARE) |
-			(h->len + (has_crc ? HK_WIRE_CRC_LEN : 0u) > available) |
+	if (HK_UNLIKELY(!protection_ok(h, need) | (h->len + trailer > available) |
 			!common_fields_ok(h)))
-		return classify(h, available);
+		return classify(h, need, available);
 
 	size_t ext_len = 0;
 	if (HK_UNLIKELY(h->flags & HK_WIRE_F_GRANT)) {
 		if (HK_UNLIKELY(h->len < HK_WIRE_GRANT_LEN))
-			return classify(h, available);
+			return classify(h, need, available);
 		memcpy(&out->grant, ext, sizeof(out->grant));
 		swap_grant(&out->grant);
 		ext_len = HK_WIRE_GRANT_LEN;
@@ -295,10 +376,13 @@ enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need
 		return HK_WIRE_E_TYPE;
 	}
 
-	if (has_crc) {
+	out->counter = 0;
+	if (has_key(need)) {
+		out->counter = load_le64(ext + h->len);
+	} else if (has_crc) {
 		if (HK_UNLIKELY(!crc_matches(base, h->len)))
 			return HK_WIRE_E_CRC;
-	} else if (HK_UNLIKELY(need_crc)) {
+	} else if (HK_UNLIKELY(need == HK_WIRE_CRC)) {
 		return HK_WIRE_E_CRC;
 	}
 
@@ -323,9 +407,13 @@ bool hk_wire_frame_address(const void *frame, size_t len, uint32_t *job, uint32_
 const char *hk_wire_status_name(enum hk_wire_status s)
 {
 	static const char *const names[HK_WIRE_STATUS_MAX] = {
-		[HK_WIRE_OK] = "ok",         [HK_WIRE_E_ETHERTYPE] = "ethertype",
-		[HK_WIRE_E_SHORT] = "short", [HK_WIRE_E_VERSION] = "version",
-		[HK_WIRE_E_TYPE] = "type",   [HK_WIRE_E_FIELD] = "field",
+		[HK_WIRE_OK] = "ok",
+		[HK_WIRE_E_ETHERTYPE] = "ethertype",
+		[HK_WIRE_E_SHORT] = "short",
+		[HK_WIRE_E_VERSION] = "version",
+		[HK_WIRE_E_PROTECTION] = "protection",
+		[HK_WIRE_E_TYPE] = "type",
+		[HK_WIRE_E_FIELD] = "field",
 		[HK_WIRE_E_CRC] = "crc",
 	};
 	return (unsigned)s < HK_WIRE_STATUS_MAX ? names[s] : "unknown";

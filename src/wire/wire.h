@@ -41,12 +41,13 @@ enum hk_wire_type {
 	HK_WIRE_MCAST = 6, /* one piece of a multicast; unacknowledged, never resent */
 };
 
-/* How a frame is protected: the low four bits of `version`. */
+/* How a frame is protected: the low four bits of `version`. src/seal computes the trailers of the
+ * last two. */
 enum hk_wire_protection {
-	HK_WIRE_BARE = 0,   /* no trailer */
-	HK_WIRE_CRC = 1,    /* trailer of HK_WIRE_CRC_LEN bytes: CRC32C */
-	HK_WIRE_SIGNED = 2, /* reserved: authenticated; this build refuses such frames */
-	HK_WIRE_SEALED = 3, /* reserved: encrypted as well; refused, too */
+	HK_WIRE_BARE = 0, /* no trailer */
+	HK_WIRE_CRC = 1,  /* trailer of HK_WIRE_CRC_LEN bytes: CRC32C */
+	HK_WIRE_AUTH = 2, /* trailer of HK_WIRE_SEAL_LEN bytes: authenticated */
+	HK_WIRE_SEAL = 3, /* the same, and all behind the clear part is encrypted */
 };
 
 /* The byte `version` of a frame with protection @p. */
@@ -70,8 +71,8 @@ enum hk_wire_protection {
  *  +-------------------------------+-------------------------------+
  *  |         source epoch          |       destination epoch       |
  *  +-------+-------+---------------+-------------------------------+  the part from here on
- *  | type  | flags |    credit     |      packet number (psn)      |  would be encrypted in
- *  +-------+-------+---------------+-------------------------------+  a sealed frame
+ *  | type  | flags |    credit     |      packet number (psn)      |  is encrypted in a
+ *  +-------+-------+---------------+-------------------------------+  sealed frame
  *  |        cumulative ack         |        timestamp value        |
  *  +-------------------------------+-------+-------+-------+-------+
  *  |        timestamp echo         |  am   | frag  | frags | marks |
@@ -79,7 +80,7 @@ enum hk_wire_protection {
  */
 struct __attribute__((may_alias)) hk_wire_hdr { /* laid over bytes of frames */
 	uint8_t version;                        /* HK_WIRE_VERSION_BYTE() */
-	uint8_t key_index;  /* which key signed or sealed the frame; otherwise 0 */
+	uint8_t key_index;  /* AUTH, SEAL: low bits of the number of the key; others: 0 */
 	uint16_t len;       /* bytes of extensions and payload, explicit because Ethernet pads */
 	uint32_t job;       /* job key; receivers drop and count frames of others */
 	uint32_t src;       /* sender's endpoint */
@@ -111,7 +112,33 @@ typedef struct hk_wire_hdr hk_wire_hdr_in_frame __attribute__((aligned(1)));
 #define HK_WIRE_MAX_FRAGS 16  /* fragments of a message; Open MPI's limit for a descriptor */
 #define HK_WIRE_WINDOW    256 /* limit of packets in flight to a peer: bits of the bitmap */
 #define HK_WIRE_CRC_LEN   4
+#define HK_WIRE_CLEAR_LEN 24 /* bytes of the base header that are never encrypted */
 _Static_assert(sizeof(struct hk_wire_hdr) == HK_WIRE_HLEN, "base header is 48 bytes on the wire");
+
+/*
+ * AUTH, SEAL: trailer of 24 bytes. The counter never repeats under one key (src/seal/seal.h), and
+ * the tag is that of AES-128-GCM.
+ */
+struct hk_wire_seal {
+	uint64_t counter;
+	uint8_t tag[16];
+};
+
+#define HK_WIRE_SEAL_LEN 24
+_Static_assert(sizeof(struct hk_wire_seal) == HK_WIRE_SEAL_LEN, "trailer is 24 bytes");
+
+/* Bytes of the trailer of a frame with @protection, which is valid. */
+static inline size_t hk_wire_trailer_len(unsigned protection)
+{
+	return protection >= HK_WIRE_AUTH ? HK_WIRE_SEAL_LEN : protection * HK_WIRE_CRC_LEN;
+}
+
+/* Bytes that a sender keeps free behind the payload. Without a trailer it is as much as for a
+ * checksum, so that a job's frames carry the same with one. */
+static inline size_t hk_wire_trailer_room(unsigned protection)
+{
+	return protection >= HK_WIRE_AUTH ? HK_WIRE_SEAL_LEN : HK_WIRE_CRC_LEN;
+}
 
 /*
  * GRANT: extension of 8 bytes, in front of the others. Both numbers count the `len` of the first
@@ -183,12 +210,13 @@ _Static_assert(sizeof(struct hk_wire_sack) == HK_WIRE_SACK_LEN, "bitmap is 32 by
 
 enum hk_wire_status {
 	HK_WIRE_OK = 0,
-	HK_WIRE_E_ETHERTYPE, /* another protocol's frame */
-	HK_WIRE_E_SHORT,     /* shorter than its headers, or than `len` */
-	HK_WIRE_E_VERSION,   /* a version or protection that this build does not support */
-	HK_WIRE_E_TYPE,      /* unknown type */
-	HK_WIRE_E_FIELD,     /* field out of range (key, flags, frag, frags, epoch, len) */
-	HK_WIRE_E_CRC,       /* wrong checksum, or none although required */
+	HK_WIRE_E_ETHERTYPE,  /* another protocol's frame */
+	HK_WIRE_E_SHORT,      /* shorter than its headers, or than `len` */
+	HK_WIRE_E_VERSION,    /* a version that this build does not support */
+	HK_WIRE_E_PROTECTION, /* another protection than the receiver demands */
+	HK_WIRE_E_TYPE,       /* unknown type */
+	HK_WIRE_E_FIELD,      /* field out of range (key, flags, frag, frags, epoch, len) */
+	HK_WIRE_E_CRC,        /* wrong checksum, or none although required */
 	HK_WIRE_STATUS_MAX,
 };
 
@@ -199,15 +227,41 @@ struct hk_frame {
 	const uint8_t *payload; /* after the extensions; payload_len bytes */
 	uint16_t payload_len;
 	const uint8_t *src_mac;     /* source address, six bytes */
+	uint64_t counter;           /* AUTH, SEAL: of the trailer; others: 0 */
 	struct hk_wire_grant grant; /* flag GRANT only */
 	struct hk_wire_put put;     /* type PUT only */
 	struct hk_wire_sack sack;   /* type ACK only; 0 behind a shorter bitmap */
 };
 
-/* Checks and decodes one received Ethernet frame of @len bytes (without FCS). With @need_crc it
- * refuses frames without a checksum. The caller may read @out only after HK_WIRE_OK. */
-enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, bool need_crc,
+/* Checks and decodes one received Ethernet frame of @len bytes (without FCS). @need is the
+ * protection that the receiver demands. HK_WIRE_BARE also accepts frames with a checksum.
+ * HK_WIRE_AUTH and HK_WIRE_SEAL accept frames of the same protection, which hk_seal_open() has
+ * authenticated and decrypted. The caller may read @out only after HK_WIRE_OK. */
+enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, enum hk_wire_protection need,
 					struct hk_frame *out);
+
+/* The parts of a frame that is authenticated, or encrypted as well. */
+struct hk_wire_sealed {
+	uint32_t job, src, dst, src_epoch, dst_epoch; /* as in the base header */
+	uint8_t key_index;
+	uint64_t counter;
+	uint8_t *base; /* the base header in the caller's frame; extensions and payload follow */
+	size_t len;    /* bytes from there to the trailer */
+	uint8_t *tag;
+};
+
+/* Finds the parts of a received frame with the protection @need: HK_WIRE_AUTH or HK_WIRE_SEAL.
+ * Checks that its length fits, and that the epochs are not 0. */
+enum hk_wire_status hk_wire_sealed_parse(void *frame, size_t len, enum hk_wire_protection need,
+					 struct hk_wire_sealed *out);
+
+/* Sets protection and key index in the base header at @base, whose `len` is already written, and
+ * writes the counter of the trailer to @trailer. */
+void hk_wire_seal_encode(void *base, enum hk_wire_protection p, uint8_t key_index, uint64_t counter,
+			 void *trailer);
+
+/* Returns the bytes of extensions and payload that the base header at @base announces. */
+size_t hk_wire_len(const void *base);
 
 /* Reads the job key and the destination endpoint (of a multicast: the channel) of a frame, and
  * checks nothing else. For programs that forward frames, not for receivers. False if the frame is

@@ -12,6 +12,7 @@
  *   sending       txq.h, tx.h       tx.c            buffers, transmit queues, messages, resends
  *                 bundles.h         bundles.c       small messages that share a frame
  *                 buf.h                             notes in frame buffers and receive buffers
+ *   protection    protect.h         protect.c       checksums, tags and encryption of frames
  *   receiving     rx.h              rx.c            progress: frames, handlers, timers
  *                 reorder.h         reorder.c       messages that arrived before an earlier one
  *                 rx_backlog.h      rx_backlog.c    messages for a rank that is not polling
@@ -65,6 +66,8 @@ struct hk_bundle {
 
 struct hk_worker {
 	struct hk_engine *engine;
+	struct hk_seal *seal; /* keys of frames; NULL: they have none */
+	uint64_t stranger_at; /* ns: nobody is asked about an unknown endpoint before */
 	struct hk_worker_config cfg;
 	struct hk_biased_lock lock;
 	uint64_t ns_mult; /* ns = ticks of the time stamp counter * ns_mult >> 32 */
@@ -83,6 +86,7 @@ struct hk_worker {
 	unsigned idle_polls;  /* since a frame came */
 	unsigned gather;      /* above 0: frames wait for hk_txqs_flush() */
 	size_t frame_payload; /* bytes of a frame's payload, at most */
+	size_t trailer;       /* bytes kept free behind the payload */
 	struct hk_bufs bufs;
 	bool tx_waiting;         /* some txq has frames waiting */
 	bool has_paths;          /* some peer has several paths */
@@ -123,7 +127,7 @@ static inline bool hk_am_own(uint8_t am)
 /* Bytes of the largest frame that the worker sends. */
 static inline size_t hk_worker_frame_max(const struct hk_worker *w)
 {
-	return w->frame_payload + HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN;
+	return w->frame_payload + HK_WIRE_PUT_OVERHEAD + w->trailer;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */

@@ -8,4 +8,8 @@
 /* A frame of type MCAST has arrived. */
 void hk_mcast_receive(struct hk_worker *w, const struct hk_frame *frame);
 
+/* Checks and decrypts a frame with a key that may be a multicast. False: no listener has its key,
+ * or it is forged. */
+bool hk_mcast_open_frame(const struct hk_worker *w, const struct hk_wire_sealed *f);
+
 #endif

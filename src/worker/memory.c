@@ -8,6 +8,7 @@
  */
 #include "worker/memory.h"
 #include "worker/internal.h"
+#include "worker/protect.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +72,7 @@ size_t hk_worker_size(const struct hk_worker_config *cfg, unsigned txqs)
 	if (engine == 0)
 		return 0;
 	return aligned(sizeof(struct hk_worker)) + aligned(engine) +
-	       aligned(hk_rx_backlog_size(cfg)) +
+	       aligned(hk_rx_backlog_size(cfg)) + aligned(hk_protect_size(cfg)) +
 	       aligned(cfg->engine.max_peers * sizeof(struct hk_worker_peer)) +
 	       txqs * aligned(sizeof(struct hk_txq));
 }

@@ -38,6 +38,11 @@ int hk_worker_open_port_spec(const struct hk_worker_config *cfg, const char *spe
 	return rc;
 }
 
+const uint8_t *hk_worker_public_key(const struct hk_worker *w)
+{
+	return w->seal ? hk_seal_public_key(w->seal) : NULL;
+}
+
 int hk_worker_address(const struct hk_worker *w, unsigned port, struct hk_peer_addr *addr)
 {
 	uint8_t more[HK_PORT_ADDRESS];
@@ -52,5 +57,7 @@ int hk_worker_address(const struct hk_worker *w, unsigned port, struct hk_peer_a
 		.frame_max = w->txq[port]->port->info.frame_max,
 	};
 	memcpy(addr->mac, w->txq[port]->port->info.mac, sizeof(addr->mac));
+	if (w->seal)
+		memcpy(addr->public_key, hk_seal_public_key(w->seal), sizeof(addr->public_key));
 	return 0;
 }

@@ -6,6 +6,7 @@
 #ifndef HK_WORKER_PEER_H
 #define HK_WORKER_PEER_H
 
+#include "seal/seal.h"
 #include "worker/buf.h"
 
 /* Lists of the peers for which something waits, so that no walk goes over all peers for a few. A
@@ -75,7 +76,8 @@ struct hk_worker_peer {
 	struct hk_peer_atomic atomic;
 	struct hk_item_list pending_replies; /* pending_reply.c */
 	unsigned pending_replies_len;
-	uint16_t incarnation; /* how often the peer has restarted, as far as known */
+	struct hk_seal_peer seal; /* its keys, if frames have any */
+	uint16_t incarnation;     /* how often the peer has restarted, as far as known */
 	/* A progress proxy saw the connection end: what waits here is void and is not sent. */
 	bool ended_unseen;
 	/* enum hk_disconnect_reason: to be reported unless the engine reports another, because

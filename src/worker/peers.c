@@ -108,6 +108,9 @@ int hk_worker_peer_add(struct hk_worker *w, const struct hk_peer_addr *a, hk_pee
 		if (epoch != a->epoch)
 			hk_peer_restarted(w, *peer);
 		hk_peer_learn(w, *peer, a->mac, a->port);
+		if (w->seal)
+			hk_seal_peer_set(w->seal, &w->peer[*peer].seal, a->endpoint, a->epoch,
+					 a->public_key);
 		w->peer[*peer].tx.bulk_txq = a->bulk && !a->more ? a->bulk - 1 : a->port;
 		w->peers_added += !w->peer[*peer].name;
 		free(w->peer[*peer].name);

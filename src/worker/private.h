@@ -16,6 +16,13 @@
 /* The worker's engine: read only. */
 const struct hk_engine *hk_worker_engine(const struct hk_worker *w);
 
+/* The key that peers need of this worker, HK_KEY_LEN bytes; NULL: its frames have no keys. */
+const uint8_t *hk_worker_public_key(const struct hk_worker *w);
+
+/* A protection by its name: off, crc, auth or seal. -EINVAL: there is no such name. */
+int hk_protection_by_name(const char *name, uint8_t *protection);
+const char *hk_protection_name(uint8_t protection);
+
 /* Has some peer been silent for @ns, although packets to it are not acknowledged? */
 bool hk_worker_peer_silent(struct hk_worker *w, uint64_t ns);
 

@@ -129,13 +129,10 @@ static bool put_frame(struct hk_worker *w, struct hk_op *op, uint64_t now)
 		else
 			memcpy(frame + bytes, from, len);
 		bytes += len;
-		if (HK_UNLIKELY(w->cfg.engine.crc))
-			bytes += hk_wire_frame_checksum(frame + HK_ETH_HLEN);
 		b->pkt_len = (uint32_t)bytes;
 	}
 	b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 	b->data_len = (uint16_t)bytes;
-	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
 	if (op->queued && pkt.len >= HK_LONG_FRAME)
 		w->peer[op->peer].tx.queue.bulk -= pkt.len;
 	op->sent += len;
@@ -143,7 +140,7 @@ static bool put_frame(struct hk_worker *w, struct hk_op *op, uint64_t now)
 	op->in_flight++;
 	op->zero_copy += pkt.borrowed;
 	w->n.put_bytes += len;
-	hk_txq_send(w, route.txq, b);
+	hk_tx_frame(w, route.txq, op->peer, b);
 	return true;
 }
 

@@ -22,6 +22,7 @@
 #include "worker/mcast_internal.h"
 #include "worker/peers.h"
 #include "worker/pending_reply.h"
+#include "worker/protect.h"
 #include "worker/reorder.h"
 #include "worker/rma_internal.h"
 #include "worker/tx.h"
@@ -113,7 +114,7 @@ static void place_put(struct hk_worker *w, hk_peer p, struct rte_mbuf *m)
 {
 	struct hk_frame frame;
 
-	if (hk_wire_frame_parse(rte_pktmbuf_mtod(m, void *), m->data_len, w->cfg.engine.crc,
+	if (hk_wire_frame_parse(rte_pktmbuf_mtod(m, void *), m->data_len, w->cfg.engine.protection,
 				&frame) == HK_WIRE_OK &&
 	    frame.h.type == HK_WIRE_PUT) /* as when it was stored */
 		hk_put_receive(w, p, &frame);
@@ -235,6 +236,10 @@ static void frame_in(struct hk_worker *w, uint16_t txq, struct rte_mbuf *m, uint
 {
 	struct hk_rx rx;
 
+	if (HK_UNLIKELY(w->seal != NULL) && !hk_protect_in(w, m, now, by_proxy)) {
+		rte_pktmbuf_free_seg(m);
+		return;
+	}
 	hk_engine_input(w->engine, rte_pktmbuf_mtod(m, void *), m->data_len, (uintptr_t)m, now,
 			&rx);
 	if (HK_UNLIKELY(rx.new_peer)) {

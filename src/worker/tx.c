@@ -22,6 +22,7 @@
 #include "worker/lend.h"
 #include "worker/paths.h"
 #include "worker/peers.h"
+#include "worker/protect.h"
 #include "worker/rma_internal.h"
 #include "worker/rx.h"
 #include "worker/wakeup.h"
@@ -34,7 +35,7 @@
 _Static_assert(offsetof(struct rte_mbuf, buf_addr) == 0, "hk_buf_data() reads it there");
 _Static_assert(HK_FRAGS_MAX == HK_WIRE_MAX_FRAGS, "buffers of a message");
 _Static_assert(HK_PORT_SMALL_FRAME ==
-		       HK_WIRE_DATA_OVERHEAD + HK_WIRE_GRANT_LEN + HK_LONG_FRAME + HK_WIRE_CRC_LEN,
+		       HK_WIRE_DATA_OVERHEAD + HK_WIRE_GRANT_LEN + HK_LONG_FRAME + HK_WIRE_SEAL_LEN,
 	       "what is not bulk to the engine is small to the port");
 
 /* hk_worker_tx_low() is true below this share of the buffers. */
@@ -179,9 +180,35 @@ static inline void txq_send(struct hk_worker *w, struct hk_txq *q, struct rte_mb
 		w->tx_waiting = true;
 }
 
-void hk_txq_send(struct hk_worker *w, uint16_t txq, struct rte_mbuf *m)
+/* Sends a frame that its peer acknowledges. The buffer itself stays ours beside the driver. */
+static inline void send_protected(struct hk_worker *w, struct hk_txq *q, hk_peer p, hk_buf *b)
+{
+	hk_buf *out = HK_LIKELY(w->cfg.engine.protection == HK_PROTECTION_OFF)
+			      ? b
+			      : hk_protect_out(w, p, b);
+
+	if (HK_LIKELY(out == b))
+		rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
+	if (HK_LIKELY(out != NULL))
+		txq_send(w, q, out);
+}
+
+void hk_tx_bare(struct hk_worker *w, uint16_t txq, struct rte_mbuf *m)
 {
 	txq_send(w, w->txq[txq], m);
+}
+
+void hk_tx_frame(struct hk_worker *w, uint16_t txq, hk_peer p, hk_buf *b)
+{
+	send_protected(w, w->txq[txq], p, b);
+}
+
+void hk_tx_once(struct hk_worker *w, uint16_t txq, hk_peer p, struct rte_mbuf *m)
+{
+	if (HK_UNLIKELY(w->cfg.engine.protection != HK_PROTECTION_OFF))
+		m = hk_protect_out_once(w, p, m);
+	if (HK_LIKELY(m != NULL))
+		txq_send(w, w->txq[txq], m);
 }
 
 bool hk_txq_stuck(const struct hk_worker *w, uint16_t txq)
@@ -222,15 +249,12 @@ static inline bool send_now(struct hk_worker *w, hk_peer p, hk_buf *b, uint64_t 
 		w->n.tx_bulk += route.path;
 	}
 	hk_tx_eth(frame, route.eth, note->function);
-	if (HK_UNLIKELY(w->cfg.engine.crc))
-		len += hk_wire_frame_checksum(frame + HK_ETH_HLEN);
 	if (HK_LIKELY(b->nb_segs == 1)) {
 		b->data_off = HK_BUF_PAYLOAD_AT - HK_WIRE_DATA_OVERHEAD;
 		b->data_len = (uint16_t)len;
 	}
 	b->pkt_len = (uint32_t)len;
-	rte_mbuf_refcnt_set(b, 2); /* the driver's and ours */
-	txq_send(w, q, b);
+	send_protected(w, q, p, b);
 	return true;
 }
 
@@ -584,13 +608,11 @@ static void resend(struct hk_worker *w, const struct hk_out *o)
 	}
 	if (HK_UNLIKELY(b->nb_segs > 1 && !w->txq[txq]->zero_copy))
 		hk_buf_detach(b); /* the peer has moved to a port that does not copy at transmit */
-	if (HK_LIKELY(rte_mbuf_refcnt_read(b) == 1)) {
-		for (hk_buf *s = b; s; s = s->next)
-			rte_mbuf_refcnt_set(s, 2); /* the driver's and ours */
-	} else if (b->nb_segs > 1 && txq == was) {
-		/* zero-copy: the port copies at once, so the frame still waits in our queue */
-		return;
-	} else {
+	bool copied = rte_mbuf_refcnt_read(b) > 1; /* the driver or our queue still has it */
+
+	if (HK_UNLIKELY(copied)) {
+		if (b->nb_segs > 1 && txq == was)
+			return; /* zero-copy: the port copies at once, so it waits in our queue */
 		b = copy_of(w, b);
 		if (!b) /* the same as one more loss */
 			return;
@@ -600,9 +622,13 @@ static void resend(struct hk_worker *w, const struct hk_out *o)
 	if (HK_UNLIKELY(eth != NULL))
 		hk_tx_eth(hdr - HK_ETH_HLEN, eth, note->function);
 	memcpy(hdr, o->bytes, HK_WIRE_HLEN);
-	if (w->cfg.engine.crc)
-		hk_wire_frame_checksum(hdr);
-	hk_txq_send(w, txq, b);
+	if (HK_UNLIKELY(copied)) {
+		hk_tx_once(w, txq, o->peer, b);
+		return;
+	}
+	if (b->nb_segs > 1)
+		rte_mbuf_refcnt_set(b->next, 2); /* as that of the frame buffer */
+	send_protected(w, w->txq[txq], o->peer, b);
 }
 
 static void control(struct hk_worker *w, const struct hk_out *o, const uint8_t *eth, uint16_t txq)
@@ -617,11 +643,9 @@ static void control(struct hk_worker *w, const struct hk_out *o, const uint8_t *
 
 	memcpy(frame, eth, HK_ETH_HLEN);
 	memcpy(frame + HK_ETH_HLEN, o->bytes, o->len);
-	if (w->cfg.engine.crc)
-		len += hk_wire_frame_checksum(frame + HK_ETH_HLEN);
 	m->data_len = (uint16_t)len;
 	m->pkt_len = (uint32_t)len;
-	hk_txq_send(w, txq, m);
+	hk_tx_once(w, txq, o->peer, m);
 }
 
 static void answer_peer(struct hk_worker *w, const struct hk_out *o)

@@ -25,8 +25,16 @@ hk_buf *hk_buf_take(struct hk_worker *w);
 hk_buf *hk_buf_take_reserved(struct hk_worker *w);
 void hk_buf_release(struct hk_worker *w, hk_buf *b);
 
-/* Queues @m, whose reference passes, and transmits unless frames are being gathered. */
-void hk_txq_send(struct hk_worker *w, uint16_t txq, struct rte_mbuf *m);
+/* Protects the frame in @b, whose data begins with its Ethernet header and has no trailer yet.
+ * Queues it, and transmits unless frames are being gathered. @b stays the worker's until it is
+ * acknowledged. */
+void hk_tx_frame(struct hk_worker *w, uint16_t txq, hk_peer p, hk_buf *b);
+
+/* Sends the frame in @m as it is; @m passes to the call. */
+void hk_tx_bare(struct hk_worker *w, uint16_t txq, struct rte_mbuf *m);
+
+/* The same as hk_tx_frame() for a frame that nobody acknowledges; @m passes to the call. */
+void hk_tx_once(struct hk_worker *w, uint16_t txq, hk_peer p, struct rte_mbuf *m);
 void hk_txqs_flush(struct hk_worker *w);
 
 /* Does the port take nothing? */

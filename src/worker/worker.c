@@ -7,6 +7,7 @@
 #include "worker/paths.h"
 #include "worker/peers.h"
 #include "worker/pending_reply.h"
+#include "worker/protect.h"
 #include "worker/rma_internal.h"
 #include "worker/rx.h"
 #include "worker/tx.h"
@@ -37,11 +38,12 @@ static int set_frame(struct hk_worker *w, unsigned frame, struct hk_error *err)
 {
 	char name[RTE_MEMPOOL_NAMESIZE];
 
-	if (frame < HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN + 256)
+	w->trailer = hk_wire_trailer_room(w->cfg.engine.protection);
+	if (frame < HK_WIRE_PUT_OVERHEAD + w->trailer + 256)
 		return hk_error_set(err, -EMSGSIZE,
 				    "frames of %u bytes are too small to use; fix: raise the MTU",
 				    frame);
-	w->frame_payload = frame - HK_WIRE_PUT_OVERHEAD - HK_WIRE_CRC_LEN;
+	w->frame_payload = frame - HK_WIRE_PUT_OVERHEAD - w->trailer;
 	w->bufs.pool = w->cfg.tx_pool;
 	if (w->bufs.pool)
 		return 0;
@@ -92,6 +94,8 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 	w->ns_mult = (uint64_t)(((unsigned __int128)HK_SEC << 32) / hk_eal_tsc_hz());
 	int rc = set_frame(w, c.frame_max, err);
 
+	if (rc == 0)
+		rc = hk_protect_open(w, err);
 	if (rc == 0 && hk_rx_backlog_open(w) != 0)
 		rc = hk_error_set(err, -ENOMEM,
 				  "no memory for the rx backlog (%zu bytes); fix: lower "
@@ -138,7 +142,12 @@ static struct hk_txq *add_txq(struct hk_worker *w, const struct hk_port *port, s
 	l->system_calls = port->info.system_calls;
 	w->cheap_ports += !l->system_calls;
 	l->burst = port->info.point_to_point ? HK_TX_BURST_LOW_LATENCY : HK_TX_BURST;
-	l->zero_copy = !w->cfg.engine.crc && port->info.copies_at_tx && port->info.tx_multi_seg;
+	/* a checksum or a tag stands behind the payload, in the same piece; what is encrypted is
+	 * read before the port has it */
+	if (w->cfg.engine.protection == HK_PROTECTION_OFF)
+		l->zero_copy = port->info.copies_at_tx && port->info.tx_multi_seg;
+	else
+		l->zero_copy = w->cfg.engine.protection == HK_PROTECTION_SEAL;
 	*rc = (int)w->txqs;
 	w->txq[w->txqs++] = l;
 	w->polls_per_call = w->txqs == 1 && port->info.point_to_point ? HK_POLLS_LOW_LATENCY : 1;
@@ -265,6 +274,7 @@ unsigned hk_worker_close(struct hk_worker *w, unsigned linger_ms)
 		rte_pktmbuf_free_seg(w->bufs.spare[--w->bufs.spares]);
 	if (!w->cfg.tx_pool)
 		hk_pool_free(w->bufs.pool);
+	hk_protect_close(w);
 	hk_mem_free(w, w->rx_backlog.bytes);
 	hk_mem_free(w, w->peer);
 	hk_mem_free(w, w->engine);

@@ -247,9 +247,9 @@ static void patched_frame(struct world *w)
 		body[grant] &= 0xfe;
 
 	/* of exactly its size, so that a sanitizer sees each read beyond it */
-	uint8_t *frame = malloc(FRAME_BYTES(h.len) - (w->cfg.crc ? 0 : HK_WIRE_CRC_LEN));
+	uint8_t *frame = malloc(FRAME_BYTES(h.len) - (w->cfg.protection ? 0 : HK_WIRE_CRC_LEN));
 	CHECK(frame != NULL);
-	input(w, frame, frame_encode(frame, &h, body, w->cfg.crc));
+	input(w, frame, frame_encode(frame, &h, body, w->cfg.protection));
 	free(frame);
 }
 
@@ -374,7 +374,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	w.cfg.window = (uint16_t)(8 << (shape >> 4 & 3) * 5 / 3);
 	w.cfg.rx_budget = 64;
 	w.cfg.link_mbps = shape & 8 ? 10000 : 0;
-	w.cfg.crc = shape & 0x40;
+	w.cfg.protection = shape & 0x40 ? HK_PROTECTION_CRC : 0;
 	w.cfg.keepalive = shape & 0x80 ? HK_SEC : 0;
 	w.cfg.peer_timeout = 2 * HK_SEC;
 	w.now = HK_SEC;

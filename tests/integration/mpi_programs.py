@@ -30,3 +30,8 @@ def assert_passed(result: RunResult, command: str) -> None:
 def preloaded(argv: list[str], **variables: str) -> list[str]:
     settings = promoter_settings() | {"HK_HALO_REPORT": "1"} | variables
     return ["env", *(f"{name}={value}" for name, value in settings.items()), *argv]
+
+
+def counters(stderr: str, name: str) -> list[int]:
+    """Of each rank that prints it (btl_hikyaku_verbose 5)."""
+    return [int(n) for n in re.findall(rf"hikyaku: {name} (\d+)", stderr)]

@@ -47,13 +47,21 @@ def bcast(network, program) -> Run:
     lab, _ = network
 
     def go(
-        mode: str, rounds: int, *, faults: str = "", tag: bool = True, seed: int = 1, **mca: int
+        mode: str,
+        rounds: int,
+        *,
+        faults: str = "",
+        tag: bool = True,
+        seed: int = 1,
+        protection: str = "off",
+        **mca: int,
     ) -> dict[str, int]:
         argv = [program("tests/mpi/mpi_bcast"), "--mode", mode, "--rounds", str(rounds)]
         argv += ["--seed", str(seed), "--timeout", "80"]
         if faults:
             argv = with_faults(faults, seed, argv)
         given = {f"coll_hikyaku_{name}": str(value) for name, value in mca.items()}
+        given["btl_hikyaku_protection"] = protection
         return counted(lab.mpirun(4, argv, tag=tag, mca=given, timeout=LIMIT_S))
 
     return go
@@ -65,6 +73,13 @@ def test_each_piece_is_sent_once(bcast: Run) -> None:
     assert counts["pieces"] == 4 * -(-(1 << 20) // PIECE)
     assert_multicast(counts, 3)
     assert not any(counts[why] for why in NOT_DONE)
+
+
+@pytest.mark.parametrize("protection", ["auth", "seal"])
+def test_pieces_have_keys(bcast: Run, protection: str) -> None:
+    counts = bcast("megabyte", 4, protection=protection)
+    assert counts["bcasts"] == 4 * 4
+    assert_multicast(counts, 3)
 
 
 @pytest.mark.parametrize("seed", [1, 2])

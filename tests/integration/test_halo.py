@@ -52,7 +52,7 @@ def test_ends_that_want_other_transports_take_mpi(get_lab, program):
 
 @pytest.mark.parametrize("faults", [LOSS, FAULTS])
 def test_random_graphs_under_faults(run, faults):
-    crc = {"btl_hikyaku_crc": "1"}
+    crc = {"btl_hikyaku_protection": "crc"}
     result = run(("memif", 2, 1), "halo_random --seed 2 --mode worker", faults=faults, mca=crc)
     assert_passed(result, "halo_random")
 

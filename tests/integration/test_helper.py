@@ -36,7 +36,7 @@ def test_ranks_of_a_node_share_an_interface(run, command):
 
 def test_ranks_that_share_an_interface_with_faults(run):
     command = "p2p_random --rounds 10"
-    mca = ONE_PORT | {"btl_hikyaku_crc": "1"}
+    mca = ONE_PORT | {"btl_hikyaku_protection": "crc"}
     assert_passed(run(WHERE, command, faults=FAULTS, mca=mca), command)
 
 

@@ -180,6 +180,7 @@ PARAMETERS = [
     ("port udp:addr=fd00::9", "machine has the address fd00::9", "fix: use one of: "),
     ("window 7", "window 7", "fix: window must be a power of two"),
     ("mode hybrd", 'no mode "hybrd"', "fix: inline, hybrid"),
+    ("protection sael", 'no protection "sael"', "fix: off, crc, auth or seal"),
     ("pool pop:hug:size=4M", "is not a pop", "fix: use pop:huge"),
 ]
 

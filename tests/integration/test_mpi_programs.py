@@ -99,14 +99,14 @@ def test_results_equal_those_over_tcp(run, lab):
 @pytest.mark.parametrize("lab", LABS[:3], ids=lab_id)
 def test_results_equal_those_over_tcp_under_faults(run, lab):
     over_tcp = digest_of(run(lab, "digest --rounds 8", tcp=True))
-    crc = {"btl_hikyaku_crc": "1"}
+    crc = {"btl_hikyaku_protection": "crc"}
     assert digest_of(run(lab, "digest --rounds 8", faults=FAULTS, mca=crc)) == over_tcp
 
 
 def test_ranks_of_one_interface_without_capabilities(run):
     """A UDP socket needs none, and each rank has one of its own."""
     bare = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"]
-    mca = {"btl_hikyaku_crc": "1"}
+    mca = {"btl_hikyaku_protection": "crc"}
     command = "p2p_random --rounds 10"
     assert_passed(run(LABS[-1], command, faults=FAULTS, mca=mca, before=bare), command)
 
@@ -119,7 +119,7 @@ GRANTS = {"btl_hikyaku_link_mbps": "1000"}
 def test_results_equal_those_over_tcp_with_grants(run, faults):
     lab = ("veth", 4, 1)
     over_tcp = digest_of(run(lab, "digest --rounds 8", tcp=True))
-    mca = GRANTS | {"btl_hikyaku_crc": "1"}
+    mca = GRANTS | {"btl_hikyaku_protection": "crc"}
     assert digest_of(run(lab, "digest --rounds 8", faults=faults, mca=mca)) == over_tcp
 
 
@@ -148,7 +148,7 @@ def test_a_rank_that_waits_for_a_lock_gets_it(run, lab, mode):
 @pytest.mark.parametrize("command", FAULTY_PROGRAMS)
 @pytest.mark.parametrize("lab", LABS[:1], ids=lab_id)
 def test_program_under_faults(run, lab, command):
-    assert_passed(run(lab, command, faults=FAULTS, mca={"btl_hikyaku_crc": "1"}), command)
+    assert_passed(run(lab, command, faults=FAULTS, mca={"btl_hikyaku_protection": "crc"}), command)
 
 
 @pytest.mark.slow
@@ -156,7 +156,7 @@ def test_program_under_faults(run, lab, command):
 @pytest.mark.parametrize("lab", LABS[1:3], ids=lab_id)
 def test_program_under_heavy_faults(run, lab, command):
     heavy = "drop=0.05,dup=0.05,reorder=0.05,corrupt=0.05"
-    assert_passed(run(lab, command, faults=heavy, mca={"btl_hikyaku_crc": "1"}), command)
+    assert_passed(run(lab, command, faults=heavy, mca={"btl_hikyaku_protection": "crc"}), command)
 
 
 @pytest.mark.parametrize("seed", [2, 3])
@@ -225,7 +225,7 @@ def test_one_sided_with_hikyakud(run, mode):
 def test_one_sided_on_loaded_cores(run, burners, mode):
     """Under faults, so that also the poller resends."""
     command = "rma_random --rounds 3"
-    crc = {"btl_hikyaku_crc": "1"}
+    crc = {"btl_hikyaku_protection": "crc"}
     burners(2)
     result = run(("memif", 2, 1), command, mode=mode, faults=FAULTS, mca=crc)
     assert_passed(result, command)
@@ -307,7 +307,7 @@ def test_long_messages_go_from_rank_to_rank_in_split(get_lab, program):
 def test_hand_over_under_faults(run, mode):
     """Rank and poller use one generator of faults for each queue, which lies in shared memory."""
     command = "hand_over --rounds 20"
-    mca = COUNTS | {"btl_hikyaku_crc": "1"}
+    mca = COUNTS | {"btl_hikyaku_protection": "crc"}
     heavy = "drop=0.05,dup=0.05,reorder=0.05,corrupt=0.01,delay=0.01"
     result = run(HYBRID_LABS[0], command, mode=mode, faults=heavy, mca=mca)
     assert_passed(result, command)

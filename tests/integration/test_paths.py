@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from mpi_programs import assert_passed, preloaded
+from mpi_programs import assert_passed, counters, preloaded
 
 pytestmark = pytest.mark.alone
 
@@ -17,11 +17,6 @@ def rewrite(sed: str, argv: list[str]) -> list[str]:
     """Wraps the program: the list of ports that the lab gave is edited in each rank."""
     script = f'export {VARIABLE}="$(echo "${VARIABLE}" | sed "{sed}")"; exec "$@"'
     return ["sh", "-c", script, "sh", *argv]
-
-
-def counters(stderr: str, name: str) -> list[int]:
-    """Of each rank that prints it (btl_hikyaku_verbose 5)."""
-    return [int(n) for n in re.findall(rf"hikyaku: {name} (\d+)", stderr)]
 
 
 @pytest.fixture
@@ -95,7 +90,8 @@ def test_short_puts_go_by_the_first_port(get_lab, program):
 def test_loss_on_one_path(edited, path):
     faults = "faults=drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01,seed=7"
     sed = f"s/+/;{faults}+/" if path == 0 else f"s/$/;{faults}/"
-    result = edited(sed, "halo_random --seed 2 --mode worker", mca={"btl_hikyaku_crc": "1"})
+    crc = {"btl_hikyaku_protection": "crc"}
+    result = edited(sed, "halo_random --seed 2 --mode worker", mca=crc)
     assert_passed(result, "halo_random")
     assert sum(counters(result.stderr, f"path{path}_lost")) > 0
 

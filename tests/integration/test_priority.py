@@ -7,7 +7,7 @@ from .tagging import Frame, captured
 
 pytestmark = pytest.mark.alone
 
-SMALL = 1098  # HK_PORT_SMALL_FRAME
+SMALL = 1118  # HK_PORT_SMALL_FRAME
 ETHERTYPE = b"\x88\xb5"
 
 

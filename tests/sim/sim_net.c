@@ -149,7 +149,8 @@ uint64_t sim_transmit(struct sim *s, unsigned from, const uint8_t *base, size_t 
 
 	memcpy(frame->bytes + HK_ETH_HLEN, base, len);
 	hk_wire_eth_encode(frame->bytes, mac, mac);
-	enum hk_wire_status st = hk_wire_frame_parse(frame->bytes, frame->len, s->c.engine.crc, &f);
+	enum hk_wire_status st = hk_wire_frame_parse(frame->bytes, frame->len,
+						     s->c.engine.protection, &f);
 	CHECK_MSG(st == HK_WIRE_OK, "node %u sends a frame that does not parse: %s", from,
 		  hk_wire_status_name(st));
 	int to = sim_node_by_endpoint(s, f.h.dst);

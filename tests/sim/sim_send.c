@@ -104,7 +104,7 @@ void sim_node_poke(struct sim *s, unsigned node, unsigned to)
 /* Sends the frame whose base header is at @base, with a checksum if that is configured. */
 static uint64_t transmit(struct sim *s, unsigned node, uint8_t *base, size_t len)
 {
-	if (s->c.engine.crc)
+	if (s->c.engine.protection)
 		len += hk_wire_frame_checksum(base);
 	return sim_transmit(s, node, base, len);
 }

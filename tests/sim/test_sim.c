@@ -63,8 +63,8 @@ static void random_world(struct hk_rng *r, struct sim_config *c)
 	c->dup = (uint32_t)PICK(r, 0, 0, 10000, 100000);
 	c->reorder = (uint32_t)PICK(r, 0, 0, 10000, 200000);
 	c->reorder_delay = PICK(r, 2000, 50000, 2000000);
-	c->engine.crc = hk_rng_below(r, 3) == 0;
-	c->corrupt = c->engine.crc ? (uint32_t)PICK(r, 0, 1000, 50000) : 0;
+	c->engine.protection = hk_rng_below(r, 3) == 0;
+	c->corrupt = c->engine.protection ? (uint32_t)PICK(r, 0, 1000, 50000) : 0;
 	c->hold = (uint32_t)PICK(r, 0, 0, 100000, 900000);
 	c->hold_time = PICK(r, 1000, 100000, 3000000);
 	c->compute = (uint32_t)PICK(r, 0, 0, 20000, 100000);

@@ -29,7 +29,7 @@ static void open_it(struct scene *s, bool crc, unsigned rx_backlog,
 	cfg.engine.endpoint = SELF;
 	cfg.engine.epoch = EPOCH;
 	cfg.engine.max_peers = 32;
-	cfg.engine.crc = crc;
+	cfg.engine.protection = crc;
 	cfg.engine.min_rto = cfg.engine.initial_rto = HK_MSEC;
 	cfg.engine.peer_timeout = 10ull * WAIT_MS * HK_MSEC;
 	cfg.engine.keepalive = 0;

@@ -12,8 +12,11 @@
 
 #include <string.h>
 
-/* Bytes of a frame whose header has @len bytes behind it, with space for a checksum. */
-#define FRAME_BYTES(len) (HK_ETH_HLEN + HK_WIRE_HLEN + (len) + HK_WIRE_CRC_LEN)
+/* Bytes of a frame whose header has @len bytes behind it, with space for any trailer. */
+#define FRAME_BYTES(len) (HK_ETH_HLEN + HK_WIRE_HLEN + (len) + HK_WIRE_SEAL_LEN)
+
+/* The counter of the next frame with a tag. */
+static uint64_t frame_counter = 1;
 
 /* A header without payload from @src to @dst. Both are in their first epoch. */
 static inline struct hk_wire_hdr frame_hdr(enum hk_wire_type type, uint32_t key, uint32_t src,
@@ -33,10 +36,11 @@ static inline struct hk_wire_hdr frame_hdr(enum hk_wire_type type, uint32_t key,
 	};
 }
 
-/* Encodes a frame with header @h and h->len bytes of @body (NULL: zeros), and with @crc a checksum.
- * Returns the length; @frame has FRAME_BYTES(h->len) bytes. */
+/* Encodes a frame with header @h and h->len bytes of @body (NULL: zeros), and the trailer of
+ * @protection. A tag is zero: a frame with one is for those that do not check it. Returns the
+ * length; @frame has FRAME_BYTES(h->len) bytes. */
 static inline size_t frame_encode(void *frame, const struct hk_wire_hdr *h, const void *body,
-				  bool crc)
+				  unsigned protection)
 {
 	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 2};
 	char *base = (char *)frame + HK_ETH_HLEN;
@@ -47,7 +51,15 @@ static inline size_t frame_encode(void *frame, const struct hk_wire_hdr *h, cons
 		memcpy(base + HK_WIRE_HLEN, body, h->len);
 	else
 		memset(base + HK_WIRE_HLEN, 0, h->len);
-	return HK_ETH_HLEN + HK_WIRE_HLEN + h->len + (crc ? hk_wire_frame_checksum(base) : 0);
+	size_t covered = HK_WIRE_HLEN + (size_t)h->len;
+
+	if (protection == HK_WIRE_CRC) {
+		hk_wire_frame_checksum(base);
+	} else if (protection >= HK_WIRE_AUTH) {
+		memset(base + covered, 0, HK_WIRE_SEAL_LEN);
+		hk_wire_seal_encode(base, protection, 0, frame_counter++, base + covered);
+	}
+	return HK_ETH_HLEN + covered + hk_wire_trailer_len(protection);
 }
 
 #endif

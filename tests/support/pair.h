@@ -41,9 +41,11 @@ static bool several_paths; /* both ports for all frames */
 static bool bulk_apart;    /* of several paths, the second is for bulk */
 static bool on_first;      /* faults on the first port */
 static bool on_both;       /* faults on both ports */
-static bool crc;
+static enum hk_protection with_protection;
 static uint64_t peer_timeout;
 static struct hk_defer_cas defer_cas;
+static hk_stranger_fn stranger; /* of B, which then does not know A at the start */
+static const uint8_t *job_key[2];
 
 static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned n)
 {
@@ -87,8 +89,6 @@ static struct hk_port *open_port(uint32_t self, uint32_t key, const char *with)
 static void open_worker(int which, struct hk_port *port, struct hk_port *bulk)
 {
 	uint32_t self = (uint32_t)which + 1;
-	struct hk_peer_addr addr = {
-		.endpoint = 3 - self, .epoch = 100, .frame_max = 9216, .name = "the other end"};
 	struct hk_worker_config cfg;
 	struct end *e = &end[which];
 
@@ -100,10 +100,12 @@ static void open_worker(int which, struct hk_port *port, struct hk_port *bulk)
 	cfg.engine.endpoint = self;
 	cfg.engine.epoch = 100;
 	cfg.engine.max_peers = 4;
-	cfg.engine.crc = crc;
+	cfg.engine.protection = with_protection;
 	if (peer_timeout)
 		cfg.engine.peer_timeout = peer_timeout;
 	cfg.defer_cas = defer_cas;
+	cfg.stranger = stranger;
+	cfg.job_key = job_key[which];
 	cfg.tx_buffers = 1024;
 	cfg.rx_backlog = 512;
 	cfg.regions = 1024;
@@ -114,18 +116,26 @@ static void open_worker(int which, struct hk_port *port, struct hk_port *bulk)
 	*e = (struct end){.port = port, .bulk = bulk};
 	CHECK_OK(hk_worker_open(&cfg, &e->w, ERR));
 	CHECK_OK(hk_worker_add_port(e->w, port, ERR));
-	if (bulk) {
+	if (bulk)
 		CHECK_EQ(hk_worker_add_port(e->w, bulk, ERR), 1);
-		if (several_paths) {
-			addr.more = 1;
-			addr.bulk = bulk_apart ? 1 + 1 : 0;
-			addr.path[0] = (struct hk_path_addr){.port = 1, .frame_max = 9216};
-		} else {
-			addr.bulk = 1 + 1;
-		}
+	hk_worker_set_am(e->w, AM, on_message, e);
+}
+
+static void add_other_end(int which)
+{
+	struct end *e = &end[which];
+	struct hk_peer_addr addr;
+
+	CHECK_EQ(hk_worker_address(end[!which].w, 0, &addr), 0);
+	addr.name = "the other end";
+	if (e->bulk && several_paths) {
+		addr.more = 1;
+		addr.bulk = bulk_apart ? 1 + 1 : 0;
+		addr.path[0] = (struct hk_path_addr){.port = 1, .frame_max = 9216};
+	} else if (e->bulk) {
+		addr.bulk = 1 + 1;
 	}
 	CHECK_OK(hk_worker_peer_add(e->w, &addr, &e->peer, ERR));
-	hk_worker_set_am(e->w, AM, on_message, e);
 }
 
 static void open_both(void)
@@ -144,6 +154,9 @@ static void open_both(void)
 	}
 	open_worker(A, a, c);
 	open_worker(B, b, d);
+	add_other_end(A);
+	if (!stranger)
+		add_other_end(B);
 }
 
 static void close_both(void)
@@ -258,15 +271,21 @@ HK_TEST_UNUSED static void each_way(void (*test)(void))
 {
 	static const struct {
 		const char *faults;
-		bool crc;
-	} way[] = {{"", false},
-		   {"", true},
-		   {";faults=drop=0.02,dup=0.02,reorder=0.02,delay=0.02,seed=5", false},
-		   {";faults=drop=0.02,dup=0.02,reorder=0.02,corrupt=0.01,seed=3", true}};
+		enum hk_protection protection;
+	} way[] = {
+		{"", HK_PROTECTION_OFF},
+		{"", HK_PROTECTION_CRC},
+		{"", HK_PROTECTION_AUTH},
+		{"", HK_PROTECTION_SEAL},
+		{";faults=drop=0.02,dup=0.02,reorder=0.02,delay=0.02,seed=5", HK_PROTECTION_OFF},
+		{";faults=drop=0.02,dup=0.02,reorder=0.02,corrupt=0.01,seed=3", HK_PROTECTION_CRC},
+		{";faults=drop=0.02,dup=0.02,reorder=0.02,corrupt=0.01,seed=3", HK_PROTECTION_AUTH},
+		{";faults=drop=0.02,dup=0.02,reorder=0.02,corrupt=0.01,seed=3",
+		 HK_PROTECTION_SEAL}};
 
 	for (unsigned i = 0; i < HK_ARRAY_LEN(way); i++) {
 		faults = way[i].faults;
-		crc = way[i].crc;
+		with_protection = way[i].protection;
 		open_both();
 		test();
 		close_both();
@@ -285,7 +304,7 @@ HK_TEST_UNUSED static void each_way(void (*test)(void))
 HK_TEST_UNUSED static void once(const char *with, void (*test)(void))
 {
 	faults = with;
-	crc = false;
+	with_protection = HK_PROTECTION_OFF;
 	open_both();
 	test();
 	close_both();

@@ -124,8 +124,8 @@ HK_TEST_UNUSED static enum hk_rx_result rig_input(struct rig *g, const struct hk
 	if (sack)
 		with.len = (uint16_t)(with.len + hk_wire_sack_encode(body, sack));
 	memset(&g->rx, 0xa5, sizeof(g->rx));
-	hk_engine_input(g->e, frame, frame_encode(frame, &with, body, g->cfg.crc), token, g->now,
-			&g->rx);
+	hk_engine_input(g->e, frame, frame_encode(frame, &with, body, g->cfg.protection), token,
+			g->now, &g->rx);
 	return g->rx.result;
 }
 
@@ -191,7 +191,8 @@ HK_TEST_UNUSED static enum hk_rx_result rig_grant(struct rig *g, uint32_t endpoi
 	h.len = HK_WIRE_GRANT_LEN;
 	hk_wire_grant_encode(body, &(struct hk_wire_grant){granted, wanted});
 	memset(&g->rx, 0xa5, sizeof(g->rx));
-	hk_engine_input(g->e, frame, frame_encode(frame, &h, body, g->cfg.crc), 0, g->now, &g->rx);
+	hk_engine_input(g->e, frame, frame_encode(frame, &h, body, g->cfg.protection), 0, g->now,
+			&g->rx);
 	return g->rx.result;
 }
 
@@ -224,7 +225,7 @@ HK_TEST_UNUSED static struct hk_frame rig_out_frame(const struct rig *g, unsigne
 	hk_wire_eth_encode(frame, frame, frame);
 	memcpy(frame + HK_ETH_HLEN, g->out[i].bytes, g->out[i].len);
 	enum hk_wire_status st = hk_wire_frame_parse(frame, sizeof(frame), false, &f);
-	CHECK_MSG(st == HK_WIRE_OK || (g->cfg.crc && st == HK_WIRE_E_CRC),
+	CHECK_MSG(st == HK_WIRE_OK || (g->cfg.protection && st == HK_WIRE_E_CRC),
 		  "the engine put out a frame that does not parse: %s", hk_wire_status_name(st));
 	f.payload = f.src_mac = NULL;
 	return f;

@@ -12,7 +12,8 @@
 
 local VERSION = 2
 local HEADER_LEN, GRANT_LEN, PUT_LEN, SACK_MAX, CRC_LEN = 48, 8, 16, 1024, 4
-local BARE, CRC = 0, 1
+local BARE, CRC, AUTH, SEAL = 0, 1, 2, 3
+local SEAL_LEN, CLEAR_LEN = 24, 24
 local AM_GET, GET_LEN = 255, 40
 local AM_ATOMIC, ATOMIC_LEN = 254, 40
 local AM_BUNDLE, RECORD_LEN = 253, 4
@@ -29,7 +30,7 @@ local hikyaku = Proto("hikyaku", "Hikyaku frame")
 local f = {
 	version = ProtoField.uint8("hikyaku.version", "Version", base.DEC, nil, 0xf0),
 	protection = ProtoField.uint8("hikyaku.protection", "Protection", base.DEC,
-		{ [BARE] = "none", [CRC] = "checksum", [2] = "signed", [3] = "sealed" }, 0x0f),
+		{ [BARE] = "off", [CRC] = "crc", [AUTH] = "auth", [SEAL] = "seal" }, 0x0f),
 	key_index = ProtoField.uint8("hikyaku.key_index", "Index of the key"),
 	type = ProtoField.uint8("hikyaku.type", "Type", base.DEC, type_names),
 	flags = ProtoField.uint8("hikyaku.flags", "Flags", base.HEX),
@@ -92,6 +93,9 @@ local f = {
 	sack = ProtoField.uint32("hikyaku.sack.psn", "Arrived packet"),
 	payload = ProtoField.bytes("hikyaku.payload", "Payload"),
 	crc = ProtoField.uint32("hikyaku.crc", "CRC32C", base.HEX),
+	counter = ProtoField.uint64("hikyaku.counter", "Counter of protected frames"),
+	tag = ProtoField.bytes("hikyaku.tag", "Tag"),
+	encrypted = ProtoField.bytes("hikyaku.encrypted", "Encrypted"),
 	padding = ProtoField.bytes("hikyaku.padding", "Padding"),
 }
 hikyaku.fields = f
@@ -205,13 +209,13 @@ local function add_header(tree, tvb)
 	}
 	tree:add(f.version, tvb(0, 1))
 	tree:add(f.protection, tvb(0, 1))
-	if rshift(tvb(0, 1):uint(), 4) ~= VERSION or h.protection > CRC then
+	if rshift(tvb(0, 1):uint(), 4) ~= VERSION or h.protection > SEAL then
 		tree:add_proto_expert_info(e.version)
 		return nil
 	end
 	local key_index = tree:add(f.key_index, tvb(1, 1))
-	if tvb(1, 1):uint() ~= 0 then
-		malformed(key_index, e.field, "only a signed or sealed frame has a key")
+	if h.protection < AUTH and tvb(1, 1):uint() ~= 0 then
+		malformed(key_index, e.field, "only a frame with a tag has a key")
 	end
 	tree:add_le(f.len, tvb(2, 2))
 	tree:add_le(f.job, tvb(4, 4))
@@ -223,6 +227,9 @@ local function add_header(tree, tvb)
 		if tvb(at, 4):le_uint() == 0 then
 			malformed(item, e.field, name .. " is 0")
 		end
+	end
+	if h.protection == SEAL then
+		return h
 	end
 	local type_item = tree:add(f.type, tvb(24, 1))
 	local flags = tree:add(f.flags, tvb(25, 1))
@@ -280,6 +287,27 @@ local function add_checksum(tree, tvb, at)
 		item:append_text(string.format(" [wrong, should be 0x%08x]", want))
 		item:add_proto_expert_info(e.crc)
 	end
+end
+
+-- The trailer of a frame with a tag, which only the owners of the key can check.
+local function add_tag(tree, tvb, at)
+	tree:add_le(f.counter, tvb(at, 8))
+	tree:add(f.tag, tvb(at + 8, 16))
+end
+
+-- A frame of which only the first fields can be read.
+local function add_sealed(tree, tvb, pinfo, h)
+	local text = string.format("sealed  %08x > %08x  %u bytes", h.src, h.dst, h.len)
+	local finish = HEADER_LEN + h.len
+
+	tree:add(f.encrypted, tvb(CLEAR_LEN, finish - CLEAR_LEN))
+	add_tag(tree, tvb, finish)
+	if tvb:len() > finish + SEAL_LEN then
+		tree:add(f.padding, tvb(finish + SEAL_LEN))
+	end
+	pinfo.cols.info = text
+	tree:append_text(", " .. text)
+	return tvb:len()
 end
 
 local function add_get(tree, tvb, at)
@@ -357,16 +385,21 @@ function hikyaku.dissector(tvb, pinfo, root)
 		pinfo.cols.info = "Hikyaku, version or type unknown"
 		return tvb:len()
 	end
-	local has_crc = h.protection == CRC
+	local trailers = { [CRC] = CRC_LEN, [AUTH] = SEAL_LEN, [SEAL] = SEAL_LEN }
+	local trailer = trailers[h.protection] or 0
 	local finish = HEADER_LEN + h.len
-	if finish + (has_crc and CRC_LEN or 0) > tvb:reported_len() then
+	if finish + trailer > tvb:reported_len() then
 		malformed(tree, e.short, "len exceeds the frame")
 		pinfo.cols.info = "Hikyaku, shorter than its length field"
 		return tvb:len()
 	end
-	if tvb:len() < finish + (has_crc and CRC_LEN or 0) then
-		pinfo.cols.info = describe(h, h.len) .. "  [cut short by the capture]"
+	if tvb:len() < finish + trailer then
+		pinfo.cols.info = (h.protection == SEAL and "sealed" or describe(h, h.len))
+			.. "  [cut short by the capture]"
 		return tvb:len()
+	end
+	if h.protection == SEAL then
+		return add_sealed(tree, tvb, pinfo, h)
 	end
 
 	local ext, more = 0, 0
@@ -401,10 +434,12 @@ function hikyaku.dissector(tvb, pinfo, root)
 	if ext and h.len > ext then
 		tree:add(f.payload, tvb(HEADER_LEN + ext, h.len - ext))
 	end
-	if has_crc then
+	if h.protection == CRC then
 		add_checksum(tree, tvb, finish)
-		finish = finish + CRC_LEN
+	elseif h.protection == AUTH then
+		add_tag(tree, tvb, finish)
 	end
+	finish = finish + trailer
 	if tvb:len() > finish then
 		tree:add(f.padding, tvb(finish))
 	end

@@ -33,9 +33,14 @@ static bool spans_nodes(uint32_t ranks)
 	return ranks > (uint32_t)opal_process_info.num_local_peers + 1;
 }
 
+uint32_t hk_btl_job_size(void)
+{
+	return job_value(HK_JOB_SIZE);
+}
+
 bool hk_btl_job_is_on_one_node(void)
 {
-	return !spans_nodes(job_value(HK_JOB_SIZE));
+	return !spans_nodes(hk_btl_job_size());
 }
 
 /* Only the first rank of the job that mpirun starts, not of those that it spawns. */

@@ -106,9 +106,9 @@ struct hk_btl_params {
 	unsigned window, window_bytes;
 	unsigned stripe_min; /* bytes of the shortest transfer that is striped over several ports */
 	unsigned key;        /* 0: made from the job's id */
-	bool crc;
-	unsigned tag;    /* the job's number in tags; 0: none */
-	char *registrar; /* SECRET@HOST:PORT (sdn/registrar/registrar.h) */
+	char *protection;    /* of frames: off, crc, auth or seal */
+	unsigned tag;        /* the job's number in tags; 0: none */
+	char *registrar;     /* SECRET@HOST:PORT (sdn/registrar/registrar.h) */
 	unsigned peer_timeout_ms, keepalive_ms;
 	unsigned min_rto_us, max_rto_us, ack_delay_us, ack_every, target_delay_us, wakeup_after_us;
 	unsigned link_mbps;
@@ -150,6 +150,7 @@ struct hk_btl_module {
 	struct hk_port *rx_owner;           /* the wire that owns `rx_pool` */
 	struct hk_port *pool_owner;         /* the same, if it failed and no worker has it */
 	uint32_t key, endpoint, epoch;
+	uint8_t protection;                   /* enum hk_protection of all frames */
 	size_t payload;                       /* bytes of one frame */
 	opal_free_list_t frags, long_frags;   /* descriptors: see send.c */
 	opal_free_list_t pieces;              /* parts of messages of several frames: see recv.c */
@@ -187,6 +188,8 @@ void hk_btl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * job before. Only the first call prints. */
 void hk_btl_announce(void);
 
+/* The ranks of this rank's job. */
+uint32_t hk_btl_job_size(void);
 bool hk_btl_job_is_on_one_node(void);
 
 /* Prints @text, the reason why this rank does not use Hikyaku. If no other BTL reaches the other
@@ -216,6 +219,11 @@ int hk_btl_module_init(struct hk_error *err);
 
 /* ---- endpoints.c */
 uint32_t hk_btl_endpoint_of(opal_process_name_t name);
+#define HK_BTL_RANK_MASK 0xfffffu
+
+/* A frame came from this endpoint (hk_stranger_fn). */
+bool hk_btl_stranger(void *arg, uint32_t endpoint, uint32_t epoch);
+
 /* Reads the modex of @proc. False if it has none, or an unusable one. */
 bool hk_btl_read_modex(const opal_proc_t *proc, struct hk_modex *m);
 int hk_btl_add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc_t **procs,

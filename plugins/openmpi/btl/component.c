@@ -71,7 +71,7 @@ int hk_btl_publish(struct hk_port *const *port)
 		.endpoint = hk_btl.endpoint,
 		.epoch = hk_btl.epoch,
 		.wire_set = hk_btl.wire_set,
-		.crc = mca_btl_hikyaku_component.param.crc,
+		.protection = hk_btl.protection,
 		.same_node = hk_btl.same_node,
 		.path_count = (uint8_t)hk_btl.path_count,
 		.known_job = (uint8_t)hk_btl_known_job(),
@@ -99,6 +99,10 @@ int hk_btl_publish(struct hk_port *const *port)
 		m.slots = lease->slots;
 		m.eager = lease->eager;
 	}
+	const uint8_t *public_key = hk_worker_public_key(hk_btl.worker);
+
+	if (public_key)
+		memcpy(m.public_key, public_key, sizeof(m.public_key));
 	snprintf(m.host, sizeof(m.host), "%s", opal_process_info.nodename);
 	hk_btl.self = m;
 	OPAL_MODEX_SEND(rc, HK_GLOBAL, &mca_btl_hikyaku_component.super.btl_version, &m, sizeof(m));

@@ -33,7 +33,7 @@ OBJ_CLASS_INSTANCE(mca_btl_base_endpoint_t, opal_list_item_t, endpoint_construct
 /* The endpoint of a process: its job within the mpirun (spawned ones count up) and its rank. */
 uint32_t hk_btl_endpoint_of(opal_process_name_t name)
 {
-	return ((name.jobid & 0xfff) << 20) | (name.vpid & 0xfffff);
+	return ((name.jobid & 0xfff) << 20) | (name.vpid & HK_BTL_RANK_MASK);
 }
 
 bool hk_btl_read_modex(const opal_proc_t *proc, struct hk_modex *m)
@@ -60,21 +60,22 @@ bool hk_btl_read_modex(const opal_proc_t *proc, struct hk_modex *m)
 			     proc->proc_name.vpid, m->host, m->path_count, HK_MODEX_PATHS);
 	if (status != HK_MODEX_OK)
 		return false;
-	if (m->key != hk_btl.key || m->crc != PARAMS->crc || m->wire_set != hk_btl.wire_set ||
-	    m->mode != hk_btl_mode_current()) {
+	if (m->key != hk_btl.key || m->protection != hk_btl.protection ||
+	    m->wire_set != hk_btl.wire_set || m->mode != hk_btl_mode_current()) {
 		hk_btl_error("rank %u on %s has another %s; fix: give all ranks the same "
 			     "btl_hikyaku parameters",
 			     proc->proc_name.vpid, m->host,
-			     m->key != hk_btl.key             ? "job key"
-			     : m->crc != PARAMS->crc          ? "setting of btl_hikyaku_crc"
-			     : m->wire_set != hk_btl.wire_set ? "kind of port"
+			     m->key != hk_btl.key                 ? "job key"
+			     : m->protection != hk_btl.protection ? "btl_hikyaku_protection"
+			     : m->wire_set != hk_btl.wire_set     ? "kind of port"
 							      : "polling mode (btl_hikyaku_mode)");
 		return false;
 	}
 	return true;
 }
 
-static hk_endpoint *make_endpoint(const struct hk_candidate *c)
+/* Makes the process a peer of the worker; HK_PEER_NONE: the user has been told why not. */
+static hk_peer add_peer(const struct hk_candidate *c)
 {
 	struct hk_error err = {""};
 	char name[128];
@@ -93,10 +94,20 @@ static hk_endpoint *make_endpoint(const struct hk_candidate *c)
 
 	memcpy(addr.mac, c->m.path[c->first].mac, sizeof(addr.mac));
 	memcpy(addr.path, c->path, sizeof(addr.path));
+	memcpy(addr.public_key, c->m.public_key, sizeof(addr.public_key));
 	if (hk_worker_peer_add(hk_btl.worker, &addr, &peer, &err) != 0) {
 		hk_btl_error("%s", err.text);
-		return NULL;
+		return HK_PEER_NONE;
 	}
+	return peer;
+}
+
+static hk_endpoint *make_endpoint(const struct hk_candidate *c)
+{
+	hk_peer peer = add_peer(c);
+
+	if (peer == HK_PEER_NONE)
+		return NULL;
 	hk_endpoint *ep = OBJ_NEW(mca_btl_base_endpoint_t);
 
 	ep->proc = c->proc;
@@ -203,6 +214,25 @@ int hk_btl_add_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 	free(list);
 	hk_btl_announce();
 	return OPAL_SUCCESS;
+}
+
+/* Open MPI makes an endpoint when this rank first sends to a process. A frame of that process may
+ * come before, and its key is in the modex. Processes of other jobs were added when the jobs met.
+ */
+bool hk_btl_stranger(void *arg, uint32_t endpoint, uint32_t epoch)
+{
+	opal_process_name_t name = opal_proc_local_get()->proc_name;
+	struct hk_candidate c = {.txq = -1, .bulk = -1};
+
+	(void)arg;
+	name.vpid = endpoint & HK_BTL_RANK_MASK;
+	if (hk_btl.wire_set || hk_btl_endpoint_of(name) != endpoint ||
+	    name.vpid >= hk_btl_job_size() || !(c.proc = opal_proc_for_name(name)) ||
+	    !wanted(c.proc) || !hk_btl_read_modex(c.proc, &c.m) || c.m.endpoint != endpoint ||
+	    c.m.epoch != epoch)
+		return false;
+	hk_btl_open_txqs(&c, 1);
+	return c.txq >= 0 && add_peer(&c) != HK_PEER_NONE;
 }
 
 /* The worker keeps the peer, because it must still answer late frames. Only ob1 forgets it. */

@@ -19,19 +19,19 @@ static bool peer(const struct opal_proc_t *proc, struct hk_btl_mcast_peer *who)
 {
 	opal_process_name_t me = opal_proc_local_get()->proc_name;
 	size_t payload = hk_worker_frame_payload(hk_btl.worker);
+	size_t beside = HK_WIRE_PUT_OVERHEAD + hk_wire_trailer_room(hk_btl.protection);
 	struct hk_modex m;
 
 	if (proc->proc_name.jobid != me.jobid)
 		return false; /* of another MPI_COMM_WORLD: its rank is not one of our job's */
 	if (!hk_btl_read_modex(proc, &m) || m.known_job != hk_btl_known_job() ||
-	    m.path[0].frame_max <= HK_WIRE_PUT_OVERHEAD + HK_WIRE_CRC_LEN)
+	    m.path[0].frame_max <= beside)
 		return false;
 	*who = (struct hk_btl_mcast_peer){
 		.endpoint = m.endpoint,
 		.epoch = m.epoch,
 		.rank = proc->proc_name.vpid,
-		.payload = HK_MIN(payload, (size_t)m.path[0].frame_max - HK_WIRE_PUT_OVERHEAD -
-						   HK_WIRE_CRC_LEN),
+		.payload = HK_MIN(payload, m.path[0].frame_max - beside),
 	};
 	return true;
 }
@@ -60,7 +60,7 @@ static void listen_close(struct hk_mcast *m)
 	hk_btl_unlock();
 }
 
-static uint32_t send_pieces(uint32_t to, uint32_t channel, uint32_t number, uint32_t first,
+static uint32_t send_pieces(uint32_t to, const struct hk_mcast_to *transfer, uint32_t first,
 			    const void *bytes, size_t len, size_t each)
 {
 	const struct hk_tag tag = {
@@ -70,8 +70,9 @@ static uint32_t send_pieces(uint32_t to, uint32_t channel, uint32_t number, uint
 		.source = (uint16_t)opal_proc_local_get()->proc_name.vpid,
 		.destination = (uint16_t)to,
 	};
-	const struct hk_mcast_to where = {hk_tag_pack(&tag), channel, number};
+	struct hk_mcast_to where = *transfer;
 
+	where.tag = hk_tag_pack(&tag);
 	hk_btl_lock();
 	uint32_t sent = hk_worker_mcast(hk_btl.worker, &where, first, bytes, len, each);
 

@@ -33,8 +33,8 @@ struct hk_btl_mcast {
 
 	void (*open)(struct hk_mcast *m);
 	void (*close)(struct hk_mcast *m);
-	/* As hk_worker_mcast(), to @group. */
-	uint32_t (*send)(uint32_t group, uint32_t channel, uint32_t number, uint32_t first,
+	/* As hk_worker_mcast(), to @group. @to: its tag is set by the call. */
+	uint32_t (*send)(uint32_t group, const struct hk_mcast_to *to, uint32_t first,
 			 const void *bytes, size_t len, size_t each);
 };
 

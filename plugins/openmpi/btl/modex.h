@@ -18,8 +18,8 @@ struct hk_modex {
 	uint32_t magic; /* HK_MODEX_MAGIC */
 	uint16_t version;
 	uint8_t path_count; /* ports: 1 … HK_MODEX_PATHS */
-	uint8_t crc;
-	uint32_t key; /* of the job, as this rank has it */
+	uint8_t protection; /* enum hk_protection of its frames */
+	uint32_t key;       /* of the job, as this rank has it */
 	uint32_t endpoint, epoch;
 	struct hk_modex_path {
 		uint16_t frame_max; /* bytes of the largest frame that it takes */
@@ -38,12 +38,13 @@ struct hk_modex {
 	uint8_t wire_set;     /* its ports are sets of point-to-point wires */
 	uint8_t known_job;    /* its number in tags, if the controller knows where it is; 0: no */
 	uint8_t zero[2];
+	uint8_t public_key[32]; /* of frames with keys; others: 0 */
 	char host[64];
 };
-_Static_assert(sizeof(struct hk_modex) == 440, "no hole is published");
+_Static_assert(sizeof(struct hk_modex) == 472, "no hole is published");
 
 #define HK_MODEX_MAGIC   0x666b6948u /* "Hikf" */
-#define HK_MODEX_VERSION 7
+#define HK_MODEX_VERSION 8
 
 enum hk_modex_status {
 	HK_MODEX_OK,

@@ -24,7 +24,7 @@ static uint32_t mix32(uint64_t x)
 	return (uint32_t)(x ^ (x >> 32));
 }
 
-static void identify(void)
+static int identify(struct hk_error *err)
 {
 	opal_process_name_t me = opal_proc_local_get()->proc_name;
 	struct timespec t;
@@ -36,6 +36,12 @@ static void identify(void)
 	/* later after every restart: steps of 8 ms, wrapping after a year */
 	hk_btl.epoch = (uint32_t)(((uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec) >> 23);
 	hk_btl.epoch += hk_btl.epoch == 0;
+	if (PARAMS->protection && hk_protection_by_name(PARAMS->protection, &hk_btl.protection))
+		return hk_error_set(err, -EINVAL,
+				    "btl_hikyaku_protection: there is no protection \"%s\"; fix: "
+				    "off, crc, auth or seal",
+				    PARAMS->protection);
+	return 0;
 }
 
 /* A peer needs memory when it is first used. A slot of hikyakud has its memory from the start. */
@@ -52,7 +58,7 @@ static void engine_config(struct hk_engine_config *c)
 	c->max_peers = p->max_peers ? p->max_peers : hk_btl.daemon ? MAX_PEERS_SHARED : MAX_PEERS;
 	c->window = (uint16_t)p->window;
 	c->window_bytes = p->window_bytes;
-	c->crc = p->crc;
+	c->protection = hk_btl.protection;
 	c->ack_every = (uint16_t)HK_MIN(p->ack_every, 0xffffu);
 	c->ack_delay = p->ack_delay_us * HK_USEC;
 	c->min_rto = p->min_rto_us * HK_USEC;
@@ -251,6 +257,7 @@ static void configure(struct hk_worker_config *cfg)
 	cfg->defer_cas = defer_cas;
 	cfg->lost = hk_btl_lost;
 	cfg->path_down = path_down;
+	cfg->stranger = hk_btl_stranger;
 }
 
 /* @port: [HK_PATHS_MAX], all NULL. */
@@ -333,8 +340,9 @@ int hk_btl_module_init(struct hk_error *err)
 	hk_btl.by_peer = calloc(endpoints, sizeof(*hk_btl.by_peer));
 	if (!hk_btl.by_peer)
 		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", endpoints);
-	identify();
-	rc = hk_btl_port_list_read(err);
+	rc = identify(err);
+	if (rc == 0)
+		rc = hk_btl_port_list_read(err);
 	if (rc == 0)
 		rc = hk_btl_mode_choose(err);
 	if (rc == 0)

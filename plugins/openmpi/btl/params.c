@@ -114,8 +114,11 @@ static void reg_protocol(void)
 {
 	struct hk_btl_params *p = PARAMS;
 
-	reg_bool("crc", "Protect every frame by a CRC32C of its own, and drop frames without one",
-		 OPAL_INFO_LVL_3, false, &p->crc);
+	reg_string("protection",
+		   "The protection of every frame: off (the default); crc, a checksum; auth, a tag "
+		   "that nobody else can make; seal, which encrypts as well. Frames without it are "
+		   "dropped. See docs/security.md",
+		   OPAL_INFO_LVL_3, &p->protection);
 	reg_uint("eager_frames",
 		 "Frames of the longest message that is sent eagerly (1-16); 0: as many as carry "
 		 "16 KiB, or 64 KiB with UDP sockets",

@@ -107,6 +107,7 @@ struct hk_coll_module {
 	uint32_t group;
 	bool group_ours;                /* this rank has requested the group */
 	uint32_t number;                /* of the last transfer */
+	uint8_t key[HK_KEY_LEN];        /* of its frames, drawn by the first rank */
 	size_t piece_size;              /* bytes */
 	uint32_t burst, burst_max;      /* pieces; follows loss */
 	bool lossy;                     /* found as root: announced with the next Bcast */

@@ -8,12 +8,15 @@
  */
 #include "openmpi/coll/coll_hikyaku.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 /* The first rank's message to the others. */
 struct decision {
 	uint32_t state; /* HK_COLL_MULTICAST, or HK_COLL_NO_GROUP */
 	uint32_t group, number, piece_size;
+	uint8_t key[HK_KEY_LEN]; /* of multicast frames: messages between ranks have keys, too */
 };
 
 void hk_coll_forget(hk_coll_module *m)
@@ -123,7 +126,9 @@ static struct decision request_group(hk_coll_module *m, struct ompi_communicator
 
 	for (size_t i = 0; ranks && i < n; i++)
 		ranks[i] = m->peer[i].rank;
-	if (ranks && m->btl->group(ranks, n, &d.group, &err) == 0) {
+	if (getrandom(d.key, sizeof(d.key), 0) != sizeof(d.key)) {
+		hk_error_set(&err, -errno, "no random key: %s", strerror(errno));
+	} else if (ranks && m->btl->group(ranks, n, &d.group, &err) == 0) {
 		d.state = HK_COLL_MULTICAST;
 		m->group = d.group;
 		m->group_ours = true;
@@ -141,6 +146,7 @@ static void multicast(hk_coll_module *m, struct ompi_communicator_t *comm, const
 	m->state = HK_COLL_MULTICAST;
 	m->group = d->group;
 	m->number = d->number;
+	memcpy(m->key, d->key, sizeof(m->key));
 	m->piece_size = d->piece_size;
 	m->burst = (uint32_t)(((size_t)HK_COLL_PARAMS->burst_kb << 10) / m->piece_size);
 	m->burst = HK_MAX(HK_MIN(m->burst, HK_COLL_BURST_MAX), HK_COLL_BURST_MIN);

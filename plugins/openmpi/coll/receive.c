@@ -192,6 +192,7 @@ int hk_coll_receive(const struct hk_coll_call *c, bool *lossy)
 		      .number = c->m->number,
 		      .endpoint = root->endpoint,
 		      .epoch = root->epoch,
+		      .key = c->m->key,
 		      .fn = on_piece},
 		.c = c,
 		.message = c->m->scratch,

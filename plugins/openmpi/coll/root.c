@@ -132,14 +132,16 @@ static int multicast(struct root *o, uint32_t first, uint32_t count)
 {
 	const struct hk_coll_call *c = o->c;
 	const struct hk_coll_module *m = c->m;
+	const struct hk_mcast_to to = {
+		.channel = HK_CID(c->comm), .number = m->number, .key = m->key};
 	uint64_t since = hk_clock_ns();
 	int rc = OMPI_SUCCESS;
 
 	for (uint32_t sent = 0; sent < count && rc == OMPI_SUCCESS;) {
 		size_t at = (size_t)(first + sent) * m->piece_size;
 		size_t len = HK_MIN((size_t)(count - sent) * m->piece_size, c->total - at);
-		uint32_t n = m->btl->send(m->group, HK_CID(c->comm), m->number, first + sent,
-					  c->data + at, len, m->piece_size);
+		uint32_t n = m->btl->send(m->group, &to, first + sent, c->data + at, len,
+					  m->piece_size);
 
 		sent += n;
 		if (sent == count)

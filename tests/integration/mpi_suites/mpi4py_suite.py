@@ -115,7 +115,7 @@ def run(
     argv = [sys.executable, str(HERE / "rank.py"), str(place), str(results), *modules]
     if faults:
         argv = with_faults(faults, 1, argv)
-    crc = {"btl_hikyaku_crc": "1"} if faults else None
+    crc = {"btl_hikyaku_protection": "crc"} if faults else None
     done = lab.mpirun(ranks, argv, tcp=tcp, timeout=timeout, mode=mode, mca=crc)
     outcomes = {}
     for rank in range(ranks):

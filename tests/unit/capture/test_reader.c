@@ -244,7 +244,7 @@ TEST(filters)
 	};
 	char text[128];
 
-	frame_encode(frame, &h, NULL, false);
+	frame_encode(frame, &h, NULL, HK_WIRE_BARE);
 	for (size_t i = 0; i < HK_ARRAY_LEN(cases); i++)
 		CHECK_MSG(hk_filter_match(&cases[i].f, frame, sizeof(frame)) == cases[i].match,
 			  "case %zu", i);

@@ -66,7 +66,7 @@ TEST(defaults_in_figures)
 	hk_engine_config_default(&c);
 	CHECK(c.max_peers == 1024 && c.tx_blocks == 64 && c.rx_budget == 1024);
 	CHECK(c.window == 256 && c.window_bytes == 1 << 20);
-	CHECK(c.resend_cap == 32 && c.ack_every == 32 && !c.crc && !c.classes);
+	CHECK(c.resend_cap == 32 && c.ack_every == 32 && !c.protection && !c.classes);
 	CHECK_EQ(c.ack_delay, 30 * HK_USEC);
 	CHECK(c.min_rto == 2 * HK_MSEC && c.max_rto == 200 * HK_MSEC);
 	CHECK(c.initial_rto == 20 * HK_MSEC && c.peer_timeout == 30 * HK_SEC);
@@ -155,7 +155,7 @@ TEST(arena_may_move)
 TEST(headers_say_what_they_should)
 {
 	RIG(g);
-	g.cfg.crc = true;
+	g.cfg.protection = HK_PROTECTION_CRC;
 	hk_peer p = rig_pair(&g);
 	struct hk_packet pkt = {
 		.token = 5, .len = 100, .type = HK_WIRE_DATA, .am = 200, .frag = 0, .frags = 2};

@@ -160,7 +160,8 @@ TEST(long_packets_count_more)
 		struct hk_wire_hdr h = rig_hdr(&g, 2, HK_WIRE_DATA);
 
 		h.len = table[i].len;
-		hk_engine_input(g.e, frame, frame_encode(frame, &h, body, false), 0, g.now, &g.rx);
+		hk_engine_input(g.e, frame, frame_encode(frame, &h, body, HK_WIRE_BARE), 0, g.now,
+				&g.rx);
 		CHECK_EQ(g.rx.result, HK_RX_DELIVER);
 		CHECK_EQ(hk_rec(g.e, p)->ack_pending, table[i].packets);
 	}

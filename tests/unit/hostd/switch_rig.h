@@ -82,7 +82,8 @@ static void send_to(struct rank *r, uint32_t endpoint, unsigned n)
 		struct rte_mbuf *m = rte_pktmbuf_alloc(r->tx_pool);
 
 		CHECK(m != NULL);
-		frame_encode(rte_pktmbuf_append(m, HK_ETH_HLEN + HK_WIRE_HLEN), &h, NULL, false);
+		frame_encode(rte_pktmbuf_append(m, HK_ETH_HLEN + HK_WIRE_HLEN), &h, NULL,
+			     HK_WIRE_BARE);
 		CHECK_EQ(hk_port_tx(&r->port, 0, &m, 1), 1);
 	}
 }

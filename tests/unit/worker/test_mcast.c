@@ -30,7 +30,9 @@ static void piece_in(struct hk_mcast *m, uint32_t piece, const void *bytes, size
 	l->times[piece]++;
 }
 
-static const struct hk_mcast_to TO = {.tag = UINT64_C(0x674804000000), .channel = 7, .number = 9};
+static const uint8_t KEY[HK_KEY_LEN] = {1, 2, 3};
+static const struct hk_mcast_to TO = {
+	.tag = UINT64_C(0x674804000000), .channel = 7, .number = 9, .key = KEY};
 
 static struct listener listener(char *to)
 {
@@ -38,6 +40,7 @@ static struct listener listener(char *to)
 				       .number = TO.number,
 				       .endpoint = A + 1,
 				       .epoch = 100,
+				       .key = KEY,
 				       .fn = piece_in},
 				 .to = to};
 }

@@ -238,7 +238,7 @@ static void fill(uint16_t txq)
 
 		CHECK(m != NULL);
 		memset(rte_pktmbuf_append(m, 60), 0, 60);
-		hk_txq_send(w, txq, m);
+		hk_tx_bare(w, txq, m);
 	}
 }
 

@@ -134,7 +134,7 @@ static struct end *open_end(int other, unsigned self, const char *faults, bool c
 	cfg.engine.endpoint = self;
 	cfg.engine.epoch = 100;
 	cfg.engine.max_peers = 4;
-	cfg.engine.crc = crc;
+	cfg.engine.protection = crc;
 	cfg.tx_buffers = 1024;
 	cfg.rx_backlog = rx_backlog;
 	if (peer_timeout) {

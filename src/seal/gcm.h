@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * seal/gcm.h: AES-128-GCM over the bytes of one frame, by a library: intel-ipsec-mb on x86, OpenSSL
+ * elsewhere. NIST SP 800-38D defines it.
+ *
+ * An expanded key has no pointer and no function pointer, so it may lie in memory that processes
+ * share. Threads: any, also with one key.
+ */
+#ifndef HK_SEAL_GCM_H
+#define HK_SEAL_GCM_H
+
+#include "base/common.h"
+#include "hikyaku/error.h"
+
+#define HK_GCM_KEY_LEN   16
+#define HK_GCM_NONCE_LEN 12
+#define HK_GCM_TAG_LEN   16
+
+/* An expanded key. Its contents are the library's. */
+struct hk_gcm_key {
+	_Alignas(64) unsigned char bytes[1024];
+};
+
+/* Finds what the CPU can do. Call it once in each process, before the others. -ENOSYS: the library
+ * cannot work on this CPU. */
+int hk_gcm_start(struct hk_error *err);
+
+void hk_gcm_expand(struct hk_gcm_key *key, const uint8_t bytes[HK_GCM_KEY_LEN]);
+
+/* Writes the tag of @len bytes at @data, which stay as they are. */
+void hk_gcm_sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+		 const void *data, size_t len, uint8_t tag[HK_GCM_TAG_LEN]);
+
+/* A piece of a plaintext. */
+struct hk_gcm_piece {
+	const void *base;
+	size_t len;
+};
+
+/* Encrypts the @count pieces one behind the other to @to, and writes the tag of @clear and them. */
+void hk_gcm_encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+		    const void *clear, size_t clear_len, const struct hk_gcm_piece *piece,
+		    unsigned count, void *to, uint8_t tag[HK_GCM_TAG_LEN]);
+
+/* Checks the tag of @clear and of the ciphertext at @data, and decrypts that in place. With @len 0
+ * it only checks the tag, as hk_gcm_sign() wrote it. False: the tag is wrong. The bytes at @data
+ * are of no use then. */
+bool hk_gcm_open(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+		 const void *clear, size_t clear_len, void *data, size_t len,
+		 const uint8_t tag[HK_GCM_TAG_LEN]);
+
+#endif
