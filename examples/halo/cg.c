@@ -2,9 +2,11 @@
 /*
  * examples/halo/cg.c: the method of conjugate gradients (Hestenes and Stiefel 1952) with threads of
  * OpenMP. It solves with the 27-point matrix of examples/spmv on n³ points twice: the exchange is
- * by MPI's Isend and Irecv, and by the halo library.
+ * by MPI's Isend and Irecv, and by the halo library. A file of Matrix Market can take the place of
+ * that matrix; it must be symmetric and positive definite. cg_threads.f90 is the same in Fortran.
  *
- *     mpirun -np 2 halo_cg_threads [-n 40] [--partition rows|metis] [--solves 3]
+ *     mpirun -np 2 halo_cg_threads [-n 40] [--matrix FILE.mtx] [--partition rows|metis]
+ *                                  [--solves 3]
  *
  * Only the main thread exchanges. Sums do not depend on the number of threads, so both solutions
  * are equal bit by bit. It prints `PASS cg …` with the least time of a whole solve by each.
@@ -35,7 +37,8 @@ struct solver {
 __attribute__((noreturn)) static void fail(const char *what)
 {
 	fprintf(stderr,
-		"cg: %s; fix: halo_cg_threads [-n N] [--partition rows|metis] [--solves N]\n",
+		"cg: %s; fix: halo_cg_threads [-n N] [--matrix FILE.mtx] [--partition rows|metis] "
+		"[--solves N]\n",
 		what);
 	MPI_Abort(MPI_COMM_WORLD, 2);
 	exit(2);
@@ -174,7 +177,8 @@ static int number(const char *text, int most)
 int main(int argc, char **argv)
 {
 	int n = 40, metis = 0, solves = 3, rank, size, level, differ;
-	const char *why;
+	const char *why, *file = NULL;
+	char problem[32] = "matrix of a file";
 
 	MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
@@ -188,13 +192,16 @@ int main(int argc, char **argv)
 			n = number(v, MATRIX_EDGE_MAX);
 		else if (strcmp(argv[i], "--solves") == 0)
 			solves = number(v, 1000);
+		else if (strcmp(argv[i], "--matrix") == 0 && *v)
+			file = v;
 		else if (strcmp(argv[i], "--partition") == 0 &&
 			 (strcmp(v, "metis") == 0 || strcmp(v, "rows") == 0))
 			metis = *v == 'm';
 		else
 			fail("an option is unknown");
 	}
-	struct matrix *m = matrix_make(MPI_COMM_WORLD, n, metis, &why);
+	struct matrix *m = file ? matrix_read(MPI_COMM_WORLD, file, metis, &why)
+				: matrix_make(MPI_COMM_WORLD, n, metis, &why);
 
 	if (!m)
 		fail(why);
@@ -209,10 +216,12 @@ int main(int argc, char **argv)
 	MPI_Allreduce(MPI_IN_PLACE, &differ, 1, MPI_INT, MPI_MAX, MPI_COMM_WORLD);
 	bool wrong = differ || !(by_halo->residual < 100 * TOLERANCE);
 
+	if (!file)
+		snprintf(problem, sizeof(problem), "%d^3 points", n);
 	if (rank == 0)
-		printf("%s cg: %d ranks of %d threads, %d^3 points, %s, %d steps, residual %.1e; "
+		printf("%s cg: %d ranks of %d threads, %s, %s, %d steps, residual %.1e; "
 		       "solutions %s; %.3f ms by MPI, %.3f ms by halo\n",
-		       wrong ? "FAIL" : "PASS", size, omp_get_max_threads(), n,
+		       wrong ? "FAIL" : "PASS", size, omp_get_max_threads(), problem,
 		       metis ? "METIS" : "rows", by_halo->steps, by_halo->residual,
 		       differ ? "differ" : "are equal", 1e3 * by_mpi->seconds,
 		       1e3 * by_halo->seconds);

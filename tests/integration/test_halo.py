@@ -224,18 +224,57 @@ def test_solvers_in_fortran(get_lab, program, name):
     assert result.stdout.startswith(f"PASS {name}: 4 ranks"), result.stdout
 
 
-@pytest.mark.parametrize("partition", ["rows", "metis"])
-def test_a_solver_with_threads(get_lab, program, partition):
-    """Its solutions by MPI and by the library are equal, with any number of threads."""
-    argv = [program("examples/halo/halo_cg_threads"), "-n", "12", "--solves", "1"]
-    argv += ["--partition", partition]
+SOLVERS = ("examples/halo/halo_cg_threads", "examples/halo/halo_cg_threads_fortran")
+
+
+def solve(get_lab, program, name: str, *options: str) -> tuple[int, float]:
+    """The steps and the residual of a solver with threads. Its solutions by MPI and by the library
+    are equal, with any number of threads."""
+    argv = [program(name), "--solves", "1", *options]
     threads = {"OMP_NUM_THREADS": "2"}
     yields = {"mpi_yield_when_idle": "1"}
     lab = get_lab(2, "memif", 2)
     result = lab.mpirun(4, argv, mca=yields, env=threads, timeout=60)
     assert result.returncode == 0, result.stderr
     assert result.stdout.startswith("PASS cg: 4 ranks of 2 threads"), result.stdout
-    assert "solutions are equal" in result.stdout
+    found = re.search(r"(\d+) steps, residual +(\S+); solutions are equal", result.stdout)
+    assert found, result.stdout
+    return int(found[1]), float(found[2])
+
+
+@pytest.mark.parametrize("partition", ["rows", "metis"])
+def test_a_solver_in_fortran_is_that_in_c(get_lab, program, partition):
+    options = ("-n", "12", "--partition", partition)
+    ends = [solve(get_lab, program, name, *options) for name in SOLVERS]
+    assert ends[0] == ends[1] and ends[0][0] > 5
+
+
+def test_solvers_of_a_file(get_lab, program, tmp_path):
+    """The matrix of springs in a row: at most as many steps as there are points."""
+    n = 20
+    entries = [f"{i} {i} 2" for i in range(1, n + 1)]
+    entries += [f"{i + 1} {i} -1" for i in range(1, n)]
+    head = "%%MatrixMarket matrix coordinate real symmetric"
+    file = tmp_path / "springs.mtx"
+    file.write_text("\n".join([head, f"{n} {n} {len(entries)}", *entries, ""]))
+    ends = [solve(get_lab, program, name, "--matrix", str(file)) for name in SOLVERS]
+    assert ends[0] == ends[1] and 5 < ends[0][0] <= n
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["-n", "0"], "an option has a wrong number"),
+        (["-n", "x"], "an option has a wrong number"),
+        (["--partition", "x"], 'there is no partition "x"'),
+        (["--matrix", "/no/file"], "/no/file"),
+        (["--color"], 'there is no option "--color"'),
+    ],
+)
+def test_a_solver_in_fortran_of_wrong_options(get_lab, program, words, said):
+    result = get_lab(2, "memif", 2).mpirun(2, [program(SOLVERS[1]), *words], timeout=60)
+    assert result.returncode != 0
+    assert re.search(rf"cg: .*{said}.*; fix: halo_cg_threads_fortran", result.stderr), result.stderr
 
 
 def test_fortran(run):
