@@ -7,6 +7,7 @@ from collections.abc import Container
 
 from hikyaku.bench.common.summary import summary
 from hikyaku.bench.halo import run as halo
+from hikyaku.bench.halo import solves
 from hikyaku.bench.rtc import load as rtc_load
 from hikyaku.bench.rtc import run as rtc
 from hikyaku.bench.sdn import bcast, failover, model, tags, times
@@ -112,7 +113,7 @@ def protocols(carriers: list[str], sizes: list[int]) -> dict:
 
 
 def halo_exchange(ports: list[int]) -> dict:
-    """A over several sizes, B of one, and E with one port."""
+    """A over several sizes, B of one, E with one port, and F."""
     sizes = [800, 8000, 24_000, 80_000, 240_000, 800_000]
     all_of = {"A": (*halo.BETWEEN, *halo.OTHERS), "B": (*halo.BETWEEN, *halo.OTHERS)}
     rows = []
@@ -125,7 +126,20 @@ def halo_exchange(ports: list[int]) -> dict:
                     key = {"experiment": experiment, "processes": 2, "bytes": size}
                     key |= {"method": method, "ports": count, "unit": "us"}
                     rows.append(key | summary(around((13 + size / 2400) / (1 + i) * count)))
-    return {"machine": ABOUT, "rows": rows, "promoted": {}}
+    return {"machine": ABOUT, "rows": rows, "promoted": {}, "solves": whole_solves()}
+
+
+def whole_solves() -> list[dict]:
+    """Fortran takes a little longer than C, and halo is the fastest exchange."""
+    of = {solves.TCP: 1.5, solves.MPI: 1.0, solves.HALO: 0.96}
+    common = {"processes": 2, "cube": 40, "steps": 66, "residual": 8e-11, "unit": "ms"}
+    return [
+        {"partition": partition, "language": language, "exchange": exchange, **common}
+        | summary(around(part * (100 if language == "C" else 104)))
+        for partition in solves.PARTITIONS
+        for language in solves.LANGUAGES
+        for exchange, part in of.items()
+    ]
 
 
 def loaded(case: rtc.Case, most: float) -> dict[str, float]:

@@ -66,6 +66,7 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
             *(2 * [("size, bytes", "time of an exchange, µs")]),
             *(2 * [("time of an exchange, µs", "")]),
             ("size, bytes", "time of an exchange, µs"),
+            ("time of a solve, ms", ""),
         ],
     ),
     "scale": (

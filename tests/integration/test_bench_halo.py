@@ -11,6 +11,7 @@ from hikyaku.bench.common.phases import NEAR_NS, Phases
 from hikyaku.bench.common.tables import number_beside
 from hikyaku.bench.halo import report as halo_report
 from hikyaku.bench.halo import run as halo
+from hikyaku.bench.halo import solves
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult
 
@@ -24,6 +25,7 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
     assert "27-point matrix, METIS" in done.stdout
     assert "E: two ranks of one node" in done.stdout
     assert "C: ways of MPI over the BTL" in done.stdout
+    assert "F: whole solves, 27-point matrix on 8³ points, 2 ranks" in done.stdout
     assert "…" not in done.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
     document = json.loads(file.read_text())
@@ -50,6 +52,24 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path):
         assert (row["processes"], row["ports"], row["unit"]) == (2, 1, "us")
         assert 0 < row["min"] <= row["median"] <= row["max"]
     assert {r["bytes"] for r in document["rows"] if r["experiment"] == "A"} == {80, 24000}
+    check_solves(document["solves"], cube=8)
+
+
+def check_solves(rows: list[dict], cube: int) -> None:
+    """Both languages take the same steps to the same residual, by each exchange."""
+    cases = [(r["partition"], r["language"], r["exchange"]) for r in rows]
+    assert cases == [
+        (p, language, e)
+        for p in solves.PARTITIONS
+        for language in solves.LANGUAGES
+        for e in solves.EXCHANGES
+    ]
+    for row in rows:
+        assert (row["processes"], row["cube"], row["unit"]) == (2, cube, "ms")
+        assert 0 < row["min"] <= row["median"] <= row["max"]
+    for partition in solves.PARTITIONS:
+        ends = {(r["steps"], r["residual"]) for r in rows if r["partition"] == partition}
+        assert len(ends) == 1, ends
 
 
 @pytest.mark.alone
@@ -214,8 +234,50 @@ def test_share_of_bytes_after_the_third_period():
     assert halo.promoted_share(of_node) == 1
 
 
+@pytest.mark.parametrize(("ours", "met"), [(50.0, True), (50.1, False)])
+def test_solves_are_judged_by_the_worst_case(ours, met):
+    def rows(language: str, of_halo: float) -> list[dict]:
+        times = {"mpi-tcp": 90.0, "mpi-btl": 50.0, "halo": of_halo}
+        return [
+            {"partition": "rows", "language": language, "exchange": e, "median": t}
+            for e, t in times.items()
+        ]
+
+    goals = halo_report.judge([], {}, rows("C", 40.0) + rows("Fortran", ours))
+    assert [(g["goal"], g["met"]) for g in goals] == [
+        ("F: a whole solve, of Isend and Irecv over the BTL, worst case", met),
+        ("F: a whole solve, of TCP, worst case", True),
+    ]
+
+
+def said(line: str, status: int = 0) -> RunResult:
+    return RunResult(status, line + "\n", "", 0.1)
+
+
+def test_solves_that_fail_are_shown():
+    run = solves.Run("metis", "Fortran", tcp=True)
+    line = (
+        "PASS cg: 2 ranks of 1 threads, 8^3 points, METIS, 21 steps, residual 9.1E-11; solutions "
+        "are equal; 1.250 ms by MPI, .750 ms by halo"
+    )
+    assert solves.parse(said(line), run) == (21, 9.1e-11, 1.25, 0.75)
+    for text, status in ((line, 1), (line.replace("are equal", "differ"), 0), ("", 0)):
+        with pytest.raises(HikyakuError, match="a solve in Fortran, metis, over TCP failed"):
+            solves.parse(said(text, status), run)
+
+
+def test_solves_alternate():
+    first, second = solves.runs(0), solves.runs(1)
+    assert first[:3] == [
+        solves.Run("rows", "C", False),
+        solves.Run("rows", "C", True),
+        solves.Run("rows", "Fortran", False),
+    ]
+    assert second == first[::-1] and len(first) == 8
+
+
 def test_transports_alternate():
-    plan = halo.Plan(["A", "D", "E"], 2, 2, 8, [10], ports=[1, 4])
+    plan = halo.Plan(["A", "D", "E", "F"], 2, 2, 8, [10], ports=[1, 4])
     ours = [halo.Setup(name, p) for p in (1, 4) for name in ("Hikyaku", "the promoter")]
     assert plan.steps() == [
         *(("A", setup, 0) for setup in (*ours, *halo.LOSS, halo.TCP)),

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from ..common import goals
 from ..common.tables import left_titled, number, show_core_distance, size_text, warn_if_busy
+from . import solves
 from .run import BETWEEN, COPIES, LOSSLESS, LOSSY, OTHERS, PACKED, SETUP, WAYS, WITHIN
 
 TITLES = {
@@ -51,10 +52,13 @@ def _ratio(by: dict[str, dict], other: str, method: str = "halo") -> float | Non
     return by[method]["median"] / by[other]["median"]
 
 
-def judge(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
+def judge(
+    rows: list[dict], promoted: dict[str, float], solved: list[dict] | None = None
+) -> list[dict]:
     """The goals, each for its worst size, with one port.
 
     @promoted: by experiment, the share of the steady bytes that the promoter sent by puts.
+    @solved: the rows of whole solves.
     """
     wanted = [
         ("A", "of TCP, 8 kB to 800 kB", "mpi-tcp", 0.20, 8000),
@@ -85,7 +89,7 @@ def judge(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
         slower = [r for by in by_size if (r := _ratio(by, LOSSLESS, LOSSY))]
         text = f"{experiment}: with 1 % of the frames lost, of without loss"
         found += goals.worst(text, slower, "≤", 1.5, "size")
-    return found + _judge_promoter(rows, promoted)
+    return found + _judge_promoter(rows, promoted) + solves.judge(solved or [])
 
 
 def _judge_promoter(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
@@ -174,6 +178,8 @@ def show(document: dict, console: Console) -> None:
             if by_size:
                 for table in _tables(experiment, title, many, by_size):
                     console.print(table)
+    for table in solves.table(document["solves"]):
+        console.print(table)
     if document["goals"]:
         console.print(goals.table(document["goals"]))
     about = document["machine"]

@@ -4,7 +4,8 @@
 bench/halo_bench.c describes the experiments and how a sample is taken. A run over the BTL measures
 its methods in turn. Runs alternate: over TCP, over the BTL, with the promoter preloaded, with
 each number of ports, and with 1 % of the frames lost. Experiment E is A between two ranks of one
-node, which neither TCP nor the BTL connects. The layer that drops frames (port/faults.h)
+node, which neither TCP nor the BTL connects. F has programs of its own (solves.py). The layer that
+drops frames (port/faults.h)
 costs time itself, so runs through it without loss alternate, too. Samples of a minority latency
 phase are retaken (phases.py).
 """
@@ -25,8 +26,9 @@ from ..common import machine
 from ..common.phases import Phases
 from ..common.sample import empty_file, line_file, printed, same_node
 from ..common.summary import summary
+from . import solves
 
-EXPERIMENTS = ("A", "B", "C", "D", "E")
+EXPERIMENTS = ("A", "B", "C", "D", "E", solves.NAME)
 PACKED = "halo-packed"  # the library with data that the program has packed: B and C
 WAYS = ("neighbor-btl", "fence-btl", "lock-btl")  # further ways of MPI (bench/halo_ways.h)
 BETWEEN = ("mpi-tcp", "mpi-btl", "persistent-btl", *WAYS, "promoter", PACKED, "halo")
@@ -95,6 +97,7 @@ class Plan:
     repeats: int
     cube: int
     doubles: list[int]
+    solve_cube: int = solves.CUBE  # F
     ports: list[int] = field(default_factory=lambda: [1])  # of a rank
     sample_ms: int = 15
     rounds: int = 5
@@ -108,6 +111,7 @@ class Plan:
             (experiment, setup, repeat)
             for repeat in range(self.repeats)
             for experiment in self.experiments
+            if experiment != solves.NAME
             for setup in ([*ours, *lossy, TCP, SHARED][:: -1 if repeat % 2 else 1])
             if (experiment == "E") == (setup == SHARED)
             # in D nothing is compared with these
@@ -213,6 +217,10 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
     samples = Phases()
     shares: dict[str, list[float]] = defaultdict(list)
     steps = plan.steps()
+    solved: list[dict] = []
+    total = len(steps)
+    if solves.NAME in plan.experiments:
+        total += sum(len(solves.runs(repeat)) for repeat in range(plan.repeats))
     done = 0
     down_dead("bench")
     per_node = -(-plan.processes // 2)
@@ -225,7 +233,7 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
 
         def once(run: tuple[str, Setup], text: str) -> None:
             experiment, setup = run
-            progress(f"{experiment} over {setup}, {text}", done, len(steps))
+            progress(f"{experiment} over {setup}, {text}", done, total)
             lab = labs[plan.ports[0] if setup == TCP else setup.ports]
             result = _run(lab, plan, experiment, setup)
             parse(samples, result, experiment, setup)
@@ -242,7 +250,16 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
             plan.repeats,
             once,
         )
-    progress("done", len(steps), len(steps))
+
+        def solving(text: str) -> None:
+            nonlocal done
+            progress(text, done, total)
+            done += 1
+
+        if solves.NAME in plan.experiments:
+            lab, cube = labs[plan.ports[0]], plan.solve_cube
+            solved = solves.measure(lab, plan.processes, cube, plan.repeats, solving)
+    progress("done", total, total)
     about |= {"repeats": plan.repeats, "rounds": plan.rounds, "cube": plan.cube}
     about["matrix"] = plan.matrix.name if plan.matrix else None
     about["cores_apart"] = samples.describe()
@@ -251,4 +268,5 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
         "machine": about,
         "rows": rows(samples, plan.ranks),
         "promoted": {experiment: min(values) for experiment, values in shares.items()},
+        "solves": solved,
     }

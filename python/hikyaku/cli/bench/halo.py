@@ -11,16 +11,16 @@ from .common import run_suite
 
 
 @click.command("halo")
-@click.option("--experiments", default="A,B,C,D,E", help="Experiments; see above.")
+@click.option("--experiments", default="A,B,C,D,E,F", help="Experiments; see above.")
 @click.option(
-    "--processes", default=2, type=click.IntRange(2, 8), help="Ranks of B and C, on two nodes."
+    "--processes", default=2, type=click.IntRange(2, 8), help="Ranks of B, C and F, on two nodes."
 )
 @repeats_option(3, "Runs of each transport; the table shows the median.")
 @click.option(
     "-n",
     "cube",
     type=click.IntRange(2, 200),
-    help="B and C: points along an edge of the cube.  [default: 100]",
+    help="B, C, F: points along an edge of the cube.  [default: 100; F: 40]",
 )
 @click.option(
     "--matrix",
@@ -60,6 +60,7 @@ def bench_halo(
     C  the same, partitioned by METIS
     D  two ranks send messages that the promoter does not promote: its overhead
     E  the same as A between two ranks of one node, by shared memory
+    F  whole solves by conjugate gradients, in C and in Fortran
 
     \b
     Examples:
@@ -72,11 +73,13 @@ def bench_halo(
     from ...bench.common.arguments import parse_names, parse_sizes
     from ...bench.halo import report, run
     from ...bench.halo.plot import draw
+    from ...bench.halo.solves import CUBE, LANGUAGES
 
     if cube and matrix:
         raise click.UsageError("-n is for the cube, and --matrix takes its place")
     plan = run.Plan(
         cube=cube or 100,
+        solve_cube=cube or CUBE,
         matrix=matrix,
         experiments=parse_names(experiments, run.EXPERIMENTS, "experiment"),
         doubles=parse_sizes(doubles, "number of doubles"),
@@ -88,7 +91,7 @@ def bench_halo(
         report.show,
         json_file,
         plot_file,
-        programs=["bench/halo_bench"],
-        judge=lambda found: report.judge(found["rows"], found["promoted"]),
+        programs=["bench/halo_bench", *(f"examples/halo/{name}" for name in LANGUAGES.values())],
+        judge=lambda found: report.judge(found["rows"], found["promoted"], found["solves"]),
         draw=draw,
     )
