@@ -231,7 +231,8 @@ def network(names: Container[str] | None = None) -> dict:
             rows.append(row("bcast", method, 8, bcast.PAYLOAD, unit, around(value)))
     for name, value in ((model.SPREAD_BY_RANK, 3), (model.LEAST, 3), (model.WORST, 6)):
         rows.append(row("spread", name, 8, 0, model.FLOWS, around(value)))
-    rows.append(row("spread", f"{model.LEAST} of {model.WORST}", 8, 0, "ratio", around(0.5)))
+    for name in (f"{model.LEAST} of {model.WORST}", f"of {model.MEAN}", f"of {model.LEAST}"):
+        rows.append(row("spread", name, 8, 0, "ratio", around(0.5)))
     for what, value in (("doubling worst, tcp", 100), ("ring best, tcp", 300)):
         for name, part in ((times.SPREAD, 0.5), (times.HASHING, 1), (times.ONE_PATH, 1.1)):
             method = f"{name}, {what}"

@@ -120,6 +120,15 @@ def test_matrix_of_p3():
     assert metis.theirs == pytest.approx(0.306 / 0.436) and not metis.met
 
 
+def test_solves_of_p3():
+    found = compared("P3-solves", documents.halo_exchange([1]))
+    text = "a whole solve by one-sided writes, of that by Isend and Irecv; Fortran, METIS"
+    assert (found[text].ours, found[text].met) == (pytest.approx(0.96), True)
+    text = "the same, of that by MPI over TCP; C, blocks of rows"
+    assert (found[text].ours, found[text].met) == (pytest.approx(0.96 / 1.5), None)
+    assert len(found) == 8
+
+
 def test_trials_of_p1():
     def row(name: str, **more: object) -> dict:
         return {"name": name, "ranks": 2, **more}
@@ -333,6 +342,7 @@ def test_command(tmp_path):
         ("P1-protocols", documents.protocols(["tcp", "split"], [256, 2048])),
         ("P2-tags", documents.network(["tags"])),
         ("P3-pieces", documents.halo_exchange([1])),
+        ("P3-solves", {**documents.halo_exchange([1]), "rows": []}),
         ("P5-sum", documents.run_to_completion()),
         ("P5-overload", documents.run_to_completion()),
     ],

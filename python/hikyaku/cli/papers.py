@@ -19,24 +19,49 @@ from .bench.common import progress_bar
     "--out",
     "directory",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where the page goes.  [out/papers]",
+    help="Where the page goes, or is.  [out/papers]",
+)
+@click.option(
+    "--publish",
+    "published",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="PAGE.md",
+    help="Write the last run as pages; measure nothing.",
 )
 def papers(
-    names: tuple[str, ...], quick: bool, resume: bool, listing: bool, directory: Path | None
+    names: tuple[str, ...],
+    quick: bool,
+    resume: bool,
+    listing: bool,
+    directory: Path | None,
+    published: Path | None,
 ) -> None:
     """Measure what five papers report, and show both side by side.
 
     Writes index.html, with plots, and papers.json. A figure that cannot be measured is a gap on the
     page, with the reason. Without names it does all papers.
 
+    --publish writes a finished run as Markdown, in English (PAGE.md) and in Japanese (PAGE.ja.md),
+    with its plots in images/PAGE.
+
     \b
     Examples:
       hikyaku papers --quick
       hikyaku papers P3 P5-sum
       hikyaku papers --resume           goes on after an interruption
+      hikyaku papers --publish docs/papers.md
     """
     from ..bench.common import machine
     from ..papers import FIGURES, PAPERS, page, run
+    from ..papers.publish import publish
+
+    directory = directory or output_dir() / "papers"
+    if published:
+        if names or quick or resume or listing:
+            raise click.UsageError("--publish measures nothing: of other options it takes --out")
+        for path in publish(directory, published):
+            click.echo(f"saved {path}")
+        return
 
     chosen = _chosen(names)
     if listing:
@@ -44,7 +69,6 @@ def papers(
             how = "measured" if figure.measurement else "a gap"
             click.echo(f"{name:18} {how:9} {figure.title}")
         return
-    directory = directory or output_dir() / "papers"
     about = machine.describe()
     with progress_bar() as progress:
         results = run.measure(

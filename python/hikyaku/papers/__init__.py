@@ -5,6 +5,8 @@
     p1.py …      the figures of each paper
     run.py       measures what figures need, by `hikyaku bench`
     page.py      the page: HTML with plots, and JSON
+    publish.py   pages for the documentation, from that JSON
+    japanese/    the texts of the Japanese one
 
 docs/references.md has the papers themselves.
 """

@@ -44,10 +44,20 @@ class Comparison:
         return RELATIONS[self.relation](self.ours, self.theirs)
 
 
+# How a figure is obtained, and what its times mean.
+KINDS = {
+    "virtual": "Programs run at their own speed. Wires are memory or kernel links, and not cables.",
+    "emulated": "A process or QEMU takes the part of a device. Bytes and addresses count.",
+    "simulated": "Our engine runs in virtual time. Links and network switch are computed.",
+    "computed": "From a topology or a model. No packet is sent.",
+}
+
+
 @dataclass(frozen=True)
 class Figure:
     """@said: what the paper says. @setting: what is virtual, emulated or computed. @open: what is
-    still other than in the paper, or, without a measurement, why there is none."""
+    still other than in the paper, or, without a measurement, why there is none. @kind: of KINDS.
+    @wire: the medium of the packets, "" if there is none."""
 
     name: str
     title: str
@@ -57,6 +67,8 @@ class Figure:
     compare: Callable[[Document], Iterator[Comparison]] | None = None
     draw: Callable[[Document], "Plot"] | None = None
     open: str = ""
+    kind: str = ""
+    wire: str = ""
 
 
 @dataclass(frozen=True)

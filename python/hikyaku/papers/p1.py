@@ -119,6 +119,8 @@ PAPER = Paper(
             drawn_by("mpi"),
             "The paper forces each protocol, eager and rendezvous, at every size. Here the library "
             "chooses, as it does for users.",
+            kind="virtual",
+            wire="memif",
         ),
         Figure(
             "P1-latency-veth",
@@ -130,6 +132,8 @@ PAPER = Paper(
             drawn_by("mpi"),
             "A veth with an XDP program takes no frames of 64 KiB, and TCP's veth does. So long "
             "messages are slower than TCP's.",
+            kind="virtual",
+            wire="veth",
         ),
         Figure(
             "P1-polling",
@@ -140,6 +144,8 @@ PAPER = Paper(
             MODES,
             VIRTUAL + "The wire is memif. Mode split is the paper's design.",
             _modes,
+            kind="virtual",
+            wire="memif",
         ),
         Figure(
             "P1-protocols",
@@ -152,6 +158,8 @@ PAPER = Paper(
             drawn_by("protocols"),
             "Up to 64 KiB in place of 1 MB: Hikyaku sends at most 16 frames eagerly. Its "
             "rendezvous is a get of the receiver, and not the paper's two packets.",
+            kind="virtual",
+            wire="memif",
         ),
         Figure(
             "P1-applications",
@@ -163,6 +171,8 @@ PAPER = Paper(
             None,
             "Programs that Debian packages, if they are installed. docs/trials.md has others that "
             "were run by hand.",
+            kind="virtual",
+            wire="memif",
         ),
     ),
 )

@@ -92,6 +92,8 @@ PAPER = Paper(
             "Two nodes in namespaces, and a switch of Open vSwitch in user space.",
             _tags("tags_one"),
             drawn_by("sdn"),
+            kind="virtual",
+            wire="Open vSwitch",
         ),
         Figure(
             "P2-tags",
@@ -101,6 +103,8 @@ PAPER = Paper(
             "Two nodes in namespaces, and three switches of Open vSwitch in user space.",
             _tags("tags"),
             drawn_by("sdn"),
+            kind="virtual",
+            wire="Open vSwitch",
         ),
         Figure(
             "P2-tags-direct",
@@ -110,6 +114,8 @@ PAPER = Paper(
             "Two nodes in namespaces, joined by a veth pair.",
             _tags("tags_direct"),
             drawn_by("sdn"),
+            kind="virtual",
+            wire="veth",
         ),
         Figure(
             "P2-bcast",
@@ -119,6 +125,8 @@ PAPER = Paper(
             "Eight nodes in namespaces on a leaf-spine network of Open vSwitch.",
             _bcast,
             drawn_by("sdn"),
+            kind="virtual",
+            wire="Open vSwitch",
         ),
         Figure(
             "P2-bcast-time",
@@ -128,6 +136,8 @@ PAPER = Paper(
             LIMITED,
             _times("bcast_time", "Open MPI's own", "a Bcast by multicast"),
             drawn_by("sdn"),
+            kind="virtual",
+            wire="Open vSwitch, 20 Mbit/s",
         ),
         Figure(
             "P2-allreduce",
@@ -136,6 +146,7 @@ PAPER = Paper(
             _sdn("spread", (), ()),
             COMPUTED,
             _spread,
+            kind="computed",
         ),
         Figure(
             "P2-allreduce-time",
@@ -145,6 +156,8 @@ PAPER = Paper(
             LIMITED + " Hashing gives each pair of ranks a random one of the equal paths.",
             _times("allreduce_time", "hashing", "an Allreduce"),
             drawn_by("sdn"),
+            kind="virtual",
+            wire="Open vSwitch, 20 Mbit/s",
         ),
         Figure(
             "P2-entries",
@@ -155,6 +168,7 @@ PAPER = Paper(
             _entries,
             None,
             "Our entries match parts of addresses. A mode of whole ones does not exist yet.",
+            kind="computed",
         ),
         Figure(
             "P2-failover",
@@ -163,6 +177,8 @@ PAPER = Paper(
             _sdn("failover", ("--repeats", "5"), ("--repeats", "1")),
             "Nodes in namespaces on a leaf-spine network of Open vSwitch.",
             _failover,
+            kind="virtual",
+            wire="Open vSwitch",
         ),
     ),
 )

@@ -81,6 +81,8 @@ PAPER = Paper(
             DEVMEM,
             EMULATED,
             _devmem,
+            kind="emulated",
+            wire="QEMU's NICs",
         ),
         Figure(
             "P4-l3fwd",
@@ -95,6 +97,8 @@ PAPER = Paper(
             "A core takes the part of a NIC's hardware, so rates are of processes. Without wires "
             "no frame of l3fwd leaves its core, and it can be faster than emulated NICs. "
             "docs/routers.md has the procedure for real NICs.",
+            kind="emulated",
+            wire="memif",
         ),
         Figure(
             "P4-load",
@@ -115,6 +119,7 @@ PAPER = Paper(
             None,
             "As restated here, the paper's 12 Gbit/s have neither a size of frames nor a rate: "
             "ours are for 40 GbE.",
+            kind="computed",
         ),
     ),
 )

@@ -149,6 +149,8 @@ PAPER = Paper(
             drawn_by("rtc"),
             "The client waits for answers, so nothing is lost. P5-drops has a sender that does not "
             "wait; `bench rtc --experiments drops --hold-ns N` holds messages there.",
+            kind="virtual",
+            wire="memif",
         ),
         Figure(
             "P5-sum",
@@ -160,6 +162,8 @@ PAPER = Paper(
             drawn_by("rtc"),
             "The client waits for answers, so overload does not lose messages. P5-overload has a "
             "sender that does not wait. The sum uses AVX2 where the CPU has it.",
+            kind="virtual",
+            wire="memif, veth",
         ),
         Figure(
             "P5-overload",
@@ -186,6 +190,8 @@ PAPER = Paper(
             "Where one core cannot send as much as is asked, the offered rate is lower than its "
             "name; the tables of the command have it. `--receivers pipeline` is a pipeline of two "
             "threads, which needs a machine of four cores.",
+            kind="virtual",
+            wire="memif, veth",
         ),
         Figure(
             "P5-learn",
@@ -196,6 +202,8 @@ PAPER = Paper(
             _learn,
             drawn_by("rtc"),
             "16 features in place of y = ax + b.",
+            kind="virtual",
+            wire="memif",
         ),
         Figure(
             "P5-drops",
@@ -207,6 +215,8 @@ PAPER = Paper(
             drawn_by("rtc"),
             "Sender and receiver have a core each, so no sender reaches 10 GbE's line rate. The "
             "CPU time of the kernel is seen where it is the process's, or a tick of its core.",
+            kind="virtual",
+            wire="memif, veth",
         ),
     ),
 )

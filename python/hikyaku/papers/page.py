@@ -14,6 +14,9 @@ from . import Figure, Paper
 from .figure import Comparison
 from .run import Result
 
+RECORD = "papers.json"
+SCHEMA = 2
+
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; }
 h2 { border-top: 2px solid #0072B2; margin-top: 3rem; padding-top: 1rem; }
@@ -157,23 +160,37 @@ def document(shown: list[Shown], about: dict, quick: bool) -> dict:
             "paper": each.paper.name,
             "title": each.figure.title,
             "said": each.figure.said,
+            "kind": each.figure.kind,
+            "wire": each.figure.wire,
             "setting": each.figure.setting,
             "open": each.figure.open,
+            "measurement": each.figure.measurement.name if each.figure.measurement else None,
             "command": each.result.command if each.result else None,
+            "seconds": each.result.seconds if each.result else None,
             "failure": each.result.failure if each.result else "",
             "standing": each.standing,
             "compared": [asdict(c) | {"met": c.met} for c in each.compared],
         }
         for each in shown
     ]
-    return {"schema": 1, "machine": about, "quick": quick, "figures": figures}
+    papers = {
+        each.paper.name: {"title": each.paper.title, "authors": each.paper.authors}
+        for each in shown
+    }
+    return {
+        "schema": SCHEMA,
+        "machine": about,
+        "quick": quick,
+        "papers": [{"name": name, **texts} for name, texts in papers.items()],
+        "figures": figures,
+    }
 
 
 def write(directory: Path, shown: list[Shown], about: dict, quick: bool) -> Path:
-    """Writes index.html and papers.json; returns the page's path."""
+    """Writes index.html and the record; returns the page's path."""
     directory.mkdir(parents=True, exist_ok=True)
     data = document(shown, about, quick)
-    (directory / "papers.json").write_text(json.dumps(data, indent=1) + "\n")
+    (directory / RECORD).write_text(json.dumps(data, indent=1) + "\n")
     page = directory / "index.html"
     page.write_text(html(shown, about, quick))
     return page

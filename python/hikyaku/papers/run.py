@@ -58,7 +58,7 @@ def measure(
     results = {}
     for done, each in enumerate(todo):
         argv, path = each.argv(quick), directory / f"{each.name}.json"
-        found = _load(path) if resume else None
+        found = load(path) if resume else None
         if not found or (found.command, found.commit) != (argv, commit) or not found.document:
 
             def step(text: str, done: int = done) -> None:
@@ -73,7 +73,8 @@ def measure(
     return results
 
 
-def _load(path: Path) -> Result | None:
+def load(path: Path) -> Result | None:
+    """A measurement that was saved; None: there is none, or it is damaged."""
     try:
         return Result(**json.loads(path.read_text()))
     except (OSError, ValueError, TypeError):
@@ -101,13 +102,14 @@ def _run(
 def _said(argv: list[str], step: Callable[[str], None]) -> tuple[int, str]:
     """The exit status of @argv, and its output without the lines that are steps."""
     said = []
+    name = argv[2] if argv[1] == "bench" else argv[1]
     with subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as tool:
         try:
             for line in tool.stdout or ():
                 if match := STEP.match(line):
-                    step(f"{argv[2]}: {match[3]} ({match[1]} of {match[2]})")
+                    step(f"{name}: {match[3]} ({match[1]} of {match[2]})")
                 else:
                     said.append(line)
         except BaseException:  # Ctrl-C reaches the tool as well, and it cleans up
