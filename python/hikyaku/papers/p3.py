@@ -100,12 +100,13 @@ def _scale(document: Document) -> Iterator[Comparison]:
 
 
 def _solves(document: Document) -> Iterator[Comparison]:
+    from ..bench.common.tables import number
     from ..bench.halo.solves import HALO, MPI, TCP, cases, ratio
 
     names = {"rows": PARTS["B"], "metis": PARTS["C"]}
     for (partition, language), by in cases(document["solves"]).items():
         case = f"{language}, {names[partition]}"
-        note = f"{by[HALO]['steps']} steps, {by[HALO]['median']:.3g} ms"
+        note = f"{by[HALO]['steps']} steps, {number(by[HALO]['median'])} ms"
         what = f"a whole solve by one-sided writes, of that by Isend and Irecv; {case}"
         yield Comparison(what, 1, ratio(by, MPI), "", "≤", f"The limit is ours. {note}")
         yield Comparison(f"the same, of that by MPI over TCP; {case}", None, ratio(by, TCP))

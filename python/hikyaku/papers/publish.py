@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 COLUMNS = 100  # of listings
 WIDTH = COLUMNS - len("> ")  # of paragraphs, which may be quoted
 FAILURE = 300  # characters of an error
-DPI, PALETTE = 68, 40  # of plots: small files, and texts that can be read
+DPI, PALETTE = 64, 32  # of plots: small files, and texts that can be read
 
 Text = Callable[[str], str]
 

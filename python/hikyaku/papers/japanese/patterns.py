@@ -88,7 +88,7 @@ TERMS = {
 
 # Names and numbers are the same in both languages.
 SAME = re.compile(
-    r"|[\d.,+–-]+( [kMG]?B)?|\W*[A-Z][\w.+-]*|[a-z]\w*[_:\d]\w*|%|[µnm]?s|[KMG]i?B|Gbit/s"
+    r"|[\d.,+–-]+[kMG]?( [kMG]?B)?|\W*[A-Z][\w.+-]*|[a-z]\w*[_:\d]\w*|%|[µnm]?s|[KMG]i?B|Gbit/s"
     r"|\d→\d|dpdk|socket|udp|raw|l3fwd|bounce|p2p( \w+)?|pktpit|memif|veth|tcp|hikyaku|halo|mpi"
     r"|split|inline|hybrid|daemon|main|ivshmem|nvme|uio|vfio|netpipe|lammps|\d+ (Mbit/s|Gb/s)"
     r"|Open vSwitch"
