@@ -260,8 +260,10 @@ static bool check_time(struct node *n)
 		hk_learn_gossip_stop(n->gossip, HK_LEARN_STOP_TIME);
 	if (stop_requested)
 		hk_learn_gossip_stop(n->gossip, HK_LEARN_STOP_ASKED);
-	if (n->gossip->agree.stop != HK_LEARN_GO && n->last == UINT64_MAX)
+	if (n->gossip->agree.stop != HK_LEARN_GO && n->last == UINT64_MAX) {
+		n->report.stopped = now;
 		n->last = now + SETTLE_SECONDS * HK_SEC;
+	}
 	return now < n->last;
 }
 

@@ -9,12 +9,16 @@
 #include <inttypes.h>
 #include <math.h>
 
+/* Seconds of training at time @at; NaN: before it. */
+static double seconds(const struct hk_learn_report *r, uint64_t at)
+{
+	return r->began && at ? (double)(at - r->began) / (double)HK_SEC : NAN;
+}
+
 void hk_learn_report_begin(struct hk_learn_report *r, const char *event)
 {
 	fprintf(r->out, "{\"event\": \"%s\", \"node\": %u", event, r->node);
-	hk_learn_report_number(r, "time",
-			       r->began ? (double)(hk_rtc_now(r->rtc) - r->began) / (double)HK_SEC
-					: NAN);
+	hk_learn_report_number(r, "time", seconds(r, hk_rtc_now(r->rtc)));
 }
 
 void hk_learn_report_end(struct hk_learn_report *r)
@@ -67,6 +71,7 @@ void hk_learn_report_progress(struct hk_learn_report *r, const char *event,
 
 	hk_learn_report_begin(r, event);
 	fprintf(r->out, ", \"state\": \"%s\"", states[g->state]);
+	hk_learn_report_number(r, "trained", seconds(r, r->stopped));
 	count(r, "epochs", g->train.epochs);
 	count(r, "rows", g->stats.rows);
 	count(r, "age", g->slice[0].age);

@@ -9,6 +9,9 @@
  *   refused   peer, why: the first message of a peer that was refused for this reason
  *   absent    nodes that were not there when training began
  *   end       as progress, with stop and decider
+ *
+ * "trained" is the time at which the node knew that training ends; null before. After it, "end" has
+ * the last rounds of gossip as well.
  */
 #ifndef HK_LEARN_REPORT_H
 #define HK_LEARN_REPORT_H
@@ -22,7 +25,8 @@ struct hk_learn_report {
 	FILE *out;
 	uint16_t node;
 	const struct hk_rtc *rtc;
-	uint64_t began; /* hk_rtc_now() at the start of training; 0: before it */
+	uint64_t began;   /* hk_rtc_now() at the start of training; 0: before it */
+	uint64_t stopped; /* hk_rtc_now() when this node knew of the stop; 0: before it */
 };
 
 /* Begins a line. The caller adds `, "NAME": VALUE` and calls hk_learn_report_end(). */

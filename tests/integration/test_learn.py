@@ -60,7 +60,9 @@ def test_learn(
     assert summary["stop"] == "converged", done.stdout
     assert summary.get("R²", 0) > 0.9 or summary.get("accuracy", 0) > 0.87
     assert summary["messages"] > 0
-    assert {e["node"] for e in events(tmp_path / "out") if e["event"] == "end"} == set(range(nodes))
+    ends = [e for e in events(tmp_path / "out") if e["event"] == "end"]
+    assert {e["node"] for e in ends} == set(range(nodes))
+    assert all(0 < e["trained"] < e["time"] for e in ends)  # the last gossip comes after training
     said = " ".join(done.stdout.split())
     if "--fault" in words:
         assert summary["rejects"] > 0
