@@ -16,6 +16,7 @@ from readable import tick_labels, unreadable
 
 from hikyaku.bench.common.figure import looks
 from hikyaku.bench.halo import plot as halo
+from hikyaku.bench.learn import plot as nodes_learn
 from hikyaku.bench.mpi import plot as mpi
 from hikyaku.bench.protocols import plot as protocols
 from hikyaku.bench.rtc import plot as rtc
@@ -78,7 +79,6 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
         [
             ("time that a message is held, ns", "rate, million messages/s"),
             *2 * [("repetitions of the sum", "rate, million messages/s")],
-            ("time, s", ""),
             ("rate, million messages/s", ""),
             *(
                 ("rate asked of the sender, million messages/s", unit)
@@ -97,6 +97,14 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
                 )
             ],
         ],
+    ),
+    "gossip": (
+        lambda: nodes_learn.draw(documents.learning([1, 2, 4, 8, 16])),
+        4 * [("nodes", "time, s"), ("nodes", "iterations/s")],
+    ),
+    "gossip, two nodes": (
+        lambda: nodes_learn.draw(documents.learning([1, 2])),
+        4 * [("time, s", ""), ("iterations/s", "")],
     ),
     "sdn": (
         lambda: sdn.draw(documents.network()),

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from hikyaku.bench.common import goals, tables
 from hikyaku.bench.halo import report as halo
+from hikyaku.bench.learn import report as learn
 from hikyaku.bench.mpi import report as mpi
 from hikyaku.bench.router import report as router
 from hikyaku.bench.rtc import report as rtc
@@ -24,6 +25,7 @@ CASES: dict[str, tuple[Callable[[dict, Console], None], dict]] = {
     "halo": (halo.show, documents.halo_exchange([1, 4])),
     "scale": (scale.show, documents.scale([6, 192])),
     "rtc": (rtc.show, documents.run_to_completion()),
+    "learn": (learn.show, documents.learning([1, 2, 16])),
     "sdn": (sdn.show, documents.network()),
     "router": (router.show, documents.routers()),
 }
@@ -109,7 +111,6 @@ def test_far_cores_do_not_look_as_near_as_the_limit(usual, near, shown):
     [
         ("sum", "window of sum"),
         ("hold_64B", "window of hold"),
-        ("learn", "training:"),
         ("drops_lost", "drops:"),
         ("collapse_10_delivered", "overload:"),
     ],
@@ -119,6 +120,6 @@ def test_rtc_tells_the_settings_of_what_ran_and_of_nothing_else(experiment, abou
     rows = [r for r in document["rows"] if r["experiment"] == experiment]
     out = io.StringIO()
     rtc.show({**document, "rows": rows, "goals": []}, Console(file=out, width=500))
-    settings = ("window of sum", "window of hold", "window of echo", "training:", "drops:")
+    settings = ("window of sum", "window of hold", "window of echo", "drops:")
     settings += ("overload:",)
     assert [text for text in settings if text in out.getvalue()] == [about]

@@ -27,8 +27,8 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     done = run_bench(
         hikyaku,
-        *("--experiments", "sum,learn,echo", "--backends", "tcp,dpdk", "--repeats", "1"),
-        *("--sum-ms", "20", "--batches", "5", "--learn-rows", "2000"),
+        *("--experiments", "sum,echo", "--backends", "tcp,dpdk", "--repeats", "1"),
+        *("--sum-ms", "20", "--batches", "5"),
         *("--json", str(file), "--plot", str(picture)),
     )
     assert done.returncode == 0, done.stderr
@@ -40,14 +40,12 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path, monkeypatch):
     assert all(0 < row["min"] <= row["median"] <= row["max"] for row in rows)
     assert [(r["experiment"], r["backend"], r["nodes"], r["x"]) for r in rows] == [
         *(("sum", b, 2, x) for x in (1, 10, 100) for b in ("tcp", "dpdk")),
-        *(("learn", b, n, 1.02) for b, n in (("none", 1), ("tcp", 2), ("dpdk", 2))),
-        *(("learn", b, 4, 1.02) for b in ("tcp", "dpdk")),
         *(("echo", b, 2, 64) for b in ("dpdk loop", "dpdk")),
         *(("sum_handler", b, 2, x) for x in (1, 10, 100) for b in ("tcp", "dpdk")),
     ]
     assert {goal["met"] for goal in document["goals"]} <= {True, False}
     # each line of the tables begins with its name, also on a narrow terminal
-    assert done.stdout.count("dpdk (memif)") == 5
+    assert done.stdout.count("dpdk (memif)") == 3
 
 
 @pytest.mark.alone
@@ -156,12 +154,6 @@ def judged(*values: tuple) -> dict[str, bool]:
             ("echo", "dpdk loop", 2, 64),
             "echo of 64 B: times DPDK's own loop",
             0.6,
-        ),
-        (
-            ("learn", "none", 1, 1.02),
-            ("learn", "dpdk", 2, 1.02),
-            "time to target: 1 node, times 2 by dpdk",
-            1.8,
         ),
         (
             ("collapse_10_kept", "dpdk", 2, 4),

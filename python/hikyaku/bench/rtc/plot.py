@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 
 from ..common.figure import Panel, looks, machine_note, plot
 from .load import CLOSED, KEPT, PIPELINE, SOCKET
-from .run import ADDING, ALONE, BACKENDS, HOLD_FRAMES, LOOP, PLAIN, REPETITIONS, VECTOR
+from .run import ADDING, BACKENDS, HOLD_FRAMES, LOOP, PLAIN, REPETITIONS, VECTOR
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _HELD = {f"hold_{size}B": f"{size}-byte frames" for size in HOLD_FRAMES}
 _LOOKS = looks(["tcp", "dpdk", *BACKENDS, LOOP, PIPELINE])
-_LOOKS |= {ALONE: _LOOKS[LOOP], SOCKET: _LOOKS["tcp"]} | looks(
-    ["", *_HELD.values()]
-)  # frames: both over dpdk
+_LOOKS |= {SOCKET: _LOOKS["tcp"]} | looks(["", *_HELD.values()])  # frames: both over dpdk
 _RATE = "rate, million messages/s"
 
 
@@ -40,23 +38,9 @@ def _sum(panel: Panel, rows: list[dict]) -> None:
     _lines(panel, rows, lambda row: row["backend"])
 
 
-def _bars(panel: Panel, rows: list[dict], name: Callable[[dict], str]) -> None:
-    panel.bars({name(r): r for r in rows}, {name(r): _LOOKS[r["backend"]] for r in rows})
-
-
-def _nodes(row: dict) -> str:
-    return "1 node" if row["backend"] == ALONE else f"{row['nodes']} nodes, {row['backend']}"
-
-
-def _learn(panel: Panel, rows: list[dict]) -> None:
-    panel.title = f"training until {rows[0]['x']:g} times the minimal loss"
-    panel.unit = "time, s"
-    _bars(panel, rows, _nodes)
-
-
 def _echo(panel: Panel, rows: list[dict]) -> None:
     panel.title, panel.unit = "64-byte frames, sent back (memif)", _RATE
-    _bars(panel, rows, lambda row: row["backend"])
+    panel.bars({row["backend"]: row for row in rows}, _LOOKS)
 
 
 _OF_LOAD = {  # of a receiver under load: the panel's title, and the unit
@@ -87,7 +71,6 @@ def _collapse(panel: Panel, rows: list[dict]) -> None:
 _PANELS = {
     tuple(_HELD): _hold,
     **{(f"sum{ADDING[adding]}",): _sum for adding in (VECTOR, PLAIN)},
-    ("learn",): _learn,
     ("echo",): _echo,
     **{(f"drops_{metric}",): _drops for metric in _OF_LOAD},
     **{

@@ -9,7 +9,7 @@ from rich.table import Table
 from ..common import goals
 from ..common.tables import left_titled, number, repeats_text, spread, warn_if_busy
 from .load import CLOSED, KEPT, RECEIVERS, WINDOW
-from .run import ADDING, ALONE, LEARN_FEATURES, LOOP, PLAIN, REPETITIONS, VECTOR, WIRES
+from .run import ADDING, LOOP, PLAIN, REPETITIONS, VECTOR, WIRES
 
 # ---- goals ---------------------------------------------------------------------------------------
 
@@ -35,10 +35,6 @@ def _echo(backend: str) -> Key:
     return ("echo", backend, 2, 64)
 
 
-def _learn(backend: str, nodes: int = 2) -> Key:
-    return ("learn", backend, nodes, 1.02)
-
-
 GOALS = (
     *(
         Goal(f"sum, {x}×: dpdk, times {tcp}", _sum("dpdk", x), _sum(tcp, x), "≥", limit)
@@ -48,8 +44,6 @@ GOALS = (
     Goal("sum, 1×: af_xdp, times tcp", _sum("af_xdp", 1), _sum("tcp", 1), "≥", 2),
     Goal("sum, 1×: handler, ns a message", ("sum_handler", "dpdk", 2, 1), None, "≤", 10),
     Goal("echo of 64 B: times DPDK's own loop", _echo("dpdk"), _echo(LOOP), "≥", 0.6),
-    Goal("time to target: 1 node, times 2 by dpdk", _learn(ALONE, 1), _learn("dpdk"), "≥", 1.8),
-    Goal("time to target: 2 nodes by tcp, times dpdk", _learn("tcp"), _learn("dpdk"), "≥", 1.2),
     *(
         Goal(
             f"overload, {x}×: {receiver}, of its closed loop",
@@ -90,7 +84,6 @@ TITLES = {
             ("_handler", f"The time of its handler{how}"),
         )
     },
-    "learn": ("(3) Training until the loss is near its minimum", "× minimum"),
     "echo": ("64-byte frames, sent back", "B"),
     **{
         f"drops_{metric}": (f"By the rate asked of a sender that does not wait: {text}", "M/s")
@@ -118,14 +111,12 @@ TITLES = {
         )
     },
 }
-UNITS = {"million/s": "million messages/s", "s": "seconds", "us": "µs"}  # of rows, in titles
+UNITS = {"million/s": "million messages/s", "us": "µs"}  # of rows, in titles
 
 
 def _who(row: dict) -> str:
-    nodes = "" if row["nodes"] == 2 and row["experiment"] != "learn" else f"{row['nodes']} nodes"
     wire = (WIRES | RECEIVERS).get(row["backend"])
-    carried = {ALONE: "", LOOP: LOOP}.get(row["backend"], f"{row['backend']} ({wire})")
-    return ", ".join(filter(None, (nodes, carried))).replace("1 nodes", "1 node")
+    return LOOP if row["backend"] == LOOP else f"{row['backend']} ({wire})"
 
 
 # Columns of a name, of a median with its range.
@@ -172,7 +163,6 @@ def _settings(document: dict) -> str:
         "sum": f"window of sum {about['window']}; ",
         "hold": "window of hold 128; ",
         "echo": "window of echo 128; ",
-        "learn": f"training: a plane through {about['learn_rows']} rows of {LEARN_FEATURES}; ",
         "drops": f"drops: {about['load_ms']} ms, "
         + (f"{about['hold_ns']} ns a message; " if about["hold_ns"] else "a sum a message; "),
         "collapse": f"overload: {about['load_ms']} ms, the closed loop has a window of {WINDOW}; ",
@@ -192,7 +182,7 @@ def show(document: dict, console: Console) -> None:
     warn_if_busy(about, console)
     console.print(
         f"Medians of {repeats_text(about['repeats'])}; {_settings(document)}{about['cpu']}, "
-        f"{about['cores']} cores, one a node, shared by more nodes; virtual wires; load at start "
+        f"{about['cores']} cores, one a node; virtual wires; load at start "
         f"{about['load_at_start']}; DPDK {about['dpdk']}.",
         highlight=False,
     )

@@ -3,13 +3,14 @@
 
     hold      (1) A node holds each message for a time before it answers: throughput.
     sum       (2) A node adds up 32 numbers a message, 1, 10 or 100 times, over all backends.
-    learn     (3) Time to a target loss: one node, two over TCP, two over DPDK, four.
     echo      A node that sends frames back, compared with a plain DPDK loop.
     drops     Loss, CPU time and latency of receivers by the rate of a sender that does not wait.
     collapse  (2) with such a sender, up to several times the rate that the receiver can answer.
 
-`hold` and `echo` use bench/rtc_forward.c, `sum` examples/sum.c, `learn` `hikyaku learn`, `drops`
-and `collapse` bench/rtc_load.c (load.py). Runs that are compared follow each other within each
+Their third experiment, learning, is `bench learn`.
+
+`hold` and `echo` use bench/rtc_forward.c, `sum` examples/sum.c, `drops` and `collapse`
+bench/rtc_load.c (load.py). Runs that are compared follow each other within each
 repeat: those of one x, and of `collapse` those of one receiver.
 """
 
@@ -17,24 +18,18 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
 from ...checkout import built
-from ...errors import HikyakuError
 from ...lab import Lab, down_dead, own_name
-from ...learn import job
-from ...learn.data import Data
 from ...process import option_words
 from ..common import machine
 from ..common.sample import printed
-from ..common.summary import summary, turned
+from ..common.summary import in_turn, summary
 from . import load
 from .load import CLOSED, RECEIVERS, USUAL, Load
 
-EXPERIMENTS = ("hold", "sum", "learn", "echo", "drops", "collapse")
+EXPERIMENTS = ("hold", "sum", "echo", "drops", "collapse")
 # The lab's wire for each backend. tcp and udp have a separate veth in every lab.
 WIRES = {
     "tcp": "veth",
@@ -46,7 +41,6 @@ WIRES = {
 }
 BACKENDS = tuple(WIRES)
 LOOP = "dpdk loop"  # not a backend: plain DPDK
-ALONE = "none"  # a single node
 
 HOLD_FRAMES = (64, 128)
 HOLD_NS = (0, 10, 25, 50, 100, 200, 400, 800)
@@ -57,12 +51,7 @@ ADDING = {VECTOR: "", PLAIN: "_plain"}  # how a node adds, and the end of its ex
 RATES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 4.0)  # million messages a second
 LOADS = (0.5, 0.8, 1.2, 2.0, 4.0)  # of the rate of the closed loop
 
-# Fit of a plane to noisy rows; the minimum of the loss is known in closed form.
-LEARN_FEATURES, LEARN_NOISE = 16, 0.5
-LEARN_TARGET = 1.02  # times the minimal loss
-LEARN_SECONDS = 60.0
-
-MILLION, NS, SECONDS = "million/s", "ns", "s"
+MILLION, NS = "million/s", "ns"
 
 
 @dataclass(frozen=True)
@@ -77,8 +66,6 @@ class Plan:
     window: int = 32
     sum_ms: int = 1000
     batches: int = 500
-    learn_rows: int = 100_000
-    seed: int = 1
     adding: tuple[str, ...] = (VECTOR,)
     receivers: tuple[str, ...] = USUAL
     rates: tuple[float, ...] = RATES
@@ -113,10 +100,6 @@ def cases(plan: Plan) -> Iterator[list[Case]]:
         for end in (ADDING[adding] for adding in plan.adding):
             for repetitions in REPETITIONS:
                 yield [Case(f"sum{end}", backend, 2, repetitions) for backend in plan.backends]
-    if "learn" in plan.experiments:
-        others = [(backend, n) for n in (2, 4) for backend in ("tcp", "dpdk")]
-        target = LEARN_TARGET
-        yield [Case("learn", backend, n, target) for backend, n in [(ALONE, 1), *others]]
     if "echo" in plan.experiments:
         yield [Case("echo", backend, 2, HOLD_FRAMES[0]) for backend in (LOOP, "dpdk")]
     yield from _loaded(plan)
@@ -208,45 +191,6 @@ class Bench:
                 values.append(Value(f"{case.experiment}_handler", *at, NS, each))
         return values
 
-    @cached_property
-    def plane(self) -> tuple[Data, float]:
-        """The rows, and the minimum of the loss that `hikyaku learn` computes on them."""
-        draw = np.random.default_rng(self.plan.seed)
-        rows = self.plan.learn_rows
-        x = draw.normal(size=(rows, LEARN_FEATURES))
-        noise = LEARN_NOISE * draw.normal(size=rows)
-        y = x @ draw.normal(size=LEARN_FEATURES) + noise
-        sx, sy = (x - x.mean(axis=0)) / x.std(axis=0), (y - y.mean()) / y.std()
-        best = np.linalg.lstsq(sx, sy, rcond=None)[0]
-        names = [f"x{i}" for i in range(LEARN_FEATURES)]
-        return Data(x, y, None, names, "plane"), float(np.mean((sx @ best - sy) ** 2) / 2)
-
-    def learn(self, case: Case) -> list[Value]:
-        data, least = self.plane
-        options = ["--schedule", "inverse", "--target-loss", repr(case.x * least)]
-        training = job.Plan(
-            data,
-            "linear",
-            case.nodes,
-            seed=self.plan.seed,
-            l2=0.0,
-            options=options,
-            max_seconds=LEARN_SECONDS,
-        )
-        # a lab of wire memif has DPDK's wire and TCP's; a single node uses udp, which needs no peer
-        backend = "udp" if case.backend == ALONE else case.backend
-        lab = self.lab("memif", max(2, case.nodes))
-        outcome = job.train(training, job.in_lab(case.nodes, backend=backend, lab_name=lab.name))
-        ends = [line for line in outcome.lines if line["event"] == "end"]
-        if any(line["stop"] != "target" for line in ends):
-            raise HikyakuError(
-                f"{case.nodes} nodes over {backend} did not reach {case.x:g} times the least loss "
-                f"within {LEARN_SECONDS:g} s",
-                "the machine is too busy to measure; try again",
-            )
-        seconds = max(line["time"] for line in ends)
-        return [Value("learn", case.backend, case.nodes, case.x, SECONDS, seconds)]
-
     def loaded(self, case: Case) -> list[Value]:
         """Runs rtc_load: a receiver, and a sender that does not wait for it."""
         wire, what = RECEIVERS[case.backend], f"{case.experiment} by {case.backend}"
@@ -271,7 +215,7 @@ class Bench:
         ]
 
     def run(self, case: Case) -> list[Value]:
-        kinds = {"sum": self.sum, "learn": self.learn, "drops": self.loaded}
+        kinds = {"sum": self.sum, "drops": self.loaded}
         kinds["collapse"] = self.loaded
         return kinds.get(case.experiment.partition("_")[0], self.forward)(case)
 
@@ -281,11 +225,7 @@ class Bench:
 
 def steps(plan: Plan) -> list[tuple[Case, int]]:
     """(case, repeat) in the order of the runs; the first case changes with each repeat."""
-    order = []
-    for repeat in range(plan.repeats):
-        for group in cases(plan):
-            order += [(case, repeat) for case in turned(group, repeat)]
-    return order
+    return in_turn(cases(plan), plan.repeats)
 
 
 def rows(values: list[Value], plan: Plan) -> list[dict]:
@@ -324,6 +264,6 @@ def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
             progress(f"{text}, repeat {repeat + 1} of {plan.repeats}", done, len(order))
             values += bench.run(case)
     progress("done", len(order), len(order))
-    about |= {"repeats": plan.repeats, "window": plan.window, "seed": plan.seed}
-    about |= {"learn_rows": plan.learn_rows, "load_ms": plan.load_ms, "hold_ns": plan.hold_ns}
+    about |= {"repeats": plan.repeats, "window": plan.window}
+    about |= {"load_ms": plan.load_ms, "hold_ns": plan.hold_ns}
     return {"schema": 1, "machine": about, "rows": rows(values, plan)}

@@ -6,6 +6,7 @@ import click
 from .compare import bench_compare
 from .devmem import bench_devmem
 from .halo import bench_halo
+from .learn import bench_learn
 from .modes import bench_modes
 from .mpi import bench_mpi
 from .protocols import bench_protocols
@@ -14,7 +15,7 @@ from .rtc import bench_rtc
 from .scale import bench_scale
 from .sdn import bench_sdn
 
-SUITES = [bench_mpi, bench_modes, bench_protocols, bench_rtc, bench_halo, bench_sdn]
+SUITES = [bench_mpi, bench_modes, bench_protocols, bench_rtc, bench_learn, bench_halo, bench_sdn]
 SUITES += [bench_scale, bench_router, bench_devmem, bench_compare]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..options import json_option, plot_option, repeats_option, seed_option
+from ..options import json_option, plot_option, repeats_option
 from .common import run_suite
 
 MOST_RATE = 100.0  # million/s
@@ -14,7 +14,7 @@ MOST_LOAD = 100.0
 
 
 @click.command("rtc")
-@click.option("--experiments", default="hold,sum,learn,echo", help="Experiments; see above.")
+@click.option("--experiments", default="hold,sum,echo", help="Experiments; see above.")
 @click.option(
     "--backends",
     default="tcp,tcp:batch=1,udp,raw,af_xdp,dpdk",
@@ -38,12 +38,6 @@ MOST_LOAD = 100.0
     default=500,
     type=click.IntRange(1, 100000),
     help="hold, echo: timed batches of 4096 frames.",
-)
-@click.option(
-    "--learn-rows",
-    default=100_000,
-    type=click.IntRange(1000, 10_000_000),
-    help="learn: rows of the data.",
 )
 @click.option(
     "--adding",
@@ -77,7 +71,6 @@ MOST_LOAD = 100.0
     type=click.IntRange(0, 100_000),
     help="drops: hold each message so long in place of a sum.",
 )
-@seed_option("learn: seed of the rows and of the training.")
 @json_option
 @plot_option
 def bench_rtc(
@@ -93,8 +86,8 @@ def bench_rtc(
 ) -> None:
     """Measure run to completion: handlers, and kernel bypass.
 
-    Brings up labs of two and four nodes. Two nodes have one core each. Within each repeat, runs
-    that are compared follow each other. Shows medians, ranges and the goals.
+    Brings up labs of two nodes, which have one core each. Within each repeat, runs that are
+    compared follow each other. Shows medians, ranges and the goals. Learning is `bench learn`.
 
     \b
     hold   Node 0 holds each message for a time, then sends it back. Throughput against that time,
@@ -102,9 +95,6 @@ def bench_rtc(
     sum    Node 0 adds up 32 numbers of 16 bits per message, 1, 10 or 100 times, and returns the
            sum, over every backend. dpdk uses memif, the others veth. tcp calls send() once per
            message, without delay; tcp:batch=1 once per burst. Also the handler's ns per message.
-    learn  Two or four nodes train a linear model on half or a quarter of the rows each, over TCP
-           and over DPDK; one node trains on all rows. Seconds until the loss is 1.02 times the
-           minimum (closed form). On a small machine four nodes share its cores.
     echo   Node 0 sends 64-byte frames back at once; compared with a plain DPDK loop.
 
     \b
@@ -142,7 +132,6 @@ def bench_rtc(
             "bench/rtc_forward",
             "bench/rtc_load",
             "examples/sum",
-            "systems/learn/hk_learn",
         ],
         judge=lambda found: report.judge(found["rows"]),
         draw=draw,

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku bench learn`: the time in which nodes reach a loss by gossip, over every backend.
+
+Each case trains the same rows until the loss of all nodes is near the least one (problems.py). One
+node has all rows, and of n nodes each has 1/n of them. Within each repeat the cases of a model
+follow each other with one seed, and ratios are those of one repeat. Each repeat has another seed,
+because the number of rows until the target depends on their order.
+
+Nodes that are more than the machine's cores share these, and yield after each round. They show what
+gossip among many nodes costs, and cannot show that many cores are faster than two.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from ...errors import HikyakuError
+from ...lab import Lab, down_dead, own_name
+from ...learn import job
+from ...learn.data import Data
+from ...learn.result import best_node, quality
+from ...process import option_words
+from ..common import machine
+from ..common.summary import in_turn, summary
+from ..rtc.run import WIRES
+from .problems import PROBLEMS, Problem, least, rows
+
+BACKENDS = tuple(WIRES)
+ALONE = "none"  # of a single node
+TCP = "tcp"  # with which others are compared
+MOST_NODES = 32  # a process can open so many wires of memif
+BATCH = 16  # rows of an iteration: hk_learn's own
+LIMIT_SECONDS = 120.0  # of one training
+
+# Metrics of each case, and their units.
+TIME, ITERATIONS, PASSES, LOSS, QUALITY = "time", "iterations", "passes", "loss", "quality"
+TO_ONE, TO_TCP = "to_one", "to_tcp"
+UNITS = {
+    TIME: "s",
+    ITERATIONS: "1/s",
+    PASSES: "passes",
+    LOSS: "times the least",
+    QUALITY: "R² or accuracy",
+    TO_ONE: "ratio",
+    TO_TCP: "ratio",
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """@rows: of the data. @gossip_every: batches that a node trains between two messages. @seed: of
+    the rows, and of the first repeat's training."""
+
+    models: list[str]
+    backends: list[str]
+    nodes: list[int]
+    repeats: int
+    rows: int = 100_000
+    gossip_every: int = 4
+    seed: int = 1
+
+
+@dataclass(frozen=True)
+class Case:
+    model: str
+    backend: str
+    nodes: int
+
+    @property
+    def text(self) -> str:
+        return f"{self.model}, {nodes_text(self.nodes)}, {self.backend}"
+
+
+Values = dict[str, float]  # by metric
+
+
+def nodes_text(count: int) -> str:
+    return f"{count} node{'' if count == 1 else 's'}"
+
+
+def cases(plan: Plan) -> Iterator[list[Case]]:
+    """The runs of each model, which are compared with each other."""
+    for model in plan.models:
+        group = [Case(model, ALONE, 1)] if 1 in plan.nodes else []
+        group += [Case(model, b, n) for n in plan.nodes if n > 1 for b in plan.backends]
+        yield group
+
+
+# ---- one run -------------------------------------------------------------------------------------
+
+
+class Bench:
+    """The labs, which it brings up at first use, and the trainings in them."""
+
+    def __init__(self, plan: Plan, labs: ExitStack):
+        self.plan = plan
+        self.lab = cache(lambda wire, nodes: labs.enter_context(_lab(wire, nodes)))
+        self.data = cache(self._data)
+
+    def _data(self, model: str) -> tuple[Problem, Data, float]:
+        """The problem, its rows and the least loss on them."""
+        problem = PROBLEMS[model]
+        data = rows(problem, self.plan.rows, self.plan.seed)
+        return problem, data, least(job.Plan(data, problem.kind, 1, l2=0.0).model, data)
+
+    def run(self, case: Case, repeat: int) -> Values:
+        problem, data, lowest = self.data(case.model)
+        options = option_words(
+            schedule="inverse",
+            batch=BATCH,
+            gossip_every=self.plan.gossip_every,
+            target_loss=repr(problem.target * lowest),
+            max_epochs=1_000_000,  # the limit of time comes first
+        )
+        training = job.Plan(
+            data,
+            problem.kind,
+            case.nodes,
+            seed=self.plan.seed + repeat,
+            l2=0.0,
+            options=options,
+            max_seconds=LIMIT_SECONDS,
+        )
+        backend = "udp" if case.backend == ALONE else case.backend
+        lab = self.lab(WIRES[backend], max(2, case.nodes))
+        outcome = job.train(training, job.in_lab(case.nodes, backend=backend, lab_name=lab.name))
+        return values(training, outcome, lowest, case.text)
+
+
+def _lab(wire: str, nodes: int) -> Lab:
+    return Lab.up(nodes, wire, name=own_name("bench", f"learn-{wire}{nodes}"))
+
+
+def values(training: job.Plan, outcome: job.Outcome, lowest: float, what: str) -> Values:
+    """The values of a training that has reached its target. @lowest: the least loss."""
+    ends = [line for line in outcome.lines if line["event"] == "end"]
+    if any(line["stop"] != "target" for line in ends):
+        raise HikyakuError(
+            f"{what}: the loss was not within its target after {training.max_seconds:g} s",
+            "the machine is too busy to measure, or it has too few cores; try fewer nodes",
+        )
+    data, scaling, model = training.data, outcome.scaling, training.model
+    x, y = scaling.x(data.x), scaling.y(data.y)
+    losses = [model.loss(w, x, y) for w in outcome.w]
+    node, _ = best_node(losses, [])
+    # a node that stops last ends the training of all
+    seconds = max(line["trained"] for line in ends)
+    trained = sum(line["rows"] for line in ends)
+    return {
+        TIME: seconds,
+        ITERATIONS: trained / BATCH / seconds,
+        PASSES: trained / data.rows,
+        LOSS: losses[node] / lowest,
+        QUALITY: quality(model, np.asarray(outcome.w[node]), scaling, data)[1],
+    }
+
+
+# ---- all of them ---------------------------------------------------------------------------------
+
+
+def steps(plan: Plan) -> list[tuple[Case, int]]:
+    """(case, repeat) in the order of the runs; the first case changes with each repeat."""
+    return in_turn(cases(plan), plan.repeats)
+
+
+def with_ratios(found: dict[tuple[Case, int], Values]) -> dict[tuple[Case, int], Values]:
+    """@found, by case and repeat, with how many times as fast as one node, and as TCP with as many
+    nodes, each case was."""
+
+    def ratios(case: Case, repeat: int) -> Values:
+        others = {
+            TO_ONE: Case(case.model, ALONE, 1),
+            TO_TCP: Case(case.model, TCP, case.nodes),
+        }
+        return {
+            name: found[other, repeat][TIME] / found[case, repeat][TIME]
+            for name, other in others.items()
+            if other != case and (other, repeat) in found
+        }
+
+    return {(case, n): {**each, **ratios(case, n)} for (case, n), each in found.items()}
+
+
+def table(found: dict[tuple[Case, int], Values], plan: Plan) -> list[dict]:
+    """A row for each case and metric, in the order of cases()."""
+    by: dict[tuple[Case, str], list[float]] = defaultdict(list)
+    for (case, _), each in with_ratios(found).items():
+        for metric, value in each.items():
+            by[case, metric].append(value)
+    return [
+        {
+            **{"model": case.model, "backend": case.backend, "nodes": case.nodes},
+            **{"metric": metric, **summary(by[case, metric]), "unit": UNITS[metric]},
+        }
+        for group in cases(plan)
+        for case in group
+        for metric in UNITS
+        if (case, metric) in by
+    ]
+
+
+def run(plan: Plan, progress: Callable[[str, int, int], None]) -> dict:
+    """Measures, and returns the document without its goals. Calls @progress at each step."""
+    about = machine.describe()
+    order = steps(plan)
+    found: dict[tuple[Case, int], Values] = {}
+    down_dead("bench")
+    with ExitStack() as labs:
+        bench = Bench(plan, labs)
+        for done, (case, repeat) in enumerate(order):
+            progress(f"{case.text}, repeat {repeat + 1} of {plan.repeats}", done, len(order))
+            found[case, repeat] = bench.run(case, repeat)
+    progress("done", len(order), len(order))
+    about |= {"repeats": plan.repeats, "seed": plan.seed, "rows": plan.rows}
+    about |= {"gossip_every": plan.gossip_every, "batch": BATCH}
+    about["targets"] = {model: PROBLEMS[model].target for model in plan.models}
+    return {"schema": 1, "machine": about, "rows": table(found, plan)}
