@@ -267,8 +267,9 @@ struct hk_port_impl {
 	struct hk_spec spec;
 	char dev_name[64]; /* DPDK's name of the device */
 	bool own_pool, configured, started, stopped, is_vdev;
-	struct hk_udp *udp; /* udp:… (port/udp.h) */
-	struct hk_xsk *xsk; /* af_xdp:… (port/xsk.h) */
+	unsigned ring_socket; /* DPDK's socket for descriptor rings; 0: any */
+	struct hk_udp *udp;   /* udp:… (port/udp.h) */
+	struct hk_xsk *xsk;   /* af_xdp:… (port/xsk.h) */
 	struct hk_memif_guard *guard;
 	struct hk_port_share *share; /* NULL: not shared */
 	bool attached;               /* a secondary's */

@@ -35,6 +35,7 @@ struct wanted {
 	unsigned steered;
 	const struct hk_steer_match *sample;
 	const struct hk_split *split;
+	unsigned ring_socket; /* 0: any */
 	int timeout_ms;
 };
 
@@ -103,6 +104,7 @@ static int open_port(const struct wanted *w, struct hk_port **port, struct hk_er
 	int rc = hk_spec_parse(w->spec, &p->spec, err);
 
 	memcpy(p->port.info.spec, p->spec.text, sizeof(p->port.info.spec));
+	p->ring_socket = w->ring_socket;
 	if (rc == 0)
 		rc = hk_spec_is_socket(&p->spec) ? open_socket(p, w, deadline, err)
 						 : open_device(p, w, deadline, err);
@@ -159,6 +161,14 @@ int hk_port_open_queues(const char *spec, const struct hk_port_queues *q, int ti
 			struct hk_port **port, struct hk_error *err)
 {
 	const struct wanted w = {.spec = spec, .queues = q, .timeout_ms = timeout_ms};
+	return open_port(&w, port, err);
+}
+
+int hk_port_open_rings(const char *spec, struct rte_mempool *pool, unsigned socket, int timeout_ms,
+		       struct hk_port **port, struct hk_error *err)
+{
+	const struct wanted w = {
+		.spec = spec, .pool = pool, .ring_socket = socket, .timeout_ms = timeout_ms};
 	return open_port(&w, port, err);
 }
 

@@ -187,6 +187,12 @@ struct hk_port {
 int hk_port_open(const char *spec, unsigned buffers, struct rte_mempool *pool, int timeout_ms,
 		 struct hk_port **port, struct hk_error *err);
 
+/* Opens the port as hk_port_open() does, with its descriptor rings in the heap that has DPDK's
+ * @socket (rte_malloc_heap_get_socket()); 0: in any memory. The driver gets the socket, and not
+ * every driver heeds it: the caller checks where the rings are. */
+int hk_port_open_rings(const char *spec, struct rte_mempool *pool, unsigned socket, int timeout_ms,
+		       struct hk_port **port, struct hk_error *err);
+
 /* Opens the port as hk_port_open() does, for one of @sharers processes of this node that open the
  * same spec. On af_xdp each gets only frames for the endpoints that it claims, and no multicast. On
  * ports of other kinds there is no difference: each process sees all frames that the port sees. */

@@ -66,6 +66,7 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 				    .txmode = {.mq_mode = RTE_ETH_MQ_TX_NONE}};
 	uint16_t rx = info->rx_ring, tx = rx, n = info->queues;
 	bool nic = p->spec.kind == HK_SPEC_PCI;
+	unsigned rings = p->ring_socket ? p->ring_socket : (unsigned)SOCKET_ID_ANY;
 	const char *step = "configure";
 
 	if (nic)
@@ -94,13 +95,13 @@ static int configure(struct hk_port_impl *p, const struct rte_eth_dev_info *dev,
 		}
 		info->rx_ring = rx;
 		step = "set up the receive queue of";
-		rc = rte_eth_rx_queue_setup(p->port.id, i, rx, SOCKET_ID_ANY, &rxq, pool);
+		rc = rte_eth_rx_queue_setup(p->port.id, i, rx, rings, &rxq, pool);
 	}
 	for (uint16_t i = 0; rc == 0 && i < n; i++) {
 		struct rte_eth_txconf txq = dev->default_txconf;
 		txq.offloads = conf.txmode.offloads;
 		step = "set up the send queue of";
-		rc = rte_eth_tx_queue_setup(p->port.id, i, tx, SOCKET_ID_ANY, &txq);
+		rc = rte_eth_tx_queue_setup(p->port.id, i, tx, rings, &txq);
 	}
 	if (rc == 0)
 		return 0;
