@@ -21,31 +21,45 @@
 
 #define POOL_CACHE 256u
 
-/* Returns the largest page size with which a page table can describe the memory. */
-static uint64_t describing_page(const struct hk_pop_memory *m)
+/* Returns the largest page size with which a page table can describe the range. */
+static uint64_t describing_page(const struct hk_pop_memory *m, uint64_t at, uint64_t len)
 {
 	const struct hk_pop_info *i = &m->info;
-	uint64_t bits = (uintptr_t)m->va | i->size;
+	uint64_t bits = ((uintptr_t)m->va + at) | len;
 
 	if (m->pages)
 		return i->page;
 	if (!i->virtual_iova)
-		bits |= i->physical;
+		bits |= i->physical + at;
 	return HK_MIN(bits & -bits, UINT64_C(1) << 30);
+}
+
+int hk_pop_dma_pages(const struct hk_pop *pop, uint64_t at, uint64_t len, struct hk_pop_pages *out,
+		     struct hk_error *err)
+{
+	const struct hk_pop_memory *m = &pop->memory;
+
+	out->size = describing_page(m, at, len);
+	out->count = (unsigned)(len / out->size);
+	out->iova = malloc(out->count * sizeof(*out->iova));
+	if (!out->iova)
+		return hk_error_set(err, -ENOMEM, "no memory for the pages of %s", m->info.spec);
+	for (unsigned i = 0; i < out->count; i++)
+		out->iova[i] = hk_pop_memory_bus(m, at + i * out->size, out->size);
+	return 0;
 }
 
 int hk_pop_dma_init(struct hk_pop *pop, struct hk_error *err)
 {
 	struct hk_pop_memory *m = &pop->memory;
-	uint64_t page = describing_page(m), n = m->info.size / page;
-	rte_iova_t *iova = malloc(n * sizeof(*iova));
+	uint64_t len = m->info.size - pop->rings;
+	struct hk_pop_pages pages;
+	int rc = hk_pop_dma_pages(pop, pop->rings, len, &pages, err);
 
-	if (!iova)
-		return hk_error_set(err, -ENOMEM, "no memory for the pages of %s", m->info.spec);
-	for (uint64_t i = 0; i < n; i++)
-		iova[i] = hk_pop_memory_bus(m, i * page, page);
-	int rc = rte_extmem_register(m->va, m->info.size, iova, (unsigned)n, page);
-	free(iova);
+	if (rc)
+		return rc;
+	rc = rte_extmem_register(m->va + pop->rings, len, pages.iova, pages.count, pages.size);
+	free(pages.iova);
 	if (rc)
 		return hk_error_set(err, -EIO,
 				    "DPDK cannot register the memory of %s: %s; fix: close pops "
@@ -55,12 +69,20 @@ int hk_pop_dma_init(struct hk_pop *pop, struct hk_error *err)
 	return 0;
 }
 
-/* Calls @what for each range that is contiguous for devices. */
+void hk_pop_dma_unregister(struct hk_pop *pop)
+{
+	if (pop->registered)
+		(void)rte_extmem_unregister(pop->memory.va + pop->rings,
+					    pop->memory.info.size - pop->rings);
+	pop->registered = false;
+}
+
+/* Calls @what for each range that is contiguous for devices. DPDK has mapped the heap for rings. */
 static int each_range(struct hk_pop *pop, struct rte_device *dev,
 		      int (*what)(struct rte_device *, void *, uint64_t, size_t))
 {
 	struct hk_pop_memory *m = &pop->memory;
-	uint64_t at = 0;
+	uint64_t at = pop->rings;
 
 	while (at < m->info.size) {
 		uint64_t len = m->info.size - at;
@@ -73,12 +95,12 @@ static int each_range(struct hk_pop *pop, struct rte_device *dev,
 	return 0;
 }
 
-void hk_pop_dma_end(struct hk_pop *pop)
+bool hk_pop_dma_end(struct hk_pop *pop)
 {
 	if (pop->mapped)
 		(void)each_range(pop, pop->mapped, rte_dev_dma_unmap);
-	if (pop->registered)
-		(void)rte_extmem_unregister(pop->memory.va, pop->memory.info.size);
+	hk_pop_dma_unregister(pop);
+	return hk_pop_rings_end(pop);
 }
 
 static struct rte_device *find_device(const char *name)

@@ -11,6 +11,7 @@
  *   addr.c      translation between offsets and bus addresses
  *   pop.c       a pop: open, blocks, the CPU's access (DPDK)
  *   dma.c       devices and pools of packet buffers (DPDK)
+ *   rings.c     a heap of DPDK, for descriptor rings (DPDK)
  *   nvme.c      a minimal NVMe driver (DPDK)
  *   vfio.c      BARs of devices that are bound to vfio-pci (DPDK)
  *   scan.c      search for bytes in main memory (DPDK; scan.h)

@@ -54,8 +54,8 @@ void hk_pop_close(struct hk_pop *pop)
 {
 	if (!pop)
 		return;
-	hk_pop_dma_end(pop);
-	pop->memory.close(&pop->memory);
+	if (hk_pop_dma_end(pop))
+		pop->memory.close(&pop->memory);
 	hk_alloc_delete(pop->blocks);
 	pthread_mutex_destroy(&pop->lock);
 	free(pop);

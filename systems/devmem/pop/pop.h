@@ -100,8 +100,9 @@ struct hk_pop_info {
 int hk_pop_open(const char *spec, struct hk_pop **pop, struct hk_error *err);
 
 /* Unmaps the memory for devices and for the CPU, and frees all blocks. The caller has freed the
- * pools of packet buffers and stopped the ports before: no device may use the memory any longer.
- * @pop may be NULL. */
+ * pools of packet buffers and stopped the ports before: no device may use the memory any longer. If
+ * a driver still has memory of hk_pop_rings(), the pop stays mapped until the process ends. @pop
+ * may be NULL. */
 void hk_pop_close(struct hk_pop *pop);
 
 /* Valid until hk_pop_close(). */
@@ -178,6 +179,30 @@ int hk_pop_map_for_port(struct hk_pop *pop, uint16_t port, struct hk_error *err)
 
 /* The same for each Ethernet port that DPDK has. */
 int hk_pop_map_for_ports(struct hk_pop *pop, struct hk_error *err);
+
+/* Makes the first 2 MB of the pop a heap of DPDK, and returns its socket in *@socket. A driver that
+ * heeds the socket of hk_port_open_rings() has its descriptor rings there. Call it before any other
+ * use of the pop; the ports are closed before the pop is. A port's NIC writes back descriptors into
+ * the device's memory then, and the CPU reads them across PCIe. Errors; only hk_pop_close() may
+ * follow:
+ *  - -EBUSY: the pop is in use, or has such a heap.
+ *  - -ENOMEM: the pop is too small.
+ *  - -EIO: DPDK refused. */
+int hk_pop_rings(struct hk_pop *pop, unsigned *socket, struct hk_error *err);
+
+/* The bytes of the heap that drivers have taken, and how much of it. */
+struct hk_pop_rings_use {
+	unsigned zones; /* number of ranges for DMA: at least one for each ring */
+	uint64_t bytes; /* of these ranges */
+	uint64_t other; /* bytes for what only the driver reads and writes, such as lists of buffers
+			 */
+};
+
+void hk_pop_rings_use(const struct hk_pop *pop, struct hk_pop_rings_use *out);
+
+/* Checks that the heap has rings of DPDK's Ethernet port @port. -ENOTSUP: its driver places rings
+ * elsewhere. */
+int hk_pop_rings_check(const struct hk_pop *pop, uint16_t port, struct hk_error *err);
 
 /* Makes a pool of @count packet buffers for frames of at most @frame_max bytes; a NIC that can
  * scatter needs less. The packets are in the pop; the headers of the buffers (struct rte_mbuf) are

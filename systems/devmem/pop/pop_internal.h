@@ -19,12 +19,31 @@ struct hk_pop {
 	pthread_mutex_t lock;
 	atomic_uint_fast64_t slow_bytes;
 	bool registered; /* whether rte_extmem_register() has been called */
+	uint64_t rings;  /* bytes at the start that are a heap for rings; 0: no heap (rings.c) */
+	char heap[32];   /* name of that heap; "": none */
 	struct rte_device
 		*mapped; /* the device whose driver mapped the memory in the IOMMU, or NULL */
 };
 
-/* Register the memory with DPDK for DMA and buffers, and undo it together with the mappings. */
+/* The bus addresses of the pages of [at, at + len), for DPDK. The caller frees them. */
+struct hk_pop_pages {
+	rte_iova_t *iova;
+	unsigned count;
+	uint64_t size; /* bytes of a page */
+};
+
+int hk_pop_dma_pages(const struct hk_pop *pop, uint64_t at, uint64_t len, struct hk_pop_pages *out,
+		     struct hk_error *err);
+
+/* Register the memory behind the heap with DPDK for DMA and buffers, and undo it. */
 int hk_pop_dma_init(struct hk_pop *pop, struct hk_error *err);
-void hk_pop_dma_end(struct hk_pop *pop);
+void hk_pop_dma_unregister(struct hk_pop *pop);
+
+/* Undoes all of it together with the mappings. False: a driver still has memory of the heap, so the
+ * pop must stay mapped. */
+bool hk_pop_dma_end(struct hk_pop *pop);
+
+/* Removes the heap. False: as above. */
+bool hk_pop_rings_end(struct hk_pop *pop);
 
 #endif
