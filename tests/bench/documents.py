@@ -271,11 +271,18 @@ def dma(lost: dict[str, int]) -> dict:
             for pop in ("none", "pop:bar:0000:5e:00.0,bar=2"):
                 rate = {"nic": 1.1, "nvme": 3.0}[device] / (1 + (pop == "none") * len(load) / 9)
                 cell = {"device": device, "pop": pop, "load": load, "wrong": 0}
+                cell |= {"direction": "loop", "rings": False}
+                cell |= {"load_threads": 2 * (load != "nothing")}
                 cell |= {"lost": lost.get(load, 0) if device == "nic" else 0}
                 cell |= {"gbit_per_s": summary(around(rate))}
                 cells.append(cell | {"latency_us": summary(around(90 / rate))})
-    loads = list(dict.fromkeys(cell["load"] for cell in cells))
-    return {"repeats": 3, "emulated": True, "loads": loads, "cells": cells}
+    for direction in ("transmit", "receive"):
+        for load, threads in (("nothing", 0), ("write", 2)):
+            cell = {"device": "nic", "direction": direction, "pop": "none", "rings": False}
+            cell |= {"load": load, "load_threads": threads, "lost": 0, "wrong": 0}
+            cell |= {"gbit_per_s": summary(around(2.0)), "latency_us": None}
+            cells.append(cell)
+    return {"repeats": 3, "emulated": True, "cells": cells}
 
 
 def training(nodes: int, first: float, last: float, false: dict[int, float]) -> list[dict]:

@@ -265,8 +265,8 @@ def test_lost_frames_are_shown_also_if_there_are_none() -> None:
     memories = ("main memory", "pop:bar:0000:5e:00.0,bar=2")
     assert bars == {f"nic to {m}": [0, 0, 1200, 0] for m in memories} | {
         f"nvme to {m}": [0, 0, 0, 0] for m in memories
-    }
-    assert sorted(t.get_text() for t in axes.texts) == ["0"] * 14 + ["1200"] * 2
+    } | {f"nic {one} main memory": [0, 0] for one in ("transmit from", "receive to")}
+    assert sorted(t.get_text() for t in axes.texts) == ["0"] * 18 + ["1200"] * 2
     assert [t.get_text() for t in of_unit("sdn", "frames that links lost in a long run").texts] == [
         *("0", "45", "0", "130")
     ]

@@ -9,8 +9,10 @@ All tests share one guest, because booting takes most of their time.
 import json
 import random
 import signal
+import struct
 import subprocess
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import pytest
 
 from execute import execute
 from hikyaku import guest as guests
+from hikyaku.devmem.places import InGuest
 from hikyaku.errors import HikyakuError
 from hikyaku.guest import Guest, Machine
 from hikyaku.guest.wire import exchange
@@ -26,6 +29,7 @@ from hikyaku.process import wait_until
 MARKER = b"HIKYAKU!"
 IVSHMEM, NVME = "0000:00:08.0", "0000:00:09.0"
 NICS = "0000:00:03.0,0000:00:04.0"
+RINGS = 2 << 20  # bytes of a pop that hk_pop_rings() takes
 MACHINE = Machine(devices=("ivshmem", "nvme"), iommu=True)
 
 
@@ -278,20 +282,64 @@ def test_measure(guest: Guest, hikyaku: list[str], tmp_path: Path) -> None:
     """Each table says that an emulator's figures mean nothing. The data is correct."""
     guest.run(f"bind none {NVME}; bind uio_pci_generic {NICS.replace(',', ' ')}")
     argv = [*hikyaku, "devmem", "measure", "--lab", guest.name, "--nics", NICS, "--nvme", NVME]
-    argv += ["--pop", f"pop:ivshmem:{IVSHMEM}", "--load", "train", "--repeats", "1"]
+    argv += ["--pop", f"pop:ivshmem:{IVSHMEM}", "--load", "network", "--repeats", "1"]
+    argv += ["--load-threads", "2", "--load-mb", "1", "--load-cores", "0-1", "--seconds", "0.2"]
     argv += ["--json", str(tmp_path / "m.json"), "--plot", str(tmp_path / "m.png")]
-    done = execute(argv, timeout=120)
+    done = execute(argv, timeout=240)
     assert "only addresses and data mean anything here" in " ".join(done.stdout.split())
     document = json.loads((tmp_path / "m.json").read_text())
     assert document["emulated"] and "emulator" in document["note"]
-    cells = {(c["device"], c["pop"]): c for c in document["cells"]}
+    cells = {(c["device"], c["pop"], c["load"]): c for c in document["cells"]}
     assert set(cells) == {
-        (device, pop) for device in ("nic", "nvme") for pop in ("none", f"pop:ivshmem:{IVSHMEM}")
+        (device, pop, load)
+        for device in ("nic", "nvme")
+        for pop in ("none", f"pop:ivshmem:{IVSHMEM}")
+        for load in ("nothing", "network")
     }
-    for cell in cells.values():
+    for (_, _, load), cell in cells.items():
         assert cell["gbit_per_s"]["median"] > 0 and cell["latency_us"]["median"] > 0, cell
-        assert cell["wrong"] == 0 and cell["load_mb_per_s"]["median"] > 0, cell
+        assert cell["wrong"] == 0, cell
+        cores = [thread["core"] for thread in cell["threads"]]
+        assert cores == ([] if load == "nothing" else [0, 1]), cell
     assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
+
+
+WORDS = ["--load", "write", "--load-mb", "1", "--rate", "2000", "--rings"]
+
+
+def descriptors(guest: Guest, base: int) -> int:
+    """The addresses of packet buffers in the part of the device's memory that holds rings."""
+    memory = guest.bar()
+    words = struct.unpack_from(f"<{RINGS // 8}Q", memory)
+    return len({word for word in words if base + RINGS <= word < base + len(memory)})
+
+
+def test_one_nic_with_a_peer(guest: Guest) -> None:
+    """The NIC only sends, then only receives. Its rings are on the device, with its packets."""
+    pop = f"pop:ivshmem:{IVSHMEM}"
+    guest.run(f"bind uio_pci_generic {NICS.replace(',', ' ')}")
+    base = int(pops(guest, pop)[0]["bus"], 16)
+    tested, other = NICS.split(",")
+    with InGuest(guest) as place, place.peer(other), ThreadPoolExecutor(1) as pool:
+
+        def cell(direction: str, seconds: str) -> Future[dict]:
+            argv = ["--nics", tested, "--direction", direction, "--pop", pop, *WORDS]
+            return pool.submit(place.run, [*argv, "--seconds", seconds])
+
+        running = cell("transmit", "0.5")
+        sees = []
+        wait_until(
+            "the measurement to end",
+            lambda: sees.append(descriptors(guest, base)) or running.done(),
+            120,
+        )
+        transmit, receive = running.result(), cell("receive", "0.2").result()
+    for one in (transmit, receive):
+        assert one["wrong"] == 0 and one["ring_bytes"] > 8192, one
+        assert len(one["threads"]) == 1, one
+        sends, receives = one["transmit_gbit_per_s"], one["receive_gbit_per_s"]
+        assert (sends > 0, receives > 0) == (one is transmit, one is receive), one
+    assert max(sees) > 200, sees
 
 
 def test_commands(guest: Guest, hikyaku: list[str]) -> None:
@@ -386,6 +434,17 @@ def test_four_nics_with_another_driver(four_nics: Guest) -> None:
     assert json.loads(output.splitlines()[-1])["unlanded"] == 0, output
     for one in sent:
         assert sum(f[14:60] in bar for f in one[-100:]) > 50
+
+
+def test_rings_of_another_driver(four_nics: Guest) -> None:
+    """vmxnet3 has rings for completions as well, and one for small packets."""
+    nics = [four_nics.machine.nic(i) for i in range(2)]
+    four_nics.run(f"bind uio_pci_generic {' '.join(nics)}")
+    argv = ["--nics", nics[0], "--direction", "both", "--pop", f"pop:ivshmem:{IVSHMEM}"]
+    with InGuest(four_nics) as place, place.peer(nics[1]):
+        done = place.run([*argv, "--seconds", "0.2", *WORDS])
+    assert done["wrong"] == 0 and done["ring_bytes"] > 30_000, done
+    assert done["transmit_gbit_per_s"] > 0 and done["receive_gbit_per_s"] > 0, done
 
 
 def test_bench_that_is_ended_leaves_no_guest(hikyaku: list[str]) -> None:

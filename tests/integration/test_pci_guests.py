@@ -53,3 +53,13 @@ def test_mode_daemon(pair: Pair) -> None:
     argv = ["--sizes", "40000", "--metrics", "latency_us", "--sample-ms", "1"]
     said = run(pair, "bench/mpi_bench", *argv, mode="daemon")
     assert '"metric":"latency_us","size":40000' in said
+
+
+@each("virtio-net-pci")
+def test_rings_of_a_driver_that_places_them_itself(pair: Pair) -> None:
+    """virtio's driver reserves its rings when it finds the device, before a queue has a place."""
+    node = pair.nodes[0]
+    argv = f"--nics {node.machine.nic(0)} --direction transmit --pop pop:huge:size=32M --rings"
+    status, said = node.exec(f"hk_devmem measure {argv}", timeout=60)
+    assert status == 1 and "the driver net_virtio has 0 of its 2 rings in pop:huge" in said, said
+    assert "; fix: use a NIC with another driver" in said

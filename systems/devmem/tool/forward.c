@@ -26,7 +26,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 
 #include <rte_eal.h>
@@ -59,14 +58,6 @@ struct forward {
 	uint64_t unsent[HK_DEVMEM_NICS]; /* frames that each NIC did not accept in time */
 	struct hk_error err;
 };
-
-static volatile sig_atomic_t stop;
-
-static void on_signal(int sig)
-{
-	(void)sig;
-	stop = 1;
-}
 
 static int usage(const char *why)
 {
@@ -246,7 +237,7 @@ static void move(struct forward *f, unsigned from, double end)
 	f->frames += n;
 	while (sent < n) {
 		sent += hk_port_tx(f->port[from ^ 1], 0, m + sent, n - sent);
-		if (sent < n && (stop || hk_clock_s() >= end))
+		if (sent < n && (hk_devmem_stop || hk_clock_s() >= end))
 			break;
 	}
 	if (sent < n) {
@@ -263,7 +254,7 @@ static int run(struct forward *f)
 	fflush(stdout);
 	/* The last frames must leave the NIC before it is stopped. The NIC sends them when others
 	 * arrive, or soon after. The peer checks that all have arrived. */
-	while (!stop && f->frames < f->o.count && hk_clock_s() < end) {
+	while (!hk_devmem_stop && f->frames < f->o.count && hk_clock_s() < end) {
 		for (unsigned i = 0; i < f->o.n; i++)
 			move(f, i, end);
 	}
@@ -289,7 +280,7 @@ static int run(struct forward *f)
 		return 3;
 	}
 	for (unsigned i = 0; i < f->o.n; i++) {
-		if (f->unsent[i] == 0 || stop)
+		if (f->unsent[i] == 0 || hk_devmem_stop)
 			continue;
 		hk_error_set(&f->err, 0,
 			     "%" PRIu64 "frames that %s did not send within %u s are lost; fix: "
@@ -314,8 +305,7 @@ int hk_devmem_forward(int argc, char **argv)
 
 	if (rc)
 		return rc;
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	hk_devmem_on_signals();
 	rc = set_up(&f) ? 1 : run(&f);
 	tear_down(&f);
 	if (rc)

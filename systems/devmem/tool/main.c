@@ -25,6 +25,20 @@ int hk_devmem_eal(char *const *nics, unsigned n, unsigned mb, struct hk_error *e
 	return hk_eal_init(&cfg, err);
 }
 
+volatile sig_atomic_t hk_devmem_stop;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	hk_devmem_stop = 1;
+}
+
+void hk_devmem_on_signals(void)
+{
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+}
+
 bool hk_devmem_number(const char *text, uint64_t *out)
 {
 	char *end;
@@ -42,6 +56,7 @@ int main(int argc, char **argv)
 	} commands[] = {{"forward", hk_devmem_forward},
 			{"measure", hk_devmem_measure},
 			{"nvme", hk_devmem_nvme},
+			{"peer", hk_devmem_peer},
 			{"pops", hk_devmem_pops}};
 
 	for (size_t i = 0; argc > 1 && i < HK_ARRAY_LEN(commands); i++) {

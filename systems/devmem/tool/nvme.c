@@ -25,7 +25,6 @@
 
 #include <getopt.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -202,16 +201,6 @@ static bool send_frame(struct job *j, unsigned tag)
 	return true;
 }
 
-/* A signal only sets `stop`: the controller must be stopped before its memory is freed. It writes
- * to bus addresses, whatever uses them by then. */
-static volatile sig_atomic_t stop;
-
-static void on_signal(int sig)
-{
-	(void)sig;
-	stop = 1;
-}
-
 static int run(struct job *j)
 {
 	unsigned tags[AHEAD], status[AHEAD];
@@ -221,7 +210,7 @@ static int run(struct job *j)
 	while (j->sent < j->count) {
 		uint64_t before = j->sent + j->started;
 
-		if (stop)
+		if (hk_devmem_stop)
 			return hk_error_set(&j->err, 1, "ended by a signal");
 		for (unsigned t = 0; t < AHEAD && j->started < j->count; t++) {
 			if (!j->reading[t])
@@ -270,8 +259,7 @@ int hk_devmem_nvme(int argc, char **argv)
 
 	if (rc)
 		return rc;
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
+	hk_devmem_on_signals();
 	rc = set_up(&j) ? 1 : run(&j);
 	tear_down(&j);
 	if (rc)

@@ -5,7 +5,8 @@
  *
  *   main.c      chooses the command; shared functions
  *   forward.c   sends frames from one NIC to the other through a pop, and checks that they arrive
- *   measure.c   throughput and latency of DMA, under loads (load.c)
+ *   measure*.c  throughput and latency of DMA, under loads (load.c, train.c)
+ *   peer.c      the other end of a measured NIC's cable (probe.c)
  *   nvme.c      sends blocks of an SSD to the network, without main memory
  *   pops.c      describes a pop, or says why it cannot be opened
  */
@@ -15,12 +16,19 @@
 #include "base/common.h"
 #include "hikyaku/error.h"
 
+#include <signal.h>
+
 #define HK_DEVMEM_NICS 4
 #define HK_DEVMEM_LINK_MS                                                                          \
 	20000 /* longest wait for a link; an emulator on a busy machine needs more than 5000 */
 
 /* Starts DPDK with the PCI devices @nics and @mb MB of huge pages. */
 int hk_devmem_eal(char *const *nics, unsigned n, unsigned mb, struct hk_error *err);
+
+/* After this call SIGINT and SIGTERM only set hk_devmem_stop. Commands then stop their devices
+ * before they free memory: devices write to bus addresses, whatever uses them by then. */
+void hk_devmem_on_signals(void);
+extern volatile sig_atomic_t hk_devmem_stop;
 
 /* Parses a decimal number, which must be all of @text. */
 bool hk_devmem_number(const char *text, uint64_t *out);
@@ -30,6 +38,7 @@ bool hk_devmem_number(const char *text, uint64_t *out);
 int hk_devmem_forward(int argc, char **argv);
 int hk_devmem_measure(int argc, char **argv);
 int hk_devmem_nvme(int argc, char **argv);
+int hk_devmem_peer(int argc, char **argv);
 int hk_devmem_pops(int argc, char **argv);
 
 #endif
