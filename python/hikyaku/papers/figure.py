@@ -56,7 +56,8 @@ KINDS = {
 @dataclass(frozen=True)
 class Figure:
     """@said: what the paper says. @setting: what is virtual, emulated or computed. @open: what is
-    still other than in the paper, or, without a measurement, why there is none. @kind: of KINDS.
+    still other than in the paper, or, without a measurement, why there is none. @procedure: the
+    commands that measure it on hardware, where this machine cannot show it. @kind: of KINDS.
     @wire: the medium of the packets, "" if there is none."""
 
     name: str
@@ -67,6 +68,7 @@ class Figure:
     compare: Callable[[Document], Iterator[Comparison]] | None = None
     draw: Callable[[Document], "Plot"] | None = None
     open: str = ""
+    procedure: tuple[str, ...] = ()
     kind: str = ""
     wire: str = ""
 

@@ -53,7 +53,9 @@ class Shown:
 
     @property
     def standing(self) -> str:
-        return standing(self.compared)
+        """Also: checked, if only hardware shows the effect."""
+        found = standing(self.compared)
+        return "checked" if found == "measured" and self.figure.procedure else found
 
 
 def show(papers: list[Paper], results: dict[str, Result]) -> list[Shown]:
@@ -72,6 +74,7 @@ WORDS = {
     "met": '<span class="met">met or passed</span>',
     "missed": '<span class="missed">not met</span>',
     "measured": "measured",
+    "checked": "checked; only hardware shows the effect",
     "gap": '<span class="gap">a gap</span>',
 }
 
@@ -114,6 +117,9 @@ def _section(shown: Shown) -> list[str]:
         return [*parts, f"<pre>{escape(result.failure)}</pre>"]
     parts += [_table(shown.compared), _plot(figure, result)]
     parts.append(f"<p>{escape(figure.setting)} {escape(figure.open)}</p>")
+    if figure.procedure:
+        lines = escape("\n".join(figure.procedure))
+        parts.append(f"<p>On hardware, these commands measure it:</p><pre>{lines}</pre>")
     parts.append(f"<p><small><code>{escape(command)}</code>, {result.seconds:.0f} s</small></p>")
     return parts
 
@@ -165,6 +171,7 @@ def document(shown: list[Shown], about: dict, quick: bool) -> dict:
             "setting": each.figure.setting,
             "open": each.figure.open,
             "measurement": each.figure.measurement.name if each.figure.measurement else None,
+            "procedure": list(each.figure.procedure),
             "command": each.result.command if each.result else None,
             "seconds": each.result.seconds if each.result else None,
             "failure": each.result.failure if each.result else "",

@@ -3,14 +3,14 @@
 
 from rich.console import Console
 
-from ...devmem import plans
+from ...devmem import measure, plans
 from ..common import goals
 from ..common.goals import judged, worst
 from ..common.tables import left_titled
 
 
-def judge(rows: list[dict]) -> list[dict]:
-    """The goals over all plans."""
+def judge(rows: list[dict], cells: list[dict]) -> list[dict]:
+    """The goals over all plans and cells."""
     device = [r["in_main_memory"] for r in rows if r["mode"] != "bounce"]
     bounce = [r["in_main_memory"] for r in rows if r["mode"] == "bounce"]
     unordered = sum(not r["in_order"] for r in rows)
@@ -22,6 +22,7 @@ def judge(rows: list[dict]) -> list[dict]:
         *worst("p2p, pktpit: markers in main memory", device, "≤", 0, "plan"),
         *worst("bounce: markers found by the scan", bounce, "≥", 1, "plan"),
         *worst("header bytes that the CPU read per packet", read, "≤", 64, "plan"),
+        *worst("frames with wrong data", [c["wrong"] for c in cells], "≤", 0, "cell"),
     ]
 
 
@@ -50,4 +51,6 @@ def show(document: dict, console: Console) -> None:
     for row in document["rows"]:
         for line in plans.wrong(row):
             console.print(line, markup=False, highlight=False, soft_wrap=True)
+    if document["cells"]:
+        measure.show({"cells": document["cells"], "emulated": True}, console)
     console.print(goals.table(document["goals"]))

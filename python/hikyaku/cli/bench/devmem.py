@@ -29,12 +29,14 @@ from .common import check_outputs, progress_bar, save
     type=click.Choice(["main", "ivshmem", "nvme"]),
     help="Memory of the packets.  [all]",
 )
+@click.option("--load/--no-load", default=True, help="The cells of 'devmem measure' as well.")
 @json_option
 def bench_devmem(
     packets: int,
     nic_model: str,
     modes: tuple[str, ...],
     memories: tuple[str, ...],
+    load: bool,
     json_file: Path | None,
 ) -> None:
     """Check the routers' plans on emulated devices, byte by byte.
@@ -62,7 +64,7 @@ def bench_devmem(
         raise click.UsageError("no plan has this mode and this memory")
     check_outputs(json_file)
     with progress_bar() as progress:
-        document = run.run(chosen, packets, nic_model, progress)
+        document = run.run(chosen, packets, nic_model, load, progress)
     report.show(document, wide_console())
     met = all(goal["met"] for goal in document["goals"])
     if not met and not json_file:
