@@ -309,7 +309,7 @@ def test_setting_the_clock_changes_only_the_times_of_events(tmp_path, monkeypatc
 
 
 def test_the_old_connection_of_a_switch_does_not_count_as_refused(net, monkeypatch):
-    async def taken_over(channel: Silent) -> Switch:
+    async def taken_over(channel: Silent, *, exact: bool) -> Switch:
         made = Switch(1, channel)
         made.ports = dict(net.c.switches[1].ports)
         return made

@@ -74,7 +74,7 @@ class Site:
         self.route()
 
     def route(self) -> None:
-        self.c.wanted = compute(self.c.network, self.c.jobs.values())
+        self.c.masked = self.c.wanted = compute(self.c.network, self.c.jobs.values())
 
     async def show(self, path: str = "") -> None:
         await self.page.go(self.url + (f"?show={quote(path, safe='')}" if path else ""))

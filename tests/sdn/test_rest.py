@@ -301,7 +301,7 @@ def test_paths_that_are_not_there(rest):
 def test_a_path_is_followed_once_until_the_rules_change(rest, monkeypatch):
     network = rest.c.network = networks.of_wiring("leaf-spine:1x2x4")
     rest.c.jobs[1] = networks.job_on(network, 8)
-    rest.c.wanted = compute(network, rest.c.jobs.values())
+    rest.c.masked = rest.c.wanted = compute(network, rest.c.jobs.values())
     followed: list[Frame] = []
     send = Tables.send
 
@@ -321,7 +321,7 @@ def test_a_path_is_followed_once_until_the_rules_change(rest, monkeypatch):
     assert {path(n) for n in range(1, 8)} == crossed
     assert len(followed) == 7
     far = next(n for n in range(1, 8) if path(n) == (2, 1))
-    rest.c.wanted = dict(rest.c.wanted)
+    rest.c.masked = rest.c.wanted = dict(rest.c.wanted)
     assert path(far) == (2, 1)
     assert len(followed) == 8
     monkeypatch.setattr(network.graph, "links", {})

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ..errors import HikyakuError
 from ..process import option_words
-from ..sdn.tag import JOBS
+from ..sdn.tag import JOBS, Function
 from .lab.common import switched_lab
 from .options import json_flag
 from .options import lab_option as lab_of
@@ -140,6 +140,11 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="Forget hosts without a job that are silent for this time; 0: never.",
 )
 @click.option(
+    "--exact",
+    is_flag=True,
+    help="Forward by whole addresses, for switches with few entries for masks.",
+)
+@click.option(
     "--background",
     is_flag=True,
     help="Return when the controller listens, and with --lab when the network carries packets. "
@@ -155,6 +160,7 @@ def sdn_run(
     key: Path | None,
     ca: Path | None,
     host_expiry: float,
+    exact: bool,
     background: bool,
     state: Path | None,
     lab_name: str | None,
@@ -165,6 +171,9 @@ def sdn_run(
     tagged packets of jobs. With --lab it controls the switches of that lab. Only this machine can
     reach the page, REST and metrics, unless --rest and --rest-in-clear permit more. Requests that
     change something must show the token in the controller's directory.
+
+    With --exact, each tag in use has an entry of its own, and a cut link loses frames until the
+    controller has written new rules. `hikyaku sdn entries` counts both.
 
     \b
     Examples:
@@ -185,7 +194,17 @@ def sdn_run(
         names = Names(lab.host_names(), ovs.link_names(lab.topology))
     directory = state_directory(state, lab_name)
     options = Options(
-        directory, openflow, rest, netns, certificate, key, ca, host_expiry, rest_in_clear, names
+        directory,
+        openflow,
+        rest,
+        netns,
+        certificate,
+        key,
+        ca,
+        host_expiry,
+        exact,
+        rest_in_clear,
+        names,
     )
     if background:
         _run_in_background(options, lab_name)
@@ -253,13 +272,14 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
         return
     console = Console(emoji=False)
     table = Table(title=f"switches ({client.address})")
-    for column in ("switch", "ports", "rules", "groups", "refused"):
+    kinds = ("rules", "exact", "masked", "groups", "refused")
+    for column in ("switch", "ports", *kinds):
         table.add_column(column, justify="right")
     for each in topology["switches"]:
         own = status["switches"].get(str(each["switch"]), {})
-        counts = [str(own.get(k, 0)) for k in ("rules", "groups", "refused")]
+        counts = [str(own.get(kind, 0)) for kind in kinds]
         if each["disconnected"]:
-            counts = ["no connection", "", ""]
+            counts = ["no connection"] + [""] * (len(kinds) - 1)
         table.add_row(each["name"], str(len(each["ports"])), *counts)
     console.print(table)
     table = Table("link", "Mbit/s out", "Mbit/s in", title="links")
@@ -310,3 +330,70 @@ def sdn_forget(job: int, state: Path | None, lab_name: str | None) -> None:
       hikyaku sdn forget 3
     """
     client_of(state, lab_name).delete(f"/v1/jobs/{job}")
+
+
+class _Ranks(click.ParamType):
+    name = "N,N…"
+
+    def convert(self, value, param, ctx) -> list[int]:
+        from ..sdn.entries import MOST_RANKS
+
+        words = str(value).split(",")
+        if not all(word.isdecimal() and 2 <= int(word) <= MOST_RANKS for word in words):
+            self.fail(f"'{value}' is not numbers from 2 to {MOST_RANKS}, as 8,1000", param, ctx)
+        return [int(word) for word in words]
+
+
+class _Functions(click.ParamType):
+    name = "NAME,NAME…"
+
+    def convert(self, value, param, ctx) -> list[Function]:
+        known = {each.name.lower(): each for each in Function}
+        words = str(value).split(",")
+        if bad := [word for word in words if word not in known]:
+            self.fail(f"'{bad[0]}' is not one of {', '.join(known)}", param, ctx)
+        return [known[word] for word in words]
+
+
+@sdn.command("entries")
+@click.option(
+    "--ranks", type=_Ranks(), default="8,64,1000,10000", show_default=True, help="Numbers of ranks."
+)
+@click.option(
+    "--functions",
+    type=_Functions(),
+    default="allreduce,bcast",
+    show_default=True,
+    help="The functions that ranks call, for exact rules.",
+)
+@json_flag
+def sdn_entries(ranks: list[int], functions: list[Function], as_json: bool) -> None:
+    """Count the entries that jobs need in switches, by kind.
+
+    Computes the rules of a leaf-spine network, as the controller does, without switches. Masked
+    rules are the usual ones, exact ones those of `sdn run --exact`. The counts are those of the
+    leaf and of the spine that need most. A job has at most 2048 ranks, so 10000 ranks are 5 jobs.
+
+    \b
+    Examples:
+      hikyaku sdn entries
+      hikyaku sdn entries --ranks 64 --functions allreduce,alltoall
+    """
+    from ..sdn import entries
+
+    rows = entries.table(ranks, functions)
+    if as_json:
+        click.echo(json.dumps(rows, indent=1))
+        return
+    console = Console(emoji=False)
+    kinds = entries.Entries._fields
+    table = Table(title="entries of the switch that needs most")
+    for column in ("ranks", "rules", "switch", *(kind.replace("_", " ") for kind in kinds)):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in rows:
+        for place in ("leaf", "spine"):
+            counts = [str(row[place][kind]) for kind in kinds]
+            table.add_row(str(row["ranks"]), row["rules"], place, *counts)
+    console.print(table)
+    for each in dict.fromkeys((r["ranks"], r["topology"], r["jobs"]) for r in rows):
+        console.print("{} ranks: {}, {} jobs".format(*each), highlight=False)

@@ -18,16 +18,16 @@ BYTES = 1014  # of each frame, without its checksum
 # Each frame has its own time of sending, so that a late one does not delay others.
 _SEND = """
 import socket, sys, time
-dst = bytes.fromhex(sys.argv[1].replace(":", ""))
+to = [bytes.fromhex(each.replace(":", "")) for each in sys.argv[1].split(",")]
 count, pause = int(sys.argv[2]), float(sys.argv[3])
 s = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
 s.bind(("tcp0", 0))
 src = bytes.fromhex(sys.argv[4].replace(":", "")) if sys.argv[4:] else s.getsockname()[4]
-head = dst + src + TYPE.to_bytes(2, "big")
+kind = TYPE.to_bytes(2, "big")
 start = time.monotonic()
 for i in range(count):
     time.sleep(max(0, start + i * pause - time.monotonic()))
-    s.send(head + i.to_bytes(4, "big") + bytes(BYTES - 18))
+    s.send(to[i % len(to)] + src + kind + i.to_bytes(4, "big") + bytes(BYTES - 18))
 """
 
 _HEAR = """
@@ -52,8 +52,8 @@ def _python(lab: Lab, node: str, code: str, *arguments: str) -> list[str]:
 
 
 def send_argv(lab: Lab, node: str, dst: str, count: int, pause: float = 0, *src: str) -> list[str]:
-    """The command that sends frames. @pause: seconds between two frames. @src: another source
-    address than its own."""
+    """The command that sends frames. @dst: an address, or several in turn, with commas. @pause:
+    seconds between two frames. @src: another source address than its own."""
     return _python(lab, node, _SEND, dst, str(count), str(pause), *src)
 
 

@@ -246,3 +246,12 @@ def does_back(stats: parser.OFPFlowStats, numbers: GroupNumbers) -> Does:
 
 def flow_back(stats: parser.OFPFlowStats, numbers: GroupNumbers) -> tuple[Key, Does]:
     return key_back(stats), does_back(stats, numbers)
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+def frame_out(port: int, frame: bytes) -> parser.OFPPacketOut:
+    """The switch sends @frame by @port."""
+    actions = [parser.OFPActionOutput(port)]
+    return parser.OFPPacketOut(DESC, of.OFP_NO_BUFFER, of.OFPP_CONTROLLER, actions, frame)

@@ -18,6 +18,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from ..errors import HikyakuError
 from . import codec, rules
 from .discovery import LOST_AFTER, PROBE_EVERY, SETTLE
+from .exact import is_tag
 from .hosts import port_name
 from .lldp import own_tlv
 from .noise import RATE
@@ -116,7 +117,7 @@ class Controller(Updates):
     async def _admit(self, channel: Channel) -> None:
         """Takes a switch over, with its knowledge of the network."""
         try:
-            switch = await Switch.taken_over(channel)
+            switch = await Switch.taken_over(channel, exact=self.strays is not None)
         except Exception as bad:  # its answers may hold anything
             why = bad if isinstance(bad, HikyakuError) else f"its answers are invalid: {bad!r}"
             channel.failed = f"{channel.name} is not used: {why}"
@@ -153,6 +154,8 @@ class Controller(Updates):
                 )  # another port with the number of the old one
         self.discovery.add_switch(number, switch.ports, now, known.trunks)
         known.into(self.network, number)
+        if self.strays:
+            self.strays.know(known.tags)
 
     async def _watching_role(self) -> None:
         """Ends this controller when another one has become the master of a switch. Two controllers
@@ -211,11 +214,14 @@ class Controller(Updates):
         now = self.clock()
         if port[1] not in switch.ports:
             return
-        if not self.noise.admits(port, now):
-            self._noisy(port, now)
-            return
         frame = bytes(message.data)
         if len(frame) < 14:
+            return
+        if self.strays and is_tag(int.from_bytes(frame[:6], "big")):
+            self._stray(port, frame, now)
+            return
+        if not self.noise.admits(port, now):
+            self._noisy(port, now)
             return
         if int.from_bytes(frame[12:14], "big") == rules.LLDP_TYPE:
             changed = self.discovery.receive_probe(port, frame, now)
@@ -229,6 +235,16 @@ class Controller(Updates):
             if changed:
                 self._save()
         if changed:
+            self._changed()
+
+    def _stray(self, port: tuple[int, int], frame: bytes, now: float) -> None:
+        """A tagged frame found no rule by its whole address."""
+        self.counts["strays"] += 1
+        new, copies = self.strays.receive(port, frame, now)
+        for (number, out), copy in copies:
+            if switch := self.switches.get(number):
+                switch.channel.send(codec.frame_out(out, copy))
+        if new:
             self._changed()
 
     def _noisy(self, port: tuple[int, int], now: float) -> None:
@@ -352,15 +368,7 @@ class Controller(Updates):
         now = self.clock()
         ports = self.discovery.probed_ports({switch.number: set(switch.ports)})
         for port in ports:
-            switch.channel.send(
-                parser.OFPPacketOut(
-                    codec.DESC,
-                    of.OFP_NO_BUFFER,
-                    of.OFPP_CONTROLLER,
-                    [parser.OFPActionOutput(port[1])],
-                    self.discovery.probe(port, now),
-                )
-            )
+            switch.channel.send(codec.frame_out(port[1], self.discovery.probe(port, now)))
 
     async def _counting(self) -> None:
         """Measures the load of links by the counters of their ports."""

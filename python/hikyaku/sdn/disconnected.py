@@ -9,16 +9,18 @@ tree leaves it out, and no neighbour sends it frames to copy.
 from collections.abc import Iterable
 
 from .graph import Graph
-from .rules import Bucket, Does, Group, Key, Out, Program, copies
+from .rules import Bucket, Does, Group, Key, Out, Program, copies, within
 
 Port = tuple[int, int]
 Cable = tuple[Port, Port]  # the lower end first
 
 
 def copied_to(program: Program, key: Key) -> set[int]:
-    """The ports to which the rule @key of @program copies a frame."""
+    """The ports to which the rule @key of @program copies a frame, or those rules that are for
+    single addresses of @key (exact.py)."""
     does = program.get(key)
-    actions = [a for bucket in copies(does) for a in bucket.actions] if does else []
+    each = [does] if does else [d for k, d in program.items() if within(k, key)]
+    actions = [a for does in each for bucket in copies(does) for a in bucket.actions]
     return {action.port for action in actions if isinstance(action, Out)}
 
 

@@ -11,7 +11,19 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from .graph import Graph
-from .rules import ADMIT, CONTROLLER, IN_PORT, Bucket, Goto, Group, Key, Out, Program, SetDst
+from .rules import (
+    ADMIT,
+    CONTROLLER,
+    IN_PORT,
+    Bucket,
+    Does,
+    Goto,
+    Group,
+    Key,
+    Out,
+    Program,
+    SetDst,
+)
 
 
 class Frame(NamedTuple):
@@ -30,37 +42,65 @@ class Journey:
     looped: bool = False
 
 
-def matches(key: Key, in_port: int, frame: Frame) -> bool:
-    m = key.match
-    return (
-        (m.in_port is None or m.in_port == in_port)
-        and (m.dst is None or frame.dst & m.dst_mask == m.dst)
-        and (m.src is None or frame.src == m.src)
-        and (m.eth_type is None or frame.eth_type == m.eth_type)
-    )
+class _Shape(NamedTuple):
+    """The fields that a rule matches, without their values, behind its priority."""
+
+    before: int  # the priority, negated: shapes sort in the order in which a switch tries them
+    in_port: bool
+    dst_mask: int
+    src: bool
+    eth_type: bool
+
+    @classmethod
+    def of(cls, key: Key) -> "_Shape":
+        m = key.match
+        mask = 0 if m.dst is None else m.dst_mask
+        in_port, src, eth_type = (f is not None for f in (m.in_port, m.src, m.eth_type))
+        return cls(-key.priority, in_port, mask, src, eth_type)
+
+    def values(self, in_port: int, frame: Frame) -> tuple:
+        """The values that a rule of this shape has if it matches @frame."""
+        return (
+            in_port if self.in_port else None,
+            frame.dst & self.dst_mask,
+            frame.src if self.src else None,
+            frame.eth_type if self.eth_type else None,
+        )
 
 
 class Tables:
-    """@down: ports, as (switch, port), that have no carrier."""
+    """@down: ports, as (switch, port), that have no carrier.
+
+    Rules of one shape are in one dictionary, since a switch may have very many of them.
+    """
 
     def __init__(
         self, graph: Graph, programs: dict[int, Program], down: Iterable[tuple[int, int]] = ()
     ):
         self.graph = graph
         self.down = set(down)
-        self._sorted: dict[tuple[int, int], list] = {}
+        self._shapes: dict[tuple[int, int], dict[_Shape, dict[tuple, Does]]] = {}
         for switch, program in programs.items():
-            for key, does in sorted(program.items(), key=lambda item: -item[0].priority):
-                self._sorted.setdefault((switch, key.table), []).append((key, does))
+            for key, does in program.items():
+                m = key.match
+                shapes = self._shapes.setdefault((switch, key.table), {})
+                same = shapes.setdefault(_Shape.of(key), {})
+                same[m.in_port, m.dst or 0, m.src, m.eth_type] = does
+        self._shapes = {at: dict(sorted(each.items())) for at, each in self._shapes.items()}
+
+    def find(self, switch: int, table: int, in_port: int, frame: Frame) -> Does | None:
+        """The actions of the first rule that matches @frame."""
+        for shape, same in self._shapes.get((switch, table), {}).items():
+            does = same.get(shape.values(in_port, frame))
+            if does is not None:
+                return does
+        return None
 
     def _at_switch(self, switch: int, in_port: int, frame: Frame) -> list[tuple[int, Frame]]:
         """(port, frame) that leave."""
         table, left = ADMIT, []
         while table is not None:
-            found = next(
-                (d for k, d in self._sorted.get((switch, table), []) if matches(k, in_port, frame)),
-                None,
-            )
+            found = self.find(switch, table, in_port, frame)
             table = None
             for action in found.actions if found else ():
                 if isinstance(action, Goto):

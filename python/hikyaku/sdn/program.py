@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from . import algorithms
 from .cubes import cover, tags
+from .exact import masked_key, tag_of
 from .graph import Graph
 from .network import Job, Network, choose_paths, tree
 from .priorities import FLOOD, HOST, KNOWN, LLDP, NO_LLDP, RANK, SPOOFED, STRAY_TAG, TRUNK, UNKNOWN
@@ -145,6 +146,7 @@ class Learned(NamedTuple):
     paths: dict[int, int]  # the ports by which it sends to others
     trunks: set[int]  # its links
     trees: dict[Key, set[int]]  # the ports by which it copies along them
+    tags: set[tuple[int, int]]  # by exact rules: jobs and tags
 
     def into(self, network: Network, switch: int) -> None:
         """Adds this to @network; known facts stay."""
@@ -157,7 +159,7 @@ class Learned(NamedTuple):
 
 
 def learned(program: Program) -> Learned:
-    found = Learned({}, {}, set(), {})
+    found = Learned({}, {}, set(), {}, set())
     for key, does in program.items():
         if key.table == ADMIT and key.priority == TRUNK:
             found.trunks.add(key.match.in_port)
@@ -168,5 +170,8 @@ def learned(program: Program) -> Learned:
             first = action.buckets[0].actions[0] if isinstance(action, Group) else action
             found.paths[key.match.dst] = first.port
         elif key.table == FORWARD and is_tree(does):
-            found.trees[key] = {b.actions[0].port for b in copies(does) if len(b.actions) == 1}
+            ports = {b.actions[0].port for b in copies(does) if len(b.actions) == 1}
+            found.trees.setdefault(masked_key(key), set()).update(ports)
+        if (tag := tag_of(key)) is not None:
+            found.tags.add((does.job, tag))
     return found

@@ -81,6 +81,16 @@ class Does(NamedTuple):
 Program = dict[Key, Does]  # of one switch
 
 
+def within(key: Key, wide: Key) -> bool:
+    """Is @key for one of the addresses that @wide matches, and nothing else?"""
+    dst = key.match.dst
+    return (
+        dst is not None
+        and key == Key(wide.table, wide.priority, Match(dst=dst))
+        and dst & wide.match.dst_mask == wide.match.dst
+    )
+
+
 @lru_cache(maxsize=4096)
 def out(ports: tuple[int, ...]) -> tuple[Action, ...]:
     """The actions that send to the first of @ports that is up. The last port may be IN_PORT, which

@@ -33,6 +33,7 @@ class Options:
     key: Path | None = None
     ca: Path | None = None
     host_expiry: float = EXPIRY
+    exact: bool = False  # rules by whole addresses
     rest_in_clear: bool = False  # REST may be reached over the network, without TLS
     names: Names = field(default_factory=Names)  # those that are certain
 
@@ -95,7 +96,9 @@ async def _main(options: Options, store: Store) -> None:
     with inside(options.netns):
         openflow = _listen(options.openflow, "--openflow", options.netns)
     rest_socket = _listen(options.rest, "--rest")
-    controller = Controller(store, say, host_expiry=options.host_expiry, names=options.names)
+    controller = Controller(
+        store, say, host_expiry=options.host_expiry, names=options.names, whole=options.exact
+    )
     servers = frozenset(LOOPBACK) if options.rest[0] in LOOPBACK else None
     app = make_app(controller, store.token(), say, servers)
     host, port = rest_socket.getsockname()[:2]

@@ -33,12 +33,11 @@ _HOST = 0x0200_0000_0000
 # cubes of ranks.
 _ON = Goto(rules.FORWARD)
 _DST, _MASK = tags(0, source=(0b10, 0b1010), destination=(0b1, 0b101))
-_PROBES = {
-    Key(rules.ADMIT, 1, Match(dst=_DST, dst_mask=_MASK, src=_HOST)): Does((_ON,)),
-    Key(rules.FORWARD, 1, Match(dst=_DST, dst_mask=_MASK)): Does(
-        (SetDst(_HOST), Out(rules.IN_PORT))
-    ),
-}
+_BACK = Does((SetDst(_HOST), Out(rules.IN_PORT)))
+_ADMITTED = {Key(rules.ADMIT, 1, Match(dst=_DST, dst_mask=_MASK, src=_HOST)): Does((_ON,))}
+_PROBES = _ADMITTED | {Key(rules.FORWARD, 1, Match(dst=_DST, dst_mask=_MASK)): _BACK}
+_EXACT_PROBES = _ADMITTED | {Key(rules.FORWARD, 1, Match(dst=_DST)): _BACK}
+_GROUPS = {"all": of.OFPGT_ALL, "fast failover": of.OFPGT_FF}
 
 # The actions of a rule with our cookie that this code has not written. It is overwritten or
 # removed.
@@ -87,22 +86,23 @@ class Switch:
     # ---- taking it over -----------------------------------------------------------------------
 
     @classmethod
-    async def taken_over(cls, channel: Channel) -> "Switch":
-        """Checks its abilities, becomes its master, and reads its rules."""
+    async def taken_over(cls, channel: Channel, *, exact: bool = False) -> "Switch":
+        """Checks its abilities, becomes its master, and reads its rules. @exact: it gets rules by
+        whole addresses, which need less."""
         (features,) = await channel.request(parser.OFPFeaturesRequest(codec.DESC))
         channel.name = f"switch {features.datapath_id}"
         switch = cls(features.datapath_id, channel)
-        await switch._check(features)
+        await switch._check(features, exact)
         await switch._become_master()
         ports = await channel.request(parser.OFPPortDescStatsRequest(codec.DESC, 0))
         for port in (p for part in ports for p in part.body):
             switch.port(port)
-        await switch._read_back()
+        await switch._read_back(exact)
         channel.send(codec.flow_add(_LLDP_RULE, Does((Out(rules.CONTROLLER),)), switch.numbers))
         await channel.barrier()
         return switch
 
-    async def _check(self, features: parser.OFPSwitchFeatures) -> None:
+    async def _check(self, features: parser.OFPSwitchFeatures, exact: bool) -> None:
         """Refuses a switch that lacks what the rules need."""
         if features.n_tables < 2:
             raise HikyakuError(
@@ -110,10 +110,10 @@ class Switch:
             )
         ask = parser.OFPGroupFeaturesStatsRequest(codec.DESC, 0)
         (answer,) = await self.channel.request(ask)
-        for name, kind in (("all", of.OFPGT_ALL), ("fast failover", of.OFPGT_FF)):
-            if not answer.body.types & 1 << kind:
+        for name in ["all"] if exact else _GROUPS:
+            if not answer.body.types & 1 << _GROUPS[name]:
                 raise HikyakuError(f"it has no groups of type {name}", "use another switch")
-        for key, does in _PROBES.items():
+        for key, does in (_EXACT_PROBES if exact else _PROBES).items():
             await self._probe(key, does)
 
     async def _probe(self, key: Key, does: Does) -> None:
@@ -143,8 +143,9 @@ class Switch:
     async def has_another_master(self) -> bool:
         return (await self._role()).role == of.OFPCR_ROLE_SLAVE
 
-    async def _read_back(self) -> None:
-        """Reads the rules of an earlier controller of ours. Other rules are never touched."""
+    async def _read_back(self, exact: bool = False) -> None:
+        """Reads the rules of an earlier controller of ours. Other rules are never touched. Without
+        groups of fast failover, none has to be always alive."""
         parts = await self.channel.request(parser.OFPGroupDescStatsRequest(codec.DESC, 0))
         there = [s for part in parts for s in part.body]
         alive = None
@@ -159,9 +160,9 @@ class Switch:
                 continue
             self.numbers.take(stats.group_id, group)
             self.groups.add(group)
-        if alive is None:
+        if alive is None and not exact:
             self.channel.send(codec.alive_mod())
-        elif not codec.is_alive(alive):
+        elif alive is not None and not codec.is_alive(alive):
             self.channel.send(codec.alive_mod(of.OFPGC_MODIFY))
         for stats in (s for part in await self.channel.request(ours()) for s in part.body):
             with contextlib.suppress(codec.NotOurs):

@@ -19,6 +19,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable
 
+from . import exact
 from .disconnected import assumed
 from .discovery import Discovery
 from .hosts import EXPIRY
@@ -30,6 +31,7 @@ from .openflow import Gone
 from .program import compute
 from .rules import Key, Program
 from .store import Store
+from .strays import Strays
 from .switch import Switch
 
 CALM = 0.05  # seconds between two checks while the network starts
@@ -49,6 +51,7 @@ class Updates:
         clock=time.monotonic,
         host_expiry: float = EXPIRY,
         names: Names | None = None,
+        whole: bool = False,
     ):
         self.network = Network()
         self.store = store
@@ -72,6 +75,7 @@ class Updates:
         self._news = asyncio.Event()
         self._idle = asyncio.Event()
         self._unsaved = False
+        self.masked: dict[int, Program] = {}  # as computed; wanted is this, or its exact form
         self.wanted: dict[int, Program] = {}
         self._written: dict[int, dict[int, int]] = {}  # by job: ranks with rules, and addresses
         self._started = self._incomplete = clock()
@@ -80,6 +84,8 @@ class Updates:
         self.disconnected = {
             s: (Switch(s, None), self._started) for s in self.network.graph.disconnected
         }
+        # for rules by whole addresses, exact.py; None: masked rules
+        self.strays = Strays(self.network, self.jobs) if whole else None
         self.leases = Leases(time.monotonic())
         for job in self.jobs.values():
             self.renew(job)
@@ -178,8 +184,7 @@ class Updates:
         self.keep()
         for number in self.disconnected.keys() - self.network.frozen.keys():
             self.network.frozen[number] = assumed(self.network.graph, self.network.standing, number)
-        self.wanted = compute(self.network, self.jobs.values())
-        self.wanted |= {s: p for s, p in self.network.frozen.items() if s in self.wanted}
+        self._compute()
         self.counts["updates"] += 1
         located = {job.number: self._to_be_reached(job) for job in self.jobs.values()}
         switches = [
@@ -205,6 +210,15 @@ class Updates:
         if not self._taking_over:
             self._written = located
         return any(again)
+
+    def _compute(self) -> None:
+        """Computes the rules that the switches shall have. Disconnected ones keep theirs."""
+        jobs = self.jobs.values()
+        found = compute(self.network, jobs)
+        frozen = {s: p for s, p in self.network.frozen.items() if s in found}
+        self.masked = self.wanted = found | frozen
+        if self.strays:
+            self.wanted = exact.compiled(self.network, jobs, self.masked, self.strays.used) | frozen
 
     async def _barriers(self, switches: list[Switch]) -> None:
         """Waits until all switches have done what was sent. One that does not confirm is
@@ -259,5 +273,7 @@ class Updates:
         ranks = set(self.jobs.pop(number).ranks.values())
         self._elsewhere = {each for each in self._elsewhere if each[0] not in ranks}
         self.leases.drop(number)
+        if self.strays:
+            self.strays.forget(number)
         self._save()
         self._changed()

@@ -22,14 +22,17 @@ FUNCTIONS = frozenset({Function.BCAST})
 GROUPS = True
 
 
+def tree_key(job: int, group: int) -> Key:
+    """The rule for the tree of @group, for all roots."""
+    dst, mask = tags(job, function=Function.BCAST, destination=(group, RANKS - 1), group=True)
+    return Key(FORWARD, TAGGED, Match(dst=dst, dst_mask=mask))
+
+
 def rules(network: Network, job: Job) -> Iterable[tuple[int, Key, Does]]:
     located = network.located(job)
     for group in job.group_numbers():
         hosts = {job.ranks[r]: located[r] for r in job.members(group) if r in located}
-        dst, mask = tags(
-            job.number, function=Function.BCAST, destination=(group, RANKS - 1), group=True
-        )
-        key = Key(FORWARD, TAGGED, Match(dst=dst, dst_mask=mask))
+        key = tree_key(job.number, group)
         ports = tree(network, {switch for switch, _ in hosts.values()}, key)
         network.trees.update(ports)
         buckets: dict[int, list[Bucket]] = defaultdict(list)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from aiohttp import web
 
 from ..controller import Controller
+from ..exact import count
 from ..follow import Frame
 from ..hosts import port_name
 from ..network import Job
@@ -62,6 +63,7 @@ class Views:
         switches = {
             str(s.number): {
                 "rules": len(s.rules),
+                **{kind: n for kind, n in count(s.rules)._asdict().items() if kind != "groups"},
                 "groups": len(s.groups),
                 "refused": len(s.refused),
             }
@@ -195,7 +197,7 @@ class Views:
         """The way of @frame, which a host at @at sends. Its links are in the order in which the
         frame crosses them, each with the number of its hop."""
         graph = self.c.network.graph
-        journey = self._paths.journey(graph, self.c.wanted, at, frame)
+        journey = self._paths.journey(graph, self.c.masked, at, frame)
         links, hops = [], {at[0]: 0}
         for end in journey.crossed:
             if end not in graph.links:  # it has been lost since
