@@ -5,6 +5,7 @@ import random
 import re
 import threading
 from collections import Counter
+from contextlib import ExitStack
 
 import pytest
 
@@ -13,7 +14,7 @@ from hikyaku import process
 from hikyaku.bench.sdn import failover as sdn_fabric
 from hikyaku.lab import Job, RunResult, links, ovs
 from hikyaku.lab.controller import controlled
-from hikyaku.lab.frames import address, receivers, register, send
+from hikyaku.lab.frames import address, receivers, register, send, send_argv, started
 from hikyaku.sdn.tag import Function, Tag
 
 NODES = [f"node{i}" for i in range(8)]
@@ -137,6 +138,36 @@ def test_ranks_that_share_a_port_reach_each_other(network, tmp_path):
             assert got == [second, address(lab, "node0"), second]
     finally:
         client.delete(f"/v1/jobs/{number}")
+
+
+def test_busy_hosts_of_one_port_part_and_stay(network):
+    """Other traffic, in Open vSwitch: two streams share a port while the other one is idle."""
+    lab, controller = network
+    client = controller.client
+    client.delete(f"/v1/jobs/{register(lab, client, NODES)}")  # so that all hosts are known
+    source = address(lab, "node0")
+
+    def first_port(node: str) -> int:
+        path = client.get(f"/v1/path?source={source}&destination={address(lab, node)}")
+        return path["links"][0]["a"]["port"]
+
+    far = sorted(NODES[4:], key=first_port)
+    busy = [node for node in far if first_port(node) == first_port(far[1])][:2]
+    assert len(busy) == 2
+    before = client.get("/v1/status")["counts"].get("balanced", 0)
+    with ExitStack() as stack:
+        for node, sender in zip(busy, ("node0", "node1"), strict=True):
+            argv = send_argv(lab, sender, address(lab, node), 100_000, 1 / 500)
+            stack.enter_context(started(argv))
+
+        def both_loaded() -> bool:
+            links = client.get("/v1/topology")["links"]
+            loads = [link["bits_b_to_a"] for link in links if link["name"].startswith("leaf0-")]
+            return all(load > 2e6 for load in loads)
+
+        process.wait_until("a load on both links", both_loaded, SOON)
+        assert len({first_port(node) for node in busy}) == 2
+        assert client.get("/v1/status")["counts"]["balanced"] == before + 1
 
 
 def test_spoofed_tags_and_strangers_are_dropped_at_the_edge(network, job, tmp_path):

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import ssl
 import time
-from collections import Counter
 from collections.abc import Callable
 
 from os_ken.ofproto import ofproto_v1_3 as of
@@ -17,6 +16,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from ..errors import HikyakuError
 from . import codec, rules
+from .counting import STATS_EVERY, Counting
 from .discovery import LOST_AFTER, PROBE_EVERY, SETTLE
 from .exact import is_tag
 from .hosts import port_name
@@ -24,20 +24,18 @@ from .lldp import own_tlv
 from .noise import RATE
 from .openflow import Channel, Gone, describe
 from .program import learned, trunk
-from .switch import Switch, ours
+from .switch import Switch
 from .tag import to_mac
-from .update import WAIT_FOR_SWITCHES, Updates
+from .update import WAIT_FOR_SWITCHES
 
 DISCONNECTED_LIMIT = 10.0  # seconds after which traffic avoids a disconnected switch, if it can
-STATS_EVERY = 2.0
-HOSTS_EVERY = 30.0
 LISTEN_BACKLOG = 256
 REFUSED_MAX = 64  # unusable switches that are remembered, with the reasons
 _PACKET_OUT = bytes([of.OFPT_PACKET_OUT])
 EARLY_MAX = 4096  # port changes that are stored while a switch is taken over
 
 
-class Controller(Updates):
+class Controller(Counting):
     """The connections of the switches, their messages, and the regular work."""
 
     # ---- life ---------------------------------------------------------------------------------
@@ -369,42 +367,6 @@ class Controller(Updates):
         ports = self.discovery.probed_ports({switch.number: set(switch.ports)})
         for port in ports:
             switch.channel.send(codec.frame_out(port[1], self.discovery.probe(port, now)))
-
-    async def _counting(self) -> None:
-        """Measures the load of links by the counters of their ports."""
-        while True:
-            for switch in list(self.switches.values()):
-                with contextlib.suppress(Gone):
-                    ask = parser.OFPPortStatsRequest(codec.DESC, 0, of.OFPP_ANY)
-                    parts = await switch.channel.request(ask)
-                    stats = [s for part in parts for s in part.body]
-                    for port, rate in switch.rates(stats, self.clock()).items():
-                        self.network.load[switch.number, port] = rate
-            await asyncio.sleep(STATS_EVERY)
-
-    async def _forgetting(self) -> None:
-        """Forgets silent hosts, by the counters of the rules that admit them. The host of a rank
-        stays as long as its job does."""
-        expiry = self.discovery.hosts.expiry
-        while True:
-            await asyncio.sleep(max(1.0, min(HOSTS_EVERY, expiry / 4)))
-            for switch in list(self.switches.values()):
-                with contextlib.suppress(Gone):
-                    parts = await switch.channel.request(ours(rules.ADMIT))
-                    self._count_frames(switch, [s for part in parts for s in part.body])
-            ranks = {mac for job in self.jobs.values() for mac in job.ranks.values()}
-            if self.discovery.hosts.expire(self.clock(), ranks):
-                self._save()
-                self._changed()
-
-    def _count_frames(self, switch: Switch, stats: list) -> None:
-        frames: Counter[tuple[int, tuple[int, int]]] = Counter()
-        for each in stats:
-            with contextlib.suppress(codec.NotOurs):
-                match = codec.flow_back(each, switch.numbers)[0].match
-                if match.src is not None and match.in_port is not None:
-                    frames[match.src, (switch.number, match.in_port)] += each.packet_count
-        self.discovery.hosts.counted(frames, self.clock())
 
     async def _ending_leases(self) -> None:
         while True:

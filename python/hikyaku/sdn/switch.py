@@ -28,6 +28,7 @@ from .rules import (
 _LLDP_RULE = Key(rules.ADMIT, 100, Match(dst=rules.LLDP_ADDRESS, eth_type=rules.LLDP_TYPE))
 
 _HOST = 0x0200_0000_0000
+_WHOLE_COOKIE = (1 << 64) - 1
 
 # The kinds of rules that are needed, for tags that nobody uses. The masks have holes, like those of
 # cubes of ranks.
@@ -44,17 +45,13 @@ _GROUPS = {"all": of.OFPGT_ALL, "fast failover": of.OFPGT_FF}
 _UNREADABLE = Does((), job=-1)
 
 
-def ours(table: int = of.OFPTT_ALL) -> parser.OFPFlowStatsRequest:
-    """The request for our rules in @table, with their counters."""
+def ours(table: int = of.OFPTT_ALL, job: int | None = None) -> parser.OFPFlowStatsRequest:
+    """The request for our rules in @table, with their counters. @job: of this job alone, or with 0
+    those of no job."""
+    cookie = rules.COOKIE | (job or 0)
+    mask = rules.COOKIE_MASK if job is None else _WHOLE_COOKIE
     return parser.OFPFlowStatsRequest(
-        codec.DESC,
-        0,
-        table,
-        of.OFPP_ANY,
-        of.OFPG_ANY,
-        rules.COOKIE,
-        rules.COOKIE_MASK,
-        parser.OFPMatch(),
+        codec.DESC, 0, table, of.OFPP_ANY, of.OFPG_ANY, cookie, mask, parser.OFPMatch()
     )
 
 

@@ -20,6 +20,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 
 from . import exact
+from .balance import Balancer
 from .disconnected import assumed
 from .discovery import Discovery
 from .hosts import EXPIRY
@@ -62,6 +63,7 @@ class Updates:
         self.names = names or Names()
         self._elsewhere: set[tuple[int, tuple[int, int]]] = set()  # reported: address, port
         self.noise = Noise()
+        self.balancer = Balancer()
         self.network.quiet = self.noise.quiet
         self.switches: dict[int, Switch] = {}
         # switches that forward without a connection: last state, and time
