@@ -9,6 +9,7 @@ import pytest
 
 from hikyaku.bench.sdn import model as sdn_model
 from hikyaku.sdn import cubes
+from hikyaku.sdn.algorithms.allreduce import steps
 from hikyaku.sdn.follow import Frame, Journey, Tables
 from hikyaku.sdn.network import Job, Network, tree
 from hikyaku.sdn.program import FLOOD_KEY, compute
@@ -18,6 +19,7 @@ from hikyaku.sdn.tag import RANKS, Function, Tag
 SEEDS = range(12)
 SHAPES = ["leaf-spine:2x2x4", "leaf-spine:4x3x3", "fat-tree:4"]
 BROADCAST = (1 << 48) - 1
+JOBS = {1: (0, 1, 4, 5), 2: (2, 3, 6, 7)}  # the nodes of two jobs
 
 
 def every_network() -> list:
@@ -344,6 +346,83 @@ def test_allreduce_is_spread_as_well_as_possible():
         hosts = rng.sample(sorted(network.graph.hosts), sdn_model.RANKS)
         job = Job(1, ranks=dict(enumerate(hosts)))
         assert sdn_model.spread_load(network, job) == sdn_model.least_load(network, job)
+
+
+def test_steps_are_those_of_open_mpi_for_any_number_of_ranks():
+    """coll_base_allreduce.c: a sum by these steps has each rank's data once."""
+    assert steps([0]) == []
+    for n in range(2, 33):
+        ring, *doubling = steps([10 * rank for rank in range(n)])
+        assert ring == {10 * rank: 10 * ((rank + 1) % n) for rank in range(n)}
+        known = {10 * rank: Counter([rank]) for rank in range(n)}
+        for number, step in enumerate(doubling):
+            before = {rank: Counter(data) for rank, data in known.items()}
+            last = n & (n - 1) and number == len(doubling) - 1
+            for source, to in step.items():
+                known[to] = Counter(before[source]) if last else known[to] + before[source]
+        assert all(data == Counter(range(n)) for data in known.values())
+
+
+def _by_step(network: Network, jobs: list[Job], ranks: list[int]) -> list[int]:
+    """The flows on the busiest link in each step of the first of @jobs among @ranks, with those
+    that all other jobs have in the same step among theirs."""
+    tables = Tables(network.graph, compute(network, jobs))
+    busiest = []
+    for number, step in enumerate(steps(ranks)):
+        used: Counter = Counter()
+        each = [(jobs[0], step)]
+        each += [(job, steps(sorted(job.ranks))[number]) for job in jobs[1:]]
+        for job, pairs in each:
+            for source, target in pairs.items():
+                tag = int(Tag(job.number, Function.ALLREDUCE, source, target))
+                used.update(send(tables, network, job.ranks[source], tag).crossed)
+        busiest.append(max(used.values(), default=0))
+    return busiest
+
+
+@pytest.mark.parametrize("ranks", [3, 5, 6, 7, 8])
+def test_no_step_of_any_number_of_ranks_shares_a_link_without_need(ranks):
+    network = networks.of_wiring("leaf-spine:2x2x4")
+    hosts = sorted(network.graph.hosts)
+    job = Job(1, ranks={rank: hosts[rank * 8 // ranks] for rank in range(ranks)})
+    leaf = {rank: network.graph.hosts[mac][0] for rank, mac in job.ranks.items()}
+    for number, found in enumerate(_by_step(network, [job], sorted(job.ranks))):
+        step = steps(sorted(job.ranks))[number]
+        crossing = Counter(leaf[a] for a, b in step.items() if leaf[a] != leaf[b])
+        into = Counter(leaf[b] for a, b in step.items() if leaf[a] != leaf[b])
+        assert found <= -(-max([*crossing.values(), *into.values()], default=0) // 2)
+
+
+def test_a_communicator_of_some_ranks_is_spread_too():
+    """Even ranks alone: spread by rank in turn, they would all take one spine."""
+    network = networks.of_wiring("leaf-spine:2x2x4")
+    job = networks.job_on(network, 8)
+    even = [0, 2, 4, 6]
+    assert max(_by_step(network, [job], even)) == 2
+    job.groups = {1: frozenset(even)}
+    assert max(_by_step(network, [job], even)) == 1
+    assert max(_by_step(network, [job], sorted(job.ranks))) == 2, "as before"
+
+
+def test_two_jobs_take_different_spines():
+    """Each has one flow between the leaves in a step of the ring, and two in a step of doubling."""
+    network = networks.of_wiring("leaf-spine:2x2x4")
+    hosts = sorted(network.graph.hosts)
+    jobs = [Job(n, ranks=dict(enumerate(hosts[i] for i in at))) for n, at in JOBS.items()]
+    assert _by_step(network, jobs, [0, 1, 2, 3]) == [1, 0, 2]
+
+
+def test_a_job_moves_no_other():
+    network = networks.of_wiring("leaf-spine:2x2x4")
+    hosts = sorted(network.graph.hosts)
+    jobs = [Job(n, ranks=dict(enumerate(hosts[i] for i in at))) for n, at in JOBS.items()]
+    alone = compute(network, [jobs[0]])
+    both = compute(network, jobs)
+    rest = compute(network, [jobs[1]])
+    for switch in alone:
+        assert alone[switch].items() <= both[switch].items()
+        assert {k: d for k, d in both[switch].items() if d.job == 2}.items() <= rest[switch].items()
+    assert {number for _, number in network.kept} == {2}, "what is kept of a job ends with it"
 
 
 @pytest.mark.parametrize("shape", ["fat-tree:4", "leaf-spine:4x4x4"])

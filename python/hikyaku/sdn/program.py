@@ -51,6 +51,8 @@ def compute(network: Network, jobs: Iterable[Job] = ()) -> dict[int, Program]:
     graph = network.graph
     programs: dict[int, Program] = {switch: {} for switch in graph.ports}
     jobs = list(jobs)
+    numbers = {job.number for job in jobs}
+    network.kept = {key: kept for key, kept in network.kept.items() if key[1] in numbers}
     flood = tree(network, _floods(graph), FLOOD_KEY)
     keys = {mac: Key(FORWARD, HOST, Match(dst=mac)) for mac in graph.hosts}
     for switch, program in programs.items():
