@@ -12,7 +12,7 @@ from hikyaku.bench.learn import run as learn
 from hikyaku.bench.learn.problems import PROBLEMS
 from hikyaku.bench.rtc import load as rtc_load
 from hikyaku.bench.rtc import run as rtc
-from hikyaku.bench.sdn import bcast, failover, model, tags, times
+from hikyaku.bench.sdn import bcast, failover, model, several, tags, times
 from hikyaku.bench.sdn.run import Row, row
 
 ABOUT = {"cpu": "AMD EPYC 7763 64-Core Processor", "repeats": 7, "open_mpi": "4.1.4"}
@@ -253,6 +253,12 @@ def network(names: Container[str] | None = None) -> dict:
             rows.append(row("allreduce_time", method, 8, times.SIZE, times.MS, around(value)))
             if name != times.HASHING:
                 rows.append(row("allreduce_time", method, 8, times.SIZE, times.RATIO, [part]))
+    for name, part in ((times.SPREAD, 0.5), (times.HASHING, 1)):
+        method = f"{name}, {several.ONE_PROGRAM}"
+        rows.append(row("several_time", method, 8, times.SIZE, times.MS, around(100 * part)))
+    rows.append(
+        row("several_time", f"{times.SPREAD}, {several.WORST}", 8, times.SIZE, times.RATIO, [0.5])
+    )
     for name, lost in (("next link", [7, 8, 8]), ("link behind the spine", [0, 5, 9])):
         rows.append(row("failover", name, 8, 64, failover.LOST, lost))
     for ranks in (8, 16, 32, 128, 512):

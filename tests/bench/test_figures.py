@@ -123,6 +123,8 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
             ("ratio", ""),
             ("ms, the slowest rank", ""),
             ("time, of hashing's", ""),
+            ("ms, the slowest rank", ""),
+            ("time, of hashing's", ""),
             ("frames lost of 1000 a second", ""),
             ("ranks", "entries of a job in a switch"),
             ("s of CPU time", ""),

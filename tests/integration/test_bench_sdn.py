@@ -15,6 +15,7 @@ from hikyaku.bench.sdn import network as sdn_network
 from hikyaku.bench.sdn import plot as sdn_plot
 from hikyaku.bench.sdn import report as sdn_report
 from hikyaku.bench.sdn import run as sdn
+from hikyaku.bench.sdn import several as sdn_several
 from hikyaku.bench.sdn import switching as switch
 from hikyaku.bench.sdn import tags as sdn_tags
 from hikyaku.bench.sdn import times as sdn_times
@@ -175,18 +176,20 @@ def test_each_routing_of_an_allreduce_uses_its_links(lab_name, monkeypatch):
     monkeypatch.setattr(sdn_times, "SIZE", 64 << 10)
     nodes = sdn_times.IN_BLOCKS
     second = dict.fromkeys(sdn_times.crossing(nodes), 1)
-    mca = {"coll": "^hikyaku", "coll_tuned_use_dynamic_rules": 1}
-    mca["coll_tuned_allreduce_algorithm"] = sdn_times.ALGORITHM[sdn_times.DOUBLING]
+    mca = {"coll": "^hikyaku", **sdn_times.tuned(sdn_times.DOUBLING)}
     with sdn_times.network("allreduce", sdn_times.topology()) as lab:
         wiring = lab.topology.wiring
         for routing, most in (({}, 2), (second, 4)):
-            with sdn_times._routed(lab, sdn_times.flows(wiring, nodes, routing)):
-                before = sdn_times._trunks(lab)
+            with sdn_times.routed(lab, sdn_times.flows(wiring, nodes, routing)):
+                before = sdn_times.trunks(lab)
                 taken = sdn_times._run(lab, nodes, "allreduce", False, mca)
-            grown = [now - then for now, then in zip(sdn_times._trunks(lab), before, strict=True)]
+            grown = [now - then for now, then in zip(sdn_times.trunks(lab), before, strict=True)]
             assert most <= taken.carried < 1.3 * most
             by_spine = [sum(grown[:2] + grown[4:6]), sum(grown[2:4] + grown[6:])]
             if routing:
                 assert by_spine[0] < by_spine[1] / 10
             else:
                 assert 0.8 < by_spine[0] / by_spine[1] < 1.25
+        # two jobs at once: each has a ring of four, with six flows of a quarter between the leaves
+        taken = sdn_times.measured(lab, lambda: sdn_several.together(lab), sdn_several.ROUNDS)
+        assert 1.5 <= taken.carried < 1.3 * 1.5, "they share no link"

@@ -364,8 +364,8 @@ def test_steps_are_those_of_open_mpi_for_any_number_of_ranks():
 
 
 def _by_step(network: Network, jobs: list[Job], ranks: list[int]) -> list[int]:
-    """The flows on the busiest link in each step of the first of @jobs among @ranks, with those
-    that all other jobs have in the same step among theirs."""
+    """The flows on the busiest link in each step of the first of @jobs among @ranks. Other jobs are
+    in the same step, among all of their ranks."""
     tables = Tables(network.graph, compute(network, jobs))
     busiest = []
     for number, step in enumerate(steps(ranks)):

@@ -66,6 +66,7 @@ def experiments() -> dict[str, Experiment]:
     from . import bcast as sdn_bcast
     from . import failover as sdn_fabric
     from . import model as sdn_model
+    from . import several as sdn_several
     from . import tags as sdn_tags
     from . import times as sdn_times
 
@@ -77,6 +78,7 @@ def experiments() -> dict[str, Experiment]:
         "bcast_time": sdn_times.BCAST_TIME,
         "spread": sdn_model.SPREAD,
         "allreduce_time": sdn_times.ALLREDUCE_TIME,
+        "several_time": sdn_several.SEVERAL_TIME,
         "failover": sdn_fabric.FAILOVER,
         "entries": sdn_model.ENTRIES_USED,
         "scale": sdn_model.SCALE,

@@ -20,7 +20,7 @@ that alternate between the leaves.
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -126,13 +126,19 @@ def _spine_ports(wiring: Wiring, leaf: str) -> list[int]:
     return [ports[f"spine{i}"] for i in range(SPINES)]
 
 
-def flows(wiring: Wiring, nodes: tuple[int, ...], routing: Routing) -> dict[str, list[str]]:
-    """The rules of @routing for each leaf, as ovs-ofctl reads them."""
+def flows(
+    wiring: Wiring,
+    nodes: tuple[int, ...],
+    routing: Routing,
+    function: Function = Function.ALLREDUCE,
+    job: int | None = None,
+) -> dict[str, list[str]]:
+    """The rules of @routing for each leaf, as ovs-ofctl reads them. @job: None for any."""
     ports = {f"leaf{i}": _spine_ports(wiring, f"leaf{i}") for i in range(LEAVES)}
     found: dict[str, list[str]] = {leaf: [] for leaf in ports}
     for (source, target), spine in sorted(routing.items()):
         leaf = f"leaf{nodes[source] // NODES}"
-        value, mask = pattern(function=Function.ALLREDUCE, source=source, destination=target)
+        value, mask = pattern(job=job, function=function, source=source, destination=target)
         found[leaf].append(
             f"cookie={COOKIE:#x},table={FORWARD},priority={PRIORITY},"
             f"dl_dst={value}/{mask},actions=output:{ports[leaf][spine]}"
@@ -145,7 +151,7 @@ def _ofctl(lab: Lab, *words: str, text_in: str | None = None) -> None:
 
 
 @contextmanager
-def _routed(lab: Lab, rules: dict[str, list[str]]) -> Iterator[None]:
+def routed(lab: Lab, rules: dict[str, list[str]]) -> Iterator[None]:
     """The switches have @rules while this lasts."""
     try:
         for switch, lines in rules.items():
@@ -164,31 +170,54 @@ class Taken:
     carried: float
 
 
-def _trunks(lab: Lab) -> list[int]:
+def trunks(lab: Lab) -> list[int]:
     names = {link.name for link in lab.topology.wiring.links}
     rows = [each for each in links.counters(lab.topology) if each["link"] in names]
     return [each[way]["bytes"] for each in rows for way in ("a_to_b", "b_to_a")]
 
 
-def _run(lab: Lab, nodes: tuple[int, ...], collective: str, tcp: bool, mca: dict) -> Taken:
-    """Runs the collective, with rank i on node nodes[i]."""
+def command(
+    lab: Lab,
+    nodes: tuple[int, ...],
+    collective: str,
+    mca: dict,
+    rounds: int = ROUNDS,
+    **more: object,
+) -> list[str]:
+    """The arguments of an mpirun that calls the collective, with rank i on node nodes[i]. @more:
+    options of coll_bench."""
     names = [lab.topology.nodes[node].name for node in nodes]
     cores = lab.topology.cpus(one_core=False)
     slots = [f"{name} slot={','.join(map(str, cores[name]))}" for name in names]
-    ranks = lab.directory / "ranks"
+    ranks = lab.directory / f"ranks-{'-'.join(map(str, nodes))}"
     ranks.write_text("".join(f"rank {i}={slot}\n" for i, slot in enumerate(slots)))
-    argv = ["-np", str(RANKS), "--rankfile", str(ranks)]
+    # other nodes may have another job
+    argv = ["-np", str(len(nodes)), "--host", ",".join(names), "--rankfile", str(ranks)]
     for name, value in mca.items():
         argv += ["--mca", name, str(value)]
     argv += [str(built("bench/coll_bench"))]
-    argv += option_words(collective=collective, size=SIZE, rounds=ROUNDS)
-    before = _trunks(lab)
-    done = lab.launch(Job(argv, tcp=tcp, tag=True, timeout=LIMIT_S))
-    most = max(now - then for now, then in zip(_trunks(lab), before, strict=True))
-    return Taken(printed(done, f"the {collective}")[0]["value"], most / SIZE / (ROUNDS + 1))
+    return argv + option_words(collective=collective, size=SIZE, rounds=rounds, **more)
 
 
-def _rows(
+def launched(lab: Lab, nodes: tuple[int, ...], collective: str, tcp: bool, mca: dict) -> float:
+    """Runs the collective, and returns its ms."""
+    job = Job(command(lab, nodes, collective, mca), tcp=tcp, tag=True, timeout=LIMIT_S)
+    return printed(lab.launch(job), f"the {collective}")[0]["value"]
+
+
+def measured(lab: Lab, run: Callable[[], float], rounds: int = ROUNDS) -> Taken:
+    """@run returns its ms; a first round of it warms up, and @rounds follow."""
+    before = trunks(lab)
+    ms = run()
+    most = max(now - then for now, then in zip(trunks(lab), before, strict=True))
+    return Taken(ms, most / SIZE / (rounds + 1))
+
+
+def _run(lab: Lab, nodes: tuple[int, ...], collective: str, tcp: bool, mca: dict) -> Taken:
+    return measured(lab, lambda: launched(lab, nodes, collective, tcp, mca))
+
+
+def rows_of(
     experiment: str, taken: dict[str, list[Taken]], base: str, case: str, unit: str
 ) -> list[Row]:
     """@taken of each method. @unit: of times that are divided by those of @base."""
@@ -204,6 +233,14 @@ def _rows(
 
 
 # ---- Allreduce -----------------------------------------------------------------------------------
+
+
+def tuned(algorithm: str) -> dict:
+    """The parameters of Open MPI by which Allreduce uses @algorithm."""
+    return {
+        "coll_tuned_use_dynamic_rules": 1,
+        "coll_tuned_allreduce_algorithm": ALGORITHM[algorithm],
+    }
 
 
 def _routings(case: Case) -> dict[str, Routing]:
@@ -222,15 +259,14 @@ def _allreduce(plan: Plan, progress: Progress) -> list[Row]:
         for at, (algorithm, place, case, carrier) in enumerate(todo):
             what = f"{algorithm} {place}, {carrier}"
             progress(f"allreduce_time: {what}", at, len(todo))
-            mca = {"coll": "^hikyaku", "coll_tuned_use_dynamic_rules": 1}
-            mca["coll_tuned_allreduce_algorithm"] = ALGORITHM[algorithm]
+            mca = {"coll": "^hikyaku", **tuned(algorithm)}
             taken: dict[str, list[Taken]] = {name: [] for name in _routings(case)}
             for _ in range(plan.repeats):
                 for name, routing in _routings(case).items():
-                    with _routed(lab, flows(lab.topology.wiring, case.nodes, routing)):
+                    with routed(lab, flows(lab.topology.wiring, case.nodes, routing)):
                         tcp = CARRIERS[carrier]
                         taken[name].append(_run(lab, case.nodes, "allreduce", tcp, mca))
-            rows += _rows("allreduce_time", taken, HASHING, what, RATIO)
+            rows += rows_of("allreduce_time", taken, HASHING, what, RATIO)
     return rows
 
 
@@ -265,7 +301,7 @@ def _bcast(plan: Plan, progress: Progress) -> list[Row]:
             for _ in range(plan.repeats):
                 for name, mca in methods.items():
                     taken[name].append(_run(lab, nodes, "bcast", False, mca))
-            rows += _rows("bcast_time", taken, OPEN_MPI, place, OF_OWN)
+            rows += rows_of("bcast_time", taken, OPEN_MPI, place, OF_OWN)
     return rows
 
 

@@ -49,6 +49,9 @@ def bench_sdn(
     allreduce_time
            The time of Open MPI's Allreduce of 256 KiB on such links, with the controller's paths,
            with static hashing in its worst, middle and best case, and with one path.
+    several_time
+           The same with two jobs at once that call Allreduce, and with one program that calls
+           Allreduce, Bcast and Alltoall in turn.
     failover
            1000 frames a second, while a link is cut: lost frames.
     entries

@@ -73,6 +73,12 @@ class Spread:
         for ranks in _communicators(job, self.at):
             self.rings.add(len(self.steps))
             self.steps += steps(ranks)
+        self.numbers: dict[tuple[int, int], list[int]] = defaultdict(list)  # steps, by pair
+        self.targets: dict[int, set[int]] = defaultdict(set)
+        for number, step in enumerate(self.steps):
+            for source, target in step.items():
+                self.numbers[source, target].append(number)
+                self.targets[source].add(target)
         self.port_of: dict[tuple[Choice, int], int] = {}
         self.exceptions: dict[tuple[Choice, int, int], int] = {}  # the last one is the destination
         self.load: Counter = Counter()  # (step, switch, port): flows
@@ -114,14 +120,10 @@ class Spread:
 
     def _pair(self, source: int, target: int) -> list[Flow]:
         ends = [(choice[0], port) for choice, port in self._hops(source, target)]
-        numbers = [n for n, step in enumerate(self.steps) if step.get(source) == target]
-        return [(n, *end) for n in numbers for end in ends]
-
-    def _targets(self, source: int) -> set[int]:
-        return {step[source] for step in self.steps if source in step}
+        return [(n, *end) for n in self.numbers[source, target] for end in ends]
 
     def _flows(self, source: int) -> list[Flow]:
-        return [flow for target in self._targets(source) for flow in self._pair(source, target)]
+        return [flow for target in self.targets[source] for flow in self._pair(source, target)]
 
     def _cost(self, flows: list[Flow]) -> float:
         """The increase of the sum of squares of all loads by @flows. Counts the loads of each step
@@ -144,7 +146,7 @@ class Spread:
         known: set[Choice] = set()
 
         def fresh() -> list[Choice]:
-            choices = [choice for t in self._targets(source) for choice, _ in self._hops(source, t)]
+            choices = [choice for t in self.targets[source] for choice, _ in self._hops(source, t)]
             return [choice for choice in choices if len(choice[1]) > 1 and choice not in known]
 
         while choices := fresh():
@@ -163,7 +165,7 @@ class Spread:
         worst = max(self.total, key=lambda end: (self.total[end], end))
         best: tuple[float, tuple[Choice, int, int], int] | None = None
         for source in self.at:
-            for target in sorted(self._targets(source)):
+            for target in sorted(self.targets[source]):
                 hops = self._hops(source, target)
                 if worst not in [(choice[0], port) for choice, port in hops]:
                     continue
