@@ -51,7 +51,7 @@ bool hk_seal_derive(const struct hk_seal *s, const uint8_t secret[HK_AGREE_LEN],
 		    const struct hk_seal_use *use, struct hk_seal_key *key)
 {
 	struct info info = {
-		.label = "hikyaku frame key 1",
+		.label = "hikyaku-frame-key-1",
 		.job = le32(use->job),
 		.from = le32(use->from),
 		.from_epoch = le32(use->from_epoch),

@@ -140,6 +140,8 @@ PAPER = Paper(
             "No figure here shows the effect: it needs a NIC that shares the bandwidth of memory "
             "with a CPU. docs/devmem.md describes the cells and the loads.",
             HARDWARE,
+            kind="emulated",
+            wire="QEMU's NICs",
         ),
         Figure(
             "P4-overhead",

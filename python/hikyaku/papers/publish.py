@@ -180,7 +180,8 @@ class _Page:
             yield "\n".join(_table(t("paper"), t("figure")) + rows)
 
     def _standing(self, standing: str) -> str:
-        words = {"met": "met", "missed": "**not met**", "measured": "none", "gap": "**a gap**"}
+        words = {"met": "met", "missed": "**not met**", "measured": "none"}
+        words |= {"checked": "checked", "gap": "**a gap**"}
         return self.t(words[standing])
 
     def _lost(self) -> Iterator[str]:
@@ -200,14 +201,8 @@ class _Page:
             yield self._say(t("None of these figures has a goal."))
         gaps = [figure for figure in self.record["figures"] if figure["standing"] == "gap"]
         if gaps:
-            yield self._say(t("These figures have no measurement:"))
-            yield "\n".join(
-                _table(t("figure"), t("reason"))
-                + [_row(self._link(gap), _cell(self._reason(gap))) for gap in gaps]
-            )
-
-    def _reason(self, gap: dict) -> str:
-        return self.t("The command failed; see below." if gap["command"] else gap["open"])
+            yield self._say(t("These figures have no measurement, since their commands failed:"))
+            yield "\n".join(_table(t("figure")) + [_row(self._link(gap)) for gap in gaps])
 
     def _label(self, c: dict) -> str:
         note = f"<br>{_cell(self.t(c['note']))}" if c["note"] else ""
@@ -225,9 +220,6 @@ class _Page:
         title = t(figure["title"])
         yield f"### {title}"
         yield "\n".join(f"> {line}" for line in self._say(t(figure["said"])).split("\n"))
-        if not figure["command"]:
-            yield self._say(t("**Not measured**."), t(figure["open"]))
-            return
         command = _command(["./hikyaku", *figure["command"]])
         if figure["standing"] == "gap":
             yield self._say(t("**Not measured**."), t("This command failed:"))
@@ -246,6 +238,9 @@ class _Page:
         yield self._say(t("Kind: {}.").format(t(figure["kind"])), wire, t(figure["setting"]))
         if figure["open"]:
             yield self._say(t(figure["open"]))
+        if figure["procedure"]:
+            yield self._say(t("Only hardware shows it. The commands:"))
+            yield "```\n" + "\n".join(figure["procedure"]) + "\n```"
         yield self._say(t("Measured in {} s by:").format(round(figure["seconds"])))
         yield command
 

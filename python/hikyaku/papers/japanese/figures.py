@@ -366,4 +366,41 @@ TEXTS = {
     ),
     "time of one node, times that of two by DPDK": "1 ノードの時間の、DPDK の 2 ノードに対する比",
     "time of two nodes by TCP, times by DPDK": "TCP の 2 ノードの時間の、DPDK に対する比",
+    "Two jobs at once, and several collectives in one program, on links of a limited rate": (
+        "二つのジョブを同時に、また一つのプログラムで複数の集団通信を、速度制限のあるリンクで"
+    ),
+    "Left open: applications with several collectives in one run.": (
+        "残された課題: 一度の実行で複数の集団通信を使うアプリケーション。"
+    ),
+    "These entries have masks.": "これらのエントリはマスクを使います。",
+    "`hikyaku sdn entries` counts exact ones, for 8 to 10 000 ranks.": (
+        "`hikyaku sdn entries` は完全一致のものを、8 から 10 000 ランクまで数えます。"
+    ),
+    "A NIC of the guest sends, receives, and does both.": (
+        "ゲストの NIC は、送信、受信、その両方を行います。"
+    ),
+    "The rows say that the cells run, that their frames are right, and where packets and "
+    "descriptor rings are.": (
+        "各行は、測定項目が動作すること、フレームが正しいこと、"
+        "パケットとディスクリプタリングの場所を示します。"
+    ),
+    "No figure here shows the effect: it needs a NIC that shares the bandwidth of memory with a "
+    "CPU.": (
+        "この効果を示す数値はここにはありません。メモリ帯域を CPU と共有する NIC が必要だからです。"
+    ),
+    "docs/devmem.md describes the cells and the loads.": (
+        "測定項目と負荷は docs/devmem.md にあります。"
+    ),
+    "Nodes in namespaces of one machine, one core each; more nodes than cores share them, and "
+    "yield.": (
+        "ノードは一台の計算機の名前空間で、コアは一つずつです。"
+        "コアより多いノードはコアを共有し、譲り合います。"
+    ),
+    "Nodes that share a core show what gossip costs, and not how many machines would scale.": (
+        "コアを共有するノードが示すのはゴシップのコストで、"
+        "計算機を増やしたときの伸びではありません。"
+    ),
+    "Raw is the kernel's packet socket: what it gains over TCP comes without DPDK.": (
+        "raw はカーネルのパケットソケットで、TCP に対する利得は DPDK なしで得られるものです。"
+    ),
 }

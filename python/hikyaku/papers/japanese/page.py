@@ -63,9 +63,10 @@ TEXTS = {
     "These figures do not reach their goals:": "次の値は目標に届きません。",
     "Every figure with a goal reaches it.": "目標のある図表は、すべて目標に届きました。",
     "None of these figures has a goal.": "目標のある図表はありません。",
-    "These figures have no measurement:": "次の図表は測っていません。",
+    "These figures have no measurement, since their commands failed:": (
+        "次の図は、コマンドが失敗したため測定がありません:"
+    ),
     "reason": "理由",
-    "The command failed; see below.": "コマンドが失敗しました（下を参照）。",
     "paper": "論文",
     "here": "今回",
     "Plot of {}": "{} の図",
@@ -86,4 +87,6 @@ TEXTS = {
     "million frames/s": "百万フレーム/秒",
     "ns a packet": "ns/パケット",
     "ns a frame": "ns/フレーム",
+    "Only hardware shows it. The commands:": "これを示すのは実機だけです。コマンド:",
+    "checked": "確認済み",
 }

@@ -31,6 +31,7 @@ PATTERNS = {
     r"time of an? (Bcast|Allreduce)( by multicast)?, of that by ([^;]+)": (
         "{}{}の時間の、{}に対する比"
     ),
+    r"time of the slowest job, of that by ([^;]+)": "最も遅いジョブの時間の、{}に対する比",
     r"(ring|doubling) (worst|middle|best)": "{}の{}",
     r"flow entries of a job of (\d+) ranks, switches (edge|inside)": (
         "{} ランクのジョブのフローエントリ数、{}のスイッチ"
@@ -73,6 +74,16 @@ PATTERNS = {
         "最もよい回の損失が {} % 以下の、最大の速度"
     ),
     r"(\S+) million/s": "{} 百万/秒",
+    r"(y = ax \+ b|.*regression|linear SVM|16 features)(: .*)": "{}{}",
+    r": time of one node": ": 1 ノードの時間",
+    r": (\d+) nodes by (\S+)": ": {} ノード、{} による時間",
+    r": (\d+) nodes by (\S+): rows": ": {} ノード、{}、処理した行数",
+    r"frames with wrong data; (.*); (CPU: .*)": "誤ったデータのフレーム、{}、{}",
+    r"rings on the device; (.*); (CPU: .*)": "デバイス上のリング、{}、{}",
+    r"(nic|nvme)( \w+)? (?:to|from|from and to) (main memory|\w+)(, rings too)?": "{}{}、{}{}",
+    r"(nic|nvme)( \w+)? (?:to|from|from and to) (pop:\S+?,?\S*)(, rings too)?": "{}{}、{}{}",
+    r"CPU: (\w+)": "CPU の負荷は{}",
+    r"CPU: (\w+), (\d+) threads": "CPU の負荷は{}、{} スレッド",
     r"(\d+) B": "{} B",
 }
 
@@ -84,12 +95,23 @@ TERMS = {
     "message": "メッセージ", "burst": "まとまり", " by multicast": "（マルチキャスト）",
     "in blocks": "連続する配置", "in turn": "交互の配置",
     "tcp": "TCP", "main": "主記憶",
+    "times as fast as one node": "1 ノードに対する速さの比",
+    "times as fast as TCP": "TCP に対する速さの比",
+    "of those of one node": "1 ノードに対する比", "16 features": "16 個の特徴量",
+    "nothing": "なし", "read": "読み出し", "write": "書き込み", "network": "学習",
+    "train": "学習", "main memory": "主記憶", ", rings too": "、リングも",
+    " transmit": " 送信", " receive": " 受信", " both": " 送受信",
+    "two jobs worst": "二つのジョブ、最悪", "two jobs best": "二つのジョブ、最良",
+    "one program": "一つのプログラム",
+    "y = ax + b": "y = ax + b", "regression": "線形回帰",
+    "logistic regression": "ロジスティック回帰", "linear SVM": "線形 SVM",
 }  # fmt: skip
 
 # Names and numbers are the same in both languages.
 SAME = re.compile(
     r"|[\d.,+–-]+[kMG]?( [kMG]?B)?|\W*[A-Z][\w.+-]*|[a-z]\w*[_:\d]\w*|%|[µnm]?s|[KMG]i?B|Gbit/s"
     r"|\d→\d|dpdk|socket|udp|raw|l3fwd|bounce|p2p( \w+)?|pktpit|memif|veth|tcp|hikyaku|halo|mpi"
+    r"|tcp:batch=1|af_xdp|nic|pop:\S+"
     r"|split|inline|hybrid|daemon|main|ivshmem|nvme|uio|vfio|netpipe|lammps|\d+ (Mbit/s|Gb/s)"
     r"|Open vSwitch"
 )
