@@ -26,7 +26,9 @@ def around(value: float) -> list[float]:
     return [0.9 * value, value, 1.2 * value]
 
 
-def mpi(wires: list[str], metrics: list[str], sizes: list[int]) -> dict:
+def mpi(
+    wires: list[str], metrics: list[str], sizes: list[int], protected: tuple[str, ...] = ()
+) -> dict:
     """raw is missing in some rows, as in a run."""
 
     def value(transport: str, metric: str, size: int) -> float:
@@ -35,6 +37,8 @@ def mpi(wires: list[str], metrics: list[str], sizes: list[int]) -> dict:
             "hikyaku": (0.7, 8e-5),
             "raw": (0.26, 5e-5),
             "shm": (0.17, 7e-5),
+            "auth": (0.76, 1e-4),
+            "seal": (0.79, 1.4e-4),
         }[transport]
         time = start + size * per_byte
         of = {"latency_us": time, "messages_per_s": 1e6 / time}
@@ -50,7 +54,7 @@ def mpi(wires: list[str], metrics: list[str], sizes: list[int]) -> dict:
             "size": size,
             **{
                 t: summary(around(value(t, metric, size))) if has(t, metric, size) else None
-                for t in ("tcp", "hikyaku", "raw", "shm")
+                for t in ("tcp", "hikyaku", "raw", "shm", *protected)
             },
         }
         for wire in wires

@@ -54,7 +54,7 @@ CASES: dict[str, tuple[Callable[[], Figure], list[tuple[str, str]]]] = {
         2 * [("size, bytes", unit) for unit in (LATENCY, BANDWIDTH, BOTH_WAYS, RATE)],
     ),
     "mpi, one size": (
-        lambda: mpi.draw(documents.mpi(["memif"], METRICS, [8])),
+        lambda: mpi.draw(documents.mpi(["memif"], METRICS, [8], ("auth", "seal"))),
         [(LATENCY, ""), (BANDWIDTH, ""), (BOTH_WAYS, ""), (RATE, "")],
     ),
     "protocols": (

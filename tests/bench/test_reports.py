@@ -3,6 +3,7 @@
 value they judge."""
 
 import io
+import re
 from collections.abc import Callable
 
 import documents
@@ -22,6 +23,7 @@ from hikyaku.bench.sdn import report as sdn
 METRICS = ["latency_us", "bandwidth_MBps", "bibandwidth_MBps", "messages_per_s"]
 CASES: dict[str, tuple[Callable[[dict, Console], None], dict]] = {
     "mpi": (mpi.show, documents.mpi(["memif", "veth"], METRICS, documents.DEMO_SIZES)),
+    "mpi, protected": (mpi.show, documents.mpi(["memif"], METRICS, [8, 65536], ("auth", "seal"))),
     "halo": (halo.show, documents.halo_exchange([1, 4])),
     "scale": (scale.show, documents.scale([6, 192])),
     "rtc": (rtc.show, documents.run_to_completion()),
@@ -40,6 +42,14 @@ def test_no_column_is_cut(name):
     assert text.count("\n") > 10
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_protected_frames_are_compared_with_bare_ones():
+    out = io.StringIO()
+    document = documents.mpi(["memif"], ["latency_us"], [8], ("auth",))
+    mpi.show({"goals": [], **document}, Console(file=out, width=80))
+    assert re.search(r"8 B +0\.701 +0\.761 +\S+ +1\.09\s", out.getvalue()), out.getvalue()
+    assert "seal" not in out.getvalue()
 
 
 def test_goals_of_routers():

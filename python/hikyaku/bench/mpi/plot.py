@@ -14,6 +14,8 @@ _LABELS = {
     "hikyaku": "Hikyaku",
     "raw": "raw DPDK, same frame",
     "shm": "shared memory, same node",
+    "auth": "Hikyaku, frames with tags",
+    "seal": "Hikyaku, encrypted frames",
 }
 _LOOKS = looks(_LABELS.values())
 
@@ -28,7 +30,8 @@ def draw(document: dict) -> "Figure":
             panel.title = f"{wire} wire: {UNITS[metric].partition(',')[0]}"
             panel.unit = UNITS[metric]
             series = {
-                label: {r["size"]: r[key] for r in rows if r[key]} for key, label in _LABELS.items()
+                label: {r["size"]: r[key] for r in rows if r.get(key)}
+                for key, label in _LABELS.items()
             }
             panel.sizes({label: cells for label, cells in series.items() if cells}, _LOOKS)
         for metric in {metric for _, metric in pairs}:

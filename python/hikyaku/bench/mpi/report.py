@@ -2,6 +2,7 @@
 """The tables of `bench mpi`."""
 
 from rich.console import Console
+from rich.table import Table
 
 from ..common.tables import (
     left_titled,
@@ -13,6 +14,7 @@ from ..common.tables import (
     spread,
     warn_if_busy,
 )
+from .transports import PROTECTED
 
 UNITS = {
     "latency_us": "latency, half round trip, µs (lower is better)",
@@ -39,6 +41,26 @@ def _factor_text(row: dict) -> str:
     if row["metric"] in LOWER_IS_BETTER:
         text += f" {(1 / times - 1) * 100:+.0f}%".replace("-", "−")
     return f"[green]{text}[/]" if times >= 1 else f"[red]{text}[/]"
+
+
+def _share_text(row: dict, transport: str) -> str:
+    """The value with protection, of that without."""
+    bare, protected = median_of(row["hikyaku"]), median_of(row[transport])
+    return f"{protected / bare:.2f}" if bare and protected else "–"
+
+
+def _protected(title: str, rows: list[dict]) -> Table:
+    """Hikyaku with btl_hikyaku_protection auth and seal, beside Hikyaku without."""
+    chosen = [t for t in PROTECTED if t in rows[0]]
+    table = left_titled(f"{title}; with protection")
+    for name in ("size", "off", *(n for t in chosen for n in (t, "range", "of off"))):
+        table.add_column(name, justify="right", no_wrap=True)
+    for r in rows:
+        cells = [size_text(r["size"]), number(median_of(r["hikyaku"]))]
+        for t in chosen:
+            cells += [number(median_of(r[t])), f"[dim]{spread(r[t])}[/]", _share_text(r, t)]
+        table.add_row(*cells)
+    return table
 
 
 def _groups(document: dict) -> dict[tuple[str, str], list[dict]]:
@@ -68,6 +90,8 @@ def show(document: dict, console: Console) -> None:
             cells.append(number(median_of(r["shm"])))
             table.add_row(*cells)
         console.print(table)
+        if any(t in rows[0] for t in PROTECTED):
+            console.print(_protected(title, rows))
     for wire, by in about["init_ms"].items():
         each = ", ".join(f"{t} {number(median_of(c))} ms" for t, c in by.items())
         console.print(f"{wire} wire: MPI_Init {each}")

@@ -26,9 +26,24 @@ def tcp(lab: Lab, plan: Plan) -> Values:
     return parse(lab.mpirun(2, argv, tcp=True, one_core=True, timeout=plan.limit), "TCP")
 
 
+def _protected(lab: Lab, plan: Plan, protection: str) -> Values:
+    argv, mca = _program(lab, plan), {"btl_hikyaku_protection": protection}
+    result = lab.mpirun(2, argv, one_core=True, mca=mca, timeout=plan.limit)
+    return parse(result, f"Hikyaku with protection {protection}")
+
+
 def hikyaku(lab: Lab, plan: Plan) -> Values:
-    argv = _program(lab, plan)
-    return parse(lab.mpirun(2, argv, one_core=True, timeout=plan.limit), "Hikyaku")
+    return _protected(lab, plan, "off")
+
+
+def auth(lab: Lab, plan: Plan) -> Values:
+    """Every frame has a tag."""
+    return _protected(lab, plan, "auth")
+
+
+def seal(lab: Lab, plan: Plan) -> Values:
+    """Every frame has a tag, and is encrypted."""
+    return _protected(lab, plan, "seal")
 
 
 def shm(lab: Lab, plan: Plan) -> Values:
@@ -83,6 +98,7 @@ def raw(lab: Lab, plan: Plan) -> Values:
 
 
 RUNS: dict[str, Callable[[Lab, Plan], Values]] = {
-    run.__name__: run for run in (tcp, hikyaku, raw, shm)
+    run.__name__: run for run in (tcp, hikyaku, raw, shm, auth, seal)
 }
 TRANSPORTS = tuple(RUNS)
+PROTECTED = ("auth", "seal")  # only if they are asked for

@@ -25,7 +25,8 @@ from .common import run_suite
 @click.option(
     "--transports",
     default="tcp,hikyaku,raw,shm",
-    help="raw: DPDK ping-pong without MPI; shm: Open MPI's shared memory, both ranks on one node.",
+    help="raw: DPDK ping-pong without MPI; shm: Open MPI's shared memory, both ranks on one node; "
+    "auth, seal: Hikyaku with protected frames.",
 )
 @sample_option(30, "Duration of each timing.")
 @click.option("--mtu", default=DEFAULT_MTU, help="MTU of the kernel's wires, TCP's and Hikyaku's.")
@@ -53,6 +54,7 @@ def bench_mpi(
       hikyaku bench mpi
       hikyaku bench mpi --sizes 8,2048 --metrics latency_us --repeats 9
       hikyaku bench mpi --wire memif,veth --json out/bench.json --plot out/bench.png
+      hikyaku bench mpi --transports tcp,hikyaku,auth,seal --sizes 8,64K,1M --repeats 9
     """
     from ...bench.common.arguments import parse_names, parse_sizes
     from ...bench.mpi import report, run
