@@ -3,6 +3,7 @@
 
 import click
 
+from .attack import lab_attack
 from .guest import guest
 from .kill import lab_kill
 from .links import lab_cut, lab_links, lab_lose, lab_repair
@@ -10,7 +11,7 @@ from .run import lab_exec, lab_mpirun
 from .up import lab_down, lab_status, lab_up
 
 COMMANDS = [lab_up, lab_down, lab_status, lab_exec, lab_mpirun, guest]
-COMMANDS += [lab_links, lab_cut, lab_repair, lab_lose, lab_kill]
+COMMANDS += [lab_links, lab_cut, lab_repair, lab_lose, lab_kill, lab_attack]
 
 
 @click.group(commands=COMMANDS)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku lab attack`."""
+
+import json
+from dataclasses import asdict
+
+import click
+
+from ..options import json_flag
+from .common import lab_option
+
+
+@click.command("attack")
+@click.argument("attacker", metavar="NODE")
+@click.option("--on", "victim", default="node0", help="The node of the job's first rank.")
+@lab_option
+@json_flag
+def lab_attack(attacker: str, victim: str, name: str, as_json: bool) -> None:
+    """Try to end a job from NODE, which takes no part in it.
+
+    NODE sends frames in the name of a rank. It finds the job's key by trial, and asks a rank for
+    its epoch. docs/security.md describes which protection of frames stops that.
+
+    \b
+    Example:
+      hikyaku lab up --wire veth --nodes 3
+      hikyaku lab mpirun -np 2 ./program            # and in another terminal:
+      hikyaku lab attack node2
+    """
+    from ...lab import Lab
+    from ...lab.attack import takeover
+
+    found = takeover(Lab.find(name), attacker, victim)
+    if as_json:
+        click.echo(json.dumps(asdict(found)))
+    elif found.key is None:
+        click.echo(f"{found.frames} frames sent to {victim}: nothing answered")
+    else:
+        click.echo(
+            f"{victim} answered after {found.frames} frames: job key {found.key:#010x}, epoch "
+            f"{found.epoch:#010x}; sent a frame as {found.ended[0]}"
+        )
