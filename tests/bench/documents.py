@@ -84,6 +84,7 @@ def routers() -> dict:
         for variant, rate in rates.items()
     ]
     return {
+        "machine": ABOUT,
         "l3fwd": 13.0,
         "bounce": 11.7,
         "share": 0.9,

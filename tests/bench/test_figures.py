@@ -325,3 +325,34 @@ def test_tcp_and_ours_look_the_same_in_all_plots() -> None:
     assert [colour(demo[0], "TCP"), colour(demo[0], "Hikyaku")] == [reference, ours]
     assert [colour(first[0], "mpi-tcp"), colour(first[0], "halo")] == [reference, ours]
     assert [colour(sums[1], "tcp"), colour(sums[1], "dpdk")] == [reference, ours]
+
+
+# ---- the machine ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("load", "told"), [(15.33, True), (0.5, False)])
+@pytest.mark.parametrize(
+    ("draw", "document"),
+    [
+        (mpi.draw, documents.mpi(["memif"], METRICS[:2], documents.DEMO_SIZES)),
+        (mpi.draw, documents.mpi(["memif"], METRICS[:1], [8])),  # the narrowest
+        (halo.draw, documents.halo_exchange([1])),
+        (rtc.draw, documents.run_to_completion()),
+        (sdn.draw, documents.network(["failover"])),
+    ],
+)
+def test_a_plot_says_that_the_machine_was_busy(
+    draw: Callable[[dict], Figure], document: dict, load: float, told: bool
+) -> None:
+    about = document["machine"] | {"load_at_start": load}
+    figure = draw({**document, "machine": about})
+    figure.canvas.draw()
+    note = " ".join(figure._supxlabel.get_text().split())
+    assert ("busy machine (load 15): do not trust times or ratios" in note) == told
+    assert not unreadable(figure)
+
+
+def test_each_size_of_the_demo_has_a_label() -> None:
+    for axes in drawn("demo").axes:
+        labels = [text.get_text() for text in tick_labels(axes, "xaxis")]
+        assert len(labels) == len(documents.DEMO_SIZES)

@@ -4,6 +4,7 @@ value they judge."""
 
 import io
 import re
+import sys
 from collections.abc import Callable
 
 import documents
@@ -98,6 +99,50 @@ def test_a_goal_for_several_values_says_that_it_shows_the_worst():
 def test_a_value_that_misses_its_goal_does_not_look_equal_to_it(value, relation, limit, shown):
     lines = said(goals.table([goals.judged("it", value, relation, limit)])).splitlines()
     assert f"it {shown}" in [" ".join(line.split()) for line in lines]
+
+
+BUSY = documents.ABOUT | {"load_at_start": 15.33, "cpu_share_at_start": 0.9}
+QUIET = [
+    documents.ABOUT | {"load_at_start": 1.0},
+    documents.ABOUT | {"load_at_start": 9.0, "cpu_share_at_start": 0.1},  # a build has just ended
+]
+
+
+def test_a_busy_machine_judges_only_what_is_exact():
+    def verdicts(machine: dict) -> list[bool | None]:
+        found = [goals.judged("ratio", 9, "≤", 1), goals.judged("bytes", 9, "≤", 1, exact=True)]
+        document = {
+            "machine": machine,
+            "goals": [*found, *goals.worst("time", [1], "≤", 2, "size")],
+        }
+        goals.withhold(document)
+        return [goal["met"] for goal in document["goals"]]
+
+    assert verdicts(BUSY) == [None, False, None]
+    for machine in QUIET:
+        assert verdicts(machine) == [False, False, True]
+
+
+def test_a_goal_without_a_verdict_says_why():
+    unjudged = goals.judged("ratio", 9, "≤", 1) | {"met": None}
+    text = said(goals.table([unjudged]))
+    assert "ratio 9 ≤ 1 not judged" in [" ".join(line.split()) for line in text.splitlines()]
+    assert "the machine was busy" in text
+    assert "not a fault of this machine" not in text
+
+
+@pytest.mark.parametrize("name", ["mpi", "halo", "rtc", "sdn", "scale", "router"])
+def test_figures_of_a_busy_machine_are_not_to_be_trusted(name, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["hikyaku", "bench", name, "--repeats", "1"])
+    monkeypatch.delenv("HIKYAKU_COMMAND", raising=False)
+    show, document = CASES[name]
+    for machine, wanted in ((BUSY, True), *((quiet, False) for quiet in QUIET)):
+        out = io.StringIO()
+        show({"goals": [], **document, "machine": machine}, Console(file=out, width=80))
+        text = " ".join(out.getvalue().split())
+        assert ("do not trust times or ratios; run it again on a quiet machine:" in text) == wanted
+        assert (f"hikyaku bench {name} --repeats 1" in text) == wanted
+        assert "more reliable" not in text
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,11 @@ def test_document_of_a_tiny_run(lab_name, hikyaku, tmp_path, monkeypatch):
         *(("echo", b, 2, 64) for b in ("dpdk loop", "dpdk")),
         *(("sum_handler", b, 2, x) for x in (1, 10, 100) for b in ("tcp", "dpdk")),
     ]
-    assert {goal["met"] for goal in document["goals"]} <= {True, False}
+    assert {goal["met"] for goal in document["goals"]} <= {
+        True,
+        False,
+        None,
+    }  # None: a busy machine
     # each line of the tables begins with its name, also on a narrow terminal
     assert done.stdout.count("dpdk (memif)") == 3
 

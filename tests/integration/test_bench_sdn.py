@@ -161,7 +161,7 @@ def test_real_switches(hikyaku, tmp_path):
 def test_the_picture_says_whether_packets_were_sent(names, computed):
     document = {
         "rows": [{"experiment": name} for name in names],
-        "machine": {"repeats": 5, "cpu": "a processor"},
+        "machine": {"repeats": 5, "cpu": "a processor", "load_at_start": 0, "cores": 2},
     }
     text = sdn_plot.note(document)
     assert ("no packet was sent" in text) == computed

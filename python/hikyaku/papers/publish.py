@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..bench.common.busy import busy
 from ..bench.common.goals import value_text
 from ..errors import HikyakuError
 from . import FIGURES, japanese
@@ -132,10 +133,10 @@ class _Page:
         )
         if self.record["quick"]:
             yield self._say(t("**This was a quick run: few repeats, and few sizes.**"))
-        if about["load_at_start"] > about["cores"] / 2:
+        if busy(about):
             yield self._say(
-                t("**The machine was busy with other work: do not trust times.**"),
-                t("Ratios and counts are more reliable."),
+                t("**The machine was busy with other work: do not trust times or ratios.**"),
+                t("Other work does not change counts."),
             )
         yield self._say(t("These commands measure everything, and write this page again:"))
         options = " --quick" if self.record["quick"] else ""

@@ -3,7 +3,8 @@
 
 from rich.console import Console
 
-from ..bench.common.tables import left_titled, number, repeats_text, warn_if_busy
+from ..bench.common.busy import warn_if_busy
+from ..bench.common.tables import left_titled, number, repeats_text
 from .run import HIKYAKU, TAGGED, TCP, differing
 
 

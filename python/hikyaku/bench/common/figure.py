@@ -16,6 +16,7 @@ from decimal import Decimal
 from textwrap import fill
 from typing import TYPE_CHECKING, NamedTuple
 
+from . import busy
 from .tables import number, repeats_text, size_text
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ STYLE = {
     "figure.labelsize": 8,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
+    "xtick.labelsize": 8,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -81,7 +83,7 @@ def looks(names: Iterable[str]) -> dict[str, Look]:
 
 LOG_FROM = 20.0  # ratio of the largest to the smallest value from which an axis is logarithmic
 FEW_DECADES = 2.5  # a logarithmic axis of fewer decades has ticks at 2 and 5, too
-CLEAR_POINTS = 5  # between the labels of two ticks
+CLEAR_POINTS = 3  # between the labels of two ticks
 
 
 def plain(value: float) -> str:
@@ -327,7 +329,8 @@ def range_note(repeats: int) -> str:
 
 def machine_note(about: dict) -> str:
     """The note of a benchmark, from the machine in its document."""
-    return f"{range_note(about['repeats'])}; {about['cpu']}; virtual wires"
+    texts = (range_note(about["repeats"]), about["cpu"], "virtual wires", busy.note(about))
+    return "; ".join(filter(None, texts))
 
 
 @contextmanager

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Goals of the benchmarks: limits of figures, whether they are met, and their table."""
+"""Goals of the benchmarks: limits of figures, whether they are met, and their table.
+
+A busy machine makes times and ratios worthless, so their goals are not judged then. Exact goals,
+such as of counted bytes, do not depend on time, and are always judged.
+"""
 
 import operator
 from collections.abc import Callable
 
 from rich.table import Table
 
+from .busy import busy
 from .tables import left_titled, number, number_beside
 
 RELATIONS: dict[str, Callable[[float, float], bool]] = {
@@ -16,20 +21,36 @@ RELATIONS: dict[str, Callable[[float, float], bool]] = {
 }
 
 
-def judged(text: str, value: float, relation: str, limit: float, **more: str) -> dict:
-    """The goal @text, with @value, @limit, whether it is met, and @more."""
+def judged(
+    text: str, value: float, relation: str, limit: float, *, exact: bool = False, **more: str
+) -> dict:
+    """The goal @text, with @value, @limit, whether it is met, and @more.
+
+    @exact: other work on the machine cannot change the value."""
     met = RELATIONS[relation](value, limit)
-    return {"goal": text, **more, "value": value, "relation": relation, "limit": limit, "met": met}
+    goal = {"goal": text, **more, "value": value, "relation": relation, "limit": limit}
+    return goal | {"exact": exact, "met": met}
 
 
-def worst(text: str, values: list[float], relation: str, limit: float, each: str) -> list[dict]:
+def withhold(document: dict) -> None:
+    """Leaves the goals of @document that are not exact without a verdict (None) if its machine was
+    busy."""
+    if busy(document["machine"]):
+        for goal in document["goals"]:
+            if not goal["exact"]:
+                goal["met"] = None
+
+
+def worst(
+    text: str, values: list[float], relation: str, limit: float, each: str, *, exact: bool = False
+) -> list[dict]:
     """The goal @text for the worst of @values, which its text says; none without values.
 
     @each: the thing that has a value, such as a size."""
     if not values:
         return []
     value = min(values) if relation in ">≥" else max(values)
-    return [judged(f"{text}, worst {each}", value, relation, limit)]
+    return [judged(f"{text}, worst {each}", value, relation, limit, exact=exact)]
 
 
 def value_text(value: float, limit: float | None = None) -> str:
@@ -37,6 +58,14 @@ def value_text(value: float, limit: float | None = None) -> str:
     size = abs(value)
     text = number(size) if limit is None else number_beside(size, abs(limit))
     return text if value >= 0 else "−" + text
+
+
+_VERDICTS = {True: "[green]met[/]", False: "[red]not met[/]", None: "[yellow]not judged[/]"}
+_CAPTIONS = {
+    None: "not judged: the machine was busy, and this goal is of times or ratios.",
+    False: "A goal that is not met is not a fault of this machine's set-up: goals are for quiet "
+    "cores that are near each other. docs/performance.md has those that we miss.",
+}
 
 
 def table(goals: list[dict], column: str | None = None) -> Table:
@@ -51,12 +80,9 @@ def table(goals: list[dict], column: str | None = None) -> Table:
             *((goal[column],) if column else ()),
             value_text(goal["value"], goal["limit"]),
             f"{goal['relation']} {number(goal['limit'])}",
-            "[green]met[/]" if goal["met"] else "[red]not met[/]",
+            _VERDICTS[goal["met"]],
         )
-    if not all(goal["met"] for goal in goals):
-        made.caption = (
-            "A goal that is not met is not a fault of this machine's set-up: goals are for quiet "
-            "cores that are near each other. docs/performance.md has those that we miss."
-        )
-        made.caption_justify = "left"
+    found = {goal["met"] for goal in goals}
+    made.caption = "\n".join(text for met, text in _CAPTIONS.items() if met in found) or None
+    made.caption_justify = "left"
     return made

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ... import __version__
 from ...checkout import ROOT
+from .busy import state
 
 
 def first_line(argv: list[str]) -> str | None:
@@ -40,7 +41,6 @@ def describe() -> dict:
     changed = first_line(["git", "status", "--porcelain", "--untracked-files=no"])
     return {
         "cpu": _cpu(),
-        "cores": len(os.sched_getaffinity(0)),
         "memory_MB": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**20,
         "os": platform.freedesktop_os_release()["PRETTY_NAME"],
         "kernel": platform.release(),
@@ -48,6 +48,6 @@ def describe() -> dict:
         "dpdk": first_line(["pkg-config", "--modversion", "libdpdk"]),
         "hikyaku": __version__,
         "commit": commit and commit + ("+changes" if changed else ""),
-        "load_at_start": round(os.getloadavg()[0], 2),
+        **state(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

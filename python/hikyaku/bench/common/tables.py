@@ -54,14 +54,6 @@ def left_titled(title: str) -> Table:
     return Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
 
 
-def warn_if_busy(about: dict, console: Console) -> None:
-    if about["load_at_start"] > about["cores"] / 2:
-        console.print(
-            f"[yellow]The machine was busy with other work (load {about['load_at_start']}): do not "
-            "trust times; ratios and counts are more reliable.[/]"
-        )
-
-
 _NEAR = "near cores"
 _FAR = f"far cores (near ones take at most {NEAR_NS:.0f} ns, and are faster)"
 

@@ -16,13 +16,13 @@ def judge(rows: list[dict], cells: list[dict]) -> list[dict]:
     unordered = sum(not r["in_order"] for r in rows)
     read = [r["header_bytes"] for r in rows]
     return [
-        *worst("wrong frames", [r["corrupt"] for r in rows], "≤", 0, "plan"),
-        *worst("missing frames", [r["missing"] for r in rows], "≤", 0, "plan"),
-        judged("plans with frames in another order", unordered, "≤", 0),
-        *worst("p2p, pktpit: markers in main memory", device, "≤", 0, "plan"),
-        *worst("bounce: markers found by the scan", bounce, "≥", 1, "plan"),
-        *worst("header bytes that the CPU read per packet", read, "≤", 64, "plan"),
-        *worst("frames with wrong data", [c["wrong"] for c in cells], "≤", 0, "cell"),
+        *worst("wrong frames", [r["corrupt"] for r in rows], "≤", 0, "plan", exact=True),
+        *worst("missing frames", [r["missing"] for r in rows], "≤", 0, "plan", exact=True),
+        judged("plans with frames in another order", unordered, "≤", 0, exact=True),
+        *worst("p2p, pktpit: markers in main memory", device, "≤", 0, "plan", exact=True),
+        *worst("bounce: markers found by the scan", bounce, "≥", 1, "plan", exact=True),
+        *worst("header bytes that the CPU read per packet", read, "≤", 64, "plan", exact=True),
+        *worst("frames with wrong data", [c["wrong"] for c in cells], "≤", 0, "cell", exact=True),
     ]
 
 

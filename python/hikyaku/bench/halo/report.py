@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ..common import goals
-from ..common.tables import left_titled, number, show_core_distance, size_text, warn_if_busy
+from ..common.busy import warn_if_busy
+from ..common.tables import left_titled, number, show_core_distance, size_text
 from . import solves
 from .run import BETWEEN, COPIES, LOSSLESS, LOSSY, OTHERS, PACKED, SETUP, WAYS, WITHIN
 
@@ -107,7 +108,7 @@ def _judge_promoter(rows: list[dict], promoted: dict[str, float]) -> list[dict]:
         found += goals.worst(f"{experiment}: {text}", ratios, "≤", limit, "size")
     for experiment, share in sorted(promoted.items()):
         text = f"{experiment}: promoter, steady bytes by puts after three periods"
-        found.append(goals.judged(text, share, "≥", 0.95))
+        found.append(goals.judged(text, share, "≥", 0.95, exact=True))
     return found
 
 

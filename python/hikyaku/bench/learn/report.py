@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ..common import goals
-from ..common.tables import left_titled, number, repeats_text, warn_if_busy
+from ..common.busy import warn_if_busy
+from ..common.tables import left_titled, number, repeats_text
 from .problems import PROBLEMS
 from .run import (
     ALONE,

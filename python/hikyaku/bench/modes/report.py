@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ...lab.openmpi import SWITCH_MODES
+from ..common.busy import warn_if_busy
 from ..common.goals import judged, value_text
 from ..common.goals import table as goal_table
 from ..common.tables import (
@@ -15,7 +16,6 @@ from ..common.tables import (
     show_core_distance,
     size_text,
     spread,
-    warn_if_busy,
 )
 
 # ---- goals ---------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from ..common.busy import warn_if_busy
 from ..common.tables import (
     left_titled,
     median_of,
@@ -12,7 +13,6 @@ from ..common.tables import (
     show_core_distance,
     size_text,
     spread,
-    warn_if_busy,
 )
 from .transports import PROTECTED
 

@@ -3,7 +3,8 @@
 
 from rich.console import Console
 
-from ..common.tables import left_titled, number, repeats_text, size_text, warn_if_busy
+from ..common.busy import warn_if_busy
+from ..common.tables import left_titled, number, repeats_text, size_text
 from .run import EAGER, PROTOCOLS, RENDEZVOUS, TCP
 
 

@@ -5,6 +5,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ..common import goals
+from ..common.busy import warn_if_busy
 from ..common.tables import left_titled, number
 
 NAMES = {"wr": "Wr", "rd": "Rd", "bn": "Bn", "pktpit": "Pktpit"}
@@ -83,3 +84,4 @@ def show(result: dict, console: Console) -> None:
     console.print(f"bounce is {result['share']:.0%} of l3fwd", highlight=False)
     console.print(_stages(result))
     console.print(goals.table(result["goals"]))
+    warn_if_busy(result["machine"], console)

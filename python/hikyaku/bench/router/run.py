@@ -15,6 +15,7 @@ from statistics import median
 from ...checkout import built
 from ...errors import HikyakuError
 from ...process import option_words, run
+from ..common.machine import describe
 from . import l3fwd, nics, report
 
 ROUTES = """port 0 mac 02:00:00:00:00:01
@@ -56,6 +57,7 @@ def measure(source: Path, repeats: int, batches: int, prefixes: int, progress: P
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         raise HikyakuError("the load generator and the router need one CPU each", "allow two CPUs")
+    about = describe()
     rows: dict[str, list[dict]] = {"l3fwd": [], "bounce": []}
     delays: dict[str, list[dict]] = {"l3fwd": [], "bounce": []}
     alone: dict[int, list[float]] = {pairs: [] for pairs in PAIRS}
@@ -89,6 +91,7 @@ def measure(source: Path, repeats: int, batches: int, prefixes: int, progress: P
         table = json.loads(run(fib_bench, timeout=300))
     best = {who: median(row["upper"] for row in each) for who, each in rows.items()}
     result = {
+        "machine": about,
         "fib": table,
         "unit": "million frames/s",
         "frame": 64,

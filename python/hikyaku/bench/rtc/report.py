@@ -7,7 +7,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ..common import goals
-from ..common.tables import left_titled, number, repeats_text, spread, warn_if_busy
+from ..common.busy import warn_if_busy
+from ..common.tables import left_titled, number, repeats_text, spread
 from .load import CLOSED, KEPT, RECEIVERS, WINDOW
 from .run import ADDING, LOOP, PLAIN, REPETITIONS, VECTOR, WIRES
 

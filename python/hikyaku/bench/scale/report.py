@@ -4,7 +4,8 @@
 from rich.console import Console
 from rich.table import Table
 
-from ..common.tables import left_titled, number, warn_if_busy
+from ..common.busy import warn_if_busy
+from ..common.tables import left_titled, number
 from .run import HALO, MPI, time_of
 
 TITLES = {"B": "blocks of rows", "C": "METIS"}

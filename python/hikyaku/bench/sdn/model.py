@@ -103,9 +103,12 @@ def _spread_goals(rows: list[Row]) -> list[dict]:
     of = {r["method"]: r for r in rows}
     least = f"the same, of the {LEAST} by any routing; worst placement"
     return [
-        judged(f"Allreduce's busiest link, of the {WORST}", of[f"of {WORST}"]["median"], "≤", 0.6),
-        judged(f"the same, of the {MEAN}; worst placement", of[f"of {MEAN}"]["max"], "≤", 1.0),
-        judged(least, of[f"of {LEAST}"]["max"], "≤", 1.0),
+        judged(text, value, "≤", limit, exact=True)
+        for text, value, limit in (
+            (f"Allreduce's busiest link, of the {WORST}", of[f"of {WORST}"]["median"], 0.6),
+            (f"the same, of the {MEAN}; worst placement", of[f"of {MEAN}"]["max"], 1.0),
+            (least, of[f"of {LEAST}"]["max"], 1.0),
+        )
     ]
 
 
@@ -136,8 +139,8 @@ def _entries_goals(rows: list[Row]) -> list[dict]:
     ranks = rows[-1]["ranks"] / rows[0]["ranks"]
     edge = f"entries at the edge with {ranks:.0f} times the ranks"
     return [
-        judged(edge, growth("edge"), "≤", ranks),
-        judged("entries inside, the same", growth("inside"), "≤", 1),
+        judged(edge, growth("edge"), "≤", ranks, exact=True),
+        judged("entries inside, the same", growth("inside"), "≤", 1, exact=True),
     ]
 
 

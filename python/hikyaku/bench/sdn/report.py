@@ -6,6 +6,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from ..common import goals
+from ..common.busy import warn_if_busy
 from ..common.tables import (
     left_titled,
     median_of,
@@ -13,7 +14,6 @@ from ..common.tables import (
     repeats_text,
     size_text,
     spread,
-    warn_if_busy,
 )
 from .run import Row, experiments
 

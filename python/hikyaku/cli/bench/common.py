@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from ...bench.common import goals
 from ...checkout import built
 from ...errors import HikyakuError
 
@@ -100,5 +101,7 @@ def run_suite(
         document = run(progress)
     if judge:
         document["goals"] = judge(document)
+    if "goals" in document:
+        goals.withhold(document)
     show(document, Console(emoji=False))
     save(document, json_file, plot_file, draw)

@@ -19,14 +19,19 @@ def halo(directory: Path | None) -> None:
     demo-halo.png, with four moments, and demo-halo.gif, which moves. Needs root; 'hikyaku bench
     halo' measures.
     """
+    from rich.console import Console
+
+    from ...bench.common import busy
     from ...demo import halo as shown
     from ...demo.halo_plot import animate, draw
     from ...lab.network import require_root
 
     require_root()
     path, moving = (picture(directory, "halo", ending) for ending in ("png", "gif"))
+    machine = busy.state()
     result = shown.run()
     click.echo(shown.sentence(result))
+    busy.warn_if_busy(machine, Console(emoji=False))
     draw(result).savefig(path)
     animate(result, moving)
     click.echo(f"saved {path}, {moving}")

@@ -15,10 +15,10 @@ TEXTS = {
     "**This was a quick run: few repeats, and few sizes.**": (
         "**これは短い測定です。繰り返しも大きさの種類も少なくしました。**"
     ),
-    "**The machine was busy with other work: do not trust times.**": (
-        "**計算機はほかの仕事で混んでいたので、時間は信頼できません。**"
+    "**The machine was busy with other work: do not trust times or ratios.**": (
+        "**計算機はほかの仕事で混んでいたので、時間も比も信頼できません。**"
     ),
-    "Ratios and counts are more reliable.": "比と個数のほうが信頼できます。",
+    "Other work does not change counts.": "個数はほかの仕事に影響されません。",
     "These commands measure everything, and write this page again:": (
         "次のコマンドは、すべてを測り、このページを書き直します。"
     ),
