@@ -183,6 +183,56 @@ def test_mpirun_over_switches_and_what_the_links_count(wire_lab):
         assert frames * 1000 <= carried(link, way) < frames * 1100
 
 
+ECHO = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind(("", 7))
+print("ready", flush=True)
+for _ in range(int(sys.argv[1])):
+    data, sender = s.recvfrom(99)
+    s.sendto(data, sender)
+"""
+ASK = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(20)
+s.connect((sys.argv[1], 7))
+for i in range(int(sys.argv[2])):
+    s.send(bytes([i]))
+    assert s.recv(99) == bytes([i])
+"""
+
+
+def test_packets_for_tcp0_arrive_by_tcp0(wire_lab):
+    """Its segment is also that of hk0, which must not answer ARP for it."""
+    lab, asked, python = wire_lab, 5, "/usr/bin/python3"
+    for switch in ("a", "b"):
+        ofctl(lab, "add-flow", switch, "actions=flood")
+    asker, answerer = lab.topology.nodes
+    before = {row["link"]: row for row in links.counters(lab.topology)}
+    argv = lab.exec_argv(answerer.name, [python, "-c", ECHO, str(asked)])
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as echo:
+        try:
+            assert echo.stdout.readline() == "ready\n"
+            ask = [python, "-c", ASK, answerer.tcp_ip, str(asked)]
+            process.run(lab.exec_argv(asker.name, ask), timeout=60)
+            assert echo.wait(timeout=20) == 0
+        finally:
+            echo.kill()
+    sent = {
+        row["link"]: row["a_to_b"]["frames"] - before[row["link"]]["a_to_b"]["frames"]
+        for row in links.counters(lab.topology)
+    }
+    assert sent["node0:hk0-a"] == sent["node1:hk0-b"] == 0
+    assert min(sent["node0:tcp0-a"], sent["node1:tcp0-b"]) > asked
+    for node, other in ((asker, answerer), (answerer, asker)):
+        (known,) = json.loads(
+            process.run(["ip", "-n", node.netns, "-json", "neigh", "show", other.tcp_ip])
+        )
+        tcp0 = {link["name"]: link["mac"] for link in network.links(other.netns)}["tcp0"]
+        assert (known["dev"], known["lladdr"]) == ("tcp0", tcp0)
+
+
 def test_no_node_has_the_address_of_a_tag(wire_lab):
     """A rank with such an address would end its job."""
     macs = [mac for node in wire_lab.topology.nodes for mac in addresses(node.netns)]

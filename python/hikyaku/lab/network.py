@@ -54,6 +54,18 @@ def _no_ipv6(netns: str) -> None:
     run(["nsenter", f"--net={NETNS_DIR / netns}", "sh", "-c", script])
 
 
+def _set(netns: str, values: dict[str, int]) -> None:
+    """Sets the kernel's parameters net.NAME in @netns."""
+    words = [f"net.{name}={value}" for name, value in values.items()]
+    run(["ip", "netns", "exec", netns, "sysctl", "-qw", *words])
+
+
+def _answer_by_own_link(netns: str) -> None:
+    """Each link of @netns answers ARP for its own addresses alone. By default hk0 also answers for
+    the address of tcp0 where both are in one segment, and TCP's packets then arrive by hk0."""
+    _set(netns, {"ipv4.conf.all.arp_ignore": 1, "ipv4.conf.all.arp_announce": 2})
+
+
 def _bridge(name: str, mtu: int) -> list[str]:
     return [
         f"link add {name} type bridge forward_delay 0 mcast_snooping 0",
@@ -99,8 +111,7 @@ def commands_up(t: Topology, link: str) -> list[str]:
 def _with_ipv6(netns: str, link: str) -> None:
     """Permits it on @link, whose addresses are valid at once and stay when it goes down."""
     values = {"disable_ipv6": 0, "accept_dad": 0, "keep_addr_on_down": 1, "router_solicitations": 0}
-    words = [f"net.ipv6.conf.{link}.{name}={value}" for name, value in values.items()]
-    run(["ip", "netns", "exec", netns, "sysctl", "-qw", *words])
+    _set(netns, {f"ipv6.conf.{link}.{name}": value for name, value in values.items()})
 
 
 WAYS = ("way0", "way1")  # the links between the two routers
@@ -137,8 +148,7 @@ def _routed(t: Topology) -> None:
     values = ["ipv4.ip_forward", "ipv6.conf.all.forwarding"]
     values += ["ipv4.fib_multipath_hash_policy", "ipv6.fib_multipath_hash_policy"]
     for netns in t.router_netns:
-        forward = [f"net.{value}=1" for value in values]
-        run(["ip", "netns", "exec", netns, "sysctl", "-qw", *forward])
+        _set(netns, dict.fromkeys(values, 1))
     for n in t.nodes:
         port, netns = f"tcp{n.index}", t.router_netns[t.router_of(n)]
         batch(netns, [f"link add {port} type veth peer name tcp0 netns {n.netns}"])
@@ -172,6 +182,8 @@ def create(topology: Topology) -> None:
         _no_ipv6(netns)
         batch(netns, ["link set lo up"])
 
+    for n in t.nodes:
+        _answer_by_own_link(n.netns)
     batch(t.ctl_netns, _bridge("ctl", 1500))
     for n in t.nodes:
         _plug(n.netns, "ctl0", 1500, t.ctl_netns, "ctl", f"n{n.index}")
