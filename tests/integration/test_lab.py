@@ -14,7 +14,7 @@ from execute import execute
 from hikyaku import process
 from hikyaku.checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
 from hikyaku.errors import HikyakuError
-from hikyaku.lab import Lab, down, down_dead, lab_id, network, own_name
+from hikyaku.lab import Job, Lab, down, down_dead, lab_id, network, own_name
 from hikyaku.lab.run import Output
 from mpi_programs import HUGE_MB
 
@@ -434,6 +434,14 @@ def test_nodes_run_in_one_session(get_lab):
 def test_too_many_ranks_for_the_ports(get_lab):
     with pytest.raises(HikyakuError, match="--ranks-per-node 2"):
         get_lab(2, "veth", 1).mpirun(4, ["hostname"])
+
+
+def test_ranks_share_a_port_that_the_command_line_names(get_lab):
+    """An interface for each rank is for the lab's own ports alone."""
+    port = ["--mca", "btl_hikyaku_port", "af_xdp:iface=hk0"]
+    result = get_lab(2, "veth").launch(Job(["-np", "4", *port, "hostname"], timeout=60))
+    assert result.returncode == 0, result.stderr
+    assert sorted(result.stdout.split()) == 2 * ["node0"] + 2 * ["node1"]
 
 
 def test_mpirun_reports_a_missing_program(get_lab):

@@ -162,6 +162,7 @@ IN_A_LAB = [
     ("lab mpirun --lab {memif} --tag -np 2 true", "wire memif has no switches", "add --tcp"),
     ("lab mpirun --lab {memif} --tcp --mode inline -np 2 true", "--tcp does not use", "leave out"),
     ("lab mpirun --lab {veth} -np 6 true", "need 3 ports a node", "--ranks-per-node 3"),
+    ("lab mpirun --lab {memif} -np 2 -x LD_PRELOAD= true", "preloads nothing", "hikyaku env)"),
     ("lab cut --lab {memif} node0", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
     ("sdn run --lab none", "lab 'none' is not up", "--lab none --wire ovs --topology"),
     ("sdn status --lab {memif}", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),

@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -45,16 +46,20 @@ def split_command(args: list[str]) -> tuple[list[str], list[str]]:
     return args[:i], args[i:]
 
 
-def option(options: list[str], names: set[str]) -> str | None:
-    """The value of the last of @names in mpirun's @options."""
-    value = None
+def _options(options: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each of mpirun's @options without its dashes, and its values."""
     i = 0
     while i < len(options):
         name = options[i].lstrip("-")
-        if name in names:
-            value = options[i + 1]
-        i += 1 + _VALUES.get(name, 0)
-    return value
+        count = _VALUES.get(name, 0)
+        yield name, options[i + 1 : i + 1 + count]
+        i += 1 + count
+
+
+def option(options: list[str], names: set[str]) -> str | None:
+    """The value of the last of @names in mpirun's @options."""
+    found = [values[0] for name, values in _options(options) if name in names]
+    return found[-1] if found else None
 
 
 def rank_count(options: list[str]) -> int | None:
@@ -134,15 +139,26 @@ def _inside(directory: Path) -> str:
     return f"use {' or '.join(str(directory / name) for name in there[:3])}"
 
 
+def parameters(options: list[str]) -> dict[str, str]:
+    """The MCA parameters that mpirun's @options set."""
+    return {v[0]: v[1] for name, v in _options(options) if name in ("mca", "gmca")}
+
+
 def check_parameters(options: list[str]) -> None:
     """Raises an error if mpirun's @options set a parameter of Hikyaku that does not exist. Open MPI
     ignores such a one."""
-    i = 0
-    while i < len(options):
-        name = options[i].lstrip("-")
-        if name in ("mca", "gmca"):
-            _check_parameter(options[i + 1])
-        i += 1 + _VALUES.get(name, 0)
+    for name in parameters(options):
+        _check_parameter(name)
+
+
+def check_exports(options: list[str]) -> None:
+    """Raises an error if mpirun's @options preload nothing. That comes of a variable that the shell
+    does not know, such as a misspelt one, and the ranks would run without the promoter."""
+    if any(name == "x" and values == ["LD_PRELOAD="] for name, values in _options(options)):
+        raise HikyakuError(
+            "-x LD_PRELOAD= preloads nothing: the variable in it is not set in this shell",
+            'eval "$(hikyaku env)", which sets HIKYAKU_PROMOTER, and check the spelling',
+        )
 
 
 def _check_parameter(name: str) -> None:
@@ -184,6 +200,7 @@ class LabOptions:
     help: bool = False
 
 
+PORT_PARAMETER = "btl_hikyaku_port"
 # The MCA parameter that selects the polling mode, and its values.
 MODE_PARAMETER = "btl_hikyaku_mode"
 MODES = ("inline", "hybrid", "split", "daemon", "auto")

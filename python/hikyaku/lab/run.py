@@ -177,6 +177,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     openmpi.check_hosts(options, [node.name for node in topology.nodes])
     openmpi.check_program(options, program[0])
     openmpi.check_parameters(options)
+    openmpi.check_exports(options)
     check(topology, job)
     first = topology.nodes[0].name
     given = {**os.environ, **job.env}
@@ -191,6 +192,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             tcp=job.tcp,
             one_core=job.one_core,
             mode=job.mode,
+            named=openmpi.PORT_PARAMETER in openmpi.parameters(options),
             rankfile=openmpi.option(options, openmpi.RANKFILE) is not None,
             given=given,
         )

@@ -13,15 +13,16 @@ from .topology import Topology, link_name, node_directory
 TAG = "HIKYAKU_RUN"  # the environment variable that identifies the processes of a run
 
 
-def slots_per_node(topology: Topology, ranks: int | None, tcp: bool) -> int:
-    """The number of ranks that a node takes; on a veth wire each needs a port."""
+def slots_per_node(topology: Topology, ranks: int | None, *, own_ports: bool) -> int:
+    """The number of ranks that a node takes. @own_ports: on a veth wire each needs a port."""
     nodes = len(topology.nodes)
     wanted = -(-ranks // nodes) if ranks else topology.ranks_per_node
-    if not tcp and topology.data_ports and wanted > topology.ranks_per_node:
+    if own_ports and topology.data_ports and wanted > topology.ranks_per_node:
         raise HikyakuError(
             f"{ranks} ranks on {nodes} nodes need {wanted} ports a node, and this lab has "
             f"{topology.ranks_per_node}",
-            topology.again(ranks_per_node=wanted),
+            f"let them share one: --mca {openmpi.PORT_PARAMETER} af_xdp:iface=hk0; or make the lab "
+            f"again: {topology.again(ranks_per_node=wanted)}",
         )
     return max(wanted, topology.ranks_per_node)
 
@@ -105,11 +106,14 @@ def settings(
     tcp: bool,
     one_core: bool,
     mode: str | None = None,
+    named: bool = False,
     rankfile: bool = False,
     given: Mapping[str, str],
 ) -> dict[str, str]:
-    """The lab's settings in the environment of mpirun, beside @given. Writes the hostfile."""
-    slots = slots_per_node(topology, ranks, tcp)
+    """The lab's settings in the environment of mpirun, beside @given. Writes the hostfile.
+
+    @named: the user's command line names the port, which ranks may share."""
+    slots = slots_per_node(topology, ranks, own_ports=not tcp and not named)
     hostfile = run_dir / "hostfile"
     hostfile.write_text("".join(f"{n.name} slots={slots}\n" for n in topology.nodes))
     (run_dir / "tmp").mkdir(mode=0o700)
