@@ -96,7 +96,7 @@ struct hk_rtc *example_open(const struct hk_rtc_config *cfg, unsigned min_nodes)
 	struct sigaction stop = {.sa_handler = on_signal};
 
 	if (hk_rtc_open(cfg, &running, &err) != 0) {
-		fprintf(stderr, "%s\n", err.text);
+		fprintf(stderr, "hikyaku: %s\n", err.text);
 		exit(1);
 	}
 	if (hk_rtc_nodes(running) < min_nodes) {

@@ -16,7 +16,9 @@
 
 #define SUM 1 /* the message type */
 
-static uint64_t repeat = 1, messages = 1000000, window = 64, ms, plain;
+static uint64_t repeat = 1, messages, window = 64, ms, plain;
+
+#define USUAL_MS 2000 /* without --messages and --ms */
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
@@ -130,7 +132,7 @@ static void on_tick(struct hk_rtc *rtc, void *arg)
 	if (asked && answered == seen_at_tick) {
 		if (!hk_rtc_is_member(rtc, 0)) {
 			fprintf(stderr, "node 0 has left; %llu of %llu requests are answered\n",
-				(unsigned long long)answered, (unsigned long long)messages);
+				(unsigned long long)answered, (unsigned long long)asked);
 			hk_rtc_stop(rtc);
 		}
 		lost += open_requests;
@@ -154,9 +156,10 @@ int main(int argc, char **argv)
 {
 	const struct example_option own[] = {
 		{"repeat", &repeat, "how often the numbers are added, the same on all nodes"},
-		{"messages", &messages, "requests of each client"},
+		{"messages", &messages, "requests of each client; 0: as many as --ms permits"},
 		{"window", &window, "requests that a client keeps open"},
-		{"ms", &ms, "time limit in ms for new requests; 0: none"},
+		{"ms", &ms,
+		 "time limit in ms for new requests; 0: 2000 without --messages, else none"},
 		{"plain", &plain, "1: add by a plain loop in place of vectors"},
 	};
 	const struct hk_rtc_type server = {.name = "sum", .on_message = on_message};
@@ -169,6 +172,10 @@ int main(int argc, char **argv)
 		fprintf(stderr, "--window %llu is out of range; fix: use 1 to %d\n",
 			(unsigned long long)window, WINDOW_MAX);
 		return 2;
+	}
+	if (!messages) {
+		messages = UINT64_MAX;
+		ms = ms ? ms : USUAL_MS;
 	}
 	cfg.on_member = on_member;
 	struct hk_rtc *rtc = example_open(&cfg, 2);

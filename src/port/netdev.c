@@ -4,6 +4,8 @@
  */
 #include "port/internal.h"
 
+#include "base/interfaces.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <net/if.h>
@@ -19,26 +21,6 @@
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <linux/sockios.h>
-
-/* Lists the interfaces that carry Ethernet to other machines: a port on loopback does not open. */
-static void list_netdevs(int fd, char *out, size_t len)
-{
-	struct if_nameindex *all = if_nameindex();
-	size_t n = 0;
-	*out = '\0';
-	for (struct if_nameindex *i = all; i && i->if_index && n < len; i++) {
-		struct ifreq ifr;
-		memset(&ifr, 0, sizeof(ifr));
-		strncpy(ifr.ifr_name, i->if_name, sizeof(ifr.ifr_name) - 1);
-		if (ioctl(fd, SIOCGIFHWADDR, &ifr) != 0 || ifr.ifr_hwaddr.sa_family != ARPHRD_ETHER)
-			continue;
-		if (ioctl(fd, SIOCGIFFLAGS, &ifr) != 0 || !(ifr.ifr_flags & IFF_UP))
-			continue; /* it reaches nobody */
-		n += (size_t)snprintf(out + n, len - n, "%s%s", n ? ", " : "", i->if_name);
-	}
-	if (all)
-		if_freenameindex(all);
-}
 
 int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, struct hk_error *err)
 {
@@ -59,7 +41,7 @@ int hk_netdev_get(const char *spec, const char *name, struct hk_netdev *dev, str
 	if (rc == 0 && ioctl(fd, SIOCGIFFLAGS, &ifr) == 0)
 		dev->up = ifr.ifr_flags & IFF_UP;
 	if (rc != 0)
-		list_netdevs(fd, names, sizeof(names));
+		hk_interfaces_ethernet(names, sizeof(names));
 	close(fd);
 	if (rc == 0)
 		return 0;

@@ -4,6 +4,8 @@
  */
 #include "rtc/backend_choice.h"
 
+#include "base/env.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -68,9 +70,16 @@ static int fill_in(const char *from, unsigned rank, unsigned local_rank, char *o
 int hk_rtc_backend_choose(struct hk_rtc_config *cfg, unsigned local_rank, const char *own,
 			  struct hk_rtc_backend_choice *choice, struct hk_error *err)
 {
+	static const char *const variables[] = {
+		"BACKEND",     "ADDRESS_DPDK", "ADDRESS_AF_XDP", "ADDRESS_RAW",
+		"ADDRESS_UDP", "ADDRESS_TCP",  "ANNOUNCE",
+	};
 	const char *backend = cfg->backend, *address = cfg->address;
 	char variable[64];
+	int rc = hk_env_check("HIKYAKU_RTC_", variables, HK_ARRAY_LEN(variables), err);
 
+	if (rc)
+		return rc;
 	if (!backend)
 		backend = getenv("HIKYAKU_RTC_BACKEND");
 	if (!backend || !*backend)
@@ -96,8 +105,7 @@ int hk_rtc_backend_choose(struct hk_rtc_config *cfg, unsigned local_rank, const 
 		return hk_error_set(err, -EINVAL,
 				    "backend %s has no address; fix: give one, or set %s",
 				    choice->name, variable);
-	int rc = fill_in(address, cfg->node, local_rank, choice->address, sizeof(choice->address),
-			 err);
+	rc = fill_in(address, cfg->node, local_rank, choice->address, sizeof(choice->address), err);
 	if (rc)
 		return rc;
 	cfg->backend = backend;

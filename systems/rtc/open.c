@@ -12,6 +12,7 @@
 #include "rtc/backend_choice.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,6 +128,16 @@ static int find_peers(struct opening *o, struct hk_error *err)
 	return rc;
 }
 
+/* Node 0 says once by which backend the job talks. */
+static void announce(const struct opening *o)
+{
+	const char *wanted = getenv("HIKYAKU_RTC_ANNOUNCE");
+
+	if (o->c.node == 0 && o->c.nodes > 1 && !(wanted && strcmp(wanted, "0") == 0))
+		fprintf(stderr, "hikyaku: %u nodes, backend %s, address %s\n", o->c.nodes,
+			o->c.backend, o->choice.address);
+}
+
 int hk_rtc_open(const struct hk_rtc_config *cfg, struct hk_rtc **rtc, struct hk_error *err)
 {
 	struct opening o = {.c = *cfg};
@@ -151,6 +162,8 @@ int hk_rtc_open(const struct hk_rtc_config *cfg, struct hk_rtc **rtc, struct hk_
 		hk_rtc_clock_end(&o.parts.clock);
 		o.parts.peer_epoch = o.epoch;
 		rc = hk_rtc_create(&o.c, &o.parts, rtc, err);
+		if (rc == 0)
+			announce(&o);
 	}
 	hk_rtc_join_end(o.join);
 	hk_rtc_peers_free(&o.peers);

@@ -14,6 +14,8 @@
  */
 #include "rtc/slab.h"
 
+#include "base/interfaces.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/filter.h>
@@ -97,17 +99,18 @@ static int read_interface(struct raw *w, const char *interface, struct hk_error 
 {
 	struct ifreq r;
 
-	if (strlen(interface) >= sizeof(w->interface) || !*interface)
-		return hk_error_set(err, -EINVAL,
-				    "'%.40s' is not the name of an interface; fix: use one that "
-				    "'ip link' shows",
-				    interface);
-	strcpy(w->interface, interface);
-	w->index = (int)if_nametoindex(interface);
-	if (w->index == 0 || query(w, SIOCGIFFLAGS, &r) != 0)
+	bool fits = strlen(interface) < sizeof(w->interface);
+
+	if (fits)
+		strcpy(w->interface, interface);
+	w->index = fits ? (int)if_nametoindex(interface) : 0;
+	if (w->index == 0 || query(w, SIOCGIFFLAGS, &r) != 0) {
+		char names[160];
+		hk_interfaces_ethernet(names, sizeof(names));
 		return hk_error_set(err, -ENODEV,
-				    "there is no interface '%s'; fix: use one that 'ip link' shows",
-				    interface);
+				    "there is no interface '%.40s' here; fix: use one of: %s",
+				    interface, *names ? names : "(none is up)");
+	}
 	if (!(r.ifr_flags & IFF_UP))
 		return hk_error_set(err, -ENETDOWN, "%s is down; fix: ip link set %s up", interface,
 				    interface);

@@ -61,6 +61,14 @@ def test_without_a_transport_nothing_is_promoted_and_the_reason_is_printed(
     assert f"nothing by puts: {why}" in result.stderr
 
 
+def test_a_misspelt_variable_is_named(get_lab, program):
+    argv = [program("examples/spmv/spmv"), "-n", "16", "--exchange", "mpi"]
+    result = get_lab().mpirun(2, preloaded(argv, HK_HALO_REPROT="1"), timeout=60)
+    assert result.returncode == 0, result.stderr
+    line = "there is no variable HK_HALO_REPROT; fix: unset it, or use HK_HALO_REPORT\n"
+    assert result.stderr.count(line) == 1
+
+
 @pytest.mark.parametrize("lacks", [0, 1])
 def test_a_rank_without_the_promoter_is_named_and_nothing_hangs(get_lab, program, lacks):
     argv = [program("examples/spmv/spmv"), "-n", "16", "--exchange", "mpi"]

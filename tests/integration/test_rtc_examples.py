@@ -101,6 +101,27 @@ def test_double(get_lab, program):
     )
 
 
+@pytest.mark.parametrize("wanted", ["1", "0"])
+def test_node_0_says_by_which_backend_the_job_talks(get_lab, program, wanted):
+    env = {"HIKYAKU_RTC_BACKEND": "udp", "HIKYAKU_RTC_ANNOUNCE": wanted}
+    lab = get_lab(2, "memif", 1)
+    result = lab.mpirun(2, [program("examples/double")], env=env, timeout=60)
+    assert result.returncode == 0, result.stderr
+    said = result.stderr.count("hikyaku: 2 nodes, backend udp, address tcp0\n")
+    assert said == int(wanted)
+
+
+def test_sum_ends_by_itself(get_lab, program):
+    """Without options, on any backend: a slow one answers fewer requests."""
+    lab = get_lab(2, "memif", 1)
+    done = lab.mpirun(2, [program("examples/sum"), "--json", "1"], timeout=60)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    (said,) = [line for line in lines if "answered" in line]
+    assert said["answered"] > 0
+    assert said["wrong"] == 0
+
+
 def test_more_nodes_than_cores(get_lab, program):
     """Nodes that are connected must not keep the core from those that are not: 66 wires."""
     mca, argv = {"mpi_yield_when_idle": "1"}, [program("examples/double")]

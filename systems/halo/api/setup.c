@@ -11,6 +11,7 @@
  *    failed sends its error text to all.
  */
 #include "halo/api/internal.h"
+#include "halo/variables.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -154,6 +155,8 @@ static int setup(MPI_Comm comm, int n, const struct hk_halo_edge *edges, int giv
 	MPI_Comm_size(h->comm, &h->size);
 	const char *wanted = transport_wanted(&rc), *report = getenv("HK_HALO_REPORT");
 
+	if (rc == 0)
+		rc = hk_halo_check_variables(&hk_halo_last_error);
 	h->timeout = seconds_of("HK_HALO_TIMEOUT", &rc);
 	h->report = report && *report && strcmp(report, "0") != 0;
 	if (rc == 0)

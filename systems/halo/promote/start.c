@@ -5,6 +5,7 @@
  * channels of a communicator, or of the program.
  */
 #include "halo/promote/calls.h"
+#include "halo/variables.h"
 #include "openmpi/version.h"
 
 #include "ompi/mca/pml/base/base.h"
@@ -130,11 +131,23 @@ static bool everywhere(void)
 	return false;
 }
 
+/* The report is off by default, so a misspelt variable has a line of its own. */
+static void warn_of_misspelt_variables(void)
+{
+	struct hk_error err = {""};
+	int me;
+
+	PMPI_Comm_rank(MPI_COMM_WORLD, &me);
+	if (me == 0 && hk_halo_check_variables(&err) != 0)
+		fprintf(stderr, "hikyaku_halo: %s\n", err.text);
+}
+
 /* Collective: all ranks watch their messages, or none does. */
 void hk_promote_start(void)
 {
 	int good, all;
 
+	warn_of_misspelt_variables();
 	hk_service_why = obstacle();
 	if (!everywhere()) {
 		hk_service = NULL;

@@ -193,3 +193,28 @@ TEST(places)
 	cfg = (struct hk_rtc_config){.address = "x"};
 	CHECK_REFUSED(choose(&cfg, NULL, &p), -EINVAL, "dpdk, af_xdp, raw, udp, tcp");
 }
+
+TEST(misspelt_variables)
+{
+	static const char *const pairs[][2] = {
+		{"HIKYAKU_RTC_BACKNED", "HIKYAKU_RTC_BACKEND"},
+		{"HIKYAKU_RTC_BACKENDS", "HIKYAKU_RTC_BACKEND"},
+		{"HIKYAKU_RTC_ADRESS_RAW", "HIKYAKU_RTC_ADDRESS_RAW"},
+		{"HIKYAKU_RTC_ADDRESS_AFXDP", "HIKYAKU_RTC_ADDRESS_AF_XDP"},
+		{"HIKYAKU_RTC_", "HIKYAKU_RTC_BACKEND"},
+	};
+	struct hk_rtc_config cfg;
+	struct hk_rtc_backend_choice p;
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(pairs); i++) {
+		char fix[100];
+		snprintf(fix, sizeof(fix), "use %s", pairs[i][1]);
+		setenv(pairs[i][0], "x", 1);
+		cfg = (struct hk_rtc_config){.backend = "raw", .address = "x"};
+		CHECK_REFUSED(choose(&cfg, NULL, &p), -EINVAL, "there is no variable", pairs[i][0],
+			      fix);
+		unsetenv(pairs[i][0]);
+		cfg = (struct hk_rtc_config){.backend = "raw", .address = "x"};
+		CHECK_OK(choose(&cfg, NULL, &p));
+	}
+}
