@@ -2,8 +2,8 @@
 /*
  * base/env.h: variables of the environment that are misspelt.
  *
- * A library reads its variables by name, so it would not notice one whose name is wrong: the run
- * would then be another one than its user thinks.
+ * A library reads its variables by name, so it would not notice a wrong name. The run would then
+ * be another one than its user thinks.
  */
 #ifndef HK_BASE_ENV_H
 #define HK_BASE_ENV_H

@@ -62,7 +62,7 @@ static int check_path(const struct hk_worker *w, const char *name, unsigned port
 			err, -EMSGSIZE,
 			"MTU mismatch: %s takes frames of %u bytes, this end (%s) sends "
 			"%u; fix: give both interfaces the same MTU, or set "
-			"btl_hikyaku_frame_max to %u on all ranks",
+			"cfg.frame_max to %u at both ends",
 			name, frame_max, w->txq[port]->port->info.spec, ours, frame_max);
 	return 0;
 }
@@ -100,6 +100,16 @@ int hk_worker_peer_add(struct hk_worker *w, const struct hk_peer_addr *a, hk_pee
 
 	if (rc)
 		return rc;
+	if (a->endpoint == w->cfg.engine.endpoint)
+		return hk_error_set(err, -EINVAL,
+				    "cannot add %s: endpoint %#x is this worker's own; fix: give "
+				    "each worker of the job its own cfg.engine.endpoint",
+				    a->name, a->endpoint);
+	if (a->epoch == 0)
+		return hk_error_set(err, -EINVAL,
+				    "cannot add %s: its epoch is 0; fix: set its cfg.engine.epoch, "
+				    "to a later one at each start",
+				    a->name);
 	hk_biased_enter(&w->lock);
 	uint32_t epoch = known_epoch(w, a->endpoint);
 
@@ -120,8 +130,9 @@ int hk_worker_peer_add(struct hk_worker *w, const struct hk_peer_addr *a, hk_pee
 	hk_biased_leave(&w->lock);
 	if (*peer == HK_PEER_NONE)
 		return hk_error_set(err, -ENOSPC,
-				    "cannot add %s: the table of %u peers is full, or its endpoint "
-				    "%#x is taken; fix: set btl_hikyaku_max_peers to more",
+				    "cannot add %s: the table of %u peers is full, or another "
+				    "worker has its endpoint %#x; fix: raise cfg.engine.max_peers, "
+				    "or give each worker its own cfg.engine.endpoint",
 				    a->name, w->cfg.engine.max_peers, a->endpoint);
 	return rc == 0 ? 0 : hk_error_set(err, rc, "%s: no memory for its ports", a->name);
 }
@@ -142,6 +153,13 @@ static void describe_silence(const struct hk_worker *w, char *text, size_t len)
 		snprintf(text, len, ": %s", why);
 		return;
 	}
+	uint64_t others = hk_engine_counters(w->engine)->drop_key;
+
+	if (others)
+		snprintf(text, len,
+			 ", and %llu frames with another key came: those of one job need the same "
+			 "cfg.engine.key",
+			 (unsigned long long)others);
 }
 
 static void describe(const struct hk_worker *w, hk_peer p, enum hk_disconnect_reason why,

@@ -130,8 +130,8 @@ int hk_worker_progress_thread_start(struct hk_worker *w, unsigned idle_us, unsig
 	if (hk_biased_register(&w->lock, false) != 0)
 		return hk_error_set(
 			err, -ENOSYS,
-			"the progress thread needs membarrier(2): %s; fix: run without it "
-			"(btl_hikyaku_progress_thread 0)",
+			"the progress thread needs membarrier(2): %s; fix: run without it, and "
+			"poll often",
 			strerror(errno));
 	w->thread.idle_us = idle_us;
 	w->thread.period_us = period_us;
@@ -233,8 +233,8 @@ int hk_worker_share(struct hk_worker *w, struct hk_error *err)
 	}
 	return hk_error_set(
 		err, -ENOSYS,
-		"sharing a worker with hikyakud needs membarrier(2): %s; fix: let the rank "
-		"poll alone (btl_hikyaku_mode inline)",
+		"sharing a worker with hikyakud needs membarrier(2): %s; fix: let the worker "
+		"poll alone",
 		strerror(errno));
 }
 

@@ -39,10 +39,13 @@ static int set_frame(struct hk_worker *w, unsigned frame, struct hk_error *err)
 	char name[RTE_MEMPOOL_NAMESIZE];
 
 	w->trailer = hk_wire_trailer_room(w->cfg.engine.protection);
-	if (frame < HK_WIRE_PUT_OVERHEAD + w->trailer + 256)
+	unsigned least = (unsigned)(HK_WIRE_PUT_OVERHEAD + w->trailer + 256);
+
+	if (frame < least)
 		return hk_error_set(err, -EMSGSIZE,
-				    "frames of %u bytes are too small to use; fix: raise the MTU",
-				    frame);
+				    "frames of %u bytes are too small; fix: cfg.frame_max of 0 or "
+				    "at least %u, and an MTU of at least %u",
+				    frame, least, least - HK_ETH_HLEN);
 	w->frame_payload = frame - HK_WIRE_PUT_OVERHEAD - w->trailer;
 	w->bufs.pool = w->cfg.tx_pool;
 	if (w->bufs.pool)
@@ -67,7 +70,7 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 	if (bytes == 0)
 		return hk_error_set(err, -EINVAL,
 				    "engine configuration out of range (window %u, max_peers %u); "
-				    "fix: window must be a power of two from 8 to %u",
+				    "fix: cfg.engine.window must be a power of two from 8 to %u",
 				    c.engine.window, c.engine.max_peers, HK_WIRE_WINDOW);
 	struct hk_worker *w = hk_mem_worker(&c);
 	void *arena = w ? hk_mem_alloc_dirty(w, bytes) : NULL;
@@ -84,7 +87,7 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 		}
 		return hk_error_set(err, -ENOMEM,
 				    "no memory for %u peers (%zu bytes); fix: lower "
-				    "btl_hikyaku_max_peers%s",
+				    "cfg.engine.max_peers%s",
 				    c.engine.max_peers, hk_worker_size(&c, 0),
 				    c.memory ? ", or raise the daemon's memory of a slot" : "");
 	}
@@ -99,17 +102,15 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 	if (rc == 0 && hk_rx_backlog_open(w) != 0)
 		rc = hk_error_set(err, -ENOMEM,
 				  "no memory for the rx backlog (%zu bytes); fix: lower "
-				  "btl_hikyaku_backlog_kb%s",
+				  "cfg.backlog_bytes%s",
 				  c.backlog_bytes,
 				  c.memory ? ", or raise the daemon's memory of a slot" : "");
 
 	if (rc == 0 &&
 	    (hk_regions_open(w) != 0 || hk_gets_open(w) != 0 || hk_atomic_ops_open(w) != 0))
-		rc = hk_error_set(
-			err, -ENOMEM,
-			"no memory for %u regions; fix: lower the number of regions (1 to "
-			"%u) or raise btl_hikyaku_memory",
-			c.regions, HK_REGIONS_MAX);
+		rc = hk_error_set(err, -ENOMEM,
+				  "no memory for %u regions; fix: lower cfg.regions (1 to %u)",
+				  c.regions, HK_REGIONS_MAX);
 	if (rc) {
 		hk_worker_close(w, 0);
 		return rc;

@@ -123,7 +123,7 @@ def test_a_busy_machine_judges_only_what_is_exact():
         assert verdicts(machine) == [False, False, True]
 
 
-def test_a_goal_without_a_verdict_says_why():
+def test_a_goal_that_is_not_judged_says_why():
     unjudged = goals.judged("ratio", 9, "≤", 1) | {"met": None}
     text = said(goals.table([unjudged]))
     assert "ratio 9 ≤ 1 not judged" in [" ".join(line.split()) for line in text.splitlines()]

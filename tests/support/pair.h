@@ -35,7 +35,7 @@ struct end {
 
 static struct end end[2];
 static char dir[TMP_PATH];
-static const char *faults;
+static const char *faults = "";
 static bool two_ports;     /* one port for messages, one for bulk; faults on the latter */
 static bool several_paths; /* both ports for all frames */
 static bool bulk_apart;    /* of several paths, the second is for bulk */
@@ -46,6 +46,8 @@ static uint64_t peer_timeout;
 static struct hk_defer_cas defer_cas;
 static hk_stranger_fn stranger; /* of B, which then does not know A at the start */
 static const uint8_t *job_key[2];
+static uint32_t key_of_b = 1; /* A has key 1 */
+static char lost_text[512];   /* the last */
 
 static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned n)
 {
@@ -64,6 +66,7 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 static void on_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, const char *text)
 {
 	((struct end *)arg)->lost++;
+	snprintf(lost_text, sizeof(lost_text), "%s", text);
 }
 
 static void on_path_down(void *arg, hk_peer peer, unsigned port, const char *text)
@@ -96,7 +99,7 @@ static void open_worker(int which, struct hk_port *port, struct hk_port *bulk)
 	if (bulk)
 		CHECK_OK(hk_port_wait_link(bulk, 30000, ERR));
 	hk_worker_config_default(&cfg);
-	cfg.engine.key = 1;
+	cfg.engine.key = which == B ? key_of_b : 1;
 	cfg.engine.endpoint = self;
 	cfg.engine.epoch = 100;
 	cfg.engine.max_peers = 4;

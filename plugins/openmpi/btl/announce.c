@@ -124,5 +124,6 @@ void hk_btl_announce_failure(const char *text)
 	    !dlopen(self.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE))
 		return;
 	snprintf(reason, sizeof(reason), "%s", text);
+	hk_btl_add_parameters(reason, sizeof(reason));
 	atexit(remind);
 }

@@ -181,6 +181,10 @@ static inline void hk_btl_unlock(void)
 /* Prints an error that the user must see: "hikyaku: rank 3 on node1: …". */
 void hk_btl_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Adds to @text, which may be an error of libhikyaku, the MCA parameters of the fields of its
+ * configuration that it names. (params.c) */
+void hk_btl_add_parameters(char *text, size_t size);
+
 /* ---- announce.c */
 
 /* Rank 0 prints by what the job's ranks talk, unless btl_hikyaku_announce is 0. Called when Open

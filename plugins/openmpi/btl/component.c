@@ -45,6 +45,7 @@ void hk_btl_error(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	hk_btl_add_parameters(text, sizeof(text));
 	opal_output(0, "hikyaku: %s: %s", opal_process_info.nodename, text);
 }
 

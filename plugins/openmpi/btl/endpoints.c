@@ -265,13 +265,14 @@ int hk_btl_del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 void hk_btl_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, const char *text)
 {
 	hk_endpoint *ep = peer == HK_PEER_NONE ? NULL : hk_btl.by_peer[peer];
-	char line[512];
+	char line[768];
 
 	(void)arg;
 	(void)why;
 	if (ep == HK_DELETED)
 		return;
 	snprintf(line, sizeof(line), "hikyaku: %s", text);
+	hk_btl_add_parameters(line, sizeof(line));
 	if (hk_btl.error_cb) /* ob1 prints it and ends the job */
 		hk_btl.error_cb(&hk_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, ep ? ep->proc : NULL,
 				line); /* NULL: a passive peer */

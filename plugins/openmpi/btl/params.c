@@ -184,6 +184,29 @@ static void reg_protocol(void)
 		 OPAL_INFO_LVL_5, true, &p->capture);
 }
 
+void hk_btl_add_parameters(char *text, size_t size)
+{
+	static const char *const pairs[][2] = {
+		/* the text of libhikyaku, and the parameter with its name or value */
+		{"cfg.engine.key", "key"},
+		{"cfg.engine.max_peers", "max_peers"},
+		{"cfg.engine.window", "window"},
+		{"cfg.frame_max", "frame_max"},
+		{"cfg.backlog_bytes", "backlog_kb"},
+		{"cfg.regions", "memory"},
+		{"the progress thread needs", "progress_thread 0"},
+		{"sharing a worker with hikyakud needs", "mode inline"},
+	};
+	size_t n = strlen(text);
+	const char *sep = "; in Open MPI: --mca btl_hikyaku_";
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(pairs); i++)
+		if (strstr(text, pairs[i][0]) && n < size) {
+			n += (size_t)snprintf(text + n, size - n, "%s%s", sep, pairs[i][1]);
+			sep = ", btl_hikyaku_";
+		}
+}
+
 int hk_btl_register(void)
 {
 	mca_btl_base_module_t *m = &hk_btl.super;

@@ -11,7 +11,7 @@
  *    failed sends its error text to all.
  */
 #include "halo/api/internal.h"
-#include "halo/variables.h"
+#include "halo/api/variables.h"
 
 #include <errno.h>
 #include <stdarg.h>

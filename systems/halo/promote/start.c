@@ -5,7 +5,7 @@
  * channels of a communicator, or of the program.
  */
 #include "halo/promote/calls.h"
-#include "halo/variables.h"
+#include "halo/api/variables.h"
 #include "openmpi/version.h"
 
 #include "ompi/mca/pml/base/base.h"

@@ -33,7 +33,7 @@ def judged(
 
 
 def withhold(document: dict) -> None:
-    """Leaves the goals of @document that are not exact without a verdict (None) if its machine was
+    """The goals of @document that are not exact are neither met nor missed (None) if its machine was
     busy."""
     if busy(document["machine"]):
         for goal in document["goals"]:
@@ -60,7 +60,7 @@ def value_text(value: float, limit: float | None = None) -> str:
     return text if value >= 0 else "−" + text
 
 
-_VERDICTS = {True: "[green]met[/]", False: "[red]not met[/]", None: "[yellow]not judged[/]"}
+_TEXTS = {True: "[green]met[/]", False: "[red]not met[/]", None: "[yellow]not judged[/]"}
 _CAPTIONS = {
     None: "not judged: the machine was busy, and this goal is of times or ratios.",
     False: "A goal that is not met is not a fault of this machine's set-up: goals are for quiet "
@@ -80,7 +80,7 @@ def table(goals: list[dict], column: str | None = None) -> Table:
             *((goal[column],) if column else ()),
             value_text(goal["value"], goal["limit"]),
             f"{goal['relation']} {number(goal['limit'])}",
-            _VERDICTS[goal["met"]],
+            _TEXTS[goal["met"]],
         )
     found = {goal["met"] for goal in goals}
     made.caption = "\n".join(text for met, text in _CAPTIONS.items() if met in found) or None

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * halo/variables.h: the variables of the environment that the library and the promoter read.
+ * halo/api/variables.h: the variables of the environment that the library and the promoter read.
  */
-#ifndef HK_HALO_VARIABLES_H
-#define HK_HALO_VARIABLES_H
+#ifndef HK_HALO_API_VARIABLES_H
+#define HK_HALO_API_VARIABLES_H
 
 #include "base/common.h"
 #include "base/env.h"

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tests/unit/worker/test_errors.c: mistakes in the configuration of a worker. The errors name the
+ * fields of the configuration, and no parameter of Open MPI.
+ */
+#include "tests/support/pair.h"
+
+static int add(uint32_t endpoint, uint32_t epoch)
+{
+	struct hk_peer_addr addr = {
+		.endpoint = endpoint, .epoch = epoch, .frame_max = 9216, .name = "a third"};
+	hk_peer p;
+
+	return hk_worker_peer_add(end[A].w, &addr, &p, ERR);
+}
+
+TEST(addresses)
+{
+	open_both();
+	CHECK_REFUSED(add(1, 100), -EINVAL, "a third", "endpoint 0x1 is this worker's own",
+		      "fix: give each worker of the job its own cfg.engine.endpoint");
+	CHECK_REFUSED(add(9, 0), -EINVAL, "a third", "epoch is 0", "fix: set its cfg.engine.epoch");
+	for (uint32_t other = 3; other < 6; other++)
+		CHECK_OK(add(other, 1));
+	CHECK_REFUSED(add(7, 1), -ENOSPC, "the table of 4 peers is full",
+		      "fix: raise cfg.engine.max_peers");
+	close_both();
+}
+
+static int open_with(unsigned frame_max)
+{
+	struct hk_worker_config cfg;
+	struct hk_worker *w;
+
+	hk_worker_config_default(&cfg);
+	cfg.engine.key = cfg.engine.endpoint = cfg.engine.epoch = 1;
+	cfg.engine.max_peers = 4;
+	cfg.frame_max = frame_max;
+	return hk_worker_open(&cfg, &w, ERR);
+}
+
+TEST(sizes)
+{
+	CHECK_OK(hk_eal_init(&(struct hk_eal_config){.memory_mb = 256}, ERR));
+	CHECK_REFUSED(open_with(100), -EMSGSIZE, "frames of 100 bytes are too small",
+		      "fix: cfg.frame_max of 0 or at least ");
+}
+
+static void send_from(struct end *e)
+{
+	hk_buf *b = hk_worker_alloc(e->w);
+
+	CHECK(b != NULL);
+	CHECK(hk_worker_send(e->w, e->peer, AM, b, 1) >= 0);
+}
+
+/* Each end drops the other's frames, so both are silent for each other. */
+TEST(different_keys_are_told)
+{
+	peer_timeout = 300 * HK_MSEC;
+	key_of_b = 2;
+	open_both();
+	send_from(&end[A]);
+	send_from(&end[B]);
+	UNTIL(end[A].lost == 1 && end[B].lost == 1);
+	CHECK_HAS(lost_text, "the other end has not answered for 0.3 s, and ",
+		  " frames with another key came: those of one job need the same cfg.engine.key");
+	close_both();
+	peer_timeout = 0;
+	key_of_b = 1;
+}
