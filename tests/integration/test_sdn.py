@@ -13,7 +13,7 @@ from execute import execute
 from hikyaku import process
 from hikyaku.bench.sdn import failover as sdn_fabric
 from hikyaku.lab import Job, RunResult, links, ovs
-from hikyaku.lab.controller import controlled
+from hikyaku.lab.controller import LabController, controlled
 from hikyaku.lab.frames import address, receivers, register, send, send_argv, started
 from hikyaku.sdn.tag import Function, Tag
 
@@ -191,6 +191,13 @@ def test_rules_go_with_their_job(network):
     assert not any(cookie in rules(lab, s) for s in lab.topology.wiring.switches)
 
 
+def reported(controller: LabController, begin: str) -> bool:
+    """Does an event that begins so say how many rules changed, and in which time?"""
+    rest = r"\d+ rules of \d switches changed, in \d+ ms$"
+    texts = [event["text"] for event in controller.client.get("/v1/status")["events"]]
+    return any(re.match(re.escape(begin) + rest, text) for text in texts)
+
+
 def test_cut_cables_are_passed_by_and_come_back(network, job, tmp_path, hikyaku):
     """Nothing is lost of what is sent after the switches know. The status and the log name the
     cable as the command that cut it."""
@@ -212,6 +219,12 @@ def test_cut_cables_are_passed_by_and_come_back(network, job, tmp_path, hikyaku)
             finally:  # the next tests need all links
                 links.set_link(lab.topology, link, up=True)
             controller.wait_links(4)
+            for text in (f"traffic avoids {link}: ", f"traffic may use {link}: "):
+                process.wait_until(
+                    f"an event '{text}'", lambda t=text: reported(controller, t), SOON
+                )
+    shown = execute([*hikyaku, "sdn", "status", "--lab", lab.name]).stdout
+    assert re.search(r"^\d\d:\d\d:\d\d traffic may use leaf1-spine1: ", shown, re.MULTILINE), shown
 
 
 def test_a_killed_controller_leaves_the_network_as_it_is_and_the_next_one_takes_it(

@@ -23,6 +23,7 @@ from hikyaku.sdn.program import compute
 from hikyaku.sdn.rest import app
 from hikyaku.sdn.rest.app import make_app, serving
 from hikyaku.sdn.store import Store
+from hikyaku.sdn.switch import Switch
 
 TOKEN = "secret"
 MAC = "02:00:00:00:00:01"
@@ -339,12 +340,21 @@ def test_hosts_have_names(rest):
 
 
 def test_metrics_are_well_formed(rest):
+    """Beside the numbers of switches and ports are the names of switches and links."""
+    leaf = rest.c.switches[3] = Switch(3, None)
+    leaf.name, leaf.counts = "leaf0", {2: (1, 2, 3, 4)}
+    rest.c.names = Names(links={(3, 2): "leaf0-spine1"})
     ask(rest, "POST", "/v1/jobs", {})
     status, text = ask(rest, "GET", "/metrics")
     found = {family.name: family for family in text_string_to_metric_families(text)}
     assert status == 200
     assert found["hikyaku_sdn_jobs"].samples[0].value == 1
     assert found["hikyaku_sdn_port_sent_bytes"].type == "counter"
+    assert found["hikyaku_sdn_rules"].samples[0].labels == {"switch": "3", "name": "leaf0"}
+    labels = {"switch": "3", "name": "leaf0", "port": "2", "link": "leaf0-spine1"}
+    assert found["hikyaku_sdn_port_sent_bytes"].samples[0].labels == labels
+    _, shown = ask(rest, "GET", "/v1/status")
+    assert shown["switches"]["3"]["name"] == "leaf0"
 
 
 def test_a_damaged_state_is_named(tmp_path):

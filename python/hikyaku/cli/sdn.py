@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,8 @@ from .options import lab_option as lab_of
 if TYPE_CHECKING:
     from ..sdn.client import Client
     from ..sdn.run import Options
+
+LAST_EVENTS = 10
 
 state_option = click.option(
     "--state",
@@ -294,8 +297,9 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
         console.print(f"job {job['job']} {escape(job['name'])}: {len(job['ranks'])} ranks")
     for text in status["refused_switches"].values():
         console.print(f"not used: {escape(text)}")
-    for event in status["events"][-5:]:
-        console.print(escape(event["text"]))
+    for event in status["events"][-LAST_EVENTS:]:
+        when = time.strftime("%H:%M:%S", time.localtime(event["time"]))
+        console.print(f"[dim]{when}[/] {escape(event['text'])}", highlight=False)
 
 
 def _show_nodes(console: Console, hosts: list[dict]) -> None:

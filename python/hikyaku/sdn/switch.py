@@ -222,6 +222,11 @@ class Switch:
                     self.numbers.lose(number)
                     self.again = True
 
+    def changes(self, program: Program) -> int:
+        """How many rules an update to @program adds, replaces or removes."""
+        keys = self.rules.keys() | program.keys()
+        return sum(self.rules.get(key) != program.get(key) for key in keys)
+
     def answered(self, program: Program) -> bool:
         """All refusals of @program are known. Returns whether to send refused rules again at once,
         since they may fit now."""

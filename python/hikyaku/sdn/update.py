@@ -23,7 +23,7 @@ from . import exact
 from .balance import Balancer
 from .disconnected import assumed
 from .discovery import Discovery
-from .hosts import EXPIRY
+from .hosts import EXPIRY, port_name
 from .leases import Leases
 from .names import Names
 from .network import Job, Network
@@ -38,6 +38,7 @@ from .switch import Switch
 CALM = 0.05  # seconds between two checks while the network starts
 WAIT_FOR_SWITCHES = 10.0  # seconds that a new controller waits for the switches of the one before
 RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until a refused rule is sent again
+Link = tuple[tuple[int, int], tuple[int, int]]  # switch and port, at both ends
 _NUMBER = re.compile(r"\bswitch (\d+)(?: port (\d+))?\b")
 
 
@@ -78,7 +79,9 @@ class Updates:
         self._idle = asyncio.Event()
         self._unsaved = False
         self.masked: dict[int, Program] = {}  # as computed; wanted is this, or its exact form
+        self._news_at: float | None = None  # since when an update is due
         self.wanted: dict[int, Program] = {}
+        self._routed: set[Link] = set()  # the links by which the last update routed
         self._written: dict[int, dict[int, int]] = {}  # by job: ranks with rules, and addresses
         self._started = self._incomplete = clock()
         self.jobs, self.network.graph.hosts, self._assumed, self._links = store.load()
@@ -118,6 +121,8 @@ class Updates:
     # ---- the update ---------------------------------------------------------------------------
 
     def _changed(self) -> None:
+        if self._news_at is None:
+            self._news_at = self.clock()
         self._news.set()
         self._idle.clear()
 
@@ -194,6 +199,9 @@ class Updates:
             for s in self.switches.values()
             if s.number in self.wanted and s.number not in self._taking_over
         ]
+        links = {(a, b) for a, b in self.network.graph.links.items() if a < b}
+        changes = [n for s in switches if (n := s.changes(self.wanted[s.number]))]
+        since, self._news_at = self._news_at, None
 
         async def everywhere(step: Callable[[Switch, Program], bool]) -> None:
             await self._barriers([s for s in switches if step(s, self.wanted[s.number])])
@@ -211,6 +219,7 @@ class Updates:
         again = [s.answered(self.wanted[s.number]) for s in switches]
         if not self._taking_over:
             self._written = located
+        self._say_rerouted(links, changes, since)
         return any(again)
 
     def _compute(self) -> None:
@@ -221,6 +230,18 @@ class Updates:
         self.masked = self.wanted = found | frozen
         if self.strays:
             self.wanted = exact.compiled(self.network, jobs, self.masked, self.strays.used) | frozen
+
+    def _say_rerouted(self, links: set[Link], changes: list[int], since: float | None) -> None:
+        """Reports a finished update that was due to a link. @changes: rules, by switch."""
+        before, self._routed = self._routed, links
+        if not before or not changes or since is None:
+            return
+        took = f"{sum(changes)} rules of {len(changes)} switches changed, in "
+        took += f"{(self.clock() - since) * 1000:.0f} ms"
+        for text, some in (("avoids", before - links), ("may use", links - before)):
+            if some:
+                names = sorted(self.names.link(b) or port_name(b) for _, b in some)
+                self.say(f"traffic {text} {', '.join(names)}: {took}")
 
     async def _barriers(self, switches: list[Switch]) -> None:
         """Waits until all switches have done what was sent. One that does not confirm is

@@ -41,12 +41,17 @@ def _families(c: Controller) -> Iterator[Metric]:
         ("groups", "Groups in a switch.", lambda s: len(s.groups)),
         ("refused_rules", "Rules that a switch has refused.", lambda s: len(s.refused)),
     ):
-        rows = [(number, count(s)) for number, s in switches]
-        yield _family(GaugeMetricFamily, name, about, ["switch"], rows)
+        rows = [(number, c.switch_name(number), count(s)) for number, s in switches]
+        yield _family(GaugeMetricFamily, name, about, ["switch", "name"], rows)
     for i, name in enumerate(_PORT_COUNTERS):
-        rows = [(n, port, counts[i]) for n, s in switches for port, counts in s.counts.items()]
+        rows = [
+            (n, c.switch_name(n), port, c.names.link((n, port)) or "", counts[i])
+            for n, s in switches
+            for port, counts in s.counts.items()
+        ]
         about = f"{name.replace('_', ' ').capitalize()} of a port."
-        yield _family(CounterMetricFamily, f"port_{name}", about, ["switch", "port"], rows)
+        labels = ["switch", "name", "port", "link"]
+        yield _family(CounterMetricFamily, f"port_{name}", about, labels, rows)
     counts = sorted((c.counts + c.discovery.counts).items())
     yield _family(CounterMetricFamily, "events", "Events, by kind.", ["kind"], counts)
 

@@ -62,6 +62,7 @@ class Views:
         c = self.c
         switches = {
             str(s.number): {
+                "name": c.switch_name(s.number),
                 "rules": len(s.rules),
                 **{kind: n for kind, n in count(s.rules)._asdict().items() if kind != "groups"},
                 "groups": len(s.groups),
