@@ -165,6 +165,7 @@ IN_A_LAB = [
     ("lab mpirun --lab {memif} -np 2 -x LD_PRELOAD= true", "preloads nothing", "hikyaku env)"),
     ("lab cut --lab {memif} node0", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
     ("sdn run --lab none", "lab 'none' is not up", "--lab none --wire ovs --topology"),
+    ("lab status --lab {memif}x", "{memif}x' is not up (but these", "fix: use --lab {memif}; or"),
     ("sdn status --lab {memif}", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
     ("lab mpirun --lab {ovs} --tcp -np 2 true", "has no controller", "sdn run --background --lab"),
     ("sdn status --lab {ovs}", "no controller runs", "sdn run --background --lab"),
@@ -283,7 +284,7 @@ def test_a_mistake(hikyaku, words, cause, fix):
 @pytest.mark.parametrize(("words", "cause", "fix"), IN_A_LAB, ids=[w for w, _, _ in IN_A_LAB])
 def test_a_mistake_in_a_lab(hikyaku, labs, words, cause, fix):
     names = labs | {"build": build_dir()}
-    check([*hikyaku, *words.format(**names).split()], cause, fix.format(**names))
+    check([*hikyaku, *words.format(**names).split()], *(t.format(**names) for t in (cause, fix)))
 
 
 @pytest.mark.parametrize(

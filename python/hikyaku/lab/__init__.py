@@ -14,6 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 
 from .. import process
@@ -51,9 +52,14 @@ _SCRIPTS = Path(__file__).parent
 MIN_MTU, MAX_MTU = 576, 9000
 
 
-def _others_up() -> str:
+def _not_up(name: str, make: str) -> HikyakuError:
+    """The error for a lab @name that is not up, which the command @make would make. A lab that is
+    up has perhaps been misspelt."""
     up = [each for each in all_names() if (lab_directory(each) / "lab.json").exists()]
-    return f" (but these are: {', '.join(up)})" if up else ""
+    others = f" (but these are: {', '.join(up)})" if up else ""
+    near = get_close_matches(name, up, n=1)
+    fix = f"use --lab {near[0]}; or make another lab: {make}" if near else make
+    return HikyakuError(f"lab '{name}' is not up{others}", fix)
 
 
 class Lab:
@@ -141,10 +147,7 @@ class Lab:
             lab = cls(name, Topology.from_json(data["topology"]), known.launcher)
         except FileNotFoundError:
             words = [] if name == os.environ.get("HIKYAKU_LAB", "default") else ["--lab", name]
-            raise HikyakuError(
-                f"lab '{name}' is not up{_others_up()}",
-                " ".join([command, "lab up", *words, *made]),
-            ) from None
+            raise _not_up(name, " ".join([command, "lab up", *words, *made])) from None
         except (ValueError, KeyError, TypeError) as bad:
             if not known.is_ours and not known.is_orphan:
                 raise HikyakuError(
