@@ -64,6 +64,22 @@ def test_a_seed_repeats_the_bits_and_another_does_not() -> None:
     assert not np.array_equal(first, other)
 
 
+def test_the_curve_of_the_loss() -> None:
+    """It falls to the loss of the models, and recording it changes no bit of them."""
+    x, y = load_diabetes(return_X_y=True)
+    plain, often, seldom = (
+        GossipRegressor(n_nodes=3, random_state=1, max_epochs=40, loss_every=every).fit(x, y)
+        for every in (0, 1, 10)
+    )
+    assert plain.losses_.shape == (0, 2)
+    assert np.array_equal(plain.coef_, often.coef_)
+    epochs, losses = often.losses_.T
+    assert (np.diff(epochs) >= 0).all()
+    assert losses[-1] < losses[0] / 1.2
+    assert losses[-1] == pytest.approx(often.loss_, rel=0.05)
+    assert 3 < len(seldom.losses_) < len(often.losses_) / 5
+
+
 def test_what_it_refuses() -> None:
     x, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="one class"):

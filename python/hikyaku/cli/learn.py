@@ -208,6 +208,28 @@ def _check_fault(text: str, nodes: int) -> None:
             raise HikyakuError(f"--fault: there is no node {match[1]}", f"name 0 to {nodes - 1}")
 
 
+TRIMMED_MIN = 3  # neighbours, of systems/learn/gossip_take.c
+
+
+def _neighbours(topology: str, nodes: int) -> int:
+    """The neighbours of a node; of topologies that are drawn or given, at most."""
+    known = {"ring": min(2, nodes - 1), "exponential": (nodes - 1).bit_length()}
+    return known.get(topology, nodes - 1)
+
+
+def _too_few_to_trim(topology: str, nodes: int) -> str | None:
+    """A note if the trimmed mean leaves out nothing."""
+    count = _neighbours(topology, nodes)
+    if count >= TRIMMED_MIN:
+        return None
+    fix = "--nodes 4 or more" if topology == "all" else "--topology all --nodes 4, or more nodes"
+    of = "1 neighbour" if count == 1 else f"{count} neighbours"
+    return (
+        f"each node has {of}, and with fewer than {TRIMMED_MIN} --merge trimmed is the mean; "
+        f"fix: {fix}"
+    )
+
+
 def _data(o: dict) -> "Data":
     """The file of --data, or the sample for the model."""
     from ..learn import data, samples
@@ -283,7 +305,11 @@ def _learn(o: dict) -> None:
 
     console = Console(emoji=False)
     title = f"{plan.data.name}: {kind}, {plan.nodes} nodes, {o['merge']} over {o['topology']}"
-    board = Board(plan.nodes, title, trims=o["merge"] == "trimmed" and plan.nodes >= 4)
+    asked = o["merge"] == "trimmed"
+    few = _too_few_to_trim(o["topology"], plan.nodes) if asked else None
+    board = Board(plan.nodes, title, trims=asked and few is None)
+    if few:
+        board.note(few)
     outcome = _train(plan, launch, out.resolve(), board, console)
     x, y = outcome.scaling.x(plan.data.x), outcome.scaling.y(plan.data.y)
     losses = [plan.model.loss(each, x, y) for each in outcome.w]

@@ -20,7 +20,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from .data import Scaling, split
-from .native import MERGES, TOPOLOGIES, Model, train
+from .native import MERGES, TOPOLOGIES, Model, Progress, train
 
 _SHARED = {
     "n_nodes": [Interval(Integral, 1, 1024, closed="both")],
@@ -34,6 +34,7 @@ _SHARED = {
     "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
     "gossip_every": [Interval(Integral, 0, None, closed="left")],
     "drop": [Interval(Real, 0, 1, closed="left")],
+    "loss_every": [Interval(Integral, 0, None, closed="left")],
     "random_state": ["random_state"],
 }
 
@@ -61,6 +62,9 @@ gossip_every : int, default=1
     Batches between two messages; 0: no messages.
 drop : float, default=0.0
     Share of messages that the network loses.
+loss_every : int, default=0
+    Epochs between two entries of losses_, each of which costs a pass over all rows for every
+    node; 0: none.
 random_state : int, RandomState instance or None, default=None
     An int gives the same bits in every fit."""
 
@@ -73,6 +77,9 @@ n_iter_ : int
     Epochs of the node that trained longest.
 loss_ : float
     Objective of the final model on all rows. The mean of the nodes' models is the final one.
+losses_ : ndarray of shape (n_losses, 2)
+    The curve of the loss: epochs, and the mean over the nodes of their models' objective on all
+    rows. Empty if loss_every is 0.
 stop_ : {"converged", "epochs", "rounds"}
     Why the training ended: the loss no longer fell, max_epochs was reached, or too few messages
     arrived."""
@@ -104,6 +111,7 @@ class _Gossip(BaseEstimator):
     n_iter_no_change: int = 10
     gossip_every: int = 1
     drop: float = 0.0
+    loss_every: int = 0
     random_state: int | np.random.RandomState | None = None
 
     def _train(self, x: np.ndarray, y: np.ndarray, classes: int) -> None:
@@ -119,6 +127,14 @@ class _Gossip(BaseEstimator):
             self.model, x.shape[1], classes, self.hidden if self.model == "mlp" else 0, self.alpha
         )
         xs, ys = scaling.x(x), scaling.y(y)
+        curve: list[tuple[float, float]] = []
+
+        def note(now: Progress) -> bool:
+            curve.append((now.rows / len(x), now.loss))
+            return True
+
+        batches = -(-len(x) // (self.n_nodes * self.batch_size))  # of a node's epoch
+        rounds = -(-batches // max(self.gossip_every, 1))
         result = train(
             model,
             [(xs[rows], ys[rows]) for rows in split(len(x), self.n_nodes, seed)],
@@ -131,10 +147,13 @@ class _Gossip(BaseEstimator):
             tolerance=self.tol,
             epochs_no_change=self.n_iter_no_change,
             gossip_every=self.gossip_every,
+            progress_every=self.loss_every * rounds,
+            on_progress=note if self.loss_every else None,
         )
         w = result.w.mean(axis=0)
         self.n_iter_ = max(1, result.epochs)
         self.loss_ = model.loss(w, xs, ys)
+        self.losses_ = np.array(curve).reshape(-1, 2)
         self.stop_ = result.stop
         self._model, self._scaling, self._w = model, scaling, w
         if self.model == "mlp":
