@@ -15,6 +15,7 @@
 #   make install    to PREFIX (/usr/local), below DESTDIR if that is set (docs/install.md)
 #   make uninstall  from PREFIX
 #   make clean      remove everything that was built
+#   make help       this list
 
 BUILD ?= build
 PYTHON ?= /usr/bin/python3
@@ -25,15 +26,28 @@ ARGS ?=
 # Goes to ninja and to the tests.
 JOBS ?= $(shell nproc)
 
+# A misspelt variable would be ignored: `make install PREFX=/opt` would write to /usr/local. The
+# compiler's variables reach meson by the environment.
+VARIABLES := BUILD PYTHON PREFIX DESTDIR ARGS JOBS
+COMPILERS := CC CXX FC CFLAGS CXXFLAGS FFLAGS LDFLAGS PKG_CONFIG_PATH
+GIVEN := $(foreach v,$(.VARIABLES),$(if $(filter command,$(firstword $(origin $(v)))),$(v)))
+UNKNOWN := $(filter-out $(VARIABLES) $(COMPILERS) MAKE%,$(GIVEN))
+ifneq ($(UNKNOWN),)
+$(error there is no variable $(UNKNOWN); fix: use some of: $(VARIABLES))
+endif
+
 export HIKYAKU_BUILD = $(BUILD)
 
 PIP = -m pip install --quiet --disable-pip-version-check --require-hashes
 
 .PHONY: all deps deps-check build install uninstall deb demo quick check check-debian13 check-deb \
-	mutate sim-ns3 docs format clean distclean
+	mutate sim-ns3 docs format clean distclean help
 .DELETE_ON_ERROR:
 
 all: .venv/.complete build
+
+help:
+	@sed -n '/^$$/q; s/^#   //p' Makefile
 
 deps:
 	@scripts/install-deps build

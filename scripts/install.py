@@ -17,6 +17,7 @@ others and each file beside them.
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -99,6 +100,10 @@ def main() -> None:
     try:
         if given.build:
             install(given.build, prefix, place)
+            again = f" DESTDIR={shlex.quote(destdir)}" if destdir else ""
+            print(f"installed below {place}; docs/install.md has what the nodes need")
+            print(f'  eval "$({shlex.quote(str(prefix))}/bin/hikyaku env)"    # then type mpirun')
+            print(f"  make uninstall PREFIX={shlex.quote(str(prefix))}{again}    # removes it")
         elif (place / RECORD).exists():
             remove(place)
         else:

@@ -152,7 +152,10 @@ def test_uninstall_removes_what_install_made(tmp_path):
     other.write_text("of others")
     before = tree(tmp_path)
     install = [str(ROOT / "scripts/install.py"), "--build", str(build_dir()), str(tmp_path)]
-    execute(install, env=clean())
+    said = execute(install, env=clean()).stdout
+    assert f"installed below {tmp_path}; " in said
+    assert f'eval "$({tmp_path}/bin/hikyaku env)"' in said
+    assert f"make uninstall PREFIX={tmp_path} " in said
     installed = tree(tmp_path)
     (launcher,) = tmp_path.glob("lib/**/hikyaku/hikyaku")
     (launcher.parent / "of-an-earlier-release").touch()

@@ -33,8 +33,8 @@ def judged(
 
 
 def withhold(document: dict) -> None:
-    """The goals of @document that are not exact are neither met nor missed (None) if its machine was
-    busy."""
+    """If the machine of @document was busy, its goals that are not exact are neither met nor missed
+    (None)."""
     if busy(document["machine"]):
         for goal in document["goals"]:
             if not goal["exact"]:
