@@ -324,7 +324,7 @@ def test_tcp_and_ours_look_the_same_in_all_plots() -> None:
     reference, ours = (look.colour.lower() for look in looks("ab").values())
     assert [colour(demo[0], "TCP"), colour(demo[0], "Hikyaku")] == [reference, ours]
     assert [colour(first[0], "mpi-tcp"), colour(first[0], "halo")] == [reference, ours]
-    assert [colour(sums[1], "tcp"), colour(sums[1], "dpdk")] == [reference, ours]
+    assert [colour(sums[1], "tcp (veth)"), colour(sums[1], "dpdk (memif)")] == [reference, ours]
 
 
 # ---- the machine ---------------------------------------------------------------------------------

@@ -230,6 +230,17 @@ def _too_few_to_trim(topology: str, nodes: int) -> str | None:
     )
 
 
+def _board(o: dict, title: str) -> "Board":
+    from ..learn.live import Board
+
+    asked = o["merge"] == "trimmed"
+    few = _too_few_to_trim(o["topology"], o["nodes"]) if asked else None
+    board = Board(o["nodes"], title, trims=asked and few is None)
+    if few:
+        board.note(few)
+    return board
+
+
 def _data(o: dict) -> "Data":
     """The file of --data, or the sample for the model."""
     from ..learn import data, samples
@@ -270,7 +281,6 @@ def _train(
 def _learn(o: dict) -> None:
     from ..errors import HikyakuError
     from ..learn import job, result
-    from ..learn.live import Board
     from ..learn.plot import draw
 
     if (o["topology"] == "file") != (o["topology_file"] is not None):
@@ -305,11 +315,7 @@ def _learn(o: dict) -> None:
 
     console = Console(emoji=False)
     title = f"{plan.data.name}: {kind}, {plan.nodes} nodes, {o['merge']} over {o['topology']}"
-    asked = o["merge"] == "trimmed"
-    few = _too_few_to_trim(o["topology"], plan.nodes) if asked else None
-    board = Board(plan.nodes, title, trims=asked and few is None)
-    if few:
-        board.note(few)
+    board = _board(o, title)
     outcome = _train(plan, launch, out.resolve(), board, console)
     x, y = outcome.scaling.x(plan.data.x), outcome.scaling.y(plan.data.y)
     losses = [plan.model.loss(each, x, y) for each in outcome.w]

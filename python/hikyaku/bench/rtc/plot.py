@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..common.figure import Panel, looks, machine_note, plot
 from .load import CLOSED, KEPT, PIPELINE, SOCKET
+from .report import wired
 from .run import ADDING, BACKENDS, HOLD_FRAMES, LOOP, PLAIN, REPETITIONS, VECTOR
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 _HELD = {f"hold_{size}B": f"{size}-byte frames" for size in HOLD_FRAMES}
 _LOOKS = looks(["tcp", "dpdk", *BACKENDS, LOOP, PIPELINE])
 _LOOKS |= {SOCKET: _LOOKS["tcp"]} | looks(["", *_HELD.values()])  # frames: both over dpdk
+_LOOKS |= {wired(backend): look for backend, look in _LOOKS.items()}
 _RATE = "rate, million messages/s"
 
 
@@ -35,12 +37,12 @@ def _sum(panel: Panel, rows: list[dict]) -> None:
     if rows[0]["experiment"].endswith(ADDING[PLAIN]):
         panel.title += ", by a plain loop"
     panel.along = "repetitions of the sum"
-    _lines(panel, rows, lambda row: row["backend"])
+    _lines(panel, rows, lambda row: wired(row["backend"]))
 
 
 def _echo(panel: Panel, rows: list[dict]) -> None:
-    panel.title, panel.unit = "64-byte frames, sent back (memif)", _RATE
-    panel.bars({row["backend"]: row for row in rows}, _LOOKS)
+    panel.title, panel.unit = "64-byte frames, sent back", _RATE
+    panel.bars({wired(row["backend"]): row for row in rows}, _LOOKS)
 
 
 _OF_LOAD = {  # of a receiver under load: the panel's title, and the unit
@@ -55,7 +57,7 @@ def _drops(panel: Panel, rows: list[dict]) -> None:
     panel.title, panel.unit = _OF_LOAD[rows[0]["experiment"].removeprefix("drops_")]
     panel.title += "; the sender does not wait"
     panel.along = "rate asked of the sender, million messages/s"
-    _lines(panel, rows, lambda row: row["backend"])
+    _lines(panel, rows, lambda row: wired(row["backend"]))
 
 
 def _collapse(panel: Panel, rows: list[dict]) -> None:
@@ -65,7 +67,7 @@ def _collapse(panel: Panel, rows: list[dict]) -> None:
     panel.title += ", by a plain loop" if plain else ""
     panel.unit = "handled, times the closed loop's rate"
     panel.along = "rate asked of the sender, times that of the closed loop"
-    _lines(panel, [r for r in rows if r["x"] != CLOSED], lambda row: row["backend"])
+    _lines(panel, [r for r in rows if r["x"] != CLOSED], lambda row: wired(row["backend"]))
 
 
 _PANELS = {

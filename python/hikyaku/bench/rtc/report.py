@@ -36,13 +36,31 @@ def _echo(backend: str) -> Key:
     return ("echo", backend, 2, 64)
 
 
+def wired(backend: str) -> str:
+    """@backend with its wire: of two backends, one may have memory and the other a kernel link."""
+    wire = (WIRES | RECEIVERS).get(backend)
+    return f"{backend} ({wire})" if wire else backend
+
+
 GOALS = (
     *(
-        Goal(f"sum, {x}×: dpdk, times {tcp}", _sum("dpdk", x), _sum(tcp, x), "≥", limit)
+        Goal(
+            f"sum, {x}×: {wired('dpdk')}, times {wired(tcp)}",
+            _sum("dpdk", x),
+            _sum(tcp, x),
+            "≥",
+            limit,
+        )
         for tcp, limits in (("tcp", (30, 20, 4)), ("tcp:batch=1", (5, 4, 1)))
         for x, limit in zip((1, 10, 100), limits, strict=True)
     ),
-    Goal("sum, 1×: af_xdp, times tcp", _sum("af_xdp", 1), _sum("tcp", 1), "≥", 2),
+    Goal(
+        f"sum, 1×: {wired('af_xdp')}, times {wired('tcp')}",
+        _sum("af_xdp", 1),
+        _sum("tcp", 1),
+        "≥",
+        2,
+    ),
     Goal("sum, 1×: handler, ns a message", ("sum_handler", "dpdk", 2, 1), None, "≤", 10),
     Goal("echo of 64 B: times DPDK's own loop", _echo("dpdk"), _echo(LOOP), "≥", 0.6),
     *(
@@ -116,8 +134,7 @@ UNITS = {"million/s": "million messages/s", "us": "µs"}  # of rows, in titles
 
 
 def _who(row: dict) -> str:
-    wire = (WIRES | RECEIVERS).get(row["backend"])
-    return LOOP if row["backend"] == LOOP else f"{row['backend']} ({wire})"
+    return wired(row["backend"])
 
 
 # Columns of a name, of a median with its range.
