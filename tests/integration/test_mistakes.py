@@ -171,6 +171,7 @@ IN_A_LAB = [
     ("sdn status --lab {ovs}", "no controller runs", "sdn run --background --lab"),
     ("sdn forget 3 --lab {ovs}", "no controller runs", "sdn run --background --lab"),
     ("lab cut --lab {ovs} leaf0-spine9", "no link 'leaf0-spine9'", "fix: use one of: leaf0-spine0"),
+    ("lab lose --lab {ovs} one", "'one' is not a valid number of percent", USAGE),
     ("lab lose --lab {ovs} 200", "200.0 is not in the range", USAGE),
 ]
 JOB = "lab mpirun --lab {lab} -np 2 --mca btl_hikyaku_{parameter} {program}"

@@ -8,6 +8,7 @@ import pytest
 
 from execute import execute
 from hikyaku import reach
+from hikyaku.cli.reach import _known_to_a_lab
 from hikyaku.errors import HikyakuError
 
 
@@ -151,3 +152,13 @@ def test_what_mpirun_said_first_is_shown():
     )
     with pytest.raises(HikyakuError, match=r"hostname a: not known / ORTE was unable; fix: "):
         reach.reach("af_xdp:iface=eth1", lambda *_: (255, "", said))
+
+
+def test_nodes_of_a_lab_that_ssh_does_not_find(get_lab):
+    def launch(*_: object) -> tuple[int, str, str]:
+        return 255, "", "ssh: Could not resolve hostname node1: Name or service not known"
+
+    names = tuple(node.name for node in get_lab(2, "memif").topology.nodes)
+    with pytest.raises(HikyakuError, match=r"are nodes of lab '.*; fix: give --lab "):
+        _known_to_a_lab(names, launch)([], 1.0)
+    assert _known_to_a_lab(("a", "b"), launch)([], 1.0)[0] == 255

@@ -3,12 +3,14 @@
 
 import json
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from ..called import as_typed
+from ..errors import HikyakuError
 from .options import json_flag
 
 if TYPE_CHECKING:
@@ -54,7 +56,7 @@ def reach(
     elif len(hosts) != 2 or hosts[0] == hosts[1]:
         raise click.UsageError("give two nodes by the names that mpirun uses: HOST_A HOST_B")
     else:
-        launch = nodes.by_mpirun(command, (hosts[0], hosts[1]))
+        launch = _known_to_a_lab(hosts, nodes.by_mpirun(command, (hosts[0], hosts[1])))
     answer = nodes.reach(port, launch, timeout)
     if as_json:
         document = {"schema": 1, "ok": answer.ok, "findings": [asdict(x) for x in answer.lines]}
@@ -65,6 +67,32 @@ def reach(
             if line.fix:
                 click.echo(as_typed(f"      fix: {line.fix}"))
     sys.exit(0 if answer.ok else 1)
+
+
+def _lab_of(hosts: tuple[str, ...]) -> str | None:
+    """The lab that is up and has nodes of these names."""
+    from ..lab import Lab, all_names
+
+    for name in all_names():
+        with suppress(HikyakuError):  # it is not up, or we are not root
+            if set(hosts) <= {node.name for node in Lab.find(name).topology.nodes}:
+                return name
+    return None
+
+
+def _known_to_a_lab(hosts: tuple[str, ...], launch: "Launch") -> "Launch":
+    """@launch, whose failure names the lab that has @hosts: outside of it nobody knows them."""
+
+    def tried(arguments: list[str], limit: float) -> tuple[int, str, str]:
+        status, out, err = launch(arguments, limit)
+        if "Could not resolve hostname" in err and (lab := _lab_of(hosts)):
+            raise HikyakuError(
+                f"mpirun does not find {' and '.join(hosts)}, which are nodes of lab '{lab}'",
+                f"give --lab {lab} in place of the nodes",
+            )
+        return status, out, err
+
+    return tried
 
 
 def _in_lab(name: str) -> "Launch":

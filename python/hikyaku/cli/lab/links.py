@@ -72,8 +72,12 @@ def lab_repair(link: str, name: str) -> None:
     click.echo(f"link {repaired} is up")
 
 
+class _Percent(click.FloatRange):
+    name = "number of percent"  # click's own is "float range", which its error prints
+
+
 @click.command("lose")
-@click.argument("percent", type=click.FloatRange(0, 100))
+@click.argument("percent", type=_Percent(0, 100))
 @click.argument("link", nargs=-1)
 @seed_option("Seed of the random losses.")
 @lab_option
