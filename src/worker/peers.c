@@ -153,13 +153,21 @@ static void describe_silence(const struct hk_worker *w, char *text, size_t len)
 		snprintf(text, len, ": %s", why);
 		return;
 	}
-	uint64_t others = hk_engine_counters(w->engine)->drop_key;
+	const struct hk_engine_counters *n = hk_engine_counters(w->engine);
+	const struct {
+		uint64_t frames;
+		const char *field;
+	} dropped[] = {{n->drop_key, "key"}, {n->drop_protection, "protection"}};
 
-	if (others)
+	for (unsigned i = 0; i < HK_ARRAY_LEN(dropped); i++) {
+		if (!dropped[i].frames)
+			continue;
 		snprintf(text, len,
-			 ", and %llu frames with another key came: those of one job need the same "
-			 "cfg.engine.key",
-			 (unsigned long long)others);
+			 ", and %llu frames with another %s came: those of one job need the same "
+			 "cfg.engine.%s",
+			 (unsigned long long)dropped[i].frames, dropped[i].field, dropped[i].field);
+		return;
+	}
 }
 
 static void describe(const struct hk_worker *w, hk_peer p, enum hk_disconnect_reason why,

@@ -185,7 +185,7 @@ PARAMETERS = [
     ("port udp:addr=eth9", "no interface 'eth9' with an IP address", "fix: use one of: "),
     ("port udp:addr=fd00::9", "machine has the address fd00::9", "fix: use one of: "),
     ("frame_max 100", "too small", "in Open MPI: --mca btl_hikyaku_frame_max"),
-    ("window 7", "window 7", "fix: window must be a power of two"),
+    ("window 7", "window 7", "fix: cfg.engine.window must be a power of two"),
     ("mode hybrd", 'no mode "hybrd"', "fix: inline, hybrid"),
     ("protection sael", 'no protection "sael"', "fix: off, crc, auth or seal"),
     ("pool pop:hug:size=4M", "is not a pop", "fix: use pop:huge"),

@@ -47,6 +47,7 @@ static struct hk_defer_cas defer_cas;
 static hk_stranger_fn stranger; /* of B, which then does not know A at the start */
 static const uint8_t *job_key[2];
 static uint32_t key_of_b = 1; /* A has key 1 */
+static bool b_seals;          /* whatever A has */
 static char lost_text[512];   /* the last */
 
 static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned n)
@@ -103,7 +104,7 @@ static void open_worker(int which, struct hk_port *port, struct hk_port *bulk)
 	cfg.engine.endpoint = self;
 	cfg.engine.epoch = 100;
 	cfg.engine.max_peers = 4;
-	cfg.engine.protection = with_protection;
+	cfg.engine.protection = which == B && b_seals ? HK_PROTECTION_SEAL : with_protection;
 	if (peer_timeout)
 		cfg.engine.peer_timeout = peer_timeout;
 	cfg.defer_cas = defer_cas;

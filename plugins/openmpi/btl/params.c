@@ -189,6 +189,7 @@ void hk_btl_add_parameters(char *text, size_t size)
 	static const char *const pairs[][2] = {
 		/* the text of libhikyaku, and the parameter with its name or value */
 		{"cfg.engine.key", "key"},
+		{"cfg.engine.protection", "protection"},
 		{"cfg.engine.max_peers", "max_peers"},
 		{"cfg.engine.window", "window"},
 		{"cfg.frame_max", "frame_max"},

@@ -55,17 +55,31 @@ static void send_from(struct end *e)
 }
 
 /* Each end drops the other's frames, so both are silent for each other. */
-TEST(different_keys_are_told)
+static void both_drop(const char *cause)
 {
 	peer_timeout = 300 * HK_MSEC;
-	key_of_b = 2;
 	open_both();
 	send_from(&end[A]);
 	send_from(&end[B]);
 	UNTIL(end[A].lost == 1 && end[B].lost == 1);
-	CHECK_HAS(lost_text, "the other end has not answered for 0.3 s, and ",
-		  " frames with another key came: those of one job need the same cfg.engine.key");
+	CHECK_HAS(lost_text, "the other end has not answered for 0.3 s, and ", cause);
 	close_both();
 	peer_timeout = 0;
+}
+
+TEST(different_keys_are_told)
+{
+	key_of_b = 2;
+	both_drop(" frames with another key came: those of one job need the same cfg.engine.key");
 	key_of_b = 1;
+}
+
+TEST(different_protections_are_told)
+{
+	with_protection = HK_PROTECTION_AUTH;
+	b_seals = true;
+	both_drop(" frames with another protection came: those of one job need the same "
+		  "cfg.engine.protection");
+	with_protection = HK_PROTECTION_OFF;
+	b_seals = false;
 }
