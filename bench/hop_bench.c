@@ -12,10 +12,12 @@
  *   worker    all of our code: alloc, send, the driver, progress whose first poll finds the frame,
  *             handler
  *   empty     a progress call that finds no frame
+ *   auth      as worker, with HK_PROTECTION_AUTH
+ *   seal      as worker, with HK_PROTECTION_SEAL
  *
  *   taskset -c 0 hop_bench [--batches N]
  *
- * It runs many short batches of all four in turn, and prints the best and the median of each in
+ * It runs many short batches of all in turn, and prints the best and the median of each in
  * nanoseconds. The best is the cost of the code, whatever else the machine does. worker - raw is
  * our share of a message's latency.
  */
@@ -41,8 +43,8 @@ static struct rte_mempool *pool;
 static struct hk_engine *engine[2];
 static hk_peer engine_peer[2];
 static struct hk_port *raw[2];
-static struct hk_worker *worker[2];
-static hk_peer worker_peer[2];
+static struct hk_worker *worker[HK_PROTECTION_SEAL + 1][2]; /* by protection */
+static hk_peer worker_peer[HK_PROTECTION_SEAL + 1][2];
 static unsigned delivered;
 static uint64_t virtual = 1000; /* the engines' clock */
 
@@ -114,23 +116,39 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 	delivered += n;
 }
 
-static void make_worker(unsigned i, struct hk_port *port)
+static void make_worker(unsigned i, struct hk_port *port, enum hk_protection protection)
 {
-	struct hk_peer_addr addr = {
-		.endpoint = !i, .epoch = 1, .frame_max = port->info.frame_max, .name = "the other"};
 	struct hk_worker_config cfg;
 	struct hk_error err = {""};
+	struct hk_worker **w = &worker[protection][i];
 
 	hk_worker_config_default(&cfg);
 	cfg.engine.key = 1;
-	cfg.engine.endpoint = i;
+	cfg.engine.endpoint = 2 * protection + i; /* pools have its name */
 	cfg.engine.epoch = 1;
+	cfg.engine.protection = protection;
 	cfg.frame_max = port->info.frame_max;
-	if (hk_worker_open(&cfg, &worker[i], &err) != 0 ||
-	    hk_worker_add_queue(worker[i], port, 0, &err) < 0 ||
-	    hk_worker_peer_add(worker[i], &addr, &worker_peer[i], &err) != 0)
+	if (hk_worker_open(&cfg, w, &err) != 0 || hk_worker_add_queue(*w, port, 0, &err) < 0)
 		fail(err.text);
-	hk_worker_set_am(worker[i], AM, on_message, NULL);
+	hk_worker_set_am(*w, AM, on_message, NULL);
+}
+
+/* Two workers that know each other. */
+static void make_workers(const char *name, struct hk_port **wire, enum hk_protection protection)
+{
+	struct hk_worker **pair = worker[protection];
+	struct hk_peer_addr addr;
+	struct hk_error err = {""};
+
+	make_wire(name, wire);
+	for (unsigned i = 0; i < 2; i++)
+		make_worker(i, wire[i], protection);
+	for (unsigned i = 0; i < 2; i++) {
+		hk_worker_address(pair[!i], 0, &addr);
+		addr.name = "the other";
+		if (hk_worker_peer_add(pair[i], &addr, &worker_peer[protection][i], &err) != 0)
+			fail(err.text);
+	}
 }
 
 /* ---- hops ------------------------------------------------------------------------------------ */
@@ -170,24 +188,40 @@ static void raw_hop(unsigned from)
 	rte_pktmbuf_free(m);
 }
 
-static void worker_hop(unsigned from)
+static void hop_between(enum hk_protection protection, unsigned from)
 {
 	unsigned before = delivered;
-	hk_buf *b = hk_worker_alloc(worker[from]);
+	struct hk_worker **pair = worker[protection];
+	hk_buf *b = hk_worker_alloc(pair[from]);
 
 	if (!b)
 		fail("a worker has no frame buffer");
 	memset(hk_buf_data(b), 1, PAYLOAD);
-	if (hk_worker_send(worker[from], worker_peer[from], AM, b, PAYLOAD) != 0)
+	if (hk_worker_send(pair[from], worker_peer[protection][from], AM, b, PAYLOAD) != 0)
 		fail("a worker did not send");
-	hk_worker_progress(worker[!from]);
+	hk_worker_progress(pair[!from]);
 	if (delivered != before + 1)
 		fail("a worker did not deliver");
 }
 
+static void worker_hop(unsigned from)
+{
+	hop_between(HK_PROTECTION_OFF, from);
+}
+
+static void auth_hop(unsigned from)
+{
+	hop_between(HK_PROTECTION_AUTH, from);
+}
+
+static void seal_hop(unsigned from)
+{
+	hop_between(HK_PROTECTION_SEAL, from);
+}
+
 static void empty_hop(unsigned from)
 {
-	hk_worker_progress(worker[from]);
+	hk_worker_progress(worker[HK_PROTECTION_OFF][from]);
 }
 
 /* ---- timing ---------------------------------------------------------------------------------- */
@@ -195,7 +229,8 @@ static void empty_hop(unsigned from)
 static const struct {
 	const char *name;
 	void (*hop)(unsigned from);
-} what[] = {{"engine", engine_hop}, {"raw", raw_hop}, {"worker", worker_hop}, {"empty", empty_hop}};
+} what[] = {{"engine", engine_hop}, {"raw", raw_hop},   {"worker", worker_hop},
+	    {"empty", empty_hop},   {"auth", auth_hop}, {"seal", seal_hop}};
 
 static int by_value(const void *a, const void *b)
 {
@@ -222,7 +257,7 @@ int main(int argc, char **argv)
 	long batches = parse(argc, argv);
 	struct hk_eal_config eal = {.memory_mb = 512};
 	struct hk_error err = {""};
-	struct hk_port *wire[2];
+	struct hk_port *wire[HK_PROTECTION_SEAL + 1][2];
 	double *ns[HK_ARRAY_LEN(what)];
 
 	if (hk_eal_init(&eal, &err) != 0)
@@ -233,9 +268,9 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < 2; i++)
 		make_engine(i);
 	make_wire("raw", raw);
-	make_wire("worker", wire);
-	for (unsigned i = 0; i < 2; i++)
-		make_worker(i, wire[i]);
+	make_workers("worker", wire[HK_PROTECTION_OFF], HK_PROTECTION_OFF);
+	make_workers("auth", wire[HK_PROTECTION_AUTH], HK_PROTECTION_AUTH);
+	make_workers("seal", wire[HK_PROTECTION_SEAL], HK_PROTECTION_SEAL);
 	for (unsigned k = 0; k < HK_ARRAY_LEN(what); k++)
 		if (!(ns[k] = calloc((size_t)batches, sizeof(double))))
 			fail("no memory");
@@ -255,7 +290,8 @@ int main(int argc, char **argv)
 		free(ns[k]);
 	}
 	for (unsigned i = 0; i < 2; i++) {
-		hk_worker_close(worker[i], 100);
+		for (unsigned p = 0; p <= HK_PROTECTION_SEAL; p++)
+			hk_worker_close(worker[p][i], 100);
 		free(engine[i]);
 	}
 	return 0;

@@ -197,6 +197,8 @@ hk_peer hk_engine_peer_add(struct hk_engine *e, uint32_t endpoint, uint32_t epoc
 
 hk_peer hk_engine_peer_find(const struct hk_engine *e, uint32_t endpoint)
 {
+	if (HK_LIKELY(e->last_peer != HK_NIL && hk_rec(e, e->last_peer)->endpoint == endpoint))
+		return e->last_peer;
 	return *hash_slot(e, endpoint); /* HK_NIL is HK_PEER_NONE */
 }
 
