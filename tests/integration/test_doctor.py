@@ -336,8 +336,16 @@ def net(tmp_path) -> Path:
 def test_an_absent_interface_is_answered_by_those_that_can_have_a_port(net, tmp_path):
     nic(tmp_path, "eth1", type="1", flags="0x1003")
     nic(tmp_path, "ifb0", type="1", flags="0x82")
-    (finding,) = doctor.sharing.port("af_xdp:iface=eth9", net)
-    assert finding.fix == "use one of: eth0, eth1"
+    for spec in ("af_xdp:iface=eth9", "udp:addr=eth9", "udp:addr=eth9,mtu=1500"):
+        (finding,) = doctor.sharing.port(spec, net)
+        assert finding.text == f"port {spec}: there is no interface 'eth9'"
+        assert finding.fix == "use one of: eth0, eth1"
+
+
+@pytest.mark.parametrize("spec", ["udp:addr=127.0.0.1", "udp:addr=fd00::1", "udp:addr=lo"])
+def test_a_socket_may_name_an_address(net, spec):
+    (finding,) = doctor.sharing.port(spec, net)
+    assert "a socket of its own" in finding.text
 
 
 def test_an_interface_that_is_down(net, tmp_path):

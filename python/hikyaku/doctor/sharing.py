@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ports that ranks of a node share: memory for hikyakud, and the abilities of a port."""
 
+import ipaddress
 import json
 import os
 import re
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +24,7 @@ _RANK_MB = 105
 _QUEUES = "memif:dir="
 _ASK_S = 30
 _PER_RANK = re.compile(r"\{(local_)?rank\}")
-_INTERFACE = re.compile(r"\biface=([^,;]+)")
+_INTERFACE = re.compile(r"\b(?:iface|addr)=([^,;+]+)")
 _PIPES = ("memif:socket=", "af_packet:", "pci:", "vdev:")
 # Ports on sockets: each rank has one of its own.
 _SOCKETS = ("af_xdp:", "udp:")
@@ -139,6 +141,17 @@ def _other_interface(net: Path) -> str:
     return f"use one of: {', '.join(there)}" if there else "see which there are: ip link"
 
 
+def _interface_of(spec: str) -> str | None:
+    """The interface that the port names; a UDP socket may name an address instead."""
+    found = _INTERFACE.search(spec)
+    if not found:
+        return None
+    with suppress(ValueError):
+        ipaddress.ip_address(found[1])
+        return None
+    return found[1]
+
+
 # hikyakud's status for an invalid port spec (hostd/hikyakud.c)
 _NO_PORT = 2
 
@@ -148,14 +161,14 @@ def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
     if _PER_RANK.search(spec):
         yield sharing_modes(spec)
         return
-    named = _INTERFACE.search(spec)
-    if named and not (net / named[1]).exists():
-        text = f"port {spec}: there is no interface '{named[1]}'"
+    named = _interface_of(spec)
+    if named and not (net / named).exists():
+        text = f"port {spec}: there is no interface '{named}'"
         yield Finding("shared ports", MISSING, text, _other_interface(net))
         return
-    if named and not _is_up(net / named[1]):
-        text = f"port {spec}: the interface {named[1]} is down"
-        yield Finding("shared ports", MISSING, text, f"ip link set {named[1]} up")
+    if named and not _is_up(net / named):
+        text = f"port {spec}: the interface {named} is down"
+        yield Finding("shared ports", MISSING, text, f"ip link set {named} up")
         return
     try:
         done = _ask(spec)
