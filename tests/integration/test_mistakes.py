@@ -67,7 +67,7 @@ TYPOS = [
     ("sdn run --rest 0.0.0.0:80", "can be reached from other machines", "--rest 127.0.0.1:PORT"),
     ("tag run", "Missing argument 'COMMAND...'", USAGE),
     ("tag decode zz", "zz is not a tag", "fix: docs/tag.md"),
-    ("reach -p af_xdp:iface=eth1 a", "give two nodes", USAGE),
+    ("reach -p af_xdp:iface=eth1 a", "tests two nodes", "reach --port af_xdp:iface=eth1 a node2"),
     ("reach -p memif:dir=/x a b", "there is no network to try", "fix: give udp:addr="),
     ("learn --model forest", "'forest' is not one of", "'linear'"),
     ("learn --data /no/file.csv", "/no/file.csv does not exist", "fix: give --data"),

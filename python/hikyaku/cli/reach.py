@@ -54,7 +54,11 @@ def reach(
             raise click.UsageError("--lab names the nodes; leave out the HOSTs")
         launch = _in_lab(lab)
     elif len(hosts) != 2 or hosts[0] == hosts[1]:
-        raise click.UsageError("give two nodes by the names that mpirun uses: HOST_A HOST_B")
+        first = hosts[0] if hosts else "node1"
+        raise HikyakuError(
+            "reach tests two nodes, which have the names that mpirun uses",
+            f"name both, such as: hikyaku reach --port {port} {first} node2",
+        )
     else:
         launch = _known_to_a_lab(hosts, nodes.by_mpirun(command, (hosts[0], hosts[1])))
     answer = nodes.reach(port, launch, timeout)
