@@ -56,6 +56,28 @@ static int set_frame(struct hk_worker *w, unsigned frame, struct hk_error *err)
 
 #define PRIVATE_TX_BLOCKS 16384u
 
+/* Names the field of @c that is out of range: the likely ones first. */
+static int refuse_engine(const struct hk_engine_config *c, struct hk_error *err)
+{
+	if (c->epoch == 0)
+		return hk_error_set(err, -EINVAL,
+				    "cfg.engine.epoch is 0; fix: set it, to a later number in each "
+				    "start, such as the time in seconds");
+	if (c->window < 8 || c->window > HK_WIRE_WINDOW || (c->window & (c->window - 1)))
+		return hk_error_set(err, -EINVAL,
+				    "window %u is out of range; fix: cfg.engine.window must be a "
+				    "power of two from 8 to %u",
+				    c->window, HK_WIRE_WINDOW);
+	if (c->max_peers < 1 || c->max_peers > 1u << 24)
+		return hk_error_set(err, -EINVAL,
+				    "max_peers %u is out of range; fix: cfg.engine.max_peers must "
+				    "be from 1 to %u",
+				    c->max_peers, 1u << 24);
+	return hk_error_set(err, -EINVAL,
+			    "a field of cfg.engine is out of range; fix: start from "
+			    "hk_worker_config_default(), and see hikyaku/protocol.h");
+}
+
 int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker,
 		   struct hk_error *err)
 {
@@ -68,10 +90,7 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 	size_t bytes = hk_engine_size(&c.engine);
 
 	if (bytes == 0)
-		return hk_error_set(err, -EINVAL,
-				    "engine configuration out of range (window %u, max_peers %u); "
-				    "fix: cfg.engine.window must be a power of two from 8 to %u",
-				    c.engine.window, c.engine.max_peers, HK_WIRE_WINDOW);
+		return refuse_engine(&c.engine, err);
 	struct hk_worker *w = hk_mem_worker(&c);
 	void *arena = w ? hk_mem_alloc_dirty(w, bytes) : NULL;
 

@@ -27,6 +27,47 @@ TEST(addresses)
 	close_both();
 }
 
+/* One field of the engine is wrong. */
+static int open_engine(void (*change)(struct hk_engine_config *))
+{
+	struct hk_worker_config cfg;
+	struct hk_worker *w;
+
+	hk_worker_config_default(&cfg);
+	cfg.engine.endpoint = cfg.engine.epoch = 1;
+	change(&cfg.engine);
+	return hk_worker_open(&cfg, &w, ERR);
+}
+
+static void no_epoch(struct hk_engine_config *c)
+{
+	c->epoch = 0;
+}
+
+static void odd_window(struct hk_engine_config *c)
+{
+	c->window = 9;
+}
+
+static void no_peers(struct hk_engine_config *c)
+{
+	c->max_peers = 0;
+}
+
+static void no_timeout(struct hk_engine_config *c)
+{
+	c->peer_timeout = 0;
+}
+
+TEST(fields_of_the_engine)
+{
+	CHECK_REFUSED(open_engine(no_epoch), -EINVAL, "cfg.engine.epoch is 0", "fix: set it");
+	CHECK_REFUSED(open_engine(odd_window), -EINVAL, "window 9", "cfg.engine.window must be");
+	CHECK_REFUSED(open_engine(no_peers), -EINVAL, "max_peers 0", "cfg.engine.max_peers must");
+	CHECK_REFUSED(open_engine(no_timeout), -EINVAL, "a field of cfg.engine",
+		      "fix: start from hk_worker_config_default()");
+}
+
 static int open_with(unsigned frame_max)
 {
 	struct hk_worker_config cfg;
