@@ -44,7 +44,8 @@ def test_without_a_controller_it_is_refused_and_the_fix_works(lab, hikyaku):
             f"node{i}:{own}-leaf{i}" for i in range(2) for own in ("tcp0", "hk0")
         }
         said = hikyaku_fails(hikyaku, "sdn", "run", "--background", "--lab", lab.name)
-        assert "another controller" in said
+        assert f"the controller of lab '{lab.name}' runs already" in said
+        assert f"sdn status --lab {lab.name}" in said
         assert sorted(process.run([*hikyaku, *job], timeout=SOON).split()) == ["node0", "node1"]
     finally:
         process.run([*hikyaku, "sdn", "stop", "--lab", lab.name], timeout=SOON)

@@ -196,6 +196,8 @@ def sdn_run(
         _start_in_lab(lab.topology.lab_id)
         names = Names(lab.host_names(), ovs.link_names(lab.topology))
     directory = state_directory(state, lab_name)
+    if lab_name is not None and state is None:
+        _only_one(directory, lab_name)
     options = Options(
         directory,
         openflow,
@@ -213,6 +215,17 @@ def sdn_run(
         _run_in_background(options, lab_name)
     else:
         run(options)
+
+
+def _only_one(directory: Path, lab: str) -> None:
+    """Refuses a second controller of @lab."""
+    from ..sdn.store import Store
+
+    if directory.is_dir() and (pid := Store(directory).owner()):
+        raise HikyakuError(
+            f"the controller of lab '{lab}' runs already, as process {pid}",
+            f"see hikyaku sdn status --lab {lab}; or end it: hikyaku sdn stop --lab {lab}",
+        )
 
 
 def _run_in_background(options: "Options", lab_name: str | None) -> None:
