@@ -372,7 +372,7 @@ TEST(raw_interfaces)
 	shell("ip link set lo up");
 	CHECK_REFUSED(BACKEND.open(&cfg, "", &b, ERR), -EINVAL, "not an Ethernet");
 	cfg.address = "an-interface-with-a-long-name";
-	CHECK_EQ(BACKEND.open(&cfg, "", &b, ERR), -EINVAL);
+	CHECK_REFUSED(BACKEND.open(&cfg, "", &b, ERR), -ENODEV, "no interface", "fix: use one of");
 
 	/* payload_max follows the MTU */
 	shell("ip link set h5 mtu 9000");
