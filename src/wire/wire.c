@@ -333,8 +333,8 @@ enum hk_wire_status hk_wire_frame_parse(const void *frame, size_t len, enum hk_w
 	bool has_crc = hk_wire_has_crc(h);
 	size_t trailer = has_key(need) ? HK_WIRE_SEAL_LEN : has_crc ? HK_WIRE_CRC_LEN : 0u;
 
-	if (HK_UNLIKELY(!protection_ok(h, need) | (h->len + trailer > available) |
-			!common_fields_ok(h)))
+	if (HK_UNLIKELY((unsigned)!protection_ok(h, need) | (h->len + trailer > available) |
+			(unsigned)!common_fields_ok(h)))
 		return classify(h, need, available);
 
 	size_t ext_len = 0;

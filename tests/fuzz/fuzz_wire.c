@@ -11,6 +11,27 @@
 #include "wire/bundle.h"
 #include "wire/wire.h"
 
+/* Frames with a tag: what the two parsers of one protection agree on, and bounds. */
+static void check_sealed(uint8_t *frame, size_t len, enum hk_wire_protection need)
+{
+	struct hk_wire_sealed s;
+	struct hk_frame f;
+	enum hk_wire_status parts = hk_wire_sealed_parse(frame, len, need, &s);
+	enum hk_wire_status whole = hk_wire_frame_parse(frame, len, need, &f);
+
+	if (parts != HK_WIRE_OK) {
+		CHECK(whole != HK_WIRE_OK);
+		return;
+	}
+	CHECK(s.base == frame + HK_ETH_HLEN && s.len >= HK_WIRE_HLEN);
+	CHECK(s.tag == s.base + s.len + offsetof(struct hk_wire_seal, tag));
+	CHECK(s.tag + sizeof(((struct hk_wire_seal *)0)->tag) <= frame + len);
+	if (whole != HK_WIRE_OK)
+		return;
+	CHECK(f.counter == s.counter && f.h.src == s.src && f.h.key_index == s.key_index);
+	CHECK(f.payload + f.payload_len == s.base + s.len);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Checks the rules of docs/wire.md for an accepted frame. */
@@ -112,6 +133,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		check_atomic(&f);
 		check_bundle(&f);
 	}
+	check_sealed(frame, len, HK_WIRE_AUTH);
+	check_sealed(frame, len, HK_WIRE_SEAL);
 	free(frame);
 	return 0;
 }
