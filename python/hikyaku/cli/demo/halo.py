@@ -31,7 +31,7 @@ def halo(directory: Path | None) -> None:
     machine = busy.state()
     result = shown.run()
     click.echo(shown.sentence(result))
-    busy.warn_if_busy(machine, Console(emoji=False))
+    busy.warn_if_busy(machine, Console(emoji=False, stderr=True))
     draw(result).savefig(path)
     animate(result, moving)
     click.echo(f"saved {path}, {moving}")
