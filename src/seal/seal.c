@@ -65,8 +65,7 @@ bool hk_seal_derive(const struct hk_seal *s, const uint8_t secret[HK_AGREE_LEN],
 		memcpy(info.from_key, use->from_key, HK_AGREE_LEN);
 	if (use->to_key)
 		memcpy(info.to_key, use->to_key, HK_AGREE_LEN);
-	if (!hk_agree_derive(secret, s->cfg.job_key ? s->job_key : NULL, &info, sizeof(info), bytes,
-			     sizeof(bytes)))
+	if (!hk_agree_derive(secret, s->cfg.job_key, &info, sizeof(info), bytes, sizeof(bytes)))
 		return false;
 	hk_gcm_expand(&key->gcm, bytes);
 	memcpy(key->salt, bytes + HK_GCM_KEY_LEN, sizeof(key->salt));
@@ -231,7 +230,7 @@ static inline struct hk_seal_key *send_key(struct hk_seal *s, struct hk_seal_pee
 
 bool hk_seal_sign(struct hk_seal *s, struct hk_seal_peer *p, void *base)
 {
-	uint64_t counter = s->counter++;
+	uint64_t counter = hk_seal_count(s);
 	const struct hk_seal_key *k = send_key(s, p, counter);
 
 	if (HK_UNLIKELY(!k))
@@ -243,7 +242,7 @@ bool hk_seal_sign(struct hk_seal *s, struct hk_seal_peer *p, void *base)
 size_t hk_seal_encrypt(struct hk_seal *s, struct hk_seal_peer *p, const struct hk_gcm_piece *piece,
 		       unsigned count, void *to)
 {
-	uint64_t counter = s->counter++;
+	uint64_t counter = hk_seal_count(s);
 	const struct hk_seal_key *k = send_key(s, p, counter);
 
 	return HK_UNLIKELY(!k) ? 0 : hk_seal_write_encrypted(k, counter, piece, count, to);
@@ -293,11 +292,11 @@ static HK_NOINLINE bool open_with_new_key(struct hk_seal *s, struct hk_seal_peer
 
 	if (now < s->try_at)
 		return false;
+	bool known = c || hk_agree_secret(s->private_key, p->public_key, secret);
+
 	if (c)
 		memcpy(secret, c->secret, sizeof(secret));
-	else if (!hk_agree_secret(s->private_key, p->public_key, secret))
-		return false;
-	bool right = derive(s, p, secret, false, generation, &key) && opens(s, &key, f);
+	bool right = known && derive(s, p, secret, false, generation, &key) && opens(s, &key, f);
 
 	if (right) {
 		if (!c)

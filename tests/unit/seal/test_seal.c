@@ -338,6 +338,25 @@ TEST(forged_frames_cost_no_keys)
 	end_close(&a), end_close(&b), end_close(&c);
 }
 
+/* A public key without a secret was computed with in vain, too. */
+TEST(a_bad_public_key_costs_no_more)
+{
+	struct hk_seal_config ca = config(1, HK_WIRE_AUTH), cb = config(2, HK_WIRE_AUTH);
+	struct hk_seal_config cc = config(3, HK_WIRE_AUTH);
+	static const uint8_t zero[HK_AGREE_LEN];
+	struct end a = end_open(&ca), b = end_open(&cb), c = end_open(&cc);
+	uint8_t frame[ROOM], bad[ROOM];
+
+	introduce(&a, &b), introduce(&c, &b);
+	hk_seal_peer_set(b.seal, &b.peer[3], 3, c.epoch, zero);
+	size_t n = make(&a, &b, 8, frame), m = make(&c, &b, 8, bad);
+
+	CHECK(!takes(&b, &c, bad, m, MS));
+	CHECK(!takes(&b, &a, frame, n, MS + 99 * HK_USEC)); /* right, but too early */
+	CHECK(takes(&b, &a, frame, n, MS + 100 * HK_USEC));
+	end_close(&a), end_close(&b), end_close(&c);
+}
+
 TEST(a_peer_without_a_good_key_gets_no_frame)
 {
 	struct hk_seal_config ca = config(1, HK_WIRE_AUTH), cb = config(2, HK_WIRE_AUTH);
