@@ -83,6 +83,11 @@ size_t hk_engine_size(const struct hk_engine_config *cfg)
 	return config_ok(cfg) ? layout(&probe, cfg) : 0;
 }
 
+_Static_assert(HK_PROTECTION_OFF == (int)HK_WIRE_BARE && HK_PROTECTION_CRC == (int)HK_WIRE_CRC &&
+		       HK_PROTECTION_AUTH == (int)HK_WIRE_AUTH &&
+		       HK_PROTECTION_SEAL == (int)HK_WIRE_SEAL,
+	       "the protection of the configuration is that of the wire");
+
 struct hk_engine *hk_engine_init(void *arena, size_t bytes, const struct hk_engine_config *cfg)
 {
 	struct hk_engine *e = arena;

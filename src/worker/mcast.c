@@ -123,9 +123,10 @@ uint32_t hk_worker_mcast(struct hk_worker *w, const struct hk_mcast_to *to, uint
 	w->gather++;
 	if (w->seal && to->key)
 		group = hk_seal_group_open(w->seal, to->key, to->channel, c->endpoint, c->epoch);
-	for (size_t at = 0; at < len && w->txqs && !hk_worker_broken(w); at += each, sent++)
-		if ((w->seal && !group) ||
-		    !send_piece(w, to, first + sent, (const char *)bytes + at,
+	bool able = w->txqs && (group || !w->seal);
+
+	for (size_t at = 0; able && at < len && !hk_worker_broken(w); at += each, sent++)
+		if (!send_piece(w, to, first + sent, (const char *)bytes + at,
 				HK_MIN(each, len - at), group))
 			break;
 	hk_seal_group_close(group);

@@ -11,6 +11,8 @@
 #define CONTEXTS        4096u /* peers with keys at hand, at most; a context has 3 KiB */
 #define CONTEXTS_SHARED 256u  /* the same where the memory is a slot of hikyakud */
 
+_Static_assert(HK_KEY_LEN == HK_AGREE_LEN, "one length of keys");
+
 static bool has_keys(const struct hk_worker_config *cfg)
 {
 	return cfg->engine.protection >= HK_PROTECTION_AUTH;
@@ -126,13 +128,9 @@ hk_buf *hk_protect_out(struct hk_worker *w, hk_peer p, hk_buf *b)
 
 hk_buf *hk_protect_out_once(struct hk_worker *w, hk_peer p, hk_buf *b)
 {
-	hk_buf *out = b;
-
 	/* a RESET goes to somebody without a key, so it is of no use there */
-	if (w->seal && p == HK_PEER_NONE)
-		out = NULL;
-	else
-		out = hk_protect_out(w, p, b);
+	hk_buf *out = w->seal && p == HK_PEER_NONE ? NULL : hk_protect_out(w, p, b);
+
 	if (out != b)
 		rte_pktmbuf_free_seg(b);
 	return out;

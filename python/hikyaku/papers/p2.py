@@ -77,6 +77,7 @@ LIMITED = (
     "Eight nodes in namespaces on a leaf-spine network of Open vSwitch. Links between switches "
     "carry 20 Mbit/s each way."
 )
+HASHED = LIMITED + " Hashing gives each pair of ranks a random one of the equal paths."
 
 
 PAPER = Paper(
@@ -153,7 +154,7 @@ PAPER = Paper(
             "MPI_Allreduce of stock Open MPI on links of a limited rate, in time",
             "An algorithm of their controller; earlier work of theirs measured it.",
             _sdn("allreduce_time", ("--repeats", "3"), ("--repeats", "1")),
-            LIMITED + " Hashing gives each pair of ranks a random one of the equal paths.",
+            HASHED,
             _times("allreduce_time", "hashing", "an Allreduce"),
             drawn_by("sdn"),
             kind="virtual",
@@ -164,7 +165,7 @@ PAPER = Paper(
             "Two jobs at once, and several collectives in one program, on links of a limited rate",
             "Left open: applications with several collectives in one run.",
             _sdn("several_time", ("--repeats", "5"), ("--repeats", "1")),
-            LIMITED + " Hashing gives each pair of ranks a random one of the equal paths.",
+            HASHED,
             _times("several_time", "hashing", "the slowest job"),
             drawn_by("sdn"),
             kind="virtual",
