@@ -149,6 +149,13 @@ bool hk_port_spec_is_wire_set(const char *spec)
 	return hk_spec_parse(spec, &s, NULL) == 0 && s.kind == HK_SPEC_MEMIF_SET;
 }
 
+bool hk_port_spec_is_private(const char *spec)
+{
+	struct hk_spec s;
+	return hk_spec_parse(spec, &s, NULL) == 0 &&
+	       (s.kind == HK_SPEC_MEMIF || s.kind == HK_SPEC_MEMIF_SET);
+}
+
 uint16_t hk_port_wire_frame_max(const char *set_spec)
 {
 	struct hk_spec s;

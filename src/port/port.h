@@ -418,6 +418,10 @@ uint16_t hk_port_wire_frame_max(const char *set_spec);
  * pairs of endpoints have their sockets. */
 bool hk_port_spec_is_wire_set(const char *spec);
 
+/* Returns whether only the two ends of the port's wires can send on them: memif, whose wires are
+ * memory that two processes share. */
+bool hk_port_spec_is_private(const char *spec);
+
 /* Returns whether a process may have several ports of this spec: UDP sockets whose port number is
  * free. Each is a flow of its own, which a network may send another way. */
 bool hk_port_spec_repeats(const char *spec);

@@ -187,7 +187,7 @@ PARAMETERS = [
     ("frame_max 100", "too small", "in Open MPI: --mca btl_hikyaku_frame_max"),
     ("window 7", "window 7", "fix: cfg.engine.window must be a power of two"),
     ("mode hybrd", 'no mode "hybrd"', "fix: inline, hybrid"),
-    ("protection sael", 'no protection "sael"', "fix: off, crc, auth or seal"),
+    ("protection sael", 'no protection "sael"', "fix: auto, off, crc, auth or seal"),
     ("pool pop:hug:size=4M", "is not a pop", "fix: use pop:huge"),
 ]
 

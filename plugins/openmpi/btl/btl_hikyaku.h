@@ -106,7 +106,7 @@ struct hk_btl_params {
 	unsigned window, window_bytes;
 	unsigned stripe_min; /* bytes of the shortest transfer that is striped over several ports */
 	unsigned key;        /* 0: made from the job's id */
-	char *protection;    /* of frames: off, crc, auth or seal */
+	char *protection;    /* of frames: auto, off, crc, auth or seal */
 	unsigned tag;        /* the job's number in tags; 0: none */
 	char *registrar;     /* SECRET@HOST:PORT (sdn/registrar/registrar.h) */
 	unsigned peer_timeout_ms, keepalive_ms;
@@ -213,6 +213,8 @@ void hk_btl_counters_register(void);
 bool hk_btl_port_is_auto(void);
 /* Fills hk_btl.path and what belongs to it. */
 int hk_btl_port_list_read(struct hk_error *err);
+/* Can nobody but the two ends of each wire send to any of the ports? */
+bool hk_btl_port_list_is_private(void);
 /* Port @i does not open: @why. Returns whether the rank goes without it; the next ones move up. */
 bool hk_btl_port_list_leave_out(unsigned i, const char *why);
 /* Writes the ports in the form of btl_hikyaku_port. */

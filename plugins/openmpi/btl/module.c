@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,7 +25,7 @@ static uint32_t mix32(uint64_t x)
 	return (uint32_t)(x ^ (x >> 32));
 }
 
-static int identify(struct hk_error *err)
+static void identify(void)
 {
 	opal_process_name_t me = opal_proc_local_get()->proc_name;
 	struct timespec t;
@@ -36,11 +37,20 @@ static int identify(struct hk_error *err)
 	/* later after every restart: steps of 8 ms, wrapping after a year */
 	hk_btl.epoch = (uint32_t)(((uint64_t)t.tv_sec * HK_SEC + (uint64_t)t.tv_nsec) >> 23);
 	hk_btl.epoch += hk_btl.epoch == 0;
-	if (PARAMS->protection && hk_protection_by_name(PARAMS->protection, &hk_btl.protection))
+}
+
+/* Others can send to a port unless it has only wires between two processes of this machine. */
+static int choose_protection(struct hk_error *err)
+{
+	const char *name = PARAMS->protection;
+
+	if (!name || !*name || strcmp(name, "auto") == 0)
+		name = hk_btl_port_list_is_private() ? "off" : "auth";
+	if (hk_protection_by_name(name, &hk_btl.protection))
 		return hk_error_set(err, -EINVAL,
 				    "btl_hikyaku_protection: there is no protection \"%s\"; fix: "
-				    "off, crc, auth or seal",
-				    PARAMS->protection);
+				    "auto, off, crc, auth or seal",
+				    name);
 	return 0;
 }
 
@@ -340,9 +350,10 @@ int hk_btl_module_init(struct hk_error *err)
 	hk_btl.by_peer = calloc(endpoints, sizeof(*hk_btl.by_peer));
 	if (!hk_btl.by_peer)
 		return hk_error_set(err, -ENOMEM, "no memory for %u endpoints", endpoints);
-	rc = identify(err);
+	identify();
+	rc = hk_btl_port_list_read(err);
 	if (rc == 0)
-		rc = hk_btl_port_list_read(err);
+		rc = choose_protection(err);
 	if (rc == 0)
 		rc = hk_btl_mode_choose(err);
 	if (rc == 0)

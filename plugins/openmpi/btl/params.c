@@ -115,9 +115,10 @@ static void reg_protocol(void)
 	struct hk_btl_params *p = PARAMS;
 
 	reg_string("protection",
-		   "The protection of every frame: off (the default); crc, a checksum; auth, a tag "
-		   "that nobody else can make; seal, which encrypts as well. Frames without it are "
-		   "dropped. See docs/security.md",
+		   "The protection of every frame: off; crc, a checksum; auth, a tag that nobody "
+		   "else can make; seal, which encrypts as well; auto (the default): off with "
+		   "memif wires, and auth with all other ports. Frames without it are dropped. "
+		   "See docs/security.md",
 		   OPAL_INFO_LVL_3, &p->protection);
 	reg_uint("eager_frames",
 		 "Frames of the longest message that is sent eagerly (1-16); 0: as many as carry "

@@ -85,6 +85,14 @@ int hk_btl_port_list_read(struct hk_error *err)
 	return rc;
 }
 
+bool hk_btl_port_list_is_private(void)
+{
+	for (unsigned i = 0; i < hk_btl.path_count; i++)
+		if (!hk_port_spec_is_private(hk_btl.path[i]))
+			return false;
+	return true;
+}
+
 bool hk_btl_port_list_leave_out(unsigned i, const char *why)
 {
 	if (!hk_btl.optional[i] || hk_btl.path_count == 1)
