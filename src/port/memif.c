@@ -42,6 +42,28 @@ static enum socket_state socket_state(const char *path)
 }
 
 /* Checks that sockets of the port @text can be made in directory @d. */
+/* A user who can rename files in the directory can put another socket in the place of ours. In a
+ * sticky directory (/tmp) they cannot, and hk_memif_guard_arm() checks who is at the other end. */
+static int check_owner(const char *text, const char *d, struct hk_error *err)
+{
+	struct stat st;
+
+	if (stat(d, &st) != 0)
+		return hk_error_set(err, -errno, "port %s: cannot read the owner of %s: %s", text,
+				    d, strerror(errno));
+	if (st.st_uid != 0 && st.st_uid != geteuid())
+		return hk_error_set(err, -EPERM,
+				    "port %s: the directory %s belongs to user %u; fix: choose a "
+				    "directory of yours, such as one below /tmp",
+				    text, d, st.st_uid);
+	if ((st.st_mode & 022) && !(st.st_mode & S_ISVTX))
+		return hk_error_set(err, -EPERM,
+				    "port %s: others may write to the directory %s; fix: "
+				    "chmod go-w %s",
+				    text, d, d);
+	return 0;
+}
+
 static int check_dir(const char *text, const char *d, struct hk_error *err)
 {
 	if (access(d, F_OK) != 0)
@@ -54,7 +76,7 @@ static int check_dir(const char *text, const char *d, struct hk_error *err)
 			"port %s: no permission to create a socket in %s; fix: choose a "
 			"directory of yours, such as one below /tmp",
 			text, d);
-	return 0;
+	return check_owner(text, d, err);
 }
 
 static int check_socket_dir(const struct hk_spec *s, struct hk_error *err)

@@ -210,6 +210,23 @@ static int peer_pidfd(int fd)
 	return (int)syscall(SYS_pidfd_open, c.pid, 0);
 }
 
+/* Root may be there, as a daemon for this user. */
+static int check_user(int fd, const char *path, struct hk_error *err)
+{
+	struct ucred c = {0};
+	socklen_t len = sizeof(c);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c, &len) != 0)
+		return hk_error_set(err, -errno, "memif %s: cannot see who is at its other end: %s",
+				    path, strerror(errno));
+	if (c.uid == 0 || c.uid == geteuid())
+		return 0;
+	return hk_error_set(err, -EPERM,
+			    "memif %s: a process of user %u is at its other end; fix: put the "
+			    "socket into a directory of your own",
+			    path, c.uid);
+}
+
 int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **guard,
 		       struct hk_error *err)
 {
@@ -225,13 +242,16 @@ int hk_memif_guard_arm(const char *path, bool server, struct hk_memif_guard **gu
 		rc = -g->error;
 	if (rc == 0)
 		rc = in_interrupt_thread(g, NULL); /* proves that EAL has rebuilt its set */
-	if (rc == 0) {
+	int denied = rc == 0 ? check_user(g->real, path, err) : 0;
+	if (rc == 0 && denied == 0) {
 		if (hk_eal_role() == HK_EAL_PRIMARY)
 			g->pidfd = peer_pidfd(g->real);
 		*guard = g;
 		return 0;
 	}
 	hk_memif_guard_free(g);
+	if (denied)
+		return denied;
 	return hk_error_set(err, rc,
 			    "memif %s: cannot take over its control socket: %s; fix: see whether "
 			    "the other end has just ended (ENOTCONN), or raise `ulimit -n`",

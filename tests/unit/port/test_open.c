@@ -3,7 +3,7 @@
  * tests/unit/port/test_open.c: ports that cannot be opened. Each problem gets a sentence that names
  * it and a fix, nothing is left behind, and the next open works.
  */
-#include "port/port.h"
+#include "port/internal.h"
 #include "tests/support/child.h"
 #include "tests/support/hk_test.h"
 #include "tests/support/net.h"
@@ -52,6 +52,21 @@ TEST(memif_directories)
 	expect(path, 0, -ENAMETOOLONG, "longer than");
 }
 
+/* Others could put a socket of theirs in the place of ours. */
+TEST(memif_directories_of_others)
+{
+	if (geteuid() != 0)
+		return;
+	CHECK_EQ(chmod(dir, 0777), 0);
+	expect(wire("/a.sock,role=client"), 0, -EPERM, "others may write to the directory");
+	CHECK_EQ(chmod(dir, 01777), 0); /* as /tmp */
+	expect(wire("/a.sock,role=client"), 30, -ETIMEDOUT, "a.sock");
+	CHECK_EQ(chmod(dir, 0700), 0);
+	CHECK_EQ(chown(dir, 65534, 65534), 0);
+	expect(wire("/a.sock,role=client"), 0, -EPERM, "belongs to user 65534");
+	CHECK_EQ(chown(dir, 0, 0), 0);
+}
+
 TEST(memif_without_server)
 {
 	expect(wire("/none.sock,role=client"), 30, -ETIMEDOUT, "none.sock");
@@ -64,6 +79,41 @@ static int bound_socket(struct sockaddr_un *un, const char *name)
 	snprintf(un->sun_path, sizeof(un->sun_path), "%s/%s", dir, name);
 	CHECK(fd >= 0 && bind(fd, (struct sockaddr *)un, sizeof(*un)) == 0);
 	return fd;
+}
+
+/* A process of another user has connected to our server's socket. */
+TEST(memif_with_a_stranger)
+{
+	struct hk_memif_guard *guard = NULL;
+	struct sockaddr_un un;
+	char byte;
+	int to[2];
+
+	if (geteuid() != 0)
+		return;
+	CHECK_EQ(chmod(dir, 0711), 0);
+	int server = bound_socket(&un, "stranger.sock");
+	CHECK(listen(server, 1) == 0 && chmod(un.sun_path, 0777) == 0 && pipe(to) == 0);
+	pid_t child = child_fork();
+	if (child == 0) {
+		int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		bool ok = setuid(65534) == 0 &&
+			  connect(fd, (struct sockaddr *)&un, sizeof(un)) == 0;
+		close(to[1]);
+		_exit(!ok || read(to[0], &byte, 1) != 0);
+	}
+	int end = accept(server, NULL, NULL);
+	CHECK(end >= 0);
+	CHECK_EQ(hk_memif_guard_arm(un.sun_path, true, &guard, ERR), -EPERM);
+	CHECK_HAS(hk_test_err.text, "a process of user 65534", "fix: ");
+	CHECK(!guard);
+	close(to[1]);
+	child_ends_well(child);
+	close(to[0]);
+	close(end);
+	close(server);
+	CHECK_EQ(unlink(un.sun_path), 0);
+	CHECK_EQ(chmod(dir, 0700), 0);
 }
 
 /* A killed server has left its socket. Clients get a sentence, and a new server takes it over. */
