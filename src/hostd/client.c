@@ -3,6 +3,7 @@
  * hostd/client.c: the requests of a rank, and the thread that watches the connection.
  */
 #include "hostd/client.h"
+#include "base/capabilities.h"
 #include "hostd/rundir.h"
 
 #include <errno.h>
@@ -306,7 +307,7 @@ int hk_hostd_client_watch(struct hk_hostd_client *h, void (*lost)(void *arg), vo
 				    "(ulimit -n)",
 				    strerror(errno));
 	/* the watcher must not handle the application's signals */
-	sigfillset(&all);
+	hk_thread_signals(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = pthread_create(&h->watcher, NULL, watcher_main, h);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);

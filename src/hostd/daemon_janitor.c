@@ -10,6 +10,7 @@
  * the janitor before it starts DPDK, so the janitor is small and shares nothing.
  */
 #include "hostd/daemon.h"
+#include "base/capabilities.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,7 +23,7 @@
 
 __attribute__((noreturn)) static void janitor(const struct hk_rundir *rd, int fd)
 {
-	char byte, path[128];
+	char byte, file[128];
 	sigset_t all;
 	ssize_t n;
 
@@ -33,14 +34,16 @@ __attribute__((noreturn)) static void janitor(const struct hk_rundir *rd, int fd
 	prctl(PR_SET_NAME, "hk-janitor");
 	if (dup2(fd, 0) != 0 || close_range(1, ~0U, 0) != 0 || chdir("/") != 0)
 		_exit(1);
+	if (hk_capabilities_drop(0, NULL) != 0)
+		_exit(1);
 	do
 		n = read(0, &byte, 1);
 	while (n < 0 && errno == EINTR);
 	if (n == 1)
 		_exit(0); /* the daemon has removed its files */
-	hk_rundir_path(rd, "lock", path);
+	snprintf(file, sizeof(file), "%s/lock", rd->name);
 	/* if the next daemon has the lock already, it has removed the files */
-	int lock = hk_rundir_lock(path, hk_clock_ms() + 1000, NULL);
+	int lock = hk_rundir_lock(rd, file, hk_clock_ms() + 1000, NULL);
 	if (lock >= 0)
 		hk_rundir_remove(rd);
 	_exit(0);

@@ -7,6 +7,7 @@
  * has removed everything else.
  */
 #include "hostd/daemon.h"
+#include "base/capabilities.h"
 #include "hostd/wakeup_priority.h"
 
 #include <errno.h>
@@ -256,6 +257,9 @@ int hk_daemon_open(struct hk_daemon *d, struct hk_error *err)
 		rc = hk_poller_start(d, err);
 	if (rc == 0)
 		rc = wait_for_poller(d, err);
+	if (rc == 0)
+		rc = hk_capabilities_drop(
+			hk_res_capabilities(d->res) | hk_wakeup_priority_capabilities(), err);
 	if (rc == 0)
 		log_steering(d);
 	if (rc == 0)

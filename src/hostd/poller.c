@@ -3,6 +3,7 @@
  * hostd/poller.c: the poller's loop and its main (poller.h has the design notes).
  */
 #include "hostd/poller.h"
+#include "base/capabilities.h"
 #include "base/clock.h"
 #include "hostd/wakeup_priority.h"
 #include "hostd/resources.h"
@@ -318,6 +319,9 @@ int hk_poller_main(int argc, char **argv)
 	prctl(PR_SET_TIMERSLACK, 1000UL);
 	signal(SIGINT, SIG_IGN); /* the daemon handles Ctrl-C */
 	signal(SIGHUP, SIG_IGN);
+	/* It follows what ranks write. All that needs privileges is open in the daemon. */
+	if (hk_capabilities_drop(hk_wakeup_priority_capabilities(), &err) != 0)
+		return fail(&err);
 
 	struct hk_poller_shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED,
 					  HK_POLLER_FD_SHARED, 0);

@@ -17,6 +17,7 @@
 #include "hostd/steering.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,7 +158,10 @@ void hk_res_open_tap(const char *what, const char *shared)
 static int fix_runtime_dir(char path[HK_CTL_DIR_LEN], struct hk_error *err)
 {
 	char real[PATH_MAX];
+	int rc = hk_eal_make_runtime_base(err);
 
+	if (rc)
+		return rc;
 	if (!realpath(hk_eal_runtime_dir(), real) || !hk_ctl_set_text(path, HK_CTL_DIR_LEN, real))
 		return hk_error_set(
 			err, -ENAMETOOLONG,
@@ -262,6 +266,15 @@ void hk_res_close(struct hk_res *r)
 const struct hk_res_info *hk_res_info(const struct hk_res *r)
 {
 	return &r->info;
+}
+
+/* Wires need none. A port of the daemon's own has rules, which come and go with ranks, and an XDP
+ * program, which goes with the port. */
+uint64_t hk_res_capabilities(const struct hk_res *r)
+{
+	return r->one ? UINT64_C(1) << CAP_NET_ADMIN | UINT64_C(1) << CAP_NET_RAW |
+				UINT64_C(1) << CAP_BPF
+		      : 0;
 }
 
 /* ---- slots ---------------------------------------------------------------------------------- */

@@ -139,6 +139,9 @@ void hk_res_wire_close(struct hk_res *res, struct hk_res_wire *w);
 /* The steering of the daemon's port, be it one port or a wire set. */
 void hk_res_steering(const struct hk_res *res, struct hk_res_steering *out);
 
+/* The capabilities (bits of CAP_*) that the port needs after it is open. */
+uint64_t hk_res_capabilities(const struct hk_res *res);
+
 /* The mode for the port @spec if the user asks for none: hybrid where ranks can poll its queues. */
 enum hk_ctl_mode hk_res_default_mode(const char *spec);
 

@@ -3,12 +3,14 @@
  * hostd/rundir.c: finds, claims and removes run directories.
  */
 #include "hostd/rundir.h"
+#include "base/private_dir.h"
 #include "hostd/control.h"
 
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <mntent.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,7 +75,7 @@ int hk_rundir_find(const char *name, struct hk_rundir *rd, struct hk_error *err)
 {
 	const char *given = secure_getenv("HIKYAKU_RUNDIR");
 	unsigned uid = geteuid();
-	int n;
+	int n = 0;
 
 	*rd = (struct hk_rundir){.base_given = given && given[0]};
 	if (!is_valid_name(name))
@@ -84,10 +86,8 @@ int hk_rundir_find(const char *name, struct hk_rundir *rd, struct hk_error *err)
 			name, HK_RUNDIR_NAME_MAX);
 	if (rd->base_given)
 		n = snprintf(rd->base, sizeof(rd->base), "%s", given);
-	else if (uid == 0)
-		n = snprintf(rd->base, sizeof(rd->base), "/run/hikyaku");
 	else
-		n = snprintf(rd->base, sizeof(rd->base), "/tmp/hikyaku-%u", uid);
+		hk_private_base(rd->base);
 	if (n >= (int)sizeof(rd->base) || rd->base[0] != '/')
 		return hk_error_set(err, -EINVAL,
 				    "HIKYAKU_RUNDIR is '%s'; fix: set it to an absolute path of at "
@@ -107,68 +107,52 @@ void hk_rundir_path(const struct hk_rundir *rd, const char *file, char out[128])
 
 /* ---- directories --------------------------------------------------------------------------- */
 
-/* Fails if @path is not a directory of this user alone: in /tmp, others may have created it. */
-static int check_private(const char *path, struct hk_error *err)
+/* Opens BASE. Nobody else can write to it, so that paths below it lead where we think. */
+static int open_base(const struct hk_rundir *rd, bool make, struct hk_error *err)
 {
-	struct stat st;
+	return hk_private_dir_open(AT_FDCWD, rd->base, make, "HIKYAKU_RUNDIR", err);
+}
 
-	if (lstat(path, &st) != 0)
-		return hk_error_set(err, -errno, "cannot access the run directory %s: %s", path,
-				    strerror(errno));
-	if (!S_ISDIR(st.st_mode))
-		return hk_error_set(
-			err, -ENOTDIR,
-			"%s is not a directory; fix: remove it, or set HIKYAKU_RUNDIR to a "
-			"directory of your own",
-			path);
-	if (st.st_uid != geteuid())
-		return hk_error_set(err, -EPERM,
-				    "the run directory %s belongs to user %u, but this process to "
-				    "user %u; fix: set HIKYAKU_RUNDIR to a directory of your own",
-				    path, st.st_uid, geteuid());
-	if (st.st_mode & 022)
-		return hk_error_set(err, -EPERM,
-				    "others may write to the run directory %s; fix: chmod 700 %s",
-				    path, path);
-	return 0;
+static int check_base(const struct hk_rundir *rd, bool make, struct hk_error *err)
+{
+	int fd = open_base(rd, make, err);
+
+	if (fd >= 0)
+		close(fd);
+	return HK_MIN(fd, 0);
 }
 
 int hk_rundir_check_base(const struct hk_rundir *rd, struct hk_error *err)
 {
-	return check_private(rd->base, err);
+	return check_base(rd, false, err);
 }
 
 int hk_rundir_make_base(const struct hk_rundir *rd, struct hk_error *err)
 {
-	if (mkdir(rd->base, 0700) != 0 && errno != EEXIST)
-		return hk_error_set(
-			err, -errno,
-			"cannot create the run directory %s: %s; fix: set HIKYAKU_RUNDIR "
-			"to a directory that user %u may create",
-			rd->base, strerror(errno), geteuid());
-	return check_private(rd->base, err);
+	return check_base(rd, true, err);
 }
 
 /* ---- locks --------------------------------------------------------------------------------- */
 
-/* True if the locked file @fd is still at @path. The last holder may have removed it. */
-static bool is_still_there(int fd, const char *path)
+/* True if the locked file @fd is still @file. The last holder may have removed it. */
+static bool is_still_there(int fd, int base, const char *file)
 {
 	struct stat a, b;
 
-	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_ino == b.st_ino &&
-	       a.st_dev == b.st_dev;
+	return fstat(fd, &a) == 0 && fstatat(base, file, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-int hk_rundir_lock(const char *path, int64_t deadline, struct hk_error *err)
+/* As hk_rundir_lock(), with the descriptor of BASE. */
+static int lock_at(int base, const char *file, int64_t deadline, struct hk_error *err)
 {
 	for (;;) {
-		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+		int fd = openat(base, file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 		if (fd < 0)
-			return hk_error_set(err, -errno, "cannot open the lock %s: %s", path,
+			return hk_error_set(err, -errno, "cannot open the lock %s: %s", file,
 					    strerror(errno));
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
-			if (is_still_there(fd, path))
+			if (is_still_there(fd, base, file))
 				return fd;
 			close(fd);
 			continue;
@@ -178,25 +162,39 @@ int hk_rundir_lock(const char *path, int64_t deadline, struct hk_error *err)
 		if (rc == -EINTR)
 			continue;
 		if (rc != -EWOULDBLOCK)
-			return hk_error_set(err, rc, "cannot lock %s: %s", path, strerror(-rc));
+			return hk_error_set(err, rc, "cannot lock %s: %s", file, strerror(-rc));
 		if (hk_clock_ms() >= deadline)
-			return hk_error_set(err, rc, "another process holds the lock %s", path);
+			return hk_error_set(err, rc, "another process holds the lock %s", file);
 		struct timespec t = {.tv_nsec = LOCK_PERIOD_MS * 1000000};
 		nanosleep(&t, NULL);
 	}
 }
 
+int hk_rundir_lock(const struct hk_rundir *rd, const char *file, int64_t deadline,
+		   struct hk_error *err)
+{
+	int base = open_base(rd, false, err);
+	int fd = base < 0 ? base : lock_at(base, file, deadline, err);
+
+	if (base >= 0)
+		close(base);
+	return fd;
+}
+
 /* ---- the files of a dead daemon ------------------------------------------------------------ */
 
-/* Removes this user's files in @dir whose names start with @prefix. */
-static void remove_files(const char *dir, const char *prefix)
+/* Removes this user's files in @dir whose names start with @prefix. Takes @dir over. */
+static void remove_files(int dir, const char *prefix)
 {
-	DIR *d = opendir(dir);
+	DIR *d = dir < 0 ? NULL : fdopendir(dir);
 	struct dirent *e;
 	struct stat st;
 
-	if (!d)
+	if (!d) {
+		if (dir >= 0)
+			close(dir);
 		return;
+	}
 	while ((e = readdir(d)) != NULL)
 		if (strncmp(e->d_name, prefix, strlen(prefix)) == 0 &&
 		    fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -205,27 +203,31 @@ static void remove_files(const char *dir, const char *prefix)
 	closedir(d);
 }
 
+/* Removes what a dead daemon has left of DPDK's files in @where, a runtime directory. */
+static void remove_runtime(const char *where, const char *shared)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/dpdk", where);
+	int dpdk = hk_private_dir_open(AT_FDCWD, path, false, "", NULL);
+	if (dpdk < 0)
+		return;
+	remove_files(hk_private_dir_open(dpdk, shared, false, "", NULL), "");
+	(void)unlinkat(dpdk, shared, AT_REMOVEDIR);
+	close(dpdk);
+	(void)hk_private_remove(path); /* only if no other program uses it */
+}
+
 static void remove_dpdk(const char *shared)
 {
-	const char *base[] = {secure_getenv("RUNTIME_DIRECTORY"), secure_getenv("XDG_RUNTIME_DIR"),
-			      "/var/run", "/tmp"};
-	char path[512];
+	char own[HK_PRIVATE_BASE_LEN], path[512];
 
-	for (size_t i = 0; i < HK_ARRAY_LEN(base); i++) {
-		if (!base[i] || !base[i][0])
-			continue;
-		int n = snprintf(path, sizeof(path), "%s/dpdk/%s", base[i], shared);
-		struct stat st;
-		if (n >= (int)sizeof(path))
-			continue;
-		if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid()) {
-			remove_files(path, "");
-			rmdir(path);
-		}
-		/* rmdir() removes the parent only if no other program uses it */
-		path[n - (int)strlen(shared) - 1] = '\0';
-		rmdir(path);
-	}
+	hk_private_base(own);
+	const char *base[] = {secure_getenv("RUNTIME_DIRECTORY"), secure_getenv("XDG_RUNTIME_DIR"),
+			      "/var/run", own};
+	for (size_t i = 0; i < HK_ARRAY_LEN(base); i++)
+		if (base[i] && base[i][0])
+			remove_runtime(base[i], shared);
 
 	FILE *mounts = setmntent("/proc/self/mounts", "re");
 	if (!mounts)
@@ -235,30 +237,25 @@ static void remove_dpdk(const char *shared)
 	snprintf(path, sizeof(path), "%smap_", shared);
 	while ((m = getmntent(mounts)) != NULL)
 		if (strcmp(m->mnt_type, "hugetlbfs") == 0)
-			remove_files(m->mnt_dir, path);
+			remove_files(open(m->mnt_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), path);
 	endmntent(mounts);
 }
 
 /* Removes the sockets and empty directories (cgroups) that hk_rundir_note() has noted. False: a
  * cgroup is still busy, since processes in it are just ending. */
-static bool remove_noted(const struct hk_rundir *rd)
+static bool remove_noted(const struct hk_rundir *rd, int base)
 {
-	char path[128], line[512];
+	char file[128], line[512];
 	bool all = true;
-	struct stat st;
 
-	hk_rundir_path(rd, "leftovers", path);
-	FILE *f = fopen(path, "re");
+	snprintf(file, sizeof(file), "%s/leftovers", rd->name);
+	int fd = openat(base, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 	if (!f)
 		return true;
 	while (fgets(line, sizeof(line), f)) {
 		line[strcspn(line, "\n")] = '\0';
-		if (line[0] != '/' || lstat(line, &st) != 0 || st.st_uid != geteuid())
-			continue;
-		if (S_ISSOCK(st.st_mode))
-			unlink(line);
-		else if (S_ISDIR(st.st_mode) && rmdir(line) != 0 && errno == EBUSY)
-			all = false;
+		all &= hk_private_remove(line) != -EBUSY;
 	}
 	fclose(f);
 	return all;
@@ -278,111 +275,120 @@ int hk_rundir_note(const struct hk_rundir *rd, const char *path, struct hk_error
 				 strerror(errno));
 }
 
+static void remove_file(const struct hk_rundir *rd, int base, const char *file)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", rd->name, file);
+	(void)unlinkat(base, path, 0);
+}
+
 /* Removes everything except the lock. False: also `leftovers` stays, since one of them does. */
-static bool clear(const struct hk_rundir *rd)
+static bool clear(const struct hk_rundir *rd, int base)
 {
 	static const char *const file[] = {"control", "tagger", "log", "leftovers"};
-	char path[128];
-	bool all = remove_noted(rd);
+	bool all = remove_noted(rd, base);
 
 	remove_dpdk(rd->shared);
-	for (size_t i = 0; i < HK_ARRAY_LEN(file) - !all; i++) {
-		hk_rundir_path(rd, file[i], path);
-		unlink(path);
-	}
+	for (size_t i = 0; i < HK_ARRAY_LEN(file) - !all; i++)
+		remove_file(rd, base, file[i]);
 	return all;
 }
 
 /* Removes the lock of a rank that was killed while it started a daemon. */
-static void remove_start(const char *base, const char *name)
+static void remove_start(int base, const char *file)
 {
-	char path[400];
+	int fd = lock_at(base, file, 0, NULL);
 
-	snprintf(path, sizeof(path), "%s/%s", base, name);
-	int fd = hk_rundir_lock(path, 0, NULL);
 	if (fd < 0)
 		return;
-	unlink(path);
+	(void)unlinkat(base, file, 0);
 	close(fd);
 }
 
 void hk_rundir_remove(const struct hk_rundir *rd)
 {
-	char path[128];
+	int base = open_base(rd, false, NULL);
+	char start[128];
 
-	if (!clear(rd))
+	if (base < 0)
 		return;
-	hk_rundir_path(rd, "lock", path);
-	unlink(path);
-	rmdir(rd->dir);
-	snprintf(path, sizeof(path), "%s.start", rd->name);
-	remove_start(rd->base, path);
-	if (!rd->base_given)
-		rmdir(rd->base); /* succeeds only after the last daemon */
+	if (clear(rd, base)) {
+		remove_file(rd, base, "lock");
+		(void)unlinkat(base, rd->name, AT_REMOVEDIR);
+		snprintf(start, sizeof(start), "%s.start", rd->name);
+		remove_start(base, start);
+		if (!rd->base_given)
+			(void)hk_private_remove(rd->base); /* only after the last daemon */
+	}
+	close(base);
+}
+
+/* As hk_rundir_claim(), with the descriptor of BASE. -ENOENT: somebody has just removed it. */
+static int claim_at(const struct hk_rundir *rd, int base, int64_t deadline, struct hk_error *err)
+{
+	char file[128];
+	int rc = hk_private_dir_open(base, rd->name, true, "HIKYAKU_RUNDIR", err);
+
+	if (rc < 0)
+		return rc;
+	close(rc);
+	snprintf(file, sizeof(file), "%s/lock", rd->name);
+	rc = lock_at(base, file, deadline, err);
+	if (rc == -EWOULDBLOCK)
+		return hk_error_set(
+			err, rc,
+			"another hikyakud '%s' runs (it holds %s/lock); fix: use it, or end it: "
+			"hikyaku daemon stop --name %s",
+			rd->name, rd->dir, rd->name);
+	if (rc >= 0)
+		(void)clear(rd, base);
+	return rc;
 }
 
 int hk_rundir_claim(const struct hk_rundir *rd, int64_t deadline, struct hk_error *err)
 {
-	char path[128];
-
-	hk_rundir_path(rd, "lock", path);
 	for (;;) {
-		int rc = hk_rundir_make_base(rd, err);
-		if (rc)
+		int base = open_base(rd, true, err);
+		int rc = base < 0 ? base : claim_at(rd, base, deadline, err);
+
+		if (base >= 0)
+			close(base);
+		if (rc != -ENOENT || hk_clock_ms() >= deadline)
 			return rc;
-		if (mkdir(rd->dir, 0700) != 0 && errno != EEXIST) {
-			if (errno == ENOENT) /* another daemon has just removed the base */
-				continue;
-			return hk_error_set(err, -errno, "cannot create the run directory %s: %s",
-					    rd->dir, strerror(errno));
-		}
-		rc = check_private(rd->dir, err);
-		if (rc == -ENOENT)
-			continue;
-		if (rc)
-			return rc;
-		int fd = hk_rundir_lock(path, deadline, err);
-		if (fd == -ENOENT && hk_clock_ms() < deadline)
-			continue; /* a janitor has just removed it */
-		if (fd == -EWOULDBLOCK)
-			return hk_error_set(
-				err, fd,
-				"another hikyakud '%s' runs (it holds %s); fix: use it, "
-				"or end it: hikyaku daemon stop --name %s",
-				rd->name, path, rd->name);
-		if (fd >= 0)
-			(void)clear(rd);
-		return fd;
 	}
 }
 
 unsigned hk_rundir_sweep(void)
 {
-	struct hk_rundir base, rd;
+	struct hk_rundir own, rd;
 	unsigned removed = 0;
 
-	if (hk_rundir_find(HK_RUNDIR_DEFAULT, &base, NULL) != 0 ||
-	    hk_rundir_check_base(&base, NULL) != 0)
+	if (hk_rundir_find(HK_RUNDIR_DEFAULT, &own, NULL) != 0)
 		return 0;
-	DIR *d = opendir(base.base);
-	if (!d)
+	int base = open_base(&own, false, NULL);
+	DIR *d = base < 0 ? NULL : fdopendir(base);
+	if (!d) {
+		if (base >= 0)
+			close(base);
 		return 0;
+	}
 	struct dirent *e;
 	while ((e = readdir(d)) != NULL) {
-		char path[128];
+		char lock[sizeof(e->d_name) + sizeof("/lock")];
 		size_t len = strlen(e->d_name);
 		if (e->d_type == DT_REG && len > 6 && strcmp(e->d_name + len - 6, ".start") == 0) {
-			remove_start(base.base, e->d_name);
+			remove_start(base, e->d_name);
 			continue;
 		}
 		if (e->d_type != DT_DIR || !is_valid_name(e->d_name) ||
 		    hk_rundir_find(e->d_name, &rd, NULL) != 0)
 			continue;
 		/* only directories of daemons: HIKYAKU_RUNDIR may contain others */
-		hk_rundir_path(&rd, "lock", path);
-		if (access(path, F_OK) != 0)
+		snprintf(lock, sizeof(lock), "%s/lock", e->d_name);
+		if (faccessat(base, lock, F_OK, AT_SYMLINK_NOFOLLOW) != 0)
 			continue;
-		int fd = hk_rundir_lock(path, 0, NULL);
+		int fd = lock_at(base, lock, 0, NULL);
 		if (fd < 0)
 			continue;
 		hk_rundir_remove(&rd);

@@ -23,6 +23,7 @@
 #define HK_HOSTD_RUNDIR_H
 
 #include "base/common.h"
+#include "base/private_dir.h"
 #include "hikyaku/error.h"
 
 #pragma GCC visibility push(default)
@@ -31,7 +32,7 @@
 #define HK_RUNDIR_DEFAULT  "default" /* the administrator's daemon */
 
 struct hk_rundir {
-	char base[64];
+	char base[HK_PRIVATE_BASE_LEN];
 	char name[HK_RUNDIR_NAME_MAX + 1];
 	char dir[112];
 	char shared[64]; /* DPDK's file prefix, which names the shared memory */
@@ -56,10 +57,12 @@ int hk_rundir_make_base(const struct hk_rundir *rd, struct hk_error *err);
 /* Checks that BASE is a private directory of this user. -ENOENT: it does not exist. */
 int hk_rundir_check_base(const struct hk_rundir *rd, struct hk_error *err);
 
-/* Opens @path and locks it, until @deadline (hk_clock_ms()) at the latest. Returns the fd, whose
- * close() unlocks it; -EWOULDBLOCK if another process holds the lock; or another negative errno.
- * The holder may remove the file: processes that wait then lock the next file of that name. */
-int hk_rundir_lock(const char *path, int64_t deadline, struct hk_error *err);
+/* Opens @file in BASE and locks it, until @deadline (hk_clock_ms()) at the latest. Returns the fd,
+ * whose close() unlocks it; -EWOULDBLOCK if another process holds the lock; or another negative
+ * errno. The holder may remove the file: processes that wait then lock the next file of that name.
+ * While it is there BASE cannot be removed, and paths below BASE lead nowhere else. */
+int hk_rundir_lock(const struct hk_rundir *rd, const char *file, int64_t deadline,
+		   struct hk_error *err);
 
 /* For the daemon: creates the directory, locks it, and removes the files of a dead predecessor.
  * Returns the lock's fd; -EWOULDBLOCK if a living daemon holds it. */

@@ -209,15 +209,17 @@ static int start(const struct hk_rundir *rd, const struct hk_hostd_request *req,
 int hk_hostd_client_start_daemon(const struct hk_rundir *rd, const struct hk_hostd_request *req,
 				 int64_t deadline, struct hk_error *err)
 {
-	char path[128], control[128];
+	char path[128], control[128], file[sizeof(rd->name) + sizeof(".start")];
 	int lock;
+
+	snprintf(file, sizeof(file), "%s.start", rd->name);
+	snprintf(path, sizeof(path), "%s.start", rd->dir);
 
 	do { /* a daemon that ends may remove the base between these two calls */
 		int rc = hk_rundir_make_base(rd, err);
 		if (rc)
 			return rc;
-		snprintf(path, sizeof(path), "%s.start", rd->dir);
-		lock = hk_rundir_lock(path, deadline, err);
+		lock = hk_rundir_lock(rd, file, deadline, err);
 	} while (lock == -ENOENT && hk_clock_ms() < deadline);
 	if (lock == -EWOULDBLOCK)
 		return hk_error_set(

@@ -6,6 +6,7 @@
 #include "hostd/wakeup_priority.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/sched.h>
 #include <linux/sched/types.h>
 #include <string.h>
@@ -39,6 +40,14 @@ void hk_wakeup_priority_keep_permission(void)
 		r.rlim_max = HK_MAX(r.rlim_max, r.rlim_cur);
 		(void)setrlimit(RLIMIT_RTPRIO, &r);
 	}
+}
+
+uint64_t hk_wakeup_priority_capabilities(void)
+{
+	struct rlimit r;
+	bool enough = getrlimit(RLIMIT_RTPRIO, &r) == 0 && r.rlim_cur >= HK_WAKEUP_PRIORITY;
+
+	return enough ? 0 : UINT64_C(1) << CAP_SYS_NICE;
 }
 
 /* Limits the CPU time without a sleep, so that the kernel ends a thread that hangs. Otherwise such

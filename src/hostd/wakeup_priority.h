@@ -38,6 +38,10 @@
 /* Keeps the permission for a real-time priority in a process that is about to change its user. */
 void hk_wakeup_priority_keep_permission(void);
 
+/* The capabilities (bits of CAP_*) that a process needs for a real-time priority: none with that
+ * permission. */
+uint64_t hk_wakeup_priority_capabilities(void);
+
 /* From now on the wakeup priority of this process's threads is a real-time priority. Returns 0, or
  * a negative errno with the reason in @why if the process may not have one: then it is a short time
  * slice. Does not change the calling thread. No thread may have the wakeup priority during the

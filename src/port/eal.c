@@ -19,6 +19,7 @@
  * eal_shared.c has the differences for processes that share memory.
  */
 #include "port/internal.h"
+#include "base/capabilities.h"
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -279,10 +280,12 @@ static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, const c
 
 	char alone[32];
 	snprintf(alone, sizeof(alone), HK_EAL_ALONE_NAME, (int)getpid());
-	if (cfg->role != HK_EAL_SECONDARY)
-		hk_eal_make_runtime_dir(cfg->role == HK_EAL_ALONE ? alone : cfg->shared);
+	int made = cfg->role == HK_EAL_SECONDARY
+			   ? 0
+			   : hk_eal_make_runtime_dir(
+				     cfg->role == HK_EAL_ALONE ? alone : cfg->shared, err);
 	int rc = -1;
-	if (!a.full)
+	if (!a.full && made == 0)
 		rc = rte_eal_init(a.n, v);
 	int code = rte_errno;
 	for (int i = 0; i < a.n; i++)
@@ -292,6 +295,8 @@ static int start(const struct hk_eal_config *cfg, const cpu_set_t *cpus, const c
 				    "too many arguments for DPDK (at most %d, %d are ours); "
 				    "fix: shorten extra_args",
 				    HK_EAL_MAX_ARGS, a.n);
+	if (made)
+		return made;
 	if (rc >= 0) {
 		/* Nobody needs DPDK's services. Their tables take 170 KB of the shared memory,
 		 * which a process that is killed would keep. */
@@ -370,7 +375,7 @@ int hk_eal_init(const struct hk_eal_config *cfg, struct hk_error *err)
 	}
 
 	sigset_t all, before;
-	sigfillset(&all);
+	hk_thread_signals(&all); /* EAL's threads keep this mask */
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	if (cfg->role == HK_EAL_SECONDARY)
 		rc = hk_eal_turn_begin(cfg->shared, err);

@@ -13,6 +13,7 @@
  * EAL gives poor reasons when its start fails, cannot be started twice, and waits for ever for a
  * primary that never becomes ready. So this file checks all that it can beforehand.
  */
+#include "base/private_dir.h"
 #include "port/internal.h"
 
 #include <ctype.h>
@@ -55,15 +56,19 @@ static int check_name(const char *shared, struct hk_error *err)
 
 static char primary_dir[256]; /* the primary's directory, in a secondary that was given it */
 
-/* Chooses the directory as EAL does. EAL itself reveals it only after its start. */
+/* EAL itself would use /tmp at the end, in which others may have made `dpdk` first. */
 const char *hk_eal_runtime_dir(void)
 {
+	static char own[HK_PRIVATE_BASE_LEN];
 	const char *dir = primary_dir[0] ? primary_dir : getenv(RUNTIME_ENV);
 	if (!dir && getuid() == 0)
 		dir = "/var/run";
 	if (!dir)
 		dir = getenv("XDG_RUNTIME_DIR");
-	return dir ? dir : "/tmp";
+	if (dir)
+		return dir;
+	hk_private_base(own);
+	return own;
 }
 
 static void runtime_dir(const char *shared, char *out, size_t len)
@@ -71,23 +76,56 @@ static void runtime_dir(const char *shared, char *out, size_t len)
 	snprintf(out, len, "%s/dpdk/%s", hk_eal_runtime_dir(), shared);
 }
 
-void hk_eal_make_runtime_dir(const char *name)
+int hk_eal_make_runtime_base(struct hk_error *err)
 {
-	char parent[PATH_MAX], dir[PATH_MAX];
+	char own[HK_PRIVATE_BASE_LEN];
 
-	runtime_dir("", parent, sizeof(parent));
-	runtime_dir(name, dir, sizeof(dir));
-	for (int i = 0; i < MAKE_DIR_ATTEMPTS; i++) {
-		(void)mkdir(parent, 0700);
-		if (mkdir(dir, 0700) == 0 || errno != ENOENT)
-			return;
-	}
+	hk_private_base(own);
+	if (strcmp(hk_eal_runtime_dir(), own) != 0)
+		return 0;
+	int fd = hk_private_dir_open(AT_FDCWD, own, true, "XDG_RUNTIME_DIR", err);
+	if (fd >= 0)
+		close(fd);
+	return HK_MIN(fd, 0);
+}
+
+/* Opens dpdk/@shared. Nobody else can write there, so its files are ours. */
+static int open_runtime_dir(const char *shared, bool make, struct hk_error *err)
+{
+	char path[PATH_MAX];
+	int rc = make ? hk_eal_make_runtime_base(err) : 0;
+
+	if (rc)
+		return rc;
+	runtime_dir("", path, sizeof(path));
+	path[strlen(path) - 1] = '\0';
+	int dpdk = hk_private_dir_open(AT_FDCWD, path, make, "XDG_RUNTIME_DIR", err);
+	if (dpdk < 0)
+		return dpdk;
+	rc = hk_private_dir_open(dpdk, shared, make, "XDG_RUNTIME_DIR", err);
+	close(dpdk);
+	return rc;
+}
+
+int hk_eal_make_runtime_dir(const char *name, struct hk_error *err)
+{
+	int fd = -ENOENT;
+
+	for (int i = 0; i < MAKE_DIR_ATTEMPTS && fd == -ENOENT; i++)
+		fd = open_runtime_dir(name, true, err);
+	if (fd >= 0)
+		close(fd);
+	return HK_MIN(fd, 0);
 }
 
 int hk_eal_runtime_dir_set(const char *dir, struct hk_saved_env *before, struct hk_error *err)
 {
 	const char *old = getenv(RUNTIME_ENV);
 	*before = (struct hk_saved_env){.set = dir != NULL};
+	if (!dir && !old && getuid() != 0 && !getenv("XDG_RUNTIME_DIR")) {
+		dir = hk_eal_runtime_dir();
+		before->set = true;
+	}
 	if (!dir)
 		return 0;
 	if (strlen(dir) >= sizeof(primary_dir))
@@ -100,7 +138,8 @@ int hk_eal_runtime_dir_set(const char *dir, struct hk_saved_env *before, struct 
 		free(before->old);
 		return hk_error_set(err, -ENOMEM, "no memory for DPDK's environment");
 	}
-	snprintf(primary_dir, sizeof(primary_dir), "%s", dir);
+	if (dir != primary_dir)
+		snprintf(primary_dir, sizeof(primary_dir), "%s", dir);
 	return 0;
 }
 
@@ -119,11 +158,15 @@ static ino_t primary_ino; /* in a secondary: inode of its primary's `config` */
 
 int hk_eal_open_config(const char *shared, bool *alive)
 {
-	char path[PATH_MAX];
-	runtime_dir(shared, path, sizeof(path) - sizeof("/config"));
-	strcat(path, "/config");
+	struct hk_error err;
+	int dir = open_runtime_dir(shared, false, &err);
 	*alive = false;
-	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (dir < 0) {
+		errno = -dir;
+		return -1;
+	}
+	int fd = openat(dir, "config", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	close(dir);
 	if (fd < 0)
 		return -1;
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -145,7 +188,7 @@ int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *e
 		struct config_head head = {0};
 		bool alive;
 		int fd = hk_eal_open_config(cfg->shared, &alive);
-		if (fd < 0 && errno == EACCES)
+		if (fd < 0 && (errno == EACCES || errno == EPERM))
 			return hk_error_set(err, -EACCES,
 					    "the shared memory '%s' belongs to another user; "
 					    "fix: run as the user who runs its primary process",
@@ -202,15 +245,19 @@ bool hk_eal_same_primary_lives(const char *shared)
 
 typedef bool file_filter(const char *file, const char *arg);
 
-/* Unlinks the files in @dir that @mine selects. Returns 0, or the errno of the first file that it
- * could not unlink, with the path in @path. */
-static int unlink_files(const char *dir, file_filter *mine, const char *arg, char *path, size_t len)
+/* Unlinks the files in the directory @fd, called @dir, that @mine selects, and closes @fd. Returns
+ * 0, or the errno of the first file that it could not unlink, with the path in @path. @fd may be a
+ * negative errno. */
+static int unlink_files(int fd, const char *dir, file_filter *mine, const char *arg, char *path,
+			size_t len)
 {
-	DIR *d = opendir(dir);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	int rc = 0;
-	if (!d && errno != ENOENT) {
-		rc = errno;
+	if (!d && fd != -ENOENT) {
+		rc = fd < 0 ? -fd : errno;
 		snprintf(path, len, "%s", dir);
+		if (fd >= 0)
+			close(fd);
 	}
 	for (struct dirent *e; d && (e = readdir(d));) {
 		if (!mine(e->d_name, arg) || unlinkat(dirfd(d), e->d_name, 0) == 0 ||
@@ -249,18 +296,26 @@ static bool is_own_file(const char *file, const char *pid)
 	       strstr(file, pid);
 }
 
+/* Unlinks the memory's files in one hugetlbfs. */
+static int unlink_maps_in(const char *shared, const char *dir, char *path, size_t len)
+{
+	int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return unlink_files(fd < 0 ? -errno : fd, dir, is_map_file, shared, path, len);
+}
+
 /* Unlinks the memory's files in @huge_dir, or in each hugetlbfs if that is NULL. */
 static int unlink_maps(const char *shared, const char *huge_dir, char *path, size_t len)
 {
 	if (huge_dir)
-		return unlink_files(huge_dir, is_map_file, shared, path, len);
+		return unlink_maps_in(shared, huge_dir, path, len);
 	FILE *mounts = setmntent("/proc/self/mounts", "re");
 	int rc = 0;
 	for (struct mntent *m; mounts && (m = getmntent(mounts));) {
 		/* a directory that we cannot read contains no files of ours */
 		if (strcmp(m->mnt_type, "hugetlbfs") == 0 && access(m->mnt_dir, R_OK | X_OK) == 0 &&
 		    rc == 0)
-			rc = unlink_files(m->mnt_dir, is_map_file, shared, path, len);
+			rc = unlink_maps_in(shared, m->mnt_dir, path, len);
 	}
 	if (mounts)
 		endmntent(mounts);
@@ -283,7 +338,8 @@ int hk_eal_remove_stale(const char *shared, const char *huge_dir, struct hk_erro
 				    "fix: end it first",
 				    shared);
 	runtime_dir(shared, dir, sizeof(dir));
-	rc = unlink_files(dir, is_runtime_file, NULL, path, sizeof(path));
+	rc = unlink_files(open_runtime_dir(shared, false, NULL), dir, is_runtime_file, NULL, path,
+			  sizeof(path));
 	if (rc == 0 && rmdir(dir) != 0 && errno != ENOENT) {
 		rc = errno;
 		snprintf(path, sizeof(path), "%s", dir);
@@ -292,7 +348,7 @@ int hk_eal_remove_stale(const char *shared, const char *huge_dir, struct hk_erro
 		rc = unlink_maps(shared, huge_dir, path, sizeof(path));
 	if (rc == 0)
 		return 0;
-	if (rc == EACCES && strcmp(path, dir) == 0) /* the first user owns …/dpdk */
+	if ((rc == EACCES || rc == EPERM) && strcmp(path, dir) == 0)
 		return hk_error_set(err, -EACCES,
 				    "no permission for DPDK's runtime directory %.200s; fix: set "
 				    "XDG_RUNTIME_DIR to a directory of yours, the same for all "
@@ -310,7 +366,8 @@ void hk_eal_remove_own(const char *shared, const char *huge_dir, bool memory)
 	char dir[PATH_MAX], path[PATH_MAX], pid[24];
 	runtime_dir(shared, dir, sizeof(dir));
 	snprintf(pid, sizeof(pid), "_%d_", (int)getpid());
-	(void)unlink_files(dir, memory ? is_runtime_file : is_own_file, pid, path, sizeof(path));
+	(void)unlink_files(open_runtime_dir(shared, false, NULL), dir,
+			   memory ? is_runtime_file : is_own_file, pid, path, sizeof(path));
 	(void)rmdir(dir);
 	if (memory)
 		(void)unlink_maps(shared, huge_dir, path, sizeof(path));

@@ -78,10 +78,10 @@ int hk_eal_hide_devices(struct hk_error *err);
  * The process removes it at once. */
 #define HK_EAL_ALONE_NAME "hk-%d"
 
-/* Creates @name in EAL's runtime directory, which EAL then uses. EAL creates `dpdk` and then
- * `dpdk/NAME`, and fails if another process, which ends, removes the empty `dpdk` in between. An
- * error other than this one is left to EAL, which reports it. */
-void hk_eal_make_runtime_dir(const char *name);
+/* Creates @name in EAL's runtime directory, which EAL then uses, and checks that nobody else can
+ * write there. EAL creates `dpdk` and then `dpdk/NAME`, and fails if another process, which ends,
+ * removes the empty `dpdk` in between. */
+int hk_eal_make_runtime_dir(const char *name, struct hk_error *err);
 
 /* Removes such empty directories of processes that were killed before they could. */
 void hk_eal_remove_empty(void);

@@ -77,9 +77,12 @@ struct hk_eal_config {
 };
 
 /* Returns the directory in which DPDK keeps its files, under dpdk/NAME. It is the first of:
- * $RUNTIME_DIRECTORY, /var/run for root, $XDG_RUNTIME_DIR, /tmp. A secondary may have been given
- * another. The caller must not free the string. */
+ * $RUNTIME_DIRECTORY, /var/run for root, $XDG_RUNTIME_DIR, /tmp/hikyaku-UID. A secondary may have
+ * been given another. The caller must not free the string. */
 const char *hk_eal_runtime_dir(void);
+
+/* Creates that directory if it is /tmp/hikyaku-UID. */
+int hk_eal_make_runtime_base(struct hk_error *err);
 
 /* Returns the rate of rte_rdtsc() in Hz, with or without DPDK. */
 uint64_t hk_eal_tsc_hz(void);

@@ -7,6 +7,7 @@
  * refusal of a second one names the process that captures.
  */
 #include "port/tap.h"
+#include "base/capabilities.h"
 #include "base/descriptors.h"
 #include "port/tap_internal.h"
 
@@ -262,7 +263,7 @@ static int start_thread(void)
 	sigset_t all, old;
 
 	/* the application's threads handle its signals */
-	sigfillset(&all);
+	hk_thread_signals(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = pthread_create(&server.thread, NULL, serve, NULL);
 

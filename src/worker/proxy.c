@@ -16,6 +16,7 @@
  * there is such work.
  */
 #include "worker/proxy.h"
+#include "base/capabilities.h"
 #include "worker/rma_internal.h"
 #include "worker/rx.h"
 #include "worker/tx.h"
@@ -109,7 +110,7 @@ static int start_thread(struct hk_worker *w, void *(*run)(void *), const char *n
 	atomic_store(&w->thread.stop, false);
 	w->thread.running = true;
 	/* the thread takes none of the application's signals */
-	sigfillset(&all);
+	hk_thread_signals(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	int rc = pthread_create(&w->thread.thread, NULL, run, w);
 

@@ -3,7 +3,7 @@
  * tests/fuzz/fuzz_modex.c: arbitrary bytes as the address that another rank has published.
  *
  * In a second pass the target corrects what says that it is one of this version, so that the fuzzer
- * gets past that. What is believed must be within its bounds, and pairs name ports that exist.
+ * gets past that. A rank must believe only values within bounds, and pair only ports that exist.
  */
 #include "openmpi/btl/modex.h"
 #include "tests/support/hk_test.h"

@@ -101,7 +101,7 @@ def _run_directories(base: Path) -> Findings:
 
 def _dpdk_bases() -> list[Path]:
     given = (os.environ.get(name) for name in ("RUNTIME_DIRECTORY", "XDG_RUNTIME_DIR"))
-    return [Path(p) for p in (*given, "/var/run", "/tmp") if p]
+    return [Path(p) for p in (*given, "/var/run", f"/tmp/hikyaku-{os.geteuid()}") if p]
 
 
 def _dpdk_files(bases: list[Path], mounts: Path) -> Findings:

@@ -116,6 +116,12 @@ void hk_res_steering(const struct hk_res *r, struct hk_res_steering *out)
 	};
 }
 
+uint64_t hk_res_capabilities(const struct hk_res *r)
+{
+	(void)r;
+	return 0;
+}
+
 enum hk_ctl_mode hk_res_default_mode(const char *spec)
 {
 	(void)spec;

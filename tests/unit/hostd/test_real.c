@@ -10,6 +10,7 @@
 #include "tests/support/child.h"
 #include "tests/support/shared.h"
 
+#include <linux/capability.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -140,6 +141,37 @@ static unsigned long long at(const struct rig_proc *p, unsigned *slot, unsigned 
 	return id;
 }
 
+/* Wires need no privileges once they are open. A real-time priority does, without RLIMIT_RTPRIO. */
+static void has_no_privileges(pid_t pid)
+{
+	unsigned long long mask = ~0ULL;
+	unsigned forever = 0;
+	char path[64], line[128];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *f = fopen(path, "re");
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f)) {
+		(void)sscanf(line, "CapPrm: %llx", &mask);
+		(void)sscanf(line, "NoNewPrivs: %u", &forever);
+	}
+	fclose(f);
+	mask &= ~(1ULL << CAP_SYS_NICE);
+	CHECK_MSG(mask == 0 && forever == 1, "process %d has the capabilities %llx", pid, mask);
+}
+
+/* Nor do poller and janitor. */
+static void have_no_privileges(pid_t daemon)
+{
+	pid_t child[4];
+
+	has_no_privileges(daemon);
+	CHECK_EQ(process_children(daemon, child, 4), 2);
+	has_no_privileges(child[0]);
+	has_no_privileges(child[1]);
+}
+
 TEST(two_nodes)
 {
 	struct rig_proc a, b;
@@ -156,6 +188,8 @@ TEST(two_nodes)
 	rig_command(&b, "wires %llx 2", ia);
 	rig_expect(&a, "wired");
 	rig_expect(&b, "wired");
+	have_no_privileges(da);
+	have_no_privileges(db);
 
 	unsigned queue = ia < ib ? sa * 2 + sb : sb * 2 + sa;
 	for (int i = 0; i < 2; i++) {
