@@ -27,15 +27,15 @@ int hk_gcm_start(struct hk_error *err);
 
 void hk_gcm_expand(struct hk_gcm_key *key, const uint8_t bytes[HK_GCM_KEY_LEN]);
 
-/* Writes the tag of @len bytes at @data, which stay as they are. */
-void hk_gcm_sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
-		 const void *data, size_t len, uint8_t tag[HK_GCM_TAG_LEN]);
-
 /* A piece of a plaintext. */
 struct hk_gcm_piece {
 	const void *base;
 	size_t len;
 };
+
+/* Writes the tag of the @count pieces, 1 or 2, which stay as they are. */
+void hk_gcm_sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+		 const struct hk_gcm_piece *piece, unsigned count, uint8_t tag[HK_GCM_TAG_LEN]);
 
 /* Encrypts the @count pieces one behind the other to @to, and writes the tag of @clear and them. */
 void hk_gcm_encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],

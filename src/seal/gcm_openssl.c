@@ -53,9 +53,14 @@ static void end(bool done, uint8_t *tag)
 }
 
 void hk_gcm_sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
-		 const void *data, size_t len, uint8_t tag[HK_GCM_TAG_LEN])
+		 const struct hk_gcm_piece *piece, unsigned count, uint8_t tag[HK_GCM_TAG_LEN])
 {
-	end(begin(key, nonce, data, len, true), tag);
+	bool done = begin(key, nonce, piece->base, piece->len, true);
+	int n;
+
+	for (unsigned i = 1; i < count; i++)
+		done = done && EVP_CipherUpdate(ctx, NULL, &n, piece[i].base, (int)piece[i].len);
+	end(done, tag);
 }
 
 void hk_gcm_encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],

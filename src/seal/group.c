@@ -42,7 +42,7 @@ void hk_seal_group_write(struct hk_seal *s, const struct hk_seal_group *g, void 
 	const struct hk_gcm_piece whole = {base, HK_WIRE_HLEN + hk_wire_len(base)};
 
 	if (hk_seal_cfg(s)->protection == HK_WIRE_AUTH)
-		hk_seal_write_tag(&g->key, hk_seal_count(s), base);
+		hk_seal_write_tag(&g->key, hk_seal_count(s), base, NULL);
 	else
 		hk_seal_write_encrypted(&g->key, hk_seal_count(s), &whole, 1, base);
 }

@@ -40,15 +40,23 @@ static inline void hk_seal_nonce(uint8_t nonce[HK_GCM_NONCE_LEN], const struct h
 	memcpy(nonce + sizeof(k->salt), counter, sizeof(uint64_t));
 }
 
-/* Writes protection, key index and trailer to a frame that is only authenticated. */
-static inline void hk_seal_write_tag(const struct hk_seal_key *k, uint64_t counter, uint8_t *base)
+/* Writes protection, key index and trailer to a frame that is only authenticated. @body: as
+ * hk_seal_sign(). */
+static inline void hk_seal_write_tag(const struct hk_seal_key *k, uint64_t counter, uint8_t *base,
+				     const struct hk_gcm_piece *body)
 {
 	size_t covered = HK_WIRE_HLEN + hk_wire_len(base);
+	struct hk_gcm_piece piece[2] = {{base, covered}};
 	uint8_t *trailer = base + covered, nonce[HK_GCM_NONCE_LEN];
 
+	if (body) {
+		piece[0].len -= body->len;
+		piece[1] = *body;
+	}
 	hk_wire_seal_encode(base, HK_WIRE_AUTH, (uint8_t)k->generation, counter, trailer);
 	hk_seal_nonce(nonce, k, trailer);
-	hk_gcm_sign(&k->gcm, nonce, base, covered, trailer + offsetof(struct hk_wire_seal, tag));
+	hk_gcm_sign(&k->gcm, nonce, piece, body ? 2 : 1,
+		    trailer + offsetof(struct hk_wire_seal, tag));
 }
 
 /* Encrypts the @count pieces of a frame to @base, as hk_seal_encrypt(). The pieces may lie where

@@ -228,14 +228,15 @@ static inline struct hk_seal_key *send_key(struct hk_seal *s, struct hk_seal_pee
 	return send_key_new(s, p, generation);
 }
 
-bool hk_seal_sign(struct hk_seal *s, struct hk_seal_peer *p, void *base)
+bool hk_seal_sign(struct hk_seal *s, struct hk_seal_peer *p, void *base,
+		  const struct hk_gcm_piece *body)
 {
 	uint64_t counter = hk_seal_count(s);
 	const struct hk_seal_key *k = send_key(s, p, counter);
 
 	if (HK_UNLIKELY(!k))
 		return false;
-	hk_seal_write_tag(k, counter, base);
+	hk_seal_write_tag(k, counter, base, body);
 	return true;
 }
 

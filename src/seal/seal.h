@@ -74,9 +74,11 @@ void hk_seal_peer_set(struct hk_seal *s, struct hk_seal_peer *p, uint32_t endpoi
 		      const uint8_t public_key[HK_AGREE_LEN]);
 
 /* Writes protection, key index and trailer of a frame to @p, whose base header, extensions and
- * payload lie at @base and stay as they are. HK_WIRE_SEAL_LEN bytes must be free behind them. Only
- * with HK_WIRE_AUTH. False: there is no key for @p, so the frame cannot be sent. */
-bool hk_seal_sign(struct hk_seal *s, struct hk_seal_peer *p, void *base);
+ * payload lie at @base and stay as they are. The last bytes of the payload may lie elsewhere: at
+ * @body, or NULL. Also then the trailer is written to where it belongs behind all of them at @base.
+ * Only with HK_WIRE_AUTH. False: there is no key for @p, so the frame cannot be sent. */
+bool hk_seal_sign(struct hk_seal *s, struct hk_seal_peer *p, void *base,
+		  const struct hk_gcm_piece *body);
 
 /* Writes the frame whose bytes from the base header on are the @count pieces to @to, encrypted,
  * with its trailer. The first piece has the whole base header. Only with HK_WIRE_SEAL. Returns the

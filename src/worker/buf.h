@@ -91,11 +91,18 @@ struct hk_buf_private {
 	 * to no pool: one reference to it is the worker's while it is in use. */
 	struct rte_mbuf source;
 	struct hk_buf_note note;
+	/* The third mbuf of such a frame with a tag. It points into the frame buffer itself. */
+	struct rte_mbuf trailer;
 };
 
 static inline struct rte_mbuf *hk_buf_source(hk_buf *b)
 {
 	return &((struct hk_buf_private *)rte_mbuf_to_priv(b))->source;
+}
+
+static inline struct rte_mbuf *hk_buf_trailer(hk_buf *b)
+{
+	return &((struct hk_buf_private *)rte_mbuf_to_priv(b))->trailer;
 }
 
 static inline struct hk_buf_note *hk_note(hk_buf *b)

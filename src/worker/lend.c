@@ -6,22 +6,39 @@
 
 #include <string.h>
 
+/* Makes @m a piece of a frame in @pool. */
+static void point_to(struct rte_mbuf *m, struct rte_mempool *pool, char *from, uint16_t len)
+{
+	m->pool = pool;
+	m->buf_addr = from;
+	m->buf_len = len;
+	m->data_off = 0;
+	m->data_len = len;
+	m->pkt_len = len;
+	m->nb_segs = 1;
+	m->next = NULL;
+	m->ol_flags = 0;
+	rte_mbuf_refcnt_set(m, 2); /* the driver's and ours */
+}
+
 void hk_buf_attach(hk_buf *b, char *from, uint16_t len)
 {
 	struct rte_mbuf *data = hk_buf_source(b);
 
-	data->pool = b->pool;
-	data->buf_addr = from;
-	data->buf_len = len;
-	data->data_off = 0;
-	data->data_len = len;
-	data->pkt_len = len;
-	data->nb_segs = 1;
-	data->next = NULL;
-	data->ol_flags = 0;
-	rte_mbuf_refcnt_set(data, 2); /* the driver's and ours */
+	point_to(data, b->pool, from, len);
 	b->next = data;
 	b->nb_segs = 2;
+}
+
+void hk_buf_attach_trailer(hk_buf *b, uint16_t len)
+{
+	struct rte_mbuf *data = b->next, *trailer = hk_buf_trailer(b);
+	size_t at = (size_t)b->data_len + data->data_len;
+
+	point_to(trailer, b->pool, rte_pktmbuf_mtod_offset(b, char *, at), len);
+	data->next = trailer;
+	b->nb_segs = 3;
+	b->pkt_len = (uint32_t)(at + len);
 }
 
 void hk_buf_detach(hk_buf *b)
@@ -33,6 +50,8 @@ void hk_buf_detach(hk_buf *b)
 		return;
 	memcpy(rte_pktmbuf_mtod_offset(b, char *, b->data_len), data->buf_addr, data->data_len);
 	b->data_len = (uint16_t)(b->data_len + data->data_len);
+	if (data->next) /* the trailer is in its place already */
+		b->data_len = (uint16_t)(b->data_len + data->next->data_len);
 	hk_buf_drop_source(b);
 	if (op)
 		op->zero_copy--;

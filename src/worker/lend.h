@@ -6,7 +6,7 @@
  *
  * A port that copies at transmit (hk_port_info) can read the payload where it lies. Then a frame is
  * two mbufs. The frame buffer has the headers, and an mbuf in its private area points to the
- * caller's bytes. There are two uses:
+ * caller's bytes. A tag behind them (protection `auth`) is a third one. There are two uses:
  *  - A frame of a put points to its source until it is acknowledged (put.c).
  *  - A message may be lent (hk_worker_lend()). Its bytes are copied to the frame buffers too, since
  *    they may have to be sent again. But that happens after the frames have left, while the network
@@ -21,6 +21,10 @@
 
 /* Appends @len bytes at @from to the headers in @b, without copying them. */
 void hk_buf_attach(hk_buf *b, char *from, uint16_t len);
+
+/* Appends the @len bytes of a trailer behind those. They lie in @b, where they would be if the
+ * payload lay before them. */
+void hk_buf_attach_trailer(hk_buf *b, uint16_t len);
 
 /* Copies the appended bytes into @b itself, which is large enough. Not by the poller. */
 void hk_buf_detach(hk_buf *b);

@@ -3,10 +3,12 @@
  * worker/protect.c: see worker/protect.h.
  */
 #include "worker/protect.h"
+#include "worker/lend.h"
 #include "worker/mcast_internal.h"
 #include "worker/memory.h"
 
 #include <errno.h>
+#include <sys/mman.h>
 
 #define CONTEXTS        4096u /* peers with keys at hand, at most; a context has 3 KiB */
 #define CONTEXTS_SHARED 256u  /* the same where the memory is a slot of hikyakud */
@@ -37,19 +39,44 @@ size_t hk_protect_size(const struct hk_worker_config *cfg)
 	return has_keys(cfg) ? hk_seal_size(&c) : 0;
 }
 
+/* Keys are in no core dump, and a child process has none. If it used the worker, it would count as
+ * its parent does, and a counter must not protect two frames. Shared memory is of DPDK, which keeps
+ * it out of core dumps. Its processes start by exec. */
+static void *memory_for_keys(struct hk_worker *w)
+{
+	size_t size = hk_protect_size(&w->cfg);
+
+	if (w->cfg.memory)
+		return hk_mem_alloc_dirty(w, size);
+	void *m = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (m == MAP_FAILED)
+		return NULL;
+	if (madvise(m, size, MADV_DONTDUMP) == 0 && madvise(m, size, MADV_WIPEONFORK) == 0)
+		return m;
+	munmap(m, size);
+	return NULL;
+}
+
+static void free_keys(const struct hk_worker *w, void *memory)
+{
+	if (!w->cfg.memory)
+		munmap(memory, hk_protect_size(&w->cfg));
+}
+
 int hk_protect_open(struct hk_worker *w, struct hk_error *err)
 {
 	struct hk_seal_config c = seal_config(&w->cfg);
 
 	if (!has_keys(&w->cfg))
 		return 0;
-	void *memory = hk_mem_alloc_dirty(w, hk_seal_size(&c));
+	void *memory = memory_for_keys(w);
 
 	if (!memory)
 		return hk_error_set(err, -ENOMEM, "no memory for the keys of %u peers", c.contexts);
 	w->seal = hk_seal_init(memory, &c, err);
 	if (!w->seal)
-		hk_mem_free(w, memory);
+		free_keys(w, memory);
 	return w->seal ? 0 : -ENOSYS;
 }
 
@@ -58,7 +85,7 @@ void hk_protect_close(struct hk_worker *w)
 	if (!w->seal)
 		return;
 	hk_seal_end(w->seal);
-	hk_mem_free(w, w->seal);
+	free_keys(w, w->seal);
 	w->seal = NULL;
 }
 
@@ -103,6 +130,25 @@ static hk_buf *encrypted(struct hk_worker *w, hk_peer p, const hk_buf *b)
 	return c;
 }
 
+/* @b with its tag. It may have its payload in a second mbuf. */
+static hk_buf *authenticated(struct hk_worker *w, hk_peer p, hk_buf *b, char *base)
+{
+	struct hk_seal_peer *key = &w->peer[p].seal;
+
+	if (HK_LIKELY(b->nb_segs == 1)) {
+		if (HK_UNLIKELY(!hk_seal_sign(w->seal, key, base, NULL)))
+			return NULL;
+		set_len(b, HK_ETH_HLEN + HK_WIRE_HLEN + hk_wire_len(base) + HK_WIRE_SEAL_LEN);
+		return b;
+	}
+	const struct hk_gcm_piece body = {b->next->buf_addr, b->next->data_len};
+
+	if (HK_UNLIKELY(!hk_seal_sign(w->seal, key, base, &body)))
+		return NULL;
+	hk_buf_attach_trailer(b, HK_WIRE_SEAL_LEN);
+	return b;
+}
+
 hk_buf *hk_protect_out(struct hk_worker *w, hk_peer p, hk_buf *b)
 {
 	char *base = rte_pktmbuf_mtod(b, char *) + HK_ETH_HLEN;
@@ -116,10 +162,7 @@ hk_buf *hk_protect_out(struct hk_worker *w, hk_peer p, hk_buf *b)
 		set_len(b, len + hk_wire_frame_checksum(base));
 		break;
 	case HK_PROTECTION_AUTH:
-		if (HK_UNLIKELY(!hk_seal_sign(w->seal, &w->peer[p].seal, base)))
-			return NULL;
-		set_len(b, len + hk_wire_len(base) + HK_WIRE_SEAL_LEN);
-		break;
+		return authenticated(w, p, b, base);
 	case HK_PROTECTION_SEAL:
 		return encrypted(w, p, b);
 	}

@@ -138,6 +138,22 @@ int hk_worker_open(const struct hk_worker_config *cfg, struct hk_worker **worker
 	return 0;
 }
 
+/* May frames for @port point to their payload? A checksum stands behind it in the same piece. A
+ * payload that is encrypted is read before the port has it. */
+static bool may_point(uint8_t protection, const struct hk_port *port)
+{
+	switch ((enum hk_protection)protection) {
+	case HK_PROTECTION_OFF:
+	case HK_PROTECTION_AUTH:
+		return port->info.copies_at_tx && port->info.tx_multi_seg;
+	case HK_PROTECTION_CRC:
+		break;
+	case HK_PROTECTION_SEAL:
+		return true;
+	}
+	return false;
+}
+
 static struct hk_txq *add_txq(struct hk_worker *w, const struct hk_port *port, struct hk_error *err,
 			      int *rc)
 {
@@ -162,12 +178,7 @@ static struct hk_txq *add_txq(struct hk_worker *w, const struct hk_port *port, s
 	l->system_calls = port->info.system_calls;
 	w->cheap_ports += !l->system_calls;
 	l->burst = port->info.point_to_point ? HK_TX_BURST_LOW_LATENCY : HK_TX_BURST;
-	/* a checksum or a tag stands behind the payload, in the same piece; what is encrypted is
-	 * read before the port has it */
-	if (w->cfg.engine.protection == HK_PROTECTION_OFF)
-		l->zero_copy = port->info.copies_at_tx && port->info.tx_multi_seg;
-	else
-		l->zero_copy = w->cfg.engine.protection == HK_PROTECTION_SEAL;
+	l->zero_copy = may_point(w->cfg.engine.protection, port);
 	*rc = (int)w->txqs;
 	w->txq[w->txqs++] = l;
 	w->polls_per_call = w->txqs == 1 && port->info.point_to_point ? HK_POLLS_LOW_LATENCY : 1;

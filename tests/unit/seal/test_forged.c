@@ -91,7 +91,7 @@ static void genuine(struct end *from, uint8_t *frame)
 	hk_wire_eth_encode(frame, (uint8_t[6]){2}, (uint8_t[6]){4});
 	memset(frame + HK_WIRE_DATA_OVERHEAD, 0x5a, LEN);
 	CHECK(hk_engine_send(from->engine, from->index, &pkt, from->now, frame + HK_ETH_HLEN));
-	CHECK(hk_seal_sign(from->seal, &from->peer, frame + HK_ETH_HLEN));
+	CHECK(hk_seal_sign(from->seal, &from->peer, frame + HK_ETH_HLEN, NULL));
 }
 
 /* Writes a frame of the forger. Returns whether it is a recorded one as it was. */

@@ -90,7 +90,7 @@ TEST(the_tag_of_nothing_is_as_published)
 	CHECK_EQ(hk_gcm_start(NULL), 0);
 	hk_gcm_expand(&k, key);
 	hex_read("58e2fccefa7e3061367f1d57a4e7455a", want, sizeof(want));
-	hk_gcm_sign(&k, nonce, "", 0, tag);
+	hk_gcm_sign(&k, nonce, &(struct hk_gcm_piece){"", 0}, 1, tag);
 	CHECK(memcmp(tag, want, sizeof(tag)) == 0);
 }
 
@@ -102,7 +102,7 @@ TEST(signs_what_it_opens_at_every_length)
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = (uint8_t)(i * 7);
 	for (size_t len = 0; len < sizeof(data); len += len < 300 ? 1 : 61) {
-		hk_gcm_sign(&f.key, f.nonce, data, len, tag);
+		hk_gcm_sign(&f.key, f.nonce, &(struct hk_gcm_piece){data, len}, 1, tag);
 		CHECK(hk_gcm_open(&f.key, f.nonce, data, len, &nothing, 0, tag));
 		for (size_t at = 0; at < len; at += 1 + len / 5) {
 			data[at] ^= 0x40;
@@ -110,4 +110,25 @@ TEST(signs_what_it_opens_at_every_length)
 			data[at] ^= 0x40;
 		}
 	}
+}
+
+/* Headers and payload of a frame may lie apart. */
+TEST(the_tag_of_two_pieces_is_that_of_their_bytes)
+{
+	struct fixture f = case_4();
+	uint8_t data[600], elsewhere[600], tag[HK_GCM_TAG_LEN], want[HK_GCM_TAG_LEN];
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i * 11);
+	for (size_t len = 0; len < sizeof(data); len += len < 100 ? 1 : 61)
+		for (size_t first = 0; first <= len; first += first < 40 ? 1 : 17) {
+			const struct hk_gcm_piece whole = {data, len};
+			const struct hk_gcm_piece piece[] = {{data, first},
+							     {elsewhere, len - first}};
+
+			memcpy(elsewhere, data + first, len - first);
+			hk_gcm_sign(&f.key, f.nonce, &whole, 1, want);
+			hk_gcm_sign(&f.key, f.nonce, piece, 2, tag);
+			CHECK_MSG(memcmp(tag, want, sizeof(tag)) == 0, "%zu of %zu", first, len);
+		}
 }

@@ -82,7 +82,7 @@ static size_t make(struct end *from, const struct end *to, uint16_t len, uint8_t
 
 	if (from->protection == HK_WIRE_AUTH) {
 		memcpy(base, plain, covered);
-		if (!hk_seal_sign(from->seal, p, base))
+		if (!hk_seal_sign(from->seal, p, base, NULL))
 			return 0;
 		return HK_ETH_HLEN + covered + HK_WIRE_SEAL_LEN;
 	}
@@ -187,7 +187,7 @@ TEST(nobody_speaks_for_somebody_else)
 
 	hk_wire_eth_encode(frame, (uint8_t[6]){2}, (uint8_t[6]){4});
 	hk_wire_hdr_encode(frame + HK_ETH_HLEN, &h);
-	CHECK(hk_seal_sign(c.seal, &c.peer[2], frame + HK_ETH_HLEN));
+	CHECK(hk_seal_sign(c.seal, &c.peer[2], frame + HK_ETH_HLEN, NULL));
 	CHECK(!takes(&b, &a, frame, HK_WIRE_DATA_OVERHEAD + 8 + HK_WIRE_SEAL_LEN, 0));
 	/* a frame for @b, given to @c, and one of @a, sent back to it */
 	size_t n = make(&a, &b, 8, frame);

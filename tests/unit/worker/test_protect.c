@@ -3,6 +3,7 @@
  * tests/unit/worker/test_protect.c: workers whose frames have keys, and frames that are not right.
  * The tests of messages, puts and multicasts run with each protection, too (each_way()).
  */
+#include "tests/support/child.h"
 #include "tests/support/pair.h"
 #include "worker/tx.h"
 
@@ -153,5 +154,39 @@ TEST(replayed_frames_change_nothing)
 		CHECK_CMP(n->rx_duplicates, >=, 150);
 		CHECK_EQ(end[i].messages, 200);
 	}
+	close_again();
+}
+
+static void finds_no_key(void)
+{
+	const uint64_t *word = (const void *)end[A].w->seal;
+
+	for (unsigned i = 0; i < 256; i++)
+		CHECK_EQ(word[i], 0);
+}
+
+/* Flags of the memory that has the keys: proc_pid_smaps(5). */
+TEST(keys_are_in_no_core_dump_and_no_child)
+{
+	unsigned long from, to, at;
+	bool there = false;
+	unsigned found = 0;
+	char line[512];
+
+	open_with_stranger(HK_PROTECTION_AUTH, true);
+	message(A);
+	UNTIL(end[B].messages == 1);
+	at = (unsigned long)(uintptr_t)end[A].w->seal;
+	FILE *f = fopen("/proc/self/smaps", "re");
+
+	CHECK(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			there = at >= from && at < to;
+		else if (there && strncmp(line, "VmFlags:", 8) == 0)
+			found += strstr(line, " dd") && strstr(line, " wf");
+	fclose(f);
+	CHECK_EQ(found, 1);
+	child_runs(finds_no_key);
 	close_again();
 }
