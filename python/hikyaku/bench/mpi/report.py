@@ -14,7 +14,7 @@ from ..common.tables import (
     size_text,
     spread,
 )
-from .transports import PROTECTED
+from .transports import ON_DEMAND
 
 UNITS = {
     "latency_us": "latency, half round trip, µs (lower is better)",
@@ -44,21 +44,24 @@ def _factor_text(row: dict) -> str:
 
 
 def _share_text(row: dict, transport: str) -> str:
-    """The value with protection, of that without."""
-    bare, protected = median_of(row["hikyaku"]), median_of(row[transport])
+    """The value with @transport, of that of frames without protection."""
+    bare, protected = median_of(row["off"]), median_of(row[transport])
     return f"{protected / bare:.2f}" if bare and protected else "–"
 
 
 def _protected(title: str, rows: list[dict]) -> Table:
-    """Hikyaku with btl_hikyaku_protection auth and seal, beside Hikyaku without."""
-    chosen = [t for t in PROTECTED if t in rows[0]]
-    table = left_titled(f"{title}; with protection")
-    for name in ("size", "off", *(n for t in chosen for n in (t, "range", "of off"))):
-        table.add_column(name, justify="right", no_wrap=True)
+    """The transports of ON_DEMAND: each protection of frames, and TLS."""
+    chosen = [t for t in ON_DEMAND if any(r.get(t) for r in rows)]
+    shares = "off" in chosen
+    table = left_titled(f"{title}; by protection")
+    for name in ("size", *(n for t in chosen for n in (t, "range", "of off"))):
+        if name != "of off" or shares:
+            table.add_column(name, justify="right", no_wrap=True)
     for r in rows:
-        cells = [size_text(r["size"]), number(median_of(r["hikyaku"]))]
+        cells = [size_text(r["size"])]
         for t in chosen:
-            cells += [number(median_of(r[t])), f"[dim]{spread(r[t])}[/]", _share_text(r, t)]
+            cells += [number(median_of(r[t])), f"[dim]{spread(r[t])}[/]"]
+            cells += [_share_text(r, t)] if shares else []
         table.add_row(*cells)
     return table
 
@@ -90,7 +93,7 @@ def show(document: dict, console: Console) -> None:
             cells.append(number(median_of(r["shm"])))
             table.add_row(*cells)
         console.print(table)
-        if any(t in rows[0] for t in PROTECTED):
+        if any(t in rows[0] for t in ON_DEMAND):
             console.print(_protected(title, rows))
     for wire, by in about["init_ms"].items():
         each = ", ".join(f"{t} {number(median_of(c))} ms" for t, c in by.items())

@@ -13,7 +13,7 @@ from ..common import machine
 from ..common.phases import Phases
 from ..common.sample import METRICS, Plan, with_lines
 from ..common.summary import summary, turned
-from .transports import PROTECTED, RUNS, TRANSPORTS
+from .transports import ON_DEMAND, RUNS, TRANSPORTS
 
 __all__ = ["METRICS", "TRANSPORTS", "WIRES", "Plan", "run"]
 
@@ -67,7 +67,7 @@ def run(
             **{
                 t: summary(v) if (v := samples.kept((wire, metric, size), t)) else None
                 for t in TRANSPORTS
-                if t in transports or t not in PROTECTED
+                if t in transports or t not in ON_DEMAND
             },
         }
         for wire in wires

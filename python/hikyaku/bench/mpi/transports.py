@@ -33,6 +33,11 @@ def _protected(lab: Lab, plan: Plan, protection: str) -> Values:
 
 
 def hikyaku(lab: Lab, plan: Plan) -> Values:
+    return parse(lab.mpirun(2, _program(lab, plan), one_core=True, timeout=plan.limit), "Hikyaku")
+
+
+def off(lab: Lab, plan: Plan) -> Values:
+    """Frames without protection, which is the default on memif alone."""
     return _protected(lab, plan, "off")
 
 
@@ -97,8 +102,29 @@ def raw(lab: Lab, plan: Plan) -> Values:
     return values
 
 
+def tls(lab: Lab, plan: Plan) -> Values:
+    """Encrypted messages without Hikyaku: OpenSSL over TCP, without MPI, by the wire of tcp."""
+    if "latency_us" not in plan.metrics:
+        return {}
+    program = str(built("bench/tls_pingpong"))
+    sizes = option_words(sizes=",".join(map(str, plan.sizes)), iters=2000)
+    ping, pong = lab.topology.nodes[:2]
+    roles = [
+        (ping.name, [program, *option_words(role="ping", address=pong.tcp_ip), *sizes]),
+        (pong.name, [program, *option_words(role="pong")]),
+    ]
+    results = lab.run_each(lambda _: roles, timeout=plan.limit)
+    for result in results:
+        if result.returncode != 0:
+            raise HikyakuError(
+                f"tls_pingpong failed (status {result.returncode}): {result.stderr.strip()}"
+            )
+    rows = json.loads(results[0].stdout)["rows"]
+    return {("latency_us", row["size"]): row["latency_us"]["median"] for row in rows}
+
+
 RUNS: dict[str, Callable[[Lab, Plan], Values]] = {
-    run.__name__: run for run in (tcp, hikyaku, raw, shm, auth, seal)
+    run.__name__: run for run in (tcp, hikyaku, raw, shm, off, auth, seal, tls)
 }
 TRANSPORTS = tuple(RUNS)
-PROTECTED = ("auth", "seal")  # only if they are asked for
+ON_DEMAND = ("off", "auth", "seal", "tls")  # only if they are asked for

@@ -26,7 +26,7 @@ from .common import run_suite
     "--transports",
     default="tcp,hikyaku,raw,shm",
     help="raw: DPDK ping-pong without MPI; shm: Open MPI's shared memory, both ranks on one node; "
-    "auth, seal: Hikyaku with protected frames.",
+    "off, auth, seal: Hikyaku with this protection of frames; tls: OpenSSL over TCP.",
 )
 @sample_option(30, "Duration of each timing.")
 @click.option("--mtu", default=DEFAULT_MTU, help="MTU of the kernel's wires, TCP's and Hikyaku's.")
@@ -54,7 +54,7 @@ def bench_mpi(
       hikyaku bench mpi
       hikyaku bench mpi --sizes 8,2048 --metrics latency_us --repeats 9
       hikyaku bench mpi --wire memif,veth --json out/bench.json --plot out/bench.png
-      hikyaku bench mpi --transports tcp,hikyaku,auth,seal --sizes 8,64K,1M --repeats 9
+      hikyaku bench mpi --transports tcp,off,auth,seal,tls --sizes 8,64K,1M --repeats 9
     """
     from ...bench.common.arguments import parse_names, parse_sizes
     from ...bench.mpi import report, run
