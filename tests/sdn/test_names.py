@@ -6,10 +6,13 @@ import re
 
 import pytest
 from networks import lldp
+from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as parser
 from rich.console import Console
 
 from hikyaku.cli.sdn import _show_nodes
 from hikyaku.sdn.names import MAX_NAME, MAX_NAMES, Names
+from hikyaku.sdn.switch import Switch
 
 HOST = 0x0200_0000_0001
 
@@ -43,6 +46,15 @@ def test_strange_names_do_no_harm(sent, shown):
     names = Names()
     names.learn(lldp(sent))
     assert names.name(HOST) == shown
+
+
+@pytest.mark.parametrize(("number", "sent"), [(3, b"p3\x1b[2J\n"), (of.OFPP_LOCAL, b"\x1b]0;s1\a")])
+def test_names_from_a_switch_move_no_cursor(number, sent):
+    """Its ports' names, and its own, go to the log, REST and a terminal."""
+    switch = Switch(7, None)
+    switch.port(parser.OFPPort(number, "02:00:00:00:00:09", sent, 0, 0, 0, 0, 0, 0, 0, 0))
+    assert all(name.isprintable() for name in [switch.name, *switch.ports.values()])
+    assert switch.ports == ({3: "p3[2J"} if number == 3 else {})
 
 
 def test_names_are_not_without_end():

@@ -2,7 +2,8 @@
 """The names of hosts and links, for people: from the lab, or from the hosts' own LLDP and from the
 switches.
 
-Pure. A name is only a label: no rule depends on it, since a host can send any name.
+Pure. A name is only a label: no rule depends on it, since a host can send any name. Each name is
+cleaned once, where it enters.
 """
 
 from collections.abc import Mapping
@@ -16,7 +17,8 @@ MAX_NAMES = 4096  # that LLDP frames may add
 Name = tuple[str, str]  # of a host, and of its interface
 
 
-def _text(value: bytes) -> str:
+def clean(value: bytes) -> str:
+    """A name from the network as text that is safe in a log and on a terminal."""
     text = value.decode(errors="replace").strip("\0 ")[:MAX_NAME]
     return "".join(each for each in text if each.isprintable())
 
@@ -56,6 +58,6 @@ class Names:
         """Learns a name from an LLDP frame of a host."""
         found = dict(lldp.tlvs(frame))
         mac = int.from_bytes(frame[6:12], "big")
-        name = _text(found.get(lldp.SYSTEM_NAME, b""))
+        name = clean(found.get(lldp.SYSTEM_NAME, b""))
         if name and (mac in self._learned or len(self._learned) < MAX_NAMES):
-            self._learned[mac] = name, _text(found.get(lldp.PORT_DESCRIPTION, b""))
+            self._learned[mac] = name, clean(found.get(lldp.PORT_DESCRIPTION, b""))

@@ -155,7 +155,8 @@ class Channel:
         try:
             return ofproto_parser.msg(DESC, version, kind, length, xid, head + body)
         except Exception as bad:
-            raise Gone(f"{self.name} sent a message of type {kind} that is broken: {bad}") from None
+            what = f"a message of type {kind} that is broken: {bad!r}"
+            raise Gone(f"{self.name} sent {what}") from None
 
     def _check_versions(self, offered: set[int]) -> None:
         """Checks the versions of the hello message, which always arrives. A later error of the

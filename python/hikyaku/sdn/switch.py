@@ -9,6 +9,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from ..errors import HikyakuError
 from . import codec, rules
 from .cubes import tags
+from .names import clean
 from .openflow import Channel, describe
 from .rules import (
     Does,
@@ -173,7 +174,7 @@ class Switch:
         """Handles the description of a port. Returns whether the port is up now, or None without a
         change."""
         number = desc.port_no
-        name = desc.name.decode(errors="replace").rstrip("\0")
+        name = clean(desc.name)
         if number == of.OFPP_LOCAL and name:
             self.name = name  # the switch's own port is called as itself
         if number > of.OFPP_MAX:
