@@ -22,6 +22,7 @@ from hikyaku.sdn.names import Names
 from hikyaku.sdn.program import compute
 from hikyaku.sdn.rest import app
 from hikyaku.sdn.rest.app import make_app, serving
+from hikyaku.sdn.run import Options, server_names
 from hikyaku.sdn.store import Store
 from hikyaku.sdn.switch import Switch
 
@@ -38,8 +39,8 @@ class Rest:
     client: TestClient | None = None
     said: list[str] = field(default_factory=list)
 
-    def app(self, hosts: frozenset[str] | None = None) -> web.Application:
-        return make_app(self.c, TOKEN, self.said.append, hosts)
+    def app(self) -> web.Application:
+        return make_app(self.c, TOKEN, self.said.append)
 
     def start(self) -> None:
         async def started() -> TestClient:
@@ -375,10 +376,10 @@ def test_secrets_are_for_nobody_else(tmp_path):
 # ---- HTTP ----------------------------------------------------------------------------------------
 
 
-async def _exchange(rest: Rest, requests: list[bytes], hosts=frozenset({"localhost"})) -> list:
+async def _exchange(rest: Rest, requests: list[bytes]) -> list:
     listening = socket.create_server(("127.0.0.1", 0))
     answers = []
-    async with serving(rest.app(hosts), listening):
+    async with serving(rest.app(), listening):
         for request in requests:
             reader, writer = await asyncio.open_connection(*listening.getsockname())
             writer.write(request)
@@ -420,6 +421,40 @@ GOOD = b"GET /v1/status HTTP/1.1\r\nHost: localhost:80\r\n\r\n"
 def test_http(rest, request_, status):
     (answer,) = asyncio.run(_exchange(rest, [request_]))
     assert answer.split(b" ")[1] == status
+
+
+@pytest.mark.parametrize(
+    ("host", "us"),
+    [
+        ("ctl", True),
+        ("CTL.:80", True),
+        ("ctl.example.org:80", True),
+        ("10.0.0.1", True),
+        ("[fe80::1]:80", True),
+        ("[::1]", True),
+        ("evil.example", False),
+        ("ctl.example.org.evil.example", False),
+        ("10.0.0.1.evil.example:80", False),
+        ("[evil.example]", False),
+        ("", False),
+    ],
+)
+def test_a_page_of_another_site_reads_nothing_though_rest_is_in_the_clear(host, us, monkeypatch):
+    """Its name may resolve to us (DNS rebinding). An address in a URL is nobody else's name."""
+    monkeypatch.setattr(socket, "gethostname", lambda: "ctl")
+    options = Options(
+        *(None, ("0.0.0.0", 6653), ("0.0.0.0", 80)),
+        rest_in_clear=True,
+        rest_names=("ctl.example.org",),
+    )
+    assert app._addresses_us(host, server_names(options)) == us
+
+
+def test_no_other_page_can_show_ours_in_a_frame(rest):
+    (answer,) = asyncio.run(_exchange(rest, [GOOD]))
+    head = answer.partition(b"\r\n\r\n")[0].decode().lower()
+    assert "frame-ancestors 'none'" in head
+    assert "x-frame-options: deny" in head
 
 
 def test_a_connection_without_a_request_is_closed(rest, monkeypatch):

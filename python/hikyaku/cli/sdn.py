@@ -129,6 +129,13 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     is_flag=True,
     help="Permit a --rest address that other machines can reach; REST has no TLS.",
 )
+@click.option(
+    "--rest-name",
+    "rest_names",
+    multiple=True,
+    metavar="NAME",
+    help="A name of this machine in the URLs of REST, beside its host name; repeatable.",
+)
 @click.option("--certificate", type=_file, help="OpenFlow over TLS: our certificate.")
 @click.option("--key", type=_file, help="OpenFlow over TLS: the key of our certificate.")
 @click.option(
@@ -159,6 +166,7 @@ def sdn_run(
     openflow: tuple[str, int],
     rest: tuple[str, int],
     rest_in_clear: bool,
+    rest_names: tuple[str, ...],
     certificate: Path | None,
     key: Path | None,
     ca: Path | None,
@@ -210,6 +218,7 @@ def sdn_run(
         exact,
         rest_in_clear,
         names,
+        rest_names,
     )
     if background:
         _run_in_background(options, lab_name)

@@ -36,6 +36,7 @@ class Options:
     exact: bool = False  # rules by whole addresses
     rest_in_clear: bool = False  # REST may be reached over the network, without TLS
     names: Names = field(default_factory=Names)  # those that are certain
+    rest_names: tuple[str, ...] = ()  # of this machine, for clients of REST
 
 
 def _listen(address: tuple[str, int], option: str, netns: Path | None = None) -> socket.socket:
@@ -92,6 +93,14 @@ def check_rest(options: Options) -> None:
         )
 
 
+def server_names(options: Options) -> frozenset[str]:
+    """The names by which clients of REST may address us. IP addresses need not be here."""
+    names = {"localhost", *options.rest_names}
+    if options.rest[0] not in LOOPBACK:
+        names |= {options.rest[0], socket.gethostname()}
+    return frozenset(name.lower().rstrip(".") for name in names)
+
+
 async def _main(options: Options, store: Store) -> None:
     with inside(options.netns):
         openflow = _listen(options.openflow, "--openflow", options.netns)
@@ -99,8 +108,7 @@ async def _main(options: Options, store: Store) -> None:
     controller = Controller(
         store, say, host_expiry=options.host_expiry, names=options.names, whole=options.exact
     )
-    servers = frozenset(LOOPBACK) if options.rest[0] in LOOPBACK else None
-    app = make_app(controller, store.token(), say, servers)
+    app = make_app(controller, store.token(), say, server_names(options))
     host, port = rest_socket.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -3,6 +3,8 @@
 
 import asyncio
 import hmac
+import ipaddress
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -23,7 +25,9 @@ MAX_QUERY = 32  # parameters
 CONNECTION_S = 60.0  # the longest life of a connection
 
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'self'; img-src data:",
+    "Content-Security-Policy": "default-src 'self'; img-src data:; frame-ancestors 'none'; "
+    "base-uri 'none'; form-action 'none'",
+    "X-Frame-Options": "DENY",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
     "Server": "hikyaku",
@@ -42,7 +46,21 @@ _PAGE = {
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-def _check_form(request: web.Request, hosts: frozenset[str] | None) -> None:
+def _addresses_us(host: str, names: frozenset[str]) -> bool:
+    """Whether the Host header @host names this server: by an IP address, or by one of @names. A
+    page of another site, whose name resolves to us (DNS rebinding), would send its own name."""
+    match = re.fullmatch(r"\[([0-9a-fA-F:.]+)\](?::\d+)?|([^:]+)(?::\d+)?", host)
+    if not match:
+        return False
+    name = match[1] or match[2]
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return name.lower().rstrip(".") in names
+    return True
+
+
+def _check_form(request: web.Request, names: frozenset[str]) -> None:
     """Refuses a request by its form, whatever it asks for."""
     if len(request.raw_path) > MAX_HEAD:
         raise Refused(431, "the request line is too long")
@@ -52,11 +70,8 @@ def _check_form(request: web.Request, hosts: frozenset[str] | None) -> None:
         raise Refused(501, "send the body with a Content-Length")
     if (request.content_length or 0) > MAX_BODY:
         raise Refused(413, f"a body has at most {MAX_BODY} bytes")
-    # DNS rebinding: a page of another site, under a name that resolves to us, could ask us.
-    name = request.headers.get("Host", "")
-    host = name.rpartition(":")[0] or name
-    if hosts is not None and host.strip("[]") not in hosts:
-        raise Refused(421, "this server has another name")
+    if not _addresses_us(request.headers.get("Host", ""), names):
+        raise Refused(421, "this server has another name; fix: use its address, or --rest-name")
     if len(request.query) > MAX_QUERY:
         raise Refused(400, f"a query has at most {MAX_QUERY} parameters")
 
@@ -77,18 +92,18 @@ def make_app(
     controller: Controller,
     token: str,
     say: Callable[[str], None],
-    hosts: frozenset[str] | None = None,
+    names: frozenset[str] = frozenset({"localhost"}),
 ) -> web.Application:
     """@token: a request that changes something must show it. @say: reports internal errors.
 
-    @hosts: the names by which clients may address us; None: any.
+    @names: those by which clients may address us, in lower case. IP addresses are always permitted.
     """
     views, changes = Views(controller), Changes(controller)
 
     @web.middleware
     async def checked(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            _check_form(request, hosts)
+            _check_form(request, names)
             if request.match_info.http_exception is None:
                 _check_token(request, token)
             return await handler(request)
