@@ -20,6 +20,7 @@ from .counting import STATS_EVERY, Counting
 from .discovery import LOST_AFTER, PROBE_EVERY, SETTLE
 from .exact import is_tag
 from .hosts import port_name
+from .listener import Listener
 from .lldp import own_tlv
 from .noise import RATE
 from .openflow import Channel, Gone, describe
@@ -29,7 +30,7 @@ from .tag import to_mac
 from .update import WAIT_FOR_SWITCHES
 
 DISCONNECTED_LIMIT = 10.0  # seconds after which traffic avoids a disconnected switch, if it can
-LISTEN_BACKLOG = 256
+CONNECTING = 256  # connections of switches that have not been taken over
 REFUSED_MAX = 64  # unusable switches that are remembered, with the reasons
 _PACKET_OUT = bytes([of.OFPT_PACKET_OUT])
 EARLY_MAX = 4096  # port changes that are stored while a switch is taken over
@@ -37,6 +38,8 @@ EARLY_MAX = 4096  # port changes that are stored while a switch is taken over
 
 class Controller(Counting):
     """The connections of the switches, their messages, and the regular work."""
+
+    _listeners: tuple[Listener, ...] = ()  # while it runs
 
     # ---- life ---------------------------------------------------------------------------------
 
@@ -46,13 +49,13 @@ class Controller(Counting):
         """Runs until it is cancelled, or until another controller takes over, which raises.
         @listening: the sockets that switches connect to."""
         self.lost = asyncio.get_running_loop().create_future()
-        servers = [
-            await asyncio.start_server(self._connected, sock=s, ssl=tls, backlog=LISTEN_BACKLOG)
-            for s in listening
-        ]
+        self._listeners = tuple(
+            Listener(s, self._accepted, strangers=CONNECTING, tls=tls) for s in listening
+        )
         tasks = [
             asyncio.create_task(each())
             for each in (
+                *(listener.run for listener in self._listeners),
                 self._probing,
                 self._updating,
                 self._counting,
@@ -70,11 +73,13 @@ class Controller(Counting):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for server in servers:
-                server.close()
             for switch in list(self.switches.values()):
                 switch.channel.close()
             self.keep()
+
+    def _accepted(self) -> asyncio.StreamReaderProtocol:
+        reader = asyncio.StreamReader()
+        return asyncio.StreamReaderProtocol(reader, self._connected)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer, self._told)
@@ -128,6 +133,8 @@ class Controller(Counting):
         self.refused.clear()  # unusable switches connect again, and are reported again
         self.switches[switch.number] = switch
         channel.admitted = True
+        for listener in self._listeners:
+            listener.known(channel.transport)
         self._know(switch)
         for message in channel.early:
             self._told(channel, message)

@@ -76,6 +76,7 @@ class Channel:
         tell: Callable[["Channel", object], None],
     ):
         self._reader, self._writer, self._tell = reader, writer, tell
+        self.transport = writer.transport
         self._xids = itertools.count(1)
         self._waiting: dict[int, _Request] = {}
         self._refusals: dict[int, parser.OFPErrorMsg | None] = {}

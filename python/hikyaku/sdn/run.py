@@ -16,6 +16,7 @@ from ..errors import HikyakuError
 from ..netns import inside
 from .controller import Controller
 from .hosts import EXPIRY
+from .listener import permit_descriptors
 from .names import Names
 from .rest.app import make_app, serving
 from .store import Store
@@ -129,6 +130,7 @@ def run(options: Options) -> None:
     """Runs the controller until a signal ends it. The switches keep their rules."""
     tls_context(options)
     check_rest(options)
+    permit_descriptors()
     store = Store(options.state)
     with store.owned(), contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_main(options, store))

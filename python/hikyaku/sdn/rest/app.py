@@ -14,6 +14,7 @@ from aiohttp import web
 
 from ...stats.exposition import CONTENT_TYPE
 from ..controller import Controller
+from ..listener import Listener
 from .changes import Changes
 from .forms import Refused
 from .metrics import metrics
@@ -23,6 +24,7 @@ MAX_HEAD = 16 * 1024  # bytes of the request line, and of a header
 MAX_BODY = 1 << 20
 MAX_QUERY = 32  # parameters
 CONNECTION_S = 60.0  # the longest life of a connection
+WAITING = 256  # connections without a complete request
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; img-src data:; frame-ancestors 'none'; "
@@ -43,6 +45,8 @@ _PAGE = {
     ),
 }
 
+# Called when a request has been received completely.
+COMPLETE = web.AppKey("complete", Callable[[web.BaseRequest], None])
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -106,6 +110,9 @@ def make_app(
             _check_form(request, names)
             if request.match_info.http_exception is None:
                 _check_token(request, token)
+            if request.method != "GET":
+                await request.read()
+            app[COMPLETE](request)
             return await handler(request)
         except Refused as refused:
             return _failed(str(refused), refused.status)
@@ -132,6 +139,7 @@ def make_app(
 
     app = web.Application(middlewares=[checked], client_max_size=MAX_BODY)
     app.on_response_prepare.append(finish)
+    app[COMPLETE] = lambda _: None
     job = r"/v1/jobs/{job:\d{1,5}}"
     for method, path, call in (
         ("GET", "/", page),
@@ -158,7 +166,6 @@ def make_app(
 @asynccontextmanager
 async def serving(app: web.Application, listening: socket.socket) -> AsyncIterator[None]:
     """Serves @app on @listening. A connection ends after CONNECTION_S, whatever its client does."""
-    loop = asyncio.get_running_loop()
     runner = web.AppRunner(
         app,
         access_log=None,
@@ -168,16 +175,17 @@ async def serving(app: web.Application, listening: socket.socket) -> AsyncIterat
         max_line_size=2 * MAX_HEAD,
         max_field_size=MAX_HEAD,
     )
-    await runner.setup()
 
     def connection() -> asyncio.BaseProtocol:
-        made = runner.server()
-        loop.call_later(CONNECTION_S, made.force_close)
-        return made
+        return runner.server()
 
-    server = await loop.create_server(connection, sock=listening)
+    listener = Listener(listening, connection, strangers=WAITING, life=CONNECTION_S)
+    app[COMPLETE] = lambda request: listener.known(request.transport)
+    await runner.setup()
+    accepting = asyncio.create_task(listener.run())
     try:
         yield
     finally:
-        server.close()
+        accepting.cancel()
+        await asyncio.wait([accepting])
         await runner.cleanup()
