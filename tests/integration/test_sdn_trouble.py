@@ -252,7 +252,7 @@ def test_openflow_over_tls_with_certificates_of_one_ca_only(lab_name, tmp_path):
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     for place in (ours, theirs):
         place.mkdir()
-        certificates(place, ["controller", "switch"])
+        certificates(place, ["controller", "switch", "rogue"])
     with Lab.up(wire="ovs", switches=LINE, name=lab_name("sdn-tls")) as lab:
         options = ["--certificate", "controller.pem", "--key", "controller.key", "--ca", "ca.pem"]
         options = [str(ours / o) if not o.startswith("--") else o for o in options]
@@ -260,8 +260,8 @@ def test_openflow_over_tls_with_certificates_of_one_ca_only(lab_name, tmp_path):
         try:
             controller.start()
 
-            def use_certificates(place: Path) -> None:
-                files = ("switch.key", "switch.pem", "ca.pem")
+            def use_certificates(place: Path, name: str = "switch") -> None:
+                files = (f"{name}.key", f"{name}.pem", "ca.pem")
                 ovs.set_ssl(lab.topology, *(place / f for f in files))
 
             use_certificates(theirs)
@@ -273,6 +273,11 @@ def test_openflow_over_tls_with_certificates_of_one_ca_only(lab_name, tmp_path):
             use_certificates(ours)
             controller.wait_links(2)
             assert register(lab, controller.client, ["node0", "node1"]) == 1
+            use_certificates(ours, "rogue")  # the CA has signed it, for another switch
+            ovs.set_controllers(lab.topology, ["ssl:127.0.0.1:1"])  # ends the connections
+            ovs.set_controllers(lab.topology, [f"ssl:127.0.0.1:{ovs.OPENFLOW_PORT}"])
+            wait_for_log(controller, "its certificate is that of 'rogue', and datapath ")
+            assert controller.client.get("/v1/status")["switches"] == {}
         finally:
             controller.stop()
 

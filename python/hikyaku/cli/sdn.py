@@ -142,6 +142,11 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     "--ca", type=_file, help="OpenFlow over TLS: the authority that signed those of the switches."
 )
 @click.option(
+    "--datapaths",
+    type=_file,
+    help="OpenFlow over TLS: lines of a datapath id and the name in its certificate.",
+)
+@click.option(
     "--forget-hosts",
     "host_expiry",
     type=click.FloatRange(min=0),
@@ -170,6 +175,7 @@ def sdn_run(
     certificate: Path | None,
     key: Path | None,
     ca: Path | None,
+    datapaths: Path | None,
     host_expiry: float,
     exact: bool,
     background: bool,
@@ -218,6 +224,7 @@ def sdn_run(
         exact,
         rest_in_clear,
         names,
+        datapaths,
         rest_names,
     )
     if background:

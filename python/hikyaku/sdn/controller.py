@@ -16,6 +16,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from ..errors import HikyakuError
 from . import codec, rules
+from .certificates import Datapaths, names_of
 from .counting import STATS_EVERY, Counting
 from .discovery import LOST_AFTER, PROBE_EVERY, SETTLE
 from .exact import is_tag
@@ -40,6 +41,7 @@ class Controller(Counting):
     """The connections of the switches, their messages, and the regular work."""
 
     _listeners: tuple[Listener, ...] = ()  # while it runs
+    datapaths: Datapaths | None = None  # with TLS: which switch may be which
 
     # ---- life ---------------------------------------------------------------------------------
 
@@ -83,6 +85,9 @@ class Controller(Counting):
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         channel = Channel(reader, writer, self._told)
+        if self.datapaths:
+            names = names_of(writer.get_extra_info("peercert") or {})
+            channel.check_claim = lambda number: self.datapaths.check(number, names)
         tasks = []
         try:
             await channel.run(lambda: tasks.append(asyncio.create_task(self._admit(channel))))

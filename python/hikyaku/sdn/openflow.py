@@ -84,6 +84,8 @@ class Channel:
         self._last = 0.0
         peer = writer.get_extra_info("peername")
         self.name = f"switch at {peer[0]}" if peer else "switch"
+        # Refuses a datapath id that this connection may not claim.
+        self.check_claim: Callable[[int], None] = lambda _: None
         self.failed: str | None = None  # why we have closed it
         self.admitted = False  # its switch was taken over by it
         self.early: list = []  # ports that changed before the switch was taken over

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..errors import HikyakuError
 from ..netns import inside
+from .certificates import Datapaths
 from .controller import Controller
 from .hosts import EXPIRY
 from .listener import permit_descriptors
@@ -37,6 +38,7 @@ class Options:
     exact: bool = False  # rules by whole addresses
     rest_in_clear: bool = False  # REST may be reached over the network, without TLS
     names: Names = field(default_factory=Names)  # those that are certain
+    datapaths: Path | None = None  # with TLS: the certificates of the switches
     rest_names: tuple[str, ...] = ()  # of this machine, for clients of REST
 
 
@@ -64,6 +66,8 @@ def tls_context(options: Options) -> ssl.SSLContext | None:
     """The TLS settings; both ends must have a certificate of @ca. None: without TLS."""
     files = (options.certificate, options.key, options.ca)
     if not any(files):
+        if options.datapaths:
+            raise HikyakuError("--datapaths is for TLS", "add --certificate, --key and --ca")
         return None
     if not all(files):
         raise HikyakuError("TLS needs --certificate, --key and --ca", "see docs/sdn.md")
@@ -109,6 +113,8 @@ async def _main(options: Options, store: Store) -> None:
     controller = Controller(
         store, say, host_expiry=options.host_expiry, names=options.names, whole=options.exact
     )
+    if tls := tls_context(options):
+        controller.datapaths = Datapaths(options.datapaths, store.directory / "datapaths")
     app = make_app(controller, store.token(), say, server_names(options))
     host, port = rest_socket.getsockname()[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -123,7 +129,7 @@ async def _main(options: Options, store: Store) -> None:
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, task.cancel)
     async with serving(app, rest_socket):
-        await controller.run([openflow], tls_context(options), ready)
+        await controller.run([openflow], tls, ready)
 
 
 def run(options: Options) -> None:

@@ -3,6 +3,7 @@
 
 token       a request that changes something must show it (REST)
 lldp.key    the key of the probes
+datapaths   with TLS: the certificate that each switch showed first
 state.json  jobs, hosts and links
 address     the address of REST, while the controller runs
 lock        locked by the controller that runs; contains its process id

@@ -88,6 +88,7 @@ class Switch:
         """Checks its abilities, becomes its master, and reads its rules. @exact: it gets rules by
         whole addresses, which need less."""
         (features,) = await channel.request(parser.OFPFeaturesRequest(codec.DESC))
+        channel.check_claim(features.datapath_id)
         channel.name = f"switch {features.datapath_id}"
         switch = cls(features.datapath_id, channel)
         await switch._check(features, exact)
