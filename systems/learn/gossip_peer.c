@@ -49,7 +49,9 @@ struct hk_learn_gossip_peer *hk_learn_gossip_peer(struct hk_learn_gossip *g, uin
 		return NULL;
 	p->number = calloc(g->slices, sizeof(uint64_t));
 	p->distance = calloc(g->slices, sizeof(double));
-	if (!p->number || !p->distance || !make_rest(g, p)) {
+	p->jump = calloc(g->slices, sizeof(uint64_t));
+	p->claim = calloc(g->slices, sizeof(uint64_t));
+	if (!p->number || !p->jump || !p->claim || !p->distance || !make_rest(g, p)) {
 		hk_learn_gossip_peer_free(p);
 		return NULL;
 	}
@@ -62,6 +64,8 @@ void hk_learn_gossip_peer_free(struct hk_learn_gossip_peer *p)
 	if (!p)
 		return;
 	free(p->number);
+	free(p->jump);
+	free(p->claim);
 	free(p->distance);
 	free(p->fresh);
 	free(p->age);
@@ -82,6 +86,7 @@ void hk_learn_gossip_peer_left(struct hk_learn_gossip *g, uint16_t node)
 {
 	if (node < g->nodes && g->peer[node]) {
 		g->peer[node]->active = false;
+		memset(g->peer[node]->claim, 0, g->slices * sizeof(*g->peer[node]->claim));
 		hk_learn_gossip_reset_weights(g);
 	}
 }
@@ -100,6 +105,8 @@ bool hk_learn_gossip_peer_run(struct hk_learn_gossip *g, struct hk_learn_gossip_
 	p->run = run;
 	p->far = false;
 	memset(p->number, 0, g->slices * sizeof(*p->number));
+	memset(p->jump, 0, g->slices * sizeof(*p->jump));
+	memset(p->claim, 0, g->slices * sizeof(*p->claim));
 	if (p->fresh)
 		memset(p->fresh, 0, g->slices * sizeof(*p->fresh));
 	/* the sums belong to the peer's earlier incarnation */

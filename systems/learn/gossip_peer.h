@@ -14,6 +14,8 @@ struct hk_learn_gossip_peer {
 	uint64_t greeted_at; /* round + 1 of the last status sent to it for its wrong run */
 	/* one element for each slice: */
 	uint64_t *number;                    /* number of the last message; 0: none */
+	uint64_t *jump;                      /* number far from `number`, not believed yet; or 0 */
+	uint64_t *claim;                     /* age in its last message */
 	double *distance;                    /* distance of its last slice from ours */
 	bool *fresh;                         /* trimmed: `latest` is not merged yet */
 	uint64_t *age;                       /* trimmed: age of `latest` */

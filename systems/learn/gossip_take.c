@@ -158,6 +158,47 @@ static enum hk_learn_reason take(struct hk_learn_gossip *g, struct hk_learn_goss
 	return HK_LEARN_TAKEN;
 }
 
+/* A number so far from the last one is not believed by itself. */
+#define JUMP 4096u
+
+static bool follows(uint64_t number, uint64_t last)
+{
+	return number > last && number - last <= JUMP;
+}
+
+/* Returns whether @number is new. One forged message with a very high number must not make all
+ * later ones old. So a number far from the last one counts only if the next message follows it. */
+static bool is_new(struct hk_learn_gossip_peer *p, unsigned i, uint64_t number)
+{
+	bool near = number > p->number[i] ? number - p->number[i] <= JUMP
+					  : p->number[i] - number < JUMP;
+	bool fresh = near ? number > p->number[i] : p->jump[i] && follows(number, p->jump[i]);
+
+	if (!near && !fresh)
+		p->jump[i] = number;
+	else if (fresh)
+		p->jump[i] = 0;
+	return fresh;
+}
+
+/* Returns the part of the age @claim of slice @i that another neighbour or we ourselves support.
+ * Nodes copy and keep the highest age, so one false age would spread to all. A node with one
+ * neighbour must believe it. */
+static uint64_t supported_age(const struct hk_learn_gossip *g, unsigned i, uint64_t claim)
+{
+	const uint16_t *list;
+	uint64_t most = g->slice[i].age, second = most;
+
+	if (claim <= most || g->net.neighbours(g->net.arg, &list) <= 1)
+		return claim;
+	for (unsigned o = 0; o < g->nodes && second < claim; o++) {
+		uint64_t age = g->peer[o] ? g->peer[o]->claim[i] : 0;
+		second = HK_MAX(second, HK_MIN(age, most));
+		most = HK_MAX(most, age);
+	}
+	return HK_MIN(claim, second);
+}
+
 static enum hk_learn_reason take_parameters(struct hk_learn_gossip *g, uint16_t src, uint8_t type,
 					    const void *data, size_t len)
 {
@@ -183,8 +224,11 @@ static enum hk_learn_reason take_parameters(struct hk_learn_gossip *g, uint16_t 
 		}
 		return HK_LEARN_R_RUN;
 	}
-	if (h.number <= p->number[h.slice])
+	if (!is_new(p, h.slice, h.number))
 		return HK_LEARN_R_OLD;
+	p->claim[h.slice] = h.age;
+	if (g->set->merge != HK_LEARN_TRIMMED) /* which uses the median */
+		h.age = supported_age(g, h.slice, h.age);
 	memcpy(g->values, values, h.count * sizeof(double));
 	why = take(g, p, &h);
 	p->number[h.slice] = h.number;

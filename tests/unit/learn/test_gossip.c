@@ -7,7 +7,7 @@
  * models with the closed form.
  */
 #include "hikyaku/error.h"
-#include "learn/gossip.h"
+#include "learn/gossip_peer.h"
 #include "hikyaku/rtc.h"
 #include "tests/unit/learn/data.h"
 
@@ -430,6 +430,62 @@ TEST(the_first_that_sends_may_lie)
 	hk_learn_gossip_close(g);
 	neighbours = 1;
 	test_data_free(&j.data);
+}
+
+/* One forged message with the highest number must not make all later ones old. */
+TEST(a_forged_number_costs_one_message)
+{
+	struct job j = prepare(2, HK_LEARN_MEAN);
+	struct hk_learn_slice_hdr last;
+	struct hk_learn_gossip *g = open_one(&j, &last);
+	struct giver from = make_giver();
+
+	from.h.merge = HK_LEARN_MEAN;
+	for (uint64_t n = 1; n <= 20; n++) {
+		from.h.number = UINT64_MAX - 40 + 2 * n;
+		CHECK_EQ(deliver(g, &from), HK_LEARN_R_OLD);
+		from.h.number = n;
+		CHECK_EQ(deliver(g, &from), HK_LEARN_TAKEN);
+		CHECK_EQ(deliver(g, &from), HK_LEARN_R_OLD);
+	}
+	/* two forged ones in a row are believed, and then so are two of the neighbour */
+	for (from.h.number = UINT64_MAX - 1; from.h.number != 0; from.h.number++)
+		deliver(g, &from);
+	CHECK_EQ(g->peer[1]->number[0], UINT64_MAX);
+	from.h.number = 21;
+	CHECK_EQ(deliver(g, &from), HK_LEARN_R_OLD);
+	from.h.number = 22;
+	CHECK_EQ(deliver(g, &from), HK_LEARN_TAKEN);
+	hk_learn_gossip_close(g);
+	test_data_free(&j.data);
+}
+
+/* A false age must not make the parameters of one node replace those of all. */
+TEST(an_age_counts_if_a_second_node_supports_it)
+{
+	for (int merge = 0; merge < HK_LEARN_MERGES; merge++) {
+		struct job j = prepare(2, (enum hk_learn_merge)merge);
+		struct hk_learn_slice_hdr last;
+		neighbours = 3;
+		struct hk_learn_gossip *g = open_one(&j, &last);
+		struct giver from = make_giver();
+
+		from.h.merge = (uint8_t)merge;
+		from.h.age = UINT64_C(1) << 62;
+		give(&from, 0);
+		deliver_from(g, 1, &from);
+		CHECK_EQ(g->slice[0].age, 0);
+		CHECK_EQ(g->stats.copied, 0);
+		from.h.age = 5000;
+		deliver_from(g, 2, &from);
+		from.h.age = 6000;
+		deliver_from(g, 3, &from);
+		hk_learn_gossip_merge_trimmed(g);
+		CHECK_EQ(g->slice[0].age, 6000);
+		hk_learn_gossip_close(g);
+		test_data_free(&j.data);
+	}
+	neighbours = 1;
 }
 
 /* A neighbour returns, gives parts of its young model in messages that are lost, and then copies an
