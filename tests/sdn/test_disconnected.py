@@ -24,6 +24,7 @@ from hikyaku.sdn.rules import groups
 from hikyaku.sdn.store import Store
 from hikyaku.sdn.switch import Switch
 from hikyaku.sdn.tag import Function, Tag
+from hikyaku.sdn.update import CONFIRM_S
 
 BROADCAST = (1 << 48) - 1
 SHAPES = ["leaf-spine:1x2x2", "leaf-spine:2x2x4", "leaf-spine:4x3x3", "fat-tree:4"]
@@ -423,6 +424,7 @@ def test_ranks_of_a_new_job_at_a_disconnected_switch_are_reached_once_it_connect
     net.c._lost(switch)
     net.c.set_job(job)
     net.write()
+    net.now += 2 * CONFIRM_S
     assert net.c.reached(before) == {0, 1}
     assert net.c.reached(job) == {0}, "that switch does not admit tags of this job"
     net.connect(4, switch.rules)

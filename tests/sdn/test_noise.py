@@ -8,13 +8,16 @@ from networks import lldp
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 from test_disconnected import Net
 
+from hikyaku.errors import HikyakuError
 from hikyaku.sdn import codec
-from hikyaku.sdn.hosts import MOVES, MOVES_WITHIN
+from hikyaku.sdn.hosts import MOVES, MOVES_WITHIN, RIVAL_S, read_bindings
 from hikyaku.sdn.network import Job
 from hikyaku.sdn.noise import BURST, QUIET_FIRST, QUIET_MAX, RATE, Noise
 from hikyaku.sdn.priorities import LLDP, NO_LLDP, UNKNOWN
 from hikyaku.sdn.program import learned
 from hikyaku.sdn.rules import ADMIT, CONTROLLER, Key, Match, Out
+from hikyaku.sdn.tag import to_mac
+from hikyaku.sdn.update import CONFIRM_S
 
 PORT = (3, 7)
 
@@ -139,3 +142,65 @@ def test_a_rank_that_sends_from_elsewhere_is_said_once_and_how_it_may_move(net):
     assert net.c.network.graph.hosts[mac] == ports[1]
     net.c.remove_job(1)
     assert not net.c._elsewhere
+
+
+def test_a_frame_in_the_name_of_a_host_gives_its_rank_to_nobody(net):
+    """The attacker speaks before the rank registers."""
+    mac, (right, wrong) = min(net.wired.hosts), sorted(net.wired.hosts.values())[:2]
+    frame(net, wrong, mac)
+    assert "was heard at switch" in net.c.rivals(mac)
+    frame(net, right, mac)
+    assert net.c.rivals(mac), "also after the host has spoken again"
+    net.now += RIVAL_S + 1
+    assert not net.c.rivals(mac)
+    frame(net, wrong, mac)
+    net.c.discovery.port_down(right)
+    assert not net.c.rivals(mac), "it was moved there, by its cable"
+
+
+def test_an_attacker_that_spoke_first_does_not_get_the_rank(net):
+    """The rank shows itself elsewhere right after it registered, and is not located then."""
+    mac, (right, wrong) = min(net.wired.hosts), sorted(net.wired.hosts.values())[:2]
+    net.c.network.graph.hosts[mac] = wrong
+    job = Job(1, ranks={0: mac})
+    net.c.set_job(job)
+    net.write()
+    assert net.c.reached(job) == set(), "it may still show itself"
+    frame(net, right, mac)
+    net.now += 2 * CONFIRM_S
+    net.write()
+    assert (net.c.network.located(job), net.c.reached(job)) == ({}, set())
+    net.now += RIVAL_S
+    net.c._end_disputes()
+    net.write()
+    assert net.c.reached(job) == {0}
+
+
+def test_a_rank_that_was_confirmed_stays(net):
+    mac, (right, wrong) = min(net.wired.hosts), sorted(net.wired.hosts.values())[:2]
+    net.c.network.graph.hosts[mac] = right
+    job = Job(1, ranks={0: mac})
+    net.c.set_job(job)
+    net.now += 2 * CONFIRM_S
+    net.write()
+    frame(net, wrong, mac)
+    assert net.c.reached(job) == {0}
+    assert net.c.network.located(job) == {0: right}
+
+
+def test_a_bound_address_is_believed_at_its_port_only(net, tmp_path):
+    mac, (right, wrong) = min(net.wired.hosts), sorted(net.wired.hosts.values())[:2]
+    path = tmp_path / "hosts"
+    path.write_text(f"# ours\n{to_mac(mac)} {right[0]:#x} {right[1]}\n")
+    net.c.network.graph.hosts[mac] = wrong
+    net.c.discovery.hosts.bind(read_bindings(path))
+    assert mac not in net.c.network.graph.hosts
+    for port in (wrong, right, wrong):
+        frame(net, port, mac)
+    assert net.c.network.graph.hosts[mac] == right
+    assert not net.c.rivals(mac)
+    assert len([line for line in net.messages if "which is bound to" in line]) == 1
+    for line in ("x 1 2", "02:00:00:00:00:01 1", "02:00:00:00:00:01 one 2"):
+        path.write_text(line)
+        with pytest.raises(HikyakuError, match="line 1 is not an address"):
+            read_bindings(path)

@@ -15,10 +15,12 @@ from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client.parser import text_string_to_metric_families
 
 from hikyaku.errors import HikyakuError
+from hikyaku.sdn import update
 from hikyaku.sdn.controller import Controller
 from hikyaku.sdn.follow import Frame, Tables
 from hikyaku.sdn.leases import Leases
 from hikyaku.sdn.names import Names
+from hikyaku.sdn.network import Job
 from hikyaku.sdn.program import compute
 from hikyaku.sdn.rest import app
 from hikyaku.sdn.rest.app import make_app, serving
@@ -106,6 +108,7 @@ def test_which_ranks_are_located(rest, monkeypatch):
     graph = rest.c.network.graph
     graph.add_switch(1, [2])
     graph.hosts[0x0200_0000_0008] = (1, 2)
+    monkeypatch.setattr(update, "CONFIRM_S", 0.0)
     assert ask(rest, "GET", "/v1/jobs/1/ranks") == (200, {"located": []})
     asyncio.run(rest.c._update())
     monkeypatch.setattr(rest.c, "wanted", None)
@@ -114,6 +117,26 @@ def test_which_ranks_are_located(rest, monkeypatch):
     graph.hosts[0x0200_0000_0009] = (1, 2)
     assert ask(rest, "GET", "/v1/jobs/1/ranks") == (200, {"located": []}), "not yet there"
     assert ask(rest, "GET", "/v1/jobs/2/ranks")[0] == 404
+
+
+def test_a_rank_with_an_address_of_two_ports_is_refused(rest):
+    graph = rest.c.network.graph
+    graph.add_switch(1, [2, 3])
+    hosts = rest.c.discovery.hosts
+    for port in (2, 3):
+        hosts.learn((1, port), 0x0200_0000_0001, rest.c.clock())
+    ask(rest, "POST", "/v1/jobs", {})
+    for method, path, data in (
+        ("PUT", "/v1/jobs/1/ranks", {"0": MAC}),
+        ("POST", "/v1/jobs", {"ranks": {"0": MAC}}),
+    ):
+        status, answer = ask(rest, method, path, data)
+        assert status == 409
+        assert "was heard at switch 1 port 3, switch 1 port 2" in answer["error"]
+    rest.c.set_job(Job(1, ranks={0: 0x0200_0000_0001}))
+    rest.c.network.disputed.add(0x0200_0000_0001)
+    _, answer = ask(rest, "GET", "/v1/jobs/1/ranks")
+    assert "was heard at" in answer["disputed"]["0"]
 
 
 def test_only_the_token_changes_anything(rest):

@@ -155,6 +155,11 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
     help="Forget hosts without a job that are silent for this time; 0: never.",
 )
 @click.option(
+    "--hosts",
+    type=_file,
+    help="Lines of a MAC address, a datapath id and a port: it is believed nowhere else.",
+)
+@click.option(
     "--exact",
     is_flag=True,
     help="Forward by whole addresses, for switches with few entries for masks.",
@@ -177,6 +182,7 @@ def sdn_run(
     ca: Path | None,
     datapaths: Path | None,
     host_expiry: float,
+    hosts: Path | None,
     exact: bool,
     background: bool,
     state: Path | None,
@@ -225,6 +231,7 @@ def sdn_run(
         rest_in_clear,
         names,
         datapaths,
+        hosts,
         rest_names,
     )
     if background:

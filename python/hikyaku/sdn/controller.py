@@ -28,7 +28,7 @@ from .openflow import Channel, Gone, describe
 from .program import learned, trunk
 from .switch import Switch
 from .tag import to_mac
-from .update import WAIT_FOR_SWITCHES
+from .update import CONFIRM_S, WAIT_FOR_SWITCHES
 
 DISCONNECTED_LIMIT = 10.0  # seconds after which traffic avoids a disconnected switch, if it can
 CONNECTING = 256  # connections of switches that have not been taken over
@@ -281,6 +281,13 @@ class Controller(Counting):
         if job is None:
             return False
         self.counts["rank_elsewhere"] += 1
+        now = self.clock()
+        self.discovery.hosts.hear(source, port, now)
+        if source in self.discovery.hosts.bound:
+            pass
+        elif now - self._registered.get(source, -CONFIRM_S) < CONFIRM_S:
+            self.network.disputed.add(source)
+            self._changed()
         if (source, port) not in self._elsewhere:
             self._elsewhere.add((source, port))
             self.say(
@@ -355,6 +362,7 @@ class Controller(Counting):
             self.discovery.doubt(now)
         if self.noise.over(now):
             self._changed()
+        self._end_disputes()
         for number in self.disconnected.keys() - self.network.graph.disconnected:  # forgotten
             del self.disconnected[number]
             self.network.frozen.pop(number, None)
@@ -364,6 +372,12 @@ class Controller(Counting):
         if overdue - self._passed_by:
             self._changed()
         self._passed_by = overdue
+
+    def _end_disputes(self) -> None:
+        still = {mac for mac in self.network.disputed if self.rivals(mac)} & self._registered.keys()
+        if still != self.network.disputed:
+            self.network.disputed = still
+            self._changed()
 
     def _say_severed(self, switch: Switch) -> None:
         ports = [each for each in self.discovery.severed() if each[0] == switch.number]

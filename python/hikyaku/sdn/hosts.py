@@ -1,24 +1,56 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where hosts are, learned from their frames; when they move, and when they are forgotten.
 
+Anybody can send a frame with the address of another host. The operator's file binds addresses to
+ports, and these are believed nowhere else. Another address that was heard at two ports has *rivals*
+for RIVAL_S. Ranks cannot register it meanwhile, since nobody can tell which port is right.
+
 Pure: time is an argument.
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
+from ..errors import HikyakuError
 from .graph import Graph
 from .lldp import SOURCE, Port
 from .rules import MULTICAST
-from .tag import PREFIX, PREFIX_MASK, to_mac
+from .tag import PREFIX, PREFIX_MASK, NoTag, from_mac, to_mac
 
 EXPIRY = 300.0  # seconds after which a silent host is forgotten, as bridges do
 MAX_HOSTS_PER_PORT = 256
+RIVAL_S = 300.0  # seconds for which a port at which an address was heard counts
+MAX_RIVALS = 4096  # addresses with rivals that are remembered
 MOVES, MOVES_WITHIN = 4, 20.0  # a host may move this often in this many seconds
 
 
 def port_name(port: Port) -> str:
     return f"switch {port[0]} port {port[1]}"
+
+
+def read_bindings(path: Path) -> dict[int, Port]:
+    """Addresses that are bound to ports, by @path: lines of an address, a datapath id and a
+    port."""
+    found = {}
+    try:
+        lines = path.read_text().splitlines()
+    except (OSError, UnicodeDecodeError) as bad:
+        raise HikyakuError(f"cannot read {path}: {bad}", "name a text file") from None
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if not words:
+            continue
+        try:
+            mac, switch, port = words
+            found[from_mac(mac)] = (int(switch, 0), int(port))
+        except (ValueError, NoTag):
+            raise HikyakuError(
+                f"{path}: line {number} is not an address, a datapath id and a port: "
+                f"{line.strip()[:80]!r}",
+                "write lines such as: 02:00:00:00:00:07 0x1a 3",
+            ) from None
+    return found
 
 
 class Hosts:
@@ -31,6 +63,9 @@ class Hosts:
         self.expiry = expiry
         self._graph, self._say, self._counts = graph, say, counts
         self._sent: dict[int, float] = {}  # by host: the time of its last frame
+        self.bound: dict[int, Port] = {}  # by the operator
+        self._heard: dict[int, dict[Port, float]] = {}  # by address: other ports, last time
+        self._misplaced: set[tuple[int, Port]] = set()  # reported: bound to another port
         self._moves: dict[int, list[float]] = {}  # by host: the times of its latest moves
         self._frames: dict[tuple[int, Port], int] = {}  # by host and port: a switch's count
 
@@ -39,12 +74,13 @@ class Hosts:
         graph = self._graph
         if port in graph.links or port[1] not in graph.ports.get(port[0], ()):
             return False
-        if mac == 0 or mac & MULTICAST or mac & PREFIX_MASK == PREFIX or mac == SOURCE:
-            self._counts["bad_source"] += 1
+        if not self._may_be_at(mac, port):
             return False
         if graph.hosts.get(mac) == port:
             self._sent[mac] = now
             return False
+        if mac in graph.hosts:
+            self.hear(mac, port, now)
         if sum(at == port for at in graph.hosts.values()) >= MAX_HOSTS_PER_PORT:
             self._counts["too_many_hosts"] += 1
             return False
@@ -53,9 +89,55 @@ class Hosts:
                 return False
             was = port_name(graph.hosts[mac])
             self._say(f"host {to_mac(mac)} has moved from {was} to {port_name(port)}")
+            self.hear(mac, graph.hosts[mac], now)
         graph.hosts[mac] = port
         self._sent[mac] = now
         return True
+
+    def _may_be_at(self, mac: int, port: Port) -> bool:
+        if mac == 0 or mac & MULTICAST or mac & PREFIX_MASK == PREFIX or mac == SOURCE:
+            self._counts["bad_source"] += 1
+            return False
+        if self.bound.get(mac, port) != port:
+            self._misplace(mac, port)
+            return False
+        return True
+
+    def bind(self, bound: dict[int, Port]) -> None:
+        """Binds addresses to ports, and forgets those that are elsewhere."""
+        self.bound = bound
+        hosts = self._graph.hosts
+        for mac in [mac for mac, port in bound.items() if hosts.get(mac, port) != port]:
+            del hosts[mac]
+
+    def _misplace(self, mac: int, port: Port) -> None:
+        self._counts["misplaced"] += 1
+        if (mac, port) not in self._misplaced and len(self._misplaced) < MAX_RIVALS:
+            self._misplaced.add((mac, port))
+            self._say(
+                f"{port_name(port)}: frames from {to_mac(mac)}, which is bound to "
+                f"{port_name(self.bound[mac])}: not believed"
+            )
+
+    def hear(self, mac: int, port: Port, now: float) -> None:
+        """Notes that @mac was heard at @port, where it is not, or is no longer."""
+        if mac not in self._heard and len(self._heard) >= MAX_RIVALS:
+            del self._heard[next(iter(self._heard))]
+        self._heard.setdefault(mac, {})[port] = now
+
+    def rivals(self, mac: int, now: float) -> list[Port]:
+        """The other ports, which are up, at which the unbound address @mac was heard lately."""
+        if mac in self.bound:
+            return []
+        graph = self._graph
+        return sorted(
+            port
+            for port, heard in self._heard.get(mac, {}).items()
+            if port != graph.hosts.get(mac)
+            and now - heard < RIVAL_S
+            and port[1] in graph.ports.get(port[0], ())
+            and port not in graph.links  # else it was heard there before probes were
+        )
 
     def _may_move(self, mac: int, port: Port, now: float) -> bool:
         """Limits the moves of a host: each makes the controller compute and write rules."""
@@ -105,9 +187,14 @@ class Hosts:
             self._say(f"host {to_mac(mac)} at {where} has been silent: forgotten")
             del self._sent[mac]
         self._moves = {mac: at for mac, at in self._moves.items() if mac in graph.hosts}
+        self._heard = {m: h for m, h in self._heard.items() if now - max(h.values()) < RIVAL_S}
         self._frames = {k: n for k, n in self._frames.items() if graph.hosts.get(k[0]) == k[1]}
         return gone
 
     def delay(self, seconds: float) -> None:
         """The controller did not run for @seconds: no host was silent in this time."""
         self._sent = {mac: at + seconds for mac, at in self._sent.items()}
+        self._heard = {
+            mac: {port: at + seconds for port, at in ports.items()}
+            for mac, ports in self._heard.items()
+        }

@@ -54,12 +54,14 @@ class Network:
     grown: dict[Key, set[Port]] = field(default_factory=dict)  # the trees that this update wants
     kept: dict = field(default_factory=dict)  # the state of algorithms, by (name, job)
     quiet: set[Port] = field(default_factory=set)  # ports whose frames do not go to the controller
+    disputed: set[int] = field(default_factory=set)  # addresses of ranks heard at two ports
     frozen: dict[int, Program] = field(default_factory=dict)  # the rules of disconnected switches
 
     def located(self, job: Job) -> dict[int, Port]:
-        """The place of each rank; without ranks whose host or switch is unknown."""
+        """The place of each rank; without ranks whose host or switch is unknown or disputed."""
         hosts = self.graph.hosts
         there = {mac: at for mac, at in hosts.items() if at[0] in self.graph.ports}
+        there = {mac: at for mac, at in there.items() if mac not in self.disputed}
         return {r: there[mac] for r, mac in sorted(job.ranks.items()) if mac in there}
 
     def spares(self, switch: int, target: int, first: int) -> tuple[int, ...]:

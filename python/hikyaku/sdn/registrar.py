@@ -165,6 +165,7 @@ class Registrar:
         self._located_lock = threading.Lock()
         self._told: dict[str, str] = {}  # ranks, and their addresses
         self._located: set[int] = set()  # ranks, as the controller has said …
+        self._disputed: dict[str, str] = {}  # ranks heard at two ports, and the reason
         self._located_until = 0.0  # … and until when that counts
         self._secret = secrets.token_hex(16)
         self._path = where if isinstance(where, Path) else None
@@ -247,7 +248,10 @@ class Registrar:
                 if refused := found.get("refused"):  # before they were located there was no rule
                     return " ".join(refused.split())
                 self._located = set(found["located"])
+                self._disputed = found.get("disputed", {})
                 self._located_until = time.monotonic() + _FRESH_S
+            if why := self._disputed.get(str(rank)):
+                return " ".join(why.split())
             return "ok" if rank in self._located else "not yet"
 
     def _group(self, text: str) -> str:

@@ -16,7 +16,7 @@ from ..errors import HikyakuError
 from ..netns import inside
 from .certificates import Datapaths
 from .controller import Controller
-from .hosts import EXPIRY
+from .hosts import EXPIRY, read_bindings
 from .listener import permit_descriptors
 from .names import Names
 from .rest.app import make_app, serving
@@ -39,6 +39,7 @@ class Options:
     rest_in_clear: bool = False  # REST may be reached over the network, without TLS
     names: Names = field(default_factory=Names)  # those that are certain
     datapaths: Path | None = None  # with TLS: the certificates of the switches
+    hosts: Path | None = None  # addresses that are bound to ports
     rest_names: tuple[str, ...] = ()  # of this machine, for clients of REST
 
 
@@ -113,6 +114,8 @@ async def _main(options: Options, store: Store) -> None:
     controller = Controller(
         store, say, host_expiry=options.host_expiry, names=options.names, whole=options.exact
     )
+    if options.hosts:
+        controller.discovery.hosts.bind(read_bindings(options.hosts))
     if tls := tls_context(options):
         controller.datapaths = Datapaths(options.datapaths, store.directory / "datapaths")
     app = make_app(controller, store.token(), say, server_names(options))

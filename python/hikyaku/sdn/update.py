@@ -23,7 +23,7 @@ from . import exact
 from .balance import Balancer
 from .disconnected import assumed
 from .discovery import Discovery
-from .hosts import EXPIRY, port_name
+from .hosts import EXPIRY, RIVAL_S, port_name
 from .leases import Leases
 from .names import Names
 from .network import Job, Network
@@ -34,9 +34,11 @@ from .rules import Key, Program
 from .store import Store
 from .strays import Strays
 from .switch import Switch
+from .tag import to_mac
 
 CALM = 0.05  # seconds between two checks while the network starts
 WAIT_FOR_SWITCHES = 10.0  # seconds that a new controller waits for the switches of the one before
+CONFIRM_S = 0.1  # seconds in which a rank that registers may be heard at another port
 RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until a refused rule is sent again
 Link = tuple[tuple[int, int], tuple[int, int]]  # switch and port, at both ends
 _NUMBER = re.compile(r"\bswitch (\d+)(?: port (\d+))?\b")
@@ -63,6 +65,7 @@ class Updates:
         self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
         self.names = names or Names()
         self._elsewhere: set[tuple[int, tuple[int, int]]] = set()  # reported: address, port
+        self._registered: dict[int, float] = {}  # by address of a rank: when it was told to us
         self.noise = Noise()
         self.balancer = Balancer()
         self.network.quiet = self.noise.quiet
@@ -278,12 +281,31 @@ class Updates:
         }
 
     def reached(self, job: Job) -> set[int]:
-        """The ranks whose host is known and whose rules are in the switches."""
+        """The ranks whose host is known and whose rules are in the switches. A rank that has just
+        registered must be known for CONFIRM_S, in which it shows itself to its switch."""
         written = self._written.get(job.number, {})
-        return {r for r in self.network.located(job) if written.get(r) == job.ranks[r]}
+        since = self.clock() - CONFIRM_S
+        new = {mac for mac, at in self._registered.items() if at > since}
+        located = self.network.located(job)
+        return {r for r in located if written.get(r) == job.ranks[r] and job.ranks[r] not in new}
+
+    def rivals(self, mac: int) -> str:
+        """The reason for which no rank may have the address @mac now, or an empty text."""
+        rivals = self.discovery.hosts.rivals(mac, self.clock())
+        at = self.network.graph.hosts.get(mac)
+        if not rivals or at is None:
+            return ""
+        ports = ", ".join(port_name(port) for port in (at, *rivals)[:3])
+        return (
+            f"{to_mac(mac)} was heard at {ports}, and one of them may be forged; fix: take the "
+            f"wrong one down, wait {RIVAL_S:g} s, or bind it: hikyaku sdn run --hosts FILE"
+        )
 
     def set_job(self, job: Job) -> None:
         self.jobs[job.number] = job
+        ranks = {mac for each in self.jobs.values() for mac in each.ranks.values()}
+        now = self.clock()
+        self._registered = {mac: self._registered.get(mac, now) for mac in ranks}
         self.renew(job)
         self._save()
         self._changed()

@@ -42,6 +42,12 @@ class Changes:
         answer = job_to_json(job) if status == 201 else {"job": job.number}
         return web.json_response(answer, status=status)
 
+    def _check_places(self, ranks: dict[int, int]) -> None:
+        """Refuses addresses that were heard at two ports."""
+        for mac in sorted(set(ranks.values())):
+            if why := self.c.rivals(mac):
+                raise Refused(409, why)
+
     async def _merged(self, job: Job, into: dict, new: dict) -> web.Response:
         """Adds @new to @into, which is a part of @job; later values replace earlier ones."""
         old = {key: into.get(key) for key in new}
@@ -57,6 +63,7 @@ class Changes:
 
     async def add_job(self, request: web.Request) -> web.Response:
         form = await body(request, NEW_JOB)
+        self._check_places(form.ranks)
         if form.job in self.c.jobs:
             raise Refused(409, f"there is a job {form.job} already")
         free = set(range(1, JOBS)) - set(self.c.jobs)
@@ -83,7 +90,9 @@ class Changes:
 
     async def set_ranks(self, request: web.Request) -> web.Response:
         job = known_job(self.c, request)
-        return await self._merged(job, job.ranks, await body(request, RANKS_BODY))
+        ranks = await body(request, RANKS_BODY)
+        self._check_places({r: mac for r, mac in ranks.items() if job.ranks.get(r) != mac})
+        return await self._merged(job, job.ranks, ranks)
 
     async def set_group(self, request: web.Request) -> web.Response:
         job = known_job(self.c, request)

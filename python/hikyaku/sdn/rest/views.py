@@ -167,6 +167,12 @@ class Views:
         answer: dict = {"located": sorted(self.c.reached(job))}
         if refused := self.c.refused_rules(job.number):
             answer["refused"] = refusal(self.c, job, refused)
+        if disputed := {
+            str(r): self.c.rivals(mac)
+            for r, mac in job.ranks.items()
+            if mac in self.c.network.disputed
+        }:
+            answer["disputed"] = disputed
         return web.json_response(answer)
 
     async def path(self, request: web.Request) -> web.Response:
