@@ -70,6 +70,29 @@ def test_a_tagged_job_is_routed_by_its_tags_and_forgotten_after_it(network, prog
     )
 
 
+# A rank that looks for the secret in the command lines of all processes.
+SECRET = """
+import glob, os
+secret = os.environ["OMPI_HIKYAKU_SECRET"].encode()
+assert len(secret) == 64
+for path in glob.glob("/proc/[0-9]*/cmdline"):
+    try:
+        assert secret not in open(path, "rb").read(), path
+    except (FileNotFoundError, ProcessLookupError):
+        pass
+print("not there")
+"""
+
+
+@pytest.mark.parametrize("tcp", [True, False])
+def test_ranks_have_their_jobs_secret_and_no_command_line_has_it(network, tcp):
+    """All users of a node can read the command lines of its processes."""
+    lab, _ = network
+    result = lab.mpirun(2, ["/usr/bin/python3", "-c", SECRET], tcp=tcp, tag=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.count("not there") == 2
+
+
 def test_tags_arrive_at_their_rank_with_its_own_address(network, job, tmp_path):
     lab, _ = network
     with receivers(lab, tmp_path) as received:

@@ -13,7 +13,7 @@ from hikyaku.lab import Lab, ovs
 from hikyaku.lab.controller import LabController, controlled
 from hikyaku.lab.frames import register, send, started
 from hikyaku.sdn.client import Client
-from hikyaku.sdn.registrar import Registrar
+from hikyaku.sdn.registrar import TO_US, Registrar, sign
 
 LINE = "leaf-spine:1x2x1"
 SOON = 30  # seconds, on a busy machine
@@ -96,8 +96,9 @@ def test_a_job_survives_a_restart_of_its_controller(network, hikyaku, tmp_path):
     with Registrar(client, "solver", tmp_path / "r") as registrar:
         controller.stop(kill=True)
         controller.start()
-        secret = registrar.address.partition("@")[0]
-        assert registrar.answer(f"{secret} 0 {rank}") == "ok"
+        text = f"0 {rank}"
+        line = f"{sign(registrar.secret, TO_US, 'nonce', text)} {text}"
+        assert registrar.answer("nonce", line).endswith(" ok")
         (job,) = controller.client.get("/v1/jobs")
         assert (job["job"], job["name"], job["ranks"]) == (registrar.job, "solver", {"0": rank})
     assert controller.client.get("/v1/jobs") == []

@@ -104,7 +104,7 @@ def test_a_rank_that_the_controller_refuses(get_lab, program, tmp_path, refused:
         captured(lab, "node1", frames, link="hk0"),
     ):
         argv = program("tests/mpi/mpi_functions"), 5, "--rounds", "1"
-        done = native(lab, *argv, btl_hikyaku_registrar=registrar.address)
+        done = native(lab, *argv, btl_hikyaku_registrar=f"{registrar.secret}@{registrar.address}")
     assert done.returncode == 0, done.stderr
     assert ("rank 1 sends without tags: no room" in done.stderr) == bool(refused)
     ours = [f for f in frames if f.raw[12:14] == b"\x88\xb5" and not f.raw[0] & 1]

@@ -239,6 +239,7 @@ def test_a_registrar_that_does_not_run(lab: Lab, program) -> None:
 # The registrar's second answer, for these three, is a refusal.
 TOGETHER = """
 import os, socket, struct, sys
+from hikyaku.sdn.registrar import FROM_US, TO_US, sign
 server = socket.socket(socket.AF_UNIX)
 server.bind(sys.argv[1])
 server.listen()
@@ -251,7 +252,7 @@ def rank(number):
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sock.settimeout(30)
     sock.connect(os.environ["HIKYAKU_TAG_SOCKET"])
-    sock.send(struct.pack("=IHHII", 0x47544B48, 1, 1, number, 4))
+    sock.send(struct.pack("=IHHII68s", 0x47544B48, 2, 1, number, 4, b"key"))
     os.write(pipe[1], b"j")
     answer = sock.recv(512)
     os.write(pipe[1], struct.pack("=i", struct.unpack_from("=i", answer, 4)[0]) + answer[12:52])
@@ -259,10 +260,13 @@ def rank(number):
 
 def respond(answer, meanwhile=lambda: None):
     sock, _ = server.accept()
-    numbers = sock.makefile().readline().split()[1].split(",")  # in the order of arrival
+    sock.sendall(b"nonce\\n")
+    given, _, text = sock.makefile().readline().strip().partition(" ")
+    assert given == sign("key", TO_US, "nonce", text), "its rank brought the secret"
+    numbers = text.split()[0].split(",")  # in the order of arrival
     print(",".join(sorted(numbers)), flush=True)
     meanwhile()
-    sock.sendall(answer)
+    sock.sendall(f"{sign('key', FROM_US, 'nonce', answer)} {answer}\\n".encode())
     sock.close()
 
 def others():
@@ -270,8 +274,8 @@ def others():
     assert all(r.read(1) == b"j" for r in ranks)
 
 ranks = [rank(0)]
-respond(b"ok\\n", others)
-respond(b"no room\\n")
+respond("ok", others)
+respond("no room")
 for each in ranks:
     status, text = struct.unpack("=i40s", each.read(44))
     print(status == 0, text.rstrip(b"\\0").decode())
@@ -281,7 +285,7 @@ for each in ranks:
 def test_ranks_that_join_at_once_are_registered_in_one_request(lab: Lab, tmp_path: Path) -> None:
     """So no rank waits for the answers to all others. Each gets the answer to its own request."""
     path = tmp_path / "r"
-    tagger = tag_command(interfaces=["tcp0"], registrar=f"secret@{path}")
+    tagger = tag_command(interfaces=["tcp0"], registrar=str(path))
     output = process.run(
         lab.exec_argv("node0", [*tagger, sys.executable, "-c", TOGETHER, str(path)]), timeout=SOON
     )

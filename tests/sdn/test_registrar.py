@@ -16,7 +16,7 @@ from hikyaku.cli import tag as cli_tag
 from hikyaku.errors import HikyakuError
 from hikyaku.sdn import client
 from hikyaku.sdn import registrar as module
-from hikyaku.sdn.registrar import Registrar, job_name
+from hikyaku.sdn.registrar import FROM_US, TO_US, Registrar, job_name, sign
 
 MAC = "02:00:00:00:00:07"
 LIMIT_S = 10
@@ -54,19 +54,32 @@ class Controller:
         return {}
 
 
-def say(address: str, line: bytes) -> str:
-    _, _, where = address.partition("@")
-    if where.startswith("/"):
+def reached(registrar: Registrar) -> socket.socket:
+    if registrar.address.startswith("/"):
         sock = socket.socket(socket.AF_UNIX)
-        sock.connect(where)
-    else:
-        host, _, port = where.rpartition(":")
-        sock = socket.create_connection((host, int(port)), timeout=LIMIT_S)
-    with sock:
         sock.settimeout(LIMIT_S)
-        sock.sendall(line)
+        sock.connect(registrar.address)
+        return sock
+    host, _, port = registrar.address.rpartition(":")
+    return socket.create_connection((host, int(port)), timeout=LIMIT_S)
+
+
+def signed(secret: str, nonce: str, text: str) -> bytes:
+    key = secret.encode(errors="surrogateescape").hex() if not secret.isascii() else secret
+    line = f"{sign(key, TO_US, nonce, text)} {text}\n"
+    return line.encode(errors="surrogateescape")
+
+
+def say(registrar: Registrar, line: bytes) -> str:
+    """Sends @line, in which an HMAC stands for the secret, its first word. Checks the answer's."""
+    secret, _, text = line.decode(errors="surrogateescape").strip("\n").partition(" ")
+    with reached(registrar) as sock, sock.makefile() as answers:
+        nonce = answers.readline().strip()
+        sock.sendall(signed(secret, nonce, text))
         sock.shutdown(socket.SHUT_WR)
-        return sock.makefile().read()
+        given, _, answer = answers.read().partition(" ")
+        assert given == sign(registrar.secret, FROM_US, nonce, answer.strip("\n"))
+        return answer
 
 
 @pytest.mark.parametrize("kind", ["unix", "tcp"])
@@ -75,9 +88,9 @@ def test_a_job_from_start_to_end(tmp_path: Path, kind: str) -> None:
     where = tmp_path / "r" if kind == "unix" else "localhost"
     with Registrar(controller, "solver", where) as registrar:
         assert registrar.job == 9
-        secret = registrar.address.partition("@")[0]
-        assert say(registrar.address, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
-        assert say(registrar.address, f"{secret} 5,4 {MAC}\n".encode()) == "ok\n"
+        secret = registrar.secret
+        assert say(registrar, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
+        assert say(registrar, f"{secret} 5,4 {MAC}\n".encode()) == "ok\n"
         if kind == "unix":
             assert where.stat().st_mode & 0o077 == 0
     assert controller.calls == [
@@ -112,8 +125,8 @@ def test_a_job_from_start_to_end(tmp_path: Path, kind: str) -> None:
 def test_invalid_requests_are_refused(tmp_path: Path, line: str, says: str) -> None:
     controller = Controller()
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
-        text = line.replace("{secret}", registrar.address.partition("@")[0]).encode("latin-1")
-        assert says in say(registrar.address, text + b"\n")
+        text = line.replace("{secret}", registrar.secret).encode("latin-1")
+        assert says in say(registrar, text + b"\n")
     assert [call[0] for call in controller.calls] == ["POST", "DELETE"]
 
 
@@ -122,13 +135,13 @@ def test_a_rank_is_located_or_not_yet(tmp_path: Path, monkeypatch) -> None:
     controller = Controller()
     controller.located = [2]
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
-        secret = registrar.address.partition("@")[0]
-        assert say(registrar.address, f"{secret} located 3\n".encode()) == "not yet\n"
-        assert say(registrar.address, f"{secret} located 2\n".encode()) == "ok\n"
+        secret = registrar.secret
+        assert say(registrar, f"{secret} located 3\n".encode()) == "not yet\n"
+        assert say(registrar, f"{secret} located 2\n".encode()) == "ok\n"
         controller.located = [2, 3]
-        assert say(registrar.address, f"{secret} located 3\n".encode()) == "ok\n"
+        assert say(registrar, f"{secret} located 3\n".encode()) == "ok\n"
         controller.refused = {"refused": "no room; fix: wait"}  # a rank has rules from then on
-        assert say(registrar.address, f"{secret} located 3\n".encode()) == "no room; fix: wait\n"
+        assert say(registrar, f"{secret} located 3\n".encode()) == "no room; fix: wait\n"
 
 
 def test_ranks_that_ask_at_once_cost_the_controller_one_look(tmp_path: Path, monkeypatch) -> None:
@@ -136,13 +149,13 @@ def test_ranks_that_ask_at_once_cost_the_controller_one_look(tmp_path: Path, mon
     controller = Controller()
     controller.located = list(range(20))
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
-        secret = registrar.address.partition("@")[0]
-        said = [say(registrar.address, f"{secret} located {r}\n".encode()) for r in range(21)]
+        secret = registrar.secret
+        said = [say(registrar, f"{secret} located {r}\n".encode()) for r in range(21)]
         assert said == ["ok\n"] * 20 + ["not yet\n"]
         assert controller.looks == 1
         # a new address is not located yet, whatever was known of the one before
-        assert say(registrar.address, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
-        assert say(registrar.address, f"{secret} located 3\n".encode()) == "not yet\n"
+        assert say(registrar, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
+        assert say(registrar, f"{secret} located 3\n".encode()) == "not yet\n"
 
 
 def test_nobody_waits_for_the_switches_of_another(tmp_path: Path) -> None:
@@ -160,14 +173,14 @@ def test_nobody_waits_for_the_switches_of_another(tmp_path: Path) -> None:
         Registrar(controller, "solver", tmp_path / "r") as registrar,
         ThreadPoolExecutor(2) as pool,
     ):
-        secret = registrar.address.partition("@")[0]
+        secret = registrar.secret
 
         def tell(rank: int) -> str:
-            return say(registrar.address, f"{secret} {rank} {MAC[:-1]}{rank}\n".encode())
+            return say(registrar, f"{secret} {rank} {MAC[:-1]}{rank}\n".encode())
 
         told = [pool.submit(tell, rank) for rank in (0, 1)]
         both.wait(LIMIT_S)
-        assert say(registrar.address, f"{secret} located 2\n".encode()) == "ok\n"
+        assert say(registrar, f"{secret} located 2\n".encode()) == "ok\n"
         located.set()
         assert [t.result(LIMIT_S) for t in told] == ["ok\n", "ok\n"]
 
@@ -175,10 +188,10 @@ def test_nobody_waits_for_the_switches_of_another(tmp_path: Path) -> None:
 def test_the_same_ranks_share_a_group_until_the_last_has_dropped_it(tmp_path: Path) -> None:
     controller = Controller()
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
-        secret = registrar.address.partition("@")[0]
+        secret = registrar.secret
 
         def ask(text: str) -> str:
-            return say(registrar.address, f"{secret} {text}\n".encode()).strip()
+            return say(registrar, f"{secret} {text}\n".encode()).strip()
 
         everybody = ",".join(str(r) for r in range(2048))
         assert [ask("group 2,0,5"), ask("group 5,0,2"), ask(f"group {everybody}")] == [
@@ -208,9 +221,9 @@ def test_groups_are_made_at_once_and_each_once(tmp_path: Path) -> None:
         Registrar(controller, "solver", tmp_path / "r") as registrar,
         ThreadPoolExecutor(4) as pool,
     ):
-        secret = registrar.address.partition("@")[0]
+        secret = registrar.secret
         lines = [f"{secret} group {ranks}\n".encode() for ranks in ("1,2", "2,1", "3,4", "3,4")]
-        said = list(pool.map(lambda line: say(registrar.address, line), lines))
+        said = list(pool.map(lambda line: say(registrar, line), lines))
         assert said[0] == said[1]
         assert said[2] == said[3]
         assert {said[0], said[2]} == {"ok 1\n", "ok 2\n"}
@@ -221,23 +234,23 @@ def test_a_group_that_is_ready_too_late_is_dropped(tmp_path: Path, monkeypatch) 
     """The rank that requested it has given up, and will not drop it."""
     controller = Controller()
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
-        secret = registrar.address.partition("@")[0]
+        secret = registrar.secret
         line = f"{secret} group 1,2\n".encode()
         with monkeypatch.context() as slow:
             slow.setattr(module, "_ANSWER_IN_S", 0.0)
-            assert "took too long" in say(registrar.address, line)
+            assert "took too long" in say(registrar, line)
         puts = [c[1:] for c in controller.calls if c[0] == "PUT"]
         assert puts == [("/v1/jobs/9/groups/1", [1, 2]), ("/v1/jobs/9/groups/1", [])]
-        assert say(registrar.address, line) == "ok 1\n"
+        assert say(registrar, line) == "ok 1\n"
 
 
 def test_a_group_that_the_controller_refuses_is_not_kept(tmp_path: Path) -> None:
     controller = Controller("no room")
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
-        secret = registrar.address.partition("@")[0]
-        assert say(registrar.address, f"{secret} group 1,2\n".encode()) == "no room\n"
+        secret = registrar.secret
+        assert say(registrar, f"{secret} group 1,2\n".encode()) == "no room\n"
         controller.refuses = None
-        assert say(registrar.address, f"{secret} group 1,2\n".encode()) == "ok 1\n"
+        assert say(registrar, f"{secret} group 1,2\n".encode()) == "ok 1\n"
 
 
 def test_a_group_is_free_even_if_the_controller_refuses_to_remove_it(
@@ -245,10 +258,10 @@ def test_a_group_is_free_even_if_the_controller_refuses_to_remove_it(
 ) -> None:
     controller = Controller()
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
-        secret = registrar.address.partition("@")[0]
+        secret = registrar.secret
 
         def ask(text: str) -> str:
-            return say(registrar.address, f"{secret} {text}\n".encode()).strip()
+            return say(registrar, f"{secret} {text}\n".encode()).strip()
 
         assert ask("group 1,2") == "ok 1"
         controller.refuses = "not now"
@@ -259,24 +272,59 @@ def test_a_group_is_free_even_if_the_controller_refuses_to_remove_it(
         assert controller.calls[-1] == ("PUT", "/v1/jobs/9/groups/1", [3, 4])
 
 
-def connected(registrar: Registrar) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX)
-    sock.settimeout(LIMIT_S)
-    sock.connect(registrar.address.partition("@")[2])
+def connected(registrar: Registrar, nonces: list[str] | None = None) -> socket.socket:
+    """A connection on which a nonce has come, which goes into @nonces."""
+    sock, text = reached(registrar), b""
+    while (part := sock.recv(1)) not in (b"\n", b""):
+        text += part
+    if nonces is not None:
+        nonces.append(text.decode())
     return sock
+
+
+def test_a_recorded_request_does_not_count_again(tmp_path: Path) -> None:
+    """The secret is not sent. Each connection has a nonce of its own."""
+    controller = Controller()
+    with Registrar(controller, "solver", tmp_path / "r") as registrar:
+        nonces: list[str] = []
+        with connected(registrar, nonces) as first, connected(registrar, nonces) as second:
+            request = signed(registrar.secret, nonces[0], f"3 {MAC}")
+            assert registrar.secret.encode() not in request
+            for sock, said in ((first, "ok"), (second, "did not understand")):
+                sock.sendall(request)
+                assert said in sock.makefile().read()
+    assert [call[0] for call in controller.calls] == ["POST", "PUT", "DELETE"]
+
+
+def test_the_first_address_of_a_rank_counts(tmp_path: Path) -> None:
+    controller = Controller("no room")
+    with Registrar(controller, "solver", tmp_path / "r") as registrar:
+        secret = registrar.secret
+        other = MAC[:-1] + "8"
+        assert say(registrar, f"{secret} 3 {other}\n".encode()) == "no room\n"
+        controller.refuses = None  # a refused address does not count
+        for ranks, mac, said in (
+            ("3", MAC, "ok\n"),
+            ("2,3", other, "rank 3 is registered with another address; fix: "),
+            ("2", other, "ok\n"),
+            ("3", MAC, "ok\n"),
+        ):
+            assert say(registrar, f"{secret} {ranks} {mac}\n".encode()).startswith(said)
+        assert registrar._told == {"2": other, "3": MAC}
 
 
 def test_the_oldest_silent_connections_are_closed(tmp_path: Path, monkeypatch) -> None:
     """Any process can connect, but no rank waits because of it."""
     monkeypatch.setattr(module, "_SILENT", 4)
     with Registrar(Controller(), "solver", tmp_path / "r") as registrar:
-        secret = registrar.address.partition("@")[0]
-        silent = [connected(registrar) for _ in range(5)]
+        secret = registrar.secret
+        nonces: list[str] = []
+        silent = [connected(registrar, nonces) for _ in range(5)]
         assert silent[0].recv(1) == b""
-        assert say(registrar.address, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
+        assert say(registrar, f"{secret} 3 {MAC}\n".encode()) == "ok\n"
         assert silent[1].recv(1) == b""
-        silent[2].sendall(f"{secret} 4 {MAC}\n".encode())
-        assert silent[2].recv(3) == b"ok\n"
+        silent[2].sendall(signed(secret, nonces[2], f"4 {MAC}"))
+        assert silent[2].makefile().read().endswith(" ok\n")
         for each in silent:
             each.close()
 
@@ -290,11 +338,11 @@ def test_the_number_of_threads_is_limited(tmp_path: Path, monkeypatch) -> None:
         Registrar(controller, "solver", tmp_path / "r") as registrar,
         ThreadPoolExecutor(2) as pool,
     ):
-        secret = registrar.address.partition("@")[0]
+        secret = registrar.secret
         lines = [f"{secret} {rank} {MAC}\n".encode() for rank in (1, 2)]
-        answers = [pool.submit(say, registrar.address, line) for line in lines]
+        answers = [pool.submit(say, registrar, line) for line in lines]
         both.wait(LIMIT_S)
-        with connected(registrar) as third:
+        with reached(registrar) as third:
             assert third.recv(1) == b""
         end.set()
         assert [each.result(LIMIT_S) for each in answers] == ["ok\n", "ok\n"]
@@ -322,8 +370,8 @@ def test_a_line_has_one_time_limit_for_all_its_parts(monkeypatch) -> None:
 def test_a_refusal_is_answered_in_one_line(tmp_path: Path) -> None:
     controller = Controller("the controller refused PUT:\nno such thing")
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
-        secret = registrar.address.partition("@")[0]
-        answer = say(registrar.address, f"{secret} 3 {MAC}\n".encode())
+        secret = registrar.secret
+        answer = say(registrar, f"{secret} 3 {MAC}\n".encode())
     assert answer == "the controller refused PUT: no such thing\n"
 
 
@@ -401,9 +449,9 @@ def test_a_running_job_is_registered_again_after_its_lease(tmp_path, monkeypatch
     monkeypatch.setattr(module, "_BEAT_S", 0.001)
     controller = Forgetful()
     with Registrar(controller, "solver", tmp_path / "r") as registrar:
-        secret = registrar.address.partition("@")[0]
+        secret = registrar.secret
         for text, says in ((f"3,4 {MAC}", "ok\n"), ("group 3,4", "ok 1\n")):
-            assert say(registrar.address, f"{secret} {text}\n".encode()) == says
+            assert say(registrar, f"{secret} {text}\n".encode()) == says
         controller.forgets = True
         assert controller.renewed.wait(LIMIT_S)
     assert [c for c in controller.calls if c[0] == "POST"][1:] == [
@@ -426,12 +474,16 @@ def test_a_running_job_is_registered_again_after_its_lease(tmp_path, monkeypatch
 # In place of mpirun: a rank that registers its address with the registrar of the BTL's parameters.
 RANK = """
 import os, socket, sys
-secret, _, where = os.environ["OMPI_MCA_btl_hikyaku_registrar"].partition("@")
-host, _, port = where.rpartition(":")
+from hikyaku.sdn.registrar import SECRET_ENV, TO_US, sign
+secret = os.environ[SECRET_ENV]
+assert not any(secret in value for name, value in os.environ.items() if "OMPI_MCA_" in name)
+host, _, port = os.environ["OMPI_MCA_btl_hikyaku_registrar"].rpartition(":")
+text = "3 02:00:00:00:00:07"
 with socket.create_connection((host, int(port)), timeout=10) as sock:
-    sock.sendall(f"{secret} 3 02:00:00:00:00:07\\n".encode())
+    nonce = sock.makefile().readline().strip()
+    sock.sendall(f"{sign(secret, TO_US, nonce, text)} {text}\\n".encode())
     answer = sock.makefile().read()
-sys.exit(int(os.environ["OMPI_MCA_btl_hikyaku_tag"]) if answer == "ok\\n" else 1)
+sys.exit(int(os.environ["OMPI_MCA_btl_hikyaku_tag"]) if answer.endswith(" ok\\n") else 1)
 """
 
 

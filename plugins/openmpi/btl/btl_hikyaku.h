@@ -108,7 +108,7 @@ struct hk_btl_params {
 	unsigned key;        /* 0: made from the job's id */
 	char *protection;    /* of frames: auto, off, crc, auth or seal */
 	unsigned tag;        /* the job's number in tags; 0: none */
-	char *registrar;     /* SECRET@HOST:PORT (sdn/registrar/registrar.h) */
+	char *registrar;     /* HOST:PORT (sdn/registrar/registrar.h) */
 	unsigned peer_timeout_ms, keepalive_ms;
 	unsigned min_rto_us, max_rto_us, ack_delay_us, ack_every, target_delay_us, wakeup_after_us;
 	unsigned link_mbps;

@@ -143,11 +143,10 @@ static void reg_protocol(void)
 		 "job, MPI function and ranks, for networks that route by it (docs/tag.md); 0: "
 		 "real addresses",
 		 OPAL_INFO_LVL_4, 0, &p->tag);
-	reg_string(
-		"registrar",
-		"With tags: the address (SECRET@HOST:PORT) of the program that reports this rank "
-		"to the network's controller; set by `hikyaku tag run --native` (docs/bcast.md)",
-		OPAL_INFO_LVL_6, &p->registrar);
+	reg_string("registrar",
+		   "With tags: the address (HOST:PORT) of the program that reports this rank "
+		   "to the network's controller; set by `hikyaku tag run --native` (docs/bcast.md)",
+		   OPAL_INFO_LVL_6, &p->registrar);
 	reg_uint("peer_timeout_ms",
 		 "A peer that is silent this long ends the job, if the rank waits for it",
 		 OPAL_INFO_LVL_3, 30000, &p->peer_timeout_ms);

@@ -129,7 +129,7 @@ def tag_run(
     with Registrar(client, job_name(list(command)), reach_as or socket.gethostname()) as registrar:
         if native:
             settings = tag_settings(registrar.job, registrar.address)
-            sys.exit(_run(list(command), os.environ | settings))
+            sys.exit(_run(list(command), os.environ | settings | registrar.environment))
         argv = tag_command(
             job=registrar.job,
             interfaces=interfaces,
@@ -137,7 +137,7 @@ def tag_run(
             registrar=registrar.address,
             attach=attach,
         )
-        sys.exit(_run([*argv, *command]))
+        sys.exit(_run([*argv, *command], os.environ | registrar.environment))
 
 
 def _run(argv: list[str], env: Mapping[str, str] | None = None) -> int:

@@ -337,7 +337,8 @@ def with_faults(faults: str, seed: int, argv: list[str]) -> list[str]:
 
 
 def tag_settings(job: int, registrar: str) -> dict[str, str]:
-    """The settings that make ranks of any mpirun tag their own frames."""
+    """The settings that make ranks of any mpirun tag their own frames. They also need the
+    registrar's environment."""
     return {
         "OMPI_MCA_btl_hikyaku_tag": str(job),
         "OMPI_MCA_btl_hikyaku_registrar": registrar,

@@ -156,7 +156,8 @@ def tagging(
         client = Client(directory / "sdn", retry_s=RETRY_S, start=start)
         with Registrar(client, Path(program[0]).name[:60], where) as registrar:
             if not job.tcp:
-                yield [], openmpi.tag_settings(registrar.job, registrar.address)
+                settings = openmpi.tag_settings(registrar.job, registrar.address)
+                yield [], settings | registrar.environment
                 return
             command = tag_command(
                 job=registrar.job,
@@ -165,7 +166,7 @@ def tagging(
                 registrar=registrar.address,
                 attach=job.attach,
             )
-            yield command, {}
+            yield command, registrar.environment
 
 
 def launch(topology: Topology, runs: Path, job: Job) -> RunResult:

@@ -5,15 +5,20 @@ Each node reports its ranks to the registrar, which tells the controller before 
 runs beside mpirun, as long as the job. The nodes' hk-tagger, or with native tags the ranks, connect
 to it (sdn/registrar/registrar.h). Only the registrar has the controller's token.
 
-A request, after the secret, and its answer:
+The registrar sends a line with a nonce. A request and its answer are one line each, which begins
+with an HMAC-SHA256 over the nonce and the rest. Its key is the job's secret, which the ranks have
+in their environment. So nobody reads the secret on the way, and no recorded line counts again.
 
-    RANK,RANK… MAC     ok               these ranks' address
+A request, and its answer:
+
+    RANK,RANK… MAC     ok               these ranks' address; the first one counts
     located RANK       ok, or not yet   whether the network has located that address
     group RANK,RANK…   ok GROUP         a group of these ranks; the same one for the same ranks
     drop GROUP         ok               the requester needs the group no longer
 """
 
 import contextlib
+import hashlib
 import hmac
 import os
 import secrets
@@ -30,6 +35,8 @@ from ..errors import HikyakuError
 from .client import Client, Refused
 from .tag import RANKS, NoTag, from_mac
 
+SECRET_ENV = "OMPI_HIKYAKU_SECRET"  # Open MPI passes it on: sdn/registrar/registrar.h
+TO_US, FROM_US = ">", "<"  # the directions of a line
 _LINE = 16384  # a group of all ranks
 _ANSWER = 256
 _WAIT_S = 5.0
@@ -51,6 +58,12 @@ def _rank(text: str) -> int:
 
 def _ranks(text: str) -> frozenset[int]:
     return frozenset(_rank(r) for r in text.split(","))
+
+
+def sign(secret: str, direction: str, nonce: str, line: str) -> str:
+    """The HMAC with which @line begins."""
+    whole = f"{direction} {nonce} {line}".encode(errors="surrogateescape")
+    return hmac.new(secret.encode(), whole, hashlib.sha256).hexdigest()
 
 
 @dataclass
@@ -77,18 +90,21 @@ def _read_line(sock: socket.socket) -> str:
         if not part:
             break
         line += part
-    return line.partition(b"\n")[0].decode(errors="replace")
+    return line.partition(b"\n")[0].decode(errors="surrogateescape")
 
 
 class _Handler(socketserver.BaseRequestHandler):
     def handle(self) -> None:
         server: _Server = self.server
         try:
+            nonce = secrets.token_hex(16)
+            self.request.settimeout(_WAIT_S)
+            self.request.sendall(f"{nonce}\n".encode())
             line = _read_line(self.request)
             server.has_spoken(self.request)
-            answer = server.registrar.answer(line)
+            answer = server.registrar.answer(nonce, line)
             self.request.settimeout(_WAIT_S)
-            self.request.sendall(answer.encode()[: _ANSWER - 1] + b"\n")
+            self.request.sendall(f"{answer}\n".encode())
         except OSError:
             return  # a node that has gone: its ranks stay unknown, and say so
 
@@ -151,7 +167,8 @@ class _Tcp(_Server, socketserver.TCPServer):
 
 
 class Registrar:
-    """with Registrar(client, "my job", path) as r: `hk-tagger --job r.job --registrar r.address`.
+    """with Registrar(client, "my job", path) as r: `hk-tagger --job r.job --registrar r.address`
+    with r.environment.
 
     @where: the path of a socket, or a name of this machine that the nodes can reach.
     """
@@ -167,15 +184,16 @@ class Registrar:
         self._located: set[int] = set()  # ranks, as the controller has said …
         self._disputed: dict[str, str] = {}  # ranks heard at two ports, and the reason
         self._located_until = 0.0  # … and until when that counts
-        self._secret = secrets.token_hex(16)
+        self.secret = secrets.token_hex(32)
+        self.environment = {SECRET_ENV: self.secret}
         self._path = where if isinstance(where, Path) else None
         if isinstance(where, Path):
             self._server: socketserver.BaseServer = _Unix(str(where), _Handler)
             where.chmod(0o600)
-            self.address = f"{self._secret}@{where}"
+            self.address = str(where)
         else:
             self._server = _Tcp(("", 0), _Handler)
-            self.address = f"{self._secret}@{where}:{self._server.server_address[1]}"
+            self.address = f"{where}:{self._server.server_address[1]}"
         self._server.registrar = self
         try:
             asked = {"name": name, "lease": _LEASE_S}
@@ -188,16 +206,26 @@ class Registrar:
         self._thread.start()
         threading.Thread(target=self._beat, daemon=True).start()
 
-    def answer(self, line: str) -> str:
-        """Handles a request, and returns its answer."""
-        words = line.split()
-        if len(words) != 3 or not hmac.compare_digest(words[0].encode(), self._secret.encode()):
-            return "the registrar did not understand, or is another job's"
+    def answer(self, nonce: str, line: str) -> str:
+        """Handles the request @line, and returns its answer, both with their HMACs."""
+        given, _, text = line.partition(" ")
+        right = sign(self.secret, TO_US, nonce, text)
+        if hmac.compare_digest(given.encode(errors="surrogateescape"), right.encode()):
+            answer = self._answer(text.split())
+        else:
+            answer = "the registrar did not understand, or is another job's"
+        answer = "".join(c if c.isprintable() else "?" for c in answer)  # it may quote the request
+        answer = answer.encode()[: _ANSWER - 1].decode(errors="ignore")
+        return f"{sign(self.secret, FROM_US, nonce, answer)} {answer}"
+
+    def _answer(self, words: list[str]) -> str:
+        if len(words) != 2:
+            return "the registrar did not understand"
         calls = {"located": self._is_located, "group": self._group, "drop": self._drop}
         try:
-            if call := calls.get(words[1]):
-                return call(words[2])
-            self._tell(_ranks(words[1]), words[2])
+            if call := calls.get(words[0]):
+                return call(words[1])
+            self._tell(_ranks(words[0]), words[1])
         except NoTag as bad:
             return str(bad)
         except HikyakuError as refused:
@@ -235,10 +263,23 @@ class Registrar:
     def _tell(self, ranks: frozenset[int], mac: str) -> None:
         from_mac(mac)
         told = {str(r): mac for r in sorted(ranks)}
-        self._client.put(f"/v1/jobs/{self.job}/ranks", told)
         with self._located_lock:
+            if taken := [r for r in told if self._told.get(r, mac) != mac]:
+                raise HikyakuError(
+                    f"rank {taken[0]} is registered with another address",
+                    "run one mpirun in each 'tag run'",
+                )
+            new = told.keys() - self._told.keys()
             self._told |= told
-            self._located -= ranks  # that was where their address before this one is
+        try:
+            self._client.put(f"/v1/jobs/{self.job}/ranks", told)
+        except BaseException:
+            with self._located_lock:
+                for rank in new:
+                    del self._told[rank]
+            raise
+        with self._located_lock:
+            self._located -= ranks  # what was known was said before this address was
 
     def _is_located(self, text: str) -> str:
         rank = _rank(text)

@@ -15,9 +15,9 @@ from ..errors import HikyakuError
 from .tag import JOBS
 
 # sdn/tagger/socket.h
-_ASK = struct.Struct("=IHHII")  # magic, version, kind, rank, ranks
+_ASK = struct.Struct("=IHHII68s")  # magic, version, kind, rank, ranks, secret
 _ANSWER = struct.Struct("=IiI244s")  # magic, status, slot, text
-_MAGIC, _VERSION, _STATUS = 0x47544B48, 1, 2
+_MAGIC, _VERSION, _STATUS = 0x47544B48, 2, 2
 _SOCKET = "tagger"
 _ANSWER_S = 10.0
 WAYS = ("auto", "tcx", "clsact")  # to attach to interfaces: sdn/tagger/attach.h
@@ -54,7 +54,7 @@ def _ask(path: Path) -> dict | None:
         sock.settimeout(_ANSWER_S)
         try:
             sock.connect(str(path))
-            sock.send(_ASK.pack(_MAGIC, _VERSION, _STATUS, 0, 0))
+            sock.send(_ASK.pack(_MAGIC, _VERSION, _STATUS, 0, 0, b""))
             message, control, _, _ = sock.recvmsg(_ANSWER.size, socket.CMSG_SPACE(4))
         except TimeoutError:
             raise HikyakuError(

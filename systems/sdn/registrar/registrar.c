@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sdn/registrar/registrar.c: sends one line to the registrar and reads one line back.
+ * sdn/registrar/registrar.c: sends one line to the registrar and reads one line back, both with a
+ * HMAC.
  */
 #include "sdn/registrar/registrar.h"
 
@@ -8,6 +9,10 @@
 
 #include <errno.h>
 #include <netdb.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,6 +21,8 @@
 #include <unistd.h>
 
 #define ANSWER_MAX 512
+#define NONCE_MAX  80
+#define HEX        64 /* characters of a HMAC-SHA256 */
 #define WAIT_S     HK_REGISTRAR_WAIT_S
 
 static int limited_socket(int family)
@@ -101,45 +108,109 @@ static int read_line(int sock, char *line, size_t size)
 	return -EMSGSIZE;
 }
 
-/* Sends the secret and @text, and reads the answer into @line. Returns its length, or a negative
- * errno. */
-static int call(const char *address, const char *text, char *line, size_t size,
-		struct hk_error *err)
+/* Writes the HMAC of @line, which goes in @direction ('>': to the registrar), as hexadecimal. */
+static int sign(const char *secret, size_t secret_len, char direction, const char *nonce,
+		const char *line, char out[HEX + 1])
+{
+	uint8_t digest[EVP_MAX_MD_SIZE];
+	unsigned size = 0;
+	char *whole;
+	int n = asprintf(&whole, "%c %s %s", direction, nonce, line);
+
+	if (n < 0)
+		return -ENOMEM;
+	bool ok = HMAC(EVP_sha256(), secret, (int)secret_len, (const uint8_t *)whole, (size_t)n,
+		       digest, &size) != NULL;
+	free(whole);
+	if (!ok || 2 * size != HEX)
+		return -EIO;
+	for (unsigned i = 0; i < size; i++)
+		snprintf(out + 2 * (size_t)i, 3, "%02x", digest[i]);
+	return 0;
+}
+
+struct secret {
+	const char *text;
+	size_t len;
+	const char *where; /* the rest of the address */
+};
+
+static bool find_secret(const char *address, struct secret *s)
 {
 	const char *at = strchr(address, '@');
 
-	if (!at)
+	s->text = at ? address : getenv(HK_REGISTRAR_SECRET_ENV);
+	s->len = at ? (size_t)(at - address) : s->text ? strlen(s->text) : 0;
+	s->where = at ? at + 1 : address;
+	return s->len > 0;
+}
+
+/* Sends @text, and reads the answer into @line. -EBADMSG: the answer's HMAC is wrong. */
+static int exchange(int sock, const struct secret *s, const char *text, char *line, size_t size)
+{
+	char nonce[NONCE_MAX], answer[ANSWER_MAX + HEX + 1], own[HEX + 1], *request;
+	int rc = read_line(sock, nonce, sizeof(nonce));
+
+	if (rc >= 0)
+		rc = sign(s->text, s->len, '>', nonce, text, own);
+	if (rc < 0)
+		return rc;
+	int n = asprintf(&request, "%s %s\n", own, text);
+	if (n < 0)
+		return -ENOMEM;
+	rc = send(sock, request, (size_t)n, MSG_NOSIGNAL) == n ? 0 : -errno;
+	free(request);
+	if (rc == 0)
+		rc = read_line(sock, answer, sizeof(answer));
+	if (rc < 0)
+		return rc;
+	if (rc < HEX + 1 || answer[HEX] != ' ' || strlen(answer + HEX + 1) >= size)
+		return -EBADMSG;
+	rc = sign(s->text, s->len, '<', nonce, answer + HEX + 1, own);
+	if (rc < 0)
+		return rc;
+	if (CRYPTO_memcmp(own, answer, HEX) != 0)
+		return -EBADMSG;
+	strcpy(line, answer + HEX + 1);
+	return (int)strlen(line);
+}
+
+/* Sends @text, and reads the answer into @line. Returns its length, or a negative errno. */
+static int call(const char *address, const char *text, char *line, size_t size,
+		struct hk_error *err)
+{
+	struct secret s;
+
+	if (!find_secret(address, &s))
 		return hk_error_set(
 			err, -EINVAL,
-			"the registrar's address '%s' has no secret; fix: write SECRET@ADDRESS",
-			address);
-	int sock = at[1] == '/' ? connect_unix(at + 1) : connect_tcp(at + 1);
+			"the secret of the registrar at %s is not in the environment; fix: pass it "
+			"on by mpirun -x " HK_REGISTRAR_SECRET_ENV
+			", or start mpirun by hikyaku tag run",
+			s.where);
+	int sock = s.where[0] == '/' ? connect_unix(s.where) : connect_tcp(s.where);
 	if (sock < 0)
 		return hk_error_set(err, sock,
 				    "cannot reach the job's registrar at %s: %s; fix: it runs "
 				    "beside mpirun, and all nodes must reach it",
-				    at + 1, strerror(-sock));
-	char *request;
-	int n = asprintf(&request, "%.*s %s\n", (int)(at - address), address, text);
-	int rc = n < 0 ? -ENOMEM : 0;
-	if (rc == 0) {
-		if (send(sock, request, (size_t)n, MSG_NOSIGNAL) != n)
-			rc = -errno;
-		free(request);
-	}
-	if (rc == 0)
-		rc = read_line(sock, line, size);
+				    s.where, strerror(-sock));
+	int rc = exchange(sock, &s, text, line, size);
 	close(sock);
 	if (rc == -EAGAIN)
 		return hk_error_set(err, -ETIMEDOUT,
 				    "the job's registrar at %s did not answer within %d s; fix: "
 				    "check that it still runs beside mpirun",
-				    at + 1, WAIT_S);
+				    s.where, WAIT_S);
+	if (rc == -EBADMSG)
+		return hk_error_set(err, rc,
+				    "the program at %s is not this job's registrar, since it does "
+				    "not know the job's secret; fix: start the job again",
+				    s.where);
 	if (rc < 0)
 		return hk_error_set(err, rc,
 				    "the job's registrar at %s closed the connection: %s; fix: see "
 				    "its messages beside mpirun",
-				    at + 1, strerror(-rc));
+				    s.where, strerror(-rc));
 	return rc;
 }
 

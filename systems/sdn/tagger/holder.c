@@ -49,6 +49,9 @@ struct holder {
 	struct hk_tagger_registry registry;
 	struct client client[MAX_CLIENTS];
 	unsigned clients;
+	/* of the registrar, with the secret that the first rank brought; empty: from our
+	 * environment */
+	char registrar[HK_REGISTRAR_SECRET_MAX + 300];
 };
 
 /* ---- set-up ---------------------------------------------------------------------------------- */
@@ -218,6 +221,18 @@ static bool peer_allowed(int sock, struct ucred *who)
 	       (who->uid == geteuid() || who->uid == 0);
 }
 
+/* Keeps the secret that a rank brings. This process has none if mpirun started it on another node.
+ */
+static void keep_secret(struct holder *h, const struct hk_tagger_request *request)
+{
+	size_t n = strnlen(request->secret, sizeof(request->secret));
+
+	if (h->o->registrar && !h->registrar[0] && n > 0 && n < sizeof(request->secret) &&
+	    !memchr(request->secret, '@', n))
+		snprintf(h->registrar, sizeof(h->registrar), "%s@%s", request->secret,
+			 h->o->registrar);
+}
+
 static int join(struct holder *h, struct client *c, const struct hk_tagger_request *request,
 		struct hk_error *err)
 {
@@ -243,6 +258,7 @@ static int join(struct holder *h, struct client *c, const struct hk_tagger_reque
 				    strerror(-rc));
 	}
 	c->slot = (uint32_t)slot;
+	keep_secret(h, request);
 	return 0;
 }
 
@@ -338,7 +354,8 @@ static void register_ranks(struct holder *h)
 			ranks[n++] = h->registry.slot[h->client[i].slot].rank;
 	if (n == 0)
 		return;
-	int rc = hk_registrar_register(h->o->registrar, ranks, n, h->link[0].mac, &err);
+	int rc = hk_registrar_register(h->registrar[0] ? h->registrar : h->o->registrar, ranks, n,
+				       h->link[0].mac, &err);
 	for (unsigned i = 0; i < h->clients; i++) {
 		struct client *c = &h->client[i];
 		if (!c->registering)

@@ -56,6 +56,7 @@ static void join(void)
 	const char *path = getenv(HK_TAGGER_SOCKET_ENV);
 	struct hk_tagger_request request = {
 		.magic = HK_TAGGER_MAGIC, .version = HK_TAGGER_VERSION, .kind = HK_TAGGER_JOIN};
+	const char *secret = getenv(HK_REGISTRAR_SECRET_ENV);
 	struct hk_tagger_reply reply;
 	struct hk_error err;
 	int sock, fd;
@@ -63,6 +64,8 @@ static void join(void)
 	if (!path || function != &nowhere || !number("OMPI_COMM_WORLD_RANK", &request.rank) ||
 	    !number("OMPI_COMM_WORLD_SIZE", &request.ranks))
 		return;
+	if (secret)
+		snprintf(request.secret, sizeof(request.secret), "%s", secret);
 	sock = hk_tagger_connect(path, &err);
 	if (sock < 0) {
 		complain(err.text);

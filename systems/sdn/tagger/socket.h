@@ -15,9 +15,10 @@
 
 #include "base/common.h"
 #include "hikyaku/error.h"
+#include "sdn/registrar/registrar.h"
 
 #define HK_TAGGER_MAGIC   UINT32_C(0x47544b48) /* "HKTG" */
-#define HK_TAGGER_VERSION 1
+#define HK_TAGGER_VERSION 2
 #define HK_TAGGER_SOCKET  "tagger"
 #define HK_TAGGER_SOCKET_ENV                                                                       \
 	"HIKYAKU_TAG_SOCKET" /* environment variable with the socket's path                        \
@@ -29,6 +30,8 @@ struct hk_tagger_request {
 	uint32_t magic;
 	uint16_t version, kind;
 	uint32_t rank, ranks; /* JOIN: number in MPI_COMM_WORLD, and its size; STATUS: 0 */
+	/* JOIN: that of the registrar. mpirun passes it to ranks, but not to hk-tagger. */
+	char secret[HK_REGISTRAR_SECRET_MAX];
 };
 
 struct hk_tagger_reply {
