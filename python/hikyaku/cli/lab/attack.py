@@ -9,17 +9,28 @@ import click
 from ..options import json_flag
 from .common import lab_option
 
+SDN = ("claim", "lldp", "switch", "idle", "rebind")  # methods of attack_sdn.Attacks
+
 
 @click.command("attack")
 @click.argument("attacker", metavar="NODE")
 @click.option("--on", "victim", default="node0", help="The node of the job's first rank.")
+@click.option(
+    "--kind",
+    type=click.Choice(["takeover", *SDN]),
+    default="takeover",
+    help="The attack; those other than takeover are on the controller of wire ovs.",
+)
 @lab_option
 @json_flag
-def lab_attack(attacker: str, victim: str, name: str, as_json: bool) -> None:
+def lab_attack(attacker: str, victim: str, kind: str, name: str, as_json: bool) -> None:
     """Try to end a job from NODE, which takes no part in it.
 
     NODE sends frames in the name of a rank. It finds the job's key by trial, and asks a rank for
     its epoch. docs/security.md describes which protection of frames stops that.
+
+    The other kinds attack the network's controller. They forge the address of a host (claim), a
+    link (lldp), a switch, and a page of another site (rebind), or open idle connections.
 
     \b
     Example:
@@ -27,6 +38,9 @@ def lab_attack(attacker: str, victim: str, name: str, as_json: bool) -> None:
       hikyaku lab mpirun -np 2 ./program            # and in another terminal:
       hikyaku lab attack node2
     """
+    if kind != "takeover":
+        _attack_controller(kind, attacker, victim, name, as_json)
+        return
     from ...lab import Lab
     from ...lab.attack import takeover
 
@@ -40,3 +54,14 @@ def lab_attack(attacker: str, victim: str, name: str, as_json: bool) -> None:
             f"{victim} answered after {found.frames} frames: job key {found.key:#010x}, epoch "
             f"{found.epoch:#010x}; sent a frame as {found.ended[0]}"
         )
+
+
+def _attack_controller(kind: str, attacker: str, victim: str, name: str, as_json: bool) -> None:
+    from ...lab import Lab
+    from ...lab.attack_sdn import Attacks
+
+    result = Attacks(Lab.find(name), attacker, victim).run(kind)
+    if as_json:
+        click.echo(json.dumps(asdict(result)))
+    else:
+        click.echo(f"{'succeeded' if result.succeeded else 'failed'}: {result.got}")

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`hikyaku lab attack --kind`: strangers against the controller."""
+
+import json
+
+import pytest
+
+from execute import execute
+from hikyaku.lab.controller import controlled
+from hikyaku.lab.frames import register
+
+
+@pytest.fixture(scope="module")
+def network(lab_name):
+    with controlled(lab_name("attack-sdn"), "leaf-spine:1x2x1") as (lab, controller):
+        number = register(lab, controller.client, ["node0", "node1"])  # so that both are known
+        controller.client.delete(f"/v1/jobs/{number}")
+        yield lab, controller
+
+
+@pytest.mark.parametrize(
+    ("kind", "got"),
+    [
+        ("lldp", "no link was made of them"),
+        ("rebind", "by status 421"),
+        ("idle", "a new switch and REST are served"),
+        ("claim", "and one of them may be forged"),
+    ],
+)
+def test_attacks_that_fail(network, hikyaku, kind, got):
+    lab, _ = network
+    argv = [*hikyaku, "lab", "attack", "node1", "--kind", kind, "--lab", lab.name, "--json"]
+    result = json.loads(execute(argv).stdout)
+    assert not result["succeeded"], result
+    assert got in result["got"]
+
+
+def test_without_tls_anybody_is_a_switch(network, hikyaku):
+    """docs/sdn.md says so; test_sdn_trouble.py has the same with TLS."""
+    lab, controller = network
+    argv = [*hikyaku, "lab", "attack", "node1", "--kind", "switch", "--lab", lab.name]
+    assert execute(argv).stdout.startswith("succeeded: the controller takes it for switch ")
+    assert controller.ended() is None
