@@ -257,6 +257,7 @@ def test_openflow_over_tls_with_certificates_of_one_ca_only(lab_name, tmp_path):
     with Lab.up(wire="ovs", switches=LINE, name=lab_name("sdn-tls")) as lab:
         options = ["--certificate", "controller.pem", "--key", "controller.key", "--ca", "ca.pem"]
         options = [str(ours / o) if not o.startswith("--") else o for o in options]
+        options += ["--rest-tls"]
         controller = LabController(lab, *options)
         try:
             controller.start()
@@ -273,7 +274,14 @@ def test_openflow_over_tls_with_certificates_of_one_ca_only(lab_name, tmp_path):
             assert controller.client.get("/v1/status")["switches"] == {}
             use_certificates(ours)
             controller.wait_links(2)
+            assert controller.client.address.startswith("https://")
             assert register(lab, controller.client, ["node0", "node1"]) == 1
+            pinned = controller.state / "rest.pem"
+            right = pinned.read_text()
+            pinned.write_text((theirs / "controller.pem").read_text())
+            with pytest.raises(HikyakuError, match="CERTIFICATE_VERIFY_FAILED"):
+                controller.client.get("/v1/status")
+            pinned.write_text(right)
             use_certificates(ours, "rogue")  # the CA has signed it, for another switch
             ovs.set_controllers(lab.topology, ["ssl:127.0.0.1:1"])  # ends the connections
             ovs.set_controllers(lab.topology, [f"ssl:127.0.0.1:{ovs.OPENFLOW_PORT}"])

@@ -127,7 +127,9 @@ def full(_fd: int) -> None:
 @pytest.mark.parametrize("host", ["10.0.0.1", "0.0.0.0", "::"])
 def test_rest_is_for_this_machine_unless_it_is_said_aloud(tmp_path, host):
     options = Options(tmp_path / "sdn", ("127.0.0.1", 0), (host, 0))
-    with pytest.raises(HikyakuError, match=r"REST has no TLS; fix: .*--rest-in-clear"):
+    with pytest.raises(HikyakuError, match=r"token, .*; fix: --rest-tls; .*-in-clear"):
         run(options)
     check_rest(replace(options, rest_in_clear=True))
+    with pytest.raises(HikyakuError, match="--rest-tls needs a certificate"):
+        run(replace(options, rest_tls=True))
     check_rest(replace(options, rest=("localhost", 0)))

@@ -127,7 +127,12 @@ _file = click.Path(path_type=Path, exists=True, dir_okay=False)
 @click.option(
     "--rest-in-clear",
     is_flag=True,
-    help="Permit a --rest address that other machines can reach; REST has no TLS.",
+    help="Permit a --rest address that other machines can reach, without TLS.",
+)
+@click.option(
+    "--rest-tls",
+    is_flag=True,
+    help="REST over TLS, with --certificate; then other machines may reach it.",
 )
 @click.option(
     "--rest-name",
@@ -176,6 +181,7 @@ def sdn_run(
     openflow: tuple[str, int],
     rest: tuple[str, int],
     rest_in_clear: bool,
+    rest_tls: bool,
     rest_names: tuple[str, ...],
     certificate: Path | None,
     key: Path | None,
@@ -192,8 +198,9 @@ def sdn_run(
 
     It learns the network and routes all traffic over shortest paths. Its algorithms route the
     tagged packets of jobs. With --lab it controls the switches of that lab. Only this machine can
-    reach the page, REST and metrics, unless --rest and --rest-in-clear permit more. Requests that
-    change something must show the token in the controller's directory.
+    reach the page, REST and metrics, unless --rest permits more, with --rest-tls or
+    --rest-in-clear. Requests that change something must show the token in the controller's
+    directory.
 
     With --exact, each tag in use has an entry of its own, and a cut link loses frames until the
     controller has written new rules. `hikyaku sdn entries` counts both.
@@ -229,6 +236,7 @@ def sdn_run(
         host_expiry,
         exact,
         rest_in_clear,
+        rest_tls,
         names,
         datapaths,
         hosts,

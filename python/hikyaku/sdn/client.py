@@ -2,6 +2,7 @@
 """Asks a controller on this machine, found by its directory."""
 
 import json
+import ssl
 import time
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -67,7 +68,12 @@ class Client:
         self.address, self._token = self._find()
         url = urlsplit(self.address)
         # http.client uses no proxy and follows no redirection
-        connection = http.client.HTTPConnection(url.hostname, url.port, timeout=LIMIT)
+        if url.scheme == "https":
+            connection = http.client.HTTPSConnection(
+                url.hostname, url.port, timeout=LIMIT, context=self._tls()
+            )
+        else:
+            connection = http.client.HTTPConnection(url.hostname, url.port, timeout=LIMIT)
         try:
             try:
                 connection.connect()
@@ -88,6 +94,17 @@ class Client:
         finally:
             connection.close()
         raise Refused(f"the controller refused {method} {path}: {_error(said)}", answer.status)
+
+    def _tls(self) -> ssl.SSLContext:
+        """Accepts the certificate in the controller's directory, and no other one."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        try:
+            context.load_verify_locations(Store(self.directory).certificate)
+        except OSError as bad:
+            raise self._silent(bad) from None
+        return context
 
     def _silent(self, why: object, kind: type[HikyakuError] = Unreachable) -> HikyakuError:
         fix = self._start

@@ -37,6 +37,7 @@ class Options:
     host_expiry: float = EXPIRY
     exact: bool = False  # rules by whole addresses
     rest_in_clear: bool = False  # REST may be reached over the network, without TLS
+    rest_tls: bool = False  # REST over TLS, with the certificate
     names: Names = field(default_factory=Names)  # those that are certain
     datapaths: Path | None = None  # with TLS: the certificates of the switches
     hosts: Path | None = None  # addresses that are bound to ports
@@ -83,6 +84,18 @@ def tls_context(options: Options) -> ssl.SSLContext | None:
     return context
 
 
+def rest_tls_context(options: Options) -> ssl.SSLContext | None:
+    """The TLS settings of REST: clients need no certificate, since they show the token."""
+    if not options.rest_tls:
+        return None
+    if not options.certificate:
+        raise HikyakuError("--rest-tls needs a certificate", "add --certificate, --key and --ca")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(options.certificate, options.key)
+    return context
+
+
 def say(text: str) -> None:
     stamp = time.strftime("%H:%M:%S")
     print(f"{stamp} {text}", file=sys.stderr, flush=True)
@@ -90,12 +103,12 @@ def say(text: str) -> None:
 
 def check_rest(options: Options) -> None:
     host, port = options.rest
-    if host not in LOOPBACK and not options.rest_in_clear:
+    if host not in LOOPBACK and not options.rest_in_clear and not options.rest_tls:
         raise HikyakuError(
             f"--rest {host}:{port} can be reached from other machines, and an eavesdropper could "
-            "read the token, which permits changes of jobs: REST has no TLS",
-            "--rest 127.0.0.1:PORT, and a tunnel (ssh -L); or --rest-in-clear on a separate "
-            "network",
+            "read the token, which permits changes of jobs",
+            "--rest-tls; or --rest 127.0.0.1:PORT, and a tunnel (ssh -L); or --rest-in-clear on a "
+            "separate network",
         )
 
 
@@ -120,7 +133,10 @@ async def _main(options: Options, store: Store) -> None:
         controller.datapaths = Datapaths(options.datapaths, store.directory / "datapaths")
     app = make_app(controller, store.token(), say, server_names(options))
     host, port = rest_socket.getsockname()[:2]
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    rest_tls = rest_tls_context(options)
+    scheme = "https" if rest_tls else "http"
+    url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+    store.set_certificate(options.certificate.read_text() if rest_tls else None)
 
     def ready() -> None:
         store.set_address(url)
@@ -131,13 +147,14 @@ async def _main(options: Options, store: Store) -> None:
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, task.cancel)
-    async with serving(app, rest_socket):
+    async with serving(app, rest_socket, rest_tls):
         await controller.run([openflow], tls, ready)
 
 
 def run(options: Options) -> None:
     """Runs the controller until a signal ends it. The switches keep their rules."""
     tls_context(options)
+    rest_tls_context(options)
     check_rest(options)
     permit_descriptors()
     store = Store(options.state)

@@ -5,6 +5,7 @@ token       a request that changes something must show it (REST)
 lldp.key    the key of the probes
 datapaths   with TLS: the certificate that each switch showed first
 state.json  jobs, hosts and links
+rest.pem    the certificate of REST, if that has TLS
 address     the address of REST, while the controller runs
 lock        locked by the controller that runs; contains its process id
 """
@@ -98,6 +99,17 @@ class Store:
             (self.directory / "address").unlink(missing_ok=True)
         else:
             self._write("address", address)
+
+    def set_certificate(self, text: str | None) -> None:
+        """Keeps the certificate by which clients on this machine recognise REST."""
+        if text is None:
+            self.certificate.unlink(missing_ok=True)
+        else:
+            self._write(self.certificate.name, text)
+
+    @property
+    def certificate(self) -> Path:
+        return self.directory / "rest.pem"
 
     def address(self) -> str | None:
         try:

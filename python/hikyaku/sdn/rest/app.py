@@ -6,6 +6,7 @@ import hmac
 import ipaddress
 import re
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib import resources
@@ -164,7 +165,9 @@ def make_app(
 
 
 @asynccontextmanager
-async def serving(app: web.Application, listening: socket.socket) -> AsyncIterator[None]:
+async def serving(
+    app: web.Application, listening: socket.socket, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
     """Serves @app on @listening. A connection ends after CONNECTION_S, whatever its client does."""
     runner = web.AppRunner(
         app,
@@ -179,7 +182,7 @@ async def serving(app: web.Application, listening: socket.socket) -> AsyncIterat
     def connection() -> asyncio.BaseProtocol:
         return runner.server()
 
-    listener = Listener(listening, connection, strangers=WAITING, life=CONNECTION_S)
+    listener = Listener(listening, connection, strangers=WAITING, life=CONNECTION_S, tls=tls)
     app[COMPLETE] = lambda request: listener.known(request.transport)
     await runner.setup()
     accepting = asyncio.create_task(listener.run())
