@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ..errors import HikyakuError
 from .names import clean
+from .rows import read_rows
 
 SWITCH_IDS = 1 << 64
 
@@ -31,25 +32,17 @@ def names_of(certificate: Mapping) -> list[str]:
 def read_datapaths(path: Path) -> dict[int, set[str]]:
     """The names that may speak for each datapath, by the file @path."""
     found: dict[int, set[str]] = {}
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as bad:
-        raise HikyakuError(f"cannot read {path}: {bad}", "name a text file") from None
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        try:
-            datapath, name = int(words[0], 0), words[1]
-            if len(words) != 2 or not 0 <= datapath < SWITCH_IDS:
-                raise ValueError
-        except (ValueError, IndexError):
-            raise HikyakuError(
-                f"{path}: line {number} is not a datapath id and a name: {line.strip()[:80]!r}",
-                "write lines such as: 0x1a switch7.example.org",
-            ) from None
+    form, example = "a datapath id and a name", "0x1a switch7.example.org"
+    for datapath, name in read_rows(path, _binding, form, example):
         found.setdefault(datapath, set()).add(name)
     return found
+
+
+def _binding(words: list[str]) -> tuple[int, str]:
+    datapath, name = words
+    if not 0 <= int(datapath, 0) < SWITCH_IDS:
+        raise ValueError
+    return int(datapath, 0), name
 
 
 class Datapaths:

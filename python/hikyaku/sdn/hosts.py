@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..errors import HikyakuError
 from .graph import Graph
 from .lldp import SOURCE, Port
+from .rows import read_rows
 from .rules import MULTICAST
-from .tag import PREFIX, PREFIX_MASK, NoTag, from_mac, to_mac
+from .tag import PREFIX, PREFIX_MASK, from_mac, to_mac
 
 EXPIRY = 300.0  # seconds after which a silent host is forgotten, as bridges do
 MAX_HOSTS_PER_PORT = 256
@@ -32,25 +32,13 @@ def port_name(port: Port) -> str:
 def read_bindings(path: Path) -> dict[int, Port]:
     """Addresses that are bound to ports, by @path: lines of an address, a datapath id and a
     port."""
-    found = {}
-    try:
-        lines = path.read_text().splitlines()
-    except (OSError, UnicodeDecodeError) as bad:
-        raise HikyakuError(f"cannot read {path}: {bad}", "name a text file") from None
-    for number, line in enumerate(lines, 1):
-        words = line.partition("#")[0].split()
-        if not words:
-            continue
-        try:
-            mac, switch, port = words
-            found[from_mac(mac)] = (int(switch, 0), int(port))
-        except (ValueError, NoTag):
-            raise HikyakuError(
-                f"{path}: line {number} is not an address, a datapath id and a port: "
-                f"{line.strip()[:80]!r}",
-                "write lines such as: 02:00:00:00:00:07 0x1a 3",
-            ) from None
-    return found
+    form, example = "an address, a datapath id and a port", "02:00:00:00:00:07 0x1a 3"
+    return dict(read_rows(path, _binding, form, example))
+
+
+def _binding(words: list[str]) -> tuple[int, Port]:
+    mac, switch, port = words
+    return from_mac(mac), (int(switch, 0), int(port))
 
 
 class Hosts:
