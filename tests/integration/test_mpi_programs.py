@@ -132,7 +132,8 @@ def test_stopped_target_of_one_sided_calls_is_named(run):
     mca = {"btl_hikyaku_peer_timeout_ms": "1500"}
     result = run(LABS[0], "rma_passive --mode stop", mca=mca, limit=60, watchdog=40)
     assert result.returncode != 0
-    assert "rank 1 on node1 has not answered for 1.5 s" in result.stderr, result.stderr
+    assert "rank 1 on node1 has not answered for 1.5 s; fix: " in result.stderr, result.stderr
+    assert re.search(r"hikyaku reach --port '\S+' node0 node1$", result.stderr, re.M), result.stderr
 
 
 @pytest.mark.parametrize("lab", [("memif", 3, 1), ("memif", 4, 1)], ids=lab_id)

@@ -10,6 +10,7 @@
 #include "openmpi/version.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 #define PARAMS (&mca_btl_hikyaku_component.param)
 
@@ -262,16 +263,36 @@ int hk_btl_del_procs(struct mca_btl_base_module_t *btl, size_t nprocs, opal_proc
 	return OPAL_SUCCESS;
 }
 
+/* For a silent peer: appends the fix, if @line ends with the time and names no cause. The fix
+ * names its node, and how to see whether frames pass. */
+static void add_silence_fix(char *line, size_t size, hk_peer peer)
+{
+	const char *name = peer == HK_PEER_NONE ? "" : hk_worker_peer_name(hk_btl.worker, peer);
+	const char *on = strstr(name, " on ");
+	char own[256] = "HOST", port[256];
+	size_t n = strlen(line);
+
+	if (!on || n < 2 || n >= size || strcmp(line + n - 2, " s") != 0)
+		return;
+	(void)gethostname(own, sizeof(own) - 1);
+	hk_btl_port_list_text(port, sizeof(port));
+	snprintf(line + n, size - n,
+		 "; fix: see whether it still runs on %s, and then whether frames pass: "
+		 "hikyaku reach --port '%s' %s %s",
+		 on + 4, port, own, on + 4);
+}
+
 void hk_btl_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, const char *text)
 {
 	hk_endpoint *ep = peer == HK_PEER_NONE ? NULL : hk_btl.by_peer[peer];
-	char line[768];
+	char line[1280];
 
 	(void)arg;
-	(void)why;
 	if (ep == HK_DELETED)
 		return;
 	snprintf(line, sizeof(line), "hikyaku: %s", text);
+	if (why == HK_DISCONNECT_SILENT)
+		add_silence_fix(line, sizeof(line), peer);
 	hk_btl_add_parameters(line, sizeof(line));
 	if (hk_btl.error_cb) /* ob1 prints it and ends the job */
 		hk_btl.error_cb(&hk_btl.super, MCA_BTL_ERROR_FLAGS_FATAL, ep ? ep->proc : NULL,
