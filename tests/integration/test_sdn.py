@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The controller with a real Open vSwitch: discovery, tags, trees, repair, restart."""
 
+import os
 import random
 import re
 import threading
@@ -315,3 +316,60 @@ def test_an_mpi_program_finishes_right_while_cables_are_cut(network, program):
     assert done[0].returncode == 0, done[0].stderr
     assert "PASS" in done[0].stdout
     assert cuts > 1
+
+
+@pytest.mark.usefixtures("job")  # the controller knows all nodes
+def test_nodes_that_no_path_joins_are_named(network, hikyaku, program):
+    """By the command that cuts, the status, the log and mpirun, each with a fix that works."""
+    lab, controller = network
+    cut = execute([*hikyaku, "lab", "cut", "--lab", lab.name, "leaf0-spine0", "leaf0-spine1"])
+    fix = r"fix: \S+ lab repair --lab \S+ leaf0-spine0$"
+    apart = rf"node0, node1, node2, node3 cannot reach node4, node5, node6, node7; {fix}"
+    # the controller may know further addresses of a node, from the tests above
+    known = rf"(node0, node1, node2, node3|node4, node5, node6, node7) cannot reach .*; {fix}"
+    try:
+        assert re.search(apart, cut.stdout, re.MULTILINE), cut.stdout
+        again = execute([*hikyaku, "lab", "cut", "--lab", lab.name, "spine1-leaf0"])
+        assert "leaf0-spine1 was cut already" in again.stdout
+
+        def separated() -> str:
+            return (controller.client.get("/v1/status")["separated"] or {}).get("text", "")
+
+        process.wait_until("the parts", lambda: re.search(known, separated()), SOON)
+        assert separated() in controller.log.read_text()
+        assert "no path replaces leaf0-spine" in controller.log.read_text()
+        wide = {**os.environ, "COLUMNS": "200"}
+        shown = execute([*hikyaku, "sdn", "status", "--lab", lab.name], env=wide)
+        assert re.search(known, shown.stdout, re.MULTILINE), shown.stdout
+        job = ["-np", "8", program("tests/mpi/mpi_digest")]
+        run = execute([*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", *job], code=1)
+        assert "ranks would wait for each other: node0, node1" in run.stderr, run.stderr
+        assert re.search(fix, run.stderr.strip()), run.stderr
+        job[1] = "4"  # these have all that they need
+        execute([*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", *job])
+        repair = re.search(r"lab repair.*$", cut.stdout.splitlines()[-1])[0].split()
+        execute([*hikyaku, *repair])
+        process.wait_until("all to be well", lambda: not separated(), SOON)
+        assert "all nodes reach each other again" in controller.log.read_text()
+    finally:
+        for link in ("leaf0-spine0", "leaf0-spine1"):
+            links.set_link(lab.topology, link, up=True)
+        controller.wait_links(4)
+
+
+def test_a_job_whose_nodes_are_cut_off_says_so_while_it_waits(network, program):
+    """The ranks know only that nobody answers."""
+    lab, controller = network
+    arguments = ["--map-by", "node", "-np", "8", program("tests/mpi/mpi_digest")]
+    cut = [link.name for link in lab.topology.wiring.links if link.a == "leaf0"]
+    for link in cut:
+        links.set_link(lab.topology, link, up=False)
+    try:
+        env = {"OMPI_MCA_btl_hikyaku_peer_timeout_ms": "1500"}
+        result = lab.launch(Job(arguments, env=env, timeout=100))
+    finally:
+        for link in cut:
+            links.set_link(lab.topology, link, up=True)
+        controller.wait_links(4)
+    assert result.returncode != 0
+    assert result.stderr.count("hikyaku: links are cut: node0, node1, node2, node3 cannot") == 1

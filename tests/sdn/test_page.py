@@ -149,7 +149,10 @@ def test_the_width_of_a_link_is_its_load_and_cut_ones_are_red(tmp_path):
                 it.c.network.load[number[link.b], link.port_b] = load
             it.cut(links[0].name)
             it.cut("node3-leaf1")
+            it.c._say_separated()
             await it.show()
+            text = "node3 cannot reach node0, node1, node2; fix: repair the link leaf1-node3"
+            assert await it.text("separated") == text
             lines = {line["name"]: line for line in await it.page.ask(LINES)}
             widths = [float(lines[link.name]["width"][:-2]) for link in links[1:]]
             assert widths == sorted(set(widths))

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from ..called import as_typed
 from ..errors import HikyakuError
 from ..process import option_words
 from ..sdn.tag import JOBS, Function
@@ -214,14 +215,15 @@ def sdn_run(
     from ..sdn.names import Names
     from ..sdn.run import Options, run
 
-    netns, names = None, Names()
+    netns, names, repair = None, Names(), ""
     if lab_name is not None:
-        from ..lab import network, ovs
+        from ..lab import links, network, ovs
 
         lab = switched_lab(lab_name)
         netns = network.NETNS_DIR / lab.topology.switch_netns
         _start_in_lab(lab.topology.lab_id)
         names = Names(lab.host_names(), ovs.link_names(lab.topology))
+        repair = as_typed(links.repair_command(lab_name))
     directory = state_directory(state, lab_name)
     if lab_name is not None and state is None:
         _only_one(directory, lab_name)
@@ -241,6 +243,7 @@ def sdn_run(
         datapaths,
         hosts,
         rest_names,
+        repair,
     )
     if background:
         _run_in_background(options, lab_name)
@@ -339,6 +342,8 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
     _show_nodes(console, topology["hosts"])
     for job in jobs:
         console.print(f"job {job['job']} {escape(job['name'])}: {len(job['ranks'])} ranks")
+    if status["separated"]:
+        console.print(f"[red]{escape(status['separated']['text'])}[/]", highlight=False)
     for text in status["refused_switches"].values():
         console.print(f"not used: {escape(text)}")
     for event in status["events"][-LAST_EVENTS:]:

@@ -2,9 +2,11 @@
 """The links of a lab's switches (ovs.py): cuts and repairs them, and counts their traffic."""
 
 import json
+from collections.abc import Iterable
 
 from ..errors import HikyakuError
 from ..process import run
+from ..sdn.parts import Interface, Lost, Separation, separation
 from . import loss, ovs
 from .network import batch
 from .topology import Topology
@@ -30,6 +32,51 @@ def set_link(topology: Topology, name: str, *, up: bool) -> str:
     state = "up" if up else "down"
     batch(topology.switch_netns, [f"link set {end} {state}" for end in ends])
     return name
+
+
+def is_set(topology: Topology, name: str, *, up: bool) -> bool:
+    """Is link @name up, or cut, already?"""
+    _, ends = _named(topology, name)
+    flags = _flags(topology)
+    return all(("UP" in flags[end]) == up for end in ends)
+
+
+def _flags(topology: Topology) -> dict[str, list[str]]:
+    """The kernel's flags of each interface of the switches."""
+    shown = json.loads(run(["ip", "-n", topology.switch_netns, "-json", "link", "show"]))
+    return {each["ifname"]: each["flags"] for each in shown}
+
+
+def separated(
+    topology: Topology, nodes: Iterable[str] | None = None, owns: Iterable[str] | None = None
+) -> Separation | None:
+    """The parts between which no path is left, among the interfaces @owns of @nodes (default: all
+    of all nodes). A frame takes any path of links that are up."""
+    flags, w = _flags(topology), topology.wiring
+    chosen = {link.a for link in w.access} if nodes is None else set(nodes)
+    owns = ovs.node_links(topology) if owns is None else list(owns)
+
+    def up(*ends: str) -> bool:
+        return all("LOWER_UP" in flags[end] for end in ends)
+
+    lost = [Lost(x.a, x.b, x.name) for x in w.links if not up(*ovs.ends(topology, x))]
+    joined = [(x.a, x.b) for x in w.links if up(*ovs.ends(topology, x))]
+    interfaces = []
+    for link in w.access:
+        ends = zip(ovs.node_links(topology), ovs.ends(topology, link), strict=True)
+        for own, end in ends if link.a in chosen else ():
+            if own not in owns:
+                continue
+            itself = (link.a, own)
+            interfaces.append(Interface(link.a, own, link.b if up(end) else itself))
+            if not up(end):
+                lost.append(Lost(itself, link.b, ovs.node_link_name(link, own)))
+    return separation(interfaces, joined, lost)
+
+
+def repair_command(lab: str) -> str:
+    """The command that repairs the links that follow it."""
+    return f"hikyaku lab repair --lab {lab}"
 
 
 _NOTHING = ({"frames": 0, "bytes": 0}, {"frames": 0, "bytes": 0})

@@ -31,9 +31,9 @@ _ONE_VALUE = """
 """
 _VALUES = dict.fromkeys(_ONE_VALUE.split(), 1) | dict.fromkeys(("mca", "gmca"), 2)
 _NP = {"np", "n", "c"}
-_HOST = {"H", "host"}
+HOST = {"H", "host"}
 RANKFILE = {"rf", "rankfile"}
-HOSTS = _HOST | {"hostfile", "machinefile", "default-hostfile"} | RANKFILE
+HOSTS = HOST | {"hostfile", "machinefile", "default-hostfile"} | RANKFILE
 
 
 def split_command(args: list[str]) -> tuple[list[str], list[str]]:
@@ -62,6 +62,11 @@ def option(options: list[str], names: set[str]) -> str | None:
     return found[-1] if found else None
 
 
+def names(options: list[str]) -> set[str]:
+    """The names of mpirun's @options, without dashes."""
+    return {name for name, _ in _options(options)}
+
+
 def rank_count(options: list[str]) -> int | None:
     text = option(options, _NP)
     if text is None:
@@ -75,7 +80,7 @@ def rank_count(options: list[str]) -> int | None:
 
 def check_hosts(options: list[str], nodes: list[str]) -> None:
     """Raises an error if mpirun's @options name a host that is none of @nodes."""
-    for each in (option(options, _HOST) or "").split(","):
+    for each in (option(options, HOST) or "").split(","):
         name = each.partition(":")[0]
         if name and name not in nodes:
             raise HikyakuError(

@@ -9,6 +9,7 @@ import os
 import select
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from .. import process
@@ -31,10 +32,13 @@ def has_ranks(mpirun: int) -> bool:
     return any(_is_rank(pid) for pid in process.descendants(mpirun))
 
 
-def wait(mpirun: subprocess.Popen, timeout: float | None) -> str | None:
+def wait(
+    mpirun: subprocess.Popen, timeout: float | None, look: Callable[[], None] = lambda: None
+) -> str | None:
     """Waits until @mpirun has ended. If it runs on without ranks, returns a sentence on that.
 
-    After @timeout seconds it raises subprocess.TimeoutExpired.
+    @look is called every few seconds while ranks run. After @timeout seconds it raises
+    subprocess.TimeoutExpired.
     """
     now = start = time.monotonic()
     end = now + timeout if timeout is not None else float("inf")
@@ -45,6 +49,8 @@ def wait(mpirun: subprocess.Popen, timeout: float | None) -> str | None:
             if now >= end:
                 raise subprocess.TimeoutExpired(mpirun.args, timeout or 0)
             if has_ranks(mpirun.pid):
+                if last is not None:
+                    look()
                 last = now
             elif last is None and now - start >= NO_RANK_S:
                 return f"mpirun had no rank for {NO_RANK_S:g} s"

@@ -19,7 +19,7 @@ from typing import IO, NoReturn
 
 from .. import process
 from ..errors import HikyakuError
-from . import openmpi, ranks
+from . import openmpi, ranks, severed
 from .job import Job, RunResult, check, check_backend, check_wires
 from .ready import start_command
 from .runs import run_directory
@@ -185,6 +185,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     check_backend(topology, given)
     if count and not openmpi.option(options, openmpi.HOSTS):
         check_wires(topology, job, count, given)
+    severed.check(topology, job, options)
     with run_directory(runs) as run_dir:
         ours = settings(
             topology,
@@ -205,6 +206,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             Output(run_dir / "mpirun", job.capture) as output,
         ):
             argv = enter(runs.parent, first, cores, [*tagger, "mpirun", *job.arguments])
+            watch = severed.Watch(topology, output.note)
             mpirun = None  # Popen() may start it and be interrupted
             try:
                 mpirun = subprocess.Popen(
@@ -213,7 +215,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
                     stdin=subprocess.DEVNULL if job.capture else None,
                     **output.where(),
                 )
-                hung = ranks.wait(mpirun, job.timeout)
+                hung = ranks.wait(mpirun, job.timeout, watch.look)
             except subprocess.TimeoutExpired:
                 late = True
             except KeyboardInterrupt:
@@ -227,6 +229,8 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
                 if mpirun:
                     mpirun.wait(timeout=10)
                 remove_wires(topology, run_dir)
+            if late or hung or mpirun.returncode:
+                watch.look()
             if hung:
                 output.note(f"hikyaku: {hung}, so the lab ended it\n")
             out, err = output.read()

@@ -356,6 +356,8 @@ class Controller(Counting):
                 self._say_severed(self.switches[number])
                 del self._taking_over[number]
                 self._changed()
+        if self._look_for_parts and not waiting and not self._taking_over:
+            self._say_separated()
         if self.disconnected or not self._assumed:
             self._incomplete = now
         elif now - self._incomplete > LOST_AFTER:

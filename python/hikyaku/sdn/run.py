@@ -42,6 +42,7 @@ class Options:
     datapaths: Path | None = None  # with TLS: the certificates of the switches
     hosts: Path | None = None  # addresses that are bound to ports
     rest_names: tuple[str, ...] = ()  # of this machine, for clients of REST
+    repair: str = ""  # the command that repairs the links whose names follow it
 
 
 def _listen(address: tuple[str, int], option: str, netns: Path | None = None) -> socket.socket:
@@ -125,7 +126,12 @@ async def _main(options: Options, store: Store) -> None:
         openflow = _listen(options.openflow, "--openflow", options.netns)
     rest_socket = _listen(options.rest, "--rest")
     controller = Controller(
-        store, say, host_expiry=options.host_expiry, names=options.names, whole=options.exact
+        store,
+        say,
+        host_expiry=options.host_expiry,
+        names=options.names,
+        whole=options.exact,
+        repair=options.repair,
     )
     if options.hosts:
         controller.discovery.hosts.bind(read_bindings(options.hosts))

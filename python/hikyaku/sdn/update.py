@@ -29,6 +29,7 @@ from .names import Names
 from .network import Job, Network
 from .noise import Noise
 from .openflow import Gone
+from .parts import Interface, Lost, Separation, separation
 from .program import compute
 from .rules import Key, Program
 from .store import Store
@@ -40,7 +41,8 @@ CALM = 0.05  # seconds between two checks while the network starts
 WAIT_FOR_SWITCHES = 10.0  # seconds that a new controller waits for the switches of the one before
 CONFIRM_S = 0.1  # seconds in which a rank that registers may be heard at another port
 RETRY_FIRST, RETRY_MAX = 1.0, 64.0  # seconds until a refused rule is sent again
-Link = tuple[tuple[int, int], tuple[int, int]]  # switch and port, at both ends
+Port = tuple[int, int]  # switch and port
+Link = tuple[Port, Port]
 _NUMBER = re.compile(r"\bswitch (\d+)(?: port (\d+))?\b")
 
 
@@ -56,7 +58,9 @@ class Updates:
         host_expiry: float = EXPIRY,
         names: Names | None = None,
         whole: bool = False,
+        repair: str = "",
     ):
+        """@repair: the command that repairs the links whose names follow it, if there is one."""
         self.network = Network()
         self.store = store
         self.clock = clock
@@ -64,6 +68,9 @@ class Updates:
         self._print = say
         self.discovery = Discovery(self.network.graph, store.key(), self.say, expiry=host_expiry)
         self.names = names or Names()
+        self.repair = repair
+        self.separated: Separation | None = None  # as it was reported
+        self._look_for_parts = False  # the network has changed since
         self._elsewhere: set[tuple[int, tuple[int, int]]] = set()  # reported: address, port
         self._registered: dict[int, float] = {}  # by address of a rank: when it was told to us
         self.noise = Noise()
@@ -106,18 +113,22 @@ class Updates:
             return own[0]
         return f"switch {number}"
 
-    def say(self, text: str) -> None:
-        """Reports @text, in which switches and links get their names: `switch 3 port 2` becomes
+    def named(self, text: str) -> str:
+        """@text, in which switches and links get their names: `switch 3 port 2` becomes
         `leaf0 port 2 (leaf0-spine1)`."""
 
-        def named(match: re.Match) -> str:
+        def name(match: re.Match) -> str:
             number = int(match[1])
             if not match[2]:
                 return self.switch_name(number)
             link = self.names.link((number, int(match[2])))
             return f"{self.switch_name(number)} port {match[2]}" + (f" ({link})" if link else "")
 
-        text = _NUMBER.sub(named, text)
+        return _NUMBER.sub(name, text)
+
+    def say(self, text: str) -> None:
+        """Reports @text, with names (named())."""
+        text = self.named(text)
         self.events.append((time.time(), text))
         self._print(text)
 
@@ -223,6 +234,7 @@ class Updates:
         if not self._taking_over:
             self._written = located
         self._say_rerouted(links, changes, since)
+        self._look_for_parts = True
         return any(again)
 
     def _compute(self) -> None:
@@ -241,10 +253,47 @@ class Updates:
             return
         took = f"{sum(changes)} rules of {len(changes)} switches changed, in "
         took += f"{(self.clock() - since) * 1000:.0f} ms"
-        for text, some in (("avoids", before - links), ("may use", links - before)):
+        gone = before - links
+        last = {(a, b) for a, b in gone if a[0] not in self.network.graph.distances(b[0])}
+        for text, some in (
+            ("traffic avoids", gone - last),
+            ("no path replaces", last),
+            ("traffic may use", links - before),
+        ):
             if some:
-                names = sorted(self.names.link(b) or port_name(b) for _, b in some)
-                self.say(f"traffic {text} {', '.join(names)}: {took}")
+                names = sorted(self.link_name(*each) for each in some)
+                self.say(f"{text} {', '.join(names)}: {took}")
+
+    def link_name(self, a: Port, b: Port) -> str:
+        """A link without a name of its own has that of its second end, or of its first one."""
+        return self.names.link(b) or self.names.link(a) or f"{port_name(a)} to {port_name(b)}"
+
+    def separation(self) -> Separation | None:
+        """The parts between which no path is left, by the known links and hosts."""
+        graph = self.network.graph
+        lost = [Lost(a[0], b[0], self.link_name(a, b)) for a, b in self.discovery.lost_links()]
+        interfaces = []
+        for mac, at in graph.hosts.items():
+            switch, port = at
+            if switch not in graph.ports:  # not seen since the last controller
+                continue
+            up = port in graph.ports[switch]
+            name = self.names.name(mac) or to_mac(mac)
+            own = self.names.interface(mac) or to_mac(mac)
+            interfaces.append(Interface(name, own, switch if up else at))
+            if not up:
+                lost.append(Lost(at, switch, self.names.link(at) or port_name(at)))
+        return separation(interfaces, ((a[0], b[0]) for a, b in graph.links.items()), lost)
+
+    def _say_separated(self) -> None:
+        """To be called when all links are known."""
+        self._look_for_parts = False
+        found = self.separation()
+        if found and found != self.separated:
+            self.say(f"{found}; fix: {found.fix(self.repair)}")
+        elif self.separated and not found:
+            self.say("all nodes reach each other again")
+        self.separated = found
 
     async def _barriers(self, switches: list[Switch]) -> None:
         """Waits until all switches have done what was sent. One that does not confirm is

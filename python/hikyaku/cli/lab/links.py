@@ -40,13 +40,13 @@ def lab_links(name: str, as_json: bool) -> None:
 
 
 @click.command("cut")
-@click.argument("link")
+@click.argument("link", nargs=-1, required=True)
 @lab_option
-def lab_cut(link: str, name: str) -> None:
-    """Cut LINK (wire ovs).
+def lab_cut(link: tuple[str, ...], name: str) -> None:
+    """Cut each LINK (wire ovs).
 
     Both ends report at once that the link is down. 'hikyaku lab links' lists the links, and
-    'hikyaku lab repair' repairs one. node0-leaf0 is all links of a node, and node0:hk0-leaf0 that
+    'hikyaku lab repair' repairs them. node0-leaf0 is all links of a node, and node0:hk0-leaf0 that
     of one of its interfaces.
 
     \b
@@ -56,20 +56,30 @@ def lab_cut(link: str, name: str) -> None:
     """
     from ...lab import links
 
-    cut = links.set_link(switched_lab(name).topology, link, up=False)
-    repair = f"hikyaku lab repair --lab {name} {cut}"
-    click.echo(as_typed(f"link {cut} is cut; to repair it: {repair}"))
+    topology, repair = switched_lab(name).topology, links.repair_command(name)
+    for each in link:
+        already = links.is_set(topology, each, up=False)
+        cut = links.set_link(topology, each, up=False)
+        state = "was cut already" if already else "is cut"
+        click.echo(as_typed(f"link {cut} {state}; to repair it: {repair} {cut}"))
+    if apart := links.separated(topology):
+        click.echo(as_typed(f"{apart}; fix: {apart.fix(repair)}"))
 
 
 @click.command("repair")
-@click.argument("link")
+@click.argument("link", nargs=-1, required=True)
 @lab_option
-def lab_repair(link: str, name: str) -> None:
-    """Repair LINK (wire ovs), which 'lab cut' has cut."""
+def lab_repair(link: tuple[str, ...], name: str) -> None:
+    """Repair each LINK (wire ovs), which 'lab cut' has cut."""
     from ...lab import links
 
-    repaired = links.set_link(switched_lab(name).topology, link, up=True)
-    click.echo(f"link {repaired} is up")
+    topology = switched_lab(name).topology
+    for each in link:
+        already = links.is_set(topology, each, up=True)
+        repaired = links.set_link(topology, each, up=True)
+        click.echo(f"link {repaired} {'was up already' if already else 'is up'}")
+    if apart := links.separated(topology):
+        click.echo(as_typed(f"{apart}; fix: {apart.fix(links.repair_command(name))}"))
 
 
 class _Percent(click.FloatRange):

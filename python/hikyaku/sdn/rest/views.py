@@ -8,7 +8,6 @@ from aiohttp import web
 from ..controller import Controller
 from ..exact import count
 from ..follow import Frame
-from ..hosts import port_name
 from ..network import Job
 from ..paths import Paths
 from ..rules import Key
@@ -76,6 +75,7 @@ class Views:
                 "disconnected": sorted(c.disconnected),
                 "settled": c.is_settled(),
                 "refused_switches": c.refused,
+                "separated": self._separated(),
                 "hosts": len(c.network.graph.hosts),
                 "links": len(c.network.graph.links) // 2,
                 "jobs": len(c.jobs),
@@ -83,6 +83,13 @@ class Views:
                 "events": [{"time": when, "text": text} for when, text in c.events],
             }
         )
+
+    def _separated(self) -> dict | None:
+        """The parts between which no path is left; None: all nodes reach each other."""
+        if not (found := self.c.separated):
+            return None
+        text = self.c.named(f"{found}; fix: {found.fix(self.c.repair)}")
+        return {"parts": found.parts, "links": found.links, "text": text}
 
     async def topology(self, _: web.Request) -> web.Response:
         return web.json_response(
@@ -109,10 +116,8 @@ class Views:
         ]
 
     def _link(self, a: Port, b: Port) -> dict:
-        """A link without a name of its own has that of its second end, or of its first one."""
         ends = [_end(port) | {"name": self.c.names.link(port)} for port in (a, b)]
-        name = ends[1]["name"] or ends[0]["name"] or f"{port_name(a)} to {port_name(b)}"
-        return {"name": name, "a": ends[0], "b": ends[1]}
+        return {"name": self.c.link_name(a, b), "a": ends[0], "b": ends[1]}
 
     def _links(self) -> list[dict]:
         graph, load = self.c.network.graph, self.c.network.load

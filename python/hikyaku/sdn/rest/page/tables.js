@@ -30,6 +30,7 @@ export function write(net, status) {
 		counted(net.switches.length, "switch", "switches"), counted(up, "link"),
 		counted(net.hosts.length, "node"), counted(net.jobs.length, "job"),
 	].join(", ");
+	byId("separated").textContent = status.separated?.text ?? "";
 	byId("links").replaceChildren(...net.links.map((l) => l.cut ? row(true, l.name, "cut", "")
 		: row(false, l.name, mbit(l.bits_b_to_a), mbit(l.bits_a_to_b))));
 	byId("switches").replaceChildren(
