@@ -84,6 +84,23 @@ def test_a_link_has_one_name(network, hikyaku):
         for name in known
         if ":tcp0" in name or name.startswith("node2:hk0")
     }
+    source, to = (
+        next(h for h in found["hosts"] if (h["name"], h["interface"]) == (node, "tcp0"))
+        for node in ("node0", "node3")
+    )
+    query = f"source={source['address']}&destination={to['address']}"
+    way = controller.client.get(f"/v1/path?{query}")
+    assert [way["source"][k] for k in ("name", "interface", "switch_name")] == [
+        "node0",
+        "tcp0",
+        "leaf0",
+    ]
+    assert [each["name"] for each in way["links"]] == ["leaf0-spine1", "leaf1-spine1"]
+    assert [(x["a"]["switch_name"], x["b"]["switch_name"]) for x in way["links"]] == [
+        ("leaf0", "spine1"),
+        ("spine1", "leaf1"),
+    ]
+    assert [each["name"] for each in way["receivers"]] == ["node3"]
     texts = [event["text"] for event in controller.client.get("/v1/status")["events"]]
     assert "leaf0 port 1 (leaf0-spine0) is down" in texts
     assert "spine0 port 1 (leaf0-spine0) is down" in texts

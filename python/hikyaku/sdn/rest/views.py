@@ -40,10 +40,6 @@ def refusal(controller: Controller, job: Job, refused: dict[int, dict[Key, str]]
     )
 
 
-def _end(port: Port) -> dict[str, int]:
-    return {"switch": port[0], "port": port[1]}
-
-
 def _address(request: web.Request, what: str) -> int:
     """The host's address that the query of @request gives as @what."""
     try:
@@ -115,8 +111,24 @@ class Views:
             for number, s in sorted(switches.items())
         ]
 
+    def _end(self, port: Port) -> dict:
+        """A port, with the name of its switch."""
+        number, at = port
+        return {"switch": number, "switch_name": self.c.switch_name(number), "port": at}
+
+    def _node(self, mac: int, at: Port) -> dict:
+        """The host with address @mac at @at, with its names."""
+        names = self.c.names
+        return {
+            "address": to_mac(mac),
+            "name": names.name(mac),
+            "interface": names.interface(mac),
+            **self._end(at),
+            "link": names.link(at),
+        }
+
     def _link(self, a: Port, b: Port) -> dict:
-        ends = [_end(port) | {"name": self.c.names.link(port)} for port in (a, b)]
+        ends = [self._end(port) | {"name": self.c.names.link(port)} for port in (a, b)]
         return {"name": self.c.link_name(a, b), "a": ends[0], "b": ends[1]}
 
     def _links(self) -> list[dict]:
@@ -139,11 +151,7 @@ class Views:
                 ranks[mac].append({"job": job.number, "rank": number})
         return [
             {
-                "address": to_mac(mac),
-                "name": c.names.name(mac),
-                "interface": c.names.interface(mac),
-                **_end(at),
-                "link": c.names.link(at),
+                **self._node(mac, at),
                 "up": at[1] in c.network.graph.ports.get(at[0], ()),
                 "ranks": ranks.get(mac, []),
                 "bits_to_host": c.network.load.get(at, 0.0),
@@ -217,6 +225,7 @@ class Views:
             other = graph.links[end]
             hop = hops.get(end[0], 0) + 1
             hops.setdefault(other[0], hop)
-            links.append({"a": _end(end), "b": _end(other), "hop": hop})
-        receivers = [{**_end((s, p)), "address": to_mac(mac)} for s, p, mac in journey.delivered]
-        return {"source": _end(at), "links": links, "receivers": receivers}
+            name = self.c.link_name(*sorted((end, other)))
+            links.append({**self._link(end, other), "name": name, "hop": hop})
+        receivers = [self._node(mac, (s, p)) for s, p, mac in journey.delivered]
+        return {"source": self._node(frame.src, at), "links": links, "receivers": receivers}
