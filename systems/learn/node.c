@@ -39,6 +39,7 @@ struct node {
 	struct hk_learn_report report;
 	struct judged *judged; /* [nodes] */
 	uint64_t next_report, deadline, last, next_round;
+	uint64_t left; /* members that had told that they leave, when on_member() ran last */
 };
 
 static volatile sig_atomic_t stop_requested;
@@ -102,15 +103,18 @@ static void on_message(struct hk_rtc *rtc, void *arg, struct hk_msg *msg, unsign
 static void on_member(struct hk_rtc *rtc, void *arg, uint16_t peer, bool joined)
 {
 	struct node *node = arg;
+	struct hk_rtc_stats stats;
 
-	(void)rtc;
+	hk_rtc_stats(rtc, &stats); /* counts a leave message before the call */
+	bool left = !joined && stats.left != node->left;
+	node->left = stats.left;
 	if (!node->gossip)
 		return; /* opening or closing */
 	if (!joined)
 		hk_learn_gossip_peer_left(node->gossip, peer);
 	hk_learn_report_begin(&node->report, "member");
-	fprintf(node->report.out, ", \"peer\": %u, \"joined\": %s", peer,
-		joined ? "true" : "false");
+	fprintf(node->report.out, ", \"peer\": %u, \"joined\": %s, \"left\": %s", peer,
+		joined ? "true" : "false", left ? "true" : "false");
 	hk_learn_report_end(&node->report);
 }
 

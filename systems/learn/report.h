@@ -5,7 +5,7 @@
  *
  *   start     model, rows, parameters, slices, backend
  *   progress  see hk_learn_report_progress(); unknown numbers are null
- *   member    peer, joined
+ *   member    peer, joined; left: it told that it leaves. Neither: it is silent, or has restarted
  *   refused   peer, why: the first message of a peer that was refused for this reason
  *   absent    nodes that were not there when training began
  *   end       as progress, with stop and decider

@@ -229,6 +229,7 @@ def test_killed_and_back(nodes: Nodes, merge: str) -> None:
         0,
         lambda line: line["event"] == "member" and line["peer"] == 1 and not line["joined"],
     )
+    assert not [line for line in nodes.lines(0) if line.get("left")], "it was killed"
     before = len(nodes.lines(1))
     nodes.start(1, *words)
     nodes.wait_for(
@@ -241,6 +242,8 @@ def test_killed_and_back(nodes: Nodes, merge: str) -> None:
     # one is asked to end; the others learn it from each other, and end as well
     nodes.child[2].terminate()
     assert nodes.child[2].wait(timeout=SECONDS) == 0
+    gone = [line for line in nodes.lines(0) if line["event"] == "member" and line["peer"] == 2]
+    assert all(line["joined"] or line["left"] for line in gone), "it told that it leaves"
     decided = nodes.lines(2)[-1]["stop_loss"]
     assert decided > 0
     for i, child in nodes.child.items():

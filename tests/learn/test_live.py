@@ -124,3 +124,18 @@ def test_a_narrower_terminal_folds_numbers(width: int) -> None:
     """Their parts stand below each other."""
     whole, folded = ("".join(last_row(w, nodes=1)) for w in (80, width))
     assert sorted(folded) == sorted(whole)
+
+
+def test_a_node_that_ended_is_not_lost():
+    """Neither one that said that it leaves, nor one whose message of this was lost."""
+    made = Board(3, "a title")
+    gone = {"event": "member", "node": 1, "peer": 0, "joined": False, "left": False, "time": 3.5}
+    made.take([gone | {"left": True}])
+    assert made.notes() == []
+    made.take([gone])
+    assert made.notes() == ["node 1 lost node 0"], "it may have been killed"
+    end = {"event": "end", "node": 0, "time": 3.0, "stop": "target", "state": "ended"}
+    made.take([end])
+    assert made.notes() == []
+    made.take([end | {"time": 4.0}])
+    assert made.notes() == ["node 1 lost node 0"], "it had been lost, and came back"

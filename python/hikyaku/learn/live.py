@@ -37,6 +37,7 @@ class Board:
         self.last: list[dict | None] = [None] * nodes
         self.before: list[dict | None] = [None] * nodes
         self.events: list[str] = []
+        self.lost: dict[tuple[int, int], float] = {}  # (node, the peer that it lost): when
         self.refused: dict[tuple[int, str], set[int]] = {}  # (peer, why): by whom
         self.judged: dict[int, dict[int, tuple[int, int]]] = {}  # peer: by: (taken, false)
 
@@ -49,8 +50,9 @@ class Board:
                 self.refused.setdefault((line["peer"], line["why"]), set()).add(node)
             elif line["event"] == "judged":
                 self.judged.setdefault(line["peer"], {})[node] = line["taken"], line["false"]
-            elif line["event"] == "member" and not line["joined"] and not self.ended(node):
-                self.note(f"node {node} lost node {line['peer']}")
+            elif line["event"] == "member" and not line["joined"] and not line["left"]:
+                if not self.ended(node):
+                    self.lost.setdefault((node, line["peer"]), line["time"] or 0.0)
             elif line["event"] == "absent":
                 self.note(f"node {node} began without {line['nodes']}")
 
@@ -61,6 +63,10 @@ class Board:
     def notes(self) -> list[str]:
         """The notes for the user. A neighbour that is far away or behind for a while is normal."""
         found = list(self.events)
+        for (node, peer), when in sorted(self.lost.items()):
+            # the message by which a node leaves may be lost, too
+            if not (self.ended(peer) and when >= (self.last[peer]["time"] or 0.0)):
+                found.append(f"node {node} lost node {peer}")
         for (peer, why), by in sorted(self.refused.items()):
             if text := _WHY.get(why):
                 found.append(f"{_nodes(len(by))} refused messages of node {peer}: {text}")
