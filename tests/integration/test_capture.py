@@ -384,7 +384,7 @@ def test_a_rank_can_refuse_captures(lab, hikyaku, capture, job):
         (["--duration", "-1"], "not a number of seconds"),
         (["--duration", "0", "-w", "x"], "not a number of seconds"),
         (["--snaplen", "0"], "not in the range"),
-        (["--buffer", "3"], "Invalid value for '--buffer'"),
+        (["--buffer", "3"], "invalid value for '--buffer'"),
         (["--endpoint", "4294967296"], "--endpoint 4294967296: not a number"),
     ],
 )

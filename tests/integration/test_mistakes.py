@@ -20,12 +20,15 @@ LINES = 5  # of the answer, at most
 SOON = 60
 
 # The words, in which {memif}, {veth} and {ovs} are labs; what the answer names; its fix.
-USAGE = "--help' for help."
+USAGE = "fix: see "
 TYPOS = [
-    ("labs", "No such command 'labs'", "Did you mean 'lab'?"),
-    ("lab upp", "No such command 'upp'", "Did you mean 'up'?"),
-    ("lab up --nods 2", "No such option '--nods'", "'--nodes'"),
-    ("lab up --wire memfi", "'memfi' is not one of", "'memif', 'veth', 'udp', 'routed', 'ovs'"),
+    ("labs", "no such command 'labs'; ", "hikyaku lab; or see "),
+    ("lab upp", "no such command 'upp'; ", "hikyaku lab up; or see "),
+    ("lab up --nods 2", "no such option '--nods'; ", "fix: --nodes; or see "),
+    ("lab up --wire memfi", "'memif', 'veth', 'udp', 'routed', 'ovs'; ", "fix: --wire memif"),
+    ("sim incats", "'incats' is not one of", "fix: such as incast"),
+    ("lab guest up --nics 3", "'3' is not one of", "fix: --nics 2"),
+    ("bench rtc --repeats x", "'x' is not a valid integer", "fix: --repeats 5"),
     ("lab up --nodes 1", "1 nodes", "fix: a lab has from 2 to 64"),
     ("lab up --nodes 200", "200 nodes", "fix: a lab has from 2 to 64"),
     ("lab up --nodes 2 --ranks-per-node 0", "0 ranks per node", "fix: a node takes from 1 to 64"),
@@ -47,7 +50,7 @@ TYPOS = [
     ("stats --lab no", "lab 'no' is not up", "lab up --lab no"),
     ("stats --name no", "no hikyakud 'no' runs here", "daemon start --name no"),
     ("stats --json --prometheus", "exclude each other", USAGE),
-    ("top --interval x", "'x' is not a valid float", USAGE),
+    ("top --interval x", "'x' is not a valid float", "fix: --interval 1.0"),
     ("capture --node node0 --lab no", "lab 'no' is not up", "lab up --lab no"),
     ("capture --lab default", "--lab needs --node", USAGE),
     ("capture --pid 1 --wait", "--pid excludes", USAGE),
@@ -65,7 +68,7 @@ TYPOS = [
     ("sdn run --openflow 127.0.0.1", "is not HOST:PORT", "fix: give one such as"),
     ("sdn run --certificate nofile", "'nofile' does not exist", USAGE),
     ("sdn run --rest 0.0.0.0:80", "can be reached from other machines", "--rest 127.0.0.1:PORT"),
-    ("tag run", "Missing argument 'COMMAND...'", USAGE),
+    ("tag run", "missing argument 'COMMAND...'", USAGE),
     ("tag decode zz", "zz is not a tag", "fix: docs/tag.md"),
     ("reach -p af_xdp:iface=eth1 a", "tests two nodes", "reach --port af_xdp:iface=eth1 a node2"),
     ("reach -p memif:dir=/x a b", "there is no network to try", "fix: give udp:addr="),
@@ -79,10 +82,10 @@ TYPOS = [
     ("bench mpi --wire memfi", "there is no wire 'memfi'", "fix: use some of: memif"),
     ("bench mpi --sizes 8,large", "'large' is not a number of bytes", "fix: "),
     ("bench mpi --transports pigeon", "there is no transport 'pigeon'", "fix: use some of: tcp"),
-    ("bench mpi --repeats 0", "0 is not in the range 1<=x<=1000", USAGE),
+    ("bench mpi --repeats 0", "0 is not in the range 1<=x<=1000", "fix: --repeats 5"),
     ("bench mpi --plot x.doc", "x.doc has an unknown format", "fix: use a name that ends in .png"),
     ("sim incast --spines 4", "need --topology leafspine", USAGE),
-    ("sim incast --rate 30G", "'30G'", USAGE),
+    ("sim incast --rate 30G", "'30G'", "fix: --rate 50G"),
     ("sim lone --hosts 2", "lone needs 3 hosts", "fix: choose --hosts 3"),
     ("sim incast --load 50", "--load is for the scenario mixed", "fix: "),
     ("sim incast --plot x.doc", "x.doc has an unknown format", "fix: "),

@@ -29,6 +29,7 @@ from .stats import stats
 from .tag import tag
 from .top import top
 from .trials import trials
+from .usage import explained
 
 CONTEXT = {
     "help_option_names": ["-h", "--help"],
@@ -79,8 +80,11 @@ def run() -> None:
             raise
         _say(sentence)
         sys.exit(1)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()  # the help
+        sys.exit(error.exit_code)
     except click.ClickException as error:
-        error.show()
+        _say(explained(error))
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         click.echo("hikyaku: interrupted; all processes that it started have ended", err=True)

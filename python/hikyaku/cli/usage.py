@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Errors of the command line that click finds, in the form of all others: the cause, and the fix.
+
+click prints the usage and one sentence, in which the fix is missing or hard to find.
+"""
+
+from difflib import get_close_matches
+
+import click
+
+from ..called import called
+from ..errors import HikyakuError
+
+
+def explained(error: click.ClickException) -> HikyakuError:
+    """@error as a sentence with a fix."""
+    unknown = isinstance(error, (click.NoSuchOption, click.NoSuchCommand))
+    # the message of an unknown word without click's suggestions, of which we make a fix
+    text = (error.message if unknown else error.format_message()).removesuffix(".")
+    text = text[:1].lower() + text[1:]
+    return HikyakuError.said(text) if "; fix: " in text else HikyakuError(text, _fix(error))
+
+
+def _fix(error: click.ClickException) -> str:
+    ctx = getattr(error, "ctx", None)
+    path = (ctx.command_path if ctx else "hikyaku").replace("hikyaku", called(), 1)
+    see_help = f"see {path} --help"
+    if isinstance(error, (click.NoSuchOption, click.NoSuchCommand)):
+        before = f"{path} " if isinstance(error, click.NoSuchCommand) else ""
+        near = error.possibilities
+        return f"{before}{near[0]}; or {see_help}" if near else see_help
+    if isinstance(error, click.BadParameter) and error.param:
+        return _value(error.param, error.message) or see_help
+    return see_help
+
+
+def _value(param: click.Parameter, message: str) -> str | None:
+    """A value that @param takes in place of the one that @message quotes; None: any may be."""
+    if isinstance(param.type, click.Choice):
+        choices = [str(each) for each in param.type.choices]
+        wrong = message.partition("'")[2].partition("'")[0]
+        default = param.default if param.default in choices else choices[0]
+        value = (get_close_matches(wrong, choices, 1, 0.4) or [default])[0]
+    elif isinstance(param.default, (int, float)) and not isinstance(param.default, bool):
+        value = param.default
+    else:
+        return None
+    option = "such as " if isinstance(param, click.Argument) else f"{max(param.opts, key=len)} "
+    return f"{option}{value}"
