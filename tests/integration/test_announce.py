@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A job says by what its ranks talk, or why they do not use Hikyaku."""
 
+import os
 import re
 
 import pytest
+
+from hikyaku.lab import Job
+from hikyaku.lab.run import crowded
 
 VETH = ("veth", 2, 1)
 NO_PORT = {"btl_hikyaku_port": "af_xdp:iface=nope"}
@@ -79,3 +83,17 @@ def test_a_job_that_other_btls_carried_on_says_so_last(run):
     assert all(REASON in line for line in said)
     assert all(line.startswith("this job did not use Hikyaku: port ") for line in said[2:])
     assert result.stderr.splitlines()[-1].startswith("hikyaku: this job did not use Hikyaku")
+
+
+def test_more_ranks_than_cores_are_told(get_lab, monkeypatch):
+    topology = get_lab(2, "veth").topology
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+
+    def said(ranks: int | None, *options: str, **given: str) -> str | None:
+        return crowded(topology, Job([]), list(options), ranks, given)
+
+    assert "8 ranks take turns on 2 cores" in said(8)
+    assert said(8).endswith(": -np 2")
+    assert said(2) is said(None) is None, "each has a core"
+    assert said(8, "--mca", "btl_hikyaku_announce", "0") is None
+    assert said(8, OMPI_MCA_btl_hikyaku_announce="false") is None
