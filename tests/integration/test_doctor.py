@@ -343,9 +343,29 @@ def test_an_absent_interface_is_answered_by_those_that_can_have_a_port(net, tmp_
 
 
 @pytest.mark.parametrize("spec", ["udp:addr=127.0.0.1", "udp:addr=fd00::1", "udp:addr=lo"])
-def test_a_socket_may_name_an_address(net, spec):
+def test_a_socket_may_name_an_address(net, spec, monkeypatch):
+    own = ["127.0.0.1", "192.0.2.7", "fd00::1", "fe80::1"]
+    monkeypatch.setattr(doctor.sharing, "own_addresses", lambda: own)
+    (absent,) = doctor.sharing.port("udp:addr=10.9.9.9", net)
+    assert absent.text == "port udp:addr=10.9.9.9: no interface has the address 10.9.9.9"
+    assert absent.fix == "use one of: 192.0.2.7, fd00::1"
     (finding,) = doctor.sharing.port(spec, net)
     assert "a socket of its own" in finding.text
+
+
+def test_an_absent_device_is_answered_by_the_nics(net, tmp_path):
+    for name, kind in (("0000:01:00.0", "0x020000"), ("0000:02:00.0", "0x030000")):
+        (tmp_path / "pci" / name).mkdir(parents=True)
+        (tmp_path / "pci" / name / "class").write_text(kind)
+    for spec in ("pci:0000:99:00.0", "pci:99:00.0,ring=512"):
+        (finding,) = doctor.sharing.port(spec, net, tmp_path / "pci")
+        assert finding.text == f"port {spec}: there is no PCI device 0000:99:00.0"
+        assert finding.fix == "use one of: 0000:01:00.0"
+
+
+def test_the_answer_on_a_port_is_the_last(hikyaku):
+    done = execute([*hikyaku, "doctor", "--port", "udp:addr=lo"], code=None, timeout=120)
+    assert "port udp:addr=lo: each rank has a socket" in done.stdout.splitlines()[-1]
 
 
 def test_an_interface_that_is_down(net, tmp_path):

@@ -46,7 +46,7 @@ CHECKS: tuple[Callable[[], Findings], ...] = (
 
 
 def examine(port: str | None = None) -> list[Finding]:
-    """All findings; with @port, first how ranks can share it and how it tells their frames
-    apart."""
-    asked = list(shared_port(port)) if port else []
-    return asked + [finding for check in CHECKS for finding in check()]
+    """All findings. With @port, the last ones say how ranks can share it and tell frames apart,
+    so that this answer stays on the screen."""
+    found = [finding for check in CHECKS for finding in check()]
+    return found + (list(shared_port(port)) if port else [])

@@ -14,6 +14,7 @@ from ..called import as_root, make
 from ..checkout import STATE_DIR, built
 from ..errors import HikyakuError
 from ..lab.openmpi import MODE_PARAMETER
+from ..process import run
 from .finding import MISSING, OK, WARN, Finding, Findings, text_of
 
 # Memory of a job's hikyakud, and of each rank: memory_needed() in hostd/resources.c, with the
@@ -152,23 +153,58 @@ def _interface_of(spec: str) -> str | None:
     return found[1]
 
 
+def own_addresses() -> list[str]:
+    """The IP addresses of this machine."""
+    shown = json.loads(run(["ip", "-json", "address"]))
+    return [a["local"] for each in shown for a in each.get("addr_info", ()) if "local" in a]
+
+
+def _other_address(own: list[str]) -> str:
+    addresses = [ipaddress.ip_address(each) for each in own]
+    there = [str(a) for a in addresses if not a.is_loopback and not a.is_link_local]
+    return f"use one of: {', '.join(there)}" if there else "see which there are: ip address"
+
+
+def _is_nic(device: Path) -> bool:
+    return (text_of(device / "class") or "").startswith("0x02")  # a network controller
+
+
+def _absent(spec: str, net: Path, pci: Path) -> Finding | None:
+    """An interface, an address or a device that @spec names and that is not here."""
+    fix = text = None
+    named = _interface_of(spec)
+    given = re.search(r"\budp:addr=([^,;+?]+)", spec)
+    device = re.match(r"pci:((?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\b", spec, re.I)
+    if named and not (net / named).exists():
+        text, fix = f"there is no interface '{named}'", _other_interface(net)
+    elif named and not _is_up(net / named):
+        text, fix = f"the interface {named} is down", f"ip link set {named} up"
+    elif given and not named and given[1] not in (own := own_addresses()):
+        text, fix = f"no interface has the address {given[1]}", _other_address(own)
+    elif device:
+        name = device[1] if device[1].count(":") > 1 else f"0000:{device[1]}"
+        if not (pci / name.lower()).exists():
+            nics = [e.name for e in sorted(pci.glob("*")) if _is_nic(e)]
+            text = f"there is no PCI device {name}"
+            fix = f"use one of: {', '.join(nics)}" if nics else f"see which there are: ls {pci}"
+    return Finding("shared ports", MISSING, f"port {spec}: {text}", fix) if text else None
+
+
 # hikyakud's status for an invalid port spec (hostd/hikyakud.c)
 _NO_PORT = 2
 
 
-def port(spec: str, net: Path = Path("/sys/class/net")) -> Findings:
+def port(
+    spec: str,
+    net: Path = Path("/sys/class/net"),
+    pci: Path = Path("/sys/bus/pci/devices"),
+) -> Findings:
     """How ranks of a node can share the port @spec, or why it is not a port."""
     if _PER_RANK.search(spec):
         yield sharing_modes(spec)
         return
-    named = _interface_of(spec)
-    if named and not (net / named).exists():
-        text = f"port {spec}: there is no interface '{named}'"
-        yield Finding("shared ports", MISSING, text, _other_interface(net))
-        return
-    if named and not _is_up(net / named):
-        text = f"port {spec}: the interface {named} is down"
-        yield Finding("shared ports", MISSING, text, f"ip link set {named} up")
+    if absent := _absent(spec, net, pci):
+        yield absent
         return
     try:
         done = _ask(spec)
