@@ -151,12 +151,22 @@ def test_huge_pages(tmp_path, total, state):
     assert "madvise" in transparent.fix
 
 
-def test_realtime():
+def test_realtime(monkeypatch):
+    monkeypatch.setattr(doctor.machine, "parent", lambda: ["-bash"])
     (fine,) = doctor.machine.realtime(lambda: True)
     assert (fine.state, fine.fix) == ("ok", None)
     (lacking,) = doctor.machine.realtime(lambda: False)
     assert lacking.state == "warn"
     assert lacking.fix.startswith(f"prlimit --pid {os.getppid()} --rtprio=1   # ")
+
+
+@pytest.mark.parametrize("parent", [["su", "a", "-c", "hikyaku doctor"], ["sh", "-c", "x"], []])
+def test_limits_of_a_shell_that_ends_are_raised_for_good(monkeypatch, parent):
+    """prlimit would find no process."""
+    monkeypatch.setattr(doctor.machine, "parent", lambda: parent)
+    (lacking,) = doctor.machine.realtime(lambda: False)
+    assert "prlimit" not in lacking.fix
+    assert " - rtprio 1' >> /etc/security/limits.d/hikyaku.conf" in lacking.fix.replace('"', "")
 
 
 def test_the_check_for_realtime_changes_nothing():

@@ -3,6 +3,7 @@
 
 import os
 import platform
+import pwd
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -59,20 +60,45 @@ def memory(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Findings:
     if soft == resource.RLIM_INFINITY or "ipc_lock" in capabilities():
         yield Finding("memory", OK, "memory may be locked without limit (VFIO, af_packet)")
     else:
-        may = hard == resource.RLIM_INFINITY
+        may = hard == resource.RLIM_INFINITY and not _ends_with_us(parent())
         raised = "ulimit -l unlimited" if may else _raised("memlock", "unlimited")
         yield Finding(
             "memory",
             WARN,
             f"at most {soft // 1024} kB may be locked: ports by VFIO and large frames of "
             "af_packet will not open, unless by a process with CAP_IPC_LOCK",
-            f"{raised}   # for good: 'memlock' in /etc/security/limits.conf",
+            raised + _for_good("'memlock' in /etc/security/limits.conf"),
         )
 
 
+def parent() -> list[str]:
+    """The command line of our parent process."""
+    try:
+        text = Path(f"/proc/{os.getppid()}/cmdline").read_text(errors="replace")
+    except OSError:  # of another user, or it has ended
+        return []
+    return text.split("\0")[:-1]
+
+
+def _ends_with_us(argv: list[str]) -> bool:
+    """Is this process @argv, our parent, only there to run us, as in `su alice -c 'hikyaku …'`?"""
+    runs = ("su", "sudo", "runuser", "doas", "sshd", "sshd-session")
+    return not argv or "-c" in argv[1:] or Path(argv[0]).name.rstrip(":") in runs
+
+
 def _raised(limit: str, value: str) -> str:
-    """The command that raises the limit @limit of the user's shell, which is our parent process."""
-    return as_root(f"prlimit --pid {os.getppid()} --{limit}={value}")
+    """The command that raises the limit @limit of the user's shell, which is our parent process. If
+    that ends with us, of the user's further sessions."""
+    if not _ends_with_us(parent()):
+        return as_root(f"prlimit --pid {os.getppid()} --{limit}={value}")
+    user = pwd.getpwuid(os.getuid()).pw_name
+    line = f"{user} - {limit} {value}"
+    return as_root(f"echo '{line}' >> /etc/security/limits.d/hikyaku.conf")
+
+
+def _for_good(text: str) -> str:
+    """A comment behind the command of _raised(), if that does not last."""
+    return "" if _ends_with_us(parent()) else f"   # for good: {text}"
 
 
 def may_be_realtime() -> bool:
@@ -100,8 +126,8 @@ def realtime(may: Callable[[], bool] = may_be_realtime) -> Findings:
             WARN,
             "no real-time priority as this user: beside ranks that compute, hikyakud's poller and "
             "switch sometimes wait milliseconds for the core",
-            f"{_raised('rtprio', '1')}   # for good: 'rtprio' in /etc/security/limits.conf; in a "
-            "unit LimitRTPRIO=1",
+            _raised("rtprio", "1")
+            + _for_good("'rtprio' in /etc/security/limits.conf; in a unit LimitRTPRIO=1"),
         )
 
 
