@@ -192,9 +192,19 @@ int hk_rtc_wait_all(struct hk_rtc *rtc, struct hk_error *err);
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /* Sends a copy of @len bytes at the end of the round, when a burst is full, or at hk_rtc_flush().
- * *@number, if not NULL, identifies the message to on_reply and on_given_up. -EAGAIN: no free
- * buffer, or too many open requests. -EMSGSIZE: longer than hk_rtc_payload_max(). -ENOTCONN: @dst
- * is not a member. -EINVAL: unregistered type, or @dst is this node. */
+ * *@number, if not NULL, identifies the message to on_reply and on_given_up. Returns 0, or an
+ * error, here with the text that strerror() has for it; then nothing was sent:
+ *
+ *   -EAGAIN    Resource temporarily unavailable: no free buffer, or too many open requests. Call
+ *              hk_rtc_poll(), then send again.
+ *
+ *   -EMSGSIZE  Message too long: longer than hk_rtc_payload_max(). Send it in parts.
+ *
+ *   -ENOTCONN  Transport endpoint is not connected: @dst is not a member: it has left, is silent,
+ *              or has not joined. Wait with hk_rtc_wait_all(), or for on_member.
+ *
+ *   -EINVAL    Invalid argument: the type is not registered, or @dst is this node.
+ */
 int hk_rtc_send(struct hk_rtc *rtc, uint16_t dst, uint8_t type, const void *data, size_t len,
 		uint32_t *number);
 
