@@ -143,8 +143,9 @@ const char *hk_worker_peer_name(const struct hk_worker *w, hk_peer p)
 }
 
 /* @p is silent. Adds what this end knows about the cause. */
-static void describe_silence(const struct hk_worker *w, char *text, size_t len)
+static void describe_silence(const struct hk_worker *w, hk_peer p, char *text, size_t len)
 {
+	struct hk_peer_info info;
 	char why[200];
 
 	for (unsigned i = 0; i < w->txqs; i++) {
@@ -154,18 +155,24 @@ static void describe_silence(const struct hk_worker *w, char *text, size_t len)
 		return;
 	}
 	const struct hk_engine_counters *n = hk_engine_counters(w->engine);
+	hk_engine_peer_info(w->engine, p, &info);
+	/* a peer that has answered has the right keys: then such frames were damaged, or forged */
+	uint64_t wrong_tags = info.min_rtt ? 0 : w->n.drop_seal;
 	const struct {
 		uint64_t frames;
-		const char *field;
-	} dropped[] = {{n->drop_key, "key"}, {n->drop_protection, "protection"}};
+		const char *what, *fields;
+	} dropped[] = {
+		{n->drop_key, "another key", "cfg.engine.key"},
+		{n->drop_protection, "another protection", "cfg.engine.protection"},
+		{wrong_tags, "a wrong tag", "cfg.engine.key and cfg.job_key"},
+	};
 
 	for (unsigned i = 0; i < HK_ARRAY_LEN(dropped); i++) {
 		if (!dropped[i].frames)
 			continue;
 		snprintf(text, len,
-			 ", and %llu frames with another %s came: those of one job need the same "
-			 "cfg.engine.%s",
-			 (unsigned long long)dropped[i].frames, dropped[i].field, dropped[i].field);
+			 ", and %llu frames with %s came: those of one job need the same %s",
+			 (unsigned long long)dropped[i].frames, dropped[i].what, dropped[i].fields);
 		return;
 	}
 }
@@ -181,7 +188,7 @@ static void describe(const struct hk_worker *w, hk_peer p, enum hk_disconnect_re
 	case HK_DISCONNECT_SILENT:
 		n = (size_t)snprintf(text, len, "%s has not answered for %.3g s", who, timeout);
 		if (n < len)
-			describe_silence(w, text + n, len - n);
+			describe_silence(w, p, text + n, len - n);
 		break;
 	case HK_DISCONNECT_RESTARTED:
 		snprintf(text, len, "%s was restarted, and knows nothing of this job's traffic",

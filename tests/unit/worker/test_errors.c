@@ -124,3 +124,16 @@ TEST(different_protections_are_told)
 	with_protection = HK_PROTECTION_OFF;
 	b_seals = false;
 }
+
+TEST(different_job_keys_are_told)
+{
+	static const uint8_t key[2][HK_KEY_LEN] = {{1}, {2}};
+
+	with_protection = HK_PROTECTION_AUTH;
+	job_key[A] = key[A];
+	job_key[B] = key[B];
+	both_drop(" frames with a wrong tag came: those of one job need the same cfg.engine.key "
+		  "and cfg.job_key");
+	job_key[A] = job_key[B] = NULL;
+	with_protection = HK_PROTECTION_OFF;
+}
