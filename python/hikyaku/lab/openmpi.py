@@ -170,17 +170,22 @@ def _check_parameter(name: str) -> None:
     framework, _, rest = name.partition("_")
     if framework not in ("btl", "coll") or not rest.startswith("hikyaku_"):
         return
-    listing = run(
-        [
-            *("env", f"OMPI_MCA_mca_base_component_path={component_path()}"),
-            *("ompi_info", "--param", framework, "hikyaku", "--level", "9", "--parsable"),
-        ]
-    )
-    known = set(re.findall(rf":param:({framework}_hikyaku_\w+):", listing))
+    known = _our_parameters(framework, component_path())
     if known and name not in known:
         near = get_close_matches(name, known, n=2)
         fix = f"use {' or '.join(near)}" if near else "see: man btl_hikyaku"
         raise HikyakuError(f"Hikyaku has no parameter '{name}'", fix)
+
+
+@cache  # ompi_info takes a quarter of a second, and some processes run hundreds of jobs
+def _our_parameters(framework: str, path: str) -> set[str]:
+    listing = run(
+        [
+            *("env", f"OMPI_MCA_mca_base_component_path={path}"),
+            *("ompi_info", "--param", framework, "hikyaku", "--level", "9", "--parsable"),
+        ]
+    )
+    return set(re.findall(rf":param:({framework}_hikyaku_\w+):", listing))
 
 
 def _is_code(path: Path) -> bool:
