@@ -20,7 +20,15 @@ from hikyaku.checkout import ROOT, build_dir
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import Lab, RunResult, down, down_dead, network, own_name
 from hikyaku.lab.openmpi import with_faults
-from mpi_programs import HUGE_MB, LIMIT_S, WATCHDOG_S
+from mpi_programs import (
+    HUGE_MB,
+    LIMIT_S,
+    THEN,
+    THREADED,
+    WATCHDOG_S,
+    assert_passed,
+    results_of_each,
+)
 
 PREFIX = "test"
 
@@ -201,7 +209,10 @@ def lab(lab_of_jobs) -> Lab:
 
 @pytest.fixture
 def run(get_lab, program) -> Callable[..., RunResult]:
-    """run(lab, "p2p_modes --rounds 3") runs that program with as many ranks as the lab has."""
+    """run(lab, "p2p_modes --rounds 3") runs that program with as many ranks as the lab has.
+
+    run(lab, "p2p_modes + p2p_match") runs two of them in one job (tests/mpi/several.c).
+    """
 
     def go(
         where: tuple[str, int, int],
@@ -217,12 +228,18 @@ def run(get_lab, program) -> Callable[..., RunResult]:
         watchdog: float = WATCHDOG_S,
         before: Sequence[str] = (),
     ) -> RunResult:
-        """@before: a command that starts the program, with its options."""
+        """@limit: for each program of the job. @before: a command that starts the job's first
+        program, with its options."""
         wire, nodes, ranks = where
         huge_mb = ranks * HUGE_MB if mode in ("hybrid", "split", "daemon") else 0
         lab: Lab = get_lab(nodes, wire, ranks, huge_mb, ports)
-        name, *options = command.split()
-        argv = [program(f"tests/mpi/mpi_{name}"), *options, "--timeout", str(watchdog)]
+        parts = command.split(THEN)
+        argv = [program("tests/mpi/mpi_several")] if len(parts) > 1 else []
+        for part in parts:
+            name, *options = part.split()
+            file = program(f"tests/mpi/mpi_{name}{'.so' if len(parts) > 1 else ''}")
+            argv += ["+"] if part is not parts[0] else []
+            argv += [file, *options, "--timeout", str(watchdog)]
         if faults:
             argv = with_faults(faults, seed, argv)
         return lab.mpirun(
@@ -231,7 +248,54 @@ def run(get_lab, program) -> Callable[..., RunResult]:
             tcp=tcp,
             mode=mode,
             mca=mca,
-            timeout=limit,
+            timeout=limit * len(parts),
         )
 
     return go
+
+
+@pytest.fixture(scope="session")
+def results() -> dict[str, RunResult]:
+    """Of tests whose programs ran in the job of an earlier test, by the tests' names."""
+    return {}
+
+
+def of_one_job(request: pytest.FixtureRequest, done: dict[str, RunResult]) -> dict[str, str]:
+    """The selected tests that differ from this one in their command only, from this one on, and
+    their commands. The programs of one job need the same level of threads."""
+
+    def key(item: pytest.Item) -> tuple:
+        given = dict(item.callspec.params)
+        threaded = given.pop("command").split()[0] in THREADED
+        return item.path, item.originalname, threaded, given
+
+    mine = request.node
+    near = [each for each in request.session.items if each.originalname == mine.originalname]
+    behind = [each for each in near[near.index(mine) :] if key(each) == key(mine)]
+    return {
+        each.nodeid: each.callspec.params["command"] for each in behind if each.nodeid not in done
+    }
+
+
+@pytest.fixture
+def assert_passes(request, run, results) -> Callable[..., None]:
+    """assert_passes(lab, command, mode="hybrid") is assert_passed(run(...)) for a test with the
+    parameter `command`.
+
+    The first test runs the commands of those that differ in this parameter only, in one job. If
+    one of these fails, the test behind it starts another job with the rest.
+    """
+
+    def check(where: tuple[str, int, int], command: str, **options: object) -> None:
+        if request.node.nodeid not in results:
+            tests = of_one_job(request, results)
+            try:
+                result = run(where, THEN.join(tests.values()), **options)
+            except HikyakuError:  # a program hangs; find out which
+                result = run(where, command, **options)
+                tests = {request.node.nodeid: command}
+            each = results_of_each(result, list(tests.values()))
+            results.update(zip(tests, each, strict=False))  # not all have run
+        assert_passed(results.pop(request.node.nodeid), command)
+
+    return check

@@ -2,6 +2,7 @@
 """Limits and checks for the programs of tests/mpi. The fixture `run` runs these programs."""
 
 import re
+from dataclasses import replace
 
 from hikyaku.lab import RunResult
 from hikyaku.lab.openmpi import promoter_settings
@@ -12,6 +13,10 @@ WATCHDOG_S = 100
 LIMIT_S = 130
 
 HUGE_MB = 192  # huge pages for each rank of a node
+
+# These start MPI with MPI_THREAD_MULTIPLE, the other programs with MPI_THREAD_SINGLE.
+THREADED = {"first_contact", "rma_threads", "threads"}
+THEN = " + "  # between programs of one job
 
 
 def lab_id(value: tuple[str, int, int]) -> str:
@@ -25,6 +30,22 @@ def assert_passed(result: RunResult, command: str) -> None:
     assert re.search(rf"^PASS {name} \(\d+ checks\)$", result.stdout, re.M), (
         f"{command}: no PASS line\n{result.stdout}\n{result.stderr}"
     )
+
+
+def results_of_each(result: RunResult, commands: list[str]) -> list[RunResult]:
+    """Splits @result of a job that ran @commands one after the other. The list ends with the first
+    one that failed, since those behind it did not run."""
+    each = []
+    start = 0
+    for command in commands:
+        passed = re.compile(r"^PASS .*\n", re.M).search(result.stdout, start)
+        if not passed or command is commands[-1]:
+            job = f"in the job '{THEN.join(commands)}':\n"
+            each.append(replace(result, stdout=result.stdout[start:], stderr=job + result.stderr))
+            break
+        each.append(replace(result, returncode=0, stdout=result.stdout[start : passed.end()]))
+        start = passed.end()
+    return each
 
 
 def preloaded(argv: list[str], **variables: str) -> list[str]:

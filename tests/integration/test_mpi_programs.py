@@ -6,12 +6,13 @@ labs: wires, nodes, ranks per node. Combinations that take long run only with --
 """
 
 import re
+from collections.abc import Callable
 
 import pytest
 
 from hikyaku.errors import HikyakuError
 from hikyaku.lab import RunResult
-from mpi_programs import HUGE_MB, assert_passed, lab_id
+from mpi_programs import HUGE_MB, THEN, assert_passed, lab_id, results_of_each
 
 pytestmark = pytest.mark.alone
 
@@ -70,16 +71,48 @@ def matrix(labs: list, all_program_labs: list, everywhere: set[str]) -> list:
     return cases
 
 
-def digest_of(result: RunResult) -> str:
+def digests_of(result: RunResult) -> list[str]:
     assert_passed(result, "digest")
-    match = re.search(r"^DIGEST ([0-9a-f]{16})$", result.stdout, re.M)
-    assert match, result.stdout
-    return match[1]
+    found = re.findall(r"^DIGEST ([0-9a-f]{16})$", result.stdout, re.M)
+    assert found, result.stdout
+    return found
+
+
+def digest_of(result: RunResult) -> str:
+    (found,) = digests_of(result)
+    return found
+
+
+@pytest.fixture(scope="module")
+def over_tcp() -> dict[tuple[int, str], str]:
+    """Digests over TCP, which depend on the number of ranks only, and on the command."""
+    return {}
+
+
+@pytest.fixture
+def digest_over_tcp(run, over_tcp) -> Callable[..., str]:
+    def get(lab: tuple[str, int, int], command: str = "digest") -> str:
+        _, nodes, ranks = lab
+        key = nodes * ranks, command
+        if key not in over_tcp:
+            over_tcp[key] = digest_of(run(lab, command, tcp=True))
+        return over_tcp[key]
+
+    return get
 
 
 @pytest.mark.parametrize(("lab", "command"), matrix(LABS, ALL_PROGRAM_LABS, EVERYWHERE))
-def test_program_over_the_fabric(run, lab, command):
-    assert_passed(run(lab, command), command)
+def test_program_over_the_fabric(assert_passes, lab, command):
+    assert_passes(lab, command)
+
+
+def test_a_program_that_fails_in_a_job_of_several_is_named(run):
+    """Programs before it have passed, and those behind it have not run."""
+    commands = ["comm_manage --rounds 1", "threads", "digest"]
+    first, second = results_of_each(run(LABS[0], THEN.join(commands)), commands)
+    assert_passed(first, commands[0])
+    with pytest.raises(AssertionError, match=r"FAIL threads: .* thread level"):
+        assert_passed(second, commands[1])
 
 
 def test_a_spawned_process_exchanges_messages_with_a_rank_of_its_node(run):
@@ -89,18 +122,18 @@ def test_a_spawned_process_exchanges_messages_with_a_rank_of_its_node(run):
 
 
 @pytest.mark.parametrize("lab", LABS, ids=lab_id)
-def test_results_equal_those_over_tcp(run, lab):
+def test_results_equal_those_over_tcp(run, digest_over_tcp, lab):
     """The digest of a mixed workload is the same over TCP. Another seed gives another digest."""
-    over_tcp = digest_of(run(lab, "digest", tcp=True))
-    assert digest_of(run(lab, "digest")) == over_tcp
-    assert digest_of(run(lab, "digest --seed 2")) != over_tcp
+    digest, of_other_seed = digests_of(run(lab, "digest + digest --seed 2"))
+    assert digest == digest_over_tcp(lab)
+    assert of_other_seed != digest
 
 
 @pytest.mark.parametrize("lab", LABS[:3], ids=lab_id)
-def test_results_equal_those_over_tcp_under_faults(run, lab):
-    over_tcp = digest_of(run(lab, "digest --rounds 8", tcp=True))
+def test_results_equal_those_over_tcp_under_faults(run, digest_over_tcp, lab):
+    command = "digest --rounds 8"
     crc = {"btl_hikyaku_protection": "crc"}
-    assert digest_of(run(lab, "digest --rounds 8", faults=FAULTS, mca=crc)) == over_tcp
+    assert digest_of(run(lab, command, faults=FAULTS, mca=crc)) == digest_over_tcp(lab, command)
 
 
 def test_ranks_of_one_interface_without_capabilities(run):
@@ -116,16 +149,16 @@ GRANTS = {"btl_hikyaku_link_mbps": "1000"}
 
 
 @pytest.mark.parametrize("faults", ["", FAULTS], ids=["", "faults"])
-def test_results_equal_those_over_tcp_with_grants(run, faults):
+def test_results_equal_those_over_tcp_with_grants(run, digest_over_tcp, faults):
     lab = ("veth", 4, 1)
-    over_tcp = digest_of(run(lab, "digest --rounds 8", tcp=True))
+    command = "digest --rounds 8"
     mca = GRANTS | {"btl_hikyaku_protection": "crc"}
-    assert digest_of(run(lab, "digest --rounds 8", faults=faults, mca=mca)) == over_tcp
+    assert digest_of(run(lab, command, faults=faults, mca=mca)) == digest_over_tcp(lab, command)
 
 
 @pytest.mark.parametrize("command", ["p2p_outstanding", "rma_random --rounds 8", "compute_gap"])
-def test_program_with_grants(run, command):
-    assert_passed(run(("veth", 4, 1), command, mca=GRANTS), command)
+def test_program_with_grants(assert_passes, command):
+    assert_passes(("veth", 4, 1), command, mca=GRANTS)
 
 
 def test_stopped_target_of_one_sided_calls_is_named(run):
@@ -148,22 +181,21 @@ def test_a_rank_that_waits_for_a_lock_gets_it(run, lab, mode):
 
 @pytest.mark.parametrize("command", FAULTY_PROGRAMS)
 @pytest.mark.parametrize("lab", LABS[:1], ids=lab_id)
-def test_program_under_faults(run, lab, command):
-    assert_passed(run(lab, command, faults=FAULTS, mca={"btl_hikyaku_protection": "crc"}), command)
+def test_program_under_faults(assert_passes, lab, command):
+    assert_passes(lab, command, faults=FAULTS, mca={"btl_hikyaku_protection": "crc"})
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", PROGRAMS[:-1])
 @pytest.mark.parametrize("lab", LABS[1:3], ids=lab_id)
-def test_program_under_heavy_faults(run, lab, command):
+def test_program_under_heavy_faults(assert_passes, lab, command):
     heavy = "drop=0.05,dup=0.05,reorder=0.05,corrupt=0.05"
-    assert_passed(run(lab, command, faults=heavy, mca={"btl_hikyaku_protection": "crc"}), command)
+    assert_passes(lab, command, faults=heavy, mca={"btl_hikyaku_protection": "crc"})
 
 
-@pytest.mark.parametrize("seed", [2, 3])
-def test_random_traffic_with_other_seeds(run, seed):
-    command = f"p2p_random --seed {seed} --rounds 15"
-    assert_passed(run(("memif", 4, 1), command), command)
+@pytest.mark.parametrize("command", [f"p2p_random --seed {seed} --rounds 15" for seed in (2, 3)])
+def test_random_traffic_with_other_seeds(assert_passes, command):
+    assert_passes(("memif", 4, 1), command)
 
 
 @pytest.mark.parametrize("lab", [LABS[0], LABS[2]], ids=lab_id)
@@ -188,32 +220,32 @@ def test_first_contact_in_many_threads(run, lab):
 @pytest.mark.parametrize(
     ("lab", "command"), matrix(HYBRID_LABS, HYBRID_LABS[:1], HYBRID_EVERYWHERE)
 )
-def test_program_in_hybrid(run, lab, command):
-    assert_passed(run(lab, command, mode="hybrid"), command)
+def test_program_in_hybrid(assert_passes, lab, command):
+    assert_passes(lab, command, mode="hybrid")
 
 
 DAEMON_LABS = [*HYBRID_LABS, ("veth", 2, 2)]
 
 
 @pytest.mark.parametrize(("lab", "command"), matrix(DAEMON_LABS, [], {"p2p_random", "threads"}))
-def test_program_in_daemon_mode(run, lab, command):
+def test_program_in_daemon_mode(assert_passes, lab, command):
     """Only hikyakud polls the port. It moves frames to and from the ranks by pipes."""
-    assert_passed(run(lab, command, mode="daemon"), command)
+    assert_passes(lab, command, mode="daemon")
 
 
 SPLIT_EVERYWHERE = {"p2p_random", "coll_move", "threads", "compute_gap"}
 
 
 @pytest.mark.parametrize(("lab", "command"), matrix(HYBRID_LABS, [], SPLIT_EVERYWHERE))
-def test_program_in_split(run, lab, command):
+def test_program_in_split(assert_passes, lab, command):
     """Messages go by hikyakud, bulk by queues of the ranks."""
-    assert_passed(run(lab, command, mode="split"), command)
+    assert_passes(lab, command, mode="split")
 
 
 @pytest.mark.parametrize("mode", ["hybrid", "split"])
 @pytest.mark.parametrize("lab", HYBRID_LABS, ids=lab_id)
-def test_results_with_hikyakud_equal_those_over_tcp(run, lab, mode):
-    assert digest_of(run(lab, "digest", mode=mode)) == digest_of(run(lab, "digest", tcp=True))
+def test_results_with_hikyakud_equal_those_over_tcp(run, digest_over_tcp, lab, mode):
+    assert digest_of(run(lab, "digest", mode=mode)) == digest_over_tcp(lab)
 
 
 @pytest.mark.parametrize("mode", ["daemon", "split"])

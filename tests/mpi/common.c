@@ -23,8 +23,11 @@
 #define EXIT_SKIP       77
 #define DEFAULT_TIMEOUT 120
 
+static const struct hkt_options defaults = {.seed = 1, .timeout = DEFAULT_TIMEOUT};
+
 struct hkt_options hkt_opt = {.seed = 1, .timeout = DEFAULT_TIMEOUT};
 int hkt_rank = -1, hkt_size;
+bool hkt_more;
 const size_t *hkt_sizes, *hkt_few_sizes;
 int hkt_nsizes, hkt_nfew;
 
@@ -167,21 +170,41 @@ static void parse_options(int argc, char **argv)
 	}
 }
 
+/* Starts MPI, or returns the level with which an earlier program started it. */
+static int start_mpi(int *argc, char ***argv, int thread_level)
+{
+	int up, provided;
+
+	MPI_Initialized(&up);
+	if (!up) {
+		hkt_at("MPI_Init_thread");
+		MPI_Init_thread(argc, argv, thread_level, &provided);
+		return provided;
+	}
+	MPI_Query_thread(&provided);
+	if (provided != thread_level)
+		hkt_fail("this program needs thread level %d, and the job was started with %d",
+			 thread_level, provided);
+	return provided;
+}
+
 int hkt_init(int *argc, char ***argv, const char *name, int thread_level)
 {
-	int provided = 0;
-
+	hkt_opt = defaults;
+	atomic_store(&checks, 0);
+	atomic_store(&threads_seen, 0);
+	thread_slot = -1;
 	prog_name = name;
 	snprintf(alarm_prefix, sizeof(alarm_prefix), "WATCHDOG %s: before MPI_Init ended: ", name);
 	/* MPI_Init can hang too, and the program must not read its options before that call */
 	signal(SIGALRM, on_alarm);
 	alarm(DEFAULT_TIMEOUT);
-	hkt_at("MPI_Init_thread");
-	MPI_Init_thread(argc, argv, thread_level, &provided);
+	int provided = start_mpi(argc, argv, thread_level);
 	MPI_Comm_rank(MPI_COMM_WORLD, &hkt_rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &hkt_size);
 	parse_options(*argc, *argv);
-	make_sizes();
+	if (!hkt_sizes)
+		make_sizes();
 
 	char host[64] = "";
 	gethostname(host, sizeof(host) - 1);
@@ -190,6 +213,19 @@ int hkt_init(int *argc, char ***argv, const char *name, int thread_level)
 	alarm((unsigned)hkt_opt.timeout);
 	hkt_at("started");
 	return provided;
+}
+
+/* Ends MPI and the watchdog, or leaves both to the next program. No rank starts that one before
+ * rank 0 has said how this one ended. */
+static void end_mpi(const char *at)
+{
+	hkt_at("%s", at);
+	if (hkt_more) {
+		MPI_Barrier(MPI_COMM_WORLD);
+		return;
+	}
+	MPI_Finalize();
+	alarm(0);
 }
 
 int hkt_finish(void)
@@ -204,9 +240,7 @@ int hkt_finish(void)
 		printf("PASS %s (%llu checks)\n", prog_name, all);
 		fflush(stdout);
 	}
-	hkt_at("MPI_Finalize");
-	MPI_Finalize();
-	alarm(0);
+	end_mpi("MPI_Finalize");
 	return 0;
 }
 
@@ -216,9 +250,7 @@ int hkt_skip(const char *why)
 		printf("SKIP %s: %s\n", prog_name, why);
 		fflush(stdout);
 	}
-	hkt_at("MPI_Finalize after a skip");
-	MPI_Finalize();
-	alarm(0);
+	end_mpi("MPI_Finalize after a skip");
 	return EXIT_SKIP;
 }
 

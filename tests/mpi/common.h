@@ -13,6 +13,9 @@
  * 120
  *               --mode TEXT  variant, where a program has several
  *
+ * mpi_several (several.c) runs several programs in one job, one after the other. So a program sets
+ * each of its static variables before use, and frees what it makes in MPI.
+ *
  * Payload: the byte at offset i of a message is a function of (key, i). The key depends on the seed
  * and on the identity of the message, such as source, destination, tag and sequence number. So a
  * byte in the wrong message, or at a wrong offset, is a mismatch.
@@ -39,11 +42,13 @@ struct hkt_options {
 
 extern struct hkt_options hkt_opt;
 extern int hkt_rank, hkt_size; /* in MPI_COMM_WORLD */
+extern bool hkt_more;          /* MPI stays up after this program, for the next one */
 
-/* Starts MPI with @thread_level and the watchdog. Returns the level that MPI provides. */
+/* Starts MPI with @thread_level, unless an earlier program of the job did, and the watchdog.
+ * Returns the level that MPI provides. */
 int hkt_init(int *argc, char ***argv, const char *name, int thread_level);
 
-/* Adds up the checks of all ranks, prints PASS and calls MPI_Finalize. Returns the exit status. */
+/* Adds up the checks of all ranks, prints PASS and ends MPI. Returns the exit status. */
 int hkt_finish(void);
 
 /* Like hkt_finish(), for a program that cannot run here: prints `SKIP name: why`, status 77. */

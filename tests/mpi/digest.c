@@ -138,6 +138,7 @@ int main(int argc, char **argv)
 	hkt_init(&argc, &argv, "digest", MPI_THREAD_SINGLE);
 	int rounds = hkt_opt.rounds ? hkt_opt.rounds : 5;
 
+	digest.h = 0;
 	for (int round = 0; round < rounds; round++) {
 		point_to_point(round);
 		columns(round);

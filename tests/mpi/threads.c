@@ -112,6 +112,9 @@ int main(int argc, char **argv)
 	rounds = hkt_opt.rounds ? hkt_opt.rounds : 60;
 	to = (hkt_rank + 1) % hkt_size;
 	from = (hkt_rank - 1 + hkt_size) % hkt_size;
+	atomic_store(&claims, 0);
+	for (int i = 0; i < STREAM; i++)
+		atomic_store(&taken[i], 0);
 	for (int t = 0; t < THREADS; t++)
 		MPI_Comm_dup(MPI_COMM_WORLD, &own_comm[t]);
 	for (int t = 0; t < THREADS; t++) {
