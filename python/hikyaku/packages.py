@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The Python packages of others that Hikyaku imports, and the fix where one is missing."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 from .called import make
 from .checkout import INSTALLED, ROOT
 from .errors import HikyakuError
@@ -26,6 +24,8 @@ MODULES = {"sklearn": "scikit-learn", "os_ken": "os-ken", "prometheus_client": "
 
 def absent() -> list[str]:
     """The packages that this Python does not have."""
+    from importlib.metadata import PackageNotFoundError, version
+
     missing = []
     for name in NEEDED:
         try:
