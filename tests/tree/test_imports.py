@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each module of the package can be the first one that is imported: there is no circle."""
+"""Each module of the package can be the first one that is imported: there is no circle. The command
+line imports only the command that was typed."""
 
 import importlib
 import os
+import subprocess
 import sys
 
 from hikyaku.checkout import ROOT
@@ -34,3 +36,17 @@ def test_no_module_needs_that_another_is_imported_first():
         finally:
             os._exit(status)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_command_does_not_import_the_others():
+    program = (
+        "import sys; from hikyaku.cli.main import main; main.commands['env']; print(*sys.modules)"
+    )
+    argv = [sys.executable, "-c", program]
+    environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)}
+    done = subprocess.run(
+        argv, env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    ours = {name for name in done.stdout.split() if name.startswith("hikyaku.cli.")}
+    assert "hikyaku.cli.env" in ours
+    assert not ours & {"hikyaku.cli.bench", "hikyaku.cli.lab", "hikyaku.cli.sdn"}

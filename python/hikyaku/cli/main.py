@@ -12,23 +12,7 @@ from .. import __version__
 from ..called import as_typed
 from ..errors import HikyakuError
 from ..packages import missing
-from .bench import bench
-from .capture import capture
-from .daemon import daemon
-from .demo import demo
-from .devmem import devmem
-from .doctor import doctor
-from .env import env
-from .lab import lab
-from .learn import learn
-from .papers import papers
-from .reach import reach
-from .sdn import sdn
-from .sim import sim
-from .stats import stats
-from .tag import tag
-from .top import top
-from .trials import trials
+from .late import LateCommands
 from .usage import explained
 
 CONTEXT = {
@@ -95,11 +79,11 @@ def run() -> None:
         sys.exit(0)
 
 
-COMMANDS = [bench, capture, daemon, demo, devmem, doctor, env]
-COMMANDS += [lab, learn, papers, reach, sdn, sim, stats, tag, top, trials]
+COMMANDS = ("bench", "capture", "daemon", "demo", "devmem", "doctor", "env", "lab", "learn")
+COMMANDS += ("papers", "reach", "sdn", "sim", "stats", "tag", "top", "trials")
 
 
-@click.group(commands=COMMANDS, context_settings=CONTEXT)
+@click.group(commands=LateCommands(__package__, COMMANDS), context_settings=CONTEXT)
 @click.version_option(__version__, prog_name="hikyaku")
 def main() -> None:
     """MPI over user-space Ethernet.

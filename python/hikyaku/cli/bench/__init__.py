@@ -3,22 +3,12 @@
 
 import click
 
-from .compare import bench_compare
-from .devmem import bench_devmem
-from .halo import bench_halo
-from .learn import bench_learn
-from .modes import bench_modes
-from .mpi import bench_mpi
-from .protocols import bench_protocols
-from .router import bench_router
-from .rtc import bench_rtc
-from .scale import bench_scale
-from .sdn import bench_sdn
+from ..late import LateCommands
 
-SUITES = [bench_mpi, bench_modes, bench_protocols, bench_rtc, bench_learn, bench_halo, bench_sdn]
-SUITES += [bench_scale, bench_router, bench_devmem, bench_compare]
+SUITES = ("mpi", "modes", "protocols", "rtc", "learn", "halo", "sdn")
+SUITES += ("scale", "router", "devmem", "compare")
 
 
-@click.group(commands=SUITES)
+@click.group(commands=LateCommands(__package__, SUITES, "bench_"))
 def bench() -> None:
     """Run a benchmark."""
