@@ -56,8 +56,8 @@ def test_ranks_of_two_nodes_with_several_ports_each(run):
 
 
 @pytest.mark.parametrize("command", ["p2p_random", "datatypes", "rma_random"])
-def test_messages_over_paths(run, command):
-    assert_passed(run(PAIR, command, ports=2), command)
+def test_messages_over_paths(assert_passes, command):
+    assert_passes(PAIR, command, ports=2)
 
 
 @pytest.mark.parametrize("methods", ["halo", "mpi"])
