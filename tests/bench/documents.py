@@ -37,8 +37,10 @@ def mpi(
             "hikyaku": (0.7, 8e-5),
             "raw": (0.26, 5e-5),
             "shm": (0.17, 7e-5),
+            "off": (0.7, 8e-5),
             "auth": (0.76, 1e-4),
             "seal": (0.79, 1.4e-4),
+            "tls": (8, 6e-4),
         }[transport]
         time = start + size * per_byte
         of = {"latency_us": time, "messages_per_s": 1e6 / time}

@@ -24,7 +24,10 @@ from hikyaku.bench.sdn import report as sdn
 METRICS = ["latency_us", "bandwidth_MBps", "bibandwidth_MBps", "messages_per_s"]
 CASES: dict[str, tuple[Callable[[dict, Console], None], dict]] = {
     "mpi": (mpi.show, documents.mpi(["memif", "veth"], METRICS, documents.DEMO_SIZES)),
-    "mpi, protected": (mpi.show, documents.mpi(["memif"], METRICS, [8, 65536], ("auth", "seal"))),
+    "mpi, protected": (
+        mpi.show,
+        documents.mpi(["memif"], METRICS, [8, 65536], ("off", "auth", "seal", "tls")),
+    ),
     "halo": (halo.show, documents.halo_exchange([1, 4])),
     "scale": (scale.show, documents.scale([6, 192])),
     "rtc": (rtc.show, documents.run_to_completion()),
@@ -47,10 +50,19 @@ def test_no_column_is_cut(name):
 
 def test_protected_frames_are_compared_with_bare_ones():
     out = io.StringIO()
-    document = documents.mpi(["memif"], ["latency_us"], [8], ("auth",))
+    document = documents.mpi(["memif"], ["latency_us"], [8], ("off", "auth"))
     mpi.show({"goals": [], **document}, Console(file=out, width=80))
-    assert re.search(r"8 B +0\.701 +0\.761 +\S+ +1\.09\s", out.getvalue()), out.getvalue()
+    assert re.search(r"8 B +off +0\.701 +\S+ +1\.00\s", out.getvalue()), out.getvalue()
+    assert re.search(r"8 B +auth +0\.761 +\S+ +1\.09\s", out.getvalue()), out.getvalue()
     assert "seal" not in out.getvalue()
+
+
+def test_tls_is_shown_without_frames_that_are_not_protected():
+    out = io.StringIO()
+    document = documents.mpi(["memif"], ["latency_us"], [8], ("tls",))
+    mpi.show({"goals": [], **document}, Console(file=out, width=80))
+    assert re.search(r"8 B +tls +8 +\S+\s", out.getvalue()), out.getvalue()
+    assert "of off" not in out.getvalue()
 
 
 def test_goals_of_routers():

@@ -51,18 +51,16 @@ def _share_text(row: dict, transport: str) -> str:
 
 def _protected(title: str, rows: list[dict]) -> Table:
     """The transports of ON_DEMAND: each protection of frames, and TLS."""
-    chosen = [t for t in ON_DEMAND if any(r.get(t) for r in rows)]
-    shares = "off" in chosen
+    shares = any(r.get("off") for r in rows)
     table = left_titled(f"{title}; by protection")
-    for name in ("size", *(n for t in chosen for n in (t, "range", "of off"))):
-        if name != "of off" or shares:
-            table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("protection", no_wrap=True)
+    for name in ("median", "range", *(["of off"] if shares else [])):
+        table.add_column(name, justify="right", no_wrap=True)
     for r in rows:
-        cells = [size_text(r["size"])]
-        for t in chosen:
-            cells += [number(median_of(r[t])), f"[dim]{spread(r[t])}[/]"]
-            cells += [_share_text(r, t)] if shares else []
-        table.add_row(*cells)
+        for t in (t for t in ON_DEMAND if r.get(t)):
+            cells = [size_text(r["size"]), t, number(median_of(r[t])), f"[dim]{spread(r[t])}[/]"]
+            table.add_row(*cells, *([_share_text(r, t)] if shares else []))
     return table
 
 
