@@ -223,16 +223,16 @@ static unsigned payload(const struct rte_mbuf *m)
 	return rte_pktmbuf_pkt_len(m) - RTE_ETHER_HDR_LEN;
 }
 
-/* Adds the bytes of a frame behind its Ethernet header to @part. Returns the number of parts, at
- * most two: our frames have at most two buffers. */
+/* Adds the bytes of a frame behind its Ethernet header to @part. Returns the number of parts. */
 static unsigned add_parts(struct rte_mbuf *m, struct iovec *part)
 {
+	unsigned n = 1;
+
 	part[0] = (struct iovec){rte_pktmbuf_mtod_offset(m, char *, RTE_ETHER_HDR_LEN),
 				 m->data_len - (size_t)RTE_ETHER_HDR_LEN};
-	if (HK_LIKELY(!m->next))
-		return 1;
-	part[1] = (struct iovec){rte_pktmbuf_mtod(m->next, char *), m->next->data_len};
-	return 2;
+	for (m = m->next; m && n < HK_UDP_PARTS; m = m->next)
+		part[n++] = (struct iovec){rte_pktmbuf_mtod(m, char *), m->data_len};
+	return n;
 }
 
 /* How many of the @n frames at @m make a train: one peer, one length, of which the last is at most

@@ -42,6 +42,7 @@
 #define HK_UDP_PIECES 64u    /* pieces of a train: UDP_MAX_SEGMENTS of Linux before 6.9 */
 #define HK_UDP_TRAINS 4u     /* trains that one call receives */
 #define HK_UDP_BURST  64u    /* frames that one call sends */
+#define HK_UDP_PARTS  3      /* buffers of a frame: headers, payload and tag */
 #define HK_UDP_NARROW 7u     /* buffers of a narrow receive; Linux takes 8 parts without kmalloc */
 #define HK_UDP_APART  4096u  /* trains that are sent frame by frame before one is tried again */
 #define HK_UDP_CALM   16u    /* short trains in a row, after which receives are narrow again */
@@ -75,7 +76,7 @@ struct hk_udp {
 	/* tx: of one call */
 	struct mmsghdr out[HK_UDP_BURST];
 	union hk_inet_addr to[HK_UDP_BURST];
-	struct iovec part[HK_UDP_BURST * 2];
+	struct iovec part[HK_UDP_BURST * HK_UDP_PARTS];
 	_Alignas(struct cmsghdr) char gso[HK_UDP_BURST][CMSG_SPACE(sizeof(uint16_t))];
 	unsigned frames[HK_UDP_BURST]; /* of each message */
 	unsigned apart;                /* trains that must still be sent frame by frame */

@@ -7,9 +7,7 @@
  */
 #include "seal/gcm.h"
 
-#include <errno.h>
 #include <intel-ipsec-mb.h>
-#include <pthread.h>
 #include <string.h>
 
 _Static_assert(sizeof(struct gcm_key_data) <= sizeof(struct hk_gcm_key), "it has room");
@@ -17,28 +15,19 @@ _Static_assert(_Alignof(struct gcm_key_data) <= _Alignof(struct hk_gcm_key), "it
 
 static IMB_MGR *mgr; /* the functions for this CPU; written once */
 
-static void start(void)
+static bool start(void)
 {
 	IMB_MGR *m = alloc_mb_mgr(0);
 
 	if (!m)
-		return;
+		return false;
 	init_mb_mgr_auto(m, NULL);
-	if (imb_get_errno(m) == 0 && m->gcm128_enc)
+	if (imb_get_errno(m) == 0 && m->gcm128_enc) {
 		mgr = m;
-	else
-		free_mb_mgr(m);
-}
-
-int hk_gcm_start(struct hk_error *err)
-{
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, start);
-	return mgr ? 0
-		   : hk_error_set(err, -ENOSYS,
-				  "the CPU lacks AES instructions, so frames cannot be "
-				  "authenticated; fix: set btl_hikyaku_protection to off");
+		return true;
+	}
+	free_mb_mgr(m); /* the CPU lacks AES instructions */
+	return false;
 }
 
 static const struct gcm_key_data *data_of(const struct hk_gcm_key *key)
@@ -46,12 +35,12 @@ static const struct gcm_key_data *data_of(const struct hk_gcm_key *key)
 	return (const void *)key;
 }
 
-void hk_gcm_expand(struct hk_gcm_key *key, const uint8_t bytes[HK_GCM_KEY_LEN])
+static void expand(struct hk_gcm_key *key, const uint8_t bytes[HK_GCM_KEY_LEN])
 {
 	IMB_AES128_GCM_PRE(mgr, bytes, (struct gcm_key_data *)(void *)key);
 }
 
-void hk_gcm_sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+static void sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
 		 const struct hk_gcm_piece *piece, unsigned count, uint8_t tag[HK_GCM_TAG_LEN])
 {
 	struct gcm_context_data ctx;
@@ -68,7 +57,7 @@ void hk_gcm_sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_
 	IMB_AES128_GMAC_FINALIZE(mgr, data_of(key), &ctx, tag, HK_GCM_TAG_LEN);
 }
 
-void hk_gcm_encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+static void encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
 		    const void *clear, size_t clear_len, const struct hk_gcm_piece *piece,
 		    unsigned count, void *to, uint8_t tag[HK_GCM_TAG_LEN])
 {
@@ -86,7 +75,7 @@ void hk_gcm_encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NON
 	IMB_AES128_GCM_ENC_FINALIZE(mgr, data_of(key), &ctx, tag, HK_GCM_TAG_LEN);
 }
 
-bool hk_gcm_open(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+static bool open_frame(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
 		 const void *clear, size_t clear_len, void *data, size_t len,
 		 const uint8_t tag[HK_GCM_TAG_LEN])
 {
@@ -99,3 +88,11 @@ bool hk_gcm_open(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_
 	/* no branch depends on how many bytes are right */
 	return ((is[0] ^ should[0]) | (is[1] ^ should[1])) == 0;
 }
+
+const struct hk_gcm_library hk_gcm_ipsec_mb = {
+	.start = start,
+	.expand = expand,
+	.sign = sign,
+	.encrypt = encrypt,
+	.open = open_frame,
+};

@@ -8,7 +8,6 @@
  */
 #include "seal/gcm.h"
 
-#include <errno.h>
 #include <openssl/evp.h>
 #include <string.h>
 
@@ -21,12 +20,12 @@ static EVP_CIPHER_CTX *context(void)
 	return ctx;
 }
 
-int hk_gcm_start(struct hk_error *err)
+static bool start(void)
 {
-	return context() ? 0 : hk_error_set(err, -ENOMEM, "no memory for OpenSSL's cipher");
+	return context() != NULL;
 }
 
-void hk_gcm_expand(struct hk_gcm_key *key, const uint8_t bytes[HK_GCM_KEY_LEN])
+static void expand(struct hk_gcm_key *key, const uint8_t bytes[HK_GCM_KEY_LEN])
 {
 	memcpy(key->bytes, bytes, HK_GCM_KEY_LEN);
 }
@@ -52,7 +51,7 @@ static void end(bool done, uint8_t *tag)
 		memset(tag, 0, HK_GCM_TAG_LEN);
 }
 
-void hk_gcm_sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+static void sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
 		 const struct hk_gcm_piece *piece, unsigned count, uint8_t tag[HK_GCM_TAG_LEN])
 {
 	bool done = begin(key, nonce, piece->base, piece->len, true);
@@ -63,7 +62,7 @@ void hk_gcm_sign(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_
 	end(done, tag);
 }
 
-void hk_gcm_encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+static void encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
 		    const void *clear, size_t clear_len, const struct hk_gcm_piece *piece,
 		    unsigned count, void *to, uint8_t tag[HK_GCM_TAG_LEN])
 {
@@ -76,7 +75,7 @@ void hk_gcm_encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NON
 	end(done, tag);
 }
 
-bool hk_gcm_open(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
+static bool open_frame(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
 		 const void *clear, size_t clear_len, void *data, size_t len,
 		 const uint8_t tag[HK_GCM_TAG_LEN])
 {
@@ -89,3 +88,11 @@ bool hk_gcm_open(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_
 				   (void *)(uintptr_t)tag) &&
 	       EVP_CipherFinal_ex(ctx, nothing, &n) > 0;
 }
+
+const struct hk_gcm_library hk_gcm_openssl = {
+	.start = start,
+	.expand = expand,
+	.sign = sign,
+	.encrypt = encrypt,
+	.open = open_frame,
+};

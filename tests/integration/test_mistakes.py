@@ -116,7 +116,7 @@ TYPOS = [
 IN_A_LAB = [
     ("lab up --lab {memif}", "is up already", "fix: give this one another name"),
     ("lab exec --lab {memif} node9 true", "has no node 'node9'", "fix: use one of: node0, node1"),
-    ("lab exec --lab {memif} node0", "Missing argument 'COMMAND...'", USAGE),
+    ("lab exec --lab {memif} node0", "missing argument 'COMMAND...'", "fix: see "),
     ("lab mpirun --lab {memif} -np 2", "no program to run", "fix: "),
     ("lab mpirun --lab {memif} -np two ./x", "must be a positive number", "fix: such as -np 2"),
     (

@@ -67,6 +67,7 @@ def test_without_capabilities(lab: Lab) -> None:
 
 
 NEEDED = ("bpf", "perfmon", "net_admin")
+SECRET_MAX = 68  # HK_REGISTRAR_SECRET_MAX of systems/sdn/registrar/registrar.h
 
 
 @contextmanager
@@ -198,7 +199,7 @@ def test_a_process_outside_of_the_job_cannot_join(lab: Lab, hikyaku: list[str]) 
                 return sock.recv(512)
 
         magic = (0x47544B48).to_bytes(4, sys.byteorder)
-        join = magic + bytes([1, 0, 1, 0]) + bytes(4) + bytes([2, 0, 0, 0])
+        join = magic + bytes([2, 0, 1, 0]) + bytes(4) + bytes([2, 0, 0, 0]) + bytes(SECRET_MAX)
         # not always job 1: a tagger of an earlier test may still have that number
         assert b" does not belong to job " in answer(join)
         for bad in (

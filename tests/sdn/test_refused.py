@@ -175,7 +175,8 @@ async def updating(controller: Controller) -> AsyncIterator[None]:
     try:
         yield
     finally:
-        task.cancel()
+        if not task.cancel():
+            task.result()  # raises what ended it
 
 
 def settle(controller: Controller) -> None:

@@ -6,9 +6,8 @@ tree, and no other of its links can be: a frame would circle. If no member needs
 tree leaves it out, and no neighbour sends it frames to copy.
 """
 
-from collections.abc import Iterable
-
 from .graph import Graph
+from .parts import Joined
 from .rules import Bucket, Does, Group, Key, Out, Program, copies, within
 
 Port = tuple[int, int]
@@ -35,24 +34,6 @@ def assumed(graph: Graph, trees: dict[Key, set[Port]], switch: int) -> Program:
     return found
 
 
-class _Parts:
-    """The groups of switches that links join."""
-
-    def __init__(self, switches: Iterable[int]):
-        self._parent = {each: each for each in switches}
-
-    def of(self, switch: int) -> int:
-        while self._parent[switch] != switch:
-            switch = self._parent[switch]
-        return switch
-
-    def join(self, a: int, b: int) -> bool:
-        """False: they were joined before."""
-        a, b = self.of(a), self.of(b)
-        self._parent[a] = b
-        return a != b
-
-
 def _idle(graph: Graph, members: set[int], copied: dict[int, set[int]]) -> set[int]:
     """The disconnected switches that no member needs: no member, and none copied to by a member."""
     used = set()
@@ -75,7 +56,7 @@ def _span(graph: Graph, without: set[int], copied: dict[int, set[int]], weight) 
 
     cables = [(a, b) for a, b in graph.links.items() if a < b and usable(a) and usable(b)]
     cables.sort(key=lambda c: (not {c[0][0], c[1][0]} & graph.disconnected, weight(c[0]), c))
-    parts = _Parts(graph.ports)
+    parts = Joined()
     return {(a, b) for a, b in cables if parts.join(a[0], b[0])}
 
 
@@ -91,7 +72,7 @@ def _pruned(cables: set[Cable], members: set[int]) -> set[Cable]:
 
 def _joined(graph: Graph, cables: set[Cable], members: set[int]) -> int:
     """The number of parts into which the members fall."""
-    parts = _Parts(graph.ports)
+    parts = Joined()
     for a, b in cables:
         parts.join(a[0], b[0])
     return len({parts.of(m) for m in members})

@@ -105,6 +105,10 @@ class Graph:
             self._distances[target] = found
         return self._distances[target]
 
+    def reaches(self, switch: int, target: int) -> bool:
+        """Neither of them need be there still."""
+        return target in self.ports and switch in self.distances(target)
+
     def _hop(self, to: int, target: int) -> int:
         return 1 + _AVOID if to in self.disconnected and to != target else 1
 

@@ -68,7 +68,7 @@ def _words(name: str) -> list[str]:
     return re.split(r"(\d+)", name)
 
 
-class _Joined:
+class Joined:
     """Sets of vertices that paths join (union-find)."""
 
     def __init__(self) -> None:
@@ -95,7 +95,7 @@ def separation(
     """@links: those that are up, between switches. @lost: those that are down. None: every node
     reaches every other one. Nodes may have further interfaces in other parts: networks that are
     separate by design."""
-    joined = _Joined()
+    joined = Joined()
     for a, b in links:
         joined.join(a, b)
     interfaces = list(interfaces)
@@ -115,7 +115,7 @@ def separation(
     return Separation(tuple(sorted(named, key=lambda p: (len(p), p))), tuple(to_repair))
 
 
-def _rejoining(joined: _Joined, apart: set[Hashable], lost: Iterable[Lost]) -> list[str]:
+def _rejoining(joined: Joined, apart: set[Hashable], lost: Iterable[Lost]) -> list[str]:
     """The names of lost links that join the sets @apart again; those between two of them first."""
 
     def place(link: Lost) -> tuple[int, str]:

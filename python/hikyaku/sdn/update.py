@@ -254,7 +254,7 @@ class Updates:
         took = f"{sum(changes)} rules of {len(changes)} switches changed, in "
         took += f"{(self.clock() - since) * 1000:.0f} ms"
         gone = before - links
-        last = {(a, b) for a, b in gone if a[0] not in self.network.graph.distances(b[0])}
+        last = {(a, b) for a, b in gone if not self.network.graph.reaches(a[0], b[0])}
         for text, some in (
             ("traffic avoids", gone - last),
             ("no path replaces", last),

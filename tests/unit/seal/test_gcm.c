@@ -15,13 +15,20 @@ struct fixture {
 	uint8_t tag[HK_GCM_TAG_LEN];
 };
 
+static void start(void)
+{
+	CHECK_EQ(hk_gcm_start(NULL), 0);
+#ifdef LIBRARY
+	hk_gcm = &LIBRARY;
+#endif
+}
+
 static struct fixture case_4(void)
 {
 	uint8_t key[HK_GCM_KEY_LEN];
-	struct hk_error err;
 	struct fixture f;
 
-	CHECK_EQ(hk_gcm_start(&err), 0);
+	start();
 	hex_read("feffe9928665731c6d6a8f9467308308", key, sizeof(key));
 	hex_read("cafebabefacedbaddecaf888", f.nonce, sizeof(f.nonce));
 	hex_read("feedfacedeadbeeffeedfacedeadbeefabaddad2", f.clear, sizeof(f.clear));
@@ -87,7 +94,7 @@ TEST(the_tag_of_nothing_is_as_published)
 	uint8_t want[HK_GCM_TAG_LEN], tag[HK_GCM_TAG_LEN];
 	struct hk_gcm_key k;
 
-	CHECK_EQ(hk_gcm_start(NULL), 0);
+	start();
 	hk_gcm_expand(&k, key);
 	hex_read("58e2fccefa7e3061367f1d57a4e7455a", want, sizeof(want));
 	hk_gcm_sign(&k, nonce, &(struct hk_gcm_piece){"", 0}, 1, tag);
