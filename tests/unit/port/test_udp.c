@@ -49,8 +49,19 @@ static void start(void)
 	CHECK(hk_port_wait_fd(a) >= 0);
 }
 
+#define TAG 24 /* bytes of a third segment */
+
+static void append_segment(struct rte_mbuf *m, struct hk_port *from, const uint8_t *bytes,
+			   uint16_t len)
+{
+	struct rte_mbuf *s = rte_pktmbuf_alloc(from->pool);
+
+	memcpy(rte_pktmbuf_append(s, len), bytes, len);
+	CHECK_EQ(rte_pktmbuf_chain(m, s), 0);
+}
+
 /* A frame to @to, numbered @number, of @len bytes, of which the last @second are in a second
- * segment. */
+ * segment, or in a second one and a third. */
 static struct rte_mbuf *make(struct hk_port *from, const struct hk_port *to, uint32_t number,
 			     uint16_t len, uint16_t second)
 {
@@ -63,12 +74,12 @@ static struct rte_mbuf *make(struct hk_port *from, const struct hk_port *to, uin
 		bytes[i] = (uint8_t)(number * 31 + i);
 	memcpy(bytes + RTE_ETHER_HDR_LEN, &number, sizeof(number));
 	memcpy(rte_pktmbuf_append(m, len - second), bytes, len - second);
-	if (second) {
-		struct rte_mbuf *s = rte_pktmbuf_alloc(from->pool);
+	uint16_t third = second > TAG && number % 2 ? TAG : 0;
 
-		memcpy(rte_pktmbuf_append(s, second), bytes + len - second, second);
-		CHECK_EQ(rte_pktmbuf_chain(m, s), 0);
-	}
+	if (second)
+		append_segment(m, from, bytes + len - second, (uint16_t)(second - third));
+	if (third)
+		append_segment(m, from, bytes + len - third, third);
 	return m;
 }
 
