@@ -5,6 +5,7 @@ import fcntl
 import json
 import mmap
 import os
+import platform
 import re
 import resource
 import subprocess
@@ -135,6 +136,18 @@ def test_card_that_dpdk_owns(tmp_path):
     first, second = doctor.network.interfaces(tmp_path)
     assert "no network card" in first.text
     assert "port pci:0000:3b:02.1" in second.text
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="flags of x86")
+@pytest.mark.parametrize(
+    ("flags", "state"), [("sse4_2 aes pclmulqdq", "ok"), ("sse4_2 aesmask", "warn")]
+)
+def test_aes_instructions(tmp_path, flags, state):
+    info = tmp_path / "cpuinfo"
+    info.write_text(f"flags : {flags}\n")
+    *_, last = doctor.machine.cpu(info)
+    assert (last.state, "AES instructions" in last.text) == (state, True)
+    assert bool(last.fix) == (state != "ok")
 
 
 @pytest.mark.parametrize(("total", "state"), [(0, "warn"), (512, "ok")])

@@ -13,7 +13,7 @@ from ..checkout import build_dir
 from .finding import MISSING, OK, WARN, Finding, Findings, text_of
 
 
-def cpu() -> Findings:
+def cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Findings:
     cores = len(os.sched_getaffinity(0))
     if cores < 2:
         yield Finding(
@@ -22,10 +22,21 @@ def cpu() -> Findings:
     else:
         yield Finding("CPU", OK, f"{cores} cores")
     if platform.machine() == "x86_64":
-        if "sse4_2" in Path("/proc/cpuinfo").read_text():
+        can = set(cpuinfo.read_text().split())
+        if "sse4_2" in can:
             yield Finding("CPU", OK, "SSE4.2, for checksums")
         else:
             yield Finding("CPU", MISSING, "no SSE4.2, which the build uses for checksums")
+        if {"aes", "pclmulqdq"} <= can:
+            yield Finding("CPU", OK, "AES instructions, for frames with keys")
+        else:
+            yield Finding(
+                "CPU",
+                WARN,
+                "no AES instructions: frames with keys, the default on all ports but memif, take "
+                "several times as long",
+                "give a virtual machine its host's CPU model (QEMU: -cpu host)",
+            )
 
 
 def memory(proc: Path = Path("/proc"), sys: Path = Path("/sys")) -> Findings:
