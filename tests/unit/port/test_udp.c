@@ -60,8 +60,8 @@ static void append_segment(struct rte_mbuf *m, struct hk_port *from, const uint8
 	CHECK_EQ(rte_pktmbuf_chain(m, s), 0);
 }
 
-/* A frame to @to, numbered @number, of @len bytes, of which the last @second are in a second
- * segment, or in a second one and a third. */
+/* A frame to @to, numbered @number, of @len bytes. The last @second are in a second segment; with
+ * an odd number the last of these are in a third one. */
 static struct rte_mbuf *make(struct hk_port *from, const struct hk_port *to, uint32_t number,
 			     uint16_t len, uint16_t second)
 {
