@@ -166,6 +166,9 @@ class Answer:
         return all(line.ok for line in self.lines)
 
 
+_SILENCE = " has not answered for "
+
+
 def _beginning(said: str, lines: int = 2) -> str:
     """The first @lines that tell something: Open MPI frames its messages, and adds many."""
     words = [line.strip() for line in said.splitlines() if re.search(r"[a-z]{2}", line)]
@@ -175,7 +178,10 @@ def _beginning(said: str, lines: int = 2) -> str:
 def _ours(said: str) -> str | None:
     """The last thing that a rank said of Hikyaku, which is why the job failed."""
     found = re.findall(r"hikyaku: (?!\d+ ranks on )(.*\S)", said)
-    return found[-1] if found else None
+    if not found:
+        return None
+    # its fix for a silent peer is to run reach
+    return found[-1].partition("; fix: ")[0] if _SILENCE in found[-1] else found[-1]
 
 
 def _by_messages(port: str, launch: Launch, timeout_s: float) -> Answer:
