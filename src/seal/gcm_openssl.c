@@ -76,8 +76,8 @@ static void encrypt(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NON
 }
 
 static bool open_frame(const struct hk_gcm_key *key, const uint8_t nonce[HK_GCM_NONCE_LEN],
-		 const void *clear, size_t clear_len, void *data, size_t len,
-		 const uint8_t tag[HK_GCM_TAG_LEN])
+		       const void *clear, size_t clear_len, void *data, size_t len,
+		       const uint8_t tag[HK_GCM_TAG_LEN])
 {
 	uint8_t nothing[HK_GCM_TAG_LEN];
 	int n;
