@@ -79,6 +79,7 @@ TEXTS = {
     "Measured in {} s by:": "次のコマンドで {} 秒かけて測りました。",
     # wires, and units
     "QEMU's NICs": "QEMU の NIC",
+    "bytes": "バイト",
     "entries": "個",
     "frames": "フレーム",
     "packets": "パケット",
