@@ -91,9 +91,10 @@ NUMBER = re.compile(r"(?<![\w.])(?:[<>≤≥] )?\d[\d.]*k?M?(?![\w.])")
 
 
 def figures_of(text: str) -> list[list[str]]:
-    """The numbers of each row of its tables, without those of links and names."""
+    """The numbers of each row of its tables, without those of links and names, and sorted, since
+    Japanese has another order of words."""
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    return [NUMBER.findall(" | ".join(row.split(" | ")[1:])) for row in rows]
+    return [sorted(NUMBER.findall(" | ".join(row.split(" | ")[1:]))) for row in rows]
 
 
 def test_both_pages_have_the_same_figures(pages):

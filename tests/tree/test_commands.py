@@ -15,8 +15,8 @@ from hikyaku.lab import topology
 # Commands whose further options are those of another program.
 PASSES_ON = {"lab mpirun", "lab exec", "tag run", "daemon start", "lab guest exec"}
 COMMAND = re.compile(
-    r"(?<![\w/.-])(?:\./|PREFIX/bin/)?hikyaku "
-    r"((?:[a-z]|--[a-z])(?:(?!\bhikyaku )[^\n;|&#()`'\"\\*])*)"
+    r"(?<![\w/.,-])(?:\./|PREFIX/bin/)?hikyaku "
+    r"((?:[a-z]|--[a-z])(?:(?!(?<!,)\bhikyaku )[^\n;|&#()`'\"\\*])*)"
 )
 OPTION = re.compile(r"(?<![\w-])(--?[a-z][\w-]*)")
 PROSE = {"command", "are", "import", "must", "calls"}  # "the hikyaku command", "import halo"

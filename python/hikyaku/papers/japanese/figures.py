@@ -364,7 +364,7 @@ TEXTS = {
     "It polls, so it takes its core at any rate.": (
         "ポーリングするので、どの速度でもコアを使い切ります。"
     ),
-    "time of one node, times that of two by DPDK": "1 ノードの時間の、DPDK の 2 ノードに対する比",
+    "time of one node, times that of two by DPDK": "単独ノードの時間の、DPDK の 2 ノードに対する比",
     "time of two nodes by TCP, times by DPDK": "TCP の 2 ノードの時間の、DPDK に対する比",
     "Two jobs at once, and several collectives in one program, on links of a limited rate": (
         "二つのジョブを同時に、また一つのプログラムで複数の集団通信を、速度制限のあるリンクで"
