@@ -18,6 +18,7 @@
  * copy or an allocation of ours. Every wait has a limit: a side that receives nothing for --timeout
  * seconds prints that and exits with 1.
  */
+#include "arguments.h"
 #include "line.h"
 #include "port/port.h"
 
@@ -338,28 +339,7 @@ static const char usage[] =
 
 static unsigned number(const char *name, const char *text, unsigned min, unsigned max)
 {
-	char *end;
-	errno = 0;
-	unsigned long v = strtoul(text, &end, 10);
-	if (errno || end == text || *end || v < min || v > max) {
-		fprintf(stderr, "raw_pingpong: %s %s is not a number from %u to %u\n", name, text,
-			min, max);
-		exit(2);
-	}
-	return (unsigned)v;
-}
-
-static void parse_sizes(char *text)
-{
-	char *save = NULL;
-	opt.num_sizes = 0;
-	for (char *t = strtok_r(text, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
-		if (opt.num_sizes == MAX_SIZES) {
-			fprintf(stderr, "raw_pingpong: more than %d sizes\n", MAX_SIZES);
-			exit(2);
-		}
-		opt.sizes[opt.num_sizes++] = number("--sizes", t, MIN_SIZE, 65000);
-	}
+	return hk_argument_number("raw_pingpong", name, text, min, max);
 }
 
 static void parse_args(int argc, char **argv)
@@ -385,7 +365,8 @@ static void parse_args(int argc, char **argv)
 			role = optarg;
 			break;
 		case 'z':
-			parse_sizes(optarg);
+			opt.num_sizes = hk_argument_sizes("raw_pingpong", optarg, MIN_SIZE, 65000,
+							  opt.sizes, MAX_SIZES);
 			break;
 		case 'i':
 			opt.iters = number("--iters", optarg, 1, SAMPLES_MAX);

@@ -10,6 +10,7 @@
  * same fixed key: this is a benchmark. They poll their socket and never sleep, as ranks do. A side
  * that waits for --timeout seconds says so, and exits with 1.
  */
+#include "arguments.h"
 #include "base/clock.h"
 #include "base/common.h"
 
@@ -234,29 +235,7 @@ static const char usage[] =
 
 static unsigned number(const char *name, const char *text, unsigned max)
 {
-	char *end;
-	unsigned long v = strtoul(text, &end, 10);
-
-	if (end == text || *end || v < 1 || v > max) {
-		fprintf(stderr, "tls_pingpong: %s %s is not a number from 1 to %u\n", name, text,
-			max);
-		exit(2);
-	}
-	return (unsigned)v;
-}
-
-static void parse_sizes(char *text)
-{
-	char *save = NULL;
-
-	opt.count = 0;
-	for (char *t = strtok_r(text, ",", &save); t; t = strtok_r(NULL, ",", &save)) {
-		if (opt.count == SIZES_MAX) {
-			fprintf(stderr, "tls_pingpong: more than %d sizes\n", SIZES_MAX);
-			exit(2);
-		}
-		opt.sizes[opt.count++] = number("--sizes", t, SIZE_MAX_B);
-	}
+	return hk_argument_number("tls_pingpong", name, text, 1, max);
 }
 
 static void parse_args(int argc, char **argv)
@@ -280,7 +259,8 @@ static void parse_args(int argc, char **argv)
 			opt.port = number("--port", optarg, 65535);
 			break;
 		case 'z':
-			parse_sizes(optarg);
+			opt.count = hk_argument_sizes("tls_pingpong", optarg, 1, SIZE_MAX_B,
+						      opt.sizes, SIZES_MAX);
 			break;
 		case 'i':
 			opt.iters = number("--iters", optarg, SAMPLES_MAX);
