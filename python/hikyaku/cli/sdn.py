@@ -353,13 +353,14 @@ def sdn_status(as_json: bool, state: Path | None, lab_name: str | None) -> None:
 
 def _show_nodes(console: Console, hosts: list[dict]) -> None:
     """A line for each address; those of one node follow each other."""
+    from ..sdn.names import in_order
+
     table = Table("node", "interface", "address", "link", title="nodes")
 
     def place(host: dict) -> list:
-        """node2 before node10, and those without a name last."""
-        name = re.split(r"(\d+)", host["name"] or "")
-        name[1::2] = map(int, name[1::2])
-        return [host["name"] is None, name, host["interface"] or "", host["address"]]
+        """Those without a name are last."""
+        name, interface = (host[key] or "" for key in ("name", "interface"))
+        return [host["name"] is None, in_order(name), interface, host["address"]]
 
     for host in sorted(hosts, key=place):
         name, interface = (escape(host[key] or "–") for key in ("name", "interface"))

@@ -6,6 +6,7 @@ Pure. A name is only a label: no rule depends on it, since a host can send any n
 cleaned once, where it enters.
 """
 
+import re
 from collections.abc import Mapping
 
 from . import lldp
@@ -15,6 +16,13 @@ MAX_NAME = 64
 MAX_NAMES = 4096  # that LLDP frames may add
 
 Name = tuple[str, str]  # of a host, and of its interface
+
+
+def in_order(name: str) -> list[str | int]:
+    """The key that sorts node2 before node10."""
+    words: list[str | int] = [*re.split(r"(\d+)", name)]
+    words[1::2] = map(int, words[1::2])
+    return words
 
 
 def clean(value: bytes) -> str:

@@ -4,11 +4,12 @@
 Pure.
 """
 
-import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from .names import in_order
 
 NAMED = 8  # nodes of a part, and parts, that a sentence names; it counts the others
 
@@ -59,15 +60,6 @@ def _listed(part: tuple[str, ...]) -> str:
     return ", ".join(part) if more <= 1 else f"{', '.join(part[:NAMED])} and {more} others"
 
 
-def in_order(names: Iterable[str]) -> list[str]:
-    """node2 before node10."""
-    return sorted(names, key=lambda n: [int(x) if x.isdigit() else x for x in _words(n)])
-
-
-def _words(name: str) -> list[str]:
-    return re.split(r"(\d+)", name)
-
-
 class Joined:
     """Sets of vertices that paths join (union-find)."""
 
@@ -108,11 +100,12 @@ def separation(
         return None
     # a node in several parts is called by its interface in each
     named = [
-        tuple(in_order({i.node if len(places[i.node]) == 1 else f"{i.node} {i.name}" for i in p}))
+        {i.node if len(places[i.node]) == 1 else f"{i.node} {i.name}" for i in p}
         for p in parts.values()
     ]
     to_repair = _rejoining(joined, set(parts), lost)
-    return Separation(tuple(sorted(named, key=lambda p: (len(p), p))), tuple(to_repair))
+    ordered = [tuple(sorted(part, key=in_order)) for part in named]
+    return Separation(tuple(sorted(ordered, key=lambda p: (len(p), p))), tuple(to_repair))
 
 
 def _rejoining(joined: Joined, apart: set[Hashable], lost: Iterable[Lost]) -> list[str]:
