@@ -69,11 +69,11 @@ int hk_private_dir_open(int at, const char *path, bool make, const char *setting
 int hk_private_remove(const char *path)
 {
 	const char *slash = strrchr(path, '/');
-	char parent[256];
+	char parent[512];
 	struct stat st;
 	int rc = -EPERM;
 
-	if (!slash || slash == path || (size_t)(slash - path) >= sizeof(parent))
+	if (path[0] != '/' || slash == path || (size_t)(slash - path) >= sizeof(parent))
 		return -EINVAL;
 	memcpy(parent, path, (size_t)(slash - path));
 	parent[slash - path] = '\0';

@@ -25,8 +25,8 @@ void hk_private_base(char out[HK_PRIVATE_BASE_LEN]);
 int hk_private_dir_open(int at, const char *path, bool make, const char *setting,
 			struct hk_error *err);
 
-/* Removes @path if it is a socket or an empty directory of this user, in any directory. Returns 0,
- * or a negative errno; -EPERM: it is something else. */
+/* Removes @path, which is absolute, if it is a socket or an empty directory of this user, in any
+ * directory. Returns 0, or a negative errno; -EPERM: it is something else. */
 int hk_private_remove(const char *path);
 
 #endif

@@ -129,8 +129,13 @@ TEST(only_sockets_and_empty_directories_are_left_over)
 					    "full/file", "link",   "absent", ""};
 	for (unsigned i = 0; i < HK_ARRAY_LEN(noted); i++)
 		CHECK_OK(hk_rundir_note(&rd, in_place(noted[i]), &err));
+	CHECK_EQ(chdir(place), 0);
+	make_socket("relative");
+	CHECK_OK(hk_rundir_note(&rd, "./relative", &err));
 	hk_rundir_remove(&rd);
 	close(lock);
+	CHECK_EQ(access("relative", F_OK), 0);
+	CHECK_EQ(chdir("/"), 0);
 	CHECK_EQ(access(in_place("socket"), F_OK), -1);
 	CHECK_EQ(access(in_place("empty"), F_OK), -1);
 	CHECK_EQ(access(in_place("theirs"), F_OK), 0);
