@@ -158,8 +158,7 @@ static ino_t primary_ino; /* in a secondary: inode of its primary's `config` */
 
 int hk_eal_open_config(const char *shared, bool *alive)
 {
-	struct hk_error err;
-	int dir = open_runtime_dir(shared, false, &err);
+	int dir = open_runtime_dir(shared, false, NULL);
 	*alive = false;
 	if (dir < 0) {
 		errno = -dir;

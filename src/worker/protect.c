@@ -152,14 +152,13 @@ static hk_buf *authenticated(struct hk_worker *w, hk_peer p, hk_buf *b, char *ba
 hk_buf *hk_protect_out(struct hk_worker *w, hk_peer p, hk_buf *b)
 {
 	char *base = rte_pktmbuf_mtod(b, char *) + HK_ETH_HLEN;
-	size_t len = HK_ETH_HLEN + HK_WIRE_HLEN;
 
 	switch ((enum hk_protection)w->cfg.engine.protection) {
 	case HK_PROTECTION_OFF:
 		break;
 	case HK_PROTECTION_CRC:
-		len += hk_wire_len(base);
-		set_len(b, len + hk_wire_frame_checksum(base));
+		set_len(b, HK_ETH_HLEN + HK_WIRE_HLEN + hk_wire_len(base) +
+				   hk_wire_frame_checksum(base));
 		break;
 	case HK_PROTECTION_AUTH:
 		return authenticated(w, p, b, base);
