@@ -27,6 +27,14 @@ def test_times_and_what_changes_by_itself_are_no_results():
     assert found.figures == 6  # two steps of three; not the memory, and no time
 
 
+def test_hpcc_writes_some_times_without_a_unit():
+    (hpcc,) = (program for program in packaged() if program.name == "hpcc")
+    tcp = "Vector size: 16384\nTuning: 0.001\nComputing: 0.002\nInverse FFT: 0.002\nCopy: 9.1\n"
+    here = tcp.replace("0.002", "0.003").replace("9.1", "8")
+    assert compare([tcp, tcp], here, hpcc.times).figures == 1
+    assert not compare([tcp, tcp], here, hpcc.times).differences
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

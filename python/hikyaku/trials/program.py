@@ -104,7 +104,7 @@ def packaged() -> list[Program]:
             "hpcc",
             {"hpccinf.txt": hpcc},
             ("hpccoutf.txt",),
-            "^(Copy|Scale|Add|Triad):",
+            "^(Copy|Scale|Add|Triad|Generation|Tuning|Computing|Inverse FFT):",
         ),
         Program("netpipe", 2, ("NPopenmpi", "-i", "-u", "262144"), "netpipe-openmpi"),
         Program("lammps", 4, ("lmp", "-in", "in.melt"), "lammps", {"in.melt": lammps}),
