@@ -11,6 +11,7 @@
  */
 #include "hostd/daemon.h"
 #include "base/capabilities.h"
+#include "hostd/syscalls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,7 +35,7 @@ __attribute__((noreturn)) static void janitor(const struct hk_rundir *rd, int fd
 	prctl(PR_SET_NAME, "hk-janitor");
 	if (dup2(fd, 0) != 0 || close_range(1, ~0U, 0) != 0 || chdir("/") != 0)
 		_exit(1);
-	if (hk_capabilities_drop(0, NULL) != 0)
+	if (hk_capabilities_drop(0, NULL) != 0 || hk_syscalls_forbid(false, NULL) != 0)
 		_exit(1);
 	do
 		n = read(0, &byte, 1);

@@ -8,6 +8,7 @@
  */
 #include "hostd/daemon.h"
 #include "base/capabilities.h"
+#include "hostd/syscalls.h"
 #include "hostd/wakeup_priority.h"
 
 #include <errno.h>
@@ -260,6 +261,8 @@ int hk_daemon_open(struct hk_daemon *d, struct hk_error *err)
 	if (rc == 0)
 		rc = hk_capabilities_drop(
 			hk_res_capabilities(d->res) | hk_wakeup_priority_capabilities(), err);
+	if (rc == 0) /* it starts a poller in place of one that died */
+		rc = hk_syscalls_forbid(true, err);
 	if (rc == 0)
 		log_steering(d);
 	if (rc == 0)

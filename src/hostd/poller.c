@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "hostd/wakeup_priority.h"
 #include "hostd/resources.h"
+#include "hostd/syscalls.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -320,7 +321,8 @@ int hk_poller_main(int argc, char **argv)
 	signal(SIGINT, SIG_IGN); /* the daemon handles Ctrl-C */
 	signal(SIGHUP, SIG_IGN);
 	/* It follows what ranks write. All that needs privileges is open in the daemon. */
-	if (hk_capabilities_drop(hk_wakeup_priority_capabilities(), &err) != 0)
+	if (hk_capabilities_drop(hk_wakeup_priority_capabilities(), &err) != 0 ||
+	    hk_syscalls_forbid(false, &err) != 0)
 		return fail(&err);
 
 	struct hk_poller_shared *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED,

@@ -145,7 +145,7 @@ static unsigned long long at(const struct rig_proc *p, unsigned *slot, unsigned 
 static void has_no_privileges(pid_t pid)
 {
 	unsigned long long mask = ~0ULL;
-	unsigned forever = 0;
+	unsigned forever = 0, filtered = 0;
 	char path[64], line[128];
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
@@ -155,8 +155,10 @@ static void has_no_privileges(pid_t pid)
 	while (fgets(line, sizeof(line), f)) {
 		(void)sscanf(line, "CapPrm: %llx", &mask);
 		(void)sscanf(line, "NoNewPrivs: %u", &forever);
+		(void)sscanf(line, "Seccomp: %u", &filtered);
 	}
 	fclose(f);
+	CHECK_EQ(filtered, 2); /* by a filter: hostd/syscalls.h */
 	mask &= ~(1ULL << CAP_SYS_NICE);
 	CHECK_MSG(mask == 0 && forever == 1, "process %d has the capabilities %llx", pid, mask);
 }
