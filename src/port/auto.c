@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define INTERFACES 64
+#define FUNCTIONS  256 /* virtual functions of a NIC that are looked at */
 
 /* ---- lists of interfaces --------------------------------------------------------------------- */
 
@@ -127,6 +128,39 @@ static bool is_nic(const char *name)
 	return access(path, F_OK) == 0;
 }
 
+/* Writes the last part of the path that the symbolic link @link has. False: it is none, or that is
+ * too long. */
+static bool leads_to(const char *link, char *name, size_t len)
+{
+	char path[256];
+	ssize_t n = readlink(link, path, sizeof(path) - 1);
+
+	if (n < 0)
+		return false;
+	path[n] = '\0';
+	const char *slash = strrchr(path, '/');
+
+	return (size_t)snprintf(name, len, "%s", slash ? slash + 1 : path) < len;
+}
+
+bool hk_auto_function(const char *sys, const char *name, unsigned local_rank,
+		      char pci[HK_AUTO_PCI_LEN])
+{
+	char function[128], of_driver[160], driver[32];
+
+	for (unsigned i = 0, seen = 0; i < FUNCTIONS; i++) {
+		snprintf(function, sizeof(function), "%s/class/net/%s/device/virtfn%u", sys, name,
+			 i);
+		if (!leads_to(function, pci, HK_AUTO_PCI_LEN))
+			return false; /* it was the last */
+		snprintf(of_driver, sizeof(of_driver), "%s/driver", function);
+		if (leads_to(of_driver, driver, sizeof(driver)) &&
+		    strcmp(driver, "vfio-pci") == 0 && seen++ == local_rank)
+			return true;
+	}
+	return false;
+}
+
 static bool usable(const struct ifaddrs *i)
 {
 	const unsigned want = IFF_UP | IFF_RUNNING;
@@ -190,7 +224,11 @@ int hk_port_auto(const struct hk_auto_config *cfg, char *list, size_t len, struc
 	freeifaddrs(there);
 	if (rc)
 		return rc;
-	if (it->nic && fits_xdp(it->name) && hk_helper_runs())
+	char pci[HK_AUTO_PCI_LEN];
+
+	if (hk_auto_function("/sys", it->name, cfg->local_rank, pci))
+		snprintf(list, len, "pci:%s?+udp:addr=%s", pci, it->name);
+	else if (it->nic && fits_xdp(it->name) && hk_helper_runs())
 		snprintf(list, len, "udp:addr=%s,xdp=1?+udp:addr=%s", it->name, it->name);
 	else
 		snprintf(list, len, "udp:addr=%s", it->name);

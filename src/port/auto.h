@@ -7,6 +7,9 @@
  * administrator has started the helper. Nobody who only runs a program shall attach an XDP program:
  * many drivers take the link down for that. The port is optional (a `?` ends its spec), since the
  * helper may refuse it.
+ *
+ * A NIC may have virtual functions that vfio-pci drives: the administrator has bound them for
+ * programs such as this one. Then each rank of the node takes one of them before the UDP socket.
  */
 #ifndef HK_PORT_AUTO_H
 #define HK_PORT_AUTO_H
@@ -16,11 +19,14 @@
 
 #pragma GCC visibility push(default)
 
-/* Interfaces by names and networks, such as "eth0,10.1.0.0/16", as in Open MPI's btl_tcp_if_include
- * and btl_tcp_if_exclude; NULL or "": none. Only one of the two may be given. */
 struct hk_auto_config {
+	/* Interfaces by names and networks, such as "eth0,10.1.0.0/16", as in Open MPI's
+	 * btl_tcp_if_include and btl_tcp_if_exclude; NULL or "": none. Only one may be given. */
 	const char *include, *exclude;
+	unsigned local_rank; /* number of this process among those of its job on this node */
 };
+
+#define HK_AUTO_PCI_LEN 16 /* bytes of a PCI address such as 0000:3b:02.1, with its end */
 
 /* An interface of this machine. */
 struct hk_auto_interface {
@@ -35,6 +41,11 @@ struct hk_auto_interface {
  * names of those that there are. */
 int hk_auto_pick(const struct hk_auto_config *cfg, const struct hk_auto_interface *list, unsigned n,
 		 const struct hk_auto_interface **out, struct hk_error *err);
+
+/* Finds the virtual function of the NIC @name for the process @local_rank: of those that vfio-pci
+ * drives, the one with this number. @sys: where sysfs is. False: there is none. */
+bool hk_auto_function(const char *sys, const char *name, unsigned local_rank,
+		      char pci[HK_AUTO_PCI_LEN]);
 
 /* Writes the list of ports (hk_port_list_split()) for this machine. Errors: as hk_auto_pick(). */
 int hk_port_auto(const struct hk_auto_config *cfg, char *list, size_t len, struct hk_error *err);

@@ -22,7 +22,8 @@ bool hk_btl_port_is_auto(void)
 
 static int choose(char *list, size_t len, struct hk_error *err)
 {
-	const struct hk_auto_config cfg = {PARAMS->if_include, PARAMS->if_exclude};
+	const struct hk_auto_config cfg = {PARAMS->if_include, PARAMS->if_exclude,
+					   opal_process_info.my_local_rank};
 	int rc = hk_port_auto(&cfg, list, len, err);
 
 	if (rc == 0)

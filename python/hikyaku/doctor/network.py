@@ -111,29 +111,33 @@ def interfaces(sys: Path = Path("/sys"), addresses: list[dict] | None = None) ->
         yield Finding("interfaces", OK, f"{device.name}: bound to vfio-pci; port pci:{device.name}")
 
 
-class _Lists(ctypes.Structure):
+class _Config(ctypes.Structure):
     """struct hk_auto_config (src/port/auto.h)."""
 
-    _fields_ = (("include", ctypes.c_char_p), ("exclude", ctypes.c_char_p))
+    _fields_ = (
+        ("include", ctypes.c_char_p),
+        ("exclude", ctypes.c_char_p),
+        ("local_rank", ctypes.c_uint),
+    )
 
 
 _CALLS = {
     "port_auto": (
         ctypes.c_int,
-        [ctypes.POINTER(_Lists), ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(native.Error)],
+        [ctypes.POINTER(_Config), ctypes.c_char_p, ctypes.c_size_t, ctypes.POINTER(native.Error)],
     )
 }
 
 
 def port_auto() -> Findings:
-    """The port that ranks of this machine choose, without lists of interfaces."""
+    """The port that the first rank of a job chooses here, without lists of interfaces."""
     try:
         choose = native.load(library(), "hk_", _CALLS).hk_port_auto
     except OSError as error:  # it, or some of its packages
         yield Finding("interfaces", MISSING, f"libhikyaku does not load: {error}", "make")
         return
     chosen, error = ctypes.create_string_buffer(512), native.Error()
-    if choose(_Lists(), chosen, len(chosen), error) == 0:
+    if choose(_Config(), chosen, len(chosen), error) == 0:
         ports = chosen.value.decode()
         optional = "; the one with ? only if it opens" if "?" in ports else ""
         yield Finding("interfaces", OK, f"without a named port, ranks take {ports}{optional}")

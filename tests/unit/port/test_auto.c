@@ -5,10 +5,13 @@
 #include "port/auto.h"
 #include "port/port.h"
 #include "tests/support/hk_test.h"
+#include "tests/support/tmpdir.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static struct hk_auto_interface interface(const char *name, const char *address, bool nic,
 					  uint32_t mbps)
@@ -27,7 +30,7 @@ static struct hk_auto_interface interface(const char *name, const char *address,
 static const char *chosen(const char *include, const char *exclude)
 {
 	static struct hk_auto_interface list[4];
-	const struct hk_auto_config cfg = {include, exclude};
+	const struct hk_auto_config cfg = {include, exclude, 0};
 	const struct hk_auto_interface *it = NULL;
 
 	list[0] = interface("docker0", "172.17.0.1", false, 100000);
@@ -82,6 +85,83 @@ TEST(a_machine_without_interfaces)
 
 	CHECK_REFUSED(hk_auto_pick(&(struct hk_auto_config){0}, NULL, 0, &it, ERR), -ENODEV,
 		      "both an address and a link");
+}
+
+/* ---- virtual functions, in a directory like sysfs ----------------------------------------------
+ */
+
+static char sys[TMP_PATH];
+
+static void at(char path[128], const char *below)
+{
+	snprintf(path, 128, "%s/%s", sys, below);
+}
+
+static void directory(const char *below)
+{
+	char path[128];
+
+	at(path, below);
+	CHECK_EQ(mkdir(path, 0700), 0);
+}
+
+static void link_to(const char *target, const char *below)
+{
+	char path[128];
+
+	at(path, below);
+	CHECK_EQ(symlink(target, path), 0);
+}
+
+/* eth0 with four functions, of which vfio-pci has the second and the fourth. */
+static void nic_with_functions(void)
+{
+	char path[64];
+
+	tmp_dir(sys);
+	directory("class");
+	directory("class/net");
+	directory("class/net/eth0");
+	directory("class/net/eth0/device");
+	for (unsigned i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "0000:3b:02.%u", i);
+		directory(path);
+		snprintf(path, sizeof(path), "0000:3b:02.%u/driver", i);
+		link_to(i % 2 ? "../drivers/vfio-pci" : "../drivers/iavf", path);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		char target[64];
+
+		snprintf(path, sizeof(path), "class/net/eth0/device/virtfn%u", i);
+		snprintf(target, sizeof(target), "../../../../0000:3b:02.%u", i);
+		link_to(target, path);
+	}
+}
+
+TEST(each_rank_takes_a_virtual_function_of_vfio)
+{
+	char pci[HK_AUTO_PCI_LEN];
+
+	nic_with_functions();
+	CHECK(hk_auto_function(sys, "eth0", 0, pci));
+	CHECK(strcmp(pci, "0000:3b:02.1") == 0);
+	CHECK(hk_auto_function(sys, "eth0", 1, pci));
+	CHECK(strcmp(pci, "0000:3b:02.3") == 0);
+	CHECK(!hk_auto_function(sys, "eth0", 2, pci));
+	CHECK(!hk_auto_function(sys, "eth1", 0, pci));
+	tmp_remove(sys);
+}
+
+TEST(a_link_that_is_no_pci_address_is_none)
+{
+	char pci[HK_AUTO_PCI_LEN];
+
+	nic_with_functions();
+	directory("class/net/eth1");
+	directory("class/net/eth1/device");
+	link_to("../../../../a-name-that-is-too-long", "class/net/eth1/device/virtfn0");
+	CHECK(!hk_auto_function(sys, "eth1", 0, pci));
+	tmp_remove(sys);
 }
 
 /* The answer is a list of ports or a reason, on any machine. */
