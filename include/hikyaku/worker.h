@@ -178,10 +178,13 @@ size_t hk_worker_frame_payload(const struct hk_worker *w);
 
 /* ---- peers ----------------------------------------------------------------------------------- */
 
+#define HK_IP6_LEN 18 /* bytes of an IPv6 address and a UDP port, in network byte order */
+
 struct hk_path_addr {
-	uint16_t port;      /* index of the local port */
-	uint16_t frame_max; /* bytes of the largest frame of the peer's port */
-	uint8_t mac[6];     /* of the peer's port */
+	uint16_t port;           /* index of the local port */
+	uint16_t frame_max;      /* bytes of the largest frame of the peer's port */
+	uint8_t mac[6];          /* of the peer's port */
+	uint8_t ip6[HK_IP6_LEN]; /* of the peer's port if it is a UDP port of IPv6; else 0 */
 };
 
 struct hk_peer_addr {
@@ -193,18 +196,19 @@ struct hk_peer_addr {
 	uint16_t frame_max; /* bytes of the largest frame of the peer's port */
 	const char *name;   /* for messages, such as "rank 3 on node1"; copied */
 	uint8_t public_key[HK_KEY_LEN]; /* of frames with keys; others: any */
+	uint8_t ip6[HK_IP6_LEN];        /* of the peer's port, as in struct hk_path_addr */
 	unsigned more; /* further paths, at most HK_PATHS_MAX - 1; `bulk` is one of all */
 	struct hk_path_addr path[HK_PATHS_MAX - 1];
 };
 
 /* The address of this worker by its port @port, as peers need it; `name` is NULL and `port` is 0.
- * -EINVAL: there is no such port. -EOPNOTSUPP: it is a UDP socket of IPv6, and its address does not
- * fit here yet. */
+ * -EINVAL: there is no such port. */
 int hk_worker_address(const struct hk_worker *w, unsigned port, struct hk_peer_addr *addr);
 
 /* Adds a peer, or the next incarnation of one: then *peer is its old index. @addr is copied.
  * Errors: -EINVAL, no such port; -EMSGSIZE, the peer's frames are smaller than ours; -ENOMEM.
- * -ENOSPC: the table is full, or the endpoint belongs to another peer. */
+ * -EAFNOSUPPORT: one of the two ports is of IPv6, and the other is not. -ENOSPC: the table is full,
+ * or the endpoint belongs to another peer. */
 int hk_worker_peer_add(struct hk_worker *w, const struct hk_peer_addr *addr, hk_peer *peer,
 		       struct hk_error *err);
 

@@ -152,6 +152,7 @@ struct hk_port_info {
 	bool point_to_point; /* a wire: each sent frame arrives at its one peer, whatever the MAC */
 	bool system_calls;   /* rx and tx enter the kernel: a round trip costs more than a copy */
 	bool datagrams;      /* frames travel as datagrams of UDP, and reach only such ports */
+	bool ip6;            /* these are of IPv6: peers have an hk_port_address() */
 	uint16_t extra_queues; /* of a port opened for steering (port/steer.h): number of queues
 				  besides queue 0 on which frames may arrive */
 	bool steered;          /* rules choose the queue of a frame */

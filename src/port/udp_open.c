@@ -134,6 +134,7 @@ static int make_port(struct hk_port_impl *p, unsigned buffers, struct rte_mempoo
 	info->frame_max = (uint16_t)(u->piece + RTE_ETHER_HDR_LEN);
 	info->queues = 1;
 	info->numa = -1;
+	info->ip6 = u->family == AF_INET6;
 	unsigned queue = queue_frames(u, info->frame_max);
 
 	info->rx_ring = (uint16_t)(x ? HK_MIN(queue, (unsigned)info->rx_ring) : queue);

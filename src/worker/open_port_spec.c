@@ -45,18 +45,16 @@ const uint8_t *hk_worker_public_key(const struct hk_worker *w)
 
 int hk_worker_address(const struct hk_worker *w, unsigned port, struct hk_peer_addr *addr)
 {
-	uint8_t more[HK_PORT_ADDRESS];
-
 	if (port >= w->txqs)
 		return -EINVAL;
-	if (hk_port_address(w->txq[port]->port, more))
-		return -EOPNOTSUPP;
 	*addr = (struct hk_peer_addr){
 		.endpoint = w->cfg.engine.endpoint,
 		.epoch = w->cfg.engine.epoch,
 		.frame_max = w->txq[port]->port->info.frame_max,
 	};
 	memcpy(addr->mac, w->txq[port]->port->info.mac, sizeof(addr->mac));
+	if (w->txq[port]->port->info.ip6)
+		hk_port_address(w->txq[port]->port, addr->ip6);
 	if (w->seal)
 		memcpy(addr->public_key, hk_seal_public_key(w->seal), sizeof(addr->public_key));
 	return 0;

@@ -93,6 +93,30 @@ static int check_address(const struct hk_worker *w, const struct hk_peer_addr *a
 	return rc;
 }
 
+_Static_assert(HK_IP6_LEN == HK_PORT_ADDRESS, "an address of a port has its place");
+
+/* Tells our port the peer's address of IPv6, if either has one. */
+static int know_path(struct hk_worker *w, unsigned port, const uint8_t ip6[HK_IP6_LEN],
+		     struct hk_error *err)
+{
+	static const uint8_t none[HK_IP6_LEN];
+	bool given = memcmp(ip6, none, sizeof(none)) != 0;
+	struct hk_port *p = w->txq[port]->port;
+
+	return p->info.ip6 || given ? hk_port_know(p, given ? ip6 : NULL, err) : 0;
+}
+
+static int know_paths(struct hk_worker *w, const struct hk_peer_addr *a, struct hk_error *err)
+{
+	int rc = know_path(w, a->port, a->ip6, err);
+
+	if (rc == 0 && a->bulk && !a->more)
+		rc = know_path(w, a->bulk - 1u, a->ip6, err);
+	for (unsigned i = 0; rc == 0 && i < a->more; i++)
+		rc = know_path(w, a->path[i].port, a->path[i].ip6, err);
+	return rc;
+}
+
 int hk_worker_peer_add(struct hk_worker *w, const struct hk_peer_addr *a, hk_peer *peer,
 		       struct hk_error *err)
 {
@@ -111,6 +135,11 @@ int hk_worker_peer_add(struct hk_worker *w, const struct hk_peer_addr *a, hk_pee
 				    "to a later one at each start",
 				    a->name);
 	hk_biased_enter(&w->lock);
+	rc = know_paths(w, a, err);
+	if (rc) {
+		hk_biased_leave(&w->lock);
+		return rc;
+	}
 	uint32_t epoch = known_epoch(w, a->endpoint);
 
 	*peer = hk_engine_peer_add(w->engine, a->endpoint, a->epoch, hk_now(w));

@@ -94,6 +94,7 @@ static hk_peer add_peer(const struct hk_candidate *c)
 	};
 
 	memcpy(addr.mac, c->m.path[c->first].mac, sizeof(addr.mac));
+	memcpy(addr.ip6, c->m.path[c->first].address, sizeof(addr.ip6));
 	memcpy(addr.path, c->path, sizeof(addr.path));
 	memcpy(addr.public_key, c->m.public_key, sizeof(addr.public_key));
 	if (hk_worker_peer_add(hk_btl.worker, &addr, &peer, &err) != 0) {

@@ -44,7 +44,8 @@ static void add_txq(struct hk_candidate *c, unsigned path, int txq)
 	}
 	c->path[c->further] = (struct hk_path_addr){.port = (uint16_t)txq,
 						    .frame_max = c->m.path[path].frame_max};
-	memcpy(c->path[c->further++].mac, c->m.path[path].mac, 6);
+	memcpy(c->path[c->further].mac, c->m.path[path].mac, 6);
+	memcpy(c->path[c->further++].ip6, c->m.path[path].address, HK_IP6_LEN);
 }
 
 /* Closes a wire that failed; the one that owns the buffers of the others stays to the end. */
