@@ -27,6 +27,7 @@ from mpi_programs import (
     THREADED,
     WATCHDOG_S,
     assert_passed,
+    digest_of,
     results_of_each,
 )
 
@@ -252,6 +253,24 @@ def run(get_lab, program) -> Callable[..., RunResult]:
         )
 
     return go
+
+
+@pytest.fixture(scope="session")
+def over_tcp() -> dict[tuple[int, str], str]:
+    """Digests over TCP, which depend on the number of ranks only, and on the command."""
+    return {}
+
+
+@pytest.fixture
+def digest_over_tcp(run, over_tcp) -> Callable[..., str]:
+    def get(lab: tuple[str, int, int], command: str = "digest") -> str:
+        _, nodes, ranks = lab
+        key = nodes * ranks, command
+        if key not in over_tcp:
+            over_tcp[key] = digest_of(run(lab, command, tcp=True))
+        return over_tcp[key]
+
+    return get
 
 
 @pytest.fixture(scope="session")

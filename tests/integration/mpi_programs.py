@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Limits and checks for the programs of tests/mpi. The fixture `run` runs these programs."""
+"""The programs of tests/mpi: in which labs they run, limits and checks. The fixture `run` runs
+them."""
 
 import re
 from dataclasses import replace
+
+import pytest
 
 from hikyaku.lab import RunResult
 from hikyaku.lab.openmpi import promoter_settings
@@ -19,9 +22,55 @@ THREADED = {"first_contact", "rma_threads", "threads"}
 THEN = " + "  # between programs of one job
 
 
+PROGRAMS = [
+    "p2p_modes",
+    "p2p_match",
+    "p2p_outstanding",
+    "p2p_persistent",
+    "p2p_random --rounds 10",
+    "rma_random --rounds 8",
+    "rma_passive",
+    "datatypes",
+    "coll_move",
+    "coll_reduce",
+    "coll_neighbor",
+    "coll_inter",
+    "comm_manage",
+    "threads",
+    "compute_gap --rounds 2",
+    "dynamic --mode connect",
+    "hand_over --rounds 10",
+]
+
+# wire, nodes, ranks per node
+LABS = [
+    ("memif", 2, 1),
+    ("memif", 4, 1),
+    ("veth", 2, 1),
+    ("memif", 2, 2),
+    ("veth", 2, 2),
+    ("veth", 4, 1),
+    ("udp", 2, 2),
+]
+
+FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
+
+
 def lab_id(value: tuple[str, int, int]) -> str:
     wire, nodes, ranks = value
     return f"{wire}-{nodes}x{ranks}"
+
+
+def matrix(labs: list, all_program_labs: list, everywhere: set[str]) -> list:
+    """Each program in each of @labs. Those not named by the other arguments are slow tests."""
+    cases = []
+    for lab in labs:
+        for command in PROGRAMS:
+            always = lab in all_program_labs or command.split()[0] in everywhere
+            marks = [] if always else [pytest.mark.slow]
+            name = command.replace(" --mode ", "-").replace(" --rounds ", "-")
+            cases.append(pytest.param(lab, command, marks=marks, id=f"{lab_id(lab)}-{name}"))
+    return cases
 
 
 def assert_passed(result: RunResult, command: str) -> None:
@@ -30,6 +79,18 @@ def assert_passed(result: RunResult, command: str) -> None:
     assert re.search(rf"^PASS {name} \(\d+ checks\)$", result.stdout, re.M), (
         f"{command}: no PASS line\n{result.stdout}\n{result.stderr}"
     )
+
+
+def digests_of(result: RunResult) -> list[str]:
+    assert_passed(result, "digest")
+    found = re.findall(r"^DIGEST ([0-9a-f]{16})$", result.stdout, re.M)
+    assert found, result.stdout
+    return found
+
+
+def digest_of(result: RunResult) -> str:
+    (found,) = digests_of(result)
+    return found
 
 
 def results_of_each(result: RunResult, commands: list[str]) -> list[RunResult]:
