@@ -196,7 +196,9 @@ int hk_res_open(const struct hk_res_config *cfg, struct hk_res **res, struct hk_
 			"hikyakud's --mode daemon), or mode inline and a port for each rank",
 			hk_ctl_mode_name(cfg->mode), cfg->port, why);
 	if (!frame_max)
-		frame_max = eal.pci_allow[0] ? NIC_FRAME_GUESS : FRAME_GUESS;
+		frame_max = eal.frame_max      ? eal.frame_max
+			    : eal.pci_allow[0] ? NIC_FRAME_GUESS
+					       : FRAME_GUESS;
 	char runtime_dir[HK_CTL_DIR_LEN];
 	int rc = fix_runtime_dir(runtime_dir, err);
 

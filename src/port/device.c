@@ -258,6 +258,8 @@ int hk_port_spec_eal(const char *spec, struct hk_eal_config *cfg, struct hk_erro
 		*(hk_spec_is_socket(&s) ? &cfg->sockets : &cfg->devices) += 1;
 	if (rc == 0 && s.kind == HK_SPEC_VDEV) /* net_virtio_user shares DPDK's memory, for one */
 		cfg->lazy_buffers = false;
+	if (rc == 0)
+		cfg->frame_max = HK_MAX(cfg->frame_max, s.frame);
 	if (rc || s.kind != HK_SPEC_PCI)
 		return rc;
 	cfg->hugepages = true;

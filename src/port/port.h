@@ -71,6 +71,7 @@ struct hk_eal_config {
 	/* alone: ports that need no DPDK, and others (hk_port_spec_eal()). If all are such ones,
 	 * and there are no more arguments, DPDK is not started. */
 	unsigned sockets, devices;
+	unsigned frame_max;     /* the largest that a spec names; 0: none does */
 	char pci_allow[208];    /* PCI devices to probe, separated by spaces; "": no PCI */
 	const char *extra_args; /* more arguments for DPDK, split at spaces; may be NULL */
 	bool verbose;           /* DPDK logs to stderr */

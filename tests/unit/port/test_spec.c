@@ -42,6 +42,17 @@ TEST(wire_set)
 	CHECK_EQ(hk_port_wire_frame_max("af_xdp:iface=a"), 0);
 }
 
+TEST(the_largest_frame_that_specs_name)
+{
+	struct hk_eal_config eal = {0};
+
+	CHECK_OK(hk_port_spec_eal("pci:0000:3b:02.1", &eal, ERR));
+	CHECK_EQ(eal.frame_max, 0);
+	CHECK_OK(hk_port_spec_eal("pci:0000:3b:02.1,frame=9216", &eal, ERR));
+	CHECK_OK(hk_port_spec_eal("pci:0000:3b:02.2,frame=2048", &eal, ERR));
+	CHECK_EQ(eal.frame_max, 9216);
+}
+
 TEST(wires_meet)
 {
 	char a[256], b[256], c[256];
