@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from hikyaku.bench.common import goals, tables
+from hikyaku.bench.common import busy, goals, tables
 from hikyaku.bench.halo import report as halo
 from hikyaku.bench.learn import report as learn
 from hikyaku.bench.mpi import report as mpi
@@ -118,6 +118,15 @@ QUIET = [
     documents.ABOUT | {"load_at_start": 1.0},
     documents.ABOUT | {"load_at_start": 9.0, "cpu_share_at_start": 0.1},  # a build has just ended
 ]
+
+
+@pytest.mark.parametrize(("load", "share"), [(9, 0.9), (0.1, 0.0)])
+def test_work_that_rests_for_a_moment_is_noticed(load, share, monkeypatch):
+    """With a high load, a sample that finds nothing is not believed at once."""
+    found = iter([0.0, 0.1, 0.9, 0.2, 0.0])
+    monkeypatch.setattr(busy, "_cpu_share", lambda: next(found))
+    monkeypatch.setattr(busy.os, "getloadavg", lambda: (load, 0, 0))
+    assert busy.state()["cpu_share_at_start"] == share
 
 
 def test_a_busy_machine_judges_only_what_is_exact():
