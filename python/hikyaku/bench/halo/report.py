@@ -171,6 +171,13 @@ def _tables(
         yield _ways_table(text, _WAYS, by_size)
 
 
+_LEGEND = (
+    "mpi-tcp, mpi-btl: Isend and Irecv over TCP, over Hikyaku; pers.-btl: persistent requests over "
+    "Hikyaku; promoter, halo: the same data by puts. Of TCP, of pers.: halo's time as a share. "
+    "1% loss: halo's time with it, of that without. Copies alone: the bytes by memcpy()."
+)
+
+
 def show(document: dict, console: Console) -> None:
     for experiment, title in titles(document).items():
         for ports in numbers_of_ports(document["rows"]):
@@ -179,6 +186,8 @@ def show(document: dict, console: Console) -> None:
             if by_size:
                 for table in _tables(experiment, title, many, by_size):
                     console.print(table)
+    if any(row["experiment"] != "E" for row in document["rows"]):
+        console.print(_LEGEND, highlight=False)
     for table in solves.table(document["solves"]):
         console.print(table)
     if document["goals"]:
