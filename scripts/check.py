@@ -13,7 +13,8 @@
 | unit     | unit tests                                             | first              |
 | pairs    | tests of Python and in labs, three at a time           | first              |
 | sanitize | unit tests of the pure parts under ASan and UBSan      | after all of these |
-| alone    | tests in labs whose ranks poll                         | last               |
+| one_core | tests in labs whose ranks poll, one on each core       | after sanitize     |
+| alone    | tests in labs whose ranks need all cores               | last               |
 | core     | the tests that tests/core.txt names                    | with --quick       |
 
 Stages beside the first get the processor time that these leave over (SCHED_IDLE, sched(7)).
@@ -331,28 +332,36 @@ def pytest(options: Options, name: str, *arguments: str) -> Tally:
     return tally
 
 
+def workers(count: int) -> list[str]:
+    """Options for @count workers of pytest-xdist. Tests of a file share labs, so one worker has
+    them."""
+    return [
+        *("-n", str(count), "--dist", "loadfile", "--no-loadscope-reorder"),
+        "--max-worker-restart=0",  # else a test that hangs does so in each worker that follows
+    ]
+
+
 def pairs(options: Options) -> Tally:
-    """Tests that mostly wait, so one more than the cores. Those of a file share labs, so one worker
-    has them."""
-    workers = str(min(options.jobs, 2) + 1)
+    """Tests that mostly wait, so one more than the cores."""
+    count = min(options.jobs, 2) + 1
+    return pytest(options, "pairs", *workers(count), "-m", "not alone and not one_core")
+
+
+def one_core(options: Options) -> Tally:
+    """Tests whose ranks poll, and yield to each other on one core. Beside other work they would
+    take ten times as long: a rank that yields waits until the slice of another process ends."""
     return pytest(
         options,
-        "pairs",
-        "-n",
-        workers,
-        "--dist",
-        "loadfile",
-        "--no-loadscope-reorder",
-        "--max-worker-restart=0",  # else a test that hangs does so in each worker that follows
+        "one_core",
+        *workers(min(options.jobs, 2)),
+        "--core-each",
         "-m",
-        "not alone",
+        "one_core and not alone",
     )
 
 
 def alone(options: Options) -> Tally:
-    """Tests whose ranks poll. A rank that yields its core waits until the slice of another process
-    ends, which takes milliseconds. Beside other work such tests take ten times as long, and ranks
-    take each other for dead."""
+    """Tests whose ranks need a core each, since they measure, or a silent rank is given up soon."""
     return pytest(options, "alone", "-m", "alone")
 
 
@@ -365,7 +374,7 @@ def core(options: Options) -> Tally:
 Stage = Callable[[Options], Tally]
 BESIDE: dict[str, Stage] = {"lint": lint, "builds": builds, "fuzz": fuzz, "arm64": arm64}
 FIRST: dict[str, Stage] = {"unit": unit, "pairs": pairs}
-LAST: dict[str, Stage] = {"sanitize": sanitize, "alone": alone}
+LAST: dict[str, Stage] = {"sanitize": sanitize, "one_core": one_core, "alone": alone}
 QUICK_BESIDE: dict[str, Stage] = {"lint": lint}
 QUICK: dict[str, Stage] = {"unit": unit, "core": core}
 STAGES = BESIDE | FIRST | LAST | QUICK

@@ -42,6 +42,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=5,
         help="jobs that a test kills, if it kills at random moments [5]",
     )
+    parser.addoption(
+        "--core-each", action="store_true", help="each worker of -n has one core, and no other"
+    )
+
+
+def take_a_core(config: pytest.Config) -> None:
+    """Binds a worker of pytest-xdist, and all that it starts, to a core that no other one has."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker and config.getoption("--core-each"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -61,6 +72,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_configure(config: pytest.Config) -> None:
     """Makes SIGTERM end a test run as Ctrl-C does, so that fixtures take their labs down."""
+    take_a_core(config)
     # Open MPI ends the ranks of a failed job in three steps, and sleeps for a second after each.
     # Our ranks do not need that second.
     os.environ.setdefault("OMPI_MCA_odls_base_sigkill_timeout", "0")

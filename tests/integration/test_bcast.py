@@ -14,7 +14,7 @@ from hikyaku.sdn.registrar import Registrar
 
 from .mpi_programs import assert_passed
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 LIMIT_S = 100
 PIECE = 3438  # of frames of 3506 bytes, in the lab

@@ -22,7 +22,7 @@ from hikyaku import process
 from hikyaku.lab import kill, network
 from pcapng import IN, LUA, OUT, dissect, read
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 SOON = 30  # seconds, on a busy machine
 MODES = ["inline", "hybrid", "daemon", "split"]

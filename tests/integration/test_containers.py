@@ -6,7 +6,7 @@ import pytest
 
 from mpi_programs import assert_passed
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 BOX = ["unshare", "--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]
 BOX += ["--ipc"]

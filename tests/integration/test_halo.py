@@ -11,7 +11,7 @@ from hikyaku.checkout import ROOT
 from hikyaku.lab.openmpi import with_faults
 from mpi_programs import assert_passed, lab_id
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 LOSS = "drop=0.01"
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"

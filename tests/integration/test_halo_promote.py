@@ -8,7 +8,7 @@ import pytest
 from hikyaku.lab.openmpi import with_faults
 from mpi_programs import LIMIT_S, WATCHDOG_S, assert_passed, preloaded
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 LOSS = "drop=0.01"
 

@@ -18,7 +18,7 @@ from hikyaku.checkout import ROOT, built
 from hikyaku.lab import Lab, kill
 from mpi_programs import assert_passed
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 WHERE = ("veth", 2, 2)
 ONE_PORT = {"btl_hikyaku_port": "af_xdp:iface=hk0"}

@@ -301,7 +301,7 @@ def test_a_memif_wire_cannot_be_cut(get_lab, hikyaku):
     assert done.stdout.splitlines()[-1] == "node0: tcp0 up"
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_a_job_survives_a_cut_of_its_wire(get_lab, program):
     """Workers resend lost packets. They give a peer up only after a much longer time."""
     lab = get_lab(2, "veth", 1)

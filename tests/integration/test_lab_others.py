@@ -59,7 +59,7 @@ def test_a_lab_of_another_installation_is_shown(theirs, other):
     assert found.text == f"lab '{theirs}' of {other} is up: 2 nodes, memif"
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_stats_of_a_lab_of_another_installation(theirs, other, program):
     argv = [other, "lab", "mpirun", "--lab", theirs, "-np", "2"]
     argv += [program("tests/mpi/mpi_hand_over"), "--rounds", "100000", "--timeout", "100"]

@@ -11,7 +11,7 @@ import pytest
 from hikyaku import process
 from hikyaku.lab import Lab, kill, network
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 MTU = 1400
 

@@ -12,7 +12,7 @@ import pytest
 
 from hikyaku.trials.program import HPCC_INPUT
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 LIMIT_S = 120
 

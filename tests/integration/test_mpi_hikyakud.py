@@ -8,7 +8,7 @@ import pytest
 from hikyaku.errors import HikyakuError
 from mpi_programs import FAULTS, HUGE_MB, assert_passed, digest_of, lab_id, matrix
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 # Labs for mode hybrid: hikyakud's poller is the progress proxy of ranks that compute.
 HYBRID_LABS = [("memif", 2, 1), ("memif", 2, 2), ("memif", 3, 1)]

@@ -24,7 +24,7 @@ from mpi_programs import (
     results_of_each,
 )
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 # Without --slow, these programs run in every lab, and the others only in ALL_PROGRAM_LABS.
 EVERYWHERE = {"p2p_random", "coll_move", "comm_manage", "rma_random"}
@@ -88,6 +88,7 @@ def test_results_equal_those_over_tcp_with_grants(run, digest_over_tcp, faults):
     assert digest_of(run(lab, command, faults=faults, mca=mca)) == digest_over_tcp(lab, command)
 
 
+@pytest.mark.alone  # four ranks that flood each other take a minute on one core
 @pytest.mark.parametrize("command", ["p2p_outstanding", "rma_random --rounds 8", "compute_gap"])
 def test_program_with_grants(assert_passes, command):
     assert_passes(("veth", 4, 1), command, mca=GRANTS)

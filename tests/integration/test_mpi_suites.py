@@ -11,7 +11,7 @@ import pytest
 
 from mpi_programs import HUGE_MB
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 _path = Path(__file__).parent / "mpi_suites/mpi4py_suite.py"
 _spec = importlib.util.spec_from_file_location("mpi4py_suite", _path)

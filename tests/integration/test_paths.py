@@ -7,7 +7,7 @@ import pytest
 
 from mpi_programs import assert_passed, counters, preloaded
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 PAIR = ("memif", 2, 1)
 VARIABLE = "OMPI_MCA_btl_hikyaku_port"

@@ -10,7 +10,7 @@ import pytest
 
 from mpi_programs import assert_passed
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 UDP, ROUTED = ("udp", 2, 1), ("routed", 2, 1)
 COMMAND = "hand_over --rounds 4"

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_the_job_that_is_refused_leaves_the_other_alone(get_lab, hikyaku, program):
     """When the refused one closed what it had opened, it removed the XDP program of the other one.
     That then waited for frames for ever. Both may be refused, each by the other on one node."""

@@ -6,7 +6,7 @@ import pytest
 
 from mpi_programs import assert_passed, counters
 
-pytestmark = pytest.mark.alone
+pytestmark = pytest.mark.one_core
 
 FAULTS = "drop=0.02,dup=0.01,reorder=0.02,corrupt=0.01"
 

@@ -222,7 +222,7 @@ def test_the_help_explains_each_column(command):
 # ---- a real job ----------------------------------------------------------------------------------
 
 
-@pytest.mark.alone
+@pytest.mark.one_core
 def test_ranks_of_a_job(lab, get_lab, hikyaku, program, tmp_path):
     """The ranks of both nodes answer, also while they compute; a killed one disappears at once."""
     idle = get_lab(3, "memif")
