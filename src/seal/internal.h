@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * seal/internal.h: a key of frames, and what seal.c and group.c do with one.
+ * seal/internal.h: what seal.c and group.c do with a key of frames.
  */
 #ifndef HK_SEAL_INTERNAL_H
 #define HK_SEAL_INTERNAL_H
 
+#include "seal/key.h"
 #include "seal/seal.h"
-
-#include <string.h>
-
-/* A key of one direction. */
-struct hk_seal_key {
-	struct hk_gcm_key gcm;
-	uint32_t generation;
-	bool known;
-	uint8_t salt[4];
-};
 
 /* The frames that a key is for: all that it depends on beside the secret. */
 struct hk_seal_use {
@@ -31,14 +22,6 @@ bool hk_seal_derive(const struct hk_seal *s, const uint8_t secret[HK_AGREE_LEN],
 uint64_t hk_seal_count(struct hk_seal *s);
 
 const struct hk_seal_config *hk_seal_cfg(const struct hk_seal *s);
-
-/* @counter: its bytes in the frame. */
-static inline void hk_seal_nonce(uint8_t nonce[HK_GCM_NONCE_LEN], const struct hk_seal_key *k,
-				 const void *counter)
-{
-	memcpy(nonce, k->salt, sizeof(k->salt));
-	memcpy(nonce + sizeof(k->salt), counter, sizeof(uint64_t));
-}
 
 /* Writes protection, key index and trailer to a frame that is only authenticated. @body: as
  * hk_seal_sign(). */

@@ -59,19 +59,14 @@ bool hk_seal_derive(const struct hk_seal *s, const uint8_t secret[HK_AGREE_LEN],
 		.to_epoch = le32(use->to_epoch),
 		.generation = le32(use->generation),
 	};
-	uint8_t bytes[HK_GCM_KEY_LEN + sizeof(key->salt)];
 
 	if (use->from_key)
 		memcpy(info.from_key, use->from_key, HK_AGREE_LEN);
 	if (use->to_key)
 		memcpy(info.to_key, use->to_key, HK_AGREE_LEN);
-	if (!hk_agree_derive(secret, s->cfg.job_key, &info, sizeof(info), bytes, sizeof(bytes)))
+	if (!hk_seal_key_make(key, secret, s->cfg.job_key, &info, sizeof(info)))
 		return false;
-	hk_gcm_expand(&key->gcm, bytes);
-	memcpy(key->salt, bytes + HK_GCM_KEY_LEN, sizeof(key->salt));
 	key->generation = use->generation;
-	key->known = true;
-	OPENSSL_cleanse(bytes, sizeof(bytes));
 	return true;
 }
 
