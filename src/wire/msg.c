@@ -9,7 +9,7 @@ enum hk_msg_status hk_msg_classify(const struct hk_msg_hdr *h, size_t len)
 {
 	if ((h->ver_flags & HK_MSG_VER_MASK) != HK_MSG_VERSION)
 		return HK_MSG_E_VERSION;
-	if (len < HK_MSG_HLEN || h->len > len - HK_MSG_HLEN)
+	if (len < HK_MSG_HLEN || h->len + hk_msg_trailer_len(h->ver_flags) > len - HK_MSG_HLEN)
 		return HK_MSG_E_SHORT;
 	return HK_MSG_E_FIELD;
 }

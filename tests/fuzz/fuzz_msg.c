@@ -17,8 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum hk_msg_status s = hk_msg_parse(m, size, &h);
 	if (s == HK_MSG_OK) {
 		/* the rules of docs/wire.md */
-		CHECK((h.ver_flags & 0x8f) == 1 && h.epoch != 0 && h.src != h.dst);
-		CHECK(HK_MSG_HLEN + (size_t)h.len <= size);
+		CHECK((h.ver_flags & 0x0f) == 1 && h.epoch != 0 && h.src != h.dst);
+		CHECK(HK_MSG_HLEN + (size_t)h.len + (h.ver_flags & 0x80 ? 24 : 0) <= size);
 		hk_msg_encode(again, &h);
 		CHECK(memcmp(again, m, sizeof(again)) == 0);
 	} else {

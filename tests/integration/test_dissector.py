@@ -190,8 +190,9 @@ MESSAGES = [
     | {"version": 1},
     {"type": 7, "len": 2, "epoch": 0x2222},
     {"type": 240, "len": 0, "number": 9},
+    {"type": 7, "len": 2, "counter": 5},
 ]
-BAD_MESSAGES = ["version", "version", "short", "field", "field"]
+BAD_MESSAGES = ["version", "short", "short", "field", "field"]
 
 
 def message(frame: dict) -> dict[str, list[str]]:

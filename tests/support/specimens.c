@@ -207,6 +207,24 @@ const struct hk_msg_specimen hk_msg_specimens[] = {
 		.hex = "02000000000202000000000188b6"
 		       "01f0000001000200484b454b090000001111",
 	},
+	{
+		.name = "message-auth",
+		.h = {.ver_flags = HK_MSG_VERSION | HK_MSG_F_TAG,
+		      .type = 7,
+		      .len = 2,
+		      .src = 1,
+		      .dst = 2,
+		      .key = 0x4b454b48,
+		      .number = 0x00010203,
+		      .epoch = 0x1111},
+		.payload = "ok",
+		.trailer = "\x05\0\0\0\0\0\0\0the tag in bytes",
+		.hex = "02000000000202000000000188b6"
+		       "8107020001000200484b454b030201001111"
+		       "6f6b"
+		       "0500000000000000"
+		       "7468652074616720696e206279746573",
+	},
 };
 const size_t hk_msg_specimens_len = HK_ARRAY_LEN(hk_msg_specimens);
 
@@ -216,8 +234,14 @@ size_t hk_msg_specimen_encode(const struct hk_msg_specimen *s, uint8_t *frame)
 	frame[12] = HK_MSG_ETHERTYPE >> 8;
 	frame[13] = HK_MSG_ETHERTYPE & 0xff;
 	hk_msg_encode(frame + HK_ETH_HLEN, &s->h);
-	memcpy(frame + HK_ETH_HLEN + HK_MSG_HLEN, s->payload, strlen(s->payload));
-	return HK_ETH_HLEN + HK_MSG_HLEN + strlen(s->payload);
+	size_t len = HK_ETH_HLEN + HK_MSG_HLEN;
+	memcpy(frame + len, s->payload, strlen(s->payload));
+	len += strlen(s->payload);
+	if (s->trailer) {
+		memcpy(frame + len, s->trailer, HK_MSG_TRAILER_LEN);
+		len += HK_MSG_TRAILER_LEN;
+	}
+	return len;
 }
 
 size_t hk_specimen_payload(const struct hk_specimen *s)

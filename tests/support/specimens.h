@@ -43,6 +43,7 @@ struct hk_msg_specimen {
 	const char *name;
 	struct hk_msg_hdr h;
 	const char *payload;
+	const char *trailer; /* HK_MSG_TRAILER_LEN bytes; NULL: none */
 	const char *hex;
 };
 

@@ -454,8 +454,9 @@ DissectorTable.get("ethertype"):add(0x88b5, hikyaku)
 -- ---- messages of rtc nodes (src/wire/msg.h) ---------------------------------------------------
 
 local MSG_VERSION, MSG_LEN = 1, 18
-local MSG_REPLY, MSG_WANTS_REPLY, MSG_RESENT, MSG_ZERO = 0x10, 0x20, 0x40, 0x80
-local msg_types = { [240] = "alive", [241] = "leave" }
+local MSG_REPLY, MSG_WANTS_REPLY, MSG_RESENT, MSG_TAG = 0x10, 0x20, 0x40, 0x80
+local MSG_TRAILER = 24
+local msg_types = { [240] = "alive", [241] = "leave", [242] = "greeting" }
 
 local msg = Proto("hkmsg", "Hikyaku message")
 
@@ -466,6 +467,7 @@ local m = {
 	wants_reply = ProtoField.bool("hkmsg.flags.wants_reply", "Wants a reply", 8, nil,
 		MSG_WANTS_REPLY),
 	resent = ProtoField.bool("hkmsg.flags.resent", "Sent before", 8, nil, MSG_RESENT),
+	tagged = ProtoField.bool("hkmsg.flags.tag", "Has a tag", 8, nil, MSG_TAG),
 	type = ProtoField.uint8("hkmsg.type", "Type", base.DEC, msg_types),
 	len = ProtoField.uint16("hkmsg.len", "Length of the payload"),
 	src = ProtoField.uint16("hkmsg.src", "Source node"),
@@ -474,6 +476,8 @@ local m = {
 	number = ProtoField.uint32("hkmsg.number", "Number"),
 	epoch = ProtoField.uint16("hkmsg.epoch", "Source epoch", base.HEX),
 	payload = ProtoField.bytes("hkmsg.payload", "Payload"),
+	counter = ProtoField.uint64("hkmsg.counter", "Counter"),
+	tag = ProtoField.bytes("hkmsg.tag", "Tag"),
 	padding = ProtoField.bytes("hkmsg.padding", "Padding"),
 }
 msg.fields = m
@@ -482,7 +486,7 @@ local me = {
 	short = ProtoExpert.new("hkmsg.malformed.short",
 		"Shorter than its header or its length field require", expert.group.MALFORMED,
 		expert.severity.ERROR),
-	version = ProtoExpert.new("hkmsg.malformed.version", "Unknown version or flag",
+	version = ProtoExpert.new("hkmsg.malformed.version", "Unknown version",
 		expert.group.UNDECODED, expert.severity.WARN),
 	field = ProtoExpert.new("hkmsg.malformed.field", "Field outside its range",
 		expert.group.MALFORMED, expert.severity.ERROR),
@@ -516,14 +520,15 @@ function msg.dissector(tvb, pinfo, root)
 	local src, dst, number = tvb(4, 2):le_uint(), tvb(6, 2):le_uint(), tvb(12, 4):le_uint()
 	tree:add(m.version, tvb(0, 1))
 	local flags = tree:add(m.flags, tvb(0, 1))
-	if band(first, 0x0f) ~= MSG_VERSION or band(first, MSG_ZERO) ~= 0 then
+	if band(first, 0x0f) ~= MSG_VERSION then
 		flags:add_proto_expert_info(me.version)
-		pinfo.cols.info = "Hikyaku message, version or flag unknown"
+		pinfo.cols.info = "Hikyaku message, unknown version"
 		return tvb:len()
 	end
 	flags:add(m.reply, tvb(0, 1))
 	flags:add(m.wants_reply, tvb(0, 1))
 	local resent = flags:add(m.resent, tvb(0, 1))
+	flags:add(m.tagged, tvb(0, 1))
 	if band(first, MSG_RESENT) ~= 0 then
 		resent:add_proto_expert_info(me.resent)
 	end
@@ -534,7 +539,8 @@ function msg.dissector(tvb, pinfo, root)
 	tree:add_le(m.key, tvb(8, 4))
 	tree:add_le(m.number, tvb(12, 4))
 	local epoch = tree:add_le(m.epoch, tvb(16, 2))
-	if MSG_LEN + len > tvb:reported_len() then
+	local trailer = band(first, MSG_TAG) ~= 0 and MSG_TRAILER or 0
+	if MSG_LEN + len + trailer > tvb:reported_len() then
 		malformed(len_item, me.short, "len exceeds the message")
 		pinfo.cols.info = "Hikyaku message, shorter than its length field"
 		return tvb:len()
@@ -548,8 +554,12 @@ function msg.dissector(tvb, pinfo, root)
 	if len > 0 and MSG_LEN + len <= tvb:len() then
 		tree:add(m.payload, tvb(MSG_LEN, len))
 	end
-	if tvb:len() > MSG_LEN + len then
-		tree:add(m.padding, tvb(MSG_LEN + len))
+	if trailer > 0 and MSG_LEN + len + trailer <= tvb:len() then
+		tree:add_le(m.counter, tvb(MSG_LEN + len, 8))
+		tree:add(m.tag, tvb(MSG_LEN + len + 8, 16))
+	end
+	if tvb:len() > MSG_LEN + len + trailer then
+		tree:add(m.padding, tvb(MSG_LEN + len + trailer))
 	end
 	local text = describe_msg(type, first, src, dst, number, len)
 	pinfo.cols.info = text

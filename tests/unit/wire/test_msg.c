@@ -49,7 +49,7 @@ TEST(every_rule)
 	} broken[] = {
 		{offsetof(struct hk_msg_hdr, ver_flags), 1, {0x20}, HK_MSG_E_VERSION},
 		{offsetof(struct hk_msg_hdr, ver_flags), 1, {0x22}, HK_MSG_E_VERSION},
-		{offsetof(struct hk_msg_hdr, ver_flags), 1, {0xa1}, HK_MSG_E_VERSION},
+		{offsetof(struct hk_msg_hdr, ver_flags), 1, {0xa1}, HK_MSG_E_SHORT},
 		{offsetof(struct hk_msg_hdr, len), 2, {9, 0}, HK_MSG_E_SHORT},
 		{offsetof(struct hk_msg_hdr, len), 2, {0xff, 0xff}, HK_MSG_E_SHORT},
 		{offsetof(struct hk_msg_hdr, epoch), 2, {0, 0}, HK_MSG_E_FIELD},
