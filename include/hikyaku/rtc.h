@@ -118,6 +118,16 @@ enum hk_rtc_topology {
 	HK_RTC_FILE,        /* lines "NODE NEIGHBOUR…" of `topology_file` */
 };
 
+/* The defence against forged, changed and replayed messages. All nodes of a job have the same.
+ */
+enum hk_rtc_protection {
+	/* HIKYAKU_RTC_PROTECTION in the environment: off or auth. Without it: auth with a launcher
+	 * or a secret; off without either, and on memif wires without a secret. */
+	HK_RTC_PROTECTION_AUTO,
+	HK_RTC_PROTECTION_OFF,
+	HK_RTC_PROTECTION_AUTH, /* a counter and a tag in each message, 24 bytes */
+};
+
 struct hk_rtc_config {
 	/* "dpdk", "af_xdp", "raw", "udp", "tcp" or "tcp:batch=1". NULL: HIKYAKU_RTC_BACKEND in the
 	 * environment. */
@@ -151,6 +161,11 @@ struct hk_rtc_config {
 	 * was silent for too long. */
 	void (*on_member)(struct hk_rtc *rtc, void *arg, uint16_t node, bool joined);
 	void *arg;
+	enum hk_rtc_protection protection;
+	/* File with the secret of the job, 64 hexadecimal digits, which nobody else can read. All
+	 * nodes have the same. With a launcher it is not needed. NULL: HIKYAKU_RTC_SECRET in the
+	 * environment. */
+	const char *secret_file;
 };
 
 /* Fills @cfg with defaults. Call it first: later releases may add fields. */
@@ -269,6 +284,8 @@ struct hk_rtc_stats {
 	uint64_t rounds, empty_rounds;
 	uint64_t stray;   /* frames without a message: the kernel's or other programs' */
 	uint64_t cut_off; /* tcp: connections closed for a wrong greeting or framing */
+	/* dropped messages: without a right tag, or of another protection; received before */
+	uint64_t forged, replayed;
 };
 
 void hk_rtc_stats(const struct hk_rtc *rtc, struct hk_rtc_stats *out);

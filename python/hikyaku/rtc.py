@@ -45,6 +45,7 @@ from .errors import HikyakuError
 from .native import Error, load
 
 DELIVERY = ("best effort", "latest", "retry")
+PROTECTIONS = ("auto", "off", "auth")
 TOPOLOGIES = ("all", "ring", "random", "exponential", "file")
 _REPLY = 1  # enum hk_rtc_action
 
@@ -102,6 +103,8 @@ class _Config(Structure):
         ("timeout_ms", c_uint),
         ("on_member", _MEMBER),
         ("arg", c_void_p),
+        ("protection", c_int),
+        ("secret_file", c_char_p),
     )
 
 
@@ -169,6 +172,8 @@ class Node:
         alive_ms: int = 0,
         timeout_ms: int = 0,
         on_member: Callable[[int, bool], None] | None = None,
+        protection: str = "auto",
+        secret_file: str | Path | None = None,
     ):
         self._c = _library()
         self._rtc = c_void_p()
@@ -181,6 +186,8 @@ class Node:
         config.peers_file, config.topology_file = _text(peers_file), _text(topology_file)
         config.node, config.nodes, config.key = node, nodes, key
         config.topology = TOPOLOGIES.index(topology)
+        config.protection = PROTECTIONS.index(protection)
+        config.secret_file = _text(secret_file)
         for name, value in (("degree", degree), ("seed", seed)):
             setattr(config, name, value or getattr(config, name))
         for name, value in (("alive_ms", alive_ms), ("timeout_ms", timeout_ms)):

@@ -3,9 +3,10 @@
  * rtc/backend.h: the interface of backends, which carry messages. Internal to rtc/.
  *
  * A backend moves *buffers*. A buffer holds the backend's own headers, struct hk_msg_hdr
- * (wire/msg.h) and the payload, in this order; `hdr` points to the struct. Buffers have numbers
- * from 0 to buffers - 1, so that a message names its buffer in 4 bytes. The table `buf` of struct
- * hk_rtc_backend maps numbers to buffers. The node owns a buffer from alloc or rx until free or tx.
+ * (wire/msg.h), the payload and the trailer, if messages have one; `hdr` points to the struct.
+ * Buffers have numbers from 0 to buffers - 1, so that a message names its buffer in 4 bytes. The
+ * table `buf` of struct hk_rtc_backend maps numbers to buffers. The node owns a buffer from alloc
+ * or rx until free or tx.
  *
  * Threads: one. Handler threads read and write only the payloads of buffers that the core submitted
  * to them through a ring.
@@ -20,9 +21,11 @@
 
 #define HK_RTC_ADDRESS_MAX 96 /* size of an address text in bytes, with its NUL */
 
+struct hk_rtc_protect; /* rtc/protect.h */
+
 struct hk_rtc_buf {
 	uint8_t *hdr;   /* struct hk_msg_hdr */
-	uint32_t len;   /* bytes of header and payload; rx: with Ethernet padding */
+	uint32_t len;   /* bytes of header, payload and trailer; rx: with Ethernet padding */
 	uint32_t index; /* buffer number */
 	uint16_t dst;   /* tx: destination node */
 	void *priv;     /* owned by the backend */
@@ -34,6 +37,10 @@ struct hk_rtc_backend {
 	struct hk_rtc_buf **buf;
 	unsigned buffers;
 	unsigned payload_max;
+	unsigned trailer; /* bytes behind the payload: hk_rtc_trailer_len() */
+	/* NULL: messages are not protected. The owner sets it between open() and peer(). Only tcp's
+	 * greeting uses it; the node signs and judges messages. */
+	struct hk_rtc_protect *protect;
 	/* Messages that the core receives at once, at most HK_RTC_BURST; 0: HK_RTC_BURST. A backend
 	 * whose poll costs a system call takes many. A polled wire takes fewer: a client's window
 	 * then travels as several bursts. So both ends work at the same time instead of in turn
@@ -75,6 +82,12 @@ struct hk_rtc_backend_ops {
 	unsigned (*alloc)(struct hk_rtc_backend *b, struct hk_rtc_buf **m, unsigned n);
 	void (*free)(struct hk_rtc_backend *b, struct hk_rtc_buf **m, unsigned n);
 };
+
+/* Bytes that a message of @cfg has behind its payload. */
+static inline unsigned hk_rtc_trailer_len(const struct hk_rtc_config *cfg)
+{
+	return cfg->protection == HK_RTC_PROTECTION_AUTH ? HK_MSG_TRAILER_LEN : 0;
+}
 
 extern const struct hk_rtc_backend_ops hk_rtc_backend_dpdk, hk_rtc_backend_af_xdp,
 	hk_rtc_backend_raw, hk_rtc_backend_udp, hk_rtc_backend_tcp;

@@ -71,8 +71,8 @@ int hk_rtc_backend_choose(struct hk_rtc_config *cfg, unsigned local_rank, const 
 			  struct hk_rtc_backend_choice *choice, struct hk_error *err)
 {
 	static const char *const variables[] = {
-		"BACKEND",     "ADDRESS_DPDK", "ADDRESS_AF_XDP", "ADDRESS_RAW",
-		"ADDRESS_UDP", "ADDRESS_TCP",  "ANNOUNCE",
+		"BACKEND",     "ADDRESS_DPDK", "ADDRESS_AF_XDP", "ADDRESS_RAW", "ADDRESS_UDP",
+		"ADDRESS_TCP", "ANNOUNCE",     "PROTECTION",     "SECRET",
 	};
 	const char *backend = cfg->backend, *address = cfg->address;
 	char variable[64];

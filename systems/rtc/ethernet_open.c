@@ -36,7 +36,7 @@ static void init_buffer(struct rte_mempool *mp, void *arg, void *object, unsigne
 /* Uses the first port's pool for all ports. */
 static int adopt_pool(struct hk_rtc_ethernet *e, struct hk_port *port, struct hk_error *err)
 {
-	unsigned most = port->info.frame_max - (unsigned)OVERHEAD;
+	unsigned most = port->info.frame_max - (unsigned)OVERHEAD - e->base.trailer;
 
 	e->owner = port;
 	e->pool = port->pool;
@@ -154,6 +154,7 @@ static int open_spec(const struct hk_rtc_config *cfg, const struct hk_rtc_backen
 		return hk_error_set(err, -ENOMEM, "no memory for %u peers", cfg->nodes);
 	}
 	e->base.ops = ops;
+	e->base.trailer = hk_rtc_trailer_len(cfg);
 	e->node = cfg->node;
 	e->nodes = cfg->nodes;
 	e->key = cfg->key;

@@ -22,6 +22,7 @@
 #include "rtc/clock.h"
 #include "rtc/delivery.h"
 #include "rtc/members.h"
+#include "rtc/protect.h"
 #include "rtc/timers.h"
 #include "rtc/topology.h"
 
@@ -58,10 +59,12 @@ struct hk_rtc {
 	/* read for each message */
 	struct hk_rtc_backend *backend;
 	const struct hk_rtc_backend_ops *ops;
+	struct hk_rtc_protect *protect; /* NULL: none */
 	uint32_t key;
 	uint16_t self, nodes, epoch;
-	unsigned burst; /* most messages of a round */
-	uint64_t now;   /* start of the round in ns */
+	uint8_t version; /* of messages: HK_MSG_VERSION, with HK_MSG_F_TAG if they are protected */
+	unsigned burst;  /* most messages of a round */
+	uint64_t now;    /* start of the round in ns */
 	struct hk_rtc_clock clock;
 	struct hk_rtc_members members;
 
@@ -101,6 +104,8 @@ struct hk_rtc_parts {
 	/* [nodes] epochs of those that are members from the start; or NULL */
 	const uint16_t *peer_epoch;
 	struct hk_rtc_clock clock;
+	/* the backend's, or NULL; the node closes it, also if hk_rtc_create() fails */
+	struct hk_rtc_protect *protect;
 };
 
 /* Creates the node. @cfg was completed by hk_rtc_check_config(). */
@@ -135,7 +140,7 @@ void hk_rtc_buf_release(struct hk_rtc *r, uint32_t buf);
 static inline void hk_rtc_buf_queue(struct hk_rtc *r, struct hk_rtc_buf *b)
 {
 	r->stats.tx_messages++;
-	r->stats.tx_bytes += b->len - HK_MSG_HLEN;
+	r->stats.tx_bytes += b->len - HK_MSG_HLEN - r->backend->trailer;
 	r->tx[r->tx_n++] = b;
 	if (HK_UNLIKELY(r->tx_n == HK_ARRAY_LEN(r->tx)))
 		hk_rtc_flush(r);
@@ -149,7 +154,7 @@ static inline void hk_rtc_buf_set_header(const struct hk_rtc *r, struct hk_rtc_b
 					 uint8_t flags, uint8_t type, uint16_t dst, uint32_t number,
 					 size_t len)
 {
-	const struct hk_msg_hdr h = {.ver_flags = (uint8_t)(HK_MSG_VERSION | flags),
+	const struct hk_msg_hdr h = {.ver_flags = (uint8_t)(r->version | flags),
 				     .type = type,
 				     .len = (uint16_t)len,
 				     .src = r->self,
@@ -158,7 +163,7 @@ static inline void hk_rtc_buf_set_header(const struct hk_rtc *r, struct hk_rtc_b
 				     .number = number,
 				     .epoch = r->epoch};
 	hk_msg_encode(b->hdr, &h);
-	b->len = (uint32_t)(HK_MSG_HLEN + len);
+	b->len = (uint32_t)(HK_MSG_HLEN + len) + r->backend->trailer;
 	b->dst = dst;
 }
 
@@ -167,6 +172,9 @@ void hk_rtc_send_control(struct hk_rtc *r, uint16_t dst, uint8_t type, uint8_t f
 
 /* Resends due requests; returns the time of its next call. */
 uint64_t hk_rtc_resend_requests(struct hk_rtc *r);
+
+/* Sends @node our greeting, if nodes greet. */
+void hk_rtc_send_greeting(struct hk_rtc *r, uint16_t node);
 
 /* ---- membership.c ---------------------------------------------------------------------------- */
 

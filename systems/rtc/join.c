@@ -367,8 +367,8 @@ int hk_rtc_join_fence(struct hk_rtc_join *join, int64_t deadline_ms, struct hk_e
 	return status == PMIX_SUCCESS ? 0 : failed(err, "the exchange of addresses", status);
 }
 
-static int read_address(struct hk_rtc_join *join, unsigned node, char *address, int64_t deadline_ms,
-			struct hk_error *err)
+static int read_entry(struct hk_rtc_join *join, unsigned node, char *entry, int64_t deadline_ms,
+		      struct hk_error *err)
 {
 	int seconds = seconds_until(deadline_ms);
 	pmix_proc_t proc = join->me;
@@ -384,26 +384,25 @@ static int read_address(struct hk_rtc_join *join, unsigned node, char *address, 
 				    "check that all processes of the job run the same program",
 				    node, PMIx_Error_string(status));
 	int rc = 0;
-	if (value->type != PMIX_STRING || strlen(value->data.string) >= HK_RTC_ADDRESS_MAX)
+	if (value->type != PMIX_STRING || strlen(value->data.string) >= HK_RTC_ENTRY_MAX)
 		rc = hk_error_set(err, -EPROTO,
 				  "node %u has published an invalid address; fix: check that all "
 				  "processes of the job run the same program",
 				  node);
 	else
-		strcpy(address, value->data.string);
+		strcpy(entry, value->data.string);
 	PMIX_VALUE_RELEASE(value);
 	return rc;
 }
 
-int hk_rtc_join_exchange(struct hk_rtc_join *join, const char *own,
-			 char (*address)[HK_RTC_ADDRESS_MAX], int64_t deadline_ms,
-			 struct hk_error *err)
+int hk_rtc_join_exchange(struct hk_rtc_join *join, const char *own, char (*entry)[HK_RTC_ENTRY_MAX],
+			 int64_t deadline_ms, struct hk_error *err)
 {
 	int rc = publish_address(join, own, err);
 
 	if (rc == 0)
 		rc = hk_rtc_join_fence(join, deadline_ms, err);
 	for (unsigned i = 0; i < join->size && rc == 0; i++)
-		rc = read_address(join, i, address[i], deadline_ms, err);
+		rc = read_entry(join, i, entry[i], deadline_ms, err);
 	return rc;
 }

@@ -15,6 +15,9 @@
 
 #include "rtc/backend.h"
 
+/* Size of what a node publishes, with its NUL: an address and what it says beside. */
+#define HK_RTC_ENTRY_MAX (HK_RTC_ADDRESS_MAX + 80)
+
 struct hk_rtc_join;
 
 /* Asks the launcher for this node's identity: sets node, nodes and key of @cfg (a key other than 0
@@ -24,11 +27,10 @@ int hk_rtc_join_begin(struct hk_rtc_config *cfg, struct hk_rtc_join **join, stru
 /* This node's number among the nodes of the job on this machine. */
 unsigned hk_rtc_join_local_rank(const struct hk_rtc_join *join);
 
-/* Publishes @own, the backend's address, and reads the addresses of all nodes into @address
- * [cfg->nodes]. Waits until @deadline_ms of CLOCK_MONOTONIC; -ETIMEDOUT names the missing nodes. */
-int hk_rtc_join_exchange(struct hk_rtc_join *join, const char *own,
-			 char (*address)[HK_RTC_ADDRESS_MAX], int64_t deadline_ms,
-			 struct hk_error *err);
+/* Publishes @own, this node's entry, and reads the entries of all nodes into @entry [cfg->nodes].
+ * Waits until @deadline_ms of CLOCK_MONOTONIC; -ETIMEDOUT names the missing nodes. */
+int hk_rtc_join_exchange(struct hk_rtc_join *join, const char *own, char (*entry)[HK_RTC_ENTRY_MAX],
+			 int64_t deadline_ms, struct hk_error *err);
 
 /* Waits until all nodes have called it, without use of the processor. Returns as the former does.
  */

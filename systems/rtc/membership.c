@@ -76,6 +76,16 @@ bool hk_rtc_membership_input(struct hk_rtc *r, const struct hk_msg_hdr *h)
 	return false;
 }
 
+static void send_alive(struct hk_rtc *r, uint16_t node)
+{
+	bool member = hk_rtc_members_contains(&r->members, node);
+
+	if (!member)
+		hk_rtc_send_greeting(r, node);
+	if (!r->protect || r->protect->ready(r->protect, node))
+		hk_rtc_send_control(r, node, HK_MSG_T_ALIVE, member ? 0 : HK_MSG_F_WANTS_REPLY);
+}
+
 /* Does only a few tasks in a round, so that reception goes on with any number of nodes. */
 uint64_t hk_rtc_membership_work(struct hk_rtc *r)
 {
@@ -84,10 +94,7 @@ uint64_t hk_rtc_membership_work(struct hk_rtc *r)
 	for (unsigned i = 0; i < HK_RTC_BURST; i++) {
 		switch (hk_rtc_members_poll(&r->members, r->now, &node)) {
 		case HK_RTC_MEMBERS_SEND:
-			hk_rtc_send_control(r, node, HK_MSG_T_ALIVE,
-					    hk_rtc_members_contains(&r->members, node)
-						    ? 0
-						    : HK_MSG_F_WANTS_REPLY);
+			send_alive(r, node);
 			break;
 		case HK_RTC_MEMBERS_LOST:
 			r->stats.lost++;

@@ -88,6 +88,14 @@ static void free_node(struct hk_rtc *r)
 	free(r);
 }
 
+static void close_parts(const struct hk_rtc_backend_ops *ops, struct hk_rtc_backend *backend,
+			struct hk_rtc_protect *protect)
+{
+	ops->close(backend);
+	if (protect)
+		protect->close(protect);
+}
+
 int hk_rtc_create(const struct hk_rtc_config *c, const struct hk_rtc_parts *parts,
 		  struct hk_rtc **rtc, struct hk_error *err)
 {
@@ -96,7 +104,7 @@ int hk_rtc_create(const struct hk_rtc_config *c, const struct hk_rtc_parts *part
 
 	*rtc = NULL;
 	if (posix_memalign((void **)&r, 64, sizeof(*r))) {
-		parts->ops->close(parts->backend);
+		close_parts(parts->ops, parts->backend, parts->protect);
 		return hk_error_set(err, -ENOMEM, "no memory for a node");
 	}
 	memset(r, 0, sizeof(*r));
@@ -109,6 +117,8 @@ int hk_rtc_create(const struct hk_rtc_config *c, const struct hk_rtc_parts *part
 	r->self = c->node;
 	r->nodes = c->nodes;
 	r->key = c->key;
+	r->protect = parts->protect;
+	r->version = HK_MSG_VERSION | (r->protect ? HK_MSG_F_TAG : 0);
 	r->epoch = parts->epoch;
 	r->on_member = c->on_member;
 	r->arg = c->arg;
@@ -128,7 +138,7 @@ int hk_rtc_create(const struct hk_rtc_config *c, const struct hk_rtc_parts *part
 	if (rc == 0)
 		rc = hk_rtc_threads_start(r, c, err);
 	if (rc) {
-		r->ops->close(r->backend);
+		close_parts(r->ops, r->backend, r->protect);
 		free_node(r);
 		return rc;
 	}
@@ -182,7 +192,7 @@ int hk_rtc_close(struct hk_rtc *r)
 	if (!ended)
 		return -ETIMEDOUT;
 	return_buffers(r);
-	r->ops->close(r->backend);
+	close_parts(r->ops, r->backend, r->protect);
 	free_node(r);
 	return 0;
 }

@@ -2,12 +2,13 @@
 /*
  * rtc/open.c: hk_rtc_open(): the other nodes' addresses, the backend, this node's address.
  *
- * With a launcher each node publishes its address and its epoch as "EPOCH@ADDRESS". So all nodes
- * are members when hk_rtc_open() returns, and can send at once. With a file they become members
- * while they poll.
+ * With a launcher each node publishes its epoch, its public key if messages are protected, and its
+ * address: "EPOCH@ADDRESS" or "EPOCH+KEY@ADDRESS". So all nodes are members when hk_rtc_open()
+ * returns, and can send at once. With a file they become members while they poll.
  */
 #include "rtc/internal.h"
 #include "rtc/join.h"
+#include "rtc/keys.h"
 #include "rtc/peers.h"
 #include "rtc/backend_choice.h"
 
@@ -52,36 +53,84 @@ static int find_identity(struct opening *o, struct hk_error *err)
 	return rc;
 }
 
+/* ---- with a launcher: what nodes publish ----------------------------------------------------- */
+
+static int write_entry(const struct opening *o, char entry[HK_RTC_ENTRY_MAX], struct hk_error *err)
+{
+	char key[2 * HK_AGREE_LEN + 2] = "";
+
+	if (o->parts.protect) {
+		const uint8_t *public = hk_rtc_keys_public(o->parts.protect);
+		key[0] = '+';
+		for (unsigned i = 0; i < HK_AGREE_LEN; i++)
+			snprintf(key + 1 + 2 * i, 3, "%02x", public[i]);
+	}
+	int n = snprintf(entry, HK_RTC_ENTRY_MAX, "%u%s@%s", o->parts.epoch, key,
+			 o->parts.backend->address);
+	if (n < HK_RTC_ENTRY_MAX)
+		return 0;
+	return hk_error_set(err, -ENAMETOOLONG,
+			    "the address %s is too long; fix: use a shorter path or name",
+			    o->parts.backend->address);
+}
+
+/* Reads the key at @text; returns what follows it, or NULL. */
+static const char *read_key(const char *text, uint8_t public[HK_AGREE_LEN])
+{
+	for (unsigned i = 0; i < HK_AGREE_LEN; i++, text += 2)
+		if (strspn(text, "0123456789abcdef") < 2 || sscanf(text, "%2hhx", &public[i]) != 1)
+			return NULL;
+	return text;
+}
+
+static int read_entry(struct opening *o, uint16_t node, const char *entry, struct hk_error *err)
+{
+	uint8_t public[HK_AGREE_LEN];
+	char *end;
+	unsigned long epoch = strtoul(entry, &end, 10);
+	const char *at = end;
+	bool keyed = *at == '+';
+
+	if (keyed)
+		at = read_key(at + 1, public);
+	if (!at || *at != '@' || epoch == 0 || epoch > UINT16_MAX ||
+	    strlen(at + 1) >= HK_RTC_ADDRESS_MAX)
+		return hk_error_set(err, -EPROTO,
+				    "node %u reports '%s', which is not an address; fix: run the "
+				    "same version on all nodes",
+				    node, entry);
+	if (keyed != (o->parts.protect != NULL))
+		return hk_error_set(err, -EPROTO,
+				    "node %u has protection %s, and this node %s; fix: set "
+				    "HIKYAKU_RTC_PROTECTION to the same for all nodes",
+				    node, keyed ? "auth" : "off", keyed ? "off" : "auth");
+	o->epoch[node] = (uint16_t)epoch;
+	strcpy(o->peers.address[node], at + 1);
+	return keyed && node != o->c.node ? hk_rtc_keys_peer(o->parts.protect, node, public, err)
+					  : 0;
+}
+
 static int exchange_addresses(struct opening *o, struct hk_error *err)
 {
 	unsigned nodes = o->c.nodes;
-	char own[HK_RTC_ADDRESS_MAX];
+	char own[HK_RTC_ENTRY_MAX];
+	char(*entry)[HK_RTC_ENTRY_MAX] = calloc(nodes, sizeof(*entry));
 
 	o->epoch = calloc(nodes, sizeof(*o->epoch));
 	o->peers.nodes = (uint16_t)nodes;
 	o->peers.address = calloc(nodes, sizeof(*o->peers.address));
-	if (!o->epoch || !o->peers.address)
-		return hk_error_set(err, -ENOMEM, "no memory for %u addresses", nodes);
-	int n = snprintf(own, sizeof(own), "%u@%s", o->parts.epoch, o->parts.backend->address);
-	if ((size_t)n >= sizeof(own))
-		return hk_error_set(err, -ENAMETOOLONG,
-				    "the address %s has more than %zu characters; fix: use a "
-				    "shorter path or name",
-				    o->parts.backend->address, sizeof(own) - 7);
-	int rc = hk_rtc_join_exchange(o->join, own, o->peers.address, o->deadline_ms, err);
-	for (unsigned i = 0; rc == 0 && i < nodes; i++) {
-		char *end, *a = o->peers.address[i];
-		unsigned long epoch = strtoul(a, &end, 10);
-		if (*end != '@' || epoch == 0 || epoch > UINT16_MAX)
-			return hk_error_set(err, -EPROTO,
-					    "node %u reports '%s', which is not an address; fix: "
-					    "run the same version on all nodes",
-					    i, a);
-		o->epoch[i] = (uint16_t)epoch;
-		memmove(a, end + 1, strlen(end + 1) + 1);
-	}
+	int rc = o->epoch && o->peers.address && entry
+			 ? write_entry(o, own, err)
+			 : hk_error_set(err, -ENOMEM, "no memory for %u addresses", nodes);
+	if (rc == 0)
+		rc = hk_rtc_join_exchange(o->join, own, entry, o->deadline_ms, err);
+	for (unsigned i = 0; rc == 0 && i < nodes; i++)
+		rc = read_entry(o, (uint16_t)i, entry[i], err);
+	free(entry);
 	return rc;
 }
+
+/* ---- with a file ----------------------------------------------------------------------------- */
 
 /* Two nodes with the same number cannot both be at the address in the file. */
 static int check_own_address(const struct opening *o, struct hk_error *err)
@@ -95,6 +144,65 @@ static int check_own_address(const struct opening *o, struct hk_error *err)
 			    o->c.peers_file, o->c.node, listed, own);
 }
 
+/* ---- backend and protection ------------------------------------------------------------------ */
+
+static int read_protection(enum hk_rtc_protection *protection, struct hk_error *err)
+{
+	const char *wanted = getenv("HIKYAKU_RTC_PROTECTION");
+
+	if (*protection != HK_RTC_PROTECTION_AUTO || !wanted || !*wanted ||
+	    strcmp(wanted, "auto") == 0)
+		return 0;
+	*protection = strcmp(wanted, "auth") == 0 ? HK_RTC_PROTECTION_AUTH : HK_RTC_PROTECTION_OFF;
+	if (strcmp(wanted, "auth") == 0 || strcmp(wanted, "off") == 0)
+		return 0;
+	return hk_error_set(err, -EINVAL,
+			    "HIKYAKU_RTC_PROTECTION is '%.40s'; fix: use auto, off or auth",
+			    wanted);
+}
+
+/* Chooses the protection, and makes what it needs. Both ends of a wire are memory of one user. */
+static int open_protection(struct opening *o, struct hk_error *err)
+{
+	struct hk_rtc_config *c = &o->c;
+	const char *file = c->secret_file ? c->secret_file : getenv("HIKYAKU_RTC_SECRET");
+	bool wire = strncmp(c->address, "memif:", strlen("memif:")) == 0;
+	uint8_t secret[HK_AGREE_LEN];
+	int rc = read_protection(&c->protection, err);
+
+	if (file && !*file)
+		file = NULL;
+	if (rc == 0 && c->protection == HK_RTC_PROTECTION_AUTO)
+		c->protection = file || (o->join && !wire) ? HK_RTC_PROTECTION_AUTH
+							   : HK_RTC_PROTECTION_OFF;
+	if (rc || c->protection == HK_RTC_PROTECTION_OFF)
+		return rc;
+	if (c->protection != HK_RTC_PROTECTION_AUTH)
+		return hk_error_set(err, -EINVAL,
+				    "protection %d does not exist; fix: use one of enum "
+				    "hk_rtc_protection",
+				    (int)c->protection);
+	if (!file && !o->join)
+		return hk_error_set(err, -EINVAL,
+				    "protection auth needs the job's secret, since no launcher has "
+				    "started the nodes; fix: (umask 077; openssl rand -hex 32 "
+				    ">job.secret), copy the file to all nodes, and set "
+				    "HIKYAKU_RTC_SECRET to its path");
+	if (file)
+		rc = hk_rtc_secret_read(file, secret, err);
+	const struct hk_rtc_keys_config keys = {
+		.node = c->node,
+		.nodes = c->nodes,
+		.key = c->key,
+		.secret = file ? secret : NULL,
+		.launcher = o->join != NULL,
+	};
+	if (rc == 0)
+		rc = hk_rtc_keys_open(&keys, &o->parts.protect, err);
+	explicit_bzero(secret, sizeof(secret));
+	return rc;
+}
+
 static int open_backend(struct opening *o, struct hk_error *err)
 {
 	struct hk_rtc_config *c = &o->c;
@@ -102,11 +210,16 @@ static int open_backend(struct opening *o, struct hk_error *err)
 	unsigned local = o->join ? hk_rtc_join_local_rank(o->join) : c->node;
 
 	int rc = hk_rtc_backend_choose(c, local, own, &o->choice, err);
+	if (rc == 0)
+		rc = open_protection(o, err);
 	if (rc)
 		return rc;
 	o->parts.ops = find_backend(o->choice.name, err);
-	return o->parts.ops ? o->parts.ops->open(c, o->choice.option, &o->parts.backend, err)
-			    : -EINVAL;
+	rc = o->parts.ops ? o->parts.ops->open(c, o->choice.option, &o->parts.backend, err)
+			  : -EINVAL;
+	if (rc == 0)
+		o->parts.backend->protect = o->parts.protect;
+	return rc;
 }
 
 static int find_peers(struct opening *o, struct hk_error *err)
@@ -134,8 +247,9 @@ static void announce(const struct opening *o)
 	const char *wanted = getenv("HIKYAKU_RTC_ANNOUNCE");
 
 	if (o->c.node == 0 && o->c.nodes > 1 && !(wanted && strcmp(wanted, "0") == 0))
-		fprintf(stderr, "hikyaku: %u nodes, backend %s, address %s\n", o->c.nodes,
-			o->c.backend, o->choice.address);
+		fprintf(stderr, "hikyaku: %u nodes, backend %s, address %s, protection %s\n",
+			o->c.nodes, o->c.backend, o->choice.address,
+			o->parts.protect ? "auth" : "off");
 }
 
 int hk_rtc_open(const struct hk_rtc_config *cfg, struct hk_rtc **rtc, struct hk_error *err)
@@ -158,6 +272,8 @@ int hk_rtc_open(const struct hk_rtc_config *cfg, struct hk_rtc **rtc, struct hk_
 		if (rc)
 			o.parts.ops->close(o.parts.backend);
 	}
+	if (rc && o.parts.protect)
+		o.parts.protect->close(o.parts.protect);
 	if (rc == 0) {
 		hk_rtc_clock_end(&o.parts.clock);
 		o.parts.peer_epoch = o.epoch;

@@ -119,7 +119,7 @@ static int read_interface(struct raw *w, const char *interface, struct hk_error 
 				    "%s is not an Ethernet interface; fix: use another one",
 				    interface);
 	memcpy(w->mac, r.ifr_hwaddr.sa_data, sizeof(w->mac));
-	if (query(w, SIOCGIFMTU, &r) != 0 || r.ifr_mtu < HK_MSG_HLEN)
+	if (query(w, SIOCGIFMTU, &r) != 0 || r.ifr_mtu < HK_MSG_HLEN + HK_MSG_TRAILER_LEN)
 		return hk_error_set(err, -ENODEV, "the MTU of %s cannot be read", interface);
 	w->mtu = (unsigned)r.ifr_mtu;
 	return 0;
@@ -142,7 +142,8 @@ static int filter(const struct raw *w)
 static int make_rings(struct raw *w, struct hk_error *err)
 {
 	int version = TPACKET_V2, one = 1;
-	uint32_t need = (uint32_t)RX_HEADROOM + ETH_HLEN + HK_MSG_HLEN + w->base.payload_max;
+	uint32_t need = (uint32_t)RX_HEADROOM + ETH_HLEN + HK_MSG_HLEN + w->base.payload_max +
+			w->base.trailer;
 
 	for (w->slot = 2048; w->slot < need;)
 		w->slot *= 2;
@@ -182,7 +183,7 @@ static int make_rings(struct raw *w, struct hk_error *err)
 static int finish_open(struct raw *w, const struct hk_rtc_config *cfg, struct hk_error *err)
 {
 	struct sockaddr_ll at = {.sll_family = AF_PACKET, .sll_protocol = htons(HK_MSG_ETHERTYPE)};
-	unsigned most = HK_MIN(w->mtu, (unsigned)UINT16_MAX) - HK_MSG_HLEN;
+	unsigned most = HK_MIN(w->mtu, (unsigned)UINT16_MAX) - HK_MSG_HLEN - w->base.trailer;
 
 	if (cfg->payload_max > most)
 		return hk_error_set(err, -EMSGSIZE,
@@ -218,6 +219,7 @@ static int raw_open(const struct hk_rtc_config *cfg, const char *option, struct 
 	if (!w)
 		return hk_error_set(err, -ENOMEM, "no memory for backend raw");
 	w->base.ops = &hk_rtc_backend_raw;
+	w->base.trailer = hk_rtc_trailer_len(cfg);
 	w->nodes = cfg->nodes;
 	w->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	w->peer = calloc(cfg->nodes ? cfg->nodes : 1, sizeof(*w->peer));

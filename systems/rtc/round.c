@@ -262,9 +262,31 @@ static inline void run_sorted(struct hk_rtc *r, struct sorted *s)
 	s->mixed = 0;
 }
 
+/* A member is there already, or is found to be silent first. */
+static void take_greeting(struct hk_rtc *r, const uint8_t *frame, const struct hk_msg_hdr *h)
+{
+	if (!r->protect || !r->protect->greeted)
+		r->stats.unknown_type++;
+	else if (!hk_rtc_members_contains(&r->members, h->src) &&
+		 !r->protect->greeted(r->protect, frame, h, r->now))
+		r->stats.forged++;
+}
+
+/* Whether the node that the message names made it. The others are dropped, and only counted. */
+static inline enum hk_rtc_belief judge(struct hk_rtc *r, const uint8_t *frame,
+				       const struct hk_msg_hdr *h)
+{
+	if (HK_UNLIKELY((h->ver_flags ^ r->version) & HK_MSG_F_TAG))
+		return HK_RTC_FORGED;
+	if (HK_LIKELY(!r->protect) || HK_UNLIKELY(h->type == HK_MSG_T_GREET))
+		return HK_RTC_GENUINE;
+	return r->protect->judge(r->protect, frame, h);
+}
+
 /* Handles a message that failed the fast check. Returns true if handlers should get it after all. A
  * change of its sender must not affect earlier messages, so those are handled first. */
 static HK_NOINLINE bool check_unusual(struct hk_rtc *r, enum hk_msg_status status,
+				      enum hk_rtc_belief belief, const uint8_t *frame,
 				      const struct hk_msg_hdr *h, struct sorted *s)
 {
 	if (status != HK_MSG_OK)
@@ -275,6 +297,12 @@ static HK_NOINLINE bool check_unusual(struct hk_rtc *r, enum hk_msg_status statu
 		r->stats.not_for_us++;
 	else if (h->src >= r->nodes)
 		r->stats.not_member++;
+	else if (belief == HK_RTC_FORGED)
+		r->stats.forged++;
+	else if (belief == HK_RTC_REPLAYED)
+		r->stats.replayed++;
+	else if (h->type == HK_MSG_T_GREET)
+		take_greeting(r, frame, h);
 	else {
 		run_sorted(r, s);
 		return hk_rtc_membership_input(r, h);
@@ -295,11 +323,12 @@ static void burst(struct hk_rtc *r, struct hk_rtc_buf **in, unsigned n)
 		struct hk_rtc_buf *b = in[i];
 		struct hk_msg_hdr h;
 		enum hk_msg_status status = hk_msg_parse(b->hdr, b->len, &h);
-		bool usual = (status == HK_MSG_OK) &&
-			     (h.key == r->key) & (h.dst == r->self) & (h.src < r->nodes) &
-				     (h.type < HK_RTC_MAX_TYPES) &&
+		bool ours = (status == HK_MSG_OK) &&
+			    (h.key == r->key) & (h.dst == r->self) & (h.src < r->nodes);
+		enum hk_rtc_belief belief = ours ? judge(r, b->hdr, &h) : HK_RTC_GENUINE;
+		bool usual = ours & (belief == HK_RTC_GENUINE) & (h.type < HK_RTC_MAX_TYPES) &&
 			     epoch[h.src] == h.epoch;
-		if (HK_UNLIKELY(!usual) && !check_unusual(r, status, &h, &s)) {
+		if (HK_UNLIKELY(!usual) && !check_unusual(r, status, belief, b->hdr, &h, &s)) {
 			hk_rtc_buf_give(r, b);
 			continue;
 		}

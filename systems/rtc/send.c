@@ -31,14 +31,19 @@ void hk_rtc_flush(struct hk_rtc *r)
 	unsigned n = r->tx_n;
 
 	r->tx_n = 0;
-	if (n)
-		r->ops->tx(r->backend, r->tx, n);
+	if (n == 0)
+		return;
+	if (HK_UNLIKELY(r->protect != NULL))
+		r->protect->sign(r->protect, r->tx, n);
+	r->ops->tx(r->backend, r->tx, n);
 }
 
 void hk_rtc_buf_send_copy(struct hk_rtc *r, struct hk_rtc_buf *b)
 {
 	r->stats.tx_messages++;
-	r->stats.tx_bytes += b->len - HK_MSG_HLEN;
+	r->stats.tx_bytes += b->len - HK_MSG_HLEN - r->backend->trailer;
+	if (HK_UNLIKELY(r->protect != NULL))
+		r->protect->sign(r->protect, &b, 1);
 	r->ops->tx_copy(r->backend, &b, 1);
 }
 
@@ -122,6 +127,22 @@ void hk_rtc_send_control(struct hk_rtc *r, uint16_t dst, uint8_t type, uint8_t f
 		return;
 	hk_rtc_buf_set_header(r, b, flags, type, dst, 0, 0);
 	hk_rtc_buf_queue(r, b);
+}
+
+void hk_rtc_send_greeting(struct hk_rtc *r, uint16_t node)
+{
+	struct hk_rtc_buf *b = r->protect && r->protect->greet ? hk_rtc_buf_take(r) : NULL;
+
+	if (!b)
+		return;
+	hk_rtc_buf_set_header(r, b, 0, HK_MSG_T_GREET, node, 0, HK_RTC_NONCE_LEN);
+	if (!r->protect->greet(r->protect, node, b->hdr)) {
+		hk_rtc_buf_give(r, b);
+		return;
+	}
+	r->stats.tx_messages++;
+	r->stats.tx_bytes += HK_RTC_NONCE_LEN;
+	r->ops->tx(r->backend, &b, 1);
 }
 
 /* ---- requests ------------------------------------------------------------------------------- */

@@ -4,6 +4,8 @@
  */
 #include "rtc/slab.h"
 
+#include "rtc/protect.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -17,7 +19,7 @@ int hk_rtc_slab_open(struct hk_rtc_slab *s, struct hk_rtc_backend *b,
 {
 	*s = (struct hk_rtc_slab){0};
 	s->count = (cfg->buffers ? cfg->buffers : HK_RTC_BUFFERS) + extra;
-	s->capacity = HK_MSG_HLEN + b->payload_max;
+	s->capacity = HK_MSG_HLEN + hk_rtc_longest_payload(b) + b->trailer;
 	size_t stride = (HEADER_PAD + s->capacity + LINE - 1) / LINE * LINE;
 	s->bytes = stride * s->count;
 	s->bufs = calloc(s->count, sizeof(*s->bufs));

@@ -20,7 +20,7 @@ struct hk_rtc_slab {
 	struct hk_rtc_buf **table; /* by number, for the core */
 	struct hk_rtc_buf **stack; /* free buffers: stack[0 … free - 1] */
 	unsigned count, free;
-	size_t capacity; /* bytes of header and payload in a buffer */
+	size_t capacity; /* bytes of header, payload and trailer in a buffer */
 	uint8_t *memory;
 	size_t bytes;
 };

@@ -83,7 +83,7 @@ static const struct field node_fields[] = {
 	NODE(tx_full),     NODE(no_buffer),    NODE(bad),        NODE(other_job),
 	NODE(not_for_us),  NODE(unknown_type), NODE(not_member), NODE(joined),
 	NODE(left),        NODE(lost),         NODE(rounds),     NODE(empty_rounds),
-	NODE(stray),       NODE(cut_off),
+	NODE(stray),       NODE(cut_off),      NODE(forged),     NODE(replayed),
 };
 static const struct field type_fields[] = {
 	TYPE(messages),   TYPE(replies),

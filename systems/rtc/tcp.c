@@ -41,8 +41,9 @@ static uint32_t length_of(const struct hk_rtc_tcp *t, const struct hk_rtc_tcp_co
 	if (c->in_end - c->in_start < HK_MSG_HLEN)
 		return 0;
 	memcpy(&h, c->in + c->in_start, sizeof(h));
-	uint32_t len = HK_MSG_HLEN + le16toh(h.len);
-	if (HK_UNLIKELY((h.ver_flags & 0x0f) != HK_MSG_VERSION || len > t->longest ||
+	uint32_t len = HK_MSG_HLEN + le16toh(h.len) + t->base.trailer;
+	if (HK_UNLIKELY((h.ver_flags & HK_MSG_VER_MASK) != HK_MSG_VERSION ||
+			hk_msg_trailer_len(h.ver_flags) != t->base.trailer || len > t->longest ||
 			le16toh(h.src) != c->node))
 		return UINT32_MAX;
 	return len;

@@ -3,12 +3,13 @@
  * rtc/tcp.h: the tcp backend. Internal to it.
  *
  *   tcp.c       receiving and sending on established connections
- *   tcp_link.c  listening, connecting, the greeting, closing of connections
+ *   tcp_link.c  listening, connecting, greeting, closing of connections
+ *   tcp_hello.c the bytes of a greeting
  *   tcp_open.c  opening and closing the backend
  *
  * Each pair of nodes has one connection. The node with the lower number connects, so that two nodes
  * never connect to each other at once. It retries as long as it lives, so that it finds a node that
- * restarts. Both ends then send a greeting, struct hk_rtc_tcp_hello. A node closes a connection
+ * restarts. Both ends then send a greeting (tcp_hello.h). A node closes a connection
  * without a valid greeting, or with wrong framing (`cut_off`). Other connections are not affected.
  */
 #ifndef HK_RTC_TCP_H
@@ -16,23 +17,10 @@
 
 #include "rtc/inet.h"
 #include "rtc/slab.h"
+#include "rtc/tcp_hello.h"
 
 #define HK_RTC_TCP_PAUSE_MS 10 /* first pause between connection attempts, doubled each time */
 #define HK_RTC_TCP_INCOMING 64 /* accepted connections without a complete greeting */
-
-/* The greeting: the first 32 bytes in each direction; little-endian. */
-struct __attribute__((packed)) hk_rtc_tcp_hello {
-	uint8_t magic[4]; /* "HKrt" */
-	uint16_t version; /* HK_RTC_TCP_VERSION */
-	uint16_t src, dst;
-	uint16_t zero;
-	uint32_t key;
-	uint64_t incarnation; /* start time of the sending backend; later ones are larger */
-	uint32_t message_max; /* longest message in bytes, with its header */
-	uint32_t zero2;
-};
-_Static_assert(sizeof(struct hk_rtc_tcp_hello) == 32, "32 bytes on the wire");
-#define HK_RTC_TCP_VERSION 1
 
 enum hk_rtc_tcp_state {
 	HK_RTC_TCP_DOWN,
@@ -49,6 +37,7 @@ struct hk_rtc_tcp_conn {
 	bool queued;       /* whether it is in ready[] */
 	uint32_t peer_max; /* UP: longest message that the peer takes, in bytes */
 	uint64_t incarnation;
+	uint8_t nonce[HK_RTC_NONCE_LEN]; /* GREETING: ours, with protection */
 	struct sockaddr_in addr;
 
 	int64_t next_ms; /* DOWN: time of the next attempt; otherwise: time limit */
@@ -66,7 +55,9 @@ struct hk_rtc_tcp_incoming {
 	unsigned got;
 	int64_t until_ms;
 	uint32_t ip;
-	struct hk_rtc_tcp_hello hello;
+	bool answered;                   /* with protection: `nonce` is sent */
+	uint8_t nonce[HK_RTC_NONCE_LEN]; /* ours */
+	struct hk_rtc_tcp_greeting greeting;
 };
 
 struct hk_rtc_tcp {
@@ -74,11 +65,11 @@ struct hk_rtc_tcp {
 	struct hk_rtc_slab slab;
 	struct hk_rtc_inet here;
 	uint16_t node, nodes;
-	uint32_t key;
-	bool peers_late; /* nodes may come late: a peers_file, no launcher */
+	struct hk_rtc_tcp_expected expected; /* in greetings */
+	bool peers_late;                     /* nodes may come late: a peers_file, no launcher */
 	bool batch;
 	uint64_t incarnation;
-	uint32_t longest; /* longest message in bytes, with its header */
+	uint32_t longest; /* longest message in bytes, with its header and trailer */
 
 	int listener, epoll;
 	int64_t now_ms, tick_ms;

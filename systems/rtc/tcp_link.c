@@ -23,8 +23,6 @@
 #define TAG_INCOMING (UINT64_C(2) << 32)
 #define TAG_CONN     (UINT64_C(3) << 32)
 
-static const uint8_t magic[4] = {'H', 'K', 'r', 't'};
-
 static void watch(struct hk_rtc_tcp *t, int op, int fd, uint32_t events, uint64_t tag)
 {
 	struct epoll_event e = {.events = events, .data.u64 = tag};
@@ -47,41 +45,44 @@ static void set_options(int fd)
 
 /* ---- the greeting ---------------------------------------------------------------------------- */
 
-static struct hk_rtc_tcp_hello hello_to(const struct hk_rtc_tcp *t, uint16_t node)
+static size_t greeting_len(const struct hk_rtc_tcp *t)
 {
-	struct hk_rtc_tcp_hello h = {
-		.version = htole16(HK_RTC_TCP_VERSION),
-		.src = htole16(t->node),
-		.dst = htole16(node),
-		.key = htole32(t->key),
-		.incarnation = htole64(t->incarnation),
-		.message_max = htole32(t->longest),
-	};
-	memcpy(h.magic, magic, sizeof(magic));
-	return h;
+	return hk_rtc_tcp_greeting_len(t->expected.proved);
 }
 
-/* Checks a greeting, except its source. Returns NULL or the fault. */
-static const char *check_hello(const struct hk_rtc_tcp *t, const struct hk_rtc_tcp_hello *h)
+/* Sends our greeting; a new connection always has space for it. @nonce: ours, and @echo: the
+ * peer's, or NULL; with protection. */
+static bool send_greeting(struct hk_rtc_tcp *t, int fd, uint16_t node, const uint8_t *nonce,
+			  const uint8_t *echo)
 {
-	if (memcmp(h->magic, magic, sizeof(magic)) != 0 || h->zero || h->zero2)
-		return "it is not a node";
-	if (le16toh(h->version) != HK_RTC_TCP_VERSION)
-		return "it has another version";
-	if (le32toh(h->key) != t->key)
-		return "it belongs to another job";
-	if (le16toh(h->dst) != t->node)
-		return "it expects another node";
-	if (le16toh(h->src) >= t->nodes || le32toh(h->message_max) < HK_MSG_HLEN)
-		return "it is not one of this job's nodes";
-	return NULL;
+	struct hk_rtc_tcp_greeting g = {0};
+	struct hk_rtc_protect *p = t->base.protect;
+	size_t len = greeting_len(t);
+
+	hk_rtc_tcp_hello_write(&t->expected, node, t->incarnation, t->longest, &g.hello);
+	if (t->expected.proved) {
+		memcpy(g.nonce, nonce, sizeof(g.nonce));
+		if (echo)
+			memcpy(g.echo, echo, sizeof(g.echo));
+		if (!p->prove(p, node, &g, HK_RTC_TCP_PROVED, g.proof))
+			return false;
+	}
+	return send(fd, &g, len, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)len;
 }
 
-/* Sends our greeting; a new connection always has space for it. */
-static bool send_hello(struct hk_rtc_tcp *t, int fd, uint16_t node)
+/* Checks a greeting, except its source and what it repeats. Returns NULL or the fault. */
+static const char *check_greeting(const struct hk_rtc_tcp *t, const struct hk_rtc_tcp_greeting *g)
 {
-	struct hk_rtc_tcp_hello h = hello_to(t, node);
-	return send(fd, &h, sizeof(h), MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof(h);
+	const char *wrong = hk_rtc_tcp_hello_check(&t->expected, g, greeting_len(t));
+	struct hk_rtc_protect *p = t->base.protect;
+	uint8_t proof[HK_RTC_PROOF_LEN];
+
+	if (wrong || !t->expected.proved)
+		return wrong;
+	return p->prove(p, le16toh(g->hello.src), g, HK_RTC_TCP_PROVED, proof) &&
+			       hk_rtc_proof_equal(proof, g->proof)
+		       ? NULL
+		       : "it has another secret";
 }
 
 static void set_up(struct hk_rtc_tcp *t, struct hk_rtc_tcp_conn *c,
@@ -155,7 +156,8 @@ static void connected(struct hk_rtc_tcp *t, struct hk_rtc_tcp_conn *c)
 	socklen_t len = sizeof(error);
 
 	getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len);
-	if (error || !send_hello(t, c->fd, c->node)) {
+	hk_rtc_nonce_draw(c->nonce);
+	if (error || !send_greeting(t, c->fd, c->node, c->nonce, NULL)) {
 		hk_rtc_tcp_down(t, c, error ? strerrordesc_np(error) : "it hangs up", false);
 		return;
 	}
@@ -163,28 +165,39 @@ static void connected(struct hk_rtc_tcp *t, struct hk_rtc_tcp_conn *c)
 	hk_rtc_tcp_want_out(t, c, false);
 }
 
+static const char *hung_up(const struct hk_rtc_tcp *t)
+{
+	return t->expected.proved ? "it hangs up, maybe since its secret or protection differs"
+				  : "it hangs up";
+}
+
 static void read_reply(struct hk_rtc_tcp *t, struct hk_rtc_tcp_conn *c)
 {
-	struct hk_rtc_tcp_hello h;
-	ssize_t r = recv(c->fd, c->in + c->in_end, sizeof(h) - c->in_end, MSG_DONTWAIT);
+	struct hk_rtc_tcp_greeting g;
+	size_t len = greeting_len(t);
+	ssize_t r = recv(c->fd, c->in + c->in_end, len - c->in_end, MSG_DONTWAIT);
 
 	if (r < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (r <= 0) {
-		hk_rtc_tcp_down(t, c, r ? strerrordesc_np(errno) : "it hangs up", false);
+		hk_rtc_tcp_down(t, c, r ? strerrordesc_np(errno) : hung_up(t), false);
 		return;
 	}
 	c->in_end += (uint32_t)r;
-	if (c->in_end < sizeof(h))
+	if (c->in_end < len)
 		return;
-	memcpy(&h, c->in, sizeof(h));
-	const char *wrong = check_hello(t, &h);
-	if (!wrong && le16toh(h.src) != c->node)
+	memcpy(&g, c->in, len);
+	const char *wrong = check_greeting(t, &g);
+	if (!wrong && le16toh(g.hello.src) != c->node)
 		wrong = "it is another node";
+	if (!wrong && t->expected.proved &&
+	    (memcmp(g.echo, c->nonce, sizeof(g.echo)) != 0 ||
+	     !send_greeting(t, c->fd, c->node, c->nonce, g.nonce)))
+		wrong = "it answers another greeting";
 	if (wrong)
 		hk_rtc_tcp_down(t, c, wrong, true);
 	else
-		set_up(t, c, &h);
+		set_up(t, c, &g.hello);
 }
 
 /* ---- connections that we accept -------------------------------------------------------------- */
@@ -231,33 +244,59 @@ static void accept_incoming(struct hk_rtc_tcp *t)
 	}
 }
 
-/* Makes a connection with a valid greeting the one to its node; it replaces an earlier one. */
-static void adopt_incoming(struct hk_rtc_tcp *t, struct hk_rtc_tcp_incoming *s)
+/* The connection that @s wants to be. NULL: its greeting is wrong. It must be a node that connects
+ * to us, from its address, and not an earlier incarnation. */
+static struct hk_rtc_tcp_conn *claimed(struct hk_rtc_tcp *t, const struct hk_rtc_tcp_incoming *s)
 {
-	const struct hk_rtc_tcp_hello *h = &s->hello;
-	const char *wrong = check_hello(t, h);
-	struct hk_rtc_tcp_conn *c = wrong ? NULL : &t->conn[le16toh(h->src)];
+	const struct hk_rtc_tcp_hello *h = &s->greeting.hello;
 
-	/* it must be a node that connects to us, from its address, and not an earlier incarnation
-	 */
-	if (!c || c->node >= t->node || !c->addr.sin_family || s->ip != c->addr.sin_addr.s_addr ||
-	    (c->state == HK_RTC_TCP_UP && le64toh(h->incarnation) < c->incarnation) ||
-	    !send_hello(t, s->fd, c->node)) {
-		drop_incoming(t, s);
-		return;
-	}
+	if (check_greeting(t, &s->greeting))
+		return NULL;
+	struct hk_rtc_tcp_conn *c = &t->conn[le16toh(h->src)];
+
+	return c->node >= t->node || !c->addr.sin_family || s->ip != c->addr.sin_addr.s_addr ||
+			       (c->state == HK_RTC_TCP_UP &&
+				le64toh(h->incarnation) < c->incarnation)
+		       ? NULL
+		       : c;
+}
+
+/* Makes a connection the one to its node; it replaces an earlier one. */
+static void adopt_incoming(struct hk_rtc_tcp *t, struct hk_rtc_tcp_incoming *s,
+			   struct hk_rtc_tcp_conn *c)
+{
 	hk_rtc_tcp_down(t, c, "it has connected again", false);
 	c->fd = s->fd;
 	s->fd = -1;
 	t->incoming_count--;
-	set_up(t, c, h);
+	set_up(t, c, &s->greeting.hello);
 	hk_rtc_tcp_want_out(t, c, false); /* also changes the tag of its events */
 }
 
-static void read_hello(struct hk_rtc_tcp *t, struct hk_rtc_tcp_incoming *s)
+static void take_greeting(struct hk_rtc_tcp *t, struct hk_rtc_tcp_incoming *s)
 {
-	ssize_t r = recv(s->fd, (uint8_t *)&s->hello + s->got, sizeof(s->hello) - s->got,
-			 MSG_DONTWAIT);
+	struct hk_rtc_tcp_conn *c = claimed(t, s);
+	bool proved = t->expected.proved, last = s->answered || !proved;
+
+	if (c && s->answered && memcmp(s->greeting.echo, s->nonce, sizeof(s->nonce)) != 0)
+		c = NULL;
+	if (c && !s->answered) {
+		hk_rtc_nonce_draw(s->nonce);
+		if (!send_greeting(t, s->fd, c->node, s->nonce, s->greeting.nonce))
+			c = NULL;
+		s->answered = true;
+		s->got = 0;
+	}
+	if (!c)
+		drop_incoming(t, s);
+	else if (last)
+		adopt_incoming(t, s, c);
+}
+
+static void read_greeting(struct hk_rtc_tcp *t, struct hk_rtc_tcp_incoming *s)
+{
+	size_t len = greeting_len(t);
+	ssize_t r = recv(s->fd, (uint8_t *)&s->greeting + s->got, len - s->got, MSG_DONTWAIT);
 
 	if (r < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
@@ -266,8 +305,8 @@ static void read_hello(struct hk_rtc_tcp *t, struct hk_rtc_tcp_incoming *s)
 		return;
 	}
 	s->got += (unsigned)r;
-	if (s->got == sizeof(s->hello))
-		adopt_incoming(t, s);
+	if (s->got == len)
+		take_greeting(t, s);
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */
@@ -282,7 +321,7 @@ struct hk_rtc_tcp_conn *hk_rtc_tcp_event(struct hk_rtc_tcp *t, uint64_t tag)
 	}
 	if ((tag & ~UINT64_C(0xffffffff)) == TAG_INCOMING) {
 		if (t->incoming[index].fd >= 0)
-			read_hello(t, &t->incoming[index]);
+			read_greeting(t, &t->incoming[index]);
 		return NULL;
 	}
 	struct hk_rtc_tcp_conn *c = &t->conn[index];

@@ -49,11 +49,12 @@ static int make_memory(struct hk_rtc_tcp *t, const struct hk_rtc_config *cfg, st
 				    cfg->payload_max, UINT16_MAX);
 	/* a message fits one segment, for comparison with the other backends; loopback's MTU is
 	 * very large */
-	t->base.payload_max = cfg->payload_max
-				      ? cfg->payload_max
-				      : HK_MIN(t->here.mtu, FRAME_MAX) - HEADERS - HK_MSG_HLEN;
-	t->longest = t->base.payload_max + HK_MSG_HLEN;
-	t->in_size = HK_MAX(t->batch ? BATCH_IN : 0, 2 * t->longest);
+	t->base.payload_max = cfg->payload_max ? cfg->payload_max
+					       : HK_MIN(t->here.mtu, FRAME_MAX) - HEADERS -
+							 HK_MSG_HLEN - t->base.trailer;
+	t->longest = HK_MSG_HLEN + hk_rtc_longest_payload(&t->base) + t->base.trailer;
+	t->in_size = HK_MAX(t->batch ? BATCH_IN : (unsigned)sizeof(struct hk_rtc_tcp_greeting),
+			    2 * t->longest);
 	t->out_size = HK_MAX(OUT, 2 * t->longest);
 	t->bytes = (size_t)t->nodes * (t->in_size + t->out_size);
 	t->conn = calloc(t->nodes, sizeof(*t->conn));
@@ -91,7 +92,13 @@ int hk_rtc_tcp_open(const struct hk_rtc_config *cfg, const char *option, struct 
 	t->base.ops = &hk_rtc_backend_tcp;
 	t->node = cfg->node;
 	t->nodes = cfg->nodes ? cfg->nodes : 1;
-	t->key = cfg->key;
+	t->base.trailer = hk_rtc_trailer_len(cfg);
+	t->expected = (struct hk_rtc_tcp_expected){
+		.node = cfg->node,
+		.nodes = t->nodes,
+		.key = cfg->key,
+		.proved = t->base.trailer != 0,
+	};
 	t->peers_late = cfg->peers_file != NULL;
 	t->incarnation = (uint64_t)now.tv_sec * HK_SEC + (uint64_t)now.tv_nsec;
 	t->listener = t->epoll = -1;

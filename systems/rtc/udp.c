@@ -47,7 +47,8 @@ static void udp_close(struct hk_rtc_backend *b)
 
 static int finish_open(struct udp *u, const struct hk_rtc_config *cfg, struct hk_error *err)
 {
-	unsigned most = HK_MIN(u->here.mtu, 65535u) - HEADERS - HK_MSG_HLEN;
+	unsigned around = HEADERS + HK_MSG_HLEN + u->base.trailer;
+	unsigned most = HK_MIN(u->here.mtu, 65535u) - around;
 
 	if (cfg->payload_max > most)
 		return hk_error_set(err, -EMSGSIZE,
@@ -55,8 +56,7 @@ static int finish_open(struct udp *u, const struct hk_rtc_config *cfg, struct hk
 				    "%u; fix: use at most %u",
 				    cfg->payload_max, u->here.interface, u->here.mtu, most);
 	/* with loopback's MTU, buffers would have 64 KiB */
-	u->base.payload_max = cfg->payload_max ? cfg->payload_max
-					       : HK_MIN(most, 9000u - HEADERS - HK_MSG_HLEN);
+	u->base.payload_max = cfg->payload_max ? cfg->payload_max : HK_MIN(most, 9000u - around);
 	return hk_rtc_slab_open(&u->slab, &u->base, cfg, BURST, err);
 }
 
@@ -73,6 +73,7 @@ static int udp_open(const struct hk_rtc_config *cfg, const char *option, struct 
 	if (!u)
 		return hk_error_set(err, -ENOMEM, "no memory for backend udp");
 	u->base.ops = &hk_rtc_backend_udp;
+	u->base.trailer = hk_rtc_trailer_len(cfg);
 	u->fd = -1;
 	u->nodes = cfg->nodes;
 	u->peer = calloc(cfg->nodes ? cfg->nodes : 1, sizeof(*u->peer));

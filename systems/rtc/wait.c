@@ -21,8 +21,11 @@ static int report_absent(const struct hk_rtc *r, struct hk_error *err)
 	}
 	return hk_error_set(err, -ETIMEDOUT,
 			    "%u of %u nodes did not join within %u ms: %s%s; fix: start them, and "
-			    "check their addresses",
-			    absent, r->nodes, r->timeout_ms, names, absent > 8 ? ", …" : "");
+			    "check their addresses%s",
+			    absent, r->nodes, r->timeout_ms, names, absent > 8 ? ", …" : "",
+			    r->stats.forged ? "; forged messages came, so also check that all "
+					      "nodes have the same secret and protection"
+					    : "");
 }
 
 int hk_rtc_wait_all(struct hk_rtc *r, struct hk_error *err)

@@ -107,7 +107,7 @@ def test_node_0_says_by_which_backend_the_job_talks(get_lab, program, wanted):
     lab = get_lab(2, "memif", 1)
     result = lab.mpirun(2, [program("examples/double")], env=env, timeout=60)
     assert result.returncode == 0, result.stderr
-    said = result.stderr.count("hikyaku: 2 nodes, backend udp, address tcp0\n")
+    said = result.stderr.count("hikyaku: 2 nodes, backend udp, address tcp0, protection auth\n")
     assert said == int(wanted)
 
 

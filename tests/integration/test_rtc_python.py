@@ -2,9 +2,11 @@
 """hikyaku.rtc: nodes in Python, two of them in this process over UDP, polled in turn."""
 
 import errno
+import secrets
 import signal
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,8 +16,8 @@ from hikyaku.errors import HikyakuError
 from hikyaku.process import wait_until
 
 
-@pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[rtc.Node, rtc.Node]]:
+@contextmanager
+def opened(tmp_path: Path, *, more: tuple[dict, dict] = ({}, {})) -> Iterator[tuple[rtc.Node, ...]]:
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -25,10 +27,16 @@ def pair(tmp_path: Path) -> Iterator[tuple[rtc.Node, rtc.Node]]:
     peers = tmp_path / "peers"
     peers.write_text("".join(lines))
     with (
-        rtc.Node("udp", peers_file=peers, node=0, key=5, alive_ms=20) as a,
-        rtc.Node("udp", peers_file=peers, node=1, key=5, alive_ms=20) as b,
+        rtc.Node("udp", peers_file=peers, node=0, key=5, alive_ms=20, **more[0]) as a,
+        rtc.Node("udp", peers_file=peers, node=1, key=5, alive_ms=20, **more[1]) as b,
     ):
         yield a, b
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[rtc.Node, ...]]:
+    with opened(tmp_path) as nodes:
+        yield nodes
 
 
 def poll_until(nodes: tuple[rtc.Node, ...], what: str, condition: Callable[[], bool]) -> None:
@@ -42,6 +50,64 @@ def poll_until(nodes: tuple[rtc.Node, ...], what: str, condition: Callable[[], b
 
 def meet(pair: tuple[rtc.Node, rtc.Node]) -> None:
     poll_until(pair, "both are members", lambda: all(n.members == 2 for n in pair))
+
+
+def secret(path: Path, mode: int = 0o600) -> Path:
+    path.write_text(secrets.token_hex(32))
+    path.chmod(mode)
+    return path
+
+
+def test_nodes_with_a_secret(tmp_path: Path) -> None:
+    file = secret(tmp_path / "secret")
+    heard: list[bytes] = []
+    with opened(tmp_path, more=({"secret_file": file},) * 2) as (a, b):
+        a.register(2, "news", on_message=lambda m: heard.append(m.data))
+        b.register(2, "news")
+        poll_until((a, b), "both are members", lambda: a.members == b.members == 2)
+        b.send(0, 2, b"hello")
+        poll_until((a, b), "the message", lambda: heard == [b"hello"])
+        assert a.stats()["forged"] == a.stats()["replayed"] == 0
+
+
+@pytest.mark.parametrize("other", ["another secret", "none"])
+def test_nodes_without_the_secret_are_not_members(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str
+) -> None:
+    monkeypatch.setenv("HIKYAKU_RTC_SECRET", str(secret(tmp_path / "secret")))
+    own = {"secret_file": secret(tmp_path / "other")}
+    if other == "none":
+        own = {"protection": "off"}
+    with opened(tmp_path, more=({}, own)) as (a, b):
+
+        def refused() -> bool:
+            return a.stats()["forged"] > 3 and b.stats()["forged"] > 3
+
+        poll_until((a, b), "messages to be refused", refused)
+        assert a.members == b.members == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (
+            {"secret_file": "{}/open"},
+            "others can use the secret {}/open (mode 0644); fix: chmod 600",
+        ),
+        ({"secret_file": "{}/none"}, "openssl rand -hex 32 >{}/none"),
+        ({"protection": "auth"}, "needs the job's secret"),
+    ],
+)
+def test_a_secret_that_cannot_be_used(tmp_path: Path, more: dict[str, str], said: str) -> None:
+    secret(tmp_path / "open", 0o644)
+    more = {name: value.format(tmp_path) for name, value in more.items()}
+    with (
+        pytest.raises(HikyakuError) as refused,
+        opened(tmp_path, more=(more, more)),
+    ):
+        pass
+    assert said.format(tmp_path) in str(refused.value)
+    assert "fix: " in str(refused.value)
 
 
 def test_request_and_reply(pair: tuple[rtc.Node, rtc.Node]) -> None:

@@ -28,6 +28,11 @@ void rig_fill(struct hk_rtc_buf *buf, unsigned from, unsigned to, uint32_t numbe
 	for (unsigned i = 0; i < len; i++)
 		buf->hdr[HK_MSG_HLEN + i] = byte_of(number, i);
 	buf->len = HK_MSG_HLEN + len;
+	if (rig_protect) { /* the trailer is the node's */
+		*buf->hdr |= HK_MSG_F_TAG;
+		memset(buf->hdr + buf->len, 0, HK_MSG_TRAILER_LEN);
+		buf->len += HK_MSG_TRAILER_LEN;
+	}
 	buf->dst = (uint16_t)to;
 }
 
@@ -40,7 +45,7 @@ uint32_t rig_check(unsigned node, const struct hk_rtc_buf *buf, unsigned *from, 
 	*len = le16toh(h.len);
 	*from = le16toh(h.src);
 	uint32_t number = le32toh(h.number);
-	CHECK_EQ(h.ver_flags, HK_MSG_VERSION);
+	CHECK_EQ(h.ver_flags, HK_MSG_VERSION | (rig_protect ? HK_MSG_F_TAG : 0u));
 	CHECK_EQ(le32toh(h.key), RIG_KEY);
 	CHECK_EQ(le16toh(h.dst), node);
 	CHECK_CMP(buf->len, >=, HK_MSG_HLEN + *len);
@@ -113,10 +118,15 @@ void rig_meet(struct rig *r, unsigned mask)
 				quiet = 0;
 }
 
+struct hk_rtc_protect *(*rig_protect)(const struct hk_rtc_config *cfg);
+
 static void open_one(struct rig *r, unsigned node)
 {
+	r->cfg[node].protection = rig_protect ? HK_RTC_PROTECTION_AUTH : HK_RTC_PROTECTION_OFF;
 	CHECK_OK(r->ops->open(&r->cfg[node], r->option, &r->b[node], ERR));
 	CHECK(r->b[node]->ops == r->ops);
+	if (rig_protect)
+		r->b[node]->protect = rig_protect(&r->cfg[node]);
 }
 
 static void add_peers(struct rig *r, unsigned node)
@@ -165,7 +175,11 @@ void rig_up(struct rig *r, const struct hk_rtc_backend_ops *ops, const char *opt
 
 void rig_close(struct rig *r, unsigned node)
 {
+	struct hk_rtc_protect *p = r->b[node]->protect;
+
 	r->ops->close(r->b[node]);
+	if (p)
+		p->close(p);
 	r->b[node] = NULL;
 }
 

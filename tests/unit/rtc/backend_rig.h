@@ -8,7 +8,7 @@
 #ifndef HK_RTC_BACKEND_RIG_H
 #define HK_RTC_BACKEND_RIG_H
 
-#include "rtc/backend.h"
+#include "rtc/protect.h"
 #include "tests/support/await.h"
 
 #define RIG_NODES 8
@@ -23,6 +23,9 @@ struct rig {
 	char address[RIG_NODES][HK_RTC_ADDRESS_MAX];
 	struct hk_rtc_backend *b[RIG_NODES];
 };
+
+/* Makes what protects a node's messages, of nodes opened from then on; NULL: nothing does. */
+extern struct hk_rtc_protect *(*rig_protect)(const struct hk_rtc_config *cfg);
 
 /* Opens @nodes nodes at addresses[i], sets their peers, and connects them. The last address serves
  * all further nodes. @change, if not NULL, may change each configuration first. */

@@ -23,7 +23,7 @@ static int turn(int64_t timeout_ms, int i)
 	struct hk_rtc_join *join = NULL;
 	struct hk_rtc_backend_choice choice;
 	struct hk_error err;
-	char own[HK_RTC_ADDRESS_MAX];
+	char own[HK_RTC_ENTRY_MAX];
 	int rc = hk_rtc_join_begin(&cfg, &join, &err);
 
 	if (rc) {
@@ -31,7 +31,7 @@ static int turn(int64_t timeout_ms, int i)
 		return 1;
 	}
 	unsigned local = hk_rtc_join_local_rank(join);
-	char(*address)[HK_RTC_ADDRESS_MAX] = calloc(cfg.nodes, sizeof(*address));
+	char(*address)[HK_RTC_ENTRY_MAX] = calloc(cfg.nodes, sizeof(*address));
 	snprintf(own, sizeof(own), "at-%u-%d", cfg.node, i);
 	rc = address ? hk_rtc_join_exchange(join, own, address, hk_clock_ms() + timeout_ms, &err)
 		     : -1;
@@ -42,7 +42,7 @@ static int turn(int64_t timeout_ms, int i)
 		return 1;
 	}
 	/* a single write, so that lines of several nodes do not mix */
-	size_t size = 256 + (size_t)cfg.nodes * HK_RTC_ADDRESS_MAX, at = 0;
+	size_t size = 256 + (size_t)cfg.nodes * HK_RTC_ENTRY_MAX, at = 0;
 	char *line = malloc(size);
 	if (!line)
 		abort();

@@ -35,7 +35,7 @@ static struct hk_rtc_buf *take(struct loop_backend *l)
 static void give(struct loop_backend *l, struct hk_rtc_buf *b)
 {
 	CHECK_MSG(l->out[b->index], "buffer %u was freed twice", b->index);
-	memset(b->hdr, 0xdd, HK_MSG_HLEN + LOOP_PAYLOAD); /* a freed buffer must not be read */
+	memset(b->hdr, 0xdd, LOOP_FRAME); /* a freed buffer must not be read */
 	l->out[b->index] = false;
 	l->free++;
 }
@@ -57,6 +57,7 @@ static int loop_be_open(const struct hk_rtc_config *cfg, const char *option,
 	l->b.ops = &loop_ops;
 	l->b.buffers = l->free = n;
 	l->b.payload_max = LOOP_PAYLOAD;
+	l->b.trailer = hk_rtc_trailer_len(cfg);
 	snprintf(l->b.address, sizeof(l->b.address), "loop:%u", cfg->node);
 	for (unsigned i = 0; i < n; i++) {
 		l->bufs[i] = (struct hk_rtc_buf){.hdr = l->bytes + i * (size_t)512 + 14,
@@ -104,8 +105,10 @@ static void transmit(struct loop_backend *l, const struct hk_rtc_buf *b)
 	unsigned copies = 1 + hk_rng_chance(&net->rng, net->dup);
 
 	CHECK(l->out[b->index] && b->dst < LOOP_NODES && b->dst != l->node);
-	CHECK(b->len >= HK_MSG_HLEN && b->len <= HK_MSG_HLEN + LOOP_PAYLOAD);
+	CHECK(b->len >= HK_MSG_HLEN && b->len <= LOOP_FRAME);
 	net->sent++;
+	if (net->tap)
+		net->tap(l->node, b->dst, b->hdr, b->len);
 	if (net->cut[l->node] || net->mute[l->node] || net->cut[b->dst] ||
 	    hk_rng_chance(&net->rng, net->drop)) {
 		net->lost++;
@@ -222,6 +225,10 @@ int loop_try(struct loop_net *net, const struct hk_rtc_config *cfg, uint16_t epo
 	if (rc)
 		return rc;
 	net_of_open = net;
+	if (net->protect) {
+		c.protection = HK_RTC_PROTECTION_AUTH;
+		parts.protect = net->protect(&c);
+	}
 	rc = loop_ops.open(&c, "", &parts.backend, err);
 	return rc ? rc : hk_rtc_create(&c, &parts, rtc, err);
 }

@@ -12,12 +12,13 @@
 
 #define LOOP_NODES   16
 #define LOOP_PAYLOAD 256
+#define LOOP_FRAME   (HK_MSG_HLEN + LOOP_PAYLOAD + HK_MSG_TRAILER_LEN)
 
 struct loop_packet {
 	struct loop_packet *next;
 	uint64_t at; /* arrival time in ns */
 	uint32_t len;
-	uint8_t bytes[HK_MSG_HLEN + LOOP_PAYLOAD];
+	uint8_t bytes[LOOP_FRAME];
 };
 
 struct loop_net {
@@ -29,6 +30,10 @@ struct loop_net {
 	bool mute[LOOP_NODES];    /* nodes that cannot send */
 	struct loop_packet *to[LOOP_NODES];
 	uint64_t sent, lost;
+	/* makes what protects a node's messages; NULL: nothing does */
+	struct hk_rtc_protect *(*protect)(const struct hk_rtc_config *cfg);
+	/* sees each frame that a node sends; NULL: nobody does */
+	void (*tap)(uint16_t from, uint16_t to, const uint8_t *bytes, uint32_t len);
 };
 
 extern const struct hk_rtc_backend_ops loop_ops;

@@ -180,6 +180,8 @@ TEST(strange_messages)
 	BRINGS(h.src = 0xffff, sizeof(bytes));
 	BRINGS(h.type = 5, sizeof(bytes));
 	BRINGS(h.type = 250, sizeof(bytes));
+	BRINGS(h.type = HK_MSG_T_GREET, sizeof(bytes));
+	BRINGS(h.ver_flags |= HK_MSG_F_TAG, sizeof(bytes));   /* this node has no keys */
 	BRINGS(h.epoch = 0xfff0, sizeof(bytes));              /* from an earlier incarnation */
 	BRINGS(h.ver_flags |= HK_MSG_F_REPLY, sizeof(bytes)); /* a reply without a request */
 	loop_run(&net, node, 2, 2, HK_USEC);
@@ -188,7 +190,8 @@ TEST(strange_messages)
 	CHECK_EQ(s.other_job, 1);
 	CHECK_EQ(s.not_for_us, 1);
 	CHECK_EQ(s.not_member, 3);
-	CHECK_EQ(s.unknown_type, 2);
+	CHECK_EQ(s.unknown_type, 3);
+	CHECK_EQ(s.forged, 1);
 	CHECK_EQ(seen.messages, 0);
 	BRINGS(h.len = 40, sizeof(bytes));
 	loop_run(&net, node, 2, 2, HK_USEC);

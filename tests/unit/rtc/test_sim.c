@@ -14,8 +14,27 @@
  *            No buffer is missing at the end.
  *
  *   test_sim [--seed N] [--runs N]
+ *
+ * Built with PROTECTED, the nodes have a secret.
  */
 #include "tests/unit/rtc/loop.h"
+
+#ifdef PROTECTED
+#include "rtc/keys.h"
+
+static struct hk_rtc_protect *by_secret(const struct hk_rtc_config *c)
+{
+	static const uint8_t secret[HK_AGREE_LEN] = {1};
+	const struct hk_rtc_keys_config k = {
+		.node = c->node, .nodes = c->nodes, .key = c->key, .secret = secret};
+	struct hk_rtc_protect *p;
+
+	CHECK_OK(hk_rtc_keys_open(&k, &p, ERR));
+	return p;
+}
+#else
+#define by_secret NULL
+#endif
 
 #define KEY      0xabcdu
 #define NODES    5
@@ -300,6 +319,7 @@ static void good_times(void)
 static void one_run(uint64_t seed)
 {
 	loop_init(&net, seed);
+	net.protect = by_secret;
 	net.delay = hk_rng_range(&net.rng, 1, 30) * HK_USEC;
 	count = (unsigned)hk_rng_range(&net.rng, 2, NODES);
 	requests = 0;

@@ -120,7 +120,7 @@ TEST(wrong_hellos)
 		h.magic[i] ^= 1;
 		refused(&h);
 	}
-	h = good_hello(), h.version = htole16(2), refused(&h);
+	h = good_hello(), h.version = htole16(3), refused(&h);
 	h = good_hello(), h.key ^= 1, refused(&h);
 	h = good_hello(), h.dst = htole16(2), refused(&h);
 	h = good_hello(), h.src = htole16(1), refused(&h); /* node 1 itself */
