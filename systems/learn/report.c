@@ -61,6 +61,7 @@ static void network(struct hk_learn_report *r, const struct hk_learn_gossip *g,
 	/* messages known to be lost here: no space to send, no buffer to receive, or too old */
 	count(r, "drops", all.tx_full + all.no_buffer + stale);
 	count(r, "bad", all.bad);
+	count(r, "forged", all.forged + all.replayed);
 }
 
 void hk_learn_report_progress(struct hk_learn_report *r, const char *event,

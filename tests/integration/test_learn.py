@@ -215,9 +215,14 @@ def trained(epochs: int) -> Callable[[dict], bool]:
     return lambda line: line["event"] == "progress" and line["epochs"] > epochs
 
 
-@pytest.mark.parametrize("merge", ["mean", "push-sum"])
-def test_killed_and_back(nodes: Nodes, merge: str) -> None:
+@pytest.mark.parametrize(("merge", "keys"), [("mean", True), ("push-sum", False)])
+def test_killed_and_back(nodes: Nodes, merge: str, keys: bool) -> None:
     words = ["--merge", merge, "--schedule", "inverse", "--max-epochs", "100000000"]
+    if keys:
+        secret = nodes.directory / "secret"
+        secret.touch(mode=0o600)
+        secret.write_text("5e" * 32)
+        words += ["--secret", str(secret)]
     for i in range(3):
         nodes.start(i, *words)
     nodes.wait_for("node 0 trains", 0, trained(20))

@@ -88,6 +88,18 @@ if TYPE_CHECKING:
     help="Backend of the messages.  [default: that of the lab's wire]",
 )
 @click.option(
+    "--protection",
+    type=click.Choice(["auto", "off", "auth"]),
+    default="auto",
+    help="Of the messages, against forged ones. auto: auth, except on memif wires.",
+)
+@click.option(
+    "--secret",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="With --launch: the secret of the job, beside the launcher's keys (docs/rtc.md).",
+)
+@click.option(
     "--target-loss",
     type=float,
     metavar="L",
@@ -188,9 +200,9 @@ def learn(**given: object) -> None:
 def _options(o: dict) -> list[str]:
     """The options of hk_learn."""
     names = ("topology", "merge", "schedule", "batch", "trim", "degree", "gossip_every")
-    names += ("norm_limit", "max_epochs", "target_loss", "fault")
-    file = o["topology_file"] and o["topology_file"].resolve()
-    return option_words(**{name: o[name] for name in names}, topology_file=file)
+    names += ("norm_limit", "max_epochs", "target_loss", "fault", "protection")
+    files = {name: o[name] and o[name].resolve() for name in ("topology_file", "secret")}
+    return option_words(**{name: o[name] for name in names}, **files)
 
 
 def _check_fault(text: str, nodes: int) -> None:

@@ -270,7 +270,10 @@ def on_this_machine(
                 "".join(f"{i} 127.0.0.1:{p}\n" for i, p in enumerate(free_ports(nodes)))
             )
             key = secrets.randbits(31) + 1
-            own = option_words(backend="udp", peers=peers, key=key)
+            secret = Path(place) / "secret"
+            secret.touch(mode=0o600)
+            secret.write_text(secrets.token_hex(32))
+            own = option_words(backend="udp", peers=peers, key=key, secret=secret)
             said = stack.enter_context(tempfile.TemporaryFile("w+"))
             running = []
             for node in range(nodes):

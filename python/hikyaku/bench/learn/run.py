@@ -115,6 +115,7 @@ class Bench:
             gossip_every=self.plan.gossip_every,
             target_loss=repr(problem.target * lowest),
             max_epochs=1_000_000,  # the limit of time comes first
+            protection="off",
         )
         training = job.Plan(
             data,
