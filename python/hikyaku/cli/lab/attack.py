@@ -9,6 +9,7 @@ import click
 from ..options import json_flag
 from .common import lab_option
 
+RTC = ("rtc-forge", "rtc-replay", "rtc-leave")  # kinds of attack_rtc.Attacks
 SDN = ("claim", "lldp", "switch", "idle", "rebind")  # methods of attack_sdn.Attacks
 
 
@@ -17,9 +18,10 @@ SDN = ("claim", "lldp", "switch", "idle", "rebind")  # methods of attack_sdn.Att
 @click.option("--on", "victim", default="node0", help="The node of the job's first rank.")
 @click.option(
     "--kind",
-    type=click.Choice(["takeover", *SDN]),
+    type=click.Choice(["takeover", *RTC, *SDN]),
     default="takeover",
-    help="The attack; those other than takeover are on the controller of wire ovs.",
+    help="The attack: takeover is on an MPI job, rtc-… on a job of rtc nodes, and the others are "
+    "on the controller of wire ovs.",
 )
 @lab_option
 @json_flag
@@ -28,6 +30,9 @@ def lab_attack(attacker: str, victim: str, kind: str, name: str, as_json: bool) 
 
     NODE sends frames in the name of a rank. It finds the job's key by trial, and asks a rank for
     its epoch. docs/security.md describes which protection of frames stops that.
+
+    rtc-forge, rtc-replay and rtc-leave attack nodes of hikyaku/rtc.h, also those of hikyaku learn,
+    over backend raw or udp. NODE hears the messages to its victim (docs/rtc.md).
 
     The other kinds attack the network's controller. They forge the address of a host (claim), a
     link (lldp), a switch, and a page of another site (rebind), or open idle connections.
@@ -38,6 +43,9 @@ def lab_attack(attacker: str, victim: str, kind: str, name: str, as_json: bool) 
       hikyaku lab mpirun -np 2 ./program            # and in another terminal:
       hikyaku lab attack node2
     """
+    if kind in RTC:
+        _attack_rtc(kind.removeprefix("rtc-"), attacker, victim, name, as_json)
+        return
     if kind != "takeover":
         _attack_controller(kind, attacker, victim, name, as_json)
         return
@@ -54,6 +62,17 @@ def lab_attack(attacker: str, victim: str, kind: str, name: str, as_json: bool) 
             f"{victim} answered after {found.frames} frames: job key {found.key:#010x}, epoch "
             f"{found.epoch:#010x}; sent a frame as {found.ended[0]}"
         )
+
+
+def _attack_rtc(kind: str, attacker: str, victim: str, name: str, as_json: bool) -> None:
+    from ...lab import Lab
+    from ...lab.attack_rtc import Attacks
+
+    result = Attacks(Lab.find(name), attacker, victim).run(kind)
+    if as_json:
+        click.echo(json.dumps(asdict(result)))
+    else:
+        click.echo(f"{result.frames} frames sent to {victim}: {result.answers} answers")
 
 
 def _attack_controller(kind: str, attacker: str, victim: str, name: str, as_json: bool) -> None:
