@@ -39,7 +39,8 @@ WIRES = {
     "af_xdp": "veth",
     "dpdk": "memif",
 }
-BACKENDS = tuple(WIRES)
+AUTH = "+auth"  # behind the name of a backend: its messages have keys
+BACKENDS = (*WIRES, *(backend + AUTH for backend in WIRES))
 LOOP = "dpdk loop"  # not a backend: plain DPDK
 
 HOLD_FRAMES = (64, 128)
@@ -177,9 +178,10 @@ class Bench:
             repeat=times, window=plan.window, ms=plan.sum_ms, messages=messages, json=1
         )
         argv += option_words(plain=int(plain))
-        result = self.lab(WIRES[case.backend], 2).mpirun(
-            2, argv, env={"HIKYAKU_RTC_BACKEND": case.backend}, one_core=True, timeout=60
-        )
+        backend = case.backend.removesuffix(AUTH)
+        protection = "off" if backend == case.backend else "auth"
+        env = {"HIKYAKU_RTC_BACKEND": backend, "HIKYAKU_RTC_PROTECTION": protection}
+        result = self.lab(WIRES[backend], 2).mpirun(2, argv, env=env, one_core=True, timeout=60)
         values = []
         for line in printed(result, f"sum over {case.backend}"):
             at = (case.backend, 2, case.x)
