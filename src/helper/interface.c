@@ -3,6 +3,7 @@
  * helper/interface.c: loads and attaches xdp.bpf.c, by libbpf. See helper/interface.h.
  */
 #include "helper/interface.h"
+#include "helper/fix.h"
 #include "helper/xdp.skel.h"
 #include "wire/wire.h"
 
@@ -107,14 +108,14 @@ static int attach_error(const struct hk_interface *i, int rc, struct hk_error *e
 	if (rc == -EBUSY || rc == -EEXIST)
 		return hk_error_set(err, -EBUSY,
 				    "the XDP program \"%s\" (id %u) is on %s; fix: if nobody needs "
-				    "it, ip link set %s xdp off; or use udp:addr=%s",
-				    name, at.prog_id, i->name, i->name, i->name);
+				    "it, ip link set %s xdp off%s",
+				    name, at.prog_id, i->name, i->name, hk_fix_or_udp(i->name));
 	if (rc == -EPERM || rc == -EACCES)
 		return hk_error_set(
 			err, -EPERM,
 			"no permission for AF_XDP on %s; fix: have the administrator start "
-			"hikyaku-helper or give it rights (docs/ports.md), or use udp:addr=%s",
-			i->name, i->name);
+			"hikyaku-helper or give it rights (docs/ports.md)%s",
+			i->name, hk_fix_or_udp(i->name));
 	return hk_error_set(err, rc,
 			    "the kernel does not attach an XDP program to %s: %s; fix: use "
 			    "af_packet:iface=%s",

@@ -4,6 +4,7 @@
  */
 #include "helper/policy.h"
 #include "base/common.h"
+#include "helper/fix.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -75,8 +76,8 @@ static int read_lines(FILE *f, const char *file, const struct person *p, const c
 	if (found == 0)
 		hk_error_set(err, -EACCES,
 			     "%s does not let %s use %s; fix: have the administrator add the line "
-			     "\"%s %s\", or use udp:addr=%s",
-			     file, p->name, iface, iface, p->name, iface);
+			     "\"%s %s\"%s",
+			     file, p->name, iface, iface, p->name, hk_fix_or_udp(iface));
 	return found > 0 ? 0 : -EACCES;
 }
 

@@ -3,6 +3,7 @@
  * helper/queue.c: AF_XDP sockets and their memory. See helper/queue.h.
  */
 #include "helper/queue.h"
+#include "helper/fix.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -72,8 +73,8 @@ static int socket_error(const struct hk_queue *q, const char *what, struct hk_er
 	case -EBUSY:
 		return hk_error_set(err, -EAGAIN,
 				    "another process has an AF_XDP socket on queue %u of %s; fix: "
-				    "end it, or use udp:addr=%s",
-				    q->number, name, name);
+				    "end it%s",
+				    q->number, name, hk_fix_or_udp(name));
 	case -EINVAL:
 		return hk_error_set(err, rc,
 				    "%s has no queue %u (%s); fix: see ethtool -l %s, or leave out "
@@ -85,9 +86,9 @@ static int socket_error(const struct hk_queue *q, const char *what, struct hk_er
 				    "cap_ipc_lock, or raise its ulimit -l",
 				    q->chunks * (HK_CHUNK >> 10) >> 10);
 	default:
-		return hk_error_set(err, rc,
-				    "AF_XDP on queue %u of %s: %s: %s; fix: use udp:addr=%s",
-				    q->number, name, what, strerror(-rc), name);
+		return hk_error_set(
+			err, rc, "AF_XDP on queue %u of %s: %s: %s; fix: use af_packet:iface=%s%s",
+			q->number, name, what, strerror(-rc), name, hk_fix_or_udp(name));
 	}
 }
 

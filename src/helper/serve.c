@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "helper/datagrams.h"
+#include "helper/fix.h"
 #include "helper/policy.h"
 #include "helper/queue.h"
 
@@ -96,9 +97,10 @@ static int may_join(const struct hk_queue *q, const struct client *c, uint32_t t
 		return 0;
 	return hk_error_set(err, -EBUSY,
 			    "another process (%d of user %s) uses queue %u of %s; fix: end it, "
-			    "or give each process an interface of its own, or use udp:addr=%s",
+			    "or give each process an interface of its own%s",
 			    (int)q->first, pw ? pw->pw_name : "?", q->number, q->interface->name,
-			    q->interface->name);
+			    /* a UDP socket receives only what is sent to it */
+			    take == HK_HELPER_TAKE_ALL ? "" : hk_fix_or_udp(q->interface->name));
 }
 
 static int find_queue(const struct client *c, const struct hk_helper_request *r,
@@ -192,8 +194,8 @@ static int take_slot(struct client *c, const struct hk_helper_request *r, struct
 	struct hk_interface *i = q->interface;
 
 	if (i->slots == UINT64_MAX)
-		return hk_error_set(err, -ENFILE, "64 processes use %s; fix: use udp:addr=%s",
-				    i->name, i->name);
+		return hk_error_set(err, -ENFILE, "64 processes use %s; fix: end one%s", i->name,
+				    hk_fix_or_udp(i->name));
 	c->slot = (uint32_t)__builtin_ctzll(~i->slots) + 1;
 	c->queue = q;
 	c->take = r->take;

@@ -52,8 +52,10 @@ TEST(users_and_interfaces)
 TEST(a_refusal_names_the_line_to_add)
 {
 	CHECK(!allows("eth1 alice\n", "eth1"));
-	CHECK_HAS(err.text, "does not let nobody use eth1; fix: ", "\"eth1 nobody\"",
-		  "udp:addr=eth1");
+	CHECK_HAS(err.text, "does not let nobody use eth1; fix: ", "\"eth1 nobody\"");
+	CHECK(!strstr(err.text, "udp:")); /* there is no eth1 with an IP address */
+	CHECK(!allows("eth1 alice\n", "lo"));
+	CHECK_HAS(err.text, "\"lo nobody\", or use udp:addr=lo");
 }
 
 TEST(a_wrong_line_lets_nobody_in)

@@ -264,6 +264,16 @@ static void refused(const char *spec, unsigned sharers, int rc, const char *says
 	CHECK_HAS(err.text, says, "fix: ");
 }
 
+/* A UDP socket would need an IP address, and would not receive all frames. */
+static void udp_is_no_fix(const char *spec, unsigned sharers)
+{
+	struct hk_error err = {""};
+	struct hk_port *port;
+
+	CHECK_EQ(hk_port_open_shared(spec, 64, NULL, sharers, 200, &port, &err), -EBUSY);
+	CHECK_MSG(strstr(err.text, "udp:") == NULL, "%s", err.text);
+}
+
 static void eal(void)
 {
 	CHECK_OK(hk_eal_init(&(struct hk_eal_config){.role = HK_EAL_ALONE, .sockets = 1}, ERR));
@@ -274,7 +284,11 @@ TEST(who_cannot_join)
 	eal();
 	start(CHILDREN, false); /* as many as the memory suffices for */
 	refused(SPEC, CHILDREN, -EBUSY, "another process (");
+	refused(SPEC, CHILDREN, -EBUSY, "of its own, or use udp:addr=nic0");
 	refused(SPEC ",take=all", 1, -EBUSY, "uses queue 0 of nic0");
+	udp_is_no_fix(SPEC ",take=all", 1);
+	shell("ip address flush dev nic0");
+	udp_is_no_fix(SPEC, CHILDREN);
 	refused(SPEC ",queue=63", 1, -EINVAL, "no queue 63");
 	stop(CHILDREN);
 }
