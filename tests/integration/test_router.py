@@ -212,7 +212,11 @@ def test_updates_and_reload_while_packets_flow(tmp_path: Path, program, hikyaku)
         assert stats["implied_routes"] > 0
         assert "no route" not in ask(control, hikyaku, "unroute", "10.77.0.0/16")
         said = ask(control, hikyaku, "unroute", "10.66.0.0/16")
-        assert "fix: name a prefix that has a route" in said, "the reload did not remove it"
+        assert "there is no route to 10.66.0.0/16; fix: " in said, "the reload did not remove it"
+        said = ask(control, hikyaku, "unroute", "10.0.0.0/7")
+        assert "10.0.0.0/7 is shorter than /8 and cannot" in said, said
+        said = ask(control, hikyaku, "route", "10.8.0.0/33", "blackhole")
+        assert said.startswith("hikyaku: '10.8.0.0/33' is not a prefix; fix: "), said
         said = ask(control, hikyaku, "route", "10.0.0.0/9", "via", "9.9.9.9")
         assert "cannot be resolved" in said
         process.terminate()

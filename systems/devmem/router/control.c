@@ -29,6 +29,7 @@
 
 #define CLIENT_S   2
 #define LINE       512
+#define CONTROL    "control" /* a command's place in errors, if it were a file */
 #define REQUEST_MS 1000
 #define TAP_MS     1 /* how long a packet may wait for the kernel or from it */
 
@@ -170,6 +171,26 @@ static int reload(struct hk_router *r, struct hk_error *err)
 
 /* ---- updates --------------------------------------------------------------------------------- */
 
+/* The error of an update that the data thread could not apply. */
+static int update_error(const struct hk_fib_request *l, struct hk_error *err)
+{
+	char text[HK_ADDRESS_TEXT];
+	const char *prefix = hk_address_text(l->family, l->prefix, l->depth, text);
+
+	if (l->result == -ENOENT)
+		return hk_error_set(err, l->result,
+				    "there is no route to %s; fix: name a prefix that has a route",
+				    prefix);
+	if (l->depth && l->depth < HK_FIB_SHORT)
+		return hk_error_set(err, l->result,
+				    "%s is shorter than /%d and cannot be changed while packets "
+				    "flow; fix: change the route file, and reload",
+				    prefix, HK_FIB_SHORT);
+	return hk_error_set(err, l->result,
+			    "%s cannot be changed: %s; fix: reload, with fewer long prefixes",
+			    prefix, strerror(-l->result));
+}
+
 /* Requests an update from the data thread, which applies it between two bursts. */
 static int request_update(struct hk_router *r, unsigned family, const uint8_t *prefix,
 			  unsigned depth, uint32_t cell, struct hk_error *err)
@@ -194,14 +215,16 @@ static int request_update(struct hk_router *r, unsigned family, const uint8_t *p
 					    REQUEST_MS);
 		nanosleep(&pause_20us, NULL);
 	}
-	if (l->result == 0)
-		return 0;
-	return hk_error_set(
-		err, l->result, "the update is refused: %s; fix: %s", strerror(-l->result),
-		l->result == -ENOENT ? "name a prefix that has a route"
-		: l->result == -EINVAL
-			? "put a prefix as short as this into the route file, and reload"
-			: "reload, with fewer long prefixes");
+	return l->result ? update_error(l, err) : 0;
+}
+
+/* Removes the place of an error in parse_line()'s text: the user has sent one line. */
+static void remove_place(struct hk_error *err)
+{
+	const char *end = strstr(err->text, ": ");
+
+	if (end && strncmp(err->text, CONTROL ":", strlen(CONTROL ":")) == 0)
+		memmove(err->text, end + 2, strlen(end + 2) + 1);
 }
 
 /* Parses a line of a route file with the same code. The ports' addresses precede it. */
@@ -218,7 +241,10 @@ static int parse_line(struct hk_router *r, const char *line, struct hk_routes **
 					      fib->address[i].depth, address),
 			      fib->address[i].port);
 	n += snprintf(text + n, sizeof(text) - (size_t)n, "%s\n", line);
-	return hk_routes_parse(text, (size_t)n, "control", r->o.ports, out, err);
+	int rc = hk_routes_parse(text, (size_t)n, CONTROL, r->o.ports, out, err);
+	if (rc)
+		remove_place(err);
+	return rc;
 }
 
 static int set_route(struct hk_router *r, const char *line, struct hk_error *err)
