@@ -156,6 +156,11 @@ IN_A_LAB = [
         "has the wire memif",
         "lab up --lab {memif} --wire veth",
     ),
+    (
+        "lab mpirun --lab {memif} -np 2 --mca btl hikyakuu,vader,self true",
+        "--mca btl hikyakuu,vader,self: there is no component 'hikyakuu'",
+        "fix: use hikyaku",
+    ),
     ("lab mpirun --lab {memif} -np 2 none", "'none' is not in PATH", "fix: give its path"),
     ("lab mpirun --lab {memif} --mode hybrd -np 2 true", "no mode 'hybrd'", "fix: --mode inline"),
     ("lab mpirun --lab {memif} --mode hybrid -np 2 true", "no huge pages", "--huge 512"),

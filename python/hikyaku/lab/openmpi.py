@@ -152,8 +152,10 @@ def parameters(options: list[str]) -> dict[str, str]:
 def check_parameters(options: list[str]) -> None:
     """Raises an error if mpirun's @options set a parameter of Hikyaku that does not exist. Open MPI
     ignores such a one."""
-    for name in parameters(options):
+    for name, value in parameters(options).items():
         _check_parameter(name)
+        if name in ("btl", "coll"):
+            _check_components(name, value)
 
 
 def check_exports(options: list[str]) -> None:
@@ -175,6 +177,16 @@ def _check_parameter(name: str) -> None:
         near = get_close_matches(name, known, n=2)
         fix = f"use {' or '.join(near)}" if near else "see: man btl_hikyaku"
         raise HikyakuError(f"Hikyaku has no parameter '{name}'", fix)
+
+
+def _check_components(framework: str, value: str) -> None:
+    """Raises an error if @value, a list of components, has a misspelt name of ours. Open MPI would
+    print many lines without this cause."""
+    for name in value.removeprefix("^").split(","):
+        if name != "hikyaku" and get_close_matches(name, ["hikyaku"], cutoff=0.75):
+            raise HikyakuError(
+                f"--mca {framework} {value}: there is no component '{name}'", "use hikyaku"
+            )
 
 
 @cache  # ompi_info takes a quarter of a second, and some processes run hundreds of jobs
