@@ -65,6 +65,10 @@ def test_down_is_safe_to_repeat(lab_name, hikyaku):
     assert down(name) == []
     done = execute([*hikyaku, "lab", "down", "--lab", name])
     assert "nothing to remove" in done.stdout
+    with Lab.up(name=lab_name("other")) as other:
+        said = execute([*hikyaku, "lab", "down", "--lab", name]).stdout
+        assert f"lab '{name}' is not up (but these are: " in said
+        assert other.name in said
 
 
 def test_a_second_up_names_the_fix(lab_name):

@@ -44,6 +44,7 @@ __all__ = [
     "down_all",
     "down_dead",
     "lab_id",
+    "not_up",
     "other_labs",
     "own_name",
 ]
@@ -52,14 +53,22 @@ _SCRIPTS = Path(__file__).parent
 MIN_MTU, MAX_MTU = 576, 9000
 
 
-def _not_up(name: str, make: str) -> HikyakuError:
-    """The error for a lab @name that is not up, which the command @make would make. A lab that is
-    up has perhaps been misspelt."""
-    up = [each for each in all_names() if (lab_directory(each) / "lab.json").exists()]
+def not_up(name: str) -> str:
+    """That lab @name is not up. One that is up has perhaps been misspelt."""
+    up = _names_up()
     others = f" (but these are: {', '.join(up)})" if up else ""
-    near = get_close_matches(name, up, n=1)
+    return f"lab '{name}' is not up{others}"
+
+
+def _names_up() -> list[str]:
+    return [each for each in all_names() if (lab_directory(each) / "lab.json").exists()]
+
+
+def _not_up(name: str, make: str) -> HikyakuError:
+    """The error for a lab @name that is not up, which the command @make would make."""
+    near = get_close_matches(name, _names_up(), n=1)
     fix = f"use --lab {near[0]}; or make another lab: {make}" if near else make
-    return HikyakuError(f"lab '{name}' is not up{others}", fix)
+    return HikyakuError(not_up(name), fix)
 
 
 class Lab:

@@ -103,13 +103,13 @@ def lab_up(
 @click.option("--all", "every", is_flag=True, help="Remove every lab of this checkout.")
 def lab_down(name: str, every: bool) -> None:
     """Remove a lab, or the leftovers of one that crashed. Safe to repeat."""
-    from ...lab import down, down_all, other_labs
+    from ...lab import down, down_all, not_up, other_labs
 
     gone = down_all() if every else down(name)
     for line in gone:
         click.echo(f"removed {line}")
     if not gone:
-        click.echo("no lab is up" if every else f"lab '{name}' is not up; nothing to remove")
+        click.echo("no lab is up" if every else f"{not_up(name)}; nothing to remove")
     if not every:
         for other in other_labs(name):
             end = f"{other.command} lab down --lab {name}"
