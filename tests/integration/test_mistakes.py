@@ -116,6 +116,7 @@ TYPOS = [
 IN_A_LAB = [
     ("lab up --lab {memif}", "is up already", "fix: give this one another name"),
     ("lab exec --lab {memif} node9 true", "has no node 'node9'", "fix: use one of: node0, node1"),
+    ("lab exec --lab {memif} node0 pign x", "no program 'pign'", "fix: check its name"),
     ("lab exec --lab {memif} node0", "missing argument 'COMMAND...'", "fix: see "),
     ("lab mpirun --lab {memif} -np 2", "no program to run", "fix: "),
     ("lab mpirun --lab {memif} -np two ./x", "must be a positive number", "fix: such as -np 2"),
@@ -173,6 +174,7 @@ IN_A_LAB = [
     ("lab mpirun --lab {memif} -np 2 -x LD_PRELOAD= true", "preloads nothing", "hikyaku env)"),
     ("lab cut --lab {memif} node0", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
     ("sdn run --lab none", "lab 'none' is not up", "--lab none --wire ovs --topology"),
+    ("lab mpirun --lab none --tag -np 2 true", "not up", "--lab none --wire ovs --topology"),
     ("lab status --lab {memif}x", "{memif}x' is not up (but these", "fix: use --lab {memif}; or"),
     ("sdn status --lab {memif}", "has no switches", "--wire ovs --topology leaf-spine:2x2x1"),
     ("lab mpirun --lab {ovs} --tcp -np 2 true", "has no controller", "sdn run --background --lab"),

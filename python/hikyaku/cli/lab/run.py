@@ -2,11 +2,18 @@
 """`hikyaku lab exec` and `lab mpirun`."""
 
 import os
+import shutil
 import sys
 
 import click
 
-from .common import lab_option
+from ...called import as_root
+from ...checkout import ROOT
+from ...errors import HikyakuError
+from .common import SWITCHES, lab_option
+
+# Debian's, of programs that our pages use on nodes and scripts/install-deps does not install.
+_PACKAGES = {"ping": "iputils-ping"}
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True})
@@ -25,7 +32,18 @@ def lab_exec(name: str, node: str, command: tuple[str, ...]) -> None:
     from ...lab import Lab
 
     argv = Lab.find(name).exec_argv(node, list(command))
+    _check_program(command[0])
     os.execvp(argv[0], argv)
+
+
+def _check_program(name: str) -> None:
+    """Raises an error if @name, which a node is to run, is not there."""
+    if shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:{ROOT}"):
+        return
+    fix = "check its name and path, or install its package"
+    if name in _PACKAGES:
+        fix = as_root(f"apt-get install {_PACKAGES[name]}")
+    raise HikyakuError(f"there is no program '{name}'", fix)
 
 
 # The arguments are those of Open MPI's mpirun. click would read `-np` as two options.
@@ -78,7 +96,8 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
         click.echo(ctx.get_help())
         return
     name = flags.lab or os.environ.get("HIKYAKU_LAB") or "default"
-    result = Lab.find(name).launch(
+    made = SWITCHES if flags.tag and not flags.tcp else ()
+    result = Lab.find(name, made=made).launch(
         Job(
             rest,
             tcp=flags.tcp,
