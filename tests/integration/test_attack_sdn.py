@@ -24,7 +24,7 @@ def network(lab_name):
         ("lldp", "no link was made of them"),
         ("rebind", "by status 421"),
         ("idle", "a new switch and REST are served"),
-        ("claim", "and one of them may be forged"),
+        ("claim", "was heard at leaf"),
     ],
 )
 def test_attacks_that_fail(network, hikyaku, kind, got):
@@ -39,5 +39,5 @@ def test_without_tls_anybody_is_a_switch(network, hikyaku):
     """docs/sdn.md says so; test_sdn_trouble.py has the same with TLS."""
     lab, controller = network
     argv = [*hikyaku, "lab", "attack", "node1", "--kind", "switch", "--lab", lab.name]
-    assert execute(argv).stdout.startswith("succeeded: the controller takes it for switch ")
+    assert execute(argv).stdout.startswith("the attack succeeded: the controller takes it for ")
     assert controller.ended() is None

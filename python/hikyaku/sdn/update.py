@@ -344,7 +344,8 @@ class Updates:
         at = self.network.graph.hosts.get(mac)
         if not rivals or at is None:
             return ""
-        ports = ", ".join(port_name(port) for port in (at, *rivals)[:3])
+        heard = (at, *rivals)[:3]
+        ports = ", ".join(f"{self.switch_name(number)} port {port}" for number, port in heard)
         return (
             f"{to_mac(mac)} was heard at {ports}, and one of them may be forged; fix: take the "
             f"wrong one down, wait {RIVAL_S:g} s, or bind it: hikyaku sdn run --hosts FILE"

@@ -83,4 +83,4 @@ def _attack_controller(kind: str, attacker: str, victim: str, name: str, as_json
     if as_json:
         click.echo(json.dumps(asdict(result)))
     else:
-        click.echo(f"{'succeeded' if result.succeeded else 'failed'}: {result.got}")
+        click.echo(f"the attack {'succeeded' if result.succeeded else 'failed'}: {result.got}")
