@@ -12,7 +12,7 @@ import pytest
 
 from hikyaku import process
 from hikyaku.errors import HikyakuError
-from hikyaku.lab import Lab, down, frames, lab_id, links, network, ovs, wiring
+from hikyaku.lab import Lab, down, frames, lab_id, links, loss, network, ovs, wiring
 
 LINE = {"switches": ["a", "b"], "links": [{"ends": ["a", "b"]}], "nodes": [{"switch": "a"}] * 2}
 
@@ -308,7 +308,12 @@ def test_links_that_lose_frames(wire_lab, hikyaku):
         seen.append(run())
     assert seen[0] == seen[1] != seen[2]
     assert all(sent / 20 < lost < sent / 2 for pair in seen for lost in pair)
+    own = loss.losing(lab.topology)
     process.run([*lossy, "0"])
+    assert process.run([*lossy, "20", "node0:tcp0-a"]).startswith("1 link loses 20 % of ")
+    assert len(loss.losing(lab.topology)) == 1 < len(own)
+    listed = json.loads(process.run([*hikyaku, "lab", "links", "--json", "--lab", lab.name]))
+    assert process.run([*lossy, "0"]).startswith(f"{len(listed)} links lose 0 % of ")
     assert run() == (0, 0)
     with pytest.raises(HikyakuError, match=r"there is no link 'x'; .*: a-b, node0:tcp0-a"):
         process.run([*lossy, "1", "x"])

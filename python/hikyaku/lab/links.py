@@ -74,6 +74,25 @@ def separated(
     return separation(interfaces, joined, lost)
 
 
+def lose(topology: Topology, names: Iterable[str], part: float, seed: int) -> list[str]:
+    """Makes the links called @names, or all, lose @part of their frames (loss.py). Returns their
+    own names, as counters() has them."""
+    ends = {end: name for name, there in _ends(topology).items() for end in there}
+    chosen = [end for name in names for end in _named(topology, name)[1]] or list(ends)
+    loss.lose(topology, dict.fromkeys(chosen), part, seed)
+    return list(dict.fromkeys(ends[end] for end in chosen))
+
+
+def _ends(topology: Topology) -> dict[str, list[str]]:
+    """By link: its interfaces at switches. The links of a node are separate."""
+    w = topology.wiring
+    found = {link.name: ovs.ends(topology, link) for link in w.links}
+    for link in w.access:
+        for own, end in zip(ovs.node_links(topology), ovs.ends(topology, link), strict=True):
+            found[ovs.node_link_name(link, own)] = [end]
+    return found
+
+
 def repair_command(lab: str) -> str:
     """The command that repairs the links that follow it."""
     return f"hikyaku lab repair --lab {lab}"

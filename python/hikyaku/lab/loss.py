@@ -8,6 +8,7 @@ its switch, since AF_XDP bypasses the place where a node could lose them.
 """
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..checkout import built
@@ -15,7 +16,6 @@ from ..errors import HikyakuError
 from ..process import run
 from . import ovs
 from .topology import Topology
-from .wiring import Link
 
 MILLION = 1_000_000
 
@@ -35,17 +35,18 @@ def _lossy(topology: Topology, *arguments: str) -> str:
     return run(ovs.inside(topology, [str(built("tools/lossy/hk-lossy")), *arguments]))
 
 
-def lose(topology: Topology, links: list[Link], part: float, seed: int) -> None:
-    """Makes @links lose @part of all frames, independently in each direction; 0 ends this. Resets
-    the counters."""
+def lose(topology: Topology, ends: Iterable[str], part: float, seed: int) -> None:
+    """Makes links lose @part of all frames, independently in each direction; 0 ends this. Resets
+    the counters. @ends: their interfaces at switches."""
     if not 0 <= part <= 1:
         raise HikyakuError(f"a link cannot lose {part:g} of its frames", "say 0.01 for 1 %")
     found = losing(topology)
-    ends = {end: link.port_a == 0 for link in links for end in ovs.ends(topology, link)}
+    to_nodes = {end for link in topology.wiring.access for end in ovs.ends(topology, link)}
+    ends = list(ends)
     for end in ends:
         found.pop(end, None)
     if part:
-        named = [f"{end}/both" if node else end for end, node in ends.items()]
+        named = [f"{end}/both" if end in to_nodes else end for end in ends]
         _lossy(topology, "set", str(round(part * MILLION)), str(seed), *named)
         found |= dict.fromkeys(ends, part)
     else:

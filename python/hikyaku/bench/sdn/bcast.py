@@ -13,7 +13,7 @@ import re
 
 from ...checkout import built
 from ...errors import HikyakuError
-from ...lab import Job, Lab, down_dead, links, loss, own_name
+from ...lab import Job, Lab, down_dead, links, own_name
 from ...lab.controller import controlled
 from ..common.goals import judged
 from .run import Experiment, Plan, Progress, Row, row
@@ -76,7 +76,7 @@ def _bcast(plan: Plan, progress: Progress) -> list[Row]:
                 text = f"bcast: {method}, repeat {repeat + 1} of {plan.repeats}"
                 progress(text, repeat, plan.repeats)
                 part = PART if method.endswith(LOST) else 0
-                loss.lose(lab.topology, lab.topology.wiring.all, part, plan.seed + repeat)
+                links.lose(lab.topology, [], part, plan.seed + repeat)
                 (short, _), (long, frames) = (_carried(lab, method, n) for n in (SHORT, LONG))
                 most = max(b - a for a, b in zip(short, long, strict=True))
                 found.append(most / (LONG - SHORT) / PAYLOAD)

@@ -96,18 +96,17 @@ def lab_lose(percent: float, link: tuple[str, ...], seed: int, name: str) -> Non
 
     0 ends this. Without LINK, all links lose frames at random. The two directions of a link lose
     frames independently. The same seed loses the same frames in every run. 'hikyaku lab links'
-    counts the losses.
+    lists the links and counts the losses. node0-leaf0 is all links of a node, and node0:hk0-leaf0
+    that of one of its interfaces.
 
     \b
     Examples:
       hikyaku lab lose 1
-      hikyaku lab lose 0.1 leaf0-spine1 node0-leaf0
+      hikyaku lab lose 0.1 leaf0-spine1 node0:hk0-leaf0
       hikyaku lab lose 0
     """
-    from ...lab import loss, ovs
+    from ...lab import links
 
-    topology = switched_lab(name).topology
-    names = ovs.link_names(topology).values()
-    chosen = [topology.wiring.link(each, names) for each in link] or topology.wiring.all
-    loss.lose(topology, chosen, percent / 100, seed)
-    click.echo(f"{len(chosen)} links lose {percent:g} % of their frames")
+    lossy = links.lose(switched_lab(name).topology, link, percent / 100, seed)
+    count = "1 link loses" if len(lossy) == 1 else f"{len(lossy)} links lose"
+    click.echo(f"{count} {percent:g} % of the frames")
