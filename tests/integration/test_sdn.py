@@ -206,6 +206,13 @@ def test_spoofed_tags_and_strangers_are_dropped_at_the_edge(network, job, tmp_pa
         assert [len(received[n].received()) for n in NODES] == [0, 0, 0, 0, 0, 0, 1, 0]
 
 
+def test_a_tagged_job_says_so(network, hikyaku):
+    lab, _ = network
+    argv = [*hikyaku, "lab", "mpirun", "--lab", lab.name, "--tcp", "--tag", "-np", "2", "hostname"]
+    said = execute(argv)
+    assert "hikyaku: the frames of this job have tags, as job " in said.stderr
+
+
 def test_rules_go_with_their_job(network):
     lab, controller = network
     number = register(lab, controller.client, NODES)

@@ -138,8 +138,8 @@ def run_processes(tag: str) -> list[int]:
 @contextmanager
 def tagging(
     topology: Topology, directory: Path, run_dir: Path, job: Job, program: list[str]
-) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """The command before mpirun, and its environment, for a tagged job.
+) -> Iterator[tuple[list[str], dict[str, str], str | None]]:
+    """The command before mpirun, its environment, and a line for the user, for a tagged job.
 
     On wire ovs, registers the job with the lab's controller, and the last switch restores
     addresses. On other wires the nodes restore them.
@@ -149,20 +149,21 @@ def tagging(
     from ..sdn.tagger import tag_command
 
     if not job.tag:
-        yield [], {}
+        yield [], {}, None
     elif not topology.wiring:
         command = tag_command(
             interfaces=["tcp0"], restore=True, measure=job.measure, attach=job.attach
         )
-        yield command, {}
+        yield command, {}, "the frames of this job have tags"
     else:
         where = node_directory(topology.nodes[0].netns) / f"r{run_dir.name}"
         start = start_command(directory.name)
         client = Client(directory / "sdn", retry_s=RETRY_S, start=start)
         with Registrar(client, Path(program[0]).name[:60], where) as registrar:
+            said = f"the frames of this job have tags, as job {registrar.job}"
             if not job.tcp:
                 settings = openmpi.tag_settings(registrar.job, registrar.address)
-                yield [], settings | registrar.environment
+                yield [], settings | registrar.environment, said
                 return
             command = tag_command(
                 job=registrar.job,
@@ -171,7 +172,7 @@ def tagging(
                 registrar=registrar.address,
                 attach=job.attach,
             )
-            yield command, registrar.environment
+            yield command, registrar.environment, said
 
 
 def crowded(
@@ -229,11 +230,12 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
         start = time.monotonic()
         late, hung = False, None
         with (
-            tagging(topology, runs.parent, run_dir, job, program) as (tagger, tags),
+            tagging(topology, runs.parent, run_dir, job, program) as (tagger, tags, said),
             Output(run_dir / "mpirun", job.capture) as output,
         ):
             argv = enter(runs.parent, first, cores, [*tagger, "mpirun", *job.arguments])
             watch = severed.Watch(topology, output.note)
+            output.advise(said)
             output.advise(crowded(topology, job, options, count, given))
             mpirun = None  # Popen() may start it and be interrupted
             try:
