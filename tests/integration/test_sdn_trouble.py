@@ -164,8 +164,11 @@ def test_groups_and_rules_of_others_survive_a_restart(network):
     lab, controller = network
     ofctl(lab, "add-group", "leaf0", "group_id=77,type=all,bucket=output:1")
     ofctl(lab, "add-flow", "leaf0", "table=9,cookie=5,actions=group:77")
+    said = len(controller.log.read_text())
     try:
         controller.stop()
+        (end,) = controller.log.read_text()[said:].splitlines()
+        assert end.endswith(" the controller has ended; the switches keep their rules")
         controller.start()
         controller.wait_links(2)
         register(lab, controller.client, ["node0", "node1"])

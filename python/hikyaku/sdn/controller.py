@@ -42,6 +42,7 @@ class Controller(Counting):
 
     _listeners: tuple[Listener, ...] = ()  # while it runs
     datapaths: Datapaths | None = None  # with TLS: which switch may be which
+    _ending = False
 
     # ---- life ---------------------------------------------------------------------------------
 
@@ -75,6 +76,7 @@ class Controller(Counting):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self._ending = True
             for switch in list(self.switches.values()):
                 switch.channel.close()
             self.keep()
@@ -98,6 +100,8 @@ class Controller(Counting):
                 task.cancel()
 
     def _ended(self, channel: Channel, why: str) -> None:
+        if self._ending:  # we close it
+            return
         if switch := self._switch(channel):
             self.say(why)
             self._lost(switch)

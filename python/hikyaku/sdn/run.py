@@ -2,7 +2,6 @@
 """`hikyaku sdn run`: opens the sockets, handles signals, and runs the controller."""
 
 import asyncio
-import contextlib
 import errno
 import signal
 import socket
@@ -164,5 +163,8 @@ def run(options: Options) -> None:
     check_rest(options)
     permit_descriptors()
     store = Store(options.state)
-    with store.owned(), contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(_main(options, store))
+    with store.owned():
+        try:
+            asyncio.run(_main(options, store))
+        except asyncio.CancelledError:
+            say("the controller has ended; the switches keep their rules")
