@@ -314,13 +314,19 @@ def test_a_job_that_nobody_renews_is_taken_away(rest, monkeypatch):
 
 def test_paths_that_are_not_there(rest):
     assert ask(rest, "GET", "/v2")[0] == 404
-    assert ask(rest, "GET", "/v1/jobs/9")[0] == 404
+    none = {"error": "there is no job 9; fix: none is registered: start one with --tag"}
+    assert ask(rest, "GET", "/v1/jobs/9") == (404, none)
     assert ask(rest, "POST", "/v1/status")[0] == 405
     assert ask(rest, "GET", "/../../etc/passwd")[0] == 404
     ask(rest, "POST", "/v1/jobs", {})
     assert ask(rest, "GET", "/v1/jobs/1/path", function="dance")[0] == 400
     assert ask(rest, "GET", "/v1/jobs/1/path", source="-1")[0] == 400
     assert ask(rest, "GET", "/v1/jobs/1/path")[0] == 404, "rank 0 is nowhere"
+    said = "there is no job 9; fix: use one of: 1"
+    assert ask(rest, "DELETE", "/v1/jobs/9") == (404, {"error": said})
+    status, answer = ask(rest, "GET", "/v1/path", source="node0")
+    assert status == 400
+    assert answer["error"].startswith("source: 'node0' is not a MAC address; fix: give a host's ")
 
 
 def test_a_path_is_followed_once_until_the_rules_change(rest, monkeypatch):

@@ -22,7 +22,9 @@ def known_job(controller: Controller, request: web.Request) -> Job:
     """The job that the path of @request names."""
     number = int(request.match_info["job"])
     if number not in controller.jobs:
-        raise Refused(404, f"there is no job {number}")
+        jobs = ", ".join(map(str, sorted(controller.jobs)))
+        fix = f"use one of: {jobs}" if jobs else "none is registered: start one with --tag"
+        raise Refused(404, f"there is no job {number}; fix: {fix}")
     return controller.jobs[number]
 
 
@@ -45,7 +47,8 @@ def _address(request: web.Request, what: str) -> int:
     try:
         return from_mac(request.query.get(what, ""))
     except NoTag as bad:
-        raise Refused(400, f"{what}: {bad}") from None
+        fix = "give a host's address, of those in /v1/topology"
+        raise Refused(400, f"{what}: {bad}; fix: {fix}") from None
 
 
 class Views:
