@@ -25,6 +25,7 @@ FURTHER = (
 )
 _NAME_MAX = 15  # characters of an interface's name
 
+_FORM = "see the form of such a file: hikyaku lab up --help"
 _EXAMPLE = "leaf-spine:2x2x4, fat-tree:4, or a file (hikyaku lab up --help)"
 
 
@@ -177,7 +178,7 @@ def from_file(path: Path) -> Wiring:
     except FileNotFoundError:
         raise HikyakuError(f"there is no topology '{path}'", f"use {_EXAMPLE}") from None
     except (OSError, ValueError) as bad:
-        raise HikyakuError(f"cannot read topology {path}: {bad}") from None
+        raise HikyakuError(f"cannot read topology {path}: {bad}", _FORM) from None
     wrong = _Wrong(path)
     wrong.keys("the file", data, {"switches", "links", "nodes"})
     switches = _switches(data, wrong)
@@ -187,7 +188,7 @@ def from_file(path: Path) -> Wiring:
         wrong.keys(what, each, {"ends"}, {"mbit"})
         ends = each["ends"]
         if not (isinstance(ends, list) and len(ends) == 2 and all(e in switches for e in ends)):
-            wrong.say(f"{what}.ends has to name two of the switches")
+            wrong.say(f"{what}.ends has to name two switches", _one_of(switches))
         if ends[0] == ends[1]:
             wrong.say(f"{what} joins {ends[0]} to itself")
         if frozenset(ends) in seen:
@@ -200,7 +201,7 @@ def from_file(path: Path) -> Wiring:
         what = f"nodes[{i}]"
         wrong.keys(what, each, {"switch"}, {"mbit"})
         if each["switch"] not in switches:
-            wrong.say(f"{what}: there is no switch '{each['switch']}'")
+            wrong.say(f"{what}: there is no switch '{each['switch']}'", _one_of(switches))
         nodes_at.append((each["switch"], _mbit(what, each, wrong)))
     return build(str(path), switches, joined, nodes_at)
 
@@ -211,8 +212,8 @@ class _Wrong:
     def __init__(self, path: Path):
         self.path = path
 
-    def say(self, what: str) -> None:
-        raise HikyakuError(f"topology {self.path}: {what}")
+    def say(self, what: str, fix: str | None = None) -> None:
+        raise HikyakuError(f"topology {self.path}: {what}", fix or _FORM)
 
     def keys(self, what: str, data: object, needed: set, allowed: set = frozenset()) -> None:
         if not isinstance(data, dict):
@@ -226,6 +227,10 @@ class _Wrong:
         if not isinstance(data[key], list):
             self.say(f"{key} has to be a list")
         return data[key]
+
+
+def _one_of(switches: list[str]) -> str:
+    return f"use some of: {', '.join(switches)}"
 
 
 def _connected(switches: list[str], joined: list[tuple[str, str]], wrong: _Wrong) -> None:
