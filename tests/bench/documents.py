@@ -189,8 +189,8 @@ def scale(processes: list[int]) -> dict:
 
 
 def run_to_completion() -> dict:
-    plan = rtc.Plan(list(rtc.EXPERIMENTS), list(rtc.BACKENDS), 3, adding=tuple(rtc.ADDING))
-    rate = dict(zip(rtc.BACKENDS, (0.14, 2, 0.4, 0.6, 0.5, 8.4), strict=True)) | {rtc.LOOP: 16.0}
+    plan = rtc.Plan(list(rtc.EXPERIMENTS), list(rtc.WIRES), 3, adding=tuple(rtc.ADDING))
+    rate = dict(zip(rtc.WIRES, (0.14, 2, 0.4, 0.6, 0.5, 8.4), strict=True)) | {rtc.LOOP: 16.0}
     rate[rtc_load.SOCKET] = 0.3
     values = []
     for case in (case for group in rtc.cases(plan) for case in group):
