@@ -11,7 +11,7 @@ from hikyaku import process
 from hikyaku.lab import network
 from mpi_programs import assert_passed
 
-pytestmark = pytest.mark.one_core
+pytestmark = pytest.mark.alone
 
 SOON = 30
 LAB = (3, "veth", 1)  # the third node attacks
