@@ -49,15 +49,6 @@ static bool parse(const char *text, union hk_inet_addr *at)
 	return inet_pton(AF_INET, text, &at->v4.sin_addr) == 1;
 }
 
-bool hk_inet_entry(const struct ifaddrs *i, int family, union hk_inet_addr *at)
-{
-	*at = (union hk_inet_addr){0};
-	if (!i->ifa_addr || i->ifa_addr->sa_family != family)
-		return false;
-	memcpy(at, i->ifa_addr, family == AF_INET6 ? sizeof(at->v6) : sizeof(at->v4));
-	return family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&at->v6.sin6_addr);
-}
-
 /* Looks for @text, or for the address @ip. Lists what else there is, such as "lo (127.0.0.1)". */
 static bool find(const struct ifaddrs *all, const char *text, const union hk_inet_addr *ip,
 		 int family, struct hk_inet_local *out, char *have, size_t size)

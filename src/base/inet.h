@@ -56,8 +56,15 @@ struct hk_inet_local {
 int hk_inet_local(const char *text, int family, struct hk_inet_local *out, struct hk_error *err);
 
 /* Takes the address of @i, an entry of getifaddrs(3), if it is of @family. Link-local addresses of
- * IPv6 do not count. */
-bool hk_inet_entry(const struct ifaddrs *i, int family, union hk_inet_addr *at);
+ * IPv6 do not count. Inline for hikyaku-helper, which links nothing of ours. */
+static inline bool hk_inet_entry(const struct ifaddrs *i, int family, union hk_inet_addr *at)
+{
+	*at = (union hk_inet_addr){0};
+	if (!i->ifa_addr || i->ifa_addr->sa_family != family)
+		return false;
+	memcpy(at, i->ifa_addr, family == AF_INET6 ? sizeof(at->v6) : sizeof(at->v4));
+	return family == AF_INET || !IN6_IS_ADDR_LINKLOCAL(&at->v6.sin6_addr);
+}
 
 /* Asks for socket buffers of @bytes. More than net.core.rmem_max needs cap_net_admin; without it
  * the limit holds. */

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * helper/fix.c: see helper/fix.h.
+ */
 #include "helper/fix.h"
+#include "base/inet.h"
 
-#include <ifaddrs.h>
 #include <net/if.h>
-#include <netinet/in.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/socket.h>
 
-/* The port udp does not use link-local addresses of IPv6 (base/inet.h). */
 static bool has_ip(const char *iface)
 {
 	struct ifaddrs *all;
@@ -18,13 +16,10 @@ static bool has_ip(const char *iface)
 	if (getifaddrs(&all) != 0)
 		return false;
 	for (const struct ifaddrs *i = all; i && !found; i = i->ifa_next) {
-		const struct sockaddr_in6 *six = (const void *)i->ifa_addr;
+		union hk_inet_addr at;
 
-		if (!i->ifa_addr || strcmp(i->ifa_name, iface) != 0)
-			continue;
-		found = i->ifa_addr->sa_family == AF_INET ||
-			(i->ifa_addr->sa_family == AF_INET6 &&
-			 !IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr));
+		found = strcmp(i->ifa_name, iface) == 0 &&
+			(hk_inet_entry(i, AF_INET, &at) || hk_inet_entry(i, AF_INET6, &at));
 	}
 	freeifaddrs(all);
 	return found;
