@@ -341,17 +341,23 @@ bool hk_port_address(const struct hk_port *port, uint8_t address[HK_PORT_ADDRESS
 	return p->spec.kind == HK_SPEC_UDP && hk_udp_address(p, address);
 }
 
+int hk_port_meets(const struct hk_port *port, bool has_address, struct hk_error *err)
+{
+	const struct hk_port_impl *p = (const struct hk_port_impl *)port;
+
+	if (port->info.ip6 == has_address)
+		return 0;
+	return hk_error_set(err, -EAFNOSUPPORT,
+			    "port %s is of IPv%d, and that of the peer is not; fix: add "
+			    "ip=4 or ip=6 on all nodes",
+			    p->spec.text, has_address ? 4 : 6);
+}
+
 int hk_port_know(struct hk_port *port, const uint8_t *address, struct hk_error *err)
 {
-	struct hk_port_impl *p = (struct hk_port_impl *)port;
-	uint8_t own[HK_PORT_ADDRESS];
+	int rc = hk_port_meets(port, address != NULL, err);
 
-	if (hk_port_address(port, own) == !address)
-		return hk_error_set(err, -EAFNOSUPPORT,
-				    "port %s is of IPv%d, and that of the peer is not; fix: add "
-				    "ip=4 or ip=6 on all nodes",
-				    p->spec.text, address ? 4 : 6);
-	return address ? hk_udp_know(p, address, err) : 0;
+	return rc == 0 && address ? hk_udp_know((struct hk_port_impl *)port, address, err) : rc;
 }
 
 bool hk_port_advice(const struct hk_port *port, char *text, size_t len)

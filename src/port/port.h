@@ -256,8 +256,12 @@ bool hk_port_address(const struct hk_port *port, uint8_t address[HK_PORT_ADDRESS
  * no interface. */
 uint64_t hk_port_network(const struct hk_port *port);
 
+/* Checks that the port is of the same kind as one of a peer that has an hk_port_address(), or none.
+ * -EAFNOSUPPORT: one is of IPv6, and the other is not. */
+int hk_port_meets(const struct hk_port *port, bool has_address, struct hk_error *err);
+
 /* A peer has @address by hk_port_address(); NULL: it has none. Call it before the first frame to
- * the peer. -EAFNOSUPPORT: the peer has an address of another kind. */
+ * the peer. -EAFNOSUPPORT: as hk_port_meets(). */
 int hk_port_know(struct hk_port *port, const uint8_t *address, struct hk_error *err);
 
 /* Writes what has slowed the port, with the fix, as one sentence for its user. False: nothing. Not

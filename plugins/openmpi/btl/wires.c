@@ -100,7 +100,7 @@ static void use_port(struct hk_candidate *c, unsigned path, unsigned to)
 	const struct hk_modex_path *peer = &c->m.path[to];
 	struct hk_error err;
 
-	if (hk_port_know(hk_btl.port[path], peer->has_address ? peer->address : NULL, &err) != 0)
+	if (hk_port_meets(hk_btl.port[path], peer->has_address, &err) != 0)
 		hk_btl_error("rank %u on %s: %s", c->proc->proc_name.vpid, c->m.host, err.text);
 	else
 		add_txq(c, to, (int)path);
