@@ -11,7 +11,18 @@ import networks
 import pytest
 from networks import FIRST_HOST
 
-from hikyaku.sdn.balance import FLOOR, HOLD_FIRST, HOLD_MAX, MOVES, SETTLE, STEADY, Balancer, Move
+from hikyaku.sdn.balance import (
+    FLOOR,
+    HOLD_FIRST,
+    HOLD_MAX,
+    MOVES,
+    SETTLE,
+    STEADY,
+    WINDOW,
+    Balancer,
+    Move,
+    _Uneven,
+)
 from hikyaku.sdn.network import Network, choose_paths
 
 ROUND = 2.0  # seconds
@@ -58,6 +69,30 @@ class World:
             made = self.balancer.moves(self.network, self.now)
             assert len(made) <= MOVES
             self.moved += [(self.now, move) for move in made]
+        return len(self.moved) - before
+
+    def run_bursts(self, rounds: int, late: float = 0.5) -> int:
+        """The moves of @rounds in which each stream stalls and catches up. The counters of hosts
+        are read up to @late of a round after those of ports."""
+        before = len(self.moved)
+        behind: dict[tuple[int, int], float] = dict.fromkeys(self.demand, 0.0)
+        for _ in range(rounds):
+            self.now += ROUND
+            self.network.load = dict.fromkeys(self.network.graph.links, 0.0)
+            unread = {}
+            share = self.rng.uniform(0, late)
+            for place, rate in self.demand.items():
+                due = behind[place] + rate * ROUND
+                sent = due * self.rng.choice([0, 0.3, 1])
+                behind[place] = due - sent
+                self.network.load[place[0], self.network.paths[place]] += sent / ROUND
+                unread[place] = int(sent * share / 8)
+                self.bytes[place] += int(sent / 8) - unread[place]
+            for switch in self.balancer.round(self.network):
+                counts = {host: n for (s, host), n in self.bytes.items() if s == switch}
+                self.balancer.counted(switch, counts, self.now)
+            self.moved += [(self.now, m) for m in self.balancer.moves(self.network, self.now)]
+            self.bytes.update(unread)
         return len(self.moved) - before
 
 
@@ -137,6 +172,28 @@ def test_a_load_that_no_move_lowers_stays():
     assert world.run(100) == 0
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_only_load_of_a_port_stays_also_if_it_comes_in_bursts(seed):
+    """Two ports with a busy host each. Neither older traffic nor a late reading makes the load of a
+    port look greater than the rate of its only host."""
+    world = World("leaf-spine:2x2x4", seed)
+    leaf, paths = world.leaf(), world.network.paths
+    for port in (1, 2):
+        host = next(mac for mac in far_hosts(world, leaf) if paths[leaf, mac] == port)
+        world.demand[leaf, host] = 4e6
+    assert world.run_bursts(2000) == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bursts_of_two_hosts_of_one_port_part(seed):
+    world = World("leaf-spine:2x2x4", seed)
+    leaf, paths = world.leaf(), world.network.paths
+    busy = [mac for mac in far_hosts(world, leaf) if paths[leaf, mac] == 1]
+    world.demand |= {(leaf, mac): 4e6 for mac in busy}
+    assert world.run_bursts(2000) == 1
+    assert {paths[leaf, mac] for mac in busy} == {1, 2}
+
+
 def test_small_loads_do_not_matter():
     world = World("leaf-spine:2x2x4")
     leaf, paths = world.leaf(), world.network.paths
@@ -146,9 +203,10 @@ def test_small_loads_do_not_matter():
 
 
 def test_a_count_that_starts_again_is_no_rate():
-    balancer = Balancer()
-    balancer.counted(1, {FIRST_HOST: 10**9}, 0)
-    balancer.counted(1, {FIRST_HOST: 10}, 2)
-    assert balancer._rates[1] == {}
-    balancer.counted(1, {FIRST_HOST: 1010}, 4)
-    assert balancer._rates[1] == {FIRST_HOST: 4000}
+    uneven = _Uneven()
+    uneven.counted({FIRST_HOST: 10**9}, {}, 0)
+    uneven.counted({FIRST_HOST: 10}, {}, 2)
+    assert uneven.rate(FIRST_HOST) == 0
+    for second in range(2, 2 + 2 * WINDOW, 2):
+        uneven.counted({FIRST_HOST: 10 + 500 * second}, {}, 2 + second)
+    assert uneven.rate(FIRST_HOST) == 4000

@@ -2,9 +2,9 @@
 """Moves traffic without tags among equal ports while loads change.
 
 DESIGN NOTES. Problem: a switch has equal ports to a host, and a path once chosen stays, however the
-loads change. To follow each measurement would move paths for ever. Approach: loads and rates are
-smoothed. If two equal ports differ by much in some rounds in succession, one host moves from the
-loaded port to the idle one. It moves only if that clearly lowers the load.
+loads change. To follow each measurement would move paths for ever. Approach: loads are smoothed. If
+two equal ports differ by much, the controller counts the hosts behind them for some rounds. Then
+one host moves from the loaded port to the idle one, if that clearly lowers the load.
 
 Invariants, which tests/sdn/test_balance.py simulates:
 
@@ -12,6 +12,9 @@ Invariants, which tests/sdn/test_balance.py simulates:
     none after them, also under noise that is smaller than GAIN.
     A switch moves one host in SETTLE, and the network MOVES hosts in a round.
     A host that moves again soon waits twice as long: demands that alternate cause few moves.
+    The only load of a port stays, also if it comes in bursts. The loads of ports and the rates of
+    hosts are therefore means over the same rounds. The switch does not count both at one moment. So
+    what a port sent in the newest round may be of any host, in a move's favour or not.
 
 Rejected: to choose all paths again, which moves hosts that are well where they are. To move a host
 that is the only load of its port, which only moves the load.
@@ -20,7 +23,7 @@ Pure. A round is one reading of the ports' counters. The counters of hosts are r
 that are uneven, since there are many.
 """
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from typing import NamedTuple
 
 from .network import Network, Port
@@ -28,7 +31,8 @@ from .network import Network, Port
 SMOOTHED = 0.25  # the weight of the newest reading
 FLOOR = 1e6  # bits a second: smaller differences do not matter
 GAIN = 0.15  # of the greater load: the least that a move takes from it
-STEADY = 3  # rounds in succession that a switch is uneven before a host moves
+STEADY = 3  # rounds that a switch is uneven before a host moves
+WINDOW = 8  # rounds over which the rates of an uneven switch are means
 SETTLE = 6.0  # seconds between two moves at a switch: loads then show the first one
 MOVES = 4  # in the network, in a round
 HOLD_FIRST, HOLD_MAX = 30.0, 960.0  # seconds that a host stays after a move
@@ -49,48 +53,90 @@ class _Hold(NamedTuple):
     pause: float
 
 
+class _Reading(NamedTuple):
+    when: float
+    bytes: dict[int, int]  # by host
+    bits: dict[int, float]  # by port, since the first reading
+
+
+class _Uneven:
+    """The traffic of an uneven switch, by its newest readings."""
+
+    def __init__(self) -> None:
+        self._readings: deque[_Reading] = deque(maxlen=1 + WINDOW)
+
+    def counted(self, counts: dict[int, int], load: dict[int, float], now: float) -> None:
+        bits = dict.fromkeys(load, 0.0)
+        if self._readings:
+            last = self._readings[-1]
+            if now <= last.when:
+                return
+            for port, rate in load.items():
+                bits[port] = last.bits.get(port, 0.0) + rate * (now - last.when)
+            for host in [h for h, n in counts.items() if n < last.bytes.get(h, 0)]:
+                for reading in self._readings:  # its count has started again
+                    reading.bytes.pop(host, None)
+        self._readings.append(_Reading(now, dict(counts), bits))
+
+    @property
+    def rounds(self) -> int:
+        return max(0, len(self._readings) - 1)
+
+    def load(self, port: int) -> float:
+        return self._sent(port, self._readings[0])
+
+    def newest(self, port: int) -> float:
+        """The part of load() that is of the newest round."""
+        return self._sent(port, self._readings[-2])
+
+    def _sent(self, port: int, since: _Reading) -> float:
+        last = self._readings[-1]
+        bits = last.bits.get(port, 0.0) - since.bits.get(port, 0.0)
+        return bits / (last.when - self._readings[0].when)
+
+    def rate(self, host: int) -> float:
+        """0 if it was not counted in all rounds."""
+        first, last = self._readings[0], self._readings[-1]
+        bytes_ = last.bytes.get(host, 0) - first.bytes.get(host, last.bytes.get(host, 0))
+        return bytes_ * 8 / (last.when - first.when)
+
+
 class Balancer:
     def __init__(self) -> None:
+        self._newest: dict[Port, float] = {}
         self._load: dict[Port, float] = {}
-        self._rates: dict[int, dict[int, float]] = {}  # of an uneven switch, by host
-        self._read: dict[Place, tuple[int, float]] = {}  # bytes, and when
-        self._uneven: dict[int, int] = {}  # rounds in succession, by switch
+        self._uneven: dict[int, _Uneven] = {}  # by switch
         self._settles: dict[int, float] = {}  # until when, by switch
         self._holds: dict[Place, _Hold] = {}
 
     def round(self, network: Network) -> list[int]:
         """Takes the newest loads. Returns the uneven switches, whose hosts must be counted."""
-        for port, load in network.load.items():
-            self._load[port] = _smooth(self._load.get(port), load)
-        self._load = {port: load for port, load in self._load.items() if port in network.load}
+        self._newest = dict(network.load)
+        self._load = {
+            port: _smooth(self._load.get(port), new) for port, new in self._newest.items()
+        }
         graph = network.graph
         uneven = [
             switch
             for switch in sorted(graph.ports.keys() - graph.disconnected)
             if any(self._is_uneven(switch, ports) for ports in _choices(network, switch))
         ]
-        self._uneven = {switch: self._uneven.get(switch, 0) + 1 for switch in uneven}
-        self._rates = {s: rates for s, rates in self._rates.items() if s in self._uneven}
-        self._read = {at: n for at, n in self._read.items() if at[0] in self._uneven}
+        self._uneven = {switch: self._uneven.get(switch) or _Uneven() for switch in uneven}
         return uneven
 
     def counted(self, switch: int, counts: dict[int, int], now: float) -> None:
         """@counts: the bytes that @switch has sent to each host. A count starts again with its
         rule."""
-        rates = self._rates.setdefault(switch, {})
-        for host, count in counts.items():
-            before, then = self._read.get((switch, host), (count, now))
-            self._read[switch, host] = count, now
-            if now > then and count >= before:
-                rates[host] = _smooth(rates.get(host), (count - before) * 8 / (now - then))
+        load = {port: rate for (at, port), rate in self._newest.items() if at == switch}
+        self._uneven[switch].counted(counts, load, now)
 
     def moves(self, network: Network, now: float) -> list[Move]:
         """Moves hosts in @network.paths, and returns the moves."""
         found: list[Move] = []
-        for switch, rounds in self._uneven.items():
+        for switch, uneven in self._uneven.items():
             if len(found) == MOVES:
                 break
-            if rounds < STEADY or now < self._settles.get(switch, now):
+            if uneven.rounds < STEADY or now < self._settles.get(switch, now):
                 continue
             if best := self._best(network, switch, now):
                 found.append(best)
@@ -104,16 +150,18 @@ class Balancer:
 
     def _best(self, network: Network, switch: int, now: float) -> Move | None:
         """The move that takes most from the loaded one of two equal ports."""
+        uneven = self._uneven[switch]
         best: tuple[float, Move] | None = None
         for ports, hosts in _choices(network, switch).items():
             if not self._is_uneven(switch, ports):
                 continue
-            load = {port: self._load.get((switch, port), 0.0) for port in ports}
+            load = {port: uneven.load(port) for port in ports}
             old = max(ports, key=lambda p: (load[p], p))
             new = min(ports, key=lambda p: (load[p], p))
+            doubt = uneven.newest(old)
             for host in hosts:
-                rate = self._rates.get(switch, {}).get(host, 0.0)
-                gain = load[old] - max(load[old] - rate, load[new] + rate)
+                rate = uneven.rate(host)
+                gain = load[old] - max(load[old] - rate, load[new] + rate + doubt)
                 held = (hold := self._holds.get((switch, host))) and now < hold.until
                 if network.paths.get((switch, host)) != old or held or gain < GAIN * load[old]:
                     continue
@@ -124,8 +172,10 @@ class Balancer:
     def _apply(self, network: Network, move: Move, now: float) -> None:
         place = move.switch, move.host
         network.paths[place] = move.new
-        self._load[move.switch, move.old] -= move.rate
-        self._load[move.switch, move.new] = self._load.get((move.switch, move.new), 0) + move.rate
+        for port, rate in ((move.old, -move.rate), (move.new, move.rate)):
+            at = move.switch, port
+            self._load[at] = self._load.get(at, 0.0) + rate
+        self._uneven[move.switch] = _Uneven()  # its readings are of the port that it left
         self._settles[move.switch] = now + SETTLE
         hold = self._holds.get(place)
         again = hold and now - hold.until < hold.pause
