@@ -57,6 +57,8 @@ def command(machine: Machine, kernel: Kernel, directory: Path) -> list[str]:
         "tsc=reliable",
         # The check counts ticks in a time that a busy host can take away whole: the kernel panics.
         "no_timer_check",
+        # The other processor starts when the kernel has patched its code (init.sh says why).
+        "maxcpus=1",
         f"hugepages={machine.huge_mb // 2}",
     ]
     if machine.iommu:
