@@ -50,6 +50,7 @@
 #include "openmpi/btl/same_node.h"
 #include "port/port.h"
 #include "wire/tag.h"
+#include "worker/wires.h"
 
 #include <pthread.h>
 
@@ -79,11 +80,10 @@ struct hk_candidate {
 	opal_proc_t *proc;
 	size_t index; /* in the caller's arrays */
 	struct hk_modex m;
-	struct hk_port *wire[HK_PATHS_MAX]; /* of a wire set, opened for this process */
-	int txq;                            /* -1: the process is unreachable */
-	int bulk;                           /* txq for bulk; -1: the same */
-	unsigned first;                     /* the port of the process that `txq` leads to */
-	unsigned further;                   /* further paths, equivalent to `txq` */
+	int txq;          /* -1: the process is unreachable */
+	int bulk;         /* txq for bulk; -1: the same */
+	unsigned first;   /* the port of the process that `txq` leads to */
+	unsigned further; /* further paths, equivalent to `txq` */
 	struct hk_path_addr path[HK_PATHS_MAX - 1];
 };
 
@@ -147,8 +147,7 @@ struct hk_btl_module {
 	struct hk_modex self;                      /* what we have published */
 	struct hk_port *port[HK_PATHS_MAX]; /* the worker's; NULL with hikyakud, and for sets */
 	struct rte_mempool *rx_pool;        /* of a wire set: that of the first wire */
-	struct hk_port *rx_owner;           /* the wire that owns `rx_pool` */
-	struct hk_port *pool_owner;         /* the same, if it failed and no worker has it */
+	struct hk_wires wires;
 	uint32_t key, endpoint, epoch;
 	uint8_t protection;                   /* enum hk_protection of all frames */
 	size_t payload;                       /* bytes of one frame */

@@ -433,7 +433,7 @@ static int finalize(struct mca_btl_base_module_t *btl)
 	hk_btl.worker = NULL;
 	hk_tap_close();
 	hk_btl_mode_leave();
-	hk_port_close(hk_btl.pool_owner);
+	hk_wires_end(&hk_btl.wires);
 	hk_btl_pool_close();
 	if (left)
 		opal_output_verbose(1, mca_btl_hikyaku_component.output,

@@ -8,31 +8,9 @@
  */
 #include "openmpi/btl/btl_hikyaku.h"
 
+#include <stdlib.h>
+
 #define PARAMS (&mca_btl_hikyaku_component.param)
-
-/* Wire sets that both ends have. */
-static unsigned paths_to(const struct hk_candidate *c)
-{
-	return HK_MIN(hk_btl.path_count, (unsigned)c->m.path_count);
-}
-
-static int open_wire(struct hk_candidate *c, unsigned path, struct hk_error *err)
-{
-	char spec[HK_PORT_SPEC_MAX];
-	bool server;
-	int rc = hk_port_wire_spec(hk_btl.path[path], hk_btl.key, hk_btl.endpoint, c->m.endpoint,
-				   spec, sizeof(spec), &server, err);
-
-	/* all wires receive into the buffers of the first */
-	if (rc == 0)
-		rc = hk_port_open(spec, PARAMS->rx_buffers, hk_btl.rx_pool,
-				  (int)PARAMS->connect_timeout_ms, &c->wire[path], err);
-	if (rc == 0 && !hk_btl.rx_pool) {
-		hk_btl.rx_owner = c->wire[path];
-		hk_btl.rx_pool = c->wire[path]->pool;
-	}
-	return rc;
-}
 
 /* @c is reached by our port @txq, which leads to its port @path. */
 static void add_txq(struct hk_candidate *c, unsigned path, int txq)
@@ -48,50 +26,50 @@ static void add_txq(struct hk_candidate *c, unsigned path, int txq)
 	memcpy(c->path[c->further++].ip6, c->m.path[path].address, HK_IP6_LEN);
 }
 
-/* Closes a wire that failed; the one that owns the buffers of the others stays to the end. */
-static void drop_wire(struct hk_port *wire)
+static void tell(void *arg, const char *text)
 {
-	if (wire == hk_btl.rx_owner)
-		hk_btl.pool_owner = wire;
-	else
-		hk_port_close(wire);
+	(void)arg;
+	hk_btl_error("%s", text);
 }
 
-/* Waits until both ends of the wire are there, and gives it to the worker. */
-static void use_wire(struct hk_candidate *c, unsigned path)
+static void init_wires(void)
 {
-	struct hk_port *wire = c->wire[path];
-	struct hk_error err;
-	int txq = -1;
+	struct hk_wires *w = &hk_btl.wires;
 
-	if (!wire)
+	if (w->worker)
 		return;
-	if (hk_port_wait_link(wire, (int)PARAMS->connect_timeout_ms, &err) != 0)
-		hk_btl_error("no wire to rank %u on %s: %s", c->proc->proc_name.vpid, c->m.host,
-			     err.text);
-	else if ((txq = hk_worker_add_port(hk_btl.worker, wire, &err)) < 0)
-		hk_btl_error("%s", err.text);
-	if (txq < 0)
-		drop_wire(wire);
-	else
-		add_txq(c, path, txq);
+	*w = (struct hk_wires){
+		.worker = hk_btl.worker,
+		.count = hk_btl.path_count,
+		.key = hk_btl.key,
+		.endpoint = hk_btl.endpoint,
+		.buffers = PARAMS->rx_buffers,
+		.timeout_ms = (int)PARAMS->connect_timeout_ms,
+		.pool = hk_btl.rx_pool,
+	};
+	memcpy(w->spec, hk_btl.path, sizeof(w->spec));
 }
 
-/* Opens the wires of all candidates: servers first, then clients, then waits until both ends are
- * there. A candidate keeps the wires that work; failures are reported to the user. */
+/* A candidate keeps the wires that work; failures are reported to the user. */
 static void open_wires(struct hk_candidate *list, size_t n)
 {
-	struct hk_error err;
+	struct hk_wires_peer *peer = n ? calloc(n, sizeof(*peer)) : NULL;
 
-	for (int clients = 0; clients < 2; clients++)
-		for (size_t i = 0; i < n; i++)
-			for (unsigned path = 0; path < paths_to(&list[i]); path++)
-				if ((list[i].m.endpoint < hk_btl.endpoint) == clients &&
-				    open_wire(&list[i], path, &err) != 0)
-					hk_btl_error("%s", err.text);
+	if (!peer)
+		return;
+	init_wires();
+	for (size_t i = 0; i < n; i++) {
+		peer[i].endpoint = list[i].m.endpoint;
+		peer[i].count = list[i].m.path_count;
+		snprintf(peer[i].name, sizeof(peer[i].name), "rank %u on %s",
+			 list[i].proc->proc_name.vpid, list[i].m.host);
+	}
+	hk_wires_open(&hk_btl.wires, peer, n, tell, NULL);
 	for (size_t i = 0; i < n; i++)
-		for (unsigned path = 0; path < paths_to(&list[i]); path++)
-			use_wire(&list[i], path);
+		for (unsigned path = 0; path < HK_PATHS_MAX; path++)
+			if (peer[i].txq[path] >= 0)
+				add_txq(&list[i], path, peer[i].txq[path]);
+	free(peer);
 }
 
 /* Our port @path leads to port @to of @c, if they have addresses of one kind. */
