@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libfabric/arrive.c: active messages of peers, checked, and answers to them.
+ *
+ * An answer may find no frame buffer. Then it waits here, and goes out when the domain makes
+ * progress.
+ */
+#include "libfabric/provider.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov,
+		       unsigned count)
+{
+	struct hk_fi_domain *d = arg;
+	struct hk_iov piece[HK_FRAGS_MAX];
+	bool is_long = am == HK_FI_AM_TAGGED_LONG || am == HK_FI_AM_MSG_LONG;
+	bool tagged = am == HK_FI_AM_TAGGED || am == HK_FI_AM_TAGGED_LONG;
+	struct hk_fi_prefix p;
+	size_t prefix = hk_fi_prefix_read(iov[0].base, iov[0].len, is_long, &p);
+
+	if (HK_UNLIKELY(prefix == 0)) /* a peer may write anything */
+		return;
+	struct hk_fi_arrival a = {
+		.item = {.tag = p.header.tag, .source = hk_fi_source(peer, p.header.from)},
+		.peer = peer,
+		.data = p.data,
+		.flags = (tagged ? FI_TAGGED : FI_MSG) |
+			 (p.header.flags & HK_FI_HAS_DATA ? FI_REMOTE_CQ_DATA : 0),
+		.id = p.header.id,
+		.answer = p.header.flags & HK_FI_ANSWER,
+		.region = p.announced.region,
+		.len = p.announced.len,
+	};
+
+	if (is_long)
+		count = 0;
+	for (unsigned i = 0; i < count; i++) {
+		piece[i] = iov[i];
+		if (i == 0)
+			piece[0] = (struct hk_iov){(const char *)iov[0].base + prefix,
+						   iov[0].len - prefix};
+		a.len += piece[i].len;
+	}
+	struct hk_fi_ep *ep = p.header.to < HK_FI_ENDPOINTS ? d->ep[p.header.to] : NULL;
+
+	if (HK_UNLIKELY(!ep))
+		hk_fi_answer(d, &a, FI_ECONNREFUSED);
+	else if (HK_UNLIKELY(hk_fi_arrived(ep, &a, piece, count) != 0))
+		hk_fi_answer(d, &a, FI_ENOMEM);
+}
+
+static void on_done(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov, unsigned count)
+{
+	struct hk_fi_done done;
+
+	(void)am;
+	if (count != 1 || iov->len != sizeof(done))
+		return;
+	memcpy(&done, iov->base, sizeof(done));
+	hk_fi_done(arg, peer, &done);
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+struct hk_fi_waiting {
+	struct hk_fi_waiting *next;
+	hk_peer peer;
+	struct hk_fi_done done;
+};
+
+static bool send_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done)
+{
+	return hk_worker_send_short(d->worker, peer, HK_FI_AM_DONE, done, sizeof(*done), NULL, 0) !=
+	       -EAGAIN;
+}
+
+void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int error)
+{
+	struct hk_fi_done done = {.id = a->id, .error = (uint32_t)error};
+	struct hk_fi_waiting *w;
+
+	if (!a->answer || (!d->waiting && send_done(d, a->peer, &done)))
+		return;
+	w = malloc(sizeof(*w));
+	if (!w)
+		return; /* the sender's operation ends with our domain */
+	*w = (struct hk_fi_waiting){.peer = a->peer, .done = done};
+	*d->waiting_last = w;
+	d->waiting_last = &w->next;
+}
+
+void hk_fi_answer_waiting(struct hk_fi_domain *d)
+{
+	while (d->waiting && send_done(d, d->waiting->peer, &d->waiting->done)) {
+		struct hk_fi_waiting *w = d->waiting;
+
+		d->waiting = w->next;
+		if (!d->waiting)
+			d->waiting_last = &d->waiting;
+		free(w);
+	}
+}
+
+void hk_fi_handlers(struct hk_fi_domain *d)
+{
+	d->waiting_last = &d->waiting;
+	for (uint8_t am = HK_FI_AM_TAGGED; am <= HK_FI_AM_MSG_LONG; am++)
+		hk_worker_set_am(d->worker, am, on_message, d);
+	hk_worker_set_am(d->worker, HK_FI_AM_DONE, on_done, d);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libfabric/av.c: address vectors. An address is an index, for FI_AV_TABLE and FI_AV_MAP.
+ *
+ * The peer of a removed address stays the worker's, because it must still answer late frames.
+ */
+#include "libfabric/provider.h"
+#include "worker/wires.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int close_av(struct fid *fid)
+{
+	struct hk_fi_av *av = container_of(fid, struct hk_fi_av, fid.fid);
+
+	if (av->users)
+		return -FI_EBUSY;
+	hk_fi_lock(av->domain);
+	av->domain->objects--;
+	hk_fi_unlock(av->domain);
+	free(av->address);
+	free(av->by_peer);
+	free(av);
+	return 0;
+}
+
+static int reserve(struct hk_fi_av *av, size_t more)
+{
+	size_t room = av->room;
+	void *grown;
+
+	if (more <= room - av->count)
+		return 0;
+	if (more > UINT32_MAX / 2 - av->count)
+		return -FI_ENOMEM;
+	while (room - av->count < more)
+		room = room ? 2 * room : 64;
+	grown = realloc(av->address, room * sizeof(*av->address));
+	if (!grown)
+		return -FI_ENOMEM;
+	av->address = grown;
+	av->room = (uint32_t)room;
+	return 0;
+}
+
+/* The place that holds the first address of @peer; NULL: no memory. */
+static uint32_t *first_of(struct hk_fi_av *av, hk_peer peer)
+{
+	if (peer == HK_FI_SELF)
+		return &av->self;
+	if (peer >= av->peers) {
+		uint32_t peers = HK_MAX(2 * av->peers, HK_MAX(peer + 1, 64u));
+		uint32_t *grown = realloc(av->by_peer, peers * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		memset(grown + av->peers, 0xff, (peers - av->peers) * sizeof(*grown));
+		av->by_peer = grown;
+		av->peers = peers;
+	}
+	return &av->by_peer[peer];
+}
+
+/* Makes the endpoint @name a peer of the worker, by its port @port. */
+static int add_peer(struct hk_fi_domain *d, const struct hk_fi_name *name, int port, hk_peer *peer)
+{
+	struct hk_peer_addr addr;
+	struct hk_error err = {""};
+	char text[48];
+
+	snprintf(text, sizeof(text), "endpoint %08x", name->endpoint);
+	hk_fi_name_address(name, (unsigned)port, text, &addr);
+	if (hk_worker_peer_add(d->worker, &addr, peer, &err) == 0)
+		return 0;
+	hk_fi_warn("%s", err.text);
+	return -FI_EADDRNOTAVAIL;
+}
+
+static void warn(void *arg, const char *text)
+{
+	(void)arg;
+	hk_fi_warn("%s", text);
+}
+
+/* One wire for each of @count names that can be reached and has none yet. @port: by name; -1: it
+ * has none. */
+static void open_wires(struct hk_fi_domain *d, const struct hk_fi_name *names, size_t count,
+		       int *port)
+{
+	struct hk_wires_peer *list = calloc(count, sizeof(*list));
+	size_t n = 0;
+
+	if (!list)
+		return;
+	for (size_t i = 0; i < count; i++)
+		if (port[i] == 0) {
+			list[n].endpoint = names[i].endpoint;
+			list[n++].count = 1;
+			snprintf(list[n - 1].name, sizeof(list[0].name), "endpoint %08x",
+				 names[i].endpoint);
+		}
+	hk_wires_open(d->wires, list, n, warn, NULL);
+	for (size_t i = 0, k = 0; i < count; i++)
+		if (port[i] == 0)
+			port[i] = list[k++].txq[0];
+	free(list);
+}
+
+/* The peer with @name that this vector, or another one of the domain, has already. */
+static bool known(const struct hk_fi_av *av, const struct hk_fi_name *name, hk_peer *peer)
+{
+	for (uint32_t i = 0; i < av->count; i++)
+		if (av->address[i].name.endpoint == name->endpoint &&
+		    av->address[i].peer != HK_PEER_NONE) {
+			*peer = av->address[i].peer;
+			return true;
+		}
+	return false;
+}
+
+/* The peer of @name, or an error. @port: by which the worker reaches it; -1: none. */
+static int find_peer(struct hk_fi_av *av, const struct hk_fi_name *name, int port, hk_peer *peer)
+{
+	const char *why = hk_fi_name_check(&av->domain->name, name);
+
+	if (why) {
+		hk_fi_warn("endpoint %08x has %s", name->endpoint, why);
+		return -FI_EINVAL;
+	}
+	if (name->endpoint == av->domain->name.endpoint) {
+		*peer = HK_FI_SELF;
+		return 0;
+	}
+	if (av->domain->wires && known(av, name, peer))
+		return 0;
+	return port < 0 ? -FI_EADDRNOTAVAIL : add_peer(av->domain, name, port, peer);
+}
+
+static int insert_one(struct hk_fi_av *av, const struct hk_fi_name *name, int port)
+{
+	hk_peer peer = HK_PEER_NONE;
+	uint32_t *first, at = av->count;
+	int rc = find_peer(av, name, port, &peer);
+
+	if (rc)
+		return rc;
+	first = first_of(av, peer);
+	if (!first)
+		return -FI_ENOMEM;
+	av->address[at] = (struct hk_fi_address){
+		.peer = peer, .number = name->number, .next = *first, .name = *name};
+	*first = at;
+	av->count++;
+	return 0;
+}
+
+static int insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t *out,
+		  uint64_t flags, void *context)
+{
+	struct hk_fi_av *av = container_of(fid, struct hk_fi_av, fid);
+	const struct hk_fi_name *names = addr;
+	int *errors = flags & FI_SYNC_ERR ? context : NULL;
+	int *port = calloc(count ? count : 1, sizeof(*port)), done = 0;
+
+	if (!port)
+		return -FI_ENOMEM;
+	hk_fi_lock(av->domain);
+	if (reserve(av, count) != 0) {
+		hk_fi_unlock(av->domain);
+		free(port);
+		return -FI_ENOMEM;
+	}
+	if (av->domain->wires) {
+		for (size_t i = 0; i < count; i++) {
+			hk_peer peer;
+
+			if (hk_fi_name_check(&av->domain->name, &names[i]) ||
+			    names[i].endpoint == av->domain->name.endpoint ||
+			    known(av, &names[i], &peer))
+				port[i] = -1;
+			for (size_t k = 0; k < i; k++) /* the same worker twice */
+				if (names[k].endpoint == names[i].endpoint)
+					port[i] = -1;
+		}
+		open_wires(av->domain, names, count, port);
+	}
+	for (size_t i = 0; i < count; i++) {
+		int rc = insert_one(av, &names[i], port[i]);
+
+		done += rc == 0;
+		if (out)
+			out[i] = rc ? FI_ADDR_NOTAVAIL : av->count - 1;
+		if (errors)
+			errors[i] = -rc;
+	}
+	hk_fi_unlock(av->domain);
+	free(port);
+	return done;
+}
+
+static int no_service(struct fid_av *av, const char *node, const char *service, fi_addr_t *out,
+		      uint64_t flags, void *context)
+{
+	(void)av, (void)node, (void)service, (void)out, (void)flags, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_symmetric(struct fid_av *av, const char *node, size_t nodes, const char *service,
+			size_t services, fi_addr_t *out, uint64_t flags, void *context)
+{
+	(void)av, (void)node, (void)nodes, (void)service, (void)services, (void)out, (void)flags;
+	(void)context;
+	return -FI_ENOSYS;
+}
+
+static int remove_addresses(struct fid_av *fid, fi_addr_t *at, size_t count, uint64_t flags)
+{
+	struct hk_fi_av *av = container_of(fid, struct hk_fi_av, fid);
+	int rc = 0;
+
+	(void)flags;
+	hk_fi_lock(av->domain);
+	for (size_t i = 0; i < count; i++) {
+		if (!hk_fi_find(av, at[i])) {
+			rc = -FI_EINVAL;
+			continue;
+		}
+		uint32_t *link = first_of(av, av->address[at[i]].peer);
+
+		while (*link != at[i])
+			link = &av->address[*link].next;
+		*link = av->address[at[i]].next;
+		av->address[at[i]].peer = HK_PEER_NONE;
+	}
+	hk_fi_unlock(av->domain);
+	return rc;
+}
+
+static int lookup(struct fid_av *fid, fi_addr_t at, void *addr, size_t *len)
+{
+	struct hk_fi_av *av = container_of(fid, struct hk_fi_av, fid);
+	const struct hk_fi_address *a;
+
+	hk_fi_lock(av->domain);
+	a = hk_fi_find(av, at);
+	if (a)
+		memcpy(addr, &a->name, HK_MIN(*len, sizeof(a->name)));
+	hk_fi_unlock(av->domain);
+	*len = sizeof(struct hk_fi_name);
+	return a ? 0 : -FI_EINVAL;
+}
+
+static const char *text_of(struct fid_av *fid, const void *addr, char *buf, size_t *len)
+{
+	const struct hk_fi_name *name = addr;
+
+	(void)fid;
+	int n = snprintf(buf, *len, "hikyaku://%08x/%u", name->endpoint, name->number);
+
+	*len = (size_t)n + 1;
+	return buf;
+}
+
+fi_addr_t hk_fi_av_reverse(const struct hk_fi_av *av, uint32_t source)
+{
+	hk_peer peer = source >> 8;
+	uint32_t at = UINT32_MAX;
+
+	if (!av)
+		return FI_ADDR_NOTAVAIL;
+	if (peer == (HK_FI_SELF & 0xffffff))
+		at = av->self;
+	else if (peer < av->peers)
+		at = av->by_peer[peer];
+	while (at != UINT32_MAX && av->address[at].number != (uint8_t)source)
+		at = av->address[at].next;
+	return at == UINT32_MAX ? FI_ADDR_NOTAVAIL : at;
+}
+
+static struct fi_ops fid_ops = {
+	.size = sizeof(fid_ops),
+	.close = close_av,
+	.bind = hk_fi_no_bind,
+	.control = hk_fi_no_control,
+	.ops_open = hk_fi_no_ops,
+};
+
+static struct fi_ops_av ops = {
+	.size = sizeof(ops),
+	.insert = insert,
+	.insertsvc = no_service,
+	.insertsym = no_symmetric,
+	.remove = remove_addresses,
+	.lookup = lookup,
+	.straddr = text_of,
+};
+
+int hk_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **fid,
+		  void *context)
+{
+	struct hk_fi_domain *d = container_of(domain, struct hk_fi_domain, fid);
+	struct hk_fi_av *av;
+
+	if (attr->name) /* to share it between processes */
+		return -FI_ENOSYS;
+	if (attr->rx_ctx_bits || attr->flags)
+		return -FI_EINVAL;
+	av = calloc(1, sizeof(*av));
+	if (!av)
+		return -FI_ENOMEM;
+	if (attr->type == FI_AV_UNSPEC)
+		attr->type = FI_AV_TABLE;
+	av->fid.fid.fclass = FI_CLASS_AV;
+	av->fid.fid.context = context;
+	av->fid.fid.ops = &fid_ops;
+	av->fid.ops = &ops;
+	av->domain = d;
+	av->self = UINT32_MAX;
+	hk_fi_lock(d);
+	d->objects++;
+	hk_fi_unlock(d);
+	*fid = &av->fid;
+	return 0;
+}

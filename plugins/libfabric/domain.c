@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libfabric/domain.c: domains. Each has a worker.
+ */
+#include "libfabric/provider.h"
+
+#include <stdlib.h>
+
+void hk_fi_progress(struct hk_fi_domain *d)
+{
+	hk_worker_progress(d->worker);
+	if (HK_UNLIKELY(d->waiting))
+		hk_fi_answer_waiting(d);
+}
+
+static void destroy(struct hk_fi_domain *d)
+{
+	hk_fi_worker_close(d);
+	hk_fi_send_close(d);
+	pthread_mutex_destroy(&d->lock);
+	free(d);
+}
+
+static int domain_close(struct fid *fid)
+{
+	struct hk_fi_domain *d = container_of(fid, struct hk_fi_domain, fid.fid);
+
+	if (d->objects)
+		return -FI_EBUSY;
+	d->fabric->domains--;
+	destroy(d);
+	return 0;
+}
+
+static int no_scalable(struct fid_domain *d, struct fi_info *info, struct fid_ep **ep,
+		       void *context)
+{
+	(void)d, (void)info, (void)ep, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_poll(struct fid_domain *d, struct fi_poll_attr *attr, struct fid_poll **set)
+{
+	(void)d, (void)attr, (void)set;
+	return -FI_ENOSYS;
+}
+
+static int no_stx(struct fid_domain *d, struct fi_tx_attr *attr, struct fid_stx **stx,
+		  void *context)
+{
+	(void)d, (void)attr, (void)stx, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_srx(struct fid_domain *d, struct fi_rx_attr *attr, struct fid_ep **ep, void *context)
+{
+	(void)d, (void)attr, (void)ep, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+		  uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	(void)fid, (void)buf, (void)len, (void)access, (void)offset, (void)key, (void)flags;
+	(void)mr, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
+		   uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	(void)fid, (void)iov, (void)count, (void)access, (void)offset, (void)key, (void)flags;
+	(void)mr, (void)context;
+	return -FI_ENOSYS;
+}
+
+static int no_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
+		      struct fid_mr **mr)
+{
+	(void)fid, (void)attr, (void)flags, (void)mr;
+	return -FI_ENOSYS;
+}
+
+static struct fi_ops fid_ops = {
+	.size = sizeof(fid_ops),
+	.close = domain_close,
+	.bind = hk_fi_no_bind,
+	.control = hk_fi_no_control,
+	.ops_open = hk_fi_no_ops,
+};
+
+static struct fi_ops_domain ops = {
+	.size = sizeof(ops),
+	.av_open = hk_fi_av_open,
+	.cq_open = hk_fi_cq_open,
+	.endpoint = hk_fi_endpoint_open,
+	.scalable_ep = no_scalable,
+	.cntr_open = hk_fi_cntr_open,
+	.poll_open = no_poll,
+	.stx_ctx = no_stx,
+	.srx_ctx = no_srx,
+};
+
+static struct fi_ops_mr mr_ops = {
+	.size = sizeof(mr_ops),
+	.reg = no_reg,
+	.regv = no_regv,
+	.regattr = no_regattr,
+};
+
+int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+		      void *context)
+{
+	struct hk_fi_domain *d;
+	struct hk_error err = {""};
+	int rc = hk_fi_check(info);
+
+	if (rc)
+		return rc;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -FI_ENOMEM;
+	d->fabric = container_of(fabric, struct hk_fi_fabric, fid);
+	d->fid.fid.fclass = FI_CLASS_DOMAIN;
+	d->fid.fid.context = context;
+	d->fid.fid.ops = &fid_ops;
+	d->fid.ops = &ops;
+	d->fid.mr = &mr_ops;
+	d->safe = !info->domain_attr || info->domain_attr->threading != FI_THREAD_DOMAIN;
+	d->send_free = UINT32_MAX;
+	pthread_mutex_init(&d->lock, NULL);
+	rc = hk_fi_worker_open(d, &err);
+	if (rc) {
+		hk_fi_warn("%s", err.text);
+		destroy(d);
+		return rc; /* FI_E… of these are the codes of errno */
+	}
+	hk_fi_handlers(d);
+	d->fabric->domains++;
+	*domain = &d->fid;
+	return 0;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libfabric/provider.h: the objects of the libfabric provider "hikyaku", and what its files offer
+ * each other. libfabric's manual pages are the contract of everything that an application calls;
+ * fi_hikyaku(7) says where this provider differs.
+ *
+ * Objects. A domain has one worker (hikyaku/worker.h), with the port that the parameters name. Its
+ * endpoints share the worker, and each has a number in it, which is a part of its name. Completion
+ * queues, counters and address vectors belong to the domain too.
+ *
+ * Threads. With FI_THREAD_DOMAIN the application excludes itself, and the provider takes no lock.
+ * With all other models the domain has a lock, which every call takes.
+ *
+ * Progress. Reading a completion queue or a counter polls the worker. The progress thread of the
+ * worker acknowledges what arrives meanwhile, and serves puts and gets.
+ */
+#ifndef HK_FI_PROVIDER_H
+#define HK_FI_PROVIDER_H
+
+#include "base/common.h"
+#include "hikyaku/error.h"
+#include "hikyaku/rma.h"
+#include "libfabric/match.h"
+#include "libfabric/message.h"
+#include "libfabric/name.h"
+
+#include <pthread.h>
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_eq.h>
+#include <rdma/fi_errno.h>
+#include <rdma/fi_tagged.h>
+#include <rdma/providers/fi_log.h>
+#include <rdma/providers/fi_prov.h>
+#include <sys/uio.h>
+
+#define HK_FI_ENDPOINTS  64 /* of a domain */
+#define HK_FI_IOV        4  /* pieces of a buffer */
+#define HK_FI_INJECT     1024
+#define HK_FI_MULTI_RECV 64 /* FI_OPT_MIN_MULTI_RECV of a new endpoint */
+
+#define HK_FI_CAPS                                                                                 \
+	(FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE |   \
+	 FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define HK_FI_TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND)
+#define HK_FI_RX_CAPS (FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+#define HK_FI_OP_FLAGS                                                                             \
+	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
+	 FI_DELIVERY_COMPLETE | FI_MULTI_RECV)
+#define HK_FI_ORDER (FI_ORDER_SAS)
+
+extern struct fi_provider hk_fi_provider;
+
+/* ---- what libfabric offers a provider (provider.c) ------------------------------------------- */
+
+/* The functions of the libfabric that has loaded us, which the process may have linked, or loaded
+ * where we do not see its symbols. */
+struct hk_fi_libfabric {
+	uint32_t (*version)(void);
+	struct fi_info *(*dupinfo)(const struct fi_info *);
+	void (*freeinfo)(struct fi_info *);
+	int (*param_define)(const struct fi_provider *, const char *, enum fi_param_type,
+			    const char *, ...);
+	int (*param_get)(struct fi_provider *, const char *, void *);
+	int (*log_enabled)(const struct fi_provider *, enum fi_log_level, enum fi_log_subsys);
+	void (*log)(const struct fi_provider *, enum fi_log_level, enum fi_log_subsys, const char *,
+		    int, const char *, ...);
+};
+extern struct hk_fi_libfabric hk_fi_libfabric;
+
+/* The user's parameters, FI_HIKYAKU_… in the environment. */
+struct hk_fi_params {
+	char *port, *protection, *if_include, *if_exclude;
+	int key, progress_thread, connect_timeout_ms, peer_timeout_ms, linger_ms;
+	int tx_buffers, rx_buffers, rx_backlog, eager;
+};
+extern struct hk_fi_params hk_fi_params;
+
+/* A line to the user: with FI_LOG_LEVEL=warn or above. */
+__attribute__((format(printf, 1, 2))) void hk_fi_warn(const char *format, ...);
+
+int hk_fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
+		  const struct fi_info *hints, struct fi_info **info);
+int hk_fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
+/* Can a domain, or an endpoint, be as @info wants? 0, or -FI_ENODATA after a warning. */
+int hk_fi_check(const struct fi_info *info);
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+struct hk_fi_fabric {
+	struct fid_fabric fid;
+	int domains; /* that are open */
+};
+
+struct hk_fi_ep;
+struct hk_fi_av;
+struct hk_fi_waiting;
+
+/* A send that waits for DONE. */
+struct hk_fi_send {
+	uint32_t id, next; /* next: of the free ones, or UINT32_MAX */
+	bool active;
+	hk_peer peer;
+	hk_region region; /* of its bytes, or HK_REGION_NONE */
+	char *copy;       /* they lay in several pieces: this is their copy, or NULL */
+	struct hk_fi_ep *ep;
+	void *context;
+	uint64_t flags; /* of its completion; 0: none is reported */
+	uint64_t tag;
+};
+
+struct hk_fi_domain {
+	struct fid_domain fid;
+	struct hk_fi_fabric *fabric;
+	struct hk_worker *worker;
+	struct hk_wires *wires; /* its ports are point-to-point wires; else NULL */
+	struct hk_fi_name name; /* `number` is 0 */
+	bool safe;              /* every call takes `lock` */
+	pthread_mutex_t lock;
+	size_t payload, eager; /* bytes of a frame, and of the longest message sent eagerly */
+	struct hk_fi_ep *ep[HK_FI_ENDPOINTS];
+	struct hk_fi_send **send; /* by the lower bits of their id; chunks */
+	uint32_t sends, send_free;
+	struct hk_fi_waiting *waiting, **waiting_last; /* answers that found no buffer */
+	int objects; /* AVs, CQs, counters and endpoints that are open */
+};
+
+struct hk_fi_address {
+	hk_peer peer;   /* HK_FI_SELF: this domain's own; HK_PEER_NONE: removed */
+	uint8_t number; /* of the endpoint there */
+	uint32_t next;  /* further addresses of this peer, or UINT32_MAX */
+	struct hk_fi_name name;
+};
+#define HK_FI_SELF (HK_PEER_NONE - 1)
+
+struct hk_fi_av {
+	struct fid_av fid;
+	struct hk_fi_domain *domain;
+	struct hk_fi_address *address; /* by fi_addr_t */
+	uint32_t count, room;
+	uint32_t *by_peer; /* the first address of each peer, or UINT32_MAX */
+	uint32_t peers;
+	uint32_t self; /* the first address of our own worker, or UINT32_MAX */
+	int users;     /* endpoints that are bound to it */
+};
+
+struct hk_fi_event {
+	struct fi_cq_tagged_entry at; /* the longest format; the others are its beginnings */
+	fi_addr_t source;
+	size_t olen;  /* of an error: bytes that did not fit */
+	int error;    /* 0, or one of FI_E… */
+	hk_peer peer; /* of an error with a peer, or HK_PEER_NONE */
+};
+
+struct hk_fi_cq {
+	struct fid_cq fid;
+	struct hk_fi_domain *domain;
+	enum fi_cq_format format;
+	size_t entry; /* bytes, by `format` */
+	struct hk_fi_event *ring;
+	uint32_t room, head, tail; /* room: a power of two */
+	bool woken;                /* fi_cq_signal() */
+	int users;
+	char text[160]; /* of the newest error */
+};
+
+struct hk_fi_cntr {
+	struct fid_cntr fid;
+	struct hk_fi_domain *domain;
+	uint64_t value, errors;
+	int users;
+};
+
+/* A posted receive. */
+struct hk_fi_recv {
+	struct hk_match_item item;
+	struct hk_fi_ep *ep;
+	void *context;
+	uint64_t flags;
+	struct iovec iov[HK_FI_IOV];
+	unsigned count;
+	size_t len; /* bytes of all pieces */
+	/* of a buffer for several messages, whose iov[0] is what is left */
+	bool multi;
+	bool posted;   /* it is in the matcher's list */
+	bool held;     /* nobody frees it now */
+	uint32_t gets; /* of long messages that are under way */
+	struct hk_fi_matcher *matcher;
+	struct hk_fi_recv *next; /* of the free ones */
+};
+
+/* A message that has arrived, without its bytes. */
+struct hk_fi_arrival {
+	struct hk_match_item item; /* tag and source */
+	hk_peer peer;
+	uint64_t data, flags; /* flags: FI_TAGGED or FI_MSG, FI_REMOTE_CQ_DATA */
+	uint32_t id;
+	bool answer;
+	hk_region region; /* of a long message, else HK_REGION_NONE */
+	uint64_t len;     /* bytes of the message */
+};
+
+/* A message that no receive fits. */
+struct hk_fi_unexpected {
+	struct hk_fi_arrival at;
+	void *claimed; /* context of the FI_CLAIM that has it */
+	char bytes[];  /* unless it is long */
+};
+
+/* The queues of one kind of message: tagged or not. */
+struct hk_fi_matcher {
+	struct hk_match_list posted, unexpected, claimed;
+};
+
+struct hk_fi_ep {
+	struct fid_ep fid;
+	struct hk_fi_domain *domain;
+	uint8_t number;
+	bool enabled;
+	uint64_t caps;
+	uint64_t tx_flags, rx_flags; /* op_flags of calls without flags */
+	struct hk_fi_av *av;
+	struct hk_fi_cq *tx_cq, *rx_cq;
+	bool tx_selective, rx_selective;
+	struct hk_fi_cntr *tx_cntr, *rx_cntr;
+	size_t min_multi_recv;
+	struct hk_fi_matcher tagged, msg;
+	struct hk_fi_recv *free_recvs;
+	void *recv_chunks;
+};
+
+static inline void hk_fi_lock(struct hk_fi_domain *d)
+{
+	if (d->safe)
+		pthread_mutex_lock(&d->lock);
+}
+
+static inline void hk_fi_unlock(struct hk_fi_domain *d)
+{
+	if (d->safe)
+		pthread_mutex_unlock(&d->lock);
+}
+
+/* An endpoint of a peer, in the matchers. */
+static inline uint32_t hk_fi_source(hk_peer peer, uint8_t number)
+{
+	return peer << 8 | number; /* of our own: 0xfffffe.., and no peer has that index */
+}
+
+/* ---- domains (fabric.c, domain.c) ------------------------------------------------------------ */
+
+int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
+		      void *context);
+
+/* Opens the worker of @d, by the parameters. */
+int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err);
+void hk_fi_worker_close(struct hk_fi_domain *d);
+
+/* Polls; the caller has the lock. */
+void hk_fi_progress(struct hk_fi_domain *d);
+
+/* For objects that lack these calls: -FI_ENOSYS. */
+int hk_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
+int hk_fi_no_control(struct fid *fid, int command, void *arg);
+int hk_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+
+/* ---- queues (cq.c, cntr.c, av.c) ------------------------------------------------------------- */
+
+int hk_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **cq,
+		  void *context);
+int hk_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct fid_cntr **cntr,
+		    void *context);
+int hk_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av,
+		  void *context);
+
+/* A place for the next event of @cq, which the caller fills in whole; NULL: no memory. */
+struct hk_fi_event *hk_fi_cq_grow(struct hk_fi_cq *cq);
+static inline struct hk_fi_event *hk_fi_cq_next(struct hk_fi_cq *cq)
+{
+	if (HK_UNLIKELY(cq->tail - cq->head == cq->room) && !hk_fi_cq_grow(cq))
+		return NULL;
+	return &cq->ring[cq->tail++ & (cq->room - 1)];
+}
+
+/* Reports the end of an operation to queue and counter of its direction. @error 0: success. */
+void hk_fi_sent(struct hk_fi_ep *ep, void *context, uint64_t flags, uint64_t tag, int error,
+		hk_peer peer);
+static inline const struct hk_fi_address *hk_fi_find(const struct hk_fi_av *av, fi_addr_t at)
+{
+	return HK_LIKELY(at < av->count) && HK_LIKELY(av->address[at].peer != HK_PEER_NONE)
+		       ? &av->address[at]
+		       : NULL;
+}
+/* The address of that endpoint, or FI_ADDR_NOTAVAIL. */
+fi_addr_t hk_fi_av_reverse(const struct hk_fi_av *av, uint32_t source);
+
+/* ---- endpoints (endpoint.c) and messages (send.c, receive.c) --------------------------------- */
+
+int hk_fi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
+			void *context);
+
+extern struct fi_ops_msg hk_fi_msg_ops;
+extern struct fi_ops_tagged hk_fi_tagged_ops;
+
+/* A receive, of either kind. */
+struct hk_fi_post {
+	const struct iovec *iov;
+	size_t count;
+	fi_addr_t from;
+	uint64_t tag, ignore, flags;
+	void *context;
+};
+ssize_t hk_fi_cancel(fid_t fid, void *context);
+ssize_t hk_fi_msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from,
+		       void *context);
+ssize_t hk_fi_msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			fi_addr_t from, void *context);
+ssize_t hk_fi_msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags);
+ssize_t hk_fi_tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from,
+			  uint64_t tag, uint64_t ignore, void *context);
+ssize_t hk_fi_tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
+			   fi_addr_t from, uint64_t tag, uint64_t ignore, void *context);
+ssize_t hk_fi_tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags);
+
+/* A message for @ep has arrived: its bytes are in the pieces, unless it is long. Returns 0 or
+ * -ENOMEM; then it is lost. */
+int hk_fi_arrived(struct hk_fi_ep *ep, const struct hk_fi_arrival *a, const struct hk_iov *piece,
+		  unsigned pieces);
+
+/* Frees what @ep has posted and stored. */
+void hk_fi_receive_close(struct hk_fi_ep *ep);
+
+/* The active messages of a domain (arrive.c). */
+void hk_fi_handlers(struct hk_fi_domain *d);
+/* Tells the sender of @a, if it waits for that, how its message ended: 0 or one of FI_E…. */
+void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int error);
+/* Sends the answers that found no buffer. */
+void hk_fi_answer_waiting(struct hk_fi_domain *d);
+/* Such an answer of @peer. */
+void hk_fi_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done);
+/* The connection to @peer has ended; HK_PEER_NONE: to all. */
+void hk_fi_send_lost(struct hk_fi_domain *d, hk_peer peer);
+void hk_fi_receive_lost(struct hk_fi_domain *d, hk_peer peer);
+void hk_fi_send_close(struct hk_fi_domain *d);
+/* Ends the sends of an endpoint that is closed, without a completion. */
+void hk_fi_send_forget(struct hk_fi_ep *ep);
+
+#endif

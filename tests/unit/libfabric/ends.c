@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ends.h"
+
+#include "base/clock.h"
+
+#include <string.h>
+
+#define LIMIT_MS 20000
+#define RESTS    2000 /* polls */
+
+void end_open(struct end *e, uint64_t caps, uint64_t op_flags)
+{
+	struct fi_info *hints = fi_allocinfo();
+	struct fi_cq_attr cq = {.format = FI_CQ_FORMAT_TAGGED};
+	struct fi_av_attr av = {.type = FI_AV_TABLE};
+
+	CHECK(hints != NULL);
+	hints->caps = caps;
+	hints->ep_attr->type = FI_EP_RDM;
+	hints->tx_attr->op_flags = op_flags;
+	hints->fabric_attr->prov_name = strdup("hikyaku");
+	FI_OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &e->info));
+	fi_freeinfo(hints);
+	FI_OK(fi_fabric(e->info->fabric_attr, &e->fabric, NULL));
+	FI_OK(fi_domain(e->fabric, e->info, &e->domain, NULL));
+	FI_OK(fi_cq_open(e->domain, &cq, &e->cq, NULL));
+	FI_OK(fi_av_open(e->domain, &av, &e->av, NULL));
+	FI_OK(fi_endpoint(e->domain, e->info, &e->ep, NULL));
+	FI_OK(fi_ep_bind(e->ep, &e->cq->fid, FI_TRANSMIT | FI_RECV));
+	FI_OK(fi_ep_bind(e->ep, &e->av->fid, 0));
+	FI_OK(fi_enable(e->ep));
+}
+
+void end_close(struct end *e)
+{
+	FI_OK(fi_close(&e->ep->fid));
+	FI_OK(fi_close(&e->av->fid));
+	FI_OK(fi_close(&e->cq->fid));
+	FI_OK(fi_close(&e->domain->fid));
+	FI_OK(fi_close(&e->fabric->fid));
+	fi_freeinfo(e->info);
+}
+
+static void meet(struct end *e, const struct end *other)
+{
+	char name[2][64];
+	size_t len = sizeof(name[0]);
+
+	FI_OK(fi_getname(&e->ep->fid, name[0], &len));
+	CHECK_EQ(len, 64);
+	FI_OK(fi_getname(&other->ep->fid, name[1], &len));
+	CHECK_EQ(fi_av_insert(e->av, name, 1, &e->self, 0, NULL), 1);
+	CHECK_EQ(fi_av_insert(e->av, name[1], 1, &e->peer, 0, NULL), 1);
+}
+
+void ends_open_with(struct ends *e, uint64_t caps, uint64_t op_flags)
+{
+	end_open(&e->a, caps, op_flags);
+	end_open(&e->b, caps, op_flags);
+	meet(&e->a, &e->b);
+	meet(&e->b, &e->a);
+}
+
+void ends_open(struct ends *e)
+{
+	ends_open_with(e, 0, 0);
+}
+
+void ends_close(struct ends *e)
+{
+	end_close(&e->a);
+	end_close(&e->b);
+}
+
+/* Lets the other end poll, without a completion of it. */
+static void poll_other(struct ends *e, const struct end *at)
+{
+	(void)fi_cq_read(at == &e->a ? e->b.cq : e->a.cq, NULL, 0);
+}
+
+struct fi_cq_tagged_entry ends_wait(struct ends *e, struct end *at)
+{
+	int64_t end = hk_clock_ms() + LIMIT_MS;
+	struct fi_cq_tagged_entry got;
+	ssize_t n;
+
+	while ((n = fi_cq_read(at->cq, &got, 1)) == -FI_EAGAIN) {
+		poll_other(e, at);
+		CHECK(hk_clock_ms() < end);
+	}
+	CHECK_EQ(n, 1);
+	return got;
+}
+
+struct fi_cq_err_entry ends_wait_error(struct ends *e, struct end *at)
+{
+	int64_t end = hk_clock_ms() + LIMIT_MS;
+	struct fi_cq_err_entry got = {0};
+	struct fi_cq_tagged_entry none;
+	ssize_t n;
+
+	while ((n = fi_cq_read(at->cq, &none, 1)) == -FI_EAGAIN) {
+		poll_other(e, at);
+		CHECK(hk_clock_ms() < end);
+	}
+	CHECK_EQ(n, -FI_EAVAIL);
+	CHECK_EQ(fi_cq_readerr(at->cq, &got, 0), 1);
+	return got;
+}
+
+void ends_rest_of(struct ends *e, struct end *at)
+{
+	struct fi_cq_tagged_entry none;
+
+	for (unsigned i = 0; i < RESTS; i++) {
+		CHECK_EQ(fi_cq_read(at->cq, &none, 1), -FI_EAGAIN);
+		poll_other(e, at);
+	}
+}
+
+void ends_rest(struct ends *e)
+{
+	ends_rest_of(e, &e->a);
+	ends_rest_of(e, &e->b);
+}
