@@ -3,6 +3,7 @@
  * libfabric/worker.c: the worker of a domain, opened as the parameters say.
  */
 #include "libfabric/provider.h"
+#include "base/launcher.h"
 #include "port/auto.h"
 #include "port/port.h"
 #include "worker/private.h"
@@ -20,24 +21,11 @@
 #define EAGER_SOCKETS (64u << 10) /* a round trip costs more there: openmpi/btl/module.c */
 #define EAGER         (16u << 10)
 
-/* The number of this process among those of its job on this node, by its launcher. */
-static unsigned local_rank(void)
-{
-	static const char *const names[] = {"MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK",
-					    "PMIX_LOCAL_RANK", "SLURM_LOCALID"};
-
-	for (size_t i = 0; i < HK_ARRAY_LEN(names); i++) {
-		const char *value = getenv(names[i]);
-
-		if (value)
-			return (unsigned)strtoul(value, NULL, 10);
-	}
-	return 0;
-}
-
 static int choose_port(char *list, size_t len, struct hk_error *err)
 {
-	const struct hk_auto_config cfg = {PARAMS->if_include, PARAMS->if_exclude, local_rank()};
+	const char *rank = hk_launcher_local_rank();
+	const struct hk_auto_config cfg = {PARAMS->if_include, PARAMS->if_exclude,
+					   rank ? (unsigned)strtoul(rank, NULL, 10) : 0};
 
 	if (PARAMS->port && *PARAMS->port && strcmp(PARAMS->port, "auto") != 0) {
 		snprintf(list, len, "%s", PARAMS->port);

@@ -183,8 +183,8 @@ struct hk_port {
  * those that the driver's rings take. Otherwise it uses @pool, the pool of another port with frames
  * at least as large.
  *
- * `{local_rank}` and `{rank}` in the spec stand for mpirun's OMPI_COMM_WORLD_LOCAL_RANK and
- * OMPI_COMM_WORLD_RANK, otherwise for srun's SLURM_LOCALID and SLURM_PROCID.
+ * `{local_rank}` and `{rank}` in the spec stand for the numbers that the launcher has given
+ * (base/launcher.h).
  *
  * Waits at most @timeout_ms for the server end of a memif and for the link. Returns 0, or a
  * negative errno with *port NULL. The error names the spec, its problem (for example: no such

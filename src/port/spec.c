@@ -5,6 +5,7 @@
  * A table for each kind of port lists its keys. The parser, its error texts and the check for
  * missing keys all use that table.
  */
+#include "base/launcher.h"
 #include "port/port.h"
 #include "port/spec.h"
 
@@ -224,11 +225,10 @@ static int parse_keys(struct hk_spec *spec, const struct form *f, char *text, st
 
 static int substitute(const char *text, char *out, size_t len, struct hk_error *err)
 {
-	/* The variables of Open MPI's launcher come first, then those of PMIx and Slurm's srun. */
 	static const struct {
-		const char *name, *env[3];
-	} vars[] = {{"{local_rank}", {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"}},
-		    {"{rank}", {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "SLURM_PROCID"}}};
+		const char *name;
+		const char *(*value)(void);
+	} vars[] = {{"{local_rank}", hk_launcher_local_rank}, {"{rank}", hk_launcher_rank}};
 	size_t n = 0;
 
 	for (const char *p = text; *p;) {
@@ -237,14 +237,13 @@ static int substitute(const char *text, char *out, size_t len, struct hk_error *
 		for (size_t i = 0; *p == '{' && !with && i < HK_ARRAY_LEN(vars); i++) {
 			if (strncmp(p, vars[i].name, strlen(vars[i].name)) != 0)
 				continue;
-			for (size_t e = 0; !with && e < HK_ARRAY_LEN(vars[i].env); e++)
-				with = vars[i].env[e] ? getenv(vars[i].env[e]) : NULL;
+			with = vars[i].value();
 			if (!with)
 				return hk_error_set(err, -EINVAL,
-						    "port %s: %s needs %s, which is not in the "
-						    "environment; fix: start with mpirun or "
+						    "port %s: no launcher has given this process "
+						    "a number for %s; fix: start with mpirun or "
 						    "srun, or name the port itself",
-						    text, vars[i].name, vars[i].env[0]);
+						    text, vars[i].name);
 			skip = strlen(vars[i].name);
 		}
 		if (*p == '{' && !with)

@@ -159,11 +159,16 @@ TEST(ranks)
 	setenv("SLURM_LOCALID", "2", 1);
 	setenv("SLURM_PROCID", "6", 1);
 	CHECK_STR(parse("af_xdp:iface=hk{local_rank}x{rank}").iface, "hk2x6");
+	setenv("MPI_LOCALRANKID", "4", 1); /* MPICH's mpiexec, below srun */
+	setenv("PMI_RANK", "8", 1);
+	CHECK_STR(parse("af_xdp:iface=hk{local_rank}x{rank}").iface, "hk4x8");
+	unsetenv("MPI_LOCALRANKID");
+	unsetenv("PMI_RANK");
 	unsetenv("SLURM_PROCID");
 	unsetenv("SLURM_LOCALID");
 	setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3", 1);
 	CHECK_REFUSED(hk_spec_parse("af_xdp:iface=hk{rank}", &s, ERR), -EINVAL,
-		      "OMPI_COMM_WORLD_RANK");
+		      "no launcher has given this process a number for {rank}");
 }
 
 TEST(faults)
