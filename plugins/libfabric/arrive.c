@@ -23,8 +23,12 @@ static void on_message(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 
 	if (HK_UNLIKELY(prefix == 0)) /* a peer may write anything */
 		return;
+	uint32_t place = hk_fi_peer_of(d, peer);
+
+	if (HK_UNLIKELY(place == HK_FI_NO_PEER))
+		return;
 	struct hk_fi_arrival a = {
-		.item = {.tag = p.header.tag, .source = hk_fi_source(peer, p.header.from)},
+		.item = {.tag = p.header.tag, .source = hk_fi_source(place, p.header.from)},
 		.peer = peer,
 		.data = p.data,
 		.flags = (tagged ? FI_TAGGED : FI_MSG) |

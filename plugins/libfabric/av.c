@@ -5,7 +5,6 @@
  * The peer of a removed address stays the worker's, because it must still answer late frames.
  */
 #include "libfabric/provider.h"
-#include "worker/wires.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,10 +45,8 @@ static int reserve(struct hk_fi_av *av, size_t more)
 }
 
 /* The place that holds the first address of @peer; NULL: no memory. */
-static uint32_t *first_of(struct hk_fi_av *av, hk_peer peer)
+static uint32_t *first_of(struct hk_fi_av *av, uint32_t peer)
 {
-	if (peer == HK_FI_SELF)
-		return &av->self;
 	if (peer >= av->peers) {
 		uint32_t peers = HK_MAX(2 * av->peers, HK_MAX(peer + 1, 64u));
 		uint32_t *grown = realloc(av->by_peer, peers * sizeof(*grown));
@@ -63,86 +60,10 @@ static uint32_t *first_of(struct hk_fi_av *av, hk_peer peer)
 	return &av->by_peer[peer];
 }
 
-/* Makes the endpoint @name a peer of the worker, by its port @port. */
-static int add_peer(struct hk_fi_domain *d, const struct hk_fi_name *name, int port, hk_peer *peer)
+static int insert_one(struct hk_fi_av *av, const struct hk_fi_name *name)
 {
-	struct hk_peer_addr addr;
-	struct hk_error err = {""};
-	char text[48];
-
-	snprintf(text, sizeof(text), "endpoint %08x", name->endpoint);
-	hk_fi_name_address(name, (unsigned)port, text, &addr);
-	if (hk_worker_peer_add(d->worker, &addr, peer, &err) == 0)
-		return 0;
-	hk_fi_warn("%s", err.text);
-	return -FI_EADDRNOTAVAIL;
-}
-
-static void warn(void *arg, const char *text)
-{
-	(void)arg;
-	hk_fi_warn("%s", text);
-}
-
-/* One wire for each of @count names that can be reached and has none yet. @port: by name; -1: it
- * has none. */
-static void open_wires(struct hk_fi_domain *d, const struct hk_fi_name *names, size_t count,
-		       int *port)
-{
-	struct hk_wires_peer *list = calloc(count, sizeof(*list));
-	size_t n = 0;
-
-	if (!list)
-		return;
-	for (size_t i = 0; i < count; i++)
-		if (port[i] == 0) {
-			list[n].endpoint = names[i].endpoint;
-			list[n++].count = 1;
-			snprintf(list[n - 1].name, sizeof(list[0].name), "endpoint %08x",
-				 names[i].endpoint);
-		}
-	hk_wires_open(d->wires, list, n, warn, NULL);
-	for (size_t i = 0, k = 0; i < count; i++)
-		if (port[i] == 0)
-			port[i] = list[k++].txq[0];
-	free(list);
-}
-
-/* The peer with @name that this vector, or another one of the domain, has already. */
-static bool known(const struct hk_fi_av *av, const struct hk_fi_name *name, hk_peer *peer)
-{
-	for (uint32_t i = 0; i < av->count; i++)
-		if (av->address[i].name.endpoint == name->endpoint &&
-		    av->address[i].peer != HK_PEER_NONE) {
-			*peer = av->address[i].peer;
-			return true;
-		}
-	return false;
-}
-
-/* The peer of @name, or an error. @port: by which the worker reaches it; -1: none. */
-static int find_peer(struct hk_fi_av *av, const struct hk_fi_name *name, int port, hk_peer *peer)
-{
-	const char *why = hk_fi_name_check(&av->domain->name, name);
-
-	if (why) {
-		hk_fi_warn("endpoint %08x has %s", name->endpoint, why);
-		return -FI_EINVAL;
-	}
-	if (name->endpoint == av->domain->name.endpoint) {
-		*peer = HK_FI_SELF;
-		return 0;
-	}
-	if (av->domain->wires && known(av, name, peer))
-		return 0;
-	return port < 0 ? -FI_EADDRNOTAVAIL : add_peer(av->domain, name, port, peer);
-}
-
-static int insert_one(struct hk_fi_av *av, const struct hk_fi_name *name, int port)
-{
-	hk_peer peer = HK_PEER_NONE;
-	uint32_t *first, at = av->count;
-	int rc = find_peer(av, name, port, &peer);
+	uint32_t peer = HK_FI_NO_PEER, *first, at = av->count;
+	int rc = hk_fi_peer_find(av->domain, name, &peer);
 
 	if (rc)
 		return rc;
@@ -160,34 +81,18 @@ static int insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t 
 		  uint64_t flags, void *context)
 {
 	struct hk_fi_av *av = container_of(fid, struct hk_fi_av, fid);
-	const struct hk_fi_name *names = addr;
-	int *errors = flags & FI_SYNC_ERR ? context : NULL;
-	int *port = calloc(count ? count : 1, sizeof(*port)), done = 0;
+	int *errors = flags & FI_SYNC_ERR ? context : NULL, done = 0;
 
-	if (!port)
-		return -FI_ENOMEM;
 	hk_fi_lock(av->domain);
 	if (reserve(av, count) != 0) {
 		hk_fi_unlock(av->domain);
-		free(port);
 		return -FI_ENOMEM;
 	}
-	if (av->domain->wires) {
-		for (size_t i = 0; i < count; i++) {
-			hk_peer peer;
-
-			if (hk_fi_name_check(&av->domain->name, &names[i]) ||
-			    names[i].endpoint == av->domain->name.endpoint ||
-			    known(av, &names[i], &peer))
-				port[i] = -1;
-			for (size_t k = 0; k < i; k++) /* the same worker twice */
-				if (names[k].endpoint == names[i].endpoint)
-					port[i] = -1;
-		}
-		open_wires(av->domain, names, count, port);
-	}
 	for (size_t i = 0; i < count; i++) {
-		int rc = insert_one(av, &names[i], port[i]);
+		struct hk_fi_name name;
+
+		memcpy(&name, (const char *)addr + i * sizeof(name), sizeof(name));
+		int rc = insert_one(av, &name);
 
 		done += rc == 0;
 		if (out)
@@ -196,7 +101,6 @@ static int insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t 
 			errors[i] = -rc;
 	}
 	hk_fi_unlock(av->domain);
-	free(port);
 	return done;
 }
 
@@ -232,7 +136,7 @@ static int remove_addresses(struct fid_av *fid, fi_addr_t *at, size_t count, uin
 		while (*link != at[i])
 			link = &av->address[*link].next;
 		*link = av->address[at[i]].next;
-		av->address[at[i]].peer = HK_PEER_NONE;
+		av->address[at[i]].peer = HK_FI_NO_PEER;
 	}
 	hk_fi_unlock(av->domain);
 	return rc;
@@ -265,15 +169,9 @@ static const char *text_of(struct fid_av *fid, const void *addr, char *buf, size
 
 fi_addr_t hk_fi_av_reverse(const struct hk_fi_av *av, uint32_t source)
 {
-	hk_peer peer = source >> 8;
-	uint32_t at = UINT32_MAX;
+	uint32_t peer = source >> 8;
+	uint32_t at = av && peer < av->peers ? av->by_peer[peer] : UINT32_MAX;
 
-	if (!av)
-		return FI_ADDR_NOTAVAIL;
-	if (peer == (HK_FI_SELF & 0xffffff))
-		at = av->self;
-	else if (peer < av->peers)
-		at = av->by_peer[peer];
 	while (at != UINT32_MAX && av->address[at].number != (uint8_t)source)
 		at = av->address[at].next;
 	return at == UINT32_MAX ? FI_ADDR_NOTAVAIL : at;
@@ -317,7 +215,6 @@ int hk_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid
 	av->fid.fid.ops = &fid_ops;
 	av->fid.ops = &ops;
 	av->domain = d;
-	av->self = UINT32_MAX;
 	hk_fi_lock(d);
 	d->objects++;
 	hk_fi_unlock(d);

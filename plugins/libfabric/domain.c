@@ -11,6 +11,8 @@ void hk_fi_progress(struct hk_fi_domain *d)
 	hk_worker_progress(d->worker);
 	if (HK_UNLIKELY(d->waiting))
 		hk_fi_answer_waiting(d);
+	if (HK_UNLIKELY(d->connecting))
+		hk_fi_peers_step(d);
 }
 
 static void destroy(struct hk_fi_domain *d)
@@ -130,8 +132,11 @@ int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	d->send_free = UINT32_MAX;
 	pthread_mutex_init(&d->lock, NULL);
 	rc = hk_fi_worker_open(d, &err);
+	if (rc == 0)
+		rc = hk_fi_peers_open(d);
 	if (rc) {
-		hk_fi_warn("%s", err.text);
+		if (err.text[0])
+			hk_fi_warn("%s", err.text);
 		destroy(d);
 		return rc; /* FI_E… of these are the codes of errno */
 	}

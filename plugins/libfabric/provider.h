@@ -111,11 +111,30 @@ struct hk_fi_send {
 	uint64_t tag;
 };
 
+/* Another worker, or our own: peers.c. */
+struct hk_fi_peer {
+	uint32_t endpoint;          /* 0: it has sent, and nobody has told us its name */
+	hk_peer peer;               /* HK_PEER_NONE: its wire is not up, or it is our own worker */
+	struct hk_wires_peer *wire; /* until it is up, else NULL */
+	struct hk_fi_name name;     /* until then */
+	bool failed;                /* there will be no wire */
+	uint64_t wanted;            /* since when a send waits for the wire; 0: none does */
+};
+#define HK_FI_SELF    0u /* the place of our own worker */
+#define HK_FI_PEERS   (1u << 20)
+#define HK_FI_NO_PEER UINT32_MAX
+
 struct hk_fi_domain {
 	struct fid_domain fid;
 	struct hk_fi_fabric *fabric;
 	struct hk_worker *worker;
 	struct hk_wires *wires; /* its ports are point-to-point wires; else NULL */
+	struct hk_fi_peer *peer;
+	uint32_t peers, peer_room;
+	uint32_t *by_worker; /* the places in `peer`, by hk_peer */
+	uint32_t by_worker_room;
+	uint32_t connecting;    /* peers whose wire is not up */
+	uint64_t next_step;     /* of these, by the worker's clock */
 	struct hk_fi_name name; /* `number` is 0 */
 	bool safe;              /* every call takes `lock` */
 	pthread_mutex_t lock;
@@ -128,12 +147,11 @@ struct hk_fi_domain {
 };
 
 struct hk_fi_address {
-	hk_peer peer;   /* HK_FI_SELF: this domain's own; HK_PEER_NONE: removed */
+	uint32_t peer;  /* its place in the domain; HK_FI_NO_PEER: removed */
 	uint8_t number; /* of the endpoint there */
 	uint32_t next;  /* further addresses of this peer, or UINT32_MAX */
 	struct hk_fi_name name;
 };
-#define HK_FI_SELF (HK_PEER_NONE - 1)
 
 struct hk_fi_av {
 	struct fid_av fid;
@@ -142,8 +160,7 @@ struct hk_fi_av {
 	uint32_t count, room;
 	uint32_t *by_peer; /* the first address of each peer, or UINT32_MAX */
 	uint32_t peers;
-	uint32_t self; /* the first address of our own worker, or UINT32_MAX */
-	int users;     /* endpoints that are bound to it */
+	int users; /* endpoints that are bound to it */
 };
 
 struct hk_fi_event {
@@ -194,8 +211,8 @@ struct hk_fi_recv {
 /* A message that has arrived, without its bytes. */
 struct hk_fi_arrival {
 	struct hk_match_item item; /* tag and source */
-	hk_peer peer;
-	uint64_t data, flags; /* flags: FI_TAGGED or FI_MSG, FI_REMOTE_CQ_DATA */
+	hk_peer peer;              /* HK_PEER_NONE: our own worker */
+	uint64_t data, flags;      /* flags: FI_TAGGED or FI_MSG, FI_REMOTE_CQ_DATA */
 	uint32_t id;
 	bool answer;
 	hk_region region; /* of a long message, else HK_REGION_NONE */
@@ -244,9 +261,9 @@ static inline void hk_fi_unlock(struct hk_fi_domain *d)
 }
 
 /* An endpoint of a peer, in the matchers. */
-static inline uint32_t hk_fi_source(hk_peer peer, uint8_t number)
+static inline uint32_t hk_fi_source(uint32_t peer, uint8_t number)
 {
-	return peer << 8 | number; /* of our own: 0xfffffe.., and no peer has that index */
+	return peer << 8 | number;
 }
 
 /* ---- domains (fabric.c, domain.c) ------------------------------------------------------------ */
@@ -257,6 +274,29 @@ int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 /* Opens the worker of @d, by the parameters. */
 int hk_fi_worker_open(struct hk_fi_domain *d, struct hk_error *err);
 void hk_fi_worker_close(struct hk_fi_domain *d);
+
+/* ---- peers.c */
+
+int hk_fi_peers_open(struct hk_fi_domain *d);
+void hk_fi_peers_close(struct hk_fi_domain *d);
+
+/* The place of the worker with @name, which is added if it is new. */
+int hk_fi_peer_find(struct hk_fi_domain *d, const struct hk_fi_name *name, uint32_t *index);
+
+/* The place of a worker that has sent before anybody told us its name. HK_FI_NO_PEER: no memory. */
+uint32_t hk_fi_peer_of_stranger(struct hk_fi_domain *d, hk_peer peer);
+static inline uint32_t hk_fi_peer_of(struct hk_fi_domain *d, hk_peer peer)
+{
+	return HK_LIKELY(peer < d->by_worker_room && d->by_worker[peer] != HK_FI_NO_PEER)
+		       ? d->by_worker[peer]
+		       : hk_fi_peer_of_stranger(d, peer);
+}
+
+/* Looks at the wires that are not up. */
+void hk_fi_peers_step(struct hk_fi_domain *d);
+
+/* For a send to @p, whose wire is not up: -FI_EAGAIN, or that it will not come. */
+int hk_fi_peer_wait(struct hk_fi_domain *d, struct hk_fi_peer *p);
 
 /* Polls; the caller has the lock. */
 void hk_fi_progress(struct hk_fi_domain *d);
@@ -289,7 +329,7 @@ void hk_fi_sent(struct hk_fi_ep *ep, void *context, uint64_t flags, uint64_t tag
 		hk_peer peer);
 static inline const struct hk_fi_address *hk_fi_find(const struct hk_fi_av *av, fi_addr_t at)
 {
-	return HK_LIKELY(at < av->count) && HK_LIKELY(av->address[at].peer != HK_PEER_NONE)
+	return HK_LIKELY(at < av->count) && HK_LIKELY(av->address[at].peer != HK_FI_NO_PEER)
 		       ? &av->address[at]
 		       : NULL;
 }
@@ -340,9 +380,9 @@ void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int err
 void hk_fi_answer_waiting(struct hk_fi_domain *d);
 /* Such an answer of @peer. */
 void hk_fi_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done);
-/* The connection to @peer has ended; HK_PEER_NONE: to all. */
+/* The connection to a peer has ended, or to all: HK_PEER_NONE, HK_FI_NO_PEER. */
 void hk_fi_send_lost(struct hk_fi_domain *d, hk_peer peer);
-void hk_fi_receive_lost(struct hk_fi_domain *d, hk_peer peer);
+void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer);
 void hk_fi_send_close(struct hk_fi_domain *d);
 /* Ends the sends of an endpoint that is closed, without a completion. */
 void hk_fi_send_forget(struct hk_fi_ep *ep);

@@ -535,23 +535,23 @@ ssize_t hk_fi_cancel(fid_t fid, void *context)
 	return r ? 0 : -FI_ENOENT;
 }
 
-static void lost(struct hk_fi_matcher *m, hk_peer peer)
+static void lost(const struct hk_fi_domain *d, struct hk_fi_matcher *m, uint32_t peer)
 {
 	struct hk_match_item *i = m->posted.first, *next;
 
 	for (; i; i = next) {
 		next = i->next;
-		if (i->source != HK_MATCH_ANY && (peer == HK_PEER_NONE || i->source >> 8 == peer))
-			withdraw(recv_of(i), i->source >> 8, FI_ENOTCONN);
+		if (i->source != HK_MATCH_ANY && (peer == HK_FI_NO_PEER || i->source >> 8 == peer))
+			withdraw(recv_of(i), d->peer[i->source >> 8].peer, FI_ENOTCONN);
 	}
 }
 
-void hk_fi_receive_lost(struct hk_fi_domain *d, hk_peer peer)
+void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer)
 {
 	for (unsigned i = 0; i < HK_FI_ENDPOINTS; i++)
 		if (d->ep[i]) {
-			lost(&d->ep[i]->tagged, peer);
-			lost(&d->ep[i]->msg, peer);
+			lost(d, &d->ep[i]->tagged, peer);
+			lost(d, &d->ep[i]->msg, peer);
 		}
 }
 

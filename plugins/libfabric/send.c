@@ -250,7 +250,7 @@ static int send_frames(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const c
 }
 
 static int send_eager(struct hk_fi_ep *ep, const struct message *m, const struct hk_fi_address *to,
-		      const struct hk_fi_send *s, size_t len)
+		      hk_peer peer, const struct hk_fi_send *s, size_t len)
 {
 	struct hk_fi_domain *d = ep->domain;
 	uint8_t am = m->flags & FI_TAGGED ? HK_FI_AM_TAGGED : HK_FI_AM_MSG;
@@ -259,9 +259,9 @@ static int send_eager(struct hk_fi_ep *ep, const struct message *m, const struct
 	size_t prefix_len = hk_fi_prefix_write(&p, false, prefix);
 
 	if (HK_LIKELY(m->count == 1 && prefix_len + len <= HK_SHORT_MAX))
-		return hk_worker_send_short(d->worker, to->peer, am, prefix, prefix_len,
+		return hk_worker_send_short(d->worker, peer, am, prefix, prefix_len,
 					    m->iov->iov_base, len);
-	return send_frames(d, to->peer, am, prefix, prefix_len, m, len);
+	return send_frames(d, peer, am, prefix, prefix_len, m, len);
 }
 
 /* Announces a long message, whose bytes the receiver gets. */
@@ -279,11 +279,11 @@ static int send_long(struct hk_fi_ep *ep, const struct message *m, const struct 
 			return -ENOMEM;
 		gather(m->iov, m->count, base);
 	}
-	s->region = hk_worker_region_add(d->worker, base, len, HK_REGION_READ, to->peer);
+	s->region = hk_worker_region_add(d->worker, base, len, HK_REGION_READ, s->peer);
 	if (s->region == HK_REGION_NONE)
 		return -EAGAIN;
 	p.announced = (struct hk_fi_long){.len = len, .region = s->region};
-	return hk_worker_send_short(d->worker, to->peer, am, prefix,
+	return hk_worker_send_short(d->worker, s->peer, am, prefix,
 				    hk_fi_prefix_write(&p, true, prefix), NULL, 0);
 }
 
@@ -294,7 +294,7 @@ static int send_to_self(struct hk_fi_ep *ep, const struct message *m,
 	struct hk_iov piece[HK_FI_IOV];
 	struct hk_fi_arrival a = {
 		.item = {.tag = m->tag, .source = hk_fi_source(HK_FI_SELF, ep->number)},
-		.peer = HK_FI_SELF,
+		.peer = HK_PEER_NONE,
 		.data = m->data,
 		.flags = m->flags & (FI_TAGGED | FI_MSG | FI_REMOTE_CQ_DATA),
 		.len = len,
@@ -311,21 +311,24 @@ static int send_to_peer(struct hk_fi_ep *ep, const struct message *m,
 			const struct hk_fi_address *to, size_t len, bool *waits)
 {
 	struct hk_fi_domain *d = ep->domain;
+	struct hk_fi_peer *peer = &d->peer[to->peer];
 	struct hk_fi_send *s = NULL;
 	int rc;
 
+	if (HK_UNLIKELY(peer->peer == HK_PEER_NONE))
+		return hk_fi_peer_wait(d, peer);
 	*waits = len > d->eager || (m->flags & FI_DELIVERY_COMPLETE && !m->silent);
 	if (HK_LIKELY(!*waits))
-		return send_eager(ep, m, to, NULL, len);
+		return send_eager(ep, m, to, peer->peer, NULL, len);
 	s = send_take(d);
 	if (!s)
 		return -EAGAIN;
 	s->ep = ep;
-	s->peer = to->peer;
+	s->peer = peer->peer;
 	s->context = m->context;
 	s->flags = m->flags;
 	s->tag = m->tag;
-	rc = len > d->eager ? send_long(ep, m, to, s, len) : send_eager(ep, m, to, s, len);
+	rc = len > d->eager ? send_long(ep, m, to, s, len) : send_eager(ep, m, to, s->peer, s, len);
 	if (rc < 0)
 		send_give(d, s);
 	return rc;

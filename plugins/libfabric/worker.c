@@ -97,7 +97,7 @@ static void on_lost(void *arg, hk_peer peer, enum hk_disconnect_reason why, cons
 
 	(void)why;
 	hk_fi_warn("%s", text);
-	hk_fi_receive_lost(d, peer);
+	hk_fi_receive_lost(d, peer == HK_PEER_NONE ? HK_FI_NO_PEER : hk_fi_peer_of(d, peer));
 	hk_fi_send_lost(d, peer);
 }
 
@@ -212,6 +212,7 @@ void hk_fi_worker_close(struct hk_fi_domain *d)
 	if (d->worker)
 		hk_worker_close(d->worker, (unsigned)PARAMS->linger_ms);
 	d->worker = NULL;
+	hk_fi_peers_close(d);
 	hk_wires_end(d->wires);
 	free(d->wires);
 	d->wires = NULL;

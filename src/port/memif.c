@@ -231,3 +231,11 @@ int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_
 				    set_spec, out_len - 1);
 	return 0;
 }
+
+bool hk_port_wire_is_served(const char *spec)
+{
+	struct hk_spec s;
+
+	return hk_spec_parse(spec, &s, NULL) == 0 && s.kind == HK_SPEC_MEMIF &&
+	       access(s.socket, F_OK) == 0;
+}

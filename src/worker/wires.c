@@ -4,7 +4,8 @@
  */
 #include "worker/wires.h"
 
-static int open_wire(struct hk_wires *w, struct hk_wires_peer *peer, unsigned i,
+/* Opens our end. @wait: a client waits for its server; else it is left out if that is not there. */
+static int open_wire(struct hk_wires *w, struct hk_wires_peer *peer, unsigned i, bool wait,
 		     struct hk_error *err)
 {
 	char spec[HK_PORT_SPEC_MAX];
@@ -12,6 +13,8 @@ static int open_wire(struct hk_wires *w, struct hk_wires_peer *peer, unsigned i,
 	int rc = hk_port_wire_spec(w->spec[i], w->key, w->endpoint, peer->endpoint, spec,
 				   sizeof(spec), &server, err);
 
+	if (rc == 0 && !server && !wait && !hk_port_wire_is_served(spec))
+		return 0;
 	if (rc == 0)
 		rc = hk_port_open(spec, w->buffers, w->pool, w->timeout_ms, &peer->wire[i], err);
 	if (rc == 0 && !w->pool) {
@@ -57,25 +60,70 @@ static unsigned shared(const struct hk_wires *w, const struct hk_wires_peer *pee
 	return HK_MIN(w->count, peer->count);
 }
 
+static void init(struct hk_wires_peer *peer)
+{
+	for (unsigned i = 0; i < HK_PATHS_MAX; i++) {
+		peer->wire[i] = NULL;
+		peer->txq[i] = -1;
+	}
+}
+
 void hk_wires_open(struct hk_wires *w, struct hk_wires_peer *list, size_t n, hk_wires_tell_fn tell,
 		   void *arg)
 {
 	struct hk_error err;
 
 	for (size_t k = 0; k < n; k++)
-		for (unsigned i = 0; i < HK_PATHS_MAX; i++) {
-			list[k].wire[i] = NULL;
-			list[k].txq[i] = -1;
-		}
+		init(&list[k]);
 	for (int clients = 0; clients < 2; clients++)
 		for (size_t k = 0; k < n; k++)
 			for (unsigned i = 0; i < shared(w, &list[k]); i++)
 				if ((list[k].endpoint < w->endpoint) == clients &&
-				    open_wire(w, &list[k], i, &err) != 0)
+				    open_wire(w, &list[k], i, true, &err) != 0)
 					tell(arg, err.text);
 	for (size_t k = 0; k < n; k++)
 		for (unsigned i = 0; i < shared(w, &list[k]); i++)
 			list[k].txq[i] = use_wire(w, &list[k], i, tell, arg);
+}
+
+int hk_wires_begin(struct hk_wires *w, struct hk_wires_peer *peer, struct hk_error *err)
+{
+	int rc = 0;
+
+	init(peer);
+	for (unsigned i = 0; rc == 0 && w->endpoint < peer->endpoint && i < shared(w, peer); i++)
+		rc = open_wire(w, peer, i, false, err);
+	return rc;
+}
+
+int hk_wires_step(struct hk_wires *w, struct hk_wires_peer *peer, struct hk_error *err)
+{
+	unsigned ready = 0;
+	int rc = 0;
+
+	for (unsigned i = 0; i < shared(w, peer); i++) {
+		if (!peer->wire[i])
+			rc = open_wire(w, peer, i, false, err);
+		if (rc)
+			return rc;
+		if (peer->txq[i] < 0 && peer->wire[i] &&
+		    hk_port_wait_link(peer->wire[i], 0, err) == 0) {
+			rc = hk_worker_add_port(w->worker, peer->wire[i], err);
+			if (rc < 0)
+				return rc;
+			peer->txq[i] = rc;
+			rc = 0;
+		}
+		ready += peer->txq[i] >= 0;
+	}
+	return ready == shared(w, peer);
+}
+
+void hk_wires_abandon(struct hk_wires *w, struct hk_wires_peer *peer)
+{
+	for (unsigned i = 0; i < HK_PATHS_MAX; i++)
+		if (peer->wire[i] && peer->txq[i] < 0)
+			drop_wire(w, peer->wire[i]);
 }
 
 void hk_wires_end(struct hk_wires *w)

@@ -5,6 +5,8 @@
  * A wire connects two workers, and both open their end: the one with the lower endpoint number is
  * its server. hk_wires_open() opens all servers first, then all clients, and then waits for the
  * other ends. So workers that open wires to each other at the same time do not wait in a circle.
+ * Workers that do not open theirs at the same time call hk_wires_begin(), and then hk_wires_step()
+ * until it is done. These wait for nobody.
  *
  * All wires receive into one pool of buffers. If the caller has none, it is that of the first wire,
  * which therefore stays open to the end.
@@ -49,6 +51,17 @@ typedef void (*hk_wires_tell_fn)(void *arg, const char *text);
  * to @tell; the other wires work. */
 void hk_wires_open(struct hk_wires *w, struct hk_wires_peer *list, size_t n, hk_wires_tell_fn tell,
 		   void *arg);
+
+/* Opens the ends of the wires to @peer that are servers. The first failure is a sentence in @err.
+ */
+int hk_wires_begin(struct hk_wires *w, struct hk_wires_peer *peer, struct hk_error *err);
+
+/* Gives the worker those wires to @peer whose other end has come since. Returns whether all are
+ * there; they are in `txq` then. A failure is a negative errno with its sentence. */
+int hk_wires_step(struct hk_wires *w, struct hk_wires_peer *peer, struct hk_error *err);
+
+/* Closes what a peer that is not done has opened. */
+void hk_wires_abandon(struct hk_wires *w, struct hk_wires_peer *peer);
 
 /* After the worker has been closed. NULL is allowed. */
 void hk_wires_end(struct hk_wires *w);

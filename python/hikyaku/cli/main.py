@@ -80,7 +80,7 @@ def run() -> None:
 
 
 COMMANDS = ("bench", "capture", "daemon", "demo", "devmem", "doctor", "env", "lab", "learn")
-COMMANDS += ("papers", "reach", "sdn", "sim", "stats", "tag", "top", "trials")
+COMMANDS += ("mpi", "papers", "reach", "sdn", "sim", "stats", "tag", "top", "trials")
 
 
 @click.group(commands=LateCommands(__package__, COMMANDS), context_settings=CONTEXT)

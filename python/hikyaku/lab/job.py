@@ -25,6 +25,7 @@ class Job:
     timeout: float | None = None  # seconds after which everything is ended, with an error
     measure: bool = False  # tag: the kernel measures the tagger's programs
     attach: str | None = None  # tag: of sdn.tagger.WAYS; None: chosen by the tagger
+    mpi: str | None = None  # one of mpi.NAMES; None: the machine's Open MPI
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 
-from .. import hostd
+from .. import hostd, mpi
 from ..called import install_deps
 from ..checkout import ROOT, built
 from ..errors import HikyakuError
@@ -219,6 +219,7 @@ class LabOptions:
     pool: str | None = None
     tag: bool = False
     attach: str | None = None
+    mpi: str | None = None
     help: bool = False
 
 
@@ -229,7 +230,20 @@ MODES = ("inline", "hybrid", "split", "daemon", "auto")
 SWITCH_MODES = ("split", "daemon")  # hikyakud polls, and passes frames on to the ranks
 
 
-_OURS = ("--tcp", "--tag", "--help", "--mode", "--attach", "--pool", "--lab")
+_OUR_VALUES = ("--mode", "--attach", "--pool", "--mpi")
+_OURS = ("--tcp", "--tag", "--help", "--lab", *_OUR_VALUES)
+
+
+def _our_value(word: str, value: str) -> str | None:
+    """The value of the lab's option @word, checked."""
+    if word == "--mode" and value not in MODES:
+        raise HikyakuError(f"there is no mode '{value}'", f"--mode {', '.join(MODES)}")
+    if word != "--mpi":
+        return value
+    if value == "openmpi":
+        return None
+    mpi.check_name(value)
+    return value
 
 
 def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
@@ -249,18 +263,8 @@ def take_lab_options(arguments: list[str]) -> tuple[LabOptions, list[str]]:
             flags.tag = True
         elif word in ("--help", "-h"):
             flags.help = True
-        elif word == "--mode" and arguments[i + 1 : i + 2]:
-            if arguments[i + 1] not in MODES:
-                raise HikyakuError(
-                    f"there is no mode '{arguments[i + 1]}'", f"--mode {', '.join(MODES)}"
-                )
-            flags.mode = arguments[i + 1]
-            count = 2
-        elif word == "--attach" and arguments[i + 1 : i + 2]:
-            flags.attach = arguments[i + 1]
-            count = 2
-        elif word == "--pool" and arguments[i + 1 : i + 2]:
-            flags.pool = arguments[i + 1]
+        elif word in _OUR_VALUES and arguments[i + 1 : i + 2]:
+            setattr(flags, word.lstrip("-"), _our_value(word, arguments[i + 1]))
             count = 2
         elif word == "--lab" or word.startswith("--lab="):
             value = word.partition("=")[2] or "".join(arguments[i + 1 : i + 2])

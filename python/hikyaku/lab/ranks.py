@@ -17,14 +17,15 @@ from .. import process
 AFTER_LAST_RANK_S = 15.0  # mpirun itself takes up to 4 s, since it gives each rank time to end
 NO_RANK_S = 60.0  # for ranks that have not started, or were too short to be seen
 _STEP_S = 0.1
-_MARK = b"\0OMPI_COMM_WORLD_RANK="
+_MARKS = (b"\0OMPI_COMM_WORLD_RANK=", b"\0PMI_RANK=")  # of Open MPI, of MPICH
 
 
 def _is_rank(pid: int) -> bool:
     try:
-        return process.alive(pid) and _MARK in Path(f"/proc/{pid}/environ").read_bytes()
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:  # it has ended
         return False
+    return process.alive(pid) and any(mark in environment for mark in _MARKS)
 
 
 def has_ranks(mpirun: int) -> bool:

@@ -17,13 +17,13 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, NoReturn
 
-from .. import process
+from .. import mpi, process
 from ..errors import HikyakuError
-from . import openmpi, ranks, severed
+from . import hydra, openmpi, ranks, severed
 from .job import Job, RunResult, check, check_backend, check_wires
 from .ready import start_command
 from .runs import run_directory
-from .settings import TAG, remove_wires, settings, tagged
+from .settings import TAG, port_spec, remove_wires, settings, tagged
 from .topology import Topology, node_directory
 
 
@@ -193,9 +193,14 @@ def crowded(
 
 def _check_all(topology: Topology, job: Job, given: Mapping[str, str]) -> None:
     """Raises an error if @job cannot run here. @given: its environment."""
-    options, program = openmpi.split_command(job.arguments)
+    options, program = _parts(job)
     if not program:
         raise HikyakuError("no program to run", "name it after the options, such as ./program")
+    if job.mpi:
+        hydra.check(job, options)
+        openmpi.check_program([], program[0])
+        check_wires(topology, job, hydra.rank_count(options) or 1, given)
+        return
     count = openmpi.rank_count(options)
     openmpi.check_hosts(options, [node.name for node in topology.nodes])
     openmpi.check_program(options, program[0])
@@ -208,12 +213,25 @@ def _check_all(topology: Topology, job: Job, given: Mapping[str, str]) -> None:
     severed.check(topology, job, options)
 
 
+def _parts(job: Job) -> tuple[list[str], list[str]]:
+    """The launcher's options, and the program with its arguments."""
+    return (hydra if job.mpi else openmpi).split_command(job.arguments)
+
+
+def _command(topology: Topology, runs: Path, job: Job) -> list[str]:
+    if not job.mpi:
+        return ["mpirun", *job.arguments]
+    program = mpi.program(job.mpi, "mpiexec")
+    return hydra.command(topology, program, str(runs.parent / "agent.sh"), job.arguments)
+
+
 def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     """Runs @job in the lab."""
     given = {**os.environ, **job.env}
     _check_all(topology, job, given)
-    options, program = openmpi.split_command(job.arguments)
-    count, first = openmpi.rank_count(options), topology.nodes[0].name
+    options, program = _parts(job)
+    count = (hydra if job.mpi else openmpi).rank_count(options)
+    first, command = topology.nodes[0].name, _command(topology, runs, job)
     with run_directory(runs) as run_dir:
         ours = settings(
             topology,
@@ -222,10 +240,12 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             tcp=job.tcp,
             one_core=job.one_core,
             mode=job.mode,
-            named=openmpi.PORT_PARAMETER in openmpi.parameters(options),
-            rankfile=openmpi.option(options, openmpi.RANKFILE) is not None,
+            named=not job.mpi and openmpi.PORT_PARAMETER in openmpi.parameters(options),
+            rankfile=not job.mpi and openmpi.option(options, openmpi.RANKFILE) is not None,
             given=given,
         )
+        if job.mpi:
+            ours |= hydra.settings(port_spec(topology, run_dir, job.mode), tcp=job.tcp)
         cores = topology.cpus(one_core=job.one_core)[first]
         start = time.monotonic()
         late, hung = False, None
@@ -233,10 +253,11 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             tagging(topology, runs.parent, run_dir, job, program) as (tagger, tags, said),
             Output(run_dir / "mpirun", job.capture) as output,
         ):
-            argv = enter(runs.parent, first, cores, [*tagger, "mpirun", *job.arguments])
+            argv = enter(runs.parent, first, cores, [*tagger, *command])
             watch = severed.Watch(topology, output.note)
             output.advise(said)
-            output.advise(crowded(topology, job, options, count, given))
+            if not job.mpi:
+                output.advise(crowded(topology, job, options, count, given))
             mpirun = None  # Popen() may start it and be interrupted
             try:
                 mpirun = subprocess.Popen(

@@ -74,6 +74,9 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
                       the rank, and hikyakud while the rank computes. daemon: hikyakud.
                       split: hikyakud for messages, the rank for bulk data. auto: the
                       BTL chooses. hybrid, daemon and split need 'lab up --huge'
+      --mpi NAME      the MPI: openmpi, this machine's [default]; or mpich, by libfabric
+                      (docs/libfabric.md), which is downloaded on first use. All other
+                      options are then those of its mpiexec
       --pool POP      put receive buffers in this memory, such as pop:huge:size=64M
                       (docs/devmem.md); not with --tcp, and only in mode inline
       --lab NAME      the lab  [default: $HIKYAKU_LAB or 'default']
@@ -84,6 +87,7 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
       hikyaku lab mpirun -np 2 ./ring
       hikyaku lab mpirun --tcp -np 2 ./ring
       hikyaku lab mpirun --mode hybrid -np 2 ./ring
+      hikyaku lab mpirun --mpi mpich -np 2 ./ring-mpich
       hikyaku lab mpirun -np 4 --map-by slot -x OMP_NUM_THREADS=1 ./solver input.txt
       hikyaku lab mpirun -np 2 --mca btl_base_verbose 100 ./ring
       HIKYAKU_RTC_BACKEND=raw hikyaku lab mpirun -np 2 build/examples/sum
@@ -104,6 +108,7 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
             mode=flags.mode,
             tag=flags.tag,
             attach=flags.attach,
+            mpi=flags.mpi,
             env=pool_settings(flags),
             capture=False,
         )

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Hydra, the launcher of MPICH: its options, its command line in a lab, its settings.
+
+It starts its proxies on the nodes as mpirun does, by agent.sh in place of ssh. MPICH finds the
+libfabric provider by the environment, which Hydra hands on to all ranks.
+"""
+
+from ..errors import HikyakuError
+from ..ofi import provider_settings
+from .job import Job
+from .topology import Topology
+
+# Options of mpiexec by their number of values; every other option has none.
+_ONE_VALUE = """
+    n np hosts host f hostfile ppn genvlist envlist wdir configfile launcher launcher-exec iface
+    bind-to map-by membind rmk outfile-pattern errfile-pattern prepend-pattern pmi-port order-nodes
+    localhost nameserver usize env-none genvnone topolib timeout
+"""
+_VALUES = dict.fromkeys(_ONE_VALUE.split(), 1) | dict.fromkeys(("env", "genv"), 2)
+_HOSTS = {"hosts", "host", "f", "hostfile"}
+
+
+def _options(options: list[str]) -> dict[str, list[str]]:
+    found, i = {}, 0
+    while i < len(options):
+        name = options[i].lstrip("-")
+        count = _VALUES.get(name, 0)
+        found[name] = options[i + 1 : i + 1 + count]
+        i += 1 + count
+    return found
+
+
+def split_command(args: list[str]) -> tuple[list[str], list[str]]:
+    """Splits mpiexec's arguments into its options and the program with the program's arguments."""
+    i = 0
+    while i < len(args) and args[i].startswith("-"):
+        i += 1 + _VALUES.get(args[i].lstrip("-"), 0)
+    if i > len(args):
+        raise HikyakuError(f"mpiexec's option '{args[-1]}' lacks its value")
+    return args[:i], args[i:]
+
+
+def rank_count(options: list[str]) -> int | None:
+    given = _options(options)
+    text = "".join(given.get("np") or given.get("n") or [])
+    if not text:
+        return None
+    if not text.isdigit() or int(text) == 0:
+        raise HikyakuError(
+            f"'-np {text}': the number of ranks must be a positive number", "such as -np 2"
+        )
+    return int(text)
+
+
+def check(job: Job, options: list[str]) -> None:
+    """Raises an error if @job asks for what only Open MPI has here."""
+    if job.tag:
+        raise HikyakuError("--tag is for Open MPI", "leave out --tag or --mpi")
+    if job.mode not in (None, "inline"):
+        raise HikyakuError(
+            f"--mode {job.mode} is for Open MPI: the libfabric provider polls its own port",
+            "leave out --mode or --mpi",
+        )
+    if "mca" in _options(options):
+        raise HikyakuError(
+            "--mca is an option of Open MPI", "set FI_HIKYAKU_… in the environment: man fi_hikyaku"
+        )
+
+
+def command(topology: Topology, program: str, agent: str, arguments: list[str]) -> list[str]:
+    """The command line of @program, Hydra's mpiexec. Consecutive ranks are on different nodes."""
+    options, _ = split_command(arguments)
+    # rsh, since Hydra gives options to ssh; the agent takes a host and a command
+    argv = [program, "-launcher", "rsh", "-launcher-exec", agent, "-iface", "ctl0"]
+    if not _HOSTS & _options(options).keys():
+        argv += ["-hosts", ",".join(node.name for node in topology.nodes)]
+    return argv + arguments
+
+
+def settings(port: str, *, tcp: bool) -> dict[str, str]:
+    """@port: the port spec of every rank. @tcp: use libfabric's own provider, on the lab's TCP
+    wire."""
+    common = {"MPIR_CVAR_CH4_NETMOD": "ofi"}
+    if tcp:
+        return common | {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "tcp0"}
+    return common | provider_settings() | {"FI_PROVIDER": "hikyaku", "FI_HIKYAKU_PORT": port}

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The libfabric provider: where it is, and how a program finds it."""
+
+import os
+
+from .checkout import built
+
+
+def provider_settings() -> dict[str, str]:
+    """libfabric loads the providers in these directories beside its own."""
+    ours = str(built("plugins/libfabric/libhikyaku-fi.so").parent)
+    others = os.environ.get("FI_PROVIDER_PATH", "").split(":")
+    return {"FI_PROVIDER_PATH": ":".join([ours, *(o for o in others if o not in ("", ours))])}
