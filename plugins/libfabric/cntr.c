@@ -30,6 +30,7 @@ static uint64_t read_value(struct hk_fi_cntr *c, const uint64_t *value)
 	hk_fi_progress(c->domain);
 	now = *value;
 	hk_fi_unlock(c->domain);
+	hk_fi_yield(c->domain);
 	return now;
 }
 

@@ -71,6 +71,8 @@ static ssize_t readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_t *
 		hk_fi_progress(cq->domain);
 	n = count ? take(cq, buf, count, source) : -FI_EAGAIN;
 	hk_fi_unlock(cq->domain);
+	if (HK_UNLIKELY(n == -FI_EAGAIN))
+		hk_fi_yield(cq->domain);
 	return n;
 }
 

@@ -4,15 +4,24 @@
  */
 #include "libfabric/provider.h"
 
+#include <sched.h>
 #include <stdlib.h>
+
+#define IDLE_POLLS 100 /* some microseconds: a reply comes sooner where the peer has a core */
 
 void hk_fi_progress(struct hk_fi_domain *d)
 {
-	hk_worker_progress(d->worker);
+	d->idle = hk_worker_progress(d->worker) ? 0 : d->idle + 1;
 	if (HK_UNLIKELY(d->waiting))
 		hk_fi_answer_waiting(d);
 	if (HK_UNLIKELY(d->connecting))
 		hk_fi_peers_step(d);
+}
+
+void hk_fi_yield(struct hk_fi_domain *d)
+{
+	if (HK_UNLIKELY(d->idle > IDLE_POLLS) && hk_fi_params.yield)
+		sched_yield();
 }
 
 static void destroy(struct hk_fi_domain *d)

@@ -45,6 +45,10 @@ static const struct {
 	{"progress_thread", FI_PARAM_BOOL, &hk_fi_params.progress_thread,
 	 "A thread acknowledges frames and serves puts and gets while the program computes "
 	 "(default: yes)"},
+	{"yield", FI_PARAM_BOOL, &hk_fi_params.yield,
+	 "While nothing arrives, other processes of the core get their turn: for more processes "
+	 "than "
+	 "cores (default: no)"},
 	{"connect_timeout_ms", FI_PARAM_INT, &hk_fi_params.connect_timeout_ms,
 	 "How long to wait for a port, or for the other end of a wire, to come up (default: "
 	 "10000)"},

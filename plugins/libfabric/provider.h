@@ -73,7 +73,7 @@ extern struct hk_fi_libfabric hk_fi_libfabric;
 /* The user's parameters, FI_HIKYAKU_… in the environment. */
 struct hk_fi_params {
 	char *port, *protection, *if_include, *if_exclude;
-	int key, progress_thread, connect_timeout_ms, peer_timeout_ms, linger_ms;
+	int key, progress_thread, yield, connect_timeout_ms, peer_timeout_ms, linger_ms;
 	int tx_buffers, rx_buffers, rx_backlog, eager;
 };
 extern struct hk_fi_params hk_fi_params;
@@ -135,6 +135,7 @@ struct hk_fi_domain {
 	uint32_t by_worker_room;
 	uint32_t connecting;    /* peers whose wire is not up */
 	uint64_t next_step;     /* of these, by the worker's clock */
+	unsigned idle;          /* polls in a row that found nothing */
 	struct hk_fi_name name; /* `number` is 0 */
 	bool safe;              /* every call takes `lock` */
 	pthread_mutex_t lock;
@@ -300,6 +301,10 @@ int hk_fi_peer_wait(struct hk_fi_domain *d, struct hk_fi_peer *p);
 
 /* Polls; the caller has the lock. */
 void hk_fi_progress(struct hk_fi_domain *d);
+
+/* After polls, without the lock: other processes of this core get their turn, if the user wants
+ * that and nothing has come for a while. */
+void hk_fi_yield(struct hk_fi_domain *d);
 
 /* For objects that lack these calls: -FI_ENOSYS. */
 int hk_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);

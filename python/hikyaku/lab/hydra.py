@@ -77,10 +77,11 @@ def command(topology: Topology, program: str, agent: str, arguments: list[str]) 
     return argv + arguments
 
 
-def settings(port: str, *, tcp: bool) -> dict[str, str]:
+def settings(port: str, *, tcp: bool, shared: bool) -> dict[str, str]:
     """@port: the port spec of every rank. @tcp: use libfabric's own provider, on the lab's TCP
-    wire."""
+    wire. @shared: ranks share cores."""
     common = {"MPIR_CVAR_CH4_NETMOD": "ofi"}
     if tcp:
         return common | {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "tcp0"}
-    return common | provider_settings() | {"FI_PROVIDER": "hikyaku", "FI_HIKYAKU_PORT": port}
+    ours = {"FI_PROVIDER": "hikyaku", "FI_HIKYAKU_PORT": port, "FI_HIKYAKU_YIELD": str(int(shared))}
+    return common | provider_settings() | ours

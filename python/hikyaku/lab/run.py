@@ -245,7 +245,9 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
             given=given,
         )
         if job.mpi:
-            ours |= hydra.settings(port_spec(topology, run_dir, job.mode), tcp=job.tcp)
+            port = given.get("FI_HIKYAKU_PORT") or port_spec(topology, run_dir, job.mode)
+            shared = ours["OMPI_MCA_mpi_yield_when_idle"] == "1"
+            ours |= hydra.settings(port, tcp=job.tcp, shared=shared)
         cores = topology.cpus(one_core=job.one_core)[first]
         start = time.monotonic()
         late, hung = False, None

@@ -23,9 +23,7 @@ _INSTALL_S = 600
 
 def check_name(name: str) -> None:
     if name not in NAMES:
-        raise HikyakuError(
-            f"hikyaku knows no MPI {name}", f"use one of: {', '.join(NAMES)}"
-        )
+        raise HikyakuError(f"hikyaku knows no MPI {name}", f"use one of: {', '.join(NAMES)}")
 
 
 def _requirements(name: str) -> Path:
