@@ -177,6 +177,27 @@ static void list_keys(const struct form *f, bool required_only, char *out, size_
 	}
 }
 
+/* The key that makes a port of kind @prefix if no other is given. NULL: one key is not enough. */
+static const struct key *sufficient_key(const char *prefix)
+{
+	for (size_t i = 0; i < HK_ARRAY_LEN(forms); i++) {
+		const struct key *only = NULL;
+		unsigned required = 0;
+
+		if (strcmp(forms[i].prefix, prefix) != 0)
+			continue;
+		for (size_t k = 0; k < forms[i].num_keys; k++) {
+			if (!forms[i].keys[k].required)
+				continue;
+			only = &forms[i].keys[k];
+			required++;
+		}
+		if (required == 1)
+			return only;
+	}
+	return NULL;
+}
+
 static int parse_keys(struct hk_spec *spec, const struct form *f, char *text, struct hk_error *err)
 {
 	uint32_t seen = 0;
@@ -184,14 +205,20 @@ static int parse_keys(struct hk_spec *spec, const struct form *f, char *text, st
 
 	for (char *pair = strtok_r(text, ",", &save); pair; pair = strtok_r(NULL, ",", &save)) {
 		char *value = strchr(pair, '=');
-		if (!value)
-			return hk_error_set(err, -EINVAL,
-					    "port %s: \"%s\" has no value; fix: write %s=VALUE",
-					    spec->text, pair, pair);
-		*value++ = '\0';
+		if (value)
+			*value++ = '\0';
 		size_t i = 0;
 		while (i < f->num_keys && strcmp(f->keys[i].name, pair) != 0)
 			i++;
+		if (!value && i < f->num_keys)
+			return hk_error_set(err, -EINVAL,
+					    "port %s: \"%s\" has no value; fix: write %s=VALUE",
+					    spec->text, pair, pair);
+		const struct key *meant = !value && !seen ? sufficient_key(f->prefix) : NULL;
+		if (meant)
+			return hk_error_set(err, -EINVAL,
+					    "port %s: \"%s\" has no key; fix: write %s=%s",
+					    spec->text, pair, meant->name, pair);
 		if (i == f->num_keys) {
 			list_keys(f, false, names, sizeof(names));
 			return hk_error_set(err, -EINVAL,
