@@ -20,6 +20,7 @@
 #include <rte_bus_vdev.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <rte_pci.h>
 #include <rte_version.h>
 
 #define AF_PACKET_RING 512
@@ -85,6 +86,35 @@ int hk_device_check_uplink(const struct hk_spec *s, struct hk_error *err)
 		"add ,force=1 if nobody needs that route",
 		s->text, s->iface, strcmp(by, s->iface) ? " below " : "",
 		strcmp(by, s->iface) ? by : "");
+}
+
+/* ---- PCI devices ----------------------------------------------------------------------------- */
+
+#define PCI_DEVICES "/sys/bus/pci/devices"
+
+/* Says why EAL, which probes the devices of all specs when it starts, has not taken this one. */
+static int refuse_untaken(const struct hk_spec *s, const char *device, struct hk_error *err)
+{
+	struct rte_pci_addr address = {0};
+	char name[PCI_PRI_STR_SIZE], path[128], target[256];
+
+	(void)rte_pci_addr_parse(device, &address);
+	rte_pci_device_name(&address, name, sizeof(name));
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s", name);
+	if (access(path, F_OK) != 0)
+		return hk_error_set(err, -ENODEV,
+				    "port %s: this machine has no PCI device %s; fix: give one "
+				    "that it has: ls " PCI_DEVICES " (lspci -D describes them)",
+				    s->text, name);
+	snprintf(path, sizeof(path), PCI_DEVICES "/%s/driver", name);
+	ssize_t n = readlink(path, target, sizeof(target) - 1);
+	target[HK_MAX(n, 0)] = '\0';
+	const char *slash = strrchr(target, '/');
+	return hk_error_set(err, -ENODEV,
+			    "port %s: no driver of DPDK has taken this device, which is bound to "
+			    "%s; fix: as root: dpdk-devbind.py -b vfio-pci %s; if it is bound to "
+			    "vfio-pci: see what this machine lacks: hikyaku doctor",
+			    s->text, slash ? slash + 1 : "no driver", name);
 }
 
 /* ---- any device ------------------------------------------------------------------------------ */
@@ -153,14 +183,11 @@ int hk_device_make(struct hk_port_impl *p, struct hk_error *err)
 		 * more than 128 bytes. */
 		rc = rte_vdev_init(p->dev_name, args);
 	} else if (rte_eth_dev_get_port_by_name(p->dev_name, &p->port.id) != 0) {
-		/* hk_eal_init() has probed it if it is allowed, present, and has a driver */
+		char device[sizeof(p->dev_name)];
+
+		memcpy(device, p->dev_name, sizeof(device));
 		p->dev_name[0] = '\0';
-		return hk_error_set(
-			err, -ENODEV,
-			"port %s: no DPDK driver has taken this device; fix: check the address "
-			"(lspci -D), bind it (dpdk-devbind.py -b vfio-pci %s), and give it to "
-			"hk_eal_init()",
-			s->text, s->device);
+		return refuse_untaken(s, device, err);
 	}
 	if (rc == 0)
 		rc = rte_eth_dev_get_port_by_name(p->dev_name, &p->port.id);

@@ -262,8 +262,10 @@ static const char *start_fix(const struct hk_eal_config *cfg)
 		       "address is taken here, start this process again";
 	if (cfg->role == HK_EAL_PRIMARY)
 		return "see what this machine lacks: hikyaku doctor";
+	if (cfg->pci_allow[0])
+		return "see what this machine lacks: hikyaku doctor";
 	if (cfg->hugepages)
-		return "run without huge pages, or see how to reserve them: hikyaku doctor";
+		return "run without huge pages, or see what this machine lacks: hikyaku doctor";
 	return "lower the memory for buffers, or raise `ulimit -v`";
 }
 
@@ -328,7 +330,9 @@ static int prepare(const struct hk_eal_config *cfg, char *huge_dir, size_t len,
 		   struct hk_error *err)
 {
 	if (cfg->role == HK_EAL_ALONE)
-		return 0;
+		return cfg->hugepages
+			       ? hk_eal_check_any_pages(memory_mb(cfg), cfg->pci_allow[0], err)
+			       : 0;
 	if (cfg->lcore >= RTE_MAX_LCORE)
 		return hk_error_set(err, -EINVAL,
 				    "logical core %u is out of range: DPDK has 0 to %d; "

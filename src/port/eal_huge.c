@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * port/eal_huge.c: huge pages for a primary: the directory, and whether enough pages are free.
+ * port/eal_huge.c: huge pages: the directory of a primary, and whether enough pages are free.
  *
  * EAL gives poor reasons when it finds no huge pages, so these functions check them before its
  * start.
  */
 #include "port/internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/magic.h>
@@ -16,6 +17,8 @@
 #include <string.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#define POOLS "/sys/kernel/mm/hugepages"
 
 static long read_number(const char *path)
 {
@@ -118,29 +121,84 @@ static int check_mount_limit(const char *dir, unsigned long kb, unsigned long ne
 		(all + need - nfree) * kb / 1024, dir);
 }
 
+/* The huge pages of one size. */
+struct pool {
+	char path[128]; /* of the file that sets their number */
+	long all, nfree;
+};
+
+/* Reads one number of the pool @kb. Returns -1 if this kernel does not have it. */
+static long pool_number(unsigned long kb, const char *what)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), POOLS "/hugepages-%lukB/%s_hugepages", kb, what);
+	return read_number(path);
+}
+
+/* Reads the pool of pages of @kb. Returns whether this kernel has it. */
+static bool pool_read(unsigned long kb, struct pool *p)
+{
+	long nfree = pool_number(kb, "free"), reserved = pool_number(kb, "resv");
+
+	snprintf(p->path, sizeof(p->path), POOLS "/hugepages-%lukB/nr_hugepages", kb);
+	p->all = read_number(p->path);
+	p->nfree = HK_MAX(0, nfree - reserved);
+	return nfree >= 0 && reserved >= 0 && p->all >= 0;
+}
+
 int hk_eal_check_free_pages(const char *dir, unsigned long page, unsigned memory_mb,
 			    struct hk_error *err)
 {
-	char path[128];
 	unsigned long kb = page / 1024, need = (memory_mb * 1024ul + kb - 1) / kb;
-	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%lukB/free_hugepages", kb);
-	long nfree = read_number(path);
-	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%lukB/resv_hugepages", kb);
-	long reserved = read_number(path);
-	snprintf(path, sizeof(path), "/sys/kernel/mm/hugepages/hugepages-%lukB/nr_hugepages", kb);
-	long all = read_number(path);
-	if (nfree < 0 || reserved < 0 || all < 0)
+	struct pool p;
+
+	if (!pool_read(kb, &p))
 		return hk_error_set(err, -ENOSYS,
 				    "this kernel does not support huge pages of %lu kB (%s); fix: "
 				    "mount a hugetlbfs with another pagesize",
-				    kb, path);
-	nfree = HK_MAX(0, nfree - reserved);
-	if ((unsigned long)nfree >= need)
+				    kb, p.path);
+	if ((unsigned long)p.nfree >= need)
 		return check_mount_limit(dir, kb, need, err);
 	return hk_error_set(err, -ENOMEM,
 			    "%s of %lu kB: %lu are needed for %u MB, and %ld are free; "
 			    "fix: as root: echo %lu > %s",
-			    all ? "too few huge pages" : "no huge pages are reserved", kb, need,
-			    memory_mb, nfree, (unsigned long)all + need - (unsigned long)nfree,
-			    path);
+			    p.all ? "too few huge pages" : "no huge pages are reserved", kb, need,
+			    memory_mb, p.nfree,
+			    (unsigned long)p.all + need - (unsigned long)p.nfree, p.path);
+}
+
+int hk_eal_check_any_pages(unsigned memory_mb, bool pci, struct hk_error *err)
+{
+	const char *other = pci ? "use another kind of port than pci:" : "run without huge pages";
+	const char *user = pci ? "a pci: port needs" : "this process wants";
+	unsigned long free_kb = 0, least = 0, kb, need_kb = memory_mb * 1024ul;
+	struct pool p;
+	DIR *d = opendir(POOLS);
+
+	for (struct dirent *e; d && (e = readdir(d));) {
+		if (sscanf(e->d_name, "hugepages-%lukB", &kb) != 1 || !pool_read(kb, &p))
+			continue;
+		/* the kernel adds pages on demand up to its limit; DPDK counts on them, too */
+		long more = pool_number(kb, "nr_overcommit") - pool_number(kb, "surplus");
+
+		free_kb += kb * (unsigned long)(p.nfree + HK_MAX(0, more));
+		if (!least || kb < least)
+			least = kb;
+	}
+	if (d)
+		closedir(d);
+	if (free_kb >= need_kb)
+		return 0;
+	if (!least || !pool_read(least, &p))
+		return hk_error_set(err, -ENOSYS,
+				    "%s huge pages, which this kernel does not have; fix: %s, or "
+				    "use a kernel with CONFIG_HUGETLBFS",
+				    user, other);
+	return hk_error_set(err, -ENOMEM,
+			    "%s %u MB of huge pages, and %lu MB are free; fix: as root: "
+			    "echo %lu > %s; in a lab: hikyaku lab up --huge %u; or %s",
+			    user, memory_mb, free_kb / 1024,
+			    (unsigned long)p.all + (need_kb - free_kb + least - 1) / least, p.path,
+			    memory_mb, other);
 }

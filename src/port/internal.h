@@ -45,6 +45,10 @@ int hk_eal_find_huge_dir(const char *given, char *out, size_t len, unsigned long
 int hk_eal_check_free_pages(const char *dir, unsigned long page, unsigned memory_mb,
 			    struct hk_error *err);
 
+/* Checks that enough huge pages are free for @memory_mb MB, of any size and without a hugetlbfs.
+ * @pci: it is a port of PCI that needs them. */
+int hk_eal_check_any_pages(unsigned memory_mb, bool pci, struct hk_error *err);
+
 /* In a secondary, before rte_eal_init(): checks that the primary is alive, is ready and has our
  * DPDK version. */
 int hk_eal_prepare_secondary(const struct hk_eal_config *cfg, struct hk_error *err);

@@ -148,10 +148,29 @@ TEST(memif_silent_server)
 
 TEST(devices)
 {
-	expect("pci:0000:ff:1f.7", 0, -ENODEV, "dpdk-devbind.py");
+	expect("pci:ff:1f.7,rx_vec=1", 0, -ENODEV, "has no PCI device 0000:ff:1f.7; fix: ");
 	expect("pci:nic0", 0, -EINVAL, "not a PCI address");
 	expect("vdev:net_nosuchdriver0", 0, -ENODEV, "driver");
 	expect("vdev:net_null0,nonsense=1", 0, -ENODEV, "arguments");
+}
+
+/* A device that is there has a name in this directory. */
+TEST(pci_device_that_dpdk_has_not_taken)
+{
+	DIR *d = opendir("/sys/bus/pci/devices");
+	struct dirent *e = NULL;
+	char spec[300], fix[300];
+
+	while (d && (e = readdir(d)) && e->d_name[0] == '.')
+		;
+	if (e) {
+		snprintf(spec, sizeof(spec), "pci:%s,rx_vec=1", e->d_name);
+		snprintf(fix, sizeof(fix), "dpdk-devbind.py -b vfio-pci %s;", e->d_name);
+		expect(spec, 0, -ENODEV, "which is bound to ");
+		CHECK_HAS(hk_test_err.text, fix);
+	}
+	if (d)
+		closedir(d);
 }
 
 TEST(too_many_buffers)
