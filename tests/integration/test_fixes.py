@@ -77,6 +77,7 @@ SDN = "./hikyaku sdn run --background"
 DAEMON = "hikyaku daemon start --slots 1 --port af_packet:iface=hk0"
 MADE = [
     Mistake(STATUS, "is not up"),
+    Mistake("./hikyaku lab --lab {lab} status", "no such option '--lab'", before=UP, again=STATUS),
     Mistake(UP, "is up already", before=UP),
     Mistake(UP, "something is left", before=f"{UP} && rm {{state}}/lab.json"),
     Mistake(STATUS, "is damaged", before=f"{UP} && echo x > {{state}}/lab.json"),

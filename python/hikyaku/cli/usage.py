@@ -4,6 +4,9 @@
 click prints the usage and one sentence, in which the fix is missing or hard to find.
 """
 
+import shlex
+import sys
+from collections.abc import Sequence
 from difflib import get_close_matches
 
 import click
@@ -25,6 +28,9 @@ def _fix(error: click.ClickException) -> str:
     ctx = getattr(error, "ctx", None)
     path = (ctx.command_path if ctx else "hikyaku").replace("hikyaku", called(), 1)
     see_help = f"see {path} --help"
+    moved = _moved(error, sys.argv[1:]) if isinstance(error, click.NoSuchOption) else None
+    if moved:
+        return moved
     if isinstance(error, (click.NoSuchOption, click.NoSuchCommand)):
         before = f"{path} " if isinstance(error, click.NoSuchCommand) else ""
         near = error.possibilities
@@ -32,6 +38,45 @@ def _fix(error: click.ClickException) -> str:
     if isinstance(error, click.BadParameter) and error.param:
         return _value(error.param, error.message) or see_help
     return see_help
+
+
+def _moved(error: click.NoSuchOption, words: Sequence[str]) -> str | None:
+    """The command line @words, with the option of @error behind the command that has it.
+
+    None: no group got the option, or @words name no command of that group that has it.
+    """
+    if error.ctx is None or not isinstance(error.ctx.command, click.Group):
+        return None
+    groups = error.ctx.command_path.split()[1:]
+    name = error.option_name
+    for at, word in enumerate(words):
+        if word.partition("=")[0] != name:
+            continue
+        for size in (1, 2):  # without its value, or with it
+            given, rest = words[at : at + size], [*words[:at], *words[at + size :]]
+            command, depth = _command(error.ctx.command, rest, len(groups))
+            if rest[: len(groups)] == groups and _takes(command, name, size == 2 or "=" in word):
+                return "hikyaku " + shlex.join([*rest[:depth], *given, *rest[depth:]])
+    return None
+
+
+def _command(group: click.Command, words: Sequence[str], depth: int) -> tuple[click.Command, int]:
+    """The command below @group that @words name from @depth on, and where its own words begin."""
+    for word in words[depth:]:
+        if not isinstance(group, click.Group) or word not in group.commands:
+            break
+        group, depth = group.commands[word], depth + 1
+    return group, depth
+
+
+def _takes(command: click.Command, option: str, with_value: bool) -> bool:
+    """Does @command have @option, and has that option a value if @with_value says so?"""
+    return any(
+        isinstance(param, click.Option)
+        and option in param.opts
+        and with_value == (not param.is_flag and not param.count)
+        for param in command.params
+    )
 
 
 def _value(param: click.Parameter, message: str) -> str | None:
