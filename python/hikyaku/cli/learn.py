@@ -2,6 +2,7 @@
 """`hikyaku learn`: trains a model on several nodes, and writes the result."""
 
 import math
+import os
 import re
 import shlex
 from collections.abc import Callable
@@ -220,6 +221,38 @@ def _check_fault(text: str, nodes: int) -> None:
             raise HikyakuError(f"--fault: there is no node {match[1]}", f"name 0 to {nodes - 1}")
 
 
+_ADDRESSES = {
+    "dpdk": "the port spec, such as --address pci:0000:3b:02.0",
+    "af_xdp": "the interface, such as --address eth1",
+    "raw": "the interface, such as --address eth1",
+    "udp": "an interface or IP address, such as --address eth0",
+    "tcp": "an interface or IP address, such as --address eth0",
+}
+
+
+def _check_launch(launcher: str, backend: str | None, address: str | None) -> None:
+    """Checks that the nodes will have a backend and an address. They may also take both from the
+    environment, which the launcher may set."""
+    from ..errors import HikyakuError
+    from ..lab.rtc import BACKEND, PREFIX
+
+    def by_environment(name: str) -> bool:
+        return bool(os.environ.get(name)) or name in launcher
+
+    if not backend and not by_environment(BACKEND):
+        raise HikyakuError(
+            "--launch needs the backend of the messages and the address of each node",
+            f"add --backend udp and {_ADDRESSES['udp']}",
+        )
+    name = (backend or os.environ.get(BACKEND, "")).partition(":")[0]
+    known = address or by_environment(f"{PREFIX}ADDRESS_{name.upper()}")
+    if name in _ADDRESSES and not known:
+        raise HikyakuError(
+            f"--launch with backend {name} needs the address of each node",
+            f"add {_ADDRESSES[name]}",
+        )
+
+
 TRIMMED_MIN = 3  # neighbours, of systems/learn/gossip_take.c
 
 
@@ -290,10 +323,9 @@ def _train(
     return outcome
 
 
-def _learn(o: dict) -> None:
+def _check(o: dict) -> None:
+    """Checks options that need each other, before any node starts."""
     from ..errors import HikyakuError
-    from ..learn import job, result
-    from ..learn.plot import draw
 
     if (o["topology"] == "file") != (o["topology_file"] is not None):
         raise HikyakuError(
@@ -303,8 +335,17 @@ def _learn(o: dict) -> None:
         raise HikyakuError(
             "--address needs --launch; a lab has its own addresses", "leave out --address"
         )
+    if o["launch"]:
+        _check_launch(o["launch"], o["backend"], o["address"])
     if o["fault"]:
         _check_fault(o["fault"], o["nodes"])
+
+
+def _learn(o: dict) -> None:
+    from ..learn import job, result
+    from ..learn.plot import draw
+
+    _check(o)
     kind = o["kind"]
     plan = job.Plan(
         data=_data(o),
