@@ -9,6 +9,7 @@
 #include "learn/options.h"
 #include "learn/report.h"
 #include "learn/shard.h"
+#include "rtc/peers.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -204,12 +205,33 @@ static int open_gossip(struct node *n, struct hk_error *err)
 	return rc;
 }
 
+#define NAMED 8 /* absent nodes that a line names; it counts the others */
+
+/* Tells the user which nodes are absent, with their lines in the file of addresses. */
+static void warn_absent(const struct node *n, const uint16_t *absent, unsigned count)
+{
+	struct hk_rtc_peers peers = {0};
+
+	if (hk_rtc_peers_read(&n->o.rtc, &peers, NULL) != 0)
+		return; /* hk_rtc_open() has read it, and it is gone now */
+	fprintf(stderr,
+		"hk_learn: node %u trains without %u of %u nodes, which have not answered "
+		"for %u ms: ",
+		hk_rtc_node(n->rtc), count, peers.nodes, n->o.rtc.timeout_ms);
+	for (unsigned i = 0; i < HK_MIN(count, (unsigned)NAMED); i++)
+		fprintf(stderr, "%s%u (%s)", i ? ", " : "", absent[i], peers.address[absent[i]]);
+	fprintf(stderr, "%s; fix: start them as well, with the same --peers, --key and --secret\n",
+		count > NAMED ? ", …" : "");
+	hk_rtc_peers_free(&peers);
+}
+
 /* Waits for the other nodes. Without a launcher nodes become members one by one; a node that is
  * missing after timeout_ms may come later, and then catches up. */
 static void wait_for_others(struct node *n)
 {
 	uint64_t until = hk_rtc_now(n->rtc) + n->o.rtc.timeout_ms * HK_MSEC;
-	uint16_t nodes = hk_rtc_nodes(n->rtc);
+	uint16_t nodes = hk_rtc_nodes(n->rtc), absent[HK_RTC_MAX_NODES];
+	unsigned count = 0;
 
 	while (hk_rtc_members(n->rtc) < nodes && hk_rtc_now(n->rtc) < until && !stop_requested)
 		if (hk_rtc_poll(n->rtc) == 0)
@@ -218,15 +240,16 @@ static void wait_for_others(struct node *n)
 		return;
 	hk_learn_report_begin(&n->report, "absent");
 	fputs(", \"nodes\": [", n->report.out);
-	const char *comma = "";
 	for (uint16_t i = 0; i < nodes; i++) {
 		if (i == hk_rtc_node(n->rtc) || hk_rtc_is_member(n->rtc, i))
 			continue;
-		fprintf(n->report.out, "%s%u", comma, i);
-		comma = ", ";
+		fprintf(n->report.out, "%s%u", count ? ", " : "", i);
+		absent[count++] = i;
 	}
 	fputs("]", n->report.out);
 	hk_learn_report_end(&n->report);
+	if (!stop_requested)
+		warn_absent(n, absent, count);
 }
 
 static void report_start(struct node *n)

@@ -292,6 +292,13 @@ def test_alone_it_waits_and_goes_on(nodes: Nodes) -> None:
     kinds = {line["event"]: line for line in nodes.lines(0)}
     assert kinds["absent"]["nodes"] == [1, 2]
     assert kinds["end"]["stop"] == "epochs"
+    _, first, second = (nodes.directory / "peers").read_text().splitlines()
+    others = ", ".join("{} ({})".format(*line.split()) for line in (first, second))
+    said = nodes.child[0].stderr.read()
+    assert (
+        f"node 0 trains without 2 of 3 nodes, which have not answered for 50 ms: {others}" in said
+    )
+    assert "fix: start them" in said
 
 
 def test_shards_that_nodes_are_started_on_by_hand(hikyaku, nodes, tmp_path):
