@@ -39,6 +39,7 @@ struct opening {
 	struct hk_rtc_backend_choice choice;
 	struct hk_rtc_parts parts;
 	uint16_t *epoch; /* [nodes], with a launcher */
+	bool no_secret;  /* the reason for protection off */
 	int64_t deadline_ms;
 };
 
@@ -172,9 +173,11 @@ static int open_protection(struct opening *o, struct hk_error *err)
 
 	if (file && !*file)
 		file = NULL;
-	if (rc == 0 && c->protection == HK_RTC_PROTECTION_AUTO)
-		c->protection = file || (o->join && !wire) ? HK_RTC_PROTECTION_AUTH
-							   : HK_RTC_PROTECTION_OFF;
+	if (rc == 0 && c->protection == HK_RTC_PROTECTION_AUTO) {
+		bool keys = file || (o->join && !wire);
+		c->protection = keys ? HK_RTC_PROTECTION_AUTH : HK_RTC_PROTECTION_OFF;
+		o->no_secret = !keys && !wire;
+	}
 	if (rc || c->protection == HK_RTC_PROTECTION_OFF)
 		return rc;
 	if (c->protection != HK_RTC_PROTECTION_AUTH)
@@ -186,8 +189,8 @@ static int open_protection(struct opening *o, struct hk_error *err)
 		return hk_error_set(err, -EINVAL,
 				    "protection auth needs the job's secret, since no launcher has "
 				    "started the nodes; fix: (umask 077; openssl rand -hex 32 "
-				    ">job.secret), copy the file to all nodes, and set "
-				    "HIKYAKU_RTC_SECRET to its path");
+				    ">job.secret), copy the file to all nodes, and give its path "
+				    "by HIKYAKU_RTC_SECRET, or by the program's --secret");
 	if (file)
 		rc = hk_rtc_secret_read(file, secret, err);
 	const struct hk_rtc_keys_config keys = {
@@ -241,15 +244,18 @@ static int find_peers(struct opening *o, struct hk_error *err)
 	return rc;
 }
 
-/* Node 0 says once by which backend the job talks. */
+/* Node 0 says once by which backend the job talks, and what a job without protection lacks. */
 static void announce(const struct opening *o)
 {
 	const char *wanted = getenv("HIKYAKU_RTC_ANNOUNCE");
 
 	if (o->c.node == 0 && o->c.nodes > 1 && !(wanted && strcmp(wanted, "0") == 0))
-		fprintf(stderr, "hikyaku: %u nodes, backend %s, address %s, protection %s\n",
+		fprintf(stderr, "hikyaku: %u nodes, backend %s, address %s, protection %s%s\n",
 			o->c.nodes, o->c.backend, o->choice.address,
-			o->parts.protect ? "auth" : "off");
+			o->parts.protect ? "auth" : "off",
+			o->no_secret ? ": there is no secret (HIKYAKU_RTC_SECRET, or the program's "
+				       "--secret; docs/rtc.md)"
+				     : "");
 }
 
 int hk_rtc_open(const struct hk_rtc_config *cfg, struct hk_rtc **rtc, struct hk_error *err)

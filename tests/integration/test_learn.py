@@ -301,6 +301,20 @@ def test_alone_it_waits_and_goes_on(nodes: Nodes) -> None:
     assert "fix: start them" in said
 
 
+def test_the_start_says_if_there_is_no_secret(nodes: Nodes) -> None:
+    for words in ([], ["--protection", "off"]):
+        nodes.start(0, "--timeout-ms", "50", "--max-epochs", "5", *words)
+        assert nodes.child[0].wait(timeout=SECONDS) == 0
+        said = nodes.child[0].stderr.read().splitlines()[0]
+        assert ", protection off" in said
+        assert ("off: there is no secret (HIKYAKU_RTC_SECRET, or " in said) == (words == [])
+    nodes.start(0, "--protection", "auth")
+    assert nodes.child[0].wait(timeout=SECONDS) == 1
+    assert "give its path by HIKYAKU_RTC_SECRET, or by the program's --secret" in (
+        nodes.child[0].stderr.read()
+    )
+
+
 def test_shards_that_nodes_are_started_on_by_hand(hikyaku, nodes, tmp_path):
     """With the command that `--shards` prints, and addresses in a file (docs/learn.md)."""
     place = tmp_path / "shards"
