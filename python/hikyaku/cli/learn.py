@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..learn.data import Data
     from ..learn.live import Board
 
+NODES_MAX = 1024  # HK_RTC_MAX_NODES of hikyaku/rtc.h
+
 
 @click.command()
 @click.option(
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
 @click.option("--hinge", is_flag=True, help="svm: the plain hinge, not its square.")
 @click.option(
     "--nodes",
-    type=click.IntRange(1, 1024),
+    type=click.IntRange(1, NODES_MAX),
     default=2,
     help="Number of nodes; the seed assigns each its share of the rows.",
 )
@@ -256,22 +258,36 @@ def _check_launch(launcher: str, backend: str | None, address: str | None) -> No
 TRIMMED_MIN = 3  # neighbours, of systems/learn/gossip_take.c
 
 
-def _neighbours(topology: str, nodes: int) -> int:
+def _neighbours(topology: str, nodes: int, degree: int) -> int:
     """The neighbours of a node; of topologies that are drawn or given, at most."""
-    known = {"ring": min(2, nodes - 1), "exponential": (nodes - 1).bit_length()}
-    return known.get(topology, nodes - 1)
+    most = nodes - 1
+    known = {"ring": min(2, most), "exponential": most.bit_length(), "random": min(degree, most)}
+    return known.get(topology, most)
 
 
-def _too_few_to_trim(topology: str, nodes: int) -> str | None:
+def _that_trims(topology: str, nodes: int, degree: int) -> str:
+    """The options of the nearest job whose nodes have enough neighbours."""
+    enough = TRIMMED_MIN + 1
+    jobs = (
+        (name, count, drawn)
+        for name, drawn in ((topology, degree), (topology, enough), ("all", degree))
+        for count in range(nodes, max(nodes, NODES_MAX) + 1)
+        if _neighbours(name, count, drawn) >= TRIMMED_MIN
+    )
+    name, count, drawn = next(jobs)
+    changes = {"topology": (topology, name), "degree": (degree, drawn), "nodes": (nodes, count)}
+    return " ".join(f"--{option} {new}" for option, (old, new) in changes.items() if new != old)
+
+
+def _too_few_to_trim(topology: str, nodes: int, degree: int = 2) -> str | None:
     """A note if the trimmed mean leaves out nothing."""
-    count = _neighbours(topology, nodes)
+    count = _neighbours(topology, nodes, degree)
     if count >= TRIMMED_MIN:
         return None
-    fix = "--nodes 4 or more" if topology == "all" else "--topology all --nodes 4, or more nodes"
     of = "1 neighbour" if count == 1 else f"{count} neighbours"
     return (
         f"each node has {of}, and with fewer than {TRIMMED_MIN} --merge trimmed is the mean; "
-        f"fix: {fix}"
+        f"fix: {_that_trims(topology, nodes, degree)}"
     )
 
 
@@ -279,7 +295,7 @@ def _board(o: dict, title: str) -> "Board":
     from ..learn.live import Board
 
     asked = o["merge"] == "trimmed"
-    few = _too_few_to_trim(o["topology"], o["nodes"]) if asked else None
+    few = _too_few_to_trim(o["topology"], o["nodes"], o["degree"]) if asked else None
     board = Board(o["nodes"], title, trims=asked and few is None)
     if few:
         board.note(few)
