@@ -86,6 +86,11 @@ TYPOS = [
     ("learn --launch mpirun", "--launch needs the backend", "fix: add --backend udp and "),
     ("learn --launch mpirun --backend udp", "backend udp needs the address", "--address eth0"),
     ("learn --launch mpirun --backend dpdk", "backend dpdk needs", "--address pci:0000:3b:02.0"),
+    (
+        "learn --launch mpirn --backend udp --address lo",
+        "--launch: 'mpirn' cannot be run: No such file",
+        "fix: begin with a program that is in PATH",
+    ),
     ("bench mpi --wire memfi", "there is no wire 'memfi'", "fix: use some of: memif"),
     ("bench mpi --sizes 8,large", "'large' is not a number of bytes", "fix: "),
     ("bench mpi --transports pigeon", "there is no transport 'pigeon'", "fix: use some of: tcp"),

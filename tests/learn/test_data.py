@@ -63,7 +63,7 @@ def test_npy(tmp_path: Path) -> None:
         ("a.csv", "p,q\n1,2\nNA,4\n", r"row 3, column 1 \(p\): the value is missing"),
         ("a.csv", "p,q,r\n1,2,3\n4,red,6\n", r"row 3, column 2 \(q\): 'red' is not a finite"),
         ("a.csv", "p,q,r\n1,2,3\n4,inf,6\n", r"row 3, column 2 \(q\): 'inf' is not a finite"),
-        ("a.csv", "1,2,3\n4,5\n", r"row 2: 2 columns, and the first row has 3"),
+        ("a.csv", "1,2,3\n4,5\n", r"row 2: 2 columns, and the first row has 3; fix: write 3"),
         ("a.csv", "1\n2\n", r"has 1 column"),
         ("a.csv", "p,q\n", r"has no row"),
         ("a.csv", "", r"has no row"),
@@ -72,15 +72,16 @@ def test_npy(tmp_path: Path) -> None:
         ("a.svm", "1 1:1\n0 2:1 1:1\n", r"row 2: feature 1 after 2"),
         ("a.svm", "1:1 2:1\n", r"row 1: the target is missing"),
         ("a.svm", "1\n0\n", r"no row has a feature"),
-        ("a.svm", "1 1:1\n1 99999999999:1\n", r"row 2: feature 99999999999; at most"),
+        ("a.svm", "1 1:1\n1 99999999999:1\n", r"row 2: feature 99999999999; fix: .* to 65536"),
         ("a.svm", "# nothing\n", r"has no row"),
         ("a.npy", "no numpy", r"is not a \.npy file of numbers"),
         ("a.txt", "1,2\n", r"has an unknown suffix"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, name: str, text: str, said: str) -> None:
-    with pytest.raises(HikyakuError, match=said):
+    with pytest.raises(HikyakuError, match=said) as raised:
         data.read(write(tmp_path, name, text))
+    assert raised.value.fix
 
 
 def test_npy_that_is_wrong(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ def from_csv(
 
 def _data(path: Path, x: np.ndarray, labels: list[str], names: list[str], task: str) -> Data:
     if len(labels) == 0:
-        raise HikyakuError(f"{path} has no row of data")
+        raise HikyakuError(f"{path} has no row of data", "add at least one row for each node")
     y, classes = _targets(path, labels, task)
     return Data(x, y, classes, names, path.name)
 
@@ -137,14 +137,19 @@ def _csv(
             rows.append(_csv_row(f"{path}, row {reader.line_num}", cells, names, at))
             labels.append(cells[at])
     except csv.Error as error:
-        raise HikyakuError(f"{path}, row {reader.line_num}: {error}") from None
+        raise HikyakuError(
+            f"{path}, row {reader.line_num}: {error}", "save the table as CSV again, in UTF-8"
+        ) from None
     features = names[:at] + names[at + 1 :]
     return np.array(rows, dtype=np.float64).reshape(len(rows), len(features)), labels, features
 
 
 def _csv_row(where: str, cells: list[str], names: list[str], at: int) -> list[float]:
     if len(cells) != len(names):
-        raise HikyakuError(f"{where}: {len(cells)} columns, and the first row has {len(names)}")
+        raise HikyakuError(
+            f"{where}: {len(cells)} columns, and the first row has {len(names)}",
+            f"write {len(names)} values, with a comma between two; or take the row out",
+        )
     row = []
     for i, (cell, name) in enumerate(zip(cells, names, strict=True)):
         place = f"{where}, column {i + 1} ({name})"
@@ -174,12 +179,16 @@ def _pairs(where: str, words: list[str]) -> dict[int, float]:
             continue
         value = _number(tail)
         if not colon or not head.isdigit() or value is None:
-            raise HikyakuError(f"{where}: '{word[:40]}' is not NUMBER:VALUE")
+            raise HikyakuError(
+                f"{where}: '{word[:40]}' is not NUMBER:VALUE", "write features such as 3:0.5"
+            )
         index = int(head)
         if index <= before:
-            raise HikyakuError(f"{where}: feature {index} after {before}", "in ascending order")
+            raise HikyakuError(
+                f"{where}: feature {index} after {before}", "write features in ascending order"
+            )
         if index > 65536:
-            raise HikyakuError(f"{where}: feature {index}; at most 65536")
+            raise HikyakuError(f"{where}: feature {index}", "number features from 0 to 65536")
         found[index] = value
         before = index
     return found
@@ -195,13 +204,15 @@ def _svmlight(path: Path) -> tuple[np.ndarray, list[str], list[str]]:
                 continue
             where = f"{path}, row {number}"
             if ":" in words[0]:
-                raise HikyakuError(f"{where}: the target is missing", "it comes first")
+                raise HikyakuError(
+                    f"{where}: the target is missing", "write it first, before the features"
+                )
             labels.append(words[0])
             rows.append(_pairs(where, words[1:]))
     last = max((max(row, default=0) for row in rows), default=0)
     first = 0 if any(0 in row for row in rows) else 1
     if last < first and rows:
-        raise HikyakuError(f"{path}: no row has a feature")
+        raise HikyakuError(f"{path}: no row has a feature", "write features such as 3:0.5")
     x = np.zeros((len(rows), max(last - first + 1, 0)))
     for i, row in enumerate(rows):
         for index, value in row.items():
@@ -217,7 +228,9 @@ def _npy(path: Path, target: str | None) -> tuple[np.ndarray, list[str], list[st
         # a pickle in a foreign file could run any code
         table = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise HikyakuError(f"{path} is not a .npy file of numbers: {error}") from None
+        raise HikyakuError(
+            f"{path} is not a .npy file of numbers: {error}", "write it by numpy.save()"
+        ) from None
     if table.ndim != 2 or table.shape[1] < 2 or table.dtype.kind not in "fiub":
         raise HikyakuError(
             f"{path} holds {table.dtype} of shape {table.shape}",

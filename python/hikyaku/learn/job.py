@@ -243,7 +243,10 @@ def by_command(
             try:
                 child = subprocess.Popen(argv, stdout=out, stderr=err, start_new_session=True)
             except OSError as error:
-                raise HikyakuError(f"'{argv[0]}' cannot be run: {error.strerror}") from None
+                raise HikyakuError(
+                    f"--launch: '{argv[0]}' cannot be run: {error.strerror}",
+                    "begin with a program that is in PATH, such as mpirun or srun, or its path",
+                ) from None
             try:
                 child.wait(timeout=limit)
             except subprocess.TimeoutExpired:
