@@ -91,6 +91,7 @@ TYPOS = [
         "--launch: 'mpirn' cannot be run: No such file",
         "fix: begin with a program that is in PATH",
     ),
+    ("lab up --wire ovs --topology fat-tree:5", "an even number of ports", "fix: use fat-tree:4"),
     ("bench mpi --wire memfi", "there is no wire 'memfi'", "fix: use some of: memif"),
     ("bench mpi --sizes 8,large", "'large' is not a number of bytes", "fix: "),
     ("bench mpi --transports pigeon", "there is no transport 'pigeon'", "fix: use some of: tcp"),

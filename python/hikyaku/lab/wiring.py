@@ -147,7 +147,10 @@ def _leaf_spine(text: str, spines: int, leaves: int, per_leaf: int) -> Wiring:
 def _fat_tree(text: str, k: int) -> Wiring:
     """Al-Fares, Loukissas, Vahdat: a scalable, commodity data center network architecture."""
     if k < 2 or k % 2:
-        raise HikyakuError(f"'{text}': a fat tree's switches have an even number of ports")
+        raise HikyakuError(
+            f"'{text}': a fat tree's switches have an even number of ports",
+            f"use fat-tree:{max(2, k - k % 2)}",
+        )
     half = k // 2
     core = [f"core{i}" for i in range(half * half)]
     switches, joined, nodes_at = list(core), [], []
