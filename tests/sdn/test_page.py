@@ -269,7 +269,10 @@ def test_every_address_of_a_way_opens_it(tmp_path):
     [
         ("/v1/jobs/9/path?source=0", "there is no job 9"),
         ("/v1/jobs/1/path?source=77", "the host of rank 77 of job 1 is unknown"),
-        ("/v1/jobs/1/path?function=dance", "function is one of other, p2p"),
+        (
+            "/v1/jobs/1/path?function=dance",
+            "there is no function 'dance'; fix: use one of other, p2p",
+        ),
         ("/v1/path?source=no", "source: 'no' is not a MAC address"),
         ("/v1/status", "/v1/status cannot be shown: give /?show=/v1/path?"),
         ("//elsewhere.example/v1/path?source=0", "cannot be shown"),

@@ -147,7 +147,9 @@ def test_only_the_token_changes_anything(rest):
             ("PUT", "/v1/jobs/1/ranks"),
             ("PUT", "/v1/jobs/1/groups/0"),
         ):
-            assert ask(rest, method, path, {}, token)[0] == 401
+            status, answer = ask(rest, method, path, {}, token)
+            assert status == 401
+            assert "fix: send the header 'Authorization: Bearer TOKEN'" in answer["error"]
     assert ask(rest, "GET", "/v1/jobs", token=None) == (200, [])
 
 
@@ -313,10 +315,13 @@ def test_a_job_that_nobody_renews_is_taken_away(rest, monkeypatch):
 
 
 def test_paths_that_are_not_there(rest):
-    assert ask(rest, "GET", "/v2")[0] == 404
-    none = {"error": "there is no job 9; fix: none is registered: start one with --tag"}
-    assert ask(rest, "GET", "/v1/jobs/9") == (404, none)
-    assert ask(rest, "POST", "/v1/status")[0] == 405
+    page = "fix: use a call of the table in docs/sdn.md"
+    assert ask(rest, "GET", "/v2") == (404, {"error": f"Not Found: GET /v2; {page}"})
+    none = "there is no job 9; fix: none is registered: "
+    assert ask(rest, "GET", "/v1/jobs/9") == (404, {"error": f"{none}start one with --tag"})
+    assert ask(rest, "DELETE", "/v1/jobs/9") == (404, {"error": f"{none}nothing is to be done"})
+    said = {"error": f"Method Not Allowed: POST /v1/status; {page}"}
+    assert ask(rest, "POST", "/v1/status") == (405, said)
     assert ask(rest, "GET", "/../../etc/passwd")[0] == 404
     ask(rest, "POST", "/v1/jobs", {})
     assert ask(rest, "GET", "/v1/jobs/1/path", function="dance")[0] == 400

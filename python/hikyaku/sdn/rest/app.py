@@ -86,7 +86,11 @@ def _check_token(request: web.Request, token: str) -> None:
     scheme, _, given = request.headers.get("Authorization", "").partition(" ")
     own = hmac.compare_digest(given.encode(errors="surrogateescape"), token.encode())
     if request.method != "GET" and not (scheme == "Bearer" and own):
-        raise Refused(401, "the token is missing or wrong (Authorization: Bearer …)")
+        raise Refused(
+            401,
+            "the token is missing or wrong; fix: send the header 'Authorization: Bearer TOKEN', "
+            "with TOKEN from the file 'token' in the controller's directory (sdn run --state)",
+        )
 
 
 def _failed(error: str, status: int) -> web.Response:
@@ -118,8 +122,8 @@ def make_app(
         except Refused as refused:
             return _failed(str(refused), refused.status)
         except web.HTTPException as error:
-            what = f"{request.method} {request.path[:100]}"
-            return _failed(f"{error.reason}: {what}", error.status)
+            what = f"{error.reason}: {request.method} {request.path[:100]}"
+            return _failed(f"{what}; fix: use a call of the table in docs/sdn.md", error.status)
         except Exception as bug:
             say(f"a request failed: {type(bug).__name__}: {bug}")
             return _failed("this is a bug; the controller's log has details", 500)

@@ -23,7 +23,8 @@ def known_job(controller: Controller, request: web.Request) -> Job:
     number = int(request.match_info["job"])
     if number not in controller.jobs:
         jobs = ", ".join(map(str, sorted(controller.jobs)))
-        fix = f"use one of: {jobs}" if jobs else "none is registered: start one with --tag"
+        none = "start one with --tag" if request.method != "DELETE" else "nothing is to be done"
+        fix = f"use one of: {jobs}" if jobs else f"none is registered: {none}"
         raise Refused(404, f"there is no job {number}; fix: {fix}")
     return controller.jobs[number]
 
@@ -197,7 +198,9 @@ class Views:
         name = query.get("function", "p2p").upper()
         if name not in Function.__members__:
             names = ", ".join(each.lower() for each in Function.__members__)
-            raise Refused(400, f"function is one of {names}")
+            raise Refused(
+                400, f"there is no function '{name[:40].lower()}'; fix: use one of {names}"
+            )
         source = rank(query.get("source", "0"), "source")
         group = "group" in query
         to = rank(query.get("group", query.get("destination", "0")), "destination")
