@@ -105,10 +105,12 @@ static int set_wire_address(struct hk_rtc_ethernet *e, const struct hk_spec *s,
 	bool one = s->kind == HK_SPEC_MEMIF;
 
 	if (e->nodes < 2)
-		return hk_error_set(err, -EINVAL,
-				    "%s is a wire, and one node has nobody at its other end; fix: "
-				    "start two nodes, or use backend udp",
-				    e->spec);
+		return hk_error_set(
+			err, -EINVAL,
+			"%s is a wire, and one node has nobody at its other end; fix: "
+			"start two nodes: mpirun -np 2; a program that can run alone does "
+			"so with backend udp",
+			e->spec);
 	if (one && e->nodes > 2)
 		return hk_error_set(err, -EINVAL,
 				    "%s is one wire, which cannot connect %u nodes; fix: use "

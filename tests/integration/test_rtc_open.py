@@ -130,7 +130,9 @@ def test_two_nodes_with_one_number(program, gossip, tmp_path):
     ("name", "backend", "text"),
     [
         ("gossip", "udp", "this program is for 2 nodes or more; fix: mpirun -np 2"),
-        ("gossip", "dpdk", "one node has nobody at its other end; fix: start two nodes"),
+        ("gossip", "dpdk", "nobody at its other end; fix: start two nodes: mpirun -np 2; a "),
+        ("sum", "udp", "this program is for 2 nodes or more; fix: mpirun -np 2"),
+        ("sum", "dpdk", "nobody at its other end; fix: start two nodes: mpirun -np 2; a "),
     ],
 )
 def test_one_node_alone(get_lab, program, name, backend, text):
