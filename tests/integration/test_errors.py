@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from execute import execute
 from hikyaku import process
 from hikyaku.errors import HikyakuError
 
@@ -41,3 +42,18 @@ def test_a_program_that_does_not_answer_is_named_without_our_environment(monkeyp
     with pytest.raises(HikyakuError) as caught:
         process.run(["sleep", "300"], timeout=0.05, env=dict(os.environ))
     assert str(caught.value).startswith("'sleep 300' did not end within 0.05 s; fix: try again")
+
+
+@pytest.mark.parametrize(
+    ("words", "cause", "fix"),
+    [
+        ("--nics a,b", "--pop is missing", "add --pop none"),
+        ("--pop none", "--nics is missing", "add the addresses of two NICs"),
+        ("--pop none --nics a", "NIC a has no partner", "as in --nics a,0000:00:04.0"),
+        ("--pop none --nics a,b,c", "NIC c has no partner", "add another NIC"),
+        ("--pop none --nics a,b c", "'c' is not an option", "leave it out"),
+    ],
+)
+def test_words_that_hk_devmem_forward_lacks(program, words, cause, fix):
+    argv = [program("systems/devmem/tool/hk_devmem"), "forward", *words.split()]
+    assert re.search(f"{cause}.*; fix: .*{fix}", execute(argv, code=2).stderr)

@@ -68,6 +68,36 @@ static int usage(const char *why)
 	return 2;
 }
 
+/* Says what is missing or too much, and what to add or to leave out. */
+static int complete(const struct options *o, const char *surplus)
+{
+	const char *say = "hk_devmem forward: ";
+
+	if (surplus)
+		fprintf(stderr,
+			"%s'%s' is not an option; fix: leave it out, or give it to --pop or "
+			"--nics\n",
+			say, surplus);
+	else if (!o->pop)
+		fprintf(stderr,
+			"%s--pop is missing; fix: add --pop none for packets in main memory, "
+			"or the memory of a device, as in --pop pop:ivshmem:0000:00:08.0\n",
+			say);
+	else if (o->n == 0)
+		fprintf(stderr,
+			"%s--nics is missing; fix: add the addresses of two NICs, as in "
+			"--nics 0000:00:03.0,0000:00:04.0\n",
+			say);
+	else if (o->n % 2)
+		fprintf(stderr,
+			"%sNIC %s has no partner that sends its frames on; fix: add another "
+			"NIC behind a comma, as in --nics %s,0000:00:04.0\n",
+			say, o->nics[o->n - 1], o->nics[0]);
+	else
+		return 0;
+	return 2;
+}
+
 static int parse(int argc, char **argv, struct options *o)
 {
 	static const struct option known[] = {{"pop", required_argument, NULL, 'p'},
@@ -126,9 +156,7 @@ static int parse(int argc, char **argv, struct options *o)
 			return usage("unknown option");
 		}
 	}
-	if (!o->pop || (o->n != 2 && o->n != 4) || optind != argc)
-		return usage("a pop and two or four NICs are needed");
-	return 0;
+	return complete(o, argv[optind]);
 }
 
 /* Returns the buffers that the rings of all NICs hold. */
