@@ -21,3 +21,6 @@ def test_the_page_explains_each_field_without_a_default():
     (fields,) = re.findall(r"every field except ([\w, ]+)\.", header)
     for field in re.findall(r"\w+", fields.replace(" and ", " ")):
         assert f"| `engine.{field}` |" in PAGE
+    table = re.findall(r"^\| (?:field|`engine\.\w+`) \|.*$", PAGE, re.MULTILINE)
+    assert " if it is not set " in table[0]
+    assert {row.count(" | ") for row in table} == {4}
