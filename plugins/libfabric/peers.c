@@ -2,10 +2,10 @@
 /*
  * libfabric/peers.c: the workers that a domain knows, of all its address vectors.
  *
- * A worker has one place here, which stays its own. Sources of messages are named by it, because
- * the worker's own number of a peer (hk_peer) is not known at first: a point-to-point wire to a
- * peer comes up when the other end has opened it too, and nobody waits for that in fi_av_insert().
- * A send to such a peer is refused with -FI_EAGAIN until then.
+ * A worker has one place here, which stays its own. That place names the source of a message, since
+ * the number that our worker gives to the peer (hk_peer) may not be known yet. A point-to-point
+ * wire comes up when the other end has opened it too, and fi_av_insert() does not wait for that.
+ * Until then a send to such a peer is refused with -FI_EAGAIN.
  */
 #include "libfabric/provider.h"
 

@@ -11,3 +11,8 @@ def provider_settings() -> dict[str, str]:
     ours = str(built("plugins/libfabric/libhikyaku-fi.so").parent)
     others = os.environ.get("FI_PROVIDER_PATH", "").split(":")
     return {"FI_PROVIDER_PATH": ":".join([ours, *(o for o in others if o not in ("", ours))])}
+
+
+def mpich_settings() -> dict[str, str]:
+    """With these MPICH uses the provider, or none."""
+    return provider_settings() | {"FI_PROVIDER": "hikyaku", "MPIR_CVAR_CH4_NETMOD": "ofi"}

@@ -86,3 +86,16 @@ def test_a_job_without_its_directory_of_wires(get_lab, built, tmp_path):
     assert result.returncode != 0
     assert str(missing) in result.stderr
     assert "fix:" in result.stderr
+
+
+def test_the_settings_of_env(get_lab, built, hikyaku):
+    """As on a cluster: mpiexec alone, and messages that do not stay in shared memory."""
+    script = f"""
+        eval "$({" ".join(hikyaku)} env --ofi)"
+        export FI_HIKYAKU_PORT=udp:addr=tcp0 FI_HIKYAKU_YIELD=1 MPIR_CVAR_NOLOCAL=1
+        {mpi.program("mpich", "mpiexec")} -n 2 {built("digest")}
+    """
+    argv = get_lab(nodes=2, wire="memif").exec_argv("node0", ["sh", "-c", script])
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "DIGEST" in done.stdout

@@ -3,12 +3,16 @@
 
 import os
 import shlex
+from collections.abc import Mapping
 
 import click
 
+from ..ofi import mpich_settings
+
 
 @click.command()
-def env() -> None:
+@click.option("--ofi", is_flag=True, help="The settings for MPICH, by the libfabric provider.")
+def env(ofi: bool) -> None:
     """Print the settings to use Hikyaku's BTL from any shell.
 
     Without a port, each rank chooses one: a UDP socket, and on a NIC AF_XDP before it if
@@ -27,6 +31,9 @@ def env() -> None:
       mpicc solver.c $(pkg-config --cflags --libs hk_halo)
       mpirun -np 2 --host a,b -x LD_PRELOAD=$HIKYAKU_PROMOTER -x HK_HALO_REPORT=1 ./program
     """
+    if ofi:
+        _print(mpich_settings())
+        return
     from ..checkout import INSTALLED, ROOT, build_dir
     from ..lab.openmpi import fabric_settings, promoter_settings
 
@@ -38,5 +45,9 @@ def env() -> None:
     others = os.environ.get("PKG_CONFIG_PATH", "").split(":")
     mine = [str(modules), *(each for each in others if each not in ("", str(modules)))]
     settings["PKG_CONFIG_PATH"] = ":".join(mine)
+    _print(settings)
+
+
+def _print(settings: Mapping[str, str]) -> None:
     for key, value in settings.items():
         click.echo(f"export {key}={shlex.quote(value)}")

@@ -31,7 +31,7 @@ from ..called import install_deps
 from ..checkout import CHECKOUT_ID, STATE_DIR, digest, private_dir
 from ..errors import HikyakuError
 from ..lab import check_name
-from ..lab.lock import locked_directory
+from ..lock import locked_directory
 from ..own import remove_dead, write_maker
 from . import initramfs, kernel
 from .machine import DEVICES, NIC_MODELS, NICS, Machine, command

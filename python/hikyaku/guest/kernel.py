@@ -20,7 +20,7 @@ from pathlib import Path
 from .. import process
 from ..checkout import cache_dir
 from ..errors import HikyakuError
-from ..lab.lock import locked_directory
+from ..lock import locked_directory
 
 META = "linux-image-amd64"
 MODULES = (

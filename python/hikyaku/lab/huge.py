@@ -16,8 +16,8 @@ from pathlib import Path
 
 from ..checkout import STATE_DIR
 from ..errors import HikyakuError
+from ..lock import try_lock
 from ..process import run, wait_until
-from .lock import try_lock
 
 PAGE_MB = 2
 POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")

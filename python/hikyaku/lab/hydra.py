@@ -6,7 +6,7 @@ libfabric provider by the environment, which Hydra hands on to all ranks.
 """
 
 from ..errors import HikyakuError
-from ..ofi import provider_settings
+from ..ofi import mpich_settings
 from .job import Job
 from .topology import Topology
 
@@ -80,8 +80,6 @@ def command(topology: Topology, program: str, agent: str, arguments: list[str]) 
 def settings(port: str, *, tcp: bool, shared: bool) -> dict[str, str]:
     """@port: the port spec of every rank. @tcp: use libfabric's own provider, on the lab's TCP
     wire. @shared: ranks share cores."""
-    common = {"MPIR_CVAR_CH4_NETMOD": "ofi"}
     if tcp:
-        return common | {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "tcp0"}
-    ours = {"FI_PROVIDER": "hikyaku", "FI_HIKYAKU_PORT": port, "FI_HIKYAKU_YIELD": str(int(shared))}
-    return common | provider_settings() | ours
+        return mpich_settings() | {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "tcp0"}
+    return mpich_settings() | {"FI_HIKYAKU_PORT": port, "FI_HIKYAKU_YIELD": str(int(shared))}

@@ -7,9 +7,9 @@ from contextlib import contextmanager, suppress
 
 from .. import process
 from ..checkout import CHECKOUT_ID, private_dir, state_dir
+from ..lock import locked_directory
 from ..own import remove_dead
 from . import huge, network
-from .lock import locked_directory
 from .names import all_names, check_name, lab_directory, lab_id
 from .others import KnownLab, other_labs
 

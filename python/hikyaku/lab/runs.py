@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from .lock import locked_directory, try_lock
+from ..lock import locked_directory, try_lock
 
 
 def runs_locked(runs: Path) -> AbstractContextManager[None]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from .. import process
 from ..checkout import cache_dir, digest
 from ..errors import HikyakuError
-from ..lab.lock import locked_directory
+from ..lock import locked_directory
 
 NAMES = ("mpich",)
 _COMPLETE = "complete"
@@ -23,7 +23,9 @@ _INSTALL_S = 600
 
 def check_name(name: str) -> None:
     if name not in NAMES:
-        raise HikyakuError(f"hikyaku knows no MPI {name}", f"use one of: {', '.join(NAMES)}")
+        raise HikyakuError(
+            f"{name} is not an MPI that can be installed", f"use one of: {', '.join(NAMES)}"
+        )
 
 
 def _requirements(name: str) -> Path:

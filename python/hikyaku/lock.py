@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..process import wait_until
+from .process import wait_until
 
 
 def try_lock(fd: int) -> bool:
