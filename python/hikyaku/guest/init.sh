@@ -18,10 +18,6 @@ ip link set lo up
 while read -r module; do
 	modprobe "$module" || echo "init: cannot load $module"
 done < /etc/modules
-# The kernel patches its own code while it boots, by way of breakpoints. Another processor may
-# translate such a breakpoint at the moment at which it goes, and keep it for ever. For QEMU before
-# 8.1 does not lock the page whose code it translates. So the other processor starts only now.
-echo 1 > /sys/devices/system/cpu/cpu1/online
 
 stty -F /dev/ttyS1 raw -echo
 exec 3<>/dev/ttyS1

@@ -57,8 +57,6 @@ def command(machine: Machine, kernel: Kernel, directory: Path) -> list[str]:
         "tsc=reliable",
         # The check counts ticks in a time that a busy host can take away whole: the kernel panics.
         "no_timer_check",
-        # The other processor starts when the kernel has patched its code (init.sh says why).
-        "maxcpus=1",
         f"hugepages={machine.huge_mb // 2}",
     ]
     if machine.iommu:
@@ -67,7 +65,10 @@ def command(machine: Machine, kernel: Kernel, directory: Path) -> list[str]:
     argv = [
         "qemu-system-x86_64",
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-        *("-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "Nehalem", "-smp", "2"),
+        # One thread runs both processors. The kernel patches its code by way of breakpoints. With a
+        # thread for each, one processor may translate such a breakpoint while the other replaces
+        # it, and keep it for ever: QEMU before 8.1 does not lock the page whose code it translates.
+        *("-machine", "q35", "-accel", "tcg,thread=single", "-cpu", "Nehalem", "-smp", "2"),
         *("-m", f"{machine.memory_mb}"),
         *("-kernel", str(kernel.image), "-initrd", str(directory / "initramfs")),
         *("-append", " ".join(append)),
