@@ -65,9 +65,9 @@ def command(machine: Machine, kernel: Kernel, directory: Path) -> list[str]:
     argv = [
         "qemu-system-x86_64",
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
-        # One thread runs both processors. The kernel patches its code by way of breakpoints. With a
-        # thread for each, one processor may translate such a breakpoint while the other replaces
-        # it, and keep it for ever: QEMU before 8.1 does not lock the page whose code it translates.
+        # One thread runs both processors, because of a race in QEMU before 8.1, which does not lock
+        # the page whose code it translates. The kernel patches its code by way of breakpoints. So
+        # one processor might translate a breakpoint while the other replaces it, and keep it.
         *("-machine", "q35", "-accel", "tcg,thread=single", "-cpu", "Nehalem", "-smp", "2"),
         *("-m", f"{machine.memory_mb}"),
         *("-kernel", str(kernel.image), "-initrd", str(directory / "initramfs")),
