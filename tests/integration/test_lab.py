@@ -624,3 +624,18 @@ def test_run_each_runs_all_commands_at_once(get_lab, tmp_path):
     with pytest.raises(HikyakuError, match="did not end within 1 s"):
         lab.run_each(lambda _: [("node0", ["sleep", "300"])], timeout=1)
     assert lab.status()["processes"] == []
+
+
+def test_no_link_has_a_tag_for_an_address(get_lab):
+    """The kernel may draw such an address for a link, and the tagger refuses to run there then."""
+    netns = get_lab(nodes=2, wire="memif").node("node0").netns
+    drawn = "66:48:c2:9d:be:fb"
+    network.batch(netns, [f"link add tag0 address {drawn} type veth peer name tag1"])
+    try:
+        before = {link["name"]: link["mac"] for link in network.links(netns)}
+        network.avoid_tags(netns)
+        after = {link["name"]: link["mac"] for link in network.links(netns)}
+    finally:
+        network.batch(netns, ["link delete tag0"])
+    assert before["tag0"] == drawn
+    assert after == before | {"tag0": "02:48:c2:9d:be:fb"}

@@ -14,6 +14,7 @@ from pathlib import Path
 from ..called import again_as_root
 from ..errors import HikyakuError
 from ..process import find, run
+from ..sdn import tag
 from .topology import Topology
 
 NETNS_DIR = Path("/run/netns")
@@ -173,6 +174,15 @@ def _tcp_wire(t: Topology) -> None:
         _plug(n.netns, "tcp0", t.mtu, t.switch_netns, "tcp", f"tcp{n.index}")
 
 
+def avoid_tags(netns: str) -> None:
+    """Gives another address to links of @netns whose address looks like a tag. The kernel draws
+    addresses at random, and one in 16384 of them does."""
+    for link in links(netns):
+        if int(link["mac"].replace(":", ""), 16) >> 32 == tag.PREFIX >> 32:
+            other = "02" + link["mac"][2:]
+            batch(netns, [f"link set {link['name']} address {other}"])
+
+
 def create(topology: Topology) -> None:
     from . import ovs  # which makes its links with batch()
 
@@ -197,13 +207,15 @@ def create(topology: Topology) -> None:
         for n in t.nodes:
             batch(n.netns, [f"address add {n.tcp_ip}/16 dev tcp0"])
 
-    if t.wiring:
-        ovs.start(t)
-    elif len(t.nodes) == 2 and t.data_ports == 1:
+    if len(t.nodes) == 2 and t.data_ports == 1 and not t.wiring:
         for link, _ in t.data_links():
             _direct(t.nodes[0].netns, t.nodes[1].netns, link, t.mtu)
-    elif t.data_ports:
+    elif t.data_ports and not t.wiring:
         _bridged(t)
+    for n in t.nodes:
+        avoid_tags(n.netns)
+    if t.wiring:
+        ovs.start(t)
 
 
 def remove(prefix: str) -> list[str]:
