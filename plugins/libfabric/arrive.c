@@ -67,45 +67,78 @@ static void on_done(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *io
 	hk_fi_done(arg, peer, &done);
 }
 
-/* ---- answers --------------------------------------------------------------------------------- */
+static void on_written(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov,
+		       unsigned count)
+{
+	struct hk_fi_domain *d = arg;
+	struct hk_fi_prefix p;
+	uint32_t place = hk_fi_peer_of(d, peer);
+
+	(void)am;
+	(void)count;
+	if (hk_fi_prefix_read(iov->base, iov->len, false, &p) && place != HK_FI_NO_PEER)
+		hk_fi_written(d, p.header.to, hk_fi_source(place, p.header.from), p.data);
+}
+
+/* ---- short messages that must leave ---------------------------------------------------------- */
 
 struct hk_fi_waiting {
 	struct hk_fi_waiting *next;
 	hk_peer peer;
-	struct hk_fi_done done;
+	uint8_t am;
+	size_t len;
+	char bytes[HK_FI_PREFIX_MAX];
 };
 
-static bool send_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done)
+static bool send_now(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *bytes,
+		     size_t len)
 {
-	return hk_worker_send_short(d->worker, peer, HK_FI_AM_DONE, done, sizeof(*done), NULL, 0) !=
-	       -EAGAIN;
+	return hk_worker_send_short(d->worker, peer, am, bytes, len, NULL, 0) != -EAGAIN;
 }
 
-void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int error)
+void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *bytes, size_t len)
 {
-	struct hk_fi_done done = {.id = a->id, .error = (uint32_t)error};
 	struct hk_fi_waiting *w;
 
-	if (!a->answer || (!d->waiting && send_done(d, a->peer, &done)))
+	if (!d->waiting && send_now(d, peer, am, bytes, len))
 		return;
 	w = malloc(sizeof(*w));
 	if (!w)
-		return; /* the sender's operation ends with our domain */
-	*w = (struct hk_fi_waiting){.peer = a->peer, .done = done};
+		return; /* what waits for it ends with our domain */
+	*w = (struct hk_fi_waiting){.peer = peer, .am = am, .len = len};
+	memcpy(w->bytes, bytes, len);
 	*d->waiting_last = w;
 	d->waiting_last = &w->next;
 }
 
-void hk_fi_answer_waiting(struct hk_fi_domain *d)
+void hk_fi_tell_waiting(struct hk_fi_domain *d)
 {
-	while (d->waiting && send_done(d, d->waiting->peer, &d->waiting->done)) {
-		struct hk_fi_waiting *w = d->waiting;
+	struct hk_fi_waiting *w;
 
+	while ((w = d->waiting) && send_now(d, w->peer, w->am, w->bytes, w->len)) {
 		d->waiting = w->next;
 		if (!d->waiting)
 			d->waiting_last = &d->waiting;
 		free(w);
 	}
+}
+
+void hk_fi_tell_close(struct hk_fi_domain *d)
+{
+	while (d->waiting) {
+		struct hk_fi_waiting *w = d->waiting;
+
+		d->waiting = w->next;
+		free(w);
+	}
+}
+
+void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int error)
+{
+	const struct hk_fi_done done = {.id = a->id, .error = (uint32_t)error};
+
+	if (a->answer)
+		hk_fi_tell(d, a->peer, HK_FI_AM_DONE, &done, sizeof(done));
 }
 
 void hk_fi_handlers(struct hk_fi_domain *d)
@@ -114,4 +147,5 @@ void hk_fi_handlers(struct hk_fi_domain *d)
 	for (uint8_t am = HK_FI_AM_TAGGED; am <= HK_FI_AM_MSG_LONG; am++)
 		hk_worker_set_am(d->worker, am, on_message, d);
 	hk_worker_set_am(d->worker, HK_FI_AM_DONE, on_done, d);
+	hk_worker_set_am(d->worker, HK_FI_AM_WRITTEN, on_written, d);
 }

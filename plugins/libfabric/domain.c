@@ -13,7 +13,7 @@ void hk_fi_progress(struct hk_fi_domain *d)
 {
 	d->idle = hk_worker_progress(d->worker) ? 0 : d->idle + 1;
 	if (HK_UNLIKELY(d->waiting))
-		hk_fi_answer_waiting(d);
+		hk_fi_tell_waiting(d);
 	if (HK_UNLIKELY(d->connecting))
 		hk_fi_peers_step(d);
 }
@@ -28,6 +28,8 @@ static void destroy(struct hk_fi_domain *d)
 {
 	hk_fi_worker_close(d);
 	hk_fi_send_close(d);
+	hk_fi_rma_close(d);
+	hk_fi_tell_close(d);
 	pthread_mutex_destroy(&d->lock);
 	free(d);
 }
@@ -69,29 +71,6 @@ static int no_srx(struct fid_domain *d, struct fi_rx_attr *attr, struct fid_ep *
 	return -FI_ENOSYS;
 }
 
-static int no_reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
-		  uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-	(void)fid, (void)buf, (void)len, (void)access, (void)offset, (void)key, (void)flags;
-	(void)mr, (void)context;
-	return -FI_ENOSYS;
-}
-
-static int no_regv(struct fid *fid, const struct iovec *iov, size_t count, uint64_t access,
-		   uint64_t offset, uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
-{
-	(void)fid, (void)iov, (void)count, (void)access, (void)offset, (void)key, (void)flags;
-	(void)mr, (void)context;
-	return -FI_ENOSYS;
-}
-
-static int no_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t flags,
-		      struct fid_mr **mr)
-{
-	(void)fid, (void)attr, (void)flags, (void)mr;
-	return -FI_ENOSYS;
-}
-
 static struct fi_ops fid_ops = {
 	.size = sizeof(fid_ops),
 	.close = domain_close,
@@ -112,13 +91,6 @@ static struct fi_ops_domain ops = {
 	.srx_ctx = no_srx,
 };
 
-static struct fi_ops_mr mr_ops = {
-	.size = sizeof(mr_ops),
-	.reg = no_reg,
-	.regv = no_regv,
-	.regattr = no_regattr,
-};
-
 int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
 		      void *context)
 {
@@ -136,7 +108,7 @@ int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	d->fid.fid.context = context;
 	d->fid.fid.ops = &fid_ops;
 	d->fid.ops = &ops;
-	d->fid.mr = &mr_ops;
+	d->fid.mr = &hk_fi_mr_ops;
 	d->safe = !info->domain_attr || info->domain_attr->threading != FI_THREAD_DOMAIN;
 	d->send_free = UINT32_MAX;
 	pthread_mutex_init(&d->lock, NULL);

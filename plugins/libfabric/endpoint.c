@@ -19,6 +19,10 @@ static void unbind(struct hk_fi_ep *ep)
 		ep->tx_cntr->users--;
 	if (ep->rx_cntr)
 		ep->rx_cntr->users--;
+	if (ep->read_cntr)
+		ep->read_cntr->users--;
+	if (ep->write_cntr)
+		ep->write_cntr->users--;
 }
 
 static int close_ep(struct fid *fid)
@@ -27,10 +31,14 @@ static int close_ep(struct fid *fid)
 	struct hk_fi_domain *d = ep->domain;
 
 	hk_fi_lock(d);
+	d->ep[ep->number] = NULL; /* nothing arrives for it from here on */
+	/* The application's buffers are its own again when this returns. Operations with a peer
+	 * that is silent end after the peer timeout. */
+	while (ep->under_way)
+		hk_fi_progress(d);
 	unbind(ep);
 	hk_fi_send_forget(ep);
 	hk_fi_receive_close(ep);
-	d->ep[ep->number] = NULL;
 	d->objects--;
 	hk_fi_unlock(d);
 	free(ep);
@@ -59,20 +67,29 @@ static int bind_cq(struct hk_fi_ep *ep, struct hk_fi_cq *cq, uint64_t flags)
 
 static int bind_cntr(struct hk_fi_ep *ep, struct hk_fi_cntr *c, uint64_t flags)
 {
-	const uint64_t remote = FI_REMOTE_READ | FI_REMOTE_WRITE;
+	const struct {
+		uint64_t flag;
+		struct hk_fi_cntr **at;
+	} kinds[] = {{FI_SEND, &ep->tx_cntr},
+		     {FI_RECV, &ep->rx_cntr},
+		     {FI_READ, &ep->read_cntr},
+		     {FI_WRITE, &ep->write_cntr}};
+	uint64_t known = 0;
 
-	if (c->domain != ep->domain || flags & ~(FI_SEND | FI_RECV | FI_READ | FI_WRITE | remote))
-		return -FI_EINVAL;
-	if ((flags & FI_SEND && ep->tx_cntr) || (flags & FI_RECV && ep->rx_cntr))
-		return -FI_EINVAL;
-	if (flags & FI_SEND) {
-		ep->tx_cntr = c;
-		c->users++;
+	if (flags & (FI_REMOTE_READ | FI_REMOTE_WRITE))
+		return -FI_ENOSYS;
+	for (size_t i = 0; i < HK_ARRAY_LEN(kinds); i++) {
+		known |= kinds[i].flag;
+		if (flags & kinds[i].flag && *kinds[i].at)
+			return -FI_EINVAL;
 	}
-	if (flags & FI_RECV) {
-		ep->rx_cntr = c;
-		c->users++;
-	}
+	if (c->domain != ep->domain || !flags || flags & ~known)
+		return -FI_EINVAL;
+	for (size_t i = 0; i < HK_ARRAY_LEN(kinds); i++)
+		if (flags & kinds[i].flag) {
+			*kinds[i].at = c;
+			c->users++;
+		}
 	return 0;
 }
 
@@ -114,7 +131,8 @@ static int control(struct fid *fid, int command, void *arg)
 	case FI_ENABLE:
 		if (!ep->av)
 			rc = -FI_ENOAV;
-		else if (!(ep->tx_cq || ep->tx_cntr) && !(ep->rx_cq || ep->rx_cntr))
+		else if (!ep->tx_cq && !ep->rx_cq && !ep->tx_cntr && !ep->rx_cntr &&
+			 !ep->read_cntr && !ep->write_cntr)
 			rc = -FI_ENOCQ;
 		else
 			ep->enabled = true;
@@ -318,6 +336,7 @@ int hk_fi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct 
 	ep->fid.cm = &cm_ops;
 	ep->fid.msg = &hk_fi_msg_ops;
 	ep->fid.tagged = &hk_fi_tagged_ops;
+	ep->fid.rma = &hk_fi_rma_ops;
 	d->ep[number] = ep;
 	d->objects++;
 	hk_fi_unlock(d);

@@ -83,6 +83,13 @@ static int check_rx(const struct fi_rx_attr *rx)
 	return 0;
 }
 
+/* The provider chooses the keys of memory regions, and addresses are offsets in them. */
+static bool rma_is_possible(const struct fi_info *h, uint32_t version)
+{
+	return version >= VERSION_1_5 &&
+	       (!h || (h->domain_attr && h->domain_attr->mr_mode & FI_MR_PROV_KEY));
+}
+
 int hk_fi_check(const struct fi_info *h)
 {
 	int rc = 0;
@@ -117,7 +124,7 @@ static void fill_domain(struct fi_domain_attr *d, const struct fi_domain_attr *h
 	if (version < VERSION_1_5)
 		d->mr_mode = mr_mode == FI_MR_UNSPEC ? FI_MR_SCALABLE : mr_mode;
 	else
-		d->mr_mode = mr_mode & FI_MR_PROV_KEY;
+		d->mr_mode = h ? mr_mode & FI_MR_PROV_KEY : FI_MR_PROV_KEY;
 	d->mr_key_size = 8;
 	d->cq_data_size = 8;
 	d->cq_cnt = 1024;
@@ -134,8 +141,11 @@ static void fill_domain(struct fi_domain_attr *d, const struct fi_domain_attr *h
 
 static int fill(struct fi_info *i, const struct fi_info *h, uint32_t version)
 {
-	uint64_t caps = h && h->caps ? h->caps : HK_FI_CAPS;
+	uint64_t all = HK_FI_CAPS & ~(rma_is_possible(h, version) ? 0 : HK_FI_RMA_CAPS);
+	uint64_t caps = h && h->caps ? h->caps : all;
 
+	if (caps & FI_RMA && !(caps & (HK_FI_RMA_CAPS & ~FI_RMA)))
+		caps |= HK_FI_RMA_CAPS;
 	/* what comes at no cost, as fi_getinfo(3) asks */
 	if (!(caps & (FI_SEND | FI_RECV)))
 		caps |= FI_SEND | FI_RECV;
@@ -149,6 +159,7 @@ static int fill(struct fi_info *i, const struct fi_info *h, uint32_t version)
 	i->tx_attr->inject_size = HK_FI_INJECT;
 	i->tx_attr->size = (size_t)hk_fi_params.tx_buffers;
 	i->tx_attr->iov_limit = HK_FI_IOV;
+	i->tx_attr->rma_iov_limit = 1;
 	i->rx_attr->caps = caps & HK_FI_RX_CAPS;
 	i->rx_attr->op_flags = h && h->rx_attr ? h->rx_attr->op_flags : 0;
 	i->rx_attr->msg_order = HK_FI_ORDER;
@@ -183,6 +194,9 @@ int hk_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 	*info = NULL;
 	if (rc)
 		return rc;
+	if (hints && hints->caps & FI_RMA && !rma_is_possible(hints, version))
+		REFUSE("memory regions whose keys it chooses, and this provider chooses them; "
+		       "fix: permit FI_MR_PROV_KEY");
 	*info = hk_fi_libfabric.dupinfo(NULL);
 	if (!*info)
 		return -FI_ENOMEM;

@@ -7,6 +7,7 @@
  *   TAGGED, MSG              header [, data of 8 bytes] , the bytes of the message
  *   TAGGED_LONG, MSG_LONG    header [, data of 8 bytes] , struct hk_fi_long: the receiver gets them
  *   DONE                     struct hk_fi_done: the receiver has taken message `id`
+ *   WRITTEN                  header, data of 8 bytes: the writes before this have them
  */
 #ifndef HK_FI_MESSAGE_H
 #define HK_FI_MESSAGE_H
@@ -21,6 +22,7 @@ enum hk_fi_am { /* numbers of active messages */
 		HK_FI_AM_TAGGED_LONG,
 		HK_FI_AM_MSG_LONG,
 		HK_FI_AM_DONE,
+		HK_FI_AM_WRITTEN,
 };
 
 #define HK_FI_HAS_DATA 1u /* 8 bytes of the application follow the header */

@@ -31,6 +31,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
@@ -41,11 +42,14 @@
 #define HK_FI_INJECT     1024
 #define HK_FI_MULTI_RECV 64 /* FI_OPT_MIN_MULTI_RECV of a new endpoint */
 
+#define HK_FI_RMA_CAPS (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define HK_FI_CAPS                                                                                 \
-	(FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE |   \
-	 FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define HK_FI_TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND)
-#define HK_FI_RX_CAPS (FI_MSG | FI_TAGGED | FI_RECV | FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
+	(HK_FI_RMA_CAPS | FI_MSG | FI_TAGGED | FI_SEND | FI_RECV | FI_MULTI_RECV |                 \
+	 FI_DIRECTED_RECV | FI_SOURCE | FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define HK_FI_TX_CAPS (FI_MSG | FI_TAGGED | FI_SEND | FI_RMA | FI_READ | FI_WRITE)
+#define HK_FI_RX_CAPS                                                                              \
+	(FI_RMA | FI_REMOTE_READ | FI_REMOTE_WRITE | FI_MSG | FI_TAGGED | FI_RECV |                \
+	 FI_MULTI_RECV | FI_DIRECTED_RECV | FI_SOURCE)
 #define HK_FI_OP_FLAGS                                                                             \
 	(FI_COMPLETION | FI_INJECT | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |                   \
 	 FI_DELIVERY_COMPLETE | FI_MULTI_RECV)
@@ -96,6 +100,7 @@ struct hk_fi_fabric {
 
 struct hk_fi_ep;
 struct hk_fi_av;
+struct hk_fi_rma;
 struct hk_fi_waiting;
 
 /* A send that waits for DONE. */
@@ -143,8 +148,20 @@ struct hk_fi_domain {
 	struct hk_fi_ep *ep[HK_FI_ENDPOINTS];
 	struct hk_fi_send **send; /* by the lower bits of their id; chunks */
 	uint32_t sends, send_free;
-	struct hk_fi_waiting *waiting, **waiting_last; /* answers that found no buffer */
+	struct hk_fi_waiting *waiting, **waiting_last; /* short messages that found no buffer */
+	struct hk_fi_mr *mr;                           /* all memory regions */
+	struct hk_fi_rma *free_rmas;                   /* operations: rma.c */
 	int objects; /* AVs, CQs, counters and endpoints that are open */
+};
+
+struct hk_fi_mr {
+	struct fid_mr fid;
+	struct hk_fi_domain *domain;
+	hk_region region; /* HK_REGION_NONE: no peer may access it */
+	char *base;
+	size_t len;
+	unsigned rights; /* HK_REGION_READ and HK_REGION_WRITE */
+	struct hk_fi_mr *next;
 };
 
 struct hk_fi_address {
@@ -242,7 +259,8 @@ struct hk_fi_ep {
 	struct hk_fi_av *av;
 	struct hk_fi_cq *tx_cq, *rx_cq;
 	bool tx_selective, rx_selective;
-	struct hk_fi_cntr *tx_cntr, *rx_cntr;
+	struct hk_fi_cntr *tx_cntr, *rx_cntr, *read_cntr, *write_cntr;
+	uint32_t under_way; /* gets into receives, and one-sided operations */
 	size_t min_multi_recv;
 	struct hk_fi_matcher tagged, msg;
 	struct hk_fi_recv *free_recvs;
@@ -346,6 +364,8 @@ fi_addr_t hk_fi_av_reverse(const struct hk_fi_av *av, uint32_t source);
 int hk_fi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 			void *context);
 
+extern struct fi_ops_mr hk_fi_mr_ops;
+extern struct fi_ops_rma hk_fi_rma_ops;
 extern struct fi_ops_msg hk_fi_msg_ops;
 extern struct fi_ops_tagged hk_fi_tagged_ops;
 
@@ -381,14 +401,22 @@ void hk_fi_receive_close(struct hk_fi_ep *ep);
 void hk_fi_handlers(struct hk_fi_domain *d);
 /* Tells the sender of @a, if it waits for that, how its message ended: 0 or one of FI_E…. */
 void hk_fi_answer(struct hk_fi_domain *d, const struct hk_fi_arrival *a, int error);
-/* Sends the answers that found no buffer. */
-void hk_fi_answer_waiting(struct hk_fi_domain *d);
+/* Sends a short message to a peer. It waits if there is no buffer, so it is not refused. */
+void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *bytes, size_t len);
+/* Sends those that wait. */
+void hk_fi_tell_waiting(struct hk_fi_domain *d);
+void hk_fi_tell_close(struct hk_fi_domain *d);
 /* Such an answer of @peer. */
 void hk_fi_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done);
 /* The connection to a peer has ended, or to all: HK_PEER_NONE, HK_FI_NO_PEER. */
 void hk_fi_send_lost(struct hk_fi_domain *d, hk_peer peer);
 void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer);
 void hk_fi_send_close(struct hk_fi_domain *d);
+/* A write to the endpoint @number is complete, and has data for it. */
+void hk_fi_written(struct hk_fi_domain *d, uint8_t number, uint32_t source, uint64_t data);
+void hk_fi_rma_close(struct hk_fi_domain *d);
+/* The region of ours with @key, or NULL (mr.c). */
+const struct hk_fi_mr *hk_fi_mr_find(const struct hk_fi_domain *d, uint64_t key);
 /* Ends the sends of an endpoint that is closed, without a completion. */
 void hk_fi_send_forget(struct hk_fi_ep *ep);
 

@@ -179,6 +179,7 @@ static void on_got(void *arg, int status)
 	int error = status == -ENOTCONN ? FI_ENOTCONN : status ? FI_EIO : 0;
 
 	r->gets--;
+	r->ep->under_way--;
 	if (g->bounce && !error) {
 		const struct hk_iov piece = {g->bounce, g->len};
 
@@ -209,11 +210,13 @@ static void fetch(struct hk_fi_recv *r, const struct hk_fi_arrival *a)
 	}
 	if (rc == 0 && len) {
 		r->gets++;
+		r->ep->under_way++;
 		rc = hk_worker_get(r->ep->domain->worker, a->peer, &g->op, pieces ? g->bounce : to,
 				   len, a->region, 0, on_got, g);
 		if (rc == 0)
 			return;
 		r->gets--;
+		r->ep->under_way--;
 	}
 	if (g)
 		free(g->bounce);

@@ -17,6 +17,7 @@ void end_open(struct end *e, uint64_t caps, uint64_t op_flags)
 	CHECK(hints != NULL);
 	hints->caps = caps;
 	hints->ep_attr->type = FI_EP_RDM;
+	hints->domain_attr->mr_mode = FI_MR_PROV_KEY;
 	hints->tx_attr->op_flags = op_flags;
 	hints->fabric_attr->prov_name = strdup("hikyaku");
 	FI_OK(fi_getinfo(FI_VERSION(1, 17), NULL, NULL, 0, hints, &e->info));

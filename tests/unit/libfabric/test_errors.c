@@ -65,6 +65,12 @@ static void want_data(struct fi_info *h)
 	h->domain_attr->cq_data_size = 16;
 }
 
+static void want_own_keys(struct fi_info *h)
+{
+	h->caps = FI_RMA;
+	h->domain_attr->mr_mode = FI_MR_VIRT_ADDR;
+}
+
 static void want_address(struct fi_info *h)
 {
 	h->addr_format = FI_SOCKADDR_IN;
@@ -81,6 +87,7 @@ TEST(asked_for_what_is_lacking)
 	CHECK_EQ(ask(want_pieces), -FI_ENODATA);
 	CHECK_EQ(ask(want_data), -FI_ENODATA);
 	CHECK_EQ(ask(want_address), -FI_ENODATA);
+	CHECK_EQ(ask(want_own_keys), -FI_ENODATA);
 }
 
 /* A program that can take keys from the provider is asked to; another is not. */
