@@ -30,7 +30,7 @@ MARKER = b"HIKYAKU!"
 IVSHMEM, NVME = "0000:00:08.0", "0000:00:09.0"
 NICS = "0000:00:03.0,0000:00:04.0"
 RINGS = 2 << 20  # bytes of a pop that hk_pop_rings() takes
-MACHINE = Machine(devices=("ivshmem", "nvme"), iommu=True)
+MACHINE = Machine(devices=("ivshmem", "nvme"), iommu=True, processors=2)  # of load threads
 
 
 @pytest.fixture(scope="module")

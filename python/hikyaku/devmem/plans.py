@@ -25,7 +25,11 @@ from .sequences import sequence
 MARKER = b"HIKYAKU!payload!"
 MARK_AT = 64  # of the frame
 MACHINE = Machine(
-    devices=("ivshmem", "nvme"), iommu=True, memory_mb=1100, huge_mb=480, device_mb=64
+    devices=("ivshmem", "nvme"),
+    iommu=True,
+    memory_mb=1100,
+    huge_mb=480,
+    device_mb=64,
 )
 MODES = ("bounce", "p2p", "pktpit")
 DRIVERS = {"uio": "uio_pci_generic", "vfio": "vfio-pci"}

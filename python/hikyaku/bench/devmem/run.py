@@ -45,7 +45,8 @@ def run(
 ) -> dict:
     """Runs every plan of @chosen in one guest, which it removes afterwards. @load: runs the cells
     of settings() in it as well."""
-    machine = replace(plans.MACHINE, nic_model=nic_model)
+    # one processor makes loads while the other measures
+    machine = replace(plans.MACHINE, nic_model=nic_model, processors=2)
     rows, measured = [], []
     steps = len(chosen) + (len(cells(settings(machine))) if load else 0)
     progress("booting a guest", 0, steps)

@@ -61,6 +61,7 @@ def up(
     from ...guest import Guest, Machine
 
     machine = Machine(
+        processors=2,
         nics=int(nics),
         devices=devices or ("ivshmem",),
         iommu=iommu,
