@@ -8,6 +8,7 @@ libfabric provider by the environment, which Hydra hands on to all ranks.
 from ..errors import HikyakuError
 from ..ofi import mpich_settings
 from .job import Job
+from .options import Grammar
 from .topology import Topology
 
 # Options of mpiexec by their number of values; every other option has none.
@@ -20,36 +21,8 @@ _VALUES = dict.fromkeys(_ONE_VALUE.split(), 1) | dict.fromkeys(("env", "genv"), 
 _HOSTS = {"hosts", "host", "f", "hostfile"}
 
 
-def _options(options: list[str]) -> dict[str, list[str]]:
-    found, i = {}, 0
-    while i < len(options):
-        name = options[i].lstrip("-")
-        count = _VALUES.get(name, 0)
-        found[name] = options[i + 1 : i + 1 + count]
-        i += 1 + count
-    return found
-
-
-def split_command(args: list[str]) -> tuple[list[str], list[str]]:
-    """Splits mpiexec's arguments into its options and the program with the program's arguments."""
-    i = 0
-    while i < len(args) and args[i].startswith("-"):
-        i += 1 + _VALUES.get(args[i].lstrip("-"), 0)
-    if i > len(args):
-        raise HikyakuError(f"mpiexec's option '{args[-1]}' lacks its value")
-    return args[:i], args[i:]
-
-
-def rank_count(options: list[str]) -> int | None:
-    given = _options(options)
-    text = "".join(given.get("np") or given.get("n") or [])
-    if not text:
-        return None
-    if not text.isdigit() or int(text) == 0:
-        raise HikyakuError(
-            f"'-np {text}': the number of ranks must be a positive number", "such as -np 2"
-        )
-    return int(text)
+GRAMMAR = Grammar("mpiexec", _VALUES, {"np", "n"})
+split_command, rank_count = GRAMMAR.split_command, GRAMMAR.rank_count
 
 
 def check(job: Job, options: list[str]) -> None:
@@ -61,7 +34,7 @@ def check(job: Job, options: list[str]) -> None:
             f"--mode {job.mode} is for Open MPI: the libfabric provider polls its own port",
             "leave out --mode or --mpi",
         )
-    if "mca" in _options(options):
+    if "mca" in GRAMMAR.names(options):
         raise HikyakuError(
             "--mca is an option of Open MPI", "set FI_HIKYAKU_… in the environment: man fi_hikyaku"
         )
@@ -72,7 +45,7 @@ def command(topology: Topology, program: str, agent: str, arguments: list[str]) 
     options, _ = split_command(arguments)
     # rsh, since Hydra gives options to ssh; the agent takes a host and a command
     argv = [program, "-launcher", "rsh", "-launcher-exec", agent, "-iface", "ctl0"]
-    if not _HOSTS & _options(options).keys():
+    if not _HOSTS & GRAMMAR.names(options):
         argv += ["-hosts", ",".join(node.name for node in topology.nodes)]
     return argv + arguments
 

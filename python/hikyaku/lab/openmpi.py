@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -20,6 +19,7 @@ from ..called import install_deps
 from ..checkout import ROOT, built
 from ..errors import HikyakuError
 from ..process import run
+from .options import Grammar
 
 # Options of mpirun by their number of values; every other option has none.
 _ONE_VALUE = """
@@ -30,52 +30,14 @@ _ONE_VALUE = """
     xml-file xterm wait-for-server server-wait-time
 """
 _VALUES = dict.fromkeys(_ONE_VALUE.split(), 1) | dict.fromkeys(("mca", "gmca"), 2)
-_NP = {"np", "n", "c"}
 HOST = {"H", "host"}
 RANKFILE = {"rf", "rankfile"}
 HOSTS = HOST | {"hostfile", "machinefile", "default-hostfile"} | RANKFILE
 
 
-def split_command(args: list[str]) -> tuple[list[str], list[str]]:
-    """Splits mpirun's arguments into its options and the program with the program's arguments."""
-    i = 0
-    while i < len(args) and args[i].startswith("-") and args[i] != "-":
-        i += 1 + _VALUES.get(args[i].lstrip("-"), 0)
-    if i > len(args):
-        raise HikyakuError(f"mpirun's option '{args[-1]}' lacks its value")
-    return args[:i], args[i:]
-
-
-def _options(options: list[str]) -> Iterator[tuple[str, list[str]]]:
-    """Each of mpirun's @options without its dashes, and its values."""
-    i = 0
-    while i < len(options):
-        name = options[i].lstrip("-")
-        count = _VALUES.get(name, 0)
-        yield name, options[i + 1 : i + 1 + count]
-        i += 1 + count
-
-
-def option(options: list[str], names: set[str]) -> str | None:
-    """The value of the last of @names in mpirun's @options."""
-    found = [values[0] for name, values in _options(options) if name in names]
-    return found[-1] if found else None
-
-
-def names(options: list[str]) -> set[str]:
-    """The names of mpirun's @options, without dashes."""
-    return {name for name, _ in _options(options)}
-
-
-def rank_count(options: list[str]) -> int | None:
-    text = option(options, _NP)
-    if text is None:
-        return None
-    if not text.isdigit() or int(text) == 0:
-        raise HikyakuError(
-            f"'-np {text}': the number of ranks must be a positive number", "such as -np 2"
-        )
-    return int(text)
+GRAMMAR = Grammar("mpirun", _VALUES, {"np", "n", "c"})
+split_command, names, option = GRAMMAR.split_command, GRAMMAR.names, GRAMMAR.option
+rank_count = GRAMMAR.rank_count
 
 
 def check_hosts(options: list[str], nodes: list[str]) -> None:
@@ -146,7 +108,7 @@ def _inside(directory: Path) -> str:
 
 def parameters(options: list[str]) -> dict[str, str]:
     """The MCA parameters that mpirun's @options set."""
-    return {v[0]: v[1] for name, v in _options(options) if name in ("mca", "gmca")}
+    return {v[0]: v[1] for name, v in GRAMMAR.each(options) if name in ("mca", "gmca")}
 
 
 def check_parameters(options: list[str]) -> None:
@@ -161,7 +123,7 @@ def check_parameters(options: list[str]) -> None:
 def check_exports(options: list[str]) -> None:
     """Raises an error if mpirun's @options preload nothing. That comes of a variable that the shell
     does not know, such as a misspelt one, and the ranks would run without the promoter."""
-    if any(name == "x" and values == ["LD_PRELOAD="] for name, values in _options(options)):
+    if any(name == "x" and values == ["LD_PRELOAD="] for name, values in GRAMMAR.each(options)):
         raise HikyakuError(
             "-x LD_PRELOAD= preloads nothing: the variable in it is not set in this shell",
             'eval "$(hikyaku env)", which sets HIKYAKU_PROMOTER, and check the spelling',
