@@ -121,11 +121,12 @@ enum hk_rtc_topology {
 /* The defence against forged, changed and replayed messages. All nodes of a job have the same.
  */
 enum hk_rtc_protection {
-	/* HIKYAKU_RTC_PROTECTION in the environment: off or auth. Without it: auth with a launcher
-	 * or a secret; off without either, and on memif wires without a secret. */
+	/* HIKYAKU_RTC_PROTECTION in the environment: off, auth or seal. Without it: auth with a
+	 * launcher or a secret; off without either, and on memif wires without a secret. */
 	HK_RTC_PROTECTION_AUTO,
 	HK_RTC_PROTECTION_OFF,
 	HK_RTC_PROTECTION_AUTH, /* a counter and a tag in each message, 24 bytes */
+	HK_RTC_PROTECTION_SEAL, /* the same, and payloads are encrypted; headers are not */
 };
 
 struct hk_rtc_config {

@@ -45,7 +45,7 @@ from .errors import HikyakuError
 from .native import Error, load
 
 DELIVERY = ("best effort", "latest", "retry")
-PROTECTIONS = ("auto", "off", "auth")
+PROTECTIONS = ("auto", "off", "auth", "seal")
 TOPOLOGIES = ("all", "ring", "random", "exponential", "file")
 _REPLY = 1  # enum hk_rtc_action
 

@@ -21,7 +21,8 @@ struct option {
 static const char *const kinds[] = {"linear", "logistic", "svm", "mlp", NULL};
 static const char *const merges[] = {"mean", "age", "trimmed", "push-sum", NULL};
 static const char *const schedules[] = {"plateau", "inverse", "constant", NULL};
-static const char *const protections[] = {"auto", "off", "auth", NULL}; /* enum hk_rtc_protection */
+static const char *const protections[] = {"auto", "off", "auth", "seal",
+					  NULL}; /* enum hk_rtc_protection */
 static const char *const topologies[] = {"all", "ring", "random", "exponential", "file", NULL};
 
 #define OPTIONS_MAX 48

@@ -86,7 +86,7 @@ struct hk_rtc_backend_ops {
 /* Bytes that a message of @cfg has behind its payload. */
 static inline unsigned hk_rtc_trailer_len(const struct hk_rtc_config *cfg)
 {
-	return cfg->protection == HK_RTC_PROTECTION_AUTH ? HK_MSG_TRAILER_LEN : 0;
+	return cfg->protection >= HK_RTC_PROTECTION_AUTH ? HK_MSG_TRAILER_LEN : 0;
 }
 
 extern const struct hk_rtc_backend_ops hk_rtc_backend_dpdk, hk_rtc_backend_af_xdp,

@@ -68,13 +68,13 @@ static bool make_key(struct keys *k, uint16_t node, bool sending, const uint8_t 
 		     const uint8_t *theirs, struct hk_seal_key *key)
 {
 	struct info info = {
-		.label = "hikyaku-rtc-message-1",
 		.job = htole32(k->cfg.key),
 		.from = htole16(sending ? k->cfg.node : node),
 		.to = htole16(sending ? node : k->cfg.node),
 	};
 	const uint8_t *salt, *secret = secret_with(k, node, &salt);
 
+	strcpy(info.label, k->cfg.seal ? "hikyaku-rtc-sealed-1" : "hikyaku-rtc-message-1");
 	memcpy(info.from_nonce, sending ? ours : theirs, HK_RTC_NONCE_LEN);
 	memcpy(info.to_nonce, sending ? theirs : ours, HK_RTC_NONCE_LEN);
 	return hk_seal_key_make(key, secret, salt, &info, sizeof(info));
@@ -122,32 +122,82 @@ static bool ready(const struct hk_rtc_protect *p, uint16_t node)
 	return sending(&((const struct keys *)p)->peer[node])->send.known;
 }
 
-static void sign(struct hk_rtc_protect *protect, struct hk_rtc_buf **m, unsigned n)
+/* Writes the next counter, which is authenticated as the nonce. Returns the key. */
+static const struct hk_gcm_key *next_nonce(struct keys *k, uint16_t dst, struct hk_msg_trailer *t,
+					   uint8_t nonce[HK_GCM_NONCE_LEN])
 {
-	struct keys *k = (struct keys *)protect;
+	struct peer *p = &k->peer[dst];
+	const struct session *s = sending(p);
 
+	t->counter = htole64(++p->counter);
+	hk_seal_nonce(nonce, &s->send, &t->counter);
+	return &s->send.gcm;
+}
+
+static void sign(struct hk_rtc_protect *p, struct hk_rtc_buf **m, unsigned n)
+{
 	for (unsigned i = 0; i < n; i++) {
-		struct peer *p = &k->peer[m[i]->dst];
-		const struct session *s = sending(p);
 		size_t covered = m[i]->len - HK_MSG_TRAILER_LEN;
 		struct hk_msg_trailer *t = (void *)(m[i]->hdr + covered);
-		/* the counter is authenticated as the nonce */
 		const struct hk_gcm_piece whole = {m[i]->hdr, covered};
 		uint8_t nonce[HK_GCM_NONCE_LEN];
+		const struct hk_gcm_key *key = next_nonce((struct keys *)p, m[i]->dst, t, nonce);
 
-		t->counter = htole64(++p->counter);
-		hk_seal_nonce(nonce, &s->send, &t->counter);
-		hk_gcm_sign(&s->send.gcm, nonce, &whole, 1, t->tag);
+		hk_gcm_sign(key, nonce, &whole, 1, t->tag);
 	}
 }
 
-static bool is_right(const struct session *s, const uint8_t *frame, size_t covered,
-		     const struct hk_msg_trailer *t)
+/* Encrypts the payload of @m to @frame, which has its header and may be its own. */
+static void encrypt(struct hk_rtc_protect *p, const struct hk_rtc_buf *m, uint8_t *frame)
 {
-	uint8_t nonce[HK_GCM_NONCE_LEN], nothing;
+	size_t covered = m->len - HK_MSG_TRAILER_LEN;
+	struct hk_msg_trailer *t = (void *)(frame + covered);
+	const struct hk_gcm_piece payload = {m->hdr + HK_MSG_HLEN, covered - HK_MSG_HLEN};
+	uint8_t nonce[HK_GCM_NONCE_LEN];
+	const struct hk_gcm_key *key = next_nonce((struct keys *)p, m->dst, t, nonce);
 
-	hk_seal_nonce(nonce, &s->receive, &t->counter);
-	return hk_gcm_open(&s->receive.gcm, nonce, frame, covered, &nothing, 0, t->tag);
+	hk_gcm_encrypt(key, nonce, frame, HK_MSG_HLEN, &payload, 1, frame + HK_MSG_HLEN, t->tag);
+}
+
+static void seal(struct hk_rtc_protect *p, struct hk_rtc_buf **m, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		encrypt(p, m[i], m[i]->hdr);
+}
+
+static void seal_copy(struct hk_rtc_protect *p, const struct hk_rtc_buf *m, struct hk_rtc_buf *to)
+{
+	to->len = m->len;
+	to->dst = m->dst;
+	memcpy(to->hdr, m->hdr, HK_MSG_HLEN);
+	encrypt(p, m, to->hdr);
+}
+
+/* A received message. */
+struct received {
+	uint8_t *frame;
+	size_t clear, encrypted; /* bytes of header and payload that are, and are not, readable */
+	const struct hk_msg_trailer *t;
+};
+
+static bool is_right(const struct session *s, const struct received *m)
+{
+	uint8_t nonce[HK_GCM_NONCE_LEN];
+
+	hk_seal_nonce(nonce, &s->receive, &m->t->counter);
+	return hk_gcm_open(&s->receive.gcm, nonce, m->frame, m->clear, m->frame + m->clear,
+			   m->encrypted, m->t->tag);
+}
+
+/* Takes back what is_right() did to a payload that is not right by @s. */
+static void restore(const struct session *s, const struct received *m)
+{
+	const struct hk_gcm_piece payload = {m->frame + m->clear, m->encrypted};
+	uint8_t nonce[HK_GCM_NONCE_LEN], unused[HK_GCM_TAG_LEN];
+
+	hk_seal_nonce(nonce, &s->receive, &m->t->counter);
+	hk_gcm_encrypt(&s->receive.gcm, nonce, m->frame, m->clear, &payload, 1, m->frame + m->clear,
+		       unused);
 }
 
 /* A message came under the keys of the candidate. So its sender knows our present nonce. */
@@ -160,28 +210,37 @@ static HK_NOINLINE void promote(struct peer *p, uint64_t counter)
 	p->proved = false;
 }
 
-static HK_NOINLINE enum hk_rtc_belief judge_by_candidate(struct peer *p, const uint8_t *frame,
-							 size_t covered,
-							 const struct hk_msg_trailer *t)
+/* @m is not right by the present session, if there is one. */
+static HK_NOINLINE enum hk_rtc_belief judge_by_candidate(struct peer *p, const struct received *m)
 {
-	uint64_t counter = le64toh(t->counter);
+	uint64_t counter = le64toh(m->t->counter);
 
-	if (!p->candidate.send.known || counter == 0 || !is_right(&p->candidate, frame, covered, t))
+	if (!p->candidate.send.known || counter == 0)
+		return HK_RTC_FORGED;
+	if (p->current.send.known && m->encrypted)
+		restore(&p->current, m);
+	if (!is_right(&p->candidate, m))
 		return HK_RTC_FORGED;
 	promote(p, counter);
 	return HK_RTC_GENUINE;
 }
 
-static enum hk_rtc_belief judge(struct hk_rtc_protect *protect, const uint8_t *frame,
+static enum hk_rtc_belief judge(struct hk_rtc_protect *protect, uint8_t *frame,
 				const struct hk_msg_hdr *h)
 {
-	struct peer *p = &((struct keys *)protect)->peer[h->src];
-	size_t covered = HK_MSG_HLEN + (size_t)h->len;
-	const struct hk_msg_trailer *t = (const void *)(frame + covered);
-	uint64_t counter = le64toh(t->counter);
+	struct keys *k = (struct keys *)protect;
+	struct peer *p = &k->peer[h->src];
+	size_t encrypted = k->cfg.seal ? h->len : 0;
+	const struct received m = {
+		.frame = frame,
+		.clear = HK_MSG_HLEN + (h->len - encrypted),
+		.encrypted = encrypted,
+		.t = (const void *)(frame + HK_MSG_HLEN + h->len),
+	};
+	uint64_t counter = le64toh(m.t->counter);
 
-	if (HK_UNLIKELY(!p->current.send.known || !is_right(&p->current, frame, covered, t)))
-		return judge_by_candidate(p, frame, covered, t);
+	if (HK_UNLIKELY(!p->current.send.known || !is_right(&p->current, &m)))
+		return judge_by_candidate(p, &m);
 	if (HK_UNLIKELY(!hk_seal_window_is_new(&p->current.window, counter)))
 		return HK_RTC_REPLAYED;
 	hk_seal_window_mark(&p->current.window, counter);
@@ -280,7 +339,8 @@ int hk_rtc_keys_open(const struct hk_rtc_keys_config *cfg, struct hk_rtc_protect
 		return rc ? rc : hk_error_set(err, -ENOMEM, "no memory for keys");
 	}
 	k->base = (struct hk_rtc_protect){
-		.sign = sign,
+		.apply = cfg->seal ? seal : sign,
+		.apply_copy = cfg->seal ? seal_copy : NULL,
 		.judge = judge,
 		.ready = ready,
 		.greet = cfg->launcher ? NULL : greet,

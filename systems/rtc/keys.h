@@ -10,7 +10,8 @@
  *
  * Approach: each pair of nodes has a *session*, with a key for each direction. HKDF makes the keys
  * from a secret, the job, the two numbers, and a nonce of 32 bytes from either end. A message has a
- * counter and a tag by AES-128-GCM over header, payload and counter.
+ * counter and a tag by AES-128-GCM over header, payload and counter. With seal the payload is
+ * encrypted as well. The keys of auth and seal differ, so neither is believed by the other.
  *
  * With a launcher the nonces are X25519 public keys, which travel with the addresses, and the
  * secret is what the two have in common. So no third node of the job can speak for either, and the
@@ -37,8 +38,9 @@
  * million frames a second to one peer are 2^48 after 325 days. Then the chance to forge one is
  * still below 2^-30.
  *
- * A resend is signed in its place, with another counter. If a driver still has the earlier frame,
- * it may send a mix of both. The receiver drops that, as if it were lost.
+ * A resend has another counter, and with auth the same buffer. If a driver still has the earlier
+ * frame, it may send a mix of both. The receiver drops that, as if it were lost. With seal each
+ * resend is an encrypted copy of the message, which the sender keeps unencrypted.
  *
  * Replays: a session remembers the last counters (seal/window.h).
  *
@@ -55,6 +57,7 @@ struct hk_rtc_keys_config {
 	uint32_t key;          /* of the job */
 	const uint8_t *secret; /* HK_AGREE_LEN bytes; NULL: none, only with a launcher */
 	bool launcher;         /* peers are set by hk_rtc_keys_peer() */
+	bool seal;             /* payloads are encrypted */
 };
 
 /* -ENOSYS, -EIO or -ENOMEM: @err says why. */

@@ -56,13 +56,33 @@ static int find_identity(struct opening *o, struct hk_error *err)
 
 /* ---- with a launcher: what nodes publish ----------------------------------------------------- */
 
+static const char *const protection_name[] = {
+	[HK_RTC_PROTECTION_AUTO] = "auto",
+	[HK_RTC_PROTECTION_OFF] = "off",
+	[HK_RTC_PROTECTION_AUTH] = "auth",
+	[HK_RTC_PROTECTION_SEAL] = "seal",
+};
+
+/* The character before a public key says what the key is for. */
+static const char key_mark[] = {
+	[HK_RTC_PROTECTION_AUTH] = '+',
+	[HK_RTC_PROTECTION_SEAL] = '*',
+};
+
+static enum hk_rtc_protection protection_of(const char *mark)
+{
+	return *mark == '+'   ? HK_RTC_PROTECTION_AUTH
+	       : *mark == '*' ? HK_RTC_PROTECTION_SEAL
+			      : HK_RTC_PROTECTION_OFF;
+}
+
 static int write_entry(const struct opening *o, char entry[HK_RTC_ENTRY_MAX], struct hk_error *err)
 {
 	char key[2 * HK_AGREE_LEN + 2] = "";
 
 	if (o->parts.protect) {
 		const uint8_t *public = hk_rtc_keys_public(o->parts.protect);
-		key[0] = '+';
+		key[0] = key_mark[o->c.protection];
 		for (unsigned i = 0; i < HK_AGREE_LEN; i++)
 			snprintf(key + 1 + 2 * i, 3, "%02x", public[i]);
 	}
@@ -90,7 +110,8 @@ static int read_entry(struct opening *o, uint16_t node, const char *entry, struc
 	char *end;
 	unsigned long epoch = strtoul(entry, &end, 10);
 	const char *at = end;
-	bool keyed = *at == '+';
+	enum hk_rtc_protection its = protection_of(at), ours = o->c.protection;
+	bool keyed = its != HK_RTC_PROTECTION_OFF;
 
 	if (keyed)
 		at = read_key(at + 1, public);
@@ -100,11 +121,11 @@ static int read_entry(struct opening *o, uint16_t node, const char *entry, struc
 				    "node %u reports '%s', which is not an address; fix: run the "
 				    "same version on all nodes",
 				    node, entry);
-	if (keyed != (o->parts.protect != NULL))
+	if (its != ours)
 		return hk_error_set(err, -EPROTO,
 				    "node %u has protection %s, and this node %s; fix: set "
 				    "HIKYAKU_RTC_PROTECTION to the same for all nodes",
-				    node, keyed ? "auth" : "off", keyed ? "off" : "auth");
+				    node, protection_name[its], protection_name[ours]);
 	o->epoch[node] = (uint16_t)epoch;
 	strcpy(o->peers.address[node], at + 1);
 	return keyed && node != o->c.node ? hk_rtc_keys_peer(o->parts.protect, node, public, err)
@@ -151,14 +172,15 @@ static int read_protection(enum hk_rtc_protection *protection, struct hk_error *
 {
 	const char *wanted = getenv("HIKYAKU_RTC_PROTECTION");
 
-	if (*protection != HK_RTC_PROTECTION_AUTO || !wanted || !*wanted ||
-	    strcmp(wanted, "auto") == 0)
+	if (*protection != HK_RTC_PROTECTION_AUTO || !wanted || !*wanted)
 		return 0;
-	*protection = strcmp(wanted, "auth") == 0 ? HK_RTC_PROTECTION_AUTH : HK_RTC_PROTECTION_OFF;
-	if (strcmp(wanted, "auth") == 0 || strcmp(wanted, "off") == 0)
-		return 0;
+	for (unsigned i = 0; i < HK_ARRAY_LEN(protection_name); i++)
+		if (strcmp(wanted, protection_name[i]) == 0) {
+			*protection = (enum hk_rtc_protection)i;
+			return 0;
+		}
 	return hk_error_set(err, -EINVAL,
-			    "HIKYAKU_RTC_PROTECTION is '%.40s'; fix: use auto, off or auth",
+			    "HIKYAKU_RTC_PROTECTION is '%.40s'; fix: use auto, off, auth or seal",
 			    wanted);
 }
 
@@ -180,17 +202,18 @@ static int open_protection(struct opening *o, struct hk_error *err)
 	}
 	if (rc || c->protection == HK_RTC_PROTECTION_OFF)
 		return rc;
-	if (c->protection != HK_RTC_PROTECTION_AUTH)
+	if ((unsigned)c->protection >= HK_ARRAY_LEN(protection_name))
 		return hk_error_set(err, -EINVAL,
 				    "protection %d does not exist; fix: use one of enum "
 				    "hk_rtc_protection",
 				    (int)c->protection);
 	if (!file && !o->join)
 		return hk_error_set(err, -EINVAL,
-				    "protection auth needs the job's secret, since no launcher has "
+				    "protection %s needs the job's secret, since no launcher has "
 				    "started the nodes; fix: (umask 077; openssl rand -hex 32 "
 				    ">job.secret), copy the file to all nodes, and give its path "
-				    "by HIKYAKU_RTC_SECRET, or by the program's --secret");
+				    "by HIKYAKU_RTC_SECRET, or by the program's --secret",
+				    protection_name[c->protection]);
 	if (file)
 		rc = hk_rtc_secret_read(file, secret, err);
 	const struct hk_rtc_keys_config keys = {
@@ -199,6 +222,7 @@ static int open_protection(struct opening *o, struct hk_error *err)
 		.key = c->key,
 		.secret = file ? secret : NULL,
 		.launcher = o->join != NULL,
+		.seal = c->protection == HK_RTC_PROTECTION_SEAL,
 	};
 	if (rc == 0)
 		rc = hk_rtc_keys_open(&keys, &o->parts.protect, err);
@@ -252,7 +276,7 @@ static void announce(const struct opening *o)
 	if (o->c.node == 0 && o->c.nodes > 1 && !(wanted && strcmp(wanted, "0") == 0))
 		fprintf(stderr, "hikyaku: %u nodes, backend %s, address %s, protection %s%s\n",
 			o->c.nodes, o->c.backend, o->choice.address,
-			o->parts.protect ? "auth" : "off",
+			protection_name[o->c.protection],
 			o->no_secret ? ": there is no secret (HIKYAKU_RTC_SECRET, or the program's "
 				       "--secret; docs/rtc.md)"
 				     : "");

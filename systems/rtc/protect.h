@@ -20,11 +20,18 @@ enum hk_rtc_belief {
 };
 
 struct hk_rtc_protect {
-	/* Writes the trailers of @n messages, whose `len` counts them. */
-	void (*sign)(struct hk_rtc_protect *p, struct hk_rtc_buf **m, unsigned n);
+	/* Writes the trailers of @n messages, whose `len` counts them. With seal it encrypts their
+	 * payloads as well, so that they can be sent only once. */
+	void (*apply)(struct hk_rtc_protect *p, struct hk_rtc_buf **m, unsigned n);
 
-	/* Judges a received message, which hk_msg_parse() accepted as @h. */
-	enum hk_rtc_belief (*judge)(struct hk_rtc_protect *p, const uint8_t *frame,
+	/* Makes @to the encrypted copy of @m, which stays as it is. NULL: payloads are not
+	 * encrypted, so apply() serves messages that are kept as well. */
+	void (*apply_copy)(struct hk_rtc_protect *p, const struct hk_rtc_buf *m,
+			   struct hk_rtc_buf *to);
+
+	/* Judges a received message, which hk_msg_parse() accepted as @h. With seal it decrypts a
+	 * genuine one in its place; the payload of another one is of no use then. */
+	enum hk_rtc_belief (*judge)(struct hk_rtc_protect *p, uint8_t *frame,
 				    const struct hk_msg_hdr *h);
 
 	/* Whether there is a key for messages to @node. */

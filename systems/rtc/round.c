@@ -273,8 +273,7 @@ static void take_greeting(struct hk_rtc *r, const uint8_t *frame, const struct h
 }
 
 /* Whether the node that the message names made it. The others are dropped, and only counted. */
-static inline enum hk_rtc_belief judge(struct hk_rtc *r, const uint8_t *frame,
-				       const struct hk_msg_hdr *h)
+static inline enum hk_rtc_belief judge(struct hk_rtc *r, uint8_t *frame, const struct hk_msg_hdr *h)
 {
 	if (HK_UNLIKELY((h->ver_flags ^ r->version) & HK_MSG_F_TAG))
 		return HK_RTC_FORGED;

@@ -34,8 +34,25 @@ void hk_rtc_flush(struct hk_rtc *r)
 	if (n == 0)
 		return;
 	if (HK_UNLIKELY(r->protect != NULL))
-		r->protect->sign(r->protect, r->tx, n);
+		r->protect->apply(r->protect, r->tx, n);
 	r->ops->tx(r->backend, r->tx, n);
+}
+
+/* Without a free buffer the message is as if it were lost; the backend counts that (no_buffer). */
+static HK_NOINLINE void send_protected_copy(struct hk_rtc *r, struct hk_rtc_buf *b)
+{
+	struct hk_rtc_protect *p = r->protect;
+
+	if (!p->apply_copy) {
+		p->apply(p, &b, 1);
+		r->ops->tx_copy(r->backend, &b, 1);
+		return;
+	}
+	struct hk_rtc_buf *copy = hk_rtc_buf_take(r);
+	if (!copy)
+		return;
+	p->apply_copy(p, b, copy);
+	r->ops->tx(r->backend, &copy, 1);
 }
 
 void hk_rtc_buf_send_copy(struct hk_rtc *r, struct hk_rtc_buf *b)
@@ -43,8 +60,9 @@ void hk_rtc_buf_send_copy(struct hk_rtc *r, struct hk_rtc_buf *b)
 	r->stats.tx_messages++;
 	r->stats.tx_bytes += b->len - HK_MSG_HLEN - r->backend->trailer;
 	if (HK_UNLIKELY(r->protect != NULL))
-		r->protect->sign(r->protect, &b, 1);
-	r->ops->tx_copy(r->backend, &b, 1);
+		send_protected_copy(r, b);
+	else
+		r->ops->tx_copy(r->backend, &b, 1);
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */

@@ -101,14 +101,16 @@ def test_double(get_lab, program):
     )
 
 
-@pytest.mark.parametrize("wanted", ["1", "0"])
-def test_node_0_says_by_which_backend_the_job_talks(get_lab, program, wanted):
+@pytest.mark.parametrize("wanted, protection", [("1", "auth"), ("1", "seal"), ("0", "seal")])
+def test_node_0_says_by_which_backend_the_job_talks(get_lab, program, wanted, protection):
     env = {"HIKYAKU_RTC_BACKEND": "udp", "HIKYAKU_RTC_ANNOUNCE": wanted}
+    if protection != "auth":  # auth is the default with a launcher
+        env["HIKYAKU_RTC_PROTECTION"] = protection
     lab = get_lab(2, "memif", 1)
     result = lab.mpirun(2, [program("examples/double")], env=env, timeout=60)
     assert result.returncode == 0, result.stderr
-    said = result.stderr.count("hikyaku: 2 nodes, backend udp, address tcp0, protection auth\n")
-    assert said == int(wanted)
+    line = f"hikyaku: 2 nodes, backend udp, address tcp0, protection {protection}\n"
+    assert result.stderr.count(line) == int(wanted)
 
 
 def test_sum_ends_by_itself(get_lab, program):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tests/unit/rtc/test_protect.c: messages with keys, between nodes and against somebody who hears
- * all frames and has recorded them.
+ * all frames and has recorded them. SEAL: payloads are encrypted.
  */
 #include "rtc/keys.h"
 #include "tests/support/tmpdir.h"
@@ -17,8 +17,11 @@ static uint8_t secret[4][HK_AGREE_LEN]; /* of each node */
 
 static struct hk_rtc_protect *by_secret(const struct hk_rtc_config *c)
 {
-	const struct hk_rtc_keys_config k = {
-		.node = c->node, .nodes = c->nodes, .key = c->key, .secret = secret[c->node]};
+	const struct hk_rtc_keys_config k = {.node = c->node,
+					     .nodes = c->nodes,
+					     .key = c->key,
+					     .secret = secret[c->node],
+					     .seal = SEAL};
 	struct hk_rtc_protect *p;
 
 	CHECK_OK(hk_rtc_keys_open(&k, &p, ERR));
@@ -94,6 +97,20 @@ TEST(nodes_meet_and_talk)
 	CHECK_EQ(seen.values[0], 17);
 	for (unsigned i = 0; i < 2; i++)
 		CHECK(stats(i).forged == 0 && stats(i).replayed == 0);
+	close_all(2);
+}
+
+TEST(only_seal_hides_payloads)
+{
+	unsigned readable = 0;
+
+	begin_two();
+	send_value(node[1], 0, 1, 0x5a17c0de);
+	pass(2, 1);
+	CHECK_EQ(seen.values[0], 0x5a17c0de);
+	for (unsigned i = 0; i < heard_n; i++)
+		readable += memmem(heard[i].bytes, heard[i].len, &seen.values[0], 4) != NULL;
+	CHECK_EQ(readable, SEAL ? 0 : 1);
 	close_all(2);
 }
 
@@ -434,13 +451,100 @@ TEST(a_flood_of_forged_greetings_costs_few_proofs)
 	close_all(2);
 }
 
+/* ---- frame by frame -------------------------------------------------------------------------- */
+
+struct frame {
+	struct hk_msg_hdr h;
+	struct hk_rtc_buf buf;
+	uint8_t bytes[HK_MSG_HLEN + HK_RTC_NONCE_LEN + HK_MSG_TRAILER_LEN];
+};
+
+static void frame_set(struct frame *f, uint16_t from, uint8_t type, uint16_t len)
+{
+	*f = (struct frame){
+		.h = {.ver_flags = HK_MSG_VERSION | HK_MSG_F_TAG,
+		      .type = type,
+		      .len = len,
+		      .src = from,
+		      .dst = !from,
+		      .key = KEY,
+		      .epoch = 1},
+		.buf = {.len = HK_MSG_HLEN + len + HK_MSG_TRAILER_LEN, .dst = !from},
+	};
+	f->buf.hdr = f->bytes;
+	hk_msg_encode(f->bytes, &f->h);
+	memset(f->bytes + HK_MSG_HLEN, 'x', len);
+}
+
+static bool is_clear(const struct frame *f)
+{
+	for (unsigned i = 0; i < f->h.len; i++)
+		if (f->bytes[HK_MSG_HLEN + i] != 'x')
+			return false;
+	return true;
+}
+
+static struct frame message_of(struct hk_rtc_protect *p, uint16_t from)
+{
+	struct frame f;
+	struct hk_rtc_buf *m = &f.buf;
+
+	frame_set(&f, from, 1, 24);
+	p->apply(p, &m, 1);
+	CHECK_EQ(is_clear(&f), !SEAL);
+	return f;
+}
+
+static struct hk_rtc_protect *keys_of(uint16_t number)
+{
+	const struct hk_rtc_config c = {.node = number, .nodes = 2, .key = KEY};
+	return by_secret(&c);
+}
+
+static void greet(struct hk_rtc_protect *from, uint16_t number, struct hk_rtc_protect *to)
+{
+	struct frame f;
+
+	frame_set(&f, number, HK_MSG_T_GREET, HK_RTC_NONCE_LEN);
+	CHECK(from->greet(from, !number, f.bytes));
+	CHECK(to->greeted(to, f.bytes, &f.h, HK_SEC));
+}
+
+static void check_genuine(struct hk_rtc_protect *p, struct frame *f)
+{
+	CHECK_EQ(p->judge(p, f->bytes, &f->h), HK_RTC_GENUINE);
+	CHECK(is_clear(f));
+}
+
+/* The node that gets it tries it with the keys of the earlier incarnation first. */
+TEST(the_first_message_of_another_incarnation_has_a_payload)
+{
+	memset(secret, 0x5e, sizeof(secret));
+	struct hk_rtc_protect *p[3] = {keys_of(0), keys_of(1), keys_of(1)};
+
+	for (unsigned i = 1; i < 3; i++) {
+		greet(p[i], 1, p[0]);
+		greet(p[0], 0, p[i]);
+		struct frame f = message_of(p[i], 1), kept = f;
+		check_genuine(p[0], &f);
+		CHECK_EQ(p[0]->judge(p[0], kept.bytes, &kept.h), HK_RTC_REPLAYED);
+		f = message_of(p[0], 0);
+		check_genuine(p[i], &f);
+	}
+	/* the earlier one is not believed any more */
+	struct frame f = message_of(p[1], 1);
+	CHECK_EQ(p[0]->judge(p[0], f.bytes, &f.h), HK_RTC_FORGED);
+	for (unsigned i = 0; i < 3; i++)
+		p[i]->close(p[i]);
+}
+
 /* ---- with a launcher ------------------------------------------------------------------------- */
 
 /* The sessions are there at once, and a third node cannot speak for either. */
 TEST(pairs_of_a_launcher)
 {
 	struct hk_rtc_protect *p[3];
-	uint8_t frame[3][HK_MSG_HLEN + 8 + HK_MSG_TRAILER_LEN] = {0};
+	uint8_t frame[4][HK_MSG_HLEN + 8 + HK_MSG_TRAILER_LEN] = {0};
 	struct hk_msg_hdr h = {.ver_flags = HK_MSG_VERSION | HK_MSG_F_TAG,
 			       .type = 1,
 			       .len = 8,
@@ -451,7 +555,7 @@ TEST(pairs_of_a_launcher)
 
 	for (uint16_t i = 0; i < 3; i++) {
 		const struct hk_rtc_keys_config k = {
-			.node = i, .nodes = 3, .key = KEY, .launcher = true};
+			.node = i, .nodes = 3, .key = KEY, .launcher = true, .seal = SEAL};
 		CHECK_OK(hk_rtc_keys_open(&k, &p[i], ERR));
 	}
 	for (uint16_t i = 0; i < 3; i++)
@@ -462,16 +566,17 @@ TEST(pairs_of_a_launcher)
 	for (uint16_t i = 1; i < 3; i++) {
 		struct hk_rtc_buf b = {.hdr = frame[i], .len = sizeof(frame[i])}, *m = &b;
 		hk_msg_encode(frame[i], &h);
-		p[i]->sign(p[i], &m, 1);
+		p[i]->apply(p[i], &m, 1);
 	}
+	memcpy(frame[3], frame[1], sizeof(frame[1]));
 	CHECK_EQ(p[0]->judge(p[0], frame[2], &h), HK_RTC_FORGED);
 	CHECK_EQ(p[0]->judge(p[0], frame[1], &h), HK_RTC_GENUINE);
-	CHECK_EQ(p[0]->judge(p[0], frame[1], &h), HK_RTC_REPLAYED);
+	CHECK_EQ(p[0]->judge(p[0], frame[3], &h), HK_RTC_REPLAYED);
 	/* each direction has a key, since both ends count from 1 */
 	struct hk_rtc_buf b = {.hdr = frame[0], .len = sizeof(frame[0]), .dst = 1}, *m = &b;
 	hk_msg_encode(frame[0], &h);
-	p[0]->sign(p[0], &m, 1);
-	CHECK(memcmp(frame[0], frame[1], HK_MSG_HLEN + 16) == 0);
+	p[0]->apply(p[0], &m, 1);
+	CHECK(memcmp(frame[0] + HK_MSG_HLEN + 8, frame[1] + HK_MSG_HLEN + 8, 8) == 0);
 	CHECK(memcmp(frame[0], frame[1], sizeof(frame[0])) != 0);
 	for (unsigned i = 0; i < 3; i++)
 		p[i]->close(p[i]);
@@ -486,6 +591,25 @@ TEST(an_invalid_public_key_is_refused)
 	CHECK_OK(hk_rtc_keys_open(&k, &p, ERR));
 	CHECK_REFUSED(hk_rtc_keys_peer(p, 1, zeros, ERR), -EPROTO, "public key of node 1");
 	p->close(p);
+}
+
+/* A message of one protection is forged for the other, also with the same secrets. */
+TEST(auth_and_seal_have_other_keys)
+{
+	struct hk_rtc_keys_config k = {.nodes = 2, .key = KEY, .secret = secret[0], .seal = SEAL};
+	struct hk_rtc_protect *p[2];
+
+	memset(secret, 0x5e, sizeof(secret));
+	for (uint16_t i = 0; i < 2; i++, k.seal = !SEAL) {
+		k.node = i;
+		CHECK_OK(hk_rtc_keys_open(&k, &p[i], ERR));
+	}
+	greet(p[0], 0, p[1]);
+	greet(p[1], 1, p[0]);
+	struct frame f = message_of(p[0], 0);
+	CHECK_EQ(p[1]->judge(p[1], f.bytes, &f.h), HK_RTC_FORGED);
+	for (unsigned i = 0; i < 2; i++)
+		p[i]->close(p[i]);
 }
 
 /* ---- the file of the secret ------------------------------------------------------------------ */

@@ -15,7 +15,7 @@
  *
  *   test_sim [--seed N] [--runs N]
  *
- * Built with PROTECTED, the nodes have a secret.
+ * Built with PROTECTED, the nodes have a secret; with SEAL true, payloads are encrypted.
  */
 #include "tests/unit/rtc/loop.h"
 
@@ -26,7 +26,7 @@ static struct hk_rtc_protect *by_secret(const struct hk_rtc_config *c)
 {
 	static const uint8_t secret[HK_AGREE_LEN] = {1};
 	const struct hk_rtc_keys_config k = {
-		.node = c->node, .nodes = c->nodes, .key = c->key, .secret = secret};
+		.node = c->node, .nodes = c->nodes, .key = c->key, .secret = secret, .seal = SEAL};
 	struct hk_rtc_protect *p;
 
 	CHECK_OK(hk_rtc_keys_open(&k, &p, ERR));

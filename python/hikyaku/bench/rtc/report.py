@@ -10,7 +10,7 @@ from ..common import goals
 from ..common.busy import warn_if_busy
 from ..common.tables import left_titled, number, repeats_text, spread
 from .load import CLOSED, KEPT, RECEIVERS, WINDOW
-from .run import ADDING, AUTH, LOOP, PLAIN, REPETITIONS, VECTOR, WIRES
+from .run import ADDING, LOOP, PLAIN, REPETITIONS, VECTOR, WIRES
 
 # ---- goals ---------------------------------------------------------------------------------------
 
@@ -38,7 +38,7 @@ def _echo(backend: str) -> Key:
 
 def wired(backend: str) -> str:
     """@backend with its wire: of two backends, one may have memory and the other a kernel link."""
-    wire = (WIRES | RECEIVERS).get(backend.removesuffix(AUTH))
+    wire = (WIRES | RECEIVERS).get(backend.partition("+")[0])
     return f"{backend} ({wire})" if wire else backend
 
 

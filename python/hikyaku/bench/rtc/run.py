@@ -39,8 +39,9 @@ WIRES = {
     "af_xdp": "veth",
     "dpdk": "memif",
 }
-AUTH = "+auth"  # behind the name of a backend: its messages have keys
-BACKENDS = (*WIRES, *(backend + AUTH for backend in WIRES))
+# Behind the name of a backend, its messages have that protection.
+PROTECTIONS = ("+auth", "+seal")
+BACKENDS = (*WIRES, *(backend + how for backend in WIRES for how in PROTECTIONS))
 LOOP = "dpdk loop"  # not a backend: plain DPDK
 
 HOLD_FRAMES = (64, 128)
@@ -178,9 +179,8 @@ class Bench:
             repeat=times, window=plan.window, ms=plan.sum_ms, messages=messages, json=1
         )
         argv += option_words(plain=int(plain))
-        backend = case.backend.removesuffix(AUTH)
-        protection = "off" if backend == case.backend else "auth"
-        env = {"HIKYAKU_RTC_BACKEND": backend, "HIKYAKU_RTC_PROTECTION": protection}
+        backend, _, protection = case.backend.partition("+")
+        env = {"HIKYAKU_RTC_BACKEND": backend, "HIKYAKU_RTC_PROTECTION": protection or "off"}
         result = self.lab(WIRES[backend], 2).mpirun(2, argv, env=env, one_core=True, timeout=60)
         values = []
         for line in printed(result, f"sum over {case.backend}"):

@@ -18,7 +18,7 @@ MOST_LOAD = 100.0
 @click.option(
     "--backends",
     default="tcp,tcp:batch=1,udp,raw,af_xdp,dpdk",
-    help="sum: backends that carry the messages; with +auth, such as udp+auth, they have keys.",
+    help="sum: backends that carry the messages; with +auth or +seal, such as udp+seal, protected.",
 )
 @repeats_option(5, "Runs of each case; the table shows the median.")
 @click.option(
