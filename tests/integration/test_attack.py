@@ -28,22 +28,23 @@ def attacked(get_lab, program, hikyaku, tmp_path):
         nodes = [lab.node(name).netns for name in ("node0", "node1")]
         return all(any(link["xdp_program"] for link in network.links(netns)) for netns in nodes)
 
-    def attack() -> None:
+    def attack(kinds: list[str]) -> None:
+        words = [*hikyaku, "lab", "attack", "node2", "--lab", lab.name, "--json", "--kind"]
         try:
             process.wait_until("the ranks to open their ports", ports_are_open, SOON)
-            done = execute([*hikyaku, "lab", "attack", "node2", "--lab", lab.name, "--json"])
-            found.append(json.loads(done.stdout))
+            found.extend(json.loads(execute([*words, kind]).stdout) for kind in kinds)
         finally:
             end.touch()
 
-    def go(protection: str):
-        thread = threading.Thread(target=attack)
-        argv = [program("tests/mpi/mpi_bcast"), "--mode", f"until:{end}", "--timeout", "60"]
+    def go(protection: str, *kinds: str, name: str = "bcast", limit: int = 60):
+        thread = threading.Thread(target=attack, args=[kinds or ["takeover"]])
+        argv = [program(f"tests/mpi/mpi_{name}"), "--mode", f"until:{end}"]
+        argv += ["--timeout", str(limit)]
         thread.start()
         mca = {"btl_hikyaku_protection": protection, "btl_hikyaku_verbose": "5"}
         result = lab.mpirun(2, argv, mca=mca, timeout=90)
         thread.join()
-        return result, found[0]
+        return result, found if kinds else found[0]
 
     return go
 
@@ -61,3 +62,21 @@ def test_with_keys_nothing_answers(attacked, protection):
     result, found = attacked(protection)
     assert_passed(result, "bcast")
     assert found == {"frames": 1 << 16, "answers": 0, "key": None, "epoch": None, "ended": []}
+
+
+def test_without_keys_a_forger_on_the_path_changes_results(attacked):
+    """They end it, or it waits for what does not come any more."""
+    result, found = attacked("off", "forge", name="rma_random", limit=5)
+    assert found[0]["heard"]["data"] > 0
+    assert result.returncode != 0
+
+
+@pytest.mark.parametrize("protection", ["auth", "seal"])
+def test_with_keys_frames_that_were_heard_are_of_no_use(attacked, protection):
+    """Messages, puts, gets and atomic operations, and their acknowledgements."""
+    kinds = ["replay", "reflect", "forge"]
+    result, found = attacked(protection, *kinds, name="rma_random")
+    assert_passed(result, "rma_random")
+    assert [f["attack"] for f in found] == kinds
+    if protection == "auth":  # whose types can be read
+        assert all(f["heard"].keys() >= {"data", "put", "ack"} for f in found), found

@@ -23,7 +23,6 @@
 #define LONGEST  ((size_t)1 << 19)
 #define LENGTHY  (14 * MEGABYTE)
 #define SPARE    ((rlim_t)8 << 20)
-#define UNTIL    "until:"
 
 enum { MOST = 32 };
 
@@ -199,17 +198,13 @@ static void megabyte(int rounds)
 		one(MPI_COMM_WORLD, 0, MEGABYTE, hkt_key(1, (uint64_t)i, 0, 0));
 }
 
-/* Rank 0 looks for the file, and tells the others after each Bcast. */
 static void until(const char *file)
 {
-	int over = 0;
+	uint64_t i = 0;
 
-	for (uint64_t i = 0; !over; i++) {
-		one(MPI_COMM_WORLD, 0, MEGABYTE, hkt_key(6, i, 0, 0));
-		over = hkt_rank == 0 && access(file, F_OK) == 0;
-		hkt_at("the end of Bcasts until %s", file);
-		MPI_Bcast(&over, 1, MPI_INT, 0, MPI_COMM_WORLD);
-	}
+	do
+		one(MPI_COMM_WORLD, 0, MEGABYTE, hkt_key(6, i++, 0, 0));
+	while (!hkt_is_there(file));
 }
 
 /* All ranks draw the same numbers, since they depend only on the seed. */
@@ -292,8 +287,8 @@ int main(int argc, char **argv)
 	counters_start();
 	if (strcmp(mode, "megabyte") == 0)
 		megabyte(rounds);
-	else if (strncmp(mode, UNTIL, strlen(UNTIL)) == 0)
-		until(mode + strlen(UNTIL));
+	else if (hkt_until())
+		until(hkt_until());
 	else if (strcmp(mode, "random") == 0)
 		randomly(rounds);
 	else if (strcmp(mode, "absent") == 0)

@@ -388,3 +388,21 @@ void hkt_compute(unsigned ms)
 		clock_gettime(CLOCK_MONOTONIC, &t);
 	} while ((t.tv_sec - t0.tv_sec) * 1000 + (t.tv_nsec - t0.tv_nsec) / 1000000 < (long)ms);
 }
+
+#define UNTIL "until:"
+
+const char *hkt_until(void)
+{
+	bool given = hkt_opt.mode && strncmp(hkt_opt.mode, UNTIL, strlen(UNTIL)) == 0;
+
+	return given ? hkt_opt.mode + strlen(UNTIL) : NULL;
+}
+
+bool hkt_is_there(const char *file)
+{
+	int there = hkt_rank == 0 && access(file, F_OK) == 0;
+
+	hkt_at("a round, until %s exists", file);
+	MPI_Bcast(&there, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	return there;
+}

@@ -129,4 +129,10 @@ void hkt_digest_add(struct hkt_digest *d, const void *buf, size_t len);
 /* Uses the CPU for @ms milliseconds without calling MPI, as an application that computes. */
 void hkt_compute(unsigned ms);
 
+/* FILE of --mode until:FILE, or NULL: the program goes on until FILE exists. */
+const char *hkt_until(void);
+
+/* Whether rank 0 sees @file; all ranks call it, and get the same answer. */
+bool hkt_is_there(const char *file);
+
 #endif

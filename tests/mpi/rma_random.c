@@ -10,7 +10,8 @@
  * windows, the synchronisation, operations, types, counts and offsets. All ranks also add to common
  * counters, whose sums are known.
  *
- * --rounds N scales the work; --mode create|allocate|dynamic uses MPI windows of one kind only.
+ * --rounds N scales the work; --mode create|allocate|dynamic uses MPI windows of one kind only, and
+ * --mode until:FILE those of MPI_Win_create until FILE exists.
  */
 #include "common.h"
 
@@ -366,6 +367,27 @@ static void compare(int round, enum way way)
 		  round, way_name[way]);
 }
 
+static void one_round(int round, enum flavor kind)
+{
+	enum way way = round < WAYS ? (enum way)round : (enum way)hkt_below(&rng, WAYS);
+
+	hkt_at("%s window, round %d: %s", flavor_name[kind], round, way_name[way]);
+	epoch(way);
+	MPI_Barrier(MPI_COMM_WORLD);
+	compare(round, way);
+}
+
+static void until(const char *file)
+{
+	int round = 0;
+
+	open_window(CREATE);
+	do
+		one_round(round++, CREATE);
+	while (!hkt_is_there(file));
+	close_window();
+}
+
 int main(int argc, char **argv)
 {
 	hkt_init(&argc, &argv, "rma_random", MPI_THREAD_SINGLE);
@@ -375,19 +397,14 @@ int main(int argc, char **argv)
 		return hkt_skip("models of more than 8 ranks take long");
 	rng.state = hkt_key(1, 0, 0, 0);
 	mine.state = hkt_key(2, (uint64_t)hkt_rank, 0, 0);
-	for (int kind = 0; kind < FLAVORS; kind++) {
+	if (hkt_until())
+		until(hkt_until());
+	for (int kind = 0; kind < FLAVORS && !hkt_until(); kind++) {
 		if (hkt_opt.mode && strcmp(hkt_opt.mode, flavor_name[kind]) != 0)
 			continue;
 		open_window((enum flavor)kind);
-		for (int round = 0; round < rounds; round++) {
-			enum way way = round < WAYS ? (enum way)round
-						    : (enum way)hkt_below(&rng, WAYS);
-
-			hkt_at("%s window, round %d: %s", flavor_name[kind], round, way_name[way]);
-			epoch(way);
-			MPI_Barrier(MPI_COMM_WORLD);
-			compare(round, way);
-		}
+		for (int round = 0; round < rounds; round++)
+			one_round(round, (enum flavor)kind);
 		close_window();
 	}
 	return hkt_finish();

@@ -2,7 +2,8 @@
 """Attacks on a job in a lab, by a node that takes no part in it.
 
 The attacker can send Ethernet frames to the nodes of the job and knows their addresses, as every
-host of their segment. It hears only what is sent to itself.
+host of their segment. It hears only what is sent to itself; attack_heard.py has one that hears
+more.
 
 A *takeover* finds the job's key by trial: it is made of 16 bits. A rank answers a frame of its job
 for another incarnation by a RESET, which tells the rank's epoch. A frame that claims to be of a
@@ -73,16 +74,21 @@ def _answers(s: socket.socket, wait: float) -> Iterator[tuple[int, int]]:
             yield fields[3], fields[6]
 
 
+def mac_of(lab: Lab, victim: str) -> bytes:
+    links = network.links(lab.node(victim).netns)
+    mac = next((link["mac"] for link in links if link["name"] == IFACE), None)
+    if mac is None or len(lab.topology.nodes) < 3:
+        raise HikyakuError(
+            f"lab '{lab.name}' has no network of three nodes by {IFACE}",
+            "hikyaku lab up --wire veth --nodes 3",
+        )
+    return bytes.fromhex(mac.replace(":", ""))
+
+
 def takeover(lab: Lab, attacker: str, victim: str) -> Found:
     """Tries to end the job whose first rank runs on @victim."""
     found = Found()
-    to = next((x["mac"] for x in network.links(lab.node(victim).netns) if x["name"] == IFACE), None)
-    if to is None:
-        raise HikyakuError(
-            f"lab '{lab.name}' has no link {IFACE} between its nodes",
-            "hikyaku lab up --wire veth --nodes 3",
-        )
-    victim_mac = bytes.fromhex(to.replace(":", ""))
+    victim_mac = mac_of(lab, victim)
     with (
         inside(network.NETNS_DIR / lab.node(attacker).netns),
         socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(ETHERTYPE)) as s,

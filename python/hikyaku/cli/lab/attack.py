@@ -9,6 +9,7 @@ import click
 from ..options import json_flag
 from .common import lab_option
 
+HEARD = ("replay", "reflect", "forge")  # attack_heard.KINDS
 RTC = ("rtc-forge", "rtc-replay", "rtc-leave")  # kinds of attack_rtc.Attacks
 SDN = ("claim", "lldp", "switch", "idle", "rebind")  # methods of attack_sdn.Attacks
 
@@ -18,18 +19,20 @@ SDN = ("claim", "lldp", "switch", "idle", "rebind")  # methods of attack_sdn.Att
 @click.option("--on", "victim", default="node0", help="The node of the job's first rank.")
 @click.option(
     "--kind",
-    type=click.Choice(["takeover", *RTC, *SDN]),
+    type=click.Choice(["takeover", *HEARD, *RTC, *SDN]),
     default="takeover",
-    help="The attack: takeover is on an MPI job, rtc-… on a job of rtc nodes, and the others are "
-    "on the controller of wire ovs.",
+    help="The attack. The first four are on an MPI job, rtc-… on a job of rtc nodes. The others "
+    "are on the controller of wire ovs.",
 )
 @lab_option
 @json_flag
 def lab_attack(attacker: str, victim: str, kind: str, name: str, as_json: bool) -> None:
     """Try to end a job from NODE, which takes no part in it.
 
-    NODE sends frames in the name of a rank. It finds the job's key by trial, and asks a rank for
-    its epoch. docs/security.md describes which protection of frames stops that.
+    NODE sends frames in the name of a rank. With takeover it finds the job's key by trial, and asks
+    a rank for its epoch. With the next three it hears the frames to its victim. It sends them again
+    (replay), back to their senders (reflect), or changed (forge). docs/security.md describes which
+    protection of frames stops that.
 
     rtc-forge, rtc-replay and rtc-leave attack nodes of hikyaku/rtc.h, also those of hikyaku learn,
     over backend raw or udp. NODE hears the messages to its victim (docs/rtc.md).
@@ -46,8 +49,11 @@ def lab_attack(attacker: str, victim: str, kind: str, name: str, as_json: bool) 
     if kind in RTC:
         _attack_rtc(kind.removeprefix("rtc-"), attacker, victim, name, as_json)
         return
-    if kind != "takeover":
+    if kind in SDN:
         _attack_controller(kind, attacker, victim, name, as_json)
+        return
+    if kind in HEARD:
+        _attack_heard(kind, attacker, victim, name, as_json)
         return
     from ...lab import Lab
     from ...lab.attack import takeover
@@ -62,6 +68,18 @@ def lab_attack(attacker: str, victim: str, kind: str, name: str, as_json: bool) 
             f"{victim} answered after {found.frames} frames: job key {found.key:#010x}, epoch "
             f"{found.epoch:#010x}; sent a frame as {found.ended[0]}"
         )
+
+
+def _attack_heard(kind: str, attacker: str, victim: str, name: str, as_json: bool) -> None:
+    from ...lab import Lab
+    from ...lab.attack_heard import attack
+
+    result = attack(Lab.find(name), attacker, victim, kind)
+    if as_json:
+        click.echo(json.dumps(asdict(result)))
+    else:
+        heard = ", ".join(f"{n} {what}" for what, n in sorted(result.heard.items()))
+        click.echo(f"heard {heard}; {result.frames} frames sent")
 
 
 def _attack_rtc(kind: str, attacker: str, victim: str, name: str, as_json: bool) -> None:
