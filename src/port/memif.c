@@ -232,6 +232,27 @@ int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_
 	return 0;
 }
 
+int hk_port_wire_call_path(const char *set_spec, uint32_t key, uint32_t self, char *out, size_t len,
+			   struct hk_error *err)
+{
+	struct hk_spec s;
+	int rc = hk_spec_parse(set_spec, &s, err);
+
+	if (rc)
+		return rc;
+	if (s.kind != HK_SPEC_MEMIF_SET)
+		return hk_error_set(err, -EINVAL,
+				    "port %s is no set of wires; fix: give memif:dir=DIRECTORY",
+				    set_spec);
+	int n = snprintf(out, len, "%s/%08x-%u.call", s.dir, key, self);
+	if (n < 0 || (size_t)n >= len)
+		return hk_error_set(err, -ENAMETOOLONG,
+				    "port %s: the path of a socket may have %zu characters; fix: "
+				    "use a directory with a shorter name",
+				    set_spec, len - 1);
+	return 0;
+}
+
 bool hk_port_wire_is_served(const char *spec)
 {
 	struct hk_spec s;

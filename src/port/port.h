@@ -446,6 +446,11 @@ int hk_port_wire_set_check(const char *set_spec, struct hk_error *err);
 int hk_port_wire_spec(const char *set_spec, uint32_t key, uint32_t self, uint32_t peer, char *out,
 		      size_t out_len, bool *is_server, struct hk_error *err);
 
+/* Writes the path of the socket where the endpoint @self of job @key is called (worker/calls.h).
+ * Errors as above. */
+int hk_port_wire_call_path(const char *set_spec, uint32_t key, uint32_t self, char *out, size_t len,
+			   struct hk_error *err);
+
 /* Returns whether the server end of the wire @spec (hk_port_wire_spec()) is there. A client then
  * connects without waiting for the application at the other end. */
 bool hk_port_wire_is_served(const char *spec);
