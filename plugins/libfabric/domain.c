@@ -8,13 +8,14 @@
 #include <stdlib.h>
 
 #define IDLE_POLLS 100 /* some microseconds: a reply comes sooner where the peer has a core */
+#define POLLS      64  /* between two readings of the clock */
 
 void hk_fi_progress(struct hk_fi_domain *d)
 {
 	d->idle = hk_worker_progress(d->worker) ? 0 : d->idle + 1;
 	if (HK_UNLIKELY(d->waiting))
 		hk_fi_tell_waiting(d);
-	if (HK_UNLIKELY(d->connecting))
+	if (d->calls && HK_UNLIKELY(++d->polls % POLLS == 0))
 		hk_fi_peers_step(d);
 }
 

@@ -5,17 +5,19 @@
  * A worker has one place here, which stays its own. That place names the source of a message, since
  * the number that our worker gives to the peer (hk_peer) may not be known yet. A point-to-point
  * wire comes up when the other end has opened it too, and fi_av_insert() does not wait for that.
- * Until then a send to such a peer is refused with -FI_EAGAIN.
+ * Until then a send to such a peer is refused with -FI_EAGAIN. The peer's program may never insert
+ * our address, so its worker is called (worker/calls.h).
  */
 #include "libfabric/provider.h"
 
+#include "worker/calls.h"
 #include "worker/wires.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_NS HK_MSEC /* between two looks at wires that are not up */
+#define STEP_NS HK_MSEC /* between two looks at wires that are not up, and for calls */
 
 static uint32_t add(struct hk_fi_domain *d, uint32_t endpoint)
 {
@@ -161,6 +163,8 @@ static void step(struct hk_fi_domain *d, uint32_t index)
 	struct hk_error err = {""};
 	int rc = hk_wires_step(d->wires, p->wire, &err);
 
+	if (rc == 0 && !p->called)
+		p->called = hk_calls_send(d->calls, p->endpoint, &d->name) == 0;
 	if (rc == 0)
 		return;
 	if (rc > 0)
@@ -179,11 +183,16 @@ static void step(struct hk_fi_domain *d, uint32_t index)
 void hk_fi_peers_step(struct hk_fi_domain *d)
 {
 	uint64_t now = hk_worker_now(d->worker);
+	struct hk_fi_name caller;
+	uint32_t index;
 
 	if (now < d->next_step)
 		return;
 	d->next_step = now + STEP_NS;
-	for (uint32_t i = 0; i < d->peers; i++)
+	/* the caller's call says so if it is in vain */
+	while (hk_calls_next(d->calls, &caller))
+		(void)hk_fi_peer_find(d, &caller, &index);
+	for (uint32_t i = 0; d->connecting && i < d->peers; i++)
 		if (d->peer[i].wire)
 			step(d, i);
 }

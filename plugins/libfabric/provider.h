@@ -122,6 +122,7 @@ struct hk_fi_peer {
 	hk_peer peer;               /* HK_PEER_NONE: its wire is not up, or it is our own worker */
 	struct hk_wires_peer *wire; /* until it is up, else NULL */
 	struct hk_fi_name name;     /* until then */
+	bool called;                /* it knows that we want a wire */
 	bool failed;                /* there will be no wire */
 	uint64_t wanted;            /* since when a send waits for the wire; 0: none does */
 };
@@ -134,6 +135,7 @@ struct hk_fi_domain {
 	struct hk_fi_fabric *fabric;
 	struct hk_worker *worker;
 	struct hk_wires *wires; /* its ports are point-to-point wires; else NULL */
+	struct hk_calls *calls; /* by those who want a wire */
 	struct hk_fi_peer *peer;
 	uint32_t peers, peer_room;
 	uint32_t *by_worker; /* the places in `peer`, by hk_peer */
@@ -141,6 +143,7 @@ struct hk_fi_domain {
 	uint32_t connecting;    /* peers whose wire is not up */
 	uint64_t next_step;     /* of these, by the worker's clock */
 	unsigned idle;          /* polls in a row that found nothing */
+	unsigned polls;         /* modulo 2^32 */
 	struct hk_fi_name name; /* `number` is 0 */
 	bool safe;              /* every call takes `lock` */
 	pthread_mutex_t lock;
@@ -311,7 +314,7 @@ static inline uint32_t hk_fi_peer_of(struct hk_fi_domain *d, hk_peer peer)
 		       : hk_fi_peer_of_stranger(d, peer);
 }
 
-/* Looks at the wires that are not up. */
+/* Looks at the wires that are not up, and for calls. */
 void hk_fi_peers_step(struct hk_fi_domain *d);
 
 /* For a send to @p, whose wire is not up: -FI_EAGAIN, or that it will not come. */

@@ -6,6 +6,7 @@
 #include "base/launcher.h"
 #include "port/auto.h"
 #include "port/port.h"
+#include "worker/calls.h"
 #include "worker/private.h"
 #include "worker/wires.h"
 
@@ -144,7 +145,8 @@ static int open_wires(struct hk_fi_domain *d, const char *spec, struct hk_worker
 		.timeout_ms = PARAMS->connect_timeout_ms,
 	};
 	snprintf(d->wires->spec[0], sizeof(d->wires->spec[0]), "%s", spec);
-	return 0;
+	return hk_calls_open(spec, cfg->engine.key, d->name.endpoint, sizeof(d->name), &d->calls,
+			     err);
 }
 
 static int open_port(struct hk_fi_domain *d, const char *spec, struct hk_worker_config *cfg,
@@ -213,6 +215,8 @@ void hk_fi_worker_close(struct hk_fi_domain *d)
 		hk_worker_close(d->worker, (unsigned)PARAMS->linger_ms);
 	d->worker = NULL;
 	hk_fi_peers_close(d);
+	hk_calls_close(d->calls);
+	d->calls = NULL;
 	hk_wires_end(d->wires);
 	free(d->wires);
 	d->wires = NULL;
