@@ -71,14 +71,16 @@ void hk_fi_rma_close(struct hk_fi_domain *d)
 	}
 }
 
-static void report(struct hk_fi_ep *ep, void *context, uint64_t flags, int error, hk_peer peer)
+/* An injected write is @silent: it counts, and the queue gets nothing but its error. */
+static void report(struct hk_fi_ep *ep, void *context, uint64_t flags, bool silent, int error,
+		   hk_peer peer)
 {
 	struct hk_fi_cntr *c = flags & FI_READ ? ep->read_cntr : ep->write_cntr;
 	struct hk_fi_event *e;
 
 	if (c)
 		error ? c->errors++ : c->value++;
-	if (!ep->tx_cq || (ep->tx_selective && !(flags & FI_COMPLETION) && !error))
+	if (!ep->tx_cq || (!error && (silent || (ep->tx_selective && !(flags & FI_COMPLETION)))))
 		return;
 	e = hk_fi_cq_next(ep->tx_cq);
 	if (HK_UNLIKELY(!e))
@@ -120,8 +122,7 @@ static void on_done(void *arg, int status)
 	if (o->copy && o->flags & FI_READ && !o->status)
 		scatter(o);
 	o->ep->under_way--;
-	if (!o->silent || o->status)
-		report(o->ep, o->context, o->flags, error_of(o->status), o->peer);
+	report(o->ep, o->context, o->flags, o->silent, error_of(o->status), o->peer);
 	give(o->ep->domain, o);
 }
 
@@ -283,8 +284,7 @@ static ssize_t run(struct hk_fi_ep *ep, const struct call *c)
 
 		if (!error && c->flags & FI_REMOTE_CQ_DATA)
 			hk_fi_written(d, to->number, hk_fi_source(HK_FI_SELF, ep->number), c->data);
-		if (!c->silent || error)
-			report(ep, c->context, c->flags, error, HK_PEER_NONE);
+		report(ep, c->context, c->flags, c->silent, error, HK_PEER_NONE);
 		rc = 0;
 	} else if (peer->peer == HK_PEER_NONE) {
 		rc = hk_fi_peer_wait(d, peer);

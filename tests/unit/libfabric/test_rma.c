@@ -209,11 +209,12 @@ TEST(counters)
 	FI_OK(fi_write(ep, own, 8, NULL, a.peer, 0, r.key, NULL));
 	FI_OK(fi_write(ep, own, LARGE, NULL, a.peer, 0, r.key, NULL));
 	FI_OK(fi_read(ep, own, 8, NULL, a.peer, 0, r.key, NULL));
-	while (fi_cntr_read(cntr) < 3)
+	FI_OK(fi_inject_write(ep, own, 8, a.peer, 0, r.key));
+	while (fi_cntr_read(cntr) < 4)
 		(void)fi_cq_read(e.b.cq, NULL, 0);
 	CHECK_EQ(fi_cntr_readerr(cntr), 0);
-	FI_OK(fi_cntr_wait(cntr, 3, 0));
-	CHECK_EQ(fi_cntr_wait(cntr, 4, 1), -FI_ETIMEDOUT);
+	FI_OK(fi_cntr_wait(cntr, 4, 0));
+	CHECK_EQ(fi_cntr_wait(cntr, 5, 1), -FI_ETIMEDOUT);
 	FI_OK(fi_close(&ep->fid));
 	FI_OK(fi_close(&cntr->fid));
 	FI_OK(fi_close(&r.mr->fid));
