@@ -194,6 +194,8 @@ int hk_fi_getinfo(uint32_t version, const char *node, const char *service, uint6
 	*info = NULL;
 	if (rc)
 		return rc;
+	if (version == 0) /* MPICH 4.3 asks so first, for whatever there is */
+		version = hk_fi_libfabric.version();
 	if (hints && hints->caps & FI_RMA && !rma_is_possible(hints, version))
 		REFUSE("memory regions whose keys it chooses, and this provider chooses them; "
 		       "fix: permit FI_MR_PROV_KEY");
