@@ -71,7 +71,7 @@ void hk_fi_rma_close(struct hk_fi_domain *d)
 	}
 }
 
-/* An injected write is @silent: it counts, and the queue gets nothing but its error. */
+/* An injected write is @silent: it counts, and the queue gets only its error. */
 static void report(struct hk_fi_ep *ep, void *context, uint64_t flags, bool silent, int error,
 		   hk_peer peer)
 {

@@ -242,7 +242,7 @@ int hk_port_wire_call_path(const char *set_spec, uint32_t key, uint32_t self, ch
 		return rc;
 	if (s.kind != HK_SPEC_MEMIF_SET)
 		return hk_error_set(err, -EINVAL,
-				    "port %s is no set of wires; fix: give memif:dir=DIRECTORY",
+				    "port %s is not a set of wires; fix: give memif:dir=DIRECTORY",
 				    set_spec);
 	int n = snprintf(out, len, "%s/%08x-%u.call", s.dir, key, self);
 	if (n < 0 || (size_t)n >= len)

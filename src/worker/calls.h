@@ -7,7 +7,7 @@
  * A call is one datagram with the caller's name. It goes to a Unix socket in the directory of the
  * set of wires, where the called worker looks from time to time.
  *
- * The socket belongs to the user alone. What a call says is unchecked, as a name from anywhere.
+ * The socket belongs to the user alone. The receiver checks the bytes of a call itself.
  *
  * Threads: one.
  */

@@ -14,8 +14,9 @@ def mpi() -> None:
 def install(name: str) -> None:
     """Download the MPI NAME and print where it is.
 
-    NAME is mpich. It is the unmodified build of the Python package index, in a directory of its
-    own. `hikyaku lab mpirun --mpi` does this on first use.
+    NAME is mpich, impi (Intel MPI, which has no compiler: take MPICH's) or openmpi5. Each is the
+    unmodified build of the Python package index, in a directory of its own. `hikyaku lab mpirun
+    --mpi` does this on first use.
 
     \b
     Example:

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Hydra, the launcher of MPICH: its options, its command line in a lab, its settings.
+"""Hydra, the launcher of MPICH and Intel MPI: its options, and its command line in a lab.
 
-It starts its proxies on the nodes as mpirun does, by agent.sh in place of ssh. MPICH finds the
-libfabric provider by the environment, which Hydra hands on to all ranks.
+It starts its proxies on the nodes as mpirun does, by agent.sh in place of ssh.
 """
 
 from ..errors import HikyakuError
-from ..ofi import mpich_settings
-from .job import Job
 from .options import Grammar
 from .topology import Topology
 
@@ -25,15 +22,8 @@ GRAMMAR = Grammar("mpiexec", _VALUES, {"np", "n"})
 split_command, rank_count = GRAMMAR.split_command, GRAMMAR.rank_count
 
 
-def check(job: Job, options: list[str]) -> None:
-    """Raises an error if @job asks for what only Open MPI has here."""
-    if job.tag:
-        raise HikyakuError("--tag is for Open MPI", "leave out --tag or --mpi")
-    if job.mode not in (None, "inline"):
-        raise HikyakuError(
-            f"--mode {job.mode} is for Open MPI: the libfabric provider polls its own port",
-            "leave out --mode or --mpi",
-        )
+def check(options: list[str]) -> None:
+    """Raises an error if @options have what only Open MPI has."""
     if "mca" in GRAMMAR.names(options):
         raise HikyakuError(
             "--mca is an option of Open MPI", "set FI_HIKYAKU_… in the environment: man fi_hikyaku"
@@ -48,11 +38,3 @@ def command(topology: Topology, program: str, agent: str, arguments: list[str]) 
     if not _HOSTS & GRAMMAR.names(options):
         argv += ["-hosts", ",".join(node.name for node in topology.nodes)]
     return argv + arguments
-
-
-def settings(port: str, *, tcp: bool, shared: bool) -> dict[str, str]:
-    """@port: the port spec of every rank. @tcp: use libfabric's own provider, on the lab's TCP
-    wire. @shared: ranks share cores."""
-    if tcp:
-        return mpich_settings() | {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "tcp0"}
-    return mpich_settings() | {"FI_HIKYAKU_PORT": port, "FI_HIKYAKU_YIELD": str(int(shared))}

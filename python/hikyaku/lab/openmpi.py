@@ -204,7 +204,7 @@ def _our_value(word: str, value: str) -> str | None:
         return value
     if value == "openmpi":
         return None
-    mpi.check_name(value)
+    mpi.check_name(value, ("openmpi", *mpi.BY_OFI))
     return value
 
 

@@ -15,11 +15,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from types import ModuleType
 from typing import IO, NoReturn
 
 from .. import mpi, process
 from ..errors import HikyakuError
-from . import hydra, openmpi, ranks, severed
+from . import hydra, ofi, openmpi, ranks, severed
 from .job import Job, RunResult, check, check_backend, check_wires
 from .ready import start_command
 from .runs import run_directory
@@ -197,7 +198,9 @@ def _check_all(topology: Topology, job: Job, given: Mapping[str, str]) -> None:
     if not program:
         raise HikyakuError("no program to run", "name it after the options, such as ./program")
     if job.mpi:
-        hydra.check(job, options)
+        ofi.check(job)
+    if job.mpi in mpi.BY_HYDRA:
+        hydra.check(options)
         openmpi.check_program([], program[0])
         check_wires(topology, job, hydra.rank_count(options) or 1, given)
         return
@@ -213,15 +216,21 @@ def _check_all(topology: Topology, job: Job, given: Mapping[str, str]) -> None:
     severed.check(topology, job, options)
 
 
+def _launcher(job: Job) -> ModuleType:
+    return hydra if job.mpi in mpi.BY_HYDRA else openmpi
+
+
 def _parts(job: Job) -> tuple[list[str], list[str]]:
     """The launcher's options, and the program with its arguments."""
-    return (hydra if job.mpi else openmpi).split_command(job.arguments)
+    return _launcher(job).split_command(job.arguments)
 
 
 def _command(topology: Topology, runs: Path, job: Job) -> list[str]:
     if not job.mpi:
         return ["mpirun", *job.arguments]
     program = mpi.program(job.mpi, "mpiexec")
+    if job.mpi not in mpi.BY_HYDRA:
+        return [program, *job.arguments]
     return hydra.command(topology, program, str(runs.parent / "agent.sh"), job.arguments)
 
 
@@ -230,7 +239,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
     given = {**os.environ, **job.env}
     _check_all(topology, job, given)
     options, program = _parts(job)
-    count = (hydra if job.mpi else openmpi).rank_count(options)
+    count = _launcher(job).rank_count(options)
     first, command = topology.nodes[0].name, _command(topology, runs, job)
     with run_directory(runs) as run_dir:
         ours = settings(
@@ -247,7 +256,7 @@ def launch(topology: Topology, runs: Path, job: Job) -> RunResult:
         if job.mpi:
             port = given.get("FI_HIKYAKU_PORT") or port_spec(topology, run_dir, job.mode)
             shared = ours["OMPI_MCA_mpi_yield_when_idle"] == "1"
-            ours |= hydra.settings(port, tcp=job.tcp, shared=shared)
+            ours = ofi.settings(ours, job.mpi, port, tcp=job.tcp, shared=shared)
         cores = topology.cpus(one_core=job.one_core)[first]
         start = time.monotonic()
         late, hung = False, None

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Other MPIs than the distribution's, from the Python package index: unmodified builds.
+"""The MPIs that use the libfabric provider. All but one are unmodified builds of the Python package
+index. openmpi-ofi is the machine's Open MPI, by its own component for libfabric.
 
-Each has a virtual environment in the cache directory. pip checks what it downloads against the
-digests in this directory. A file that is written last says that an environment is complete; what a
-killed installation left is made again.
+Each of the builds has a virtual environment in the cache directory. pip checks what it downloads
+against the digests in this directory. A file that is written last says that an environment is
+complete; what a killed installation left is made again.
 """
 
+import os
 import platform
 import shutil
 import sys
@@ -16,16 +18,19 @@ from ..checkout import cache_dir, digest
 from ..errors import HikyakuError
 from ..lock import locked_directory
 
-NAMES = ("mpich",)
+NAMES = ("mpich", "impi", "openmpi5")  # that can be installed
+OPENMPI = "openmpi-ofi"
+BY_OFI = (*NAMES, OPENMPI)
+BY_HYDRA = ("mpich", "impi")  # their launcher
+_COMPILER = {"impi": "mpich"}  # it has none; the two have one ABI
 _COMPLETE = "complete"
 _INSTALL_S = 600
 
 
-def check_name(name: str) -> None:
-    if name not in NAMES:
-        raise HikyakuError(
-            f"{name} is not an MPI that can be installed", f"use one of: {', '.join(NAMES)}"
-        )
+def check_name(name: str, names: tuple[str, ...] = NAMES) -> None:
+    if name not in names:
+        which = "that can be installed" if names is NAMES else "that this lab knows"
+        raise HikyakuError(f"{name} is not an MPI {which}", f"use one of: {', '.join(names)}")
 
 
 def _requirements(name: str) -> Path:
@@ -66,4 +71,19 @@ def install(name: str) -> Path:
 
 def program(name: str, which: str) -> str:
     """The path of a program of @name, such as mpicc; installs it on first use."""
-    return str(install(name) / "bin" / which)
+    return which if name == OPENMPI else str(install(name) / "bin" / which)
+
+
+def compiled(name: str, sources: list[Path], *options: str) -> str:
+    """The program of @sources, of which the first gives the name, for MPI @name. A change
+    of another file that they include does not compile it again."""
+    compiler = _COMPILER.get(name, name)
+    whole = "".join(source.read_text() for source in sources) + " ".join(options)
+    to = cache_dir() / "mpi/programs" / f"{compiler}-{sources[0].stem}-{digest(whole, 8)}"
+    if not to.exists():
+        to.parent.mkdir(parents=True, exist_ok=True)
+        made = to.with_name(f"{to.name}.{os.getpid()}")
+        argv = [program(compiler, "mpicc"), "-O2", *options, *map(str, sources), "-o", str(made)]
+        process.run(argv, timeout=_INSTALL_S)
+        made.replace(to)  # at once: others may compile it as well
+    return str(to)

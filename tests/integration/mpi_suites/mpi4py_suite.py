@@ -14,8 +14,9 @@ from collections import Counter
 from importlib.metadata import version
 from pathlib import Path
 
+from hikyaku import mpi
 from hikyaku.checkout import ROOT, build_dir
-from hikyaku.lab import Lab
+from hikyaku.lab import Job, Lab
 from hikyaku.lab.openmpi import with_faults
 
 HERE = Path(__file__).parent
@@ -108,15 +109,21 @@ def run(
     timeout: float,
     mode: str | None = None,
     faults: str = "",
+    by: str | None = None,
 ) -> dict[tuple[int, str], str]:
-    """The outcome of each (rank, test). Results of a run that died are those it wrote before."""
+    """The outcome of each (rank, test). Results of a run that died are those it wrote before. @by:
+    another MPI, of mpi.BY_OFI."""
     place = prepare()
     results.mkdir()
     argv = [sys.executable, str(HERE / "rank.py"), str(place), str(results), *modules]
     if faults:
         argv = with_faults(faults, 1, argv)
     crc = {"btl_hikyaku_protection": "crc"} if faults else None
-    done = lab.mpirun(ranks, argv, tcp=tcp, timeout=timeout, mode=mode, mca=crc)
+    if by:
+        job = Job(["-np", str(ranks), *argv], mpi=by, tcp=tcp, env=_library(by), timeout=timeout)
+        done = lab.launch(job)
+    else:
+        done = lab.mpirun(ranks, argv, tcp=tcp, timeout=timeout, mode=mode, mca=crc)
     outcomes = {}
     for rank in range(ranks):
         path = results / f"{rank}.jsonl"
@@ -126,6 +133,14 @@ def run(
             outcomes[rank, test] = outcome
     outcomes[-1, "exit status"] = "0" if done.returncode == 0 else done.stderr[-2000:]
     return outcomes
+
+
+def _library(by: str) -> dict[str, str]:
+    """With these mpi4py loads the library of that MPI."""
+    if by == mpi.OPENMPI:
+        return {}
+    abi = "mpich" if by in mpi.BY_HYDRA else "openmpi"
+    return {"MPI4PY_MPIABI": abi, "LD_LIBRARY_PATH": str(mpi.install(by) / "lib")}
 
 
 def summary(outcomes: dict[tuple[int, str], str]) -> str:

@@ -118,7 +118,7 @@ TEST(what_cannot_be_opened)
 		      "Address already in use");
 	hk_calls_close(first);
 	CHECK_REFUSED(hk_calls_open("af_packet:iface=lo", KEY, 1, 64, &c, ERR), -EINVAL,
-		      "no set of wires; fix: ");
+		      "is not a set of wires; fix: ");
 	CHECK_REFUSED(hk_calls_open("memif:dir=/nonexistent", KEY, 1, 64, &c, ERR), -ENOENT,
 		      "/nonexistent/");
 	tmp_gone(dir);

@@ -4,6 +4,7 @@
 from rich.console import Console
 from rich.table import Table
 
+from ... import mpi
 from ..common.busy import warn_if_busy
 from ..common.tables import (
     left_titled,
@@ -14,7 +15,7 @@ from ..common.tables import (
     size_text,
     spread,
 )
-from .transports import ON_DEMAND
+from .transports import BY_TCP, PROTECTED
 
 UNITS = {
     "latency_us": "latency, half round trip, µs (lower is better)",
@@ -25,16 +26,16 @@ UNITS = {
 LOWER_IS_BETTER = {"latency_us"}
 
 
-def ratio(row: dict) -> float | None:
-    """The factor by which Hikyaku is better than TCP; below 1 it is worse."""
-    tcp, ours = median_of(row["tcp"]), median_of(row["hikyaku"])
+def ratio(row: dict, by_tcp: str = "tcp", by_us: str = "hikyaku") -> float | None:
+    """The factor by which @by_us is better than @by_tcp; below 1 it is worse."""
+    tcp, ours = median_of(row.get(by_tcp)), median_of(row.get(by_us))
     if not tcp or not ours:
         return None
     return tcp / ours if row["metric"] in LOWER_IS_BETTER else ours / tcp
 
 
-def _factor_text(row: dict) -> str:
-    times = ratio(row)
+def _factor_text(row: dict, *transports: str) -> str:
+    times = ratio(row, *transports)
     if times is None:
         return "–"
     text = f"{times:.1f}×"
@@ -50,7 +51,7 @@ def _share_text(row: dict, transport: str) -> str:
 
 
 def _protected(title: str, rows: list[dict]) -> Table:
-    """The transports of ON_DEMAND: each protection of frames, and TLS."""
+    """The transports of PROTECTED: each protection of frames, and TLS."""
     shares = any(r.get("off") for r in rows)
     table = left_titled(f"{title}; by protection")
     table.add_column("size", justify="right", no_wrap=True)
@@ -58,9 +59,26 @@ def _protected(title: str, rows: list[dict]) -> Table:
     for name in ("median", "range", *(["of off"] if shares else [])):
         table.add_column(name, justify="right", no_wrap=True)
     for r in rows:
-        for t in (t for t in ON_DEMAND if r.get(t)):
+        for t in (t for t in PROTECTED if r.get(t)):
             cells = [size_text(r["size"]), t, number(median_of(r[t])), f"[dim]{spread(r[t])}[/]"]
             table.add_row(*cells, *([_share_text(r, t)] if shares else []))
+    return table
+
+
+def _other_mpis(title: str, rows: list[dict]) -> Table:
+    """MPIs by libfabric: its own provider for TCP, and ours."""
+    table = left_titled(f"{title}; other MPIs, by libfabric")
+    table.add_column("size", justify="right", no_wrap=True)
+    table.add_column("MPI", no_wrap=True)
+    for name in ("TCP", "range", "Hikyaku", "range", "than TCP"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for r in rows:
+        for name in (n for n in mpi.BY_OFI if r.get(n)):
+            both = (name + BY_TCP, name)
+            cells = [size_text(r["size"]), name]
+            for each in both:
+                cells += [number(median_of(r.get(each))), f"[dim]{spread(r.get(each))}[/]"]
+            table.add_row(*cells, _factor_text(r, *both))
     return table
 
 
@@ -91,8 +109,10 @@ def show(document: dict, console: Console) -> None:
             cells.append(number(median_of(r["shm"])))
             table.add_row(*cells)
         console.print(table)
-        if any(t in rows[0] for t in ON_DEMAND):
+        if any(t in rows[0] for t in PROTECTED):
             console.print(_protected(title, rows))
+        if any(r.get(name) for r in rows for name in mpi.BY_OFI):
+            console.print(_other_mpis(title, rows))
     for wire, by in about["init_ms"].items():
         each = ", ".join(f"{t} {number(median_of(c))} ms" for t, c in by.items())
         console.print(f"{wire} wire: MPI_Init {each}")

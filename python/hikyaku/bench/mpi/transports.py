@@ -3,11 +3,13 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from ...checkout import built
+from ... import mpi
+from ...checkout import ROOT, built
 from ...errors import HikyakuError
-from ...lab import Lab
+from ...lab import Job, Lab
 from ...process import option_words
 from ..common.sample import LINE, Plan, Values, line_file, parse, same_node
 
@@ -123,8 +125,21 @@ def tls(lab: Lab, plan: Plan) -> Values:
     return {("latency_us", row["size"]): row["latency_us"]["median"] for row in rows}
 
 
+def _by_ofi(name: str, by_tcp: bool, lab: Lab, plan: Plan) -> Values:
+    """MPI @name by libfabric: our provider, or its own for TCP."""
+    program = mpi.compiled(name, [ROOT / "bench/mpi_bench.c"])
+    words = ["-np", "2", program, *plan.arguments(), *line_file(lab)]
+    job = Job(words, mpi=name, tcp=by_tcp, one_core=True, timeout=plan.limit)
+    return parse(lab.launch(job), f"{name} over {'TCP' if by_tcp else 'Hikyaku'}")
+
+
 RUNS: dict[str, Callable[[Lab, Plan], Values]] = {
     run.__name__: run for run in (tcp, hikyaku, raw, shm, off, auth, seal, tls)
 }
+PROTECTED = ("off", "auth", "seal", "tls")
+BY_TCP = "-tcp"  # behind the name of an MPI
+for _name in mpi.BY_OFI:
+    RUNS[_name] = partial(_by_ofi, _name, False)
+    RUNS[_name + BY_TCP] = partial(_by_ofi, _name, True)
 TRANSPORTS = tuple(RUNS)
-ON_DEMAND = ("off", "auth", "seal", "tls")  # only if they are asked for
+ON_DEMAND = TRANSPORTS[4:]  # only if they are asked for

@@ -26,7 +26,8 @@ from .common import run_suite
     "--transports",
     default="tcp,hikyaku,raw,shm",
     help="raw: DPDK ping-pong without MPI; shm: Open MPI's shared memory, both ranks on one node; "
-    "off, auth, seal: Hikyaku with this protection of frames; tls: OpenSSL over TCP.",
+    "off, auth, seal: Hikyaku with this protection of frames; tls: OpenSSL over TCP; mpich, impi, "
+    "openmpi5, openmpi-ofi: that MPI by libfabric, and with -tcp behind its name over TCP.",
 )
 @sample_option(30, "Duration of each timing.")
 @click.option("--mtu", default=DEFAULT_MTU, help="MTU of the kernel's wires, TCP's and Hikyaku's.")
@@ -55,6 +56,7 @@ def bench_mpi(
       hikyaku bench mpi --sizes 8,2048 --metrics latency_us --repeats 9
       hikyaku bench mpi --wire memif,veth --json out/bench.json --plot out/bench.png
       hikyaku bench mpi --transports tcp,off,auth,seal,tls --sizes 8,64K,1M --repeats 9
+      hikyaku bench mpi --transports tcp,hikyaku,mpich,mpich-tcp --sizes 8,1K,64K,1M
     """
     from ...bench.common.arguments import parse_names, parse_sizes
     from ...bench.mpi import report, run

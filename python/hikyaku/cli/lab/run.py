@@ -74,9 +74,10 @@ def lab_mpirun(ctx: click.Context, arguments: tuple[str, ...]) -> None:
                       the rank, and hikyakud while the rank computes. daemon: hikyakud.
                       split: hikyakud for messages, the rank for bulk data. auto: the
                       BTL chooses. hybrid, daemon and split need 'lab up --huge'
-      --mpi NAME      the MPI: openmpi, this machine's [default]; or mpich, by libfabric
-                      (docs/libfabric.md), which is downloaded on first use. All other
-                      options are then those of its mpiexec
+      --mpi NAME      the MPI: openmpi, this machine's [default]; or by libfabric
+                      (docs/libfabric.md) mpich, impi, openmpi5, which are downloaded
+                      on first use, and openmpi-ofi, this machine's. All other options
+                      are then those of its mpiexec
       --pool POP      put receive buffers in this memory, such as pop:huge:size=64M
                       (docs/devmem.md); not with --tcp, and only in mode inline
       --lab NAME      the lab  [default: $HIKYAKU_LAB or 'default']

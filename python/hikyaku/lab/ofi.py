@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""MPIs that use the libfabric provider: their settings in a lab.
+
+The environment of the launcher reaches all ranks, since agent.sh starts the nodes in place of ssh.
+"""
+
+from .. import mpi
+from ..errors import HikyakuError
+from ..ofi import mpich_settings, provider_settings
+from .job import Job
+
+# The lab's settings for the BTL, which an Open MPI of the package index does not know.
+_OF_THE_BTL = (
+    "OMPI_MCA_mca_base_component_path",
+    "PMIX_MCA_mca_base_component_path",
+    "OMPI_MCA_btl",
+)
+
+
+def check(job: Job) -> None:
+    """Raises an error if @job asks for what only the BTL has here."""
+    if job.tag:
+        raise HikyakuError("--tag is for Open MPI's BTL", "leave out --tag or --mpi")
+    if job.mode not in (None, "inline"):
+        raise HikyakuError(
+            f"--mode {job.mode} is for Open MPI: the libfabric provider polls its own port",
+            "leave out --mode or --mpi",
+        )
+
+
+def _of_mpi(name: str, provider: str) -> dict[str, str]:
+    """The settings with which @name uses @provider."""
+    if name == "mpich":
+        return mpich_settings() | {"FI_PROVIDER": provider}
+    if name == "impi":
+        root = mpi.install(name)
+        own = str(root / "lib")
+        path = provider_settings()["FI_PROVIDER_PATH"]
+        return {
+            "I_MPI_ROOT": str(root),
+            "LD_LIBRARY_PATH": own,
+            "FI_PROVIDER_PATH": f"{path}:{own}",
+            "FI_PROVIDER": provider,
+            "I_MPI_OFI_PROVIDER": provider,
+            "I_MPI_FABRICS": "shm:ofi",
+        }
+    # libfabric 1.17 has its tcp below a provider for connections
+    connected = name == mpi.OPENMPI and provider == "tcp"
+    return provider_settings() | {
+        "OMPI_MCA_pml": "cm",
+        "OMPI_MCA_mtl": "ofi",
+        "OMPI_MCA_mtl_ofi_provider_include": "tcp;ofi_rxm" if connected else provider,
+        # windows by messages: UCX, which the machine's Open MPI prefers, is another network
+        **({"OMPI_MCA_osc": "pt2pt,sm"} if name == mpi.OPENMPI else {}),
+    }
+
+
+def settings(
+    given: dict[str, str], name: str, port: str, *, tcp: bool, shared: bool
+) -> dict[str, str]:
+    """@given, the lab's, for MPI @name. @port: the port spec of every rank. @tcp: by libfabric's
+    own provider, on the lab's TCP wire. @shared: ranks share cores."""
+    kept = {key: value for key, value in given.items() if key not in _OF_THE_BTL}
+    if tcp:
+        return kept | _of_mpi(name, "tcp") | {"FI_TCP_IFACE": "tcp0"}
+    ours = {"FI_HIKYAKU_PORT": port, "FI_HIKYAKU_YIELD": str(int(shared))}
+    return kept | _of_mpi(name, "hikyaku") | ours
