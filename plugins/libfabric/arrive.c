@@ -5,7 +5,7 @@
  * An answer may find no frame buffer. Then it waits here, and goes out when the domain makes
  * progress.
  */
-#include "libfabric/provider.h"
+#include "libfabric/operation.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -64,7 +64,7 @@ static void on_done(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *io
 	if (count != 1 || iov->len != sizeof(done))
 		return;
 	memcpy(&done, iov->base, sizeof(done));
-	hk_fi_done(arg, peer, &done);
+	hk_fi_pending_done(arg, peer, &done);
 }
 
 static void on_written(void *arg, hk_peer peer, uint8_t am, const struct hk_iov *iov,
@@ -77,7 +77,7 @@ static void on_written(void *arg, hk_peer peer, uint8_t am, const struct hk_iov 
 	(void)am;
 	(void)count;
 	if (hk_fi_prefix_read(iov->base, iov->len, false, &p) && place != HK_FI_NO_PEER)
-		hk_fi_written(d, p.header.to, hk_fi_source(place, p.header.from), p.data);
+		hk_fi_written(d, p.header.to, hk_fi_source(place, p.header.from), FI_RMA, p.data);
 }
 
 /* ---- short messages that must leave ---------------------------------------------------------- */

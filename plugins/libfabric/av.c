@@ -16,13 +16,9 @@ static int close_av(struct fid *fid)
 
 	if (av->users)
 		return -FI_EBUSY;
-	hk_fi_lock(av->domain);
-	av->domain->objects--;
-	hk_fi_unlock(av->domain);
 	free(av->address);
 	free(av->by_peer);
-	free(av);
-	return 0;
+	return hk_fi_object_close(av->domain, av);
 }
 
 static int reserve(struct hk_fi_av *av, size_t more)
@@ -104,21 +100,6 @@ static int insert(struct fid_av *fid, const void *addr, size_t count, fi_addr_t 
 	return done;
 }
 
-static int no_service(struct fid_av *av, const char *node, const char *service, fi_addr_t *out,
-		      uint64_t flags, void *context)
-{
-	(void)av, (void)node, (void)service, (void)out, (void)flags, (void)context;
-	return -FI_ENOSYS;
-}
-
-static int no_symmetric(struct fid_av *av, const char *node, size_t nodes, const char *service,
-			size_t services, fi_addr_t *out, uint64_t flags, void *context)
-{
-	(void)av, (void)node, (void)nodes, (void)service, (void)services, (void)out, (void)flags;
-	(void)context;
-	return -FI_ENOSYS;
-}
-
 static int remove_addresses(struct fid_av *fid, fi_addr_t *at, size_t count, uint64_t flags)
 {
 	struct hk_fi_av *av = container_of(fid, struct hk_fi_av, fid);
@@ -177,19 +158,13 @@ fi_addr_t hk_fi_av_reverse(const struct hk_fi_av *av, uint32_t source)
 	return at == UINT32_MAX ? FI_ADDR_NOTAVAIL : at;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(fid_ops),
-	.close = close_av,
-	.bind = hk_fi_no_bind,
-	.control = hk_fi_no_control,
-	.ops_open = hk_fi_no_ops,
-};
+static struct fi_ops fid_ops = HK_FI_FID_OPS(close_av, hk_fi_no_bind, hk_fi_no_control);
 
 static struct fi_ops_av ops = {
 	.size = sizeof(ops),
 	.insert = insert,
-	.insertsvc = no_service,
-	.insertsym = no_symmetric,
+	.insertsvc = hk_fi_no_service,
+	.insertsym = hk_fi_no_symmetric,
 	.remove = remove_addresses,
 	.lookup = lookup,
 	.straddr = text_of,
@@ -205,19 +180,13 @@ int hk_fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid
 		return -FI_ENOSYS;
 	if (attr->rx_ctx_bits || attr->flags)
 		return -FI_EINVAL;
-	av = calloc(1, sizeof(*av));
+	av = hk_fi_object_open(d, sizeof(*av), FI_CLASS_AV, &fid_ops, context);
 	if (!av)
 		return -FI_ENOMEM;
 	if (attr->type == FI_AV_UNSPEC)
 		attr->type = FI_AV_TABLE;
-	av->fid.fid.fclass = FI_CLASS_AV;
-	av->fid.fid.context = context;
-	av->fid.fid.ops = &fid_ops;
-	av->fid.ops = &ops;
 	av->domain = d;
-	hk_fi_lock(d);
-	d->objects++;
-	hk_fi_unlock(d);
+	av->fid.ops = &ops;
 	*fid = &av->fid;
 	return 0;
 }

@@ -13,13 +13,12 @@ static int close_cntr(struct fid *fid)
 {
 	struct hk_fi_cntr *c = container_of(fid, struct hk_fi_cntr, fid.fid);
 
-	if (c->users)
-		return -FI_EBUSY;
-	hk_fi_lock(c->domain);
-	c->domain->objects--;
-	hk_fi_unlock(c->domain);
-	free(c);
-	return 0;
+	return c->users ? -FI_EBUSY : hk_fi_object_close(c->domain, c);
+}
+
+static struct hk_fi_cntr *cntr_of(struct fid_cntr *fid)
+{
+	return container_of(fid, struct hk_fi_cntr, fid);
 }
 
 static uint64_t read_value(struct hk_fi_cntr *c, const uint64_t *value)
@@ -36,16 +35,12 @@ static uint64_t read_value(struct hk_fi_cntr *c, const uint64_t *value)
 
 static uint64_t read_cntr(struct fid_cntr *fid)
 {
-	struct hk_fi_cntr *c = container_of(fid, struct hk_fi_cntr, fid);
-
-	return read_value(c, &c->value);
+	return read_value(cntr_of(fid), &cntr_of(fid)->value);
 }
 
 static uint64_t readerr(struct fid_cntr *fid)
 {
-	struct hk_fi_cntr *c = container_of(fid, struct hk_fi_cntr, fid);
-
-	return read_value(c, &c->errors);
+	return read_value(cntr_of(fid), &cntr_of(fid)->errors);
 }
 
 static int change(struct hk_fi_cntr *c, uint64_t *value, uint64_t keep, uint64_t more)
@@ -58,35 +53,27 @@ static int change(struct hk_fi_cntr *c, uint64_t *value, uint64_t keep, uint64_t
 
 static int add(struct fid_cntr *fid, uint64_t more)
 {
-	struct hk_fi_cntr *c = container_of(fid, struct hk_fi_cntr, fid);
-
-	return change(c, &c->value, UINT64_MAX, more);
+	return change(cntr_of(fid), &cntr_of(fid)->value, UINT64_MAX, more);
 }
 
 static int set(struct fid_cntr *fid, uint64_t value)
 {
-	struct hk_fi_cntr *c = container_of(fid, struct hk_fi_cntr, fid);
-
-	return change(c, &c->value, 0, value);
+	return change(cntr_of(fid), &cntr_of(fid)->value, 0, value);
 }
 
 static int add_errors(struct fid_cntr *fid, uint64_t more)
 {
-	struct hk_fi_cntr *c = container_of(fid, struct hk_fi_cntr, fid);
-
-	return change(c, &c->errors, UINT64_MAX, more);
+	return change(cntr_of(fid), &cntr_of(fid)->errors, UINT64_MAX, more);
 }
 
 static int set_errors(struct fid_cntr *fid, uint64_t value)
 {
-	struct hk_fi_cntr *c = container_of(fid, struct hk_fi_cntr, fid);
-
-	return change(c, &c->errors, 0, value);
+	return change(cntr_of(fid), &cntr_of(fid)->errors, 0, value);
 }
 
 static int wait_for(struct fid_cntr *fid, uint64_t threshold, int timeout)
 {
-	struct hk_fi_cntr *c = container_of(fid, struct hk_fi_cntr, fid);
+	struct hk_fi_cntr *c = cntr_of(fid);
 	uint64_t errors = readerr(fid);
 	uint64_t end = hk_clock_ns() + (uint64_t)HK_MAX(timeout, 0) * HK_MSEC;
 
@@ -100,13 +87,7 @@ static int wait_for(struct fid_cntr *fid, uint64_t threshold, int timeout)
 	return 0;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(fid_ops),
-	.close = close_cntr,
-	.bind = hk_fi_no_bind,
-	.control = hk_fi_no_control,
-	.ops_open = hk_fi_no_ops,
-};
+static struct fi_ops fid_ops = HK_FI_FID_OPS(close_cntr, hk_fi_no_bind, hk_fi_no_control);
 
 static struct fi_ops_cntr ops = {
 	.size = sizeof(ops),
@@ -130,17 +111,11 @@ int hk_fi_cntr_open(struct fid_domain *domain, struct fi_cntr_attr *attr, struct
 	if (attr->wait_obj != FI_WAIT_NONE && attr->wait_obj != FI_WAIT_UNSPEC &&
 	    attr->wait_obj != FI_WAIT_YIELD)
 		return -FI_ENOSYS;
-	c = calloc(1, sizeof(*c));
+	c = hk_fi_object_open(d, sizeof(*c), FI_CLASS_CNTR, &fid_ops, context);
 	if (!c)
 		return -FI_ENOMEM;
 	c->domain = d;
-	c->fid.fid.fclass = FI_CLASS_CNTR;
-	c->fid.fid.context = context;
-	c->fid.fid.ops = &fid_ops;
 	c->fid.ops = &ops;
-	hk_fi_lock(d);
-	d->objects++;
-	hk_fi_unlock(d);
 	*fid = &c->fid;
 	return 0;
 }

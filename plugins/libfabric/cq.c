@@ -20,12 +20,8 @@ static int close_cq(struct fid *fid)
 
 	if (cq->users)
 		return -FI_EBUSY;
-	hk_fi_lock(cq->domain);
-	cq->domain->objects--;
-	hk_fi_unlock(cq->domain);
 	free(cq->ring);
-	free(cq);
-	return 0;
+	return hk_fi_object_close(cq->domain, cq);
 }
 
 struct hk_fi_event *hk_fi_cq_grow(struct hk_fi_cq *cq)
@@ -180,13 +176,7 @@ static const char *text_of(struct fid_cq *fid, int error, const void *data, char
 	return buf;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(fid_ops),
-	.close = close_cq,
-	.bind = hk_fi_no_bind,
-	.control = hk_fi_no_control,
-	.ops_open = hk_fi_no_ops,
-};
+static struct fi_ops fid_ops = HK_FI_FID_OPS(close_cq, hk_fi_no_bind, hk_fi_no_control);
 
 static struct fi_ops_cq ops = {
 	.size = sizeof(ops),
@@ -199,20 +189,18 @@ static struct fi_ops_cq ops = {
 	.strerror = text_of,
 };
 
+/* Bytes of an entry; 0: there is no such format. */
 static size_t entry_of(enum fi_cq_format format)
 {
-	switch (format) {
-	case FI_CQ_FORMAT_UNSPEC:
-	case FI_CQ_FORMAT_CONTEXT:
-		return sizeof(struct fi_cq_entry);
-	case FI_CQ_FORMAT_MSG:
-		return sizeof(struct fi_cq_msg_entry);
-	case FI_CQ_FORMAT_DATA:
-		return sizeof(struct fi_cq_data_entry);
-	case FI_CQ_FORMAT_TAGGED:
-		return sizeof(struct fi_cq_tagged_entry);
-	}
-	return 0;
+	static const size_t sizes[] = {
+		[FI_CQ_FORMAT_UNSPEC] = sizeof(struct fi_cq_entry),
+		[FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
+		[FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
+		[FI_CQ_FORMAT_DATA] = sizeof(struct fi_cq_data_entry),
+		[FI_CQ_FORMAT_TAGGED] = sizeof(struct fi_cq_tagged_entry),
+	};
+
+	return (unsigned)format < HK_ARRAY_LEN(sizes) ? sizes[format] : 0;
 }
 
 int hk_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid_cq **fid,
@@ -232,27 +220,20 @@ int hk_fi_cq_open(struct fid_domain *domain, struct fi_cq_attr *attr, struct fid
 	}
 	while (room < attr->size && room < 1u << 20)
 		room *= 2;
-	cq = calloc(1, sizeof(*cq));
+	cq = hk_fi_object_open(d, sizeof(*cq), FI_CLASS_CQ, &fid_ops, context);
 	if (!cq)
 		return -FI_ENOMEM;
+	cq->domain = d;
+	cq->fid.ops = &ops;
 	cq->ring = calloc(room, sizeof(*cq->ring));
 	if (!cq->ring) {
-		free(cq);
+		(void)hk_fi_object_close(d, cq);
 		return -FI_ENOMEM;
 	}
 	cq->room = room;
 	if (attr->format == FI_CQ_FORMAT_UNSPEC)
 		attr->format = FI_CQ_FORMAT_CONTEXT;
-	cq->format = attr->format;
 	cq->entry = entry_of(attr->format);
-	cq->domain = d;
-	cq->fid.fid.fclass = FI_CLASS_CQ;
-	cq->fid.fid.context = context;
-	cq->fid.fid.ops = &fid_ops;
-	cq->fid.ops = &ops;
-	hk_fi_lock(d);
-	d->objects++;
-	hk_fi_unlock(d);
 	*fid = &cq->fid;
 	return 0;
 }

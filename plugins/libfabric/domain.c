@@ -2,7 +2,7 @@
 /*
  * libfabric/domain.c: domains. Each has a worker.
  */
-#include "libfabric/provider.h"
+#include "libfabric/operation.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ void hk_fi_yield(struct hk_fi_domain *d)
 static void destroy(struct hk_fi_domain *d)
 {
 	hk_fi_worker_close(d);
-	hk_fi_send_close(d);
+	hk_fi_pending_close(d);
 	hk_fi_rma_close(d);
 	hk_fi_tell_close(d);
 	pthread_mutex_destroy(&d->lock);
@@ -46,50 +46,43 @@ static int domain_close(struct fid *fid)
 	return 0;
 }
 
-static int no_scalable(struct fid_domain *d, struct fi_info *info, struct fid_ep **ep,
-		       void *context)
+void *hk_fi_object_open(struct hk_fi_domain *d, size_t size, size_t fclass,
+			struct fi_ops *object_ops, void *context)
 {
-	(void)d, (void)info, (void)ep, (void)context;
-	return -FI_ENOSYS;
+	struct fid *fid = calloc(1, size);
+
+	if (!fid)
+		return NULL;
+	fid->fclass = fclass;
+	fid->context = context;
+	fid->ops = object_ops;
+	hk_fi_lock(d);
+	d->objects++;
+	hk_fi_unlock(d);
+	return fid;
 }
 
-static int no_poll(struct fid_domain *d, struct fi_poll_attr *attr, struct fid_poll **set)
+int hk_fi_object_close(struct hk_fi_domain *d, void *object)
 {
-	(void)d, (void)attr, (void)set;
-	return -FI_ENOSYS;
+	hk_fi_lock(d);
+	d->objects--;
+	hk_fi_unlock(d);
+	free(object);
+	return 0;
 }
 
-static int no_stx(struct fid_domain *d, struct fi_tx_attr *attr, struct fid_stx **stx,
-		  void *context)
-{
-	(void)d, (void)attr, (void)stx, (void)context;
-	return -FI_ENOSYS;
-}
-
-static int no_srx(struct fid_domain *d, struct fi_rx_attr *attr, struct fid_ep **ep, void *context)
-{
-	(void)d, (void)attr, (void)ep, (void)context;
-	return -FI_ENOSYS;
-}
-
-static struct fi_ops fid_ops = {
-	.size = sizeof(fid_ops),
-	.close = domain_close,
-	.bind = hk_fi_no_bind,
-	.control = hk_fi_no_control,
-	.ops_open = hk_fi_no_ops,
-};
+static struct fi_ops fid_ops = HK_FI_FID_OPS(domain_close, hk_fi_no_bind, hk_fi_no_control);
 
 static struct fi_ops_domain ops = {
 	.size = sizeof(ops),
 	.av_open = hk_fi_av_open,
 	.cq_open = hk_fi_cq_open,
 	.endpoint = hk_fi_endpoint_open,
-	.scalable_ep = no_scalable,
+	.scalable_ep = hk_fi_no_scalable,
 	.cntr_open = hk_fi_cntr_open,
-	.poll_open = no_poll,
-	.stx_ctx = no_stx,
-	.srx_ctx = no_srx,
+	.poll_open = hk_fi_no_poll_set,
+	.stx_ctx = hk_fi_no_stx,
+	.srx_ctx = hk_fi_no_srx,
 };
 
 int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain,
@@ -111,7 +104,7 @@ int hk_fi_domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fi
 	d->fid.ops = &ops;
 	d->fid.mr = &hk_fi_mr_ops;
 	d->safe = !info->domain_attr || info->domain_attr->threading != FI_THREAD_DOMAIN;
-	d->send_free = UINT32_MAX;
+	d->pending_free = UINT32_MAX;
 	pthread_mutex_init(&d->lock, NULL);
 	rc = hk_fi_worker_open(d, &err);
 	if (rc == 0)

@@ -2,27 +2,16 @@
 /*
  * libfabric/endpoint.c: endpoints: opened, bound, enabled, closed.
  */
-#include "libfabric/provider.h"
+#include "libfabric/operation.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static void unbind(struct hk_fi_ep *ep)
+/* @ep is bound to an object, which counts that. */
+static void use(struct hk_fi_ep *ep, int *users)
 {
-	if (ep->av)
-		ep->av->users--;
-	if (ep->tx_cq)
-		ep->tx_cq->users--;
-	if (ep->rx_cq)
-		ep->rx_cq->users--;
-	if (ep->tx_cntr)
-		ep->tx_cntr->users--;
-	if (ep->rx_cntr)
-		ep->rx_cntr->users--;
-	if (ep->read_cntr)
-		ep->read_cntr->users--;
-	if (ep->write_cntr)
-		ep->write_cntr->users--;
+	(*users)++;
+	ep->used[ep->uses++] = users;
 }
 
 static int close_ep(struct fid *fid)
@@ -36,13 +25,12 @@ static int close_ep(struct fid *fid)
 	 * that is silent end after the peer timeout. */
 	while (ep->under_way)
 		hk_fi_progress(d);
-	unbind(ep);
-	hk_fi_send_forget(ep);
+	while (ep->uses)
+		(*ep->used[--ep->uses])--;
+	hk_fi_pending_forget(ep);
 	hk_fi_receive_close(ep);
-	d->objects--;
 	hk_fi_unlock(d);
-	free(ep);
-	return 0;
+	return hk_fi_object_close(d, ep);
 }
 
 static int bind_cq(struct hk_fi_ep *ep, struct hk_fi_cq *cq, uint64_t flags)
@@ -55,12 +43,12 @@ static int bind_cq(struct hk_fi_ep *ep, struct hk_fi_cq *cq, uint64_t flags)
 	if (flags & FI_TRANSMIT) {
 		ep->tx_cq = cq;
 		ep->tx_selective = flags & FI_SELECTIVE_COMPLETION;
-		cq->users++;
+		use(ep, &cq->users);
 	}
 	if (flags & FI_RECV) {
 		ep->rx_cq = cq;
 		ep->rx_selective = flags & FI_SELECTIVE_COMPLETION;
-		cq->users++;
+		use(ep, &cq->users);
 	}
 	return 0;
 }
@@ -88,7 +76,7 @@ static int bind_cntr(struct hk_fi_ep *ep, struct hk_fi_cntr *c, uint64_t flags)
 	for (size_t i = 0; i < HK_ARRAY_LEN(kinds); i++)
 		if (flags & kinds[i].flag) {
 			*kinds[i].at = c;
-			c->users++;
+			use(ep, &c->users);
 		}
 	return 0;
 }
@@ -98,7 +86,7 @@ static int bind_av(struct hk_fi_ep *ep, struct hk_fi_av *av)
 	if (av->domain != ep->domain || ep->av)
 		return -FI_EINVAL;
 	ep->av = av;
-	av->users++;
+	use(ep, &av->users);
 	return 0;
 }
 
@@ -180,32 +168,6 @@ static int setopt_ep(fid_t fid, int level, int option, const void *value, size_t
 	return 0;
 }
 
-static int no_context(struct fid_ep *sep, int index, struct fi_tx_attr *attr, struct fid_ep **ep,
-		      void *context)
-{
-	(void)sep, (void)index, (void)attr, (void)ep, (void)context;
-	return -FI_ENOSYS;
-}
-
-static int no_rx_context(struct fid_ep *sep, int index, struct fi_rx_attr *attr, struct fid_ep **ep,
-			 void *context)
-{
-	(void)sep, (void)index, (void)attr, (void)ep, (void)context;
-	return -FI_ENOSYS;
-}
-
-static ssize_t no_size(struct fid_ep *ep)
-{
-	(void)ep;
-	return -FI_ENOSYS;
-}
-
-static int setname(fid_t fid, void *addr, size_t len)
-{
-	(void)fid, (void)addr, (void)len;
-	return -FI_ENOSYS;
-}
-
 static int getname(fid_t fid, void *addr, size_t *len)
 {
 	struct hk_fi_ep *ep = container_of(fid, struct hk_fi_ep, fid.fid);
@@ -218,87 +180,31 @@ static int getname(fid_t fid, void *addr, size_t *len)
 	return room < sizeof(name) ? -FI_ETOOSMALL : 0;
 }
 
-static int getpeer(struct fid_ep *ep, void *addr, size_t *len)
-{
-	(void)ep, (void)addr, (void)len;
-	return -FI_ENOSYS;
-}
-
-static int connect_ep(struct fid_ep *ep, const void *addr, const void *data, size_t len)
-{
-	(void)ep, (void)addr, (void)data, (void)len;
-	return -FI_ENOSYS;
-}
-
-static int listen_ep(struct fid_pep *ep)
-{
-	(void)ep;
-	return -FI_ENOSYS;
-}
-
-static int accept_ep(struct fid_ep *ep, const void *data, size_t len)
-{
-	(void)ep, (void)data, (void)len;
-	return -FI_ENOSYS;
-}
-
-static int reject(struct fid_pep *ep, fid_t handle, const void *data, size_t len)
-{
-	(void)ep, (void)handle, (void)data, (void)len;
-	return -FI_ENOSYS;
-}
-
-static int shutdown_ep(struct fid_ep *ep, uint64_t flags)
-{
-	(void)ep, (void)flags;
-	return -FI_ENOSYS;
-}
-
-static int join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
-		void *context)
-{
-	(void)ep, (void)addr, (void)flags, (void)mc, (void)context;
-	return -FI_ENOSYS;
-}
-
-static struct fi_ops fid_ops = {
-	.size = sizeof(fid_ops),
-	.close = close_ep,
-	.bind = bind_ep,
-	.control = control,
-	.ops_open = hk_fi_no_ops,
-};
+static struct fi_ops fid_ops = HK_FI_FID_OPS(close_ep, bind_ep, control);
 
 static struct fi_ops_ep ep_ops = {
 	.size = sizeof(ep_ops),
 	.cancel = hk_fi_cancel,
 	.getopt = getopt_ep,
 	.setopt = setopt_ep,
-	.tx_ctx = no_context,
-	.rx_ctx = no_rx_context,
-	.rx_size_left = no_size,
-	.tx_size_left = no_size,
+	.tx_ctx = hk_fi_no_tx_context,
+	.rx_ctx = hk_fi_no_rx_context,
+	.rx_size_left = hk_fi_no_size,
+	.tx_size_left = hk_fi_no_size,
 };
 
 static struct fi_ops_cm cm_ops = {
 	.size = sizeof(cm_ops),
-	.setname = setname,
+	.setname = hk_fi_no_setname,
 	.getname = getname,
-	.getpeer = getpeer,
-	.connect = connect_ep,
-	.listen = listen_ep,
-	.accept = accept_ep,
-	.reject = reject,
-	.shutdown = shutdown_ep,
-	.join = join,
+	.getpeer = hk_fi_no_getpeer,
+	.connect = hk_fi_no_connect,
+	.listen = hk_fi_no_listen,
+	.accept = hk_fi_no_accept,
+	.reject = hk_fi_no_reject,
+	.shutdown = hk_fi_no_shutdown,
+	.join = hk_fi_no_join,
 };
-
-static void init_matcher(struct hk_fi_matcher *m)
-{
-	hk_match_init(&m->posted);
-	hk_match_init(&m->unexpected);
-	hk_match_init(&m->claimed);
-}
 
 int hk_fi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **fid,
 			void *context)
@@ -310,36 +216,31 @@ int hk_fi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct 
 
 	if (rc)
 		return rc;
-	ep = calloc(1, sizeof(*ep));
+	ep = hk_fi_object_open(d, sizeof(*ep), FI_CLASS_EP, &fid_ops, context);
 	if (!ep)
 		return -FI_ENOMEM;
-	hk_fi_lock(d);
-	while (number < HK_FI_ENDPOINTS && d->ep[number])
-		number++;
-	if (number == HK_FI_ENDPOINTS) {
-		hk_fi_unlock(d);
-		free(ep);
-		return -FI_ENOSPC;
-	}
 	ep->domain = d;
-	ep->number = (uint8_t)number;
 	ep->caps = info->caps;
 	ep->tx_flags = info->tx_attr ? info->tx_attr->op_flags : 0;
 	ep->rx_flags = info->rx_attr ? info->rx_attr->op_flags : 0;
 	ep->min_multi_recv = HK_FI_MULTI_RECV;
-	init_matcher(&ep->tagged);
-	init_matcher(&ep->msg);
-	ep->fid.fid.fclass = FI_CLASS_EP;
-	ep->fid.fid.context = context;
-	ep->fid.fid.ops = &fid_ops;
+	hk_fi_receive_open(ep);
 	ep->fid.ops = &ep_ops;
 	ep->fid.cm = &cm_ops;
 	ep->fid.msg = &hk_fi_msg_ops;
 	ep->fid.tagged = &hk_fi_tagged_ops;
 	ep->fid.rma = &hk_fi_rma_ops;
-	d->ep[number] = ep;
-	d->objects++;
+	hk_fi_lock(d);
+	while (number < HK_FI_ENDPOINTS && d->ep[number])
+		number++;
+	ep->number = (uint8_t)number;
+	if (number < HK_FI_ENDPOINTS)
+		d->ep[number] = ep;
 	hk_fi_unlock(d);
+	if (number == HK_FI_ENDPOINTS) {
+		(void)hk_fi_object_close(d, ep);
+		return -FI_ENOSPC;
+	}
 	*fid = &ep->fid;
 	return 0;
 }

@@ -51,36 +51,31 @@ static int check_domain(const struct fi_domain_attr *d)
 	return 0;
 }
 
+/* What transmit and receive attributes have in common. */
+static int check_way(const char *way, uint64_t caps, uint64_t flags, uint64_t order, size_t pieces)
+{
+	if (caps & ~HK_FI_CAPS)
+		REFUSE("%s capabilities %#lx", way, (unsigned long)(caps & ~HK_FI_CAPS));
+	if (flags & ~HK_FI_OP_FLAGS)
+		REFUSE("%s flags %#lx", way, (unsigned long)(flags & ~HK_FI_OP_FLAGS));
+	if (order & ~HK_FI_ORDER)
+		REFUSE("message order %#lx, and this provider orders sends after sends alone",
+		       (unsigned long)order);
+	if (pieces > HK_FI_IOV)
+		REFUSE("buffers of %zu pieces, and this provider takes %d", pieces, HK_FI_IOV);
+	return 0;
+}
+
 static int check_tx(const struct fi_tx_attr *tx)
 {
-	if (tx->caps & ~HK_FI_CAPS)
-		REFUSE("transmit capabilities %#lx", (unsigned long)(tx->caps & ~HK_FI_CAPS));
-	if (tx->op_flags & ~HK_FI_OP_FLAGS)
-		REFUSE("transmit flags %#lx", (unsigned long)(tx->op_flags & ~HK_FI_OP_FLAGS));
-	if (tx->msg_order & ~HK_FI_ORDER)
-		REFUSE("message order %#lx, and this provider orders sends after sends alone",
-		       (unsigned long)tx->msg_order);
 	if (tx->inject_size > HK_FI_INJECT)
 		REFUSE("an inject size of %zu, and ours is %d", tx->inject_size, HK_FI_INJECT);
-	if (tx->iov_limit > HK_FI_IOV)
-		REFUSE("buffers of %zu pieces, and this provider takes %d", tx->iov_limit,
-		       HK_FI_IOV);
-	return 0;
+	return check_way("transmit", tx->caps, tx->op_flags, tx->msg_order, tx->iov_limit);
 }
 
 static int check_rx(const struct fi_rx_attr *rx)
 {
-	if (rx->caps & ~HK_FI_CAPS)
-		REFUSE("receive capabilities %#lx", (unsigned long)(rx->caps & ~HK_FI_CAPS));
-	if (rx->op_flags & ~HK_FI_OP_FLAGS)
-		REFUSE("receive flags %#lx", (unsigned long)(rx->op_flags & ~HK_FI_OP_FLAGS));
-	if (rx->msg_order & ~HK_FI_ORDER)
-		REFUSE("message order %#lx, and this provider orders sends after sends alone",
-		       (unsigned long)rx->msg_order);
-	if (rx->iov_limit > HK_FI_IOV)
-		REFUSE("buffers of %zu pieces, and this provider takes %d", rx->iov_limit,
-		       HK_FI_IOV);
-	return 0;
+	return check_way("receive", rx->caps, rx->op_flags, rx->msg_order, rx->iov_limit);
 }
 
 /* The provider chooses the keys of memory regions, and addresses are offsets in them. */

@@ -10,6 +10,16 @@
 
 #include <stdlib.h>
 
+struct hk_fi_mr {
+	struct fid_mr fid;
+	struct hk_fi_domain *domain;
+	hk_region region; /* HK_REGION_NONE: no peer may access it */
+	char *base;
+	size_t len;
+	unsigned rights; /* HK_REGION_READ and HK_REGION_WRITE */
+	struct hk_fi_mr *next;
+};
+
 static int close_mr(struct fid *fid)
 {
 	struct hk_fi_mr *mr = container_of(fid, struct hk_fi_mr, fid.fid);
@@ -22,69 +32,56 @@ static int close_mr(struct fid *fid)
 	while (*at != mr)
 		at = &(*at)->next;
 	*at = mr->next;
-	d->objects--;
 	hk_fi_unlock(d);
-	free(mr);
-	return 0;
+	return hk_fi_object_close(d, mr);
 }
 
-const struct hk_fi_mr *hk_fi_mr_find(const struct hk_fi_domain *d, uint64_t key)
+char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t offset, size_t len,
+		  unsigned rights)
 {
 	const struct hk_fi_mr *mr = d->mr;
 
 	while (mr && mr->fid.key != key)
 		mr = mr->next;
-	return mr;
+	if (!mr || (mr->rights & rights) != rights || offset > mr->len || len > mr->len - offset)
+		return NULL;
+	return mr->base + offset;
 }
 
-static struct fi_ops fid_ops = {
-	.size = sizeof(fid_ops),
-	.close = close_mr,
-	.bind = hk_fi_no_bind,
-	.control = hk_fi_no_control,
-	.ops_open = hk_fi_no_ops,
-};
-
-static unsigned rights_of(uint64_t access)
-{
-	return (access & FI_REMOTE_READ ? HK_REGION_READ : 0) |
-	       (access & FI_REMOTE_WRITE ? HK_REGION_WRITE : 0);
-}
+static struct fi_ops fid_ops = HK_FI_FID_OPS(close_mr, hk_fi_no_bind, hk_fi_no_control);
 
 static int reg(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
 	       uint64_t key, uint64_t flags, struct fid_mr **out, void *context)
 {
 	struct hk_fi_domain *d = container_of(fid, struct hk_fi_domain, fid.fid);
-	unsigned rights = rights_of(access);
 	struct hk_fi_mr *mr;
 
 	(void)key; /* ours counts */
 	if (fid->fclass != FI_CLASS_DOMAIN || offset || flags)
 		return -FI_EINVAL;
-	mr = calloc(1, sizeof(*mr));
+	mr = hk_fi_object_open(d, sizeof(*mr), FI_CLASS_MR, &fid_ops, context);
 	if (!mr)
 		return -FI_ENOMEM;
 	mr->domain = d;
 	mr->base = (char *)(uintptr_t)buf;
 	mr->len = len;
-	mr->rights = rights;
-	mr->fid.fid.fclass = FI_CLASS_MR;
-	mr->fid.fid.context = context;
-	mr->fid.fid.ops = &fid_ops;
+	mr->rights = (access & FI_REMOTE_READ ? HK_REGION_READ : 0) |
+		     (access & FI_REMOTE_WRITE ? HK_REGION_WRITE : 0);
+	mr->fid.key = FI_KEY_NOTAVAIL;
 	hk_fi_lock(d);
-	if (rights)
-		mr->region = hk_worker_region_add(d->worker, mr->base, len, rights, HK_PEER_NONE);
-	if (rights && mr->region == HK_REGION_NONE) {
-		hk_fi_unlock(d);
-		hk_fi_warn("no more memory regions: there are %u; fix: close some", HK_REGIONS_MAX);
-		free(mr);
-		return -FI_ENOSPC;
-	}
-	mr->fid.key = rights ? mr->region : FI_KEY_NOTAVAIL;
 	mr->next = d->mr;
 	d->mr = mr;
-	d->objects++;
+	if (mr->rights) {
+		mr->region = hk_worker_region_add(d->worker, mr->base, len, mr->rights,
+						  HK_PEER_NONE);
+		mr->fid.key = mr->region;
+	}
 	hk_fi_unlock(d);
+	if (mr->rights && mr->region == HK_REGION_NONE) {
+		hk_fi_warn("no more memory regions: there are %u; fix: close some", HK_REGIONS_MAX);
+		(void)close_mr(&mr->fid.fid);
+		return -FI_ENOSPC;
+	}
 	*out = &mr->fid;
 	return 0;
 }

@@ -20,26 +20,22 @@
 #include "base/common.h"
 #include "hikyaku/error.h"
 #include "hikyaku/rma.h"
+#include "libfabric/iov.h"
 #include "libfabric/match.h"
 #include "libfabric/message.h"
 #include "libfabric/name.h"
+#include "libfabric/refuse.h"
 
 #include <pthread.h>
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_eq.h>
-#include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/providers/fi_log.h>
 #include <rdma/providers/fi_prov.h>
-#include <sys/uio.h>
 
 #define HK_FI_ENDPOINTS  64 /* of a domain */
 #define HK_FI_IOV        4  /* pieces of a buffer */
 #define HK_FI_INJECT     1024
+#define HK_FI_BINDINGS   8  /* of an endpoint: an AV, two queues, and four counters at most */
 #define HK_FI_MULTI_RECV 64 /* FI_OPT_MIN_MULTI_RECV of a new endpoint */
 
 #define HK_FI_RMA_CAPS (FI_RMA | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
@@ -99,22 +95,6 @@ struct hk_fi_fabric {
 };
 
 struct hk_fi_ep;
-struct hk_fi_av;
-struct hk_fi_rma;
-struct hk_fi_waiting;
-
-/* A send that waits for DONE. */
-struct hk_fi_send {
-	uint32_t id, next; /* next: of the free ones, or UINT32_MAX */
-	bool active;
-	hk_peer peer;
-	hk_region region; /* of its bytes, or HK_REGION_NONE */
-	char *copy;       /* they lay in several pieces: this is their copy, or NULL */
-	struct hk_fi_ep *ep;
-	void *context;
-	uint64_t flags; /* of its completion; 0: none is reported */
-	uint64_t tag;
-};
 
 /* Another worker, or our own: peers.c. */
 struct hk_fi_peer {
@@ -149,22 +129,12 @@ struct hk_fi_domain {
 	pthread_mutex_t lock;
 	size_t payload, eager; /* bytes of a frame, and of the longest message sent eagerly */
 	struct hk_fi_ep *ep[HK_FI_ENDPOINTS];
-	struct hk_fi_send **send; /* by the lower bits of their id; chunks */
-	uint32_t sends, send_free;
+	struct hk_fi_pending **pending; /* by the lower bits of their id; chunks: operation.c */
+	uint32_t pendings, pending_free;
 	struct hk_fi_waiting *waiting, **waiting_last; /* short messages that found no buffer */
 	struct hk_fi_mr *mr;                           /* all memory regions */
 	struct hk_fi_rma *free_rmas;                   /* operations: rma.c */
 	int objects; /* AVs, CQs, counters and endpoints that are open */
-};
-
-struct hk_fi_mr {
-	struct fid_mr fid;
-	struct hk_fi_domain *domain;
-	hk_region region; /* HK_REGION_NONE: no peer may access it */
-	char *base;
-	size_t len;
-	unsigned rights; /* HK_REGION_READ and HK_REGION_WRITE */
-	struct hk_fi_mr *next;
 };
 
 struct hk_fi_address {
@@ -181,7 +151,7 @@ struct hk_fi_av {
 	uint32_t count, room;
 	uint32_t *by_peer; /* the first address of each peer, or UINT32_MAX */
 	uint32_t peers;
-	int users; /* endpoints that are bound to it */
+	int users; /* bindings of endpoints */
 };
 
 struct hk_fi_event {
@@ -195,8 +165,7 @@ struct hk_fi_event {
 struct hk_fi_cq {
 	struct fid_cq fid;
 	struct hk_fi_domain *domain;
-	enum fi_cq_format format;
-	size_t entry; /* bytes, by `format` */
+	size_t entry; /* bytes, by its format */
 	struct hk_fi_event *ring;
 	uint32_t room, head, tail; /* room: a power of two */
 	bool woken;                /* fi_cq_signal() */
@@ -211,24 +180,6 @@ struct hk_fi_cntr {
 	int users;
 };
 
-/* A posted receive. */
-struct hk_fi_recv {
-	struct hk_match_item item;
-	struct hk_fi_ep *ep;
-	void *context;
-	uint64_t flags;
-	struct iovec iov[HK_FI_IOV];
-	unsigned count;
-	size_t len; /* bytes of all pieces */
-	/* of a buffer for several messages, whose iov[0] is what is left */
-	bool multi;
-	bool posted;   /* it is in the matcher's list */
-	bool held;     /* nobody frees it now */
-	uint32_t gets; /* of long messages that are under way */
-	struct hk_fi_matcher *matcher;
-	struct hk_fi_recv *next; /* of the free ones */
-};
-
 /* A message that has arrived, without its bytes. */
 struct hk_fi_arrival {
 	struct hk_match_item item; /* tag and source */
@@ -238,13 +189,6 @@ struct hk_fi_arrival {
 	bool answer;
 	hk_region region; /* of a long message, else HK_REGION_NONE */
 	uint64_t len;     /* bytes of the message */
-};
-
-/* A message that no receive fits. */
-struct hk_fi_unexpected {
-	struct hk_fi_arrival at;
-	void *claimed; /* context of the FI_CLAIM that has it */
-	char bytes[];  /* unless it is long */
 };
 
 /* The queues of one kind of message: tagged or not. */
@@ -263,7 +207,9 @@ struct hk_fi_ep {
 	struct hk_fi_cq *tx_cq, *rx_cq;
 	bool tx_selective, rx_selective;
 	struct hk_fi_cntr *tx_cntr, *rx_cntr, *read_cntr, *write_cntr;
-	uint32_t under_way; /* gets into receives, and one-sided operations */
+	int *used[HK_FI_BINDINGS]; /* `users` of what is bound to it */
+	unsigned uses;
+	uint32_t under_way; /* gets into receives, writes and reads */
 	size_t min_multi_recv;
 	struct hk_fi_matcher tagged, msg;
 	struct hk_fi_recv *free_recvs;
@@ -327,10 +273,11 @@ void hk_fi_progress(struct hk_fi_domain *d);
  * that and nothing has come for a while. */
 void hk_fi_yield(struct hk_fi_domain *d);
 
-/* For objects that lack these calls: -FI_ENOSYS. */
-int hk_fi_no_bind(struct fid *fid, struct fid *other, uint64_t flags);
-int hk_fi_no_control(struct fid *fid, int command, void *arg);
-int hk_fi_no_ops(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
+/* Makes an object of @d, of @size bytes, which begins with its fid. NULL: no memory. */
+void *hk_fi_object_open(struct hk_fi_domain *d, size_t size, size_t fclass, struct fi_ops *ops,
+			void *context);
+/* Frees it. Returns 0. */
+int hk_fi_object_close(struct hk_fi_domain *d, void *object);
 
 /* ---- queues (cq.c, cntr.c, av.c) ------------------------------------------------------------- */
 
@@ -350,9 +297,22 @@ static inline struct hk_fi_event *hk_fi_cq_next(struct hk_fi_cq *cq)
 	return &cq->ring[cq->tail++ & (cq->room - 1)];
 }
 
-/* Reports the end of an operation to queue and counter of its direction. @error 0: success. */
-void hk_fi_sent(struct hk_fi_ep *ep, void *context, uint64_t flags, uint64_t tag, int error,
-		hk_peer peer);
+/* Reports the end of an operation, to the queue and the counter that there are. A success that is
+ * not @wanted is only counted. */
+static inline void hk_fi_report(struct hk_fi_cq *cq, struct hk_fi_cntr *c, bool wanted,
+				const struct hk_fi_event *event)
+{
+	struct hk_fi_event *next;
+
+	if (c)
+		event->error ? c->errors++ : c->value++;
+	if (!cq || !(wanted || event->error))
+		return;
+	next = hk_fi_cq_next(cq);
+	if (HK_LIKELY(next != NULL))
+		*next = *event;
+}
+
 static inline const struct hk_fi_address *hk_fi_find(const struct hk_fi_av *av, fi_addr_t at)
 {
 	return HK_LIKELY(at < av->count) && HK_LIKELY(av->address[at].peer != HK_FI_NO_PEER)
@@ -362,42 +322,49 @@ static inline const struct hk_fi_address *hk_fi_find(const struct hk_fi_av *av, 
 /* The address of that endpoint, or FI_ADDR_NOTAVAIL. */
 fi_addr_t hk_fi_av_reverse(const struct hk_fi_av *av, uint32_t source);
 
-/* ---- endpoints (endpoint.c) and messages (send.c, receive.c) --------------------------------- */
+/* ---- endpoints, memory, and messages --------------------------------------------------------- */
 
 int hk_fi_endpoint_open(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep,
 			void *context);
+static inline struct hk_fi_ep *hk_fi_ep_of(struct fid_ep *fid)
+{
+	return container_of(fid, struct hk_fi_ep, fid);
+}
 
-extern struct fi_ops_mr hk_fi_mr_ops;
-extern struct fi_ops_rma hk_fi_rma_ops;
-extern struct fi_ops_msg hk_fi_msg_ops;
-extern struct fi_ops_tagged hk_fi_tagged_ops;
+extern struct fi_ops_mr hk_fi_mr_ops;         /* mr.c */
+extern struct fi_ops_rma hk_fi_rma_ops;       /* rma.c */
+extern struct fi_ops_msg hk_fi_msg_ops;       /* calls.c */
+extern struct fi_ops_tagged hk_fi_tagged_ops; /* calls.c */
 
-/* A receive, of either kind. */
-struct hk_fi_post {
-	const struct iovec *iov;
-	size_t count;
-	fi_addr_t from;
-	uint64_t tag, ignore, flags;
-	void *context;
-};
+/* The @len bytes at @offset of our region with @key (mr.c). NULL: there is no such region, it is
+ * shorter, or it does not give all of @rights. */
+char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t offset, size_t len,
+		  unsigned rights);
+
+/* Frees the operations that are kept for the next ones (rma.c). */
+void hk_fi_rma_close(struct hk_fi_domain *d);
+
+/* Of a call by which an application injects: its success has no completion. */
+#define HK_FI_SILENT (UINT64_C(1) << 60)
+
+/* Sends or receives a message (send.c, receive.c). @flags: FI_TAGGED or FI_MSG, and those of the
+ * call. */
+ssize_t hk_fi_send(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags);
+ssize_t hk_fi_receive(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags);
 ssize_t hk_fi_cancel(fid_t fid, void *context);
-ssize_t hk_fi_msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from,
-		       void *context);
-ssize_t hk_fi_msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			fi_addr_t from, void *context);
-ssize_t hk_fi_msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags);
-ssize_t hk_fi_tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from,
-			  uint64_t tag, uint64_t ignore, void *context);
-ssize_t hk_fi_tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			   fi_addr_t from, uint64_t tag, uint64_t ignore, void *context);
-ssize_t hk_fi_tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags);
 
 /* A message for @ep has arrived: its bytes are in the pieces, unless it is long. Returns 0 or
  * -ENOMEM; then it is lost. */
 int hk_fi_arrived(struct hk_fi_ep *ep, const struct hk_fi_arrival *a, const struct hk_iov *piece,
 		  unsigned pieces);
+/* A write to the endpoint @number is complete, and has data for it. */
+void hk_fi_written(struct hk_fi_domain *d, uint8_t number, uint32_t source, uint64_t kind,
+		   uint64_t data);
 
-/* Frees what @ep has posted and stored. */
+/* Ends receives from a peer that is lost, or from all: HK_FI_NO_PEER. */
+void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer);
+/* The queues of @ep; frees what it has posted and stored. */
+void hk_fi_receive_open(struct hk_fi_ep *ep);
 void hk_fi_receive_close(struct hk_fi_ep *ep);
 
 /* The active messages of a domain (arrive.c). */
@@ -409,18 +376,7 @@ void hk_fi_tell(struct hk_fi_domain *d, hk_peer peer, uint8_t am, const void *by
 /* Sends those that wait. */
 void hk_fi_tell_waiting(struct hk_fi_domain *d);
 void hk_fi_tell_close(struct hk_fi_domain *d);
-/* Such an answer of @peer. */
-void hk_fi_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done);
-/* The connection to a peer has ended, or to all: HK_PEER_NONE, HK_FI_NO_PEER. */
+/* Operations with this peer, or with all (HK_PEER_NONE), end (operation.c). worker.c calls it. */
 void hk_fi_send_lost(struct hk_fi_domain *d, hk_peer peer);
-void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer);
-void hk_fi_send_close(struct hk_fi_domain *d);
-/* A write to the endpoint @number is complete, and has data for it. */
-void hk_fi_written(struct hk_fi_domain *d, uint8_t number, uint32_t source, uint64_t data);
-void hk_fi_rma_close(struct hk_fi_domain *d);
-/* The region of ours with @key, or NULL (mr.c). */
-const struct hk_fi_mr *hk_fi_mr_find(const struct hk_fi_domain *d, uint64_t key);
-/* Ends the sends of an endpoint that is closed, without a completion. */
-void hk_fi_send_forget(struct hk_fi_ep *ep);
 
 #endif

@@ -18,6 +18,31 @@
 
 #define CHUNK 64 /* receives that are allocated at a time */
 
+/* A posted receive. */
+struct hk_fi_recv {
+	struct hk_match_item item;
+	struct hk_fi_ep *ep;
+	void *context;
+	uint64_t flags;
+	struct iovec iov[HK_FI_IOV];
+	unsigned count;
+	size_t len; /* bytes of all pieces */
+	/* of a buffer for several messages, whose iov[0] is what is left */
+	bool multi;
+	bool posted;   /* it is in the matcher's list */
+	bool held;     /* nobody frees it now */
+	uint32_t gets; /* of long messages that are under way */
+	struct hk_fi_matcher *matcher;
+	struct hk_fi_recv *next; /* of the free ones */
+};
+
+/* A message that no receive fits. */
+struct unexpected {
+	struct hk_fi_arrival at;
+	void *claimed; /* context of the FI_CLAIM that has it */
+	char bytes[];  /* unless it is long */
+};
+
 struct chunk {
 	struct chunk *next;
 	struct hk_fi_recv recv[CHUNK];
@@ -38,9 +63,9 @@ static struct hk_fi_recv *recv_of(struct hk_match_item *item)
 	return container_of(item, struct hk_fi_recv, item);
 }
 
-static struct hk_fi_unexpected *unexpected_of(struct hk_match_item *item)
+static struct unexpected *unexpected_of(struct hk_match_item *item)
 {
-	return container_of(item, struct hk_fi_unexpected, at.item);
+	return container_of(item, struct unexpected, at.item);
 }
 
 static struct hk_fi_recv *recv_take(struct hk_fi_ep *ep)
@@ -79,26 +104,21 @@ static void recv_give(struct hk_fi_recv *r)
 static void report(struct hk_fi_ep *ep, void *context, uint64_t flags,
 		   const struct hk_fi_arrival *a, void *buf, size_t len, size_t olen, int error)
 {
-	struct hk_fi_event *e;
+	const struct hk_fi_event e = {
+		.at = {.op_context = context,
+		       .flags = FI_RECV | a->flags | (flags & FI_MULTI_RECV),
+		       .len = len,
+		       .buf = buf,
+		       .data = a->data,
+		       .tag = a->item.tag},
+		.source = ep->caps & FI_SOURCE ? hk_fi_av_reverse(ep->av, a->item.source)
+					       : FI_ADDR_NOTAVAIL,
+		.olen = olen,
+		.error = error,
+		.peer = error == FI_ENOTCONN ? a->peer : HK_PEER_NONE,
+	};
 
-	if (ep->rx_cntr)
-		error ? ep->rx_cntr->errors++ : ep->rx_cntr->value++;
-	if (!ep->rx_cq || (ep->rx_selective && !(flags & FI_COMPLETION) && !error))
-		return;
-	e = hk_fi_cq_next(ep->rx_cq);
-	if (HK_UNLIKELY(!e))
-		return;
-	e->at.op_context = context;
-	e->at.flags = FI_RECV | a->flags | (flags & FI_MULTI_RECV);
-	e->at.len = len;
-	e->at.buf = buf;
-	e->at.data = a->data;
-	e->at.tag = a->item.tag;
-	e->source = ep->caps & FI_SOURCE ? hk_fi_av_reverse(ep->av, a->item.source)
-					 : FI_ADDR_NOTAVAIL;
-	e->olen = olen;
-	e->error = error;
-	e->peer = error == FI_ENOTCONN ? a->peer : HK_PEER_NONE;
+	hk_fi_report(ep->rx_cq, ep->rx_cntr, !ep->rx_selective || flags & FI_COMPLETION, &e);
 }
 
 /* Does the application get the buffer of @r back with the next completion? */
@@ -129,26 +149,13 @@ static void complete(struct hk_fi_recv *r, const struct hk_fi_arrival *a, char *
 static void scatter(const struct iovec *iov, const struct hk_iov *piece, unsigned pieces,
 		    size_t len)
 {
-	size_t at = 0;
+	struct hk_fi_cursor to = {iov, 0};
 
 	for (unsigned i = 0; i < pieces && len; i++) {
-		const char *from = piece[i].base;
-		size_t left = HK_MIN(piece[i].len, len);
+		size_t part = HK_MIN(piece[i].len, len);
 
-		len -= left;
-		while (left) {
-			size_t part = HK_MIN(left, iov->iov_len - at);
-
-			if (part)
-				memcpy((char *)iov->iov_base + at, from, part);
-			from += part;
-			left -= part;
-			at += part;
-			if (at == iov->iov_len) {
-				iov++;
-				at = 0;
-			}
-		}
+		hk_fi_iov_put(&to, piece[i].base, part);
+		len -= part;
 	}
 }
 
@@ -180,11 +187,8 @@ static void on_got(void *arg, int status)
 
 	r->gets--;
 	r->ep->under_way--;
-	if (g->bounce && !error) {
-		const struct hk_iov piece = {g->bounce, g->len};
-
-		scatter(r->iov, &piece, 1, g->len);
-	}
+	if (g->bounce && !error)
+		hk_fi_iov_put(&(struct hk_fi_cursor){r->iov, 0}, g->bounce, g->len);
 	free(g->bounce);
 	hk_fi_answer(r->ep->domain, &g->from, error);
 	complete(r, &g->from, g->to, g->len, error);
@@ -250,24 +254,18 @@ static int store(struct hk_fi_matcher *m, const struct hk_fi_arrival *a, const s
 		 unsigned pieces)
 {
 	size_t len = a->region == HK_REGION_NONE ? (size_t)a->len : 0;
-	struct hk_fi_unexpected *u = malloc(sizeof(*u) + len);
-	char *to;
+	struct unexpected *u = malloc(sizeof(*u) + len);
 
 	if (!u)
 		return -ENOMEM;
 	u->at = *a;
 	u->at.item.ignore = 0;
-	to = u->bytes;
-	for (unsigned i = 0; i < pieces && len; i++) {
-		if (piece[i].len)
-			memcpy(to, piece[i].base, piece[i].len);
-		to += piece[i].len;
-	}
+	scatter(HK_FI_PIECE(u->bytes, len), piece, pieces, len);
 	hk_match_append(&m->unexpected, &u->at.item);
 	return 0;
 }
 
-static void take_stored(struct hk_fi_recv *r, struct hk_fi_unexpected *u)
+static void take_stored(struct hk_fi_recv *r, struct unexpected *u)
 {
 	const struct hk_iov piece = {u->bytes, (size_t)u->at.len};
 
@@ -296,11 +294,11 @@ int hk_fi_arrived(struct hk_fi_ep *ep, const struct hk_fi_arrival *a, const stru
 
 /* FI_PEEK: looks for a message, and reports what it finds. */
 static void peek(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct hk_match_item *wanted,
-		 const struct hk_fi_post *p)
+		 const struct fi_msg_tagged *p, uint64_t flags)
 {
 	struct hk_match_item *item = hk_match_receive(&m->unexpected, wanted);
 	struct hk_fi_arrival none = {.item = *wanted, .flags = FI_TAGGED};
-	struct hk_fi_unexpected *u;
+	struct unexpected *u;
 
 	if (!item) {
 		report(ep, p->context, FI_COMPLETION, &none, NULL, 0, 0, FI_ENOMSG);
@@ -308,19 +306,19 @@ static void peek(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct hk_m
 	}
 	u = unexpected_of(item);
 	report(ep, p->context, FI_COMPLETION, &u->at, NULL, (size_t)u->at.len, 0, 0);
-	if (p->flags & (FI_CLAIM | FI_DISCARD))
+	if (flags & (FI_CLAIM | FI_DISCARD))
 		hk_match_remove(&m->unexpected, item);
-	if (p->flags & FI_DISCARD) {
+	if (flags & FI_DISCARD) {
 		hk_fi_answer(ep->domain, &u->at, 0);
 		free(u);
-	} else if (p->flags & FI_CLAIM) {
+	} else if (flags & FI_CLAIM) {
 		u->claimed = p->context;
 		hk_match_append(&m->claimed, item);
 	}
 }
 
 /* The message that an FI_PEEK with FI_CLAIM and this context has found. */
-static struct hk_fi_unexpected *claimed(struct hk_fi_matcher *m, const void *context)
+static struct unexpected *claimed(struct hk_fi_matcher *m, const void *context)
 {
 	for (struct hk_match_item *i = m->claimed.first; i; i = i->next)
 		if (unexpected_of(i)->claimed == context) {
@@ -332,17 +330,17 @@ static struct hk_fi_unexpected *claimed(struct hk_fi_matcher *m, const void *con
 
 /* A claimed message goes to @r, which is not posted. */
 static ssize_t post_claimed(struct hk_fi_ep *ep, struct hk_fi_matcher *m,
-			    const struct hk_fi_post *p, struct hk_fi_recv *r)
+			    const struct fi_msg_tagged *p, uint64_t flags, struct hk_fi_recv *r)
 {
-	struct hk_fi_unexpected *u = claimed(m, p->context);
+	struct unexpected *u = claimed(m, p->context);
 
 	if (!u) {
 		recv_give(r);
 		return -FI_EINVAL;
 	}
-	if (p->flags & FI_DISCARD) {
+	if (flags & FI_DISCARD) {
 		hk_fi_answer(ep->domain, &u->at, 0);
-		report(ep, p->context, p->flags, &u->at, NULL, 0, 0, 0);
+		report(ep, p->context, flags, &u->at, NULL, 0, 0, 0);
 		recv_give(r);
 		free(u);
 		return 0;
@@ -366,40 +364,42 @@ static int source_of(const struct hk_fi_ep *ep, fi_addr_t from, uint32_t *source
 	return 0;
 }
 
-static void fill(struct hk_fi_recv *r, struct hk_fi_matcher *m, const struct hk_fi_post *p)
+static void fill(struct hk_fi_recv *r, struct hk_fi_matcher *m, const struct fi_msg_tagged *p,
+		 uint64_t flags)
 {
 	r->context = p->context;
-	r->flags = p->flags;
-	r->count = (unsigned)p->count;
+	r->flags = flags;
+	r->count = (unsigned)p->iov_count;
 	r->len = 0;
 	r->iov[0] = (struct iovec){NULL, 0};
-	for (size_t i = 0; i < p->count; i++) {
-		r->iov[i] = p->iov[i];
-		r->len += p->iov[i].iov_len;
+	for (size_t i = 0; i < p->iov_count; i++) {
+		r->iov[i] = p->msg_iov[i];
+		r->len += p->msg_iov[i].iov_len;
 	}
-	r->multi = p->flags & FI_MULTI_RECV;
+	r->multi = flags & FI_MULTI_RECV;
 	r->matcher = m;
 }
 
-static ssize_t post(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct hk_fi_post *p)
+static ssize_t post(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct fi_msg_tagged *p,
+		    uint64_t flags)
 {
 	struct hk_match_item wanted = {.tag = p->tag, .ignore = p->ignore}, *item;
 	struct hk_fi_recv *r;
 
-	if (source_of(ep, p->from, &wanted.source) != 0)
+	if (source_of(ep, p->addr, &wanted.source) != 0)
 		return -FI_EINVAL;
-	if (HK_UNLIKELY(p->flags & FI_PEEK)) {
+	if (HK_UNLIKELY(flags & FI_PEEK)) {
 		hk_fi_progress(ep->domain);
-		peek(ep, m, &wanted, p);
+		peek(ep, m, &wanted, p, flags);
 		return 0;
 	}
 	r = recv_take(ep);
 	if (HK_UNLIKELY(!r))
 		return -FI_ENOMEM;
-	fill(r, m, p);
+	fill(r, m, p, flags);
 	r->item = wanted;
-	if (HK_UNLIKELY(p->flags & FI_CLAIM))
-		return post_claimed(ep, m, p, r);
+	if (HK_UNLIKELY(flags & FI_CLAIM))
+		return post_claimed(ep, m, p, flags, r);
 	hk_match_append(&m->posted, &r->item);
 	r->posted = true;
 	if (HK_LIKELY(!m->unexpected.first))
@@ -415,86 +415,19 @@ static ssize_t post(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct h
 	return 0;
 }
 
-static ssize_t post_call(struct fid_ep *fid, uint64_t kind, const struct hk_fi_post *p)
+ssize_t hk_fi_receive(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags)
 {
-	struct hk_fi_ep *ep = container_of(fid, struct hk_fi_ep, fid);
+	struct hk_fi_ep *ep = hk_fi_ep_of(fid);
 	ssize_t rc;
 
-	if (HK_UNLIKELY(p->count > HK_FI_IOV || (p->flags & FI_MULTI_RECV && p->count != 1)))
+	if (flags & FI_TAGGED)
+		flags &= ~FI_MULTI_RECV; /* there are no such buffers for tagged messages */
+	if (HK_UNLIKELY(m->iov_count > HK_FI_IOV || (flags & FI_MULTI_RECV && m->iov_count != 1)))
 		return -FI_EINVAL;
 	hk_fi_lock(ep->domain);
-	rc = HK_LIKELY(ep->enabled) ? post(ep, matcher_of(ep, kind), p) : -FI_EOPBADSTATE;
+	rc = HK_LIKELY(ep->enabled) ? post(ep, matcher_of(ep, flags), m, flags) : -FI_EOPBADSTATE;
 	hk_fi_unlock(ep->domain);
 	return rc;
-}
-
-static uint64_t rx_flags(struct fid_ep *fid)
-{
-	return container_of(fid, struct hk_fi_ep, fid)->rx_flags;
-}
-
-ssize_t hk_fi_msg_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			fi_addr_t from, void *context)
-{
-	(void)desc;
-	return post_call(fid, FI_MSG,
-			 &(struct hk_fi_post){.iov = iov,
-					      .count = count,
-					      .from = from,
-					      .flags = rx_flags(fid),
-					      .context = context});
-}
-
-ssize_t hk_fi_msg_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from,
-		       void *context)
-{
-	const struct iovec iov = {buf, len};
-
-	return hk_fi_msg_recvv(fid, &iov, desc, 1, from, context);
-}
-
-ssize_t hk_fi_msg_recvmsg(struct fid_ep *fid, const struct fi_msg *msg, uint64_t flags)
-{
-	return post_call(fid, FI_MSG,
-			 &(struct hk_fi_post){.iov = msg->msg_iov,
-					      .count = msg->iov_count,
-					      .from = msg->addr,
-					      .flags = flags,
-					      .context = msg->context});
-}
-
-ssize_t hk_fi_tagged_recvv(struct fid_ep *fid, const struct iovec *iov, void **desc, size_t count,
-			   fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
-{
-	(void)desc;
-	return post_call(fid, FI_TAGGED,
-			 &(struct hk_fi_post){.iov = iov,
-					      .count = count,
-					      .from = from,
-					      .tag = tag,
-					      .ignore = ignore,
-					      .flags = rx_flags(fid) & ~FI_MULTI_RECV,
-					      .context = context});
-}
-
-ssize_t hk_fi_tagged_recv(struct fid_ep *fid, void *buf, size_t len, void *desc, fi_addr_t from,
-			  uint64_t tag, uint64_t ignore, void *context)
-{
-	const struct iovec iov = {buf, len};
-
-	return hk_fi_tagged_recvv(fid, &iov, desc, 1, from, tag, ignore, context);
-}
-
-ssize_t hk_fi_tagged_recvmsg(struct fid_ep *fid, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-	return post_call(fid, FI_TAGGED,
-			 &(struct hk_fi_post){.iov = msg->msg_iov,
-					      .count = msg->iov_count,
-					      .from = msg->addr,
-					      .tag = msg->tag,
-					      .ignore = msg->ignore,
-					      .flags = flags & ~FI_MULTI_RECV,
-					      .context = msg->context});
 }
 
 /* ---- receives that end otherwise ------------------------------------------------------------- */
@@ -561,11 +494,22 @@ void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer)
 static void forget(struct hk_fi_ep *ep, struct hk_match_list *list)
 {
 	while (list->first) {
-		struct hk_fi_unexpected *u = unexpected_of(list->first);
+		struct unexpected *u = unexpected_of(list->first);
 
 		hk_match_remove(list, &u->at.item);
 		hk_fi_answer(ep->domain, &u->at, FI_ECANCELED);
 		free(u);
+	}
+}
+
+void hk_fi_receive_open(struct hk_fi_ep *ep)
+{
+	struct hk_fi_matcher *both[] = {&ep->tagged, &ep->msg};
+
+	for (size_t i = 0; i < HK_ARRAY_LEN(both); i++) {
+		hk_match_init(&both[i]->posted);
+		hk_match_init(&both[i]->unexpected);
+		hk_match_init(&both[i]->claimed);
 	}
 }
 

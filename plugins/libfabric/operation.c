@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libfabric/operation.c: how operations begin and end, and the table of those that wait.
+ *
+ * An id names a place in the table and counts its uses. So the answer to an operation that has
+ * ended does not end a later one.
+ */
+#include "libfabric/operation.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#define CHUNK      256u /* operations that are allocated at a time; a power of two */
+#define INDEX_BITS 20u  /* of an id; the others count the uses of its place */
+#define INDEX(id)  ((id) & ((1u << INDEX_BITS) - 1))
+
+/* Flags of a completion. */
+#define REPORTED (FI_SEND | FI_READ | FI_WRITE | FI_MSG | FI_TAGGED | FI_RMA)
+
+int hk_fi_begin(struct hk_fi_op *op, fi_addr_t at, const struct hk_fi_address **to)
+{
+	struct hk_fi_ep *ep = op->ep;
+	struct hk_fi_peer *peer;
+	int rc;
+
+	hk_fi_lock(ep->domain);
+	*to = ep->av ? hk_fi_find(ep->av, at) : NULL;
+	if (HK_UNLIKELY(!ep->enabled || !*to)) {
+		hk_fi_unlock(ep->domain);
+		return ep->enabled ? -FI_EINVAL : -FI_EOPBADSTATE;
+	}
+	peer = &ep->domain->peer[(*to)->peer];
+	op->peer = peer->peer;
+	if (HK_LIKELY(op->peer != HK_PEER_NONE || (*to)->peer == HK_FI_SELF))
+		return 0;
+	rc = hk_fi_peer_wait(ep->domain, peer);
+	(void)hk_fi_finish(ep, rc);
+	return rc;
+}
+
+ssize_t hk_fi_finish(struct hk_fi_ep *ep, int rc)
+{
+	if (HK_UNLIKELY(rc == -EAGAIN))
+		hk_fi_progress(ep->domain); /* so that a caller who only repeats it gets on */
+	hk_fi_unlock(ep->domain);
+	return HK_MIN(rc, 0); /* FI_E… of these are the codes of errno */
+}
+
+void hk_fi_end(const struct hk_fi_op *op, int error)
+{
+	const struct hk_fi_ep *ep = op->ep;
+	uint64_t flags = op->flags;
+	struct hk_fi_cntr *c = flags & FI_SEND   ? ep->tx_cntr
+			       : flags & FI_READ ? ep->read_cntr
+						 : ep->write_cntr;
+	bool wanted = !(flags & HK_FI_SILENT) && (!ep->tx_selective || flags & FI_COMPLETION);
+	const struct hk_fi_event e = {
+		.at = {.op_context = op->context, .flags = flags & REPORTED, .tag = op->tag},
+		.source = FI_ADDR_NOTAVAIL,
+		.error = error,
+		.peer = error ? op->peer : HK_PEER_NONE,
+	};
+
+	hk_fi_report(ep->tx_cq, c, wanted, &e);
+}
+
+/* ---- operations that wait -------------------------------------------------------------------- */
+
+static struct hk_fi_pending *pending_at(const struct hk_fi_domain *d, uint32_t index)
+{
+	return &d->pending[index / CHUNK][index % CHUNK];
+}
+
+static bool more(struct hk_fi_domain *d)
+{
+	uint32_t chunks = d->pendings / CHUNK;
+	struct hk_fi_pending **grown, *chunk;
+
+	if (d->pendings + CHUNK > 1u << INDEX_BITS)
+		return false;
+	grown = realloc(d->pending, (chunks + 1) * sizeof(*grown));
+	if (!grown)
+		return false;
+	d->pending = grown;
+	chunk = calloc(CHUNK, sizeof(*chunk));
+	if (!chunk)
+		return false;
+	d->pending[chunks] = chunk;
+	for (uint32_t i = 0; i < CHUNK; i++) {
+		chunk[i].id = d->pendings + i;
+		chunk[i].next = i + 1 < CHUNK ? d->pendings + i + 1 : d->pending_free;
+	}
+	d->pending_free = d->pendings;
+	d->pendings += CHUNK;
+	return true;
+}
+
+struct hk_fi_pending *hk_fi_pending_take(struct hk_fi_domain *d, const struct hk_fi_op *op)
+{
+	struct hk_fi_pending *p;
+
+	if (HK_UNLIKELY(d->pending_free == UINT32_MAX) && !more(d))
+		return NULL;
+	p = pending_at(d, d->pending_free);
+	d->pending_free = p->next;
+	p->op = *op;
+	p->active = true;
+	p->region = HK_REGION_NONE;
+	p->copy = NULL;
+	return p;
+}
+
+void hk_fi_pending_give(struct hk_fi_domain *d, struct hk_fi_pending *p)
+{
+	if (p->region != HK_REGION_NONE)
+		hk_worker_region_del(d->worker, p->region);
+	free(p->copy);
+	p->copy = NULL;
+	p->active = false;
+	p->id += 1u << INDEX_BITS;
+	p->next = d->pending_free;
+	d->pending_free = INDEX(p->id);
+}
+
+static void end(struct hk_fi_domain *d, struct hk_fi_pending *p, int error)
+{
+	struct hk_fi_op op = p->op;
+
+	hk_fi_pending_give(d, p);
+	hk_fi_end(&op, error);
+}
+
+void hk_fi_pending_done(struct hk_fi_domain *d, hk_peer peer, const struct hk_fi_done *done)
+{
+	uint32_t index = INDEX(done->id);
+	struct hk_fi_pending *p = index < d->pendings ? pending_at(d, index) : NULL;
+
+	/* a peer says anything */
+	if (p && p->active && p->id == done->id && p->op.peer == peer)
+		end(d, p, done->error ? FI_EIO : 0);
+}
+
+void hk_fi_send_lost(struct hk_fi_domain *d, hk_peer peer)
+{
+	for (uint32_t i = 0; i < d->pendings; i++) {
+		struct hk_fi_pending *p = pending_at(d, i);
+
+		if (p->active && (peer == HK_PEER_NONE || p->op.peer == peer))
+			end(d, p, FI_ENOTCONN);
+	}
+}
+
+void hk_fi_pending_forget(struct hk_fi_ep *ep)
+{
+	for (uint32_t i = 0; i < ep->domain->pendings; i++) {
+		struct hk_fi_pending *p = pending_at(ep->domain, i);
+
+		if (p->active && p->op.ep == ep)
+			hk_fi_pending_give(ep->domain, p);
+	}
+}
+
+void hk_fi_pending_close(struct hk_fi_domain *d)
+{
+	for (uint32_t i = 0; i < d->pendings; i++)
+		free(pending_at(d, i)->copy);
+	for (uint32_t i = 0; i < d->pendings / CHUNK; i++)
+		free(d->pending[i]);
+	free(d->pending);
+}
