@@ -1,156 +1,89 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfabric/calls.c: the calls of fi_msg(3) and fi_tagged(3). Each becomes a struct fi_msg_tagged
- * with its flags, for hk_fi_send() or hk_fi_receive().
+ * libfabric/calls.c: the calls of fi_msg(3), fi_tagged(3) and fi_rma(3). Each is translated into
+ * the struct of its longest form, with flags, for one function of each kind.
  */
-#include "libfabric/provider.h"
+#include "libfabric/operation.h"
 
-/* ---- sends ----------------------------------------------------------------------------------- */
+#define EP          struct fid_ep *ep
+#define DATA        FI_REMOTE_CQ_DATA
+#define INJECT      HK_FI_SILENT
+#define ONE(b, len) HK_FI_PIECE(b, len)
 
-/* A send without flags has those of its endpoint. */
-static ssize_t send_simple(struct fid_ep *ep, uint64_t kind, const struct iovec *iov, void **desc,
-			   size_t count, fi_addr_t to, uint64_t tag, uint64_t data, void *context)
+/* The name of a call, its parameters, and its translation. */
+#define CALL(name, parameters, translation)                                                        \
+	static ssize_t name parameters                                                             \
+	{                                                                                          \
+		return translation;                                                                \
+	}
+
+/* Flags of a call without flags: those of its endpoint. An injection has none of them. */
+static uint64_t with_flags(EP, uint64_t kind)
 {
-	const struct fi_msg_tagged m = {.msg_iov = iov,
-					.desc = desc,
-					.iov_count = count,
-					.addr = to,
-					.tag = tag,
-					.context = context,
-					.data = data};
-	uint64_t flags = kind & HK_FI_SILENT ? 0 : hk_fi_ep_of(ep)->tx_flags;
-
-	return hk_fi_send(ep, &m, flags | kind);
+	return kind & INJECT ? kind : kind | hk_fi_ep_of(ep)->tx_flags;
 }
 
-static ssize_t msg_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
-			void *context)
+/* Flags that an application has given. */
+static uint64_t given(uint64_t flags)
 {
-	return send_simple(ep, FI_MSG, HK_FI_PIECE(buf, len), &desc, 1, to, 0, 0, context);
+	return flags & ~HK_FI_SILENT;
 }
 
-static ssize_t msg_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			 fi_addr_t to, void *context)
+/* ---- messages -------------------------------------------------------------------------------- */
+
+static ssize_t simple_send(EP, uint64_t kind, const struct iovec *iov, void **desc, size_t count,
+			   fi_addr_t to, uint64_t tag, uint64_t data, void *context)
 {
-	return send_simple(ep, FI_MSG, iov, desc, count, to, 0, 0, context);
+	const struct fi_msg_tagged m = {iov, desc, count, to, tag, 0, context, data};
+
+	return hk_fi_send(ep, &m, with_flags(ep, kind));
 }
 
-static ssize_t msg_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-			    uint64_t data, fi_addr_t to, void *context)
-{
-	return send_simple(ep, FI_MSG | FI_REMOTE_CQ_DATA, HK_FI_PIECE(buf, len), &desc, 1, to, 0,
-			   data, context);
-}
-
-static ssize_t msg_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to)
-{
-	return send_simple(ep, FI_MSG | HK_FI_SILENT, HK_FI_PIECE(buf, len), NULL, 1, to, 0, 0,
-			   NULL);
-}
-
-static ssize_t msg_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
-			      fi_addr_t to)
-{
-	return send_simple(ep, FI_MSG | HK_FI_SILENT | FI_REMOTE_CQ_DATA, HK_FI_PIECE(buf, len),
-			   NULL, 1, to, 0, data, NULL);
-}
-
-static ssize_t tagged_send(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
-			   uint64_t tag, void *context)
-{
-	return send_simple(ep, FI_TAGGED, HK_FI_PIECE(buf, len), &desc, 1, to, tag, 0, context);
-}
-
-static ssize_t tagged_sendv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			    fi_addr_t to, uint64_t tag, void *context)
-{
-	return send_simple(ep, FI_TAGGED, iov, desc, count, to, tag, 0, context);
-}
-
-static ssize_t tagged_senddata(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-			       uint64_t data, fi_addr_t to, uint64_t tag, void *context)
-{
-	return send_simple(ep, FI_TAGGED | FI_REMOTE_CQ_DATA, HK_FI_PIECE(buf, len), &desc, 1, to,
-			   tag, data, context);
-}
-
-static ssize_t tagged_inject(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to,
-			     uint64_t tag)
-{
-	return send_simple(ep, FI_TAGGED | HK_FI_SILENT, HK_FI_PIECE(buf, len), NULL, 1, to, tag, 0,
-			   NULL);
-}
-
-static ssize_t tagged_injectdata(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
-				 fi_addr_t to, uint64_t tag)
-{
-	return send_simple(ep, FI_TAGGED | HK_FI_SILENT | FI_REMOTE_CQ_DATA, HK_FI_PIECE(buf, len),
-			   NULL, 1, to, tag, data, NULL);
-}
-
-static ssize_t tagged_sendmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
-{
-	return hk_fi_send(ep, msg, (flags & ~HK_FI_SILENT) | FI_TAGGED);
-}
-
-static struct fi_msg_tagged without_tag(const struct fi_msg *msg)
-{
-	return (struct fi_msg_tagged){.msg_iov = msg->msg_iov,
-				      .desc = msg->desc,
-				      .iov_count = msg->iov_count,
-				      .addr = msg->addr,
-				      .context = msg->context,
-				      .data = msg->data};
-}
-
-static ssize_t msg_sendmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
-{
-	const struct fi_msg_tagged m = without_tag(msg);
-
-	return hk_fi_send(ep, &m, (flags & ~HK_FI_SILENT) | FI_MSG);
-}
-
-/* ---- receives -------------------------------------------------------------------------------- */
-
-static ssize_t tagged_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			    fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
+static ssize_t simple_recv(EP, uint64_t kind, const struct iovec *iov, void **desc, size_t count,
+			   fi_addr_t from, uint64_t tag, uint64_t ignore, void *context)
 {
 	const struct fi_msg_tagged m = {iov, desc, count, from, tag, ignore, context, 0};
 
-	return hk_fi_receive(ep, &m, hk_fi_ep_of(ep)->rx_flags | FI_TAGGED);
+	return hk_fi_receive(ep, &m, hk_fi_ep_of(ep)->rx_flags | kind);
 }
 
-static ssize_t tagged_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
-			   uint64_t tag, uint64_t ignore, void *context)
+static struct fi_msg_tagged untagged(const struct fi_msg *m)
 {
-	return tagged_recvv(ep, HK_FI_PIECE(buf, len), &desc, 1, from, tag, ignore, context);
+	return (struct fi_msg_tagged){m->msg_iov, m->desc, m->iov_count, m->addr,
+				      0,          0,       m->context,   m->data};
 }
 
-static ssize_t tagged_recvmsg(struct fid_ep *ep, const struct fi_msg_tagged *msg, uint64_t flags)
+static ssize_t msg_sendmsg(EP, const struct fi_msg *msg, uint64_t flags)
 {
-	return hk_fi_receive(ep, msg, flags | FI_TAGGED);
+	const struct fi_msg_tagged m = untagged(msg);
+
+	return hk_fi_send(ep, &m, given(flags) | FI_MSG);
 }
 
-static ssize_t msg_recvv(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			 fi_addr_t from, void *context)
+static ssize_t msg_recvmsg(EP, const struct fi_msg *msg, uint64_t flags)
 {
-	const struct fi_msg_tagged m = {iov, desc, count, from, 0, 0, context, 0};
+	const struct fi_msg_tagged m = untagged(msg);
 
-	return hk_fi_receive(ep, &m, hk_fi_ep_of(ep)->rx_flags | FI_MSG);
+	return hk_fi_receive(ep, &m, given(flags) | FI_MSG);
 }
 
-static ssize_t msg_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
-			void *context)
-{
-	return msg_recvv(ep, HK_FI_PIECE(buf, len), &desc, 1, from, context);
-}
-
-static ssize_t msg_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, uint64_t flags)
-{
-	const struct fi_msg_tagged m = without_tag(msg);
-
-	return hk_fi_receive(ep, &m, flags | FI_MSG);
-}
+CALL(msg_send, (EP, const void *buf, size_t len, void *desc, fi_addr_t to, void *context),
+     simple_send(ep, FI_MSG, ONE(buf, len), &desc, 1, to, 0, 0, context))
+CALL(msg_sendv,
+     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to, void *context),
+     simple_send(ep, FI_MSG, iov, desc, count, to, 0, 0, context))
+CALL(msg_senddata,
+     (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, void *context),
+     simple_send(ep, FI_MSG | DATA, ONE(buf, len), &desc, 1, to, 0, data, context))
+CALL(msg_inject, (EP, const void *buf, size_t len, fi_addr_t to),
+     simple_send(ep, FI_MSG | INJECT, ONE(buf, len), NULL, 1, to, 0, 0, NULL))
+CALL(msg_injectdata, (EP, const void *buf, size_t len, uint64_t data, fi_addr_t to),
+     simple_send(ep, FI_MSG | INJECT | DATA, ONE(buf, len), NULL, 1, to, 0, data, NULL))
+CALL(msg_recv, (EP, void *buf, size_t len, void *desc, fi_addr_t from, void *context),
+     simple_recv(ep, FI_MSG, ONE(buf, len), &desc, 1, from, 0, 0, context))
+CALL(msg_recvv,
+     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from, void *context),
+     simple_recv(ep, FI_MSG, iov, desc, count, from, 0, 0, context))
 
 struct fi_ops_msg hk_fi_msg_ops = {
 	.size = sizeof(hk_fi_msg_ops),
@@ -165,6 +98,35 @@ struct fi_ops_msg hk_fi_msg_ops = {
 	.injectdata = msg_injectdata,
 };
 
+CALL(tagged_send,
+     (EP, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t tag, void *context),
+     simple_send(ep, FI_TAGGED, ONE(buf, len), &desc, 1, to, tag, 0, context))
+CALL(tagged_sendv,
+     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to, uint64_t tag,
+      void *context),
+     simple_send(ep, FI_TAGGED, iov, desc, count, to, tag, 0, context))
+CALL(tagged_sendmsg, (EP, const struct fi_msg_tagged *msg, uint64_t flags),
+     hk_fi_send(ep, msg, given(flags) | FI_TAGGED))
+CALL(tagged_senddata,
+     (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t tag,
+      void *context),
+     simple_send(ep, FI_TAGGED | DATA, ONE(buf, len), &desc, 1, to, tag, data, context))
+CALL(tagged_inject, (EP, const void *buf, size_t len, fi_addr_t to, uint64_t tag),
+     simple_send(ep, FI_TAGGED | INJECT, ONE(buf, len), NULL, 1, to, tag, 0, NULL))
+CALL(tagged_injectdata,
+     (EP, const void *buf, size_t len, uint64_t data, fi_addr_t to, uint64_t tag),
+     simple_send(ep, FI_TAGGED | INJECT | DATA, ONE(buf, len), NULL, 1, to, tag, data, NULL))
+CALL(tagged_recv,
+     (EP, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t tag, uint64_t ignore,
+      void *context),
+     simple_recv(ep, FI_TAGGED, ONE(buf, len), &desc, 1, from, tag, ignore, context))
+CALL(tagged_recvv,
+     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from, uint64_t tag,
+      uint64_t ignore, void *context),
+     simple_recv(ep, FI_TAGGED, iov, desc, count, from, tag, ignore, context))
+CALL(tagged_recvmsg, (EP, const struct fi_msg_tagged *msg, uint64_t flags),
+     hk_fi_receive(ep, msg, given(flags) | FI_TAGGED))
+
 struct fi_ops_tagged hk_fi_tagged_ops = {
 	.size = sizeof(hk_fi_tagged_ops),
 	.recv = tagged_recv,
@@ -176,4 +138,58 @@ struct fi_ops_tagged hk_fi_tagged_ops = {
 	.inject = tagged_inject,
 	.senddata = tagged_senddata,
 	.injectdata = tagged_injectdata,
+};
+
+/* ---- memory of others ------------------------------------------------------------------------ */
+
+static ssize_t simple_rma(EP, uint64_t kind, const struct iovec *iov, void **desc, size_t count,
+			  fi_addr_t to, uint64_t addr, uint64_t key, uint64_t data, void *context)
+{
+	const struct fi_rma_iov at = {.addr = addr, .key = key};
+	const struct fi_msg_rma m = {iov, desc, count, to, &at, 1, context, data};
+
+	return hk_fi_rma(ep, &m, with_flags(ep, kind));
+}
+
+CALL(rma_read,
+     (EP, void *buf, size_t len, void *desc, fi_addr_t from, uint64_t addr, uint64_t key,
+      void *context),
+     simple_rma(ep, FI_READ, ONE(buf, len), &desc, 1, from, addr, key, 0, context))
+CALL(rma_readv,
+     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t from, uint64_t addr,
+      uint64_t key, void *context),
+     simple_rma(ep, FI_READ, iov, desc, count, from, addr, key, 0, context))
+CALL(rma_readmsg, (EP, const struct fi_msg_rma *msg, uint64_t flags),
+     hk_fi_rma(ep, msg, given(flags) | FI_READ))
+CALL(rma_write,
+     (EP, const void *buf, size_t len, void *desc, fi_addr_t to, uint64_t addr, uint64_t key,
+      void *context),
+     simple_rma(ep, FI_WRITE, ONE(buf, len), &desc, 1, to, addr, key, 0, context))
+CALL(rma_writev,
+     (EP, const struct iovec *iov, void **desc, size_t count, fi_addr_t to, uint64_t addr,
+      uint64_t key, void *context),
+     simple_rma(ep, FI_WRITE, iov, desc, count, to, addr, key, 0, context))
+CALL(rma_writemsg, (EP, const struct fi_msg_rma *msg, uint64_t flags),
+     hk_fi_rma(ep, msg, given(flags) | FI_WRITE))
+CALL(rma_writedata,
+     (EP, const void *buf, size_t len, void *desc, uint64_t data, fi_addr_t to, uint64_t addr,
+      uint64_t key, void *context),
+     simple_rma(ep, FI_WRITE | DATA, ONE(buf, len), &desc, 1, to, addr, key, data, context))
+CALL(rma_inject, (EP, const void *buf, size_t len, fi_addr_t to, uint64_t addr, uint64_t key),
+     simple_rma(ep, FI_WRITE | INJECT, ONE(buf, len), NULL, 1, to, addr, key, 0, NULL))
+CALL(rma_injectdata,
+     (EP, const void *buf, size_t len, uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key),
+     simple_rma(ep, FI_WRITE | INJECT | DATA, ONE(buf, len), NULL, 1, to, addr, key, data, NULL))
+
+struct fi_ops_rma hk_fi_rma_ops = {
+	.size = sizeof(hk_fi_rma_ops),
+	.read = rma_read,
+	.readv = rma_readv,
+	.readmsg = rma_readmsg,
+	.write = rma_write,
+	.writev = rma_writev,
+	.writemsg = rma_writemsg,
+	.inject = rma_inject,
+	.writedata = rma_writedata,
+	.injectdata = rma_injectdata,
 };

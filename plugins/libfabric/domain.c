@@ -29,7 +29,8 @@ static void destroy(struct hk_fi_domain *d)
 {
 	hk_fi_worker_close(d);
 	hk_fi_pending_close(d);
-	hk_fi_rma_close(d);
+	hk_fi_pool_close(&d->recvs);
+	hk_fi_pool_close(&d->rmas);
 	hk_fi_tell_close(d);
 	pthread_mutex_destroy(&d->lock);
 	free(d);

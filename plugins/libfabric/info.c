@@ -51,7 +51,7 @@ static int check_domain(const struct fi_domain_attr *d)
 	return 0;
 }
 
-/* What transmit and receive attributes have in common. */
+/* Transmit and receive attributes have these in common. */
 static int check_way(const char *way, uint64_t caps, uint64_t flags, uint64_t order, size_t pieces)
 {
 	if (caps & ~HK_FI_CAPS)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * libfabric/operation.h: what sends, writes, reads and atomic operations have in common: to whom
- * they go, how they end, and the table of those that wait for the peer's answer.
+ * libfabric/operation.h: sends, writes and reads: to whom they go, how they end, and the table of
+ * those that wait for the peer's answer.
  *
  * Each of them runs between hk_fi_begin() and hk_fi_finish(), which lock the domain.
  */

@@ -24,6 +24,7 @@
 #include "libfabric/match.h"
 #include "libfabric/message.h"
 #include "libfabric/name.h"
+#include "libfabric/pool.h"
 #include "libfabric/refuse.h"
 
 #include <pthread.h>
@@ -133,7 +134,7 @@ struct hk_fi_domain {
 	uint32_t pendings, pending_free;
 	struct hk_fi_waiting *waiting, **waiting_last; /* short messages that found no buffer */
 	struct hk_fi_mr *mr;                           /* all memory regions */
-	struct hk_fi_rma *free_rmas;                   /* operations: rma.c */
+	struct hk_fi_pool recvs, rmas;
 	int objects; /* AVs, CQs, counters and endpoints that are open */
 };
 
@@ -212,8 +213,6 @@ struct hk_fi_ep {
 	uint32_t under_way; /* gets into receives, writes and reads */
 	size_t min_multi_recv;
 	struct hk_fi_matcher tagged, msg;
-	struct hk_fi_recv *free_recvs;
-	void *recv_chunks;
 };
 
 static inline void hk_fi_lock(struct hk_fi_domain *d)
@@ -331,26 +330,24 @@ static inline struct hk_fi_ep *hk_fi_ep_of(struct fid_ep *fid)
 	return container_of(fid, struct hk_fi_ep, fid);
 }
 
-extern struct fi_ops_mr hk_fi_mr_ops;         /* mr.c */
-extern struct fi_ops_rma hk_fi_rma_ops;       /* rma.c */
-extern struct fi_ops_msg hk_fi_msg_ops;       /* calls.c */
-extern struct fi_ops_tagged hk_fi_tagged_ops; /* calls.c */
+extern struct fi_ops_mr hk_fi_mr_ops; /* mr.c */
+extern struct fi_ops_rma hk_fi_rma_ops;
+extern struct fi_ops_msg hk_fi_msg_ops;
+extern struct fi_ops_tagged hk_fi_tagged_ops; /* these three: calls.c */
 
 /* The @len bytes at @offset of our region with @key (mr.c). NULL: there is no such region, it is
  * shorter, or it does not give all of @rights. */
 char *hk_fi_mr_at(const struct hk_fi_domain *d, uint64_t key, uint64_t offset, size_t len,
 		  unsigned rights);
 
-/* Frees the operations that are kept for the next ones (rma.c). */
-void hk_fi_rma_close(struct hk_fi_domain *d);
-
 /* Of a call by which an application injects: its success has no completion. */
 #define HK_FI_SILENT (UINT64_C(1) << 60)
 
-/* Sends or receives a message (send.c, receive.c). @flags: FI_TAGGED or FI_MSG, and those of the
- * call. */
+/* Sends or receives a message (send.c, receive.c); writes or reads a peer's memory (rma.c). @flags:
+ * FI_TAGGED or FI_MSG, or FI_WRITE or FI_READ, and those of the call. */
 ssize_t hk_fi_send(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags);
 ssize_t hk_fi_receive(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_t flags);
+ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags);
 ssize_t hk_fi_cancel(fid_t fid, void *context);
 
 /* A message for @ep has arrived: its bytes are in the pieces, unless it is long. Returns 0 or

@@ -16,10 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 64 /* receives that are allocated at a time */
-
 /* A posted receive. */
-struct hk_fi_recv {
+struct recv {
 	struct hk_match_item item;
 	struct hk_fi_ep *ep;
 	void *context;
@@ -33,7 +31,6 @@ struct hk_fi_recv {
 	bool held;     /* nobody frees it now */
 	uint32_t gets; /* of long messages that are under way */
 	struct hk_fi_matcher *matcher;
-	struct hk_fi_recv *next; /* of the free ones */
 };
 
 /* A message that no receive fits. */
@@ -43,24 +40,19 @@ struct unexpected {
 	char bytes[];  /* unless it is long */
 };
 
-struct chunk {
-	struct chunk *next;
-	struct hk_fi_recv recv[CHUNK];
-};
-
 /* A get of a long message. */
 struct get {
 	struct hk_op op;
-	struct hk_fi_recv *recv;
+	struct recv *recv;
 	struct hk_fi_arrival from;
 	char *to;     /* where it goes: in the application's buffer, or … */
 	char *bounce; /* … here, if that has several pieces */
 	size_t len;   /* bytes that fit */
 };
 
-static struct hk_fi_recv *recv_of(struct hk_match_item *item)
+static struct recv *recv_of(struct hk_match_item *item)
 {
-	return container_of(item, struct hk_fi_recv, item);
+	return container_of(item, struct recv, item);
 }
 
 static struct unexpected *unexpected_of(struct hk_match_item *item)
@@ -68,34 +60,9 @@ static struct unexpected *unexpected_of(struct hk_match_item *item)
 	return container_of(item, struct unexpected, at.item);
 }
 
-static struct hk_fi_recv *recv_take(struct hk_fi_ep *ep)
+static void recv_give(struct recv *r)
 {
-	struct hk_fi_recv *r = ep->free_recvs;
-
-	if (HK_UNLIKELY(!r)) {
-		struct chunk *c = calloc(1, sizeof(*c));
-
-		if (!c)
-			return NULL;
-		c->next = ep->recv_chunks;
-		ep->recv_chunks = c;
-		for (unsigned i = 0; i < CHUNK; i++) {
-			c->recv[i].next = ep->free_recvs;
-			ep->free_recvs = &c->recv[i];
-		}
-		r = ep->free_recvs;
-	}
-	ep->free_recvs = r->next;
-	r->ep = ep;
-	r->gets = 0;
-	r->posted = r->held = false;
-	return r;
-}
-
-static void recv_give(struct hk_fi_recv *r)
-{
-	r->next = r->ep->free_recvs;
-	r->ep->free_recvs = r;
+	hk_fi_pool_give(&r->ep->domain->recvs, r);
 }
 
 /* ---- completions ----------------------------------------------------------------------------- */
@@ -122,13 +89,13 @@ static void report(struct hk_fi_ep *ep, void *context, uint64_t flags,
 }
 
 /* Does the application get the buffer of @r back with the next completion? */
-static bool is_last(const struct hk_fi_recv *r)
+static bool is_last(const struct recv *r)
 {
 	return !r->posted && r->gets == 0;
 }
 
 /* Ends one message of @r, which lies at @buf. */
-static void complete(struct hk_fi_recv *r, const struct hk_fi_arrival *a, char *buf, size_t len,
+static void complete(struct recv *r, const struct hk_fi_arrival *a, char *buf, size_t len,
 		     int error)
 {
 	uint64_t flags = r->flags & FI_COMPLETION;
@@ -161,7 +128,7 @@ static void scatter(const struct iovec *iov, const struct hk_iov *piece, unsigne
 
 /* Sets aside @len bytes of @r for one message. Afterwards `posted` tells whether it has room for
  * more. Returns where they are: in a buffer of several pieces, the first. */
-static char *reserve(struct hk_fi_recv *r, size_t len)
+static char *reserve(struct recv *r, size_t len)
 {
 	char *base = r->iov[0].iov_base;
 	bool more = false;
@@ -182,7 +149,7 @@ static char *reserve(struct hk_fi_recv *r, size_t len)
 static void on_got(void *arg, int status)
 {
 	struct get *g = arg;
-	struct hk_fi_recv *r = g->recv;
+	struct recv *r = g->recv;
 	int error = status == -ENOTCONN ? FI_ENOTCONN : status ? FI_EIO : 0;
 
 	r->gets--;
@@ -196,7 +163,7 @@ static void on_got(void *arg, int status)
 }
 
 /* Gets a long message into @r. */
-static void fetch(struct hk_fi_recv *r, const struct hk_fi_arrival *a)
+static void fetch(struct recv *r, const struct hk_fi_arrival *a)
 {
 	size_t len = (size_t)HK_MIN(a->len, (uint64_t)r->len);
 	struct get *g = calloc(1, sizeof(*g));
@@ -230,7 +197,7 @@ static void fetch(struct hk_fi_recv *r, const struct hk_fi_arrival *a)
 }
 
 /* @r takes the message, whose bytes lie in the pieces unless it is long. */
-static void take(struct hk_fi_recv *r, const struct hk_fi_arrival *a, const struct hk_iov *piece,
+static void take(struct recv *r, const struct hk_fi_arrival *a, const struct hk_iov *piece,
 		 unsigned pieces)
 {
 	size_t len;
@@ -265,7 +232,7 @@ static int store(struct hk_fi_matcher *m, const struct hk_fi_arrival *a, const s
 	return 0;
 }
 
-static void take_stored(struct hk_fi_recv *r, struct unexpected *u)
+static void take_stored(struct recv *r, struct unexpected *u)
 {
 	const struct hk_iov piece = {u->bytes, (size_t)u->at.len};
 
@@ -330,7 +297,7 @@ static struct unexpected *claimed(struct hk_fi_matcher *m, const void *context)
 
 /* A claimed message goes to @r, which is not posted. */
 static ssize_t post_claimed(struct hk_fi_ep *ep, struct hk_fi_matcher *m,
-			    const struct fi_msg_tagged *p, uint64_t flags, struct hk_fi_recv *r)
+			    const struct fi_msg_tagged *p, uint64_t flags, struct recv *r)
 {
 	struct unexpected *u = claimed(m, p->context);
 
@@ -364,27 +331,35 @@ static int source_of(const struct hk_fi_ep *ep, fi_addr_t from, uint32_t *source
 	return 0;
 }
 
-static void fill(struct hk_fi_recv *r, struct hk_fi_matcher *m, const struct fi_msg_tagged *p,
-		 uint64_t flags)
+static struct recv *recv_take(struct hk_fi_ep *ep, struct hk_fi_matcher *m,
+			      const struct hk_match_item *wanted, const struct fi_msg_tagged *p,
+			      uint64_t flags)
 {
+	struct recv *r = hk_fi_pool_take(&ep->domain->recvs, sizeof(*r));
+
+	if (HK_UNLIKELY(!r))
+		return NULL;
+	r->item = *wanted;
+	r->ep = ep;
 	r->context = p->context;
 	r->flags = flags;
-	r->count = (unsigned)p->iov_count;
-	r->len = 0;
 	r->iov[0] = (struct iovec){NULL, 0};
-	for (size_t i = 0; i < p->iov_count; i++) {
-		r->iov[i] = p->msg_iov[i];
-		r->len += p->msg_iov[i].iov_len;
-	}
+	if (p->iov_count)
+		memcpy(r->iov, p->msg_iov, p->iov_count * sizeof(*r->iov));
+	r->count = (unsigned)p->iov_count;
+	r->len = hk_fi_iov_total(r->iov, r->count);
 	r->multi = flags & FI_MULTI_RECV;
+	r->posted = r->held = false;
+	r->gets = 0;
 	r->matcher = m;
+	return r;
 }
 
 static ssize_t post(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct fi_msg_tagged *p,
 		    uint64_t flags)
 {
 	struct hk_match_item wanted = {.tag = p->tag, .ignore = p->ignore}, *item;
-	struct hk_fi_recv *r;
+	struct recv *r;
 
 	if (source_of(ep, p->addr, &wanted.source) != 0)
 		return -FI_EINVAL;
@@ -393,11 +368,9 @@ static ssize_t post(struct hk_fi_ep *ep, struct hk_fi_matcher *m, const struct f
 		peek(ep, m, &wanted, p, flags);
 		return 0;
 	}
-	r = recv_take(ep);
+	r = recv_take(ep, m, &wanted, p, flags);
 	if (HK_UNLIKELY(!r))
 		return -FI_ENOMEM;
-	fill(r, m, p, flags);
-	r->item = wanted;
 	if (HK_UNLIKELY(flags & FI_CLAIM))
 		return post_claimed(ep, m, p, flags, r);
 	hk_match_append(&m->posted, &r->item);
@@ -432,7 +405,7 @@ ssize_t hk_fi_receive(struct fid_ep *fid, const struct fi_msg_tagged *m, uint64_
 
 /* ---- receives that end otherwise ------------------------------------------------------------- */
 
-static struct hk_fi_recv *find_context(struct hk_fi_matcher *m, const void *context)
+static struct recv *find_context(struct hk_fi_matcher *m, const void *context)
 {
 	for (struct hk_match_item *i = m->posted.first; i; i = i->next)
 		if (recv_of(i)->context == context)
@@ -441,7 +414,7 @@ static struct hk_fi_recv *find_context(struct hk_fi_matcher *m, const void *cont
 }
 
 /* Takes a posted receive back with an error. A buffer into which gets go ends with the last one. */
-static void withdraw(struct hk_fi_recv *r, hk_peer peer, int error)
+static void withdraw(struct recv *r, hk_peer peer, int error)
 {
 	const struct hk_fi_arrival none = {.item = r->item,
 					   .peer = peer,
@@ -459,7 +432,7 @@ static void withdraw(struct hk_fi_recv *r, hk_peer peer, int error)
 ssize_t hk_fi_cancel(fid_t fid, void *context)
 {
 	struct hk_fi_ep *ep = container_of(fid, struct hk_fi_ep, fid.fid);
-	struct hk_fi_recv *r;
+	struct recv *r;
 
 	hk_fi_lock(ep->domain);
 	r = find_context(&ep->tagged, context);
@@ -491,17 +464,6 @@ void hk_fi_receive_lost(struct hk_fi_domain *d, uint32_t peer)
 		}
 }
 
-static void forget(struct hk_fi_ep *ep, struct hk_match_list *list)
-{
-	while (list->first) {
-		struct unexpected *u = unexpected_of(list->first);
-
-		hk_match_remove(list, &u->at.item);
-		hk_fi_answer(ep->domain, &u->at, FI_ECANCELED);
-		free(u);
-	}
-}
-
 void hk_fi_receive_open(struct hk_fi_ep *ep)
 {
 	struct hk_fi_matcher *both[] = {&ep->tagged, &ep->msg};
@@ -513,16 +475,29 @@ void hk_fi_receive_open(struct hk_fi_ep *ep)
 	}
 }
 
+static void forget(struct hk_fi_ep *ep, struct hk_match_list *list)
+{
+	while (list->first) {
+		struct unexpected *u = unexpected_of(list->first);
+
+		hk_match_remove(list, &u->at.item);
+		hk_fi_answer(ep->domain, &u->at, FI_ECANCELED);
+		free(u);
+	}
+}
+
 void hk_fi_receive_close(struct hk_fi_ep *ep)
 {
-	forget(ep, &ep->tagged.unexpected);
-	forget(ep, &ep->tagged.claimed);
-	forget(ep, &ep->msg.unexpected);
-	forget(ep, &ep->msg.claimed);
-	while (ep->recv_chunks) {
-		struct chunk *c = ep->recv_chunks;
+	struct hk_fi_matcher *both[] = {&ep->tagged, &ep->msg};
 
-		ep->recv_chunks = c->next;
-		free(c);
+	for (size_t i = 0; i < HK_ARRAY_LEN(both); i++) {
+		forget(ep, &both[i]->unexpected);
+		forget(ep, &both[i]->claimed);
+		while (both[i]->posted.first) {
+			struct recv *r = recv_of(both[i]->posted.first);
+
+			hk_match_remove(&both[i]->posted, &r->item);
+			recv_give(r);
+		}
 	}
 }

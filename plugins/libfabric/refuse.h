@@ -64,7 +64,7 @@ static inline ssize_t hk_fi_no_size(struct fid_ep *ep)
 
 #pragma GCC diagnostic pop
 
-/* What every object has: it closes. */
+/* The functions that every object has. */
 #define HK_FI_FID_OPS(close_, bind_, control_)                                                     \
 	{                                                                                          \
 		.size = sizeof(struct fi_ops), .close = (close_), .bind = (bind_),                 \

@@ -17,7 +17,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-struct hk_fi_rma {
+struct rma {
 	struct hk_fi_op op;
 	struct hk_atomic_op atom; /* the short operation, or the fence */
 	struct hk_op bulk;        /* the put or get */
@@ -26,34 +26,12 @@ struct hk_fi_rma {
 	size_t len;
 	unsigned waits;
 	int status;
-	struct hk_fi_rma *next; /* of the free ones */
 };
 
-static struct hk_fi_rma *take(struct hk_fi_domain *d)
-{
-	struct hk_fi_rma *o = d->free_rmas;
-
-	if (HK_UNLIKELY(!o))
-		return malloc(sizeof(*o));
-	d->free_rmas = o->next;
-	return o;
-}
-
-static void give(struct hk_fi_domain *d, struct hk_fi_rma *o)
+static void give(struct hk_fi_domain *d, struct rma *o)
 {
 	free(o->copy);
-	o->next = d->free_rmas;
-	d->free_rmas = o;
-}
-
-void hk_fi_rma_close(struct hk_fi_domain *d)
-{
-	while (d->free_rmas) {
-		struct hk_fi_rma *o = d->free_rmas;
-
-		d->free_rmas = o->next;
-		free(o);
-	}
+	hk_fi_pool_give(&d->rmas, o);
 }
 
 static int error_of(int status)
@@ -66,7 +44,7 @@ static int error_of(int status)
 
 static void on_done(void *arg, int status)
 {
-	struct hk_fi_rma *o = arg;
+	struct rma *o = arg;
 
 	o->status = status ? status : o->status;
 	if (--o->waits)
@@ -79,7 +57,7 @@ static void on_done(void *arg, int status)
 }
 
 /* The bytes as the worker needs them: in one piece, and unchanged until they are there. */
-static char *in_one_piece(struct hk_fi_rma *o, const struct fi_msg_rma *m)
+static char *in_one_piece(struct rma *o, const struct fi_msg_rma *m)
 {
 	if (m->iov_count == 1 && !(o->op.flags & (HK_FI_SILENT | FI_INJECT)))
 		return m->msg_iov->iov_base;
@@ -89,7 +67,7 @@ static char *in_one_piece(struct hk_fi_rma *o, const struct fi_msg_rma *m)
 	return o->copy;
 }
 
-static int start_short(struct hk_fi_rma *o, const struct fi_rma_iov *at, char *bytes)
+static int start_short(struct rma *o, const struct fi_rma_iov *at, char *bytes)
 {
 	const struct hk_wire_atomic ask = {
 		.op = o->op.flags & FI_READ ? HK_ATOMIC_READ : HK_ATOMIC_WRITE,
@@ -103,7 +81,7 @@ static int start_short(struct hk_fi_rma *o, const struct fi_rma_iov *at, char *b
 				on_done, o);
 }
 
-static int start_fence(struct hk_fi_rma *o)
+static int start_fence(struct rma *o)
 {
 	const struct hk_wire_atomic fence = {.op = HK_ATOMIC_FENCE};
 	int rc;
@@ -115,7 +93,7 @@ static int start_fence(struct hk_fi_rma *o)
 	return rc;
 }
 
-static int start_long(struct hk_fi_rma *o, const struct fi_rma_iov *at, char *bytes)
+static int start_long(struct rma *o, const struct fi_rma_iov *at, char *bytes)
 {
 	struct hk_worker *w = o->op.ep->domain->worker;
 	uint32_t region = (uint32_t)at->key;
@@ -163,13 +141,13 @@ static void tell_data(const struct hk_fi_op *op, const struct hk_fi_address *to,
 static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m, size_t len)
 {
 	struct hk_fi_domain *d = op->ep->domain;
-	struct hk_fi_rma *o;
+	struct rma *o;
 	char *bytes;
 	int rc;
 
 	if (hk_worker_tx_low(d->worker))
 		return -EAGAIN;
-	o = take(d);
+	o = hk_fi_pool_take(&d->rmas, sizeof(*o));
 	if (!o)
 		return -ENOMEM;
 	o->op = *op;
@@ -193,8 +171,7 @@ static int start(const struct hk_fi_op *op, const struct fi_msg_rma *m, size_t l
 	return rc;
 }
 
-/* @flags: FI_WRITE or FI_READ, and those of the call. */
-static ssize_t run(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags)
+ssize_t hk_fi_rma(struct fid_ep *fid, const struct fi_msg_rma *m, uint64_t flags)
 {
 	struct hk_fi_op op = {
 		.ep = hk_fi_ep_of(fid), .context = m->context, .flags = flags | FI_RMA};
@@ -240,93 +217,3 @@ void hk_fi_written(struct hk_fi_domain *d, uint8_t number, uint32_t source, uint
 				     .peer = HK_PEER_NONE,
 			     });
 }
-
-/* ---- the calls ------------------------------------------------------------------------------- */
-
-/* A call without flags has those of its endpoint. */
-static ssize_t simple(struct fid_ep *ep, uint64_t kind, const struct iovec *iov, void **desc,
-		      size_t count, fi_addr_t to, uint64_t addr, uint64_t key, uint64_t data,
-		      void *context)
-{
-	const struct fi_rma_iov at = {.addr = addr, .key = key};
-	const struct fi_msg_rma m = {.msg_iov = iov,
-				     .desc = desc,
-				     .iov_count = count,
-				     .addr = to,
-				     .rma_iov = &at,
-				     .rma_iov_count = 1,
-				     .context = context,
-				     .data = data};
-	uint64_t flags = kind & HK_FI_SILENT ? 0 : hk_fi_ep_of(ep)->tx_flags;
-
-	return run(ep, &m, flags | kind);
-}
-
-static ssize_t readv_call(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			  fi_addr_t from, uint64_t addr, uint64_t key, void *context)
-{
-	return simple(ep, FI_READ, iov, desc, count, from, addr, key, 0, context);
-}
-
-static ssize_t read_call(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t from,
-			 uint64_t addr, uint64_t key, void *context)
-{
-	return simple(ep, FI_READ, HK_FI_PIECE(buf, len), &desc, 1, from, addr, key, 0, context);
-}
-
-static ssize_t readmsg_call(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
-{
-	return run(ep, msg, (flags & ~HK_FI_SILENT) | FI_READ);
-}
-
-static ssize_t writev_call(struct fid_ep *ep, const struct iovec *iov, void **desc, size_t count,
-			   fi_addr_t to, uint64_t addr, uint64_t key, void *context)
-{
-	return simple(ep, FI_WRITE, iov, desc, count, to, addr, key, 0, context);
-}
-
-static ssize_t write_call(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t to,
-			  uint64_t addr, uint64_t key, void *context)
-{
-	return simple(ep, FI_WRITE, HK_FI_PIECE(buf, len), &desc, 1, to, addr, key, 0, context);
-}
-
-static ssize_t writemsg_call(struct fid_ep *ep, const struct fi_msg_rma *msg, uint64_t flags)
-{
-	return run(ep, msg, (flags & ~HK_FI_SILENT) | FI_WRITE);
-}
-
-static ssize_t writedata_call(struct fid_ep *ep, const void *buf, size_t len, void *desc,
-			      uint64_t data, fi_addr_t to, uint64_t addr, uint64_t key,
-			      void *context)
-{
-	return simple(ep, FI_WRITE | FI_REMOTE_CQ_DATA, HK_FI_PIECE(buf, len), &desc, 1, to, addr,
-		      key, data, context);
-}
-
-static ssize_t inject_call(struct fid_ep *ep, const void *buf, size_t len, fi_addr_t to,
-			   uint64_t addr, uint64_t key)
-{
-	return simple(ep, FI_WRITE | HK_FI_SILENT, HK_FI_PIECE(buf, len), NULL, 1, to, addr, key, 0,
-		      NULL);
-}
-
-static ssize_t injectdata_call(struct fid_ep *ep, const void *buf, size_t len, uint64_t data,
-			       fi_addr_t to, uint64_t addr, uint64_t key)
-{
-	return simple(ep, FI_WRITE | HK_FI_SILENT | FI_REMOTE_CQ_DATA, HK_FI_PIECE(buf, len), NULL,
-		      1, to, addr, key, data, NULL);
-}
-
-struct fi_ops_rma hk_fi_rma_ops = {
-	.size = sizeof(hk_fi_rma_ops),
-	.read = read_call,
-	.readv = readv_call,
-	.readmsg = readmsg_call,
-	.write = write_call,
-	.writev = writev_call,
-	.writemsg = writemsg_call,
-	.inject = inject_call,
-	.writedata = writedata_call,
-	.injectdata = injectdata_call,
-};
